@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How many CPUs does the cgroup's quota leave?
+ *
+ * A process stands in one group of each hierarchy, and every group from there up to the mount's
+ * root may have a limit: the tightest counts.  Version 2 keeps it in cpu.max, version 1 in
+ * cpu.cfs_quota_us and cpu.cfs_period_us; both may be mounted, and both are looked at.
+ *
+ * Invariants
+ *  C1 What cannot be read or understood is no limit.
+ *  C2 Nothing above the mount point, and nothing beside the process's own path, is looked at.
+ */
+#define _GNU_SOURCE 1
+#include "base/os_cgroup.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+
+enum version { V1 = 1, V2 = 2 };
+
+/* One line of mountinfo: which part of the hierarchy (root) is mounted where (point). */
+struct mount {
+	enum version version;
+	char *root;
+	char *point;
+};
+
+/* Is word one of the comma-separated words of list? */
+static bool has_word(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = list; p != NULL; p = strchr(p, ',')) {
+		p += *p == ',';
+		if (strncmp(p, word, n) == 0 && (p[n] == ',' || p[n] == '\0'))
+			return true;
+	}
+	return false;
+}
+
+/* The first line of dir/file; false if there is none. */
+static bool read_line(const char *dir, const char *file, char *buf, size_t n)
+{
+	int at = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd = at < 0 ? -1 : openat(at, file, O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : read(fd, buf, n - 1);
+
+	if (fd >= 0)
+		close(fd);
+	if (at >= 0)
+		close(at);
+	if (got <= 0)
+		return false;
+	buf[got] = '\0';
+	return true;
+}
+
+/* Negative or zero values, -1 and "max" among them, are no limit. */
+static int whole_cpus(long long quota, long long period)
+{
+	long long n;
+
+	if (quota <= 0 || period <= 0)
+		return INT_MAX;
+	n = quota / period + (quota % period != 0);
+	return n < INT_MAX ? (int)n : INT_MAX;
+}
+
+static int level_cpus(const char *dir, enum version version)
+{
+	char buf[64];
+	long long quota, period;
+
+	if (version == V2) {
+		if (!read_line(dir, "cpu.max", buf, sizeof(buf)))
+			return INT_MAX;
+		char *end;
+		quota = strtoll(buf, &end, 10); /* "max": 0 */
+		period = strtoll(end, NULL, 10);
+	} else {
+		if (!read_line(dir, "cpu.cfs_quota_us", buf, sizeof(buf)))
+			return INT_MAX;
+		quota = strtoll(buf, NULL, 10);
+		if (!read_line(dir, "cpu.cfs_period_us", buf, sizeof(buf)))
+			return INT_MAX;
+		period = strtoll(buf, NULL, 10);
+	}
+	return whole_cpus(quota, period);
+}
+
+/* Where path lies below the mount; "" for the mount point itself, which is also the best guess for
+ * a path that the mount does not show (the process was moved out of its cgroup namespace). */
+static const char *below_mount(const struct mount *m, const char *path)
+{
+	size_t n = strcmp(m->root, "/") == 0 ? 0 : strlen(m->root);
+
+	if (strncmp(path, m->root, n) != 0 || (path[n] != '/' && path[n] != '\0'))
+		return "";
+	path += n;
+	if (strcmp(path, "/") == 0 || strncmp(path, "/..", 3) == 0)
+		return "";
+	return path;
+}
+
+static int mount_cpus(const struct mount *m, const char *path)
+{
+	char *dir;
+	int cpus = INT_MAX;
+	size_t top = strlen(m->point);
+
+	if (asprintf(&dir, "%s%s", m->point, below_mount(m, path)) < 0)
+		return INT_MAX;
+	for (;;) {
+		int n = level_cpus(dir, m->version);
+
+		cpus = min_of(cpus, n);
+		if (strlen(dir) <= top)
+			break;
+		*strrchr(dir + top, '/') = '\0'; /* what follows the point begins with one */
+	}
+	free(dir);
+	return cpus;
+}
+
+/* mountinfo writes space, tab, newline and backslash as \ooo. */
+static void unescape(char *s)
+{
+	char *to = s;
+
+	for (; *s != '\0'; s++) {
+		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' &&
+		    s[3] >= '0' && s[3] <= '7') {
+			*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
+			s += 3;
+		} else {
+			*to++ = *s;
+		}
+	}
+	*to = '\0';
+}
+
+/* "31 23 0:28 ROOT POINT options [tags ...] - TYPE source SUPEROPTIONS": cut up in place; false
+ * for what is no cgroup mount with a cpu limit. */
+static bool parse_mount(char *line, struct mount *m)
+{
+	char *rest = strstr(line, " - ");
+	char *save, *type, *super;
+
+	if (rest == NULL)
+		return false;
+	*rest = '\0';
+	type = strtok_r(rest + 3, " \n", &save);
+	strtok_r(NULL, " \n", &save);
+	super = strtok_r(NULL, " \n", &save);
+	if (type == NULL)
+		return false;
+	if (strcmp(type, "cgroup2") == 0)
+		m->version = V2;
+	else if (strcmp(type, "cgroup") == 0 && super != NULL && has_word(super, "cpu"))
+		m->version = V1;
+	else
+		return false;
+
+	strtok_r(line, " ", &save);
+	strtok_r(NULL, " ", &save);
+	strtok_r(NULL, " ", &save);
+	m->root = strtok_r(NULL, " ", &save);
+	m->point = strtok_r(NULL, " ", &save);
+	if (m->root == NULL || m->point == NULL)
+		return false;
+	unescape(m->root);
+	unescape(m->point);
+	return true;
+}
+
+/* The process's path in the hierarchy: lines are "ID:CONTROLLERS:PATH", version 2 is "0::PATH".
+ * To be freed; NULL if there is none. */
+static char *own_path(const char *cgroup_file, enum version version)
+{
+	FILE *f = fopen(cgroup_file, "re");
+	char *line = NULL, *path = NULL;
+	size_t cap = 0;
+
+	while (f != NULL && path == NULL && getline(&line, &cap, f) > 0) {
+		char *list = strchr(line, ':');
+		char *end = list == NULL ? NULL : strchr(list + 1, ':');
+
+		if (end == NULL)
+			continue;
+		*end++ = '\0';
+		end[strcspn(end, "\n")] = '\0';
+		if (version == V2 ? strcmp(line, "0:") == 0 : has_word(list + 1, "cpu"))
+			path = strdup(end);
+	}
+	free(line);
+	if (f != NULL)
+		fclose(f);
+	return path;
+}
+
+int os_cgroup_cpus(const char *cgroup_file, const char *mountinfo_file)
+{
+	FILE *f = fopen(mountinfo_file, "re");
+	char *path[] = { [V1] = own_path(cgroup_file, V1), [V2] = own_path(cgroup_file, V2) };
+	char *line = NULL;
+	size_t cap = 0;
+	int cpus = INT_MAX;
+
+	while (f != NULL && getline(&line, &cap, f) > 0) {
+		struct mount m;
+
+		if (parse_mount(line, &m) && path[m.version] != NULL) {
+			int n = mount_cpus(&m, path[m.version]);
+
+			cpus = min_of(cpus, n);
+		}
+	}
+	free(line);
+	if (f != NULL)
+		fclose(f);
+	free(path[V1]);
+	free(path[V2]);
+	return cpus;
+}
