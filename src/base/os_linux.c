@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How does Linux give what os.h asks for?
+ *
+ * Invariants
+ *  O1 errno is read in the same expression as the call that set it, or right after it, and turned
+ *     into a negative return value: no caller ever looks at errno.
+ *  O2 Nothing here switches green threads; what sleeps, sleeps with its thread.
+ */
+#define _GNU_SOURCE 1
+#include "base/os.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/os_cgroup.h"
+
+/* Younger than the headers of many systems. */
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+
+static struct timespec to_timespec(int64_t ns)
+{
+	return (struct timespec){ .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
+}
+
+/* --- time and CPU --- */
+
+int64_t os_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+void os_yield(void)
+{
+	sched_yield();
+}
+
+void os_nap(int64_t ns)
+{
+	struct timespec t = to_timespec(max_of(ns, 0));
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+}
+
+/* The kernel refuses a mask with fewer bits than it has CPUs, so ask with more until it answers. */
+static int affinity_cpus(void)
+{
+	for (int bits = 1024; bits <= 1 << 20; bits *= 2) {
+		cpu_set_t *set = CPU_ALLOC(bits);
+		int err, n = 0;
+
+		if (set == NULL)
+			break;
+		err = sched_getaffinity(0, CPU_ALLOC_SIZE(bits), set) == 0 ? 0 : -errno;
+		if (err == 0)
+			n = CPU_COUNT_S(CPU_ALLOC_SIZE(bits), set);
+		CPU_FREE(set);
+		if (n > 0)
+			return n;
+		if (err != -EINVAL)
+			break;
+	}
+	return 1;
+}
+
+int os_cpus_online(void)
+{
+	static int cached; /* (a) 0 until read; two readers at once store the same */
+	int n = ld_rlx(&cached);
+
+	if (unlikely(n == 0)) {
+		n = affinity_cpus();
+		st_rlx(&cached, n);
+	}
+	return n;
+}
+
+int os_cpus_allowed(void)
+{
+	int cpus = affinity_cpus();
+	int quota = os_cgroup_cpus("/proc/self/cgroup", "/proc/self/mountinfo");
+
+	return min_of(cpus, quota);
+}
+
+uint64_t os_random(void)
+{
+	uint64_t v;
+
+	if (getrandom(&v, sizeof(v), GRND_NONBLOCK) == sizeof(v))
+		return v;
+	/* early at boot, or forbidden by a filter: different from run to run is all we need */
+	v = (uint64_t)os_now() ^ (uint64_t)(uintptr_t)&v << 20 ^ (uint64_t)getpid() << 44;
+	v = (v ^ v >> 31) * 0x9e3779b97f4a7c15u;
+	return v ^ v >> 29;
+}
+
+/* --- memory --- */
+
+void *os_reserve(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	madvise(p, bytes, MADV_NOHUGEPAGE); /* a touched page is to cost a page */
+	return p;
+}
+
+void os_release(void *addr, size_t bytes)
+{
+	munmap(addr, bytes);
+}
+
+void os_discard(void *addr, size_t bytes)
+{
+	if (madvise(addr, bytes, MADV_DONTNEED) == 0)
+		return;
+	/* mlockall: newer kernels have a word for that, on older ones the pages stay */
+	if (madvise(addr, bytes, MADV_DONTNEED_LOCKED) != 0)
+		memset(addr, 0, bytes);
+}
+
+bool os_resident(void *addr, size_t bytes, unsigned char *vec)
+{
+	return mincore(addr, bytes, vec) == 0;
+}
+
+int os_max_maps(void)
+{
+	char buf[32];
+	int fd = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
+	long v = 0;
+
+	if (fd >= 0)
+		close(fd);
+	if (n > 0) {
+		buf[n] = '\0';
+		v = strtol(buf, NULL, 10);
+	}
+	return v <= 0 ? 65530 : v > INT_MAX ? INT_MAX : (int)v;
+}
+
+int os_guard_light(void *addr, size_t bytes)
+{
+	return madvise(addr, bytes, MADV_GUARD_INSTALL) == 0 ? 0 : -errno;
+}
+
+int os_guard_protect(void *addr, size_t bytes)
+{
+	return mprotect(addr, bytes, PROT_NONE) == 0 ? 0 : -errno;
+}
+
+/* --- threads --- */
+
+/* A large thread-local area of the program's counts against the stack, and one that leaves too
+ * little is refused with EINVAL: then try twice as much. */
+int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size)
+{
+	size_t least = (size_t)PTHREAD_STACK_MIN;
+	size_t size = round_up(max_of(stack_size, least), PAGE);
+	int err;
+
+	do {
+		pthread_attr_t attr;
+
+		err = pthread_attr_init(&attr);
+		if (err != 0)
+			break;
+		err = pthread_attr_setstacksize(&attr, size);
+		if (err == 0)
+			err = pthread_create(t, &attr, fn, arg);
+		pthread_attr_destroy(&attr);
+		size *= 2;
+	} while (err == EINVAL && size <= (size_t)1 << 30);
+	return -err;
+}
+
+int os_thread_id(void)
+{
+	return (int)syscall(SYS_gettid);
+}
+
+/* io_uring's workers are listed among the threads and named iou-wrk-N or iou-sqp-N. */
+static bool is_uring_worker(int task_dir, const char *tid)
+{
+	char path[32], comm[4];
+	bool yes;
+	int fd;
+
+	snprintf(path, sizeof(path), "%.20s/comm", tid);
+	fd = openat(task_dir, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	yes = read(fd, comm, sizeof(comm)) == sizeof(comm) && memcmp(comm, "iou-", 4) == 0;
+	close(fd);
+	return yes;
+}
+
+/* Errs on the side of too many: the caller wants to know whether other threads may act. */
+int os_thread_count(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	struct stat st;
+	int n = 0;
+
+	if (d == NULL) { /* no descriptor left: each thread is one link */
+		if (stat("/proc/self/task", &st) == 0 && st.st_nlink > 2)
+			return (int)st.st_nlink - 2;
+		return INT_MAX;
+	}
+	for (struct dirent *e; (e = readdir(d)) != NULL;) {
+		if (e->d_name[0] != '.' && !is_uring_worker(dirfd(d), e->d_name))
+			n++;
+	}
+	closedir(d);
+	return n;
+}
+
+void os_precise_timeouts(void)
+{
+	prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+}
+
+int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline)
+{
+	struct timespec t, *until = NULL;
+
+	if (deadline < 0)
+		return -ETIMEDOUT; /* the kernel would call it invalid */
+	if (deadline != NEVER) {
+		t = to_timespec(deadline);
+		until = &t;
+	}
+	/* unlike FUTEX_WAIT, the bitset form takes the time as a point on the clock */
+	if (syscall(SYS_futex, addr, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, val, until, NULL,
+		    FUTEX_BITSET_MATCH_ANY) == -1 && errno == ETIMEDOUT)
+		return -ETIMEDOUT;
+	return 0; /* woken; or EAGAIN, EINTR: woken early */
+}
+
+void os_futex_wake(uint32_t *addr, int n)
+{
+	syscall(SYS_futex, addr, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, n, NULL, NULL, 0);
+}
+
+bool os_membarrier_init(void)
+{
+	return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+void os_membarrier(void)
+{
+	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
