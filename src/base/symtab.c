@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is the function at this address called?
+ *
+ *  1 /proc/self/maps says which file lies at the address, and at which of the file's bytes.
+ *  2 That file's program headers turn the byte into an address as the file's symbols count it;
+ *    so it does not matter where the file was loaded.
+ *  3 The function that covers the address is looked up in .symtab, or in .dynsym.
+ *
+ * Invariants
+ *  S1 System calls only: no allocation, no lock, no stdio; errno may be overwritten.
+ *  S2 At most 8 KiB of stack: it runs on a signal stack.  Hence the noinline on what has buffers.
+ *  S3 Nothing in the file is believed: image_get and section_get check every offset.
+ *
+ * Rejected: dladdr (takes the loader's lock, knows no static functions); tables read at start
+ * (cost every run time and memory for what one run in a thousand needs).
+ */
+#define _GNU_SOURCE 1
+#include "base/symtab.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- the file at an address --- */
+
+enum { PATH_ROOM = 2048, LINE_ROOM = PATH_ROOM + 128 };
+
+struct place {
+	uint64_t at;          /* which byte of the file */
+	char path[PATH_ROOM]; /* "" for memory without a file */
+};
+
+struct reader {
+	int fd;
+	ssize_t n, next;
+	char buf[1024];
+};
+
+static int read_char(struct reader *r)
+{
+	while (r->next >= r->n) {
+		r->n = read(r->fd, r->buf, sizeof(r->buf));
+		r->next = 0;
+		if (r->n == 0 || (r->n < 0 && errno != EINTR))
+			return -1;
+	}
+	return (unsigned char)r->buf[r->next++];
+}
+
+/* What does not fit is cut off.  False at the end. */
+static bool read_line(struct reader *r, char *line, size_t room)
+{
+	size_t n = 0;
+	int c;
+
+	while ((c = read_char(r)) >= 0 && c != '\n') {
+		if (n < room - 1)
+			line[n++] = (char)c;
+	}
+	line[n] = '\0';
+	return c >= 0 || n > 0;
+}
+
+static uint64_t parse_hex(const char **p)
+{
+	uint64_t v = 0;
+
+	for (;; (*p)++) {
+		char c = **p;
+
+		if (c >= '0' && c <= '9')
+			v = v << 4 | (uint64_t)(c - '0');
+		else if (c >= 'a' && c <= 'f')
+			v = v << 4 | (uint64_t)(c - 'a' + 10);
+		else
+			return v;
+	}
+}
+
+static const char *skip_word(const char *p)
+{
+	while (*p != '\0' && *p != ' ')
+		p++;
+	while (*p == ' ')
+		p++;
+	return p;
+}
+
+/* "start-end perms offset dev inode    path" */
+static bool parse_map(const char *line, uintptr_t pc, struct place *out)
+{
+	const char *p = line;
+	uint64_t start = parse_hex(&p), end;
+	size_t n;
+
+	if (*p++ != '-')
+		return false;
+	end = parse_hex(&p);
+	if (pc < start || pc >= end)
+		return false;
+	p = skip_word(skip_word(p)); /* " perms " */
+	out->at = parse_hex(&p) + (pc - start);
+	p = skip_word(skip_word(skip_word(p)));
+	n = strnlen(p, PATH_ROOM - 1);
+	memcpy(out->path, p, n);
+	out->path[n] = '\0';
+	return true;
+}
+
+static noinline bool find_place(uintptr_t pc, struct place *out)
+{
+	struct reader r = { .fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC) };
+	char line[LINE_ROOM];
+	bool found = false;
+
+	if (r.fd < 0)
+		return false;
+	while (!found && read_line(&r, line, sizeof(line)))
+		found = parse_map(line, pc, out);
+	close(r.fd);
+	return found;
+}
+
+static noinline bool is_main_executable(const char *path)
+{
+	char exe[PATH_ROOM];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	if (n < 0)
+		return false;
+	exe[n] = '\0';
+	return strcmp(exe, path) == 0;
+}
+
+/* --- a mapped ELF file --- */
+
+struct image {
+	const char *bytes;
+	size_t size;
+	Elf64_Ehdr head;
+};
+
+static bool image_get(const struct image *im, uint64_t at, void *out, size_t n)
+{
+	if (at > im->size || n > im->size - at)
+		return false;
+	memcpy(out, im->bytes + at, n);
+	return true;
+}
+
+static bool section_get(const struct image *im, unsigned i, Elf64_Shdr *out)
+{
+	return i < im->head.e_shnum && im->head.e_shoff <= im->size &&
+	       image_get(im, im->head.e_shoff + (uint64_t)i * sizeof(*out), out, sizeof(*out));
+}
+
+static bool image_open(const char *path, struct image *im)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	void *p = MAP_FAILED;
+
+	if (fd < 0 && is_main_executable(path)) /* deleted or replaced since it was started */
+		fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
+		p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	close(fd);
+	if (p == MAP_FAILED)
+		return false;
+	im->bytes = p;
+	im->size = (size_t)st.st_size;
+	return true;
+}
+
+static bool image_is_elf(struct image *im)
+{
+	return image_get(im, 0, &im->head, sizeof(im->head)) &&
+	       memcmp(im->head.e_ident, ELFMAG, SELFMAG) == 0 &&
+	       im->head.e_ident[EI_CLASS] == ELFCLASS64 &&
+	       im->head.e_phentsize == sizeof(Elf64_Phdr) &&
+	       im->head.e_shentsize == sizeof(Elf64_Shdr) && im->head.e_phoff <= im->size;
+}
+
+/* The address that the file's own symbols have for its byte `at`. */
+static bool image_address(const struct image *im, uint64_t at, uint64_t *addr)
+{
+	for (unsigned i = 0; i < im->head.e_phnum; i++) {
+		Elf64_Phdr ph;
+
+		if (!image_get(im, im->head.e_phoff + (uint64_t)i * sizeof(ph), &ph, sizeof(ph)))
+			return false;
+		if (ph.p_type == PT_LOAD && at >= ph.p_offset && at - ph.p_offset < ph.p_filesz) {
+			*addr = ph.p_vaddr + (at - ph.p_offset);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* --- symbols --- */
+
+static bool covers(const struct image *im, const Elf64_Sym *s, uint64_t addr)
+{
+	Elf64_Shdr sh;
+	unsigned type = ELF64_ST_TYPE(s->st_info);
+
+	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || s->st_shndx == SHN_UNDEF ||
+	    s->st_value > addr)
+		return false;
+	if (s->st_size != 0)
+		return addr - s->st_value < s->st_size;
+	/* assembly that does not tell its size: up to the next function, in the same section */
+	return section_get(im, s->st_shndx, &sh) && addr >= sh.sh_addr &&
+	       addr - sh.sh_addr < sh.sh_size && s->st_value >= sh.sh_addr;
+}
+
+static bool copy_name(const struct image *im, const Elf64_Shdr *tab, uint32_t at, char *out,
+		      size_t room)
+{
+	Elf64_Shdr str;
+	size_t n;
+
+	if (!section_get(im, tab->sh_link, &str) || str.sh_type != SHT_STRTAB ||
+	    str.sh_offset > im->size || str.sh_size > im->size - str.sh_offset ||
+	    at >= str.sh_size)
+		return false;
+	n = strnlen(im->bytes + str.sh_offset + at, min_of(str.sh_size - at, room - 1));
+	memcpy(out, im->bytes + str.sh_offset + at, n);
+	out[n] = '\0';
+	return n > 0;
+}
+
+/* Of the functions that cover the address the one that begins last; of those the first. */
+static bool search_table(const struct image *im, const Elf64_Shdr *tab, uint64_t addr,
+			 struct symbol *out)
+{
+	Elf64_Sym s, best = { .st_name = 0 };
+	bool found = false;
+
+	if (tab->sh_offset > im->size)
+		return false;
+	for (uint64_t i = 0; i < tab->sh_size / sizeof(s); i++) {
+		if (!image_get(im, tab->sh_offset + i * sizeof(s), &s, sizeof(s)))
+			break;
+		if (!covers(im, &s, addr) || (found && s.st_value <= best.st_value))
+			continue;
+		best = s;
+		found = true;
+	}
+	if (!found || !copy_name(im, tab, best.st_name, out->name, sizeof(out->name)))
+		return false;
+	out->exact = true;
+	out->offset = addr - best.st_value;
+	return true;
+}
+
+static bool search_tables(const struct image *im, uint32_t type, uint64_t addr, struct symbol *out)
+{
+	Elf64_Shdr sh;
+
+	for (unsigned i = 0; section_get(im, i, &sh); i++) {
+		if (sh.sh_type == type && search_table(im, &sh, addr, out))
+			return true;
+	}
+	return false;
+}
+
+/* The object's last path component; offset is what addr2line takes, where the file tells. */
+static void name_object(const char *path, uint64_t offset, struct symbol *out)
+{
+	const char *slash = strrchr(path, '/');
+	const char *base = slash != NULL ? slash + 1 : path;
+	size_t n = strnlen(base, sizeof(out->name) - 1);
+
+	memcpy(out->name, base, n);
+	out->name[n] = '\0';
+	out->exact = false;
+	out->offset = offset;
+}
+
+bool symtab_find_sig(uintptr_t pc, struct symbol *out)
+{
+	struct place place;
+	struct image im;
+	uint64_t addr;
+
+	*out = (struct symbol){ .offset = pc };
+	if (!find_place(pc, &place) || place.path[0] == '\0')
+		return false;
+	name_object(place.path, place.at, out);
+	if (place.path[0] != '/' || !image_open(place.path, &im))
+		return true;
+	if (image_is_elf(&im) && image_address(&im, place.at, &addr)) {
+		out->offset = addr;
+		if (!search_tables(&im, SHT_SYMTAB, addr, out))
+			search_tables(&im, SHT_DYNSYM, addr, out);
+	}
+	munmap((void *)(uintptr_t)im.bytes, im.size);
+	return true;
+}
