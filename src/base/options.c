@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * With which settings does the runtime start?
+ *
+ * Invariants
+ *  P1 The struct beats the environment, which beats the table's default.
+ *  P2 A setting that makes no sense stops the start and is named, wherever it came from.
+ */
+#define _GNU_SOURCE 1
+#include "base/options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os.h"
+
+enum kind { COUNT, BYTES };
+
+struct option {
+	const char *env;
+	enum kind kind;
+	uint64_t fallback, min, max;
+	const char *bad_env, *bad_field;
+};
+
+static const struct option table[] = {
+#define OPTION(field, kind, env, fallback, min, max, help)                                         \
+	{ env, kind, fallback, min, max, env ": " help, "gmp_config." #field ": " help },
+#include "base/options.def"
+#undef OPTION
+};
+
+static const char *const debug_words[] = {
+#define DEBUG_WORD(word, help) #word,
+#include "base/options.def"
+#undef DEBUG_WORD
+};
+
+static int refuse(int err, const char **why, const char *text)
+{
+	*why = text;
+	return err;
+}
+
+/* Digits only, so that signs, blanks and other bases are refused. */
+static bool parse(const char *s, enum kind kind, uint64_t *out)
+{
+	uint64_t v = 0;
+	unsigned shift = 0;
+
+	if (*s < '0' || *s > '9')
+		return false;
+	for (; *s >= '0' && *s <= '9'; s++) {
+		if (__builtin_mul_overflow(v, (uint64_t)10, &v) ||
+		    __builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
+			return false;
+	}
+	if (kind == BYTES && *s != '\0') {
+		switch (*s++ | 0x20) {
+		case 'k': shift = 10; break;
+		case 'm': shift = 20; break;
+		case 'g': shift = 30; break;
+		default: return false;
+		}
+	}
+	*out = v << shift;
+	return *s == '\0' && *out >> shift == v;
+}
+
+/* *v is what the struct says; a negative field arrives as a huge number. */
+static int load_one(const struct option *o, uint64_t *v, const char **why)
+{
+	const char *env = getenv(o->env);
+	const char *bad = o->bad_field;
+
+	if (*v == 0) {
+		if (env == NULL || *env == '\0') {
+			*v = o->fallback;
+			return 0;
+		}
+		bad = o->bad_env;
+		if (!parse(env, o->kind, v))
+			return refuse(-EINVAL, why, bad);
+	}
+	return *v < o->min || *v > o->max ? refuse(-EINVAL, why, bad) : 0;
+}
+
+static int load_debug(unsigned *out, const char **why)
+{
+	const char *s = getenv("GMP_DEBUG");
+
+	for (*out = 0; s != NULL && *s != '\0'; s += *s == ',') {
+		size_t n = strcspn(s, ","), i = 0;
+
+		while (i < countof(debug_words) &&
+		       (strlen(debug_words[i]) != n || strncmp(s, debug_words[i], n) != 0))
+			i++;
+		if (i < countof(debug_words))
+			*out |= 1u << i;
+		else if (n > 0)
+			return refuse(-EINVAL, why, "GMP_DEBUG: a word that is not known");
+		s += n;
+	}
+	return 0;
+}
+
+/* The struct may be of an older version, which ended earlier, or of a newer one. */
+static int copy_config(const gmp_config *user, gmp_config *out, const char **why)
+{
+	const unsigned char *bytes = (const unsigned char *)user;
+
+	if (user->size < sizeof(user->size))
+		return refuse(-EINVAL, why, "gmp_config.size: set by GMP_CONFIG_INIT");
+	if (user->size > PAGE)
+		return refuse(-E2BIG, why, "gmp_config.size: set by GMP_CONFIG_INIT");
+	for (size_t i = sizeof(*out); i < user->size; i++) {
+		if (bytes[i] != 0)
+			return refuse(-E2BIG, why, "gmp_config: a field of a newer version");
+	}
+	memcpy(out, user, min_of(user->size, sizeof(*out)));
+	if (out->flags != 0)
+		return refuse(-EINVAL, why, "gmp_config.flags: must be 0");
+	return 0;
+}
+
+static void from_machine(gmp_config *c)
+{
+	if (c->procs == 0) {
+		int cpus = os_cpus_allowed();
+
+		c->procs = min_of(cpus, 1024);
+	}
+	while (c->seed == 0)
+		c->seed = os_random();
+	c->stack_size = (size_t)1 << log2_ceil(max_of(c->stack_size, (size_t)STACK_SIZE_MIN));
+}
+
+int options_load(const gmp_config *user, struct options *out, const char **why)
+{
+	const char *ignored;
+	const struct option *o = table;
+	gmp_config *c = &out->c;
+	uint64_t v;
+	int err;
+
+	why = why != NULL ? why : &ignored;
+	*why = NULL;
+	*out = (struct options){ .debug = 0 };
+	err = user != NULL ? copy_config(user, c, why) : 0;
+	if (err != 0)
+		return err;
+	c->size = sizeof(*c);
+#define OPTION(field, kind, env, fallback, min, max, help)                                         \
+	v = (uint64_t)c->field;                                                                    \
+	err = load_one(o++, &v, why);                                                              \
+	if (err != 0)                                                                              \
+		return err;                                                                        \
+	c->field = (__typeof__(c->field))v;
+#include "base/options.def"
+#undef OPTION
+	err = load_debug(&out->debug, why);
+	if (err != 0)
+		return err;
+	from_machine(c);
+	return 0;
+}
