@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How are the cases of one test program run?
+ *
+ *   prog --list     prints their names
+ *   prog NAME       runs one, in this process: what ctest does, which keeps the time
+ *   prog            runs each in a child of its own with a limit of $CHECK_TIMEOUT seconds (60)
+ *
+ * The exit status is 0, 1 for a failure, 77 for a single case that was skipped.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include "check.h"
+
+enum { SKIPPED = 77 };
+
+static struct check_case *cases, **last = &cases, *current;
+
+/* cmocka catches these and longjmps out of the handler, which is wrong on a green thread's stack. */
+static const int caught[] = { SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS };
+#define NCAUGHT (sizeof(caught) / sizeof(caught[0]))
+static struct sigaction before[NCAUGHT];
+
+void check_register(struct check_case *c)
+{
+	*last = c;
+	last = &c->next;
+}
+
+void check_skip(const char *why)
+{
+	dprintf(2, "skipped: %s\n", why);
+	_exit(SKIPPED);
+}
+
+long check_scaled(long n)
+{
+	const char *percent = getenv("CHECK_SCALE");
+	long scaled = percent ? n * atol(percent) / 100 : n;
+
+	return scaled > 0 ? scaled : 1;
+}
+
+static void body(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < NCAUGHT; i++)
+		sigaction(caught[i], &before[i], NULL);
+	current->fn(current->procs);
+}
+
+static int run_one(struct check_case *c)
+{
+	const struct CMUnitTest tests[] = { { c->name, body, NULL, NULL, NULL } };
+
+	current = c;
+	for (size_t i = 0; i < NCAUGHT; i++)
+		sigaction(caught[i], NULL, &before[i]);
+	return cmocka_run_group_tests_name(c->name, tests, NULL, NULL) != 0;
+}
+
+static int run_child(struct check_case *c, unsigned limit)
+{
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		alarm(limit);
+		exit(run_one(c));
+	}
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return 1;
+	if (WIFSIGNALED(status))
+		fprintf(stderr, "%s: %s\n", c->name, strsignal(WTERMSIG(status)));
+	return WIFSIGNALED(status) ||
+	       (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != SKIPPED);
+}
+
+int main(int argc, char **argv)
+{
+	const char *limit = getenv("CHECK_TIMEOUT");
+	int failed = 0;
+
+	if (argc > 1 && strcmp(argv[1], "--list") == 0) {
+		for (struct check_case *c = cases; c; c = c->next)
+			puts(c->name);
+		return 0;
+	}
+	for (struct check_case *c = cases; c; c = c->next) {
+		if (argc == 1)
+			failed |= run_child(c, limit ? (unsigned)atoi(limit) : 60);
+		else if (strcmp(argv[1], c->name) == 0)
+			return run_one(c);
+	}
+	if (argc > 1) {
+		fprintf(stderr, "%s: no case named %s\n", argv[0], argv[1]);
+		return 2;
+	}
+	return failed;
+}
