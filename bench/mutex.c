@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What does a lock cost when nobody else wants it, and when eight green threads do?
+ *
+ * Time of one lock+unlock: with contenders, the wall time of all divided by the operations of all.
+ * The counter behind the lock is plain, so a lock that does not exclude shows as a wrong sum.
+ */
+#include "shim.h"
+
+#include <gmp.h>
+
+static gmp_mutex m;
+static gmp_rwmutex rw;
+static gmp_wg gate, done;
+static int64_t counter, each, seen;
+
+static void alone(struct bench_state *st)
+{
+	const struct bench_case *c = bench_this(st);
+	int64_t warm = c->count / 8, t0 = 0, t1;
+
+	counter = 0;
+	for (int64_t i = -warm; i < c->count; i++) {
+		if (i == 0)
+			t0 = bench_clock();
+		gmp_mutex_lock(&m);
+		counter++;
+		gmp_mutex_unlock(&m);
+	}
+	t1 = bench_clock();
+	bench_check(counter == c->count + warm, "counter is %lld", (long long)counter);
+	bench_check(gmp_mutex_try_lock(&m) == 0, "still locked");
+	gmp_mutex_unlock(&m);
+	bench_time(st, t1 - t0, c->count);
+}
+
+static void locker(void *arg)
+{
+	(void)arg;
+	gmp_wg_wait(&gate);
+	for (int64_t i = 0; i < each; i++) {
+		gmp_mutex_lock(&m);
+		counter++;
+		gmp_mutex_unlock(&m);
+	}
+	gmp_wg_done(&done);
+}
+
+static void reader(void *arg)
+{
+	int64_t sum = 0;
+
+	(void)arg;
+	gmp_wg_wait(&gate);
+	for (int64_t i = 0; i < each; i++) {
+		gmp_rwmutex_rlock(&rw);
+		sum += bench_load(&counter);
+		gmp_rwmutex_runlock(&rw);
+	}
+	bench_add(&seen, sum);
+	gmp_wg_done(&done);
+}
+
+/* Let n green threads do `each` operations; returns the wall time of all. */
+static int64_t contend(int64_t n, gmp_fn fn)
+{
+	int64_t t0;
+
+	gmp_wg_add(&gate, 1);
+	gmp_wg_add(&done, (int)n);
+	for (int64_t i = 0; i < n; i++)
+		bench_check(gmp_go(fn, NULL) == 0, "gmp_go");
+	gmp_sleep(1000000);
+	t0 = bench_clock();
+	gmp_wg_done(&gate);
+	gmp_wg_wait(&done);
+	return bench_clock() - t0;
+}
+
+static void contended(struct bench_state *st)
+{
+	const struct bench_case *c = bench_this(st);
+	int64_t ns;
+
+	each = c->count / c->n;
+	counter = 0;
+	ns = contend(c->n, locker);
+	bench_check(counter == c->count, "counter is %lld, not %lld", (long long)counter,
+		    (long long)c->count);
+	bench_time(st, ns, c->count);
+}
+
+static void readers(struct bench_state *st)
+{
+	const struct bench_case *c = bench_this(st);
+	int64_t ns;
+
+	each = c->count / c->n;
+	counter = 1;
+	seen = 0;
+	ns = contend(c->n, reader);
+	bench_check(seen == c->count, "%lld reads, not %lld", (long long)seen, (long long)c->count);
+	bench_check(gmp_rwmutex_try_lock(&rw) == 0, "still locked");
+	gmp_rwmutex_unlock(&rw);
+	bench_time(st, ns, c->count);
+}
+
+BENCH(alone, "mutex/alone", .procs = 1, .count = 10000000);
+BENCH(contended, "mutex/8", .procs = 1, .n = 8, .count = 4000000);
+BENCH(contended, "mutex/8", .procs = 2, .n = 8, .count = 4000000);
+BENCH(readers, "rwmutex/8 readers", .procs = 1, .n = 8, .count = 4000000);
+BENCH(readers, "rwmutex/8 readers", .procs = 2, .n = 8, .count = 4000000);

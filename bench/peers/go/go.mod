@@ -1,0 +1,3 @@
+module gmp/bench/peers/go
+
+go 1.21

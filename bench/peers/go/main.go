@@ -1,0 +1,546 @@
+// SPDX-License-Identifier: MIT
+
+// What does Go's runtime take for the same work?
+//
+// Each row is the row of the same name in the C files one folder up: the same number of
+// operations, counted and checked in the same way, timed inside the first goroutine.  The program
+// is started anew for each row, as
+//
+//	gobench ROW PROCS
+//
+// and prints one line of JSON for each figure, in the form of the C program's --lines.
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+type row struct {
+	name     string
+	procs    int
+	n, count int
+	fn       func(r *row)
+}
+
+func (r *row) value(what, unit string, v float64) {
+	if what != "" {
+		what = ":" + what
+	}
+	fmt.Printf("{\"name\": \"%s%s\", \"procs\": %d, \"count\": %d, \"%s\": %.4f}\n",
+		r.name, what, r.procs, r.count, unit, v)
+}
+
+func (r *row) time(d time.Duration, ops int) {
+	r.value("", "ns", float64(d.Nanoseconds())/float64(ops))
+}
+
+func check(ok bool, format string, args ...any) {
+	if !ok {
+		fmt.Fprintf(os.Stderr, "go: "+format+"\n", args...)
+		os.Exit(1)
+	}
+}
+
+var rows = []row{
+	{"yield/2", 1, 2, 4000000, yield},
+	{"yield/1000", 1, 1000, 4000000, yield},
+	{"yield/100000", 1, 100000, 2000000, yield},
+	{"yield/2", 2, 2, 4000000, yield},
+	{"yield/1000", 2, 1000, 4000000, yield},
+	{"yield/100000", 2, 100000, 2000000, yield},
+	{"spawn/1", 1, 1, 1000000, spawn},
+	{"spawn/1000", 1, 1000, 1000000, spawn},
+	{"spawn/100000", 1, 100000, 1000000, spawn},
+	{"spawn/1", 2, 1, 1000000, spawn},
+	{"spawn/1000", 2, 1000, 1000000, spawn},
+	{"spawn/100000", 2, 100000, 1000000, spawn},
+	{"memory/wait/100000", 1, 100000, 1, memoryWait},
+	{"memory/wait/1000000", 1, 1000000, 1, memoryWait},
+	{"memory/sleep/100000", 1, 100000, 1, memorySleep},
+	{"memory/sleep/1000000", 1, 1000000, 1, memorySleep},
+	{"mutex/alone", 1, 0, 10000000, mutexAlone},
+	{"mutex/8", 1, 8, 4000000, mutexContended},
+	{"mutex/8", 2, 8, 4000000, mutexContended},
+	{"rwmutex/8 readers", 1, 8, 4000000, readers},
+	{"rwmutex/8 readers", 2, 8, 4000000, readers},
+	{"timer/reset", 1, 0, 2000000, timerReset},
+	{"timer/create", 1, 0, 1000000, timerCreate},
+	{"sleep/100us", 1, 100000, 2000, sleepAlone},
+	{"sleep/100us", 2, 100000, 2000, sleepAlone},
+	{"sleepers/100000", 2, 100000, 1, sleepers},
+	{"ping/wg", 1, 0, 1000000, pingWaitGroup},
+	{"ping/wg", 2, 0, 1000000, pingWaitGroup},
+	{"ping/unix", 1, 0, 100000, pingUnix},
+	{"ping/unix", 2, 0, 100000, pingUnix},
+	{"idle/1000", 2, 1000, 1, idle},
+}
+
+func main() {
+	check(len(os.Args) == 3, "usage: gobench ROW PROCS")
+	procs, _ := strconv.Atoi(os.Args[2])
+	for i := range rows {
+		if rows[i].name == os.Args[1] && rows[i].procs == procs {
+			runtime.GOMAXPROCS(procs)
+			rows[i].fn(&rows[i])
+			return
+		}
+	}
+	check(false, "no row %s with %d procs", os.Args[1], procs)
+}
+
+// yield.c: how the yields are counted is explained there.
+func yield(r *row) {
+	var goFlag, stop atomic.Bool
+	var arrived, left atomic.Int64
+	others, rounds := r.n-1, r.count/r.n
+	counts := make([]int, others)
+
+	for i := range counts {
+		out := &counts[i]
+		go func() {
+			n := 0
+			arrived.Add(1)
+			for !goFlag.Load() {
+				runtime.Gosched()
+			}
+			for {
+				runtime.Gosched()
+				n++
+				if stop.Load() {
+					break
+				}
+			}
+			*out = n
+			left.Add(1)
+		}()
+	}
+	for arrived.Load() < int64(others) {
+		runtime.Gosched()
+	}
+	for i := 0; i < rounds/8+2; i++ {
+		runtime.Gosched()
+	}
+
+	t0 := time.Now()
+	goFlag.Store(true)
+	for i := 0; i < rounds; i++ {
+		runtime.Gosched()
+	}
+	d := time.Since(t0)
+	stop.Store(true)
+
+	for left.Load() < int64(others) {
+		runtime.Gosched()
+	}
+	total := rounds
+	for i, n := range counts {
+		check(n > 0, "goroutine %d starved", i)
+		total += n
+	}
+	r.time(d, total)
+}
+
+// spawn.c.  The goroutines take no argument, as that would allocate a closure for each; the plain
+// counter with one P is a single instruction, which preemption cannot split.
+var (
+	spawnWg   sync.WaitGroup
+	ran       int
+	ranShared atomic.Int64
+)
+
+func work() {
+	ran++
+	spawnWg.Done()
+}
+
+func workShared() {
+	ranShared.Add(1)
+	spawnWg.Done()
+}
+
+func batch(n int, shared bool) {
+	spawnWg.Add(n)
+	if shared {
+		for i := 0; i < n; i++ {
+			go workShared()
+		}
+	} else {
+		for i := 0; i < n; i++ {
+			go work()
+		}
+	}
+	spawnWg.Wait()
+}
+
+func spawn(r *row) {
+	rounds := r.count / r.n
+	warm := rounds/8 + 1
+	for i := 0; i < warm; i++ {
+		batch(r.n, r.procs > 1)
+	}
+	t0 := time.Now()
+	for i := 0; i < rounds; i++ {
+		batch(r.n, r.procs > 1)
+	}
+	d := time.Since(t0)
+	total := ran + int(ranShared.Load())
+	check(total == (warm+rounds)*r.n, "%d ran", total)
+	r.time(d, rounds*r.n)
+}
+
+// memory.c.
+func memoryNow() int {
+	data, err := os.ReadFile("/proc/self/status")
+	check(err == nil, "%v", err)
+	sum, found := 0, 0
+	for _, line := range strings.Split(string(data), "\n") {
+		f := strings.Fields(line)
+		if len(f) == 3 && (f[0] == "VmRSS:" || f[0] == "VmPTE:") {
+			kib, err := strconv.Atoi(f[1])
+			check(err == nil, "%v", err)
+			sum += kib * 1024
+			found++
+		}
+	}
+	check(found == 2, "/proc/self/status lacks VmRSS or VmPTE")
+	return sum
+}
+
+func warmUp() {
+	var wg sync.WaitGroup
+	wg.Add(64)
+	for i := 0; i < 64; i++ {
+		go wg.Done()
+	}
+	wg.Wait()
+	time.Sleep(time.Microsecond)
+	memoryNow()
+	runtime.GC()
+	debug.FreeOSMemory()
+}
+
+func memoryWait(r *row) {
+	var gate, all sync.WaitGroup
+	var arrived, woken atomic.Int64
+
+	warmUp()
+	gate.Add(1)
+	all.Add(r.n)
+	before := memoryNow()
+	for i := 0; i < r.n; i++ {
+		go func() {
+			arrived.Add(1)
+			gate.Wait()
+			woken.Add(1)
+			all.Done()
+		}()
+	}
+	for arrived.Load() < int64(r.n) {
+		runtime.Gosched()
+	}
+	runtime.Gosched()
+	after := memoryNow()
+	check(woken.Load() == 0, "%d woke too early", woken.Load())
+	gate.Done()
+	all.Wait()
+	check(woken.Load() == int64(r.n), "%d woke", woken.Load())
+	r.value("", "bytes", float64(after-before)/float64(r.n))
+}
+
+func memorySleep(r *row) {
+	var arrived, woken atomic.Int64
+
+	warmUp()
+	before := memoryNow()
+	for i := 0; i < r.n; i++ {
+		go func() {
+			arrived.Add(1)
+			time.Sleep(time.Hour)
+			woken.Add(1)
+		}()
+	}
+	for arrived.Load() < int64(r.n) {
+		runtime.Gosched()
+	}
+	runtime.Gosched()
+	after := memoryNow()
+	check(woken.Load() == 0, "%d woke too early", woken.Load())
+	r.value("", "bytes", float64(after-before)/float64(r.n))
+}
+
+// mutex.c.
+func mutexAlone(r *row) {
+	var m sync.Mutex
+	var t0 time.Time
+	counter, warm := 0, r.count/8
+	for i := -warm; i < r.count; i++ {
+		if i == 0 {
+			t0 = time.Now()
+		}
+		m.Lock()
+		counter++
+		m.Unlock()
+	}
+	d := time.Since(t0)
+	check(counter == r.count+warm, "counter is %d", counter)
+	check(m.TryLock(), "still locked")
+	r.time(d, r.count)
+}
+
+func contend(n int, fn func()) time.Duration {
+	var gate, done sync.WaitGroup
+	gate.Add(1)
+	done.Add(n)
+	for i := 0; i < n; i++ {
+		go func() {
+			gate.Wait()
+			fn()
+			done.Done()
+		}()
+	}
+	time.Sleep(time.Millisecond)
+	t0 := time.Now()
+	gate.Done()
+	done.Wait()
+	return time.Since(t0)
+}
+
+func mutexContended(r *row) {
+	var m sync.Mutex
+	counter, each := 0, r.count/r.n
+	d := contend(r.n, func() {
+		for i := 0; i < each; i++ {
+			m.Lock()
+			counter++
+			m.Unlock()
+		}
+	})
+	check(counter == r.count, "counter is %d", counter)
+	r.time(d, r.count)
+}
+
+func readers(r *row) {
+	var rw sync.RWMutex
+	var counter, seen atomic.Int64
+	each := r.count / r.n
+	counter.Store(1)
+	d := contend(r.n, func() {
+		sum := int64(0)
+		for i := 0; i < each; i++ {
+			rw.RLock()
+			sum += counter.Load()
+			rw.RUnlock()
+		}
+		seen.Add(sum)
+	})
+	check(seen.Load() == int64(r.count), "%d reads", seen.Load())
+	check(rw.TryLock(), "still locked")
+	r.time(d, r.count)
+}
+
+// timer.c.
+func timerReset(r *row) {
+	var fired atomic.Int64
+	var t0 time.Time
+	t := time.AfterFunc(time.Hour, func() { fired.Add(1) })
+	t.Stop()
+	stopped, warm := 0, r.count/8
+	for i := -warm; i < r.count; i++ {
+		if i == 0 {
+			t0 = time.Now()
+		}
+		t.Reset(time.Hour)
+		if t.Stop() {
+			stopped++
+		}
+	}
+	d := time.Since(t0)
+	check(stopped == r.count+warm, "%d stopped", stopped)
+	check(fired.Load() == 0, "it fired")
+	r.time(d, r.count)
+}
+
+func timerCreate(r *row) {
+	var fired atomic.Int64
+	var t0 time.Time
+	fire := func() { fired.Add(1) }
+	stopped, warm := 0, r.count/8
+	for i := -warm; i < r.count; i++ {
+		if i == 0 {
+			t0 = time.Now()
+		}
+		if time.AfterFunc(time.Hour, fire).Stop() {
+			stopped++
+		}
+	}
+	d := time.Since(t0)
+	check(stopped == r.count+warm, "%d stopped", stopped)
+	check(fired.Load() == 0, "it fired")
+	r.time(d, r.count)
+}
+
+func reportLateness(r *row, late []int64) {
+	sort.Slice(late, func(i, j int) bool { return late[i] < late[j] })
+	check(late[0] >= 0, "one woke %d ns too early", -late[0])
+	r.value("p50", "ns", float64(late[len(late)/2]))
+	r.value("p99", "ns", float64(late[len(late)*99/100]))
+}
+
+func sleepAlone(r *row) {
+	late := make([]int64, r.count)
+	for i := range late {
+		t0 := time.Now()
+		time.Sleep(time.Duration(r.n))
+		late[i] = int64(time.Since(t0)) - int64(r.n)
+	}
+	reportLateness(r, late)
+}
+
+func cpuNow() int64 {
+	var u syscall.Rusage
+	check(syscall.Getrusage(syscall.RUSAGE_SELF, &u) == nil, "getrusage")
+	return u.Utime.Nano() + u.Stime.Nano()
+}
+
+func sleepers(r *row) {
+	var done sync.WaitGroup
+	late := make([]int64, r.n)
+	x := uint64(88172645463325252)
+	for i := range late {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		late[i] = 1000000 + int64(x%999000000)
+	}
+	done.Add(r.n)
+	cpu := cpuNow()
+	for i := range late {
+		slot := &late[i]
+		go func() {
+			wish := *slot
+			t0 := time.Now()
+			time.Sleep(time.Duration(wish))
+			*slot = int64(time.Since(t0)) - wish
+			done.Done()
+		}()
+	}
+	done.Wait()
+	r.value("cpu", "ms", float64(cpuNow()-cpu)/1e6)
+	reportLateness(r, late)
+}
+
+// ping.c.
+func pingWaitGroup(r *row) {
+	var ping, pong, done sync.WaitGroup
+	var t0 time.Time
+	served, warm := 0, r.count/8
+	ping.Add(1)
+	done.Add(1)
+	go func() {
+		for i := 0; i < r.count+warm; i++ {
+			ping.Wait()
+			ping.Add(1)
+			served++
+			pong.Done()
+		}
+		done.Done()
+	}()
+	for i := -warm; i < r.count; i++ {
+		if i == 0 {
+			t0 = time.Now()
+		}
+		pong.Add(1)
+		ping.Done()
+		pong.Wait()
+		if served != i+warm+1 {
+			check(false, "%d served", served)
+		}
+	}
+	d := time.Since(t0)
+	done.Wait()
+	r.time(d, r.count)
+}
+
+func pingUnix(r *row) {
+	var t0 time.Time
+	served, warm := 0, r.count/8
+	l, err := net.Listen("unix", fmt.Sprintf("@gmp-bench-%d", os.Getpid()))
+	check(err == nil, "%v", err)
+	done := make(chan struct{})
+	go func() {
+		c, err := l.Accept()
+		check(err == nil, "%v", err)
+		b := make([]byte, 1)
+		for {
+			if n, _ := c.Read(b); n != 1 {
+				break
+			}
+			b[0]++
+			if _, err := c.Write(b); err != nil {
+				check(false, "%v", err)
+			}
+			served++
+		}
+		c.Close()
+		close(done)
+	}()
+	c, err := net.Dial("unix", l.Addr().String())
+	check(err == nil, "%v", err)
+	b := make([]byte, 1)
+	for i := -warm; i < r.count; i++ {
+		if i == 0 {
+			t0 = time.Now()
+		}
+		b[0] = byte(i)
+		if _, err := c.Write(b); err != nil {
+			check(false, "%v", err)
+		}
+		if n, err := c.Read(b); n != 1 || err != nil || b[0] != byte(i)+1 {
+			check(false, "got %d bytes, %d, %v", n, b[0], err)
+		}
+	}
+	d := time.Since(t0)
+	c.Close()
+	<-done
+	l.Close()
+	check(served == r.count+warm, "%d served", served)
+	r.time(d, r.count)
+}
+
+// idle.c.
+func idle(r *row) {
+	var gate, done sync.WaitGroup
+	var arrived, woken atomic.Int64
+	gate.Add(1)
+	done.Add(r.n)
+	for i := 0; i < r.n; i++ {
+		go func() {
+			arrived.Add(1)
+			gate.Wait()
+			woken.Add(1)
+			done.Done()
+		}()
+	}
+	time.Sleep(100 * time.Millisecond)
+	check(arrived.Load() == int64(r.n), "%d parked", arrived.Load())
+	t0 := time.Now()
+	cpu := cpuNow()
+	time.Sleep(5 * time.Second)
+	cpu = cpuNow() - cpu
+	d := time.Since(t0)
+	gate.Done()
+	done.Wait()
+	check(woken.Load() == int64(r.n), "%d woke", woken.Load())
+	r.value("", "percent", 100*float64(cpu)/float64(d))
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What does gmp_yield cost when n green threads are ready?
+ *
+ * n - 1 others and the first green thread do nothing but yield.  The first one takes the time
+ * around a number of its own yields.  What the others did meanwhile is counted exactly, not taken
+ * to be as much, since a scheduler need not be strictly first come, first served: an other counts
+ * in a local variable (a shared one would cost a cache line of its own), and
+ *
+ *	resumes between t0 and t1  =  1 (the one that saw `go`)  +  count  -  1 (the one after t1).
+ *
+ * With one P that is exact; with two it is off by one round at most.
+ */
+#include "shim.h"
+
+#include <gmp.h>
+#include <stdlib.h>
+
+static int go, stop;
+static int64_t arrived, left;
+
+static void other(void *arg)
+{
+	int64_t *out = arg, n = 0;
+
+	bench_add(&arrived, 1);
+	while (!bench_load(&go))
+		gmp_yield();
+	do {
+		gmp_yield();
+		n++;
+	} while (!bench_load(&stop));
+	*out = n;
+	bench_add(&left, 1);
+}
+
+static void yield(struct bench_state *st)
+{
+	const struct bench_case *c = bench_this(st);
+	int64_t others = c->n - 1, rounds = c->count / c->n, total = rounds, t0, t1;
+	int64_t *counts = calloc((size_t)others, sizeof(*counts));
+
+	bench_check(counts, "no memory");
+	go = stop = 0;
+	arrived = left = 0;
+	for (int64_t i = 0; i < others; i++) {
+		int err = gmp_go(other, &counts[i]);
+
+		bench_check(err == 0, "gmp_go: %d", err);
+	}
+	/* Until all have their stacks, and a few rounds more to warm up. */
+	while (bench_load(&arrived) < others)
+		gmp_yield();
+	for (int64_t i = 0; i < rounds / 8 + 2; i++)
+		gmp_yield();
+
+	t0 = bench_clock();
+	bench_store(&go, 1);
+	for (int64_t i = 0; i < rounds; i++)
+		gmp_yield();
+	t1 = bench_clock();
+	bench_store(&stop, 1);
+
+	while (bench_load(&left) < others)
+		gmp_yield();
+	for (int64_t i = 0; i < others; i++) {
+		bench_check(counts[i] > 0, "green thread %lld starved", (long long)i);
+		total += counts[i];
+	}
+	bench_time(st, t1 - t0, total);
+	free(counts);
+}
+
+BENCH(yield, "yield/2", .procs = 1, .n = 2, .count = 4000000);
+BENCH(yield, "yield/1000", .procs = 1, .n = 1000, .count = 4000000);
+BENCH(yield, "yield/100000", .procs = 1, .n = 100000, .count = 2000000);
+BENCH(yield, "yield/2", .procs = 2, .n = 2, .count = 4000000);
+BENCH(yield, "yield/1000", .procs = 2, .n = 1000, .count = 4000000);
+BENCH(yield, "yield/100000", .procs = 2, .n = 100000, .count = 2000000);
