@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How does a server take its connections, and how does it end?
+ *
+ * One green thread per listener accepts, one per connection serves.  The end comes in four steps:
+ *
+ *   1. `ending` is set: who accepts a connection from now on closes it at once;
+ *   2. the listeners are closed, which wakes their green threads, and these are waited for;
+ *   3. the open connections are shut down, so that their green threads read an end of stream;
+ *   4. these are waited for.
+ *
+ * Invariants:
+ *
+ *   1. A connection stands in the list for as long as its descriptor is open: it leaves the list
+ *      first and is closed then, so that step 3 can never shut a descriptor that has a new owner.
+ *   2. A connection is counted in `connections` before its green thread starts.
+ *
+ * A signal handler may do next to nothing, and a green thread cannot wait for it.  So the signals
+ * are blocked, and a signalfd, which is a descriptor like any other, is read by a green thread.
+ */
+#include "server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+
+#define MILLISECOND 1000000LL
+#define SECOND (1000 * MILLISECOND)
+
+struct connection {
+	struct server *server;
+	int fd;
+	struct connection *next;
+	struct connection **link; /* what points to this one */
+};
+
+int server_block_signals(void)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+		return -errno;
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd >= 0 ? fd : -errno;
+}
+
+void server_wait_for_signal(int signals)
+{
+	struct signalfd_siginfo info;
+	ssize_t n;
+
+	n = gmp_adopt(signals);
+	if (n >= 0)
+		n = gmp_read(signals, &info, sizeof(info));
+	if (n < 0)
+		fprintf(stderr, "cannot wait for signals: %s\n", strerror((int)-n));
+}
+
+/* One line a second at most: whoever has run out of descriptors has no use for a full disk too. */
+static void complain(struct server *s, const char *what, int err)
+{
+	int64_t last = s->last_complaint;
+	int64_t now = gmp_now();
+
+	if (last != 0 && now - last < SECOND)
+		return;
+	if (atomic_compare_exchange_strong(&s->last_complaint, &last, now))
+		fprintf(stderr, "%s: %s: %s\n", s->name, what, strerror(-err));
+}
+
+/* False when the server is ending. */
+static bool enlist(struct server *s, struct connection *c)
+{
+	bool welcome;
+
+	gmp_mutex_lock(&s->lock);
+	welcome = !s->ending;
+	if (welcome) {
+		c->next = s->first;
+		c->link = &s->first;
+		if (c->next)
+			c->next->link = &c->next;
+		s->first = c;
+		gmp_wg_add(&s->connections, 1);
+	}
+	gmp_mutex_unlock(&s->lock);
+	return welcome;
+}
+
+static void drop(struct connection *c)
+{
+	struct server *s = c->server;
+
+	gmp_mutex_lock(&s->lock);
+	*c->link = c->next;
+	if (c->next)
+		c->next->link = c->link;
+	gmp_mutex_unlock(&s->lock);
+	gmp_close(c->fd);
+	free(c);
+	gmp_wg_done(&s->connections);
+}
+
+static void serve_connection(void *arg)
+{
+	struct connection *c = arg;
+
+	c->server->serve(c->fd, c->server->arg);
+	drop(c);
+}
+
+/* Takes the descriptor over, also when it fails. */
+static int start_connection(struct server *s, int fd)
+{
+	struct connection *c = malloc(sizeof(*c));
+	int err;
+
+	if (!c) {
+		gmp_close(fd);
+		return -ENOMEM;
+	}
+	c->server = s;
+	c->fd = fd;
+	if (!enlist(s, c)) {
+		gmp_close(fd);
+		free(c);
+		return 0;
+	}
+	err = gmp_go(serve_connection, c);
+	if (err)
+		drop(c);
+	return err;
+}
+
+static void accept_connections(void *arg)
+{
+	struct listener *l = arg;
+	struct server *s = l->server;
+
+	while (!s->ending) {
+		int err = gmp_accept(l->fd);
+
+		if (err >= 0)
+			err = start_connection(s, err);
+		if (err >= 0 || err == -ECONNABORTED)
+			continue;
+		if (s->ending)
+			break;
+		/* Out of descriptors or memory, most likely: others may give some back. */
+		complain(s, "cannot take a connection", err);
+		gmp_sleep(20 * MILLISECOND);
+	}
+	gmp_wg_done(&s->acceptors);
+}
+
+int server_listen(struct server *s, const char *net, const char *addr)
+{
+	struct listener *l = &s->listeners[s->listening];
+	int err;
+
+	if (s->listening == SERVER_LISTENERS)
+		return -ENOSPC;
+	l->server = s;
+	l->fd = gmp_listen(net, addr);
+	if (l->fd < 0)
+		return l->fd;
+	gmp_wg_add(&s->acceptors, 1);
+	err = gmp_go(accept_connections, l);
+	if (err) {
+		gmp_wg_done(&s->acceptors);
+		gmp_close(l->fd);
+		return err;
+	}
+	s->listening++;
+	return l->fd;
+}
+
+int server_end(struct server *s)
+{
+	gmp_mutex_lock(&s->lock);
+	s->ending = true;
+	gmp_mutex_unlock(&s->lock);
+
+	for (int i = 0; i < s->listening; i++)
+		gmp_close(s->listeners[i].fd);
+	gmp_wg_wait(&s->acceptors);
+
+	gmp_mutex_lock(&s->lock);
+	for (struct connection *c = s->first; c; c = c->next)
+		gmp_shutdown(c->fd, SHUT_RDWR);
+	gmp_mutex_unlock(&s->lock);
+	return gmp_wg_wait_until(&s->connections, gmp_deadline(5 * SECOND));
+}
+
+long server_parse_number(const char *text, long low, long high)
+{
+	char *end;
+	long n;
+
+	if (text[0] < '0' || text[0] > '9')
+		return -1;
+	errno = 0;
+	n = strtol(text, &end, 10);
+	return *end == '\0' && errno == 0 && n >= low && n <= high ? n : -1;
+}

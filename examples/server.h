@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* How does a server take its connections, and how does it end? */
+#ifndef EXAMPLES_SERVER_H
+#define EXAMPLES_SERVER_H
+
+#include <gmp.h>
+
+#include <stdatomic.h>
+
+#define SERVER_LISTENERS 2
+
+struct server;
+struct connection;
+
+struct listener {
+	struct server *server;
+	int fd;
+};
+
+/* All zero but for serve, arg and name, which the caller sets. */
+struct server {
+	void (*serve)(int fd, void *arg); /* runs on the connection's own green thread */
+	void *arg;
+	const char *name; /* begins every message */
+
+	struct listener listeners[SERVER_LISTENERS];
+	int listening;
+	gmp_wg acceptors;
+	gmp_wg connections;
+	_Atomic int64_t last_complaint;
+	atomic_bool ending;
+	gmp_mutex lock; /* guards first and the list that it begins */
+	struct connection *first;
+};
+
+/* Block SIGINT and SIGTERM, and return a descriptor that tells of them, or a negative errno value.
+ * To be called before gmp_run, so that every thread of the runtime has them blocked too. */
+int server_block_signals(void);
+
+/* Wait, on a green thread, until one of the two signals has come. */
+void server_wait_for_signal(int signals);
+
+/* Listen on an address, as gmp_listen takes it, and serve whoever connects.  The listening
+ * descriptor, or a negative errno value. */
+int server_listen(struct server *s, const char *net, const char *addr);
+
+/* Take no more connections, shut those that are open, and wait for their green threads, for five
+ * seconds at most.  0, or -ETIMEDOUT when some were still busy. */
+int server_end(struct server *s);
+
+/* The number in a text of digits only, or -1 when it is none or is not within low..high. */
+long server_parse_number(const char *text, long low, long high);
+
+#endif
