@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests that gmp_set_procs changes the number of Ps while everything runs, and waits for nobody. */
+#include "util.h"
+
+static atomic_int together, most, release_all;
+
+/* Notes how many run at the same instant. */
+static void occupy(UNUSED void *arg)
+{
+	int n = atomic_fetch_add(&together, 1) + 1;
+	int seen = atomic_load(&most);
+
+	while (seen < n && !atomic_compare_exchange_weak(&most, &seen, n))
+		;
+	while (!atomic_load(&release_all))
+		gmp_checkpoint();
+}
+
+RT(set_procs_returns_the_old_number)
+{
+	int old = procs;
+
+	for (int n = 1; n <= 8; n++) {
+		CHECK_EQ(gmp_set_procs(n), old);
+		CHECK_EQ(gmp_procs(), n);
+		CHECK_EQ(stats().procs, n);
+		old = n;
+	}
+	for (int n = 8; n >= 1; n--) {
+		CHECK_EQ(gmp_set_procs(n), old);
+		CHECK_EQ(gmp_procs(), n);
+		old = n;
+		gmp_yield();
+	}
+	CHECK_EQ(gmp_set_procs(1), 1);
+}
+
+RT(set_procs_out_of_range_is_einval)
+{
+	CHECK_EQ(gmp_set_procs(0), -EINVAL);
+	CHECK_EQ(gmp_set_procs(-1), -EINVAL);
+	CHECK_EQ(gmp_set_procs(INT_MIN), -EINVAL);
+	CHECK_EQ(gmp_set_procs(1025), -EINVAL);
+	CHECK_EQ(gmp_set_procs(INT_MAX), -EINVAL);
+	CHECK_EQ(gmp_procs(), procs);
+}
+
+TEST(set_procs_without_a_runtime_is_esrch)
+{
+	CHECK_EQ(gmp_set_procs(2), -ESRCH);
+}
+
+RT(after_growth_that_many_run_at_once)
+{
+	gmp_g *g[7];
+
+	CHECK_EQ(gmp_set_procs(8), procs);
+	for (int i = 0; i < 7; i++)
+		g[i] = spawn(occupy, NULL);
+	/* Each of the seven keeps its P to itself until all have been seen together. */
+	WAIT_FOR(atomic_load(&together) == 7);
+	atomic_store(&release_all, 1);
+	for (int i = 0; i < 7; i++)
+		join(g[i]);
+}
+
+static atomic_int inside, most_inside, inside_stop;
+
+/* Counts those that run between two yields, and its own turns. */
+static void count_inside(void *arg)
+{
+	atomic_long *turns = arg;
+
+	while (!atomic_load(&inside_stop)) {
+		int n = atomic_fetch_add(&inside, 1) + 1;
+		int seen = atomic_load(&most_inside);
+
+		while (seen < n && !atomic_compare_exchange_weak(&most_inside, &seen, n))
+			;
+		for (int i = 0; i < 200; i++)
+			__asm__ volatile("" ::: "memory");
+		atomic_fetch_sub(&inside, 1);
+		atomic_fetch_add(turns, 1);
+		gmp_yield();
+	}
+}
+
+/* Each of them has been through n more switches. */
+static void wait_turns(atomic_long *turns, int count, long n)
+{
+	for (int i = 0; i < count; i++) {
+		long seen = atomic_load(&turns[i]);
+
+		WAIT_FOR(atomic_load(&turns[i]) >= seen + n);
+	}
+}
+
+RT(after_shrinking_no_more_than_that_many_run_at_once)
+{
+	static atomic_long turns[16];
+	gmp_g *g[16];
+
+	CHECK_EQ(gmp_set_procs(4), procs);
+	for (int i = 0; i < 16; i++)
+		g[i] = spawn(count_inside, &turns[i]);
+	wait_turns(turns, 16, 10);
+	CHECK_EQ(gmp_set_procs(1), 4);
+	/* The Ps that are to go go at their next switch. */
+	wait_turns(turns, 16, 3);
+	atomic_store(&most_inside, 0);
+	wait_turns(turns, 16, 100);
+	CHECK_EQ(atomic_load(&most_inside), 1);
+	atomic_store(&inside_stop, 1);
+	for (int i = 0; i < 16; i++)
+		join(g[i]);
+}
+
+static atomic_int spinning, spin_stop;
+
+static void spin_hard(UNUSED void *arg)
+{
+	atomic_fetch_add(&spinning, 1);
+	while (!atomic_load(&spin_stop))
+		;
+	atomic_fetch_sub(&spinning, 1);
+}
+
+TEST(set_procs_does_not_wait_for_a_running_green_thread)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+	gmp_g *g[3], *h;
+
+	c.procs = 4;
+	CHECK_EQ(gmp_start(&c), 0);
+	for (int i = 0; i < 3; i++)
+		g[i] = spawn(spin_hard, NULL);
+	WAIT_FOR(atomic_load(&spinning) == 3);
+	/* Three Ps are busy with threads that never switch: neither call may wait for them. */
+	CHECK_EQ(gmp_set_procs(1), 4);
+	CHECK_EQ(gmp_procs(), 1);
+	CHECK_EQ(gmp_set_procs(6), 1);
+	CHECK_EQ(gmp_procs(), 6);
+	h = spawn(occupy, NULL);
+	WAIT_FOR(atomic_load(&together) == 1);
+	atomic_store(&release_all, 1);
+	join(h);
+	CHECK_EQ(atomic_load(&spinning), 3);
+	atomic_store(&spin_stop, 1);
+	for (int i = 0; i < 3; i++)
+		join(g[i]);
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+static void add_one(void *arg)
+{
+	gmp_yield();
+	atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+RT(what_was_queued_on_a_p_that_goes_still_runs)
+{
+	static atomic_int count;
+	enum { N = 1000 };
+	static gmp_g *g[N];
+
+	for (int round = 0; round < 10; round++) {
+		atomic_store(&count, 0);
+		CHECK(gmp_set_procs(4) > 0);
+		for (int i = 0; i < N; i++) {
+			g[i] = spawn(add_one, &count);
+			if (i % 100 == 50)
+				CHECK(gmp_set_procs(1 + i / 100 % 4) > 0);
+		}
+		CHECK(gmp_set_procs(1) > 0);
+		for (int i = 0; i < N; i++)
+			join(g[i]);
+		CHECK_EQ(atomic_load(&count), N);
+	}
+}
+
+static atomic_int asleep;
+
+static void sleep_a_little(void *arg)
+{
+	atomic_fetch_add(&asleep, 1);
+	gmp_sleep(20 * MS);
+	atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+RT(timers_of_a_p_that_goes_still_fire)
+{
+	static atomic_int count;
+	enum { N = 200 };
+	static gmp_g *g[N];
+
+	CHECK(gmp_set_procs(4) > 0);
+	for (int i = 0; i < N; i++)
+		g[i] = spawn(sleep_a_little, &count);
+	WAIT_FOR(atomic_load(&asleep) == N);
+	CHECK_EQ(gmp_set_procs(1), 4);
+	for (int i = 0; i < N; i++)
+		join(g[i]);
+	CHECK_EQ(atomic_load(&count), N);
+}
+
+static atomic_int resize_stop;
+
+static void resize(void *arg)
+{
+	unsigned n = (unsigned)(uintptr_t)arg;
+
+	while (!atomic_load(&resize_stop)) {
+		CHECK(gmp_set_procs((int)(1 + n++ % 6)) > 0);
+		gmp_yield();
+	}
+}
+
+RT(resizing_from_several_threads_at_once_loses_nothing)
+{
+	static atomic_int count;
+	static gmp_g *g[100];
+	gmp_g *r[2];
+	struct foreign f;
+
+	r[0] = spawn(resize, (void *)1);
+	r[1] = spawn(resize, (void *)3);
+	foreign_start(&f, resize, (void *)5);
+	for (int round = 0; round < (SANITIZED ? 20 : 200); round++) {
+		for (int i = 0; i < 100; i++)
+			g[i] = spawn(i % 10 ? add_one : occupy, &count);
+		atomic_store(&release_all, 1);
+		for (int i = 0; i < 100; i++)
+			join(g[i]);
+	}
+	CHECK_EQ(atomic_load(&count), 90 * (SANITIZED ? 20 : 200));
+	atomic_store(&resize_stop, 1);
+	join(r[0]);
+	join(r[1]);
+	foreign_join(&f);
+}
+
+static void resize_once(void *arg)
+{
+	*(int *)arg = gmp_set_procs(3);
+}
+
+RT(set_procs_works_from_a_foreign_thread)
+{
+	struct foreign f;
+	int old = 0;
+
+	foreign_start(&f, resize_once, &old);
+	foreign_join(&f);
+	CHECK_EQ(old, procs);
+	CHECK_EQ(gmp_procs(), 3);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* What the runtime tests share: waiting for a condition, foreign threads, counting what is left. */
+#ifndef TESTS_RUNTIME_UTIL_H
+#define TESTS_RUNTIME_UTIL_H
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gmp.h>
+
+#include "check.h"
+#include "rt.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+#define US INT64_C(1000)
+#define MS INT64_C(1000000)
+#define SEC INT64_C(1000000000)
+
+/* A bound on failure only: nothing waits as long as this unless it is broken. */
+#define PATIENCE (20 * SEC)
+
+/* Let the others run until cond holds.  From green threads and from foreign ones. */
+#define WAIT_FOR(cond)                                                                             \
+	do {                                                                                       \
+		int64_t wait_for_limit_ = gmp_deadline(PATIENCE);                                  \
+		while (!(cond)) {                                                                  \
+			CHECK(gmp_now() < wait_for_limit_ && #cond);                               \
+			gmp_yield();                                                               \
+		}                                                                                  \
+	} while (0)
+
+/*
+ * RT(name) { ... }: a case at 1, 2 and 4 Ps whose body runs on the first green thread, with
+ * `procs` the number of Ps.
+ */
+#define RT(name)                                                                                   \
+	static void name##_body(int procs);                                                        \
+	static void name##_app(void *arg)                                                          \
+	{                                                                                          \
+		name##_body(*(int *)arg);                                                          \
+	}                                                                                          \
+	TEST_PROCS(name)                                                                           \
+	{                                                                                          \
+		run_procs(procs, name##_app, &procs);                                              \
+	}                                                                                          \
+	static void name##_body(__attribute__((unused)) int procs)
+
+#define UNUSED __attribute__((unused))
+
+static inline gmp_g *spawn(gmp_fn fn, void *arg)
+{
+	gmp_g *g = NULL;
+
+	CHECK_EQ(gmp_spawn(&g, fn, arg, NULL), 0);
+	CHECK(g != NULL);
+	return g;
+}
+
+static inline void join(gmp_g *g)
+{
+	CHECK_EQ(gmp_join(g), 0);
+}
+
+static inline gmp_stats stats(void)
+{
+	gmp_stats s = GMP_STATS_INIT;
+
+	CHECK_EQ(gmp_stats_get(&s), 0);
+	return s;
+}
+
+/* Until exactly n green threads are parked. */
+static inline void wait_parked(uint64_t n)
+{
+	WAIT_FOR(stats().greens_waiting == n);
+}
+
+/* A thread that the runtime did not make. */
+struct foreign {
+	pthread_t thread;
+	gmp_fn fn;
+	void *arg;
+	atomic_int done;
+};
+
+static inline void *foreign_main(void *p)
+{
+	struct foreign *f = p;
+
+	f->fn(f->arg);
+	atomic_store(&f->done, 1);
+	return NULL;
+}
+
+static inline void foreign_start(struct foreign *f, gmp_fn fn, void *arg)
+{
+	f->fn = fn;
+	f->arg = arg;
+	atomic_store(&f->done, 0);
+	CHECK_EQ(pthread_create(&f->thread, NULL, foreign_main, f), 0);
+}
+
+/* Keeps the P busy with the others, so that the thread may need what they do. */
+static inline void foreign_join(struct foreign *f)
+{
+	WAIT_FOR(atomic_load(&f->done));
+	CHECK_EQ(pthread_join(f->thread, NULL), 0);
+}
+
+static inline int count_dir(const char *path)
+{
+	DIR *d = opendir(path);
+	int n = 0;
+
+	CHECK(d != NULL);
+	for (struct dirent *e; (e = readdir(d)) != NULL;)
+		n += e->d_name[0] != '.';
+	closedir(d);
+	return n;
+}
+
+static inline int count_threads(void)
+{
+	return count_dir("/proc/self/task");
+}
+
+static inline int count_fds(void)
+{
+	return count_dir("/proc/self/fd") - 1; /* opendir's own */
+}
+
+static inline int count_maps(void)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	int n = 0;
+
+	CHECK(f != NULL);
+	for (int c; (c = getc(f)) != EOF;)
+		n += c == '\n';
+	fclose(f);
+	return n;
+}
+
+/* One line of /proc/self/status or /proc/meminfo, in KiB. */
+static inline long proc_kb(const char *path, const char *key)
+{
+	FILE *f = fopen(path, "re");
+	char line[256];
+	long kb = -1;
+
+	CHECK(f != NULL);
+	while (fgets(line, sizeof(line), f) != NULL) {
+		if (strncmp(line, key, strlen(key)) == 0 && line[strlen(key)] == ':') {
+			kb = strtol(line + strlen(key) + 1, NULL, 10);
+			break;
+		}
+	}
+	fclose(f);
+	CHECK(kb >= 0);
+	return kb;
+}
+
+static inline long rss_kb(void)
+{
+	return proc_kb("/proc/self/status", "VmRSS");
+}
+
+/* Run fn in a child process and return its wait status. */
+static inline int in_child(void (*fn)(void))
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		fn();
+		_exit(0);
+	}
+	while (waitpid(pid, &status, 0) < 0)
+		CHECK(errno == EINTR);
+	return status;
+}
+
+static inline int cmp_i64(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+#endif
