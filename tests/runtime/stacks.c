@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests that stacks hold what they promise, that their memory goes back to the kernel, and that
+ * what belongs to a green thread (registers, floating-point control words, frames) stays with it.
+ */
+#define _GNU_SOURCE
+#include <execinfo.h>
+
+#include "util.h"
+
+static atomic_int count;
+static gmp_wg gate;
+
+/* Fills about `bytes` of stack in frames of a little over a KiB and checks them on the way back. */
+__attribute__((noinline)) static unsigned dive(size_t bytes, int yield)
+{
+	volatile unsigned char pad[1024];
+	unsigned char tag = (unsigned char)(bytes >> 10);
+	unsigned sum;
+
+	for (size_t i = 0; i < sizeof(pad); i += 64)
+		pad[i] = (unsigned char)(tag + i / 64);
+	if (bytes <= sizeof(pad)) {
+		if (yield)
+			gmp_yield();
+		sum = 1;
+	} else {
+		sum = 1 + dive(bytes - sizeof(pad), yield);
+	}
+	for (size_t i = 0; i < sizeof(pad); i += 64)
+		CHECK_EQ(pad[i], (unsigned char)(tag + i / 64));
+	return sum;
+}
+
+struct depth {
+	size_t bytes;
+};
+
+static void dive_and_yield(void *arg)
+{
+	struct depth *d = arg;
+
+	CHECK_EQ(dive(d->bytes, 1), (d->bytes + 1023) / 1024);
+	atomic_fetch_add(&count, 1);
+}
+
+RT(recursion_within_the_default_reservation_works)
+{
+	struct depth d = { SANITIZED ? 64 << 10 : 200 << 10 };
+	gmp_g *g[50];
+
+	for (int i = 0; i < 50; i++)
+		g[i] = spawn(dive_and_yield, &d);
+	for (int i = 0; i < 50; i++)
+		join(g[i]);
+	CHECK_EQ(atomic_load(&count), 50);
+}
+
+RT(stacks_of_every_size_hold_most_of_it)
+{
+	for (size_t size = 64 << 10; size <= (size_t)256 << 20; size *= 4) {
+		struct depth d = { SANITIZED ? size / 4 : size / 8 * 6 };
+		gmp_attr a = GMP_ATTR_INIT;
+		gmp_g *g;
+
+		a.stack_size = size;
+		CHECK_EQ(gmp_spawn(&g, dive_and_yield, &d, &a), 0);
+		join(g);
+	}
+	CHECK_EQ(atomic_load(&count), 7);
+}
+
+static void dive_here(void *arg)
+{
+	dive_and_yield(arg);
+}
+
+TEST(the_configured_stack_size_is_everybodys)
+{
+	struct depth d = { (size_t)24 << 20 };
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.stack_size = (size_t)64 << 20;
+	CHECK_EQ(gmp_run(dive_here, &d, &c), 0);
+	CHECK_EQ(setenv("GMP_STACK_SIZE", "67108864", 1), 0);
+	CHECK_EQ(gmp_run(dive_here, &d, NULL), 0);
+	CHECK_EQ(atomic_load(&count), 2);
+}
+
+RT(stacks_of_different_sizes_live_side_by_side)
+{
+	gmp_g *g[100];
+	struct depth d[100];
+
+	for (int i = 0; i < 100; i++) {
+		gmp_attr a = GMP_ATTR_INIT;
+
+		a.stack_size = (size_t)(64 << 10) << i % 5;
+		d[i].bytes = a.stack_size / 4;
+		CHECK_EQ(gmp_spawn(&g[i], dive_and_yield, &d[i], &a), 0);
+	}
+	for (int i = 0; i < 100; i++)
+		join(g[i]);
+	CHECK_EQ(atomic_load(&count), 100);
+}
+
+/* ---- memory goes back */
+
+static void dive_and_wait(void *arg)
+{
+	struct depth *d = arg;
+
+	/* The deep frames are gone before it parks: `deep` says whether it parks inside them. */
+	dive(d->bytes, 0);
+	atomic_fetch_add(&count, 1);
+	CHECK_EQ(gmp_wg_wait(&gate), 0);
+	dive(d->bytes, 0);
+}
+
+static void wait_for_rss_below(long kb)
+{
+	int64_t limit = gmp_deadline(15 * SEC);
+
+	while (rss_kb() >= kb) {
+		CHECK(gmp_now() < limit);
+		gmp_sleep(100 * MS);
+	}
+}
+
+RT(the_unused_part_of_a_parked_stack_goes_back_to_the_kernel)
+{
+	enum { N = 500 };
+	struct depth d = { 192 << 10 };
+	long before = rss_kb(), deep;
+	gmp_g *g[N];
+
+	if (SANITIZED)
+		check_skip("a sanitizer has its own memory");
+	gmp_wg_add(&gate, 1);
+	for (int i = 0; i < N; i++)
+		g[i] = spawn(dive_and_wait, &d);
+	WAIT_FOR(atomic_load(&count) == N);
+	wait_parked(N);
+	deep = rss_kb();
+	if (deep - before >= N * 96) /* else it is back already */
+		wait_for_rss_below(before + N * 24);
+	CHECK(rss_kb() < before + N * 96);
+	/* And they can go deep again. */
+	gmp_wg_done(&gate);
+	for (int i = 0; i < N; i++)
+		join(g[i]);
+}
+
+__attribute__((noinline)) static void wait_deep(size_t bytes)
+{
+	volatile unsigned char pad[1024];
+
+	for (size_t i = 0; i < sizeof(pad); i++)
+		pad[i] = (unsigned char)(bytes >> 10);
+	if (bytes > sizeof(pad)) {
+		wait_deep(bytes - sizeof(pad));
+	} else {
+		atomic_fetch_add(&count, 1);
+		CHECK_EQ(gmp_wg_wait(&gate), 0);
+	}
+	for (size_t i = 0; i < sizeof(pad); i++)
+		CHECK_EQ(pad[i], (unsigned char)(bytes >> 10));
+}
+
+static void wait_deep_down(void *arg)
+{
+	struct depth *d = arg;
+
+	wait_deep(d->bytes);
+}
+
+RT(after_a_burst_the_memory_goes_back_to_the_kernel)
+{
+	enum { N = 1000 };
+	struct depth d = { 160 << 10 };
+	long before = rss_kb();
+	static gmp_g *g[N];
+
+	if (SANITIZED)
+		check_skip("a sanitizer has its own memory");
+	gmp_wg_add(&gate, 1);
+	for (int i = 0; i < N; i++)
+		g[i] = spawn(wait_deep_down, &d);
+	WAIT_FOR(atomic_load(&count) == N);
+	CHECK(rss_kb() >= before + N * 150);
+	gmp_wg_done(&gate);
+	for (int i = 0; i < N; i++)
+		join(g[i]);
+	wait_for_rss_below(before + N * 24);
+	CHECK(stats().trimmed_bytes > 0);
+	/* And stacks can be had again. */
+	atomic_store(&count, 0);
+	gmp_wg_add(&gate, 1);
+	for (int i = 0; i < N; i++)
+		g[i] = spawn(wait_deep_down, &d);
+	WAIT_FOR(atomic_load(&count) == N);
+	gmp_wg_done(&gate);
+	for (int i = 0; i < N; i++)
+		join(g[i]);
+}
+
+RT(what_a_parked_green_thread_has_on_its_stack_survives_trimming)
+{
+	enum { N = 100 };
+	struct depth d = { 100 << 10 };
+	gmp_g *g[N];
+
+	if (SANITIZED)
+		d.bytes = 40 << 10;
+	gmp_wg_add(&gate, 1);
+	for (int i = 0; i < N; i++)
+		g[i] = spawn(wait_deep_down, &d);
+	WAIT_FOR(atomic_load(&count) == N);
+	gmp_sleep(4 * SEC);
+	gmp_wg_done(&gate);
+	for (int i = 0; i < N; i++)
+		join(g[i]); /* wait_deep checks every byte */
+}
+
+/* ---- what belongs to a green thread */
+
+#if defined(__x86_64__)
+
+#include <xmmintrin.h>
+
+static unsigned short get_cw(void)
+{
+	unsigned short cw;
+
+	__asm__ volatile("fnstcw %0" : "=m"(cw));
+	return cw;
+}
+
+static void set_cw(unsigned short cw)
+{
+	__asm__ volatile("fldcw %0" : : "m"(cw));
+}
+
+static void keep_fp_control(void *arg)
+{
+	unsigned i = (unsigned)(uintptr_t)arg;
+	/* Rounding, flush-to-zero; rounding and precision on the x87. */
+	unsigned mxcsr = (0x1f80u | (i & 3) << 13 | (i & 4 ? 0x8000u : 0));
+	unsigned short cw = (unsigned short)(0x037f & ~0x0f00) | (unsigned short)((i & 3) << 10) |
+			    (unsigned short)(i & 4 ? 0x300 : 0x200);
+	unsigned sticky = i & 8 ? 0x3f : 0;
+
+	_mm_setcsr(mxcsr | sticky);
+	set_cw(cw);
+	for (int n = 0; n < 200; n++) {
+		if (n % 50 == 49)
+			gmp_sleep(50 * US);
+		else
+			gmp_yield();
+		CHECK_EQ(_mm_getcsr() & 0xffc0u, mxcsr);
+		CHECK_EQ(get_cw() & 0x0f3f, cw & 0x0f3f);
+	}
+	_mm_setcsr(0x1f80);
+	set_cw(0x037f);
+}
+
+RT(each_green_thread_has_its_own_floating_point_control_words)
+{
+	gmp_g *g[32];
+
+	for (int i = 0; i < 32; i++)
+		g[i] = spawn(keep_fp_control, (void *)(uintptr_t)i);
+	for (int i = 0; i < 32; i++)
+		join(g[i]);
+	CHECK_EQ(_mm_getcsr() & 0xffc0u, 0x1f80);
+	CHECK_EQ(get_cw() & 0x0f3f, 0x037f & 0x0f3f);
+}
+
+static void round_up(UNUSED void *arg)
+{
+	volatile double third;
+	volatile double one = 1, three = 3;
+	double up, seen;
+
+	_mm_setcsr((_mm_getcsr() & ~0x6000u) | 0x4000u);
+	third = one / three;
+	up = third;
+	gmp_yield();
+	third = one / three;
+	seen = third;
+	CHECK(seen == up);
+	_mm_setcsr(_mm_getcsr() & ~0x6000u);
+	third = one / three;
+	seen = third;
+	CHECK(seen < up);
+}
+
+RT(a_rounding_mode_holds_across_switches)
+{
+	gmp_g *g[10];
+
+	for (int i = 0; i < 10; i++)
+		g[i] = spawn(round_up, NULL);
+	for (int i = 0; i < 10; i++)
+		join(g[i]);
+}
+
+/* Returns how many callee-saved registers have lost their value over a call of fn. */
+int registers_lost(uintptr_t seed, void (*fn)(void));
+__asm__(".pushsection .text\n"
+	".globl registers_lost\n"
+	".hidden registers_lost\n"
+	".type registers_lost, @function\n"
+	"registers_lost:\n"
+	"	.cfi_startproc\n"
+	"	pushq %rbx\n	.cfi_adjust_cfa_offset 8\n"
+	"	pushq %rbp\n	.cfi_adjust_cfa_offset 8\n"
+	"	pushq %r12\n	.cfi_adjust_cfa_offset 8\n"
+	"	pushq %r13\n	.cfi_adjust_cfa_offset 8\n"
+	"	pushq %r14\n	.cfi_adjust_cfa_offset 8\n"
+	"	pushq %r15\n	.cfi_adjust_cfa_offset 8\n"
+	"	pushq %rdi\n	.cfi_adjust_cfa_offset 8\n"
+	"	leaq 1(%rdi), %rbx\n"
+	"	leaq 2(%rdi), %rbp\n"
+	"	leaq 3(%rdi), %r12\n"
+	"	leaq 4(%rdi), %r13\n"
+	"	leaq 5(%rdi), %r14\n"
+	"	leaq 6(%rdi), %r15\n"
+	"	call *%rsi\n"
+	"	popq %rdi\n	.cfi_adjust_cfa_offset -8\n"
+	"	xorl %eax, %eax\n"
+	"	xorl %edx, %edx\n"
+	"	incq %rdi\n	cmpq %rdi, %rbx\n	setne %dl\n	addl %edx, %eax\n"
+	"	incq %rdi\n	cmpq %rdi, %rbp\n	setne %dl\n	addl %edx, %eax\n"
+	"	incq %rdi\n	cmpq %rdi, %r12\n	setne %dl\n	addl %edx, %eax\n"
+	"	incq %rdi\n	cmpq %rdi, %r13\n	setne %dl\n	addl %edx, %eax\n"
+	"	incq %rdi\n	cmpq %rdi, %r14\n	setne %dl\n	addl %edx, %eax\n"
+	"	incq %rdi\n	cmpq %rdi, %r15\n	setne %dl\n	addl %edx, %eax\n"
+	"	popq %r15\n	.cfi_adjust_cfa_offset -8\n"
+	"	popq %r14\n	.cfi_adjust_cfa_offset -8\n"
+	"	popq %r13\n	.cfi_adjust_cfa_offset -8\n"
+	"	popq %r12\n	.cfi_adjust_cfa_offset -8\n"
+	"	popq %rbp\n	.cfi_adjust_cfa_offset -8\n"
+	"	popq %rbx\n	.cfi_adjust_cfa_offset -8\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size registers_lost, . - registers_lost\n"
+	".popsection\n");
+
+static void short_sleep(void)
+{
+	gmp_sleep(20 * US);
+}
+
+static void keep_registers(void *arg)
+{
+	for (uintptr_t n = 0; n < 200; n++)
+		CHECK_EQ(registers_lost(((uintptr_t)arg << 32) + n * 16,
+					n % 20 == 19 ? short_sleep : gmp_yield), 0);
+}
+
+RT(registers_survive_switches)
+{
+	gmp_g *g[16];
+
+	for (int i = 0; i < 16; i++)
+		g[i] = spawn(keep_registers, (void *)(uintptr_t)(i + 1));
+	for (int i = 0; i < 16; i++)
+		join(g[i]);
+}
+
+static void check_alignment(UNUSED void *arg)
+{
+	CHECK_EQ((uintptr_t)__builtin_frame_address(0) & 15, 0);
+	gmp_yield();
+	CHECK_EQ((uintptr_t)__builtin_frame_address(0) & 15, 0);
+}
+
+RT(stacks_are_aligned_as_the_abi_wants)
+{
+	gmp_g *g[8];
+
+	check_alignment(NULL);
+	for (int i = 0; i < 8; i++)
+		g[i] = spawn(check_alignment, NULL);
+	for (int i = 0; i < 8; i++)
+		join(g[i]);
+}
+
+#endif
+
+static void print_numbers(UNUSED void *arg)
+{
+	char buf[100];
+
+	snprintf(buf, sizeof(buf), "%.10f %Lf %d", 1.0 / 3.0, 0.5L, 42);
+	gmp_yield();
+	CHECK_STR(buf, "0.3333333333 0.500000 42");
+}
+
+RT(the_c_library_works_on_a_default_stack)
+{
+	gmp_g *g[8];
+
+	for (int i = 0; i < 8; i++)
+		g[i] = spawn(print_numbers, NULL);
+	for (int i = 0; i < 8; i++)
+		join(g[i]);
+}
+
+/* ---- backtraces */
+
+static int frames;
+static void *trace[64];
+
+__attribute__((noinline)) static void look_back(void **from_entry)
+{
+	*from_entry = __builtin_return_address(0);
+	frames = backtrace(trace, 64);
+	__asm__ volatile("" ::: "memory");
+}
+
+static void trace_entry(UNUSED void *arg)
+{
+	void *ra = NULL;
+	int at = -1;
+
+	gmp_yield();
+	look_back(&ra);
+	CHECK(frames > 1);
+	CHECK(frames < 64);
+	for (int i = 0; i < frames; i++) {
+		if (trace[i] == ra)
+			at = i;
+	}
+	CHECK(at >= 0);
+	/* Below the entry at most the runtime's own first frame or two. */
+	CHECK(frames - at <= 3);
+}
+
+RT(backtrace_ends_at_the_entry)
+{
+	trace_entry(NULL);
+	for (int i = 0; i < 4; i++)
+		join(spawn(trace_entry, NULL));
+}
