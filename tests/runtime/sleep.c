@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests the clock, deadlines, and that a sleep is never short and rarely much too long. */
+#include <sys/resource.h>
+#include <time.h>
+
+#include "util.h"
+
+static atomic_int count;
+
+static int64_t clock_ns(clockid_t id)
+{
+	struct timespec ts;
+
+	CHECK_EQ(clock_gettime(id, &ts), 0);
+	return ts.tv_sec * SEC + ts.tv_nsec;
+}
+
+TEST(now_is_the_monotonic_clock)
+{
+	int64_t last = 0;
+
+	for (int i = 0; i < 10000; i++) {
+		int64_t a = clock_ns(CLOCK_MONOTONIC), t = gmp_now(), b = clock_ns(CLOCK_MONOTONIC);
+
+		CHECK(a <= t);
+		CHECK(t <= b);
+		CHECK(t >= last);
+		last = t;
+	}
+}
+
+TEST(deadlines_saturate_at_forever)
+{
+	CHECK_EQ(gmp_deadline(INT64_MAX), GMP_FOREVER);
+	CHECK_EQ(gmp_deadline(INT64_MAX - 1), GMP_FOREVER);
+	CHECK(gmp_deadline(INT64_MAX / 2) < GMP_FOREVER);
+	CHECK(gmp_deadline(INT64_MAX / 2) > gmp_now());
+}
+
+TEST(a_deadline_of_nothing_or_less_has_passed)
+{
+	CHECK(gmp_deadline(0) <= gmp_now());
+	CHECK(gmp_deadline(-1) <= gmp_now());
+	CHECK(gmp_deadline(-SEC) <= gmp_now());
+	CHECK(gmp_deadline(INT64_MIN) <= gmp_now());
+}
+
+TEST(a_deadline_is_now_and_that_much)
+{
+	int64_t a = gmp_now(), d = gmp_deadline(SEC), b = gmp_now();
+
+	CHECK(d >= a + SEC);
+	CHECK(d <= b + SEC);
+}
+
+static void sleep_not_early(UNUSED void *arg)
+{
+	static const int64_t ns[] = { 1, 1000, 50000, 999999, 1000000, 3000000, 20000000 };
+
+	for (int i = 0; i < 7; i++) {
+		int64_t t = gmp_now();
+
+		CHECK_EQ(gmp_sleep(ns[i]), 0);
+		CHECK(gmp_now() >= t + ns[i]);
+		t = gmp_now();
+		CHECK_EQ(gmp_sleep_until(t + ns[i]), 0);
+		CHECK(gmp_now() >= t + ns[i]);
+		CHECK(gmp_now() < t + ns[i] + 10 * SEC);
+	}
+}
+
+RT(sleep_is_never_short)
+{
+	struct foreign f;
+
+	sleep_not_early(NULL);
+	foreign_start(&f, sleep_not_early, NULL);
+	join(spawn(sleep_not_early, NULL));
+	foreign_join(&f);
+}
+
+TEST(sleep_works_without_a_runtime)
+{
+	sleep_not_early(NULL);
+	CHECK_EQ(gmp_sleep(0), 0);
+	CHECK_EQ(gmp_sleep(-5), 0);
+	CHECK_EQ(gmp_sleep_until(0), 0);
+	CHECK_EQ(gmp_sleep_until(INT64_MIN), 0);
+}
+
+RT(sleeping_100_us_takes_less_than_a_millisecond_at_the_median)
+{
+	enum { N = 201 };
+	int64_t took[N];
+
+	for (int i = 0; i < N; i++) {
+		int64_t t = gmp_now();
+
+		gmp_sleep(100 * US);
+		took[i] = gmp_now() - t;
+		CHECK(took[i] >= 100 * US);
+	}
+	qsort(took, N, sizeof(took[0]), cmp_i64);
+	CHECK(took[N / 2] < (SANITIZED ? 5 * MS : MS));
+}
+
+static void set_flag(void *arg)
+{
+	*(int *)arg = 1;
+}
+
+static void sleep_by_form(int form)
+{
+	int err = -1;
+
+	switch (form) {
+	case 0: err = gmp_sleep(0); break;
+	case 1: err = gmp_sleep(-1); break;
+	case 2: err = gmp_sleep(INT64_MIN); break;
+	case 3: err = gmp_sleep_until(gmp_now() - 1); break;
+	case 4: err = gmp_sleep_until(0); break;
+	case 5: err = gmp_sleep_until(INT64_MIN); break;
+	}
+	CHECK_EQ(err, 0);
+}
+
+static void sleep_nothing(UNUSED void *arg)
+{
+	for (int form = 0; form < 6; form++) {
+		int flag = 0;
+		gmp_g *g = spawn(set_flag, &flag);
+
+		sleep_by_form(form);
+		CHECK_EQ(flag, 1);
+		join(g);
+	}
+}
+
+TEST(a_sleep_of_nothing_or_less_yields)
+{
+	run_procs(1, sleep_nothing, NULL);
+}
+
+static int order[8];
+static atomic_int norder;
+
+static void sleep_and_note(void *arg)
+{
+	int64_t *deadline = arg;
+
+	gmp_sleep_until(*deadline);
+	CHECK(gmp_now() >= *deadline);
+	order[atomic_fetch_add(&norder, 1)] = (int)(*deadline & 7);
+}
+
+RT(sleepers_wake_in_the_order_of_their_deadlines)
+{
+	static const int perm[] = { 3, 1, 4, 0, 2 };
+	int64_t base = (gmp_now() + 100 * MS) & ~(int64_t)7, deadline[5];
+	gmp_g *g[5];
+
+	for (int i = 0; i < 5; i++) {
+		deadline[i] = ((base + perm[i] * 60 * MS) & ~(int64_t)7) + perm[i];
+		g[i] = spawn(sleep_and_note, &deadline[i]);
+	}
+	for (int i = 0; i < 5; i++)
+		join(g[i]);
+	for (int i = 0; i < 5; i++)
+		CHECK_EQ(order[i], i);
+}
+
+static void sleep_long(UNUSED void *arg)
+{
+	gmp_sleep(3600 * SEC);
+	CHECK(!"slept an hour");
+}
+
+static void sleep_for_ever(UNUSED void *arg)
+{
+	gmp_sleep_until(GMP_FOREVER);
+	CHECK(!"slept for ever");
+}
+
+RT(a_short_sleep_is_not_held_up_by_longer_ones)
+{
+	int64_t t = gmp_now();
+
+	for (int i = 0; i < 50; i++) {
+		CHECK_EQ(gmp_go(sleep_long, NULL), 0);
+		CHECK_EQ(gmp_go(sleep_for_ever, NULL), 0);
+	}
+	wait_parked(100);
+	gmp_sleep(5 * MS);
+	CHECK(gmp_now() < t + 10 * SEC);
+}
+
+static void sleep_some(void *arg)
+{
+	int64_t ns = (intptr_t)arg, t = gmp_now();
+
+	gmp_sleep(ns);
+	CHECK(gmp_now() >= t + ns);
+	atomic_fetch_add(&count, 1);
+}
+
+RT(thousands_of_sleepers_all_wake)
+{
+	int n = SANITIZED ? 1000 : 20000;
+	unsigned seed = 1;
+
+	for (int i = 0; i < n; i++) {
+		seed = seed * 1103515245 + 12345;
+		CHECK_EQ(gmp_go(sleep_some, (void *)(intptr_t)(seed / 65536 % 1000 * 50 * US)), 0);
+	}
+	WAIT_FOR(atomic_load(&count) == n);
+}
+
+static void sleep_often(UNUSED void *arg)
+{
+	for (int i = 0; i < 200; i++)
+		gmp_sleep((i % 7) * 10 * US);
+	atomic_fetch_add(&count, 1);
+}
+
+RT(short_sleeps_from_many_green_threads_all_end)
+{
+	gmp_g *g[50];
+
+	for (int i = 0; i < 50; i++)
+		g[i] = spawn(sleep_often, NULL);
+	for (int i = 0; i < 50; i++)
+		join(g[i]);
+	CHECK_EQ(atomic_load(&count), 50);
+}
+
+RT(a_sleeper_whose_p_is_busy_is_woken_by_another)
+{
+	int64_t limit = gmp_deadline(PATIENCE);
+	gmp_g *g;
+
+	if (procs == 1)
+		check_skip("takes a second P");
+	g = spawn(sleep_some, (void *)(intptr_t)MS);
+	gmp_yield();
+	/* This loop never gives way. */
+	while (atomic_load(&count) == 0)
+		CHECK(gmp_now() < limit);
+	join(g);
+}
+
+static gmp_wg gate;
+
+static void wait_gate(UNUSED void *arg)
+{
+	gmp_wg_wait(&gate);
+}
+
+RT(an_idle_runtime_uses_no_cpu)
+{
+	gmp_g *g[1000];
+	int64_t cpu;
+
+	if (SANITIZED)
+		check_skip("a sanitizer has threads of its own");
+	gmp_wg_add(&gate, 1);
+	for (int i = 0; i < 1000; i++)
+		g[i] = spawn(wait_gate, NULL);
+	wait_parked(1000);
+	gmp_sleep(50 * MS);
+	cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	gmp_sleep(SEC);
+	CHECK(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu < 20 * MS);
+	gmp_wg_done(&gate);
+	for (int i = 0; i < 1000; i++)
+		join(g[i]);
+}

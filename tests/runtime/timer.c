@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests the timers: when they fire and when they do not, stopping, periods, and freeing. */
+#include "util.h"
+
+static atomic_int fired, inside, most_inside, started, finished, release_fn;
+static _Atomic int64_t fired_at[4096];
+static gmp_timer *the_timer;
+
+static void fire(UNUSED void *arg)
+{
+	int i = atomic_fetch_add(&fired, 1);
+
+	if (i < 4096)
+		atomic_store(&fired_at[i], gmp_now());
+}
+
+static void quiet(int64_t ns)
+{
+	int seen = atomic_load(&fired);
+
+	gmp_sleep(ns);
+	CHECK_EQ(atomic_load(&fired), seen);
+}
+
+struct seen {
+	gmp_g *self;
+	void *arg;
+	_Atomic int64_t at;
+};
+
+static void see(void *arg)
+{
+	struct seen *s = arg;
+
+	s->self = gmp_self();
+	s->arg = arg;
+	gmp_yield(); /* it may wait as any other */
+	gmp_sleep(10 * US);
+	CHECK(gmp_self() == s->self);
+	atomic_store(&s->at, gmp_now());
+}
+
+RT(a_timer_runs_its_function_on_a_green_thread_of_its_own)
+{
+	struct seen s = { NULL, NULL, 0 };
+	gmp_timer *t = gmp_timer_new(see, &s);
+	int64_t deadline = gmp_deadline(5 * MS);
+
+	CHECK(t != NULL);
+	CHECK_EQ(gmp_timer_set(t, deadline, 0), 0);
+	WAIT_FOR(atomic_load(&s.at));
+	CHECK(s.at >= deadline);
+	CHECK(s.arg == &s);
+	CHECK(s.self != NULL);
+	CHECK(s.self != gmp_self());
+	gmp_timer_free(t);
+}
+
+RT(new_without_a_function_is_null)
+{
+	CHECK(gmp_timer_new(NULL, NULL) == NULL);
+	gmp_timer_free(NULL);
+}
+
+RT(a_timer_without_a_period_fires_once)
+{
+	gmp_timer *t = gmp_timer_new(fire, NULL);
+
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), 0), 0);
+	WAIT_FOR(atomic_load(&fired) == 1);
+	quiet(20 * MS);
+	/* It may be set again. */
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), 0), 0);
+	WAIT_FOR(atomic_load(&fired) == 2);
+	quiet(5 * MS);
+	gmp_timer_free(t);
+}
+
+RT(a_deadline_in_the_past_fires_at_once)
+{
+	static const int64_t past[] = { 0, -1, INT64_MIN, 1 };
+	gmp_timer *t = gmp_timer_new(fire, NULL);
+
+	for (int i = 0; i < 4; i++) {
+		CHECK_EQ(gmp_timer_set(t, past[i], 0), 0);
+		WAIT_FOR(atomic_load(&fired) == i + 1);
+	}
+	CHECK_EQ(gmp_timer_set(t, gmp_now() - 1, 0), 0);
+	WAIT_FOR(atomic_load(&fired) == 5);
+	gmp_timer_free(t);
+}
+
+RT(set_and_stop_say_whether_it_was_armed)
+{
+	gmp_timer *t = gmp_timer_new(fire, NULL);
+
+	CHECK_EQ(gmp_timer_stop(t), 0);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(3600 * SEC), 0), 0);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(1800 * SEC), 0), 1);
+	CHECK_EQ(gmp_timer_stop(t), 1);
+	CHECK_EQ(gmp_timer_stop(t), 0);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), 0), 0);
+	WAIT_FOR(atomic_load(&fired) == 1);
+	CHECK_EQ(gmp_timer_stop(t), 0);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(3600 * SEC), MS), 0);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(3600 * SEC), 0), 1);
+	quiet(10 * MS);
+	gmp_timer_free(t);
+}
+
+RT(set_to_forever_disarms)
+{
+	gmp_timer *t = gmp_timer_new(fire, NULL);
+
+	CHECK_EQ(gmp_timer_set(t, GMP_FOREVER, 0), 0);
+	CHECK_EQ(gmp_timer_stop(t), 0);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(5 * MS), 0), 0);
+	CHECK_EQ(gmp_timer_set(t, GMP_FOREVER, 0), 1);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(5 * MS), 5 * MS), 0);
+	CHECK_EQ(gmp_timer_set(t, GMP_FOREVER, MS), 1);
+	CHECK_EQ(gmp_timer_stop(t), 0);
+	quiet(20 * MS);
+	CHECK_EQ(atomic_load(&fired), 0);
+	gmp_timer_free(t);
+}
+
+RT(a_negative_period_is_einval_and_changes_nothing)
+{
+	gmp_timer *t = gmp_timer_new(fire, NULL);
+
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(3600 * SEC), 0), 0);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), -1), -EINVAL);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), INT64_MIN), -EINVAL);
+	quiet(10 * MS);
+	CHECK_EQ(gmp_timer_stop(t), 1);
+	gmp_timer_free(t);
+}
+
+RT(a_later_set_replaces_the_earlier)
+{
+	gmp_timer *t = gmp_timer_new(fire, NULL);
+	int64_t deadline;
+
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(3600 * SEC), 0), 0);
+	deadline = gmp_deadline(5 * MS);
+	CHECK_EQ(gmp_timer_set(t, deadline, 0), 1); /* to earlier */
+	WAIT_FOR(atomic_load(&fired) == 1);
+	CHECK(fired_at[0] >= deadline);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(20 * MS), 0), 0);
+	deadline = gmp_deadline(60 * MS);
+	CHECK_EQ(gmp_timer_set(t, deadline, 0), 1); /* to later */
+	WAIT_FOR(atomic_load(&fired) == 2);
+	CHECK(fired_at[1] >= deadline);
+	quiet(30 * MS);
+	gmp_timer_free(t);
+}
+
+RT(a_period_keeps_its_phase)
+{
+	gmp_timer *t = gmp_timer_new(fire, NULL);
+	int64_t first = gmp_deadline(5 * MS), period = 3 * MS;
+	int n, late = 0;
+
+	CHECK_EQ(gmp_timer_set(t, first, period), 0);
+	WAIT_FOR(atomic_load(&fired) >= 30);
+	CHECK_EQ(gmp_timer_stop(t), 1);
+	n = atomic_load(&fired);
+	/* The k-th run is never before the k-th point, so there are never too many. */
+	for (int k = 0; k < n && k < 4096; k++) {
+		WAIT_FOR(atomic_load(&fired_at[k]));
+		CHECK(fired_at[k] >= first + k * period);
+		/* Most follow their point at once: the phase does not drift. */
+		late += (fired_at[k] - first) % period > period / 2;
+	}
+	CHECK(SANITIZED || late < n / 2);
+	quiet(10 * MS);
+	gmp_timer_free(t);
+}
+
+static void missed_app(UNUSED void *arg)
+{
+	gmp_timer *t = gmp_timer_new(fire, NULL);
+	int64_t first = gmp_deadline(2 * MS), period = 10 * MS;
+	int n;
+
+	CHECK_EQ(gmp_timer_set(t, first, period), 0);
+	/* Nothing else can run on the only P meanwhile: nine points pass unseen. */
+	while (gmp_now() < first + 9 * period + period / 2)
+		;
+	gmp_yield();
+	gmp_yield();
+	gmp_yield();
+	n = atomic_load(&fired);
+	CHECK(n >= 1);
+	CHECK(n <= 3);
+	WAIT_FOR(atomic_load(&fired) > n);
+	/* On the phase that was set, not counted from the late run. */
+	CHECK(fired_at[n] >= first + 10 * period);
+	gmp_timer_free(t);
+}
+
+TEST(missed_periods_are_dropped)
+{
+	run_procs(1, missed_app, NULL);
+}
+
+static void linger(UNUSED void *arg)
+{
+	int n = atomic_fetch_add(&inside, 1) + 1, seen = atomic_load(&most_inside);
+
+	while (seen < n && !atomic_compare_exchange_weak(&most_inside, &seen, n))
+		;
+	WAIT_FOR(atomic_load(&release_fn));
+	atomic_fetch_sub(&inside, 1);
+}
+
+RT(runs_of_a_periodic_timer_may_overlap)
+{
+	gmp_timer *t = gmp_timer_new(linger, NULL);
+
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), MS), 0);
+	WAIT_FOR(atomic_load(&most_inside) >= 3);
+	CHECK_EQ(gmp_timer_stop(t), 1);
+	CHECK(atomic_load(&inside) >= 3); /* stop does not wait */
+	atomic_store(&release_fn, 1);
+	gmp_timer_free(t);
+	CHECK_EQ(atomic_load(&inside), 0); /* free does */
+}
+
+static void run_long(UNUSED void *arg)
+{
+	atomic_store(&started, 1);
+	gmp_sleep(20 * MS);
+	for (int i = 0; i < 50; i++)
+		gmp_yield();
+	atomic_store(&finished, 1);
+}
+
+static void start_and_free(UNUSED void *arg)
+{
+	gmp_timer *t = gmp_timer_new(run_long, NULL);
+
+	CHECK(t != NULL);
+	atomic_store(&started, 0);
+	atomic_store(&finished, 0);
+	CHECK_EQ(gmp_timer_set(t, 0, 0), 0);
+	WAIT_FOR(atomic_load(&started));
+	CHECK_EQ(gmp_timer_stop(t), 0);
+	CHECK_EQ(atomic_load(&finished), 0);
+	gmp_timer_free(t);
+	CHECK_EQ(atomic_load(&finished), 1);
+}
+
+RT(free_waits_for_a_running_function)
+{
+	struct foreign f;
+
+	start_and_free(NULL);
+	join(spawn(start_and_free, NULL));
+	foreign_start(&f, start_and_free, NULL);
+	foreign_join(&f);
+}
+
+static void free_itself(UNUSED void *arg)
+{
+	gmp_timer_free(the_timer);
+	atomic_fetch_add(&finished, 1);
+}
+
+RT(a_function_may_free_its_own_timer)
+{
+	for (int i = 0; i < 100; i++) {
+		atomic_store(&finished, 0);
+		the_timer = gmp_timer_new(free_itself, NULL);
+		/* Periodic: the free must also stop what is to come. */
+		CHECK_EQ(gmp_timer_set(the_timer, 0, i % 2 ? 3600 * SEC : 0), 0);
+		WAIT_FOR(atomic_load(&finished) == 1);
+	}
+	WAIT_FOR(stats().timers == 0);
+}
+
+RT(free_of_an_armed_timer_stops_it)
+{
+	for (int i = 0; i < 1000; i++) {
+		gmp_timer *t = gmp_timer_new(fire, NULL);
+
+		CHECK_EQ(gmp_timer_set(t, gmp_deadline(20 * MS), MS), 0);
+		gmp_timer_free(t);
+	}
+	CHECK_EQ(stats().timers, 0);
+	gmp_sleep(30 * MS);
+	CHECK_EQ(atomic_load(&fired), 0);
+}
+
+static void set_again(UNUSED void *arg)
+{
+	if (atomic_fetch_add(&fired, 1) < 9)
+		CHECK_EQ(gmp_timer_set(the_timer, gmp_deadline(100 * US), 0), 0);
+}
+
+RT(a_function_may_set_its_own_timer)
+{
+	the_timer = gmp_timer_new(set_again, NULL);
+	CHECK_EQ(gmp_timer_set(the_timer, gmp_deadline(100 * US), 0), 0);
+	WAIT_FOR(atomic_load(&fired) == 10);
+	quiet(5 * MS);
+	gmp_timer_free(the_timer);
+}
+
+static void exit_early(UNUSED void *arg)
+{
+	atomic_fetch_add(&fired, 1);
+	gmp_exit();
+}
+
+RT(a_function_may_end_by_exit)
+{
+	gmp_timer *t = gmp_timer_new(exit_early, NULL);
+
+	CHECK_EQ(gmp_timer_set(t, 0, MS), 0);
+	WAIT_FOR(atomic_load(&fired) >= 3);
+	gmp_timer_free(t); /* waits for none of them */
+}
+
+static void count_own(void *arg)
+{
+	atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+static void race(void *arg)
+{
+	uintptr_t seed = (uintptr_t)arg;
+
+	for (int i = 0; i < (SANITIZED ? 200 : 2000); i++) {
+		atomic_int n = 0;
+		gmp_timer *t = gmp_timer_new(count_own, &n);
+		int stopped;
+
+		CHECK(t != NULL);
+		CHECK_EQ(gmp_timer_set(t, gmp_deadline((int64_t)((seed + (uintptr_t)i) % 20) * 2 * US),
+				       0), 0);
+		for (uintptr_t k = 0; k < (seed + (uintptr_t)i) % 4; k++)
+			gmp_yield();
+		stopped = gmp_timer_stop(t);
+		CHECK(stopped == 0 || stopped == 1);
+		if (!stopped)
+			WAIT_FOR(atomic_load(&n) == 1);
+		gmp_timer_free(t);
+		CHECK_EQ(atomic_load(&n), !stopped);
+	}
+}
+
+RT(a_timer_either_fires_or_is_stopped)
+{
+	struct foreign f;
+	gmp_g *g[4];
+
+	foreign_start(&f, race, (void *)5);
+	for (int i = 0; i < 4; i++)
+		g[i] = spawn(race, (void *)(intptr_t)i);
+	for (int i = 0; i < 4; i++)
+		join(g[i]);
+	foreign_join(&f);
+}
+
+RT(thousands_of_timers_fire_once_each)
+{
+	enum { N = 5000 };
+	static gmp_timer *t[N];
+	static atomic_int n[N];
+	static int stopped[N];
+
+	for (int i = 0; i < N; i++) {
+		t[i] = gmp_timer_new(count_own, &n[i]);
+		CHECK(t[i] != NULL);
+		CHECK_EQ(gmp_timer_set(t[i], gmp_deadline((i * 7919 % 50) * MS), 0), 0);
+	}
+	for (int i = 0; i < N; i += 2)
+		stopped[i] = gmp_timer_stop(t[i]);
+	for (int i = 0; i < N; i++) {
+		if (!stopped[i])
+			WAIT_FOR(atomic_load(&n[i]));
+		gmp_timer_free(t[i]);
+		CHECK_EQ(atomic_load(&n[i]), !stopped[i]);
+	}
+	CHECK_EQ(stats().timers, 0);
+}
+
+static void use_from_here(UNUSED void *arg)
+{
+	gmp_timer *t = gmp_timer_new(fire, NULL);
+	int64_t deadline = gmp_deadline(5 * MS);
+
+	CHECK(t != NULL);
+	CHECK_EQ(gmp_timer_set(t, deadline, 0), 0);
+	WAIT_FOR(atomic_load(&fired) == 1);
+	CHECK(fired_at[0] >= deadline);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(3600 * SEC), 0), 0);
+	CHECK_EQ(gmp_timer_stop(t), 1);
+	gmp_timer_free(t);
+}
+
+RT(timers_work_from_a_foreign_thread)
+{
+	struct foreign f;
+
+	foreign_start(&f, use_from_here, NULL);
+	foreign_join(&f);
+}
+
+TEST_PROCS(a_timer_set_from_a_foreign_thread_wakes_an_idle_runtime)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = procs;
+	CHECK_EQ(gmp_start(&c), 0);
+	for (int i = 0; i < 20; i++) {
+		gmp_timer *t = gmp_timer_new(fire, NULL);
+
+		gmp_sleep(2 * MS); /* let it fall asleep */
+		CHECK_EQ(gmp_timer_set(t, gmp_deadline(500 * US), 0), 0);
+		WAIT_FOR(atomic_load(&fired) == i + 1);
+		gmp_timer_free(t);
+	}
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+static gmp_timer *left[10];
+
+static void leave_timers(UNUSED void *arg)
+{
+	for (int i = 0; i < 10; i++) {
+		left[i] = gmp_timer_new(fire, NULL);
+		CHECK(left[i] != NULL);
+		CHECK_EQ(gmp_timer_set(left[i], gmp_deadline(20 * MS), i % 2 ? MS : 0), 0);
+	}
+}
+
+static void try_left(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_timer_set(left[0], gmp_deadline(MS), 0), -ESRCH);
+	CHECK_EQ(gmp_timer_stop(left[1]), -ESRCH);
+	gmp_sleep(40 * MS);
+	CHECK_EQ(atomic_load(&fired), 0);
+}
+
+TEST_PROCS(a_timer_belongs_to_its_run)
+{
+	run_procs(procs, leave_timers, NULL);
+	try_left(NULL);
+	run_procs(procs, try_left, NULL);
+	for (int i = 0; i < 10; i++)
+		gmp_timer_free(left[i]);
+}
