@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+# Read by ctest, before it runs anything: every case that a test program lists is a test.
+# The function gmp_discover(label program timeout environment) is called by the generated file
+# that includes this one.
+function(gmp_discover label program timeout environment)
+	get_filename_component(name ${program} NAME)
+	string(REPLACE "_" "." suite ${label})
+	string(REGEX REPLACE "^${label}_" "" name ${name})
+	set(cases)
+	if(EXISTS ${program})
+		execute_process(COMMAND ${program} --list
+			OUTPUT_VARIABLE cases OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE status)
+	else()
+		set(status "not built")
+	endif()
+	string(REPLACE "\n" ";" cases "${cases}")
+	if(status OR NOT cases)
+		set(cases none) # a program that cannot list its cases is a test that fails
+	endif()
+	foreach(case IN LISTS cases)
+		set(test ${suite}.${name}.${case})
+		add_test(${test} ${program} ${case})
+		set_tests_properties(${test} PROPERTIES
+			LABELS ${label} TIMEOUT ${timeout} SKIP_RETURN_CODE 77
+			ENVIRONMENT "${environment}")
+		if(label STREQUAL stress)
+			set_tests_properties(${test} PROPERTIES PROCESSORS 2)
+		endif()
+	endforeach()
+endfunction()

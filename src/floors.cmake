@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+#
+# Which files is the runtime made of?  This is the only list of sources, relative to src/.
+# Floor n may use the floors 0..n: the linker checks calls (targets floor_link_n), and
+# scripts/check-floors checks includes.  A header belongs to the floor of the .c of the same name;
+# those without one are listed in GMP_FLOORn_HEADERS.
+#
+# GMP_ARCH, GMP_OS and GMP_POLLER choose the machine's files.
+
+set(GMP_FLOOR0
+	base/os_${GMP_OS}.c
+	base/os_cgroup.c
+	base/lock.c
+	base/options.c
+	base/throw.c
+	base/symtab.c
+	base/tls.c
+)
+set(GMP_FLOOR0_HEADERS
+	base/atomic.h
+	base/base.h
+	base/counters.h
+	base/heap.h
+	base/list.h
+	base/lockrank.def
+	base/options.def
+	base/os.h
+	base/rand.h
+	base/san.h
+	base/trace.h
+)
+
+set(GMP_FLOOR1
+	context_${GMP_ARCH}.S
+	stack.c
+	netpoll_${GMP_POLLER}.c
+)
+set(GMP_FLOOR1_HEADERS
+	context.h
+	poller.h
+)
+
+set(GMP_FLOOR2
+	proc.c
+	runq.c
+	timer.c
+	netpoll.c
+)
+set(GMP_FLOOR2_HEADERS
+	gstatus.def
+	runtime.h
+	waitreason.def
+)
+
+set(GMP_FLOOR3
+	sched.c
+	park.c
+)
+set(GMP_FLOOR3_HEADERS)
+
+set(GMP_FLOOR4
+	sema.c
+	green.c
+	time.c
+	sync/mutex.c
+	sync/rwmutex.c
+	sync/wg.c
+	io/fd.c
+)
+set(GMP_FLOOR4_HEADERS)
+
+set(GMP_FLOOR5
+	sysmon.c
+	signal.c
+)
+set(GMP_FLOOR5_HEADERS)
+
+set(GMP_FLOOR6
+	runtime.c
+	io/net.c
+	debug/stats.c
+)
+set(GMP_FLOOR6_HEADERS)
