@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# Does the shared library export what the header declares, what the list says, and nothing else?
+#
+#   check.sh LIBRARY HEADER CC            compare
+#   check.sh --update LIBRARY HEADER CC   write the list anew
+set -eu
+export LC_ALL=C
+update=0
+[ "$1" != --update ] || { update=1; shift; }
+library=$1 header=$2 cc=$3
+list=$(dirname "$0")/symbols.txt
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+nm -D --defined-only "$library" | awk '{ print $NF }' | sed 's/@.*//' | sort -u >"$tmp/exported"
+
+# What the header declares for export, a declaration a line; its name is the first before a "(".
+"$cc" -E -P -x c "$header" | tr '\n' ' ' | tr ';{}' '\n\n\n' | grep 'visibility("default")' |
+	sed 's/__attribute__((visibility("default")))//' |
+	sed -n 's/^[^(]*[^a-z0-9_]\(gmp_[a-z0-9_]*\) *(.*/\1/p' | sort -u >"$tmp/declared"
+
+[ -s "$tmp/declared" ] || { echo "$header: no declarations found"; exit 1; }
+if [ $update = 1 ]; then
+	cp "$tmp/exported" "$list"
+	echo "wrote $(wc -l <"$list") symbols to tests/abi/symbols.txt"
+fi
+
+failed=0
+none() {
+	if [ -s "$2" ]; then
+		echo "$1:"
+		sed 's/^/  /' "$2"
+		failed=1
+	fi
+}
+grep -v '^gmp_[a-z0-9]' "$tmp/exported" >"$tmp/foreign" || true
+none "exported, but not named gmp_..." "$tmp/foreign"
+comm -13 "$tmp/exported" "$tmp/declared" >"$tmp/missing"
+none "declared in the header, but not exported" "$tmp/missing"
+comm -23 "$tmp/exported" "$tmp/declared" >"$tmp/hidden"
+none "exported, but not declared in the header" "$tmp/hidden"
+comm -13 "$tmp/exported" "$list" >"$tmp/gone"
+none "in symbols.txt, but no longer exported" "$tmp/gone"
+comm -23 "$tmp/exported" "$list" >"$tmp/new"
+none "exported, but not in symbols.txt (./dev symbols writes it)" "$tmp/new"
+[ $failed = 1 ] || echo "$(wc -l <"$list") symbols"
+exit $failed
