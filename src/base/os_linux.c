@@ -260,7 +260,8 @@ int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline)
 	}
 	/* unlike FUTEX_WAIT, the bitset form takes the time as a point on the clock */
 	if (syscall(SYS_futex, addr, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, val, until, NULL,
-		    FUTEX_BITSET_MATCH_ANY) == -1 && errno == ETIMEDOUT)
+		    FUTEX_BITSET_MATCH_ANY) == -1 &&
+	    errno == ETIMEDOUT)
 		return -ETIMEDOUT;
 	return 0; /* woken; or EAGAIN, EINTR: woken early */
 }

@@ -228,8 +228,7 @@ static bool copy_name(const struct image *im, const Elf64_Shdr *tab, uint32_t at
 	size_t n;
 
 	if (!section_get(im, tab->sh_link, &str) || str.sh_type != SHT_STRTAB ||
-	    str.sh_offset > im->size || str.sh_size > im->size - str.sh_offset ||
-	    at >= str.sh_size)
+	    str.sh_offset > im->size || str.sh_size > im->size - str.sh_offset || at >= str.sh_size)
 		return false;
 	n = strnlen(im->bytes + str.sh_offset + at, min_of(str.sh_size - at, room - 1));
 	memcpy(out, im->bytes + str.sh_offset + at, n);
