@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+/* Does the operating system give what os.h promises? */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "base/os.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "base/atomic.h"
+
+#define MS INT64_C(1000000)
+#define SEC INT64_C(1000000000)
+
+/* --- time and CPU --- */
+
+TEST(the_clock_goes_forward_and_a_nap_takes_its_time)
+{
+	int64_t t = os_now();
+
+	CHECK(t > 0);
+	os_nap(3 * MS);
+	CHECK(os_now() - t >= 3 * MS);
+	os_nap(-1);
+	os_yield();
+}
+
+TEST(online_is_the_affinity_and_allowed_is_at_most_that)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) != 0)
+		check_skip("more CPUs than a cpu_set_t holds");
+	CHECK_EQ(os_cpus_online(), CPU_COUNT(&set));
+	CHECK(os_cpus_allowed() >= 1);
+	CHECK(os_cpus_allowed() <= os_cpus_online());
+}
+
+TEST(allowed_follows_the_affinity_and_online_stays)
+{
+	int before = os_cpus_online();
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	CHECK_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+	CHECK_EQ(os_cpus_allowed(), 1);
+	CHECK_EQ(os_cpus_online(), before);
+}
+
+TEST(random_numbers_differ)
+{
+	uint64_t a = os_random(), b = os_random();
+
+	CHECK(a != b);
+}
+
+/* --- memory --- */
+
+enum { REGION = 64 * PAGE };
+
+TEST(reserved_memory_is_zero_and_absent_until_touched)
+{
+	char *p = os_reserve(REGION);
+	unsigned char vec[REGION / PAGE] = { 0 };
+
+	CHECK(p != NULL);
+	p[5 * PAGE] = 1;
+	CHECK(os_resident(p, REGION, vec));
+	for (int i = 0; i < REGION / PAGE; i++)
+		CHECK_EQ(vec[i] & 1, i == 5);
+	CHECK_EQ(p[6 * PAGE], 0);
+	os_release(p, REGION);
+	CHECK(!os_resident(p, REGION, vec));
+}
+
+TEST(more_than_the_address_space_is_refused)
+{
+	CHECK(os_reserve((size_t)1 << 60) == NULL);
+}
+
+TEST(discarded_pages_are_gone_and_read_as_zero)
+{
+	char *p = os_reserve(REGION);
+	unsigned char vec[REGION / PAGE];
+
+	CHECK(p != NULL);
+	memset(p, 7, REGION);
+	os_discard(p + PAGE, REGION - PAGE);
+	CHECK(os_resident(p, REGION, vec));
+	CHECK_EQ(vec[0] & 1, 1);
+	for (int i = 1; i < REGION / PAGE; i++)
+		CHECK_EQ(vec[i] & 1, 0);
+	CHECK_EQ(p[0], 7);
+	for (int i = PAGE; i < REGION; i++)
+		CHECK_EQ(p[i], 0);
+	os_release(p, REGION);
+}
+
+TEST(the_limit_of_mappings_is_known)
+{
+	CHECK(os_max_maps() > 0);
+}
+
+/* Is a child that writes to p killed? */
+static bool kills(char *p)
+{
+	int status;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+		close(2); /* a sanitizer's report would only confuse */
+		st_rlx(p, 1);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	return status != 0;
+}
+
+static void check_guard(int (*guard)(void *, size_t), const char *name)
+{
+	char *p = os_reserve(4 * PAGE);
+	int err;
+
+	CHECK(p != NULL);
+	CHECK(!kills(p + PAGE));
+	err = guard(p + PAGE, PAGE);
+	if (err == -EINVAL || err == -ENOSYS)
+		check_skip(name);
+	CHECK_EQ(err, 0);
+	CHECK(!kills(p));
+	CHECK(kills(p + PAGE));
+	CHECK(kills(p + 2 * PAGE - 1));
+	CHECK(!kills(p + 2 * PAGE));
+	os_release(p, 4 * PAGE);
+}
+
+TEST(a_light_guard_kills_who_touches_it)
+{
+	check_guard(os_guard_light, "no light guards before Linux 6.13");
+}
+
+TEST(a_protected_guard_kills_who_touches_it)
+{
+	check_guard(os_guard_protect, "no mprotect");
+}
+
+TEST(a_guard_outside_of_any_mapping_is_an_error)
+{
+	char *p = os_reserve(PAGE);
+
+	CHECK(p != NULL);
+	os_release(p, PAGE);
+	CHECK_EQ(os_guard_protect(p, PAGE), -ENOMEM);
+	CHECK(os_guard_light(p, PAGE) < 0);
+}
+
+/* --- threads --- */
+
+/* A thread that waits until it is let go. */
+static uint32_t gate; /* (a) */
+static uint32_t up;   /* (a) */
+static const char *thread_name;
+
+static void *wait_at_gate(void *arg)
+{
+	if (thread_name != NULL)
+		pthread_setname_np(pthread_self(), thread_name);
+	*(int *)arg = os_thread_id();
+	add_seq(&up, 1);
+	while (ld_seq(&gate) == 0)
+		os_futex_wait(&gate, 0, NEVER);
+	return NULL;
+}
+
+static void let_go(pthread_t *t, int n)
+{
+	st_seq(&gate, 1);
+	os_futex_wake(&gate, n);
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(pthread_join(t[i], NULL), 0);
+}
+
+static void start_at_gate(pthread_t *t, int *id, int n)
+{
+	uint32_t all = ld_seq(&up) + (uint32_t)n;
+
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(os_thread_start(&t[i], wait_at_gate, &id[i], 1), 0); /* rounded up */
+	while (ld_seq(&up) < all)
+		os_yield();
+}
+
+/* Each of these starts one thread before it counts, since a sanitizer's own thread comes with the
+ * first, and since one that was joined is listed for a moment longer. */
+TEST(threads_are_counted_and_have_ids)
+{
+	pthread_t t[3];
+	int id[3], before;
+
+	start_at_gate(t, id, 1);
+	before = os_thread_count();
+	start_at_gate(t + 1, id + 1, 2);
+	CHECK_EQ(os_thread_count(), before + 2);
+	CHECK(id[0] != id[1] && id[1] != id[2] && id[0] != os_thread_id());
+	CHECK_EQ(os_thread_id(), getpid());
+	let_go(t, 3);
+}
+
+TEST(workers_of_io_uring_are_not_counted)
+{
+	pthread_t t[3];
+	int id[3], before;
+
+	start_at_gate(t, id, 1);
+	before = os_thread_count();
+	thread_name = "iou-wrk-1";
+	start_at_gate(t + 1, id + 1, 2);
+	CHECK_EQ(os_thread_count(), before);
+	let_go(t, 3);
+}
+
+TEST(threads_are_counted_without_a_descriptor)
+{
+	struct rlimit limit, none;
+	pthread_t t[3];
+	int id[3], before;
+
+	start_at_gate(t, id, 1);
+	before = os_thread_count();
+	start_at_gate(t + 1, id + 1, 2);
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){ 0, limit.rlim_max };
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	CHECK_EQ(os_thread_count(), before + 2);
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	let_go(t, 3);
+}
+
+static void *read_timer_slack(void *arg)
+{
+	os_precise_timeouts();
+	*(int *)arg = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+	return NULL;
+}
+
+TEST(precise_timeouts_are_this_threads)
+{
+	int there = 0, here = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+	pthread_t t;
+
+	CHECK_EQ(os_thread_start(&t, read_timer_slack, &there, 65536), 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK_EQ(there, 1);
+	CHECK_EQ(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), here);
+}
+
+TEST(a_stack_that_cannot_be_is_an_error)
+{
+	pthread_t t;
+	int unused;
+
+	CHECK(os_thread_start(&t, read_timer_slack, &unused, (size_t)1 << 60) < 0);
+}
+
+/* --- futex and barrier --- */
+
+TEST(a_futex_whose_value_differs_does_not_wait)
+{
+	uint32_t word = 1;
+
+	CHECK_EQ(os_futex_wait(&word, 0, NEVER), 0);
+}
+
+TEST(a_futex_wait_ends_at_its_deadline)
+{
+	uint32_t word = 0;
+	int64_t deadline = os_now() + 3 * MS;
+	int err;
+
+	do
+		err = os_futex_wait(&word, 0, deadline);
+	while (err == 0); /* may wake early */
+	CHECK_EQ(err, -ETIMEDOUT);
+	CHECK(os_now() >= deadline);
+}
+
+TEST(a_deadline_in_the_past_is_a_timeout_at_once)
+{
+	uint32_t word = 0;
+	int64_t t = os_now();
+
+	CHECK_EQ(os_futex_wait(&word, 0, 0), -ETIMEDOUT);
+	CHECK_EQ(os_futex_wait(&word, 0, -1), -ETIMEDOUT);
+	CHECK_EQ(os_futex_wait(&word, 0, INT64_MIN), -ETIMEDOUT);
+	CHECK_EQ(os_futex_wait(&word, 0, t - 1), -ETIMEDOUT);
+	CHECK(os_now() - t < SEC);
+}
+
+TEST(a_futex_wake_ends_the_wait)
+{
+	pthread_t t[4];
+	int id[4];
+
+	start_at_gate(t, id, 4);
+	os_nap(2 * MS); /* let them fall asleep */
+	let_go(t, 4);
+}
+
+TEST(a_barrier_can_be_had)
+{
+	if (!os_membarrier_init())
+		check_skip("no expedited membarrier");
+	CHECK(os_membarrier_init()); /* once more is fine */
+	os_membarrier();
+}
+
+/* Dekker's two flags, one side with the light fence: never do both see the other's flag down. */
+static struct {
+	uint32_t light aligned_to(CACHE_LINE), heavy aligned_to(CACHE_LINE);
+	uint32_t round aligned_to(CACHE_LINE), done aligned_to(CACHE_LINE);
+	uint32_t saw;
+	uint32_t stop;
+} dekker;
+
+static void *light_side(void *arg)
+{
+	for (uint32_t round = 1;; round++) {
+		while (ld_seq(&dekker.round) != round) {
+			if (ld_seq(&dekker.stop))
+				return arg;
+			cpu_relax();
+		}
+		st_rlx(&dekker.light, round);
+		fence_light();
+		st_rlx(&dekker.saw, ld_rlx(&dekker.heavy) == round);
+		st_seq(&dekker.done, round);
+	}
+}
+
+TEST(the_heavy_barrier_stands_in_for_the_light_fence)
+{
+	uint32_t rounds = (uint32_t)check_scaled(20000);
+	pthread_t t;
+
+	if (!os_membarrier_init())
+		check_skip("no expedited membarrier");
+	CHECK_EQ(os_thread_start(&t, light_side, NULL, 65536), 0);
+	for (uint32_t round = 1; round <= rounds; round++) {
+		st_seq(&dekker.round, round);
+		for (uint32_t i = round % 64; i > 0; i--)
+			cpu_relax();
+		st_rlx(&dekker.heavy, round);
+		os_membarrier();
+		bool saw = ld_rlx(&dekker.light) == round;
+		while (ld_seq(&dekker.done) != round)
+			os_yield();
+		CHECK(saw || ld_rlx(&dekker.saw));
+	}
+	st_seq(&dekker.stop, 1);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+}
