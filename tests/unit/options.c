@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/* Do the struct, the environment and the defaults stand in this order, and is nonsense refused? */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "base/options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/os.h"
+
+static const char *why;
+
+static void clear(void)
+{
+#define OPTION(field, kind, env, fallback, min, max, help) unsetenv(env);
+#include "base/options.def"
+#undef OPTION
+	unsetenv("GMP_DEBUG");
+}
+
+/* A clean environment but for one variable. */
+static int load_env(const char *env, const char *value, struct options *o)
+{
+	clear();
+	if (env != NULL)
+		setenv(env, value, 1);
+	return options_load(NULL, o, &why);
+}
+
+TEST(defaults_come_from_the_table_and_the_machine)
+{
+	struct options o;
+
+	CHECK_EQ(load_env(NULL, NULL, &o), 0);
+	CHECK(why == NULL);
+	CHECK_EQ(o.c.size, sizeof(gmp_config));
+	CHECK_EQ(o.c.procs, os_cpus_allowed());
+	CHECK_EQ(o.c.max_threads, 10000);
+	CHECK_EQ(o.c.stack_size, 256 << 10);
+	CHECK_EQ(o.c.flags, 0);
+	CHECK(o.c.seed != 0);
+	CHECK_EQ(o.c.max_green, 16 << 20);
+	CHECK_EQ(o.debug, 0);
+	CHECK_EQ(options_load(NULL, &o, NULL), 0);
+}
+
+TEST(zero_fields_come_from_the_environment)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+	struct options o;
+
+	clear();
+	setenv("GMP_PROCS", "3", 1);
+	setenv("GMP_MAX_THREADS", "77", 1);
+	setenv("GMP_STACK_SIZE", "65536", 1);
+	setenv("GMP_SEED", "18446744073709551615", 1);
+	setenv("GMP_MAX_GREEN", "1000", 1);
+	CHECK_EQ(options_load(&c, &o, &why), 0);
+	CHECK_EQ(o.c.procs, 3);
+	CHECK_EQ(o.c.max_threads, 77);
+	CHECK_EQ(o.c.stack_size, 65536);
+	CHECK(o.c.seed == UINT64_MAX);
+	CHECK_EQ(o.c.max_green, 1000);
+}
+
+TEST(the_struct_beats_the_environment)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+	struct options o;
+
+	clear();
+	setenv("GMP_PROCS", "3", 1);
+	setenv("GMP_SEED", "rubbish that nobody reads", 1);
+	c.procs = 5;
+	c.seed = 42;
+	CHECK_EQ(options_load(&c, &o, &why), 0);
+	CHECK_EQ(o.c.procs, 5);
+	CHECK_EQ(o.c.seed, 42);
+}
+
+TEST(an_empty_variable_is_an_unset_one)
+{
+	struct options o;
+
+	CHECK_EQ(load_env("GMP_MAX_THREADS", "", &o), 0);
+	CHECK_EQ(o.c.max_threads, 10000);
+	CHECK_EQ(load_env("GMP_DEBUG", "", &o), 0);
+}
+
+TEST(garbage_in_the_environment_is_refused_and_named)
+{
+	static const char *const bad[] = { "x",
+					   "4x",
+					   "-1",
+					   "+1",
+					   " 1",
+					   "1 ",
+					   "0x10",
+					   "1.5",
+					   "0",
+					   "1k",
+					   "99999999999999999999",
+					   "18446744073709551617",
+					   "1025" };
+	struct options o;
+
+	for (size_t i = 0; i < countof(bad); i++) {
+		CHECK_EQ(load_env("GMP_PROCS", bad[i], &o), -EINVAL);
+		CHECK(why != NULL && strncmp(why, "GMP_PROCS:", strlen("GMP_PROCS:")) == 0);
+	}
+}
+
+TEST(stack_sizes_have_suffixes)
+{
+	static const struct {
+		const char *text;
+		size_t size;
+	} good[] = { { "64k", 64 << 10 }, { "64K", 64 << 10 }, { "2m", 2 << 20 },
+		     { "2M", 2 << 20 },   { "1g", 1 << 30 },   { "1G", 1 << 30 } };
+	static const char *const bad[] = { "k",  "1kb",          "1t",        "1 k",
+					   "2g", "17179869184g", "1073741825" };
+	struct options o;
+
+	for (size_t i = 0; i < countof(good); i++) {
+		CHECK_EQ(load_env("GMP_STACK_SIZE", good[i].text, &o), 0);
+		CHECK_EQ(o.c.stack_size, good[i].size);
+	}
+	for (size_t i = 0; i < countof(bad); i++)
+		CHECK_EQ(load_env("GMP_STACK_SIZE", bad[i], &o), -EINVAL);
+}
+
+TEST(stack_sizes_are_rounded_up_to_a_power_of_two)
+{
+	static const size_t in[] = { 1, 16383, 16384, 16385, 100000, (1 << 30) - 1, 1 << 30 };
+	static const size_t out[] = { 16384, 16384, 16384, 32768, 131072, 1 << 30, 1 << 30 };
+	gmp_config c = GMP_CONFIG_INIT;
+	struct options o;
+
+	clear();
+	for (size_t i = 0; i < countof(in); i++) {
+		c.stack_size = in[i];
+		CHECK_EQ(options_load(&c, &o, &why), 0);
+		CHECK_EQ(o.c.stack_size, out[i]);
+	}
+	c.stack_size = ((size_t)1 << 30) + 1;
+	CHECK_EQ(options_load(&c, &o, &why), -EINVAL);
+	c.stack_size = SIZE_MAX;
+	CHECK_EQ(options_load(&c, &o, &why), -EINVAL);
+}
+
+/* One field of an otherwise empty struct. */
+#define LOAD_FIELD(field, value, o)                                                                \
+	({                                                                                         \
+		gmp_config c_ = GMP_CONFIG_INIT;                                                   \
+		c_.field = (value);                                                                \
+		options_load(&c_, (o), &why);                                                      \
+	})
+
+TEST(fields_out_of_bounds_are_refused)
+{
+	struct options o;
+
+	clear();
+	CHECK_EQ(LOAD_FIELD(procs, -1, &o), -EINVAL);
+	CHECK(strncmp(why, "gmp_config.procs:", strlen("gmp_config.procs:")) == 0);
+	CHECK_EQ(LOAD_FIELD(procs, INT32_MIN, &o), -EINVAL);
+	CHECK_EQ(LOAD_FIELD(procs, 1025, &o), -EINVAL);
+	CHECK_EQ(LOAD_FIELD(procs, 1024, &o), 0);
+	CHECK_EQ(LOAD_FIELD(max_threads, -1, &o), -EINVAL);
+	CHECK_EQ(LOAD_FIELD(max_threads, 1000001, &o), -EINVAL);
+	CHECK_EQ(LOAD_FIELD(max_threads, 1000000, &o), 0);
+	CHECK_EQ(LOAD_FIELD(max_green, (64u << 20) + 1, &o), -EINVAL);
+	CHECK_EQ(LOAD_FIELD(max_green, 64u << 20, &o), 0);
+	CHECK_EQ(LOAD_FIELD(flags, 1, &o), -EINVAL);
+}
+
+TEST(the_size_tells_the_callers_version)
+{
+	struct {
+		gmp_config c;
+		char more[64];
+	} newer = { .c = GMP_CONFIG_INIT };
+	gmp_config older = GMP_CONFIG_INIT;
+	struct options o;
+
+	clear();
+	CHECK_EQ(LOAD_FIELD(size, 0, &o), -EINVAL);
+	CHECK_EQ(LOAD_FIELD(size, 1, &o), -EINVAL);
+	CHECK_EQ(LOAD_FIELD(size, SIZE_MAX, &o), -E2BIG);
+
+	older.size = offsetof(gmp_config, stack_size);
+	older.procs = 7;
+	older.stack_size = SIZE_MAX; /* beyond its end: not looked at */
+	CHECK_EQ(options_load(&older, &o, &why), 0);
+	CHECK_EQ(o.c.procs, 7);
+	CHECK_EQ(o.c.stack_size, 256 << 10);
+	CHECK_EQ(o.c.size, sizeof(gmp_config));
+
+	newer.c.size = sizeof(newer);
+	newer.c.procs = 9;
+	CHECK_EQ(options_load(&newer.c, &o, &why), 0);
+	CHECK_EQ(o.c.procs, 9);
+	newer.more[63] = 1;
+	CHECK_EQ(options_load(&newer.c, &o, &why), -E2BIG);
+}
+
+TEST(seeds_of_two_starts_differ_unless_given)
+{
+	struct options a, b;
+
+	CHECK_EQ(load_env(NULL, NULL, &a), 0);
+	CHECK_EQ(load_env(NULL, NULL, &b), 0);
+	CHECK(a.c.seed != b.c.seed);
+	CHECK_EQ(load_env("GMP_SEED", "5", &a), 0);
+	CHECK_EQ(a.c.seed, 5);
+	CHECK_EQ(load_env("GMP_SEED", "0", &a), 0);
+	CHECK(a.c.seed != 0);
+}
+
+TEST(debug_words_are_bits)
+{
+	struct options o;
+
+	CHECK_EQ(load_env("GMP_DEBUG", "stack", &o), 0);
+	CHECK_EQ(o.debug, DEBUG_stack);
+	CHECK_EQ(load_env("GMP_DEBUG", "sched,stack,", &o), 0);
+	CHECK_EQ(o.debug, DEBUG_sched | DEBUG_stack);
+	CHECK_EQ(load_env("GMP_DEBUG", ",,stack", &o), 0);
+	CHECK_EQ(load_env("GMP_DEBUG", "stac", &o), -EINVAL);
+	CHECK(strncmp(why, "GMP_DEBUG:", strlen("GMP_DEBUG:")) == 0);
+	CHECK_EQ(load_env("GMP_DEBUG", "stacks", &o), -EINVAL);
+	CHECK_EQ(load_env("GMP_DEBUG", "stack sched", &o), -EINVAL);
+}

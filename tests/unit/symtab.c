@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+/* Are functions found by their address, also static ones, and is a damaged file survived? */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "base/symtab.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/rand.h"
+#include "base/throw.h"
+
+static noinline uintptr_t a_static_function(void)
+{
+	__asm__ volatile("");
+	return (uintptr_t)__builtin_return_address(0);
+}
+
+noinline uintptr_t a_global_function(uintptr_t n);
+noinline uintptr_t a_global_function(uintptr_t n)
+{
+	return n + a_static_function();
+}
+
+static int some_data = 1;
+
+TEST(a_static_function_is_found)
+{
+	struct symbol s;
+
+	CHECK(symtab_find_sig((uintptr_t)a_static_function, &s));
+	CHECK_STR(s.name, "a_static_function");
+	CHECK(s.exact);
+	CHECK_EQ(s.offset, 0);
+}
+
+TEST(an_address_inside_a_function_has_an_offset)
+{
+	struct symbol s;
+
+	CHECK(symtab_find_sig((uintptr_t)a_global_function + 3, &s));
+	CHECK_STR(s.name, "a_global_function");
+	CHECK_EQ(s.offset, 3);
+	CHECK(symtab_find_sig(a_global_function(0) - 1, &s));
+	CHECK_STR(s.name, "a_global_function");
+	CHECK(s.offset > 3 && s.offset < 4096);
+}
+
+TEST(a_function_of_another_object_is_found)
+{
+	struct symbol s;
+
+	CHECK(symtab_find_sig((uintptr_t)getppid, &s));
+	CHECK(s.exact);
+	CHECK(strstr(s.name, "getppid") != NULL);
+}
+
+TEST(data_is_named_by_its_object)
+{
+	struct symbol s;
+
+	CHECK(symtab_find_sig((uintptr_t)&some_data, &s));
+	CHECK(!s.exact);
+	CHECK_STR(s.name, program_invocation_short_name);
+}
+
+TEST(memory_without_a_file_has_no_name)
+{
+	struct symbol s;
+	void *p = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	CHECK(!symtab_find_sig((uintptr_t)p, &s));
+	CHECK_STR(s.name, "");
+	CHECK(!symtab_find_sig(1, &s));
+	CHECK(!symtab_find_sig(UINTPTR_MAX, &s));
+}
+
+/* What a line says of an address: name and offset, or the bare number. */
+TEST(a_line_names_an_address)
+{
+	struct line l = { .n = 0 };
+
+	line_sym_sig(&l, (uintptr_t)a_static_function);
+	line_str_sig(&l, " ");
+	line_sym_sig(&l, 16);
+	line_str_sig(&l, " ");
+	line_dec_sig(&l, 0);
+	line_str_sig(&l, " ");
+	line_dec_sig(&l, UINT64_MAX);
+	line_str_sig(&l, "");
+	l.text[l.n] = '\0';
+	CHECK_STR(l.text, "a_static_function+0x0 0x10 0 18446744073709551615");
+}
+
+TEST(a_line_that_is_too_long_is_cut_off_and_ended)
+{
+	struct line l = { .n = 0 };
+	char buf[2048];
+	int fds[2];
+
+	CHECK_EQ(pipe(fds), 0);
+	for (int i = 0; i < 100; i++)
+		line_str_sig(&l, "0123456789");
+	line_write_sig(&l, fds[1]);
+	CHECK_EQ(l.n, 0);
+	CHECK_EQ(read(fds[0], buf, sizeof(buf)), (long long)sizeof(l.text));
+	CHECK_EQ(buf[sizeof(l.text) - 1], '\n');
+}
+
+/* --- copies of this program, and what is done to them --- */
+
+struct copy {
+	char path[64];
+	int fd;
+	size_t size;
+	char *map;          /* the file, mapped as a loader would */
+	uintptr_t function; /* where a_static_function lies in the map */
+};
+
+/* Which byte of its file is a_static_function? */
+static int find_offset(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	uintptr_t addr = (uintptr_t)a_static_function - info->dlpi_addr;
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const Elf64_Phdr *ph = &info->dlpi_phdr[i];
+
+		if (ph->p_type != PT_LOAD || addr < ph->p_vaddr ||
+		    addr - ph->p_vaddr >= ph->p_filesz)
+			continue;
+		*(uint64_t *)arg = ph->p_offset + (addr - ph->p_vaddr);
+		return 1;
+	}
+	return 0;
+}
+
+static void copy_begin(struct copy *c)
+{
+	int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	uint64_t at = 0;
+	char *bytes;
+
+	CHECK(from >= 0);
+	CHECK_EQ(fstat(from, &st), 0);
+	c->size = (size_t)st.st_size;
+	bytes = mmap(NULL, c->size, PROT_READ, MAP_PRIVATE, from, 0);
+	CHECK(bytes != MAP_FAILED);
+	snprintf(c->path, sizeof(c->path), "/tmp/gmp-symtab-XXXXXX");
+	c->fd = mkstemp(c->path);
+	CHECK(c->fd >= 0);
+	for (size_t n = 0; n < c->size;) {
+		ssize_t done = write(c->fd, bytes + n, c->size - n);
+
+		CHECK(done > 0);
+		n += (size_t)done;
+	}
+	munmap(bytes, c->size);
+	close(from);
+
+	c->map = mmap(NULL, c->size, PROT_READ, MAP_SHARED, c->fd, 0);
+	CHECK(c->map != MAP_FAILED);
+	CHECK_EQ(dl_iterate_phdr(find_offset, &at), 1);
+	c->function = (uintptr_t)c->map + at;
+}
+
+static void copy_end(struct copy *c)
+{
+	munmap(c->map, c->size);
+	close(c->fd);
+	unlink(c->path);
+}
+
+/* The file's name for what nothing more is known of. */
+static void check_object(const struct copy *c)
+{
+	struct symbol s;
+
+	CHECK(symtab_find_sig(c->function, &s));
+	CHECK(!s.exact);
+	CHECK_STR(s.name, c->path + strlen("/tmp/"));
+}
+
+TEST(the_file_is_read_wherever_it_is_mapped)
+{
+	struct copy c;
+	struct symbol s;
+
+	copy_begin(&c);
+	CHECK(symtab_find_sig(c.function + 1, &s));
+	CHECK_STR(s.name, "a_static_function");
+	CHECK_EQ(s.offset, 1);
+	copy_end(&c);
+}
+
+TEST(a_file_that_is_gone_leaves_its_name)
+{
+	struct copy c;
+	struct symbol s;
+
+	copy_begin(&c);
+	CHECK_EQ(unlink(c.path), 0);
+	CHECK(symtab_find_sig(c.function, &s));
+	CHECK(!s.exact);
+	CHECK(strncmp(s.name, "gmp-symtab-", strlen("gmp-symtab-")) == 0);
+	copy_end(&c);
+}
+
+static void check_deleted_self(void)
+{
+	struct symbol s;
+
+	CHECK(symtab_find_sig((uintptr_t)a_static_function, &s));
+	CHECK_STR(s.name, "a_static_function");
+}
+
+/* The case runs itself again, from a copy that it deletes at once. */
+TEST(a_program_that_was_deleted_still_knows_its_names)
+{
+	struct copy c;
+	int status;
+	pid_t pid;
+
+	if (getenv("GMP_TEST_DELETED") != NULL) {
+		CHECK_EQ(unlink(getenv("GMP_TEST_DELETED")), 0);
+		check_deleted_self();
+		return;
+	}
+	copy_begin(&c);
+	CHECK_EQ(fchmod(c.fd, 0755), 0);
+	close(c.fd); /* a file that is open for writing cannot be run */
+	munmap(c.map, c.size);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		setenv("GMP_TEST_DELETED", c.path, 1);
+		execl(c.path, c.path, "a_program_that_was_deleted_still_knows_its_names", NULL);
+		_exit(9);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	unlink(c.path);
+	CHECK_EQ(status, 0);
+}
+
+static void overwrite(const struct copy *c, uint64_t at, const void *with, size_t n)
+{
+	if (at + n <= c->size)
+		CHECK_EQ(pwrite(c->fd, with, n, (off_t)at), (long long)n);
+}
+
+TEST(a_damaged_header_is_survived)
+{
+	struct copy c;
+	struct symbol s;
+	Elf64_Ehdr good;
+
+	copy_begin(&c);
+	memcpy(&good, c.map, sizeof(good));
+	for (size_t i = 0; i < sizeof(good); i++) {
+		for (int v = 0; v < 256; v += 51) {
+			unsigned char byte = (unsigned char)v;
+
+			overwrite(&c, i, &byte, 1);
+			CHECK(symtab_find_sig(c.function, &s));
+		}
+		overwrite(&c, 0, &good, sizeof(good));
+	}
+	CHECK(symtab_find_sig(c.function, &s));
+	CHECK_STR(s.name, "a_static_function");
+	memset(&good, 0, sizeof(good));
+	overwrite(&c, 0, &good, sizeof(good));
+	check_object(&c);
+	copy_end(&c);
+}
+
+/* Noise in a region of the file, then the region as it was. */
+static void make_noise(struct copy *c, uint64_t at, size_t n, uint64_t *seed, int rounds)
+{
+	char *good = malloc(n);
+	struct symbol s;
+
+	CHECK(good != NULL && at + n <= c->size);
+	memcpy(good, c->map + at, n);
+	for (int i = 0; i < rounds; i++) {
+		for (int k = 0; k < 8; k++) {
+			uint64_t noise = rand_next(seed) >> rand_below(seed, 64);
+			uint64_t where = rand_below(seed, (uint32_t)n) & ~(uint64_t)7;
+
+			if (where + 8 <= n)
+				overwrite(c, at + where, &noise, 1 + rand_below(seed, 8));
+		}
+		CHECK(symtab_find_sig(c->function, &s));
+		CHECK(memchr(s.name, '\0', sizeof(s.name)) != NULL);
+		if (i % 8 == 7)
+			overwrite(c, at, good, n);
+	}
+	overwrite(c, at, good, n);
+	free(good);
+}
+
+TEST(noise_in_the_tables_is_survived)
+{
+	struct copy c;
+	struct symbol s;
+	Elf64_Ehdr head;
+	Elf64_Shdr sh;
+	uint64_t seed = 1;
+	int rounds = (int)check_scaled(400);
+
+	copy_begin(&c);
+	memcpy(&head, c.map, sizeof(head));
+	make_noise(&c, head.e_phoff, head.e_phnum * sizeof(Elf64_Phdr), &seed, rounds);
+	make_noise(&c, head.e_shoff, head.e_shnum * sizeof(sh), &seed, rounds);
+	for (unsigned i = 0; i < head.e_shnum; i++) {
+		memcpy(&sh, c.map + head.e_shoff + i * sizeof(sh), sizeof(sh));
+		if (sh.sh_type == SHT_SYMTAB || sh.sh_type == SHT_DYNSYM)
+			make_noise(&c, sh.sh_offset, sh.sh_size, &seed, rounds);
+	}
+	CHECK(symtab_find_sig(c.function, &s));
+	CHECK_STR(s.name, "a_static_function");
+	copy_end(&c);
+}
+
+TEST(a_truncated_file_is_survived)
+{
+	struct copy c;
+	struct symbol s;
+
+	copy_begin(&c);
+	for (size_t size = c.size - 1; size > 0; size -= size / 16 + 1) {
+		CHECK_EQ(ftruncate(c.fd, (off_t)size), 0);
+		CHECK(symtab_find_sig(c.function, &s));
+	}
+	CHECK_EQ(ftruncate(c.fd, 0), 0);
+	check_object(&c);
+	copy_end(&c);
+}

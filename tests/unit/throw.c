@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/* Is a death one whole line, a backtrace and SIGABRT, also when several die at once? */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "base/throw.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "base/os.h"
+
+/* Run fn in a child; its stderr goes to text.  Returns the wait status. */
+static int run(void (*fn)(void), char *text, size_t room)
+{
+	int fds[2], status;
+	ssize_t got;
+	size_t n = 0;
+	pid_t pid;
+
+	CHECK_EQ(pipe(fds), 0);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+		dup2(fds[1], 2);
+		fn();
+		_exit(0);
+	}
+	close(fds[1]);
+	while (n < room - 1 && (got = read(fds[0], text + n, room - 1 - n)) > 0)
+		n += (size_t)got;
+	text[n] = '\0';
+	close(fds[0]);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static void check_aborted(int status)
+{
+	CHECK(WIFSIGNALED(status));
+	CHECK_EQ(WTERMSIG(status), SIGABRT);
+}
+
+static noinline void who_dies(void)
+{
+	gmp__fatal("%d %s", 42, "reasons");
+}
+
+TEST(the_line_comes_first_and_then_who_called)
+{
+	char text[8192];
+
+	check_aborted(run(who_dies, text, sizeof(text)));
+	CHECK(strncmp(text, "gmp: fatal: 42 reasons\n    #0 0x", 32) == 0);
+	CHECK(strstr(text, " who_dies+0x") != NULL);
+	CHECK(strstr(text, " who_dies+0x") < strstr(text, "    #1 0x"));
+}
+
+static noinline void assert_something(void)
+{
+	gmp_assert(1 + 1 == 3);
+}
+
+TEST(a_failed_assertion_says_what_and_where)
+{
+	char text[8192];
+
+	check_aborted(run(assert_something, text, sizeof(text)));
+	CHECK(strstr(text, "throw.c:") != NULL);
+	CHECK(strstr(text, ": assertion failed: 1 + 1 == 3\n") != NULL);
+}
+
+static size_t describe_short(char *buf, size_t n)
+{
+	return (size_t)snprintf(buf, n, " in green thread 17 \"worker\" (entry f)");
+}
+
+static void die_described(void)
+{
+	gmp__fatal_describe(describe_short);
+	gmp__fatal("oh");
+}
+
+TEST(a_higher_floor_can_describe_the_green_thread)
+{
+	char text[8192];
+
+	check_aborted(run(die_described, text, sizeof(text)));
+	CHECK(strncmp(text, "gmp: fatal: oh in green thread 17 \"worker\" (entry f)\n", 53) == 0);
+}
+
+static size_t describe_too_much(char *buf, size_t n)
+{
+	memset(buf, 'y', n);
+	return n + 100;
+}
+
+static void die_at_length(void)
+{
+	char x[2000];
+
+	memset(x, 'x', sizeof(x) - 1);
+	x[sizeof(x) - 1] = '\0';
+	gmp__fatal_describe(describe_too_much);
+	gmp__fatal("%s", x);
+}
+
+static void die_described_at_length(void)
+{
+	gmp__fatal_describe(describe_too_much);
+	gmp__fatal("x");
+}
+
+TEST(a_line_that_is_too_long_is_still_a_line)
+{
+	char text[8192];
+
+	check_aborted(run(die_at_length, text, sizeof(text)));
+	CHECK(strstr(text, "xxx\n    #0 0x") != NULL);
+	check_aborted(run(die_described_at_length, text, sizeof(text)));
+	CHECK(strstr(text, "yyy\n    #0 0x") != NULL);
+}
+
+static size_t describe_and_die(char *buf, size_t n)
+{
+	(void)buf;
+	(void)n;
+	gmp__fatal("inner");
+}
+
+static void die_while_dying(void)
+{
+	gmp__fatal_describe(describe_and_die);
+	gmp__fatal("outer");
+}
+
+TEST(a_death_within_a_death_is_at_once)
+{
+	char text[8192];
+
+	check_aborted(run(die_while_dying, text, sizeof(text)));
+	CHECK_STR(text, "");
+}
+
+static void *die_in_thread(void *arg)
+{
+	gmp__fatal("thread %d", *(int *)arg);
+}
+
+static void die_together(void)
+{
+	static int number[8];
+	pthread_t t;
+
+	for (int i = 0; i < 8; i++) {
+		number[i] = i;
+		if (os_thread_start(&t, die_in_thread, &number[i], 65536) != 0)
+			_exit(9);
+	}
+	os_nap(NEVER);
+}
+
+TEST(of_several_who_die_one_speaks)
+{
+	char text[8192], *first;
+
+	for (int i = 0; i < 20; i++) {
+		check_aborted(run(die_together, text, sizeof(text)));
+		first = strstr(text, "gmp: fatal: ");
+		CHECK(first == text);
+		CHECK(strstr(first + 1, "gmp: fatal: ") == NULL);
+	}
+}
+
+static noinline void show_trace(void)
+{
+	gmp__backtrace(2);
+	__asm__ volatile("");
+}
+
+TEST(a_backtrace_begins_at_its_caller)
+{
+	char text[8192];
+
+	CHECK_EQ(run(show_trace, text, sizeof(text)), 0);
+	CHECK(strncmp(text, "    #0 0x", 9) == 0);
+	CHECK(strstr(text, " show_trace+0x") != NULL);
+	CHECK(strstr(text, " show_trace+0x") < strstr(text, "    #1 0x"));
+}
+
+static void recurse(int n);
+static void (*volatile recurse_again)(int n) = recurse; /* or the compiler makes it a loop */
+
+static void recurse(int n)
+{
+	if (n > 0)
+		recurse_again(n - 1);
+	else
+		gmp__backtrace(2);
+	__asm__ volatile("");
+}
+
+static void show_deep_trace(void)
+{
+	recurse(200);
+}
+
+TEST(a_deep_backtrace_ends)
+{
+	char text[16384];
+
+	CHECK_EQ(run(show_deep_trace, text, sizeof(text)), 0);
+	CHECK(strstr(text, "    #50 0x") != NULL);
+	CHECK(strstr(text, "    #64 0x") == NULL);
+}
