@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* Does a lock let in one at a time, and do debug builds see locks taken out of order? */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "base/lock.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "base/os.h"
+
+enum { THREADS = 4 };
+
+static struct lock the_lock;
+static long inside;  /* under the_lock */
+static long counter; /* under the_lock */
+
+static void *hammer(void *arg)
+{
+	long rounds = *(long *)arg;
+
+	for (long i = 0; i < rounds; i++) {
+		if (i % 3 != 0)
+			lock(&the_lock, LR_SCHED);
+		else if (!try_lock(&the_lock, LR_SCHED))
+			continue;
+		CHECK_EQ(inside++, 0);
+		counter++;
+		if (i % 1024 == 0)
+			os_yield(); /* the others meet a holder that is off its CPU */
+		CHECK_EQ(--inside, 0);
+		unlock(&the_lock, LR_SCHED);
+	}
+	return NULL;
+}
+
+TEST(one_at_a_time)
+{
+	long rounds = check_scaled(200000);
+	pthread_t t[THREADS];
+
+	for (int i = 0; i < THREADS; i++)
+		CHECK_EQ(pthread_create(&t[i], NULL, hammer, &rounds), 0);
+	for (int i = 0; i < THREADS; i++)
+		CHECK_EQ(pthread_join(t[i], NULL), 0);
+	CHECK(counter <= rounds * THREADS);
+	CHECK(counter >= rounds * THREADS * 2 / 3 - THREADS);
+	CHECK_EQ(the_lock.word, 0);
+}
+
+static void *take_and_drop(void *arg)
+{
+	lock(&the_lock, LR_SCHED);
+	st_rlx((int *)arg, 1);
+	unlock(&the_lock, LR_SCHED);
+	return NULL;
+}
+
+TEST(who_waits_long_gets_it_when_it_is_dropped)
+{
+	pthread_t t;
+	int got = 0;
+
+	lock(&the_lock, LR_SCHED);
+	CHECK_EQ(pthread_create(&t, NULL, take_and_drop, &got), 0);
+	os_nap(20 * 1000000);
+	CHECK_EQ(ld_rlx(&got), 0);
+	unlock(&the_lock, LR_SCHED);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK_EQ(got, 1);
+}
+
+TEST(a_taken_lock_cannot_be_tried)
+{
+	struct lock l = { 0 };
+
+	CHECK(try_lock(&l, LR_SCHED));
+	CHECK(!try_lock(&l, LR_SCHED));
+	unlock(&l, LR_SCHED);
+	CHECK(try_lock(&l, LR_SCHED));
+	unlock(&l, LR_SCHED);
+}
+
+/* --- order --- */
+
+static struct lock a, b;
+
+static void downwards(void)
+{
+	lock(&a, LR_START);
+	lock(&b, LR_SCHED);
+	unlock(&a, LR_START); /* dropped in any order */
+	lock(&a, LR_STACK);
+	unlock(&b, LR_SCHED);
+	unlock(&a, LR_STACK);
+	lock(&a, LR_START);
+	unlock(&a, LR_START);
+}
+
+static void two_channels(void)
+{
+	lock(&a, LR_CHAN);
+	lock(&b, LR_CHAN);
+	unlock(&a, LR_CHAN);
+	unlock(&b, LR_CHAN);
+}
+
+static void very_many_channels(void)
+{
+	struct lock l[100] = { { 0 } };
+
+	for (int i = 0; i < 100; i++)
+		lock(&l[i], LR_CHAN);
+	for (int i = 0; i < 100; i++)
+		unlock(&l[i], LR_CHAN);
+	downwards();
+}
+
+static void upwards(void)
+{
+	lock(&a, LR_SCHED);
+	lock(&b, LR_START);
+}
+
+static void twice_the_same(void)
+{
+	lock(&a, LR_SCHED);
+	lock(&b, LR_SCHED);
+}
+
+static void dropped_without_being_held(void)
+{
+	lock(&a, LR_START);
+	unlock(&b, LR_SCHED);
+}
+
+/* Run fn in a child; what it says on stderr goes to text.  Was it aborted? */
+static bool dies(void (*fn)(void), char *text, size_t room)
+{
+	int fds[2], status;
+	ssize_t got;
+	size_t n = 0;
+	pid_t pid;
+
+	CHECK_EQ(pipe(fds), 0);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+		dup2(fds[1], 2);
+		fn();
+		_exit(0);
+	}
+	close(fds[1]);
+	while (n < room - 1 && (got = read(fds[0], text + n, room - 1 - n)) > 0)
+		n += (size_t)got;
+	text[n] = '\0';
+	close(fds[0]);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status))
+		CHECK_EQ(WEXITSTATUS(status), 0);
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+static void need_checks(void)
+{
+#ifndef GMP_DEBUG_CHECKS
+	check_skip("debug builds only");
+#endif
+}
+
+TEST(locks_in_order_are_fine)
+{
+	char text[4096];
+
+	CHECK(!dies(downwards, text, sizeof(text)));
+	CHECK(!dies(two_channels, text, sizeof(text)));
+	CHECK(!dies(very_many_channels, text, sizeof(text)));
+}
+
+TEST(a_lock_out_of_order_dies)
+{
+	char text[4096];
+
+	need_checks();
+	CHECK(dies(upwards, text, sizeof(text)));
+	CHECK(strstr(text, "gmp: fatal: lock order: LR_START taken while LR_SCHED is held\n") ==
+	      text);
+	CHECK(strstr(text, "    #0 0x") != NULL);
+}
+
+TEST(two_of_one_rank_die_unless_it_allows_several)
+{
+	char text[4096];
+
+	need_checks();
+	CHECK(dies(twice_the_same, text, sizeof(text)));
+	CHECK(strncmp(text, "gmp: fatal: lock order: LR_SCHED", 32) == 0);
+}
+
+TEST(dropping_a_lock_that_is_not_held_dies)
+{
+	char text[4096];
+
+	need_checks();
+	CHECK(dies(dropped_without_being_held, text, sizeof(text)));
+	CHECK(strncmp(text, "gmp: fatal: unlock of LR_SCHED", 30) == 0);
+}
