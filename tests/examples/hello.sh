@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: MIT
+# Do all green threads of hello say so?
+. "$(dirname "$0")/lib.bash"
+
+wanted="hello from green thread one
+hello from green thread three
+hello from green thread two"
+out=$("$build/examples/hello") || fail "status $?"
+check_equal "output" "$wanted" "$(sort <<<"$out")"

@@ -1,0 +1,740 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does kvserver answer every request, good or bad, with the right bytes?
+ *
+ *   kvclient KVSERVER [TEST...]
+ *
+ * Each test starts a server of its own on a free port, talks to it over plain blocking sockets,
+ * and ends it with SIGTERM, which must give status 0.  What is sent and what must come back are
+ * written out in full, so that nothing of the server's own code takes part in the judgement.
+ */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PATIENCE 20 /* seconds until an answer that does not come is a failure */
+
+static const char *server_path;
+static const char *test_name;
+static pid_t server_pid;
+static int server_port;
+
+static _Noreturn void fail(const char *what)
+{
+	fprintf(stderr, "FAILED %s: %s\n", test_name, what);
+	if (server_pid > 0)
+		kill(server_pid, SIGKILL);
+	exit(1);
+}
+
+/* ------------------------------------------------------------------ The server */
+
+static void start_server(rlim_t descriptors)
+{
+	char line[256];
+	int out[2];
+	FILE *f;
+
+	if (pipe(out) != 0)
+		fail("pipe");
+	server_pid = fork();
+	if (server_pid == 0) {
+		struct rlimit limit = { descriptors, descriptors };
+
+		if (descriptors > 0)
+			setrlimit(RLIMIT_NOFILE, &limit);
+		dup2(out[1], 1);
+		close(out[0]);
+		close(out[1]);
+		execl(server_path, server_path, "--port", "0", (char *)NULL);
+		_exit(127);
+	}
+	close(out[1]);
+	f = fdopen(out[0], "r");
+	if (server_pid < 0 || !f || !fgets(line, sizeof(line), f) || !strrchr(line, ':'))
+		fail("the server does not start");
+	server_port = atoi(strrchr(line, ':') + 1);
+	fclose(f);
+}
+
+static void end_server(void)
+{
+	int status;
+
+	kill(server_pid, SIGTERM);
+	if (waitpid(server_pid, &status, 0) != server_pid)
+		fail("waitpid");
+	server_pid = 0;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		fail("the server does not end with 0 on SIGTERM");
+}
+
+static int count_descriptors(void)
+{
+	char path[64];
+	int n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", server_pid);
+	d = opendir(path);
+	if (!d)
+		fail("no /proc");
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+static void sleep_ms(long ms)
+{
+	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
+
+	nanosleep(&t, NULL);
+}
+
+static void wait_for_descriptors(int wanted)
+{
+	for (int i = 0; count_descriptors() > wanted; i++) {
+		if (i == PATIENCE * 100)
+			fail("descriptors are leaked");
+		sleep_ms(10);
+	}
+}
+
+/* ----------------------------------------------------------------- Connections */
+
+static int connect_to_server(void)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	struct timeval patience = { .tv_sec = PATIENCE };
+	int on = 1;
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	addr.sin_port = htons((uint16_t)server_port);
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
+		fail("cannot connect");
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	return fd;
+}
+
+static void send_bytes(int fd, const char *bytes, size_t n)
+{
+	while (n > 0) {
+		ssize_t sent = send(fd, bytes, n, MSG_NOSIGNAL);
+
+		if (sent < 0)
+			fail("cannot send");
+		bytes += sent;
+		n -= (size_t)sent;
+	}
+}
+
+static void print_bytes(const char *what, const char *bytes, size_t n)
+{
+	fprintf(stderr, "%s \"", what);
+	for (size_t i = 0; i < n && i < 300; i++) {
+		unsigned char c = (unsigned char)bytes[i];
+
+		fprintf(stderr, c < ' ' || c > '~' ? "\\x%02x" : "%c", c);
+	}
+	fprintf(stderr, "\" (%zu bytes)\n", n);
+}
+
+static void expect_bytes(int fd, const char *wanted, size_t n)
+{
+	char *got = malloc(n + 1);
+	size_t have = 0;
+
+	while (have < n) {
+		ssize_t r = recv(fd, got + have, n - have, 0);
+
+		if (r <= 0)
+			break;
+		have += (size_t)r;
+	}
+	if (have != n || memcmp(got, wanted, n) != 0) {
+		print_bytes("wanted", wanted, n);
+		print_bytes("got   ", got, have);
+		fail("a wrong answer");
+	}
+	free(got);
+}
+
+static void expect_end(int fd)
+{
+	char c;
+
+	if (recv(fd, &c, 1, 0) != 0)
+		fail("the connection is not closed");
+	close(fd);
+}
+
+#define SEND(fd, text) send_bytes(fd, text, sizeof(text) - 1)
+#define EXPECT(fd, text) expect_bytes(fd, text, sizeof(text) - 1)
+
+static void ping(int fd)
+{
+	SEND(fd, "PING\r\n");
+	EXPECT(fd, "+PONG\r\n");
+}
+
+/* ----------------------------------------------------------------------- Tests */
+
+struct exchange {
+	const char *request;
+	const char *answer;
+};
+
+static const struct exchange exchanges[] = {
+	{ "PING\r\n", "+PONG\r\n" },
+	{ "ping hi\r\n", "$2\r\nhi\r\n" },
+	{ "PING a b\r\n", "-ERR wrong number of arguments for 'ping' command\r\n" },
+	{ "*1\r\n$4\r\nPING\r\n", "+PONG\r\n" },
+	{ "ECHO x\r\n", "$1\r\nx\r\n" },
+	{ "ECHO\r\n", "-ERR wrong number of arguments for 'echo' command\r\n" },
+	{ "ECHO \"\"\r\n", "$0\r\n\r\n" },
+
+	{ "GET k\r\n", "$-1\r\n" },
+	{ "SET k v\r\n", "+OK\r\n" },
+	{ "GET k\r\n", "$1\r\nv\r\n" },
+	{ "SET k \"\"\r\n", "+OK\r\n" },
+	{ "GET k\r\n", "$0\r\n\r\n" },
+	{ "SET \"\" empty\r\n", "+OK\r\n" },
+	{ "GET \"\"\r\n", "$5\r\nempty\r\n" },
+	{ "GET\r\n", "-ERR wrong number of arguments for 'get' command\r\n" },
+	{ "GET a b\r\n", "-ERR wrong number of arguments for 'get' command\r\n" },
+	{ "SET k\r\n", "-ERR wrong number of arguments for 'set' command\r\n" },
+
+	{ "SET k old\r\n", "+OK\r\n" },
+	{ "SET k new NX\r\n", "$-1\r\n" },
+	{ "GET k\r\n", "$3\r\nold\r\n" },
+	{ "SET k new XX\r\n", "+OK\r\n" },
+	{ "GET k\r\n", "$3\r\nnew\r\n" },
+	{ "SET none x xx\r\n", "$-1\r\n" },
+	{ "EXISTS none\r\n", ":0\r\n" },
+	{ "SET none x nx\r\n", "+OK\r\n" },
+	{ "EXISTS none\r\n", ":1\r\n" },
+	{ "SET k v NX XX\r\n", "-ERR syntax error\r\n" },
+	{ "SET k v EX 10 PX 10\r\n", "-ERR syntax error\r\n" },
+	{ "SET k v EX\r\n", "-ERR syntax error\r\n" },
+	{ "SET k v FOO\r\n", "-ERR syntax error\r\n" },
+	{ "SET k v EX x\r\n", "-ERR value is not an integer or out of range\r\n" },
+	{ "SET k v EX 0\r\n", "-ERR invalid expire time in 'set' command\r\n" },
+	{ "SET k v PX -1\r\n", "-ERR invalid expire time in 'set' command\r\n" },
+	{ "SET k v EX 9223372036854775807\r\n", "-ERR invalid expire time in 'set' command\r\n" },
+	{ "SET k v EX 9223372036854775808\r\n",
+	  "-ERR value is not an integer or out of range\r\n" },
+
+	{ "SET k v EX 100\r\n", "+OK\r\n" },
+	{ "TTL k\r\n", ":100\r\n" },
+	{ "SET k v PX 100000 XX\r\n", "+OK\r\n" },
+	{ "TTL k\r\n", ":100\r\n" },
+	{ "SET k v\r\n", "+OK\r\n" },
+	{ "TTL k\r\n", ":-1\r\n" },
+	{ "TTL missing\r\n", ":-2\r\n" },
+	{ "EXPIRE k 50\r\n", ":1\r\n" },
+	{ "TTL k\r\n", ":50\r\n" },
+	{ "EXPIRE missing 50\r\n", ":0\r\n" },
+	{ "EXPIRE k x\r\n", "-ERR value is not an integer or out of range\r\n" },
+	{ "EXPIRE k 9223372036854775807\r\n",
+	  "-ERR invalid expire time in 'expire' command\r\n" },
+	{ "EXPIRE k -1\r\n", ":1\r\n" },
+	{ "EXISTS k\r\n", ":0\r\n" },
+	{ "SET k v\r\n", "+OK\r\n" },
+	{ "EXPIRE k 0\r\n", ":1\r\n" },
+	{ "GET k\r\n", "$-1\r\n" },
+	{ "EXPIRE k\r\n", "-ERR wrong number of arguments for 'expire' command\r\n" },
+
+	{ "INCR n\r\n", ":1\r\n" },
+	{ "INCR n\r\n", ":2\r\n" },
+	{ "GET n\r\n", "$1\r\n2\r\n" },
+	{ "SET n 9\r\n", "+OK\r\n" },
+	{ "INCR n\r\n", ":10\r\n" },
+	{ "SET n -1\r\n", "+OK\r\n" },
+	{ "INCR n\r\n", ":0\r\n" },
+	{ "SET n -9223372036854775808\r\n", "+OK\r\n" },
+	{ "INCR n\r\n", ":-9223372036854775807\r\n" },
+	{ "SET n 9223372036854775807\r\n", "+OK\r\n" },
+	{ "INCR n\r\n", "-ERR increment or decrement would overflow\r\n" },
+	{ "SET n 9223372036854775808\r\n", "+OK\r\n" },
+	{ "INCR n\r\n", "-ERR value is not an integer or out of range\r\n" },
+	{ "SET n 01\r\n", "+OK\r\n" },
+	{ "INCR n\r\n", "-ERR value is not an integer or out of range\r\n" },
+	{ "SET n 5 EX 100\r\n", "+OK\r\n" },
+	{ "INCR n\r\n", ":6\r\n" },
+	{ "TTL n\r\n", ":100\r\n" },
+
+	{ "FLUSHALL\r\n", "+OK\r\n" },
+	{ "DBSIZE\r\n", ":0\r\n" },
+	{ "MSET a 1 b 2 c 3 a 4\r\n", "+OK\r\n" },
+	{ "MGET a b c d\r\n", "*4\r\n$1\r\n4\r\n$1\r\n2\r\n$1\r\n3\r\n$-1\r\n" },
+	{ "MSET a 1 b\r\n", "-ERR wrong number of arguments for 'mset' command\r\n" },
+	{ "DBSIZE\r\n", ":3\r\n" },
+	{ "EXISTS a b a d\r\n", ":3\r\n" },
+	{ "DEL a a b d\r\n", ":2\r\n" },
+	{ "DBSIZE\r\n", ":1\r\n" },
+	{ "FLUSHALL ASYNC\r\n", "+OK\r\n" },
+	{ "FLUSHALL now\r\n", "-ERR syntax error\r\n" },
+	{ "DBSIZE\r\n", ":0\r\n" },
+
+	{ "SELECT 0\r\n", "+OK\r\n" },
+	{ "SELECT 99\r\n", "-ERR DB index is out of range\r\n" },
+	{ "SELECT x\r\n", "-ERR value is not an integer or out of range\r\n" },
+	{ "CONFIG GET save\r\n", "*2\r\n$4\r\nsave\r\n$0\r\n\r\n" },
+	{ "config get APPENDONLY\r\n", "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n" },
+	{ "CONFIG GET nothing\r\n", "*0\r\n" },
+	{ "CONFIG GET\r\n", "-ERR wrong number of arguments for 'config|get' command\r\n" },
+	{ "CONFIG FOO\r\n", "-ERR unknown subcommand 'FOO'. Try CONFIG HELP.\r\n" },
+	{ "CLIENT SETNAME me\r\n", "+OK\r\n" },
+	{ "CLIENT SETINFO lib-name me\r\n", "+OK\r\n" },
+	{ "CLIENT foo\r\n", "-ERR unknown subcommand 'foo'. Try CLIENT HELP.\r\n" },
+	{ "CLIENT\r\n", "-ERR wrong number of arguments for 'client' command\r\n" },
+	{ "HELLO 4\r\n", "-NOPROTO unsupported protocol version\r\n" },
+	{ "HELLO x\r\n", "-ERR Protocol version is not an integer or out of range\r\n" },
+	{ "HELLO 2 foo\r\n", "-ERR Syntax error in HELLO option 'foo'\r\n" },
+	{ "COMMAND\r\n", "*0\r\n" },
+	{ "COMMAND DOCS\r\n", "*0\r\n" },
+	{ "FOO\r\n", "-ERR unknown command 'FOO', with args beginning with: \r\n" },
+	{ "foo a 'b c'\r\n",
+	  "-ERR unknown command 'foo', with args beginning with: 'a' 'b c' \r\n" },
+	{ "*2\r\n$3\r\nf\r\n\r\n$2\r\n\r\n\r\n",
+	  "-ERR unknown command 'f  ', with args beginning with: '  ' \r\n" },
+
+	/* Empty requests have no answer. */
+	{ "\r\n\n*0\r\n*-1\r\n   \r\nPING\r\n", "+PONG\r\n" },
+	/* Inline requests. */
+	{ "  SET   k\t\"a\\x00\\n\\\"b\"  \r\n", "+OK\r\n" },
+	{ "ECHO 'it\\'s \\n'\n", "$7\r\nit's \\n\r\n" },
+	{ "ECHO \"\\x41\\t\\q\"\r\n", "$3\r\nA\tq\r\n" },
+	{ "ECHO a'b'\r\n", "$2\r\nab\r\n" },
+};
+
+static void every_command_answers_as_it_should(void)
+{
+	int fd = connect_to_server();
+
+	for (size_t i = 0; i < sizeof(exchanges) / sizeof(exchanges[0]); i++) {
+		const struct exchange *e = &exchanges[i];
+
+		print_bytes("  ", e->request, strlen(e->request));
+		send_bytes(fd, e->request, strlen(e->request));
+		expect_bytes(fd, e->answer, strlen(e->answer));
+	}
+	SEND(fd, "GET k\r\n");
+	EXPECT(fd, "$5\r\na\0\n\"b\r\n");
+	ping(fd); /* nothing came that was not asked for */
+	SEND(fd, "QUIT\r\nPING\r\n");
+	EXPECT(fd, "+OK\r\n");
+	expect_end(fd);
+}
+
+static void bytes_of_any_value_are_kept(void)
+{
+	int fd = connect_to_server();
+	char all[256];
+
+	for (int i = 0; i < 256; i++)
+		all[i] = (char)i;
+	SEND(fd, "*3\r\n$3\r\nSET\r\n$256\r\n");
+	send_bytes(fd, all, sizeof(all));
+	SEND(fd, "\r\n$256\r\n");
+	send_bytes(fd, all, sizeof(all));
+	SEND(fd, "\r\n*2\r\n$3\r\nGET\r\n$256\r\n");
+	send_bytes(fd, all, sizeof(all));
+	SEND(fd, "\r\n");
+	EXPECT(fd, "+OK\r\n$256\r\n");
+	expect_bytes(fd, all, sizeof(all));
+	EXPECT(fd, "\r\n");
+	close(fd);
+}
+
+#define PIPELINE                                                                                   \
+	"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$4\r\n\r\n$1\r\nPING\r\n*0\r\n"                             \
+	"*2\r\n$3\r\nGET\r\n$1\r\nk\r\nECHO 'a b'\r\n\r\n"                                         \
+	"*-1\r\n*3\r\n$4\r\nMGET\r\n$1\r\nk\r\n$0\r\n\r\n*2\r\n$3\r\nDEL\r\n$1\r\nk\r\n"
+#define PIPELINE_ANSWER                                                                            \
+	"+OK\r\n+PONG\r\n$4\r\n\r\n$1\r\n$3\r\na b\r\n*2\r\n$4\r\n\r\n$1\r\n$-1\r\n:1\r\n"
+
+static void a_pipeline_may_be_cut_anywhere(void)
+{
+	int fd = connect_to_server();
+
+	for (size_t cut = 0; cut < sizeof(PIPELINE); cut++) {
+		send_bytes(fd, PIPELINE, cut);
+		sleep_ms(1);
+		send_bytes(fd, PIPELINE + cut, sizeof(PIPELINE) - 1 - cut);
+		EXPECT(fd, PIPELINE_ANSWER);
+	}
+	for (size_t i = 0; i < sizeof(PIPELINE) - 1; i++) {
+		send_bytes(fd, PIPELINE + i, 1);
+		sleep_ms(1);
+	}
+	EXPECT(fd, PIPELINE_ANSWER);
+	close(fd);
+}
+
+static const struct exchange faults[] = {
+	{ "*x\r\n", "-ERR Protocol error: invalid multibulk length\r\n" },
+	{ "*\r\n", "-ERR Protocol error: invalid multibulk length\r\n" },
+	{ "*1 \r\n", "-ERR Protocol error: invalid multibulk length\r\n" },
+	{ "*2147483648\r\n", "-ERR Protocol error: invalid multibulk length\r\n" },
+	{ "*99999999999999999999\r\n", "-ERR Protocol error: invalid multibulk length\r\n" },
+	{ "*1\r\nPING\r\n", "-ERR Protocol error: expected '$', got 'P'\r\n" },
+	{ "*1\r\n\r\n", "-ERR Protocol error: expected '$', got ' '\r\n" },
+	{ "*1\r\n$x\r\n", "-ERR Protocol error: invalid bulk length\r\n" },
+	{ "*1\r\n$-1\r\n", "-ERR Protocol error: invalid bulk length\r\n" },
+	{ "*1\r\n$\r\n", "-ERR Protocol error: invalid bulk length\r\n" },
+	{ "*1\r\n$536870913\r\n", "-ERR Protocol error: invalid bulk length\r\n" },
+	{ "SET k \"v\r\n", "-ERR Protocol error: unbalanced quotes in request\r\n" },
+	{ "SET k 'v\r\n", "-ERR Protocol error: unbalanced quotes in request\r\n" },
+	{ "SET k \"v\"w\r\n", "-ERR Protocol error: unbalanced quotes in request\r\n" },
+	{ "GET / HTTP/1.1\r\nHost: x\r\n\r\nGET x\r\n",
+	  "-ERR wrong number of arguments for 'get' command\r\n" },
+	{ "POST / HTTP/1.1\r\nSET k v\r\n\r\n", "" },
+};
+
+static void a_fault_is_named_and_ends_the_connection(void)
+{
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		int fd = connect_to_server();
+
+		print_bytes("  ", faults[i].request, strlen(faults[i].request));
+		SEND(fd, "PING\r\n");
+		send_bytes(fd, faults[i].request, strlen(faults[i].request));
+		SEND(fd, "PING\r\n");
+		EXPECT(fd, "+PONG\r\n");
+		expect_bytes(fd, faults[i].answer, strlen(faults[i].answer));
+		expect_end(fd);
+	}
+}
+
+static void a_line_without_an_end_is_refused(void)
+{
+	static const struct exchange starts[] = {
+		{ "", "-ERR Protocol error: too big inline request\r\n" },
+		{ "*", "-ERR Protocol error: too big mbulk count string\r\n" },
+		{ "*1\r\n$", "-ERR Protocol error: too big bulk count string\r\n" },
+	};
+	static char ones[70000];
+
+	memset(ones, '1', sizeof(ones));
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+		int fd = connect_to_server();
+
+		send_bytes(fd, starts[i].request, strlen(starts[i].request));
+		send_bytes(fd, ones, sizeof(ones));
+		expect_bytes(fd, starts[i].answer, strlen(starts[i].answer));
+		expect_end(fd);
+	}
+}
+
+static void garbage_disturbs_nobody(void)
+{
+	int other = connect_to_server();
+	uint64_t x = 88172645463325252u;
+
+	for (int i = 0; i < 200; i++) {
+		int fd = connect_to_server();
+		char bytes[2000];
+
+		for (size_t j = 0; j < sizeof(bytes); j++) {
+			x ^= x << 13;
+			x ^= x >> 7;
+			x ^= x << 17;
+			bytes[j] = (char)x;
+		}
+		if (i % 2)
+			bytes[0] = '*';
+		send_bytes(fd, bytes, sizeof(bytes));
+		close(fd);
+		ping(other);
+	}
+	close(other);
+}
+
+static void a_megabyte_long_key_works(void)
+{
+	enum { MEGABYTE = 1 << 20 };
+	int fd = connect_to_server();
+	char *key = malloc(MEGABYTE);
+
+	for (size_t i = 0; i < MEGABYTE; i++)
+		key[i] = (char)(i * 7 + i / 256);
+	SEND(fd, "*3\r\n$3\r\nSET\r\n$1048576\r\n");
+	send_bytes(fd, key, MEGABYTE);
+	SEND(fd, "\r\n$1048576\r\n");
+	send_bytes(fd, key, MEGABYTE);
+	SEND(fd, "\r\n");
+	EXPECT(fd, "+OK\r\n");
+	SEND(fd, "*2\r\n$3\r\nGET\r\n$1048576\r\n");
+	send_bytes(fd, key, MEGABYTE);
+	SEND(fd, "\r\n");
+	EXPECT(fd, "$1048576\r\n");
+	expect_bytes(fd, key, MEGABYTE);
+	EXPECT(fd, "\r\n");
+	key[MEGABYTE - 1]++;
+	SEND(fd, "*2\r\n$6\r\nEXISTS\r\n$1048576\r\n");
+	send_bytes(fd, key, MEGABYTE);
+	SEND(fd, "\r\nPING\r\n");
+	EXPECT(fd, ":0\r\n+PONG\r\n");
+	free(key);
+	close(fd);
+}
+
+/* A request of as many arguments as there may be, and one of more. */
+static void a_million_arguments_work(void)
+{
+	enum { ARGS = 1 << 20 };
+	static const char arg[] = "$1\r\nk\r\n";
+	int fd = connect_to_server();
+	char *args = malloc((ARGS - 1) * (sizeof(arg) - 1));
+
+	for (size_t i = 0; i < ARGS - 1; i++)
+		memcpy(args + i * (sizeof(arg) - 1), arg, sizeof(arg) - 1);
+	SEND(fd, "SET k v\r\n*1048576\r\n$6\r\nEXISTS\r\n");
+	send_bytes(fd, args, (ARGS - 1) * (sizeof(arg) - 1));
+	EXPECT(fd, "+OK\r\n:1048575\r\n");
+	free(args);
+	SEND(fd, "*1048577\r\n");
+	EXPECT(fd, "-ERR Protocol error: invalid multibulk length\r\n");
+	expect_end(fd);
+}
+
+static void keys_end_in_time(void)
+{
+	int fd = connect_to_server();
+
+	SEND(fd, "SET a 1 PX 50\r\nSET b 1 PX 50\r\nSET c 1 EX 1\r\nMGET a b c\r\n");
+	EXPECT(fd, "+OK\r\n+OK\r\n+OK\r\n*3\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n");
+	sleep_ms(100);
+	SEND(fd, "GET a\r\nTTL b\r\nEXISTS c\r\nSET a 2 XX\r\nSET b 2 NX\r\nDEL a b\r\n");
+	EXPECT(fd, "$-1\r\n:-2\r\n:1\r\n$-1\r\n+OK\r\n:1\r\n");
+	sleep_ms(1000);
+	SEND(fd, "GET c\r\n");
+	EXPECT(fd, "$-1\r\n");
+	close(fd);
+}
+
+static void keys_that_nobody_asks_for_are_removed(void)
+{
+	int fd = connect_to_server();
+	char line[64];
+
+	for (int i = 0; i < 20000; i++) {
+		int n = snprintf(line, sizeof(line), "SET k%d v%s\r\n", i, i % 10 ? " PX 1" : "");
+
+		send_bytes(fd, line, (size_t)n);
+		EXPECT(fd, "+OK\r\n");
+	}
+	for (int i = 0; i < PATIENCE * 10; i++) {
+		char answer[16];
+		ssize_t n;
+
+		sleep_ms(100);
+		SEND(fd, "DBSIZE\r\n");
+		n = recv(fd, answer, sizeof(answer) - 1, 0);
+		if (n == 7 && memcmp(answer, ":2000\r\n", 7) == 0) {
+			close(fd);
+			return;
+		}
+	}
+	fail("keys whose time is over stay");
+}
+
+/* Sends much, reads nothing for a while: it must wait itself, and nobody else. */
+static void a_client_that_does_not_read_holds_up_nobody(void)
+{
+	enum { SIZE = 1 << 20, TIMES = 64 };
+	int fd = connect_to_server();
+	int other = connect_to_server();
+	char *value = malloc(SIZE);
+
+	memset(value, 'v', SIZE);
+	SEND(fd, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1048576\r\n");
+	send_bytes(fd, value, SIZE);
+	SEND(fd, "\r\n");
+	EXPECT(fd, "+OK\r\n");
+	for (int i = 0; i < TIMES; i++)
+		SEND(fd, "GET k\r\n");
+	sleep_ms(50);
+	for (int i = 0; i < 1000; i++)
+		ping(other);
+	for (int i = 0; i < TIMES; i++) {
+		EXPECT(fd, "$1048576\r\n");
+		expect_bytes(fd, value, SIZE);
+		EXPECT(fd, "\r\n");
+	}
+	ping(fd);
+	free(value);
+	close(other);
+	close(fd);
+}
+
+static void reset_connection(int fd)
+{
+	struct linger now = { .l_onoff = 1, .l_linger = 0 };
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	close(fd);
+}
+
+static void half_open_and_reset_connections_leave_nothing(void)
+{
+	int other = connect_to_server();
+	int before;
+
+	ping(other);
+	before = count_descriptors();
+	for (int i = 0; i < 500; i++) {
+		int fd = connect_to_server();
+
+		if (i % 3 == 0)
+			SEND(fd, "*3\r\n$3\r\nSET\r\n$100\r\nincomplete");
+		if (i % 3 == 1)
+			SEND(fd, "GET k\r\nGET k\r\n");
+		if (i % 2 == 0)
+			reset_connection(fd);
+		else
+			close(fd);
+	}
+	ping(other);
+
+	/* The sending side alone is closed: what was asked is still answered. */
+	int fd = connect_to_server();
+
+	SEND(fd, "PING\r\nPING\r\n*1\r\n$4\r\nPI");
+	shutdown(fd, SHUT_WR);
+	EXPECT(fd, "+PONG\r\n+PONG\r\n");
+	expect_end(fd);
+	wait_for_descriptors(before);
+	close(other);
+}
+
+static void ten_thousand_connections_leave_nothing(void)
+{
+	enum { ALIVE = 400, TOTAL = 10000 };
+	int fds[ALIVE];
+	int before = count_descriptors();
+
+	for (int round = 0; round < TOTAL / ALIVE; round++) {
+		for (int i = 0; i < ALIVE; i++)
+			fds[i] = connect_to_server();
+		if (round % 5 == 0)
+			for (int i = 0; i < ALIVE; i++)
+				ping(fds[i]);
+		for (int i = 0; i < ALIVE; i++)
+			reset_connection(fds[i]);
+	}
+	wait_for_descriptors(before);
+	fds[0] = connect_to_server();
+	ping(fds[0]);
+	close(fds[0]);
+}
+
+/* The server gets 40 descriptors, and three times as many clients. */
+static void without_descriptors_it_goes_on(void)
+{
+	enum { CLIENTS = 120 };
+	int fds[CLIENTS];
+
+	end_server();
+	start_server(40);
+	for (int i = 0; i < CLIENTS; i++)
+		fds[i] = connect_to_server();
+	ping(fds[0]);
+	sleep_ms(100);
+	ping(fds[0]);
+	/* As the first ones go, the others are served, in the order in which they came. */
+	for (int i = 0; i < CLIENTS; i++) {
+		ping(fds[i]);
+		close(fds[i]);
+	}
+}
+
+static void it_ends_while_clients_wait(void)
+{
+	int idle = connect_to_server();
+	int halfway = connect_to_server();
+	int stuck = connect_to_server();
+	static char value[1 << 16];
+
+	ping(idle);
+	SEND(halfway, "*2\r\n$3\r\nGET\r\n$5\r\nke");
+	memset(value, 'v', sizeof(value));
+	SEND(stuck, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$65536\r\n");
+	send_bytes(stuck, value, sizeof(value));
+	SEND(stuck, "\r\n");
+	for (int i = 0; i < 1000; i++)
+		SEND(stuck, "GET k\r\n");
+	sleep_ms(50);
+	end_server();
+	expect_end(idle);
+	expect_end(halfway);
+	close(stuck);
+	start_server(0);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} tests[] = {
+#define TEST(name) { #name, name }
+	TEST(every_command_answers_as_it_should),
+	TEST(bytes_of_any_value_are_kept),
+	TEST(a_pipeline_may_be_cut_anywhere),
+	TEST(a_fault_is_named_and_ends_the_connection),
+	TEST(a_line_without_an_end_is_refused),
+	TEST(garbage_disturbs_nobody),
+	TEST(a_megabyte_long_key_works),
+	TEST(a_million_arguments_work),
+	TEST(keys_end_in_time),
+	TEST(keys_that_nobody_asks_for_are_removed),
+	TEST(a_client_that_does_not_read_holds_up_nobody),
+	TEST(half_open_and_reset_connections_leave_nothing),
+	TEST(ten_thousand_connections_leave_nothing),
+	TEST(without_descriptors_it_goes_on),
+	TEST(it_ends_while_clients_wait),
+};
+
+static bool is_wanted(const char *name, int argc, char **argv)
+{
+	for (int i = 2; i < argc; i++)
+		if (strcmp(argv[i], name) == 0)
+			return true;
+	return argc == 2;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		fprintf(stderr, "usage: kvclient KVSERVER [TEST...]\n");
+		return 2;
+	}
+	server_path = argv[1];
+	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+		if (!is_wanted(tests[i].name, argc, argv))
+			continue;
+		test_name = tests[i].name;
+		fprintf(stderr, "%s\n", test_name);
+		start_server(0);
+		tests[i].run();
+		end_server();
+	}
+	fprintf(stderr, "all passed\n");
+	return 0;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* Does the table keep what it is given, forget what it should, and hold when many use it at once? */
+#include "check.h"
+
+#include "kvtable.h"
+
+#include <gmp.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+
+static struct slice text(const char *s)
+{
+	return (struct slice){ s, strlen(s) };
+}
+
+static void put(struct kv_table *t, const char *key, const char *value, int64_t expires)
+{
+	uint64_t hash = kv_hash(t, text(key));
+
+	kv_write_lock(t, hash);
+	CHECK(kv_put_locked(t, hash, text(key), text(value), expires));
+	kv_write_unlock(t, hash);
+}
+
+static bool erase(struct kv_table *t, const char *key)
+{
+	uint64_t hash = kv_hash(t, text(key));
+	bool was_there;
+
+	kv_write_lock(t, hash);
+	was_there = kv_erase_locked(t, hash, text(key));
+	kv_write_unlock(t, hash);
+	return was_there;
+}
+
+/* value NULL: the key must not be there. */
+static void check_value(struct kv_table *t, const char *key, const char *value)
+{
+	uint64_t hash = kv_hash(t, text(key));
+	const struct kv_entry *e;
+
+	kv_read_lock(t, hash);
+	e = kv_find_locked(t, hash, text(key));
+	CHECK((e != NULL) == (value != NULL));
+	if (e) {
+		CHECK_EQ(e->value_len, strlen(value));
+		CHECK(memcmp(kv_value(e).at, value, e->value_len) == 0);
+	}
+	kv_read_unlock(t, hash);
+}
+
+TEST(a_value_is_found_until_it_is_replaced_or_erased)
+{
+	struct kv_table *t = kv_table_new();
+
+	check_value(t, "k", NULL);
+	put(t, "k", "one", 0);
+	check_value(t, "k", "one");
+	put(t, "k", "2", 0);
+	check_value(t, "k", "2");
+	put(t, "k", "a value that does not fit into the block of the first", 0);
+	check_value(t, "k", "a value that does not fit into the block of the first");
+	put(t, "k", "", 0);
+	check_value(t, "k", "");
+	CHECK_EQ(kv_count(t), 1);
+	CHECK(erase(t, "k"));
+	CHECK(!erase(t, "k"));
+	check_value(t, "k", NULL);
+	CHECK_EQ(kv_count(t), 0);
+	kv_table_free(t);
+}
+
+/* Beside a plain array as the model, through growing and shrinking. */
+TEST(it_does_what_a_plain_array_does)
+{
+	enum { KEYS = 20000 };
+	static bool there[KEYS];
+	struct kv_table *t = kv_table_new();
+	char key[32];
+	long count = 0;
+
+	srandom(1);
+	for (long i = 0; i < check_scaled(400000); i++) {
+		long k = random() % KEYS;
+		/* Mostly puts in one half of the time, mostly erasures in the other. */
+		bool putting = random() % 8 < (i / 50000 % 2 ? 1 : 7);
+
+		snprintf(key, sizeof(key), "key:%ld", k);
+		check_value(t, key, there[k] ? key : NULL);
+		if (putting)
+			put(t, key, key, 0);
+		else
+			CHECK_EQ(erase(t, key), there[k]);
+		count += putting - there[k];
+		there[k] = putting;
+	}
+	CHECK_EQ(kv_count(t), count);
+	for (long k = 0; k < KEYS; k++) {
+		snprintf(key, sizeof(key), "key:%ld", k);
+		check_value(t, key, there[k] ? key : NULL);
+	}
+	kv_clear(t);
+	CHECK_EQ(kv_count(t), 0);
+	check_value(t, "key:1", NULL);
+	kv_table_free(t);
+}
+
+TEST(an_entry_whose_time_is_over_is_not_found)
+{
+	struct kv_table *t = kv_table_new();
+
+	put(t, "past", "v", 1);
+	put(t, "future", "v", kv_now() + 1000000);
+	check_value(t, "past", NULL);
+	check_value(t, "future", "v");
+	CHECK(!erase(t, "past"));
+	put(t, "past", "v", 1);
+	put(t, "past", "again", 0);
+	check_value(t, "past", "again");
+	kv_table_free(t);
+}
+
+TEST(sweeps_remove_what_is_over_and_nothing_else)
+{
+	struct kv_table *t = kv_table_new();
+	char key[32];
+
+	for (int i = 0; i < 30000; i++) {
+		snprintf(key, sizeof(key), "key:%d", i);
+		put(t, key, "v", i % 3 == 0 ? 0 : i % 3 == 1 ? 1 : kv_now() + 1000000);
+	}
+	CHECK(kv_sweep(t));
+	for (int i = 0; i < 1000 && kv_count(t) > 20000; i++)
+		kv_sweep(t);
+	CHECK_EQ(kv_count(t), 20000);
+	for (int i = 0; i < 30000; i++) {
+		snprintf(key, sizeof(key), "key:%d", i);
+		check_value(t, key, i % 3 == 1 ? NULL : "v");
+		if (i % 3 == 2)
+			put(t, key, "v", 1);
+	}
+	for (int i = 0; i < 1000 && kv_sweep(t); i++)
+		;
+	CHECK(!kv_sweep(t));
+	CHECK_EQ(kv_count(t), 10000);
+	kv_table_free(t);
+}
+
+/* Every byte of a key counts, wherever it stands, and the shards are used evenly. */
+TEST(hashes_spread)
+{
+	struct kv_table *t = kv_table_new();
+	int seen[KV_SHARDS] = { 0 };
+	char key[100] = { 0 };
+
+	for (size_t len = 1; len < sizeof(key); len++)
+		for (size_t i = 0; i < len; i++) {
+			uint64_t hash = kv_hash(t, (struct slice){ key, len });
+
+			key[i] = 1;
+			CHECK(kv_hash(t, (struct slice){ key, len }) != hash);
+			key[i] = 0;
+			CHECK(kv_hash(t, (struct slice){ key, len - 1 }) != hash);
+		}
+	for (int i = 0; i < 256000; i++) {
+		snprintf(key, sizeof(key), "key:%012d", i);
+		seen[kv_hash(t, text(key)) >> 56]++;
+	}
+	for (int i = 0; i < KV_SHARDS; i++)
+		CHECK(seen[i] > 700 && seen[i] < 1300);
+	kv_table_free(t);
+}
+
+enum { CROWD = 4, PAIRS = 64 };
+
+/* Both keys of a pair always have the same value, and everybody must see it so. */
+static void *change_pairs(void *table)
+{
+	struct kv_table *t = table;
+	unsigned seed = (unsigned)(uintptr_t)&seed;
+
+	for (long i = 0; i < check_scaled(20000); i++) {
+		struct kv_shards shards = { 0 };
+		char a[16], b[16], value[64];
+		int pair = rand_r(&seed) % PAIRS;
+		const struct kv_entry *ea, *eb;
+		uint64_t ha, hb;
+
+		snprintf(a, sizeof(a), "a%d", pair);
+		snprintf(b, sizeof(b), "b%d", pair);
+		snprintf(value, sizeof(value), "%*d", rand_r(&seed) % 40, rand_r(&seed));
+		ha = kv_hash(t, text(a));
+		hb = kv_hash(t, text(b));
+		kv_shards_add(&shards, ha);
+		kv_shards_add(&shards, hb);
+		if (i % 3 == 0) {
+			kv_shards_write_lock(t, &shards);
+			CHECK(kv_put_locked(t, ha, text(a), text(value), 0));
+			CHECK(kv_put_locked(t, hb, text(b), text(value), 0));
+			kv_shards_write_unlock(t, &shards);
+			continue;
+		}
+		kv_shards_read_lock(t, &shards);
+		ea = kv_find_locked(t, ha, text(a));
+		eb = kv_find_locked(t, hb, text(b));
+		CHECK(!ea == !eb);
+		if (ea) {
+			CHECK_EQ(ea->value_len, eb->value_len);
+			CHECK(memcmp(kv_value(ea).at, kv_value(eb).at, ea->value_len) == 0);
+		}
+		kv_shards_read_unlock(t, &shards);
+	}
+	return NULL;
+}
+
+TEST(commands_of_several_keys_are_never_seen_half_done)
+{
+	struct kv_table *t = kv_table_new();
+	pthread_t threads[CROWD];
+
+	for (int i = 0; i < CROWD; i++)
+		CHECK(pthread_create(&threads[i], NULL, change_pairs, t) == 0);
+	for (int i = 0; i < CROWD; i++)
+		pthread_join(threads[i], NULL);
+	CHECK_EQ(kv_count(t), 2 * PAIRS);
+	kv_table_free(t);
+}

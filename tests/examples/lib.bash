@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+# What do the tests of the examples share?  Sourced; $1 of the caller is the build folder.
+
+set -u
+export LC_ALL=C
+build=$(cd "$1" && pwd)
+source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+tmp=$(mktemp -d)
+pids=()
+
+clean_up() {
+	for pid in "${pids[@]}"; do
+		kill -KILL "$pid" 2>/dev/null
+		wait "$pid" 2>/dev/null # or else the shell reports its end
+	done
+	rm -rf "$tmp"
+}
+trap clean_up EXIT
+
+fail() {
+	echo "FAILED: $*" >&2
+	exit 1
+}
+
+# check_equal WHAT WANTED GOT
+check_equal() {
+	[ "$2" = "$3" ] || fail "$1: wanted \"$2\", got \"$3\""
+}
+
+# start PROGRAM [OPTION...]: on a free port, which is put into $port, and the process into $pid.
+start() {
+	"$@" >"$tmp/out" 2>"$tmp/err" &
+	pid=$!
+	pids+=("$pid")
+	for _ in $(seq 500); do
+		port=$(sed -n 's/.*listening on .*:\([0-9]*\)$/\1/p' "$tmp/out")
+		[ -n "$port" ] && return
+		kill -0 "$pid" 2>/dev/null || break
+		sleep 0.02
+	done
+	fail "$1 does not start: $(cat "$tmp/out" "$tmp/err")"
+}
+
+# end SIGNAL: the process of the last start must end with 0.
+end() {
+	local status
+
+	kill -"$1" "$pid"
+	wait "$pid"
+	status=$?
+	check_equal "status after SIG$1" 0 "$status"
+	check_equal "errors" "" "$(cat "$tmp/err")"
+}
+
+# compile OUTPUT FILE...: with the sanitizer that the build has.
+compile() {
+	local output=$1
+	local sanitize
+
+	shift
+	sanitize=$(sed -n 's/^GMP_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt" 2>/dev/null)
+	${CC:-cc} -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra ${sanitize:+-fsanitize=$sanitize} \
+		-I"$source_dir/include" -I"$source_dir/examples" -I"$source_dir/tests/harness" \
+		-o "$output" "$@" -pthread || fail "cannot compile $output"
+}
