@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests what gmp_adopt and gmp_close promise: which descriptors gmp knows, that closing wakes all
+ * who wait, and that a number may be used again at once.
+ */
+#define _GNU_SOURCE
+#include "io_util.h"
+
+static atomic_int count;
+
+struct result {
+	int fd;
+	atomic_int result, begun;
+};
+
+static void read_it(void *arg)
+{
+	struct result *r = arg;
+	char buf[16];
+
+	atomic_store(&r->begun, 1);
+	atomic_store(&r->result, (int)gmp_read(r->fd, buf, sizeof(buf)));
+	atomic_fetch_add(&count, 1);
+}
+
+static void read_it_fully(void *arg)
+{
+	struct result *r = arg;
+	char buf[16];
+
+	atomic_store(&r->begun, 1);
+	atomic_store(&r->result, (int)gmp_read_full(r->fd, buf, sizeof(buf)));
+	atomic_fetch_add(&count, 1);
+}
+
+static void accept_it(void *arg)
+{
+	struct result *r = arg;
+
+	atomic_store(&r->begun, 1);
+	atomic_store(&r->result, gmp_accept(r->fd));
+	atomic_fetch_add(&count, 1);
+}
+
+static void fill_it(void *arg)
+{
+	struct result *r = arg;
+	size_t n = 64 << 20;
+	char *buf = calloc(1, n);
+
+	CHECK(buf != NULL);
+	atomic_store(&r->begun, 1);
+	atomic_store(&r->result, (int)gmp_write_all(r->fd, buf, n));
+	free(buf);
+	atomic_fetch_add(&count, 1);
+}
+
+static void check_free_number(int fd)
+{
+	CHECK(fcntl(fd, F_GETFD) == -1 && errno == EBADF);
+}
+
+RT(close_wakes_all_readers_and_writers_with_ecanceled)
+{
+	FOR_NETS(net) {
+		struct result r[6], f;
+		struct foreign t;
+		gmp_g *g[6];
+		int a, b;
+
+		make_pair(net, &a, &b);
+		for (int i = 0; i < 6; i++) {
+			r[i] = (struct result){ a, 0, 0 };
+			g[i] = spawn(i < 2 ? read_it : i < 4 ? read_it_fully : fill_it, &r[i]);
+		}
+		wait_parked(6);
+		f = (struct result){ a, 0, 0 };
+		foreign_start(&t, read_it, &f);
+		WAIT_FOR(atomic_load(&f.begun));
+		/* Before or while the foreign thread waits: the one is EBADF, the other ECANCELED. */
+		gmp_sleep(5 * MS);
+		CHECK_EQ(gmp_close(a), 0);
+		check_free_number(a);
+		for (int i = 0; i < 6; i++) {
+			join(g[i]);
+			CHECK_EQ(r[i].result, -ECANCELED);
+		}
+		foreign_join(&t);
+		CHECK(f.result == -ECANCELED || f.result == -EBADF);
+		CHECK_EQ(gmp_close(a), -EBADF);
+		CHECK_EQ(gmp_close(b), 0);
+	}
+}
+
+RT(close_wakes_all_accepters_with_ecanceled)
+{
+	FOR_NETS(net) {
+		struct result r[5], f;
+		struct foreign t;
+		char addr[128];
+		gmp_g *g[5];
+		int l = listen_any(net, addr);
+
+		for (int i = 0; i < 5; i++) {
+			r[i] = (struct result){ l, 0, 0 };
+			g[i] = spawn(accept_it, &r[i]);
+		}
+		wait_parked(5);
+		f = (struct result){ l, 0, 0 };
+		foreign_start(&t, accept_it, &f);
+		WAIT_FOR(atomic_load(&f.begun));
+		gmp_sleep(5 * MS);
+		CHECK_EQ(gmp_close(l), 0);
+		check_free_number(l);
+		for (int i = 0; i < 5; i++) {
+			join(g[i]);
+			CHECK_EQ(r[i].result, -ECANCELED);
+		}
+		foreign_join(&t);
+		CHECK(f.result == -ECANCELED || f.result == -EBADF);
+	}
+}
+
+static void close_it(void *arg)
+{
+	CHECK_EQ(gmp_close((int)(intptr_t)arg), 0);
+}
+
+RT(close_from_a_foreign_thread_wakes_a_green_reader)
+{
+	FOR_NETS(net) {
+		struct result r;
+		struct foreign t;
+		gmp_g *g;
+		int a, b;
+
+		make_pair(net, &a, &b);
+		r = (struct result){ a, 0, 0 };
+		g = spawn(read_it, &r);
+		wait_parked(1);
+		foreign_start(&t, close_it, (void *)(intptr_t)a);
+		join(g);
+		CHECK_EQ(r.result, -ECANCELED);
+		foreign_join(&t);
+		CHECK_EQ(gmp_close(b), 0);
+	}
+}
+
+RT(a_number_can_be_used_again_at_once)
+{
+	int first = -1;
+
+	for (int i = 0; i < (SANITIZED ? 100 : 1000); i++) {
+		const char *net = nets[i & 1];
+		struct result r;
+		int a, b;
+		gmp_g *g;
+
+		make_pair(net, &a, &b);
+		if (first < 0)
+			first = a > b ? a : b;
+		CHECK(a <= first + 1);
+		CHECK(b <= first + 1);
+		say(a, "fresh");
+		hear(b, "fresh");
+		/* Nothing of the former owner is left: a read on it waits. */
+		r = (struct result){ b, 0, 0 };
+		g = spawn(read_it, &r);
+		if (i % 4 < 2) {
+			wait_parked(1);
+			CHECK_EQ(atomic_load(&r.result), 0);
+		}
+		if (i % 3 == 0)
+			say(a, "stale");
+		reset_on_close(a);
+		if (i & 1) {
+			CHECK_EQ(gmp_close(b), 0);
+			CHECK_EQ(gmp_close(a), 0);
+		} else {
+			CHECK_EQ(gmp_close(a), 0);
+			CHECK_EQ(gmp_close(b), 0);
+		}
+		join(g);
+	}
+	CHECK_EQ(stats().descriptors, 0);
+}
+
+RT(an_unknown_descriptor_is_ebadf)
+{
+	static const int unknown[] = { -1, INT_MIN, INT_MAX, 1 << 20, 9999 };
+	int fd[2], n = 5;
+	char buf[128];
+
+	CHECK_EQ(pipe(fd), 0);
+	for (int i = 0; i <= n; i++) {
+		int u = i < n ? unknown[i] : fd[0];
+
+		CHECK_EQ(gmp_read(u, buf, 1), -EBADF);
+		CHECK_EQ(gmp_write(u, buf, 1), -EBADF);
+		CHECK_EQ(gmp_read_full(u, buf, 1), -EBADF);
+		CHECK_EQ(gmp_write_all(u, buf, 1), -EBADF);
+		CHECK_EQ(gmp_accept(u), -EBADF);
+		CHECK_EQ(gmp_shutdown(u, SHUT_RD), -EBADF);
+		CHECK_EQ(gmp_local_addr(u, buf, sizeof(buf)), -EBADF);
+		CHECK_EQ(gmp_peer_addr(u, buf, sizeof(buf)), -EBADF);
+		CHECK_EQ(gmp_close(u), -EBADF);
+	}
+	/* A descriptor that is not gmp's was not touched. */
+	CHECK(fcntl(fd[0], F_GETFD) >= 0);
+	CHECK_EQ(fcntl(fd[0], F_GETFL) & O_NONBLOCK, 0);
+	CHECK_EQ(close(fd[0]), 0);
+	CHECK_EQ(gmp_adopt(fd[0]), -EBADF);
+	CHECK_EQ(gmp_adopt(-1), -EBADF);
+	CHECK_EQ(close(fd[1]), 0);
+}
+
+RT(adopt_makes_it_nonblocking_and_is_eexist_the_second_time)
+{
+	int fd[2], a, b;
+
+	CHECK_EQ(pipe(fd), 0);
+	CHECK_EQ(gmp_adopt(fd[0]), fd[0]);
+	CHECK(fcntl(fd[0], F_GETFL) & O_NONBLOCK);
+	CHECK_EQ(gmp_adopt(fd[0]), -EEXIST);
+	make_pair("tcp", &a, &b);
+	CHECK_EQ(gmp_adopt(a), -EEXIST);
+	CHECK_EQ(gmp_adopt(b), -EEXIST);
+	close_pair(a, b);
+	CHECK_EQ(stats().descriptors, 1);
+	CHECK_EQ(gmp_close(fd[0]), 0);
+	CHECK_EQ(stats().descriptors, 0);
+	CHECK_EQ(close(fd[1]), 0);
+}
+
+RT(adopt_of_a_regular_file_is_eperm_and_leaves_it_as_it_is)
+{
+	char path[] = "/tmp/gmp-test-XXXXXX";
+	int fd = mkstemp(path);
+	char c;
+
+	CHECK(fd >= 0);
+	CHECK_EQ(unlink(path), 0);
+	CHECK_EQ(gmp_adopt(fd), -EPERM);
+	CHECK_EQ(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
+	CHECK_EQ(gmp_read(fd, &c, 1), -EBADF);
+	CHECK_EQ(close(fd), 0);
+}
+
+RT(adopted_sockets_work_as_any)
+{
+	struct result r;
+	int fd[2];
+	gmp_g *g;
+
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+	CHECK_EQ(gmp_adopt(fd[0]), fd[0]);
+	CHECK_EQ(gmp_adopt(fd[1]), fd[1]);
+	say(fd[0], "there");
+	hear(fd[1], "there");
+	r = (struct result){ fd[0], 0, 0 };
+	g = spawn(read_it, &r);
+	wait_parked(1);
+	say(fd[1], "back");
+	join(g);
+	CHECK_EQ(r.result, 4);
+	close_pair(fd[0], fd[1]);
+}
+
+/* Data that was there before the adoption is found: readiness is asked for, not waited for. */
+RT(what_came_before_the_adoption_is_read)
+{
+	int fd[2];
+
+	CHECK_EQ(pipe(fd), 0);
+	CHECK_EQ(write(fd[1], "early", 5), 5);
+	CHECK_EQ(gmp_adopt(fd[0]), fd[0]);
+	hear(fd[0], "early");
+	CHECK_EQ(gmp_close(fd[0]), 0);
+	CHECK_EQ(close(fd[1]), 0);
+}
+
+RT(calls_on_the_wrong_kind_of_descriptor_give_the_systems_error)
+{
+	char addr[128], buf[128];
+	int fd[2], a, b, l;
+
+	CHECK_EQ(pipe(fd), 0);
+	CHECK_EQ(gmp_adopt(fd[0]), fd[0]);
+	CHECK_EQ(gmp_adopt(fd[1]), fd[1]);
+	CHECK_EQ(gmp_accept(fd[0]), -ENOTSOCK);
+	CHECK_EQ(gmp_shutdown(fd[0], SHUT_RD), -ENOTSOCK);
+	CHECK_EQ(gmp_local_addr(fd[0], buf, sizeof(buf)), -ENOTSOCK);
+	CHECK_EQ(gmp_write(fd[0], "x", 1), -EBADF);
+	CHECK_EQ(gmp_read(fd[1], buf, 1), -EBADF);
+	close_pair(fd[0], fd[1]);
+	make_pair("tcp", &a, &b);
+	CHECK_EQ(gmp_accept(a), -EINVAL);
+	CHECK_EQ(gmp_shutdown(a, 99), -EINVAL);
+	close_pair(a, b);
+	l = listen_any("tcp", addr);
+	CHECK_EQ(gmp_read(l, buf, 1), -ENOTCONN);
+	CHECK_EQ(gmp_peer_addr(l, buf, sizeof(buf)), -ENOTCONN);
+	CHECK_EQ(gmp_close(l), 0);
+}
+
+RT(after_a_plain_close_the_next_owner_of_the_number_drops_the_old_record)
+{
+	struct result r[2];
+	gmp_g *g[2];
+	int fd[2], next[2];
+
+	CHECK_EQ(pipe(fd), 0);
+	CHECK_EQ(gmp_adopt(fd[0]), fd[0]);
+	for (int i = 0; i < 2; i++) {
+		r[i] = (struct result){ fd[0], 0, 0 };
+		g[i] = spawn(read_it, &r[i]);
+	}
+	wait_parked(2);
+	CHECK_EQ(close(fd[0]), 0);
+	CHECK_EQ(pipe(next), 0);
+	CHECK_EQ(next[0], fd[0]);
+	CHECK_EQ(gmp_adopt(next[0]), next[0]);
+	for (int i = 0; i < 2; i++) {
+		join(g[i]);
+		CHECK_EQ(r[i].result, -ECANCELED);
+	}
+	CHECK_EQ(write(next[1], "new", 3), 3);
+	hear(next[0], "new");
+	CHECK_EQ(gmp_close(next[0]), 0);
+	CHECK_EQ(close(next[1]), 0);
+	CHECK_EQ(close(fd[1]), 0);
+	/* The same when the next owner is a socket of gmp's own making. */
+	for (int i = 0; i < 10; i++) {
+		int a, b, c, d;
+
+		make_pair("tcp", &a, &b);
+		CHECK_EQ(close(a), 0);
+		CHECK_EQ(close(b), 0);
+		make_pair("unix", &c, &d);
+		say(c, "next");
+		hear(d, "next");
+		say(d, "back");
+		hear(c, "back");
+		close_pair(c, d);
+	}
+}
+
+static void churn(void *arg)
+{
+	int id = (int)(intptr_t)arg;
+
+	for (int i = 0; i < (SANITIZED ? 50 : 300); i++) {
+		struct result r;
+		int a, b;
+		gmp_g *g;
+
+		make_pair(nets[(id + i) & 1], &a, &b);
+		reset_on_close(a);
+		r = (struct result){ b, 0, 0 };
+		g = spawn(read_it, &r);
+		if ((id + i) % 3 == 0)
+			gmp_yield();
+		if ((id + i) % 5 == 0)
+			say(a, "something");
+		/* Races with the read that begins: it never hangs, and never sees another's data.
+		 * The reader's own end stays open till it is through: its number is not free. */
+		CHECK_EQ(gmp_close(a), 0);
+		join(g);
+		CHECK_EQ(gmp_close(b), 0);
+		CHECK(r.result == 9 || r.result == 0 || r.result == -ECONNRESET);
+	}
+}
+
+RT(opening_and_closing_at_once_from_many_threads_confuses_nobody)
+{
+	int fds = count_fds();
+	struct foreign f;
+	gmp_g *g[8];
+
+	foreign_start(&f, churn, (void *)100);
+	for (int i = 0; i < 8; i++)
+		g[i] = spawn(churn, (void *)(intptr_t)i);
+	for (int i = 0; i < 8; i++)
+		join(g[i]);
+	foreign_join(&f);
+	CHECK_EQ(stats().descriptors, 0);
+	CHECK_EQ(count_fds(), fds);
+}
+
+static int left_fd[2];
+
+static void leave_open(UNUSED void *arg)
+{
+	int a, b;
+
+	make_pair("tcp", &a, &b);
+	left_fd[0] = a;
+	left_fd[1] = b;
+	say(a, "in flight");
+}
+
+static void adopt_left(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_adopt(left_fd[1]), left_fd[1]);
+	hear(left_fd[1], "in flight");
+	CHECK_EQ(gmp_close(left_fd[1]), 0);
+}
+
+TEST_PROCS(descriptors_outlive_the_run_and_can_be_adopted_by_the_next)
+{
+	char c;
+
+	run_procs(procs, leave_open, NULL);
+	CHECK_EQ(gmp_read(left_fd[0], &c, 1), -ESRCH);
+	run_procs(procs, adopt_left, NULL);
+	CHECK_EQ(close(left_fd[0]), 0);
+}

@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests listening, dialling and accepting: addresses and their errors, deadlines, many connections,
+ * and that running out of descriptors is survived.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <sys/stat.h>
+
+#include "io_util.h"
+
+static atomic_int count;
+
+static int has_ipv6(void)
+{
+	struct sockaddr_in6 a = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	int s = socket(AF_INET6, SOCK_STREAM, 0), ok;
+
+	ok = s >= 0 && bind(s, (struct sockaddr *)&a, sizeof(a)) == 0;
+	if (s >= 0)
+		close(s);
+	return ok;
+}
+
+static void check_prefix(const char *s, const char *prefix)
+{
+	if (strncmp(s, prefix, strlen(prefix)) != 0)
+		CHECK_STR(s, prefix);
+}
+
+/* Listens there, sees how the address is written, and talks over it. */
+static void listen_and_talk(const char *net, const char *at, const char *prefix)
+{
+	char addr[128], peer[128], local[128];
+	int l = gmp_listen(net, at), c, s, n;
+
+	CHECK(l >= 0);
+	n = gmp_local_addr(l, addr, sizeof(addr));
+	CHECK_EQ(n, strlen(addr));
+	check_prefix(addr, prefix);
+	CHECK(atoi(strrchr(addr, ':') + 1) > 0);
+	c = gmp_dial(net, addr);
+	CHECK(c >= 0);
+	s = gmp_accept(l);
+	CHECK(s >= 0);
+	say(c, "over it");
+	hear(s, "over it");
+	CHECK(gmp_peer_addr(s, peer, sizeof(peer)) > 0);
+	CHECK(gmp_local_addr(c, local, sizeof(local)) > 0);
+	CHECK_STR(strrchr(peer, ':'), strrchr(local, ':'));
+	CHECK(gmp_peer_addr(c, peer, sizeof(peer)) > 0);
+	CHECK_STR(strrchr(peer, ':'), strrchr(addr, ':'));
+	reset_on_close(c);
+	close_pair(c, s);
+	CHECK_EQ(gmp_close(l), 0);
+}
+
+RT(tcp_addresses_are_understood_and_written)
+{
+	listen_and_talk("tcp", "127.0.0.1:0", "127.0.0.1:");
+	listen_and_talk("tcp4", "127.0.0.1:0", "127.0.0.1:");
+	listen_and_talk("tcp4", ":0", "0.0.0.0:");
+	listen_and_talk("tcp4", "localhost:0", "127.0.0.1:");
+	listen_and_talk("tcp", ":0", has_ipv6() ? "[::]:" : "0.0.0.0:");
+	listen_and_talk("tcp", "localhost:0", "");
+	if (has_ipv6()) {
+		listen_and_talk("tcp", "[::1]:0", "[::1]:");
+		listen_and_talk("tcp6", "[::1]:0", "[::1]:");
+		listen_and_talk("tcp6", ":0", "[::]:");
+	}
+}
+
+RT(all_addresses_means_v4_too)
+{
+	char addr[128], dial[128];
+	int l = gmp_listen("tcp", ":0"), c, s;
+
+	CHECK(l >= 0);
+	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0);
+	snprintf(dial, sizeof(dial), "127.0.0.1%s", strrchr(addr, ':'));
+	c = gmp_dial("tcp", dial);
+	CHECK(c >= 0);
+	s = gmp_accept(l);
+	CHECK(s >= 0);
+	close_pair(c, s);
+	CHECK_EQ(gmp_close(l), 0);
+}
+
+RT(an_address_needs_room)
+{
+	char addr[128], small[128];
+	int l = listen_any("tcp", addr), n = (int)strlen(addr);
+
+	CHECK_EQ(gmp_local_addr(l, small, (size_t)n + 1), n);
+	CHECK_STR(small, addr);
+	CHECK_EQ(gmp_local_addr(l, small, (size_t)n), -ENOSPC);
+	CHECK_EQ(gmp_local_addr(l, small, 1), -ENOSPC);
+	CHECK_EQ(gmp_local_addr(l, small, 0), -ENOSPC);
+	CHECK_EQ(gmp_close(l), 0);
+}
+
+static void check_bad(const char *net, const char *addr)
+{
+	CHECK_EQ(gmp_listen(net, addr), -EINVAL);
+	CHECK_EQ(gmp_dial(net, addr), -EINVAL);
+	CHECK_EQ(gmp_dial_until(net, addr, gmp_deadline(SEC)), -EINVAL);
+	CHECK_EQ(gmp_dial_until(net, addr, 0), -EINVAL);
+}
+
+RT(what_is_no_address_is_einval)
+{
+	int fds = count_fds();
+
+	check_bad("carrier-pigeon", "127.0.0.1:80");
+	check_bad("", "127.0.0.1:80");
+	check_bad("tcp5", "127.0.0.1:80");
+	check_bad(NULL, "127.0.0.1:80");
+	check_bad("tcp", NULL);
+	check_bad("tcp", "");
+	check_bad("tcp", "127.0.0.1");
+	check_bad("tcp", "127.0.0.1:99999");
+	check_bad("tcp", "127.0.0.1:65536");
+	check_bad("tcp", "127.0.0.1:-1");
+	check_bad("tcp", "127.0.0.1:8x");
+	check_bad("tcp", "127.0.0.1:99999999999999999999");
+	check_bad("tcp", "1.2.3.4.5:80");
+	check_bad("tcp", "256.0.0.1:80");
+	check_bad("tcp", "no-such-host.invalid:80");
+	check_bad("tcp", "[::1:80");
+	check_bad("tcp", "[::1]80");
+	check_bad("tcp", "[127.0.0.1:80");
+	check_bad("tcp", "[zz]:80");
+	check_bad("tcp4", "[::1]:80");
+	check_bad("tcp6", "127.0.0.1:80");
+	check_bad("unix", "");
+	CHECK_EQ(count_fds(), fds);
+}
+
+RT(a_path_that_is_too_long_is_an_error)
+{
+	char addr[300];
+
+	memset(addr, 'a', sizeof(addr) - 1);
+	addr[0] = '/';
+	addr[sizeof(addr) - 1] = '\0';
+	CHECK(gmp_listen("unix", addr) < 0);
+	CHECK(gmp_dial("unix", addr) < 0);
+	memset(addr, '9', sizeof(addr) - 1);
+	CHECK_EQ(gmp_listen("tcp", addr), -EINVAL);
+}
+
+RT(unix_paths_and_abstract_names_work)
+{
+	char dir[] = "/tmp/gmp-test-XXXXXX", path[128], addr[128];
+	int l, c, s;
+
+	CHECK(mkdtemp(dir) != NULL);
+	snprintf(path, sizeof(path), "%s/socket", dir);
+	l = gmp_listen("unix", path);
+	CHECK(l >= 0);
+	CHECK_EQ(gmp_local_addr(l, addr, sizeof(addr)), strlen(path));
+	CHECK_STR(addr, path);
+	c = gmp_dial("unix", path);
+	CHECK(c >= 0);
+	s = gmp_accept(l);
+	CHECK(s >= 0);
+	CHECK_EQ(gmp_peer_addr(c, addr, sizeof(addr)), strlen(path));
+	CHECK_STR(addr, path);
+	/* The dialler's end has no name. */
+	CHECK_EQ(gmp_peer_addr(s, addr, sizeof(addr)), 0);
+	CHECK_STR(addr, "");
+	say(c, "path");
+	hear(s, "path");
+	close_pair(c, s);
+	CHECK_EQ(gmp_listen("unix", path), -EADDRINUSE);
+	CHECK_EQ(gmp_close(l), 0);
+	unlink(path);
+	CHECK_EQ(gmp_dial("unix", path), -ENOENT);
+	CHECK_EQ(rmdir(dir), 0);
+
+	l = listen_any("unix", addr);
+	CHECK_EQ(addr[0], '@');
+	CHECK_EQ(gmp_listen("unix", addr), -EADDRINUSE);
+	CHECK_EQ(gmp_close(l), 0);
+	CHECK_EQ(gmp_dial("unix", addr), -ECONNREFUSED);
+}
+
+RT(an_address_in_use_is_eaddrinuse)
+{
+	char addr[128];
+	int l = listen_any("tcp", addr), fds = count_fds();
+
+	CHECK_EQ(gmp_listen("tcp", addr), -EADDRINUSE);
+	CHECK_EQ(count_fds(), fds);
+	CHECK_EQ(gmp_close(l), 0);
+	/* And free again at once. */
+	l = gmp_listen("tcp", addr);
+	CHECK(l >= 0);
+	CHECK_EQ(gmp_close(l), 0);
+}
+
+RT(nobody_there_is_econnrefused)
+{
+	char addr[128];
+	int l = listen_any("tcp", addr), fds;
+
+	CHECK_EQ(gmp_close(l), 0);
+	fds = count_fds();
+	CHECK_EQ(gmp_dial("tcp", addr), -ECONNREFUSED);
+	CHECK_EQ(gmp_dial_until("tcp", addr, gmp_deadline(10 * SEC)), -ECONNREFUSED);
+	CHECK_EQ(count_fds(), fds);
+	CHECK_EQ(stats().descriptors, 0);
+}
+
+/* A listener that nobody serves and whose queue is full: a further dial waits. */
+struct deaf {
+	int l, fill[8];
+	char addr[128];
+};
+
+static void make_deaf(struct deaf *d)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t n = sizeof(a);
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	d->l = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(d->l >= 0);
+	CHECK_EQ(bind(d->l, (struct sockaddr *)&a, sizeof(a)), 0);
+	CHECK_EQ(listen(d->l, 0), 0);
+	CHECK_EQ(getsockname(d->l, (struct sockaddr *)&a, &n), 0);
+	snprintf(d->addr, sizeof(d->addr), "127.0.0.1:%d", ntohs(a.sin_port));
+	for (int i = 0; i < 8; i++) {
+		d->fill[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		CHECK(d->fill[i] >= 0);
+		(void)!connect(d->fill[i], (struct sockaddr *)&a, sizeof(a));
+	}
+}
+
+static void end_deaf(struct deaf *d)
+{
+	close(d->l);
+	for (int i = 0; i < 8; i++)
+		close(d->fill[i]);
+}
+
+static void dial_deaf(void *arg)
+{
+	struct deaf *d = arg;
+	int64_t t = gmp_now();
+
+	CHECK_EQ(gmp_dial_until("tcp", d->addr, t + 30 * MS), -ETIMEDOUT);
+	CHECK(gmp_now() >= t + 30 * MS);
+	CHECK(gmp_now() < t + 10 * SEC);
+	CHECK_EQ(gmp_dial_until("tcp", d->addr, 0), -ETIMEDOUT);
+	CHECK_EQ(gmp_dial_until("tcp", d->addr, INT64_MIN), -ETIMEDOUT);
+	CHECK_EQ(gmp_dial_until("tcp", d->addr, gmp_now() - 1), -ETIMEDOUT);
+}
+
+RT(dial_until_gives_up_at_its_deadline_and_leaves_nothing)
+{
+	struct foreign f;
+	struct deaf d;
+	gmp_g *g[5];
+	int fds;
+
+	make_deaf(&d);
+	fds = count_fds();
+	for (int i = 0; i < 5; i++)
+		g[i] = spawn(dial_deaf, &d);
+	foreign_start(&f, dial_deaf, &d);
+	for (int i = 0; i < 5; i++)
+		join(g[i]);
+	foreign_join(&f);
+	CHECK_EQ(count_fds(), fds);
+	CHECK_EQ(stats().descriptors, 0);
+	end_deaf(&d);
+}
+
+RT(dial_until_in_time_works)
+{
+	FOR_NETS(net) {
+		char addr[128];
+		int l = listen_any(net, addr), c, s;
+
+		c = gmp_dial_until(net, addr, gmp_deadline(10 * SEC));
+		CHECK(c >= 0);
+		s = gmp_accept(l);
+		CHECK(s >= 0);
+		/* The deadline was the dial's: what follows has none. */
+		say(c, "later");
+		hear(s, "later");
+		close_pair(c, s);
+		c = gmp_dial_until(net, addr, GMP_FOREVER);
+		CHECK(c >= 0);
+		CHECK_EQ(gmp_close(c), 0);
+		/* A try of what needs no wait. */
+		c = gmp_dial_until(net, addr, 0);
+		CHECK(c >= 0 || (c == -ETIMEDOUT && strcmp(net, "tcp") == 0));
+		if (c >= 0)
+			CHECK_EQ(gmp_close(c), 0);
+		CHECK_EQ(gmp_close(l), 0);
+	}
+}
+
+static void dial_and_keep(void *arg)
+{
+	int c = gmp_dial("unix", arg);
+
+	CHECK(c >= 0);
+	atomic_fetch_add(&count, 1);
+	say(c, "served");
+	CHECK_EQ(gmp_close(c), 0);
+}
+
+RT(a_dial_waits_where_a_unix_listeners_queue_is_full)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int l = socket(AF_UNIX, SOCK_STREAM, 0);
+	char name[64];
+	gmp_g *g[10];
+	int64_t t;
+	int n, c;
+
+	CHECK(l >= 0);
+	n = snprintf(name, sizeof(name), "@gmp-full-%d-%d", (int)getpid(), procs);
+	memcpy(a.sun_path + 1, name + 1, (size_t)n - 1);
+	CHECK_EQ(bind(l, (struct sockaddr *)&a,
+		      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)), 0);
+	CHECK_EQ(listen(l, 1), 0);
+	CHECK_EQ(gmp_adopt(l), l);
+	for (int i = 0; i < 10; i++)
+		g[i] = spawn(dial_and_keep, name);
+	WAIT_FOR(atomic_load(&count) >= 2);
+	t = gmp_now();
+	while ((c = gmp_dial_until("unix", name, t + 20 * MS)) >= 0)
+		CHECK_EQ(gmp_close(c), 0);
+	CHECK_EQ(c, -ETIMEDOUT);
+	CHECK(gmp_now() >= t + 20 * MS);
+	for (int served = 0; served < 10;) {
+		char buf[16];
+
+		c = gmp_accept(l);
+		CHECK(c >= 0);
+		if (gmp_read_full(c, buf, 6) == 6)
+			served++;
+		CHECK_EQ(gmp_close(c), 0);
+	}
+	for (int i = 0; i < 10; i++)
+		join(g[i]);
+	CHECK_EQ(gmp_close(l), 0);
+}
+
+struct accepter {
+	int l, id, fd;
+};
+
+static int accepted_by[16];
+
+static void accept_one(void *arg)
+{
+	struct accepter *a = arg;
+
+	a->fd = gmp_accept(a->l);
+	CHECK(a->fd >= 0);
+	accepted_by[atomic_load(&count)] = a->id;
+	atomic_fetch_add(&count, 1);
+}
+
+RT(several_accepters_are_served_in_order)
+{
+	FOR_NETS(net) {
+		struct accepter a[10];
+		char addr[128];
+		gmp_g *g[10];
+		int l = listen_any(net, addr), c[10];
+
+		atomic_store(&count, 0);
+		for (int i = 0; i < 10; i++) {
+			a[i] = (struct accepter){ l, i, -1 };
+			g[i] = spawn(accept_one, &a[i]);
+			wait_parked((uint64_t)i + 1);
+		}
+		for (int i = 0; i < 10; i++) {
+			c[i] = gmp_dial(net, addr);
+			CHECK(c[i] >= 0);
+			WAIT_FOR(atomic_load(&count) == i + 1);
+			CHECK_EQ(accepted_by[i], i);
+			join(g[i]);
+		}
+		for (int i = 0; i < 10; i++)
+			close_pair(c[i], a[i].fd);
+		CHECK_EQ(gmp_close(l), 0);
+	}
+}
+
+static int crowd_fds[1000];
+
+static void serve_one(void *arg)
+{
+	int fd = (int)(intptr_t)arg;
+	char buf[64];
+	ssize_t n;
+
+	while ((n = gmp_read(fd, buf, sizeof(buf))) > 0)
+		CHECK_EQ(gmp_write_all(fd, buf, (size_t)n), n);
+	CHECK_EQ(gmp_close(fd), 0);
+	atomic_fetch_add(&count, 1);
+}
+
+static void serve_all(void *arg)
+{
+	int l = (int)(intptr_t)arg, c;
+
+	while ((c = gmp_accept(l)) >= 0)
+		CHECK_EQ(gmp_go(serve_one, (void *)(intptr_t)c), 0);
+	CHECK_EQ(c, -ECANCELED);
+}
+
+RT(a_thousand_connections_live_at_the_same_time)
+{
+	int n = SANITIZED ? 200 : 1000;
+
+	need_descriptors(2200);
+	FOR_NETS(net) {
+		char addr[128], text[32];
+		int l = listen_any(net, addr), fds = count_fds();
+		gmp_g *s = spawn(serve_all, (void *)(intptr_t)l);
+
+		atomic_store(&count, 0);
+		for (int i = 0; i < n; i++) {
+			crowd_fds[i] = gmp_dial(net, addr);
+			CHECK(crowd_fds[i] >= 0);
+		}
+		for (int round = 0; round < 3; round++) {
+			for (int i = 0; i < n; i++) {
+				snprintf(text, sizeof(text), "%d:%d", round, i);
+				say(crowd_fds[i], text);
+			}
+			for (int i = n - 1; i >= 0; i--) {
+				snprintf(text, sizeof(text), "%d:%d", round, i);
+				hear(crowd_fds[i], text);
+			}
+		}
+		for (int i = 0; i < n; i++)
+			CHECK_EQ(gmp_close(crowd_fds[i]), 0);
+		WAIT_FOR(atomic_load(&count) == n);
+		CHECK_EQ(count_fds(), fds);
+		CHECK_EQ(gmp_close(l), 0);
+		join(s);
+		CHECK_EQ(stats().descriptors, 0);
+	}
+}
+
+static void drop_one(void *arg)
+{
+	int fd = (int)(intptr_t)arg;
+	char c;
+
+	while (gmp_read(fd, &c, 1) > 0)
+		;
+	CHECK_EQ(gmp_close(fd), 0);
+	atomic_fetch_add(&count, 1);
+}
+
+static void drop_all(void *arg)
+{
+	int l = (int)(intptr_t)arg, c;
+
+	while ((c = gmp_accept(l)) != -ECANCELED) {
+		if (c >= 0)
+			CHECK_EQ(gmp_go(drop_one, (void *)(intptr_t)c), 0);
+		else
+			CHECK_EQ(c, -ECONNABORTED);
+	}
+}
+
+RT(ten_thousand_connections_opened_and_dropped_leave_nothing)
+{
+	int n = SANITIZED ? 500 : 10000;
+
+	FOR_NETS(net) {
+		char addr[128];
+		int l = listen_any(net, addr), fds = count_fds();
+		gmp_g *s = spawn(drop_all, (void *)(intptr_t)l);
+
+		atomic_store(&count, 0);
+		for (int i = 0; i < n; i++) {
+			int c = gmp_dial(net, addr);
+
+			CHECK(c >= 0);
+			reset_on_close(c);
+			if (i % 3 == 0)
+				say(c, "x");
+			CHECK_EQ(gmp_close(c), 0);
+			if (i % 100 == 99)
+				WAIT_FOR(atomic_load(&count) >= i - 50);
+		}
+		WAIT_FOR(count_fds() == fds);
+		CHECK_EQ(gmp_close(l), 0);
+		join(s);
+		WAIT_FOR(stats().greens == 1);
+		CHECK_EQ(stats().descriptors, 0);
+	}
+}
+
+RT(running_out_of_descriptors_is_emfile_and_passes)
+{
+	FOR_NETS(net) {
+		struct rlimit old, low;
+		char addr[128];
+		int l = listen_any(net, addr), a, b, c, s, hog[16], nhog = 0, h;
+
+		make_pair(net, &a, &b);
+		c = gmp_dial(net, addr);
+		CHECK(c >= 0);
+		CHECK_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
+		low = old;
+		low.rlim_cur = (rlim_t)c + 4;
+		CHECK_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+		while (nhog < 16 && (h = dup(0)) >= 0)
+			hog[nhog++] = h;
+		CHECK(nhog > 0 && nhog < 16);
+		for (int i = 0; i < 3; i++) {
+			CHECK_EQ(gmp_accept(l), -EMFILE);
+			CHECK_EQ(gmp_dial(net, addr), -EMFILE);
+			CHECK_EQ(gmp_listen(net, net[0] == 't' ? "127.0.0.1:0" : "@gmp-none"),
+				 -EMFILE);
+		}
+		/* Nobody else is disturbed. */
+		say(a, "still here");
+		hear(b, "still here");
+		/* And the connection that could not be accepted is there when one is free. */
+		CHECK_EQ(close(hog[--nhog]), 0);
+		s = gmp_accept(l);
+		CHECK(s >= 0);
+		say(c, "at last");
+		hear(s, "at last");
+		while (nhog > 0)
+			CHECK_EQ(close(hog[--nhog]), 0);
+		CHECK_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
+		close_pair(c, s);
+		close_pair(a, b);
+		CHECK_EQ(gmp_close(l), 0);
+	}
+}
+
+static void dial_here(void *arg)
+{
+	FOR_NETS(net) {
+		char addr[128];
+		int l = listen_any(net, addr), c, s;
+
+		c = gmp_dial(net, addr);
+		CHECK(c >= 0);
+		s = gmp_accept(l);
+		CHECK(s >= 0);
+		say(c, "foreign");
+		hear(s, "foreign");
+		close_pair(c, s);
+		CHECK_EQ(gmp_close(l), 0);
+	}
+	atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+TEST_PROCS(descriptors_work_from_foreign_threads_of_a_started_runtime)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+	struct foreign f[4];
+	atomic_int done = 0;
+
+	cfg.procs = procs;
+	CHECK_EQ(gmp_start(&cfg), 0);
+	for (int i = 0; i < 4; i++)
+		foreign_start(&f[i], dial_here, &done);
+	for (int i = 0; i < 4; i++)
+		foreign_join(&f[i]);
+	CHECK_EQ(atomic_load(&done), 4);
+	CHECK_EQ(gmp_stop(), 0);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tests of descriptors share: listening anywhere, and pairs of connected ends. */
+#ifndef TESTS_RUNTIME_IO_UTIL_H
+#define TESTS_RUNTIME_IO_UTIL_H
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "util.h"
+
+static const char *const nets[] = { "tcp", "unix" };
+
+/* For each kind of stream socket: FOR_NETS(net) { ... } */
+#define FOR_NETS(net)                                                                              \
+	for (const char *net = nets[0], *const *net##_p_ = nets; net##_p_ < nets + 2;              \
+	     net##_p_++, net = net##_p_ < nets + 2 ? *net##_p_ : NULL)
+
+/* Listens at an address of the system's (or our) choice and says what to dial. */
+static inline int listen_any(const char *net, char addr[128])
+{
+	static atomic_int serial;
+	int l;
+
+	if (strcmp(net, "unix") == 0)
+		snprintf(addr, 128, "@gmp-test-%d-%d", (int)getpid(), atomic_fetch_add(&serial, 1));
+	else
+		snprintf(addr, 128, "127.0.0.1:0");
+	l = gmp_listen(net, addr);
+	CHECK(l >= 0);
+	CHECK(gmp_local_addr(l, addr, 128) > 0);
+	return l;
+}
+
+static inline void make_pair(const char *net, int *a, int *b)
+{
+	char addr[128];
+	int l = listen_any(net, addr);
+
+	*a = gmp_dial(net, addr);
+	CHECK(*a >= 0);
+	*b = gmp_accept(l);
+	CHECK(*b >= 0);
+	CHECK_EQ(gmp_close(l), 0);
+}
+
+static inline void close_pair(int a, int b)
+{
+	CHECK_EQ(gmp_close(a), 0);
+	CHECK_EQ(gmp_close(b), 0);
+}
+
+/* Closing resets the connection, and leaves no port behind in TIME_WAIT. */
+static inline void reset_on_close(int fd)
+{
+	struct linger l = { 1, 0 };
+
+	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l)), 0);
+}
+
+static inline void need_descriptors(rlim_t n)
+{
+	struct rlimit r;
+
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &r), 0);
+	if (r.rlim_cur < n) {
+		r.rlim_cur = r.rlim_max < n ? r.rlim_max : n;
+		if (setrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur < n)
+			check_skip("too few descriptors");
+	}
+}
+
+static inline void say(int fd, const char *text)
+{
+	CHECK_EQ(gmp_write_all(fd, text, strlen(text)), (ssize_t)strlen(text));
+}
+
+static inline void hear(int fd, const char *text)
+{
+	char buf[256];
+	size_t n = strlen(text);
+
+	CHECK(n < sizeof(buf));
+	CHECK_EQ(gmp_read_full(fd, buf, n), (ssize_t)n);
+	buf[n] = '\0';
+	CHECK_STR(buf, text);
+}
+
+#endif
