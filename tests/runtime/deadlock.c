@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests that what may still happen is not taken for a deadlock. */
+#include "util.h"
+
+static gmp_wg wg;
+static gmp_mutex mu;
+
+static void done(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_wg_done(&wg), 0);
+}
+
+RT(an_armed_timer_is_no_deadlock)
+{
+	gmp_timer *t = gmp_timer_new(done, NULL);
+
+	CHECK_EQ(gmp_wg_add(&wg, 1), 0);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(30 * MS), 0), 0);
+	CHECK_EQ(gmp_wg_wait(&wg), 0);
+	gmp_timer_free(t);
+}
+
+static void sleep_and_done(UNUSED void *arg)
+{
+	gmp_sleep(30 * MS);
+	CHECK_EQ(gmp_wg_done(&wg), 0);
+}
+
+RT(a_sleeper_is_no_deadlock)
+{
+	CHECK_EQ(gmp_wg_add(&wg, 1), 0);
+	CHECK_EQ(gmp_go(sleep_and_done, NULL), 0);
+	CHECK_EQ(gmp_wg_wait(&wg), 0);
+}
+
+RT(a_wait_with_a_deadline_is_no_deadlock)
+{
+	CHECK_EQ(gmp_wg_add(&wg, 1), 0);
+	CHECK_EQ(gmp_wg_wait_until(&wg, gmp_deadline(30 * MS)), -ETIMEDOUT);
+	CHECK_EQ(gmp_mutex_lock(&mu), 0);
+	CHECK_EQ(gmp_mutex_lock_until(&mu, gmp_deadline(30 * MS)), -ETIMEDOUT);
+}
+
+RT(a_reader_is_no_deadlock)
+{
+	int fd[2];
+	pid_t pid;
+	char c;
+
+	CHECK_EQ(pipe(fd), 0);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		usleep(50000);
+		_exit(write(fd[1], "x", 1) != 1);
+	}
+	CHECK(gmp_adopt(fd[0]) >= 0);
+	CHECK_EQ(gmp_read(fd[0], &c, 1), 1);
+	CHECK_EQ(c, 'x');
+	CHECK_EQ(waitpid(pid, NULL, 0), pid);
+}
+
+static void *late_done(UNUSED void *arg)
+{
+	usleep(50000);
+	CHECK_EQ(gmp_wg_done(&wg), 0);
+	return NULL;
+}
+
+RT(a_foreign_thread_may_always_come_to_the_rescue)
+{
+	pthread_t t;
+
+	CHECK_EQ(gmp_wg_add(&wg, 1), 0);
+	CHECK_EQ(pthread_create(&t, NULL, late_done, NULL), 0);
+	CHECK_EQ(gmp_wg_wait(&wg), 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+}
+
+static void unlock_later(UNUSED void *arg)
+{
+	usleep(50000); /* sleeps in the kernel, with its P */
+	CHECK_EQ(gmp_mutex_unlock(&mu), 0);
+}
+
+RT(a_green_thread_that_sleeps_in_the_kernel_is_no_deadlock)
+{
+	CHECK_EQ(gmp_mutex_lock(&mu), 0);
+	CHECK_EQ(gmp_go(unlock_later, NULL), 0);
+	CHECK_EQ(gmp_mutex_lock(&mu), 0);
+}

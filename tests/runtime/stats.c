@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests that gmp_stats_get fills in figures that agree with what the program did. */
+#include "util.h"
+
+static gmp_wg gate;
+static atomic_int count;
+
+static void wait_gate(UNUSED void *arg)
+{
+	gmp_wg_wait(&gate);
+}
+
+static void nothing(UNUSED void *arg)
+{
+	atomic_fetch_add(&count, 1);
+}
+
+RT(bad_arguments_are_einval)
+{
+	gmp_stats s = GMP_STATS_INIT;
+
+	CHECK_EQ(gmp_stats_get(NULL), -EINVAL);
+	s.size = 0;
+	CHECK_EQ(gmp_stats_get(&s), -EINVAL);
+}
+
+RT(a_smaller_struct_of_an_older_program_is_filled_as_far_as_it_goes)
+{
+	union {
+		gmp_stats s;
+		unsigned char bytes[sizeof(gmp_stats)];
+	} u;
+	size_t size = offsetof(gmp_stats, spawns);
+
+	memset(u.bytes, 0xa5, sizeof(u.bytes));
+	u.s.size = size;
+	CHECK_EQ(gmp_stats_get(&u.s), 0);
+	CHECK_EQ(u.s.size, size);
+	CHECK_EQ(u.s.procs, procs);
+	for (size_t i = size; i < sizeof(u.bytes); i++)
+		CHECK_EQ(u.bytes[i], 0xa5);
+}
+
+RT(the_entry_is_the_only_green_thread_at_first)
+{
+	gmp_stats s = stats();
+
+	CHECK_EQ(s.size, sizeof(s));
+	CHECK_EQ(s.greens, 1);
+	CHECK_EQ(s.greens_running, 1);
+	CHECK_EQ(s.greens_waiting, 0);
+	CHECK_EQ(s.procs, procs);
+	CHECK(s.threads >= 1);
+	CHECK(s.procs_idle < (uint64_t)procs);
+	CHECK(s.spawns <= 1);
+	CHECK_EQ(s.exits, 0);
+	CHECK_EQ(s.timers, 0);
+	CHECK_EQ(s.descriptors, 0);
+	CHECK_EQ(s.stacks_used, 1);
+	CHECK(s.stack_bytes > 0);
+	CHECK(s.switches >= 1);
+}
+
+RT(levels_follow_what_is_parked_asleep_and_open)
+{
+	gmp_timer *t;
+	gmp_g *g[20];
+	int l;
+
+	gmp_wg_add(&gate, 1);
+	for (int i = 0; i < 20; i++)
+		g[i] = spawn(wait_gate, NULL);
+	wait_parked(20);
+	CHECK_EQ(stats().greens, 21);
+	CHECK_EQ(stats().stacks_used, 21);
+	t = gmp_timer_new(nothing, NULL);
+	gmp_timer_set(t, gmp_deadline(3600 * SEC), 0);
+	CHECK_EQ(stats().timers, 1);
+	gmp_timer_free(t);
+	CHECK_EQ(stats().timers, 0);
+	l = gmp_listen("tcp", "127.0.0.1:0");
+	CHECK(l >= 0);
+	CHECK_EQ(stats().descriptors, 1);
+	CHECK_EQ(gmp_close(l), 0);
+	CHECK_EQ(stats().descriptors, 0);
+	gmp_wg_done(&gate);
+	for (int i = 0; i < 20; i++)
+		join(g[i]);
+	WAIT_FOR(stats().greens == 1);
+	CHECK_EQ(stats().greens_waiting, 0);
+}
+
+RT(sums_count_spawns_exits_and_switches)
+{
+	gmp_stats before = stats(), after;
+
+	for (int i = 0; i < 1000; i++)
+		CHECK_EQ(gmp_go(nothing, NULL), 0);
+	WAIT_FOR(atomic_load(&count) == 1000 && stats().greens == 1);
+	after = stats();
+	CHECK_EQ(after.spawns - before.spawns, 1000);
+	CHECK_EQ(after.exits - before.exits, 1000);
+	CHECK(after.switches - before.switches >= 1000);
+	for (int i = 0; i < 500; i++)
+		gmp_sleep(1);
+	CHECK(stats().timers_fired > after.timers_fired);
+	CHECK(stats().switches > after.switches);
+}
+
+RT(the_latency_quantiles_are_in_order)
+{
+	gmp_stats s;
+
+	for (int i = 0; i < 20000; i++) {
+		CHECK_EQ(gmp_go(nothing, NULL), 0);
+		gmp_yield();
+	}
+	s = stats();
+	CHECK(s.latency_samples > 0);
+	CHECK(s.latency_p50 <= s.latency_p90);
+	CHECK(s.latency_p90 <= s.latency_p99);
+	CHECK(s.latency_p99 > 0);
+}
+
+static void see_stats(UNUSED void *arg)
+{
+	gmp_stats s = stats();
+
+	CHECK_EQ(s.greens, 1);
+	atomic_fetch_add(&count, 1);
+}
+
+RT(stats_work_from_a_foreign_thread)
+{
+	struct foreign f;
+
+	foreign_start(&f, see_stats, NULL);
+	foreign_join(&f);
+	CHECK_EQ(atomic_load(&count), 1);
+}
+
+TEST_PROCS(sums_begin_anew_with_each_run)
+{
+	for (int i = 0; i < 3; i++)
+		run_procs(procs, see_stats, NULL);
+	CHECK_EQ(atomic_load(&count), 3);
+}
