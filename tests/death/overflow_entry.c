@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* The first green thread runs over its stack, in a program that had a SIGSEGV handler before. */
+#include <signal.h>
+#include <unistd.h>
+
+#include <gmp.h>
+
+int dig(volatile int depth);
+
+__attribute__((noinline)) int dig(volatile int depth)
+{
+	volatile char earth[200];
+
+	earth[0] = (char)depth;
+	return depth < 0 ? 0 : dig(depth + 1) + earth[0];
+}
+
+static void app(void *arg)
+{
+	(void)arg;
+	dig(0);
+}
+
+static void own(int sig)
+{
+	(void)sig;
+	(void)!write(2, "own handler\n", 12);
+	_exit(7);
+}
+
+int main(void)
+{
+	signal(SIGSEGV, own);
+	gmp_run(app, NULL, NULL);
+	return 0;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* Endless recursion on a small stack of the green thread's own choice, beside a thousand others. */
+#include <gmp.h>
+
+int dig(volatile int depth);
+
+__attribute__((noinline)) int dig(volatile int depth)
+{
+	volatile char earth[200];
+
+	earth[0] = (char)depth;
+	return depth < 0 ? 0 : dig(depth + 1) + earth[0];
+}
+
+static gmp_wg gate = GMP_WG_INIT;
+
+static void other(void *arg)
+{
+	(void)arg;
+	gmp_wg_wait(&gate);
+}
+
+static void miner(void *arg)
+{
+	(void)arg;
+	gmp_yield();
+	dig(0);
+}
+
+static void app(void *arg)
+{
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g;
+
+	(void)arg;
+	gmp_wg_add(&gate, 1);
+	a.stack_size = 64 << 10;
+	for (int i = 0; i < 1000; i++) {
+		a.name = i == 500 ? "digger" : "idler";
+		if (gmp_spawn(&g, i == 500 ? miner : other, NULL, &a) != 0)
+			return;
+	}
+	gmp_wg_wait(&gate);
+}
+
+int main(void)
+{
+	gmp_run(app, NULL, NULL);
+	return 0;
+}

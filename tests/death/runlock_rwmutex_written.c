@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* Read unlock of an rwmutex that is held for writing. */
+#include <gmp.h>
+
+static gmp_rwmutex m = GMP_RWMUTEX_INIT;
+
+static void culprit(void *arg)
+{
+	(void)arg;
+	gmp_rwmutex_lock(&m);
+	gmp_rwmutex_runlock(&m);
+}
+
+static void app(void *arg)
+{
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g;
+
+	(void)arg;
+	a.name = "the-culprit";
+	if (gmp_spawn(&g, culprit, NULL, &a) == 0)
+		gmp_join(g);
+}
+
+int main(void)
+{
+	gmp_run(app, NULL, NULL);
+	return 0;
+}

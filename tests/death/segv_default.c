@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* A SIGSEGV that is no stack overflow, in a program without a handler, ends it as ever. */
+#include <unistd.h>
+
+#include <gmp.h>
+
+static volatile int *where = (int *)8;
+
+static void app(void *arg)
+{
+	(void)arg;
+	(void)!write(2, "about to fault\n", 15);
+	*where = 1;
+}
+
+int main(void)
+{
+	gmp_run(app, NULL, NULL);
+	return 0;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Unlock of an unlocked mutex. */
+#include <gmp.h>
+
+static gmp_mutex m = GMP_MUTEX_INIT;
+
+static void culprit(void *arg)
+{
+	(void)arg;
+	gmp_mutex_lock(&m);
+	gmp_mutex_unlock(&m);
+	gmp_mutex_unlock(&m);
+}
+
+static void app(void *arg)
+{
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g;
+
+	(void)arg;
+	a.name = "the-culprit";
+	if (gmp_spawn(&g, culprit, NULL, &a) == 0)
+		gmp_join(g);
+}
+
+int main(void)
+{
+	gmp_run(app, NULL, NULL);
+	return 0;
+}
