@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs that end at a random moment with everything in flight: nothing hangs, nothing runs on, and
+ * what outlives a run can be used in the next.
+ */
+#include "stress.h"
+
+static gmp_mutex mu;
+static gmp_rwmutex rw;
+static gmp_wg wg;
+static atomic_long steps;
+static struct rng main_rng;
+
+static void busy(void *arg)
+{
+	struct rng r = rng_for((uint64_t)(uintptr_t)arg);
+
+	for (;;) {
+		atomic_fetch_add(&steps, 1);
+		switch (draw(&r, 8)) {
+		case 0:
+			gmp_sleep((int64_t)draw(&r, 200) * US);
+			break;
+		case 1:
+			CHECK_EQ(gmp_mutex_lock(&mu), 0);
+			gmp_yield();
+			CHECK_EQ(gmp_mutex_unlock(&mu), 0);
+			break;
+		case 2:
+			CHECK_EQ(gmp_rwmutex_rlock(&rw), 0);
+			gmp_yield();
+			CHECK_EQ(gmp_rwmutex_runlock(&rw), 0);
+			break;
+		case 3:
+			if (gmp_rwmutex_lock_until(&rw, gmp_deadline(100 * US)) == 0) {
+				gmp_yield();
+				CHECK_EQ(gmp_rwmutex_unlock(&rw), 0);
+			}
+			break;
+		case 4:
+			gmp_wg_wait_until(&wg, gmp_deadline(draw(&r, 200) * US));
+			break;
+		case 5:
+			if (gmp_go(busy, (void *)(uintptr_t)draw(&r, 1 << 20)) == 0)
+				return;
+			break;
+		case 6:
+			gmp_checkpoint();
+			break;
+		default:
+			gmp_yield();
+		}
+	}
+}
+
+static void tick(UNUSED void *arg)
+{
+	atomic_fetch_add(&steps, 1);
+}
+
+static void app(UNUSED void *arg)
+{
+	unsigned n = draw(&main_rng, 60);
+	int a, b;
+
+	gmp_wg_add(&wg, 1);
+	for (unsigned i = 0; i < n; i++)
+		CHECK_EQ(gmp_go(busy, (void *)(uintptr_t)(i + 1)), 0);
+	make_pair(nets[draw(&main_rng, 2)], &a, &b);
+	reset_on_close(a);
+	if (draw(&main_rng, 3) == 0)
+		gmp_sleep((int64_t)draw(&main_rng, 3000) * US);
+	for (unsigned i = draw(&main_rng, 20); i > 0; i--)
+		gmp_yield();
+	close_pair(a, b);
+}
+
+TEST_PROCS(runs_that_end_at_any_moment_leave_everything_usable)
+{
+	int threads = count_threads(), fds = -1, n = 0;
+
+	stress_begin();
+	main_rng = rng_for(0);
+	do {
+		gmp_timer *t = NULL;
+		long seen;
+
+		/* What a dropped green thread held stays held: begin with fresh ones. */
+		memset(&mu, 0, sizeof(mu));
+		memset(&rw, 0, sizeof(rw));
+		memset(&wg, 0, sizeof(wg));
+		if (draw(&main_rng, 2)) {
+			run_procs(procs, app, NULL);
+		} else {
+			gmp_config c = GMP_CONFIG_INIT;
+			gmp_g *g;
+
+			c.procs = procs;
+			CHECK_EQ(gmp_start(&c), 0);
+			t = gmp_timer_new(tick, NULL);
+			CHECK_EQ(gmp_timer_set(t, 0, 50 * US), 0);
+			g = spawn(app, NULL);
+			if (draw(&main_rng, 2))
+				join(g);
+			else
+				join(spawn(app, NULL)), CHECK_EQ(gmp_join(g), 0);
+			CHECK_EQ(gmp_stop(), 0);
+			gmp_timer_free(t);
+		}
+		seen = atomic_load(&steps);
+		if (n % 16 == 0)
+			gmp_sleep(2 * MS);
+		CHECK_EQ(atomic_load(&steps), seen);
+		CHECK_EQ(gmp_wg_wait_until(&wg, 0), -ETIMEDOUT);
+		WAIT_FOR(count_threads() == threads);
+		if (fds < 0)
+			fds = count_fds();
+		CHECK_EQ(count_fds(), fds);
+		n++;
+	} while (!stress_over());
+	fprintf(stderr, "%d runs\n", n);
+}

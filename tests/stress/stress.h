@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the stress tests share: a seed that is printed ($STRESS_SEED sets it), a time that bounds
+ * them ($STRESS_SECONDS, 3), and random numbers.
+ */
+#ifndef TESTS_STRESS_H
+#define TESTS_STRESS_H
+
+#include "../runtime/io_util.h"
+
+static uint64_t stress_seed;
+static int64_t stress_end;
+
+static inline void stress_begin(void)
+{
+	const char *seed = getenv("STRESS_SEED"), *seconds = getenv("STRESS_SECONDS");
+	long s = seconds != NULL ? atol(seconds) : 3;
+
+	stress_seed = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)gmp_now() % 1000000007;
+	fprintf(stderr, "STRESS_SEED=%llu\n", (unsigned long long)stress_seed);
+	stress_end = gmp_deadline((s > 0 ? s : 1) * SEC);
+}
+
+static inline int stress_over(void)
+{
+	return gmp_now() >= stress_end;
+}
+
+struct rng {
+	uint64_t s;
+};
+
+static inline struct rng rng_for(uint64_t id)
+{
+	struct rng r = { (stress_seed * 1000003 + id) * UINT64_C(0x9e3779b97f4a7c15) | 1 };
+
+	return r;
+}
+
+/* 0 .. n-1 */
+static inline unsigned draw(struct rng *r, unsigned n)
+{
+	r->s ^= r->s << 13;
+	r->s ^= r->s >> 7;
+	r->s ^= r->s << 17;
+	return (unsigned)((r->s * UINT64_C(0x2545f4914f6cdd1d)) >> 33) % n;
+}
+
+#endif
