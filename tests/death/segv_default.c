@@ -4,7 +4,7 @@
 
 #include <gmp.h>
 
-static volatile int *where = (int *)8;
+static volatile int *volatile where = (int *)8;
 
 static void app(void *arg)
 {

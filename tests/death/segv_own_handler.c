@@ -5,7 +5,7 @@
 
 #include <gmp.h>
 
-static volatile int *where = (int *)8;
+static volatile int *volatile where = (int *)8;
 
 static void own(int sig, siginfo_t *si, void *uc)
 {

@@ -214,6 +214,8 @@ static void end_deep_down(int depth)
 	volatile char pad[64];
 
 	pad[0] = (char)depth;
+	if (depth < 0)
+		return;
 	if (depth == 0)
 		gmp_exit();
 	end_deep_down(depth - 1);
