@@ -41,7 +41,7 @@ first=$(sed -n 1p "$tmp/expect")
 ending=$(sed -n 2p "$tmp/expect")
 [ -n "$ending" ] || { echo "$expect: the second line says how it ends"; exit 1; }
 
-head -n 1 "$tmp/err" >"$tmp/first"
+printf '%s\n' "$(head -n 1 "$tmp/err")" >"$tmp/first"
 matches "$first" "$tmp/first" || bad "first line does not match: $first"
 
 end=$status
