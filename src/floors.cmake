@@ -67,7 +67,9 @@ set(GMP_FLOOR4
 	sync/wg.c
 	io/fd.c
 )
-set(GMP_FLOOR4_HEADERS)
+set(GMP_FLOOR4_HEADERS
+	sync/sync.h
+)
 
 set(GMP_FLOOR5
 	sysmon.c
