@@ -77,7 +77,7 @@ RT(close_wakes_all_readers_and_writers_with_ecanceled)
 		f = (struct result){ a, 0, 0 };
 		foreign_start(&t, read_it, &f);
 		WAIT_FOR(atomic_load(&f.begun));
-		/* Before or while the foreign thread waits: the one is EBADF, the other ECANCELED. */
+		/* Closed before the foreign thread waits it is EBADF, and after it ECANCELED. */
 		gmp_sleep(5 * MS);
 		CHECK_EQ(gmp_close(a), 0);
 		check_free_number(a);

@@ -425,6 +425,50 @@ TEST_PROCS(objects_that_dropped_green_threads_waited_on_stay_usable)
 	}
 }
 
+static atomic_int locking, locked;
+
+static void lock_foreign(UNUSED void *arg)
+{
+	atomic_store(&locking, 1);
+	CHECK_EQ(gmp_mutex_lock(&kept), 0);
+	atomic_store(&locked, 1);
+	CHECK_EQ(gmp_mutex_unlock(&kept), 0);
+}
+
+static void lock_kept(UNUSED void *arg)
+{
+	gmp_mutex_lock(&kept);
+	CHECK(!"a dropped green thread went on");
+}
+
+static struct foreign locker;
+
+static void leave_woken(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_mutex_lock(&kept), 0);
+	CHECK_EQ(gmp_go(lock_kept, NULL), 0);
+	gmp_yield();
+	foreign_start(&locker, lock_foreign, NULL);
+	WAIT_FOR(atomic_load(&locking));
+	gmp_sleep(100 * US);
+	/* Wakes the green thread, which is first in the queue but never runs again. */
+	CHECK_EQ(gmp_mutex_unlock(&kept), 0);
+}
+
+TEST(a_wake_up_given_to_a_dropped_green_thread_is_not_lost)
+{
+	for (int i = 0; i < 5; i++) {
+		memset(&kept, 0, sizeof(kept));
+		atomic_store(&locking, 0);
+		atomic_store(&locked, 0);
+		run_procs(1, leave_woken, NULL);
+		/* If it had waited for long the lock was handed over: held by the dropped one. */
+		(void)!gmp_mutex_lock_until(&kept, gmp_deadline(SEC));
+		CHECK_EQ(gmp_mutex_unlock(&kept), 0);
+		foreign_join(&locker);
+	}
+}
+
 static gmp_g *parked_g;
 static atomic_int join_result, joining;
 
@@ -582,7 +626,7 @@ static void cycles(int procs, int n, int start)
 		if (i >= n - n / 4 && count_maps() > late)
 			late = count_maps();
 	}
-	/* The C library keeps the stacks of ended threads, and how many it keeps varies a little. */
+	/* The C library keeps the stacks of ended threads, and how many varies a little. */
 	if (!SANITIZED)
 		CHECK(late <= maps + 4);
 }

@@ -334,11 +334,11 @@ static void race(void *arg)
 	for (int i = 0; i < (SANITIZED ? 200 : 2000); i++) {
 		atomic_int n = 0;
 		gmp_timer *t = gmp_timer_new(count_own, &n);
+		int64_t delay = (int64_t)((seed + (uintptr_t)i) % 20) * 2 * US;
 		int stopped;
 
 		CHECK(t != NULL);
-		CHECK_EQ(gmp_timer_set(t, gmp_deadline((int64_t)((seed + (uintptr_t)i) % 20) * 2 * US),
-				       0), 0);
+		CHECK_EQ(gmp_timer_set(t, gmp_deadline(delay), 0), 0);
 		for (uintptr_t k = 0; k < (seed + (uintptr_t)i) % 4; k++)
 			gmp_yield();
 		stopped = gmp_timer_stop(t);

@@ -172,7 +172,9 @@ static void use_timer(struct rng *r)
 
 	CHECK(t != NULL);
 	if (draw(r, 3) == 0) {
-		CHECK_EQ(gmp_timer_set(t, gmp_deadline(draw(r, 100) * US), (1 + draw(r, 50)) * US), 0);
+		int64_t first = gmp_deadline(draw(r, 100) * US);
+
+		CHECK_EQ(gmp_timer_set(t, first, (1 + draw(r, 50)) * US), 0);
 		dwell(r);
 		if (draw(r, 2))
 			CHECK_EQ(gmp_timer_stop(t), 1);
