@@ -90,6 +90,25 @@ RT(a_deadline_in_the_past_fires_at_once)
 	gmp_timer_free(t);
 }
 
+RT(extreme_deadlines_and_periods_do_not_overflow)
+{
+	gmp_timer *t = gmp_timer_new(fire, NULL);
+	int n;
+
+	CHECK_EQ(gmp_timer_set(t, gmp_now(), INT64_MAX), 0);
+	WAIT_FOR(atomic_load(&fired) == 1);
+	quiet(20 * MS);
+	CHECK(gmp_timer_set(t, INT64_MIN, INT64_MAX) >= 0);
+	WAIT_FOR(atomic_load(&fired) >= 2);
+	CHECK(gmp_timer_set(t, INT64_MIN, MS) >= 0);
+	n = atomic_load(&fired);
+	WAIT_FOR(atomic_load(&fired) >= n + 5);
+	CHECK_EQ(gmp_timer_stop(t), 1);
+	CHECK_EQ(gmp_timer_set(t, INT64_MAX - 1, INT64_MAX), 0);
+	CHECK_EQ(gmp_timer_stop(t), 1);
+	gmp_timer_free(t);
+}
+
 RT(set_and_stop_say_whether_it_was_armed)
 {
 	gmp_timer *t = gmp_timer_new(fire, NULL);
