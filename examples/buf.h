@@ -13,9 +13,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#define BUF_FIRST 4096          /* size of the first block */
-#define BUF_KEEP (64u << 10)    /* an empty buffer keeps a block of up to this size */
-#define BUF_MOST (1u << 30)     /* no buffer grows over this */
+#define BUF_FIRST 4096       /* size of the first block */
+#define BUF_KEEP (64u << 10) /* an empty buffer keeps a block of up to this size */
+#define BUF_MOST (1u << 30)  /* no buffer grows over this */
 
 /* Valid when all zero. */
 struct buf {

@@ -372,8 +372,8 @@ static void command_dbsize(struct kv_client *c)
 
 static void command_flushall(struct kv_client *c)
 {
-	bool fine = argc(c) == 1 || (argc(c) == 2 && (is_word(arg(c, 1), "sync") ||
-						      is_word(arg(c, 1), "async")));
+	bool fine = argc(c) == 1 ||
+		    (argc(c) == 2 && (is_word(arg(c, 1), "sync") || is_word(arg(c, 1), "async")));
 
 	if (!fine) {
 		resp_add_error(&c->out, SYNTAX_ERROR);
@@ -465,9 +465,6 @@ static void command_hello(struct kv_client *c)
 	}
 }
 
-/* redis-cli asks for help texts, other clients for the positions of keys: there are none. */
-static void command_command(struct kv_client *c);
-
 static void command_client(struct kv_client *c)
 {
 	if (is_word(arg(c, 1), "setname") && argc(c) != 3)
@@ -478,6 +475,15 @@ static void command_client(struct kv_client *c)
 		resp_add_status(&c->out, "OK");
 	else
 		unknown_subcommand(c, "client");
+}
+
+/* redis-cli asks for help texts, other clients for the positions of keys: there are none. */
+static void command_command(struct kv_client *c)
+{
+	if (argc(c) == 1 || is_word(arg(c, 1), "docs") || is_word(arg(c, 1), "info"))
+		resp_add_array(&c->out, 0);
+	else
+		unknown_subcommand(c, "command");
 }
 
 static const struct {
@@ -571,16 +577,6 @@ static const struct command commands[] = {
 	{ "host:", -1, command_http },
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
-
-static void command_command(struct kv_client *c)
-{
-	if (argc(c) > 1 && is_word(arg(c, 1), "count"))
-		resp_add_integer(&c->out, COMMANDS);
-	else if (argc(c) > 1 && !is_word(arg(c, 1), "docs") && !is_word(arg(c, 1), "info"))
-		unknown_subcommand(c, "command");
-	else
-		resp_add_array(&c->out, 0);
-}
 
 static const struct command *find_command(struct slice name)
 {

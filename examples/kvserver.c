@@ -299,8 +299,8 @@ static const char usage[] =
 	"  --stats       print the scheduler's counters at the end\n"
 	"  --help        print this\n"
 	"\n"
-	"Ends on SIGINT and SIGTERM.  Commands: PING ECHO SET (EX PX NX XX) GET DEL EXISTS INCR MGET\n"
-	"MSET EXPIRE TTL DBSIZE FLUSHALL QUIT, and the questions that clients ask on connecting.\n"
+	"Ends on SIGINT and SIGTERM.  Commands: PING ECHO SET (EX PX NX XX) GET DEL EXISTS INCR\n"
+	"MGET MSET EXPIRE TTL DBSIZE FLUSHALL QUIT, and what clients ask for on connecting.\n"
 	"A key or value has up to 512 MB, a command 1048576 arguments, an inline command 64 KB.\n";
 
 static long read_number(const char *option, const char *text, long low, long high)
@@ -317,36 +317,25 @@ static long read_number(const char *option, const char *text, long low, long hig
 static void read_options(struct options *o, int argc, char **argv)
 {
 	static const struct option known[] = {
-		{ "port", required_argument, NULL, 'p' },  { "bind", required_argument, NULL, 'b' },
-		{ "unix", required_argument, NULL, 'u' },  { "procs", required_argument, NULL, 'n' },
-		{ "stats", no_argument, NULL, 's' },       { "help", no_argument, NULL, 'h' },
+		{ "port", required_argument, NULL, 'p' },
+		{ "bind", required_argument, NULL, 'b' },
+		{ "unix", required_argument, NULL, 'u' },
+		{ "procs", required_argument, NULL, 'n' },
+		{ "stats", no_argument, NULL, 's' },
+		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
 		switch (c) {
-		case 'p':
-			o->port = read_number("port", optarg, 0, 65535);
-			break;
-		case 'b':
-			o->bind = optarg;
-			break;
-		case 'u':
-			o->unix_path = optarg;
-			break;
-		case 'n':
-			o->procs = read_number("procs", optarg, 1, 1024);
-			break;
-		case 's':
-			o->stats = true;
-			break;
-		case 'h':
-			fputs(usage, stdout);
-			exit(0);
-		default:
-			fputs("kvserver: see kvserver --help\n", stderr);
-			exit(2);
+		case 'p': o->port = read_number("port", optarg, 0, 65535); break;
+		case 'b': o->bind = optarg; break;
+		case 'u': o->unix_path = optarg; break;
+		case 'n': o->procs = read_number("procs", optarg, 1, 1024); break;
+		case 's': o->stats = true; break;
+		case 'h': fputs(usage, stdout); exit(0);
+		default: fputs("kvserver: see kvserver --help\n", stderr); exit(2);
 		}
 	}
 	if (optind < argc) {

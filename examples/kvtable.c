@@ -25,8 +25,8 @@
 #include <sys/random.h>
 
 #define SLOTS_FIRST 16
-#define SWEEP_STEP 64   /* slots looked at under one write lock */
-#define SWEEP_STEPS 16  /* most steps in a shard, while they find much to remove */
+#define SWEEP_STEP 64  /* slots looked at under one write lock */
+#define SWEEP_STEPS 16 /* most steps in a shard, while they find much to remove */
 
 struct slot {
 	uint64_t hash;
@@ -179,13 +179,13 @@ static struct slot *find_slot(const struct shard *sh, uint64_t hash, struct slic
 }
 
 /* For an entry that the array does not have yet. */
-static void put_slot(struct slot *slots, size_t size, struct slot new)
+static void put_slot(struct slot *slots, size_t size, struct slot added)
 {
-	size_t i = new.hash & (size - 1);
+	size_t i = added.hash & (size - 1);
 
 	while (slots[i].entry)
 		i = (i + 1) & (size - 1);
-	slots[i] = new;
+	slots[i] = added;
 }
 
 static bool resize(struct shard *sh, size_t size)

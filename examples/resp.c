@@ -77,16 +77,13 @@ static enum resp_result parse_array_length(struct resp_parser *p, const char *by
 	int64_t number;
 
 	switch (number_line(p, bytes, n, &number)) {
-	case 0:
-		return RESP_INCOMPLETE;
-	case -2:
-		return broken(p, "too big mbulk count string");
+	case 0: return RESP_INCOMPLETE;
+	case -2: return broken(p, "too big mbulk count string");
 	case 1:
 		if (number <= RESP_MAX_ARGS)
 			break;
 		/* fall through */
-	default:
-		return broken(p, "invalid multibulk length");
+	default: return broken(p, "invalid multibulk length");
 	}
 	p->missing = number > 0 ? (uint32_t)number : 0;
 	return RESP_REQUEST;
@@ -147,18 +144,12 @@ static int hex_digit(char c)
 static char unescaped(char c)
 {
 	switch (c) {
-	case 'n':
-		return '\n';
-	case 'r':
-		return '\r';
-	case 't':
-		return '\t';
-	case 'b':
-		return '\b';
-	case 'a':
-		return '\a';
-	default:
-		return c;
+	case 'n': return '\n';
+	case 'r': return '\r';
+	case 't': return '\t';
+	case 'b': return '\b';
+	case 'a': return '\a';
+	default: return c;
 	}
 }
 

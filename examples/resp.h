@@ -31,9 +31,9 @@ struct resp_parser {
 	const char *request;   /* first byte of the request that is complete */
 	struct resp_arg *args; /* its arguments, the command's name first */
 	uint32_t argc;
-	uint32_t args_size;   /* how many `args` has room for */
-	uint32_t missing;     /* arguments that are still to come; 0 between requests */
-	bool in_bulk;         /* the length of the next argument is known: */
+	uint32_t args_size; /* how many `args` has room for */
+	uint32_t missing;   /* arguments that are still to come; 0 between requests */
+	bool in_bulk;       /* the length of the next argument is known: */
 	uint32_t bulk_len;
 	size_t used;       /* bytes of the request that are understood */
 	const char *error; /* what Redis calls the fault */

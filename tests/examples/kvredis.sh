@@ -51,7 +51,9 @@ random_requests() {
 		count = split(list, words, " ")
 		return words[1 + int(rand() * count)]
 	}
-	function key() { return rand() < 0.02 ? "" : pick("a b c d e f g h n m longer:key:0000000001") }
+	function key() {
+		return rand() < 0.02 ? "" : pick("a b c d e f g h n m longer:key:0000000001")
+	}
 	function value() {
 		if (rand() < 0.4)
 			return int(rand() * 1000) - 500
@@ -62,8 +64,8 @@ random_requests() {
 	function add(text) { args[++argc] = text }
 	function fill(    name, i) {
 		argc = 0
-		name = pick("SET SET set GET GET get DEL EXISTS INCR INCR MGET MSET EXPIRE TTL TTL" \
-			    " DBSIZE PING ECHO FLUSHALL SELECT NOSUCH")
+		name = pick("SET SET set GET GET get DEL EXISTS INCR INCR MGET MSET EXPIRE TTL" \
+			    " TTL DBSIZE PING ECHO FLUSHALL SELECT NOSUCH")
 		add(name)
 		name = toupper(name)
 		if (name == "FLUSHALL" && rand() < 0.8)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does the table keep what it is given, forget what it should, and hold when many use it at once? */
+/* Does the table keep what it is given, forget what it should, and hold when many use it? */
 #include "check.h"
 
 #include "kvtable.h"

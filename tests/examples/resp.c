@@ -145,12 +145,15 @@ TEST(garbage_never_reads_outside)
 
 TEST(an_integer_has_one_way_to_be_written)
 {
-	static const char *const good[] = { "0",  "1",		"-1",
-					    "10", "9223372036854775807", "-9223372036854775808" };
-	static const char *const bad[] = { "",	 "-",  "+1", "01", "-0",
-					   " 1", "1 ", "1x", "--1", "9223372036854775808",
-					   "-9223372036854775809", "18446744073709551617",
-					   "99999999999999999999" };
+	static const char good[][24] = {
+		"0", "1", "-1", "10", "9223372036854775807", "-9223372036854775808"
+	};
+	/* clang-format off */
+	static const char bad[][24] = {
+		"", "-", "+1", "01", "-0", " 1", "1 ", "1x", "--1", "9223372036854775808",
+		"-9223372036854775809", "18446744073709551617", "99999999999999999999",
+	};
+	/* clang-format on */
 	char text[RESP_DIGITS + 1];
 	int64_t number;
 
@@ -165,7 +168,8 @@ TEST(an_integer_has_one_way_to_be_written)
 
 TEST(replies_are_what_resp_says)
 {
-	static const char wanted[] = "+OK\r\n-ERR x\r\n:-5\r\n*2\r\n$3\r\na\0b\r\n$-1\r\n$0\r\n\r\n";
+	static const char wanted[] =
+		"+OK\r\n-ERR x\r\n:-5\r\n*2\r\n$3\r\na\0b\r\n$-1\r\n$0\r\n\r\n";
 	struct buf out = { 0 };
 
 	resp_add_status(&out, "OK");

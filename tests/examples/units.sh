@@ -3,7 +3,8 @@
 . "$(dirname "$0")/lib.bash"
 
 cd "$source_dir" || fail "no source"
-compile "$tmp/resp" tests/examples/resp.c tests/harness/main.c examples/resp.c examples/buf.c -lcmocka
+compile "$tmp/resp" tests/examples/resp.c tests/harness/main.c \
+	examples/resp.c examples/buf.c -lcmocka
 compile "$tmp/kvtable" tests/examples/kvtable.c tests/harness/main.c examples/kvtable.c \
 	"$build/libgmprt.a" -lcmocka
 "$tmp/resp" || fail "resp"
