@@ -92,6 +92,38 @@ RT(close_wakes_all_readers_and_writers_with_ecanceled)
 	}
 }
 
+RT(a_writer_that_waits_for_its_turn_does_not_write_to_the_next_owner)
+{
+	FOR_NETS(net) {
+		struct result r[2];
+		gmp_g *g[2];
+		int a, b, c, d, pair[2];
+		char buf[16];
+
+		make_pair(net, &a, &b);
+		for (int i = 0; i < 2; i++) {
+			r[i] = (struct result){ a, 0, 0 };
+			g[i] = spawn(fill_it, &r[i]);
+		}
+		wait_parked(2);
+		CHECK_EQ(gmp_close(a), 0);
+		CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+		c = gmp_adopt(pair[0]);
+		d = gmp_adopt(pair[1]);
+		CHECK(c == a || d == a);
+		for (int i = 0; i < 2; i++) {
+			join(g[i]);
+			CHECK_EQ(r[i].result, -ECANCELED);
+		}
+		say(c, "mine");
+		say(d, "mine");
+		CHECK_EQ(gmp_read(d, buf, sizeof(buf)), 4);
+		CHECK_EQ(gmp_read(c, buf, sizeof(buf)), 4);
+		close_pair(c, d);
+		CHECK_EQ(gmp_close(b), 0);
+	}
+}
+
 RT(close_wakes_all_accepters_with_ecanceled)
 {
 	FOR_NETS(net) {

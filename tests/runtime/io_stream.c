@@ -215,6 +215,60 @@ RT(concurrent_write_alls_do_not_interleave)
 	}
 }
 
+/* A read that gets less than it asked for does not always leave nothing behind. */
+RT(packets_of_a_pipe_are_read_one_after_the_other)
+{
+	char buf[100];
+	int fd[2];
+
+	CHECK_EQ(pipe2(fd, O_DIRECT), 0);
+	CHECK(gmp_adopt(fd[0]) >= 0);
+	CHECK_EQ(write(fd[1], "one", 3), 3);
+	CHECK_EQ(write(fd[1], "three", 5), 5);
+	CHECK_EQ(gmp_read(fd[0], buf, sizeof(buf)), 3);
+	CHECK_EQ(gmp_read(fd[0], buf, sizeof(buf)), 5);
+	CHECK_EQ(gmp_close(fd[0]), 0);
+	CHECK_EQ(close(fd[1]), 0);
+}
+
+RT(what_stands_behind_a_passed_descriptor_is_read)
+{
+	char control[CMSG_SPACE(sizeof(int))] = { 0 }, buf[100];
+	struct iovec iov = { "a", 1 };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+			    .msg_controllen = sizeof(control) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	int fd[2], pass = 1;
+
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+	CHECK(gmp_adopt(fd[0]) >= 0);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &pass, sizeof(int));
+	CHECK_EQ(sendmsg(fd[1], &m, 0), 1);
+	CHECK_EQ(write(fd[1], "b", 1), 1);
+	CHECK_EQ(gmp_read_full(fd[0], buf, 2), 2);
+	CHECK_EQ(memcmp(buf, "ab", 2), 0);
+	CHECK_EQ(gmp_close(fd[0]), 0);
+	CHECK_EQ(close(fd[1]), 0);
+}
+
+RT(what_stands_behind_urgent_data_is_read)
+{
+	char buf[100];
+	int a, b;
+
+	make_pair("tcp", &a, &b);
+	say(a, "ab");
+	CHECK_EQ(send(a, "!", 1, MSG_OOB), 1);
+	say(a, "cd");
+	gmp_sleep(5 * MS);
+	CHECK_EQ(gmp_read_full(b, buf, 4), 4);
+	CHECK_EQ(memcmp(buf, "abcd", 4), 0);
+	close_pair(a, b);
+}
+
 RT(the_end_of_the_stream_is_0_and_a_short_count)
 {
 	FOR_NETS(net) {
@@ -278,7 +332,7 @@ RT(shutdown_wakes_a_reader_of_the_same_descriptor)
 RT(nothing_to_read_or_write_is_0_at_once)
 {
 	FOR_NETS(net) {
-		char c = 'x';
+		char c = 'x', buf[16];
 		int a, b;
 
 		make_pair(net, &a, &b);
@@ -286,6 +340,11 @@ RT(nothing_to_read_or_write_is_0_at_once)
 		CHECK_EQ(gmp_read_full(a, &c, 0), 0);
 		CHECK_EQ(gmp_write(a, &c, 0), 0);
 		CHECK_EQ(gmp_write_all(a, &c, 0), 0);
+		/* Also after a read that got less than it asked for. */
+		say(a, "xy");
+		while (gmp_read(b, buf, sizeof(buf)) == 1)
+			;
+		CHECK_EQ(gmp_read(b, buf, 0), 0);
 		close_pair(a, b);
 	}
 }
