@@ -78,8 +78,7 @@ static int run_child(struct check_case *c, unsigned limit)
 			return 1;
 	if (WIFSIGNALED(status))
 		fprintf(stderr, "%s: %s\n", c->name, strsignal(WTERMSIG(status)));
-	return WIFSIGNALED(status) ||
-	       (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != SKIPPED);
+	return WIFSIGNALED(status) || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != SKIPPED);
 }
 
 int main(int argc, char **argv)

@@ -3,10 +3,10 @@
 #
 # Can a program outside the project use what `cmake --install` puts in place?
 #
-#   check.sh BUILD_DIR CC
+#   check.sh BUILD_DIR CC CMAKE_GENERATOR
 set -eu
 export LC_ALL=C
-build=$1 cc=$2
+build=$1 cc=$2 generator=$3
 here=$(cd "$(dirname "$0")" && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -51,8 +51,8 @@ say CMake
 mkdir "$tmp/project"
 cp "$here/scratch.c" "$tmp/project/"
 cp "$here/project.cmake" "$tmp/project/CMakeLists.txt"
-cmake -S "$tmp/project" -B "$tmp/project/build" -DCMAKE_PREFIX_PATH="$prefix" \
-	-DCMAKE_C_COMPILER="$cc" >"$tmp/log" || { cat "$tmp/log"; exit 1; }
+cmake -S "$tmp/project" -B "$tmp/project/build" -G "$generator" \
+	-DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" >"$tmp/log" || { cat "$tmp/log"; exit 1; }
 cmake --build "$tmp/project/build" >"$tmp/log" || { cat "$tmp/log"; exit 1; }
 "$tmp/project/build/shared"
 "$tmp/project/build/static"

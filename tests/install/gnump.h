@@ -10,10 +10,17 @@
 #define GMP_NUMB_MASK (~0ul)
 #define GMP_NUMB_MAX (~0ul)
 #define GMP_NAIL_MASK 0
-enum { GMP_ERROR_NONE, GMP_ERROR_UNSUPPORTED_ARGUMENT, GMP_ERROR_DIVISION_BY_ZERO,
-       GMP_ERROR_SQRT_OF_NEGATIVE, GMP_ERROR_INVALID_ARGUMENT };
+enum {
+	GMP_ERROR_NONE,
+	GMP_ERROR_UNSUPPORTED_ARGUMENT,
+	GMP_ERROR_DIVISION_BY_ZERO,
+	GMP_ERROR_SQRT_OF_NEGATIVE,
+	GMP_ERROR_INVALID_ARGUMENT
+};
 typedef enum { GMP_RAND_ALG_DEFAULT = 0, GMP_RAND_ALG_LC = 0 } gmp_randalg_t;
-typedef struct { int state; } gmp_randstate_t[1];
+typedef struct {
+	int state;
+} gmp_randstate_t[1];
 typedef const void *gmp_randstate_ptr, *gmp_randstate_srcptr;
 extern const char *const gmp_version;
 extern int gmp_errno, gmp_bits_per_limb;
