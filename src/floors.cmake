@@ -62,6 +62,7 @@ set(GMP_FLOOR4
 	sema.c
 	green.c
 	time.c
+	chan.c
 	sync/mutex.c
 	sync/rwmutex.c
 	sync/wg.c
