@@ -19,15 +19,11 @@ set(GMP_FLOOR0
 set(GMP_FLOOR0_HEADERS
 	base/atomic.h
 	base/base.h
-	base/counters.h
-	base/heap.h
-	base/list.h
 	base/lockrank.def
 	base/options.def
 	base/os.h
 	base/rand.h
 	base/san.h
-	base/trace.h
 )
 
 set(GMP_FLOOR1
@@ -63,6 +59,7 @@ set(GMP_FLOOR4
 	green.c
 	time.c
 	chan.c
+	tick.c
 	sync/mutex.c
 	sync/rwmutex.c
 	sync/wg.c
@@ -81,6 +78,7 @@ set(GMP_FLOOR5_HEADERS)
 set(GMP_FLOOR6
 	runtime.c
 	io/net.c
+	debug/report.c
 	debug/stats.c
 )
 set(GMP_FLOOR6_HEADERS)

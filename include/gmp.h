@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gmp: green threads for C, scheduled as Go schedules goroutines.
+ *
+ *   #include <gmp.h>
+ *   #include <stdio.h>
+ *
+ *   static void hello(void *arg) { printf("hello from %s\n", (const char *)arg); }
+ *
+ *   static void app(void *arg)
+ *   {
+ *           gmp_g *g;
+ *           (void)arg;
+ *           if (gmp_spawn(&g, hello, "a green thread", NULL) == 0)
+ *                   gmp_join(g);
+ *   }
+ *
+ *   int main(void) { return gmp_run(app, NULL, NULL) != 0; }
+ *
+ * Conventions that hold for every function on this page:
+ *
+ * - Failure is a negative errno value (-EPIPE, -ETIMEDOUT ...), success is 0 or a count.
+ *   errno is neither read nor promised: after a wait the caller may be on another thread.
+ * - Times are int64_t nanoseconds.  A deadline is a point on the clock that gmp_now() reads.
+ *   X_until(..., deadline) is X that gives up with -ETIMEDOUT; a deadline in the past makes it
+ *   a try.  try_X never waits and says -EAGAIN instead.
+ * - Calls may be made from a green thread and, unless their text says otherwise, from a plain
+ *   thread that the runtime did not make (a "foreign" thread), which then sleeps in the kernel.
+ * - Without a running runtime, synchronisation, channels and sleeping still work between plain
+ *   threads; whatever needs one returns -ESRCH (or NULL).
+ * - Synchronisation objects are plain structs, valid when all bytes are zero, and need no
+ *   destroy.  Once the call that completes an exchange has returned, the object may be freed,
+ *   even if the peer's call has not returned yet.
+ * - Misuse that cannot be reported prints "gmp: fatal: ...", a backtrace, and aborts.
+ * - A struct with a `size` field is initialised with its _INIT macro; size 0 is -EINVAL.
+ */
+#ifndef GMPRT_GMP_H
+#define GMPRT_GMP_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define GMP_API __attribute__((visibility("default")))
+#else
+#define GMP_API
+#endif
+
+/* ------------------------------------------------------------------ Runtime */
+
+/* What a green thread runs. */
+typedef void (*gmp_fn)(void *arg);
+
+/*
+ * How to start the runtime.  A field that is 0 takes its value from the environment variable
+ * named beside it, and where that is unset, from the default.
+ */
+typedef struct gmp_config {
+	size_t size;       /* set by GMP_CONFIG_INIT */
+	int procs;         /* GMP_PROCS: number of Ps, 1..1024; default: the CPUs that affinity and the
+	                      cgroup's quota leave */
+	int max_threads;   /* GMP_MAX_THREADS: most threads that the runtime makes; default 10000 */
+	size_t stack_size; /* GMP_STACK_SIZE: bytes reserved for a stack, 16 KiB..1 GiB (rounded up to
+	                      a power of two); default 256 KiB */
+	unsigned flags;    /* must be 0 */
+	uint64_t seed;     /* GMP_SEED: seeds every random draw of the scheduler; default: random */
+	uint32_t max_green; /* GMP_MAX_GREEN: most green threads alive at once; default 16 Mi */
+} gmp_config;
+#define GMP_CONFIG_INIT { .size = sizeof(gmp_config) }
+
+/*
+ * Start the runtime, run fn(arg) as the first green thread, and stop when it returns (or calls
+ * gmp_exit).  The calling thread serves as one of the runtime's threads meanwhile.
+ *
+ * Green threads that still live when fn returns are dropped, as in Go: those that wait or are
+ * ready never run again, those that run on other threads stop at their next wait or checkpoint.
+ * They leave every queue that they stand in; what they held stays held; a foreign thread that
+ * waits for something only the runtime could do gets -ESRCH.
+ *
+ * When no green thread can ever run again, gmp_run prints "gmp: fatal: all green threads are
+ * asleep - deadlock!" with what each waits for, and ends the process with status 2.  It keeps
+ * quiet while the process has threads that the runtime did not make.
+ *
+ * Returns 0; -EBUSY inside a running runtime; -EINVAL for a bad configuration (also from the
+ * environment); -ENOMEM, -EAGAIN, -EMFILE when the system refuses what the start needs.
+ * Not from a green thread (-EBUSY).  May be called again after it has returned.
+ */
+GMP_API int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg);
+
+/*
+ * The same for a program that keeps its own main loop: gmp_start makes the runtime run on threads
+ * of its own and returns, the caller stays a foreign thread; gmp_stop, from a foreign thread,
+ * drops what still lives and returns when the runtime's last thread has ended.
+ * gmp_stop: -ESRCH without a runtime, -EINVAL under gmp_run, -EPERM from a green thread.
+ */
+GMP_API int gmp_start(const gmp_config *cfg);
+GMP_API int gmp_stop(void);
+
+/*
+ * The number of Ps: how many green threads can run at one instant (Go's GOMAXPROCS).  0 without a
+ * runtime.  gmp_set_procs changes it while everything runs and returns the old number; it never
+ * waits for a running green thread: a P that is to go goes at its next switch.
+ * -EINVAL for n < 1 or n > 1024, -ESRCH without a runtime, -ENOMEM.
+ */
+GMP_API int gmp_procs(void);
+GMP_API int gmp_set_procs(int n);
+
+/* ------------------------------------------------------------ Green threads */
+
+/* A green thread's handle (Go: the G).  Opaque. */
+typedef struct gmp_g gmp_g;
+
+typedef struct gmp_attr {
+	size_t size;       /* set by GMP_ATTR_INIT */
+	const char *name;  /* copied (at most 63 bytes); shown in every diagnostic */
+	size_t stack_size; /* bytes reserved; 0 = the runtime's; rounded up to a power of two of at least
+	                      16 KiB; more than 1 GiB is -EINVAL */
+	unsigned flags;    /* must be 0 */
+} gmp_attr;
+#define GMP_ATTR_INIT { .size = sizeof(gmp_attr) }
+
+/*
+ * gmp_go starts a green thread that nobody joins.  gmp_spawn starts one that must be joined or
+ * detached exactly once; *g is its handle until then.  The new green thread is put where it runs
+ * next on the caller's P (Go's runnext); from a foreign thread it goes to the global queue.
+ * Neither runs it at once, and neither waits.
+ *
+ *   gmp_attr a = GMP_ATTR_INIT;
+ *   a.name = "worker";
+ *   a.stack_size = 64 << 10;
+ *   int err = gmp_spawn(&g, work, job, &a);
+ *
+ * -EINVAL: fn (or g) is NULL, a bad attribute.  -ENOMEM: no memory or address space.
+ * -EAGAIN: max_green are alive.  -ESRCH: no runtime.
+ */
+GMP_API int gmp_go(gmp_fn fn, void *arg);
+GMP_API int gmp_spawn(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *attr);
+
+/*
+ * Wait until g has ended.  When it returns 0 the handle is gone.  -EDEADLK for oneself, -EINVAL
+ * while another joins it (or for NULL), -ETIMEDOUT (the handle stays), -ESRCH when the runtime
+ * stopped first.
+ */
+GMP_API int gmp_join(gmp_g *g);
+GMP_API int gmp_join_until(gmp_g *g, int64_t deadline);
+
+/* Give the handle up: g goes on, and nobody can join it.  -EINVAL while somebody joins it. */
+GMP_API int gmp_detach(gmp_g *g);
+
+/* Let the others run: to the tail of this P's queue.  On a foreign thread: sched_yield. */
+GMP_API void gmp_yield(void);
+
+/* End the calling green thread.  On a foreign thread: misuse. */
+GMP_API void gmp_exit(void) __attribute__((noreturn));
+
+/* The calling green thread; NULL on a foreign thread.  Not a handle to join unless gmp_spawn gave
+ * it to somebody, but good for gmp_id and gmp_name. */
+GMP_API gmp_g *gmp_self(void);
+
+/* A number that is never used twice in a run, from 1; 0 for NULL. */
+GMP_API uint64_t gmp_id(const gmp_g *g);
+
+/* The name given by gmp_attr, "" without one.  Valid until the handle is gone. */
+GMP_API const char *gmp_name(const gmp_g *g);
+
+/*
+ * For long loops: yields when the scheduler has asked the caller to (after 10 ms of running, or
+ * because the runtime stops); otherwise a load and a branch.  Nothing on a foreign thread.
+ */
+GMP_API void gmp_checkpoint(void);
+
+/* --------------------------------------------------------------------- Time */
+
+#define GMP_FOREVER INT64_MAX /* the deadline that never comes */
+
+/* Nanoseconds on the monotonic clock. */
+GMP_API int64_t gmp_now(void);
+/* now + ns, saturating at GMP_FOREVER; ns <= 0 gives a deadline that has passed. */
+GMP_API int64_t gmp_deadline(int64_t ns);
+
+/* Sleep.  ns <= 0, or a deadline in the past, yields.  Returns 0. */
+GMP_API int gmp_sleep(int64_t ns);
+GMP_API int gmp_sleep_until(int64_t deadline);
+
+/*
+ * A timer runs fn(arg) on a green thread of its own (Go's AfterFunc).
+ *
+ *   gmp_timer *t = gmp_timer_new(flush, log);
+ *   gmp_timer_set(t, gmp_deadline(50000000), 50000000);   // every 50 ms
+ *   ...
+ *   gmp_timer_free(t);
+ *
+ * gmp_timer_new: NULL without memory, without fn, or without a runtime.
+ * gmp_timer_set arms it for deadline, and then every `period` ns (0: once); it replaces what was
+ * set before; GMP_FOREVER disarms.  1 if it was armed, else 0; -EINVAL for a negative period.  Runs
+ * may overlap; periods that were missed are dropped and the phase is kept.
+ * gmp_timer_stop: 1 if this call stopped it, else 0; it does not wait for a running fn.
+ * gmp_timer_free stops it and waits for a running fn, unless called from that fn.
+ * A timer belongs to the run that made it: when the runtime has stopped, set and stop return
+ * -ESRCH, and free only frees.
+ */
+typedef struct gmp_timer gmp_timer;
+GMP_API gmp_timer *gmp_timer_new(gmp_fn fn, void *arg);
+GMP_API int gmp_timer_set(gmp_timer *t, int64_t deadline, int64_t period);
+GMP_API int gmp_timer_stop(gmp_timer *t);
+GMP_API void gmp_timer_free(gmp_timer *t);
+
+/* ----------------------------------------------------------------- Channels */
+
+/*
+ * A channel (Go's hchan): elements of one size, a buffer of `capacity` of them, or, with capacity 0,
+ * a meeting of sender and receiver.  First come, first served on both sides.
+ *
+ *   gmp_chan *c = gmp_chan_new(sizeof(int), 16);
+ *   gmp_go(producer, c);
+ *   for (int v; gmp_chan_recv(c, &v) == 0;)
+ *           printf("%d\n", v);
+ *   gmp_chan_free(c);
+ *
+ * gmp_chan_new: NULL without memory, or if the product overflows.  elem_size 0 is legal.
+ * Send: copies *elem.  -EPIPE on a closed channel, also when it is closed while the sender waits;
+ * the element is dropped.
+ * Receive: *elem is the next element (elem NULL drops it); on a closed channel first what is
+ * buffered, then -EPIPE with *elem zeroed.
+ * Close: -EPIPE if it is closed already; wakes all who wait.
+ * -EINVAL for a NULL channel, or a NULL elem in sending elements of a size above 0.
+ * On -ETIMEDOUT and -EAGAIN nothing was sent, and *elem is as it was.
+ * gmp_chan_free: nobody may wait on it; misuse otherwise.  NULL is a no-op.
+ * A send happens before the receive of its element; a close before the receive that reports it; the
+ * k-th receive before the end of the (k + capacity)-th send.
+ */
+typedef struct gmp_chan gmp_chan;
+GMP_API gmp_chan *gmp_chan_new(size_t elem_size, size_t capacity);
+GMP_API void gmp_chan_free(gmp_chan *c);
+GMP_API int gmp_chan_send(gmp_chan *c, const void *elem);
+GMP_API int gmp_chan_send_until(gmp_chan *c, const void *elem, int64_t deadline);
+GMP_API int gmp_chan_try_send(gmp_chan *c, const void *elem);
+GMP_API int gmp_chan_recv(gmp_chan *c, void *elem);
+GMP_API int gmp_chan_recv_until(gmp_chan *c, void *elem, int64_t deadline);
+GMP_API int gmp_chan_try_recv(gmp_chan *c, void *elem);
+GMP_API int gmp_chan_close(gmp_chan *c);
+/* How many elements are buffered now, and how many can be; 0 for NULL. */
+GMP_API size_t gmp_chan_len(const gmp_chan *c);
+GMP_API size_t gmp_chan_cap(const gmp_chan *c);
+
+/*
+ * A channel of int64_t, capacity 1, that receives the time of each tick: the first at the deadline
+ * `first`, then every `period` ns (0: only the first).  A slow reader loses ticks; the phase is
+ * kept.  NULL without memory or a runtime, or for a negative period.
+ * gmp_tick_free stops it and frees the channel (only this one, not gmp_chan_free).
+ */
+GMP_API gmp_chan *gmp_tick_new(int64_t first, int64_t period);
+GMP_API void gmp_tick_free(gmp_chan *c);
+
+/* ---------------------------------------------------------- Synchronisation */
+
+/*
+ * A mutex, in Go's two modes: normally a lock that is free is anybody's, also ahead of those who
+ * wait; a waiter of more than 1 ms gets it handed over.  Not recursive.  Unlock by another thread
+ * is legal; unlock of an unlocked mutex is misuse.
+ *
+ *   static gmp_mutex m = GMP_MUTEX_INIT;
+ *   gmp_mutex_lock(&m);
+ *   balance += n;
+ *   gmp_mutex_unlock(&m);
+ */
+typedef struct gmp_mutex {
+	uint32_t state;
+	uint32_t owner;
+} gmp_mutex;
+#define GMP_MUTEX_INIT { 0, 0 }
+GMP_API int gmp_mutex_lock(gmp_mutex *m);
+GMP_API int gmp_mutex_lock_until(gmp_mutex *m, int64_t deadline);
+GMP_API int gmp_mutex_try_lock(gmp_mutex *m);
+GMP_API int gmp_mutex_unlock(gmp_mutex *m);
+
+/*
+ * Many readers or one writer.  A waiting writer holds off new readers, so a thread that read-locks
+ * twice can deadlock.  When a writer unlocks, the readers queued by then go first, together.
+ * Unlocking what is not locked so is misuse.
+ */
+typedef struct gmp_rwmutex {
+	uint32_t state;
+	uint32_t owner;
+} gmp_rwmutex;
+#define GMP_RWMUTEX_INIT { 0, 0 }
+GMP_API int gmp_rwmutex_rlock(gmp_rwmutex *rw);
+GMP_API int gmp_rwmutex_rlock_until(gmp_rwmutex *rw, int64_t deadline);
+GMP_API int gmp_rwmutex_try_rlock(gmp_rwmutex *rw);
+GMP_API int gmp_rwmutex_runlock(gmp_rwmutex *rw);
+GMP_API int gmp_rwmutex_lock(gmp_rwmutex *rw);
+GMP_API int gmp_rwmutex_lock_until(gmp_rwmutex *rw, int64_t deadline);
+GMP_API int gmp_rwmutex_try_lock(gmp_rwmutex *rw);
+GMP_API int gmp_rwmutex_unlock(gmp_rwmutex *rw);
+
+/*
+ * A counter that can be waited on until it is 0 (Go's WaitGroup).  Add before the work starts, not
+ * in it.  A negative counter, or one over INT32_MAX, is misuse.
+ */
+typedef struct gmp_wg {
+	uint64_t state;
+} gmp_wg;
+#define GMP_WG_INIT { 0 }
+GMP_API int gmp_wg_add(gmp_wg *w, int n);
+GMP_API int gmp_wg_done(gmp_wg *w);
+GMP_API int gmp_wg_wait(gmp_wg *w);
+GMP_API int gmp_wg_wait_until(gmp_wg *w, int64_t deadline);
+
+/* --------------------------------------------------------- Input and output */
+
+/*
+ * Descriptors are plain ints, non-blocking inside, known to the poller since the call that opened
+ * or adopted them.  From foreign threads too.  -ESRCH without a runtime, -EBADF for a descriptor
+ * that gmp does not know.
+ *
+ *   int l = gmp_listen("tcp", ":7000");
+ *   for (int c; (c = gmp_accept(l)) >= 0;)
+ *           gmp_go(serve, (void *)(intptr_t)c);
+ *
+ * net: "tcp" "tcp4" "tcp6" "unix".  addr: "host:port", ":port" (all addresses), "[::1]:0", or a
+ * path ("@name" is Linux's abstract namespace).  Hosts are numeric, or "localhost".
+ * -EINVAL: net or addr that cannot be understood.
+ * Other errors are the system's: -EADDRINUSE, -ECONNREFUSED, -EMFILE ...
+ */
+GMP_API int gmp_listen(const char *net, const char *addr);
+GMP_API int gmp_dial(const char *net, const char *addr);
+GMP_API int gmp_dial_until(const char *net, const char *addr, int64_t deadline);
+GMP_API int gmp_accept(int fd);
+
+/* The address at this or the other end, as listen and dial take it: "127.0.0.1:41234",
+ * "[::1]:80", "/path".  Returns its length; -ENOSPC if buf is too small. */
+GMP_API int gmp_local_addr(int fd, char *buf, size_t n);
+GMP_API int gmp_peer_addr(int fd, char *buf, size_t n);
+
+/* Make a descriptor that was opened elsewhere the poller's (and non-blocking).  Returns fd;
+ * -EEXIST if gmp has it already, -EPERM if it cannot be polled (a regular file). */
+GMP_API int gmp_adopt(int fd);
+
+/*
+ * As read(2) and write(2), waiting for readiness; end of stream is 0; EINTR is retried.
+ * gmp_read_full reads until n bytes or the end of the stream (a short count); gmp_write_all writes
+ * all n; an error that comes partway is returned in place of the count.  Two gmp_write_all on one
+ * descriptor do not interleave.  Writing to a closed peer is -EPIPE, without SIGPIPE on sockets.
+ * A call that waits while another closes the descriptor gets -ECANCELED.
+ */
+GMP_API ssize_t gmp_read(int fd, void *buf, size_t n);
+GMP_API ssize_t gmp_write(int fd, const void *buf, size_t n);
+GMP_API ssize_t gmp_read_full(int fd, void *buf, size_t n);
+GMP_API ssize_t gmp_write_all(int fd, const void *buf, size_t n);
+
+/* As shutdown(2).  gmp_close wakes all who wait on fd with -ECANCELED; the number is free when it
+ * returns. */
+GMP_API int gmp_shutdown(int fd, int how);
+GMP_API int gmp_close(int fd);
+
+/* ----------------------------------------------------------- Looking inside */
+
+/* Sums since the start of the run, and levels at the time of the call. */
+typedef struct gmp_stats {
+	size_t size; /* set by GMP_STATS_INIT */
+	/* levels */
+	uint64_t greens;          /* green threads alive */
+	uint64_t greens_running;  /* on a P */
+	uint64_t greens_runnable; /* in a run queue */
+	uint64_t greens_waiting;  /* parked */
+	uint64_t threads;         /* Ms alive, the caller of gmp_run among them */
+	uint64_t threads_idle;    /* Ms asleep */
+	uint64_t procs;           /* Ps */
+	uint64_t procs_idle;      /* Ps that no M holds */
+	uint64_t timers;          /* armed timers, sleeping green threads among them */
+	uint64_t descriptors;     /* descriptors known to the poller */
+	uint64_t stack_bytes;     /* resident bytes of stacks are at most this: stacks handed out */
+	uint64_t stacks_used;     /* stacks bound to a green thread */
+	uint64_t stacks_cached;   /* stacks kept for reuse */
+	uint64_t stacks_unguarded; /* stacks made without a guard page */
+	/* sums */
+	uint64_t spawns;    /* green threads started */
+	uint64_t exits;     /* green threads ended */
+	uint64_t switches;  /* times that a green thread got a P */
+	uint64_t steals;    /* successful steals from another P's queue */
+	uint64_t stolen;    /* green threads so taken */
+	uint64_t overflows; /* times that half of a P's queue went to the global queue */
+	uint64_t polls;     /* calls to the kernel's poller */
+	uint64_t poll_events; /* events that these returned */
+	uint64_t wakeups;   /* idle Ms woken */
+	uint64_t parks;     /* times that an M went to sleep */
+	uint64_t spins;     /* times that an M looked for work in vain and went on looking */
+	uint64_t handoffs;  /* Ps taken from a thread in blocking code */
+	uint64_t timers_fired;
+	uint64_t trimmed_bytes; /* stack memory given back to the kernel */
+	/* scheduling latency, sampled: from ready to running, in ns, upper bounds of the quantile */
+	uint64_t latency_samples;
+	uint64_t latency_p50;
+	uint64_t latency_p90;
+	uint64_t latency_p99;
+	uint64_t latency_max;
+} gmp_stats;
+#define GMP_STATS_INIT { .size = sizeof(gmp_stats) }
+
+/* Fill *s.  From any thread; the figures are read one by one while everything runs, so they need
+ * not add up.  -EINVAL: s NULL or size 0; -ESRCH: no runtime. */
+GMP_API int gmp_stats_get(gmp_stats *s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

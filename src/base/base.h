@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* What does every file of the project take for granted?  Sizes, hints, and nothing that calls. */
+#ifndef GMP_BASE_H
+#define GMP_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define noinline __attribute__((__noinline__))
+#define aligned_to(n) __attribute__((aligned(n)))
+#define countof(a) (sizeof(a) / sizeof((a)[0]))
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define min_of(a, b) ((a) < (b) ? (a) : (b))
+#define max_of(a, b) ((a) > (b) ? (a) : (b))
+
+enum { CACHE_LINE = 64, PAGE = 4096 };
+
+/* The instant that never comes; the public GMP_FOREVER. */
+#define NEVER INT64_MAX
+
+static inline size_t round_up(size_t n, size_t to)
+{
+	return (n + to - 1) & ~(to - 1); /* `to` is a power of two */
+}
+
+static inline unsigned log2_ceil(uint64_t n)
+{
+	return n <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(n - 1);
+}
+
+/* A hint to the CPU that this thread spins. */
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#endif
+}
+
+/* A counter of the CPU's that costs a third of reading the clock.  Its unit is unknown (some
+ * 0.2 to 1 ns): good for telling "a while ago" from "just now", never for a time. */
+static inline uint64_t cpu_ticks(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#else
+	return 0;
+#endif
+}
+
+/* Roughly 10 microseconds of cpu_ticks, on any machine between 1 and 5 GHz. */
+enum { TICKS_10US = 25000 };
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/lock.h"
+
+#include "base/os.h"
+#include "base/throw.h"
+
+enum { SPIN_ROUNDS = 40, YIELD_ROUNDS = 20, NAP_NS = 20000 };
+
+noinline void gmp__lock_slow(struct lock *l)
+{
+	for (unsigned round = 0;; round++) {
+		if (!ld_rlx(&l->word) && !xchg_acq(&l->word, 1)) /* ORD(lock) */
+			return;
+		/* The holder is either on another CPU and done in a moment, or off its CPU: then
+		 * only giving ours away helps; a nap lets threads of lower priority run too. */
+		if (round < SPIN_ROUNDS && os_cpus_online() > 1) {
+			for (int i = 0; i < 8; i++)
+				cpu_relax();
+		} else if (round < SPIN_ROUNDS + YIELD_ROUNDS) {
+			os_yield();
+		} else {
+			os_nap(NAP_NS);
+		}
+	}
+}
+
+#ifdef GMP_DEBUG_CHECKS
+
+static const struct {
+	const char *name;
+	bool several;
+} ranks[] = {
+#define LOCKRANK(name, several) { #name, several },
+#include "base/lockrank.def"
+#undef LOCKRANK
+};
+
+void gmp__lock_check(struct lock *l, enum lockrank rank)
+{
+	struct held_locks *held = gmp__held_locks();
+
+	(void)l;
+	for (int i = 0; i < min_of(held->n, (int)sizeof(held->rank)); i++) {
+		if (held->rank[i] > rank || (held->rank[i] == rank && !ranks[rank].several))
+			gmp__fatal("lock order: %s taken while %s is held", ranks[rank].name,
+				   ranks[held->rank[i]].name);
+	}
+	if (held->n < (int)sizeof(held->rank))
+		held->rank[held->n] = (unsigned char)rank;
+	held->n++;
+}
+
+void gmp__unlock_check(enum lockrank rank)
+{
+	struct held_locks *held = gmp__held_locks();
+
+	for (int i = min_of(held->n, (int)sizeof(held->rank)); i-- > 0;) {
+		if (held->rank[i] != rank)
+			continue;
+		for (held->n--; i < held->n && i + 1 < (int)sizeof(held->rank); i++)
+			held->rank[i] = held->rank[i + 1];
+		return;
+	}
+	if (held->n > (int)sizeof(held->rank)) { /* beyond what is recorded: a very wide select */
+		held->n--;
+		return;
+	}
+	gmp__fatal("unlock of %s, which this thread does not hold", ranks[rank].name);
+}
+
+#endif

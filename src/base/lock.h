@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How do Ms exclude each other for the few instructions that a queue takes?
+ *
+ * A word: exchange to take, a plain release store to drop, so that an uncontended pair costs one
+ * locked instruction.  The price: the one who drops it cannot know of sleepers, so those who wait
+ * spin a little, then yield the CPU, then sleep for microseconds and look again.  That is right
+ * for sections that never wait and are a few hundred instructions at most; anything longer is for
+ * the waiters of floor 4.
+ *
+ * Invariants
+ *  L1 A section neither switches green threads nor calls user code.  The one exception is the
+ *     commit step of park.c, where the lock goes with the thread from G to g0 and is dropped there.
+ *  L2 Locks are taken in the order of lockrank.def.  Debug builds check it.
+ *
+ * Rejected: a futex word with a sleepers bit (a second locked instruction at each unlock, for
+ * sections that are contended once in ten thousand times); a ticket lock (collapses when the
+ * holder's CPU is taken away).
+ */
+#ifndef GMP_LOCK_H
+#define GMP_LOCK_H
+
+#include "base/atomic.h"
+#include "base/base.h"
+#include "base/tls.h"
+
+struct lock {
+	uint32_t word; /* (a) 0 free, 1 taken; zero bytes are a free lock */
+};
+
+enum lockrank {
+#define LOCKRANK(name, several) name,
+#include "base/lockrank.def"
+#undef LOCKRANK
+};
+
+void gmp__lock_slow(struct lock *l);
+void gmp__lock_check(struct lock *l, enum lockrank rank);
+void gmp__unlock_check(enum lockrank rank);
+
+#ifdef GMP_DEBUG_CHECKS
+#define lock_check(l, rank) gmp__lock_check(l, rank)
+#define unlock_check(rank) gmp__unlock_check(rank)
+#else
+#define lock_check(l, rank) ((void)(rank))
+#define unlock_check(rank) ((void)(rank))
+#endif
+
+static inline void lock(struct lock *l, enum lockrank rank)
+{
+	lock_check(l, rank);
+	if (unlikely(xchg_acq(&l->word, 1))) /* ORD(lock): pairs with the store in unlock */
+		gmp__lock_slow(l);
+}
+
+static inline bool try_lock(struct lock *l, enum lockrank rank)
+{
+	if (ld_rlx(&l->word) || xchg_acq(&l->word, 1)) /* ORD(lock) */
+		return false;
+	lock_check(l, rank);
+	return true;
+}
+
+static inline void unlock(struct lock *l, enum lockrank rank)
+{
+	unlock_check(rank);
+	st_rel(&l->word, 0); /* ORD(lock): what the section did is seen by the next holder */
+}
+
+#endif

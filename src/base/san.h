@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What must AddressSanitizer and ThreadSanitizer be told, so that they follow a switch of stacks?
+ *
+ * Both keep records of the current stack.  A switch is announced before (san_leave) and, for
+ * AddressSanitizer, confirmed on the new stack (san_arrive).  Without a sanitizer all is empty.
+ */
+#ifndef GMP_SAN_H
+#define GMP_SAN_H
+
+#include "base/base.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SAN_ADDRESS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SAN_ADDRESS 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define SAN_THREAD 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SAN_THREAD 1
+#endif
+#endif
+
+#ifdef SAN_ADDRESS
+#include <pthread.h>
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#ifdef SAN_THREAD
+#include <sanitizer/tsan_interface.h>
+#endif
+
+/* What the sanitizers know of one stack; part of struct g and struct m. */
+struct san_stack {
+#if defined(SAN_ADDRESS)
+	void *fake;        /* AddressSanitizer's stand-in frames, while the stack is left */
+	const void *lo;
+	size_t bytes;
+#elif defined(SAN_THREAD)
+	void *fiber;
+#endif
+	char unused[0];
+};
+
+/* Leave `from` (NULL: for good) for `to`; call it as the last thing before the switch. */
+static inline void san_leave(struct san_stack *from, struct san_stack *to)
+{
+#if defined(SAN_ADDRESS)
+	__sanitizer_start_switch_fiber(from ? &from->fake : NULL, to->lo, to->bytes);
+#elif defined(SAN_THREAD)
+	__tsan_switch_to_fiber(to->fiber, 0);
+#endif
+	(void)from, (void)to;
+}
+
+/* Now on `self`. */
+static inline void san_arrive(struct san_stack *self)
+{
+#if defined(SAN_ADDRESS)
+	__sanitizer_finish_switch_fiber(self->fake, NULL, NULL);
+#endif
+	(void)self;
+}
+
+/* A stack of a new green thread, [lo, lo + bytes). */
+static inline void san_begin(struct san_stack *s, const void *lo, size_t bytes)
+{
+#if defined(SAN_ADDRESS)
+	s->fake = NULL;
+	s->lo = lo;
+	s->bytes = bytes;
+	__asan_unpoison_memory_region(lo, bytes);
+#elif defined(SAN_THREAD)
+	s->fiber = __tsan_create_fiber(0);
+#endif
+	(void)s, (void)lo, (void)bytes;
+}
+
+/* It has ended; called on another stack. */
+static inline void san_end(struct san_stack *s)
+{
+#if defined(SAN_THREAD)
+	__tsan_destroy_fiber(s->fiber);
+	s->fiber = NULL;
+#endif
+	(void)s;
+}
+
+/* The stack that the calling thread came with. */
+static inline void san_thread(struct san_stack *s)
+{
+#if defined(SAN_ADDRESS)
+	pthread_attr_t attr;
+	void *lo = NULL;
+
+	s->fake = NULL;
+	s->bytes = 0;
+	if (pthread_getattr_np(pthread_self(), &attr) == 0) {
+		pthread_attr_getstack(&attr, &lo, &s->bytes);
+		pthread_attr_destroy(&attr);
+	}
+	s->lo = lo;
+#elif defined(SAN_THREAD)
+	s->fiber = __tsan_get_current_fiber();
+#endif
+	(void)s;
+}
+
+/* The memory is about to be unmapped: whatever was poisoned in it is not. */
+static inline void san_forget(const void *lo, size_t bytes)
+{
+#if defined(SAN_ADDRESS)
+	__asan_unpoison_memory_region(lo, bytes);
+#endif
+	(void)lo, (void)bytes;
+}
+
+#endif

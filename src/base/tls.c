@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/tls.h"
+
+_Thread_local struct m *gmp__tls_m __attribute__((tls_model("initial-exec")));
+
+noinline void gmp__setm(struct m *m)
+{
+	gmp__tls_m = m;
+}
+
+#if !defined(__x86_64__)
+noinline struct m *gmp__getm(void)
+{
+	__asm__ volatile("");
+	return gmp__tls_m;
+}
+#endif
+
+#ifdef GMP_DEBUG_CHECKS
+noinline struct held_locks *gmp__held_locks(void)
+{
+	static _Thread_local struct held_locks held;
+
+	__asm__ volatile("");
+	return &held;
+}
+#endif

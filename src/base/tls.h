@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which M runs this code?
+ *
+ * A green thread may go to sleep on one thread and wake on another.  Compilers keep the address of
+ * a thread-local in a register across calls, and the switch restores that register faithfully: the
+ * code would go on with the former thread's variable.  So thread-locals live in this header and
+ * tls.c alone, and are read by opaque accessors: an asm that the compiler can neither cache nor
+ * move past another volatile access, or, on other machines, a function it cannot see into.
+ */
+#ifndef GMP_TLS_H
+#define GMP_TLS_H
+
+#include "base/base.h"
+
+struct m;
+
+/* initial-exec: one load from %fs, also from the shared library */
+extern _Thread_local struct m *gmp__tls_m __attribute__((tls_model("initial-exec")));
+
+static inline struct m *getm(void)
+{
+#if defined(__x86_64__)
+	struct m *m;
+
+	__asm__ volatile("movq gmp__tls_m@gottpoff(%%rip), %0\n\tmovq %%fs:(%0), %0" : "=r"(m));
+	return m;
+#else
+	struct m *gmp__getm(void);
+
+	return gmp__getm();
+#endif
+}
+
+void gmp__setm(struct m *m);
+
+#ifdef GMP_DEBUG_CHECKS
+/* The ranks of the locks that this thread holds, innermost last; see lock.h. */
+struct held_locks {
+	int n;
+	unsigned char rank[16];
+};
+struct held_locks *gmp__held_locks(void);
+#endif
+
+#endif

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+#include "chan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "base/throw.h"
+#include "park.h"
+
+/* Which queue a sudog stands in. */
+enum { IN_RECVQ, IN_SENDQ };
+
+/* --- elements --- */
+
+/* Small elements are copied by a move or two, without a call. */
+static inline void copy(void *to, const void *from, size_t n)
+{
+	switch (n) {
+	case 0:
+		return;
+	case 4:
+		memcpy(to, from, 4);
+		return;
+	case 8:
+		memcpy(to, from, 8);
+		return;
+	case 16:
+		memcpy(to, from, 16);
+		return;
+	default:
+		memcpy(to, from, n);
+	}
+}
+
+static inline void put(gmp_chan *c, const void *elem)
+{
+	copy(c->buf + c->sendx * c->size, elem, c->size);
+	c->sendx = c->sendx + 1 == c->cap ? 0 : c->sendx + 1;
+}
+
+/* elem NULL: drop it. */
+static inline void take(gmp_chan *c, void *elem)
+{
+	if (likely(elem))
+		copy(elem, c->buf + c->recvx * c->size, c->size);
+	c->recvx = c->recvx + 1 == c->cap ? 0 : c->recvx + 1;
+}
+
+/* --- queues --- */
+
+static void enqueue(struct waitq *q, struct sudog *sg)
+{
+	sg->next = NULL;
+	sg->prev = q->last;
+	if (q->last)
+		q->last->next = sg;
+	else
+		st_rlx(&q->first, sg);
+	q->last = sg;
+	st_rlx(&sg->queued, true);
+}
+
+static void dequeue(struct waitq *q, struct sudog *sg)
+{
+	if (sg->prev)
+		sg->prev->next = sg->next;
+	else
+		st_rlx(&q->first, sg->next);
+	if (sg->next)
+		sg->next->prev = sg->prev;
+	else
+		q->last = sg->prev;
+	st_rel(&sg->queued, false); /* ORD(sudog.queued) */
+}
+
+/* The first that can be claimed, out of the queue; NULL: nobody waits. */
+static struct sudog *claim_first(struct waitq *q, int result)
+{
+	struct sudog *sg;
+
+	while ((sg = q->first)) {
+		dequeue(q, sg);
+		if (likely(waiter_claim(sg->w, result)))
+			return sg;
+	}
+	return NULL;
+}
+
+static void chan_unwait(struct waiter *w)
+{
+	struct sudog *sg = w->gp ? &w->gp->sudog : &container_of(w, struct foreign, w)->sudog;
+
+	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): a waker took it out; the channel may be gone */
+		return;
+	gmp_chan *c = (gmp_chan *)(uintptr_t)sg->key;
+
+	lock(&c->lock, LR_CHAN);
+	if (sg->queued)
+		dequeue(sg->kind == IN_RECVQ ? &c->recvq : &c->sendq, sg);
+	unlock(&c->lock, LR_CHAN);
+}
+
+static void commit_unlock(void *c)
+{
+	unlock(&((gmp_chan *)c)->lock, LR_CHAN);
+}
+
+/* With the lock held; drops it. */
+static int wait_in(gmp_chan *c, int kind, void *elem, int64_t deadline)
+{
+	struct foreign f;
+	struct sudog *sg = self_sudog(&f);
+
+	sg->key = c;
+	sg->elem = elem;
+	sg->kind = (uint16_t)kind;
+	enqueue(kind == IN_RECVQ ? &c->recvq : &c->sendq, sg);
+	return wait_on(sg->w, kind == IN_RECVQ ? WAIT_RECV : WAIT_SEND, chan_unwait, commit_unlock, c,
+		       deadline);
+}
+
+static bool is_try(int64_t deadline)
+{
+	return deadline != NEVER && deadline <= os_now();
+}
+
+/* --- send --- */
+
+/* 1: it would have to wait, and the lock is still held. */
+enum { MUST_WAIT = 1 };
+
+static int send_locked(gmp_chan *c, const void *elem)
+{
+	struct sudog *sg;
+
+	if (unlikely(c->closed)) {
+		unlock(&c->lock, LR_CHAN);
+		return -EPIPE;
+	}
+	if ((sg = claim_first(&c->recvq, 0))) {
+		if (likely(sg->elem))
+			copy(sg->elem, elem, c->size);
+		unlock(&c->lock, LR_CHAN);
+		ready(sg->w);
+		return 0;
+	}
+	if (c->count < c->cap) {
+		put(c, elem);
+		st_rlx(&c->count, c->count + 1);
+		unlock(&c->lock, LR_CHAN);
+		return 0;
+	}
+	return MUST_WAIT;
+}
+
+static int check_send(gmp_chan *c, const void *elem)
+{
+	return !c || (!elem && c->size) ? -EINVAL : 0;
+}
+
+int gmp_chan_send_until(gmp_chan *c, const void *elem, int64_t deadline)
+{
+	if (unlikely(check_send(c, elem)))
+		return -EINVAL;
+	lock(&c->lock, LR_CHAN);
+	int result = send_locked(c, elem);
+
+	if (likely(result != MUST_WAIT))
+		return result;
+	if (is_try(deadline)) {
+		unlock(&c->lock, LR_CHAN);
+		return -ETIMEDOUT;
+	}
+	return wait_in(c, IN_SENDQ, (void *)(uintptr_t)elem, deadline);
+}
+
+int gmp_chan_send(gmp_chan *c, const void *elem)
+{
+	return gmp_chan_send_until(c, elem, NEVER);
+}
+
+int gmp_chan_try_send(gmp_chan *c, const void *elem)
+{
+	if (unlikely(check_send(c, elem)))
+		return -EINVAL;
+	/* Open and full a moment ago: that answers a try, and needs no lock.  A channel that has been
+	 * closed stays closed, so `closed` is read first. */
+	if (!ld_acq(&c->closed) && /* ORD(chan.closed) */
+	    (c->cap ? ld_rlx(&c->count) == c->cap : !ld_rlx(&c->recvq.first)))
+		return -EAGAIN;
+	lock(&c->lock, LR_CHAN);
+	int result = send_locked(c, elem);
+
+	if (result == MUST_WAIT) {
+		unlock(&c->lock, LR_CHAN);
+		return -EAGAIN;
+	}
+	return result;
+}
+
+/* --- receive --- */
+
+static int recv_locked(gmp_chan *c, void *elem)
+{
+	struct sudog *sg;
+
+	if ((sg = claim_first(&c->sendq, 0))) {
+		if (c->cap == 0) {
+			if (likely(elem))
+				copy(elem, sg->elem, c->size);
+		} else { /* full: the sender's element comes after what is in the buffer */
+			take(c, elem);
+			put(c, sg->elem);
+		}
+		unlock(&c->lock, LR_CHAN);
+		ready(sg->w);
+		return 0;
+	}
+	if (c->count > 0) {
+		take(c, elem);
+		st_rlx(&c->count, c->count - 1);
+		unlock(&c->lock, LR_CHAN);
+		return 0;
+	}
+	if (unlikely(c->closed)) {
+		unlock(&c->lock, LR_CHAN);
+		if (elem)
+			memset(elem, 0, c->size);
+		return -EPIPE;
+	}
+	return MUST_WAIT;
+}
+
+int gmp_chan_recv_until(gmp_chan *c, void *elem, int64_t deadline)
+{
+	if (unlikely(!c))
+		return -EINVAL;
+	lock(&c->lock, LR_CHAN);
+	int result = recv_locked(c, elem);
+
+	if (likely(result != MUST_WAIT))
+		return result;
+	if (is_try(deadline)) {
+		unlock(&c->lock, LR_CHAN);
+		return -ETIMEDOUT;
+	}
+	return wait_in(c, IN_RECVQ, elem, deadline);
+}
+
+int gmp_chan_recv(gmp_chan *c, void *elem)
+{
+	return gmp_chan_recv_until(c, elem, NEVER);
+}
+
+int gmp_chan_try_recv(gmp_chan *c, void *elem)
+{
+	if (unlikely(!c))
+		return -EINVAL;
+	/* Empty a moment ago, and open after that: so it was open and empty at one instant. */
+	if ((c->cap ? ld_acq(&c->count) == 0 : !ld_acq(&c->sendq.first)) &&
+	    !ld_acq(&c->closed)) /* ORD(chan.closed) */
+		return -EAGAIN;
+	lock(&c->lock, LR_CHAN);
+	int result = recv_locked(c, elem);
+
+	if (result == MUST_WAIT) {
+		unlock(&c->lock, LR_CHAN);
+		return -EAGAIN;
+	}
+	return result;
+}
+
+/* --- making, closing, freeing --- */
+
+gmp_chan *gmp_chan_new(size_t elem_size, size_t capacity)
+{
+	size_t bytes;
+	gmp_chan *c;
+
+	if (__builtin_mul_overflow(elem_size, capacity, &bytes) ||
+	    __builtin_add_overflow(bytes, sizeof(*c), &bytes))
+		return NULL;
+	c = calloc(1, bytes);
+	if (!c)
+		return NULL;
+	c->cap = capacity;
+	c->size = elem_size;
+	c->buf = (char *)(c + 1);
+	return c;
+}
+
+int gmp_chan_close(gmp_chan *c)
+{
+	struct glist out = { 0 };
+	struct sudog *sg;
+
+	if (!c)
+		return -EINVAL;
+	lock(&c->lock, LR_CHAN);
+	if (c->closed) {
+		unlock(&c->lock, LR_CHAN);
+		return -EPIPE;
+	}
+	st_rel(&c->closed, 1); /* ORD(chan.closed) */
+	while ((sg = claim_first(&c->recvq, -EPIPE))) {
+		if (sg->elem)
+			memset(sg->elem, 0, c->size);
+		glist_claimed(&out, sg);
+	}
+	while ((sg = claim_first(&c->sendq, -EPIPE)))
+		glist_claimed(&out, sg);
+	unlock(&c->lock, LR_CHAN);
+	ready_list(&out);
+	return 0;
+}
+
+void gmp_chan_free(gmp_chan *c)
+{
+	if (!c)
+		return;
+	/* a peer may still be about to drop the lock: its exchange is complete */
+	lock(&c->lock, LR_CHAN);
+	bool waited_on = c->recvq.first || c->sendq.first;
+	unlock(&c->lock, LR_CHAN);
+	if (waited_on)
+		gmp__fatal("free of a channel that somebody waits on");
+	free(c);
+}
+
+size_t gmp_chan_len(const gmp_chan *c)
+{
+	return c ? ld_rlx(&c->count) : 0;
+}
+
+size_t gmp_chan_cap(const gmp_chan *c)
+{
+	return c ? c->cap : 0;
+}

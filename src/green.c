@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How does a green thread begin, and how does its end reach the one who waits for it?
+ *
+ * gp->join says who will give the descriptor back:
+ *
+ *   DETACHED ── its own end frees it
+ *   JOINABLE ── gmp_detach ──> DETACHED
+ *      │  └──── end ─────────> DONE ── gmp_join, gmp_detach: they free it
+ *      └─ gmp_join ──> JOINED ── end: wakes the joiner ──> DONE, and the joiner frees it
+ *                        └── timeout ──> JOINABLE
+ *
+ * Invariants
+ *  E1 join changes under the lock of its bucket in the parking table, whose key it is.
+ *  E2 DONE is set on g0: nobody frees a descriptor whose stack is still in use.
+ */
+#include "green.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "base/throw.h"
+#include "park.h"
+#include "proc.h"
+#include "sched.h"
+#include "sema.h"
+
+enum joinstate { DETACHED, JOINABLE, JOINED, DONE };
+
+/* --- beginning --- */
+
+struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uint32_t join, int *err)
+{
+	struct p *pp = getp();
+	struct g *gp = g_alloc(pp, err);
+
+	if (unlikely(!gp))
+		return NULL;
+	gp->fn = fn;
+	gp->arg = arg;
+	gp->id = g_new_id(pp);
+	gp->join = join;
+	gp->stack_class = (uint8_t)(klass ? klass : sched.stack_class);
+	gp->at_exit = NULL;
+	gp->timed = false;
+	gp->reason = WAIT_NONE;
+	if (likely(pp))
+		bump(&pp->count.spawns, 1);
+	else
+		add_rlx(&sched.foreign_spawns, 1);
+	return gp;
+}
+
+/* 0: not yet set up.  Stacks that are not of the default class are reserved at the spawn. */
+static int class_of(size_t size, unsigned *klass)
+{
+	*klass = 0;
+	if (size == 0)
+		return 0;
+	if (size > (size_t)1 << STACK_CLASS_MAX)
+		return -EINVAL;
+	*klass = max_of(log2_ceil(size), (unsigned)STACK_CLASS_MIN);
+	if (*klass == sched.stack_class)
+		return 0;
+	return stack_reserve(*klass, 1);
+}
+
+static noinline int spawn_with(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *attr, uintptr_t pc)
+{
+	char *name = NULL;
+	unsigned klass;
+	int err;
+
+	if (attr->size < sizeof(*attr) || attr->flags)
+		return -EINVAL;
+	err = class_of(attr->stack_size, &klass);
+	if (err)
+		return err;
+	if (attr->name && attr->name[0]) {
+		name = strndup(attr->name, G_NAME_MAX - 1);
+		err = name ? 0 : -ENOMEM;
+	}
+	struct g *gp = err ? NULL : green_new(fn, arg, klass, JOINABLE, &err);
+
+	if (!gp) {
+		if (klass && klass != sched.stack_class)
+			stack_unreserve(klass, 1);
+		free(name);
+		return err;
+	}
+	gp->name = name;
+	gp->made_at = pc;
+	*g = (gmp_g *)gp;
+	sched_submit(gp, true);
+	return 0;
+}
+
+int gmp_go(gmp_fn fn, void *arg)
+{
+	int err = -ESRCH;
+
+	if (unlikely(!fn))
+		return -EINVAL;
+	if (unlikely(!rt_enter()))
+		return -ESRCH;
+	struct g *gp = green_new(fn, arg, 0, DETACHED, &err);
+
+	if (likely(gp)) {
+		gp->made_at = (uintptr_t)__builtin_return_address(0);
+		sched_submit(gp, true);
+		err = 0;
+	}
+	rt_leave();
+	return err;
+}
+
+int gmp_spawn(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *attr)
+{
+	static const gmp_attr plain = GMP_ATTR_INIT;
+
+	if (unlikely(!fn || !g))
+		return -EINVAL;
+	if (unlikely(!rt_enter()))
+		return -ESRCH;
+	int err = spawn_with(g, fn, arg, attr ? attr : &plain,
+			     (uintptr_t)__builtin_return_address(0));
+
+	rt_leave();
+	return err;
+}
+
+/* --- ending, and waiting for it --- */
+
+void green_exited(struct g *gp)
+{
+	struct glist out = { 0 };
+	struct bucket *b = sema_lock(&gp->join);
+	bool detached = gp->join == DETACHED;
+
+	if (!detached) {
+		sema_wake_first(b, &gp->join, 0, &out);
+		st_rlx(&gp->join, DONE);
+	}
+	sema_unlock(b);
+	if (detached)
+		g_free(getp(), gp);
+	ready_list(&out);
+}
+
+void green_release_joiner(struct g *gp)
+{
+	struct glist out = { 0 };
+	struct bucket *b = sema_lock(&gp->join);
+
+	sema_wake_first(b, &gp->join, -ESRCH, &out);
+	sema_unlock(b);
+	out.head = NULL; /* a green one is dropped too */
+	ready_list(&out);
+}
+
+static void join_unwait(struct waiter *w)
+{
+	struct sudog *sg = sema_sudog(w);
+
+	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued) */
+		return;
+	uint32_t *join = (uint32_t *)(uintptr_t)sg->key;
+	struct bucket *b = sema_lock(join);
+
+	if (sg->queued) {
+		sema_dequeue(b, sg);
+		st_rlx(join, JOINABLE);
+	}
+	sema_unlock(b);
+}
+
+static int join_until(struct g *gp, int64_t deadline)
+{
+	struct foreign f;
+	struct bucket *b = sema_lock(&gp->join);
+	int result = 0;
+
+	if (gp->join == JOINABLE && deadline != NEVER && deadline <= os_now()) {
+		sema_unlock(b);
+		return -ETIMEDOUT;
+	}
+	if (gp->join == JOINABLE) {
+		struct sudog *sg = self_sudog(&f);
+
+		st_rlx(&gp->join, JOINED);
+		sema_enqueue(b, &gp->join, sg, false);
+		result = sema_wait(b, sg, WAIT_JOIN, join_unwait, deadline);
+	} else {
+		result = gp->join == DONE ? 0 : -EINVAL;
+		sema_unlock(b);
+	}
+	if (result == 0)
+		g_free(getp(), gp);
+	return result;
+}
+
+int gmp_join_until(gmp_g *g, int64_t deadline)
+{
+	if (!g)
+		return -EINVAL;
+	if (g == gmp_self())
+		return -EDEADLK;
+	if (!rt_enter())
+		return -ESRCH;
+	int result = join_until((struct g *)g, deadline);
+
+	rt_leave();
+	return result;
+}
+
+int gmp_join(gmp_g *g)
+{
+	return gmp_join_until(g, NEVER);
+}
+
+int gmp_detach(gmp_g *g)
+{
+	struct g *gp = (struct g *)g;
+	int result = 0;
+
+	if (!g)
+		return -EINVAL;
+	if (!rt_enter())
+		return -ESRCH;
+	struct bucket *b = sema_lock(&gp->join);
+	bool over = gp->join == DONE;
+
+	if (gp->join == JOINABLE)
+		st_rlx(&gp->join, DETACHED);
+	else if (!over)
+		result = -EINVAL;
+	sema_unlock(b);
+	if (over)
+		g_free(getp(), gp);
+	rt_leave();
+	return result;
+}
+
+void gmp_exit(void)
+{
+	if (!getm())
+		gmp__fatal("gmp_exit on a thread that is not a green thread");
+	park_exit();
+}
+
+/* --- while it lives --- */
+
+void gmp_yield(void)
+{
+	if (unlikely(!getm())) {
+		os_yield();
+		return;
+	}
+	park_yield();
+}
+
+void gmp_checkpoint(void)
+{
+	struct m *m = getm();
+
+	if (unlikely(m && ld_rlx(&m->p->attention)))
+		park_yield();
+}
+
+gmp_g *gmp_self(void)
+{
+	struct m *m = getm();
+
+	return m ? (gmp_g *)m->curg : NULL;
+}
+
+uint64_t gmp_id(const gmp_g *g)
+{
+	return g ? ((const struct g *)g)->id : 0;
+}
+
+const char *gmp_name(const gmp_g *g)
+{
+	const char *name = g ? ((const struct g *)g)->name : NULL;
+
+	return name ? name : "";
+}

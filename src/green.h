@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* What of a green thread's life do the upper floors have to know?  See green.c. */
+#ifndef GMP_GREEN_H
+#define GMP_GREEN_H
+
+#include "runtime.h"
+
+/* A green thread, not yet runnable; NULL and *err.  klass 0: the default stack. */
+struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uint32_t join, int *err);
+/* sched.joinable_exit */
+void green_exited(struct g *gp);
+/* The runtime stops: whoever joins it gets -ESRCH. */
+void green_release_joiner(struct g *gp);
+
+#endif

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How does a call on a descriptor wait until the descriptor is ready?
+ *
+ * It tries first: most calls need not wait.  Only when the kernel says EAGAIN does it queue up at
+ * its side of the record and park; netpoll.h has the protocol (N1 to N5), this file is its waiters'
+ * half.
+ *
+ * One try saved: on a stream, a read that got less than it asked for has drained the socket.  The
+ * next read waits without asking, unless an event has come since the try (the count differs) or
+ * the peer has hung up.
+ */
+#include "io/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "park.h"
+
+/* --- waiting --- */
+
+static void fd_unwait(struct waiter *w)
+{
+	struct sudog *sg = w->gp ? &w->gp->sudog : &container_of(w, struct foreign, w)->sudog;
+	struct polldesc *pd = (struct polldesc *)(uintptr_t)sg->key;
+
+	lock(&pd->lock, LR_POLLDESC);
+	if (sg->queued)
+		netpoll_dequeue(&pd->side[sg->kind], sg);
+	unlock(&pd->lock, LR_POLLDESC);
+}
+
+static void commit_unlock(void *pd)
+{
+	unlock(&((struct polldesc *)pd)->lock, LR_POLLDESC);
+}
+
+enum { TRY_AGAIN = 1 };
+
+/* Wait for the side's turn (N2): 0 it has come, TRY_AGAIN an event came between, or an error. */
+static int fd_wait(struct polldesc *pd, int side, uint32_t seen, bool turn, int64_t deadline)
+{
+	struct pollside *s = &pd->side[side];
+	struct foreign f;
+	int result;
+
+	lock(&pd->lock, LR_POLLDESC);
+	if ((ld_rlx(&pd->use) & (PD_OPEN | PD_CLOSING)) != PD_OPEN)
+		result = turn ? -ECANCELED : -EBADF;
+	else if (s->events != seen && (turn || !s->head))
+		result = TRY_AGAIN;
+	else
+		result = 0;
+	if (result) {
+		unlock(&pd->lock, LR_POLLDESC);
+		return result;
+	}
+	struct sudog *sg = self_sudog(&f);
+
+	sg->key = pd;
+	sg->kind = (uint16_t)side;
+	netpoll_enqueue(s, sg, turn);
+	return wait_on(sg->w, side == SIDE_READ ? WAIT_READ : WAIT_WRITE, fd_unwait, commit_unlock, pd,
+		       deadline);
+}
+
+static noinline void pass_turn(struct polldesc *pd, int side)
+{
+	struct glist out = { 0 };
+
+	netpoll_pass(pd, side, &out);
+	ready_list(&out);
+}
+
+static bool drained(struct polldesc *pd, struct pollside *s, uint32_t seen)
+{
+	return pd->stream && ld_rlx(&s->drained) == seen && !ld_rlx(&pd->hup);
+}
+
+static ssize_t call_loop(struct polldesc *pd, int side, io_call call, const struct io_args *a,
+			 int64_t deadline)
+{
+	struct pollside *s = &pd->side[side];
+	bool turn = false; /* woken: it stands before those who wait */
+
+	for (;;) {
+		uint32_t seen = ld_acq(&s->events); /* ORD(pd.events): before the try */
+
+		if (turn || (!ld_rlx(&s->head) && !drained(pd, s, seen))) {
+			if (!netpoll_use(pd))
+				return turn ? -ECANCELED : -EBADF;
+			ssize_t n = call(pd->fd, a);
+
+			netpoll_unuse(pd);
+			if (n != -EAGAIN) {
+				if (side == SIDE_READ && n > 0 && (size_t)n < a->n)
+					st_rlx(&s->drained, seen);
+				if (unlikely(ld_rlx(&s->head)))
+					pass_turn(pd, side); /* N3 */
+				return n;
+			}
+		}
+		int result = fd_wait(pd, side, seen, turn, deadline);
+
+		if (result < 0)
+			return result;
+		if (result == 0)
+			turn = true;
+	}
+}
+
+ssize_t fd_call(int fd, int side, io_call call, const struct io_args *a, int64_t deadline)
+{
+	if (!rt_enter())
+		return -ESRCH;
+	struct polldesc *pd = netpoll_find(fd);
+	ssize_t n = -EBADF;
+
+	if (likely(pd && ld_rlx(&pd->use) & PD_OPEN))
+		n = call_loop(pd, side, call, a, deadline);
+	rt_leave();
+	return n;
+}
+
+/* --- registering --- */
+
+int fd_register(int fd, bool stream)
+{
+	struct glist out = { 0 };
+	int err = netpoll_open(fd, stream, &out);
+
+	ready_list(&out);
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
+static bool is_stream(int fd)
+{
+	int type;
+	socklen_t n = sizeof(type);
+	struct stat st;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0)
+		return type == SOCK_STREAM;
+	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
+static int adopt(int fd)
+{
+	struct glist out = { 0 };
+	int flags = fcntl(fd, F_GETFL), err;
+
+	if (flags < 0)
+		return -errno;
+	err = netpoll_open(fd, is_stream(fd), &out);
+	ready_list(&out);
+	if (err)
+		return err;
+	if (!(flags & O_NONBLOCK))
+		fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	return fd;
+}
+
+int gmp_adopt(int fd)
+{
+	if (!rt_enter())
+		return -ESRCH;
+	int result = adopt(fd);
+
+	rt_leave();
+	return result;
+}
+
+/* No system call is under way on it, or will be: each is non-blocking, so this is a moment. */
+static void wait_until_unused(struct polldesc *pd)
+{
+	while (netpoll_used(pd))
+		gmp_yield();
+}
+
+static int close_fd(int fd)
+{
+	struct polldesc *pd = netpoll_find(fd);
+	struct glist out = { 0 };
+	int err = pd ? netpoll_shut(pd, &out) : -EBADF;
+
+	if (err)
+		return err;
+	ready_list(&out);
+	wait_until_unused(pd);
+	netpoll_forget(pd); /* first: the number is another's as soon as it is closed */
+	/* Linux frees the number whatever close says; EINTR is no failure */
+	return close(fd) == 0 || errno == EINTR ? 0 : -errno;
+}
+
+int gmp_close(int fd)
+{
+	if (!rt_enter())
+		return -ESRCH;
+	int result = close_fd(fd);
+
+	rt_leave();
+	return result;
+}
+
+int gmp_shutdown(int fd, int how)
+{
+	if (!rt_enter())
+		return -ESRCH;
+	struct polldesc *pd = netpoll_find(fd);
+	int result = -EBADF;
+
+	if (pd && netpoll_use(pd)) {
+		result = shutdown(fd, how) == 0 ? 0 : -errno;
+		netpoll_unuse(pd);
+	}
+	rt_leave();
+	return result;
+}
+
+/* --- reading and writing --- */
+
+enum { IO_MOST = 1 << 30 }; /* bytes a system call; Linux itself stops 4 KiB short of 2 GiB */
+
+static ssize_t call_read(int fd, const struct io_args *a)
+{
+	ssize_t n;
+
+	do
+		n = read(fd, a->buf, min_of(a->n, (size_t)IO_MOST));
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+static ssize_t call_write(int fd, const struct io_args *a)
+{
+	size_t most = min_of(a->n, (size_t)IO_MOST);
+	ssize_t n;
+
+	do {
+		n = send(fd, a->buf, most, MSG_NOSIGNAL);
+		if (n < 0 && errno == ENOTSOCK)
+			n = write(fd, a->buf, most);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+ssize_t gmp_read(int fd, void *buf, size_t n)
+{
+	return fd_call(fd, SIDE_READ, call_read, &(struct io_args){ buf, n }, NEVER);
+}
+
+ssize_t gmp_write(int fd, const void *buf, size_t n)
+{
+	return fd_call(fd, SIDE_WRITE, call_write, &(struct io_args){ (void *)(uintptr_t)buf, n },
+		       NEVER);
+}
+
+ssize_t gmp_read_full(int fd, void *buf, size_t n)
+{
+	size_t done = 0;
+
+	while (done < n) {
+		ssize_t got = gmp_read(fd, (char *)buf + done, n - done);
+
+		if (got < 0)
+			return got;
+		if (got == 0)
+			break;
+		done += (size_t)got;
+	}
+	return (ssize_t)done;
+}
+
+static ssize_t write_all(int fd, const char *buf, size_t n)
+{
+	size_t done = 0;
+
+	do {
+		ssize_t put = gmp_write(fd, buf + done, n - done);
+
+		if (put < 0)
+			return put;
+		done += (size_t)put;
+	} while (done < n);
+	return (ssize_t)n;
+}
+
+ssize_t gmp_write_all(int fd, const void *buf, size_t n)
+{
+	if (!rt_enter())
+		return -ESRCH;
+	struct polldesc *pd = netpoll_find(fd);
+	ssize_t result = -EBADF;
+
+	if (pd && ld_rlx(&pd->use) & PD_OPEN) {
+		gmp_mutex_lock(&pd->whole); /* two do not interleave, so one may have to wait */
+		result = write_all(fd, buf, n);
+		gmp_mutex_unlock(&pd->whole);
+	}
+	rt_leave();
+	return result;
+}

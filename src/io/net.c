@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+/* How do listening, dialling and accepting give descriptors, and how is an address written? */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "io/fd.h"
+
+enum { BACKLOG = 4096 }; /* the system caps it at net.core.somaxconn */
+
+union address {
+	struct sockaddr any;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+	struct sockaddr_un un;
+};
+
+struct endpoint {
+	union address a;
+	socklen_t n;
+	bool any_host; /* ":port": all addresses; to dial: this machine */
+};
+
+/* --- addresses --- */
+
+static int parse_unix(const char *path, struct endpoint *e)
+{
+	size_t n = strlen(path);
+
+	if (n == 0)
+		return -EINVAL;
+	if (n >= sizeof(e->a.un.sun_path))
+		return -ENAMETOOLONG;
+	e->a.un.sun_family = AF_UNIX;
+	memcpy(e->a.un.sun_path, path, n + 1);
+	e->n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + (path[0] != '@'));
+	if (path[0] == '@')
+		e->a.un.sun_path[0] = 0;
+	return 0;
+}
+
+static int parse_port(const char *s, uint16_t *port)
+{
+	unsigned v = 0;
+
+	if (!*s)
+		return -EINVAL;
+	for (; *s; s++) {
+		if (*s < '0' || *s > '9')
+			return -EINVAL;
+		v = v * 10 + (unsigned)(*s - '0');
+		if (v > 65535)
+			return -EINVAL;
+	}
+	*port = htons((uint16_t)v);
+	return 0;
+}
+
+static int set_in(struct endpoint *e, struct in_addr host, uint16_t port)
+{
+	e->a.in = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr = host, .sin_port = port };
+	e->n = sizeof(e->a.in);
+	return 0;
+}
+
+static int set_in6(struct endpoint *e, struct in6_addr host, uint16_t port)
+{
+	e->a.in6 = (struct sockaddr_in6){
+		.sin6_family = AF_INET6, .sin6_addr = host, .sin6_port = port
+	};
+	e->n = sizeof(e->a.in6);
+	return 0;
+}
+
+/* family: AF_UNSPEC, AF_INET, AF_INET6 */
+static int parse_tcp(int family, const char *addr, struct endpoint *e)
+{
+	char host[INET6_ADDRSTRLEN + 1] = "";
+	const char *colon = strrchr(addr, ':');
+	struct in6_addr in6;
+	struct in_addr in;
+	uint16_t port;
+	bool brackets = addr[0] == '[';
+
+	if (!colon || parse_port(colon + 1, &port))
+		return -EINVAL;
+	size_t n = (size_t)(colon - addr);
+
+	if (brackets && (n < 2 || addr[n - 1] != ']'))
+		return -EINVAL;
+	if (brackets)
+		addr++, n -= 2;
+	if (n >= sizeof(host))
+		return -EINVAL;
+	memcpy(host, addr, n);
+	e->any_host = n == 0 && !brackets;
+	if (e->any_host)
+		return family == AF_INET ? set_in(e, (struct in_addr){ INADDR_ANY }, port) :
+					   set_in6(e, in6addr_any, port);
+	if (strcmp(host, "localhost") == 0 && !brackets)
+		return family == AF_INET6 ? set_in6(e, in6addr_loopback, port) :
+			set_in(e, (struct in_addr){ htonl(INADDR_LOOPBACK) }, port);
+	if (!brackets && family != AF_INET6 && inet_pton(AF_INET, host, &in) == 1)
+		return set_in(e, in, port);
+	if (brackets && family != AF_INET && inet_pton(AF_INET6, host, &in6) == 1)
+		return set_in6(e, in6, port);
+	return -EINVAL;
+}
+
+static int parse(const char *net, const char *addr, struct endpoint *e)
+{
+	*e = (struct endpoint){ 0 };
+	if (!net || !addr)
+		return -EINVAL;
+	if (strcmp(net, "unix") == 0)
+		return parse_unix(addr, e);
+	if (strcmp(net, "tcp") == 0)
+		return parse_tcp(AF_UNSPEC, addr, e);
+	if (strcmp(net, "tcp4") == 0)
+		return parse_tcp(AF_INET, addr, e);
+	if (strcmp(net, "tcp6") == 0)
+		return parse_tcp(AF_INET6, addr, e);
+	return -EINVAL;
+}
+
+static int format_unix(const struct sockaddr_un *un, socklen_t len, char *buf, size_t n)
+{
+	int path = (int)len - (int)offsetof(struct sockaddr_un, sun_path);
+
+	if (path <= 0) /* unnamed: the other end of a dial */
+		return snprintf(buf, n, "%s", "");
+	if (un->sun_path[0] == 0)
+		return snprintf(buf, n, "@%.*s", path - 1, un->sun_path + 1);
+	return snprintf(buf, n, "%.*s", path, un->sun_path);
+}
+
+static int format(const union address *a, socklen_t len, char *buf, size_t n)
+{
+	char host[INET6_ADDRSTRLEN];
+	int w;
+
+	switch (a->any.sa_family) {
+	case AF_INET:
+		inet_ntop(AF_INET, &a->in.sin_addr, host, sizeof(host));
+		w = snprintf(buf, n, "%s:%u", host, ntohs(a->in.sin_port));
+		break;
+	case AF_INET6:
+		inet_ntop(AF_INET6, &a->in6.sin6_addr, host, sizeof(host));
+		w = snprintf(buf, n, "[%s]:%u", host, ntohs(a->in6.sin6_port));
+		break;
+	case AF_UNIX:
+		w = format_unix(&a->un, len, buf, n);
+		break;
+	default:
+		return -EAFNOSUPPORT;
+	}
+	return w < 0 || (size_t)w >= n ? -ENOSPC : w;
+}
+
+typedef int (*name_call)(int fd, struct sockaddr *a, socklen_t *n);
+
+static int name_of(int fd, name_call call, char *buf, size_t n)
+{
+	union address a = { 0 };
+	socklen_t len = sizeof(a);
+	int result = -EBADF;
+
+	if (!buf || n == 0)
+		return -EINVAL;
+	if (!rt_enter())
+		return -ESRCH;
+	struct polldesc *pd = netpoll_find(fd);
+
+	if (pd && netpoll_use(pd)) {
+		result = call(fd, &a.any, &len) == 0 ? 0 : -errno;
+		netpoll_unuse(pd);
+	}
+	rt_leave();
+	return result ? result : format(&a, len, buf, n);
+}
+
+static int local_name(int fd, struct sockaddr *a, socklen_t *n)
+{
+	return getsockname(fd, a, n);
+}
+
+static int peer_name(int fd, struct sockaddr *a, socklen_t *n)
+{
+	return getpeername(fd, a, n);
+}
+
+int gmp_local_addr(int fd, char *buf, size_t n)
+{
+	return name_of(fd, local_name, buf, n);
+}
+
+int gmp_peer_addr(int fd, char *buf, size_t n)
+{
+	return name_of(fd, peer_name, buf, n);
+}
+
+/* --- sockets --- */
+
+static int open_socket(const struct endpoint *e)
+{
+	int one = 1;
+	int fd = socket(e->a.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	/* small replies go out at once, as in Go; an accepted socket inherits it */
+	if (e->a.any.sa_family != AF_UNIX)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	return fd;
+}
+
+static int close_with(int fd, int err)
+{
+	close(fd);
+	return err;
+}
+
+static int try_listen(const struct endpoint *e, bool dual)
+{
+	int fd = open_socket(e), one = 1, v6only = !dual;
+
+	if (fd < 0)
+		return fd;
+	if (e->a.any.sa_family != AF_UNIX)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (e->a.any.sa_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
+	if (bind(fd, &e->a.any, e->n) < 0 || listen(fd, BACKLOG) < 0)
+		return close_with(fd, -errno);
+	return fd_register(fd, false);
+}
+
+int gmp_listen(const char *net, const char *addr)
+{
+	struct endpoint e;
+	int fd = parse(net, addr, &e);
+
+	if (fd)
+		return fd;
+	if (!rt_enter())
+		return -ESRCH;
+	/* "tcp", ":port": one socket for both families, or IPv4 alone where there is no IPv6 */
+	bool both = e.any_host && strcmp(net, "tcp") == 0;
+
+	fd = try_listen(&e, both);
+	if (fd == -EAFNOSUPPORT && both) {
+		set_in(&e, (struct in_addr){ INADDR_ANY }, e.a.in6.sin6_port);
+		fd = try_listen(&e, false);
+	}
+	rt_leave();
+	return fd;
+}
+
+/* The connection's fate, once the socket has become writable. */
+static ssize_t call_connected(int fd, const struct io_args *a)
+{
+	int err = 0;
+	socklen_t n = sizeof(err);
+	union address peer;
+
+	(void)a;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &n) < 0)
+		return -errno;
+	if (err)
+		return -err;
+	n = sizeof(peer);
+	if (getpeername(fd, &peer.any, &n) == 0)
+		return 0;
+	return errno == ENOTCONN ? -EAGAIN : -errno;
+}
+
+static int try_dial(const struct endpoint *e, int64_t deadline)
+{
+	int fd = open_socket(e), err;
+
+	if (fd < 0)
+		return fd;
+	do
+		err = connect(fd, &e->a.any, e->n) == 0 ? 0 : -errno;
+	while (err == -EINTR);
+	if (err && err != -EINPROGRESS)
+		return close_with(fd, err); /* unix, a full backlog: -EAGAIN */
+	bool wait = err != 0;
+
+	fd = fd_register(fd, true);
+	if (fd < 0 || !wait)
+		return fd;
+	err = (int)fd_call(fd, SIDE_WRITE, call_connected, &(struct io_args){ 0 }, deadline);
+	if (!err)
+		return fd;
+	gmp_close(fd);
+	return err;
+}
+
+int gmp_dial_until(const char *net, const char *addr, int64_t deadline)
+{
+	struct endpoint e;
+	int fd = parse(net, addr, &e);
+
+	if (fd)
+		return fd;
+	if (!rt_enter())
+		return -ESRCH;
+	if (e.any_host) {
+		if (e.a.any.sa_family == AF_INET6 && strcmp(net, "tcp6") == 0)
+			e.a.in6.sin6_addr = in6addr_loopback;
+		else
+			set_in(&e, (struct in_addr){ htonl(INADDR_LOOPBACK) },
+			       e.a.any.sa_family == AF_INET ? e.a.in.sin_port : e.a.in6.sin6_port);
+	}
+	fd = try_dial(&e, deadline);
+	rt_leave();
+	return fd;
+}
+
+int gmp_dial(const char *net, const char *addr)
+{
+	return gmp_dial_until(net, addr, NEVER);
+}
+
+static ssize_t call_accept(int fd, const struct io_args *a)
+{
+	int c;
+
+	(void)a;
+	do
+		c = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	while (c < 0 && errno == EINTR);
+	return c < 0 ? -errno : c;
+}
+
+int gmp_accept(int fd)
+{
+	if (!rt_enter())
+		return -ESRCH;
+	int c = (int)fd_call(fd, SIDE_READ, call_accept, &(struct io_args){ 0 }, NEVER);
+
+	if (c >= 0)
+		c = fd_register(c, true);
+	rt_leave();
+	return c;
+}

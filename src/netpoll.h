@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who waits for which descriptor, and who is it that an event makes ready?
+ *
+ * A record (struct polldesc) for each descriptor number, found by the number, never freed while
+ * the runtime runs.  Each direction is a side: a count of readiness events, and a queue of those
+ * who wait.
+ *
+ *            registered with the poller (edge-triggered)
+ *   fd ──> polldesc { use, seq, side[READ], side[WRITE] }
+ *                              │ events: n    │ queue: sudog - sudog - ...
+ *
+ * Invariants
+ *  N1 side.events grows with every event that the kernel reports for the side, under pd->lock.
+ *  N2 Who wants to wait has seen events == e before its system call said EAGAIN, and goes to the
+ *     queue only if it still is e (checked under pd->lock).  So an event either finds it in the
+ *     queue or makes it try again: none is lost.
+ *  N3 An event wakes the first of the queue.  Whoever has got something while others wait passes
+ *     the turn on to the next (netpoll_pass); who got nothing goes back to the front.  So one event
+ *     serves all that it can, in order.
+ *  N4 pd->use counts the system calls under way, and says whether the record is open.  close(2)
+ *     is called only when it has fallen to none, so no call ever reaches the number's next owner.
+ *  N5 An event carries the seq of the registration; one of a former owner is dropped.
+ *
+ * Rejected: re-arming with EPOLLONESHOT (a system call a wait); waking all of a queue (a herd for
+ * each connection on a listener that many accept from).
+ */
+#ifndef GMP_NETPOLL_H
+#define GMP_NETPOLL_H
+
+#include "poller.h"
+#include "runtime.h"
+
+enum { SIDE_READ, SIDE_WRITE };
+
+struct pollside {
+	uint32_t events;          /* (a) written under pd->lock */
+	uint32_t drained;         /* (a) a short read at this count: nothing is left until the next */
+	struct sudog *head, *tail; /* under pd->lock; head also (a) for a look */
+};
+
+enum pd_use { PD_OPEN = 1u << 31, PD_CLOSING = 1u << 30, PD_COUNT = PD_CLOSING - 1 };
+
+struct polldesc {
+	struct lock lock;
+	uint32_t use;           /* (a) PD_OPEN | PD_CLOSING | system calls under way */
+	uint32_t seq;           /* under lock: number of the registration */
+	int fd;                 /* (c) */
+	bool hup;               /* (a) the peer hung up or an error stands: always try */
+	bool stream;            /* (c) while open: a short read has drained it */
+	struct pollside side[2];
+	gmp_mutex whole;        /* held by a write_all, so that two do not interleave */
+};
+
+int netpoll_init(void);
+void netpoll_fini(void);
+void netpoll_forget_all(void); /* the child of a fork */
+
+/* The record of a number that the poller has or had; NULL otherwise. */
+struct polldesc *netpoll_find(int fd);
+/* Take the number over: register it.  -EEXIST if it is registered already, -EPERM if it cannot be
+ * polled.  A record left behind by a plain close() is dropped, and those who wait on it go to
+ * `out` with -ECANCELED. */
+int netpoll_open(int fd, bool stream, struct glist *out);
+/* Begin to close: -EBADF unless it is open.  All who wait go to `out` with -ECANCELED. */
+int netpoll_shut(struct polldesc *pd, struct glist *out);
+/* After the last use has ended (netpoll_used says 0): the record is free. */
+void netpoll_forget(struct polldesc *pd);
+
+/* Around each system call: false if the record is not open (any more). */
+static inline bool netpoll_use(struct polldesc *pd)
+{
+	uint32_t old = add_seq(&pd->use, 1); /* ORD(pd.use): before the call reads the number */
+
+	if (likely((old & (PD_OPEN | PD_CLOSING)) == PD_OPEN))
+		return true;
+	sub_seq(&pd->use, 1);
+	return false;
+}
+
+static inline void netpoll_unuse(struct polldesc *pd)
+{
+	sub_seq(&pd->use, 1); /* ORD(pd.use): after the call */
+}
+
+static inline uint32_t netpoll_used(struct polldesc *pd)
+{
+	return ld_seq(&pd->use) & PD_COUNT; /* ORD(pd.use) */
+}
+
+/* Under pd->lock: queue up, at the front if it was woken before; leave. */
+void netpoll_enqueue(struct pollside *s, struct sudog *sg, bool front);
+void netpoll_dequeue(struct pollside *s, struct sudog *sg);
+/* N3: the caller has got something and others wait: wake the first of them. */
+void netpoll_pass(struct polldesc *pd, int side, struct glist *out);
+
+/* Ask the kernel; wait ns at most.  Those who became ready are appended to out.  How many events
+ * there were. */
+int netpoll_poll(int64_t ns, struct glist *out);
+
+/* Everybody who waits, with -ESRCH: the runtime stops. */
+void netpoll_cancel_all(struct glist *out);
+uint32_t netpoll_count(void);
+
+#endif

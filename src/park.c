@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+#include "park.h"
+
+#include <errno.h>
+
+#include "base/os.h"
+#include "base/throw.h"
+#include "runq.h"
+#include "sched.h"
+#include "timer.h"
+
+/* Leave the green thread's stack for g0.  With a sanitizer, it must be told before and after; else
+ * this is a jump, and so is every caller's `return to_g0(...)`. */
+static inline int to_g0(struct m *m, struct g *gp, int (*fn)(void *))
+{
+#if defined(SAN_ADDRESS) || defined(SAN_THREAD)
+	san_leave(&gp->san, &m->san);
+	int result = gmp__mcall(&gp->ctx, fn, gp, m->g0);
+
+	san_arrive(&gp->san);
+	return result;
+#else
+	return gmp__mcall(&gp->ctx, fn, gp, m->g0);
+#endif
+}
+
+void commit_none(void *arg)
+{
+	(void)arg;
+}
+
+/* --- a green thread waits --- */
+
+static bool wait_timed_out(struct timer *t, int64_t now, struct glist *out)
+{
+	struct g *gp = container_of(t, struct g, timer);
+
+	(void)now;
+	if (waiter_claim(&gp->w, -ETIMEDOUT))
+		glist_push(out, gp);
+	return false;
+}
+
+/* Steps 4 to 7, on g0. */
+static int park_g0(void *arg)
+{
+	struct m *m = getm();
+	struct g *gp = arg;
+
+	san_arrive(&m->san);
+	m->curg = NULL;
+	g_set_status(gp, G_WAITING);
+	gp->since = ld_rlx(&sched.coarse_now);
+	st_rlx(&gp->trimmed, false);
+	st_rel(&gp->w.state, W_ARMED); /* ORD(waiter.claim) */
+	if (m->deadline != NEVER) {
+		gp->timed = true;
+		gp->timer.fire = wait_timed_out;
+		timer_add(m->p, &gp->timer, m->deadline);
+	}
+	m->commit(m->commit_arg);
+	return schedule_g0();
+}
+
+static int wait_green(struct m *m, enum waitreason why, unwait_fn unwait, commit_fn commit,
+		      void *arg, int64_t deadline)
+{
+	struct g *gp = m->curg;
+
+	gp->reason = (uint8_t)why;
+	gp->unwait = unwait;
+	m->commit = commit;
+	m->commit_arg = arg;
+	m->deadline = deadline;
+	return to_g0(m, gp, park_g0);
+}
+
+/* --- a foreign thread waits --- */
+
+static noinline int wait_foreign(struct waiter *w, unwait_fn unwait, commit_fn commit, void *arg,
+				 int64_t deadline)
+{
+	uint32_t state;
+
+	st_rel(&w->state, W_ARMED); /* ORD(waiter.claim) */
+	commit(arg);
+	while (!((state = ld_acq(&w->state)) & W_DONE)) { /* ORD(waiter.done) */
+		int timeout = os_futex_wait(&w->state, state, state == W_ARMED ? deadline : NEVER);
+
+		if (timeout && waiter_claim(w, -ETIMEDOUT)) {
+			state = ld_rlx(&w->state);
+			break;
+		}
+	}
+	int result = waiter_result(state);
+
+	if (result && unwait)
+		unwait(w);
+	return result;
+}
+
+int wait_on(struct waiter *w, enum waitreason why, unwait_fn unwait, commit_fn commit, void *arg,
+	    int64_t deadline)
+{
+	struct m *m = getm();
+
+	if (likely(m != NULL))
+		return wait_green(m, why, unwait, commit, arg, deadline);
+	return wait_foreign(w, unwait, commit, arg, deadline);
+}
+
+/* --- ready --- */
+
+void ready(struct waiter *w)
+{
+	if (likely(w->gp != NULL))
+		sched_submit(w->gp, true);
+	else
+		sched_wake_foreign(w);
+}
+
+void ready_list(struct glist *list)
+{
+	if (list->n == 1)
+		sched_submit(glist_pop(list), true);
+	sched_submit_list(list);
+}
+
+/* --- yield and exit --- */
+
+static int yield_g0(void *arg)
+{
+	struct m *m = getm();
+	struct g *gp = arg;
+
+	san_arrive(&m->san);
+	m->curg = NULL;
+	g_set_status(gp, G_RUNNABLE);
+	runq_put(m->p, gp); /* wakes nobody: it would only move what runs here anyway */
+	return schedule_g0();
+}
+
+int park_yield(void)
+{
+	struct m *m = getm();
+
+	return to_g0(m, m->curg, yield_g0);
+}
+
+noinline void park_exit(void)
+{
+	struct g *gp = getm()->curg;
+
+	if (unlikely(gp->at_exit))
+		gp->at_exit(gp->arg);
+	struct m *m = getm(); /* at_exit may have waited */
+
+	san_leave(NULL, &m->san);
+	gmp__mcall(&gp->ctx, sched_exit_g0, gp, m->g0);
+	__builtin_unreachable();
+}

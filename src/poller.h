@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How does the kernel say that a descriptor has become ready?  One table of functions per kernel
+ * interface (epoll here, kqueue one more file); it knows descriptors and keys, no green threads.
+ *
+ * Every descriptor is registered once, for both directions, edge-triggered: the kernel reports
+ * each change to ready once, and a report is never lost between two calls of wait.
+ */
+#ifndef GMP_POLLER_H
+#define GMP_POLLER_H
+
+#include "base/base.h"
+
+enum poll_events {
+	POLL_READ = 1,  /* readable, or at the end of the stream */
+	POLL_WRITE = 2, /* writable */
+	POLL_HUP = 4,   /* the other end hung up, or an error stands: both directions are worth a try */
+};
+
+struct poll_event {
+	uint64_t key;
+	unsigned events;
+};
+
+struct poller {
+	int (*open)(void);  /* 0 or -errno */
+	void (*close)(void);
+	int (*add)(int fd, uint64_t key); /* 0; -EPERM: cannot be polled; -EEXIST; -ENOMEM ... */
+	int (*del)(int fd);
+	/* Up to max events; waits `ns` at most (0: not at all, NEVER: no limit).  The number of
+	 * events; also 0 after a wake, a signal, or the time.  One thread at a time waits. */
+	int (*wait)(struct poll_event *events, int max, int64_t ns);
+	void (*wake)(void); /* make the present or the next wait return at once; from anywhere */
+};
+
+extern const struct poller gmp__poller;
+
+#endif

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What exists, and who is bound to whom?
+ *
+ * Invariants
+ *  B1 Descriptors of green threads lie in one arena, side by side, apart from the stacks; they are
+ *     never unmapped while the runtime runs, so a stale pointer reads a descriptor, not garbage.
+ *  B2 Every descriptor that was ever made has a stack of the default class reserved (stack.c S1).
+ *  B3 A P is run by at most one M.  An idle P has empty queues (its timers may stay).
+ *  B4 A sleeping M stands in exactly one place, sched.midle or sched.pollm; whoever takes it out,
+ *     under sched.lock, gives it a P (or the end) and wakes it.  It takes itself out by the same
+ *     rule.
+ */
+#include "proc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "base/throw.h"
+#include "poller.h"
+#include "runq.h"
+#include "timer.h"
+
+enum { G_BATCH = 32, ID_BATCH = 64, M_STACK = 256 * 1024 };
+
+struct sched sched;
+
+static struct {
+	struct lock lock;
+	struct g *arena;   /* (c) */
+	size_t bytes;      /* (c) */
+	uint32_t made;     /* (a) written under the lock */
+	uint32_t limit;    /* (c) */
+	struct g *free;    /* under the lock, by schedlink */
+	uint64_t next_id;  /* (a) */
+	m_entry entry;     /* (c) */
+} gs;
+
+/* --- G --- */
+
+static void gs_give(struct g *gp)
+{
+	gp->schedlink = gs.free;
+	gs.free = gp;
+}
+
+/* Make a batch of descriptors, with stacks promised; how many. */
+static uint32_t gs_make_locked(int *err)
+{
+	uint32_t n = min_of((uint32_t)G_BATCH, gs.limit - gs.made);
+
+	*err = n == 0 ? -EAGAIN : stack_reserve(sched.stack_class, n);
+	if (*err)
+		return 0;
+	for (uint32_t i = n; i-- > 0;) { /* so that they are used in the order of addresses */
+		struct g *gp = &gs.arena[gs.made + i];
+
+		gp->w.gp = gp;
+		gp->sudog.w = &gp->w;
+		gs_give(gp);
+	}
+	st_rel(&gs.made, gs.made + n); /* ORD(g.made): descriptors before their number */
+	return n;
+}
+
+static struct g *gs_take_locked(int *err)
+{
+	if (!gs.free && !gs_make_locked(err))
+		return NULL;
+	struct g *gp = gs.free;
+
+	gs.free = gp->schedlink;
+	return gp;
+}
+
+struct g *g_alloc(struct p *pp, int *err)
+{
+	if (likely(pp && pp->gfree_n > 0))
+		return pp->gfree[--pp->gfree_n];
+	lock(&gs.lock, LR_GFREE);
+	struct g *gp = gs_take_locked(err), *more;
+
+	if (gp && pp) {
+		for (unsigned i = 0; i < G_BATCH - 1 && (more = gs.free); i++) {
+			gs.free = more->schedlink;
+			pp->gfree[pp->gfree_n++] = more;
+		}
+		/* the cache is last in first out: the lowest address on top */
+		for (unsigned i = 0; i < pp->gfree_n / 2; i++) {
+			more = pp->gfree[i];
+			pp->gfree[i] = pp->gfree[pp->gfree_n - 1 - i];
+			pp->gfree[pp->gfree_n - 1 - i] = more;
+		}
+	}
+	unlock(&gs.lock, LR_GFREE);
+	return gp;
+}
+
+static void gfree_spill(struct p *pp, unsigned keep)
+{
+	lock(&gs.lock, LR_GFREE);
+	while (pp->gfree_n > keep)
+		gs_give(pp->gfree[--pp->gfree_n]);
+	unlock(&gs.lock, LR_GFREE);
+}
+
+void g_free(struct p *pp, struct g *gp)
+{
+	if (gp->name) {
+		free(gp->name);
+		gp->name = NULL;
+	}
+	gp->generation++;
+	g_set_status(gp, G_FREE);
+	if (unlikely(!pp)) {
+		lock(&gs.lock, LR_GFREE);
+		gs_give(gp);
+		unlock(&gs.lock, LR_GFREE);
+		return;
+	}
+	if (unlikely(pp->gfree_n == GFREE_CACHE))
+		gfree_spill(pp, GFREE_CACHE / 2);
+	pp->gfree[pp->gfree_n++] = gp;
+}
+
+void g_bind_stack(struct p *pp, struct g *gp)
+{
+	struct stackcache *c = &pp->stacks;
+
+	if (likely(gp->stack_class == sched.stack_class)) {
+		if (unlikely(c->n == 0) && !stackcache_fill(c))
+			gmp__fatal("no stack, although one was reserved"); /* B2 */
+		gp->stack = c->lo[--c->n];
+	} else {
+		gp->stack = stack_get(gp->stack_class);
+	}
+	san_begin(&gp->san, gp->stack, (size_t)1 << gp->stack_class);
+}
+
+void g_unbind_stack(struct p *pp, struct g *gp)
+{
+	struct stackcache *c = &pp->stacks;
+
+	san_end(&gp->san);
+	if (likely(gp->stack_class == sched.stack_class)) {
+		if (unlikely(c->n == STACK_CACHE))
+			stackcache_spill(c);
+		c->lo[c->n++] = gp->stack;
+	} else {
+		stack_put(gp->stack, gp->stack_class);
+		stack_unreserve(gp->stack_class, 1);
+	}
+	gp->stack = NULL;
+}
+
+uint64_t g_new_id(struct p *pp)
+{
+	if (unlikely(!pp))
+		return add_rlx(&gs.next_id, 1);
+	if (unlikely(pp->id_next == pp->id_end)) {
+		pp->id_next = add_rlx(&gs.next_id, ID_BATCH);
+		pp->id_end = pp->id_next + ID_BATCH;
+	}
+	return pp->id_next++;
+}
+
+uint32_t g_index(const struct g *gp)
+{
+	return (uint32_t)(gp - gs.arena);
+}
+
+uint32_t g_made(void)
+{
+	return ld_acq(&gs.made); /* ORD(g.made) */
+}
+
+struct g *g_at(uint32_t index)
+{
+	return index < g_made() ? &gs.arena[index] : NULL;
+}
+
+#ifdef GMP_DEBUG_CHECKS
+void gmp__check_edge(struct g *gp, enum gstatus to)
+{
+	static const struct {
+		const char *name;
+		unsigned edges;
+	} table[] = {
+#define GSTATUS(name, text, edges, owner) [name] = { text, edges },
+#include "gstatus.def"
+#undef GSTATUS
+	};
+	enum gstatus from = (enum gstatus)ld_rlx(&gp->status);
+
+	if (!(table[from].edges & 1u << to))
+		gmp__fatal("green thread %llu cannot go from %s to %s",
+			   (unsigned long long)gp->id, table[from].name, table[to].name);
+}
+#endif
+
+/* --- P --- */
+
+/* As many timers as green threads for their waits, and as many for the program's own (T4). */
+static uint32_t timer_limit(void)
+{
+	return gs.limit * 2;
+}
+
+static void p_delete(struct p *pp)
+{
+	timers_fini(&pp->timers, timer_limit());
+	free(pp);
+}
+
+static struct p *p_new(int id)
+{
+	struct p *pp = aligned_alloc(CACHE_LINE, round_up(sizeof(*pp), CACHE_LINE));
+
+	if (!pp)
+		return NULL;
+	memset(pp, 0, sizeof(*pp));
+	if (timers_init(&pp->timers, timer_limit()) || stack_reserve(sched.stack_class, STACK_CACHE)) {
+		p_delete(pp);
+		return NULL;
+	}
+	pp->id = id;
+	pp->status = P_RETIRED;
+	pp->rand = sched.options.c.seed + (uint64_t)id * 0x9e3779b97f4a7c15u;
+	return pp;
+}
+
+struct p *pidle_get(void)
+{
+	struct p *pp = sched.pidle;
+
+	if (!pp)
+		return NULL;
+	sched.pidle = pp->link;
+	pp->link = NULL;
+	pp->status = P_RUNNING;
+	st_rlx(&sched.npidle, sched.npidle - 1);
+	return pp;
+}
+
+void pidle_put(struct p *pp)
+{
+	pp->m = NULL;
+	pp->status = P_IDLE;
+	pp->link = sched.pidle;
+	sched.pidle = pp;
+	st_seq(&sched.npidle, sched.npidle + 1); /* ORD(idle): before the last look at the queues */
+}
+
+static void pidle_del(struct p *pp)
+{
+	for (struct p **at = &sched.pidle; *at; at = &(*at)->link) {
+		if (*at != pp)
+			continue;
+		*at = pp->link;
+		pp->link = NULL;
+		st_rlx(&sched.npidle, sched.npidle - 1);
+		return;
+	}
+}
+
+void p_flush(struct p *pp)
+{
+	stackcache_flush(&pp->stacks);
+	gfree_spill(pp, 0);
+}
+
+/* Under sched.lock: all that pp holds goes where others find it. */
+static void p_empty_locked(struct p *pp)
+{
+	struct g *gp = runnext_swap(pp, NULL);
+
+	if (gp)
+		gq_put(gp);
+	while ((gp = runq_get(pp)))
+		gq_put(gp);
+}
+
+void p_retire(struct p *pp)
+{
+	lock(&sched.lock, LR_SCHED);
+	and_seq(&pp->attention, ~(uint32_t)ATTENTION_RETIRE);
+	p_empty_locked(pp);
+	pp->m = NULL;
+	pp->status = P_RETIRED;
+	unlock(&sched.lock, LR_SCHED);
+	p_flush(pp);
+	timers_move(pp, sched.allp[0]);
+}
+
+/* Under sched.lock. */
+static void p_revive(struct p *pp)
+{
+	if (pp->status == P_RETIRED)
+		pidle_put(pp);
+	else
+		and_seq(&pp->attention, ~(uint32_t)ATTENTION_RETIRE);
+}
+
+/* Under sched.lock; true if it is empty now and only its timers are left to move. */
+static bool p_dismiss(struct p *pp)
+{
+	if (pp->status == P_RUNNING) {
+		or_seq(&pp->attention, ATTENTION_RETIRE);
+		return false;
+	}
+	if (pp->status == P_IDLE) {
+		pidle_del(pp);
+		pp->status = P_RETIRED;
+		return true;
+	}
+	return false;
+}
+
+/* Thieves may come from now on: say so to those who have run alone. */
+static void p_share(struct p *pp)
+{
+	if (pp->shared)
+		return;
+	if (pp->status == P_RUNNING)
+		or_seq(&pp->attention, ATTENTION_SHARE);
+	else
+		st_rel(&pp->shared, true); /* ORD(p.shared): idle, so its queue is empty */
+}
+
+/* Several resizes at a time would undo each other. */
+static struct lock resizing;
+
+int procs_resize(int n, bool *fresh)
+{
+	struct p *leaving[PROCS_MAX];
+	int old, nleaving = 0;
+
+	lock(&resizing, LR_START);
+	for (int i = sched.nallp; i < n; i++) {
+		struct p *pp = p_new(i);
+
+		if (!pp) {
+			unlock(&resizing, LR_START);
+			return -ENOMEM;
+		}
+		sched.allp[i] = pp;
+		st_rel(&sched.nallp, i + 1); /* ORD(allp): the P before its number */
+	}
+	lock(&sched.lock, LR_SCHED);
+	old = sched.procs;
+	st_rlx(&sched.procs, n);
+	for (int i = 0; i < sched.nallp && n > 1; i++)
+		p_share(sched.allp[i]);
+	for (int i = old; i < n; i++)
+		p_revive(sched.allp[i]);
+	for (int i = n; i < old; i++)
+		if (p_dismiss(sched.allp[i]))
+			leaving[nleaving++] = sched.allp[i];
+	unlock(&sched.lock, LR_SCHED);
+	for (int i = 0; i < nleaving; i++) {
+		p_flush(leaving[i]);
+		timers_move(leaving[i], sched.allp[0]);
+	}
+	unlock(&resizing, LR_START);
+	*fresh = n > old;
+	return old;
+}
+
+/* --- M --- */
+
+void proc_set_entry(m_entry entry)
+{
+	gs.entry = entry;
+}
+
+struct m *m_new(bool caller)
+{
+	struct m *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->caller = caller;
+	lock(&sched.lock, LR_SCHED);
+	m->id = sched.nextm++;
+	m->rand = sched.options.c.seed ^ (uint64_t)(m->id + 1) * 0xd1342543de82ef95u;
+	m->alllink = sched.allm;
+	sched.allm = m;
+	sched.nm++;
+	unlock(&sched.lock, LR_SCHED);
+	return m;
+}
+
+void m_free(struct m *m)
+{
+	lock(&sched.lock, LR_SCHED);
+	for (struct m **at = &sched.allm; *at; at = &(*at)->alllink) {
+		if (*at == m) {
+			*at = m->alllink;
+			sched.nm--;
+			break;
+		}
+	}
+	unlock(&sched.lock, LR_SCHED);
+	free(m);
+}
+
+int m_start(struct m *m)
+{
+	return os_thread_start(&m->thread, gs.entry, m, M_STACK);
+}
+
+void m_sleep(struct m *m)
+{
+	while (!ld_acq(&m->wake)) /* ORD(m.wake) */
+		os_futex_wait(&m->wake, 0, NEVER);
+	st_rlx(&m->wake, 0);
+}
+
+void m_wake(struct m *m, bool in_poller)
+{
+	if (in_poller) {
+		gmp__poller.wake();
+		return;
+	}
+	st_rel(&m->wake, 1); /* ORD(m.wake): nextp before it */
+	os_futex_wake(&m->wake, 1);
+}
+
+void midle_put(struct m *m)
+{
+	m->in_poller = sched.pollm == NULL;
+	if (m->in_poller) {
+		sched.pollm = m;
+	} else {
+		m->link = sched.midle;
+		sched.midle = m;
+	}
+	st_rlx(&sched.nmidle, sched.nmidle + 1);
+}
+
+struct m *midle_get(void)
+{
+	struct m *m = sched.midle;
+
+	if (m) {
+		sched.midle = m->link;
+	} else {
+		m = sched.pollm;
+		sched.pollm = NULL;
+	}
+	if (m)
+		st_rlx(&sched.nmidle, sched.nmidle - 1);
+	return m;
+}
+
+bool midle_del(struct m *m)
+{
+	if (m->in_poller) {
+		if (sched.pollm != m)
+			return false;
+		sched.pollm = NULL;
+		st_rlx(&sched.nmidle, sched.nmidle - 1);
+		return true;
+	}
+	for (struct m **at = &sched.midle; *at; at = &(*at)->link) {
+		if (*at == m) {
+			*at = m->link;
+			st_rlx(&sched.nmidle, sched.nmidle - 1);
+			return true;
+		}
+	}
+	return false;
+}
+
+struct m *m_other(void)
+{
+	struct m *m;
+
+	lock(&sched.lock, LR_SCHED);
+	for (m = sched.allm; m && m->caller; m = m->alllink)
+		;
+	unlock(&sched.lock, LR_SCHED);
+	return m;
+}
+
+/* --- begin and end --- */
+
+void sched_reset(void)
+{
+	uint32_t state = ld_seq(&sched.state);
+
+	memset(&sched, 0, sizeof(sched));
+	sched.poll_until = INT64_MIN;
+	st_seq(&sched.state, state);
+}
+
+void proc_forget(void)
+{
+	memset(&gs, 0, sizeof(gs));
+	resizing = (struct lock){ 0 };
+	stack_forget();
+}
+
+/* The arena, as large as asked for, or as address space allows. */
+static int arena_init(uint32_t want)
+{
+	for (gs.limit = want; gs.limit >= 1024 || gs.limit == want; gs.limit /= 2) {
+		gs.bytes = round_up((size_t)gs.limit * sizeof(struct g), PAGE);
+		gs.arena = os_reserve(gs.bytes);
+		if (gs.arena && gq_init(gs.limit) == 0)
+			return 0;
+		if (gs.arena)
+			os_release(gs.arena, gs.bytes);
+		gs.arena = NULL;
+	}
+	return -ENOMEM;
+}
+
+int proc_init(void)
+{
+	gmp_config *c = &sched.options.c;
+	bool fresh;
+	int err = arena_init(c->max_green);
+
+	if (err)
+		return err;
+	gs.made = 0;
+	gs.free = NULL;
+	gs.next_id = 1;
+	sched.stack_class = log2_ceil(c->stack_size);
+	err = stack_init(gs.limit + PROCS_MAX * STACK_CACHE + 1024, sched.stack_class);
+	if (!err)
+		err = procs_resize(c->procs, &fresh);
+	return err < 0 ? err : 0;
+}
+
+void proc_fini(void)
+{
+	for (uint32_t i = 0; i < gs.made; i++)
+		free(gs.arena[i].name);
+	for (int i = 0; i < sched.nallp; i++)
+		p_delete(sched.allp[i]);
+	stack_fini();
+	gq_fini();
+	if (gs.arena)
+		os_release(gs.arena, gs.bytes);
+	gs.arena = NULL;
+}

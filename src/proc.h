@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What exists, and who is bound to whom: making, recycling and binding of G, M and P.
+ *
+ * proc.c never chooses: which G runs next, and whether to wake somebody, is sched.c's.
+ */
+#ifndef GMP_PROC_H
+#define GMP_PROC_H
+
+#include "runtime.h"
+
+/* Set the arena of descriptors, the queue and the Ps up.  0 or -errno. */
+int proc_init(void);
+void proc_fini(void);
+/* A clean slate for the next run. */
+void sched_reset(void);
+/* The child of a fork: forget what the parent's threads held. */
+void proc_forget(void);
+
+/* --- G --- */
+
+/* A descriptor from pp's cache (pp NULL: a foreign thread's call), with a stack promised to it.
+ * NULL: *err is -EAGAIN (max_green) or -ENOMEM. */
+struct g *g_alloc(struct p *pp, int *err);
+void g_free(struct p *pp, struct g *gp);
+/* A stack for its first run; and back. */
+void g_bind_stack(struct p *pp, struct g *gp);
+void g_unbind_stack(struct p *pp, struct g *gp);
+uint64_t g_new_id(struct p *pp);
+uint32_t g_index(const struct g *gp);
+struct g *g_at(uint32_t index);   /* NULL beyond those ever made */
+uint32_t g_made(void);            /* descriptors ever made: g_at(0..made-1) */
+
+/* --- P: under sched.lock, but for p_flush --- */
+
+struct p *pidle_get(void);
+void pidle_put(struct p *pp);
+/* Give a P's caches back; its owner, or under sched.lock while it is idle. */
+void p_flush(struct p *pp);
+/* The owner of a P that has been told to go: empty it and mark it. */
+void p_retire(struct p *pp);
+/* Change the number of Ps.  Old number, or -ENOMEM.  *fresh: idle Ps were added. */
+int procs_resize(int n, bool *fresh);
+
+/* --- M --- */
+
+typedef void *(*m_entry)(void *m);
+void proc_set_entry(m_entry entry);   /* the thread's first function: floor 6's */
+struct m *m_new(bool caller);         /* the record alone; NULL without memory */
+/* A thread for it, with a P to begin with.  Under no lock; 0 or -errno (then m is gone). */
+int m_start(struct m *m);
+struct m *m_other(void);              /* any M but the calling one's; NULL: none is left */
+void m_free(struct m *m);
+void m_sleep(struct m *m);            /* until m_wake; on a futex */
+/* Wake one that midle_get gave; in_poller as it stood then: it may have woken and moved since. */
+void m_wake(struct m *m, bool in_poller);
+void midle_put(struct m *m);          /* under sched.lock */
+struct m *midle_get(void);            /* under sched.lock: one asleep, out of its list */
+bool midle_del(struct m *m);          /* under sched.lock: false if a waker has taken it */
+
+#endif

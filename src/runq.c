@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+#include "runq.h"
+
+#include "base/os.h"
+#include "base/throw.h"
+
+/* The ring is full: the older half goes to the global queue, where idle Ps find it, and gp with it,
+ * so that it stays behind those that were ready before it. */
+noinline void runq_put_slow(struct p *pp, struct g *gp, uint32_t head, uint32_t tail)
+{
+	struct g *batch[RUNQ_SIZE / 2];
+	uint32_t n = (tail - head) / 2;
+
+	for (uint32_t i = 0; i < n; i++)
+		batch[i] = ld_rlx(&pp->runq[(head + i) % RUNQ_SIZE]);
+	if (!pp->shared) {
+		st_rlx(&pp->runqhead, head + n);
+	} else if (!cas_rel(&pp->runqhead, &head, head + n)) { /* ORD(runq.take) */
+		runq_put(pp, gp); /* a thief made room */
+		return;
+	}
+	lock(&sched.lock, LR_SCHED);
+	for (uint32_t i = 0; i < n; i++)
+		gq_put(batch[i]);
+	gq_put(gp);
+	unlock(&sched.lock, LR_SCHED);
+	bump(&pp->count.overflows, 1);
+}
+
+/* R3: copy the older half into `out`; how many. */
+static uint32_t grab(struct p *victim, struct g **ring, uint32_t at)
+{
+	uint32_t head = ld_acq(&victim->runqhead); /* ORD(runq.take) */
+
+	for (;;) {
+		uint32_t tail = ld_acq(&victim->runqtail); /* ORD(runq.publish) */
+		uint32_t n = tail - head;
+
+		n -= n / 2;
+		if (n == 0)
+			return 0;
+		if (n > RUNQ_SIZE / 2) { /* head and tail were read at different times */
+			head = ld_acq(&victim->runqhead);
+			continue;
+		}
+		for (uint32_t i = 0; i < n; i++)
+			st_rlx(&ring[(at + i) % RUNQ_SIZE],
+			       ld_rlx(&victim->runq[(head + i) % RUNQ_SIZE]));
+		if (cas_seq(&victim->runqhead, &head, head + n)) /* ORD(runq.take) */
+			return n;
+	}
+}
+
+struct g *runq_steal(struct p *pp, struct p *victim, bool next)
+{
+	if (!ld_acq(&victim->shared)) /* ORD(p.shared) */
+		return NULL;
+	/* the thief's ring is empty: the slot before its tail is as free as those behind */
+	uint32_t tail = pp->runqtail;
+	uint32_t n = grab(victim, pp->runq, tail - 1);
+
+	if (n == 0) {
+		struct g *gp = next ? ld_acq(&victim->runnext) : NULL;
+
+		if (gp && cas_seq(&victim->runnext, &gp, (struct g *)NULL)) /* ORD(runnext) */
+			return gp;
+		return NULL;
+	}
+	/* the oldest runs at once, the rest are published */
+	struct g *gp = ld_rlx(&pp->runq[(tail - 1) % RUNQ_SIZE]);
+
+	st_rel(&pp->runqtail, tail + n - 1); /* ORD(runq.publish) */
+	bump(&pp->count.stolen, n - 1);
+	return gp;
+}
+
+/* --- the global queue --- */
+
+static size_t gq_bytes;
+
+int gq_init(uint32_t limit)
+{
+	gq_bytes = round_up(((size_t)1 << log2_ceil(limit)) * sizeof(struct g *), PAGE);
+	sched.gq = (struct gqueue){ .slot = os_reserve(gq_bytes), .cap = RUNQ_SIZE };
+	st_rlx(&sched.gqn, 0);
+	return sched.gq.slot ? 0 : -1;
+}
+
+void gq_fini(void)
+{
+	if (sched.gq.slot)
+		os_release(sched.gq.slot, gq_bytes);
+	sched.gq = (struct gqueue){ 0 };
+}
+
+/* Double the ring in place: the part that had wrapped round moves behind the rest. */
+static void gq_grow(struct gqueue *q)
+{
+	gmp_assert((size_t)q->cap * 2 * sizeof(*q->slot) <= gq_bytes);
+	for (uint32_t i = 0; i < q->head; i++)
+		q->slot[q->cap + i] = q->slot[i];
+	q->cap *= 2;
+}
+
+void gq_put(struct g *gp)
+{
+	struct gqueue *q = &sched.gq;
+
+	if (q->n == q->cap)
+		gq_grow(q);
+	q->slot[(q->head + q->n) & (q->cap - 1)] = gp;
+	q->n++;
+	st_rlx(&sched.gqn, q->n);
+}
+
+static struct g *gq_take(struct gqueue *q)
+{
+	struct g *gp = q->slot[q->head];
+
+	q->head = (q->head + 1) & (q->cap - 1);
+	q->n--;
+	return gp;
+}
+
+/* A burst has passed: begin again with a small ring, and give the pages back. */
+static void gq_shrink(struct gqueue *q)
+{
+	if (q->n == 0 && q->cap > 64 * 1024) {
+		os_discard(q->slot, (size_t)q->cap * sizeof(*q->slot));
+		q->cap = RUNQ_SIZE;
+		q->head = 0;
+	}
+}
+
+struct g *gq_get(struct p *pp, unsigned most)
+{
+	struct gqueue *q = &sched.gq;
+
+	if (q->n == 0)
+		return NULL;
+	uint32_t share = q->n / (uint32_t)max_of(ld_rlx(&sched.procs), 1) + 1;
+	uint32_t n = min_of(min_of(share, q->n), most);
+	struct g *gp = gq_take(q);
+
+	while (--n > 0)
+		runq_put(pp, gq_take(q));
+	st_rlx(&sched.gqn, q->n);
+	gq_shrink(q);
+	return gp;
+}

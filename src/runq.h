@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * In which order do the ready green threads of one P run, and how do others take some of them?
+ *
+ * A ring of 256 pointers, filled at the tail by its owner, emptied at the head by the owner and by
+ * thieves.  Pointers in an array, not links through the Gs: looking ahead touches no G.
+ *
+ * Invariants
+ *  R1 tail - head <= 256 for whoever owns the tail; slots head..tail-1 hold Gs.
+ *  R2 Only the owner writes tail and slots.  head moves by compare-and-swap, by anybody.
+ *  R3 A G is taken by the one whose compare-and-swap moved head past it, and by nobody else.
+ *
+ * Protocol
+ *  owner puts:   1 read head (acquire)  2 if full: move half to the global queue
+ *                3 write the slot       4 write tail (release)               ORD(runq.publish)
+ *  one takes:    1 read head (acquire)  2 read tail (acquire; the owner: plain)
+ *                3 read the slots       4 compare-and-swap head (release)    ORD(runq.take)
+ *  Step 4 of taking releases: the slots were read before the owner may see them as free (step 1 of
+ *  putting acquires) and write them anew.
+ *
+ * While the P is not `shared` (one P only) nobody else ever looks at the ring, and the owner moves
+ * head by plain stores: no locked instruction from one green thread to the next.  A P becomes
+ * shared by its owner's own hand, at a turn of the scheduler (ATTENTION_SHARE), and thieves read
+ * the flag before anything else (acquire).                                   ORD(p.shared)
+ *
+ * Rejected: a Chase-Lev deque (last-in-first-out order starves yielding threads); Go's moving of
+ * yielders to the global queue (a lock at every yield).
+ */
+#ifndef GMP_RUNQ_H
+#define GMP_RUNQ_H
+
+#include "runtime.h"
+
+/* The owner's slow way: the ring is full. */
+void runq_put_slow(struct p *pp, struct g *gp, uint32_t head, uint32_t tail);
+
+/* Owner only: at the tail. */
+static inline void runq_put(struct p *pp, struct g *gp)
+{
+	uint32_t head = ld_acq(&pp->runqhead); /* ORD(runq.take) */
+	uint32_t tail = pp->runqtail;
+
+	if (unlikely(tail - head >= RUNQ_SIZE)) {
+		runq_put_slow(pp, gp, head, tail);
+		return;
+	}
+	st_rlx(&pp->runq[tail % RUNQ_SIZE], gp);
+	st_rel(&pp->runqtail, tail + 1); /* ORD(runq.publish) */
+}
+
+/* Owner only: from the head; NULL when empty. */
+static inline struct g *runq_get(struct p *pp)
+{
+	uint32_t head = ld_acq(&pp->runqhead); /* ORD(runq.take): also with other takers */
+
+	for (;;) {
+		if (head == pp->runqtail)
+			return NULL;
+		struct g *gp = ld_rlx(&pp->runq[head % RUNQ_SIZE]);
+
+		if (!pp->shared) {
+			st_rlx(&pp->runqhead, head + 1);
+			return gp;
+		}
+		if (cas_rel(&pp->runqhead, &head, head + 1)) /* ORD(runq.take) */
+			return gp;
+	}
+}
+
+/* Owner only: make gp the next; the former next, or NULL, comes back. */
+static inline struct g *runnext_swap(struct p *pp, struct g *gp)
+{
+	if (!pp->shared) {
+		struct g *old = pp->runnext;
+
+		st_rlx(&pp->runnext, gp);
+		return old;
+	}
+	return xchg_seq(&pp->runnext, gp); /* ORD(runnext): G's fields before the pointer */
+}
+
+static inline uint32_t runq_len(struct p *pp)
+{
+	uint32_t head = ld_acq(&pp->runqhead); /* a snapshot, for statistics and thieves' looks */
+	uint32_t tail = ld_acq(&pp->runqtail);
+
+	return tail - head <= RUNQ_SIZE ? tail - head : 0;
+}
+
+/* A thief's: move half of victim's ring to pp's (the thief's own, empty) and return one more of
+ * them to run; with `next`, take its runnext if the ring is empty.  NULL: nothing to take. */
+struct g *runq_steal(struct p *pp, struct p *victim, bool next);
+
+/* --- the global queue: all under sched.lock --- */
+
+int gq_init(uint32_t limit);
+void gq_fini(void);
+void gq_put(struct g *gp);
+/* One to run; more of them, a fair share, to pp's ring, which must be empty or have room. */
+struct g *gq_get(struct p *pp, unsigned most);
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * In which order does the runtime begin and end?  This is the one place that knows.
+ *
+ * Begin: options, memory (proc.c), poller, signals, the watcher, the first green thread, Ms.
+ *
+ * End (the first green thread has ended, or gmp_stop):
+ *  1 state = RUN_STOPPING; every P is told to attend, every sleeping M woken (sched_stop): each M
+ *    leaves at its next turn of the scheduler
+ *  2 the calling thread joins the others: from here on no green thread runs
+ *  3 every green thread that waits is claimed and its wait undone (park.h W3): no queue of an
+ *    object that outlives the run holds it.  One that somebody has claimed already is awaited: a
+ *    foreign thread is about to make it runnable
+ *  4 foreign threads that wait for the end of a green thread, or a descriptor, get -ESRCH; those
+ *    inside a call are awaited (sched.foreign)
+ *  5 everything is unmapped
+ *
+ * Invariants
+ *  U1 One runtime at a time: state goes NONE -> STARTING -> ON -> STOPPING -> NONE.
+ *  U2 After the end nothing of ours is left: no thread, descriptor, mapping, signal handler.
+ *  U3 The child of a fork has no runtime: state NONE, no M, an empty parking table.  What the
+ *     parent's held stays mapped there, the stack under the caller among it.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "base/throw.h"
+#include "debug/report.h"
+#include "green.h"
+#include "netpoll.h"
+#include "park.h"
+#include "proc.h"
+#include "sched.h"
+#include "sema.h"
+#include "signal.h"
+#include "sysmon.h"
+#include "timer.h"
+
+/* --- fork --- */
+
+static void in_child(void)
+{
+	gmp__setm(NULL);
+	if (ld_rlx(&sched.state) == RUN_NONE)
+		return;
+	gmp__poller.close();
+	signal_fini();
+	memset(&sched, 0, sizeof(sched));
+	sema_reset();
+	proc_forget();
+	netpoll_forget_all();
+}
+
+static void register_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, in_child);
+}
+
+/* --- Ms --- */
+
+static void *m_main(void *arg)
+{
+	struct m *m = arg;
+
+	os_precise_timeouts();
+	san_thread(&m->san);
+	signal_thread_begin(m);
+	mstart(m);
+	signal_thread_end(m);
+	return NULL;
+}
+
+/* --- begin --- */
+
+static int claim_runtime(void)
+{
+	uint32_t none = RUN_NONE;
+
+	if (getm() || !cas_seq(&sched.state, &none, RUN_STARTING))
+		return -EBUSY;
+	return 0;
+}
+
+static void undo(void)
+{
+	signal_fini();
+	netpoll_fini();
+	proc_fini();
+	st_seq(&sched.state, RUN_NONE);
+}
+
+static int set_up(const gmp_config *cfg, bool library)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	const char *why = NULL;
+	uint32_t run = sched.run;
+	struct options options;
+	int err = options_load(cfg, &options, &why);
+
+	if (err) {
+		if (why)
+			fprintf(stderr, "gmp: %s\n", why);
+		st_seq(&sched.state, RUN_NONE);
+		return err;
+	}
+	pthread_once(&once, register_fork_handler);
+	sched_reset();
+	sched.run = run + 1;
+	sched.options = options;
+	sched.library = library;
+	sched.fpwords = gmp__fpwords();
+	sched.cpus = os_cpus_online();
+	sched.nmlimit = options.c.max_threads;
+	sched.asymmetric = os_membarrier_init();
+	sched.start_now = os_now();
+	sched.start_ticks = cpu_ticks();
+	sched.joinable_exit = green_exited;
+	sched.stalled = report_stall;
+	proc_set_entry(m_main);
+	gmp__fatal_describe(report_self);
+	err = proc_init();
+	if (!err)
+		err = netpoll_init();
+	if (!err)
+		err = signal_init();
+	if (err)
+		undo();
+	return err;
+}
+
+/* The M of the calling thread (gmp_run), or the first thread of the runtime's own (gmp_start). */
+static struct m *first_m(bool caller)
+{
+	struct m *m = m_new(caller);
+
+	if (!m)
+		return NULL;
+	lock(&sched.lock, LR_SCHED);
+	m->nextp = pidle_get();
+	unlock(&sched.lock, LR_SCHED);
+	return m;
+}
+
+/* --- end --- */
+
+static void join_ms(void)
+{
+	for (struct m *m; (m = m_other());) {
+		pthread_join(m->thread, NULL);
+		m_free(m);
+	}
+}
+
+/* Step 3 for one. */
+static void drop(struct g *gp)
+{
+	if (ld_rlx(&gp->status) == G_WAITING) {
+		if (waiter_claim(&gp->w, -ESRCH)) {
+			if (gp->timed)
+				timer_del(&gp->timer);
+			if (gp->unwait)
+				gp->unwait(&gp->w);
+		} else {
+			while (ld_acq(&gp->status) == G_WAITING)
+				os_yield();
+		}
+	}
+	if (gp->at_exit)
+		gp->at_exit(gp->arg);
+	green_release_joiner(gp);
+}
+
+static void drop_all(void)
+{
+	struct glist out = { 0 };
+
+	for (uint32_t i = 0; i < g_made(); i++) {
+		struct g *gp = g_at(i);
+
+		if (ld_rlx(&gp->status) != G_FREE)
+			drop(gp);
+	}
+	netpoll_cancel_all(&out);
+	out = (struct glist){ .foreign = out.foreign };
+	ready_list(&out);
+	while (ld_seq(&sched.foreign)) /* ORD(foreign) */
+		os_yield();
+	/* the last one that made a green thread runnable is out of the lock */
+	lock(&sched.lock, LR_SCHED);
+	unlock(&sched.lock, LR_SCHED);
+}
+
+static void tear_down(void)
+{
+	join_ms();
+	sysmon_stop();
+	drop_all();
+	signal_fini();
+	netpoll_fini();
+	proc_fini();
+	st_seq(&sched.state, RUN_NONE);
+}
+
+/* --- the calls --- */
+
+int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
+{
+	int err = fn ? claim_runtime() : -EINVAL;
+
+	if (!err)
+		err = set_up(cfg, false);
+	if (err)
+		return err;
+	struct m *m = first_m(true);
+	struct g *gp = m ? green_new(fn, arg, 0, 0, &err) : NULL;
+
+	if (!gp || (err = sysmon_start())) {
+		if (m)
+			m_free(m);
+		undo();
+		return err ? err : -ENOMEM;
+	}
+	sched.main = gp;
+	gp->made_at = (uintptr_t)__builtin_return_address(0);
+	san_thread(&m->san);
+	signal_thread_begin(m);
+	st_seq(&sched.state, RUN_ON);
+	sched_submit(gp, true);
+	mstart(m);
+	signal_thread_end(m);
+	m_free(m);
+	tear_down();
+	return 0;
+}
+
+int gmp_start(const gmp_config *cfg)
+{
+	int err = claim_runtime();
+
+	if (!err)
+		err = set_up(cfg, true);
+	if (err)
+		return err;
+	struct m *m = first_m(false);
+
+	err = m ? sysmon_start() : -ENOMEM;
+	if (!err) {
+		st_seq(&sched.state, RUN_ON);
+		err = m_start(m);
+		if (err) {
+			st_seq(&sched.state, RUN_STOPPING);
+			sysmon_stop();
+		}
+	}
+	if (err) {
+		if (m)
+			m_free(m);
+		undo();
+	}
+	return err;
+}
+
+int gmp_stop(void)
+{
+	uint32_t on = RUN_ON;
+
+	if (getm())
+		return -EPERM;
+	if (ld_seq(&sched.state) != RUN_ON)
+		return -ESRCH;
+	if (!sched.library)
+		return -EINVAL;
+	/* the one who takes it from ON stops it */
+	if (!cas_seq(&sched.state, &on, RUN_STOPPING))
+		return -ESRCH;
+	sched_stop();
+	tear_down();
+	return 0;
+}
+
+int gmp_procs(void)
+{
+	return ld_rlx(&sched.state) == RUN_ON ? ld_rlx(&sched.procs) : 0;
+}
+
+int gmp_set_procs(int n)
+{
+	bool fresh = false;
+	int old;
+
+	if (n < 1 || n > PROCS_MAX)
+		return -EINVAL;
+	if (!rt_enter())
+		return -ESRCH;
+	old = procs_resize(n, &fresh);
+	if (old > 0 && fresh)
+		wakep();
+	rt_leave();
+	return old;
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is there?  The nouns of the runtime: G, M, P, and what they are made of.
+ *
+ *   G  a green thread: a descriptor (here) and, from its first run to its end, a stack (stack.c)
+ *   M  a thread of the kernel's; its own stack is called g0, and only the scheduler runs on it
+ *   P  the right to run green threads, with a run queue and caches of its own; procs of them
+ *
+ *        M ── holds ──> P ── runq ──> G G G ...          global queue: G G G ...
+ *        └─ runs ─────> G
+ *
+ * Who may touch a field stands behind it:
+ *   (c) constant once set   (o) its owner only: a G's M, a P's M, an M itself
+ *   (a) atomic              (l) under sched.lock
+ *   (t) under the P's timers.lock        (w) the one who has claimed the waiter
+ *
+ * Which locks guard what, and which orders the atomics keep: docs/internals/memory-order.md.
+ */
+#ifndef GMP_RUNTIME_H
+#define GMP_RUNTIME_H
+
+#include <pthread.h>
+
+#include "base/atomic.h"
+#include "base/base.h"
+#include "base/lock.h"
+#include "base/options.h"
+#include "base/san.h"
+#include "base/tls.h"
+#include "context.h"
+#include "gmp.h"
+#include "stack.h"
+
+struct g;
+struct m;
+struct p;
+struct waiter;
+
+enum gstatus {
+#define GSTATUS(name, text, edges, owner) name,
+#include "gstatus.def"
+#undef GSTATUS
+};
+
+enum waitreason {
+#define WAITREASON(name, text, external) name,
+#include "waitreason.def"
+#undef WAITREASON
+};
+
+/* --- timers: see timer.c --- */
+
+struct timer;
+
+/* Those who became ready: green threads, linked through their schedlink, in order; and foreign
+ * threads, through their sudogs.  ready_list (park.h) lets them go on. */
+struct glist {
+	struct g *head, *tail;
+	unsigned n; /* green ones */
+	struct sudog *foreign;
+};
+
+/*
+ * What a timer does when its time has come.  Runs on g0 or a foreign thread, with the heap's lock
+ * held: it may claim a waiter and append its G to out, set t->when and return true to stay in
+ * the heap, and nothing else.
+ */
+typedef bool (*timer_fire)(struct timer *t, int64_t now, struct glist *out);
+
+struct timer {
+	int64_t when;    /* (t) */
+	timer_fire fire; /* (c) */
+	struct p *pp;    /* (a) whose heap it is in; NULL: none */
+	uint32_t at;     /* (t) its place there */
+};
+
+/* In the heap the time stands beside the pointer: sifting touches no timer but those it moves. */
+struct timer_slot {
+	int64_t when;
+	struct timer *t;
+};
+
+struct timers {
+	struct lock lock;
+	uint32_t n;              /* (t) */
+	int64_t next;            /* (a) the earliest `when`, NEVER when empty */
+	struct timer_slot *heap; /* (c) address space for every timer there can be */
+};
+
+/* --- waiting: see park.c --- */
+
+enum waitstate {
+	W_IDLE,    /* not waiting */
+	W_ARMED,   /* off its stack (or in the kernel): may be claimed */
+	W_CLAIMED, /* one waker has won; it alone makes it ready */
+	W_BUSY,    /* held for a moment by a keeper that looks at its stack */
+	W_DONE,    /* a flag beside W_CLAIMED: the waker of a foreign thread is done with its sudog */
+	W_RESULT = 3, /* how far the negated result is shifted */
+};
+
+/* One that can wait: a G, or a foreign thread asleep on its state word. */
+struct waiter {
+	uint32_t state; /* (a) enum waitstate; once claimed, also what the wait returns */
+	struct g *gp;   /* (c) NULL: a foreign thread */
+};
+
+/* Take all traces of a wait away that nobody has answered; called for a waiter that the time, a
+ * cancellation, or the end of the run has claimed.  On g0 or on the foreign thread; no locks held. */
+typedef void (*unwait_fn)(struct waiter *w);
+
+/* A waiter's place in one queue: Go's sudog.  A G has one inside, for all waits but select. */
+struct sudog {
+	struct waiter *w;
+	struct sudog *next, *prev; /* in the queue of its object or, in sema.c, of its address */
+	const void *key;           /* the object: an address, a channel, a side of a descriptor */
+	void *elem;                /* what is sent, or where to receive */
+	/* the parking table's tree, see sema.c */
+	struct sudog *left, *right, *tail;
+	uint32_t priority;
+	uint16_t kind;             /* free for the object: reader or writer, ... */
+	bool queued;               /* it stands in a queue */
+	bool success;              /* channel: woken by a peer, not by close */
+	int64_t since;             /* when it began to wait, for the mutex's handing over */
+};
+
+/* --- G --- */
+
+enum { G_NAME_MAX = 64 };
+
+struct g {
+	/* what a switch touches: one cache line */
+	struct context ctx;     /* (o) */
+	struct waiter w;
+	char *stack;            /* (o) lowest address; NULL before the first run */
+	uint8_t status;         /* (a) enum gstatus */
+	uint8_t stack_class;    /* (c) while alive */
+	uint8_t reason;         /* (o) enum waitreason */
+	bool trimmed;           /* (a) its stack has been looked at since it parked */
+	bool timed;             /* (o) its wait has a deadline: the timer may be armed */
+	uint32_t ready_at;      /* (o) low bits of cpu_ticks when made ready, if sampled; else 0 */
+	struct g *schedlink;    /* (o) of whichever list holds it */
+	gmp_fn fn;              /* (c) while alive */
+
+	void *arg;              /* (c) while alive */
+	uint64_t id;            /* (c) while alive */
+	uint32_t join;          /* (a) enum joinstate, see green.c */
+	uint32_t generation;    /* (o) how often the descriptor was used */
+	char *name;             /* (c) while alive; allocated, NULL without */
+	uintptr_t made_at;      /* (c) the pc of the call that made it */
+	int64_t since;          /* (o) about when it parked */
+	unwait_fn unwait;       /* (o) how to end its present wait */
+	void (*at_exit)(void *arg); /* (c) while alive: called with arg at its end, on its stack */
+	struct timer timer;     /* of a wait with a deadline */
+	struct sudog sudog;
+	struct san_stack san;
+};
+
+/* --- P --- */
+
+enum { RUNQ_SIZE = 256, GFREE_CACHE = 64 };
+
+enum pstatus { P_IDLE, P_RUNNING, P_RETIRED };
+
+/* why a P's owner should look up at its next turn */
+enum { ATTENTION_STOP = 1, ATTENTION_RETIRE = 2, ATTENTION_SHARE = 4, ATTENTION_YIELD = 8 };
+
+/* written by the owner alone, read by anybody */
+struct counters {
+	uint64_t spawns, exits, switches, readies, steals, stolen, overflows, wakeups, parks, spins,
+		timers_fired;
+};
+
+/* Scheduling latency in cpu_ticks: four buckets an octave. */
+enum { LATENCY_BUCKETS = 128 };
+
+static inline unsigned latency_bucket(uint32_t ticks)
+{
+	unsigned octave = 31 - (unsigned)__builtin_clz(ticks | 4);
+
+	return ticks < 4 ? ticks : (octave - 1) * 4 + (ticks >> (octave - 2) & 3);
+}
+
+struct p {
+	/* what the owner writes at every turn */
+	struct m *m;            /* (o) */
+	struct g *runnext;      /* (a) runs next; inherits the time slice; thieves may take it */
+	uint32_t schedtick;     /* (a) slices begun: a thief sees by it whether the owner moves */
+	uint32_t inherited;     /* (o) turns that runnext has had in this slice */
+	uint32_t attention;     /* (a) ATTENTION_* */
+	bool shared;            /* (a) thieves may come: the owner uses locked instructions */
+	uint32_t runqtail;      /* (a) written by the owner */
+	uint32_t gfree_n;       /* (o) */
+	uint64_t rand;          /* (o) */
+	uint64_t looked;        /* (o) cpu_ticks when it last read the clock for its timers */
+
+	uint32_t runqhead aligned_to(CACHE_LINE); /* (a) written by whoever takes */
+	struct g *runq[RUNQ_SIZE];                /* (a) */
+
+	struct timers timers aligned_to(CACHE_LINE);
+
+	struct stackcache stacks aligned_to(CACHE_LINE); /* (o) */
+	struct g *gfree[GFREE_CACHE];                    /* (o) descriptors, last in first out */
+	uint64_t id_next, id_end;                        /* (o) numbers for new green threads */
+
+	struct counters count;                           /* (o) */
+	uint32_t latency[LATENCY_BUCKETS];               /* (o) samples by octave and quarter */
+	int id;                                          /* (c) */
+	enum pstatus status;                             /* (l) */
+	struct p *link;                                  /* (l) idle list */
+};
+
+/* --- M --- */
+
+/* Called on g0 once the G that parks is off its stack: arms, publishes, unlocks.  It may not touch
+ * the G after what it published can be seen. */
+typedef void (*commit_fn)(void *arg);
+
+struct m {
+	struct g *curg;         /* (o) the green thread on it; NULL on g0 */
+	struct p *p;            /* (o) */
+	void *g0;               /* (c) where the scheduler's stack begins */
+	commit_fn commit;       /* (o) from a parking G to g0 */
+	void *commit_arg;       /* (o) */
+	int64_t deadline;       /* (o) likewise: of the wait */
+	bool spinning;          /* (o) counted in sched.nmspinning */
+	bool in_poller;         /* (l) where it sleeps */
+	uint32_t wake;          /* (a) 1: get up; a futex */
+	struct p *nextp;        /* (l) given by its waker */
+	uint64_t rand;          /* (o) */
+	struct context base;    /* (o) how to leave the scheduler: where mstart was called */
+	struct m *link;         /* (l) idle list */
+	struct m *alllink;      /* (l) */
+	pthread_t thread;       /* (c) */
+	int id;                 /* (c) */
+	bool caller;            /* (c) it is the thread that called gmp_run */
+	void *altstack;         /* (o) for signal handlers */
+	struct san_stack san;
+};
+
+/* --- the one and only scheduler --- */
+
+enum { PROCS_MAX = 1024 };
+
+/* A joinable green thread has ended. */
+typedef void (*exit_fn)(struct g *gp);
+/* Nothing can run, no timer is armed, nobody waits for a descriptor.  Reports a deadlock and ends
+ * the process, or says after how many ns to ask again (NEVER: no need). */
+typedef int64_t (*stall_fn)(void);
+
+enum runstate { RUN_NONE, RUN_STARTING, RUN_ON, RUN_STOPPING };
+
+/* An array of pointers that grows in address space set aside for it: no allocation, no links. */
+struct gqueue {
+	struct g **slot;        /* (c) */
+	uint32_t head, n, cap;  /* (l) cap is a power of two */
+};
+
+struct sched {
+	uint32_t state;         /* (a) enum runstate */
+	uint32_t run;           /* (c) number of the run: tells a timer of an earlier one */
+	uint64_t foreign_spawns; /* (a) */
+	uint32_t foreign;       /* (a) foreign threads inside a call that uses the runtime */
+	struct options options; /* (c) */
+	uint64_t fpwords;       /* (c) control words that green threads begin with */
+	unsigned stack_class;   /* (c) the default one */
+	bool library;           /* (c) begun by gmp_start: nobody reports a deadlock */
+	int64_t start_now;      /* (c) clock and cpu_ticks at the start: the scale of the latter */
+	uint64_t start_ticks;   /* (c) */
+	exit_fn joinable_exit;  /* (c) green.c's: a joinable green thread has ended; on g0 */
+	stall_fn stalled;       /* (c) floor 5's: nothing can run; on g0 */
+
+	int procs aligned_to(CACHE_LINE); /* (a) what gmp_procs says */
+	int npidle;             /* (a) Ps that no M holds */
+	int nmspinning;         /* (a) Ms that look for work and have none */
+	bool asymmetric;        /* (c) os_membarrier works: submitters need no fence */
+	int cpus;               /* (c) */
+
+	struct lock lock aligned_to(CACHE_LINE);
+	struct gqueue gq;       /* (l) the global run queue */
+	uint32_t gqn;           /* (a) gq.n, for a look without the lock */
+	struct p *pidle;        /* (l) */
+	struct m *midle;        /* (l) asleep on their futex */
+	struct m *pollm;        /* (l) the one asleep in the poller, if any */
+	int nmidle;             /* (l) */
+	int nm;                 /* (l) Ms alive */
+	int nmlimit;            /* (c) */
+	struct m *allm;         /* (l) */
+	int nextm;              /* (l) */
+
+	int64_t poll_until aligned_to(CACHE_LINE); /* (a) until when pollm sleeps; INT64_MIN: nobody */
+	uint64_t polls, poll_events; /* (a) */
+	uint64_t lastpoll;      /* (a) cpu_ticks at the end of the last poll */
+	int64_t coarse_now;     /* (a) about now: set whenever somebody reads the clock */
+	uint32_t npollwait;     /* (a) Gs and foreign threads that wait for a descriptor */
+
+	int nallp aligned_to(CACHE_LINE); /* (a) entries of allp ever used */
+	struct p *allp[PROCS_MAX];        /* (a) entries are set once */
+	struct g *main;         /* (c) whose end is the end; NULL under gmp_start */
+
+	uint32_t sysmon_asleep; /* (a) 1: the watcher waits here until somebody begins to work */
+};
+
+extern struct sched sched;
+
+static inline struct p *getp(void)
+{
+	struct m *m = getm();
+
+	return m ? m->p : NULL;
+}
+
+/*
+ * Win the right to wake w, and say what its wait returns (0 or a negative errno).  False: somebody
+ * else has won.  Exactly one claim of a wait succeeds; the winner, and only it, then readies w.
+ * A foreign waiter does not go on before its W_DONE, so its sudog stays until it is made ready.
+ */
+static inline bool waiter_claim(struct waiter *w, int result)
+{
+	uint32_t claimed = W_CLAIMED | (uint32_t)-result << W_RESULT;
+
+	for (;;) {
+		uint32_t old = W_ARMED;
+
+		if (likely(cas_seq(&w->state, &old, claimed))) /* ORD(waiter.claim) */
+			return true;
+		if (old != W_BUSY)
+			return false;
+		cpu_relax(); /* a keeper looks at its stack: microseconds */
+	}
+}
+
+static inline int waiter_result(uint32_t state)
+{
+	return -(int)(state >> W_RESULT);
+}
+
+/*
+ * Around a call of a foreign thread that uses what the runtime owns: false when none runs.  The
+ * runtime's end waits for those inside.  Nothing for green threads.
+ */
+static inline bool rt_enter(void)
+{
+	if (likely(getm() != NULL))
+		return true;
+	add_seq(&sched.foreign, 1); /* ORD(foreign): counted before the look at the state */
+	if (ld_seq(&sched.state) == RUN_ON)
+		return true;
+	sub_seq(&sched.foreign, 1);
+	return false;
+}
+
+static inline void rt_leave(void)
+{
+	if (unlikely(!getm()))
+		sub_seq(&sched.foreign, 1); /* ORD(foreign) */
+}
+
+static inline void glist_push(struct glist *l, struct g *gp)
+{
+	gp->schedlink = NULL;
+	if (l->tail)
+		l->tail->schedlink = gp;
+	else
+		l->head = gp;
+	l->tail = gp;
+	l->n++;
+}
+
+/* Add one that the caller has claimed and taken out of its queue. */
+static inline void glist_claimed(struct glist *l, struct sudog *sg)
+{
+	if (likely(sg->w->gp != NULL)) {
+		glist_push(l, sg->w->gp);
+		return;
+	}
+	sg->next = l->foreign;
+	l->foreign = sg;
+}
+
+static inline struct g *glist_pop(struct glist *l)
+{
+	struct g *gp = l->head;
+
+	if (!gp)
+		return NULL;
+	l->head = gp->schedlink;
+	if (!l->head)
+		l->tail = NULL;
+	l->n--;
+	return gp;
+}
+
+#ifdef GMP_DEBUG_CHECKS
+void gmp__check_edge(struct g *gp, enum gstatus to);
+#endif
+
+static inline void g_set_status(struct g *gp, enum gstatus to)
+{
+#ifdef GMP_DEBUG_CHECKS
+	gmp__check_edge(gp, to);
+#endif
+	st_rlx(&gp->status, (uint8_t)to);
+}
+
+#endif

@@ -1,0 +1,782 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which green thread runs next, and where?
+ *
+ * A P runs, in this order: its runnext; at every 61st slice one of the global queue; its ring; a
+ * share of the global queue; what the poller has; half of another P's ring; another P's runnext, if
+ * that P has not moved for a while.  Then its M gives the P up and sleeps.
+ *
+ * Invariants
+ *  D1 runnext inherits the slice of the one that made it ready, INHERIT_MAX times at most; then it
+ *     goes to the tail.  So a pair that wakes each other shares the slices of one.
+ *  D2 If a G is in a ring or in the global queue and a P is idle, then an M spins (and will find
+ *     it), or has been woken, or the submitter is just about to (see "waking").
+ *     A G in a runnext alone wakes nobody: its P will run it at the next wait.  The watcher
+ *     (sysmon.c) sees to a P that does not come to its next wait.
+ *  D3 Of the Ms without work at most half as many as there are busy Ps spin; the others sleep.  One
+ *     of the sleepers sleeps in the poller, until the earliest timer of all.
+ *
+ * Waking: who submits work, and who goes to sleep
+ *  submitter                                     sleeper (under D3, or after spinning in vain)
+ *   1 put the G where thieves look                1 under sched.lock: P to the idle list, M to the
+ *   2 light fence                    ORD(idle)      list of sleepers               ORD(idle)
+ *   3 a P idle, and nobody spinning?              2 it spun: one spinning less
+ *     then make one spin: nmspinning 0 -> 1,      3 heavy fence (membarrier)
+ *     take an idle P and a sleeping M             4 look at every queue once more; if there is
+ *     under sched.lock, give the one to the         work: take itself and a P out of the lists
+ *     other, wake it                              5 sleep
+ *  Whichever of step 1 of the submitter and steps 1, 2 of the sleeper comes first in the order of
+ *  the fences, either the submitter sees the idle P and no spinner, or the sleeper sees the G.  The
+ *  light fence is no instruction; membarrier makes it one in every running thread when the sleeper,
+ *  who has the time, asks.  Where the kernel has no membarrier both are full fences.
+ *  Who spins and finds work stops spinning and, if there is more, makes the next one spin.
+ *
+ * Rejected: waking a thread for every ready G (a wake costs its caller 14 us; Go does it); a
+ * condition variable per P (the same); stealing single Gs (a steal is a miss each).
+ */
+#include "sched.h"
+
+#include <unistd.h>
+
+#include "base/os.h"
+#include "base/rand.h"
+#include "base/throw.h"
+#include "netpoll.h"
+#include "park.h"
+#include "proc.h"
+#include "runq.h"
+#include "timer.h"
+
+enum {
+	INHERIT_MAX = 64,
+	GLOBAL_EVERY = 61,  /* a prime, so that it does not beat with a program's own rhythm */
+	GLOBAL_MOST = RUNQ_SIZE / 2,
+	LATENCY_EVERY = 64, /* one ready in so many is timed */
+	SPIN_TICKS = 3 * TICKS_10US,
+	POLL_TICKS = 5 * TICKS_10US,
+};
+
+/* --- running one --- */
+
+static void record_latency(struct p *pp, struct g *gp)
+{
+	uint32_t ticks = (uint32_t)cpu_ticks() - gp->ready_at;
+
+	gp->ready_at = 0;
+	bump(&pp->latency[latency_bucket(ticks)], 1);
+}
+
+static int g_main(void *arg)
+{
+	struct g *gp = arg;
+
+	san_arrive(&gp->san);
+	gp->fn(gp->arg);
+	if (unlikely(!getm()))
+		_exit(0); /* forked from this green thread: it goes on as a plain thread */
+	park_exit();
+	return 0;
+}
+
+static noinline int begin(struct m *m, struct g *gp)
+{
+	g_bind_stack(m->p, gp);
+	char *top = stack_top(gp->stack, gp->stack_class);
+
+	san_leave(&m->san, &gp->san);
+	return gmp__gstart(gp, g_main, top, sched.fpwords);
+}
+
+/* The end of a wait that had a deadline, or whose result is not 0: no trace may be left. */
+static noinline int end_wait(struct m *m, struct g *gp, uint32_t state)
+{
+	int result = waiter_result(state);
+
+	if (gp->timed) {
+		gp->timed = false;
+		timer_del(&gp->timer);
+	}
+	if (result && gp->unwait)
+		gp->unwait(&gp->w);
+	san_leave(&m->san, &gp->san);
+	return gmp__gogo(&gp->ctx, result);
+}
+
+static inline int execute(struct m *m, struct p *pp, struct g *gp)
+{
+	uint32_t state = gp->w.state;
+
+	m->curg = gp;
+	g_set_status(gp, G_RUNNING);
+	bump(&pp->count.switches, 1);
+	if (unlikely(gp->ready_at))
+		record_latency(pp, gp);
+	if (unlikely(!gp->stack))
+		return begin(m, gp);
+	st_rlx(&gp->w.state, W_IDLE);
+	if (unlikely(state > W_CLAIMED || gp->timed))
+		return end_wait(m, gp, state);
+	san_leave(&m->san, &gp->san);
+	return gmp__gogo(&gp->ctx, 0);
+}
+
+int sched_exit_g0(void *arg)
+{
+	struct m *m = getm();
+	struct p *pp = m->p;
+	struct g *gp = arg;
+
+	san_arrive(&m->san);
+	m->curg = NULL;
+	g_set_status(gp, G_DEAD);
+	bump(&pp->count.exits, 1);
+	g_unbind_stack(pp, gp);
+	if (unlikely(gp == sched.main))
+		sched_stop();
+	if (gp->join)
+		sched.joinable_exit(gp);
+	else
+		g_free(pp, gp);
+	return schedule_g0();
+}
+
+/* --- submitting --- */
+
+static inline void sample(struct p *pp, struct g *gp)
+{
+	uint64_t n = pp->count.readies + 1;
+
+	st_rlx(&pp->count.readies, n);
+	if (unlikely(n % LATENCY_EVERY == 0))
+		gp->ready_at = (uint32_t)cpu_ticks() | 1;
+}
+
+static noinline void submit_foreign(struct g *gp)
+{
+	lock(&sched.lock, LR_SCHED);
+	/* under the lock: who sees it runnable, and then gets the lock, knows that this is over */
+	g_set_status(gp, G_RUNNABLE);
+	gq_put(gp);
+	unlock(&sched.lock, LR_SCHED);
+	fence_seq(); /* ORD(idle) */
+	wakep();
+}
+
+void sched_submit(struct g *gp, bool next)
+{
+	struct p *pp = getp();
+
+	if (unlikely(!pp)) {
+		submit_foreign(gp);
+		return;
+	}
+	g_set_status(gp, G_RUNNABLE);
+	sample(pp, gp);
+	if (next)
+		gp = runnext_swap(pp, gp);
+	if (gp) {
+		runq_put(pp, gp);
+		wake_if_idle();
+	}
+}
+
+void sched_wake_foreign(struct waiter *w)
+{
+	/* ORD(waiter.done): the last touch of what lies on the thread's stack */
+	st_rel(&w->state, ld_rlx(&w->state) | W_DONE);
+	os_futex_wake(&w->state, 1);
+}
+
+void sched_submit_list(struct glist *list)
+{
+	struct p *pp = getp();
+	struct g *gp;
+
+	for (struct sudog *sg = list->foreign, *next; unlikely(sg != NULL); sg = next) {
+		next = sg->next;
+		sched_wake_foreign(sg->w);
+	}
+	list->foreign = NULL;
+	if (!list->head)
+		return;
+	if (likely(pp != NULL)) {
+		while ((gp = glist_pop(list))) {
+			g_set_status(gp, G_RUNNABLE);
+			sample(pp, gp);
+			runq_put(pp, gp);
+		}
+		wake_if_idle();
+		return;
+	}
+	lock(&sched.lock, LR_SCHED);
+	while ((gp = glist_pop(list))) {
+		g_set_status(gp, G_RUNNABLE);
+		gq_put(gp);
+	}
+	unlock(&sched.lock, LR_SCHED);
+	fence_seq(); /* ORD(idle) */
+	wakep();
+}
+
+/* --- waking --- */
+
+static void stop_spinning(struct m *m)
+{
+	m->spinning = false;
+	sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
+}
+
+/* A thread for an idle P, since no M sleeps. */
+static noinline bool start_m(struct p *pp)
+{
+	struct m *m = m_new(false);
+
+	if (!m)
+		return false;
+	m->nextp = pp;
+	m->spinning = true;
+	if (m_start(m) == 0)
+		return true;
+	m_free(m);
+	return false;
+}
+
+noinline void wakep(void)
+{
+	int none = 0;
+	struct p *mine = getp();
+
+	if (ld_seq(&sched.npidle) == 0 || ld_seq(&sched.nmspinning) != 0 ||
+	    !cas_seq(&sched.nmspinning, &none, 1)) /* ORD(idle) */
+		return;
+	lock(&sched.lock, LR_SCHED);
+	bool on = ld_rlx(&sched.state) == RUN_ON;
+	struct p *pp = on ? pidle_get() : NULL;
+	struct m *m = pp ? midle_get() : NULL;
+	bool in_poller = m && m->in_poller, may_start = pp && !m && sched.nm < sched.nmlimit;
+
+	if (m) {
+		m->nextp = pp;
+		m->spinning = true;
+	} else if (pp && !may_start) {
+		pidle_put(pp);
+	}
+	unlock(&sched.lock, LR_SCHED);
+	if (mine && (m || may_start))
+		bump(&mine->count.wakeups, 1);
+	if (m) {
+		m_wake(m, in_poller);
+		return;
+	}
+	if (may_start && start_m(pp))
+		return;
+	if (may_start) { /* no memory or no thread: those that run will do */
+		lock(&sched.lock, LR_SCHED);
+		pidle_put(pp);
+		unlock(&sched.lock, LR_SCHED);
+	}
+	sub_seq(&sched.nmspinning, 1);
+}
+
+/* --- timers and the poller, as sources --- */
+
+static int64_t look_at_clock(struct p *pp)
+{
+	int64_t now = os_now();
+
+	pp->looked = cpu_ticks();
+	st_rlx(&sched.coarse_now, now);
+	return now;
+}
+
+/* Fire what is due in from's heap; the ready ones go to pp's ring. */
+static void run_timers(struct p *pp, struct p *from, int64_t now)
+{
+	struct glist out = { 0 };
+	unsigned n = timers_run(from, now, &out);
+
+	if (n)
+		bump(&pp->count.timers_fired, n);
+	sched_submit_list(&out);
+}
+
+static noinline void run_own_timers(struct p *pp)
+{
+	int64_t now = look_at_clock(pp);
+
+	if (timers_next(pp) <= now)
+		run_timers(pp, pp, now);
+}
+
+/* Other Ps' timers that are due: their owners are busy, or gone. */
+static void steal_timers(struct p *pp)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+	int64_t now = 0;
+
+	for (int i = 0; i < n; i++) {
+		struct p *other = sched.allp[i];
+		int64_t next = timers_next(other);
+
+		if (other == pp || next == NEVER)
+			continue;
+		if (!now)
+			now = look_at_clock(pp);
+		if (next <= now)
+			run_timers(pp, other, now);
+	}
+}
+
+static int64_t earliest_timer(void)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+	int64_t least = NEVER;
+
+	for (int i = 0; i < n; i++)
+		least = min_of(least, timers_next(sched.allp[i]));
+	return least;
+}
+
+void sched_timer_add(struct timer *t, int64_t when)
+{
+	struct p *mine = getp();
+
+	if (!timer_add(mine ? mine : sched.allp[0], t, when))
+		return;
+	fence_seq(); /* ORD(poll.until): the timer stands before the look */
+	if (when < ld_rlx(&sched.poll_until))
+		gmp__poller.wake();
+}
+
+static void poll(int64_t ns, struct glist *out)
+{
+	int n = netpoll_poll(ns, out);
+
+	add_rlx(&sched.polls, 1);
+	add_rlx(&sched.poll_events, (uint64_t)n);
+	st_rlx(&sched.lastpoll, cpu_ticks());
+}
+
+/* What the kernel has, without waiting. */
+void sched_poll_now(void)
+{
+	struct glist out = { 0 };
+
+	poll(0, &out);
+	sched_submit_list(&out);
+}
+
+/* Somebody waits for a descriptor, and no M sleeps in the poller. */
+bool sched_should_poll(void)
+{
+	return ld_rlx(&sched.npollwait) > 0 && !ld_rlx(&sched.pollm);
+}
+
+/* --- finding one --- */
+
+static struct g *runnext_take(struct p *pp)
+{
+	return ld_rlx(&pp->runnext) ? runnext_swap(pp, NULL) : NULL;
+}
+
+static struct g *from_global(struct p *pp, unsigned most)
+{
+	if (ld_rlx(&sched.gqn) == 0)
+		return NULL;
+	lock(&sched.lock, LR_SCHED);
+	struct g *gp = gq_get(pp, most);
+	unlock(&sched.lock, LR_SCHED);
+	return gp;
+}
+
+/* Once in a while even a P that never runs dry looks at the others' work. */
+static noinline struct g *look_round(struct p *pp)
+{
+	if (sched_should_poll() && cpu_ticks() - ld_rlx(&sched.lastpoll) > POLL_TICKS)
+		sched_poll_now();
+	return from_global(pp, 1);
+}
+
+static inline struct g *own_work(struct p *pp)
+{
+	struct g *gp;
+
+	if (ld_rlx(&pp->runnext)) {
+		if (likely(pp->inherited < INHERIT_MAX) && (gp = runnext_take(pp))) {
+			pp->inherited++;
+			return gp;
+		}
+		if ((gp = runnext_take(pp)))
+			runq_put(pp, gp); /* D1 */
+	}
+	pp->inherited = 0;
+	bump(&pp->schedtick, 1);
+	return runq_get(pp);
+}
+
+/* Steal from one victim after another, from a random one on. */
+static struct g *steal(struct p *pp, const uint64_t *moved_before)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+	int first = (int)rand_below(&pp->rand, (uint32_t)n);
+
+	for (int k = 0; k < n; k++) {
+		int i = (first + k) % n;
+		struct p *victim = sched.allp[i];
+
+		if (victim == pp)
+			continue;
+		/* its runnext only if it has not moved since we began to look */
+		bool next = moved_before && moved_before[i] == ld_rlx(&victim->count.switches);
+		struct g *gp = runq_steal(pp, victim, next);
+
+		if (gp) {
+			bump(&pp->count.steals, 1);
+			bump(&pp->count.stolen, 1);
+			return gp;
+		}
+	}
+	return NULL;
+}
+
+/* Look for work for a while.  NULL: there is none, or the P has to attend to something. */
+static struct g *spin(struct m *m, struct p *pp)
+{
+	uint64_t moved[PROCS_MAX], began = cpu_ticks();
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+	bool patient = sched.cpus > 1 && n > 1;
+	struct g *gp;
+
+	if (!m->spinning) {
+		m->spinning = true;
+		add_seq(&sched.nmspinning, 1); /* ORD(idle) */
+	}
+	for (int i = 0; i < n; i++)
+		moved[i] = ld_rlx(&sched.allp[i]->count.switches);
+	do {
+		if ((gp = steal(pp, NULL)) || (gp = from_global(pp, GLOBAL_MOST)))
+			return gp;
+		steal_timers(pp);
+		if (sched_should_poll() && cpu_ticks() - ld_rlx(&sched.lastpoll) > TICKS_10US / 2)
+			sched_poll_now();
+		if ((gp = own_work(pp)) || ld_rlx(&pp->attention))
+			return gp;
+		bump(&pp->count.spins, 1);
+		for (int i = 0; i < 16 && patient; i++)
+			cpu_relax();
+	} while (patient && cpu_ticks() - began < SPIN_TICKS);
+	return patient ? steal(pp, moved) : NULL;
+}
+
+static bool may_spin(struct m *m)
+{
+	return m->spinning || 2 * ld_rlx(&sched.nmspinning) <
+				      ld_rlx(&sched.procs) - ld_rlx(&sched.npidle);
+}
+
+/* Work that a thief could take: step 4 of the sleeper. */
+static bool work_in_sight(void)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+
+	if (ld_rlx(&sched.gqn))
+		return true;
+	for (int i = 0; i < n; i++)
+		if (runq_len(sched.allp[i]) && ld_rlx(&sched.allp[i]->shared))
+			return true;
+	return false;
+}
+
+/* --- sleeping --- */
+
+static int leave_g0(struct m *m)
+{
+	return gmp__gogo(&m->base, 0);
+}
+
+/* How long to sleep in the poller; announces it (poll_until). */
+static int64_t poll_time(void)
+{
+	int64_t until = earliest_timer(), again;
+
+	for (;; until = again) {
+		st_seq(&sched.poll_until, until); /* ORD(poll.until): announced before the last look */
+		fence_seq();
+		again = earliest_timer();
+		if (again >= until)
+			break;
+	}
+	return until;
+}
+
+/* Nothing runs, nothing is armed, nobody waits for a descriptor: has everything come to an end? */
+static int64_t stall_check(int64_t until)
+{
+	if (until != NEVER || ld_rlx(&sched.npidle) < ld_rlx(&sched.procs) ||
+	    ld_rlx(&sched.npollwait) || ld_rlx(&sched.gqn) || sched.library ||
+	    ld_rlx(&sched.state) != RUN_ON)
+		return until;
+	int64_t ns = sched.stalled();
+
+	return ns == NEVER ? NEVER : os_now() + ns;
+}
+
+/* Sleep as the one in the poller.  The ready ones are in *out. */
+static void sleep_in_poller(struct glist *out)
+{
+	int64_t until = ld_rlx(&sched.npidle) ? stall_check(poll_time()) : NEVER;
+	int64_t ns = until;
+
+	if (until != NEVER)
+		ns = max_of(until - os_now(), 0);
+	poll(ns, out);
+	st_rlx(&sched.poll_until, INT64_MIN);
+}
+
+/* Step 4: out of the lists again, with a P, if there is work after all. */
+static bool second_thoughts(struct m *m)
+{
+	bool got = false;
+
+	if (!work_in_sight())
+		return false;
+	lock(&sched.lock, LR_SCHED);
+	if (midle_del(m)) {
+		struct p *pp = pidle_get();
+
+		if (pp) {
+			pp->m = m;
+			m->p = pp;
+			got = true;
+		} else {
+			midle_put(m);
+		}
+	}
+	unlock(&sched.lock, LR_SCHED);
+	return got;
+}
+
+/* A wake, a timer or an event has ended the sleep: take the P that was given, or an idle one. */
+static struct p *take_p(struct m *m)
+{
+	lock(&sched.lock, LR_SCHED);
+	struct p *pp = m->nextp;
+
+	if (pp)
+		m->nextp = NULL;
+	else if (midle_del(m))
+		pp = pidle_get();
+	if (pp) {
+		pp->status = P_RUNNING;
+		pp->m = m;
+		m->p = pp;
+	}
+	unlock(&sched.lock, LR_SCHED);
+	return pp;
+}
+
+static void rouse_sysmon(void)
+{
+	if (unlikely(ld_rlx(&sched.sysmon_asleep)) && xchg_seq(&sched.sysmon_asleep, 0))
+		os_futex_wake(&sched.sysmon_asleep, 1);
+}
+
+/* From no P to a P.  False: the runtime stops. */
+static bool sleep_until_p(struct m *m)
+{
+	for (;;) {
+		struct glist out = { 0 };
+
+		if (m->in_poller)
+			sleep_in_poller(&out);
+		else
+			m_sleep(m);
+		struct p *pp = take_p(m);
+
+		if (!pp && ld_rlx(&sched.state) != RUN_ON)
+			return false;
+		sched_submit_list(&out); /* without a P: to the global queue */
+		if (pp) {
+			rouse_sysmon();
+			return true;
+		}
+		lock(&sched.lock, LR_SCHED);
+		bool stopping = ld_rlx(&sched.state) != RUN_ON;
+
+		if (!stopping)
+			midle_put(m);
+		unlock(&sched.lock, LR_SCHED);
+		if (stopping)
+			return false;
+	}
+}
+
+/* Give the P up.  False: there was work, or the P has to attend to something. */
+static bool give_up_p(struct m *m, struct p *pp)
+{
+	lock(&sched.lock, LR_SCHED);
+	if (sched.gq.n || ld_rlx(&pp->attention) || ld_rlx(&sched.state) != RUN_ON) {
+		unlock(&sched.lock, LR_SCHED);
+		return false;
+	}
+	m->p = NULL;
+	pidle_put(pp);
+	midle_put(m);
+	unlock(&sched.lock, LR_SCHED);
+	bump(&pp->count.parks, 1);
+	return true;
+}
+
+/* Steps 1 to 5 of the sleeper, and getting up.  False: the runtime stops. */
+static bool rest(struct m *m, struct p *pp)
+{
+	int64_t next = timers_next(pp);
+
+	if (!give_up_p(m, pp))
+		return true;
+	if (m->spinning)
+		stop_spinning(m);
+	if (sched.asymmetric && ld_rlx(&sched.procs) > 1)
+		os_membarrier(); /* ORD(idle): the heavy side */
+	else
+		fence_seq();
+	if (second_thoughts(m))
+		return true;
+	/* our timers are the poller's now: does it know of the earliest? ORD(poll.until) */
+	if (!m->in_poller && next < ld_rlx(&sched.poll_until))
+		gmp__poller.wake();
+	return sleep_until_p(m);
+}
+
+/* Something that cannot wait for work to run out. */
+static noinline int attend_g0(struct m *m)
+{
+	struct p *pp = m->p;
+
+	if (ld_rlx(&sched.state) != RUN_ON) /* the only way in from RUN_STOPPING */
+		return leave_g0(m);
+	and_seq(&pp->attention, ~(uint32_t)ATTENTION_YIELD);
+	if (ld_rlx(&pp->attention) & ATTENTION_SHARE) {
+		and_seq(&pp->attention, ~(uint32_t)ATTENTION_SHARE);
+		st_rel(&pp->shared, true); /* ORD(p.shared) */
+	}
+	if (ld_rlx(&pp->attention) & ATTENTION_RETIRE) {
+		p_retire(pp);
+		m->p = NULL;
+		if (m->spinning)
+			stop_spinning(m);
+		lock(&sched.lock, LR_SCHED);
+		bool stopping = ld_rlx(&sched.state) != RUN_ON;
+
+		if (!stopping)
+			midle_put(m);
+		unlock(&sched.lock, LR_SCHED);
+		wakep(); /* for what it left in the global queue */
+		if (stopping || !sleep_until_p(m))
+			return leave_g0(m);
+	}
+	return schedule_g0();
+}
+
+static noinline int find_g0(struct m *m)
+{
+	struct g *gp;
+
+	for (;;) {
+		struct p *pp = m->p;
+
+		if (ld_rlx(&pp->attention))
+			return attend_g0(m);
+		if (timers_next(pp) != NEVER)
+			run_own_timers(pp);
+		if ((gp = own_work(pp)) || (gp = from_global(pp, GLOBAL_MOST)))
+			break;
+		if (sched_should_poll()) {
+			sched_poll_now();
+			if ((gp = own_work(pp)))
+				break;
+		}
+		if (may_spin(m)) {
+			if ((gp = spin(m, pp)))
+				break;
+		}
+		if (!rest(m, pp))
+			return leave_g0(m);
+	}
+	if (m->spinning) {
+		stop_spinning(m);
+		if (work_in_sight())
+			wake_if_idle();
+	}
+	return execute(m, m->p, gp);
+}
+
+/* The next ones' descriptors and stack tops are fetched while this one runs. */
+static inline void prefetch_next(struct p *pp)
+{
+	uint32_t head = ld_rlx(&pp->runqhead), tail = pp->runqtail;
+
+	if (tail - head > 2 && tail - head <= RUNQ_SIZE) {
+		__builtin_prefetch(ld_rlx(&pp->runq[(head + 2) % RUNQ_SIZE]));
+		__builtin_prefetch(ld_rlx(&pp->runq[head % RUNQ_SIZE])->ctx.sp);
+	}
+}
+
+int schedule_g0(void)
+{
+	struct m *m = getm();
+	struct p *pp = m->p;
+	struct g *gp;
+
+	if (unlikely(ld_rlx(&pp->attention)))
+		return attend_g0(m);
+	if (unlikely(timers_next(pp) != NEVER) && cpu_ticks() - pp->looked > TICKS_10US)
+		run_own_timers(pp);
+	if (unlikely(pp->schedtick % GLOBAL_EVERY == 0) && (gp = look_round(pp))) {
+		bump(&pp->schedtick, 1);
+		return execute(m, pp, gp);
+	}
+	gp = own_work(pp);
+	if (unlikely(!gp))
+		return find_g0(m);
+	prefetch_next(pp);
+	return execute(m, pp, gp);
+}
+
+/* --- an M's beginning, and everybody's end --- */
+
+static int mstart_g0(void *arg)
+{
+	struct m *m = arg;
+
+	return take_p(m) ? schedule_g0() : leave_g0(m);
+}
+
+noinline void mstart(struct m *m)
+{
+	/* g0: below this frame, with room for what mcall pushes */
+	uintptr_t sp = (uintptr_t)__builtin_alloca(64);
+
+	m->g0 = (void *)((sp - 1024) & ~(uintptr_t)15);
+	gmp__setm(m);
+	gmp__mcall(&m->base, mstart_g0, m, m->g0);
+	gmp__setm(NULL);
+}
+
+void sched_ask_yield(struct p *pp)
+{
+	or_seq(&pp->attention, ATTENTION_YIELD);
+}
+
+void sched_stop(void)
+{
+	struct m *m;
+
+	lock(&sched.lock, LR_SCHED);
+	st_seq(&sched.state, RUN_STOPPING);
+	for (int i = 0; i < sched.nallp; i++)
+		or_seq(&sched.allp[i]->attention, ATTENTION_STOP);
+	while ((m = midle_get()))
+		m_wake(m, m->in_poller);
+	unlock(&sched.lock, LR_SCHED);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which green thread runs next, and where?
+ *
+ * Every function that ends in _g0 runs on a thread's own stack and does not come back: it ends in
+ * a jump into a green thread, or out of the scheduler.
+ */
+#ifndef GMP_SCHED_H
+#define GMP_SCHED_H
+
+#include "runtime.h"
+
+/* Let the calling thread serve as m until the runtime stops. */
+void mstart(struct m *m);
+
+/* The M has nothing on it: find a green thread and go on with it. */
+int schedule_g0(void);
+
+/* There is work that another P could take: see that one looks for it. */
+void wakep(void);
+
+/* Cheap guard of wakep, for a P that has just put something where thieves may take it. */
+static inline void wake_if_idle(void)
+{
+	/* ORD(idle): the light side; see "waking" in sched.c */
+	if (likely(sched.asymmetric))
+		fence_light();
+	else
+		fence_seq();
+	if (unlikely(ld_rlx(&sched.npidle) > 0) && ld_rlx(&sched.nmspinning) == 0)
+		wakep();
+}
+
+/* Make it runnable: as this P's next, at its ring's tail, or, from a foreign thread, globally. */
+void sched_submit(struct g *gp, bool next);
+/* All of a list, foreign threads too: at the tail. */
+void sched_submit_list(struct glist *list);
+void sched_wake_foreign(struct waiter *w);
+
+/* Arm or disarm a timer from anywhere: in this P's heap, or any. */
+void sched_timer_add(struct timer *t, int64_t when);
+
+/* Somebody waits for a descriptor, and no M sleeps in the poller; ask the kernel without waiting. */
+bool sched_should_poll(void);
+void sched_poll_now(void);
+
+/* The last that is heard of a green thread. */
+int sched_exit_g0(void *gp);
+
+/* Tell every M to leave. */
+void sched_stop(void);
+/* Ask the green thread that runs on pp to yield at its next checkpoint. */
+void sched_ask_yield(struct p *pp);
+
+#endif

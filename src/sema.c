@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+#include "sema.h"
+
+enum { BUCKETS = 512 };
+
+struct bucket {
+	struct lock lock;
+	struct sudog *root; /* a treap of the first sudogs of each address */
+} aligned_to(CACHE_LINE);
+
+static struct bucket buckets[BUCKETS];
+
+static uint64_t hash(const void *key)
+{
+	return ((uintptr_t)key >> 3) * 0x9e3779b97f4a7c15u;
+}
+
+struct bucket *sema_lock(const void *key)
+{
+	struct bucket *b = &buckets[hash(key) >> 55];
+
+	lock(&b->lock, LR_SEMA);
+	return b;
+}
+
+void sema_unlock(struct bucket *b)
+{
+	unlock(&b->lock, LR_SEMA);
+}
+
+void sema_reset(void)
+{
+	for (int i = 0; i < BUCKETS; i++)
+		buckets[i] = (struct bucket){ 0 };
+}
+
+/* --- the treap --- */
+
+/* Where the address's queue hangs, or would hang. */
+static struct sudog **find(struct bucket *b, const void *key)
+{
+	struct sudog **at = &b->root;
+
+	while (*at && (*at)->key != key)
+		at = (uintptr_t)key < (uintptr_t)(*at)->key ? &(*at)->left : &(*at)->right;
+	return at;
+}
+
+/* Part a tree into the addresses below key and those above. */
+static void split(struct sudog *t, const void *key, struct sudog **below, struct sudog **above)
+{
+	while (t) {
+		if ((uintptr_t)t->key < (uintptr_t)key) {
+			*below = t;
+			below = &t->right;
+			t = t->right;
+		} else {
+			*above = t;
+			above = &t->left;
+			t = t->left;
+		}
+	}
+	*below = *above = NULL;
+}
+
+static struct sudog *merge(struct sudog *below, struct sudog *above)
+{
+	struct sudog *root, **at = &root;
+
+	while (below && above) {
+		if (below->priority > above->priority) {
+			*at = below;
+			at = &below->right;
+			below = below->right;
+		} else {
+			*at = above;
+			at = &above->left;
+			above = above->left;
+		}
+	}
+	*at = below ? below : above;
+	return root;
+}
+
+static void insert(struct bucket *b, struct sudog *sg)
+{
+	struct sudog **at = &b->root;
+
+	sg->priority = (uint32_t)(hash(sg->key) * 0xd1342543de82ef95u >> 32);
+	while (*at && (*at)->priority >= sg->priority)
+		at = (uintptr_t)sg->key < (uintptr_t)(*at)->key ? &(*at)->left : &(*at)->right;
+	split(*at, sg->key, &sg->left, &sg->right);
+	*at = sg;
+}
+
+/* Another sudog takes the place of an address's first. */
+static void replace(struct sudog **at, struct sudog *sg)
+{
+	struct sudog *old = *at;
+
+	sg->left = old->left;
+	sg->right = old->right;
+	sg->priority = old->priority;
+	sg->tail = old->tail;
+	*at = sg;
+}
+
+/* --- queues --- */
+
+void sema_enqueue(struct bucket *b, const void *key, struct sudog *sg, bool front)
+{
+	struct sudog **at = find(b, key), *first = *at;
+
+	sg->key = key;
+	sg->next = sg->prev = NULL;
+	st_rlx(&sg->queued, true);
+	if (!first) {
+		sg->tail = sg;
+		insert(b, sg);
+	} else if (front) {
+		replace(at, sg);
+		sg->next = first;
+		first->prev = sg;
+	} else {
+		sg->prev = first->tail;
+		first->tail->next = sg;
+		first->tail = sg;
+	}
+}
+
+void sema_dequeue(struct bucket *b, struct sudog *sg)
+{
+	struct sudog **at = find(b, sg->key), *first = *at;
+
+	if (sg == first) {
+		if (sg->next) {
+			sg->next->prev = NULL;
+			replace(at, sg->next);
+		} else {
+			*at = merge(sg->left, sg->right);
+		}
+	} else {
+		sg->prev->next = sg->next;
+		if (sg->next)
+			sg->next->prev = sg->prev;
+		else
+			first->tail = sg->prev;
+	}
+	st_rel(&sg->queued, false); /* ORD(sudog.queued) */
+}
+
+struct sudog *sema_first(struct bucket *b, const void *key)
+{
+	return *find(b, key);
+}
+
+/* --- waking and waiting --- */
+
+bool sema_wake_first(struct bucket *b, const void *key, int result, struct glist *out)
+{
+	struct sudog *sg;
+
+	while ((sg = sema_first(b, key))) {
+		sema_dequeue(b, sg);
+		if (!waiter_claim(sg->w, result))
+			continue;
+		glist_claimed(out, sg);
+		return true;
+	}
+	return false;
+}
+
+unsigned sema_wake_all(struct bucket *b, const void *key, struct glist *out)
+{
+	unsigned n = 0;
+
+	while (sema_wake_first(b, key, 0, out))
+		n++;
+	return n;
+}
+
+static void commit_unlock(void *b)
+{
+	sema_unlock(b);
+}
+
+int sema_wait(struct bucket *b, struct sudog *sg, enum waitreason why, unwait_fn unwait,
+	      int64_t deadline)
+{
+	return wait_on(sg->w, why, unwait, commit_unlock, b, deadline);
+}
+
+struct sudog *sema_sudog(struct waiter *w)
+{
+	return w->gp ? &w->gp->sudog : &container_of(w, struct foreign, w)->sudog;
+}
+
+void sema_unwait(struct waiter *w)
+{
+	struct sudog *sg = sema_sudog(w);
+
+	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): a waker took it out, and owns the object */
+		return;
+	struct bucket *b = sema_lock(sg->key);
+
+	if (sg->queued)
+		sema_dequeue(b, sg);
+	sema_unlock(b);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where do those wait whose object has no room for a queue?
+ *
+ * In the parking table: a fixed number of buckets, each with a lock and a tree of the addresses
+ * that somebody waits on; each address has a queue.  An object (a mutex of 8 bytes, a wait group, a
+ * join) keeps its state in a word of its own; its address is the key.
+ *
+ *   bucket[hash(address)]: lock, root ──> address A: sudog - sudog - sudog
+ *                                    ╱  ╲
+ *                         address B: sudog   address C: sudog - sudog
+ *
+ * Invariants
+ *  K1 A word is set to "somebody waits" under the bucket's lock, together with the enqueueing; so
+ *     whoever finds it so and takes the lock finds the queue as the word says, or emptier.
+ *  K2 Under the lock, a waker changes the word and claims waiters in any order: none of them
+ *     returns before it is readied, which is after the lock was dropped.
+ *  K3 After the lock is dropped the object is not touched (it may be gone); the address serves only
+ *     as a key.
+ *  K4 Addresses in a bucket: O(log n), by a treap whose priorities are a hash of the address.
+ *     Waiters on an address: O(1) at both ends and out of the middle.
+ *
+ * Rejected: a queue head in each object (a mutex of 24 bytes); Go's semaphores under a mutex (they
+ * grant by a second word, which a freed object no longer has).
+ */
+#ifndef GMP_SEMA_H
+#define GMP_SEMA_H
+
+#include "park.h"
+#include "runtime.h"
+
+struct bucket;
+
+/* Lock the bucket of an address.  Keys that differ in their lowest three bits share a bucket. */
+struct bucket *sema_lock(const void *key);
+void sema_unlock(struct bucket *b);
+
+/* All under the bucket's lock: */
+void sema_enqueue(struct bucket *b, const void *key, struct sudog *sg, bool front);
+void sema_dequeue(struct bucket *b, struct sudog *sg);
+struct sudog *sema_first(struct bucket *b, const void *key);
+/* Take the first out that can be claimed, and add it to out.  False: nobody waits (any more). */
+bool sema_wake_first(struct bucket *b, const void *key, int result, struct glist *out);
+/* The same for all of the queue; how many. */
+unsigned sema_wake_all(struct bucket *b, const void *key, struct glist *out);
+
+/* Wait with sg enqueued in b: drops the bucket's lock.  Returns as wait_on. */
+int sema_wait(struct bucket *b, struct sudog *sg, enum waitreason why, unwait_fn unwait,
+	      int64_t deadline);
+
+/* The sudog of a waiter in the table. */
+struct sudog *sema_sudog(struct waiter *w);
+/* The unwait of an object whose word may stay "somebody waits" when nobody does. */
+void sema_unwait(struct waiter *w);
+
+/* Forget everybody: the child of a fork has none of the threads that wait. */
+void sema_reset(void);
+
+#endif

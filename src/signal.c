@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What happens when a green thread runs over the end of its stack?
+ *
+ * It touches the guard below, and the kernel sends SIGSEGV to its M.  The handler runs on the M's
+ * alternate stack (there is no room on the other), says which green thread it was, and lets the
+ * signal end the process.  Any other fault goes on to whoever had the signal before us.
+ *
+ * Everything here but init and fini is async-signal-safe.
+ */
+#include "signal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "base/throw.h"
+
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
+
+/* What the handlers use themselves: the name of a function is looked up in a file. */
+enum { HANDLER_BYTES = 48 * 1024 };
+
+static struct {
+	int signo;
+	struct sigaction old;
+} handled[] = { { .signo = SIGSEGV }, { .signo = SIGBUS } };
+
+static bool installed;
+
+static uintptr_t fault_pc(const void *context)
+{
+#if defined(__x86_64__)
+	return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+#else
+	(void)context;
+	return 0;
+#endif
+}
+
+static void report_overflow_sig(const struct g *gp, uintptr_t pc)
+{
+	struct line l = { .n = 0 };
+
+	line_str_sig(&l, "gmp: fatal: stack overflow in green thread ");
+	line_dec_sig(&l, gp->id);
+	line_str_sig(&l, " \"");
+	line_str_sig(&l, gp->name ? gp->name : "");
+	line_str_sig(&l, "\" (entry ");
+	line_sym_sig(&l, (uintptr_t)gp->fn);
+	line_str_sig(&l, "): ");
+	line_dec_sig(&l, (uint64_t)1 << gp->stack_class);
+	line_str_sig(&l, " bytes reserved, ran over in ");
+	line_sym_sig(&l, pc);
+	line_str_sig(&l, "; raise gmp_attr.stack_size or GMP_STACK_SIZE\n");
+	line_write_sig(&l, STDERR_FILENO);
+}
+
+/* As if we had never been there: the old disposition meets the signal. */
+static void pass_on_sig(int signo, siginfo_t *info, void *context)
+{
+	struct sigaction *old = NULL;
+
+	for (unsigned i = 0; i < countof(handled); i++)
+		if (handled[i].signo == signo)
+			old = &handled[i].old;
+	if (old && old->sa_flags & SA_SIGINFO && old->sa_sigaction) {
+		old->sa_sigaction(signo, info, context);
+		return;
+	}
+	if (old && !(old->sa_flags & SA_SIGINFO) && old->sa_handler != SIG_DFL &&
+	    old->sa_handler != SIG_IGN) {
+		old->sa_handler(signo);
+		return;
+	}
+	/* the default: returning repeats the fault, or the signal that was sent is sent again */
+	signal(signo, SIG_DFL);
+	if (info->si_code <= 0)
+		raise(signo);
+}
+
+static void on_fault(int signo, siginfo_t *info, void *context)
+{
+	int saved = errno;
+	struct m *m = getm();
+	struct g *gp = m ? m->curg : NULL;
+
+	if (gp && gp->stack && info->si_code > 0 && stack_guard_hit(gp->stack, info->si_addr)) {
+		report_overflow_sig(gp, fault_pc(context));
+		signal(SIGSEGV, SIG_DFL);
+		if (signo != SIGSEGV)
+			raise(SIGSEGV);
+		return; /* the fault repeats, and ends the process */
+	}
+	pass_on_sig(signo, info, context);
+	errno = saved;
+}
+
+int signal_init(void)
+{
+	struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK };
+
+	sigemptyset(&sa.sa_mask);
+	for (unsigned i = 0; i < countof(handled); i++)
+		if (sigaction(handled[i].signo, &sa, &handled[i].old) < 0)
+			return -errno;
+	installed = true;
+	return 0;
+}
+
+void signal_fini(void)
+{
+	struct sigaction now;
+
+	if (!installed)
+		return;
+	installed = false;
+	for (unsigned i = 0; i < countof(handled); i++)
+		if (sigaction(handled[i].signo, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
+		    now.sa_sigaction == on_fault)
+			sigaction(handled[i].signo, &handled[i].old, NULL);
+}
+
+static size_t altstack_bytes(void)
+{
+	return round_up(getauxval(AT_MINSIGSTKSZ) + HANDLER_BYTES, PAGE);
+}
+
+bool signal_thread_begin(struct m *m)
+{
+	stack_t ss = { .ss_size = altstack_bytes() }, old;
+
+	/* one that the program gave its own thread stays */
+	if (sigaltstack(NULL, &old) == 0 && !(old.ss_flags & SS_DISABLE))
+		return true;
+	ss.ss_sp = os_reserve(ss.ss_size);
+	if (!ss.ss_sp || sigaltstack(&ss, NULL) < 0)
+		return false;
+	m->altstack = ss.ss_sp;
+	return true;
+}
+
+void signal_thread_end(struct m *m)
+{
+	stack_t off = { .ss_flags = SS_DISABLE };
+
+	if (!m->altstack)
+		return;
+	sigaltstack(&off, NULL);
+	os_release(m->altstack, altstack_bytes());
+	m->altstack = NULL;
+}

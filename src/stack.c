@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where do green threads' stacks come from, and when does their memory go back?
+ *
+ * A stack is a piece of a slab: a mapping that holds many of one size.  Only pages that were
+ * touched are resident; the rest is address space.
+ *
+ *   slab    | guard | ........ untouched ........ | touched | guard | ...
+ *             lo                                    top^      lo of the next
+ *
+ * Invariants
+ *  S1 Stacks of a class that are handed out, cached in Ps, or pooled here are `made` in number, and
+ *     made <= room.  A new one is made only when the pool is empty, that is, when the others are
+ *     handed out or cached, whose number is at most `promised`; and promised <= room (less the few
+ *     that the trimmer holds).  So whoever has reserved first cannot be refused in stack_get(), at
+ *     a green thread's first run, when nobody could be told.
+ *  S2 free[0..clean) have given their memory back, free[clean..n) may hold some.  Stacks are put
+ *     and taken at the top: the warm ones go round, the cold ones sink.
+ *  S3 No list of stacks lives in stacks: a free stack's pages are never touched by bookkeeping.
+ *  S4 The boundary between two stacks is never that of a page table (2 MiB), so that the top of
+ *     one and the guard of the next share one, and a parked stack costs a fraction of a table.
+ *
+ * Guards are installed when a stack is made.  Three kinds, probed by trying: light ones (no
+ * mapping is split), protected pages while the system's limit on mappings leaves room, none.
+ *
+ * Rejected: one mapping a stack (ends at 32,750 of them); a signal handler that grows stacks
+ * (2.6 to 4.5 us a page where demand paging takes 1.3); huge pages (2 MiB for each first touch).
+ */
+#include "stack.h"
+
+#include <errno.h>
+
+#include "base/lock.h"
+#include "base/os.h"
+#include "base/san.h"
+#include "base/throw.h"
+
+enum { SLAB_MIN = 64 << 20, SLAB_MAX = 1 << 30, TABLE_SPAN = 2 << 20, TRIM_BATCH = 16 };
+
+struct slab {
+	char *map; /* what was reserved, for the unmapping */
+	size_t bytes;
+	char *base; /* the first stack */
+	uint32_t count;
+	struct slab *next;
+};
+
+struct stackclass {
+	/* all under pool.lock */
+	char **free; /* address space for `limit` entries */
+	uint32_t n, clean;
+	uint32_t low;   /* the least n since the last look: what lay below was not wanted */
+	uint64_t made;  /* carved from slabs */
+	uint64_t room;  /* stacks that the slabs hold */
+	uint64_t promised; /* by stack_reserve */
+	struct slab *slabs, *last;
+	struct slab *carving; /* the one that new stacks come from */
+	uint32_t carved;      /* taken from it */
+};
+
+static struct {
+	struct lock lock;
+	uint32_t limit;     /* (c) */
+	unsigned klass;     /* (c) the default one */
+	bool said_degraded; /* (l) */
+	enum { GUARD_LIGHT, GUARD_PROTECT, GUARD_NONE } guard;
+	int64_t maps_left;  /* (l) mappings that protected guards may still split */
+	uint64_t unguarded; /* (l) */
+	uint64_t trimmed;   /* (a) bytes */
+	struct stackclass classes[STACK_CLASS_MAX + 1];
+} pool;
+
+static size_t class_bytes(unsigned klass)
+{
+	return (size_t)1 << klass;
+}
+
+static size_t free_array_bytes(void)
+{
+	return round_up((size_t)pool.limit * sizeof(char *), PAGE);
+}
+
+/* --- slabs --- */
+
+/* Slabs grow with the class, so that a million stacks lie in a few hundred; where address space is
+ * scarce, one stack will do.  The slab's record is the first page of its mapping. */
+static struct slab *slab_new(unsigned klass, uint64_t room)
+{
+	size_t size = class_bytes(klass), least = max_of(size, (size_t)SLAB_MIN);
+	size_t bytes = max_of(least, min_of((size_t)room << klass, (size_t)SLAB_MAX));
+	size_t span = min_of(size, (size_t)TABLE_SPAN);
+	size_t slack = span + PAGE;
+	char *map = os_reserve(bytes + slack);
+
+	if (!map) {
+		bytes = size;
+		map = os_reserve(bytes + slack);
+	}
+	if (!map)
+		return NULL;
+	struct slab *s = (struct slab *)map;
+	/* S4: half a span off the boundary of a page table */
+	uintptr_t base = round_up((uintptr_t)map + PAGE, span) + span / 2;
+
+	if (base >= (uintptr_t)map + PAGE + span)
+		base -= span;
+	*s = (struct slab){ .map = map, .bytes = bytes + slack, .base = (char *)base,
+			    .count = (uint32_t)(bytes >> klass) };
+	return s;
+}
+
+static int class_init(struct stackclass *c)
+{
+	if (c->free)
+		return 0;
+	c->free = os_reserve(free_array_bytes());
+	return c->free ? 0 : -ENOMEM;
+}
+
+int stack_reserve(unsigned klass, uint32_t n)
+{
+	struct stackclass *c = &pool.classes[klass];
+	int err;
+
+	lock(&pool.lock, LR_STACK);
+	err = class_init(c);
+	while (!err && c->promised + n + TRIM_BATCH > c->room) {
+		/* a system call under the lock: once in a slab's worth of stacks */
+		struct slab *s = slab_new(klass, c->room);
+
+		if (!s) {
+			err = -ENOMEM;
+			break;
+		}
+		if (c->last)
+			c->last->next = s;
+		else
+			c->slabs = s;
+		c->last = s;
+		if (!c->carving)
+			c->carving = s;
+		c->room += s->count;
+	}
+	if (!err)
+		c->promised += n;
+	unlock(&pool.lock, LR_STACK);
+	return err;
+}
+
+void stack_unreserve(unsigned klass, uint32_t n)
+{
+	lock(&pool.lock, LR_STACK);
+	pool.classes[klass].promised -= n;
+	unlock(&pool.lock, LR_STACK);
+}
+
+/* --- guards --- */
+
+static void say_unguarded(void)
+{
+	struct line l = { .n = 0 };
+
+	if (pool.said_degraded)
+		return;
+	pool.said_degraded = true;
+	line_str_sig(&l, "gmp: stacks are made without guard pages from here on: vm.max_map_count "
+			 "leaves no room for more\n");
+	line_write_sig(&l, 2);
+}
+
+static void guard_install(char *lo)
+{
+	if (pool.guard == GUARD_LIGHT && os_guard_light(lo, PAGE) == 0)
+		return;
+	if (pool.guard == GUARD_PROTECT && pool.maps_left >= 2 && os_guard_protect(lo, PAGE) == 0) {
+		pool.maps_left -= 2;
+		return;
+	}
+	pool.unguarded++;
+	say_unguarded();
+}
+
+static int guard_probe(void)
+{
+	char *page = os_reserve(PAGE);
+	int err;
+
+	if (!page)
+		return -ENOMEM;
+	err = os_guard_light(page, PAGE);
+	os_release(page, PAGE);
+	pool.guard = err ? GUARD_PROTECT : GUARD_LIGHT;
+	/* a quarter of the mappings stays for the program */
+	pool.maps_left = (int64_t)os_max_maps() / 4 * 3;
+	return 0;
+}
+
+bool stack_guard_hit(const char *lo, const char *addr)
+{
+	/* A frame larger than the guard may jump over it; what lies within 64 KiB below is taken
+	 * for ours, since the neighbour's top would have to be untouched there to fault. */
+	return addr >= lo - (16 * PAGE) && addr < lo + PAGE;
+}
+
+/* --- get and put --- */
+
+static char *carve_locked(unsigned klass)
+{
+	struct stackclass *c = &pool.classes[klass];
+	char *lo;
+
+	if (c->carving && c->carved == c->carving->count) {
+		c->carving = c->carving->next;
+		c->carved = 0;
+	}
+	if (!c->carving)
+		return NULL;
+	lo = c->carving->base + (size_t)c->carved++ * class_bytes(klass);
+	c->made++;
+	guard_install(lo);
+	return lo;
+}
+
+static char *get_locked(unsigned klass)
+{
+	struct stackclass *c = &pool.classes[klass];
+
+	if (c->n == 0)
+		return carve_locked(klass);
+	char *lo = c->free[--c->n];
+
+	c->clean = min_of(c->clean, c->n);
+	c->low = min_of(c->low, c->n);
+	return lo;
+}
+
+static void put_locked(struct stackclass *c, char *lo)
+{
+	gmp_debug_assert(c->n < pool.limit);
+	c->free[c->n++] = lo;
+}
+
+char *stack_get(unsigned klass)
+{
+	lock(&pool.lock, LR_STACK);
+	char *lo = get_locked(klass);
+	unlock(&pool.lock, LR_STACK);
+	return lo;
+}
+
+void stack_put(char *lo, unsigned klass)
+{
+	lock(&pool.lock, LR_STACK);
+	put_locked(&pool.classes[klass], lo);
+	unlock(&pool.lock, LR_STACK);
+}
+
+bool stackcache_fill(struct stackcache *c)
+{
+	lock(&pool.lock, LR_STACK);
+	/* New stacks one by one, used ones by the half: making ahead would touch tables for stacks
+	 * that may never run. */
+	uint32_t n = min_of(pool.classes[pool.klass].n, (uint32_t)STACK_CACHE / 2);
+
+	if (n == 0)
+		n = 1;
+	for (c->n = 0; c->n < n; c->n++) {
+		c->lo[c->n] = get_locked(pool.klass);
+		if (!c->lo[c->n])
+			break;
+	}
+	unlock(&pool.lock, LR_STACK);
+	/* taken warmest first: turn them round, so that the warmest is used first */
+	for (unsigned i = 0; i < c->n / 2; i++) {
+		char *lo = c->lo[i];
+
+		c->lo[i] = c->lo[c->n - 1 - i];
+		c->lo[c->n - 1 - i] = lo;
+	}
+	return c->n > 0;
+}
+
+static void spill(struct stackcache *c, unsigned keep)
+{
+	lock(&pool.lock, LR_STACK);
+	unsigned out = c->n - keep;
+
+	for (unsigned i = 0; i < out; i++)
+		put_locked(&pool.classes[pool.klass], c->lo[i]);
+	unlock(&pool.lock, LR_STACK);
+	for (unsigned i = 0; i < keep; i++)
+		c->lo[i] = c->lo[out + i];
+	c->n = keep;
+}
+
+void stackcache_spill(struct stackcache *c)
+{
+	spill(c, STACK_CACHE / 2);
+}
+
+void stackcache_flush(struct stackcache *c)
+{
+	if (c->n)
+		spill(c, 0);
+}
+
+char *stack_top(char *lo, unsigned klass)
+{
+	/* a multiplicative hash of the stack's number: neighbours get colours far apart */
+	uintptr_t colour = (((uintptr_t)lo >> klass) * 0x9e3779b1u >> 16) % STACK_COLOURS;
+
+	return lo + class_bytes(klass) - colour * CACHE_LINE;
+}
+
+/* --- giving memory back --- */
+
+size_t stack_trim_below(char *lo, unsigned klass, const char *sp)
+{
+	unsigned char vec[64];
+	char *from = lo + PAGE; /* the guard has no memory */
+	/* the page of sp, and what signal frames of other libraries may use, stay */
+	char *to = (char *)(((uintptr_t)sp - 256) & ~(uintptr_t)(PAGE - 1));
+	size_t given = 0;
+
+	(void)klass;
+	/* Look downwards: below the first window without memory there is none, but for frames of
+	 * over 256 KiB that were never written; those wait for the stack's end. */
+	while (to > from) {
+		char *at = to - from > (ptrdiff_t)sizeof(vec) * PAGE ? to - sizeof(vec) * PAGE : from;
+		size_t pages = (size_t)(to - at) / PAGE, resident = 0;
+
+		if (!os_resident(at, (size_t)(to - at), vec))
+			break;
+		for (size_t i = 0; i < pages; i++)
+			resident += vec[i] & 1;
+		if (resident == 0)
+			break;
+		os_discard(at, (size_t)(to - at));
+		given += resident * PAGE;
+		to = at;
+	}
+	add_rlx(&pool.trimmed, given);
+	return given;
+}
+
+/* S2: take up to TRIM_BATCH dirty stacks out of the middle, from the cold end. */
+static unsigned take_dirty_locked(struct stackclass *c, char **batch)
+{
+	uint32_t end = min_of(c->low, c->n);
+	unsigned k = 0;
+
+	while (k < TRIM_BATCH && c->clean + k < end) {
+		batch[k] = c->free[c->clean + k];
+		k++;
+	}
+	/* close the gap with the stacks from the top; the order of warm ones does not matter much */
+	for (unsigned i = 0; i < k; i++) {
+		c->n--;
+		if (c->clean + i < c->n)
+			c->free[c->clean + i] = c->free[c->n];
+	}
+	c->low -= k;
+	return k;
+}
+
+static void put_clean_locked(struct stackclass *c, char **batch, unsigned k)
+{
+	for (unsigned i = 0; i < k; i++) {
+		c->free[c->n++] = c->free[c->clean];
+		c->free[c->clean++] = batch[i];
+	}
+	c->low += k;
+}
+
+static unsigned trim_some(unsigned klass)
+{
+	struct stackclass *c = &pool.classes[klass];
+	char *batch[TRIM_BATCH];
+
+	lock(&pool.lock, LR_STACK);
+	unsigned k = take_dirty_locked(c, batch);
+	unlock(&pool.lock, LR_STACK);
+	for (unsigned i = 0; i < k; i++)
+		stack_trim_below(batch[i], klass, batch[i] + class_bytes(klass) + 256);
+	lock(&pool.lock, LR_STACK);
+	put_clean_locked(c, batch, k);
+	unlock(&pool.lock, LR_STACK);
+	return k;
+}
+
+bool stack_trim_pool(unsigned most, bool new_period)
+{
+	bool more = false;
+
+	for (unsigned k = STACK_CLASS_MIN; k <= STACK_CLASS_MAX; k++) {
+		struct stackclass *c = &pool.classes[k];
+		unsigned done = 0, got;
+
+		while (done < most && (got = trim_some(k)) > 0)
+			done += got;
+		lock(&pool.lock, LR_STACK);
+		if (new_period)
+			c->low = c->n;
+		more |= c->clean < c->n;
+		unlock(&pool.lock, LR_STACK);
+	}
+	return more;
+}
+
+/* --- begin and end --- */
+
+int stack_init(uint32_t limit, unsigned klass)
+{
+	pool.limit = limit;
+	pool.klass = klass;
+	pool.said_degraded = false;
+	pool.unguarded = 0;
+	pool.trimmed = 0;
+	return guard_probe();
+}
+
+void stack_fini(void)
+{
+	for (unsigned k = STACK_CLASS_MIN; k <= STACK_CLASS_MAX; k++) {
+		struct stackclass *c = &pool.classes[k];
+
+		for (struct slab *s = c->slabs, *next; s; s = next) {
+			next = s->next;
+			san_forget(s->map, s->bytes);
+			os_release(s->map, s->bytes);
+		}
+		if (c->free)
+			os_release(c->free, free_array_bytes());
+		*c = (struct stackclass){ 0 };
+	}
+}
+
+void stack_forget(void)
+{
+	__builtin_memset(&pool, 0, sizeof(pool));
+}
+
+struct stack_counts stack_counts(void)
+{
+	struct stack_counts out = { 0 };
+
+	lock(&pool.lock, LR_STACK);
+	for (unsigned k = STACK_CLASS_MIN; k <= STACK_CLASS_MAX; k++) {
+		out.made += pool.classes[k].made;
+		out.in_pool += pool.classes[k].n;
+	}
+	out.unguarded = pool.unguarded;
+	out.trimmed_bytes = ld_rlx(&pool.trimmed);
+	unlock(&pool.lock, LR_STACK);
+	return out;
+}

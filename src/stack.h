@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* Where do green threads' stacks come from, and when does their memory go back?  See stack.c. */
+#ifndef GMP_STACK_H
+#define GMP_STACK_H
+
+#include "base/base.h"
+
+enum {
+	STACK_CLASS_MIN = 14, /* 16 KiB; a class is the binary logarithm of a reservation */
+	STACK_CLASS_MAX = 30, /* 1 GiB */
+	STACK_CACHE = 64,     /* stacks that a P keeps at most */
+	STACK_COLOURS = 32,   /* cache lines over which the tops of stacks are spread */
+};
+
+/* A P's own stacks of the default class, last in first out: the last one is still in the cache. */
+struct stackcache {
+	unsigned n;
+	char *lo[STACK_CACHE];
+};
+
+struct stack_counts {
+	uint64_t made, in_pool, unguarded, trimmed_bytes;
+};
+
+/* Prepare for at most `limit` stacks at once, of 2^klass bytes by default.  0 or -ENOMEM. */
+int stack_init(uint32_t limit, unsigned klass);
+/* Unmap everything; no stack may be in use. */
+void stack_fini(void);
+/* Forget it all without unmapping: the child of a fork may stand on one of them. */
+void stack_forget(void);
+
+/* Make sure that n more stacks of the class can be had.  0 or -ENOMEM. */
+int stack_reserve(unsigned klass, uint32_t n);
+void stack_unreserve(unsigned klass, uint32_t n); /* the reverse, once they are put back */
+
+/* One stack, its lowest address; NULL without memory, which cannot be after stack_reserve. */
+char *stack_get(unsigned klass);
+void stack_put(char *lo, unsigned klass);
+/* Fill an empty cache (at least one, after stack_reserve), empty a full one, empty it all. */
+bool stackcache_fill(struct stackcache *c);
+void stackcache_spill(struct stackcache *c);
+void stackcache_flush(struct stackcache *c);
+
+/* Where a new green thread's stack pointer begins: 16-aligned, coloured. */
+char *stack_top(char *lo, unsigned klass);
+
+/* Does the address lie in the guard (or so far below it that only a huge frame explains it)? */
+bool stack_guard_hit(const char *lo, const char *addr);
+
+/* Give back what lies below sp of a stack that nobody runs on; bytes given back. */
+size_t stack_trim_below(char *lo, unsigned klass, const char *sp);
+/* Give back the memory of pooled stacks that were not wanted since the last call; at most
+ * `most` stacks.  True when there is more to do. */
+bool stack_trim_pool(unsigned most, bool new_period);
+
+struct stack_counts stack_counts(void);
+
+#endif

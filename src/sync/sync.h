@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* Who holds a lock?  A token of 32 bits: a green thread's index + 1; the top bit alone for any
+ * foreign thread (its kernel id would cost a system call); 0: nobody. */
+#ifndef GMP_SYNC_H
+#define GMP_SYNC_H
+
+#include "base/os.h"
+#include "proc.h"
+#include "runtime.h"
+
+enum { TOKEN_FOREIGN = 1u << 31 };
+
+static inline uint32_t gmp__self_token(void)
+{
+	struct m *m = getm();
+
+	return likely(m != NULL) ? g_index(m->curg) + 1 : TOKEN_FOREIGN;
+}
+
+/* The green thread of a token; NULL for none, or a foreign thread. */
+static inline struct g *gmp__token_g(uint32_t token)
+{
+	return token == 0 || token & TOKEN_FOREIGN ? NULL : g_at(token - 1);
+}
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How does one wait until a number of others are done?
+ *
+ * The word: the counter in the upper half, WAITERS in the lowest bit.
+ *
+ * Invariants
+ *  G1 WAITERS is set under the bucket's lock, by one who finds the counter above 0 there.
+ *  G2 The counter comes to 0 in one compare-and-swap that clears WAITERS too; if it was set, under
+ *     the bucket's lock, with the waking of all who stand in the queue.  It is the last touch: a
+ *     waiter that sees 0 may free the object at once.
+ */
+#include <errno.h>
+
+#include "base/os.h"
+#include "base/throw.h"
+#include "sema.h"
+
+enum { WAITERS = 1 };
+
+static int32_t counter(uint64_t s)
+{
+	return (int32_t)(s >> 32);
+}
+
+static uint64_t add(uint64_t s, int n)
+{
+	int64_t c = (int64_t)counter(s) + n;
+
+	if (unlikely(c < 0))
+		gmp__fatal("negative wait group counter");
+	if (unlikely(c > INT32_MAX))
+		gmp__fatal("wait group counter over %d", INT32_MAX);
+	return c == 0 ? 0 : (uint64_t)c << 32 | (s & WAITERS);
+}
+
+/* G2: from the bucket, if this addition brings it to 0 and somebody waits. */
+static noinline int add_slow(gmp_wg *w, int n)
+{
+	struct glist out = { 0 };
+	struct bucket *b = sema_lock(w);
+	uint64_t s = ld_rlx(&w->state), to;
+
+	do
+		to = add(s, n);
+	while (!__atomic_compare_exchange_n(&w->state, &s, to, 0, __ATOMIC_ACQ_REL,
+					    __ATOMIC_RELAXED)); /* ORD(wg) */
+	if (to == 0 && s & WAITERS)
+		sema_wake_all(b, w, &out);
+	sema_unlock(b);
+	ready_list(&out);
+	return 0;
+}
+
+int gmp_wg_add(gmp_wg *w, int n)
+{
+	uint64_t s = ld_rlx(&w->state), to;
+
+	do {
+		to = add(s, n);
+		if (unlikely(to == 0 && s & WAITERS))
+			return add_slow(w, n);
+	} while (!cas_rel(&w->state, &s, to)); /* ORD(wg): what was done is seen by the waiter */
+	return 0;
+}
+
+int gmp_wg_done(gmp_wg *w)
+{
+	return gmp_wg_add(w, -1);
+}
+
+int gmp_wg_wait_until(gmp_wg *w, int64_t deadline)
+{
+	struct foreign f;
+
+	if (counter(ld_acq(&w->state)) == 0) /* ORD(wg) */
+		return 0;
+	if (deadline != NEVER && deadline <= os_now())
+		return -ETIMEDOUT;
+	struct bucket *b = sema_lock(w);
+	uint64_t s = ld_acq(&w->state); /* ORD(wg) */
+
+	do {
+		if (counter(s) == 0) {
+			sema_unlock(b);
+			return 0;
+		}
+	} while (!cas_acq(&w->state, &s, s | WAITERS)); /* ORD(wg) */
+	struct sudog *sg = self_sudog(&f);
+
+	sema_enqueue(b, w, sg, false);
+	return sema_wait(b, sg, WAIT_WG, sema_unwait, deadline);
+}
+
+int gmp_wg_wait(gmp_wg *w)
+{
+	return gmp_wg_wait_until(w, NEVER);
+}

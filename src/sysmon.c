@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who sees to what nobody has the time for?
+ *
+ * The watcher, a thread without a P.  It looks at the Ps every millisecond while some are busy and
+ * some idle, every ten while all are busy, and sleeps for good when nothing has run for a while and
+ * no memory is left to give back; the M that begins to work again wakes it (sched.sysmon_asleep).
+ *
+ *  - A P that has work for others but has not moved since the last look (a green thread computes):
+ *    wake a thief, also for a runnext and for timers that are due (sched.c D2).
+ *  - A green thread that has run for 10 ms: ask it to yield at its next checkpoint.
+ *  - Nobody has asked the poller for 10 ms: ask.
+ *  - Stacks: what lies below the stack pointer of a G that has been parked for a second goes back
+ *    to the kernel, and so does the memory of free stacks that were not wanted for a second.
+ *
+ * Invariants
+ *  Z1 It touches a parked G's stack only while it holds the waiter (W_BUSY); whoever wants to wake
+ *     the G spins for those microseconds.
+ *  Z2 Looking at all Gs takes at most a twentieth of a CPU, however many there are.
+ */
+#include "sysmon.h"
+
+#include "base/os.h"
+#include "base/throw.h"
+#include "proc.h"
+#include "runq.h"
+#include "sched.h"
+#include "timer.h"
+
+enum {
+	MS = 1000000,
+	MIXED_NS = 1 * MS,      /* some Ps busy, some idle */
+	BUSY_NS = 10 * MS,      /* all busy, or only memory to look after */
+	REST_AFTER_NS = 1000 * MS,
+	PARKED_NS = 1000 * MS,  /* so long a G is left alone */
+	PASS_NS = 1000 * MS,    /* between two passes over all Gs */
+	SLICE_NS = 10 * MS,
+	SCAN_CHUNK = 2048,      /* Gs a look */
+	TRIM_CHUNK = 256,       /* stacks a look */
+	DUTY = 20,              /* Z2 */
+	MONITOR_STACK = 128 * 1024,
+};
+
+static struct {
+	pthread_t thread;
+	uint32_t stop;          /* (a) futex */
+	/* the watcher's own */
+	struct {
+		uint64_t switches;
+		int64_t since;      /* when it last moved */
+	} seen[PROCS_MAX];
+	uint64_t moved;         /* sum of switches at the last look */
+	int64_t active;         /* when something last ran */
+	int64_t next_pass;
+	int64_t pass_cost;
+	uint32_t cursor;        /* next G to look at */
+	bool in_pass, unfinished; /* some G was too young in this pass */
+	bool more_stacks;
+	int64_t next_period;    /* of the pool's low-water mark */
+} mon;
+
+/* --- Ps --- */
+
+static bool has_work_for_others(struct p *pp, int64_t now)
+{
+	return runq_len(pp) || ld_rlx(&pp->runnext) || timers_next(pp) <= now;
+}
+
+static void look_at_ps(int64_t now)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+	uint64_t sum = 0;
+	bool wake = false;
+
+	for (int i = 0; i < n; i++) {
+		struct p *pp = sched.allp[i];
+		uint64_t switches = ld_rlx(&pp->count.switches);
+
+		sum += switches;
+		if (switches != mon.seen[i].switches) {
+			mon.seen[i].switches = switches;
+			mon.seen[i].since = now;
+		} else if (pp->status == P_RUNNING) {
+			if (now - mon.seen[i].since >= SLICE_NS)
+				sched_ask_yield(pp);
+			wake |= has_work_for_others(pp, now);
+		}
+	}
+	if (sum != mon.moved || ld_rlx(&sched.npidle) < ld_rlx(&sched.procs))
+		mon.active = now;
+	mon.moved = sum;
+	if (wake)
+		wakep();
+}
+
+static void look_at_poller(void)
+{
+	if (sched_should_poll() && cpu_ticks() - ld_rlx(&sched.lastpoll) > 1000 * (uint64_t)TICKS_10US)
+		sched_poll_now();
+}
+
+/* --- memory --- */
+
+/* Z1.  True if the G will want another look. */
+static bool trim_parked(struct g *gp, int64_t now)
+{
+	uint32_t armed = W_ARMED;
+
+	if (ld_rlx(&gp->status) != G_WAITING || ld_rlx(&gp->trimmed))
+		return false;
+	if (now - ld_rlx(&gp->since) < PARKED_NS)
+		return true;
+	if (!cas_seq(&gp->w.state, &armed, W_BUSY)) /* ORD(waiter.claim) */
+		return false;
+	if (gp->stack)
+		stack_trim_below(gp->stack, gp->stack_class, gp->ctx.sp);
+	st_rlx(&gp->trimmed, true);
+	st_rel(&gp->w.state, W_ARMED); /* ORD(waiter.claim) */
+	return false;
+}
+
+static void scan_greens(int64_t now)
+{
+	if (!mon.in_pass && now < mon.next_pass)
+		return;
+	uint32_t made = g_made(), end = min_of(mon.cursor + SCAN_CHUNK, made);
+	int64_t began = os_now();
+
+	if (!mon.in_pass) {
+		mon.in_pass = true;
+		mon.unfinished = false;
+		mon.pass_cost = 0;
+	}
+	for (; mon.cursor < end; mon.cursor++)
+		mon.unfinished |= trim_parked(g_at(mon.cursor), now);
+	mon.pass_cost += os_now() - began;
+	if (mon.cursor >= made) {
+		mon.in_pass = false;
+		mon.cursor = 0;
+		mon.next_pass = now + max_of((int64_t)PASS_NS, mon.pass_cost * DUTY);
+	}
+}
+
+static void flush_idle_ps(void)
+{
+	lock(&sched.lock, LR_SCHED);
+	for (struct p *pp = sched.pidle; pp; pp = pp->link)
+		p_flush(pp);
+	unlock(&sched.lock, LR_SCHED);
+}
+
+static void look_at_memory(int64_t now)
+{
+	bool new_period = now >= mon.next_period;
+
+	scan_greens(now);
+	if (new_period) {
+		mon.next_period = now + PARKED_NS;
+		flush_idle_ps();
+	}
+	mon.more_stacks = stack_trim_pool(TRIM_CHUNK, new_period);
+}
+
+/* --- the thread --- */
+
+static bool all_idle(void)
+{
+	return ld_seq(&sched.npidle) >= ld_seq(&sched.procs);
+}
+
+static bool nothing_left(int64_t now)
+{
+	return all_idle() && now - mon.active > REST_AFTER_NS && !mon.in_pass && !mon.unfinished &&
+	       !mon.more_stacks && mon.next_pass > mon.active + PARKED_NS;
+}
+
+/* Sleep until an M begins to work. */
+static void rest(void)
+{
+	st_seq(&sched.sysmon_asleep, 1); /* ORD(sysmon): announced before the last look */
+	fence_seq();
+	if (all_idle())
+		while (ld_seq(&sched.sysmon_asleep) && !ld_rlx(&mon.stop))
+			os_futex_wait(&sched.sysmon_asleep, 1, NEVER);
+	st_seq(&sched.sysmon_asleep, 0);
+	mon.active = os_now();
+}
+
+static int64_t pause_ns(void)
+{
+	int idle = ld_rlx(&sched.npidle), procs = ld_rlx(&sched.procs);
+
+	return idle > 0 && idle < procs ? MIXED_NS : BUSY_NS;
+}
+
+static void *sysmon_main(void *arg)
+{
+	(void)arg;
+	while (!ld_rlx(&mon.stop)) {
+		int64_t now = os_now();
+
+		st_rlx(&sched.coarse_now, now);
+		look_at_ps(now);
+		look_at_poller();
+		look_at_memory(now);
+		if (nothing_left(now))
+			rest();
+		else
+			os_futex_wait(&mon.stop, 0, now + pause_ns());
+	}
+	return NULL;
+}
+
+int sysmon_start(void)
+{
+	__builtin_memset(&mon, 0, sizeof(mon));
+	mon.active = os_now();
+	mon.next_period = mon.next_pass = mon.active + PASS_NS;
+	return os_thread_start(&mon.thread, sysmon_main, NULL, MONITOR_STACK);
+}
+
+void sysmon_stop(void)
+{
+	st_seq(&mon.stop, 1);
+	st_seq(&sched.sysmon_asleep, 0);
+	os_futex_wake(&mon.stop, 1);
+	os_futex_wake(&sched.sysmon_asleep, 1);
+	pthread_join(mon.thread, NULL);
+}

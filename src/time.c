@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How does a green thread sleep, and how does time start one?
+ *
+ * A sleep is a wait for nothing but the G's own timer: it needs no memory.  A gmp_timer starts a
+ * green thread for each of its runs.
+ *
+ * Invariants of a gmp_timer
+ *  A1 `running` counts the runs that have been started and have not ended.  It grows in fire, under
+ *     the heap's lock, and shrinks under the lock of the bucket whose key the timer is.
+ *  A2 set, stop and free take t->lock, so that disarming and arming are one step for others.
+ *  A3 Memory goes when it has been freed by the program and running is 0: in gmp_timer_free, or, if
+ *     that was called from a run of its own, at the end of the last run.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/os.h"
+#include "green.h"
+#include "park.h"
+#include "proc.h"
+#include "sched.h"
+#include "sema.h"
+#include "timer.h"
+
+int64_t gmp_now(void)
+{
+	return os_now();
+}
+
+int64_t gmp_deadline(int64_t ns)
+{
+	int64_t now = os_now();
+
+	return ns > NEVER - now ? NEVER : now + ns;
+}
+
+/* --- sleep --- */
+
+static bool sleep_over(struct timer *t, int64_t now, struct glist *out)
+{
+	struct g *gp = container_of(t, struct g, timer);
+
+	(void)now;
+	if (waiter_claim(&gp->w, 0))
+		glist_push(out, gp);
+	return false;
+}
+
+/* The commit step: off its stack, the sleeper arms its own timer, for the time it left there. */
+static void commit_sleep(void *arg)
+{
+	struct g *gp = arg;
+
+	gp->timed = true;
+	gp->timer.fire = sleep_over;
+	timer_add(getp(), &gp->timer, gp->timer.when);
+}
+
+static int sleep_foreign(int64_t deadline)
+{
+	static uint32_t never;
+
+	while (os_now() < deadline)
+		os_futex_wait(&never, 0, deadline);
+	return 0;
+}
+
+int gmp_sleep_until(int64_t deadline)
+{
+	struct m *m = getm();
+
+	if (unlikely(!m))
+		return sleep_foreign(deadline);
+	if (deadline <= os_now())
+		return park_yield();
+	struct g *gp = m->curg;
+
+	if (deadline == NEVER)
+		return wait_on(&gp->w, WAIT_SLEEP, NULL, commit_none, NULL, NEVER);
+	gp->timer.when = deadline;
+	return wait_on(&gp->w, WAIT_SLEEP, NULL, commit_sleep, gp, NEVER);
+}
+
+int gmp_sleep(int64_t ns)
+{
+	if (ns <= 0) {
+		gmp_yield();
+		return 0;
+	}
+	return gmp_sleep_until(gmp_deadline(ns));
+}
+
+/* --- timers --- */
+
+struct gmp_timer {
+	struct timer t;
+	struct lock lock;
+	uint32_t running; /* (a) A1 */
+	uint32_t run;     /* (c) of the runtime: one of an earlier run is only memory */
+	bool dying;       /* under the bucket's lock: freed from a run of its own */
+	int64_t period;   /* under the heap's lock, or while not armed */
+	gmp_fn fn;        /* (c) */
+	void *arg;        /* (c) */
+};
+
+static uint32_t timers_made; /* (a) T4: not more of them than green threads */
+
+/* gmp_exit in fn must not lose the count: so this is the green thread's at_exit. */
+static void timer_run_ended(void *arg)
+{
+	struct gmp_timer *t = arg;
+	struct glist out = { 0 };
+	struct bucket *b = sema_lock(t);
+	bool last = add_rlx(&t->running, -1u) == 1, gone = last && t->dying;
+
+	if (last)
+		sema_wake_first(b, t, 0, &out);
+	sema_unlock(b);
+	ready_list(&out);
+	if (gone) {
+		add_rlx(&timers_made, -1u);
+		free(t);
+	}
+}
+
+static void timer_main(void *arg)
+{
+	struct gmp_timer *t = arg;
+
+	t->fn(t->arg);
+}
+
+static bool timer_fires(struct timer *base, int64_t now, struct glist *out)
+{
+	struct gmp_timer *t = container_of(base, struct gmp_timer, t);
+	int err;
+	struct g *gp = green_new(timer_main, t, 0, 0, &err);
+
+	if (gp) { /* else max_green are alive: this run is dropped, as a missed one is */
+		gp->made_at = (uintptr_t)t->fn;
+		gp->at_exit = timer_run_ended;
+		add_rlx(&t->running, 1);
+		glist_push(out, gp);
+	}
+	if (t->period == 0)
+		return false;
+	base->when += t->period * (1 + (now - base->when) / t->period);
+	return true;
+}
+
+gmp_timer *gmp_timer_new(gmp_fn fn, void *arg)
+{
+	struct gmp_timer *t = NULL;
+
+	if (!fn || !rt_enter())
+		return NULL;
+	if (add_rlx(&timers_made, 1) < sched.options.c.max_green)
+		t = calloc(1, sizeof(*t));
+	if (t) {
+		t->fn = fn;
+		t->arg = arg;
+		t->run = sched.run;
+		t->t.fire = timer_fires;
+	} else {
+		add_rlx(&timers_made, -1u);
+	}
+	rt_leave();
+	return t;
+}
+
+/* Its runtime is there. */
+static bool timer_enter(struct gmp_timer *t)
+{
+	if (!rt_enter())
+		return false;
+	if (t->run == sched.run)
+		return true;
+	rt_leave();
+	return false;
+}
+
+int gmp_timer_set(gmp_timer *t, int64_t deadline, int64_t period)
+{
+	if (!t || period < 0)
+		return -EINVAL;
+	if (!timer_enter(t))
+		return -ESRCH;
+	lock(&t->lock, LR_USERTIMER);
+	bool was = timer_del(&t->t);
+
+	t->period = period;
+	if (deadline != NEVER)
+		sched_timer_add(&t->t, deadline);
+	unlock(&t->lock, LR_USERTIMER);
+	rt_leave();
+	return was;
+}
+
+int gmp_timer_stop(gmp_timer *t)
+{
+	return gmp_timer_set(t, NEVER, 0);
+}
+
+/* The caller is a run of t. */
+static bool called_from(struct gmp_timer *t)
+{
+	struct m *m = getm();
+
+	return m && m->curg->fn == timer_main && m->curg->arg == t;
+}
+
+void gmp_timer_free(gmp_timer *t)
+{
+	struct foreign f;
+
+	if (!t)
+		return;
+	if (!timer_enter(t)) {
+		free(t);
+		return;
+	}
+	lock(&t->lock, LR_USERTIMER);
+	timer_del(&t->t);
+	unlock(&t->lock, LR_USERTIMER);
+	/* no fire from here on (T3): running only shrinks */
+	struct bucket *b = sema_lock(t);
+
+	if (called_from(t)) {
+		t->dying = true;
+		sema_unlock(b);
+		rt_leave();
+		return;
+	}
+	if (ld_rlx(&t->running)) {
+		struct sudog *sg = self_sudog(&f);
+
+		sema_enqueue(b, t, sg, false);
+		sema_wait(b, sg, WAIT_TIMER_FREE, sema_unwait, NEVER);
+	} else {
+		sema_unlock(b);
+	}
+	add_rlx(&timers_made, -1u);
+	free(t);
+	rt_leave();
+}

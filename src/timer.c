@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+#include "timer.h"
+
+#include <errno.h>
+
+#include "base/os.h"
+#include "base/throw.h"
+
+enum { ARITY = 4 };
+
+static size_t heap_bytes(uint32_t limit)
+{
+	return round_up((size_t)limit * sizeof(struct timer_slot), PAGE);
+}
+
+int timers_init(struct timers *ts, uint32_t limit)
+{
+	*ts = (struct timers){ .next = NEVER, .heap = os_reserve(heap_bytes(limit)) };
+	return ts->heap ? 0 : -ENOMEM;
+}
+
+void timers_fini(struct timers *ts, uint32_t limit)
+{
+	if (ts->heap)
+		os_release(ts->heap, heap_bytes(limit));
+	*ts = (struct timers){ .next = NEVER };
+}
+
+/* --- the heap; all under ts->lock --- */
+
+static void place(struct timers *ts, uint32_t i, struct timer_slot s)
+{
+	ts->heap[i] = s;
+	s.t->at = i;
+}
+
+static void sift_up(struct timers *ts, uint32_t i, struct timer_slot s)
+{
+	while (i > 0) {
+		uint32_t parent = (i - 1) / ARITY;
+
+		if (ts->heap[parent].when <= s.when)
+			break;
+		place(ts, i, ts->heap[parent]);
+		i = parent;
+	}
+	place(ts, i, s);
+}
+
+static void sift_down(struct timers *ts, uint32_t i, struct timer_slot s)
+{
+	for (;;) {
+		uint32_t first = i * ARITY + 1, least = first;
+
+		if (first >= ts->n)
+			break;
+		for (uint32_t c = first + 1; c < min_of(first + ARITY, ts->n); c++)
+			if (ts->heap[c].when < ts->heap[least].when)
+				least = c;
+		if (ts->heap[least].when >= s.when)
+			break;
+		place(ts, i, ts->heap[least]);
+		i = least;
+	}
+	place(ts, i, s);
+}
+
+static void set_next(struct timers *ts)
+{
+	st_rlx(&ts->next, ts->n ? ts->heap[0].when : NEVER);
+}
+
+static void heap_add(struct timers *ts, struct timer *t)
+{
+	uint32_t i = ts->n++;
+
+	sift_up(ts, i, (struct timer_slot){ t->when, t });
+	if (t->at == 0)
+		set_next(ts);
+}
+
+static void heap_del(struct timers *ts, uint32_t i)
+{
+	struct timer_slot last = ts->heap[--ts->n];
+
+	if (i < ts->n) {
+		if (i > 0 && ts->heap[(i - 1) / ARITY].when > last.when)
+			sift_up(ts, i, last);
+		else
+			sift_down(ts, i, last);
+	}
+	if (i == 0)
+		set_next(ts);
+}
+
+/* --- arm and disarm --- */
+
+bool timer_add(struct p *pp, struct timer *t, int64_t when)
+{
+	struct timers *ts = &pp->timers;
+
+	lock(&ts->lock, LR_TIMERS);
+	gmp_debug_assert(!t->pp);
+	t->when = when;
+	st_rlx(&t->pp, pp);
+	heap_add(ts, t);
+	bool first = t->at == 0;
+	unlock(&ts->lock, LR_TIMERS);
+	return first;
+}
+
+bool timer_del(struct timer *t)
+{
+	for (;;) {
+		struct p *pp = ld_acq(&t->pp); /* ORD(timer.pp) */
+
+		if (!pp)
+			return false;
+		lock(&pp->timers.lock, LR_TIMERS);
+		if (t->pp == pp) { /* else: it fired or moved meanwhile */
+			heap_del(&pp->timers, t->at);
+			st_rlx(&t->pp, (struct p *)NULL);
+			unlock(&pp->timers.lock, LR_TIMERS);
+			return true;
+		}
+		unlock(&pp->timers.lock, LR_TIMERS);
+	}
+}
+
+unsigned timers_run(struct p *pp, int64_t now, struct glist *out)
+{
+	struct timers *ts = &pp->timers;
+	unsigned fired = 0;
+
+	lock(&ts->lock, LR_TIMERS);
+	while (ts->n && ts->heap[0].when <= now) {
+		struct timer *t = ts->heap[0].t;
+
+		heap_del(ts, 0);
+		if (t->fire(t, now, out))
+			heap_add(ts, t);
+		else
+			st_rel(&t->pp, (struct p *)NULL); /* ORD(timer.pp): after fire's effects */
+		fired++;
+	}
+	unlock(&ts->lock, LR_TIMERS);
+	return fired;
+}
+
+void timers_move(struct p *from, struct p *to)
+{
+	struct p *first = from < to ? from : to, *second = from < to ? to : from;
+
+	lock(&first->timers.lock, LR_TIMERS);
+	lock(&second->timers.lock, LR_TIMERS);
+	for (uint32_t i = 0; i < from->timers.n; i++) {
+		struct timer *t = from->timers.heap[i].t;
+
+		st_rlx(&t->pp, to);
+		heap_add(&to->timers, t);
+	}
+	from->timers.n = 0;
+	set_next(&from->timers);
+	unlock(&second->timers.lock, LR_TIMERS);
+	unlock(&first->timers.lock, LR_TIMERS);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which timers are due?
+ *
+ * Each P has a heap of its own, 4-ary, with the times beside the pointers, so that arming and
+ * disarming are a short section under a lock that is hardly ever contended.  A heap belongs to its
+ * P, but anybody may arm, disarm, or run what is due in it: an idle P steals timers as it steals
+ * green threads.
+ *
+ * Invariants
+ *  T1 t->pp is the P whose heap holds t, NULL when none does; it changes under that P's timers.lock.
+ *  T2 timers.next is the `when` of the root, NEVER without one.
+ *  T3 fire runs with the heap's lock held.  So when timer_del has returned, fire of that arming
+ *     has either not begun and never will, or has returned.
+ *  T4 Address space for every timer that can exist is set aside in every heap: arming cannot fail.
+ *
+ * Rejected: one wheel for all (a lock for all, and cascades that wake an idle process); lazy
+ * deletion (a wait that is answered in time is the rule, and would leave its timer behind).
+ */
+#ifndef GMP_TIMER_H
+#define GMP_TIMER_H
+
+#include "runtime.h"
+
+int timers_init(struct timers *ts, uint32_t limit);
+void timers_fini(struct timers *ts, uint32_t limit);
+
+/* Arm a timer that is not armed, in pp's heap.  True if it is now the earliest there. */
+bool timer_add(struct p *pp, struct timer *t, int64_t when);
+/* Disarm; false if it was not armed (has fired, or never was). */
+bool timer_del(struct timer *t);
+static inline bool timer_armed(struct timer *t)
+{
+	return ld_acq(&t->pp) != NULL; /* ORD(timer.pp): fire's effects before NULL */
+}
+
+/* Fire what is due in pp's heap; the Gs that became ready are appended to out.  How many fired. */
+unsigned timers_run(struct p *pp, int64_t now, struct glist *out);
+/* The earliest `when` of pp's heap. */
+static inline int64_t timers_next(struct p *pp)
+{
+	return ld_rlx(&pp->timers.next);
+}
+
+/* All timers of a P that goes to another. */
+void timers_move(struct p *from, struct p *to);
+
+#endif
