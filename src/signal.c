@@ -8,6 +8,7 @@
  *
  * Everything here but init and fini is async-signal-safe.
  */
+#define _GNU_SOURCE
 #include "signal.h"
 
 #include <errno.h>
