@@ -42,7 +42,7 @@ static bool wait_timed_out(struct timer *t, int64_t now, struct glist *out)
 }
 
 /* Steps 4 to 7, on g0. */
-static int park_g0(void *arg)
+leaves_by_jump static int park_g0(void *arg)
 {
 	struct m *m = getm();
 	struct g *gp = arg;
@@ -50,7 +50,7 @@ static int park_g0(void *arg)
 	san_arrive(&m->san);
 	m->curg = NULL;
 	g_set_status(gp, G_WAITING);
-	gp->since = ld_rlx(&sched.coarse_now);
+	st_rlx(&gp->since, ld_rlx(&sched.coarse_now));
 	st_rlx(&gp->trimmed, false);
 	st_rel(&gp->w.state, W_ARMED); /* ORD(waiter.claim) */
 	if (m->deadline != NEVER) {
@@ -67,7 +67,7 @@ static int wait_green(struct m *m, enum waitreason why, unwait_fn unwait, commit
 {
 	struct g *gp = m->curg;
 
-	gp->reason = (uint8_t)why;
+	st_rlx(&gp->reason, (uint8_t)why);
 	gp->unwait = unwait;
 	m->commit = commit;
 	m->commit_arg = arg;
@@ -128,7 +128,7 @@ void ready_list(struct glist *list)
 
 /* --- yield and exit --- */
 
-static int yield_g0(void *arg)
+leaves_by_jump static int yield_g0(void *arg)
 {
 	struct m *m = getm();
 	struct g *gp = arg;

@@ -226,7 +226,7 @@ static struct p *p_new(int id)
 		return NULL;
 	}
 	pp->id = id;
-	pp->status = P_RETIRED;
+	st_rlx(&pp->status, P_RETIRED);
 	pp->rand = sched.options.c.seed + (uint64_t)id * 0x9e3779b97f4a7c15u;
 	return pp;
 }
@@ -239,7 +239,7 @@ struct p *pidle_get(void)
 		return NULL;
 	sched.pidle = pp->link;
 	pp->link = NULL;
-	pp->status = P_RUNNING;
+	st_rlx(&pp->status, P_RUNNING);
 	st_rlx(&sched.npidle, sched.npidle - 1);
 	return pp;
 }
@@ -247,7 +247,7 @@ struct p *pidle_get(void)
 void pidle_put(struct p *pp)
 {
 	pp->m = NULL;
-	pp->status = P_IDLE;
+	st_rlx(&pp->status, P_IDLE);
 	pp->link = sched.pidle;
 	sched.pidle = pp;
 	st_seq(&sched.npidle, sched.npidle + 1); /* ORD(idle): before the last look at the queues */
@@ -288,7 +288,7 @@ void p_retire(struct p *pp)
 	and_seq(&pp->attention, ~(uint32_t)ATTENTION_RETIRE);
 	p_empty_locked(pp);
 	pp->m = NULL;
-	pp->status = P_RETIRED;
+	st_rlx(&pp->status, P_RETIRED);
 	unlock(&sched.lock, LR_SCHED);
 	p_flush(pp);
 	timers_move(pp, sched.allp[0]);
@@ -312,7 +312,7 @@ static bool p_dismiss(struct p *pp)
 	}
 	if (pp->status == P_IDLE) {
 		pidle_del(pp);
-		pp->status = P_RETIRED;
+		st_rlx(&pp->status, P_RETIRED);
 		return true;
 	}
 	return false;
@@ -432,7 +432,7 @@ void midle_put(struct m *m)
 {
 	m->in_poller = sched.pollm == NULL;
 	if (m->in_poller) {
-		sched.pollm = m;
+		st_rlx(&sched.pollm, m);
 	} else {
 		m->link = sched.midle;
 		sched.midle = m;
@@ -448,7 +448,7 @@ struct m *midle_get(void)
 		sched.midle = m->link;
 	} else {
 		m = sched.pollm;
-		sched.pollm = NULL;
+		st_rlx(&sched.pollm, (struct m *)NULL);
 	}
 	if (m)
 		st_rlx(&sched.nmidle, sched.nmidle - 1);
@@ -460,7 +460,7 @@ bool midle_del(struct m *m)
 	if (m->in_poller) {
 		if (sched.pollm != m)
 			return false;
-		sched.pollm = NULL;
+		st_rlx(&sched.pollm, (struct m *)NULL);
 		st_rlx(&sched.nmidle, sched.nmidle - 1);
 		return true;
 	}

@@ -134,7 +134,7 @@ struct g {
 	char *stack;            /* (o) lowest address; NULL before the first run */
 	uint8_t status;         /* (a) enum gstatus */
 	uint8_t stack_class;    /* (c) while alive */
-	uint8_t reason;         /* (o) enum waitreason */
+	uint8_t reason;         /* (a) enum waitreason */
 	bool trimmed;           /* (a) its stack has been looked at since it parked */
 	bool timed;             /* (o) its wait has a deadline: the timer may be armed */
 	uint32_t ready_at;      /* (o) low bits of cpu_ticks when made ready, if sampled; else 0 */
@@ -147,7 +147,7 @@ struct g {
 	uint32_t generation;    /* (o) how often the descriptor was used */
 	char *name;             /* (c) while alive; allocated, NULL without */
 	uintptr_t made_at;      /* (c) the pc of the call that made it */
-	int64_t since;          /* (o) about when it parked */
+	int64_t since;          /* (a) about when it parked */
 	unwait_fn unwait;       /* (o) how to end its present wait */
 	void (*at_exit)(void *arg); /* (c) while alive: called with arg at its end, on its stack */
 	struct timer timer;     /* of a wait with a deadline */
@@ -205,7 +205,7 @@ struct p {
 	struct counters count;                           /* (o) */
 	uint32_t latency[LATENCY_BUCKETS];               /* (o) samples by octave and quarter */
 	int id;                                          /* (c) */
-	enum pstatus status;                             /* (l) */
+	uint8_t status;                                  /* (a) enum pstatus; written under (l) */
 	struct p *link;                                  /* (l) idle list */
 };
 
@@ -280,7 +280,7 @@ struct sched {
 	uint32_t gqn;           /* (a) gq.n, for a look without the lock */
 	struct p *pidle;        /* (l) */
 	struct m *midle;        /* (l) asleep on their futex */
-	struct m *pollm;        /* (l) the one asleep in the poller, if any */
+	struct m *pollm;        /* (l) (a) the one asleep in the poller, if any */
 	int nmidle;             /* (l) */
 	int nm;                 /* (l) Ms alive */
 	int nmlimit;            /* (c) */

@@ -78,7 +78,7 @@ static int g_main(void *arg)
 	return 0;
 }
 
-static noinline int begin(struct m *m, struct g *gp)
+leaves_by_jump static noinline int begin(struct m *m, struct g *gp)
 {
 	g_bind_stack(m->p, gp);
 	char *top = stack_top(gp->stack, gp->stack_class);
@@ -88,7 +88,7 @@ static noinline int begin(struct m *m, struct g *gp)
 }
 
 /* The end of a wait that had a deadline, or whose result is not 0: no trace may be left. */
-static noinline int end_wait(struct m *m, struct g *gp, uint32_t state)
+leaves_by_jump static noinline int end_wait(struct m *m, struct g *gp, uint32_t state)
 {
 	int result = waiter_result(state);
 
@@ -102,7 +102,7 @@ static noinline int end_wait(struct m *m, struct g *gp, uint32_t state)
 	return gmp__gogo(&gp->ctx, result);
 }
 
-static inline int execute(struct m *m, struct p *pp, struct g *gp)
+leaves_by_jump static int execute(struct m *m, struct p *pp, struct g *gp)
 {
 	uint32_t state = gp->w.state;
 
@@ -120,7 +120,7 @@ static inline int execute(struct m *m, struct p *pp, struct g *gp)
 	return gmp__gogo(&gp->ctx, 0);
 }
 
-int sched_exit_g0(void *arg)
+leaves_by_jump int sched_exit_g0(void *arg)
 {
 	struct m *m = getm();
 	struct p *pp = m->p;
@@ -489,7 +489,7 @@ static bool work_in_sight(void)
 
 /* --- sleeping --- */
 
-static int leave_g0(struct m *m)
+leaves_by_jump static int leave_g0(struct m *m)
 {
 	return gmp__gogo(&m->base, 0);
 }
@@ -567,7 +567,7 @@ static struct p *take_p(struct m *m)
 	else if (midle_del(m))
 		pp = pidle_get();
 	if (pp) {
-		pp->status = P_RUNNING;
+		st_rlx(&pp->status, P_RUNNING);
 		pp->m = m;
 		m->p = pp;
 	}
@@ -649,7 +649,7 @@ static bool rest(struct m *m, struct p *pp)
 }
 
 /* Something that cannot wait for work to run out. */
-static noinline int attend_g0(struct m *m)
+leaves_by_jump static noinline int attend_g0(struct m *m)
 {
 	struct p *pp = m->p;
 
@@ -678,7 +678,7 @@ static noinline int attend_g0(struct m *m)
 	return schedule_g0();
 }
 
-static noinline int find_g0(struct m *m)
+leaves_by_jump static noinline int find_g0(struct m *m)
 {
 	struct g *gp;
 
@@ -722,7 +722,7 @@ static inline void prefetch_next(struct p *pp)
 	}
 }
 
-int schedule_g0(void)
+leaves_by_jump int schedule_g0(void)
 {
 	struct m *m = getm();
 	struct p *pp = m->p;
@@ -745,14 +745,14 @@ int schedule_g0(void)
 
 /* --- an M's beginning, and everybody's end --- */
 
-static int mstart_g0(void *arg)
+leaves_by_jump static int mstart_g0(void *arg)
 {
 	struct m *m = arg;
 
 	return take_p(m) ? schedule_g0() : leave_g0(m);
 }
 
-noinline void mstart(struct m *m)
+leaves_by_jump noinline void mstart(struct m *m)
 {
 	/* g0: below this frame, with room for what mcall pushes */
 	uintptr_t sp = (uintptr_t)__builtin_alloca(64);

@@ -8,7 +8,6 @@
  *
  * Everything here but init and fini is async-signal-safe.
  */
-#define _GNU_SOURCE
 #include "signal.h"
 
 #include <errno.h>

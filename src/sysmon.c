@@ -80,7 +80,7 @@ static void look_at_ps(int64_t now)
 		if (switches != mon.seen[i].switches) {
 			mon.seen[i].switches = switches;
 			mon.seen[i].since = now;
-		} else if (pp->status == P_RUNNING) {
+		} else if (ld_rlx(&pp->status) == P_RUNNING) {
 			if (now - mon.seen[i].since >= SLICE_NS)
 				sched_ask_yield(pp);
 			wake |= has_work_for_others(pp, now);

@@ -145,7 +145,10 @@ static bool timer_fires(struct timer *base, int64_t now, struct glist *out)
 	}
 	if (t->period == 0)
 		return false;
-	base->when += t->period * (1 + (now - base->when) / t->period);
+	__int128 late = (__int128)now - base->when;
+	__int128 next = base->when + t->period * (1 + late / t->period);
+
+	base->when = next < NEVER ? (int64_t)next : NEVER - 1;
 	return true;
 }
 

@@ -6,7 +6,6 @@
  *  P1 The struct beats the environment, which beats the table's default.
  *  P2 A setting that makes no sense stops the start and is named, wherever it came from.
  */
-#define _GNU_SOURCE 1
 #include "base/options.h"
 
 #include <errno.h>

@@ -10,7 +10,6 @@
  *  C1 What cannot be read or understood is no limit.
  *  C2 Nothing above the mount point, and nothing beside the process's own path, is looked at.
  */
-#define _GNU_SOURCE 1
 #include "base/os_cgroup.h"
 
 #include <fcntl.h>

@@ -7,7 +7,6 @@
  *     into a negative return value: no caller ever looks at errno.
  *  O2 Nothing here switches green threads; what sleeps, sleeps with its thread.
  */
-#define _GNU_SOURCE 1
 #include "base/os.h"
 
 #include <dirent.h>

@@ -34,6 +34,14 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
+/* On functions that leave g0 by a jump: nobody would take away what AddressSanitizer writes beside
+ * their locals. */
+#ifdef SAN_ADDRESS
+#define leaves_by_jump __attribute__((no_sanitize("address"), __noinline__))
+#else
+#define leaves_by_jump
+#endif
+
 /* What the sanitizers know of one stack; part of struct g and struct m. */
 struct san_stack {
 #if defined(SAN_ADDRESS)

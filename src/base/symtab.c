@@ -15,7 +15,6 @@
  * Rejected: dladdr (takes the loader's lock, knows no static functions); tables read at start
  * (cost every run time and memory for what one run in a thousand needs).
  */
-#define _GNU_SOURCE 1
 #include "base/symtab.h"
 
 #include <elf.h>

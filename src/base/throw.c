@@ -9,7 +9,6 @@
  *  T3 Everything fits on the rest of a small green stack: no printf to a stream, no dlopen (which
  *     is why the unwinder is called directly, and not through backtrace()).
  */
-#define _GNU_SOURCE 1
 #include "base/throw.h"
 
 #include <errno.h>

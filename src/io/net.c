@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* How do listening, dialling and accepting give descriptors, and how is an address written? */
-#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

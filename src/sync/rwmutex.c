@@ -70,7 +70,7 @@ static void rw_unwait(struct waiter *w)
 
 	if (sg->queued) {
 		sema_dequeue(b, sg);
-		uint32_t s = ld_rlx(&rw->state), held = s & ~(uint32_t)(W_PARKED | R_PARKED);
+		uint32_t s = ld_acq(&rw->state), held = s & ~(uint32_t)(W_PARKED | R_PARKED);
 
 		/* readers hold it, and no writer waits: those who were held off come in */
 		uint32_t n = held & WRITER || sema_first(b, writers(rw)) ?
@@ -141,7 +141,8 @@ static noinline int runlock_slow(gmp_rwmutex *rw)
 {
 	struct glist out = { 0 };
 	struct bucket *b = sema_lock(rw);
-	uint32_t s = ld_rlx(&rw->state), next;
+	/* ORD(rwmutex): what the readers before us did comes before what the one we grant it to does */
+	uint32_t s = ld_acq(&rw->state), next;
 
 	/* the claims come with the decision, once: while W_PARKED stands, nothing changes the word
 	 * but those who hold this lock (Y4) */
