@@ -33,13 +33,13 @@ static volatile double third;
 static int to_a(void *arg)
 {
 	((struct context_frame *)a.sp)->mxcsr ^= *(uint32_t *)arg;
-	return gmp__gogo(&a, 0);
+	return gmp__gogo(&a, 0, g0);
 }
 
 static int to_b(void *arg)
 {
 	((struct context_frame *)b.sp)->mxcsr ^= *(uint32_t *)arg;
-	return gmp__gogo(&b, 0);
+	return gmp__gogo(&b, 0, g0);
 }
 
 static int other(void *arg)
@@ -84,7 +84,7 @@ static int (*entry)(void *);
 
 static int start_b(void *stack)
 {
-	return gmp__gstart(NULL, entry, stack, gmp__fpwords());
+	return gmp__gstart(NULL, entry, stack, gmp__fpwords(), g0);
 }
 
 static void turns(int64_t n)

@@ -17,7 +17,9 @@
  *     them would reload mxcsr (50 ns) whenever one green thread has divided and the other has not.
  *  C2 gogo leaves by an indirect jump, never by `ret`: the CPU predicts a `ret` from its own record
  *     of calls, which a switch makes wrong.
- *  C3 Callers reach mcall by a tail call where they can: each frame between the user's call and
+ *  C3 The eight bytes below g0's top hold the control words that the CPU has while the thread is on
+ *     g0: mcall leaves them there, gogo and gstart compare with them.
+ *  C4 Callers reach mcall by a tail call where they can: each frame between the user's call and
  *     the switch costs one mispredicted `ret` after it.
  *
  * gogo and gstart are not declared noreturn on purpose: a compiler calls a noreturn function where
@@ -39,10 +41,11 @@ struct context_frame {
 	uint64_t pc;
 };
 
-int gmp__mcall(struct context *save, int (*fn)(void *arg), void *arg, void *stack);
-int gmp__gogo(struct context *ctx, int result);
+/* g0: the top of the stack to run fn on, 16-aligned; the same for the gogo or gstart that follows */
+int gmp__mcall(struct context *save, int (*fn)(void *arg), void *arg, void *g0);
+int gmp__gogo(struct context *ctx, int result, void *g0);
 /* fpwords: the control words to begin with, as gmp__fpwords packs them */
-int gmp__gstart(void *arg, int (*fn)(void *arg), void *stack, uint64_t fpwords);
+int gmp__gstart(void *arg, int (*fn)(void *arg), void *stack, uint64_t fpwords, void *g0);
 
 /* x87 control word in the low half, mxcsr in the high half, of the calling thread */
 static inline uint64_t gmp__fpwords(void)

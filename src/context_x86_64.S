@@ -4,83 +4,79 @@
  *
  *   frame that mcall leaves, and gogo takes away (offsets from the saved sp):
  *     0 x87 control word   4 mxcsr   8 r15  16 r14  24 r13  32 r12  40 rbx  48 rbp  56 return pc
+ *
+ *   head of g0's stack (the 8 bytes below its top): the control words that the CPU has now, as
+ *   mcall found them.  Nothing changes them on g0, so gogo and gstart need not ask the CPU again:
+ *   stmxcsr is the dearest instruction of the switch.
+ *
+ * Moves in place of pushes and pops: fewer dependent updates of rsp.
  */
 	.text
 
-/* Reload the control words from \src(%rsp) if they differ from the CPU's in more than the sticky
- * flags (the low six bits of mxcsr).  Uses eax, ecx and 8 bytes of the red zone. */
-	.macro	RESTORE_FP src
-	stmxcsr	-8(%rsp)
-	fnstcw	-16(%rsp)
-	movl	-8(%rsp), %ecx
-	movzwl	-16(%rsp), %eax
-	xorl	4+\src(%rsp), %ecx
-	xorw	\src(%rsp), %ax
+/* Reload the control words from \src if they differ from those at g0's head, -8(\g0), in more than
+ * the sticky flags (the low six bits of mxcsr).  Uses ecx and r8d. */
+	.macro	RESTORE_FP src, base, g0
+	movl	-4(\g0), %ecx
+	movl	-8(\g0), %r8d
+	xorl	4+\src(\base), %ecx
+	xorl	\src(\base), %r8d
 	andl	$0xffc0, %ecx
-	movzwl	%ax, %eax
-	orl	%ecx, %eax
+	movzwl	%r8w, %r8d
+	orl	%r8d, %ecx
 	jnz	.Lreload\@
 .Lsame\@:
 	.subsection 1
 .Lreload\@:
-	ldmxcsr	4+\src(%rsp)
-	fldcw	\src(%rsp)
+	ldmxcsr	4+\src(\base)
+	fldcw	\src(\base)
 	jmp	.Lsame\@
 	.previous
 	.endm
 
-/* int gmp__mcall(struct context *save, int (*fn)(void *), void *arg, void *stack) */
+/* int gmp__mcall(struct context *save, int (*fn)(void *), void *arg, void *g0) */
 	.globl	gmp__mcall
 	.hidden	gmp__mcall
 	.type	gmp__mcall, @function
 	.p2align 5
 gmp__mcall:
 	.cfi_startproc
-	pushq	%rbp
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset rbp, 0
-	pushq	%rbx
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset rbx, 0
-	pushq	%r12
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset r12, 0
-	pushq	%r13
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset r13, 0
-	pushq	%r14
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset r14, 0
-	pushq	%r15
-	.cfi_adjust_cfa_offset 8
-	.cfi_rel_offset r15, 0
-	subq	$8, %rsp
-	.cfi_adjust_cfa_offset 8
-	stmxcsr	4(%rsp)
-	fnstcw	(%rsp)
-	movq	%rsp, (%rdi)
-	/* From here on the caller is saved: on the other stack there is nobody above fn. */
-	movq	%rcx, %rsp
-	.cfi_def_cfa rsp, 0
+	stmxcsr	-52(%rsp)
+	fnstcw	-56(%rsp)
+	movq	%r15, -48(%rsp)
+	movq	%r14, -40(%rsp)
+	movq	%r13, -32(%rsp)
+	movq	%r12, -24(%rsp)
+	movq	%rbx, -16(%rsp)
+	movq	%rbp, -8(%rsp)
+	leaq	-56(%rsp), %rax
+	movq	%rax, (%rdi)
+	movl	-52(%rsp), %r8d
+	movzwl	-56(%rsp), %r9d
+	movl	%r8d, -4(%rcx)
+	movl	%r9d, -8(%rcx)
+	/* The caller is saved.  On the other stack nobody is above fn: its return address is 0. */
+	leaq	-24(%rcx), %rsp
+	.cfi_def_cfa rsp, 8
 	.cfi_undefined rip
 	.cfi_undefined rbp
-	xorl	%ebp, %ebp
-	pushq	$0
-	.cfi_adjust_cfa_offset 8
+	movq	$0, (%rsp)
 	movq	%rdx, %rdi
+	movq	%rcx, %rdx
+	xorl	%ebp, %ebp
 	jmp	*%rsi
 	.cfi_endproc
 	.size	gmp__mcall, . - gmp__mcall
 
-/* int gmp__gogo(struct context *ctx, int result) */
+/* int gmp__gogo(struct context *ctx, int result, void *g0) */
 	.globl	gmp__gogo
 	.hidden	gmp__gogo
 	.type	gmp__gogo, @function
 	.p2align 5
 gmp__gogo:
 	.cfi_startproc
-	movq	(%rdi), %rsp
-	.cfi_def_cfa rsp, 64
+	movl	%esi, %eax
+	movq	(%rdi), %rsi
+	.cfi_def_cfa rsi, 64
 	.cfi_offset rip, -8
 	.cfi_offset rbp, -16
 	.cfi_offset rbx, -24
@@ -88,36 +84,20 @@ gmp__gogo:
 	.cfi_offset r13, -40
 	.cfi_offset r14, -48
 	.cfi_offset r15, -56
-	RESTORE_FP 0
-	addq	$8, %rsp
-	.cfi_adjust_cfa_offset -8
-	popq	%r15
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore r15
-	popq	%r14
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore r14
-	popq	%r13
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore r13
-	popq	%r12
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore r12
-	popq	%rbx
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore rbx
-	popq	%rbp
-	.cfi_adjust_cfa_offset -8
-	.cfi_restore rbp
-	popq	%rcx
-	.cfi_adjust_cfa_offset -8
-	.cfi_register rip, rcx
-	movl	%esi, %eax
+	RESTORE_FP 0, %rsi, %rdx
+	movq	8(%rsi), %r15
+	movq	16(%rsi), %r14
+	movq	24(%rsi), %r13
+	movq	32(%rsi), %r12
+	movq	40(%rsi), %rbx
+	movq	48(%rsi), %rbp
+	movq	56(%rsi), %rcx
+	leaq	64(%rsi), %rsp
 	jmp	*%rcx
 	.cfi_endproc
 	.size	gmp__gogo, . - gmp__gogo
 
-/* int gmp__gstart(void *arg, int (*fn)(void *), void *stack, uint64_t fpwords) */
+/* int gmp__gstart(void *arg, int (*fn)(void *), void *stack, uint64_t fpwords, void *g0) */
 	.globl	gmp__gstart
 	.hidden	gmp__gstart
 	.type	gmp__gstart, @function
@@ -126,13 +106,14 @@ gmp__gstart:
 	.cfi_startproc
 	.cfi_undefined rip
 	.cfi_undefined rbp
+	movq	%r8, %rax
 	movq	%rdx, %rsp
 	.cfi_def_cfa rsp, 0
 	pushq	%rcx
 	.cfi_adjust_cfa_offset 8
 	pushq	$0
 	.cfi_adjust_cfa_offset 8
-	RESTORE_FP 8
+	RESTORE_FP 8, %rsp, %rax
 	xorl	%ebp, %ebp
 	call	*%rsi
 	ud2

@@ -147,12 +147,12 @@ int netpoll_open(int fd, bool stream, struct glist *out)
 			wake_all(pd, -ECANCELED, out);
 		else
 			add_rlx(&np.open, 1);
-		pd->seq = seq;
-		pd->stream = stream;
+		st_rlx(&pd->seq, seq);
+		st_rlx(&pd->stream, stream);
 		st_rlx(&pd->hup, false);
 		for (int i = 0; i < 2; i++)
 			st_rlx(&pd->side[i].drained, pd->side[i].events - 1);
-		or_seq(&pd->use, PD_OPEN);
+		or_seq(&pd->use, PD_OPEN); /* ORD(pd.use): the record first */
 	}
 	unlock(&pd->lock, LR_POLLDESC);
 	return err;

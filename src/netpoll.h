@@ -44,10 +44,10 @@ enum pd_use { PD_OPEN = 1u << 31, PD_CLOSING = 1u << 30, PD_COUNT = PD_CLOSING -
 struct polldesc {
 	struct lock lock;
 	uint32_t use;           /* (a) PD_OPEN | PD_CLOSING | system calls under way */
-	uint32_t seq;           /* under lock: number of the registration */
+	uint32_t seq;           /* (a) written under lock: number of the registration */
 	int fd;                 /* (c) */
 	bool hup;               /* (a) the peer hung up or an error stands: always try */
-	bool stream;            /* (c) while open: a short read has drained it */
+	bool stream;            /* (a) constant while open: a short read has drained it */
 	struct pollside side[2];
 	gmp_mutex whole;        /* held by a write_all, so that two do not interleave */
 };

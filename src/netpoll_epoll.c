@@ -54,7 +54,7 @@ static int ep_open(void)
 static int ep_add(int fd, uint64_t key)
 {
 	struct epoll_event e = {
-		.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+		.events = EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLET,
 		.data.u64 = key,
 	};
 
@@ -87,11 +87,11 @@ static unsigned events_of(uint32_t e)
 {
 	unsigned out = 0;
 
-	if (e & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+	if (e & (EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		out |= POLL_READ;
 	if (e & (EPOLLOUT | EPOLLHUP | EPOLLERR))
 		out |= POLL_WRITE;
-	if (e & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+	if (e & (EPOLLPRI | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		out |= POLL_HUP;
 	return out;
 }

@@ -136,7 +136,7 @@ leaves_by_jump static int yield_g0(void *arg)
 	san_arrive(&m->san);
 	m->curg = NULL;
 	g_set_status(gp, G_RUNNABLE);
-	runq_put(m->p, gp); /* wakes nobody: it would only move what runs here anyway */
+	runq_yield(m->p, gp); /* wakes nobody: it would only move what runs here anyway */
 	return schedule_g0();
 }
 

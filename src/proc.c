@@ -136,6 +136,7 @@ void g_bind_stack(struct p *pp, struct g *gp)
 	} else {
 		gp->stack = stack_get(gp->stack_class);
 	}
+	bump(&pp->count.binds, 1);
 	san_begin(&gp->san, gp->stack, (size_t)1 << gp->stack_class);
 }
 
@@ -144,6 +145,7 @@ void g_unbind_stack(struct p *pp, struct g *gp)
 	struct stackcache *c = &pp->stacks;
 
 	san_end(&gp->san);
+	bump(&pp->count.unbinds, 1);
 	if (likely(gp->stack_class == sched.stack_class)) {
 		if (unlikely(c->n == STACK_CACHE))
 			stackcache_spill(c);
@@ -280,6 +282,7 @@ static void p_empty_locked(struct p *pp)
 		gq_put(gp);
 	while ((gp = runq_get(pp)))
 		gq_put(gp);
+	runq_flush_yielded_locked(pp);
 }
 
 void p_retire(struct p *pp)
@@ -430,8 +433,9 @@ void m_wake(struct m *m, bool in_poller)
 
 void midle_put(struct m *m)
 {
-	m->in_poller = sched.pollm == NULL;
+	m->in_poller = !sched.polling;
 	if (m->in_poller) {
+		sched.polling = true;
 		st_rlx(&sched.pollm, m);
 	} else {
 		m->link = sched.midle;

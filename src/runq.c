@@ -27,6 +27,27 @@ noinline void runq_put_slow(struct p *pp, struct g *gp, uint32_t head, uint32_t 
 	bump(&pp->count.overflows, 1);
 }
 
+void runq_flush_yielded_locked(struct p *pp)
+{
+	for (uint32_t i = 0; i < pp->nyielded; i++)
+		gq_put(pp->yielded[i]);
+	pp->nyielded = 0;
+}
+
+noinline void runq_flush_yielded(struct p *pp)
+{
+	lock(&sched.lock, LR_SCHED);
+	runq_flush_yielded_locked(pp);
+	unlock(&sched.lock, LR_SCHED);
+}
+
+noinline void runq_yield_slow(struct p *pp, struct g *gp)
+{
+	pp->yielded[pp->nyielded++] = gp;
+	if (pp->nyielded == YIELDED)
+		runq_flush_yielded(pp);
+}
+
 /* R3: copy the older half into `out`; how many. */
 static uint32_t grab(struct p *victim, struct g **ring, uint32_t at)
 {

@@ -23,8 +23,11 @@
  * shared by its owner's own hand, at a turn of the scheduler (ATTENTION_SHARE), and thieves read
  * the flag before anything else (acquire).                                   ORD(p.shared)
  *
+ * More ready Gs than the ring holds: those who yield go to the global queue, in batches, so that
+ * all have their turn.  A batch of less than 64 is its owner's alone, until it runs dry.
+ *
  * Rejected: a Chase-Lev deque (last-in-first-out order starves yielding threads); Go's moving of
- * yielders to the global queue (a lock at every yield).
+ * every yielder to the global queue (a lock at each).
  */
 #ifndef GMP_RUNQ_H
 #define GMP_RUNQ_H
@@ -46,6 +49,21 @@ static inline void runq_put(struct p *pp, struct g *gp)
 	}
 	st_rlx(&pp->runq[tail % RUNQ_SIZE], gp);
 	st_rel(&pp->runqtail, tail + 1); /* ORD(runq.publish) */
+}
+
+/* Owner only: what has yielded while the global queue holds some goes behind those, in batches. */
+void runq_yield_slow(struct p *pp, struct g *gp);
+void runq_flush_yielded(struct p *pp);
+/* The same under sched.lock. */
+void runq_flush_yielded_locked(struct p *pp);
+
+/* Owner only: one that yields; behind all that is ready. */
+static inline void runq_yield(struct p *pp, struct g *gp)
+{
+	if (unlikely(ld_rlx(&sched.gqn) | pp->nyielded))
+		runq_yield_slow(pp, gp);
+	else
+		runq_put(pp, gp);
 }
 
 /* Owner only: from the head; NULL when empty. */

@@ -157,7 +157,7 @@ struct g {
 
 /* --- P --- */
 
-enum { RUNQ_SIZE = 256, GFREE_CACHE = 64 };
+enum { RUNQ_SIZE = 256, GFREE_CACHE = 64, YIELDED = 64 };
 
 enum pstatus { P_IDLE, P_RUNNING, P_RETIRED };
 
@@ -166,7 +166,7 @@ enum { ATTENTION_STOP = 1, ATTENTION_RETIRE = 2, ATTENTION_SHARE = 4, ATTENTION_
 
 /* written by the owner alone, read by anybody */
 struct counters {
-	uint64_t spawns, exits, switches, readies, steals, stolen, overflows, wakeups, parks, spins,
+	uint64_t spawns, exits, binds, unbinds, switches, readies, steals, stolen, overflows, wakeups, parks, spins,
 		timers_fired;
 };
 
@@ -190,6 +190,7 @@ struct p {
 	bool shared;            /* (a) thieves may come: the owner uses locked instructions */
 	uint32_t runqtail;      /* (a) written by the owner */
 	uint32_t gfree_n;       /* (o) */
+	uint32_t nyielded;      /* (o) */
 	uint64_t rand;          /* (o) */
 	uint64_t looked;        /* (o) cpu_ticks when it last read the clock for its timers */
 
@@ -197,6 +198,8 @@ struct p {
 	struct g *runq[RUNQ_SIZE];                /* (a) */
 
 	struct timers timers aligned_to(CACHE_LINE);
+
+	struct g *yielded[YIELDED];                      /* (o) on their way to the global queue */
 
 	struct stackcache stacks aligned_to(CACHE_LINE); /* (o) */
 	struct g *gfree[GFREE_CACHE];                    /* (o) descriptors, last in first out */
@@ -280,6 +283,7 @@ struct sched {
 	uint32_t gqn;           /* (a) gq.n, for a look without the lock */
 	struct p *pidle;        /* (l) */
 	struct m *midle;        /* (l) asleep on their futex */
+	bool polling;           /* (l) an M is on its way into, in, or out of the poller */
 	struct m *pollm;        /* (l) (a) the one asleep in the poller, if any */
 	int nmidle;             /* (l) */
 	int nm;                 /* (l) Ms alive */

@@ -84,7 +84,7 @@ leaves_by_jump static noinline int begin(struct m *m, struct g *gp)
 	char *top = stack_top(gp->stack, gp->stack_class);
 
 	san_leave(&m->san, &gp->san);
-	return gmp__gstart(gp, g_main, top, sched.fpwords);
+	return gmp__gstart(gp, g_main, top, sched.fpwords, m->g0);
 }
 
 /* The end of a wait that had a deadline, or whose result is not 0: no trace may be left. */
@@ -99,12 +99,12 @@ leaves_by_jump static noinline int end_wait(struct m *m, struct g *gp, uint32_t 
 	if (result && gp->unwait)
 		gp->unwait(&gp->w);
 	san_leave(&m->san, &gp->san);
-	return gmp__gogo(&gp->ctx, result);
+	return gmp__gogo(&gp->ctx, result, m->g0);
 }
 
 leaves_by_jump static int execute(struct m *m, struct p *pp, struct g *gp)
 {
-	uint32_t state = gp->w.state;
+	uint32_t state = ld_rlx(&gp->w.state);
 
 	m->curg = gp;
 	g_set_status(gp, G_RUNNING);
@@ -117,7 +117,7 @@ leaves_by_jump static int execute(struct m *m, struct p *pp, struct g *gp)
 	if (unlikely(state > W_CLAIMED || gp->timed))
 		return end_wait(m, gp, state);
 	san_leave(&m->san, &gp->san);
-	return gmp__gogo(&gp->ctx, 0);
+	return gmp__gogo(&gp->ctx, 0, m->g0);
 }
 
 leaves_by_jump int sched_exit_g0(void *arg)
@@ -133,7 +133,7 @@ leaves_by_jump int sched_exit_g0(void *arg)
 	g_unbind_stack(pp, gp);
 	if (unlikely(gp == sched.main))
 		sched_stop();
-	if (gp->join)
+	if (ld_rlx(&gp->join))
 		sched.joinable_exit(gp);
 	else
 		g_free(pp, gp);
@@ -491,7 +491,7 @@ static bool work_in_sight(void)
 
 leaves_by_jump static int leave_g0(struct m *m)
 {
-	return gmp__gogo(&m->base, 0);
+	return gmp__gogo(&m->base, 0, m->g0);
 }
 
 /* How long to sleep in the poller; announces it (poll_until). */
@@ -510,11 +510,24 @@ static int64_t poll_time(void)
 }
 
 /* Nothing runs, nothing is armed, nobody waits for a descriptor: has everything come to an end? */
+static bool stalled(void)
+{
+	return !sched.library && ld_rlx(&sched.npidle) >= ld_rlx(&sched.procs) &&
+	       !ld_rlx(&sched.npollwait) && !ld_rlx(&sched.gqn) &&
+	       ld_rlx(&sched.state) == RUN_ON && earliest_timer() == NEVER;
+}
+
+bool sched_stalled_locked(void)
+{
+	lock(&sched.lock, LR_SCHED);
+	bool yes = stalled() && !sched.gq.n;
+	unlock(&sched.lock, LR_SCHED);
+	return yes;
+}
+
 static int64_t stall_check(int64_t until)
 {
-	if (until != NEVER || ld_rlx(&sched.npidle) < ld_rlx(&sched.procs) ||
-	    ld_rlx(&sched.npollwait) || ld_rlx(&sched.gqn) || sched.library ||
-	    ld_rlx(&sched.state) != RUN_ON)
+	if (until != NEVER || !stalled())
 		return until;
 	int64_t ns = sched.stalled();
 
@@ -544,6 +557,10 @@ static bool second_thoughts(struct m *m)
 	if (midle_del(m)) {
 		struct p *pp = pidle_get();
 
+		if (m->in_poller) {
+			m->in_poller = false;
+			sched.polling = false;
+		}
 		if (pp) {
 			pp->m = m;
 			m->p = pp;
@@ -561,10 +578,15 @@ static struct p *take_p(struct m *m)
 {
 	lock(&sched.lock, LR_SCHED);
 	struct p *pp = m->nextp;
+	bool was_listed = !pp && midle_del(m);
 
+	if (m->in_poller) {
+		m->in_poller = false;
+		sched.polling = false;
+	}
 	if (pp)
 		m->nextp = NULL;
-	else if (midle_del(m))
+	else if (was_listed)
 		pp = pidle_get();
 	if (pp) {
 		st_rlx(&pp->status, P_RUNNING);
@@ -612,7 +634,7 @@ static bool sleep_until_p(struct m *m)
 }
 
 /* Give the P up.  False: there was work, or the P has to attend to something. */
-static bool give_up_p(struct m *m, struct p *pp)
+static bool give_up_p(struct m *m, struct p *pp, bool *spun)
 {
 	lock(&sched.lock, LR_SCHED);
 	if (sched.gq.n || ld_rlx(&pp->attention) || ld_rlx(&sched.state) != RUN_ON) {
@@ -620,30 +642,40 @@ static bool give_up_p(struct m *m, struct p *pp)
 		return false;
 	}
 	m->p = NULL;
+	bump(&pp->count.parks, 1);
+	*spun = m->spinning; /* from here on it is the waker's to set */
+	m->spinning = false;
 	pidle_put(pp);
 	midle_put(m);
 	unlock(&sched.lock, LR_SCHED);
-	bump(&pp->count.parks, 1);
 	return true;
+}
+
+/* The M in the poller fell asleep before this P did.  Our timers are its business now, and so is it
+ * to find that nothing can run any more. */
+static bool poller_must_know(struct p *pp)
+{
+	int64_t until = ld_seq(&sched.poll_until); /* ORD(poll.until): our timers stand already */
+
+	return timers_next(pp) < until || (until == NEVER && stalled());
 }
 
 /* Steps 1 to 5 of the sleeper, and getting up.  False: the runtime stops. */
 static bool rest(struct m *m, struct p *pp)
 {
-	int64_t next = timers_next(pp);
+	bool spun;
 
-	if (!give_up_p(m, pp))
+	if (!give_up_p(m, pp, &spun))
 		return true;
-	if (m->spinning)
-		stop_spinning(m);
+	if (spun)
+		sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
 	if (sched.asymmetric && ld_rlx(&sched.procs) > 1)
 		os_membarrier(); /* ORD(idle): the heavy side */
 	else
 		fence_seq();
 	if (second_thoughts(m))
 		return true;
-	/* our timers are the poller's now: does it know of the earliest? ORD(poll.until) */
-	if (!m->in_poller && next < ld_rlx(&sched.poll_until))
+	if (!m->in_poller && poller_must_know(pp))
 		gmp__poller.wake();
 	return sleep_until_p(m);
 }
@@ -689,7 +721,11 @@ leaves_by_jump static noinline int find_g0(struct m *m)
 			return attend_g0(m);
 		if (timers_next(pp) != NEVER)
 			run_own_timers(pp);
-		if ((gp = own_work(pp)) || (gp = from_global(pp, GLOBAL_MOST)))
+		if ((gp = own_work(pp)))
+			break;
+		if (pp->nyielded)
+			runq_flush_yielded(pp);
+		if ((gp = from_global(pp, GLOBAL_MOST)))
 			break;
 		if (sched_should_poll()) {
 			sched_poll_now();
@@ -700,6 +736,9 @@ leaves_by_jump static noinline int find_g0(struct m *m)
 			if ((gp = spin(m, pp)))
 				break;
 		}
+		steal_timers(pp);
+		if ((gp = own_work(pp)))
+			break;
 		if (!rest(m, pp))
 			return leave_g0(m);
 	}

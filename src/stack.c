@@ -445,10 +445,8 @@ struct stack_counts stack_counts(void)
 	struct stack_counts out = { 0 };
 
 	lock(&pool.lock, LR_STACK);
-	for (unsigned k = STACK_CLASS_MIN; k <= STACK_CLASS_MAX; k++) {
+	for (unsigned k = STACK_CLASS_MIN; k <= STACK_CLASS_MAX; k++)
 		out.made += pool.classes[k].made;
-		out.in_pool += pool.classes[k].n;
-	}
 	out.unguarded = pool.unguarded;
 	out.trimmed_bytes = ld_rlx(&pool.trimmed);
 	unlock(&pool.lock, LR_STACK);

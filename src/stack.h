@@ -19,7 +19,7 @@ struct stackcache {
 };
 
 struct stack_counts {
-	uint64_t made, in_pool, unguarded, trimmed_bytes;
+	uint64_t made, unguarded, trimmed_bytes;
 };
 
 /* Prepare for at most `limit` stacks at once, of 2^klass bytes by default.  0 or -ENOMEM. */

@@ -85,6 +85,8 @@ static void look_at_ps(int64_t now)
 				sched_ask_yield(pp);
 			wake |= has_work_for_others(pp, now);
 		}
+		/* of a P that nobody runs: the one who was to sleep until then may be busy */
+		wake |= ld_rlx(&pp->status) != P_RUNNING && timers_next(pp) < now - MS;
 	}
 	if (sum != mon.moved || ld_rlx(&sched.npidle) < ld_rlx(&sched.procs))
 		mon.active = now;

@@ -164,3 +164,11 @@ void timers_move(struct p *from, struct p *to)
 	unlock(&second->timers.lock, LR_TIMERS);
 	unlock(&first->timers.lock, LR_TIMERS);
 }
+
+uint32_t timers_count(struct p *pp)
+{
+	lock(&pp->timers.lock, LR_TIMERS);
+	uint32_t n = pp->timers.n;
+	unlock(&pp->timers.lock, LR_TIMERS);
+	return n;
+}

@@ -42,6 +42,9 @@ static inline int64_t timers_next(struct p *pp)
 	return ld_rlx(&pp->timers.next);
 }
 
+/* How many are armed in pp's heap. */
+uint32_t timers_count(struct p *pp);
+
 /* All timers of a P that goes to another. */
 void timers_move(struct p *from, struct p *to);
 

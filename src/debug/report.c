@@ -9,6 +9,7 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "proc.h"
+#include "sched.h"
 #include "sync/sync.h"
 
 enum { SECOND = 1000000000, LISTED_MOST = 1000 };
@@ -151,8 +152,12 @@ static bool others_may_wake(void)
 
 int64_t report_stall(void)
 {
+	/* Count first, look again second: a thread that made something ready and ended before it
+	 * was counted has left it where the second look finds it. */
 	if (others_may_wake())
 		return SECOND;
+	if (!sched_stalled_locked())
+		return 0;
 	print_deadlock();
 	_exit(2);
 }

@@ -9,6 +9,7 @@
 #include "netpoll.h"
 #include "proc.h"
 #include "runq.h"
+#include "timer.h"
 
 /* The upper bound of a bucket, in cpu_ticks; the reverse of latency_bucket. */
 static uint64_t bucket_bound(unsigned bucket)
@@ -27,7 +28,7 @@ static double ns_per_tick(void)
 
 struct sums {
 	uint64_t latency[LATENCY_BUCKETS];
-	uint64_t queued, cached, running;
+	uint64_t queued, unbinds;
 };
 
 static void add_p(struct p *pp, gmp_stats *s, struct sums *sum)
@@ -44,8 +45,9 @@ static void add_p(struct p *pp, gmp_stats *s, struct sums *sum)
 	s->parks += ld_rlx(&c->parks);
 	s->spins += ld_rlx(&c->spins);
 	s->timers_fired += ld_rlx(&c->timers_fired);
-	s->timers += ld_rlx(&pp->timers.n);
-	sum->cached += ld_rlx(&pp->stacks.n);
+	s->timers += timers_count(pp);
+	s->stacks_used += ld_rlx(&c->binds);
+	sum->unbinds += ld_rlx(&c->unbinds);
 	sum->queued += runq_len(pp) + (ld_rlx(&pp->runnext) != NULL);
 	for (int i = 0; i < LATENCY_BUCKETS; i++)
 		sum->latency[i] += ld_rlx(&pp->latency[i]);
@@ -94,8 +96,8 @@ static void set_levels(gmp_stats *s, const struct sums *sum)
 	s->procs = (uint64_t)ld_rlx(&sched.procs);
 	s->procs_idle = (uint64_t)ld_rlx(&sched.npidle);
 	s->descriptors = netpoll_count();
-	s->stacks_cached = stacks.in_pool + sum->cached;
-	s->stacks_used = less(stacks.made, s->stacks_cached);
+	s->stacks_used = less(s->stacks_used, sum->unbinds);
+	s->stacks_cached = less(stacks.made, s->stacks_used);
 	s->stacks_unguarded = stacks.unguarded;
 	s->stack_bytes = s->stacks_used << sched.stack_class;
 	s->trimmed_bytes = stacks.trimmed_bytes;

@@ -41,16 +41,24 @@ static void commit_unlock(void *pd)
 
 enum { TRY_AGAIN = 1 };
 
+/* It is open, and still the one that the call began with. */
+static bool same(struct polldesc *pd, uint32_t seq)
+{
+	return (ld_acq(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN && /* ORD(pd.use) */
+	       ld_rlx(&pd->seq) == seq;
+}
+
 /* Wait for the side's turn (N2): 0 it has come, TRY_AGAIN an event came between, or an error. */
-static int fd_wait(struct polldesc *pd, int side, uint32_t seen, bool turn, int64_t deadline)
+static int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_t seen, bool turn,
+		   int64_t deadline)
 {
 	struct pollside *s = &pd->side[side];
 	struct foreign f;
 	int result;
 
 	lock(&pd->lock, LR_POLLDESC);
-	if ((ld_rlx(&pd->use) & (PD_OPEN | PD_CLOSING)) != PD_OPEN)
-		result = turn ? -ECANCELED : -EBADF;
+	if (!same(pd, seq))
+		result = -ECANCELED;
 	else if (s->events != seen && (turn || !s->head))
 		result = TRY_AGAIN;
 	else
@@ -76,13 +84,24 @@ static noinline void pass_turn(struct polldesc *pd, int side)
 	ready_list(&out);
 }
 
-static bool drained(struct polldesc *pd, struct pollside *s, uint32_t seen)
+static bool drained(struct polldesc *pd, struct pollside *s, uint32_t seen, size_t n)
 {
-	return pd->stream && ld_rlx(&s->drained) == seen && !ld_rlx(&pd->hup);
+	return n > 0 && ld_rlx(&pd->stream) && ld_rlx(&s->drained) == seen && !ld_rlx(&pd->hup);
 }
 
-static ssize_t call_loop(struct polldesc *pd, int side, io_call call, const struct io_args *a,
-			 int64_t deadline)
+/* Use, if it is still the registration that the call began with. */
+static bool use(struct polldesc *pd, uint32_t seq)
+{
+	if (!netpoll_use(pd))
+		return false;
+	if (likely(ld_rlx(&pd->seq) == seq))
+		return true;
+	netpoll_unuse(pd);
+	return false;
+}
+
+static ssize_t call_loop(struct polldesc *pd, uint32_t seq, int side, io_call call,
+			 const struct io_args *a, int64_t deadline)
 {
 	struct pollside *s = &pd->side[side];
 	bool turn = false; /* woken: it stands before those who wait */
@@ -90,9 +109,9 @@ static ssize_t call_loop(struct polldesc *pd, int side, io_call call, const stru
 	for (;;) {
 		uint32_t seen = ld_acq(&s->events); /* ORD(pd.events): before the try */
 
-		if (turn || (!ld_rlx(&s->head) && !drained(pd, s, seen))) {
-			if (!netpoll_use(pd))
-				return turn ? -ECANCELED : -EBADF;
+		if (turn || (!ld_rlx(&s->head) && !drained(pd, s, seen, a->n))) {
+			if (!use(pd, seq))
+				return -ECANCELED;
 			ssize_t n = call(pd->fd, a);
 
 			netpoll_unuse(pd);
@@ -104,7 +123,7 @@ static ssize_t call_loop(struct polldesc *pd, int side, io_call call, const stru
 				return n;
 			}
 		}
-		int result = fd_wait(pd, side, seen, turn, deadline);
+		int result = fd_wait(pd, seq, side, seen, turn, deadline);
 
 		if (result < 0)
 			return result;
@@ -120,8 +139,8 @@ ssize_t fd_call(int fd, int side, io_call call, const struct io_args *a, int64_t
 	struct polldesc *pd = netpoll_find(fd);
 	ssize_t n = -EBADF;
 
-	if (likely(pd && ld_rlx(&pd->use) & PD_OPEN))
-		n = call_loop(pd, side, call, a, deadline);
+	if (likely(pd && (ld_acq(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN)) /* ORD(pd.use) */
+		n = call_loop(pd, ld_rlx(&pd->seq), side, call, a, deadline);
 	rt_leave();
 	return n;
 }
@@ -278,12 +297,13 @@ ssize_t gmp_read_full(int fd, void *buf, size_t n)
 	return (ssize_t)done;
 }
 
-static ssize_t write_all(int fd, const char *buf, size_t n)
+static ssize_t write_all(struct polldesc *pd, uint32_t seq, const char *buf, size_t n)
 {
 	size_t done = 0;
 
 	do {
-		ssize_t put = gmp_write(fd, buf + done, n - done);
+		struct io_args a = { (void *)(uintptr_t)(buf + done), n - done };
+		ssize_t put = call_loop(pd, seq, SIDE_WRITE, call_write, &a, NEVER);
 
 		if (put < 0)
 			return put;
@@ -299,9 +319,11 @@ ssize_t gmp_write_all(int fd, const void *buf, size_t n)
 	struct polldesc *pd = netpoll_find(fd);
 	ssize_t result = -EBADF;
 
-	if (pd && ld_rlx(&pd->use) & PD_OPEN) {
+	if (pd && (ld_acq(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN) { /* ORD(pd.use) */
+		uint32_t seq = ld_rlx(&pd->seq); /* not the number's next owner, after the wait */
+
 		gmp_mutex_lock(&pd->whole); /* two do not interleave, so one may have to wait */
-		result = write_all(fd, buf, n);
+		result = write_all(pd, seq, buf, n);
 		gmp_mutex_unlock(&pd->whole);
 	}
 	rt_leave();

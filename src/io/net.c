@@ -173,7 +173,7 @@ static int name_of(int fd, name_call call, char *buf, size_t n)
 	socklen_t len = sizeof(a);
 	int result = -EBADF;
 
-	if (!buf || n == 0)
+	if (!buf)
 		return -EINVAL;
 	if (!rt_enter())
 		return -ESRCH;
@@ -282,17 +282,28 @@ static ssize_t call_connected(int fd, const struct io_args *a)
 	return errno == ENOTCONN ? -EAGAIN : -errno;
 }
 
+/* The queue of a unix listener is full, and the kernel tells nobody when it no longer is: look again
+ * after 1, 2, 4 ... 16 ms. */
+static int await_queue(int64_t *nap, int64_t deadline)
+{
+	if (deadline <= os_now())
+		return -ETIMEDOUT;
+	*nap = *nap ? min_of(*nap * 2, (int64_t)16000000) : 1000000;
+	return gmp_sleep_until(min_of(gmp_deadline(*nap), deadline));
+}
+
 static int try_dial(const struct endpoint *e, int64_t deadline)
 {
+	int64_t nap = 0;
 	int fd = open_socket(e), err;
 
 	if (fd < 0)
 		return fd;
-	do
-		err = connect(fd, &e->a.any, e->n) == 0 ? 0 : -errno;
-	while (err == -EINTR);
+	while ((err = connect(fd, &e->a.any, e->n) == 0 ? 0 : -errno) == -EINTR || err == -EAGAIN)
+		if (err == -EAGAIN && (err = await_queue(&nap, deadline)))
+			break;
 	if (err && err != -EINPROGRESS)
-		return close_with(fd, err); /* unix, a full backlog: -EAGAIN */
+		return close_with(fd, err);
 	bool wait = err != 0;
 
 	fd = fd_register(fd, true);
