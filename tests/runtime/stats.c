@@ -102,7 +102,7 @@ RT(sums_count_spawns_exits_and_switches)
 	CHECK_EQ(after.exits - before.exits, 1000);
 	CHECK(after.switches - before.switches >= 1000);
 	for (int i = 0; i < 500; i++)
-		gmp_sleep(1);
+		gmp_sleep(20 * US);
 	CHECK(stats().timers_fired > after.timers_fired);
 	CHECK(stats().switches > after.switches);
 }

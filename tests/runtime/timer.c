@@ -2,16 +2,18 @@
 /* Tests the timers: when they fire and when they do not, stopping, periods, and freeing. */
 #include "util.h"
 
-static atomic_int fired, inside, most_inside, started, finished, release_fn;
+static atomic_int begun, fired, inside, most_inside, started, finished, release_fn;
 static _Atomic int64_t fired_at[4096];
 static gmp_timer *the_timer;
 
+/* The time stands in its place before the count says so; runs of one timer seldom overlap. */
 static void fire(UNUSED void *arg)
 {
-	int i = atomic_fetch_add(&fired, 1);
+	int i = atomic_fetch_add(&begun, 1);
 
 	if (i < 4096)
 		atomic_store(&fired_at[i], gmp_now());
+	atomic_fetch_add(&fired, 1);
 }
 
 static void quiet(int64_t ns)
@@ -183,17 +185,16 @@ RT(a_period_keeps_its_phase)
 	CHECK_EQ(gmp_timer_set(t, first, period), 0);
 	WAIT_FOR(atomic_load(&fired) >= 30);
 	CHECK_EQ(gmp_timer_stop(t), 1);
+	gmp_timer_free(t);
 	n = atomic_load(&fired);
 	/* The k-th run is never before the k-th point, so there are never too many. */
 	for (int k = 0; k < n && k < 4096; k++) {
-		WAIT_FOR(atomic_load(&fired_at[k]));
 		CHECK(fired_at[k] >= first + k * period);
 		/* Most follow their point at once: the phase does not drift. */
 		late += (fired_at[k] - first) % period > period / 2;
 	}
 	CHECK(SANITIZED || late < n / 2);
 	quiet(10 * MS);
-	gmp_timer_free(t);
 }
 
 static void missed_app(UNUSED void *arg)
