@@ -157,16 +157,16 @@ static void join_ms(void)
 /* Step 3 for one. */
 static void drop(struct g *gp)
 {
-	if (ld_rlx(&gp->status) == G_WAITING) {
-		if (waiter_claim(&gp->w, -ESRCH)) {
-			if (gp->timed)
-				timer_del(&gp->timer);
-			if (gp->unwait)
-				gp->unwait(&gp->w);
-		} else {
-			while (ld_acq(&gp->status) == G_WAITING)
-				os_yield();
-		}
+	if (ld_rlx(&gp->status) == G_WAITING && !waiter_claim(&gp->w, -ESRCH))
+		while (ld_acq(&gp->status) == G_WAITING)
+			os_yield();
+	/* also for one that was claimed and has not run since: its traces are still there, or what
+	 * it was woken for must go to the next */
+	if (ld_rlx(&gp->w.state) != W_IDLE) {
+		if (gp->timed)
+			timer_del(&gp->timer);
+		if (gp->unwait)
+			gp->unwait(&gp->w);
 	}
 	if (gp->at_exit)
 		gp->at_exit(gp->arg);

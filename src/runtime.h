@@ -105,7 +105,9 @@ struct waiter {
 };
 
 /* Take all traces of a wait away that nobody has answered; called for a waiter that the time, a
- * cancellation, or the end of the run has claimed.  On g0 or on the foreign thread; no locks held. */
+ * cancellation, or the end of the run has claimed.  Also for a green thread that is dropped between
+ * being woken (result 0) and running: what it was to do for others must be done.  On g0 or on the
+ * waiting foreign thread; no locks held. */
 typedef void (*unwait_fn)(struct waiter *w);
 
 /* A waiter's place in one queue: Go's sudog.  A G has one inside, for all waits but select. */

@@ -680,6 +680,8 @@ static bool rest(struct m *m, struct p *pp)
 	return sleep_until_p(m);
 }
 
+leaves_by_jump static noinline int find_g0(struct m *m);
+
 /* Something that cannot wait for work to run out. */
 leaves_by_jump static noinline int attend_g0(struct m *m)
 {
@@ -707,9 +709,10 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 		if (stopping || !sleep_until_p(m))
 			return leave_g0(m);
 	}
-	return schedule_g0();
+	return find_g0(m);
 }
 
+/* The M may be spinning: only here does that end, so an M that has just got its P comes this way. */
 leaves_by_jump static noinline int find_g0(struct m *m)
 {
 	struct g *gp;
@@ -767,6 +770,7 @@ leaves_by_jump int schedule_g0(void)
 	struct p *pp = m->p;
 	struct g *gp;
 
+	gmp_debug_assert(!m->spinning);
 	if (unlikely(ld_rlx(&pp->attention)))
 		return attend_g0(m);
 	if (unlikely(timers_next(pp) != NEVER) && cpu_ticks() - pp->looked > TICKS_10US)
@@ -788,7 +792,7 @@ leaves_by_jump static int mstart_g0(void *arg)
 {
 	struct m *m = arg;
 
-	return take_p(m) ? schedule_g0() : leave_g0(m);
+	return take_p(m) ? find_g0(m) : leave_g0(m);
 }
 
 leaves_by_jump noinline void mstart(struct m *m)

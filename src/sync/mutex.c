@@ -44,6 +44,15 @@ static bool may_spin(int spins)
 	return spins < SPINS && sched.cpus > 1 && ld_rlx(&sched.procs) > 1;
 }
 
+/* Under the bucket's lock, with one claimed to compete: the word says so, and who else waits. */
+static void add_woken(struct bucket *b, gmp_mutex *m)
+{
+	uint32_t s = ld_rlx(&m->state), bits = WOKEN | (sema_first(b, m) ? PARKED : 0);
+
+	while (!cas_rlx(&m->state, &s, (s & ~(uint32_t)PARKED) | bits))
+		;
+}
+
 /* Set PARKED and queue up; false if the lock has come free meanwhile. */
 static bool enqueue(struct bucket *b, gmp_mutex *m, struct sudog *sg, bool woken)
 {
@@ -55,6 +64,31 @@ static bool enqueue(struct bucket *b, gmp_mutex *m, struct sudog *sg, bool woken
 	} while (!cas_rlx(&m->state, &s, (s | PARKED) & ~(woken ? (uint32_t)WOKEN : 0)));
 	sema_enqueue(b, m, sg, woken);
 	return true;
+}
+
+/* The wait is over without the lock.  One that was woken to compete, and is dropped before it could,
+ * gives its turn to the next. */
+static void mutex_unwait(struct waiter *w)
+{
+	struct sudog *sg = sema_sudog(w);
+	gmp_mutex *m = (gmp_mutex *)(uintptr_t)sg->key;
+
+	if (ld_acq(&sg->queued)) { /* ORD(sudog.queued) */
+		sema_unwait(w);
+		return;
+	}
+	if (waiter_result(ld_rlx(&w->state)) != 0)
+		return;
+	struct glist out = { 0 };
+	struct bucket *b = sema_lock(m);
+	uint32_t s = ld_rlx(&m->state);
+
+	while (!cas_rlx(&m->state, &s, s & ~(uint32_t)WOKEN))
+		;
+	if (!(s & LOCKED) && sema_wake_first(b, m, 0, &out))
+		add_woken(b, m);
+	sema_unlock(b);
+	ready_list(&out);
 }
 
 static noinline int lock_slow(gmp_mutex *m, int64_t deadline)
@@ -87,7 +121,7 @@ static noinline int lock_slow(gmp_mutex *m, int64_t deadline)
 			sema_unlock(b);
 			continue;
 		}
-		int result = sema_wait(b, sg, WAIT_MUTEX, sema_unwait, deadline);
+		int result = sema_wait(b, sg, WAIT_MUTEX, mutex_unwait, deadline);
 
 		if (result == HANDED_OVER) {
 			st_rlx(&m->owner, gmp__self_token());

@@ -474,6 +474,7 @@ TEST(yields_go_round_in_order_on_one_p)
 }
 
 static atomic_int stop;
+static atomic_int pair_over;
 static gmp_wg ping, pong;
 
 static void play_ping(UNUSED void *arg)
@@ -483,7 +484,7 @@ static void play_ping(UNUSED void *arg)
 		gmp_wg_done(&pong);
 		gmp_wg_wait(&ping);
 	}
-	gmp_wg_add(&ping, 1);
+	atomic_store(&pair_over, 1);
 	gmp_wg_done(&pong);
 }
 
@@ -491,7 +492,7 @@ static void play_pong(UNUSED void *arg)
 {
 	for (;;) {
 		gmp_wg_wait(&pong);
-		if (atomic_load(&stop))
+		if (atomic_load(&pair_over))
 			return;
 		gmp_wg_add(&pong, 1);
 		gmp_wg_done(&ping);
