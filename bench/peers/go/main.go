@@ -530,7 +530,7 @@ func idle(r *row) {
 			done.Done()
 		}()
 	}
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(3 * time.Second)
 	check(arrived.Load() == int64(r.n), "%d parked", arrived.Load())
 	t0 := time.Now()
 	cpu := cpuNow()
