@@ -518,7 +518,7 @@ RT(running_out_of_descriptors_is_emfile_and_passes)
 		low = old;
 		low.rlim_cur = (rlim_t)c + 4;
 		CHECK_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
-		while (nhog < 16 && (h = dup(0)) >= 0)
+		while (nhog < 16 && (h = dup(l)) >= 0)
 			hog[nhog++] = h;
 		CHECK(nhog > 0 && nhog < 16);
 		for (int i = 0; i < 3; i++) {

@@ -203,6 +203,62 @@ RT(timers_of_a_p_that_goes_still_fire)
 	CHECK_EQ(atomic_load(&count), N);
 }
 
+static void burn(int64_t ns)
+{
+	int64_t until = gmp_now() + ns;
+
+	while (gmp_now() < until)
+		;
+}
+
+static void nap(UNUSED void *arg)
+{
+	gmp_sleep(5 * MS);
+}
+
+RT(a_green_thread_on_a_p_that_goes_is_no_deadlock)
+{
+	for (int i = 0; i < 30; i++) {
+		CHECK(gmp_set_procs(4) > 0);
+		for (int k = 0; k < 3; k++)
+			CHECK_EQ(gmp_go(nap, NULL), 0);
+		gmp_sleep(100 * US);
+		burn(MS);
+		CHECK_EQ(gmp_set_procs(1), 4);
+		/* The others fall asleep meanwhile; this one runs, though perhaps on none of the
+		 * Ps that count. */
+		burn(10 * MS);
+		gmp_yield();
+	}
+}
+
+static void spin_till_stop(UNUSED void *arg)
+{
+	atomic_fetch_add(&spinning, 1);
+	while (!atomic_load(&spin_stop))
+		;
+	atomic_fetch_sub(&spinning, 1);
+}
+
+RT(timers_fire_after_the_other_p_has_gone)
+{
+	for (int i = 0; i < 300; i++) {
+		gmp_g *g;
+
+		CHECK(gmp_set_procs(2) > 0);
+		gmp_yield(); /* a P that was alone is open to thieves from its next switch on */
+		atomic_store(&spin_stop, 0);
+		g = spawn(spin_till_stop, NULL);
+		while (!atomic_load(&spinning)) /* on the other P: this loop gives way to nobody */
+			;
+		CHECK_EQ(gmp_set_procs(1), 2);
+		atomic_store(&spin_stop, 1);
+		burn(300 * US);
+		gmp_sleep(MS);
+		join(g);
+	}
+}
+
 static atomic_int resize_stop;
 
 static void resize(void *arg)
