@@ -10,9 +10,9 @@
  *	resumes between t0 and t1  =  1 (the one that saw `go`)  +  count  -  1 (the one after t1).
  *
  * With one P that is exact; with two it is off by one round at most.  Each of the others (on
- * average, with several Ps) must have had a quarter of the turns of the first one, or the row fails: a
- * scheduler that lets some go round
- * in a small circle, while most wait, does less than is asked for here.
+ * average, with several Ps) must have had a quarter of the turns of the first one, or the row
+ * fails: a scheduler that lets some go round in a small circle, while most wait, does less than is
+ * asked for here.
  */
 #include "shim.h"
 
