@@ -81,8 +81,10 @@ static struct sudog *claim_first(struct waitq *q, int result)
 	struct sudog *sg;
 
 	while ((sg = q->first)) {
-		dequeue(q, sg);
-		if (likely(waiter_claim(sg->w, result)))
+		bool won = waiter_claim(sg->w, result);
+
+		dequeue(q, sg); /* W5 */
+		if (likely(won))
 			return sg;
 	}
 	return NULL;

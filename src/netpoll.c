@@ -106,8 +106,10 @@ static bool wake_first(struct pollside *s, int result, struct glist *out)
 	struct sudog *sg;
 
 	while ((sg = s->head)) {
-		netpoll_dequeue(s, sg);
-		if (!waiter_claim(sg->w, result))
+		bool won = waiter_claim(sg->w, result);
+
+		netpoll_dequeue(s, sg); /* W5 */
+		if (!won)
 			continue;
 		glist_claimed(out, sg);
 		return true;

@@ -7,9 +7,9 @@
  *
  *  the waiter                                      a waker
  *   1 lock X                                        1 lock X
- *   2 it must wait: put its sudog into X's queue    2 take a sudog out of X's queue
- *   3 wait_on(w, ..., commit): leave the stack      3 waiter_claim(w, result): if another has won,
- *   4 on g0: w = ARMED                                next sudog
+ *   2 it must wait: put its sudog into X's queue    2 waiter_claim(w, result) the first in X's queue
+ *   3 wait_on(w, ..., commit): leave the stack      3 take its sudog out; if another had won the
+ *   4 on g0: w = ARMED                                claim, the next sudog
  *   5 on g0: arm the timer, if a deadline is set    4 unlock X
  *   6 on g0: commit: unlock X                       5 ready(w)
  *   7 another G runs
@@ -26,6 +26,9 @@
  *  W3 When wait_on returns, no trace of the wait is left: not in X, not in a heap.
  *  W4 A waker touches X no more once it has dropped X's lock; it touches w only through the claim
  *     and ready.  So X may be freed as soon as the wait has returned.
+ *  W5 A waker claims before it takes the sudog out (before `queued` is false): a waiter that has
+ *     been claimed otherwise and sees itself out of the queue knows that no claim is under way, and
+ *     need not lock X, which may be gone.  The other way round a late claim could hit its next wait.
  *
  * A foreign thread does the same with its sudog on its own stack: steps 4 to 7 are ARMED, unlock,
  * and a futex on w->state.  It goes on only when ready has set W_DONE, so that a waker may use its

@@ -285,16 +285,24 @@ static void p_empty_locked(struct p *pp)
 	runq_flush_yielded_locked(pp);
 }
 
-void p_retire(struct p *pp)
+bool p_retire(struct p *pp)
 {
 	lock(&sched.lock, LR_SCHED);
-	and_seq(&pp->attention, ~(uint32_t)ATTENTION_RETIRE);
 	p_empty_locked(pp);
-	pp->m = NULL;
-	st_rlx(&pp->status, P_RETIRED);
 	unlock(&sched.lock, LR_SCHED);
 	p_flush(pp);
 	timers_move(pp, sched.allp[0]);
+	lock(&sched.lock, LR_SCHED);
+	/* unless it has been called back meanwhile: once it says that it is retired, another may run it */
+	bool still = ld_rlx(&pp->attention) & ATTENTION_RETIRE;
+
+	if (still) {
+		and_seq(&pp->attention, ~(uint32_t)ATTENTION_RETIRE);
+		pp->m = NULL;
+		st_rlx(&pp->status, P_RETIRED);
+	}
+	unlock(&sched.lock, LR_SCHED);
+	return still;
 }
 
 /* Under sched.lock. */
@@ -378,19 +386,16 @@ void proc_set_entry(m_entry entry)
 	gs.entry = entry;
 }
 
-struct m *m_new(bool caller)
+struct m *m_new(void)
 {
 	struct m *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return NULL;
-	m->caller = caller;
 	lock(&sched.lock, LR_SCHED);
 	m->id = sched.nextm++;
 	m->rand = sched.options.c.seed ^ (uint64_t)(m->id + 1) * 0xd1342543de82ef95u;
-	m->alllink = sched.allm;
-	sched.allm = m;
-	sched.nm++;
+	st_rlx(&sched.nm, sched.nm + 1);
 	unlock(&sched.lock, LR_SCHED);
 	return m;
 }
@@ -401,17 +406,25 @@ void m_free(struct m *m)
 	for (struct m **at = &sched.allm; *at; at = &(*at)->alllink) {
 		if (*at == m) {
 			*at = m->alllink;
-			sched.nm--;
 			break;
 		}
 	}
+	st_rlx(&sched.nm, sched.nm - 1);
 	unlock(&sched.lock, LR_SCHED);
 	free(m);
 }
 
 int m_start(struct m *m)
 {
-	return os_thread_start(&m->thread, gs.entry, m, M_STACK);
+	int err = os_thread_start(&m->thread, gs.entry, m, M_STACK);
+
+	if (err)
+		return err;
+	lock(&sched.lock, LR_SCHED);
+	m->alllink = sched.allm; /* from here on it can be joined */
+	sched.allm = m;
+	unlock(&sched.lock, LR_SCHED);
+	return 0;
 }
 
 void m_sleep(struct m *m)
@@ -483,8 +496,7 @@ struct m *m_other(void)
 	struct m *m;
 
 	lock(&sched.lock, LR_SCHED);
-	for (m = sched.allm; m && m->caller; m = m->alllink)
-		;
+	m = sched.allm;
 	unlock(&sched.lock, LR_SCHED);
 	return m;
 }

@@ -37,8 +37,8 @@ struct p *pidle_get(void);
 void pidle_put(struct p *pp);
 /* Give a P's caches back; its owner, or under sched.lock while it is idle. */
 void p_flush(struct p *pp);
-/* The owner of a P that has been told to go: empty it and mark it. */
-void p_retire(struct p *pp);
+/* The owner of a P that has been told to go: empty it and mark it; false if it may stay after all. */
+bool p_retire(struct p *pp);
 /* Change the number of Ps.  Old number, or -ENOMEM.  *fresh: idle Ps were added. */
 int procs_resize(int n, bool *fresh);
 
@@ -46,10 +46,10 @@ int procs_resize(int n, bool *fresh);
 
 typedef void *(*m_entry)(void *m);
 void proc_set_entry(m_entry entry);   /* the thread's first function: floor 6's */
-struct m *m_new(bool caller);         /* the record alone; NULL without memory */
+struct m *m_new(void);                /* the record alone; NULL without memory */
 /* A thread for it, with a P to begin with.  Under no lock; 0 or -errno (then m is gone). */
 int m_start(struct m *m);
-struct m *m_other(void);              /* any M but the calling one's; NULL: none is left */
+struct m *m_other(void);              /* one with a thread of ours; NULL: none is left */
 void m_free(struct m *m);
 void m_sleep(struct m *m);            /* until m_wake; on a futex */
 /* Wake one that midle_get gave; in_poller as it stood then: it may have woken and moved since. */

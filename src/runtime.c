@@ -132,9 +132,9 @@ static int set_up(const gmp_config *cfg, bool library)
 }
 
 /* The M of the calling thread (gmp_run), or the first thread of the runtime's own (gmp_start). */
-static struct m *first_m(bool caller)
+static struct m *first_m(void)
 {
-	struct m *m = m_new(caller);
+	struct m *m = m_new();
 
 	if (!m)
 		return NULL;
@@ -148,6 +148,15 @@ static struct m *first_m(bool caller)
 
 static void join_ms(void)
 {
+	bool starting;
+
+	do { /* sched_stop has seen to it that no more begin */
+		lock(&sched.lock, LR_SCHED);
+		starting = sched.nstarting > 0;
+		unlock(&sched.lock, LR_SCHED);
+		if (starting)
+			os_yield();
+	} while (starting);
 	for (struct m *m; (m = m_other());) {
 		pthread_join(m->thread, NULL);
 		m_free(m);
@@ -214,7 +223,7 @@ int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
 		err = set_up(cfg, false);
 	if (err)
 		return err;
-	struct m *m = first_m(true);
+	struct m *m = first_m();
 	struct g *gp = m ? green_new(fn, arg, 0, 0, &err) : NULL;
 
 	if (!gp || (err = sysmon_start())) {
@@ -244,7 +253,7 @@ int gmp_start(const gmp_config *cfg)
 		err = set_up(cfg, true);
 	if (err)
 		return err;
-	struct m *m = first_m(false);
+	struct m *m = first_m();
 
 	err = m ? sysmon_start() : -ENOMEM;
 	if (!err) {

@@ -237,7 +237,6 @@ struct m {
 	struct m *alllink;      /* (l) */
 	pthread_t thread;       /* (c) */
 	int id;                 /* (c) */
-	bool caller;            /* (c) it is the thread that called gmp_run */
 	void *altstack;         /* (o) for signal handlers */
 	struct san_stack san;
 };
@@ -290,7 +289,8 @@ struct sched {
 	int nmidle;             /* (l) */
 	int nm;                 /* (l) Ms alive */
 	int nmlimit;            /* (c) */
-	struct m *allm;         /* (l) */
+	struct m *allm;         /* (l) those with a thread of ours */
+	int nstarting;          /* (l) threads being made: not in allm yet */
 	int nextm;              /* (l) */
 
 	int64_t poll_until aligned_to(CACHE_LINE); /* (a) until when pollm sleeps; INT64_MIN: nobody */

@@ -229,7 +229,7 @@ static void stop_spinning(struct m *m)
 /* A thread for an idle P, since no M sleeps. */
 static noinline bool start_m(struct p *pp)
 {
-	struct m *m = m_new(false);
+	struct m *m = m_new();
 
 	if (!m)
 		return false;
@@ -258,7 +258,9 @@ noinline void wakep(void)
 	if (m) {
 		m->nextp = pp;
 		m->spinning = true;
-	} else if (pp && !may_start) {
+	} else if (may_start) {
+		sched.nstarting++;
+	} else if (pp) {
 		pidle_put(pp);
 	}
 	unlock(&sched.lock, LR_SCHED);
@@ -268,14 +270,17 @@ noinline void wakep(void)
 		m_wake(m, in_poller);
 		return;
 	}
-	if (may_start && start_m(pp))
-		return;
-	if (may_start) { /* no memory or no thread: those that run will do */
+	bool started = may_start && start_m(pp);
+
+	if (may_start) {
 		lock(&sched.lock, LR_SCHED);
-		pidle_put(pp);
+		sched.nstarting--;
+		if (!started) /* no memory or no thread: those that run will do */
+			pidle_put(pp);
 		unlock(&sched.lock, LR_SCHED);
 	}
-	sub_seq(&sched.nmspinning, 1);
+	if (!started)
+		sub_seq(&sched.nmspinning, 1);
 }
 
 /* --- timers and the poller, as sources --- */
@@ -694,8 +699,7 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 		and_seq(&pp->attention, ~(uint32_t)ATTENTION_SHARE);
 		st_rel(&pp->shared, true); /* ORD(p.shared) */
 	}
-	if (ld_rlx(&pp->attention) & ATTENTION_RETIRE) {
-		p_retire(pp);
+	if (ld_rlx(&pp->attention) & ATTENTION_RETIRE && p_retire(pp)) {
 		m->p = NULL;
 		if (m->spinning)
 			stop_spinning(m);

@@ -161,8 +161,10 @@ bool sema_wake_first(struct bucket *b, const void *key, int result, struct glist
 	struct sudog *sg;
 
 	while ((sg = sema_first(b, key))) {
-		sema_dequeue(b, sg);
-		if (!waiter_claim(sg->w, result))
+		bool won = waiter_claim(sg->w, result);
+
+		sema_dequeue(b, sg); /* W5 */
+		if (!won)
 			continue;
 		glist_claimed(out, sg);
 		return true;

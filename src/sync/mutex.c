@@ -149,8 +149,10 @@ static noinline int unlock_slow(gmp_mutex *m)
 
 	while ((sg = sema_first(b, m))) {
 		bool starving = os_now() - sg->since > STARVING_NS;
-		sema_dequeue(b, sg);
-		if (!waiter_claim(sg->w, starving ? HANDED_OVER : 0))
+		bool won = waiter_claim(sg->w, starving ? HANDED_OVER : 0);
+
+		sema_dequeue(b, sg); /* W5 */
+		if (!won)
 			continue;
 		uint32_t rest = (starving ? LOCKED : WOKEN) | (sema_first(b, m) ? PARKED : 0);
 

@@ -295,6 +295,44 @@ RT(resizing_from_several_threads_at_once_loses_nothing)
 	foreign_join(&f);
 }
 
+static atomic_int met;
+
+static void meet(void *arg)
+{
+	atomic_fetch_add(&met, 1);
+	while (atomic_load(&met) < *(int *)arg)
+		;
+}
+
+RT(all_ps_are_there_after_resizing_from_several_threads)
+{
+	int all = 6;
+
+	for (int round = 0; round < (SANITIZED ? 5 : 50); round++) {
+		gmp_g *r[3], *g[6];
+		struct foreign f;
+
+		atomic_store(&resize_stop, 0);
+		for (int i = 0; i < 3; i++)
+			r[i] = spawn(resize, (void *)(intptr_t)i);
+		foreign_start(&f, resize, (void *)5);
+		for (int i = 0; i < 100; i++)
+			gmp_sleep(20 * US);
+		atomic_store(&resize_stop, 1);
+		for (int i = 0; i < 3; i++)
+			join(r[i]);
+		foreign_join(&f);
+		CHECK(gmp_set_procs(all) > 0);
+		CHECK_EQ(gmp_procs(), all);
+		/* Each keeps its P until all six have one. */
+		atomic_store(&met, 0);
+		for (int i = 0; i < all; i++)
+			g[i] = spawn(meet, &all);
+		for (int i = 0; i < all; i++)
+			join(g[i]);
+	}
+}
+
 static void resize_once(void *arg)
 {
 	*(int *)arg = gmp_set_procs(3);
