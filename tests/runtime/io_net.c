@@ -509,7 +509,7 @@ RT(running_out_of_descriptors_is_emfile_and_passes)
 	FOR_NETS(net) {
 		struct rlimit old, low;
 		char addr[128];
-		int l = listen_any(net, addr), a, b, c, s, hog[16], nhog = 0, h;
+		int l = listen_any(net, addr), a, b, c, s, hog[1024], nhog = 0, h;
 
 		make_pair(net, &a, &b);
 		c = gmp_dial(net, addr);
@@ -518,9 +518,9 @@ RT(running_out_of_descriptors_is_emfile_and_passes)
 		low = old;
 		low.rlim_cur = (rlim_t)c + 4;
 		CHECK_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
-		while (nhog < 16 && (h = dup(l)) >= 0)
+		while (nhog < 1024 && (h = dup(l)) >= 0)
 			hog[nhog++] = h;
-		CHECK(nhog > 0 && nhog < 16);
+		CHECK(nhog > 0 && nhog < 1024);
 		for (int i = 0; i < 3; i++) {
 			CHECK_EQ(gmp_accept(l), -EMFILE);
 			CHECK_EQ(gmp_dial(net, addr), -EMFILE);
