@@ -25,7 +25,8 @@ static int64_t memory_now(void)
 
 	bench_check(f, "/proc/self/status cannot be opened");
 	while (fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "VmRSS: %ld", &kib) == 1 || sscanf(line, "VmPTE: %ld", &kib) == 1) {
+		if (sscanf(line, "VmRSS: %ld", &kib) == 1 ||
+		    sscanf(line, "VmPTE: %ld", &kib) == 1) {
 			sum += kib * 1024;
 			found++;
 		}

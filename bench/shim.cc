@@ -141,7 +141,8 @@ public:
 			for (const auto &v : run.counters) {
 				size_t bar = v.first.find('|');
 
-				line(c, v.first.substr(0, bar), v.first.substr(bar + 1), v.second.value);
+				line(c, v.first.substr(0, bar), v.first.substr(bar + 1),
+				     v.second.value);
 			}
 		}
 	}
@@ -150,8 +151,8 @@ private:
 	static void line(const bench_case *c, const std::string &what, const std::string &unit,
 			 double value)
 	{
-		printf("{\"name\": \"%s%s%s\", \"procs\": %d, \"count\": %lld, \"%s\": %.4f}\n", c->name,
-		       what.empty() ? "" : ":", what.c_str(), c->procs,
+		printf("{\"name\": \"%s%s%s\", \"procs\": %d, \"count\": %lld, \"%s\": %.4f}\n",
+		       c->name, what.empty() ? "" : ":", what.c_str(), c->procs,
 		       static_cast<long long>(c->count), unit.c_str(), value);
 		fflush(stdout);
 	}

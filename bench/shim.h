@@ -29,11 +29,11 @@ struct bench_state;
 struct bench_case {
 	const char *name;
 	void (*fn)(struct bench_state *);
-	int procs;      /* Ps; 0 = without a runtime */
-	int64_t n;      /* how many green threads, or whatever size the benchmark has */
-	int64_t count;  /* operations; the peers do as many, bench/run compares */
-	size_t stack;   /* bytes reserved for a stack; 0 = the default */
-	int mode;       /* what tells two rows of one function apart */
+	int procs;     /* Ps; 0 = without a runtime */
+	int64_t n;     /* how many green threads, or whatever size the benchmark has */
+	int64_t count; /* operations; the peers do as many, bench/run compares */
+	size_t stack;  /* bytes reserved for a stack; 0 = the default */
+	int mode;      /* what tells two rows of one function apart */
 	struct bench_case *next;
 };
 
@@ -41,14 +41,13 @@ void bench_register(struct bench_case *c);
 
 #define BENCH_CAT_(a, b) a##b
 #define BENCH_CAT(a, b) BENCH_CAT_(a, b)
-#define BENCH(fn_, name_, ...) \
-	static struct bench_case BENCH_CAT(case_, __LINE__) = { \
-		.name = name_, .fn = fn_, __VA_ARGS__ \
-	}; \
-	__attribute__((constructor)) static void BENCH_CAT(register_, __LINE__)(void) \
-	{ \
-		bench_register(&BENCH_CAT(case_, __LINE__)); \
-	} \
+#define BENCH(fn_, name_, ...)                                                                     \
+	static struct bench_case BENCH_CAT(case_,                                                  \
+					   __LINE__) = { .name = name_, .fn = fn_, __VA_ARGS__ };  \
+	__attribute__((constructor)) static void BENCH_CAT(register_, __LINE__)(void)              \
+	{                                                                                          \
+		bench_register(&BENCH_CAT(case_, __LINE__));                                       \
+	}                                                                                          \
 	struct bench_case
 
 /* The row that is being measured. */
@@ -64,10 +63,10 @@ void bench_value(struct bench_state *st, const char *what, const char *unit, dou
 /* The work was not done as it should have been: say so and end the process with status 1. */
 void bench_fail(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-#define bench_check(cond, ...) \
-	do { \
-		if (!(cond)) \
-			bench_fail(__VA_ARGS__); \
+#define bench_check(cond, ...)                                                                     \
+	do {                                                                                       \
+		if (!(cond))                                                                       \
+			bench_fail(__VA_ARGS__);                                                   \
 	} while (0)
 
 static inline int64_t bench_clock(void)

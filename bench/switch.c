@@ -153,7 +153,9 @@ enum { BY_G0, DIRECT, FLOOR, FP };
 static void switches(struct bench_state *st)
 {
 	const struct bench_case *c = bench_this(st);
-	void (*fn)(int64_t) = c->mode == DIRECT ? turns_direct : c->mode == FLOOR ? turns_floor : turns;
+	void (*fn)(int64_t) = c->mode == DIRECT  ? turns_direct
+			      : c->mode == FLOOR ? turns_floor
+						 : turns;
 	int64_t n = c->count / 2, warm = n / 8 & ~(int64_t)3, t0, t1;
 
 	turns_b = 0;

@@ -62,8 +62,8 @@ typedef void (*gmp_fn)(void *arg);
  * named beside it, and where that is unset, from the default.
  */
 typedef struct gmp_config {
-	size_t size;       /* set by GMP_CONFIG_INIT */
-	int procs;         /* GMP_PROCS: number of Ps, 1..1024; default: the CPUs that affinity and the
+	size_t size; /* set by GMP_CONFIG_INIT */
+	int procs;   /* GMP_PROCS: number of Ps, 1..1024; default: the CPUs that affinity and the
 	                      cgroup's quota leave */
 	int max_threads;   /* GMP_MAX_THREADS: most threads that the runtime makes; default 10000 */
 	size_t stack_size; /* GMP_STACK_SIZE: bytes reserved for a stack, 16 KiB..1 GiB (rounded up to
@@ -72,7 +72,9 @@ typedef struct gmp_config {
 	uint64_t seed;     /* GMP_SEED: seeds every random draw of the scheduler; default: random */
 	uint32_t max_green; /* GMP_MAX_GREEN: most green threads alive at once; default 16 Mi */
 } gmp_config;
+/* clang-format off */
 #define GMP_CONFIG_INIT { .size = sizeof(gmp_config) }
+/* clang-format on */
 
 /*
  * Start the runtime, run fn(arg) as the first green thread, and stop when it returns (or calls
@@ -117,13 +119,15 @@ GMP_API int gmp_set_procs(int n);
 typedef struct gmp_g gmp_g;
 
 typedef struct gmp_attr {
-	size_t size;       /* set by GMP_ATTR_INIT */
-	const char *name;  /* copied (at most 63 bytes); shown in every diagnostic */
+	size_t size;      /* set by GMP_ATTR_INIT */
+	const char *name; /* copied (at most 63 bytes); shown in every diagnostic */
 	size_t stack_size; /* bytes reserved; 0 = the runtime's; rounded up to a power of two of at least
 	                      16 KiB; more than 1 GiB is -EINVAL */
-	unsigned flags;    /* must be 0 */
+	unsigned flags; /* must be 0 */
 } gmp_attr;
+/* clang-format off */
 #define GMP_ATTR_INIT { .size = sizeof(gmp_attr) }
+/* clang-format on */
 
 /*
  * gmp_go starts a green thread that nobody joins.  gmp_spawn starts one that must be joined or
@@ -274,7 +278,9 @@ typedef struct gmp_mutex {
 	uint32_t state;
 	uint32_t owner;
 } gmp_mutex;
+/* clang-format off */
 #define GMP_MUTEX_INIT { 0, 0 }
+/* clang-format on */
 GMP_API int gmp_mutex_lock(gmp_mutex *m);
 GMP_API int gmp_mutex_lock_until(gmp_mutex *m, int64_t deadline);
 GMP_API int gmp_mutex_try_lock(gmp_mutex *m);
@@ -289,7 +295,9 @@ typedef struct gmp_rwmutex {
 	uint32_t state;
 	uint32_t owner;
 } gmp_rwmutex;
+/* clang-format off */
 #define GMP_RWMUTEX_INIT { 0, 0 }
+/* clang-format on */
 GMP_API int gmp_rwmutex_rlock(gmp_rwmutex *rw);
 GMP_API int gmp_rwmutex_rlock_until(gmp_rwmutex *rw, int64_t deadline);
 GMP_API int gmp_rwmutex_try_rlock(gmp_rwmutex *rw);
@@ -306,7 +314,9 @@ GMP_API int gmp_rwmutex_unlock(gmp_rwmutex *rw);
 typedef struct gmp_wg {
 	uint64_t state;
 } gmp_wg;
+/* clang-format off */
 #define GMP_WG_INIT { 0 }
+/* clang-format on */
 GMP_API int gmp_wg_add(gmp_wg *w, int n);
 GMP_API int gmp_wg_done(gmp_wg *w);
 GMP_API int gmp_wg_wait(gmp_wg *w);
@@ -380,18 +390,18 @@ typedef struct gmp_stats {
 	uint64_t stacks_cached;   /* stacks kept for reuse */
 	uint64_t stacks_unguarded; /* stacks made without a guard page */
 	/* sums */
-	uint64_t spawns;    /* green threads started */
-	uint64_t exits;     /* green threads ended */
-	uint64_t switches;  /* times that a green thread got a P */
-	uint64_t steals;    /* successful steals from another P's queue */
-	uint64_t stolen;    /* green threads so taken */
-	uint64_t overflows; /* times that half of a P's queue went to the global queue */
-	uint64_t polls;     /* calls to the kernel's poller */
+	uint64_t spawns;      /* green threads started */
+	uint64_t exits;       /* green threads ended */
+	uint64_t switches;    /* times that a green thread got a P */
+	uint64_t steals;      /* successful steals from another P's queue */
+	uint64_t stolen;      /* green threads so taken */
+	uint64_t overflows;   /* times that half of a P's queue went to the global queue */
+	uint64_t polls;       /* calls to the kernel's poller */
 	uint64_t poll_events; /* events that these returned */
-	uint64_t wakeups;   /* idle Ms woken */
-	uint64_t parks;     /* times that an M went to sleep */
-	uint64_t spins;     /* times that an M looked for work in vain and went on looking */
-	uint64_t handoffs;  /* Ps taken from a thread in blocking code */
+	uint64_t wakeups;     /* idle Ms woken */
+	uint64_t parks;       /* times that an M went to sleep */
+	uint64_t spins;       /* times that an M looked for work in vain and went on looking */
+	uint64_t handoffs;    /* Ps taken from a thread in blocking code */
 	uint64_t timers_fired;
 	uint64_t trimmed_bytes; /* stack memory given back to the kernel */
 	/* scheduling latency, sampled: from ready to running, in ns, upper bounds of the quantile */
@@ -401,7 +411,9 @@ typedef struct gmp_stats {
 	uint64_t latency_p99;
 	uint64_t latency_max;
 } gmp_stats;
+/* clang-format off */
 #define GMP_STATS_INIT { .size = sizeof(gmp_stats) }
+/* clang-format on */
 
 /* Fill *s.  From any thread; the figures are read one by one while everything runs, so they need
  * not add up.  -EINVAL: s NULL or size 0; -ESRCH: no runtime. */

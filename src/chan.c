@@ -18,19 +18,11 @@ enum { IN_RECVQ, IN_SENDQ };
 static inline void copy(void *to, const void *from, size_t n)
 {
 	switch (n) {
-	case 0:
-		return;
-	case 4:
-		memcpy(to, from, 4);
-		return;
-	case 8:
-		memcpy(to, from, 8);
-		return;
-	case 16:
-		memcpy(to, from, 16);
-		return;
-	default:
-		memcpy(to, from, n);
+	case 0: return;
+	case 4: memcpy(to, from, 4); return;
+	case 8: memcpy(to, from, 8); return;
+	case 16: memcpy(to, from, 16); return;
+	default: memcpy(to, from, n);
 	}
 }
 
@@ -119,8 +111,8 @@ static int wait_in(gmp_chan *c, int kind, void *elem, int64_t deadline)
 	sg->elem = elem;
 	sg->kind = (uint16_t)kind;
 	enqueue(kind == IN_RECVQ ? &c->recvq : &c->sendq, sg);
-	return wait_on(sg->w, kind == IN_RECVQ ? WAIT_RECV : WAIT_SEND, chan_unwait, commit_unlock, c,
-		       deadline);
+	return wait_on(sg->w, kind == IN_RECVQ ? WAIT_RECV : WAIT_SEND, chan_unwait, commit_unlock,
+		       c, deadline);
 }
 
 static bool is_try(int64_t deadline)

@@ -32,8 +32,8 @@ struct gmp_chan {
 	size_t size;         /* (c) of an element */
 	size_t recvx, sendx; /* where in buf to take, to put */
 	struct waitq recvq, sendq;
-	char *buf;           /* (c) behind the struct */
-	void *owner;         /* (c) a tick's timer */
+	char *buf;   /* (c) behind the struct */
+	void *owner; /* (c) a tick's timer */
 };
 
 #endif

@@ -8,10 +8,10 @@
 enum { CHUNK = 1024, CHUNKS = 16 * 1024, BATCH = 128 };
 
 static struct {
-	struct lock lock;               /* growth */
-	struct polldesc **chunks;       /* (c) address space for CHUNKS of them; (a) entries */
-	uint32_t open;                  /* (a) records open */
-	uint32_t seq;                   /* (a) */
+	struct lock lock;         /* growth */
+	struct polldesc **chunks; /* (c) address space for CHUNKS of them; (a) entries */
+	uint32_t open;            /* (a) records open */
+	uint32_t seq;             /* (a) */
 } np;
 
 static size_t chunk_bytes(void)

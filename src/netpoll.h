@@ -34,8 +34,8 @@
 enum { SIDE_READ, SIDE_WRITE };
 
 struct pollside {
-	uint32_t events;          /* (a) written under pd->lock */
-	uint32_t drained;         /* (a) a short read at this count: nothing is left until the next */
+	uint32_t events;  /* (a) written under pd->lock */
+	uint32_t drained; /* (a) a short read at this count: nothing is left until the next */
 	struct sudog *head, *tail; /* under pd->lock; head also (a) for a look */
 };
 
@@ -43,13 +43,13 @@ enum pd_use { PD_OPEN = 1u << 31, PD_CLOSING = 1u << 30, PD_COUNT = PD_CLOSING -
 
 struct polldesc {
 	struct lock lock;
-	uint32_t use;           /* (a) PD_OPEN | PD_CLOSING | system calls under way */
-	uint32_t seq;           /* (a) written under lock: number of the registration */
-	int fd;                 /* (c) */
-	bool hup;               /* (a) the peer hung up or an error stands: always try */
-	bool stream;            /* (a) constant while open: a short read has drained it */
+	uint32_t use; /* (a) PD_OPEN | PD_CLOSING | system calls under way */
+	uint32_t seq; /* (a) written under lock: number of the registration */
+	int fd;       /* (c) */
+	bool hup;     /* (a) the peer hung up or an error stands: always try */
+	bool stream;  /* (a) constant while open: a short read has drained it */
 	struct pollside side[2];
-	gmp_mutex whole;        /* held by a write_all, so that two do not interleave */
+	gmp_mutex whole; /* held by a write_all, so that two do not interleave */
 };
 
 int netpoll_init(void);

@@ -24,7 +24,7 @@ struct poll_event {
 };
 
 struct poller {
-	int (*open)(void);  /* 0 or -errno */
+	int (*open)(void); /* 0 or -errno */
 	void (*close)(void);
 	int (*add)(int fd, uint64_t key); /* 0; -EPERM: cannot be polled; -EEXIST; -ENOMEM ... */
 	int (*del)(int fd);

@@ -29,13 +29,13 @@ struct sched sched;
 
 static struct {
 	struct lock lock;
-	struct g *arena;   /* (c) */
-	size_t bytes;      /* (c) */
-	uint32_t made;     /* (a) written under the lock */
-	uint32_t limit;    /* (c) */
-	struct g *free;    /* under the lock, by schedlink */
-	uint64_t next_id;  /* (a) */
-	m_entry entry;     /* (c) */
+	struct g *arena;  /* (c) */
+	size_t bytes;     /* (c) */
+	uint32_t made;    /* (a) written under the lock */
+	uint32_t limit;   /* (c) */
+	struct g *free;   /* under the lock, by schedlink */
+	uint64_t next_id; /* (a) */
+	m_entry entry;    /* (c) */
 } gs;
 
 /* --- G --- */
@@ -197,8 +197,8 @@ void gmp__check_edge(struct g *gp, enum gstatus to)
 	enum gstatus from = (enum gstatus)ld_rlx(&gp->status);
 
 	if (!(table[from].edges & 1u << to))
-		gmp__fatal("green thread %llu cannot go from %s to %s",
-			   (unsigned long long)gp->id, table[from].name, table[to].name);
+		gmp__fatal("green thread %llu cannot go from %s to %s", (unsigned long long)gp->id,
+			   table[from].name, table[to].name);
 }
 #endif
 
@@ -223,7 +223,8 @@ static struct p *p_new(int id)
 	if (!pp)
 		return NULL;
 	memset(pp, 0, sizeof(*pp));
-	if (timers_init(&pp->timers, timer_limit()) || stack_reserve(sched.stack_class, STACK_CACHE)) {
+	if (timers_init(&pp->timers, timer_limit()) ||
+	    stack_reserve(sched.stack_class, STACK_CACHE)) {
 		p_delete(pp);
 		return NULL;
 	}
@@ -519,9 +520,13 @@ void proc_forget(void)
 	stack_forget();
 }
 
-/* The arena, as large as asked for, or as address space allows. */
+/* The arena, as large as asked for, or as address space allows.  ThreadSanitizer clears its shadow of
+ * every mapping, at each start and end: it gets a smaller one. */
 static int arena_init(uint32_t want)
 {
+#ifdef SAN_THREAD
+	want = min_of(want, 1u << 17);
+#endif
 	for (gs.limit = want; gs.limit >= 1024 || gs.limit == want; gs.limit /= 2) {
 		gs.bytes = round_up((size_t)gs.limit * sizeof(struct g), PAGE);
 		gs.arena = os_reserve(gs.bytes);

@@ -28,8 +28,8 @@ void g_bind_stack(struct p *pp, struct g *gp);
 void g_unbind_stack(struct p *pp, struct g *gp);
 uint64_t g_new_id(struct p *pp);
 uint32_t g_index(const struct g *gp);
-struct g *g_at(uint32_t index);   /* NULL beyond those ever made */
-uint32_t g_made(void);            /* descriptors ever made: g_at(0..made-1) */
+struct g *g_at(uint32_t index); /* NULL beyond those ever made */
+uint32_t g_made(void);          /* descriptors ever made: g_at(0..made-1) */
 
 /* --- P: under sched.lock, but for p_flush --- */
 
@@ -45,17 +45,17 @@ int procs_resize(int n, bool *fresh);
 /* --- M --- */
 
 typedef void *(*m_entry)(void *m);
-void proc_set_entry(m_entry entry);   /* the thread's first function: floor 6's */
-struct m *m_new(void);                /* the record alone; NULL without memory */
+void proc_set_entry(m_entry entry); /* the thread's first function: floor 6's */
+struct m *m_new(void);              /* the record alone; NULL without memory */
 /* A thread for it, with a P to begin with.  Under no lock; 0 or -errno (then m is gone). */
 int m_start(struct m *m);
-struct m *m_other(void);              /* one with a thread of ours; NULL: none is left */
+struct m *m_other(void); /* one with a thread of ours; NULL: none is left */
 void m_free(struct m *m);
-void m_sleep(struct m *m);            /* until m_wake; on a futex */
+void m_sleep(struct m *m); /* until m_wake; on a futex */
 /* Wake one that midle_get gave; in_poller as it stood then: it may have woken and moved since. */
 void m_wake(struct m *m, bool in_poller);
-void midle_put(struct m *m);          /* under sched.lock */
-struct m *midle_get(void);            /* under sched.lock: one asleep, out of its list */
-bool midle_del(struct m *m);          /* under sched.lock: false if a waker has taken it */
+void midle_put(struct m *m); /* under sched.lock */
+struct m *midle_get(void);   /* under sched.lock: one asleep, out of its list */
+bool midle_del(struct m *m); /* under sched.lock: false if a waker has taken it */
 
 #endif

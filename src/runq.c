@@ -16,7 +16,7 @@ noinline void runq_put_slow(struct p *pp, struct g *gp, uint32_t head, uint32_t 
 	if (!pp->shared) {
 		st_rlx(&pp->runqhead, head + n);
 	} else if (!cas_rel(&pp->runqhead, &head, head + n)) { /* ORD(runq.take) */
-		runq_put(pp, gp); /* a thief made room */
+		runq_put(pp, gp);                              /* a thief made room */
 		return;
 	}
 	lock(&sched.lock, LR_SCHED);

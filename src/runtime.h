@@ -94,7 +94,7 @@ enum waitstate {
 	W_ARMED,   /* off its stack (or in the kernel): may be claimed */
 	W_CLAIMED, /* one waker has won; it alone makes it ready */
 	W_BUSY,    /* held for a moment by a keeper that looks at its stack */
-	W_DONE,    /* a flag beside W_CLAIMED: the waker of a foreign thread is done with its sudog */
+	W_DONE, /* a flag beside W_CLAIMED: the waker of a foreign thread is done with its sudog */
 	W_RESULT = 3, /* how far the negated result is shifted */
 };
 
@@ -119,10 +119,10 @@ struct sudog {
 	/* the parking table's tree, see sema.c */
 	struct sudog *left, *right, *tail;
 	uint32_t priority;
-	uint16_t kind;             /* free for the object: reader or writer, ... */
-	bool queued;               /* it stands in a queue */
-	bool success;              /* channel: woken by a peer, not by close */
-	int64_t since;             /* when it began to wait, for the mutex's handing over */
+	uint16_t kind; /* free for the object: reader or writer, ... */
+	bool queued;   /* it stands in a queue */
+	bool success;  /* channel: woken by a peer, not by close */
+	int64_t since; /* when it began to wait, for the mutex's handing over */
 };
 
 /* --- G --- */
@@ -131,28 +131,28 @@ enum { G_NAME_MAX = 64 };
 
 struct g {
 	/* what a switch touches: one cache line */
-	struct context ctx;     /* (o) */
+	struct context ctx; /* (o) */
 	struct waiter w;
-	char *stack;            /* (o) lowest address; NULL before the first run */
-	uint8_t status;         /* (a) enum gstatus */
-	uint8_t stack_class;    /* (c) while alive */
-	uint8_t reason;         /* (a) enum waitreason */
-	bool trimmed;           /* (a) its stack has been looked at since it parked */
-	bool timed;             /* (o) its wait has a deadline: the timer may be armed */
-	uint32_t ready_at;      /* (o) low bits of cpu_ticks when made ready, if sampled; else 0 */
-	struct g *schedlink;    /* (o) of whichever list holds it */
-	gmp_fn fn;              /* (c) while alive */
+	char *stack;         /* (o) lowest address; NULL before the first run */
+	uint8_t status;      /* (a) enum gstatus */
+	uint8_t stack_class; /* (c) while alive */
+	uint8_t reason;      /* (a) enum waitreason */
+	bool trimmed;        /* (a) its stack has been looked at since it parked */
+	bool timed;          /* (o) its wait has a deadline: the timer may be armed */
+	uint32_t ready_at;   /* (o) low bits of cpu_ticks when made ready, if sampled; else 0 */
+	struct g *schedlink; /* (o) of whichever list holds it */
+	gmp_fn fn;           /* (c) while alive */
 
-	void *arg;              /* (c) while alive */
-	uint64_t id;            /* (c) while alive */
-	uint32_t join;          /* (a) enum joinstate, see green.c */
-	uint32_t generation;    /* (o) how often the descriptor was used */
-	char *name;             /* (c) while alive; allocated, NULL without */
-	uintptr_t made_at;      /* (c) the pc of the call that made it */
-	int64_t since;          /* (a) about when it parked */
-	unwait_fn unwait;       /* (o) how to end its present wait */
+	void *arg;                  /* (c) while alive */
+	uint64_t id;                /* (c) while alive */
+	uint32_t join;              /* (a) enum joinstate, see green.c */
+	uint32_t generation;        /* (o) how often the descriptor was used */
+	char *name;                 /* (c) while alive; allocated, NULL without */
+	uintptr_t made_at;          /* (c) the pc of the call that made it */
+	int64_t since;              /* (a) about when it parked */
+	unwait_fn unwait;           /* (o) how to end its present wait */
 	void (*at_exit)(void *arg); /* (c) while alive: called with arg at its end, on its stack */
-	struct timer timer;     /* of a wait with a deadline */
+	struct timer timer;         /* of a wait with a deadline */
 	struct sudog sudog;
 	struct san_stack san;
 };
@@ -168,8 +168,8 @@ enum { ATTENTION_STOP = 1, ATTENTION_RETIRE = 2, ATTENTION_SHARE = 4, ATTENTION_
 
 /* written by the owner alone, read by anybody */
 struct counters {
-	uint64_t spawns, exits, binds, unbinds, switches, readies, steals, stolen, overflows, wakeups, parks, spins,
-		timers_fired;
+	uint64_t spawns, exits, binds, unbinds, switches, readies, steals, stolen, overflows,
+		wakeups, parks, spins, timers_fired;
 };
 
 /* Scheduling latency in cpu_ticks: four buckets an octave. */
@@ -184,34 +184,34 @@ static inline unsigned latency_bucket(uint32_t ticks)
 
 struct p {
 	/* what the owner writes at every turn */
-	struct m *m;            /* (o) */
-	struct g *runnext;      /* (a) runs next; inherits the time slice; thieves may take it */
-	uint32_t schedtick;     /* (a) slices begun: a thief sees by it whether the owner moves */
-	uint32_t inherited;     /* (o) turns that runnext has had in this slice */
-	uint32_t attention;     /* (a) ATTENTION_* */
-	bool shared;            /* (a) thieves may come: the owner uses locked instructions */
-	uint32_t runqtail;      /* (a) written by the owner */
-	uint32_t gfree_n;       /* (o) */
-	uint32_t nyielded;      /* (o) */
-	uint64_t rand;          /* (o) */
-	uint64_t looked;        /* (o) cpu_ticks when it last read the clock for its timers */
+	struct m *m;        /* (o) */
+	struct g *runnext;  /* (a) runs next; inherits the time slice; thieves may take it */
+	uint32_t schedtick; /* (a) slices begun: a thief sees by it whether the owner moves */
+	uint32_t inherited; /* (o) turns that runnext has had in this slice */
+	uint32_t attention; /* (a) ATTENTION_* */
+	bool shared;        /* (a) thieves may come: the owner uses locked instructions */
+	uint32_t runqtail;  /* (a) written by the owner */
+	uint32_t gfree_n;   /* (o) */
+	uint32_t nyielded;  /* (o) */
+	uint64_t rand;      /* (o) */
+	uint64_t looked;    /* (o) cpu_ticks when it last read the clock for its timers */
 
 	uint32_t runqhead aligned_to(CACHE_LINE); /* (a) written by whoever takes */
 	struct g *runq[RUNQ_SIZE];                /* (a) */
 
 	struct timers timers aligned_to(CACHE_LINE);
 
-	struct g *yielded[YIELDED];                      /* (o) on their way to the global queue */
+	struct g *yielded[YIELDED]; /* (o) on their way to the global queue */
 
 	struct stackcache stacks aligned_to(CACHE_LINE); /* (o) */
 	struct g *gfree[GFREE_CACHE];                    /* (o) descriptors, last in first out */
 	uint64_t id_next, id_end;                        /* (o) numbers for new green threads */
 
-	struct counters count;                           /* (o) */
-	uint32_t latency[LATENCY_BUCKETS];               /* (o) samples by octave and quarter */
-	int id;                                          /* (c) */
-	uint8_t status;                                  /* (a) enum pstatus; written under (l) */
-	struct p *link;                                  /* (l) idle list */
+	struct counters count;             /* (o) */
+	uint32_t latency[LATENCY_BUCKETS]; /* (o) samples by octave and quarter */
+	int id;                            /* (c) */
+	uint8_t status;                    /* (a) enum pstatus; written under (l) */
+	struct p *link;                    /* (l) idle list */
 };
 
 /* --- M --- */
@@ -221,23 +221,23 @@ struct p {
 typedef void (*commit_fn)(void *arg);
 
 struct m {
-	struct g *curg;         /* (o) the green thread on it; NULL on g0 */
-	struct p *p;            /* (o) */
-	void *g0;               /* (c) where the scheduler's stack begins */
-	commit_fn commit;       /* (o) from a parking G to g0 */
-	void *commit_arg;       /* (o) */
-	int64_t deadline;       /* (o) likewise: of the wait */
-	bool spinning;          /* (o) counted in sched.nmspinning */
-	bool in_poller;         /* (l) where it sleeps */
-	uint32_t wake;          /* (a) 1: get up; a futex */
-	struct p *nextp;        /* (l) given by its waker */
-	uint64_t rand;          /* (o) */
-	struct context base;    /* (o) how to leave the scheduler: where mstart was called */
-	struct m *link;         /* (l) idle list */
-	struct m *alllink;      /* (l) */
-	pthread_t thread;       /* (c) */
-	int id;                 /* (c) */
-	void *altstack;         /* (o) for signal handlers */
+	struct g *curg;      /* (o) the green thread on it; NULL on g0 */
+	struct p *p;         /* (o) */
+	void *g0;            /* (c) where the scheduler's stack begins */
+	commit_fn commit;    /* (o) from a parking G to g0 */
+	void *commit_arg;    /* (o) */
+	int64_t deadline;    /* (o) likewise: of the wait */
+	bool spinning;       /* (o) counted in sched.nmspinning */
+	bool in_poller;      /* (l) where it sleeps */
+	uint32_t wake;       /* (a) 1: get up; a futex */
+	struct p *nextp;     /* (l) given by its waker */
+	uint64_t rand;       /* (o) */
+	struct context base; /* (o) how to leave the scheduler: where mstart was called */
+	struct m *link;      /* (l) idle list */
+	struct m *alllink;   /* (l) */
+	pthread_t thread;    /* (c) */
+	int id;              /* (c) */
+	void *altstack;      /* (o) for signal handlers */
 	struct san_stack san;
 };
 
@@ -255,53 +255,54 @@ enum runstate { RUN_NONE, RUN_STARTING, RUN_ON, RUN_STOPPING };
 
 /* An array of pointers that grows in address space set aside for it: no allocation, no links. */
 struct gqueue {
-	struct g **slot;        /* (c) */
-	uint32_t head, n, cap;  /* (l) cap is a power of two */
+	struct g **slot;       /* (c) */
+	uint32_t head, n, cap; /* (l) cap is a power of two */
 };
 
 struct sched {
-	uint32_t state;         /* (a) enum runstate */
-	uint32_t run;           /* (c) number of the run: tells a timer of an earlier one */
+	uint32_t state;          /* (a) enum runstate */
+	uint32_t run;            /* (c) number of the run: tells a timer of an earlier one */
 	uint64_t foreign_spawns; /* (a) */
-	uint32_t foreign;       /* (a) foreign threads inside a call that uses the runtime */
-	struct options options; /* (c) */
-	uint64_t fpwords;       /* (c) control words that green threads begin with */
-	unsigned stack_class;   /* (c) the default one */
-	bool library;           /* (c) begun by gmp_start: nobody reports a deadlock */
-	int64_t start_now;      /* (c) clock and cpu_ticks at the start: the scale of the latter */
-	uint64_t start_ticks;   /* (c) */
-	exit_fn joinable_exit;  /* (c) green.c's: a joinable green thread has ended; on g0 */
-	stall_fn stalled;       /* (c) floor 5's: nothing can run; on g0 */
+	uint32_t foreign;        /* (a) foreign threads inside a call that uses the runtime */
+	struct options options;  /* (c) */
+	uint64_t fpwords;        /* (c) control words that green threads begin with */
+	unsigned stack_class;    /* (c) the default one */
+	bool library;            /* (c) begun by gmp_start: nobody reports a deadlock */
+	int64_t start_now;       /* (c) clock and cpu_ticks at the start: the scale of the latter */
+	uint64_t start_ticks;    /* (c) */
+	exit_fn joinable_exit;   /* (c) green.c's: a joinable green thread has ended; on g0 */
+	stall_fn stalled;        /* (c) floor 5's: nothing can run; on g0 */
 
 	int procs aligned_to(CACHE_LINE); /* (a) what gmp_procs says */
-	int npidle;             /* (a) Ps that no M holds */
-	int nmspinning;         /* (a) Ms that look for work and have none */
-	bool asymmetric;        /* (c) os_membarrier works: submitters need no fence */
-	int cpus;               /* (c) */
+	int npidle;                       /* (a) Ps that no M holds */
+	int nmspinning;                   /* (a) Ms that look for work and have none */
+	bool asymmetric;                  /* (c) os_membarrier works: submitters need no fence */
+	int cpus;                         /* (c) */
 
 	struct lock lock aligned_to(CACHE_LINE);
-	struct gqueue gq;       /* (l) the global run queue */
-	uint32_t gqn;           /* (a) gq.n, for a look without the lock */
-	struct p *pidle;        /* (l) */
-	struct m *midle;        /* (l) asleep on their futex */
-	bool polling;           /* (l) an M is on its way into, in, or out of the poller */
-	struct m *pollm;        /* (l) (a) the one asleep in the poller, if any */
-	int nmidle;             /* (l) */
-	int nm;                 /* (l) Ms alive */
-	int nmlimit;            /* (c) */
-	struct m *allm;         /* (l) those with a thread of ours */
-	int nstarting;          /* (l) threads being made: not in allm yet */
-	int nextm;              /* (l) */
+	struct gqueue gq; /* (l) the global run queue */
+	uint32_t gqn;     /* (a) gq.n, for a look without the lock */
+	struct p *pidle;  /* (l) */
+	struct m *midle;  /* (l) asleep on their futex */
+	bool polling;     /* (l) an M is on its way into, in, or out of the poller */
+	struct m *pollm;  /* (l) (a) the one asleep in the poller, if any */
+	int nmidle;       /* (l) */
+	int nm;           /* (l) Ms alive */
+	int nmlimit;      /* (c) */
+	struct m *allm;   /* (l) those with a thread of ours */
+	int nstarting;    /* (l) threads being made: not in allm yet */
+	int nextm;        /* (l) */
 
-	int64_t poll_until aligned_to(CACHE_LINE); /* (a) until when pollm sleeps; INT64_MIN: nobody */
-	uint64_t polls, poll_events; /* (a) */
-	uint64_t lastpoll;      /* (a) cpu_ticks at the end of the last poll */
-	int64_t coarse_now;     /* (a) about now: set whenever somebody reads the clock */
-	uint32_t npollwait;     /* (a) Gs and foreign threads that wait for a descriptor */
+	int64_t poll_until
+		aligned_to(CACHE_LINE); /* (a) until when pollm sleeps; INT64_MIN: nobody */
+	uint64_t polls, poll_events;    /* (a) */
+	uint64_t lastpoll;              /* (a) cpu_ticks at the end of the last poll */
+	int64_t coarse_now;             /* (a) about now: set whenever somebody reads the clock */
+	uint32_t npollwait;             /* (a) Gs and foreign threads that wait for a descriptor */
 
 	int nallp aligned_to(CACHE_LINE); /* (a) entries of allp ever used */
 	struct p *allp[PROCS_MAX];        /* (a) entries are set once */
-	struct g *main;         /* (c) whose end is the end; NULL under gmp_start */
+	struct g *main;                   /* (c) whose end is the end; NULL under gmp_start */
 
 	uint32_t sysmon_asleep; /* (a) 1: the watcher waits here until somebody begins to work */
 };

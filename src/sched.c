@@ -49,7 +49,7 @@
 
 enum {
 	INHERIT_MAX = 64,
-	GLOBAL_EVERY = 61,  /* a prime, so that it does not beat with a program's own rhythm */
+	GLOBAL_EVERY = 61, /* a prime, so that it does not beat with a program's own rhythm */
 	GLOBAL_MOST = RUNQ_SIZE / 2,
 	LATENCY_EVERY = 64, /* one ready in so many is timed */
 	SPIN_TICKS = 3 * TICKS_10US,
@@ -475,8 +475,8 @@ static struct g *spin(struct m *m, struct p *pp)
 
 static bool may_spin(struct m *m)
 {
-	return m->spinning || 2 * ld_rlx(&sched.nmspinning) <
-				      ld_rlx(&sched.procs) - ld_rlx(&sched.npidle);
+	return m->spinning ||
+	       2 * ld_rlx(&sched.nmspinning) < ld_rlx(&sched.procs) - ld_rlx(&sched.npidle);
 }
 
 /* Work that a thief could take: step 4 of the sleeper. */
@@ -499,13 +499,25 @@ leaves_by_jump static int leave_g0(struct m *m)
 	return gmp__gogo(&m->base, 0, m->g0);
 }
 
+/* No P is run by an M; those that are to go, and are still at it, count too. */
+bool sched_all_idle(void)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+
+	for (int i = 0; i < n; i++)
+		if (ld_rlx(&sched.allp[i]->status) == P_RUNNING)
+			return false;
+	return true;
+}
+
 /* How long to sleep in the poller; announces it (poll_until). */
 static int64_t poll_time(void)
 {
 	int64_t until = earliest_timer(), again;
 
 	for (;; until = again) {
-		st_seq(&sched.poll_until, until); /* ORD(poll.until): announced before the last look */
+		st_seq(&sched.poll_until,
+		       until); /* ORD(poll.until): announced before the last look */
 		fence_seq();
 		again = earliest_timer();
 		if (again >= until)
@@ -517,9 +529,8 @@ static int64_t poll_time(void)
 /* Nothing runs, nothing is armed, nobody waits for a descriptor: has everything come to an end? */
 static bool stalled(void)
 {
-	return !sched.library && ld_rlx(&sched.npidle) >= ld_rlx(&sched.procs) &&
-	       !ld_rlx(&sched.npollwait) && !ld_rlx(&sched.gqn) &&
-	       ld_rlx(&sched.state) == RUN_ON && earliest_timer() == NEVER;
+	return !sched.library && sched_all_idle() && !ld_rlx(&sched.npollwait) &&
+	       !ld_rlx(&sched.gqn) && ld_rlx(&sched.state) == RUN_ON && earliest_timer() == NEVER;
 }
 
 bool sched_stalled_locked(void)

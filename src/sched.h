@@ -50,6 +50,8 @@ int sched_exit_g0(void *gp);
 /* Nothing can run, as far as the scheduler knows: looked at under its lock. */
 bool sched_stalled_locked(void);
 
+bool sched_all_idle(void);
+
 /* Tell every M to leave. */
 void sched_stop(void);
 /* Ask the green thread that runs on pp to yield at its next checkpoint. */

@@ -49,9 +49,9 @@ struct stackclass {
 	/* all under pool.lock */
 	char **free; /* address space for `limit` entries */
 	uint32_t n, clean;
-	uint32_t low;   /* the least n since the last look: what lay below was not wanted */
-	uint64_t made;  /* carved from slabs */
-	uint64_t room;  /* stacks that the slabs hold */
+	uint32_t low;      /* the least n since the last look: what lay below was not wanted */
+	uint64_t made;     /* carved from slabs */
+	uint64_t room;     /* stacks that the slabs hold */
 	uint64_t promised; /* by stack_reserve */
 	struct slab *slabs, *last;
 	struct slab *carving; /* the one that new stacks come from */
@@ -104,7 +104,9 @@ static struct slab *slab_new(unsigned klass, uint64_t room)
 
 	if (base >= (uintptr_t)map + PAGE + span)
 		base -= span;
-	*s = (struct slab){ .map = map, .bytes = bytes + slack, .base = (char *)base,
+	*s = (struct slab){ .map = map,
+			    .bytes = bytes + slack,
+			    .base = (char *)base,
 			    .count = (uint32_t)(bytes >> klass) };
 	return s;
 }
@@ -326,7 +328,8 @@ size_t stack_trim_below(char *lo, unsigned klass, const char *sp)
 	/* Look downwards: below the first window without memory there is none, but for frames of
 	 * over 256 KiB that were never written; those wait for the stack's end. */
 	while (to > from) {
-		char *at = to - from > (ptrdiff_t)sizeof(vec) * PAGE ? to - sizeof(vec) * PAGE : from;
+		char *at =
+			to - from > (ptrdiff_t)sizeof(vec) * PAGE ? to - sizeof(vec) * PAGE : from;
 		size_t pages = (size_t)(to - at) / PAGE, resident = 0;
 
 		if (!os_resident(at, (size_t)(to - at), vec))

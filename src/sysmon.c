@@ -29,34 +29,34 @@
 
 enum {
 	MS = 1000000,
-	MIXED_NS = 1 * MS,      /* some Ps busy, some idle */
-	BUSY_NS = 10 * MS,      /* all busy, or only memory to look after */
+	MIXED_NS = 1 * MS, /* some Ps busy, some idle */
+	BUSY_NS = 10 * MS, /* all busy, or only memory to look after */
 	REST_AFTER_NS = 1000 * MS,
-	PARKED_NS = 1000 * MS,  /* so long a G is left alone */
-	PASS_NS = 1000 * MS,    /* between two passes over all Gs */
+	PARKED_NS = 1000 * MS, /* so long a G is left alone */
+	PASS_NS = 1000 * MS,   /* between two passes over all Gs */
 	SLICE_NS = 10 * MS,
-	SCAN_CHUNK = 2048,      /* Gs a look */
-	TRIM_CHUNK = 256,       /* stacks a look */
-	DUTY = 20,              /* Z2 */
+	SCAN_CHUNK = 2048, /* Gs a look */
+	TRIM_CHUNK = 256,  /* stacks a look */
+	DUTY = 20,         /* Z2 */
 	MONITOR_STACK = 128 * 1024,
 };
 
 static struct {
 	pthread_t thread;
-	uint32_t stop;          /* (a) futex */
+	uint32_t stop; /* (a) futex */
 	/* the watcher's own */
 	struct {
 		uint64_t switches;
-		int64_t since;      /* when it last moved */
+		int64_t since; /* when it last moved */
 	} seen[PROCS_MAX];
-	uint64_t moved;         /* sum of switches at the last look */
-	int64_t active;         /* when something last ran */
+	uint64_t moved; /* sum of switches at the last look */
+	int64_t active; /* when something last ran */
 	int64_t next_pass;
 	int64_t pass_cost;
-	uint32_t cursor;        /* next G to look at */
+	uint32_t cursor;          /* next G to look at */
 	bool in_pass, unfinished; /* some G was too young in this pass */
 	bool more_stacks;
-	int64_t next_period;    /* of the pool's low-water mark */
+	int64_t next_period; /* of the pool's low-water mark */
 } mon;
 
 /* --- Ps --- */
@@ -88,7 +88,7 @@ static void look_at_ps(int64_t now)
 		/* of a P that nobody runs: the one who was to sleep until then may be busy */
 		wake |= ld_rlx(&pp->status) != P_RUNNING && timers_next(pp) < now - MS;
 	}
-	if (sum != mon.moved || ld_rlx(&sched.npidle) < ld_rlx(&sched.procs))
+	if (sum != mon.moved || !sched_all_idle())
 		mon.active = now;
 	mon.moved = sum;
 	if (wake)
@@ -97,7 +97,8 @@ static void look_at_ps(int64_t now)
 
 static void look_at_poller(void)
 {
-	if (sched_should_poll() && cpu_ticks() - ld_rlx(&sched.lastpoll) > 1000 * (uint64_t)TICKS_10US)
+	if (sched_should_poll() &&
+	    cpu_ticks() - ld_rlx(&sched.lastpoll) > 1000 * (uint64_t)TICKS_10US)
 		sched_poll_now();
 }
 
@@ -165,23 +166,18 @@ static void look_at_memory(int64_t now)
 
 /* --- the thread --- */
 
-static bool all_idle(void)
-{
-	return ld_seq(&sched.npidle) >= ld_seq(&sched.procs);
-}
-
 static bool nothing_left(int64_t now)
 {
-	return all_idle() && now - mon.active > REST_AFTER_NS && !mon.in_pass && !mon.unfinished &&
-	       !mon.more_stacks && mon.next_pass > mon.active + PARKED_NS;
+	return sched_all_idle() && now - mon.active > REST_AFTER_NS && !mon.in_pass &&
+	       !mon.unfinished && !mon.more_stacks && mon.next_pass > mon.active + PARKED_NS;
 }
 
 /* Sleep until an M begins to work. */
 static void rest(void)
 {
-	st_seq(&sched.sysmon_asleep, 1); /* ORD(sysmon): announced before the last look */
+	st_seq(&sched.sysmon_asleep, 1); /* announced before the last look; with take_p's lock */
 	fence_seq();
-	if (all_idle())
+	if (sched_all_idle())
 		while (ld_seq(&sched.sysmon_asleep) && !ld_rlx(&mon.stop))
 			os_futex_wait(&sched.sysmon_asleep, 1, NEVER);
 	st_seq(&sched.sysmon_asleep, 0);

@@ -23,13 +23,13 @@
 #define or_seq(p, v) __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST)
 #define and_seq(p, v) __atomic_fetch_and((p), (v), __ATOMIC_SEQ_CST)
 /* compare-and-swap: *old is updated on failure; strong, since loops are written out */
-#define cas_rlx(p, old, new) \
+#define cas_rlx(p, old, new)                                                                       \
 	__atomic_compare_exchange_n((p), (old), (new), 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
-#define cas_acq(p, old, new) \
+#define cas_acq(p, old, new)                                                                       \
 	__atomic_compare_exchange_n((p), (old), (new), 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
-#define cas_rel(p, old, new) \
+#define cas_rel(p, old, new)                                                                       \
 	__atomic_compare_exchange_n((p), (old), (new), 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
-#define cas_seq(p, old, new) \
+#define cas_seq(p, old, new)                                                                       \
 	__atomic_compare_exchange_n((p), (old), (new), 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
 #define fence_seq() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 /* keeps the compiler from moving accesses; the CPU may: the light side of os_membarrier() */

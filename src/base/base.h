@@ -12,7 +12,7 @@
 #define noinline __attribute__((__noinline__))
 #define aligned_to(n) __attribute__((aligned(n)))
 #define countof(a) (sizeof(a) / sizeof((a)[0]))
-#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define min_of(a, b) ((a) < (b) ? (a) : (b))
 #define max_of(a, b) ((a) > (b) ? (a) : (b))
 

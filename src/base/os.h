@@ -11,19 +11,19 @@
 #include "base/base.h"
 
 /* --- time and CPU --- */
-int64_t os_now(void);              /* monotonic, ns */
-void os_yield(void);               /* give the CPU away */
-void os_nap(int64_t ns);           /* sleep, roughly */
-int os_cpus_online(void);          /* CPUs of this process's affinity, read once */
-int os_cpus_allowed(void);         /* the same, capped by the cgroup's quota, read anew */
+int64_t os_now(void);      /* monotonic, ns */
+void os_yield(void);       /* give the CPU away */
+void os_nap(int64_t ns);   /* sleep, roughly */
+int os_cpus_online(void);  /* CPUs of this process's affinity, read once */
+int os_cpus_allowed(void); /* the same, capped by the cgroup's quota, read anew */
 uint64_t os_random(void);
 
 /* --- memory: address space first, pages when touched --- */
-void *os_reserve(size_t bytes);    /* zeroed, not counted against overcommit; NULL on failure */
+void *os_reserve(size_t bytes); /* zeroed, not counted against overcommit; NULL on failure */
 void os_release(void *addr, size_t bytes);
 void os_discard(void *addr, size_t bytes); /* give the pages back; they read as zero again */
 bool os_resident(void *addr, size_t bytes, unsigned char *vec); /* one byte a page, bit 0 */
-int os_max_maps(void);             /* how many mappings a process may have */
+int os_max_maps(void); /* how many mappings a process may have */
 /* A guard: touching it is SIGSEGV.  light guards split no mapping (Linux >= 6.13). */
 int os_guard_light(void *addr, size_t bytes);
 int os_guard_protect(void *addr, size_t bytes);
@@ -31,8 +31,8 @@ int os_guard_protect(void *addr, size_t bytes);
 /* --- threads --- */
 int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size);
 int os_thread_id(void);
-int os_thread_count(void);         /* threads of this process now; io_uring's workers left out */
-void os_precise_timeouts(void);    /* this thread's sleeps are not rounded to save power */
+int os_thread_count(void);      /* threads of this process now; io_uring's workers left out */
+void os_precise_timeouts(void); /* this thread's sleeps are not rounded to save power */
 /* Sleep while *addr == val, until the deadline (NEVER: none): 0 or -ETIMEDOUT; may wake early. */
 int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline);
 void os_futex_wake(uint32_t *addr, int n);

@@ -45,7 +45,7 @@
 /* What the sanitizers know of one stack; part of struct g and struct m. */
 struct san_stack {
 #if defined(SAN_ADDRESS)
-	void *fake;        /* AddressSanitizer's stand-in frames, while the stack is left */
+	void *fake; /* AddressSanitizer's stand-in frames, while the stack is left */
 	const void *lo;
 	size_t bytes;
 #elif defined(SAN_THREAD)

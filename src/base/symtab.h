@@ -11,9 +11,9 @@
 #include "base/base.h"
 
 struct symbol {
-	char name[256];   /* the function's, else the object's base name, else "" */
-	bool exact;       /* name is a function's */
-	uint64_t offset;  /* from the function's start, or the object's */
+	char name[256];  /* the function's, else the object's base name, else "" */
+	bool exact;      /* name is a function's */
+	uint64_t offset; /* from the function's start, or the object's */
 };
 
 bool symtab_find_sig(uintptr_t pc, struct symbol *out);

@@ -28,10 +28,10 @@ void line_hex_sig(struct line *l, uint64_t v);
 void line_sym_sig(struct line *l, uintptr_t pc);
 void line_write_sig(struct line *l, int fd);
 
-#define gmp_assert(cond) \
-	do { \
-		if (unlikely(!(cond))) \
-			gmp__fatal("%s:%d: assertion failed: %s", __FILE__, __LINE__, #cond); \
+#define gmp_assert(cond)                                                                           \
+	do {                                                                                       \
+		if (unlikely(!(cond)))                                                             \
+			gmp__fatal("%s:%d: assertion failed: %s", __FILE__, __LINE__, #cond);      \
 	} while (0)
 
 /* Checked in debug builds only. */

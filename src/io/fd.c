@@ -72,8 +72,8 @@ static int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_t seen, b
 	sg->key = pd;
 	sg->kind = (uint16_t)side;
 	netpoll_enqueue(s, sg, turn);
-	return wait_on(sg->w, side == SIDE_READ ? WAIT_READ : WAIT_WRITE, fd_unwait, commit_unlock, pd,
-		       deadline);
+	return wait_on(sg->w, side == SIDE_READ ? WAIT_READ : WAIT_WRITE, fd_unwait, commit_unlock,
+		       pd, deadline);
 }
 
 static noinline void pass_turn(struct polldesc *pd, int side)

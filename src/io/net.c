@@ -73,9 +73,9 @@ static int set_in(struct endpoint *e, struct in_addr host, uint16_t port)
 
 static int set_in6(struct endpoint *e, struct in6_addr host, uint16_t port)
 {
-	e->a.in6 = (struct sockaddr_in6){
-		.sin6_family = AF_INET6, .sin6_addr = host, .sin6_port = port
-	};
+	e->a.in6 = (struct sockaddr_in6){ .sin6_family = AF_INET6,
+					  .sin6_addr = host,
+					  .sin6_port = port };
 	e->n = sizeof(e->a.in6);
 	return 0;
 }
@@ -103,11 +103,12 @@ static int parse_tcp(int family, const char *addr, struct endpoint *e)
 	memcpy(host, addr, n);
 	e->any_host = n == 0 && !brackets;
 	if (e->any_host)
-		return family == AF_INET ? set_in(e, (struct in_addr){ INADDR_ANY }, port) :
-					   set_in6(e, in6addr_any, port);
+		return family == AF_INET ? set_in(e, (struct in_addr){ INADDR_ANY }, port)
+					 : set_in6(e, in6addr_any, port);
 	if (strcmp(host, "localhost") == 0 && !brackets)
-		return family == AF_INET6 ? set_in6(e, in6addr_loopback, port) :
-			set_in(e, (struct in_addr){ htonl(INADDR_LOOPBACK) }, port);
+		return family == AF_INET6
+			       ? set_in6(e, in6addr_loopback, port)
+			       : set_in(e, (struct in_addr){ htonl(INADDR_LOOPBACK) }, port);
 	if (!brackets && family != AF_INET6 && inet_pton(AF_INET, host, &in) == 1)
 		return set_in(e, in, port);
 	if (brackets && family != AF_INET && inet_pton(AF_INET6, host, &in6) == 1)
@@ -156,11 +157,8 @@ static int format(const union address *a, socklen_t len, char *buf, size_t n)
 		inet_ntop(AF_INET6, &a->in6.sin6_addr, host, sizeof(host));
 		w = snprintf(buf, n, "[%s]:%u", host, ntohs(a->in6.sin6_port));
 		break;
-	case AF_UNIX:
-		w = format_unix(&a->un, len, buf, n);
-		break;
-	default:
-		return -EAFNOSUPPORT;
+	case AF_UNIX: w = format_unix(&a->un, len, buf, n); break;
+	default: return -EAFNOSUPPORT;
 	}
 	return w < 0 || (size_t)w >= n ? -ENOSPC : w;
 }

@@ -73,9 +73,9 @@ static void rw_unwait(struct waiter *w)
 		uint32_t s = ld_acq(&rw->state), held = s & ~(uint32_t)(W_PARKED | R_PARKED);
 
 		/* readers hold it, and no writer waits: those who were held off come in */
-		uint32_t n = held & WRITER || sema_first(b, writers(rw)) ?
-				     0 :
-				     sema_wake_all(b, readers(rw), &out);
+		uint32_t n = held & WRITER || sema_first(b, writers(rw))
+				     ? 0
+				     : sema_wake_all(b, readers(rw), &out);
 		uint32_t bits = parked_bits(b, rw);
 
 		do

@@ -78,9 +78,10 @@ int gmp_wg_wait_until(gmp_wg *w, int64_t deadline)
 	if (deadline != NEVER && deadline <= os_now())
 		return -ETIMEDOUT;
 	struct bucket *b = sema_lock(w);
-	uint64_t s = ld_acq(&w->state); /* ORD(wg) */
+	uint64_t s;
 
 	do {
+		s = ld_acq(&w->state); /* ORD(wg): also after a failed exchange */
 		if (counter(s) == 0) {
 			sema_unlock(b);
 			return 0;

@@ -62,7 +62,8 @@ static void check_free_number(int fd)
 
 RT(close_wakes_all_readers_and_writers_with_ecanceled)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		struct result r[6], f;
 		struct foreign t;
 		gmp_g *g[6];
@@ -94,7 +95,8 @@ RT(close_wakes_all_readers_and_writers_with_ecanceled)
 
 RT(a_writer_that_waits_for_its_turn_does_not_write_to_the_next_owner)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		struct result r[2];
 		gmp_g *g[2];
 		int a, b, c, d, pair[2];
@@ -126,7 +128,8 @@ RT(a_writer_that_waits_for_its_turn_does_not_write_to_the_next_owner)
 
 RT(close_wakes_all_accepters_with_ecanceled)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		struct result r[5], f;
 		struct foreign t;
 		char addr[128];
@@ -160,7 +163,8 @@ static void close_it(void *arg)
 
 RT(close_from_a_foreign_thread_wakes_a_green_reader)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		struct result r;
 		struct foreign t;
 		gmp_g *g;

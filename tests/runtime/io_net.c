@@ -279,7 +279,8 @@ RT(dial_until_gives_up_at_its_deadline_and_leaves_nothing)
 
 RT(dial_until_in_time_works)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		char addr[128];
 		int l = listen_any(net, addr), c, s;
 
@@ -326,7 +327,8 @@ RT(a_dial_waits_where_a_unix_listeners_queue_is_full)
 	n = snprintf(name, sizeof(name), "@gmp-full-%d-%d", (int)getpid(), procs);
 	memcpy(a.sun_path + 1, name + 1, (size_t)n - 1);
 	CHECK_EQ(bind(l, (struct sockaddr *)&a,
-		      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)), 0);
+		      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)),
+		 0);
 	CHECK_EQ(listen(l, 1), 0);
 	CHECK_EQ(gmp_adopt(l), l);
 	for (int i = 0; i < 10; i++)
@@ -369,7 +371,8 @@ static void accept_one(void *arg)
 
 RT(several_accepters_are_served_in_order)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		struct accepter a[10];
 		char addr[128];
 		gmp_g *g[10];
@@ -422,7 +425,8 @@ RT(a_thousand_connections_live_at_the_same_time)
 	int n = SANITIZED ? 200 : 1000;
 
 	need_descriptors(2200);
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		char addr[128], text[32];
 		int l = listen_any(net, addr), fds = count_fds();
 		gmp_g *s = spawn(serve_all, (void *)(intptr_t)l);
@@ -479,7 +483,8 @@ RT(ten_thousand_connections_opened_and_dropped_leave_nothing)
 {
 	int n = SANITIZED ? 500 : 10000;
 
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		char addr[128];
 		int l = listen_any(net, addr), fds = count_fds();
 		gmp_g *s = spawn(drop_all, (void *)(intptr_t)l);
@@ -506,7 +511,8 @@ RT(ten_thousand_connections_opened_and_dropped_leave_nothing)
 
 RT(running_out_of_descriptors_is_emfile_and_passes)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		struct rlimit old, low;
 		char addr[128];
 		int l = listen_any(net, addr), a, b, c, s, hog[1024], nhog = 0, h;
@@ -547,7 +553,8 @@ RT(running_out_of_descriptors_is_emfile_and_passes)
 
 static void dial_here(void *arg)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		char addr[128];
 		int l = listen_any(net, addr), c, s;
 

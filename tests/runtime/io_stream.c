@@ -56,7 +56,8 @@ static void talk(void *arg)
 
 RT(many_clients_get_their_own_words_back)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		struct client cl[50];
 		struct foreign f[3];
 		char addr[128];
@@ -92,7 +93,8 @@ static void echo_server_here(void *arg)
 
 RT(a_foreign_thread_serves_a_green_client)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		struct foreign f;
 		char addr[128];
 		int l = listen_any(net, addr);
@@ -143,7 +145,8 @@ static void recv_bulk(void *arg)
 
 RT(large_transfers_arrive_whole_in_both_directions)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		size_t n = SANITIZED ? 4 << 20 : 32 << 20;
 		struct bulk a, b;
 		struct foreign f;
@@ -183,7 +186,8 @@ static void write_blocks(void *arg)
 
 RT(concurrent_write_alls_do_not_interleave)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		unsigned char *buf = malloc(BLOCK);
 		struct writer w[6];
 		struct foreign f;
@@ -235,7 +239,9 @@ RT(what_stands_behind_a_passed_descriptor_is_read)
 {
 	char control[CMSG_SPACE(sizeof(int))] = { 0 }, buf[100];
 	struct iovec iov = { "a", 1 };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = control,
 			    .msg_controllen = sizeof(control) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 	int fd[2], pass = 1;
@@ -271,7 +277,8 @@ RT(what_stands_behind_urgent_data_is_read)
 
 RT(the_end_of_the_stream_is_0_and_a_short_count)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		char buf[100];
 		int a, b;
 
@@ -301,7 +308,8 @@ static void expect_end(void *arg)
 
 RT(closing_one_end_wakes_a_reader_at_the_other_with_the_end)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		int a, b;
 		gmp_g *g;
 
@@ -316,7 +324,8 @@ RT(closing_one_end_wakes_a_reader_at_the_other_with_the_end)
 
 RT(shutdown_wakes_a_reader_of_the_same_descriptor)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		int a, b;
 		gmp_g *g;
 
@@ -331,7 +340,8 @@ RT(shutdown_wakes_a_reader_of_the_same_descriptor)
 
 RT(nothing_to_read_or_write_is_0_at_once)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		char c = 'x', buf[16];
 		int a, b;
 
@@ -354,7 +364,8 @@ RT(writing_to_a_closed_peer_is_epipe_without_sigpipe)
 	struct sigaction sa = { .sa_handler = SIG_DFL };
 
 	CHECK_EQ(sigaction(SIGPIPE, &sa, NULL), 0);
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		ssize_t n;
 		int a, b;
 
@@ -403,7 +414,8 @@ static void expect_broken(void *arg)
 
 RT(an_error_partway_is_returned_by_write_all)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		char buf[1000];
 		int a, b;
 		gmp_g *g;
@@ -541,7 +553,8 @@ static void read_one(void *arg)
 
 RT(several_readers_of_one_descriptor_are_served_in_order)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		struct reader r[10];
 		gmp_g *g[10];
 		int a, b;
@@ -567,7 +580,8 @@ RT(several_readers_of_one_descriptor_are_served_in_order)
 
 RT(one_byte_at_a_time_wakes_every_reader_in_the_end)
 {
-	FOR_NETS(net) {
+	FOR_NETS(net)
+	{
 		struct reader r[30];
 		gmp_g *g[30];
 		int a, b;

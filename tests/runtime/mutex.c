@@ -34,9 +34,7 @@ static void hammer(void *arg)
 			err = gmp_mutex_lock_until(&mu, GMP_FOREVER);
 			CHECK_EQ(err, 0);
 			break;
-		default:
-			err = gmp_mutex_lock(&mu);
-			CHECK_EQ(err, 0);
+		default: err = gmp_mutex_lock(&mu); CHECK_EQ(err, 0);
 		}
 		if (err != 0)
 			continue;

@@ -54,8 +54,8 @@ static void hammer(void *arg)
 			CHECK(err == 0 || err == -EAGAIN);
 			break;
 		case 1:
-			err = write ? gmp_rwmutex_lock_until(&rw, soon) :
-				      gmp_rwmutex_rlock_until(&rw, soon);
+			err = write ? gmp_rwmutex_lock_until(&rw, soon)
+				    : gmp_rwmutex_rlock_until(&rw, soon);
 			CHECK(err == 0 || err == -ETIMEDOUT);
 			break;
 		default:

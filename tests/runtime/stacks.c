@@ -356,7 +356,8 @@ static void keep_registers(void *arg)
 {
 	for (uintptr_t n = 0; n < 200; n++)
 		CHECK_EQ(registers_lost(((uintptr_t)arg << 32) + n * 16,
-					n % 20 == 19 ? short_sleep : gmp_yield), 0);
+					n % 20 == 19 ? short_sleep : gmp_yield),
+			 0);
 }
 
 RT(registers_survive_switches)

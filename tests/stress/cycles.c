@@ -18,9 +18,7 @@ static void busy(void *arg)
 	for (;;) {
 		atomic_fetch_add(&steps, 1);
 		switch (draw(&r, 8)) {
-		case 0:
-			gmp_sleep((int64_t)draw(&r, 200) * US);
-			break;
+		case 0: gmp_sleep((int64_t)draw(&r, 200) * US); break;
 		case 1:
 			CHECK_EQ(gmp_mutex_lock(&mu), 0);
 			gmp_yield();
@@ -37,18 +35,13 @@ static void busy(void *arg)
 				CHECK_EQ(gmp_rwmutex_unlock(&rw), 0);
 			}
 			break;
-		case 4:
-			gmp_wg_wait_until(&wg, gmp_deadline(draw(&r, 200) * US));
-			break;
+		case 4: gmp_wg_wait_until(&wg, gmp_deadline(draw(&r, 200) * US)); break;
 		case 5:
 			if (gmp_go(busy, (void *)(uintptr_t)draw(&r, 1 << 20)) == 0)
 				return;
 			break;
-		case 6:
-			gmp_checkpoint();
-			break;
-		default:
-			gmp_yield();
+		case 6: gmp_checkpoint(); break;
+		default: gmp_yield();
 		}
 	}
 }

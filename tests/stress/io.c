@@ -73,8 +73,8 @@ static void client(void *arg)
 	CHECK(buf != NULL);
 	while (!stress_over()) {
 		unsigned which = draw(&r, 2), n = draw(&r, 50);
-		int fd = draw(&r, 2) ? gmp_dial(which ? "unix" : "tcp", addrs[which]) :
-				       gmp_dial_until(which ? "unix" : "tcp", addrs[which],
+		int fd = draw(&r, 2) ? gmp_dial(which ? "unix" : "tcp", addrs[which])
+				     : gmp_dial_until(which ? "unix" : "tcp", addrs[which],
 						      gmp_deadline(10 * SEC));
 
 		CHECK(fd >= 0);

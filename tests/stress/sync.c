@@ -59,12 +59,10 @@ static void use_rwmutex(struct rng *r)
 	int64_t soon = gmp_deadline(draw(r, 200) * US);
 
 	switch (draw(r, 4)) {
-	case 0:
-		err = write ? gmp_rwmutex_try_lock(&o->rw) : gmp_rwmutex_try_rlock(&o->rw);
-		break;
+	case 0: err = write ? gmp_rwmutex_try_lock(&o->rw) : gmp_rwmutex_try_rlock(&o->rw); break;
 	case 1:
-		err = write ? gmp_rwmutex_lock_until(&o->rw, soon) :
-			      gmp_rwmutex_rlock_until(&o->rw, soon);
+		err = write ? gmp_rwmutex_lock_until(&o->rw, soon)
+			    : gmp_rwmutex_rlock_until(&o->rw, soon);
 		break;
 	default:
 		err = write ? gmp_rwmutex_lock(&o->rw) : gmp_rwmutex_rlock(&o->rw);
@@ -114,7 +112,11 @@ static void run_task(void *arg)
 /* Both the wait group and what it guards are freed as soon as the wait is over. */
 static void use_wg(struct rng *r)
 {
-	struct { gmp_wg wg; atomic_int ran; struct task t; } *o = calloc(1, sizeof(*o));
+	struct {
+		gmp_wg wg;
+		atomic_int ran;
+		struct task t;
+	} *o = calloc(1, sizeof(*o));
 	int n = 1 + (int)draw(r, 8), err;
 
 	CHECK(o != NULL);
@@ -123,8 +125,8 @@ static void use_wg(struct rng *r)
 	for (int i = 0; i < n; i++)
 		CHECK_EQ(gmp_go(run_task, &o->t), 0);
 	do {
-		err = draw(r, 2) ? gmp_wg_wait(&o->wg) :
-				   gmp_wg_wait_until(&o->wg, gmp_deadline(draw(r, 100) * US));
+		err = draw(r, 2) ? gmp_wg_wait(&o->wg)
+				 : gmp_wg_wait_until(&o->wg, gmp_deadline(draw(r, 100) * US));
 		CHECK(err == 0 || err == -ETIMEDOUT);
 	} while (err != 0);
 	CHECK_EQ(atomic_load(&o->ran), n);
@@ -150,8 +152,8 @@ static void use_join(struct rng *r)
 		int err;
 
 		do {
-			err = draw(r, 2) ? gmp_join(g[i]) :
-					   gmp_join_until(g[i], gmp_deadline(draw(r, 100) * US));
+			err = draw(r, 2) ? gmp_join(g[i])
+					 : gmp_join_until(g[i], gmp_deadline(draw(r, 100) * US));
 			CHECK(err == 0 || err == -ETIMEDOUT);
 		} while (err != 0);
 	}
@@ -205,7 +207,11 @@ static void worker(void *arg)
 		case 2: use_timer(&r); break;
 		case 3: gmp_sleep((int64_t)draw(&r, 300) * US); break;
 		case 4: gmp_yield(); break;
-		case 5: case 6: case 7: case 8: case 9: use_rwmutex(&r); break;
+		case 5:
+		case 6:
+		case 7:
+		case 8:
+		case 9: use_rwmutex(&r); break;
 		default: use_mutex(&r);
 		}
 		atomic_fetch_add(&ops, 1);
