@@ -28,6 +28,8 @@
 #ifndef GMP_CONTEXT_H
 #define GMP_CONTEXT_H
 
+#include <ucontext.h>
+
 #include "base/base.h"
 
 struct context {
@@ -46,6 +48,12 @@ int gmp__mcall(struct context *save, int (*fn)(void *arg), void *arg, void *g0);
 int gmp__gogo(struct context *ctx, int result, void *g0);
 /* fpwords: the control words to begin with, as gmp__fpwords packs them */
 int gmp__gstart(void *arg, int (*fn)(void *arg), void *stack, uint64_t fpwords, void *g0);
+
+/* Where the thread was when the signal came whose handler got this context. */
+static inline uintptr_t context_pc_sig(const void *context)
+{
+	return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+}
 
 /* x87 control word in the low half, mxcsr in the high half, of the calling thread */
 static inline uint64_t gmp__fpwords(void)

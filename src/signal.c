@@ -33,16 +33,6 @@ static struct {
 
 static bool installed;
 
-static uintptr_t fault_pc(const void *context)
-{
-#if defined(__x86_64__)
-	return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
-#else
-	(void)context;
-	return 0;
-#endif
-}
-
 static void report_overflow_sig(const struct g *gp, uintptr_t pc)
 {
 	struct line l = { .n = 0 };
@@ -91,7 +81,7 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 	struct g *gp = m ? m->curg : NULL;
 
 	if (gp && gp->stack && info->si_code > 0 && stack_guard_hit(gp->stack, info->si_addr)) {
-		report_overflow_sig(gp, fault_pc(context));
+		report_overflow_sig(gp, context_pc_sig(context));
 		signal(SIGSEGV, SIG_DFL);
 		if (signo != SIGSEGV)
 			raise(SIGSEGV);
