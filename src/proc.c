@@ -394,6 +394,7 @@ struct m *m_new(void)
 	if (!m)
 		return NULL;
 	lock(&sched.lock, LR_SCHED);
+	m->patience = TICKS_10US;
 	m->id = sched.nextm++;
 	m->rand = sched.options.c.seed ^ (uint64_t)(m->id + 1) * 0xd1342543de82ef95u;
 	st_rlx(&sched.nm, sched.nm + 1);

@@ -227,6 +227,7 @@ struct m {
 	commit_fn commit;    /* (o) from a parking G to g0 */
 	void *commit_arg;    /* (o) */
 	int64_t deadline;    /* (o) likewise: of the wait */
+	uint32_t patience;   /* (o) cpu_ticks to spin at most before sleeping */
 	bool spinning;       /* (o) counted in sched.nmspinning */
 	bool in_poller;      /* (l) where it sleeps */
 	uint32_t wake;       /* (a) 1: get up; a futex */

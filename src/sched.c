@@ -13,6 +13,8 @@
  *     it), or has been woken, or the submitter is just about to (see "waking").
  *     A G in a runnext alone wakes nobody: its P will run it at the next wait.  The watcher
  *     (sysmon.c) sees to a P that does not come to its next wait.
+ *     Likewise a few Gs (WAKE_FROM) that the poller or a timer made ready together: they are run
+ *     sooner than a thread wakes, or else the watcher sees to them.
  *  D3 Of the Ms without work at most half as many as there are busy Ps spin; the others sleep.  One
  *     of the sleepers sleeps in the poller, until the earliest timer of all.
  *
@@ -52,8 +54,10 @@ enum {
 	GLOBAL_EVERY = 61, /* a prime, so that it does not beat with a program's own rhythm */
 	GLOBAL_MOST = RUNQ_SIZE / 2,
 	LATENCY_EVERY = 64, /* one ready in so many is timed */
-	SPIN_TICKS = 3 * TICKS_10US,
+	SPIN_MOST = 3 * TICKS_10US,
+	SPIN_LEAST = TICKS_10US / 8,
 	POLL_TICKS = 5 * TICKS_10US,
+	WAKE_FROM = 8, /* Gs that became ready together: fewer are sooner run than shared */
 };
 
 /* --- running one --- */
@@ -205,7 +209,8 @@ void sched_submit_list(struct glist *list)
 			sample(pp, gp);
 			runq_put(pp, gp);
 		}
-		wake_if_idle();
+		if (runq_len(pp) >= WAKE_FROM)
+			wake_if_idle();
 		return;
 	}
 	lock(&sched.lock, LR_SCHED);
@@ -445,7 +450,7 @@ static struct g *steal(struct p *pp, const uint64_t *moved_before)
 }
 
 /* Look for work for a while.  NULL: there is none, or the P has to attend to something. */
-static struct g *spin(struct m *m, struct p *pp)
+static struct g *look_for_work(struct m *m, struct p *pp)
 {
 	uint64_t moved[PROCS_MAX], began = cpu_ticks();
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
@@ -469,14 +474,8 @@ static struct g *spin(struct m *m, struct p *pp)
 		bump(&pp->count.spins, 1);
 		for (int i = 0; i < 16 && patient; i++)
 			cpu_relax();
-	} while (patient && cpu_ticks() - began < SPIN_TICKS);
+	} while (patient && cpu_ticks() - began < m->patience);
 	return patient ? steal(pp, moved) : NULL;
-}
-
-static bool may_spin(struct m *m)
-{
-	return m->spinning ||
-	       2 * ld_rlx(&sched.nmspinning) < ld_rlx(&sched.procs) - ld_rlx(&sched.npidle);
 }
 
 /* Work that a thief could take: step 4 of the sleeper. */
@@ -490,6 +489,27 @@ static bool work_in_sight(void)
 		if (runq_len(sched.allp[i]) && ld_rlx(&sched.allp[i]->shared))
 			return true;
 	return false;
+}
+
+/* An M is as patient as it pays: twice as long after a find, half as long after a vain search.  So
+ * threads that exchange work find each other awake, and a server whose work comes from the poller
+ * does not burn the CPU that its clients want. */
+static struct g *spin(struct m *m, struct p *pp)
+{
+	struct g *gp = look_for_work(m, pp);
+
+	m->patience = gp ? min_of(m->patience * 2, (uint32_t)SPIN_MOST)
+			 : max_of(m->patience / 2, (uint32_t)SPIN_LEAST);
+	return gp;
+}
+
+static bool may_spin(struct m *m)
+{
+	/* the next to sleep in the poller: the kernel wakes it as soon as there is something */
+	if (!m->spinning && sched_should_poll() && !work_in_sight())
+		return false;
+	return m->spinning ||
+	       2 * ld_rlx(&sched.nmspinning) < ld_rlx(&sched.procs) - ld_rlx(&sched.npidle);
 }
 
 /* --- sleeping --- */
@@ -685,8 +705,9 @@ static bool rest(struct m *m, struct p *pp)
 		return true;
 	if (spun)
 		sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
-	if (sched.asymmetric && ld_rlx(&sched.procs) > 1)
-		os_membarrier(); /* ORD(idle): the heavy side */
+	/* ORD(idle): the heavy side; where no P runs, all submitters are foreign, and go by the lock */
+	if (sched.asymmetric && !sched_all_idle())
+		os_membarrier();
 	else
 		fence_seq();
 	if (second_thoughts(m))
