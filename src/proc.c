@@ -58,6 +58,7 @@ static uint32_t gs_make_locked(int *err)
 		struct g *gp = &gs.arena[gs.made + i];
 
 		gp->w.gp = gp;
+		gp->token = gs.made + i + 1;
 		gp->sudog.w = &gp->w;
 		gs_give(gp);
 	}

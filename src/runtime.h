@@ -139,6 +139,7 @@ struct g {
 	uint8_t reason;      /* (a) enum waitreason */
 	bool trimmed;        /* (a) its stack has been looked at since it parked */
 	bool timed;          /* (o) its wait has a deadline: the timer may be armed */
+	uint32_t token;      /* (c) who holds a lock: index + 1 */
 	uint32_t ready_at;   /* (o) low bits of cpu_ticks when made ready, if sampled; else 0 */
 	struct g *schedlink; /* (o) of whichever list holds it */
 	gmp_fn fn;           /* (c) while alive */

@@ -209,7 +209,8 @@ void sched_submit_list(struct glist *list)
 			sample(pp, gp);
 			runq_put(pp, gp);
 		}
-		if (runq_len(pp) >= WAKE_FROM)
+		/* curg: a green thread released them, and goes on running itself */
+		if (getm()->curg || runq_len(pp) >= WAKE_FROM)
 			wake_if_idle();
 		return;
 	}
@@ -573,7 +574,9 @@ static int64_t stall_check(int64_t until)
 /* Sleep as the one in the poller.  The ready ones are in *out. */
 static void sleep_in_poller(struct glist *out)
 {
-	int64_t until = ld_rlx(&sched.npidle) ? stall_check(poll_time()) : NEVER;
+	/* with no P to be had it can do nothing for timers; the next to give one up tells it */
+	st_seq(&sched.poll_until, NEVER); /* ORD(poll.until) */
+	int64_t until = ld_seq(&sched.npidle) ? stall_check(poll_time()) : NEVER;
 	int64_t ns = until;
 
 	if (until != NEVER)
@@ -687,13 +690,14 @@ static bool give_up_p(struct m *m, struct p *pp, bool *spun)
 	return true;
 }
 
-/* The M in the poller fell asleep before this P did.  Our timers are its business now, and so is it
- * to find that nothing can run any more. */
-static bool poller_must_know(struct p *pp)
+/* The M in the poller fell asleep before this M did.  The timers of the P that it has given up are
+ * the poller's business now, and so is it to find that nothing can run any more. */
+static void tell_poller(struct m *m, struct p *pp)
 {
 	int64_t until = ld_seq(&sched.poll_until); /* ORD(poll.until): our timers stand already */
 
-	return timers_next(pp) < until || (until == NEVER && stalled());
+	if (!m->in_poller && (timers_next(pp) < until || (until == NEVER && stalled())))
+		gmp__poller.wake();
 }
 
 /* Steps 1 to 5 of the sleeper, and getting up.  False: the runtime stops. */
@@ -712,8 +716,7 @@ static bool rest(struct m *m, struct p *pp)
 		fence_seq();
 	if (second_thoughts(m))
 		return true;
-	if (!m->in_poller && poller_must_know(pp))
-		gmp__poller.wake();
+	tell_poller(m, pp);
 	return sleep_until_p(m);
 }
 
@@ -741,7 +744,8 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 		if (!stopping)
 			midle_put(m);
 		unlock(&sched.lock, LR_SCHED);
-		wakep(); /* for what it left in the global queue */
+		wakep();                       /* for what it left in the global queue */
+		tell_poller(m, sched.allp[0]); /* which has got the timers */
 		if (stopping || !sleep_until_p(m))
 			return leave_g0(m);
 	}
@@ -789,14 +793,15 @@ leaves_by_jump static noinline int find_g0(struct m *m)
 	return execute(m, m->p, gp);
 }
 
-/* The next ones' descriptors and stack tops are fetched while this one runs. */
+/* Descriptors and stack tops are fetched while those before them run: far enough ahead that a miss
+ * is over by then. */
 static inline void prefetch_next(struct p *pp)
 {
 	uint32_t head = ld_rlx(&pp->runqhead), tail = pp->runqtail;
 
-	if (tail - head > 2 && tail - head <= RUNQ_SIZE) {
-		__builtin_prefetch(ld_rlx(&pp->runq[(head + 2) % RUNQ_SIZE]));
-		__builtin_prefetch(ld_rlx(&pp->runq[head % RUNQ_SIZE])->ctx.sp);
+	if (tail - head > 6 && tail - head <= RUNQ_SIZE) {
+		__builtin_prefetch(ld_rlx(&pp->runq[(head + 6) % RUNQ_SIZE]));
+		__builtin_prefetch(ld_rlx(&pp->runq[(head + 3) % RUNQ_SIZE])->ctx.sp);
 	}
 }
 

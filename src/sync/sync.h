@@ -14,7 +14,7 @@ static inline uint32_t gmp__self_token(void)
 {
 	struct m *m = getm();
 
-	return likely(m != NULL) ? g_index(m->curg) + 1 : TOKEN_FOREIGN;
+	return likely(m != NULL) ? m->curg->token : TOKEN_FOREIGN;
 }
 
 /* The green thread of a token; NULL for none, or a foreign thread. */
