@@ -229,6 +229,7 @@ RT(packets_of_a_pipe_are_read_one_after_the_other)
 	CHECK(gmp_adopt(fd[0]) >= 0);
 	CHECK_EQ(write(fd[1], "one", 3), 3);
 	CHECK_EQ(write(fd[1], "three", 5), 5);
+	gmp_sleep(5 * MS); /* the poller has told of both */
 	CHECK_EQ(gmp_read(fd[0], buf, sizeof(buf)), 3);
 	CHECK_EQ(gmp_read(fd[0], buf, sizeof(buf)), 5);
 	CHECK_EQ(gmp_close(fd[0]), 0);
@@ -254,6 +255,7 @@ RT(what_stands_behind_a_passed_descriptor_is_read)
 	memcpy(CMSG_DATA(c), &pass, sizeof(int));
 	CHECK_EQ(sendmsg(fd[1], &m, 0), 1);
 	CHECK_EQ(write(fd[1], "b", 1), 1);
+	gmp_sleep(5 * MS);
 	CHECK_EQ(gmp_read_full(fd[0], buf, 2), 2);
 	CHECK_EQ(memcmp(buf, "ab", 2), 0);
 	CHECK_EQ(gmp_close(fd[0]), 0);
