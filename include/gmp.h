@@ -358,6 +358,9 @@ GMP_API int gmp_adopt(int fd);
  * all n; an error that comes partway is returned in place of the count.  Two gmp_write_all on one
  * descriptor do not interleave.  Writing to a closed peer is -EPIPE, without SIGPIPE on sockets.
  * A call that waits while another closes the descriptor gets -ECANCELED.
+ * On a TCP socket that gmp_dial or gmp_accept gave, a read that got less than it asked for is taken
+ * to have emptied the socket, so do not put a protocol with records on top of it in the kernel (kTLS);
+ * one that was opened elsewhere, and adopted, may have it.
  */
 GMP_API ssize_t gmp_read(int fd, void *buf, size_t n);
 GMP_API ssize_t gmp_write(int fd, const void *buf, size_t n);

@@ -133,7 +133,7 @@ void netpoll_pass(struct polldesc *pd, int side, struct glist *out)
 
 /* --- open and close --- */
 
-int netpoll_open(int fd, bool stream, struct glist *out)
+int netpoll_open(int fd, bool tcp, struct glist *out)
 {
 	struct polldesc *pd = find_or_make(fd);
 
@@ -150,7 +150,7 @@ int netpoll_open(int fd, bool stream, struct glist *out)
 		else
 			add_rlx(&np.open, 1);
 		st_rlx(&pd->seq, seq);
-		st_rlx(&pd->stream, stream);
+		st_rlx(&pd->tcp, tcp);
 		st_rlx(&pd->hup, false);
 		for (int i = 0; i < 2; i++)
 			st_rlx(&pd->side[i].drained, pd->side[i].events - 1);

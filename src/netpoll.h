@@ -47,7 +47,7 @@ struct polldesc {
 	uint32_t seq; /* (a) written under lock: number of the registration */
 	int fd;       /* (c) */
 	bool hup;     /* (a) the peer hung up or an error stands: always try */
-	bool stream;  /* (a) constant while open: a short read has drained it */
+	bool tcp;     /* (a) constant while open: a short read has drained it */
 	struct pollside side[2];
 	gmp_mutex whole; /* held by a write_all, so that two do not interleave */
 };
@@ -61,7 +61,7 @@ struct polldesc *netpoll_find(int fd);
 /* Take the number over: register it.  -EEXIST if it is registered already, -EPERM if it cannot be
  * polled.  A record left behind by a plain close() is dropped, and those who wait on it go to
  * `out` with -ECANCELED. */
-int netpoll_open(int fd, bool stream, struct glist *out);
+int netpoll_open(int fd, bool tcp, struct glist *out);
 /* Begin to close: -EBADF unless it is open.  All who wait go to `out` with -ECANCELED. */
 int netpoll_shut(struct polldesc *pd, struct glist *out);
 /* After the last use has ended (netpoll_used says 0): the record is free. */

@@ -6,16 +6,17 @@
  * its side of the record and park; netpoll.h has the protocol (N1 to N5), this file is its waiters'
  * half.
  *
- * One try saved: on a stream, a read that got less than it asked for has drained the socket.  The
- * next read waits without asking, unless an event has come since the try (the count differs) or
- * the peer has hung up.
+ * One try saved: on a TCP socket that we have opened, a read that got less than it asked for has
+ * drained it.  The next read waits without asking, unless an event has come since the try (the count
+ * differs), the peer has hung up, or there is urgent data.  Not on other streams: a read of a pipe
+ * may end with a packet, that of a unix socket before one that carries descriptors; nor on what was
+ * opened elsewhere, which may have a protocol with records on top of TCP.
  */
 #include "io/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/os.h"
@@ -86,7 +87,7 @@ static noinline void pass_turn(struct polldesc *pd, int side)
 
 static bool drained(struct polldesc *pd, struct pollside *s, uint32_t seen, size_t n)
 {
-	return n > 0 && ld_rlx(&pd->stream) && ld_rlx(&s->drained) == seen && !ld_rlx(&pd->hup);
+	return n > 0 && ld_rlx(&pd->tcp) && ld_rlx(&s->drained) == seen && !ld_rlx(&pd->hup);
 }
 
 /* Use, if it is still the registration that the call began with. */
@@ -147,27 +148,16 @@ ssize_t fd_call(int fd, int side, io_call call, const struct io_args *a, int64_t
 
 /* --- registering --- */
 
-int fd_register(int fd, bool stream)
+int fd_register(int fd, bool tcp)
 {
 	struct glist out = { 0 };
-	int err = netpoll_open(fd, stream, &out);
+	int err = netpoll_open(fd, tcp, &out);
 
 	ready_list(&out);
 	if (!err)
 		return fd;
 	close(fd);
 	return err;
-}
-
-static bool is_stream(int fd)
-{
-	int type;
-	socklen_t n = sizeof(type);
-	struct stat st;
-
-	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0)
-		return type == SOCK_STREAM;
-	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
 static int adopt(int fd)
@@ -177,7 +167,7 @@ static int adopt(int fd)
 
 	if (flags < 0)
 		return -errno;
-	err = netpoll_open(fd, is_stream(fd), &out);
+	err = netpoll_open(fd, false, &out);
 	ready_list(&out);
 	if (err)
 		return err;

@@ -21,6 +21,6 @@ typedef ssize_t (*io_call)(int fd, const struct io_args *a);
 ssize_t fd_call(int fd, int side, io_call call, const struct io_args *a, int64_t deadline);
 
 /* Make a fresh, non-blocking descriptor the poller's; closes it on failure.  fd or -errno. */
-int fd_register(int fd, bool stream);
+int fd_register(int fd, bool tcp);
 
 #endif

@@ -238,7 +238,8 @@ static int try_listen(const struct endpoint *e, bool dual)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
 	if (bind(fd, &e->a.any, e->n) < 0 || listen(fd, BACKLOG) < 0)
 		return close_with(fd, -errno);
-	return fd_register(fd, false);
+	/* what accept gives is of the same kind */
+	return fd_register(fd, e->a.any.sa_family != AF_UNIX);
 }
 
 int gmp_listen(const char *net, const char *addr)
@@ -304,7 +305,7 @@ static int try_dial(const struct endpoint *e, int64_t deadline)
 		return close_with(fd, err);
 	bool wait = err != 0;
 
-	fd = fd_register(fd, true);
+	fd = fd_register(fd, e->a.any.sa_family != AF_UNIX);
 	if (fd < 0 || !wait)
 		return fd;
 	err = (int)fd_call(fd, SIDE_WRITE, call_connected, &(struct io_args){ 0 }, deadline);
@@ -358,7 +359,7 @@ int gmp_accept(int fd)
 	int c = (int)fd_call(fd, SIDE_READ, call_accept, &(struct io_args){ 0 }, NEVER);
 
 	if (c >= 0)
-		c = fd_register(c, true);
+		c = fd_register(c, ld_rlx(&netpoll_find(fd)->tcp));
 	rt_leave();
 	return c;
 }
