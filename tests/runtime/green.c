@@ -539,6 +539,31 @@ RT(a_chain_of_spawns_cannot_starve_the_others)
 	WAIT_FOR(atomic_load(&chains) == 0);
 }
 
+static void spawn_now_and_then(UNUSED void *arg)
+{
+	for (int i = 0; i < 300; i++) {
+		CHECK_EQ(gmp_go(add_one, NULL), 0);
+		gmp_yield();
+	}
+}
+
+RT(a_yielder_is_not_starved_by_those_that_keep_coming)
+{
+	struct foreign f;
+
+	/* There is always one more ready, here and in the global queue. */
+	for (int i = 0; i < 3 * procs; i++) {
+		atomic_fetch_add(&chains, 1);
+		CHECK_EQ(gmp_go(spawn_the_next, NULL), 0);
+	}
+	foreign_start(&f, spawn_now_and_then, NULL);
+	foreign_join(&f);
+	for (int i = 0; i < 100; i++)
+		gmp_yield();
+	atomic_store(&stop, 1);
+	WAIT_FOR(atomic_load(&chains) == 0 && atomic_load(&count) == 300);
+}
+
 static void yield_for_ever(UNUSED void *arg)
 {
 	while (!atomic_load(&stop))
