@@ -3,7 +3,7 @@
  * How do two threads exchange an element?  struct gmp_chan is Go's hchan.
  *
  * Invariants, all under c->lock
- *  H1 At least one of recvq and sendq is empty (select, which may stand in both, aside).
+ *  H1 At least one of recvq and sendq is empty.
  *  H2 count > 0 implies that recvq is empty; count < cap implies that sendq is empty.
  *  H3 Nobody stands in a queue of a closed channel.
  *  H4 An element moves from a waiting sender, or to a waiting receiver, by whoever has claimed the

@@ -166,7 +166,7 @@ int netpoll_shut(struct polldesc *pd, struct glist *out)
 
 	lock(&pd->lock, LR_POLLDESC);
 	if ((ld_rlx(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN) {
-		or_seq(&pd->use, PD_CLOSING);
+		or_seq(&pd->use, PD_CLOSING); /* ORD(pd.use): no use begins from here on */
 		wake_all(pd, -ECANCELED, out);
 		/* a registration would outlive the number if the file has other numbers */
 		gmp__poller.del(pd->fd);

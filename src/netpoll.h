@@ -74,7 +74,7 @@ static inline bool netpoll_use(struct polldesc *pd)
 
 	if (likely((old & (PD_OPEN | PD_CLOSING)) == PD_OPEN))
 		return true;
-	sub_seq(&pd->use, 1);
+	sub_seq(&pd->use, 1); /* ORD(pd.use) */
 	return false;
 }
 

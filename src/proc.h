@@ -47,7 +47,7 @@ int procs_resize(int n, bool *fresh);
 typedef void *(*m_entry)(void *m);
 void proc_set_entry(m_entry entry); /* the thread's first function: floor 6's */
 struct m *m_new(void);              /* the record alone; NULL without memory */
-/* A thread for it, with a P to begin with.  Under no lock; 0 or -errno (then m is gone). */
+/* A thread for it, with a P to begin with.  Under no lock; 0 or -errno. */
 int m_start(struct m *m);
 struct m *m_other(void); /* one with a thread of ours; NULL: none is left */
 void m_free(struct m *m);

@@ -24,7 +24,8 @@
  * the flag before anything else (acquire).                                   ORD(p.shared)
  *
  * More ready Gs than the ring holds: those who yield go to the global queue, in batches, so that
- * all have their turn.  A batch of less than 64 is its owner's alone, until it runs dry.
+ * all have their turn.  A batch of less than 64 is its owner's alone, until it runs dry
+ * or looks round.
  *
  * Rejected: a Chase-Lev deque (last-in-first-out order starves yielding threads); Go's moving of
  * every yielder to the global queue (a lock at each).

@@ -405,6 +405,8 @@ static noinline struct g *look_round(struct p *pp)
 {
 	if (sched_should_poll() && cpu_ticks() - ld_rlx(&sched.lastpoll) > POLL_TICKS)
 		sched_poll_now();
+	if (pp->nyielded) /* this P may never run dry */
+		runq_flush_yielded(pp);
 	return from_global(pp, 1);
 }
 
@@ -638,6 +640,7 @@ static struct p *take_p(struct m *m)
 
 static void rouse_sysmon(void)
 {
+	fence_seq(); /* ORD(sysmon): the P runs before the look; the watcher announces, then looks */
 	if (unlikely(ld_rlx(&sched.sysmon_asleep)) && xchg_seq(&sched.sysmon_asleep, 0))
 		os_futex_wake(&sched.sysmon_asleep, 1);
 }
@@ -714,8 +717,10 @@ static bool rest(struct m *m, struct p *pp)
 		os_membarrier();
 	else
 		fence_seq();
-	if (second_thoughts(m))
+	if (second_thoughts(m)) {
+		rouse_sysmon();
 		return true;
+	}
 	tell_poller(m, pp);
 	return sleep_until_p(m);
 }
@@ -733,6 +738,7 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 	if (ld_rlx(&pp->attention) & ATTENTION_SHARE) {
 		and_seq(&pp->attention, ~(uint32_t)ATTENTION_SHARE);
 		st_rel(&pp->shared, true); /* ORD(p.shared) */
+		wake_if_idle();            /* who looked before found nothing to take */
 	}
 	if (ld_rlx(&pp->attention) & ATTENTION_RETIRE && p_retire(pp)) {
 		m->p = NULL;
@@ -833,7 +839,10 @@ leaves_by_jump static int mstart_g0(void *arg)
 {
 	struct m *m = arg;
 
-	return take_p(m) ? find_g0(m) : leave_g0(m);
+	if (!take_p(m))
+		return leave_g0(m);
+	rouse_sysmon();
+	return find_g0(m);
 }
 
 leaves_by_jump noinline void mstart(struct m *m)
@@ -857,7 +866,7 @@ void sched_stop(void)
 	struct m *m;
 
 	lock(&sched.lock, LR_SCHED);
-	st_seq(&sched.state, RUN_STOPPING);
+	st_seq(&sched.state, RUN_STOPPING); /* ORD(foreign): who enters after this does not stay */
 	for (int i = 0; i < sched.nallp; i++)
 		or_seq(&sched.allp[i]->attention, ATTENTION_STOP);
 	while ((m = midle_get()))

@@ -175,7 +175,7 @@ static bool nothing_left(int64_t now)
 /* Sleep until an M begins to work. */
 static void rest(void)
 {
-	st_seq(&sched.sysmon_asleep, 1); /* announced before the last look; with take_p's lock */
+	st_seq(&sched.sysmon_asleep, 1); /* ORD(sysmon): announced before the last look */
 	fence_seq();
 	if (sched_all_idle())
 		while (ld_seq(&sched.sysmon_asleep) && !ld_rlx(&mon.stop))

@@ -43,8 +43,7 @@ static noinline int add_slow(gmp_wg *w, int n)
 
 	do
 		to = add(s, n);
-	while (!__atomic_compare_exchange_n(&w->state, &s, to, 0, __ATOMIC_ACQ_REL,
-					    __ATOMIC_RELAXED)); /* ORD(wg) */
+	while (!cas_seq(&w->state, &s, to)); /* ORD(wg) */
 	if (to == 0 && s & WAITERS)
 		sema_wake_all(b, w, &out);
 	sema_unlock(b);
