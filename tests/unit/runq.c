@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+/* Do ready green threads run in order, does the ring spill what it cannot hold, and is every one
+ * taken exactly once, by its owner or by a thief? */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "runq.h"
+
+#include <pthread.h>
+
+#include "base/os.h"
+
+enum { GREENS = 4096, HALF = RUNQ_SIZE / 2 };
+
+static struct g greens[GREENS];
+static struct p ps[4];
+
+static int index_of(struct g *gp)
+{
+	return gp ? (int)(gp - greens) : -1;
+}
+
+static void begin(int procs, bool shared)
+{
+	CHECK_EQ(gq_init(GREENS), 0);
+	sched.procs = procs;
+	for (int i = 0; i < 4; i++)
+		ps[i].shared = shared;
+}
+
+static void put_range(struct p *pp, int from, int to)
+{
+	for (int i = from; i < to; i++)
+		runq_put(pp, &greens[i]);
+}
+
+static void expect_range(struct p *pp, int from, int to)
+{
+	for (int i = from; i < to; i++)
+		CHECK_EQ(index_of(runq_get(pp)), i);
+}
+
+static void gq_put_range(int from, int to)
+{
+	lock(&sched.lock, LR_SCHED);
+	for (int i = from; i < to; i++)
+		gq_put(&greens[i]);
+	unlock(&sched.lock, LR_SCHED);
+}
+
+static struct g *gq_get_locked(struct p *pp, unsigned most)
+{
+	lock(&sched.lock, LR_SCHED);
+	struct g *gp = gq_get(pp, most);
+	unlock(&sched.lock, LR_SCHED);
+	return gp;
+}
+
+static void gq_expect_range(int from, int to)
+{
+	for (int i = from; i < to; i++)
+		CHECK_EQ(index_of(gq_get_locked(&ps[0], 1)), i);
+}
+
+/* --- the ring --- */
+
+static void check_order(bool shared)
+{
+	begin(1, shared);
+	CHECK(runq_get(&ps[0]) == NULL);
+	put_range(&ps[0], 0, 10);
+	expect_range(&ps[0], 0, 4);
+	put_range(&ps[0], 10, 20);
+	CHECK_EQ(runq_len(&ps[0]), 16);
+	expect_range(&ps[0], 4, 20);
+	CHECK(runq_get(&ps[0]) == NULL);
+	CHECK_EQ(runq_len(&ps[0]), 0);
+	gq_fini();
+}
+
+TEST(first_in_first_out_alone)
+{
+	check_order(false);
+}
+
+TEST(first_in_first_out_shared)
+{
+	check_order(true);
+}
+
+static void check_overflow(bool shared, uint32_t start)
+{
+	begin(1, shared);
+	ps[0].runqhead = ps[0].runqtail = start;
+	put_range(&ps[0], 0, RUNQ_SIZE);
+	CHECK_EQ(runq_len(&ps[0]), RUNQ_SIZE);
+	CHECK_EQ(sched.gqn, 0);
+	CHECK_EQ(ps[0].count.overflows, 0);
+	runq_put(&ps[0], &greens[RUNQ_SIZE]);
+	CHECK_EQ(runq_len(&ps[0]), HALF);
+	CHECK_EQ(sched.gqn, HALF + 1);
+	CHECK_EQ(ps[0].count.overflows, 1);
+	expect_range(&ps[0], HALF, RUNQ_SIZE);
+	gq_expect_range(0, HALF);
+	gq_expect_range(RUNQ_SIZE, RUNQ_SIZE + 1);
+	CHECK_EQ(sched.gqn, 0);
+	gq_fini();
+}
+
+TEST(the_older_half_and_the_new_one_overflow_to_the_global_queue)
+{
+	check_overflow(false, 0);
+}
+
+TEST(a_shared_ring_overflows_alike)
+{
+	check_overflow(true, 0);
+}
+
+TEST(the_indices_wrap_round)
+{
+	for (uint32_t before = 0; before <= 2 * RUNQ_SIZE; before += 37) {
+		begin(1, before % 2);
+		ps[0].runqhead = ps[0].runqtail = UINT32_MAX - before;
+		for (int i = 0; i < 1000; i += 100) {
+			put_range(&ps[0], i, i + 100);
+			CHECK_EQ(runq_len(&ps[0]), 100);
+			expect_range(&ps[0], i, i + 100);
+		}
+		CHECK(runq_get(&ps[0]) == NULL);
+		gq_fini();
+		memset(ps, 0, sizeof(ps));
+	}
+}
+
+TEST(a_ring_overflows_while_its_indices_wrap)
+{
+	check_overflow(false, UINT32_MAX - 10);
+	memset(ps, 0, sizeof(ps));
+	check_overflow(true, UINT32_MAX - 200);
+}
+
+TEST(the_next_is_swapped)
+{
+	for (int shared = 0; shared < 2; shared++) {
+		begin(1, shared);
+		CHECK(runnext_swap(&ps[0], &greens[0]) == NULL);
+		CHECK(runnext_swap(&ps[0], &greens[1]) == &greens[0]);
+		CHECK(runnext_swap(&ps[0], NULL) == &greens[1]);
+		gq_fini();
+	}
+}
+
+/* --- stealing --- */
+
+TEST(a_thief_takes_half_rounded_up_and_runs_the_oldest)
+{
+	begin(2, true);
+	for (int n = 1; n <= RUNQ_SIZE; n++) {
+		int taken = n - n / 2;
+		uint64_t stolen = ps[1].count.stolen;
+
+		put_range(&ps[0], 0, n);
+		CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], false)), 0);
+		CHECK_EQ(runq_len(&ps[1]), taken - 1);
+		CHECK_EQ(runq_len(&ps[0]), n - taken);
+		CHECK_EQ(ps[1].count.stolen - stolen, taken - 1);
+		expect_range(&ps[1], 1, taken);
+		expect_range(&ps[0], taken, n);
+	}
+	gq_fini();
+}
+
+TEST(stealing_goes_across_the_wrap_of_both)
+{
+	begin(2, true);
+	ps[0].runqhead = ps[0].runqtail = UINT32_MAX - 5;
+	ps[1].runqhead = ps[1].runqtail = UINT32_MAX - 2;
+	put_range(&ps[0], 0, 20);
+	CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], false)), 0);
+	expect_range(&ps[1], 1, 10);
+	expect_range(&ps[0], 10, 20);
+	gq_fini();
+}
+
+TEST(nothing_is_stolen_from_an_unshared_p)
+{
+	begin(2, false);
+	put_range(&ps[0], 0, 10);
+	runnext_swap(&ps[0], &greens[10]);
+	CHECK(runq_steal(&ps[1], &ps[0], true) == NULL);
+	CHECK_EQ(runq_len(&ps[0]), 10);
+	CHECK(ps[0].runnext == &greens[10]);
+	gq_fini();
+}
+
+TEST(nothing_is_stolen_from_an_empty_p)
+{
+	begin(2, true);
+	CHECK(runq_steal(&ps[1], &ps[0], true) == NULL);
+	CHECK_EQ(ps[1].count.stolen, 0);
+	gq_fini();
+}
+
+TEST(the_next_is_stolen_only_when_asked_for_and_the_ring_is_empty)
+{
+	begin(2, true);
+	put_range(&ps[0], 0, 1);
+	runnext_swap(&ps[0], &greens[1]);
+	CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], true)), 0);
+	CHECK(ps[0].runnext == &greens[1]);
+	CHECK(runq_steal(&ps[1], &ps[0], false) == NULL);
+	CHECK(ps[0].runnext == &greens[1]);
+	CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], true)), 1);
+	CHECK(ps[0].runnext == NULL);
+	CHECK_EQ(runq_len(&ps[1]), 0);
+	gq_fini();
+}
+
+/* --- the global queue --- */
+
+TEST(the_global_queue_grows_and_keeps_its_order)
+{
+	begin(1, false);
+	CHECK(gq_get_locked(&ps[0], 1) == NULL);
+	/* its head is not at 0 when it grows */
+	gq_put_range(0, 200);
+	gq_expect_range(0, 150);
+	gq_put_range(200, GREENS);
+	CHECK_EQ(sched.gqn, GREENS - 150);
+	gq_expect_range(150, GREENS);
+	CHECK_EQ(sched.gqn, 0);
+	CHECK(gq_get_locked(&ps[0], 1) == NULL);
+	gq_fini();
+}
+
+TEST(a_p_gets_its_share_of_the_global_queue)
+{
+	begin(4, false);
+	gq_put_range(0, 20);
+	CHECK_EQ(index_of(gq_get_locked(&ps[0], 100)), 0); /* 20 / 4 + 1 */
+	CHECK_EQ(runq_len(&ps[0]), 5);
+	CHECK_EQ(sched.gqn, 14);
+	expect_range(&ps[0], 1, 6);
+	CHECK_EQ(index_of(gq_get_locked(&ps[1], 2)), 6); /* at most 2 */
+	CHECK_EQ(runq_len(&ps[1]), 1);
+	CHECK_EQ(sched.gqn, 12);
+	sched.procs = 1;
+	CHECK_EQ(index_of(gq_get_locked(&ps[2], 100)), 8); /* no more than there are */
+	CHECK_EQ(runq_len(&ps[2]), 11);
+	CHECK_EQ(sched.gqn, 0);
+	expect_range(&ps[2], 9, 20);
+	gq_fini();
+}
+
+/* --- yielding --- */
+
+TEST(who_yields_goes_to_the_ring_while_the_global_queue_is_empty)
+{
+	begin(1, false);
+	put_range(&ps[0], 0, 2);
+	runq_yield(&ps[0], &greens[2]);
+	expect_range(&ps[0], 0, 3);
+	CHECK_EQ(ps[0].nyielded, 0);
+	gq_fini();
+}
+
+TEST(who_yields_goes_behind_the_global_queue_in_batches)
+{
+	begin(1, false);
+	gq_put_range(0, 1);
+	for (int i = 1; i < YIELDED; i++)
+		runq_yield(&ps[0], &greens[i]);
+	CHECK_EQ(runq_len(&ps[0]), 0);
+	CHECK_EQ(sched.gqn, 1);
+	CHECK_EQ(ps[0].nyielded, YIELDED - 1);
+	runq_yield(&ps[0], &greens[YIELDED]);
+	CHECK_EQ(ps[0].nyielded, 0);
+	CHECK_EQ(sched.gqn, YIELDED + 1);
+	gq_expect_range(0, YIELDED + 1);
+	gq_fini();
+}
+
+TEST(a_batch_that_has_begun_keeps_its_order_when_the_global_queue_runs_dry)
+{
+	begin(1, false);
+	gq_put_range(0, 1);
+	runq_yield(&ps[0], &greens[1]);
+	gq_expect_range(0, 1);
+	runq_yield(&ps[0], &greens[2]); /* not before 1 */
+	CHECK_EQ(runq_len(&ps[0]), 0);
+	CHECK_EQ(ps[0].nyielded, 2);
+	runq_flush_yielded(&ps[0]);
+	CHECK_EQ(ps[0].nyielded, 0);
+	gq_expect_range(1, 3);
+	runq_flush_yielded(&ps[0]);
+	CHECK_EQ(sched.gqn, 0);
+	gq_fini();
+}
+
+/* --- all at once --- */
+
+static struct {
+	uint32_t seen[GREENS]; /* (a) how often each was taken */
+	uint32_t taken;        /* (a) of this round */
+	uint32_t stop;         /* (a) */
+} hammer;
+
+static void take(struct g *gp)
+{
+	add_rlx(&hammer.seen[index_of(gp)], 1);
+	add_seq(&hammer.taken, 1);
+}
+
+static void *thief(void *arg)
+{
+	struct p *mine = arg;
+	struct g *gp;
+
+	for (unsigned turn = 0; !ld_seq(&hammer.stop); turn++) {
+		struct p *victim = &ps[turn % 4];
+
+		gp = victim == mine ? gq_get_locked(mine, HALF)
+				    : runq_steal(mine, victim, turn & 4);
+		if (gp)
+			take(gp);
+		else
+			os_yield();
+		while ((gp = runq_get(mine))) /* while the others steal from here */
+			take(gp);
+	}
+	return NULL;
+}
+
+static void owner_round(uint32_t round)
+{
+	struct g *gp;
+
+	for (int i = 0; i < GREENS; i++) {
+		switch ((i + round) % 16) {
+		case 0:
+			if ((gp = runnext_swap(&ps[0], &greens[i])))
+				runq_put(&ps[0], gp);
+			break;
+		case 5: runq_yield(&ps[0], &greens[i]); break;
+		default: runq_put(&ps[0], &greens[i]);
+		}
+		if (i % 1024 < 512 && i % 3 == 0 && (gp = runq_get(&ps[0])))
+			take(gp);
+	}
+	runq_flush_yielded(&ps[0]);
+	if ((gp = runnext_swap(&ps[0], NULL)))
+		take(gp);
+	while (ld_seq(&hammer.taken) < GREENS) {
+		if ((gp = runq_get(&ps[0])) || (gp = gq_get_locked(&ps[0], 8)))
+			take(gp);
+		else
+			os_yield();
+	}
+}
+
+TEST(each_is_taken_once_by_the_owner_or_a_thief)
+{
+	int64_t end = os_now() + check_scaled(800) * 1000000;
+	pthread_t t[3];
+	uint32_t round = 0;
+
+	begin(4, true);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(pthread_create(&t[i], NULL, thief, &ps[i + 1]), 0);
+	do {
+		st_seq(&hammer.taken, 0);
+		owner_round(round++);
+		for (int i = 0; i < GREENS; i++)
+			CHECK_EQ(ld_rlx(&hammer.seen[i]), round);
+		CHECK_EQ(ld_seq(&hammer.taken), GREENS);
+	} while (os_now() < end);
+	st_seq(&hammer.stop, 1);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(pthread_join(t[i], NULL), 0);
+	CHECK_EQ(sched.gqn, 0);
+	gq_fini();
+}
