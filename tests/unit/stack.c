@@ -1,0 +1,709 @@
+/* SPDX-License-Identifier: MIT */
+/* Are stacks had again as they were put, guarded as well as the system allows, refused in time, and
+ * given back when nobody wants them? */
+/* wrap: os_reserve os_release os_guard_light os_guard_protect os_max_maps */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "stack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "base/atomic.h"
+#include "base/os.h"
+#include "base/san.h"
+
+enum { LIMIT = 100000, KLASS = 18 };
+
+#define SIZE ((size_t)1 << KLASS)
+
+/* --- an operating system that refuses --- */
+
+static size_t most = SIZE_MAX; /* the largest piece of address space that is to be had */
+static long pieces = LONG_MAX; /* and how many of them */
+static int light_err, protect_err;
+static int max_maps;     /* 0: the true number */
+static size_t held;      /* bytes reserved now */
+static unsigned guarded; /* by either kind */
+
+void *__real_os_reserve(size_t bytes);
+void __real_os_release(void *addr, size_t bytes);
+int __real_os_guard_light(void *addr, size_t bytes);
+int __real_os_guard_protect(void *addr, size_t bytes);
+int __real_os_max_maps(void);
+void *__wrap_os_reserve(size_t bytes);
+void __wrap_os_release(void *addr, size_t bytes);
+int __wrap_os_guard_light(void *addr, size_t bytes);
+int __wrap_os_guard_protect(void *addr, size_t bytes);
+int __wrap_os_max_maps(void);
+
+void *__wrap_os_reserve(size_t bytes)
+{
+	void *p = NULL;
+
+	if (bytes <= most && pieces > 0)
+		p = __real_os_reserve(bytes);
+	if (p) {
+		pieces--;
+		held += bytes;
+	}
+	return p;
+}
+
+void __wrap_os_release(void *addr, size_t bytes)
+{
+	held -= bytes;
+	__real_os_release(addr, bytes);
+}
+
+int __wrap_os_guard_light(void *addr, size_t bytes)
+{
+	int err = light_err ? light_err : __real_os_guard_light(addr, bytes);
+
+	guarded += !err;
+	return err;
+}
+
+int __wrap_os_guard_protect(void *addr, size_t bytes)
+{
+	int err = protect_err ? protect_err : __real_os_guard_protect(addr, bytes);
+
+	guarded += !err;
+	return err;
+}
+
+int __wrap_os_max_maps(void)
+{
+	return max_maps ? max_maps : __real_os_max_maps();
+}
+
+/* --- */
+
+static void begin(void)
+{
+	CHECK_EQ(stack_init(LIMIT, KLASS), 0);
+	guarded = 0;
+}
+
+static void end(void)
+{
+	stack_fini();
+	CHECK_EQ(held, 0);
+}
+
+static char *get(unsigned klass)
+{
+	char *lo = stack_get(klass);
+
+	CHECK(lo != NULL);
+	CHECK_EQ((uintptr_t)lo % PAGE, 0);
+	return lo;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const char *x = *(char *const *)a, *y = *(char *const *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void check_apart(char **lo, unsigned n, size_t size)
+{
+	qsort(lo, n, sizeof(*lo), by_address);
+	for (unsigned i = 1; i < n; i++)
+		CHECK(lo[i] - lo[i - 1] >= (ptrdiff_t)size);
+}
+
+static unsigned resident(char *from, char *to)
+{
+	unsigned n = 0;
+	unsigned char one;
+
+	for (char *p = from; p < to; p += PAGE) {
+		CHECK(os_resident(p, PAGE, &one));
+		n += one & 1;
+	}
+	return n;
+}
+
+/* --- get and put --- */
+
+TEST(the_last_put_is_the_first_had_again)
+{
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, 3), 0);
+	char *a = get(KLASS), *b = get(KLASS), *c = get(KLASS);
+
+	stack_put(b, KLASS);
+	stack_put(a, KLASS);
+	stack_put(c, KLASS);
+	CHECK(get(KLASS) == c);
+	CHECK(get(KLASS) == a);
+	CHECK(get(KLASS) == b);
+	CHECK_EQ(stack_counts().made, 3);
+	end();
+}
+
+TEST(what_was_reserved_can_be_had)
+{
+	enum { N = 1000 };
+	static char *lo[N];
+
+	begin();
+	for (int i = 0; i < N; i += 40)
+		CHECK_EQ(stack_reserve(KLASS, 40), 0);
+	pieces = 0; /* from here on the system gives nothing */
+	for (int i = 0; i < N; i++)
+		lo[i] = get(KLASS);
+	check_apart(lo, N, SIZE);
+	for (int i = 0; i < N; i++)
+		stack_put(lo[i], KLASS);
+	for (int i = 0; i < N; i++)
+		lo[i] = get(KLASS);
+	check_apart(lo, N, SIZE);
+	CHECK_EQ(stack_counts().made, N);
+	end();
+}
+
+TEST(what_was_reserved_can_be_had_beside_full_caches)
+{
+	enum { N = 300, CACHES = 4 };
+	static struct stackcache cache[CACHES];
+	static char *lo[N];
+
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, N + CACHES * STACK_CACHE), 0);
+	pieces = 0;
+	for (int k = 0; k < CACHES; k++)
+		for (cache[k].n = 0; cache[k].n < STACK_CACHE; cache[k].n++)
+			cache[k].lo[cache[k].n] = get(KLASS);
+	for (int i = 0; i < N; i++)
+		lo[i] = get(KLASS);
+	check_apart(lo, N, SIZE);
+	end();
+}
+
+TEST(a_reservation_given_back_serves_the_next)
+{
+	char *lo[16];
+
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, 16), 0);
+	pieces = 0;
+	for (int round = 0; round < 100; round++) {
+		for (int i = 0; i < 16; i++)
+			lo[i] = get(KLASS);
+		for (int i = 0; i < 16; i++)
+			stack_put(lo[i], KLASS);
+		stack_unreserve(KLASS, 16);
+		CHECK_EQ(stack_reserve(KLASS, 16), 0);
+	}
+	CHECK_EQ(stack_counts().made, 16);
+	end();
+}
+
+TEST(every_class_has_stacks_of_its_size)
+{
+	for (unsigned k = STACK_CLASS_MIN; k <= STACK_CLASS_MAX; k++) {
+		size_t size = (size_t)1 << k;
+		char *lo[2];
+
+		begin();
+		CHECK_EQ(stack_reserve(k, 2), 0);
+		lo[0] = get(k);
+		lo[1] = get(k);
+		for (int i = 0; i < 2; i++) {
+			lo[i][PAGE] = 1;
+			lo[i][size - 1] = 1;
+			/* the boundary of two stacks is never that of a page table */
+			CHECK((uintptr_t)lo[i] % (2 << 20) != 0);
+			CHECK((uintptr_t)(lo[i] + size) % (2 << 20) != 0);
+		}
+		check_apart(lo, 2, size);
+		stack_put(lo[0], k);
+		stack_put(lo[1], k);
+		CHECK_EQ(stack_counts().made, 2);
+		end();
+	}
+}
+
+TEST(classes_do_not_mix)
+{
+	begin();
+	CHECK_EQ(stack_reserve(14, 2), 0);
+	CHECK_EQ(stack_reserve(16, 1), 0);
+	char *small = get(14), *large = get(16);
+
+	stack_put(small, 14);
+	stack_put(large, 16);
+	CHECK(get(14) == small);
+	CHECK(get(14) != large);
+	CHECK(get(16) == large);
+	end();
+}
+
+TEST(tops_are_aligned_inside_and_of_many_colours)
+{
+	enum { N = 256 };
+	bool seen[STACK_COLOURS] = { false };
+	unsigned colours = 0;
+
+	begin();
+	CHECK_EQ(stack_reserve(14, N), 0);
+	for (int i = 0; i < N; i++) {
+		char *lo = get(14), *top = stack_top(lo, 14);
+		size_t off = (size_t)(lo + (1 << 14) - top);
+
+		CHECK_EQ((uintptr_t)top % 16, 0);
+		CHECK_EQ(off % CACHE_LINE, 0);
+		CHECK(off < STACK_COLOURS * CACHE_LINE);
+		CHECK(top == stack_top(lo, 14));
+		colours += !seen[off / CACHE_LINE];
+		seen[off / CACHE_LINE] = true;
+	}
+	CHECK(colours >= STACK_COLOURS / 2);
+	end();
+}
+
+/* --- caches --- */
+
+TEST(an_empty_cache_is_filled_by_one_new_stack)
+{
+	struct stackcache c = { 0 };
+
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, 1), 0);
+	CHECK(stackcache_fill(&c));
+	CHECK_EQ(c.n, 1);
+	CHECK_EQ(stack_counts().made, 1);
+	end();
+}
+
+TEST(a_full_cache_spills_its_coldest_half)
+{
+	struct stackcache c = { 0 };
+	char *was[STACK_CACHE];
+
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, STACK_CACHE), 0);
+	for (int i = 0; i < STACK_CACHE; i++)
+		c.lo[c.n++] = was[i] = get(KLASS);
+	stackcache_spill(&c);
+	CHECK_EQ(c.n, STACK_CACHE / 2);
+	for (int i = 0; i < STACK_CACHE / 2; i++)
+		CHECK(c.lo[i] == was[STACK_CACHE / 2 + i]);
+	stackcache_flush(&c);
+	CHECK_EQ(c.n, 0);
+	stackcache_flush(&c);
+	/* filled anew by a half, the warmest used first */
+	CHECK(stackcache_fill(&c));
+	CHECK_EQ(c.n, STACK_CACHE / 2);
+	CHECK(c.lo[c.n - 1] == was[STACK_CACHE - 1]);
+	CHECK(c.lo[0] == was[STACK_CACHE / 2]);
+	CHECK_EQ(stack_counts().made, STACK_CACHE);
+	end();
+}
+
+/* --- guards --- */
+
+/* The signal that kills a child that writes to p; 0: it lives. */
+static int killed_by(char *p)
+{
+	int status;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+		signal(SIGSEGV, SIG_DFL);
+		st_rlx(p, 1);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void check_guarded(char *lo)
+{
+	CHECK_EQ(killed_by(lo), SIGSEGV);
+	CHECK_EQ(killed_by(lo + PAGE - 1), SIGSEGV);
+	CHECK_EQ(killed_by(lo + PAGE), 0);
+	CHECK_EQ(killed_by(lo + SIZE - 1), 0);
+}
+
+/* From here on stderr is a file, whose lines are counted. */
+static int catch_stderr(void)
+{
+	int fd = memfd_create("stderr", 0);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(dup2(fd, 2), 2);
+	return fd;
+}
+
+static unsigned lines_said(int fd)
+{
+	char text[4096];
+	ssize_t n = pread(fd, text, sizeof(text), 0);
+	unsigned lines = 0;
+
+	CHECK(n >= 0);
+	for (ssize_t i = 0; i < n; i++)
+		lines += text[i] == '\n';
+	if (lines)
+		CHECK(strncmp(text, "gmp: stacks are made without guard", 34) == 0);
+	return lines;
+}
+
+TEST(the_lowest_page_is_a_guard)
+{
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, 2), 0);
+	char *lo = get(KLASS);
+
+	check_guarded(lo);
+	stack_put(lo, KLASS);
+	check_guarded(get(KLASS));
+	CHECK_EQ(stack_counts().unguarded, 0);
+	CHECK_EQ(guarded, 1);
+	end();
+}
+
+TEST(where_light_guards_are_refused_pages_are_protected)
+{
+	light_err = -EINVAL;
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, 2), 0);
+	check_guarded(get(KLASS));
+	check_guarded(get(KLASS));
+	CHECK_EQ(guarded, 2);
+	CHECK_EQ(stack_counts().unguarded, 0);
+	end();
+}
+
+TEST(the_budget_of_mappings_used_up_stacks_are_unguarded_and_that_is_said_once)
+{
+	int err_fd;
+
+	light_err = -EINVAL;
+	max_maps = 16; /* three quarters of them: six guards, which split two each */
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, 20), 0);
+	err_fd = catch_stderr();
+	for (int i = 0; i < 6; i++)
+		get(KLASS);
+	CHECK_EQ(stack_counts().unguarded, 0);
+	CHECK_EQ(lines_said(err_fd), 0);
+	CHECK_EQ(killed_by(get(KLASS)), 0);
+	CHECK_EQ(stack_counts().unguarded, 1);
+	CHECK_EQ(lines_said(err_fd), 1);
+	for (int i = 0; i < 5; i++)
+		get(KLASS);
+	CHECK_EQ(stack_counts().unguarded, 6);
+	CHECK_EQ(stack_counts().made, 12);
+	CHECK_EQ(guarded, 6);
+	CHECK_EQ(lines_said(err_fd), 1);
+	end();
+}
+
+TEST(where_every_guard_is_refused_stacks_are_unguarded_and_that_is_said_once)
+{
+	int err_fd;
+
+	light_err = -EINVAL;
+	protect_err = -ENOMEM;
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, 3), 0);
+	err_fd = catch_stderr();
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(killed_by(get(KLASS)), 0);
+	CHECK_EQ(stack_counts().unguarded, 3);
+	CHECK_EQ(lines_said(err_fd), 1);
+	end();
+}
+
+TEST(a_light_guard_refused_later_leaves_that_stack_unguarded)
+{
+	int err_fd;
+
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, 3), 0);
+	char *lo = get(KLASS);
+
+	if (os_guard_light(lo, PAGE) != 0)
+		check_skip("no light guards before Linux 6.13");
+	check_guarded(lo);
+	err_fd = catch_stderr();
+	light_err = -ENOMEM;
+	CHECK_EQ(killed_by(get(KLASS)), 0);
+	light_err = 0;
+	check_guarded(get(KLASS));
+	CHECK_EQ(stack_counts().unguarded, 1);
+	CHECK_EQ(lines_said(err_fd), 1);
+	end();
+}
+
+TEST(a_hit_is_in_the_guard_or_within_64_kib_below)
+{
+	char *lo = (char *)0x10000000;
+
+	CHECK(stack_guard_hit(lo, lo));
+	CHECK(stack_guard_hit(lo, lo + PAGE - 1));
+	CHECK(!stack_guard_hit(lo, lo + PAGE));
+	CHECK(stack_guard_hit(lo, lo - 65536));
+	CHECK(!stack_guard_hit(lo, lo - 65537));
+}
+
+/* --- refused --- */
+
+TEST(without_any_address_space_there_is_no_beginning)
+{
+	pieces = 0;
+	CHECK_EQ(stack_init(LIMIT, KLASS), -ENOMEM);
+	stack_fini();
+	CHECK_EQ(held, 0);
+}
+
+TEST(address_space_refused_is_an_error_and_changes_nothing)
+{
+	begin();
+	for (long allowed = 0; allowed < 3; allowed++) { /* the list; a slab; ... */
+		pieces = allowed;
+		most = 8 << 20; /* enough for the list and for slabs of one stack */
+		CHECK_EQ(stack_reserve(KLASS, 1), -ENOMEM);
+		CHECK_EQ(stack_counts().made, 0);
+		if (allowed < 2) { /* then there is a slab, of one stack */
+			CHECK(stack_get(KLASS) == NULL);
+			CHECK(!stackcache_fill(&(struct stackcache){ 0 }));
+		}
+	}
+	pieces = LONG_MAX;
+	most = SIZE_MAX;
+	CHECK_EQ(stack_reserve(KLASS, 100), 0);
+	pieces = 0;
+	for (int i = 0; i < 100; i++)
+		get(KLASS);
+	end();
+}
+
+TEST(where_address_space_is_scarce_stacks_come_one_by_one)
+{
+	char *lo[5];
+
+	most = 8 << 20; /* no slab of the usual size */
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, 5), 0);
+	pieces = 0;
+	for (int i = 0; i < 5; i++)
+		lo[i] = get(KLASS);
+	check_apart(lo, 5, SIZE);
+	check_guarded(lo[4]);
+	end();
+}
+
+/* --- giving memory back --- */
+
+TEST(what_lies_below_sp_is_given_back_and_what_lies_above_stays)
+{
+	static const unsigned depth[] = { 8, 70, 200 }; /* within and beyond one look of 64 pages */
+
+	begin();
+	CHECK_EQ(stack_reserve(20, 1), 0);
+	char *lo = get(20), *top = lo + (1 << 20);
+	uint64_t given = 0;
+
+	for (unsigned i = 0; i < countof(depth); i++) {
+		char *from = top - (size_t)depth[i] * PAGE, *sp = top - 4 * PAGE + 300;
+
+		memset(from, 7, (size_t)depth[i] * PAGE);
+		CHECK_EQ(stack_trim_below(lo, 20, sp), (depth[i] - 4) * PAGE);
+		given += (uint64_t)(depth[i] - 4) * PAGE;
+		CHECK_EQ(stack_counts().trimmed_bytes, given);
+		CHECK_EQ(resident(lo + PAGE, top - 4 * PAGE), 0);
+		CHECK_EQ(resident(top - 4 * PAGE, top), 4);
+		for (char *p = top - 4 * PAGE; p < top; p++)
+			CHECK_EQ(*p, 7);
+		CHECK_EQ(stack_trim_below(lo, 20, sp), 0);
+	}
+	end();
+}
+
+TEST(what_signal_frames_may_use_below_sp_stays)
+{
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, 1), 0);
+	char *lo = get(KLASS), *top = lo + SIZE;
+
+	memset(top - 8 * PAGE, 7, 8 * PAGE);
+	/* sp less 256 lies in the page below */
+	CHECK_EQ(stack_trim_below(lo, KLASS, top - 4 * PAGE + 255), 3 * PAGE);
+	CHECK_EQ(resident(top - 5 * PAGE, top), 5);
+	CHECK_EQ((top - 5 * PAGE)[0], 7);
+	end();
+}
+
+TEST(a_whole_stack_is_trimmed_down_to_its_guard)
+{
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, 1), 0);
+	char *lo = get(KLASS);
+
+	memset(lo + PAGE, 7, SIZE - PAGE);
+	CHECK_EQ(stack_trim_below(lo, KLASS, lo + SIZE + 256), SIZE - PAGE);
+	CHECK_EQ(resident(lo + PAGE, lo + SIZE), 0);
+	CHECK_EQ(stack_trim_below(lo, KLASS, lo + PAGE), 0);
+	CHECK_EQ(stack_trim_below(lo, KLASS, lo), 0);
+	end();
+}
+
+enum { POOLED = 60 };
+
+/* `made` stacks, touched and pooled, of which the last `warm` go round in the second period. */
+static void check_pool(unsigned made, unsigned warm, unsigned at_once)
+{
+	char *lo[POOLED], *now[POOLED];
+	bool is_warm;
+
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, made), 0);
+	for (unsigned i = 0; i < made; i++)
+		lo[i] = get(KLASS);
+	for (unsigned i = 0; i < made; i++) {
+		memset(lo[i] + SIZE - 2 * PAGE, 7, 2 * PAGE);
+		stack_put(lo[i], KLASS);
+	}
+	CHECK(stack_trim_pool(1000, true)); /* all were wanted in the first period */
+	CHECK_EQ(stack_counts().trimmed_bytes, 0);
+	for (unsigned i = 0; i < warm; i++)
+		now[i] = get(KLASS);
+	for (unsigned i = warm; i-- > 0;)
+		stack_put(now[i], KLASS);
+	for (unsigned i = 0; i < made; i += at_once)
+		stack_trim_pool(at_once, false);
+	CHECK_EQ(stack_counts().trimmed_bytes, (made - warm) * 2 * PAGE);
+	for (unsigned i = 0; i < made; i++) {
+		is_warm = i >= made - warm;
+		CHECK_EQ(resident(lo[i] + SIZE - 2 * PAGE, lo[i] + SIZE), is_warm ? 2 : 0);
+	}
+	/* and the warm ones are had first */
+	for (unsigned i = 0; i < warm; i++) {
+		char *p = get(KLASS);
+
+		CHECK_EQ(resident(p + SIZE - 2 * PAGE, p + SIZE), 2);
+	}
+	end();
+}
+
+TEST(pooled_stacks_that_nobody_wanted_give_their_memory_back)
+{
+	check_pool(10, 4, 1000);
+}
+
+TEST(the_warm_ones_of_many_pooled_stacks_keep_their_memory)
+{
+	check_pool(POOLED, 10, 1000);
+}
+
+TEST(the_warm_ones_keep_their_memory_when_the_pool_is_trimmed_bit_by_bit)
+{
+	check_pool(POOLED, 25, 16);
+}
+
+TEST(a_pool_that_nobody_wants_is_trimmed_to_nothing)
+{
+	check_pool(POOLED, 0, 1000);
+}
+
+TEST(no_stack_is_lost_or_doubled_by_trimming)
+{
+	char *lo[POOLED], *now[POOLED];
+
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, POOLED), 0);
+	for (int i = 0; i < POOLED; i++)
+		lo[i] = get(KLASS);
+	for (int i = 0; i < POOLED; i++)
+		stack_put(lo[i], KLASS);
+	check_apart(lo, POOLED, SIZE);
+	for (int round = 0; round < 50; round++) {
+		int n = round * 7 % POOLED;
+
+		for (int i = 0; i < n; i++) {
+			now[i] = get(KLASS);
+			now[i][SIZE - 1] = 1;
+		}
+		stack_trim_pool(1 + (unsigned)round % 20, round % 3 == 0);
+		for (int i = 0; i < n; i++)
+			stack_put(now[i], KLASS);
+		stack_trim_pool(1 + (unsigned)round % 20, round % 2 == 0);
+	}
+	for (int i = 0; i < POOLED; i++)
+		now[i] = get(KLASS);
+	check_apart(now, POOLED, SIZE);
+	CHECK(memcmp(lo, now, sizeof(lo)) == 0);
+	CHECK_EQ(stack_counts().made, POOLED);
+	end();
+}
+
+/* --- begin and end --- */
+
+static unsigned mappings(void)
+{
+	static char text[1 << 16];
+	int fd = open("/proc/self/maps", O_RDONLY);
+	unsigned lines = 0;
+	ssize_t n;
+
+	CHECK(fd >= 0);
+	while ((n = read(fd, text, sizeof(text))) > 0)
+		for (ssize_t i = 0; i < n; i++)
+			lines += text[i] == '\n';
+	close(fd);
+	return lines;
+}
+
+TEST(the_end_unmaps_everything)
+{
+	light_err = -EINVAL; /* guards that split mappings */
+	unsigned before = mappings();
+
+	for (int round = 0; round < 3; round++) {
+		begin();
+		for (unsigned k = 14; k <= 20; k++) {
+			CHECK_EQ(stack_reserve(k, 300), 0);
+			for (int i = 0; i < 300; i++)
+				get(k)[PAGE] = 1;
+		}
+		CHECK(mappings() > before + 1000);
+		CHECK_EQ(stack_counts().made, 7 * 300);
+		end();
+		CHECK_EQ(stack_counts().made, 0);
+#if !defined(SAN_ADDRESS) && !defined(SAN_THREAD)
+		CHECK_EQ(mappings(), before);
+#endif
+	}
+}
+
+TEST(who_forgets_may_begin_anew)
+{
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, 1), 0);
+	char *lo = get(KLASS);
+
+	lo[PAGE] = 7;
+	stack_forget();
+	CHECK_EQ(stack_counts().made, 0);
+	held = 0;
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, 1), 0);
+	CHECK(get(KLASS) != lo);
+	CHECK_EQ(lo[PAGE], 7); /* it is mapped as before */
+	end();
+}
