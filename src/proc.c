@@ -508,11 +508,10 @@ struct m *m_other(void)
 
 void sched_reset(void)
 {
-	uint32_t state = ld_seq(&sched.state);
+	size_t kept = offsetof(struct sched, run);
 
-	memset(&sched, 0, sizeof(sched));
+	memset((char *)&sched + kept, 0, sizeof(sched) - kept);
 	sched.poll_until = INT64_MIN;
-	st_seq(&sched.state, state);
 }
 
 void proc_forget(void)

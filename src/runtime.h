@@ -262,10 +262,12 @@ struct gqueue {
 };
 
 struct sched {
-	uint32_t state;          /* (a) enum runstate */
+	/* outlive a run: others look at the one and count in the other at any time */
+	uint32_t state;   /* (a) enum runstate */
+	uint32_t foreign; /* (a) foreign threads inside a call that uses the runtime */
+	/* cleared for each run, from here on */
 	uint32_t run;            /* (c) number of the run: tells a timer of an earlier one */
 	uint64_t foreign_spawns; /* (a) */
-	uint32_t foreign;        /* (a) foreign threads inside a call that uses the runtime */
 	struct options options;  /* (c) */
 	uint64_t fpwords;        /* (c) control words that green threads begin with */
 	unsigned stack_class;    /* (c) the default one */

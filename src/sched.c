@@ -657,9 +657,10 @@ static bool sleep_until_p(struct m *m)
 			m_sleep(m);
 		struct p *pp = take_p(m);
 
+		/* without a P: to the global queue; also at the end, which waits for those claimed */
+		sched_submit_list(&out);
 		if (!pp && ld_rlx(&sched.state) != RUN_ON)
 			return false;
-		sched_submit_list(&out); /* without a P: to the global queue */
 		if (pp) {
 			rouse_sysmon();
 			return true;

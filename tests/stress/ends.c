@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* Does a run end, and the next begin, whatever others do at that moment? */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rt.h"
+
+static int pair[2];
+
+static void read_one(void *arg)
+{
+	char c;
+
+	(void)arg;
+	gmp_read(pair[0], &c, 1);
+}
+
+static void spin_for(int64_t ns)
+{
+	int64_t until = gmp_now() + ns;
+
+	while (gmp_now() < until)
+		;
+}
+
+/* The event is there when the runtime stops, or a little before, or a little after. */
+static void write_and_end(void *arg)
+{
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	CHECK_EQ(gmp_adopt(pair[0]), pair[0]);
+	CHECK_EQ(gmp_go(read_one, NULL), 0);
+	gmp_sleep(1000000); /* the reader waits, and another thread sleeps in the poller */
+	spin_for(300000);
+	CHECK_EQ(write(pair[1], "x", 1), 1);
+	spin_for((int64_t)(intptr_t)arg);
+}
+
+TEST(an_event_at_the_end_of_a_run_does_not_keep_it_from_ending)
+{
+	for (long i = 0; i < 600; i++) {
+		run_procs(2, write_and_end, (void *)(intptr_t)(i * 997 % 30000));
+		close(pair[0]);
+		close(pair[1]);
+	}
+}
+
+static atomic_int done;
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void *call_all_the_time(void *arg)
+{
+	while (!atomic_load(&done))
+		gmp_go(nothing, NULL);
+	return arg;
+}
+
+TEST(calls_of_foreign_threads_while_runs_begin_and_end_are_counted_right)
+{
+	pthread_t t;
+
+	CHECK_EQ(pthread_create(&t, NULL, call_all_the_time, NULL), 0);
+	for (int i = 0; i < 600; i++)
+		run_procs(1, nothing, NULL);
+	atomic_store(&done, 1);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+}
