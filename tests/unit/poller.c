@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT */
+/* Does the poller report each change once, refuse what cannot be polled, and wake who waits? */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "poller.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/atomic.h"
+#include "base/os.h"
+
+#define MS INT64_C(1000000)
+#define SEC INT64_C(1000000000)
+
+static struct poll_event ev[16];
+static const struct poller *const po = &gmp__poller;
+
+static void begin(void)
+{
+	CHECK_EQ(po->open(), 0);
+}
+
+static void write_one(int fd)
+{
+	CHECK_EQ(write(fd, "x", 1), 1);
+}
+
+static void read_one(int fd)
+{
+	char c;
+
+	CHECK_EQ(read(fd, &c, 1), 1);
+}
+
+static int try_it(void)
+{
+	return po->wait(ev, (int)countof(ev), 0);
+}
+
+/* --- registering --- */
+
+TEST(a_number_is_added_once)
+{
+	int fds[2];
+
+	begin();
+	CHECK_EQ(pipe(fds), 0);
+	CHECK_EQ(po->add(fds[0], 1), 0);
+	CHECK_EQ(po->add(fds[0], 2), -EEXIST);
+	CHECK_EQ(po->del(fds[0]), 0);
+	CHECK_EQ(po->del(fds[0]), -ENOENT);
+	CHECK_EQ(po->add(fds[0], 3), 0);
+	po->close();
+}
+
+TEST(what_cannot_be_polled_is_refused)
+{
+	char name[] = "/tmp/poller-XXXXXX";
+	int fd = mkstemp(name);
+
+	CHECK(fd >= 0);
+	unlink(name);
+	begin();
+	CHECK_EQ(po->add(fd, 1), -EPERM);
+	CHECK_EQ(po->add(-1, 1), -EBADF);
+	CHECK_EQ(po->add(1 << 20, 1), -EBADF);
+	close(fd);
+	po->close();
+}
+
+TEST(no_descriptor_is_left_behind)
+{
+	int before = dup(0), after;
+
+	for (int i = 0; i < 3; i++) {
+		begin();
+		po->close();
+	}
+	after = dup(0);
+	CHECK(before >= 0);
+	CHECK_EQ(after, before + 1);
+	po->close(); /* once more is fine */
+}
+
+TEST(the_pollers_descriptors_do_not_outlive_exec)
+{
+	int next = dup(0);
+
+	CHECK(next >= 0);
+	begin();
+	CHECK(fcntl(next + 1, F_GETFD) & FD_CLOEXEC);
+	CHECK(fcntl(next + 2, F_GETFD) & FD_CLOEXEC);
+	po->close();
+}
+
+/* --- events --- */
+
+TEST(each_change_is_reported_once)
+{
+	int fds[2];
+
+	begin();
+	CHECK_EQ(pipe(fds), 0);
+	CHECK_EQ(po->add(fds[0], 77), 0);
+	CHECK_EQ(try_it(), 0);
+	for (int i = 0; i < 3; i++) {
+		write_one(fds[1]); /* each time, though there is something to read already */
+		CHECK_EQ(try_it(), 1);
+		CHECK_EQ(ev[0].key, 77);
+		CHECK_EQ(ev[0].events, POLL_READ);
+		CHECK_EQ(try_it(), 0);
+	}
+	po->close();
+}
+
+TEST(what_is_ready_when_it_is_added_is_reported)
+{
+	uint64_t key = UINT64_C(0xfedcba9876543210);
+	int fds[2];
+
+	begin();
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	write_one(fds[1]);
+	CHECK_EQ(po->add(fds[0], key), 0);
+	CHECK_EQ(po->wait(ev, (int)countof(ev), NEVER), 1);
+	CHECK(ev[0].key == key);
+	CHECK_EQ(ev[0].events, POLL_READ | POLL_WRITE);
+	po->close();
+}
+
+TEST(room_to_write_is_reported)
+{
+	static char much[1 << 16];
+	int fds[2];
+
+	begin();
+	CHECK_EQ(pipe2(fds, O_NONBLOCK), 0);
+	while (write(fds[1], much, sizeof(much)) > 0)
+		;
+	CHECK_EQ(po->add(fds[1], 5), 0);
+	CHECK_EQ(try_it(), 0);
+	while (read(fds[0], much, sizeof(much)) > 0)
+		;
+	CHECK_EQ(try_it(), 1);
+	CHECK_EQ(ev[0].key, 5);
+	CHECK_EQ(ev[0].events, POLL_WRITE);
+	po->close();
+}
+
+TEST(a_report_is_kept_until_somebody_asks)
+{
+	int a[2], b[2];
+	uint64_t keys;
+
+	begin();
+	CHECK_EQ(pipe(a), 0);
+	CHECK_EQ(pipe(b), 0);
+	CHECK_EQ(po->add(a[0], 1), 0);
+	CHECK_EQ(po->add(b[0], 2), 0);
+	write_one(a[1]);
+	write_one(b[1]);
+	CHECK_EQ(po->wait(ev, 1, SEC), 1); /* no more than asked for */
+	keys = ev[0].key;
+	CHECK_EQ(po->wait(ev, 1, SEC), 1);
+	CHECK_EQ(keys + ev[0].key, 3);
+	CHECK_EQ(try_it(), 0);
+	po->close();
+}
+
+TEST(what_was_deleted_is_reported_no_more)
+{
+	int fds[2];
+
+	begin();
+	CHECK_EQ(pipe(fds), 0);
+	CHECK_EQ(po->add(fds[0], 1), 0);
+	write_one(fds[1]);
+	CHECK_EQ(po->del(fds[0]), 0);
+	CHECK_EQ(try_it(), 0);
+	read_one(fds[0]);
+	po->close();
+}
+
+TEST(the_other_end_closed_is_a_hang_up)
+{
+	int fds[2];
+
+	begin();
+	CHECK_EQ(pipe(fds), 0);
+	CHECK_EQ(po->add(fds[0], 1), 0);
+	close(fds[1]);
+	CHECK_EQ(try_it(), 1);
+	CHECK_EQ(ev[0].events & (POLL_READ | POLL_HUP), POLL_READ | POLL_HUP);
+	CHECK_EQ(pipe(fds), 0);
+	CHECK_EQ(po->add(fds[1], 2), 0);
+	CHECK_EQ(try_it(), 1);
+	CHECK_EQ(ev[0].events, POLL_WRITE);
+	close(fds[0]); /* an error, for writers */
+	CHECK_EQ(try_it(), 1);
+	CHECK_EQ(ev[0].key, 2);
+	CHECK_EQ(ev[0].events & (POLL_WRITE | POLL_HUP), POLL_WRITE | POLL_HUP);
+	po->close();
+}
+
+TEST(half_a_close_is_a_hang_up_for_the_reader)
+{
+	int fds[2];
+
+	begin();
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	CHECK_EQ(po->add(fds[0], 1), 0);
+	CHECK_EQ(try_it(), 1);
+	CHECK_EQ(ev[0].events, POLL_WRITE);
+	CHECK_EQ(shutdown(fds[1], SHUT_WR), 0);
+	CHECK_EQ(try_it(), 1);
+	CHECK_EQ(ev[0].events & (POLL_READ | POLL_HUP), POLL_READ | POLL_HUP);
+	po->close();
+}
+
+/* --- time --- */
+
+TEST(a_try_does_not_wait)
+{
+	int64_t t = os_now();
+
+	begin();
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(try_it(), 0);
+	CHECK(os_now() - t < SEC);
+	po->close();
+}
+
+TEST(a_wait_takes_at_least_its_time)
+{
+	static const int64_t ns[] = { 1, 999, 50000, MS - 1, MS, MS + 1, 5 * MS + 3 };
+
+	begin();
+	for (unsigned i = 0; i < countof(ns); i++) {
+		int64_t t = os_now();
+
+		CHECK_EQ(po->wait(ev, (int)countof(ev), ns[i]), 0);
+		t = os_now() - t;
+		CHECK(t >= ns[i]);
+		CHECK(t < ns[i] + SEC);
+	}
+	po->close();
+}
+
+/* --- waking --- */
+
+TEST(a_wake_ends_the_next_wait_only)
+{
+	int64_t t;
+
+	begin();
+	po->wake();
+	t = os_now();
+	CHECK_EQ(po->wait(ev, (int)countof(ev), 5 * SEC), 0);
+	CHECK(os_now() - t < SEC);
+	t = os_now();
+	CHECK_EQ(po->wait(ev, (int)countof(ev), 20 * MS), 0);
+	CHECK(os_now() - t >= 20 * MS);
+	po->close();
+}
+
+TEST(many_wakes_are_one)
+{
+	int64_t t;
+
+	begin();
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 1000; i++)
+			po->wake();
+		t = os_now();
+		CHECK_EQ(po->wait(ev, (int)countof(ev), 5 * SEC), 0);
+		CHECK(os_now() - t < SEC);
+		t = os_now();
+		CHECK_EQ(po->wait(ev, (int)countof(ev), 5 * MS), 0);
+		CHECK(os_now() - t >= 5 * MS);
+	}
+	po->close();
+}
+
+TEST(a_try_leaves_the_wake_to_who_waits)
+{
+	int64_t t;
+
+	begin();
+	po->wake();
+	CHECK_EQ(try_it(), 0);
+	CHECK_EQ(try_it(), 0);
+	t = os_now();
+	CHECK_EQ(po->wait(ev, (int)countof(ev), 5 * SEC), 0);
+	CHECK(os_now() - t < SEC);
+	po->close();
+}
+
+TEST(a_wake_hides_no_event)
+{
+	int fds[2];
+
+	begin();
+	CHECK_EQ(pipe(fds), 0);
+	CHECK_EQ(po->add(fds[0], 9), 0);
+	write_one(fds[1]);
+	po->wake();
+	if (po->wait(ev, (int)countof(ev), SEC) == 0)
+		CHECK_EQ(po->wait(ev, (int)countof(ev), SEC), 1);
+	CHECK_EQ(ev[0].key, 9);
+	po->close();
+}
+
+static void *wake_later(void *arg)
+{
+	os_nap(10 * MS);
+	po->wake();
+	return arg;
+}
+
+TEST(another_thread_ends_the_present_wait)
+{
+	int64_t t = os_now();
+	pthread_t other;
+
+	begin();
+	CHECK_EQ(pthread_create(&other, NULL, wake_later, NULL), 0);
+	CHECK_EQ(po->wait(ev, (int)countof(ev), NEVER), 0);
+	CHECK(os_now() - t >= 10 * MS);
+	CHECK_EQ(pthread_join(other, NULL), 0);
+	po->close();
+}
+
+static uint32_t said, heard; /* (a) */
+
+static void *says(void *arg)
+{
+	uint32_t rounds = *(uint32_t *)arg;
+
+	for (uint32_t i = 1; i <= rounds; i++) {
+		st_seq(&said, i);
+		po->wake();
+		if (i % 4 == 0) /* else several on end, into the same wait */
+			while (ld_seq(&heard) < i)
+				os_yield();
+	}
+	return NULL;
+}
+
+/* Each wake comes before the end of a wait that then sees what its caller has done. */
+TEST(no_wake_is_lost)
+{
+	uint32_t rounds = (uint32_t)check_scaled(20000);
+	pthread_t other;
+
+	begin();
+	CHECK_EQ(pthread_create(&other, NULL, says, &rounds), 0);
+	while (ld_seq(&heard) < rounds) {
+		int64_t t = os_now();
+
+		CHECK_EQ(po->wait(ev, (int)countof(ev), 10 * SEC), 0);
+		CHECK(os_now() - t < 9 * SEC);
+		st_seq(&heard, ld_seq(&said));
+	}
+	CHECK_EQ(pthread_join(other, NULL), 0);
+	po->close();
+}
