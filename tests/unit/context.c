@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/* Does who leaves a stack find, when it comes back, all that the ABI promises a caller, and does a
+ * new stack begin as the ABI asks? */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "context.h"
+
+#include <fenv.h>
+#include <xmmintrin.h>
+
+/* AddressSanitizer is not told of these switches, so who makes one is left alone. */
+#define PLAIN __attribute__((no_sanitize("address"))) noinline
+
+enum { BYTES = 64 * 1024 };
+enum { X87_PLAIN = 0x37f, X87_DOUBLE = 0x27f, MXCSR_PLAIN = 0x1f80, MXCSR_DOWN = 0x3f80 };
+enum { STICKY = 0x3f };
+
+static char g0_stack[BYTES] aligned_to(16), new_stack[BYTES] aligned_to(16);
+static char *const g0 = g0_stack + BYTES, *const top = new_stack + BYTES;
+static struct context home, other;
+
+static uint32_t head_x87(void)
+{
+	uint32_t w;
+
+	memcpy(&w, g0 - 8, 4);
+	return w & 0xffff;
+}
+
+static uint32_t head_mxcsr(void)
+{
+	uint32_t w;
+
+	memcpy(&w, g0 - 4, 4);
+	return w;
+}
+
+static uint16_t x87(void)
+{
+	return (uint16_t)gmp__fpwords();
+}
+
+static uint32_t mxcsr(void)
+{
+	return (uint32_t)(gmp__fpwords() >> 32);
+}
+
+static void set_words(uint16_t cw, uint32_t csr)
+{
+	__asm__ volatile("fldcw %0\n\tldmxcsr %1" : : "m"(cw), "m"(csr));
+}
+
+static uint64_t words(uint16_t cw, uint32_t csr)
+{
+	return (uint64_t)csr << 32 | cw;
+}
+
+/* --- there and back --- */
+
+static int calls;
+static void *got_arg;
+
+PLAIN static int back(void *arg)
+{
+	calls++;
+	got_arg = arg;
+	return gmp__gogo(&home, 42, g0);
+}
+
+TEST(mcall_returns_what_it_was_resumed_with)
+{
+	int here = 7;
+
+	CHECK_EQ(gmp__mcall(&home, back, &here, g0), 42);
+	CHECK_EQ(calls, 1);
+	CHECK(got_arg == &here);
+	CHECK_EQ(here, 7);
+}
+
+PLAIN static int back_negative(void *arg)
+{
+	(void)arg;
+	return gmp__gogo(&home, -110, g0);
+}
+
+TEST(a_negative_result_comes_back)
+{
+	CHECK_EQ(gmp__mcall(&home, back_negative, NULL, g0), -110);
+}
+
+TEST(many_switches_lead_back)
+{
+	for (int i = 1; i <= 1000; i++) {
+		CHECK_EQ(gmp__mcall(&home, back, NULL, g0), 42);
+		CHECK_EQ(calls, i);
+	}
+}
+
+/* mcall with known values in all registers that a callee keeps; out gets what they are after. */
+int across(struct context *save, int (*fn)(void *), void *arg, void *stack, uint64_t *out);
+/* fn for mcall and gstart: note the stack pointer and what stands there, then entered(arg) */
+int enter(void *arg);
+extern uint64_t enter_sp, enter_return, enter_rbp;
+uint64_t enter_sp, enter_return, enter_rbp;
+/* destroys the registers that a callee keeps, then as back */
+int destroy(void *arg);
+int entered(void *arg);
+int destroyed(void *arg);
+
+__asm__(".text\n"
+	"across:\n"
+	"	pushq %rbx\n	pushq %rbp\n	pushq %r12\n"
+	"	pushq %r13\n	pushq %r14\n	pushq %r15\n"
+	"	pushq %r8\n"
+	"	movq $0x1111, %rbx\n	movq $0x2222, %rbp\n	movq $0x3333, %r12\n"
+	"	movq $0x4444, %r13\n	movq $0x5555, %r14\n	movq $0x6666, %r15\n"
+	"	call gmp__mcall\n"
+	"	popq %r8\n"
+	"	movq %rbx, (%r8)\n	movq %rbp, 8(%r8)\n	movq %r12, 16(%r8)\n"
+	"	movq %r13, 24(%r8)\n	movq %r14, 32(%r8)\n	movq %r15, 40(%r8)\n"
+	"	popq %r15\n	popq %r14\n	popq %r13\n"
+	"	popq %r12\n	popq %rbp\n	popq %rbx\n"
+	"	ret\n"
+	"destroy:\n"
+	"	movq $-1, %rbx\n	movq $-1, %rbp\n	movq $-1, %r12\n"
+	"	movq $-1, %r13\n	movq $-1, %r14\n	movq $-1, %r15\n"
+	"	jmp destroyed\n"
+	"enter:\n"
+	"	movq %rsp, enter_sp(%rip)\n"
+	"	movq (%rsp), %rax\n"
+	"	movq %rax, enter_return(%rip)\n"
+	"	movq %rbp, enter_rbp(%rip)\n"
+	"	jmp entered\n");
+
+PLAIN __attribute__((used)) int destroyed(void *arg)
+{
+	(void)arg;
+	return gmp__gogo(&home, 1, g0);
+}
+
+TEST(the_registers_that_a_callee_keeps_survive)
+{
+	uint64_t out[6] = { 0 };
+
+	CHECK_EQ(across(&home, destroy, NULL, g0, out), 1);
+	for (unsigned i = 0; i < 6; i++)
+		CHECK_EQ(out[i], 0x1111 * (i + 1));
+}
+
+PLAIN static int look_at_frame(void *arg)
+{
+	memcpy(arg, home.sp, sizeof(struct context_frame));
+	return gmp__gogo(&home, 1, g0);
+}
+
+TEST(what_mcall_leaves_is_as_context_frame_has_it)
+{
+	struct context_frame f;
+	uint64_t out[6];
+
+	CHECK_EQ(across(&home, look_at_frame, &f, g0, out), 1);
+	CHECK_EQ(f.rbx, 0x1111);
+	CHECK_EQ(f.rbp, 0x2222);
+	CHECK_EQ(f.r12, 0x3333);
+	CHECK_EQ(f.r13, 0x4444);
+	CHECK_EQ(f.r14, 0x5555);
+	CHECK_EQ(f.r15, 0x6666);
+	CHECK_EQ(f.x87cw & 0xffff, x87());
+	CHECK_EQ(f.mxcsr & ~STICKY, mxcsr() & ~STICKY);
+	CHECK(f.pc != 0);
+}
+
+/* --- how functions begin --- */
+
+PLAIN __attribute__((used)) int entered(void *arg)
+{
+	got_arg = arg;
+	return gmp__gogo(&home, 5, g0);
+}
+
+PLAIN static int start_enter(void *arg)
+{
+	return gmp__gstart(arg, enter, top, gmp__fpwords(), g0);
+}
+
+TEST(on_g0_a_function_is_entered_as_the_abi_asks)
+{
+	int here;
+
+	CHECK_EQ(gmp__mcall(&home, enter, &here, g0), 5);
+	CHECK(got_arg == &here);
+	CHECK_EQ(enter_sp % 16, 8);
+	CHECK(enter_sp < (uintptr_t)g0 - 8); /* the head is not overwritten */
+	CHECK(enter_sp > (uintptr_t)g0 - 64);
+	CHECK_EQ(enter_return, 0); /* for who unwinds: nobody is above */
+	CHECK_EQ(enter_rbp, 0);
+}
+
+TEST(a_new_stack_is_entered_as_the_abi_asks)
+{
+	int here;
+
+	CHECK_EQ(gmp__mcall(&home, start_enter, &here, g0), 5);
+	CHECK(got_arg == &here);
+	CHECK_EQ(enter_sp % 16, 8);
+	CHECK(enter_sp < (uintptr_t)top);
+	CHECK(enter_sp > (uintptr_t)top - 64);
+	CHECK_EQ(enter_rbp, 0);
+}
+
+/* Two stacks in turn: green runs on the new one, and is left and resumed. */
+static int turns;
+
+PLAIN static int to_home(void *arg)
+{
+	(void)arg;
+	return gmp__gogo(&home, turns, g0);
+}
+
+PLAIN static int to_other(void *arg)
+{
+	(void)arg;
+	return gmp__gogo(&other, turns, g0);
+}
+
+PLAIN static int green(void *arg)
+{
+	volatile int mine = 0;
+
+	(void)arg;
+	do {
+		mine++;
+		turns++;
+	} while (gmp__mcall(&other, to_home, NULL, g0) == mine);
+	check_failed("resumed with another result");
+}
+
+PLAIN static int start_green(void *arg)
+{
+	return gmp__gstart(arg, green, top, gmp__fpwords(), g0);
+}
+
+TEST(two_stacks_go_on_in_turn)
+{
+	CHECK_EQ(gmp__mcall(&home, start_green, NULL, g0), 1);
+	for (int i = 2; i <= 1000; i++)
+		CHECK_EQ(gmp__mcall(&home, to_other, NULL, g0), i);
+}
+
+/* --- control words --- */
+
+static uint64_t seen[4];
+static uint64_t begin_with, then_set;
+static bool leave_it; /* green sets then_set before it leaves */
+
+PLAIN static int note_and_leave(void *arg)
+{
+	(void)arg;
+	seen[0] = gmp__fpwords();
+	if (leave_it)
+		set_words((uint16_t)then_set, (uint32_t)(then_set >> 32));
+	gmp__mcall(&other, to_home, NULL, g0);
+	seen[1] = gmp__fpwords();
+	gmp__mcall(&other, to_home, NULL, g0);
+	return 0;
+}
+
+PLAIN static int start_noting(void *arg)
+{
+	return gmp__gstart(arg, note_and_leave, top, begin_with, g0);
+}
+
+PLAIN static int note_head(void *arg)
+{
+	(void)arg;
+	seen[2] = words((uint16_t)head_x87(), head_mxcsr());
+	return gmp__gogo(&home, 0, g0);
+}
+
+TEST(mcall_leaves_the_control_words_at_the_head_of_g0)
+{
+	set_words(X87_DOUBLE, MXCSR_DOWN);
+	gmp__mcall(&home, note_head, NULL, g0);
+	CHECK_EQ(seen[2], words(X87_DOUBLE, MXCSR_DOWN));
+	set_words(X87_PLAIN, MXCSR_PLAIN);
+	gmp__mcall(&home, note_head, NULL, g0);
+	CHECK_EQ(seen[2], words(X87_PLAIN, MXCSR_PLAIN));
+}
+
+TEST(a_new_stack_begins_with_the_given_control_words)
+{
+	begin_with = words(X87_DOUBLE, MXCSR_DOWN);
+	set_words(X87_PLAIN, MXCSR_PLAIN);
+	gmp__mcall(&home, start_noting, NULL, g0);
+	uint64_t after = gmp__fpwords();
+
+	set_words(X87_PLAIN, MXCSR_PLAIN);
+	CHECK_EQ(seen[0], words(X87_DOUBLE, MXCSR_DOWN));
+	CHECK_EQ(after & ~((uint64_t)STICKY << 32), words(X87_PLAIN, MXCSR_PLAIN));
+}
+
+/* Whatever one sets, the other has its own when it comes back; each word alone and both. */
+static void check_restored(uint16_t cw, uint32_t csr)
+{
+	uint64_t mask = ~((uint64_t)STICKY << 32), after;
+
+	begin_with = words(X87_PLAIN, MXCSR_PLAIN);
+	then_set = words(cw, csr);
+	leave_it = true;
+	set_words(X87_PLAIN, MXCSR_PLAIN);
+	gmp__mcall(&home, start_noting, NULL, g0);
+	after = gmp__fpwords();
+	gmp__mcall(&home, to_other, NULL, g0);
+	set_words(X87_PLAIN, MXCSR_PLAIN);
+	CHECK_EQ(after & mask, words(X87_PLAIN, MXCSR_PLAIN));
+	CHECK_EQ(seen[1] & mask, words(cw, csr));
+}
+
+TEST(each_stack_has_its_own_control_words)
+{
+	check_restored(X87_DOUBLE, MXCSR_PLAIN);
+	check_restored(X87_PLAIN, MXCSR_DOWN);
+	check_restored(X87_DOUBLE, MXCSR_DOWN);
+	check_restored(X87_PLAIN, MXCSR_PLAIN | 0x8000); /* flush to zero: the highest bit */
+	check_restored(X87_PLAIN, MXCSR_PLAIN | 0x40);   /* denormals are zero: the lowest */
+}
+
+TEST(sticky_flags_alone_are_not_restored)
+{
+	begin_with = words(X87_PLAIN, MXCSR_PLAIN);
+	then_set = words(X87_PLAIN, MXCSR_PLAIN | 0x21); /* as a division sets them */
+	leave_it = true;
+	set_words(X87_PLAIN, MXCSR_PLAIN);
+	gmp__mcall(&home, start_noting, NULL, g0);
+	uint32_t after = mxcsr();
+
+	set_words(X87_PLAIN, MXCSR_PLAIN);
+	CHECK_EQ(after, MXCSR_PLAIN | 0x21); /* the other's are still set here */
+}
+
+TEST(a_stack_begun_with_other_sticky_flags_does_not_set_them)
+{
+	begin_with = words(X87_PLAIN, MXCSR_PLAIN);
+	set_words(X87_PLAIN, MXCSR_PLAIN | 0x3f);
+	gmp__mcall(&home, start_noting, NULL, g0);
+	uint32_t after = mxcsr();
+
+	set_words(X87_PLAIN, MXCSR_PLAIN);
+	CHECK_EQ(seen[0] >> 32, MXCSR_PLAIN | 0x3f);
+	CHECK_EQ(after, MXCSR_PLAIN | 0x3f);
+}
+
+/* C3: the head of g0 is what gogo compares with, not the CPU. */
+PLAIN static int lie_at_head(void *arg)
+{
+	uint32_t w = MXCSR_DOWN;
+
+	(void)arg;
+	memcpy(g0 - 4, &w, 4);
+	__builtin_ia32_ldmxcsr(MXCSR_PLAIN | 0x21);
+	return gmp__gogo(&home, 0, g0);
+}
+
+PLAIN static int change_unseen(void *arg)
+{
+	(void)arg;
+	__builtin_ia32_ldmxcsr(MXCSR_DOWN);
+	return gmp__gogo(&home, 0, g0);
+}
+
+TEST(gogo_believes_the_head_of_g0)
+{
+	uint32_t after;
+
+	set_words(X87_PLAIN, MXCSR_PLAIN);
+	gmp__mcall(&home, lie_at_head, NULL, g0);
+	after = mxcsr();
+	CHECK_EQ(after, MXCSR_PLAIN); /* loaded anew, with its flags */
+	gmp__mcall(&home, change_unseen, NULL, g0);
+	after = mxcsr();
+	set_words(X87_PLAIN, MXCSR_PLAIN);
+	CHECK_EQ(after, MXCSR_DOWN);
+}
+
+TEST(fpwords_packs_what_the_cpu_has)
+{
+	set_words(0xb7f, 0x5f80); /* both round upwards */
+	uint64_t up = gmp__fpwords();
+
+	set_words(X87_PLAIN, MXCSR_PLAIN);
+	CHECK_EQ(up, words(0xb7f, 0x5f80));
+	CHECK_EQ(gmp__fpwords(), words(X87_PLAIN, MXCSR_PLAIN));
+}
