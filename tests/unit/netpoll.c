@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT */
+/* Is the right one woken by an event, is none woken by a former owner's, and does closing wake all?
+ * Those who wait are made by hand here. */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "netpoll.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#define MS INT64_C(1000000)
+
+enum { GREENS = 4 };
+
+static struct g greens[GREENS];
+static int fds[2]; /* a pair: the test waits on fds[0] */
+static struct glist out;
+
+static struct polldesc *begin(void)
+{
+	CHECK_EQ(netpoll_init(), 0);
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	CHECK_EQ(netpoll_open(fds[0], true, &out), 0);
+	CHECK_EQ(netpoll_poll(0, &out), 1); /* it can be written at once */
+	CHECK(out.head == NULL);
+	return netpoll_find(fds[0]);
+}
+
+static void end(void)
+{
+	CHECK(out.head == NULL);
+	CHECK(out.foreign == NULL);
+	CHECK_EQ(sched.npollwait, 0);
+	netpoll_fini();
+}
+
+static void enqueue(struct polldesc *pd, int side, int i, bool front)
+{
+	struct g *gp = &greens[i];
+
+	gp->w.gp = gp;
+	gp->w.state = W_ARMED;
+	gp->sudog.w = &gp->w;
+	lock(&pd->lock, LR_POLLDESC);
+	netpoll_enqueue(&pd->side[side], &gp->sudog, front);
+	unlock(&pd->lock, LR_POLLDESC);
+}
+
+static void wait_read(struct polldesc *pd, int i)
+{
+	enqueue(pd, SIDE_READ, i, false);
+}
+
+static void dequeue(struct polldesc *pd, int side, int i)
+{
+	lock(&pd->lock, LR_POLLDESC);
+	netpoll_dequeue(&pd->side[side], &greens[i].sudog);
+	unlock(&pd->lock, LR_POLLDESC);
+}
+
+static void woken(int i, int result)
+{
+	CHECK(glist_pop(&out) == &greens[i]);
+	CHECK_EQ(greens[i].w.state & 3, W_CLAIMED);
+	CHECK_EQ(waiter_result(greens[i].w.state), result);
+	CHECK(!greens[i].sudog.queued);
+}
+
+static void nobody_woken(void)
+{
+	CHECK(out.head == NULL);
+}
+
+static void arrive(void)
+{
+	CHECK_EQ(write(fds[1], "x", 1), 1);
+	CHECK_EQ(netpoll_poll(100 * MS, &out), 1);
+}
+
+/* --- records --- */
+
+TEST(a_number_is_opened_once)
+{
+	struct polldesc *pd = begin();
+
+	CHECK(pd != NULL);
+	CHECK_EQ(pd->fd, fds[0]);
+	CHECK_EQ(netpoll_count(), 1);
+	CHECK_EQ(netpoll_open(fds[0], true, &out), -EEXIST);
+	CHECK_EQ(netpoll_count(), 1);
+	CHECK(netpoll_use(pd));
+	CHECK_EQ(netpoll_used(pd), 1);
+	netpoll_unuse(pd);
+	CHECK_EQ(netpoll_used(pd), 0);
+	end();
+}
+
+TEST(what_cannot_be_polled_is_not_opened)
+{
+	char name[] = "/tmp/netpoll-XXXXXX";
+	int fd = mkstemp(name);
+
+	CHECK(fd >= 0);
+	unlink(name);
+	begin();
+	CHECK_EQ(netpoll_open(fd, false, &out), -EPERM);
+	CHECK(!netpoll_use(netpoll_find(fd)));
+	CHECK_EQ(netpoll_open(-1, false, &out), -EBADF);
+	CHECK_EQ(netpoll_open(900, false, &out), -EBADF);
+	CHECK(netpoll_open(INT32_MAX, false, &out) < 0);
+	CHECK_EQ(netpoll_count(), 1);
+	end();
+}
+
+TEST(numbers_never_seen_have_no_record)
+{
+	begin();
+	CHECK(netpoll_find(-1) == NULL);
+	CHECK(netpoll_find(INT32_MAX) == NULL);
+	CHECK(netpoll_find(5000) == NULL);
+	end();
+}
+
+/* --- events --- */
+
+TEST(an_event_wakes_the_first_of_its_queue_only)
+{
+	struct polldesc *pd = begin();
+	uint32_t events = pd->side[SIDE_READ].events, writes = pd->side[SIDE_WRITE].events;
+
+	wait_read(pd, 0);
+	wait_read(pd, 1);
+	enqueue(pd, SIDE_WRITE, 2, false);
+	CHECK_EQ(sched.npollwait, 3);
+	/* a socket's event names all that it is ready for; the first reader is what counts */
+	arrive();
+	woken(0, 0);
+	if (out.head)
+		woken(2, 0);
+	else
+		dequeue(pd, SIDE_WRITE, 2);
+	nobody_woken();
+	CHECK_EQ(pd->side[SIDE_READ].events, events + 1);
+	CHECK(pd->side[SIDE_WRITE].events - writes <= 1);
+	arrive();
+	woken(1, 0);
+	nobody_woken();
+	arrive(); /* nobody waits: it is counted */
+	CHECK_EQ(pd->side[SIDE_READ].events, events + 3);
+	end();
+}
+
+TEST(a_hang_up_wakes_all_of_both_sides)
+{
+	struct polldesc *pd = begin();
+
+	wait_read(pd, 0);
+	wait_read(pd, 1);
+	enqueue(pd, SIDE_WRITE, 2, false);
+	enqueue(pd, SIDE_WRITE, 3, false);
+	CHECK(!pd->hup);
+	close(fds[1]);
+	CHECK_EQ(netpoll_poll(100 * MS, &out), 1);
+	for (int i = 0; i < 4; i++)
+		woken(i, 0);
+	CHECK(pd->hup);
+	end();
+}
+
+TEST(who_was_claimed_otherwise_is_passed_over)
+{
+	struct polldesc *pd = begin();
+
+	wait_read(pd, 0);
+	wait_read(pd, 1);
+	CHECK(waiter_claim(&greens[0].w, -ETIMEDOUT));
+	arrive();
+	woken(1, 0);
+	nobody_woken();
+	CHECK(!greens[0].sudog.queued);
+	CHECK_EQ(waiter_result(greens[0].w.state), -ETIMEDOUT);
+	end();
+}
+
+TEST(passing_wakes_the_next)
+{
+	struct polldesc *pd = begin();
+
+	wait_read(pd, 0);
+	wait_read(pd, 1);
+	enqueue(pd, SIDE_WRITE, 2, false);
+	netpoll_pass(pd, SIDE_READ, &out);
+	woken(0, 0);
+	nobody_woken();
+	netpoll_pass(pd, SIDE_READ, &out);
+	woken(1, 0);
+	netpoll_pass(pd, SIDE_READ, &out); /* nobody: nothing */
+	nobody_woken();
+	dequeue(pd, SIDE_WRITE, 2);
+	end();
+}
+
+TEST(who_got_nothing_goes_back_to_the_front)
+{
+	struct polldesc *pd = begin();
+
+	wait_read(pd, 0);
+	wait_read(pd, 1);
+	enqueue(pd, SIDE_READ, 2, true);
+	netpoll_pass(pd, SIDE_READ, &out);
+	woken(2, 0);
+	enqueue(pd, SIDE_READ, 3, true);
+	for (int i = 0; i < 3; i++)
+		netpoll_pass(pd, SIDE_READ, &out);
+	woken(3, 0);
+	woken(0, 0);
+	woken(1, 0);
+	enqueue(pd, SIDE_READ, 0, true); /* the front of nobody */
+	wait_read(pd, 1);
+	netpoll_pass(pd, SIDE_READ, &out);
+	woken(0, 0);
+	dequeue(pd, SIDE_READ, 1);
+	end();
+}
+
+TEST(any_place_of_the_queue_may_be_left)
+{
+	for (int gone = 0; gone < GREENS; gone++) {
+		struct polldesc *pd = begin();
+
+		for (int i = 0; i < GREENS; i++)
+			wait_read(pd, i);
+		dequeue(pd, SIDE_READ, gone);
+		CHECK(!greens[gone].sudog.queued);
+		CHECK_EQ(sched.npollwait, GREENS - 1);
+		wait_read(pd, gone); /* at the end now */
+		for (int i = 0; i < GREENS; i++)
+			netpoll_pass(pd, SIDE_READ, &out);
+		for (int i = 0; i < GREENS; i++)
+			if (i != gone)
+				woken(i, 0);
+		woken(gone, 0);
+		end();
+		close(fds[0]);
+		close(fds[1]);
+	}
+}
+
+TEST(a_foreign_thread_goes_to_its_own_list)
+{
+	struct polldesc *pd = begin();
+	struct waiter w = { .state = W_ARMED };
+	struct sudog sg = { .w = &w };
+
+	lock(&pd->lock, LR_POLLDESC);
+	netpoll_enqueue(&pd->side[SIDE_READ], &sg, false);
+	unlock(&pd->lock, LR_POLLDESC);
+	arrive();
+	nobody_woken();
+	CHECK(out.foreign == &sg);
+	CHECK_EQ(w.state & 3, W_CLAIMED);
+	out.foreign = NULL;
+	end();
+}
+
+/* --- the end of a number --- */
+
+TEST(shutting_wakes_all_and_ends_use)
+{
+	struct polldesc *pd = begin();
+
+	CHECK(netpoll_use(pd)); /* a call under way */
+	wait_read(pd, 0);
+	wait_read(pd, 1);
+	enqueue(pd, SIDE_WRITE, 2, false);
+	CHECK_EQ(netpoll_shut(pd, &out), 0);
+	for (int i = 0; i < 3; i++)
+		woken(i, -ECANCELED);
+	nobody_woken();
+	CHECK(!netpoll_use(pd));
+	CHECK_EQ(netpoll_used(pd), 1);
+	CHECK_EQ(netpoll_shut(pd, &out), -EBADF);
+	netpoll_unuse(pd);
+	CHECK_EQ(netpoll_used(pd), 0);
+	netpoll_forget(pd);
+	CHECK_EQ(netpoll_count(), 0);
+	CHECK(!netpoll_use(pd));
+	CHECK_EQ(netpoll_shut(pd, &out), -EBADF);
+	end();
+}
+
+TEST(after_shutting_no_event_comes)
+{
+	struct polldesc *pd = begin();
+	uint32_t events = pd->side[SIDE_READ].events;
+
+	CHECK_EQ(netpoll_shut(pd, &out), 0);
+	CHECK_EQ(write(fds[1], "x", 1), 1);
+	CHECK_EQ(netpoll_poll(0, &out), 0);
+	CHECK_EQ(pd->side[SIDE_READ].events, events);
+	netpoll_forget(pd);
+	end();
+}
+
+TEST(a_number_may_be_opened_again)
+{
+	struct polldesc *pd = begin();
+	uint32_t seq = pd->seq;
+
+	CHECK_EQ(netpoll_shut(pd, &out), 0);
+	netpoll_forget(pd);
+	CHECK_EQ(netpoll_open(fds[0], false, &out), 0);
+	CHECK(netpoll_find(fds[0]) == pd);
+	CHECK(pd->seq != seq);
+	CHECK(netpoll_use(pd));
+	netpoll_unuse(pd);
+	CHECK_EQ(netpoll_count(), 1);
+	end();
+}
+
+TEST(after_a_plain_close_the_next_owner_drops_the_old_record)
+{
+	struct polldesc *pd = begin();
+	int old = fds[0];
+
+	wait_read(pd, 0);
+	enqueue(pd, SIDE_WRITE, 1, false);
+	pd->hup = true;
+	close(old);
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	if (fds[0] != old) {
+		CHECK_EQ(dup2(fds[0], old), old);
+		close(fds[0]);
+		fds[0] = old;
+	}
+	CHECK_EQ(netpoll_open(old, true, &out), 0);
+	woken(0, -ECANCELED);
+	woken(1, -ECANCELED);
+	CHECK(!pd->hup);
+	CHECK_EQ(netpoll_count(), 1);
+	CHECK(netpoll_use(pd));
+	netpoll_unuse(pd);
+	CHECK_EQ(netpoll_poll(0, &out), 1);
+	wait_read(pd, 2);
+	arrive();
+	woken(2, 0);
+	end();
+}
+
+TEST(an_event_of_a_former_owner_is_dropped)
+{
+	struct polldesc *pd = begin();
+	int old = fds[0], other = fds[1], kept = dup(old); /* its registration lives on */
+	uint32_t events;
+
+	CHECK(kept >= 0);
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	CHECK_EQ(dup2(fds[0], old), old);
+	CHECK_EQ(netpoll_open(old, true, &out), 0);
+	CHECK_EQ(netpoll_poll(0, &out), 1);
+	wait_read(pd, 0);
+	events = pd->side[SIDE_READ].events;
+	CHECK_EQ(write(other, "x", 1), 1);
+	CHECK_EQ(netpoll_poll(100 * MS, &out), 1);
+	nobody_woken();
+	CHECK_EQ(pd->side[SIDE_READ].events, events);
+	close(other); /* nor is its hang-up ours */
+	CHECK_EQ(netpoll_poll(100 * MS, &out), 1);
+	nobody_woken();
+	CHECK(!pd->hup);
+	arrive();
+	woken(0, 0);
+	end();
+}
+
+TEST(at_the_end_of_the_runtime_all_are_woken)
+{
+	struct polldesc *pd = begin();
+
+	wait_read(pd, 0);
+	enqueue(pd, SIDE_WRITE, 1, false);
+	netpoll_cancel_all(&out);
+	woken(0, -ESRCH);
+	woken(1, -ESRCH);
+	netpoll_cancel_all(&out);
+	nobody_woken();
+	end();
+	netpoll_fini(); /* once more is fine */
+}
