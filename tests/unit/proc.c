@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+/* Are green threads, threads and Ps made, recycled and counted as they should, and refused when
+ * there are too many? */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "proc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/os.h"
+#include "poller.h"
+#include "runq.h"
+#include "timer.h"
+
+enum { MAX_GREEN = 100 };
+
+static void begin(int procs)
+{
+	sched.options.c = (gmp_config){
+		.procs = procs, .max_green = MAX_GREEN, .stack_size = 65536, .seed = 1
+	};
+	CHECK_EQ(proc_init(), 0);
+	CHECK_EQ(sched.stack_class, 16);
+	CHECK_EQ(sched.procs, procs);
+	CHECK_EQ(sched.nallp, procs);
+	CHECK_EQ(sched.npidle, procs);
+}
+
+static struct p *take_p(void)
+{
+	lock(&sched.lock, LR_SCHED);
+	struct p *pp = pidle_get();
+	unlock(&sched.lock, LR_SCHED);
+	return pp;
+}
+
+static void put_p(struct p *pp)
+{
+	lock(&sched.lock, LR_SCHED);
+	pidle_put(pp);
+	unlock(&sched.lock, LR_SCHED);
+}
+
+static struct g *new_g(struct p *pp)
+{
+	int err = 0;
+	struct g *gp = g_alloc(pp, &err);
+
+	CHECK(gp != NULL);
+	CHECK_EQ(gp->status, G_FREE);
+	gp->stack_class = (uint8_t)sched.stack_class;
+	g_set_status(gp, G_RUNNABLE);
+	return gp;
+}
+
+/* --- G --- */
+
+TEST(ids_begin_at_1_and_are_unique)
+{
+	static bool seen[2000];
+	struct p *a, *b;
+
+	begin(2);
+	a = take_p();
+	b = take_p();
+	CHECK_EQ(g_new_id(a), 1);
+	seen[1] = true;
+	for (int i = 0; i < 600; i++) {
+		uint64_t id = g_new_id(i % 3 == 0 ? a : i % 3 == 1 ? b : NULL);
+
+		CHECK(id > 0 && id < countof(seen));
+		CHECK(!seen[id]);
+		seen[id] = true;
+	}
+	proc_fini();
+}
+
+static void check_limit(bool cached)
+{
+	struct g *gp[MAX_GREEN];
+	struct p *pp;
+	int err = 0;
+
+	begin(1);
+	pp = cached ? take_p() : NULL;
+	for (int round = 0; round < 3; round++) {
+		bool seen[MAX_GREEN] = { false };
+
+		for (int i = 0; i < MAX_GREEN; i++) {
+			gp[i] = new_g(pp);
+			CHECK(!seen[g_index(gp[i])]);
+			seen[g_index(gp[i])] = true;
+			CHECK_EQ(gp[i]->generation, round);
+			CHECK_EQ(gp[i]->token, g_index(gp[i]) + 1);
+			CHECK(g_at(g_index(gp[i])) == gp[i]);
+		}
+		CHECK_EQ(g_made(), MAX_GREEN);
+		CHECK(g_at(MAX_GREEN) == NULL);
+		CHECK(g_alloc(pp, &err) == NULL);
+		CHECK_EQ(err, -EAGAIN);
+		for (int i = 0; i < MAX_GREEN; i++)
+			g_free(pp, gp[i]);
+	}
+	proc_fini();
+}
+
+TEST(there_are_max_green_and_no_more_and_again_when_they_are_freed)
+{
+	check_limit(false);
+}
+
+TEST(the_same_from_a_ps_cache)
+{
+	check_limit(true);
+}
+
+TEST(the_last_freed_is_the_first_used)
+{
+	struct p *pp;
+
+	begin(1);
+	pp = take_p();
+	struct g *a = new_g(pp), *b = new_g(pp);
+
+	CHECK_EQ(g_index(a), 0); /* in the order of addresses */
+	CHECK_EQ(g_index(b), 1);
+	a->name = strdup("a");
+	g_free(pp, a);
+	CHECK(a->name == NULL);
+	g_free(pp, b);
+	CHECK(new_g(pp) == b);
+	CHECK(new_g(pp) == a);
+	proc_fini();
+}
+
+TEST(what_a_p_gives_back_another_can_have)
+{
+	struct g *gp[MAX_GREEN];
+	struct p *a, *b;
+
+	begin(2);
+	a = take_p();
+	b = take_p();
+	for (int i = 0; i < MAX_GREEN; i++)
+		gp[i] = new_g(a);
+	for (int i = 0; i < MAX_GREEN; i++)
+		g_free(a, gp[i]);
+	CHECK(a->gfree_n <= GFREE_CACHE);
+	p_flush(a);
+	CHECK_EQ(a->gfree_n, 0);
+	for (int i = 0; i < MAX_GREEN; i++)
+		new_g(b);
+	proc_fini();
+}
+
+TEST(a_green_thread_gets_a_stack_and_gives_it_back)
+{
+	struct g *gp[MAX_GREEN];
+	struct p *pp;
+
+	begin(1);
+	pp = take_p();
+	for (int i = 0; i < MAX_GREEN; i++) {
+		gp[i] = new_g(pp);
+		g_bind_stack(pp, gp[i]);
+		CHECK(gp[i]->stack != NULL);
+		gp[i]->stack[65535] = 1;
+	}
+	char *last = gp[MAX_GREEN - 1]->stack;
+
+	for (int i = 0; i < MAX_GREEN; i++) {
+		g_unbind_stack(pp, gp[i]);
+		CHECK(gp[i]->stack == NULL);
+	}
+	g_bind_stack(pp, gp[0]);
+	CHECK(gp[0]->stack == last);
+	g_unbind_stack(pp, gp[0]);
+	CHECK_EQ(pp->count.binds, MAX_GREEN + 1);
+	CHECK_EQ(pp->count.unbinds, MAX_GREEN + 1);
+	p_flush(pp);
+	CHECK_EQ(pp->stacks.n, 0);
+	proc_fini();
+}
+
+/* --- P --- */
+
+TEST(idle_ps_are_had_one_by_one)
+{
+	struct p *pp[3];
+
+	begin(3);
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(sched.npidle, 3 - i);
+		pp[i] = take_p();
+		CHECK(pp[i] != NULL);
+		CHECK_EQ(pp[i]->status, P_RUNNING);
+	}
+	CHECK(pp[0] != pp[1] && pp[1] != pp[2] && pp[0] != pp[2]);
+	CHECK(take_p() == NULL);
+	put_p(pp[1]);
+	CHECK_EQ(pp[1]->status, P_IDLE);
+	CHECK_EQ(sched.npidle, 1);
+	CHECK(take_p() == pp[1]);
+	proc_fini();
+}
+
+static void resize(int n, int old, bool grows)
+{
+	bool fresh = !grows;
+
+	CHECK_EQ(procs_resize(n, &fresh), old);
+	CHECK_EQ(fresh, grows);
+	CHECK_EQ(sched.procs, n);
+}
+
+TEST(idle_ps_come_and_go_with_their_number)
+{
+	begin(1);
+	CHECK(!sched.allp[0]->shared);
+	resize(4, 1, true);
+	CHECK_EQ(sched.nallp, 4);
+	CHECK_EQ(sched.npidle, 4);
+	for (int i = 0; i < 4; i++) {
+		CHECK_EQ(sched.allp[i]->id, i);
+		CHECK(sched.allp[i]->shared);
+	}
+	resize(2, 4, false);
+	CHECK_EQ(sched.nallp, 4);
+	CHECK_EQ(sched.npidle, 2);
+	CHECK_EQ(sched.allp[1]->status, P_IDLE);
+	CHECK_EQ(sched.allp[2]->status, P_RETIRED);
+	CHECK_EQ(sched.allp[3]->status, P_RETIRED);
+	resize(2, 2, false);
+	resize(3, 2, true);
+	CHECK_EQ(sched.nallp, 4);
+	CHECK_EQ(sched.npidle, 3);
+	CHECK_EQ(sched.allp[2]->status, P_IDLE);
+	proc_fini();
+}
+
+TEST(a_p_that_runs_is_asked_to_share_and_to_go)
+{
+	struct p *pp;
+
+	begin(2);
+	while ((pp = take_p()))
+		;
+	pp = sched.allp[1];
+	resize(1, 2, false);
+	CHECK_EQ(pp->status, P_RUNNING);
+	CHECK(pp->attention & ATTENTION_RETIRE);
+	resize(2, 1, true); /* it may stay after all */
+	CHECK(!(pp->attention & ATTENTION_RETIRE));
+	CHECK(!p_retire(pp));
+	resize(1, 2, false);
+	CHECK(p_retire(pp));
+	CHECK_EQ(pp->status, P_RETIRED);
+	CHECK_EQ(sched.npidle, 0);
+	proc_fini();
+	sched_reset();
+
+	begin(1);
+	pp = take_p();
+	resize(2, 1, true);
+	CHECK(!pp->shared);
+	CHECK(pp->attention & ATTENTION_SHARE);
+	proc_fini();
+}
+
+static bool never(struct timer *t, int64_t now, struct glist *out)
+{
+	(void)t, (void)now, (void)out;
+	return false;
+}
+
+TEST(what_a_leaving_p_holds_goes_to_the_others)
+{
+	struct timer t[2] = { { .fire = never }, { .fire = never } };
+	struct p *pp;
+	struct g *gp[3];
+
+	begin(3);
+	timer_add(sched.allp[2], &t[0], 10); /* an idle one */
+	resize(2, 3, false);
+	CHECK(t[0].pp == sched.allp[0]);
+	proc_fini();
+	sched_reset();
+
+	begin(2);
+	while (take_p())
+		;
+	pp = sched.allp[1];
+	timer_add(pp, &t[1], 10);
+	for (int i = 0; i < 3; i++)
+		gp[i] = new_g(pp);
+	runnext_swap(pp, gp[0]);
+	runq_put(pp, gp[1]);
+	runq_put(pp, gp[2]);
+	resize(1, 2, false);
+	CHECK(p_retire(pp));
+	CHECK(t[1].pp == sched.allp[0]);
+	CHECK_EQ(sched.gqn, 3);
+	CHECK_EQ(pp->gfree_n, 0);
+	lock(&sched.lock, LR_SCHED);
+	for (int i = 0; i < 3; i++)
+		CHECK(gq_get(sched.allp[0], 1) == gp[i]);
+	unlock(&sched.lock, LR_SCHED);
+	proc_fini();
+}
+
+/* --- M --- */
+
+TEST(threads_have_numbers_and_are_counted)
+{
+	begin(1);
+	struct m *a = m_new(), *b = m_new();
+
+	CHECK(a && b);
+	CHECK_EQ(a->id, 0);
+	CHECK_EQ(b->id, 1);
+	CHECK_EQ(sched.nm, 2);
+	CHECK(m_other() == NULL); /* none has a thread */
+	m_free(a);
+	CHECK_EQ(sched.nm, 1);
+	m_free(b);
+	CHECK_EQ(sched.nm, 0);
+	proc_fini();
+}
+
+TEST(one_idle_thread_sleeps_in_the_poller_the_others_in_a_list)
+{
+	struct m m[4];
+
+	memset(m, 0, sizeof(m));
+	begin(1);
+	lock(&sched.lock, LR_SCHED);
+	CHECK(midle_get() == NULL);
+	for (int i = 0; i < 4; i++)
+		midle_put(&m[i]);
+	CHECK_EQ(sched.nmidle, 4);
+	CHECK(m[0].in_poller && sched.pollm == &m[0] && sched.polling);
+	CHECK(!m[1].in_poller && !m[2].in_poller && !m[3].in_poller);
+	CHECK(midle_del(&m[2]));  /* from the middle */
+	CHECK(!midle_del(&m[2])); /* a waker has it */
+	CHECK(midle_get() == &m[3]);
+	CHECK(midle_get() == &m[1]);
+	CHECK(midle_get() == &m[0]); /* the poller's last */
+	CHECK(midle_get() == NULL);
+	CHECK(!midle_del(&m[0]));
+	CHECK_EQ(sched.nmidle, 0);
+	sched.polling = false;
+	midle_put(&m[1]);
+	CHECK(m[1].in_poller);
+	CHECK(midle_del(&m[1]));
+	CHECK(sched.pollm == NULL);
+	CHECK_EQ(sched.nmidle, 0);
+	unlock(&sched.lock, LR_SCHED);
+	proc_fini();
+}
+
+static uint32_t rose; /* (a) */
+
+static void *sleeps_twice(void *arg)
+{
+	m_sleep(arg);
+	st_seq(&rose, 1);
+	m_sleep(arg);
+	st_seq(&rose, 2);
+	return NULL;
+}
+
+TEST(a_sleeping_thread_gets_up_once_for_each_wake)
+{
+	begin(1);
+	proc_set_entry(sleeps_twice);
+	struct m *m = m_new();
+
+	CHECK_EQ(m_start(m), 0);
+	CHECK(m_other() == m);
+	os_nap(3000000);
+	CHECK_EQ(ld_seq(&rose), 0);
+	m_wake(m, false);
+	while (ld_seq(&rose) != 1)
+		os_yield();
+	os_nap(3000000);
+	CHECK_EQ(ld_seq(&rose), 1);
+	m_wake(m, false);
+	CHECK_EQ(pthread_join(m->thread, NULL), 0);
+	CHECK_EQ(ld_seq(&rose), 2);
+	m_free(m);
+	CHECK(m_other() == NULL);
+	proc_fini();
+}
