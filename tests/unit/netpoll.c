@@ -87,6 +87,7 @@ TEST(a_number_is_opened_once)
 
 	CHECK(pd != NULL);
 	CHECK_EQ(pd->fd, fds[0]);
+	CHECK(pd->tcp);
 	CHECK_EQ(netpoll_count(), 1);
 	CHECK_EQ(netpoll_open(fds[0], true, &out), -EEXIST);
 	CHECK_EQ(netpoll_count(), 1);
@@ -314,6 +315,7 @@ TEST(a_number_may_be_opened_again)
 	CHECK_EQ(netpoll_open(fds[0], false, &out), 0);
 	CHECK(netpoll_find(fds[0]) == pd);
 	CHECK(pd->seq != seq);
+	CHECK(!pd->tcp);
 	CHECK(netpoll_use(pd));
 	netpoll_unuse(pd);
 	CHECK_EQ(netpoll_count(), 1);
