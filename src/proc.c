@@ -544,11 +544,13 @@ int proc_init(void)
 {
 	gmp_config *c = &sched.options.c;
 	bool fresh;
-	int err = arena_init(c->max_green);
+	int err;
 
+	gs.made = 0; /* proc_fini goes by it, also after a failure */
+	err = arena_init(c->max_green);
 	if (err)
 		return err;
-	gs.made = 0;
+	c->max_green = gs.limit; /* T4: the program's timers go by it */
 	gs.free = NULL;
 	gs.next_id = 1;
 	sched.stack_class = log2_ceil(c->stack_size);

@@ -179,24 +179,34 @@ static void drop(struct g *gp)
 	}
 	if (gp->at_exit)
 		gp->at_exit(gp->arg);
-	green_release_joiner(gp);
+}
+
+/* Step 4: -ESRCH for those who wait for what only the runtime could do. */
+static void release_foreign(void)
+{
+	struct glist out = { 0 };
+
+	netpoll_cancel_all(&out);
+	out = (struct glist){ .foreign = out.foreign }; /* green ones are dropped */
+	ready_list(&out);
+	for (uint32_t i = 0; i < g_made(); i++)
+		green_release_joiner(g_at(i));
 }
 
 static void drop_all(void)
 {
-	struct glist out = { 0 };
-
 	for (uint32_t i = 0; i < g_made(); i++) {
 		struct g *gp = g_at(i);
 
 		if (ld_rlx(&gp->status) != G_FREE)
 			drop(gp);
 	}
-	netpoll_cancel_all(&out);
-	out = (struct glist){ .foreign = out.foreign };
-	ready_list(&out);
-	while (ld_seq(&sched.foreign)) /* ORD(foreign) */
-		os_yield();
+	release_foreign();
+	/* again and again: one that was in a call may only now begin to wait */
+	while (ld_seq(&sched.foreign)) { /* ORD(foreign) */
+		os_nap(200000);
+		release_foreign();
+	}
 	/* the last one that made a green thread runnable is out of the lock */
 	lock(&sched.lock, LR_SCHED);
 	unlock(&sched.lock, LR_SCHED);

@@ -29,6 +29,7 @@
 #include "stack.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/lock.h"
 #include "base/os.h"
@@ -356,22 +357,34 @@ static unsigned take_dirty_locked(struct stackclass *c, char **batch)
 		batch[k] = c->free[c->clean + k];
 		k++;
 	}
-	/* close the gap with the stacks from the top; the order of warm ones does not matter much */
-	for (unsigned i = 0; i < k; i++) {
-		c->n--;
-		if (c->clean + i < c->n)
-			c->free[c->clean + i] = c->free[c->n];
-	}
+	/* close the gap with the warm ones from the top, or, where they are few, by moving them down */
+	uint32_t rest = c->n - c->clean - k;
+	char **gap = c->free + c->clean;
+
+	if (rest < k)
+		memmove(gap, gap + k, rest * sizeof(*gap));
+	else
+		for (unsigned i = 0; i < k; i++)
+			gap[i] = c->free[c->n - 1 - i];
+	c->n -= k;
 	c->low -= k;
 	return k;
 }
 
+/* The reverse: what filled the gap goes back to the top, in the order in which it came. */
 static void put_clean_locked(struct stackclass *c, char **batch, unsigned k)
 {
-	for (unsigned i = 0; i < k; i++) {
-		c->free[c->n++] = c->free[c->clean];
-		c->free[c->clean++] = batch[i];
-	}
+	uint32_t rest = c->n - c->clean;
+	char **gap = c->free + c->clean;
+
+	if (rest < k)
+		memmove(gap + k, gap, rest * sizeof(*gap));
+	else
+		for (unsigned i = 0; i < k; i++)
+			c->free[c->n + k - 1 - i] = gap[i];
+	memcpy(gap, batch, k * sizeof(*gap));
+	c->n += k;
+	c->clean += k;
 	c->low += k;
 }
 

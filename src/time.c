@@ -219,9 +219,16 @@ void gmp_timer_free(gmp_timer *t)
 
 	if (!t)
 		return;
-	if (!timer_enter(t)) {
-		free(t);
-		return;
+	/* while its runtime stops, heaps and runs that are dropped still point to it */
+	while (!timer_enter(t)) {
+		uint32_t state = ld_seq(&sched.state);
+
+		if (state != RUN_STOPPING && (state != RUN_ON || t->run != sched.run)) {
+			add_rlx(&timers_made, -1u);
+			free(t);
+			return;
+		}
+		os_nap(100000);
 	}
 	lock(&t->lock, LR_USERTIMER);
 	timer_del(&t->t);

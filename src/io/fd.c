@@ -302,6 +302,20 @@ static ssize_t write_all(struct polldesc *pd, uint32_t seq, const char *buf, siz
 	return (ssize_t)n;
 }
 
+/* Two do not interleave, so one may have to wait.  The holder may be a green thread that is dropped
+ * at the end of the run: a foreign thread looks up now and then. */
+static int whole_lock(struct polldesc *pd)
+{
+	int err;
+
+	if (getm())
+		return gmp_mutex_lock(&pd->whole);
+	do
+		err = gmp_mutex_lock_until(&pd->whole, gmp_deadline(10000000));
+	while (err == -ETIMEDOUT && ld_seq(&sched.state) == RUN_ON); /* ORD(foreign) */
+	return err == -ETIMEDOUT ? -ESRCH : err;
+}
+
 ssize_t gmp_write_all(int fd, const void *buf, size_t n)
 {
 	if (!rt_enter())
@@ -312,9 +326,11 @@ ssize_t gmp_write_all(int fd, const void *buf, size_t n)
 	if (pd && (ld_acq(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN) { /* ORD(pd.use) */
 		uint32_t seq = ld_rlx(&pd->seq); /* not the number's next owner, after the wait */
 
-		gmp_mutex_lock(&pd->whole); /* two do not interleave, so one may have to wait */
-		result = write_all(pd, seq, buf, n);
-		gmp_mutex_unlock(&pd->whole);
+		result = whole_lock(pd);
+		if (!result) {
+			result = write_all(pd, seq, buf, n);
+			gmp_mutex_unlock(&pd->whole);
+		}
 	}
 	rt_leave();
 	return result;
