@@ -126,8 +126,10 @@ static void wake_all(struct polldesc *pd, int result, struct glist *out)
 
 void netpoll_pass(struct polldesc *pd, int side, struct glist *out)
 {
+	struct pollside *s = &pd->side[side];
+
 	lock(&pd->lock, LR_POLLDESC);
-	wake_first(&pd->side[side], 0, out);
+	st_rlx(&s->turn, wake_first(s, 0, out));
 	unlock(&pd->lock, LR_POLLDESC);
 }
 
@@ -152,8 +154,10 @@ int netpoll_open(int fd, bool tcp, struct glist *out)
 		st_rlx(&pd->seq, seq);
 		st_rlx(&pd->tcp, tcp);
 		st_rlx(&pd->hup, false);
-		for (int i = 0; i < 2; i++)
+		for (int i = 0; i < 2; i++) {
 			st_rlx(&pd->side[i].drained, pd->side[i].events - 1);
+			st_rlx(&pd->side[i].turn, false);
+		}
 		or_seq(&pd->use, PD_OPEN); /* ORD(pd.use): the record first */
 	}
 	unlock(&pd->lock, LR_POLLDESC);
@@ -200,8 +204,8 @@ static void event(const struct poll_event *e, struct glist *out)
 			if (!(e->events & (i == SIDE_READ ? POLL_READ : POLL_WRITE)))
 				continue;
 			st_rel(&s->events, s->events + 1); /* ORD(pd.events) */
-			while (wake_first(s, 0, out) && (e->events & POLL_HUP))
-				;
+			if (!s->turn)
+				st_rlx(&s->turn, wake_first(s, 0, out));
 		}
 	}
 	unlock(&pd->lock, LR_POLLDESC);

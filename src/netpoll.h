@@ -15,9 +15,11 @@
  *  N2 Who wants to wait has seen events == e before its system call said EAGAIN, and goes to the
  *     queue only if it still is e (checked under pd->lock).  So an event either finds it in the
  *     queue or makes it try again: none is lost.
- *  N3 An event wakes the first of the queue.  Whoever has got something while others wait passes
- *     the turn on to the next (netpoll_pass); who got nothing goes back to the front.  So one event
- *     serves all that it can, in order.
+ *  N3 A side has at most one turn out.  An event gives it to the first of the queue, unless it is out
+ *     already; newcomers queue up while it is out or somebody waits.  Its holder tries: if it got
+ *     nothing, it goes back to the front, with the turn given up (unless an event came meanwhile:
+ *     N2); if it got something, the turn goes to the next, who tries in turn.  So one event serves
+ *     all that it can, in order.
  *  N4 pd->use counts the system calls under way, and says whether the record is open.  close(2)
  *     is called only when it has fallen to none, so no call ever reaches the number's next owner.
  *  N5 An event carries the seq of the registration; one of a former owner is dropped.
@@ -37,6 +39,7 @@ struct pollside {
 	uint32_t events;  /* (a) written under pd->lock */
 	uint32_t drained; /* (a) a short read at this count: nothing is left until the next */
 	struct sudog *head, *tail; /* under pd->lock; head also (a) for a look */
+	bool turn;                 /* (a) written under pd->lock: somebody woken is to try first */
 };
 
 enum pd_use { PD_OPEN = 1u << 31, PD_CLOSING = 1u << 30, PD_COUNT = PD_CLOSING - 1 };
@@ -91,7 +94,7 @@ static inline uint32_t netpoll_used(struct polldesc *pd)
 /* Under pd->lock: queue up, at the front if it was woken before; leave. */
 void netpoll_enqueue(struct pollside *s, struct sudog *sg, bool front);
 void netpoll_dequeue(struct pollside *s, struct sudog *sg);
-/* N3: the caller has got something and others wait: wake the first of them. */
+/* N3: the caller, who has the turn, is done: it goes to the next, if any. */
 void netpoll_pass(struct polldesc *pd, int side, struct glist *out);
 
 /* Ask the kernel; wait ns at most.  Those who became ready are appended to out.  How many events

@@ -117,7 +117,7 @@ bool timer_del(struct timer *t)
 		if (!pp)
 			return false;
 		lock(&pp->timers.lock, LR_TIMERS);
-		if (t->pp == pp) { /* else: it fired or moved meanwhile */
+		if (ld_rlx(&t->pp) == pp) { /* else: it fired or moved meanwhile */
 			heap_del(&pp->timers, t->at);
 			st_rlx(&t->pp, (struct p *)NULL);
 			unlock(&pp->timers.lock, LR_TIMERS);

@@ -60,7 +60,7 @@ static int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_t seen, b
 	lock(&pd->lock, LR_POLLDESC);
 	if (!same(pd, seq))
 		result = -ECANCELED;
-	else if (s->events != seen && (turn || !s->head))
+	else if (s->events != seen && (turn || (!s->head && !s->turn)))
 		result = TRY_AGAIN;
 	else
 		result = 0;
@@ -72,6 +72,8 @@ static int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_t seen, b
 
 	sg->key = pd;
 	sg->kind = (uint16_t)side;
+	if (turn)
+		st_rlx(&s->turn, false);
 	netpoll_enqueue(s, sg, turn);
 	return wait_on(sg->w, side == SIDE_READ ? WAIT_READ : WAIT_WRITE, fd_unwait, commit_unlock,
 		       pd, deadline);
@@ -110,7 +112,8 @@ static ssize_t call_loop(struct polldesc *pd, uint32_t seq, int side, io_call ca
 	for (;;) {
 		uint32_t seen = ld_acq(&s->events); /* ORD(pd.events): before the try */
 
-		if (turn || (!ld_rlx(&s->head) && !drained(pd, s, seen, a->n))) {
+		if (turn ||
+		    (!ld_rlx(&s->head) && !ld_rlx(&s->turn) && !drained(pd, s, seen, a->n))) {
 			if (!use(pd, seq))
 				return -ECANCELED;
 			ssize_t n = call(pd->fd, a);
@@ -119,7 +122,7 @@ static ssize_t call_loop(struct polldesc *pd, uint32_t seq, int side, io_call ca
 			if (n != -EAGAIN) {
 				if (side == SIDE_READ && n > 0 && (size_t)n < a->n)
 					st_rlx(&s->drained, seen);
-				if (unlikely(ld_rlx(&s->head)))
+				if (turn)
 					pass_turn(pd, side); /* N3 */
 				return n;
 			}

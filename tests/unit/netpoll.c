@@ -126,7 +126,7 @@ TEST(numbers_never_seen_have_no_record)
 
 /* --- events --- */
 
-TEST(an_event_wakes_the_first_of_its_queue_only)
+TEST(an_event_gives_the_turn_to_the_first_of_its_queue)
 {
 	struct polldesc *pd = begin();
 	uint32_t events = pd->side[SIDE_READ].events, writes = pd->side[SIDE_WRITE].events;
@@ -145,15 +145,19 @@ TEST(an_event_wakes_the_first_of_its_queue_only)
 	nobody_woken();
 	CHECK_EQ(pd->side[SIDE_READ].events, events + 1);
 	CHECK(pd->side[SIDE_WRITE].events - writes <= 1);
-	arrive();
+	arrive(); /* the first has not tried yet: the second is not woken beside it */
+	nobody_woken();
+	CHECK_EQ(pd->side[SIDE_READ].events, events + 2);
+	netpoll_pass(pd, SIDE_READ, &out);
 	woken(1, 0);
+	netpoll_pass(pd, SIDE_READ, &out);
 	nobody_woken();
 	arrive(); /* nobody waits: it is counted */
 	CHECK_EQ(pd->side[SIDE_READ].events, events + 3);
 	end();
 }
 
-TEST(a_hang_up_wakes_all_of_both_sides)
+TEST(a_hang_up_gives_both_sides_their_turn)
 {
 	struct polldesc *pd = begin();
 
@@ -164,9 +168,14 @@ TEST(a_hang_up_wakes_all_of_both_sides)
 	CHECK(!pd->hup);
 	close(fds[1]);
 	CHECK_EQ(netpoll_poll(100 * MS, &out), 1);
-	for (int i = 0; i < 4; i++)
-		woken(i, 0);
+	woken(0, 0);
+	woken(2, 0);
+	nobody_woken();
 	CHECK(pd->hup);
+	netpoll_pass(pd, SIDE_READ, &out);
+	woken(1, 0);
+	netpoll_pass(pd, SIDE_WRITE, &out);
+	woken(3, 0);
 	end();
 }
 
