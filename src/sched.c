@@ -2,7 +2,7 @@
 /*
  * Which green thread runs next, and where?
  *
- * A P runs, in this order: its runnext; at every 61st slice one of the global queue; its ring; a
+ * A P runs, in this order: its runnext; at every 61st run one of the global queue; its ring; a
  * share of the global queue; what the poller has; half of another P's ring; another P's runnext, if
  * that P has not moved for a while.  Then its M gives the P up and sleeps.
  *
@@ -823,7 +823,8 @@ leaves_by_jump int schedule_g0(void)
 		return attend_g0(m);
 	if (unlikely(timers_next(pp) != NEVER) && cpu_ticks() - pp->looked > TICKS_10US)
 		run_own_timers(pp);
-	if (unlikely(pp->schedtick % GLOBAL_EVERY == 0) && (gp = look_round(pp))) {
+	/* by runs, not by slices: those that inherit one must not put it off */
+	if (unlikely((uint32_t)pp->count.switches % GLOBAL_EVERY == 0) && (gp = look_round(pp))) {
 		bump(&pp->schedtick, 1);
 		return execute(m, pp, gp);
 	}

@@ -539,9 +539,15 @@ RT(a_chain_of_spawns_cannot_starve_the_others)
 	WAIT_FOR(atomic_load(&chains) == 0);
 }
 
+#ifdef __SANITIZE_THREAD__
+enum { COMING = 30, TURNS = 10 }; /* to it each new green thread is some 50 us */
+#else
+enum { COMING = 300, TURNS = 100 };
+#endif
+
 static void spawn_now_and_then(UNUSED void *arg)
 {
-	for (int i = 0; i < 300; i++) {
+	for (int i = 0; i < COMING; i++) {
 		CHECK_EQ(gmp_go(add_one, NULL), 0);
 		gmp_yield();
 	}
@@ -558,10 +564,10 @@ RT(a_yielder_is_not_starved_by_those_that_keep_coming)
 	}
 	foreign_start(&f, spawn_now_and_then, NULL);
 	foreign_join(&f);
-	for (int i = 0; i < 100; i++)
+	for (int i = 0; i < TURNS; i++)
 		gmp_yield();
 	atomic_store(&stop, 1);
-	WAIT_FOR(atomic_load(&chains) == 0 && atomic_load(&count) == 300);
+	WAIT_FOR(atomic_load(&chains) == 0 && atomic_load(&count) == COMING);
 }
 
 static void yield_for_ever(UNUSED void *arg)
