@@ -157,6 +157,8 @@ static inline void sample(struct p *pp, struct g *gp)
 
 static noinline void submit_foreign(struct g *gp)
 {
+	/* ORD(foreign): before the G can be seen runnable, so that a run's end waits for the wake too */
+	add_seq(&sched.foreign, 1);
 	lock(&sched.lock, LR_SCHED);
 	/* under the lock: who sees it runnable, and then gets the lock, knows that this is over */
 	g_set_status(gp, G_RUNNABLE);
@@ -164,6 +166,7 @@ static noinline void submit_foreign(struct g *gp)
 	unlock(&sched.lock, LR_SCHED);
 	fence_seq(); /* ORD(idle) */
 	wakep();
+	sub_seq(&sched.foreign, 1);
 }
 
 void sched_submit(struct g *gp, bool next)
@@ -214,6 +217,7 @@ void sched_submit_list(struct glist *list)
 			wake_if_idle();
 		return;
 	}
+	add_seq(&sched.foreign, 1); /* ORD(foreign): as above */
 	lock(&sched.lock, LR_SCHED);
 	while ((gp = glist_pop(list))) {
 		g_set_status(gp, G_RUNNABLE);
@@ -222,6 +226,7 @@ void sched_submit_list(struct glist *list)
 	unlock(&sched.lock, LR_SCHED);
 	fence_seq(); /* ORD(idle) */
 	wakep();
+	sub_seq(&sched.foreign, 1);
 }
 
 /* --- waking --- */
@@ -372,9 +377,14 @@ static void poll(int64_t ns, struct glist *out)
 void sched_poll_now(void)
 {
 	struct glist out = { 0 };
+	bool bare = !getp(); /* the watcher: what it wakes stands nowhere until it is submitted */
 
+	if (bare) /* so that nobody takes that for a deadlock */
+		add_seq(&sched.npollwait, 1);
 	poll(0, &out);
 	sched_submit_list(&out);
+	if (bare)
+		sub_seq(&sched.npollwait, 1);
 }
 
 /* Somebody waits for a descriptor, and no M sleeps in the poller. */

@@ -313,7 +313,8 @@ static int try_dial(const struct endpoint *e, int64_t deadline)
 	err = (int)fd_call(fd, SIDE_WRITE, call_connected, &(struct io_args){ 0 }, deadline);
 	if (!err)
 		return fd;
-	gmp_close(fd);
+	if (gmp_close(fd) == -ESRCH) /* the runtime stops: its record goes with it */
+		close(fd);
 	return err;
 }
 
