@@ -357,6 +357,8 @@ static unsigned take_dirty_locked(struct stackclass *c, char **batch)
 		batch[k] = c->free[c->clean + k];
 		k++;
 	}
+	if (k == 0)
+		return 0;
 	/* close the gap with the warm ones from the top, or, where they are few, by moving them down */
 	uint32_t rest = c->n - c->clean - k;
 	char **gap = c->free + c->clean;
@@ -396,6 +398,8 @@ static unsigned trim_some(unsigned klass)
 	lock(&pool.lock, LR_STACK);
 	unsigned k = take_dirty_locked(c, batch);
 	unlock(&pool.lock, LR_STACK);
+	if (k == 0)
+		return 0;
 	for (unsigned i = 0; i < k; i++)
 		stack_trim_below(batch[i], klass, batch[i] + class_bytes(klass) + 256);
 	lock(&pool.lock, LR_STACK);
