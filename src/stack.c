@@ -317,17 +317,12 @@ char *stack_top(char *lo, unsigned klass)
 
 /* --- giving memory back --- */
 
-size_t stack_trim_below(char *lo, unsigned klass, const char *sp)
+/* Looks downwards, a window at a time; to the first one without memory, or to the end. */
+static size_t discard_down(char *from, char *to, bool to_the_end)
 {
 	unsigned char vec[64];
-	char *from = lo + PAGE; /* the guard has no memory */
-	/* the page of sp, and what signal frames of other libraries may use, stay */
-	char *to = (char *)(((uintptr_t)sp - 256) & ~(uintptr_t)(PAGE - 1));
 	size_t given = 0;
 
-	(void)klass;
-	/* Look downwards: below the first window without memory there is none, but for frames of
-	 * over 256 KiB that were never written; those wait for the stack's end. */
 	while (to > from) {
 		char *at =
 			to - from > (ptrdiff_t)sizeof(vec) * PAGE ? to - sizeof(vec) * PAGE : from;
@@ -337,14 +332,24 @@ size_t stack_trim_below(char *lo, unsigned klass, const char *sp)
 			break;
 		for (size_t i = 0; i < pages; i++)
 			resident += vec[i] & 1;
-		if (resident == 0)
+		if (resident)
+			os_discard(at, (size_t)(to - at));
+		else if (!to_the_end)
 			break;
-		os_discard(at, (size_t)(to - at));
 		given += resident * PAGE;
 		to = at;
 	}
 	add_rlx(&pool.trimmed, given);
 	return given;
+}
+
+size_t stack_trim_below(char *lo, const char *sp)
+{
+	/* The page of sp, and what signal frames of other libraries may use, stay; the guard has no
+	 * memory.  Below the first window without memory there is none, but for frames of over
+	 * 256 KiB that were never written; those wait for the stack's end. */
+	return discard_down(lo + PAGE, (char *)(((uintptr_t)sp - 256) & ~(uintptr_t)(PAGE - 1)),
+			    false);
 }
 
 /* S2: take up to TRIM_BATCH dirty stacks out of the middle, from the cold end. */
@@ -401,7 +406,7 @@ static unsigned trim_some(unsigned klass)
 	if (k == 0)
 		return 0;
 	for (unsigned i = 0; i < k; i++)
-		stack_trim_below(batch[i], klass, batch[i] + class_bytes(klass) + 256);
+		discard_down(batch[i] + PAGE, batch[i] + class_bytes(klass), true);
 	lock(&pool.lock, LR_STACK);
 	put_clean_locked(c, batch, k);
 	unlock(&pool.lock, LR_STACK);

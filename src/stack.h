@@ -48,7 +48,7 @@ char *stack_top(char *lo, unsigned klass);
 bool stack_guard_hit(const char *lo, const char *addr);
 
 /* Give back what lies below sp of a stack that nobody runs on; bytes given back. */
-size_t stack_trim_below(char *lo, unsigned klass, const char *sp);
+size_t stack_trim_below(char *lo, const char *sp);
 /* Give back the memory of pooled stacks that were not wanted since the last call; at most
  * `most` stacks.  True when there is more to do. */
 bool stack_trim_pool(unsigned most, bool new_period);

@@ -116,7 +116,7 @@ static bool trim_parked(struct g *gp, int64_t now)
 	if (!cas_seq(&gp->w.state, &armed, W_BUSY)) /* ORD(waiter.claim) */
 		return false;
 	if (gp->stack)
-		stack_trim_below(gp->stack, gp->stack_class, gp->ctx.sp);
+		stack_trim_below(gp->stack, gp->ctx.sp);
 	st_rlx(&gp->trimmed, true);
 	st_rel(&gp->w.state, W_ARMED); /* ORD(waiter.claim) */
 	return false;

@@ -523,14 +523,14 @@ TEST(what_lies_below_sp_is_given_back_and_what_lies_above_stays)
 		char *from = top - (size_t)depth[i] * PAGE, *sp = top - 4 * PAGE + 300;
 
 		memset(from, 7, (size_t)depth[i] * PAGE);
-		CHECK_EQ(stack_trim_below(lo, 20, sp), (depth[i] - 4) * PAGE);
+		CHECK_EQ(stack_trim_below(lo, sp), (depth[i] - 4) * PAGE);
 		given += (uint64_t)(depth[i] - 4) * PAGE;
 		CHECK_EQ(stack_counts().trimmed_bytes, given);
 		CHECK_EQ(resident(lo + PAGE, top - 4 * PAGE), 0);
 		CHECK_EQ(resident(top - 4 * PAGE, top), 4);
 		for (char *p = top - 4 * PAGE; p < top; p++)
 			CHECK_EQ(*p, 7);
-		CHECK_EQ(stack_trim_below(lo, 20, sp), 0);
+		CHECK_EQ(stack_trim_below(lo, sp), 0);
 	}
 	end();
 }
@@ -543,7 +543,7 @@ TEST(what_signal_frames_may_use_below_sp_stays)
 
 	memset(top - 8 * PAGE, 7, 8 * PAGE);
 	/* sp less 256 lies in the page below */
-	CHECK_EQ(stack_trim_below(lo, KLASS, top - 4 * PAGE + 255), 3 * PAGE);
+	CHECK_EQ(stack_trim_below(lo, top - 4 * PAGE + 255), 3 * PAGE);
 	CHECK_EQ(resident(top - 5 * PAGE, top), 5);
 	CHECK_EQ((top - 5 * PAGE)[0], 7);
 	end();
@@ -556,10 +556,26 @@ TEST(a_whole_stack_is_trimmed_down_to_its_guard)
 	char *lo = get(KLASS);
 
 	memset(lo + PAGE, 7, SIZE - PAGE);
-	CHECK_EQ(stack_trim_below(lo, KLASS, lo + SIZE + 256), SIZE - PAGE);
+	CHECK_EQ(stack_trim_below(lo, lo + SIZE + 256), SIZE - PAGE);
 	CHECK_EQ(resident(lo + PAGE, lo + SIZE), 0);
-	CHECK_EQ(stack_trim_below(lo, KLASS, lo + PAGE), 0);
-	CHECK_EQ(stack_trim_below(lo, KLASS, lo), 0);
+	CHECK_EQ(stack_trim_below(lo, lo + PAGE), 0);
+	CHECK_EQ(stack_trim_below(lo, lo), 0);
+	end();
+}
+
+TEST(a_pooled_stack_gives_back_what_lies_below_a_gap_too)
+{
+	begin();
+	CHECK_EQ(stack_reserve(22, 1), 0);
+	char *lo = get(22), *top = lo + (4 << 20);
+
+	memset(top - PAGE, 7, PAGE);
+	memset(top - (2 << 20), 7, PAGE); /* under an array that nobody wrote to */
+	stack_put(lo, 22);
+	stack_trim_pool(1000, true);
+	stack_trim_pool(1000, true);
+	CHECK_EQ(resident(lo + PAGE, top), 0);
+	CHECK_EQ(stack_counts().trimmed_bytes, 2 * PAGE);
 	end();
 }
 
