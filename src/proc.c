@@ -521,43 +521,53 @@ void proc_forget(void)
 	stack_forget();
 }
 
-/* The arena, as large as asked for, or as address space allows.  ThreadSanitizer clears its shadow of
- * every mapping, at each start and end: it gets a smaller one. */
-static int arena_init(uint32_t want)
-{
-#ifdef SAN_THREAD
-	want = min_of(want, 1u << 17);
-#endif
-	for (gs.limit = want; gs.limit >= 1024 || gs.limit == want; gs.limit /= 2) {
-		gs.bytes = round_up((size_t)gs.limit * sizeof(struct g), PAGE);
-		gs.arena = os_reserve(gs.bytes);
-		if (gs.arena && gq_init(gs.limit) == 0)
-			return 0;
-		if (gs.arena)
-			os_release(gs.arena, gs.bytes);
-		gs.arena = NULL;
-	}
-	return -ENOMEM;
-}
-
-int proc_init(void)
+/* Set address space aside for that many green threads, and make the Ps. */
+static int proc_try(uint32_t max_green)
 {
 	gmp_config *c = &sched.options.c;
 	bool fresh;
 	int err;
 
-	gs.made = 0; /* proc_fini goes by it, also after a failure */
-	err = arena_init(c->max_green);
-	if (err)
-		return err;
-	c->max_green = gs.limit; /* T4: the program's timers go by it */
+	c->max_green = gs.limit = max_green; /* T4: the program's timers go by it, too */
+	gs.made = 0;
 	gs.free = NULL;
 	gs.next_id = 1;
+	gs.bytes = round_up((size_t)gs.limit * sizeof(struct g), PAGE);
+	gs.arena = os_reserve(gs.bytes);
+	if (!gs.arena)
+		return -ENOMEM;
+	err = gq_init(gs.limit);
 	sched.stack_class = log2_ceil(c->stack_size);
-	err = stack_init(gs.limit + PROCS_MAX * STACK_CACHE + 1024, sched.stack_class);
+	if (!err)
+		err = stack_init(gs.limit + PROCS_MAX * STACK_CACHE + 1024, sched.stack_class);
 	if (!err)
 		err = procs_resize(c->procs, &fresh);
 	return err < 0 ? err : 0;
+}
+
+/* For as many green threads as asked for, or as address space allows.  What had to be less than
+ * asked for is a quarter of what would just fit: stacks need most of the space, and the program
+ * some, too. */
+int proc_init(void)
+{
+	uint32_t want = sched.options.c.max_green, least = min_of(want, 1024u);
+	bool shrunk = false;
+	int err;
+
+#ifdef SAN_THREAD
+	want = min_of(want,
+		      1u << 17); /* it clears its shadow of every mapping, at each start and end */
+#endif
+	while ((err = proc_try(want)) == -ENOMEM && want / 2 >= least) {
+		proc_fini();
+		want /= 2;
+		shrunk = true;
+	}
+	if (!err && shrunk) {
+		proc_fini();
+		err = proc_try(max_of(want / 4, least));
+	}
+	return err;
 }
 
 void proc_fini(void)
@@ -566,9 +576,12 @@ void proc_fini(void)
 		free(gs.arena[i].name);
 	for (int i = 0; i < sched.nallp; i++)
 		p_delete(sched.allp[i]);
+	sched.nallp = sched.procs = sched.npidle = 0;
+	sched.pidle = NULL;
 	stack_fini();
 	gq_fini();
 	if (gs.arena)
 		os_release(gs.arena, gs.bytes);
 	gs.arena = NULL;
+	gs.made = 0;
 }
