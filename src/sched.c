@@ -624,9 +624,14 @@ static bool second_thoughts(struct m *m)
 	return got;
 }
 
-/* A wake, a timer or an event has ended the sleep: take the P that was given, or an idle one. */
-static struct p *take_p(struct m *m)
+/* A wake, a timer or an event has ended the sleep: take the P that was given, or an idle one.
+ * Without one, what the poller gave goes to the global queue in the same critical section in which
+ * this M stops being the one who polls: nobody sees the one without the other, and takes it for a
+ * deadlock. */
+static struct p *take_p(struct m *m, struct glist *out)
 {
+	struct g *gp;
+
 	lock(&sched.lock, LR_SCHED);
 	struct p *pp = m->nextp;
 	bool was_listed = !pp && midle_del(m);
@@ -643,6 +648,11 @@ static struct p *take_p(struct m *m)
 		st_rlx(&pp->status, P_RUNNING);
 		pp->m = m;
 		m->p = pp;
+	} else {
+		while ((gp = glist_pop(out))) {
+			g_set_status(gp, G_RUNNABLE);
+			gq_put(gp);
+		}
 	}
 	unlock(&sched.lock, LR_SCHED);
 	return pp;
@@ -665,16 +675,17 @@ static bool sleep_until_p(struct m *m)
 			sleep_in_poller(&out);
 		else
 			m_sleep(m);
-		struct p *pp = take_p(m);
+		struct p *pp = take_p(m, &out);
 
-		/* without a P: to the global queue; also at the end, which waits for those claimed */
-		sched_submit_list(&out);
-		if (!pp && ld_rlx(&sched.state) != RUN_ON)
-			return false;
+		sched_submit_list(&out); /* without a P: the foreign ones that are left */
 		if (pp) {
 			rouse_sysmon();
 			return true;
 		}
+		if (ld_rlx(&sched.state) != RUN_ON)
+			return false;
+		fence_seq(); /* ORD(idle): for what went to the global queue */
+		wakep();
 		lock(&sched.lock, LR_SCHED);
 		bool stopping = ld_rlx(&sched.state) != RUN_ON;
 
@@ -851,7 +862,7 @@ leaves_by_jump static int mstart_g0(void *arg)
 {
 	struct m *m = arg;
 
-	if (!take_p(m))
+	if (!take_p(m, &(struct glist){ 0 }))
 		return leave_g0(m);
 	rouse_sysmon();
 	return find_g0(m);
