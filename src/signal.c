@@ -29,6 +29,7 @@ enum { HANDLER_BYTES = 48 * 1024 };
 static struct {
 	int signo;
 	struct sigaction old;
+	bool chained; /* at the end of a run another handler stood before ours, which may call it */
 } handled[] = { { .signo = SIGSEGV }, { .signo = SIGBUS } };
 
 static bool installed;
@@ -68,9 +69,14 @@ static void pass_on_sig(int signo, siginfo_t *info, void *context)
 		old->sa_handler(signo);
 		return;
 	}
-	/* the default: returning repeats the fault, or the signal that was sent is sent again */
+	bool sent = info->si_code <= 0;
+
+	if (sent && old && old->sa_handler == SIG_IGN)
+		return;
+	/* the default, also for a fault that is ignored: returning repeats the fault, or the signal
+	 * that was sent is sent again */
 	signal(signo, SIG_DFL);
-	if (info->si_code <= 0)
+	if (sent)
 		raise(signo);
 }
 
@@ -91,15 +97,39 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 	errno = saved;
 }
 
+static bool is_ours(const struct sigaction *sa)
+{
+	return sa->sa_flags & SA_SIGINFO && sa->sa_sigaction == on_fault;
+}
+
+static bool is_nobodys(const struct sigaction *sa)
+{
+	return sa->sa_handler == SIG_DFL || sa->sa_handler == SIG_IGN;
+}
+
+/* Is on_fault still reached?  A handler that was put before it in an earlier run, and is there yet, is
+ * taken to call it: put before that one again, the two would call each other for ever. */
+static bool still_reached(unsigned i, const struct sigaction *now)
+{
+	return is_ours(now) || (handled[i].chained && !is_nobodys(now));
+}
+
 int signal_init(void)
 {
-	struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK };
+	struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK },
+			 now;
 
 	sigemptyset(&sa.sa_mask);
-	for (unsigned i = 0; i < countof(handled); i++)
+	installed = true;
+	for (unsigned i = 0; i < countof(handled); i++) {
+		if (sigaction(handled[i].signo, NULL, &now) < 0)
+			return -errno;
+		if (still_reached(i, &now))
+			continue;
+		handled[i].chained = false;
 		if (sigaction(handled[i].signo, &sa, &handled[i].old) < 0)
 			return -errno;
-	installed = true;
+	}
 	return 0;
 }
 
@@ -110,10 +140,13 @@ void signal_fini(void)
 	if (!installed)
 		return;
 	installed = false;
-	for (unsigned i = 0; i < countof(handled); i++)
-		if (sigaction(handled[i].signo, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
-		    now.sa_sigaction == on_fault)
+	for (unsigned i = 0; i < countof(handled); i++) {
+		if (sigaction(handled[i].signo, NULL, &now) < 0)
+			continue;
+		handled[i].chained = !is_ours(&now);
+		if (is_ours(&now))
 			sigaction(handled[i].signo, &handled[i].old, NULL);
+	}
 }
 
 static size_t altstack_bytes(void)
