@@ -18,8 +18,8 @@
  * Invariants
  *  U1 One runtime at a time: state goes NONE -> STARTING -> ON -> STOPPING -> NONE.
  *  U2 After the end nothing of ours is left: no thread, descriptor, mapping, signal handler.
- *  U3 The child of a fork has no runtime: state NONE, no M, an empty parking table.  What the
- *     parent's held stays mapped there, the stack under the caller among it.
+ *  U3 The child of a fork has no runtime: state NONE, no M, an empty parking table (sema.c).  What
+ *     the parent's held stays mapped there, the stack under the caller among it.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -34,24 +34,26 @@
 #include "park.h"
 #include "proc.h"
 #include "sched.h"
-#include "sema.h"
 #include "signal.h"
 #include "sysmon.h"
 #include "timer.h"
 
 /* --- fork --- */
 
+/* The number of the run stays: it tells the parent's timers from the child's. */
 static void in_child(void)
 {
+	uint32_t run = sched.run;
+
 	gmp__setm(NULL);
-	if (ld_rlx(&sched.state) == RUN_NONE)
-		return;
-	gmp__poller.close();
-	signal_fini();
+	if (ld_rlx(&sched.state) != RUN_NONE) {
+		gmp__poller.close();
+		signal_fini();
+		proc_forget();
+		netpoll_forget_all();
+	}
 	memset(&sched, 0, sizeof(sched));
-	sema_reset();
-	proc_forget();
-	netpoll_forget_all();
+	sched.run = run;
 }
 
 static void register_fork_handler(void)
@@ -255,6 +257,17 @@ int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
 	return 0;
 }
 
+/* The one who takes it from ON stops it. */
+static bool begin_stop(void)
+{
+	uint32_t on = RUN_ON;
+
+	if (!cas_seq(&sched.state, &on, RUN_STOPPING))
+		return false;
+	sched_stop();
+	return true;
+}
+
 int gmp_start(const gmp_config *cfg)
 {
 	int err = claim_runtime();
@@ -266,36 +279,36 @@ int gmp_start(const gmp_config *cfg)
 	struct m *m = first_m();
 
 	err = m ? sysmon_start() : -ENOMEM;
-	if (!err) {
-		st_seq(&sched.state, RUN_ON);
-		err = m_start(m);
-		if (err) {
-			st_seq(&sched.state, RUN_STOPPING);
-			sysmon_stop();
-		}
-	}
 	if (err) {
 		if (m)
 			m_free(m);
 		undo();
+		return err;
 	}
+	sched.nstarting = 1; /* from RUN_ON on gmp_stop may come, and awaits the thread by this */
+	st_seq(&sched.state, RUN_ON);
+	err = m_start(m);
+	if (err)
+		m_free(m);
+	lock(&sched.lock, LR_SCHED);
+	sched.nstarting--;
+	unlock(&sched.lock, LR_SCHED);
+	/* others may have called meanwhile: this is an end like any other */
+	if (err && begin_stop())
+		tear_down();
 	return err;
 }
 
 int gmp_stop(void)
 {
-	uint32_t on = RUN_ON;
-
 	if (getm())
 		return -EPERM;
 	if (ld_seq(&sched.state) != RUN_ON)
 		return -ESRCH;
 	if (!sched.library)
 		return -EINVAL;
-	/* the one who takes it from ON stops it */
-	if (!cas_seq(&sched.state, &on, RUN_STOPPING))
+	if (!begin_stop())
 		return -ESRCH;
-	sched_stop();
 	tear_down();
 	return 0;
 }

@@ -28,10 +28,16 @@ void sema_unlock(struct bucket *b)
 	unlock(&b->lock, LR_SEMA);
 }
 
-void sema_reset(void)
+/* The child of a fork has none of the threads that wait or hold a lock, also where no runtime ran. */
+static void forget_all(void)
 {
 	for (int i = 0; i < BUCKETS; i++)
 		buckets[i] = (struct bucket){ 0 };
+}
+
+__attribute__((constructor)) static void register_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, forget_all);
 }
 
 /* --- the treap --- */

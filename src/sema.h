@@ -53,7 +53,4 @@ struct sudog *sema_sudog(struct waiter *w);
 /* The unwait of an object whose word may stay "somebody waits" when nobody does. */
 void sema_unwait(struct waiter *w);
 
-/* Forget everybody: the child of a fork has none of the threads that wait. */
-void sema_reset(void);
-
 #endif
