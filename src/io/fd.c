@@ -22,6 +22,8 @@
 #include "base/os.h"
 #include "park.h"
 
+enum { IO_MOST = 1 << 30 }; /* bytes a system call; Linux itself stops 4 KiB short of 2 GiB */
+
 /* --- waiting --- */
 
 static void fd_unwait(struct waiter *w)
@@ -120,7 +122,8 @@ static ssize_t call_loop(struct polldesc *pd, uint32_t seq, int side, io_call ca
 
 			netpoll_unuse(pd);
 			if (n != -EAGAIN) {
-				if (side == SIDE_READ && n > 0 && (size_t)n < a->n)
+				if (side == SIDE_READ && n > 0 &&
+				    (size_t)n < min_of(a->n, (size_t)IO_MOST))
 					st_rlx(&s->drained, seen);
 				if (turn)
 					pass_turn(pd, side); /* N3 */
@@ -237,8 +240,6 @@ int gmp_shutdown(int fd, int how)
 }
 
 /* --- reading and writing --- */
-
-enum { IO_MOST = 1 << 30 }; /* bytes a system call; Linux itself stops 4 KiB short of 2 GiB */
 
 static ssize_t call_read(int fd, const struct io_args *a)
 {

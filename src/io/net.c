@@ -346,9 +346,11 @@ int gmp_dial(const char *net, const char *addr)
 
 static ssize_t call_accept(int fd, const struct io_args *a)
 {
+	bool *tcp = a->buf;
 	int c;
 
-	(void)a;
+	/* while the call is under way the record is this listener's */
+	*tcp = ld_rlx(&netpoll_find(fd)->tcp);
 	do
 		c = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	while (c < 0 && errno == EINTR);
@@ -359,10 +361,11 @@ int gmp_accept(int fd)
 {
 	if (!rt_enter())
 		return -ESRCH;
-	int c = (int)fd_call(fd, SIDE_READ, call_accept, &(struct io_args){ 0 }, NEVER);
+	bool tcp = false;
+	int c = (int)fd_call(fd, SIDE_READ, call_accept, &(struct io_args){ &tcp, 0 }, NEVER);
 
 	if (c >= 0)
-		c = fd_register(c, ld_rlx(&netpoll_find(fd)->tcp));
+		c = fd_register(c, tcp);
 	rt_leave();
 	return c;
 }
