@@ -200,7 +200,8 @@ static void drop_all(void)
 	for (uint32_t i = 0; i < g_made(); i++) {
 		struct g *gp = g_at(i);
 
-		if (ld_rlx(&gp->status) != G_FREE)
+		if (ld_acq(&gp->status) !=
+		    G_FREE) /* ORD(g.status): a foreign thread may have just made it */
 			drop(gp);
 	}
 	release_foreign();

@@ -410,7 +410,8 @@ static inline void g_set_status(struct g *gp, enum gstatus to)
 #ifdef GMP_DEBUG_CHECKS
 	gmp__check_edge(gp, to);
 #endif
-	st_rlx(&gp->status, (uint8_t)to);
+	st_rel(&gp->status,
+	       (uint8_t)to); /* ORD(g.status): what it is comes before what it is called */
 }
 
 #endif

@@ -359,9 +359,12 @@ RT(ids_are_positive_and_never_used_twice)
 		CHECK(ids[i] != ids[i - 1]);
 }
 
+static atomic_int names_seen;
+
 static void see_name(void *arg)
 {
 	snprintf(arg, 100, "%s", gmp_name(gmp_self()));
+	atomic_fetch_add(&names_seen, 1);
 	gmp_wg_wait(&gate);
 }
 
@@ -375,7 +378,7 @@ RT(the_name_is_copied_and_cut_at_63_bytes)
 	a.name = name;
 	CHECK_EQ(gmp_spawn(&g, see_name, seen, &a), 0);
 	memset(name, 'x', sizeof(name) - 1);
-	wait_parked(1);
+	WAIT_FOR(atomic_load(&names_seen) == 1);
 	CHECK_STR(seen, "worker");
 	CHECK_STR(gmp_name(g), "worker");
 	gmp_wg_done(&gate);
@@ -386,7 +389,7 @@ RT(the_name_is_copied_and_cut_at_63_bytes)
 	lng[100] = '\0';
 	a.name = lng;
 	CHECK_EQ(gmp_spawn(&g, see_name, seen, &a), 0);
-	wait_parked(1);
+	WAIT_FOR(atomic_load(&names_seen) == 2);
 	CHECK_EQ(strlen(gmp_name(g)), 63);
 	CHECK_EQ(strncmp(gmp_name(g), lng, 63), 0);
 	gmp_wg_done(&gate);
