@@ -9,9 +9,6 @@
 #include "base/throw.h"
 #include "park.h"
 
-/* Which queue a sudog stands in. */
-enum { IN_RECVQ, IN_SENDQ };
-
 /* --- elements --- */
 
 /* Small elements are copied by a move or two, without a call. */
@@ -42,18 +39,6 @@ static inline void take(gmp_chan *c, void *elem)
 
 /* --- queues --- */
 
-static void enqueue(struct waitq *q, struct sudog *sg)
-{
-	sg->next = NULL;
-	sg->prev = q->last;
-	if (q->last)
-		q->last->next = sg;
-	else
-		st_rlx(&q->first, sg);
-	q->last = sg;
-	st_rlx(&sg->queued, true);
-}
-
 static void dequeue(struct waitq *q, struct sudog *sg)
 {
 	if (sg->prev)
@@ -76,24 +61,29 @@ static struct sudog *claim_first(struct waitq *q, int result)
 		bool won = waiter_claim(sg->w, result);
 
 		dequeue(q, sg); /* W5 */
-		if (likely(won))
+		if (likely(won)) {
+			sg->chosen = true;
 			return sg;
+		}
 	}
 	return NULL;
 }
 
-static void chan_unwait(struct waiter *w)
+void chan_leave(struct sudog *sg)
 {
-	struct sudog *sg = w->gp ? &w->gp->sudog : &container_of(w, struct foreign, w)->sudog;
-
 	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): a waker took it out; the channel may be gone */
 		return;
 	gmp_chan *c = (gmp_chan *)(uintptr_t)sg->key;
 
 	lock(&c->lock, LR_CHAN);
 	if (sg->queued)
-		dequeue(sg->kind == IN_RECVQ ? &c->recvq : &c->sendq, sg);
+		dequeue(chan_queue(c, sg->kind), sg);
 	unlock(&c->lock, LR_CHAN);
+}
+
+static void chan_unwait(struct waiter *w)
+{
+	chan_leave(waiter_sudog(w));
 }
 
 static void commit_unlock(void *c)
@@ -107,46 +97,46 @@ static int wait_in(gmp_chan *c, int kind, void *elem, int64_t deadline)
 	struct foreign f;
 	struct sudog *sg = self_sudog(&f);
 
-	sg->key = c;
 	sg->elem = elem;
 	sg->kind = (uint16_t)kind;
-	enqueue(kind == IN_RECVQ ? &c->recvq : &c->sendq, sg);
+	chan_enqueue(c, sg);
 	return wait_on(sg->w, kind == IN_RECVQ ? WAIT_RECV : WAIT_SEND, chan_unwait, commit_unlock,
 		       c, deadline);
 }
 
-static bool is_try(int64_t deadline)
+static inline int done(gmp_chan *c, struct sudog *peer, int result)
 {
-	return deadline != NEVER && deadline <= os_now();
+	unlock(&c->lock, LR_CHAN);
+	if (peer)
+		ready(peer->w);
+	return result;
 }
 
 /* --- send --- */
 
-/* 1: it would have to wait, and the lock is still held. */
-enum { MUST_WAIT = 1 };
-
-static int send_locked(gmp_chan *c, const void *elem)
+static inline int send_now(gmp_chan *c, const void *elem, struct sudog **peer)
 {
 	struct sudog *sg;
 
-	if (unlikely(c->closed)) {
-		unlock(&c->lock, LR_CHAN);
+	if (unlikely(c->closed))
 		return -EPIPE;
-	}
 	if ((sg = claim_first(&c->recvq, 0))) {
 		if (likely(sg->elem))
 			copy(sg->elem, elem, c->size);
-		unlock(&c->lock, LR_CHAN);
-		ready(sg->w);
+		*peer = sg;
 		return 0;
 	}
 	if (c->count < c->cap) {
 		put(c, elem);
 		st_rlx(&c->count, c->count + 1);
-		unlock(&c->lock, LR_CHAN);
 		return 0;
 	}
 	return MUST_WAIT;
+}
+
+int chan_send_locked(gmp_chan *c, const void *elem, struct sudog **peer)
+{
+	return send_now(c, elem, peer);
 }
 
 static int check_send(gmp_chan *c, const void *elem)
@@ -158,12 +148,14 @@ int gmp_chan_send_until(gmp_chan *c, const void *elem, int64_t deadline)
 {
 	if (unlikely(check_send(c, elem)))
 		return -EINVAL;
+	struct sudog *peer = NULL;
+
 	lock(&c->lock, LR_CHAN);
-	int result = send_locked(c, elem);
+	int result = send_now(c, elem, &peer);
 
 	if (likely(result != MUST_WAIT))
-		return result;
-	if (is_try(deadline)) {
+		return done(c, peer, result);
+	if (chan_is_try(deadline)) {
 		unlock(&c->lock, LR_CHAN);
 		return -ETIMEDOUT;
 	}
@@ -184,19 +176,17 @@ int gmp_chan_try_send(gmp_chan *c, const void *elem)
 	if (!ld_acq(&c->closed) && /* ORD(chan.closed) */
 	    (c->cap ? ld_rlx(&c->count) == c->cap : !ld_rlx(&c->recvq.first)))
 		return -EAGAIN;
-	lock(&c->lock, LR_CHAN);
-	int result = send_locked(c, elem);
+	struct sudog *peer = NULL;
 
-	if (result == MUST_WAIT) {
-		unlock(&c->lock, LR_CHAN);
-		return -EAGAIN;
-	}
-	return result;
+	lock(&c->lock, LR_CHAN);
+	int result = send_now(c, elem, &peer);
+
+	return done(c, peer, result == MUST_WAIT ? -EAGAIN : result);
 }
 
 /* --- receive --- */
 
-static int recv_locked(gmp_chan *c, void *elem)
+static inline int recv_now(gmp_chan *c, void *elem, struct sudog **peer)
 {
 	struct sudog *sg;
 
@@ -208,18 +198,15 @@ static int recv_locked(gmp_chan *c, void *elem)
 			take(c, elem);
 			put(c, sg->elem);
 		}
-		unlock(&c->lock, LR_CHAN);
-		ready(sg->w);
+		*peer = sg;
 		return 0;
 	}
 	if (c->count > 0) {
 		take(c, elem);
 		st_rlx(&c->count, c->count - 1);
-		unlock(&c->lock, LR_CHAN);
 		return 0;
 	}
 	if (unlikely(c->closed)) {
-		unlock(&c->lock, LR_CHAN);
 		if (elem)
 			memset(elem, 0, c->size);
 		return -EPIPE;
@@ -227,16 +214,23 @@ static int recv_locked(gmp_chan *c, void *elem)
 	return MUST_WAIT;
 }
 
+int chan_recv_locked(gmp_chan *c, void *elem, struct sudog **peer)
+{
+	return recv_now(c, elem, peer);
+}
+
 int gmp_chan_recv_until(gmp_chan *c, void *elem, int64_t deadline)
 {
 	if (unlikely(!c))
 		return -EINVAL;
+	struct sudog *peer = NULL;
+
 	lock(&c->lock, LR_CHAN);
-	int result = recv_locked(c, elem);
+	int result = recv_now(c, elem, &peer);
 
 	if (likely(result != MUST_WAIT))
-		return result;
-	if (is_try(deadline)) {
+		return done(c, peer, result);
+	if (chan_is_try(deadline)) {
 		unlock(&c->lock, LR_CHAN);
 		return -ETIMEDOUT;
 	}
@@ -256,14 +250,12 @@ int gmp_chan_try_recv(gmp_chan *c, void *elem)
 	if ((c->cap ? ld_acq(&c->count) == 0 : !ld_acq(&c->sendq.first)) &&
 	    !ld_acq(&c->closed)) /* ORD(chan.closed) */
 		return -EAGAIN;
-	lock(&c->lock, LR_CHAN);
-	int result = recv_locked(c, elem);
+	struct sudog *peer = NULL;
 
-	if (result == MUST_WAIT) {
-		unlock(&c->lock, LR_CHAN);
-		return -EAGAIN;
-	}
-	return result;
+	lock(&c->lock, LR_CHAN);
+	int result = recv_now(c, elem, &peer);
+
+	return done(c, peer, result == MUST_WAIT ? -EAGAIN : result);
 }
 
 /* --- making, closing, freeing --- */

@@ -3,13 +3,16 @@
  * How do two threads exchange an element?  struct gmp_chan is Go's hchan.
  *
  * Invariants, all under c->lock
- *  H1 At least one of recvq and sendq is empty.
- *  H2 count > 0 implies that recvq is empty; count < cap implies that sendq is empty.
- *  H3 Nobody stands in a queue of a closed channel.
+ *  H1 At least one of recvq and sendq is empty, but for waiters of which each stands in both: a
+ *     select that would send on the channel and receive from it, which never meets itself.
+ *  H2 count > 0 implies that recvq is empty; count < cap implies that sendq is empty; both but for
+ *     waiters that have been claimed elsewhere and are on their way out.
+ *  H3 Nobody stands in a queue of a closed channel, with the same exception.
  *  H4 An element moves from a waiting sender, or to a waiting receiver, by whoever has claimed the
  *     waiter, before it is made ready; an unclaimed one's element is untouched.
  *
- * Protocol: park.h's, with the channel as X.
+ * Protocol: park.h's, with the channel as X.  A waiter may stand in several channels (select.c);
+ * which of its sudogs was the one that its claimer met is told by `chosen`.
  *
  * Rejected: a lock-free ring (as fast as a lock for one producer and one consumer, and loses order,
  * length, close and select).
@@ -17,6 +20,7 @@
 #ifndef GMP_CHAN_H
 #define GMP_CHAN_H
 
+#include "park.h"
 #include "runtime.h"
 
 struct waitq {
@@ -35,5 +39,56 @@ struct gmp_chan {
 	char *buf;   /* (c) behind the struct */
 	void *owner; /* (c) a tick's timer */
 };
+
+/* Neither done nor failed: it would have to wait. */
+enum { MUST_WAIT = 1 };
+
+/* Under the lock: 0, -EPIPE or MUST_WAIT.  *peer is whom to make ready once the lock is dropped. */
+int chan_send_locked(gmp_chan *c, const void *elem, struct sudog **peer);
+int chan_recv_locked(gmp_chan *c, void *elem, struct sudog **peer);
+/* Would they return something else than MUST_WAIT?  Yes is a guess: the peer may be on its way out. */
+static inline bool chan_may_send(const gmp_chan *c)
+{
+	return c->recvq.first || c->count < c->cap || c->closed;
+}
+
+static inline bool chan_may_recv(const gmp_chan *c)
+{
+	return c->sendq.first || c->count > 0 || c->closed;
+}
+
+/* Which queue a sudog stands in (sudog.kind). */
+enum { IN_RECVQ, IN_SENDQ };
+
+static inline struct waitq *chan_queue(gmp_chan *c, int kind)
+{
+	return kind == IN_RECVQ ? &c->recvq : &c->sendq;
+}
+
+/* Under the lock.  The caller has set w, elem and kind. */
+static inline void chan_enqueue(gmp_chan *c, struct sudog *sg)
+{
+	struct waitq *q = chan_queue(c, sg->kind);
+
+	sg->key = c;
+	sg->chosen = false;
+	sg->next = NULL;
+	sg->prev = q->last;
+	if (q->last)
+		q->last->next = sg;
+	else
+		st_rlx(&q->first, sg);
+	q->last = sg;
+	st_rlx(&sg->queued, true);
+}
+
+/* A waiter that nobody has met here leaves the queue, unless somebody took it out already; then the
+ * channel may be gone. */
+void chan_leave(struct sudog *sg);
+
+static inline bool chan_is_try(int64_t deadline)
+{
+	return deadline != NEVER && deadline <= gmp_now();
+}
 
 #endif

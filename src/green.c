@@ -162,7 +162,7 @@ void green_release_joiner(struct g *gp)
 
 static void join_unwait(struct waiter *w)
 {
-	struct sudog *sg = sema_sudog(w);
+	struct sudog *sg = waiter_sudog(w);
 
 	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued) */
 		return;

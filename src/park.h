@@ -63,6 +63,12 @@ static inline struct sudog *self_sudog(struct foreign *f)
 	return &f->sudog;
 }
 
+/* The sudog of a waiter's own. */
+static inline struct sudog *waiter_sudog(struct waiter *w)
+{
+	return w->gp ? &w->gp->sudog : &container_of(w, struct foreign, w)->sudog;
+}
+
 /*
  * Steps 3 to 9.  Returns the result: 0, what the waker gave, -ETIMEDOUT.
  * Green: called in tail position, so that resuming jumps straight back to the caller's caller.

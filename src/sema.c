@@ -198,14 +198,9 @@ int sema_wait(struct bucket *b, struct sudog *sg, enum waitreason why, unwait_fn
 	return wait_on(sg->w, why, unwait, commit_unlock, b, deadline);
 }
 
-struct sudog *sema_sudog(struct waiter *w)
-{
-	return w->gp ? &w->gp->sudog : &container_of(w, struct foreign, w)->sudog;
-}
-
 void sema_unwait(struct waiter *w)
 {
-	struct sudog *sg = sema_sudog(w);
+	struct sudog *sg = waiter_sudog(w);
 
 	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): a waker took it out, and owns the object */
 		return;

@@ -48,8 +48,6 @@ unsigned sema_wake_all(struct bucket *b, const void *key, struct glist *out);
 int sema_wait(struct bucket *b, struct sudog *sg, enum waitreason why, unwait_fn unwait,
 	      int64_t deadline);
 
-/* The sudog of a waiter in the table. */
-struct sudog *sema_sudog(struct waiter *w);
 /* The unwait of an object whose word may stay "somebody waits" when nobody does. */
 void sema_unwait(struct waiter *w);
 

@@ -28,7 +28,7 @@ enum { IO_MOST = 1 << 30 }; /* bytes a system call; Linux itself stops 4 KiB sho
 
 static void fd_unwait(struct waiter *w)
 {
-	struct sudog *sg = w->gp ? &w->gp->sudog : &container_of(w, struct foreign, w)->sudog;
+	struct sudog *sg = waiter_sudog(w);
 	struct polldesc *pd = (struct polldesc *)(uintptr_t)sg->key;
 
 	lock(&pd->lock, LR_POLLDESC);

@@ -70,7 +70,7 @@ static bool enqueue(struct bucket *b, gmp_mutex *m, struct sudog *sg, bool woken
  * gives its turn to the next. */
 static void mutex_unwait(struct waiter *w)
 {
-	struct sudog *sg = sema_sudog(w);
+	struct sudog *sg = waiter_sudog(w);
 	gmp_mutex *m = (gmp_mutex *)(uintptr_t)sg->key;
 
 	if (ld_acq(&sg->queued)) { /* ORD(sudog.queued) */

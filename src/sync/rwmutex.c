@@ -60,7 +60,7 @@ static uint32_t grant(struct bucket *b, gmp_rwmutex *rw, bool readers_first, str
 /* A waiter of either kind gives up; if it was the last writer, the readers it held off may go. */
 static void rw_unwait(struct waiter *w)
 {
-	struct sudog *sg = sema_sudog(w);
+	struct sudog *sg = waiter_sudog(w);
 	struct glist out = { 0 };
 
 	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued) */
