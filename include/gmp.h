@@ -254,6 +254,50 @@ GMP_API size_t gmp_chan_len(const gmp_chan *c);
 GMP_API size_t gmp_chan_cap(const gmp_chan *c);
 
 /*
+ * Go's select: wait until one of n cases can run, and run it.  Returns its index; what the call
+ * returned that it stands for, 0 or -EPIPE, is in its status: a closed channel makes its cases
+ * ready.
+ *
+ *   int v, sum = 0;
+ *   gmp_case cs[] = { GMP_RECV_CASE(in, &v), GMP_SEND_CASE(out, &sum) };
+ *   switch (gmp_select(cs, 2)) {
+ *   case 0: if (cs[0].status == 0) sum += v; break;
+ *   case 1: sum = 0; break;
+ *   }
+ *
+ * One atomic look at all cases; uniformly random among those that are ready.  It never meets
+ * itself, though the same channel may stand in several cases, on both sides.  A case whose channel
+ * is NULL is never ready.  Without a ready case gmp_select waits, gmp_select_until until the
+ * deadline (-ETIMEDOUT), gmp_try_select not at all (-EAGAIN: Go's default branch).  n = 0 waits for
+ * ever, or until the deadline.  What the pointers point to must stay until the call returns;
+ * elements of cases that did not run are as they were.
+ * -EINVAL: n < 0, a bad dir, or a NULL elem where elements of a size above 0 would be sent; nothing
+ * has run then.  -ENOMEM: more than 64 cases, and no memory for them.
+ */
+typedef enum gmp_dir { GMP_SEND, GMP_RECV } gmp_dir;
+typedef struct gmp_case {
+	gmp_chan *c;
+	gmp_dir dir;
+	void *elem;
+	int status;
+} gmp_case;
+/* A case, to assign or in the braces of an array. */
+#ifdef __cplusplus
+#define GMP_CASE_(...)                                                                             \
+	gmp_case                                                                                   \
+	{                                                                                          \
+		__VA_ARGS__                                                                        \
+	}
+#else
+#define GMP_CASE_(...) ((gmp_case){ __VA_ARGS__ })
+#endif
+#define GMP_SEND_CASE(c, elem) GMP_CASE_((c), GMP_SEND, (void *)(uintptr_t)(elem), 0)
+#define GMP_RECV_CASE(c, elem) GMP_CASE_((c), GMP_RECV, (elem), 0)
+GMP_API int gmp_select(gmp_case *cases, int n);
+GMP_API int gmp_select_until(gmp_case *cases, int n, int64_t deadline);
+GMP_API int gmp_try_select(gmp_case *cases, int n);
+
+/*
  * A channel of int64_t, capacity 1, that receives the time of each tick: the first at the deadline
  * `first`, then every `period` ns (0: only the first).  A slow reader loses ticks; the phase is
  * kept.  NULL without memory or a runtime, or for a negative period.

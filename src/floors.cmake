@@ -59,6 +59,7 @@ set(GMP_FLOOR4
 	green.c
 	time.c
 	chan.c
+	select.c
 	tick.c
 	sync/mutex.c
 	sync/rwmutex.c

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How does one wait for whichever of several channels is ready first?
+ *
+ *  the one who selects                              a peer, on any of the channels
+ *   1 lock all channels, each once, in the order     1 lock its channel
+ *     of their addresses                             2 claim the waiter of the first sudog in the
+ *   2 which cases are ready?  one of them, at          queue; if the claim is lost, take the sudog
+ *     random: do it, unlock all, ready the peer        out and try the next
+ *   3 none: a sudog for each case into its queue     3 mark the sudog `chosen`, take it out, move
+ *   4 wait_on: on g0, arm and unlock all               the element
+ *   5 resumed: what still stands in a queue leaves   4 unlock, ready the waiter
+ *     it, under that channel's lock
+ *   6 the chosen sudog's case is the one that ran
+ *
+ * Invariants
+ *  Q1 All sudogs have one waiter, so exactly one claim wins (W2): a peer of one channel, or the
+ *     time, or a cancellation.  `chosen` is the winner's, and is set if and only if it is a peer.
+ *  Q2 The sudogs lie on the stack of the one who waits.  It goes on only after step 5, for each of
+ *     them: then no peer has it in hand (W5).
+ *  Q3 Step 4 reads the list of locks, which lies on that stack too, while the first channels are
+ *     unlocked already and the waiter may run.  It cannot pass step 5 before the last lock is
+ *     dropped, since under each of the locks stands a sudog of it.
+ *  Q4 Between 1 and 4 all channels are locked: the look at the cases, and the entry into the queues,
+ *     are one instant; and nobody meets its own sudogs, since it looks before it queues.
+ *
+ * Uniform choice: with all locks held, the ready cases are listed, and one is drawn; a number is
+ * drawn only where there are two.  A ready case can turn out to have been a waiter that is on its way
+ * out; then it is struck off the list.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/os.h"
+#include "base/rand.h"
+#include "chan.h"
+#include "park.h"
+
+enum { ON_STACK = 64 }; /* cases; more are allocated for */
+
+struct selection {
+	struct sudog *sudogs; /* one a case */
+	gmp_chan **locks;     /* the channels, by address, each once */
+	uint32_t *ready;      /* numbers of cases */
+	unsigned n, nlocks;
+	void *memory; /* that these lie in, if it was allocated */
+};
+
+static size_t bytes_for(unsigned n)
+{
+	return n * (sizeof(struct sudog) + sizeof(gmp_chan *) + sizeof(uint32_t));
+}
+
+static void lay_out(struct selection *sel, void *memory, unsigned n)
+{
+	sel->n = n;
+	sel->sudogs = memory;
+	sel->locks = (gmp_chan **)(sel->sudogs + n);
+	sel->ready = (uint32_t *)(sel->locks + n);
+}
+
+/* --- all locks --- */
+
+static int by_address(const void *a, const void *b)
+{
+	uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* For a few, insertion beats everything. */
+static void list_few(struct selection *sel, const gmp_case *cases)
+{
+	unsigned n = 0, at;
+
+	for (unsigned i = 0; i < sel->n; i++) {
+		gmp_chan *c = cases[i].c;
+
+		if (!c)
+			continue;
+		for (at = n; at > 0 && (uintptr_t)sel->locks[at - 1] > (uintptr_t)c; at--)
+			;
+		if (at > 0 && sel->locks[at - 1] == c)
+			continue;
+		for (unsigned k = n++; k > at; k--)
+			sel->locks[k] = sel->locks[k - 1];
+		sel->locks[at] = c;
+	}
+	sel->nlocks = n;
+}
+
+static void list_many(struct selection *sel, const gmp_case *cases)
+{
+	unsigned n = 0, unique = 0;
+
+	for (unsigned i = 0; i < sel->n; i++)
+		if (cases[i].c)
+			sel->locks[n++] = cases[i].c;
+	qsort(sel->locks, n, sizeof(*sel->locks), by_address);
+	for (unsigned i = 0; i < n; i++)
+		if (unique == 0 || sel->locks[unique - 1] != sel->locks[i])
+			sel->locks[unique++] = sel->locks[i];
+	sel->nlocks = unique;
+}
+
+static void lock_all(struct selection *sel)
+{
+	for (unsigned i = 0; i < sel->nlocks; i++)
+		lock(&sel->locks[i]->lock, LR_CHAN);
+}
+
+/* Q3: nothing of *sel is read once the last lock is dropped. */
+static void unlock_all(void *arg)
+{
+	struct selection *sel = arg;
+	gmp_chan **locks = sel->locks;
+
+	for (unsigned i = sel->nlocks; i-- > 0;)
+		unlock(&locks[i]->lock, LR_CHAN);
+}
+
+/* --- the look --- */
+
+static uint32_t draw(uint32_t n)
+{
+	struct p *pp = getp();
+	uint64_t seed;
+
+	if (likely(pp))
+		return rand_below(&pp->rand, n);
+	seed = cpu_ticks(); /* a foreign thread has no generator */
+	return rand_below(&seed, n);
+}
+
+static unsigned list_ready(struct selection *sel, const gmp_case *cases)
+{
+	unsigned k = 0;
+
+	for (unsigned i = 0; i < sel->n; i++) {
+		const gmp_chan *c = cases[i].c;
+
+		if (c && (cases[i].dir == GMP_SEND ? chan_may_send(c) : chan_may_recv(c)))
+			sel->ready[k++] = i;
+	}
+	return k;
+}
+
+/* Step 2: the case that ran, or -1. */
+static int run_one(struct selection *sel, gmp_case *cases, struct sudog **peer)
+{
+	unsigned k = list_ready(sel, cases);
+
+	while (k > 0) {
+		unsigned at = k == 1 ? 0 : draw(k), i = sel->ready[at];
+		gmp_case *cs = &cases[i];
+		int result = cs->dir == GMP_SEND ? chan_send_locked(cs->c, cs->elem, peer)
+						 : chan_recv_locked(cs->c, cs->elem, peer);
+
+		if (likely(result != MUST_WAIT)) {
+			cs->status = result;
+			return (int)i;
+		}
+		sel->ready[at] = sel->ready[--k];
+	}
+	return -1;
+}
+
+/* --- the wait --- */
+
+/* Step 5. */
+static void leave_all(struct selection *sel)
+{
+	for (unsigned i = 0; i < sel->n; i++)
+		chan_leave(&sel->sudogs[i]);
+}
+
+static void select_unwait(struct waiter *w)
+{
+	struct selection *sel = waiter_sudog(w)->elem;
+
+	leave_all(sel);
+	/* at the end of the run, where no M is left, the one who waited will not free it */
+	if (w->gp && !getm())
+		free(sel->memory);
+}
+
+static int wait_for_any(struct selection *sel, gmp_case *cases, int64_t deadline)
+{
+	struct foreign f;
+	struct sudog *self = self_sudog(&f); /* stands in no queue: it leads to the others */
+
+	self->elem = sel;
+	self->key = NULL;
+	for (unsigned i = 0; i < sel->n; i++) {
+		struct sudog *sg = &sel->sudogs[i];
+
+		sg->w = self->w;
+		sg->chosen = sg->queued = false;
+		sg->elem = cases[i].elem;
+		sg->kind = cases[i].dir == GMP_SEND ? IN_SENDQ : IN_RECVQ;
+		if (cases[i].c)
+			chan_enqueue(cases[i].c, sg);
+	}
+	int result = wait_on(self->w, sel->nlocks ? WAIT_SELECT : WAIT_SELECT_NONE, select_unwait,
+			     unlock_all, sel, deadline);
+
+	if (result == 0) /* else select_unwait has */
+		leave_all(sel);
+	for (unsigned i = 0; i < sel->n; i++) {
+		if (sel->sudogs[i].chosen) {
+			cases[i].status = result;
+			return (int)i;
+		}
+	}
+	return result;
+}
+
+/* --- the calls --- */
+
+/* What a call does that would have to wait. */
+enum how { WAIT, TRY };
+
+static int select_in(struct selection *sel, gmp_case *cases, enum how how, int64_t deadline)
+{
+	struct sudog *peer = NULL;
+
+	if (sel->n <= ON_STACK)
+		list_few(sel, cases);
+	else
+		list_many(sel, cases);
+	lock_all(sel);
+	int ran = run_one(sel, cases, &peer);
+
+	if (ran < 0 && how == WAIT && !chan_is_try(deadline))
+		return wait_for_any(sel, cases, deadline);
+	unlock_all(sel);
+	if (peer)
+		ready(peer->w);
+	if (ran >= 0)
+		return ran;
+	return how == TRY ? -EAGAIN : -ETIMEDOUT;
+}
+
+static noinline int select_few(gmp_case *cases, unsigned n, enum how how, int64_t deadline)
+{
+	struct selection sel = { .memory = NULL };
+
+	lay_out(&sel, __builtin_alloca(bytes_for(n)), n);
+	return select_in(&sel, cases, how, deadline);
+}
+
+static noinline int select_many(gmp_case *cases, unsigned n, enum how how, int64_t deadline)
+{
+	struct selection sel = { .memory = malloc(bytes_for(n)) };
+
+	if (!sel.memory)
+		return -ENOMEM;
+	lay_out(&sel, sel.memory, n);
+	int result = select_in(&sel, cases, how, deadline);
+
+	free(sel.memory);
+	return result;
+}
+
+/* One case is the channel's own call. */
+static int select_one(gmp_case *cs, enum how how, int64_t deadline)
+{
+	int result;
+
+	if (cs->dir == GMP_SEND)
+		result = how == TRY ? gmp_chan_try_send(cs->c, cs->elem)
+				    : gmp_chan_send_until(cs->c, cs->elem, deadline);
+	else
+		result = how == TRY ? gmp_chan_try_recv(cs->c, cs->elem)
+				    : gmp_chan_recv_until(cs->c, cs->elem, deadline);
+	if (result && result != -EPIPE)
+		return result;
+	cs->status = result;
+	return 0;
+}
+
+static int check(const gmp_case *cases, int n)
+{
+	if (n < 0 || (n > 0 && !cases))
+		return -EINVAL;
+	for (int i = 0; i < n; i++) {
+		const gmp_case *cs = &cases[i];
+
+		if (cs->dir != GMP_SEND && cs->dir != GMP_RECV)
+			return -EINVAL;
+		if (cs->dir == GMP_SEND && !cs->elem && cs->c && cs->c->size)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+static int do_select(gmp_case *cases, int n, enum how how, int64_t deadline)
+{
+	if (unlikely(check(cases, n)))
+		return -EINVAL;
+	if (n == 1 && cases[0].c)
+		return select_one(cases, how, deadline);
+	if (likely(n <= ON_STACK))
+		return select_few(cases, (unsigned)n, how, deadline);
+	return select_many(cases, (unsigned)n, how, deadline);
+}
+
+int gmp_select(gmp_case *cases, int n)
+{
+	return do_select(cases, n, WAIT, NEVER);
+}
+
+int gmp_select_until(gmp_case *cases, int n, int64_t deadline)
+{
+	return do_select(cases, n, WAIT, deadline);
+}
+
+int gmp_try_select(gmp_case *cases, int n)
+{
+	return do_select(cases, n, TRY, 0);
+}
