@@ -13,6 +13,7 @@ set(GMP_FLOOR0
 	base/lock.c
 	base/options.c
 	base/throw.c
+	base/trace.c
 	base/symtab.c
 	base/tls.c
 )
@@ -28,6 +29,8 @@ set(GMP_FLOOR0_HEADERS
 
 set(GMP_FLOOR1
 	context_${GMP_ARCH}.S
+	unwind.c
+	unwind_${GMP_ARCH}.S
 	stack.c
 	netpoll_${GMP_POLLER}.c
 )

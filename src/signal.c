@@ -38,13 +38,9 @@ static void report_overflow_sig(const struct g *gp, uintptr_t pc)
 {
 	struct line l = { .n = 0 };
 
-	line_str_sig(&l, "gmp: fatal: stack overflow in green thread ");
-	line_dec_sig(&l, gp->id);
-	line_str_sig(&l, " \"");
-	line_str_sig(&l, gp->name ? gp->name : "");
-	line_str_sig(&l, "\" (entry ");
-	line_sym_sig(&l, (uintptr_t)gp->fn);
-	line_str_sig(&l, "): ");
+	line_str_sig(&l, "gmp: fatal: stack overflow in ");
+	line_green_sig(&l, gp->id, gp->name ? gp->name : "", (uintptr_t)gp->fn);
+	line_str_sig(&l, ": ");
 	line_dec_sig(&l, (uint64_t)1 << gp->stack_class);
 	line_str_sig(&l, " bytes reserved, ran over in ");
 	line_sym_sig(&l, pc);

@@ -270,17 +270,24 @@ static bool search_tables(const struct image *im, uint32_t type, uint64_t addr, 
 	return false;
 }
 
-/* The object's last path component; offset is what addr2line takes, where the file tells. */
-static void name_object(const char *path, uint64_t offset, struct symbol *out)
+static void copy_text(char *out, size_t room, const char *text)
+{
+	size_t n = strnlen(text, room - 1);
+
+	memcpy(out, text, n);
+	out[n] = '\0';
+}
+
+/* The object's last path component, for want of a function. */
+static void name_object(const char *path, uint64_t at, struct symbol *out)
 {
 	const char *slash = strrchr(path, '/');
 	const char *base = slash != NULL ? slash + 1 : path;
-	size_t n = strnlen(base, sizeof(out->name) - 1);
 
-	memcpy(out->name, base, n);
-	out->name[n] = '\0';
+	copy_text(out->name, sizeof(out->name), base);
+	copy_text(out->object, sizeof(out->object), base);
 	out->exact = false;
-	out->offset = offset;
+	out->offset = out->at = at;
 }
 
 bool symtab_find_sig(uintptr_t pc, struct symbol *out)
@@ -296,10 +303,36 @@ bool symtab_find_sig(uintptr_t pc, struct symbol *out)
 	if (place.path[0] != '/' || !image_open(place.path, &im))
 		return true;
 	if (image_is_elf(&im) && image_address(&im, place.at, &addr)) {
-		out->offset = addr;
+		out->offset = out->at = addr;
 		if (!search_tables(&im, SHT_SYMTAB, addr, out))
 			search_tables(&im, SHT_DYNSYM, addr, out);
 	}
 	munmap((void *)(uintptr_t)im.bytes, im.size);
 	return true;
+}
+
+/* --- what was found before --- */
+
+enum { PROBES = 8 };
+
+bool symcache_find_sig(struct symcache *c, uintptr_t pc, const struct symbol **out)
+{
+	unsigned home = (unsigned)(pc * 0x9e3779b97f4a7c15u >> 55);
+	struct symcache_slot *s = &c->slot[home];
+
+	_Static_assert(SYMCACHE_SLOTS == 1 << (64 - 55), "home is a slot");
+	for (unsigned i = 0; i < PROBES; i++) {
+		struct symcache_slot *probed = &c->slot[(home + i) % SYMCACHE_SLOTS];
+
+		if (probed->pc == pc || probed->pc == 0) {
+			s = probed;
+			break;
+		}
+	}
+	if (s->pc != pc || pc == 0) {
+		s->found = symtab_find_sig(pc, &s->symbol);
+		s->pc = pc;
+	}
+	*out = &s->symbol;
+	return s->found;
 }

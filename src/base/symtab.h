@@ -14,8 +14,24 @@ struct symbol {
 	char name[256];  /* the function's, else the object's base name, else "" */
 	bool exact;      /* name is a function's */
 	uint64_t offset; /* from the function's start, or the object's */
+	char object[64]; /* the object's base name */
+	uint64_t at;     /* the address in it, as addr2line takes it */
 };
 
 bool symtab_find_sig(uintptr_t pc, struct symbol *out);
+
+/* What was found before: for who asks for the same few addresses again and again.  Zero bytes are an
+ * empty one. */
+enum { SYMCACHE_SLOTS = 512 };
+
+struct symcache {
+	struct symcache_slot {
+		uintptr_t pc;
+		bool found;
+		struct symbol symbol;
+	} slot[SYMCACHE_SLOTS];
+};
+
+bool symcache_find_sig(struct symcache *c, uintptr_t pc, const struct symbol **out);
 
 #endif

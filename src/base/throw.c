@@ -6,8 +6,7 @@
  *  T1 The fatal line is one write, so that it stays whole among what others print.
  *  T2 Of several threads that die at once, the first prints and the others wait for the end; one
  *     that dies while it prints is gone at once.
- *  T3 Everything fits on the rest of a small green stack: no printf to a stream, no dlopen (which
- *     is why the unwinder is called directly, and not through backtrace()).
+ *  T3 Everything fits on the rest of a small green stack: no printf to a stream, no dlopen.
  */
 #include "base/throw.h"
 
@@ -17,11 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <unwind.h>
 
 #include "base/atomic.h"
 #include "base/os.h"
 #include "base/symtab.h"
+#include "base/trace.h"
 
 static int dying;            /* (a) id of the thread that prints its last; 0: none */
 static describe_fn describe; /* (a) */
@@ -64,17 +63,69 @@ void line_hex_sig(struct line *l, uint64_t v)
 	line_number(l, v, 16);
 }
 
+/* A function's own address has no offset. */
+static void line_name(struct line *l, const struct symbol *s)
+{
+	line_str_sig(l, s->name);
+	if (s->exact && s->offset == 0)
+		return;
+	line_char(l, '+');
+	line_hex_sig(l, s->offset);
+}
+
+/* NULL where nothing is known; room serves where names are not kept. */
+static const struct symbol *look_up(const struct line *l, uintptr_t pc, struct symbol *room)
+{
+	const struct symbol *s = room;
+
+	if (l->names)
+		return symcache_find_sig(l->names, pc, &s) ? s : NULL;
+	return symtab_find_sig(pc, room) ? room : NULL;
+}
+
 void line_sym_sig(struct line *l, uintptr_t pc)
 {
-	struct symbol s;
+	struct symbol room;
+	const struct symbol *s = look_up(l, pc, &room);
 
-	if (!symtab_find_sig(pc, &s)) {
+	if (s)
+		line_name(l, s);
+	else
 		line_hex_sig(l, pc);
-		return;
+}
+
+void line_green_sig(struct line *l, uint64_t id, const char *name, uintptr_t entry)
+{
+	line_str_sig(l, "green thread ");
+	line_dec_sig(l, id);
+	line_str_sig(l, " \"");
+	line_str_sig(l, name);
+	line_str_sig(l, "\" (entry ");
+	line_sym_sig(l, entry);
+	line_char(l, ')');
+}
+
+void line_frame_sig(struct line *l, int number, uintptr_t pc)
+{
+	struct symbol room;
+	const struct symbol *s = look_up(l, pc, &room);
+
+	line_str_sig(l, "    #");
+	line_dec_sig(l, (uint64_t)number);
+	line_char(l, ' ');
+	line_hex_sig(l, pc);
+	if (s) {
+		line_char(l, ' ');
+		line_name(l, s);
 	}
-	line_str_sig(l, s.name);
-	line_char(l, '+');
-	line_hex_sig(l, s.offset);
+	if (s && s->exact) {
+		line_str_sig(l, " (");
+		line_str_sig(l, s->object);
+		line_char(l, '+');
+		line_hex_sig(l, s->at);
+		line_char(l, ')');
+	}
+	line_char(l, '\n');
 }
 
 static void write_all(int fd, const char *text, size_t n)
@@ -102,61 +153,22 @@ void line_write_sig(struct line *l, int fd)
 
 /* --- backtraces --- */
 
-struct trace {
-	int n;
-	struct frame {
-		uintptr_t ip; /* where the frame goes on */
-		uintptr_t pc; /* an address inside the instruction that it is at */
-	} frame[64];
-};
-
-static _Unwind_Reason_Code add_frame(struct _Unwind_Context *ctx, void *arg)
+/* On the stack of one who dies: there may be little left of it. */
+static noinline void print_trace(int fd, uintptr_t first, uintptr_t entry)
 {
-	struct trace *t = arg;
-	int at_insn = 0;
-	uintptr_t ip = _Unwind_GetIPInfo(ctx, &at_insn);
+	struct line l = { .n = 0 };
+	struct trace t;
 
-	if (ip == 0 || t->n == (int)countof(t->frame))
-		return _URC_END_OF_STACK;
-	/* A return address may be the next function's first: a call of a noreturn function can be
-	 * the last instruction of its own. */
-	t->frame[t->n++] = (struct frame){ .ip = ip, .pc = at_insn ? ip : ip - 1 };
-	return _URC_NO_REASON;
-}
-
-/* Print the frames from the one that goes on at `first`; all, where it is not found. */
-static noinline void print_trace(int fd, uintptr_t first)
-{
-	struct trace t = { .n = 0 };
-	int from = 0;
-
-	_Unwind_Backtrace(add_frame, &t);
-	while (from < t.n && t.frame[from].ip != first)
-		from++;
-	if (from == t.n)
-		from = 0;
-	for (int i = from; i < t.n; i++) {
-		struct line l = { .n = 0 };
-
-		line_str_sig(&l, "    #");
-		line_dec_sig(&l, (uint64_t)(i - from));
-		line_char(&l, ' ');
-		line_hex_sig(&l, t.frame[i].pc);
-		line_char(&l, ' ');
-		line_sym_sig(&l, t.frame[i].pc);
-		line_char(&l, '\n');
+	trace_own(&t, first, entry);
+	for (int i = 0; i < t.n; i++) {
+		line_frame_sig(&l, i, t.pc[i]);
 		line_write_sig(&l, fd);
 	}
 }
 
-static uintptr_t code_address(void *return_address)
-{
-	return (uintptr_t)__builtin_extract_return_addr(return_address);
-}
-
 noinline void gmp__backtrace(int fd)
 {
-	print_trace(fd, code_address(__builtin_return_address(0)));
+	print_trace(fd, trace_caller(), 0);
 }
 
 /* --- death --- */
@@ -191,6 +203,7 @@ noinline void gmp__fatal(const char *fmt, ...)
 	static char text[1024]; /* the dying thread's */
 	size_t room = sizeof(text) - 1, n;
 	describe_fn fn = ld_rlx(&describe);
+	uintptr_t entry = 0;
 	va_list ap;
 
 	become_the_dying();
@@ -199,12 +212,12 @@ noinline void gmp__fatal(const char *fmt, ...)
 	n += written(vsnprintf(text + n, room - n, fmt, ap), room - n);
 	va_end(ap);
 	if (fn != NULL && n < room - 1) {
-		size_t more = fn(text + n, room - n);
+		size_t more = fn(text + n, room - n, &entry);
 
 		n += min_of(more, room - n);
 	}
 	text[n++] = '\n';
 	write_all(STDERR_FILENO, text, n);
-	print_trace(STDERR_FILENO, code_address(__builtin_return_address(0)));
+	print_trace(STDERR_FILENO, trace_caller(), entry);
 	abort();
 }

@@ -9,23 +9,31 @@
 /* Print the line (with the green thread that runs, where one does), the backtrace; abort. */
 void gmp__fatal(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/* Set by a higher floor: writes ` in green thread 17 "worker" (entry f)` or nothing into buf. */
-typedef size_t (*describe_fn)(char *buf, size_t n);
+/* Set by a higher floor: writes ` in green thread 17 "worker" (entry f)` or nothing into buf, and
+ * where there is a green thread, its entry function into *entry. */
+typedef size_t (*describe_fn)(char *buf, size_t n, uintptr_t *entry);
 void gmp__fatal_describe(describe_fn fn);
 
 /* The backtrace of the caller to fd, one frame a line. */
 void gmp__backtrace(int fd);
 
 /* A line builder that calls nothing: for signal handlers. */
+struct symcache;
+
 struct line {
 	char text[512];
 	size_t n;
+	struct symcache *names; /* NULL: each name is looked up anew */
 };
 void line_str_sig(struct line *l, const char *s);
 void line_dec_sig(struct line *l, uint64_t v);
 void line_hex_sig(struct line *l, uint64_t v);
 /* the name of the function at pc, from the symbol table, else object+offset, else the address */
 void line_sym_sig(struct line *l, uintptr_t pc);
+/* `green thread 17 "worker" (entry f)`: how every diagnostic names one */
+void line_green_sig(struct line *l, uint64_t id, const char *name, uintptr_t entry);
+/* `    #3 0x5581 f+0x2a (prog+0x1581)`: a line of a backtrace */
+void line_frame_sig(struct line *l, int number, uintptr_t pc);
 void line_write_sig(struct line *l, int fd);
 
 #define gmp_assert(cond)                                                                           \

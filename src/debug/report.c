@@ -28,16 +28,10 @@ static const char *const states[] = {
 
 static void add_green(struct line *l, const struct g *gp)
 {
-	line_str_sig(l, "green thread ");
-	line_dec_sig(l, gp->id);
-	line_str_sig(l, " \"");
-	line_str_sig(l, gp->name ? gp->name : "");
-	line_str_sig(l, "\" (entry ");
-	line_sym_sig(l, (uintptr_t)gp->fn);
-	line_str_sig(l, ")");
+	line_green_sig(l, gp->id, gp->name ? gp->name : "", (uintptr_t)gp->fn);
 }
 
-size_t report_self(char *buf, size_t n)
+size_t report_self(char *buf, size_t n, uintptr_t *entry)
 {
 	struct m *m = getm();
 	struct line l = { .n = 0 };
@@ -48,6 +42,7 @@ size_t report_self(char *buf, size_t n)
 	add_green(&l, m->curg);
 	n = min_of(n, l.n);
 	__builtin_memcpy(buf, l.text, n);
+	*entry = (uintptr_t)m->curg->fn;
 	return n;
 }
 

@@ -97,7 +97,7 @@ TEST(a_line_names_an_address)
 	line_dec_sig(&l, UINT64_MAX);
 	line_str_sig(&l, "");
 	l.text[l.n] = '\0';
-	CHECK_STR(l.text, "a_static_function+0x0 0x10 0 18446744073709551615");
+	CHECK_STR(l.text, "a_static_function 0x10 0 18446744073709551615");
 }
 
 TEST(a_line_that_is_too_long_is_cut_off_and_ended)
@@ -113,6 +113,94 @@ TEST(a_line_that_is_too_long_is_cut_off_and_ended)
 	CHECK_EQ(l.n, 0);
 	CHECK_EQ(read(fds[0], buf, sizeof(buf)), (long long)sizeof(l.text));
 	CHECK_EQ(buf[sizeof(l.text) - 1], '\n');
+}
+
+static void check_line(struct line *l, const char *text)
+{
+	l->text[l->n] = '\0';
+	CHECK_STR(l->text, text);
+	l->n = 0;
+}
+
+TEST(a_line_names_a_green_thread)
+{
+	struct line l = { .n = 0 };
+
+	line_green_sig(&l, 17, "worker", (uintptr_t)a_static_function);
+	check_line(&l, "green thread 17 \"worker\" (entry a_static_function)");
+	line_green_sig(&l, 1, "", 16);
+	check_line(&l, "green thread 1 \"\" (entry 0x10)");
+}
+
+TEST(a_line_of_a_backtrace_tells_what_addr2line_takes)
+{
+	struct line l = { .n = 0 };
+	uintptr_t pc = (uintptr_t)a_static_function + 2;
+	char text[512];
+	struct symbol s;
+
+	CHECK(symtab_find_sig(pc, &s));
+	CHECK_STR(s.object, program_invocation_short_name);
+	snprintf(text, sizeof(text), "    #3 0x%lx a_static_function+0x2 (%s+0x%lx)\n",
+		 (unsigned long)pc, s.object, (unsigned long)s.at);
+	line_frame_sig(&l, 3, pc);
+	check_line(&l, text);
+	pc = (uintptr_t)&some_data;
+	CHECK(symtab_find_sig(pc, &s));
+	snprintf(text, sizeof(text), "    #0 0x%lx %s+0x%lx\n", (unsigned long)pc, s.object,
+		 (unsigned long)s.at);
+	line_frame_sig(&l, 0, pc);
+	check_line(&l, text);
+	line_frame_sig(&l, 0, 16);
+	check_line(&l, "    #0 0x10\n");
+}
+
+/* --- names that are kept --- */
+
+static struct symcache cache;
+
+TEST(a_name_that_is_kept_is_the_one_that_was_found)
+{
+	const struct symbol *first, *again;
+
+	CHECK(symcache_find_sig(&cache, (uintptr_t)a_static_function + 1, &first));
+	CHECK_STR(first->name, "a_static_function");
+	CHECK_EQ(first->offset, 1);
+	CHECK(symcache_find_sig(&cache, (uintptr_t)a_static_function + 1, &again));
+	CHECK(first == again);
+	CHECK(!symcache_find_sig(&cache, 1, &first));
+	CHECK(!symcache_find_sig(&cache, 1, &again));
+	CHECK(first == again);
+	CHECK(!symcache_find_sig(&cache, 0, &first));
+}
+
+TEST(more_addresses_than_are_kept_are_still_told_apart)
+{
+	const struct symbol *s;
+
+	for (int round = 0; round < 2; round++) {
+		for (uintptr_t i = 0; i < 2 * SYMCACHE_SLOTS; i++) {
+			uintptr_t pc = (uintptr_t)a_static_function + (i % 2 ? 0 : i * 64);
+
+			symcache_find_sig(&cache, pc, &s);
+			if (pc == (uintptr_t)a_static_function) {
+				CHECK_STR(s->name, "a_static_function");
+				CHECK_EQ(s->offset, 0);
+			}
+		}
+	}
+}
+
+TEST(a_line_may_keep_the_names)
+{
+	struct line l = { .names = &cache };
+
+	for (int i = 0; i < 3; i++) {
+		line_green_sig(&l, 2, "x", (uintptr_t)a_static_function);
+		check_line(&l, "green thread 2 \"x\" (entry a_static_function)");
+		line_sym_sig(&l, 16);
+		check_line(&l, "0x10");
+	}
 }
 
 /* --- copies of this program, and what is done to them --- */

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/trace.h"
+
+#include <unwind.h>
+
+struct walk {
+	struct trace *t;
+	bool begun;
+	int entry_at; /* how many frames there are up to the entry; 0: not seen */
+};
+
+static _Unwind_Reason_Code add_frame(struct _Unwind_Context *ctx, void *arg)
+{
+	struct walk *w = arg;
+	struct trace *t = w->t;
+	int at_insn = 0;
+	uintptr_t ip = _Unwind_GetIPInfo(ctx, &at_insn);
+
+	if (ip == 0)
+		return _URC_END_OF_STACK;
+	if (!w->begun && t->first && ip != t->first)
+		return _URC_NO_REASON;
+	w->begun = true;
+	if (t->hi && (_Unwind_GetCFA(ctx) < t->lo || _Unwind_GetCFA(ctx) > t->hi))
+		return _URC_END_OF_STACK;
+	if (t->n == TRACE_MOST) {
+		t->more = true;
+		return _URC_END_OF_STACK;
+	}
+	/* A return address may be the next function's first: a call of a noreturn function can be
+	 * the last instruction of its own. */
+	t->pc[t->n++] = at_insn ? ip : ip - 1;
+	if (t->entry && _Unwind_GetRegionStart(ctx) == t->entry)
+		w->entry_at = t->n;
+	return _URC_NO_REASON;
+}
+
+void trace_walk(struct trace *t)
+{
+	struct walk w = { .t = t };
+
+	t->n = 0;
+	t->more = false;
+	_Unwind_Backtrace(add_frame, &w);
+	if (w.entry_at && !t->more)
+		t->n = w.entry_at;
+}
+
+void trace_own(struct trace *t, uintptr_t first, uintptr_t entry)
+{
+	t->first = first;
+	t->entry = entry;
+	t->lo = t->hi = 0;
+	trace_walk(t);
+	if (t->n == 0) {
+		t->first = 0;
+		trace_walk(t);
+	}
+}

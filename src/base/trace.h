@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which calls have led here?  Addresses only; the lines of base/throw.h name them.
+ *
+ * The unwinder is called directly, and not through backtrace(), which loads it first: so there is
+ * neither an allocation nor a lock here.
+ */
+#ifndef GMP_TRACE_H
+#define GMP_TRACE_H
+
+#include "base/base.h"
+
+enum { TRACE_MOST = 64 };
+
+struct trace {
+	/* what to look for; 0: not asked for */
+	uintptr_t first;  /* begin with the frame that goes on here */
+	uintptr_t entry;  /* end with the outermost frame of the function that begins here */
+	uintptr_t lo, hi; /* give up on a frame whose stack pointer is outside */
+	/* what was found, the innermost first */
+	int n;
+	bool more;                /* it went on */
+	uintptr_t pc[TRACE_MOST]; /* an address inside the instruction that the frame is at */
+};
+
+/* Fill t with the frames that stand above the caller. */
+void trace_walk(struct trace *t);
+/* The same from the frame that goes on at `first`; all, where it is not found. */
+void trace_own(struct trace *t, uintptr_t first, uintptr_t entry);
+
+/* Where the caller of the calling function goes on. */
+#define trace_caller() ((uintptr_t)__builtin_extract_return_addr(__builtin_return_address(0)))
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/* Does an unwinder that is called through gmp__call_above see the calls that led to where a stack was
+ * left, with their registers, and is that stack left as it was? */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "unwind.h"
+
+#include <execinfo.h>
+#include <signal.h>
+#include <unwind.h>
+
+#include "base/symtab.h"
+
+/* AddressSanitizer is not told of these switches, so who makes one is left alone. */
+#define PLAIN __attribute__((no_sanitize("address"))) noinline
+
+enum { BYTES = 64 * 1024 };
+
+static char g0_stack[BYTES] aligned_to(16), new_stack[BYTES] aligned_to(16);
+static char *const g0 = g0_stack + BYTES, *const top = new_stack + BYTES;
+static struct context home, parked;
+
+static void no_more(void)
+{
+	__asm__ volatile("" ::: "memory"); /* so that calls before it are no jumps */
+}
+
+/* --- a stack that is left in the middle of calls --- */
+
+/* mcall with known values in the registers that a callee keeps. */
+int leave(struct context *save, int (*fn)(void *arg), void *arg, void *stack);
+
+__asm__(".text\n"
+	".type leave, @function\n"
+	"leave:\n"
+	"	.cfi_startproc\n"
+	"	pushq %rbx\n	.cfi_adjust_cfa_offset 8\n	.cfi_offset rbx, -16\n"
+	"	pushq %rbp\n	.cfi_adjust_cfa_offset 8\n	.cfi_offset rbp, -24\n"
+	"	pushq %r12\n	.cfi_adjust_cfa_offset 8\n	.cfi_offset r12, -32\n"
+	"	pushq %r13\n	.cfi_adjust_cfa_offset 8\n	.cfi_offset r13, -40\n"
+	"	pushq %r14\n	.cfi_adjust_cfa_offset 8\n	.cfi_offset r14, -48\n"
+	"	pushq %r15\n	.cfi_adjust_cfa_offset 8\n	.cfi_offset r15, -56\n"
+	"	pushq %rax\n	.cfi_adjust_cfa_offset 8\n"
+	"	movq $0x1111, %rbx\n	movq $0x2222, %rbp\n	movq $0x3333, %r12\n"
+	"	movq $0x4444, %r13\n	movq $0x5555, %r14\n	movq $0x6666, %r15\n"
+	"	call gmp__mcall\n"
+	"	popq %rcx\n	.cfi_adjust_cfa_offset -8\n"
+	"	popq %r15\n	.cfi_adjust_cfa_offset -8\n"
+	"	popq %r14\n	.cfi_adjust_cfa_offset -8\n"
+	"	popq %r13\n	.cfi_adjust_cfa_offset -8\n"
+	"	popq %r12\n	.cfi_adjust_cfa_offset -8\n"
+	"	popq %rbp\n	.cfi_adjust_cfa_offset -8\n"
+	"	popq %rbx\n	.cfi_adjust_cfa_offset -8\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size leave, . - leave\n");
+
+PLAIN static int to_home(void *arg)
+{
+	(void)arg;
+	return gmp__gogo(&home, 1, g0);
+}
+
+PLAIN static int inner(void)
+{
+	int result = leave(&parked, to_home, NULL, g0);
+
+	no_more();
+	return result;
+}
+
+PLAIN static int middle(int depth)
+{
+	int result = depth > 0 ? middle(depth - 1) : inner();
+
+	no_more();
+	return result;
+}
+
+PLAIN static int outer(void *depth)
+{
+	middle((int)(intptr_t)depth);
+	return gmp__gogo(&home, 2, g0);
+}
+
+PLAIN static int begin(void *depth)
+{
+	return gmp__gstart(depth, outer, top, gmp__fpwords(), g0);
+}
+
+/* Leaves `parked` in leave <- inner <- middle (depth + 1 times) <- outer. */
+static void park_at(int depth)
+{
+	memset(new_stack, 0x5a, sizeof(new_stack));
+	CHECK_EQ(gmp__mcall(&home, begin, (void *)(intptr_t)depth, g0), 1);
+}
+
+static const char *name_of(uintptr_t pc)
+{
+	static struct symbol s;
+
+	CHECK(symtab_find_sig(pc, &s));
+	return s.name;
+}
+
+static struct trace t;
+
+static void look(void *entry)
+{
+	t.entry = (uintptr_t)entry;
+	trace_parked(&t, &parked, new_stack, top);
+}
+
+TEST(a_parked_stack_is_walked_down_to_its_beginning)
+{
+	static const char *const names[] = {
+		"leave", "inner", "middle", "middle", "middle", "outer"
+	};
+
+	park_at(2);
+	look(NULL);
+	CHECK_EQ(t.n, countof(names) + 1);
+	for (unsigned i = 0; i < countof(names); i++)
+		CHECK_STR(name_of(t.pc[i]), names[i]);
+	CHECK_STR(name_of(t.pc[countof(names)]), "gmp__gstart");
+	CHECK(!t.more);
+}
+
+TEST(with_an_entry_the_walk_ends_at_its_outermost_frame)
+{
+	park_at(3);
+	look(outer);
+	CHECK_EQ(t.n, 7);
+	CHECK_STR(name_of(t.pc[6]), "outer");
+	look(middle);
+	CHECK_EQ(t.n, 6);
+	CHECK_STR(name_of(t.pc[5]), "middle");
+	look(name_of); /* not on this stack */
+	CHECK_EQ(t.n, 8);
+}
+
+TEST(a_walk_that_is_too_long_says_so)
+{
+	park_at(200);
+	look(outer);
+	CHECK_EQ(t.n, TRACE_MOST);
+	CHECK(t.more);
+	CHECK_STR(name_of(t.pc[TRACE_MOST - 1]), "middle");
+}
+
+TEST(the_walk_leaves_a_parked_stack_as_it_was)
+{
+	static char before[BYTES];
+
+	park_at(1);
+	memcpy(before, new_stack, BYTES);
+	look(outer);
+	CHECK_EQ(t.n, 5);
+	CHECK_EQ(memcmp(before, new_stack, BYTES), 0);
+	CHECK_EQ(gmp__mcall(&home, to_home, NULL, g0), 1);
+}
+
+TEST(the_walk_stays_on_the_parked_stack)
+{
+	park_at(20);
+	t.entry = 0;
+	trace_parked(&t, &parked, new_stack, (char *)parked.sp + 64 + 1);
+	CHECK_EQ(t.n, 1);
+	trace_parked(&t, &parked, top, top);
+	CHECK_EQ(t.n, 0);
+}
+
+/* --- gmp__call_above itself --- */
+
+static uintptr_t registers[7]; /* rbx rbp r12 r13 r14 r15 rsp of the frame in `leave` */
+static uintptr_t entered_sp;
+
+static _Unwind_Reason_Code note_registers(struct _Unwind_Context *ctx, void *arg)
+{
+	static const int dwarf[] = { 3, 6, 12, 13, 14, 15 };
+
+	(void)arg;
+	if (_Unwind_GetIP(ctx) != ((struct context_frame *)parked.sp)->pc)
+		return _URC_NO_REASON;
+	for (unsigned i = 0; i < countof(dwarf); i++)
+		registers[i] = _Unwind_GetGR(ctx, dwarf[i]);
+	registers[6] = _Unwind_GetCFA(ctx);
+	return _URC_END_OF_STACK;
+}
+
+static void unwind_registers(void *arg)
+{
+	entered_sp = (uintptr_t)__builtin_frame_address(0) + 8;
+	_Unwind_Backtrace(note_registers, arg);
+}
+
+TEST(an_unwinder_sees_the_registers_that_were_saved)
+{
+	park_at(0);
+	gmp__call_above(unwind_registers, NULL, parked.sp);
+	for (unsigned i = 0; i < 6; i++)
+		CHECK_EQ(registers[i], 0x1111 * (i + 1));
+	CHECK_EQ(registers[6], (uintptr_t)parked.sp + sizeof(struct context_frame));
+	CHECK_EQ(entered_sp % 16, 8);
+}
+
+static void *frames[64];
+static int nframes;
+
+static void libc_backtrace(void *arg)
+{
+	(void)arg;
+	nframes = backtrace(frames, 64);
+}
+
+TEST(libcs_own_backtrace_follows_it_too)
+{
+	int at = 0;
+
+	park_at(0);
+	gmp__call_above(libc_backtrace, NULL, parked.sp);
+	while (at < nframes && (uintptr_t)frames[at] != ((struct context_frame *)parked.sp)->pc)
+		at++;
+	CHECK_EQ(nframes - at, 5);
+	CHECK_STR(name_of((uintptr_t)frames[at + 3] - 1), "outer");
+}
+
+static void count_call(void *arg)
+{
+	++*(int *)arg;
+}
+
+/* gmp__call_above with known values in the registers that it must keep; out gets what they are after. */
+void keep(void (*fn)(void *arg), void *arg, const void *sp, uint64_t *out);
+
+__asm__(".text\n"
+	"keep:\n"
+	"	pushq %rbx\n	pushq %rbp\n	pushq %r12\n"
+	"	pushq %r13\n	pushq %r14\n	pushq %r15\n"
+	"	pushq %rcx\n"
+	"	movq $0x1111, %rbx\n	movq $0x2222, %rbp\n	movq $0x3333, %r12\n"
+	"	movq $0x4444, %r13\n	movq $0x5555, %r14\n	movq $0x6666, %r15\n"
+	"	call gmp__call_above\n"
+	"	popq %rcx\n"
+	"	movq %rbx, (%rcx)\n	movq %rbp, 8(%rcx)\n	movq %r12, 16(%rcx)\n"
+	"	movq %r13, 24(%rcx)\n	movq %r14, 32(%rcx)\n	movq %r15, 40(%rcx)\n"
+	"	popq %r15\n	popq %r14\n	popq %r13\n"
+	"	popq %r12\n	popq %rbp\n	popq %rbx\n"
+	"	ret\n");
+
+TEST(its_caller_finds_all_registers_as_they_were)
+{
+	uint64_t out[6] = { 0 };
+	int calls = 0;
+
+	park_at(0);
+	keep(count_call, &calls, parked.sp, out);
+	CHECK_EQ(calls, 1);
+	for (unsigned i = 0; i < 6; i++)
+		CHECK_EQ(out[i], 0x1111 * (i + 1));
+}
+
+/* --- at each of its instructions --- */
+
+static struct steps {
+	unsigned own, above; /* instructions at which its caller was found, and the parked frame */
+	bool lost;
+} steps;
+
+struct look {
+	bool inside; /* the frame before this one is gmp__call_above, where it was interrupted */
+	uintptr_t caller;
+};
+
+static _Unwind_Reason_Code look_for_caller(struct _Unwind_Context *ctx, void *arg)
+{
+	struct look *l = arg;
+	int at_insn = 0;
+	uintptr_t ip = _Unwind_GetIPInfo(ctx, &at_insn);
+
+	if (l->inside) {
+		l->caller = ip;
+		return _URC_END_OF_STACK;
+	}
+	l->inside = at_insn && _Unwind_GetRegionStart(ctx) == (uintptr_t)gmp__call_above;
+	return _URC_NO_REASON;
+}
+
+extern char stepped_call_returns[];
+
+static void on_step(int signo)
+{
+	struct look l = { .inside = false };
+
+	(void)signo;
+	_Unwind_Backtrace(look_for_caller, &l);
+	if (!l.inside)
+		return;
+	if (l.caller == (uintptr_t)stepped_call_returns)
+		steps.own++;
+	else if (l.caller == ((struct context_frame *)parked.sp)->pc)
+		steps.above++;
+	else
+		steps.lost = true;
+}
+
+/* gmp__call_above with the trap flag set: a signal after each instruction. */
+void step_through(void (*fn)(void *arg), void *arg, const void *sp);
+
+__asm__(".text\n"
+	"step_through:\n"
+	"	.cfi_startproc\n"
+	"	pushq %rbp\n	.cfi_adjust_cfa_offset 8\n	.cfi_offset rbp, -16\n"
+	"	pushfq\n	.cfi_adjust_cfa_offset 8\n"
+	"	orq $0x100, (%rsp)\n"
+	"	popfq\n	.cfi_adjust_cfa_offset -8\n"
+	"	call gmp__call_above\n"
+	"stepped_call_returns:\n"
+	"	pushfq\n	.cfi_adjust_cfa_offset 8\n"
+	"	andq $~0x100, (%rsp)\n"
+	"	popfq\n	.cfi_adjust_cfa_offset -8\n"
+	"	popq %rbp\n	.cfi_adjust_cfa_offset -8\n"
+	"	ret\n"
+	"	.cfi_endproc\n");
+
+TEST(at_each_instruction_an_unwinder_finds_a_caller)
+{
+	struct sigaction sa = { .sa_handler = on_step };
+	int calls = 0;
+
+	park_at(0);
+	CHECK_EQ(sigaction(SIGTRAP, &sa, NULL), 0);
+	step_through(count_call, &calls, parked.sp);
+	CHECK_EQ(calls, 1);
+	CHECK(!steps.lost);
+	CHECK_EQ(steps.own, 6);   /* push, three moves; pop, ret */
+	CHECK_EQ(steps.above, 1); /* the call, and with it all that fn does */
+}
