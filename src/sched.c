@@ -2,7 +2,7 @@
 /*
  * Which green thread runs next, and where?
  *
- * A P runs, in this order: its runnext; at every 61st run one of the global queue; its ring; a
+ * A P runs, in this order: at every 61st run one of the global queue; its runnext; its ring; a
  * share of the global queue; what the poller has; half of another P's ring; another P's runnext, if
  * that P has not moved for a while.  Then its M gives the P up and sleeps.
  *
@@ -840,6 +840,7 @@ leaves_by_jump int schedule_g0(void)
 	struct g *gp;
 
 	gmp_debug_assert(!m->spinning);
+	switch_check(); /* L1 */
 	if (unlikely(ld_rlx(&pp->attention)))
 		return attend_g0(m);
 	if (unlikely(timers_next(pp) != NEVER) && cpu_ticks() - pp->looked > TICKS_10US)

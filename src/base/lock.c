@@ -68,4 +68,12 @@ void gmp__unlock_check(enum lockrank rank)
 	gmp__fatal("unlock of %s, which this thread does not hold", ranks[rank].name);
 }
 
+void gmp__switch_check(void)
+{
+	struct held_locks *held = gmp__held_locks();
+
+	if (held->n)
+		gmp__fatal("%s is held across a switch", ranks[held->rank[0]].name);
+}
+
 #endif

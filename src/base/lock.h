@@ -11,6 +11,7 @@
  * Invariants
  *  L1 A section neither switches green threads nor calls user code.  The one exception is the
  *     commit step of park.c, where the lock goes with the thread from G to g0 and is dropped there.
+ *     Debug builds check it where the scheduler begins (switch_check).
  *  L2 Locks are taken in the order of lockrank.def.  Debug builds check it.
  *
  * Rejected: a futex word with a sleepers bit (a second locked instruction at each unlock, for
@@ -37,13 +38,16 @@ enum lockrank {
 void gmp__lock_slow(struct lock *l);
 void gmp__lock_check(struct lock *l, enum lockrank rank);
 void gmp__unlock_check(enum lockrank rank);
+void gmp__switch_check(void);
 
 #ifdef GMP_DEBUG_CHECKS
 #define lock_check(l, rank) gmp__lock_check(l, rank)
 #define unlock_check(rank) gmp__unlock_check(rank)
+#define switch_check() gmp__switch_check()
 #else
 #define lock_check(l, rank) ((void)(rank))
 #define unlock_check(rank) ((void)(rank))
+#define switch_check() ((void)0)
 #endif
 
 static inline void lock(struct lock *l, enum lockrank rank)

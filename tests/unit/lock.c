@@ -136,6 +136,17 @@ static void dropped_without_being_held(void)
 	unlock(&b, LR_SCHED);
 }
 
+static void switched_while_held(void)
+{
+	lock(&a, LR_START);
+	unlock(&a, LR_START);
+	switch_check();
+	lock(&a, LR_CHAN);
+	lock(&b, LR_SCHED);
+	unlock(&b, LR_SCHED);
+	switch_check();
+}
+
 /* Run fn in a child; what it says on stderr goes to text.  Was it aborted? */
 static bool dies(void (*fn)(void), char *text, size_t room)
 {
@@ -207,4 +218,13 @@ TEST(dropping_a_lock_that_is_not_held_dies)
 	need_checks();
 	CHECK(dies(dropped_without_being_held, text, sizeof(text)));
 	CHECK(strncmp(text, "gmp: fatal: unlock of LR_SCHED", 30) == 0);
+}
+
+TEST(a_lock_held_across_a_switch_dies)
+{
+	char text[4096];
+
+	need_checks();
+	CHECK(dies(switched_while_held, text, sizeof(text)));
+	CHECK(strncmp(text, "gmp: fatal: LR_CHAN is held across a switch", 43) == 0);
 }
