@@ -55,6 +55,13 @@ static struct g *new_g(struct p *pp)
 	return gp;
 }
 
+static void end_g(struct p *pp, struct g *gp)
+{
+	g_set_status(gp, G_RUNNING);
+	g_set_status(gp, G_DEAD);
+	g_free(pp, gp);
+}
+
 /* --- G --- */
 
 TEST(ids_begin_at_1_and_are_unique)
@@ -101,7 +108,7 @@ static void check_limit(bool cached)
 		CHECK(g_alloc(pp, &err) == NULL);
 		CHECK_EQ(err, -EAGAIN);
 		for (int i = 0; i < MAX_GREEN; i++)
-			g_free(pp, gp[i]);
+			end_g(pp, gp[i]);
 	}
 	proc_fini();
 }
@@ -127,9 +134,9 @@ TEST(the_last_freed_is_the_first_used)
 	CHECK_EQ(g_index(a), 0); /* in the order of addresses */
 	CHECK_EQ(g_index(b), 1);
 	a->name = strdup("a");
-	g_free(pp, a);
+	end_g(pp, a);
 	CHECK(a->name == NULL);
-	g_free(pp, b);
+	end_g(pp, b);
 	CHECK(new_g(pp) == b);
 	CHECK(new_g(pp) == a);
 	proc_fini();
@@ -146,7 +153,7 @@ TEST(what_a_p_gives_back_another_can_have)
 	for (int i = 0; i < MAX_GREEN; i++)
 		gp[i] = new_g(a);
 	for (int i = 0; i < MAX_GREEN; i++)
-		g_free(a, gp[i]);
+		end_g(a, gp[i]);
 	CHECK(a->gfree_n <= GFREE_CACHE);
 	p_flush(a);
 	CHECK_EQ(a->gfree_n, 0);
