@@ -4,10 +4,14 @@
  *
  * Time of one lock+unlock: with contenders, the wall time of all divided by the operations of all.
  * The counter behind the lock is plain, so a lock that does not exclude shows as a wrong sum.
+ *
+ * "pthread": the same by pthread_mutex_t between threads of the kernel's, without a runtime.
  */
 #include "shim.h"
 
 #include <gmp.h>
+#include <pthread.h>
+#include <unistd.h>
 
 static gmp_mutex m;
 static gmp_rwmutex rw;
@@ -105,8 +109,78 @@ static void readers(struct bench_state *st)
 	bench_time(st, ns, c->count);
 }
 
+/* --- threads --- */
+
+static pthread_mutex_t pm = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t barrier;
+
+/* While a process has one thread, glibc locks without locked instructions. */
+static void *onlooker(void *arg)
+{
+	(void)arg;
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void alone_pthread(struct bench_state *st)
+{
+	const struct bench_case *c = bench_this(st);
+	int64_t warm = c->count / 8, t0 = 0, t1;
+	pthread_t t;
+
+	counter = 0;
+	bench_check(pthread_create(&t, NULL, onlooker, NULL) == 0, "pthread_create");
+	for (int64_t i = -warm; i < c->count; i++) {
+		if (i == 0)
+			t0 = bench_clock();
+		pthread_mutex_lock(&pm);
+		counter++;
+		pthread_mutex_unlock(&pm);
+	}
+	t1 = bench_clock();
+	bench_check(counter == c->count + warm, "counter is %lld", (long long)counter);
+	bench_time(st, t1 - t0, c->count);
+}
+
+static void *thread_locker(void *arg)
+{
+	pthread_barrier_wait(&barrier);
+	for (int64_t i = 0; i < each; i++) {
+		pthread_mutex_lock(&pm);
+		counter++;
+		pthread_mutex_unlock(&pm);
+	}
+	pthread_barrier_wait(&barrier);
+	return arg;
+}
+
+static void contended_pthread(struct bench_state *st)
+{
+	const struct bench_case *c = bench_this(st);
+	int64_t t0, t1;
+
+	each = c->count / c->n;
+	counter = 0;
+	pthread_barrier_init(&barrier, NULL, (unsigned)c->n + 1);
+	for (int64_t i = 0; i < c->n; i++) {
+		pthread_t t;
+
+		bench_check(pthread_create(&t, NULL, thread_locker, NULL) == 0, "pthread_create");
+		pthread_detach(t);
+	}
+	t0 = bench_clock();
+	pthread_barrier_wait(&barrier);
+	pthread_barrier_wait(&barrier);
+	t1 = bench_clock();
+	bench_check(counter == c->count, "counter is %lld", (long long)counter);
+	bench_time(st, t1 - t0, c->count);
+}
+
 BENCH(alone, "mutex/alone", .procs = 1, .count = 10000000);
 BENCH(contended, "mutex/8", .procs = 1, .n = 8, .count = 4000000);
 BENCH(contended, "mutex/8", .procs = 2, .n = 8, .count = 4000000);
 BENCH(readers, "rwmutex/8 readers", .procs = 1, .n = 8, .count = 4000000);
 BENCH(readers, "rwmutex/8 readers", .procs = 2, .n = 8, .count = 4000000);
+BENCH(alone_pthread, "mutex/alone pthread", .procs = 0, .count = 10000000);
+BENCH(contended_pthread, "mutex/8 pthread", .procs = 0, .n = 8, .count = 4000000);
