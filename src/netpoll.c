@@ -182,7 +182,7 @@ int netpoll_shut(struct polldesc *pd, struct glist *out)
 
 void netpoll_forget(struct polldesc *pd)
 {
-	and_seq(&pd->use, ~(uint32_t)(PD_OPEN | PD_CLOSING));
+	and_seq(&pd->use, ~(uint32_t)(PD_OPEN | PD_CLOSING)); /* ORD(pd.use): free for the next */
 	add_rlx(&np.open, -1u);
 }
 

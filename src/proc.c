@@ -299,7 +299,7 @@ bool p_retire(struct p *pp)
 	bool still = ld_rlx(&pp->attention) & ATTENTION_RETIRE;
 
 	if (still) {
-		and_seq(&pp->attention, ~(uint32_t)ATTENTION_RETIRE);
+		and_rlx(&pp->attention, ~(uint32_t)ATTENTION_RETIRE);
 		pp->m = NULL;
 		st_rlx(&pp->status, P_RETIRED);
 	}
@@ -313,14 +313,14 @@ static void p_revive(struct p *pp)
 	if (pp->status == P_RETIRED)
 		pidle_put(pp);
 	else
-		and_seq(&pp->attention, ~(uint32_t)ATTENTION_RETIRE);
+		and_rlx(&pp->attention, ~(uint32_t)ATTENTION_RETIRE);
 }
 
 /* Under sched.lock; true if it is empty now and only its timers are left to move. */
 static bool p_dismiss(struct p *pp)
 {
 	if (pp->status == P_RUNNING) {
-		or_seq(&pp->attention, ATTENTION_RETIRE);
+		or_rlx(&pp->attention, ATTENTION_RETIRE);
 		return false;
 	}
 	if (pp->status == P_IDLE) {
@@ -337,7 +337,7 @@ static void p_share(struct p *pp)
 	if (pp->shared)
 		return;
 	if (pp->status == P_RUNNING)
-		or_seq(&pp->attention, ATTENTION_SHARE);
+		or_rlx(&pp->attention, ATTENTION_SHARE);
 	else
 		st_rel(&pp->shared, true); /* ORD(p.shared): idle, so its queue is empty */
 }

@@ -61,7 +61,7 @@ static uint32_t grab(struct p *victim, struct g **ring, uint32_t at)
 		if (n == 0)
 			return 0;
 		if (n > RUNQ_SIZE / 2) { /* head and tail were read at different times */
-			head = ld_acq(&victim->runqhead);
+			head = ld_acq(&victim->runqhead); /* ORD(runq.take) */
 			continue;
 		}
 		for (uint32_t i = 0; i < n; i++)
@@ -81,7 +81,7 @@ struct g *runq_steal(struct p *pp, struct p *victim, bool next)
 	uint32_t n = grab(victim, pp->runq, tail - 1);
 
 	if (n == 0) {
-		struct g *gp = next ? ld_acq(&victim->runnext) : NULL;
+		struct g *gp = next ? ld_acq(&victim->runnext) : NULL; /* ORD(runnext) */
 
 		if (gp && cas_seq(&victim->runnext, &gp, (struct g *)NULL)) /* ORD(runnext) */
 			return gp;

@@ -100,8 +100,9 @@ static inline struct g *runnext_swap(struct p *pp, struct g *gp)
 
 static inline uint32_t runq_len(struct p *pp)
 {
-	uint32_t head = ld_acq(&pp->runqhead); /* a snapshot, for statistics and thieves' looks */
-	uint32_t tail = ld_acq(&pp->runqtail);
+	/* a snapshot, for statistics and thieves' looks */
+	uint32_t head = ld_acq(&pp->runqhead); /* ORD(runq.take): a tail that is not older */
+	uint32_t tail = ld_acq(&pp->runqtail); /* ORD(runq.publish) */
 
 	return tail - head <= RUNQ_SIZE ? tail - head : 0;
 }

@@ -81,7 +81,7 @@ static int claim_runtime(void)
 {
 	uint32_t none = RUN_NONE;
 
-	if (getm() || !cas_seq(&sched.state, &none, RUN_STARTING))
+	if (getm() || !cas_seq(&sched.state, &none, RUN_STARTING)) /* ORD(run) */
 		return -EBUSY;
 	return 0;
 }
@@ -91,7 +91,7 @@ static void undo(void)
 	signal_fini();
 	netpoll_fini();
 	proc_fini();
-	st_seq(&sched.state, RUN_NONE);
+	st_seq(&sched.state, RUN_NONE); /* ORD(run) */
 }
 
 static int set_up(const gmp_config *cfg, bool library)
@@ -105,7 +105,7 @@ static int set_up(const gmp_config *cfg, bool library)
 	if (err) {
 		if (why)
 			fprintf(stderr, "gmp: %s\n", why);
-		st_seq(&sched.state, RUN_NONE);
+		st_seq(&sched.state, RUN_NONE); /* ORD(run) */
 		return err;
 	}
 	pthread_once(&once, register_fork_handler);
@@ -169,7 +169,7 @@ static void join_ms(void)
 static void drop(struct g *gp)
 {
 	if (ld_rlx(&gp->status) == G_WAITING && !waiter_claim(&gp->w, -ESRCH))
-		while (ld_acq(&gp->status) == G_WAITING)
+		while (ld_acq(&gp->status) == G_WAITING) /* ORD(g.status) */
 			os_yield();
 	/* also for one that was claimed and has not run since: its traces are still there, or what
 	 * it was woken for must go to the next */
@@ -223,7 +223,7 @@ static void tear_down(void)
 	signal_fini();
 	netpoll_fini();
 	proc_fini();
-	st_seq(&sched.state, RUN_NONE);
+	st_seq(&sched.state, RUN_NONE); /* ORD(run) */
 }
 
 /* --- the calls --- */
@@ -249,7 +249,7 @@ int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
 	gp->made_at = (uintptr_t)__builtin_return_address(0);
 	san_thread(&m->san);
 	signal_thread_begin(m);
-	st_seq(&sched.state, RUN_ON);
+	st_seq(&sched.state, RUN_ON); /* ORD(run) */
 	sched_submit(gp, true);
 	mstart(m);
 	signal_thread_end(m);
@@ -263,7 +263,7 @@ static bool begin_stop(void)
 {
 	uint32_t on = RUN_ON;
 
-	if (!cas_seq(&sched.state, &on, RUN_STOPPING))
+	if (!cas_seq(&sched.state, &on, RUN_STOPPING)) /* ORD(foreign) */
 		return false;
 	sched_stop();
 	return true;
@@ -287,7 +287,7 @@ int gmp_start(const gmp_config *cfg)
 		return err;
 	}
 	sched.nstarting = 1; /* from RUN_ON on gmp_stop may come, and awaits the thread by this */
-	st_seq(&sched.state, RUN_ON);
+	st_seq(&sched.state, RUN_ON); /* ORD(run) */
 	err = m_start(m);
 	if (err)
 		m_free(m);
@@ -304,7 +304,7 @@ int gmp_stop(void)
 {
 	if (getm())
 		return -EPERM;
-	if (ld_seq(&sched.state) != RUN_ON)
+	if (ld_seq(&sched.state) != RUN_ON) /* ORD(run) */
 		return -ESRCH;
 	if (!sched.library)
 		return -EINVAL;

@@ -353,10 +353,10 @@ static inline bool rt_enter(void)
 {
 	if (likely(getm() != NULL))
 		return true;
-	add_seq(&sched.foreign, 1); /* ORD(foreign): counted before the look at the state */
-	if (ld_seq(&sched.state) == RUN_ON)
+	add_seq(&sched.foreign, 1);         /* ORD(foreign): counted before the look at the state */
+	if (ld_seq(&sched.state) == RUN_ON) /* ORD(run): and what it is made of is there */
 		return true;
-	sub_seq(&sched.foreign, 1);
+	sub_seq(&sched.foreign, 1); /* ORD(foreign) */
 	return false;
 }
 

@@ -166,7 +166,7 @@ static noinline void submit_foreign(struct g *gp)
 	unlock(&sched.lock, LR_SCHED);
 	fence_seq(); /* ORD(idle) */
 	wakep();
-	sub_seq(&sched.foreign, 1);
+	sub_seq(&sched.foreign, 1); /* ORD(foreign) */
 }
 
 void sched_submit(struct g *gp, bool next)
@@ -226,7 +226,7 @@ void sched_submit_list(struct glist *list)
 	unlock(&sched.lock, LR_SCHED);
 	fence_seq(); /* ORD(idle) */
 	wakep();
-	sub_seq(&sched.foreign, 1);
+	sub_seq(&sched.foreign, 1); /* ORD(foreign) */
 }
 
 /* --- waking --- */
@@ -291,7 +291,7 @@ noinline void wakep(void)
 		unlock(&sched.lock, LR_SCHED);
 	}
 	if (!started)
-		sub_seq(&sched.nmspinning, 1);
+		sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
 }
 
 /* --- timers and the poller, as sources --- */
@@ -380,11 +380,11 @@ void sched_poll_now(void)
 	bool bare = !getp(); /* the watcher: what it wakes stands nowhere until it is submitted */
 
 	if (bare) /* so that nobody takes that for a deadlock */
-		add_seq(&sched.npollwait, 1);
+		add_rlx(&sched.npollwait, 1);
 	poll(0, &out);
 	sched_submit_list(&out);
 	if (bare)
-		sub_seq(&sched.npollwait, 1);
+		add_rlx(&sched.npollwait, -1u);
 }
 
 /* Somebody waits for a descriptor, and no M sleeps in the poller. */
@@ -738,7 +738,7 @@ static bool rest(struct m *m, struct p *pp)
 	if (sched.asymmetric && !sched_all_idle())
 		os_membarrier();
 	else
-		fence_seq();
+		fence_seq(); /* ORD(idle) */
 	if (second_thoughts(m)) {
 		rouse_sysmon();
 		return true;
@@ -756,9 +756,9 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 
 	if (ld_rlx(&sched.state) != RUN_ON) /* the only way in from RUN_STOPPING */
 		return leave_g0(m);
-	and_seq(&pp->attention, ~(uint32_t)ATTENTION_YIELD);
+	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_YIELD);
 	if (ld_rlx(&pp->attention) & ATTENTION_SHARE) {
-		and_seq(&pp->attention, ~(uint32_t)ATTENTION_SHARE);
+		and_rlx(&pp->attention, ~(uint32_t)ATTENTION_SHARE);
 		st_rel(&pp->shared, true); /* ORD(p.shared) */
 		wake_if_idle();            /* who looked before found nothing to take */
 	}
@@ -882,7 +882,7 @@ leaves_by_jump noinline void mstart(struct m *m)
 
 void sched_ask_yield(struct p *pp)
 {
-	or_seq(&pp->attention, ATTENTION_YIELD);
+	or_rlx(&pp->attention, ATTENTION_YIELD);
 }
 
 void sched_stop(void)
@@ -892,7 +892,7 @@ void sched_stop(void)
 	lock(&sched.lock, LR_SCHED);
 	st_seq(&sched.state, RUN_STOPPING); /* ORD(foreign): who enters after this does not stay */
 	for (int i = 0; i < sched.nallp; i++)
-		or_seq(&sched.allp[i]->attention, ATTENTION_STOP);
+		or_rlx(&sched.allp[i]->attention, ATTENTION_STOP);
 	while ((m = midle_get()))
 		m_wake(m, m->in_poller);
 	unlock(&sched.lock, LR_SCHED);

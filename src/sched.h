@@ -26,7 +26,7 @@ static inline void wake_if_idle(void)
 	if (likely(sched.asymmetric))
 		fence_light();
 	else
-		fence_seq();
+		fence_seq(); /* ORD(idle) */
 	if (unlikely(ld_rlx(&sched.npidle) > 0) && ld_rlx(&sched.nmspinning) == 0)
 		wakep();
 }

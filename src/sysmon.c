@@ -176,11 +176,11 @@ static bool nothing_left(int64_t now)
 static void rest(void)
 {
 	st_seq(&sched.sysmon_asleep, 1); /* ORD(sysmon): announced before the last look */
-	fence_seq();
+	fence_seq();                     /* ORD(sysmon) */
 	if (sched_all_idle())
-		while (ld_seq(&sched.sysmon_asleep) && !ld_rlx(&mon.stop))
+		while (ld_seq(&sched.sysmon_asleep) && !ld_rlx(&mon.stop)) /* ORD(sysmon) */
 			os_futex_wait(&sched.sysmon_asleep, 1, NEVER);
-	st_seq(&sched.sysmon_asleep, 0);
+	st_seq(&sched.sysmon_asleep, 0); /* ORD(sysmon) */
 	mon.active = os_now();
 }
 
@@ -219,7 +219,7 @@ int sysmon_start(void)
 
 void sysmon_stop(void)
 {
-	st_seq(&mon.stop, 1);
+	st_seq(&mon.stop, 1); /* ORD(sysmon): before the word that it may announce just now */
 	st_seq(&sched.sysmon_asleep, 0);
 	os_futex_wake(&mon.stop, 1);
 	os_futex_wake(&sched.sysmon_asleep, 1);

@@ -221,7 +221,7 @@ void gmp_timer_free(gmp_timer *t)
 		return;
 	/* while its runtime stops, heaps and runs that are dropped still point to it */
 	while (!timer_enter(t)) {
-		uint32_t state = ld_seq(&sched.state);
+		uint32_t state = ld_seq(&sched.state); /* ORD(run): its heaps are gone */
 
 		if (state != RUN_STOPPING && (state != RUN_ON || t->run != sched.run)) {
 			add_rlx(&timers_made, -1u);

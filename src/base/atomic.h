@@ -18,6 +18,8 @@
 #define xchg_acq(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
 #define xchg_seq(p, v) __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
 #define add_rlx(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+#define or_rlx(p, v) __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
+#define and_rlx(p, v) __atomic_fetch_and((p), (v), __ATOMIC_RELAXED)
 #define add_seq(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
 #define sub_seq(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_SEQ_CST)
 #define or_seq(p, v) __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST)

@@ -285,7 +285,7 @@ static ssize_t call_connected(int fd, const struct io_args *a)
  * after 1, 2, 4 ... 16 ms. */
 static int await_queue(int64_t *nap, int64_t deadline)
 {
-	if (!getm() && ld_seq(&sched.state) != RUN_ON)
+	if (!getm() && ld_seq(&sched.state) != RUN_ON) /* ORD(foreign) */
 		return -ESRCH;
 	if (deadline <= os_now())
 		return -ETIMEDOUT;

@@ -70,6 +70,7 @@ static void rw_unwait(struct waiter *w)
 
 	if (sg->queued) {
 		sema_dequeue(b, sg);
+		/* ORD(rwmutex) */
 		uint32_t s = ld_acq(&rw->state), held = s & ~(uint32_t)(W_PARKED | R_PARKED);
 
 		/* readers hold it, and no writer waits: those who were held off come in */
