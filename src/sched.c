@@ -43,6 +43,7 @@
 #include "base/os.h"
 #include "base/rand.h"
 #include "base/throw.h"
+#include "base/trace.h"
 #include "netpoll.h"
 #include "park.h"
 #include "proc.h"
@@ -661,8 +662,10 @@ static struct p *take_p(struct m *m, struct glist *out)
 static void rouse_sysmon(void)
 {
 	fence_seq(); /* ORD(sysmon): the P runs before the look; the watcher announces, then looks */
-	if (unlikely(ld_rlx(&sched.sysmon_asleep)) && xchg_seq(&sched.sysmon_asleep, 0))
+	if (unlikely(ld_rlx(&sched.sysmon_asleep)) && xchg_seq(&sched.sysmon_asleep, 0)) {
+		st_rlx(&sched.coarse_now, os_now()); /* nobody has set it for long */
 		os_futex_wake(&sched.sysmon_asleep, 1);
+	}
 }
 
 /* From no P to a P.  False: the runtime stops. */
@@ -875,6 +878,7 @@ leaves_by_jump noinline void mstart(struct m *m)
 	uintptr_t sp = (uintptr_t)__builtin_alloca(64);
 
 	m->g0 = (void *)((sp - 1024) & ~(uintptr_t)15);
+	trace_ends_at((uintptr_t)g_main);
 	gmp__setm(m);
 	gmp__mcall(&m->base, mstart_g0, m, m->g0);
 	gmp__setm(NULL);

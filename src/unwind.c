@@ -6,7 +6,7 @@
  * next.  So one frame with a table that tells a tale is enough:
  *
  *   caller's stack               the parked stack
- *     trace_parked                 main's frames ... entry
+ *     trace_parked                 frames of the calls, down to the entry
  *     gmp__call_above  . . . . . > context_frame, at the saved sp
  *     trace_walk
  *     _Unwind_Backtrace

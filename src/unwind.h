@@ -6,8 +6,7 @@
 #include "base/trace.h"
 #include "context.h"
 
-/* The frames of a saved context, which nobody may resume meanwhile; its stack lies in [lo, hi).
- * t->entry is the caller's to set. */
+/* The frames of a saved context, which nobody may resume meanwhile; its stack lies in [lo, hi). */
 void trace_parked(struct trace *t, const struct context *ctx, const char *lo, const char *hi);
 
 /* unwind_<arch>.S: fn(arg), called so that an unwinder takes what stands at the saved sp for fn's

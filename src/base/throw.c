@@ -154,12 +154,12 @@ void line_write_sig(struct line *l, int fd)
 /* --- backtraces --- */
 
 /* On the stack of one who dies: there may be little left of it. */
-static noinline void print_trace(int fd, uintptr_t first, uintptr_t entry)
+static noinline void print_trace(int fd, uintptr_t first)
 {
 	struct line l = { .n = 0 };
 	struct trace t;
 
-	trace_own(&t, first, entry);
+	trace_own(&t, first);
 	for (int i = 0; i < t.n; i++) {
 		line_frame_sig(&l, i, t.pc[i]);
 		line_write_sig(&l, fd);
@@ -168,7 +168,7 @@ static noinline void print_trace(int fd, uintptr_t first, uintptr_t entry)
 
 noinline void gmp__backtrace(int fd)
 {
-	print_trace(fd, trace_caller(), 0);
+	print_trace(fd, trace_caller());
 }
 
 /* --- death --- */
@@ -203,7 +203,6 @@ noinline void gmp__fatal(const char *fmt, ...)
 	static char text[1024]; /* the dying thread's */
 	size_t room = sizeof(text) - 1, n;
 	describe_fn fn = ld_rlx(&describe);
-	uintptr_t entry = 0;
 	va_list ap;
 
 	become_the_dying();
@@ -212,12 +211,12 @@ noinline void gmp__fatal(const char *fmt, ...)
 	n += written(vsnprintf(text + n, room - n, fmt, ap), room - n);
 	va_end(ap);
 	if (fn != NULL && n < room - 1) {
-		size_t more = fn(text + n, room - n, &entry);
+		size_t more = fn(text + n, room - n);
 
 		n += min_of(more, room - n);
 	}
 	text[n++] = '\n';
 	write_all(STDERR_FILENO, text, n);
-	print_trace(STDERR_FILENO, trace_caller(), entry);
+	print_trace(STDERR_FILENO, trace_caller());
 	abort();
 }

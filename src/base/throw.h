@@ -9,9 +9,8 @@
 /* Print the line (with the green thread that runs, where one does), the backtrace; abort. */
 void gmp__fatal(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/* Set by a higher floor: writes ` in green thread 17 "worker" (entry f)` or nothing into buf, and
- * where there is a green thread, its entry function into *entry. */
-typedef size_t (*describe_fn)(char *buf, size_t n, uintptr_t *entry);
+/* Set by a higher floor: writes ` in green thread 17 "worker" (entry f)` or nothing into buf. */
+typedef size_t (*describe_fn)(char *buf, size_t n);
 void gmp__fatal_describe(describe_fn fn);
 
 /* The backtrace of the caller to fd, one frame a line. */

@@ -3,11 +3,19 @@
 
 #include <unwind.h>
 
+#include "base/atomic.h"
+
+static uintptr_t outermost; /* (a) */
+
 struct walk {
 	struct trace *t;
 	bool begun;
-	int entry_at; /* how many frames there are up to the entry; 0: not seen */
 };
+
+void trace_ends_at(uintptr_t fn)
+{
+	st_rlx(&outermost, fn);
+}
 
 static _Unwind_Reason_Code add_frame(struct _Unwind_Context *ctx, void *arg)
 {
@@ -23,6 +31,8 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *ctx, void *arg)
 	w->begun = true;
 	if (t->hi && (_Unwind_GetCFA(ctx) < t->lo || _Unwind_GetCFA(ctx) > t->hi))
 		return _URC_END_OF_STACK;
+	if (_Unwind_GetRegionStart(ctx) == ld_rlx(&outermost))
+		return _URC_END_OF_STACK;
 	if (t->n == TRACE_MOST) {
 		t->more = true;
 		return _URC_END_OF_STACK;
@@ -30,8 +40,6 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *ctx, void *arg)
 	/* A return address may be the next function's first: a call of a noreturn function can be
 	 * the last instruction of its own. */
 	t->pc[t->n++] = at_insn ? ip : ip - 1;
-	if (t->entry && _Unwind_GetRegionStart(ctx) == t->entry)
-		w->entry_at = t->n;
 	return _URC_NO_REASON;
 }
 
@@ -42,14 +50,11 @@ void trace_walk(struct trace *t)
 	t->n = 0;
 	t->more = false;
 	_Unwind_Backtrace(add_frame, &w);
-	if (w.entry_at && !t->more)
-		t->n = w.entry_at;
 }
 
-void trace_own(struct trace *t, uintptr_t first, uintptr_t entry)
+void trace_own(struct trace *t, uintptr_t first)
 {
 	t->first = first;
-	t->entry = entry;
 	t->lo = t->hi = 0;
 	trace_walk(t);
 	if (t->n == 0) {

@@ -15,7 +15,6 @@ enum { TRACE_MOST = 64 };
 struct trace {
 	/* what to look for; 0: not asked for */
 	uintptr_t first;  /* begin with the frame that goes on here */
-	uintptr_t entry;  /* end with the outermost frame of the function that begins here */
 	uintptr_t lo, hi; /* give up on a frame whose stack pointer is outside */
 	/* what was found, the innermost first */
 	int n;
@@ -23,10 +22,14 @@ struct trace {
 	uintptr_t pc[TRACE_MOST]; /* an address inside the instruction that the frame is at */
 };
 
+/* Set by a higher floor: the function that all green threads' entries are called by.  It is not shown,
+ * nor is what stands above it. */
+void trace_ends_at(uintptr_t fn);
+
 /* Fill t with the frames that stand above the caller. */
 void trace_walk(struct trace *t);
 /* The same from the frame that goes on at `first`; all, where it is not found. */
-void trace_own(struct trace *t, uintptr_t first, uintptr_t entry);
+void trace_own(struct trace *t, uintptr_t first);
 
 /* Where the caller of the calling function goes on. */
 #define trace_caller() ((uintptr_t)__builtin_extract_return_addr(__builtin_return_address(0)))

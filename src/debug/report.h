@@ -6,7 +6,7 @@
 #include "base/base.h"
 
 /* For gmp__fatal_describe: the green thread that runs here. */
-size_t report_self(char *buf, size_t n, uintptr_t *entry);
+size_t report_self(char *buf, size_t n);
 /* For sched.stalled. */
 int64_t report_stall(void);
 

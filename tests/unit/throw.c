@@ -72,9 +72,8 @@ TEST(a_failed_assertion_says_what_and_where)
 	CHECK(strstr(text, ": assertion failed: 1 + 1 == 3\n") != NULL);
 }
 
-static size_t describe_short(char *buf, size_t n, uintptr_t *entry)
+static size_t describe_short(char *buf, size_t n)
 {
-	(void)entry;
 	return (size_t)snprintf(buf, n, " in green thread 17 \"worker\" (entry f)");
 }
 
@@ -92,9 +91,8 @@ TEST(a_higher_floor_can_describe_the_green_thread)
 	CHECK(strncmp(text, "gmp: fatal: oh in green thread 17 \"worker\" (entry f)\n", 53) == 0);
 }
 
-static size_t describe_too_much(char *buf, size_t n, uintptr_t *entry)
+static size_t describe_too_much(char *buf, size_t n)
 {
-	(void)entry;
 	memset(buf, 'y', n);
 	return n + 100;
 }
@@ -125,9 +123,8 @@ TEST(a_line_that_is_too_long_is_still_a_line)
 	CHECK(strstr(text, "yyy\n    #0 0x") != NULL);
 }
 
-static size_t describe_and_die(char *buf, size_t n, uintptr_t *entry)
+static size_t describe_and_die(char *buf, size_t n)
 {
-	(void)entry;
 	(void)buf;
 	(void)n;
 	gmp__fatal("inner");
