@@ -17,8 +17,6 @@
 #include "green.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/os.h"
 #include "base/throw.h"
@@ -38,9 +36,10 @@ struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uint32_t join, int *er
 
 	if (unlikely(!gp))
 		return NULL;
-	gp->fn = fn;
+	fence_rel(); /* ORD(g.life): it was free before; who reads what follows finds that out */
+	st_rlx(&gp->fn, fn);
 	gp->arg = arg;
-	gp->id = g_new_id(pp);
+	st_rlx(&gp->id, g_new_id(pp));
 	gp->join = join;
 	gp->stack_class = (uint8_t)(klass ? klass : sched.stack_class);
 	gp->at_exit = NULL;
@@ -69,7 +68,6 @@ static int class_of(size_t size, unsigned *klass)
 
 static noinline int spawn_with(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *attr, uintptr_t pc)
 {
-	char *name = NULL;
 	unsigned klass;
 	int err;
 
@@ -78,20 +76,16 @@ static noinline int spawn_with(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *
 	err = class_of(attr->stack_size, &klass);
 	if (err)
 		return err;
-	if (attr->name && attr->name[0]) {
-		name = strndup(attr->name, G_NAME_MAX - 1);
-		err = name ? 0 : -ENOMEM;
-	}
-	struct g *gp = err ? NULL : green_new(fn, arg, klass, JOINABLE, &err);
+	struct g *gp = green_new(fn, arg, klass, JOINABLE, &err);
 
 	if (!gp) {
 		if (klass && klass != sched.stack_class)
 			stack_unreserve(klass, 1);
-		free(name);
 		return err;
 	}
-	gp->name = name;
-	gp->made_at = pc;
+	if (attr->name && attr->name[0])
+		g_set_name(gp, attr->name);
+	st_rlx(&gp->made_at, pc);
 	*g = (gmp_g *)gp;
 	sched_submit(gp, true);
 	return 0;
@@ -108,7 +102,7 @@ int gmp_go(gmp_fn fn, void *arg)
 	struct g *gp = green_new(fn, arg, 0, DETACHED, &err);
 
 	if (likely(gp)) {
-		gp->made_at = (uintptr_t)__builtin_return_address(0);
+		st_rlx(&gp->made_at, (uintptr_t)__builtin_return_address(0));
 		sched_submit(gp, true);
 		err = 0;
 	}
@@ -283,7 +277,5 @@ uint64_t gmp_id(const gmp_g *g)
 
 const char *gmp_name(const gmp_g *g)
 {
-	const char *name = g ? ((const struct g *)g)->name : NULL;
-
-	return name ? name : "";
+	return g ? g_name((const struct g *)g) : "";
 }

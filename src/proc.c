@@ -29,11 +29,12 @@ struct sched sched;
 
 static struct {
 	struct lock lock;
-	struct g *arena;  /* (c) */
-	size_t bytes;     /* (c) */
-	uint32_t made;    /* (a) written under the lock */
-	uint32_t limit;   /* (c) */
-	struct g *free;   /* under the lock, by schedlink */
+	struct g *arena; /* (c) */
+	char *names;    /* (c) G_NAME_MAX bytes for each descriptor, touched only for those named */
+	size_t bytes;   /* (c) */
+	uint32_t made;  /* (a) written under the lock */
+	uint32_t limit; /* (c) */
+	struct g *free; /* under the lock, by schedlink */
 	uint64_t next_id; /* (a) */
 	m_entry entry;    /* (c) */
 } gs;
@@ -109,12 +110,10 @@ static void gfree_spill(struct p *pp, unsigned keep)
 
 void g_free(struct p *pp, struct g *gp)
 {
-	if (gp->name) {
-		free(gp->name);
-		gp->name = NULL;
-	}
-	gp->generation++;
+	st_rlx(&gp->named, false);
 	g_set_status(gp, G_FREE);
+	/* ORD(g.life): who sees the new number sees that it is free, or what it became since */
+	st_rel(&gp->generation, gp->generation + 1);
 	if (unlikely(!pp)) {
 		lock(&gs.lock, LR_GFREE);
 		gs_give(gp);
@@ -133,9 +132,9 @@ void g_bind_stack(struct p *pp, struct g *gp)
 	if (likely(gp->stack_class == sched.stack_class)) {
 		if (unlikely(c->n == 0) && !stackcache_fill(c))
 			gmp__fatal("no stack, although one was reserved"); /* B2 */
-		gp->stack = c->lo[--c->n];
+		st_rlx(&gp->stack, c->lo[--c->n]);
 	} else {
-		gp->stack = stack_get(gp->stack_class);
+		st_rlx(&gp->stack, stack_get(gp->stack_class));
 	}
 	bump(&pp->count.binds, 1);
 	san_begin(&gp->san, gp->stack, (size_t)1 << gp->stack_class);
@@ -155,7 +154,7 @@ void g_unbind_stack(struct p *pp, struct g *gp)
 		stack_put(gp->stack, gp->stack_class);
 		stack_unreserve(gp->stack_class, 1);
 	}
-	gp->stack = NULL;
+	st_rlx(&gp->stack, (char *)NULL);
 }
 
 uint64_t g_new_id(struct p *pp)
@@ -167,6 +166,25 @@ uint64_t g_new_id(struct p *pp)
 		pp->id_end = pp->id_next + ID_BATCH;
 	}
 	return pp->id_next++;
+}
+
+/* By bytes: others may read it at any time, and find out afterwards whether it was the name of the
+ * life that they look at (ORD(g.life)). */
+void g_set_name(struct g *gp, const char *name)
+{
+	char *to = gs.names + (size_t)g_index(gp) * G_NAME_MAX;
+	unsigned n = 0;
+
+	for (; name[n] && n < G_NAME_MAX - 1; n++)
+		st_rlx(&to[n], name[n]);
+	st_rlx(&to[n], '\0');
+	st_rlx(&gp->named, true);
+}
+
+const char *g_name(const struct g *gp)
+{
+	/* none: the child of a fork has a handle of its parent's */
+	return ld_rlx(&gp->named) && gs.names ? gs.names + (size_t)g_index(gp) * G_NAME_MAX : "";
 }
 
 uint32_t g_index(const struct g *gp)
@@ -534,7 +552,8 @@ static int proc_try(uint32_t max_green)
 	gs.next_id = 1;
 	gs.bytes = round_up((size_t)gs.limit * sizeof(struct g), PAGE);
 	gs.arena = os_reserve(gs.bytes);
-	if (!gs.arena)
+	gs.names = os_reserve((size_t)gs.limit * G_NAME_MAX);
+	if (!gs.arena || !gs.names)
 		return -ENOMEM;
 	err = gq_init(gs.limit);
 	sched.stack_class = log2_ceil(c->stack_size);
@@ -572,8 +591,6 @@ int proc_init(void)
 
 void proc_fini(void)
 {
-	for (uint32_t i = 0; i < gs.made; i++)
-		free(gs.arena[i].name);
 	for (int i = 0; i < sched.nallp; i++)
 		p_delete(sched.allp[i]);
 	sched.nallp = sched.procs = sched.npidle = 0;
@@ -582,6 +599,9 @@ void proc_fini(void)
 	gq_fini();
 	if (gs.arena)
 		os_release(gs.arena, gs.bytes);
+	if (gs.names)
+		os_release(gs.names, (size_t)gs.limit * G_NAME_MAX);
 	gs.arena = NULL;
+	gs.names = NULL;
 	gs.made = 0;
 }

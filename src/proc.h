@@ -27,6 +27,9 @@ void g_free(struct p *pp, struct g *gp);
 void g_bind_stack(struct p *pp, struct g *gp);
 void g_unbind_stack(struct p *pp, struct g *gp);
 uint64_t g_new_id(struct p *pp);
+/* Before it is made runnable; what is longer than G_NAME_MAX - 1 bytes is cut off. */
+void g_set_name(struct g *gp, const char *name);
+const char *g_name(const struct g *gp); /* "" without one */
 uint32_t g_index(const struct g *gp);
 struct g *g_at(uint32_t index); /* NULL beyond those ever made */
 uint32_t g_made(void);          /* descriptors ever made: g_at(0..made-1) */

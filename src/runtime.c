@@ -117,7 +117,7 @@ static int set_up(const gmp_config *cfg, bool library)
 	sched.cpus = os_cpus_online();
 	sched.nmlimit = options.c.max_threads;
 	sched.asymmetric = os_membarrier_init();
-	sched.start_now = os_now();
+	sched.start_now = sched.coarse_now = os_now();
 	sched.start_ticks = cpu_ticks();
 	sched.joinable_exit = green_exited;
 	sched.stalled = report_stall;
@@ -246,7 +246,7 @@ int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
 		return err ? err : -ENOMEM;
 	}
 	sched.main = gp;
-	gp->made_at = (uintptr_t)__builtin_return_address(0);
+	st_rlx(&gp->made_at, (uintptr_t)__builtin_return_address(0));
 	san_thread(&m->san);
 	signal_thread_begin(m);
 	st_seq(&sched.state, RUN_ON); /* ORD(run) */

@@ -133,12 +133,13 @@ struct g {
 	/* what a switch touches: one cache line */
 	struct context ctx; /* (o) */
 	struct waiter w;
-	char *stack;         /* (o) lowest address; NULL before the first run */
+	char *stack;         /* (o) lowest address; NULL before the first run; (a) for that look */
 	uint8_t status;      /* (a) enum gstatus */
 	uint8_t stack_class; /* (c) while alive */
 	uint8_t reason;      /* (a) enum waitreason */
 	bool trimmed;        /* (a) its stack has been looked at since it parked */
 	bool timed;          /* (o) its wait has a deadline: the timer may be armed */
+	bool named;          /* (a) g_name says how */
 	uint32_t token;      /* (c) who holds a lock: index + 1 */
 	uint32_t ready_at;   /* (o) low bits of cpu_ticks when made ready, if sampled; else 0 */
 	struct g *schedlink; /* (o) of whichever list holds it */
@@ -147,8 +148,7 @@ struct g {
 	void *arg;                  /* (c) while alive */
 	uint64_t id;                /* (c) while alive */
 	uint32_t join;              /* (a) enum joinstate, see green.c */
-	uint32_t generation;        /* (o) how often the descriptor was used */
-	char *name;                 /* (c) while alive; allocated, NULL without */
+	uint32_t generation;        /* (a) how often the descriptor was used */
 	uintptr_t made_at;          /* (c) the pc of the call that made it */
 	int64_t since;              /* (a) about when it parked */
 	unwait_fn unwait;           /* (o) how to end its present wait */
@@ -338,6 +338,24 @@ static inline bool waiter_claim(struct waiter *w, int result)
 			return false;
 		cpu_relax(); /* a keeper looks at its stack: microseconds */
 	}
+}
+
+/*
+ * Keep a parked one where it is, for microseconds, to look at it and its stack (W_BUSY): who wants to
+ * wake it spins.  Returns the state that it found; only if that is W_ARMED the caller holds it, and
+ * has to release it.
+ */
+static inline uint32_t waiter_hold(struct waiter *w)
+{
+	uint32_t state = W_ARMED;
+
+	cas_seq(&w->state, &state, W_BUSY); /* ORD(waiter.claim) */
+	return state;
+}
+
+static inline void waiter_release(struct waiter *w)
+{
+	st_rel(&w->state, W_ARMED); /* ORD(waiter.claim) */
 }
 
 static inline int waiter_result(uint32_t state)

@@ -18,6 +18,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "proc.h"
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
@@ -39,7 +40,7 @@ static void report_overflow_sig(const struct g *gp, uintptr_t pc)
 	struct line l = { .n = 0 };
 
 	line_str_sig(&l, "gmp: fatal: stack overflow in ");
-	line_green_sig(&l, gp->id, gp->name ? gp->name : "", (uintptr_t)gp->fn);
+	line_green_sig(&l, gp->id, g_name(gp), (uintptr_t)gp->fn);
 	line_str_sig(&l, ": ");
 	line_dec_sig(&l, (uint64_t)1 << gp->stack_class);
 	line_str_sig(&l, " bytes reserved, ran over in ");

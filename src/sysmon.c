@@ -107,18 +107,18 @@ static void look_at_poller(void)
 /* Z1.  True if the G will want another look. */
 static bool trim_parked(struct g *gp, int64_t now)
 {
-	uint32_t armed = W_ARMED;
-
 	if (ld_rlx(&gp->status) != G_WAITING || ld_rlx(&gp->trimmed))
 		return false;
 	if (now - ld_rlx(&gp->since) < PARKED_NS)
 		return true;
-	if (!cas_seq(&gp->w.state, &armed, W_BUSY)) /* ORD(waiter.claim) */
-		return false;
+	uint32_t state = waiter_hold(&gp->w);
+
+	if (state != W_ARMED)
+		return state == W_BUSY; /* somebody else looks at it: later */
 	if (gp->stack)
 		stack_trim_below(gp->stack, gp->ctx.sp);
 	st_rlx(&gp->trimmed, true);
-	st_rel(&gp->w.state, W_ARMED); /* ORD(waiter.claim) */
+	waiter_release(&gp->w);
 	return false;
 }
 

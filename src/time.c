@@ -96,12 +96,13 @@ int gmp_sleep(int64_t ns)
 struct gmp_timer {
 	struct timer t;
 	struct lock lock;
-	uint32_t running; /* (a) A1 */
-	uint32_t run;     /* (c) of the runtime: one of an earlier run is only memory */
-	bool dying;       /* under the bucket's lock: freed from a run of its own */
-	int64_t period;   /* under the heap's lock, or while not armed */
-	gmp_fn fn;        /* (c) */
-	void *arg;        /* (c) */
+	uint32_t running;  /* (a) A1 */
+	uint32_t run;      /* (c) of the runtime: one of an earlier run is only memory */
+	bool dying;        /* under the bucket's lock: freed from a run of its own */
+	int64_t period;    /* under the heap's lock, or while not armed */
+	gmp_fn fn;         /* (c) */
+	void *arg;         /* (c) */
+	uintptr_t made_at; /* (c) the pc of the call of gmp_timer_new */
 };
 
 static uint32_t timers_made; /* (a) T4: not more of them than green threads */
@@ -138,7 +139,7 @@ static bool timer_fires(struct timer *base, int64_t now, struct glist *out)
 	struct g *gp = green_new(timer_main, t, 0, 0, &err);
 
 	if (gp) { /* else max_green are alive: this run is dropped, as a missed one is */
-		gp->made_at = (uintptr_t)t->fn;
+		st_rlx(&gp->made_at, t->made_at);
 		gp->at_exit = timer_run_ended;
 		add_rlx(&t->running, 1);
 		glist_push(out, gp);
@@ -163,6 +164,7 @@ gmp_timer *gmp_timer_new(gmp_fn fn, void *arg)
 	if (t) {
 		t->fn = fn;
 		t->arg = arg;
+		t->made_at = (uintptr_t)__builtin_return_address(0);
 		t->run = sched.run;
 		t->t.fire = timer_fires;
 	} else {

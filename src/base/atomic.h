@@ -33,6 +33,8 @@
 	__atomic_compare_exchange_n((p), (old), (new), 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
 #define cas_seq(p, old, new)                                                                       \
 	__atomic_compare_exchange_n((p), (old), (new), 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
+#define fence_acq() __atomic_thread_fence(__ATOMIC_ACQUIRE)
+#define fence_rel() __atomic_thread_fence(__ATOMIC_RELEASE)
 #define fence_seq() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 /* keeps the compiler from moving accesses; the CPU may: the light side of os_membarrier() */
 #define fence_light() __atomic_signal_fence(__ATOMIC_SEQ_CST)

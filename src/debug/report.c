@@ -28,10 +28,10 @@ static const char *const states[] = {
 
 static void add_green(struct line *l, const struct g *gp)
 {
-	line_green_sig(l, gp->id, gp->name ? gp->name : "", (uintptr_t)gp->fn);
+	line_green_sig(l, gp->id, g_name(gp), (uintptr_t)gp->fn);
 }
 
-size_t report_self(char *buf, size_t n, uintptr_t *entry)
+size_t report_self(char *buf, size_t n)
 {
 	struct m *m = getm();
 	struct line l = { .n = 0 };
@@ -42,7 +42,6 @@ size_t report_self(char *buf, size_t n, uintptr_t *entry)
 	add_green(&l, m->curg);
 	n = min_of(n, l.n);
 	__builtin_memcpy(buf, l.text, n);
-	*entry = (uintptr_t)m->curg->fn;
 	return n;
 }
 

@@ -133,9 +133,11 @@ TEST(the_last_freed_is_the_first_used)
 
 	CHECK_EQ(g_index(a), 0); /* in the order of addresses */
 	CHECK_EQ(g_index(b), 1);
-	a->name = strdup("a");
+	g_set_name(a, "a");
+	CHECK_STR(g_name(a), "a");
+	CHECK_STR(g_name(b), "");
 	end_g(pp, a);
-	CHECK(a->name == NULL);
+	CHECK_STR(g_name(a), "");
 	end_g(pp, b);
 	CHECK(new_g(pp) == b);
 	CHECK(new_g(pp) == a);
