@@ -466,6 +466,34 @@ typedef struct gmp_stats {
  * not add up.  -EINVAL: s NULL or size 0; -ESRCH: no runtime. */
 GMP_API int gmp_stats_get(gmp_stats *s);
 
+/*
+ * Write to fd what every green thread does.  Plain text: a line of counts, then a block for each:
+ *
+ *   3 green threads: 0 runnable, 1 running, 2 waiting; 0 ended and not joined
+ *   green thread 1 "" (entry app), running, the caller of gmp_dump; made at main+0x1f
+ *       #0 0x55d0c0a91c52 app+0x92 (prog+0x1c52)
+ *   green thread 2 "worker" (entry work), waiting for 12.30 s: channel receive 0x55d0c2b6a2c0; made at app+0x41
+ *       #0 0x55d0c0a9a3f1 gmp_chan_recv+0x81 (prog+0xa3f1)
+ *       #1 0x55d0c0a91b10 next_job+0x20 (prog+0x1b10)
+ *       #2 0x55d0c0a91b7d work+0x3d (prog+0x1b7d)
+ *   green thread 4 "" (entry work), runnable; made at app+0x63
+ *
+ * id, name, entry function; state (for how long is told to some 10 ms); what it waits for: the object's
+ * address, the number of a descriptor, the id of a green thread that is joined, and of a mutex its
+ * holder; where it was made; and, if it waits or is the caller, its calls, the innermost first, as
+ * address, function, and object+address for addr2line.  What runs or is about to run has no calls to
+ * show.  Of many with the same calls, all but the first 100 say "; backtrace as green thread N" in
+ * their line.  Functions without a symbol appear as object+address.
+ *
+ * The program goes on meanwhile: each block is of a moment of its own.  A green thread is kept from
+ * being woken for the microseconds in which its stack is read.  Where fd has no room the caller waits,
+ * and while it is a green thread, others run.  From any thread; several dumps at a time are fine.
+ *
+ * 0; -ESRCH without a runtime; -EBADF for a descriptor that cannot be written to, or another error of
+ * write; -ENOMEM.  As with write(2), a pipe without a reader raises SIGPIPE.
+ */
+GMP_API int gmp_dump(int fd);
+
 #ifdef __cplusplus
 }
 #endif

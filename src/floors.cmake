@@ -82,6 +82,7 @@ set(GMP_FLOOR5_HEADERS)
 set(GMP_FLOOR6
 	runtime.c
 	io/net.c
+	debug/dump.c
 	debug/report.c
 	debug/stats.c
 )

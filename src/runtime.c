@@ -28,6 +28,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "debug/dump.h"
 #include "debug/report.h"
 #include "green.h"
 #include "netpoll.h"
@@ -52,6 +53,7 @@ static void in_child(void)
 		proc_forget();
 		netpoll_forget_all();
 	}
+	dump_forget();
 	memset(&sched, 0, sizeof(sched));
 	sched.run = run;
 }
@@ -220,6 +222,7 @@ static void tear_down(void)
 	join_ms();
 	sysmon_stop();
 	drop_all();
+	dump_fini();
 	signal_fini();
 	netpoll_fini();
 	proc_fini();

@@ -28,6 +28,23 @@ int os_max_maps(void); /* how many mappings a process may have */
 int os_guard_light(void *addr, size_t bytes);
 int os_guard_protect(void *addr, size_t bytes);
 
+/* --- a descriptor that messages go to, whatever it is --- */
+struct os_sink {
+	int fd;
+	enum {
+		SINK_PLAIN,  /* a write returns soon, or says EAGAIN itself */
+		SINK_SOCKET, /* each call can be told not to sleep; no SIGPIPE */
+		SINK_PIPE,   /* likewise, on new kernels */
+		SINK_ASKED,  /* poll first: a write may sleep all the same if others write too */
+	} how;
+};
+/* 0 or -errno; -EBADF also for one that is open for reading only. */
+int os_sink(struct os_sink *s, int fd);
+/* One write of 0 < n <= PAGE bytes that does not sleep: bytes, -EAGAIN for no room, -errno. */
+int os_sink_write(struct os_sink *s, const void *buf, size_t n);
+/* Wait ns at most until there is room, or an error awaits: true. */
+bool os_sink_ready(const struct os_sink *s, int64_t ns);
+
 /* --- threads --- */
 int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size);
 int os_thread_id(void);

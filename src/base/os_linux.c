@@ -15,6 +15,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +23,10 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -174,6 +177,65 @@ int os_guard_light(void *addr, size_t bytes)
 int os_guard_protect(void *addr, size_t bytes)
 {
 	return mprotect(addr, bytes, PROT_NONE) == 0 ? 0 : -errno;
+}
+
+/* --- descriptors --- */
+
+int os_sink(struct os_sink *s, int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+	struct stat st;
+
+	if (flags < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if ((flags & O_ACCMODE) == O_RDONLY)
+		return -EBADF;
+	s->fd = fd;
+	if (S_ISSOCK(st.st_mode))
+		s->how = SINK_SOCKET;
+	else if (S_ISREG(st.st_mode) || flags & O_NONBLOCK)
+		s->how = SINK_PLAIN;
+	else
+		s->how = S_ISFIFO(st.st_mode) ? SINK_PIPE : SINK_ASKED;
+	return 0;
+}
+
+static ssize_t sink_try(struct os_sink *s, const void *buf, size_t n)
+{
+	struct iovec v = { .iov_base = (void *)(uintptr_t)buf, .iov_len = n };
+
+	if (s->how == SINK_SOCKET)
+		return send(s->fd, buf, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (s->how == SINK_PIPE) {
+		ssize_t done = pwritev2(s->fd, &v, 1, -1, RWF_NOWAIT);
+
+		if (done >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
+			return done;
+		s->how = SINK_ASKED;
+	}
+	if (s->how == SINK_ASKED && !os_sink_ready(s, 0)) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return write(s->fd, buf, n);
+}
+
+int os_sink_write(struct os_sink *s, const void *buf, size_t n)
+{
+	ssize_t done;
+
+	do
+		done = sink_try(s, buf, n);
+	while (done < 0 && errno == EINTR);
+	return done < 0 ? -errno : (int)done;
+}
+
+bool os_sink_ready(const struct os_sink *s, int64_t ns)
+{
+	struct pollfd p = { .fd = s->fd, .events = POLLOUT };
+	struct timespec t = to_timespec(ns);
+
+	return ppoll(&p, 1, &t, NULL) > 0;
 }
 
 /* --- threads --- */

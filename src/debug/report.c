@@ -3,33 +3,15 @@
  * for whom? */
 #include "debug/report.h"
 
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "debug/dump.h"
 #include "proc.h"
 #include "sched.h"
-#include "sync/sync.h"
 
-enum { SECOND = 1000000000, LISTED_MOST = 1000 };
-
-static const char *const reasons[] = {
-#define WAITREASON(name, text, external) [name] = text,
-#include "waitreason.def"
-#undef WAITREASON
-};
-
-static const char *const states[] = {
-#define GSTATUS(name, text, edges, owner) [name] = text,
-#include "gstatus.def"
-#undef GSTATUS
-};
-
-static void add_green(struct line *l, const struct g *gp)
-{
-	line_green_sig(l, gp->id, g_name(gp), (uintptr_t)gp->fn);
-}
+enum { SECOND = 1000000000 };
 
 size_t report_self(char *buf, size_t n)
 {
@@ -39,7 +21,7 @@ size_t report_self(char *buf, size_t n)
 	if (!m || !m->curg)
 		return 0;
 	line_str_sig(&l, " in ");
-	add_green(&l, m->curg);
+	line_green_sig(&l, m->curg->id, g_name(m->curg), (uintptr_t)m->curg->fn);
 	n = min_of(n, l.n);
 	__builtin_memcpy(buf, l.text, n);
 	return n;
@@ -47,89 +29,65 @@ size_t report_self(char *buf, size_t n)
 
 /* --- deadlock --- */
 
-/* Who holds the mutex that gp waits for; NULL if it waits for something else. */
-static struct g *waits_for(const struct g *gp)
+/* What a cycle consists of. */
+static const char *kind_of(const struct g *start)
 {
-	if (ld_rlx(&gp->status) != G_WAITING || gp->reason != WAIT_MUTEX)
-		return NULL;
-	return gmp__token_g(ld_rlx(&((const gmp_mutex *)gp->sudog.key)->owner));
+	const struct g *gp = start;
+
+	do {
+		if (gp->reason != WAIT_MUTEX)
+			return "waits";
+	} while ((gp = dump_awaited(gp)) != start);
+	return "mutexes";
 }
 
-static void print_green(const struct g *gp)
-{
-	struct line l = { .n = 0 };
-	const struct g *owner = waits_for(gp);
-	uint8_t status = ld_rlx(&gp->status);
-
-	line_str_sig(&l, "  ");
-	add_green(&l, gp);
-	line_str_sig(&l, ": ");
-	line_str_sig(&l, status == G_WAITING ? reasons[gp->reason] : states[status]);
-	if (status == G_WAITING && gp->sudog.queued) {
-		line_str_sig(&l, " ");
-		line_hex_sig(&l, (uintptr_t)gp->sudog.key);
-	}
-	if (owner) {
-		line_str_sig(&l, ", held by green thread ");
-		line_dec_sig(&l, owner->id);
-	}
-	if (gp->made_at) {
-		line_str_sig(&l, ", made at ");
-		line_sym_sig(&l, gp->made_at - 1);
-	}
-	line_str_sig(&l, "\n");
-	line_write_sig(&l, STDERR_FILENO);
-}
-
-/* Follow the holders from gp; a cycle if they lead back to it, and it has the least id of them. */
-static bool print_cycle(const struct g *start)
+static void print_cycle(const struct g *start)
 {
 	struct line l = { .n = 0 };
 	const struct g *gp = start;
-	uint32_t steps = 0;
 
-	do {
-		gp = waits_for(gp);
-		if (!gp || gp->id < start->id || ++steps > g_made())
-			return false;
-	} while (gp != start);
-	line_str_sig(&l, "gmp: cycle of mutexes: ");
+	line_str_sig(&l, "gmp: cycle of ");
+	line_str_sig(&l, kind_of(start));
+	line_str_sig(&l, ": ");
 	do {
 		line_dec_sig(&l, gp->id);
 		line_str_sig(&l, " -> ");
-		gp = waits_for(gp);
-	} while (gp != start && l.n < sizeof(l.text) - 64);
+		if (l.n > sizeof(l.text) / 2)
+			line_write_sig(&l, STDERR_FILENO);
+		gp = dump_awaited(gp);
+	} while (gp != start);
 	line_dec_sig(&l, start->id);
 	line_str_sig(&l, "\n");
 	line_write_sig(&l, STDERR_FILENO);
-	return true;
+}
+
+/* Each waits for one other at most, so from each a single way leads on.  Every step is marked with
+ * the way that took it first; a way that meets itself has found a cycle. */
+static void print_cycles(void)
+{
+	uint32_t made = g_made();
+	uint32_t *way = os_reserve(made * sizeof(*way)); /* number of the way + 1 */
+
+	for (uint32_t i = 0; way && i < made; i++) {
+		struct g *gp = g_at(i);
+
+		while (gp && ld_rlx(&gp->status) == G_WAITING && !way[g_index(gp)]) {
+			way[g_index(gp)] = i + 1;
+			gp = dump_awaited(gp);
+		}
+		if (gp && way[g_index(gp)] == i + 1)
+			print_cycle(gp);
+	}
 }
 
 static void print_deadlock(void)
 {
 	struct line l = { .n = 0 };
-	uint32_t listed = 0, alive = 0;
 
 	line_str_sig(&l, "gmp: fatal: all green threads are asleep - deadlock!\n");
 	line_write_sig(&l, STDERR_FILENO);
-	for (uint32_t i = 0; i < g_made(); i++) {
-		struct g *gp = g_at(i);
-
-		if (ld_rlx(&gp->status) == G_FREE || ld_rlx(&gp->status) == G_DEAD)
-			continue;
-		if (alive++ < LISTED_MOST) {
-			print_green(gp);
-			listed++;
-		}
-	}
-	if (alive > listed) {
-		line_str_sig(&l, "  ... and ");
-		line_dec_sig(&l, alive - listed);
-		line_str_sig(&l, " more\n");
-		line_write_sig(&l, STDERR_FILENO);
-	}
-	for (uint32_t i = 0; i < g_made(); i++)
-		print_cycle(g_at(i));
+	dump_dying();
+	print_cycles();
 }
 
 /* Threads of the process that may still make something happen: all but the Ms (the caller of

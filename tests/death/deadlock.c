@@ -6,11 +6,13 @@
 #include <gmp.h>
 
 static gmp_wg never = GMP_WG_INIT;
+static volatile int woken; /* so that no call is a jump */
 
 static void wait_for_godot(void *arg)
 {
 	(void)arg;
 	gmp_wg_wait(&never);
+	woken = 1;
 }
 
 static void app(void *arg)
@@ -23,6 +25,7 @@ static void app(void *arg)
 	a.name = "vladimir";
 	if (gmp_spawn(&g, wait_for_godot, NULL, &a) == 0)
 		gmp_join(g);
+	woken = 1;
 }
 
 static void at_exit(void)

@@ -3,6 +3,7 @@
 #include <gmp.h>
 
 static gmp_mutex m = GMP_MUTEX_INIT;
+static volatile int survived; /* so that the call is no jump */
 
 static void culprit(void *arg)
 {
@@ -10,6 +11,7 @@ static void culprit(void *arg)
 	gmp_mutex_lock(&m);
 	gmp_mutex_unlock(&m);
 	gmp_mutex_unlock(&m);
+	survived = 1;
 }
 
 static void app(void *arg)

@@ -6,10 +6,13 @@
 #include "base/os.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "base/atomic.h"
@@ -366,4 +369,95 @@ TEST(the_heavy_barrier_stands_in_for_the_light_fence)
 	}
 	st_seq(&dekker.stop, 1);
 	CHECK_EQ(pthread_join(t, NULL), 0);
+}
+
+/* --- where messages go --- */
+
+enum { SINK_CHUNK = 4096 };
+
+/* Writes until there is no room; how much that was. */
+static long fill(struct os_sink *s)
+{
+	static char chunk[SINK_CHUNK];
+	long sum = 0;
+	int n;
+
+	while ((n = os_sink_write(s, chunk, sizeof(chunk))) > 0)
+		sum += n;
+	CHECK_EQ(n, -EAGAIN);
+	return sum;
+}
+
+/* Filling it never sleeps, and what is read makes room again. */
+static void check_sink(int to, int from)
+{
+	struct os_sink s;
+	char buf[65536];
+
+	CHECK_EQ(os_sink(&s, to), 0);
+	CHECK(os_sink_ready(&s, 0));
+	CHECK(fill(&s) >= SINK_CHUNK);
+	CHECK(!os_sink_ready(&s, 1000000));
+	while (!os_sink_ready(&s, 0))
+		CHECK(read(from, buf, sizeof(buf)) > 0);
+	CHECK(os_sink_write(&s, buf, SINK_CHUNK) > 0);
+	close(to);
+	close(from);
+}
+
+TEST(a_write_to_a_full_pipe_or_socket_does_not_sleep)
+{
+	int fd[2];
+
+	CHECK_EQ(pipe(fd), 0);
+	check_sink(fd[1], fd[0]);
+	CHECK_EQ(pipe2(fd, O_NONBLOCK), 0);
+	check_sink(fd[1], fd[0]);
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+	check_sink(fd[1], fd[0]);
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
+	check_sink(fd[1], fd[0]);
+}
+
+TEST(a_pipe_that_cannot_be_told_not_to_sleep_is_asked)
+{
+	struct os_sink s;
+	int fd[2];
+
+	CHECK_EQ(pipe(fd), 0);
+	CHECK_EQ(os_sink(&s, fd[1]), 0);
+	s.how = SINK_ASKED;
+	CHECK(fill(&s) >= SINK_CHUNK);
+	close(fd[0]);
+	close(fd[1]);
+}
+
+TEST(errors_of_a_sink_are_those_of_the_system)
+{
+	struct os_sink s;
+	int fd[2], file;
+
+	CHECK_EQ(os_sink(&s, -1), -EBADF);
+	CHECK_EQ(pipe(fd), 0);
+	CHECK_EQ(os_sink(&s, fd[0]), -EBADF);
+	close(fd[0]);
+	signal(SIGPIPE, SIG_IGN);
+	CHECK_EQ(os_sink(&s, fd[1]), 0);
+	CHECK(os_sink_ready(&s, 0));
+	CHECK_EQ(os_sink_write(&s, "x", 1), -EPIPE);
+	close(fd[1]);
+	CHECK_EQ(os_sink_write(&s, "x", 1), -EBADF);
+	signal(SIGPIPE, SIG_DFL);
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+	close(fd[0]);
+	CHECK_EQ(os_sink(&s, fd[1]), 0);
+	CHECK_EQ(os_sink_write(&s, "x", 1), -EPIPE); /* and no SIGPIPE */
+	close(fd[1]);
+	file = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	CHECK_EQ(os_sink(&s, file), 0);
+	CHECK_EQ(os_sink_write(&s, "x", 1), 1);
+	close(file);
+	file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	CHECK_EQ(os_sink(&s, file), -EBADF);
+	close(file);
 }
