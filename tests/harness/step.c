@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#include "step.h"
+
+#include <signal.h>
+
+static void (*step_look)(void);
+static volatile sig_atomic_t taken;
+
+static void trap(int sig)
+{
+	(void)sig;
+	taken++;
+	step_look();
+}
+
+void step_begin(void (*look)(void))
+{
+	struct sigaction sa = { .sa_handler = trap };
+
+	step_look = look;
+	taken = 0;
+	CHECK_EQ(sigaction(SIGTRAP, &sa, NULL), 0);
+}
+
+void step_end(void)
+{
+	CHECK(taken > 5);
+	signal(SIGTRAP, SIG_DFL);
+}

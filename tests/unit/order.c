@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/* Do words that others look at without a lock change in the order that these rely on?  Looked at
+ * between all instructions of who changes them.  floors 0..4 */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "runq.h"
+#include "sema.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "chan.h"
+#include "netpoll.h"
+#include "step.h"
+
+/* --- the ring: R1, and ORD(runq.take) --- */
+
+static struct g greens[RUNQ_SIZE], stale;
+static struct p owner, other;
+static uint32_t start; /* where both rings began: at greens[0] */
+
+/* What lies between head and tail may be taken at any moment. */
+static void look_at_ring(struct p *pp, struct g *first)
+{
+	for (uint32_t i = pp->runqhead; i != pp->runqtail; i++)
+		CHECK(pp->runq[i % RUNQ_SIZE] == &first[i - start]);
+}
+
+static void look_at_owner(void)
+{
+	look_at_ring(&owner, &greens[0]);
+}
+
+static void begin_rings(uint32_t at)
+{
+	start = at;
+	owner.shared = other.shared = true;
+	owner.runqhead = owner.runqtail = other.runqhead = other.runqtail = at;
+	for (int i = 0; i < RUNQ_SIZE; i++)
+		owner.runq[i] = other.runq[i] = &stale;
+}
+
+TEST(what_a_ring_shows_of_a_put_is_there)
+{
+	for (int shared = 0; shared < 2; shared++) {
+		begin_rings(UINT32_MAX - 3);
+		owner.shared = shared;
+		for (int i = 0; i < 8; i++)
+			STEP(look_at_owner, runq_put(&owner, &greens[i]));
+		CHECK_EQ(runq_len(&owner), 8);
+	}
+}
+
+/* What head has passed may be written anew by the owner at any moment. */
+static void use_again(void)
+{
+	for (uint32_t i = owner.runqhead; i-- != start;)
+		owner.runq[i % RUNQ_SIZE] = &stale;
+	/* the first is not put: it is run */
+	look_at_ring(&other, &greens[1]);
+}
+
+TEST(a_slot_is_read_before_it_may_be_used_again)
+{
+	struct g *gp = NULL;
+
+	for (int i = 0; i < 10; i++) {
+		begin_rings(UINT32_MAX - 3);
+		for (int k = 0; k <= i; k++)
+			runq_put(&owner, &greens[k]);
+		STEP(use_again, gp = runq_get(&owner));
+		CHECK(gp == &greens[0]);
+	}
+}
+
+TEST(what_is_stolen_is_read_before_its_slot_may_be_used_again_and_shown_when_it_is_there)
+{
+	struct g *gp = NULL;
+
+	for (int i = 0; i < 10; i++) {
+		begin_rings(UINT32_MAX - 3);
+		for (int k = 0; k <= i; k++)
+			runq_put(&owner, &greens[k]);
+		STEP(use_again, gp = runq_steal(&other, &owner, false));
+		CHECK(gp == &greens[0]);
+		CHECK_EQ(runq_len(&other), i / 2);
+		for (int k = 1; k <= i / 2; k++)
+			CHECK(runq_get(&other) == &greens[k]);
+	}
+}
+
+TEST(what_overflows_is_read_before_its_slot_may_be_used_again)
+{
+	begin_rings(UINT32_MAX - 3);
+	CHECK_EQ(gq_init(1024), 0);
+	for (int i = 0; i < RUNQ_SIZE; i++)
+		runq_put(&owner, &greens[i]);
+	STEP(use_again, runq_put(&owner, &stale));
+	lock(&sched.lock, LR_SCHED);
+	for (int i = 0; i < RUNQ_SIZE / 2; i++)
+		CHECK(gq_get(&other, 1) == &greens[i]);
+	unlock(&sched.lock, LR_SCHED);
+	for (int i = RUNQ_SIZE / 2; i < RUNQ_SIZE; i++)
+		CHECK(runq_get(&owner) == &greens[i]);
+	gq_fini();
+}
+
+/* --- wakers: W5 --- */
+
+enum { WAITERS = 3 };
+
+static struct waiter w[WAITERS];
+static struct sudog sg[WAITERS];
+static char elem[WAITERS];
+static int gone; /* claimed by the time already */
+
+static void begin_waiters(const void *key)
+{
+	for (int i = 0; i < WAITERS; i++) {
+		w[i] = (struct waiter){ .state = W_ARMED };
+		sg[i] = (struct sudog){ .w = &w[i], .key = key, .elem = &elem[i] };
+	}
+	gone = -1;
+}
+
+static void timed_out(int i)
+{
+	gone = i;
+	CHECK(waiter_claim(&w[i], -ETIMEDOUT));
+}
+
+/* A waiter out of the queue believes that nobody will claim it any more. */
+static void look_at_waiters(void)
+{
+	for (int i = 0; i < WAITERS; i++)
+		CHECK(sg[i].queued || (w[i].state & 3) != W_ARMED);
+}
+
+/* Which of them are out of the queue, and with which result. */
+static void expect(int first, int n, int result)
+{
+	for (int i = 0; i < WAITERS; i++) {
+		bool out = i >= first && i < first + n;
+
+		CHECK_EQ(sg[i].queued, !out && i != gone);
+		if (i == gone)
+			CHECK_EQ(waiter_result(w[i].state), -ETIMEDOUT);
+		else
+			CHECK_EQ(w[i].state & 3, out ? W_CLAIMED : W_ARMED);
+		if (out && i != gone)
+			CHECK_EQ(waiter_result(w[i].state & ~(uint32_t)W_DONE), result);
+	}
+}
+
+static void expect_all_out(void)
+{
+	for (int i = 0; i < WAITERS; i++)
+		CHECK(!sg[i].queued);
+}
+
+static void enqueue_all(const void *key)
+{
+	begin_waiters(key);
+	for (int i = 0; i < WAITERS; i++) {
+		struct bucket *b = sema_lock(key);
+
+		sema_enqueue(b, key, &sg[i], false);
+		sema_unlock(b);
+	}
+}
+
+TEST(the_tables_wakers_claim_before_they_take_out)
+{
+	struct glist out = { 0 };
+	uint64_t key;
+
+	for (int lost = 0; lost < 2; lost++) {
+		struct bucket *b;
+		bool woken = false;
+
+		enqueue_all(&key);
+		if (lost)
+			timed_out(0);
+		b = sema_lock(&key);
+		STEP(look_at_waiters, woken = sema_wake_first(b, &key, -EPIPE, &out));
+		CHECK(woken);
+		expect(0, 1 + lost, -EPIPE);
+		STEP(look_at_waiters, sema_wake_all(b, &key, &out));
+		expect_all_out();
+		sema_unlock(b);
+	}
+}
+
+TEST(an_unlocker_claims_before_it_takes_out)
+{
+	gmp_mutex m = GMP_MUTEX_INIT;
+
+	for (int lost = 0; lost < 2; lost++) {
+		CHECK_EQ(gmp_mutex_lock(&m), 0);
+		enqueue_all(&m);
+		m.state |= 2; /* PARKED */
+		if (lost)
+			timed_out(0);
+		STEP(look_at_waiters, gmp_mutex_unlock(&m));
+		expect(0, 1 + lost, -EALREADY); /* since for ever: it is handed over */
+		for (int i = 1 + lost; i < WAITERS; i++)
+			CHECK_EQ(gmp_mutex_unlock(&m), 0);
+		CHECK_EQ(gmp_mutex_unlock(&m), 0);
+	}
+}
+
+static gmp_chan *chan_with_waiters(int kind, size_t cap)
+{
+	gmp_chan *c = gmp_chan_new(1, cap);
+
+	begin_waiters(c);
+	for (int i = 0; i < WAITERS; i++) {
+		elem[i] = (char)('a' + i);
+		sg[i].kind = (uint16_t)kind;
+		lock(&c->lock, LR_CHAN);
+		chan_enqueue(c, &sg[i]);
+		unlock(&c->lock, LR_CHAN);
+	}
+	return c;
+}
+
+static void close_and_free(gmp_chan *c)
+{
+	STEP(look_at_waiters, gmp_chan_close(c));
+	expect_all_out();
+	gmp_chan_free(c);
+}
+
+TEST(a_channels_peers_claim_before_they_take_out)
+{
+	for (int lost = 0; lost < 2; lost++) {
+		gmp_chan *c = chan_with_waiters(IN_RECVQ, 0);
+		char got = 'x';
+		int err = -1;
+
+		if (lost)
+			timed_out(0);
+		STEP(look_at_waiters, err = gmp_chan_try_send(c, &got));
+		CHECK_EQ(err, 0);
+		expect(0, 1 + lost, 0);
+		CHECK_EQ(elem[lost], 'x');
+		close_and_free(c);
+
+		c = chan_with_waiters(IN_SENDQ, 0);
+		if (lost)
+			timed_out(0);
+		STEP(look_at_waiters, err = gmp_chan_try_recv(c, &got));
+		CHECK_EQ(err, 0);
+		expect(0, 1 + lost, 0);
+		CHECK_EQ(got, 'a' + lost);
+		close_and_free(c);
+	}
+}
+
+TEST(the_poller_claims_before_it_takes_out)
+{
+	struct glist out = { 0 };
+	struct polldesc *pd;
+	int fds[2];
+
+	CHECK_EQ(netpoll_init(), 0);
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	CHECK_EQ(netpoll_open(fds[0], true, &out), 0);
+	pd = netpoll_find(fds[0]);
+	begin_waiters(pd);
+	lock(&pd->lock, LR_POLLDESC);
+	for (int i = 0; i < WAITERS; i++)
+		netpoll_enqueue(&pd->side[SIDE_READ], &sg[i], false);
+	unlock(&pd->lock, LR_POLLDESC);
+	timed_out(0);
+	STEP(look_at_waiters, netpoll_pass(pd, SIDE_READ, &out));
+	expect(0, 2, 0);
+	STEP(look_at_waiters, netpoll_shut(pd, &out));
+	expect_all_out();
+	netpoll_fini();
+}
