@@ -44,7 +44,7 @@ static void dequeue(struct waitq *q, struct sudog *sg)
 	if (sg->prev)
 		sg->prev->next = sg->next;
 	else
-		st_rlx(&q->first, sg->next);
+		st_rel(&q->first, sg->next); /* ORD(chan.closed): a look that finds nobody */
 	if (sg->next)
 		sg->next->prev = sg->prev;
 	else
@@ -171,10 +171,10 @@ int gmp_chan_try_send(gmp_chan *c, const void *elem)
 {
 	if (unlikely(check_send(c, elem)))
 		return -EINVAL;
-	/* Open and full a moment ago: that answers a try, and needs no lock.  A channel that has been
-	 * closed stays closed, so `closed` is read first. */
-	if (!ld_acq(&c->closed) && /* ORD(chan.closed) */
-	    (c->cap ? ld_rlx(&c->count) == c->cap : !ld_rlx(&c->recvq.first)))
+	/* Full, or without a receiver, a moment ago, and open after that: a closed channel stays closed,
+	 * so it was both at one instant.  That answers a try, and needs no lock. */
+	if ((c->cap ? ld_acq(&c->count) == c->cap : !ld_acq(&c->recvq.first)) &&
+	    !ld_acq(&c->closed)) /* ORD(chan.closed) */
 		return -EAGAIN;
 	struct sudog *peer = NULL;
 
@@ -203,7 +203,7 @@ static inline int recv_now(gmp_chan *c, void *elem, struct sudog **peer)
 	}
 	if (c->count > 0) {
 		take(c, elem);
-		st_rlx(&c->count, c->count - 1);
+		st_rel(&c->count, c->count - 1); /* ORD(chan.closed): a look that finds it empty */
 		return 0;
 	}
 	if (unlikely(c->closed)) {
@@ -246,7 +246,7 @@ int gmp_chan_try_recv(gmp_chan *c, void *elem)
 {
 	if (unlikely(!c))
 		return -EINVAL;
-	/* Empty a moment ago, and open after that: so it was open and empty at one instant. */
+	/* Empty, or without a sender, a moment ago, and open after that: as in a try to send. */
 	if ((c->cap ? ld_acq(&c->count) == 0 : !ld_acq(&c->sendq.first)) &&
 	    !ld_acq(&c->closed)) /* ORD(chan.closed) */
 		return -EAGAIN;

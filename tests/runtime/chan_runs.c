@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests channels that outlive runs: the green threads of a run that has ended stand in no queue, the
+ * others are where they were.
+ */
+#include "chan_util.h"
+
+enum { LEFT = 8 };
+
+static gmp_chan *c;
+static int side;  /* 0: they receive, 1: they send */
+static int turns; /* how long the run goes on */
+
+static int call(int i, int64_t deadline)
+{
+	int v = 1000 + i;
+
+	return side ? gmp_chan_send_until(c, &v, deadline) : gmp_chan_recv_until(c, &v, deadline);
+}
+
+/* For ever, for long, or for moments, again and again. */
+static void left_behind(void *arg)
+{
+	int i = (int)(intptr_t)arg, err;
+
+	do
+		err = call(i, i % 4 == 1   ? gmp_deadline(3600 * SEC)
+			      : i % 4 == 2 ? gmp_deadline(i * 20 * US)
+					   : GMP_FOREVER);
+	while (i % 4 == 2 && err == -ETIMEDOUT);
+	CHECK_EQ(err, 0);
+}
+
+static void leave_them(UNUSED void *arg)
+{
+	for (int i = 0; i < LEFT; i++)
+		CHECK_EQ(gmp_go(left_behind, (void *)(intptr_t)i), 0);
+	for (int i = 0; i < turns; i++)
+		gmp_yield();
+}
+
+/* Some wait, some are about to, the time of some has just come. */
+TEST_PROCS(a_run_that_ends_takes_those_who_wait_out_of_the_channel)
+{
+	for (int round = 0; round < (SANITIZED ? 60 : 300); round++) {
+		size_t cap = (size_t)round % 3;
+
+		side = round / 3 % 2;
+		turns = round / 6 % 5 * 4;
+		c = int_chan(cap);
+		for (size_t i = 0; side && i < cap; i++)
+			send_int(c, (int)i);
+		run_procs(procs, leave_them, NULL);
+		CHECK_EQ(gmp_chan_len(c), side ? cap : 0);
+		CHECK_EQ(side ? try_send_int(c, 1) : gmp_chan_try_recv(c, NULL), -EAGAIN);
+		for (size_t i = 0; side && i < cap; i++)
+			CHECK_EQ(recv_int(c), i);
+		check_idle(c);
+		gmp_chan_free(c);
+	}
+}
+
+static void pass(void *arg)
+{
+	for (int i = 0; i < 100; i++) {
+		if (arg == NULL)
+			send_int(c, i);
+		else
+			CHECK_EQ(recv_int(c), i);
+	}
+}
+
+static void pass_on(UNUSED void *arg)
+{
+	gmp_g *g = spawn(pass, NULL);
+
+	pass(c);
+	join(g);
+	check_idle(c);
+}
+
+static void wait_for_ever(void *arg)
+{
+	CHECK_EQ(call((int)(intptr_t)arg, GMP_FOREVER), 0);
+}
+
+static void leave_all_waiting(UNUSED void *arg)
+{
+	for (int i = 0; i < LEFT; i++)
+		CHECK_EQ(gmp_go(wait_for_ever, (void *)(intptr_t)i), 0);
+	WAIT_FOR(all_wait(LEFT));
+}
+
+TEST_PROCS(a_channel_that_outlives_a_run_serves_the_next)
+{
+	c = int_chan(0);
+	for (int round = 0; round < 20; round++) {
+		side = round % 2;
+		run_procs(procs, leave_all_waiting, NULL);
+		check_idle(c);
+		run_procs(procs, pass_on, NULL);
+	}
+	gmp_chan_free(c);
+}
+
+/* What was sent to them is gone with them, what they sent is not. */
+static void serve_half_and_end(UNUSED void *arg)
+{
+	leave_all_waiting(NULL);
+	for (int i = 0; i < LEFT / 2; i++) {
+		if (side)
+			CHECK(recv_int(c) >= 1000);
+		else
+			send_int(c, i);
+	}
+}
+
+static void hear_of_close(void *arg)
+{
+	CHECK_EQ(call((int)(intptr_t)arg, GMP_FOREVER), -EPIPE);
+}
+
+static void close_free_and_end(UNUSED void *arg)
+{
+	for (int i = 0; i < LEFT; i++)
+		CHECK_EQ(gmp_go(hear_of_close, (void *)(intptr_t)i), 0);
+	WAIT_FOR(all_wait(LEFT));
+	CHECK_EQ(gmp_chan_close(c), 0);
+	gmp_chan_free(c);
+}
+
+TEST_PROCS(a_run_may_end_before_those_who_were_served_go_on)
+{
+	for (int round = 0; round < 50; round++) {
+		side = round % 2;
+		c = int_chan(0);
+		run_procs(procs, serve_half_and_end, NULL);
+		check_idle(c);
+		run_procs(procs, close_free_and_end, NULL);
+	}
+}
+
+/* --- foreign threads --- */
+
+static struct peer across;
+static int value;
+
+static void leave_around_a_foreign_one(UNUSED void *arg)
+{
+	leave_all_waiting(NULL);
+	peer_kind = FOREIGN;
+	value = 7;
+	if (side)
+		start_send(&across, c, &value, GMP_FOREVER);
+	else
+		start_recv(&across, c, &value, GMP_FOREVER);
+	until_waiting(&across, 1);
+	for (int i = 0; i < LEFT; i++)
+		CHECK_EQ(gmp_go(wait_for_ever, (void *)(intptr_t)i), 0);
+	WAIT_FOR(all_wait(2 * LEFT));
+}
+
+static void serve_foreign(void)
+{
+	until_waiting(&across, 1);
+	if (side)
+		CHECK_EQ(recv_int(c), 7);
+	else
+		send_int(c, 8);
+	CHECK_EQ(finish(&across), 0);
+	CHECK_EQ(value, side ? 7 : 8);
+	check_idle(c);
+}
+
+/* It waits for what any thread could do, so it does not get -ESRCH. */
+TEST_PROCS(a_foreign_thread_among_them_waits_on_and_is_served_by_another)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	c = int_chan(0);
+	for (int round = 0; round < 20; round++) {
+		side = round % 2;
+		run_procs(procs, leave_around_a_foreign_one, NULL);
+		serve_foreign();
+	}
+	cfg.procs = procs;
+	for (side = 0; side < 2; side++) {
+		CHECK_EQ(gmp_start(&cfg), 0);
+		peer_kind = FOREIGN;
+		value = 7;
+		if (side)
+			start_send(&across, c, &value, GMP_FOREVER);
+		else
+			start_recv(&across, c, &value, GMP_FOREVER);
+		until_waiting(&across, 1);
+		for (int i = 0; i < LEFT; i++)
+			CHECK_EQ(gmp_go(wait_for_ever, (void *)(intptr_t)i), 0);
+		for (int i = 0; i < 50; i++)
+			gmp_yield();
+		CHECK_EQ(gmp_stop(), 0);
+		serve_foreign();
+	}
+	gmp_chan_free(c);
+}
+
+static atomic_int stop;
+
+static void serve_all_the_time(UNUSED void *arg)
+{
+	for (int i = 0; !atomic_load(&stop); i++) {
+		int v = i, err = side ? gmp_chan_recv_until(c, &v, gmp_deadline(i % 30 * US))
+				      : gmp_chan_send_until(c, &v, gmp_deadline(i % 30 * US));
+
+		CHECK(err == 0 || err == -ETIMEDOUT);
+	}
+}
+
+static void forever(UNUSED void *arg)
+{
+	for (int i = 0;; i++) {
+		int err = call(i, i % 2 ? gmp_deadline(20 * US) : GMP_FOREVER);
+
+		CHECK(err == 0 || err == -ETIMEDOUT);
+	}
+}
+
+static void leave_busy(UNUSED void *arg)
+{
+	for (int i = 0; i < LEFT; i++)
+		CHECK_EQ(gmp_go(forever, NULL), 0);
+	for (int i = 0; i < turns; i++)
+		gmp_yield();
+}
+
+TEST_PROCS(a_run_ends_while_foreign_threads_serve_those_who_wait)
+{
+	for (side = 0; side < 2; side++) {
+		struct foreign f[2];
+
+		c = int_chan(0);
+		atomic_store(&stop, 0);
+		for (int i = 0; i < 2; i++)
+			foreign_start(&f[i], serve_all_the_time, NULL);
+		for (int round = 0; round < (SANITIZED ? 30 : 200); round++) {
+			turns = round % 20;
+			run_procs(procs, leave_busy, NULL);
+		}
+		atomic_store(&stop, 1);
+		for (int i = 0; i < 2; i++)
+			foreign_join(&f[i]);
+		check_idle(c);
+		gmp_chan_free(c);
+	}
+}

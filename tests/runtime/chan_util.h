@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the tests of channels share: a property that is to hold everywhere, peers that are green or
+ * foreign, and knowing that one of them waits.
+ */
+#ifndef TESTS_RUNTIME_CHAN_UTIL_H
+#define TESTS_RUNTIME_CHAN_UTIL_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* pthread_getattr_np: before any other header */
+#endif
+#include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+
+#include "util.h"
+
+/* --- peers --- */
+
+static enum { GREEN, FOREIGN, MIXED } peer_kind;
+
+/* One that makes one call, usually one that has to wait. */
+struct peer {
+	bool foreign;
+	gmp_g *g;
+	struct foreign f;
+	gmp_fn fn;
+	void *arg;
+	atomic_int tid; /* of a foreign one, once its stack is known */
+	uintptr_t stack, stack_size;
+	gmp_chan *c;
+	void *elem;
+	int64_t deadline;
+	int result;
+};
+
+static inline void peer_main(void *arg)
+{
+	struct peer *p = arg;
+
+	if (p->foreign) {
+		pthread_attr_t a;
+		void *low;
+		size_t size;
+
+		CHECK_EQ(pthread_getattr_np(pthread_self(), &a), 0);
+		CHECK_EQ(pthread_attr_getstack(&a, &low, &size), 0);
+		CHECK_EQ(pthread_attr_destroy(&a), 0);
+		p->stack = (uintptr_t)low;
+		p->stack_size = size;
+		atomic_store(&p->tid, (int)syscall(SYS_gettid));
+	}
+	p->fn(p->arg);
+}
+
+static inline void start(struct peer *p, gmp_fn fn, void *arg)
+{
+	static unsigned started;
+
+	p->fn = fn;
+	p->arg = arg;
+	p->foreign = peer_kind == FOREIGN || (peer_kind == MIXED && started++ % 2);
+	atomic_store(&p->tid, 0);
+	if (p->foreign)
+		foreign_start(&p->f, peer_main, p);
+	else
+		p->g = spawn(peer_main, p);
+}
+
+static inline int finish(struct peer *p)
+{
+	if (p->foreign)
+		foreign_join(&p->f);
+	else
+		join(p->g);
+	return p->result;
+}
+
+/* It sleeps in the kernel on a word of its own stack: so it stands in the queue. */
+static inline bool foreign_waits(const struct peer *p)
+{
+	char path[64], line[256];
+	unsigned long number, address;
+	int tid = atomic_load(&p->tid), fd;
+	ssize_t n;
+
+	if (tid == 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, line, sizeof(line) - 1);
+	close(fd);
+	if (n <= 0)
+		return false;
+	line[n] = '\0';
+	return sscanf(line, "%lu %lx", &number, &address) == 2 && number == SYS_futex &&
+	       address - p->stack < p->stack_size;
+}
+
+/*
+ * There are n green threads beside the first, and all of them wait, but for the caller: no queue has
+ * any, and no P is taken but the caller's.  (The statistics' own count of those who wait is a
+ * difference of figures that are read at different times.)
+ */
+static inline bool all_wait(uint64_t n)
+{
+	gmp_stats s = stats();
+
+	return s.greens == n + 1 && s.greens_runnable == 0 &&
+	       s.procs_idle + (gmp_self() != NULL) == s.procs;
+}
+
+/* These wait, and there are no other green threads. */
+static inline bool waiting(const struct peer *p, int n)
+{
+	uint64_t green = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (!p[i].foreign)
+			green++;
+		else if (!foreign_waits(&p[i]))
+			return false;
+	}
+	return green == 0 || all_wait(green);
+}
+
+static inline void until_waiting(const struct peer *p, int n)
+{
+	WAIT_FOR(waiting(p, n));
+}
+
+static inline void do_send(void *arg)
+{
+	struct peer *p = arg;
+
+	p->result = p->deadline == GMP_FOREVER ? gmp_chan_send(p->c, p->elem)
+					       : gmp_chan_send_until(p->c, p->elem, p->deadline);
+}
+
+static inline void do_recv(void *arg)
+{
+	struct peer *p = arg;
+
+	p->result = p->deadline == GMP_FOREVER ? gmp_chan_recv(p->c, p->elem)
+					       : gmp_chan_recv_until(p->c, p->elem, p->deadline);
+}
+
+static inline void start_send(struct peer *p, gmp_chan *c, const void *elem, int64_t deadline)
+{
+	p->c = c;
+	p->elem = (void *)(uintptr_t)elem;
+	p->deadline = deadline;
+	p->result = 1;
+	start(p, do_send, p);
+}
+
+static inline void start_recv(struct peer *p, gmp_chan *c, void *elem, int64_t deadline)
+{
+	p->c = c;
+	p->elem = elem;
+	p->deadline = deadline;
+	p->result = 1;
+	start(p, do_recv, p);
+}
+
+/* --- channels of int --- */
+
+static inline gmp_chan *chan(size_t size, size_t capacity)
+{
+	gmp_chan *c = gmp_chan_new(size, capacity);
+
+	CHECK(c != NULL);
+	CHECK_EQ(gmp_chan_cap(c), capacity);
+	CHECK_EQ(gmp_chan_len(c), 0);
+	return c;
+}
+
+static inline gmp_chan *int_chan(size_t capacity)
+{
+	return chan(sizeof(int), capacity);
+}
+
+static inline void send_int(gmp_chan *c, int v)
+{
+	CHECK_EQ(gmp_chan_send(c, &v), 0);
+}
+
+static inline int recv_int(gmp_chan *c)
+{
+	int v = -1;
+
+	CHECK_EQ(gmp_chan_recv(c, &v), 0);
+	return v;
+}
+
+static inline int try_send_int(gmp_chan *c, int v)
+{
+	return gmp_chan_try_send(c, &v);
+}
+
+/* Open, without elements, and nobody waits on either side: all that a new one does, it does. */
+static inline void check_idle(gmp_chan *c)
+{
+	int v = 77;
+
+	CHECK_EQ(gmp_chan_len(c), 0);
+	CHECK_EQ(gmp_chan_try_recv(c, &v), -EAGAIN);
+	CHECK_EQ(v, 77);
+	for (int i = 0; i < (int)gmp_chan_cap(c); i++)
+		CHECK_EQ(try_send_int(c, i), 0);
+	CHECK_EQ(gmp_chan_len(c), gmp_chan_cap(c));
+	CHECK_EQ(try_send_int(c, 78), -EAGAIN);
+	for (int i = 0; i < (int)gmp_chan_cap(c); i++)
+		CHECK_EQ(recv_int(c), i);
+	CHECK_EQ(gmp_chan_try_recv(c, &v), -EAGAIN);
+}
+
+/*
+ * EVERYWHERE(name) { ... }: a property that green threads find, among each other, with foreign ones
+ * and with both, at 1, 2 and 4 Ps; that a foreign thread finds with green ones; and plain threads
+ * where no runtime is.
+ */
+#define EVERYWHERE(name)                                                                           \
+	static void name##_here(void);                                                             \
+	static void name##_there(void *arg)                                                        \
+	{                                                                                          \
+		name##_here();                                                                     \
+		CHECK_EQ(gmp_wg_done(arg), 0);                                                     \
+	}                                                                                          \
+	RT(name)                                                                                   \
+	{                                                                                          \
+		gmp_wg there = GMP_WG_INIT;                                                        \
+		struct foreign f;                                                                  \
+                                                                                                   \
+		for (peer_kind = GREEN; peer_kind <= MIXED; peer_kind++)                           \
+			name##_here();                                                             \
+		peer_kind = GREEN;                                                                 \
+		CHECK_EQ(gmp_wg_add(&there, 1), 0);                                                \
+		foreign_start(&f, name##_there, &there);                                           \
+		CHECK_EQ(gmp_wg_wait(&there), 0); /* so that this one waits, too */                \
+		foreign_join(&f);                                                                  \
+	}                                                                                          \
+	TEST(name##_without_a_runtime)                                                             \
+	{                                                                                          \
+		peer_kind = FOREIGN;                                                               \
+		name##_here();                                                                     \
+	}                                                                                          \
+	static void name##_here(void)
+
+#endif
