@@ -235,7 +235,9 @@ GMP_API void gmp_timer_free(gmp_timer *t);
  * Close: -EPIPE if it is closed already; wakes all who wait.
  * -EINVAL for a NULL channel, or a NULL elem in sending elements of a size above 0.
  * On -ETIMEDOUT and -EAGAIN nothing was sent, and *elem is as it was.
- * gmp_chan_free: nobody may wait on it; misuse otherwise.  NULL is a no-op.
+ * gmp_chan_free: nobody may wait on it; misuse otherwise.  NULL is a no-op.  A select waits on the
+ * channels of all its cases: until one of them has run, on that one's; until it has returned, on the
+ * others.
  * A send happens before the receive of its element; a close before the receive that reports it; the
  * k-th receive before the end of the (k + capacity)-th send.
  */

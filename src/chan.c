@@ -52,9 +52,24 @@ static void dequeue(struct waitq *q, struct sudog *sg)
 	st_rel(&sg->queued, false); /* ORD(sudog.queued) */
 }
 
-/* The first that can be claimed, out of the queue; NULL: nobody waits. */
-static struct sudog *claim_first(struct waitq *q, int result)
+/* H5, for a waiter that was met as the first of a queue: its others follow in the same queue.  In the
+ * other they are the last, since whoever came after them would have met it. */
+static noinline void dequeue_twins(gmp_chan *c, struct waiter *w)
 {
+	for (int kind = IN_RECVQ; kind <= IN_SENDQ; kind++) {
+		struct waitq *q = chan_queue(c, kind);
+
+		while (q->first && q->first->w == w)
+			dequeue(q, q->first);
+		while (q->last && q->last->w == w)
+			dequeue(q, q->last);
+	}
+}
+
+/* The first that can be claimed, out of the queue; NULL: nobody waits. */
+static struct sudog *claim_first(gmp_chan *c, int kind, int result)
+{
+	struct waitq *q = chan_queue(c, kind);
 	struct sudog *sg;
 
 	while ((sg = q->first)) {
@@ -63,6 +78,8 @@ static struct sudog *claim_first(struct waitq *q, int result)
 		dequeue(q, sg); /* W5 */
 		if (likely(won)) {
 			sg->chosen = true;
+			if (unlikely(sg->kind & HAS_TWINS))
+				dequeue_twins(c, sg->w);
 			return sg;
 		}
 	}
@@ -120,7 +137,7 @@ static inline int send_now(gmp_chan *c, const void *elem, struct sudog **peer)
 
 	if (unlikely(c->closed))
 		return -EPIPE;
-	if ((sg = claim_first(&c->recvq, 0))) {
+	if ((sg = claim_first(c, IN_RECVQ, 0))) {
 		if (likely(sg->elem))
 			copy(sg->elem, elem, c->size);
 		*peer = sg;
@@ -190,7 +207,7 @@ static inline int recv_now(gmp_chan *c, void *elem, struct sudog **peer)
 {
 	struct sudog *sg;
 
-	if ((sg = claim_first(&c->sendq, 0))) {
+	if ((sg = claim_first(c, IN_SENDQ, 0))) {
 		if (c->cap == 0) {
 			if (likely(elem))
 				copy(elem, sg->elem, c->size);
@@ -290,12 +307,12 @@ int gmp_chan_close(gmp_chan *c)
 		return -EPIPE;
 	}
 	st_rel(&c->closed, 1); /* ORD(chan.closed) */
-	while ((sg = claim_first(&c->recvq, -EPIPE))) {
+	while ((sg = claim_first(c, IN_RECVQ, -EPIPE))) {
 		if (sg->elem)
 			memset(sg->elem, 0, c->size);
 		glist_claimed(&out, sg);
 	}
-	while ((sg = claim_first(&c->sendq, -EPIPE)))
+	while ((sg = claim_first(c, IN_SENDQ, -EPIPE)))
 		glist_claimed(&out, sg);
 	unlock(&c->lock, LR_CHAN);
 	ready_list(&out);

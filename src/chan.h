@@ -10,6 +10,8 @@
  *  H3 Nobody stands in a queue of a closed channel, with the same exception.
  *  H4 An element moves from a waiting sender, or to a waiting receiver, by whoever has claimed the
  *     waiter, before it is made ready; an unclaimed one's element is untouched.
+ *  H5 A waiter that has been met here, or has heard of the close, stands here no more, with none of
+ *     its sudogs: once the peer's call has returned, the channel may be freed.
  *
  * Protocol: park.h's, with the channel as X.  A waiter may stand in several channels (select.c);
  * which of its sudogs was the one that its claimer met is told by `chosen`.
@@ -57,12 +59,12 @@ static inline bool chan_may_recv(const gmp_chan *c)
 	return c->sendq.first || c->count > 0 || c->closed;
 }
 
-/* Which queue a sudog stands in (sudog.kind). */
-enum { IN_RECVQ, IN_SENDQ };
+/* Which queue a sudog stands in (sudog.kind), and whether its waiter may have others here. */
+enum { IN_RECVQ, IN_SENDQ, HAS_TWINS };
 
 static inline struct waitq *chan_queue(gmp_chan *c, int kind)
 {
-	return kind == IN_RECVQ ? &c->recvq : &c->sendq;
+	return kind & IN_SENDQ ? &c->sendq : &c->recvq;
 }
 
 /* Under the lock.  The caller has set w, elem and kind. */

@@ -20,7 +20,8 @@
  *     them: then no peer has it in hand (W5).
  *  Q3 Step 4 reads the list of locks, which lies on that stack too, while the first channels are
  *     unlocked already and the waiter may run.  It cannot pass step 5 before the last lock is
- *     dropped, since under each of the locks stands a sudog of it.
+ *     dropped, since under each of the locks stands a sudog of it.  Without a channel there is no
+ *     lock either, and the list is not read.
  *  Q4 Between 1 and 4 all channels are locked: the look at the cases, and the entry into the queues,
  *     are one instant; and nobody meets its own sudogs, since it looks before it queues.
  *
@@ -43,6 +44,7 @@ struct selection {
 	gmp_chan **locks;     /* the channels, by address, each once */
 	uint32_t *ready;      /* numbers of cases */
 	unsigned n, nlocks;
+	int twins;    /* HAS_TWINS: a channel stands in several cases */
 	void *memory; /* that these lie in, if it was allocated */
 };
 
@@ -80,8 +82,10 @@ static void list_few(struct selection *sel, const gmp_case *cases)
 			continue;
 		for (at = n; at > 0 && (uintptr_t)sel->locks[at - 1] > (uintptr_t)c; at--)
 			;
-		if (at > 0 && sel->locks[at - 1] == c)
+		if (at > 0 && sel->locks[at - 1] == c) {
+			sel->twins = HAS_TWINS;
 			continue;
+		}
 		for (unsigned k = n++; k > at; k--)
 			sel->locks[k] = sel->locks[k - 1];
 		sel->locks[at] = c;
@@ -101,6 +105,7 @@ static void list_many(struct selection *sel, const gmp_case *cases)
 		if (unique == 0 || sel->locks[unique - 1] != sel->locks[i])
 			sel->locks[unique++] = sel->locks[i];
 	sel->nlocks = unique;
+	sel->twins = unique < n ? HAS_TWINS : 0;
 }
 
 static void lock_all(struct selection *sel)
@@ -197,12 +202,15 @@ static int wait_for_any(struct selection *sel, gmp_case *cases, int64_t deadline
 		sg->w = self->w;
 		sg->chosen = sg->queued = false;
 		sg->elem = cases[i].elem;
-		sg->kind = cases[i].dir == GMP_SEND ? IN_SENDQ : IN_RECVQ;
+		sg->kind =
+			(uint16_t)(sel->twins | (cases[i].dir == GMP_SEND ? IN_SENDQ : IN_RECVQ));
 		if (cases[i].c)
 			chan_enqueue(cases[i].c, sg);
 	}
-	int result = wait_on(self->w, sel->nlocks ? WAIT_SELECT : WAIT_SELECT_NONE, select_unwait,
-			     unlock_all, sel, deadline);
+	int result = sel->nlocks ? wait_on(self->w, WAIT_SELECT, select_unwait, unlock_all, sel,
+					   deadline)
+				 : wait_on(self->w, WAIT_SELECT_NONE, select_unwait, commit_none,
+					   NULL, deadline); /* Q3: no lock keeps *sel in place */
 
 	if (result == 0) /* else select_unwait has */
 		leave_all(sel);

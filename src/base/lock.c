@@ -39,21 +39,25 @@ void gmp__lock_check(struct lock *l, enum lockrank rank)
 {
 	struct held_locks *held = gmp__held_locks();
 
-	(void)l;
 	for (int i = 0; i < min_of(held->n, (int)sizeof(held->rank)); i++) {
 		if (held->rank[i] > rank || (held->rank[i] == rank && !ranks[rank].several))
 			gmp__fatal("lock order: %s taken while %s is held", ranks[rank].name,
 				   ranks[held->rank[i]].name);
+		if (held->rank[i] == rank && held->last && (uintptr_t)l <= (uintptr_t)held->last)
+			gmp__fatal("lock order: two of %s, not in the order of their addresses",
+				   ranks[rank].name);
 	}
 	if (held->n < (int)sizeof(held->rank))
 		held->rank[held->n] = (unsigned char)rank;
 	held->n++;
+	held->last = l;
 }
 
 void gmp__unlock_check(enum lockrank rank)
 {
 	struct held_locks *held = gmp__held_locks();
 
+	held->last = NULL;
 	for (int i = min_of(held->n, (int)sizeof(held->rank)); i-- > 0;) {
 		if (held->rank[i] != rank)
 			continue;

@@ -39,6 +39,7 @@ void gmp__setm(struct m *m);
 struct held_locks {
 	int n;
 	unsigned char rank[16];
+	const void *last; /* the innermost; NULL: not known */
 };
 struct held_locks *gmp__held_locks(void);
 #endif

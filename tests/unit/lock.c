@@ -85,7 +85,7 @@ TEST(a_taken_lock_cannot_be_tried)
 
 /* --- order --- */
 
-static struct lock a, b;
+static struct lock a, b, pair[2];
 
 static void downwards(void)
 {
@@ -101,10 +101,22 @@ static void downwards(void)
 
 static void two_channels(void)
 {
+	lock(&pair[0], LR_CHAN);
+	lock(&pair[1], LR_CHAN);
+	unlock(&pair[0], LR_CHAN);
+	unlock(&pair[1], LR_CHAN);
+}
+
+static void two_channels_the_wrong_way_round(void)
+{
+	lock(&pair[1], LR_CHAN);
+	lock(&pair[0], LR_CHAN);
+}
+
+static void the_same_channel_twice(void)
+{
 	lock(&a, LR_CHAN);
-	lock(&b, LR_CHAN);
-	unlock(&a, LR_CHAN);
-	unlock(&b, LR_CHAN);
+	lock(&a, LR_CHAN);
 }
 
 static void very_many_channels(void)
@@ -209,6 +221,18 @@ TEST(two_of_one_rank_die_unless_it_allows_several)
 	need_checks();
 	CHECK(dies(twice_the_same, text, sizeof(text)));
 	CHECK(strncmp(text, "gmp: fatal: lock order: LR_SCHED", 32) == 0);
+}
+
+TEST(several_of_a_rank_out_of_the_order_of_their_addresses_die)
+{
+	static const char *const says = "gmp: fatal: lock order: two of LR_CHAN, not in the order";
+	char text[4096];
+
+	need_checks();
+	CHECK(dies(two_channels_the_wrong_way_round, text, sizeof(text)));
+	CHECK(strncmp(text, says, strlen(says)) == 0);
+	CHECK(dies(the_same_channel_twice, text, sizeof(text)));
+	CHECK(strncmp(text, says, strlen(says)) == 0);
 }
 
 TEST(dropping_a_lock_that_is_not_held_dies)

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: MIT */
+/* Does a select keep its word where its steps fall between those of others?  Each case stops one of
+ * them at a chosen point, and lets the others act.  floors 0..6 */
+/* wrap: wait_on ready chan_leave gmp__unlock_check */
+#define _GNU_SOURCE 1
+#define foreign thread /* park.h has another */
+#include "../runtime/util.h"
+#undef foreign
+
+#include "chan.h"
+#include "park.h"
+
+/* --- a place to stop at --- */
+
+/* The next one who comes by stops, until it is let go on, or for a while. */
+struct gate {
+	atomic_int armed; /* n: the n-th who comes by */
+	atomic_int there; /* somebody stands in it */
+	atomic_int open;
+};
+
+static struct gate before_commit, before_ready, before_leave, before_unlock;
+
+static void arm(struct gate *g, int nth)
+{
+	atomic_store(&g->there, 0);
+	atomic_store(&g->open, 0);
+	atomic_store(&g->armed, nth);
+}
+
+static int is_mine(struct gate *g)
+{
+	return atomic_load(&g->armed) > 0 && atomic_fetch_sub(&g->armed, 1) == 1;
+}
+
+/* On g0 too: the thread waits, not a green thread. */
+static void stop_at(struct gate *g)
+{
+	int64_t limit = gmp_deadline(PATIENCE);
+
+	atomic_store(&g->there, 1);
+	while (!atomic_load(&g->open)) {
+		CHECK(gmp_now() < limit);
+		usleep(50);
+	}
+}
+
+static void pass(struct gate *g)
+{
+	atomic_store(&g->open, 1);
+}
+
+/* --- the steps that can be stopped --- */
+
+int __real_wait_on(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit, void *arg,
+		   int64_t deadline);
+int __wrap_wait_on(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit, void *arg,
+		   int64_t deadline);
+void __real_ready(struct waiter *w);
+void __wrap_ready(struct waiter *w);
+void __real_chan_leave(struct sudog *sg);
+void __wrap_chan_leave(struct sudog *sg);
+void __real_gmp__unlock_check(enum lockrank rank);
+void __wrap_gmp__unlock_check(enum lockrank rank);
+
+static commit_fn late_commit;
+
+static void commit_late(void *arg)
+{
+	stop_at(&before_commit);
+	late_commit(arg);
+}
+
+int __wrap_wait_on(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit, void *arg,
+		   int64_t deadline)
+{
+	if (is_mine(&before_commit)) {
+		late_commit = commit;
+		commit = commit_late;
+	}
+	return __real_wait_on(w, why, unwait, commit, arg, deadline);
+}
+
+void __wrap_ready(struct waiter *w)
+{
+	if (is_mine(&before_ready))
+		stop_at(&before_ready);
+	__real_ready(w);
+}
+
+void __wrap_chan_leave(struct sudog *sg)
+{
+	if (is_mine(&before_leave))
+		stop_at(&before_leave);
+	__real_chan_leave(sg);
+}
+
+void __wrap_gmp__unlock_check(enum lockrank rank)
+{
+	if (rank == LR_CHAN && is_mine(&before_unlock))
+		stop_at(&before_unlock);
+	__real_gmp__unlock_check(rank);
+}
+
+/* --- one who selects, green or foreign --- */
+
+enum { UNTOUCHED = 77, MOST = 100 };
+
+struct one {
+	gmp_case cs[MOST];
+	int n, result;
+	int64_t deadline;
+	struct gate *gate; /* to arm first */
+	int nth;
+	atomic_int done;
+	bool is_foreign;
+	gmp_g *g;
+	struct thread f;
+};
+
+/* Where the frames of the select were, there is something else now. */
+static noinline void scribble(void)
+{
+	volatile char junk[12000];
+
+	for (size_t i = 0; i < sizeof(junk); i++)
+		junk[i] = (char)0xff;
+}
+
+static void select_one(void *arg)
+{
+	struct one *o = arg;
+
+	for (int i = 0; i < o->n; i++)
+		o->cs[i].status = UNTOUCHED;
+	if (o->gate)
+		arm(o->gate, o->nth);
+	o->result = gmp_select_until(o->cs, o->n, o->deadline);
+	scribble();
+	atomic_store(&o->done, 1);
+}
+
+static void start(struct one *o)
+{
+	atomic_store(&o->done, 0);
+	if (o->gate)
+		atomic_store(&o->gate->there, 0);
+	if (o->is_foreign)
+		foreign_start(&o->f, select_one, o);
+	else
+		o->g = spawn(select_one, o);
+}
+
+static void finish(struct one *o)
+{
+	if (o->is_foreign)
+		foreign_join(&o->f);
+	else
+		join(o->g);
+	CHECK(atomic_load(&o->done));
+	for (int i = 0; i < o->n; i++)
+		CHECK(i == o->result || o->cs[i].status == UNTOUCHED);
+}
+
+/* Everybody who was to wait does. */
+static void wait_queued(gmp_chan *c)
+{
+	WAIT_FOR(ld_rlx(&c->recvq.first) || ld_rlx(&c->sendq.first));
+}
+
+static gmp_chan *chan(size_t capacity)
+{
+	gmp_chan *c = gmp_chan_new(sizeof(int), capacity);
+
+	CHECK(c != NULL);
+	return c;
+}
+
+static void nobody_stands_in(gmp_chan *c)
+{
+	CHECK(c->recvq.first == NULL && c->recvq.last == NULL);
+	CHECK(c->sendq.first == NULL && c->sendq.last == NULL);
+	CHECK_EQ(c->lock.word, 0);
+}
+
+/* For a green and a foreign one, directed from a thread that no P can hold up. */
+#define STOPPED(name)                                                                              \
+	static void name##_body(struct one *o);                                                    \
+	TEST_PROCS(name)                                                                           \
+	{                                                                                          \
+		static struct one o;                                                               \
+		gmp_config cfg = GMP_CONFIG_INIT;                                                  \
+                                                                                                   \
+		cfg.procs = procs;                                                                 \
+		CHECK_EQ(gmp_start(&cfg), 0);                                                      \
+		for (int i = 0; i < 2; i++) {                                                      \
+			memset((void *)&o, 0, sizeof(o));                                          \
+			o.deadline = GMP_FOREVER;                                                  \
+			o.is_foreign = i == 1;                                                     \
+			name##_body(&o);                                                           \
+		}                                                                                  \
+		CHECK_EQ(gmp_stop(), 0);                                                           \
+	}                                                                                          \
+	static void name##_body(struct one *o)
+
+/* --- going to sleep --- */
+
+static void stay_away(UNUSED void *arg)
+{
+	struct one o = { .n = 0, .gate = &before_commit, .nth = 1 };
+
+	do { /* again, if the time was over before it was called */
+		o.deadline = gmp_deadline(5 * MS);
+		select_one(&o);
+		CHECK_EQ(o.result, -ETIMEDOUT);
+	} while (!atomic_load(&before_commit.there));
+	/* its former thread has yet to take the last step before it runs others */
+	pass(&before_commit);
+}
+
+static void stay_away_app(UNUSED void *arg)
+{
+	join(spawn(stay_away, NULL));
+}
+
+TEST(without_channels_nothing_of_it_is_read_once_the_time_may_wake_it)
+{
+	run_procs(2, stay_away_app, NULL); /* another P must wake it */
+	run_procs(4, stay_away_app, NULL);
+}
+
+#ifdef GMP_DEBUG_CHECKS
+/* Three channels, the first at the highest address: it is unlocked first. */
+static void make_three(gmp_chan **c)
+{
+	for (int i = 0; i < 3; i++)
+		c[i] = chan(0);
+	for (int i = 0; i < 2; i++)
+		for (int k = 0; k < 2; k++)
+			if (c[k] < c[k + 1]) {
+				gmp_chan *swap = c[k];
+
+				c[k] = c[k + 1];
+				c[k + 1] = swap;
+			}
+}
+
+STOPPED(nobody_goes_on_before_the_last_channel_is_unlocked)
+{
+	gmp_chan *c[3];
+	int x[3] = { UNTOUCHED, UNTOUCHED, UNTOUCHED }, v = 5;
+
+	for (int nth = 2; nth <= 3; nth++) {
+		make_three(c);
+		x[0] = UNTOUCHED;
+		for (int i = 0; i < 3; i++)
+			o->cs[i] = GMP_RECV_CASE(c[i], &x[i]);
+		o->n = 3;
+		o->gate = &before_unlock;
+		o->nth = nth; /* the first is unlocked, the second, or the third, is not */
+		start(o);
+		WAIT_FOR(atomic_load(&before_unlock.there));
+		CHECK_EQ(gmp_chan_try_send(c[0], &v), 0);
+		for (int i = 0; i < 50; i++) {
+			usleep(100);
+			CHECK(!atomic_load(&o->done));
+		}
+		pass(&before_unlock);
+		finish(o);
+		CHECK_EQ(o->result, 0);
+		CHECK_EQ(x[0], 5);
+		for (int i = 0; i < 3; i++) {
+			CHECK(i == 0 || x[i] == UNTOUCHED);
+			nobody_stands_in(c[i]);
+			gmp_chan_free(c[i]);
+		}
+	}
+}
+
+#endif
+
+/* --- served, but not yet told --- */
+
+struct sender {
+	gmp_chan *c;
+	int v;
+};
+
+static void send_it(void *arg)
+{
+	struct sender *s = arg;
+
+	arm(&before_ready, 1);
+	CHECK_EQ(gmp_chan_send(s->c, &s->v), 0);
+}
+
+STOPPED(who_has_been_met_is_met_by_nobody_else)
+{
+	gmp_chan *a = chan(0), *b = chan(0), *full = chan(1), *closing = chan(0), *twin = chan(0);
+	int x[6] = { UNTOUCHED, UNTOUCHED, UNTOUCHED, UNTOUCHED, UNTOUCHED, UNTOUCHED }, v = 9;
+	struct sender s = { a, 5 };
+	struct thread f;
+
+	atomic_store(&before_ready.there, 0);
+	CHECK_EQ(gmp_chan_send(full, &v), 0);
+	o->cs[0] = GMP_RECV_CASE(b, &x[0]);
+	o->cs[1] = GMP_RECV_CASE(twin, &x[1]);
+	o->cs[2] = GMP_SEND_CASE(full, &x[2]);
+	o->cs[3] = GMP_RECV_CASE(a, &x[3]);
+	o->cs[4] = GMP_RECV_CASE(closing, &x[4]);
+	o->cs[5] = GMP_SEND_CASE(twin, &x[5]);
+	o->n = 6;
+	o->deadline = gmp_deadline(50 * MS);
+	start(o);
+	wait_queued(a);
+	foreign_start(&f, send_it, &s);
+	WAIT_FOR(atomic_load(&before_ready.there));
+	WAIT_FOR(gmp_now() > o->deadline + 5 * MS);
+	CHECK_EQ(gmp_chan_try_send(b, &v), -EAGAIN);
+	CHECK_EQ(gmp_chan_try_send(twin, &v), -EAGAIN);
+	CHECK_EQ(gmp_chan_try_recv(twin, &v), -EAGAIN);
+	CHECK_EQ(gmp_chan_close(closing), 0);
+	CHECK_EQ(gmp_chan_recv(full, &v), 0);
+	CHECK_EQ(v, 9);
+	CHECK_EQ(gmp_chan_len(full), 0);
+	CHECK(!atomic_load(&o->done));
+	pass(&before_ready);
+	finish(o);
+	foreign_join(&f);
+	CHECK_EQ(o->result, 3);
+	CHECK_EQ(o->cs[3].status, 0);
+	for (int i = 0; i < 6; i++)
+		CHECK_EQ(x[i], i == 3 ? 5 : UNTOUCHED);
+	gmp_chan *all[] = { a, b, full, closing, twin };
+
+	for (int i = 0; i < 5; i++) {
+		nobody_stands_in(all[i]);
+		gmp_chan_free(all[i]);
+	}
+}
+
+/* --- on its way out --- */
+
+/* A select over n cases: in[0] is met, in[1] is in the others. */
+static void on_its_way_out(struct one *o, int n, bool timed)
+{
+	gmp_chan *met = chan(0), *other = chan(0), *buffered = chan(1), *closing = chan(0);
+	int x[MOST], v = 5;
+
+	o->n = n;
+	for (int i = 0; i < n; i++) {
+		gmp_chan *c = i % 4 == 0   ? buffered
+			      : i % 4 == 1 ? other
+			      : i % 4 == 2 ? closing
+					   : met;
+
+		x[i] = UNTOUCHED;
+		if (i % 8 == 5)
+			o->cs[i] = GMP_SEND_CASE(c, &x[i]);
+		else
+			o->cs[i] = GMP_RECV_CASE(c, &x[i]);
+	}
+	do { /* again, if the time was over before it was called */
+		o->deadline = timed ? gmp_deadline(5 * MS) : GMP_FOREVER;
+		arm(&before_leave, 1);
+		start(o);
+		WAIT_FOR(!timed || atomic_load(&before_leave.there) || atomic_load(&o->done));
+	} while (atomic_load(&o->done) && (finish(o), 1));
+	if (!timed) {
+		wait_queued(met);
+		CHECK_EQ(gmp_chan_send(met, &v), 0);
+	}
+	WAIT_FOR(atomic_load(&before_leave.there));
+	CHECK_EQ(gmp_chan_try_send(other, &v), -EAGAIN);
+	CHECK_EQ(gmp_chan_try_recv(other, &v), -EAGAIN);
+	CHECK_EQ(gmp_chan_try_send(buffered, &v), 0);
+	CHECK_EQ(gmp_chan_len(buffered), 1);
+	CHECK_EQ(gmp_chan_close(closing), 0);
+	CHECK(!atomic_load(&o->done));
+	if (!timed) {
+		/* the exchange there is complete: it may be freed, though the select has not returned */
+		nobody_stands_in(met);
+		memset(&met->lock, 0xff, sizeof(met->lock)); /* who takes it now waits for ever */
+	}
+	pass(&before_leave);
+	finish(o);
+	if (!timed)
+		memset(&met->lock, 0, sizeof(met->lock));
+	CHECK_EQ(o->result, timed ? -ETIMEDOUT : 3);
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(x[i], i == o->result ? 5 : UNTOUCHED);
+	gmp_chan *all[] = { met, other, buffered, closing };
+
+	for (int i = 0; i < 4; i++) {
+		nobody_stands_in(all[i]);
+		gmp_chan_free(all[i]);
+	}
+}
+
+STOPPED(who_has_timed_out_is_met_by_nobody)
+{
+	on_its_way_out(o, 4, true);
+	on_its_way_out(o, 9, true);
+	on_its_way_out(o, MOST, true);
+}
+
+STOPPED(who_leaves_is_met_by_nobody_and_does_not_touch_where_it_was_met)
+{
+	on_its_way_out(o, 4, false);
+	on_its_way_out(o, 9, false);
+	on_its_way_out(o, MOST, false);
+}
+
+/* --- the end of a run --- */
+
+static gmp_chan *kept[MOST];
+static struct thread last_sender;
+static struct sender last = { .v = 5 };
+
+static void wait_in_all(void *arg)
+{
+	int n = *(int *)arg;
+	gmp_case cs[MOST];
+
+	for (int i = 0; i < n; i++)
+		cs[i] = i % 3 == 2 ? GMP_RECV_CASE(kept[0], NULL) : GMP_RECV_CASE(kept[i], NULL);
+	gmp_select(cs, n);
+	CHECK(0 && "dropped");
+}
+
+static void leave_it_met(void *arg)
+{
+	CHECK_EQ(gmp_go(wait_in_all, arg), 0);
+	wait_parked(1);
+	last.c = kept[0];
+	foreign_start(&last_sender, send_it, &last);
+	WAIT_FOR(atomic_load(&before_ready.there));
+}
+
+static void *open_when_it_ends(UNUSED void *arg)
+{
+	WAIT_FOR(atomic_load(&before_ready.there));
+	WAIT_FOR(gmp_procs() == 0);
+	usleep(2000);
+	pass(&before_ready);
+	return NULL;
+}
+
+TEST(a_run_that_ends_waits_for_who_has_met_a_select_and_leaves_no_trace)
+{
+	for (int n = 3; n <= MOST; n += MOST - 3) {
+		pthread_t t;
+
+		arm(&before_ready, 0);
+		for (int i = 0; i < MOST; i++)
+			kept[i] = chan(0);
+		CHECK_EQ(pthread_create(&t, NULL, open_when_it_ends, NULL), 0);
+		run_procs(2, leave_it_met, &n);
+		CHECK_EQ(pthread_join(t, NULL), 0);
+		foreign_join(&last_sender);
+		for (int i = 0; i < MOST; i++) {
+			nobody_stands_in(kept[i]);
+			gmp_chan_free(kept[i]);
+		}
+	}
+}
