@@ -304,6 +304,8 @@ GMP_API int gmp_try_select(gmp_case *cases, int n);
  * `first`, then every `period` ns (0: only the first).  A slow reader loses ticks; the phase is
  * kept.  NULL without memory or a runtime, or for a negative period.
  * gmp_tick_free stops it and frees the channel (only this one, not gmp_chan_free).
+ * A tick belongs to its run: after that, receiving what has not come is -ESRCH, also for a foreign
+ * thread that waits when the run ends (a gmp_select of several cases waits on for the others).
  */
 GMP_API gmp_chan *gmp_tick_new(int64_t first, int64_t period);
 GMP_API void gmp_tick_free(gmp_chan *c);

@@ -108,9 +108,25 @@ static void commit_unlock(void *c)
 	unlock(&((gmp_chan *)c)->lock, LR_CHAN);
 }
 
+/* A tick that nobody feeds any more: its run has ended, or is about to (only foreign threads see
+ * that).  Under the lock, so that the end finds those in the queue who saw it alive. */
+static noinline bool tick_is_over(gmp_chan *c)
+{
+	if (!rt_enter())
+		return true;
+	bool over = c->run != sched.run;
+
+	rt_leave();
+	return over;
+}
+
 /* With the lock held; drops it. */
 static int wait_in(gmp_chan *c, int kind, void *elem, int64_t deadline)
 {
+	if (unlikely(c->owner) && kind == IN_RECVQ && tick_is_over(c)) {
+		unlock(&c->lock, LR_CHAN);
+		return -ESRCH;
+	}
 	struct foreign f;
 	struct sudog *sg = self_sudog(&f);
 
@@ -119,6 +135,19 @@ static int wait_in(gmp_chan *c, int kind, void *elem, int64_t deadline)
 	chan_enqueue(c, sg);
 	return wait_on(sg->w, kind == IN_RECVQ ? WAIT_RECV : WAIT_SEND, chan_unwait, commit_unlock,
 		       c, deadline);
+}
+
+void chan_release_foreign(gmp_chan *c, struct glist *out)
+{
+	lock(&c->lock, LR_CHAN);
+	for (struct sudog *sg = c->recvq.first, *next; sg; sg = next) {
+		next = sg->next;
+		if (sg->w->gp || waiter_sudog(sg->w) != sg || !waiter_claim(sg->w, -ESRCH))
+			continue;
+		dequeue(&c->recvq, sg); /* W5 */
+		glist_claimed(out, sg);
+	}
+	unlock(&c->lock, LR_CHAN);
 }
 
 static inline int done(gmp_chan *c, struct sudog *peer, int result)
@@ -329,6 +358,8 @@ void gmp_chan_free(gmp_chan *c)
 	unlock(&c->lock, LR_CHAN);
 	if (waited_on)
 		gmp__fatal("free of a channel that somebody waits on");
+	if (c->owner)
+		gmp__fatal("gmp_chan_free of a tick: that is for gmp_tick_free");
 	free(c);
 }
 

@@ -38,8 +38,9 @@ struct gmp_chan {
 	size_t size;         /* (c) of an element */
 	size_t recvx, sendx; /* where in buf to take, to put */
 	struct waitq recvq, sendq;
-	char *buf;   /* (c) behind the struct */
-	void *owner; /* (c) a tick's timer */
+	char *buf;    /* (c) behind the struct */
+	void *owner;  /* (c) the tick whose it is; NULL: a plain channel */
+	uint32_t run; /* (c) a tick's: the run that feeds it */
 };
 
 /* Neither done nor failed: it would have to wait. */
@@ -87,6 +88,9 @@ static inline void chan_enqueue(gmp_chan *c, struct sudog *sg)
 /* A waiter that nobody has met here leaves the queue, unless somebody took it out already; then the
  * channel may be gone. */
 void chan_leave(struct sudog *sg);
+
+/* Foreign threads that wait to receive, from this channel alone, are claimed with -ESRCH. */
+void chan_release_foreign(gmp_chan *c, struct glist *out);
 
 static inline bool chan_is_try(int64_t deadline)
 {

@@ -11,8 +11,8 @@
  *  3 every green thread that waits is claimed and its wait undone (park.h W3): no queue of an
  *    object that outlives the run holds it.  One that somebody has claimed already is awaited: a
  *    foreign thread is about to make it runnable
- *  4 foreign threads that wait for the end of a green thread, or a descriptor, get -ESRCH; those
- *    inside a call are awaited (sched.foreign)
+ *  4 foreign threads that wait for the end of a green thread, a descriptor, or a tick, get -ESRCH;
+ *    those inside a call are awaited (sched.foreign)
  *  5 everything is unmapped
  *
  * Invariants
@@ -37,6 +37,7 @@
 #include "sched.h"
 #include "signal.h"
 #include "sysmon.h"
+#include "tick.h"
 #include "timer.h"
 
 /* --- fork --- */
@@ -54,6 +55,7 @@ static void in_child(void)
 		netpoll_forget_all();
 	}
 	dump_forget();
+	ticks_forget();
 	memset(&sched, 0, sizeof(sched));
 	sched.run = run;
 }
@@ -191,6 +193,7 @@ static void release_foreign(void)
 	struct glist out = { 0 };
 
 	netpoll_cancel_all(&out);
+	ticks_release(&out);
 	out = (struct glist){ .foreign = out.foreign }; /* green ones are dropped */
 	ready_list(&out);
 	for (uint32_t i = 0; i < g_made(); i++)

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* A channel with a full buffer is freed that a green thread waits on to send. */
+#include <gmp.h>
+
+static gmp_chan *c;
+
+static void sender(void *arg)
+{
+	int v = 1;
+
+	(void)arg;
+	while (gmp_chan_send(c, &v) == 0)
+		;
+}
+
+static void app(void *arg)
+{
+	(void)arg;
+	c = gmp_chan_new(sizeof(int), 2);
+	gmp_go(sender, NULL);
+	gmp_yield(); /* on the only P the sender waits now */
+	gmp_yield();
+	gmp_chan_free(c);
+}
+
+int main(void)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	cfg.procs = 1;
+	gmp_run(app, NULL, &cfg);
+	return 0;
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests ticks: when they come, what they carry, what a slow reader loses, and their end. */
+#include "chan_util.h"
+
+static int64_t recv_tick(gmp_chan *c)
+{
+	int64_t v = -1;
+
+	CHECK_EQ(gmp_chan_recv(c, &v), 0);
+	CHECK(gmp_now() >= v);
+	return v;
+}
+
+static gmp_chan *tick(int64_t first, int64_t period)
+{
+	gmp_chan *c = gmp_tick_new(first, period);
+
+	CHECK(c != NULL);
+	return c;
+}
+
+static gmp_chan *far_tick(void)
+{
+	return tick(gmp_deadline(3600 * SEC), SEC);
+}
+
+/* --- when, and what --- */
+
+RT(it_is_a_channel_of_one_time)
+{
+	gmp_chan *c = far_tick();
+	int64_t v = 7;
+
+	CHECK_EQ(gmp_chan_cap(c), 1);
+	CHECK_EQ(gmp_chan_len(c), 0);
+	CHECK_EQ(gmp_chan_try_recv(c, &v), -EAGAIN);
+	CHECK_EQ(v, 7);
+	CHECK_EQ(gmp_chan_recv_until(c, &v, gmp_deadline(MS)), -ETIMEDOUT);
+	CHECK_EQ(v, 7);
+	gmp_tick_free(c);
+}
+
+static void read_ticks(UNUSED void *arg)
+{
+	int64_t first = gmp_deadline(5 * MS), period = 2 * MS, last = first - period;
+	gmp_chan *c = tick(first, period);
+
+	for (int i = 0; i < 20; i++) {
+		int64_t v = recv_tick(c);
+
+		CHECK(v > last);
+		CHECK_EQ((v - first) % period, 0);
+		last = v;
+	}
+	/* so many, and the time is told of none before it has come */
+	CHECK(last >= first + 19 * period);
+	gmp_tick_free(c);
+}
+
+RT(ticks_come_from_the_first_on_at_each_period_and_carry_their_time)
+{
+	struct foreign f;
+
+	read_ticks(NULL);
+	foreign_start(&f, read_ticks, NULL);
+	read_ticks(NULL);
+	foreign_join(&f);
+}
+
+RT(the_first_is_a_deadline_and_not_a_delay)
+{
+	for (int i = 0; i < 10; i++) {
+		int64_t first = gmp_deadline(i * MS);
+		gmp_chan *c = tick(first, 3600 * SEC);
+
+		CHECK_EQ(recv_tick(c), first);
+		CHECK_EQ(gmp_chan_recv_until(c, NULL, gmp_deadline(2 * MS)), -ETIMEDOUT);
+		gmp_tick_free(c);
+	}
+}
+
+RT(a_first_in_the_past_is_due_at_once_and_keeps_its_phase)
+{
+	static const int64_t past[] = { 0, 1, -1, -1000000007, INT64_MIN, INT64_MIN + 1 };
+	int64_t period = 3 * MS;
+
+	for (int i = 0; i < 7; i++) {
+		int64_t first = i < 6 ? past[i] : gmp_now() - 10 * period - 5, last = INT64_MIN;
+		gmp_chan *c = tick(first, period);
+
+		for (int k = 0; k < 5; k++) {
+			int64_t v = recv_tick(c);
+
+			CHECK(k == 0 || v > last);
+			CHECK(gmp_now() - v < SEC || SANITIZED);
+			CHECK_EQ(((uint64_t)v - (uint64_t)first) % (uint64_t)period, 0);
+			last = v;
+		}
+		gmp_tick_free(c);
+	}
+}
+
+RT(period_0_is_one_tick)
+{
+	static const int64_t past[] = { 0, -1, INT64_MIN };
+
+	for (int i = 0; i < 5; i++) {
+		int64_t first = i < 3 ? past[i] : gmp_deadline((i - 3) * 2 * MS);
+		gmp_chan *c = tick(first, 0);
+
+		CHECK_EQ(recv_tick(c), first);
+		CHECK_EQ(gmp_chan_recv_until(c, NULL, gmp_deadline(5 * MS)), -ETIMEDOUT);
+		CHECK_EQ(stats().timers, 0);
+		gmp_tick_free(c);
+	}
+}
+
+RT(a_negative_period_is_null)
+{
+	CHECK(gmp_tick_new(gmp_deadline(MS), -1) == NULL);
+	CHECK(gmp_tick_new(gmp_deadline(MS), INT64_MIN) == NULL);
+	CHECK(gmp_tick_new(0, -SEC) == NULL);
+	CHECK(gmp_tick_new(GMP_FOREVER, -1) == NULL);
+	CHECK_EQ(stats().timers, 0);
+}
+
+RT(forever_never_ticks)
+{
+	for (int64_t period = 0; period <= MS; period += MS) {
+		gmp_chan *c = tick(GMP_FOREVER, period);
+
+		CHECK_EQ(gmp_chan_recv_until(c, NULL, gmp_deadline(10 * MS)), -ETIMEDOUT);
+		CHECK_EQ(gmp_chan_len(c), 0);
+		CHECK_EQ(stats().timers, 0);
+		gmp_tick_free(c);
+	}
+}
+
+RT(a_huge_period_ticks_once_and_does_not_overflow)
+{
+	static const int64_t first[] = { INT64_MIN, -1, 0, 1 };
+
+	for (int i = 0; i < 4; i++) {
+		gmp_chan *c = tick(first[i], INT64_MAX);
+		int64_t v = recv_tick(c);
+
+		CHECK(v == first[i] || v == first[i] + INT64_MAX);
+		CHECK_EQ(gmp_chan_recv_until(c, NULL, gmp_deadline(5 * MS)), -ETIMEDOUT);
+		gmp_tick_free(c);
+	}
+}
+
+RT(a_tiny_period_lets_others_run)
+{
+	gmp_chan *c = tick(0, 1);
+	int64_t last = -1;
+
+	for (int i = 0; i < 1000; i++) {
+		int64_t v = recv_tick(c);
+
+		CHECK(v > last);
+		last = v;
+		if (i % 10 == 0)
+			gmp_yield();
+	}
+	gmp_tick_free(c);
+}
+
+/* --- readers --- */
+
+RT(a_slow_reader_loses_ticks_and_keeps_the_phase)
+{
+	int64_t first = gmp_deadline(MS), period = MS;
+	gmp_chan *c = tick(first, period);
+
+	for (int i = 0; i < 4; i++) {
+		int64_t v, now, begun = gmp_now();
+
+		gmp_sleep(20 * period);
+		CHECK_EQ(gmp_chan_len(c), 1);
+		v = recv_tick(c);
+		now = gmp_now();
+		/* the one that came first; what came after it found no room */
+		CHECK(v < begun + 19 * period || SANITIZED);
+		v = recv_tick(c);
+		CHECK(v > now - period);
+		CHECK_EQ((v - first) % period, 0);
+	}
+	gmp_tick_free(c);
+}
+
+static void hog(UNUSED void *arg)
+{
+	int64_t until = gmp_now() + 3 * MS / 2;
+
+	while (gmp_now() < until)
+		;
+}
+
+/* Those of several periods may be made ready before any of them runs. */
+RT(no_tick_comes_twice_however_late_they_are)
+{
+	int64_t first = gmp_deadline(MS), last = 0;
+	gmp_chan *c = tick(first, MS);
+
+	for (int round = 0; round < 5; round++) {
+		for (int i = 0; i < 6; i++)
+			CHECK_EQ(gmp_go(hog, NULL), 0);
+		for (int i = 0; i < 15; i++) {
+			int64_t v = recv_tick(c);
+
+			CHECK(v > last);
+			CHECK_EQ((v - first) % MS, 0);
+			last = v;
+		}
+	}
+	gmp_tick_free(c);
+	WAIT_FOR(stats().greens == 1);
+}
+
+static gmp_chan *shared;
+static _Atomic int64_t latest;
+static atomic_int taken;
+
+static void share(UNUSED void *arg)
+{
+	while (atomic_load(&taken) < 60) {
+		int64_t v, before = INT64_MIN;
+
+		if (gmp_chan_recv_until(shared, &v, gmp_deadline(3 * MS)) != 0)
+			continue;
+		/* each is new to one of them only */
+		CHECK(v > before);
+		before = v;
+		CHECK(atomic_exchange(&latest, v) != v);
+		atomic_fetch_add(&taken, 1);
+	}
+}
+
+RT(several_readers_green_and_foreign_share_a_tick)
+{
+	struct foreign f[2];
+	gmp_g *g[3];
+
+	shared = tick(0, 500 * US);
+	for (int i = 0; i < 2; i++)
+		foreign_start(&f[i], share, NULL);
+	for (int i = 0; i < 3; i++)
+		g[i] = spawn(share, NULL);
+	for (int i = 0; i < 3; i++)
+		join(g[i]);
+	for (int i = 0; i < 2; i++)
+		foreign_join(&f[i]);
+	gmp_tick_free(shared);
+}
+
+static void wait_for_ticks_alone(UNUSED void *arg)
+{
+	gmp_chan *c = tick(gmp_deadline(30 * MS), 0);
+
+	CHECK_EQ(gmp_chan_recv(c, NULL), 0);
+	gmp_tick_free(c);
+	c = tick(gmp_deadline(30 * MS), 30 * MS);
+	CHECK_EQ(gmp_chan_recv(c, NULL), 0);
+	CHECK_EQ(gmp_chan_recv(c, NULL), 0);
+	gmp_tick_free(c);
+}
+
+/* No thread but the runtime's, nobody but one who waits. */
+TEST_PROCS(an_armed_tick_is_no_deadlock)
+{
+	run_procs(procs, wait_for_ticks_alone, NULL);
+}
+
+/* --- the end --- */
+
+RT(free_stops_it)
+{
+	for (int i = 0; i < 500; i++) {
+		gmp_chan *c = tick(gmp_deadline(i % 20 * 10 * US), i % 2 ? 10 * US : 0);
+
+		for (int k = i % 5; k > 0; k--)
+			gmp_yield();
+		if (i % 3 == 0)
+			CHECK(gmp_chan_recv(c, NULL) == 0);
+		gmp_tick_free(c);
+	}
+	CHECK_EQ(stats().timers, 0);
+	WAIT_FOR(stats().greens == 1);
+	gmp_tick_free(NULL);
+}
+
+static void make_and_free(UNUSED void *arg)
+{
+	for (int i = 0; i < 200; i++) {
+		gmp_chan *c = tick(gmp_now(), 20 * US);
+
+		if (i % 2)
+			recv_tick(c);
+		gmp_tick_free(c);
+	}
+}
+
+RT(ticks_may_be_made_and_freed_by_anybody_at_once)
+{
+	struct foreign f[2];
+	gmp_g *g[3];
+
+	for (int i = 0; i < 2; i++)
+		foreign_start(&f[i], make_and_free, NULL);
+	for (int i = 0; i < 3; i++)
+		g[i] = spawn(make_and_free, NULL);
+	for (int i = 0; i < 3; i++)
+		join(g[i]);
+	for (int i = 0; i < 2; i++)
+		foreign_join(&f[i]);
+	CHECK_EQ(stats().timers, 0);
+}
+
+RT(it_may_be_freed_by_one_whose_wait_timed_out_or_was_answered)
+{
+	for (int i = 0; i < 300; i++) {
+		gmp_chan *c = tick(gmp_deadline(30 * US), 0);
+		int err = gmp_chan_recv_until(c, NULL, gmp_deadline(i % 60 * US));
+
+		gmp_tick_free(c);
+		CHECK(err == 0 || err == -ETIMEDOUT);
+	}
+}
+
+RT(a_closed_tick_gives_what_is_there_and_then_epipe)
+{
+	gmp_chan *c = tick(0, MS);
+	int64_t v = 7;
+
+	WAIT_FOR(gmp_chan_len(c) == 1);
+	CHECK_EQ(gmp_chan_close(c), 0);
+	CHECK_EQ(gmp_chan_recv(c, &v), 0);
+	CHECK_EQ(gmp_chan_recv(c, &v), -EPIPE);
+	CHECK_EQ(v, 0);
+	gmp_sleep(5 * MS);
+	CHECK_EQ(gmp_chan_len(c), 0);
+	gmp_tick_free(c);
+}
+
+TEST(without_a_runtime_there_is_none)
+{
+	CHECK(gmp_tick_new(gmp_now(), MS) == NULL);
+	CHECK(gmp_tick_new(GMP_FOREVER, 0) == NULL);
+	gmp_tick_free(NULL);
+}
+
+static void leave_ticks(UNUSED void *arg)
+{
+	shared = tick(0, 100 * US);
+	WAIT_FOR(gmp_chan_len(shared) == 1);
+}
+
+static void find_it_silent(UNUSED void *arg)
+{
+	int64_t v = 7;
+
+	CHECK_EQ(gmp_chan_try_recv(shared, &v), -EAGAIN);
+	gmp_sleep(3 * MS);
+	CHECK_EQ(gmp_chan_len(shared), 0);
+	CHECK_EQ(gmp_chan_recv(shared, &v), -ESRCH);
+	CHECK_EQ(gmp_chan_recv_until(shared, &v, gmp_deadline(3600 * SEC)), -ESRCH);
+	CHECK_EQ(gmp_chan_recv_until(shared, &v, 0), -ETIMEDOUT);
+	CHECK_EQ(v, 7);
+}
+
+/* What it gave is still there; there is nothing to wait for. */
+TEST_PROCS(a_tick_belongs_to_its_run)
+{
+	for (int i = 0; i < 20; i++) {
+		run_procs(procs, leave_ticks, NULL);
+		CHECK_EQ(gmp_chan_len(shared), 1);
+		CHECK_EQ(gmp_chan_recv(shared, NULL), 0);
+		find_it_silent(NULL);
+		if (i % 2)
+			run_procs(procs, find_it_silent, NULL);
+		gmp_tick_free(shared);
+	}
+}
+
+static struct peer reader;
+static int64_t read_value;
+
+static void leave_reader(UNUSED void *arg)
+{
+	shared = far_tick();
+	peer_kind = FOREIGN;
+	read_value = 7;
+	start_recv(&reader, shared, &read_value,
+		   arg == NULL ? GMP_FOREVER : gmp_deadline(3600 * SEC));
+	until_waiting(&reader, 1);
+}
+
+TEST_PROCS(a_foreign_thread_that_waits_for_a_tick_when_the_run_ends_gets_esrch)
+{
+	for (int i = 0; i < 20; i++) {
+		run_procs(procs, leave_reader, i % 2 ? &reader : NULL);
+		CHECK_EQ(finish(&reader), -ESRCH);
+		CHECK_EQ(read_value, 7);
+		gmp_tick_free(shared);
+	}
+}
+
+static void read_until_the_end(UNUSED void *arg)
+{
+	int err;
+
+	while ((err = gmp_chan_recv(shared, NULL)) == 0)
+		;
+	CHECK_EQ(err, -ESRCH);
+}
+
+static struct foreign busy_reader;
+
+static void leave_busy_reader(UNUSED void *arg)
+{
+	shared = tick(0, 10 * US);
+	foreign_start(&busy_reader, read_until_the_end, NULL);
+	for (int i = 0; i < 20; i++)
+		gmp_yield();
+}
+
+TEST_PROCS(a_foreign_thread_that_reads_ticks_all_the_time_hears_of_the_end_of_the_run)
+{
+	for (int i = 0; i < (SANITIZED ? 30 : 150); i++) {
+		run_procs(procs, leave_busy_reader, NULL);
+		CHECK_EQ(pthread_join(busy_reader.thread, NULL), 0);
+		gmp_tick_free(shared);
+	}
+}
