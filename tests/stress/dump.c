@@ -74,10 +74,31 @@ KIND(beta)
 KIND(gamma_)
 KIND(delta)
 
+CALL static void begin_and_end(UNUSED void *arg)
+{
+	atomic_fetch_add(&ended, 1);
+}
+
+CALL static void end_at_once(UNUSED void *arg)
+{
+	atomic_fetch_add(&ended, 1);
+	__asm__ volatile("" ::: "memory"); /* not the same code as the one above */
+	__asm__ volatile("nop");
+}
+
 static const struct kind {
 	const char *name;
 	gmp_fn fn;
-} kinds[KINDS] = { { "alpha", alpha }, { "beta", beta }, { "gamma_", gamma_ }, { "delta", delta } };
+	const char *made_at;
+} kinds[] = {
+	{ "alpha", alpha, "; made at parent+0x" },
+	{ "beta", beta, "; made at parent+0x" },
+	{ "gamma_", gamma_, "; made at parent+0x" },
+	{ "delta", delta, "; made at parent+0x" },
+	{ "begin_and_end", begin_and_end, "; made at burst_of_one+0x" },
+	{ "end_at_once", end_at_once, "; made at burst_of_other+0x" },
+	{ NULL, NULL, NULL },
+};
 
 static void parent(void *arg)
 {
@@ -106,14 +127,14 @@ static void check_block(char *block)
 
 	CHECK(strncmp(block, "green thread ", 13) == 0);
 	CHECK(name != NULL);
-	while (k < kinds + KINDS && strncmp(name + 2, k->name, strlen(k->name)) != 0)
+	while (k->name && strncmp(name + 2, k->name, strlen(k->name)) != 0)
 		k++;
-	if (k == kinds + KINDS)
+	if (!k->name)
 		return;
 	snprintf(text, sizeof(text), " \"%s\" (entry %s), ", k->name, k->name);
 	if (strncmp(name, text, strlen(text)) != 0)
 		check_failed("not of one piece:\n%s", block);
-	if (!strstr(block, "; made at parent+0x"))
+	if (!strstr(block, k->made_at))
 		check_failed("made elsewhere:\n%s", block);
 	frame = strstr(block, "\n    #0 ");
 	if (!frame)
@@ -204,4 +225,63 @@ TEST_PROCS(every_block_is_of_one_green_thread_while_they_come_and_go)
 		atomic_load(&dumps), atomic_load(&blocks), atomic_load(&with_calls),
 		atomic_load(&ended));
 	CHECK(atomic_load(&with_calls) > 0);
+}
+
+/* --- those that only begin and end --- */
+
+enum { DUMPERS = 4, BURST = 64 };
+
+__attribute__((always_inline)) static inline void burst(const struct kind *k)
+{
+	for (int i = 0; i < BURST; i++) {
+		gmp_attr a = GMP_ATTR_INIT;
+		gmp_g *g;
+
+		a.name = k->name;
+		CHECK_EQ(gmp_spawn(&g, k->fn, NULL, &a), 0);
+		CHECK_EQ(gmp_detach(g), 0);
+	}
+}
+
+CALL static void burst_of_one(void)
+{
+	burst(&kinds[KINDS]);
+}
+
+CALL static void burst_of_other(void)
+{
+	burst(&kinds[KINDS + 1]);
+}
+
+static void burst_for_ever(UNUSED void *arg)
+{
+	while (!atomic_load(&over)) {
+		burst_of_one();
+		gmp_yield();
+		burst_of_other();
+		gmp_yield();
+	}
+}
+
+static void burst_app(UNUSED void *arg)
+{
+	struct foreign f[DUMPERS];
+
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(gmp_go(burst_for_ever, NULL), 0);
+	for (int i = 0; i < DUMPERS; i++)
+		foreign_start(&f[i], dump_and_check, NULL);
+	while (!stress_over())
+		gmp_sleep(20 * MS);
+	atomic_store(&over, 1);
+	for (int i = 0; i < DUMPERS; i++)
+		foreign_join(&f[i]);
+}
+
+TEST_PROCS(name_and_entry_are_of_one_life)
+{
+	stress_begin();
+	run_procs(procs, burst_app, NULL);
+	fprintf(stderr, "%ld dumps, %ld blocks, %ld green threads\n", atomic_load(&dumps),
+		atomic_load(&blocks), atomic_load(&ended));
 }
