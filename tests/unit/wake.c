@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does work that becomes ready always find an idle P, though every thread sleeps or is just about
+ * to?  Runs of the whole runtime, with hooks where threads fall asleep.  The watcher would put most
+ * faults right after a millisecond: it is left out, but in the cases that are about it.
+ *
+ * floors 0..6, wrap: sysmon_start sysmon_stop netpoll_poll m_sleep pidle_put midle_put
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "sched.h"
+
+#include "base/os.h"
+#include "netpoll.h"
+#include "park.h"
+#include "proc.h"
+#include "rt.h"
+#include "sysmon.h"
+
+#define MS INT64_C(1000000)
+#define PATIENCE (10000 * MS) /* a bound on failure only */
+
+/* Look again and again, without giving the P away. */
+#define SPIN_FOR(cond)                                                                             \
+	do {                                                                                       \
+		int64_t spin_limit_ = gmp_now() + PATIENCE;                                        \
+		while (!(cond)) {                                                                  \
+			CHECK(gmp_now() < spin_limit_ && #cond);                                   \
+			os_yield();                                                                \
+		}                                                                                  \
+	} while (0)
+
+/* --- the hooks --- */
+
+int __real_sysmon_start(void);
+void __real_sysmon_stop(void);
+int __real_netpoll_poll(int64_t ns, struct glist *out);
+void __real_m_sleep(struct m *m);
+void __real_pidle_put(struct p *pp);
+void __real_midle_put(struct m *m);
+int __wrap_sysmon_start(void);
+void __wrap_sysmon_stop(void);
+int __wrap_netpoll_poll(int64_t ns, struct glist *out);
+void __wrap_m_sleep(struct m *m);
+void __wrap_pidle_put(struct p *pp);
+void __wrap_midle_put(struct m *m);
+
+static bool watched; /* before a run: with the watcher */
+static int asleep;   /* (a) Ms that have looked at everything and go to the kernel */
+
+/* The next M that goes to sleep waits there, under sched.lock, until somebody lets it go on. */
+enum edge { NOWHERE, BEFORE_ITS_P_IS_IDLE, BEFORE_IT_SPINS_NO_MORE };
+static enum edge edge; /* (a) */
+static int at_edge;    /* (a) */
+
+int __wrap_sysmon_start(void)
+{
+	return watched ? __real_sysmon_start() : 0;
+}
+
+void __wrap_sysmon_stop(void)
+{
+	if (watched)
+		__real_sysmon_stop();
+}
+
+int __wrap_netpoll_poll(int64_t ns, struct glist *out)
+{
+	if (ns == 0)
+		return __real_netpoll_poll(ns, out);
+	add_seq(&asleep, 1);
+	int n = __real_netpoll_poll(ns, out);
+
+	sub_seq(&asleep, 1);
+	return n;
+}
+
+void __wrap_m_sleep(struct m *m)
+{
+	add_seq(&asleep, 1);
+	__real_m_sleep(m);
+	sub_seq(&asleep, 1);
+}
+
+static void stop_at(enum edge where)
+{
+	if (ld_seq(&edge) != where)
+		return;
+	st_seq(&at_edge, 1);
+	SPIN_FOR(ld_seq(&edge) == NOWHERE);
+}
+
+void __wrap_pidle_put(struct p *pp)
+{
+	stop_at(BEFORE_ITS_P_IS_IDLE);
+	__real_pidle_put(pp);
+}
+
+void __wrap_midle_put(struct m *m)
+{
+	if (ld_seq(&sched.nmspinning)) /* else who submits goes for the lock */
+		stop_at(BEFORE_IT_SPINS_NO_MORE);
+	__real_midle_put(m);
+}
+
+static bool all_asleep_but(int n)
+{
+	lock(&sched.lock, LR_SCHED);
+	bool yes = ld_seq(&asleep) == sched.nm - n;
+	unlock(&sched.lock, LR_SCHED);
+	return yes;
+}
+
+static void start(int procs)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	cfg.procs = procs;
+	CHECK_EQ(gmp_start(&cfg), 0);
+}
+
+static void note(void *flag)
+{
+	add_seq((int *)flag, 1);
+}
+
+/* --- a submitter, and a sleeper (sched.c, "waking") --- */
+
+static void submit_at(enum edge where)
+{
+	int before = 0, ran = 0;
+
+	SPIN_FOR(all_asleep_but(1));
+	st_seq(&at_edge, 0);
+	st_seq(&edge, where);
+	/* one goes to the ring: the other M wakes, runs it, finds no more, goes to sleep */
+	CHECK_EQ(gmp_go(note, &before), 0);
+	CHECK_EQ(gmp_go(note, &before), 0);
+	SPIN_FOR(ld_seq(&at_edge));
+	/* of two one is in the ring, at least; nobody is woken: no P is idle, or somebody spins */
+	CHECK_EQ(gmp_go(note, &ran), 0);
+	CHECK_EQ(gmp_go(note, &ran), 0);
+	st_seq(&edge, NOWHERE);
+	/* this P runs nothing else meanwhile */
+	SPIN_FOR(ld_seq(&ran) > 0);
+	while (ld_seq(&ran) < 2 || ld_seq(&before) < 2)
+		gmp_yield();
+}
+
+static void submit_at_edges(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 20; i++) {
+		submit_at(BEFORE_ITS_P_IS_IDLE);
+		submit_at(BEFORE_IT_SPINS_NO_MORE);
+	}
+}
+
+TEST(what_is_submitted_while_a_thread_goes_to_sleep_is_run)
+{
+	run_procs(2, submit_at_edges, NULL);
+}
+
+/* --- foreign submitters --- */
+
+TEST_PROCS(what_a_foreign_thread_spawns_is_run_though_all_sleep)
+{
+	start(procs);
+	for (int i = 0; i < 100; i++) {
+		int ran = 0;
+
+		SPIN_FOR(all_asleep_but(0));
+		CHECK_EQ(gmp_go(note, &ran), 0);
+		SPIN_FOR(ld_seq(&ran));
+	}
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+static gmp_wg gate;
+static int entered, left;
+
+static void go_through(void *arg)
+{
+	(void)arg;
+	add_seq(&entered, 1);
+	CHECK_EQ(gmp_wg_wait(&gate), 0);
+	add_seq(&left, 1);
+}
+
+TEST_PROCS(those_whom_a_foreign_thread_wakes_together_are_run_though_all_sleep)
+{
+	start(procs);
+	for (int i = 0; i < 100; i++) {
+		st_seq(&entered, 0);
+		st_seq(&left, 0);
+		CHECK_EQ(gmp_wg_add(&gate, 1), 0);
+		for (int k = 0; k < 3; k++)
+			CHECK_EQ(gmp_go(go_through, NULL), 0);
+		SPIN_FOR(ld_seq(&entered) == 3);
+		SPIN_FOR(all_asleep_but(0));
+		CHECK_EQ(gmp_wg_done(&gate), 0);
+		SPIN_FOR(ld_seq(&left) == 3);
+	}
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+static int computing, enough;
+
+static void compute(void *arg)
+{
+	(void)arg;
+	add_seq(&computing, 1);
+	SPIN_FOR(ld_seq(&enough));
+}
+
+TEST_PROCS(what_a_foreign_thread_spawns_is_run_though_the_other_ps_compute)
+{
+	start(procs);
+	for (int i = 1; i < procs; i++)
+		CHECK_EQ(gmp_go(compute, NULL), 0);
+	SPIN_FOR(ld_seq(&computing) == procs - 1);
+	for (int i = 0; i < 100; i++) {
+		int ran = 0;
+
+		SPIN_FOR(all_asleep_but(procs - 1));
+		CHECK_EQ(gmp_go(note, &ran), 0);
+		SPIN_FOR(ld_seq(&ran));
+	}
+	st_seq(&enough, 1);
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+/* --- timers, and the one who sleeps in the poller --- */
+
+TEST_PROCS(a_foreign_threads_timer_shortens_the_sleep_in_the_poller)
+{
+	int fired = 0, never = 0;
+
+	start(procs);
+	gmp_timer *hour = gmp_timer_new(note, &never), *soon = gmp_timer_new(note, &fired);
+
+	CHECK(hour && soon);
+	for (int i = 0; i < 10; i++) {
+		SPIN_FOR(all_asleep_but(0) && ld_seq(&sched.poll_until) == NEVER);
+		CHECK_EQ(gmp_timer_set(hour, gmp_now() + 3600000 * MS, 0), 0);
+		SPIN_FOR(all_asleep_but(0) && ld_seq(&sched.poll_until) != NEVER);
+		CHECK_EQ(gmp_timer_set(soon, gmp_now() + MS, 0), 0);
+		SPIN_FOR(ld_seq(&fired) == i + 1);
+		CHECK_EQ(gmp_timer_stop(hour), 1);
+		/* who sleeps until a timer that is no more gets up once in vain, or at the next */
+		SPIN_FOR(all_asleep_but(0));
+		CHECK_EQ(gmp_timer_set(soon, gmp_now() + MS, 0), 0);
+		SPIN_FOR(ld_seq(&fired) == i + 2);
+		fired--;
+	}
+	CHECK_EQ(never, 0);
+	gmp_timer_free(hour);
+	gmp_timer_free(soon);
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+static void arm_and_compute(void *arg)
+{
+	int fired = 0;
+	gmp_timer *t = gmp_timer_new(note, &fired);
+
+	(void)arg;
+	CHECK(t);
+	for (int i = 0; i < 10; i++) {
+		SPIN_FOR(all_asleep_but(1));
+		CHECK_EQ(gmp_timer_set(t, gmp_now() + MS, 0), 0);
+		SPIN_FOR(ld_seq(&fired) == i + 1);
+	}
+	gmp_timer_free(t);
+}
+
+TEST(a_computing_green_threads_timer_shortens_the_sleep_in_the_poller)
+{
+	for (int procs = 2; procs <= 4; procs *= 2)
+		run_procs(procs, arm_and_compute, NULL);
+}
+
+/* --- what wakes nobody, and the watcher sees to (D2) --- */
+
+static void spawn_and_compute(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 10; i++) {
+		int ran = 0;
+
+		SPIN_FOR(all_asleep_but(1));
+		CHECK_EQ(gmp_go(note, &ran), 0);
+		CHECK(ld_rlx(&getp()->runnext) != NULL); /* alone: nobody has been woken */
+		SPIN_FOR(ld_seq(&ran));
+	}
+}
+
+TEST(a_lone_next_behind_a_computing_green_thread_is_taken)
+{
+	watched = true;
+	for (int procs = 2; procs <= 4; procs *= 2)
+		run_procs(procs, spawn_and_compute, NULL);
+}
+
+enum { FEW = 3 };
+
+static struct g *parked[FEW];
+static int woken, gone;
+
+static void park(void *arg)
+{
+	struct g *gp = getm()->curg;
+
+	st_seq(&parked[(intptr_t)arg], gp);
+	CHECK_EQ(wait_on(&gp->w, WAIT_SLEEP, NULL, commit_none, NULL, NEVER), 0);
+	add_seq(&woken, 1);
+	SPIN_FOR(ld_seq(&woken) == FEW); /* the first does not give way to those behind it */
+	add_seq(&gone, 1);
+}
+
+/* On g0, as a timer or the poller would. */
+static void wake_few(void *arg)
+{
+	struct glist out = { 0 };
+	struct g *self = arg;
+
+	for (int i = 0; i < FEW; i++) {
+		CHECK(waiter_claim(&parked[i]->w, 0));
+		glist_push(&out, parked[i]);
+	}
+	CHECK(waiter_claim(&self->w, 0));
+	glist_push(&out, self);
+	sched_submit_list(&out);
+}
+
+static void wake_few_and_compute(void *arg)
+{
+	struct g *self = getm()->curg;
+
+	(void)arg;
+	for (int i = 0; i < 10; i++) {
+		st_seq(&woken, 0);
+		st_seq(&gone, 0);
+		for (intptr_t k = 0; k < FEW; k++) {
+			st_seq(&parked[k], (struct g *)NULL);
+			CHECK_EQ(gmp_go(park, (void *)k), 0);
+		}
+		for (int k = 0; k < FEW; k++)
+			while (!ld_seq(&parked[k]) || ld_seq(&parked[k]->w.state) != W_ARMED)
+				gmp_yield();
+		SPIN_FOR(all_asleep_but(1));
+		CHECK_EQ(wait_on(&self->w, WAIT_SLEEP, NULL, wake_few, self, NEVER), 0);
+		while (ld_seq(&gone) < FEW)
+			gmp_yield();
+	}
+}
+
+TEST(a_few_behind_a_computing_green_thread_are_taken)
+{
+	watched = true;
+	run_procs(4, wake_few_and_compute, NULL);
+}
