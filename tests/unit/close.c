@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Is a descriptor's number given back only when no call uses it any more (N4)?  A read is held up
+ * inside its system call until the closer has begun to wait for it.
+ *
+ * floors 0..6, wrap: read close gmp_yield
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/socket.h>
+
+#include "base/atomic.h"
+#include "base/os.h"
+#include "rt.h"
+
+#define PATIENCE INT64_C(10000000000) /* a bound on failure only */
+
+/* --- the hooks --- */
+
+ssize_t __real_read(int fd, void *buf, size_t n);
+int __real_close(int fd);
+void __real_gmp_yield(void);
+ssize_t __wrap_read(int fd, void *buf, size_t n);
+int __wrap_close(int fd);
+void __wrap_gmp_yield(void);
+
+static int held = -1;      /* (a) the number whose reads are held up */
+static int inside;         /* (a) one is inside the system call */
+static int closing, waits; /* (a) gmp_close has been called; how often it has given way since */
+static int pair[2];
+
+ssize_t __wrap_read(int fd, void *buf, size_t n)
+{
+	if (fd != ld_seq(&held))
+		return __real_read(fd, buf, n);
+	int64_t limit = gmp_now() + PATIENCE;
+
+	st_seq(&inside, 1);
+	while (ld_seq(&waits) < 3) {
+		CHECK(gmp_now() < limit);
+		os_yield();
+	}
+	ssize_t got = __real_read(fd, buf, n);
+	int err = errno;
+
+	st_seq(&inside, 0);
+	errno = err;
+	return got;
+}
+
+int __wrap_close(int fd)
+{
+	if (fd == ld_seq(&held))
+		CHECK(!ld_seq(&inside));
+	return __real_close(fd);
+}
+
+void __wrap_gmp_yield(void)
+{
+	if (ld_seq(&closing))
+		add_seq(&waits, 1);
+	__real_gmp_yield();
+}
+
+/* --- the cases --- */
+
+static int done; /* (a) */
+static ssize_t result;
+
+static void read_held(void *arg)
+{
+	char c;
+
+	(void)arg;
+	result = gmp_read(pair[0], &c, 1);
+	st_seq(&done, 1);
+}
+
+static void *read_held_foreign(void *arg)
+{
+	read_held(arg);
+	return NULL;
+}
+
+static void begin(void)
+{
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	CHECK_EQ(gmp_adopt(pair[0]), pair[0]);
+	st_seq(&closing, 0);
+	st_seq(&waits, 0);
+	st_seq(&done, 0);
+	st_seq(&held, pair[0]);
+}
+
+static void wait_inside(void)
+{
+	int64_t limit = gmp_now() + PATIENCE;
+
+	while (!ld_seq(&inside)) {
+		CHECK(gmp_now() < limit);
+		gmp_yield();
+	}
+}
+
+static void close_held(ssize_t expected)
+{
+	int next[2], number = pair[0];
+	char c = 0;
+
+	st_seq(&closing, 1);
+	CHECK_EQ(gmp_close(number), 0);
+	CHECK(!ld_seq(&inside));
+	CHECK_EQ(fcntl(number, F_GETFD), -1); /* it is free */
+	st_seq(&held, -1);
+	/* what the next owner has is not for the former owner's reader */
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, next), 0);
+	CHECK_EQ(next[0], number);
+	CHECK_EQ(send(next[1], "y", 1, 0), 1);
+	CHECK_EQ(gmp_adopt(number), number);
+	while (!ld_seq(&done))
+		gmp_yield();
+	CHECK_EQ(result, expected);
+	CHECK_EQ(gmp_read(number, &c, 1), 1);
+	CHECK_EQ(c, 'y');
+	CHECK_EQ(gmp_close(number), 0);
+	close(next[1]);
+	close(pair[1]);
+}
+
+static void close_under_foreign(void *arg)
+{
+	pthread_t reader;
+
+	(void)arg;
+	for (int i = 0; i < 10; i++) {
+		begin();
+		if (i % 2)
+			CHECK_EQ(send(pair[1], "x", 1, 0), 1);
+		CHECK_EQ(pthread_create(&reader, NULL, read_held_foreign, NULL), 0);
+		wait_inside();
+		close_held(i % 2 ? 1 : -ECANCELED);
+		CHECK_EQ(pthread_join(reader, NULL), 0);
+	}
+}
+
+TEST_PROCS(a_number_is_not_closed_under_a_foreign_threads_call)
+{
+	run_procs(procs, close_under_foreign, NULL);
+}
+
+static void close_under_green(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 10; i++) {
+		begin();
+		if (i % 2)
+			CHECK_EQ(send(pair[1], "x", 1, 0), 1);
+		CHECK_EQ(gmp_go(read_held, NULL), 0);
+		wait_inside();
+		close_held(i % 2 ? 1 : -ECANCELED);
+	}
+}
+
+TEST(a_number_is_not_closed_under_a_green_threads_call)
+{
+	for (int procs = 2; procs <= 4; procs *= 2)
+		run_procs(procs, close_under_green, NULL);
+}
+
+TEST(a_foreign_thread_does_not_close_a_number_under_a_call)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	cfg.procs = 2;
+	CHECK_EQ(gmp_start(&cfg), 0);
+	close_under_green(NULL);
+	close_under_foreign(NULL);
+	CHECK_EQ(gmp_stop(), 0);
+}
