@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "base/rand.h"
 #include "base/throw.h"
 #include "poller.h"
 #include "runq.h"
@@ -249,7 +250,7 @@ static struct p *p_new(int id)
 	}
 	pp->id = id;
 	st_rlx(&pp->status, P_RETIRED);
-	pp->rand = sched.options.c.seed + (uint64_t)id * 0x9e3779b97f4a7c15u;
+	pp->rand = rand_start(sched.options.c.seed, (uint64_t)id);
 	return pp;
 }
 

@@ -126,15 +126,24 @@ static void unlock_all(void *arg)
 
 /* --- the look --- */
 
+/* Threads that have no P share a generator: every draw gets a state of its own.  (The clock is no
+ * substitute: draws that follow each other closely would depend on each other.) */
+static noinline uint32_t draw_foreign(uint32_t n)
+{
+	static uint64_t shared; /* (a) */
+	uint64_t state = 0;
+
+	if (unlikely(!ld_rlx(&shared)))
+		cas_rlx(&shared, &state, os_random() | 1);
+	state = add_rlx(&shared, RAND_STEP);
+	return rand_below(&state, n);
+}
+
 static uint32_t draw(uint32_t n)
 {
 	struct p *pp = getp();
-	uint64_t seed;
 
-	if (likely(pp))
-		return rand_below(&pp->rand, n);
-	seed = cpu_ticks(); /* a foreign thread has no generator */
-	return rand_below(&seed, n);
+	return likely(pp) ? rand_below(&pp->rand, n) : draw_foreign(n);
 }
 
 static unsigned list_ready(struct selection *sel, const gmp_case *cases)

@@ -6,12 +6,22 @@
 
 #include "base/base.h"
 
+#define RAND_STEP 0x9e3779b97f4a7c15u
+
 static inline uint64_t rand_next(uint64_t *state)
 {
-	*state += 0x9e3779b97f4a7c15u;
+	*state += RAND_STEP;
 	__uint128_t x = (__uint128_t)*state * (*state ^ 0xd1342543de82ef95u);
 
 	return (uint64_t)x ^ (uint64_t)(x >> 64);
+}
+
+/* Where the id-th generator of a seed begins: all go round the same circle, from points of their own. */
+static inline uint64_t rand_start(uint64_t seed, uint64_t id)
+{
+	uint64_t state = seed ^ id * 0xd1342543de82ef95u;
+
+	return rand_next(&state);
 }
 
 /* uniform in [0, n), n > 0 */

@@ -5,6 +5,8 @@
 
 #include "base/rand.h"
 
+#include <stdlib.h>
+
 TEST(a_seed_repeats_its_draws_and_another_does_not)
 {
 	uint64_t a = 1, b = 1, c = 2;
@@ -71,4 +73,29 @@ TEST(small_seeds_do_not_begin_alike)
 	}
 	for (int i = 0; i < 16; i++)
 		CHECK(seen[i] > 50 && seen[i] < 150);
+}
+
+static int cmp(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+TEST(what_one_generator_of_a_seed_draws_no_other_does)
+{
+	enum { STREAMS = 64, DRAWS = 1000 };
+	static uint64_t drawn[STREAMS * DRAWS];
+
+	for (uint64_t seed = 0; seed < 5; seed++) {
+		for (uint64_t id = 0; id < STREAMS; id++) {
+			uint64_t state = rand_start(seed, id);
+
+			for (int i = 0; i < DRAWS; i++)
+				drawn[id * DRAWS + (uint64_t)i] = rand_next(&state);
+		}
+		qsort(drawn, STREAMS * DRAWS, sizeof(drawn[0]), cmp);
+		for (int i = 1; i < STREAMS * DRAWS; i++)
+			CHECK(drawn[i] != drawn[i - 1]);
+	}
 }

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* All wait in selects: one that nobody will meet, though itself stands on both sides; one without
+ * channels; one without cases. */
+#include <stddef.h>
+
+#include <gmp.h>
+
+static gmp_chan *c;
+
+static void both_sides(void *arg)
+{
+	int v = 1;
+	gmp_case cs[] = { GMP_SEND_CASE(c, &v), GMP_RECV_CASE(c, &v) };
+
+	(void)arg;
+	gmp_select(cs, 2);
+}
+
+static void null_channels(void *arg)
+{
+	gmp_case cs[] = { GMP_SEND_CASE(NULL, NULL), GMP_RECV_CASE(NULL, NULL) };
+
+	(void)arg;
+	gmp_select(cs, 2);
+}
+
+static void app(void *arg)
+{
+	(void)arg;
+	c = gmp_chan_new(sizeof(int), 0);
+	gmp_go(both_sides, NULL);
+	gmp_go(null_channels, NULL);
+	gmp_select(NULL, 0);
+}
+
+int main(void)
+{
+	gmp_run(app, NULL, NULL);
+	return 0;
+}

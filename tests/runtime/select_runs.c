@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/* What is left of a select when the run ends in the middle of it: nothing, but for foreign threads,
+ * which wait on. */
+#include "select_util.h"
+
+enum { MOST = 130, SELECTORS = 10 };
+
+static gmp_chan *kept[MOST];
+static int turns, width;
+
+static void keep(int n)
+{
+	for (int i = 0; i < n; i++)
+		kept[i] = chan(0);
+}
+
+static void let_go(int n)
+{
+	for (int i = 0; i < n; i++) {
+		check_idle(kept[i]);
+		gmp_chan_free(kept[i]);
+	}
+}
+
+static void none_for_ever(UNUSED void *arg)
+{
+	gmp_case none[70] = { GMP_RECV_CASE(NULL, NULL) };
+
+	gmp_select(none, width);
+	CHECK(0 && "dropped");
+}
+
+static void leave_those_without(UNUSED void *arg)
+{
+	for (int i = 0; i < SELECTORS; i++)
+		CHECK_EQ(gmp_go(none_for_ever, NULL), 0);
+	wait_parked(SELECTORS);
+}
+
+TEST_PROCS(a_run_ends_though_some_wait_for_nothing)
+{
+	for (width = 0; width <= 70; width += 35)
+		run_procs(procs, leave_those_without, NULL);
+}
+
+/* Those of one direction never meet. */
+static void receive_for_ever(UNUSED void *arg)
+{
+	gmp_case cs[MOST];
+
+	for (int i = 0; i < width; i++)
+		cs[i] = GMP_RECV_CASE(kept[i / 2], NULL);
+	gmp_select(cs, width);
+	CHECK(0 && "dropped");
+}
+
+/* Only one can wait on both sides of a channel. */
+static void both_for_ever(UNUSED void *arg)
+{
+	gmp_case cs[MOST];
+	int v = 1;
+
+	for (int i = 0; i < width; i++)
+		cs[i] = i % 2 ? GMP_RECV_CASE(kept[0], NULL) : GMP_SEND_CASE(kept[0], &v);
+	gmp_select(cs, width);
+	CHECK(0 && "dropped");
+}
+
+static void leave_one_on_both_sides(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_go(both_for_ever, NULL), 0);
+	wait_parked(1);
+}
+
+static void leave_receivers(UNUSED void *arg)
+{
+	for (int i = 0; i < SELECTORS; i++)
+		CHECK_EQ(gmp_go(receive_for_ever, NULL), 0);
+	if (turns)
+		wait_parked(SELECTORS);
+	else
+		gmp_yield(); /* some wait, some are about to */
+}
+
+TEST_PROCS(who_is_dropped_stands_in_no_channel)
+{
+	static const int widths[] = { 2, 5, 64, 65, MOST };
+
+	for (int k = 0; k < 5; k++) {
+		width = widths[k];
+		keep(MOST);
+		for (turns = 0; turns < 2; turns++)
+			run_procs(procs, leave_receivers, NULL);
+		let_go(MOST);
+	}
+	keep(1);
+	for (width = 2; width <= MOST; width += 64)
+		run_procs(procs, leave_one_on_both_sides, NULL);
+	let_go(1);
+}
+
+/* The run ends before the one who was met goes on. */
+static void meet_and_end(UNUSED void *arg)
+{
+	int v = 1;
+
+	CHECK_EQ(gmp_go(receive_for_ever, NULL), 0);
+	wait_parked(1);
+	CHECK_EQ(gmp_chan_send(kept[0], &v), 0);
+}
+
+static void close_and_end(UNUSED void *arg)
+{
+	for (int i = 0; i < SELECTORS; i++)
+		CHECK_EQ(gmp_go(receive_for_ever, NULL), 0);
+	wait_parked(SELECTORS);
+	CHECK_EQ(gmp_chan_close(kept[1]), 0);
+	gmp_chan_free(kept[1]);
+	kept[1] = chan(0);
+}
+
+TEST(who_was_met_and_is_dropped_before_it_goes_on_stands_in_no_channel)
+{
+	for (width = 4; width <= MOST; width += MOST - 4) {
+		keep(MOST);
+		run_procs(1, meet_and_end, NULL);
+		run_procs(1, close_and_end, NULL);
+		let_go(MOST);
+	}
+}
+
+static void time_out_again_and_again(UNUSED void *arg)
+{
+	gmp_case cs[MOST];
+
+	for (int i = 0; i < width; i++)
+		cs[i] = GMP_RECV_CASE(kept[i / 2], NULL);
+	for (int k = 0;; k++)
+		CHECK_EQ(gmp_select_until(cs, width, gmp_deadline(k % 20 * 5 * US)), -ETIMEDOUT);
+}
+
+static void end_among_timeouts(UNUSED void *arg)
+{
+	for (int i = 0; i < SELECTORS; i++)
+		CHECK_EQ(gmp_go(time_out_again_and_again, NULL), 0);
+	for (int i = 0; i < turns; i++)
+		gmp_yield();
+}
+
+TEST_PROCS(a_run_ends_while_their_time_runs_out)
+{
+	for (turns = 0; turns < (SANITIZED ? 10 : 60); turns++) {
+		width = turns % 10 == 9 ? 70 : 1 + turns % 4;
+		keep(MOST);
+		run_procs(procs, end_among_timeouts, NULL);
+		let_go(MOST);
+	}
+}
+
+/* --- foreign threads --- */
+
+static void wait_until_met(void *arg)
+{
+	int x = UNTOUCHED;
+	gmp_case cs[] = { GMP_RECV_CASE(kept[0], &x), GMP_RECV_CASE(kept[1], &x) };
+
+	CHECK_EQ(gmp_select(cs, 2), 1);
+	CHECK_EQ(cs[1].status, 0);
+	CHECK_EQ(x, *(int *)arg);
+}
+
+static void do_nothing(UNUSED void *arg)
+{
+}
+
+TEST_PROCS(a_foreign_thread_waits_through_runs)
+{
+	struct partner p = { 0 };
+	int v = 0;
+
+	keep(2);
+	for (int k = 0; k < 10; k++) {
+		v = k;
+		partner_start(&p, wait_until_met, &v);
+		partners_wait(&p, 1);
+		run_procs(procs, k % 2 ? do_nothing : leave_receivers, NULL);
+		CHECK_EQ(gmp_chan_send(kept[1], &v), 0);
+		partner_join(&p);
+	}
+	let_go(2);
+}
+
+static atomic_int enough;
+
+static void send_everywhere(UNUSED void *arg)
+{
+	for (int k = 0; !atomic_load(&enough); k++)
+		gmp_chan_try_send(kept[k % 8], &k);
+}
+
+static void time_out_or_receive(UNUSED void *arg)
+{
+	gmp_case cs[MOST];
+	int x;
+
+	for (int i = 0; i < width; i++)
+		cs[i] = GMP_RECV_CASE(kept[i % 9], &x);
+	for (int k = 0;; k++) {
+		int ran = gmp_select_until(cs, width, gmp_deadline(k % 20 * 5 * US));
+
+		CHECK(ran == -ETIMEDOUT || (ran >= 0 && cs[ran].status == 0));
+	}
+}
+
+static void select_and_end(UNUSED void *arg)
+{
+	for (int i = 0; i < SELECTORS; i++)
+		CHECK_EQ(gmp_go(time_out_or_receive, NULL), 0);
+	for (int i = 0; i < turns; i++)
+		gmp_yield();
+}
+
+TEST_PROCS(a_run_ends_while_foreign_threads_meet_those_who_select)
+{
+	struct foreign f[2];
+
+	keep(MOST);
+	atomic_store(&enough, 0);
+	for (int i = 0; i < 2; i++)
+		foreign_start(&f[i], send_everywhere, NULL);
+	for (turns = 0; turns < (SANITIZED ? 30 : 200); turns++) {
+		width = turns % 10 == 9 ? 70 : 2 + turns % 6;
+		run_procs(procs, select_and_end, NULL);
+	}
+	atomic_store(&enough, 1);
+	for (int i = 0; i < 2; i++)
+		foreign_join(&f[i]);
+	let_go(MOST);
+}

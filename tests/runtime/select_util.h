@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the select tests share: cases that run everywhere, partners, elements that show a touch.
+ *
+ * EVERYWHERE(name) { ... } is six cases: on a green thread at 1, 2 and 4 Ps, its partners green;
+ * /foreign: on a foreign thread, its partners green; /beside: on a green thread, its partners
+ * foreign; /plain: on a thread without a runtime, and so its partners.
+ */
+#ifndef TESTS_RUNTIME_SELECT_UTIL_H
+#define TESTS_RUNTIME_SELECT_UTIL_H
+
+#include <sys/syscall.h>
+
+#include "util.h"
+
+static int partners_are_green;
+
+struct place {
+	void (*body)(void);
+};
+
+UNUSED static void body_here(void *arg)
+{
+	((struct place *)arg)->body();
+}
+
+/* The caller stays a foreign thread. */
+UNUSED static void beside_runtime(int procs, void (*body)(void))
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	cfg.procs = procs;
+	CHECK_EQ(gmp_start(&cfg), 0);
+	body();
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+#define EVERYWHERE(name)                                                                           \
+	static void name##_body(void);                                                             \
+	static struct place name##_place = { name##_body };                                        \
+	TEST_PROCS(name)                                                                           \
+	{                                                                                          \
+		partners_are_green = 1;                                                            \
+		run_procs(procs, body_here, &name##_place);                                        \
+	}                                                                                          \
+	static void name##_foreign(int procs)                                                      \
+	{                                                                                          \
+		partners_are_green = 1;                                                            \
+		beside_runtime(procs, name##_body);                                                \
+	}                                                                                          \
+	static void name##_beside(int procs)                                                       \
+	{                                                                                          \
+		run_procs(procs, body_here, &name##_place);                                        \
+	}                                                                                          \
+	static void name##_plain(UNUSED int procs)                                                 \
+	{                                                                                          \
+		name##_body();                                                                     \
+	}                                                                                          \
+	CHECK_CASE_(case_##name##_foreign_, #name "/foreign", name##_foreign, 2)                   \
+	CHECK_CASE_(case_##name##_beside_, #name "/beside", name##_beside, 2)                      \
+	CHECK_CASE_(case_##name##_plain_, #name "/plain", name##_plain, 0)                         \
+	static void name##_body(void)
+
+/* --- partners --- */
+
+struct partner {
+	gmp_fn fn;
+	void *arg;
+	gmp_g *g;
+	struct foreign f;
+	atomic_int tid; /* of a foreign one that has begun */
+};
+
+UNUSED static void foreign_partner(void *arg)
+{
+	struct partner *p = arg;
+
+	atomic_store(&p->tid, (int)syscall(SYS_gettid));
+	p->fn(p->arg);
+}
+
+UNUSED static void partner_start(struct partner *p, gmp_fn fn, void *arg)
+{
+	p->fn = fn;
+	p->arg = arg;
+	atomic_store(&p->tid, 0);
+	if (partners_are_green)
+		p->g = spawn(fn, arg);
+	else
+		foreign_start(&p->f, foreign_partner, p);
+}
+
+UNUSED static void partner_join(struct partner *p)
+{
+	if (partners_are_green)
+		join(p->g);
+	else
+		foreign_join(&p->f);
+}
+
+UNUSED static int sleeps(struct partner *p)
+{
+	char path[64], line[512] = { 0 };
+	int tid = atomic_load(&p->tid);
+
+	if (!tid)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	FILE *f = fopen(path, "re");
+	char *name_end = NULL;
+
+	if (f) {
+		if (fgets(line, sizeof(line), f))
+			name_end = strrchr(line, ')');
+		fclose(f);
+	}
+	return name_end && name_end[1] && name_end[2] == 'S';
+}
+
+/* Until all of them wait.  The green ones are all that wait. */
+UNUSED static void partners_wait(struct partner *p, int n)
+{
+	if (partners_are_green) {
+		wait_parked((uint64_t)n);
+		return;
+	}
+	for (int i = 0; i < n; i++)
+		WAIT_FOR(sleeps(&p[i]));
+}
+
+/* --- one that selects --- */
+
+enum { UNTOUCHED = 0x55aa };
+
+struct selector {
+	gmp_case *cs;
+	int n, result;
+	int64_t deadline;
+	atomic_int done;
+};
+
+UNUSED static void do_select(void *arg)
+{
+	struct selector *s = arg;
+
+	s->result = gmp_select_until(s->cs, s->n, s->deadline);
+	atomic_store(&s->done, 1);
+}
+
+UNUSED static void selector_start(struct partner *p, struct selector *s)
+{
+	atomic_store(&s->done, 0);
+	for (int i = 0; i < s->n; i++)
+		s->cs[i].status = UNTOUCHED;
+	partner_start(p, do_select, s);
+}
+
+/* The case that ran, or none, has a status; the others have not. */
+UNUSED static void check_statuses(const gmp_case *cs, int n, int ran, int status)
+{
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(cs[i].status, i == ran ? status : UNTOUCHED);
+}
+
+/* --- channels of int --- */
+
+UNUSED static gmp_chan *chan(size_t capacity)
+{
+	gmp_chan *c = gmp_chan_new(sizeof(int), capacity);
+
+	CHECK(c != NULL);
+	return c;
+}
+
+UNUSED static void send_int(gmp_chan *c, int v)
+{
+	CHECK_EQ(gmp_chan_send(c, &v), 0);
+}
+
+UNUSED static int recv_int(gmp_chan *c)
+{
+	int v = UNTOUCHED;
+
+	CHECK_EQ(gmp_chan_recv(c, &v), 0);
+	return v;
+}
+
+/* Nobody waits on it, and an open one without capacity says so. */
+UNUSED static void check_idle(gmp_chan *c)
+{
+	int v = UNTOUCHED;
+
+	CHECK_EQ(gmp_chan_cap(c), 0);
+	CHECK_EQ(gmp_chan_try_send(c, &v), -EAGAIN);
+	CHECK_EQ(gmp_chan_try_recv(c, &v), -EAGAIN);
+	CHECK_EQ(v, UNTOUCHED);
+}
+
+/* Of `trials` draws with probability 1/k, `hits` is not by chance so far off (once in 10^10). */
+UNUSED static void check_one_in(int k, int hits, int trials)
+{
+	double mean = (double)trials / k, off = hits - mean;
+
+	if (off * off > 42.0 * mean * (1 - 1.0 / k) + 1)
+		check_failed("%d of %d is not one in %d", hits, trials, k);
+}
+
+#endif
