@@ -281,19 +281,29 @@ static void yield_until_told(UNUSED void *arg)
 		gmp_yield();
 }
 
-static void ready_ones(UNUSED void *arg)
+static void look_at_ready_ones(UNUSED void *arg)
 {
-	gmp_g *a = spawn_named("yields", yield_until_told, NULL), *b;
-	const char *text;
+	const char *text = block_of("yields");
 
-	WAIT_FOR(atomic_load(&flag) == 1);
-	b = spawn_named("new", yield_until_told, NULL);
-	text = block_of("yields");
 	check_has(text, "(entry yield_until_told), runnable; made at");
 	check_has_not(text, "#0");
 	text = block_of("new");
 	check_has(text, "(entry yield_until_told), runnable, not begun; made at");
 	check_has_not(text, "#0");
+}
+
+/* Keeps the only P while another thread looks. */
+static void ready_ones(UNUSED void *arg)
+{
+	gmp_g *a = spawn_named("yields", yield_until_told, NULL), *b;
+	struct foreign f;
+
+	WAIT_FOR(atomic_load(&flag) == 1);
+	b = spawn_named("new", yield_until_told, NULL);
+	foreign_start(&f, look_at_ready_ones, NULL);
+	while (!atomic_load(&f.done))
+		;
+	CHECK_EQ(pthread_join(f.thread, NULL), 0);
 	atomic_store(&go_on, 1);
 	join(a);
 	join(b);
