@@ -19,7 +19,7 @@ struct gate {
 	atomic_int open;
 };
 
-static struct gate before_commit, before_ready, before_leave, before_unlock;
+static struct gate before_commit, before_ready, before_leave;
 
 static void arm(struct gate *g, int nth)
 {
@@ -95,12 +95,16 @@ void __wrap_chan_leave(struct sudog *sg)
 	__real_chan_leave(sg);
 }
 
+#ifdef GMP_DEBUG_CHECKS /* there is none else */
+static struct gate before_unlock;
+
 void __wrap_gmp__unlock_check(enum lockrank rank)
 {
 	if (rank == LR_CHAN && is_mine(&before_unlock))
 		stop_at(&before_unlock);
 	__real_gmp__unlock_check(rank);
 }
+#endif
 
 /* --- one who selects, green or foreign --- */
 
