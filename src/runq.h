@@ -9,6 +9,8 @@
  *  R1 tail - head <= 256 for whoever owns the tail; slots head..tail-1 hold Gs.
  *  R2 Only the owner writes tail and slots.  head moves by compare-and-swap, by anybody.
  *  R3 A G is taken by the one whose compare-and-swap moved head past it, and by nobody else.
+ *  R4 Only the owner sets runnext to a G; thieves set it to NULL, by compare-and-swap.  So where the
+ *     owner finds NULL a plain store does.                                     ORD(runnext)
  *
  * Protocol
  *  owner puts:   1 read head (acquire)  2 if full: move half to the global queue
@@ -95,7 +97,11 @@ static inline struct g *runnext_swap(struct p *pp, struct g *gp)
 		st_rlx(&pp->runnext, gp);
 		return old;
 	}
-	return xchg_seq(&pp->runnext, gp); /* ORD(runnext): G's fields before the pointer */
+	if (!ld_rlx(&pp->runnext)) {      /* R4: and it stays so */
+		st_rel(&pp->runnext, gp); /* ORD(runnext): G's fields before the pointer */
+		return NULL;
+	}
+	return xchg_seq(&pp->runnext, gp); /* ORD(runnext) */
 }
 
 static inline uint32_t runq_len(struct p *pp)
