@@ -11,30 +11,45 @@
 
 /* --- elements --- */
 
-/* Small elements are copied by a move or two, without a call. */
-static inline void copy(void *to, const void *from, size_t n)
+/* Small elements are copied by a move or two, without a call.  False: it is not small. */
+static inline bool copy_small(void *to, const void *from, size_t n)
 {
 	switch (n) {
-	case 0: return;
-	case 4: memcpy(to, from, 4); return;
-	case 8: memcpy(to, from, 8); return;
-	case 16: memcpy(to, from, 16); return;
-	default: memcpy(to, from, n);
+	case 8: memcpy(to, from, 8); return true;
+	case 4: memcpy(to, from, 4); return true;
+	case 16: memcpy(to, from, 16); return true;
+	default: return n == 0;
 	}
+}
+
+static inline void copy(void *to, const void *from, size_t n)
+{
+	if (!copy_small(to, from, n))
+		memcpy(to, from, n);
+}
+
+static inline char *slot(gmp_chan *c, size_t at)
+{
+	return c->buf + at * c->size;
+}
+
+static inline size_t after(gmp_chan *c, size_t at)
+{
+	return at + 1 == c->cap ? 0 : at + 1;
 }
 
 static inline void put(gmp_chan *c, const void *elem)
 {
-	copy(c->buf + c->sendx * c->size, elem, c->size);
-	c->sendx = c->sendx + 1 == c->cap ? 0 : c->sendx + 1;
+	copy(slot(c, c->sendx), elem, c->size);
+	c->sendx = after(c, c->sendx);
 }
 
 /* elem NULL: drop it. */
 static inline void take(gmp_chan *c, void *elem)
 {
 	if (likely(elem))
-		copy(elem, c->buf + c->recvx * c->size, c->size);
-	c->recvx = c->recvx + 1 == c->cap ? 0 : c->recvx + 1;
+		copy(elem, slot(c, c->recvx), c->size);
+	c->recvx = after(c, c->recvx);
 }
 
 /* --- queues --- */
@@ -67,7 +82,7 @@ static noinline void dequeue_twins(gmp_chan *c, struct waiter *w)
 }
 
 /* The first that can be claimed, out of the queue; NULL: nobody waits. */
-static struct sudog *claim_first(gmp_chan *c, int kind, int result)
+static inline struct sudog *claim_first(gmp_chan *c, int kind, int result)
 {
 	struct waitq *q = chan_queue(c, kind);
 	struct sudog *sg;
@@ -120,21 +135,30 @@ static noinline bool tick_is_over(gmp_chan *c)
 	return over;
 }
 
-/* With the lock held; drops it. */
-static int wait_in(gmp_chan *c, int kind, void *elem, int64_t deadline)
+static inline int wait_with(struct sudog *sg, gmp_chan *c, int kind, void *elem, int64_t deadline)
 {
-	if (unlikely(c->owner) && kind == IN_RECVQ && tick_is_over(c)) {
-		unlock(&c->lock, LR_CHAN);
-		return -ESRCH;
-	}
-	struct foreign f;
-	struct sudog *sg = self_sudog(&f);
-
 	sg->elem = elem;
 	sg->kind = (uint16_t)kind;
 	chan_enqueue(c, sg);
 	return wait_on(sg->w, kind == IN_RECVQ ? WAIT_RECV : WAIT_SEND, chan_unwait, commit_unlock,
 		       c, deadline);
+}
+
+static noinline int wait_foreign_in(gmp_chan *c, int kind, void *elem, int64_t deadline)
+{
+	struct foreign f;
+
+	return wait_with(foreign_sudog(&f), c, kind, elem, deadline);
+}
+
+/* With the lock held; drops it.  By jumps alone: the caller's caller is resumed directly. */
+static inline int wait_in(gmp_chan *c, int kind, void *elem, int64_t deadline)
+{
+	struct m *m = getm();
+
+	if (unlikely(!m))
+		return wait_foreign_in(c, kind, elem, deadline);
+	return wait_with(&m->curg->sudog, c, kind, elem, deadline);
 }
 
 void chan_release_foreign(gmp_chan *c, struct glist *out)
@@ -190,13 +214,12 @@ static int check_send(gmp_chan *c, const void *elem)
 	return !c || (!elem && c->size) ? -EINVAL : 0;
 }
 
-int gmp_chan_send_until(gmp_chan *c, const void *elem, int64_t deadline)
+static noinline int send_slow(gmp_chan *c, const void *elem, int64_t deadline, bool locked)
 {
-	if (unlikely(check_send(c, elem)))
-		return -EINVAL;
 	struct sudog *peer = NULL;
 
-	lock(&c->lock, LR_CHAN);
+	if (!locked)
+		lock(&c->lock, LR_CHAN);
 	int result = send_now(c, elem, &peer);
 
 	if (likely(result != MUST_WAIT))
@@ -206,6 +229,27 @@ int gmp_chan_send_until(gmp_chan *c, const void *elem, int64_t deadline)
 		return -ETIMEDOUT;
 	}
 	return wait_in(c, IN_SENDQ, (void *)(uintptr_t)elem, deadline);
+}
+
+int gmp_chan_send_until(gmp_chan *c, const void *elem, int64_t deadline)
+{
+	if (unlikely(check_send(c, elem)))
+		return -EINVAL;
+	bool locked = try_lock(&c->lock, LR_CHAN);
+
+	if (likely(locked) && !c->recvq.first && !c->closed) {
+		if (c->count < c->cap) {
+			if (likely(copy_small(slot(c, c->sendx), elem, c->size))) {
+				c->sendx = after(c, c->sendx);
+				st_rlx(&c->count, c->count + 1);
+				unlock(&c->lock, LR_CHAN);
+				return 0;
+			}
+		} else if (deadline == NEVER) {
+			return wait_in(c, IN_SENDQ, (void *)(uintptr_t)elem, NEVER);
+		}
+	}
+	return send_slow(c, elem, deadline, locked);
 }
 
 int gmp_chan_send(gmp_chan *c, const void *elem)
@@ -265,13 +309,12 @@ int chan_recv_locked(gmp_chan *c, void *elem, struct sudog **peer)
 	return recv_now(c, elem, peer);
 }
 
-int gmp_chan_recv_until(gmp_chan *c, void *elem, int64_t deadline)
+static noinline int recv_slow(gmp_chan *c, void *elem, int64_t deadline, bool locked)
 {
-	if (unlikely(!c))
-		return -EINVAL;
 	struct sudog *peer = NULL;
 
-	lock(&c->lock, LR_CHAN);
+	if (!locked)
+		lock(&c->lock, LR_CHAN);
 	int result = recv_now(c, elem, &peer);
 
 	if (likely(result != MUST_WAIT))
@@ -280,7 +323,32 @@ int gmp_chan_recv_until(gmp_chan *c, void *elem, int64_t deadline)
 		unlock(&c->lock, LR_CHAN);
 		return -ETIMEDOUT;
 	}
+	if (unlikely(c->owner) && tick_is_over(c)) {
+		unlock(&c->lock, LR_CHAN);
+		return -ESRCH;
+	}
 	return wait_in(c, IN_RECVQ, elem, deadline);
+}
+
+int gmp_chan_recv_until(gmp_chan *c, void *elem, int64_t deadline)
+{
+	if (unlikely(!c))
+		return -EINVAL;
+	bool locked = try_lock(&c->lock, LR_CHAN);
+
+	if (likely(locked) && !c->sendq.first) {
+		if (c->count > 0) {
+			if (likely(elem) && likely(copy_small(elem, slot(c, c->recvx), c->size))) {
+				c->recvx = after(c, c->recvx);
+				st_rel(&c->count, c->count - 1); /* ORD(chan.closed): as above */
+				unlock(&c->lock, LR_CHAN);
+				return 0;
+			}
+		} else if (deadline == NEVER && !c->closed && !c->owner) {
+			return wait_in(c, IN_RECVQ, elem, NEVER);
+		}
+	}
+	return recv_slow(c, elem, deadline, locked);
 }
 
 int gmp_chan_recv(gmp_chan *c, void *elem)

@@ -48,19 +48,24 @@ struct foreign {
 	struct sudog sudog;
 };
 
-/* The caller's sudog, ready for a queue; f serves a foreign caller.  A green caller's is its own:
- * it has one wait at a time. */
-static inline struct sudog *self_sudog(struct foreign *f)
+/* The sudog of a foreign thread, which is to lie on its stack, ready for a queue. */
+static inline struct sudog *foreign_sudog(struct foreign *f)
 {
-	struct m *m = getm();
-
-	if (likely(m != NULL))
-		return &m->curg->sudog;
 	f->w.state = W_IDLE;
 	f->w.gp = NULL;
 	f->sudog.w = &f->w;
 	f->sudog.queued = false;
 	return &f->sudog;
+}
+
+/* The caller's sudog, ready for a queue; f serves a foreign caller.  A green caller's is its own:
+ * it has one wait at a time.  Where wait_on is to be a jump there is no place for f: see wait_in of
+ * chan.c. */
+static inline struct sudog *self_sudog(struct foreign *f)
+{
+	struct m *m = getm();
+
+	return likely(m != NULL) ? &m->curg->sudog : foreign_sudog(f);
 }
 
 /* The sudog of a waiter's own. */

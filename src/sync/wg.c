@@ -68,10 +68,21 @@ int gmp_wg_done(gmp_wg *w)
 	return gmp_wg_add(w, -1);
 }
 
-int gmp_wg_wait_until(gmp_wg *w, int64_t deadline)
+static inline int wait_with(struct sudog *sg, struct bucket *b, gmp_wg *w, int64_t deadline)
+{
+	sema_enqueue(b, w, sg, false);
+	return sema_wait(b, sg, WAIT_WG, sema_unwait, deadline);
+}
+
+static noinline int wait_foreign(struct bucket *b, gmp_wg *w, int64_t deadline)
 {
 	struct foreign f;
 
+	return wait_with(foreign_sudog(&f), b, w, deadline);
+}
+
+int gmp_wg_wait_until(gmp_wg *w, int64_t deadline)
+{
 	if (counter(ld_acq(&w->state)) == 0) /* ORD(wg) */
 		return 0;
 	if (deadline != NEVER && deadline <= os_now())
@@ -86,10 +97,11 @@ int gmp_wg_wait_until(gmp_wg *w, int64_t deadline)
 			return 0;
 		}
 	} while (!cas_acq(&w->state, &s, s | WAITERS)); /* ORD(wg) */
-	struct sudog *sg = self_sudog(&f);
+	struct m *m = getm();
 
-	sema_enqueue(b, w, sg, false);
-	return sema_wait(b, sg, WAIT_WG, sema_unwait, deadline);
+	if (unlikely(!m))
+		return wait_foreign(b, w, deadline);
+	return wait_with(&m->curg->sudog, b, w, deadline);
 }
 
 int gmp_wg_wait(gmp_wg *w)
