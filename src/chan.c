@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "base/rand.h"
 #include "base/throw.h"
 #include "park.h"
 
@@ -52,6 +53,28 @@ static inline void take(gmp_chan *c, void *elem)
 	c->recvx = after(c, c->recvx);
 }
 
+/* --- chance, of which select makes use --- */
+
+/* Threads that have no P share a generator: every draw gets a state of its own.  (The clock is no
+ * substitute: draws that follow each other closely would depend on each other.) */
+static noinline uint32_t draw_foreign(uint32_t n)
+{
+	static uint64_t shared; /* (a) */
+	uint64_t state = 0;
+
+	if (unlikely(!ld_rlx(&shared)))
+		cas_rlx(&shared, &state, os_random() | 1);
+	state = add_rlx(&shared, RAND_STEP);
+	return rand_below(&state, n);
+}
+
+uint32_t chan_draw(uint32_t n)
+{
+	struct p *pp = getp();
+
+	return likely(pp) ? rand_below(&pp->rand, n) : draw_foreign(n);
+}
+
 /* --- queues --- */
 
 static void dequeue(struct waitq *q, struct sudog *sg)
@@ -68,17 +91,31 @@ static void dequeue(struct waitq *q, struct sudog *sg)
 }
 
 /* H5, for a waiter that was met as the first of a queue: its others follow in the same queue.  In the
- * other they are the last, since whoever came after them would have met it. */
-static noinline void dequeue_twins(gmp_chan *c, struct waiter *w)
+ * other they are the last, since whoever came after them would have met it.  Those on the side of
+ * sg, or on both sides for a close, became ready together: which of them was met is drawn. */
+static noinline struct sudog *meet_one_of(gmp_chan *c, struct sudog *sg, bool on_both_sides)
 {
+	struct sudog *met = sg, *twin;
+	struct waiter *w = sg->w;
+	uint32_t n = 1;
+
 	for (int kind = IN_RECVQ; kind <= IN_SENDQ; kind++) {
 		struct waitq *q = chan_queue(c, kind);
+		bool ready = on_both_sides || kind == (sg->kind & IN_SENDQ);
 
-		while (q->first && q->first->w == w)
-			dequeue(q, q->first);
-		while (q->last && q->last->w == w)
-			dequeue(q, q->last);
+		for (;;) {
+			if (q->first && q->first->w == w)
+				twin = q->first;
+			else if (q->last && q->last->w == w)
+				twin = q->last;
+			else
+				break;
+			dequeue(q, twin);
+			if (ready && chan_draw(++n) == 0)
+				met = twin;
+		}
 	}
+	return met;
 }
 
 /* The first that can be claimed, out of the queue; NULL: nobody waits. */
@@ -92,9 +129,9 @@ static inline struct sudog *claim_first(gmp_chan *c, int kind, int result)
 
 		dequeue(q, sg); /* W5 */
 		if (likely(won)) {
-			sg->chosen = true;
 			if (unlikely(sg->kind & HAS_TWINS))
-				dequeue_twins(c, sg->w);
+				sg = meet_one_of(c, sg, result != 0);
+			sg->chosen = true;
 			return sg;
 		}
 	}
@@ -405,7 +442,7 @@ int gmp_chan_close(gmp_chan *c)
 	}
 	st_rel(&c->closed, 1); /* ORD(chan.closed) */
 	while ((sg = claim_first(c, IN_RECVQ, -EPIPE))) {
-		if (sg->elem)
+		if (sg->elem && !(sg->kind & IN_SENDQ))
 			memset(sg->elem, 0, c->size);
 		glist_claimed(&out, sg);
 	}

@@ -85,6 +85,9 @@ static inline void chan_enqueue(gmp_chan *c, struct sudog *sg)
 	st_rlx(&sg->queued, true);
 }
 
+/* A number below n, drawn by whoever calls. */
+uint32_t chan_draw(uint32_t n);
+
 /* A waiter that nobody has met here leaves the queue, unless somebody took it out already; then the
  * channel may be gone. */
 void chan_leave(struct sudog *sg);

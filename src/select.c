@@ -27,13 +27,12 @@
  *
  * Uniform choice: with all locks held, the ready cases are listed, and one is drawn; a number is
  * drawn only where there are two.  A ready case can turn out to have been a waiter that is on its way
- * out; then it is struck off the list.
+ * out; then it is struck off the list.  Cases that wait on one channel become ready together: the
+ * peer draws among their sudogs (chan.c).
  */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/os.h"
-#include "base/rand.h"
 #include "chan.h"
 #include "park.h"
 
@@ -126,26 +125,6 @@ static void unlock_all(void *arg)
 
 /* --- the look --- */
 
-/* Threads that have no P share a generator: every draw gets a state of its own.  (The clock is no
- * substitute: draws that follow each other closely would depend on each other.) */
-static noinline uint32_t draw_foreign(uint32_t n)
-{
-	static uint64_t shared; /* (a) */
-	uint64_t state = 0;
-
-	if (unlikely(!ld_rlx(&shared)))
-		cas_rlx(&shared, &state, os_random() | 1);
-	state = add_rlx(&shared, RAND_STEP);
-	return rand_below(&state, n);
-}
-
-static uint32_t draw(uint32_t n)
-{
-	struct p *pp = getp();
-
-	return likely(pp) ? rand_below(&pp->rand, n) : draw_foreign(n);
-}
-
 static unsigned list_ready(struct selection *sel, const gmp_case *cases)
 {
 	unsigned k = 0;
@@ -165,7 +144,7 @@ static int run_one(struct selection *sel, gmp_case *cases, struct sudog **peer)
 	unsigned k = list_ready(sel, cases);
 
 	while (k > 0) {
-		unsigned at = k == 1 ? 0 : draw(k), i = sel->ready[at];
+		unsigned at = k == 1 ? 0 : chan_draw(k), i = sel->ready[at];
 		gmp_case *cs = &cases[i];
 		int result = cs->dir == GMP_SEND ? chan_send_locked(cs->c, cs->elem, peer)
 						 : chan_recv_locked(cs->c, cs->elem, peer);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* What the programs have in common whose properties Go's public tests check as well: what they make
+ * lives until the run is over, since a run drops those who still live, as Go does at the end of main. */
+#ifndef TESTS_RUNTIME_GO_UTIL_H
+#define TESTS_RUNTIME_GO_UTIL_H
+
+#include "util.h"
+
+enum { MADE_MOST = 1 << 17 };
+
+static void *made_memory[MADE_MOST];
+static gmp_chan *made_chans[MADE_MOST];
+static atomic_int n_memory, n_chans;
+
+UNUSED static void *make_memory(size_t bytes)
+{
+	void *p = calloc(1, bytes);
+	int i = atomic_fetch_add(&n_memory, 1);
+
+	CHECK(p != NULL && i < MADE_MOST);
+	return made_memory[i] = p;
+}
+
+UNUSED static gmp_chan *make_chan(size_t elem_size, size_t capacity)
+{
+	gmp_chan *c = gmp_chan_new(elem_size, capacity);
+	int i = atomic_fetch_add(&n_chans, 1);
+
+	CHECK(c != NULL && i < MADE_MOST);
+	return made_chans[i] = c;
+}
+
+UNUSED static void free_made(void)
+{
+	for (int i = 0; i < atomic_load(&n_memory); i++)
+		free(made_memory[i]);
+	for (int i = 0; i < atomic_load(&n_chans); i++)
+		gmp_chan_free(made_chans[i]);
+	atomic_store(&n_memory, 0);
+	atomic_store(&n_chans, 0);
+}
+
+/* GO_MAIN(name) { ... }: a case at 1, 2 and 4 Ps; what was made is freed after the run. */
+#define GO_MAIN(name)                                                                              \
+	static void name##_body(int procs);                                                        \
+	static void name##_app(void *arg)                                                          \
+	{                                                                                          \
+		name##_body(*(int *)arg);                                                          \
+	}                                                                                          \
+	TEST_PROCS(name)                                                                           \
+	{                                                                                          \
+		run_procs(procs, name##_app, &procs);                                              \
+		free_made();                                                                       \
+	}                                                                                          \
+	static void name##_body(__attribute__((unused)) int procs)
+
+UNUSED static void go(gmp_fn fn, void *arg)
+{
+	CHECK_EQ(gmp_go(fn, arg), 0);
+}
+
+UNUSED static gmp_chan *make_ints(size_t capacity)
+{
+	return make_chan(sizeof(int), capacity);
+}
+
+UNUSED static void put_int(gmp_chan *c, int v)
+{
+	CHECK_EQ(gmp_chan_send(c, &v), 0);
+}
+
+UNUSED static int get_int(gmp_chan *c)
+{
+	int v = -1;
+
+	CHECK_EQ(gmp_chan_recv(c, &v), 0);
+	return v;
+}
+
+#endif
