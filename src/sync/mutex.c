@@ -9,6 +9,8 @@
  *  X1 PARKED is set under the bucket's lock, by one who finds LOCKED there; it is cleared under it.
  *     So the unlocker of a word with PARKED goes by the bucket, and nobody is left asleep.
  *  X2 Between the fast unlock, which needs the word to be LOCKED alone, and a lock there is nothing.
+ *     Both look before they swap: WOKEN may stand for as long as the one that was woken has no P, and
+ *     swaps that expect the bare word would be in vain all that time.
  *  X3 While LOCKED and PARKED, only the holder, in unlock, under the bucket's lock, changes LOCKED.
  *
  * Normal mode: unlock frees the word and wakes the first, which competes with newcomers; they are
@@ -168,7 +170,7 @@ static noinline int unlock_slow(gmp_mutex *m)
 
 int gmp_mutex_lock(gmp_mutex *m)
 {
-	if (likely(take(m, 0, LOCKED)))
+	if (likely(ld_rlx(&m->state) == 0) && likely(take(m, 0, LOCKED)))
 		return 0;
 	return lock_slow(m, NEVER);
 }
@@ -199,7 +201,8 @@ int gmp_mutex_unlock(gmp_mutex *m)
 	uint32_t s = LOCKED;
 
 	st_rlx(&m->owner, 0);
-	if (likely(cas_rel(&m->state, &s, 0))) /* ORD(mutex): the last touch */
+	if (likely(ld_rlx(&m->state) == LOCKED) &&
+	    likely(cas_rel(&m->state, &s, 0))) /* ORD(mutex): the last touch */
 		return 0;
 	return unlock_slow(m);
 }
