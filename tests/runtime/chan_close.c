@@ -345,8 +345,8 @@ static void spin(int n)
 
 RT(a_try_never_finds_empty_what_was_closed_before_it_was_empty)
 {
-	int n = (int)check_scaled(500000);
-	int64_t limit = gmp_deadline(2 * SEC); /* on a machine that is busy otherwise */
+	int n = (int)check_scaled(100000);
+	int64_t limit = gmp_deadline(SEC); /* on a machine that is busy otherwise */
 	struct foreign f;
 
 	look_dir = GMP_RECV;
@@ -373,7 +373,7 @@ RT(a_try_never_finds_empty_what_was_closed_before_it_was_empty)
 RT(a_try_never_finds_nobody_where_somebody_waited_until_the_close)
 {
 	int n = (int)check_scaled(50000);
-	int64_t limit = gmp_deadline(2 * SEC); /* on a machine that is busy otherwise */
+	int64_t limit = gmp_deadline(SEC); /* on a machine that is busy otherwise */
 	struct foreign f;
 
 	look_dir = GMP_SEND;

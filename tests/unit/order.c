@@ -8,6 +8,7 @@
 #include "sema.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include "chan.h"
@@ -255,6 +256,107 @@ TEST(a_channels_peers_claim_before_they_take_out)
 		expect(0, 1 + lost, 0);
 		CHECK_EQ(got, 'a' + lost);
 		close_and_free(c);
+	}
+}
+
+/* --- a try's look without the lock: ORD(chan.closed) --- */
+
+static gmp_chan *tried;
+static int countdown;
+static uint32_t turn; /* odd: the other thread's */
+static int cap;       /* of the channel: 0, a receiver waits; 1, there is an element */
+
+static void close_and_empty(void)
+{
+	CHECK_EQ(gmp_chan_close(tried), 0);
+	if (cap)
+		gmp_chan_recv(tried, NULL);
+}
+
+static void *other_thread(void *arg)
+{
+	for (uint32_t i = 1;; i += 2) {
+		while (ld_acq(&turn) != i)
+			if (ld_acq(&turn) == UINT32_MAX)
+				return arg;
+		close_and_empty();
+		st_rel(&turn, i + 1);
+	}
+}
+
+/* After so many instructions the other closes it, unless the one who tries holds the lock. */
+static void look_at_countdown(void)
+{
+	if (countdown-- > 0 || ld_rlx(&turn) % 2 || ld_rlx(&tried->closed) ||
+	    ld_rlx(&tried->lock.word))
+		return;
+	add_seq(&turn, 1);
+	while (ld_acq(&turn) % 2)
+		;
+}
+
+static void try_while_it_closes(int (*try)(char *))
+{
+	pthread_t t;
+
+	CHECK_EQ(pthread_create(&t, NULL, other_thread, NULL), 0);
+	for (int i = 0; i < 300; i++) {
+		char e = 'x';
+		int err = 1;
+
+		if (cap) {
+			tried = gmp_chan_new(1, 1);
+			CHECK_EQ(gmp_chan_send(tried, &e), 0);
+		} else {
+			tried = chan_with_waiters(IN_RECVQ, 0);
+		}
+		countdown = i;
+		STEP(look_at_countdown, err = try(&e));
+		CHECK(err == 0 || err == -EPIPE);
+		if (!tried->closed)
+			close_and_empty();
+		gmp_chan_free(tried);
+	}
+	st_rel(&turn, UINT32_MAX);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+}
+
+static int try_send(char *e)
+{
+	return gmp_chan_try_send(tried, e);
+}
+
+static int try_recv(char *e)
+{
+	return gmp_chan_try_recv(tried, e);
+}
+
+/* A receiver waited until the close: it was never open and without one. */
+TEST(a_try_to_send_would_block_only_if_it_did_at_one_instant)
+{
+	cap = 0;
+	try_while_it_closes(try_send);
+}
+
+/* It held an element until after the close: it was never open and empty. */
+TEST(a_try_to_receive_would_block_only_if_it_did_at_one_instant)
+{
+	cap = 1;
+	try_while_it_closes(try_recv);
+}
+
+static void look_at_the_close(void)
+{
+	CHECK(tried->closed || tried->recvq.first || tried->sendq.first);
+}
+
+TEST(a_close_is_told_before_the_queues_are_emptied)
+{
+	for (int kind = IN_RECVQ; kind <= IN_SENDQ; kind++) {
+		tried = chan_with_waiters(kind, 0);
+		STEP(look_at_the_close, gmp_chan_close(tried));
+		expect_all_out();
+		gmp_chan_free(tried);
 	}
 }
 
