@@ -509,8 +509,9 @@ static void check_series(struct series s, const rat *wanted, int n)
 		rat r = get(s);
 
 		if (r.n != wanted[i].n || r.d != wanted[i].d)
-			check_failed("coefficient %d is %lld/%lld, not %lld/%lld", i, (long long)r.n,
-				     (long long)r.d, (long long)wanted[i].n, (long long)wanted[i].d);
+			check_failed("coefficient %d is %lld/%lld, not %lld/%lld", i,
+				     (long long)r.n, (long long)r.d, (long long)wanted[i].n,
+				     (long long)wanted[i].d);
 	}
 }
 
@@ -596,8 +597,8 @@ GO_MAIN(exponentials)
 {
 	static const rat x[] = { { 0, 1 }, { 1, 1 } };
 	static const rat of_ones[N] = {
-		{ 1, 1 },    { 1, 1 },       { 3, 2 },        { 13, 6 },        { 73, 24 },
-		{ 167, 40 }, { 4051, 720 },  { 37633, 5040 }, { 43817, 4480 },  { 4596553, 362880 },
+		{ 1, 1 },    { 1, 1 },      { 3, 2 },        { 13, 6 },       { 73, 24 },
+		{ 167, 40 }, { 4051, 720 }, { 37633, 5040 }, { 43817, 4480 }, { 4596553, 362880 },
 	};
 	rat e[N];
 	int64_t factorial = 1;
@@ -619,7 +620,7 @@ GO_MAIN(substitution_and_reversal)
 	static const rat x_minus_xx[] = { { 0, 1 }, { 1, 1 }, { -1, 1 } };
 	static const rat fibonacci[] = { { 1, 1 }, { 1, 1 }, { 2, 1 }, { 3, 1 },
 					 { 5, 1 }, { 8, 1 }, { 13, 1 } };
-	static const rat catalan[] = { { 0, 1 }, { 1, 1 }, { 1, 1 }, { 2, 1 },
+	static const rat catalan[] = { { 0, 1 }, { 1, 1 },  { 1, 1 }, { 2, 1 },
 				       { 5, 1 }, { 14, 1 }, { 42, 1 } };
 	static const rat tangent[N] = { { 0, 1 },  { 1, 1 }, { 0, 1 },    { 1, 3 }, { 0, 1 },
 					{ 2, 15 }, { 0, 1 }, { 17, 315 }, { 0, 1 }, { 62, 2835 } };
