@@ -158,6 +158,32 @@ GMP_API int gmp_join_until(gmp_g *g, int64_t deadline);
 /* Give the handle up: g goes on, and nobody can join it.  -EINVAL while somebody joins it. */
 GMP_API int gmp_detach(gmp_g *g);
 
+/*
+ * Cancellation.  From gmp_cancel(g) on, each call of g that would have to wait returns -ECANCELED, the
+ * one in which it waits now too, until it ends.  A call that need not wait works as usual, and so does
+ * every try form.  Not cut short, since nobody checks what they return: gmp_mutex_lock,
+ * gmp_rwmutex_rlock and gmp_rwmutex_lock (their _until forms are, also with GMP_FOREVER);
+ * gmp_timer_free; gmp_close.  Being cancelled beats a deadline that has passed.
+ *
+ *   void worker(void *arg)
+ *   {
+ *           while (gmp_chan_recv(jobs, &job) == 0)     // -EPIPE when closed, -ECANCELED
+ *                   work(job);
+ *           gmp_cancel_mask(1);                        // the farewell may wait
+ *           gmp_chan_send(done, &me);
+ *           gmp_cancel_mask(0);
+ *   }
+ *
+ * gmp_cancel: 0, also for one that has ended or is cancelled already; from any thread, while the
+ * handle is good (or on gmp_self()).  -EINVAL for NULL, -ESRCH without a runtime.
+ * gmp_cancelled: 1 once somebody has cancelled the caller, masked or not; 0 on a foreign thread.
+ * gmp_cancel_mask(1): the caller's waits behave as if nobody had cancelled it, until as many
+ * gmp_cancel_mask(0); -EINVAL for one too many, or deeper than 255; 0 on a foreign thread.
+ */
+GMP_API int gmp_cancel(gmp_g *g);
+GMP_API int gmp_cancelled(void);
+GMP_API int gmp_cancel_mask(int on);
+
 /* Let the others run: to the tail of this P's queue.  On a foreign thread: sched_yield. */
 GMP_API void gmp_yield(void);
 
@@ -189,7 +215,7 @@ GMP_API int64_t gmp_now(void);
 /* now + ns, saturating at GMP_FOREVER; ns <= 0 gives a deadline that has passed. */
 GMP_API int64_t gmp_deadline(int64_t ns);
 
-/* Sleep.  ns <= 0, or a deadline in the past, yields.  Returns 0. */
+/* Sleep.  ns <= 0, or a deadline in the past, yields.  0, or -ECANCELED before the time has come. */
 GMP_API int gmp_sleep(int64_t ns);
 GMP_API int gmp_sleep_until(int64_t deadline);
 
@@ -235,7 +261,7 @@ GMP_API void gmp_timer_free(gmp_timer *t);
  * buffered, then -EPIPE with *elem zeroed.
  * Close: -EPIPE if it is closed already; wakes all who wait.
  * -EINVAL for a NULL channel, or a NULL elem in sending elements of a size above 0.
- * On -ETIMEDOUT and -EAGAIN nothing was sent, and *elem is as it was.
+ * On -ETIMEDOUT, -ECANCELED and -EAGAIN nothing was sent, and *elem is as it was.
  * gmp_chan_free: nobody may wait on it; misuse otherwise.  NULL is a no-op.  A select waits on the
  * channels of all its cases: until one of them has run, on that one's; until it has returned, on the
  * others.

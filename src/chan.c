@@ -261,9 +261,11 @@ static noinline int send_slow(gmp_chan *c, const void *elem, int64_t deadline, b
 
 	if (likely(result != MUST_WAIT))
 		return done(c, peer, result);
-	if (chan_is_try(deadline)) {
+	int late = too_late(deadline);
+
+	if (late) {
 		unlock(&c->lock, LR_CHAN);
-		return -ETIMEDOUT;
+		return late;
 	}
 	return wait_in(c, IN_SENDQ, (void *)(uintptr_t)elem, deadline);
 }
@@ -356,9 +358,11 @@ static noinline int recv_slow(gmp_chan *c, void *elem, int64_t deadline, bool lo
 
 	if (likely(result != MUST_WAIT))
 		return done(c, peer, result);
-	if (chan_is_try(deadline)) {
+	int late = too_late(deadline);
+
+	if (late) {
 		unlock(&c->lock, LR_CHAN);
-		return -ETIMEDOUT;
+		return late;
 	}
 	if (unlikely(c->owner) && tick_is_over(c)) {
 		unlock(&c->lock, LR_CHAN);

@@ -95,9 +95,4 @@ void chan_leave(struct sudog *sg);
 /* Foreign threads that wait to receive, from this channel alone, are claimed with -ESRCH. */
 void chan_release_foreign(gmp_chan *c, struct glist *out);
 
-static inline bool chan_is_try(int64_t deadline)
-{
-	return deadline != NEVER && deadline <= gmp_now();
-}
-
 #endif

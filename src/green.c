@@ -43,7 +43,8 @@ struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uint32_t join, int *er
 	gp->join = join;
 	gp->stack_class = (uint8_t)(klass ? klass : sched.stack_class);
 	gp->at_exit = NULL;
-	gp->timed = false;
+	gp->timed = gp->cancelled = false;
+	gp->masked = 0;
 	gp->reason = WAIT_NONE;
 	if (likely(pp))
 		bump(&pp->count.spawns, 1);
@@ -176,9 +177,11 @@ static int join_until(struct g *gp, int64_t deadline)
 	struct bucket *b = sema_lock(&gp->join);
 	int result = 0;
 
-	if (gp->join == JOINABLE && deadline != NEVER && deadline <= os_now()) {
+	int late = gp->join == JOINABLE ? too_late(deadline) : 0;
+
+	if (late) {
 		sema_unlock(b);
-		return -ETIMEDOUT;
+		return late;
 	}
 	if (gp->join == JOINABLE) {
 		struct sudog *sg = self_sudog(&f);
@@ -242,6 +245,52 @@ void gmp_exit(void)
 	if (!getm())
 		gmp__fatal("gmp_exit on a thread that is not a green thread");
 	park_exit();
+}
+
+/* --- cancellation --- */
+
+/* park.h has the protocol. */
+static void cancel(struct g *gp)
+{
+	st_rlx(&gp->cancelled, true);
+	if (!cut_short(gp)) {
+		sched_heavy_fence(); /* ORD(cancel) */
+		if (!cut_short(gp))
+			return;
+	}
+	ready(&gp->w);
+}
+
+int gmp_cancel(gmp_g *g)
+{
+	if (!g)
+		return -EINVAL;
+	if (!rt_enter())
+		return -ESRCH;
+	cancel((struct g *)g);
+	rt_leave();
+	return 0;
+}
+
+int gmp_cancelled(void)
+{
+	struct m *m = getm();
+
+	return m && ld_rlx(&m->curg->cancelled);
+}
+
+int gmp_cancel_mask(int on)
+{
+	struct m *m = getm();
+
+	if (!m)
+		return 0;
+	uint8_t *masked = &m->curg->masked;
+
+	if (*masked == (on ? UINT8_MAX : 0))
+		return -EINVAL;
+	*masked = (uint8_t)(*masked + (on ? 1 : -1));
+	return 0;
 }
 
 /* --- while it lives --- */

@@ -41,7 +41,35 @@ static bool wait_timed_out(struct timer *t, int64_t now, struct glist *out)
 	return false;
 }
 
-/* Steps 4 to 7, on g0. */
+bool cut_short(struct g *gp)
+{
+	uint32_t state = W_ARMED;
+
+	while (!cas_seq(&gp->w.state, &state, W_BUSY)) { /* ORD(waiter.claim) */
+		if (state != W_BUSY)
+			return false;
+		state = W_ARMED;
+		cpu_relax();
+	}
+	/* held: it stands still, and what is read belongs to one wait */
+	bool cut = ld_rlx(&gp->cancelled) && !gp->masked && !gp->uncut;
+
+	st_rel(&gp->w.state, cut ? CLAIMED_WITH(-ECANCELED) : W_ARMED); /* ORD(waiter.claim) */
+	return cut;
+}
+
+/* Step 6 for one that is cancelled; steps 7 and 8. */
+leaves_by_jump static noinline int park_cancelled_g0(struct m *m, struct g *gp)
+{
+	bool cut = cut_short(gp);
+
+	m->commit(m->commit_arg);
+	if (cut)
+		sched_submit(gp, false);
+	return schedule_g0();
+}
+
+/* Steps 4 to 8, on g0. */
 leaves_by_jump static int park_g0(void *arg)
 {
 	struct m *m = getm();
@@ -52,22 +80,28 @@ leaves_by_jump static int park_g0(void *arg)
 	g_set_status(gp, G_WAITING);
 	st_rlx(&gp->since, ld_rlx(&sched.coarse_now));
 	st_rlx(&gp->trimmed, false);
-	st_rel(&gp->w.state, W_ARMED); /* ORD(waiter.claim) */
 	if (m->deadline != NEVER) {
+		st_rlx(&gp->w.state,
+		       W_BUSY); /* should it be due at once, it is claimed after this */
 		gp->timed = true;
 		gp->timer.fire = wait_timed_out;
 		timer_add(m->p, &gp->timer, m->deadline);
 	}
+	st_rel(&gp->w.state, W_ARMED); /* ORD(waiter.claim) */
+	sched_light_fence();           /* ORD(cancel) */
+	if (unlikely(ld_rlx(&gp->cancelled)))
+		return park_cancelled_g0(m, gp);
 	m->commit(m->commit_arg);
 	return schedule_g0();
 }
 
-static int wait_green(struct m *m, enum waitreason why, unwait_fn unwait, commit_fn commit,
-		      void *arg, int64_t deadline)
+static int wait_green(struct m *m, unsigned why, unwait_fn unwait, commit_fn commit, void *arg,
+		      int64_t deadline)
 {
 	struct g *gp = m->curg;
 
-	st_rlx(&gp->reason, (uint8_t)why);
+	st_rlx(&gp->reason, (uint8_t)(why & ~(unsigned)UNCUT));
+	gp->uncut = why & UNCUT;
 	gp->unwait = unwait;
 	m->commit = commit;
 	m->commit_arg = arg;
@@ -99,7 +133,7 @@ static noinline int wait_foreign(struct waiter *w, unwait_fn unwait, commit_fn c
 	return result;
 }
 
-int wait_on(struct waiter *w, enum waitreason why, unwait_fn unwait, commit_fn commit, void *arg,
+int wait_on(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit, void *arg,
 	    int64_t deadline)
 {
 	struct m *m = getm();

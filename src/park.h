@@ -9,18 +9,31 @@
  *   1 lock X                                        1 lock X
  *   2 it must wait: put its sudog into X's queue    2 waiter_claim(w, result) the first in X's queue
  *   3 wait_on(w, ..., commit): leave the stack      3 take its sudog out; if another had won the
- *   4 on g0: w = ARMED                                claim, the next sudog
- *   5 on g0: arm the timer, if a deadline is set    4 unlock X
- *   6 on g0: commit: unlock X                       5 ready(w)
- *   7 another G runs
- *   8 resumed: the timer is disarmed, and if the    the timer (and cancellation, and the end)
- *     result is not 0, unwait(w) has taken the      1 waiter_claim(w, -ETIMEDOUT): if another has
- *     sudog out of X                                  won, nothing
- *   9 wait_on returns the result                    2 ready(w)
+ *   4 on g0: arm the timer, if a deadline is set,     claim, the next sudog
+ *     under w = BUSY                                4 unlock X
+ *   5 on g0: w = ARMED                              5 ready(w)
+ *   6 on g0: if it is cancelled, claim it
+ *   7 on g0: commit: unlock X                       the timer (and the end)
+ *   8 another G runs                                1 waiter_claim(w, -ETIMEDOUT): if another has
+ *   9 resumed: the timer is disarmed, and if the      won, nothing
+ *     result is not 0, unwait(w) has taken the      2 ready(w)
+ *     sudog out of X
+ *  10 wait_on returns the result
+ *
+ * Cancellation is a flag of the G that stays, and a claim of the wait that it finds:
+ *
+ *  the G                                           the one who cancels
+ *   1 w = ARMED (step 5)                            1 cancelled = true
+ *   2 light fence              ORD(cancel)          2 heavy fence (membarrier)     ORD(cancel)
+ *   3 cancelled (step 6)? cut it short              3 cut it short
+ *
+ *  Whichever comes first in the order of the fences, the G sees the flag or the other sees it armed.
+ *  Both may; to cut short is to hold the waiter (ARMED -> BUSY), to look whether this wait, which
+ *  may be a later one than the one meant, can be cut short, and to claim it or let it go.
  *
  * Invariants
- *  W1 Nobody claims a waiter that is still on its stack: ARMED is set in step 4, and X's lock, or
- *     the timer heap's, lies between it and any claim.
+ *  W1 Nobody claims a waiter that is still on its stack: ARMED is set in step 5.  From there on the
+ *     G may run elsewhere, and steps 6 and 7 touch nothing of it but `cancelled` and its waiter.
  *  W2 Exactly one claim wins; so the wait has one result, and an element moves if and only if the
  *     result says so.
  *  W3 When wait_on returns, no trace of the wait is left: not in X, not in a heap.
@@ -30,8 +43,8 @@
  *     been claimed otherwise and sees itself out of the queue knows that no claim is under way, and
  *     need not lock X, which may be gone.  The other way round a late claim could hit its next wait.
  *
- * A foreign thread does the same with its sudog on its own stack: steps 4 to 7 are ARMED, unlock,
- * and a futex on w->state.  It goes on only when ready has set W_DONE, so that a waker may use its
+ * A foreign thread does the same with its sudog on its own stack: steps 4 to 8 are ARMED, unlock,
+ * and a futex on w->state.  Nobody can cancel it.  It goes on only when ready has set W_DONE, so that a waker may use its
  * sudog after the claim (copy an element, link it into a list).
  *
  * Rejected: a retry loop around every wait (a lost race costs a scheduling turn, and hides
@@ -39,6 +52,8 @@
  */
 #ifndef GMP_PARK_H
 #define GMP_PARK_H
+
+#include <errno.h>
 
 #include "runtime.h"
 
@@ -74,12 +89,34 @@ static inline struct sudog *waiter_sudog(struct waiter *w)
 	return w->gp ? &w->gp->sudog : &container_of(w, struct foreign, w)->sudog;
 }
 
+/* Beside the reason: cancellation does not end this wait. */
+enum { UNCUT = 0x80 };
+
 /*
- * Steps 3 to 9.  Returns the result: 0, what the waker gave, -ETIMEDOUT.
+ * Steps 3 to 10.  Returns the result: 0, what the waker gave, -ETIMEDOUT, -ECANCELED.
  * Green: called in tail position, so that resuming jumps straight back to the caller's caller.
  */
-int wait_on(struct waiter *w, enum waitreason why, unwait_fn unwait, commit_fn commit, void *arg,
+int wait_on(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit, void *arg,
 	    int64_t deadline);
+
+/* The caller is cancelled, and has not masked that. */
+static inline bool self_cancelled(void)
+{
+	struct m *m = getm();
+
+	return m && ld_rlx(&m->curg->cancelled) && !m->curg->masked;
+}
+
+/* What a call returns in place of a wait whose deadline has passed already; 0: it may wait. */
+static inline int too_late(int64_t deadline)
+{
+	if (likely(deadline == NEVER) || gmp_now() < deadline)
+		return 0;
+	return self_cancelled() ? -ECANCELED : -ETIMEDOUT;
+}
+
+/* End gp's present wait with -ECANCELED, if it has been cancelled and its wait can be cut short. */
+bool cut_short(struct g *gp);
 
 /* The last step of a waker: let one it has claimed go on.  A green one runs next on this P (from a
  * foreign thread: soon). */

@@ -93,7 +93,7 @@ enum waitstate {
 	W_IDLE,    /* not waiting */
 	W_ARMED,   /* off its stack (or in the kernel): may be claimed */
 	W_CLAIMED, /* one waker has won; it alone makes it ready */
-	W_BUSY,    /* held for a moment by a keeper that looks at its stack */
+	W_BUSY,    /* held for a moment, by one who looks at it, or who arms its timer */
 	W_DONE, /* a flag beside W_CLAIMED: the waker of a foreign thread is done with its sudog */
 	W_RESULT = 3, /* how far the negated result is shifted */
 };
@@ -140,6 +140,8 @@ struct g {
 	bool trimmed;        /* (a) its stack has been looked at since it parked */
 	bool timed;          /* (o) its wait has a deadline: the timer may be armed */
 	bool named;          /* (a) g_name says how */
+	bool uncut;          /* (o) cancellation does not end its present wait */
+	bool cancelled;      /* (a) */
 	uint32_t token;      /* (c) who holds a lock: index + 1 */
 	uint32_t ready_at;   /* (o) low bits of cpu_ticks when made ready, if sampled; else 0 */
 	struct g *schedlink; /* (o) of whichever list holds it */
@@ -149,6 +151,7 @@ struct g {
 	uint64_t id;                /* (c) while alive */
 	uint32_t join;              /* (a) enum joinstate, see green.c */
 	uint32_t generation;        /* (a) how often the descriptor was used */
+	uint8_t masked;             /* (o) gmp_cancel_mask: how deep */
 	uintptr_t made_at;          /* (c) the pc of the call that made it */
 	int64_t since;              /* (a) about when it parked */
 	unwait_fn unwait;           /* (o) how to end its present wait */
@@ -320,6 +323,9 @@ static inline struct p *getp(void)
 	return m ? m->p : NULL;
 }
 
+/* The state of a waiter whose wait returns that. */
+#define CLAIMED_WITH(result) (W_CLAIMED | (uint32_t) - (result) << W_RESULT)
+
 /*
  * Win the right to wake w, and say what its wait returns (0 or a negative errno).  False: somebody
  * else has won.  Exactly one claim of a wait succeeds; the winner, and only it, then readies w.
@@ -327,7 +333,7 @@ static inline struct p *getp(void)
  */
 static inline bool waiter_claim(struct waiter *w, int result)
 {
-	uint32_t claimed = W_CLAIMED | (uint32_t)-result << W_RESULT;
+	uint32_t claimed = CLAIMED_WITH(result);
 
 	for (;;) {
 		uint32_t old = W_ARMED;

@@ -38,6 +38,7 @@
  */
 #include "sched.h"
 
+#include <errno.h>
 #include <unistd.h>
 
 #include "base/os.h"
@@ -103,6 +104,8 @@ leaves_by_jump static noinline int end_wait(struct m *m, struct g *gp, uint32_t 
 	}
 	if (result && gp->unwait)
 		gp->unwait(&gp->w);
+	if (result == -ETIMEDOUT && ld_rlx(&gp->cancelled) && !gp->masked && !gp->uncut)
+		result = -ECANCELED; /* the time came first, but this is what the caller asks for */
 	san_leave(&m->san, &gp->san);
 	return gmp__gogo(&gp->ctx, result, m->g0);
 }

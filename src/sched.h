@@ -8,6 +8,7 @@
 #ifndef GMP_SCHED_H
 #define GMP_SCHED_H
 
+#include "base/os.h"
 #include "runtime.h"
 
 /* Let the calling thread serve as m until the runtime stops. */
@@ -19,14 +20,28 @@ int schedule_g0(void);
 /* There is work that another P could take: see that one looks for it. */
 void wakep(void);
 
-/* Cheap guard of wakep, for a P that has just put something where thieves may take it. */
-static inline void wake_if_idle(void)
+/* The cheap side of a pair whose other side is os_membarrier: no instruction, where that works. */
+static inline void sched_light_fence(void)
 {
-	/* ORD(idle): the light side; see "waking" in sched.c */
 	if (likely(sched.asymmetric))
 		fence_light();
 	else
-		fence_seq(); /* ORD(idle) */
+		fence_seq(); /* ORD(idle), ORD(cancel) */
+}
+
+/* The other side. */
+static inline void sched_heavy_fence(void)
+{
+	if (likely(sched.asymmetric))
+		os_membarrier();
+	else
+		fence_seq(); /* ORD(idle), ORD(cancel) */
+}
+
+/* Cheap guard of wakep, for a P that has just put something where thieves may take it. */
+static inline void wake_if_idle(void)
+{
+	sched_light_fence(); /* ORD(idle): see "waking" in sched.c */
 	if (unlikely(ld_rlx(&sched.npidle) > 0) && ld_rlx(&sched.nmspinning) == 0)
 		wakep();
 }

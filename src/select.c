@@ -227,14 +227,15 @@ static int select_in(struct selection *sel, gmp_case *cases, enum how how, int64
 	lock_all(sel);
 	int ran = run_one(sel, cases, &peer);
 
-	if (ran < 0 && how == WAIT && !chan_is_try(deadline))
-		return wait_for_any(sel, cases, deadline);
+	if (ran < 0) {
+		ran = how == TRY ? -EAGAIN : too_late(deadline);
+		if (!ran)
+			return wait_for_any(sel, cases, deadline);
+	}
 	unlock_all(sel);
 	if (peer)
 		ready(peer->w);
-	if (ran >= 0)
-		return ran;
-	return how == TRY ? -EAGAIN : -ETIMEDOUT;
+	return ran;
 }
 
 static noinline int select_few(gmp_case *cases, unsigned n, enum how how, int64_t deadline)

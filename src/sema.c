@@ -192,8 +192,7 @@ static void commit_unlock(void *b)
 	sema_unlock(b);
 }
 
-int sema_wait(struct bucket *b, struct sudog *sg, enum waitreason why, unwait_fn unwait,
-	      int64_t deadline)
+int sema_wait(struct bucket *b, struct sudog *sg, unsigned why, unwait_fn unwait, int64_t deadline)
 {
 	return wait_on(sg->w, why, unwait, commit_unlock, b, deadline);
 }

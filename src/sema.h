@@ -45,8 +45,7 @@ bool sema_wake_first(struct bucket *b, const void *key, int result, struct glist
 unsigned sema_wake_all(struct bucket *b, const void *key, struct glist *out);
 
 /* Wait with sg enqueued in b: drops the bucket's lock.  Returns as wait_on. */
-int sema_wait(struct bucket *b, struct sudog *sg, enum waitreason why, unwait_fn unwait,
-	      int64_t deadline);
+int sema_wait(struct bucket *b, struct sudog *sg, unsigned why, unwait_fn unwait, int64_t deadline);
 
 /* The unwait of an object whose word may stay "somebody waits" when nobody does. */
 void sema_unwait(struct waiter *w);

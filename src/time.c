@@ -37,26 +37,6 @@ int64_t gmp_deadline(int64_t ns)
 
 /* --- sleep --- */
 
-static bool sleep_over(struct timer *t, int64_t now, struct glist *out)
-{
-	struct g *gp = container_of(t, struct g, timer);
-
-	(void)now;
-	if (waiter_claim(&gp->w, 0))
-		glist_push(out, gp);
-	return false;
-}
-
-/* The commit step: off its stack, the sleeper arms its own timer, for the time it left there. */
-static void commit_sleep(void *arg)
-{
-	struct g *gp = arg;
-
-	gp->timed = true;
-	gp->timer.fire = sleep_over;
-	timer_add(getp(), &gp->timer, gp->timer.when);
-}
-
 static int sleep_foreign(int64_t deadline)
 {
 	static uint32_t never;
@@ -74,12 +54,9 @@ int gmp_sleep_until(int64_t deadline)
 		return sleep_foreign(deadline);
 	if (deadline <= os_now())
 		return park_yield();
-	struct g *gp = m->curg;
+	int result = wait_on(&m->curg->w, WAIT_SLEEP, NULL, commit_none, NULL, deadline);
 
-	if (deadline == NEVER)
-		return wait_on(&gp->w, WAIT_SLEEP, NULL, commit_none, NULL, NEVER);
-	gp->timer.when = deadline;
-	return wait_on(&gp->w, WAIT_SLEEP, NULL, commit_sleep, gp, NEVER);
+	return result == -ETIMEDOUT ? 0 : result;
 }
 
 int gmp_sleep(int64_t ns)
@@ -248,7 +225,7 @@ void gmp_timer_free(gmp_timer *t)
 		struct sudog *sg = self_sudog(&f);
 
 		sema_enqueue(b, t, sg, false);
-		sema_wait(b, sg, WAIT_TIMER_FREE, sema_unwait, NEVER);
+		sema_wait(b, sg, WAIT_TIMER_FREE | UNCUT, sema_unwait, NEVER);
 	} else {
 		sema_unlock(b);
 	}

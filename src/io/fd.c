@@ -313,7 +313,7 @@ static int whole_lock(struct polldesc *pd)
 	int err;
 
 	if (getm())
-		return gmp_mutex_lock(&pd->whole);
+		return gmp_mutex_lock_until(&pd->whole, NEVER); /* may be cut short */
 	do
 		err = gmp_mutex_lock_until(&pd->whole, gmp_deadline(10000000));
 	while (err == -ETIMEDOUT && ld_seq(&sched.state) == RUN_ON); /* ORD(foreign) */

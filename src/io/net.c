@@ -13,6 +13,7 @@
 
 #include "base/os.h"
 #include "io/fd.h"
+#include "park.h"
 
 enum { BACKLOG = 4096 }; /* the system caps it at net.core.somaxconn */
 
@@ -287,8 +288,10 @@ static int await_queue(int64_t *nap, int64_t deadline)
 {
 	if (!getm() && ld_seq(&sched.state) != RUN_ON) /* ORD(foreign) */
 		return -ESRCH;
-	if (deadline <= os_now())
-		return -ETIMEDOUT;
+	int late = too_late(deadline);
+
+	if (late)
+		return late;
 	*nap = *nap ? min_of(*nap * 2, (int64_t)16000000) : 1000000;
 	return gmp_sleep_until(min_of(gmp_deadline(*nap), deadline));
 }

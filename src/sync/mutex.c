@@ -93,7 +93,7 @@ static void mutex_unwait(struct waiter *w)
 	ready_list(&out);
 }
 
-static noinline int lock_slow(gmp_mutex *m, int64_t deadline)
+static noinline int lock_slow(gmp_mutex *m, unsigned uncut, int64_t deadline)
 {
 	struct foreign f;
 	struct sudog *sg = NULL;
@@ -123,7 +123,7 @@ static noinline int lock_slow(gmp_mutex *m, int64_t deadline)
 			sema_unlock(b);
 			continue;
 		}
-		int result = sema_wait(b, sg, WAIT_MUTEX, mutex_unwait, deadline);
+		int result = sema_wait(b, sg, WAIT_MUTEX | uncut, mutex_unwait, deadline);
 
 		if (result == HANDED_OVER) {
 			st_rlx(&m->owner, gmp__self_token());
@@ -172,7 +172,7 @@ int gmp_mutex_lock(gmp_mutex *m)
 {
 	if (likely(ld_rlx(&m->state) == 0) && likely(take(m, 0, LOCKED)))
 		return 0;
-	return lock_slow(m, NEVER);
+	return lock_slow(m, UNCUT, NEVER);
 }
 
 int gmp_mutex_try_lock(gmp_mutex *m)
@@ -191,9 +191,11 @@ int gmp_mutex_lock_until(gmp_mutex *m, int64_t deadline)
 {
 	if (likely(take(m, 0, LOCKED)))
 		return 0;
-	if (deadline != NEVER && deadline <= os_now())
-		return gmp_mutex_try_lock(m) ? -ETIMEDOUT : 0;
-	return lock_slow(m, deadline);
+	int late = too_late(deadline);
+
+	if (late)
+		return gmp_mutex_try_lock(m) ? late : 0;
+	return lock_slow(m, 0, deadline);
 }
 
 int gmp_mutex_unlock(gmp_mutex *m)

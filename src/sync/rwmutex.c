@@ -95,7 +95,7 @@ static inline bool rtake(gmp_rwmutex *rw, uint32_t *s)
 	return false;
 }
 
-static noinline int rlock_slow(gmp_rwmutex *rw, int64_t deadline)
+static noinline int rlock_slow(gmp_rwmutex *rw, unsigned uncut, int64_t deadline)
 {
 	struct foreign f;
 	struct bucket *b = sema_lock(rw);
@@ -110,14 +110,14 @@ static noinline int rlock_slow(gmp_rwmutex *rw, int64_t deadline)
 	struct sudog *sg = self_sudog(&f);
 
 	sema_enqueue(b, readers(rw), sg, false);
-	return sema_wait(b, sg, WAIT_RLOCK, rw_unwait, deadline);
+	return sema_wait(b, sg, WAIT_RLOCK | uncut, rw_unwait, deadline);
 }
 
 int gmp_rwmutex_rlock(gmp_rwmutex *rw)
 {
 	uint32_t s = ld_rlx(&rw->state);
 
-	return likely(rtake(rw, &s)) ? 0 : rlock_slow(rw, NEVER);
+	return likely(rtake(rw, &s)) ? 0 : rlock_slow(rw, UNCUT, NEVER);
 }
 
 int gmp_rwmutex_try_rlock(gmp_rwmutex *rw)
@@ -133,9 +133,11 @@ int gmp_rwmutex_rlock_until(gmp_rwmutex *rw, int64_t deadline)
 
 	if (rtake(rw, &s))
 		return 0;
-	if (deadline != NEVER && deadline <= os_now())
-		return -ETIMEDOUT;
-	return rlock_slow(rw, deadline);
+	int late = too_late(deadline);
+
+	if (late)
+		return late;
+	return rlock_slow(rw, 0, deadline);
 }
 
 static noinline int runlock_slow(gmp_rwmutex *rw)
@@ -183,7 +185,7 @@ static bool wtake(gmp_rwmutex *rw)
 	return true;
 }
 
-static noinline int lock_slow(gmp_rwmutex *rw, int64_t deadline)
+static noinline int lock_slow(gmp_rwmutex *rw, unsigned uncut, int64_t deadline)
 {
 	struct foreign f;
 	struct bucket *b = sema_lock(rw);
@@ -199,7 +201,7 @@ static noinline int lock_slow(gmp_rwmutex *rw, int64_t deadline)
 	struct sudog *sg = self_sudog(&f);
 
 	sema_enqueue(b, writers(rw), sg, false);
-	int result = sema_wait(b, sg, WAIT_WLOCK, rw_unwait, deadline);
+	int result = sema_wait(b, sg, WAIT_WLOCK | uncut, rw_unwait, deadline);
 
 	if (result == 0)
 		st_rlx(&rw->owner, gmp__self_token());
@@ -208,7 +210,7 @@ static noinline int lock_slow(gmp_rwmutex *rw, int64_t deadline)
 
 int gmp_rwmutex_lock(gmp_rwmutex *rw)
 {
-	return likely(wtake(rw)) ? 0 : lock_slow(rw, NEVER);
+	return likely(wtake(rw)) ? 0 : lock_slow(rw, UNCUT, NEVER);
 }
 
 int gmp_rwmutex_try_lock(gmp_rwmutex *rw)
@@ -220,9 +222,11 @@ int gmp_rwmutex_lock_until(gmp_rwmutex *rw, int64_t deadline)
 {
 	if (wtake(rw))
 		return 0;
-	if (deadline != NEVER && deadline <= os_now())
-		return -ETIMEDOUT;
-	return lock_slow(rw, deadline);
+	int late = too_late(deadline);
+
+	if (late)
+		return late;
+	return lock_slow(rw, 0, deadline);
 }
 
 int gmp_rwmutex_unlock(gmp_rwmutex *rw)

@@ -85,8 +85,10 @@ int gmp_wg_wait_until(gmp_wg *w, int64_t deadline)
 {
 	if (counter(ld_acq(&w->state)) == 0) /* ORD(wg) */
 		return 0;
-	if (deadline != NEVER && deadline <= os_now())
-		return -ETIMEDOUT;
+	int late = too_late(deadline);
+
+	if (late)
+		return late;
 	struct bucket *b = sema_lock(w);
 	uint64_t s;
 

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+/* What cancellation promises: every wait ends, present and later, and no object notices. */
+#include <sys/socket.h>
+
+#include "util.h"
+
+enum { KINDS = 16 };
+
+static gmp_chan *full, *empty, *other;
+static gmp_mutex mutex;
+static gmp_rwmutex rwmutex;
+static gmp_wg wg, gate;
+static gmp_g *sleeper;
+static int pair[2];
+
+static void sleep_long(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_sleep(3600 * SEC), -ECANCELED);
+}
+
+/* The kind of wait; "until" ones have a deadline far away. */
+static int wait_in(int kind)
+{
+	int v = 5, x = 6, r;
+	gmp_case cs[] = { GMP_RECV_CASE(empty, &x), GMP_SEND_CASE(full, &v),
+			  GMP_RECV_CASE(other, &x) };
+	int64_t far = gmp_deadline(3600 * SEC);
+	char b;
+
+	switch (kind) {
+	case 0: return gmp_chan_recv(empty, NULL);
+	case 1: return gmp_chan_send(full, &v);
+	case 2: return gmp_chan_recv_until(empty, NULL, far);
+	case 3: return gmp_chan_send_until(full, &v, far);
+	case 4:
+		r = gmp_select(cs, 3);
+		CHECK_EQ(x, 6);
+		return r;
+	case 5: return gmp_select_until(cs, 2, far);
+	case 6: return gmp_select(NULL, 0);
+	case 7: return gmp_mutex_lock_until(&mutex, GMP_FOREVER);
+	case 8: return gmp_mutex_lock_until(&mutex, far);
+	case 9: return gmp_rwmutex_lock_until(&rwmutex, GMP_FOREVER);
+	case 10: return gmp_rwmutex_rlock_until(&rwmutex, far);
+	case 11: return gmp_wg_wait(&wg);
+	case 12: return gmp_sleep_until(GMP_FOREVER);
+	case 13: return gmp_sleep(3600 * SEC);
+	case 14: return gmp_join(sleeper);
+	default: return (int)gmp_read(pair[0], &b, 1);
+	}
+}
+
+static void set_up(void)
+{
+	int v = 1;
+
+	full = gmp_chan_new(sizeof(int), 1);
+	empty = gmp_chan_new(sizeof(int), 1);
+	other = gmp_chan_new(sizeof(int), 0);
+	CHECK(full && empty && other);
+	CHECK_EQ(gmp_chan_send(full, &v), 0);
+	CHECK_EQ(gmp_mutex_lock(&mutex), 0);
+	CHECK_EQ(gmp_rwmutex_lock(&rwmutex), 0);
+	CHECK_EQ(gmp_wg_add(&wg, 1), 0);
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	CHECK_EQ(gmp_adopt(pair[0]), pair[0]);
+	sleeper = spawn(sleep_long, NULL);
+}
+
+/* All is as if nobody had ever waited. */
+static void tear_down(void)
+{
+	int v = 0;
+	char b = 'x';
+
+	CHECK_EQ(gmp_chan_try_send(other, &v), -EAGAIN);
+	CHECK_EQ(gmp_chan_try_recv(other, &v), -EAGAIN);
+	CHECK_EQ(gmp_chan_recv(full, &v), 0);
+	CHECK_EQ(v, 1);
+	CHECK_EQ(gmp_chan_try_recv(full, &v), -EAGAIN);
+	CHECK_EQ(gmp_chan_send(empty, &v), 0);
+	CHECK_EQ(gmp_chan_len(empty), 1);
+	gmp_chan_free(full);
+	gmp_chan_free(empty);
+	gmp_chan_free(other);
+	CHECK_EQ(gmp_mutex_unlock(&mutex), 0);
+	CHECK_EQ(gmp_mutex_try_lock(&mutex), 0);
+	CHECK_EQ(gmp_mutex_unlock(&mutex), 0);
+	CHECK_EQ(gmp_rwmutex_unlock(&rwmutex), 0);
+	CHECK_EQ(gmp_rwmutex_try_lock(&rwmutex), 0);
+	CHECK_EQ(gmp_rwmutex_unlock(&rwmutex), 0);
+	CHECK_EQ(gmp_wg_done(&wg), 0);
+	CHECK_EQ(write(pair[1], &b, 1), 1);
+	CHECK_EQ(gmp_read(pair[0], &b, 1), 1);
+	CHECK_EQ(gmp_close(pair[0]), 0);
+	CHECK_EQ(close(pair[1]), 0);
+	CHECK_EQ(gmp_cancel(sleeper), 0);
+	join(sleeper);
+}
+
+static void wait_twice(void *arg)
+{
+	int kind = (int)(intptr_t)arg;
+
+	CHECK_EQ(gmp_cancelled(), 0);
+	CHECK_EQ(wait_in(kind), -ECANCELED);
+	CHECK_EQ(gmp_cancelled(), 1);
+	CHECK_EQ(wait_in(kind), -ECANCELED);
+	CHECK_EQ(wait_in((kind + 1) % KINDS), -ECANCELED);
+}
+
+RT(every_wait_ends_and_so_do_later_ones)
+{
+	set_up();
+	for (int kind = 0; kind < KINDS; kind++) {
+		gmp_g *g = spawn(wait_twice, (void *)(intptr_t)kind);
+
+		wait_parked(2);
+		CHECK_EQ(gmp_cancel(g), 0);
+		CHECK_EQ(gmp_cancel(g), 0);
+		join(g);
+	}
+	tear_down();
+}
+
+static void cancel_it(void *g)
+{
+	CHECK_EQ(gmp_cancel(g), 0);
+}
+
+RT(a_foreign_thread_may_cancel)
+{
+	struct foreign f;
+
+	set_up();
+	for (int kind = 0; kind < KINDS; kind++) {
+		gmp_g *g = spawn(wait_twice, (void *)(intptr_t)kind);
+
+		wait_parked(2);
+		foreign_start(&f, cancel_it, g);
+		join(g);
+		foreign_join(&f);
+	}
+	tear_down();
+}
+
+static void wait_cancelled(void *arg)
+{
+	CHECK_EQ(gmp_wg_wait(&gate), -ECANCELED);
+	CHECK_EQ(wait_in((int)(intptr_t)arg), -ECANCELED);
+}
+
+/* Cancelled at any moment around the wait: before, at its beginning, in it. */
+RT(no_cancellation_is_lost_at_the_beginning_of_a_wait)
+{
+	enum { ROUNDS = 3000 };
+
+	set_up();
+	for (int i = 0; i < ROUNDS; i++) {
+		int kind = i % KINDS;
+		gmp_g *g[4];
+
+		gmp_wg_add(&gate, 1);
+		for (int k = 0; k < 4; k++)
+			g[k] = spawn(wait_cancelled, (void *)(intptr_t)((kind + k) % 14));
+		for (int k = i % 5; k > 0; k--)
+			gmp_yield();
+		for (int k = 0; k < 4; k++)
+			CHECK_EQ(gmp_cancel(g[k]), 0);
+		for (int k = 0; k < 4; k++)
+			join(g[k]);
+		gmp_wg_done(&gate);
+	}
+	tear_down();
+}
+
+static void try_everything(UNUSED void *arg)
+{
+	int v = 3;
+	gmp_case cs[] = { GMP_RECV_CASE(empty, &v), GMP_SEND_CASE(full, &v) };
+
+	CHECK_EQ(gmp_cancel(gmp_self()), 0);
+	/* what need not wait works */
+	CHECK_EQ(gmp_chan_send(empty, &v), 0);
+	CHECK_EQ(gmp_select(cs, 2), 0);
+	CHECK_EQ(v, 3);
+	CHECK_EQ(gmp_mutex_unlock(&mutex), 0);
+	CHECK_EQ(gmp_mutex_lock_until(&mutex, GMP_FOREVER), 0);
+	/* try forms say what they always say */
+	CHECK_EQ(gmp_chan_try_recv(empty, &v), -EAGAIN);
+	CHECK_EQ(gmp_chan_try_send(full, &v), -EAGAIN);
+	CHECK_EQ(gmp_try_select(cs, 2), -EAGAIN);
+	CHECK_EQ(gmp_mutex_try_lock(&mutex), -EAGAIN);
+	CHECK_EQ(gmp_rwmutex_try_lock(&rwmutex), -EAGAIN);
+	CHECK_EQ(gmp_rwmutex_try_rlock(&rwmutex), -EAGAIN);
+	/* cancelled beats timed out */
+	CHECK_EQ(gmp_chan_recv_until(empty, &v, 0), -ECANCELED);
+	CHECK_EQ(gmp_select_until(cs, 2, 0), -ECANCELED);
+	CHECK_EQ(gmp_mutex_lock_until(&mutex, 0), -ECANCELED);
+	CHECK_EQ(gmp_wg_wait_until(&wg, 0), -ECANCELED);
+	CHECK_EQ(gmp_join_until(sleeper, 0), -ECANCELED);
+	gmp_yield();
+	CHECK_EQ(gmp_sleep(0), 0);
+}
+
+RT(what_need_not_wait_works_as_usual)
+{
+	set_up();
+	join(spawn(try_everything, NULL));
+	tear_down();
+}
+
+static atomic_int step;
+
+static void lock_plainly(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_mutex_lock(&mutex), 0);
+	CHECK_EQ(gmp_mutex_unlock(&mutex), 0);
+	atomic_fetch_add(&step, 1);
+	CHECK_EQ(gmp_rwmutex_rlock(&rwmutex), 0);
+	CHECK_EQ(gmp_rwmutex_runlock(&rwmutex), 0);
+	CHECK_EQ(gmp_rwmutex_lock(&rwmutex), 0);
+	CHECK_EQ(gmp_rwmutex_unlock(&rwmutex), 0);
+	atomic_fetch_add(&step, 1);
+	CHECK_EQ(gmp_wg_wait(&wg), -ECANCELED);
+}
+
+RT(plain_locking_is_not_cut_short)
+{
+	atomic_store(&step, 0);
+	set_up();
+	gmp_g *g = spawn(lock_plainly, NULL);
+
+	wait_parked(2);
+	CHECK_EQ(gmp_cancel(g), 0);
+	for (int i = 0; i < 10; i++)
+		gmp_yield();
+	CHECK_EQ(atomic_load(&step), 0);
+	CHECK_EQ(gmp_mutex_unlock(&mutex), 0);
+	WAIT_FOR(atomic_load(&step) == 1);
+	for (int i = 0; i < 10; i++)
+		gmp_yield();
+	CHECK_EQ(atomic_load(&step), 1);
+	CHECK_EQ(gmp_rwmutex_unlock(&rwmutex), 0);
+	join(g);
+	CHECK_EQ(gmp_mutex_lock(&mutex), 0);
+	CHECK_EQ(gmp_rwmutex_lock(&rwmutex), 0);
+	tear_down();
+}
+
+static void clean_up(UNUSED void *arg)
+{
+	int v;
+
+	CHECK_EQ(gmp_chan_recv(empty, &v), -ECANCELED);
+	CHECK_EQ(gmp_cancel_mask(1), 0);
+	CHECK_EQ(gmp_cancel_mask(1), 0);
+	CHECK_EQ(gmp_cancelled(), 1);
+	CHECK_EQ(gmp_chan_recv_until(empty, &v, gmp_deadline(MS)), -ETIMEDOUT);
+	CHECK_EQ(gmp_sleep(MS), 0);
+	CHECK_EQ(gmp_cancel_mask(0), 0);
+	atomic_store(&step, 1);
+	CHECK_EQ(gmp_chan_recv(empty, &v), 0);
+	CHECK_EQ(v, 77);
+	CHECK_EQ(gmp_cancel_mask(0), 0);
+	CHECK_EQ(gmp_cancel_mask(0), -EINVAL);
+	CHECK_EQ(gmp_chan_recv(empty, &v), -ECANCELED);
+}
+
+RT(a_mask_makes_waits_behave_as_if_uncancelled)
+{
+	int v = 77;
+
+	atomic_store(&step, 0);
+	set_up();
+	gmp_g *g = spawn(clean_up, NULL);
+
+	wait_parked(2);
+	CHECK_EQ(gmp_cancel(g), 0);
+	WAIT_FOR(atomic_load(&step) == 1);
+	wait_parked(2);
+	CHECK_EQ(gmp_cancel(g), 0);
+	CHECK_EQ(gmp_chan_send(empty, &v), 0);
+	join(g);
+	tear_down();
+}
+
+static void mask_first(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_cancel_mask(1), 0);
+	CHECK_EQ(gmp_wg_wait(&gate), 0);
+	CHECK_EQ(gmp_cancel_mask(0), 0);
+	CHECK_EQ(gmp_wg_wait(&wg), -ECANCELED);
+}
+
+RT(a_masked_wait_is_not_ended)
+{
+	set_up();
+	gmp_wg_add(&gate, 1);
+	gmp_g *g = spawn(mask_first, NULL);
+
+	wait_parked(2);
+	CHECK_EQ(gmp_cancel(g), 0);
+	CHECK_EQ(stats().greens_waiting, 2);
+	gmp_wg_done(&gate);
+	join(g);
+	tear_down();
+}
+
+static void nothing(UNUSED void *arg)
+{
+}
+
+RT(cancelling_one_that_has_ended_does_nothing)
+{
+	gmp_g *g = spawn(nothing, NULL), *next;
+
+	WAIT_FOR(stats().greens == 1);
+	CHECK_EQ(gmp_cancel(g), 0);
+	join(g);
+	CHECK_EQ(gmp_cancel(NULL), -EINVAL);
+	/* and its descriptor's next user is not cancelled */
+	for (int i = 0; i < 100; i++) {
+		next = spawn(nothing, NULL);
+		join(next);
+	}
+	gmp_wg w = GMP_WG_INIT;
+
+	gmp_wg_add(&w, 1);
+	CHECK_EQ(gmp_wg_wait_until(&w, gmp_deadline(MS)), -ETIMEDOUT);
+}
+
+/* The element is sent or it is not; a cancellation that comes with it changes nothing of that. */
+static atomic_long sent, received;
+static gmp_chan *line;
+
+static void send_until_cancelled(UNUSED void *arg)
+{
+	int64_t v = 1;
+
+	while (gmp_chan_send(line, &v) == 0)
+		atomic_fetch_add(&sent, 1);
+}
+
+static void receive_until_cancelled(UNUSED void *arg)
+{
+	int64_t v = 0;
+	gmp_case cs[] = { GMP_RECV_CASE(line, &v), GMP_RECV_CASE(other, NULL) };
+
+	while (gmp_select(cs, 2) == 0)
+		atomic_fetch_add(&received, v);
+}
+
+RT(a_cancellation_and_a_peer_have_one_winner)
+{
+	enum { ROUNDS = 300 };
+	int64_t v;
+
+	other = gmp_chan_new(sizeof(int), 0);
+	atomic_store(&sent, 0);
+	atomic_store(&received, 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		gmp_g *g[6];
+
+		line = gmp_chan_new(sizeof(int64_t), (size_t)(i % 3));
+		for (int k = 0; k < 6; k++)
+			g[k] = spawn(k % 2 ? send_until_cancelled : receive_until_cancelled, NULL);
+		for (int k = i % 7; k > 0; k--)
+			gmp_yield();
+		for (int k = 0; k < 6; k++)
+			CHECK_EQ(gmp_cancel(g[(k + i) % 6]), 0);
+		for (int k = 0; k < 6; k++)
+			join(g[k]);
+		while (gmp_chan_try_recv(line, &v) == 0)
+			atomic_fetch_add(&received, v);
+		CHECK_EQ(atomic_load(&sent), atomic_load(&received));
+		gmp_chan_free(line);
+	}
+	gmp_chan_free(other);
+}
+
+static void cancel_main(void *g)
+{
+	CHECK_EQ(gmp_cancel(g), 0);
+}
+
+RT(the_first_green_thread_may_be_cancelled_too)
+{
+	gmp_g *g = spawn(cancel_main, gmp_self());
+
+	CHECK_EQ(gmp_sleep(3600 * SEC), -ECANCELED);
+	CHECK_EQ(gmp_cancel_mask(1), 0);
+	join(g);
+	CHECK_EQ(gmp_cancel_mask(0), 0);
+}
+
+TEST(foreign_threads_are_not_cancelled)
+{
+	CHECK_EQ(gmp_cancelled(), 0);
+	CHECK_EQ(gmp_cancel_mask(1), 0);
+	CHECK_EQ(gmp_cancel_mask(0), 0);
+	CHECK_EQ(gmp_cancel((gmp_g *)&step), -ESRCH);
+}
