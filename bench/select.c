@@ -137,7 +137,7 @@ static void ready(struct bench_state *st)
 	bench_time(st, t1 - t0, c->count);
 }
 
-BENCH(ready, "select/4 ready", .procs = 1, .count = 4000000);
+BENCH(ready, "select/4 ready", .procs = 1, .count = 2000000);
 
 static void try(struct bench_state *st)
 {
@@ -159,7 +159,7 @@ static void try(struct bench_state *st)
 	bench_time(st, t1 - t0, c->count);
 }
 
-BENCH(try, "select/4 try", .procs = 1, .count = 4000000);
+BENCH(try, "select/4 try", .procs = 1, .count = 2000000);
 
 /* --- a crowd at one channel --- */
 
@@ -226,4 +226,4 @@ static void crowd(struct bench_state *st)
 	bench_value(st, "growth", "percent", 100 * many / few);
 }
 
-BENCH(crowd, "select/crowd", .procs = 1, .n = 100, .count = 1000000);
+BENCH(crowd, "select/crowd", .procs = 1, .n = 100, .count = 500000);

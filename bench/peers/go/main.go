@@ -83,22 +83,22 @@ var rows = []row{
 	{"ping/wg", 2, 0, 1000000, pingWaitGroup},
 	{"ping/unix", 1, 0, 100000, pingUnix},
 	{"ping/unix", 2, 0, 100000, pingUnix},
-	{"ping/chan", 1, 0, 2000000, pingChan},
-	{"ping/chan", 2, 0, 2000000, pingChan},
-	{"chan/1x1", 1, 1, 8000000, passOn128},
-	{"chan/1x1", 2, 1, 8000000, passOn128},
-	{"chan/8x8", 1, 8, 8000000, passOn128},
-	{"chan/8x8", 2, 8, 8000000, passOn128},
-	{"chan/8x8 unbuffered", 2, 8, 4000000, passOn0},
+	{"ping/chan", 1, 0, 1000000, pingChan},
+	{"ping/chan", 2, 0, 1000000, pingChan},
+	{"chan/1x1", 1, 1, 4000000, passOn128},
+	{"chan/1x1", 2, 1, 4000000, passOn128},
+	{"chan/8x8", 1, 8, 4000000, passOn128},
+	{"chan/8x8", 2, 8, 4000000, passOn128},
+	{"chan/8x8 unbuffered", 2, 8, 2000000, passOn0},
 	{"sieve/1500", 1, 1500, 1, sieve},
 	{"sieve/1500", 2, 1500, 1, sieve},
 	{"close/10000", 1, 10000, 20, closeOnMany},
 	{"close/10000", 2, 10000, 20, closeOnMany},
 	{"select/4 wakes", 1, 0, 1000000, selectWakes},
 	{"select/4 wakes", 2, 0, 1000000, selectWakes},
-	{"select/4 ready", 1, 0, 4000000, selectReady},
-	{"select/4 try", 1, 0, 4000000, selectTry},
-	{"select/crowd", 1, 100, 1000000, selectCrowd},
+	{"select/4 ready", 1, 0, 2000000, selectReady},
+	{"select/4 try", 1, 0, 2000000, selectTry},
+	{"select/crowd", 1, 100, 500000, selectCrowd},
 	{"idle/1000", 2, 1000, 1, idle},
 }
 
@@ -571,33 +571,30 @@ func passOn0(r *row)   { passOn(r, 0) }
 
 func passOn(r *row, capacity int) {
 	var gate, sent, done sync.WaitGroup
-	var received, sum atomic.Int64
-	each, want := int64(r.count/r.n), int64(0)
-	shared := make(chan int64, capacity)
+	var received, sum atomic.Uint64
+	each, want := uint64(r.count/r.n), uint64(0)
+	shared := make(chan uint64, capacity)
 	gate.Add(1)
 	sent.Add(r.n)
 	done.Add(r.n)
 	for i := 0; i < r.n; i++ {
-		me := int64(i)
+		me := uint64(i)
 		go func() {
 			gate.Wait()
-			for i := int64(0); i < each; i++ {
+			for i := uint64(0); i < each; i++ {
 				shared <- i*sides + me
 			}
 			sent.Done()
 		}()
 		go func() {
-			var n, s int64
-			var last [sides]int64
-			for i := range last {
-				last[i] = -1
-			}
+			var n, s uint64
+			var next [sides]uint64
 			gate.Wait()
 			for v := range shared {
-				if v/sides <= last[v%sides] {
+				if v < next[v%sides] {
 					check(false, "%d came too late", v/sides)
 				}
-				last[v%sides] = v / sides
+				next[v%sides] = v + sides
 				s += v
 				n++
 			}
@@ -614,7 +611,7 @@ func passOn(r *row, capacity int) {
 	close(shared)
 	done.Wait()
 	d := time.Since(t0)
-	check(received.Load() == each*int64(r.n), "%d received", received.Load())
+	check(received.Load() == each*uint64(r.n), "%d received", received.Load())
 	check(sum.Load() == want, "their sum is %d", sum.Load())
 	r.time(d, r.count)
 }
