@@ -162,7 +162,8 @@ GMP_API int gmp_detach(gmp_g *g);
  * Cancellation.  From gmp_cancel(g) on, each call of g that would have to wait returns -ECANCELED, the
  * one in which it waits now too, until it ends.  A call that need not wait works as usual, and so does
  * every try form.  Not cut short, since nobody checks what they return: gmp_mutex_lock,
- * gmp_rwmutex_rlock and gmp_rwmutex_lock (their _until forms are, also with GMP_FOREVER);
+ * gmp_rwmutex_rlock and gmp_rwmutex_lock (their _until forms are, also with GMP_FOREVER); gmp_once_do;
+ * the locking of the mutex again in gmp_cond_wait;
  * gmp_timer_free; gmp_close.  Being cancelled beats a deadline that has passed.
  *
  *   void worker(void *arg)
@@ -396,6 +397,80 @@ GMP_API int gmp_wg_add(gmp_wg *w, int n);
 GMP_API int gmp_wg_done(gmp_wg *w);
 GMP_API int gmp_wg_wait(gmp_wg *w);
 GMP_API int gmp_wg_wait_until(gmp_wg *w, int64_t deadline);
+
+/*
+ * A condition variable (Go's Cond).  gmp_cond_wait unlocks m, waits, and has m again when it returns,
+ * also on -ETIMEDOUT and -ECANCELED.  There are no spurious wake-ups, but another may have come
+ * first: check the condition in a loop.  gmp_cond_signal wakes the one that has waited longest,
+ * gmp_cond_broadcast all that wait now; the mutex may be held or not.  Waiting with an unlocked
+ * mutex is misuse.
+ *
+ *   gmp_mutex_lock(&m);
+ *   while (queue_empty(&q))
+ *           gmp_cond_wait(&filled, &m);
+ *   job = queue_pop(&q);
+ *   gmp_mutex_unlock(&m);
+ */
+typedef struct gmp_cond {
+	uint32_t waiters;
+} gmp_cond;
+/* clang-format off */
+#define GMP_COND_INIT { 0 }
+/* clang-format on */
+GMP_API int gmp_cond_wait(gmp_cond *c, gmp_mutex *m);
+GMP_API int gmp_cond_wait_until(gmp_cond *c, gmp_mutex *m, int64_t deadline);
+GMP_API int gmp_cond_signal(gmp_cond *c);
+GMP_API int gmp_cond_broadcast(gmp_cond *c);
+
+/*
+ * A counting semaphore: n permits, first come, first served.
+ *
+ *   static gmp_sem slots = GMP_SEM_INIT(8);
+ *   gmp_sem_acquire(&slots);
+ *   fetch(url);
+ *   gmp_sem_release(&slots, 1);
+ *
+ * gmp_sem_release gives n back (also such as were never acquired): -EINVAL for n < 1, -EOVERFLOW
+ * if more than INT32_MAX were free.
+ */
+typedef struct gmp_sem {
+	uint64_t state;
+} gmp_sem;
+/* clang-format off */
+#define GMP_SEM_INIT(n) { (uint64_t)(uint32_t)(n) << 32 }
+/* clang-format on */
+GMP_API int gmp_sem_acquire(gmp_sem *s);
+GMP_API int gmp_sem_acquire_until(gmp_sem *s, int64_t deadline);
+GMP_API int gmp_sem_try_acquire(gmp_sem *s);
+GMP_API int gmp_sem_release(gmp_sem *s, int n);
+
+/*
+ * Once (Go's Once): the first gmp_once_do runs fn(arg), the others wait until it has ended; from then
+ * on it is a load and a branch.  An fn that ends its green thread (gmp_exit) has run.  Calling it
+ * from fn on the same object is misuse.  Not cut short by cancellation.
+ */
+typedef struct gmp_once {
+	uint32_t state;
+	uint32_t owner;
+} gmp_once;
+/* clang-format off */
+#define GMP_ONCE_INIT { 0, 0 }
+/* clang-format on */
+GMP_API int gmp_once_do(gmp_once *o, gmp_fn fn, void *arg);
+
+/*
+ * A barrier for n: each gmp_barrier_wait waits until n have arrived; then one of them gets 1, the
+ * others 0, and the next round begins.  -ECANCELED: the arrival is taken back.  With n of 0 or 1
+ * nobody waits.
+ */
+typedef struct gmp_barrier {
+	uint32_t n;
+	uint32_t arrived;
+} gmp_barrier;
+/* clang-format off */
+#define GMP_BARRIER_INIT(n) { (uint32_t)(n), 0 }
+/* clang-format on */
+GMP_API int gmp_barrier_wait(gmp_barrier *b);
 
 /* --------------------------------------------------------- Input and output */
 

@@ -67,6 +67,10 @@ set(GMP_FLOOR4
 	sync/mutex.c
 	sync/rwmutex.c
 	sync/wg.c
+	sync/cond.c
+	sync/sem.c
+	sync/once.c
+	sync/barrier.c
 	io/fd.c
 )
 set(GMP_FLOOR4_HEADERS

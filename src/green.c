@@ -42,6 +42,7 @@ struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uint32_t join, int *er
 	st_rlx(&gp->id, g_new_id(pp));
 	gp->join = join;
 	gp->stack_class = (uint8_t)(klass ? klass : sched.stack_class);
+	gp->cleanups = NULL;
 	gp->at_exit = NULL;
 	gp->timed = gp->cancelled = false;
 	gp->masked = 0;

@@ -185,6 +185,10 @@ noinline void park_exit(void)
 {
 	struct g *gp = getm()->curg;
 
+	for (struct cleanup *c; unlikely((c = gp->cleanups) != NULL);) {
+		gp->cleanups = c->next;
+		c->fn(c->arg);
+	}
 	if (unlikely(gp->at_exit))
 		gp->at_exit(gp->arg);
 	struct m *m = getm(); /* at_exit may have waited */

@@ -129,6 +129,13 @@ struct sudog {
 
 enum { G_NAME_MAX = 64 };
 
+/* What a green thread that ends by gmp_exit has to do for others first; on its stack. */
+struct cleanup {
+	struct cleanup *next;
+	void (*fn)(void *arg);
+	void *arg;
+};
+
 struct g {
 	/* what a switch touches: one cache line */
 	struct context ctx; /* (o) */
@@ -155,6 +162,7 @@ struct g {
 	uintptr_t made_at;          /* (c) the pc of the call that made it */
 	int64_t since;              /* (a) about when it parked */
 	unwait_fn unwait;           /* (o) how to end its present wait */
+	struct cleanup *cleanups;   /* (o) the last one first */
 	void (*at_exit)(void *arg); /* (c) while alive: called with arg at its end, on its stack */
 	struct timer timer;         /* of a wait with a deadline */
 	struct sudog sudog;

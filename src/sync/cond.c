@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How does one wait, with a mutex held, until another says that something has changed?
+ *
+ *  the waiter                                      who signals
+ *   1 lock the bucket; queue up; waiters = 1        1 waiters == 0? then nobody waits
+ *   2 wait_on: armed                                2 lock the bucket; claim the first (all);
+ *   3 commit: unlock the bucket, then the mutex       waiters = somebody is left
+ *   4 resumed: lock the mutex again, in any case    3 unlock, ready
+ *
+ * Invariants
+ *  V1 The mutex is unlocked after the waiter has queued up and is armed.  So whoever changes
+ *     something under the mutex and signals after that meets it.
+ *  V2 A signal is taken by exactly one claim: one whose waiter has timed out or is cancelled goes to
+ *     the next.  Nobody wakes without a claim: no spurious wake-ups.
+ *  V3 Step 3 reads what it needs from the waiter's stack before it unlocks: the waiter may have been
+ *     cancelled already, but then it has to leave the queue, under the bucket's lock.
+ */
+#include <errno.h>
+
+#include "base/os.h"
+#include "base/throw.h"
+#include "sema.h"
+#include "sync/sync.h"
+
+struct release {
+	struct bucket *b;
+	gmp_mutex *m;
+};
+
+static void commit_release(void *arg)
+{
+	struct release r = *(struct release *)arg; /* V3 */
+
+	sema_unlock(r.b);
+	gmp_mutex_unlock(r.m);
+}
+
+int gmp_cond_wait_until(gmp_cond *c, gmp_mutex *m, int64_t deadline)
+{
+	struct foreign f;
+	struct release r = { .m = m };
+
+	if (ld_rlx(&m->state) == 0)
+		gmp__fatal("wait on a condition variable with an unlocked mutex");
+	int result = too_late(deadline);
+
+	if (result)
+		return result;
+	r.b = sema_lock(c);
+	struct sudog *sg = self_sudog(&f);
+
+	sema_enqueue(r.b, c, sg, false);
+	st_rlx(&c->waiters, 1);
+	result = wait_on(sg->w, WAIT_COND, sema_unwait, commit_release, &r, deadline);
+	gmp_mutex_lock(m);
+	return result;
+}
+
+int gmp_cond_wait(gmp_cond *c, gmp_mutex *m)
+{
+	return gmp_cond_wait_until(c, m, NEVER);
+}
+
+static noinline void wake(gmp_cond *c, bool all)
+{
+	struct glist out = { 0 };
+	struct bucket *b = sema_lock(c);
+
+	if (all)
+		sema_wake_all(b, c, &out);
+	else
+		sema_wake_first(b, c, 0, &out);
+	st_rlx(&c->waiters, sema_first(b, c) != NULL);
+	sema_unlock(b);
+	ready_list(&out);
+}
+
+int gmp_cond_signal(gmp_cond *c)
+{
+	if (ld_rlx(&c->waiters))
+		wake(c, false);
+	return 0;
+}
+
+int gmp_cond_broadcast(gmp_cond *c)
+{
+	if (ld_rlx(&c->waiters))
+		wake(c, true);
+	return 0;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How is something done once, and by whoever comes first, while the others wait?
+ *
+ * Invariants
+ *  O1 NEW -> RUNNING by one compare-and-swap; its winner runs fn.
+ *  O2 WAITED is set, beside RUNNING, under the bucket's lock, together with the enqueueing.
+ *  O3 DONE is the last touch: who sees it may free the object.  With WAITED it is set under the
+ *     lock, and those who wait are claimed after it, by the address alone.
+ *  O4 A green thread that ends in fn (gmp_exit) has done it: the end runs `finish` (struct cleanup).
+ */
+#include "base/os.h"
+#include "base/throw.h"
+#include "sema.h"
+#include "sync/sync.h"
+
+enum { NEW, RUNNING, WAITED, DONE };
+
+static void finish(void *arg)
+{
+	gmp_once *o = arg;
+	struct glist out = { 0 };
+	uint32_t s = RUNNING;
+
+	st_rlx(&o->owner, 0);
+	if (likely(cas_rel(&o->state, &s, DONE))) /* ORD(once) */
+		return;
+	struct bucket *b = sema_lock(o);
+
+	st_rel(&o->state, DONE); /* ORD(once) */
+	sema_wake_all(b, o, &out);
+	sema_unlock(b);
+	ready_list(&out);
+}
+
+static void run(gmp_once *o, gmp_fn fn, void *arg)
+{
+	struct m *m = getm();
+	struct cleanup c = { .fn = finish, .arg = o };
+
+	st_rlx(&o->owner, gmp__self_token());
+	if (!m) {
+		fn(arg);
+		finish(o);
+		return;
+	}
+	struct g *gp = m->curg;
+
+	c.next = gp->cleanups;
+	gp->cleanups = &c;
+	fn(arg);
+	gp->cleanups = c.next;
+	finish(o);
+}
+
+/* Until it is done; not cut short. */
+static void await(gmp_once *o)
+{
+	struct foreign f;
+	struct bucket *b = sema_lock(o);
+	uint32_t s = RUNNING;
+
+	if (!cas_acq(&o->state, &s, WAITED) && s == DONE) { /* ORD(once) */
+		sema_unlock(b);
+		return;
+	}
+	struct sudog *sg = self_sudog(&f);
+
+	sema_enqueue(b, o, sg, false);
+	sema_wait(b, sg, WAIT_ONCE | UNCUT, sema_unwait, NEVER);
+}
+
+static noinline int do_slow(gmp_once *o, gmp_fn fn, void *arg)
+{
+	uint32_t s = NEW, self = gmp__self_token();
+
+	if (cas_acq(&o->state, &s, RUNNING)) /* ORD(once) */
+		run(o, fn, arg);
+	else if (s != DONE && self != TOKEN_FOREIGN && ld_rlx(&o->owner) == self)
+		gmp__fatal("gmp_once_do from the function that it runs");
+	else if (s != DONE)
+		await(o);
+	return 0;
+}
+
+int gmp_once_do(gmp_once *o, gmp_fn fn, void *arg)
+{
+	if (likely(ld_acq(&o->state) == DONE)) /* ORD(once) */
+		return 0;
+	return do_slow(o, fn, arg);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How are n permits shared, first come, first served?
+ *
+ * The word: the number of free permits in the upper half, WAITERS in the lowest bit.
+ *
+ * Invariants
+ *  M1 WAITERS stands if and only if somebody is in the queue; both change under the bucket's lock.
+ *  M2 With WAITERS there are no free permits, and the word changes only under that lock: the fast
+ *     ways need it to be clear.  So nobody overtakes those who wait.
+ *  M3 A release gives its permits to the first in the queue, and adds what is left to the word.  It
+ *     touches the semaphore no more once the lock is dropped, so whom it gave one to may free it.
+ *
+ * A waiter that was given a permit and is dropped at the end of the run before it could go on keeps
+ * it, as it keeps a mutex: by then the semaphore may be gone.
+ */
+#include <errno.h>
+
+#include "base/os.h"
+#include "sema.h"
+
+enum { WAITERS = 1 };
+
+static uint32_t permits(uint64_t s)
+{
+	return (uint32_t)(s >> 32);
+}
+
+static bool acquire_now(gmp_sem *s)
+{
+	uint64_t w = ld_rlx(&s->state);
+
+	while (permits(w) && !(w & WAITERS))
+		if (cas_acq(&s->state, &w, w - (1ull << 32))) /* ORD(sem) */
+			return true;
+	return false;
+}
+
+static void sem_unwait(struct waiter *w)
+{
+	struct sudog *sg = waiter_sudog(w);
+
+	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): a waker took it out, and owns the object */
+		return;
+	gmp_sem *s = (gmp_sem *)(uintptr_t)sg->key;
+	struct bucket *b = sema_lock(s);
+
+	if (sg->queued) {
+		sema_dequeue(b, sg);
+		if (!sema_first(b, s))
+			st_rlx(&s->state, 0); /* M2: there was nothing but WAITERS */
+	}
+	sema_unlock(b);
+}
+
+static noinline int acquire_slow(gmp_sem *s, int64_t deadline)
+{
+	struct foreign f;
+	struct bucket *b = sema_lock(s);
+	uint64_t w = ld_rlx(&s->state);
+
+	while (!(w & WAITERS)) {
+		uint64_t to = permits(w) ? w - (1ull << 32) : WAITERS;
+
+		if (!cas_acq(&s->state, &w, to)) /* ORD(sem) */
+			continue;
+		if (to != WAITERS) {
+			sema_unlock(b);
+			return 0;
+		}
+		break;
+	}
+	struct sudog *sg = self_sudog(&f);
+
+	sema_enqueue(b, s, sg, false);
+	return sema_wait(b, sg, WAIT_SEM, sem_unwait, deadline);
+}
+
+int gmp_sem_acquire(gmp_sem *s)
+{
+	return likely(acquire_now(s)) ? 0 : acquire_slow(s, NEVER);
+}
+
+int gmp_sem_acquire_until(gmp_sem *s, int64_t deadline)
+{
+	if (acquire_now(s))
+		return 0;
+	int late = too_late(deadline);
+
+	return late ? late : acquire_slow(s, deadline);
+}
+
+int gmp_sem_try_acquire(gmp_sem *s)
+{
+	return acquire_now(s) ? 0 : -EAGAIN;
+}
+
+/* M3, from the bucket. */
+static noinline int release_slow(gmp_sem *s, uint32_t n)
+{
+	struct glist out = { 0 };
+	struct bucket *b = sema_lock(s);
+	uint64_t w = ld_rlx(&s->state);
+
+	while (!(w & WAITERS)) { /* they have given up meanwhile */
+		if (permits(w) > INT32_MAX - n) {
+			sema_unlock(b);
+			return -EOVERFLOW;
+		}
+		if (cas_rel(&s->state, &w, w + ((uint64_t)n << 32))) { /* ORD(sem) */
+			sema_unlock(b);
+			return 0;
+		}
+	}
+	while (n > 0 && sema_wake_first(b, s, 0, &out))
+		n--;
+	st_rel(&s->state, sema_first(b, s) ? WAITERS : (uint64_t)n << 32); /* ORD(sem) */
+	sema_unlock(b);
+	ready_list(&out);
+	return 0;
+}
+
+int gmp_sem_release(gmp_sem *s, int n)
+{
+	uint64_t w = ld_rlx(&s->state);
+
+	if (unlikely(n < 1))
+		return -EINVAL;
+	while (!(w & WAITERS)) {
+		if (permits(w) > INT32_MAX - (uint32_t)n)
+			return -EOVERFLOW;
+		if (cas_rel(&s->state, &w, w + ((uint64_t)n << 32))) /* ORD(sem): the last touch */
+			return 0;
+	}
+	return release_slow(s, (uint32_t)n);
+}
