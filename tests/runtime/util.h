@@ -30,7 +30,7 @@
 #define SEC INT64_C(1000000000)
 
 /* A bound on failure only: nothing waits as long as this unless it is broken. */
-#define PATIENCE (20 * SEC)
+#define PATIENCE (100 * SEC)
 
 /* Let the others run until cond holds.  From green threads and from foreign ones. */
 #define WAIT_FOR(cond)                                                                             \

@@ -17,7 +17,7 @@
 #include "base/os.h"
 #include "rt.h"
 
-#define PATIENCE INT64_C(10000000000) /* a bound on failure only */
+#define PATIENCE INT64_C(40000000000) /* a bound on failure only */
 
 /* --- the hooks --- */
 

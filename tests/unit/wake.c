@@ -19,7 +19,7 @@
 #include "sysmon.h"
 
 #define MS INT64_C(1000000)
-#define PATIENCE (10000 * MS) /* a bound on failure only */
+#define PATIENCE (40000 * MS) /* a bound on failure only */
 
 /* Look again and again, without giving the P away. */
 #define SPIN_FOR(cond)                                                                             \
