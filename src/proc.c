@@ -353,7 +353,7 @@ static bool p_dismiss(struct p *pp)
 /* Thieves may come from now on: say so to those who have run alone. */
 static void p_share(struct p *pp)
 {
-	if (pp->shared)
+	if (ld_rlx(&pp->shared)) /* once true, it stays */
 		return;
 	if (pp->status == P_RUNNING)
 		or_rlx(&pp->attention, ATTENTION_SHARE);
