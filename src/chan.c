@@ -75,6 +75,20 @@ uint32_t chan_draw(uint32_t n)
 	return likely(pp) ? rand_below(&pp->rand, n) : draw_foreign(n);
 }
 
+/* --- forks --- */
+
+uint32_t chan_forks;
+
+static void count_fork(void)
+{
+	chan_forks++;
+}
+
+__attribute__((constructor)) static void register_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, count_fork);
+}
+
 /* --- queues --- */
 
 static void dequeue(struct waitq *q, struct sudog *sg)
@@ -125,6 +139,8 @@ static inline struct sudog *claim_first(gmp_chan *c, int kind, int result)
 	struct sudog *sg;
 
 	while ((sg = q->first)) {
+		if (unlikely(chan_forget_parents(c)))
+			break;
 		bool won = waiter_claim(sg->w, result);
 
 		dequeue(q, sg); /* W5 */
@@ -429,6 +445,7 @@ gmp_chan *gmp_chan_new(size_t elem_size, size_t capacity)
 	c->cap = capacity;
 	c->size = elem_size;
 	c->buf = (char *)(c + 1);
+	c->forks = chan_forks;
 	return c;
 }
 
@@ -463,6 +480,7 @@ void gmp_chan_free(gmp_chan *c)
 		return;
 	/* a peer may still be about to drop the lock: its exchange is complete */
 	lock(&c->lock, LR_CHAN);
+	chan_forget_parents(c);
 	bool waited_on = c->recvq.first || c->sendq.first;
 	unlock(&c->lock, LR_CHAN);
 	if (waited_on)

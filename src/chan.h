@@ -38,9 +38,10 @@ struct gmp_chan {
 	size_t size;         /* (c) of an element */
 	size_t recvx, sendx; /* where in buf to take, to put */
 	struct waitq recvq, sendq;
-	char *buf;    /* (c) behind the struct */
-	void *owner;  /* (c) the tick whose it is; NULL: a plain channel */
-	uint32_t run; /* (c) a tick's: the run that feeds it */
+	char *buf;      /* (c) behind the struct */
+	void *owner;    /* (c) the tick whose it is; NULL: a plain channel */
+	uint32_t run;   /* (c) a tick's: the run that feeds it */
+	uint32_t forks; /* whose threads stand in the queues: see chan_forks */
 };
 
 /* Neither done nor failed: it would have to wait. */
@@ -68,11 +69,28 @@ static inline struct waitq *chan_queue(gmp_chan *c, int kind)
 	return kind & IN_SENDQ ? &c->sendq : &c->recvq;
 }
 
+/* How often the process has forked, before it was this one.  Those who stand in a queue since before
+ * that are the parent's threads: the child has none of them. */
+extern uint32_t chan_forks;
+
+/* Under the lock, before anybody in a queue is looked at.  True: there was none of ours. */
+static inline bool chan_forget_parents(gmp_chan *c)
+{
+	if (likely(c->forks == chan_forks))
+		return false;
+	c->forks = chan_forks;
+	st_rlx(&c->recvq.first, (struct sudog *)NULL);
+	st_rlx(&c->sendq.first, (struct sudog *)NULL);
+	c->recvq.last = c->sendq.last = NULL;
+	return true;
+}
+
 /* Under the lock.  The caller has set w, elem and kind. */
 static inline void chan_enqueue(gmp_chan *c, struct sudog *sg)
 {
 	struct waitq *q = chan_queue(c, sg->kind);
 
+	chan_forget_parents(c);
 	sg->key = c;
 	sg->chosen = false;
 	sg->next = NULL;

@@ -252,3 +252,64 @@ TEST_PROCS(a_run_ends_while_foreign_threads_serve_those_who_wait)
 		gmp_chan_free(c);
 	}
 }
+
+/* --- a fork --- */
+
+static gmp_chan *wanted, *full;
+
+static void use_in_child(void)
+{
+	int v = 7;
+
+	CHECK_EQ(try_send_int(wanted, 1), -EAGAIN);
+	CHECK_EQ(gmp_chan_recv_until(wanted, &v, gmp_deadline(MS)), -ETIMEDOUT);
+	CHECK_EQ(gmp_chan_send_until(wanted, &v, gmp_deadline(MS)), -ETIMEDOUT);
+	check_idle(wanted);
+	CHECK_EQ(gmp_chan_close(wanted), 0);
+	CHECK_EQ(gmp_chan_send_until(full, &v, gmp_deadline(MS)), -ETIMEDOUT);
+	CHECK_EQ(recv_int(full), 1);
+	check_idle(full);
+	gmp_chan_free(wanted);
+	gmp_chan_free(full);
+}
+
+static void free_in_child(void)
+{
+	gmp_chan_free(wanted);
+	gmp_chan_free(full);
+}
+
+EVERYWHERE(those_who_wait_are_not_there_in_a_forked_child)
+{
+	struct peer p[6];
+	int v[6];
+
+	wanted = int_chan(0);
+	full = int_chan(1);
+	send_int(full, 1);
+	for (int i = 0; i < 6; i++) {
+		int64_t deadline = i % 3 == 0 ? gmp_deadline(3600 * SEC) : GMP_FOREVER;
+
+		v[i] = i;
+		if (i < 3)
+			start_recv(&p[i], wanted, &v[i], deadline);
+		else
+			start_send(&p[i], full, &v[i], deadline);
+	}
+	until_waiting(p, 6);
+	CHECK_EQ(in_child(use_in_child), 0);
+	CHECK_EQ(in_child(free_in_child), 0);
+	/* and here they are */
+	for (int i = 0; i < 3; i++)
+		send_int(wanted, 9);
+	for (int i = 0; i < 4; i++)
+		recv_int(full);
+	for (int i = 0; i < 6; i++) {
+		CHECK_EQ(finish(&p[i]), 0);
+		CHECK_EQ(v[i], i < 3 ? 9 : i);
+	}
+	check_idle(wanted);
+	check_idle(full);
+	gmp_chan_free(wanted);
+	gmp_chan_free(full);
+}
