@@ -105,25 +105,18 @@ static void dequeue(struct waitq *q, struct sudog *sg)
 }
 
 /* H5, for a waiter that was met as the first of a queue: its others follow in the same queue.  In the
- * other they are the last, since whoever came after them would have met it.  Those on the side of
- * sg, or on both sides for a close, became ready together: which of them was met is drawn. */
+ * other nobody stands but them: it would have met whom it found, or who came later.  Those on the
+ * side of sg, or on both sides for a close, became ready together: which of them was met is drawn. */
 static noinline struct sudog *meet_one_of(gmp_chan *c, struct sudog *sg, bool on_both_sides)
 {
-	struct sudog *met = sg, *twin;
-	struct waiter *w = sg->w;
+	struct sudog *met = sg;
 	uint32_t n = 1;
 
 	for (int kind = IN_RECVQ; kind <= IN_SENDQ; kind++) {
 		struct waitq *q = chan_queue(c, kind);
 		bool ready = on_both_sides || kind == (sg->kind & IN_SENDQ);
 
-		for (;;) {
-			if (q->first && q->first->w == w)
-				twin = q->first;
-			else if (q->last && q->last->w == w)
-				twin = q->last;
-			else
-				break;
+		for (struct sudog *twin; (twin = q->first) && twin->w == sg->w;) {
 			dequeue(q, twin);
 			if (ready && chan_draw(++n) == 0)
 				met = twin;

@@ -205,6 +205,71 @@ EVERYWHERE(ten_thousand_cases)
 		gmp_chan_free(own[i]);
 }
 
+/* Some lie in the heap, some in mappings of their own, far away. */
+EVERYWHERE(channels_may_lie_anywhere)
+{
+	gmp_chan *c[70];
+
+	for (int i = 0; i < 70; i++) {
+		c[i] = chan(i % 5 == 0 ? 1 << 20 : 1);
+		elems[i] = i;
+	}
+	for (int n = 7; n <= 70; n += 63) {
+		for (int k = 0; k < 2 * n; k++) { /* all are sent to, then all are received from */
+			for (int i = 0; i < n; i++) {
+				int at = (i * 3 + k) % n;
+
+				if (k >= n)
+					cs[i] = GMP_RECV_CASE(c[at], NULL);
+				else
+					cs[i] = GMP_SEND_CASE(gmp_chan_len(c[at]) ? NULL : c[at],
+							      &elems[i]);
+			}
+			int ran = gmp_select_until(cs, n, gmp_deadline(PATIENCE));
+
+			CHECK(ran >= 0);
+			CHECK_EQ(gmp_chan_len(cs[ran].c), k < n);
+		}
+		CHECK_EQ(gmp_select_until(cs, n, gmp_deadline(MS)), -ETIMEDOUT);
+	}
+	for (int i = 0; i < 70; i++)
+		gmp_chan_free(c[i]);
+}
+
+static gmp_chan *small[64], *for_small;
+
+static void on_small_stack(void *arg)
+{
+	int n = *(int *)arg, x;
+
+	for (int i = 0; i < n; i++)
+		many[i] = GMP_RECV_CASE(small[i % 64], &x);
+	CHECK_EQ(gmp_try_select(many, n), -EAGAIN);
+	CHECK_EQ(gmp_select_until(many, n, gmp_deadline(MS)), -ETIMEDOUT);
+	many[n - 1].c = for_small;
+	CHECK_EQ(gmp_select(many, n), n - 1);
+	CHECK_EQ(x, 8);
+}
+
+RT(any_number_of_cases_does_with_the_smallest_stack)
+{
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g;
+
+	for (int i = 0; i < 64; i++)
+		small[i] = chan(0);
+	for_small = chan(0);
+	a.stack_size = SANITIZED ? 64 << 10 : 1;
+	for (int n = 64; n <= 10000; n *= 5) {
+		CHECK_EQ(gmp_spawn(&g, on_small_stack, &n, &a), 0);
+		send_int(for_small, 8);
+		join(g);
+	}
+	for (int i = 0; i < 64; i++)
+		gmp_chan_free(small[i]);
+	gmp_chan_free(for_small);
+}
+
 EVERYWHERE(no_case_at_all_is_never_ready)
 {
 	CHECK_EQ(gmp_try_select(NULL, 0), -EAGAIN);
@@ -239,6 +304,34 @@ EVERYWHERE(a_deadline_in_the_past_makes_it_a_try)
 	}
 	gmp_chan_free(c);
 	gmp_chan_free(never);
+}
+
+static void count_turn(void *arg)
+{
+	++*(int *)arg;
+}
+
+static void try_beside_another(UNUSED void *arg)
+{
+	gmp_chan *never = chan(0);
+	int turns = 0;
+
+	gmp_g *g = spawn(count_turn, &turns);
+
+	for (int n = 0; n <= 70; n = 2 * n + 1) {
+		for (int i = 0; i < n; i++)
+			cs[i] = GMP_RECV_CASE(never, NULL);
+		for (int k = 0; k < 2; k++)
+			CHECK_EQ(select_by(at_once[k].form, cs, n), at_once[k].says);
+	}
+	CHECK_EQ(turns, 0);
+	join(g);
+	gmp_chan_free(never);
+}
+
+TEST(on_the_only_p_a_try_lets_nobody_else_run)
+{
+	run_procs(1, try_beside_another, NULL);
 }
 
 /* --- closed ones --- */

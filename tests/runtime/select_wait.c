@@ -548,6 +548,68 @@ EVERYWHERE(of_two_who_come_at_once_one_is_met)
 	gmp_chan_free(b);
 }
 
+/* --- cancellation, which only green threads know --- */
+
+RT(a_cancelled_select_leaves_no_trace)
+{
+	struct partner p = { 0 };
+	struct selector s = { .cs = cs };
+
+	partners_are_green = 1;
+	for (size_t k = 0; k < 2 * sizeof(sizes) / sizeof(sizes[0]); k++) {
+		s.n = sizes[k / 2];
+		s.deadline = k % 2 ? GMP_FOREVER : gmp_deadline(PATIENCE);
+		make_cases(s.n);
+		selector_start(&p, &s);
+		if (k % 3)
+			partners_wait(&p, 1);
+		CHECK_EQ(gmp_cancel(p.g), 0);
+		partner_join(&p);
+		CHECK_EQ(s.result, -ECANCELED);
+		check_statuses(cs, s.n, -1, 0);
+		check_elems(s.n, -1);
+		free_cases(s.n, -1);
+	}
+}
+
+RT(who_cancels_and_who_sends_agree_on_who_was_first)
+{
+	int rounds = (int)check_scaled(2000);
+	gmp_chan *a = chan(0), *b = chan(0);
+	struct partner p = { 0 };
+	struct rival r;
+
+	partners_are_green = 1;
+	rival_start(&r, TRY_SEND, 1);
+	r.c = a;
+	for (int k = 0; k < rounds; k++) {
+		int x = UNTOUCHED, y = UNTOUCHED;
+		gmp_case both[] = { GMP_RECV_CASE(b, &y), GMP_RECV_CASE(a, &x) };
+		struct selector s = { .cs = both, .n = 2, .deadline = GMP_FOREVER };
+
+		if (k % 3 == 0)
+			s.deadline = gmp_deadline(SEC);
+		selector_start(&p, &s);
+		send_int(r.go, k);
+		linger(k * 7);
+		if (k % 2)
+			gmp_yield();
+		CHECK_EQ(gmp_cancel(p.g), 0);
+		int sent = recv_int(r.back);
+
+		partner_join(&p);
+		CHECK_EQ(s.result, sent ? -ECANCELED : 1);
+		check_statuses(both, 2, s.result, 0);
+		CHECK_EQ(x, sent ? UNTOUCHED : k);
+		CHECK_EQ(y, UNTOUCHED);
+	}
+	rival_end(&r);
+	check_idle(a);
+	check_idle(b);
+	gmp_chan_free(a);
+	gmp_chan_free(b);
+}
+
 /* --- one look --- */
 
 static gmp_chan *token_a, *token_b;

@@ -3,7 +3,8 @@
  * Random mixes of selects and plain operations on a few channels, by green and foreign threads, while
  * the channels are closed one by one.  Every element is one of a kind: it arrives once if its send
  * says so, and never if not; what one sends on a channel arrives in its order; what did not run was
- * not touched; and what the sender wrote before is seen (by ThreadSanitizer, too).
+ * not touched; and what the sender wrote before is seen (by ThreadSanitizer, too).  Some are
+ * cancelled meanwhile.
  */
 #include "stress.h"
 
@@ -116,7 +117,7 @@ static void heard_of_close(int k, const struct elem *e)
 static void sent(struct worker *w, uint32_t number, int result)
 {
 	CHECK(result == 0 || (result == -EPIPE && atomic_load(&at.closing)) || result == -EAGAIN ||
-	      result == -ETIMEDOUT);
+	      result == -ETIMEDOUT || (result == -ECANCELED && gmp_cancelled()));
 	w->sent[number] = result == 0;
 }
 
@@ -169,7 +170,9 @@ static void recv_one(struct worker *w, int k)
 	else if (result == -EPIPE)
 		heard_of_close(k, &e);
 	else
-		CHECK((result == -EAGAIN || result == -ETIMEDOUT) && is_blank_from(&e, 0));
+		CHECK((result == -EAGAIN || result == -ETIMEDOUT ||
+		       (result == -ECANCELED && gmp_cancelled())) &&
+		      is_blank_from(&e, 0));
 }
 
 /* --- selects --- */
@@ -206,7 +209,8 @@ static int select_some(struct worker *w, int n, const int *which, int direction,
 		ran = gmp_select_until(cs, n, deadline);
 	CHECK(ran < n);
 	CHECK(ran >= 0 || !ready);
-	CHECK(ran >= 0 || ran == (deadline < 0 ? -EAGAIN : -ETIMEDOUT));
+	CHECK(ran >= 0 || ran == (deadline < 0 ? -EAGAIN : -ETIMEDOUT) ||
+	      (ran == -ECANCELED && deadline >= 0 && gmp_cancelled()));
 	for (int i = 0; i < n; i++) {
 		int status = cs[i].status;
 
@@ -266,9 +270,11 @@ static int all_closed(void)
 static void work(void *arg)
 {
 	struct worker *w = arg;
-	int room = 1;
+	int room = 1, cancelled = 0;
 
-	while (room && !all_closed()) {
+	/* one that is cancelled goes on for a while: what need not wait works as before */
+	while (room && !all_closed() && cancelled < 20) {
+		cancelled += gmp_cancelled();
 		int k = (int)draw(&w->rng, (unsigned)at.n);
 
 		switch (draw(&w->rng, 8)) {
@@ -385,6 +391,8 @@ static void mix(int procs, int resize)
 			if (resize)
 				CHECK(gmp_set_procs(1 + (int)draw(&r, 6)) > 0);
 			gmp_sleep(MS);
+			if (draw(&r, 4) == 0)
+				CHECK_EQ(gmp_cancel(g[draw(&r, GREEN)]), 0);
 		}
 		close_all(&r);
 		for (int i = 0; i < GREEN; i++)

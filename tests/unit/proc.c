@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/os.h"
+#include "base/rand.h"
 #include "poller.h"
 #include "runq.h"
 #include "timer.h"
@@ -194,6 +195,28 @@ TEST(a_green_thread_gets_a_stack_and_gives_it_back)
 }
 
 /* --- P --- */
+
+static int cmp_draws(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+TEST(what_one_p_draws_no_other_does)
+{
+	enum { PROCS = 8, DRAWS = 1000 };
+	static uint64_t drawn[PROCS * DRAWS];
+
+	begin(PROCS);
+	for (int i = 0; i < PROCS; i++)
+		for (int k = 0; k < DRAWS; k++)
+			drawn[i * DRAWS + k] = rand_next(&sched.allp[i]->rand);
+	qsort(drawn, PROCS * DRAWS, sizeof(drawn[0]), cmp_draws);
+	for (int i = 1; i < PROCS * DRAWS; i++)
+		CHECK(drawn[i] != drawn[i - 1]);
+	proc_fini();
+}
 
 TEST(idle_ps_are_had_one_by_one)
 {

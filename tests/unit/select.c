@@ -9,6 +9,7 @@
 
 #include "chan.h"
 #include "park.h"
+#include "step.h"
 
 /* --- a place to stop at --- */
 
@@ -63,7 +64,9 @@ void __wrap_chan_leave(struct sudog *sg);
 void __real_gmp__unlock_check(enum lockrank rank);
 void __wrap_gmp__unlock_check(enum lockrank rank);
 
-static commit_fn late_commit;
+static commit_fn late_commit, stepped_commit;
+static int by_steps; /* the next one waits on this thread */
+static void commit_by_steps(void *arg);
 
 static void commit_late(void *arg)
 {
@@ -77,6 +80,11 @@ int __wrap_wait_on(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn c
 	if (is_mine(&before_commit)) {
 		late_commit = commit;
 		commit = commit_late;
+	}
+	if (by_steps) {
+		by_steps = 0;
+		stepped_commit = commit;
+		commit = commit_by_steps;
 	}
 	return __real_wait_on(w, why, unwait, commit, arg, deadline);
 }
@@ -282,6 +290,57 @@ STOPPED(nobody_goes_on_before_the_last_channel_is_unlocked)
 }
 
 #endif
+
+/* --- the list of locks lies on the stack of one who may go on as soon as the last is dropped --- */
+
+static gmp_chan *stepped[MOST];
+static int nstepped, poisoned;
+static unsigned char *list; /* three pointers and two numbers */
+static unsigned char list_was[32];
+
+static void look_at_list(void)
+{
+	for (int i = 0; i < nstepped && !poisoned; i++)
+		if (ld_rlx(&stepped[i]->lock.word))
+			return;
+	if (!poisoned) {
+		memcpy(list_was, list, sizeof(list_was));
+		memset(list, 0xff, sizeof(list_was));
+	}
+	poisoned = 1;
+	for (size_t i = 0; i < sizeof(list_was); i++)
+		CHECK_EQ(list[i], 0xff);
+}
+
+static void commit_by_steps(void *arg)
+{
+	list = arg;
+	poisoned = 0;
+	STEP(look_at_list, stepped_commit(arg));
+	CHECK(poisoned);
+	memcpy(list, list_was, sizeof(list_was));
+}
+
+TEST(the_list_of_locks_is_not_touched_once_all_are_dropped)
+{
+	struct one o = { .n = 0 };
+
+	for (int n = 1; n <= MOST; n = 3 * n + 1) {
+		nstepped = n;
+		o.n = n + 1;
+		o.cs[n] = GMP_RECV_CASE(NULL, NULL);
+		for (int i = 0; i < n; i++) {
+			stepped[i] = chan(0);
+			o.cs[i] = GMP_RECV_CASE(stepped[i], NULL);
+		}
+		by_steps = 1;
+		CHECK_EQ(gmp_select_until(o.cs, o.n, gmp_deadline(MS)), -ETIMEDOUT);
+		for (int i = 0; i < n; i++) {
+			nobody_stands_in(stepped[i]);
+			gmp_chan_free(stepped[i]);
+		}
+	}
+}
 
 /* --- served, but not yet told --- */
 
