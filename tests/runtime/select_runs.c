@@ -237,3 +237,34 @@ TEST_PROCS(a_run_ends_while_foreign_threads_meet_those_who_select)
 		foreign_join(&f[i]);
 	let_go(MOST);
 }
+
+/* --- forked children --- */
+
+static void use_channels(void)
+{
+	gmp_chan *empty = chan(0);
+	int x = UNTOUCHED;
+
+	CHECK(gmp_self() == NULL);
+	CHECK_EQ(gmp_chan_len(kept[0]), 1);
+	gmp_case cs[] = { GMP_RECV_CASE(empty, &x), GMP_RECV_CASE(kept[0], &x) };
+
+	CHECK_EQ(gmp_select(cs, 2), 1);
+	CHECK_EQ(x, 7);
+	CHECK_EQ(gmp_select_until(cs, 2, gmp_deadline(MS)), -ETIMEDOUT);
+	CHECK_EQ(gmp_select_until(cs, 0, gmp_deadline(MS)), -ETIMEDOUT);
+	CHECK_EQ(gmp_chan_close(kept[0]), 0);
+	CHECK_EQ(gmp_select(cs, 2), 1);
+	CHECK_EQ(cs[1].status, -EPIPE);
+	gmp_chan_free(empty);
+	gmp_chan_free(kept[0]);
+}
+
+RT(a_forked_child_has_the_channels_as_they_were)
+{
+	kept[0] = chan(1);
+	send_int(kept[0], 7);
+	CHECK_EQ(in_child(use_channels), 0);
+	CHECK_EQ(recv_int(kept[0]), 7);
+	gmp_chan_free(kept[0]);
+}
