@@ -1,0 +1,648 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does a select over two channels have exactly one winner, and leave no trace?
+ *
+ * Who takes part
+ *   S        a select that receives from both channels, with a deadline; then, with the same
+ *            waiter, a plain receive from channel 1 alone, without one
+ *   T        the select of the other kind: it sends on both, its cases in the other order
+ *   R        a plain send on channel 0
+ *   G0       for each of these the stack g0 of the M that it parked on: arms, then unlocks; it runs
+ *            beside the one who parked, who may be resumed elsewhere at once
+ *   Timer    S's deadline
+ *   Closer   closes both channels, in either order; so every wait comes to an end
+ *   Canceller (with -DCANCEL, in place of Timer, Closer and R) cancels S and T
+ *
+ * Properties
+ *   one winner, nobody woken twice   W2: assertion in make_ready
+ *   an element moves if and only if the result says so: none lost, none doubled
+ *                                    W2: assertions in deliver, check_received, init
+ *   no trace is left                 W3: assertions in no_trace, and `live` in G0 (Q3)
+ *   no deadlock; a claimed wait ends  every end state is valid (the checker's own question)
+ *   queues as chan.h has them        H2: assertions in send_now, recv_now; empty at the end: init
+ *
+ * What a step is: everything that another can see in between.  Looks and changes of a queue are one
+ * step: they stand under the channel's lock.  A sudog's `queued` is read without it, so that is a
+ * step of its own.  Memory is sequentially consistent, but for the one store that a fence is about:
+ * W_ARMED goes through a store buffer (`sb`), which a locked instruction of the same thread, a
+ * later unlock, or the heavy fence of the one who cancels empties, or it empties itself (Drain).
+ *
+ * Left out: a channel in several cases (HAS_TWINS), foreign threads, the looks without a lock of
+ * the try calls, ticks.
+ *
+ * Runs: what scripts/model does with this file
+ *   holds      -DBUF=0
+ *   holds      -DBUF=1
+ *   holds      -DBUF=0 -DCANCEL
+ *   holds      -DBUF=1 -DCANCEL
+ *   assertion  -DBUF=0 -DMUTANT_SPLIT_CLAIM
+ *   assertion  -DBUF=0 -DMUTANT_LATE_CLAIM
+ *   assertion  -DBUF=0 -DMUTANT_NO_LEAVE
+ *   assertion  -DBUF=0 -DMUTANT_LIVE_LIST
+ *   assertion  -DBUF=0 -DMUTANT_TIMER_LEFT
+ *   assertion  -DBUF=1 -DMUTANT_OLDEST_LAST
+ *   deadlock   -DBUF=0 -DMUTANT_LOCK_ORDER
+ *   deadlock   -DBUF=0 -DCANCEL -DMUTANT_CANCEL_ONCE
+ */
+#define NONE 255
+
+/* who waits: each has a waiter and two sudogs */
+#define S 0
+#define T 1
+#define R 2
+#define WAITERS 3
+#define SG(who, c) ((who) * 2 + (c))
+#define OWNER(sg) ((sg) / 2)
+
+/* enum waitstate (src/runtime.h) */
+#define IDLE 0
+#define ARMED 1
+#define CLAIMED 2
+#define BUSY 3
+/* results */
+#define OK 0
+#define EPIPE 1
+#define ETIMEDOUT 2
+#define ECANCELED 3
+#define MUST_WAIT 4
+
+/* gmp_dir, and the queue in which one with such a case waits */
+#define RECV 0
+#define SEND 1
+#define QUEUE(dir, c) queue[(dir) * 2 + (c)]
+
+/* struct waiter */
+byte state[WAITERS], result[WAITERS];
+bool woken[WAITERS]; /* it stands in a run queue (sched_submit) */
+/* struct g */
+bool cancelled[WAITERS], timed[WAITERS];
+/* struct sudog; elem: what it sends, or what has been put where it receives */
+bool queued[6], chosen[6];
+byte elem[6];
+/* struct gmp_chan: buf holds one element at most */
+bool locked[2], closed[2];
+byte count[2], buf[2];
+chan queue[4] = [WAITERS] of { byte }; /* recvq of both, sendq of both */
+/* from a parking G to its g0 */
+bool parked[WAITERS]; /* it is off its stack: g0 goes on */
+bool sb[WAITERS];     /* W_ARMED is in the store buffer of that M */
+byte ncases[WAITERS]; /* 2: commit is unlock_all; 1: commit_unlock */
+byte chan_of[WAITERS];
+bool live[WAITERS];   /* the frame of select is there: struct selection and its sudogs */
+/* timer.c: the heap's lock, and whether S's timer stands in it */
+bool heap_locked, armed;
+
+/* the accounts; elements are 1 (T's) and 2 (R's) */
+byte sent[3], received[3];
+byte ended;
+
+inline take_lock(c)
+{
+	atomic { !locked[c] -> locked[c] = true }
+}
+
+inline drop_lock(c)
+{
+	locked[c] = false
+}
+
+/* --- src/runtime.h:waiter_claim --- */
+
+inline claim(who, how, won)
+{
+#ifdef MUTANT_SPLIT_CLAIM /* a look and a store in place of the compare-and-swap: two may win */
+	atomic { state[who] != BUSY -> won = (state[who] == ARMED) };
+	if
+	:: won -> atomic { state[who] = CLAIMED; result[who] = how }
+	:: else
+	fi
+#else
+	atomic {
+		state[who] != BUSY ->
+		if
+		:: state[who] == ARMED -> state[who] = CLAIMED; result[who] = how; won = true
+		:: else -> won = false
+		fi
+	}
+#endif
+}
+
+/* src/park.c:ready */
+inline make_ready(who)
+{
+	atomic {
+		assert(state[who] == CLAIMED && !woken[who]);
+		woken[who] = true
+	}
+}
+
+/* src/park.c:cut_short */
+inline cut_short(who, cut)
+{
+	atomic {
+		state[who] != BUSY ->
+		if
+		:: state[who] == ARMED -> state[who] = BUSY; cut = true
+		:: else -> cut = false
+		fi
+	}
+	if
+	:: cut ->
+		cut = cancelled[who];
+		atomic {
+			if
+			:: cut -> state[who] = CLAIMED; result[who] = ECANCELED
+			:: else -> state[who] = ARMED
+			fi
+		}
+	:: else
+	fi
+}
+
+/* --- src/chan.c, under the channel's lock --- */
+
+inline enqueue(dir, c, sg)
+{
+	atomic {
+		chosen[sg] = false;
+		QUEUE(dir, c)!sg;
+		queued[sg] = true
+	}
+}
+
+inline dequeue(dir, c, sg)
+{
+	atomic {
+		assert(queued[sg] && QUEUE(dir, c)??[eval(sg)]);
+		QUEUE(dir, c)??eval(sg);
+		queued[sg] = false
+	}
+}
+
+/* claim_first; sg is NONE if nobody waits */
+inline claim_first(dir, c, how)
+{
+	do
+	:: atomic { empty(QUEUE(dir, c)) -> sg = NONE }; break
+	:: atomic { nempty(QUEUE(dir, c)) -> QUEUE(dir, c)?<sg> };
+#ifdef MUTANT_LATE_CLAIM /* W5 the other way round: the claim may hit the next wait of the same waiter */
+		dequeue(dir, c, sg);
+		claim(OWNER(sg), how, won);
+#else
+		claim(OWNER(sg), how, won);
+		dequeue(dir, c, sg);
+#endif
+		if
+		:: won -> chosen[sg] = true; break
+		:: else
+		fi
+	od
+}
+
+/* An element arrives where `to` receives. */
+inline deliver(to, e)
+{
+	atomic {
+		assert(live[OWNER(to)] && elem[to] == 0);
+		elem[to] = e
+	}
+}
+
+/* send_now and recv_now: what, and in sg the peer */
+inline send_now(me, c)
+{
+	if
+	:: closed[c] -> what = EPIPE; sg = NONE
+	:: else ->
+		claim_first(RECV, c, OK);
+		if
+		:: sg != NONE ->
+			atomic { assert(count[c] == 0); deliver(sg, elem[SG(me, c)]); what = OK }
+		:: sg == NONE && count[c] < BUF ->
+			atomic { buf[c] = elem[SG(me, c)]; count[c] = 1; what = OK }
+		:: else -> what = MUST_WAIT
+		fi
+	fi
+}
+
+inline recv_now(me, c)
+{
+	claim_first(SEND, c, OK);
+	if
+	:: sg != NONE ->
+		atomic {
+			assert(count[c] == BUF);
+			if
+			:: BUF == 0 -> deliver(SG(me, c), elem[sg])
+			:: else ->
+#ifdef MUTANT_OLDEST_LAST /* the sender's element in place of the buffer's: that one is lost */
+				deliver(SG(me, c), elem[sg]);
+#else
+				deliver(SG(me, c), buf[c]);
+#endif
+				buf[c] = elem[sg]
+			fi;
+			what = OK
+		}
+	:: sg == NONE && count[c] > 0 ->
+		atomic { deliver(SG(me, c), buf[c]); count[c] = 0; buf[c] = 0; what = OK }
+	:: sg == NONE && count[c] == 0 && closed[c] -> what = EPIPE
+	:: else -> what = MUST_WAIT
+	fi
+}
+
+inline now(dir, me, c)
+{
+	if
+	:: dir == SEND -> send_now(me, c)
+	:: else -> recv_now(me, c)
+	fi
+}
+
+/* chan_leave */
+inline leave(dir, me, c)
+{
+	if
+	:: queued[SG(me, c)] ->
+		take_lock(c);
+		if
+		:: queued[SG(me, c)] -> dequeue(dir, c, SG(me, c))
+		:: else
+		fi;
+		drop_lock(c)
+	:: else
+	fi
+}
+
+/* --- the wait: src/park.h, steps 3 to 10 --- */
+
+/* Off the stack, and back on it (execute, end_wait of src/sched.c). */
+inline park(me)
+{
+	parked[me] = true;
+	atomic { woken[me] -> woken[me] = false; what = result[me] };
+	if
+	:: timed[me] ->
+		/* timer_del */
+#ifndef MUTANT_TIMER_LEFT /* the timer of a wait that was answered stays armed for the next one */
+		atomic { !heap_locked -> armed = false };
+#endif
+		timed[me] = false
+	:: else
+	fi
+}
+
+/* When unwait has run, in end_wait, the waiter is idle. */
+inline back(me)
+{
+	atomic { state[me] = IDLE; result[me] = OK }
+}
+
+inline empty_buffer(who)
+{
+	atomic {
+		if
+		:: sb[who] -> sb[who] = false; state[who] = ARMED
+		:: else
+		fi
+	}
+}
+
+/* park_g0: steps 4 to 7 */
+proctype G0(byte who)
+{
+	bool cut, list;
+	byte c, n;
+end:	do
+	:: atomic { parked[who] -> parked[who] = false; cut = false };
+		if
+		:: timed[who] ->
+			state[who] = BUSY;
+			atomic { !heap_locked -> armed = true }
+		:: else
+		fi;
+		sb[who] = true; /* W_ARMED; the light fence is no instruction */
+		if
+		:: cancelled[who] ->
+			empty_buffer(who); /* by the compare-and-swap */
+			cut_short(who, cut)
+		:: else
+		fi;
+		empty_buffer(who);
+		/* unlock_all: what it reads lies in the frame of the one who selects */
+		atomic { n = ncases[who]; c = chan_of[who]; list = (n == 2) };
+		do
+		:: n == 0 -> break
+		:: n > 0 ->
+			atomic {
+				assert(!list || live[who]);
+				n--;
+				if
+				:: list -> c = n
+				:: else
+				fi
+			};
+			drop_lock(c)
+#ifdef MUTANT_LIVE_LIST /* the loop asks sel->nlocks after each unlock, the last one too */
+			;
+			assert(!list || live[who])
+#endif
+		od;
+		if
+		:: cut -> make_ready(who)
+		:: else
+		fi
+	od
+}
+
+/* The store buffers empty themselves. */
+active proctype Drain()
+{
+end:	do
+	:: atomic { sb[S] -> sb[S] = false; state[S] = ARMED }
+	:: atomic { sb[T] -> sb[T] = false; state[T] = ARMED }
+	:: atomic { sb[R] -> sb[R] = false; state[R] = ARMED }
+	od
+}
+
+inline no_trace(me)
+{
+	atomic {
+		assert(!queued[SG(me, 0)] && !queued[SG(me, 1)]);
+		assert(state[me] == IDLE && !woken[me]);
+		assert(me != S || !armed);
+		live[me] = false
+	}
+}
+
+/* --- src/select.c:select_in, of two cases --- */
+
+/* In what: OK, EPIPE or the error of the wait; in at: the case that ran, or NONE. */
+inline select_both(me, dir)
+{
+	live[me] = true;
+	/* lock_all */
+#ifdef MUTANT_LOCK_ORDER /* each in the order of its cases, and T's are the other way round */
+	take_lock((me == T));
+	take_lock((me != T));
+#else
+	take_lock(0);
+	take_lock(1);
+#endif
+	/* run_one: any case that is ready; one whose peer is on its way out is struck off */
+	atomic { tried[0] = false; tried[1] = false; at = NONE; what = MUST_WAIT };
+	do
+	:: what == MUST_WAIT && !tried[0] -> tried[0] = true; at = 0; now(dir, me, 0)
+	:: what == MUST_WAIT && !tried[1] -> tried[1] = true; at = 1; now(dir, me, 1)
+	:: what == MUST_WAIT && tried[0] && tried[1] -> at = NONE; break
+	:: what != MUST_WAIT -> break
+	od;
+	if
+	:: what != MUST_WAIT ->
+		drop_lock(1);
+		drop_lock(0);
+		if
+		:: sg != NONE -> make_ready(OWNER(sg))
+		:: else
+		fi
+	:: else ->
+		/* wait_for_any */
+		enqueue(dir, 0, SG(me, 0));
+		enqueue(dir, 1, SG(me, 1));
+		ncases[me] = 2;
+		park(me);
+#ifdef MUTANT_NO_LEAVE /* Q2: a select that was met leaves its other sudog where it stands */
+		if
+		:: what != OK -> leave(dir, me, 0); leave(dir, me, 1)
+		:: else
+		fi;
+#else
+		leave(dir, me, 0); /* after an error on g0, by select_unwait; else by itself */
+		leave(dir, me, 1);
+#endif
+		back(me);
+		atomic {
+			at = (chosen[SG(me, 0)] -> 0 : (chosen[SG(me, 1)] -> 1 : NONE));
+			assert(!(chosen[SG(me, 0)] && chosen[SG(me, 1)]));
+			/* Q1: chosen if and only if it was a peer */
+			assert((at != NONE) == (what == OK || what == EPIPE))
+		}
+	fi;
+	no_trace(me)
+}
+
+/* src/chan.c: a plain call */
+inline call_one(me, c, dir)
+{
+	live[me] = true;
+	take_lock(c);
+	now(dir, me, c);
+	if
+	:: what != MUST_WAIT ->
+		drop_lock(c);
+		if
+		:: sg != NONE -> make_ready(OWNER(sg))
+		:: else
+		fi
+	:: else ->
+		enqueue(dir, c, SG(me, c));
+		atomic { ncases[me] = 1; chan_of[me] = c };
+		park(me);
+		if
+		:: what != OK -> leave(dir, me, c) /* chan_unwait */
+		:: else
+		fi;
+		back(me)
+	fi;
+	no_trace(me)
+}
+
+/* --- the parts --- */
+
+/* An element came if and only if the result says so, and where it says. */
+inline check_received(c)
+{
+	if
+	:: what == OK -> assert(elem[SG(S, c)] != 0); received[elem[SG(S, c)]]++
+	:: else -> assert(elem[SG(S, c)] == 0)
+	fi;
+	elem[SG(S, c)] = 0
+}
+
+proctype Receiver()
+{
+	byte what, at, sg;
+	bool won, tried[2];
+
+#ifndef CANCEL
+	timed[S] = true;
+#endif
+	select_both(S, RECV);
+	atomic {
+		timed[S] = false;
+		if
+		:: at == NONE -> at = 0; assert(what == ETIMEDOUT || what == ECANCELED)
+		:: else
+		fi;
+		assert(elem[SG(S, 1 - at)] == 0);
+		check_received(at)
+	};
+	call_one(S, 1, RECV);
+	atomic {
+		assert(what != ETIMEDOUT);
+		check_received(1);
+		ended++
+	}
+}
+
+proctype Sender()
+{
+	byte what, at, sg;
+	bool won, tried[2];
+
+	atomic { elem[SG(T, 0)] = 1; elem[SG(T, 1)] = 1 };
+	select_both(T, SEND);
+	atomic {
+		sent[1] = (what == OK -> 1 : 0);
+		ended++
+	}
+}
+
+proctype Plain()
+{
+	byte what, sg;
+	bool won;
+
+	elem[SG(R, 0)] = 2;
+	call_one(R, 0, SEND);
+	atomic {
+		sent[2] = (what == OK -> 1 : 0);
+		ended++
+	}
+}
+
+/* src/timer.c:timers_run with wait_timed_out; then sched_submit_list */
+proctype Timer()
+{
+	bool won;
+end:	do
+	:: atomic { armed && !heap_locked -> heap_locked = true };
+		claim(S, ETIMEDOUT, won);
+		atomic { armed = false; heap_locked = false };
+		if
+		:: won -> make_ready(S)
+		:: else
+		fi
+	od
+}
+
+/* gmp_chan_close; the list of those who became ready is a set */
+inline close_one(c)
+{
+	take_lock(c);
+	closed[c] = true;
+	do
+	:: claim_first(RECV, c, EPIPE);
+		if
+		:: sg == NONE -> break
+		:: else -> out[OWNER(sg)] = true
+		fi
+	od;
+	do
+	:: claim_first(SEND, c, EPIPE);
+		if
+		:: sg == NONE -> break
+		:: else -> out[OWNER(sg)] = true
+		fi
+	od;
+	drop_lock(c);
+	do
+	:: out[S] -> out[S] = false; make_ready(S)
+	:: out[T] -> out[T] = false; make_ready(T)
+	:: out[R] -> out[R] = false; make_ready(R)
+	:: else -> break
+	od
+}
+
+proctype Closer()
+{
+	byte sg, first;
+	bool won, out[WAITERS];
+
+	if
+	:: first = 0
+	:: first = 1
+	fi;
+	close_one(first);
+	close_one((1 - first));
+	ended++
+}
+
+/* src/green.c:cancel */
+inline cancel(who)
+{
+	cancelled[who] = true;
+	cut_short(who, cut);
+#ifndef MUTANT_CANCEL_ONCE /* one whose arming was still in the store buffer is missed */
+	if
+	:: !cut ->
+		/* the heavy fence */
+		atomic { empty_buffer(S); empty_buffer(T); empty_buffer(R) };
+		cut_short(who, cut)
+	:: else
+	fi;
+#endif
+	if
+	:: cut -> make_ready(who)
+	:: else
+	fi
+}
+
+proctype Canceller()
+{
+	bool cut;
+
+	if
+	:: cancel(S); cancel(T)
+	:: cancel(T); cancel(S)
+	fi;
+	ended++
+}
+
+#ifdef CANCEL
+#define PARTS 3
+#else
+#define PARTS 4
+#endif
+
+/* At the end: the accounts. */
+init {
+	atomic {
+		run Receiver();
+		run Sender();
+		run G0(S);
+		run G0(T);
+#ifdef CANCEL
+		run Canceller()
+#else
+		run G0(R);
+		run Plain();
+		run Timer();
+		run Closer()
+#endif
+	};
+	ended == PARTS;
+	atomic {
+		byte e = 1;
+		do
+		:: e <= 2 ->
+			/* received, or in a buffer still */
+			assert(sent[e] == received[e] + (count[0] > 0 && buf[0] == e) +
+					  (count[1] > 0 && buf[1] == e));
+			e++
+		:: else -> break
+		od;
+		assert(empty(queue[0]) && empty(queue[1]) && empty(queue[2]) && empty(queue[3]));
+		assert(!locked[0] && !locked[1] && !armed)
+	}
+}
