@@ -9,7 +9,9 @@
  *  A1 `running` counts the runs that have been started and have not ended.  It grows in fire, under
  *     the heap's lock, and shrinks under the lock of the bucket whose key the timer is.
  *  A2 set, stop and free take t->lock, so that disarming and arming are one step for others.
- *  A3 Memory goes when it has been freed by the program and running is 0: in gmp_timer_free, or, if
+ *  A3 A period in which the run of an earlier one has not begun yet is missed, and dropped: however
+ *     short the period, and however busy the Ps, no more than one run waits for its turn.
+ *  A4 Memory goes when it has been freed by the program and running is 0: in gmp_timer_free, or, if
  *     that was called from a run of its own, at the end of the last run.
  */
 #include <errno.h>
@@ -74,6 +76,7 @@ struct gmp_timer {
 	struct timer t;
 	struct lock lock;
 	uint32_t running;  /* (a) A1 */
+	bool pending;      /* (a) A3: a run of a period has not begun */
 	uint32_t run;      /* (c) of the runtime: one of an earlier run is only memory */
 	bool dying;        /* under the bucket's lock: freed from a run of its own */
 	int64_t period;    /* under the heap's lock, or while not armed */
@@ -106,16 +109,19 @@ static void timer_main(void *arg)
 {
 	struct gmp_timer *t = arg;
 
+	st_rlx(&t->pending, false);
 	t->fn(t->arg);
 }
 
 static bool timer_fires(struct timer *base, int64_t now, struct glist *out)
 {
 	struct gmp_timer *t = container_of(base, struct gmp_timer, t);
+	bool missed = t->period && ld_rlx(&t->pending);
 	int err;
-	struct g *gp = green_new(timer_main, t, 0, 0, &err);
+	struct g *gp = missed ? NULL : green_new(timer_main, t, 0, 0, &err);
 
-	if (gp) { /* else max_green are alive: this run is dropped, as a missed one is */
+	if (gp) { /* else it is dropped, also because max_green are alive */
+		st_rlx(&t->pending, t->period != 0);
 		st_rlx(&gp->made_at, t->made_at);
 		gp->at_exit = timer_run_ended;
 		add_rlx(&t->running, 1);

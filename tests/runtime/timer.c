@@ -247,6 +247,36 @@ RT(runs_of_a_periodic_timer_may_overlap)
 	CHECK_EQ(atomic_load(&inside), 0); /* free does */
 }
 
+static void turns(UNUSED void *arg)
+{
+	for (int i = 0; i < 200; i++)
+		gmp_yield();
+}
+
+RT(a_period_shorter_than_a_turn_does_not_pile_up)
+{
+	gmp_timer *t = gmp_timer_new(fire, NULL);
+	gmp_g *g[30];
+	uint64_t most = 0;
+
+	CHECK_EQ(gmp_timer_set(t, 0, 1), 0);
+	gmp_yield();
+	for (int i = 0; i < 30; i++)
+		g[i] = spawn(turns, NULL);
+	for (int i = 0; i < 200; i++) {
+		uint64_t n = stats().greens;
+
+		most = n > most ? n : most;
+		gmp_yield();
+	}
+	CHECK_EQ(gmp_timer_stop(t), 1);
+	for (int i = 0; i < 30; i++)
+		join(g[i]);
+	gmp_timer_free(t);
+	/* one that waits for its turn, and one on each P */
+	CHECK(most <= 31 + 1 + (uint64_t)procs);
+}
+
 static void run_long(UNUSED void *arg)
 {
 	atomic_store(&started, 1);
