@@ -109,9 +109,10 @@ RT(sums_count_spawns_exits_and_switches)
 
 RT(the_latency_quantiles_are_in_order)
 {
+	int n = (int)check_scaled(20000);
 	gmp_stats s;
 
-	for (int i = 0; i < 20000; i++) {
+	for (int i = 0; i < n; i++) {
 		CHECK_EQ(gmp_go(nothing, NULL), 0);
 		gmp_yield();
 	}
