@@ -185,6 +185,32 @@ GMP_API int gmp_cancel(gmp_g *g);
 GMP_API int gmp_cancelled(void);
 GMP_API int gmp_cancel_mask(int on);
 
+/*
+ * One thread of the kernel's for one green thread, for code that keeps something in its thread: a
+ * library with thread-local state, a namespace, a graphics context.  (Go: runtime.LockOSThread.)
+ *
+ *   void ui(void *arg)
+ *   {
+ *           gmp_lock_thread();      // at the very start of gmp_run's fn: the thread that called gmp_run
+ *           gl_make_current(arg);
+ *           while (gmp_chan_recv(frames, &f) == 0)
+ *                   draw(&f);       // always on the same thread, where nobody else runs
+ *   }
+ *
+ * From gmp_lock_thread on, until gmp_unlock_thread has been called as often, the caller runs on the
+ * thread that it is on, and that thread runs nothing else.  Each wait costs two switches of threads.
+ * A green thread that ends while it is locked takes its thread with it: whatever it did to it is
+ * gone.  (The thread that called gmp_run runs nothing any more until the run ends.)  Green threads
+ * that it spawns are not locked.
+ *
+ * gmp_lock_thread: 0, or -EAGAIN when there would be no thread for the others: gmp_config.max_threads
+ * reached, or the system refuses one; nothing is locked then.  The second and later locks never fail
+ * before the 2^32nd, which is -EAGAIN too.
+ * Misuse: either on a foreign thread; gmp_unlock_thread without a lock.
+ */
+GMP_API int gmp_lock_thread(void);
+GMP_API int gmp_unlock_thread(void);
+
 /* Let the others run: to the tail of this P's queue.  On a foreign thread: sched_yield. */
 GMP_API void gmp_yield(void);
 

@@ -44,8 +44,10 @@ struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uint32_t join, int *er
 	gp->stack_class = (uint8_t)(klass ? klass : sched.stack_class);
 	gp->cleanups = NULL;
 	gp->at_exit = NULL;
-	gp->timed = gp->cancelled = false;
+	gp->turn = 0;
+	gp->cancelled = false;
 	gp->masked = 0;
+	gp->locks = 0;
 	gp->reason = WAIT_NONE;
 	if (likely(pp))
 		bump(&pp->count.spawns, 1);
@@ -311,6 +313,41 @@ void gmp_checkpoint(void)
 
 	if (unlikely(m && ld_rlx(&m->p->attention)))
 		park_yield();
+}
+
+int gmp_lock_thread(void)
+{
+	struct m *m = getm();
+
+	if (!m)
+		gmp__fatal("gmp_lock_thread on a thread that is not a green thread");
+	struct g *gp = m->curg;
+	int err = gp->locks ? 0 : sched_bind(m);
+
+	if (err || gp->locks == UINT32_MAX)
+		return -EAGAIN;
+	gp->locks++;
+	gp->lockedm = m;
+	gp->turn |= TURN_BOUND;
+	return 0;
+}
+
+int gmp_unlock_thread(void)
+{
+	struct m *m = getm();
+
+	if (!m)
+		gmp__fatal("gmp_unlock_thread on a thread that is not a green thread");
+	struct g *gp = m->curg;
+
+	if (!gp->locks)
+		gmp__fatal("gmp_unlock_thread of a green thread that is not locked to its thread");
+	if (--gp->locks == 0) {
+		gp->lockedm = NULL;
+		gp->turn &= (uint8_t)~TURN_BOUND;
+		sched_unbind(m);
+	}
+	return 0;
 }
 
 gmp_g *gmp_self(void)

@@ -83,7 +83,7 @@ leaves_by_jump static int park_g0(void *arg)
 	if (m->deadline != NEVER) {
 		st_rlx(&gp->w.state,
 		       W_BUSY); /* should it be due at once, it is claimed after this */
-		gp->timed = true;
+		gp->turn |= TURN_TIMED;
 		gp->timer.fire = wait_timed_out;
 		timer_add(m->p, &gp->timer, m->deadline);
 	}

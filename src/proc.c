@@ -306,6 +306,12 @@ static void p_empty_locked(struct p *pp)
 	runq_flush_yielded_locked(pp);
 }
 
+void p_rest_locked(struct p *pp)
+{
+	p_empty_locked(pp);
+	pidle_put(pp);
+}
+
 bool p_retire(struct p *pp)
 {
 	lock(&sched.lock, LR_SCHED);
@@ -416,35 +422,62 @@ struct m *m_new(void)
 	lock(&sched.lock, LR_SCHED);
 	m->patience = TICKS_10US;
 	m->id = sched.nextm++;
+	m->alllink = sched.allm;
+	sched.allm = m;
 	m->rand = sched.options.c.seed ^ (uint64_t)(m->id + 1) * 0xd1342543de82ef95u;
 	st_rlx(&sched.nm, sched.nm + 1);
 	unlock(&sched.lock, LR_SCHED);
 	return m;
 }
 
-void m_free(struct m *m)
+/* Under sched.lock: it counts no more. */
+static void m_dead_locked(struct m *m)
+{
+	if (m->dead)
+		return;
+	m->dead = true;
+	st_rlx(&sched.nm, sched.nm - 1);
+	if (m->bound)
+		sched.nbound--;
+}
+
+void m_dead(struct m *m)
 {
 	lock(&sched.lock, LR_SCHED);
+	m_dead_locked(m);
+	unlock(&sched.lock, LR_SCHED);
+}
+
+static void m_unlink_locked(struct m *m)
+{
 	for (struct m **at = &sched.allm; *at; at = &(*at)->alllink) {
 		if (*at == m) {
 			*at = m->alllink;
-			break;
+			return;
 		}
 	}
-	st_rlx(&sched.nm, sched.nm - 1);
+}
+
+void m_free(struct m *m)
+{
+	lock(&sched.lock, LR_SCHED);
+	m_dead_locked(m);
+	m_unlink_locked(m);
 	unlock(&sched.lock, LR_SCHED);
 	free(m);
 }
 
 int m_start(struct m *m)
 {
-	int err = os_thread_start(&m->thread, gs.entry, m, M_STACK);
+	int err;
+
+	m->ours = true;
+	err = os_thread_start(&m->thread, gs.entry, m, M_STACK);
 
 	if (err)
 		return err;
 	lock(&sched.lock, LR_SCHED);
-	m->alllink = sched.allm; /* from here on it can be joined */
-	sched.allm = m;
+	m->joinable = true;
 	unlock(&sched.lock, LR_SCHED);
 	return 0;
 }
@@ -513,14 +546,21 @@ bool midle_del(struct m *m)
 	return false;
 }
 
-struct m *m_other(void)
+bool m_join_one(bool dead)
 {
 	struct m *m;
 
 	lock(&sched.lock, LR_SCHED);
-	m = sched.allm;
+	for (m = sched.allm; m && !(m->joinable && (m->dead || !dead)); m = m->alllink)
+		;
+	if (m)
+		m_unlink_locked(m); /* so that nobody else joins it */
 	unlock(&sched.lock, LR_SCHED);
-	return m;
+	if (!m)
+		return false;
+	pthread_join(m->thread, NULL);
+	m_free(m);
+	return true;
 }
 
 /* --- begin and end --- */

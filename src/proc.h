@@ -40,6 +40,9 @@ struct p *pidle_get(void);
 void pidle_put(struct p *pp);
 /* Give a P's caches back; its owner, or under sched.lock while it is idle. */
 void p_flush(struct p *pp);
+/* Under sched.lock: the P of an M that cannot keep it becomes idle; what it held goes to the global
+ * queue. */
+void p_rest_locked(struct p *pp);
 /* The owner of a P that has been told to go: empty it and mark it; false if it may stay after all. */
 bool p_retire(struct p *pp);
 /* Change the number of Ps.  Old number, or -ENOMEM.  *fresh: idle Ps were added. */
@@ -50,9 +53,11 @@ int procs_resize(int n, bool *fresh);
 typedef void *(*m_entry)(void *m);
 void proc_set_entry(m_entry entry); /* the thread's first function: floor 6's */
 struct m *m_new(void);              /* the record alone; NULL without memory */
-/* A thread for it, with a P to begin with.  Under no lock; 0 or -errno. */
+/* A thread for it, which begins with nextp, or asleep.  Under no lock; 0 or -errno. */
 int m_start(struct m *m);
-struct m *m_other(void); /* one with a thread of ours; NULL: none is left */
+void m_dead(struct m *m); /* the last that its thread does */
+bool m_join_one(
+	bool dead); /* await the end of a thread of ours, of a dead one: false: none is left */
 void m_free(struct m *m);
 void m_sleep(struct m *m); /* until m_wake; on a futex */
 /* Wake one that midle_get gave; in_poller as it stood then: it may have woken and moved since. */

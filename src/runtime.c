@@ -76,6 +76,7 @@ static void *m_main(void *arg)
 	signal_thread_begin(m);
 	mstart(m);
 	signal_thread_end(m);
+	m_dead(m);
 	return NULL;
 }
 
@@ -163,10 +164,8 @@ static void join_ms(void)
 		if (starting)
 			os_yield();
 	} while (starting);
-	for (struct m *m; (m = m_other());) {
-		pthread_join(m->thread, NULL);
-		m_free(m);
-	}
+	while (m_join_one(false))
+		;
 }
 
 /* Step 3 for one. */
@@ -178,7 +177,7 @@ static void drop(struct g *gp)
 	/* also for one that was claimed and has not run since: its traces are still there, or what
 	 * it was woken for must go to the next */
 	if (ld_rlx(&gp->w.state) != W_IDLE) {
-		if (gp->timed)
+		if (gp->turn & TURN_TIMED)
 			timer_del(&gp->timer);
 		if (gp->unwait)
 			gp->unwait(&gp->w);
@@ -255,8 +254,9 @@ int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
 	st_rlx(&gp->made_at, (uintptr_t)__builtin_return_address(0));
 	san_thread(&m->san);
 	signal_thread_begin(m);
+	g_set_status(gp, G_RUNNABLE);
+	m->first = gp;                /* so that fn can lock itself to the caller's thread */
 	st_seq(&sched.state, RUN_ON); /* ORD(run) */
-	sched_submit(gp, true);
 	mstart(m);
 	signal_thread_end(m);
 	m_free(m);

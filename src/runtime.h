@@ -129,6 +129,11 @@ struct sudog {
 
 enum { G_NAME_MAX = 64 };
 
+enum {
+	TURN_TIMED = 1, /* its wait has a deadline: the timer may be armed */
+	TURN_BOUND = 2, /* only its own M may run it */
+};
+
 /* What a green thread that ends by gmp_exit has to do for others first; on its stack. */
 struct cleanup {
 	struct cleanup *next;
@@ -145,7 +150,7 @@ struct g {
 	uint8_t stack_class; /* (c) while alive */
 	uint8_t reason;      /* (a) enum waitreason */
 	bool trimmed;        /* (a) its stack has been looked at since it parked */
-	bool timed;          /* (o) its wait has a deadline: the timer may be armed */
+	uint8_t turn;        /* (o) TURN_*: what its next turn begins with */
 	bool named;          /* (a) g_name says how */
 	bool uncut;          /* (o) cancellation does not end its present wait */
 	bool cancelled;      /* (a) */
@@ -159,6 +164,8 @@ struct g {
 	uint32_t join;              /* (a) enum joinstate, see green.c */
 	uint32_t generation;        /* (a) how often the descriptor was used */
 	uint8_t masked;             /* (o) gmp_cancel_mask: how deep */
+	uint32_t locks;             /* (o) gmp_lock_thread: how often */
+	struct m *lockedm;          /* (o) whose it is while it has such locks */
 	uintptr_t made_at;          /* (c) the pc of the call that made it */
 	int64_t since;              /* (a) about when it parked */
 	unwait_fn unwait;           /* (o) how to end its present wait */
@@ -242,6 +249,9 @@ struct m {
 	uint32_t patience;   /* (o) cpu_ticks to spin at most before sleeping */
 	bool spinning;       /* (o) counted in sched.nmspinning */
 	bool in_poller;      /* (l) where it sleeps */
+	bool bound;          /* (o) (l) written under the lock: it runs lockedg only */
+	struct g *first;     /* (c) what it begins with, where no thief can take it; or NULL */
+	struct g *lockedg;   /* (o) NULL while bound: it ended, and the thread is to end */
 	uint32_t wake;       /* (a) 1: get up; a futex */
 	struct p *nextp;     /* (l) given by its waker */
 	uint64_t rand;       /* (o) */
@@ -249,6 +259,9 @@ struct m {
 	struct m *link;      /* (l) idle list */
 	struct m *alllink;   /* (l) */
 	pthread_t thread;    /* (c) */
+	bool ours;           /* (c) the runtime made its thread */
+	bool joinable;       /* (l) that thread is there */
+	bool dead;           /* (l) it runs nothing any more, and ends */
 	int id;              /* (c) */
 	void *altstack;      /* (o) for signal handlers */
 	struct san_stack san;
@@ -303,8 +316,9 @@ struct sched {
 	struct m *pollm;  /* (l) (a) the one asleep in the poller, if any */
 	int nmidle;       /* (l) */
 	int nm;           /* (l) Ms alive */
+	int nbound;       /* (l) of these, bound to a G */
 	int nmlimit;      /* (c) */
-	struct m *allm;   /* (l) those with a thread of ours */
+	struct m *allm;   /* (l) */
 	int nstarting;    /* (l) threads being made: not in allm yet */
 	int nextm;        /* (l) */
 

@@ -17,6 +17,8 @@
  *     sooner than a thread wakes, or else the watcher sees to them.
  *  D3 Of the Ms without work at most half as many as there are busy Ps spin; the others sleep.  One
  *     of the sleepers sleeps in the poller, until the earliest timer of all.
+ *  D4 A G that is locked to its thread runs on that M only (gp->lockedm), and that M, once bound,
+ *     runs nothing else.  At least one M is not bound, so that there is one to do the rest.
  *
  * Waking: who submits work, and who goes to sleep
  *  submitter                                     sleeper (under D3, or after spinning in vain)
@@ -32,6 +34,12 @@
  *  light fence is no instruction; membarrier makes it one in every running thread when the sleeper,
  *  who has the time, asks.  Where the kernel has no membarrier both are full fences.
  *  Who spins and finds work stops spinning and, if there is more, makes the next one spin.
+ *
+ * Turns of a G that is bound to its M (D4)
+ *   1 the G stops: its M hands its P to another M, and sleeps on its futex, in no list
+ *   2 whatever M finds the G in a queue gives its own P to the G's M, and goes to sleep itself
+ *   3 the G's M wakes with that P, and resumes the G
+ *   4 where the G ends: step 1, and the thread ends
  *
  * Rejected: waking a thread for every ready G (a wake costs its caller 14 us; Go does it); a
  * condition variable per P (the same); stealing single Gs (a steal is a miss each).
@@ -98,8 +106,9 @@ leaves_by_jump static noinline int end_wait(struct m *m, struct g *gp, uint32_t 
 {
 	int result = waiter_result(state);
 
-	if (gp->timed) {
-		gp->timed = false;
+	st_rlx(&gp->w.state, W_IDLE);
+	if (gp->turn & TURN_TIMED) {
+		gp->turn &= (uint8_t)~TURN_TIMED;
 		timer_del(&gp->timer);
 	}
 	if (result && gp->unwait)
@@ -109,6 +118,8 @@ leaves_by_jump static noinline int end_wait(struct m *m, struct g *gp, uint32_t 
 	san_leave(&m->san, &gp->san);
 	return gmp__gogo(&gp->ctx, result, m->g0);
 }
+
+leaves_by_jump static noinline int hand_to_its_m(struct m *m, struct g *gp);
 
 leaves_by_jump static int execute(struct m *m, struct p *pp, struct g *gp)
 {
@@ -121,9 +132,9 @@ leaves_by_jump static int execute(struct m *m, struct p *pp, struct g *gp)
 		record_latency(pp, gp);
 	if (unlikely(!gp->stack))
 		return begin(m, gp);
+	if (unlikely(state > W_CLAIMED || gp->turn))
+		return gp->turn & TURN_BOUND ? hand_to_its_m(m, gp) : end_wait(m, gp, state);
 	st_rlx(&gp->w.state, W_IDLE);
-	if (unlikely(state > W_CLAIMED || gp->timed))
-		return end_wait(m, gp, state);
 	san_leave(&m->san, &gp->san);
 	return gmp__gogo(&gp->ctx, 0, m->g0);
 }
@@ -138,6 +149,8 @@ leaves_by_jump int sched_exit_g0(void *arg)
 	m->curg = NULL;
 	g_set_status(gp, G_DEAD);
 	bump(&pp->count.exits, 1);
+	if (unlikely(gp->turn & TURN_BOUND))
+		m->lockedg = NULL; /* the M stays bound, and has nothing to run any more */
 	g_unbind_stack(pp, gp);
 	if (unlikely(gp == sched.main))
 		sched_stop();
@@ -241,15 +254,17 @@ static void stop_spinning(struct m *m)
 	sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
 }
 
-/* A thread for an idle P, since no M sleeps. */
-static noinline bool start_m(struct p *pp)
+/* A thread for a P, since no M sleeps; without one, a thread that sleeps. */
+static noinline bool start_m(struct p *pp, bool spinning)
 {
-	struct m *m = m_new();
+	struct m *m;
 
+	m_join_one(true);
+	m = m_new();
 	if (!m)
 		return false;
 	m->nextp = pp;
-	m->spinning = true;
+	m->spinning = spinning;
 	if (m_start(m) == 0)
 		return true;
 	m_free(m);
@@ -285,7 +300,7 @@ noinline void wakep(void)
 		m_wake(m, in_poller);
 		return;
 	}
-	bool started = may_start && start_m(pp);
+	bool started = may_start && start_m(pp, true);
 
 	if (may_start) {
 		lock(&sched.lock, LR_SCHED);
@@ -731,6 +746,16 @@ static void tell_poller(struct m *m, struct p *pp)
 		gmp__poller.wake();
 }
 
+/* Step 3 of the sleeper.  ORD(idle): the heavy side; where no P runs, all submitters are foreign,
+ * and go by the lock. */
+static void after_giving_up(void)
+{
+	if (sched.asymmetric && !sched_all_idle())
+		os_membarrier();
+	else
+		fence_seq(); /* ORD(idle) */
+}
+
 /* Steps 1 to 5 of the sleeper, and getting up.  False: the runtime stops. */
 static bool rest(struct m *m, struct p *pp)
 {
@@ -740,11 +765,7 @@ static bool rest(struct m *m, struct p *pp)
 		return true;
 	if (spun)
 		sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
-	/* ORD(idle): the heavy side; where no P runs, all submitters are foreign, and go by the lock */
-	if (sched.asymmetric && !sched_all_idle())
-		os_membarrier();
-	else
-		fence_seq(); /* ORD(idle) */
+	after_giving_up();
 	if (second_thoughts(m)) {
 		rouse_sysmon();
 		return true;
@@ -753,7 +774,165 @@ static bool rest(struct m *m, struct p *pp)
 	return sleep_until_p(m);
 }
 
+/* --- a G bound to its M --- */
+
 leaves_by_jump static noinline int find_g0(struct m *m);
+
+/* An M has joined the sleepers that did not come from its last look: who had work for one before
+ * may have found none to wake, in a section of sched.lock before this M's. */
+static void wake_for_what_waited(void)
+{
+	if (work_in_sight())
+		wakep();
+}
+
+leaves_by_jump static int find_from_the_top(void *m)
+{
+	return find_g0(m);
+}
+
+/* From the top of g0, so that calls in turns do not fill it where the compiler makes no jumps of
+ * them. */
+leaves_by_jump static int find_afresh(struct m *m)
+{
+	struct context left;
+
+	return gmp__mcall(&left, find_from_the_top, m, m->g0);
+}
+
+/* D4: the P goes to an M that is asleep, or to a new one; or to rest, if there is nothing to do for
+ * it, or nobody. */
+static void hand_off_p(struct m *m)
+{
+	struct p *pp = m->p;
+	bool busy = runq_len(pp) || ld_rlx(&pp->runnext) || pp->nyielded || ld_rlx(&pp->attention);
+	bool start = false, rests;
+	struct m *other = NULL;
+
+	m->p = NULL;
+	lock(&sched.lock, LR_SCHED);
+	if (busy || sched.gq.n || sched.nmidle == 0) {
+		other = midle_get();
+		start = !other && sched.nm < sched.nmlimit;
+	}
+	bool in_poller = other && other->in_poller;
+
+	if (other)
+		other->nextp = pp;
+	else if (start)
+		sched.nstarting++;
+	rests = !other && !start;
+	if (rests)
+		p_rest_locked(pp);
+	unlock(&sched.lock, LR_SCHED);
+	if (other)
+		m_wake(other, in_poller);
+	if (start) {
+		bool started = start_m(pp, false);
+
+		lock(&sched.lock, LR_SCHED);
+		sched.nstarting--;
+		rests = !started;
+		if (rests) /* no memory or no thread */
+			p_rest_locked(pp);
+		unlock(&sched.lock, LR_SCHED);
+	}
+	if (rests) {
+		after_giving_up();
+		if (work_in_sight())
+			wakep();
+		tell_poller(m, pp);
+	}
+}
+
+/* Step 3 of a bound G's turn. */
+leaves_by_jump static int resume_bound(struct m *m, struct g *gp)
+{
+	uint32_t state = ld_rlx(&gp->w.state);
+
+	m->curg = gp;
+	g_set_status(gp, G_RUNNING);
+	bump(&m->p->count.switches, 1);
+	return end_wait(m, gp, state);
+}
+
+/* Step 2: m has found a G that is another M's. */
+leaves_by_jump static noinline int hand_to_its_m(struct m *m, struct g *gp)
+{
+	struct m *its = gp->lockedm;
+
+	m->curg = NULL;
+	g_set_status(gp, G_RUNNABLE);
+	lock(&sched.lock, LR_SCHED);
+	bool stopping = ld_rlx(&sched.state) != RUN_ON;
+
+	if (!stopping) {
+		its->nextp = m->p;
+		m->p = NULL;
+		midle_put(m);
+	}
+	unlock(&sched.lock, LR_SCHED);
+	if (stopping)
+		return leave_g0(m);
+	m_wake(its, false);
+	wake_for_what_waited();
+	return sleep_until_p(m) ? find_afresh(m) : leave_g0(m);
+}
+
+/* Step 1: the G of a bound M has stopped, or ended. */
+leaves_by_jump static noinline int rest_bound_g0(struct m *m)
+{
+	if (ld_rlx(&sched.state) != RUN_ON)
+		return leave_g0(m);
+	hand_off_p(m);
+	if (!m->lockedg && m->ours)
+		return leave_g0(m); /* the thread ends; the caller of gmp_run has to stay */
+	m_sleep(m);
+	return take_p(m, &(struct glist){ 0 }) ? resume_bound(m, m->lockedg) : leave_g0(m);
+}
+
+/* Under sched.lock: there will be an M for the others.  0 or -EAGAIN. */
+static int spare_m_locked(void)
+{
+	while (sched.nm - sched.nbound < 2) {
+		if (sched.nm >= sched.nmlimit || ld_rlx(&sched.state) != RUN_ON)
+			return -EAGAIN;
+		sched.nstarting++;
+		unlock(&sched.lock, LR_SCHED);
+		bool started = start_m(NULL, false);
+
+		lock(&sched.lock, LR_SCHED);
+		sched.nstarting--;
+		if (!started)
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+int sched_bind(struct m *m)
+{
+	lock(&sched.lock, LR_SCHED);
+	int err = spare_m_locked();
+
+	if (!err) {
+		m->bound = true;
+		sched.nbound++;
+		m->lockedg = m->curg;
+	}
+	unlock(&sched.lock, LR_SCHED);
+	return err;
+}
+
+void sched_unbind(struct m *m)
+{
+	lock(&sched.lock, LR_SCHED);
+	m->bound = false;
+	sched.nbound--;
+	m->lockedg = NULL;
+	unlock(&sched.lock, LR_SCHED);
+}
+
+/* --- something else to do --- */
 
 /* Something that cannot wait for work to run out. */
 leaves_by_jump static noinline int attend_g0(struct m *m)
@@ -783,13 +962,15 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 		if (stopping || !sleep_until_p(m))
 			return leave_g0(m);
 	}
-	return find_g0(m);
+	return find_afresh(m);
 }
 
 /* The M may be spinning: only here does that end, so an M that has just got its P comes this way. */
 leaves_by_jump static noinline int find_g0(struct m *m)
 {
 	struct g *gp;
+
+	gmp_debug_assert(!m->bound);
 
 	for (;;) {
 		struct p *pp = m->p;
@@ -847,6 +1028,8 @@ leaves_by_jump int schedule_g0(void)
 
 	gmp_debug_assert(!m->spinning);
 	switch_check(); /* L1 */
+	if (unlikely(m->bound))
+		return rest_bound_g0(m);
 	if (unlikely(ld_rlx(&pp->attention)))
 		return attend_g0(m);
 	if (unlikely(timers_next(pp) != NEVER) && cpu_ticks() - pp->looked > TICKS_10US)
@@ -865,14 +1048,28 @@ leaves_by_jump int schedule_g0(void)
 
 /* --- an M's beginning, and everybody's end --- */
 
+/* With the P that it was started for, or asleep.  False: the runtime stops. */
+static bool begin_with_p(struct m *m)
+{
+	lock(&sched.lock, LR_SCHED);
+	bool asleep = !m->nextp && ld_rlx(&sched.state) == RUN_ON;
+
+	if (asleep)
+		midle_put(m);
+	unlock(&sched.lock, LR_SCHED);
+	if (asleep)
+		wake_for_what_waited();
+	return asleep ? sleep_until_p(m) : take_p(m, &(struct glist){ 0 }) != NULL;
+}
+
 leaves_by_jump static int mstart_g0(void *arg)
 {
 	struct m *m = arg;
 
-	if (!take_p(m, &(struct glist){ 0 }))
+	if (!begin_with_p(m))
 		return leave_g0(m);
 	rouse_sysmon();
-	return find_g0(m);
+	return m->first ? execute(m, m->p, m->first) : find_g0(m);
 }
 
 leaves_by_jump noinline void mstart(struct m *m)
@@ -902,5 +1099,9 @@ void sched_stop(void)
 		or_rlx(&sched.allp[i]->attention, ATTENTION_STOP);
 	while ((m = midle_get()))
 		m_wake(m, m->in_poller);
+	for (m = sched.allm; m; m = m->alllink)
+		if (m->bound &&
+		    !m->nextp) /* else it is woken by who gave it a P, and not gone before */
+			m_wake(m, false);
 	unlock(&sched.lock, LR_SCHED);
 }

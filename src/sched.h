@@ -67,6 +67,11 @@ bool sched_stalled_locked(void);
 
 bool sched_all_idle(void);
 
+/* The green thread on m and its thread belong together from now on (D4): -EAGAIN if no thread would
+ * be left for the others. */
+int sched_bind(struct m *m);
+void sched_unbind(struct m *m);
+
 /* Tell every M to leave. */
 void sched_stop(void);
 /* Ask the green thread that runs on pp to yield at its next checkpoint. */

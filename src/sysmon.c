@@ -10,6 +10,7 @@
  *    wake a thief, also for a runnext and for timers that are due (sched.c D2).
  *  - A green thread that has run for 10 ms: ask it to yield at its next checkpoint.
  *  - Nobody has asked the poller for 10 ms: ask.
+ *  - A thread of ours has ended: join it.
  *  - Stacks: what lies below the stack pointer of a G that has been parked for a second goes back
  *    to the kernel, and so does the memory of free stacks that were not wanted for a second.
  *
@@ -201,6 +202,7 @@ static void *sysmon_main(void *arg)
 		look_at_ps(now);
 		look_at_poller();
 		look_at_memory(now);
+		m_join_one(true);
 		if (nothing_left(now))
 			rest();
 		else

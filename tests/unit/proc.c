@@ -353,11 +353,19 @@ TEST(threads_have_numbers_and_are_counted)
 	CHECK_EQ(a->id, 0);
 	CHECK_EQ(b->id, 1);
 	CHECK_EQ(sched.nm, 2);
-	CHECK(m_other() == NULL); /* none has a thread */
-	m_free(a);
+	CHECK(!m_join_one(false)); /* none has a thread */
+	sched.nbound = 1;
+	b->bound = true;
+	m_dead(b); /* counts no more, and does so once */
 	CHECK_EQ(sched.nm, 1);
+	CHECK_EQ(sched.nbound, 0);
+	CHECK(!m_join_one(true));
 	m_free(b);
+	CHECK_EQ(sched.nm, 1);
+	CHECK(sched.allm == a);
+	m_free(a);
 	CHECK_EQ(sched.nm, 0);
+	CHECK(!sched.allm);
 	proc_fini();
 }
 
@@ -410,7 +418,7 @@ TEST(a_sleeping_thread_gets_up_once_for_each_wake)
 	struct m *m = m_new();
 
 	CHECK_EQ(m_start(m), 0);
-	CHECK(m_other() == m);
+	CHECK(!m_join_one(true)); /* it is not dead */
 	os_nap(3000000);
 	CHECK_EQ(ld_seq(&rose), 0);
 	m_wake(m, false);
@@ -419,9 +427,9 @@ TEST(a_sleeping_thread_gets_up_once_for_each_wake)
 	os_nap(3000000);
 	CHECK_EQ(ld_seq(&rose), 1);
 	m_wake(m, false);
-	CHECK_EQ(pthread_join(m->thread, NULL), 0);
+	CHECK(m_join_one(false));
 	CHECK_EQ(ld_seq(&rose), 2);
-	m_free(m);
-	CHECK(m_other() == NULL);
+	CHECK(!m_join_one(false));
+	CHECK_EQ(sched.nm, 0);
 	proc_fini();
 }
