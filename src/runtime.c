@@ -8,9 +8,11 @@
  *  1 state = RUN_STOPPING; every P is told to attend, every sleeping M woken (sched_stop): each M
  *    leaves at its next turn of the scheduler
  *  2 the calling thread joins the others: from here on no green thread runs
- *  3 every green thread that waits is claimed and its wait undone (park.h W3): no queue of an
- *    object that outlives the run holds it.  One that somebody has claimed already is awaited: a
- *    foreign thread is about to make it runnable
+ *  3 every green thread that waits is claimed, and then the wait of each undone (park.h W3): no
+ *    queue of an object that outlives the run holds it.  First all are claimed: whoever leaves a
+ *    queue and lets others in (readers behind a writer) must not give the object to one that is
+ *    dropped too.  One that somebody has claimed already is awaited: a foreign thread is about to
+ *    make it runnable
  *  4 foreign threads that wait for the end of a green thread, a descriptor, or a tick, get -ESRCH;
  *    those inside a call are awaited (sched.foreign)
  *  5 everything is unmapped
@@ -169,11 +171,15 @@ static void join_ms(void)
 }
 
 /* Step 3 for one. */
-static void drop(struct g *gp)
+static void claim_waiting(struct g *gp)
 {
 	if (ld_rlx(&gp->status) == G_WAITING && !waiter_claim(&gp->w, -ESRCH))
 		while (ld_acq(&gp->status) == G_WAITING) /* ORD(g.status) */
 			os_yield();
+}
+
+static void drop(struct g *gp)
+{
 	/* also for one that was claimed and has not run since: its traces are still there, or what
 	 * it was woken for must go to the next */
 	if (ld_rlx(&gp->w.state) != W_IDLE) {
@@ -199,15 +205,21 @@ static void release_foreign(void)
 		green_release_joiner(g_at(i));
 }
 
-static void drop_all(void)
+static void for_each_green(void (*fn)(struct g *gp))
 {
 	for (uint32_t i = 0; i < g_made(); i++) {
 		struct g *gp = g_at(i);
 
 		if (ld_acq(&gp->status) !=
 		    G_FREE) /* ORD(g.status): a foreign thread may have just made it */
-			drop(gp);
+			fn(gp);
 	}
+}
+
+static void drop_all(void)
+{
+	for_each_green(claim_waiting);
+	for_each_green(drop);
 	release_foreign();
 	/* again and again: one that was in a call may only now begin to wait */
 	while (ld_seq(&sched.foreign)) { /* ORD(foreign) */

@@ -350,6 +350,12 @@ static void wlock_read(UNUSED void *arg)
 	CHECK(!"a dropped green thread went on");
 }
 
+static void rlock_read(UNUSED void *arg)
+{
+	gmp_rwmutex_rlock(&rw_read);
+	CHECK(!"a dropped green thread went on");
+}
+
 static void wait_never(UNUSED void *arg)
 {
 	gmp_wg_wait(&never);
@@ -377,6 +383,10 @@ static void leave_waiters(UNUSED void *arg)
 		CHECK_EQ(gmp_go(wait_never, NULL), 0);
 	}
 	wait_parked(16);
+	/* held off by those who want to write */
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(gmp_go(rlock_read, NULL), 0);
+	wait_parked(19);
 }
 
 static void use_objects(UNUSED void *arg)
