@@ -152,6 +152,7 @@ struct g *dump_awaited(const struct g *gp)
 	case WAIT_WLOCK:
 		key = (const void *)((uintptr_t)key & ~(uintptr_t)1);
 		return gmp__token_g(ld_rlx(&((const gmp_rwmutex *)key)->owner));
+	case WAIT_ONCE: return gmp__token_g(ld_rlx(&((const gmp_once *)key)->owner));
 	case WAIT_JOIN: return container_of((uintptr_t)key, struct g, join);
 	default: return NULL;
 	}

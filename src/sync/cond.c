@@ -41,7 +41,7 @@ int gmp_cond_wait_until(gmp_cond *c, gmp_mutex *m, int64_t deadline)
 	struct foreign f;
 	struct release r = { .m = m };
 
-	if (ld_rlx(&m->state) == 0)
+	if (unlikely(!(ld_rlx(&m->state) & MUTEX_LOCKED)))
 		gmp__fatal("wait on a condition variable with an unlocked mutex");
 	int result = too_late(deadline);
 

@@ -26,7 +26,7 @@
 #include "sema.h"
 #include "sync/sync.h"
 
-enum { LOCKED = 1, PARKED = 2, WOKEN = 4 };
+enum { LOCKED = MUTEX_LOCKED, PARKED = 2, WOKEN = 4 };
 enum { SPINS = 4, SPIN_PAUSES = 30, STARVING_NS = 1000000 };
 
 /* What a wait returns that was handed the lock. */

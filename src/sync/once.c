@@ -8,6 +8,8 @@
  *  O3 DONE is the last touch: who sees it may free the object.  With WAITED it is set under the
  *     lock, and those who wait are claimed after it, by the address alone.
  *  O4 A green thread that ends in fn (gmp_exit) has done it: the end runs `finish` (struct cleanup).
+ *     One that the end of the run drops in fn has not, and never will: it stays RUNNING, as what is
+ *     held stays held.
  */
 #include "base/os.h"
 #include "base/throw.h"
@@ -31,6 +33,18 @@ static void finish(void *arg)
 	sema_wake_all(b, o, &out);
 	sema_unlock(b);
 	ready_list(&out);
+}
+
+/* The caller is in the function that o runs.  (The owner would not do: one that was dropped in the
+ * middle by the end of a run leaves its number to another.) */
+static bool runs_it(const gmp_once *o)
+{
+	struct m *m = getm();
+
+	for (const struct cleanup *c = m ? m->curg->cleanups : NULL; c; c = c->next)
+		if (c->fn == finish && c->arg == o)
+			return true;
+	return false;
 }
 
 static void run(gmp_once *o, gmp_fn fn, void *arg)
@@ -72,11 +86,11 @@ static void await(gmp_once *o)
 
 static noinline int do_slow(gmp_once *o, gmp_fn fn, void *arg)
 {
-	uint32_t s = NEW, self = gmp__self_token();
+	uint32_t s = NEW;
 
 	if (cas_acq(&o->state, &s, RUNNING)) /* ORD(once) */
 		run(o, fn, arg);
-	else if (s != DONE && self != TOKEN_FOREIGN && ld_rlx(&o->owner) == self)
+	else if (s != DONE && runs_it(o))
 		gmp__fatal("gmp_once_do from the function that it runs");
 	else if (s != DONE)
 		await(o);

@@ -10,6 +10,8 @@
 
 enum { TOKEN_FOREIGN = 1u << 31 };
 
+enum { MUTEX_LOCKED = 1 }; /* of the word of a mutex; the rest is mutex.c's */
+
 static inline uint32_t gmp__self_token(void)
 {
 	struct m *m = getm();

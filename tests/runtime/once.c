@@ -103,3 +103,189 @@ RT(one_may_run_in_another)
 	CHECK_EQ(gmp_once_do(&o, nest, NULL), 0);
 	CHECK_EQ(atomic_load(&runs), 2);
 }
+
+/* --- leaving it by other ways, and the end of the run --- */
+
+static void wait_cancelled_in_it(UNUSED void *arg)
+{
+	atomic_fetch_add(&runs, 1);
+	CHECK_EQ(gmp_wg_wait(&gate), -ECANCELED);
+	value = 42;
+}
+
+static void run_it_cancelled(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_once_do(&o, wait_cancelled_in_it, NULL), 0);
+	CHECK_EQ(value, 42);
+	atomic_fetch_add(&seen, 1);
+}
+
+RT(a_cancelled_green_thread_runs_it_to_its_end)
+{
+	gmp_g *g[N];
+	struct foreign f;
+
+	o = (gmp_once)GMP_ONCE_INIT;
+	value = 0;
+	atomic_store(&runs, 0);
+	atomic_store(&seen, 0);
+	gmp_wg_add(&gate, 1);
+	g[0] = spawn(run_it_cancelled, NULL);
+	WAIT_FOR(atomic_load(&runs) == 1);
+	for (int i = 1; i < N; i++)
+		g[i] = spawn(run_it_cancelled, NULL);
+	foreign_start(&f, run_it_cancelled, NULL);
+	wait_parked(N);
+	CHECK_EQ(atomic_load(&seen), 0);
+	CHECK_EQ(gmp_cancel(g[0]), 0);
+	for (int i = 0; i < N; i++)
+		join(g[i]);
+	foreign_join(&f);
+	gmp_wg_done(&gate);
+	CHECK_EQ(atomic_load(&runs), 1);
+	CHECK_EQ(atomic_load(&seen), N + 1);
+}
+
+static void exit_inside(UNUSED void *arg)
+{
+	value = 42;
+	gmp_exit();
+}
+
+static void exit_two_deep(UNUSED void *arg)
+{
+	gmp_once_do(&inner, exit_inside, NULL);
+	CHECK(!"it went on");
+}
+
+static void do_two_deep(UNUSED void *arg)
+{
+	gmp_once_do(&o, exit_two_deep, NULL);
+	CHECK(!"it went on");
+}
+
+RT(one_that_exits_in_two_has_done_both)
+{
+	struct foreign f;
+
+	o = inner = (gmp_once)GMP_ONCE_INIT;
+	value = 0;
+	atomic_store(&runs, 0);
+	atomic_store(&seen, 0);
+	gmp_g *g = spawn(do_two_deep, NULL);
+
+	join(g);
+	CHECK_EQ(gmp_once_do(&o, count_inner, NULL), 0);
+	CHECK_EQ(gmp_once_do(&inner, count_inner, NULL), 0);
+	foreign_start(&f, do_it, NULL);
+	foreign_join(&f);
+	CHECK_EQ(atomic_load(&runs), 0);
+	CHECK_EQ(atomic_load(&seen), 1);
+}
+
+/* Who waited frees it at once, while the one who did it may still be on its way out. */
+static gmp_once *heap_once;
+
+enum { WAITED = 2 }; /* of its word: somebody waits */
+
+static void until_one_waits(UNUSED void *arg)
+{
+	WAIT_FOR(__atomic_load_n(&heap_once->state, __ATOMIC_RELAXED) == WAITED);
+}
+
+static void do_heap_once(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_once_do(heap_once, until_one_waits, NULL), 0);
+}
+
+static void do_and_free(UNUSED void *arg)
+{
+	gmp_once *mine = heap_once;
+
+	WAIT_FOR(__atomic_load_n(&mine->state, __ATOMIC_RELAXED) != 0);
+	CHECK_EQ(gmp_once_do(mine, until_one_waits, NULL), 0);
+	memset(mine, 0xee, sizeof(*mine));
+	free(mine);
+}
+
+RT(who_waited_may_free_it)
+{
+	for (long i = 0, n = check_scaled(500); i < n; i++) {
+		struct foreign f;
+
+		heap_once = calloc(1, sizeof(*heap_once));
+		CHECK(heap_once != NULL);
+		gmp_g *g = spawn(do_heap_once, NULL);
+
+		if (i % 10) {
+			join(spawn(do_and_free, NULL));
+		} else {
+			foreign_start(&f, do_and_free, NULL);
+			foreign_join(&f);
+		}
+		join(g);
+	}
+}
+
+static gmp_once outer_once, kept;
+
+static void never_ends(UNUSED void *arg)
+{
+	atomic_fetch_add(&runs, 1);
+	gmp_sleep_until(GMP_FOREVER);
+	CHECK(!"a dropped green thread went on");
+}
+
+static void do_kept(UNUSED void *arg)
+{
+	gmp_once_do(&kept, never_ends, NULL);
+	CHECK(!"a dropped green thread went on");
+}
+
+static void leave_in_it(UNUSED void *arg)
+{
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(gmp_go(do_kept, NULL), 0);
+	wait_parked(4);
+	CHECK_EQ(gmp_once_do(&outer_once, count_inner, NULL), 0);
+}
+
+/* What was under way stays so: nobody runs it a second time, and no green thread of a later run is
+ * taken for the one that did. */
+TEST_PROCS(a_run_that_ends_in_it_leaves_it_under_way)
+{
+	for (int i = 0; i < 3; i++) {
+		kept = outer_once = (gmp_once)GMP_ONCE_INIT;
+		atomic_store(&runs, 0);
+		run_procs(procs, leave_in_it, NULL);
+		CHECK_EQ(atomic_load(&runs), 2);
+		run_procs(procs, leave_in_it, NULL);
+		CHECK_EQ(atomic_load(&runs), 2);
+	}
+}
+
+static void yield_in_it(UNUSED void *arg)
+{
+	gmp_yield();
+}
+
+static void do_plainly(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_once_do(&o, yield_in_it, NULL), 0);
+	atomic_fetch_add(&seen, 1);
+}
+
+TEST(it_works_between_plain_threads)
+{
+	for (int i = 0; i < 50; i++) {
+		struct foreign f[4];
+
+		o = (gmp_once)GMP_ONCE_INIT;
+		atomic_store(&seen, 0);
+		for (int k = 0; k < 4; k++)
+			foreign_start(&f[k], do_plainly, NULL);
+		for (int k = 0; k < 4; k++)
+			CHECK_EQ(pthread_join(f[k].thread, NULL), 0);
+		CHECK_EQ(atomic_load(&seen), 4);
+	}
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* A once whose function asks for it again, by way of another once. */
+#include <gmp.h>
+
+static gmp_once outer = GMP_ONCE_INIT, inner = GMP_ONCE_INIT;
+static volatile int survived;
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void ask_again(void *arg)
+{
+	(void)arg;
+	gmp_once_do(&outer, nothing, NULL);
+	survived = 1;
+}
+
+static void begin(void *arg)
+{
+	(void)arg;
+	gmp_once_do(&inner, ask_again, NULL);
+	survived = 1;
+}
+
+static void culprit(void *arg)
+{
+	(void)arg;
+	gmp_once_do(&outer, begin, NULL);
+	survived = 1;
+}
+
+static void app(void *arg)
+{
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g;
+
+	(void)arg;
+	a.name = "the-culprit";
+	if (gmp_spawn(&g, culprit, NULL, &a) == 0)
+		gmp_join(g);
+}
+
+int main(void)
+{
+	gmp_run(app, NULL, NULL);
+	return 0;
+}
