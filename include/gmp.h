@@ -612,7 +612,8 @@ GMP_API int gmp_stats_get(gmp_stats *s);
  *   green thread 4 "" (entry work), runnable; made at app+0x63
  *
  * id, name, entry function; state (for how long is told to some 10 ms); what it waits for: the object's
- * address, the number of a descriptor, the id of a green thread that is joined, and of a mutex its
+ * address (of a select the channels of the first six cases), the number of a descriptor, the id of a
+ * green thread that is joined, and of a mutex its
  * holder; where it was made; and, if it waits or is the caller, its calls, the innermost first, as
  * address, function, and object+address for addr2line.  What runs or is about to run has no calls to
  * show.  Of many with the same calls, all but the first 100 say "; backtrace as green thread N" in

@@ -30,6 +30,8 @@
  * out; then it is struck off the list.  Cases that wait on one channel become ready together: the
  * peer draws among their sudogs (chan.c).
  */
+#include "select.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -209,6 +211,23 @@ static int wait_for_any(struct selection *sel, gmp_case *cases, int64_t deadline
 		}
 	}
 	return result;
+}
+
+unsigned select_places(const struct g *gp, struct select_place *out, unsigned most)
+{
+	const struct selection *sel = gp->sudog.elem;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < sel->n; i++) {
+		const struct sudog *sg = &sel->sudogs[i];
+
+		if (!ld_rlx(&sg->queued))
+			continue; /* a case without a channel */
+		if (n < most)
+			out[n] = (struct select_place){ sg->key, sg->kind & IN_SENDQ };
+		n++;
+	}
+	return n;
 }
 
 /* --- the calls --- */

@@ -30,6 +30,7 @@
 #include "base/throw.h"
 #include "netpoll.h"
 #include "proc.h"
+#include "select.h"
 #include "sync/sync.h"
 #include "unwind.h"
 
@@ -39,6 +40,7 @@ enum {
 	SAME_MOST = 100, /* so many times a backtrace is written out */
 	SAMES = 1024,    /* different backtraces that are known again */
 	PROBES = 16,
+	CASES_MOST = 6, /* of a select that are told */
 };
 
 static const char *const reasons[] = {
@@ -165,6 +167,24 @@ static bool is_alive(const struct g *gp)
 	return status != G_FREE && status != G_DEAD;
 }
 
+/* ": receive 0x55d2, send 0x55d8, and 3 more" */
+static void which_cases(const struct g *gp, struct line *l)
+{
+	struct select_place at[CASES_MOST];
+	unsigned n = select_places(gp, at, CASES_MOST);
+
+	for (unsigned i = 0; i < min_of(n, (unsigned)CASES_MOST); i++) {
+		line_str_sig(l, i ? ", " : ": ");
+		line_str_sig(l, at[i].sends ? "send " : "receive ");
+		line_hex_sig(l, (uintptr_t)at[i].c);
+	}
+	if (n > CASES_MOST) {
+		line_str_sig(l, ", and ");
+		line_dec_sig(l, n - CASES_MOST);
+		line_str_sig(l, " more");
+	}
+}
+
 /* "channel receive 0x55d2", "mutex lock 0x55d8, held by green thread 4".  gp is held (P1). */
 static void what_it_waits_for(const struct g *gp, struct line *l)
 {
@@ -173,6 +193,8 @@ static void what_it_waits_for(const struct g *gp, struct line *l)
 	uintptr_t key = (uintptr_t)gp->sudog.key;
 
 	line_str_sig(l, reasons[why]);
+	if (why == WAIT_SELECT)
+		which_cases(gp, l);
 	if (!ld_rlx(&gp->sudog.queued))
 		return;
 	if (why == WAIT_JOIN) {

@@ -462,6 +462,16 @@ static void wait_select(UNUSED void *arg)
 	no_more();
 }
 
+static void wait_many(UNUSED void *arg)
+{
+	gmp_case cases[10];
+
+	for (int i = 0; i < 10; i++)
+		cases[i] = (gmp_case)GMP_RECV_CASE(i == 2 ? NULL : empty, NULL);
+	gmp_select(cases, 10);
+	no_more();
+}
+
 static void wait_nothing(UNUSED void *arg)
 {
 	gmp_select(NULL, 0);
@@ -538,12 +548,13 @@ RT(what_each_waits_for_is_told)
 	spawn_named("send", wait_send, NULL);
 	spawn_named("recv", wait_recv, NULL);
 	spawn_named("select", wait_select, NULL);
+	spawn_named("many", wait_many, NULL);
 	spawn_named("no case", wait_nothing, NULL);
 	spawn_named("join", wait_join, NULL);
 	spawn_named("read", wait_read, NULL);
 	spawn_named("write", wait_write, NULL);
 	spawn_named("timer", wait_timer, NULL);
-	wait_parked(16);
+	wait_parked(17);
 
 	check_waits("sleep", "sleep");
 	snprintf(text, sizeof(text), "%s, held by green thread 1", address("mutex lock", &mu));
@@ -558,7 +569,10 @@ RT(what_each_waits_for_is_told)
 	check_waits("wg", address("wait group", &wg));
 	check_waits("send", address("channel send", full));
 	check_waits("recv", address("channel receive", empty));
-	check_has(block_of("select"), " s: select");
+	snprintf(text, sizeof(text), "select: receive %p, send %p", (void *)empty, (void *)full);
+	check_waits("select", text);
+	check_has(block_of("many"), address("select: receive", empty));
+	check_has(block_of("many"), ", and 3 more; made");
 	check_has(block_of("no case"), " s: select without cases");
 	snprintf(text, sizeof(text), "join of green thread %llu",
 		 (unsigned long long)gmp_id(target));
