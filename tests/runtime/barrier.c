@@ -129,3 +129,127 @@ RT(a_round_has_as_many_arrivals_as_it_should)
 	CHECK_EQ(atomic_load(&passed), 3 * atomic_load(&rounds));
 	CHECK_EQ(atomic_load(&passed) + atomic_load(&cancelled), 3000);
 }
+
+static void arrive_masked(void *arg)
+{
+	CHECK_EQ(gmp_cancel_mask(1), 0);
+	CHECK_EQ(gmp_barrier_wait(arg), 0);
+	CHECK_EQ(gmp_cancel_mask(0), 0);
+	CHECK_EQ(gmp_barrier_wait(arg), -ECANCELED);
+}
+
+RT(a_masked_wait_stays)
+{
+	gmp_barrier two = GMP_BARRIER_INIT(2);
+	gmp_g *g = spawn(arrive_masked, &two);
+
+	wait_parked(1);
+	CHECK_EQ(gmp_cancel(g), 0);
+	CHECK_EQ(gmp_join_until(g, gmp_deadline(MS)), -ETIMEDOUT);
+	CHECK_EQ(two.arrived, 1);
+	CHECK_EQ(gmp_barrier_wait(&two), 1);
+	join(g);
+	CHECK_EQ(two.arrived, 0);
+}
+
+static void be_the_last_though_cancelled(void *arg)
+{
+	CHECK_EQ(gmp_cancel(gmp_self()), 0);
+	CHECK_EQ(gmp_barrier_wait(arg), 1);
+	CHECK_EQ(gmp_barrier_wait(arg), -ECANCELED);
+}
+
+RT(the_last_one_need_not_wait_though_it_is_cancelled)
+{
+	gmp_barrier two = GMP_BARRIER_INIT(2);
+	struct foreign f;
+
+	for (int i = 0; i < 20; i++) {
+		foreign_start(&f, pass, &two);
+		WAIT_FOR(__atomic_load_n(&two.arrived, __ATOMIC_RELAXED) == 1);
+		join(spawn(be_the_last_though_cancelled, &two));
+		foreign_join(&f);
+		CHECK_EQ(two.arrived, 0);
+	}
+}
+
+/* Whoever comes out may free it, be it the last one to come in or another. */
+struct heap_barrier {
+	gmp_barrier b;
+	int who;
+	char pad[50];
+};
+
+static void pass_and_free(void *arg)
+{
+	struct heap_barrier *h = arg;
+	int who = h->who;
+
+	if (gmp_barrier_wait(&h->b) != who)
+		return;
+	memset(h, 0xee, sizeof(*h));
+	free(h);
+}
+
+RT(it_may_be_freed_by_the_first_who_comes_out)
+{
+	for (long i = 0, n = check_scaled(2000); i < n; i++) {
+		struct heap_barrier *h = calloc(1, sizeof(*h));
+		struct foreign f;
+		gmp_g *g = NULL;
+
+		CHECK(h != NULL);
+		h->b = (gmp_barrier)GMP_BARRIER_INIT(2);
+		h->who = (int)(i / 2 % 2);
+		if (i % 20)
+			g = spawn(pass_and_free, h);
+		else
+			foreign_start(&f, pass_and_free, h);
+		if (i % 3)
+			gmp_yield();
+		pass_and_free(h);
+		if (g)
+			join(g);
+		else
+			foreign_join(&f);
+	}
+}
+
+static gmp_barrier kept = GMP_BARRIER_INIT(3);
+
+static void wait_for_ever(UNUSED void *arg)
+{
+	gmp_barrier_wait(&kept);
+	CHECK(!"a dropped green thread went on");
+}
+
+static struct foreign outside;
+
+static void pass_kept(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_barrier_wait(&kept), 0);
+}
+
+static void leave_one_waiting(UNUSED void *arg)
+{
+	foreign_start(&outside, pass_kept, NULL);
+	WAIT_FOR(__atomic_load_n(&kept.arrived, __ATOMIC_RELAXED) == 1);
+	CHECK_EQ(gmp_go(wait_for_ever, NULL), 0);
+	wait_parked(1);
+	CHECK_EQ(__atomic_load_n(&kept.arrived, __ATOMIC_RELAXED), 2);
+}
+
+TEST_PROCS(those_whom_a_run_drops_take_their_arrivals_back)
+{
+	for (int i = 0; i < 5; i++) {
+		struct foreign other;
+
+		run_procs(procs, leave_one_waiting, NULL);
+		CHECK_EQ(__atomic_load_n(&kept.arrived, __ATOMIC_RELAXED), 1);
+		foreign_start(&other, pass_kept, NULL);
+		WAIT_FOR(__atomic_load_n(&kept.arrived, __ATOMIC_RELAXED) == 2);
+		CHECK_EQ(gmp_barrier_wait(&kept), 1);
+		CHECK_EQ(pthread_join(outside.thread, NULL), 0);
+		CHECK_EQ(pthread_join(other.thread, NULL), 0);
+	}
+}

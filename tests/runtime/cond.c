@@ -188,3 +188,256 @@ TEST(it_works_between_plain_threads)
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(pthread_join(f[i].thread, NULL), 0);
 }
+
+/* --- the mutex after a wait that was given up --- */
+
+static atomic_int returned;
+
+static void give_up(void *deadline)
+{
+	int want = deadline != NULL ? -ETIMEDOUT : -ECANCELED;
+
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	asleep++;
+	CHECK_EQ(gmp_cond_wait_until(&c, &m, deadline ? gmp_deadline(MS) : GMP_FOREVER), want);
+	atomic_fetch_add(&returned, 1);
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+}
+
+/* Locking the mutex again is not cut short, whatever ended the wait. */
+RT(a_wait_that_was_given_up_waits_for_the_mutex)
+{
+	gmp_g *g[2];
+	struct foreign f;
+	static int yes;
+
+	asleep = 0;
+	atomic_store(&returned, 0);
+	g[0] = spawn(give_up, NULL);
+	g[1] = spawn(give_up, &yes);
+	foreign_start(&f, give_up, &yes);
+	for (;;) {
+		CHECK_EQ(gmp_mutex_lock(&m), 0);
+		if (asleep == 3)
+			break;
+		CHECK_EQ(gmp_mutex_unlock(&m), 0);
+		gmp_yield();
+	}
+	int before = atomic_load(&returned); /* a time may have come before this */
+
+	CHECK_EQ(gmp_cancel(g[0]), 0);
+	CHECK_EQ(gmp_sleep(3 * MS), 0);
+	CHECK_EQ(atomic_load(&returned), before);
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+	for (int i = 0; i < 2; i++)
+		join(g[i]);
+	foreign_join(&f);
+	CHECK_EQ(gmp_mutex_try_lock(&m), 0);
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+}
+
+static void wait_masked(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_cancel_mask(1), 0);
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	asleep++;
+	CHECK_EQ(gmp_cond_wait(&c, &m), 0);
+	CHECK_EQ(gmp_cancel_mask(0), 0);
+	CHECK_EQ(gmp_cond_wait(&c, &m), -ECANCELED);
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+}
+
+RT(a_masked_wait_is_ended_by_a_signal_alone)
+{
+	asleep = 0;
+	gmp_g *g = spawn(wait_masked, NULL);
+
+	WAIT_FOR(locked(&asleep) == 1);
+	CHECK_EQ(gmp_cancel(g), 0);
+	CHECK_EQ(gmp_join_until(g, gmp_deadline(MS)), -ETIMEDOUT);
+	CHECK_EQ(gmp_cond_signal(&c), 0);
+	join(g);
+}
+
+/* --- a signal, and something else at the same time --- */
+
+static atomic_int zeros, others;
+
+static void count_result(void *patience)
+{
+	int64_t d = patience ? gmp_deadline((int64_t)(intptr_t)patience * US) : GMP_FOREVER;
+
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	asleep++;
+	int r = gmp_cond_wait_until(&c, &m, d);
+
+	CHECK(r == 0 || r == (patience ? -ETIMEDOUT : -ECANCELED));
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+	atomic_fetch_add(r == 0 ? &zeros : &others, 1);
+}
+
+static void signal_it(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_cond_signal(&c), 0);
+}
+
+static void cancel_it(void *g)
+{
+	CHECK_EQ(gmp_cancel(g), 0);
+}
+
+static void begin_round(void)
+{
+	asleep = 0;
+	atomic_store(&zeros, 0);
+	atomic_store(&others, 0);
+}
+
+/* Two wait, for the first a cancellation comes with the signal: if it is not the first that takes the
+ * signal, the second has it. */
+RT(a_signal_and_a_cancellation_at_once_lose_nothing)
+{
+	for (long i = 0, n = check_scaled(1000); i < n; i++) {
+		gmp_g *first, *second, *one, *two;
+
+		begin_round();
+		first = spawn(count_result, NULL);
+		WAIT_FOR(locked(&asleep) == 1);
+		second = spawn(count_result, NULL);
+		WAIT_FOR(locked(&asleep) == 2);
+		one = i % 2 ? spawn(signal_it, NULL) : spawn(cancel_it, first);
+		two = i % 2 ? spawn(cancel_it, first) : spawn(signal_it, NULL);
+		join(one);
+		join(two);
+		WAIT_FOR(atomic_load(&zeros) == 1);
+		CHECK_EQ(gmp_cancel(second), 0);
+		join(first);
+		join(second);
+		CHECK_EQ(atomic_load(&zeros), 1);
+		CHECK_EQ(atomic_load(&others), 1);
+		CHECK_EQ(gmp_cond_signal(&c), 0);
+		CHECK_EQ(c.waiters, 0);
+	}
+}
+
+/* One has no time, and one has all of it. */
+RT(a_signal_and_a_deadline_at_once_lose_nothing)
+{
+	for (long i = 0, n = check_scaled(1000); i < n; i++) {
+		gmp_g *first, *second;
+
+		begin_round();
+		first = spawn(count_result, (void *)(1 + i % 40));
+		WAIT_FOR(locked(&asleep) == 1);
+		second = spawn(count_result, NULL);
+		WAIT_FOR(locked(&asleep) == 2);
+		CHECK_EQ(gmp_cond_signal(&c), 0);
+		WAIT_FOR(atomic_load(&zeros) == 1);
+		CHECK_EQ(gmp_cancel(second), 0);
+		join(first);
+		join(second);
+		CHECK_EQ(atomic_load(&zeros), 1);
+		CHECK_EQ(atomic_load(&others), 1);
+	}
+}
+
+/* Those who wait when it comes, and no later ones. */
+RT(a_broadcast_is_not_kept)
+{
+	CHECK_EQ(gmp_cond_broadcast(&c), 0);
+	CHECK_EQ(gmp_cond_signal(&c), 0);
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	CHECK_EQ(gmp_cond_wait_until(&c, &m, gmp_deadline(MS)), -ETIMEDOUT);
+	CHECK_EQ(gmp_cond_broadcast(&c), 0);
+	CHECK_EQ(gmp_cond_wait_until(&c, &m, gmp_deadline(MS)), -ETIMEDOUT);
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+}
+
+/* --- freed at once --- */
+
+struct monitor {
+	gmp_mutex m;
+	gmp_cond c;
+	int ready;
+	char pad[40];
+};
+
+static void wait_and_free(void *arg)
+{
+	struct monitor *o = arg;
+
+	CHECK_EQ(gmp_mutex_lock(&o->m), 0);
+	o->ready++;
+	CHECK_EQ(gmp_cond_wait(&o->c, &o->m), 0);
+	CHECK_EQ(gmp_mutex_unlock(&o->m), 0);
+	memset(o, 0xee, sizeof(*o));
+	free(o);
+}
+
+RT(who_was_signalled_may_free_it)
+{
+	for (long i = 0, n = check_scaled(2000); i < n; i++) {
+		struct monitor *o = calloc(1, sizeof(*o));
+		struct foreign f;
+		gmp_g *g = NULL;
+
+		CHECK(o != NULL);
+		if (i % 20)
+			g = spawn(wait_and_free, o);
+		else
+			foreign_start(&f, wait_and_free, o);
+		for (;;) {
+			CHECK_EQ(gmp_mutex_lock(&o->m), 0);
+			if (o->ready)
+				break;
+			CHECK_EQ(gmp_mutex_unlock(&o->m), 0);
+			gmp_yield();
+		}
+		if (i % 2) {
+			CHECK_EQ(gmp_cond_broadcast(&o->c), 0);
+			CHECK_EQ(gmp_mutex_unlock(&o->m), 0);
+		} else {
+			CHECK_EQ(gmp_mutex_unlock(&o->m), 0);
+			CHECK_EQ(gmp_cond_signal(&o->c), 0);
+		}
+		if (g)
+			join(g);
+		else
+			foreign_join(&f);
+	}
+}
+
+/* --- the end of a run --- */
+
+static void wait_for_ever(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	gmp_cond_wait(&c, &m);
+	CHECK(!"a dropped green thread went on");
+}
+
+static struct foreign outside;
+
+static void leave_waiters(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_go(wait_for_ever, NULL), 0);
+	wait_parked(1);
+	asleep = woken = 0;
+	foreign_start(&outside, wait_any, NULL);
+	WAIT_FOR(locked(&asleep) == 1);
+	CHECK_EQ(gmp_go(wait_for_ever, NULL), 0);
+	wait_parked(2);
+}
+
+TEST_PROCS(those_whom_a_run_drops_take_no_signal)
+{
+	for (int i = 0; i < 5; i++) {
+		run_procs(procs, leave_waiters, NULL);
+		CHECK_EQ(locked(&woken), 0);
+		CHECK_EQ(gmp_cond_signal(&c), 0);
+		CHECK_EQ(pthread_join(outside.thread, NULL), 0);
+		CHECK_EQ(woken, 1);
+		CHECK_EQ(gmp_cond_signal(&c), 0);
+		CHECK_EQ(c.waiters, 0);
+	}
+}

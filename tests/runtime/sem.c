@@ -141,3 +141,229 @@ RT(never_more_inside_than_permits)
 		CHECK_EQ(gmp_sem_try_acquire(&s), 0);
 	CHECK_EQ(s.state, 0);
 }
+
+RT(a_release_serves_those_who_wait_however_many_it_gives)
+{
+	gmp_g *g = spawn(acquire, NULL);
+
+	wait_parked(1);
+	CHECK_EQ(gmp_sem_release(&s, INT32_MAX), 0);
+	join(g);
+	CHECK_EQ(gmp_sem_release(&s, 2), -EOVERFLOW);
+	CHECK_EQ(gmp_sem_release(&s, 1), 0);
+	CHECK_EQ(gmp_sem_release(&s, 1), -EOVERFLOW);
+	s = (gmp_sem)GMP_SEM_INIT(0);
+}
+
+static void acquire_for_a_moment(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_sem_acquire_until(&s, gmp_deadline(MS)), -ETIMEDOUT);
+}
+
+RT(those_who_gave_up_leave_the_others_in_order)
+{
+	gmp_g *g[N], *gone[N];
+
+	atomic_store(&entered, 0);
+	for (int i = 0; i < N; i++) {
+		g[i] = spawn(acquire, (void *)(intptr_t)i);
+		gone[i] = i % 2 ? spawn(be_cancelled, NULL) : NULL;
+		WAIT_FOR(stats().greens_waiting == (uint64_t)i + 1 + (uint64_t)(i + 1) / 2);
+	}
+	for (int i = 1; i < N; i += 2)
+		CHECK_EQ(gmp_cancel(gone[i]), 0);
+	for (int i = 1; i < N; i += 2)
+		join(gone[i]);
+	join(spawn(acquire_for_a_moment, NULL));
+	for (int i = 0; i < N; i++) {
+		CHECK_EQ(gmp_sem_release(&s, 1), 0);
+		WAIT_FOR(atomic_load(&entered) == i + 1);
+		CHECK_EQ(atomic_load(&order[i]), i);
+	}
+	for (int i = 0; i < N; i++)
+		join(g[i]);
+	CHECK_EQ(s.state, 0);
+}
+
+/* --- a permit, and something else at the same time --- */
+
+static atomic_int result;
+
+static void acquire_with(void *patience)
+{
+	int64_t d = patience ? gmp_deadline((int64_t)(intptr_t)patience * US) : GMP_FOREVER;
+
+	atomic_store(&result, gmp_sem_acquire_until(&s, d));
+}
+
+static void release_one(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_sem_release(&s, 1), 0);
+}
+
+static void cancel_it(void *g)
+{
+	CHECK_EQ(gmp_cancel(g), 0);
+}
+
+/* Either it was taken or it is there. */
+static void check_permit(int otherwise)
+{
+	int r = atomic_load(&result);
+
+	CHECK(r == 0 || r == otherwise);
+	CHECK_EQ(gmp_sem_try_acquire(&s), r ? 0 : -EAGAIN);
+	CHECK_EQ(s.state, 0);
+}
+
+RT(a_release_and_a_cancellation_at_once_lose_nothing)
+{
+	for (long i = 0, n = check_scaled(2000); i < n; i++) {
+		gmp_g *g = spawn(acquire_with, NULL), *one, *two;
+
+		if (i % 3)
+			wait_parked(1);
+		one = i % 2 ? spawn(release_one, NULL) : spawn(cancel_it, g);
+		two = i % 2 ? spawn(cancel_it, g) : spawn(release_one, NULL);
+		join(one);
+		join(two);
+		join(g);
+		check_permit(-ECANCELED);
+	}
+}
+
+RT(a_release_and_a_deadline_at_once_lose_nothing)
+{
+	for (long i = 0, n = check_scaled(2000); i < n; i++) {
+		gmp_g *g = spawn(acquire_with, (void *)(1 + i % 30));
+
+		while (gmp_sem_release(&s, 1) != 0)
+			;
+		join(g);
+		check_permit(-ETIMEDOUT);
+	}
+}
+
+RT(a_foreign_deadline_and_a_release_at_once_lose_nothing)
+{
+	for (long i = 0, n = check_scaled(200); i < n; i++) {
+		struct foreign f;
+
+		foreign_start(&f, acquire_with, (void *)(1 + i % 100));
+		if (i % 2)
+			gmp_sleep(50 * US);
+		CHECK_EQ(gmp_sem_release(&s, 1), 0);
+		foreign_join(&f);
+		check_permit(-ETIMEDOUT);
+	}
+}
+
+/* --- cancelled --- */
+
+static void use_cancelled(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_cancel(gmp_self()), 0);
+	CHECK_EQ(gmp_sem_release(&s, 2), 0);
+	CHECK_EQ(gmp_sem_acquire(&s), 0);
+	CHECK_EQ(gmp_sem_acquire_until(&s, 0), 0);
+	CHECK_EQ(gmp_sem_try_acquire(&s), -EAGAIN);
+	CHECK_EQ(gmp_sem_acquire_until(&s, 0), -ECANCELED);
+	CHECK_EQ(gmp_sem_acquire(&s), -ECANCELED);
+	CHECK_EQ(gmp_cancel_mask(1), 0);
+	CHECK_EQ(gmp_sem_acquire_until(&s, gmp_deadline(MS)), -ETIMEDOUT);
+	CHECK_EQ(gmp_sem_acquire(&s), 0);
+	CHECK_EQ(gmp_cancel_mask(0), 0);
+}
+
+RT(one_that_is_cancelled_takes_what_is_there)
+{
+	gmp_g *g = spawn(use_cancelled, NULL);
+
+	CHECK_EQ(gmp_join_until(g, gmp_deadline(5 * MS)), -ETIMEDOUT);
+	CHECK_EQ(gmp_sem_release(&s, 1), 0);
+	join(g);
+	CHECK_EQ(s.state, 0);
+}
+
+/* --- freed at once --- */
+
+static void acquire_and_free(void *arg)
+{
+	gmp_sem *x = arg;
+
+	CHECK_EQ(gmp_sem_acquire(x), 0);
+	memset(x, 0xee, sizeof(*x));
+	free(x);
+}
+
+RT(who_has_the_last_permit_may_free_it)
+{
+	for (long i = 0, n = check_scaled(3000); i < n; i++) {
+		gmp_sem *x = calloc(1, sizeof(*x));
+		struct foreign f;
+		gmp_g *g = NULL;
+
+		CHECK(x != NULL);
+		if (i % 30)
+			g = spawn(acquire_and_free, x);
+		else
+			foreign_start(&f, acquire_and_free, x);
+		if (i % 3)
+			gmp_yield();
+		CHECK_EQ(gmp_sem_release(x, 1), 0);
+		if (g)
+			join(g);
+		else
+			foreign_join(&f);
+	}
+}
+
+/* --- without a runtime, and across its end --- */
+
+TEST(it_works_between_plain_threads)
+{
+	struct foreign f[4];
+
+	CHECK_EQ(gmp_sem_release(&s, 2), 0);
+	for (int i = 0; i < 4; i++)
+		foreign_start(&f[i], come_and_go, NULL);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(pthread_join(f[i].thread, NULL), 0);
+	CHECK(atomic_load(&most) <= 2);
+	CHECK_EQ(gmp_sem_try_acquire(&s), 0);
+	CHECK_EQ(gmp_sem_try_acquire(&s), 0);
+	CHECK_EQ(gmp_sem_acquire_until(&s, gmp_deadline(MS)), -ETIMEDOUT);
+	CHECK_EQ(s.state, 0);
+}
+
+static void acquire_in_vain(UNUSED void *arg)
+{
+	gmp_sem_acquire(&s);
+	CHECK(!"a dropped green thread went on");
+}
+
+static void acquire_outside(UNUSED void *arg)
+{
+	atomic_store(&result, gmp_sem_acquire(&s));
+}
+
+static struct foreign outside;
+
+static void leave_waiters(UNUSED void *arg)
+{
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(gmp_go(acquire_in_vain, NULL), 0);
+	wait_parked(3);
+	foreign_start(&outside, acquire_outside, NULL);
+}
+
+TEST_PROCS(those_whom_a_run_drops_take_no_permit)
+{
+	for (int i = 0; i < 5; i++) {
+		run_procs(procs, leave_waiters, NULL);
+		CHECK_EQ(gmp_sem_release(&s, 1), 0);
+		CHECK_EQ(pthread_join(outside.thread, NULL), 0);
+		CHECK_EQ(atomic_load(&result), 0);
+		CHECK_EQ(s.state, 0);
+	}
+}
