@@ -4,18 +4,31 @@
 
 #include "util.h"
 
-enum { KINDS = 16 };
+enum { KINDS = 22 };
 
 static gmp_chan *full, *empty, *other;
 static gmp_mutex mutex;
 static gmp_rwmutex rwmutex;
 static gmp_wg wg, gate;
+static gmp_sem sem;
+static gmp_cond cond;
+static gmp_mutex monitor;
+static gmp_barrier barrier = GMP_BARRIER_INIT(100);
 static gmp_g *sleeper;
 static int pair[2];
 
 static void sleep_long(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_sleep(3600 * SEC), -ECANCELED);
+}
+
+static int wait_on_cond(int64_t deadline)
+{
+	CHECK_EQ(gmp_mutex_lock(&monitor), 0);
+	int r = gmp_cond_wait_until(&cond, &monitor, deadline);
+
+	CHECK_EQ(gmp_mutex_unlock(&monitor), 0);
+	return r;
 }
 
 /* The kind of wait; "until" ones have a deadline far away. */
@@ -45,7 +58,13 @@ static int wait_in(int kind)
 	case 11: return gmp_wg_wait(&wg);
 	case 12: return gmp_sleep_until(GMP_FOREVER);
 	case 13: return gmp_sleep(3600 * SEC);
-	case 14: return gmp_join(sleeper);
+	case 14: return gmp_sem_acquire(&sem);
+	case 15: return gmp_sem_acquire_until(&sem, far);
+	case 16: return wait_on_cond(GMP_FOREVER);
+	case 17: return wait_on_cond(far);
+	case 18: return gmp_barrier_wait(&barrier);
+	case 19: return gmp_wg_wait_until(&wg, far);
+	case 20: return gmp_join(sleeper);
 	default: return (int)gmp_read(pair[0], &b, 1);
 	}
 }
@@ -90,6 +109,12 @@ static void tear_down(void)
 	CHECK_EQ(gmp_rwmutex_try_lock(&rwmutex), 0);
 	CHECK_EQ(gmp_rwmutex_unlock(&rwmutex), 0);
 	CHECK_EQ(gmp_wg_done(&wg), 0);
+	CHECK_EQ(sem.state, 0);
+	CHECK_EQ(barrier.arrived, 0);
+	CHECK_EQ(gmp_mutex_try_lock(&monitor), 0);
+	CHECK_EQ(gmp_mutex_unlock(&monitor), 0);
+	CHECK_EQ(gmp_cond_signal(&cond), 0);
+	CHECK_EQ(cond.waiters, 0);
 	CHECK_EQ(write(pair[1], &b, 1), 1);
 	CHECK_EQ(gmp_read(pair[0], &b, 1), 1);
 	CHECK_EQ(gmp_close(pair[0]), 0);
@@ -162,7 +187,7 @@ RT(no_cancellation_is_lost_at_the_beginning_of_a_wait)
 
 		gmp_wg_add(&gate, 1);
 		for (int k = 0; k < 4; k++)
-			g[k] = spawn(wait_cancelled, (void *)(intptr_t)((kind + k) % 14));
+			g[k] = spawn(wait_cancelled, (void *)(intptr_t)((kind + k) % 20));
 		for (int k = i % 5; k > 0; k--)
 			gmp_yield();
 		for (int k = 0; k < 4; k++)
@@ -178,6 +203,8 @@ static void try_everything(UNUSED void *arg)
 {
 	int v = 3;
 	gmp_case cs[] = { GMP_RECV_CASE(empty, &v), GMP_SEND_CASE(full, &v) };
+	gmp_wg done = GMP_WG_INIT;
+	gmp_barrier alone = GMP_BARRIER_INIT(1);
 
 	CHECK_EQ(gmp_cancel(gmp_self()), 0);
 	/* what need not wait works */
@@ -186,6 +213,14 @@ static void try_everything(UNUSED void *arg)
 	CHECK_EQ(v, 3);
 	CHECK_EQ(gmp_mutex_unlock(&mutex), 0);
 	CHECK_EQ(gmp_mutex_lock_until(&mutex, GMP_FOREVER), 0);
+	CHECK_EQ(gmp_rwmutex_unlock(&rwmutex), 0);
+	CHECK_EQ(gmp_rwmutex_rlock_until(&rwmutex, GMP_FOREVER), 0);
+	CHECK_EQ(gmp_rwmutex_runlock(&rwmutex), 0);
+	CHECK_EQ(gmp_rwmutex_lock_until(&rwmutex, GMP_FOREVER), 0);
+	CHECK_EQ(gmp_sem_release(&sem, 1), 0);
+	CHECK_EQ(gmp_sem_acquire(&sem), 0);
+	CHECK_EQ(gmp_wg_wait(&done), 0);
+	CHECK_EQ(gmp_barrier_wait(&alone), 1);
 	/* try forms say what they always say */
 	CHECK_EQ(gmp_chan_try_recv(empty, &v), -EAGAIN);
 	CHECK_EQ(gmp_chan_try_send(full, &v), -EAGAIN);
@@ -193,7 +228,12 @@ static void try_everything(UNUSED void *arg)
 	CHECK_EQ(gmp_mutex_try_lock(&mutex), -EAGAIN);
 	CHECK_EQ(gmp_rwmutex_try_lock(&rwmutex), -EAGAIN);
 	CHECK_EQ(gmp_rwmutex_try_rlock(&rwmutex), -EAGAIN);
+	CHECK_EQ(gmp_sem_try_acquire(&sem), -EAGAIN);
 	/* cancelled beats timed out */
+	CHECK_EQ(gmp_sem_acquire_until(&sem, 0), -ECANCELED);
+	CHECK_EQ(gmp_rwmutex_lock_until(&rwmutex, 0), -ECANCELED);
+	CHECK_EQ(gmp_rwmutex_rlock_until(&rwmutex, 0), -ECANCELED);
+	CHECK_EQ(wait_on_cond(0), -ECANCELED);
 	CHECK_EQ(gmp_chan_recv_until(empty, &v, 0), -ECANCELED);
 	CHECK_EQ(gmp_select_until(cs, 2, 0), -ECANCELED);
 	CHECK_EQ(gmp_mutex_lock_until(&mutex, 0), -ECANCELED);
@@ -225,6 +265,52 @@ static void lock_plainly(UNUSED void *arg)
 	CHECK_EQ(gmp_wg_wait(&wg), -ECANCELED);
 }
 
+/* The deadline comes while the wait begins: what it is called is still the same. */
+static void wait_with_no_time(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_cancel(gmp_self()), 0);
+	for (long i = 0, n = check_scaled(3000); i < n; i++) {
+		int64_t soon = gmp_deadline(i % 100 * 20);
+
+		switch (i % 4) {
+		case 0: CHECK_EQ(gmp_chan_recv_until(empty, NULL, soon), -ECANCELED); break;
+		case 1: CHECK_EQ(gmp_sem_acquire_until(&sem, soon), -ECANCELED); break;
+		case 2: CHECK_EQ(gmp_mutex_lock_until(&mutex, soon), -ECANCELED); break;
+		default: CHECK_EQ(wait_on_cond(soon), -ECANCELED);
+		}
+	}
+}
+
+RT(cancelled_beats_a_deadline_that_passes_meanwhile)
+{
+	gmp_g *g[4];
+
+	set_up();
+	for (int k = 0; k < 4; k++)
+		g[k] = spawn(wait_with_no_time, NULL);
+	for (int k = 0; k < 4; k++)
+		join(g[k]);
+	tear_down();
+}
+
+RT(masks_nest_as_deep_as_they_say)
+{
+	CHECK_EQ(gmp_cancelled(), 0);
+	CHECK_EQ(gmp_cancel_mask(0), -EINVAL);
+	for (int i = 0; i < 255; i++)
+		CHECK_EQ(gmp_cancel_mask(1 + i), 0);
+	CHECK_EQ(gmp_cancel_mask(1), -EINVAL);
+	CHECK_EQ(gmp_cancel(gmp_self()), 0);
+	for (int i = 0; i < 255; i++) {
+		CHECK_EQ(gmp_wg_wait_until(&gate, 0), 0);
+		CHECK_EQ(gmp_sem_acquire_until(&sem, 0), -ETIMEDOUT);
+		CHECK_EQ(gmp_cancel_mask(0), 0);
+	}
+	CHECK_EQ(gmp_sem_acquire_until(&sem, 0), -ECANCELED);
+	CHECK_EQ(gmp_cancel_mask(0), -EINVAL);
+	CHECK_EQ(gmp_cancelled(), 1);
+}
+
 RT(plain_locking_is_not_cut_short)
 {
 	atomic_store(&step, 0);
@@ -246,6 +332,41 @@ RT(plain_locking_is_not_cut_short)
 	CHECK_EQ(gmp_mutex_lock(&mutex), 0);
 	CHECK_EQ(gmp_rwmutex_lock(&rwmutex), 0);
 	tear_down();
+}
+
+static gmp_timer *timer;
+
+static void fire(UNUSED void *arg)
+{
+	atomic_store(&step, 1);
+	CHECK_EQ(gmp_wg_wait(&gate), 0);
+	atomic_store(&step, 2);
+}
+
+static void free_and_close(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_cancel(gmp_self()), 0);
+	gmp_timer_free(timer);
+	CHECK_EQ(atomic_load(&step), 2);
+	CHECK_EQ(gmp_close(pair[0]), 0);
+	CHECK_EQ(close(pair[1]), 0);
+}
+
+RT(freeing_a_timer_and_closing_are_not_cut_short)
+{
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	CHECK_EQ(gmp_adopt(pair[0]), pair[0]);
+	atomic_store(&step, 0);
+	CHECK_EQ(gmp_wg_add(&gate, 1), 0);
+	timer = gmp_timer_new(fire, NULL);
+	CHECK(timer != NULL);
+	CHECK_EQ(gmp_timer_set(timer, gmp_now(), 0), 0);
+	WAIT_FOR(atomic_load(&step) == 1);
+	gmp_g *g = spawn(free_and_close, NULL);
+
+	CHECK_EQ(gmp_join_until(g, gmp_deadline(MS)), -ETIMEDOUT);
+	CHECK_EQ(gmp_wg_done(&gate), 0);
+	join(g);
 }
 
 static void clean_up(UNUSED void *arg)
