@@ -24,16 +24,19 @@
  *  submitter                                     sleeper (under D3, or after spinning in vain)
  *   1 put the G where thieves look                1 under sched.lock: P to the idle list, M to the
  *   2 light fence                    ORD(idle)      list of sleepers               ORD(idle)
- *   3 a P idle, and nobody spinning?              2 it spun: one spinning less
- *     then make one spin: nmspinning 0 -> 1,      3 heavy fence (membarrier)
- *     take an idle P and a sleeping M             4 look at every queue once more; if there is
- *     under sched.lock, give the one to the         work: take itself and a P out of the lists
+ *   3 a P idle?  then a full fence; and           2 it spun: one spinning less
+ *     nobody spinning?                            3 heavy fence (membarrier)
+ *     then make one spin: nmspinning 0 -> 1,      4 look at every queue once more; if there is
+ *     take an idle P and a sleeping M               work: take itself and a P out of the lists,
+ *     under sched.lock, give the one to the         and spin
  *     other, wake it                              5 sleep
  *  Whichever of step 1 of the submitter and steps 1, 2 of the sleeper comes first in the order of
  *  the fences, either the submitter sees the idle P and no spinner, or the sleeper sees the G.  The
  *  light fence is no instruction; membarrier makes it one in every running thread when the sleeper,
  *  who has the time, asks.  Where the kernel has no membarrier both are full fences.
- *  Who spins and finds work stops spinning and, if there is more, makes the next one spin.
+ *  Who spins and finds work stops spinning and, if there is more, makes the next one spin.  It has
+ *  no heavy fence between: hence the full one of step 3, which is needed only where a P is idle.
+ *  That none of this loses work is checked by model/wake.pml.
  *
  * Turns of a G that is bound to its M (D4)
  *   1 the G stops: its M hands its P to another M, and sleeps on its futex, in no list
@@ -616,7 +619,7 @@ static void sleep_in_poller(struct glist *out)
 	st_rlx(&sched.poll_until, INT64_MIN);
 }
 
-/* Step 4: out of the lists again, with a P, if there is work after all. */
+/* Step 4: out of the lists again, with a P, and as one that spins, if there is work after all. */
 static bool second_thoughts(struct m *m)
 {
 	bool got = false;
@@ -634,6 +637,8 @@ static bool second_thoughts(struct m *m)
 		if (pp) {
 			pp->m = m;
 			m->p = pp;
+			m->spinning = true; /* there may be more than it takes: it owes a look */
+			add_seq(&sched.nmspinning, 1); /* ORD(idle) */
 			got = true;
 		} else {
 			midle_put(m);

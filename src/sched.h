@@ -42,7 +42,10 @@ static inline void sched_heavy_fence(void)
 static inline void wake_if_idle(void)
 {
 	sched_light_fence(); /* ORD(idle): see "waking" in sched.c */
-	if (unlikely(ld_rlx(&sched.npidle) > 0) && ld_rlx(&sched.nmspinning) == 0)
+	if (likely(ld_rlx(&sched.npidle) == 0))
+		return;
+	fence_seq(); /* ORD(idle): who ends its search has no heavy fence for us */
+	if (ld_rlx(&sched.nmspinning) == 0)
 		wakep();
 }
 

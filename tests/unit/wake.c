@@ -4,7 +4,7 @@
  * to?  Runs of the whole runtime, with hooks where threads fall asleep.  The watcher would put most
  * faults right after a millisecond: it is left out, but in the cases that are about it.
  *
- * floors 0..6, wrap: sysmon_start sysmon_stop netpoll_poll m_sleep pidle_put midle_put
+ * floors 0..6, wrap: sysmon_start sysmon_stop netpoll_poll m_sleep pidle_put midle_put os_membarrier
  */
 #define _GNU_SOURCE 1
 #include "check.h"
@@ -39,18 +39,21 @@ int __real_netpoll_poll(int64_t ns, struct glist *out);
 void __real_m_sleep(struct m *m);
 void __real_pidle_put(struct p *pp);
 void __real_midle_put(struct m *m);
+void __real_os_membarrier(void);
 int __wrap_sysmon_start(void);
 void __wrap_sysmon_stop(void);
 int __wrap_netpoll_poll(int64_t ns, struct glist *out);
 void __wrap_m_sleep(struct m *m);
 void __wrap_pidle_put(struct p *pp);
 void __wrap_midle_put(struct m *m);
+void __wrap_os_membarrier(void);
 
 static bool watched; /* before a run: with the watcher */
 static int asleep;   /* (a) Ms that have looked at everything and go to the kernel */
 
-/* The next M that goes to sleep waits there, under sched.lock, until somebody lets it go on. */
-enum edge { NOWHERE, BEFORE_ITS_P_IS_IDLE, BEFORE_IT_SPINS_NO_MORE };
+/* The next M that goes to sleep waits there, until somebody lets it go on; before its last look
+ * without a lock, else under sched.lock. */
+enum edge { NOWHERE, BEFORE_ITS_P_IS_IDLE, BEFORE_IT_SPINS_NO_MORE, BEFORE_ITS_LAST_LOOK };
 static enum edge edge; /* (a) */
 static int at_edge;    /* (a) */
 
@@ -102,6 +105,12 @@ void __wrap_midle_put(struct m *m)
 	if (ld_seq(&sched.nmspinning)) /* else who submits goes for the lock */
 		stop_at(BEFORE_IT_SPINS_NO_MORE);
 	__real_midle_put(m);
+}
+
+void __wrap_os_membarrier(void)
+{
+	stop_at(BEFORE_ITS_LAST_LOOK);
+	__real_os_membarrier();
 }
 
 static bool all_asleep_but(int n)
@@ -229,6 +238,51 @@ TEST_PROCS(what_a_foreign_thread_spawns_is_run_though_the_other_ps_compute)
 	}
 	st_seq(&enough, 1);
 	CHECK_EQ(gmp_stop(), 0);
+}
+
+static int together;
+
+static void compute_together(void *n)
+{
+	add_seq(&together, 1);
+	SPIN_FOR(ld_seq(&together) >= (int)(intptr_t)n);
+}
+
+/* One computes; the last that goes to sleep is the one to whom who submits has left the work, since
+ * it still spun. */
+static void submit_to_one_that_rests(int procs)
+{
+	int ran = 0;
+
+	SPIN_FOR(all_asleep_but(1));
+	st_seq(&together, 0);
+	st_seq(&at_edge, 0);
+	st_seq(&edge, BEFORE_ITS_LAST_LOOK);
+	CHECK_EQ(gmp_go(note, &ran), 0); /* somebody wakes, runs it, finds no more */
+	SPIN_FOR(ld_seq(&ran) && ld_seq(&at_edge));
+	add_seq(&sched.nmspinning, 1); /* as if it had not come to take itself out yet */
+	for (int i = 1; i < procs; i++)
+		CHECK_EQ(gmp_go(compute_together, (void *)(intptr_t)(procs - 1)), 0);
+	sub_seq(&sched.nmspinning, 1);
+	st_seq(&edge, NOWHERE);
+	SPIN_FOR(ld_seq(&together) == procs - 1);
+}
+
+TEST(what_is_left_to_one_that_rests_runs_on_as_many_ps_as_there_are)
+{
+	for (int procs = 3; procs <= 4; procs++) {
+		st_seq(&computing, 0);
+		st_seq(&enough, 0);
+		start(procs);
+		if (!sched.asymmetric)
+			check_skip("no membarrier");
+		CHECK_EQ(gmp_go(compute, NULL), 0);
+		SPIN_FOR(ld_seq(&computing));
+		for (int i = 0; i < 20; i++)
+			submit_to_one_that_rests(procs);
+		st_seq(&enough, 1);
+		CHECK_EQ(gmp_stop(), 0);
+	}
 }
 
 /* --- timers, and the one who sleeps in the poller --- */

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does every green thread that lies in a queue find an idle P, though threads are just going to
+ * sleep, or just ending their search?
+ *
+ * Who takes part: Ps, and as many Ms.
+ *   M         an M that has run dry: it looks, spins, rests, as src/sched.c:find_g0
+ *   Submitter with -DRING: M 0, which runs a green thread that puts others into P 0's ring, and
+ *             then computes without ever coming back to the scheduler
+ *   Foreign   with -DGLOBAL: a thread that puts green threads into the global queue, at once or in
+ *             turn (submit_foreign, sched_submit_list)
+ *   Drain     store buffers empty themselves
+ *
+ * The green threads compute until as many run at once as there are: so each needs a P of its own,
+ * and a wake that fails to come is made up for by nobody.  The watcher (sysmon.c), which would mend
+ * that after a millisecond, is left out: this is about what it has to mend.
+ *
+ * Property (D2)
+ *   if a green thread is in a ring or in the global queue and a P is idle, an M spins, or has been
+ *   woken, or the submitter is just about to: so all run, in the end (every end state is valid)
+ *   B4: an idle P has a sleeping M; nmspinning is the number of those who spin: assertions
+ *
+ * What a step is: one access of a ring, of gqn, npidle or nmspinning.  Rings are numbers: who takes
+ * from one, and in which order, is the subject of runq.h.  A ring's tail is published by a plain
+ * store, which may wait in the store buffer (`buffered`, for the one ring that a submitter fills)
+ * while what follows is read from memory; locked instructions and full fences of the same thread
+ * empty it, and so does the membarrier of another.  All other stores of the protocol are locked
+ * instructions, or followed by one before the thread reads anything of it.
+ *
+ * Left out: runnext and small lists of timers and poller (they wake nobody, on purpose), the seat
+ * in the poller (it sleeps like the others here), new Ms (all exist), resizing, the end.
+ *
+ * Runs: what scripts/model does with this file
+ *   holds      -DRING -DPROCS=3
+ *   holds      -DGLOBAL -DPROCS=2
+ *   deadlock   -DRING -DPROCS=3 -DMUTANT_LIGHT_ONLY
+ *   deadlock   -DRING -DPROCS=3 -DMUTANT_NO_HEAVY_FENCE
+ *   deadlock   -DRING -DPROCS=3 -DMUTANT_NO_SECOND_THOUGHTS
+ *   deadlock   -DRING -DPROCS=3 -DMUTANT_LAST_LOOK_TOO_EARLY
+ *   deadlock   -DRING -DPROCS=3 -DMUTANT_FINDER_WAKES_NOBODY
+ *   deadlock   -DRING -DPROCS=3 -DMUTANT_WAKE_FIRST
+ *   deadlock   -DGLOBAL -DPROCS=2 -DMUTANT_QUIET_RISE
+ *   deadlock   -DGLOBAL -DPROCS=2 -DMUTANT_NO_SECOND_THOUGHTS
+ */
+/*
+ * Does every green thread that lies in a queue find an idle P, though threads are just going to
+ * sleep, or just ending their search?
+ *
+ * Who takes part: Ps, and as many Ms.
+ *   M         an M that has run dry: it looks, spins, rests, as src/sched.c:find_g0
+ *   Submitter with -DRING: M 0, which runs a green thread that puts others into P 0's ring, and
+ *             then computes without ever coming back to the scheduler
+ *   Foreign   with -DGLOBAL: a thread that puts green threads into the global queue, at once or in
+ *             turn (submit_foreign, sched_submit_list)
+ *   Drain     store buffers empty themselves
+ *
+ * The green threads compute until as many run at once as there are: so each needs a P of its own,
+ * and a wake that fails to come is made up for by nobody.  The watcher (sysmon.c), which would mend
+ * that after a millisecond, is left out: this is about what it has to mend.
+ *
+ * Property (D2)
+ *   if a green thread is in a ring or in the global queue and a P is idle, an M spins, or has been
+ *   woken, or the submitter is just about to: so all run, in the end (every end state is valid)
+ *   B4: an idle P has a sleeping M; nmspinning is the number of those who spin: assertions
+ *
+ * What a step is: one access of a ring, of gqn, npidle or nmspinning.  Rings are numbers: who takes
+ * from one, and in which order, is the subject of runq.h.  A ring's tail is published by a plain
+ * store, which may wait in the store buffer (`buffered`, for the one ring that a submitter fills)
+ * while what follows is read from memory; locked instructions and full fences of the same thread
+ * empty it, and so does the membarrier of another.  All other stores of the protocol are locked
+ * instructions, or followed by one before the thread reads anything of it.
+ *
+ * Left out: runnext and small lists of timers and poller (they wake nobody, on purpose), the seat
+ * in the poller (it sleeps like the others here), new Ms (all exist), resizing, the end.
+ *
+ * Runs: what scripts/model does with this file
+ *   holds      -DRING
+ *   holds      -DGLOBAL
+ *   deadlock   -DRING -DMUTANT_LIGHT_ONLY
+ *   deadlock   -DGLOBAL -DMUTANT_QUIET_RISE
+ *   deadlock   -DRING -DMUTANT_NO_HEAVY_FENCE
+ *   deadlock   -DGLOBAL -DMUTANT_NO_SECOND_THOUGHTS
+ *   deadlock   -DRING -DMUTANT_LAST_LOOK_TOO_EARLY
+ *   deadlock   -DRING -DMUTANT_FINDER_WAKES_NOBODY
+ *   deadlock   -DRING -DMUTANT_WAKE_FIRST
+ */
+#define NONE 255
+#ifdef RING
+#define GREENS (PROCS - 1) /* beside the one who submits */
+#else
+#define GREENS PROCS
+#endif
+
+/* struct p */
+byte ring[PROCS];
+bool buffered; /* one more in ring[0], in the store buffer of M 0 */
+bool idle[PROCS];
+/* struct m */
+bool listed[PROCS], woken[PROCS], spinning[PROCS];
+byte nextp[PROCS];
+/* struct sched */
+bool locked;
+byte gqn, npidle, nmspinning;
+
+byte begun; /* green threads that run */
+
+inline take_lock()
+{
+	atomic { !locked -> locked = true }
+}
+
+inline drop_lock()
+{
+	locked = false
+}
+
+inline empty_buffer()
+{
+	atomic { ring[0] = ring[0] + buffered; buffered = false }
+}
+
+/* --- waking --- */
+
+/* src/proc.c, under sched.lock.  Which one is no matter: any. */
+inline pidle_get(p)
+{
+	atomic {
+		if
+		:: idle[0] -> p = 0
+		:: idle[1] -> p = 1
+#if PROCS > 2
+		:: idle[2] -> p = 2
+#endif
+		:: else -> p = NONE
+		fi;
+		if
+		:: p != NONE -> idle[p] = false; npidle--
+		:: else
+		fi
+	}
+}
+
+inline midle_get(w)
+{
+	atomic {
+		if
+		:: listed[0] -> w = 0
+		:: listed[1] -> w = 1
+#if PROCS > 2
+		:: listed[2] -> w = 2
+#endif
+		fi; /* B4: there is one */
+		listed[w] = false
+	}
+}
+
+/* owner: the buffer of stores is the caller's, and its locked instructions empty it */
+inline wakep(owner)
+{
+	if
+	:: npidle == 0
+	:: else ->
+		atomic {
+			if
+			:: nmspinning == 0 -> go = true
+			:: else -> go = false
+			fi
+		};
+		if
+		:: go ->
+			atomic {
+				if
+				:: nmspinning == 0 -> nmspinning = 1
+				:: else -> go = false
+				fi;
+				if
+				:: owner && go -> empty_buffer()
+				:: else
+				fi
+			}
+		:: else
+		fi;
+		if
+		:: go ->
+			take_lock();
+			pidle_get(p2);
+			if
+			:: p2 != NONE ->
+				midle_get(m2);
+				atomic { nextp[m2] = p2; spinning[m2] = true };
+				drop_lock();
+				woken[m2] = true
+			:: else ->
+				drop_lock();
+				atomic { assert(nmspinning > 0); nmspinning-- }
+			fi;
+			go = false
+		:: else
+		fi
+	fi
+}
+
+/* src/sched.h; the light fence is no instruction */
+inline wake_if_idle(owner)
+{
+	if
+	:: npidle == 0
+	:: else ->
+#ifndef MUTANT_LIGHT_ONLY /* a spinner that stops has no heavy fence: it misses what is buffered */
+		if
+		:: owner -> empty_buffer()
+		:: else
+		fi;
+#endif
+		if
+		:: nmspinning == 0 -> wakep(owner)
+		:: else
+		fi
+	fi
+}
+
+/* --- looking --- */
+
+/* own_work, of an M that has P p */
+inline own_work()
+{
+	atomic {
+		if
+		:: ring[p] > 0 -> ring[p]--; got = true
+		:: else
+		fi
+	}
+}
+
+/* from_global with gq_get: a share to the ring, then gqn */
+inline from_global()
+{
+	if
+	:: gqn == 0
+	:: else ->
+		take_lock();
+		if
+		:: gqn > 0 ->
+			n = gqn / PROCS + 1;
+			ring[p] = ring[p] + n - 1;
+			atomic { gqn = gqn - n; got = true; n = 0 };
+			drop_lock()
+		:: else -> drop_lock()
+		fi
+	fi
+}
+
+/* runq_steal: half of a ring; what is in hand meanwhile can be seen by nobody */
+inline steal(victim)
+{
+	atomic {
+		if
+		:: !got && victim != p && ring[victim] > 0 ->
+			n = ring[victim] - ring[victim] / 2;
+			ring[victim] = ring[victim] - n;
+			got = true
+		:: else
+		fi
+	};
+	if
+	:: n > 1 -> atomic { ring[p] = ring[p] + n - 1; n = 0 }
+	:: else -> n = 0
+	fi
+}
+
+/* look_for_work; when its patience ends is anybody's guess */
+inline spin()
+{
+	if
+	:: !spinning[m] -> atomic { spinning[m] = true; nmspinning++ }
+	:: else
+	fi;
+	do
+	:: steal(0);
+		steal(1);
+#if PROCS > 2
+		steal(2);
+#endif
+		if
+		:: !got -> from_global()
+		:: else
+		fi;
+		if
+		:: !got -> own_work()
+		:: else
+		fi;
+		if
+		:: got -> break
+		:: else
+			if
+			:: break
+			:: skip
+			fi
+		fi
+	od
+}
+
+inline work_in_sight()
+{
+	seen = gqn > 0;
+	if
+	:: !seen -> seen = ring[0] > 0
+	:: else
+	fi;
+	if
+	:: !seen -> seen = ring[1] > 0
+	:: else
+	fi
+#if PROCS > 2
+	;
+	if
+	:: !seen -> seen = ring[2] > 0
+	:: else
+	fi
+#endif
+}
+
+/* --- sleeping --- */
+
+/* rest: give_up_p, the fence, second_thoughts, sleep_until_p.  Afterwards it has a P again. */
+inline rest()
+{
+#ifdef MUTANT_LAST_LOOK_TOO_EARLY /* a submitter sees no idle P after it, and the sleeper no work before */
+	work_in_sight();
+	took = seen;
+#endif
+	take_lock();
+	if
+	:: gqn > 0 -> drop_lock()
+	:: else ->
+		spun = spinning[m];
+		atomic { spinning[m] = false; idle[p] = true };
+		npidle++;
+		listed[m] = true;
+		drop_lock();
+		if
+		:: spun -> atomic { assert(nmspinning > 0); nmspinning-- }
+		:: else
+		fi;
+#ifndef MUTANT_NO_HEAVY_FENCE /* the light side is mended by nobody */
+		empty_buffer();
+#endif
+#if defined(MUTANT_NO_SECOND_THOUGHTS) /* who submitted while it spun has left the work to it */
+		seen = false;
+#elif defined(MUTANT_LAST_LOOK_TOO_EARLY)
+		seen = took;
+#else
+		work_in_sight();
+#endif
+		took = false;
+		if
+		:: seen ->
+			take_lock();
+			if
+			:: listed[m] ->
+				listed[m] = false;
+				pidle_get(p);
+				if
+				:: p != NONE -> took = true
+				:: else -> listed[m] = true
+				fi
+			:: else
+			fi;
+#ifndef MUTANT_QUIET_RISE /* it takes what it finds, and owes nobody a look for more */
+			if
+			:: took -> atomic { spinning[m] = true; nmspinning++ }
+			:: else
+			fi;
+#endif
+			drop_lock()
+		:: else
+		fi;
+		if
+		:: took
+		:: else ->
+			/* m_sleep, take_p */
+			p = NONE;
+end_asleep:		atomic { woken[m] -> woken[m] = false };
+			take_lock();
+			atomic { assert(nextp[m] != NONE && spinning[m]); p = nextp[m]; nextp[m] = NONE };
+			drop_lock()
+		fi;
+		atomic { took = false; seen = false; spun = false }
+	fi
+}
+
+/* --- who takes part --- */
+
+/* A green thread runs, until all do. */
+inline run_one()
+{
+	begun++;
+	begun == GREENS
+}
+
+proctype M(byte m; byte p)
+{
+	byte n, p2, m2;
+	bool got, seen, spun, took, go;
+
+	/* find_g0 */
+	do
+	:: own_work();
+		if
+		:: !got -> from_global()
+		:: else
+		fi;
+		if
+		:: !got ->
+			if
+			/* may_spin */
+			:: spinning[m] || 2 * nmspinning < PROCS - npidle -> spin()
+			:: else
+			fi
+		:: else
+		fi;
+		if
+		:: got ->
+			got = false;
+			if
+			:: spinning[m] ->
+				atomic { spinning[m] = false; assert(nmspinning > 0); nmspinning-- };
+				work_in_sight();
+#ifndef MUTANT_FINDER_WAKES_NOBODY /* a burst wakes one, and that one nobody */
+				if
+				:: seen -> wake_if_idle(false)
+				:: else
+				fi;
+#endif
+				seen = false
+			:: else
+			fi;
+			run_one()
+		:: else -> rest()
+		fi
+	od
+}
+
+#ifdef RING
+/* sched_submit; it keeps its P */
+proctype Submitter()
+{
+	byte i, p2, m2;
+	bool go;
+
+	do
+	:: i == GREENS -> break
+	:: else ->
+#ifdef MUTANT_WAKE_FIRST /* whom it wakes may have looked before the work is there */
+		wake_if_idle(true);
+		atomic { empty_buffer(); buffered = true };
+#else
+		atomic { empty_buffer(); buffered = true };
+		wake_if_idle(true);
+#endif
+		i++
+	od
+}
+#else
+proctype Foreign()
+{
+	byte i, k, p2, m2;
+	bool go;
+
+	do
+	:: i == GREENS -> break
+	:: else ->
+		/* from one to all */
+		k = 1;
+		do
+		:: i + k < GREENS -> k++
+		:: break
+		od;
+		take_lock();
+		gqn = gqn + k;
+		drop_lock();
+		/* a full fence */
+		wakep(false);
+		atomic { i = i + k; k = 0 }
+	od
+}
+#endif
+
+#ifdef RING
+active proctype Drain()
+{
+end:	do
+	:: atomic { buffered -> empty_buffer() }
+	od
+}
+#endif
+
+init {
+	atomic {
+		nextp[0] = NONE;
+		nextp[1] = NONE;
+#if PROCS > 2
+		nextp[2] = NONE;
+		run M(2, 2);
+#endif
+#ifdef RING
+		run Submitter();
+#else
+		run Foreign();
+		run M(0, 0);
+#endif
+		run M(1, 1)
+	};
+	begun == GREENS
+}
