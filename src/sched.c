@@ -109,13 +109,13 @@ leaves_by_jump static noinline int end_wait(struct m *m, struct g *gp, uint32_t 
 {
 	int result = waiter_result(state);
 
-	st_rlx(&gp->w.state, W_IDLE);
 	if (gp->turn & TURN_TIMED) {
 		gp->turn &= (uint8_t)~TURN_TIMED;
 		timer_del(&gp->timer);
 	}
 	if (result && gp->unwait)
-		gp->unwait(&gp->w);
+		gp->unwait(&gp->w); /* may ask the waiter what the result is */
+	st_rlx(&gp->w.state, W_IDLE);
 	if (result == -ETIMEDOUT && ld_rlx(&gp->cancelled) && !gp->masked && !gp->uncut)
 		result = -ECANCELED; /* the time came first, but this is what the caller asks for */
 	san_leave(&m->san, &gp->san);

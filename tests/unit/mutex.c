@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does the mutex go to the parking table only when it has to?  Calls of sema_lock are counted.
+ *
+ * floors 0..6, wrap: sema_lock
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "base/atomic.h"
+#include "base/os.h"
+#include "rt.h"
+#include "sema.h"
+#include "timer.h"
+
+struct bucket *__real_sema_lock(const void *key);
+struct bucket *__wrap_sema_lock(const void *key);
+
+static gmp_mutex m;
+static int locked; /* (a) how often the bucket of m has been */
+static int late;   /* (a) what the waiter's lock returned */
+
+struct bucket *__wrap_sema_lock(const void *key)
+{
+	if (key == &m)
+		add_seq(&locked, 1);
+	return __real_sema_lock(key);
+}
+
+static void lock_and_unlock(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+}
+
+static void hand_over(void *arg)
+{
+	gmp_g *g;
+
+	(void)arg;
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	CHECK_EQ(gmp_spawn(&g, lock_and_unlock, NULL, NULL), 0);
+	while (ld_seq(&locked) == 0)
+		gmp_yield();
+	os_nap(5000000); /* longer than it takes to starve */
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+	CHECK_EQ(gmp_join(g), 0);
+	CHECK_EQ(ld_seq(&locked), 2); /* to queue up, to hand it over */
+}
+
+TEST(who_is_handed_the_lock_asks_the_table_no_more)
+{
+	run_procs(1, hand_over, NULL);
+}
+
+static void lock_late(void *arg)
+{
+	(void)arg;
+	st_seq(&late, gmp_mutex_lock_until(&m, gmp_now() + 1000000));
+}
+
+/* The unlocker meets one that the time has claimed already: at one P it cannot run before. */
+static void time_out_before_unlock(void *arg)
+{
+	gmp_g *g;
+
+	(void)arg;
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	CHECK_EQ(gmp_spawn(&g, lock_late, NULL, NULL), 0);
+	while (ld_seq(&locked) == 0)
+		gmp_yield();
+	os_nap(5000000);
+	struct glist out = { 0 };
+
+	CHECK_EQ(timers_run(getp(), gmp_now(), &out), 1);
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+	ready_list(&out);
+	CHECK_EQ(gmp_join(g), 0);
+	CHECK_EQ(ld_seq(&late), -ETIMEDOUT);
+	CHECK_EQ(ld_seq(&locked), 2); /* to queue up, and the unlocker, who took it out */
+}
+
+TEST(who_timed_out_and_was_taken_out_asks_the_table_no_more)
+{
+	run_procs(1, time_out_before_unlock, NULL);
+}
