@@ -1074,7 +1074,10 @@ leaves_by_jump static int mstart_g0(void *arg)
 	if (!begin_with_p(m))
 		return leave_g0(m);
 	rouse_sysmon();
-	return m->first ? execute(m, m->p, m->first) : find_g0(m);
+	if (!m->first)
+		return find_g0(m);
+	wakep(); /* should it compute: its timers and the poller have somebody else */
+	return execute(m, m->p, m->first);
 }
 
 leaves_by_jump noinline void mstart(struct m *m)
