@@ -37,6 +37,7 @@
 #ifndef GMPRT_GMP_H
 #define GMPRT_GMP_H
 
+#include <errno.h> /* gmp_blocking_sys */
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -549,6 +550,53 @@ GMP_API ssize_t gmp_write_all(int fd, const void *buf, size_t n);
 GMP_API int gmp_shutdown(int fd, int how);
 GMP_API int gmp_close(int fd);
 
+/* ----------------------------------------------------------- Blocking code */
+
+/*
+ * Around code that may sleep in the kernel, or burn a CPU for long, without gmp's knowing: a library
+ * that waits by itself, a disk, a compression.  The green thread keeps its thread, and its P goes to
+ * another thread if the section lasts (Go does the same around system calls).
+ *
+ *   gmp_block_enter();
+ *   err = mysql_real_query(db, text, n);
+ *   gmp_block_leave();
+ *
+ *   DIR *d = gmp_blocking(opendir(path));
+ *   int fd = gmp_blocking_sys(open(path, O_RDONLY));     // -ENOENT in place of -1 and errno
+ *
+ * A short section costs nanoseconds.  After some 20 us in which others want the P, and after 10 ms in
+ * any case, the watcher hands the P on; at the end of the section the green thread takes it back, or
+ * an idle one, or waits for its turn.  Each long section keeps one thread of gmp_config.max_threads:
+ * where these are all in blocking code, the others wait.
+ *
+ * Between the two the caller counts as a foreign thread: gmp_self() is NULL, and calls that wait
+ * sleep in the kernel.  Sections nest.  Cancellation does not end one, and at the end of a run gmp_run
+ * waits for those that are in one.  Nothing on a foreign thread, or for a leave without an enter.
+ * Misuse: to end in such a section, by return or gmp_exit.
+ */
+GMP_API void gmp_block_enter(void);
+GMP_API void gmp_block_leave(void);
+
+/* The value of expr, evaluated between the two. */
+#define gmp_blocking(expr)                                                                         \
+	(__extension__({                                                                           \
+		gmp_block_enter();                                                                 \
+		__typeof__(expr) gmp_value_ = (expr);                                              \
+		gmp_block_leave();                                                                 \
+		gmp_value_;                                                                        \
+	}))
+
+/* The same for a call that sets errno: -errno where expr is -1, read before the thread can change. */
+#define gmp_blocking_sys(expr)                                                                     \
+	(__extension__({                                                                           \
+		gmp_block_enter();                                                                 \
+		__typeof__(expr) gmp_value_ = (expr);                                              \
+		if (gmp_value_ == (__typeof__(expr))-1)                                            \
+			gmp_value_ = (__typeof__(expr))-errno;                                     \
+		gmp_block_leave();                                                                 \
+		gmp_value_;                                                                        \
+	}))
+
 /* ----------------------------------------------------------- Looking inside */
 
 /* Sums since the start of the run, and levels at the time of the call. */
@@ -590,6 +638,7 @@ typedef struct gmp_stats {
 	uint64_t latency_p90;
 	uint64_t latency_p99;
 	uint64_t latency_max;
+	uint64_t greens_blocked; /* level: in blocking code, and their P is with others */
 } gmp_stats;
 /* clang-format off */
 #define GMP_STATS_INIT { .size = sizeof(gmp_stats) }
@@ -602,7 +651,7 @@ GMP_API int gmp_stats_get(gmp_stats *s);
 /*
  * Write to fd what every green thread does.  Plain text: a line of counts, then a block for each:
  *
- *   3 green threads: 0 runnable, 1 running, 2 waiting; 0 ended and not joined
+ *   3 green threads: 0 runnable, 1 running, 2 waiting, 0 in blocking code; 0 ended and not joined
  *   green thread 1 "" (entry app), running, the caller of gmp_dump; made at main+0x1f
  *       #0 0x55d0c0a91c52 app+0x92 (prog+0x1c52)
  *   green thread 2 "worker" (entry work), waiting for 12.30 s: channel receive 0x55d0c2b6a2c0; made at app+0x41

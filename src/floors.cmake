@@ -78,6 +78,7 @@ set(GMP_FLOOR4_HEADERS
 )
 
 set(GMP_FLOOR5
+	syscall.c
 	sysmon.c
 	signal.c
 )

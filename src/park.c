@@ -181,6 +181,13 @@ int park_yield(void)
 	return to_g0(m, m->curg, yield_g0);
 }
 
+noinline void park_without_p(void)
+{
+	struct m *m = getm();
+
+	to_g0(m, m->curg, sched_without_p_g0);
+}
+
 noinline void park_exit(void)
 {
 	struct g *gp = getm()->curg;

@@ -128,6 +128,8 @@ void ready_list(struct glist *list);
 /* The heart of gmp_yield, and of ending. */
 int park_yield(void);
 void park_exit(void) __attribute__((noreturn));
+/* The M has no P: until there is one. */
+void park_without_p(void);
 
 /* A commit step that has nothing to unlock. */
 void commit_none(void *arg);

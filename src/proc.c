@@ -276,7 +276,7 @@ void pidle_put(struct p *pp)
 	st_seq(&sched.npidle, sched.npidle + 1); /* ORD(idle): before the last look at the queues */
 }
 
-static void pidle_del(struct p *pp)
+void pidle_del(struct p *pp)
 {
 	for (struct p **at = &sched.pidle; *at; at = &(*at)->link) {
 		if (*at != pp)
@@ -309,7 +309,13 @@ static void p_empty_locked(struct p *pp)
 void p_rest_locked(struct p *pp)
 {
 	p_empty_locked(pp);
-	pidle_put(pp);
+	if (ld_rlx(&pp->attention) & ATTENTION_RETIRE) {
+		and_rlx(&pp->attention, ~(uint32_t)ATTENTION_RETIRE);
+		pp->m = NULL;
+		st_rlx(&pp->status, P_RETIRED); /* its timers are seen to there, too */
+	} else {
+		pidle_put(pp);
+	}
 }
 
 bool p_retire(struct p *pp)
@@ -335,7 +341,7 @@ bool p_retire(struct p *pp)
 /* Under sched.lock. */
 static void p_revive(struct p *pp)
 {
-	if (pp->status == P_RETIRED)
+	if (ld_rlx(&pp->status) == P_RETIRED)
 		pidle_put(pp);
 	else
 		and_rlx(&pp->attention, ~(uint32_t)ATTENTION_RETIRE);
@@ -344,15 +350,15 @@ static void p_revive(struct p *pp)
 /* Under sched.lock; true if it is empty now and only its timers are left to move. */
 static bool p_dismiss(struct p *pp)
 {
-	if (pp->status == P_RUNNING) {
-		or_rlx(&pp->attention, ATTENTION_RETIRE);
-		return false;
-	}
-	if (pp->status == P_IDLE) {
+	uint32_t status = ld_rlx(&pp->status);
+
+	if (status == P_IDLE) {
 		pidle_del(pp);
 		st_rlx(&pp->status, P_RETIRED);
 		return true;
 	}
+	if (status != P_RETIRED)
+		or_rlx(&pp->attention, ATTENTION_RETIRE);
 	return false;
 }
 
@@ -361,7 +367,9 @@ static void p_share(struct p *pp)
 {
 	if (ld_rlx(&pp->shared)) /* once true, it stays */
 		return;
-	if (pp->status == P_RUNNING)
+	uint32_t status = ld_rlx(&pp->status);
+
+	if (status != P_IDLE && status != P_RETIRED)
 		or_rlx(&pp->attention, ATTENTION_SHARE);
 	else
 		st_rel(&pp->shared, true); /* ORD(p.shared): idle, so its queue is empty */

@@ -37,6 +37,7 @@ uint32_t g_made(void);          /* descriptors ever made: g_at(0..made-1) */
 /* --- P: under sched.lock, but for p_flush --- */
 
 struct p *pidle_get(void);
+void pidle_del(struct p *pp); /* under sched.lock */
 void pidle_put(struct p *pp);
 /* Give a P's caches back; its owner, or under sched.lock while it is idle. */
 void p_flush(struct p *pp);

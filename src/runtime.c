@@ -88,7 +88,7 @@ static int claim_runtime(void)
 {
 	uint32_t none = RUN_NONE;
 
-	if (getm() || !cas_seq(&sched.state, &none, RUN_STARTING)) /* ORD(run) */
+	if (getm() || gmp__blockedm() || !cas_seq(&sched.state, &none, RUN_STARTING)) /* ORD(run) */
 		return -EBUSY;
 	return 0;
 }
@@ -320,7 +320,7 @@ int gmp_start(const gmp_config *cfg)
 
 int gmp_stop(void)
 {
-	if (getm())
+	if (getm() || gmp__blockedm())
 		return -EPERM;
 	if (ld_seq(&sched.state) != RUN_ON) /* ORD(run) */
 		return -ESRCH;

@@ -180,7 +180,9 @@ struct g {
 
 enum { RUNQ_SIZE = 256, GFREE_CACHE = 64, YIELDED = 64 };
 
-enum pstatus { P_IDLE, P_RUNNING, P_RETIRED };
+/* P_BLOCKED: its M is in blocking code, and the watcher may take it; the M's number stands beside it,
+ * so that an M does not take for its own what another has left there since (syscall.c). */
+enum pstatus { P_IDLE, P_RUNNING, P_RETIRED, P_BLOCKED, P_STATUS = 3, P_BLOCKED_M = 2 };
 
 /* why a P's owner should look up at its next turn */
 enum { ATTENTION_STOP = 1, ATTENTION_RETIRE = 2, ATTENTION_SHARE = 4, ATTENTION_YIELD = 8 };
@@ -188,7 +190,7 @@ enum { ATTENTION_STOP = 1, ATTENTION_RETIRE = 2, ATTENTION_SHARE = 4, ATTENTION_
 /* written by the owner alone, read by anybody */
 struct counters {
 	uint64_t spawns, exits, binds, unbinds, switches, readies, steals, stolen, overflows,
-		wakeups, parks, spins, timers_fired;
+		wakeups, parks, spins, timers_fired, blocks;
 };
 
 /* Scheduling latency in cpu_ticks: four buckets an octave. */
@@ -229,7 +231,7 @@ struct p {
 	struct counters count;             /* (o) */
 	uint32_t latency[LATENCY_BUCKETS]; /* (o) samples by octave and quarter */
 	int id;                            /* (c) */
-	uint8_t status;                    /* (a) enum pstatus; written under (l) */
+	uint32_t status;                   /* (a) enum pstatus; under (l), but for P_BLOCKED */
 	struct p *link;                    /* (l) idle list */
 };
 
@@ -249,6 +251,7 @@ struct m {
 	uint32_t patience;   /* (o) cpu_ticks to spin at most before sleeping */
 	bool spinning;       /* (o) counted in sched.nmspinning */
 	bool in_poller;      /* (l) where it sleeps */
+	uint32_t blocks;     /* (o) gmp_block_enter: how deep; 0: not in blocking code */
 	bool bound;          /* (o) (l) written under the lock: it runs lockedg only */
 	struct g *first;     /* (c) what it begins with, where no thief can take it; or NULL */
 	struct g *lockedg;   /* (o) NULL while bound: it ended, and the thread is to end */
@@ -308,19 +311,21 @@ struct sched {
 	int cpus;                         /* (c) */
 
 	struct lock lock aligned_to(CACHE_LINE);
-	struct gqueue gq; /* (l) the global run queue */
-	uint32_t gqn;     /* (a) gq.n, for a look without the lock */
-	struct p *pidle;  /* (l) */
-	struct m *midle;  /* (l) asleep on their futex */
-	bool polling;     /* (l) an M is on its way into, in, or out of the poller */
-	struct m *pollm;  /* (l) (a) the one asleep in the poller, if any */
-	int nmidle;       /* (l) */
-	int nm;           /* (l) Ms alive */
-	int nbound;       /* (l) of these, bound to a G */
-	int nmlimit;      /* (c) */
-	struct m *allm;   /* (l) */
-	int nstarting;    /* (l) threads being made: not in allm yet */
-	int nextm;        /* (l) */
+	struct gqueue gq;  /* (l) the global run queue */
+	uint32_t gqn;      /* (a) gq.n, for a look without the lock */
+	struct p *pidle;   /* (l) */
+	struct m *midle;   /* (l) asleep on their futex */
+	bool polling;      /* (l) an M is on its way into, in, or out of the poller */
+	struct m *pollm;   /* (l) (a) the one asleep in the poller, if any */
+	int nmidle;        /* (l) */
+	int nm;            /* (l) Ms alive */
+	int nbound;        /* (l) of these, bound to a G */
+	int nblocked;      /* (l) (a) Gs in blocking code whose P has been taken */
+	uint64_t handoffs; /* (a) how often that was */
+	int nmlimit;       /* (c) */
+	struct m *allm;    /* (l) */
+	int nstarting;     /* (l) threads being made: not in allm yet */
+	int nextm;         /* (l) */
 
 	int64_t poll_until
 		aligned_to(CACHE_LINE); /* (a) until when pollm sleeps; INT64_MIN: nobody */

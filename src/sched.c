@@ -89,8 +89,12 @@ static int g_main(void *arg)
 
 	san_arrive(&gp->san);
 	gp->fn(gp->arg);
-	if (unlikely(!getm()))
+	if (unlikely(!getm())) {
+		if (gmp__blockedm())
+			gmp__fatal(
+				"a green thread ends in blocking code: gmp_block_leave is missing");
 		_exit(0); /* forked from this green thread: it goes on as a plain thread */
+	}
 	park_exit();
 	return 0;
 }
@@ -554,14 +558,18 @@ leaves_by_jump static int leave_g0(struct m *m)
 	return gmp__gogo(&m->base, 0, m->g0);
 }
 
-/* No P is run by an M; those that are to go, and are still at it, count too. */
+/* No P is run by an M; those that are to go, and are still at it, count too, and so do those whose M
+ * may come back from blocking code at any time. */
 bool sched_all_idle(void)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 
-	for (int i = 0; i < n; i++)
-		if (ld_rlx(&sched.allp[i]->status) == P_RUNNING)
+	for (int i = 0; i < n; i++) {
+		uint32_t status = ld_rlx(&sched.allp[i]->status) & P_STATUS;
+
+		if (status == P_RUNNING || status == P_BLOCKED)
 			return false;
+	}
 	return true;
 }
 
@@ -585,7 +593,8 @@ static int64_t poll_time(void)
 static bool stalled(void)
 {
 	return !sched.library && sched_all_idle() && !ld_rlx(&sched.npollwait) &&
-	       !ld_rlx(&sched.gqn) && ld_rlx(&sched.state) == RUN_ON && earliest_timer() == NEVER;
+	       !ld_rlx(&sched.nblocked) && !ld_rlx(&sched.gqn) && ld_rlx(&sched.state) == RUN_ON &&
+	       earliest_timer() == NEVER;
 }
 
 bool sched_stalled_locked(void)
@@ -743,11 +752,11 @@ static bool give_up_p(struct m *m, struct p *pp, bool *spun)
 
 /* The M in the poller fell asleep before this M did.  The timers of the P that it has given up are
  * the poller's business now, and so is it to find that nothing can run any more. */
-static void tell_poller(struct m *m, struct p *pp)
+static void tell_poller(struct p *pp)
 {
 	int64_t until = ld_seq(&sched.poll_until); /* ORD(poll.until): our timers stand already */
 
-	if (!m->in_poller && (timers_next(pp) < until || (until == NEVER && stalled())))
+	if (timers_next(pp) < until || (until == NEVER && stalled()))
 		gmp__poller.wake();
 }
 
@@ -775,7 +784,8 @@ static bool rest(struct m *m, struct p *pp)
 		rouse_sysmon();
 		return true;
 	}
-	tell_poller(m, pp);
+	if (!m->in_poller)
+		tell_poller(pp);
 	return sleep_until_p(m);
 }
 
@@ -805,17 +815,14 @@ leaves_by_jump static int find_afresh(struct m *m)
 	return gmp__mcall(&left, find_from_the_top, m, m->g0);
 }
 
-/* D4: the P goes to an M that is asleep, or to a new one; or to rest, if there is nothing to do for
- * it, or nobody. */
-static void hand_off_p(struct m *m)
+void sched_hand_off(struct p *pp, bool blocked)
 {
-	struct p *pp = m->p;
 	bool busy = runq_len(pp) || ld_rlx(&pp->runnext) || pp->nyielded || ld_rlx(&pp->attention);
 	bool start = false, rests;
 	struct m *other = NULL;
 
-	m->p = NULL;
 	lock(&sched.lock, LR_SCHED);
+	st_rlx(&sched.nblocked, sched.nblocked + blocked);
 	if (busy || sched.gq.n || sched.nmidle == 0) {
 		other = midle_get();
 		start = !other && sched.nm < sched.nmlimit;
@@ -844,9 +851,8 @@ static void hand_off_p(struct m *m)
 	}
 	if (rests) {
 		after_giving_up();
-		if (work_in_sight())
-			wakep();
-		tell_poller(m, pp);
+		wake_for_what_waited();
+		tell_poller(pp);
 	}
 }
 
@@ -884,16 +890,25 @@ leaves_by_jump static noinline int hand_to_its_m(struct m *m, struct g *gp)
 	return sleep_until_p(m) ? find_afresh(m) : leave_g0(m);
 }
 
-/* Step 1: the G of a bound M has stopped, or ended. */
-leaves_by_jump static noinline int rest_bound_g0(struct m *m)
+/* Until somebody has found its G in a queue. */
+leaves_by_jump static int sleep_bound(struct m *m)
 {
-	if (ld_rlx(&sched.state) != RUN_ON)
-		return leave_g0(m);
-	hand_off_p(m);
 	if (!m->lockedg && m->ours)
 		return leave_g0(m); /* the thread ends; the caller of gmp_run has to stay */
 	m_sleep(m);
 	return take_p(m, &(struct glist){ 0 }) ? resume_bound(m, m->lockedg) : leave_g0(m);
+}
+
+/* Step 1: the G of a bound M has stopped, or ended. */
+leaves_by_jump static noinline int rest_bound_g0(struct m *m)
+{
+	struct p *pp = m->p;
+
+	if (ld_rlx(&sched.state) != RUN_ON)
+		return leave_g0(m);
+	m->p = NULL;
+	sched_hand_off(pp, false);
+	return sleep_bound(m);
 }
 
 /* Under sched.lock: there will be an M for the others.  0 or -EAGAIN. */
@@ -937,6 +952,58 @@ void sched_unbind(struct m *m)
 	unlock(&sched.lock, LR_SCHED);
 }
 
+/* --- back from blocking code, see syscall.c --- */
+
+bool sched_regain_p(struct m *m)
+{
+	struct p *pp = m->p;
+
+	lock(&sched.lock, LR_SCHED);
+	st_rlx(&sched.nblocked, sched.nblocked - 1);
+	m->p = NULL;
+	if (ld_rlx(&sched.state) != RUN_ON) {
+		pp = NULL;
+	} else if (ld_rlx(&pp->status) == P_IDLE) { /* its caches are warm for this M */
+		pidle_del(pp);
+		st_rlx(&pp->status, P_RUNNING);
+	} else {
+		pp = pidle_get();
+	}
+	if (pp) {
+		pp->m = m;
+		m->p = pp;
+	}
+	unlock(&sched.lock, LR_SCHED);
+	if (pp)
+		rouse_sysmon();
+	return pp;
+}
+
+leaves_by_jump int sched_without_p_g0(void *arg)
+{
+	struct m *m = getm();
+	struct g *gp = arg;
+
+	san_arrive(&m->san);
+	m->curg = NULL;
+	lock(&sched.lock, LR_SCHED);
+	bool stopping = ld_rlx(&sched.state) != RUN_ON;
+
+	g_set_status(gp, G_RUNNABLE);
+	if (!stopping) {
+		gq_put(gp);
+		if (!m->bound)
+			midle_put(m);
+	}
+	unlock(&sched.lock, LR_SCHED);
+	if (stopping)
+		return leave_g0(m);
+	wake_for_what_waited(); /* a P may have become idle since */
+	if (m->bound)
+		return sleep_bound(m);
+	return sleep_until_p(m) ? find_afresh(m) : leave_g0(m);
+}
+
 /* --- something else to do --- */
 
 /* Something that cannot wait for work to run out. */
@@ -962,8 +1029,9 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 		if (!stopping)
 			midle_put(m);
 		unlock(&sched.lock, LR_SCHED);
-		wakep();                       /* for what it left in the global queue */
-		tell_poller(m, sched.allp[0]); /* which has got the timers */
+		wakep(); /* for what it left in the global queue */
+		if (!m->in_poller)
+			tell_poller(sched.allp[0]); /* which has got the timers */
 		if (stopping || !sleep_until_p(m))
 			return leave_g0(m);
 	}

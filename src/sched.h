@@ -75,6 +75,15 @@ bool sched_all_idle(void);
 int sched_bind(struct m *m);
 void sched_unbind(struct m *m);
 
+/* A P whose M cannot keep it (it is bound, or in blocking code) and which belongs to the caller: it
+ * goes to an M that is asleep, or to a new one; or to rest, if there is nothing to do for it, or
+ * nobody. */
+void sched_hand_off(struct p *pp, bool blocked);
+/* The M of a G in blocking code whose P was taken: that P or another, if one is idle. */
+bool sched_regain_p(struct m *m);
+/* On g0: else the G waits for its turn in the global queue, and the M sleeps. */
+int sched_without_p_g0(void *gp);
+
 /* Tell every M to leave. */
 void sched_stop(void);
 /* Ask the green thread that runs on pp to yield at its next checkpoint. */

@@ -81,8 +81,11 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 {
 	int saved = errno;
 	struct m *m = getm();
-	struct g *gp = m ? m->curg : NULL;
+	struct g *gp;
 
+	if (!m)
+		m = gmp__blockedm();
+	gp = m ? m->curg : NULL;
 	if (gp && gp->stack && info->si_code > 0 && stack_guard_hit(gp->stack, info->si_addr)) {
 		report_overflow_sig(gp, context_pc_sig(context));
 		signal(SIGSEGV, SIG_DFL);

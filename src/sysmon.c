@@ -8,6 +8,8 @@
  *
  *  - A P that has work for others but has not moved since the last look (a green thread computes):
  *    wake a thief, also for a runnext and for timers that are due (sched.c D2).
+ *  - A P whose M is in blocking code (syscall.c): take it and hand it to another M, if it is wanted,
+ *    or after 10 ms.  After a find it looks every 20 us for a while.
  *  - A green thread that has run for 10 ms: ask it to yield at its next checkpoint.
  *  - Nobody has asked the poller for 10 ms: ask.
  *  - A thread of ours has ended: join it.
@@ -36,6 +38,8 @@ enum {
 	PARKED_NS = 1000 * MS, /* so long a G is left alone */
 	PASS_NS = 1000 * MS,   /* between two passes over all Gs */
 	SLICE_NS = 10 * MS,
+	SHORT_NS = 20000,  /* between two looks while blocking code keeps Ps */
+	SHORT_LOOKS = 50,  /* so many without a find, then longer and longer pauses */
 	SCAN_CHUNK = 2048, /* Gs a look */
 	TRIM_CHUNK = 256,  /* stacks a look */
 	DUTY = 20,         /* Z2 */
@@ -49,7 +53,10 @@ static struct {
 	struct {
 		uint64_t switches;
 		int64_t since; /* when it last moved */
+		uint64_t blocks;
+		int64_t blocked_since; /* when that section of blocking code was first seen */
 	} seen[PROCS_MAX];
+	unsigned quiet; /* looks since a P was taken */
 	uint64_t moved; /* sum of switches at the last look */
 	int64_t active; /* when something last ran */
 	int64_t next_pass;
@@ -94,6 +101,38 @@ static void look_at_ps(int64_t now)
 	mon.moved = sum;
 	if (wake)
 		wakep();
+}
+
+/* Step 1 of the watcher in syscall.c: since the last look, and wanted. */
+static bool blocked_for_long(struct p *pp, int i, int64_t now)
+{
+	uint64_t blocks = ld_rlx(&pp->count.blocks);
+
+	if (blocks != mon.seen[i].blocks) {
+		mon.seen[i].blocks = blocks;
+		mon.seen[i].blocked_since = now;
+		return false;
+	}
+	return now - mon.seen[i].blocked_since >= SLICE_NS || has_work_for_others(pp, now) ||
+	       ld_rlx(&sched.gqn) || ld_rlx(&sched.npidle) + ld_rlx(&sched.nmspinning) == 0;
+}
+
+static void take_from_blocked(int64_t now)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+
+	mon.quiet++;
+	for (int i = 0; i < n; i++) {
+		struct p *pp = sched.allp[i];
+		uint32_t status = ld_rlx(&pp->status);
+
+		if ((status & P_STATUS) != P_BLOCKED || !blocked_for_long(pp, i, now) ||
+		    !cas_acq(&pp->status, &status, (uint32_t)P_RUNNING)) /* ORD(p.blocked) */
+			continue;
+		add_rlx(&sched.handoffs, 1);
+		sched_hand_off(pp, true);
+		mon.quiet = 0;
+	}
 }
 
 static void look_at_poller(void)
@@ -188,17 +227,21 @@ static void rest(void)
 static int64_t pause_ns(void)
 {
 	int idle = ld_rlx(&sched.npidle), procs = ld_rlx(&sched.procs);
+	int64_t usual = idle > 0 && idle < procs ? MIXED_NS : BUSY_NS;
+	unsigned longer = mon.quiet > SHORT_LOOKS ? mon.quiet - SHORT_LOOKS : 0;
 
-	return idle > 0 && idle < procs ? MIXED_NS : BUSY_NS;
+	return min_of(usual, (int64_t)SHORT_NS << min_of(longer, 10u));
 }
 
 static void *sysmon_main(void *arg)
 {
 	(void)arg;
+	os_precise_timeouts();
 	while (!ld_rlx(&mon.stop)) {
 		int64_t now = os_now();
 
 		st_rlx(&sched.coarse_now, now);
+		take_from_blocked(now);
 		look_at_ps(now);
 		look_at_poller();
 		look_at_memory(now);
@@ -214,6 +257,7 @@ static void *sysmon_main(void *arg)
 int sysmon_start(void)
 {
 	__builtin_memset(&mon, 0, sizeof(mon));
+	mon.quiet = SHORT_LOOKS + 10;
 	mon.active = os_now();
 	mon.next_period = mon.next_pass = mon.active + PASS_NS;
 	return os_thread_start(&mon.thread, sysmon_main, NULL, MONITOR_STACK);

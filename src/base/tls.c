@@ -3,8 +3,29 @@
 
 _Thread_local struct m *gmp__tls_m __attribute__((tls_model("initial-exec")));
 
+static _Thread_local struct m *tls_blocked __attribute__((tls_model("initial-exec")));
+
 noinline void gmp__setm(struct m *m)
 {
+	gmp__tls_m = m;
+	tls_blocked = NULL;
+}
+
+noinline struct m *gmp__blockedm(void)
+{
+	__asm__ volatile("");
+	return tls_blocked;
+}
+
+noinline void gmp__setm_blocked(struct m *m)
+{
+	tls_blocked = m;
+	gmp__tls_m = NULL;
+}
+
+noinline void gmp__setm_unblocked(struct m *m)
+{
+	tls_blocked = NULL;
 	gmp__tls_m = m;
 }
 

@@ -34,6 +34,13 @@ static inline struct m *getm(void)
 
 void gmp__setm(struct m *m);
 
+/* In blocking code (syscall.c) getm() is NULL, so that every call behaves as on a foreign thread; the M
+ * is found here. */
+struct m *gmp__blockedm(void);
+/* From the one to the other: m's green thread is in blocking code now, or not any more. */
+void gmp__setm_blocked(struct m *m);
+void gmp__setm_unblocked(struct m *m);
+
 #ifdef GMP_DEBUG_CHECKS
 /* The ranks of the locks that this thread holds, innermost last; see lock.h. */
 struct held_locks {

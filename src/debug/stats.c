@@ -90,7 +90,10 @@ static void set_levels(gmp_stats *s, const struct sums *sum)
 	s->greens_runnable = sum->queued + ld_rlx(&sched.gqn);
 	s->greens_running = less((uint64_t)ld_rlx(&sched.procs), (uint64_t)ld_rlx(&sched.npidle));
 	s->greens_running = min_of(s->greens_running, less(s->greens, s->greens_runnable));
-	s->greens_waiting = less(s->greens, s->greens_runnable + s->greens_running);
+	s->greens_blocked = (uint64_t)max_of(ld_rlx(&sched.nblocked), 0);
+	s->greens_waiting =
+		less(s->greens, s->greens_runnable + s->greens_running + s->greens_blocked);
+	s->handoffs = ld_rlx(&sched.handoffs);
 	s->threads = (uint64_t)ld_rlx(&sched.nm);
 	s->threads_idle = (uint64_t)ld_rlx(&sched.nmidle);
 	s->procs = (uint64_t)ld_rlx(&sched.procs);

@@ -246,8 +246,8 @@ static void first_green_thread(UNUSED void *arg)
 {
 	char *text = dump();
 
-	check_has(text,
-		  "1 green threads: 0 runnable, 1 running, 0 waiting; 0 ended and not joined\n");
+	check_has(text, "1 green threads: 0 runnable, 1 running, 0 waiting, 0 in blocking code; 0 "
+			"ended and not joined\n");
 	check_has(text, "\ngreen thread 1 \"\" (entry first_green_thread), running");
 	check_has(text, "; made at test_the_first_line_counts_");
 	free(text);

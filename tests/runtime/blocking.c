@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests of blocking code: others run meanwhile, the green thread keeps its thread, and comes back. */
+#define _GNU_SOURCE 1
+#include "util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static __attribute__((noinline)) int thread_id(void)
+{
+	__asm__ volatile("" ::: "memory");
+	return (int)syscall(SYS_gettid);
+}
+
+static void kernel_sleep(int64_t ns)
+{
+	struct timespec t = { ns / SEC, ns % SEC };
+
+	while (nanosleep(&t, &t) < 0 && errno == EINTR)
+		;
+}
+
+static void kernel_read(int fd)
+{
+	char c;
+
+	while (read(fd, &c, 1) < 0 && errno == EINTR)
+		;
+}
+
+/* --- short sections --- */
+
+RT(a_short_section_keeps_thread_and_p)
+{
+	for (int i = 0; i < 10000; i++) {
+		int here = thread_id();
+
+		gmp_block_enter();
+		CHECK(gmp_self() == NULL);
+		gmp_block_leave();
+		CHECK(gmp_self() != NULL);
+		/* it may have been taken for long by a slow machine, but the thread is the same */
+		CHECK(thread_id() == here || stats().handoffs > 0);
+		if (i % 100 == 0)
+			gmp_yield();
+	}
+}
+
+RT(sections_nest)
+{
+	gmp_block_enter();
+	gmp_block_enter();
+	gmp_block_leave();
+	CHECK(gmp_self() == NULL);
+	gmp_block_enter();
+	gmp_block_leave();
+	CHECK(gmp_self() == NULL);
+	gmp_block_leave();
+	CHECK(gmp_self() != NULL);
+	gmp_block_leave(); /* nothing */
+	CHECK(gmp_self() != NULL);
+	gmp_yield();
+}
+
+static int answer(void)
+{
+	CHECK(gmp_self() == NULL);
+	return 42;
+}
+
+RT(the_macros_give_the_value_of_the_expression)
+{
+	char c;
+
+	CHECK_EQ(gmp_blocking(answer()), 42);
+	CHECK(gmp_blocking((char *)NULL) == NULL);
+	CHECK_EQ(gmp_blocking_sys(read(-1, &c, 1)), -EBADF);
+	CHECK_EQ(gmp_blocking_sys(open("/nowhere/at/all", O_RDONLY)), -ENOENT);
+	CHECK_EQ(gmp_blocking_sys(getppid()), getppid());
+	CHECK(gmp_self() != NULL);
+}
+
+TEST(without_a_runtime_and_on_foreign_threads_nothing_happens)
+{
+	gmp_block_enter();
+	gmp_block_leave();
+	gmp_block_leave();
+	CHECK_EQ(gmp_blocking(7), 7);
+	CHECK_EQ(gmp_start(NULL), 0);
+	gmp_block_enter();
+	CHECK_EQ(gmp_stop(), 0);
+	gmp_block_leave();
+}
+
+/* --- long sections --- */
+
+static atomic_int turns_had, go_on;
+
+static void count_turns(UNUSED void *arg)
+{
+	while (!atomic_load(&go_on)) {
+		atomic_fetch_add(&turns_had, 1);
+		gmp_yield();
+	}
+}
+
+static int ends[2];
+
+static void read_from_pipe(void *arg)
+{
+	gmp_block_enter();
+	atomic_fetch_add((atomic_int *)arg, 1);
+	kernel_read(ends[0]);
+	gmp_block_leave();
+	CHECK(gmp_self() != NULL);
+	atomic_fetch_sub((atomic_int *)arg, 1);
+}
+
+/* All Ps are kept by threads that sleep in the kernel, and will until somebody else has run. */
+RT(others_run_while_all_ps_were_blocked)
+{
+	enum { N = 20 };
+	atomic_int inside = 0;
+	gmp_g *g[N];
+
+	CHECK_EQ(pipe(ends), 0);
+	for (int i = 0; i < N; i++)
+		g[i] = spawn(read_from_pipe, &inside);
+	WAIT_FOR(atomic_load(&inside) == N);
+	CHECK(stats().handoffs >= (uint64_t)(N - procs));
+	WAIT_FOR(stats().greens_blocked == N);
+	CHECK_EQ(stats().procs_idle + 1, procs);
+	for (int i = 0; i < N; i++)
+		CHECK_EQ(write(ends[1], "x", 1), 1);
+	for (int i = 0; i < N; i++)
+		join(g[i]);
+	CHECK_EQ(atomic_load(&inside), 0);
+	CHECK_EQ(stats().greens_blocked, 0);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void sleep_there(void *arg)
+{
+	gmp_block_enter();
+	kernel_sleep((int64_t)(intptr_t)arg);
+	gmp_block_leave();
+}
+
+RT(fifty_sections_of_200_ms_take_about_200_ms)
+{
+	gmp_g *g[50];
+	int64_t began = gmp_now(), took;
+
+	for (int i = 0; i < 50; i++)
+		g[i] = spawn(sleep_there, (void *)(intptr_t)(200 * MS));
+	for (int i = 0; i < 50; i++)
+		join(g[i]);
+	took = gmp_now() - began;
+	CHECK(took >= 200 * MS);
+	CHECK(took < 2 * SEC); /* one after the other: 10 s, or 2.5 s on four */
+}
+
+RT(a_timer_fires_while_its_p_is_blocked)
+{
+	gmp_g *g[4];
+	int64_t began;
+
+	for (int i = 0; i < procs; i++)
+		g[i] = spawn(sleep_there, (void *)(intptr_t)(2 * SEC));
+	began = gmp_now();
+	CHECK_EQ(gmp_sleep(5 * MS), 0);
+	CHECK(gmp_now() - began < SEC + 500 * MS);
+	for (int i = 0; i < procs; i++)
+		join(g[i]);
+}
+
+static void run_inside(void *arg)
+{
+	gmp_chan *c = arg;
+	int v;
+
+	gmp_block_enter();
+	/* as a foreign thread: this sleeps in the kernel, and is woken */
+	CHECK_EQ(gmp_chan_recv(c, &v), 0);
+	CHECK_EQ(v, 1);
+	v++;
+	CHECK_EQ(gmp_chan_send(c, &v), 0);
+	CHECK_EQ(gmp_sleep(10 * US), 0);
+	gmp_block_leave();
+}
+
+RT(calls_inside_behave_as_on_a_foreign_thread)
+{
+	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
+	gmp_g *g = spawn(run_inside, c);
+	int v = 1;
+
+	CHECK_EQ(gmp_chan_send(c, &v), 0);
+	CHECK_EQ(gmp_chan_recv(c, &v), 0);
+	CHECK_EQ(v, 2);
+	join(g);
+	gmp_chan_free(c);
+}
+
+static void locked_and_blocked(UNUSED void *arg)
+{
+	int here;
+
+	CHECK_EQ(gmp_lock_thread(), 0);
+	here = thread_id();
+	for (int i = 0; i < 5; i++) {
+		gmp_block_enter();
+		kernel_sleep(12 * MS);
+		gmp_block_leave();
+		CHECK_EQ(thread_id(), here);
+		gmp_yield();
+		CHECK_EQ(thread_id(), here);
+	}
+	CHECK_EQ(gmp_unlock_thread(), 0);
+}
+
+RT(one_that_is_locked_to_its_thread_comes_back_to_it)
+{
+	gmp_g *g[3], *busy = spawn(count_turns, NULL);
+
+	atomic_store(&go_on, 0);
+	for (int i = 0; i < 3; i++)
+		g[i] = spawn(locked_and_blocked, NULL);
+	for (int i = 0; i < 3; i++)
+		join(g[i]);
+	atomic_store(&go_on, 1);
+	join(busy);
+}
+
+static void short_ones(void *arg)
+{
+	for (int i = 0; i < (SANITIZED ? 100 : 500); i++) {
+		gmp_block_enter();
+		if (i % 50 == (int)(intptr_t)arg)
+			kernel_sleep(MS);
+		gmp_block_leave();
+		if (i % 7 == 0)
+			gmp_yield();
+	}
+}
+
+RT(ps_come_and_go_while_sections_last)
+{
+	enum { N = 8 };
+	gmp_g *g[N];
+
+	for (intptr_t i = 0; i < N; i++)
+		g[i] = spawn(short_ones, (void *)i);
+	for (int i = 0; i < (SANITIZED ? 30 : 200); i++) {
+		CHECK(gmp_set_procs(1 + i % 4) > 0);
+		gmp_sleep(50 * US);
+	}
+	for (int i = 0; i < N; i++)
+		join(g[i]);
+	CHECK(gmp_set_procs(procs) > 0);
+	WAIT_FOR(stats().greens_blocked == 0);
+}
+
+/* --- bounds, and the end --- */
+
+static void eight_at_most(UNUSED void *arg)
+{
+	enum { N = 40 };
+	gmp_g *g[N];
+
+	for (int i = 0; i < N; i++)
+		g[i] = spawn(sleep_there, (void *)(intptr_t)(15 * MS));
+	for (int i = 0; i < N; i++) {
+		CHECK(stats().threads <= 8);
+		join(g[i]);
+	}
+}
+
+TEST(beyond_max_threads_they_wait_their_turn)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = 2;
+	c.max_threads = 8;
+	CHECK_EQ(gmp_run(eight_at_most, NULL, &c), 0);
+}
+
+static void one_at_a_time(UNUSED void *arg)
+{
+	gmp_g *g[5];
+
+	for (int i = 0; i < 5; i++)
+		g[i] = spawn(sleep_there, (void *)(intptr_t)(15 * MS));
+	for (int i = 0; i < 5; i++)
+		join(g[i]);
+}
+
+TEST(with_one_thread_in_all_they_do_it_one_after_the_other)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = 1;
+	c.max_threads = 1;
+	CHECK_EQ(gmp_run(one_at_a_time, NULL, &c), 0);
+}
+
+static atomic_int came_back;
+
+static void sleep_past_the_end(UNUSED void *arg)
+{
+	gmp_block_enter();
+	atomic_fetch_add(&go_on, 1);
+	kernel_sleep(50 * MS);
+	atomic_fetch_add(&came_back, 1);
+	gmp_block_leave();
+	gmp_yield();
+	CHECK(!"runs after the end of the run");
+}
+
+static void leave_behind(UNUSED void *arg)
+{
+	atomic_store(&go_on, 0);
+	atomic_store(&came_back, 0);
+	for (int i = 0; i < 6; i++)
+		CHECK_EQ(gmp_go(sleep_past_the_end, NULL), 0);
+	WAIT_FOR(atomic_load(&go_on) == 6);
+}
+
+TEST_PROCS(the_end_of_a_run_waits_for_blocking_code)
+{
+	run_procs(procs, leave_behind, NULL);
+	CHECK_EQ(atomic_load(&came_back), 6);
+}
+
+/* Its thread is counted by nobody else, and nothing else can run: yet this is no deadlock. */
+static void only_one(UNUSED void *arg)
+{
+	gmp_wg wg = GMP_WG_INIT;
+
+	gmp_wg_add(&wg, 1);
+	gmp_block_enter();
+	kernel_sleep(1500 * MS);
+	gmp_block_leave();
+	gmp_wg_done(&wg);
+	CHECK_EQ(gmp_wg_wait(&wg), 0);
+}
+
+TEST_PROCS(somebody_in_blocking_code_is_no_deadlock)
+{
+	run_procs(procs, only_one, NULL);
+}
+
+static void done_later(void *arg)
+{
+	gmp_block_enter();
+	kernel_sleep(1200 * MS);
+	gmp_block_leave();
+	gmp_wg_done(arg);
+}
+
+static void wait_for_blocked(UNUSED void *arg)
+{
+	gmp_wg wg = GMP_WG_INIT;
+
+	gmp_wg_add(&wg, 1);
+	CHECK_EQ(gmp_go(done_later, &wg), 0);
+	CHECK_EQ(gmp_wg_wait(&wg), 0);
+}
+
+TEST_PROCS(who_waits_for_one_in_blocking_code_is_no_deadlock)
+{
+	run_procs(procs, wait_for_blocked, NULL);
+}
