@@ -18,7 +18,7 @@
  * Property (D2)
  *   if a green thread is in a ring or in the global queue and a P is idle, an M spins, or has been
  *   woken, or the submitter is just about to: so all run, in the end (every end state is valid)
- *   B4: an idle P has a sleeping M; nmspinning is the number of those who spin: assertions
+ *   B4: an idle P has a sleeping M (midle_get); nmspinning is never taken below 0: assertions
  *
  * What a step is: one access of a ring, of gqn, npidle or nmspinning.  Rings are numbers: who takes
  * from one, and in which order, is the subject of runq.h.  A ring's tail is published by a plain
@@ -28,7 +28,7 @@
  * instructions, or followed by one before the thread reads anything of it.
  *
  * Left out: runnext and small lists of timers and poller (they wake nobody, on purpose), the seat
- * in the poller (it sleeps like the others here), new Ms (all exist), resizing, the end.
+ * in the poller (it sleeps like the others here), new Ms (all exist), bound ones, resizing, the end.
  *
  * Runs: what scripts/model does with this file
  *   holds      -DRING -DPROCS=3
@@ -41,48 +41,6 @@
  *   deadlock   -DRING -DPROCS=3 -DMUTANT_WAKE_FIRST
  *   deadlock   -DGLOBAL -DPROCS=2 -DMUTANT_QUIET_RISE
  *   deadlock   -DGLOBAL -DPROCS=2 -DMUTANT_NO_SECOND_THOUGHTS
- */
-/*
- * Does every green thread that lies in a queue find an idle P, though threads are just going to
- * sleep, or just ending their search?
- *
- * Who takes part: Ps, and as many Ms.
- *   M         an M that has run dry: it looks, spins, rests, as src/sched.c:find_g0
- *   Submitter with -DRING: M 0, which runs a green thread that puts others into P 0's ring, and
- *             then computes without ever coming back to the scheduler
- *   Foreign   with -DGLOBAL: a thread that puts green threads into the global queue, at once or in
- *             turn (submit_foreign, sched_submit_list)
- *   Drain     store buffers empty themselves
- *
- * The green threads compute until as many run at once as there are: so each needs a P of its own,
- * and a wake that fails to come is made up for by nobody.  The watcher (sysmon.c), which would mend
- * that after a millisecond, is left out: this is about what it has to mend.
- *
- * Property (D2)
- *   if a green thread is in a ring or in the global queue and a P is idle, an M spins, or has been
- *   woken, or the submitter is just about to: so all run, in the end (every end state is valid)
- *   B4: an idle P has a sleeping M; nmspinning is the number of those who spin: assertions
- *
- * What a step is: one access of a ring, of gqn, npidle or nmspinning.  Rings are numbers: who takes
- * from one, and in which order, is the subject of runq.h.  A ring's tail is published by a plain
- * store, which may wait in the store buffer (`buffered`, for the one ring that a submitter fills)
- * while what follows is read from memory; locked instructions and full fences of the same thread
- * empty it, and so does the membarrier of another.  All other stores of the protocol are locked
- * instructions, or followed by one before the thread reads anything of it.
- *
- * Left out: runnext and small lists of timers and poller (they wake nobody, on purpose), the seat
- * in the poller (it sleeps like the others here), new Ms (all exist), resizing, the end.
- *
- * Runs: what scripts/model does with this file
- *   holds      -DRING
- *   holds      -DGLOBAL
- *   deadlock   -DRING -DMUTANT_LIGHT_ONLY
- *   deadlock   -DGLOBAL -DMUTANT_QUIET_RISE
- *   deadlock   -DRING -DMUTANT_NO_HEAVY_FENCE
- *   deadlock   -DGLOBAL -DMUTANT_NO_SECOND_THOUGHTS
- *   deadlock   -DRING -DMUTANT_LAST_LOOK_TOO_EARLY
- *   deadlock   -DRING -DMUTANT_FINDER_WAKES_NOBODY
- *   deadlock   -DRING -DMUTANT_WAKE_FIRST
  */
 #define NONE 255
 #ifdef RING
