@@ -545,6 +545,19 @@ GMP_API ssize_t gmp_write(int fd, const void *buf, size_t n);
 GMP_API ssize_t gmp_read_full(int fd, void *buf, size_t n);
 GMP_API ssize_t gmp_write_all(int fd, const void *buf, size_t n);
 
+/*
+ * Deadlines of a descriptor, as in Go.  `which` is GMP_READ, GMP_WRITE (gmp_dial and gmp_accept read
+ * and write too), or both.  Once the deadline has passed, every call of that direction returns
+ * -ETIMEDOUT: the one that waits now, and each later one, even if there is data.  It stays until it is
+ * moved: to a later time, and calls work again, or to GMP_FOREVER, which clears it.
+ * -EINVAL: a bad `which`.  -EBADF.  -ENOMEM: a million are set.
+ *
+ *   gmp_set_deadline(c, GMP_READ, gmp_deadline(30 * second));      // for this request
+ *   ssize_t n = gmp_read(c, buf, sizeof(buf));                     // -ETIMEDOUT: too slow
+ */
+enum { GMP_READ = 1, GMP_WRITE = 2 };
+GMP_API int gmp_set_deadline(int fd, int which, int64_t deadline);
+
 /* As shutdown(2).  gmp_close wakes all who wait on fd with -ECANCELED; the number is free when it
  * returns. */
 GMP_API int gmp_shutdown(int fd, int how);

@@ -4,14 +4,20 @@
 #include <errno.h>
 
 #include "base/os.h"
+#include "timer.h"
 
 enum { CHUNK = 1024, CHUNKS = 16 * 1024, BATCH = 128 };
+enum { RETRY_NS = 20000 }; /* N7 */
+
+static bool read_late(struct timer *t, int64_t now, struct glist *out);
+static bool write_late(struct timer *t, int64_t now, struct glist *out);
 
 static struct {
 	struct lock lock;         /* growth */
 	struct polldesc **chunks; /* (c) address space for CHUNKS of them; (a) entries */
 	uint32_t open;            /* (a) records open */
 	uint32_t seq;             /* (a) */
+	uint32_t armed;           /* (a) timers of sides that are in a heap, or about to be */
 } np;
 
 static size_t chunk_bytes(void)
@@ -25,6 +31,7 @@ int netpoll_init(void)
 	if (!np.chunks)
 		return -ENOMEM;
 	st_rlx(&np.open, 0);
+	st_rlx(&np.armed, 0);
 	return gmp__poller.open();
 }
 
@@ -49,6 +56,15 @@ struct polldesc *netpoll_find(int fd)
 	return chunk ? &chunk[fd % CHUNK] : NULL;
 }
 
+static void record_init(struct polldesc *pd, int fd)
+{
+	pd->fd = fd;
+	for (int i = 0; i < 2; i++) {
+		pd->side[i].deadline = pd->armed[i] = NEVER;
+		pd->timer[i].fire = i == SIDE_READ ? read_late : write_late;
+	}
+}
+
 static struct polldesc *find_or_make(int fd)
 {
 	struct polldesc *pd = netpoll_find(fd), *chunk;
@@ -58,7 +74,7 @@ static struct polldesc *find_or_make(int fd)
 	lock(&np.lock, LR_FDTABLE);
 	if (!np.chunks[fd / CHUNK] && (chunk = os_reserve(chunk_bytes()))) {
 		for (int i = 0; i < CHUNK; i++)
-			chunk[i].fd = fd / CHUNK * CHUNK + i;
+			record_init(&chunk[i], fd / CHUNK * CHUNK + i);
 		st_rel(&np.chunks[fd / CHUNK], chunk); /* ORD(pd.chunk): the records first */
 	}
 	unlock(&np.lock, LR_FDTABLE);
@@ -117,11 +133,16 @@ static bool wake_first(struct pollside *s, int result, struct glist *out)
 	return false;
 }
 
+static void wake_side(struct pollside *s, int result, struct glist *out)
+{
+	while (wake_first(s, result, out))
+		;
+}
+
 static void wake_all(struct polldesc *pd, int result, struct glist *out)
 {
 	for (int i = 0; i < 2; i++)
-		while (wake_first(&pd->side[i], result, out))
-			;
+		wake_side(&pd->side[i], result, out);
 }
 
 void netpoll_pass(struct polldesc *pd, int side, struct glist *out)
@@ -131,6 +152,112 @@ void netpoll_pass(struct polldesc *pd, int side, struct glist *out)
 	lock(&pd->lock, LR_POLLDESC);
 	st_rlx(&s->turn, wake_first(s, 0, out));
 	unlock(&pd->lock, LR_POLLDESC);
+}
+
+/* --- deadlines; under pd->lock but for the firing --- */
+
+static void disarm(struct polldesc *pd, int side)
+{
+	if (pd->armed[side] == NEVER)
+		return;
+	timer_del(&pd->timer[side]); /* T3: its firing waits for nobody (N7), so this ends */
+	pd->armed[side] = NEVER;
+	add_rlx(&np.armed, -1u);
+}
+
+static void no_deadlines(struct polldesc *pd)
+{
+	for (int i = 0; i < 2; i++) {
+		disarm(pd, i);
+		st_rlx(&pd->side[i].deadline, NEVER);
+	}
+}
+
+static void end_waits(struct pollside *s, struct glist *out)
+{
+	st_rlx(&s->deadline, INT64_MIN);
+	wake_side(s, -ETIMEDOUT, out);
+}
+
+static bool late(struct polldesc *pd, int side, int64_t now, struct glist *out)
+{
+	struct pollside *s = &pd->side[side];
+
+	if (!try_lock_against(&pd->lock, LR_POLLDESC)) { /* N7 */
+		pd->timer[side].when = now + RETRY_NS;
+		return true;
+	}
+	int64_t deadline = ld_rlx(&s->deadline);
+	bool later = deadline > now && deadline != NEVER;
+
+	if (later) {
+		pd->timer[side].when = pd->armed[side] = deadline;
+	} else {
+		if (deadline <= now)
+			end_waits(s, out);
+		pd->armed[side] = NEVER;
+		add_rlx(&np.armed, -1u);
+	}
+	unlock(&pd->lock, LR_POLLDESC);
+	return later;
+}
+
+static bool read_late(struct timer *t, int64_t now, struct glist *out)
+{
+	return late(container_of(t, struct polldesc, timer[SIDE_READ]), SIDE_READ, now, out);
+}
+
+static bool write_late(struct timer *t, int64_t now, struct glist *out)
+{
+	return late(container_of(t, struct polldesc, timer[SIDE_WRITE]), SIDE_WRITE, now, out);
+}
+
+/* The side is to have a timer for that time, or an earlier one. */
+static int arm(struct polldesc *pd, int side, int64_t deadline)
+{
+	if (pd->armed[side] <= deadline)
+		return 0;
+	if (pd->armed[side] != NEVER) {
+		timer_del(&pd->timer[side]);
+	} else if (add_rlx(&np.armed, 1) >= DEADLINES_MAX) {
+		add_rlx(&np.armed, -1u);
+		return -ENOMEM;
+	}
+	pd->armed[side] = deadline;
+	timer_arm(&pd->timer[side], deadline);
+	return 0;
+}
+
+static int side_deadline(struct polldesc *pd, int side, int64_t deadline, struct glist *out)
+{
+	struct pollside *s = &pd->side[side];
+	int err = 0;
+
+	if (deadline == NEVER || deadline <= os_now())
+		disarm(pd, side);
+	else
+		err = arm(pd, side, deadline);
+	if (err)
+		return err;
+	st_rlx(&s->deadline, deadline);
+	if (netpoll_late(s))
+		end_waits(s, out);
+	return 0;
+}
+
+int netpoll_deadline(struct polldesc *pd, unsigned sides, int64_t deadline, struct glist *out)
+{
+	int err = -EBADF;
+
+	lock(&pd->lock, LR_POLLDESC);
+	if ((ld_rlx(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN) {
+		err = 0;
+		for (int i = 0; i < 2 && !err; i++)
+			if (sides & 1u << i)
+				err = side_deadline(pd, i, deadline, out);
+	}
+	unlock(&pd->lock, LR_POLLDESC);
+	return err;
 }
 
 /* --- open and close --- */
@@ -151,6 +278,7 @@ int netpoll_open(int fd, bool tcp, struct glist *out)
 			wake_all(pd, -ECANCELED, out);
 		else
 			add_rlx(&np.open, 1);
+		no_deadlines(pd);
 		st_rlx(&pd->seq, seq);
 		st_rlx(&pd->tcp, tcp);
 		st_rlx(&pd->hup, false);
@@ -172,6 +300,7 @@ int netpoll_shut(struct polldesc *pd, struct glist *out)
 	if ((ld_rlx(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN) {
 		or_seq(&pd->use, PD_CLOSING); /* ORD(pd.use): no use begins from here on */
 		wake_all(pd, -ECANCELED, out);
+		no_deadlines(pd);
 		/* a registration would outlive the number if the file has other numbers */
 		gmp__poller.del(pd->fd);
 		err = 0;

@@ -23,13 +23,23 @@
  *  N4 pd->use counts the system calls under way, and says whether the record is open.  close(2)
  *     is called only when it has fallen to none, so no call ever reaches the number's next owner.
  *  N5 An event carries the seq of the registration; one of a former owner is dropped.
+ *  N6 A side's deadline is a word: written under pd->lock, and looked at before each try and, under
+ *     the lock, before each wait.  The side's timer only ends the waits that are under way.  It is
+ *     armed for no later than a deadline that is to come, so that moving one later is a store; one
+ *     that fires too early, or for a deadline that is no more, goes by the word and arms itself
+ *     again or not.  When it has ended the waits, the word is set to long ago: no clock that is
+ *     behind lets one begin.
+ *  N7 Who arms a side's timer holds pd->lock and wants the heap's; its firing holds the heap's and
+ *     wants pd->lock.  It only tries, and comes again a little later.
  *
  * Rejected: re-arming with EPOLLONESHOT (a system call a wait); waking all of a queue (a herd for
- * each connection on a listener that many accept from).
+ * each connection on a listener that many accept from); a timer for each wait (two changes of a heap
+ * a call, where a deadline set once serves many calls).
  */
 #ifndef GMP_NETPOLL_H
 #define GMP_NETPOLL_H
 
+#include "base/os.h"
 #include "poller.h"
 #include "runtime.h"
 
@@ -39,8 +49,16 @@ struct pollside {
 	uint32_t events;  /* (a) written under pd->lock */
 	uint32_t drained; /* (a) a short read at this count: nothing is left until the next */
 	struct sudog *head, *tail; /* under pd->lock; head also (a) for a look */
+	int64_t deadline;          /* (a) written under pd->lock; NEVER: none */
 	bool turn;                 /* (a) written under pd->lock: somebody woken is to try first */
 };
+
+/* Sides that may have an armed timer at a time (timer.h T4). */
+#ifdef SAN_THREAD
+enum { DEADLINES_MAX = 1 << 16 };
+#else
+enum { DEADLINES_MAX = 1 << 20 };
+#endif
 
 enum pd_use { PD_OPEN = 1u << 31, PD_CLOSING = 1u << 30, PD_COUNT = PD_CLOSING - 1 };
 
@@ -53,6 +71,8 @@ struct polldesc {
 	bool tcp;     /* (a) constant while open: a short read has drained it */
 	struct pollside side[2];
 	gmp_mutex whole; /* held by a write_all, so that two do not interleave */
+	struct timer timer[2];
+	int64_t armed[2]; /* under lock: for when that timer is in a heap; NEVER: it is in none */
 };
 
 int netpoll_init(void);
@@ -69,6 +89,17 @@ int netpoll_open(int fd, bool tcp, struct glist *out);
 int netpoll_shut(struct polldesc *pd, struct glist *out);
 /* After the last use has ended (netpoll_used says 0): the record is free. */
 void netpoll_forget(struct polldesc *pd);
+
+/* Set the deadline of the sides of that mask (1 << SIDE_...).  Who waits there while it has passed goes
+ * to `out` with -ETIMEDOUT.  -EBADF unless it is open; -ENOMEM: DEADLINES_MAX are armed. */
+int netpoll_deadline(struct polldesc *pd, unsigned sides, int64_t deadline, struct glist *out);
+/* N6: calls of that side are over with -ETIMEDOUT. */
+static inline bool netpoll_late(struct pollside *s)
+{
+	int64_t deadline = ld_rlx(&s->deadline);
+
+	return unlikely(deadline != NEVER) && deadline <= os_now();
+}
 
 /* Around each system call: false if the record is not open (any more). */
 static inline bool netpoll_use(struct polldesc *pd)

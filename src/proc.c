@@ -20,7 +20,7 @@
 #include "base/os.h"
 #include "base/rand.h"
 #include "base/throw.h"
-#include "poller.h"
+#include "netpoll.h"
 #include "runq.h"
 #include "timer.h"
 
@@ -224,10 +224,11 @@ void gmp__check_edge(struct g *gp, enum gstatus to)
 
 /* --- P --- */
 
-/* As many timers as green threads for their waits, and as many for the program's own (T4). */
+/* As many timers as green threads for their waits, as many for the program's own, and those of
+ * descriptors (T4). */
 static uint32_t timer_limit(void)
 {
-	return gs.limit * 2;
+	return gs.limit * 2 + DEADLINES_MAX;
 }
 
 static void p_delete(struct p *pp)

@@ -379,17 +379,6 @@ static int64_t earliest_timer(void)
 	return least;
 }
 
-void sched_timer_add(struct timer *t, int64_t when)
-{
-	struct p *mine = getp();
-
-	if (!timer_add(mine ? mine : sched.allp[0], t, when))
-		return;
-	fence_seq(); /* ORD(poll.until): the timer stands before the look */
-	if (when < ld_rlx(&sched.poll_until))
-		gmp__poller.wake();
-}
-
 static void poll(int64_t ns, struct glist *out)
 {
 	int n = netpoll_poll(ns, out);

@@ -55,9 +55,6 @@ void sched_submit(struct g *gp, bool next);
 void sched_submit_list(struct glist *list);
 void sched_wake_foreign(struct waiter *w);
 
-/* Arm or disarm a timer from anywhere: in this P's heap, or any. */
-void sched_timer_add(struct timer *t, int64_t when);
-
 /* Somebody waits for a descriptor, and no M sleeps in the poller; ask the kernel without waiting. */
 bool sched_should_poll(void);
 void sched_poll_now(void);

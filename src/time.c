@@ -179,7 +179,7 @@ int gmp_timer_set(gmp_timer *t, int64_t deadline, int64_t period)
 
 	t->period = period;
 	if (deadline != NEVER)
-		sched_timer_add(&t->t, deadline);
+		timer_arm(&t->t, deadline);
 	unlock(&t->lock, LR_USERTIMER);
 	rt_leave();
 	return was;

@@ -5,6 +5,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "poller.h"
 
 enum { ARITY = 4 };
 
@@ -107,6 +108,17 @@ bool timer_add(struct p *pp, struct timer *t, int64_t when)
 	bool first = t->at == 0;
 	unlock(&ts->lock, LR_TIMERS);
 	return first;
+}
+
+void timer_arm(struct timer *t, int64_t when)
+{
+	struct p *mine = getp();
+
+	if (!timer_add(mine ? mine : sched.allp[0], t, when))
+		return;
+	fence_seq(); /* ORD(poll.until): the timer stands before the look */
+	if (when < ld_rlx(&sched.poll_until))
+		gmp__poller.wake();
 }
 
 bool timer_del(struct timer *t)

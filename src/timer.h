@@ -27,6 +27,9 @@ void timers_fini(struct timers *ts, uint32_t limit);
 
 /* Arm a timer that is not armed, in pp's heap.  True if it is now the earliest there. */
 bool timer_add(struct p *pp, struct timer *t, int64_t when);
+/* The same in the caller's P's heap (a foreign thread: some P's), and whoever sleeps until a later
+ * timer looks up. */
+void timer_arm(struct timer *t, int64_t when);
 /* Disarm; false if it was not armed (has fired, or never was). */
 bool timer_del(struct timer *t);
 static inline bool timer_armed(struct timer *t)

@@ -35,6 +35,16 @@ static const struct {
 #undef LOCKRANK
 };
 
+void gmp__lock_note(struct lock *l, enum lockrank rank)
+{
+	struct held_locks *held = gmp__held_locks();
+
+	if (held->n < (int)sizeof(held->rank))
+		held->rank[held->n] = (unsigned char)rank;
+	held->n++;
+	held->last = l;
+}
+
 void gmp__lock_check(struct lock *l, enum lockrank rank)
 {
 	struct held_locks *held = gmp__held_locks();
@@ -47,10 +57,7 @@ void gmp__lock_check(struct lock *l, enum lockrank rank)
 			gmp__fatal("lock order: two of %s, not in the order of their addresses",
 				   ranks[rank].name);
 	}
-	if (held->n < (int)sizeof(held->rank))
-		held->rank[held->n] = (unsigned char)rank;
-	held->n++;
-	held->last = l;
+	gmp__lock_note(l, rank);
 }
 
 void gmp__unlock_check(enum lockrank rank)

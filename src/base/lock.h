@@ -12,7 +12,8 @@
  *  L1 A section neither switches green threads nor calls user code.  The one exception is the
  *     commit step of park.c, where the lock goes with the thread from G to g0 and is dropped there.
  *     Debug builds check it where the scheduler begins (switch_check).
- *  L2 Locks are taken in the order of lockrank.def.  Debug builds check it.
+ *  L2 Locks are taken in the order of lockrank.def, but for a try that does not wait
+ *     (try_lock_against).  Debug builds check it.
  *
  * Rejected: a futex word with a sleepers bit (a second locked instruction at each unlock, for
  * sections that are contended once in ten thousand times); a ticket lock (collapses when the
@@ -37,15 +38,18 @@ enum lockrank {
 
 void gmp__lock_slow(struct lock *l);
 void gmp__lock_check(struct lock *l, enum lockrank rank);
+void gmp__lock_note(struct lock *l, enum lockrank rank);
 void gmp__unlock_check(enum lockrank rank);
 void gmp__switch_check(void);
 
 #ifdef GMP_DEBUG_CHECKS
 #define lock_check(l, rank) gmp__lock_check(l, rank)
+#define lock_note(l, rank) gmp__lock_note(l, rank)
 #define unlock_check(rank) gmp__unlock_check(rank)
 #define switch_check() gmp__switch_check()
 #else
 #define lock_check(l, rank) ((void)(rank))
+#define lock_note(l, rank) ((void)(rank))
 #define unlock_check(rank) ((void)(rank))
 #define switch_check() ((void)0)
 #endif
@@ -62,6 +66,15 @@ static inline bool try_lock(struct lock *l, enum lockrank rank)
 	if (ld_rlx(&l->word) || xchg_acq(&l->word, 1)) /* ORD(lock) */
 		return false;
 	lock_check(l, rank);
+	return true;
+}
+
+/* Against the order (L2): a try that fails goes away, so it closes no circle. */
+static inline bool try_lock_against(struct lock *l, enum lockrank rank)
+{
+	if (ld_rlx(&l->word) || xchg_acq(&l->word, 1)) /* ORD(lock) */
+		return false;
+	lock_note(l, rank);
 	return true;
 }
 

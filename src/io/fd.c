@@ -6,6 +6,8 @@
  * its side of the record and park; netpoll.h has the protocol (N1 to N5), this file is its waiters'
  * half.
  *
+ * A deadline that has passed (N6) is met before each try, so it beats data that is there.
+ *
  * One try saved: on a TCP socket that we have opened, a read that got less than it asked for has
  * drained it.  The next read waits without asking, unless an event has come since the try (the count
  * differs), the peer has hung up, or there is urgent data.  Not on other streams: a read of a pipe
@@ -62,7 +64,7 @@ static int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_t seen, b
 	lock(&pd->lock, LR_POLLDESC);
 	if (!same(pd, seq))
 		result = -ECANCELED;
-	else if (s->events != seen && (turn || (!s->head && !s->turn)))
+	else if (netpoll_late(s) || (s->events != seen && (turn || (!s->head && !s->turn))))
 		result = TRY_AGAIN;
 	else
 		result = 0;
@@ -87,6 +89,14 @@ static noinline void pass_turn(struct polldesc *pd, int side)
 
 	netpoll_pass(pd, side, &out);
 	ready_list(&out);
+}
+
+/* N6, also for one that has been woken with the turn. */
+static noinline int late(struct polldesc *pd, int side, bool turn)
+{
+	if (turn)
+		pass_turn(pd, side);
+	return self_cancelled() ? -ECANCELED : -ETIMEDOUT;
 }
 
 static bool drained(struct polldesc *pd, struct pollside *s, uint32_t seen, size_t n)
@@ -114,6 +124,8 @@ static ssize_t call_loop(struct polldesc *pd, uint32_t seq, int side, io_call ca
 	for (;;) {
 		uint32_t seen = ld_acq(&s->events); /* ORD(pd.events): before the try */
 
+		if (unlikely(netpoll_late(s)))
+			return late(pd, side, turn);
 		if (turn ||
 		    (!ld_rlx(&s->head) && !ld_rlx(&s->turn) && !drained(pd, s, seen, a->n))) {
 			if (!use(pd, seq))
@@ -238,6 +250,24 @@ int gmp_shutdown(int fd, int how)
 	rt_leave();
 	return result;
 }
+
+int gmp_set_deadline(int fd, int which, int64_t deadline)
+{
+	struct glist out = { 0 };
+
+	if (!which || which & ~(GMP_READ | GMP_WRITE))
+		return -EINVAL;
+	if (!rt_enter())
+		return -ESRCH;
+	struct polldesc *pd = netpoll_find(fd);
+	int result = pd ? netpoll_deadline(pd, (unsigned)which, deadline, &out) : -EBADF;
+
+	ready_list(&out);
+	rt_leave();
+	return result;
+}
+
+_Static_assert(GMP_READ == 1 << SIDE_READ && GMP_WRITE == 1 << SIDE_WRITE, "a mask of sides");
 
 /* --- reading and writing --- */
 

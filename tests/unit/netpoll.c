@@ -5,6 +5,7 @@
 #include "check.h"
 
 #include "netpoll.h"
+#include "timer.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -273,6 +274,149 @@ TEST(a_foreign_thread_goes_to_its_own_list)
 	CHECK_EQ(w.state & 3, W_CLAIMED);
 	out.foreign = NULL;
 	end();
+}
+
+/* --- deadlines --- */
+
+static struct p only;
+
+static struct polldesc *begin_timed(void)
+{
+	struct polldesc *pd = begin();
+
+	CHECK_EQ(timers_init(&only.timers, 1 << 10), 0);
+	sched.allp[0] = &only;
+	sched.nallp = 1;
+	return pd;
+}
+
+static void end_timed(void)
+{
+	CHECK_EQ(only.timers.n, 0);
+	end();
+	timers_fini(&only.timers, 1 << 10);
+}
+
+static void set_deadline(struct polldesc *pd, unsigned sides, int64_t deadline)
+{
+	CHECK_EQ(netpoll_deadline(pd, sides, deadline, &out), 0);
+}
+
+TEST(a_deadline_ends_the_waits_of_its_side_alone)
+{
+	struct polldesc *pd = begin_timed();
+	int64_t soon = os_now() + 1000 * MS;
+
+	wait_read(pd, 0);
+	wait_read(pd, 1);
+	enqueue(pd, SIDE_WRITE, 2, false);
+	set_deadline(pd, 1 << SIDE_READ, soon);
+	CHECK_EQ(timers_run(&only, soon - 1, &out), 0);
+	nobody_woken();
+	CHECK(!netpoll_late(&pd->side[SIDE_READ]));
+	CHECK_EQ(timers_run(&only, soon, &out), 1);
+	woken(0, -ETIMEDOUT);
+	woken(1, -ETIMEDOUT);
+	nobody_woken();
+	/* whatever the clock of another says */
+	CHECK(netpoll_late(&pd->side[SIDE_READ]));
+	CHECK(!netpoll_late(&pd->side[SIDE_WRITE]));
+	set_deadline(pd, 1 << SIDE_WRITE, os_now());
+	woken(2, -ETIMEDOUT);
+	set_deadline(pd, 3, NEVER);
+	CHECK(!netpoll_late(&pd->side[SIDE_READ]));
+	CHECK(!netpoll_late(&pd->side[SIDE_WRITE]));
+	end_timed();
+}
+
+TEST(moving_a_deadline_later_leaves_the_heap_alone)
+{
+	struct polldesc *pd = begin_timed();
+	int64_t soon = os_now() + 1000 * MS;
+
+	wait_read(pd, 0);
+	set_deadline(pd, 1 << SIDE_READ, soon);
+	set_deadline(pd, 1 << SIDE_READ, soon + 10);
+	set_deadline(pd, 1 << SIDE_READ, soon + 20);
+	CHECK_EQ(only.timers.next, soon);
+	CHECK_EQ(timers_run(&only, soon + 19, &out), 1);
+	nobody_woken();
+	CHECK_EQ(only.timers.next, soon + 20);
+	set_deadline(pd, 1 << SIDE_READ, soon + 15); /* earlier, but also to come */
+	CHECK_EQ(only.timers.next, soon + 15);
+	set_deadline(pd, 1 << SIDE_READ, NEVER);
+	CHECK_EQ(only.timers.n, 0);
+	set_deadline(pd, 1 << SIDE_READ, soon + 30);
+	CHECK_EQ(timers_run(&only, soon + 30, &out), 1);
+	woken(0, -ETIMEDOUT);
+	end_timed();
+}
+
+TEST(a_deadline_that_fires_while_its_record_is_locked_comes_again)
+{
+	struct polldesc *pd = begin_timed();
+	int64_t soon = os_now() + 1000 * MS;
+
+	wait_read(pd, 0);
+	set_deadline(pd, 1 << SIDE_READ, soon);
+	CHECK(try_lock_against(&pd->lock, LR_POLLDESC)); /* as another thread would have it */
+	CHECK_EQ(timers_run(&only, soon, &out), 1);
+	nobody_woken();
+	CHECK(only.timers.next > soon);
+	CHECK(only.timers.next <= soon + MS);
+	unlock(&pd->lock, LR_POLLDESC);
+	CHECK_EQ(timers_run(&only, only.timers.next, &out), 1);
+	woken(0, -ETIMEDOUT);
+	end_timed();
+}
+
+TEST(a_deadline_goes_with_its_registration)
+{
+	struct polldesc *pd = begin_timed();
+
+	for (int shut = 0; shut < 2; shut++) {
+		set_deadline(pd, 3, os_now() + 1000 * MS);
+		CHECK_EQ(only.timers.n, 2);
+		if (shut) {
+			CHECK_EQ(netpoll_shut(pd, &out), 0);
+			CHECK_EQ(netpoll_deadline(pd, 3, NEVER, &out), -EBADF);
+			netpoll_forget(pd);
+			CHECK_EQ(netpoll_deadline(pd, 3, NEVER, &out), -EBADF);
+		} else {
+			int kept = dup(fds[1]);
+
+			close(fds[0]);
+			CHECK_EQ(dup2(kept, fds[0]), fds[0]);
+			close(kept);
+			CHECK_EQ(netpoll_open(fds[0], true, &out), 0);
+			CHECK(!netpoll_late(&pd->side[SIDE_READ]));
+		}
+		CHECK_EQ(only.timers.n, 0);
+	}
+	end_timed();
+}
+
+TEST(no_more_deadlines_than_heaps_have_room_for)
+{
+	struct polldesc *first = begin_timed();
+	int64_t soon = os_now() + 1000 * MS;
+
+	set_deadline(first, 3, soon);
+	timers_fini(&only.timers, 1 << 10);
+	CHECK_EQ(timers_init(&only.timers, DEADLINES_MAX), 0);
+	first->armed[0] = first->armed[1] = NEVER; /* forgotten, but counted */
+	first->timer[0].pp = first->timer[1].pp = NULL;
+	for (int n = 2; n < DEADLINES_MAX; n++) {
+		set_deadline(first, 1 << SIDE_READ, soon);
+		timer_del(&first->timer[SIDE_READ]);
+		first->armed[SIDE_READ] = NEVER;
+	}
+	CHECK_EQ(netpoll_deadline(first, 1 << SIDE_READ, soon, &out), -ENOMEM);
+	CHECK(!netpoll_late(&first->side[SIDE_WRITE]));
+	set_deadline(first, 1 << SIDE_READ, os_now()); /* needs no timer */
+	CHECK(netpoll_late(&first->side[SIDE_READ]));
+	CHECK_EQ(only.timers.n, 0);
+	netpoll_fini();
 }
 
 /* --- the end of a number --- */

@@ -1,0 +1,707 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests what gmp_set_deadline promises: it is a point in time, in force for present and future calls of
+ * its direction; passed, it beats data that is there; moved, calls work again; and it goes with the
+ * number.
+ */
+#define _GNU_SOURCE
+#include "io_util.h"
+
+struct call {
+	int fd;
+	int64_t began, ended;
+	atomic_int result, begun;
+};
+
+static void read_it(void *arg)
+{
+	struct call *c = arg;
+	char buf[16];
+
+	c->began = gmp_now();
+	atomic_store(&c->begun, 1);
+	atomic_store(&c->result, (int)gmp_read(c->fd, buf, sizeof(buf)));
+	c->ended = gmp_now();
+}
+
+static void read_it_fully(void *arg)
+{
+	struct call *c = arg;
+	char buf[16];
+
+	atomic_store(&c->begun, 1);
+	atomic_store(&c->result, (int)gmp_read_full(c->fd, buf, sizeof(buf)));
+	c->ended = gmp_now();
+}
+
+static void accept_it(void *arg)
+{
+	struct call *c = arg;
+
+	atomic_store(&c->begun, 1);
+	atomic_store(&c->result, gmp_accept(c->fd));
+	c->ended = gmp_now();
+}
+
+static void fill_it(void *arg)
+{
+	struct call *c = arg;
+	size_t n = 64 << 20;
+	char *buf = calloc(1, n);
+
+	CHECK(buf != NULL);
+	atomic_store(&c->begun, 1);
+	atomic_store(&c->result, (int)gmp_write_all(c->fd, buf, n));
+	free(buf);
+	c->ended = gmp_now();
+}
+
+static int64_t set(int fd, int which, int64_t ns)
+{
+	int64_t deadline = gmp_deadline(ns);
+
+	CHECK_EQ(gmp_set_deadline(fd, which, deadline), 0);
+	return deadline;
+}
+
+static void clear(int fd, int which)
+{
+	CHECK_EQ(gmp_set_deadline(fd, which, GMP_FOREVER), 0);
+}
+
+static int read_now(int fd)
+{
+	char buf[16];
+
+	return (int)gmp_read(fd, buf, sizeof(buf));
+}
+
+static void fill(int fd)
+{
+	static char buf[64 << 10];
+
+	set(fd, GMP_WRITE, 20 * MS);
+	while (gmp_write(fd, buf, sizeof(buf)) > 0)
+		;
+	clear(fd, GMP_WRITE);
+}
+
+/* --- one call --- */
+
+RT(a_call_of_either_direction_ends_at_its_deadline)
+{
+	FOR_NETS(net)
+	{
+		int a, b;
+
+		make_pair(net, &a, &b);
+		for (int i = 0; i < 3; i++) {
+			int64_t deadline = set(a, GMP_READ, 3 * MS);
+
+			CHECK_EQ(read_now(a), -ETIMEDOUT);
+			CHECK(gmp_now() >= deadline);
+		}
+		fill(a);
+		for (int i = 0; i < 3; i++) {
+			int64_t deadline = set(a, GMP_READ | GMP_WRITE, 3 * MS);
+
+			CHECK_EQ(gmp_write(a, "x", 1), -ETIMEDOUT);
+			CHECK(gmp_now() >= deadline);
+			CHECK_EQ(read_now(a), -ETIMEDOUT);
+		}
+		close_pair(a, b);
+	}
+}
+
+RT(an_accept_ends_at_its_deadline)
+{
+	FOR_NETS(net)
+	{
+		char addr[128];
+		int l = listen_any(net, addr), c, d;
+		int64_t deadline = set(l, GMP_READ, 3 * MS);
+
+		CHECK_EQ(gmp_accept(l), -ETIMEDOUT);
+		CHECK(gmp_now() >= deadline);
+		c = gmp_dial(net, addr);
+		CHECK(c >= 0);
+		CHECK_EQ(gmp_accept(l), -ETIMEDOUT);
+		clear(l, GMP_READ);
+		d = gmp_accept(l);
+		CHECK(d >= 0);
+		/* what it gives has no deadline */
+		say(c, "hello");
+		hear(d, "hello");
+		close_pair(c, d);
+		CHECK_EQ(gmp_close(l), 0);
+	}
+}
+
+RT(a_deadline_in_the_past_is_in_force_at_once)
+{
+	static const int64_t past[] = { 0, 1, -1, INT64_MIN };
+
+	FOR_NETS(net)
+	{
+		int a, b;
+
+		make_pair(net, &a, &b);
+		for (int i = 0; i < 4; i++) {
+			CHECK_EQ(gmp_set_deadline(a, GMP_READ, past[i]), 0);
+			CHECK_EQ(read_now(a), -ETIMEDOUT);
+			clear(a, GMP_READ);
+		}
+		set(a, GMP_READ, -MS);
+		CHECK_EQ(read_now(a), -ETIMEDOUT);
+		close_pair(a, b);
+	}
+}
+
+RT(a_deadline_that_has_passed_beats_data_that_is_there)
+{
+	FOR_NETS(net)
+	{
+		int a, b;
+		char buf[4];
+
+		make_pair(net, &a, &b);
+		say(b, "data");
+		set(a, GMP_READ, 0);
+		for (int i = 0; i < 3; i++)
+			CHECK_EQ(read_now(a), -ETIMEDOUT);
+		CHECK_EQ(gmp_read_full(a, buf, 4), -ETIMEDOUT);
+		set(a, GMP_WRITE, 0);
+		CHECK_EQ(gmp_write(a, "x", 1), -ETIMEDOUT);
+		CHECK_EQ(gmp_write_all(a, "x", 1), -ETIMEDOUT);
+		clear(a, GMP_READ | GMP_WRITE);
+		hear(a, "data");
+		say(a, "back");
+		hear(b, "back");
+		close_pair(a, b);
+	}
+}
+
+RT(it_beats_data_also_where_nobody_has_given_way_since_it_passed)
+{
+	int a, b;
+	int64_t deadline;
+
+	make_pair("tcp", &a, &b);
+	say(b, "data");
+	deadline = set(a, GMP_READ, 2 * MS);
+	while (gmp_now() < deadline)
+		;
+	CHECK_EQ(read_now(a), -ETIMEDOUT);
+	clear(a, GMP_READ);
+	hear(a, "data");
+	close_pair(a, b);
+}
+
+RT(the_directions_have_deadlines_of_their_own)
+{
+	FOR_NETS(net)
+	{
+		int a, b;
+
+		make_pair(net, &a, &b);
+		set(a, GMP_READ, 0);
+		say(a, "one");
+		hear(b, "one");
+		clear(a, GMP_READ);
+		set(a, GMP_WRITE, 0);
+		say(b, "two");
+		hear(a, "two");
+		CHECK_EQ(gmp_write(a, "x", 1), -ETIMEDOUT);
+		set(a, GMP_READ | GMP_WRITE, 0);
+		CHECK_EQ(gmp_write(a, "x", 1), -ETIMEDOUT);
+		CHECK_EQ(read_now(a), -ETIMEDOUT);
+		close_pair(a, b);
+	}
+}
+
+RT(moving_it_revives)
+{
+	FOR_NETS(net)
+	{
+		struct call c;
+		gmp_g *g;
+		int a, b;
+
+		make_pair(net, &a, &b);
+		for (int i = 0; i < 4; i++) {
+			set(a, GMP_READ, i & 1 ? 0 : 2 * MS);
+			CHECK_EQ(read_now(a), -ETIMEDOUT);
+			if (i & 2)
+				clear(a, GMP_READ);
+			else
+				set(a, GMP_READ, PATIENCE);
+			c = (struct call){ .fd = a };
+			g = spawn(read_it, &c);
+			wait_parked(1);
+			say(b, "alive");
+			join(g);
+			CHECK_EQ(c.result, 5);
+		}
+		close_pair(a, b);
+	}
+}
+
+RT(it_stays_in_force_for_call_after_call)
+{
+	int a, b;
+	int64_t deadline;
+
+	make_pair("tcp", &a, &b);
+	deadline = set(a, GMP_READ, 20 * MS);
+	for (int i = 0; i < 3; i++) {
+		say(b, "in time");
+		hear(a, "in time");
+	}
+	CHECK_EQ(read_now(a), -ETIMEDOUT);
+	CHECK(gmp_now() >= deadline);
+	say(b, "late");
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(read_now(a), -ETIMEDOUT);
+	close_pair(a, b);
+}
+
+/* --- calls in progress --- */
+
+RT(it_cuts_all_calls_in_progress_short)
+{
+	FOR_NETS(net)
+	{
+		for (int soon = 0; soon < 2; soon++) {
+			struct call c[7];
+			struct foreign t;
+			gmp_g *g[6];
+			int a, b;
+
+			make_pair(net, &a, &b);
+			for (int i = 0; i < 7; i++)
+				c[i] = (struct call){ .fd = a };
+			for (int i = 0; i < 6; i++)
+				g[i] = spawn(i < 2   ? read_it
+					     : i < 4 ? read_it_fully
+						     : fill_it,
+					     &c[i]);
+			wait_parked(6);
+			foreign_start(&t, read_it, &c[6]);
+			WAIT_FOR(atomic_load(&c[6].begun));
+			set(a, GMP_READ | GMP_WRITE, soon * 3 * MS);
+			for (int i = 0; i < 6; i++)
+				join(g[i]);
+			foreign_join(&t);
+			for (int i = 0; i < 7; i++)
+				CHECK_EQ(c[i].result, -ETIMEDOUT);
+			close_pair(a, b);
+		}
+	}
+}
+
+RT(an_accept_in_progress_is_cut_short)
+{
+	FOR_NETS(net)
+	{
+		struct call c[3];
+		char addr[128];
+		gmp_g *g[3];
+		int l = listen_any(net, addr);
+
+		for (int i = 0; i < 3; i++) {
+			c[i] = (struct call){ .fd = l };
+			g[i] = spawn(accept_it, &c[i]);
+		}
+		wait_parked(3);
+		set(l, GMP_READ, 2 * MS);
+		for (int i = 0; i < 3; i++) {
+			join(g[i]);
+			CHECK_EQ(c[i].result, -ETIMEDOUT);
+		}
+		CHECK_EQ(gmp_close(l), 0);
+	}
+}
+
+RT(a_call_in_progress_goes_by_where_the_deadline_was_moved)
+{
+	static const int64_t steps[][2] = { { 4 * MS, 12 * MS }, { PATIENCE, 3 * MS } };
+
+	for (int i = 0; i < 2; i++) {
+		struct call c;
+		gmp_g *g;
+		int a, b;
+		int64_t deadline;
+
+		make_pair("tcp", &a, &b);
+		set(a, GMP_READ, steps[i][0]);
+		c = (struct call){ .fd = a };
+		g = spawn(read_it, &c);
+		wait_parked(1);
+		deadline = set(a, GMP_READ, steps[i][1]);
+		join(g);
+		CHECK_EQ(c.result, -ETIMEDOUT);
+		/* on a slow machine the first one may have passed before it was moved */
+		CHECK(c.ended >= deadline || c.ended >= c.began + steps[i][0] - MS);
+		close_pair(a, b);
+	}
+}
+
+RT(a_call_in_progress_whose_deadline_is_cleared_goes_on)
+{
+	struct call c;
+	gmp_g *g;
+	int a, b;
+
+	make_pair("tcp", &a, &b);
+	set(a, GMP_READ, PATIENCE);
+	c = (struct call){ .fd = a };
+	g = spawn(read_it, &c);
+	wait_parked(1);
+	clear(a, GMP_READ);
+	CHECK_EQ(stats().timers, 0);
+	say(b, "there");
+	join(g);
+	CHECK_EQ(c.result, 5);
+	close_pair(a, b);
+}
+
+RT(a_writer_that_waits_for_another_to_end_is_cut_short_too)
+{
+	struct call c[3];
+	gmp_g *g[3];
+	int a, b;
+
+	make_pair("unix", &a, &b);
+	for (int i = 0; i < 3; i++) {
+		c[i] = (struct call){ .fd = a };
+		g[i] = spawn(fill_it, &c[i]);
+	}
+	wait_parked(3);
+	set(a, GMP_WRITE, 2 * MS);
+	for (int i = 0; i < 3; i++) {
+		join(g[i]);
+		CHECK_EQ(c[i].result, -ETIMEDOUT);
+	}
+	close_pair(a, b);
+}
+
+static void set_and_read(void *arg)
+{
+	int *fd = arg;
+	int64_t deadline = set(fd[0], GMP_READ, 3 * MS);
+
+	CHECK_EQ(read_now(fd[0]), -ETIMEDOUT);
+	CHECK(gmp_now() >= deadline);
+	say(fd[1], "data");
+	CHECK_EQ(read_now(fd[0]), -ETIMEDOUT);
+	clear(fd[0], GMP_READ);
+	hear(fd[0], "data");
+}
+
+RT(foreign_threads_have_deadlines_too)
+{
+	FOR_NETS(net)
+	{
+		struct foreign t;
+		struct call c;
+		gmp_g *g;
+		int fd[2];
+
+		make_pair(net, &fd[0], &fd[1]);
+		foreign_start(&t, set_and_read, fd);
+		foreign_join(&t);
+		/* set by one of them for a green thread that waits */
+		c = (struct call){ .fd = fd[1] };
+		g = spawn(read_it, &c);
+		wait_parked(1);
+		foreign_start(&t, set_and_read, (int[]){ fd[1], fd[0] });
+		join(g);
+		CHECK_EQ(c.result, -ETIMEDOUT);
+		foreign_join(&t);
+		close_pair(fd[0], fd[1]);
+	}
+}
+
+static void set_while_all_rest(void *arg)
+{
+	int fd = *(int *)arg;
+
+	gmp_sleep(20 * MS); /* the runtime has gone to sleep by then, most likely */
+	set(fd, GMP_READ, 3 * MS);
+}
+
+RT(a_deadline_set_by_a_foreign_thread_wakes_a_sleeping_runtime)
+{
+	struct foreign t;
+	int a, b;
+
+	make_pair("tcp", &a, &b);
+	for (int i = 0; i < 3; i++) {
+		clear(a, GMP_READ);
+		foreign_start(&t, set_while_all_rest, &a);
+		CHECK_EQ(read_now(a), -ETIMEDOUT);
+		foreign_join(&t);
+	}
+	close_pair(a, b);
+}
+
+static void cancelled_read(void *arg)
+{
+	struct call *c = arg;
+
+	WAIT_FOR(gmp_cancelled());
+	read_it(c);
+}
+
+RT(cancelled_beats_late)
+{
+	struct call c;
+	gmp_g *g;
+	int a, b;
+
+	make_pair("tcp", &a, &b);
+	set(a, GMP_READ, 0);
+	c = (struct call){ .fd = a };
+	g = spawn(cancelled_read, &c);
+	CHECK_EQ(gmp_cancel(g), 0);
+	join(g);
+	CHECK_EQ(c.result, -ECANCELED);
+	close_pair(a, b);
+}
+
+/* --- the number's life --- */
+
+RT(a_deadline_goes_with_its_number)
+{
+	for (int i = 0; i < 6; i++) {
+		struct call c;
+		gmp_g *g;
+		int a, b, pair[2], old;
+
+		make_pair("tcp", &a, &b);
+		old = a;
+		set(a, GMP_READ | GMP_WRITE, i & 1 ? 2 * MS : 0);
+		if (i % 3 == 0) {
+			CHECK_EQ(gmp_close(a), 0);
+			CHECK_EQ(stats().timers, 0);
+		} else {
+			CHECK_EQ(close(a), 0); /* behind our back */
+		}
+		CHECK_EQ(gmp_close(b), 0);
+		CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+		a = gmp_adopt(pair[0]);
+		b = gmp_adopt(pair[1]);
+		CHECK(a == old || b == old);
+		c = (struct call){ .fd = old };
+		g = spawn(read_it, &c);
+		wait_parked(1);
+		gmp_sleep(4 * MS);
+		say(old == a ? b : a, "mine");
+		join(g);
+		CHECK_EQ(c.result, 4);
+		close_pair(a, b);
+		CHECK_EQ(stats().timers, 0);
+	}
+}
+
+RT(closing_beats_a_deadline_that_is_to_come)
+{
+	struct call c;
+	gmp_g *g;
+	int a, b;
+
+	make_pair("tcp", &a, &b);
+	set(a, GMP_READ, PATIENCE);
+	c = (struct call){ .fd = a };
+	g = spawn(read_it, &c);
+	wait_parked(1);
+	CHECK_EQ(gmp_close(a), 0);
+	join(g);
+	CHECK_EQ(c.result, -ECANCELED);
+	CHECK_EQ(gmp_set_deadline(a, GMP_READ, 0), -EBADF);
+	CHECK_EQ(gmp_close(b), 0);
+}
+
+RT(what_is_wrong_is_refused)
+{
+	int a, b;
+
+	make_pair("tcp", &a, &b);
+	CHECK_EQ(gmp_set_deadline(a, 0, 0), -EINVAL);
+	CHECK_EQ(gmp_set_deadline(a, 4, 0), -EINVAL);
+	CHECK_EQ(gmp_set_deadline(a, GMP_READ | 8, 0), -EINVAL);
+	CHECK_EQ(gmp_set_deadline(a, -1, 0), -EINVAL);
+	CHECK_EQ(gmp_set_deadline(-1, GMP_READ, 0), -EBADF);
+	CHECK_EQ(gmp_set_deadline(INT_MAX, GMP_READ, 0), -EBADF);
+	CHECK_EQ(gmp_set_deadline(9999, GMP_READ, 0), -EBADF);
+	CHECK_EQ(gmp_set_deadline(0, GMP_READ, 0), -EBADF);
+	say(b, "x");
+	hear(a, "x");
+	close_pair(a, b);
+}
+
+static int left[2];
+
+static void leave_armed(UNUSED void *arg)
+{
+	make_pair("tcp", &left[0], &left[1]);
+	set(left[0], GMP_READ | GMP_WRITE, PATIENCE);
+	set(left[1], GMP_READ, MS);
+}
+
+static void find_none(UNUSED void *arg)
+{
+	struct call c = { .fd = left[1] };
+	gmp_g *g;
+
+	CHECK_EQ(stats().timers, 0);
+	CHECK_EQ(gmp_set_deadline(left[0], GMP_READ, 0), -EBADF);
+	CHECK_EQ(gmp_adopt(left[1]), left[1]);
+	g = spawn(read_it, &c);
+	gmp_sleep(3 * MS);
+	CHECK_EQ(write(left[0], "x", 1), 1);
+	join(g);
+	CHECK_EQ(c.result, 1);
+	CHECK_EQ(gmp_close(left[1]), 0);
+	CHECK_EQ(close(left[0]), 0);
+}
+
+TEST_PROCS(a_deadline_does_not_outlive_the_run)
+{
+	CHECK_EQ(gmp_set_deadline(0, GMP_READ, 0), -ESRCH);
+	run_procs(procs, leave_armed, NULL);
+	run_procs(procs, find_none, NULL);
+}
+
+/* --- races --- */
+
+enum { MOVES = 2000 };
+
+static atomic_int stop;
+
+static void move_deadlines(void *arg)
+{
+	int fd = *(int *)arg;
+
+	for (unsigned i = 0; !atomic_load(&stop); i++) {
+		set(fd, GMP_READ, (int64_t)(i * 7919 % 200) * US - 20 * US);
+		if (i % 16 == 0)
+			clear(fd, GMP_READ);
+		gmp_yield();
+	}
+	clear(fd, GMP_READ);
+}
+
+static void feed(void *arg)
+{
+	int fd = *(int *)arg;
+	uint32_t n = (uint32_t)check_scaled(MOVES);
+
+	for (uint32_t i = 0; i < n; i++) {
+		CHECK_EQ(gmp_write_all(fd, &i, sizeof(i)), sizeof(i));
+		if (i % 8 == 0)
+			gmp_sleep(50 * US);
+	}
+	CHECK_EQ(gmp_shutdown(fd, SHUT_WR), 0);
+}
+
+/* Deadlines that come and go while data does: every byte is read, in order, and the end is seen. */
+RT(deadlines_that_move_all_the_time_lose_no_data)
+{
+	struct foreign t;
+	gmp_g *g[3];
+	int a, b;
+	char got[4];
+	uint32_t next = 0, word;
+	size_t have = 0;
+
+	make_pair("tcp", &a, &b);
+	atomic_store(&stop, 0);
+	g[0] = spawn(move_deadlines, &a);
+	g[1] = spawn(move_deadlines, &a);
+	foreign_start(&t, move_deadlines, &a);
+	g[2] = spawn(feed, &b);
+	for (;;) {
+		ssize_t n = gmp_read(a, got + have, sizeof(got) - have);
+
+		if (n == -ETIMEDOUT) {
+			gmp_yield();
+			continue;
+		}
+		CHECK(n >= 0);
+		if (n == 0)
+			break;
+		have += (size_t)n;
+		if (have < sizeof(got))
+			continue;
+		memcpy(&word, got, sizeof(word));
+		CHECK_EQ(word, next);
+		next++;
+		have = 0;
+	}
+	CHECK_EQ(next, check_scaled(MOVES));
+	atomic_store(&stop, 1);
+	for (int i = 0; i < 3; i++)
+		join(g[i]);
+	foreign_join(&t);
+	close_pair(a, b);
+	CHECK_EQ(stats().timers, 0);
+}
+
+static void read_until_closed(void *arg)
+{
+	struct call *c = arg;
+	char buf[16];
+	ssize_t n;
+
+	do {
+		n = gmp_read(c->fd, buf, sizeof(buf));
+		if (n == -ETIMEDOUT)
+			gmp_yield();
+	} while (n == -ETIMEDOUT || n > 0);
+	atomic_store(&c->result, (int)n);
+}
+
+static void move_until_closed(void *arg)
+{
+	struct call *c = arg;
+
+	for (unsigned i = 0;; i++) {
+		int err = gmp_set_deadline(c->fd, GMP_READ | GMP_WRITE,
+					   gmp_deadline((int64_t)(i % 5) * 10 * US));
+
+		if (err == -EBADF)
+			return;
+		CHECK_EQ(err, 0);
+		gmp_yield();
+	}
+}
+
+RT(deadlines_race_with_close_and_leave_nothing)
+{
+	for (int i = 0; i < (SANITIZED ? 30 : 200); i++) {
+		struct call c[3];
+		gmp_g *g[4];
+		int a, b;
+
+		make_pair(nets[i & 1], &a, &b);
+		for (int k = 0; k < 3; k++)
+			c[k] = (struct call){ .fd = a };
+		g[0] = spawn(read_until_closed, &c[0]);
+		g[1] = spawn(read_until_closed, &c[1]);
+		g[2] = spawn(move_until_closed, &c[2]);
+		g[3] = spawn(move_until_closed, &c[2]);
+		for (int k = 0; k < i % 7; k++)
+			gmp_yield();
+		if (i % 3 == 0)
+			say(b, "words");
+		CHECK_EQ(gmp_close(a), 0);
+		for (int k = 0; k < 4; k++)
+			join(g[k]);
+		for (int k = 0; k < 2; k++)
+			CHECK(c[k].result == -ECANCELED || c[k].result == -EBADF);
+		CHECK_EQ(gmp_close(b), 0);
+	}
+	CHECK_EQ(stats().timers, 0);
+	CHECK_EQ(stats().descriptors, 0);
+}
