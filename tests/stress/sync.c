@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random mixes of everything that waits: mutexes, rwmutexes, wait groups, sleeps, joins and timers,
- * on green and foreign threads, while the number of Ps changes; every exclusion and count holds.
+ * Random mixes of everything that waits: mutexes, rwmutexes, condition variables, semaphores, wait
+ * groups, onces, barriers, sleeps, joins and timers, on green and foreign threads, some of them
+ * cancelled at a random moment, while the number of Ps changes; every exclusion and count holds, and
+ * what only one round needs is freed by the first who may.
  */
 #include "stress.h"
 
-enum { NMUTEX = 3, NRW = 2, NGREEN = 40, NFOREIGN = 3 };
+enum { NMUTEX = 3, NRW = 2, NSEM = 2, NSTORE = 2, NGREEN = 40, NFOREIGN = 3 };
+enum { PERMITS = 3, ROOM = 4, CROWD = 3 };
 
 static struct guarded {
 	gmp_mutex mu;
@@ -18,7 +21,23 @@ static struct shared {
 	atomic_int readers, writers;
 } shared[NRW];
 
-static atomic_long ops;
+static struct slots {
+	gmp_sem sem;
+	atomic_int taken;
+} slots[NSEM];
+
+static struct store { /* a buffer that is only counted */
+	gmp_mutex mu;
+	gmp_cond filled, emptied;
+	int stock;
+	long in, out;
+} stores[NSTORE];
+
+static gmp_barrier crowd = GMP_BARRIER_INIT(CROWD); /* of those who are cancelled in the end */
+static atomic_long passed, falls;
+static gmp_sem empty; /* never released */
+
+static atomic_long ops, cancels;
 static atomic_uint next_id = 1000;
 
 static void dwell(struct rng *r)
@@ -31,6 +50,17 @@ static void dwell(struct rng *r)
 	}
 }
 
+/* What a wait may return that is not 0. */
+static void check_refused(int err)
+{
+	CHECK(err == -EAGAIN || err == -ETIMEDOUT || (err == -ECANCELED && gmp_cancelled()));
+}
+
+static int64_t soon(struct rng *r)
+{
+	return gmp_deadline((int64_t)draw(r, 200) * US);
+}
+
 static void use_mutex(struct rng *r)
 {
 	struct guarded *o = &guarded[draw(r, NMUTEX)];
@@ -38,11 +68,11 @@ static void use_mutex(struct rng *r)
 
 	switch (draw(r, 4)) {
 	case 0: err = gmp_mutex_try_lock(&o->mu); break;
-	case 1: err = gmp_mutex_lock_until(&o->mu, gmp_deadline(draw(r, 200) * US)); break;
+	case 1: err = gmp_mutex_lock_until(&o->mu, draw(r, 2) ? soon(r) : GMP_FOREVER); break;
 	default: err = gmp_mutex_lock(&o->mu); CHECK_EQ(err, 0);
 	}
 	if (err != 0) {
-		CHECK(err == -EAGAIN || err == -ETIMEDOUT);
+		check_refused(err);
 		return;
 	}
 	CHECK_EQ(o->a, o->b);
@@ -56,20 +86,20 @@ static void use_rwmutex(struct rng *r)
 {
 	struct shared *o = &shared[draw(r, NRW)];
 	int write = draw(r, 4) == 0, err;
-	int64_t soon = gmp_deadline(draw(r, 200) * US);
+	int64_t d = draw(r, 2) ? soon(r) : GMP_FOREVER;
 
 	switch (draw(r, 4)) {
 	case 0: err = write ? gmp_rwmutex_try_lock(&o->rw) : gmp_rwmutex_try_rlock(&o->rw); break;
 	case 1:
-		err = write ? gmp_rwmutex_lock_until(&o->rw, soon)
-			    : gmp_rwmutex_rlock_until(&o->rw, soon);
+		err = write ? gmp_rwmutex_lock_until(&o->rw, d)
+			    : gmp_rwmutex_rlock_until(&o->rw, d);
 		break;
 	default:
 		err = write ? gmp_rwmutex_lock(&o->rw) : gmp_rwmutex_rlock(&o->rw);
 		CHECK_EQ(err, 0);
 	}
 	if (err != 0) {
-		CHECK(err == -EAGAIN || err == -ETIMEDOUT);
+		check_refused(err);
 		return;
 	}
 	CHECK_EQ(o->a, o->b);
@@ -90,6 +120,239 @@ static void use_rwmutex(struct rng *r)
 		atomic_fetch_sub(&o->readers, 1);
 		CHECK_EQ(gmp_rwmutex_runlock(&o->rw), 0);
 	}
+}
+
+static void use_sem(struct rng *r)
+{
+	struct slots *o = &slots[draw(r, NSEM)];
+	int err;
+
+	switch (draw(r, 4)) {
+	case 0: err = gmp_sem_try_acquire(&o->sem); break;
+	case 1: err = gmp_sem_acquire_until(&o->sem, soon(r)); break;
+	default: err = gmp_sem_acquire(&o->sem);
+	}
+	if (err != 0) {
+		check_refused(err);
+		return;
+	}
+	CHECK(atomic_fetch_add(&o->taken, 1) < PERMITS);
+	dwell(r);
+	CHECK(atomic_fetch_sub(&o->taken, 1) > 0);
+	CHECK_EQ(gmp_sem_release(&o->sem, 1), 0);
+}
+
+static void wake(struct rng *r, gmp_cond *c)
+{
+	CHECK_EQ(draw(r, 4) ? gmp_cond_signal(c) : gmp_cond_broadcast(c), 0);
+}
+
+/* Put one in or take one out; patience is short, since nobody need come to do the other. */
+static void use_store(struct rng *r)
+{
+	struct store *o = &stores[draw(r, NSTORE)];
+	int put = (int)draw(r, 2), late = (int)draw(r, 2), err = 0;
+
+	CHECK_EQ(gmp_mutex_lock(&o->mu), 0);
+	while (err == 0 && o->stock == (put ? ROOM : 0))
+		err = gmp_cond_wait_until(put ? &o->emptied : &o->filled, &o->mu, soon(r));
+	if (err != 0) {
+		/* the mutex is ours again, and a signal was not: it can be left at that */
+		check_refused(err);
+		CHECK_EQ(gmp_mutex_try_lock(&o->mu), -EAGAIN);
+		CHECK_EQ(gmp_mutex_unlock(&o->mu), 0);
+		return;
+	}
+	o->stock += put ? 1 : -1;
+	*(put ? &o->in : &o->out) += 1;
+	CHECK(o->stock >= 0 && o->stock <= ROOM);
+	if (!late)
+		wake(r, put ? &o->filled : &o->emptied);
+	CHECK_EQ(gmp_mutex_unlock(&o->mu), 0);
+	if (late)
+		wake(r, put ? &o->filled : &o->emptied);
+}
+
+/* --- for one round, and then freed --- */
+
+static void check_go(gmp_fn fn, void *arg, int n)
+{
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(gmp_go(fn, arg), 0);
+}
+
+/* Members hand a turn round: one lost wake-up, and it stands still for ever. */
+struct ring {
+	gmp_mutex mu;
+	gmp_cond turned;
+	int members, joined, turn, left;
+	gmp_wg *over;
+};
+
+static void go_round(void *arg)
+{
+	struct ring *o = arg;
+	struct rng r = rng_for(atomic_fetch_add(&next_id, 1));
+	gmp_wg *over = o->over;
+
+	CHECK_EQ(gmp_mutex_lock(&o->mu), 0);
+	int me = o->joined++;
+
+	for (int i = 0; i < 10; i++) {
+		while (o->turn % o->members != me)
+			CHECK_EQ(gmp_cond_wait(&o->turned, &o->mu), 0);
+		o->turn++;
+		if (o->members == 2)
+			CHECK_EQ(gmp_cond_signal(&o->turned), 0);
+		else
+			CHECK_EQ(gmp_cond_broadcast(&o->turned), 0);
+		if (draw(&r, 4) == 0) {
+			CHECK_EQ(gmp_mutex_unlock(&o->mu), 0);
+			dwell(&r);
+			CHECK_EQ(gmp_mutex_lock(&o->mu), 0);
+		}
+	}
+	int last = --o->left == 0;
+
+	CHECK_EQ(gmp_mutex_unlock(&o->mu), 0);
+	if (!last)
+		return;
+	memset(o, 0xee, sizeof(*o));
+	free(o);
+	CHECK_EQ(gmp_wg_done(over), 0);
+}
+
+static void use_ring(struct rng *r)
+{
+	struct ring *o = calloc(1, sizeof(*o));
+	gmp_wg over = GMP_WG_INIT;
+
+	CHECK(o != NULL);
+	o->members = o->left = 2 + (int)draw(r, 3);
+	o->over = &over;
+	CHECK_EQ(gmp_wg_add(&over, 1), 0);
+	check_go(go_round, o, o->members);
+	CHECK_EQ(gmp_wg_wait(&over), 0);
+}
+
+struct single {
+	gmp_once once;
+	int value; /* plain */
+	atomic_int runs, refs;
+	int leaves; /* by gmp_exit */
+	gmp_wg *over;
+};
+
+static void put_back(struct single *o)
+{
+	gmp_wg *over = o->over;
+
+	if (atomic_fetch_sub(&o->refs, 1) > 1)
+		return;
+	CHECK_EQ(atomic_load(&o->runs), 1);
+	memset((void *)o, 0xee, sizeof(*o));
+	free(o);
+	CHECK_EQ(gmp_wg_done(over), 0);
+}
+
+static void put_back_joined(void *arg)
+{
+	struct single *o = arg;
+
+	/* not before it is done, which one that has left by gmp_exit cannot say itself */
+	CHECK_EQ(gmp_once_do(&o->once, put_back_joined, NULL), 0);
+	put_back(o);
+}
+
+static void set_value(void *arg)
+{
+	struct single *o = arg;
+	struct rng r = rng_for(atomic_fetch_add(&next_id, 1));
+
+	atomic_fetch_add(&o->runs, 1);
+	dwell(&r);
+	o->value = 42;
+	if (!o->leaves)
+		return;
+	CHECK_EQ(gmp_go(put_back_joined, o), 0);
+	gmp_exit();
+}
+
+static void get_value(void *arg)
+{
+	struct single *o = arg;
+	struct rng r = rng_for(atomic_fetch_add(&next_id, 1));
+
+	dwell(&r);
+	CHECK_EQ(gmp_once_do(&o->once, set_value, o), 0);
+	CHECK_EQ(o->value, 42);
+	put_back(o);
+}
+
+static void use_once(struct rng *r)
+{
+	struct single *o = calloc(1, sizeof(*o));
+	gmp_wg over = GMP_WG_INIT;
+	int n = 1 + (int)draw(r, 6);
+
+	CHECK(o != NULL);
+	o->refs = n;
+	o->leaves = draw(r, 4) == 0;
+	o->over = &over;
+	CHECK_EQ(gmp_wg_add(&over, 1), 0);
+	check_go(get_value, o, n);
+	CHECK_EQ(gmp_wg_wait(&over), 0);
+}
+
+enum { ROUNDS = 5 };
+
+struct march {
+	gmp_barrier b;
+	int n;
+	atomic_int arrived[ROUNDS], chosen;
+	gmp_wg *over;
+};
+
+/* The one that is chosen in the last round frees it, as soon as it is out. */
+static void march(void *arg)
+{
+	struct march *o = arg;
+	struct rng r = rng_for(atomic_fetch_add(&next_id, 1));
+	gmp_wg *over = o->over;
+	int n = o->n, last = 0;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		dwell(&r);
+		atomic_fetch_add(&o->arrived[i], 1);
+		if (i == ROUNDS - 1)
+			CHECK(atomic_load(&o->chosen) == ROUNDS - 1);
+		last = gmp_barrier_wait(&o->b);
+		CHECK(last == 0 || last == 1);
+		if (i == ROUNDS - 1)
+			break;
+		CHECK_EQ(atomic_load(&o->arrived[i]), n);
+		atomic_fetch_add(&o->chosen, last);
+		CHECK(gmp_barrier_wait(&o->b) >= 0); /* so that all have counted */
+	}
+	if (!last)
+		return;
+	memset((void *)o, 0xee, sizeof(*o));
+	free(o);
+	CHECK_EQ(gmp_wg_done(over), 0);
+}
+
+static void use_barrier(struct rng *r)
+{
+	struct march *o = calloc(1, sizeof(*o));
+	gmp_wg over = GMP_WG_INIT;
+
+	CHECK(o != NULL);
+	o->n = 1 + (int)draw(r, 5);
+	o->b = (gmp_barrier)GMP_BARRIER_INIT(o->n);
+	o->over = &over;
+	CHECK_EQ(gmp_wg_add(&over, 1), 0);
+	check_go(march, o, o->n);
+	CHECK_EQ(gmp_wg_wait(&over), 0);
 }
 
 struct task {
@@ -196,12 +459,75 @@ static void use_timer(struct rng *r)
 	CHECK_EQ(atomic_load(&fired), pending);
 }
 
+/* --- those who are cancelled --- */
+
+static void join_the_crowd(void)
+{
+	int result = gmp_barrier_wait(&crowd);
+
+	if (result < 0) {
+		check_refused(result);
+		return;
+	}
+	atomic_fetch_add(&passed, 1);
+	atomic_fetch_add(&falls, result);
+}
+
+static void use_something(struct rng *r)
+{
+	switch (draw(r, 6)) {
+	case 0: use_mutex(r); break;
+	case 1: use_rwmutex(r); break;
+	case 2: use_sem(r); break;
+	case 3: use_store(r); break;
+	default: join_the_crowd();
+	}
+}
+
+static void victim(void *arg)
+{
+	struct rng r = rng_for(atomic_fetch_add(&next_id, 1));
+
+	(void)arg;
+	do {
+		use_something(&r);
+		if (draw(&r, 4) == 0) {
+			CHECK_EQ(gmp_cancel_mask(1), 0);
+			CHECK_EQ(gmp_sleep((int64_t)draw(&r, 30) * US), 0);
+			CHECK_EQ(gmp_sem_acquire_until(&empty, soon(&r)), -ETIMEDOUT);
+			CHECK_EQ(gmp_cancel_mask(0), 0);
+		}
+		if (draw(&r, 8) == 0)
+			CHECK_EQ(gmp_sem_acquire(&empty), -ECANCELED);
+	} while (!gmp_cancelled());
+	for (int i = 0; i < 3; i++)
+		use_something(&r);
+	CHECK_EQ(gmp_sem_acquire_until(&empty, soon(&r)), -ECANCELED);
+}
+
+static void use_cancel(struct rng *r)
+{
+	gmp_g *g[6];
+	int n = 1 + (int)draw(r, 6), k = (int)draw(r, 6);
+
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(gmp_spawn(&g[i], victim, NULL, NULL), 0);
+	dwell(r);
+	if (draw(r, 2))
+		gmp_sleep((int64_t)draw(r, 300) * US);
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(gmp_cancel(g[(i + k) % n]), 0);
+	for (int i = 0; i < n; i++)
+		join(g[i]);
+	atomic_fetch_add(&cancels, n);
+}
+
 static void worker(void *arg)
 {
 	struct rng r = rng_for((uint64_t)(uintptr_t)arg);
 
 	while (!stress_over()) {
-		switch (draw(&r, 16)) {
+		switch (draw(&r, 24)) {
 		case 0: use_wg(&r); break;
 		case 1: use_join(&r); break;
 		case 2: use_timer(&r); break;
@@ -212,10 +538,48 @@ static void worker(void *arg)
 		case 7:
 		case 8:
 		case 9: use_rwmutex(&r); break;
+		case 10: use_ring(&r); break;
+		case 11: use_once(&r); break;
+		case 12: use_barrier(&r); break;
+		case 13: use_cancel(&r); break;
+		case 14:
+		case 15: use_sem(&r); break;
+		case 16:
+		case 17: use_store(&r); break;
 		default: use_mutex(&r);
 		}
 		atomic_fetch_add(&ops, 1);
 	}
+}
+
+static void set_up(void)
+{
+	for (int i = 0; i < NSEM; i++)
+		slots[i].sem = (gmp_sem)GMP_SEM_INIT(PERMITS);
+}
+
+/* Nobody is left: everything is as it was, but for the counts. */
+static void check_all_at_rest(void)
+{
+	for (int i = 0; i < NMUTEX; i++) {
+		CHECK_EQ(gmp_mutex_try_lock(&guarded[i].mu), 0);
+		CHECK_EQ(guarded[i].a, guarded[i].b);
+	}
+	for (int i = 0; i < NRW; i++) {
+		CHECK_EQ(gmp_rwmutex_try_lock(&shared[i].rw), 0);
+		CHECK_EQ(shared[i].a, shared[i].b);
+	}
+	for (int i = 0; i < NSEM; i++) {
+		for (int k = 0; k < PERMITS; k++)
+			CHECK_EQ(gmp_sem_try_acquire(&slots[i].sem), 0);
+		CHECK_EQ(gmp_sem_try_acquire(&slots[i].sem), -EAGAIN);
+	}
+	for (int i = 0; i < NSTORE; i++) {
+		CHECK_EQ(gmp_mutex_try_lock(&stores[i].mu), 0);
+		CHECK_EQ(stores[i].in - stores[i].out, stores[i].stock);
+	}
+	CHECK_EQ(crowd.arrived, 0);
+	CHECK_EQ(atomic_load(&passed), CROWD * atomic_load(&falls));
 }
 
 static void mix(int procs, int resize)
@@ -224,6 +588,7 @@ static void mix(int procs, int resize)
 	struct rng r = rng_for(0);
 	gmp_g *g[NGREEN];
 
+	set_up();
 	for (int i = 0; i < NFOREIGN; i++)
 		foreign_start(&f[i], worker, (void *)(intptr_t)(500 + i));
 	for (int i = 0; i < NGREEN; i++)
@@ -238,17 +603,11 @@ static void mix(int procs, int resize)
 		join(g[i]);
 	for (int i = 0; i < NFOREIGN; i++)
 		foreign_join(&f[i]);
-	for (int i = 0; i < NMUTEX; i++) {
-		CHECK_EQ(gmp_mutex_try_lock(&guarded[i].mu), 0);
-		CHECK_EQ(guarded[i].a, guarded[i].b);
-	}
-	for (int i = 0; i < NRW; i++) {
-		CHECK_EQ(gmp_rwmutex_try_lock(&shared[i].rw), 0);
-		CHECK_EQ(shared[i].a, shared[i].b);
-	}
+	check_all_at_rest();
 	WAIT_FOR(stats().greens == 1);
 	CHECK_EQ(stats().timers, 0);
-	fprintf(stderr, "%ld operations\n", atomic_load(&ops));
+	fprintf(stderr, "%ld operations, %ld cancelled, %ld times a crowd\n", atomic_load(&ops),
+		atomic_load(&cancels), atomic_load(&falls));
 }
 
 RT(everything_that_waits_keeps_its_word)
@@ -268,10 +627,12 @@ static void *plain_worker(void *arg)
 	struct rng r = rng_for((uint64_t)(uintptr_t)arg);
 
 	while (!stress_over()) {
-		if (draw(&r, 2))
-			use_mutex(&r);
-		else
-			use_rwmutex(&r);
+		switch (draw(&r, 4)) {
+		case 0: use_mutex(&r); break;
+		case 1: use_rwmutex(&r); break;
+		case 2: use_sem(&r); break;
+		default: use_store(&r);
+		}
 	}
 	return NULL;
 }
@@ -281,12 +642,10 @@ TEST(locks_between_plain_threads_keep_their_word)
 	pthread_t t[8];
 
 	stress_begin();
+	set_up();
 	for (int i = 0; i < 8; i++)
 		CHECK_EQ(pthread_create(&t[i], NULL, plain_worker, (void *)(intptr_t)(i + 1)), 0);
 	for (int i = 0; i < 8; i++)
 		CHECK_EQ(pthread_join(t[i], NULL), 0);
-	for (int i = 0; i < NMUTEX; i++)
-		CHECK_EQ(gmp_mutex_try_lock(&guarded[i].mu), 0);
-	for (int i = 0; i < NRW; i++)
-		CHECK_EQ(gmp_rwmutex_try_lock(&shared[i].rw), 0);
+	check_all_at_rest();
 }
