@@ -530,6 +530,10 @@ GMP_API int gmp_peer_addr(int fd, char *buf, size_t n);
  * -EEXIST if gmp has it already, -EPERM if it cannot be polled (a regular file). */
 GMP_API int gmp_adopt(int fd);
 
+/* The reverse: gmp forgets fd without closing it, and who waits on it gets -ECANCELED.  O_NONBLOCK is
+ * as gmp_adopt found it; what gmp opened itself stays non-blocking. */
+GMP_API int gmp_release(int fd);
+
 /*
  * As read(2) and write(2), waiting for readiness; end of stream is 0; EINTR is retried.
  * gmp_read_full reads until n bytes or the end of the stream (a short count); gmp_write_all writes
@@ -557,6 +561,19 @@ GMP_API ssize_t gmp_write_all(int fd, const void *buf, size_t n);
  */
 enum { GMP_READ = 1, GMP_WRITE = 2 };
 GMP_API int gmp_set_deadline(int fd, int which, int64_t deadline);
+
+/*
+ * Wait until fd is ready, and leave reading and writing to another library (OpenSSL, libpq, curl): adopt
+ * the descriptor that it works on, and wait here where it asks to poll.  `events` is GMP_READ,
+ * GMP_WRITE, or both; returns those of them that are ready, the end of the stream and errors among
+ * them, as poll(2) has it: it goes by levels.  A deadline in the past makes it a try: -ETIMEDOUT.
+ * Deadlines of gmp_set_deadline hold as well.  -EINVAL: bad `events`.
+ *
+ *   while ((n = SSL_read(ssl, buf, size)) < 0 && SSL_get_error(ssl, n) == SSL_ERROR_WANT_READ)
+ *           if (gmp_wait_fd(fd, GMP_READ, deadline) < 0)
+ *                   return -1;
+ */
+GMP_API int gmp_wait_fd(int fd, int events, int64_t deadline);
 
 /* As shutdown(2).  gmp_close wakes all who wait on fd with -ECANCELED; the number is free when it
  * returns. */

@@ -72,6 +72,7 @@ set(GMP_FLOOR4
 	sync/once.c
 	sync/barrier.c
 	io/fd.c
+	io/ready.c
 )
 set(GMP_FLOOR4_HEADERS
 	sync/sync.h

@@ -127,6 +127,7 @@ static bool wake_first(struct pollside *s, int result, struct glist *out)
 		netpoll_dequeue(s, sg); /* W5 */
 		if (!won)
 			continue;
+		sg->chosen = true; /* for one that stands in both queues */
 		glist_claimed(out, sg);
 		return true;
 	}
@@ -262,7 +263,7 @@ int netpoll_deadline(struct polldesc *pd, unsigned sides, int64_t deadline, stru
 
 /* --- open and close --- */
 
-int netpoll_open(int fd, bool tcp, struct glist *out)
+int netpoll_open(int fd, unsigned how, struct glist *out)
 {
 	struct polldesc *pd = find_or_make(fd);
 
@@ -280,7 +281,8 @@ int netpoll_open(int fd, bool tcp, struct glist *out)
 			add_rlx(&np.open, 1);
 		no_deadlines(pd);
 		st_rlx(&pd->seq, seq);
-		st_rlx(&pd->tcp, tcp);
+		st_rlx(&pd->tcp, how & OPEN_TCP);
+		pd->blocking = how & OPEN_ELSEWHERE && os_nonblock(fd, true) > 0;
 		st_rlx(&pd->hup, false);
 		for (int i = 0; i < 2; i++) {
 			st_rlx(&pd->side[i].drained, pd->side[i].events - 1);

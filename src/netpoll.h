@@ -64,11 +64,12 @@ enum pd_use { PD_OPEN = 1u << 31, PD_CLOSING = 1u << 30, PD_COUNT = PD_CLOSING -
 
 struct polldesc {
 	struct lock lock;
-	uint32_t use; /* (a) PD_OPEN | PD_CLOSING | system calls under way */
-	uint32_t seq; /* (a) written under lock: number of the registration */
-	int fd;       /* (c) */
-	bool hup;     /* (a) the peer hung up or an error stands: always try */
-	bool tcp;     /* (a) constant while open: a short read has drained it */
+	uint32_t use;  /* (a) PD_OPEN | PD_CLOSING | system calls under way */
+	uint32_t seq;  /* (a) written under lock: number of the registration */
+	int fd;        /* (c) */
+	bool hup;      /* (a) the peer hung up or an error stands: always try */
+	bool tcp;      /* (a) constant while open: a short read has drained it */
+	bool blocking; /* constant while open: it was so when it was adopted */
 	struct pollside side[2];
 	gmp_mutex whole; /* held by a write_all, so that two do not interleave */
 	struct timer timer[2];
@@ -81,10 +82,11 @@ void netpoll_forget_all(void); /* the child of a fork */
 
 /* The record of a number that the poller has or had; NULL otherwise. */
 struct polldesc *netpoll_find(int fd);
-/* Take the number over: register it.  -EEXIST if it is registered already, -EPERM if it cannot be
- * polled.  A record left behind by a plain close() is dropped, and those who wait on it go to
- * `out` with -ECANCELED. */
-int netpoll_open(int fd, bool tcp, struct glist *out);
+/* Take the number over: register it, and make it non-blocking if it was opened elsewhere.  -EEXIST if
+ * it is registered already, -EPERM if it cannot be polled.  A record left behind by a plain close() is
+ * dropped, and those who wait on it go to `out` with -ECANCELED. */
+enum { OPEN_TCP = 1, OPEN_ELSEWHERE = 2 };
+int netpoll_open(int fd, unsigned how, struct glist *out);
 /* Begin to close: -EBADF unless it is open.  All who wait go to `out` with -ECANCELED. */
 int netpoll_shut(struct polldesc *pd, struct glist *out);
 /* After the last use has ended (netpoll_used says 0): the record is free. */

@@ -121,7 +121,7 @@ struct sudog {
 	uint32_t priority;
 	uint16_t kind; /* free for the object: reader or writer, ... */
 	bool queued;   /* it stands in a queue */
-	bool chosen;   /* (w) a channel's peer has met the waiter here */
+	bool chosen;   /* (w) a channel's peer, or an event, has met the waiter here */
 	int64_t since; /* when it began to wait, for the mutex's handing over */
 };
 

@@ -28,6 +28,10 @@ int os_max_maps(void); /* how many mappings a process may have */
 int os_guard_light(void *addr, size_t bytes);
 int os_guard_protect(void *addr, size_t bytes);
 
+/* --- descriptors --- */
+/* Switch O_NONBLOCK: 1 if it was otherwise before, 0, or -errno. */
+int os_nonblock(int fd, bool on);
+
 /* --- a descriptor that messages go to, whatever it is --- */
 struct os_sink {
 	int fd;

@@ -181,6 +181,17 @@ int os_guard_protect(void *addr, size_t bytes)
 
 /* --- descriptors --- */
 
+int os_nonblock(int fd, bool on)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0)
+		return -errno;
+	if (!(flags & O_NONBLOCK) == !on)
+		return 0;
+	return fcntl(fd, F_SETFL, flags ^ O_NONBLOCK) < 0 ? -errno : 1;
+}
+
 int os_sink(struct os_sink *s, int fd)
 {
 	int flags = fcntl(fd, F_GETFL);

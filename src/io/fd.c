@@ -17,7 +17,6 @@
 #include "io/fd.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -46,13 +45,6 @@ static void commit_unlock(void *pd)
 
 enum { TRY_AGAIN = 1 };
 
-/* It is open, and still the one that the call began with. */
-static bool same(struct polldesc *pd, uint32_t seq)
-{
-	return (ld_acq(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN && /* ORD(pd.use) */
-	       ld_rlx(&pd->seq) == seq;
-}
-
 /* Wait for the side's turn (N2): 0 it has come, TRY_AGAIN an event came between, or an error. */
 static int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_t seen, bool turn,
 		   int64_t deadline)
@@ -62,7 +54,7 @@ static int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_t seen, b
 	int result;
 
 	lock(&pd->lock, LR_POLLDESC);
-	if (!same(pd, seq))
+	if (!fd_same(pd, seq))
 		result = -ECANCELED;
 	else if (netpoll_late(s) || (s->events != seen && (turn || (!s->head && !s->turn))))
 		result = TRY_AGAIN;
@@ -83,7 +75,7 @@ static int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_t seen, b
 		       pd, deadline);
 }
 
-static noinline void pass_turn(struct polldesc *pd, int side)
+noinline void fd_pass_turn(struct polldesc *pd, int side)
 {
 	struct glist out = { 0 };
 
@@ -91,28 +83,16 @@ static noinline void pass_turn(struct polldesc *pd, int side)
 	ready_list(&out);
 }
 
-/* N6, also for one that has been woken with the turn. */
-static noinline int late(struct polldesc *pd, int side, bool turn)
+noinline int fd_late(struct polldesc *pd, int side, bool turn)
 {
 	if (turn)
-		pass_turn(pd, side);
+		fd_pass_turn(pd, side);
 	return self_cancelled() ? -ECANCELED : -ETIMEDOUT;
 }
 
 static bool drained(struct polldesc *pd, struct pollside *s, uint32_t seen, size_t n)
 {
 	return n > 0 && ld_rlx(&pd->tcp) && ld_rlx(&s->drained) == seen && !ld_rlx(&pd->hup);
-}
-
-/* Use, if it is still the registration that the call began with. */
-static bool use(struct polldesc *pd, uint32_t seq)
-{
-	if (!netpoll_use(pd))
-		return false;
-	if (likely(ld_rlx(&pd->seq) == seq))
-		return true;
-	netpoll_unuse(pd);
-	return false;
 }
 
 static ssize_t call_loop(struct polldesc *pd, uint32_t seq, int side, io_call call,
@@ -125,10 +105,10 @@ static ssize_t call_loop(struct polldesc *pd, uint32_t seq, int side, io_call ca
 		uint32_t seen = ld_acq(&s->events); /* ORD(pd.events): before the try */
 
 		if (unlikely(netpoll_late(s)))
-			return late(pd, side, turn);
+			return fd_late(pd, side, turn);
 		if (turn ||
 		    (!ld_rlx(&s->head) && !ld_rlx(&s->turn) && !drained(pd, s, seen, a->n))) {
-			if (!use(pd, seq))
+			if (!fd_use(pd, seq))
 				return -ECANCELED;
 			ssize_t n = call(pd->fd, a);
 
@@ -138,7 +118,7 @@ static ssize_t call_loop(struct polldesc *pd, uint32_t seq, int side, io_call ca
 				    (size_t)n < min_of(a->n, (size_t)IO_MOST))
 					st_rlx(&s->drained, seen);
 				if (turn)
-					pass_turn(pd, side); /* N3 */
+					fd_pass_turn(pd, side); /* N3 */
 				return n;
 			}
 		}
@@ -155,10 +135,10 @@ ssize_t fd_call(int fd, int side, io_call call, const struct io_args *a, int64_t
 {
 	if (!rt_enter())
 		return -ESRCH;
-	struct polldesc *pd = netpoll_find(fd);
+	struct polldesc *pd = fd_find(fd);
 	ssize_t n = -EBADF;
 
-	if (likely(pd && (ld_acq(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN)) /* ORD(pd.use) */
+	if (likely(pd != NULL))
 		n = call_loop(pd, ld_rlx(&pd->seq), side, call, a, deadline);
 	rt_leave();
 	return n;
@@ -169,7 +149,7 @@ ssize_t fd_call(int fd, int side, io_call call, const struct io_args *a, int64_t
 int fd_register(int fd, bool tcp)
 {
 	struct glist out = { 0 };
-	int err = netpoll_open(fd, tcp, &out);
+	int err = netpoll_open(fd, tcp ? OPEN_TCP : 0, &out);
 
 	ready_list(&out);
 	if (!err)
@@ -178,30 +158,17 @@ int fd_register(int fd, bool tcp)
 	return err;
 }
 
-static int adopt(int fd)
-{
-	struct glist out = { 0 };
-	int flags = fcntl(fd, F_GETFL), err;
-
-	if (flags < 0)
-		return -errno;
-	err = netpoll_open(fd, false, &out);
-	ready_list(&out);
-	if (err)
-		return err;
-	if (!(flags & O_NONBLOCK))
-		fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-	return fd;
-}
-
 int gmp_adopt(int fd)
 {
+	struct glist out = { 0 };
+
 	if (!rt_enter())
 		return -ESRCH;
-	int result = adopt(fd);
+	int err = netpoll_open(fd, OPEN_ELSEWHERE, &out);
 
+	ready_list(&out);
 	rt_leave();
-	return result;
+	return err ? err : fd;
 }
 
 /* No system call is under way on it, or will be: each is non-blocking, so this is a moment. */
@@ -211,9 +178,9 @@ static void wait_until_unused(struct polldesc *pd)
 		gmp_yield();
 }
 
-static int close_fd(int fd)
+/* The number is the caller's alone from here on, until netpoll_forget. */
+static int shut(struct polldesc *pd)
 {
-	struct polldesc *pd = netpoll_find(fd);
 	struct glist out = { 0 };
 	int err = pd ? netpoll_shut(pd, &out) : -EBADF;
 
@@ -221,6 +188,16 @@ static int close_fd(int fd)
 		return err;
 	ready_list(&out);
 	wait_until_unused(pd);
+	return 0;
+}
+
+static int close_fd(int fd)
+{
+	struct polldesc *pd = netpoll_find(fd);
+	int err = shut(pd);
+
+	if (err)
+		return err;
 	netpoll_forget(pd); /* first: the number is another's as soon as it is closed */
 	/* Linux frees the number whatever close says; EINTR is no failure */
 	return close(fd) == 0 || errno == EINTR ? 0 : -errno;
@@ -231,6 +208,28 @@ int gmp_close(int fd)
 	if (!rt_enter())
 		return -ESRCH;
 	int result = close_fd(fd);
+
+	rt_leave();
+	return result;
+}
+
+static int release(int fd)
+{
+	struct polldesc *pd = netpoll_find(fd);
+	int err = shut(pd);
+
+	if (err)
+		return err;
+	err = pd->blocking ? os_nonblock(fd, false) : 0;
+	netpoll_forget(pd); /* last: another may adopt it from here on */
+	return min_of(err, 0);
+}
+
+int gmp_release(int fd)
+{
+	if (!rt_enter())
+		return -ESRCH;
+	int result = release(fd);
 
 	rt_leave();
 	return result;
@@ -305,12 +304,13 @@ ssize_t gmp_write(int fd, const void *buf, size_t n)
 		       NEVER);
 }
 
-ssize_t gmp_read_full(int fd, void *buf, size_t n)
+static ssize_t read_full(struct polldesc *pd, uint32_t seq, char *buf, size_t n)
 {
 	size_t done = 0;
 
 	while (done < n) {
-		ssize_t got = gmp_read(fd, (char *)buf + done, n - done);
+		struct io_args a = { buf + done, n - done };
+		ssize_t got = call_loop(pd, seq, SIDE_READ, call_read, &a, NEVER);
 
 		if (got < 0)
 			return got;
@@ -319,6 +319,19 @@ ssize_t gmp_read_full(int fd, void *buf, size_t n)
 		done += (size_t)got;
 	}
 	return (ssize_t)done;
+}
+
+ssize_t gmp_read_full(int fd, void *buf, size_t n)
+{
+	if (!rt_enter())
+		return -ESRCH;
+	struct polldesc *pd = fd_find(fd);
+	ssize_t result = -EBADF;
+
+	if (pd) /* not from the number's next owner, should it be closed between two calls */
+		result = read_full(pd, ld_rlx(&pd->seq), buf, n);
+	rt_leave();
+	return result;
 }
 
 static ssize_t write_all(struct polldesc *pd, uint32_t seq, const char *buf, size_t n)
@@ -354,10 +367,10 @@ ssize_t gmp_write_all(int fd, const void *buf, size_t n)
 {
 	if (!rt_enter())
 		return -ESRCH;
-	struct polldesc *pd = netpoll_find(fd);
+	struct polldesc *pd = fd_find(fd);
 	ssize_t result = -EBADF;
 
-	if (pd && (ld_acq(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN) { /* ORD(pd.use) */
+	if (pd) {
 		uint32_t seq = ld_rlx(&pd->seq); /* not the number's next owner, after the wait */
 
 		result = whole_lock(pd);

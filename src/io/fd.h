@@ -20,6 +20,41 @@ typedef ssize_t (*io_call)(int fd, const struct io_args *a);
  * is not ours, -ECANCELED if it was closed while we waited, -ESRCH, -ETIMEDOUT. */
 ssize_t fd_call(int fd, int side, io_call call, const struct io_args *a, int64_t deadline);
 
+/* --- for the waiters beside fd_call --- */
+
+/* The record of an open descriptor, or NULL. */
+static inline struct polldesc *fd_find(int fd)
+{
+	struct polldesc *pd = netpoll_find(fd);
+
+	if (likely(pd && (ld_acq(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN)) /* ORD(pd.use) */
+		return pd;
+	return NULL;
+}
+
+/* It is open, and still the one that the call began with. */
+static inline bool fd_same(struct polldesc *pd, uint32_t seq)
+{
+	return (ld_acq(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN && /* ORD(pd.use) */
+	       ld_rlx(&pd->seq) == seq;
+}
+
+/* Use, if it is still the registration that the call began with. */
+static inline bool fd_use(struct polldesc *pd, uint32_t seq)
+{
+	if (!netpoll_use(pd))
+		return false;
+	if (likely(ld_rlx(&pd->seq) == seq))
+		return true;
+	netpoll_unuse(pd);
+	return false;
+}
+
+/* N3: done with the turn. */
+void fd_pass_turn(struct polldesc *pd, int side);
+/* N6: what a call returns that comes too late; the turn, if it has it, goes on. */
+int fd_late(struct polldesc *pd, int side, bool turn);
+
 /* Make a fresh, non-blocking descriptor the poller's; closes it on failure.  fd or -errno. */
 int fd_register(int fd, bool tcp);
 

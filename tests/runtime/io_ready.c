@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests what gmp_wait_fd and gmp_release promise: readiness by levels for those who read with other
+ * means, and a descriptor that is as it was before gmp had it.
+ */
+#define _GNU_SOURCE
+#include "io_util.h"
+
+struct wait {
+	int fd, events;
+	int64_t deadline;
+	atomic_int result, begun;
+};
+
+static void wait_it(void *arg)
+{
+	struct wait *w = arg;
+
+	atomic_store(&w->begun, 1);
+	atomic_store(&w->result, gmp_wait_fd(w->fd, w->events, w->deadline));
+}
+
+static void read_it(void *arg)
+{
+	struct wait *w = arg;
+	char buf[16];
+
+	atomic_store(&w->begun, 1);
+	atomic_store(&w->result, (int)gmp_read(w->fd, buf, sizeof(buf)));
+}
+
+static gmp_g *start_wait(struct wait *w, int fd, int events)
+{
+	*w = (struct wait){ .fd = fd, .events = events, .deadline = GMP_FOREVER };
+	return spawn(wait_it, w);
+}
+
+static int try_wait(int fd, int events)
+{
+	return gmp_wait_fd(fd, events, 0);
+}
+
+/* Until the socket takes no more. */
+static void stuff(int fd)
+{
+	static char buf[64 << 10];
+
+	while (send(fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+		;
+	CHECK(errno == EAGAIN);
+}
+
+static void drain(int fd)
+{
+	static char buf[64 << 10];
+
+	while (recv(fd, buf, sizeof(buf), MSG_DONTWAIT) > 0)
+		;
+}
+
+/* --- levels --- */
+
+RT(what_is_ready_is_told_as_often_as_one_asks)
+{
+	FOR_NETS(net)
+	{
+		char c;
+		int a, b;
+
+		make_pair(net, &a, &b);
+		for (int i = 0; i < 3; i++) {
+			CHECK_EQ(gmp_wait_fd(a, GMP_WRITE, GMP_FOREVER), GMP_WRITE);
+			CHECK_EQ(gmp_wait_fd(a, GMP_READ | GMP_WRITE, GMP_FOREVER), GMP_WRITE);
+			CHECK_EQ(try_wait(a, GMP_WRITE), GMP_WRITE);
+			CHECK_EQ(try_wait(a, GMP_READ), -ETIMEDOUT);
+		}
+		say(b, "xy");
+		for (int i = 0; i < 3; i++) {
+			CHECK_EQ(gmp_wait_fd(a, GMP_READ, GMP_FOREVER), GMP_READ);
+			CHECK_EQ(try_wait(a, GMP_READ | GMP_WRITE), GMP_READ | GMP_WRITE);
+		}
+		/* another means of reading takes one; the other is still there */
+		CHECK_EQ(recv(a, &c, 1, 0), 1);
+		CHECK_EQ(gmp_wait_fd(a, GMP_READ, GMP_FOREVER), GMP_READ);
+		CHECK_EQ(recv(a, &c, 1, 0), 1);
+		CHECK_EQ(try_wait(a, GMP_READ), -ETIMEDOUT);
+		close_pair(a, b);
+	}
+}
+
+RT(the_end_of_the_stream_is_ready)
+{
+	FOR_NETS(net)
+	{
+		int a, b;
+
+		make_pair(net, &a, &b);
+		CHECK_EQ(gmp_shutdown(b, SHUT_WR), 0);
+		CHECK_EQ(gmp_wait_fd(a, GMP_READ, GMP_FOREVER), GMP_READ);
+		CHECK_EQ(gmp_close(b), 0);
+		CHECK_EQ(gmp_wait_fd(a, GMP_READ, GMP_FOREVER), GMP_READ);
+		CHECK_EQ(gmp_wait_fd(a, GMP_WRITE, GMP_FOREVER), GMP_WRITE);
+		CHECK_EQ(gmp_close(a), 0);
+	}
+}
+
+RT(one_who_waits_goes_on_when_it_becomes_ready)
+{
+	FOR_NETS(net)
+	{
+		struct wait w;
+		char buf[8];
+		gmp_g *g;
+		int a, b;
+
+		make_pair(net, &a, &b);
+		for (int i = 0; i < 20; i++) {
+			g = start_wait(&w, a, GMP_READ);
+			if (i % 2)
+				wait_parked(1);
+			say(b, "data");
+			join(g);
+			CHECK_EQ(w.result, GMP_READ);
+			CHECK_EQ(recv(a, buf, sizeof(buf), 0), 4);
+		}
+		stuff(a);
+		g = start_wait(&w, a, GMP_WRITE);
+		wait_parked(1);
+		drain(b);
+		join(g);
+		CHECK_EQ(w.result, GMP_WRITE);
+		close_pair(a, b);
+	}
+}
+
+RT(one_who_waits_for_both_is_told_of_the_one_that_came)
+{
+	FOR_NETS(net)
+	{
+		struct wait w;
+		gmp_g *g;
+		int a, b;
+
+		for (int i = 0; i < 6; i++) {
+			make_pair(net, &a, &b);
+			stuff(a);
+			g = start_wait(&w, a, GMP_READ | GMP_WRITE);
+			wait_parked(1);
+			if (i & 1)
+				say(b, "data");
+			else
+				drain(b);
+			join(g);
+			CHECK_EQ(w.result, i & 1 ? GMP_READ : GMP_WRITE);
+			/* nothing of it is left in the other's queue */
+			drain(b);
+			g = start_wait(&w, a, GMP_WRITE);
+			join(g);
+			CHECK_EQ(w.result, GMP_WRITE);
+			say(b, "more");
+			if (i & 1)
+				hear(a, "data");
+			hear(a, "more");
+			close_pair(a, b);
+		}
+	}
+}
+
+RT(readers_behind_one_who_only_waits_are_served)
+{
+	FOR_NETS(net)
+	{
+		struct wait w[6];
+		gmp_g *g[6];
+		char buf[8];
+		int a, b, left;
+
+		make_pair(net, &a, &b);
+		for (int i = 0; i < 6; i++) {
+			if (i & 1) {
+				w[i] = (struct wait){ .fd = a };
+				g[i] = spawn(read_it, &w[i]);
+			} else {
+				g[i] = start_wait(&w[i], a, GMP_READ);
+			}
+			wait_parked((uint64_t)i + 1);
+		}
+		say(b, "x"); /* the three who only wait, and one reader */
+		for (int i = 0; i < 2; i++)
+			join(g[i]);
+		CHECK_EQ(w[0].result, GMP_READ);
+		CHECK_EQ(w[1].result, 1);
+		do { /* one reader may take several */
+			CHECK_EQ(gmp_write(b, "y", 1), 1);
+			gmp_yield();
+			left = 0;
+			for (int i = 2; i < 6; i++)
+				left += atomic_load(&w[i].result) == 0;
+		} while (left);
+		for (int i = 2; i < 6; i++) {
+			join(g[i]);
+			CHECK(w[i].result >= 1);
+		}
+		gmp_set_deadline(a, GMP_READ, gmp_deadline(MS));
+		while (gmp_read(a, buf, sizeof(buf)) > 0)
+			;
+		close_pair(a, b);
+	}
+}
+
+/* --- what else ends it --- */
+
+RT(its_deadline_ends_it)
+{
+	int a, b;
+
+	make_pair("tcp", &a, &b);
+	for (int i = 0; i < 3; i++) {
+		int64_t deadline = gmp_deadline(2 * MS);
+
+		CHECK_EQ(gmp_wait_fd(a, GMP_READ, deadline), -ETIMEDOUT);
+		CHECK(gmp_now() >= deadline);
+	}
+	stuff(a);
+	int64_t deadline = gmp_deadline(2 * MS);
+
+	CHECK_EQ(gmp_wait_fd(a, GMP_READ | GMP_WRITE, deadline), -ETIMEDOUT);
+	CHECK(gmp_now() >= deadline);
+	CHECK_EQ(gmp_wait_fd(a, GMP_READ, INT64_MIN), -ETIMEDOUT);
+	say(b, "data");
+	hear(a, "data");
+	close_pair(a, b);
+}
+
+RT(the_descriptors_deadline_holds_too)
+{
+	struct wait w;
+	gmp_g *g;
+	int a, b;
+
+	make_pair("tcp", &a, &b);
+	stuff(a);
+	g = start_wait(&w, a, GMP_READ | GMP_WRITE);
+	wait_parked(1);
+	CHECK_EQ(gmp_set_deadline(a, GMP_WRITE, gmp_deadline(2 * MS)), 0);
+	join(g);
+	CHECK_EQ(w.result, -ETIMEDOUT);
+	say(b, "data");
+	CHECK_EQ(gmp_wait_fd(a, GMP_READ, GMP_FOREVER), GMP_READ);
+	CHECK_EQ(gmp_set_deadline(a, GMP_READ, 0), 0);
+	CHECK_EQ(gmp_wait_fd(a, GMP_READ, GMP_FOREVER), -ETIMEDOUT);
+	close_pair(a, b);
+}
+
+RT(cancelling_and_closing_end_it)
+{
+	for (int i = 0; i < 3; i++) {
+		struct wait w;
+		gmp_g *g;
+		int a, b;
+
+		make_pair("tcp", &a, &b);
+		stuff(a);
+		g = start_wait(&w, a, GMP_READ | GMP_WRITE);
+		wait_parked(1);
+		if (i == 0)
+			CHECK_EQ(gmp_cancel(g), 0);
+		else if (i == 1)
+			CHECK_EQ(gmp_close(a), 0);
+		else
+			CHECK_EQ(gmp_release(a), 0);
+		join(g);
+		CHECK_EQ(w.result, -ECANCELED);
+		if (i == 0)
+			CHECK_EQ(gmp_close(a), 0);
+		if (i == 2)
+			CHECK_EQ(close(a), 0);
+		CHECK_EQ(gmp_close(b), 0);
+	}
+}
+
+RT(what_is_wrong_is_refused)
+{
+	int a, b;
+
+	make_pair("tcp", &a, &b);
+	CHECK_EQ(gmp_wait_fd(a, 0, 0), -EINVAL);
+	CHECK_EQ(gmp_wait_fd(a, 4, 0), -EINVAL);
+	CHECK_EQ(gmp_wait_fd(a, GMP_READ | 8, 0), -EINVAL);
+	CHECK_EQ(gmp_wait_fd(-1, GMP_READ, 0), -EBADF);
+	CHECK_EQ(gmp_wait_fd(0, GMP_READ, 0), -EBADF);
+	close_pair(a, b);
+	CHECK_EQ(gmp_wait_fd(a, GMP_READ, 0), -EBADF);
+	CHECK_EQ(gmp_release(a), -EBADF);
+	CHECK_EQ(gmp_release(-1), -EBADF);
+	CHECK_EQ(gmp_release(0), -EBADF);
+}
+
+TEST(without_a_runtime_there_is_nothing_to_wait_with)
+{
+	CHECK_EQ(gmp_wait_fd(0, GMP_READ, 0), -ESRCH);
+	CHECK_EQ(gmp_release(0), -ESRCH);
+}
+
+/* --- a library with a socket of its own --- */
+
+enum { WORDS = 2000 };
+
+/* As one that was written for poll(): it calls, and where it is told to wait, it waits. */
+static void send_by_hand(void *arg)
+{
+	int fd = *(int *)arg;
+	uint32_t n = (uint32_t)check_scaled(WORDS);
+
+	for (uint32_t i = 0; i < n;) {
+		if (send(fd, &i, sizeof(i), MSG_NOSIGNAL) == (ssize_t)sizeof(i)) {
+			i++;
+			continue;
+		}
+		CHECK(errno == EAGAIN);
+		CHECK_EQ(gmp_wait_fd(fd, GMP_WRITE, GMP_FOREVER), GMP_WRITE);
+	}
+}
+
+static void receive_by_hand(void *arg)
+{
+	int fd = *(int *)arg;
+	uint32_t n = (uint32_t)check_scaled(WORDS), word, next = 0;
+
+	while (next < n) {
+		if (recv(fd, &word, sizeof(word), MSG_PEEK) < (ssize_t)sizeof(word)) {
+			CHECK_EQ(gmp_wait_fd(fd, GMP_READ, gmp_deadline(PATIENCE)), GMP_READ);
+			gmp_yield();
+			continue;
+		}
+		CHECK_EQ(recv(fd, &word, sizeof(word), 0), sizeof(word));
+		CHECK_EQ(word, next);
+		next++;
+	}
+}
+
+RT(both_directions_at_once_from_green_and_foreign_threads)
+{
+	FOR_NETS(net)
+	{
+		struct foreign f[2];
+		gmp_g *g[2];
+		int a, b;
+
+		make_pair(net, &a, &b);
+		g[0] = spawn(send_by_hand, &a);
+		g[1] = spawn(receive_by_hand, &a);
+		foreign_start(&f[0], send_by_hand, &b);
+		foreign_start(&f[1], receive_by_hand, &b);
+		for (int i = 0; i < 2; i++)
+			join(g[i]);
+		for (int i = 0; i < 2; i++)
+			foreign_join(&f[i]);
+		close_pair(a, b);
+	}
+}
+
+/* --- release --- */
+
+RT(release_gives_a_descriptor_back_as_it_was)
+{
+	for (int nonblock = 0; nonblock < 2; nonblock++) {
+		int p[2];
+
+		CHECK_EQ(pipe2(p, nonblock ? O_NONBLOCK : 0), 0);
+		for (int i = 0; i < 3; i++) {
+			for (int k = 0; k < 2; k++) {
+				CHECK_EQ(gmp_adopt(p[k]), p[k]);
+				CHECK(fcntl(p[k], F_GETFL) & O_NONBLOCK);
+			}
+			say(p[1], "through");
+			hear(p[0], "through");
+			for (int k = 0; k < 2; k++) {
+				CHECK_EQ(gmp_release(p[k]), 0);
+				CHECK_EQ(gmp_release(p[k]), -EBADF);
+				CHECK_EQ(gmp_read(p[k], p, 1), -EBADF);
+				CHECK_EQ(!!(fcntl(p[k], F_GETFL) & O_NONBLOCK), nonblock);
+			}
+			CHECK_EQ(stats().descriptors, 0);
+		}
+		CHECK_EQ(write(p[1], "x", 1), 1); /* they are open still */
+		CHECK_EQ(close(p[0]), 0);
+		CHECK_EQ(close(p[1]), 0);
+	}
+}
+
+RT(what_gmp_opened_can_be_released_and_adopted_again)
+{
+	FOR_NETS(net)
+	{
+		int a, b;
+
+		make_pair(net, &a, &b);
+		CHECK_EQ(gmp_release(a), 0);
+		CHECK(fcntl(a, F_GETFL) & O_NONBLOCK);
+		CHECK_EQ(gmp_adopt(a), a);
+		say(a, "again");
+		hear(b, "again");
+		CHECK_EQ(gmp_release(a), 0);
+		CHECK_EQ(close(a), 0);
+		CHECK_EQ(gmp_close(b), 0);
+	}
+}
+
+RT(release_wakes_all_who_wait_with_ecanceled)
+{
+	FOR_NETS(net)
+	{
+		struct wait w[5], f;
+		struct foreign t;
+		gmp_g *g[5];
+		int a, b;
+
+		make_pair(net, &a, &b);
+		for (int i = 0; i < 5; i++) {
+			w[i] = (struct wait){ .fd = a };
+			g[i] = i & 1 ? start_wait(&w[i], a, GMP_READ) : spawn(read_it, &w[i]);
+		}
+		wait_parked(5);
+		f = (struct wait){ .fd = a };
+		foreign_start(&t, read_it, &f);
+		WAIT_FOR(atomic_load(&f.begun));
+		gmp_sleep(2 * MS);
+		CHECK_EQ(gmp_release(a), 0);
+		for (int i = 0; i < 5; i++) {
+			join(g[i]);
+			CHECK_EQ(w[i].result, -ECANCELED);
+		}
+		foreign_join(&t);
+		CHECK(f.result == -ECANCELED || f.result == -EBADF);
+		CHECK_EQ(close(a), 0);
+		CHECK_EQ(gmp_close(b), 0);
+	}
+}
+
+static void release_it(void *arg)
+{
+	CHECK_EQ(gmp_release((int)(intptr_t)arg), 0);
+}
+
+RT(a_foreign_thread_may_release)
+{
+	struct foreign t;
+	struct wait w;
+	gmp_g *g;
+	int p[2];
+
+	CHECK_EQ(pipe(p), 0);
+	CHECK_EQ(gmp_adopt(p[0]), p[0]);
+	w = (struct wait){ .fd = p[0] };
+	g = spawn(read_it, &w);
+	wait_parked(1);
+	foreign_start(&t, release_it, (void *)(intptr_t)p[0]);
+	join(g);
+	CHECK_EQ(w.result, -ECANCELED);
+	foreign_join(&t);
+	CHECK(!(fcntl(p[0], F_GETFL) & O_NONBLOCK));
+	CHECK_EQ(close(p[0]), 0);
+	CHECK_EQ(close(p[1]), 0);
+}
