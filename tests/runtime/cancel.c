@@ -293,6 +293,43 @@ RT(cancelled_beats_a_deadline_that_passes_meanwhile)
 	tear_down();
 }
 
+/* Two whose time has come; the first to run cancels the other, which was made ready by the time. */
+static gmp_g *twin[2];
+static int twin_result[2];
+static int64_t their_time;
+
+static void cancel_the_other(void *arg)
+{
+	int me = (int)(intptr_t)arg;
+
+	twin_result[me] = gmp_chan_recv_until(empty, NULL, their_time);
+	if (twin_result[me] == -ETIMEDOUT)
+		CHECK_EQ(gmp_cancel(twin[!me]), 0);
+}
+
+static void spawn_twins(UNUSED void *arg)
+{
+	for (int i = 0; i < 20; i++) {
+		empty = gmp_chan_new(1, 0);
+		their_time = gmp_deadline(MS);
+		for (int k = 0; k < 2; k++)
+			twin[k] = spawn(cancel_the_other, (void *)(intptr_t)k);
+		gmp_yield();
+		gmp_yield();
+		while (gmp_now() <= their_time)
+			;
+		for (int k = 0; k < 2; k++)
+			join(twin[k]);
+		CHECK_EQ(twin_result[0] + twin_result[1], -ETIMEDOUT - ECANCELED);
+		gmp_chan_free(empty);
+	}
+}
+
+TEST(cancelled_beats_a_deadline_that_has_just_passed)
+{
+	run_procs(1, spawn_twins, NULL);
+}
+
 RT(masks_nest_as_deep_as_they_say)
 {
 	CHECK_EQ(gmp_cancelled(), 0);
