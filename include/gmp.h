@@ -669,6 +669,9 @@ typedef struct gmp_stats {
 	uint64_t latency_p99;
 	uint64_t latency_max;
 	uint64_t greens_blocked; /* level: in blocking code, and their P is with others */
+	uint64_t procs_spare;    /* level: Ps beyond gmp_procs(), while those are all stuck in calls
+				    that block without saying so */
+	uint64_t spares;         /* sum: how often one was added */
 } gmp_stats;
 /* clang-format off */
 #define GMP_STATS_INIT { .size = sizeof(gmp_stats) }

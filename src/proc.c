@@ -366,43 +366,41 @@ static bool p_dismiss(struct p *pp)
 /* Thieves may come from now on: say so to those who have run alone. */
 static void p_share(struct p *pp)
 {
-	if (ld_rlx(&pp->shared)) /* once true, it stays */
+	if (ld_rlx(&pp->open)) /* once true, it stays */
 		return;
 	uint32_t status = ld_rlx(&pp->status);
 
 	if (status != P_IDLE && status != P_RETIRED)
 		or_rlx(&pp->attention, ATTENTION_SHARE);
 	else
-		st_rel(&pp->shared, true); /* ORD(p.shared): idle, so its queue is empty */
+		p_open(pp); /* its queue is empty */
 }
 
 /* Several resizes at a time would undo each other. */
 static struct lock resizing;
 
-int procs_resize(int n, bool *fresh)
+/* Under `resizing`: records for n Ps.  0 or -ENOMEM. */
+static int p_make_up_to(int n)
 {
-	struct p *leaving[PROCS_MAX];
-	int old, nleaving = 0;
-
-	lock(&resizing, LR_START);
 	for (int i = sched.nallp; i < n; i++) {
 		struct p *pp = p_new(i);
 
-		if (!pp) {
-			unlock(&resizing, LR_START);
+		if (!pp)
 			return -ENOMEM;
-		}
 		sched.allp[i] = pp;
 		st_rel(&sched.nallp, i + 1); /* ORD(allp): the P before its number */
 	}
+	return 0;
+}
+
+/* Under `resizing`: the Ps from first to end - 1 go. */
+static void p_dismiss_from(int first, int end)
+{
+	struct p *leaving[PROCS_MAX];
+	int nleaving = 0;
+
 	lock(&sched.lock, LR_SCHED);
-	old = sched.procs;
-	st_rlx(&sched.procs, n);
-	for (int i = 0; i < sched.nallp && n > 1; i++)
-		p_share(sched.allp[i]);
-	for (int i = old; i < n; i++)
-		p_revive(sched.allp[i]);
-	for (int i = n; i < old; i++)
+	for (int i = first; i < end; i++)
 		if (p_dismiss(sched.allp[i]))
 			leaving[nleaving++] = sched.allp[i];
 	unlock(&sched.lock, LR_SCHED);
@@ -410,9 +408,85 @@ int procs_resize(int n, bool *fresh)
 		p_flush(leaving[i]);
 		timers_move(leaving[i], sched.allp[0]);
 	}
+}
+
+int procs_resize(int n, bool *fresh)
+{
+	int old, end;
+
+	lock(&resizing, LR_START);
+	if (p_make_up_to(n)) {
+		unlock(&resizing, LR_START);
+		return -ENOMEM;
+	}
+	lock(&sched.lock, LR_SCHED);
+	old = sched.procs;
+	end = old + sched.nspare;
+	st_rlx(&sched.procs, n);
+	st_rlx(&sched.nspare, 0);
+	for (int i = 0; i < sched.nallp && n > 1; i++)
+		p_share(sched.allp[i]);
+	for (int i = old; i < n; i++)
+		p_revive(sched.allp[i]);
+	unlock(&sched.lock, LR_SCHED);
+	p_dismiss_from(n, end);
 	unlock(&resizing, LR_START);
 	*fresh = n > old;
 	return old;
+}
+
+/* --- spare Ps --- */
+
+/* A P that is not shared, whose thread sleeps and will not come to a turn of the scheduler.  A thread
+ * that sleeps in a system call is in the middle of no operation on its ring, since those make none;
+ * and those that it begins once the barrier is over see the flag.  ORD(p.open) */
+static bool p_open_asleep(struct p *pp)
+{
+	if (ld_rlx(&pp->open))
+		return true;
+	if (!sched.asymmetric)
+		return false;
+	st_rlx(&pp->shared, true);
+	os_membarrier();
+	if (os_thread_state(ld_rlx(&pp->tid)) != 'S') /* 'D' may be a page of the ring */
+		return false; /* it may have begun one before: let it open by its own hand */
+	p_open(pp);
+	return true;
+}
+
+bool procs_add_spare(void)
+{
+	bool added;
+	int i;
+
+	lock(&resizing, LR_START);
+	i = sched.procs + sched.nspare;
+	added = i < PROCS_MAX && p_make_up_to(i + 1) == 0;
+	for (int k = 0; k < i && added; k++)
+		added = p_open_asleep(sched.allp[k]);
+	lock(&sched.lock, LR_SCHED);
+	if (added) {
+		st_rlx(&sched.nspare, sched.nspare + 1);
+		p_share(sched.allp[i]);
+		p_revive(sched.allp[i]);
+	}
+	unlock(&sched.lock, LR_SCHED);
+	unlock(&resizing, LR_START);
+	return added;
+}
+
+void procs_drop_spares(void)
+{
+	int first, end;
+
+	lock(&resizing, LR_START);
+	lock(&sched.lock, LR_SCHED);
+	first = sched.procs;
+	end = first + sched.nspare;
+	st_rlx(&sched.nspare, 0);
+	unlock(&sched.lock, LR_SCHED);
+	p_dismiss_from(first, end);
+	unlock(&resizing, LR_START);
 }
 
 /* --- M --- */

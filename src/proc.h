@@ -41,6 +41,26 @@ void pidle_del(struct p *pp); /* under sched.lock */
 void pidle_put(struct p *pp);
 /* Give a P's caches back; its owner, or under sched.lock while it is idle. */
 void p_flush(struct p *pp);
+static inline void p_bind(struct p *pp, struct m *m)
+{
+	pp->m = m;
+	m->p = pp;
+	st_rlx(&pp->tid, m->tid);
+}
+
+/* By its owner, or while it has none. */
+static inline void p_open(struct p *pp)
+{
+	st_rlx(&pp->shared, true);
+	st_rel(&pp->open, true); /* ORD(p.open): what its owner did by plain stores is over */
+}
+
+/* All Ps have stood still for long and their threads sleep in the kernel, while there is work: one
+ * more P, beyond procs.  False: a thread does not sleep after all, or there is no memory. */
+bool procs_add_spare(void);
+/* One of them has moved: the spare ones go. */
+void procs_drop_spares(void);
+
 /* Under sched.lock: the P of an M that cannot keep it becomes idle; what it held goes to the global
  * queue. */
 void p_rest_locked(struct p *pp);

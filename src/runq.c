@@ -27,11 +27,30 @@ noinline void runq_put_slow(struct p *pp, struct g *gp, uint32_t head, uint32_t 
 	bump(&pp->count.overflows, 1);
 }
 
+/* Owner only: all that have yielded; how many. */
+static uint32_t take_yielded(struct p *pp, struct g **out)
+{
+	uint32_t head = ld_acq(&pp->yieldhead), tail = pp->yieldtail; /* ORD(runq.take) */
+
+	for (;;) {
+		for (uint32_t i = head; i != tail; i++)
+			out[i - head] = ld_rlx(&pp->yielded[i % YIELDED]);
+		if (!pp->shared) {
+			st_rlx(&pp->yieldhead, tail);
+			return tail - head;
+		}
+		if (head == tail || cas_rel(&pp->yieldhead, &head, tail)) /* ORD(runq.take) */
+			return tail - head;
+	}
+}
+
 void runq_flush_yielded_locked(struct p *pp)
 {
-	for (uint32_t i = 0; i < pp->nyielded; i++)
-		gq_put(pp->yielded[i]);
-	pp->nyielded = 0;
+	struct g *batch[YIELDED];
+	uint32_t n = take_yielded(pp, batch);
+
+	for (uint32_t i = 0; i < n; i++)
+		gq_put(batch[i]);
 }
 
 noinline void runq_flush_yielded(struct p *pp)
@@ -43,43 +62,50 @@ noinline void runq_flush_yielded(struct p *pp)
 
 noinline void runq_yield_slow(struct p *pp, struct g *gp)
 {
-	pp->yielded[pp->nyielded++] = gp;
-	if (pp->nyielded == YIELDED)
+	uint32_t tail = pp->yieldtail;
+
+	st_rlx(&pp->yielded[tail % YIELDED], gp);
+	st_rel(&pp->yieldtail, tail + 1);                 /* ORD(runq.publish) */
+	if (tail + 1 - ld_rlx(&pp->yieldhead) == YIELDED) /* a thief's take only makes it less */
 		runq_flush_yielded(pp);
 }
 
-/* R3: copy the older half into `out`; how many. */
-static uint32_t grab(struct p *victim, struct g **ring, uint32_t at)
+/* R3: copy the older half of a ring of that size into `out`, pp's ring, from `at` on; how many. */
+static uint32_t grab(uint32_t *head_of, uint32_t *tail_of, struct g **ring, uint32_t size,
+		     struct g **out, uint32_t at)
 {
-	uint32_t head = ld_acq(&victim->runqhead); /* ORD(runq.take) */
+	uint32_t head = ld_acq(head_of); /* ORD(runq.take) */
 
 	for (;;) {
-		uint32_t tail = ld_acq(&victim->runqtail); /* ORD(runq.publish) */
+		uint32_t tail = ld_acq(tail_of); /* ORD(runq.publish) */
 		uint32_t n = tail - head;
 
 		n -= n / 2;
 		if (n == 0)
 			return 0;
-		if (n > RUNQ_SIZE / 2) { /* head and tail were read at different times */
-			head = ld_acq(&victim->runqhead); /* ORD(runq.take) */
+		if (n > size / 2) {             /* head and tail were read at different times */
+			head = ld_acq(head_of); /* ORD(runq.take) */
 			continue;
 		}
 		for (uint32_t i = 0; i < n; i++)
-			st_rlx(&ring[(at + i) % RUNQ_SIZE],
-			       ld_rlx(&victim->runq[(head + i) % RUNQ_SIZE]));
-		if (cas_seq(&victim->runqhead, &head, head + n)) /* ORD(runq.take) */
+			st_rlx(&out[(at + i) % RUNQ_SIZE], ld_rlx(&ring[(head + i) % size]));
+		if (cas_seq(head_of, &head, head + n)) /* ORD(runq.take) */
 			return n;
 	}
 }
 
 struct g *runq_steal(struct p *pp, struct p *victim, bool next)
 {
-	if (!ld_acq(&victim->shared)) /* ORD(p.shared) */
+	if (!ld_acq(&victim->open)) /* ORD(p.open) */
 		return NULL;
 	/* the thief's ring is empty: the slot before its tail is as free as those behind */
 	uint32_t tail = pp->runqtail;
-	uint32_t n = grab(victim, pp->runq, tail - 1);
+	uint32_t n = grab(&victim->runqhead, &victim->runqtail, victim->runq, RUNQ_SIZE, pp->runq,
+			  tail - 1);
 
+	if (n == 0)
+		n = grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, YIELDED, pp->runq,
+			 tail - 1);
 	if (n == 0) {
 		struct g *gp = next ? ld_acq(&victim->runnext) : NULL; /* ORD(runnext) */
 
@@ -93,6 +119,32 @@ struct g *runq_steal(struct p *pp, struct p *victim, bool next)
 	st_rel(&pp->runqtail, tail + n - 1); /* ORD(runq.publish) */
 	bump(&pp->count.stolen, n - 1);
 	return gp;
+}
+
+/* Into the global queue, in order. */
+static void gq_put_all(struct g **batch, uint32_t n)
+{
+	lock(&sched.lock, LR_SCHED);
+	for (uint32_t i = 0; i < n; i++)
+		gq_put(batch[i]);
+	unlock(&sched.lock, LR_SCHED);
+}
+
+void runq_spill(struct p *victim)
+{
+	struct g *batch[RUNQ_SIZE], *next;
+	uint32_t n;
+
+	if (!ld_acq(&victim->open)) /* ORD(p.open) */
+		return;
+	while ((n = grab(&victim->runqhead, &victim->runqtail, victim->runq, RUNQ_SIZE, batch, 0)))
+		gq_put_all(batch, n);
+	while ((n = grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, YIELDED, batch,
+			 0)))
+		gq_put_all(batch, n);
+	next = ld_acq(&victim->runnext);                                /* ORD(runnext) */
+	if (next && cas_seq(&victim->runnext, &next, (struct g *)NULL)) /* ORD(runnext) */
+		gq_put_all(&next, 1);
 }
 
 /* --- the global queue --- */

@@ -22,12 +22,14 @@
  *
  * While the P is not `shared` (one P only) nobody else ever looks at the ring, and the owner moves
  * head by plain stores: no locked instruction from one green thread to the next.  A P becomes
- * shared by its owner's own hand, at a turn of the scheduler (ATTENTION_SHARE), and thieves read
- * the flag before anything else (acquire).                                   ORD(p.shared)
+ * shared, and `open` to thieves, by its owner's own hand, at a turn of the scheduler
+ * (ATTENTION_SHARE); or, when its thread sleeps in the kernel and will not come to a turn, by the
+ * watcher's (proc.c:p_open_asleep).  Thieves read `open` before anything else (acquire).
+ *                                                                            ORD(p.open)
  *
  * More ready Gs than the ring holds: those who yield go to the global queue, in batches, so that
- * all have their turn.  A batch of less than 64 is its owner's alone, until it runs dry
- * or looks round.
+ * all have their turn.  A batch is a ring of the same kind, of 64: it moves on when it is full, when
+ * its owner runs dry or looks round, and thieves who find the other ring empty take from it.
  *
  * Rejected: a Chase-Lev deque (last-in-first-out order starves yielding threads); Go's moving of
  * every yielder to the global queue (a lock at each).
@@ -63,7 +65,7 @@ void runq_flush_yielded_locked(struct p *pp);
 /* Owner only: one that yields; behind all that is ready. */
 static inline void runq_yield(struct p *pp, struct g *gp)
 {
-	if (unlikely(ld_rlx(&sched.gqn) | pp->nyielded))
+	if (unlikely(ld_rlx(&sched.gqn) | (pp->yieldtail - ld_rlx(&pp->yieldhead))))
 		runq_yield_slow(pp, gp);
 	else
 		runq_put(pp, gp);
@@ -104,18 +106,30 @@ static inline struct g *runnext_swap(struct p *pp, struct g *gp)
 	return xchg_seq(&pp->runnext, gp); /* ORD(runnext) */
 }
 
+/* Snapshots, for statistics and thieves' looks. */
+static inline uint32_t runq_yielded(struct p *pp)
+{
+	uint32_t head = ld_acq(&pp->yieldhead); /* ORD(runq.take): a tail that is not older */
+	uint32_t tail = ld_acq(&pp->yieldtail); /* ORD(runq.publish) */
+
+	return tail - head <= YIELDED ? tail - head : 0;
+}
+
+/* Both rings. */
 static inline uint32_t runq_len(struct p *pp)
 {
-	/* a snapshot, for statistics and thieves' looks */
 	uint32_t head = ld_acq(&pp->runqhead); /* ORD(runq.take): a tail that is not older */
 	uint32_t tail = ld_acq(&pp->runqtail); /* ORD(runq.publish) */
 
-	return tail - head <= RUNQ_SIZE ? tail - head : 0;
+	return (tail - head <= RUNQ_SIZE ? tail - head : 0) + runq_yielded(pp);
 }
 
 /* A thief's: move half of victim's ring to pp's (the thief's own, empty) and return one more of
- * them to run; with `next`, take its runnext if the ring is empty.  NULL: nothing to take. */
+ * them to run; if that is empty, of those that have yielded; with `next`, else its runnext.  NULL: nothing to take. */
 struct g *runq_steal(struct p *pp, struct p *victim, bool next);
+
+/* The watcher's: all that waits on a P that does not move goes to the global queue. */
+void runq_spill(struct p *victim);
 
 /* --- the global queue: all under sched.lock --- */
 

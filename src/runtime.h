@@ -210,19 +210,21 @@ struct p {
 	uint32_t schedtick; /* (a) slices begun: a thief sees by it whether the owner moves */
 	uint32_t inherited; /* (o) turns that runnext has had in this slice */
 	uint32_t attention; /* (a) ATTENTION_* */
-	bool shared;        /* (a) thieves may come: the owner uses locked instructions */
+	bool shared;        /* (a) the owner uses locked instructions */
+	bool open;          /* (a) and so thieves may come */
 	uint32_t runqtail;  /* (a) written by the owner */
 	uint32_t gfree_n;   /* (o) */
-	uint32_t nyielded;  /* (o) */
 	uint64_t rand;      /* (o) */
 	uint64_t looked;    /* (o) cpu_ticks when it last read the clock for its timers */
 
 	uint32_t runqhead aligned_to(CACHE_LINE); /* (a) written by whoever takes */
+	uint32_t yieldhead;                       /* (a) likewise */
+	uint32_t yieldtail;                       /* (a) written by the owner */
 	struct g *runq[RUNQ_SIZE];                /* (a) */
 
 	struct timers timers aligned_to(CACHE_LINE);
 
-	struct g *yielded[YIELDED]; /* (o) on their way to the global queue */
+	struct g *yielded[YIELDED]; /* (a) a second ring: on their way to the global queue */
 
 	struct stackcache stacks aligned_to(CACHE_LINE); /* (o) */
 	struct g *gfree[GFREE_CACHE];                    /* (o) descriptors, last in first out */
@@ -232,6 +234,7 @@ struct p {
 	uint32_t latency[LATENCY_BUCKETS]; /* (o) samples by octave and quarter */
 	int id;                            /* (c) */
 	uint32_t status;                   /* (a) enum pstatus; under (l), but for P_BLOCKED */
+	int tid;                           /* (a) the kernel's number of its M, for the watcher */
 	struct p *link;                    /* (l) idle list */
 };
 
@@ -266,6 +269,8 @@ struct m {
 	bool joinable;       /* (l) that thread is there */
 	bool dead;           /* (l) it runs nothing any more, and ends */
 	int id;              /* (c) */
+	int tid;             /* (c) the kernel's number of its thread */
+	uint64_t told;       /* (o) id of the green thread of which on_asleep has told */
 	void *altstack;      /* (o) for signal handlers */
 	struct san_stack san;
 };
@@ -322,6 +327,8 @@ struct sched {
 	int nbound;        /* (l) of these, bound to a G */
 	int nblocked;      /* (l) (a) Gs in blocking code whose P has been taken */
 	uint64_t handoffs; /* (a) how often that was */
+	int nspare;        /* (l) (a) Ps beyond procs, while those are all stuck (sysmon.c) */
+	uint64_t spares;   /* (a) how many there have been */
 	int nmlimit;       /* (c) */
 	struct m *allm;    /* (l) */
 	int nstarting;     /* (l) threads being made: not in allm yet */

@@ -430,7 +430,7 @@ static noinline struct g *look_round(struct p *pp)
 {
 	if (sched_should_poll() && cpu_ticks() - ld_rlx(&sched.lastpoll) > POLL_TICKS)
 		sched_poll_now();
-	if (pp->nyielded) /* this P may never run dry */
+	if (runq_yielded(pp)) /* this P may never run dry */
 		runq_flush_yielded(pp);
 	return from_global(pp, 1);
 }
@@ -514,7 +514,7 @@ static bool work_in_sight(void)
 	if (ld_rlx(&sched.gqn))
 		return true;
 	for (int i = 0; i < n; i++)
-		if (runq_len(sched.allp[i]) && ld_rlx(&sched.allp[i]->shared))
+		if (runq_len(sched.allp[i]) && ld_rlx(&sched.allp[i]->open))
 			return true;
 	return false;
 }
@@ -633,8 +633,7 @@ static bool second_thoughts(struct m *m)
 			sched.polling = false;
 		}
 		if (pp) {
-			pp->m = m;
-			m->p = pp;
+			p_bind(pp, m);
 			m->spinning = true; /* there may be more than it takes: it owes a look */
 			add_seq(&sched.nmspinning, 1); /* ORD(idle) */
 			got = true;
@@ -668,8 +667,7 @@ static struct p *take_p(struct m *m, struct glist *out)
 		pp = pidle_get();
 	if (pp) {
 		st_rlx(&pp->status, P_RUNNING);
-		pp->m = m;
-		m->p = pp;
+		p_bind(pp, m);
 	} else {
 		while ((gp = glist_pop(out))) {
 			g_set_status(gp, G_RUNNABLE);
@@ -806,7 +804,7 @@ leaves_by_jump static int find_afresh(struct m *m)
 
 void sched_hand_off(struct p *pp, bool blocked)
 {
-	bool busy = runq_len(pp) || ld_rlx(&pp->runnext) || pp->nyielded || ld_rlx(&pp->attention);
+	bool busy = runq_len(pp) || ld_rlx(&pp->runnext) || ld_rlx(&pp->attention);
 	bool start = false, rests;
 	struct m *other = NULL;
 
@@ -959,8 +957,7 @@ bool sched_regain_p(struct m *m)
 		pp = pidle_get();
 	}
 	if (pp) {
-		pp->m = m;
-		m->p = pp;
+		p_bind(pp, m);
 	}
 	unlock(&sched.lock, LR_SCHED);
 	if (pp)
@@ -1005,8 +1002,8 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_YIELD);
 	if (ld_rlx(&pp->attention) & ATTENTION_SHARE) {
 		and_rlx(&pp->attention, ~(uint32_t)ATTENTION_SHARE);
-		st_rel(&pp->shared, true); /* ORD(p.shared) */
-		wake_if_idle();            /* who looked before found nothing to take */
+		p_open(pp);
+		wake_if_idle(); /* who looked before found nothing to take */
 	}
 	if (ld_rlx(&pp->attention) & ATTENTION_RETIRE && p_retire(pp)) {
 		m->p = NULL;
@@ -1043,7 +1040,7 @@ leaves_by_jump static noinline int find_g0(struct m *m)
 			run_own_timers(pp);
 		if ((gp = own_work(pp)))
 			break;
-		if (pp->nyielded)
+		if (runq_yielded(pp))
 			runq_flush_yielded(pp);
 		if ((gp = from_global(pp, GLOBAL_MOST)))
 			break;
@@ -1143,6 +1140,7 @@ leaves_by_jump noinline void mstart(struct m *m)
 	uintptr_t sp = (uintptr_t)__builtin_alloca(64);
 
 	m->g0 = (void *)((sp - 1024) & ~(uintptr_t)15);
+	m->tid = os_thread_id();
 	trace_ends_at((uintptr_t)g_main);
 	gmp__setm(m);
 	gmp__mcall(&m->base, mstart_g0, m, m->g0);

@@ -18,6 +18,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "base/trace.h"
 #include "proc.h"
 
 #ifndef AT_MINSIGSTKSZ
@@ -34,6 +35,9 @@ static struct {
 } handled[] = { { .signo = SIGSEGV }, { .signo = SIGBUS } };
 
 static bool installed;
+enum { SIGNAL_ASLEEP = SIGURG }; /* which is ignored by default */
+
+static struct sigaction asleep_old;
 
 static void report_overflow_sig(const struct g *gp, uintptr_t pc)
 {
@@ -77,6 +81,31 @@ static void pass_on_sig(int signo, siginfo_t *info, void *context)
 		raise(signo);
 }
 
+/* Sent by the watcher, with DEBUG_sched: whoever this thread runs has slept for long in a call. */
+static void on_asleep(int signo, siginfo_t *info, void *context)
+{
+	int saved = errno;
+	struct m *m = getm();
+	struct line l = { .n = 0 };
+	struct trace t;
+
+	(void)signo;
+	if (m && m->curg && info->si_code == SI_TKILL && m->told != m->curg->id) {
+		m->told = m->curg->id;
+		line_str_sig(&l, "gmp: ");
+		line_green_sig(&l, m->curg->id, g_name(m->curg), (uintptr_t)m->curg->fn);
+		line_str_sig(&l, " keeps its thread asleep without gmp_block_enter\n");
+		line_write_sig(&l, STDERR_FILENO);
+		trace_own(&t, context_pc_sig(context));
+		for (int i = 0; i < t.n; i++) {
+			l.n = 0;
+			line_frame_sig(&l, i, t.pc[i]);
+			line_write_sig(&l, STDERR_FILENO);
+		}
+	}
+	errno = saved;
+}
+
 static void on_fault(int signo, siginfo_t *info, void *context)
 {
 	int saved = errno;
@@ -114,6 +143,24 @@ static bool still_reached(unsigned i, const struct sigaction *now)
 	return is_ours(now) || (handled[i].chained && !is_nobodys(now));
 }
 
+void signal_ask_asleep(int tid)
+{
+	if (sched.options.debug & DEBUG_sched)
+		os_thread_signal(tid, SIGNAL_ASLEEP);
+}
+
+/* SA_RESTART: the call that sleeps goes on as if nothing had been. */
+static int asleep_init(void)
+{
+	struct sigaction sa = { .sa_sigaction = on_asleep,
+				.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
+
+	if (!(sched.options.debug & DEBUG_sched))
+		return 0;
+	sigemptyset(&sa.sa_mask);
+	return sigaction(SIGNAL_ASLEEP, &sa, &asleep_old) < 0 ? -errno : 0;
+}
+
 int signal_init(void)
 {
 	struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK },
@@ -130,7 +177,7 @@ int signal_init(void)
 		if (sigaction(handled[i].signo, &sa, &handled[i].old) < 0)
 			return -errno;
 	}
-	return 0;
+	return asleep_init();
 }
 
 void signal_fini(void)
@@ -140,6 +187,8 @@ void signal_fini(void)
 	if (!installed)
 		return;
 	installed = false;
+	if (sched.options.debug & DEBUG_sched)
+		sigaction(SIGNAL_ASLEEP, &asleep_old, NULL);
 	for (unsigned i = 0; i < countof(handled); i++) {
 		if (sigaction(handled[i].signo, NULL, &now) < 0)
 			continue;

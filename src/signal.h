@@ -5,6 +5,10 @@
 
 #include "runtime.h"
 
+/* With GMP_DEBUG=sched: the thread says which green thread it runs, and by which calls that came where it
+ * is.  Nothing otherwise. */
+void signal_ask_asleep(int tid);
+
 /* Install the handlers; put back those that were there, if ours still are. */
 int signal_init(void);
 void signal_fini(void);

@@ -7,9 +7,12 @@
  * no memory is left to give back; the M that begins to work again wakes it (sched.sysmon_asleep).
  *
  *  - A P that has work for others but has not moved since the last look (a green thread computes):
- *    wake a thief, also for a runnext and for timers that are due (sched.c D2).
+ *    wake a thief, also for a runnext and for timers that are due (sched.c D2).  Where no P is idle,
+ *    after 10 ms, move its queue to the global one, which the others look at by turns.
  *  - A P whose M is in blocking code (syscall.c): take it and hand it to another M, if it is wanted,
  *    or after 10 ms.  After a find it looks every 20 us for a while.
+ *  - All Ps stand still for 10 ms, and the kernel says that their threads sleep: they are in blocking
+ *    code that nobody has declared.  While there is work, add a spare P, until one of them moves.
  *  - A green thread that has run for 10 ms: ask it to yield at its next checkpoint.
  *  - Nobody has asked the poller for 10 ms: ask.
  *  - A thread of ours has ended: join it.
@@ -28,6 +31,7 @@
 #include "proc.h"
 #include "runq.h"
 #include "sched.h"
+#include "signal.h"
 #include "timer.h"
 
 enum {
@@ -56,9 +60,11 @@ static struct {
 		uint64_t blocks;
 		int64_t blocked_since; /* when that section of blocking code was first seen */
 	} seen[PROCS_MAX];
-	unsigned quiet; /* looks since a P was taken */
-	uint64_t moved; /* sum of switches at the last look */
-	int64_t active; /* when something last ran */
+	int64_t next_spare; /* not before */
+	uint64_t stuck_at; /* sum of the switches of the Ps that were stuck when a spare one came */
+	unsigned quiet;    /* looks since a P was taken */
+	uint64_t moved;    /* sum of switches at the last look */
+	int64_t active;    /* when something last ran */
 	int64_t next_pass;
 	int64_t pass_cost;
 	uint32_t cursor;          /* next G to look at */
@@ -89,9 +95,13 @@ static void look_at_ps(int64_t now)
 			mon.seen[i].switches = switches;
 			mon.seen[i].since = now;
 		} else if (ld_rlx(&pp->status) == P_RUNNING) {
-			if (now - mon.seen[i].since >= SLICE_NS)
-				sched_ask_yield(pp);
 			wake |= has_work_for_others(pp, now);
+			if (now - mon.seen[i].since >= SLICE_NS) {
+				sched_ask_yield(pp);
+				/* no thief comes where no P runs dry */
+				if (ld_rlx(&sched.npidle) == 0)
+					runq_spill(pp);
+			}
 		}
 		/* of a P that nobody runs: the one who was to sleep until then may be busy */
 		wake |= ld_rlx(&pp->status) != P_RUNNING && timers_next(pp) < now - MS;
@@ -133,6 +143,65 @@ static void take_from_blocked(int64_t now)
 		sched_hand_off(pp, true);
 		mon.quiet = 0;
 	}
+}
+
+/* Of all Ps but the spare ones. */
+static uint64_t switches_of_procs(void)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0, n = ld_rlx(&sched.procs); i < n; i++)
+		sum += ld_rlx(&sched.allp[i]->count.switches);
+	return sum;
+}
+
+/* Of those that were stuck when a spare one came: it has moved, or has nothing to do any more. */
+static bool one_is_back(void)
+{
+	for (int i = 0, n = ld_rlx(&sched.procs); i < n; i++)
+		if (ld_rlx(&sched.allp[i]->status) != P_RUNNING)
+			return true;
+	return switches_of_procs() != mon.stuck_at;
+}
+
+/* There is work, and no P has moved for a slice, nor has its thread a wish to. */
+static bool all_stuck(int64_t now)
+{
+	int n = ld_rlx(&sched.procs) + ld_rlx(&sched.nspare);
+	bool work = ld_rlx(&sched.gqn);
+
+	if (ld_rlx(&sched.npidle) || n > ld_acq(&sched.nallp)) /* ORD(allp) */
+		return false;
+	for (int i = 0; i < n; i++) {
+		struct p *pp = sched.allp[i];
+
+		if (ld_rlx(&pp->status) != P_RUNNING || now - mon.seen[i].since < SLICE_NS)
+			return false;
+		work |= has_work_for_others(pp, now);
+	}
+	for (int i = 0; i < n && work; i++) {
+		char state = os_thread_state(ld_rlx(&sched.allp[i]->tid));
+
+		if (state != 'S' && state != 'D')
+			return false;
+	}
+	return work;
+}
+
+static void look_for_stuck(int64_t now)
+{
+	if (ld_rlx(&sched.nspare) && one_is_back())
+		procs_drop_spares();
+	if (now < mon.next_spare || !all_stuck(now))
+		return;
+	mon.next_spare = now + SLICE_NS;
+	mon.stuck_at = switches_of_procs();
+	if (!procs_add_spare())
+		return;
+	add_rlx(&sched.spares, 1);
+	wakep();
+	for (int i = 0, n = ld_rlx(&sched.procs); i < n; i++)
+		signal_ask_asleep(ld_rlx(&sched.allp[i]->tid));
 }
 
 static void look_at_poller(void)
@@ -243,6 +312,7 @@ static void *sysmon_main(void *arg)
 		st_rlx(&sched.coarse_now, now);
 		take_from_blocked(now);
 		look_at_ps(now);
+		look_for_stuck(now);
 		look_at_poller();
 		look_at_memory(now);
 		m_join_one(true);

@@ -52,7 +52,11 @@ bool os_sink_ready(const struct os_sink *s, int64_t ns);
 /* --- threads --- */
 int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size);
 int os_thread_id(void);
-int os_thread_count(void);      /* threads of this process now; io_uring's workers left out */
+void os_thread_signal(int tid, int signo);
+int os_thread_count(void); /* threads of this process now; io_uring's workers left out */
+/* What the kernel says that a thread of ours does: 'R' it runs or could, 'S' it sleeps in a system call,
+ * 'D' it waits for a disk or for memory; 0: not known. */
+char os_thread_state(int tid);
 void os_precise_timeouts(void); /* this thread's sleeps are not rounded to save power */
 /* Sleep while *addr == val, until the deadline (NEVER: none): 0 or -ETIMEDOUT; may wake early. */
 int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline);

@@ -315,6 +315,31 @@ int os_thread_count(void)
 	return n;
 }
 
+void os_thread_signal(int tid, int signo)
+{
+	syscall(SYS_tgkill, getpid(), tid, signo);
+}
+
+char os_thread_state(int tid)
+{
+	char path[64], text[256];
+	const char *state;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	state = strrchr(text, ')'); /* behind the name, which may hold anything */
+	return state && state + 2 < text + n ? state[2] : 0;
+}
+
 void os_precise_timeouts(void)
 {
 	prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);

@@ -94,6 +94,8 @@ static void set_levels(gmp_stats *s, const struct sums *sum)
 	s->greens_waiting =
 		less(s->greens, s->greens_runnable + s->greens_running + s->greens_blocked);
 	s->handoffs = ld_rlx(&sched.handoffs);
+	s->procs_spare = (uint64_t)ld_rlx(&sched.nspare);
+	s->spares = ld_rlx(&sched.spares);
 	s->threads = (uint64_t)ld_rlx(&sched.nm);
 	s->threads_idle = (uint64_t)ld_rlx(&sched.nmidle);
 	s->procs = (uint64_t)ld_rlx(&sched.procs);

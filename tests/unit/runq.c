@@ -25,7 +25,7 @@ static void begin(int procs, bool shared)
 	CHECK_EQ(gq_init(GREENS), 0);
 	sched.procs = procs;
 	for (int i = 0; i < 4; i++)
-		ps[i].shared = shared;
+		ps[i].shared = ps[i].open = shared;
 }
 
 static void put_range(struct p *pp, int from, int to)
@@ -261,7 +261,7 @@ TEST(who_yields_goes_to_the_ring_while_the_global_queue_is_empty)
 	put_range(&ps[0], 0, 2);
 	runq_yield(&ps[0], &greens[2]);
 	expect_range(&ps[0], 0, 3);
-	CHECK_EQ(ps[0].nyielded, 0);
+	CHECK_EQ(runq_yielded(&ps[0]), 0);
 	gq_fini();
 }
 
@@ -271,13 +271,58 @@ TEST(who_yields_goes_behind_the_global_queue_in_batches)
 	gq_put_range(0, 1);
 	for (int i = 1; i < YIELDED; i++)
 		runq_yield(&ps[0], &greens[i]);
-	CHECK_EQ(runq_len(&ps[0]), 0);
+	CHECK_EQ(runq_len(&ps[0]), runq_yielded(&ps[0])); /* none in the ring */
 	CHECK_EQ(sched.gqn, 1);
-	CHECK_EQ(ps[0].nyielded, YIELDED - 1);
+	CHECK_EQ(runq_yielded(&ps[0]), YIELDED - 1);
 	runq_yield(&ps[0], &greens[YIELDED]);
-	CHECK_EQ(ps[0].nyielded, 0);
+	CHECK_EQ(runq_yielded(&ps[0]), 0);
 	CHECK_EQ(sched.gqn, YIELDED + 1);
 	gq_expect_range(0, YIELDED + 1);
+	gq_fini();
+}
+
+TEST(thieves_take_what_has_yielded_when_the_ring_is_empty)
+{
+	struct g *gp;
+
+	begin(2, true);
+	gq_put_range(0, 1);
+	put_range(&ps[0], 1, 2);
+	for (int i = 2; i < 9; i++)
+		runq_yield(&ps[0], &greens[i]);
+	CHECK(runq_steal(&ps[1], &ps[0], false) == &greens[1]);
+	CHECK(runq_steal(&ps[1], &ps[0], false) == &greens[2]);
+	expect_range(&ps[1], 3, 6); /* half of seven, and one */
+	CHECK_EQ(runq_yielded(&ps[0]), 3);
+	runq_flush_yielded(&ps[0]);
+	gq_expect_range(0, 1);
+	for (int i = 6; i < 9; i++) {
+		lock(&sched.lock, LR_SCHED);
+		gp = gq_get(&ps[0], 1);
+		unlock(&sched.lock, LR_SCHED);
+		CHECK(gp == &greens[i]);
+	}
+	CHECK(runq_steal(&ps[1], &ps[0], false) == NULL);
+	gq_fini();
+}
+
+TEST(the_watcher_moves_all_to_the_global_queue_runnext_last)
+{
+	begin(2, true);
+	gq_put_range(0, 1);
+	put_range(&ps[0], 1, 100);
+	for (int i = 100; i < 120; i++)
+		runq_yield(&ps[0], &greens[i]);
+	runnext_swap(&ps[0], &greens[120]);
+	runq_spill(&ps[0]);
+	CHECK_EQ(runq_len(&ps[0]), 0);
+	CHECK(!ps[0].runnext);
+	gq_expect_range(0, 121);
+	gq_fini();
+	begin(1, false); /* not open: nobody may */
+	put_range(&ps[0], 0, 3);
+	runq_spill(&ps[0]);
+	expect_range(&ps[0], 0, 3);
 	gq_fini();
 }
 
@@ -288,10 +333,10 @@ TEST(a_batch_that_has_begun_keeps_its_order_when_the_global_queue_runs_dry)
 	runq_yield(&ps[0], &greens[1]);
 	gq_expect_range(0, 1);
 	runq_yield(&ps[0], &greens[2]); /* not before 1 */
-	CHECK_EQ(runq_len(&ps[0]), 0);
-	CHECK_EQ(ps[0].nyielded, 2);
+	CHECK_EQ(runq_len(&ps[0]), 2);
+	CHECK_EQ(runq_yielded(&ps[0]), 2);
 	runq_flush_yielded(&ps[0]);
-	CHECK_EQ(ps[0].nyielded, 0);
+	CHECK_EQ(runq_yielded(&ps[0]), 0);
 	gq_expect_range(1, 3);
 	runq_flush_yielded(&ps[0]);
 	CHECK_EQ(sched.gqn, 0);
