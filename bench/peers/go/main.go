@@ -99,6 +99,8 @@ var rows = []row{
 	{"select/4 ready", 1, 0, 2000000, selectReady},
 	{"select/4 try", 1, 0, 2000000, selectTry},
 	{"select/crowd", 1, 100, 500000, selectCrowd},
+	{"block/short", 1, 0, 2000000, blockShort},
+	{"block/50", 2, 50, 1, blockFifty},
 	{"idle/1000", 2, 1000, 1, idle},
 }
 
@@ -908,4 +910,65 @@ func idle(r *row) {
 	done.Wait()
 	check(woken.Load() == int64(r.n), "%d woke", woken.Load())
 	r.value("", "percent", 100*float64(cpu)/float64(d))
+}
+
+// block.c.  What Syscall does more than RawSyscall is entering and leaving.
+func blockShort(r *row) {
+	measure := func(call func(trap, a1, a2, a3 uintptr) (uintptr, uintptr, syscall.Errno)) time.Duration {
+		var t0 time.Time
+		for i := -r.count / 8; i < r.count; i++ {
+			if i == 0 {
+				t0 = time.Now()
+			}
+			call(syscall.SYS_GETPPID, 0, 0, 0)
+		}
+		return time.Since(t0)
+	}
+	raw := measure(syscall.RawSyscall)
+	r.time(max(measure(syscall.Syscall)-raw, 0), r.count)
+}
+
+func blockFifty(r *row) {
+	var turns, stop atomic.Int64
+	pace := func(n int) (float64, time.Duration) {
+		var done, ended sync.WaitGroup
+		stop.Store(0)
+		ended.Add(1)
+		go func() {
+			x := uint64(1)
+			for stop.Load() == 0 {
+				for i := 0; i < 4000; i++ {
+					x = x*3 + 1
+				}
+				if x != 0 {
+					turns.Add(1)
+				}
+			}
+			ended.Done()
+		}()
+		time.Sleep(20 * time.Millisecond)
+		done.Add(n)
+		had, t0 := turns.Load(), time.Now()
+		for i := 0; i < n; i++ {
+			go func() {
+				t := syscall.NsecToTimespec(200000000)
+				for syscall.Nanosleep(&t, &t) != nil {
+				}
+				done.Done()
+			}()
+		}
+		if n == 0 {
+			time.Sleep(200 * time.Millisecond)
+		}
+		done.Wait()
+		wall := time.Since(t0)
+		had = turns.Load() - had
+		stop.Store(1)
+		ended.Wait()
+		return float64(had) / float64(wall), wall
+	}
+	alone, _ := pace(0)
+	beside, wall := pace(r.n)
+	r.value("wall", "ms", float64(wall.Nanoseconds())/1e6)
+	r.value("lost", "percent", max(0, 100-100*beside/alone))
 }
