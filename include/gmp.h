@@ -527,7 +527,8 @@ GMP_API int gmp_local_addr(int fd, char *buf, size_t n);
 GMP_API int gmp_peer_addr(int fd, char *buf, size_t n);
 
 /* Make a descriptor that was opened elsewhere the poller's (and non-blocking).  Returns fd;
- * -EEXIST if gmp has it already, -EPERM if it cannot be polled (a regular file). */
+ * -EEXIST if gmp has it already.  What cannot be polled (a regular file) stays as it is: calls on it
+ * go the way of blocking code, and it has no deadlines (-EPERM). */
 GMP_API int gmp_adopt(int fd);
 
 /* The reverse: gmp forgets fd without closing it, and who waits on it gets -ECANCELED.  O_NONBLOCK is
@@ -574,6 +575,20 @@ GMP_API int gmp_set_deadline(int fd, int which, int64_t deadline);
  *                   return -1;
  */
 GMP_API int gmp_wait_fd(int fd, int events, int64_t deadline);
+
+/*
+ * Files, as open(2), pread(2), pwrite(2), fsync(2); none of them keeps a P from others while it waits
+ * for a disk, a file server, or the other end of a FIFO.  EINTR is retried; cancellation does not cut
+ * them short.  gmp_open adds O_CLOEXEC.  What can be polled (a FIFO, a terminal) is made non-blocking once
+ * it is open, and gmp_read waits as on a socket; on anything else gmp_read and gmp_write go the way of
+ * blocking code.  Close it by gmp_close.
+ *
+ *   int fd = gmp_open("/var/log/app", O_WRONLY | O_CREAT | O_APPEND, 0644);
+ */
+GMP_API int gmp_open(const char *path, int flags, mode_t mode);
+GMP_API ssize_t gmp_pread(int fd, void *buf, size_t n, off_t at);
+GMP_API ssize_t gmp_pwrite(int fd, const void *buf, size_t n, off_t at);
+GMP_API int gmp_fsync(int fd);
 
 /* As shutdown(2).  gmp_close wakes all who wait on fd with -ECANCELED; the number is free when it
  * returns. */

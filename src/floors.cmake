@@ -71,6 +71,7 @@ set(GMP_FLOOR4
 	sync/sem.c
 	sync/once.c
 	sync/barrier.c
+	syscall.c
 	io/fd.c
 	io/ready.c
 )
@@ -79,7 +80,6 @@ set(GMP_FLOOR4_HEADERS
 )
 
 set(GMP_FLOOR5
-	syscall.c
 	sysmon.c
 	signal.c
 )
@@ -88,6 +88,7 @@ set(GMP_FLOOR5_HEADERS)
 set(GMP_FLOOR6
 	runtime.c
 	io/net.c
+	io/file.c
 	debug/dump.c
 	debug/report.c
 	debug/stats.c

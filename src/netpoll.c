@@ -252,7 +252,7 @@ int netpoll_deadline(struct polldesc *pd, unsigned sides, int64_t deadline, stru
 
 	lock(&pd->lock, LR_POLLDESC);
 	if ((ld_rlx(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN) {
-		err = 0;
+		err = ld_rlx(&pd->file) ? -EPERM : 0;
 		for (int i = 0; i < 2 && !err; i++)
 			if (sides & 1u << i)
 				err = side_deadline(pd, i, deadline, out);
@@ -262,6 +262,12 @@ int netpoll_deadline(struct polldesc *pd, unsigned sides, int64_t deadline, stru
 }
 
 /* --- open and close --- */
+
+/* The poller cannot tell whether the number is another's meanwhile, but another file is. */
+static bool known_file(struct polldesc *pd, uint64_t file)
+{
+	return ld_rlx(&pd->use) & PD_OPEN && ld_rlx(&pd->file) == file;
+}
 
 int netpoll_open(int fd, unsigned how, struct glist *out)
 {
@@ -273,7 +279,10 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 	uint32_t seq = add_rlx(&np.seq, 1);
 	/* key: never 0; the number is below 2^24 */
 	int err = gmp__poller.add(fd, (uint64_t)seq << 32 | (uint32_t)(fd + 1));
+	uint64_t file = err == -EPERM ? os_file_id(fd) : 0;
 
+	if (file)
+		err = how & OPEN_ELSEWHERE && known_file(pd, file) ? -EEXIST : 0;
 	if (!err) {
 		if (ld_rlx(&pd->use) & PD_OPEN) /* left behind by a plain close() */
 			wake_all(pd, -ECANCELED, out);
@@ -282,7 +291,8 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 		no_deadlines(pd);
 		st_rlx(&pd->seq, seq);
 		st_rlx(&pd->tcp, how & OPEN_TCP);
-		pd->blocking = how & OPEN_ELSEWHERE && os_nonblock(fd, true) > 0;
+		st_rlx(&pd->file, file);
+		pd->blocking = !file && how & OPEN_ELSEWHERE && os_nonblock(fd, true) > 0;
 		st_rlx(&pd->hup, false);
 		for (int i = 0; i < 2; i++) {
 			st_rlx(&pd->side[i].drained, pd->side[i].events - 1);

@@ -70,6 +70,8 @@ struct polldesc {
 	bool hup;      /* (a) the peer hung up or an error stands: always try */
 	bool tcp;      /* (a) constant while open: a short read has drained it */
 	bool blocking; /* constant while open: it was so when it was adopted */
+	uint64_t
+		file; /* (a) constant while open: it cannot be polled, and is that file; 0: it can */
 	struct pollside side[2];
 	gmp_mutex whole; /* held by a write_all, so that two do not interleave */
 	struct timer timer[2];
@@ -83,8 +85,9 @@ void netpoll_forget_all(void); /* the child of a fork */
 /* The record of a number that the poller has or had; NULL otherwise. */
 struct polldesc *netpoll_find(int fd);
 /* Take the number over: register it, and make it non-blocking if it was opened elsewhere.  -EEXIST if
- * it is registered already, -EPERM if it cannot be polled.  A record left behind by a plain close() is
- * dropped, and those who wait on it go to `out` with -ECANCELED. */
+ * it is registered already.  One that cannot be polled is known by its record alone, and stays as it is.
+ * A record left behind by a plain close() is dropped, and those who wait on it go to `out` with
+ * -ECANCELED. */
 enum { OPEN_TCP = 1, OPEN_ELSEWHERE = 2 };
 int netpoll_open(int fd, unsigned how, struct glist *out);
 /* Begin to close: -EBADF unless it is open.  All who wait go to `out` with -ECANCELED. */
@@ -93,7 +96,8 @@ int netpoll_shut(struct polldesc *pd, struct glist *out);
 void netpoll_forget(struct polldesc *pd);
 
 /* Set the deadline of the sides of that mask (1 << SIDE_...).  Who waits there while it has passed goes
- * to `out` with -ETIMEDOUT.  -EBADF unless it is open; -ENOMEM: DEADLINES_MAX are armed. */
+ * to `out` with -ETIMEDOUT.  -EBADF unless it is open; -EPERM if it cannot be polled; -ENOMEM:
+ * DEADLINES_MAX are armed. */
 int netpoll_deadline(struct polldesc *pd, unsigned sides, int64_t deadline, struct glist *out);
 /* N6: calls of that side are over with -ETIMEDOUT. */
 static inline bool netpoll_late(struct pollside *s)

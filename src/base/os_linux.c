@@ -192,6 +192,15 @@ int os_nonblock(int fd, bool on)
 	return fcntl(fd, F_SETFL, flags ^ O_NONBLOCK) < 0 ? -errno : 1;
 }
 
+uint64_t os_file_id(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return 1;
+	return ((uint64_t)st.st_ino * 0x9e3779b97f4a7c15u ^ (uint64_t)st.st_dev) << 1 | 1;
+}
+
 int os_sink(struct os_sink *s, int fd)
 {
 	int flags = fcntl(fd, F_GETFL);

@@ -6,6 +6,8 @@
  * its side of the record and park; netpoll.h has the protocol (N1 to N5), this file is its waiters'
  * half.
  *
+ * What cannot be polled (a regular file) is called in blocking code.
+ *
  * A deadline that has passed (N6) is met before each try, so it beats data that is there.
  *
  * One try saved: on a TCP socket that we have opened, a read that got less than it asked for has
@@ -22,8 +24,6 @@
 
 #include "base/os.h"
 #include "park.h"
-
-enum { IO_MOST = 1 << 30 }; /* bytes a system call; Linux itself stops 4 KiB short of 2 GiB */
 
 /* --- waiting --- */
 
@@ -95,12 +95,29 @@ static bool drained(struct polldesc *pd, struct pollside *s, uint32_t seen, size
 	return n > 0 && ld_rlx(&pd->tcp) && ld_rlx(&s->drained) == seen && !ld_rlx(&pd->hup);
 }
 
+/* It cannot be polled: the call sleeps in the kernel, if at all, and the P goes on without it.  The use
+ * ends inside: a green thread may be dropped at the end of the section. */
+static noinline ssize_t call_blocking(struct polldesc *pd, uint32_t seq, io_call call,
+				      const struct io_args *a)
+{
+	if (!fd_use(pd, seq))
+		return -ECANCELED;
+	gmp_block_enter();
+	ssize_t n = call(pd->fd, a);
+
+	netpoll_unuse(pd);
+	gmp_block_leave();
+	return n;
+}
+
 static ssize_t call_loop(struct polldesc *pd, uint32_t seq, int side, io_call call,
 			 const struct io_args *a, int64_t deadline)
 {
 	struct pollside *s = &pd->side[side];
 	bool turn = false; /* woken: it stands before those who wait */
 
+	if (unlikely(ld_rlx(&pd->file)))
+		return call_blocking(pd, seq, call, a);
 	for (;;) {
 		uint32_t seen = ld_acq(&s->events); /* ORD(pd.events): before the try */
 
@@ -171,11 +188,18 @@ int gmp_adopt(int fd)
 	return err ? err : fd;
 }
 
-/* No system call is under way on it, or will be: each is non-blocking, so this is a moment. */
+enum { LOOKS = 16, NAP_NS = 50000 };
+
+/* No system call is under way on it, or will be: each is non-blocking, so this is a moment; or longer
+ * on a file. */
 static void wait_until_unused(struct polldesc *pd)
 {
-	while (netpoll_used(pd))
-		gmp_yield();
+	for (int i = 0; netpoll_used(pd); i++) {
+		if (i < LOOKS || !ld_rlx(&pd->file))
+			gmp_yield();
+		else
+			gmp_sleep(NAP_NS);
+	}
 }
 
 /* The number is the caller's alone from here on, until netpoll_forget. */
@@ -198,9 +222,16 @@ static int close_fd(int fd)
 
 	if (err)
 		return err;
+	bool file = ld_rlx(&pd->file) != 0;
+
 	netpoll_forget(pd); /* first: the number is another's as soon as it is closed */
+	if (file)           /* may write back what is left */
+		gmp_block_enter();
 	/* Linux frees the number whatever close says; EINTR is no failure */
-	return close(fd) == 0 || errno == EINTR ? 0 : -errno;
+	err = close(fd) == 0 || errno == EINTR ? 0 : -errno;
+	if (file)
+		gmp_block_leave();
+	return err;
 }
 
 int gmp_close(int fd)

@@ -7,6 +7,8 @@
 
 #include "netpoll.h"
 
+enum { IO_MOST = 1 << 30 }; /* bytes a system call; Linux itself stops 4 KiB short of 2 GiB */
+
 /* What a system call needs beside the descriptor. */
 struct io_args {
 	void *buf;

@@ -268,7 +268,7 @@ RT(adopt_makes_it_nonblocking_and_is_eexist_the_second_time)
 	CHECK_EQ(close(fd[1]), 0);
 }
 
-RT(adopt_of_a_regular_file_is_eperm_and_leaves_it_as_it_is)
+RT(adopt_of_a_regular_file_leaves_it_as_it_is)
 {
 	char path[] = "/tmp/gmp-test-XXXXXX";
 	int fd = mkstemp(path);
@@ -276,10 +276,15 @@ RT(adopt_of_a_regular_file_is_eperm_and_leaves_it_as_it_is)
 
 	CHECK(fd >= 0);
 	CHECK_EQ(unlink(path), 0);
-	CHECK_EQ(gmp_adopt(fd), -EPERM);
-	CHECK_EQ(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
 	CHECK_EQ(gmp_read(fd, &c, 1), -EBADF);
-	CHECK_EQ(close(fd), 0);
+	CHECK_EQ(gmp_adopt(fd), fd);
+	CHECK_EQ(gmp_adopt(fd), -EEXIST);
+	CHECK_EQ(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
+	CHECK_EQ(gmp_read(fd, &c, 1), 0);
+	CHECK_EQ(gmp_set_deadline(fd, GMP_READ, gmp_now()), -EPERM);
+	CHECK_EQ(gmp_wait_fd(fd, GMP_READ, 0), GMP_READ);
+	CHECK_EQ(gmp_close(fd), 0);
+	CHECK_EQ(gmp_close(fd), -EBADF);
 }
 
 RT(adopted_sockets_work_as_any)

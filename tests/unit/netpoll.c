@@ -99,7 +99,7 @@ TEST(a_number_is_opened_once)
 	end();
 }
 
-TEST(what_cannot_be_polled_is_not_opened)
+TEST(what_cannot_be_polled_is_known_by_its_record)
 {
 	char name[] = "/tmp/netpoll-XXXXXX";
 	int fd = mkstemp(name);
@@ -107,8 +107,15 @@ TEST(what_cannot_be_polled_is_not_opened)
 	CHECK(fd >= 0);
 	unlink(name);
 	begin();
-	CHECK_EQ(netpoll_open(fd, false, &out), -EPERM);
-	CHECK(!netpoll_use(netpoll_find(fd)));
+	CHECK_EQ(netpoll_open(fd, 0, &out), 0);
+	CHECK(netpoll_find(fd)->file != 0);
+	CHECK_EQ(netpoll_deadline(netpoll_find(fd), 1, 1, &out), -EPERM);
+	CHECK_EQ(netpoll_open(fd, OPEN_ELSEWHERE, &out), -EEXIST);
+	CHECK_EQ(netpoll_open(fd, 0, &out),
+		 0); /* opened anew: the number was closed behind our back */
+	CHECK_EQ(netpoll_count(), 2);
+	CHECK_EQ(netpoll_shut(netpoll_find(fd), &out), 0);
+	netpoll_forget(netpoll_find(fd));
 	CHECK_EQ(netpoll_open(-1, false, &out), -EBADF);
 	CHECK_EQ(netpoll_open(900, false, &out), -EBADF);
 	CHECK(netpoll_open(INT32_MAX, false, &out) < 0);

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests of files: what the calls give, that they keep no P from others, and that nothing is left. */
+#define _GNU_SOURCE 1
+#include "io_util.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+
+static char dir[] = "/tmp/gmp-file-XXXXXX", name[64], fifo[64];
+
+/* An empty folder of our own; both names are free. */
+static void begin(void)
+{
+	if (!name[0])
+		CHECK(mkdtemp(dir) != NULL);
+	snprintf(name, sizeof(name), "%s/file", dir);
+	snprintf(fifo, sizeof(fifo), "%s/fifo", dir);
+}
+
+static void end(void)
+{
+	unlink(name);
+	unlink(fifo);
+	CHECK_EQ(rmdir(dir), 0);
+}
+
+/* --- what the calls give --- */
+
+static void use_file(UNUSED void *arg)
+{
+	char path[96], buf[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s-%p", name, (void *)buf);
+	fd = gmp_open(path, O_RDWR | O_CREAT | O_EXCL, 0640);
+	CHECK(fd >= 0);
+	CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	CHECK_EQ(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
+	CHECK_EQ(gmp_open(path, O_RDWR | O_CREAT | O_EXCL, 0640), -EEXIST);
+	CHECK_EQ(gmp_write(fd, "0123456789", 10), 10);
+	CHECK_EQ(gmp_pwrite(fd, "xyz", 3, 4), 3);
+	CHECK_EQ(gmp_fsync(fd), 0);
+	CHECK_EQ(gmp_pread(fd, buf, 4, 3), 4);
+	CHECK(memcmp(buf, "3xyz", 4) == 0);
+	CHECK_EQ(gmp_pread(fd, buf, 32, 8), 2);
+	CHECK_EQ(gmp_pread(fd, buf, 32, 10), 0);
+	CHECK_EQ(gmp_pread(fd, buf, 1, 1 << 20), 0);
+	CHECK_EQ(gmp_read(fd, buf, 1), 0); /* the position has not moved since the write */
+	CHECK_EQ(lseek(fd, 0, SEEK_SET), 0);
+	CHECK_EQ(gmp_read_full(fd, buf, 32), 10);
+	CHECK(memcmp(buf, "0123xyz789", 10) == 0);
+	CHECK_EQ(gmp_write_all(fd, "end", 3), 3);
+	CHECK_EQ(gmp_wait_fd(fd, GMP_READ | GMP_WRITE, 0), GMP_READ | GMP_WRITE);
+	CHECK_EQ(gmp_close(fd), 0);
+	CHECK_EQ(gmp_pread(fd, buf, 1, 0), -EBADF);
+	CHECK_EQ(gmp_fsync(fd), -EBADF);
+	CHECK_EQ(unlink(path), 0);
+}
+
+RT(a_file_is_written_and_read_at_its_position_and_at_any_other)
+{
+	struct foreign f;
+	gmp_g *g[8];
+
+	begin();
+	for (int i = 0; i < 8; i++)
+		g[i] = spawn(use_file, NULL);
+	foreign_start(&f, use_file, NULL);
+	for (int i = 0; i < 8; i++)
+		join(g[i]);
+	foreign_join(&f);
+	CHECK_EQ(stats().descriptors, 0);
+	end();
+}
+
+RT(errors_are_the_systems)
+{
+	char c;
+	int fd, p[2];
+
+	begin();
+	CHECK_EQ(gmp_open(NULL, O_RDONLY, 0), -EINVAL);
+	CHECK_EQ(gmp_open(name, O_RDONLY, 0), -ENOENT);
+	CHECK_EQ(gmp_open(dir, O_WRONLY, 0), -EISDIR);
+	fd = gmp_open(dir, O_RDONLY | O_DIRECTORY, 0);
+	CHECK(fd >= 0);
+	CHECK_EQ(gmp_read(fd, &c, 1), -EISDIR);
+	CHECK_EQ(gmp_fsync(fd), 0);
+	CHECK_EQ(gmp_close(fd), 0);
+	fd = gmp_open(name, O_WRONLY | O_CREAT, 0600);
+	CHECK(fd >= 0);
+	CHECK_EQ(gmp_pread(fd, &c, 1, 0), -EBADF);
+	CHECK_EQ(gmp_read(fd, &c, 1), -EBADF);
+	CHECK_EQ(gmp_pwrite(fd, &c, 1, -1), -EINVAL);
+	CHECK_EQ(gmp_set_deadline(fd, GMP_WRITE, 0), -EPERM);
+	CHECK_EQ(gmp_close(fd), 0);
+	CHECK_EQ(gmp_pread(-1, &c, 1, 0), -EBADF);
+	CHECK_EQ(gmp_pread(0, &c, 1, 0), -EBADF); /* gmp does not know it */
+	CHECK_EQ(gmp_pwrite(9999, &c, 1, 0), -EBADF);
+	CHECK_EQ(pipe(p), 0);
+	CHECK_EQ(gmp_adopt(p[0]), p[0]);
+	CHECK_EQ(gmp_pread(p[0], &c, 1, 0), -ESPIPE);
+	CHECK_EQ(gmp_fsync(p[0]), -EINVAL);
+	CHECK_EQ(gmp_close(p[0]), 0);
+	CHECK_EQ(close(p[1]), 0);
+	end();
+}
+
+RT(a_device_without_readiness_is_a_file)
+{
+	char buf[64] = "x";
+	int fd = gmp_open("/dev/zero", O_RDWR, 0);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(gmp_read(fd, buf, sizeof(buf)), (ssize_t)sizeof(buf));
+	CHECK_EQ(buf[0], 0);
+	CHECK_EQ(gmp_write(fd, buf, 5), 5);
+	CHECK_EQ(gmp_close(fd), 0);
+}
+
+RT(descriptors_run_out_and_come_back)
+{
+	struct rlimit r, few;
+	int fd[64], n = 0;
+
+	begin();
+	CHECK_EQ(close(open(name, O_CREAT | O_WRONLY, 0600)), 0);
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &r), 0);
+	few = (struct rlimit){ 40, r.rlim_max };
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+	for (int i = 0; i < 3; i++) {
+		while ((fd[n] = gmp_open(name, O_RDONLY, 0)) >= 0)
+			n++;
+		CHECK_EQ(fd[n], -EMFILE);
+		CHECK_EQ(gmp_open(name, O_RDONLY, 0), -EMFILE);
+		CHECK(n > 0);
+		while (n > 0)
+			CHECK_EQ(gmp_close(fd[--n]), 0);
+	}
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &r), 0);
+	CHECK_EQ(stats().descriptors, 0);
+	end();
+}
+
+RT(the_next_owner_of_a_number_closed_behind_our_back_is_a_file_of_its_own)
+{
+	int fd, p[2];
+	char c = 0;
+
+	begin();
+	fd = gmp_open(name, O_RDWR | O_CREAT, 0600);
+	CHECK(fd >= 0);
+	CHECK_EQ(close(fd), 0);
+	CHECK_EQ(gmp_open(name, O_RDWR, 0), fd); /* the same file again */
+	CHECK_EQ(stats().descriptors, 1);
+	CHECK_EQ(gmp_write(fd, "a", 1), 1);
+	CHECK_EQ(close(fd), 0);
+	CHECK_EQ(pipe(p), 0); /* the number is a pipe's now */
+	CHECK_EQ(p[0], fd);
+	CHECK_EQ(gmp_adopt(p[0]), fd);
+	CHECK_EQ(write(p[1], "b", 1), 1);
+	CHECK_EQ(gmp_read(p[0], &c, 1), 1);
+	CHECK_EQ(c, 'b');
+	CHECK_EQ(gmp_set_deadline(p[0], GMP_READ, gmp_deadline(MS)), 0);
+	CHECK_EQ(gmp_read(p[0], &c, 1), -ETIMEDOUT);
+	CHECK_EQ(close(p[0]), 0);
+	CHECK_EQ(open(name, O_RDONLY), fd); /* and a file's that was opened elsewhere */
+	CHECK_EQ(gmp_adopt(fd), fd);
+	CHECK_EQ(gmp_read(fd, &c, 1), 1);
+	CHECK_EQ(c, 'a');
+	CHECK_EQ(stats().descriptors, 1);
+	CHECK_EQ(gmp_close(fd), 0);
+	CHECK_EQ(close(p[1]), 0);
+	end();
+}
+
+/* --- FIFOs --- */
+
+struct opening {
+	int flags;
+	int fd;
+	atomic_int done;
+};
+
+static void open_fifo(void *arg)
+{
+	struct opening *o = arg;
+
+	o->fd = gmp_open(fifo, o->flags, 0);
+	atomic_store(&o->done, 1);
+}
+
+static void run_a_while(void)
+{
+	for (int i = 0; i < 20; i++)
+		CHECK_EQ(gmp_sleep(MS), 0);
+}
+
+RT(the_open_of_a_fifo_waits_for_its_peer_and_stalls_nobody)
+{
+	struct opening in[4], out = { .flags = O_WRONLY };
+	gmp_g *g[4];
+	char c;
+
+	begin();
+	CHECK_EQ(mkfifo(fifo, 0600), 0);
+	for (int i = 0; i < 4; i++) {
+		in[i] = (struct opening){ .flags = O_RDONLY };
+		g[i] = spawn(open_fifo, &in[i]);
+	}
+	run_a_while();
+	for (int i = 0; i < 4; i++)
+		CHECK(!atomic_load(&in[i].done));
+	open_fifo(&out); /* and all four go on */
+	CHECK(out.fd >= 0);
+	for (int i = 0; i < 4; i++) {
+		join(g[i]);
+		CHECK(in[i].fd >= 0);
+		/* polled from here on */
+		CHECK(fcntl(in[i].fd, F_GETFL) & O_NONBLOCK);
+		CHECK_EQ(gmp_set_deadline(in[i].fd, GMP_READ, gmp_now()), 0);
+		CHECK_EQ(gmp_read(in[i].fd, &c, 1), -ETIMEDOUT);
+		CHECK_EQ(gmp_set_deadline(in[i].fd, GMP_READ, GMP_FOREVER), 0);
+	}
+	CHECK_EQ(gmp_write(out.fd, "x", 1), 1);
+	CHECK_EQ(gmp_read(in[2].fd, &c, 1), 1);
+	CHECK_EQ(gmp_close(out.fd), 0);
+	for (int i = 0; i < 4; i++) {
+		CHECK_EQ(gmp_read(in[i].fd, &c, 1), 0);
+		CHECK_EQ(gmp_close(in[i].fd), 0);
+	}
+	end();
+}
+
+RT(a_fifo_opened_without_waiting_says_what_the_system_says)
+{
+	int fd;
+
+	begin();
+	CHECK_EQ(mkfifo(fifo, 0600), 0);
+	CHECK_EQ(gmp_open(fifo, O_WRONLY | O_NONBLOCK, 0), -ENXIO);
+	fd = gmp_open(fifo, O_RDONLY | O_NONBLOCK, 0);
+	CHECK(fd >= 0);
+	CHECK_EQ(gmp_close(fd), 0);
+	end();
+}
+
+RT(cancellation_does_not_cut_an_open_short)
+{
+	struct opening in = { .flags = O_RDONLY };
+	gmp_g *g;
+	int fd;
+
+	begin();
+	CHECK_EQ(mkfifo(fifo, 0600), 0);
+	g = spawn(open_fifo, &in);
+	run_a_while();
+	CHECK_EQ(gmp_cancel(g), 0);
+	run_a_while();
+	CHECK(!atomic_load(&in.done));
+	fd = gmp_open(fifo, O_WRONLY, 0);
+	CHECK(fd >= 0);
+	join(g);
+	CHECK(in.fd >= 0);
+	CHECK_EQ(gmp_close(in.fd), 0);
+	CHECK_EQ(gmp_close(fd), 0);
+	end();
+}
+
+static struct opening late;
+
+static void leave_an_open(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_go(open_fifo, &late), 0);
+	run_a_while();
+}
+
+static void open_the_other_end(UNUSED void *arg)
+{
+	usleep(60000);
+	late.fd = open(fifo, O_WRONLY);
+}
+
+TEST_PROCS(the_end_of_a_run_waits_for_a_green_thread_that_opens_a_fifo)
+{
+	struct foreign f;
+
+	begin();
+	CHECK_EQ(mkfifo(fifo, 0600), 0);
+	late = (struct opening){ .flags = O_RDONLY, .fd = -1 };
+	foreign_start(&f, open_the_other_end, NULL);
+	run_procs(procs, leave_an_open, NULL);
+	CHECK(late.fd >= 0 || !atomic_load(&f.done)); /* the other end has been opened */
+	CHECK_EQ(pthread_join(f.thread, NULL), 0);
+	CHECK(!atomic_load(&late.done));
+	close(late.fd);
+	end();
+}
+
+TEST(a_foreign_thread_that_opens_a_fifo_does_not_hold_up_the_end)
+{
+	struct opening in = { .flags = O_RDONLY };
+	struct foreign f;
+	int fds, fd;
+
+	begin();
+	CHECK_EQ(mkfifo(fifo, 0600), 0);
+	fds = count_fds();
+	CHECK_EQ(gmp_start(NULL), 0);
+	foreign_start(&f, open_fifo, &in);
+	usleep(20000);
+	CHECK_EQ(gmp_stop(), 0);
+	CHECK(!atomic_load(&in.done));
+	fd = open(fifo, O_WRONLY);
+	CHECK(fd >= 0);
+	CHECK_EQ(pthread_join(f.thread, NULL), 0);
+	CHECK_EQ(in.fd, -ESRCH);
+	CHECK_EQ(close(fd), 0);
+	CHECK_EQ(count_fds(), fds);
+	end();
+}
+
+TEST(without_a_runtime_they_are_esrch)
+{
+	char c;
+
+	CHECK_EQ(gmp_open("/dev/null", O_RDONLY, 0), -ESRCH);
+	CHECK_EQ(gmp_pread(0, &c, 1, 0), -ESRCH);
+	CHECK_EQ(gmp_pwrite(0, &c, 1, 0), -ESRCH);
+	CHECK_EQ(gmp_fsync(0), -ESRCH);
+}
+
+/* --- faults --- */
+
+static void ignore(UNUSED int signo)
+{
+}
+
+static void storm(int usec)
+{
+	struct itimerval t = { { 0, usec }, { 0, usec } };
+	struct sigaction sa = { .sa_handler = ignore, .sa_flags = SA_ONSTACK }; /* no SA_RESTART */
+
+	CHECK_EQ(sigaction(SIGALRM, &sa, NULL), 0);
+	CHECK_EQ(setitimer(ITIMER_REAL, &t, NULL), 0);
+}
+
+RT(a_storm_of_signals_does_not_show)
+{
+	struct opening in, out;
+	gmp_g *g;
+
+	begin();
+	CHECK_EQ(mkfifo(fifo, 0600), 0);
+	storm(100);
+	for (int i = 0; i < check_scaled(50); i++) {
+		in = (struct opening){ .flags = O_RDONLY };
+		out = (struct opening){ .flags = O_WRONLY };
+		g = spawn(open_fifo, i & 1 ? &in : &out);
+		gmp_sleep(500 * US);
+		open_fifo(i & 1 ? &out : &in);
+		join(g);
+		CHECK(in.fd >= 0);
+		CHECK(out.fd >= 0);
+		CHECK_EQ(gmp_close(in.fd), 0);
+		CHECK_EQ(gmp_close(out.fd), 0);
+		use_file(NULL);
+	}
+	storm(0);
+	end();
+}
+
+static void write_blocks(void *arg)
+{
+	int fd = *(int *)arg;
+	char block[512], back[512];
+
+	for (int i = 0; i < 50; i++) {
+		off_t at = (off_t)((char *)arg - (char *)NULL) % 4096 * 512;
+
+		memset(block, i, sizeof(block));
+		CHECK_EQ(gmp_pwrite(fd, block, sizeof(block), at), (ssize_t)sizeof(block));
+		CHECK_EQ(gmp_pread(fd, back, sizeof(back), at), (ssize_t)sizeof(back));
+		CHECK(memcmp(block, back, sizeof(block)) == 0);
+		if (i % 25 == 0)
+			CHECK_EQ(gmp_fsync(fd), 0);
+	}
+}
+
+RT(many_work_on_one_file_at_a_time)
+{
+	enum { N = 16 };
+	int fd, arg[N];
+	gmp_g *g[N];
+
+	begin();
+	fd = gmp_open(name, O_RDWR | O_CREAT, 0600);
+	CHECK(fd >= 0);
+	for (int i = 0; i < N; i++) {
+		arg[i] = fd;
+		g[i] = spawn(write_blocks, &arg[i]);
+	}
+	for (int i = 0; i < N; i++)
+		join(g[i]);
+	CHECK_EQ(gmp_close(fd), 0);
+	end();
+}
