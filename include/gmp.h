@@ -41,7 +41,9 @@
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -96,6 +98,18 @@ typedef struct gmp_config {
  * Not from a green thread (-EBUSY).  May be called again after it has returned.
  */
 GMP_API int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg);
+
+/*
+ * Signals.  The threads that run green threads, the caller of gmp_run among them, block the program's
+ * asynchronous signals (SIGINT, SIGTERM, SIGALRM, SIGCHLD ...), so that no handler runs on a green
+ * thread's stack: handlers run on the runtime's watcher or on another thread of the program's that has
+ * the signal unblocked, with the mask that the thread had that called gmp_run or gmp_start.  What a
+ * green thread sends to its own thread (raise, pthread_kill) waits there.  Not blocked: SIGSEGV,
+ * SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF, SIGXFSZ, SIGTTIN, SIGTTOU.
+ * SIGPIPE is blocked with the others: a plain write(2) of a green thread to a broken pipe is EPIPE.
+ * The child of a fork() has the mask of before; one that posix_spawn, system or popen make has that
+ * of the calling thread: where this matters, set it (posix_spawnattr_setsigmask) or fork.
+ */
 
 /*
  * The same for a program that keeps its own main loop: gmp_start makes the runtime run on threads
@@ -511,12 +525,28 @@ GMP_API int gmp_barrier_wait(gmp_barrier *b);
  *   for (int c; (c = gmp_accept(l)) >= 0;)
  *           gmp_go(serve, (void *)(intptr_t)c);
  *
- * net: "tcp" "tcp4" "tcp6" "unix".  addr: "host:port", ":port" (all addresses), "[::1]:0", or a
+ * net: "tcp" "tcp4" "tcp6", "udp" "udp4" "udp6" (listening is to have the address, dialling to have a
+ * peer), "unix".  addr: "host:port", ":port" (all addresses), "[::1]:0", or a
  * path ("@name" is Linux's abstract namespace).  Hosts are numeric, or "localhost".
  * -EINVAL: net or addr that cannot be understood.
  * Other errors are the system's: -EADDRINUSE, -ECONNREFUSED, -EMFILE ...
  */
 GMP_API int gmp_listen(const char *net, const char *addr);
+
+/*
+ * The same with options; NULL: none.  gmp_accept reports what stands in its way, -EMFILE, -ENFILE,
+ * -ENOBUFS, -ENOMEM, -ECONNABORTED among it, and loses no connection by it: try again when there are
+ * descriptors (after a while: at once it would say the same).
+ */
+typedef struct gmp_listen_opts {
+	size_t size; /* set by GMP_LISTEN_OPTS_INIT */
+	int backlog; /* connections that wait to be accepted; 0: 4096; the system has a limit, too */
+	int reuse_port; /* several may listen at the address, and the kernel deals connections out */
+} gmp_listen_opts;
+/* clang-format off */
+#define GMP_LISTEN_OPTS_INIT { .size = sizeof(gmp_listen_opts) }
+/* clang-format on */
+GMP_API int gmp_listen_with(const char *net, const char *addr, const gmp_listen_opts *opts);
 GMP_API int gmp_dial(const char *net, const char *addr);
 GMP_API int gmp_dial_until(const char *net, const char *addr, int64_t deadline);
 GMP_API int gmp_accept(int fd);
@@ -539,7 +569,7 @@ GMP_API int gmp_release(int fd);
  * As read(2) and write(2), waiting for readiness; end of stream is 0; EINTR is retried.
  * gmp_read_full reads until n bytes or the end of the stream (a short count); gmp_write_all writes
  * all n; an error that comes partway is returned in place of the count.  Two gmp_write_all on one
- * descriptor do not interleave.  Writing to a closed peer is -EPIPE, without SIGPIPE on sockets.
+ * descriptor do not interleave.  Writing to a closed peer is -EPIPE, and raises no SIGPIPE.
  * A call that waits while another closes the descriptor gets -ECANCELED.
  * On a TCP socket that gmp_dial or gmp_accept gave, a read that got less than it asked for is taken
  * to have emptied the socket, so do not put a protocol with records on top of it in the kernel (kTLS);
@@ -549,6 +579,23 @@ GMP_API ssize_t gmp_read(int fd, void *buf, size_t n);
 GMP_API ssize_t gmp_write(int fd, const void *buf, size_t n);
 GMP_API ssize_t gmp_read_full(int fd, void *buf, size_t n);
 GMP_API ssize_t gmp_write_all(int fd, const void *buf, size_t n);
+
+/*
+ * The others, with the arguments of their namesakes, waiting and retrying in the same way.
+ * MSG_DONTWAIT: one try, -EAGAIN.  MSG_WAITALL has no effect: gmp_read_full.  Descriptors that come
+ * with gmp_recvmsg are plain ones: gmp_adopt.  gmp_sendfile waits for `out`, which gmp knows, and reads
+ * `in`, a file of any kind that sendfile(2) takes; it may send less than n.  A negative count of
+ * buffers, or more than IOV_MAX, is -EINVAL.
+ */
+GMP_API ssize_t gmp_readv(int fd, const struct iovec *iov, int count);
+GMP_API ssize_t gmp_writev(int fd, const struct iovec *iov, int count);
+GMP_API ssize_t gmp_recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *addr,
+			     socklen_t *addrlen);
+GMP_API ssize_t gmp_sendto(int fd, const void *buf, size_t n, int flags,
+			   const struct sockaddr *addr, socklen_t addrlen);
+GMP_API ssize_t gmp_recvmsg(int fd, struct msghdr *m, int flags);
+GMP_API ssize_t gmp_sendmsg(int fd, const struct msghdr *m, int flags);
+GMP_API ssize_t gmp_sendfile(int out, int in, off_t *offset, size_t n);
 
 /*
  * Deadlines of a descriptor, as in Go.  `which` is GMP_READ, GMP_WRITE (gmp_dial and gmp_accept read
@@ -721,7 +768,7 @@ GMP_API int gmp_stats_get(gmp_stats *s);
  * and while it is a green thread, others run.  From any thread; several dumps at a time are fine.
  *
  * 0; -ESRCH without a runtime; -EBADF for a descriptor that cannot be written to, or another error of
- * write; -ENOMEM.  As with write(2), a pipe without a reader raises SIGPIPE.
+ * write (a pipe without a reader: -EPIPE, and no SIGPIPE); -ENOMEM.
  */
 GMP_API int gmp_dump(int fd);
 

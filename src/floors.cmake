@@ -74,6 +74,7 @@ set(GMP_FLOOR4
 	syscall.c
 	io/fd.c
 	io/ready.c
+	io/msg.c
 )
 set(GMP_FLOOR4_HEADERS
 	sync/sync.h

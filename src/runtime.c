@@ -49,6 +49,8 @@ static void in_child(void)
 {
 	uint32_t run = sched.run;
 
+	if (getm() || gmp__blockedm())
+		signal_thread_restore();
 	gmp__setm(NULL);
 	if (ld_rlx(&sched.state) != RUN_NONE) {
 		gmp__poller.close();

@@ -6,6 +6,12 @@
  * alternate stack (there is no room on the other), says which green thread it was, and lets the
  * signal end the process.  Any other fault goes on to whoever had the signal before us.
  *
+ * And how is the program kept from handling signals on a green thread's stack, which may be small, and
+ * whose M may be in the middle of a switch?  Ms block what comes from outside, SIGPIPE with it; the
+ * watcher, which has a stack of its own and the mask of the thread that began the run, is there to
+ * take it, so that ^C still works when all other threads are Ms.  So a write of ours that raises
+ * SIGPIPE finds it blocked, and takes it back (os_sigpipe_hold).
+ *
  * Everything here but init and fini is async-signal-safe.
  */
 #include "signal.h"
@@ -38,6 +44,13 @@ static bool installed;
 enum { SIGNAL_ASLEEP = SIGURG }; /* which is ignored by default */
 
 static struct sigaction asleep_old;
+
+/* The mask of the thread that began the run: the watcher's, and that of a fork's child. */
+static sigset_t outer;
+
+/* What a thread brings upon itself, and what may come upon a green stack. */
+static const int not_blocked[] = { SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGABRT,
+				   SIGSYS,  SIGPROF, SIGXFSZ, SIGTTIN, SIGTTOU };
 
 static void report_overflow_sig(const struct g *gp, uintptr_t pc)
 {
@@ -167,6 +180,7 @@ int signal_init(void)
 			 now;
 
 	sigemptyset(&sa.sa_mask);
+	pthread_sigmask(SIG_BLOCK, NULL, &outer);
 	installed = true;
 	for (unsigned i = 0; i < countof(handled); i++) {
 		if (sigaction(handled[i].signo, NULL, &now) < 0)
@@ -203,7 +217,24 @@ static size_t altstack_bytes(void)
 	return round_up(getauxval(AT_MINSIGSTKSZ) + HANDLER_BYTES, PAGE);
 }
 
-bool signal_thread_begin(struct m *m)
+static void block_others(void)
+{
+	sigset_t set;
+
+	sigfillset(&set);
+	for (unsigned i = 0; i < countof(not_blocked); i++)
+		sigdelset(&set, not_blocked[i]);
+	if (sched.options.debug & DEBUG_sched)
+		sigdelset(&set, SIGNAL_ASLEEP);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+void signal_thread_restore(void)
+{
+	pthread_sigmask(SIG_SETMASK, &outer, NULL);
+}
+
+static bool give_altstack(struct m *m)
 {
 	stack_t ss = { .ss_size = altstack_bytes() }, old;
 
@@ -217,10 +248,18 @@ bool signal_thread_begin(struct m *m)
 	return true;
 }
 
+bool signal_thread_begin(struct m *m)
+{
+	block_others();
+	return give_altstack(m);
+}
+
 void signal_thread_end(struct m *m)
 {
 	stack_t off = { .ss_flags = SS_DISABLE };
 
+	if (!m->ours)
+		signal_thread_restore();
 	if (!m->altstack)
 		return;
 	sigaltstack(&off, NULL);

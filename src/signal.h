@@ -12,8 +12,11 @@ void signal_ask_asleep(int tid);
 /* Install the handlers; put back those that were there, if ours still are. */
 int signal_init(void);
 void signal_fini(void);
-/* An alternate stack for the calling thread; false without memory. */
+/* The calling thread is an M: it blocks the program's signals, and has an alternate stack; false
+ * without memory. */
 bool signal_thread_begin(struct m *m);
 void signal_thread_end(struct m *m);
+/* The mask of before, in the child of a fork from an M. */
+void signal_thread_restore(void);
 
 #endif

@@ -42,12 +42,12 @@ enum {
 	PARKED_NS = 1000 * MS, /* so long a G is left alone */
 	PASS_NS = 1000 * MS,   /* between two passes over all Gs */
 	SLICE_NS = 10 * MS,
-	SHORT_NS = 20000,  /* between two looks while blocking code keeps Ps */
-	SHORT_LOOKS = 50,  /* so many without a find, then longer and longer pauses */
-	SCAN_CHUNK = 2048, /* Gs a look */
-	TRIM_CHUNK = 256,  /* stacks a look */
-	DUTY = 20,         /* Z2 */
-	MONITOR_STACK = 128 * 1024,
+	SHORT_NS = 20000,           /* between two looks while blocking code keeps Ps */
+	SHORT_LOOKS = 50,           /* so many without a find, then longer and longer pauses */
+	SCAN_CHUNK = 2048,          /* Gs a look */
+	TRIM_CHUNK = 256,           /* stacks a look */
+	DUTY = 20,                  /* Z2 */
+	MONITOR_STACK = 256 * 1024, /* the program's signal handlers run here */
 };
 
 static struct {

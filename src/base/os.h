@@ -34,6 +34,18 @@ int os_nonblock(int fd, bool on);
 /* Which file it is: never 0, and seldom another's too. */
 uint64_t os_file_id(int fd);
 
+/*
+ * Around a system call that raises SIGPIPE and cannot be told not to: it never reaches the program.  An
+ * M has it blocked anyway (signal.c); a foreign thread blocks it for the call.  If the call said EPIPE
+ * the signal is taken back, unless one stood before it.
+ */
+struct os_sigpipe {
+	bool pending; /* one stands already: another changes nothing */
+	bool unblock; /* it was not blocked before */
+};
+void os_sigpipe_hold(struct os_sigpipe *s);
+void os_sigpipe_drop(const struct os_sigpipe *s, bool raised);
+
 /* --- a descriptor that messages go to, whatever it is --- */
 struct os_sink {
 	int fd;

@@ -17,6 +17,7 @@
 #include <linux/membarrier.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@
 
 #include "base/atomic.h"
 #include "base/os_cgroup.h"
+#include "base/tls.h"
 
 /* Younger than the headers of many systems. */
 #ifndef MADV_GUARD_INSTALL
@@ -201,6 +203,35 @@ uint64_t os_file_id(int fd)
 	return ((uint64_t)st.st_ino * 0x9e3779b97f4a7c15u ^ (uint64_t)st.st_dev) << 1 | 1;
 }
 
+void os_sigpipe_hold(struct os_sigpipe *s)
+{
+	sigset_t set, old;
+
+	s->pending = s->unblock = false;
+	if (getm() || gmp__blockedm())
+		return;
+	s->pending = sigpending(&set) == 0 && sigismember(&set, SIGPIPE) == 1;
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &set, &old);
+	s->unblock = !sigismember(&old, SIGPIPE);
+}
+
+void os_sigpipe_drop(const struct os_sigpipe *s, bool raised)
+{
+	static const struct timespec at_once;
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	if (raised && !s->pending) {
+		while (sigtimedwait(&set, NULL, &at_once) < 0 && errno == EINTR)
+			;
+	}
+	if (s->unblock)
+		pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
 int os_sink(struct os_sink *s, int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -242,12 +273,17 @@ static ssize_t sink_try(struct os_sink *s, const void *buf, size_t n)
 
 int os_sink_write(struct os_sink *s, const void *buf, size_t n)
 {
+	struct os_sigpipe sigpipe;
 	ssize_t done;
 
+	os_sigpipe_hold(&sigpipe);
 	do
 		done = sink_try(s, buf, n);
 	while (done < 0 && errno == EINTR);
-	return done < 0 ? -errno : (int)done;
+	int result = done < 0 ? -errno : (int)done;
+
+	os_sigpipe_drop(&sigpipe, result == -EPIPE && s->how != SINK_SOCKET);
+	return result;
 }
 
 bool os_sink_ready(const struct os_sink *s, int64_t ns)

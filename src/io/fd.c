@@ -161,6 +161,23 @@ ssize_t fd_call(int fd, int side, io_call call, const struct io_args *a, int64_t
 	return n;
 }
 
+ssize_t fd_try(int fd, int side, io_call call, const struct io_args *a)
+{
+	if (!rt_enter())
+		return -ESRCH;
+	struct polldesc *pd = fd_find(fd);
+	ssize_t n = -EBADF;
+
+	if (pd && netpoll_late(&pd->side[side])) {
+		n = fd_late(pd, side, false);
+	} else if (pd && netpoll_use(pd)) {
+		n = call(fd, a);
+		netpoll_unuse(pd);
+	}
+	rt_leave();
+	return n;
+}
+
 /* --- registering --- */
 
 int fd_register(int fd, bool tcp)
@@ -311,17 +328,32 @@ static ssize_t call_read(int fd, const struct io_args *a)
 	return n < 0 ? -errno : n;
 }
 
+/* What is no socket cannot be told to send no SIGPIPE. */
+static noinline ssize_t write_plain(int fd, const void *buf, size_t n)
+{
+	struct os_sigpipe sigpipe;
+	ssize_t done;
+
+	os_sigpipe_hold(&sigpipe);
+	do
+		done = write(fd, buf, n);
+	while (done < 0 && errno == EINTR);
+	done = done < 0 ? -errno : done;
+	os_sigpipe_drop(&sigpipe, done == -EPIPE);
+	return done;
+}
+
 static ssize_t call_write(int fd, const struct io_args *a)
 {
 	size_t most = min_of(a->n, (size_t)IO_MOST);
 	ssize_t n;
 
-	do {
+	do
 		n = send(fd, a->buf, most, MSG_NOSIGNAL);
-		if (n < 0 && errno == ENOTSOCK)
-			n = write(fd, a->buf, most);
-	} while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : n;
+	while (n < 0 && errno == EINTR);
+	if (likely(n >= 0))
+		return n;
+	return errno == ENOTSOCK ? write_plain(fd, a->buf, most) : -errno;
 }
 
 ssize_t gmp_read(int fd, void *buf, size_t n)

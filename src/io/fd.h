@@ -22,6 +22,9 @@ typedef ssize_t (*io_call)(int fd, const struct io_args *a);
  * is not ours, -ECANCELED if it was closed while we waited, -ESRCH, -ETIMEDOUT. */
 ssize_t fd_call(int fd, int side, io_call call, const struct io_args *a, int64_t deadline);
 
+/* One try of it, by one who does not want to wait: also -EAGAIN. */
+ssize_t fd_try(int fd, int side, io_call call, const struct io_args *a);
+
 /* --- for the waiters beside fd_call --- */
 
 /* The record of an open descriptor, or NULL. */

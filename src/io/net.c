@@ -27,6 +27,7 @@ union address {
 struct endpoint {
 	union address a;
 	socklen_t n;
+	int type;      /* SOCK_STREAM, SOCK_DGRAM */
 	bool any_host; /* ":port": all addresses; to dial: this machine */
 };
 
@@ -82,7 +83,7 @@ static int set_in6(struct endpoint *e, struct in6_addr host, uint16_t port)
 }
 
 /* family: AF_UNSPEC, AF_INET, AF_INET6 */
-static int parse_tcp(int family, const char *addr, struct endpoint *e)
+static int parse_ip(int family, const char *addr, struct endpoint *e)
 {
 	char host[INET6_ADDRSTRLEN + 1] = "";
 	const char *colon = strrchr(addr, ':');
@@ -119,17 +120,25 @@ static int parse_tcp(int family, const char *addr, struct endpoint *e)
 
 static int parse(const char *net, const char *addr, struct endpoint *e)
 {
-	*e = (struct endpoint){ 0 };
+	static const struct {
+		const char *name;
+		int type, family;
+	} nets[] = {
+		{ "tcp", SOCK_STREAM, AF_UNSPEC }, { "tcp4", SOCK_STREAM, AF_INET },
+		{ "tcp6", SOCK_STREAM, AF_INET6 }, { "udp", SOCK_DGRAM, AF_UNSPEC },
+		{ "udp4", SOCK_DGRAM, AF_INET },   { "udp6", SOCK_DGRAM, AF_INET6 },
+	};
+
+	*e = (struct endpoint){ .type = SOCK_STREAM };
 	if (!net || !addr)
 		return -EINVAL;
 	if (strcmp(net, "unix") == 0)
 		return parse_unix(addr, e);
-	if (strcmp(net, "tcp") == 0)
-		return parse_tcp(AF_UNSPEC, addr, e);
-	if (strcmp(net, "tcp4") == 0)
-		return parse_tcp(AF_INET, addr, e);
-	if (strcmp(net, "tcp6") == 0)
-		return parse_tcp(AF_INET6, addr, e);
+	for (unsigned i = 0; i < countof(nets); i++) {
+		e->type = nets[i].type;
+		if (strcmp(net, nets[i].name) == 0)
+			return parse_ip(nets[i].family, addr, e);
+	}
 	return -EINVAL;
 }
 
@@ -208,15 +217,20 @@ int gmp_peer_addr(int fd, char *buf, size_t n)
 
 /* --- sockets --- */
 
+static bool is_tcp(const struct endpoint *e)
+{
+	return e->type == SOCK_STREAM && e->a.any.sa_family != AF_UNIX;
+}
+
 static int open_socket(const struct endpoint *e)
 {
 	int one = 1;
-	int fd = socket(e->a.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = socket(e->a.any.sa_family, e->type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;
 	/* small replies go out at once, as in Go; an accepted socket inherits it */
-	if (e->a.any.sa_family != AF_UNIX)
+	if (is_tcp(e))
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	return fd;
 }
@@ -227,41 +241,68 @@ static int close_with(int fd, int err)
 	return err;
 }
 
-static int try_listen(const struct endpoint *e, bool dual)
+static int try_listen(const struct endpoint *e, bool dual, const gmp_listen_opts *o)
 {
 	int fd = open_socket(e), one = 1, v6only = !dual;
 
 	if (fd < 0)
 		return fd;
-	if (e->a.any.sa_family != AF_UNIX)
+	if (is_tcp(e)) /* of datagrams it would let another take the port over */
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (e->a.any.sa_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
-	if (bind(fd, &e->a.any, e->n) < 0 || listen(fd, BACKLOG) < 0)
+	if (o->reuse_port && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)) < 0)
+		return close_with(fd, -errno);
+	if (bind(fd, &e->a.any, e->n) < 0)
+		return close_with(fd, -errno);
+	if (e->type == SOCK_STREAM && listen(fd, o->backlog ? o->backlog : BACKLOG) < 0)
 		return close_with(fd, -errno);
 	/* what accept gives is of the same kind */
-	return fd_register(fd, e->a.any.sa_family != AF_UNIX);
+	return fd_register(fd, is_tcp(e));
 }
 
-int gmp_listen(const char *net, const char *addr)
+static int load_opts(const gmp_listen_opts *user, gmp_listen_opts *o)
 {
-	struct endpoint e;
-	int fd = parse(net, addr, &e);
+	*o = (gmp_listen_opts)GMP_LISTEN_OPTS_INIT;
+	if (!user)
+		return 0;
+	if (user->size < sizeof(user->size))
+		return -EINVAL;
+	for (size_t i = sizeof(*o); i < user->size;
+	     i++) /* of a later version, and not known here */
+		if (((const char *)user)[i])
+			return -E2BIG;
+	memcpy(o, user, min_of(user->size, sizeof(*o)));
+	return o->backlog < 0 ? -EINVAL : 0;
+}
 
+int gmp_listen_with(const char *net, const char *addr, const gmp_listen_opts *opts)
+{
+	gmp_listen_opts o;
+	struct endpoint e;
+	int fd = load_opts(opts, &o);
+
+	if (!fd)
+		fd = parse(net, addr, &e);
 	if (fd)
 		return fd;
 	if (!rt_enter())
 		return -ESRCH;
 	/* "tcp", ":port": one socket for both families, or IPv4 alone where there is no IPv6 */
-	bool both = e.any_host && strcmp(net, "tcp") == 0;
+	bool both = e.any_host && (strcmp(net, "tcp") == 0 || strcmp(net, "udp") == 0);
 
-	fd = try_listen(&e, both);
+	fd = try_listen(&e, both, &o);
 	if (fd == -EAFNOSUPPORT && both) {
 		set_in(&e, (struct in_addr){ INADDR_ANY }, e.a.in6.sin6_port);
-		fd = try_listen(&e, false);
+		fd = try_listen(&e, false, &o);
 	}
 	rt_leave();
 	return fd;
+}
+
+int gmp_listen(const char *net, const char *addr)
+{
+	return gmp_listen_with(net, addr, NULL);
 }
 
 /* The connection's fate, once the socket has become writable. */
@@ -310,7 +351,7 @@ static int try_dial(const struct endpoint *e, int64_t deadline)
 		return close_with(fd, err);
 	bool wait = err != 0;
 
-	fd = fd_register(fd, e->a.any.sa_family != AF_UNIX);
+	fd = fd_register(fd, is_tcp(e));
 	if (fd < 0 || !wait)
 		return fd;
 	err = (int)fd_call(fd, SIDE_WRITE, call_connected, &(struct io_args){ 0 }, deadline);
@@ -331,7 +372,7 @@ int gmp_dial_until(const char *net, const char *addr, int64_t deadline)
 	if (!rt_enter())
 		return -ESRCH;
 	if (e.any_host) {
-		if (e.a.any.sa_family == AF_INET6 && strcmp(net, "tcp6") == 0)
+		if (e.a.any.sa_family == AF_INET6 && net[3] == '6')
 			e.a.in6.sin6_addr = in6addr_loopback;
 		else
 			set_in(&e, (struct in_addr){ htonl(INADDR_LOOPBACK) },

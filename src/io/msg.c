@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How are the other calls of a socket made: many buffers, messages with addresses and descriptors, and
+ * a file sent by the kernel?
+ *
+ * Each is fd_call with arguments of its own behind the ones that fd.c knows.  io_args.n is what a
+ * short read is measured by (it has drained the socket): 0 where that means nothing, as with
+ * MSG_PEEK.
+ *
+ * MSG_DONTWAIT is the caller's wish not to wait: one try, and -EAGAIN.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/os.h"
+#include "io/fd.h"
+
+/* --- many buffers --- */
+
+struct vec_args {
+	struct io_args io;
+	int count;
+};
+
+static ssize_t call_readv(int fd, const struct io_args *a)
+{
+	int count = container_of(a, const struct vec_args, io)->count;
+	ssize_t n;
+
+	do
+		n = readv(fd, a->buf, count);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+static ssize_t call_writev(int fd, const struct io_args *a)
+{
+	int count = container_of(a, const struct vec_args, io)->count;
+	struct msghdr m = { .msg_iov = a->buf, .msg_iovlen = (size_t)count };
+	struct os_sigpipe sigpipe;
+	ssize_t n;
+
+	do
+		n = sendmsg(fd, &m, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	if (n >= 0 || errno != ENOTSOCK)
+		return n < 0 ? -errno : n;
+	os_sigpipe_hold(&sigpipe);
+	do
+		n = writev(fd, a->buf, count);
+	while (n < 0 && errno == EINTR);
+	n = n < 0 ? -errno : n;
+	os_sigpipe_drop(&sigpipe, n == -EPIPE);
+	return n;
+}
+
+static size_t total(const struct iovec *v, int count)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < count; i++)
+		n += v[i].iov_len;
+	return n;
+}
+
+static ssize_t vec_call(int fd, int side, io_call call, const struct iovec *v, int count)
+{
+	if (count < 0 || count > IOV_MAX || (count && !v))
+		return -EINVAL;
+	struct vec_args a = { { (void *)(uintptr_t)v, total(v, count) }, count };
+
+	return fd_call(fd, side, call, &a.io, NEVER);
+}
+
+ssize_t gmp_readv(int fd, const struct iovec *iov, int count)
+{
+	return vec_call(fd, SIDE_READ, call_readv, iov, count);
+}
+
+ssize_t gmp_writev(int fd, const struct iovec *iov, int count)
+{
+	return vec_call(fd, SIDE_WRITE, call_writev, iov, count);
+}
+
+/* --- messages --- */
+
+struct msg_args {
+	struct io_args io;
+	struct msghdr *m;
+	int flags;
+};
+
+static ssize_t call_recvmsg(int fd, const struct io_args *a)
+{
+	const struct msg_args *x = container_of(a, const struct msg_args, io);
+	struct msghdr m = *x->m; /* each try begins with what the caller gave */
+	ssize_t n;
+
+	do
+		n = recvmsg(fd, &m, x->flags);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	*x->m = m;
+	return n;
+}
+
+static ssize_t call_sendmsg(int fd, const struct io_args *a)
+{
+	const struct msg_args *x = container_of(a, const struct msg_args, io);
+	ssize_t n;
+
+	do
+		n = sendmsg(fd, x->m, x->flags | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+static ssize_t msg_call(int fd, int side, io_call call, struct msghdr *m, int flags)
+{
+	struct msg_args a = { .m = m, .flags = flags };
+
+	if (!m)
+		return -EINVAL;
+	return flags & MSG_DONTWAIT ? fd_try(fd, side, call, &a.io)
+				    : fd_call(fd, side, call, &a.io, NEVER);
+}
+
+ssize_t gmp_recvmsg(int fd, struct msghdr *m, int flags)
+{
+	return msg_call(fd, SIDE_READ, call_recvmsg, m, flags);
+}
+
+ssize_t gmp_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	return msg_call(fd, SIDE_WRITE, call_sendmsg, (struct msghdr *)(uintptr_t)m, flags);
+}
+
+ssize_t gmp_recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *addr,
+		     socklen_t *addrlen)
+{
+	struct iovec v = { buf, n };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_name = addr };
+
+	if (addr && !addrlen)
+		return -EINVAL;
+	m.msg_namelen = addr ? *addrlen : 0;
+	ssize_t got = msg_call(fd, SIDE_READ, call_recvmsg, &m, flags);
+
+	if (got >= 0 && addr)
+		*addrlen = m.msg_namelen;
+	return got;
+}
+
+ssize_t gmp_sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *addr,
+		   socklen_t addrlen)
+{
+	struct iovec v = { (void *)(uintptr_t)buf, n };
+	struct msghdr m = { .msg_iov = &v,
+			    .msg_iovlen = 1,
+			    .msg_name = (void *)(uintptr_t)addr,
+			    .msg_namelen = addr ? addrlen : 0 };
+
+	return msg_call(fd, SIDE_WRITE, call_sendmsg, &m, flags);
+}
+
+/* --- files --- */
+
+struct file_args {
+	struct io_args io;
+	int in;
+};
+
+static ssize_t call_sendfile(int fd, const struct io_args *a)
+{
+	int in = container_of(a, const struct file_args, io)->in;
+	struct os_sigpipe sigpipe;
+	ssize_t n;
+
+	os_sigpipe_hold(&sigpipe);
+	do
+		n = sendfile(fd, in, a->buf, a->n);
+	while (n < 0 && errno == EINTR);
+	n = n < 0 ? -errno : n;
+	os_sigpipe_drop(&sigpipe, n == -EPIPE);
+	return n;
+}
+
+ssize_t gmp_sendfile(int out, int in, off_t *offset, size_t n)
+{
+	struct file_args a = { { offset, min_of(n, (size_t)IO_MOST) }, in };
+
+	return fd_call(out, SIDE_WRITE, call_sendfile, &a.io, NEVER);
+}
