@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests listeners under stress: descriptors that run out and come back, a listener closed under a
+ * hundred accepters, options; and numbers that were closed behind our back, whoever has them next.
+ */
+#define _GNU_SOURCE
+#include "io_util.h"
+
+struct accepting {
+	int l;
+	atomic_int accepted, ended, result;
+};
+
+static void accept_all(void *arg)
+{
+	struct accepting *a = arg;
+	int c;
+
+	while ((c = gmp_accept(a->l)) >= 0) {
+		atomic_fetch_add(&a->accepted, 1);
+		CHECK_EQ(gmp_close(c), 0);
+	}
+	atomic_store(&a->result, c);
+	if (c != -ECANCELED && c != -EBADF)
+		CHECK_EQ(c, -ECANCELED);
+	atomic_fetch_add(&a->ended, 1);
+}
+
+RT(a_listener_closed_under_a_hundred_accepters_ends_them_all)
+{
+	enum { ACCEPTERS = 100, DIALS = 50 };
+
+	FOR_NETS(net)
+	{
+		struct accepting a = { 0 };
+		struct foreign f[2];
+		char addr[128];
+		int fds = count_fds();
+
+		a.l = listen_any(net, addr);
+		for (int i = 0; i < ACCEPTERS; i++)
+			CHECK_EQ(gmp_go(accept_all, &a), 0);
+		for (int i = 0; i < 2; i++)
+			foreign_start(&f[i], accept_all, &a);
+		for (int i = 0; i < DIALS; i++) {
+			int c = gmp_dial(net, addr);
+
+			CHECK(c >= 0);
+			reset_on_close(c);
+			CHECK_EQ(gmp_close(c), 0);
+		}
+		/* connections that were reset before their turn may be gone */
+		WAIT_FOR(atomic_load(&a.accepted) > 0);
+		CHECK_EQ(gmp_close(a.l), 0);
+		for (int i = 0; i < 2; i++)
+			foreign_join(&f[i]);
+		WAIT_FOR(atomic_load(&a.ended) == ACCEPTERS + 2);
+		CHECK(atomic_load(&a.accepted) <= DIALS);
+		CHECK_EQ(stats().descriptors, 0);
+		CHECK_EQ(count_fds(), fds);
+	}
+}
+
+/* --- no descriptors --- */
+
+static void limit_descriptors(int n)
+{
+	struct rlimit r;
+
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &r), 0);
+	r.rlim_cur = (rlim_t)n;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &r), 0);
+}
+
+static int lowest_free(void)
+{
+	int fd = dup(0);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(close(fd), 0);
+	return fd;
+}
+
+static void accept_when_there_are_some(void *arg)
+{
+	struct accepting *a = arg;
+	int c;
+
+	while ((c = gmp_accept(a->l)) == -EMFILE) {
+		atomic_fetch_add(&a->result, 1);
+		gmp_sleep(100 * US);
+	}
+	CHECK(c >= 0);
+	hear(c, "patience");
+	CHECK_EQ(gmp_close(c), 0);
+	atomic_fetch_add(&a->accepted, 1);
+}
+
+RT(accept_says_when_descriptors_run_out_and_works_when_they_are_back)
+{
+	enum { CLIENTS = 5 };
+
+	FOR_NETS(net)
+	{
+		struct accepting a = { 0 };
+		int c[CLIENTS], fds = count_fds();
+		char addr[128];
+		gmp_g *g[CLIENTS];
+
+		a.l = listen_any(net, addr);
+		for (int i = 0; i < CLIENTS; i++) {
+			c[i] = gmp_dial(net, addr);
+			CHECK(c[i] >= 0);
+			say(c[i], "patience");
+		}
+		limit_descriptors(lowest_free());
+		CHECK_EQ(gmp_accept(a.l), -EMFILE);
+		CHECK_EQ(gmp_accept(a.l), -EMFILE);
+		CHECK_EQ(gmp_dial(net, addr), -EMFILE);
+		CHECK_EQ(gmp_listen("tcp", "127.0.0.1:0"), -EMFILE);
+		for (int i = 0; i < CLIENTS; i++)
+			g[i] = spawn(accept_when_there_are_some, &a);
+		WAIT_FOR(atomic_load(&a.result) >= 2 * CLIENTS);
+		CHECK_EQ(atomic_load(&a.accepted), 0);
+		limit_descriptors(256);
+		for (int i = 0; i < CLIENTS; i++)
+			join(g[i]);
+		CHECK_EQ(atomic_load(&a.accepted), CLIENTS);
+		for (int i = 0; i < CLIENTS; i++)
+			CHECK_EQ(gmp_close(c[i]), 0);
+		CHECK_EQ(gmp_close(a.l), 0);
+		CHECK_EQ(count_fds(), fds);
+	}
+}
+
+/* --- options --- */
+
+RT(several_listen_at_one_address_with_reuse_port)
+{
+	gmp_listen_opts o = GMP_LISTEN_OPTS_INIT;
+	int got[2] = { 0, 0 }, l[2], on = 0;
+	socklen_t size = sizeof(on);
+	char addr[128];
+
+	o.reuse_port = 1;
+	l[0] = gmp_listen_with("tcp", "127.0.0.1:0", &o);
+	CHECK(l[0] >= 0);
+	CHECK_EQ(getsockopt(l[0], SOL_SOCKET, SO_REUSEPORT, &on, &size), 0);
+	CHECK(on);
+	CHECK(gmp_local_addr(l[0], addr, sizeof(addr)) > 0);
+	CHECK_EQ(gmp_listen("tcp", addr), -EADDRINUSE);
+	l[1] = gmp_listen_with("tcp", addr, &o);
+	CHECK(l[1] >= 0);
+	for (int i = 0; i < 200 && !(got[0] && got[1]); i++) {
+		int c = gmp_dial("tcp", addr), s = -1;
+
+		CHECK(c >= 0);
+		for (int k = 0; s < 0; k ^= 1) {
+			CHECK_EQ(gmp_set_deadline(l[k], GMP_READ, gmp_deadline(100 * US)), 0);
+			s = gmp_accept(l[k]);
+			CHECK(s >= 0 || s == -ETIMEDOUT);
+			got[k] += s >= 0;
+		}
+		reset_on_close(c);
+		close_pair(c, s);
+	}
+	CHECK(got[0] && got[1]);
+	close_pair(l[0], l[1]);
+	o.reuse_port = 0;
+	l[0] = gmp_listen_with("tcp", "127.0.0.1:0", &o);
+	CHECK(l[0] >= 0);
+	CHECK_EQ(gmp_close(l[0]), 0);
+}
+
+RT(options_are_checked)
+{
+	struct {
+		gmp_listen_opts o;
+		char later[16];
+	} big = { .o = { .size = sizeof(big) } };
+	gmp_listen_opts o = { 0 };
+	int l;
+
+	CHECK_EQ(gmp_listen_with("tcp", "127.0.0.1:0", &o), -EINVAL);
+	o = (gmp_listen_opts)GMP_LISTEN_OPTS_INIT;
+	o.backlog = -1;
+	CHECK_EQ(gmp_listen_with("tcp", "127.0.0.1:0", &o), -EINVAL);
+	o.backlog = 1;
+	l = gmp_listen_with("unix", "@gmp-test-backlog", &o);
+	CHECK(l >= 0);
+	CHECK_EQ(gmp_close(l), 0);
+	l = gmp_listen_with("tcp", "127.0.0.1:0", NULL);
+	CHECK(l >= 0);
+	CHECK_EQ(gmp_close(l), 0);
+	l = gmp_listen_with("tcp", "127.0.0.1:0", &big.o); /* a later version's, nothing set */
+	CHECK(l >= 0);
+	CHECK_EQ(gmp_close(l), 0);
+	big.later[3] = 1;
+	CHECK_EQ(gmp_listen_with("tcp", "127.0.0.1:0", &big.o), -E2BIG);
+}
+
+/* --- closed behind our back --- */
+
+struct call {
+	int fd;
+	atomic_int result, begun;
+};
+
+static void read_it(void *arg)
+{
+	struct call *c = arg;
+	char buf[16];
+
+	atomic_store(&c->begun, 1);
+	atomic_store(&c->result, (int)gmp_read(c->fd, buf, sizeof(buf)));
+}
+
+static void fill_it(void *arg)
+{
+	struct call *c = arg;
+	static char buf[1 << 20];
+
+	while ((atomic_store(&c->result, (int)gmp_write_all(c->fd, buf, sizeof(buf))),
+		atomic_load(&c->result)) > 0)
+		;
+}
+
+static void wait_it(void *arg)
+{
+	struct call *c = arg;
+
+	atomic_store(&c->result, gmp_wait_fd(c->fd, GMP_READ, GMP_FOREVER));
+}
+
+enum next { BY_ADOPT, BY_LISTEN, BY_DIAL, BY_ACCEPT, WAYS };
+
+static int hole[16], holes;
+
+static void open_holes(void)
+{
+	while (holes)
+		CHECK_EQ(close(hole[--holes]), 0);
+}
+
+/* Closes fd plainly, and lets the number be given again in that way. */
+static void close_and_reuse(int fd, enum next how, int *peer, int *listener)
+{
+	char addr[128];
+	int pair[2], l, c, s;
+
+	*listener = *peer = -1;
+	while (holes < 16 && (hole[holes] = dup(0)) < fd) /* no lower number is free */
+		holes++;
+	CHECK_EQ(close(hole[holes]), 0);
+	switch (how) {
+	case BY_ADOPT:
+		CHECK_EQ(close(fd), 0);
+		CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+		CHECK_EQ(pair[0], fd);
+		CHECK_EQ(gmp_adopt(fd), fd);
+		CHECK_EQ(gmp_adopt(pair[1]), pair[1]);
+		*peer = pair[1];
+		return;
+	case BY_LISTEN:
+		CHECK_EQ(close(fd), 0);
+		CHECK_EQ(listen_any("tcp", addr), fd);
+		*peer = gmp_dial("tcp", addr);
+		CHECK(*peer >= 0);
+		return;
+	case BY_DIAL:
+		l = listen_any("tcp", addr);
+		CHECK_EQ(close(fd), 0);
+		CHECK_EQ(gmp_dial("tcp", addr), fd);
+		*peer = gmp_accept(l);
+		CHECK(*peer >= 0);
+		*listener = l;
+		return;
+	default:
+		l = listen_any("tcp", addr);
+		c = gmp_dial("tcp", addr);
+		CHECK(c >= 0);
+		CHECK_EQ(gmp_set_deadline(l, GMP_READ, gmp_deadline(PATIENCE)), 0);
+		CHECK_EQ(close(fd), 0);
+		s = gmp_accept(l);
+		CHECK_EQ(s, fd);
+		*peer = c;
+		*listener = l;
+	}
+}
+
+RT(after_a_plain_close_the_next_owner_is_served_whoever_waited)
+{
+	for (int how = 0; how < WAYS; how++) {
+		struct call c[6];
+		gmp_g *g[6];
+		int a, b, peer, l, got;
+
+		make_pair("tcp", &a, &b);
+		for (int i = 0; i < 6; i++) {
+			c[i] = (struct call){ .fd = a };
+			g[i] = spawn(i < 2 ? read_it : i < 4 ? fill_it : wait_it, &c[i]);
+		}
+		wait_parked(6);
+		CHECK_EQ(gmp_set_deadline(a, GMP_READ | GMP_WRITE, gmp_deadline(PATIENCE)), 0);
+		close_and_reuse(a, (enum next)how, &peer, &l);
+		for (int i = 0; i < 6; i++) {
+			join(g[i]);
+			CHECK_EQ(c[i].result, -ECANCELED);
+		}
+		if (how == BY_LISTEN) {
+			got = gmp_accept(a);
+			CHECK(got >= 0);
+			say(peer, "next");
+			hear(got, "next");
+			CHECK_EQ(gmp_close(got), 0);
+		} else {
+			say(peer, "next");
+			hear(a, "next");
+			say(a, "back");
+			hear(peer, "back");
+			CHECK_EQ(gmp_write_all(a, "whole", 5), 5);
+			hear(peer, "whole");
+		}
+		CHECK_EQ(gmp_close(a), 0);
+		CHECK_EQ(gmp_close(peer), 0);
+		if (l >= 0)
+			CHECK_EQ(gmp_close(l), 0);
+		CHECK_EQ(gmp_close(b), 0);
+		open_holes();
+		CHECK_EQ(stats().timers, 0);
+		CHECK_EQ(stats().descriptors, 0);
+	}
+}
+
+RT(after_a_plain_close_no_foreign_thread_is_left_waiting)
+{
+	for (int i = 0; i < 5; i++) {
+		struct foreign t;
+		struct call f;
+		int a, b, peer, l;
+
+		make_pair("tcp", &a, &b);
+		f = (struct call){ .fd = a };
+		foreign_start(&t, read_it, &f);
+		WAIT_FOR(atomic_load(&f.begun));
+		gmp_sleep(
+			2 *
+			MS); /* it waits by then, most likely; else it is the next owner's reader */
+		close_and_reuse(a, BY_ADOPT, &peer, &l);
+		say(peer, "next");
+		foreign_join(&t);
+		CHECK(f.result == -ECANCELED || f.result == -EBADF || f.result == 4);
+		if (f.result != 4)
+			hear(a, "next");
+		close_pair(a, peer);
+		open_holes();
+		CHECK_EQ(gmp_close(b), 0);
+	}
+}
+
+RT(after_a_plain_close_one_who_waits_is_ended_by_its_deadline)
+{
+	struct call c;
+	gmp_g *g;
+	int a, b;
+
+	make_pair("tcp", &a, &b);
+	c = (struct call){ .fd = a };
+	g = spawn(read_it, &c);
+	wait_parked(1);
+	CHECK_EQ(close(a), 0);
+	CHECK_EQ(gmp_set_deadline(a, GMP_READ, gmp_deadline(2 * MS)), 0);
+	join(g);
+	CHECK_EQ(c.result, -ETIMEDOUT);
+	CHECK_EQ(gmp_wait_fd(a, GMP_READ, GMP_FOREVER), -ETIMEDOUT);
+	CHECK_EQ(gmp_set_deadline(a, GMP_READ, GMP_FOREVER), 0);
+	CHECK_EQ(gmp_wait_fd(a, GMP_READ, GMP_FOREVER), -EBADF);
+	CHECK_EQ(gmp_close(a), -EBADF); /* and with it the record is gone */
+	CHECK_EQ(gmp_read(a, &c, 1), -EBADF);
+	CHECK_EQ(gmp_close(b), 0);
+	CHECK_EQ(stats().descriptors, 0);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Is what the kernel may say to accept(2) reported, and does the listener go on?  The answers come from
+ * here.
+ *
+ * floors 0..6, wrap: accept4
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "base/atomic.h"
+#include "rt.h"
+
+int __real_accept4(int fd, struct sockaddr *a, socklen_t *n, int flags);
+int __wrap_accept4(int fd, struct sockaddr *a, socklen_t *n, int flags);
+
+static int answer;     /* (a) the errno of the next accept, once; 0: the kernel's own */
+static int interrupts; /* (a) so often EINTR comes first */
+
+int __wrap_accept4(int fd, struct sockaddr *a, socklen_t *n, int flags)
+{
+	if (ld_seq(&interrupts)) {
+		sub_seq(&interrupts, 1);
+		errno = EINTR;
+		return -1;
+	}
+	int err = xchg_seq(&answer, 0);
+
+	if (!err)
+		return __real_accept4(fd, a, n, flags);
+	errno = err;
+	return -1;
+}
+
+static void accept_through_errors(void *arg)
+{
+	static const int errors[] = { EMFILE, ENFILE, ENOBUFS, ENOMEM, ECONNABORTED, EPROTO };
+	char addr[64];
+	int l = gmp_listen("tcp", "127.0.0.1:0");
+
+	(void)arg;
+	CHECK(l >= 0);
+	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0);
+	for (unsigned i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		int c = gmp_dial("tcp", addr), s;
+
+		CHECK(c >= 0);
+		st_seq(&answer, errors[i]);
+		st_seq(&interrupts, (int)i);
+		CHECK_EQ(gmp_accept(l), -errors[i]);
+		s = gmp_accept(l); /* the connection is still there */
+		CHECK(s >= 0);
+		CHECK_EQ(gmp_write_all(c, "x", 1), 1);
+		CHECK_EQ(gmp_read(s, addr + 60, 1), 1);
+		CHECK_EQ(gmp_close(c), 0);
+		CHECK_EQ(gmp_close(s), 0);
+	}
+	CHECK_EQ(gmp_close(l), 0);
+}
+
+TEST_PROCS(what_accept_says_is_reported_and_the_listener_goes_on)
+{
+	run_procs(procs, accept_through_errors, NULL);
+}
+
+static int told; /* (a) */
+
+static void accept_told(void *arg)
+{
+	int fd = gmp_accept(*(int *)arg);
+
+	if (fd == -ENFILE)
+		add_seq(&told, 1);
+	else
+		CHECK_EQ(gmp_close(fd), 0);
+	add_seq(&told, 100);
+}
+
+/* One who waits and is told of an error has taken no connection: the next one gets it. */
+static void accept_behind_errors(void *arg)
+{
+	char addr[64];
+	int l = gmp_listen("tcp", "127.0.0.1:0"), c[2];
+
+	(void)arg;
+	st_seq(&told, 0);
+	CHECK(l >= 0);
+	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(gmp_go(accept_told, &l), 0);
+	for (gmp_stats s = GMP_STATS_INIT; s.greens_waiting < 3; gmp_yield())
+		CHECK_EQ(gmp_stats_get(&s), 0);
+	st_seq(&answer, ENFILE);
+	for (int i = 0; i < 2; i++) {
+		c[i] = gmp_dial("tcp", addr);
+		CHECK(c[i] >= 0);
+	}
+	while (ld_seq(&told) < 300)
+		gmp_yield();
+	CHECK_EQ(ld_seq(&told), 301);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(gmp_close(c[i]), 0);
+	CHECK_EQ(gmp_close(l), 0);
+}
+
+TEST_PROCS(an_error_takes_no_connection_from_those_behind)
+{
+	run_procs(procs, accept_behind_errors, NULL);
+}
