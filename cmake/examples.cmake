@@ -10,4 +10,5 @@ endfunction()
 
 gmp_example(hello hello.c)
 gmp_example(echo echo.c server.c)
+gmp_example(proxy proxy.c server.c)
 gmp_example(kvserver kvserver.c kvcommand.c kvtable.c resp.c server.c buf.c)

@@ -11,8 +11,8 @@
  *
  * Invariants:
  *
- *   1. A connection stands in the list for as long as its descriptor is open: it leaves the list
- *      first and is closed then, so that step 3 can never shut a descriptor that has a new owner.
+ *   1. A descriptor that stands in the list is open: it leaves the list first and is closed then,
+ *      so that step 3 can never shut a descriptor that has a new owner.
  *   2. A connection is counted in `connections` before its green thread starts.
  *
  * A signal handler may do next to nothing, and a green thread cannot wait for it.  So the signals
@@ -22,7 +22,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +33,7 @@
 
 struct connection {
 	struct server *server;
-	int fd;
-	struct connection *next;
-	struct connection **link; /* what points to this one */
+	struct server_fd client;
 };
 
 int server_block_signals(void)
@@ -65,8 +62,8 @@ void server_wait_for_signal(int signals)
 		fprintf(stderr, "cannot wait for signals: %s\n", strerror((int)-n));
 }
 
-/* One line a second at most: whoever has run out of descriptors has no use for a full disk too. */
-static void complain(struct server *s, const char *what, int err)
+/* Whoever has run out of descriptors has no use for a full disk too. */
+void server_complain(struct server *s, const char *what, int err)
 {
 	int64_t last = s->last_complaint;
 	int64_t now = gmp_now();
@@ -77,35 +74,39 @@ static void complain(struct server *s, const char *what, int err)
 		fprintf(stderr, "%s: %s: %s\n", s->name, what, strerror(-err));
 }
 
-/* False when the server is ending. */
-static bool enlist(struct server *s, struct connection *c)
+bool server_add_fd(struct server *s, struct server_fd *d, int fd)
 {
 	bool welcome;
 
 	gmp_mutex_lock(&s->lock);
 	welcome = !s->ending;
 	if (welcome) {
-		c->next = s->first;
-		c->link = &s->first;
-		if (c->next)
-			c->next->link = &c->next;
-		s->first = c;
-		gmp_wg_add(&s->connections, 1);
+		d->fd = fd;
+		d->next = s->first;
+		d->link = &s->first;
+		if (d->next)
+			d->next->link = &d->next;
+		s->first = d;
 	}
 	gmp_mutex_unlock(&s->lock);
 	return welcome;
+}
+
+void server_remove_fd(struct server *s, struct server_fd *d)
+{
+	gmp_mutex_lock(&s->lock);
+	*d->link = d->next;
+	if (d->next)
+		d->next->link = d->link;
+	gmp_mutex_unlock(&s->lock);
 }
 
 static void drop(struct connection *c)
 {
 	struct server *s = c->server;
 
-	gmp_mutex_lock(&s->lock);
-	*c->link = c->next;
-	if (c->next)
-		c->next->link = c->link;
-	gmp_mutex_unlock(&s->lock);
-	gmp_close(c->fd);
+	server_remove_fd(s, &c->client);
+	gmp_close(c->client.fd);
 	free(c);
 	gmp_wg_done(&s->connections);
 }
@@ -114,7 +115,7 @@ static void serve_connection(void *arg)
 {
 	struct connection *c = arg;
 
-	c->server->serve(c->fd, c->server->arg);
+	c->server->serve(c->client.fd, c->server->arg);
 	drop(c);
 }
 
@@ -129,10 +130,11 @@ static int start_connection(struct server *s, int fd)
 		return -ENOMEM;
 	}
 	c->server = s;
-	c->fd = fd;
-	if (!enlist(s, c)) {
+	gmp_wg_add(&s->connections, 1);
+	if (!server_add_fd(s, &c->client, fd)) {
 		gmp_close(fd);
 		free(c);
+		gmp_wg_done(&s->connections);
 		return 0;
 	}
 	err = gmp_go(serve_connection, c);
@@ -156,7 +158,7 @@ static void accept_connections(void *arg)
 		if (s->ending)
 			break;
 		/* Out of descriptors or memory, most likely: others may give some back. */
-		complain(s, "cannot take a connection", err);
+		server_complain(s, "cannot take a connection", err);
 		gmp_sleep(20 * MILLISECOND);
 	}
 	gmp_wg_done(&s->acceptors);
@@ -195,8 +197,8 @@ int server_end(struct server *s)
 	gmp_wg_wait(&s->acceptors);
 
 	gmp_mutex_lock(&s->lock);
-	for (struct connection *c = s->first; c; c = c->next)
-		gmp_shutdown(c->fd, SHUT_RDWR);
+	for (struct server_fd *d = s->first; d; d = d->next)
+		gmp_shutdown(d->fd, SHUT_RDWR);
 	gmp_mutex_unlock(&s->lock);
 	return gmp_wg_wait_until(&s->connections, gmp_deadline(5 * SECOND));
 }

@@ -6,11 +6,18 @@
 #include <gmp.h>
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #define SERVER_LISTENERS 2
 
 struct server;
-struct connection;
+
+/* A descriptor that is shut when the server ends.  That of every connection is. */
+struct server_fd {
+	int fd;
+	struct server_fd *next;
+	struct server_fd **link; /* what points to this one */
+};
 
 struct listener {
 	struct server *server;
@@ -30,7 +37,7 @@ struct server {
 	_Atomic int64_t last_complaint;
 	atomic_bool ending;
 	gmp_mutex lock; /* guards first and the list that it begins */
-	struct connection *first;
+	struct server_fd *first;
 };
 
 /* Block SIGINT and SIGTERM, and return a descriptor that tells of them, or a negative errno value.
@@ -43,6 +50,14 @@ void server_wait_for_signal(int signals);
 /* Listen on an address, as gmp_listen takes it, and serve whoever connects.  The listening
  * descriptor, or a negative errno value. */
 int server_listen(struct server *s, const char *net, const char *addr);
+
+/* For a serve that opens a descriptor of its own and may wait on it: shut it too when the server ends.
+ * False, and nothing has been done, when it is ending already.  To be removed before it is closed. */
+bool server_add_fd(struct server *s, struct server_fd *d, int fd);
+void server_remove_fd(struct server *s, struct server_fd *d);
+
+/* Print what has failed, and why; a line a second at most, whatever happens in between. */
+void server_complain(struct server *s, const char *what, int err);
 
 /* Take no more connections, shut those that are open, and wait for their green threads, for five
  * seconds at most.  0, or -ETIMEDOUT when some were still busy. */

@@ -2,190 +2,19 @@
 /*
  * Does kvserver answer every request, good or bad, with the right bytes?
  *
- *   kvclient KVSERVER [TEST...]
+ *   kvclient [TEST...] -- KVSERVER [OPTION...]
  *
- * Each test starts a server of its own on a free port, talks to it over plain blocking sockets,
- * and ends it with SIGTERM, which must give status 0.  What is sent and what must come back are
- * written out in full, so that nothing of the server's own code takes part in the judgement.
+ * What is sent and what must come back are written out in full, so that nothing of the server's own
+ * code takes part in the judgement.
  */
-#include <arpa/inet.h>
-#include <dirent.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <signal.h>
-#include <stdbool.h>
+#include "peer.h"
+
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-#define PATIENCE 20 /* seconds until an answer that does not come is a failure */
-
-static const char *server_path;
-static const char *test_name;
-static pid_t server_pid;
-static int server_port;
-
-static _Noreturn void fail(const char *what)
-{
-	fprintf(stderr, "FAILED %s: %s\n", test_name, what);
-	if (server_pid > 0)
-		kill(server_pid, SIGKILL);
-	exit(1);
-}
-
-/* ------------------------------------------------------------------ The server */
-
-static void start_server(rlim_t descriptors)
-{
-	char line[256];
-	int out[2];
-	FILE *f;
-
-	if (pipe(out) != 0)
-		fail("pipe");
-	server_pid = fork();
-	if (server_pid == 0) {
-		struct rlimit limit = { descriptors, descriptors };
-
-		if (descriptors > 0)
-			setrlimit(RLIMIT_NOFILE, &limit);
-		dup2(out[1], 1);
-		close(out[0]);
-		close(out[1]);
-		execl(server_path, server_path, "--port", "0", (char *)NULL);
-		_exit(127);
-	}
-	close(out[1]);
-	f = fdopen(out[0], "r");
-	if (server_pid < 0 || !f || !fgets(line, sizeof(line), f) || !strrchr(line, ':'))
-		fail("the server does not start");
-	server_port = atoi(strrchr(line, ':') + 1);
-	fclose(f);
-}
-
-static void end_server(void)
-{
-	int status;
-
-	kill(server_pid, SIGTERM);
-	if (waitpid(server_pid, &status, 0) != server_pid)
-		fail("waitpid");
-	server_pid = 0;
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		fail("the server does not end with 0 on SIGTERM");
-}
-
-static int count_descriptors(void)
-{
-	char path[64];
-	int n = 0;
-	DIR *d;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", server_pid);
-	d = opendir(path);
-	if (!d)
-		fail("no /proc");
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
-static void sleep_ms(long ms)
-{
-	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
-
-	nanosleep(&t, NULL);
-}
-
-static void wait_for_descriptors(int wanted)
-{
-	for (int i = 0; count_descriptors() > wanted; i++) {
-		if (i == PATIENCE * 100)
-			fail("descriptors are leaked");
-		sleep_ms(10);
-	}
-}
-
-/* ----------------------------------------------------------------- Connections */
-
-static int connect_to_server(void)
-{
-	struct sockaddr_in addr = { .sin_family = AF_INET };
-	struct timeval patience = { .tv_sec = PATIENCE };
-	int on = 1;
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	addr.sin_port = htons((uint16_t)server_port);
-	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
-		fail("cannot connect");
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	return fd;
-}
-
-static void send_bytes(int fd, const char *bytes, size_t n)
-{
-	while (n > 0) {
-		ssize_t sent = send(fd, bytes, n, MSG_NOSIGNAL);
-
-		if (sent < 0)
-			fail("cannot send");
-		bytes += sent;
-		n -= (size_t)sent;
-	}
-}
-
-static void print_bytes(const char *what, const char *bytes, size_t n)
-{
-	fprintf(stderr, "%s \"", what);
-	for (size_t i = 0; i < n && i < 300; i++) {
-		unsigned char c = (unsigned char)bytes[i];
-
-		fprintf(stderr, c < ' ' || c > '~' ? "\\x%02x" : "%c", c);
-	}
-	fprintf(stderr, "\" (%zu bytes)\n", n);
-}
-
-static void expect_bytes(int fd, const char *wanted, size_t n)
-{
-	char *got = malloc(n + 1);
-	size_t have = 0;
-
-	while (have < n) {
-		ssize_t r = recv(fd, got + have, n - have, 0);
-
-		if (r <= 0)
-			break;
-		have += (size_t)r;
-	}
-	if (have != n || memcmp(got, wanted, n) != 0) {
-		print_bytes("wanted", wanted, n);
-		print_bytes("got   ", got, have);
-		fail("a wrong answer");
-	}
-	free(got);
-}
-
-static void expect_end(int fd)
-{
-	char c;
-
-	if (recv(fd, &c, 1, 0) != 0)
-		fail("the connection is not closed");
-	close(fd);
-}
-
-#define SEND(fd, text) send_bytes(fd, text, sizeof(text) - 1)
-#define EXPECT(fd, text) expect_bytes(fd, text, sizeof(text) - 1)
 
 static void ping(int fd)
 {
@@ -584,14 +413,6 @@ static void a_client_that_does_not_read_holds_up_nobody(void)
 	close(fd);
 }
 
-static void reset_connection(int fd)
-{
-	struct linger now = { .l_onoff = 1, .l_linger = 0 };
-
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	close(fd);
-}
-
 static void half_open_and_reset_connections_leave_nothing(void)
 {
 	int other = connect_to_server();
@@ -688,53 +509,25 @@ static void it_ends_while_clients_wait(void)
 	start_server(0);
 }
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} tests[] = {
-	{ "every_command_answers_as_it_should", every_command_answers_as_it_should },
-	{ "bytes_of_any_value_are_kept", bytes_of_any_value_are_kept },
-	{ "a_pipeline_may_be_cut_anywhere", a_pipeline_may_be_cut_anywhere },
-	{ "a_fault_is_named_and_ends_the_connection", a_fault_is_named_and_ends_the_connection },
-	{ "a_line_without_an_end_is_refused", a_line_without_an_end_is_refused },
-	{ "garbage_disturbs_nobody", garbage_disturbs_nobody },
-	{ "a_megabyte_long_key_works", a_megabyte_long_key_works },
-	{ "a_million_arguments_work", a_million_arguments_work },
-	{ "keys_end_in_time", keys_end_in_time },
-	{ "keys_that_nobody_asks_for_are_removed", keys_that_nobody_asks_for_are_removed },
-	{ "a_client_that_does_not_read_holds_up_nobody",
-	  a_client_that_does_not_read_holds_up_nobody },
-	{ "half_open_and_reset_connections_leave_nothing",
-	  half_open_and_reset_connections_leave_nothing },
-	{ "ten_thousand_connections_leave_nothing", ten_thousand_connections_leave_nothing },
-	{ "without_descriptors_it_goes_on", without_descriptors_it_goes_on },
-	{ "it_ends_while_clients_wait", it_ends_while_clients_wait },
+static const struct test tests[] = {
+	TEST_OF(every_command_answers_as_it_should),
+	TEST_OF(bytes_of_any_value_are_kept),
+	TEST_OF(a_pipeline_may_be_cut_anywhere),
+	TEST_OF(a_fault_is_named_and_ends_the_connection),
+	TEST_OF(a_line_without_an_end_is_refused),
+	TEST_OF(garbage_disturbs_nobody),
+	TEST_OF(a_megabyte_long_key_works),
+	TEST_OF(a_million_arguments_work),
+	TEST_OF(keys_end_in_time),
+	TEST_OF(keys_that_nobody_asks_for_are_removed),
+	TEST_OF(a_client_that_does_not_read_holds_up_nobody),
+	TEST_OF(half_open_and_reset_connections_leave_nothing),
+	TEST_OF(ten_thousand_connections_leave_nothing),
+	TEST_OF(without_descriptors_it_goes_on),
+	TEST_OF(it_ends_while_clients_wait),
 };
-
-static bool is_wanted(const char *name, int argc, char **argv)
-{
-	for (int i = 2; i < argc; i++)
-		if (strcmp(argv[i], name) == 0)
-			return true;
-	return argc == 2;
-}
 
 int main(int argc, char **argv)
 {
-	if (argc < 2) {
-		fprintf(stderr, "usage: kvclient KVSERVER [TEST...]\n");
-		return 2;
-	}
-	server_path = argv[1];
-	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
-		if (!is_wanted(tests[i].name, argc, argv))
-			continue;
-		test_name = tests[i].name;
-		fprintf(stderr, "%s\n", test_name);
-		start_server(0);
-		tests[i].run();
-		end_server();
-	}
-	fprintf(stderr, "all passed\n");
-	return 0;
+	return run_tests(tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
 }

@@ -54,5 +54,5 @@ if command -v redis-cli >/dev/null; then
 fi
 
 ulimit -n 4096 2>/dev/null
-compile "$tmp/kvclient" "$source_dir/tests/examples/kvclient.c"
-"$tmp/kvclient" "$kvserver" 2>"$tmp/log" || fail "$(tail -5 "$tmp/log")"
+compile_client kvclient
+"$tmp/kvclient" -- "$kvserver" --port 0 2>"$tmp/log" || fail "$(tail -5 "$tmp/log")"

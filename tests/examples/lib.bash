@@ -63,3 +63,10 @@ compile() {
 		-I"$source_dir/include" -I"$source_dir/examples" -I"$source_dir/tests/harness" \
 		-o "$output" "$@" -pthread || fail "cannot compile $output"
 }
+
+# compile_client NAME: the client NAME.c of this folder, to $tmp/NAME.
+compile_client() {
+	local folder=$source_dir/tests/examples
+
+	compile "$tmp/$1" "$folder/$1.c" "$folder/peer.c"
+}

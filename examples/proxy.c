@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How do two streams run in opposite directions, and end one by one?
+ *
+ *   $ proxy --port 7000 --to 127.0.0.1:80 &
+ *   $ curl http://127.0.0.1:7000/
+ *
+ * Each connection is passed on to the target, by two green threads, one for each direction.  A TCP
+ * stream has two ends that have nothing to do with each other:
+ *
+ *   1. One side has said all (an end of stream is read): it is passed on as just that, by a
+ *      shutdown of the sending half, and the other direction goes on for as long as it likes.
+ *   2. One side has failed (a read or a write gives an error): the other side must not take that for
+ *      an end of stream, or half a file looks like a whole one.  So its connection is reset.
+ *
+ * What happens to one connection is nothing to the others.
+ */
+#include "server.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CHUNK (32 << 10)
+#define DIAL_TIME 3000000000 /* ns; less than server_end waits for us */
+
+struct proxy {
+	struct server server;
+	const char *to;
+	long port;
+	int signals;
+	int status; /* the exit status */
+};
+
+/* One direction of a connection. */
+struct stream {
+	struct stream *other;
+	int from;
+	int to;
+	atomic_bool ended;  /* in order */
+	atomic_bool failed; /* or not */
+};
+
+/* The system tells of a reset once, to whoever reads or writes next; the other one of the two then
+ * reads an end of stream.  But the socket has no peer any more, which before both directions have
+ * ended nothing else can bring about. */
+static bool was_reset(struct stream *s)
+{
+	char peer[128];
+
+	return !s->other->ended && gmp_peer_addr(s->from, peer, sizeof(peer)) < 0;
+}
+
+static void pass_on(void *arg)
+{
+	struct stream *s = arg;
+	char chunk[CHUNK];
+	ssize_t n;
+
+	while ((n = gmp_read(s->from, chunk, sizeof(chunk))) > 0) {
+		n = gmp_write_all(s->to, chunk, (size_t)n);
+		if (n < 0)
+			break;
+	}
+	if (n == 0 && !s->other->failed && !was_reset(s)) {
+		s->ended = true;
+		gmp_shutdown(s->to, SHUT_WR);
+		return;
+	}
+	/* Wake the other direction.  It reads an end of stream, and nobody is sent one. */
+	s->failed = true;
+	gmp_shutdown(s->to, SHUT_RD);
+	gmp_shutdown(s->from, SHUT_RD);
+}
+
+/* Have gmp_close reset the connection, and throw away what is unsent. */
+static void reset_on_close(int fd)
+{
+	const struct linger now = { .l_onoff = 1, .l_linger = 0 };
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+}
+
+static void connect_streams(int client, int target)
+{
+	struct stream there = { .from = client, .to = target };
+	struct stream back = { .from = target, .to = client, .other = &there };
+	gmp_g *g;
+
+	there.other = &back;
+	if (gmp_spawn(&g, pass_on, &back, NULL) == 0) {
+		pass_on(&there);
+		gmp_join(g);
+	} else {
+		there.failed = true;
+	}
+	if (there.failed || back.failed) {
+		reset_on_close(client);
+		reset_on_close(target);
+	}
+}
+
+static void serve(int client, void *arg)
+{
+	struct proxy *p = arg;
+	struct server_fd entry;
+	int target = gmp_dial_until("tcp", p->to, gmp_deadline(DIAL_TIME));
+
+	if (target < 0) {
+		server_complain(&p->server, p->to, target);
+		reset_on_close(client);
+		return;
+	}
+	if (server_add_fd(&p->server, &entry, target)) {
+		connect_streams(client, target);
+		server_remove_fd(&p->server, &entry);
+	}
+	gmp_close(target);
+}
+
+static void app(void *arg)
+{
+	struct proxy *p = arg;
+	char addr[64];
+	int fd;
+
+	p->server = (struct server){ .serve = serve, .arg = p, .name = "proxy" };
+	snprintf(addr, sizeof(addr), "127.0.0.1:%ld", p->port);
+	fd = server_listen(&p->server, "tcp", addr);
+	if (fd < 0) {
+		fprintf(stderr, "proxy: cannot listen on %s: %s\n", addr, strerror(-fd));
+		p->status = 1;
+		return;
+	}
+	gmp_local_addr(fd, addr, sizeof(addr));
+	printf("proxy: listening on %s\n", addr);
+	fflush(stdout);
+
+	server_wait_for_signal(p->signals);
+	if (server_end(&p->server) < 0)
+		_exit(1); /* a green thread still uses `p` */
+}
+
+static int usage(FILE *to, int status)
+{
+	fputs("usage: proxy [--port PORT] --to HOST:PORT\n"
+	      "  --port PORT     listen on this port (default 7000; 0 takes any free one)\n"
+	      "  --to HOST:PORT  pass every connection on to there; HOST is a number or "
+	      "localhost\n",
+	      to);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option known[] = {
+		{ "port", required_argument, NULL, 'p' },
+		{ "to", required_argument, NULL, 't' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	struct proxy p = { .port = 7000 };
+	int c, err;
+
+	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
+		switch (c) {
+		case 'p': p.port = server_parse_number(optarg, 0, 65535); break;
+		case 't': p.to = optarg; break;
+		case 'h': return usage(stdout, 0);
+		default: return usage(stderr, 2);
+		}
+	}
+	if (optind < argc || !p.to || p.port < 0)
+		return usage(stderr, 2);
+
+	p.signals = server_block_signals();
+	err = p.signals < 0 ? p.signals : gmp_run(app, &p, NULL);
+	if (err) {
+		fprintf(stderr, "proxy: cannot start: %s\n", strerror(-err));
+		return 1;
+	}
+	return p.status;
+}

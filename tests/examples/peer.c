@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/* What do the clients share that test the servers of examples/? */
+#include "peer.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+pid_t server_pid;
+int server_port;
+
+static const char *test_name = "(no test)";
+static char **server_argv;       /* from the command line */
+static char *server_options[16]; /* the client's own */
+static int server_options_count;
+
+_Noreturn void fail(const char *what)
+{
+	fprintf(stderr, "FAILED %s: %s\n", test_name, what);
+	if (server_pid > 0)
+		kill(server_pid, SIGKILL);
+	exit(1);
+}
+
+/* ------------------------------------------------------------------ The server */
+
+void add_server_option(char *option)
+{
+	if (server_options_count == sizeof(server_options) / sizeof(server_options[0]))
+		fail("too many options");
+	server_options[server_options_count++] = option;
+}
+
+static _Noreturn void become_server(void)
+{
+	char *argv[64];
+	int argc = 0;
+
+	for (char **arg = server_argv; *arg && argc < 40; arg++)
+		argv[argc++] = *arg;
+	for (int i = 0; i < server_options_count; i++)
+		argv[argc++] = server_options[i];
+	argv[argc] = NULL;
+	for (int fd = 3; fd < 64; fd++)
+		close(fd); /* what the client has open is nothing to the server */
+	execv(argv[0], argv);
+	_exit(127);
+}
+
+void start_server(unsigned descriptors)
+{
+	char line[256];
+	int out[2];
+	FILE *f;
+
+	if (pipe(out) != 0)
+		fail("pipe");
+	server_pid = fork();
+	if (server_pid == 0) {
+		struct rlimit limit = { descriptors, descriptors };
+
+		if (descriptors > 0)
+			setrlimit(RLIMIT_NOFILE, &limit);
+		dup2(out[1], 1);
+		become_server();
+	}
+	close(out[1]);
+	f = fdopen(out[0], "r");
+	if (server_pid < 0 || !f || !fgets(line, sizeof(line), f) || !strrchr(line, ':'))
+		fail("the server does not start");
+	server_port = atoi(strrchr(line, ':') + 1);
+	fclose(f);
+}
+
+void end_server(void)
+{
+	int status;
+
+	kill(server_pid, SIGTERM);
+	if (waitpid(server_pid, &status, 0) != server_pid)
+		fail("waitpid");
+	server_pid = 0;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		fail("the server does not end with 0 on SIGTERM");
+}
+
+int count_descriptors(void)
+{
+	char path[64];
+	int n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", server_pid);
+	d = opendir(path);
+	if (!d)
+		fail("no /proc");
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+void wait_for_descriptors(int at_most)
+{
+	for (int i = 0; count_descriptors() > at_most; i++) {
+		if (i == PATIENCE * 100)
+			fail("descriptors are leaked");
+		sleep_ms(10);
+	}
+}
+
+/* ----------------------------------------------------------------- Connections */
+
+void sleep_ms(long ms)
+{
+	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
+
+	nanosleep(&t, NULL);
+}
+
+void set_patience(int fd)
+{
+	struct timeval patience = { .tv_sec = PATIENCE };
+	int on = 1;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+}
+
+int connect_to_server(void)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	addr.sin_port = htons((uint16_t)server_port);
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
+		fail("cannot connect");
+	set_patience(fd);
+	return fd;
+}
+
+void send_bytes(int fd, const void *bytes, size_t n)
+{
+	const char *at = bytes;
+
+	while (n > 0) {
+		ssize_t sent = send(fd, at, n, MSG_NOSIGNAL);
+
+		if (sent < 0)
+			fail("cannot send");
+		at += sent;
+		n -= (size_t)sent;
+	}
+}
+
+void print_bytes(const char *what, const char *bytes, size_t n)
+{
+	fprintf(stderr, "%s \"", what);
+	for (size_t i = 0; i < n && i < 300; i++) {
+		unsigned char c = (unsigned char)bytes[i];
+
+		fprintf(stderr, c < ' ' || c > '~' ? "\\x%02x" : "%c", c);
+	}
+	fprintf(stderr, "\" (%zu bytes)\n", n);
+}
+
+void expect_bytes(int fd, const void *wanted, size_t n)
+{
+	char *got = malloc(n + 1);
+	size_t have = 0;
+
+	while (have < n) {
+		ssize_t r = recv(fd, got + have, n - have, 0);
+
+		if (r <= 0)
+			break;
+		have += (size_t)r;
+	}
+	if (have != n || memcmp(got, wanted, n) != 0) {
+		print_bytes("wanted", wanted, n);
+		print_bytes("got   ", got, have);
+		fail("a wrong answer");
+	}
+	free(got);
+}
+
+void expect_end(int fd)
+{
+	char c;
+
+	if (recv(fd, &c, 1, 0) != 0)
+		fail("the connection is not closed");
+	close(fd);
+}
+
+void expect_reset(int fd)
+{
+	char c;
+
+	if (recv(fd, &c, 1, 0) != -1 || errno != ECONNRESET)
+		fail("the connection is not reset");
+	close(fd);
+}
+
+void reset_connection(int fd)
+{
+	struct linger now = { .l_onoff = 1, .l_linger = 0 };
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	close(fd);
+}
+
+/* ----------------------------------------------------------------------- Tests */
+
+static bool is_wanted(const char *name, int count, char **names)
+{
+	for (int i = 0; i < count; i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return count == 0;
+}
+
+int run_tests(const struct test *tests, size_t n, int argc, char **argv)
+{
+	int names = 0;
+
+	while (1 + names < argc && strcmp(argv[1 + names], "--") != 0)
+		names++;
+	if (names + 2 >= argc) {
+		fprintf(stderr, "usage: %s [TEST...] -- SERVER [OPTION...]\n", argv[0]);
+		return 2;
+	}
+	server_argv = argv + names + 2;
+	for (size_t i = 0; i < n; i++) {
+		if (!is_wanted(tests[i].name, names, argv + 1))
+			continue;
+		test_name = tests[i].name;
+		fprintf(stderr, "%s\n", test_name);
+		start_server(0);
+		tests[i].run();
+		end_server();
+	}
+	fprintf(stderr, "all passed\n");
+	return 0;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What do the clients share that test the servers of examples/?
+ *
+ * A client runs its tests one after the other.  Each gets a server of its own on a free port, talks to
+ * it over plain blocking sockets, and ends it with SIGTERM, which must give status 0.
+ *
+ *   CLIENT [TEST...] -- SERVER [OPTION...]
+ */
+#ifndef TESTS_EXAMPLES_PEER_H
+#define TESTS_EXAMPLES_PEER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define PATIENCE 20 /* seconds until an answer that does not come is a failure */
+
+struct test {
+	const char *name;
+	void (*run)(void);
+};
+#define TEST_OF(function)                                                                          \
+	{                                                                                          \
+#function, function                                                                \
+	}
+
+/* The main function of a client: the tests that argv names before "--", or all.  The exit status. */
+int run_tests(const struct test *tests, size_t n, int argc, char **argv);
+
+_Noreturn void fail(const char *what);
+
+/* ------------------------------------------------------------------ The server */
+
+extern pid_t server_pid; /* 0: there is none */
+extern int server_port;
+
+/* Options that every server gets after those of the command line, as "--to", "127.0.0.1:80". */
+void add_server_option(char *option);
+
+/* With so many descriptors at most; 0: as many as we may have. */
+void start_server(unsigned descriptors);
+void end_server(void);
+
+int count_descriptors(void); /* of the server */
+void wait_for_descriptors(int at_most);
+
+/* ----------------------------------------------------------------- Connections */
+
+int connect_to_server(void);
+
+/* For a socket that was got otherwise: calls on it fail after PATIENCE, and it does not collect. */
+void set_patience(int fd);
+
+void send_bytes(int fd, const void *bytes, size_t n);
+void expect_bytes(int fd, const void *wanted, size_t n);
+void expect_end(int fd);   /* the peer closes, in order; closes fd */
+void expect_reset(int fd); /* the peer resets the connection; closes fd */
+void reset_connection(int fd);
+void print_bytes(const char *what, const char *bytes, size_t n);
+void sleep_ms(long ms);
+
+#define SEND(fd, text) send_bytes(fd, text, sizeof(text) - 1)
+#define EXPECT(fd, text) expect_bytes(fd, text, sizeof(text) - 1)
+
+#endif

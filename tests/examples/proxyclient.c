@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does proxy pass on every byte, and how each stream ends, both ways?
+ *
+ *   proxyclient [TEST...] -- PROXY [OPTION...]
+ *
+ * Both ends of every connection are ours: we connect to the proxy, and the proxy to us.
+ */
+#include "peer.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int listener;
+
+static int listen_as_target(void)
+{
+	static char to[32];
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	socklen_t len = sizeof(addr);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 ||
+	    listen(fd, 1000) != 0 || getsockname(fd, (struct sockaddr *)&addr, &len) != 0)
+		fail("cannot listen");
+	set_patience(fd);
+	snprintf(to, sizeof(to), "127.0.0.1:%d", ntohs(addr.sin_port));
+	add_server_option("--to");
+	add_server_option(to);
+	return fd;
+}
+
+struct ends {
+	int client;
+	int target;
+};
+
+static struct ends connect_through(void)
+{
+	struct ends e = { .client = connect_to_server() };
+
+	e.target = accept(listener, NULL, NULL);
+	if (e.target < 0)
+		fail("the proxy does not dial");
+	set_patience(e.target);
+	return e;
+}
+
+static void exchange(struct ends e)
+{
+	SEND(e.client, "question");
+	EXPECT(e.target, "question");
+	SEND(e.target, "answer");
+	EXPECT(e.client, "answer");
+}
+
+/* Like expect_end, but the other direction stays. */
+static void expect_half_end(int fd)
+{
+	char c;
+
+	if (recv(fd, &c, 1, 0) != 0)
+		fail("the end of a stream is not passed on");
+}
+
+static void a_client_that_has_said_all_still_hears(void)
+{
+	struct ends e = connect_through();
+
+	SEND(e.client, "all I have to say");
+	shutdown(e.client, SHUT_WR);
+	EXPECT(e.target, "all I have to say");
+	expect_half_end(e.target);
+	for (int i = 0; i < 100; i++) {
+		SEND(e.target, "and I still talk");
+		EXPECT(e.client, "and I still talk");
+	}
+	close(e.target);
+	expect_end(e.client);
+}
+
+static void a_target_that_has_said_all_still_hears(void)
+{
+	struct ends e = connect_through();
+
+	SEND(e.target, "all I have to say");
+	shutdown(e.target, SHUT_WR);
+	EXPECT(e.client, "all I have to say");
+	expect_half_end(e.client);
+	for (int i = 0; i < 100; i++) {
+		SEND(e.client, "and I still talk");
+		EXPECT(e.target, "and I still talk");
+	}
+	close(e.client);
+	expect_end(e.target);
+}
+
+/* Both send and receive at a time, more than all buffers between them hold. */
+static void much_goes_both_ways_at_a_time(void)
+{
+	enum { SIZE = 16 << 20 };
+	struct ends e = connect_through();
+	unsigned char *bytes = malloc(SIZE), *got[2] = { malloc(SIZE), malloc(SIZE) };
+	size_t sent[2] = { 0 }, have[2] = { 0 };
+
+	for (size_t i = 0; i < SIZE; i++)
+		bytes[i] = (unsigned char)(i * 7 + (i >> 8) * 3 + (i >> 16));
+	while (have[0] < SIZE || have[1] < SIZE) {
+		struct pollfd polled[2] = { { .fd = e.client }, { .fd = e.target } };
+
+		for (int i = 0; i < 2; i++)
+			polled[i].events = (short)(POLLIN | (sent[i] < SIZE ? POLLOUT : 0));
+		if (poll(polled, 2, PATIENCE * 1000) <= 0)
+			fail("it stands still");
+		for (int i = 0; i < 2; i++) {
+			int fd = polled[i].fd;
+			ssize_t n;
+
+			if (polled[i].revents & POLLOUT) {
+				n = send(fd, bytes + sent[i], SIZE - sent[i], MSG_DONTWAIT);
+				sent[i] += n > 0 ? (size_t)n : 0;
+			}
+			if (polled[i].revents & POLLIN) {
+				n = recv(fd, got[i] + have[i], SIZE - have[i], MSG_DONTWAIT);
+				if (n == 0)
+					fail("a stream ends early");
+				have[i] += n > 0 ? (size_t)n : 0;
+			}
+		}
+	}
+	if (memcmp(got[0], bytes, SIZE) != 0 || memcmp(got[1], bytes, SIZE) != 0)
+		fail("other bytes came than were sent");
+	free(got[0]);
+	free(got[1]);
+	free(bytes);
+	close(e.client);
+	expect_end(e.target);
+	close(e.target);
+}
+
+static void a_reset_is_passed_on_as_a_reset(void)
+{
+	struct ends other = connect_through();
+
+	for (int i = 0; i < 50; i++) {
+		struct ends e = connect_through();
+
+		exchange(e);
+		if (i % 2) {
+			reset_connection(e.client);
+			expect_reset(e.target);
+		} else {
+			reset_connection(e.target);
+			expect_reset(e.client);
+		}
+		exchange(other);
+	}
+	close(other.client);
+	expect_end(other.target);
+}
+
+/* The one that is reset was being written to, and the other one sends. */
+static void a_reset_under_load_is_no_end_of_stream(void)
+{
+	static char much[1 << 16];
+
+	for (int i = 0; i < 100; i++) {
+		struct ends e = connect_through();
+		ssize_t n;
+		char c;
+
+		for (int k = 0; k < 200; k++)
+			if (send(e.target, much, sizeof(much), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+				break;
+		reset_connection(e.client);
+		n = recv(e.target, &c, 1, 0);
+		if (n != -1 || errno != ECONNRESET)
+			fail("a reset becomes an end of stream");
+		close(e.target);
+	}
+}
+
+static void many_connections_at_once(void)
+{
+	enum { MANY = 400 };
+	struct ends e[MANY];
+	int before = count_descriptors();
+
+	for (int i = 0; i < MANY; i++)
+		e[i] = connect_through();
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < MANY; i++)
+			send_bytes(e[i].client, &i, sizeof(i));
+		for (int i = 0; i < MANY; i++)
+			expect_bytes(e[i].target, &i, sizeof(i));
+		for (int i = 0; i < MANY; i++)
+			send_bytes(e[i].target, &i, sizeof(i));
+		for (int i = 0; i < MANY; i++)
+			expect_bytes(e[i].client, &i, sizeof(i));
+	}
+	for (int i = 0; i < MANY; i++) {
+		if (i % 3 == 0) {
+			reset_connection(e[i].client);
+			expect_reset(e[i].target);
+		} else {
+			close(i % 3 == 1 ? e[i].client : e[i].target);
+			expect_end(i % 3 == 1 ? e[i].target : e[i].client);
+		}
+	}
+	wait_for_descriptors(before);
+}
+
+/* Twenty pairs of descriptors and sixty clients: some wait, some are sent away, and when all have gone
+ * the next one is served. */
+static void without_descriptors_it_goes_on(void)
+{
+	enum { CLIENTS = 60 };
+	struct pollfd polled = { .fd = listener, .events = POLLIN };
+	int fds[CLIENTS];
+	int accepted;
+	int before;
+
+	end_server();
+	start_server(40);
+	before = count_descriptors();
+	for (int i = 0; i < CLIENTS; i++)
+		fds[i] = connect_to_server();
+	sleep_ms(100);
+	for (int i = 0; i < CLIENTS; i++)
+		reset_connection(fds[i]);
+	/* The target of a reset client ends; that of the last one answers. */
+	fds[0] = connect_to_server();
+	SEND(fds[0], "question");
+	for (;;) {
+		char first;
+
+		accepted = accept(listener, NULL, NULL);
+		if (accepted < 0)
+			fail("nobody is served any more");
+		set_patience(accepted);
+		if (recv(accepted, &first, 1, 0) == 1)
+			break;
+		close(accepted);
+	}
+	EXPECT(accepted, "uestion");
+	SEND(accepted, "answer");
+	EXPECT(fds[0], "answer");
+	close(fds[0]);
+	close(accepted);
+	wait_for_descriptors(before);
+	while (poll(&polled, 1, 0) > 0)
+		close(accept(listener, NULL, NULL));
+}
+
+static void it_ends_while_streams_are_open(void)
+{
+	static char much[1 << 16];
+	struct ends idle = connect_through();
+	struct ends half = connect_through();
+	struct ends stuck = connect_through();
+
+	exchange(idle);
+	shutdown(half.client, SHUT_WR);
+	expect_half_end(half.target);
+	while (send(stuck.client, much, sizeof(much), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+		;
+	end_server();
+	expect_end(idle.client);
+	expect_end(idle.target);
+	expect_end(half.client);
+	close(half.target);
+	close(stuck.client);
+	close(stuck.target);
+	start_server(0);
+}
+
+static const struct test tests[] = {
+	TEST_OF(a_client_that_has_said_all_still_hears),
+	TEST_OF(a_target_that_has_said_all_still_hears),
+	TEST_OF(much_goes_both_ways_at_a_time),
+	TEST_OF(a_reset_is_passed_on_as_a_reset),
+	TEST_OF(a_reset_under_load_is_no_end_of_stream),
+	TEST_OF(many_connections_at_once),
+	TEST_OF(without_descriptors_it_goes_on),
+	TEST_OF(it_ends_while_streams_are_open),
+};
+
+int main(int argc, char **argv)
+{
+	listener = listen_as_target();
+	return run_tests(tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
+}
