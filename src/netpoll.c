@@ -218,12 +218,13 @@ static int arm(struct polldesc *pd, int side, int64_t deadline)
 {
 	if (pd->armed[side] <= deadline)
 		return 0;
-	if (pd->armed[side] != NEVER) {
-		timer_del(&pd->timer[side]);
-	} else if (add_rlx(&np.armed, 1) >= DEADLINES_MAX) {
+	if (pd->armed[side] == NEVER && add_rlx(&np.armed, 1) >= DEADLINES_MAX) {
 		add_rlx(&np.armed, -1u);
 		return -ENOMEM;
 	}
+	/* Tricky: also one that has fired.  `late` says so under pd->lock, but the heap has it until it
+	 * has come back from there (T3), and would take it out after it has been armed anew. */
+	timer_del(&pd->timer[side]);
 	pd->armed[side] = deadline;
 	timer_arm(&pd->timer[side], deadline);
 	return 0;

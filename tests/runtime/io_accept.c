@@ -4,6 +4,8 @@
  * hundred accepters, options; and numbers that were closed behind our back, whoever has them next.
  */
 #define _GNU_SOURCE
+#include <sys/syscall.h>
+
 #include "io_util.h"
 
 struct accepting {
@@ -232,6 +234,12 @@ static void wait_it(void *arg)
 	atomic_store(&c->result, gmp_wait_fd(c->fd, GMP_READ, GMP_FOREVER));
 }
 
+/* A sanitizer that knows of it calls it a race, and is right; here it is wanted. */
+static void plain_close(int fd)
+{
+	CHECK_EQ(syscall(SYS_close, fd), 0);
+}
+
 enum next { BY_ADOPT, BY_LISTEN, BY_DIAL, BY_ACCEPT, WAYS };
 
 static int hole[16], holes;
@@ -254,7 +262,7 @@ static void close_and_reuse(int fd, enum next how, int *peer, int *listener)
 	CHECK_EQ(close(hole[holes]), 0);
 	switch (how) {
 	case BY_ADOPT:
-		CHECK_EQ(close(fd), 0);
+		plain_close(fd);
 		CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 		CHECK_EQ(pair[0], fd);
 		CHECK_EQ(gmp_adopt(fd), fd);
@@ -262,14 +270,14 @@ static void close_and_reuse(int fd, enum next how, int *peer, int *listener)
 		*peer = pair[1];
 		return;
 	case BY_LISTEN:
-		CHECK_EQ(close(fd), 0);
+		plain_close(fd);
 		CHECK_EQ(listen_any("tcp", addr), fd);
 		*peer = gmp_dial("tcp", addr);
 		CHECK(*peer >= 0);
 		return;
 	case BY_DIAL:
 		l = listen_any("tcp", addr);
-		CHECK_EQ(close(fd), 0);
+		plain_close(fd);
 		CHECK_EQ(gmp_dial("tcp", addr), fd);
 		*peer = gmp_accept(l);
 		CHECK(*peer >= 0);
@@ -280,7 +288,7 @@ static void close_and_reuse(int fd, enum next how, int *peer, int *listener)
 		c = gmp_dial("tcp", addr);
 		CHECK(c >= 0);
 		CHECK_EQ(gmp_set_deadline(l, GMP_READ, gmp_deadline(PATIENCE)), 0);
-		CHECK_EQ(close(fd), 0);
+		plain_close(fd);
 		s = gmp_accept(l);
 		CHECK_EQ(s, fd);
 		*peer = c;
@@ -368,7 +376,7 @@ RT(after_a_plain_close_one_who_waits_is_ended_by_its_deadline)
 	c = (struct call){ .fd = a };
 	g = spawn(read_it, &c);
 	wait_parked(1);
-	CHECK_EQ(close(a), 0);
+	plain_close(a);
 	CHECK_EQ(gmp_set_deadline(a, GMP_READ, gmp_deadline(2 * MS)), 0);
 	join(g);
 	CHECK_EQ(c.result, -ETIMEDOUT);

@@ -190,8 +190,8 @@ RT(readers_behind_one_who_only_waits_are_served)
 			join(g[i]);
 		CHECK_EQ(w[0].result, GMP_READ);
 		CHECK_EQ(w[1].result, 1);
-		do { /* one reader may take several */
-			CHECK_EQ(gmp_write(b, "y", 1), 1);
+		do {                                          /* one reader may take several */
+			(void)!send(b, "y", 1, MSG_DONTWAIT); /* there may be no room */
 			gmp_yield();
 			left = 0;
 			for (int i = 2; i < 6; i++)
