@@ -11,13 +11,27 @@ static gmp_wg wg;
 static atomic_long steps;
 static atomic_uint runs;
 
+/* What is locked stays locked, or the green thread ends so. */
+static void check_lock_thread(void)
+{
+	int err = gmp_lock_thread();
+
+	CHECK(err == 0 || err == -EAGAIN);
+}
+
 static void busy(void *arg)
 {
 	struct rng r = rng_for((uint64_t)(uintptr_t)arg);
 
 	for (;;) {
 		atomic_fetch_add(&steps, 1);
-		switch (draw(&r, 8)) {
+		switch (draw(&r, 12)) {
+		case 8: in_blocking_code(draw(&r, 4) ? 0 : draw(&r, 300)); break;
+		case 9: check_lock_thread(); break;
+		case 10:
+			if (draw(&r, 100) == 0)
+				kernel_sleep(draw(&r, 500)); /* without saying so */
+			break;
 		case 0: gmp_sleep((int64_t)draw(&r, 200) * US); break;
 		case 1:
 			CHECK_EQ(gmp_mutex_lock(&mu), 0);

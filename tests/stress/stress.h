@@ -8,6 +8,8 @@
 
 #include "../runtime/io_util.h"
 
+#include <time.h>
+
 static uint64_t stress_seed;
 static int64_t stress_end;
 
@@ -24,6 +26,21 @@ static inline void stress_begin(void)
 static inline int stress_over(void)
 {
 	return gmp_now() >= stress_end;
+}
+
+static inline void kernel_sleep(unsigned us)
+{
+	struct timespec t = { 0, (long)us * 1000 };
+
+	nanosleep(&t, NULL);
+}
+
+static inline void in_blocking_code(unsigned us)
+{
+	gmp_block_enter();
+	if (us)
+		kernel_sleep(us);
+	gmp_block_leave();
 }
 
 struct rng {
