@@ -13,7 +13,7 @@ noinline void runq_put_slow(struct p *pp, struct g *gp, uint32_t head, uint32_t 
 
 	for (uint32_t i = 0; i < n; i++)
 		batch[i] = ld_rlx(&pp->runq[(head + i) % RUNQ_SIZE]);
-	if (!pp->shared) {
+	if (!ld_rlx(&pp->shared)) {
 		st_rlx(&pp->runqhead, head + n);
 	} else if (!cas_rel(&pp->runqhead, &head, head + n)) { /* ORD(runq.take) */
 		runq_put(pp, gp);                              /* a thief made room */
@@ -35,7 +35,7 @@ static uint32_t take_yielded(struct p *pp, struct g **out)
 	for (;;) {
 		for (uint32_t i = head; i != tail; i++)
 			out[i - head] = ld_rlx(&pp->yielded[i % YIELDED]);
-		if (!pp->shared) {
+		if (!ld_rlx(&pp->shared)) {
 			st_rlx(&pp->yieldhead, tail);
 			return tail - head;
 		}

@@ -81,7 +81,7 @@ static inline struct g *runq_get(struct p *pp)
 			return NULL;
 		struct g *gp = ld_rlx(&pp->runq[head % RUNQ_SIZE]);
 
-		if (!pp->shared) {
+		if (!ld_rlx(&pp->shared)) {
 			st_rlx(&pp->runqhead, head + 1);
 			return gp;
 		}
@@ -93,7 +93,7 @@ static inline struct g *runq_get(struct p *pp)
 /* Owner only: make gp the next; the former next, or NULL, comes back. */
 static inline struct g *runnext_swap(struct p *pp, struct g *gp)
 {
-	if (!pp->shared) {
+	if (!ld_rlx(&pp->shared)) {
 		struct g *old = pp->runnext;
 
 		st_rlx(&pp->runnext, gp);
