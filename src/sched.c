@@ -812,7 +812,8 @@ void sched_hand_off(struct p *pp, bool blocked)
 	st_rlx(&sched.nblocked, sched.nblocked + blocked);
 	if (busy || sched.gq.n || sched.nmidle == 0) {
 		other = midle_get();
-		start = !other && sched.nm < sched.nmlimit;
+		/* not at the end: nobody would join it */
+		start = !other && sched.nm < sched.nmlimit && ld_rlx(&sched.state) == RUN_ON;
 	}
 	bool in_poller = other && other->in_poller;
 

@@ -358,6 +358,26 @@ static void wait_for_blocked(UNUSED void *arg)
 	CHECK_EQ(gmp_wg_wait(&wg), 0);
 }
 
+static void block_for_a_while(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_blocking(usleep(12000)), 0);
+}
+
+static void block_all(UNUSED void *arg)
+{
+	for (int i = 0; i < 8; i++)
+		CHECK_EQ(gmp_go(block_for_a_while, NULL), 0);
+	gmp_sleep(5 * MS);
+}
+
+/* The watcher takes Ps while the run ends, and makes no thread for them that nobody joins: a sanitizer
+ * would tell. */
+TEST_PROCS(ps_are_taken_while_the_run_ends)
+{
+	for (int i = 0; i < 30; i++)
+		run_procs(procs, block_all, NULL);
+}
+
 TEST_PROCS(who_waits_for_one_in_blocking_code_is_no_deadlock)
 {
 	run_procs(procs, wait_for_blocked, NULL);
