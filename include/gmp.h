@@ -637,6 +637,24 @@ GMP_API ssize_t gmp_pread(int fd, void *buf, size_t n, off_t at);
 GMP_API ssize_t gmp_pwrite(int fd, const void *buf, size_t n, off_t at);
 GMP_API int gmp_fsync(int fd);
 
+/*
+ * As getaddrinfo(3), on a thread that is spared meanwhile: at most half of gmp_config.max_threads look
+ * up at a time, others wait.  Returns 0 or getaddrinfo's own (negative) EAI_ code, never an errno:
+ * EAI_AGAIN when the deadline passes, whatever the resolver does, and EAI_CANCELED where libc has it
+ * (else EAI_AGAIN) when the caller is cancelled.  Hosts and services in digits are answered at once.
+ * Free the result by freeaddrinfo.  EAI_AGAIN without a runtime.
+ *
+ *   #include <netdb.h>
+ *   struct addrinfo *a;
+ *   int err = gmp_getaddrinfo_until("example.org", "http", NULL, &a, gmp_deadline(2000000000));
+ */
+struct addrinfo;
+GMP_API int gmp_getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+			    struct addrinfo **res);
+GMP_API int gmp_getaddrinfo_until(const char *host, const char *service,
+				  const struct addrinfo *hints, struct addrinfo **res,
+				  int64_t deadline);
+
 /* As shutdown(2).  gmp_close wakes all who wait on fd with -ECANCELED; the number is free when it
  * returns. */
 GMP_API int gmp_shutdown(int fd, int how);

@@ -90,6 +90,7 @@ set(GMP_FLOOR6
 	runtime.c
 	io/net.c
 	io/file.c
+	io/names.c
 	debug/dump.c
 	debug/report.c
 	debug/stats.c

@@ -33,6 +33,7 @@
 #include "debug/dump.h"
 #include "debug/report.h"
 #include "green.h"
+#include "io/names.h"
 #include "netpoll.h"
 #include "park.h"
 #include "proc.h"
@@ -60,6 +61,7 @@ static void in_child(void)
 	}
 	dump_forget();
 	ticks_forget();
+	names_forget();
 	memset(&sched, 0, sizeof(sched));
 	sched.run = run;
 }
@@ -131,6 +133,7 @@ static int set_up(const gmp_config *cfg, bool library)
 	sched.joinable_exit = green_exited;
 	sched.stalled = report_stall;
 	proc_set_entry(m_main);
+	names_init(max_of(options.c.max_threads / 2, 1));
 	gmp__fatal_describe(report_self);
 	err = proc_init();
 	if (!err)
@@ -238,6 +241,7 @@ static void tear_down(void)
 	join_ms();
 	sysmon_stop();
 	drop_all();
+	names_fini();
 	dump_fini();
 	signal_fini();
 	netpoll_fini();

@@ -269,16 +269,21 @@ RT(cancellation_does_not_cut_an_open_short)
 }
 
 static struct opening late;
+static atomic_int leaving, other_end; /* the run ends; somebody opens it */
 
 static void leave_an_open(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_go(open_fifo, &late), 0);
 	run_a_while();
+	atomic_store(&leaving, 1);
 }
 
 static void open_the_other_end(UNUSED void *arg)
 {
-	usleep(60000);
+	while (!atomic_load(&leaving))
+		usleep(1000);
+	usleep(20000);
+	atomic_store(&other_end, 1);
 	late.fd = open(fifo, O_WRONLY);
 }
 
@@ -291,10 +296,10 @@ TEST_PROCS(the_end_of_a_run_waits_for_a_green_thread_that_opens_a_fifo)
 	late = (struct opening){ .flags = O_RDONLY, .fd = -1 };
 	foreign_start(&f, open_the_other_end, NULL);
 	run_procs(procs, leave_an_open, NULL);
-	CHECK(late.fd >= 0 || !atomic_load(&f.done)); /* the other end has been opened */
+	CHECK(atomic_load(&other_end));
 	CHECK_EQ(pthread_join(f.thread, NULL), 0);
 	CHECK(!atomic_load(&late.done));
-	close(late.fd);
+	CHECK_EQ(close(late.fd), 0);
 	end();
 }
 

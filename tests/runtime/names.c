@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests of looking up names, against a resolver that answers, lies, or is silent as they like. */
+#define _GNU_SOURCE 1
+#include "io_util.h"
+
+#include <dlfcn.h>
+#include <netdb.h>
+
+typedef int (*resolver)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+static atomic_int silent;        /* names that begin with "silent" are answered when it is 0 */
+static atomic_int asked, inside; /* of names that are ours */
+static atomic_int most_inside, leaving; /* the run is about to end */
+
+/* In place of libc's: names that end in ".test" are ours. */
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+		struct addrinfo **res)
+{
+	resolver real = (resolver)(uintptr_t)dlsym(RTLD_NEXT, "getaddrinfo");
+	size_t n = host ? strlen(host) : 0;
+
+	if (n < 5 || strcmp(host + n - 5, ".test") != 0)
+		return real(host, service, hints, res);
+	CHECK(gmp_self() == NULL); /* in blocking code */
+	int now = atomic_fetch_add(&inside, 1) + 1, most = atomic_load(&most_inside);
+
+	while (most < now && !atomic_compare_exchange_weak(&most_inside, &most, now))
+		;
+	atomic_fetch_add(&asked, 1);
+	while (strncmp(host, "silent", 6) == 0 && atomic_load(&silent))
+		usleep(200);
+	atomic_fetch_sub(&inside, 1);
+	if (strncmp(host, "none", 4) == 0)
+		return EAI_NONAME;
+	return real("127.0.0.1", service, hints, res);
+}
+
+static void reset(void)
+{
+	atomic_store(&silent, 0);
+	atomic_store(&asked, 0);
+	atomic_store(&most_inside, 0);
+	atomic_store(&leaving, 0);
+}
+
+static struct addrinfo stream = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM };
+
+static void check_answer(struct addrinfo *a, unsigned port)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)(void *)a->ai_addr;
+
+	CHECK_EQ(a->ai_family, AF_INET);
+	CHECK_EQ(ntohl(in->sin_addr.s_addr), INADDR_LOOPBACK);
+	CHECK_EQ(ntohs(in->sin_port), port);
+	freeaddrinfo(a);
+}
+
+static void look_up_some(UNUSED void *arg)
+{
+	struct addrinfo *a = NULL;
+
+	CHECK_EQ(gmp_getaddrinfo("a.test", "80", &stream, &a), 0);
+	check_answer(a, 80);
+	CHECK_EQ(gmp_getaddrinfo_until("b.test", NULL, &stream, &a, gmp_deadline(PATIENCE)), 0);
+	check_answer(a, 0);
+	CHECK_EQ(gmp_getaddrinfo("localhost", "80", &stream, &a), 0);
+	check_answer(a, 80);
+	a = NULL;
+	CHECK_EQ(gmp_getaddrinfo("none.test", "80", &stream, &a), EAI_NONAME);
+	CHECK_EQ(gmp_getaddrinfo("none.test", "80", NULL, &a), EAI_NONAME);
+	CHECK(a == NULL);
+}
+
+RT(the_result_is_zero_or_getaddrinfos_own_code)
+{
+	struct addrinfo bad = { .ai_family = 9999 }, *a;
+	struct foreign f;
+	gmp_g *g = spawn(look_up_some, NULL);
+
+	look_up_some(NULL);
+	foreign_start(&f, look_up_some, NULL);
+	foreign_join(&f);
+	join(g);
+	CHECK_EQ(gmp_getaddrinfo("c.test", NULL, &bad, &a), EAI_FAMILY);
+	CHECK_EQ(gmp_getaddrinfo(NULL, NULL, NULL, &a), EAI_NONAME);
+	CHECK_EQ(gmp_getaddrinfo("c.test", NULL, NULL, NULL), EAI_NONAME);
+}
+
+static void look_up_numbers(UNUSED void *arg)
+{
+	struct addrinfo *a, six = { .ai_family = AF_INET6, .ai_socktype = SOCK_STREAM };
+	struct addrinfo passive = stream;
+
+	for (int64_t deadline = 0; deadline == 0 || deadline == GMP_FOREVER;
+	     deadline += GMP_FOREVER / 2 + 1) {
+		CHECK_EQ(gmp_getaddrinfo_until("127.0.0.1", "443", &stream, &a, deadline), 0);
+		check_answer(a, 443);
+		CHECK_EQ(gmp_getaddrinfo_until(NULL, "7", &stream, &a, deadline), 0);
+		check_answer(a, 7);
+		CHECK_EQ(gmp_getaddrinfo_until("::1", NULL, &six, &a, deadline), 0);
+		CHECK_EQ(a->ai_family, AF_INET6);
+		freeaddrinfo(a);
+		CHECK_EQ(gmp_getaddrinfo_until("::1", NULL, &stream, &a, deadline), EAI_ADDRFAMILY);
+	}
+	passive.ai_flags = AI_PASSIVE;
+	CHECK_EQ(gmp_getaddrinfo(NULL, "7", &passive, &a), 0);
+	CHECK_EQ(((struct sockaddr_in *)(void *)a->ai_addr)->sin_addr.s_addr, INADDR_ANY);
+	freeaddrinfo(a);
+}
+
+RT(what_stands_in_digits_is_answered_at_once_and_on_a_small_stack)
+{
+	gmp_attr attr = GMP_ATTR_INIT;
+	uint64_t spawns = stats().spawns;
+	struct foreign f;
+	gmp_g *g;
+
+	look_up_numbers(NULL);
+	foreign_start(&f, look_up_numbers, NULL);
+	foreign_join(&f);
+	CHECK_EQ(stats().spawns, spawns);
+	attr.stack_size = SANITIZED ? 65536 : 16384;
+	CHECK_EQ(gmp_spawn(&g, look_up_numbers, NULL, &attr), 0);
+	join(g);
+}
+
+RT(a_name_is_looked_up_from_a_small_stack)
+{
+	gmp_attr attr = GMP_ATTR_INIT;
+	gmp_g *g;
+
+	attr.stack_size = 16384;
+	CHECK_EQ(gmp_spawn(&g, look_up_some, NULL, &attr), 0);
+	join(g);
+}
+
+static void look_up_silent(void *arg)
+{
+	struct addrinfo *a = NULL;
+	int err = gmp_getaddrinfo_until("silent.test", "80", &stream, &a, *(int64_t *)arg);
+
+	CHECK_EQ(err, EAI_AGAIN);
+	CHECK(a == NULL);
+}
+
+static void wait_till_none_inside(void)
+{
+	atomic_store(&silent, 0);
+	WAIT_FOR(atomic_load(&inside) == 0 && stats().greens == 1);
+}
+
+RT(a_silent_resolver_holds_nobody_past_the_deadline)
+{
+	int64_t past = 0, began = gmp_now(), soon = gmp_deadline(20 * MS);
+	struct foreign f;
+	gmp_g *g[5];
+
+	reset();
+	atomic_store(&silent, 1);
+	look_up_silent(&past);
+	CHECK_EQ(atomic_load(&asked), 0);
+	for (int i = 0; i < 5; i++)
+		g[i] = spawn(look_up_silent, &soon);
+	foreign_start(&f, look_up_silent, &soon);
+	look_up_silent(&soon);
+	for (int i = 0; i < 5; i++)
+		join(g[i]);
+	foreign_join(&f);
+	CHECK(gmp_now() >= soon);
+	CHECK(gmp_now() - began < 5 * SEC);
+	CHECK_EQ(atomic_load(&inside),
+		 atomic_load(&asked)); /* they go on, and free what they find */
+	wait_till_none_inside();
+}
+
+static atomic_int code;
+
+static void look_up_till_cancelled(UNUSED void *arg)
+{
+	struct addrinfo *a = NULL;
+
+	atomic_store(&code, gmp_getaddrinfo("silent.test", "80", &stream, &a));
+	CHECK(a == NULL);
+	/* and at once, from now on; digits need no wait */
+	CHECK_EQ(gmp_getaddrinfo("silent.test", "80", &stream, &a), EAI_CANCELED);
+	CHECK_EQ(gmp_getaddrinfo("127.0.0.1", "80", &stream, &a), 0);
+	check_answer(a, 80);
+}
+
+RT(cancellation_ends_the_wait_and_not_the_lookup)
+{
+	gmp_g *g;
+
+	reset();
+	atomic_store(&silent, 1);
+	g = spawn(look_up_till_cancelled, NULL);
+	WAIT_FOR(atomic_load(&inside) == 1);
+	CHECK_EQ(gmp_cancel(g), 0);
+	join(g);
+	CHECK_EQ(atomic_load(&code), EAI_CANCELED);
+	CHECK_EQ(atomic_load(&inside), 1);
+	CHECK_EQ(atomic_load(&asked), 1);
+	wait_till_none_inside();
+}
+
+static atomic_int answered;
+
+static void look_up_in_a_crowd(UNUSED void *arg)
+{
+	struct addrinfo *a = NULL;
+
+	CHECK_EQ(gmp_getaddrinfo("silent.test", "80", &stream, &a), 0);
+	check_answer(a, 80);
+	atomic_fetch_add(&answered, 1);
+}
+
+static void crowd(UNUSED void *arg)
+{
+	enum { N = 30 };
+	int64_t soon = gmp_deadline(30 * MS);
+	struct foreign f;
+	gmp_g *g[N];
+
+	reset();
+	atomic_store(&answered, 0);
+	atomic_store(&silent, 1);
+	for (int i = 0; i < N; i++)
+		g[i] = spawn(look_up_in_a_crowd, NULL);
+	WAIT_FOR(atomic_load(&inside) == 4);
+	look_up_silent(&soon); /* also while it waits for its turn */
+	foreign_start(&f, look_up_in_a_crowd, NULL);
+	CHECK_EQ(atomic_load(&inside), 4);
+	CHECK_EQ(atomic_load(&asked), 4);
+	for (int i = 0; i < 4; i++) /* there are threads left for others */
+		CHECK_EQ(gmp_blocking(usleep(12000)), 0);
+	atomic_store(&silent, 0);
+	for (int i = 0; i < N; i++)
+		join(g[i]);
+	foreign_join(&f);
+	CHECK_EQ(atomic_load(&answered), N + 1);
+	CHECK_EQ(atomic_load(&most_inside), 4);
+}
+
+TEST_PROCS(at_most_half_of_the_threads_look_up_at_a_time)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = procs;
+	c.max_threads = 8;
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(gmp_run(crowd, NULL, &c), 0);
+}
+
+static void alone(UNUSED void *arg)
+{
+	look_up_some(NULL);
+}
+
+TEST(with_one_thread_in_all_names_are_looked_up)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = 1;
+	c.max_threads = 1;
+	CHECK_EQ(gmp_run(alone, NULL, &c), 0);
+}
+
+static void look_up_for_a_while(UNUSED void *arg)
+{
+	struct addrinfo *a = NULL;
+
+	if (gmp_getaddrinfo_until("silent.test", "80", &stream, &a, gmp_deadline(5 * MS)) == 0)
+		check_answer(a, 80);
+}
+
+static void leave_lookups(UNUSED void *arg)
+{
+	for (int i = 0; i < 6; i++) {
+		CHECK_EQ(gmp_go(look_up_in_a_crowd, NULL), 0);
+		CHECK_EQ(gmp_go(look_up_for_a_while, NULL), 0);
+	}
+	WAIT_FOR(atomic_load(&inside) >= 3);
+	gmp_sleep(6 * MS);
+	atomic_store(&leaving, 1);
+}
+
+static void answer_later(UNUSED void *arg)
+{
+	while (!atomic_load(&leaving))
+		usleep(1000);
+	usleep(20000);
+	atomic_store(&silent, 0);
+}
+
+/* Their memory is freed, too: a sanitizer would tell. */
+TEST_PROCS(a_run_that_ends_meanwhile_awaits_the_lookups_and_forgets_them)
+{
+	for (int i = 0; i < 3; i++) {
+		struct foreign f;
+
+		reset();
+		atomic_store(&silent, 1);
+		foreign_start(&f, answer_later, NULL);
+		run_procs(procs, leave_lookups, NULL);
+		CHECK_EQ(atomic_load(&inside), 0);
+		CHECK_EQ(pthread_join(f.thread, NULL), 0);
+	}
+}
+
+static void look_up_to_the_end(UNUSED void *arg)
+{
+	struct addrinfo *a = NULL;
+	int err;
+
+	while ((err = gmp_getaddrinfo("silent.test", "80", &stream, &a)) == 0)
+		check_answer(a, 80);
+	CHECK_EQ(err, EAI_AGAIN);
+}
+
+TEST(foreign_threads_that_look_up_when_the_run_ends_get_eai_again)
+{
+	for (int i = 0; i < 10; i++) {
+		struct foreign f[4], late;
+
+		reset();
+		CHECK_EQ(gmp_start(NULL), 0);
+		for (int k = 0; k < 4; k++)
+			foreign_start(&f[k], look_up_to_the_end, NULL);
+		usleep(3000);
+		atomic_store(&silent, i & 1);
+		usleep(1000);
+		if (i & 1)
+			foreign_start(&late, answer_later, NULL);
+		atomic_store(&leaving, 1);
+		CHECK_EQ(gmp_stop(), 0);
+		for (int k = 0; k < 4; k++)
+			CHECK_EQ(pthread_join(f[k].thread, NULL), 0);
+		if (i & 1)
+			CHECK_EQ(pthread_join(late.thread, NULL), 0);
+	}
+}
+
+TEST(without_a_runtime_it_is_eai_again)
+{
+	struct addrinfo *a;
+
+	CHECK_EQ(gmp_getaddrinfo("127.0.0.1", NULL, NULL, &a), EAI_AGAIN);
+	CHECK_EQ(gmp_getaddrinfo("a.test", NULL, NULL, &a), EAI_AGAIN);
+}
