@@ -638,6 +638,14 @@ GMP_API ssize_t gmp_pwrite(int fd, const void *buf, size_t n, off_t at);
 GMP_API int gmp_fsync(int fd);
 
 /*
+ * As waitpid(2); errors are negative: -ECHILD, -EINVAL.  EINTR is retried.  A wait for the end of one
+ * child (pid > 0, flags 0) is a wait for a descriptor and can be cut short by cancellation; one for any
+ * child (-1, 0, a group), or with WUNTRACED and the like, keeps a thread as blocking code does.
+ * (Who traces a child calls waitpid itself, in blocking code: a pid's end is not all it waits for.)
+ */
+GMP_API pid_t gmp_waitpid(pid_t pid, int *status, int flags);
+
+/*
  * As getaddrinfo(3), on a thread that is spared meanwhile: at most half of gmp_config.max_threads look
  * up at a time, others wait.  Returns 0 or getaddrinfo's own (negative) EAI_ code, never an errno:
  * EAI_AGAIN when the deadline passes, whatever the resolver does, and EAI_CANCELED where libc has it

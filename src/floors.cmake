@@ -91,6 +91,7 @@ set(GMP_FLOOR6
 	io/net.c
 	io/file.c
 	io/names.c
+	io/process.c
 	debug/dump.c
 	debug/report.c
 	debug/stats.c

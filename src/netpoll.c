@@ -338,7 +338,7 @@ static void event(const struct poll_event *e, struct glist *out)
 		return;
 	lock(&pd->lock, LR_POLLDESC);
 	if (pd->seq == (uint32_t)(e->key >> 32) && (ld_rlx(&pd->use) & PD_OPEN)) { /* N5 */
-		if (e->events & POLL_HUP)
+		if (e->events & POLL_HUNG)
 			st_rlx(&pd->hup, true);
 		for (int i = 0; i < 2; i++) {
 			struct pollside *s = &pd->side[i];

@@ -92,7 +92,7 @@ static unsigned events_of(uint32_t e)
 	if (e & (EPOLLOUT | EPOLLHUP | EPOLLERR))
 		out |= POLL_WRITE;
 	if (e & (EPOLLPRI | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-		out |= POLL_HUP;
+		out |= POLL_HUNG;
 	return out;
 }
 

@@ -14,7 +14,7 @@
 enum poll_events {
 	POLL_READ = 1,  /* readable, or at the end of the stream */
 	POLL_WRITE = 2, /* writable */
-	POLL_HUP = 4,   /* the other end hung up, an error stands, or urgent data came (reads stop
+	POLL_HUNG = 4,  /* the other end hung up, an error stands, or urgent data came (reads stop
 	                   short before it): from now on a short read says nothing */
 };
 

@@ -34,6 +34,7 @@
 #include "debug/report.h"
 #include "green.h"
 #include "io/names.h"
+#include "io/process.h"
 #include "netpoll.h"
 #include "park.h"
 #include "proc.h"
@@ -62,6 +63,7 @@ static void in_child(void)
 	dump_forget();
 	ticks_forget();
 	names_forget();
+	process_forget();
 	memset(&sched, 0, sizeof(sched));
 	sched.run = run;
 }
@@ -242,6 +244,7 @@ static void tear_down(void)
 	sysmon_stop();
 	drop_all();
 	names_fini();
+	process_fini();
 	dump_fini();
 	signal_fini();
 	netpoll_fini();

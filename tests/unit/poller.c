@@ -195,7 +195,7 @@ TEST(the_other_end_closed_is_a_hang_up)
 	CHECK_EQ(po->add(fds[0], 1), 0);
 	close(fds[1]);
 	CHECK_EQ(try_it(), 1);
-	CHECK_EQ(ev[0].events & (POLL_READ | POLL_HUP), POLL_READ | POLL_HUP);
+	CHECK_EQ(ev[0].events & (POLL_READ | POLL_HUNG), POLL_READ | POLL_HUNG);
 	CHECK_EQ(pipe(fds), 0);
 	CHECK_EQ(po->add(fds[1], 2), 0);
 	CHECK_EQ(try_it(), 1);
@@ -203,7 +203,7 @@ TEST(the_other_end_closed_is_a_hang_up)
 	close(fds[0]); /* an error, for writers */
 	CHECK_EQ(try_it(), 1);
 	CHECK_EQ(ev[0].key, 2);
-	CHECK_EQ(ev[0].events & (POLL_WRITE | POLL_HUP), POLL_WRITE | POLL_HUP);
+	CHECK_EQ(ev[0].events & (POLL_WRITE | POLL_HUNG), POLL_WRITE | POLL_HUNG);
 	po->close();
 }
 
@@ -218,7 +218,7 @@ TEST(half_a_close_is_a_hang_up_for_the_reader)
 	CHECK_EQ(ev[0].events, POLL_WRITE);
 	CHECK_EQ(shutdown(fds[1], SHUT_WR), 0);
 	CHECK_EQ(try_it(), 1);
-	CHECK_EQ(ev[0].events & (POLL_READ | POLL_HUP), POLL_READ | POLL_HUP);
+	CHECK_EQ(ev[0].events & (POLL_READ | POLL_HUNG), POLL_READ | POLL_HUNG);
 	po->close();
 }
 

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How does a green thread wait for a child?
+ *
+ * For the end of one child: a pidfd becomes readable then, so this is a wait for a descriptor, and the
+ * try is waitpid(2) with WNOHANG.  For any child (-1, 0, a group), for a child's stops, and where the
+ * system gives no pidfd (an old kernel, a filter, no descriptors left): waitpid in blocking code.
+ *
+ * Invariants
+ *  I1 The child is asked about before the first wait and after each: who comes late, or shares it with
+ *     others, hears what waitpid says (-ECHILD).
+ *  I2 Each pidfd is in the list while its caller waits, so that the end of a run closes those of green
+ *     threads that are dropped there.  The link lies on the caller's stack, which is still there.
+ *  I3 A foreign thread is not inside the runtime (rt_enter) while it is in a waitpid that may sleep.
+ */
+#include "io/process.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io/fd.h"
+#include "park.h"
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+struct child {
+	pid_t pid;
+	int *status;
+	int flags;
+	int pidfd;
+	struct child *link, **from;
+};
+
+static struct {
+	struct lock lock;
+	struct child *first;
+} children;
+
+static void enlist(struct child *c)
+{
+	lock(&children.lock, LR_CHILDREN);
+	c->link = children.first;
+	c->from = &children.first;
+	if (c->link)
+		c->link->from = &c->link;
+	children.first = c;
+	unlock(&children.lock, LR_CHILDREN);
+}
+
+static void unlist(struct child *c)
+{
+	lock(&children.lock, LR_CHILDREN);
+	*c->from = c->link;
+	if (c->link)
+		c->link->from = c->from;
+	unlock(&children.lock, LR_CHILDREN);
+}
+
+void process_fini(void)
+{
+	for (struct child *c = children.first; c; c = c->link)
+		close(c->pidfd);
+	children.first = NULL;
+}
+
+void process_forget(void)
+{
+	children.lock = (struct lock){ 0 };
+	children.first = NULL;
+}
+
+/* pid, 0, or -errno. */
+static pid_t ask(const struct child *c, int flags)
+{
+	pid_t pid;
+	int status;
+
+	do
+		pid = waitpid(c->pid, &status, c->flags | flags);
+	while (pid < 0 && errno == EINTR);
+	if (pid > 0 && c->status)
+		*c->status = status;
+	return pid < 0 ? -errno : pid;
+}
+
+static ssize_t call_ask(int fd, const struct io_args *a)
+{
+	pid_t pid = ask(a->buf, WNOHANG);
+
+	(void)fd;
+	return pid ? pid : -EAGAIN;
+}
+
+/* The pid, -errno, or -EAGAIN: this way cannot be gone. */
+static pid_t wait_polled(struct child *c)
+{
+	c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+	if (c->pidfd < 0 || fd_register(c->pidfd, false) < 0) /* which closes it */
+		return -EAGAIN;
+	enlist(c);
+	ssize_t pid = fd_call(c->pidfd, SIDE_READ, call_ask, &(struct io_args){ c, 0 }, NEVER);
+
+	if (gmp_close(c->pidfd) == -ESRCH) /* the runtime stops: its record goes with it */
+		close(c->pidfd);
+	unlist(c);
+	return (pid_t)pid;
+}
+
+static pid_t wait_blocking(const struct child *c)
+{
+	gmp_block_enter();
+	pid_t pid = ask(c, 0);
+
+	gmp_block_leave();
+	return pid;
+}
+
+pid_t gmp_waitpid(pid_t pid, int *status, int flags)
+{
+	struct child c = { .pid = pid, .status = status, .flags = flags };
+
+	if (!rt_enter())
+		return -ESRCH;
+	pid_t result = ask(&c, WNOHANG);
+
+	if (result == 0 && !(flags & WNOHANG)) {
+		result = pid > 0 && !flags ? wait_polled(&c) : -EAGAIN;
+		if (result == -EAGAIN) {
+			rt_leave(); /* I3 */
+			return wait_blocking(&c);
+		}
+	}
+	rt_leave();
+	return result;
+}
