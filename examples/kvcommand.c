@@ -20,12 +20,12 @@
 
 static struct slice arg(const struct kv_client *c, uint32_t i)
 {
-	return resp_arg(&c->request, i);
+	return resp_arg(c->request, i);
 }
 
 static uint32_t argc(const struct kv_client *c)
 {
-	return c->request.argc;
+	return c->request->argc;
 }
 
 static uint64_t hash_arg(const struct kv_client *c, uint32_t i)

@@ -8,9 +8,9 @@
 
 struct kv_client {
 	struct kv_table *table;
-	struct resp_parser request; /* the command and its arguments */
-	struct buf out;             /* where the answer goes */
-	bool closing;               /* the client has asked for the end, or must be sent away */
+	const struct resp_parser *request; /* the command and its arguments */
+	struct buf out;                    /* where the answer goes */
+	bool closing; /* the client has asked for the end, or must be sent away */
 };
 
 /* Run the command in c->request, of one argument at least, and add its answer to c->out. */

@@ -9,7 +9,7 @@
  *
  * It speaks the protocol of Redis (RESP2) and knows some of its commands.  The parts: server.c
  * takes the connections, resp.c finds the requests in what they send, kvcommand.c answers them,
- * kvtable.c keeps the keys, and this file moves the bytes:
+ * kvtable.c keeps the keys, kvsession.c is what a connection knows, and this file moves the bytes:
  *
  *   1. read what is there, once;
  *   2. answer every request in it, to one buffer;
@@ -17,9 +17,15 @@
  *
  * So a client that sends many requests at a time costs two system calls for all of them.  A client
  * that does not read its answers stops its own green thread in step 3, and nobody else's.
+ *
+ * Who uses the table, in step 2, is a matter of --arch:
+ *
+ *   conn      every connection, under the table's locks
+ *   owner     one green thread, to which the connections send their requests (kvowner.c)
+ *   reactor   all in one: an event loop, libuv's, in one thread (kvreactor.c), for comparison
  */
-#include "kvcommand.h"
-#include "kvtable.h"
+#include "kvowner.h"
+#include "kvreactor.h"
 #include "server.h"
 
 #include <errno.h>
@@ -32,103 +38,78 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-#define READ_LEAST 1024
-#define READ_MOST (64u << 10)
-#define FLUSH_AT (64u << 10)    /* answers are sent once they are so many bytes */
-#define FAREWELL_MOST (1 << 20) /* bytes that are read and thrown away before closing */
-#define SWEEP_PERIOD 250000000  /* ns */
+#define SWEEP_PERIOD 250000000 /* ns */
 
 /* --------------------------------------------------------------- A connection */
 
-struct session {
+struct service {
+	struct kv_table *table;
+	struct kv_owner *owner; /* NULL: who has requests runs them */
+};
+
+struct connection {
 	int fd;
-	size_t read_size; /* room to have for the next read */
-	struct buf in;
-	struct kv_client client;
+	struct kv_session *session;
+	struct kv_owner *owner;
+	gmp_chan *done; /* the owner's word; NULL without one */
 };
 
 /* False at the end of the stream. */
-static bool receive(struct session *s)
+static bool receive(struct connection *c)
 {
-	char *at = buf_room(&s->in, s->read_size);
-	size_t room = s->in.size - s->in.end;
-	ssize_t n;
+	size_t room;
+	char *at = kv_session_room(c->session, &room);
+	ssize_t n = at ? gmp_read(c->fd, at, room) : 0;
 
-	if (!at)
-		return false;
-	n = gmp_read(s->fd, at, room);
-	if (n <= 0)
-		return false;
-	s->in.end += (size_t)n;
-	if ((size_t)n == room && s->read_size < READ_MOST)
-		s->read_size *= 2;
+	if (n > 0)
+		kv_session_received(c->session, (size_t)n);
+	return n > 0;
+}
+
+static bool run(struct connection *c)
+{
+	if (c->owner)
+		return kv_owner_run(c->owner, c->session, c->done);
+	kv_session_run(c->session);
 	return true;
 }
 
-static bool flush(struct session *s)
+static bool flush(struct connection *c)
 {
-	struct buf *out = &s->client.out;
+	struct buf *out = &c->session->client.out;
 	ssize_t n = 0;
 
 	if (buf_len(out) > 0)
-		n = gmp_write_all(s->fd, out->data, buf_len(out));
+		n = gmp_write_all(c->fd, out->data, buf_len(out));
 	buf_clear(out);
 	return n >= 0;
 }
 
-static void refuse(struct kv_client *c, const char *error)
-{
-	resp_add_text(&c->out, "-ERR Protocol error: ");
-	buf_add(&c->out, error, strlen(error));
-	resp_add_text(&c->out, "\r\n");
-	c->closing = true;
-}
-
 /* Answer what has been received.  False when the connection is to end. */
-static bool answer(struct session *s)
+static bool answer(struct connection *c)
 {
-	struct kv_client *c = &s->client;
-
-	while (!c->closing) {
-		char *bytes = s->in.data + s->in.start;
-		enum resp_result r = resp_parse(&c->request, bytes, buf_len(&s->in));
-
-		if (r == RESP_INCOMPLETE)
-			break;
-		if (r == RESP_NO_MEMORY)
+	while (kv_session_parse(c->session))
+		if (!run(c) || (kv_session_is_full(c->session) && !flush(c)))
 			return false;
-		if (r == RESP_BROKEN) {
-			refuse(c, c->request.error);
-			break;
-		}
-		if (c->request.argc > 0)
-			kv_command_run(c);
-		s->in.start += c->request.used;
-		if (buf_len(&c->out) >= FLUSH_AT && !flush(s))
-			return false;
-	}
-	if (buf_len(&s->in) == 0)
-		buf_clear(&s->in);
-	return flush(s) && !c->closing;
+	return flush(c) && !c->session->client.closing;
 }
 
 /*
  * Closing a socket with bytes in it that nobody has read makes the kernel reset the connection, and
  * the peer may then lose the answer that told it why.  So say that this was all, and read on.
  */
-static void say_farewell(struct session *s)
+static void say_farewell(int fd)
 {
-	ssize_t left = FAREWELL_MOST;
+	ssize_t left = KV_FAREWELL;
+	char bytes[4096];
 	ssize_t n = 1;
 
-	gmp_shutdown(s->fd, SHUT_WR);
+	gmp_shutdown(fd, SHUT_WR);
 	while (left > 0 && n > 0) {
-		buf_clear(&s->in);
-		if (!buf_room(&s->in, READ_LEAST))
-			return;
-		n = gmp_read(s->fd, s->in.data, s->in.size);
+		n = gmp_read(fd, bytes, sizeof(bytes));
 		left -= n;
 	}
 }
@@ -144,32 +125,33 @@ static void set_socket_options(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 }
 
-static void serve(int fd, void *table)
+static void serve(int fd, void *arg)
 {
-	struct session *s = calloc(1, sizeof(*s));
+	const struct service *service = arg;
+	struct connection c = { .fd = fd, .owner = service->owner };
 
-	if (!s)
-		return;
-	set_socket_options(fd);
-	s->fd = fd;
-	s->read_size = READ_LEAST;
-	s->client.table = table;
-	while (receive(s) && answer(s))
-		gmp_checkpoint();
-	if (s->client.closing)
-		say_farewell(s);
-	resp_parser_free(&s->client.request);
-	buf_free(&s->client.out);
-	buf_free(&s->in);
-	free(s);
+	c.session = kv_session_new(service->table, c.owner ? KV_BATCH : 1);
+	c.done = c.owner ? gmp_chan_new(0, 1) : NULL;
+	if (c.session && (c.done || !c.owner)) {
+		set_socket_options(fd);
+		while (receive(&c) && answer(&c))
+			gmp_checkpoint();
+		if (c.session->client.closing)
+			say_farewell(fd);
+	}
+	gmp_chan_free(c.done);
+	kv_session_free(c.session);
 }
 
 /* ------------------------------------------------------------------ The server */
 
+enum arch { CONN, OWNER, REACTOR };
+
 struct options {
+	enum arch arch;
 	const char *bind;
 	const char *unix_path;
-	long port; /* -1: not given */
+	long port; /* -1: do not listen on TCP */
 	long procs;
 	bool stats;
 	int signals;
@@ -210,16 +192,19 @@ static void print_stats(void)
 /* A server that was killed leaves its path behind, and nobody can listen there until it is gone. */
 static void remove_stale_socket(const char *path)
 {
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	struct stat st;
 	int fd;
 
-	if (lstat(path, &st) != 0 || !S_ISSOCK(st.st_mode))
+	if (strlen(path) >= sizeof(addr.sun_path) || lstat(path, &st) != 0 || !S_ISSOCK(st.st_mode))
 		return;
-	fd = gmp_dial("unix", path);
-	if (fd >= 0)
-		gmp_close(fd);
-	else if (fd == -ECONNREFUSED)
+	memcpy(addr.sun_path, path, strlen(path));
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return;
+	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 && errno == ECONNREFUSED)
 		unlink(path);
+	close(fd);
 }
 
 static int listen_on(struct server *server, const char *net, const char *addr)
@@ -242,36 +227,29 @@ static int listen_everywhere(struct server *server, const struct options *o)
 {
 	char addr[128];
 
-	if (o->unix_path) {
-		remove_stale_socket(o->unix_path);
-		if (listen_on(server, "unix", o->unix_path) < 0)
-			return -1;
-	}
-	if (o->unix_path && o->port < 0)
+	if (o->unix_path && listen_on(server, "unix", o->unix_path) < 0)
+		return -1;
+	if (o->port < 0)
 		return 0;
-	snprintf(addr, sizeof(addr), "%s:%ld", o->bind, o->port < 0 ? 7379 : o->port);
+	snprintf(addr, sizeof(addr), "%s:%ld", o->bind, o->port);
 	return listen_on(server, "tcp", addr);
 }
 
-static void sweep(void *table)
+static void sweep(void *arg)
 {
-	kv_sweep(table);
+	struct service *service = arg;
+
+	if (service->owner)
+		kv_owner_sweep(service->owner);
+	else
+		kv_sweep(service->table);
 }
 
-static void app(void *arg)
+/* Listen, and serve until a signal comes. */
+static void run_service(struct options *o, struct service *service)
 {
-	struct options *o = arg;
-	struct server server = { .serve = serve, .name = "kvserver" };
-	struct kv_table *table = kv_table_new();
-	gmp_timer *sweeper = gmp_timer_new(sweep, table);
+	struct server server = { .serve = serve, .arg = service, .name = "kvserver" };
 
-	o->status = 1;
-	if (!table || !sweeper) {
-		fprintf(stderr, "kvserver: cannot start: %s\n", strerror(ENOMEM));
-		goto out;
-	}
-	server.arg = table;
-	gmp_timer_set(sweeper, gmp_deadline(SWEEP_PERIOD), SWEEP_PERIOD);
 	if (listen_everywhere(&server, o) == 0) {
 		server_wait_for_signal(o->signals);
 		o->status = 0;
@@ -280,23 +258,60 @@ static void app(void *arg)
 		fprintf(stderr, "kvserver: some connections did not end in time\n");
 		_exit(1); /* their green threads still use the table */
 	}
-	if (o->unix_path && o->status == 0)
-		unlink(o->unix_path);
 	if (o->stats)
 		print_stats();
-out:
+}
+
+static void app(void *arg)
+{
+	struct options *o = arg;
+	struct kv_owner owner;
+	struct service service = { .table = kv_table_new() };
+	gmp_timer *sweeper = gmp_timer_new(sweep, &service);
+	int err = service.table && sweeper ? 0 : -ENOMEM;
+
+	o->status = 1;
+	if (!err && o->arch == OWNER) {
+		err = kv_owner_start(&owner, service.table);
+		service.owner = &owner;
+	}
+	if (err) {
+		fprintf(stderr, "kvserver: cannot start: %s\n", strerror(-err));
+	} else {
+		gmp_timer_set(sweeper, gmp_deadline(SWEEP_PERIOD), SWEEP_PERIOD);
+		run_service(o, &service);
+	}
 	gmp_timer_free(sweeper);
-	if (table)
-		kv_table_free(table);
+	if (!err && service.owner)
+		kv_owner_stop(service.owner);
+	kv_table_free(service.table);
+}
+
+static int run_gmp(struct options *o)
+{
+	gmp_config config = GMP_CONFIG_INIT;
+	int err;
+
+	config.procs = (int)o->procs;
+	o->signals = server_block_signals();
+	err = o->signals < 0 ? o->signals : gmp_run(app, o, &config);
+	if (err) {
+		fprintf(stderr, "kvserver: cannot start: %s\n", strerror(-err));
+		return 1;
+	}
+	return o->status;
 }
 
 static const char usage[] =
 	"usage: kvserver [options]\n"
+	"  --arch ARCH   who uses the table: conn, every connection, under locks (the default);\n"
+	"                owner, one green thread, asked over channels; reactor, an event loop of\n"
+	"                libuv without green threads, for comparison\n"
 	"  --port PORT   listen on this TCP port (default 7379; 0 takes any free one)\n"
 	"  --bind HOST   at this address (default 127.0.0.1)\n"
 	"  --unix PATH   listen on a unix socket; on TCP too if --port is given\n"
-	"  --procs N     run on N processors at a time (default: all there are)\n"
-	"  --stats       print the scheduler's counters at the end\n"
+	"  --procs N     run on N processors at a time (default: all there are; reactor: on one)\n"
+	"  --stats       print the scheduler's counters at the end (reactor: it has none)\n"
 	"  --help        print this\n"
 	"\n"
 	"Ends on SIGINT and SIGTERM.  Commands: PING ECHO SET (EX PX NX XX) GET DEL EXISTS INCR\n"
@@ -314,21 +329,32 @@ static long read_number(const char *option, const char *text, long low, long hig
 	exit(2);
 }
 
+static enum arch read_arch(const char *name)
+{
+	static const char *const names[] = {
+		[CONN] = "conn", [OWNER] = "owner", [REACTOR] = "reactor"
+	};
+
+	for (int i = CONN; i <= REACTOR; i++)
+		if (strcmp(name, names[i]) == 0)
+			return (enum arch)i;
+	fprintf(stderr, "kvserver: --arch is conn, owner or reactor, not \"%s\"\n", name);
+	exit(2);
+}
+
 static void read_options(struct options *o, int argc, char **argv)
 {
 	static const struct option known[] = {
-		{ "port", required_argument, NULL, 'p' },
-		{ "bind", required_argument, NULL, 'b' },
-		{ "unix", required_argument, NULL, 'u' },
-		{ "procs", required_argument, NULL, 'n' },
-		{ "stats", no_argument, NULL, 's' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+		{ "arch", required_argument, NULL, 'a' },  { "port", required_argument, NULL, 'p' },
+		{ "bind", required_argument, NULL, 'b' },  { "unix", required_argument, NULL, 'u' },
+		{ "procs", required_argument, NULL, 'n' }, { "stats", no_argument, NULL, 's' },
+		{ "help", no_argument, NULL, 'h' },        { 0 },
 	};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
 		switch (c) {
+		case 'a': o->arch = read_arch(optarg); break;
 		case 'p': o->port = read_number("port", optarg, 0, 65535); break;
 		case 'b': o->bind = optarg; break;
 		case 'u': o->unix_path = optarg; break;
@@ -342,22 +368,21 @@ static void read_options(struct options *o, int argc, char **argv)
 		fprintf(stderr, "kvserver: what is \"%s\"? see kvserver --help\n", argv[optind]);
 		exit(2);
 	}
+	if (o->port < 0 && !o->unix_path)
+		o->port = 7379;
 }
 
 int main(int argc, char **argv)
 {
 	struct options o = { .bind = "127.0.0.1", .port = -1 };
-	gmp_config config = GMP_CONFIG_INIT;
-	int err;
+	int status;
 
 	read_options(&o, argc, argv);
-	config.procs = (int)o.procs;
 	signal(SIGPIPE, SIG_IGN); /* stdout may be a pipe */
-	o.signals = server_block_signals();
-	err = o.signals < 0 ? o.signals : gmp_run(app, &o, &config);
-	if (err) {
-		fprintf(stderr, "kvserver: cannot start: %s\n", strerror(-err));
-		return 1;
-	}
-	return o.status;
+	if (o.unix_path)
+		remove_stale_socket(o.unix_path);
+	status = o.arch == REACTOR ? kv_reactor_run(o.unix_path, o.bind, o.port) : run_gmp(&o);
+	if (o.unix_path && status == 0)
+		unlink(o.unix_path);
+	return status;
 }

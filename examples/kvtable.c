@@ -339,6 +339,8 @@ struct kv_table *kv_table_new(void)
 
 void kv_table_free(struct kv_table *t)
 {
+	if (!t)
+		return;
 	kv_clear(t);
 	free(t);
 }

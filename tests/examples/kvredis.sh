@@ -116,18 +116,9 @@ random_requests() {
 	}'
 }
 
-start "$build/examples/kvserver" --port 0
-start_redis
-for seed in 1 2 3 4 5; do
-	random_requests $seed 4000 >"$tmp/requests"
-	compare "random requests, seed $seed"
-done
-
 # Faults, each on a connection of its own.
-while IFS= read -r fault; do
-	printf "$fault" >"$tmp/requests"
-	compare "$fault"
-done <<'FAULTS'
+faults() {
+	cat <<'FAULTS'
 *x\r\n
 *\r\n
 *1 \r\n
@@ -151,8 +142,31 @@ POST / HTTP/1.1\r\n\r\n
 Host: x\r\n
 QUIT now\r\n
 FAULTS
+}
 
-awk 'BEGIN { for (i = 0; i < 40; i++) words = words " word" i; print "nosuch" words
-	print "QUIT" }' >"$tmp/requests"
-compare "an unknown command with many arguments"
-end TERM
+check_arch() {
+	local seed fault
+
+	start "$build/examples/kvserver" --arch "$1" --port 0
+	printf 'FLUSHALL\r\nQUIT\r\n' >"$tmp/requests"
+	compare "$1: an empty table"
+	for seed in 1 2 3 4 5; do
+		random_requests $seed 4000 >"$tmp/requests"
+		compare "$1: random requests, seed $seed"
+	done
+	while IFS= read -r fault; do
+		# shellcheck disable=SC2059
+		printf "$fault" >"$tmp/requests"
+		compare "$1: $fault"
+	done < <(faults)
+	awk 'BEGIN { for (i = 0; i < 40; i++) words = words " word" i; print "nosuch" words
+		print "QUIT" }' >"$tmp/requests"
+	compare "$1: an unknown command with many arguments"
+	end TERM
+}
+
+start_redis
+for arch in conn owner reactor; do
+	has_arch $arch && check_arch $arch
+done
+exit 0

@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: MIT
-# Does kvserver answer with the right bytes, and are its options what --help says?
+# Does kvserver answer with the right bytes, and are its options what --help says?  $2 is the
+# architecture.
 . "$(dirname "$0")/lib.bash"
 
 kvserver=$build/examples/kvserver
+arch=${2:-conn}
+
+if ! has_arch "$arch"; then
+	echo "skipped: built without libuv"
+	exit 77
+fi
 
 # refused MESSAGE OPTION...: status 2 and the message.
 refused() {
@@ -15,6 +22,7 @@ refused() {
 }
 
 "$kvserver" --help | grep -q '^usage: kvserver' || fail "no help"
+refused '--arch is conn, owner or reactor' --arch what
 refused '--port wants a number' --port 65536
 refused '--port wants a number' --port x
 refused '--port wants a number' --port -1
@@ -25,8 +33,8 @@ refused 'see kvserver --help' --what
 refused 'see kvserver --help' --port
 refused 'what is "7000"?' 7000
 
-start "$kvserver" --port 0 --procs 2 --stats
-"$kvserver" --port "$port" 2>"$tmp/err.second" >/dev/null
+start "$kvserver" --arch "$arch" --port 0 --procs 2 --stats
+"$kvserver" --arch "$arch" --port "$port" 2>"$tmp/err.second" >/dev/null
 check_equal "status when the port is taken" 1 $?
 grep -q "cannot listen" "$tmp/err.second" || fail "no message when the port is taken"
 exec 3<>"/dev/tcp/127.0.0.1/$port"
@@ -35,19 +43,19 @@ read -r -t 10 line <&3
 check_equal "PING" $'+PONG\r' "$line"
 exec 3>&-
 end INT
-grep -q '^switches  *[1-9]' "$tmp/out" || fail "no counters: $(cat "$tmp/out")"
+[ "$arch" = reactor ] || grep -q '^switches  *[1-9]' "$tmp/out" || fail "no counters: $(cat "$tmp/out")"
 
 if command -v redis-cli >/dev/null; then
-	start "$kvserver" --unix "$tmp/socket" --port 0
+	start "$kvserver" --arch "$arch" --unix "$tmp/socket" --port 0
 	check_equal "by the unix socket" PONG "$(redis-cli -s "$tmp/socket" ping)"
 	check_equal "by TCP" PONG "$(redis-cli -p "$port" ping)"
-	"$kvserver" --unix "$tmp/socket" 2>/dev/null >/dev/null
+	"$kvserver" --arch "$arch" --unix "$tmp/socket" 2>/dev/null >/dev/null
 	check_equal "status when the path is taken" 1 $?
 	check_equal "by the unix socket" PONG "$(redis-cli -s "$tmp/socket" ping)"
 	kill -KILL "$pid"
 	wait "$pid" 2>/dev/null
 	[ -S "$tmp/socket" ] || fail "there should be a stale socket"
-	start "$kvserver" --unix "$tmp/socket" --port 0
+	start "$kvserver" --arch "$arch" --unix "$tmp/socket" --port 0
 	check_equal "by a path that was stale" PONG "$(redis-cli -s "$tmp/socket" ping)"
 	end TERM
 	[ -e "$tmp/socket" ] && fail "the socket is still there"
@@ -55,4 +63,4 @@ fi
 
 ulimit -n 4096 2>/dev/null
 compile_client kvclient
-"$tmp/kvclient" -- "$kvserver" --port 0 2>"$tmp/log" || fail "$(tail -5 "$tmp/log")"
+"$tmp/kvclient" -- "$kvserver" --arch "$arch" --port 0 2>"$tmp/log" || fail "$(tail -5 "$tmp/log")"

@@ -52,6 +52,12 @@ end() {
 	check_equal "errors" "" "$(cat "$tmp/err")"
 }
 
+# has_arch ARCH: whether kvserver has been built with it.
+has_arch() {
+	[ "$1" != reactor ] ||
+		! "$build/examples/kvserver" --arch reactor --unix /nowhere/x 2>&1 | grep -q 'built without libuv'
+}
+
 # compile OUTPUT FILE...: with the sanitizer that the build has.
 compile() {
 	local output=$1

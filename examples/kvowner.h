@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How do many green threads use what only one of them may touch?
+ *
+ * They send what they want done over a channel to the one that owns it, and wait for its word.  Nothing
+ * is locked, since nothing is shared: a session belongs to its connection, is lent to the owner with
+ * the message, and comes back with the answer.
+ */
+#ifndef EXAMPLES_KVOWNER_H
+#define EXAMPLES_KVOWNER_H
+
+#include "kvsession.h"
+
+#include <gmp.h>
+
+struct kv_owner {
+	struct kv_table *table;
+	gmp_chan *inbox;
+	gmp_g *g;
+};
+
+/* 0 or a negative errno value. */
+int kv_owner_start(struct kv_owner *o, struct kv_table *table);
+
+/* When nobody will send to it any more: wait until it has ended. */
+void kv_owner_stop(struct kv_owner *o);
+
+/* Have it run the requests that the session has parsed.  `done` is a channel of the caller's alone, with
+ * room for one element without a size.  False when the caller is to end. */
+bool kv_owner_run(struct kv_owner *o, struct kv_session *s, gmp_chan *done);
+
+/* Have it sweep the table some time.  Does not wait. */
+void kv_owner_sweep(struct kv_owner *o);
+
+#endif

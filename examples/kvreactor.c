@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How does the same server look around an event loop?
+ *
+ * For comparison: libuv calls on_ready when a socket can be read or written, and nothing here may wait,
+ * so what a green thread would have on its stack stands in struct peer: how much has been sent, whether
+ * the end has begun.  Parser, commands and table are those of the other architectures; its locks are
+ * free at all times, for there is one thread.
+ *
+ * Invariants:
+ *
+ *   1. While answers wait to be sent nothing is read, so that a client that does not read its answers
+ *      costs no more than one buffer full of them.
+ *   2. `events` is what the socket is polled for; a peer that is not polled has been ended.
+ */
+#define _GNU_SOURCE /* accept4 */
+#include "kvreactor.h"
+#include "kvsession.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <uv.h>
+
+#define LISTENERS 2
+#define SWEEP_PERIOD 250 /* ms */
+#define ACCEPT_PAUSE 20  /* ms */
+
+struct peer {
+	uv_poll_t poll;
+	int fd;
+	int events;
+	struct kv_session *session;
+	size_t sent;      /* bytes of the session's answers */
+	ssize_t farewell; /* bytes to read and throw away before the end; 0: it has not begun */
+	struct peer *next;
+	struct peer **link; /* what points to this one */
+};
+
+struct listener {
+	uv_poll_t poll;
+	int fd;
+};
+
+static struct {
+	uv_loop_t loop;
+	struct kv_table *table;
+	struct peer *first;
+	struct listener listeners[LISTENERS];
+	int listening;
+	uv_signal_t signals[2];
+	uv_timer_t sweeper;
+	uv_timer_t pause;
+	uint64_t last_complaint;
+} reactor;
+
+/* --------------------------------------------------------------- A connection */
+
+static void free_peer(uv_handle_t *h)
+{
+	struct peer *p = h->data;
+
+	kv_session_free(p->session);
+	free(p);
+}
+
+static void end_peer(struct peer *p)
+{
+	*p->link = p->next;
+	if (p->next)
+		p->next->link = p->link;
+	uv_close((uv_handle_t *)&p->poll, free_peer);
+	close(p->fd);
+}
+
+/* Whether the call failed for good. */
+static bool has_failed(ssize_t n)
+{
+	return n < 0 && errno != EAGAIN && errno != EINTR;
+}
+
+/* Read what is there, once.  False at the end of the stream. */
+static bool receive(struct peer *p)
+{
+	size_t room;
+	char *at = kv_session_room(p->session, &room);
+	ssize_t n = at ? read(p->fd, at, room) : 0;
+
+	if (n > 0)
+		kv_session_received(p->session, (size_t)n);
+	return n != 0 && !has_failed(n);
+}
+
+/* Send what can be sent.  False when the connection has failed. */
+static bool flush(struct peer *p)
+{
+	struct buf *out = &p->session->client.out;
+
+	while (p->sent < buf_len(out)) {
+		ssize_t n = send(p->fd, out->data + p->sent, buf_len(out) - p->sent, MSG_NOSIGNAL);
+
+		if (n < 0)
+			return !has_failed(n);
+		p->sent += (size_t)n;
+	}
+	buf_clear(out);
+	p->sent = 0;
+	return true;
+}
+
+/* Answer what has been received, as far as the answers can be sent. */
+static bool answer(struct peer *p)
+{
+	struct kv_session *s = p->session;
+
+	for (;;) {
+		if (!flush(p))
+			return false;
+		if (buf_len(&s->client.out) > 0)
+			return true;
+		while (!kv_session_is_full(s) && kv_session_parse(s))
+			kv_session_run(s);
+		if (buf_len(&s->client.out) == 0)
+			return true;
+	}
+}
+
+/* See say_farewell in kvserver.c. */
+static bool throw_away(struct peer *p)
+{
+	char bytes[4096];
+	ssize_t n = read(p->fd, bytes, sizeof(bytes));
+
+	if (n > 0)
+		p->farewell -= n;
+	return n != 0 && !has_failed(n) && p->farewell > 0;
+}
+
+static void on_ready(uv_poll_t *poll, int status, int events)
+{
+	struct peer *p = poll->data;
+	const struct kv_client *c = &p->session->client;
+	int wanted;
+
+	if (status < 0 || (p->farewell > 0 && !throw_away(p)) ||
+	    (p->farewell == 0 && (events & UV_READABLE) && !receive(p)) ||
+	    (p->farewell == 0 && !answer(p))) {
+		end_peer(p);
+		return;
+	}
+	if (c->closing && buf_len(&c->out) == 0 && p->farewell == 0) {
+		shutdown(p->fd, SHUT_WR);
+		p->farewell = KV_FAREWELL;
+	}
+	wanted = buf_len(&c->out) > 0 ? UV_WRITABLE : UV_READABLE;
+	if (wanted != p->events)
+		uv_poll_start(&p->poll, wanted, on_ready);
+	p->events = wanted;
+}
+
+/* Takes the descriptor over. */
+static void start_peer(int fd)
+{
+	const int on = 1;
+	struct peer *p = calloc(1, sizeof(*p));
+
+	if (p)
+		p->session = kv_session_new(reactor.table, 1);
+	if (!p || !p->session || uv_poll_init(&reactor.loop, &p->poll, fd) != 0) {
+		if (p)
+			kv_session_free(p->session);
+		free(p);
+		close(fd);
+		return;
+	}
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	p->poll.data = p;
+	p->fd = fd;
+	p->next = reactor.first;
+	p->link = &reactor.first;
+	if (p->next)
+		p->next->link = &p->next;
+	reactor.first = p;
+	p->events = UV_READABLE;
+	uv_poll_start(&p->poll, UV_READABLE, on_ready);
+}
+
+/* ------------------------------------------------------------------ The server */
+
+static void on_connection(uv_poll_t *poll, int status, int events);
+
+static void poll_listeners(uv_timer_t *t)
+{
+	(void)t;
+	for (int i = 0; i < reactor.listening; i++)
+		uv_poll_start(&reactor.listeners[i].poll, UV_READABLE, on_connection);
+}
+
+/* Out of descriptors or memory, most likely: others may give some back. */
+static void pause_accepting(int err)
+{
+	uint64_t now = uv_now(&reactor.loop);
+
+	if (reactor.last_complaint == 0 || now - reactor.last_complaint >= 1000) {
+		fprintf(stderr, "kvserver: cannot take a connection: %s\n", strerror(err));
+		reactor.last_complaint = now;
+	}
+	for (int i = 0; i < reactor.listening; i++)
+		uv_poll_stop(&reactor.listeners[i].poll);
+	uv_timer_start(&reactor.pause, poll_listeners, ACCEPT_PAUSE, 0);
+}
+
+static void on_connection(uv_poll_t *poll, int status, int events)
+{
+	const struct listener *l = poll->data;
+	int fd;
+
+	(void)status;
+	(void)events;
+	while ((fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
+		start_peer(fd);
+	if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+		pause_accepting(errno);
+}
+
+static void on_sweep(uv_timer_t *t)
+{
+	(void)t;
+	kv_sweep(reactor.table);
+}
+
+/* With nothing left to wait for the loop ends. */
+static void on_signal(uv_signal_t *s, int signo)
+{
+	(void)s;
+	(void)signo;
+	for (int i = 0; i < reactor.listening; i++) {
+		uv_close((uv_handle_t *)&reactor.listeners[i].poll, NULL);
+		close(reactor.listeners[i].fd);
+	}
+	while (reactor.first)
+		end_peer(reactor.first);
+	uv_close((uv_handle_t *)&reactor.sweeper, NULL);
+	uv_close((uv_handle_t *)&reactor.pause, NULL);
+	for (int i = 0; i < 2; i++)
+		uv_close((uv_handle_t *)&reactor.signals[i], NULL);
+}
+
+/* ---------------------------------------------------------------- The sockets */
+
+/* A socket that listens, or a negative errno value. */
+static int listen_at(const struct sockaddr *addr, socklen_t len)
+{
+	const int on = 1;
+	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (bind(fd, addr, len) != 0 || listen(fd, SOMAXCONN) != 0) {
+		int err = -errno;
+
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static int listen_unix(const char *path)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+
+	if (strlen(path) >= sizeof(addr.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(addr.sun_path, path);
+	return listen_at((struct sockaddr *)&addr, sizeof(addr));
+}
+
+/* Writes to `name` how clients find it. */
+static int listen_tcp(const char *host, long port, char *name, size_t size)
+{
+	const struct addrinfo hints = { .ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM };
+	struct sockaddr_storage local;
+	socklen_t len = sizeof(local);
+	struct addrinfo *found;
+	char text[100];
+	int fd;
+
+	snprintf(text, sizeof(text), "%ld", port);
+	if (getaddrinfo(*host ? host : NULL, text, &hints, &found) != 0)
+		return -EINVAL;
+	fd = listen_at(found->ai_addr, found->ai_addrlen);
+	freeaddrinfo(found);
+	if (fd < 0)
+		return fd;
+	getsockname(fd, (struct sockaddr *)&local, &len);
+	uv_ip_name((struct sockaddr *)&local, text, sizeof(text));
+	/* The port stands at the same place in both kinds of addresses. */
+	snprintf(name, size, "%s:%d", text, ntohs(((struct sockaddr_in *)&local)->sin_port));
+	return fd;
+}
+
+static int add_listener(int fd, const char *name)
+{
+	struct listener *l = &reactor.listeners[reactor.listening];
+
+	if (fd < 0) {
+		fprintf(stderr, "kvserver: cannot listen on %s: %s\n", name, strerror(-fd));
+		return -1;
+	}
+	l->fd = fd;
+	l->poll.data = l;
+	if (uv_poll_init(&reactor.loop, &l->poll, fd) != 0)
+		return -1;
+	reactor.listening++;
+	printf("kvserver: listening on %s\n", name);
+	fflush(stdout);
+	return 0;
+}
+
+static int listen_everywhere(const char *unix_path, const char *bind, long port)
+{
+	char name[128];
+	int fd;
+
+	if (unix_path && add_listener(listen_unix(unix_path), unix_path) < 0)
+		return -1;
+	if (port < 0)
+		return 0;
+	snprintf(name, sizeof(name), "%s:%ld", bind, port);
+	fd = listen_tcp(bind, port, name, sizeof(name));
+	return add_listener(fd, name);
+}
+
+int kv_reactor_run(const char *unix_path, const char *bind, long port)
+{
+	static const int signals[2] = { SIGINT, SIGTERM };
+
+	reactor.table = kv_table_new();
+	if (!reactor.table || uv_loop_init(&reactor.loop) != 0) {
+		fprintf(stderr, "kvserver: cannot start: %s\n", strerror(ENOMEM));
+		return 1;
+	}
+	uv_timer_init(&reactor.loop, &reactor.sweeper);
+	uv_timer_init(&reactor.loop, &reactor.pause);
+	uv_timer_start(&reactor.sweeper, on_sweep, SWEEP_PERIOD, SWEEP_PERIOD);
+	for (int i = 0; i < 2; i++) {
+		uv_signal_init(&reactor.loop, &reactor.signals[i]);
+		uv_signal_start(&reactor.signals[i], on_signal, signals[i]);
+	}
+	if (listen_everywhere(unix_path, bind, port) < 0)
+		return 1;
+	poll_listeners(NULL);
+	uv_run(&reactor.loop, UV_RUN_DEFAULT);
+	uv_loop_close(&reactor.loop);
+	kv_table_free(reactor.table);
+	return 0;
+}
