@@ -382,7 +382,7 @@ static void write_blocks(void *arg)
 	char block[512], back[512];
 
 	for (int i = 0; i < 50; i++) {
-		off_t at = (off_t)((char *)arg - (char *)NULL) % 4096 * 512;
+		off_t at = (off_t)(intptr_t)arg % 4096 * 512;
 
 		memset(block, i, sizeof(block));
 		CHECK_EQ(gmp_pwrite(fd, block, sizeof(block), at), (ssize_t)sizeof(block));
