@@ -29,6 +29,7 @@ check_equal() {
 
 # start PROGRAM [OPTION...]: on a free port, which is put into $port, and the process into $pid.
 start() {
+	: >"$tmp/out" # what the last one wrote must not be taken for this one's
 	"$@" >"$tmp/out" 2>"$tmp/err" &
 	pid=$!
 	pids+=("$pid")
