@@ -26,3 +26,15 @@ gmp_example(kvserver kvserver.c kvowner.c ${kvreactor} kvsession.c kvcommand.c k
 if(libuv_FOUND)
 	target_link_libraries(kvserver PRIVATE PkgConfig::libuv)
 endif()
+
+# httpd wants http-parser, which Debian has in libhttp-parser-dev.
+find_path(HTTP_PARSER_INCLUDE http_parser.h)
+find_library(HTTP_PARSER_LIBRARY http_parser)
+if(HTTP_PARSER_INCLUDE AND HTTP_PARSER_LIBRARY)
+	gmp_example(httpd httpd.c http.c server.c buf.c)
+	target_include_directories(httpd PRIVATE ${HTTP_PARSER_INCLUDE})
+	target_link_libraries(httpd PRIVATE ${HTTP_PARSER_LIBRARY})
+else()
+	message(STATUS "http-parser is missing: no examples/httpd")
+endif()
+mark_as_advanced(HTTP_PARSER_INCLUDE HTTP_PARSER_LIBRARY)

@@ -6,7 +6,8 @@
  *
  *   1. `ending` is set: who accepts a connection from now on closes it at once;
  *   2. the listeners are closed, which wakes their green threads, and these are waited for;
- *   3. the open connections are shut down, so that their green threads read an end of stream;
+ *   3. the open connections are shut down, so that their green threads read an end of stream; with
+ *      `grace` only for reading at first, so that those who write can end what they have begun;
  *   4. these are waited for.
  *
  * Invariants:
@@ -186,6 +187,14 @@ int server_listen(struct server *s, const char *net, const char *addr)
 	return l->fd;
 }
 
+static void shut_connections(struct server *s, int how)
+{
+	gmp_mutex_lock(&s->lock);
+	for (struct server_fd *d = s->first; d; d = d->next)
+		gmp_shutdown(d->fd, how);
+	gmp_mutex_unlock(&s->lock);
+}
+
 int server_end(struct server *s)
 {
 	gmp_mutex_lock(&s->lock);
@@ -196,10 +205,12 @@ int server_end(struct server *s)
 		gmp_close(s->listeners[i].fd);
 	gmp_wg_wait(&s->acceptors);
 
-	gmp_mutex_lock(&s->lock);
-	for (struct server_fd *d = s->first; d; d = d->next)
-		gmp_shutdown(d->fd, SHUT_RDWR);
-	gmp_mutex_unlock(&s->lock);
+	if (s->grace > 0) {
+		shut_connections(s, SHUT_RD);
+		if (gmp_wg_wait_until(&s->connections, gmp_deadline(s->grace)) == 0)
+			return 0;
+	}
+	shut_connections(s, SHUT_RDWR);
 	return gmp_wg_wait_until(&s->connections, gmp_deadline(5 * SECOND));
 }
 

@@ -24,11 +24,12 @@ struct listener {
 	int fd;
 };
 
-/* All zero but for serve, arg and name, which the caller sets. */
+/* All zero but for the first four, which the caller sets. */
 struct server {
 	void (*serve)(int fd, void *arg); /* runs on the connection's own green thread */
 	void *arg;
 	const char *name; /* begins every message */
+	int64_t grace;    /* ns that connections get at the end to finish what they do; may be 0 */
 
 	struct listener listeners[SERVER_LISTENERS];
 	int listening;
@@ -59,8 +60,8 @@ void server_remove_fd(struct server *s, struct server_fd *d);
 /* Print what has failed, and why; a line a second at most, whatever happens in between. */
 void server_complain(struct server *s, const char *what, int err);
 
-/* Take no more connections, shut those that are open, and wait for their green threads, for five
- * seconds at most.  0, or -ETIMEDOUT when some were still busy. */
+/* Take no more connections, shut those that are open (with `grace`, their reading half first), and wait
+ * for their green threads, for five seconds at most.  0, or -ETIMEDOUT when some were still busy. */
 int server_end(struct server *s);
 
 /* The number in a text of digits only, or -1 when it is none or is not within low..high. */

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How does a server treat clients that are slow, greedy, or up to no good?
+ *
+ *   $ httpd --port 8080 --root /usr/share/doc &
+ *   $ curl http://127.0.0.1:8080/bash/
+ *
+ * It gives out the files of a folder over HTTP/1.1, to GET and HEAD, with connections that are kept
+ * and requests in a pipeline.  http.c finds the requests; here they are answered:
+ *
+ *   1. Whoever has begun a request must send all of it within --timeout seconds, or gets a 408; who
+ *      begins none in that time, or takes nothing of an answer, is left.
+ *   2. Answers are collected until there is no further request, and then sent at once; a large file
+ *      goes from the disk's cache to the socket by sendfile, without passing through here.
+ *   3. No file is reached whose path has a part that begins with a dot: neither what lies above the
+ *      folder nor what is hidden.  Links in the folder are followed.
+ *   4. At the end a request that is being answered is answered, for up to three seconds.
+ */
+#include "http.h"
+#include "server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECOND 1000000000LL
+#define READ_SIZE 4096
+#define SMALL_FILE (16 << 10)   /* is read to the other answers, and sent with them */
+#define SEND_SIZE (256 << 10)   /* of a file at a time */
+#define FLUSH_AT (64 << 10)     /* answers are sent once they are so many bytes */
+#define FAREWELL_MOST (1 << 20) /* bytes that are read and thrown away before closing */
+
+struct httpd {
+	struct server server;
+	int64_t timeout; /* ns */
+	const char *root;
+	long port;
+	int signals;
+	int status; /* the exit status */
+};
+
+struct connection {
+	struct httpd *httpd;
+	int fd;
+	bool closing; /* the answer that comes next is the last */
+	bool failed;  /* nothing can be sent any more */
+	struct http_request request;
+	struct buf in;
+	struct buf out;
+	time_t date_at; /* of the text in `date` */
+	char date[40];
+};
+
+/* ------------------------------------------------------------------- Sending */
+
+static void set_deadline(struct connection *c, int which)
+{
+	gmp_set_deadline(c->fd, which, gmp_deadline(c->httpd->timeout));
+}
+
+static void flush(struct connection *c)
+{
+	c->failed |= c->out.failed;
+	if (!c->failed && buf_len(&c->out) > 0) {
+		set_deadline(c, GMP_WRITE);
+		c->failed = gmp_write_all(c->fd, c->out.data, buf_len(&c->out)) < 0;
+	}
+	buf_clear(&c->out);
+}
+
+static const char *date(struct connection *c)
+{
+	time_t now = time(NULL);
+	struct tm tm;
+
+	if (now != c->date_at) {
+		gmtime_r(&now, &tm);
+		strftime(c->date, sizeof(c->date), "%a, %d %b %Y %H:%M:%S GMT", &tm);
+		c->date_at = now;
+	}
+	return c->date;
+}
+
+static const char *reason(int status)
+{
+	switch (status) {
+	case 200: return "OK";
+	case 301: return "Moved Permanently";
+	case 400: return "Bad Request";
+	case 403: return "Forbidden";
+	case 404: return "Not Found";
+	case 405: return "Method Not Allowed";
+	case 408: return "Request Timeout";
+	case 413: return "Content Too Large";
+	case 414: return "URI Too Long";
+	case 431: return "Request Header Fields Too Large";
+	case 503: return "Service Unavailable";
+	case 505: return "HTTP Version Not Supported";
+	default: return "Internal Server Error";
+	}
+}
+
+/* `extra` is further headers, each with its end of line. */
+static void add_head(struct connection *c, int status, const char *type, long long length,
+		     const char *extra)
+{
+	const char *connection = "";
+	size_t size = 512 + strlen(extra);
+	char *at = buf_room(&c->out, size);
+
+	if (!at)
+		return;
+	if (c->closing)
+		connection = "Connection: close\r\n";
+	else if (c->request.parser.http_minor == 0)
+		connection = "Connection: keep-alive\r\n";
+	c->out.end +=
+		(size_t)snprintf(at, size,
+				 "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: %s\r\n"
+				 "Content-Length: %lld\r\n%s%s\r\n",
+				 status, reason(status), date(c), type, length, connection, extra);
+}
+
+/* An answer without a file. */
+static void add_answer(struct connection *c, int status, const char *extra)
+{
+	char text[64];
+	int n = snprintf(text, sizeof(text), "%d %s\n", status, reason(status));
+
+	add_head(c, status, "text/plain", n, extra);
+	if (c->request.parser.method != HTTP_HEAD)
+		buf_add(&c->out, text, (size_t)n);
+}
+
+/* --------------------------------------------------------------------- Files */
+
+static const char *type_of(const char *path)
+{
+	static const struct {
+		const char *ending;
+		const char *type;
+	} types[] = {
+		{ ".html", "text/html; charset=utf-8" },
+		{ ".css", "text/css" },
+		{ ".js", "text/javascript" },
+		{ ".json", "application/json" },
+		{ ".txt", "text/plain; charset=utf-8" },
+		{ ".svg", "image/svg+xml" },
+		{ ".png", "image/png" },
+		{ ".jpg", "image/jpeg" },
+		{ ".gif", "image/gif" },
+		{ ".pdf", "application/pdf" },
+	};
+	const char *ending = strrchr(path, '.');
+
+	for (size_t i = 0; ending && i < sizeof(types) / sizeof(types[0]); i++)
+		if (strcmp(ending, types[i].ending) == 0)
+			return types[i].type;
+	return "application/octet-stream";
+}
+
+static int status_of(int err)
+{
+	switch (err) {
+	case -EACCES:
+	case -EPERM: return 403;
+	case -ENOENT:
+	case -ENOTDIR:
+	case -ELOOP:
+	case -ENXIO:
+	case -ENAMETOOLONG: return 404;
+	case -EMFILE:
+	case -ENFILE:
+	case -ENOMEM: return 503;
+	default: return 500;
+	}
+}
+
+/* Add a file with its head to the other answers, or say that it cannot be read. */
+static void add_small_file(struct connection *c, int file, size_t size, const char *type)
+{
+	size_t head = c->out.end;
+	char *at;
+
+	add_head(c, 200, type, (long long)size, "");
+	at = buf_room(&c->out, size);
+	if (at && gmp_pread(file, at, size, 0) == (ssize_t)size) {
+		c->out.end += size;
+		return;
+	}
+	c->out.end = head;
+	add_answer(c, 500, "");
+}
+
+/* The size has been promised: if the file does not keep it, the connection must end. */
+static void send_large_file(struct connection *c, int file, off_t size)
+{
+	off_t at = 0;
+
+	flush(c);
+	while (at < size && !c->failed) {
+		off_t left = size - at;
+
+		set_deadline(c, GMP_WRITE);
+		c->failed = gmp_sendfile(c->fd, file, &at,
+					 left < SEND_SIZE ? (size_t)left : SEND_SIZE) <= 0;
+	}
+}
+
+/* A folder's name without a slash at its end: links in its index would lead elsewhere. */
+static void redirect_to_folder(struct connection *c)
+{
+	const struct http_request *r = &c->request;
+	const char *query = memchr(r->url, '?', r->url_len);
+	size_t n = query ? (size_t)(query - r->url) : r->url_len;
+	char extra[HTTP_URL_MOST + 32];
+
+	snprintf(extra, sizeof(extra), "Location: %.*s/\r\n", (int)n, r->url);
+	add_answer(c, 301, extra);
+}
+
+static void answer_with_file(struct connection *c, int file, const char *path)
+{
+	struct stat st;
+
+	if (fstat(file, &st) != 0)
+		add_answer(c, 500, "");
+	else if (S_ISDIR(st.st_mode))
+		redirect_to_folder(c);
+	else if (!S_ISREG(st.st_mode))
+		add_answer(c, 404, "");
+	else if (c->request.parser.method == HTTP_HEAD)
+		add_head(c, 200, type_of(path), st.st_size, "");
+	else if (st.st_size <= SMALL_FILE)
+		add_small_file(c, file, (size_t)st.st_size, type_of(path));
+	else {
+		add_head(c, 200, type_of(path), st.st_size, "");
+		send_large_file(c, file, st.st_size);
+	}
+}
+
+/* ------------------------------------------------------------------ Requests */
+
+static void answer(struct connection *c)
+{
+	const http_parser *p = &c->request.parser;
+	char path[HTTP_URL_MOST + 16] = ".";
+	int file;
+
+	c->closing = !http_should_keep_alive(p) || p->upgrade || c->httpd->server.ending;
+	if (p->method != HTTP_GET && p->method != HTTP_HEAD) {
+		add_answer(c, 405, "Allow: GET, HEAD\r\n");
+		return;
+	}
+	if (!http_path(&c->request, path + 1, HTTP_URL_MOST)) {
+		add_answer(c, 400, "");
+		return;
+	}
+	if (strstr(path, "/.") || strstr(path, "//")) {
+		add_answer(c, 403, "");
+		return;
+	}
+	if (path[strlen(path) - 1] == '/')
+		strcat(path, "index.html");
+	/* O_NONBLOCK: a FIFO would wait for a writer. */
+	file = gmp_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+	if (file < 0) {
+		add_answer(c, status_of(file), "");
+		return;
+	}
+	answer_with_file(c, file, path);
+	gmp_close(file);
+}
+
+/* Read what is there, once.  0 at the end of the stream, or a negative errno value. */
+static ssize_t receive(struct connection *c)
+{
+	char *at = buf_room(&c->in, READ_SIZE);
+	ssize_t n = at ? gmp_read(c->fd, at, READ_SIZE) : -ENOMEM;
+
+	if (n > 0)
+		c->in.end += (size_t)n;
+	return n;
+}
+
+/* Wait for the next request.  False when there is none; what was wrong with it has been answered. */
+static bool next_request(struct connection *c)
+{
+	struct http_request *r = &c->request;
+	bool waited = false;    /* a deadline is set for its first byte */
+	bool has_begun = false; /* and for its last */
+
+	http_begin(r);
+	for (;;) {
+		enum http_result result = http_parse(r, &c->in);
+		ssize_t n;
+
+		if (result == HTTP_COMPLETE)
+			return true;
+		if (result == HTTP_BROKEN) {
+			c->closing = true;
+			add_answer(c, r->status, "");
+			return false;
+		}
+		flush(c);
+		if (!waited || (r->begun && !has_begun))
+			set_deadline(c, GMP_READ);
+		waited = true;
+		has_begun = r->begun;
+		n = c->failed ? 0 : receive(c);
+		if (n == -ETIMEDOUT && r->begun) {
+			c->closing = true;
+			add_answer(c, 408, "");
+		}
+		if (n <= 0)
+			return false;
+	}
+}
+
+/* Closing a socket with bytes in it that nobody has read makes the kernel reset the connection, and
+ * the peer may then lose the last answer.  So say that this was all, and read on for a while. */
+static void say_farewell(struct connection *c)
+{
+	ssize_t left = FAREWELL_MOST;
+	ssize_t n = 1;
+
+	gmp_shutdown(c->fd, SHUT_WR);
+	gmp_set_deadline(c->fd, GMP_READ, gmp_deadline(2 * SECOND));
+	while (left > 0 && n > 0) {
+		buf_clear(&c->in);
+		n = receive(c);
+		left -= n;
+	}
+}
+
+static void serve(int fd, void *arg)
+{
+	struct connection *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return;
+	c->httpd = arg;
+	c->fd = fd;
+	while (!c->closing && !c->failed && next_request(c)) {
+		answer(c);
+		if (buf_len(&c->out) >= FLUSH_AT)
+			flush(c);
+		gmp_checkpoint();
+	}
+	flush(c);
+	if (c->closing && !c->failed)
+		say_farewell(c);
+	buf_free(&c->out);
+	buf_free(&c->in);
+	free(c);
+}
+
+/* ------------------------------------------------------------------ The server */
+
+static void app(void *arg)
+{
+	struct httpd *h = arg;
+	char addr[64];
+	int fd;
+
+	h->server = (struct server){
+		.serve = serve,
+		.arg = h,
+		.name = "httpd",
+		.grace = 3 * SECOND,
+	};
+	snprintf(addr, sizeof(addr), "127.0.0.1:%ld", h->port);
+	fd = server_listen(&h->server, "tcp", addr);
+	if (fd < 0) {
+		fprintf(stderr, "httpd: cannot listen on %s: %s\n", addr, strerror(-fd));
+		h->status = 1;
+		return;
+	}
+	gmp_local_addr(fd, addr, sizeof(addr));
+	printf("httpd: listening on %s\n", addr);
+	fflush(stdout);
+
+	server_wait_for_signal(h->signals);
+	if (server_end(&h->server) < 0)
+		_exit(1); /* a green thread still uses `h` */
+}
+
+static int usage(FILE *to, int status)
+{
+	fputs("usage: httpd [options]\n"
+	      "  --port PORT        listen on this port (default 8080; 0 takes any free one)\n"
+	      "  --root FOLDER      give out the files in this folder (default: where it is "
+	      "started)\n"
+	      "  --timeout SECONDS  leave clients that are slower than this (default 10)\n",
+	      to);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option known[] = {
+		{ "port", required_argument, NULL, 'p' },
+		{ "root", required_argument, NULL, 'r' },
+		{ "timeout", required_argument, NULL, 't' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	struct httpd h = { .root = ".", .port = 8080 };
+	long timeout = 10;
+	int c, err;
+
+	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
+		switch (c) {
+		case 'p': h.port = server_parse_number(optarg, 0, 65535); break;
+		case 'r': h.root = optarg; break;
+		case 't': timeout = server_parse_number(optarg, 1, 86400); break;
+		case 'h': return usage(stdout, 0);
+		default: return usage(stderr, 2);
+		}
+	}
+	if (optind < argc || h.port < 0 || timeout < 0)
+		return usage(stderr, 2);
+	if (chdir(h.root) != 0) {
+		fprintf(stderr, "httpd: %s: %s\n", h.root, strerror(errno));
+		return 1;
+	}
+	h.timeout = timeout * SECOND;
+	http_parser_set_max_header_size(HTTP_HEAD_MOST);
+
+	h.signals = server_block_signals();
+	err = h.signals < 0 ? h.signals : gmp_run(app, &h, NULL);
+	if (err) {
+		fprintf(stderr, "httpd: cannot start: %s\n", strerror(-err));
+		return 1;
+	}
+	return h.status;
+}

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+# Does httpd give out files, and nothing else, to whoever asks properly?
+. "$(dirname "$0")/lib.bash"
+
+httpd=$build/examples/httpd
+if [ ! -x "$httpd" ]; then
+	echo "skipped: built without http-parser"
+	exit 77
+fi
+
+for options in '--port 65536' '--timeout 0' --what x; do
+	# shellcheck disable=SC2086
+	"$httpd" $options 2>"$tmp/err"
+	check_equal "status of $options" 2 $?
+	grep -q '^usage:' "$tmp/err" || fail "no help after $options"
+done
+"$httpd" --root "$tmp/none" 2>"$tmp/err"
+check_equal "status without a folder" 1 $?
+
+if command -v curl >/dev/null; then
+	mkdir "$tmp/files"
+	head -c 3000000 /dev/urandom >"$tmp/files/large"
+	echo small >"$tmp/files/small.txt"
+	start "$httpd" --port 0 --root "$tmp/files"
+	url=http://127.0.0.1:$port
+	curl -sS --fail -o "$tmp/got.1" "$url/large" -o "$tmp/got.2" "$url/small.txt" \
+		-o "$tmp/got.3" "$url/large" -w '%{num_connects} ' >"$tmp/connects" || fail "curl: $?"
+	check_equal "connections for three files" "1 0 0 " "$(cat "$tmp/connects")"
+	cmp "$tmp/files/large" "$tmp/got.1" || fail "another file"
+	cmp "$tmp/files/small.txt" "$tmp/got.2" || fail "another file"
+	cmp "$tmp/files/large" "$tmp/got.3" || fail "another file"
+	code() { curl -sS -o /dev/null -w '%{http_code}' --path-as-is "$@"; }
+	check_equal "HEAD" 200 "$(code -I "$url/large")"
+	check_equal "no file" 404 "$(code "$url/none")"
+	check_equal "a post" 405 "$(code -d x=y "$url/")"
+	check_equal "the folder above" 403 "$(code "$url/../out")"
+	check_equal "a post of much" 413 "$(code -d @"$tmp/files/large" "$url/")"
+	check_equal "an old client" 200 "$(code -0 "$url/small.txt")"
+	check_equal "a new client" 200 "$(code --http2 "$url/small.txt")"
+	end TERM
+fi
+
+mkdir "$tmp/http"
+ulimit -n 4096 2>/dev/null
+compile_client httpclient
+"$tmp/httpclient" "$tmp/http" -- "$httpd" --port 0 2>"$tmp/log" || fail "$(tail -8 "$tmp/log")"
