@@ -646,6 +646,26 @@ GMP_API int gmp_fsync(int fd);
 GMP_API pid_t gmp_waitpid(pid_t pid, int *status, int flags);
 
 /*
+ * From now on each signal of that number is sent to the channel, whose elements are int; one that finds
+ * it full is dropped.  Several channels may ask for one signal, and one channel for several.  What the
+ * program does with the signal otherwise is out of force until the last channel has stopped, and is put
+ * back then, and at the end of the run, unless somebody has changed it meanwhile.  While one is active
+ * nothing counts as deadlocked.
+ *
+ *   gmp_chan *c = gmp_chan_new(sizeof(int), 1);
+ *   gmp_signal_notify(c, SIGTERM);
+ *   gmp_chan_recv(c, &signo);
+ *
+ * After gmp_signal_stop has returned, no signal comes to that channel any more: only then it may be
+ * freed.  -EINVAL: no such signal, one that a fault raises (SIGSEGV SIGBUS SIGFPE SIGILL SIGTRAP
+ * SIGSYS), SIGKILL, SIGSTOP, or elements of another size; -ENOENT from gmp_signal_stop for what was not
+ * asked for.  A signal that the program has blocked in all its own threads when the run began does not
+ * come.
+ */
+GMP_API int gmp_signal_notify(gmp_chan *c, int signo);
+GMP_API int gmp_signal_stop(gmp_chan *c, int signo);
+
+/*
  * As getaddrinfo(3), on a thread that is spared meanwhile: at most half of gmp_config.max_threads look
  * up at a time, others wait.  Returns 0 or getaddrinfo's own (negative) EAI_ code, never an errno:
  * EAI_AGAIN when the deadline passes, whatever the resolver does, and EAI_CANCELED where libc has it

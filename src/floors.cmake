@@ -92,6 +92,7 @@ set(GMP_FLOOR6
 	io/file.c
 	io/names.c
 	io/process.c
+	io/signals.c
 	debug/dump.c
 	debug/report.c
 	debug/stats.c

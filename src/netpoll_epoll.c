@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/san.h"
 
 #ifndef SYS_epoll_pwait2
 #define SYS_epoll_pwait2 441
@@ -23,7 +24,13 @@ static struct {
 	int epfd, wakefd;
 	bool no_pwait2; /* (a) the kernel has none, or a filter forbids it */
 	bool waking;    /* (a) an unread wake stands in the eventfd */
-} ep = { .epfd = -1, .wakefd = -1 };
+} ep = {
+	.epfd = -1,
+	.wakefd = -1,
+#ifdef SAN_THREAD
+	.no_pwait2 = true, /* it would not run handlers of signals there */
+#endif
+};
 
 static void ep_close(void)
 {

@@ -35,6 +35,7 @@
 #include "green.h"
 #include "io/names.h"
 #include "io/process.h"
+#include "io/signals.h"
 #include "netpoll.h"
 #include "park.h"
 #include "proc.h"
@@ -64,6 +65,7 @@ static void in_child(void)
 	ticks_forget();
 	names_forget();
 	process_forget();
+	signals_forget();
 	memset(&sched, 0, sizeof(sched));
 	sched.run = run;
 }
@@ -245,6 +247,7 @@ static void tear_down(void)
 	drop_all();
 	names_fini();
 	process_fini();
+	signals_fini();
 	dump_fini();
 	signal_fini();
 	netpoll_fini();

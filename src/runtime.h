@@ -185,7 +185,13 @@ enum { RUNQ_SIZE = 256, GFREE_CACHE = 64, YIELDED = 64 };
 enum pstatus { P_IDLE, P_RUNNING, P_RETIRED, P_BLOCKED, P_STATUS = 3, P_BLOCKED_M = 2 };
 
 /* why a P's owner should look up at its next turn */
-enum { ATTENTION_STOP = 1, ATTENTION_RETIRE = 2, ATTENTION_SHARE = 4, ATTENTION_YIELD = 8 };
+enum {
+	ATTENTION_STOP = 1,
+	ATTENTION_RETIRE = 2,
+	ATTENTION_SHARE = 4,
+	ATTENTION_YIELD = 8,
+	ATTENTION_MASK = 16, /* of signals: sched.admitted has changed */
+};
 
 /* written by the owner alone, read by anybody */
 struct counters {
@@ -272,6 +278,7 @@ struct m {
 	int tid;             /* (c) the kernel's number of its thread */
 	uint64_t told;       /* (o) id of the green thread of which on_asleep has told */
 	void *altstack;      /* (o) for signal handlers */
+	uint64_t admitted;   /* (o) sched.admitted, as its mask of signals has it */
 	struct san_stack san;
 };
 
@@ -345,6 +352,7 @@ struct sched {
 	struct p *allp[PROCS_MAX];        /* (a) entries are set once */
 	struct g *main;                   /* (c) whose end is the end; NULL under gmp_start */
 
+	uint64_t admitted;      /* (a) signals that Ms do not block: bit signo - 1 */
 	uint32_t sysmon_asleep; /* (a) 1: the watcher waits here until somebody begins to work */
 };
 

@@ -645,6 +645,36 @@ static bool second_thoughts(struct m *m)
 	return got;
 }
 
+/* --- the mask of signals --- */
+
+/* The calling thread is m's. */
+static noinline void change_mask(struct m *m, uint64_t admitted)
+{
+	os_mask(m->admitted & ~admitted, admitted & ~m->admitted);
+	m->admitted = admitted;
+}
+
+static inline void admit_signals(struct m *m)
+{
+	uint64_t admitted = ld_rlx(&sched.admitted);
+
+	if (unlikely(admitted != m->admitted))
+		change_mask(m, admitted);
+}
+
+void sched_admit(uint64_t signals)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+
+	st_rlx(&sched.admitted, signals);
+	for (int i = 0; i < n; i++)
+		or_seq(&sched.allp[i]->attention, ATTENTION_MASK); /* ORD(admit) */
+	if (getm())
+		admit_signals(getm());
+}
+
+/* --- sleeping and getting up --- */
+
 /* A wake, a timer or an event has ended the sleep: take the P that was given, or an idle one.
  * Without one, what the poller gave goes to the global queue in the same critical section in which
  * this M stops being the one who polls: nobody sees the one without the other, and takes it for a
@@ -675,6 +705,7 @@ static struct p *take_p(struct m *m, struct glist *out)
 		}
 	}
 	unlock(&sched.lock, LR_SCHED);
+	admit_signals(m);
 	return pp;
 }
 
@@ -894,6 +925,7 @@ leaves_by_jump static noinline int rest_bound_g0(struct m *m)
 
 	if (ld_rlx(&sched.state) != RUN_ON)
 		return leave_g0(m);
+	admit_signals(m);
 	m->p = NULL;
 	sched_hand_off(pp, false);
 	return sleep_bound(m);
@@ -961,6 +993,7 @@ bool sched_regain_p(struct m *m)
 		p_bind(pp, m);
 	}
 	unlock(&sched.lock, LR_SCHED);
+	admit_signals(m);
 	if (pp)
 		rouse_sysmon();
 	return pp;
@@ -1000,7 +1033,8 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 
 	if (ld_rlx(&sched.state) != RUN_ON) /* the only way in from RUN_STOPPING */
 		return leave_g0(m);
-	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_YIELD);
+	and_seq(&pp->attention, ~(uint32_t)(ATTENTION_YIELD | ATTENTION_MASK)); /* ORD(admit) */
+	admit_signals(m);
 	if (ld_rlx(&pp->attention) & ATTENTION_SHARE) {
 		and_rlx(&pp->attention, ~(uint32_t)ATTENTION_SHARE);
 		p_open(pp);

@@ -67,6 +67,9 @@ bool sched_stalled_locked(void);
 
 bool sched_all_idle(void);
 
+/* Ms do not block these signals (bit signo - 1): the caller's at once, others from their next turn on. */
+void sched_admit(uint64_t signals);
+
 /* The green thread on m and its thread belong together from now on (D4): -EAGAIN if no thread would
  * be left for the others. */
 int sched_bind(struct m *m);

@@ -10,7 +10,8 @@
  * whose M may be in the middle of a switch?  Ms block what comes from outside, SIGPIPE with it; the
  * watcher, which has a stack of its own and the mask of the thread that began the run, is there to
  * take it, so that ^C still works when all other threads are Ms.  So a write of ours that raises
- * SIGPIPE finds it blocked, and takes it back (os_sigpipe_hold).
+ * SIGPIPE finds it blocked, and takes it back (os_sigpipe_hold).  What io/signals.c handles for a channel
+ * Ms let through (signal_admit): a signal may be sent to one thread, and that handler may run anywhere.
  *
  * Everything here but init and fini is async-signal-safe.
  */
@@ -26,6 +27,7 @@
 #include "base/throw.h"
 #include "base/trace.h"
 #include "proc.h"
+#include "sched.h"
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
@@ -227,6 +229,17 @@ static void block_others(void)
 	if (sched.options.debug & DEBUG_sched)
 		sigdelset(&set, SIGNAL_ASLEEP);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+void signal_admit(uint64_t signals)
+{
+	/* a write of ours counts on it */
+	signals &= ~((uint64_t)1 << (SIGPIPE - 1));
+	for (unsigned i = 0; i < countof(not_blocked); i++)
+		signals &= ~((uint64_t)1 << (not_blocked[i] - 1));
+	if (sched.options.debug & DEBUG_sched)
+		signals &= ~((uint64_t)1 << (SIGNAL_ASLEEP - 1));
+	sched_admit(signals);
 }
 
 void signal_thread_restore(void)

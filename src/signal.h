@@ -16,6 +16,8 @@ void signal_fini(void);
  * without memory. */
 bool signal_thread_begin(struct m *m);
 void signal_thread_end(struct m *m);
+/* Of these signals (bit signo - 1), those that Ms would block: they do not. */
+void signal_admit(uint64_t signals);
 /* The mask of before, in the child of a fork from an M. */
 void signal_thread_restore(void);
 

@@ -63,6 +63,9 @@ int os_sink_write(struct os_sink *s, const void *buf, size_t n);
 /* Wait ns at most until there is room, or an error awaits: true. */
 bool os_sink_ready(const struct os_sink *s, int64_t ns);
 
+/* --- signals: this thread's mask, in bits signo - 1 --- */
+void os_mask(uint64_t block, uint64_t unblock);
+
 /* --- threads --- */
 int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size);
 int os_thread_id(void);

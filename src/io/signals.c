@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How does a signal become an element of a channel?
+ *
+ *   the kernel     on_signal, on any thread         the distributor, a green thread
+ *      │             1 count[signo] + 1               1 wait: read the eventfd
+ *      └──────────>  2 write to the eventfd ───────>  2 take the counts, and try to send each signal so
+ *                                                       often to every channel that asks for it
+ *
+ * The handler may interrupt anything, so it does nothing else.  The distributor waits for a descriptor:
+ * therefore a run in which signals are asked for is never taken for deadlocked.  It is there while
+ * somebody asks; the eventfd stays until the end of the run.
+ *
+ * Invariants
+ *  I1 A handler counts before it writes, and the distributor reads before it takes the counts: no signal
+ *     is left over.  Of one burst those with lower numbers come first.
+ *  I2 Sending, asking and stopping are under one lock: after a stop nothing is sent to the channel.
+ *  I3 `taken` says whose disposition is ours, and `old` what it was.  It is put back only if ours is
+ *     still in force.
+ *  I4 The eventfd is closed only when no handler is inside: its number may be another's next.
+ *  I5 `users` counts the askings, and those about to: the distributor ends when there are none.
+ */
+#include "io/signals.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "chan.h"
+#include "io/fd.h"
+#include "signal.h"
+
+enum { SIGNALS = 64 };
+
+struct asking {
+	gmp_chan *c;
+	int signo;
+	struct asking *next;
+};
+
+static struct {
+	struct lock lock;
+	struct asking *first;
+	uint32_t users;
+	bool distributing;
+	int fd;                      /* (a) the eventfd + 1; 0: none */
+	pid_t owner;                 /* (c) while fd is set: the child of a vfork is another */
+	uint32_t inside;             /* (a) handlers under way */
+	uint32_t count[SIGNALS + 1]; /* (a) signals that have come, and not been sent on */
+	bool taken[SIGNALS + 1];
+	struct sigaction old[SIGNALS + 1];
+} sig;
+
+static void wake_distributor_sig(int fd)
+{
+	uint64_t one = 1;
+
+	if (write(fd, &one, sizeof(one)) < 0)
+		return; /* full: then it wakes anyway */
+}
+
+static void on_signal(int signo)
+{
+	int saved = errno;
+
+	add_seq(&sig.inside, 1);      /* ORD(notify) */
+	int fd = ld_seq(&sig.fd) - 1; /* ORD(notify) */
+
+	if (fd >= 0 && getpid() == sig.owner) {
+		add_rlx(&sig.count[signo], 1);
+		wake_distributor_sig(fd);
+	}
+	sub_seq(&sig.inside, 1); /* ORD(notify) */
+	errno = saved;
+}
+
+/* --- dispositions; under the lock --- */
+
+static int take(int signo)
+{
+	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_ONSTACK | SA_RESTART };
+
+	sigfillset(&sa.sa_mask);
+	st_rlx(&sig.count[signo], 0);
+	if (sigaction(signo, &sa, &sig.old[signo]) < 0)
+		return -errno;
+	sig.taken[signo] = true;
+	return 0;
+}
+
+static void put_back(int signo)
+{
+	struct sigaction now;
+
+	sig.taken[signo] = false;
+	if (sigaction(signo, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
+	    now.sa_handler == on_signal)
+		sigaction(signo, &sig.old[signo], NULL);
+}
+
+static void put_all_back(void)
+{
+	for (int i = 1; i <= SIGNALS; i++)
+		if (sig.taken[i])
+			put_back(i);
+}
+
+static uint64_t all_taken(void)
+{
+	uint64_t bits = 0;
+
+	for (int i = 1; i <= SIGNALS; i++)
+		bits |= (uint64_t)sig.taken[i] << (i - 1);
+	return bits;
+}
+
+/* --- the distributor --- */
+
+static void send_on(int signo, uint32_t times)
+{
+	for (struct asking *a = sig.first; a; a = a->next)
+		for (uint32_t k = 0; a->signo == signo && k < times; k++)
+			if (gmp_chan_try_send(a->c, &signo))
+				break; /* full: the others are dropped too */
+}
+
+static void send_all_on(void)
+{
+	for (int i = 1; i <= SIGNALS; i++) {
+		uint32_t n = ld_rlx(&sig.count[i]);
+
+		if (n) {
+			add_rlx(&sig.count[i], -n);
+			send_on(i, n);
+		}
+	}
+}
+
+static void distribute(void *arg)
+{
+	int fd = ld_rlx(&sig.fd) - 1;
+	ssize_t got = sizeof(uint64_t);
+	uint64_t n;
+
+	(void)arg;
+	lock(&sig.lock, LR_SIGNALS);
+	if (!sig.distributing) {
+		sig.distributing = true;
+		while (sig.users && got == sizeof(n)) {
+			send_all_on();
+			unlock(&sig.lock, LR_SIGNALS);
+			got = gmp_read(fd, &n, sizeof(n));
+			lock(&sig.lock, LR_SIGNALS);
+		}
+		sig.distributing = false;
+	}
+	unlock(&sig.lock, LR_SIGNALS);
+}
+
+static int start_distributor(void)
+{
+	gmp_attr attr = GMP_ATTR_INIT;
+	gmp_g *g;
+
+	attr.name = "signals";
+	int err = gmp_spawn(&g, distribute, NULL, &attr);
+
+	return err ? err : gmp_detach(g);
+}
+
+/* --- asking and stopping --- */
+
+static int open_fd(void)
+{
+	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	fd = fd_register(fd, false);
+	if (fd < 0)
+		return fd;
+	lock(&sig.lock, LR_SIGNALS);
+	bool first = !ld_rlx(&sig.fd);
+
+	if (first) {
+		sig.owner = getpid();
+		st_seq(&sig.fd, fd + 1); /* ORD(notify) */
+	}
+	unlock(&sig.lock, LR_SIGNALS);
+	if (!first)
+		gmp_close(fd);
+	return 0;
+}
+
+static void end_use(void)
+{
+	lock(&sig.lock, LR_SIGNALS);
+	if (--sig.users == 0 && ld_rlx(&sig.fd))
+		wake_distributor_sig(ld_rlx(&sig.fd) - 1);
+	unlock(&sig.lock, LR_SIGNALS);
+}
+
+/* I5.  Two may start a distributor at a time: one of these ends at once. */
+static int begin_use(void)
+{
+	lock(&sig.lock, LR_SIGNALS);
+	sig.users++;
+	bool open = ld_rlx(&sig.fd), start = !sig.distributing;
+
+	unlock(&sig.lock, LR_SIGNALS);
+	int err = open ? 0 : open_fd();
+
+	if (!err && start)
+		err = start_distributor();
+	if (err)
+		end_use();
+	return err;
+}
+
+static struct asking **find(gmp_chan *c, int signo)
+{
+	struct asking **a = &sig.first;
+
+	while (*a && ((*a)->c != c || (*a)->signo != signo))
+		a = &(*a)->next;
+	return a;
+}
+
+/* 0: entered; 1: it was already; -errno. */
+static int enter(struct asking *a)
+{
+	int result = 1;
+
+	lock(&sig.lock, LR_SIGNALS);
+	if (!*find(a->c, a->signo)) {
+		result = sig.taken[a->signo] ? 0 : take(a->signo);
+		if (!result) {
+			a->next = sig.first;
+			sig.first = a;
+			signal_admit(all_taken());
+		}
+	}
+	unlock(&sig.lock, LR_SIGNALS);
+	return result;
+}
+
+static bool allowed(int signo)
+{
+	switch (signo) {
+	case SIGSEGV:
+	case SIGBUS:
+	case SIGFPE:
+	case SIGILL:
+	case SIGTRAP:
+	case SIGSYS: return false;
+	default: return signo >= 1 && signo <= SIGNALS;
+	}
+}
+
+static int notify(gmp_chan *c, int signo)
+{
+	struct asking *a = malloc(sizeof(*a));
+
+	if (!a)
+		return -ENOMEM;
+	*a = (struct asking){ .c = c, .signo = signo };
+	int result = begin_use();
+
+	if (result) {
+		free(a);
+		return result;
+	}
+	result = enter(a);
+	if (result) {
+		end_use();
+		free(a);
+	}
+	return min_of(result, 0);
+}
+
+int gmp_signal_notify(gmp_chan *c, int signo)
+{
+	if (!c || c->size != sizeof(int) || !allowed(signo))
+		return -EINVAL;
+	if (!rt_enter())
+		return -ESRCH;
+	int result = notify(c, signo);
+
+	rt_leave();
+	return result;
+}
+
+static bool anybody_asks(int signo)
+{
+	for (struct asking *a = sig.first; a; a = a->next)
+		if (a->signo == signo)
+			return true;
+	return false;
+}
+
+static int stop(gmp_chan *c, int signo)
+{
+	lock(&sig.lock, LR_SIGNALS);
+	struct asking **from = find(c, signo), *a = *from;
+
+	if (a) {
+		*from = a->next;
+		if (!anybody_asks(signo)) {
+			put_back(signo);
+			signal_admit(all_taken());
+		}
+	}
+	unlock(&sig.lock, LR_SIGNALS);
+	if (!a)
+		return -ENOENT;
+	free(a);
+	end_use();
+	return 0;
+}
+
+int gmp_signal_stop(gmp_chan *c, int signo)
+{
+	if (!c || !allowed(signo))
+		return -EINVAL;
+	if (!rt_enter())
+		return -ESRCH;
+	int result = stop(c, signo);
+
+	rt_leave();
+	return result;
+}
+
+/* --- the end --- */
+
+static void close_fd(void)
+{
+	int fd = xchg_seq(&sig.fd, 0) - 1; /* ORD(notify) */
+
+	if (fd < 0)
+		return;
+	while (ld_seq(&sig.inside)) /* ORD(notify) */
+		os_yield();
+	close(fd);
+}
+
+void signals_fini(void)
+{
+	struct asking *a;
+
+	put_all_back();
+	close_fd();
+	while ((a = sig.first)) {
+		sig.first = a->next;
+		free(a);
+	}
+	sig.users = 0;
+	sig.distributing = false;
+}
+
+/* The list may be in the middle of a change, and stays behind. */
+void signals_forget(void)
+{
+	sig.lock = (struct lock){ 0 };
+	put_all_back();
+	st_seq(&sig.inside, 0); /* ORD(notify): the parent's */
+	close_fd();
+	sig.first = NULL;
+	sig.users = 0;
+	sig.distributing = false;
+}

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests of signals as elements of channels: who gets which, what is dropped, and what is put back. */
+#define _GNU_SOURCE 1
+#include "io_util.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/time.h>
+
+static gmp_chan *ints(size_t capacity)
+{
+	gmp_chan *c = gmp_chan_new(sizeof(int), capacity);
+
+	CHECK(c != NULL);
+	return c;
+}
+
+static int next(gmp_chan *c)
+{
+	int v = -1;
+
+	CHECK_EQ(gmp_chan_recv_until(c, &v, gmp_deadline(PATIENCE)), 0);
+	return v;
+}
+
+static bool empty(gmp_chan *c)
+{
+	return gmp_chan_len(c) == 0;
+}
+
+static void send_signal(int signo)
+{
+	CHECK_EQ(kill(getpid(), signo), 0);
+}
+
+static atomic_int handled;
+
+static void count_it(UNUSED int signo)
+{
+	atomic_fetch_add(&handled, 1);
+}
+
+static void (*disposition(int signo))(int)
+{
+	struct sigaction sa;
+
+	CHECK_EQ(sigaction(signo, NULL, &sa), 0);
+	return sa.sa_handler;
+}
+
+RT(a_signal_comes_to_who_asks_for_it)
+{
+	gmp_chan *c = ints(1), *d = ints(1);
+
+	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
+	CHECK_EQ(gmp_signal_notify(d, SIGUSR2), 0);
+	for (int i = 0; i < 20; i++) {
+		send_signal(SIGUSR1);
+		CHECK_EQ(next(c), SIGUSR1);
+		CHECK(empty(d));
+		send_signal(SIGUSR2);
+		CHECK_EQ(next(d), SIGUSR2);
+		CHECK(empty(c));
+	}
+	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
+	CHECK_EQ(gmp_signal_stop(d, SIGUSR2), 0);
+	gmp_chan_free(c);
+	gmp_chan_free(d);
+}
+
+RT(one_that_a_green_thread_raises_comes_too)
+{
+	gmp_chan *c = ints(1);
+
+	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
+	for (int i = 0; i < 20; i++) {
+		CHECK_EQ(raise(SIGUSR1), 0);
+		CHECK_EQ(next(c), SIGUSR1);
+	}
+	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
+	gmp_chan_free(c);
+}
+
+static atomic_int go_on;
+
+static void raise_some(UNUSED void *arg)
+{
+	while (!atomic_load(&go_on))
+		gmp_yield();
+	CHECK_EQ(raise(SIGUSR1), 0);
+	while (atomic_load(&go_on) == 1)
+		gmp_yield();
+}
+
+static void raise_bound(void *arg)
+{
+	CHECK_EQ(gmp_lock_thread(), 0);
+	raise_some(arg);
+	CHECK_EQ(gmp_unlock_thread(), 0);
+}
+
+/* Threads that were there before, and do not rest. */
+RT(signals_raised_on_busy_threads_come_too)
+{
+	gmp_chan *c = ints(16);
+	gmp_g *g[6];
+
+	CHECK(signal(SIGUSR1, SIG_IGN) != SIG_ERR); /* for what is pending when it is over */
+	atomic_store(&go_on, 0);
+	for (int i = 0; i < 6; i++)
+		g[i] = spawn(i < 4 ? raise_some : raise_bound, NULL);
+	for (int i = 0; i < 100; i++)
+		gmp_yield();
+	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
+	for (int i = 0; i < 100; i++)
+		gmp_yield();
+	atomic_store(&go_on, 1);
+	/* one that is pending on a thread is raised there only once */
+	CHECK_EQ(next(c), SIGUSR1);
+	atomic_store(&go_on, 2);
+	for (int i = 0; i < 6; i++)
+		join(g[i]);
+	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
+	gmp_chan_free(c);
+}
+
+RT(several_channels_get_the_same_signal)
+{
+	gmp_chan *c[5];
+
+	for (int i = 0; i < 5; i++) {
+		c[i] = ints(2);
+		CHECK_EQ(gmp_signal_notify(c[i], SIGUSR1), 0);
+		CHECK_EQ(gmp_signal_notify(c[i], SIGUSR1), 0); /* asked for already */
+	}
+	send_signal(SIGUSR1);
+	for (int i = 0; i < 5; i++) {
+		CHECK_EQ(next(c[i]), SIGUSR1);
+		CHECK(empty(c[i]));
+	}
+	CHECK_EQ(gmp_signal_stop(c[2], SIGUSR1), 0);
+	send_signal(SIGUSR1);
+	for (int i = 0; i < 5; i++)
+		if (i != 2)
+			CHECK_EQ(next(c[i]), SIGUSR1);
+	CHECK(empty(c[2]));
+	for (int i = 0; i < 5; i++) {
+		CHECK_EQ(gmp_signal_stop(c[i], SIGUSR1), i == 2 ? -ENOENT : 0);
+		gmp_chan_free(c[i]);
+	}
+}
+
+RT(one_channel_gets_several_signals)
+{
+	gmp_chan *c = ints(4);
+	int seen = 0;
+
+	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
+	CHECK_EQ(gmp_signal_notify(c, SIGHUP), 0);
+	CHECK_EQ(gmp_signal_notify(c, SIGRTMAX), 0);
+	send_signal(SIGRTMAX);
+	send_signal(SIGUSR1);
+	send_signal(SIGHUP);
+	for (int i = 0; i < 3; i++) {
+		int signo = next(c);
+
+		seen |= signo == SIGRTMAX ? 1 : signo == SIGUSR1 ? 2 : signo == SIGHUP ? 4 : 8;
+	}
+	CHECK_EQ(seen, 7);
+	CHECK_EQ(gmp_signal_stop(c, SIGHUP), 0);
+	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
+	CHECK_EQ(gmp_signal_stop(c, SIGRTMAX), 0);
+	gmp_chan_free(c);
+}
+
+RT(a_signal_to_a_full_channel_is_dropped)
+{
+	gmp_chan *full = ints(2), *none = ints(0), *wide = ints(100);
+
+	CHECK_EQ(gmp_signal_notify(full, SIGRTMIN), 0);
+	CHECK_EQ(gmp_signal_notify(none, SIGRTMIN), 0);
+	CHECK_EQ(gmp_signal_notify(wide, SIGRTMIN), 0);
+	for (int i = 0; i < 30; i++)
+		send_signal(SIGRTMIN); /* these are queued, none is merged with another */
+	for (int i = 0; i < 30; i++)
+		CHECK_EQ(next(wide), SIGRTMIN);
+	CHECK_EQ(gmp_chan_len(full), 2);
+	CHECK_EQ(next(full), SIGRTMIN);
+	send_signal(SIGRTMIN);
+	CHECK_EQ(next(wide), SIGRTMIN);
+	CHECK_EQ(gmp_chan_len(full), 2);
+	CHECK_EQ(gmp_chan_try_recv(none, NULL), -EAGAIN);
+	CHECK_EQ(gmp_signal_stop(full, SIGRTMIN), 0);
+	CHECK_EQ(gmp_signal_stop(none, SIGRTMIN), 0);
+	CHECK_EQ(gmp_signal_stop(wide, SIGRTMIN), 0);
+	gmp_chan_free(full);
+	gmp_chan_free(none);
+	gmp_chan_free(wide);
+}
+
+RT(a_closed_channel_gets_none_and_disturbs_nobody)
+{
+	gmp_chan *c = ints(1), *d = ints(1);
+
+	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
+	CHECK_EQ(gmp_signal_notify(d, SIGUSR1), 0);
+	CHECK_EQ(gmp_chan_close(c), 0);
+	send_signal(SIGUSR1);
+	CHECK_EQ(next(d), SIGUSR1);
+	CHECK(empty(c));
+	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
+	CHECK_EQ(gmp_signal_stop(d, SIGUSR1), 0);
+	gmp_chan_free(c);
+	gmp_chan_free(d);
+}
+
+RT(the_last_stop_puts_back_what_was_there)
+{
+	gmp_chan *c = ints(1), *d = ints(1);
+
+	CHECK(signal(SIGUSR1, count_it) != SIG_ERR);
+	CHECK(signal(SIGUSR2, SIG_IGN) != SIG_ERR);
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
+		CHECK_EQ(gmp_signal_notify(d, SIGUSR1), 0);
+		CHECK_EQ(gmp_signal_notify(c, SIGUSR2), 0);
+		send_signal(SIGUSR1);
+		CHECK_EQ(next(c), SIGUSR1);
+		CHECK_EQ(next(d), SIGUSR1);
+		CHECK_EQ(atomic_load(&handled), i);
+		CHECK_EQ(gmp_signal_stop(c, SIGUSR2), 0);
+		CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
+		CHECK(disposition(SIGUSR1) != count_it);
+		CHECK(disposition(SIGUSR2) == SIG_IGN);
+		CHECK_EQ(gmp_signal_stop(d, SIGUSR1), 0);
+		CHECK(disposition(SIGUSR1) == count_it);
+		send_signal(SIGUSR1);
+		WAIT_FOR(atomic_load(&handled) == i + 1);
+		CHECK(empty(c));
+	}
+	gmp_chan_free(c);
+	gmp_chan_free(d);
+}
+
+RT(what_somebody_else_has_put_there_stays)
+{
+	gmp_chan *c = ints(1);
+
+	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
+	CHECK(signal(SIGUSR1, count_it) != SIG_ERR);
+	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
+	CHECK(disposition(SIGUSR1) == count_it);
+	gmp_chan_free(c);
+}
+
+static gmp_chan *kept;
+
+static void leave_asking(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_signal_notify(kept, SIGUSR1), 0);
+	CHECK_EQ(gmp_signal_notify(kept, SIGTERM), 0);
+	send_signal(SIGUSR1);
+	CHECK_EQ(next(kept), SIGUSR1);
+}
+
+TEST_PROCS(the_end_of_a_run_puts_back_what_was_there_and_leaves_no_descriptor)
+{
+	int fds = count_fds();
+
+	kept = ints(1);
+	CHECK(signal(SIGUSR1, count_it) != SIG_ERR);
+	for (int i = 0; i < 5; i++) {
+		run_procs(procs, leave_asking, NULL);
+		CHECK(disposition(SIGUSR1) == count_it);
+		CHECK(disposition(SIGTERM) == SIG_DFL);
+		CHECK_EQ(count_fds(), fds);
+		CHECK_EQ(raise(SIGUSR1), 0);
+		CHECK_EQ(atomic_load(&handled), i + 1);
+		CHECK(empty(kept));
+		CHECK_EQ(gmp_signal_stop(kept, SIGUSR1), -ESRCH);
+	}
+	gmp_chan_free(kept);
+}
+
+static void ask_and_wait(UNUSED void *arg)
+{
+	gmp_chan *c = ints(1);
+
+	CHECK_EQ(gmp_signal_notify(c, SIGALRM), 0);
+	ualarm(60000, 0);
+	CHECK_EQ(gmp_chan_recv(c, NULL), 0); /* nothing else is going on */
+	CHECK_EQ(gmp_signal_stop(c, SIGALRM), 0);
+	gmp_chan_free(c);
+}
+
+TEST_PROCS(who_waits_for_a_signal_is_no_deadlock)
+{
+	run_procs(procs, ask_and_wait, NULL);
+}
+
+static void ask_from_there(void *arg)
+{
+	gmp_chan *c = ints(1);
+	int signo = (int)(intptr_t)arg;
+	sigset_t set;
+
+	sigemptyset(&set); /* a thread made by a green thread blocks what an M blocks */
+	CHECK_EQ(pthread_sigmask(SIG_SETMASK, &set, NULL), 0);
+	CHECK_EQ(gmp_signal_notify(c, signo), 0);
+	send_signal(signo);
+	CHECK_EQ(next(c), signo);
+	CHECK_EQ(pthread_kill(pthread_self(), signo), 0);
+	CHECK_EQ(next(c), signo);
+	CHECK_EQ(gmp_signal_stop(c, signo), 0);
+	gmp_chan_free(c);
+}
+
+RT(foreign_threads_ask_as_well)
+{
+	struct foreign f[3];
+
+	for (int i = 0; i < 3; i++)
+		foreign_start(&f[i], ask_from_there, (void *)(intptr_t)(SIGRTMIN + i));
+	for (int i = 0; i < 3; i++)
+		foreign_join(&f[i]);
+}
+
+RT(bad_ones_are_einval)
+{
+	static const int bad[] = { -1,      0,      65,     1000,   SIGKILL, SIGSTOP,
+				   SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
+	gmp_chan *c = ints(1), *wide = gmp_chan_new(8, 1);
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		CHECK_EQ(gmp_signal_notify(c, bad[i]), -EINVAL);
+		CHECK(gmp_signal_stop(c, bad[i]) < 0);
+	}
+	CHECK_EQ(gmp_signal_notify(NULL, SIGUSR1), -EINVAL);
+	CHECK_EQ(gmp_signal_stop(NULL, SIGUSR1), -EINVAL);
+	CHECK_EQ(gmp_signal_notify(wide, SIGUSR1), -EINVAL);
+	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), -ENOENT);
+	gmp_chan_free(c);
+	gmp_chan_free(wide);
+	WAIT_FOR(stats().greens == 1);
+}
+
+TEST(without_a_runtime_it_is_esrch)
+{
+	gmp_chan *c = ints(1);
+
+	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), -ESRCH);
+	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), -ESRCH);
+	gmp_chan_free(c);
+}
+
+RT(without_a_descriptor_to_spare_it_fails_and_changes_nothing)
+{
+	struct rlimit r, none;
+	gmp_chan *c = ints(1);
+
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &r), 0);
+	none = (struct rlimit){ 3, r.rlim_max };
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), -EMFILE);
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &r), 0);
+	CHECK(disposition(SIGUSR1) == SIG_DFL);
+	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
+	send_signal(SIGUSR1);
+	CHECK_EQ(next(c), SIGUSR1);
+	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
+	gmp_chan_free(c);
+}
+
+RT(the_child_of_a_fork_has_none)
+{
+	gmp_chan *c = ints(4);
+	int status;
+	pid_t pid;
+
+	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		CHECK(disposition(SIGUSR1) == SIG_DFL);
+		CHECK_EQ(raise(SIGUSR1), 0); /* ends it */
+		_exit(0);
+	}
+	CHECK_EQ(gmp_waitpid(pid, &status, 0), pid);
+	CHECK(WIFSIGNALED(status));
+	CHECK_EQ(WTERMSIG(status), SIGUSR1);
+	gmp_sleep(5 * MS);
+	CHECK(empty(c));
+	send_signal(SIGUSR1);
+	CHECK_EQ(next(c), SIGUSR1);
+	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
+	gmp_chan_free(c);
+}
+
+static atomic_int over;
+
+static void ask_and_stop(void *arg)
+{
+	gmp_chan *c = *(int *)arg & 1 ? ints(1) : ints(0);
+	int signo = SIGRTMIN + *(int *)arg % 3;
+
+	while (!atomic_load(&over)) {
+		CHECK_EQ(gmp_signal_notify(c, signo), 0);
+		if (*(int *)arg % 2)
+			gmp_chan_recv_until(c, NULL, gmp_deadline(200 * US));
+		else
+			gmp_yield();
+		CHECK_EQ(gmp_signal_stop(c, signo), 0);
+	}
+	gmp_chan_free(c); /* a sanitizer tells if it is still sent to */
+}
+
+/* Three signals every 100 us, while they are asked for and not asked for. */
+RT(a_storm_of_signals_while_channels_come_and_go)
+{
+	struct itimerval t = { { 0, 100 }, { 0, 100 } };
+	struct foreign f;
+	int arg[8];
+	gmp_g *g[8];
+
+	for (int i = 0; i < 3; i++)
+		CHECK(signal(SIGRTMIN + i, SIG_IGN) != SIG_ERR);
+	CHECK(signal(SIGALRM, count_it) != SIG_ERR);
+	atomic_store(&over, 0);
+	CHECK_EQ(setitimer(ITIMER_REAL, &t, NULL), 0);
+	for (int i = 0; i < 8; i++) {
+		arg[i] = i;
+		if (i)
+			g[i] = spawn(ask_and_stop, &arg[i]);
+		else
+			foreign_start(&f, ask_and_stop, &arg[i]);
+	}
+	for (int i = 0; i < check_scaled(500); i++) {
+		send_signal(SIGRTMIN + i % 3);
+		gmp_sleep(100 * US);
+	}
+	atomic_store(&over, 1);
+	for (int i = 1; i < 8; i++)
+		join(g[i]);
+	foreign_join(&f);
+	t = (struct itimerval){ { 0, 0 }, { 0, 0 } };
+	CHECK_EQ(setitimer(ITIMER_REAL, &t, NULL), 0);
+	for (int i = 0; i < 3; i++)
+		CHECK(disposition(SIGRTMIN + i) == SIG_IGN);
+	WAIT_FOR(stats().greens == 1); /* the distributor has gone, too */
+}
