@@ -465,6 +465,7 @@ bool procs_add_spare(void)
 	for (int k = 0; k < i && added; k++)
 		added = p_open_asleep(sched.allp[k]);
 	lock(&sched.lock, LR_SCHED);
+	added = added && ld_rlx(&sched.state) == RUN_ON;
 	if (added) {
 		st_rlx(&sched.nspare, sched.nspare + 1);
 		p_share(sched.allp[i]);

@@ -1193,7 +1193,7 @@ void sched_stop(void)
 
 	lock(&sched.lock, LR_SCHED);
 	st_seq(&sched.state, RUN_STOPPING); /* ORD(foreign): who enters after this does not stay */
-	for (int i = 0; i < sched.nallp; i++)
+	for (int i = 0, n = ld_acq(&sched.nallp); i < n; i++) /* ORD(allp) */
 		or_rlx(&sched.allp[i]->attention, ATTENTION_STOP);
 	while ((m = midle_get()))
 		m_wake(m, m->in_poller);
