@@ -527,8 +527,9 @@ GMP_API int gmp_barrier_wait(gmp_barrier *b);
  *
  * net: "tcp" "tcp4" "tcp6", "udp" "udp4" "udp6" (listening is to have the address, dialling to have a
  * peer), "unix".  addr: "host:port", ":port" (all addresses), "[::1]:0", or a
- * path ("@name" is Linux's abstract namespace).  Hosts are numeric, or "localhost".
- * -EINVAL: net or addr that cannot be understood.
+ * path ("@name" is Linux's abstract namespace).  A host that is not numeric is looked up
+ * (gmp_getaddrinfo), and its addresses are tried in turn: -ENOENT if it has none, -EAGAIN if nobody
+ * could tell.  -EINVAL: net or addr that cannot be understood.
  * Other errors are the system's: -EADDRINUSE, -ECONNREFUSED, -EMFILE ...
  */
 GMP_API int gmp_listen(const char *net, const char *addr);

@@ -2,6 +2,7 @@
 /* How do listening, dialling and accepting give descriptors, and how is an address written? */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include "io/fd.h"
 #include "park.h"
 
-enum { BACKLOG = 4096 }; /* the system caps it at net.core.somaxconn */
+enum { BACKLOG = 4096 /* the system caps it at net.core.somaxconn */, NAME_MOST = 253 };
 
 union address {
 	struct sockaddr any;
@@ -29,6 +30,8 @@ struct endpoint {
 	socklen_t n;
 	int type;      /* SOCK_STREAM, SOCK_DGRAM */
 	bool any_host; /* ":port": all addresses; to dial: this machine */
+	bool ip;       /* not "unix": a host that is no number may be a name */
+	int family;    /* of the net: AF_UNSPEC, AF_INET, AF_INET6 */
 };
 
 /* --- addresses --- */
@@ -136,8 +139,11 @@ static int parse(const char *net, const char *addr, struct endpoint *e)
 		return parse_unix(addr, e);
 	for (unsigned i = 0; i < countof(nets); i++) {
 		e->type = nets[i].type;
-		if (strcmp(net, nets[i].name) == 0)
-			return parse_ip(nets[i].family, addr, e);
+		if (strcmp(net, nets[i].name) == 0) {
+			e->ip = true;
+			e->family = nets[i].family;
+			return parse_ip(e->family, addr, e);
+		}
 	}
 	return -EINVAL;
 }
@@ -241,6 +247,99 @@ static int close_with(int fd, int err)
 	return err;
 }
 
+/* --- names --- */
+
+/* "host:port" with a host that may be a name: into its parts. */
+static bool split_name(const char *addr, char host[NAME_MOST + 1], const char **port)
+{
+	const char *colon = strrchr(addr, ':');
+	size_t n = colon ? (size_t)(colon - addr) : 0;
+	uint16_t any;
+	bool letters = false;
+
+	if (n == 0 || n > NAME_MOST || parse_port(colon + 1, &any))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		char c = host[i] = addr[i];
+
+		letters |= (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+		if (!((c | 0x20) >= 'a' && (c | 0x20) <= 'z') && !(c >= '0' && c <= '9') &&
+		    !strchr("-._", c))
+			return false;
+	}
+	host[n] = '\0';
+	*port = colon + 1;
+	return letters;
+}
+
+static int lookup_error(int eai, int64_t deadline)
+{
+	int late = too_late(deadline);
+
+	switch (eai) {
+#ifdef EAI_CANCELED
+	case EAI_CANCELED: return -ECANCELED;
+#endif
+	case EAI_AGAIN:
+		if (late)
+			return late;
+		return self_cancelled() ? -ECANCELED : -EAGAIN;
+	case EAI_MEMORY: return -ENOMEM;
+	case EAI_SYSTEM: return -EIO;
+	default: return -ENOENT;
+	}
+}
+
+typedef int (*endpoint_fn)(const struct endpoint *e, const void *opts, int64_t deadline);
+
+/* fn on each address in turn until it gives a descriptor; what is left of the time is shared. */
+static int try_each(const struct addrinfo *list, struct endpoint *e, endpoint_fn fn,
+		    const void *opts, int64_t deadline)
+{
+	int left = 0, fd = -ENOENT;
+
+	for (const struct addrinfo *ai = list; ai; ai = ai->ai_next)
+		left++;
+	for (const struct addrinfo *ai = list; ai; ai = ai->ai_next, left--) {
+		int64_t now = gmp_now();
+		bool shared = left > 1 && deadline != NEVER && deadline > now;
+
+		if (ai->ai_addrlen > sizeof(e->a))
+			continue;
+		memcpy(&e->a, ai->ai_addr, ai->ai_addrlen);
+		e->n = ai->ai_addrlen;
+		fd = fn(e, opts, shared ? now + (deadline - now) / left : deadline);
+		if (fd >= 0 || fd == -ECANCELED || fd == -ESRCH)
+			break;
+	}
+	return fd;
+}
+
+static int by_name(const char *addr, struct endpoint *e, endpoint_fn fn, const void *opts,
+		   int64_t deadline)
+{
+	struct addrinfo hints = { .ai_family = e->family, .ai_socktype = e->type }, *list;
+	char host[NAME_MOST + 1];
+	const char *port;
+
+	if (!split_name(addr, host, &port))
+		return -EINVAL;
+	if (!rt_enter())
+		return -ESRCH;
+	int fd = gmp_getaddrinfo_until(host, port, &hints, &list, deadline);
+
+	if (fd) {
+		fd = lookup_error(fd, deadline);
+	} else {
+		fd = try_each(list, e, fn, opts, deadline);
+		freeaddrinfo(list);
+	}
+	rt_leave();
+	return fd;
+}
+
+/* --- listening and dialling --- */
+
 static int try_listen(const struct endpoint *e, bool dual, const gmp_listen_opts *o)
 {
 	int fd = open_socket(e), one = 1, v6only = !dual;
@@ -276,14 +375,23 @@ static int load_opts(const gmp_listen_opts *user, gmp_listen_opts *o)
 	return o->backlog < 0 ? -EINVAL : 0;
 }
 
+static int listen_at(const struct endpoint *e, const void *opts, int64_t deadline)
+{
+	(void)deadline;
+	return try_listen(e, false, opts);
+}
+
 int gmp_listen_with(const char *net, const char *addr, const gmp_listen_opts *opts)
 {
 	gmp_listen_opts o;
 	struct endpoint e;
 	int fd = load_opts(opts, &o);
 
-	if (!fd)
-		fd = parse(net, addr, &e);
+	if (fd)
+		return fd;
+	fd = parse(net, addr, &e);
+	if (fd == -EINVAL && addr && e.ip)
+		return by_name(addr, &e, listen_at, &o, NEVER);
 	if (fd)
 		return fd;
 	if (!rt_enter())
@@ -362,11 +470,19 @@ static int try_dial(const struct endpoint *e, int64_t deadline)
 	return err;
 }
 
+static int dial_at(const struct endpoint *e, const void *opts, int64_t deadline)
+{
+	(void)opts;
+	return try_dial(e, deadline);
+}
+
 int gmp_dial_until(const char *net, const char *addr, int64_t deadline)
 {
 	struct endpoint e;
 	int fd = parse(net, addr, &e);
 
+	if (fd == -EINVAL && addr && e.ip)
+		return by_name(addr, &e, dial_at, NULL, deadline);
 	if (fd)
 		return fd;
 	if (!rt_enter())

@@ -125,7 +125,8 @@ RT(what_is_no_address_is_einval)
 	check_bad("tcp", "127.0.0.1:99999999999999999999");
 	check_bad("tcp", "1.2.3.4.5:80");
 	check_bad("tcp", "256.0.0.1:80");
-	check_bad("tcp", "no-such-host.invalid:80");
+	check_bad("tcp", "no such host:80");
+	check_bad("tcp", "name:port");
 	check_bad("tcp", "[::1:80");
 	check_bad("tcp", "[::1]80");
 	check_bad("tcp", "[127.0.0.1:80");

@@ -203,6 +203,60 @@ RT(cancellation_ends_the_wait_and_not_the_lookup)
 	wait_till_none_inside();
 }
 
+static void dial_by_name(UNUSED void *arg)
+{
+	char addr[64], name[80];
+	int l = gmp_listen("tcp4", "here.test:0"), c, s;
+
+	CHECK(l >= 0);
+	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0);
+	CHECK(strncmp(addr, "127.0.0.1:", 10) == 0);
+	snprintf(name, sizeof(name), "some-host.test:%s", addr + 10);
+	c = gmp_dial("tcp", name);
+	CHECK(c >= 0);
+	s = gmp_accept(l);
+	say(c, "by name");
+	hear(s, "by name");
+	close_pair(c, s);
+	CHECK_EQ(gmp_close(l), 0);
+	CHECK_EQ(gmp_dial("tcp", name), -ECONNREFUSED);
+	CHECK_EQ(gmp_dial("tcp", "none.test:80"), -ENOENT);
+	CHECK_EQ(gmp_listen("tcp", "none.test:80"), -ENOENT);
+	CHECK_EQ(gmp_dial_until("tcp", name, 0), -ETIMEDOUT);
+}
+
+RT(a_host_may_be_a_name)
+{
+	struct foreign f;
+
+	reset();
+	dial_by_name(NULL);
+	foreign_start(&f, dial_by_name, NULL);
+	foreign_join(&f);
+	CHECK_EQ(stats().descriptors, 0);
+	atomic_store(&silent, 1);
+	CHECK_EQ(gmp_dial_until("tcp", "silent.test:80", gmp_deadline(5 * MS)), -ETIMEDOUT);
+	wait_till_none_inside();
+}
+
+static void dial_till_cancelled(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_dial("tcp", "silent.test:80"), -ECANCELED);
+}
+
+RT(cancellation_ends_a_dial_that_looks_up)
+{
+	gmp_g *g;
+
+	reset();
+	atomic_store(&silent, 1);
+	g = spawn(dial_till_cancelled, NULL);
+	WAIT_FOR(atomic_load(&inside) == 1);
+	CHECK_EQ(gmp_cancel(g), 0);
+	join(g);
+	wait_till_none_inside();
+}
+
 static atomic_int answered;
 
 static void look_up_in_a_crowd(UNUSED void *arg)
