@@ -210,6 +210,7 @@ RT(the_open_of_a_fifo_waits_for_its_peer_and_stalls_nobody)
 		g[i] = spawn(open_fifo, &in[i]);
 	}
 	run_a_while();
+	WAIT_FOR(stats().greens_blocked == 4);
 	for (int i = 0; i < 4; i++)
 		CHECK(!atomic_load(&in[i].done));
 	open_fifo(&out); /* and all four go on */

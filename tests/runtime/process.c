@@ -194,6 +194,7 @@ static void wait_for_group(pid_t pid, pid_t group)
 		w.pid = -c.pid;
 	g = spawn(wait_for_it, &w);
 	run_a_while(); /* others run, on one P too */
+	WAIT_FOR(stats().greens_blocked == 1);
 	CHECK(!atomic_load(&w.done));
 	let_go(&c);
 	join(g);
