@@ -935,7 +935,9 @@ leaves_by_jump static noinline int rest_bound_g0(struct m *m)
 static int spare_m_locked(void)
 {
 	while (sched.nm - sched.nbound < 2) {
-		if (sched.nm >= sched.nmlimit || ld_rlx(&sched.state) != RUN_ON)
+		if (ld_rlx(&sched.state) != RUN_ON)
+			return 0; /* all that is left to do is to leave */
+		if (sched.nm >= sched.nmlimit)
 			return -EAGAIN;
 		sched.nstarting++;
 		unlock(&sched.lock, LR_SCHED);
