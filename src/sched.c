@@ -662,6 +662,18 @@ static inline void admit_signals(struct m *m)
 		change_mask(m, admitted);
 }
 
+/* Those that sleep get up for it: they would stay as they are for as long as nobody needs them.  They
+ * stand in their list, so each finds out by itself that it has been given nothing. */
+static void rouse_sleepers(void)
+{
+	lock(&sched.lock, LR_SCHED);
+	for (struct m *m = sched.midle; m; m = m->link)
+		m_wake(m, false);
+	if (sched.pollm)
+		m_wake(sched.pollm, true);
+	unlock(&sched.lock, LR_SCHED);
+}
+
 void sched_admit(uint64_t signals)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
@@ -671,6 +683,7 @@ void sched_admit(uint64_t signals)
 		or_seq(&sched.allp[i]->attention, ATTENTION_MASK); /* ORD(admit) */
 	if (getm())
 		admit_signals(getm());
+	rouse_sleepers();
 }
 
 /* --- sleeping and getting up --- */
@@ -914,8 +927,12 @@ leaves_by_jump static int sleep_bound(struct m *m)
 {
 	if (!m->lockedg && m->ours)
 		return leave_g0(m); /* the thread ends; the caller of gmp_run has to stay */
-	m_sleep(m);
-	return take_p(m, &(struct glist){ 0 }) ? resume_bound(m, m->lockedg) : leave_g0(m);
+	struct p *pp;
+
+	do /* it may have been roused for its mask alone */
+		m_sleep(m);
+	while (!(pp = take_p(m, &(struct glist){ 0 })) && ld_rlx(&sched.state) == RUN_ON);
+	return pp ? resume_bound(m, m->lockedg) : leave_g0(m);
 }
 
 /* Step 1: the G of a bound M has stopped, or ended. */

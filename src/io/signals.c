@@ -16,7 +16,9 @@
  *     is left over.  Of one burst those with lower numbers come first.
  *  I2 Sending, asking and stopping are under one lock: after a stop nothing is sent to the channel.
  *  I3 `taken` says whose disposition is ours, and `old` what it was.  It is put back only if ours is
- *     still in force.
+ *     still in force.  During the run a handler is put back with SA_ONSTACK: an M may let the signal
+ *     through until its next turn, and then the handler runs on the M's alternate stack, not on a green
+ *     one.  The end of the run puts back the rest (`lent`).
  *  I4 The eventfd is closed only when no handler is inside: its number may be another's next.
  *  I5 `users` counts the askings, and those about to: the distributor ends when there are none.
  */
@@ -50,7 +52,7 @@ static struct {
 	pid_t owner;                 /* (c) while fd is set: the child of a vfork is another */
 	uint32_t inside;             /* (a) handlers under way */
 	uint32_t count[SIGNALS + 1]; /* (a) signals that have come, and not been sent on */
-	bool taken[SIGNALS + 1];
+	bool taken[SIGNALS + 1], lent[SIGNALS + 1];
 	struct sigaction old[SIGNALS + 1];
 } sig;
 
@@ -81,31 +83,59 @@ static void on_signal(int signo)
 
 static int take(int signo)
 {
-	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_ONSTACK | SA_RESTART };
+	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_ONSTACK | SA_RESTART }, old;
 
 	sigfillset(&sa.sa_mask);
 	st_rlx(&sig.count[signo], 0);
-	if (sigaction(signo, &sa, &sig.old[signo]) < 0)
+	if (sigaction(signo, &sa, &old) < 0)
 		return -errno;
+	if (sig.lent[signo] && old.sa_handler == sig.old[signo].sa_handler)
+		old.sa_flags &= ~SA_ONSTACK;
+	sig.old[signo] = old;
+	sig.lent[signo] = false;
 	sig.taken[signo] = true;
 	return 0;
 }
 
+static bool is_ours(const struct sigaction *sa)
+{
+	return !(sa->sa_flags & SA_SIGINFO) && sa->sa_handler == on_signal;
+}
+
 static void put_back(int signo)
 {
-	struct sigaction now;
+	struct sigaction now, old = sig.old[signo];
 
 	sig.taken[signo] = false;
-	if (sigaction(signo, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
-	    now.sa_handler == on_signal)
-		sigaction(signo, &sig.old[signo], NULL);
+	if (sigaction(signo, NULL, &now) < 0 || !is_ours(&now))
+		return;
+	sig.lent[signo] = old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN &&
+			  !(old.sa_flags & SA_ONSTACK);
+	if (sig.lent[signo])
+		old.sa_flags |= SA_ONSTACK;
+	sigaction(signo, &old, NULL);
+}
+
+/* There are no Ms any more. */
+static void put_back_whole(int signo)
+{
+	const struct sigaction *old = &sig.old[signo];
+	struct sigaction now;
+
+	if (sigaction(signo, NULL, &now) < 0)
+		return;
+	if (sig.taken[signo] ? is_ours(&now)
+			     : now.sa_handler == old->sa_handler &&
+				       now.sa_flags == (old->sa_flags | SA_ONSTACK))
+		sigaction(signo, old, NULL);
+	sig.taken[signo] = sig.lent[signo] = false;
 }
 
 static void put_all_back(void)
 {
 	for (int i = 1; i <= SIGNALS; i++)
-		if (sig.taken[i])
-			put_back(i);
+		if (sig.taken[i] || sig.lent[i])
+			put_back_whole(i);
 }
 
 static uint64_t all_taken(void)

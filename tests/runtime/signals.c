@@ -242,6 +242,53 @@ RT(the_last_stop_puts_back_what_was_there)
 	gmp_chan_free(d);
 }
 
+static _Atomic uintptr_t handled_at; /* where the handler's frame was */
+
+static void note_stack(UNUSED int signo)
+{
+	char here;
+
+	atomic_store(&handled_at, (uintptr_t)&here);
+}
+
+static gmp_chan *stopped;
+
+static void stop_asking(void *arg)
+{
+	CHECK_EQ(gmp_signal_stop(stopped, SIGUSR1), 0);
+	atomic_store((atomic_int *)arg, 1);
+}
+
+static void raise_after_the_stop(UNUSED void *arg)
+{
+	atomic_int done = 0;
+	uintptr_t here = (uintptr_t)&done, there;
+
+	CHECK_EQ(gmp_signal_notify(stopped, SIGUSR1), 0);
+	CHECK_EQ(gmp_go(stop_asking, &done), 0);
+	while (!atomic_load(&done)) /* without a turn: this M does not hear of it */
+		;
+	CHECK(disposition(SIGUSR1) == note_stack);
+	CHECK_EQ(raise(SIGUSR1), 0);
+	there = atomic_load(&handled_at);
+	CHECK(there != 0);
+	CHECK(there > here ? there - here > 1 << 18 : here - there > 1 << 18);
+}
+
+TEST(a_handler_that_is_there_again_runs_on_no_green_stack)
+{
+	struct sigaction sa;
+
+	CHECK(signal(SIGUSR1, note_stack) != SIG_ERR);
+	stopped = ints(1);
+	for (int i = 0; i < 3; i++)
+		run_procs(2, raise_after_the_stop, NULL);
+	CHECK_EQ(sigaction(SIGUSR1, NULL, &sa), 0);
+	CHECK(sa.sa_handler == note_stack);
+	CHECK_EQ(sa.sa_flags & SA_ONSTACK, 0);
+	gmp_chan_free(stopped);
+}
+
 RT(what_somebody_else_has_put_there_stays)
 {
 	gmp_chan *c = ints(1);
