@@ -75,6 +75,7 @@ set(GMP_FLOOR4
 	io/fd.c
 	io/ready.c
 	io/msg.c
+	io/leftover.c
 )
 set(GMP_FLOOR4_HEADERS
 	sync/sync.h

@@ -33,8 +33,8 @@
 #include "debug/dump.h"
 #include "debug/report.h"
 #include "green.h"
+#include "io/leftover.h"
 #include "io/names.h"
-#include "io/process.h"
 #include "io/signals.h"
 #include "netpoll.h"
 #include "park.h"
@@ -64,7 +64,7 @@ static void in_child(void)
 	dump_forget();
 	ticks_forget();
 	names_forget();
-	process_forget();
+	leftovers_forget();
 	signals_forget();
 	memset(&sched, 0, sizeof(sched));
 	sched.run = run;
@@ -246,7 +246,7 @@ static void tear_down(void)
 	sysmon_stop();
 	drop_all();
 	names_fini();
-	process_fini();
+	leftovers_fini();
 	signals_fini();
 	dump_fini();
 	signal_fini();

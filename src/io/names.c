@@ -6,8 +6,8 @@
  * both use lies in a struct lookup, with copies of the arguments.
  *
  *   the caller                                      the helper
- *    1 a slot, or wait for one                       1 blocking code begins
- *    2 the lookup into the list, start the helper    2 getaddrinfo
+ *    1 the lookup into the list                      1 blocking code begins
+ *    2 a slot, or wait for one; start the helper     2 getaddrinfo
  *    3 wait for `done`, until the deadline           3 the slot is free again
  *    4 under the lock: finished? take the result     4 under the lock: finished; abandoned? free it,
  *      and free it; else abandon it                    else `done` is released
@@ -225,16 +225,9 @@ static int begin(struct lookup *l, int64_t deadline)
 		err = await(&names.slots, deadline);
 	if (err)
 		return err;
-	lock(&names.lock, LR_NAMES);
-	enlist(l);
-	unlock(&names.lock, LR_NAMES);
 	err = start_helper(l);
-	if (!err)
-		return 0;
-	lock(&names.lock, LR_NAMES);
-	unlist(l);
-	unlock(&names.lock, LR_NAMES);
-	gmp_sem_release(&names.slots, 1);
+	if (err)
+		gmp_sem_release(&names.slots, 1);
 	return err;
 }
 
@@ -245,9 +238,15 @@ static int look_up_until(const char *host, const char *service, const struct add
 
 	if (!l)
 		return EAI_MEMORY;
+	lock(&names.lock, LR_NAMES);
+	enlist(l);
+	unlock(&names.lock, LR_NAMES);
 	int err = begin(l, deadline);
 
 	if (err) {
+		lock(&names.lock, LR_NAMES);
+		unlist(l);
+		unlock(&names.lock, LR_NAMES);
 		free(l);
 		return why_not(err);
 	}

@@ -14,6 +14,7 @@
 
 #include "base/os.h"
 #include "io/fd.h"
+#include "io/leftover.h"
 #include "park.h"
 
 enum { BACKLOG = 4096 /* the system caps it at net.core.somaxconn */, NAME_MOST = 253 };
@@ -315,6 +316,29 @@ static int try_each(const struct addrinfo *list, struct endpoint *e, endpoint_fn
 	return fd;
 }
 
+struct found {
+	struct addrinfo *list;
+	struct leftover left;
+};
+
+static void free_found(struct leftover *l)
+{
+	freeaddrinfo(container_of(l, struct found, left)->list);
+}
+
+static int try_list(struct addrinfo *list, struct endpoint *e, endpoint_fn fn, const void *opts,
+		    int64_t deadline)
+{
+	struct found f = { .list = list };
+
+	leftover_add(&f.left, free_found);
+	int fd = try_each(list, e, fn, opts, deadline);
+
+	leftover_del(&f.left);
+	freeaddrinfo(list);
+	return fd;
+}
+
 static int by_name(const char *addr, struct endpoint *e, endpoint_fn fn, const void *opts,
 		   int64_t deadline)
 {
@@ -328,12 +352,7 @@ static int by_name(const char *addr, struct endpoint *e, endpoint_fn fn, const v
 		return -ESRCH;
 	int fd = gmp_getaddrinfo_until(host, port, &hints, &list, deadline);
 
-	if (fd) {
-		fd = lookup_error(fd, deadline);
-	} else {
-		fd = try_each(list, e, fn, opts, deadline);
-		freeaddrinfo(list);
-	}
+	fd = fd ? lookup_error(fd, deadline) : try_list(list, e, fn, opts, deadline);
 	rt_leave();
 	return fd;
 }
@@ -445,13 +464,22 @@ static int await_queue(int64_t *nap, int64_t deadline)
 	return gmp_sleep_until(min_of(gmp_deadline(*nap), deadline));
 }
 
-static int try_dial(const struct endpoint *e, int64_t deadline)
+struct dialled {
+	int fd;
+	struct leftover left;
+};
+
+static void close_dialled(struct leftover *l)
+{
+	close(container_of(l, struct dialled, left)->fd);
+}
+
+/* A connected descriptor; -errno, and then fd is closed. */
+static int connect_to(int fd, const struct endpoint *e, int64_t deadline)
 {
 	int64_t nap = 0;
-	int fd = open_socket(e), err;
+	int err;
 
-	if (fd < 0)
-		return fd;
 	while ((err = connect(fd, &e->a.any, e->n) == 0 ? 0 : -errno) == -EINTR || err == -EAGAIN)
 		if (err == -EAGAIN && (err = await_queue(&nap, deadline)))
 			break;
@@ -468,6 +496,19 @@ static int try_dial(const struct endpoint *e, int64_t deadline)
 	if (gmp_close(fd) == -ESRCH) /* the runtime stops: its record goes with it */
 		close(fd);
 	return err;
+}
+
+static int try_dial(const struct endpoint *e, int64_t deadline)
+{
+	struct dialled d = { .fd = open_socket(e) };
+
+	if (d.fd < 0)
+		return d.fd;
+	leftover_add(&d.left, close_dialled);
+	int fd = connect_to(d.fd, e, deadline);
+
+	leftover_del(&d.left);
+	return fd;
 }
 
 static int dial_at(const struct endpoint *e, const void *opts, int64_t deadline)

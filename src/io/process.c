@@ -9,18 +9,17 @@
  * Invariants
  *  I1 The child is asked about before the first wait and after each: who comes late, or shares it with
  *     others, hears what waitpid says (-ECHILD).
- *  I2 Each pidfd is in the list while its caller waits, so that the end of a run closes those of green
- *     threads that are dropped there.  The link lies on the caller's stack, which is still there.
+ *  I2 Each pidfd is a leftover while its caller waits, so that the end of a run closes those of green
+ *     threads that are dropped there.
  *  I3 A foreign thread is not inside the runtime (rt_enter) while it is in a waitpid that may sleep.
  */
-#include "io/process.h"
-
 #include <errno.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "io/fd.h"
+#include "io/leftover.h"
 #include "park.h"
 
 #ifndef SYS_pidfd_open
@@ -32,45 +31,12 @@ struct child {
 	int *status;
 	int flags;
 	int pidfd;
-	struct child *link, **from;
+	struct leftover left;
 };
 
-static struct {
-	struct lock lock;
-	struct child *first;
-} children;
-
-static void enlist(struct child *c)
+static void close_pidfd(struct leftover *l)
 {
-	lock(&children.lock, LR_CHILDREN);
-	c->link = children.first;
-	c->from = &children.first;
-	if (c->link)
-		c->link->from = &c->link;
-	children.first = c;
-	unlock(&children.lock, LR_CHILDREN);
-}
-
-static void unlist(struct child *c)
-{
-	lock(&children.lock, LR_CHILDREN);
-	*c->from = c->link;
-	if (c->link)
-		c->link->from = c->from;
-	unlock(&children.lock, LR_CHILDREN);
-}
-
-void process_fini(void)
-{
-	for (struct child *c = children.first; c; c = c->link)
-		close(c->pidfd);
-	children.first = NULL;
-}
-
-void process_forget(void)
-{
-	children.lock = (struct lock){ 0 };
-	children.first = NULL;
+	close(container_of(l, struct child, left)->pidfd);
 }
 
 /* pid, 0, or -errno. */
@@ -101,12 +67,12 @@ static pid_t wait_polled(struct child *c)
 	c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
 	if (c->pidfd < 0 || fd_register(c->pidfd, false) < 0) /* which closes it */
 		return -EAGAIN;
-	enlist(c);
+	leftover_add(&c->left, close_pidfd);
 	ssize_t pid = fd_call(c->pidfd, SIDE_READ, call_ask, &(struct io_args){ c, 0 }, NEVER);
 
 	if (gmp_close(c->pidfd) == -ESRCH) /* the runtime stops: its record goes with it */
 		close(c->pidfd);
-	unlist(c);
+	leftover_del(&c->left);
 	return (pid_t)pid;
 }
 

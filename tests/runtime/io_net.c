@@ -213,38 +213,6 @@ RT(nobody_there_is_econnrefused)
 	CHECK_EQ(stats().descriptors, 0);
 }
 
-/* A listener that nobody serves and whose queue is full: a further dial waits. */
-struct deaf {
-	int l, fill[8];
-	char addr[128];
-};
-
-static void make_deaf(struct deaf *d)
-{
-	struct sockaddr_in a = { .sin_family = AF_INET };
-	socklen_t n = sizeof(a);
-
-	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	d->l = socket(AF_INET, SOCK_STREAM, 0);
-	CHECK(d->l >= 0);
-	CHECK_EQ(bind(d->l, (struct sockaddr *)&a, sizeof(a)), 0);
-	CHECK_EQ(listen(d->l, 0), 0);
-	CHECK_EQ(getsockname(d->l, (struct sockaddr *)&a, &n), 0);
-	snprintf(d->addr, sizeof(d->addr), "127.0.0.1:%d", ntohs(a.sin_port));
-	for (int i = 0; i < 8; i++) {
-		d->fill[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-		CHECK(d->fill[i] >= 0);
-		(void)!connect(d->fill[i], (struct sockaddr *)&a, sizeof(a));
-	}
-}
-
-static void end_deaf(struct deaf *d)
-{
-	close(d->l);
-	for (int i = 0; i < 8; i++)
-		close(d->fill[i]);
-}
-
 static void dial_deaf(void *arg)
 {
 	struct deaf *d = arg;
@@ -315,22 +283,30 @@ static void dial_and_keep(void *arg)
 	CHECK_EQ(gmp_close(c), 0);
 }
 
-RT(a_dial_waits_where_a_unix_listeners_queue_is_full)
+/* An abstract address where two connections wait to be accepted, and no more. */
+static int listen_narrow(char name[64])
 {
+	static atomic_int serial;
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	int l = socket(AF_UNIX, SOCK_STREAM, 0);
-	char name[64];
-	gmp_g *g[10];
-	int64_t t;
-	int n, c;
+	int n = snprintf(name, 64, "@gmp-full-%d-%d", (int)getpid(), atomic_fetch_add(&serial, 1));
 
 	CHECK(l >= 0);
-	n = snprintf(name, sizeof(name), "@gmp-full-%d-%d", (int)getpid(), procs);
 	memcpy(a.sun_path + 1, name + 1, (size_t)n - 1);
 	CHECK_EQ(bind(l, (struct sockaddr *)&a,
 		      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)),
 		 0);
 	CHECK_EQ(listen(l, 1), 0);
+	return l;
+}
+
+RT(a_dial_waits_where_a_unix_listeners_queue_is_full)
+{
+	char name[64];
+	int l = listen_narrow(name), c;
+	gmp_g *g[10];
+	int64_t t;
+
 	CHECK_EQ(gmp_adopt(l), l);
 	for (int i = 0; i < 10; i++)
 		g[i] = spawn(dial_and_keep, name);
@@ -352,6 +328,53 @@ RT(a_dial_waits_where_a_unix_listeners_queue_is_full)
 	for (int i = 0; i < 10; i++)
 		join(g[i]);
 	CHECK_EQ(gmp_close(l), 0);
+}
+
+static char full_name[64];
+static struct deaf silence;
+
+static void dial_full(UNUSED void *arg)
+{
+	gmp_dial("unix", full_name);
+	CHECK(!"it was dropped");
+}
+
+static void dial_silence(UNUSED void *arg)
+{
+	gmp_dial("tcp", silence.addr);
+	CHECK(!"it was dropped");
+}
+
+static void leave_diallers(UNUSED void *arg)
+{
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(gmp_go(dial_silence, NULL), 0);
+		CHECK_EQ(gmp_go(dial_full, NULL), 0);
+	}
+	wait_parked(6);
+}
+
+TEST_PROCS(a_run_that_ends_while_some_dial_leaves_no_descriptor)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int l = listen_narrow(full_name), fill[2], fds;
+	socklen_t n = sizeof(a);
+
+	make_deaf(&silence);
+	CHECK_EQ(getsockname(l, (struct sockaddr *)&a, &n), 0);
+	for (int i = 0; i < 2; i++) {
+		fill[i] = socket(AF_UNIX, SOCK_STREAM, 0);
+		CHECK_EQ(connect(fill[i], (struct sockaddr *)&a, n), 0);
+	}
+	fds = count_fds();
+	for (int i = 0; i < 3; i++) {
+		run_procs(procs, leave_diallers, NULL);
+		CHECK_EQ(count_fds(), fds);
+	}
+	end_deaf(&silence);
+	close(l);
+	close(fill[0]);
+	close(fill[1]);
 }
 
 struct accepter {

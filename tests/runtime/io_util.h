@@ -3,6 +3,7 @@
 #ifndef TESTS_RUNTIME_IO_UTIL_H
 #define TESTS_RUNTIME_IO_UTIL_H
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -86,6 +87,38 @@ static inline void hear(int fd, const char *text)
 	CHECK_EQ(gmp_read_full(fd, buf, n), (ssize_t)n);
 	buf[n] = '\0';
 	CHECK_STR(buf, text);
+}
+
+/* A listener that nobody serves and whose queue is full: a further dial waits. */
+struct deaf {
+	int l, fill[8];
+	char addr[128];
+};
+
+static inline void make_deaf(struct deaf *d)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t n = sizeof(a);
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	d->l = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(d->l >= 0);
+	CHECK_EQ(bind(d->l, (struct sockaddr *)&a, sizeof(a)), 0);
+	CHECK_EQ(listen(d->l, 0), 0);
+	CHECK_EQ(getsockname(d->l, (struct sockaddr *)&a, &n), 0);
+	snprintf(d->addr, sizeof(d->addr), "127.0.0.1:%d", ntohs(a.sin_port));
+	for (int i = 0; i < 8; i++) {
+		d->fill[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		CHECK(d->fill[i] >= 0);
+		(void)!connect(d->fill[i], (struct sockaddr *)&a, sizeof(a));
+	}
+}
+
+static inline void end_deaf(struct deaf *d)
+{
+	close(d->l);
+	for (int i = 0; i < 8; i++)
+		close(d->fill[i]);
 }
 
 #endif

@@ -361,6 +361,61 @@ TEST_PROCS(a_run_that_ends_meanwhile_awaits_the_lookups_and_forgets_them)
 	}
 }
 
+static void leave_a_crowd(UNUSED void *arg)
+{
+	for (int i = 0; i < 12; i++)
+		CHECK_EQ(gmp_go(look_up_in_a_crowd, NULL), 0);
+	WAIT_FOR(atomic_load(&inside) == 4);
+	wait_parked(12);
+	atomic_store(&leaving, 1);
+}
+
+/* Their memory, too. */
+TEST_PROCS(a_run_that_ends_while_some_await_their_turn_forgets_those)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+	struct foreign f;
+
+	c.procs = procs;
+	c.max_threads = 8;
+	reset();
+	atomic_store(&silent, 1);
+	foreign_start(&f, answer_later, NULL);
+	CHECK_EQ(gmp_run(leave_a_crowd, NULL, &c), 0);
+	CHECK_EQ(atomic_load(&asked), 4);
+	CHECK_EQ(pthread_join(f.thread, NULL), 0);
+}
+
+static struct deaf silence;
+static char silence_name[160];
+
+static void dial_silence(UNUSED void *arg)
+{
+	gmp_dial("tcp", silence_name);
+	CHECK(!"it was dropped");
+}
+
+static void leave_diallers(UNUSED void *arg)
+{
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(gmp_go(dial_silence, NULL), 0);
+	WAIT_FOR(atomic_load(&asked) == 3 && stats().descriptors == 3);
+	wait_parked(3);
+}
+
+/* And what they were told of its addresses. */
+TEST_PROCS(a_run_that_ends_while_a_name_is_dialled_leaves_nothing)
+{
+	make_deaf(&silence);
+	snprintf(silence_name, sizeof(silence_name), "deaf.test%s", strchr(silence.addr, ':'));
+	reset();
+	int fds = count_fds();
+
+	run_procs(procs, leave_diallers, NULL);
+	CHECK_EQ(count_fds(), fds);
+	end_deaf(&silence);
+}
+
 static void look_up_to_the_end(UNUSED void *arg)
 {
 	struct addrinfo *a = NULL;
