@@ -91,7 +91,8 @@ typedef struct gmp_config {
  * When no green thread can ever run again, gmp_run prints "gmp: fatal: all green threads are
  * asleep - deadlock!" with what each waits for, as gmp_dump has it, and the cycles of those who wait
  * for each other; then it ends the process with status 2.  It keeps quiet while the process has
- * threads that the runtime did not make.
+ * threads that the runtime did not make.  Sleepers and armed timers may still make something happen; a
+ * deadline of a descriptor that nobody waits for does not.
  *
  * Returns 0; -EBUSY inside a running runtime; -EINVAL for a bad configuration (also from the
  * environment); -ENOMEM, -EAGAIN, -EMFILE when the system refuses what the start needs.

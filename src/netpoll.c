@@ -292,6 +292,7 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 		no_deadlines(pd);
 		st_rlx(&pd->seq, seq);
 		st_rlx(&pd->tcp, how & OPEN_TCP);
+		st_rlx(&pd->plain, false);
 		st_rlx(&pd->file, file);
 		pd->blocking = !file && how & OPEN_ELSEWHERE && os_nonblock(fd, true) > 0;
 		st_rlx(&pd->hup, false);
@@ -381,6 +382,11 @@ void netpoll_cancel_all(struct glist *out)
 void netpoll_forget_all(void)
 {
 	__builtin_memset(&np, 0, sizeof(np));
+}
+
+uint32_t netpoll_deadlines(void)
+{
+	return ld_rlx(&np.armed);
 }
 
 uint32_t netpoll_count(void)

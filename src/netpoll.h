@@ -28,7 +28,8 @@
  *     armed for no later than a deadline that is to come, so that moving one later is a store; one
  *     that fires too early, or for a deadline that is no more, goes by the word and arms itself
  *     again or not.  When it has ended the waits, the word is set to long ago: no clock that is
- *     behind lets one begin.
+ *     behind lets one begin.  Where nobody waits for a descriptor, these timers do nothing: then a
+ *     runtime in which nothing else is to come is deadlocked (sched.c).
  *  N7 Who arms a side's timer holds pd->lock and wants the heap's; its firing holds the heap's and
  *     wants pd->lock.  It only tries, and comes again a little later.
  *
@@ -69,6 +70,7 @@ struct polldesc {
 	int fd;        /* (c) */
 	bool hup;      /* (a) the peer hung up or an error stands: always try */
 	bool tcp;      /* (a) constant while open: a short read has drained it */
+	bool plain;    /* (a) a write has found out that it is no socket */
 	bool blocking; /* constant while open: it was so when it was adopted */
 	uint64_t
 		file; /* (a) constant while open: it cannot be polled, and is that file; 0: it can */
@@ -141,5 +143,7 @@ int netpoll_poll(int64_t ns, struct glist *out);
 /* Everybody who waits, with -ESRCH: the runtime stops. */
 void netpoll_cancel_all(struct glist *out);
 uint32_t netpoll_count(void);
+/* How many sides have an armed timer; exact while nobody sets deadlines and none fires. */
+uint32_t netpoll_deadlines(void);
 
 #endif

@@ -82,7 +82,7 @@ struct timer_slot {
 
 struct timers {
 	struct lock lock;
-	uint32_t n;              /* (t) */
+	uint32_t n;              /* (a) written under the lock */
 	int64_t next;            /* (a) the earliest `when`, NEVER when empty */
 	struct timer_slot *heap; /* (c) address space for every timer there can be */
 };

@@ -578,12 +578,25 @@ static int64_t poll_time(void)
 	return until;
 }
 
-/* Nothing runs, nothing is armed, nobody waits for a descriptor: has everything come to an end? */
+/* None but those of deadlines of descriptors, which only end waits.  Where no P runs, both counts stand
+ * still. */
+static bool no_timer_matters(void)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+	uint32_t armed = 0;
+
+	for (int i = 0; i < n; i++)
+		armed += timers_glance(sched.allp[i]);
+	return armed == netpoll_deadlines();
+}
+
+/* Nothing runs, nobody waits for a descriptor, no timer would make anything ready: has everything come
+ * to an end? */
 static bool stalled(void)
 {
-	return !sched.library && sched_all_idle() && !ld_rlx(&sched.npollwait) &&
+	return !sched.library && !ld_rlx(&sched.npollwait) && sched_all_idle() &&
 	       !ld_rlx(&sched.nblocked) && !ld_rlx(&sched.gqn) && ld_rlx(&sched.state) == RUN_ON &&
-	       earliest_timer() == NEVER;
+	       no_timer_matters();
 }
 
 bool sched_stalled_locked(void)
@@ -596,11 +609,11 @@ bool sched_stalled_locked(void)
 
 static int64_t stall_check(int64_t until)
 {
-	if (until != NEVER || !stalled())
+	if (!stalled())
 		return until;
 	int64_t ns = sched.stalled();
 
-	return ns == NEVER ? NEVER : os_now() + ns;
+	return ns == NEVER ? until : min_of(until, os_now() + ns);
 }
 
 /* Sleep as the one in the poller.  The ready ones are in *out. */
@@ -787,7 +800,7 @@ static void tell_poller(struct p *pp)
 {
 	int64_t until = ld_seq(&sched.poll_until); /* ORD(poll.until): our timers stand already */
 
-	if (timers_next(pp) < until || (until == NEVER && stalled()))
+	if (timers_next(pp) < until || (until != INT64_MIN && stalled()))
 		gmp__poller.wake();
 }
 

@@ -73,7 +73,9 @@ static void set_next(struct timers *ts)
 
 static void heap_add(struct timers *ts, struct timer *t)
 {
-	uint32_t i = ts->n++;
+	uint32_t i = ts->n;
+
+	st_rlx(&ts->n, i + 1);
 
 	sift_up(ts, i, (struct timer_slot){ t->when, t });
 	if (t->at == 0)
@@ -82,8 +84,9 @@ static void heap_add(struct timers *ts, struct timer *t)
 
 static void heap_del(struct timers *ts, uint32_t i)
 {
-	struct timer_slot last = ts->heap[--ts->n];
+	struct timer_slot last = ts->heap[ts->n - 1];
 
+	st_rlx(&ts->n, ts->n - 1);
 	if (i < ts->n) {
 		if (i > 0 && ts->heap[(i - 1) / ARITY].when > last.when)
 			sift_up(ts, i, last);
@@ -171,7 +174,7 @@ void timers_move(struct p *from, struct p *to)
 		st_rlx(&t->pp, to);
 		heap_add(&to->timers, t);
 	}
-	from->timers.n = 0;
+	st_rlx(&from->timers.n, 0u);
 	set_next(&from->timers);
 	unlock(&second->timers.lock, LR_TIMERS);
 	unlock(&first->timers.lock, LR_TIMERS);

@@ -89,3 +89,29 @@ RT(a_green_thread_that_sleeps_in_the_kernel_is_no_deadlock)
 	CHECK_EQ(gmp_go(unlock_later, NULL), 0);
 	CHECK_EQ(gmp_mutex_lock(&mu), 0);
 }
+
+RT(deadlines_that_nobody_waits_for_hide_no_other_timer)
+{
+	char c;
+
+	for (int i = 0; i < 8; i++) {
+		int fd[2];
+
+		CHECK_EQ(pipe(fd), 0);
+		CHECK(gmp_adopt(fd[0]) >= 0);
+		CHECK(gmp_adopt(fd[1]) >= 0);
+		CHECK_EQ(
+			gmp_set_deadline(fd[i % 2], GMP_READ | GMP_WRITE, gmp_deadline(i * 5 * MS)),
+			0);
+		CHECK_EQ(gmp_sleep(6 * MS), 0);
+		CHECK_EQ(gmp_wg_add(&wg, 1), 0);
+		CHECK_EQ(gmp_go(sleep_and_done, NULL), 0);
+		CHECK_EQ(gmp_wg_wait(&wg), 0);
+		CHECK_EQ(gmp_set_deadline(fd[0], GMP_READ, gmp_deadline(5 * MS)), 0);
+		CHECK_EQ(gmp_read(fd[0], &c, 1), -ETIMEDOUT);
+		if (i % 3) {
+			CHECK_EQ(gmp_close(fd[0]), 0);
+			CHECK_EQ(gmp_close(fd[1]), 0);
+		}
+	}
+}

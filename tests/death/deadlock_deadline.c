@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* A deadline on a descriptor that nobody waits for makes nothing happen: the deadlock is reported long
+ * before it has passed. */
+#include <unistd.h>
+
+#include <gmp.h>
+
+static void app(void *arg)
+{
+	gmp_wg never = GMP_WG_INIT;
+	int p[2];
+
+	(void)arg;
+	if (pipe(p) || gmp_adopt(p[0]) < 0)
+		return;
+	gmp_set_deadline(p[0], GMP_READ | GMP_WRITE, gmp_deadline(INT64_C(3600000000000)));
+	gmp_wg_add(&never, 1);
+	gmp_wg_wait(&never);
+}
+
+int main(void)
+{
+	gmp_run(app, NULL, NULL);
+	return 0;
+}
