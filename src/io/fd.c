@@ -6,7 +6,8 @@
  * its side of the record and park; netpoll.h has the protocol (N1 to N5), this file is its waiters'
  * half.
  *
- * What cannot be polled (a regular file) is called in blocking code.
+ * What cannot be polled (a regular file) is called in blocking code, and so is what may sleep in the
+ * kernel all the same (FD_SLEEPS: sendfile).
  *
  * A deadline that has passed (N6) is met before each try, so it beats data that is there.
  *
@@ -95,13 +96,10 @@ static bool drained(struct polldesc *pd, struct pollside *s, uint32_t seen, size
 	return n > 0 && ld_rlx(&pd->tcp) && ld_rlx(&s->drained) == seen && !ld_rlx(&pd->hup);
 }
 
-/* It cannot be polled: the call sleeps in the kernel, if at all, and the P goes on without it.  The use
- * ends inside: a green thread may be dropped at the end of the section. */
-static noinline ssize_t call_blocking(struct polldesc *pd, uint32_t seq, io_call call,
-				      const struct io_args *a)
+/* The call may sleep in the kernel, and the P goes on without it.  The use ends inside: a green thread
+ * may be dropped at the end of the section. */
+static noinline ssize_t call_blocking(struct polldesc *pd, io_call call, const struct io_args *a)
 {
-	if (!fd_use(pd, seq))
-		return -ECANCELED;
 	gmp_block_enter();
 	ssize_t n = call(pd->fd, a);
 
@@ -110,14 +108,32 @@ static noinline ssize_t call_blocking(struct polldesc *pd, uint32_t seq, io_call
 	return n;
 }
 
-static ssize_t call_loop(struct polldesc *pd, uint32_t seq, int side, io_call call,
+static noinline ssize_t call_file(struct polldesc *pd, uint32_t seq, io_call call,
+				  const struct io_args *a)
+{
+	return fd_use(pd, seq) ? call_blocking(pd, call, a) : -ECANCELED;
+}
+
+/* One try of one who uses the record, and does so no more. */
+static inline ssize_t call_once(struct polldesc *pd, int how, io_call call, const struct io_args *a)
+{
+	if (unlikely(how & FD_SLEEPS))
+		return call_blocking(pd, call, a);
+	ssize_t n = call(pd->fd, a);
+
+	netpoll_unuse(pd);
+	return n;
+}
+
+static ssize_t call_loop(struct polldesc *pd, uint32_t seq, int how, io_call call,
 			 const struct io_args *a, int64_t deadline)
 {
+	int side = how & SIDE_WRITE;
 	struct pollside *s = &pd->side[side];
 	bool turn = false; /* woken: it stands before those who wait */
 
 	if (unlikely(ld_rlx(&pd->file)))
-		return call_blocking(pd, seq, call, a);
+		return call_file(pd, seq, call, a);
 	for (;;) {
 		uint32_t seen = ld_acq(&s->events); /* ORD(pd.events): before the try */
 
@@ -127,9 +143,8 @@ static ssize_t call_loop(struct polldesc *pd, uint32_t seq, int side, io_call ca
 		    (!ld_rlx(&s->head) && !ld_rlx(&s->turn) && !drained(pd, s, seen, a->n))) {
 			if (!fd_use(pd, seq))
 				return -ECANCELED;
-			ssize_t n = call(pd->fd, a);
+			ssize_t n = call_once(pd, how, call, a);
 
-			netpoll_unuse(pd);
 			if (n != -EAGAIN) {
 				if (side == SIDE_READ && n > 0 &&
 				    (size_t)n < min_of(a->n, (size_t)IO_MOST))
@@ -148,7 +163,7 @@ static ssize_t call_loop(struct polldesc *pd, uint32_t seq, int side, io_call ca
 	}
 }
 
-ssize_t fd_call(int fd, int side, io_call call, const struct io_args *a, int64_t deadline)
+ssize_t fd_call(int fd, int how, io_call call, const struct io_args *a, int64_t deadline)
 {
 	if (!rt_enter())
 		return -ESRCH;
@@ -156,7 +171,7 @@ ssize_t fd_call(int fd, int side, io_call call, const struct io_args *a, int64_t
 	ssize_t n = -EBADF;
 
 	if (likely(pd != NULL))
-		n = call_loop(pd, ld_rlx(&pd->seq), side, call, a, deadline);
+		n = call_loop(pd, ld_rlx(&pd->seq), how, call, a, deadline);
 	rt_leave();
 	return n;
 }
@@ -207,12 +222,11 @@ int gmp_adopt(int fd)
 
 enum { LOOKS = 16, NAP_NS = 50000 };
 
-/* No system call is under way on it, or will be: each is non-blocking, so this is a moment; or longer
- * on a file. */
+/* No system call is under way on it, or will be.  A moment, if it does not sleep. */
 static void wait_until_unused(struct polldesc *pd)
 {
 	for (int i = 0; netpoll_used(pd); i++) {
-		if (i < LOOKS || !ld_rlx(&pd->file))
+		if (i < LOOKS)
 			gmp_yield();
 		else
 			gmp_sleep(NAP_NS);
@@ -348,12 +362,17 @@ static ssize_t call_write(int fd, const struct io_args *a)
 	size_t most = min_of(a->n, (size_t)IO_MOST);
 	ssize_t n;
 
+	if (unlikely(fd_plain(fd)))
+		return write_plain(fd, a->buf, most);
 	do
 		n = send(fd, a->buf, most, MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
 	if (likely(n >= 0))
 		return n;
-	return errno == ENOTSOCK ? write_plain(fd, a->buf, most) : -errno;
+	if (errno != ENOTSOCK)
+		return -errno;
+	fd_set_plain(fd);
+	return write_plain(fd, a->buf, most);
 }
 
 ssize_t gmp_read(int fd, void *buf, size_t n)

@@ -18,9 +18,13 @@ struct io_args {
 /* One try: a count, or a negative errno, -EAGAIN when it is not ready. */
 typedef ssize_t (*io_call)(int fd, const struct io_args *a);
 
+/* Beside the side: the call may sleep in the kernel although the descriptor is non-blocking (it reads
+ * from a disk), so each try is blocking code. */
+enum { FD_SLEEPS = 2 };
+
 /* Call until it says something else than -EAGAIN, waiting in between; -EBADF for a descriptor that
  * is not ours, -ECANCELED if it was closed while we waited, -ESRCH, -ETIMEDOUT. */
-ssize_t fd_call(int fd, int side, io_call call, const struct io_args *a, int64_t deadline);
+ssize_t fd_call(int fd, int how, io_call call, const struct io_args *a, int64_t deadline);
 
 /* One try of it, by one who does not want to wait: also -EAGAIN. */
 ssize_t fd_try(int fd, int side, io_call call, const struct io_args *a);
@@ -53,6 +57,18 @@ static inline bool fd_use(struct polldesc *pd, uint32_t seq)
 		return true;
 	netpoll_unuse(pd);
 	return false;
+}
+
+/* Writes begin with what sends no SIGPIPE, and ends in ENOTSOCK on what is no socket: asked once, and
+ * remembered.  For one who uses the record. */
+static inline bool fd_plain(int fd)
+{
+	return ld_rlx(&netpoll_find(fd)->plain);
+}
+
+static inline void fd_set_plain(int fd)
+{
+	st_rlx(&netpoll_find(fd)->plain, true);
 }
 
 /* N3: done with the turn. */

@@ -7,6 +7,10 @@
  * short read is measured by (it has drained the socket): 0 where that means nothing, as with
  * MSG_PEEK.
  *
+ * sendfile reads from a disk what is not in memory, and sleeps for it whatever the socket is: so it is
+ * blocking code.  That costs nanoseconds where it does not sleep; to ask the kernel first (mincore, a
+ * read with RWF_NOWAIT) costs a system call a time, and answers for a moment.
+ *
  * MSG_DONTWAIT is the caller's wish not to wait: one try, and -EAGAIN.
  */
 #include <errno.h>
@@ -36,25 +40,35 @@ static ssize_t call_readv(int fd, const struct io_args *a)
 	return n < 0 ? -errno : n;
 }
 
+static ssize_t writev_plain(int fd, const struct iovec *v, int count)
+{
+	struct os_sigpipe sigpipe;
+	ssize_t n;
+
+	os_sigpipe_hold(&sigpipe);
+	do
+		n = writev(fd, v, count);
+	while (n < 0 && errno == EINTR);
+	n = n < 0 ? -errno : n;
+	os_sigpipe_drop(&sigpipe, n == -EPIPE);
+	return n;
+}
+
 static ssize_t call_writev(int fd, const struct io_args *a)
 {
 	int count = container_of(a, const struct vec_args, io)->count;
 	struct msghdr m = { .msg_iov = a->buf, .msg_iovlen = (size_t)count };
-	struct os_sigpipe sigpipe;
 	ssize_t n;
 
+	if (fd_plain(fd))
+		return writev_plain(fd, a->buf, count);
 	do
 		n = sendmsg(fd, &m, MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
 	if (n >= 0 || errno != ENOTSOCK)
 		return n < 0 ? -errno : n;
-	os_sigpipe_hold(&sigpipe);
-	do
-		n = writev(fd, a->buf, count);
-	while (n < 0 && errno == EINTR);
-	n = n < 0 ? -errno : n;
-	os_sigpipe_drop(&sigpipe, n == -EPIPE);
-	return n;
+	fd_set_plain(fd);
+	return writev_plain(fd, a->buf, count);
 }
 
 static size_t total(const struct iovec *v, int count)
@@ -193,5 +207,5 @@ ssize_t gmp_sendfile(int out, int in, off_t *offset, size_t n)
 {
 	struct file_args a = { { offset, min_of(n, (size_t)IO_MOST) }, in };
 
-	return fd_call(out, SIDE_WRITE, call_sendfile, &a.io, NEVER);
+	return fd_call(out, SIDE_WRITE | FD_SLEEPS, call_sendfile, &a.io, NEVER);
 }
