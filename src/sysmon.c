@@ -10,7 +10,9 @@
  *    wake a thief, also for a runnext and for timers that are due (sched.c D2).  Where no P is idle,
  *    after 10 ms, move its queue to the global one, which the others look at by turns.
  *  - A P whose M is in blocking code (syscall.c): take it and hand it to another M, if it is wanted,
- *    or after 10 ms.  After a find it looks every 20 us for a while.
+ *    or after 10 ms.  After a find it looks every 20 us for a while; and once more after 20 us when it
+ *    sees a section for the first time, or sections of a millisecond, one after the other, would
+ *    never be seen twice.
  *  - All Ps stand still for 10 ms, and the kernel says that their threads sleep: they are in blocking
  *    code that nobody has declared.  While there is work, add a spare P, until one of them moves.
  *  - A green thread that has run for 10 ms: ask it to yield at its next checkpoint.
@@ -63,6 +65,7 @@ static struct {
 	int64_t next_spare; /* not before */
 	uint64_t stuck_at; /* sum of the switches of the Ps that were stuck when a spare one came */
 	unsigned quiet;    /* looks since a P was taken */
+	bool fresh, again; /* a section was seen for the first time; this look is for such a one */
 	uint64_t moved;    /* sum of switches at the last look */
 	int64_t active;    /* when something last ran */
 	int64_t next_pass;
@@ -113,6 +116,12 @@ static void look_at_ps(int64_t now)
 		wakep();
 }
 
+static bool is_wanted(struct p *pp, int64_t now)
+{
+	return has_work_for_others(pp, now) || ld_rlx(&sched.gqn) ||
+	       ld_rlx(&sched.npidle) + ld_rlx(&sched.nmspinning) == 0;
+}
+
 /* Step 1 of the watcher in syscall.c: since the last look, and wanted. */
 static bool blocked_for_long(struct p *pp, int i, int64_t now)
 {
@@ -121,10 +130,10 @@ static bool blocked_for_long(struct p *pp, int i, int64_t now)
 	if (blocks != mon.seen[i].blocks) {
 		mon.seen[i].blocks = blocks;
 		mon.seen[i].blocked_since = now;
+		mon.fresh |= is_wanted(pp, now);
 		return false;
 	}
-	return now - mon.seen[i].blocked_since >= SLICE_NS || has_work_for_others(pp, now) ||
-	       ld_rlx(&sched.gqn) || ld_rlx(&sched.npidle) + ld_rlx(&sched.nmspinning) == 0;
+	return now - mon.seen[i].blocked_since >= SLICE_NS || is_wanted(pp, now);
 }
 
 static void take_from_blocked(int64_t now)
@@ -132,6 +141,7 @@ static void take_from_blocked(int64_t now)
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 
 	mon.quiet++;
+	mon.fresh = false;
 	for (int i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];
 		uint32_t status = ld_rlx(&pp->status);
@@ -293,8 +303,13 @@ static void rest(void)
 	mon.active = os_now();
 }
 
+/* A second look in vain is not followed by a third: sections may be shorter than that. */
 static int64_t pause_ns(void)
 {
+	mon.again = mon.fresh && !mon.again;
+	if (mon.again)
+		return SHORT_NS;
+
 	int idle = ld_rlx(&sched.npidle), procs = ld_rlx(&sched.procs);
 	int64_t usual = idle > 0 && idle < procs ? MIXED_NS : BUSY_NS;
 	unsigned longer = mon.quiet > SHORT_LOOKS ? mon.quiet - SHORT_LOOKS : 0;

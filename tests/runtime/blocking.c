@@ -472,3 +472,31 @@ RT(those_that_compute_get_no_spare_p)
 	foreign_join(&f);
 	CHECK_EQ(stats().spares, 0);
 }
+
+/* --- sections as long as a look at the disk, one after the other --- */
+
+enum { MILLISECONDS = 4000, ENOUGH = 100 };
+
+static atomic_int sections;
+
+static void sleep_a_millisecond_often(void *arg)
+{
+	uint64_t before = *(uint64_t *)arg;
+	struct timespec t = { 0, 1000000 };
+
+	while (atomic_fetch_add(&sections, 1) < MILLISECONDS && stats().handoffs - before < ENOUGH)
+		gmp_blocking(nanosleep(&t, NULL));
+}
+
+RT(sections_of_a_millisecond_do_not_stand_in_line)
+{
+	uint64_t before = stats().handoffs;
+	gmp_g *g[16];
+
+	atomic_store(&sections, 0);
+	for (int i = 0; i < 16; i++)
+		g[i] = spawn(sleep_a_millisecond_often, &before);
+	for (int i = 0; i < 16; i++)
+		join(g[i]);
+	CHECK(stats().handoffs - before >= ENOUGH);
+}
