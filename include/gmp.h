@@ -632,6 +632,11 @@ GMP_API int gmp_wait_fd(int fd, int events, int64_t deadline);
  * it is open, and gmp_read waits as on a socket; on anything else gmp_read and gmp_write go the way of
  * blocking code.  Close it by gmp_close.
  *
+ * What is in memory is read and written at once.  For the rest there is io_uring, where the kernel and the
+ * installed liburing.so.2 have it and nobody forbids it; else, and for gmp_open, blocking code.  Results
+ * and errors are the same.  GMP_DEBUG=uring says on stderr when it is refused, GMP_DEBUG=nouring does
+ * without.
+ *
  *   int fd = gmp_open("/var/log/app", O_WRONLY | O_CREAT | O_APPEND, 0644);
  */
 GMP_API int gmp_open(const char *path, int flags, mode_t mode);

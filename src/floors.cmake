@@ -5,7 +5,7 @@
 # scripts/check-floors checks includes.  A header belongs to the floor of the .c of the same name;
 # those without one are listed in GMP_FLOORn_HEADERS.
 #
-# GMP_ARCH, GMP_OS and GMP_POLLER choose the machine's files.
+# GMP_ARCH, GMP_OS and GMP_POLLER choose the machine's files, GMP_URING what calls on files go by.
 
 set(GMP_FLOOR0
 	base/os_${GMP_OS}.c
@@ -76,8 +76,10 @@ set(GMP_FLOOR4
 	io/ready.c
 	io/msg.c
 	io/leftover.c
+	io/uring_${GMP_URING}.c
 )
 set(GMP_FLOOR4_HEADERS
+	io/uring.h
 	sync/sync.h
 )
 

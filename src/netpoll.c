@@ -6,6 +6,9 @@
 #include "base/os.h"
 #include "timer.h"
 
+/* No descriptor's: their lower half is 1 to 2^24. */
+#define OWN_KEY UINT64_MAX
+
 enum { CHUNK = 1024, CHUNKS = 16 * 1024, BATCH = 128 };
 enum { RETRY_NS = 20000 }; /* N7 */
 
@@ -13,11 +16,12 @@ static bool read_late(struct timer *t, int64_t now, struct glist *out);
 static bool write_late(struct timer *t, int64_t now, struct glist *out);
 
 static struct {
-	struct lock lock;         /* growth */
-	struct polldesc **chunks; /* (c) address space for CHUNKS of them; (a) entries */
-	uint32_t open;            /* (a) records open */
-	uint32_t seq;             /* (a) */
-	uint32_t armed;           /* (a) timers of sides that are in a heap, or about to be */
+	struct lock lock;               /* growth */
+	struct polldesc **chunks;       /* (c) address space for CHUNKS of them; (a) entries */
+	uint32_t open;                  /* (a) records open */
+	uint32_t seq;                   /* (a) */
+	uint32_t armed;                 /* (a) timers of sides that are in a heap, or about to be */
+	void (*own)(struct glist *out); /* (c) once it is watched: netpoll_watch */
 } np;
 
 static size_t chunk_bytes(void)
@@ -294,6 +298,7 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 		st_rlx(&pd->tcp, how & OPEN_TCP);
 		st_rlx(&pd->plain, false);
 		st_rlx(&pd->file, file);
+		st_rlx(&pd->to_disk, (uint8_t)(file ? os_to_disk(fd) : 0));
 		pd->blocking = !file && how & OPEN_ELSEWHERE && os_nonblock(fd, true) > 0;
 		st_rlx(&pd->hup, false);
 		for (int i = 0; i < 2; i++) {
@@ -359,9 +364,19 @@ int netpoll_poll(int64_t ns, struct glist *out)
 	struct poll_event events[BATCH];
 	int n = gmp__poller.wait(events, BATCH, ns);
 
-	for (int i = 0; i < n; i++)
-		event(&events[i], out);
+	for (int i = 0; i < n; i++) {
+		if (unlikely(events[i].key == OWN_KEY))
+			np.own(out);
+		else
+			event(&events[i], out);
+	}
 	return n;
+}
+
+int netpoll_watch(int fd, void (*fn)(struct glist *out))
+{
+	np.own = fn; /* the kernel's registration comes after it, and before each event */
+	return gmp__poller.add(fd, OWN_KEY);
 }
 
 /* --- the end --- */

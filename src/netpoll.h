@@ -65,13 +65,14 @@ enum pd_use { PD_OPEN = 1u << 31, PD_CLOSING = 1u << 30, PD_COUNT = PD_CLOSING -
 
 struct polldesc {
 	struct lock lock;
-	uint32_t use;  /* (a) PD_OPEN | PD_CLOSING | system calls under way */
-	uint32_t seq;  /* (a) written under lock: number of the registration */
-	int fd;        /* (c) */
-	bool hup;      /* (a) the peer hung up or an error stands: always try */
-	bool tcp;      /* (a) constant while open: a short read has drained it */
-	bool plain;    /* (a) a write has found out that it is no socket */
-	bool blocking; /* constant while open: it was so when it was adopted */
+	uint32_t use;    /* (a) PD_OPEN | PD_CLOSING | system calls under way */
+	uint32_t seq;    /* (a) written under lock: number of the registration */
+	int fd;          /* (c) */
+	bool hup;        /* (a) the peer hung up or an error stands: always try */
+	bool tcp;        /* (a) constant while open: a short read has drained it */
+	uint8_t to_disk; /* (a) constant while open: a file's sides that ask the disk each time */
+	bool plain;      /* (a) a write has found out that it is no socket */
+	bool blocking;   /* constant while open: it was so when it was adopted */
 	uint64_t
 		file; /* (a) constant while open: it cannot be polled, and is that file; 0: it can */
 	struct pollside side[2];
@@ -139,6 +140,10 @@ void netpoll_pass(struct polldesc *pd, int side, struct glist *out);
 /* Ask the kernel; wait ns at most.  Those who became ready are appended to out.  How many events
  * there were. */
 int netpoll_poll(int64_t ns, struct glist *out);
+
+/* A descriptor of the runtime's own: fn is called by whoever polls, when it has become readable.  There
+ * is one; closing it ends this.  0 or -errno. */
+int netpoll_watch(int fd, void (*fn)(struct glist *out));
 
 /* Everybody who waits, with -ESRCH: the runtime stops. */
 void netpoll_cancel_all(struct glist *out);

@@ -8,6 +8,7 @@
  *  1 state = RUN_STOPPING; every P is told to attend, every sleeping M woken (sched_stop): each M
  *    leaves at its next turn of the scheduler
  *  2 the calling thread joins the others: from here on no green thread runs
+ *    and what the kernel still does with the files of some is awaited (io/uring.h R1)
  *  3 every green thread that waits is claimed, and then the wait of each undone (park.h W3): no
  *    queue of an object that outlives the run holds it.  First all are claimed: whoever leaves a
  *    queue and lets others in (readers behind a writer) must not give the object to one that is
@@ -36,6 +37,7 @@
 #include "io/leftover.h"
 #include "io/names.h"
 #include "io/signals.h"
+#include "io/uring.h"
 #include "netpoll.h"
 #include "park.h"
 #include "proc.h"
@@ -56,6 +58,7 @@ static void in_child(void)
 		signal_thread_restore();
 	gmp__setm(NULL);
 	if (ld_rlx(&sched.state) != RUN_NONE) {
+		uring_forget();
 		gmp__poller.close();
 		signal_fini();
 		proc_forget();
@@ -244,6 +247,7 @@ static void tear_down(void)
 {
 	join_ms();
 	sysmon_stop();
+	uring_fini();
 	drop_all();
 	names_fini();
 	leftovers_fini();

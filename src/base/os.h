@@ -31,6 +31,8 @@ int os_guard_protect(void *addr, size_t bytes);
 /* --- descriptors --- */
 /* Switch O_NONBLOCK: 1 if it was otherwise before, 0, or -errno. */
 int os_nonblock(int fd, bool on);
+/* Which of its reads (1) and writes (2) ask the disk each time: O_DIRECT, O_SYNC. */
+unsigned os_to_disk(int fd);
 /* Which file it is: never 0, and seldom another's too. */
 uint64_t os_file_id(int fd);
 

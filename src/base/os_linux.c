@@ -204,6 +204,15 @@ uint64_t os_file_id(int fd)
 	return ((uint64_t)st.st_ino * 0x9e3779b97f4a7c15u ^ (uint64_t)st.st_dev) << 1 | 1;
 }
 
+unsigned os_to_disk(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0)
+		return 0;
+	return (flags & O_DIRECT ? 1 | 2 : 0) | (flags & (O_SYNC | O_DSYNC) ? 2 : 0);
+}
+
 static sigset_t signal_set(uint64_t bits)
 {
 	sigset_t set;

@@ -3,25 +3,36 @@
  * How does a green thread use a file without keeping its P from the others?
  *
  * The kernel has no readiness of a file: open, read and write sleep until the disk (or a file server,
- * or the other end of a FIFO) has answered.  So they are blocking code (syscall.c): the call is made on
- * the thread that runs the green thread, and the watcher hands the P on if it takes long.
+ * or the other end of a FIFO) has answered.  So either they are blocking code (syscall.c): the call is
+ * made on the thread that runs the green thread, and the watcher hands the P on if it takes long.  Or they
+ * go into the ring (io/uring.h), and nobody sleeps for them.
  *
  *   gmp_open     open(2) in blocking code; then the record: one that can be polled becomes non-blocking
  *                and waits as a socket does, any other is called in blocking code (io/fd.c)
- *   gmp_pread    the use of the record begins; blocking code { pread(2); the use ends }
+ *   gmp_pread    what is in memory is read at once (RWF_NOWAIT); the rest by the ring
+ *   gmp_pwrite   the same; where the file system cannot say whether it would sleep (ext4), in blocking
+ *                code, since a write into memory is mostly short
+ *   gmp_fsync, and files opened with O_DIRECT, O_SYNC
+ *                by the ring at once
+ *   no ring, a foreign thread, what can be polled
+ *                the use of the record begins; blocking code { pread(2); the use ends }
  *
  * Invariants
  *  I1 While it opens a file, a foreign thread is not inside the runtime (rt_enter): the other end of a
  *     FIFO may never come, and the end of a run waits for those inside.
  *  I2 The use of a record ends within the blocking code: a green thread that is dropped when it comes
  *     back from there holds up no close.
+ *  I3 Both ways give the same: a result counts what came from memory and from the ring; an error after
+ *     some bytes is left to the next call.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/os.h"
 #include "io/fd.h"
+#include "io/uring.h"
 #include "park.h"
 
 static int open_blocking(const char *path, int flags, mode_t mode)
@@ -76,31 +87,19 @@ int gmp_open(const char *path, int flags, mode_t mode)
 	return fd;
 }
 
-struct file_args {
-	void *buf;
-	size_t n;
-	off_t at;
-};
+/* --- reading, writing, to the disk --- */
 
-typedef ssize_t (*file_call)(int fd, const struct file_args *a);
-
-static ssize_t call_pread(int fd, const struct file_args *a)
+static ssize_t call(int fd, const struct uring_op *op)
 {
-	return pread(fd, a->buf, min_of(a->n, (size_t)IO_MOST), a->at);
+	switch (op->kind) {
+	case URING_READ: return pread(fd, op->buf, op->n, op->at);
+	case URING_WRITE: return pwrite(fd, op->buf, op->n, op->at);
+	case URING_FSYNC: return fsync(fd);
+	}
+	__builtin_unreachable();
 }
 
-static ssize_t call_pwrite(int fd, const struct file_args *a)
-{
-	return pwrite(fd, a->buf, min_of(a->n, (size_t)IO_MOST), a->at);
-}
-
-static ssize_t call_fsync(int fd, const struct file_args *a)
-{
-	(void)a;
-	return fsync(fd);
-}
-
-static ssize_t call_blocking(struct polldesc *pd, file_call call, const struct file_args *a)
+static ssize_t call_blocking(struct polldesc *pd, const struct uring_op *op)
 {
 	ssize_t n;
 
@@ -108,7 +107,7 @@ static ssize_t call_blocking(struct polldesc *pd, file_call call, const struct f
 		return -EBADF;
 	gmp_block_enter();
 	do
-		n = call(pd->fd, a);
+		n = call(pd->fd, op);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		n = -errno;
@@ -117,28 +116,89 @@ static ssize_t call_blocking(struct polldesc *pd, file_call call, const struct f
 	return n;
 }
 
-static ssize_t call_file(int fd, file_call call, const struct file_args *a)
+static ssize_t try_once(struct polldesc *pd, const struct uring_op *op)
+{
+	struct iovec io = { op->buf, op->n };
+	ssize_t n;
+
+	if (!netpoll_use(pd))
+		return -EBADF;
+	do
+		n = op->kind == URING_READ ? preadv2(pd->fd, &io, 1, op->at, RWF_NOWAIT)
+					   : pwritev2(pd->fd, &io, 1, op->at, RWF_NOWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		n = -errno;
+	netpoll_unuse(pd);
+	return n;
+}
+
+/* What memory has of it; the rest is left in op.  True: there is no more to come, and the call says *n. */
+static bool from_memory(struct polldesc *pd, struct uring_op *op, ssize_t *n)
+{
+	do {
+		*n = try_once(pd, op);
+		if (*n <= 0)
+			break;
+		op->buf = (char *)op->buf + *n;
+		op->n -= (size_t)*n;
+		op->at += *n;
+	} while (op->n);
+	return *n >= 0 || (*n != -EAGAIN && *n != -EOPNOTSUPP);
+}
+
+static bool asks_disk(struct polldesc *pd, const struct uring_op *op)
+{
+	return op->kind == URING_FSYNC ||
+	       ld_rlx(&pd->to_disk) & (op->kind == URING_READ ? GMP_READ : GMP_WRITE);
+}
+
+/* I3 */
+static ssize_t call_uring(struct polldesc *pd, const struct uring_op *whole)
+{
+	struct uring_op op = *whole;
+	ssize_t n = -EAGAIN, done;
+
+	if (asks_disk(pd, &op) || !from_memory(pd, &op, &n)) {
+		if (n != -EOPNOTSUPP || op.kind == URING_READ)
+			n = uring_call(pd, &op);
+		if (n == -EAGAIN || n == -EOPNOTSUPP)
+			n = call_blocking(pd, &op);
+		if (n > 0)
+			op.n -= (size_t)n;
+	}
+	done = (ssize_t)(whole->n - op.n);
+	return done ? done : n;
+}
+
+static ssize_t call_file(int fd, const struct uring_op *op)
 {
 	if (!rt_enter())
 		return -ESRCH;
 	struct polldesc *pd = fd_find(fd);
-	ssize_t n = pd ? call_blocking(pd, call, a) : -EBADF;
+	ssize_t n = -EBADF;
 
+	if (op->at < 0)
+		n = -EINVAL;
+	else if (pd)
+		n = ld_rlx(&pd->file) && uring_on() ? call_uring(pd, op) : call_blocking(pd, op);
 	rt_leave();
 	return n;
 }
 
 ssize_t gmp_pread(int fd, void *buf, size_t n, off_t at)
 {
-	return call_file(fd, call_pread, &(struct file_args){ buf, n, at });
+	n = min_of(n, (size_t)IO_MOST);
+	return call_file(fd, &(struct uring_op){ URING_READ, buf, n, at });
 }
 
 ssize_t gmp_pwrite(int fd, const void *buf, size_t n, off_t at)
 {
-	return call_file(fd, call_pwrite, &(struct file_args){ (void *)(uintptr_t)buf, n, at });
+	n = min_of(n, (size_t)IO_MOST);
+	return call_file(fd, &(struct uring_op){ URING_WRITE, (void *)(uintptr_t)buf, n, at });
 }
 
 int gmp_fsync(int fd)
 {
-	return (int)call_file(fd, call_fsync, &(struct file_args){ 0 });
+	return (int)call_file(fd, &(struct uring_op){ .kind = URING_FSYNC });
 }

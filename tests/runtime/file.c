@@ -4,6 +4,7 @@
 #include "io_util.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 
@@ -304,6 +305,32 @@ TEST_PROCS(the_end_of_a_run_waits_for_a_green_thread_that_opens_a_fifo)
 	end();
 }
 
+static atomic_int opener; /* the kernel's number of the thread */
+
+static void open_fifo_there(void *arg)
+{
+	atomic_store(&opener, gettid());
+	open_fifo(arg);
+}
+
+/* The thread sleeps: after it has given its number, that can only be in open(2). */
+static bool opener_sleeps(void)
+{
+	char path[64], stat[256] = "";
+	int fd, tid = atomic_load(&opener);
+
+	if (!tid)
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	fd = open(path, O_RDONLY);
+	CHECK(fd >= 0);
+	CHECK(read(fd, stat, sizeof(stat) - 1) > 0);
+	CHECK_EQ(close(fd), 0);
+	char *state = strrchr(stat, ')');
+
+	return state && state[2] == 'S';
+}
+
 TEST(a_foreign_thread_that_opens_a_fifo_does_not_hold_up_the_end)
 {
 	struct opening in = { .flags = O_RDONLY };
@@ -314,8 +341,9 @@ TEST(a_foreign_thread_that_opens_a_fifo_does_not_hold_up_the_end)
 	CHECK_EQ(mkfifo(fifo, 0600), 0);
 	fds = count_fds();
 	CHECK_EQ(gmp_start(NULL), 0);
-	foreign_start(&f, open_fifo, &in);
-	usleep(20000);
+	foreign_start(&f, open_fifo_there, &in);
+	while (!opener_sleeps())
+		usleep(1000);
 	CHECK_EQ(gmp_stop(), 0);
 	CHECK(!atomic_load(&in.done));
 	fd = open(fifo, O_WRONLY);
@@ -410,5 +438,173 @@ RT(many_work_on_one_file_at_a_time)
 	for (int i = 0; i < N; i++)
 		join(g[i]);
 	CHECK_EQ(gmp_close(fd), 0);
+	end();
+}
+
+/* --- what is not in memory --- */
+
+enum { BLOCK = 4096, BLOCKS = 1024 };
+
+/* A file each of whose blocks says which it is, and none of which is in memory (where the file system
+ * can do without). */
+static int open_cold(int flags)
+{
+	static _Alignas(BLOCK) uint32_t block[BLOCK / 4];
+	int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	CHECK(fd >= 0);
+	for (uint32_t i = 0; i < BLOCKS; i++) {
+		block[0] = block[BLOCK / 4 - 1] = i;
+		CHECK_EQ(pwrite(fd, block, BLOCK, (off_t)i * BLOCK), BLOCK);
+	}
+	CHECK_EQ(fsync(fd), 0);
+	CHECK_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+	CHECK_EQ(close(fd), 0);
+	return gmp_open(name, O_RDWR | flags, 0);
+}
+
+struct reading {
+	int fd;
+	unsigned seed;
+};
+
+static void read_some(void *arg)
+{
+	struct reading *r = arg;
+	uint32_t *block;
+
+	CHECK_EQ(posix_memalign((void **)&block, BLOCK, BLOCK), 0);
+	for (int i = 0; i < check_scaled(64); i++) {
+		uint32_t n = (r->seed = r->seed * 1103515245 + 12345) >> 8 & (BLOCKS - 1);
+
+		CHECK_EQ(gmp_pread(r->fd, block, BLOCK, (off_t)n * BLOCK), BLOCK);
+		CHECK_EQ(block[0], n);
+		CHECK_EQ(block[BLOCK / 4 - 1], n);
+	}
+	free(block);
+}
+
+static void read_by_many(int flags)
+{
+	enum { N = 64 };
+	struct reading r[N];
+	gmp_g *g[N];
+	int fd = open_cold(flags);
+
+	if (fd == -EINVAL && flags) /* not on this file system */
+		return;
+	CHECK(fd >= 0);
+	for (int i = 0; i < N; i++) {
+		r[i] = (struct reading){ fd, (unsigned)i };
+		g[i] = spawn(read_some, &r[i]);
+	}
+	for (int i = 0; i < N; i++)
+		join(g[i]);
+	CHECK_EQ(gmp_close(fd), 0);
+}
+
+RT(what_is_not_in_memory_is_read_by_many_at_once)
+{
+	begin();
+	read_by_many(0);
+	read_by_many(O_DIRECT);
+	end();
+}
+
+RT(a_read_goes_on_over_what_is_in_memory_and_what_is_not)
+{
+	uint32_t *all = malloc((BLOCKS + 1) * BLOCK), block[BLOCK / 4];
+	int fd;
+
+	begin();
+	fd = open_cold(0);
+	CHECK(fd >= 0 && all);
+	for (off_t i = 0; i < BLOCKS; i += 3) /* into memory */
+		CHECK_EQ(gmp_pread(fd, block, BLOCK, i * BLOCK), BLOCK);
+	CHECK_EQ(gmp_pread(fd, all, (BLOCKS + 1) * BLOCK, BLOCK), (BLOCKS - 1) * BLOCK);
+	for (uint32_t i = 1; i < BLOCKS; i++)
+		CHECK_EQ(all[(i - 1) * (BLOCK / 4)], i);
+	CHECK_EQ(gmp_close(fd), 0);
+	free(all);
+	end();
+}
+
+static void write_on(void *arg)
+{
+	char block[BLOCK]; /* on this stack, which goes with the run */
+
+	memset(block, 'x', sizeof(block));
+	for (;;) {
+		if (gmp_pwrite(*(int *)arg, block, sizeof(block), 0) != BLOCK)
+			return;
+		CHECK_EQ(gmp_fsync(*(int *)arg), 0);
+	}
+}
+
+static int synced;
+
+static void leave_writers(UNUSED void *arg)
+{
+	synced = gmp_open(name, O_RDWR | O_CREAT | O_SYNC, 0600);
+	CHECK(synced >= 0);
+	for (int i = 0; i < 32; i++)
+		CHECK_EQ(gmp_go(write_on, &synced), 0);
+	gmp_sleep(3 * MS);
+}
+
+TEST_PROCS(the_end_of_a_run_leaves_nothing_of_calls_under_way)
+{
+	begin();
+	int fds = count_fds();
+
+	for (int i = 0; i < 10; i++) {
+		run_procs(procs, leave_writers, NULL);
+		CHECK_EQ(close(synced), 0);
+		CHECK_EQ(count_fds(), fds);
+	}
+	end();
+}
+
+static void in_the_child(UNUSED void *arg)
+{
+	int fd = gmp_open(name, O_RDWR | O_SYNC, 0);
+	char c = 0;
+
+	CHECK(fd >= 0);
+	CHECK_EQ(gmp_pwrite(fd, "c", 1, 2 * BLOCK), 1);
+	CHECK_EQ(gmp_pread(fd, &c, 1, 2 * BLOCK), 1);
+	CHECK_EQ(c, 'c');
+	CHECK_EQ(gmp_fsync(fd), 0);
+	CHECK_EQ(gmp_close(fd), 0);
+}
+
+static int written; /* until the run has ended */
+
+RT(a_fork_while_calls_are_under_way_disturbs_neither)
+{
+	int fd, status;
+	pid_t child;
+	char c;
+
+	begin();
+	fd = written = gmp_open(name, O_RDWR | O_CREAT | O_SYNC, 0600);
+	CHECK(fd >= 0);
+	for (int i = 0; i < 8; i++)
+		CHECK_EQ(gmp_go(write_on, &written), 0);
+	for (int i = 0; i < 5; i++) {
+		gmp_sleep(2 * MS);
+		child = fork();
+		CHECK(child >= 0);
+		if (child == 0) {
+			if (gmp_pread(fd, &c, 1, 0) != -ESRCH)
+				_exit(2);
+			if (!SANITIZED) /* their allocators' locks may be held in the parent */
+				run_procs(procs, in_the_child, NULL);
+			_exit(0);
+		}
+		CHECK_EQ(gmp_waitpid(child, &status, 0), child);
+		CHECK_EQ(status, 0);
+		CHECK_EQ(gmp_pwrite(fd, "p", 1, 0), 1);
+	}
 	end();
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Is a file's number given back only when no call uses it any more, and is what the calls run into
- * hidden?  pread and fsync are held up inside the system call, and broken off by signals.
+ * hidden?  pread and fsync are held up inside the system call, and broken off by signals.  Without
+ * io_uring; unit/uring.c has the same for that way.
  *
  * floors 0..6, wrap: pread fsync close
  */
@@ -15,6 +16,11 @@
 #include "base/atomic.h"
 #include "base/os.h"
 #include "rt.h"
+
+__attribute__((constructor)) static void without_uring(void)
+{
+	setenv("GMP_DEBUG", "nouring", 1);
+}
 
 ssize_t __real_pread(int fd, void *buf, size_t n, off_t at);
 int __real_fsync(int fd);

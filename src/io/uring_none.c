@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* How does a green thread wait for a disk, where there was no liburing to build with?  In blocking code
+ * (io/file.c). */
+#include "io/uring.h"
+
+#include <errno.h>
+
+bool uring_on(void)
+{
+	return false;
+}
+
+ssize_t uring_call(struct polldesc *pd, const struct uring_op *op)
+{
+	(void)pd;
+	(void)op;
+	return -EAGAIN;
+}
+
+void uring_fini(void)
+{
+}
+
+void uring_forget(void)
+{
+}

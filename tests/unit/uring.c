@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does a call by the ring hold what it uses until the kernel is done, and does it go the other way when the
+ * ring fails?  The test stands between the runtime and liburing: it keeps completions back, refuses
+ * entries, and changes results.
+ *
+ * floors 0..6, wrap: dlsym pread pwrite fsync
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "base/atomic.h"
+#include "base/os.h"
+#include "rt.h"
+
+/* --- between the runtime and liburing, and libc --- */
+
+static int keep_back;         /* (a) completions are not seen */
+static int refuse;            /* (a) so many entries are not taken */
+static int change, change_to; /* (a) so many results are something else */
+static int submitted, plain;  /* (a) entries taken; calls made without the ring */
+
+static int (*real_submit)(struct io_uring *r);
+static unsigned (*real_peek)(struct io_uring *r, struct io_uring_cqe **cqes, unsigned n);
+
+static int test_submit(struct io_uring *r)
+{
+	if (ld_seq(&refuse) > 0 && add_seq(&refuse, -1) > 0)
+		return -EAGAIN;
+	add_seq(&submitted, 1);
+	return real_submit(r);
+}
+
+static unsigned test_peek(struct io_uring *r, struct io_uring_cqe **cqes, unsigned n)
+{
+	if (ld_seq(&keep_back))
+		return 0;
+	unsigned got = real_peek(r, cqes, n);
+
+	for (unsigned i = 0; i < got; i++)
+		if (ld_seq(&change) > 0 && add_seq(&change, -1) > 0)
+			cqes[i]->res = ld_seq(&change_to);
+	return got;
+}
+
+void *__real_dlsym(void *handle, const char *name);
+void *__wrap_dlsym(void *handle, const char *name);
+
+void *__wrap_dlsym(void *handle, const char *name)
+{
+	void *real = __real_dlsym(handle, name);
+	int (*submit)(struct io_uring * r) = test_submit;
+	unsigned (*peek)(struct io_uring * r, struct io_uring_cqe * *cqes, unsigned n) = test_peek;
+
+	if (!real)
+		return NULL;
+	if (strcmp(name, "io_uring_submit") == 0) {
+		memcpy(&real_submit, &real, sizeof(real));
+		memcpy(&real, &submit, sizeof(real));
+	} else if (strcmp(name, "io_uring_peek_batch_cqe") == 0) {
+		memcpy(&real_peek, &real, sizeof(real));
+		memcpy(&real, &peek, sizeof(real));
+	}
+	return real;
+}
+
+ssize_t __real_pread(int fd, void *buf, size_t n, off_t at);
+ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t at);
+ssize_t __real_pwrite(int fd, const void *buf, size_t n, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *buf, size_t n, off_t at);
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+
+ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t at)
+{
+	add_seq(&plain, 1);
+	return __real_pread(fd, buf, n, at);
+}
+
+ssize_t __wrap_pwrite(int fd, const void *buf, size_t n, off_t at)
+{
+	add_seq(&plain, 1);
+	return __real_pwrite(fd, buf, n, at);
+}
+
+int __wrap_fsync(int fd)
+{
+	add_seq(&plain, 1);
+	return __real_fsync(fd);
+}
+
+/* --- a file whose writes ask the disk --- */
+
+static int open_file(void)
+{
+	char name[] = "/tmp/gmp-unit-XXXXXX";
+	int fd = mkostemp(name, O_SYNC);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(unlink(name), 0);
+	CHECK_EQ(gmp_adopt(fd), fd);
+	st_seq(&plain, 0);
+	st_seq(&submitted, 0);
+	return fd;
+}
+
+/* A kernel without io_uring, or one that forbids it, has nothing to be tested here. */
+static void need_ring(void)
+{
+	struct io_uring_params p = { 0 };
+	long fd = syscall(SYS_io_uring_setup, 1, &p);
+
+	if (fd < 0)
+		check_skip("no io_uring here");
+	CHECK_EQ(close((int)fd), 0);
+}
+
+static uint64_t waiting(void)
+{
+	gmp_stats s = GMP_STATS_INIT;
+
+	CHECK_EQ(gmp_stats_get(&s), 0);
+	return s.greens_waiting;
+}
+
+static ssize_t result;
+static int closed; /* (a) */
+
+static void write_it(void *arg)
+{
+	result = gmp_pwrite(*(int *)arg, "abc", 3, 0);
+}
+
+static void close_it(void *arg)
+{
+	CHECK_EQ(gmp_close(*(int *)arg), 0);
+	st_seq(&closed, 1);
+}
+
+/* Whoever submits next finds what was kept back. */
+static void let_go(void)
+{
+	int fd = open_file();
+
+	st_seq(&keep_back, 0);
+	CHECK_EQ(gmp_fsync(fd), 0);
+	CHECK_EQ(gmp_close(fd), 0);
+}
+
+static void run_others(void)
+{
+	for (int i = 0; i < 20; i++)
+		CHECK_EQ(gmp_sleep(1000000), 0);
+}
+
+/* --- cases --- */
+
+static void everything_by_the_ring(void *arg)
+{
+	int fd = open_file();
+	char buf[8] = "";
+
+	(void)arg;
+	CHECK_EQ(gmp_pwrite(fd, "abcdef", 6, 0), 6);
+	CHECK_EQ(ld_seq(&submitted), 1);
+	CHECK_EQ(gmp_pread(fd, buf, 8, 2), 4); /* from memory: neither way */
+	CHECK(memcmp(buf, "cdef", 4) == 0);
+	CHECK_EQ(gmp_fsync(fd), 0);
+	CHECK_EQ(ld_seq(&submitted), 2);
+	CHECK_EQ(gmp_pwrite(fd, "x", 1, -1), -EINVAL); /* not at the present position */
+	CHECK_EQ(gmp_close(fd), 0);
+	CHECK_EQ(ld_seq(&plain), 0);
+}
+
+TEST_PROCS(writes_that_ask_the_disk_and_fsync_go_by_the_ring)
+{
+	need_ring();
+	run_procs(procs, everything_by_the_ring, NULL);
+}
+
+static void close_while_written(void *arg)
+{
+	gmp_g *writer, *closer;
+	int fd = open_file();
+
+	(void)arg;
+	st_seq(&keep_back, 1);
+	CHECK_EQ(gmp_spawn(&writer, write_it, &fd, NULL), 0);
+	while (waiting() < 1)
+		gmp_yield();
+	CHECK_EQ(gmp_spawn(&closer, close_it, &fd, NULL), 0);
+	run_others();
+	CHECK(!ld_seq(&closed));
+	CHECK_EQ(gmp_fsync(fd), -EBADF); /* it is closing */
+	CHECK_EQ(gmp_cancel(writer), 0); /* does not cut it short */
+	run_others();
+	CHECK(!ld_seq(&closed));
+	let_go();
+	CHECK_EQ(gmp_join(writer), 0);
+	CHECK_EQ(gmp_join(closer), 0);
+	CHECK_EQ(result, 3);
+}
+
+TEST_PROCS(close_waits_for_a_call_under_way_and_others_run)
+{
+	need_ring();
+	run_procs(procs, close_while_written, NULL);
+}
+
+static void only_wait(void *arg)
+{
+	gmp_g *writer;
+	int fd = open_file();
+
+	(void)arg;
+	st_seq(&keep_back, 1);
+	CHECK_EQ(gmp_spawn(&writer, write_it, &fd, NULL), 0);
+	CHECK_EQ(gmp_join(writer), 0); /* nobody else is there: no deadlock */
+	CHECK_EQ(result, 3);
+}
+
+static void *let_all_go(void *arg)
+{
+	while (!ld_seq(&submitted))
+		os_nap(100000);
+	os_nap(100000000);
+	st_seq(&keep_back, 0);
+	(void)arg;
+	gmp_go(everything_by_the_ring, NULL);
+	return NULL;
+}
+
+TEST_PROCS(to_wait_for_a_disk_is_no_deadlock)
+{
+	pthread_t t;
+
+	need_ring();
+	CHECK_EQ(pthread_create(&t, NULL, let_all_go, NULL), 0);
+	CHECK_EQ(pthread_detach(t), 0);
+	run_procs(procs, only_wait, NULL);
+}
+
+static int fd_left, left; /* left (a) */
+
+static void leave_a_write(void *arg)
+{
+	(void)arg;
+	fd_left = open_file();
+	st_seq(&keep_back, 1);
+	CHECK_EQ(gmp_go(write_it, &fd_left), 0);
+	while (waiting() < 1)
+		gmp_yield();
+	st_seq(&left, 1);
+}
+
+static void *let_go_at_the_end(void *arg)
+{
+	(void)arg;
+	while (!ld_seq(&left) || gmp_procs() > 0)
+		os_nap(100000);
+	os_nap(20000000);
+	st_seq(&left, 0);
+	st_seq(&keep_back, 0);
+	return NULL;
+}
+
+TEST_PROCS(the_end_of_a_run_waits_for_the_kernel)
+{
+	pthread_t t;
+
+	need_ring();
+	CHECK_EQ(pthread_create(&t, NULL, let_go_at_the_end, NULL), 0);
+	run_procs(procs, leave_a_write, NULL);
+	CHECK_EQ(ld_seq(&left), 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK_EQ(close(fd_left), 0);
+	run_procs(procs, everything_by_the_ring, NULL);
+}
+
+static void refused(void *arg)
+{
+	int fd = open_file();
+
+	(void)arg;
+	for (int i = 1; i < 30; i++) {
+		st_seq(&refuse, i);
+		for (int k = 0; k < i; k++)
+			CHECK_EQ(gmp_pwrite(fd, "abcdef", 6, k), 6);
+		CHECK_EQ(gmp_fsync(fd), 0);
+		st_seq(&refuse, 0);
+		CHECK_EQ(gmp_fsync(fd), 0);
+	}
+	CHECK(ld_seq(&plain) > 0);
+	CHECK_EQ(gmp_close(fd), 0);
+}
+
+TEST_PROCS(an_entry_that_is_not_taken_is_a_call_in_blocking_code)
+{
+	need_ring();
+	run_procs(procs, refused, NULL);
+}
+
+static void changed(void *arg)
+{
+	static const int less[] = { -EAGAIN, -EINTR, -ECANCELED, -EOPNOTSUPP };
+	int fd = open_file();
+
+	(void)arg;
+	for (int i = 0; i < 4; i++) {
+		st_seq(&change_to, less[i]);
+		st_seq(&change, 1);
+		CHECK_EQ(gmp_pwrite(fd, "abcdef", 6, i), 6);
+		CHECK_EQ(ld_seq(&plain), 2 * i + 1);
+		st_seq(&change, 1);
+		CHECK_EQ(gmp_fsync(fd), 0);
+		CHECK_EQ(ld_seq(&plain), 2 * i + 2);
+	}
+	st_seq(&change_to, -EIO); /* that is an answer */
+	st_seq(&change, 1);
+	CHECK_EQ(gmp_fsync(fd), -EIO);
+	CHECK_EQ(ld_seq(&plain), 8);
+	CHECK_EQ(gmp_close(fd), 0);
+}
+
+TEST_PROCS(an_answer_that_says_less_is_asked_for_again_in_blocking_code)
+{
+	need_ring();
+	run_procs(procs, changed, NULL);
+}
+
+static void without(void *arg)
+{
+	int fd = open_file();
+	char buf[8] = "";
+
+	(void)arg;
+	CHECK_EQ(gmp_pwrite(fd, "abcdef", 6, 0), 6);
+	CHECK_EQ(gmp_pread(fd, buf, 8, 2), 4);
+	CHECK(memcmp(buf, "cdef", 4) == 0);
+	CHECK_EQ(gmp_fsync(fd), 0);
+	CHECK_EQ(ld_seq(&plain), 3);
+	CHECK_EQ(ld_seq(&submitted), 0);
+	CHECK_EQ(gmp_close(fd), 0);
+}
+
+/* What a container does. */
+static void forbid(int err)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), /* the call's number */
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)err),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+
+	CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0))
+		check_skip("no seccomp here");
+}
+
+/* What a run says on stderr while it makes its calls without the ring. */
+static void says(int procs, char *text, size_t most)
+{
+	int p[2], err = dup(2);
+
+	CHECK_EQ(pipe(p), 0);
+	CHECK_EQ(dup2(p[1], 2), 2);
+	run_procs(procs, without, NULL);
+	CHECK_EQ(dup2(err, 2), 2);
+	CHECK_EQ(close(p[1]), 0);
+	ssize_t n = read(p[0], text, most - 1);
+
+	CHECK(n >= 0);
+	text[n] = 0;
+	CHECK_EQ(close(p[0]), 0);
+	CHECK_EQ(close(err), 0);
+}
+
+TEST_PROCS(forbidden_by_seccomp_it_is_one_line_in_debug_mode_and_blocking_code)
+{
+	char text[256];
+
+	forbid(EPERM);
+	CHECK_EQ(setenv("GMP_DEBUG", "uring", 1), 0);
+	says(procs, text, sizeof(text));
+	CHECK_STR(text,
+		  "gmp: no io_uring (Operation not permitted): calls on files are blocking code\n");
+	CHECK_EQ(unsetenv("GMP_DEBUG"), 0);
+	says(procs, text, sizeof(text));
+	CHECK_STR(text, "");
+}
+
+TEST_PROCS(without_descriptors_for_it_it_is_tried_again_later)
+{
+	need_ring();
+	forbid(EMFILE);
+	run_procs(procs, without, NULL);
+}
+
+TEST(nouring_makes_all_calls_in_blocking_code)
+{
+	CHECK_EQ(setenv("GMP_DEBUG", "nouring", 1), 0);
+	run_procs(2, without, NULL);
+}
