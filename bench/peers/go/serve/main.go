@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+
+// What do Go's servers take for the same requests?
+//
+//	goserve echo          as bench/net/echo_gmp.c
+//	goserve http FOLDER   as examples/httpd: each answer is read from its file
+//
+// Any free port of 127.0.0.1 is taken, and printed.
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path"
+	"strconv"
+)
+
+func die(err error) {
+	fmt.Fprintln(os.Stderr, "goserve:", err)
+	os.Exit(1)
+}
+
+func listen() net.Listener {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		die(err)
+	}
+	fmt.Println("listening on", l.Addr())
+	return l
+}
+
+func serve(c net.Conn) {
+	defer c.Close()
+	buf := make([]byte, 4096)
+	for {
+		n, err := c.Read(buf)
+		if err != nil {
+			return
+		}
+		if _, err = c.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func echo() {
+	l := listen()
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			die(err)
+		}
+		go serve(c)
+	}
+}
+
+// The same answer with the same headers: Date is net/http's own.
+func file(w http.ResponseWriter, r *http.Request) {
+	f, err := os.Open("." + path.Clean("/"+r.URL.Path))
+	if err != nil {
+		http.Error(w, "404 Not Found", http.StatusNotFound)
+		return
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		http.Error(w, "404 Not Found", http.StatusNotFound)
+		return
+	}
+	text := make([]byte, st.Size())
+	if _, err = io.ReadFull(f, text); err != nil {
+		http.Error(w, "500 Internal Server Error", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	w.Write(text)
+}
+
+func main() {
+	switch {
+	case len(os.Args) == 2 && os.Args[1] == "echo":
+		echo()
+	case len(os.Args) == 3 && os.Args[1] == "http":
+		if err := os.Chdir(os.Args[2]); err != nil {
+			die(err)
+		}
+		die(http.Serve(listen(), http.HandlerFunc(file)))
+	default:
+		fmt.Fprintln(os.Stderr, "usage: goserve echo | http FOLDER")
+		os.Exit(2)
+	}
+}
