@@ -742,6 +742,44 @@ GMP_API void gmp_block_leave(void);
 		gmp_value_;                                                                        \
 	}))
 
+/* ------------------------------------------------------------------- Locals */
+
+/*
+ * A value of each thread's own under a key that all share (as pthread_getspecific, for green threads
+ * too): the request that a log line belongs to, a buffer that is kept, a transaction.
+ *
+ *   static gmp_key request;                        // once: gmp_key_create(&request, request_free);
+ *
+ *   void serve(void *conn)
+ *   {
+ *           gmp_set(request, request_new(conn));
+ *           handle(conn);                          // however deep: gmp_get(request)
+ *   }                                              // here request_free(gmp_get(request)) runs
+ *
+ * gmp_key_create: a key under which every thread, green or plain, finds NULL until it sets a value; 0
+ * is never a key.  With or without a runtime; keys and the values of plain threads outlive it.
+ * -EAGAIN: 1024 keys are there; -EINVAL: k is NULL.
+ * gmp_key_delete: no thread may use k any more.  Values are forgotten, no destructor runs for them.
+ * -EINVAL: k is no key.
+ * gmp_get: the caller's value; NULL if it has set none.  A few instructions.
+ * gmp_set: -EINVAL if k is no key, -ENOMEM (or on a plain thread -EAGAIN) when the caller sets its
+ * first value, or one under a key that it has not used yet, and there is no memory.
+ *
+ * When a thread ends, also by gmp_exit, destroy(value) runs on it for each key that has a destructor
+ * and a value, in no given order; the value is NULL by then.  A destructor may wait, spawn, read and
+ * set values; if values with a destructor are set again it goes round once more, four times in all.
+ * gmp_join returns after that.  A cancelled green thread is cancelled in its destructors too: see
+ * gmp_cancel_mask.  Green threads that the end of a run drops run none.
+ *
+ * In blocking code (gmp_block_enter) they are still the green thread's values.  In the child of a fork
+ * the plain thread that goes on has the values of the green thread that called fork.
+ */
+typedef unsigned gmp_key;
+GMP_API int gmp_key_create(gmp_key *k, void (*destroy)(void *value));
+GMP_API int gmp_key_delete(gmp_key k);
+GMP_API void *gmp_get(gmp_key k);
+GMP_API int gmp_set(gmp_key k, void *v);
+
 /* ----------------------------------------------------------- Looking inside */
 
 /* Sums since the start of the run, and levels at the time of the call. */

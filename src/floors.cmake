@@ -60,6 +60,7 @@ set(GMP_FLOOR3_HEADERS)
 set(GMP_FLOOR4
 	sema.c
 	green.c
+	local.c
 	time.c
 	chan.c
 	select.c

@@ -43,7 +43,7 @@ struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uint32_t join, int *er
 	gp->join = join;
 	gp->stack_class = (uint8_t)(klass ? klass : sched.stack_class);
 	gp->cleanups = NULL;
-	gp->at_exit = NULL;
+	gp->timer_run = false;
 	gp->turn = 0;
 	gp->cancelled = false;
 	gp->masked = 0;

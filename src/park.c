@@ -196,9 +196,11 @@ noinline void park_exit(void)
 		gp->cleanups = c->next;
 		c->fn(c->arg);
 	}
-	if (unlikely(gp->at_exit))
-		gp->at_exit(gp->arg);
-	struct m *m = getm(); /* at_exit may have waited */
+	if (unlikely(gp->locals != NULL))
+		sched.locals_end(gp);
+	if (unlikely(gp->timer_run))
+		sched.timer_run_end(gp);
+	struct m *m = getm(); /* these may have waited */
 
 	san_leave(NULL, &m->san);
 	gmp__mcall(&gp->ctx, sched_exit_g0, gp, m->g0);

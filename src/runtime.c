@@ -38,6 +38,7 @@
 #include "io/names.h"
 #include "io/signals.h"
 #include "io/uring.h"
+#include "local.h"
 #include "netpoll.h"
 #include "park.h"
 #include "proc.h"
@@ -53,9 +54,12 @@
 static void in_child(void)
 {
 	uint32_t run = sched.run;
+	struct m *m = getm() ? getm() : gmp__blockedm();
 
-	if (getm() || gmp__blockedm())
+	if (m) {
 		signal_thread_restore();
+		local_adopt(m->curg);
+	}
 	gmp__setm(NULL);
 	if (ld_rlx(&sched.state) != RUN_NONE) {
 		uring_forget();
@@ -138,6 +142,8 @@ static int set_up(const gmp_config *cfg, bool library)
 	sched.start_now = sched.coarse_now = os_now();
 	sched.start_ticks = cpu_ticks();
 	sched.joinable_exit = green_exited;
+	sched.locals_end = local_end;
+	sched.timer_run_end = timer_run_ended;
 	sched.stalled = report_stall;
 	proc_set_entry(m_main);
 	names_init(max_of(options.c.max_threads / 2, 1));
@@ -200,8 +206,9 @@ static void drop(struct g *gp)
 		if (gp->unwait)
 			gp->unwait(&gp->w);
 	}
-	if (gp->at_exit)
-		gp->at_exit(gp->arg);
+	if (gp->timer_run)
+		timer_run_ended(gp);
+	local_drop(gp);
 }
 
 /* Step 4: -ESRCH for those who wait for what only the runtime could do. */

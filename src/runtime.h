@@ -159,19 +159,20 @@ struct g {
 	struct g *schedlink; /* (o) of whichever list holds it */
 	gmp_fn fn;           /* (c) while alive */
 
-	void *arg;                  /* (c) while alive */
-	uint64_t id;                /* (c) while alive */
-	uint32_t join;              /* (a) enum joinstate, see green.c */
-	uint32_t generation;        /* (a) how often the descriptor was used */
-	uint8_t masked;             /* (o) gmp_cancel_mask: how deep */
-	uint32_t locks;             /* (o) gmp_lock_thread: how often */
-	struct m *lockedm;          /* (o) whose it is while it has such locks */
-	uintptr_t made_at;          /* (c) the pc of the call that made it */
-	int64_t since;              /* (a) about when it parked */
-	unwait_fn unwait;           /* (o) how to end its present wait */
-	struct cleanup *cleanups;   /* (o) the last one first */
-	void (*at_exit)(void *arg); /* (c) while alive: called with arg at its end, on its stack */
-	struct timer timer;         /* of a wait with a deadline */
+	void *arg;                /* (c) while alive */
+	uint64_t id;              /* (c) while alive */
+	uint32_t join;            /* (a) enum joinstate, see green.c */
+	uint32_t generation;      /* (a) how often the descriptor was used */
+	uint8_t masked;           /* (o) gmp_cancel_mask: how deep */
+	bool timer_run;           /* (c) while alive: a timer started it, and is told of its end */
+	uint32_t locks;           /* (o) gmp_lock_thread: how often */
+	struct m *lockedm;        /* (o) whose it is while it has such locks */
+	uintptr_t made_at;        /* (c) the pc of the call that made it */
+	int64_t since;            /* (a) about when it parked */
+	unwait_fn unwait;         /* (o) how to end its present wait */
+	struct cleanup *cleanups; /* (o) the last one first */
+	struct locals *locals;    /* (o) see local.c; NULL: none was ever set */
+	struct timer timer;       /* of a wait with a deadline */
 	struct sudog sudog;
 	struct san_stack san;
 };
@@ -288,6 +289,8 @@ enum { PROCS_MAX = 1024 };
 
 /* A joinable green thread has ended. */
 typedef void (*exit_fn)(struct g *gp);
+/* A green thread ends, on its stack; it may wait. */
+typedef void (*end_fn)(struct g *gp);
 /* Nothing can run, no timer is armed, nobody waits for a descriptor.  Reports a deadlock and ends
  * the process, or says after how many ns to ask again (NEVER: no need). */
 typedef int64_t (*stall_fn)(void);
@@ -314,6 +317,8 @@ struct sched {
 	int64_t start_now;       /* (c) clock and cpu_ticks at the start: the scale of the latter */
 	uint64_t start_ticks;    /* (c) */
 	exit_fn joinable_exit;   /* (c) green.c's: a joinable green thread has ended; on g0 */
+	end_fn locals_end;       /* (c) local.c's: for one that has locals */
+	end_fn timer_run_end;    /* (c) time.c's: for a timer's; also when it is dropped */
 	stall_fn stalled;        /* (c) floor 5's: nothing can run; on g0 */
 
 	int procs aligned_to(CACHE_LINE); /* (a) what gmp_procs says */

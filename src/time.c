@@ -87,10 +87,10 @@ struct gmp_timer {
 
 static uint32_t timers_made; /* (a) T4: not more of them than green threads */
 
-/* gmp_exit in fn must not lose the count: so this is the green thread's at_exit. */
-static void timer_run_ended(void *arg)
+/* gmp_exit in fn must not lose the count: so this is no part of timer_main. */
+void timer_run_ended(struct g *gp)
 {
-	struct gmp_timer *t = arg;
+	struct gmp_timer *t = gp->arg;
 	struct glist out = { 0 };
 	struct bucket *b = sema_lock(t);
 	bool last = add_rlx(&t->running, -1u) == 1, gone = last && t->dying;
@@ -123,7 +123,7 @@ static bool timer_fires(struct timer *base, int64_t now, struct glist *out)
 	if (gp) { /* else it is dropped, also because max_green are alive */
 		st_rlx(&t->pending, t->period != 0);
 		st_rlx(&gp->made_at, t->made_at);
-		gp->at_exit = timer_run_ended;
+		gp->timer_run = true;
 		add_rlx(&t->running, 1);
 		glist_push(out, gp);
 	}

@@ -29,6 +29,20 @@ noinline void gmp__setm_unblocked(struct m *m)
 	gmp__tls_m = m;
 }
 
+static _Thread_local struct locals *tls_locals __attribute__((tls_model("initial-exec")));
+
+noinline struct locals *gmp__foreign_locals(void)
+{
+	__asm__ volatile("");
+	return tls_locals;
+}
+
+noinline void gmp__set_foreign_locals(struct locals *l)
+{
+	__asm__ volatile("");
+	tls_locals = l;
+}
+
 #if !defined(__x86_64__)
 noinline struct m *gmp__getm(void)
 {

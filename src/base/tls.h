@@ -41,6 +41,11 @@ struct m *gmp__blockedm(void);
 void gmp__setm_blocked(struct m *m);
 void gmp__setm_unblocked(struct m *m);
 
+/* The locals of a foreign thread: see local.c. */
+struct locals;
+struct locals *gmp__foreign_locals(void);
+void gmp__set_foreign_locals(struct locals *l);
+
 #ifdef GMP_DEBUG_CHECKS
 /* The ranks of the locks that this thread holds, innermost last; see lock.h. */
 struct held_locks {

@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests gmp_key and its values: each thread has its own, destructors run when it ends, on it, before
+ * a join returns, and nothing of it is left for the next that uses its descriptor.
+ */
+#include "util.h"
+
+static gmp_key key, other, plain;
+static atomic_int destroyed, count;
+
+static void count_destroyed(void *v)
+{
+	CHECK(v != NULL);
+	CHECK(gmp_get(key) == NULL);
+	atomic_fetch_add(&destroyed, 1);
+}
+
+static void make_keys(void)
+{
+	CHECK_EQ(gmp_key_create(&key, count_destroyed), 0);
+	CHECK_EQ(gmp_key_create(&plain, NULL), 0);
+}
+
+static int values[1000];
+
+static void keep_own(void *arg)
+{
+	int *v = arg;
+
+	CHECK(gmp_get(key) == NULL);
+	CHECK_EQ(gmp_set(key, v), 0);
+	CHECK_EQ(gmp_set(plain, v + 1), 0);
+	for (int i = 0; i < 20; i++) {
+		CHECK(gmp_get(key) == v);
+		CHECK(gmp_get(plain) == v + 1);
+		if (i % 5 == 4)
+			gmp_sleep(10 * US);
+		else
+			gmp_yield();
+	}
+	CHECK_EQ(gmp_set(key, v + 2), 0);
+	CHECK(gmp_get(key) == v + 2);
+}
+
+RT(each_green_thread_has_its_own_values)
+{
+	gmp_g *g[900];
+
+	make_keys();
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 900; i++)
+			g[i] = spawn(keep_own, &values[i]);
+		for (int i = 0; i < 900; i++)
+			join(g[i]);
+		CHECK_EQ(atomic_load(&destroyed), 900 * (round + 1));
+	}
+	CHECK(gmp_get(key) == NULL);
+}
+
+RT(a_plain_thread_has_its_own_values_too)
+{
+	struct foreign f[4];
+
+	make_keys();
+	CHECK_EQ(gmp_set(key, &values[999]), 0);
+	for (int i = 0; i < 4; i++)
+		foreign_start(&f[i], keep_own, &values[i]);
+	for (int i = 0; i < 4; i++)
+		foreign_join(&f[i]);
+	CHECK_EQ(atomic_load(&destroyed), 4);
+	CHECK(gmp_get(key) == &values[999]);
+}
+
+TEST(values_work_without_a_runtime)
+{
+	struct foreign f;
+
+	make_keys();
+	keep_own(values);
+	foreign_start(&f, keep_own, values);
+	foreign_join(&f);
+	CHECK_EQ(atomic_load(&destroyed), 1);
+	CHECK(gmp_get(key) == &values[2]);
+}
+
+static void set_and_exit(void *arg)
+{
+	CHECK_EQ(gmp_set(key, arg), 0);
+	gmp_exit();
+}
+
+RT(gmp_exit_runs_destructors)
+{
+	make_keys();
+	for (int i = 0; i < 100; i++) {
+		join(spawn(set_and_exit, values));
+		CHECK_EQ(atomic_load(&destroyed), i + 1);
+	}
+}
+
+static void set_only(void *arg)
+{
+	CHECK_EQ(gmp_set(key, arg), 0);
+	atomic_fetch_add(&count, 1);
+}
+
+RT(a_detached_one_and_a_timers_run_destructors_too)
+{
+	gmp_timer *t = gmp_timer_new(set_only, values);
+
+	make_keys();
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(gmp_go(set_only, values), 0);
+	WAIT_FOR(atomic_load(&destroyed) == 100);
+	CHECK_EQ(gmp_timer_set(t, gmp_now(), 0), 0);
+	WAIT_FOR(atomic_load(&count) == 101);
+	gmp_timer_free(t);
+	CHECK_EQ(atomic_load(&destroyed), 101); /* a run of a timer ends after them */
+}
+
+static void expect_nothing(UNUSED void *arg)
+{
+	CHECK(gmp_get(key) == NULL);
+	CHECK(gmp_get(other) == NULL);
+	CHECK(gmp_get(plain) == NULL);
+}
+
+RT(one_that_uses_anothers_descriptor_sees_nothing_of_its_values)
+{
+	make_keys();
+	CHECK_EQ(gmp_key_create(&other, NULL), 0);
+	for (int i = 0; i < 500; i++) {
+		CHECK_EQ(gmp_go(set_and_exit, values), 0);
+		join(spawn(set_only, values));
+		join(spawn(keep_own, values));
+		join(spawn(expect_nothing, NULL));
+	}
+}
+
+static void unset(void *arg)
+{
+	CHECK_EQ(gmp_set(key, NULL), 0);
+	CHECK_EQ(gmp_set(key, arg), 0);
+	CHECK_EQ(gmp_set(plain, arg), 0);
+	CHECK_EQ(gmp_set(key, NULL), 0);
+}
+
+RT(a_value_that_is_null_or_without_destructor_is_not_destroyed)
+{
+	make_keys();
+	join(spawn(unset, values));
+	CHECK_EQ(atomic_load(&destroyed), 0);
+}
+
+static void bad_keys(UNUSED void *arg)
+{
+	gmp_key gone;
+
+	CHECK_EQ(gmp_key_create(NULL, NULL), -EINVAL);
+	CHECK_EQ(gmp_set(0, values), -EINVAL);
+	CHECK(gmp_get(0) == NULL);
+	CHECK_EQ(gmp_set(0, NULL), -EINVAL);
+	CHECK_EQ(gmp_key_delete(0), -EINVAL);
+	CHECK_EQ(gmp_set(~0u, values), -EINVAL);
+	CHECK(gmp_get(~0u) == NULL);
+	CHECK_EQ(gmp_key_delete(~0u), -EINVAL);
+	CHECK_EQ(gmp_key_delete(1), -EINVAL);
+	CHECK_EQ(gmp_key_create(&gone, count_destroyed), 0);
+	CHECK_EQ(gmp_set(gone, values), 0);
+	CHECK_EQ(gmp_key_delete(gone), 0);
+	CHECK_EQ(gmp_key_delete(gone), -EINVAL);
+}
+
+RT(bad_and_deleted_keys_are_refused)
+{
+	struct foreign f;
+
+	make_keys();
+	bad_keys(NULL);
+	join(spawn(bad_keys, NULL));
+	foreign_start(&f, bad_keys, NULL);
+	foreign_join(&f);
+	CHECK_EQ(atomic_load(&destroyed), 0); /* not for values of a deleted key */
+}
+
+enum { KEYS = 1024 };
+
+static gmp_key all[KEYS];
+static atomic_int sum;
+
+static void add_up(void *v)
+{
+	atomic_fetch_add(&sum, (int)(intptr_t)v);
+}
+
+static void set_all(void *arg)
+{
+	int step = (int)(intptr_t)arg;
+
+	for (int i = 0; i < KEYS; i++) {
+		int k = i * step % KEYS;
+
+		CHECK_EQ(gmp_set(all[k], (void *)(intptr_t)(k + 1)), 0);
+	}
+	for (int k = 0; k < KEYS; k++)
+		CHECK_EQ((intptr_t)gmp_get(all[k]), k + 1);
+}
+
+RT(there_are_1024_keys_and_each_has_a_value)
+{
+	gmp_key more = 12345;
+
+	for (int i = 0; i < KEYS; i++)
+		CHECK_EQ(gmp_key_create(&all[i], add_up), 0);
+	CHECK_EQ(gmp_key_create(&more, NULL), -EAGAIN);
+	CHECK_EQ(more, 12345);
+	for (int step = 1; step < 100; step += 14) { /* odd: a permutation */
+		atomic_store(&sum, 0);
+		join(spawn(set_all, (void *)(intptr_t)step));
+		CHECK_EQ(atomic_load(&sum), KEYS * (KEYS + 1) / 2);
+	}
+	CHECK_EQ(gmp_key_delete(all[500]), 0);
+	CHECK_EQ(gmp_key_create(&more, NULL), 0);
+	CHECK(more != all[500]);
+}
+
+static void set_sparsely(UNUSED void *arg)
+{
+	for (int apart = 1; apart < KEYS; apart *= 2)
+		for (int k = 0; k < 3 * apart && k < KEYS; k += apart)
+			CHECK_EQ(gmp_set(all[k], &all[k]), 0);
+	for (int k = 0; k < KEYS; k++) {
+		int low = k & -k;
+		int set = k == 0 || k == low || k == 2 * low;
+
+		CHECK(gmp_get(all[k]) == (set ? &all[k] : NULL));
+	}
+}
+
+RT(few_values_of_keys_far_apart_are_kept)
+{
+	for (int i = 0; i < KEYS; i++)
+		CHECK_EQ(gmp_key_create(&all[i], NULL), 0);
+	join(spawn(set_sparsely, NULL));
+}
+
+static void set_old(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_set(other, values), 0);
+	CHECK_EQ(gmp_key_delete(other), 0);
+	CHECK_EQ(gmp_key_create(&key, count_destroyed), 0); /* in the same place of the table */
+	CHECK(gmp_get(key) == NULL);
+	CHECK_EQ(gmp_set(key, NULL), 0);
+	CHECK(gmp_get(key) == NULL);
+	CHECK_EQ(gmp_set(key, values + 1), 0);
+	CHECK(gmp_get(key) == values + 1);
+	CHECK_EQ(gmp_set(other, values), -EINVAL);
+}
+
+RT(a_new_key_has_no_value_of_a_deleted_one)
+{
+	for (int i = 0; i < 100; i++) {
+		CHECK_EQ(gmp_key_create(&other, count_destroyed), 0);
+		join(spawn(set_old, NULL));
+		CHECK_EQ(atomic_load(&destroyed), i + 1);
+		CHECK_EQ(gmp_key_delete(key), 0);
+	}
+}
+
+/* --- what destructors may do --- */
+
+static void set_again(UNUSED void *v)
+{
+	atomic_fetch_add(&destroyed, 1);
+	CHECK_EQ(gmp_set(key, values), 0);
+}
+
+static void end_at_once(void *arg)
+{
+	CHECK_EQ(gmp_set(key, arg), 0);
+}
+
+RT(a_destructor_that_sets_its_value_again_runs_four_times)
+{
+	struct foreign f;
+
+	CHECK_EQ(gmp_key_create(&key, set_again), 0);
+	join(spawn(end_at_once, values));
+	CHECK_EQ(atomic_load(&destroyed), 4);
+	foreign_start(&f, end_at_once, values);
+	foreign_join(&f);
+	CHECK_EQ(atomic_load(&destroyed), 8);
+	join(spawn(expect_nothing, NULL));
+}
+
+static void set_all_others(void *v)
+{
+	atomic_fetch_add(&destroyed, 1);
+	if (v == values)
+		for (int i = 0; i < 200; i++) /* the table grows under it */
+			CHECK_EQ(gmp_set(all[i], values + 1), 0);
+}
+
+static void set_some(UNUSED void *arg)
+{
+	for (int i = 0; i < 200; i += 3)
+		CHECK_EQ(gmp_set(all[i], values + 1), 0);
+	CHECK_EQ(gmp_set(key, values), 0);
+}
+
+RT(values_set_by_a_destructor_are_destroyed)
+{
+	CHECK_EQ(gmp_key_create(&key, set_all_others), 0);
+	for (int i = 0; i < 200; i++)
+		CHECK_EQ(gmp_key_create(&all[i], set_all_others), 0);
+	join(spawn(end_at_once, values));
+	CHECK_EQ(atomic_load(&destroyed), 1 + 200);
+	atomic_store(&destroyed, 0);
+	join(spawn(set_some, NULL));
+	/* each at least once, and those that it had had before it were seen to a second time at most */
+	CHECK(atomic_load(&destroyed) >= 1 + 200 && atomic_load(&destroyed) <= 1 + 200 + 67);
+}
+
+static gmp_chan *chan;
+
+static void destroy_waiting(void *v)
+{
+	int got = 0;
+
+	CHECK_EQ(gmp_sleep(MS), 0);
+	CHECK_EQ(gmp_chan_recv(chan, &got), 0);
+	CHECK_EQ(got, 42);
+	CHECK(gmp_get(plain) == v); /* those without a destructor stay */
+	atomic_fetch_add(&destroyed, 1);
+}
+
+static void set_both(void *arg)
+{
+	CHECK_EQ(gmp_set(plain, arg), 0);
+	CHECK_EQ(gmp_set(key, arg), 0);
+}
+
+static void send_42(UNUSED void *arg)
+{
+	int v = 42;
+
+	CHECK_EQ(gmp_chan_send(chan, &v), 0);
+}
+
+RT(a_destructor_may_wait_and_join_waits_for_it)
+{
+	gmp_g *g[20];
+	struct foreign f;
+
+	chan = gmp_chan_new(sizeof(int), 0);
+	CHECK_EQ(gmp_key_create(&plain, NULL), 0);
+	CHECK_EQ(gmp_key_create(&key, destroy_waiting), 0);
+	for (int i = 0; i < 20; i++)
+		g[i] = spawn(set_both, values);
+	CHECK_EQ(gmp_join_until(g[0], gmp_deadline(5 * MS)), -ETIMEDOUT);
+	CHECK_EQ(atomic_load(&destroyed), 0);
+	for (int i = 0; i < 20; i++)
+		CHECK_EQ(gmp_go(send_42, NULL), 0);
+	for (int i = 0; i < 20; i++)
+		join(g[i]);
+	CHECK_EQ(atomic_load(&destroyed), 20);
+	foreign_start(&f, set_both, values);
+	send_42(NULL);
+	foreign_join(&f);
+	CHECK_EQ(atomic_load(&destroyed), 21);
+	gmp_chan_free(chan);
+}
+
+static void destroy_spawning(void *v)
+{
+	gmp_g *g = spawn(set_and_exit, v);
+
+	join(g);
+	CHECK_EQ(gmp_go(set_only, v), 0);
+	atomic_fetch_add(&count, 1);
+}
+
+static void set_other(void *arg)
+{
+	CHECK_EQ(gmp_set(other, arg), 0);
+}
+
+RT(a_destructor_may_spawn_and_join)
+{
+	make_keys();
+	CHECK_EQ(gmp_key_create(&other, destroy_spawning), 0);
+	for (int i = 0; i < 50; i++)
+		join(spawn(set_other, values));
+	WAIT_FOR(atomic_load(&destroyed) == 100);
+	CHECK_EQ(atomic_load(&count), 100);
+}
+
+static void destroy_exiting(UNUSED void *v)
+{
+	atomic_fetch_add(&destroyed, 1);
+	gmp_exit();
+}
+
+static void set_fifty(UNUSED void *arg)
+{
+	for (int i = 0; i < 50; i++)
+		CHECK_EQ(gmp_set(all[i], values), 0);
+}
+
+RT(gmp_exit_in_a_destructor_leaves_the_others_to_run)
+{
+	for (int i = 0; i < 50; i++)
+		CHECK_EQ(gmp_key_create(&all[i], destroy_exiting), 0);
+	join(spawn(set_fifty, NULL));
+	CHECK_EQ(atomic_load(&destroyed), 50);
+}
+
+static void destroy_cancelled(UNUSED void *v)
+{
+	CHECK_EQ(gmp_cancelled(), 1);
+	CHECK_EQ(gmp_sleep(MS), -ECANCELED);
+	CHECK_EQ(gmp_cancel_mask(1), 0);
+	CHECK_EQ(gmp_sleep(MS), 0);
+	CHECK_EQ(gmp_cancel_mask(0), 0);
+	atomic_fetch_add(&destroyed, 1);
+}
+
+static void wait_for_the_cancel(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_set(key, values), 0);
+	CHECK_EQ(gmp_sleep(100 * SEC), -ECANCELED);
+}
+
+RT(a_destructor_of_a_cancelled_one_is_cancelled_and_may_mask_it)
+{
+	gmp_g *g;
+
+	CHECK_EQ(gmp_key_create(&key, destroy_cancelled), 0);
+	g = spawn(wait_for_the_cancel, NULL);
+	CHECK_EQ(gmp_cancel(g), 0);
+	join(g);
+	CHECK_EQ(atomic_load(&destroyed), 1);
+}
+
+/* --- blocking code, runs, fork --- */
+
+RT(blocking_code_sees_the_green_threads_values)
+{
+	make_keys();
+	CHECK_EQ(gmp_set(key, values), 0);
+	gmp_block_enter();
+	CHECK(gmp_self() == NULL);
+	CHECK(gmp_get(key) == values);
+	CHECK(gmp_get(plain) == NULL);
+	CHECK_EQ(gmp_set(plain, values + 1), 0);
+	CHECK_EQ(gmp_set(key, values + 2), 0);
+	gmp_block_leave();
+	CHECK(gmp_get(plain) == values + 1);
+	CHECK(gmp_get(key) == values + 2);
+}
+
+static void set_and_sleep(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_set(key, values), 0);
+	CHECK_EQ(gmp_set(plain, values), 0);
+	atomic_fetch_add(&count, 1);
+	gmp_sleep(100 * SEC);
+}
+
+static void drop_some(UNUSED void *arg)
+{
+	CHECK(gmp_get(key) == NULL);
+	atomic_store(&count, 0);
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(gmp_go(set_and_sleep, NULL), 0);
+	WAIT_FOR(atomic_load(&count) == 100);
+	CHECK_EQ(gmp_set(key, values), 0);
+}
+
+TEST_PROCS(only_those_that_end_by_themselves_run_destructors_at_the_end_of_a_run)
+{
+	make_keys();
+	for (int i = 0; i < 5; i++) {
+		run_procs(procs, drop_some, NULL);
+		CHECK_EQ(atomic_load(&destroyed), i + 1); /* that of the first one */
+	}
+}
+
+static void see_none_set_one(UNUSED void *arg)
+{
+	CHECK(gmp_get(plain) == NULL);
+	CHECK_EQ(gmp_set(plain, values + 5), 0);
+}
+
+TEST_PROCS(keys_and_a_plain_threads_values_outlive_a_run)
+{
+	make_keys();
+	CHECK_EQ(gmp_set(plain, values), 0);
+	for (int i = 0; i < 5; i++) {
+		run_procs(procs, see_none_set_one, NULL);
+		CHECK(gmp_get(plain) == values);
+	}
+}
+
+static void expect_values(void)
+{
+	CHECK(gmp_self() == NULL);
+	CHECK(gmp_get(plain) == values + 1);
+	CHECK(gmp_get(key) == values + 2);
+	CHECK_EQ(gmp_set(plain, values + 3), 0);
+	CHECK(gmp_get(plain) == values + 3);
+	if (!SANITIZED) /* they refuse threads in a forked child */
+		CHECK_EQ(gmp_run(see_none_set_one, NULL, NULL), 0);
+	CHECK(gmp_get(plain) == values + 3);
+}
+
+static void fork_child(UNUSED void *arg)
+{
+	gmp_yield();
+	CHECK_EQ(gmp_set(plain, values + 1), 0);
+	CHECK_EQ(gmp_set(key, values + 2), 0);
+	CHECK_EQ(in_child(expect_values), 0);
+	CHECK(gmp_get(plain) == values + 1);
+}
+
+RT(the_child_of_a_fork_has_the_values_of_the_thread_that_forked)
+{
+	make_keys();
+	join(spawn(fork_child, NULL));
+	gmp_block_enter();
+	fork_child(NULL);
+	gmp_block_leave();
+	CHECK_EQ(atomic_load(&destroyed), 1);
+}
+
+static void end_thread_of_child(void)
+{
+	pthread_exit(NULL);
+}
+
+static void fork_ending(UNUSED void *arg)
+{
+	CHECK(WIFEXITED(in_child(end_thread_of_child)));
+}
+
+TEST(the_child_of_a_fork_may_end_its_thread)
+{
+	make_keys();
+	CHECK_EQ(gmp_set(key, values), 0); /* of the plain thread that becomes an M */
+	run_procs(1, fork_ending, NULL);
+	CHECK(gmp_get(key) == values);
+}

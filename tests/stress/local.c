@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Thousands of green and plain threads set values and end while others delete the keys and make new
+ * ones in their places: each destructor gets values of its own key only, and none twice.
+ */
+#include "../runtime/util.h"
+
+enum { SHARED = 8, WORKERS = 50 };
+
+struct value {
+	int of; /* which destructor is the right one */
+	atomic_int destroyed;
+};
+
+static gmp_key shared[SHARED];
+static atomic_long made, destroyed;
+static atomic_int stop;
+
+static void destroy(void *v, int of)
+{
+	struct value *value = v;
+
+	CHECK_EQ(value->of, of);
+	CHECK_EQ(atomic_fetch_add(&value->destroyed, 1), 0);
+	atomic_fetch_add(&destroyed, 1);
+	free(value);
+}
+
+static void destroy_0(void *v)
+{
+	destroy(v, 0);
+}
+
+static void destroy_1(void *v)
+{
+	destroy(v, 1);
+}
+
+static struct value *value_new(int of)
+{
+	struct value *v = calloc(1, sizeof(*v));
+
+	CHECK(v != NULL);
+	v->of = of;
+	atomic_fetch_add(&made, 1);
+	return v;
+}
+
+static void live(void *arg)
+{
+	int seed = (int)(intptr_t)arg;
+
+	for (int i = 0; i < SHARED; i++) {
+		int k = (seed + i) % SHARED;
+
+		CHECK(gmp_get(shared[k]) == NULL);
+		if ((seed >> i) & 1)
+			continue;
+		struct value *v = value_new(k % 2);
+
+		CHECK_EQ(gmp_set(shared[k], v), 0);
+		if (seed % 3 == 0)
+			gmp_yield();
+		CHECK(gmp_get(shared[k]) == v);
+	}
+	if (seed % 5 == 0 && gmp_self() != NULL)
+		gmp_exit();
+}
+
+static void worker(void *arg)
+{
+	for (int i = 0; i < check_scaled(200); i++)
+		join(spawn(live, (void *)((intptr_t)arg * 7 + i)));
+}
+
+static void plain_thread(void *arg)
+{
+	struct foreign f;
+
+	for (int i = 0; i < check_scaled(50); i++) {
+		foreign_start(&f, live, (void *)((intptr_t)arg + i));
+		foreign_join(&f);
+	}
+}
+
+static atomic_uint passing;
+
+/* Sets a value of a key that is deleted at any time, and ends: destroyed once or not at all. */
+static void set_passing(void *arg)
+{
+	struct value *v = arg;
+
+	if (gmp_set(atomic_load(&passing), v) == 0)
+		gmp_yield();
+}
+
+static atomic_long passed;
+
+static void pass_0(void *v)
+{
+	CHECK_EQ(((struct value *)v)->of, 0);
+	CHECK_EQ(atomic_fetch_add(&((struct value *)v)->destroyed, 1), 0);
+	atomic_fetch_add(&passed, 1);
+}
+
+static void change_keys(UNUSED void *arg)
+{
+	for (unsigned i = 0; !atomic_load(&stop); i++) {
+		gmp_key k, next;
+
+		CHECK_EQ(gmp_key_create(&k, pass_0), 0);
+		atomic_store(&passing, k);
+		for (unsigned n = 0; n < i % 4; n++)
+			gmp_yield();
+		atomic_store(&passing, 0);
+		CHECK_EQ(gmp_key_delete(k), 0);
+		/* in the same place; nobody has a value of it */
+		CHECK_EQ(gmp_key_create(&next, destroy_1), 0);
+		gmp_yield();
+		CHECK_EQ(gmp_key_delete(next), 0);
+	}
+}
+
+static void passers(UNUSED void *arg)
+{
+	while (!atomic_load(&stop)) {
+		struct value v[10] = { 0 };
+		gmp_g *g[10];
+
+		for (int i = 0; i < 10; i++)
+			g[i] = spawn(set_passing, &v[i]);
+		for (int i = 0; i < 10; i++)
+			join(g[i]);
+	}
+}
+
+RT(each_value_meets_the_destructor_of_its_key_once)
+{
+	gmp_g *g[WORKERS], *pass[4];
+	struct foreign f;
+
+	for (int i = 0; i < SHARED; i++)
+		CHECK_EQ(gmp_key_create(&shared[i], i % 2 ? destroy_1 : destroy_0), 0);
+	pass[0] = spawn(change_keys, NULL);
+	for (int i = 1; i < 4; i++)
+		pass[i] = spawn(passers, NULL);
+	foreign_start(&f, plain_thread, (void *)1);
+	for (intptr_t i = 0; i < WORKERS; i++)
+		g[i] = spawn(worker, (void *)i);
+	for (int i = 0; i < WORKERS; i++)
+		join(g[i]);
+	foreign_join(&f);
+	atomic_store(&stop, 1);
+	for (int i = 0; i < 4; i++)
+		join(pass[i]);
+	CHECK(atomic_load(&made) > 0);
+	CHECK_EQ(atomic_load(&made), atomic_load(&destroyed));
+}
