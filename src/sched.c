@@ -1011,7 +1011,6 @@ bool sched_regain_p(struct m *m)
 	struct p *pp = m->p;
 
 	lock(&sched.lock, LR_SCHED);
-	st_rlx(&sched.nblocked, sched.nblocked - 1);
 	m->p = NULL;
 	if (ld_rlx(&sched.state) != RUN_ON) {
 		pp = NULL;
@@ -1021,8 +1020,9 @@ bool sched_regain_p(struct m *m)
 	} else {
 		pp = pidle_get();
 	}
-	if (pp) {
+	if (pp) { /* else it still counts: I3 of syscall.c */
 		p_bind(pp, m);
+		st_rlx(&sched.nblocked, sched.nblocked - 1);
 	}
 	unlock(&sched.lock, LR_SCHED);
 	admit_signals(m);
@@ -1047,6 +1047,7 @@ leaves_by_jump int sched_without_p_g0(void *arg)
 		if (!m->bound)
 			midle_put(m);
 	}
+	st_rlx(&sched.nblocked, sched.nblocked - 1); /* I3 of syscall.c: it stands in the queue */
 	unlock(&sched.lock, LR_SCHED);
 	if (stopping)
 		return leave_g0(m);

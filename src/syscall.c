@@ -27,7 +27,7 @@
  *     since, whatever has become of the P meanwhile.
  *  I3 A G whose P was taken counts in sched.nblocked, from the section of sched.lock in which the P
  *     goes on to the one in which the G has a P or stands in the global queue: a program with
- *     somebody in blocking code is never taken for deadlocked.
+ *     somebody in blocking code is never taken for deadlocked.  model/block.pml follows all schedules.
  */
 #include "base/throw.h"
 #include "park.h"

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does a P that blocking code keeps have one owner, whoever takes it meanwhile, and is nobody who is in
+ * blocking code, or just comes out of it, taken for deadlocked?
+ *
+ * Who takes part
+ *   M         three, of which one begins with the only P; each runs a green thread, which enters
+ *             blocking code and leaves it, looks for the next, rests
+ *   Watcher   takes the P from whoever is in blocking code, and hands it on
+ *   Poller    looks once, at any time, whether all has come to an end
+ *
+ * What stands for what: enter and leave are gmp_block_enter and gmp_block_leave (src/syscall.c, whose
+ * protocol this is); hand_off, regain_p, without_p are src/sched.c's sched_hand_off, sched_regain_p and
+ * sched_without_p_g0; rest is its rest, without spinning and timers (wake.pml); stalled is stalled.
+ *
+ * Properties
+ *   I1: one owner of the P                 assertion in owns
+ *   I2: the P says whose it is             assertion in leave
+ *   a green thread runs on one M           assertion in run_green
+ *   I3: no false deadlock                  assertion in Poller
+ *   all green threads end                  every end state is valid; ended at the end (init)
+ *
+ * What a step is: an access of the P's status outside of sched.lock; a look at the global queue there; a section
+ * under the lock, since a P that is in blocking code is touched by none.  Memory is sequentially
+ * consistent: the status is one word, and the lock orders the rest.
+ *
+ * Left out: bound Ms, new Ms (the number is at its limit), the end of a run, several Ps.
+ *
+ * Runs: what scripts/model does with this file
+ *   holds      -DGREENS=2
+ *   holds      -DGREENS=3
+ *   assertion  -DGREENS=2 -DMUTANT_NO_NUMBER
+ *   assertion  -DGREENS=2 -DMUTANT_COUNTED_TOO_SHORT
+ *   assertion  -DGREENS=2 -DMUTANT_COUNTED_TOO_LATE
+ *   deadlock   -DGREENS=2 -DMUTANT_NO_WAKE
+ */
+#define MS 3
+#define NONE 255
+#define SECTIONS 2 /* of blocking code, each green thread */
+
+/* struct p: the status, who acts for it, and whose it says that it is (p_bind) */
+#define IDLE 100
+#define RUNNING 101 /* else: in blocking code, of the M with that number */
+byte status = RUNNING;
+byte owner = 0, bound = 0;
+#define WATCHER 50
+
+/* struct m */
+bool listed[MS];
+bool woken[MS]; /* with the P */
+
+/* struct sched, and the queue of the P */
+byte runq, gq, nblocked; /* queues are sets: bits */
+
+/* for the properties */
+byte left[GREENS]; /* sections to come */
+bool running[GREENS];
+byte ended;
+
+/* --- who owns the P --- */
+
+inline owns(me)
+{
+	assert(owner == NONE);
+	owner = me
+}
+
+/* Any green thread of a set, or NONE. */
+inline take_out(set)
+{
+	if
+	:: set & 1 -> g = 0
+	:: set & 2 -> g = 1
+	:: set & 4 -> g = 2
+	:: else -> g = NONE
+	fi;
+	if
+	:: g != NONE -> set = set - (1 << g)
+	:: else
+	fi
+}
+
+/* Any sleeper, or NONE. */
+inline midle_get()
+{
+	if
+	:: listed[0] -> w = 0
+	:: listed[1] -> w = 1
+	:: listed[2] -> w = 2
+	:: else -> w = NONE
+	fi;
+	if
+	:: w != NONE -> listed[w] = false
+	:: else
+	fi
+}
+
+/* wake_for_what_waited, and the last look of rest: an idle P and a sleeper get each other */
+inline wake_if_work()
+{
+	if
+	:: gq != 0 && status == IDLE ->
+		atomic {
+			if
+			:: status == IDLE -> midle_get()
+			:: else
+			fi;
+			if
+			:: w != NONE -> status = RUNNING; owns(w); woken[w] = true; w = NONE
+			:: else
+			fi
+		}
+	:: else
+	fi
+}
+
+/* --- the M --- */
+
+/* own_work, from_global */
+inline find()
+{
+	atomic { assert(owner == m && status == RUNNING); take_out(runq) };
+	if
+	:: g == NONE && gq != 0 -> atomic { take_out(gq) }
+	:: else
+	fi
+}
+
+/* give_up_p; with work in the global queue it keeps the P, and finds it */
+inline rest()
+{
+	atomic {
+		if
+		:: gq == 0 -> owner = NONE; status = IDLE; listed[m] = true; asleep = true
+		:: else
+		fi
+	};
+	if
+	:: asleep -> wake_if_work()
+	:: else
+	fi
+}
+
+#ifdef MUTANT_NO_NUMBER /* it takes a P that another is in blocking code with for its own */
+#define BLOCKED 0
+#else
+#define BLOCKED m
+#endif
+
+inline regain_p()
+{
+	atomic {
+		if
+		:: status == IDLE -> status = RUNNING; owns(m); bound = m; nblocked--; won = true
+		:: else ->
+#ifdef MUTANT_COUNTED_TOO_SHORT /* neither counted nor queued until the next section */
+			nblocked--
+#endif
+		fi
+	}
+}
+
+inline without_p()
+{
+	atomic {
+		running[g] = false;
+		gq = gq + (1 << g);
+		g = NONE;
+		listed[m] = true;
+#ifndef MUTANT_COUNTED_TOO_SHORT
+		nblocked--;
+#endif
+		asleep = true
+	};
+#ifndef MUTANT_NO_WAKE /* a P that has become idle since the look waits for somebody else to come */
+	wake_if_work()
+#endif
+}
+
+/* step 4 and those after it; then g runs on, or stands in the queue and the M is to sleep */
+inline leave()
+{
+	atomic {
+		if
+		:: status == BLOCKED -> status = RUNNING; owns(m); assert(bound == m); won = true
+		:: else -> won = false
+		fi
+	};
+	if
+	:: !won -> regain_p()
+	:: else
+	fi;
+	if
+	:: !won -> without_p()
+	:: else -> won = false
+	fi
+}
+
+inline run_green()
+{
+	atomic { assert(!running[g]); running[g] = true };
+	do
+	:: g == NONE -> break
+	:: g != NONE && left[g] > 0 ->
+		/* step 2 */
+		atomic { left[g]--; assert(owner == m); owner = NONE; status = BLOCKED };
+		leave()
+	:: g != NONE && left[g] == 0 -> atomic { running[g] = false; ended++; g = NONE }
+	od
+}
+
+proctype M(byte m; bool asleep)
+{
+	byte g = NONE, w = NONE;
+	bool won;
+
+	do
+	:: asleep -> /* m_sleep, take_p */
+end_asleep:	atomic { woken[m] -> woken[m] = false; assert(owner == m); bound = m; asleep = false }
+	:: else ->
+		find();
+		if
+		:: g != NONE -> run_green()
+		:: else -> rest()
+		fi
+	od
+}
+
+/* --- the watcher --- */
+
+/* p_rest_locked */
+inline p_rest()
+{
+	gq = gq + runq;
+	runq = 0;
+	owner = NONE;
+	status = IDLE
+}
+
+inline hand_off()
+{
+	atomic {
+#ifndef MUTANT_COUNTED_TOO_LATE /* the P is idle, and its green thread nowhere */
+		nblocked++;
+#endif
+		if
+		:: (runq | gq) != 0 -> midle_get()
+		:: else
+		fi;
+		if
+		:: w != NONE -> owner = w; woken[w] = true; w = NONE; won = true
+		:: else -> p_rest(); won = false
+		fi
+	};
+#ifdef MUTANT_COUNTED_TOO_LATE
+	nblocked++;
+#endif
+	if
+	:: !won -> wake_if_work()
+	:: else -> won = false
+	fi
+}
+
+proctype Watcher()
+{
+	byte w = NONE;
+	bool won;
+
+end_watch:
+	do
+	:: atomic { status < MS -> status = RUNNING; owns(WATCHER) }; hand_off() /* step 2 */
+	:: ended == GREENS -> break
+	od
+}
+
+/* --- the one who looks for a deadlock --- */
+
+proctype Poller()
+{
+	/* sched_stalled_locked */
+	assert(!(status == IDLE && nblocked == 0 && gq == 0 && ended < GREENS))
+}
+
+init
+{
+	byte k;
+
+	atomic {
+		for (k : 0 .. GREENS - 1) {
+			left[k] = SECTIONS
+		};
+		runq = (1 << GREENS) - 1;
+		listed[1] = true;
+		listed[2] = true;
+		run M(0, false);
+		run M(1, true);
+		run M(2, true);
+		run Watcher();
+		run Poller()
+	};
+	ended == GREENS
+}
