@@ -246,6 +246,7 @@ GMP_API const char *gmp_name(const gmp_g *g);
 /*
  * For long loops: yields when the scheduler has asked the caller to (after 10 ms of running, or
  * because the runtime stops); otherwise a load and a branch.  Nothing on a foreign thread.
+ * Reading and writing is such a point too, also where it need not wait.
  */
 GMP_API void gmp_checkpoint(void);
 

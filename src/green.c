@@ -309,10 +309,7 @@ void gmp_yield(void)
 
 void gmp_checkpoint(void)
 {
-	struct m *m = getm();
-
-	if (unlikely(m && ld_rlx(&m->p->attention)))
-		park_yield();
+	self_checkpoint();
 }
 
 int gmp_lock_thread(void)

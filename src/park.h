@@ -107,6 +107,15 @@ static inline bool self_cancelled(void)
 	return m && ld_rlx(&m->curg->cancelled) && !m->curg->masked;
 }
 
+/* Yield if the scheduler has asked for it: for calls that may go on for ever without a wait. */
+static inline void self_checkpoint(void)
+{
+	struct m *m = getm();
+
+	if (unlikely(m && ld_rlx(&m->p->attention)))
+		park_yield();
+}
+
 /* What a call returns in place of a wait whose deadline has passed already; 0: it may wait. */
 static inline int too_late(int64_t deadline)
 {

@@ -132,6 +132,7 @@ static ssize_t call_loop(struct polldesc *pd, uint32_t seq, int how, io_call cal
 	struct pollside *s = &pd->side[side];
 	bool turn = false; /* woken: it stands before those who wait */
 
+	self_checkpoint(); /* a peer that is never behind must not keep the P from the others */
 	if (unlikely(ld_rlx(&pd->file)))
 		return call_file(pd, seq, call, a);
 	for (;;) {

@@ -175,6 +175,8 @@ static ssize_t call_file(int fd, const struct uring_op *op)
 {
 	if (!rt_enter())
 		return -ESRCH;
+	self_checkpoint(); /* what is in memory never waits */
+
 	struct polldesc *pd = fd_find(fd);
 	ssize_t n = -EBADF;
 
