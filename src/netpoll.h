@@ -14,7 +14,9 @@
  *  N1 side.events grows with every event that the kernel reports for the side, under pd->lock.
  *  N2 Who wants to wait has seen events == e before its system call said EAGAIN, and goes to the
  *     queue only if it still is e (checked under pd->lock).  So an event either finds it in the
- *     queue or makes it try again: none is lost.
+ *     queue or makes it try again: none is lost.  Who has not tried, because others stood before it,
+ *     goes to the queue only if they still do: the one with the turn may have left something and
+ *     found nobody to pass it to.
  *  N3 A side has at most one turn out.  An event gives it to the first of the queue, unless it is out
  *     already; newcomers queue up while it is out or somebody waits.  Its holder tries: if it got
  *     nothing, it goes back to the front, with the turn given up (unless an event came meanwhile:

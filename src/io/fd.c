@@ -46,9 +46,10 @@ static void commit_unlock(void *pd)
 
 enum { TRY_AGAIN = 1 };
 
-/* Wait for the side's turn (N2): 0 it has come, TRY_AGAIN an event came between, or an error. */
-static int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_t seen, bool turn,
-		   int64_t deadline)
+/* Wait for the side's turn (N2): 0 it has come, TRY_AGAIN an event came between, or who stood before us
+ * has gone, or an error. */
+static int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_t seen, bool tried,
+		   bool turn, int64_t deadline)
 {
 	struct pollside *s = &pd->side[side];
 	struct foreign f;
@@ -57,7 +58,8 @@ static int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_t seen, b
 	lock(&pd->lock, LR_POLLDESC);
 	if (!fd_same(pd, seq))
 		result = -ECANCELED;
-	else if (netpoll_late(s) || (s->events != seen && (turn || (!s->head && !s->turn))))
+	else if (netpoll_late(s) ||
+		 ((s->events != seen || !tried) && (turn || (!s->head && !s->turn))))
 		result = TRY_AGAIN;
 	else
 		result = 0;
@@ -140,8 +142,9 @@ static ssize_t call_loop(struct polldesc *pd, uint32_t seq, int how, io_call cal
 
 		if (unlikely(netpoll_late(s)))
 			return fd_late(pd, side, turn);
-		if (turn ||
-		    (!ld_rlx(&s->head) && !ld_rlx(&s->turn) && !drained(pd, s, seen, a->n))) {
+		bool first = turn || (!ld_rlx(&s->head) && !ld_rlx(&s->turn));
+
+		if (first && (turn || !drained(pd, s, seen, a->n))) {
 			if (!fd_use(pd, seq))
 				return -ECANCELED;
 			ssize_t n = call_once(pd, how, call, a);
@@ -155,7 +158,7 @@ static ssize_t call_loop(struct polldesc *pd, uint32_t seq, int how, io_call cal
 				return n;
 			}
 		}
-		int result = fd_wait(pd, seq, side, seen, turn, deadline);
+		int result = fd_wait(pd, seq, side, seen, first, turn, deadline);
 
 		if (result < 0)
 			return result;

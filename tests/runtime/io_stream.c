@@ -606,3 +606,55 @@ RT(one_byte_at_a_time_wakes_every_reader_in_the_end)
 		close_pair(a, b);
 	}
 }
+
+/* --- many who read one descriptor --- */
+
+enum { READERS = 3 };
+
+struct crowd {
+	int fd;
+	atomic_int got;
+};
+
+static void read_and_go(void *arg)
+{
+	struct crowd *c = arg;
+	char byte;
+
+	CHECK_EQ(gmp_read(c->fd, &byte, 1), 1);
+	atomic_fetch_add(&c->got, 1);
+}
+
+/* For less than a microsecond: for those that come and go beside it. */
+static void wait_a_little(unsigned *seed)
+{
+	*seed = *seed * 1103515245 + 12345;
+	for (volatile unsigned i = *seed >> 16 & 1023; i; i--)
+		;
+}
+
+/* Each reads one byte and goes: nobody comes back to find what was left. */
+RT(a_byte_that_is_left_over_finds_a_reader)
+{
+	struct crowd c = { 0 };
+	gmp_g *g[READERS];
+	unsigned seed = 1;
+	int p[2];
+
+	CHECK_EQ(pipe(p), 0);
+	CHECK_EQ(gmp_adopt(p[0]), p[0]);
+	c.fd = p[0];
+	for (int i = 0; i < check_scaled(20000); i++) {
+		atomic_store(&c.got, 0);
+		for (int k = 0; k < READERS; k++) {
+			g[k] = spawn(read_and_go, &c);
+			wait_a_little(&seed);
+			CHECK_EQ(write(p[1], "", 1), 1);
+		}
+		WAIT_FOR(atomic_load(&c.got) == READERS);
+		for (int k = 0; k < READERS; k++)
+			join(g[k]);
+	}
+	CHECK_EQ(gmp_close(p[0]), 0);
+	CHECK_EQ(close(p[1]), 0);
+}
