@@ -28,6 +28,8 @@
  *  I3 A G whose P was taken counts in sched.nblocked, from the section of sched.lock in which the P
  *     goes on to the one in which the G has a P or stands in the global queue: a program with
  *     somebody in blocking code is never taken for deadlocked.  model/block.pml follows all schedules.
+ *  I4 Leaving is a checkpoint: one who goes from one short section to the next keeps the P no longer
+ *     than one who computes.
  */
 #include "base/throw.h"
 #include "park.h"
@@ -75,8 +77,11 @@ void gmp_block_leave(void)
 	uint32_t mine = blocked_by(m);
 
 	gmp__setm_unblocked(m);
-	if (likely(cas_acq(&m->p->status, &mine, (uint32_t)P_RUNNING))) /* ORD(p.blocked) */
-		g_set_status(m->curg, G_RUNNING);
-	else
+	if (unlikely(!cas_acq(&m->p->status, &mine, (uint32_t)P_RUNNING))) { /* ORD(p.blocked) */
 		leave_slow(m);
+		return;
+	}
+	g_set_status(m->curg, G_RUNNING);
+	if (unlikely(ld_rlx(&m->p->attention))) /* I4 */
+		park_yield();
 }

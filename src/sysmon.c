@@ -15,7 +15,8 @@
  *    never be seen twice.
  *  - All Ps stand still for 10 ms, and the kernel says that their threads sleep: they are in blocking
  *    code that nobody has declared.  While there is work, add a spare P, until one of them moves.
- *  - A green thread that has run for 10 ms: ask it to yield at its next checkpoint.
+ *  - A green thread that has run for 10 ms, short blocking code included: ask it to yield at its next
+ *    checkpoint.
  *  - Nobody has asked the poller for 10 ms: ask.
  *  - A thread of ours has ended: join it.
  *  - Stacks: what lies below the stack pointer of a G that has been parked for a second goes back
@@ -92,12 +93,13 @@ static void look_at_ps(int64_t now)
 	for (int i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];
 		uint64_t switches = ld_rlx(&pp->count.switches);
+		uint32_t status = ld_rlx(&pp->status) & P_STATUS;
 
 		sum += switches;
 		if (switches != mon.seen[i].switches) {
 			mon.seen[i].switches = switches;
 			mon.seen[i].since = now;
-		} else if (ld_rlx(&pp->status) == P_RUNNING) {
+		} else if (status == P_RUNNING || status == P_BLOCKED) {
 			wake |= has_work_for_others(pp, now);
 			if (now - mon.seen[i].since >= SLICE_NS) {
 				sched_ask_yield(pp);

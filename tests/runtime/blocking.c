@@ -35,17 +35,63 @@ static void kernel_read(int fd)
 
 RT(a_short_section_keeps_thread_and_p)
 {
+	int64_t began = gmp_now();
+
 	for (int i = 0; i < 10000; i++) {
 		int here = thread_id();
 
 		gmp_block_enter();
 		CHECK(gmp_self() == NULL);
+		CHECK_EQ(thread_id(), here);
 		gmp_block_leave();
 		CHECK(gmp_self() != NULL);
-		/* it may have been taken for long by a slow machine, but the thread is the same */
-		CHECK(thread_id() == here || stats().handoffs > 0);
+		/* it may have been taken for long by a slow machine, but the P is there for it */
+		CHECK(thread_id() == here || stats().handoffs > 0 || gmp_now() > began + 10 * MS);
 		if (i % 100 == 0)
 			gmp_yield();
+	}
+}
+
+static atomic_int over, woken;
+
+static void one_section_after_the_other(void *arg)
+{
+	int64_t ns = *(int64_t *)arg;
+
+	while (!atomic_load(&over)) {
+		gmp_block_enter();
+		if (ns)
+			kernel_sleep(ns);
+		gmp_block_leave();
+	}
+}
+
+static void sleep_a_little(UNUSED void *arg)
+{
+	for (int i = 0; i < 5; i++) {
+		CHECK_EQ(gmp_sleep(100 * US), 0);
+		atomic_fetch_add(&woken, 1);
+	}
+}
+
+RT(who_goes_from_one_short_section_to_the_next_keeps_no_p_for_long)
+{
+	static const int64_t lengths[] = { 0, 5 * US, 700 * US };
+
+	for (int i = 0; i < 3; i++) {
+		gmp_g *g[5];
+
+		atomic_store(&over, 0);
+		atomic_store(&woken, 0);
+		for (int k = 0; k < 5; k++)
+			g[k] = k ? spawn(one_section_after_the_other,
+					 (void *)(uintptr_t)&lengths[i])
+				 : spawn(sleep_a_little, NULL);
+		join(g[0]);
+		CHECK_EQ(atomic_load(&woken), 5);
+		atomic_store(&over, 1);
+		for (int k = 1; k < 5; k++)
+			join(g[k]);
 	}
 }
 
