@@ -712,8 +712,8 @@ GMP_API int gmp_close(int fd);
  *
  * A short section costs nanoseconds.  After some 20 us in which others want the P, and after 10 ms in
  * any case, the watcher hands the P on; at the end of the section the green thread takes it back, or
- * an idle one, or waits for its turn.  To leave is a checkpoint (gmp_checkpoint).  Each long section keeps one thread of gmp_config.max_threads:
- * where these are all in blocking code, the others wait.
+ * an idle one, or waits for its turn.  To leave is a checkpoint (gmp_checkpoint).  Each long section
+ * keeps one thread of gmp_config.max_threads: where these are all in blocking code, the others wait.
  *
  * Between the two the caller counts as a foreign thread: gmp_self() is NULL, and calls that wait
  * sleep in the kernel.  Sections nest.  Cancellation does not end one, and at the end of a run gmp_run

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests a fork in the middle of everything: descriptors, timers, channels, locks, blocking code, names,
+ * green and foreign callers.  The child is a plain thread; the parent loses nothing.
+ */
+#define _GNU_SOURCE 1
+#include <netdb.h>
+
+#include "io_util.h"
+
+enum { ECHOES = 4, WORKS = 8 };
+
+static atomic_long did[WORKS];
+static atomic_int over;
+static int ends[ECHOES][2];
+static gmp_chan *there, *back, *ticks;
+static gmp_mutex mu;
+
+static void note(int what)
+{
+	atomic_fetch_add(&did[what], 1);
+}
+
+static void echo(void *arg)
+{
+	int fd = *(int *)arg;
+	char buf[256];
+	ssize_t n;
+
+	while ((n = gmp_read(fd, buf, sizeof(buf))) > 0)
+		CHECK_EQ(gmp_write_all(fd, buf, (size_t)n), n);
+	CHECK_EQ(n, 0);
+}
+
+static void converse(void *arg)
+{
+	int fd = *(int *)arg;
+
+	for (long i = 0, got; !atomic_load(&over); i++) {
+		CHECK_EQ(gmp_write_all(fd, &i, sizeof(i)), sizeof(i));
+		CHECK_EQ(gmp_read_full(fd, &got, sizeof(got)), sizeof(got));
+		CHECK_EQ(got, i);
+		note(gmp_self() ? 0 : 1);
+	}
+	CHECK_EQ(gmp_shutdown(fd, SHUT_WR), 0);
+}
+
+static void sleep_on(UNUSED void *arg)
+{
+	while (!atomic_load(&over)) {
+		CHECK_EQ(gmp_sleep(300 * US), 0);
+		note(2);
+	}
+}
+
+static void answer(UNUSED void *arg)
+{
+	for (long v; gmp_chan_recv(there, &v) == 0;)
+		CHECK_EQ(gmp_chan_send(back, &v), 0);
+}
+
+static void ask(UNUSED void *arg)
+{
+	for (long i = 0, v; !atomic_load(&over); i++) {
+		gmp_case c[2] = { GMP_RECV_CASE(back, &v), GMP_RECV_CASE(ticks, NULL) };
+
+		CHECK_EQ(gmp_chan_send(there, &i), 0);
+		while (gmp_select(c, 2) != 0)
+			note(3);
+		CHECK_EQ(v, i);
+		note(4);
+		gmp_yield();
+	}
+	CHECK_EQ(gmp_chan_close(there), 0);
+}
+
+static void block(UNUSED void *arg)
+{
+	while (!atomic_load(&over)) {
+		CHECK_EQ(gmp_blocking(usleep(400)), 0);
+		note(5);
+	}
+}
+
+static void lock_it(UNUSED void *arg)
+{
+	while (!atomic_load(&over)) {
+		CHECK_EQ(gmp_mutex_lock(&mu), 0);
+		gmp_yield();
+		CHECK_EQ(gmp_mutex_unlock(&mu), 0);
+		note(6);
+		gmp_yield();
+	}
+}
+
+static void look_up(UNUSED void *arg)
+{
+	struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *list;
+
+	while (!atomic_load(&over)) {
+		CHECK_EQ(gmp_getaddrinfo("localhost", "80", &hints, &list), 0);
+		freeaddrinfo(list);
+		note(7);
+		gmp_sleep(MS);
+	}
+}
+
+/* The child: no runtime, and what it has of descriptors it has as any process. */
+static void be_plain(void)
+{
+	char c = 'c';
+	int p[2];
+
+	CHECK(gmp_self() == NULL);
+	CHECK_EQ(gmp_procs(), 0);
+	CHECK_EQ(gmp_read(ends[0][0], &c, 1), -ESRCH);
+	CHECK_EQ(gmp_close(ends[0][0]), -ESRCH);
+	CHECK_EQ(gmp_adopt(0), -ESRCH);
+	CHECK_EQ(gmp_dial("tcp", "127.0.0.1:1"), -ESRCH);
+	CHECK_EQ(gmp_waitpid(-1, NULL, 0), -ESRCH);
+	CHECK_EQ(gmp_set_deadline(ends[0][0], GMP_READ, 0), -ESRCH);
+	CHECK_EQ(gmp_sleep(MS), 0);
+	CHECK_EQ(pipe(p), 0);
+	CHECK_EQ(write(p[1], &c, 1), 1);
+	CHECK_EQ(read(p[0], &c, 1), 1);
+	for (int i = 0; i < ECHOES; i++) { /* its copies alone */
+		CHECK_EQ(close(ends[i][0]), 0);
+		CHECK_EQ(close(ends[i][1]), 0);
+	}
+	_exit(45);
+}
+
+static int forks;
+
+static void fork_some(UNUSED void *arg)
+{
+	for (int i = 0; i < forks; i++) {
+		long seen[WORKS];
+		int status;
+		pid_t pid;
+
+		for (int k = 0; k < WORKS; k++)
+			seen[k] = atomic_load(&did[k]);
+		pid = fork();
+		CHECK(pid >= 0);
+		if (pid == 0)
+			be_plain();
+		CHECK_EQ(gmp_waitpid(pid, &status, 0), pid);
+		CHECK(WIFEXITED(status));
+		CHECK_EQ(WEXITSTATUS(status), 45);
+		for (int k = 0; k < WORKS; k++)
+			WAIT_FOR(atomic_load(&did[k]) > seen[k]);
+	}
+}
+
+RT(a_fork_in_the_middle_of_everything_takes_nothing_from_the_parent)
+{
+	struct foreign f[3];
+	gmp_g *g[2 * ECHOES + 8];
+	int n = 0;
+
+	forks = (int)check_scaled(20);
+	there = gmp_chan_new(sizeof(long), 0);
+	back = gmp_chan_new(sizeof(long), 0);
+	ticks = gmp_tick_new(gmp_deadline(MS), 500 * US);
+	CHECK(ticks != NULL);
+	for (int i = 0; i < ECHOES; i++)
+		make_pair(nets[i & 1], &ends[i][0], &ends[i][1]);
+	for (int i = 0; i < ECHOES - 1; i++) {
+		g[n++] = spawn(echo, &ends[i][0]);
+		g[n++] = spawn(converse, &ends[i][1]);
+	}
+	foreign_start(&f[0], echo, &ends[ECHOES - 1][0]);
+	foreign_start(&f[1], converse, &ends[ECHOES - 1][1]);
+	g[n++] = spawn(sleep_on, NULL);
+	g[n++] = spawn(ask, NULL);
+	g[n++] = spawn(answer, NULL);
+	g[n++] = spawn(block, NULL);
+	g[n++] = spawn(lock_it, NULL);
+	g[n++] = spawn(lock_it, NULL);
+	g[n++] = spawn(look_up, NULL);
+	fork_some(NULL);
+	foreign_start(&f[2], fork_some, NULL);
+	foreign_join(&f[2]);
+	atomic_store(&over, 1);
+	for (int i = 0; i < n; i++)
+		join(g[i]);
+	foreign_join(&f[0]);
+	foreign_join(&f[1]);
+	for (int i = 0; i < ECHOES; i++)
+		close_pair(ends[i][0], ends[i][1]);
+	gmp_tick_free(ticks);
+	gmp_chan_free(there);
+	gmp_chan_free(back);
+	WAIT_FOR(stats().greens == 1);
+	CHECK_EQ(stats().descriptors, 0);
+}

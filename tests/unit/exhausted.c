@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * When the system has no more descriptors, buffers or memory: is that what a call says, is nothing left
+ * open, and does all go on as soon as there is some again?  The answers come from here.
+ *
+ * floors 0..6, wrap: socket epoll_ctl connect listen
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/atomic.h"
+#include "rt.h"
+
+int __real_socket(int family, int type, int protocol);
+int __real_connect(int fd, const struct sockaddr *a, socklen_t n);
+int __real_listen(int fd, int backlog);
+int __real_epoll_ctl(int epfd, int op, int fd, struct epoll_event *e);
+int __wrap_socket(int family, int type, int protocol);
+int __wrap_connect(int fd, const struct sockaddr *a, socklen_t n);
+int __wrap_listen(int fd, int backlog);
+int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *e);
+
+/* The errno of the next call, once; 0: the kernel's own answer. */
+static int no_socket, no_connection, no_queue, no_watch; /* (a) */
+
+static int refuse(int *next)
+{
+	errno = xchg_seq(next, 0);
+	return errno != 0;
+}
+
+int __wrap_socket(int family, int type, int protocol)
+{
+	return refuse(&no_socket) ? -1 : __real_socket(family, type, protocol);
+}
+
+int __wrap_connect(int fd, const struct sockaddr *a, socklen_t n)
+{
+	return refuse(&no_connection) ? -1 : __real_connect(fd, a, n);
+}
+
+int __wrap_listen(int fd, int backlog)
+{
+	return refuse(&no_queue) ? -1 : __real_listen(fd, backlog);
+}
+
+int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *e)
+{
+	return op == EPOLL_CTL_ADD && refuse(&no_watch) ? -1 : __real_epoll_ctl(epfd, op, fd, e);
+}
+
+/* The lowest number that is free: what is left open makes it grow. */
+static int lowest(void)
+{
+	int fd = dup(0);
+
+	CHECK(fd >= 0);
+	close(fd);
+	return fd;
+}
+
+static int l;
+static char addr[64];
+
+static void talk(void)
+{
+	int c = gmp_dial("tcp", addr), s = gmp_accept(l);
+	char byte;
+
+	CHECK(c >= 0);
+	CHECK(s >= 0);
+	CHECK_EQ(gmp_write(c, "x", 1), 1);
+	CHECK_EQ(gmp_read(s, &byte, 1), 1);
+	CHECK_EQ(gmp_close(c), 0);
+	CHECK_EQ(gmp_close(s), 0);
+}
+
+static uint64_t descriptors(void)
+{
+	gmp_stats s = GMP_STATS_INIT;
+
+	CHECK_EQ(gmp_stats_get(&s), 0);
+	return s.descriptors;
+}
+
+static const int errors[] = { EMFILE, ENFILE, ENOBUFS, ENOMEM };
+
+static void be_refused(void *arg)
+{
+	int *const stages[] = { &no_socket, &no_watch, &no_connection, &no_queue };
+
+	(void)arg;
+	l = gmp_listen("tcp", "127.0.0.1:0");
+	CHECK(l >= 0);
+	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0);
+	int fd = lowest();
+
+	for (unsigned i = 0; i < 4; i++) {
+		for (int k = 0; k < 3; k++) {
+			st_seq(stages[k], errors[i]);
+			CHECK_EQ(gmp_dial("tcp", addr), -errors[i]);
+			CHECK_EQ(lowest(), fd);
+			if (k == 1) /* it was connected before it was to be watched */
+				CHECK_EQ(gmp_close(gmp_accept(l)), 0);
+		}
+		for (int k = 0; k < 4; k++) {
+			if (k == 2)
+				continue;
+			st_seq(stages[k], errors[i]);
+			CHECK_EQ(gmp_listen("tcp", "127.0.0.1:0"), -errors[i]);
+			CHECK_EQ(lowest(), fd);
+		}
+		CHECK_EQ(descriptors(), 1);
+		talk();
+	}
+	CHECK_EQ(gmp_close(l), 0);
+}
+
+TEST_PROCS(dial_and_listen_say_why_and_leave_nothing)
+{
+	run_procs(procs, be_refused, NULL);
+}
+
+static void accept_unwatched(void *arg)
+{
+	(void)arg;
+	l = gmp_listen("tcp", "127.0.0.1:0");
+	CHECK(l >= 0);
+	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0);
+	int fd = lowest();
+
+	for (unsigned i = 0; i < 4; i++) {
+		int c = gmp_dial("tcp", addr);
+		char byte;
+
+		CHECK(c >= 0);
+		st_seq(&no_watch, errors[i]);
+		CHECK_EQ(gmp_accept(l), -errors[i]);
+		CHECK_EQ(gmp_read(c, &byte, 1), 0); /* it was closed, and the peer knows */
+		CHECK_EQ(gmp_close(c), 0);
+		CHECK_EQ(lowest(), fd);
+		CHECK_EQ(descriptors(), 1);
+		talk();
+	}
+	CHECK_EQ(gmp_close(l), 0);
+}
+
+TEST_PROCS(an_accepted_connection_that_cannot_be_watched_is_closed)
+{
+	run_procs(procs, accept_unwatched, NULL);
+}
+
+static void adopt_and_open(void *arg)
+{
+	int p[2], fd;
+
+	(void)arg;
+	CHECK_EQ(pipe(p), 0);
+	fd = lowest();
+	for (unsigned i = 0; i < 4; i++) {
+		st_seq(&no_watch, errors[i]);
+		CHECK_EQ(gmp_adopt(p[0]), -errors[i]);
+		CHECK(!(fcntl(p[0], F_GETFL) & O_NONBLOCK)); /* as it was */
+		CHECK_EQ(descriptors(), 0);
+		st_seq(&no_watch, errors[i]);
+		CHECK_EQ(gmp_open("/dev/null", O_RDONLY | O_CLOEXEC, 0), -errors[i]);
+		CHECK_EQ(lowest(), fd);
+	}
+	CHECK_EQ(gmp_adopt(p[0]), p[0]);
+	CHECK_EQ(gmp_close(p[0]), 0);
+	close(p[1]);
+}
+
+TEST_PROCS(what_cannot_be_adopted_stays_as_it_is)
+{
+	run_procs(procs, adopt_and_open, NULL);
+}
+
+static void wait_unwatched(void *arg)
+{
+	int status, fd = lowest();
+	pid_t pid = fork();
+
+	(void)arg;
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		usleep(20000);
+		_exit(7);
+	}
+	st_seq(&no_watch, ENOMEM);
+	CHECK_EQ(gmp_waitpid(pid, &status, 0), pid);
+	CHECK(WIFEXITED(status));
+	CHECK_EQ(WEXITSTATUS(status), 7);
+	CHECK_EQ(lowest(), fd);
+	st_seq(&no_watch, 0);
+}
+
+TEST_PROCS(a_child_that_cannot_be_watched_is_waited_for_as_blocking_code)
+{
+	run_procs(procs, wait_unwatched, NULL);
+}
+
+static void ask_for_signals(void *arg)
+{
+	gmp_chan *c = gmp_chan_new(sizeof(int), 1);
+	int fd = lowest();
+
+	(void)arg;
+	st_seq(&no_watch, ENOMEM);
+	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), -ENOMEM);
+	CHECK_EQ(lowest(), fd);
+	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
+	CHECK_EQ(kill(getpid(), SIGUSR1), 0);
+	CHECK_EQ(gmp_chan_recv(c, &fd), 0);
+	CHECK_EQ(fd, SIGUSR1);
+	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
+	gmp_chan_free(c);
+}
+
+TEST_PROCS(signals_that_cannot_be_watched_for_are_refused)
+{
+	run_procs(procs, ask_for_signals, NULL);
+}
