@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Do servers stay as they are that for an hour have clients of all kinds?
+ *
+ *   load SECONDS SEED ROUND_SECONDS FOLDER NAME:PORT:PID...
+ *
+ * NAME is echo (also behind a proxy), http (which gives out the files of FOLDER; they are made here) or
+ * kv.  Clients that behave check every byte; the others send half a request, a byte at a time, or
+ * nonsense, read nothing, reset, or stay away without a word.  Now and then a whole process of clients is
+ * killed.  At the end of each round every client has gone, and then each server must soon have the
+ * descriptors that it began with.
+ */
+#define _GNU_SOURCE 1
+#include "soak.h"
+
+#include <linux/tcp.h>
+#include <spawn.h>
+#include <sys/stat.h>
+
+enum { CLIENTS = 8, TARGETS = 8, SMALL_FILE = 300, LARGE_FILE = 300000, KEYS = 16 };
+
+struct target {
+	const char *name, *pid;
+	char addr[32];
+	int fds; /* of its process, when nobody had come */
+};
+
+static struct target targets[TARGETS];
+static int ntargets;
+static bool is_victim; /* is going to be killed */
+
+static void nap(struct rng *r, unsigned us)
+{
+	gmp_sleep((int64_t)draw(r, us) * US);
+}
+
+/* Nothing takes so long unless it hangs; but a machine may be slow. */
+static int dial(struct target *t, struct rng *r)
+{
+	int fd = gmp_dial_until("tcp", t->addr, gmp_deadline(PATIENCE / 2));
+
+	if (fd < 0) {
+		CHECK(is_short(fd) || fd == -ECONNRESET);
+		nap(r, 20000);
+		return fd;
+	}
+	CHECK_EQ(gmp_set_deadline(fd, GMP_READ | GMP_WRITE, gmp_deadline(PATIENCE / 2)), 0);
+	return fd;
+}
+
+/* ------------------------------------------------------------- Who behaves */
+
+/* What has been read of a connection, and not yet been used. */
+struct stream {
+	int fd;
+	size_t start, end;
+	char buf[8192];
+};
+
+static void fill_stream(struct stream *s)
+{
+	ssize_t n;
+
+	if (s->start == s->end)
+		s->start = s->end = 0;
+	CHECK(s->end < sizeof(s->buf));
+	n = gmp_read(s->fd, s->buf + s->end, sizeof(s->buf) - s->end);
+	if (n <= 0)
+		FAILED("an answer ends: %zd", n);
+	s->end += (size_t)n;
+}
+
+/* A line, without its end. */
+static void read_line(struct stream *s, char *line, size_t size)
+{
+	char *end;
+
+	while (!(end = memmem(s->buf + s->start, s->end - s->start, "\r\n", 2))) {
+		memmove(s->buf, s->buf + s->start, s->end - s->start);
+		s->end -= s->start;
+		s->start = 0;
+		fill_stream(s);
+	}
+	size_t n = (size_t)(end - s->buf) - s->start;
+
+	CHECK(n < size);
+	memcpy(line, s->buf + s->start, n);
+	line[n] = '\0';
+	s->start += n + 2;
+}
+
+/* So many bytes of a pattern. */
+static void read_fill(struct stream *s, size_t n, unsigned salt)
+{
+	size_t done = 0;
+
+	while (done < n) {
+		size_t part;
+
+		if (s->start == s->end)
+			fill_stream(s);
+		part = s->end - s->start < n - done ? s->end - s->start : n - done;
+		check_fill((unsigned char *)s->buf + s->start, part, salt, done);
+		s->start += part;
+		done += part;
+	}
+}
+
+struct sending {
+	int fd;
+	size_t n;
+	unsigned salt;
+};
+
+static void send_fill(void *arg)
+{
+	struct sending *s = arg;
+	unsigned char buf[3000];
+
+	for (size_t done = 0; done < s->n;) {
+		size_t part = s->n - done < sizeof(buf) ? s->n - done : sizeof(buf);
+
+		for (size_t i = 0; i < part; i++)
+			buf[i] = (unsigned char)(s->salt + (done + i) * 7 + (done + i) / 251);
+		CHECK_EQ(gmp_write_all(s->fd, buf, part), part);
+		done += part;
+	}
+}
+
+static void good_echo(struct target *t, struct rng *r)
+{
+	struct stream s = { .fd = dial(t, r) };
+	char b;
+
+	if (s.fd < 0)
+		return;
+	for (unsigned n = draw(r, 20); n > 0; n--) {
+		struct sending q = { s.fd, 1 + (draw(r, 10) ? draw(r, 500) : draw(r, 500000)), n };
+		gmp_g *g = spawn(send_fill, &q);
+
+		read_fill(&s, q.n, q.salt);
+		join(g);
+	}
+	if (draw(r, 2)) { /* all has been said: then the other side says so too */
+		CHECK_EQ(gmp_shutdown(s.fd, SHUT_WR), 0);
+		CHECK_EQ(gmp_read(s.fd, &b, 1), 0);
+	}
+	CHECK_EQ(gmp_close(s.fd), 0);
+}
+
+/* Sends at once, or a byte at a time. */
+static void say(int fd, struct rng *r, const char *text, size_t n)
+{
+	if (n < 300 && draw(r, 20) == 0) {
+		for (size_t i = 0; i < n; i++) {
+			CHECK_EQ(gmp_write(fd, text + i, 1), 1);
+			if (draw(r, 20) == 0)
+				nap(r, 3000);
+		}
+	} else {
+		CHECK_EQ(gmp_write_all(fd, text, n), n);
+	}
+}
+
+static void read_http(struct stream *s, int kind)
+{
+	static const int statuses[] = { 200, 200, 404, 200 };
+	char line[300];
+	long status, length = -1;
+
+	read_line(s, line, sizeof(line));
+	CHECK(strncmp(line, "HTTP/1.1 ", 9) == 0);
+	status = strtol(line + 9, NULL, 10);
+	CHECK_EQ(status, statuses[kind]);
+	for (;;) {
+		read_line(s, line, sizeof(line));
+		if (line[0] == '\0')
+			break;
+		if (strncasecmp(line, "Content-Length:", 15) == 0)
+			length = strtol(line + 15, NULL, 10);
+	}
+	CHECK(length >= 0);
+	if (kind == 2) { /* a text that says so */
+		while (length-- > 0) {
+			if (s->start == s->end)
+				fill_stream(s);
+			s->start++;
+		}
+	} else if (kind == 3) {
+		CHECK_EQ(length, LARGE_FILE);
+	} else {
+		CHECK_EQ(length, kind == 0 ? SMALL_FILE : LARGE_FILE);
+		read_fill(s, (size_t)length, (unsigned)kind);
+	}
+}
+
+static void good_http(struct target *t, struct rng *r)
+{
+	static const char *const requests[] = { "GET /small", "GET /large", "GET /none",
+						"HEAD /large" };
+	struct stream *s = malloc(sizeof(*s));
+
+	CHECK(s != NULL);
+	s->start = s->end = 0;
+	s->fd = dial(t, r);
+	for (unsigned n = s->fd >= 0 ? draw(r, 20) : 0; n > 0; n--) {
+		int kinds[8],
+			k = draw(r, 3) ? 1 : 1 + (int)draw(r, 8); /* a pipeline of that many */
+		char text[1000];
+		size_t length = 0;
+
+		for (int i = 0; i < k; i++) {
+			kinds[i] = (int)(draw(r, 4) ? 0 : draw(r, 4));
+			length += (size_t)snprintf(text + length, sizeof(text) - length,
+						   "%s HTTP/1.1\r\nHost: soak\r\n\r\n",
+						   requests[kinds[i]]);
+		}
+		say(s->fd, r, text, length);
+		for (int i = 0; i < k; i++)
+			read_http(s, kinds[i]);
+	}
+	if (s->fd >= 0)
+		CHECK_EQ(gmp_close(s->fd), 0);
+	free(s);
+}
+
+static void good_kv(struct target *t, struct rng *r)
+{
+	/* each has its own keys; what a victim has left unread may be done when it is dead */
+	unsigned me = r->who % 100 + (is_victim ? 100 * (1 + (unsigned)(soak_seed % 10)) : 0);
+	struct stream s = { .fd = dial(t, r) };
+	char *text = malloc(4000), line[64];
+
+	CHECK(text != NULL);
+	for (unsigned n = s.fd >= 0 ? draw(r, 50) : 0; n > 0; n--) {
+		unsigned key = draw(r, KEYS), salt = draw(r, 256);
+		size_t size = draw(r, 1000);
+		int at = snprintf(text, 4000, "*3\r\n$3\r\nSET\r\n$%d\r\n%04u:%02u\r\n$%zu\r\n", 7,
+				  me, key, size);
+
+		fill((unsigned char *)text + at, size, salt);
+		at += (int)size;
+		at += snprintf(text + at, 4000 - (size_t)at,
+			       "\r\n*2\r\n$3\r\nGET\r\n$7\r\n%04u:%02u\r\n", me, key);
+		say(s.fd, r, text, (size_t)at);
+		read_line(&s, line, sizeof(line));
+		CHECK(strcmp(line, "+OK") == 0);
+		read_line(&s, line, sizeof(line));
+		CHECK(line[0] == '$' && strtoul(line + 1, NULL, 10) == size);
+		read_fill(&s, size, salt);
+		read_line(&s, line, sizeof(line));
+		CHECK(line[0] == '\0');
+		if (draw(r, 10) == 0) { /* one that goes by itself */
+			at = snprintf(text, 4000, "SET gone:%u %u EX 1\r\n", draw(r, 2000), salt);
+			say(s.fd, r, text, (size_t)at);
+			read_line(&s, line, sizeof(line));
+			CHECK(strcmp(line, "+OK") == 0);
+		}
+	}
+	if (s.fd >= 0)
+		CHECK_EQ(gmp_close(s.fd), 0);
+	free(text);
+}
+
+/* ------------------------------------------------------------- Who does not */
+
+/* The kernel forgets the connection, and the server hears nothing any more, ever.  Needs privilege. */
+static void vanish(int fd)
+{
+	int on = 1;
+
+	if (setsockopt(fd, IPPROTO_TCP, TCP_REPAIR, &on, sizeof(on)) != 0)
+		reset_on_close(fd);
+}
+
+static const char *request_of(struct target *t)
+{
+	switch (t->name[0]) {
+	case 'h': return "GET /large HTTP/1.1\r\nHost: soak\r\n\r\n";
+	case 'k': return "*2\r\n$3\r\nGET\r\n$4\r\nnone\r\n";
+	default: return "some words that come back\r\n";
+	}
+}
+
+static void bad(struct target *t, struct rng *r)
+{
+	const char *request = request_of(t);
+	size_t n = strlen(request);
+	char buf[2000];
+	int fd = dial(t, r);
+
+	if (fd < 0)
+		return;
+	gmp_set_deadline(fd, GMP_READ | GMP_WRITE, gmp_deadline(draw(r, 3000) * MS));
+	switch (draw(r, 7)) {
+	case 0: /* a part, and then a long silence */
+		(void)gmp_write(fd, request, draw(r, (unsigned)n));
+		nap(r, 1000000);
+		break;
+	case 1: /* many requests, and no interest in the answers */
+		for (int i = 0; i < 2000 && gmp_write_all(fd, request, n) == (ssize_t)n; i++)
+			;
+		nap(r, 100000);
+		break;
+	case 2: /* the same, and one byte of the answer at a time */
+		for (int i = 0; i < 20; i++)
+			(void)gmp_write_all(fd, request, n);
+		for (int i = 0; i < 200 && gmp_read(fd, buf, 1) == 1; i++)
+			nap(r, 2000);
+		break;
+	case 3: /* nonsense */
+		for (size_t i = 0; i < sizeof(buf); i++)
+			buf[i] = (char)draw(r, 256);
+		(void)gmp_write_all(fd, buf, draw(r, sizeof(buf)));
+		gmp_set_deadline(fd, GMP_READ, gmp_deadline(100 * MS));
+		while (gmp_read(fd, buf, sizeof(buf)) > 0)
+			;
+		break;
+	case 4: /* away in the middle of an answer */
+		(void)gmp_write_all(fd, request, n);
+		(void)gmp_read(fd, buf, 10);
+		reset_on_close(fd);
+		break;
+	case 5: /* has said all, and goes before there is an answer */
+		(void)gmp_write_all(fd, request, n);
+		(void)gmp_shutdown(fd, SHUT_WR);
+		break;
+	default: /* has gone, and nobody is told; only httpd has a time after which it does not care */
+		(void)gmp_write_all(fd, request, draw(r, (unsigned)n));
+		if (t->name[0] == 'h')
+			vanish(fd);
+		break;
+	}
+	CHECK_EQ(gmp_close(fd), 0);
+}
+
+/* Many at the door who do not come in. */
+static void storm(struct target *t, struct rng *r)
+{
+	int fds[40], n = (int)draw(r, 40);
+
+	for (int i = 0; i < n; i++)
+		fds[i] = dial(t, r);
+	for (int i = 0; i < n; i++) {
+		if (fds[i] < 0)
+			continue;
+		if (draw(r, 2))
+			reset_on_close(fds[i]);
+		CHECK_EQ(gmp_close(fds[i]), 0);
+	}
+}
+
+static void good(struct target *t, struct rng *r)
+{
+	switch (t->name[0]) {
+	case 'h': good_http(t, r); break;
+	case 'k': good_kv(t, r); break;
+	default: good_echo(t, r);
+	}
+}
+
+static void any_good(struct rng *r)
+{
+	good(&targets[draw(r, (unsigned)ntargets)], r);
+}
+
+static void any_bad(struct rng *r)
+{
+	bad(&targets[draw(r, (unsigned)ntargets)], r);
+}
+
+static void any_storm(struct rng *r)
+{
+	storm(&targets[draw(r, (unsigned)ntargets)], r);
+	nap(r, 50000);
+}
+
+/* ------------------------------------------------------- Processes of clients */
+
+static char **arguments;
+
+static void victims(struct rng *r)
+{
+	extern char **environ;
+	char seed[32], *argv[TARGETS + 8];
+	int n = 0, status;
+	pid_t pid;
+
+	snprintf(seed, sizeof(seed), "%u", draw(r, 1 << 30));
+	argv[n++] = arguments[0];
+	argv[n++] = (char *)"victim";
+	argv[n++] = seed;
+	for (int i = 3; arguments[i]; i++)
+		argv[n++] = arguments[i];
+	argv[n] = NULL;
+	CHECK_EQ(gmp_blocking(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ)), 0);
+	gmp_sleep(200 * MS + draw(r, 800) * MS);
+	CHECK_EQ(kill(pid, SIGKILL), 0);
+	CHECK_EQ(gmp_waitpid(pid, &status, 0), pid);
+	CHECK(WIFSIGNALED(status));
+	nap(r, 1000000);
+}
+
+/* ----------------------------------------------------------------------- Main */
+
+static struct actor actors[] = {
+	{ "good", any_good, 2 * CLIENTS, 0 },
+	{ "bad", any_bad, CLIENTS, 0 },
+	{ "storm", any_storm, 1, 0 },
+	{ "victims", victims, 1, 0 },
+};
+enum { ACTORS = sizeof(actors) / sizeof(actors[0]) };
+
+static unsigned rounds_done;
+
+static void make_file(const char *folder, const char *name, size_t n, unsigned salt)
+{
+	unsigned char *buf = malloc(n);
+	char path[300];
+	int fd;
+
+	CHECK(buf != NULL);
+	fill(buf, n, salt);
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	fd = gmp_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	CHECK(fd >= 0);
+	CHECK_EQ(gmp_write_all(fd, buf, n), n);
+	CHECK_EQ(gmp_close(fd), 0);
+	free(buf);
+}
+
+/* The kernel may still have to tell them of some, and httpd waits for some for a while. */
+static void check_servers(void)
+{
+	for (int i = 0; i < ntargets; i++) {
+		int64_t limit = gmp_deadline(PATIENCE / 2);
+		int n;
+
+		while ((n = count_fds(targets[i].pid, false)) != targets[i].fds) {
+			if (n < 0)
+				FAILED("%s has died", targets[i].name);
+			if (gmp_now() > limit) {
+				(void)count_fds(targets[i].pid, true);
+				FAILED("%s has %d descriptors, and began with %d", targets[i].name,
+				       n, targets[i].fds);
+			}
+			gmp_sleep(20 * MS);
+		}
+	}
+}
+
+static void app(void *arg)
+{
+	(void)arg;
+	if (is_victim) {
+		actors[3].n = 0;
+		run_actors(actors, ACTORS, 0);
+		return;
+	}
+	make_file(arguments[4], "small", SMALL_FILE, 0);
+	make_file(arguments[4], "large", LARGE_FILE, 1);
+	do {
+		run_actors(actors, ACTORS, rounds_done++);
+		check_nothing_is_left();
+		check_servers();
+	} while (gmp_now() < soak_end);
+}
+
+/* NAME:PORT:PID */
+static void add_target(char *text)
+{
+	struct target *t = &targets[ntargets++];
+	char *port = strchr(text, ':'), *pid = port ? strchr(port + 1, ':') : NULL;
+
+	CHECK(pid != NULL && ntargets <= TARGETS);
+	snprintf(t->addr, sizeof(t->addr), "127.0.0.1:%.*s", (int)(pid - port - 1), port + 1);
+	t->name = text;
+	t->pid = pid + 1;
+	t->fds = count_fds(t->pid, false);
+	CHECK(t->fds > 0);
+}
+
+int main(int argc, char **argv)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	if (argc < 6) {
+		fputs("usage: load SECONDS SEED ROUND_SECONDS FOLDER NAME:PORT:PID...\n", stderr);
+		return 2;
+	}
+	arguments = argv;
+	is_victim = strcmp(argv[1], "victim") == 0;
+	soak_begin("load", is_victim ? "0" : argv[1], argv[2], argv[3], !is_victim);
+	for (int i = 5; i < argc; i++)
+		add_target(argv[i]);
+	c.procs = 2;
+	c.seed = soak_seed;
+	CHECK_EQ(gmp_run(app, NULL, &c), 0);
+	print_actors(actors, ACTORS);
+	printf("%s: %u rounds\n", soak_name, rounds_done);
+	return 0;
+}
