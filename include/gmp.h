@@ -122,6 +122,12 @@ GMP_API int gmp_start(const gmp_config *cfg);
 GMP_API int gmp_stop(void);
 
 /*
+ * The number of the run that goes on, from 1: a second gmp_run has another.  0 where no runtime runs.
+ * For what is kept between calls and belongs to a run, as pools and timers do.
+ */
+GMP_API uint64_t gmp_run_id(void);
+
+/*
  * The number of Ps: how many green threads can run at one instant (Go's GOMAXPROCS).  0 without a
  * runtime.  gmp_set_procs changes it while everything runs and returns the old number; it never
  * waits for a running green thread: a P that is to go goes at its next switch.
@@ -780,6 +786,129 @@ GMP_API int gmp_key_create(gmp_key *k, void (*destroy)(void *value));
 GMP_API int gmp_key_delete(gmp_key k);
 GMP_API void *gmp_get(gmp_key k);
 GMP_API int gmp_set(gmp_key k, void *v);
+
+/* ------------------------------------------------------------------- Pools */
+
+/*
+ * A bounded pool of workers (ants, for Go): many tasks, on green threads that are reused, with at most
+ * `capacity` tasks begun at a time (<= 0: no bound).
+ *
+ *   gmp_pool_opts o = GMP_POOL_OPTS_INIT;
+ *   o.fn = handle;                                 // one function for all tasks: gmp_pool_invoke
+ *   gmp_pool *p = gmp_pool_new(100, &o);           // o may be NULL
+ *   while ((job = next_job()))
+ *           gmp_pool_invoke(p, job);               // waits while a hundred are being handled
+ *   gmp_pool_release(p, gmp_deadline(5000000000)); // -ETIMEDOUT: some still run
+ *   gmp_pool_free(p);                              // waits for those
+ *
+ * A task that has been accepted holds a place.  It gets a green thread of its own when it has to wait, or
+ * runs beside others: tasks that end without having waited share one.  The one that became free last is
+ * the next to be used.  A task leaves its green thread as it found it: not locked to a thread, not in
+ * blocking code, without a mask; what it sets by gmp_set, later tasks find.  One that calls gmp_exit ends
+ * its worker and frees its place; so does one that somebody has cancelled.
+ *
+ * gmp_pool_new: NULL without memory or a runtime, or for options that make no sense: idle_ns < 0,
+ * prealloc without a capacity, a stack_size above 1 GiB.
+ * gmp_pool_submit: from any thread; from a task of the same pool too, but if all places are held by
+ * tasks that wait for one, nobody goes on: gmp_pool_waiting and gmp_pool_running tell, and where
+ * nothing else can happen the deadlock report does, in which such a task is one of
+ * `pool_worker` that waits in gmp_pool_submit (or gmp_pool_invoke).  Those who wait are served
+ * in order.
+ * -EAGAIN: there is no place, and the pool is nonblocking, or max_waiting wait already; also when
+ * gmp_config.max_green stands in the way of the worker that is needed.  -EPIPE: the pool is
+ * released, also while the caller waits.  -ENOMEM.  -ECANCELED, -ETIMEDOUT: the task was not accepted.
+ * -EINVAL: p or fn is NULL, or gmp_pool_invoke without o.fn.
+ * gmp_pool_try_submit: -EAGAIN in place of waiting.
+ *
+ * gmp_pool_submit_at begins the task when the time has come and there is a place, and never waits itself.
+ * Until then it has neither, and takes 24 bytes (48 where their number has just grown).  Tasks
+ * that are due and submitters that wait get places by turns.
+ *
+ * A pool belongs to the run that made it: when the runtime has stopped, all calls return -ESRCH, its
+ * tasks are dropped with the others, and gmp_pool_free only frees.
+ */
+typedef struct gmp_pool gmp_pool;
+typedef struct gmp_pool_opts {
+	size_t size;     /* set by GMP_POOL_OPTS_INIT */
+	gmp_fn fn;       /* of gmp_pool_invoke */
+	int nonblocking; /* 1: submitting never waits */
+	int max_waiting; /* most submitters that wait; 0: no limit */
+	int64_t idle_ns; /* a worker unused for that long ends (at most a quarter later); 0: one second;
+			    GMP_FOREVER: never */
+	int prealloc;      /* 1: memory for `capacity` workers and tasks is taken by gmp_pool_new */
+	const char *name;  /* of the workers, in every diagnostic; copied, at most 63 bytes */
+	size_t stack_size; /* of a worker; 0: the runtime's */
+	void (*dropped)(gmp_fn fn, void *arg); /* gets the delayed tasks that a release drops */
+} gmp_pool_opts;
+/* clang-format off */
+#define GMP_POOL_OPTS_INIT { .size = sizeof(gmp_pool_opts) }
+/* clang-format on */
+GMP_API gmp_pool *gmp_pool_new(int capacity, const gmp_pool_opts *o);
+GMP_API int gmp_pool_submit(gmp_pool *p, gmp_fn fn, void *arg);
+GMP_API int gmp_pool_submit_until(gmp_pool *p, gmp_fn fn, void *arg, int64_t deadline);
+GMP_API int gmp_pool_try_submit(gmp_pool *p, gmp_fn fn, void *arg);
+GMP_API int gmp_pool_invoke(gmp_pool *p, void *arg);
+GMP_API int gmp_pool_submit_at(gmp_pool *p, int64_t deadline, gmp_fn fn, void *arg);
+
+/*
+ * At the time of the call: tasks that hold a place (workers with a task); places kept for the next
+ * (workers without one); submitters that wait; the capacity, -1 without a bound; tasks of
+ * gmp_pool_submit_at that have not begun.  -EINVAL for NULL, -ESRCH when the pool's run is over.
+ */
+GMP_API int gmp_pool_running(gmp_pool *p);
+GMP_API int gmp_pool_idle(gmp_pool *p);
+GMP_API int gmp_pool_waiting(gmp_pool *p);
+GMP_API int gmp_pool_capacity(gmp_pool *p);
+GMP_API int64_t gmp_pool_delayed(gmp_pool *p);
+
+/*
+ * gmp_pool_resize: a new capacity, at once (<= 0: no bound).  With a larger one those who wait
+ * go on; with a smaller one what is beyond it ends its task first, and nothing is accepted meanwhile.
+ *
+ * gmp_pool_release: no more intake.  Submitters that wait get -EPIPE; delayed tasks that have not begun
+ * are dropped, each by a call of o.dropped(fn, arg) on the caller's thread; idle workers end; those that
+ * run are waited for: 0, or -ETIMEDOUT at the deadline, and they go on.  -EPIPE when it is
+ * released already.  Called from a task of the pool it waits for the others.  Not cut short by
+ * cancellation.
+ * gmp_pool_reboot opens a released pool again (0 also if it is open); tasks that still run count.
+ * gmp_pool_free releases it if need be, and waits for what runs; called from a task of the pool it
+ * returns at once, and the pool goes with its last task.  No other call may be made any more.
+ */
+GMP_API int gmp_pool_resize(gmp_pool *p, int capacity);
+GMP_API int gmp_pool_release(gmp_pool *p, int64_t deadline);
+GMP_API int gmp_pool_reboot(gmp_pool *p);
+GMP_API void gmp_pool_free(gmp_pool *p);
+
+/*
+ * Several pools of the same capacity and options, over which submitters are spread: each pool has a lock
+ * of its own, so many threads that submit very short tasks stand less in each other's way.
+ *
+ *   gmp_multipool *m = gmp_multipool_new(4, 100, GMP_ROUND_ROBIN, NULL);
+ *   gmp_multipool_submit(m, work, job);
+ *
+ * GMP_ROUND_ROBIN: each in its turn, or if that one is full, the least busy; GMP_LEAST_BUSY: always
+ * that, by running + waiting, which looks at all of them.  Where that one is full too the submitter
+ * waits (or not, by the options) in its queue.
+ * gmp_multipool_at is one of the pools, NULL for an index out of range; it is not to be freed.  The
+ * counts are sums; gmp_multipool_capacity is -1 without a bound.  gmp_multipool_resize sets the capacity of
+ * each.  Otherwise as the functions of the same names for one pool; release and free end the pools
+ * one after the other.
+ */
+typedef struct gmp_multipool gmp_multipool;
+typedef enum gmp_spread { GMP_ROUND_ROBIN, GMP_LEAST_BUSY } gmp_spread;
+GMP_API gmp_multipool *gmp_multipool_new(int pools, int capacity, gmp_spread spread,
+					 const gmp_pool_opts *o);
+GMP_API int gmp_multipool_submit(gmp_multipool *m, gmp_fn fn, void *arg);
+GMP_API int gmp_multipool_invoke(gmp_multipool *m, void *arg);
+GMP_API gmp_pool *gmp_multipool_at(gmp_multipool *m, int i);
+GMP_API int gmp_multipool_running(gmp_multipool *m);
+GMP_API int gmp_multipool_idle(gmp_multipool *m);
+GMP_API int gmp_multipool_waiting(gmp_multipool *m);
+GMP_API int gmp_multipool_capacity(gmp_multipool *m);
+GMP_API int gmp_multipool_resize(gmp_multipool *m, int capacity);
+GMP_API int gmp_multipool_release(gmp_multipool *m, int64_t deadline);
+GMP_API int gmp_multipool_reboot(gmp_multipool *m);
+GMP_API void gmp_multipool_free(gmp_multipool *m);
 
 /* ----------------------------------------------------------- Looking inside */
 

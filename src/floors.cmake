@@ -97,6 +97,10 @@ set(GMP_FLOOR6
 	io/names.c
 	io/process.c
 	io/signals.c
+	pool.c
+	pool_delayed.c
+	pool_end.c
+	multipool.c
 	debug/dump.c
 	debug/report.c
 	debug/stats.c

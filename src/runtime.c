@@ -132,7 +132,7 @@ static int set_up(const gmp_config *cfg, bool library)
 	}
 	pthread_once(&once, register_fork_handler);
 	sched_reset();
-	sched.run = run + 1;
+	st_rlx(&sched.run, run + 1);
 	sched.options = options;
 	sched.library = library;
 	sched.fpwords = gmp__fpwords();
@@ -353,6 +353,12 @@ int gmp_stop(void)
 		return -ESRCH;
 	tear_down();
 	return 0;
+}
+
+uint64_t gmp_run_id(void)
+{
+	/* a green thread's own run goes on as long as it can ask */
+	return getm() || gmp__blockedm() || ld_rlx(&sched.state) == RUN_ON ? ld_rlx(&sched.run) : 0;
 }
 
 int gmp_procs(void)

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How is load spread over several pools?
+ *
+ * By turns, or to the one that has least to do.  A pool that is full is passed over for the least busy
+ * one, and only if that is full too the submitter waits, there.  `next` and `closed` are all that the
+ * submitters share.
+ */
+#include "gmp.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+struct gmp_multipool {
+	int n;                  /* (c) */
+	enum gmp_spread spread; /* (c) */
+	gmp_fn fn;              /* (c) */
+	uint32_t next;          /* (a) */
+	bool closed;            /* (a) */
+	gmp_pool *pool[];
+};
+
+#define get(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+
+static void free_pools(gmp_multipool *m)
+{
+	while (m->n > 0)
+		gmp_pool_free(m->pool[--m->n]);
+	free(m);
+}
+
+gmp_multipool *gmp_multipool_new(int pools, int capacity, gmp_spread spread, const gmp_pool_opts *o)
+{
+	bool known = spread == GMP_ROUND_ROBIN || spread == GMP_LEAST_BUSY;
+	gmp_multipool *m;
+
+	if (pools < 1 || !known || !(m = malloc(sizeof(*m) + (size_t)pools * sizeof(*m->pool))))
+		return NULL;
+	*m = (gmp_multipool){ .spread = spread, .fn = o ? o->fn : NULL };
+	for (; m->n < pools; m->n++) {
+		if (!(m->pool[m->n] = gmp_pool_new(capacity, o))) {
+			free_pools(m);
+			return NULL;
+		}
+	}
+	return m;
+}
+
+static int load(gmp_pool *p)
+{
+	return gmp_pool_running(p) + gmp_pool_waiting(p);
+}
+
+static gmp_pool *least_busy(gmp_multipool *m)
+{
+	gmp_pool *least = m->pool[0];
+	int busy = load(least);
+
+	for (int i = 1; i < m->n && busy > 0; i++) {
+		int b = load(m->pool[i]);
+
+		if (b < busy) {
+			least = m->pool[i];
+			busy = b;
+		}
+	}
+	return least;
+}
+
+static int submit(gmp_multipool *m, gmp_fn fn, void *arg)
+{
+	if (get(&m->closed))
+		return -EPIPE;
+	if (!fn)
+		return -EINVAL;
+	if (m->spread == GMP_ROUND_ROBIN) {
+		uint32_t next = __atomic_fetch_add(&m->next, 1, __ATOMIC_RELAXED);
+		int err = gmp_pool_try_submit(m->pool[next % (uint32_t)m->n], fn, arg);
+
+		if (err != -EAGAIN)
+			return err;
+	}
+	return gmp_pool_submit(least_busy(m), fn, arg);
+}
+
+int gmp_multipool_submit(gmp_multipool *m, gmp_fn fn, void *arg)
+{
+	return m ? submit(m, fn, arg) : -EINVAL;
+}
+
+int gmp_multipool_invoke(gmp_multipool *m, void *arg)
+{
+	return m ? submit(m, m->fn, arg) : -EINVAL;
+}
+
+gmp_pool *gmp_multipool_at(gmp_multipool *m, int i)
+{
+	return m && i >= 0 && i < m->n ? m->pool[i] : NULL;
+}
+
+static int sum(gmp_multipool *m, int (*count)(gmp_pool *p))
+{
+	int n = 0;
+
+	if (!m)
+		return -EINVAL;
+	for (int i = 0; i < m->n; i++) {
+		int k = count(m->pool[i]);
+
+		if (k < 0)
+			return k; /* no bound, or the run is over */
+		n += k;
+	}
+	return n;
+}
+
+int gmp_multipool_running(gmp_multipool *m)
+{
+	return sum(m, gmp_pool_running);
+}
+
+int gmp_multipool_idle(gmp_multipool *m)
+{
+	return sum(m, gmp_pool_idle);
+}
+
+int gmp_multipool_waiting(gmp_multipool *m)
+{
+	return sum(m, gmp_pool_waiting);
+}
+
+int gmp_multipool_capacity(gmp_multipool *m)
+{
+	return sum(m, gmp_pool_capacity);
+}
+
+int gmp_multipool_resize(gmp_multipool *m, int capacity)
+{
+	int err = m ? 0 : -EINVAL;
+
+	for (int i = 0; !err && i < m->n; i++)
+		err = gmp_pool_resize(m->pool[i], capacity);
+	return err;
+}
+
+/* One after the other, each with what is left of the time. */
+int gmp_multipool_release(gmp_multipool *m, int64_t deadline)
+{
+	int result = 0;
+
+	if (!m)
+		return -EINVAL;
+	if (__atomic_exchange_n(&m->closed, true, __ATOMIC_RELAXED))
+		return -EPIPE;
+	for (int i = 0; i < m->n; i++) {
+		int err = gmp_pool_release(m->pool[i], deadline);
+
+		if (err && err != -EPIPE)
+			result = err;
+	}
+	return result;
+}
+
+int gmp_multipool_reboot(gmp_multipool *m)
+{
+	int err = m ? 0 : -EINVAL;
+
+	for (int i = 0; !err && i < m->n; i++)
+		err = gmp_pool_reboot(m->pool[i]);
+	if (!err)
+		__atomic_store_n(&m->closed, false, __ATOMIC_RELAXED);
+	return err;
+}
+
+void gmp_multipool_free(gmp_multipool *m)
+{
+	if (m)
+		free_pools(m);
+}

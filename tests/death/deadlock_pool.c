@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* A task submits to its own pool, which is full of such. */
+#include <gmp.h>
+
+static gmp_pool *pool;
+static gmp_wg done;
+
+static void other(void *arg)
+{
+	(void)arg;
+}
+
+static void task(void *arg)
+{
+	(void)arg;
+	gmp_yield();
+	gmp_pool_submit(pool, other, NULL);
+	gmp_wg_done(&done);
+}
+
+static void app(void *arg)
+{
+	(void)arg;
+	pool = gmp_pool_new(2, NULL);
+	gmp_wg_add(&done, 2);
+	gmp_pool_submit(pool, task, NULL);
+	gmp_pool_submit(pool, task, NULL);
+	gmp_wg_wait(&done);
+}
+
+int main(void)
+{
+	gmp_run(app, NULL, NULL);
+	return 0;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests that load is spread over several pools. */
+#include "pool_util.h"
+
+static void fill_evenly(gmp_multipool *m)
+{
+	atomic_store(&begun, 0);
+	CHECK_EQ(gmp_multipool_capacity(m), 50);
+	for (int i = 0; i < 50; i++)
+		CHECK_EQ(gmp_multipool_submit(m, gate_task, NULL), 0);
+	CHECK_EQ(gmp_multipool_running(m), 50);
+	CHECK_EQ(gmp_multipool_waiting(m), 0);
+	CHECK_EQ(gmp_multipool_idle(m), 0);
+	for (int i = 0; i < 10; i++) {
+		gmp_pool *p = gmp_multipool_at(m, i);
+
+		CHECK_EQ(gmp_pool_running(p), 5);
+		CHECK_EQ(gmp_pool_waiting(p), 0);
+	}
+	CHECK(gmp_multipool_at(m, -1) == NULL);
+	CHECK(gmp_multipool_at(m, 10) == NULL);
+	let_through(50);
+	CHECK_EQ(gmp_multipool_release(m, gmp_deadline(PATIENCE)), 0);
+	CHECK_EQ(gmp_multipool_release(m, gmp_deadline(PATIENCE)), -EPIPE);
+	CHECK_EQ(gmp_multipool_submit(m, NULL, NULL), -EPIPE);
+	CHECK_EQ(gmp_multipool_running(m), 0);
+}
+
+RT(each_pool_gets_its_share)
+{
+	static const gmp_spread spreads[] = { GMP_ROUND_ROBIN, GMP_LEAST_BUSY };
+
+	for (int i = 0; i < 2; i++) {
+		gmp_multipool *m = gmp_multipool_new(10, 5, spreads[i], NULL);
+
+		CHECK(m != NULL);
+		fill_evenly(m);
+		CHECK_EQ(gmp_multipool_reboot(m), 0);
+		fill_evenly(m);
+		gmp_multipool_free(m);
+	}
+}
+
+RT(a_full_pool_is_passed_over)
+{
+	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
+
+	o.nonblocking = 1;
+	o.fn = gate_task;
+	gmp_multipool *m = gmp_multipool_new(3, 2, GMP_ROUND_ROBIN, &o);
+
+	for (int i = 0; i < 2; i++)
+		submit(gmp_multipool_at(m, 0), gate_task, NULL);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(gmp_multipool_invoke(m, NULL), 0);
+	CHECK_EQ(gmp_multipool_invoke(m, NULL), -EAGAIN);
+	CHECK_EQ(gmp_multipool_resize(m, 3), 0);
+	CHECK_EQ(gmp_multipool_capacity(m), 9);
+	CHECK_EQ(gmp_multipool_invoke(m, NULL), 0);
+	let_through(7);
+	gmp_multipool_free(m);
+	CHECK_EQ(atomic_load(&ended), 7);
+}
+
+static void keep_submitting(void *arg)
+{
+	for (int i = 0, n = (int)check_scaled(1000); i < n; i++)
+		CHECK_EQ(gmp_multipool_submit(arg, yield_task, (void *)(intptr_t)(i % 2)), 0);
+}
+
+RT(many_submitters_wait_for_places_in_several_pools)
+{
+	gmp_multipool *m = gmp_multipool_new(3, 2, GMP_ROUND_ROBIN, NULL);
+	gmp_g *g[6];
+
+	for (int i = 0; i < 6; i++)
+		g[i] = spawn(keep_submitting, m);
+	for (int i = 0; i < 6; i++)
+		join(g[i]);
+	CHECK_EQ(gmp_multipool_release(m, GMP_FOREVER), 0);
+	CHECK_EQ(atomic_load(&ended), 6 * check_scaled(1000));
+	CHECK(atomic_load(&most_inside) <= 6);
+	gmp_multipool_free(m);
+}
+
+RT(what_makes_no_sense_is_refused)
+{
+	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
+
+	CHECK(gmp_multipool_new(0, 1, GMP_ROUND_ROBIN, NULL) == NULL);
+	CHECK(gmp_multipool_new(-1, 1, GMP_ROUND_ROBIN, NULL) == NULL);
+	CHECK(gmp_multipool_new(1, 1, (gmp_spread)9, NULL) == NULL);
+	o.idle_ns = -1;
+	CHECK(gmp_multipool_new(3, 1, GMP_ROUND_ROBIN, &o) == NULL);
+	gmp_multipool *m = gmp_multipool_new(2, -1, GMP_LEAST_BUSY, NULL);
+
+	CHECK_EQ(gmp_multipool_capacity(m), -1);
+	CHECK_EQ(gmp_multipool_submit(m, NULL, NULL), -EINVAL);
+	CHECK_EQ(gmp_multipool_invoke(m, NULL), -EINVAL);
+	gmp_multipool_free(m);
+	gmp_multipool_free(NULL);
+	CHECK_EQ(gmp_multipool_submit(NULL, count_task, NULL), -EINVAL);
+	CHECK_EQ(gmp_multipool_running(NULL), -EINVAL);
+	CHECK_EQ(gmp_multipool_release(NULL, 0), -EINVAL);
+	CHECK_EQ(gmp_multipool_reboot(NULL), -EINVAL);
+	CHECK_EQ(gmp_multipool_resize(NULL, 1), -EINVAL);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pools under load: submitters, green and foreign, with and without deadlines, delayed tasks, tasks
+ * that wait, exit, are cancelled and submit themselves, while the pool is resized, released and opened
+ * again at random.  Nothing is lost, nothing runs twice, nothing is left.
+ */
+#include "stress.h"
+
+enum { SUBMITTERS = 8, FOREIGN = 2 };
+
+static gmp_pool *pool;
+static atomic_llong accepted, refused, ran, dropped;
+static atomic_int stop, working;
+
+static void task(void *arg);
+
+static void delay(struct rng *r)
+{
+	int err = gmp_pool_submit_at(pool, gmp_deadline(draw(r, 2000) * US), task,
+				     (void *)(uintptr_t)draw(r, 64));
+
+	CHECK(err == 0 || err == -EPIPE);
+	atomic_fetch_add(err ? &refused : &accepted, 1);
+}
+
+static void submit_one(struct rng *r)
+{
+	void *arg = (void *)(uintptr_t)draw(r, 64);
+	int err;
+
+	switch (draw(r, 4)) {
+	case 0: err = gmp_pool_try_submit(pool, task, arg); break;
+	case 1:
+		err = gmp_pool_submit_until(pool, task, arg, gmp_deadline(draw(r, 200) * US));
+		break;
+	case 2: err = gmp_pool_invoke(pool, arg); break;
+	default: err = gmp_pool_submit(pool, task, arg);
+	}
+	CHECK(err == 0 || err == -EPIPE || err == -EAGAIN || err == -ETIMEDOUT ||
+	      err == -ECANCELED);
+	atomic_fetch_add(err ? &refused : &accepted, 1);
+	if (err)
+		gmp_yield(); /* a released pool makes nobody wait */
+}
+
+static void task(void *arg)
+{
+	uintptr_t what = (uintptr_t)arg;
+	struct rng r = rng_for((uint64_t)atomic_fetch_add(&ran, 1));
+
+	if (what < 8) {
+		gmp_sleep(draw(&r, 100) * US);
+	} else if (what < 16) {
+		gmp_yield();
+	} else if (what == 16) {
+		gmp_exit();
+	} else if (what == 17) {
+		gmp_cancel(gmp_self());
+		CHECK_EQ(gmp_sleep(SEC), -ECANCELED);
+	} else if (what == 18) {
+		in_blocking_code(draw(&r, 50));
+	} else if (what == 19) {
+		delay(&r);
+	} else if (what == 20) {
+		int err = gmp_pool_try_submit(pool, task, NULL);
+
+		CHECK(err == 0 || err == -EAGAIN || err == -EPIPE);
+		atomic_fetch_add(err ? &refused : &accepted, 1);
+	}
+}
+
+static void drop(gmp_fn fn, UNUSED void *arg)
+{
+	CHECK(fn == task);
+	atomic_fetch_add(&dropped, 1);
+}
+
+static void submitter(void *arg)
+{
+	struct rng r = rng_for((uintptr_t)arg);
+
+	while (!atomic_load(&stop)) {
+		if (draw(&r, 8) == 0)
+			delay(&r);
+		else
+			submit_one(&r);
+		if (draw(&r, 64) == 0)
+			gmp_sleep(draw(&r, 100) * US);
+	}
+	atomic_fetch_sub(&working, 1);
+}
+
+/* One that is cancelled while it waits, time and again. */
+static void short_lived(UNUSED void *arg)
+{
+	struct rng r = rng_for(77);
+
+	while (!gmp_cancelled())
+		submit_one(&r);
+}
+
+static void one_pool(struct rng *r)
+{
+	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
+	struct foreign f[FOREIGN];
+	int64_t end = gmp_deadline(300 * MS);
+
+	o.fn = task;
+	o.dropped = drop;
+	o.idle_ns = draw(r, 2) ? MS : 0;
+	o.max_waiting = draw(r, 2) ? 4 : 0;
+	o.prealloc = (int)draw(r, 2);
+	atomic_store(&stop, 0);
+	atomic_store(&working, SUBMITTERS + FOREIGN);
+	pool = gmp_pool_new(8, &o);
+	CHECK(pool != NULL);
+	for (int i = 0; i < SUBMITTERS; i++)
+		CHECK_EQ(gmp_go(submitter, (void *)(uintptr_t)(draw(r, 1 << 20))), 0);
+	for (int i = 0; i < FOREIGN; i++)
+		foreign_start(&f[i], submitter, (void *)(uintptr_t)draw(r, 1 << 20));
+	while (gmp_now() < end) {
+		gmp_g *g = spawn(short_lived, NULL);
+		int err;
+
+		switch (draw(r, 3)) {
+		case 0: CHECK_EQ(gmp_pool_resize(pool, 1 + (int)draw(r, 40)), 0); break;
+		case 1: CHECK_EQ(gmp_pool_resize(pool, 1 + (int)draw(r, 4)), 0); break;
+		default:
+			err = gmp_pool_release(pool, draw(r, 3) ? GMP_FOREVER
+								: gmp_deadline(draw(r, 300) * US));
+			CHECK(err == 0 || err == -ETIMEDOUT);
+			if (!err)
+				CHECK_EQ(gmp_pool_running(pool), 0);
+			CHECK_EQ(gmp_pool_idle(pool), 0);
+			CHECK_EQ(gmp_pool_delayed(pool), 0);
+			CHECK_EQ(gmp_pool_reboot(pool), 0);
+		}
+		gmp_sleep(draw(r, 500) * US);
+		CHECK(gmp_pool_waiting(pool) <= SUBMITTERS + FOREIGN + 1);
+		gmp_cancel(g);
+		join(g);
+	}
+	atomic_store(&stop, 1);
+	WAIT_FOR(atomic_load(&working) == 0);
+	for (int i = 0; i < FOREIGN; i++)
+		foreign_join(&f[i]);
+	gmp_pool_free(pool);
+	CHECK_EQ(atomic_load(&accepted), atomic_load(&ran) + atomic_load(&dropped));
+	WAIT_FOR(stats().greens == 1);
+	WAIT_FOR(stats().timers == 0);
+}
+
+RT(nothing_is_lost_while_a_pool_is_resized_released_and_rebooted)
+{
+	stress_begin();
+	struct rng r = rng_for((uint64_t)procs);
+
+	while (!stress_over())
+		one_pool(&r);
+	fprintf(stderr, "accepted %lld refused %lld dropped %lld\n", atomic_load(&accepted),
+		atomic_load(&refused), atomic_load(&dropped));
+}
