@@ -23,6 +23,7 @@ set(GMP_FLOOR0_HEADERS
 	base/lockrank.def
 	base/options.def
 	base/os.h
+	base/os_msg.h
 	base/rand.h
 	base/san.h
 )

@@ -9,7 +9,7 @@
 /* No descriptor's: their lower half is 1 to 2^24. */
 #define OWN_KEY UINT64_MAX
 
-enum { CHUNK = 1024, CHUNKS = 16 * 1024, BATCH = 128 };
+enum { BATCH = 128 };
 enum { RETRY_NS = 20000 }; /* N7 */
 
 static bool read_late(struct timer *t, int64_t now, struct glist *out);
@@ -17,22 +17,24 @@ static bool write_late(struct timer *t, int64_t now, struct glist *out);
 
 static struct {
 	struct lock lock;               /* growth */
-	struct polldesc **chunks;       /* (c) address space for CHUNKS of them; (a) entries */
+	struct polldesc **chunks;       /* (c) address space for POLL_CHUNKS of them; (a) entries */
 	uint32_t open;                  /* (a) records open */
 	uint32_t seq;                   /* (a) */
 	uint32_t armed;                 /* (a) timers of sides that are in a heap, or about to be */
 	void (*own)(struct glist *out); /* (c) once it is watched: netpoll_watch */
 } np;
 
+struct polldesc **netpoll_chunks;
+
 static size_t chunk_bytes(void)
 {
-	return round_up(CHUNK * sizeof(struct polldesc), PAGE);
+	return round_up(POLL_CHUNK * sizeof(struct polldesc), PAGE);
 }
 
 int netpoll_init(void)
 {
-	np.chunks = os_reserve(CHUNKS * sizeof(*np.chunks));
-	if (!np.chunks)
+	netpoll_chunks = os_reserve(POLL_CHUNKS * sizeof(*netpoll_chunks));
+	if (!netpoll_chunks)
 		return -ENOMEM;
 	st_rlx(&np.open, 0);
 	st_rlx(&np.armed, 0);
@@ -41,23 +43,14 @@ int netpoll_init(void)
 
 void netpoll_fini(void)
 {
-	if (!np.chunks)
+	if (!netpoll_chunks)
 		return;
 	gmp__poller.close();
-	for (int i = 0; i < CHUNKS; i++)
-		if (np.chunks[i])
-			os_release(np.chunks[i], chunk_bytes());
-	os_release(np.chunks, CHUNKS * sizeof(*np.chunks));
-	np.chunks = NULL;
-}
-
-struct polldesc *netpoll_find(int fd)
-{
-	if (unlikely(fd < 0 || fd >= CHUNK * CHUNKS))
-		return NULL;
-	struct polldesc *chunk = ld_acq(&np.chunks[fd / CHUNK]); /* ORD(pd.chunk) */
-
-	return chunk ? &chunk[fd % CHUNK] : NULL;
+	for (int i = 0; i < POLL_CHUNKS; i++)
+		if (netpoll_chunks[i])
+			os_release(netpoll_chunks[i], chunk_bytes());
+	os_release(netpoll_chunks, POLL_CHUNKS * sizeof(*netpoll_chunks));
+	netpoll_chunks = NULL;
 }
 
 static void record_init(struct polldesc *pd, int fd)
@@ -73,13 +66,14 @@ static struct polldesc *find_or_make(int fd)
 {
 	struct polldesc *pd = netpoll_find(fd), *chunk;
 
-	if (pd || fd < 0 || fd >= CHUNK * CHUNKS)
+	if (pd || fd < 0 || fd >= POLL_CHUNK * POLL_CHUNKS)
 		return pd;
 	lock(&np.lock, LR_FDTABLE);
-	if (!np.chunks[fd / CHUNK] && (chunk = os_reserve(chunk_bytes()))) {
-		for (int i = 0; i < CHUNK; i++)
-			record_init(&chunk[i], fd / CHUNK * CHUNK + i);
-		st_rel(&np.chunks[fd / CHUNK], chunk); /* ORD(pd.chunk): the records first */
+	if (!netpoll_chunks[fd / POLL_CHUNK] && (chunk = os_reserve(chunk_bytes()))) {
+		for (int i = 0; i < POLL_CHUNK; i++)
+			record_init(&chunk[i], fd / POLL_CHUNK * POLL_CHUNK + i);
+		st_rel(&netpoll_chunks[fd / POLL_CHUNK],
+		       chunk); /* ORD(pd.chunk): the records first */
 	}
 	unlock(&np.lock, LR_FDTABLE);
 	return netpoll_find(fd);
@@ -336,9 +330,14 @@ void netpoll_forget(struct polldesc *pd)
 
 /* --- events --- */
 
+static int number_of(const struct poll_event *e)
+{
+	return (int)(uint32_t)e->key - 1;
+}
+
 static void event(const struct poll_event *e, struct glist *out)
 {
-	struct polldesc *pd = netpoll_find((int)(uint32_t)e->key - 1);
+	struct polldesc *pd = netpoll_find(number_of(e));
 
 	if (!pd)
 		return;
@@ -359,12 +358,41 @@ static void event(const struct poll_event *e, struct glist *out)
 	unlock(&pd->lock, LR_POLLDESC);
 }
 
+/* With more connections than the caches hold, all that an event touches is a miss: the record, and the
+ * one who waits.  So both are fetched ahead, the one through the other. */
+static inline void prefetch_record(const struct poll_event *e)
+{
+	struct polldesc *pd = netpoll_find(number_of(e));
+
+	if (pd) {
+		__builtin_prefetch(pd, 1);
+		__builtin_prefetch(&pd->side[1], 1);
+	}
+}
+
+static inline void prefetch_waiter(const struct poll_event *e)
+{
+	struct polldesc *pd = netpoll_find(number_of(e));
+	struct sudog *sg = pd ? ld_rlx(&pd->side[SIDE_READ].head) : NULL;
+
+	if (sg) { /* it may have gone since: nothing is read */
+		__builtin_prefetch(&sg->w, 1);
+		__builtin_prefetch(container_of(sg, struct g, sudog), 1);
+	}
+}
+
 int netpoll_poll(int64_t ns, struct glist *out)
 {
 	struct poll_event events[BATCH];
 	int n = gmp__poller.wait(events, BATCH, ns);
 
+	for (int i = 0; i < n && i < 8; i++)
+		prefetch_record(&events[i]);
 	for (int i = 0; i < n; i++) {
+		if (i + 8 < n)
+			prefetch_record(&events[i + 8]);
+		if (i + 4 < n)
+			prefetch_waiter(&events[i + 4]);
 		if (unlikely(events[i].key == OWN_KEY))
 			np.own(out);
 		else
@@ -383,9 +411,9 @@ int netpoll_watch(int fd, void (*fn)(struct glist *out))
 
 void netpoll_cancel_all(struct glist *out)
 {
-	for (int i = 0; i < CHUNKS; i++) {
-		for (int k = 0; np.chunks[i] && k < CHUNK; k++) {
-			struct polldesc *pd = &np.chunks[i][k];
+	for (int i = 0; i < POLL_CHUNKS; i++) {
+		for (int k = 0; netpoll_chunks[i] && k < POLL_CHUNK; k++) {
+			struct polldesc *pd = &netpoll_chunks[i][k];
 
 			lock(&pd->lock, LR_POLLDESC);
 			wake_all(pd, -ESRCH, out);
@@ -397,6 +425,7 @@ void netpoll_cancel_all(struct glist *out)
 void netpoll_forget_all(void)
 {
 	__builtin_memset(&np, 0, sizeof(np));
+	netpoll_chunks = NULL;
 }
 
 uint32_t netpoll_deadlines(void)

@@ -65,6 +65,7 @@ enum { DEADLINES_MAX = 1 << 20 };
 
 enum pd_use { PD_OPEN = 1u << 31, PD_CLOSING = 1u << 30, PD_COUNT = PD_CLOSING - 1 };
 
+/* What a call looks at lies in two cache lines. */
 struct polldesc {
 	struct lock lock;
 	uint32_t use;    /* (a) PD_OPEN | PD_CLOSING | system calls under way */
@@ -81,14 +82,25 @@ struct polldesc {
 	gmp_mutex whole; /* held by a write_all, so that two do not interleave */
 	struct timer timer[2];
 	int64_t armed[2]; /* under lock: for when that timer is in a heap; NEVER: it is in none */
-};
+} __attribute__((aligned(64)));
 
 int netpoll_init(void);
 void netpoll_fini(void);
 void netpoll_forget_all(void); /* the child of a fork */
 
+enum { POLL_CHUNK = 1024, POLL_CHUNKS = 16 * 1024 };
+extern struct polldesc **netpoll_chunks; /* (c) address space for POLL_CHUNKS; (a) entries */
+
 /* The record of a number that the poller has or had; NULL otherwise. */
-struct polldesc *netpoll_find(int fd);
+static inline struct polldesc *netpoll_find(int fd)
+{
+	if (unlikely(fd < 0 || fd >= POLL_CHUNK * POLL_CHUNKS))
+		return NULL;
+	struct polldesc *chunk = ld_acq(&netpoll_chunks[fd / POLL_CHUNK]); /* ORD(pd.chunk) */
+
+	return chunk ? &chunk[fd % POLL_CHUNK] : NULL;
+}
+
 /* Take the number over: register it, and make it non-blocking if it was opened elsewhere.  -EEXIST if
  * it is registered already.  One that cannot be polled is known by its record alone, and stays as it is.
  * A record left behind by a plain close() is dropped, and those who wait on it go to `out` with

@@ -112,17 +112,18 @@ typedef void (*unwait_fn)(struct waiter *w);
 
 /* A waiter's place in one queue: Go's sudog.  A G has one inside, for all waits but select. */
 struct sudog {
+	/* the parking table's tree, see sema.c */
+	struct sudog *left, *right, *tail;
+	int64_t since; /* when it began to wait, for the mutex's handing over */
+	/* from here on: what every wait touches, one cache line of a G */
 	struct waiter *w;
 	struct sudog *next, *prev; /* in the queue of its object or, in sema.c, of its address */
 	const void *key;           /* the object: an address, a channel, a side of a descriptor */
 	void *elem;                /* what is sent, or where to receive */
-	/* the parking table's tree, see sema.c */
-	struct sudog *left, *right, *tail;
-	uint32_t priority;
-	uint16_t kind; /* free for the object: reader or writer, ... */
-	bool queued;   /* it stands in a queue */
-	bool chosen;   /* (w) a channel's peer, or an event, has met the waiter here */
-	int64_t since; /* when it began to wait, for the mutex's handing over */
+	uint32_t priority;         /* the tree's */
+	uint16_t kind;             /* free for the object: reader or writer, ... */
+	bool queued;               /* it stands in a queue */
+	bool chosen;               /* (w) a channel's peer, or an event, has met the waiter here */
 };
 
 /* --- G --- */
@@ -157,8 +158,9 @@ struct g {
 	uint32_t token;      /* (c) who holds a lock: index + 1 */
 	uint32_t ready_at;   /* (o) low bits of cpu_ticks when made ready, if sampled; else 0 */
 	struct g *schedlink; /* (o) of whichever list holds it */
-	gmp_fn fn;           /* (c) while alive */
+	unwait_fn unwait;    /* (o) how to end its present wait */
 
+	gmp_fn fn;                /* (c) while alive */
 	void *arg;                /* (c) while alive */
 	uint64_t id;              /* (c) while alive */
 	uint32_t join;            /* (a) enum joinstate, see green.c */
@@ -169,7 +171,6 @@ struct g {
 	struct m *lockedm;        /* (o) whose it is while it has such locks */
 	uintptr_t made_at;        /* (c) the pc of the call that made it */
 	int64_t since;            /* (a) about when it parked */
-	unwait_fn unwait;         /* (o) how to end its present wait */
 	struct cleanup *cleanups; /* (o) the last one first */
 	struct locals *locals;    /* (o) see local.c; NULL: none was ever set */
 	struct timer timer;       /* of a wait with a deadline */

@@ -1143,7 +1143,12 @@ static inline void prefetch_next(struct p *pp)
 
 	if (tail - head > 6 && tail - head <= RUNQ_SIZE) {
 		__builtin_prefetch(ld_rlx(&pp->runq[(head + 6) % RUNQ_SIZE]));
-		__builtin_prefetch(ld_rlx(&pp->runq[(head + 3) % RUNQ_SIZE])->ctx.sp);
+		char *sp = ld_rlx(&pp->runq[(head + 3) % RUNQ_SIZE])->ctx.sp;
+
+		__builtin_prefetch(sp);
+		__builtin_prefetch(sp + 64);
+		__builtin_prefetch(sp + 128);
+		__builtin_prefetch(sp + 192);
 	}
 }
 

@@ -10,6 +10,7 @@
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define noinline __attribute__((__noinline__))
+#define always_inline inline __attribute__((__always_inline__))
 #define aligned_to(n) __attribute__((aligned(n)))
 #define countof(a) (sizeof(a) / sizeof((a)[0]))
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

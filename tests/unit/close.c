@@ -3,7 +3,7 @@
  * Is a descriptor's number given back only when no call uses it any more (N4)?  A read is held up
  * inside its system call until the closer has begun to wait for it.
  *
- * floors 0..6, wrap: read close gmp_yield
+ * floors 0..6, wrap: recv close gmp_yield
  */
 #define _GNU_SOURCE 1
 #include "check.h"
@@ -21,10 +21,10 @@
 
 /* --- the hooks --- */
 
-ssize_t __real_read(int fd, void *buf, size_t n);
+ssize_t __real_recv(int fd, void *buf, size_t n, int flags);
 int __real_close(int fd);
 void __real_gmp_yield(void);
-ssize_t __wrap_read(int fd, void *buf, size_t n);
+ssize_t __wrap_recv(int fd, void *buf, size_t n, int flags);
 int __wrap_close(int fd);
 void __wrap_gmp_yield(void);
 
@@ -33,10 +33,8 @@ static int inside;         /* (a) one is inside the system call */
 static int closing, waits; /* (a) gmp_close has been called; how often it has given way since */
 static int pair[2];
 
-ssize_t __wrap_read(int fd, void *buf, size_t n)
+static ssize_t held_up(int fd, void *buf, size_t n, int flags)
 {
-	if (fd != ld_seq(&held))
-		return __real_read(fd, buf, n);
 	int64_t limit = gmp_now() + PATIENCE;
 
 	st_seq(&inside, 1);
@@ -44,12 +42,17 @@ ssize_t __wrap_read(int fd, void *buf, size_t n)
 		CHECK(gmp_now() < limit);
 		os_yield();
 	}
-	ssize_t got = __real_read(fd, buf, n);
+	ssize_t got = __real_recv(fd, buf, n, flags);
 	int err = errno;
 
 	st_seq(&inside, 0);
 	errno = err;
 	return got;
+}
+
+ssize_t __wrap_recv(int fd, void *buf, size_t n, int flags)
+{
+	return fd == ld_seq(&held) ? held_up(fd, buf, n, flags) : __real_recv(fd, buf, n, flags);
 }
 
 int __wrap_close(int fd)
