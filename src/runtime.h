@@ -178,6 +178,10 @@ struct g {
 	struct san_stack san;
 };
 
+_Static_assert(offsetof(struct g, sudog.w) / CACHE_LINE ==
+		       offsetof(struct g, sudog.chosen) / CACHE_LINE,
+	       "a wait touches one line of the sudog");
+
 /* --- P --- */
 
 enum { RUNQ_SIZE = 256, GFREE_CACHE = 64, YIELDED = 64 };
@@ -222,6 +226,7 @@ struct p {
 	bool open;          /* (a) and so thieves may come */
 	uint32_t runqtail;  /* (a) written by the owner */
 	uint32_t gfree_n;   /* (o) */
+	uint32_t poll_from; /* (o) the schedtick from which on it may poll between two turns */
 	uint64_t rand;      /* (o) */
 	uint64_t looked;    /* (o) cpu_ticks when it last read the clock for its timers */
 

@@ -425,11 +425,24 @@ static struct g *from_global(struct p *pp, unsigned most)
 	return gp;
 }
 
+/* The kernel keeps events in order; here they would overtake, for a full ring drives the first of its
+ * Gs to the global queue, and who is there waits until the ring runs dry.  So this P has to run as many
+ * as were ready at its last look before the next. */
+static void poll_in_turn(struct p *pp)
+{
+	if ((int32_t)(pp->schedtick - pp->poll_from) < 0)
+		return;
+	pp->poll_from = pp->schedtick; /* never far behind, for the sake of the sign */
+	if (!sched_should_poll() || cpu_ticks() - ld_rlx(&sched.lastpoll) <= POLL_TICKS)
+		return;
+	sched_poll_now();
+	pp->poll_from += runq_len(pp) + ld_rlx(&sched.gqn);
+}
+
 /* Once in a while even a P that never runs dry looks at the others' work. */
 static noinline struct g *look_round(struct p *pp)
 {
-	if (sched_should_poll() && cpu_ticks() - ld_rlx(&sched.lastpoll) > POLL_TICKS)
-		sched_poll_now();
+	poll_in_turn(pp);
 	if (runq_yielded(pp)) /* this P may never run dry */
 		runq_flush_yielded(pp);
 	return from_global(pp, 1);

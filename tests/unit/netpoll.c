@@ -312,7 +312,7 @@ static void set_deadline(struct polldesc *pd, unsigned sides, int64_t deadline)
 TEST(a_deadline_ends_the_waits_of_its_side_alone)
 {
 	struct polldesc *pd = begin_timed();
-	int64_t soon = os_now() + 1000 * MS;
+	int64_t soon = os_now() + 3600 * INT64_C(1000) * MS;
 
 	wait_read(pd, 0);
 	wait_read(pd, 1);
@@ -339,7 +339,7 @@ TEST(a_deadline_ends_the_waits_of_its_side_alone)
 TEST(moving_a_deadline_later_leaves_the_heap_alone)
 {
 	struct polldesc *pd = begin_timed();
-	int64_t soon = os_now() + 1000 * MS;
+	int64_t soon = os_now() + 3600 * INT64_C(1000) * MS;
 
 	wait_read(pd, 0);
 	set_deadline(pd, 1 << SIDE_READ, soon);
@@ -362,7 +362,7 @@ TEST(moving_a_deadline_later_leaves_the_heap_alone)
 TEST(a_deadline_that_fires_while_its_record_is_locked_comes_again)
 {
 	struct polldesc *pd = begin_timed();
-	int64_t soon = os_now() + 1000 * MS;
+	int64_t soon = os_now() + 3600 * INT64_C(1000) * MS;
 
 	wait_read(pd, 0);
 	set_deadline(pd, 1 << SIDE_READ, soon);
