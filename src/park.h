@@ -107,6 +107,10 @@ static inline bool self_cancelled(void)
 	return m && ld_rlx(&m->curg->cancelled) && !m->curg->masked;
 }
 
+/* The heart of gmp_yield, and of ending. */
+int park_yield(void);
+void park_exit(void) __attribute__((noreturn));
+
 /* Yield if the scheduler has asked for it: for calls that may go on for ever without a wait. */
 static inline void self_checkpoint(void)
 {
@@ -134,9 +138,6 @@ void ready(struct waiter *w);
  * what is ready already. */
 void ready_list(struct glist *list);
 
-/* The heart of gmp_yield, and of ending. */
-int park_yield(void);
-void park_exit(void) __attribute__((noreturn));
 /* The M has no P: until there is one. */
 void park_without_p(void);
 
