@@ -773,8 +773,8 @@ GMP_API void gmp_block_leave(void);
  * first value, or one under a key that it has not used yet, and there is no memory.
  *
  * When a thread ends, also by gmp_exit, destroy(value) runs on it for each key that has a destructor
- * and a value, in no given order; the value is NULL by then.  A destructor may wait, spawn, read and
- * set values; if values with a destructor are set again it goes round once more, four times in all.
+ * and a value, the one that was set last (when there was none) first; the value is NULL by then.  A
+ * destructor may wait, spawn, read and set values; the destructor of a key runs four times at most.
  * gmp_join returns after that.  A cancelled green thread is cancelled in its destructors too: see
  * gmp_cancel_mask.  Green threads that the end of a run drops run none.
  *

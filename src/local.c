@@ -19,11 +19,12 @@
  *  N1 Only its own thread touches a table; the end of the run, when no green thread runs, frees those
  *     of the dropped.
  *  N2 A slot's key is never 0 once it has a value; key 0 is none.
- *  N3 At the end of a thread each round goes through the slots upwards, `at` and `round` are in the
- *     table: so a destructor may set values (a table that doubles moves them only upwards, none is
- *     missed), and may leave by gmp_exit (the end goes on from there).  After ROUNDS what is set
- *     again is forgotten.
- *  N4 live is the key from when its destructor is written until it is deleted.
+ *  N3 At the end of a thread the value that was set last goes first, until none is left whose
+ *     destructor has not run ROUNDS times.  All that this needs is in the table: so a destructor may
+ *     set values, and may leave by gmp_exit (the end goes on from there).
+ *  N4 A descriptor keeps its table for the next green thread that uses it, empty and of the first
+ *     size; so a value that each of many sets costs no allocation.
+ *  N5 live is the key from when its destructor is written until it is deleted.
  *
  * Rejected: slots in struct g (it is four cache lines, full, and a parked one pays for all it has);
  * slots on the stack (they push deep frames onto the next page).
@@ -32,6 +33,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { KEYS = 1024, GENERATIONS = 1 << 22, FIRST_SLOTS = 4, ROUNDS = 4, BUSY = 1 };
 
@@ -43,14 +45,14 @@ static struct {
 
 struct slot {
 	gmp_key key;
+	uint32_t order : 28; /* the later set, the higher */
+	uint32_t calls : 4;  /* of its destructor, at the end */
 	void *value;
 };
 
 struct locals {
-	uint32_t mask; /* number of slots - 1 */
-	uint16_t at;   /* at its end: the next slot of the round */
-	uint8_t round;
-	bool again; /* a destructor was called in this round */
+	uint32_t mask;  /* number of slots - 1 */
+	uint32_t order; /* of the next value */
 	struct slot slot[];
 };
 
@@ -119,6 +121,13 @@ static noinline struct g *blocked_green(void)
 	return m ? m->curg : NULL;
 }
 
+static inline struct g *own_green(void)
+{
+	struct m *m = getm();
+
+	return likely(m != NULL) ? m->curg : blocked_green();
+}
+
 static struct locals *own_slow(void)
 {
 	struct g *gp = blocked_green();
@@ -135,8 +144,7 @@ static inline struct locals *own(void)
 
 static void set_own(struct locals *l)
 {
-	struct m *m = getm();
-	struct g *gp = m ? m->curg : blocked_green();
+	struct g *gp = own_green();
 
 	if (gp)
 		gp->locals = l;
@@ -155,28 +163,39 @@ void *gmp_get(gmp_key k)
 	return s->key == k ? s->value : NULL;
 }
 
-/* --- a plain thread's end --- */
+/* --- destructors, and a plain thread's end --- */
 
 static pthread_key_t ended_key;
 static bool ended_key_made; /* for all threads: by pthread_once */
 
+/* The value that goes next; those without a destructor stay, for the destructors of others to read. */
+static struct slot *last_set(struct locals *l, void (**destroy)(void *))
+{
+	struct slot *last = NULL;
+
+	for (uint32_t i = 0; l && i <= l->mask; i++) {
+		struct slot *s = &l->slot[i];
+		void (*fn)(void *);
+
+		if (!s->value || s->calls == ROUNDS || (last && last->order > s->order))
+			continue;
+		if ((fn = destructor(s->key)) != NULL) {
+			last = s;
+			*destroy = fn;
+		}
+	}
+	return last;
+}
+
 static void run_destructors(void)
 {
-	for (struct locals *l; (l = own()) && l->round < ROUNDS;) {
-		if (l->at > l->mask) {
-			l->round = l->again ? l->round + 1 : ROUNDS;
-			l->at = 0;
-			l->again = false;
-			continue;
-		}
-		struct slot *s = &l->slot[l->at++];
-		void *value = s->value;
-		void (*destroy)(void *) = value ? destructor(s->key) : NULL;
+	void (*destroy)(void *);
 
-		if (!destroy)
-			continue; /* it stays, for the destructors of others to read */
+	for (struct slot *s; (s = last_set(own(), &destroy)) != NULL;) {
+		void *value = s->value;
+
 		s->value = NULL;
-		l->again = true;
+		s->calls++;
 		destroy(value); /* it may set, and so change the table; it may wait */
 	}
 }
@@ -207,28 +226,25 @@ static int watch_end(void)
 
 /* --- setting --- */
 
+/* Nobody will ask for it any more.  At a thread's end the count of calls is kept, too. */
+static bool unused(const struct slot *s)
+{
+	return (!s->value && !s->calls) || !key_live(s->key);
+}
+
 static struct locals *grown(struct locals *old)
 {
 	uint32_t n = old ? (old->mask + 1) * 2 : FIRST_SLOTS;
 	struct locals *l = calloc(1, sizeof(*l) + n * sizeof(l->slot[0]));
 
-	if (!l || !old) {
-		if (l)
-			l->mask = n - 1;
-		return l;
-	}
-	*l = *old;
+	if (!l)
+		return NULL;
+	l->order = old ? old->order : 0;
 	l->mask = n - 1;
-	for (uint32_t i = 0; i <= old->mask; i++)
-		if (old->slot[i].value)
+	for (uint32_t i = 0; old && i <= old->mask; i++)
+		if (!unused(&old->slot[i]))
 			l->slot[old->slot[i].key & l->mask] = old->slot[i];
 	return l;
-}
-
-/* Nobody will ask for it any more. */
-static bool unused(const struct slot *s)
-{
-	return !s->value || !key_live(s->key);
 }
 
 static int grow(struct locals *old)
@@ -237,7 +253,7 @@ static int grow(struct locals *old)
 
 	if (!l)
 		return -ENOMEM;
-	if (!old && !getm() && !blocked_green()) {
+	if (!old && !own_green()) {
 		int err = watch_end();
 
 		if (err) {
@@ -250,19 +266,48 @@ static int grow(struct locals *old)
 	return 0;
 }
 
+/* There is something to do at the end. */
+static void note_set(void)
+{
+	struct g *gp = own_green();
+
+	if (gp)
+		gp->locals_set = true;
+}
+
+/* Where k is, or may be put; NULL and *err. */
+static struct slot *slot_for(gmp_key k, int *err)
+{
+	for (;;) {
+		struct locals *l = own();
+		struct slot *s = l ? &l->slot[k & l->mask] : NULL;
+
+		if (s && (s->key == k || unused(s)))
+			return s;
+		*err = grow(l);
+		if (*err)
+			return NULL;
+	}
+}
+
+/* The first value, or the first after NULL. */
 static noinline int set_slow(gmp_key k, void *v)
 {
-	struct locals *l;
 	int err;
 
 	if (!key_live(k))
 		return -EINVAL;
 	if (!v)
 		return 0;
-	while (!(l = own()) || !unused(&l->slot[k & l->mask]))
-		if ((err = grow(l)))
-			return err;
-	l->slot[k & l->mask] = (struct slot){ k, v };
+	struct slot *s = slot_for(k, &err);
+
+	if (!s)
+		return err;
+	if (s->key != k)
+		*s = (struct slot){ .key = k };
+	s->value = v;
+	s->order = own()->order++;
+	note_set();
 	return 0;
 }
 
@@ -270,7 +315,7 @@ int gmp_set(gmp_key k, void *v)
 {
 	struct locals *l = own();
 
-	if (likely(l && k && l->slot[k & l->mask].key == k)) {
+	if (likely(l && l->slot[k & l->mask].key == k && l->slot[k & l->mask].value)) {
 		l->slot[k & l->mask].value = v;
 		return 0;
 	}
@@ -282,10 +327,14 @@ int gmp_set(gmp_key k, void *v)
 void local_end(struct g *gp)
 {
 	run_destructors();
-	local_drop(gp);
+	gp->locals_set = false;
+	if (gp->locals->mask < FIRST_SLOTS)
+		memset(gp->locals->slot, 0, sizeof(struct slot) * FIRST_SLOTS);
+	else
+		local_forget(gp);
 }
 
-void local_drop(struct g *gp)
+void local_forget(struct g *gp)
 {
 	free(gp->locals);
 	gp->locals = NULL;

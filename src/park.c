@@ -196,7 +196,7 @@ noinline void park_exit(void)
 		gp->cleanups = c->next;
 		c->fn(c->arg);
 	}
-	if (unlikely(gp->locals != NULL))
+	if (unlikely(gp->locals_set))
 		sched.locals_end(gp);
 	if (unlikely(gp->timer_run))
 		sched.timer_run_end(gp);

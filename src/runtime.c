@@ -208,7 +208,6 @@ static void drop(struct g *gp)
 	}
 	if (gp->timer_run)
 		timer_run_ended(gp);
-	local_drop(gp);
 }
 
 /* Step 4: -ESRCH for those who wait for what only the runtime could do. */
@@ -245,6 +244,8 @@ static void drop_all(void)
 		os_nap(200000);
 		release_foreign();
 	}
+	for (uint32_t i = 0; i < g_made(); i++)
+		local_forget(g_at(i));
 	/* the last one that made a green thread runnable is out of the lock */
 	lock(&sched.lock, LR_SCHED);
 	unlock(&sched.lock, LR_SCHED);

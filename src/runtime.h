@@ -166,13 +166,14 @@ struct g {
 	uint32_t join;            /* (a) enum joinstate, see green.c */
 	uint32_t generation;      /* (a) how often the descriptor was used */
 	uint8_t masked;           /* (o) gmp_cancel_mask: how deep */
+	bool locals_set;          /* (o) locals_end is to see to them */
 	bool timer_run;           /* (c) while alive: a timer started it, and is told of its end */
 	uint32_t locks;           /* (o) gmp_lock_thread: how often */
 	struct m *lockedm;        /* (o) whose it is while it has such locks */
 	uintptr_t made_at;        /* (c) the pc of the call that made it */
 	int64_t since;            /* (a) about when it parked */
 	struct cleanup *cleanups; /* (o) the last one first */
-	struct locals *locals;    /* (o) see local.c; NULL: none was ever set */
+	struct locals *locals;    /* (o) see local.c; may be left by the descriptor's last user */
 	struct timer timer;       /* of a wait with a deadline */
 	struct sudog sudog;
 	struct san_stack san;

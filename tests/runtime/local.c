@@ -317,8 +317,56 @@ RT(values_set_by_a_destructor_are_destroyed)
 	CHECK_EQ(atomic_load(&destroyed), 1 + 200);
 	atomic_store(&destroyed, 0);
 	join(spawn(set_some, NULL));
-	/* each at least once, and those that it had had before it were seen to a second time at most */
-	CHECK(atomic_load(&destroyed) >= 1 + 200 && atomic_load(&destroyed) <= 1 + 200 + 67);
+	CHECK_EQ(atomic_load(&destroyed), 1 + 200); /* key was the last to be set, and went first */
+}
+
+static void set_each_other(void *v)
+{
+	int i = (int)((int *)v - values);
+
+	atomic_fetch_add(&destroyed, 1);
+	CHECK_EQ(gmp_set(all[(i + 64) % 128], &values[(i + 64) % 128]), 0);
+}
+
+static void set_first_half(UNUSED void *arg)
+{
+	for (int i = 0; i < 64; i++)
+		CHECK_EQ(gmp_set(all[i], &values[i]), 0);
+}
+
+RT(destructors_that_set_each_others_values_come_to_an_end)
+{
+	for (int i = 0; i < 128; i++) /* of which two want the same slot, while there are few */
+		CHECK_EQ(gmp_key_create(&all[i], set_each_other), 0);
+	join(spawn(set_first_half, NULL));
+	CHECK_EQ(atomic_load(&destroyed), 128 * 4);
+}
+
+static int order[64];
+
+static void note_order(void *v)
+{
+	CHECK((int *)v - values < 64);
+	order[(int *)v - values] = atomic_fetch_add(&destroyed, 1);
+}
+
+static void set_in_order(UNUSED void *arg)
+{
+	for (int i = 0; i < 64; i++) {
+		int k = i * 37 % 64;
+
+		CHECK_EQ(gmp_set(all[k], &values[i]), 0);
+	}
+	CHECK_EQ(gmp_set(all[0], &values[0]), 0); /* it had a value */
+}
+
+RT(what_was_set_last_is_destroyed_first)
+{
+	for (int i = 0; i < 64; i++)
+		CHECK_EQ(gmp_key_create(&all[i], note_order), 0);
+	join(spawn(set_in_order, NULL));
+	for (int i = 0; i < 64; i++)
+		CHECK_EQ(order[i], 63 - i);
 }
 
 static gmp_chan *chan;
