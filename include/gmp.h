@@ -910,6 +910,48 @@ GMP_API int gmp_multipool_release(gmp_multipool *m, int64_t deadline);
 GMP_API int gmp_multipool_reboot(gmp_multipool *m);
 GMP_API void gmp_multipool_free(gmp_multipool *m);
 
+/* ------------------------------------------------------------------- Groups */
+
+/*
+ * Structured concurrency: green threads that do one thing together.  None outlives the wait, the first
+ * failure cancels the others, and so does the deadline.  (Go: errgroup with a context.)
+ *
+ *   static int fetch(void *url);                         // 0, or a negative errno value
+ *
+ *   gmp_group *g = gmp_group_new(8, gmp_deadline(2000000000));   // 8 at a time, 2 s in all
+ *   for (int i = 0; i < n; i++)
+ *           gmp_group_go(g, fetch, urls[i]);
+ *   int err = gmp_group_wait(g);                         // all have ended
+ *   gmp_group_free(g);
+ *
+ * gmp_group_new: limit is how many may run at a time, 0 or less: any number.  NULL without memory or
+ * a runtime.  A group belongs to the run that made it.
+ * gmp_group_go starts fn(arg) on a green thread, from any thread, also from a child; at the limit it
+ * first waits until a child has ended (-ECANCELED if the caller is cancelled: nothing has been
+ * started).  gmp_group_try_go: -EAGAIN at the limit.  Both: -EINVAL for a NULL; -ENOMEM, -EAGAIN
+ * (gmp_config.max_green are alive), -ESRCH.
+ * The first child that returns something else than 0 gives the group its result, and cancels the
+ * others (gmp_cancel).  When the deadline passes before all have ended, the result is -ETIMEDOUT, and
+ * all are cancelled.  From then on a group is as it is: gmp_group_go still starts fn, but already
+ * cancelled, so that what fn has to clean up is cleaned up.  A child that ends by gmp_exit counts as
+ * one that has returned 0.  A child has ended when the destructors of its locals have run, too.
+ * gmp_group_wait waits until all children have ended, also those that children start meanwhile, and
+ * returns the result.  A group without a failure can be used again after that.  It is not cut short:
+ * if the caller is cancelled (and has not masked that), the children are, and it waits on for them; so
+ * whoever cancels a green thread reaches the groups that it waits for, and the groups in these.
+ * -ESRCH when the run has ended, and the children have been dropped.
+ * A child that waits for its own group waits for ever.
+ * gmp_group_cancel cancels the children, and those that will be started; the result is then what they
+ * make of it.  gmp_group_free cancels and awaits those that still run; NULL is a no-op.
+ */
+typedef struct gmp_group gmp_group;
+GMP_API gmp_group *gmp_group_new(int limit, int64_t deadline);
+GMP_API int gmp_group_go(gmp_group *g, int (*fn)(void *arg), void *arg);
+GMP_API int gmp_group_try_go(gmp_group *g, int (*fn)(void *arg), void *arg);
+GMP_API int gmp_group_wait(gmp_group *g);
+GMP_API void gmp_group_cancel(gmp_group *g);
+GMP_API void gmp_group_free(gmp_group *g);
+
 /* ----------------------------------------------------------- Looking inside */
 
 /* Sums since the start of the run, and levels at the time of the call. */

@@ -102,6 +102,7 @@ set(GMP_FLOOR6
 	pool_delayed.c
 	pool_end.c
 	multipool.c
+	group.c
 	debug/dump.c
 	debug/report.c
 	debug/stats.c

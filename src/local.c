@@ -16,15 +16,15 @@
  * blocking code the green thread's values are the ones seen, though all else is as on a plain thread.
  *
  * Invariants
- *  N1 Only its own thread touches a table; the end of the run, when no green thread runs, frees those
+ *  F1 Only its own thread touches a table; the end of the run, when no green thread runs, frees those
  *     of the dropped.
- *  N2 A slot's key is never 0 once it has a value; key 0 is none.
- *  N3 At the end of a thread the value that was set last goes first, until none is left whose
+ *  F2 A slot's key is never 0 once it has a value; key 0 is none.
+ *  F3 At the end of a thread the value that was set last goes first, until none is left whose
  *     destructor has not run ROUNDS times.  All that this needs is in the table: so a destructor may
  *     set values, and may leave by gmp_exit (the end goes on from there).
- *  N4 A descriptor keeps its table for the next green thread that uses it, empty and of the first
+ *  F4 A descriptor keeps its table for the next green thread that uses it, empty and of the first
  *     size; so a value that each of many sets costs no allocation.
- *  N5 live is the key from when its destructor is written until it is deleted.
+ *  F5 live is the key from when its destructor is written until it is deleted.
  *
  * Rejected: slots in struct g (it is four cache lines, full, and a parked one pays for all it has);
  * slots on the stack (they push deep frames onto the next page).

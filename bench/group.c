@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What does it cost to keep children together?
+ *
+ * "group/1000": a group is made, 1,000 empty children are started in it, it is waited for and freed;
+ * per child.  "group/1000 wg": the same by hand, with gmp_go and a wait group, one gmp_wg_add for each
+ * child; per child.
+ */
+#include "shim.h"
+
+#include <gmp.h>
+
+static int64_t ran;
+
+static int child(void *arg)
+{
+	(void)arg;
+	ran++;
+	return 0;
+}
+
+static int child_shared(void *arg)
+{
+	(void)arg;
+	bench_add(&ran, 1);
+	return 0;
+}
+
+static void grouped(int64_t n, int (*fn)(void *))
+{
+	gmp_group *g = gmp_group_new(0, GMP_FOREVER);
+
+	bench_check(g, "no memory");
+	for (int64_t i = 0; i < n; i++) {
+		int err = gmp_group_go(g, fn, NULL);
+
+		bench_check(err == 0, "gmp_group_go: %d", err);
+	}
+	bench_check(gmp_group_wait(g) == 0, "gmp_group_wait");
+	gmp_group_free(g);
+}
+
+static gmp_wg wg;
+
+static void by_hand(void *arg)
+{
+	child(arg);
+	gmp_wg_done(&wg);
+}
+
+static void by_hand_shared(void *arg)
+{
+	child_shared(arg);
+	gmp_wg_done(&wg);
+}
+
+static void with_wg(int64_t n, gmp_fn fn)
+{
+	for (int64_t i = 0; i < n; i++) {
+		gmp_wg_add(&wg, 1);
+		int err = gmp_go(fn, NULL);
+
+		bench_check(err == 0, "gmp_go: %d", err);
+	}
+	gmp_wg_wait(&wg);
+}
+
+static void measure(struct bench_state *st, void (*batch)(const struct bench_case *c))
+{
+	const struct bench_case *c = bench_this(st);
+	int64_t rounds = c->count / c->n, warm = rounds / 8 + 1, t0, t1;
+
+	ran = 0;
+	for (int64_t i = 0; i < warm; i++)
+		batch(c);
+	t0 = bench_clock();
+	for (int64_t i = 0; i < rounds; i++)
+		batch(c);
+	t1 = bench_clock();
+	bench_check(ran == (warm + rounds) * c->n, "%lld of %lld ran", (long long)ran,
+		    (long long)((warm + rounds) * c->n));
+	bench_time(st, t1 - t0, rounds * c->n);
+}
+
+static void group_batch(const struct bench_case *c)
+{
+	grouped(c->n, c->procs > 1 ? child_shared : child);
+}
+
+static void wg_batch(const struct bench_case *c)
+{
+	with_wg(c->n, c->procs > 1 ? by_hand_shared : by_hand);
+}
+
+static void group(struct bench_state *st)
+{
+	measure(st, group_batch);
+}
+
+static void group_wg(struct bench_state *st)
+{
+	measure(st, wg_batch);
+}
+
+BENCH(group, "group/1000", .procs = 1, .n = 1000, .count = 1000000);
+BENCH(group, "group/1000", .procs = 2, .n = 1000, .count = 1000000);
+BENCH(group_wg, "group/1000 wg", .procs = 1, .n = 1000, .count = 1000000);
+BENCH(group_wg, "group/1000 wg", .procs = 2, .n = 1000, .count = 1000000);

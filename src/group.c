@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How does a number of green threads do one thing together, so that none outlives it, and none goes on
+ * in vain?
+ *
+ * Each child has a place in a chunk of 32; a bit of the chunk's word says that the place is free.  To
+ * start is to clear a bit, to end is to set it: no other word is shared, and chunks keep children
+ * that end on different Ps apart.
+ *
+ *   group ──> chunk (newest) ──> chunk ──> chunk
+ *             word │ child, child, ... child
+ *
+ *  a child                                         one who cancels, under the mutex
+ *   1 child->green = itself           (exchange)    1 cancelled = true
+ *   2 cancelled? cancel itself                      2 word: ENDS_LOCKED, for each chunk
+ *   3 fn(arg); not 0: the result of the group,      3 each taken place: gmp_cancel(child->green),
+ *     and cancel the others                            if it is there
+ *   4 the thread ends: at last, as the destructor
+ *     of a local, the bit is set; under the mutex
+ *     if the word says ENDS_LOCKED
+ *
+ *  Either the child sees that it is cancelled, or the other sees it; and as long as the mutex is held
+ *  its place stays taken, so it has not ended.
+ *
+ * Invariants
+ *  J1 A child is in its place until its green thread has nothing left to do, by return or by gmp_exit:
+ *     the local is the first that it sets, so its destructor is the last to run.
+ *  J2 The wait goes through the chunks and waits for each to be empty, then looks at all once more.  If
+ *     no child has begun since the first look (the words count that too), all were empty at one
+ *     instant between.
+ *  J3 Whoever empties a chunk that somebody waits for (WAITED) does it under the mutex; so the one who
+ *     waits, which has the mutex when it finds the last chunk empty, is alone, and may free all.
+ *  J4 The list of chunks grows at its head, under the mutex, and shrinks when the group is freed.
+ *  J5 `result` is written once, by the first that has one to tell.  It stays, as `cancelled` does.
+ *  J6 The timer, armed or not, belongs to the run: when it says -ESRCH, there are no children any more.
+ *
+ * Rejected: a list of the children under a lock (four locked instructions for each, and a crowd at the
+ * lock); joinable children (who has ended is not known before the join, so a limit cannot be kept).
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gmp.h>
+
+enum { CHILDREN = 32, WALK = 8 };
+
+#define EMPTY UINT64_C(0xffffffff)      /* all places are free */
+#define ENDS_LOCKED (UINT64_C(1) << 32) /* to end takes the mutex */
+#define WAITED (UINT64_C(1) << 33)      /* to be the last to end does */
+#define BEGUN (UINT64_C(1) << 34)       /* from here up: how many have begun */
+
+/* base/atomic.h is not for the services */
+#define load_rlx(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+#define load_acq(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define load_seq(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
+#define store_rlx(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+#define store_rel(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define store_seq(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
+#define fetch_or(p, v) __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST)
+#define exchange_if(p, old, new)                                                                   \
+	__atomic_compare_exchange_n((p), (old), (new), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
+/* what each is for stands where it is used: ORD(group.ended) and others */
+
+struct chunk;
+
+struct child {
+	int (*fn)(void *arg);
+	void *arg;
+	gmp_g *green;        /* (a) NULL before it runs */
+	struct chunk *chunk; /* (c) */
+};
+
+struct chunk {
+	_Alignas(64) uint64_t word; /* (a) */
+	gmp_group *group;           /* (c) */
+	struct chunk *next;         /* (c) J4 */
+	struct child child[CHILDREN];
+};
+
+struct gmp_group {
+	int limit;             /* (c) 0: none */
+	int64_t deadline;      /* (c) */
+	gmp_timer *timer;      /* (c) of the deadline */
+	gmp_sem places;        /* with a limit */
+	int result;            /* (a) J5 */
+	bool cancelled;        /* (a) written under the mutex */
+	bool expired;          /* (a) the deadline has passed */
+	gmp_mutex mutex;       /* guards: */
+	gmp_cond ended;        /* a chunk that was waited for is empty */
+	struct chunk *walk;    /* where to look for a chunk with room; NULL: at the head */
+	struct chunk *chunks;  /* (a) written under the mutex */
+	struct chunk *current; /* (a) written under the mutex: has, or had, room */
+};
+
+/* --- cancelling --- */
+
+static void cancel_chunk(struct chunk *c, gmp_g *but)
+{
+	uint64_t word = fetch_or(&c->word, ENDS_LOCKED); /* ORD(group.cancel) */
+
+	for (unsigned i = 0; i < CHILDREN; i++) {
+		if (word & UINT64_C(1) << i)
+			continue;
+		gmp_g *green = load_seq(&c->child[i].green); /* ORD(group.cancel) */
+
+		if (green && green != but)
+			gmp_cancel(green);
+	}
+}
+
+/* Under the mutex: all but one. */
+static void cancel_locked(gmp_group *g, gmp_g *but)
+{
+	if (g->cancelled)
+		return;
+	store_seq(&g->cancelled, true); /* ORD(group.cancel) */
+	for (struct chunk *c = g->chunks; c; c = c->next)
+		cancel_chunk(c, but);
+}
+
+static void cancel(gmp_group *g, gmp_g *but)
+{
+	gmp_mutex_lock(&g->mutex);
+	cancel_locked(g, but);
+	gmp_mutex_unlock(&g->mutex);
+}
+
+/* The caller, if it is a child, is about to end. */
+static void fail(gmp_group *g, int result)
+{
+	int none = 0;
+
+	__atomic_compare_exchange_n(&g->result, &none, result, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+	if (!load_rlx(&g->cancelled))
+		cancel(g, gmp_self());
+}
+
+/* --- the deadline --- */
+
+static bool has_children(gmp_group *g)
+{
+	for (struct chunk *c = g->chunks; c; c = c->next)
+		if ((load_seq(&c->word) & EMPTY) != EMPTY) /* ORD(group.expire) */
+			return true;
+	return false;
+}
+
+/* Those who are there are late.  If nobody is, those who come will be. */
+static void expire(void *arg)
+{
+	gmp_group *g = arg;
+
+	gmp_mutex_lock(&g->mutex);
+	store_seq(&g->expired, true); /* ORD(group.expire) */
+	bool late = has_children(g);
+
+	gmp_mutex_unlock(&g->mutex);
+	if (late)
+		fail(g, -ETIMEDOUT);
+	else
+		cancel(g, NULL);
+}
+
+/* The timer may be late, too. */
+static void look_at_deadline(gmp_group *g)
+{
+	if (g->deadline != GMP_FOREVER && !load_seq(&g->expired) && /* ORD(group.expire) */
+	    gmp_now() >= g->deadline)
+		expire(g);
+}
+
+/* Its children have been dropped. */
+static bool run_is_over(gmp_group *g)
+{
+	int64_t deadline =
+		load_seq(&g->expired) ? GMP_FOREVER : g->deadline; /* ORD(group.expire) */
+
+	return gmp_timer_set(g->timer, deadline, 0) == -ESRCH;
+}
+
+/* --- places --- */
+
+static struct child *take_in(struct chunk *c)
+{
+	uint64_t word = load_rlx(&c->word);
+
+	while (word & EMPTY) {
+		unsigned i = (unsigned)__builtin_ctzll(word);
+
+		/* ORD(group.ended), ORD(group.expire) */
+		if (exchange_if(&c->word, &word, (word & ~(UINT64_C(1) << i)) + BEGUN))
+			return &c->child[i];
+	}
+	return NULL;
+}
+
+/* Under the mutex: a chunk more. */
+static struct chunk *chunk_new(gmp_group *g)
+{
+	struct chunk *c = aligned_alloc(_Alignof(struct chunk), sizeof(*c));
+
+	if (!c)
+		return NULL;
+	memset(c, 0, sizeof(*c));
+	c->word = EMPTY;
+	c->group = g;
+	for (unsigned i = 0; i < CHILDREN; i++)
+		c->child[i].chunk = c;
+	c->next = g->chunks;
+	g->chunks = c;
+	return c;
+}
+
+/* Under the mutex: a place in some chunks more than the one that is full.  For each one that is made
+ * several are looked at, so a group grows by little over what it needs. */
+static struct child *take_locked(gmp_group *g)
+{
+	struct chunk *c = g->current;
+	struct child *place = c ? take_in(c) : NULL; /* somebody has been here */
+
+	for (int i = 0; i < WALK && g->chunks && !place; i++) {
+		c = g->walk ? g->walk : g->chunks;
+		g->walk = c->next;
+		place = take_in(c);
+	}
+	if (!place && (c = chunk_new(g)) != NULL)
+		place = take_in(c);
+	if (place)
+		store_rel(&g->current, c); /* ORD(group.current): what is in it before */
+	return place;
+}
+
+static struct child *take(gmp_group *g)
+{
+	struct chunk *c = load_acq(&g->current); /* ORD(group.current) */
+	struct child *place = c ? take_in(c) : NULL;
+
+	if (!place) {
+		gmp_mutex_lock(&g->mutex);
+		place = take_locked(g);
+		gmp_mutex_unlock(&g->mutex);
+	}
+	return place;
+}
+
+static bool is_last(uint64_t word)
+{
+	return (word & EMPTY) == EMPTY;
+}
+
+/* J3.  The last touch is the unlock. */
+static void give_back_locked(gmp_group *g, struct chunk *c, uint64_t bit)
+{
+	gmp_mutex_lock(&g->mutex);
+	uint64_t word = fetch_or(&c->word, bit) | bit; /* ORD(group.ended) */
+
+	if (is_last(word) && word & WAITED) {
+		__atomic_fetch_and(&c->word, ~WAITED, __ATOMIC_RELAXED);
+		gmp_cond_broadcast(&g->ended);
+	}
+	gmp_mutex_unlock(&g->mutex);
+}
+
+static void give_back(struct child *place)
+{
+	struct chunk *c = place->chunk;
+	gmp_group *g = c->group;
+	uint64_t bit = UINT64_C(1) << (place - c->child), word = load_rlx(&c->word);
+
+	store_rlx(&place->green, NULL);
+	if (g->limit)
+		gmp_sem_release(&g->places, 1);
+	do {
+		if (word & ENDS_LOCKED || (word & WAITED && is_last(word | bit))) {
+			give_back_locked(g, c, bit);
+			return;
+		}
+	} while (!exchange_if(&c->word, &word, word | bit)); /* ORD(group.ended) */
+}
+
+/* --- a child --- */
+
+static gmp_key place_key;
+
+/* The last destructor of a child: J1. */
+static void child_ended(void *place)
+{
+	look_at_deadline(((struct child *)place)->chunk->group);
+	give_back(place);
+}
+
+static void child_main(void *arg)
+{
+	struct child *place = arg;
+	gmp_group *g = place->chunk->group;
+
+	store_seq(&place->green, gmp_self()); /* ORD(group.cancel) */
+	if (load_seq(&g->cancelled))          /* ORD(group.cancel) */
+		gmp_cancel(gmp_self());
+	int result = gmp_set(place_key, place);
+
+	if (result) {
+		fail(g, result);
+		give_back(place);
+		return;
+	}
+	result = place->fn(place->arg);
+	if (result) {
+		look_at_deadline(g); /* it may have failed for being late */
+		fail(g, result);
+	}
+}
+
+/* With a place among the limited, which is given back on failure. */
+static int begin(gmp_group *g, int (*fn)(void *arg), void *arg)
+{
+	struct child *place = take(g);
+
+	if (!place) {
+		if (g->limit)
+			gmp_sem_release(&g->places, 1);
+		return -ENOMEM;
+	}
+	place->fn = fn;
+	place->arg = arg;
+	if (load_seq(&g->expired)) /* ORD(group.expire) */
+		fail(g, -ETIMEDOUT);
+	int err = gmp_go(child_main, place);
+
+	if (err)
+		give_back(place);
+	return err;
+}
+
+/* --- on behalf of a plain thread --- */
+
+struct errand {
+	int (*fn)(gmp_group *g);
+	gmp_group *g;
+	int result;
+};
+
+static void errand_main(void *arg)
+{
+	struct errand *e = arg;
+
+	e->result = e->fn(e->g);
+}
+
+/* fn on a green thread, and the caller joins it: so a plain thread does not wait for what the end of
+ * the run has dropped. */
+static int on_green(int (*fn)(gmp_group *g), gmp_group *g)
+{
+	struct errand e = { fn, g, 0 };
+	gmp_g *green;
+
+	if (gmp_self())
+		return fn(g);
+	int err = gmp_spawn(&green, errand_main, &e, NULL);
+
+	if (!err)
+		err = gmp_join(green);
+	else if (err != -ESRCH)
+		return fn(g); /* no memory: as it is */
+	return err ? err : e.result;
+}
+
+/* --- the wait --- */
+
+/* Is the chunk empty?  If not, its last child will tell. */
+static bool empty_or_told(struct chunk *c, uint64_t *begun)
+{
+	uint64_t word = load_acq(&c->word); /* ORD(group.ended) */
+
+	while ((word & EMPTY) != EMPTY)
+		if (exchange_if(&c->word, &word, word | WAITED)) /* ORD(group.ended) */
+			return false;
+	*begun += word / BEGUN;
+	return true;
+}
+
+static uint64_t begun_by_now(gmp_group *g)
+{
+	uint64_t begun = 0;
+
+	for (struct chunk *c = g->chunks; c; c = c->next)
+		begun += load_acq(&c->word) / BEGUN; /* ORD(group.ended) */
+	return begun;
+}
+
+/* Under the mutex.  Being cancelled is passed on, once; the wait goes on. */
+static void wait_for_a_chunk(gmp_group *g, bool *masked)
+{
+	if (gmp_cond_wait(&g->ended, &g->mutex) != -ECANCELED)
+		return;
+	cancel_locked(g, NULL);
+	gmp_cancel_mask(1);
+	*masked = true;
+}
+
+/* J2. */
+static int wait_for_all(gmp_group *g)
+{
+	bool masked = false;
+	uint64_t begun;
+
+	gmp_mutex_lock(&g->mutex);
+	do {
+		begun = 0;
+		for (struct chunk *c = g->chunks; c; c = c->next)
+			while (!empty_or_told(c, &begun))
+				wait_for_a_chunk(g, &masked);
+	} while (begun != begun_by_now(g));
+	gmp_mutex_unlock(&g->mutex);
+	if (masked)
+		gmp_cancel_mask(0);
+	return load_rlx(&g->result);
+}
+
+/* --- the calls --- */
+
+static bool key_made;
+
+static void make_key(void *arg)
+{
+	(void)arg;
+	key_made = gmp_key_create(&place_key, child_ended) == 0;
+}
+
+gmp_group *gmp_group_new(int limit, int64_t deadline)
+{
+	static gmp_once once = GMP_ONCE_INIT;
+
+	gmp_once_do(&once, make_key, NULL);
+	gmp_group *g = key_made ? calloc(1, sizeof(*g)) : NULL;
+
+	if (!g)
+		return NULL;
+	g->timer = gmp_timer_new(expire, g);
+	if (!g->timer) {
+		free(g);
+		return NULL;
+	}
+	g->limit = limit > 0 ? limit : 0;
+	g->places = (gmp_sem)GMP_SEM_INIT(g->limit);
+	g->deadline = deadline;
+	if (deadline <= gmp_now())
+		expire(g);
+	else
+		gmp_timer_set(g->timer, deadline, 0);
+	return g;
+}
+
+static int take_turn(gmp_group *g)
+{
+	return gmp_sem_acquire(&g->places);
+}
+
+int gmp_group_go(gmp_group *g, int (*fn)(void *arg), void *arg)
+{
+	if (!g || !fn)
+		return -EINVAL;
+	if (g->limit && gmp_sem_try_acquire(&g->places)) {
+		int err = on_green(take_turn, g);
+
+		if (err)
+			return err;
+	}
+	return begin(g, fn, arg);
+}
+
+int gmp_group_try_go(gmp_group *g, int (*fn)(void *arg), void *arg)
+{
+	if (!g || !fn)
+		return -EINVAL;
+	if (g->limit && gmp_sem_try_acquire(&g->places))
+		return -EAGAIN;
+	return begin(g, fn, arg);
+}
+
+int gmp_group_wait(gmp_group *g)
+{
+	if (!g)
+		return -EINVAL;
+	if (run_is_over(g))
+		return -ESRCH;
+	return on_green(wait_for_all, g);
+}
+
+void gmp_group_cancel(gmp_group *g)
+{
+	if (g && !run_is_over(g))
+		cancel(g, NULL);
+}
+
+void gmp_group_free(gmp_group *g)
+{
+	if (!g)
+		return;
+	if (!run_is_over(g)) {
+		cancel(g, NULL);
+		on_green(wait_for_all, g);
+	}
+	gmp_timer_free(g->timer); /* if the run ends, this awaits it */
+	for (struct chunk *c; (c = g->chunks) != NULL;) {
+		g->chunks = c->next;
+		free(c);
+	}
+	free(g);
+}

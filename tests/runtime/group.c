@@ -1,0 +1,778 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests gmp_group: the limit, the deadline, the first failure and the cancellation of the others; no
+ * child outlives the wait.
+ */
+#include "util.h"
+
+static atomic_int count, running, most, stop;
+static gmp_group *group, *inner;
+
+static gmp_group *make(int limit, int64_t deadline)
+{
+	gmp_group *g = gmp_group_new(limit, deadline);
+
+	CHECK(g != NULL);
+	return g;
+}
+
+static int nothing(UNUSED void *arg)
+{
+	atomic_fetch_add(&count, 1);
+	return 0;
+}
+
+static int give(void *arg)
+{
+	atomic_fetch_add(&count, 1);
+	return (int)(intptr_t)arg;
+}
+
+static int until_stop(UNUSED void *arg)
+{
+	atomic_fetch_add(&count, 1);
+	while (!atomic_load(&stop))
+		gmp_yield();
+	return 0;
+}
+
+static int until_cancelled(UNUSED void *arg)
+{
+	atomic_fetch_add(&running, 1);
+	CHECK_EQ(gmp_sleep(100 * SEC), -ECANCELED);
+	CHECK_EQ(gmp_cancelled(), 1);
+	atomic_fetch_add(&count, 1);
+	return -ECANCELED;
+}
+
+static int expect_cancelled(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_cancelled(), 1);
+	CHECK_EQ(gmp_sleep(100 * SEC), -ECANCELED);
+	atomic_fetch_add(&count, 1);
+	return 0;
+}
+
+static int expect_not_cancelled(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_cancelled(), 0);
+	CHECK_EQ(gmp_sleep(US), 0);
+	atomic_fetch_add(&count, 1);
+	return 0;
+}
+
+static void results(UNUSED void *unused)
+{
+	static const int given[][4] = {
+		{ 0 }, { 1, 0 }, { 1, -7 }, { 2, -7, 0 }, { 3, -7, 0, 9 }, { 3, 0, 0, 5 }
+	}; /* how many, then what they return */
+
+	for (unsigned i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+		gmp_group *g = make(0, GMP_FOREVER);
+		int first = 0;
+
+		CHECK_EQ(gmp_group_wait(g), 0);
+		for (int k = 1; k <= given[i][0]; k++) {
+			CHECK_EQ(gmp_group_go(g, give, (void *)(intptr_t)given[i][k]), 0);
+			if (!first)
+				first = given[i][k];
+			CHECK_EQ(gmp_group_wait(g), first);
+			CHECK_EQ(gmp_group_wait(g), first);
+		}
+		gmp_group_free(g);
+	}
+}
+
+RT(the_first_result_that_is_not_0_is_the_groups)
+{
+	struct foreign f;
+
+	results(NULL);
+	foreign_start(&f, results, NULL);
+	foreign_join(&f);
+	gmp_block_enter();
+	results(NULL);
+	gmp_block_leave();
+}
+
+RT(wrong_arguments_are_refused)
+{
+	gmp_group *g = make(-5, GMP_FOREVER);
+
+	CHECK_EQ(gmp_group_go(NULL, nothing, NULL), -EINVAL);
+	CHECK_EQ(gmp_group_go(g, NULL, NULL), -EINVAL);
+	CHECK_EQ(gmp_group_try_go(NULL, nothing, NULL), -EINVAL);
+	CHECK_EQ(gmp_group_try_go(g, NULL, NULL), -EINVAL);
+	CHECK_EQ(gmp_group_wait(NULL), -EINVAL);
+	gmp_group_cancel(NULL);
+	gmp_group_free(NULL);
+	CHECK_EQ(gmp_group_wait(g), 0);
+	gmp_group_free(g);
+}
+
+TEST(without_a_runtime_there_is_no_group)
+{
+	CHECK(gmp_group_new(0, GMP_FOREVER) == NULL);
+}
+
+RT(all_of_many_have_ended_when_the_wait_returns)
+{
+	gmp_group *g = make(0, GMP_FOREVER);
+
+	for (int n = 1; n <= 10000; n *= 10) {
+		atomic_store(&count, 0);
+		for (int i = 0; i < n; i++)
+			CHECK_EQ(gmp_group_go(g, nothing, NULL), 0);
+		CHECK_EQ(gmp_group_wait(g), 0);
+		CHECK_EQ(atomic_load(&count), n);
+	}
+	gmp_group_free(g);
+}
+
+static int grow_tree(void *arg)
+{
+	intptr_t depth = (intptr_t)arg;
+
+	atomic_fetch_add(&count, 1);
+	if (depth % 3 == 0)
+		gmp_yield();
+	for (int i = 0; i < 2 && depth > 0; i++)
+		CHECK_EQ(gmp_group_go(group, grow_tree, (void *)(depth - 1)), 0);
+	return 0;
+}
+
+RT(children_that_children_start_are_awaited_too)
+{
+	for (int i = 0; i < 20; i++) {
+		group = make(0, GMP_FOREVER);
+		atomic_store(&count, 0);
+		CHECK_EQ(gmp_group_go(group, grow_tree, (void *)9), 0);
+		CHECK_EQ(gmp_group_wait(group), 0);
+		CHECK_EQ(atomic_load(&count), (1 << 10) - 1);
+		gmp_group_free(group);
+	}
+}
+
+/* --- failure --- */
+
+RT(a_failure_cancels_the_others)
+{
+	gmp_group *g = make(0, GMP_FOREVER);
+
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(gmp_group_go(g, until_cancelled, NULL), 0);
+	WAIT_FOR(atomic_load(&running) == 100);
+	CHECK_EQ(gmp_group_go(g, give, (void *)(intptr_t)-EIO), 0);
+	CHECK_EQ(gmp_group_wait(g), -EIO);
+	CHECK_EQ(atomic_load(&count), 101);
+	gmp_group_free(g);
+}
+
+static int fail_at_some(void *arg)
+{
+	intptr_t i = (intptr_t)arg;
+
+	if (i % 10 == 3)
+		return (int)i;
+	until_cancelled(NULL);
+	return 0;
+}
+
+RT(none_is_missed_however_early_the_failure)
+{
+	for (int round = 0; round < (SANITIZED ? 20 : 200); round++) {
+		gmp_group *g = make(0, GMP_FOREVER);
+		int result;
+
+		for (intptr_t i = 0; i < 50; i++)
+			CHECK_EQ(gmp_group_go(g, fail_at_some, (void *)i), 0);
+		result = gmp_group_wait(g);
+		CHECK(result > 0 && result % 10 == 3);
+		gmp_group_free(g);
+	}
+}
+
+RT(after_a_failure_a_child_starts_cancelled)
+{
+	gmp_group *g = make(3, GMP_FOREVER);
+
+	CHECK_EQ(gmp_group_go(g, expect_not_cancelled, NULL), 0);
+	CHECK_EQ(gmp_group_wait(g), 0);
+	CHECK_EQ(gmp_group_go(g, give, (void *)4), 0);
+	CHECK_EQ(gmp_group_wait(g), 4);
+	for (int i = 0; i < 20; i++)
+		CHECK_EQ(gmp_group_go(g, expect_cancelled, NULL), 0);
+	CHECK_EQ(gmp_group_wait(g), 4);
+	CHECK_EQ(atomic_load(&count), 22);
+	gmp_group_free(g);
+}
+
+static int start_one_more(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_sleep(100 * SEC), -ECANCELED);
+	CHECK_EQ(gmp_group_go(group, expect_cancelled, NULL), 0);
+	return 0;
+}
+
+RT(what_a_cancelled_child_starts_is_cancelled_too)
+{
+	group = make(0, GMP_FOREVER);
+	for (int i = 0; i < 40; i++)
+		CHECK_EQ(gmp_group_go(group, start_one_more, NULL), 0);
+	CHECK_EQ(gmp_group_go(group, give, (void *)-1), 0);
+	CHECK_EQ(gmp_group_wait(group), -1);
+	CHECK_EQ(atomic_load(&count), 41);
+	gmp_group_free(group);
+}
+
+RT(cancel_reaches_all_and_the_result_is_what_they_make_of_it)
+{
+	gmp_group *g = make(0, GMP_FOREVER);
+
+	gmp_group_cancel(g);
+	CHECK_EQ(gmp_group_wait(g), 0);
+	for (int i = 0; i < 10; i++)
+		CHECK_EQ(gmp_group_go(g, expect_cancelled, NULL), 0);
+	CHECK_EQ(gmp_group_wait(g), 0);
+	gmp_group_cancel(g);
+	gmp_group_free(g);
+
+	g = make(0, GMP_FOREVER);
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(gmp_group_go(g, until_cancelled, NULL), 0);
+	gmp_group_cancel(g);
+	CHECK_EQ(gmp_group_wait(g), -ECANCELED);
+	CHECK_EQ(atomic_load(&count), 110);
+	gmp_group_free(g);
+}
+
+static void cancel_from_outside(UNUSED void *arg)
+{
+	WAIT_FOR(atomic_load(&running) == 50);
+	gmp_group_cancel(group);
+}
+
+RT(a_plain_thread_may_cancel)
+{
+	struct foreign f;
+
+	group = make(0, GMP_FOREVER);
+	foreign_start(&f, cancel_from_outside, NULL);
+	for (int i = 0; i < 50; i++)
+		CHECK_EQ(gmp_group_go(group, until_cancelled, NULL), 0);
+	CHECK_EQ(gmp_group_wait(group), -ECANCELED);
+	foreign_join(&f);
+	gmp_group_free(group);
+}
+
+RT(free_cancels_and_waits)
+{
+	for (int i = 0; i < 30; i++) {
+		gmp_group *g = make(0, i % 2 ? gmp_deadline(100 * SEC) : GMP_FOREVER);
+
+		for (int k = 0; k < i; k++)
+			CHECK_EQ(gmp_group_go(g, until_cancelled, NULL), 0);
+		atomic_store(&count, 0);
+		gmp_group_free(g);
+		CHECK_EQ(atomic_load(&count), i);
+	}
+}
+
+/* --- how children end --- */
+
+static int exit_in_the_middle(void *arg)
+{
+	atomic_fetch_add(&count, 1);
+	if (arg)
+		gmp_yield();
+	gmp_exit();
+	return 77;
+}
+
+RT(a_child_that_exits_has_ended_well_and_left_its_place)
+{
+	gmp_group *g = make(2, gmp_deadline(100 * SEC));
+
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(gmp_group_go(g, exit_in_the_middle, i % 2 ? g : NULL), 0);
+	CHECK_EQ(gmp_group_wait(g), 0);
+	CHECK_EQ(atomic_load(&count), 100);
+	gmp_group_free(g);
+}
+
+static gmp_key key;
+
+static void destroy_late(UNUSED void *v)
+{
+	CHECK_EQ(gmp_cancel_mask(1), 0);
+	CHECK_EQ(gmp_sleep(MS), 0);
+	atomic_fetch_add(&count, 1);
+}
+
+static int with_local(void *arg)
+{
+	CHECK_EQ(gmp_set(key, &count), 0);
+	if (arg)
+		gmp_exit();
+	return 0;
+}
+
+RT(the_wait_includes_destructors_of_locals)
+{
+	gmp_group *g = make(0, GMP_FOREVER);
+
+	CHECK_EQ(gmp_key_create(&key, destroy_late), 0);
+	for (int i = 0; i < 50; i++)
+		CHECK_EQ(gmp_group_go(g, with_local, i % 2 ? g : NULL), 0);
+	CHECK_EQ(gmp_group_wait(g), 0);
+	CHECK_EQ(atomic_load(&count), 50);
+	gmp_group_free(g);
+}
+
+static long written[500];
+
+static int write_plain(void *arg)
+{
+	long *w = arg;
+
+	if ((w - written) % 3 == 0)
+		gmp_yield();
+	*w = w - written;
+	return 0;
+}
+
+RT(the_wait_sees_what_the_children_wrote)
+{
+	gmp_group *g = make(0, GMP_FOREVER);
+
+	for (int round = 0; round < 20; round++) {
+		memset(written, 0xff, sizeof(written));
+		for (int i = 0; i < 500; i++)
+			CHECK_EQ(gmp_group_go(g, write_plain, &written[i]), 0);
+		CHECK_EQ(gmp_group_wait(g), 0);
+		for (int i = 0; i < 500; i++)
+			CHECK_EQ(written[i], i);
+	}
+	gmp_group_free(g);
+}
+
+/* --- the limit --- */
+
+static int count_running(UNUSED void *arg)
+{
+	int now = atomic_fetch_add(&running, 1) + 1, seen = atomic_load(&most);
+
+	while (now > seen && !atomic_compare_exchange_weak(&most, &seen, now))
+		;
+	gmp_sleep(US);
+	atomic_fetch_sub(&running, 1);
+	return 0;
+}
+
+static void start_many(void *arg)
+{
+	for (int i = 0; i < 300; i++)
+		CHECK_EQ(gmp_group_go(arg, count_running, NULL), 0);
+}
+
+RT(no_more_run_at_a_time_than_the_limit_allows)
+{
+	for (int limit = 1; limit < 100; limit = limit * 3 + 1) {
+		gmp_group *g = make(limit, GMP_FOREVER);
+		struct foreign f;
+		gmp_g *other = spawn(start_many, g);
+
+		foreign_start(&f, start_many, g);
+		start_many(g);
+		join(other);
+		foreign_join(&f);
+		CHECK_EQ(gmp_group_wait(g), 0);
+		CHECK(atomic_load(&most) <= limit);
+		CHECK_EQ(atomic_load(&running), 0);
+		gmp_group_free(g);
+	}
+}
+
+RT(try_go_refuses_at_the_limit)
+{
+	gmp_group *g = make(42, GMP_FOREVER);
+
+	for (int round = 0; round < 3; round++) {
+		atomic_store(&stop, 0);
+		for (int i = 0; i < 42; i++)
+			CHECK_EQ(gmp_group_try_go(g, until_stop, NULL), 0);
+		CHECK_EQ(gmp_group_try_go(g, until_stop, NULL), -EAGAIN);
+		atomic_store(&stop, 1);
+		CHECK_EQ(gmp_group_wait(g), 0);
+	}
+	CHECK_EQ(atomic_load(&count), 3 * 42);
+	gmp_group_free(g);
+	g = make(0, GMP_FOREVER);
+	for (int i = 0; i < 1000; i++)
+		CHECK_EQ(gmp_group_try_go(g, nothing, NULL), 0);
+	CHECK_EQ(gmp_group_wait(g), 0);
+	gmp_group_free(g);
+}
+
+static void go_at_the_limit(void *arg)
+{
+	CHECK_EQ(gmp_group_go(arg, nothing, NULL), -ECANCELED);
+	atomic_fetch_add(&running, 1);
+}
+
+RT(a_cancelled_caller_does_not_wait_at_the_limit)
+{
+	gmp_group *g = make(1, GMP_FOREVER);
+	gmp_g *caller;
+
+	CHECK_EQ(gmp_group_go(g, until_stop, NULL), 0);
+	caller = spawn(go_at_the_limit, g);
+	WAIT_FOR(atomic_load(&count) == 1);
+	CHECK_EQ(gmp_cancel(caller), 0);
+	join(caller);
+	CHECK_EQ(atomic_load(&running), 1);
+	atomic_store(&stop, 1);
+	CHECK_EQ(gmp_group_wait(g), 0);
+	CHECK_EQ(atomic_load(&count), 1);
+	CHECK_EQ(gmp_group_try_go(g, nothing, NULL), 0); /* its turn was not lost */
+	CHECK_EQ(gmp_group_wait(g), 0);
+	gmp_group_free(g);
+}
+
+/* --- the deadline --- */
+
+RT(the_deadline_cancels_and_is_the_result)
+{
+	int64_t deadline = gmp_deadline(5 * MS);
+	gmp_group *g = make(0, deadline);
+
+	for (int i = 0; i < 50; i++)
+		CHECK_EQ(gmp_group_go(g, until_cancelled, NULL), 0);
+	CHECK_EQ(gmp_group_wait(g), -ETIMEDOUT);
+	CHECK(gmp_now() >= deadline);
+	CHECK_EQ(atomic_load(&count), 50);
+	CHECK_EQ(gmp_group_go(g, expect_cancelled, NULL), 0);
+	CHECK_EQ(gmp_group_wait(g), -ETIMEDOUT);
+	gmp_group_free(g);
+}
+
+RT(the_deadline_cancels_though_nobody_waits)
+{
+	gmp_group *g = make(0, gmp_deadline(2 * MS));
+
+	for (int i = 0; i < 20; i++)
+		CHECK_EQ(gmp_group_go(g, until_cancelled, NULL), 0);
+	WAIT_FOR(atomic_load(&count) == 20);
+	CHECK_EQ(gmp_group_wait(g), -ETIMEDOUT);
+	gmp_group_free(g);
+}
+
+static int spin_past(void *arg)
+{
+	while (gmp_now() <= *(int64_t *)arg)
+		; /* and no timer fires on one P */
+	return 0;
+}
+
+static int exit_past(void *arg)
+{
+	spin_past(arg);
+	gmp_exit();
+	return 0;
+}
+
+static int fail_past(void *arg)
+{
+	spin_past(arg);
+	return -EIO;
+}
+
+RT(one_that_ends_late_is_late_whatever_it_says)
+{
+	static int (*const fns[])(void *) = { spin_past, exit_past, fail_past };
+
+	for (int i = 0; i < 3; i++) {
+		int64_t deadline = gmp_deadline(2 * MS);
+		gmp_group *g = make(0, deadline);
+
+		CHECK_EQ(gmp_group_go(g, fns[i], &deadline), 0);
+		CHECK_EQ(gmp_group_wait(g), -ETIMEDOUT);
+		gmp_group_free(g);
+	}
+}
+
+RT(those_who_end_in_time_are_not_late)
+{
+	for (int i = 0; i < 20; i++) {
+		int64_t deadline = gmp_deadline(i % 2 ? 100 * SEC : 20 * MS);
+		gmp_group *g = make(0, deadline);
+		int result;
+
+		for (int k = 0; k < 10; k++)
+			CHECK_EQ(gmp_group_go(g, give, NULL), 0);
+		result = gmp_group_wait(g);
+		CHECK(result == 0 || (result == -ETIMEDOUT && gmp_now() >= deadline));
+		gmp_group_free(g);
+	}
+}
+
+RT(after_the_deadline_a_child_starts_cancelled_and_late)
+{
+	for (int i = 0; i < 3; i++) {
+		int64_t past[] = { 0, INT64_MIN, gmp_now() - 1 };
+		gmp_group *g = make(1, past[i]);
+
+		CHECK_EQ(gmp_group_wait(g), 0);
+		CHECK_EQ(gmp_group_go(g, expect_cancelled, NULL), 0);
+		CHECK_EQ(gmp_group_wait(g), -ETIMEDOUT);
+		gmp_group_free(g);
+	}
+}
+
+RT(a_failure_before_the_deadline_is_the_result)
+{
+	gmp_group *g = make(0, gmp_deadline(100 * SEC));
+
+	CHECK_EQ(gmp_group_go(g, until_cancelled, NULL), 0);
+	CHECK_EQ(gmp_group_go(g, give, (void *)12), 0);
+	CHECK_EQ(gmp_group_wait(g), 12);
+	gmp_group_free(g);
+}
+
+/* --- nesting, and the one who waits --- */
+
+static int nested(void *arg)
+{
+	gmp_group *g = make(0, GMP_FOREVER);
+	intptr_t depth = (intptr_t)arg;
+	int result;
+
+	for (int i = 0; i < 3; i++) {
+		if (depth > 0)
+			CHECK_EQ(gmp_group_go(g, nested, (void *)(depth - 1)), 0);
+		else
+			CHECK_EQ(gmp_group_go(g, until_cancelled, NULL), 0);
+	}
+	result = gmp_group_wait(g);
+	CHECK_EQ(result, -ECANCELED);
+	gmp_group_free(g);
+	return result;
+}
+
+RT(cancellation_goes_down_through_nested_groups)
+{
+	gmp_group *g = make(0, GMP_FOREVER);
+
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(gmp_group_go(g, nested, (void *)2), 0);
+	WAIT_FOR(atomic_load(&running) == 81);
+	CHECK_EQ(gmp_group_go(g, give, (void *)-5), 0);
+	CHECK_EQ(gmp_group_wait(g), -5);
+	CHECK_EQ(atomic_load(&count), 82);
+	gmp_group_free(g);
+}
+
+static int inner_fails(UNUSED void *arg)
+{
+	gmp_group *g = make(0, GMP_FOREVER);
+
+	CHECK_EQ(gmp_group_go(g, until_cancelled, NULL), 0);
+	CHECK_EQ(gmp_group_go(g, give, (void *)-9), 0);
+	CHECK_EQ(gmp_group_wait(g), -9);
+	CHECK_EQ(gmp_cancelled(), 0);
+	gmp_group_free(g);
+	return 0;
+}
+
+RT(the_failure_of_a_nested_group_is_its_own)
+{
+	gmp_group *g = make(0, GMP_FOREVER);
+
+	for (int i = 0; i < 10; i++)
+		CHECK_EQ(gmp_group_go(g, inner_fails, NULL), 0);
+	CHECK_EQ(gmp_group_wait(g), 0);
+	gmp_group_free(g);
+}
+
+static int ignore_cancellation(UNUSED void *arg)
+{
+	atomic_fetch_add(&running, 1);
+	CHECK_EQ(gmp_sleep(100 * SEC), -ECANCELED);
+	CHECK_EQ(gmp_cancel_mask(1), 0);
+	CHECK_EQ(gmp_sleep(5 * MS), 0);
+	atomic_fetch_add(&count, 1);
+	return 0;
+}
+
+static void wait_for_group(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_group_wait(group), 0);
+	CHECK_EQ(atomic_load(&count), 10);
+	CHECK_EQ(gmp_cancelled(), 1);
+	CHECK_EQ(gmp_sleep(SEC), -ECANCELED); /* the mask is as it was */
+}
+
+RT(the_wait_of_a_cancelled_one_passes_it_on_and_waits_for_all)
+{
+	gmp_g *waiter;
+
+	group = make(0, GMP_FOREVER);
+	for (int i = 0; i < 10; i++)
+		CHECK_EQ(gmp_group_go(group, ignore_cancellation, NULL), 0);
+	WAIT_FOR(atomic_load(&running) == 10);
+	waiter = spawn(wait_for_group, NULL);
+	CHECK_EQ(gmp_cancel(waiter), 0);
+	join(waiter);
+	gmp_group_free(group);
+}
+
+static void wait_masked(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_cancel_mask(1), 0);
+	atomic_store(&running, 1);
+	CHECK_EQ(gmp_group_wait(group), 0);
+	CHECK_EQ(gmp_cancelled(), 1);
+	CHECK_EQ(gmp_cancel_mask(0), 0);
+}
+
+static int not_cancelled_while(UNUSED void *arg)
+{
+	while (!atomic_load(&stop))
+		CHECK_EQ(gmp_sleep(100 * US), 0);
+	return 0;
+}
+
+RT(the_wait_of_one_that_masks_cancellation_does_not_pass_it_on)
+{
+	gmp_g *waiter;
+
+	group = make(0, GMP_FOREVER);
+	CHECK_EQ(gmp_group_go(group, not_cancelled_while, NULL), 0);
+	waiter = spawn(wait_masked, NULL);
+	WAIT_FOR(atomic_load(&running) == 1);
+	CHECK_EQ(gmp_cancel(waiter), 0);
+	gmp_sleep(2 * MS);
+	atomic_store(&stop, 1);
+	join(waiter);
+	gmp_group_free(group);
+}
+
+static void wait_and_count(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_group_wait(group), 3);
+	CHECK_EQ(atomic_load(&count), 1);
+	atomic_fetch_add(&most, 1);
+}
+
+static int fail_at_stop(UNUSED void *arg)
+{
+	until_stop(NULL);
+	return 3;
+}
+
+RT(several_may_wait)
+{
+	struct foreign f[3];
+	gmp_g *g[20];
+
+	group = make(0, GMP_FOREVER);
+	CHECK_EQ(gmp_group_go(group, fail_at_stop, NULL), 0);
+	for (int i = 0; i < 20; i++)
+		g[i] = spawn(wait_and_count, NULL);
+	for (int i = 0; i < 3; i++)
+		foreign_start(&f[i], wait_and_count, NULL);
+	gmp_yield();
+	atomic_store(&stop, 1);
+	for (int i = 0; i < 20; i++)
+		join(g[i]);
+	for (int i = 0; i < 3; i++)
+		foreign_join(&f[i]);
+	CHECK_EQ(atomic_load(&most), 23);
+	gmp_group_free(group);
+}
+
+RT(it_may_be_freed_when_the_wait_has_returned)
+{
+	for (int i = 0; i < (SANITIZED ? 200 : 3000); i++) {
+		gmp_group *g = make(i % 3, i % 5 ? GMP_FOREVER : gmp_deadline(100 * SEC));
+
+		for (int k = 0; k < i % 40; k++)
+			CHECK_EQ(gmp_group_go(g, nothing, NULL), 0);
+		CHECK_EQ(gmp_group_wait(g), 0);
+		gmp_group_free(g);
+	}
+}
+
+/* --- the end of a run --- */
+
+static void wait_till_the_end(UNUSED void *arg)
+{
+	atomic_store(&most, gmp_group_wait(group));
+	CHECK_EQ(gmp_group_wait(group), -ESRCH);
+	gmp_group_cancel(group);
+	gmp_group_free(group);
+}
+
+static void go_till_the_end(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_group_go(inner, nothing, NULL), -ESRCH);
+	gmp_group_free(inner);
+}
+
+static int sleep_long(UNUSED void *arg)
+{
+	atomic_fetch_add(&running, 1);
+	gmp_sleep(100 * SEC);
+	return 0;
+}
+
+static struct foreign waits, goes;
+
+static void leave_children(UNUSED void *arg)
+{
+	atomic_store(&running, 0);
+	group = make(0, gmp_deadline(100 * SEC));
+	inner = make(1, GMP_FOREVER);
+	for (int i = 0; i < 50; i++)
+		CHECK_EQ(gmp_group_go(group, sleep_long, NULL), 0);
+	CHECK_EQ(gmp_group_go(inner, sleep_long, NULL), 0);
+	foreign_start(&waits, wait_till_the_end, NULL);
+	foreign_start(&goes, go_till_the_end, NULL);
+	WAIT_FOR(atomic_load(&running) == 51);
+	wait_parked(53); /* and those on behalf of the two */
+}
+
+TEST_PROCS(at_the_end_of_a_run_plain_threads_hear_of_it)
+{
+	for (int i = 0; i < 3; i++) {
+		run_procs(procs, leave_children, NULL);
+		foreign_join(&waits);
+		foreign_join(&goes);
+		CHECK_EQ(atomic_load(&most), -ESRCH);
+	}
+}
+
+static void leave_group(UNUSED void *arg)
+{
+	atomic_store(&running, 0);
+	group = make(0, gmp_deadline(100 * SEC));
+	CHECK_EQ(gmp_group_go(group, sleep_long, NULL), 0);
+	WAIT_FOR(atomic_load(&running) == 1);
+}
+
+static void find_group(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_group_wait(group), -ESRCH);
+	gmp_group_cancel(group);
+	gmp_group_free(group);
+}
+
+TEST_PROCS(a_group_of_an_earlier_run_can_still_be_freed)
+{
+	run_procs(procs, leave_group, NULL);
+	CHECK_EQ(gmp_group_wait(group), -ESRCH);
+	gmp_group_cancel(group);
+	gmp_group_free(group);
+	run_procs(procs, leave_group, NULL);
+	run_procs(procs, find_group, NULL);
+}
