@@ -44,7 +44,7 @@
 
 #include <gmp.h>
 
-enum { CHILDREN = 32, WALK = 8 };
+enum { CHILDREN = 32, WALK = 8, LOOK_AGAIN = 10 * 1000 * 1000 };
 
 #define EMPTY UINT64_C(0xffffffff)      /* all places are free */
 #define ENDS_LOCKED (UINT64_C(1) << 32) /* to end takes the mutex */
@@ -94,6 +94,36 @@ struct gmp_group {
 	struct chunk *current; /* (a) written under the mutex: has, or had, room */
 };
 
+/* --- the run, and the mutex --- */
+
+/* Its children have been dropped. */
+static bool run_is_over(gmp_group *g)
+{
+	int64_t deadline =
+		load_seq(&g->expired) ? GMP_FOREVER : g->deadline; /* ORD(group.expire) */
+
+	return gmp_timer_set(g->timer, deadline, 0) == -ESRCH;
+}
+
+/*
+ * The mutex; false: the run is over.  Tricky: one that the run drops may have been handed the mutex on its
+ * way out, and keeps it.
+ */
+static bool enter(gmp_group *g)
+{
+	if (gmp_self())
+		return gmp_mutex_lock(&g->mutex) == 0;
+	while (gmp_mutex_lock_until(&g->mutex, gmp_deadline(LOOK_AGAIN)) != 0)
+		if (run_is_over(g))
+			return false;
+	return true;
+}
+
+static void leave(gmp_group *g)
+{
+	gmp_mutex_unlock(&g->mutex);
+}
+
 /* --- cancelling --- */
 
 static void cancel_chunk(struct chunk *c, gmp_g *but)
@@ -122,9 +152,10 @@ static void cancel_locked(gmp_group *g, gmp_g *but)
 
 static void cancel(gmp_group *g, gmp_g *but)
 {
-	gmp_mutex_lock(&g->mutex);
+	if (!enter(g))
+		return;
 	cancel_locked(g, but);
-	gmp_mutex_unlock(&g->mutex);
+	leave(g);
 }
 
 /* The caller, if it is a child, is about to end. */
@@ -153,11 +184,12 @@ static void expire(void *arg)
 {
 	gmp_group *g = arg;
 
-	gmp_mutex_lock(&g->mutex);
+	if (!enter(g))
+		return;
 	store_seq(&g->expired, true); /* ORD(group.expire) */
 	bool late = has_children(g);
 
-	gmp_mutex_unlock(&g->mutex);
+	leave(g);
 	if (late)
 		fail(g, -ETIMEDOUT);
 	else
@@ -170,15 +202,6 @@ static void look_at_deadline(gmp_group *g)
 	if (g->deadline != GMP_FOREVER && !load_seq(&g->expired) && /* ORD(group.expire) */
 	    gmp_now() >= g->deadline)
 		expire(g);
-}
-
-/* Its children have been dropped. */
-static bool run_is_over(gmp_group *g)
-{
-	int64_t deadline =
-		load_seq(&g->expired) ? GMP_FOREVER : g->deadline; /* ORD(group.expire) */
-
-	return gmp_timer_set(g->timer, deadline, 0) == -ESRCH;
 }
 
 /* --- places --- */
@@ -238,10 +261,9 @@ static struct child *take(gmp_group *g)
 	struct chunk *c = load_acq(&g->current); /* ORD(group.current) */
 	struct child *place = c ? take_in(c) : NULL;
 
-	if (!place) {
-		gmp_mutex_lock(&g->mutex);
+	if (!place && enter(g)) {
 		place = take_locked(g);
-		gmp_mutex_unlock(&g->mutex);
+		leave(g);
 	}
 	return place;
 }
@@ -254,14 +276,15 @@ static bool is_last(uint64_t word)
 /* J3.  The last touch is the unlock. */
 static void give_back_locked(gmp_group *g, struct chunk *c, uint64_t bit)
 {
-	gmp_mutex_lock(&g->mutex);
+	if (!enter(g))
+		return;
 	uint64_t word = fetch_or(&c->word, bit) | bit; /* ORD(group.ended) */
 
 	if (is_last(word) && word & WAITED) {
 		__atomic_fetch_and(&c->word, ~WAITED, __ATOMIC_RELAXED);
 		gmp_cond_broadcast(&g->ended);
 	}
-	gmp_mutex_unlock(&g->mutex);
+	leave(g);
 }
 
 static void give_back(struct child *place)
@@ -407,14 +430,15 @@ static int wait_for_all(gmp_group *g)
 	bool masked = false;
 	uint64_t begun;
 
-	gmp_mutex_lock(&g->mutex);
+	if (!enter(g))
+		return -ESRCH;
 	do {
 		begun = 0;
 		for (struct chunk *c = g->chunks; c; c = c->next)
 			while (!empty_or_told(c, &begun))
 				wait_for_a_chunk(g, &masked);
 	} while (begun != begun_by_now(g));
-	gmp_mutex_unlock(&g->mutex);
+	leave(g);
 	if (masked)
 		gmp_cancel_mask(0);
 	return load_rlx(&g->result);
