@@ -292,6 +292,8 @@ static inline void check_nothing_is_left(void)
 		FAILED("%d descriptors, and %d after the first round", fds, fds_after_first);
 	}
 	CHECK(waitpid(-1, NULL, WNOHANG) == -1);
+	gmp_sleep(soak_round_ns /
+		  10); /* the watcher gives back what has not been used for a while */
 	atomic_store(&soak_rest, resident());
 }
 
