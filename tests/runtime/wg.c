@@ -66,7 +66,7 @@ static void compute(void *arg)
 
 RT(wait_sees_what_was_written_before_done)
 {
-	for (int round = 0; round < 20; round++) {
+	for (int round = 0; round < check_scaled(20); round++) {
 		memset(results, 0xff, sizeof(results));
 		CHECK_EQ(gmp_wg_add(&wg, 1000), 0);
 		for (int i = 0; i < 1000; i++)
