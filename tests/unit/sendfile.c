@@ -106,6 +106,11 @@ static void others_go_on(void *arg)
 	open_all();
 	CHECK_EQ(gmp_spawn(&g, send_held, NULL, NULL), 0);
 	wait_inside(1); /* with one P: it has been handed on to us */
+	gmp_stats s = GMP_STATS_INIT;
+
+	CHECK_EQ(gmp_stats_get(&s), 0);
+	CHECK(gmp_procs() > 1 || s.handoffs > 0); /* and no spare one was needed for it */
+	CHECK_EQ(s.spares, 0);
 	for (int i = 0; i < 100; i++)
 		gmp_yield();
 	CHECK_EQ(gmp_sleep(1000000), 0);
