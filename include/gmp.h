@@ -952,6 +952,69 @@ GMP_API int gmp_group_wait(gmp_group *g);
 GMP_API void gmp_group_cancel(gmp_group *g);
 GMP_API void gmp_group_free(gmp_group *g);
 
+/*
+ * A done object: an event that happens once, and that any number can watch in a select beside what they
+ * wait for, without meeting at one lock.  (Go: the Done channel of a context.)
+ *
+ *   gmp_case cs[] = { GMP_RECV_CASE(jobs, &job), GMP_RECV_CASE(gmp_done_chan(d), NULL) };
+ *   while (gmp_select(cs, 2) == 0) {                    // 1: it is done
+ *           work(job);
+ *           cs[1].c = gmp_done_chan(d);                 // the nearest, after a wait
+ *   }
+ *
+ * gmp_done_new: NULL without memory.
+ * gmp_done_set: 0 for the one that sets it, -EALREADY after that.  gmp_done_get: 1 once it is set.
+ * gmp_done_wait: 0 once it is set; -ECANCELED, -ETIMEDOUT.
+ * gmp_done_chan: a channel to receive from, which is closed when d is set (status -EPIPE).  There is one
+ * for each P: ask again before each select that may wait, it costs nanoseconds.  Any of them may be used
+ * by anybody; do not send to, close or free them.
+ * gmp_done_free: nobody may wait on it; misuse otherwise.  It waits for a gmp_done_set under way.
+ */
+typedef struct gmp_done gmp_done;
+GMP_API gmp_done *gmp_done_new(void);
+GMP_API int gmp_done_set(gmp_done *d);
+GMP_API int gmp_done_get(gmp_done *d);
+GMP_API int gmp_done_wait(gmp_done *d);
+GMP_API int gmp_done_wait_until(gmp_done *d, int64_t deadline);
+GMP_API gmp_chan *gmp_done_chan(gmp_done *d);
+GMP_API void gmp_done_free(gmp_done *d);
+
+/*
+ * One computes, the others get the result: what many ask for at the same time under the same key is
+ * computed once.  (Go: singleflight.)
+ *
+ *   static int load(void *path, void *value);            // *(struct page **)value = ...; 0 or an errno
+ *
+ *   gmp_flight *f = gmp_flight_new(sizeof(struct page *));
+ *   struct page *p;
+ *   int riders, err = gmp_flight_do(f, path, strlen(path), load, path, &p, &riders);
+ *   ...
+ *   if (!err && atomic_fetch_add(&p->dropped, 1) + 1 == riders)
+ *           page_free(p);                                // the last of those who share it
+ *
+ * gmp_flight_new: for values of that size (0: none); NULL without memory.
+ * gmp_flight_do: if nobody computes under these bytes (any, `size` of them), fn(arg, value) is run by
+ * the caller; value points to zeroed bytes that fn fills.  Who asks meanwhile waits for it.  All return
+ * what fn returned, with the value copied to theirs, and, in *riders, the number of those who have it.
+ * Both may be NULL.  Nothing is kept: who asks later computes anew.
+ * -EINVAL: a NULL table, fn, or key of a size; -ENOMEM.  Of those who wait: -ECANCELED, -ETIMEDOUT;
+ * -EOWNERDEAD: the one who computed has ended its thread in fn.  Asking under the same key in fn waits
+ * for ever.
+ * gmp_flight_forget: who asks from now on does not join what is computed at present, but computes anew.
+ * -ENOENT: nothing is.
+ * gmp_flight_free: nobody may be inside.  What the end of a run drops inside fn stays computed by
+ * nobody, and is to be forgotten.
+ */
+typedef struct gmp_flight gmp_flight;
+GMP_API gmp_flight *gmp_flight_new(size_t value_size);
+GMP_API int gmp_flight_do(gmp_flight *f, const void *key, size_t size,
+			  int (*fn)(void *arg, void *value), void *arg, void *value, int *riders);
+GMP_API int gmp_flight_do_until(gmp_flight *f, const void *key, size_t size,
+				int (*fn)(void *arg, void *value), void *arg, void *value,
+				int *riders, int64_t deadline);
+GMP_API int gmp_flight_forget(gmp_flight *f, const void *key, size_t size);
+GMP_API void gmp_flight_free(gmp_flight *f);
+
 /* ----------------------------------------------------------- Looking inside */
 
 /* Sums since the start of the run, and levels at the time of the call. */

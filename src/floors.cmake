@@ -73,6 +73,7 @@ set(GMP_FLOOR4
 	sync/sem.c
 	sync/once.c
 	sync/barrier.c
+	sync/done.c
 	syscall.c
 	io/fd.c
 	io/ready.c
@@ -103,6 +104,7 @@ set(GMP_FLOOR6
 	pool_end.c
 	multipool.c
 	group.c
+	flight.c
 	debug/dump.c
 	debug/report.c
 	debug/stats.c

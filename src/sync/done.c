@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How do thousands watch for one event, each in a select of its own, without meeting at one lock?
+ *
+ * The event is the close of a channel, so that select needs nothing new; but each P has a channel of
+ * its own, made when somebody first asks for it there.  Those who run on different Ps lock different
+ * channels.
+ *
+ *   done ──> set
+ *            shard[0] ──> channel: watchers of Ps 0, 64, ..., and plain threads
+ *            shard[1] ──> channel: watchers of Ps 1, 65, ...
+ *
+ * Invariants
+ *  DN1 Under the lock a shard is made, or `set` becomes SETTING; so each shard is either closed by the
+ *      one who sets, or made after that, and then it is the first one that is handed out instead.
+ *  DN2 Shard 0 is always there.
+ *  DN3 Who frees waits until the one who sets has left (SET).
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/lock.h"
+#include "runtime.h"
+
+enum { SHARDS = 64 };
+enum { UNSET, SETTING, SET };
+
+struct gmp_done {
+	struct lock lock;
+	uint32_t set;            /* (a) UNSET -> SETTING -> SET */
+	gmp_chan *shard[SHARDS]; /* (a) set once, under the lock */
+};
+
+gmp_done *gmp_done_new(void)
+{
+	gmp_done *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->shard[0] = gmp_chan_new(0, 0);
+	if (!d->shard[0]) {
+		free(d);
+		return NULL;
+	}
+	return d;
+}
+
+void gmp_done_free(gmp_done *d)
+{
+	if (!d)
+		return;
+	while (ld_acq(&d->set) == SETTING) /* ORD(done) */
+		gmp_yield();
+	for (int i = 0; i < SHARDS; i++)
+		gmp_chan_free(d->shard[i]);
+	free(d);
+}
+
+/* DN1.  The channel is made outside the lock, and may turn out not to be needed. */
+static noinline gmp_chan *shard_slow(gmp_done *d, unsigned i)
+{
+	gmp_chan *made = ld_rlx(&d->set) == UNSET ? gmp_chan_new(0, 0) : NULL, *c;
+
+	lock(&d->lock, LR_DONE);
+	c = d->shard[i];
+	if (!c && made && d->set == UNSET) {
+		st_rel(&d->shard[i], made); /* ORD(done.shard) */
+		c = made;
+	}
+	unlock(&d->lock, LR_DONE);
+	if (made != c)
+		gmp_chan_free(made);
+	return c ? c : d->shard[0];
+}
+
+gmp_chan *gmp_done_chan(gmp_done *d)
+{
+	if (!d)
+		return NULL;
+	struct p *pp = getp();
+	unsigned i = pp ? (unsigned)pp->id % SHARDS : 0;
+	gmp_chan *c = ld_acq(&d->shard[i]); /* ORD(done.shard) */
+
+	return likely(c != NULL) ? c : shard_slow(d, i);
+}
+
+int gmp_done_set(gmp_done *d)
+{
+	if (!d)
+		return -EINVAL;
+	lock(&d->lock, LR_DONE);
+	bool first = d->set == UNSET;
+
+	if (first)
+		st_rel(&d->set, SETTING); /* ORD(done) */
+	unlock(&d->lock, LR_DONE);
+	if (!first)
+		return -EALREADY;
+	for (int i = 0; i < SHARDS; i++)
+		if (d->shard[i])
+			gmp_chan_close(d->shard[i]);
+	st_rel(&d->set, SET); /* ORD(done): the last touch */
+	return 0;
+}
+
+int gmp_done_get(gmp_done *d)
+{
+	return d && ld_acq(&d->set) != UNSET; /* ORD(done) */
+}
+
+int gmp_done_wait_until(gmp_done *d, int64_t deadline)
+{
+	if (!d)
+		return -EINVAL;
+	if (gmp_done_get(d))
+		return 0;
+	int result = gmp_chan_recv_until(gmp_done_chan(d), NULL, deadline);
+
+	return result == -EPIPE ? 0 : result;
+}
+
+int gmp_done_wait(gmp_done *d)
+{
+	return gmp_done_wait_until(d, GMP_FOREVER);
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests gmp_flight: one computes, the others get its result. */
+#include "util.h"
+
+static gmp_flight *table;
+static atomic_int calls, waiting, stop, got, gone;
+
+static void make(size_t size)
+{
+	table = gmp_flight_new(size);
+	CHECK(table != NULL);
+}
+
+static int answer(void *arg, void *value)
+{
+	CHECK_EQ(*(int *)value, 0);
+	*(int *)value = *(int *)arg;
+	atomic_fetch_add(&calls, 1);
+	return 0;
+}
+
+static int fail(UNUSED void *arg, void *value)
+{
+	*(int *)value = 5;
+	return -EIO;
+}
+
+static void alone(UNUSED void *arg)
+{
+	gmp_flight *t = gmp_flight_new(sizeof(int));
+	int in = 42, out = 0, riders = 0;
+
+	CHECK(t != NULL);
+	CHECK_EQ(gmp_flight_do(t, "key", 3, answer, &in, &out, &riders), 0);
+	CHECK_EQ(out, 42);
+	CHECK_EQ(riders, 1);
+	in = 43;
+	CHECK_EQ(gmp_flight_do(t, "key", 3, answer, &in, &out, NULL), 0);
+	CHECK_EQ(out, 43); /* nothing is kept */
+	CHECK_EQ(gmp_flight_do(t, "key", 3, fail, NULL, &out, &riders), -EIO);
+	CHECK_EQ(out, 5);
+	CHECK_EQ(gmp_flight_do(t, NULL, 0, answer, &in, NULL, NULL), 0);
+	CHECK_EQ(gmp_flight_do_until(t, "key", 3, answer, &in, &out, NULL, 0), 0);
+	CHECK_EQ(gmp_flight_do(NULL, "key", 3, answer, &in, &out, NULL), -EINVAL);
+	CHECK_EQ(gmp_flight_do(t, NULL, 3, answer, &in, &out, NULL), -EINVAL);
+	CHECK_EQ(gmp_flight_do(t, "key", 3, NULL, &in, &out, NULL), -EINVAL);
+	CHECK_EQ(gmp_flight_forget(t, "key", 3), -ENOENT);
+	CHECK_EQ(gmp_flight_forget(NULL, "key", 3), -EINVAL);
+	gmp_flight_free(t);
+	gmp_flight_free(NULL);
+	CHECK(gmp_flight_new(SIZE_MAX) == NULL);
+}
+
+RT(one_who_is_alone_computes)
+{
+	struct foreign f;
+
+	alone(NULL);
+	foreign_start(&f, alone, NULL);
+	foreign_join(&f);
+}
+
+TEST(one_who_is_alone_computes_without_a_runtime)
+{
+	alone(NULL);
+}
+
+struct shared {
+	int n;
+	atomic_int dropped;
+};
+
+static int compute_slowly(UNUSED void *arg, void *value)
+{
+	struct shared *s = calloc(1, sizeof(*s));
+
+	CHECK(s != NULL);
+	s->n = atomic_fetch_add(&calls, 1);
+	while (!atomic_load(&stop))
+		gmp_yield();
+	*(struct shared **)value = s;
+	return 7;
+}
+
+static void ask(UNUSED void *arg)
+{
+	struct shared *s = NULL;
+	int riders = 0;
+
+	atomic_fetch_add(&waiting, 1);
+	CHECK_EQ(gmp_flight_do(table, "slow", 4, compute_slowly, NULL, &s, &riders), 7);
+	atomic_fetch_add(&got, 1);
+	if (atomic_fetch_add(&s->dropped, 1) + 1 == riders) {
+		atomic_fetch_add(&gone, 1);
+		free(s);
+	}
+}
+
+RT(those_who_ask_meanwhile_get_the_same_value_and_their_number)
+{
+	gmp_g *g[100];
+	struct foreign f[3];
+
+	make(sizeof(struct shared *));
+	for (int round = 0; round < 10; round++) {
+		atomic_store(&calls, 0);
+		atomic_store(&gone, 0);
+		atomic_store(&waiting, 0);
+		atomic_store(&stop, 0);
+		for (int i = 0; i < 100; i++)
+			g[i] = spawn(ask, NULL);
+		for (int i = 0; i < 3; i++)
+			foreign_start(&f[i], ask, NULL);
+		WAIT_FOR(atomic_load(&waiting) == 103 && atomic_load(&calls) > 0);
+		atomic_store(&stop, 1);
+		for (int i = 0; i < 100; i++)
+			join(g[i]);
+		for (int i = 0; i < 3; i++)
+			foreign_join(&f[i]);
+		CHECK(atomic_load(&calls) < 10);
+		CHECK_EQ(atomic_load(&gone), atomic_load(&calls)); /* each value is freed once */
+	}
+	CHECK_EQ(atomic_load(&got), 1030);
+	gmp_flight_free(table);
+}
+
+static int give_number(void *arg, void *value)
+{
+	gmp_yield();
+	*(int *)value = *(int *)arg;
+	return 0;
+}
+
+static void ask_for_numbers(UNUSED void *arg)
+{
+	for (int i = 0; i < 300; i++) {
+		int key = i, value = -1;
+
+		CHECK_EQ(gmp_flight_do(table, &key, sizeof(key), give_number, &key, &value, NULL),
+			 0);
+		CHECK_EQ(value, i);
+	}
+}
+
+RT(different_keys_are_different_flights)
+{
+	gmp_g *g[20];
+
+	make(sizeof(int));
+	for (int i = 0; i < 20; i++)
+		g[i] = spawn(ask_for_numbers, NULL);
+	for (int i = 0; i < 20; i++)
+		join(g[i]);
+	gmp_flight_free(table);
+}
+
+static int many_at_once(void *arg, void *value)
+{
+	atomic_fetch_add(&waiting, 1);
+	while (!atomic_load(&stop))
+		gmp_sleep(MS);
+	*(int *)value = *(int *)arg;
+	return 0;
+}
+
+static int numbers[500];
+
+static void ask_one(void *arg)
+{
+	int value = -1;
+
+	CHECK_EQ(gmp_flight_do(table, arg, sizeof(int), many_at_once, arg, &value, NULL), 0);
+	CHECK_EQ(value, *(int *)arg);
+}
+
+RT(the_table_grows)
+{
+	gmp_g *g[500];
+
+	make(sizeof(int));
+	for (int i = 0; i < 500; i++) {
+		numbers[i] = i * 1000;
+		g[i] = spawn(ask_one, &numbers[i]);
+	}
+	WAIT_FOR(atomic_load(&waiting) == 500);
+	atomic_store(&stop, 1);
+	for (int i = 0; i < 500; i++)
+		join(g[i]);
+	gmp_flight_free(table);
+}
+
+/* --- those who leave --- */
+
+static void give_up(UNUSED void *arg)
+{
+	struct shared *s = NULL;
+	int riders = -1;
+
+	CHECK_EQ(gmp_flight_do_until(table, "slow", 4, compute_slowly, NULL, &s, &riders,
+				     gmp_deadline(MS)),
+		 -ETIMEDOUT);
+	CHECK(s == NULL);
+	CHECK_EQ(riders, -1);
+	atomic_fetch_add(&waiting, 1);
+	CHECK_EQ(gmp_flight_do(table, "slow", 4, compute_slowly, NULL, &s, &riders), -ECANCELED);
+	CHECK(s == NULL);
+}
+
+RT(who_gives_up_does_not_count)
+{
+	gmp_g *g[10], *leader;
+
+	make(sizeof(struct shared *));
+	leader = spawn(ask, NULL);
+	WAIT_FOR(atomic_load(&calls) == 1);
+	for (int i = 0; i < 10; i++)
+		g[i] = spawn(give_up, NULL);
+	WAIT_FOR(atomic_load(&waiting) == 11);
+	for (int i = 0; i < 10; i++)
+		CHECK_EQ(gmp_cancel(g[i]), 0);
+	for (int i = 0; i < 10; i++)
+		join(g[i]);
+	atomic_store(&stop, 1);
+	join(leader);
+	CHECK_EQ(atomic_load(&gone), 1); /* it was the only rider */
+	gmp_flight_free(table);
+}
+
+static int exit_in_fn(UNUSED void *arg, UNUSED void *value)
+{
+	atomic_fetch_add(&calls, 1);
+	while (!atomic_load(&stop))
+		gmp_yield();
+	gmp_exit();
+	return 0;
+}
+
+static void ask_exiting(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_flight_do(table, "exit", 4, exit_in_fn, NULL, NULL, NULL), 0);
+}
+
+static int nested_exit(void *arg, UNUSED void *value)
+{
+	return gmp_flight_do(table, "exit", 4, exit_in_fn, arg, NULL, NULL);
+}
+
+static void ask_nested(UNUSED void *arg)
+{
+	gmp_flight_do(table, "outer", 5, nested_exit, NULL, NULL, NULL);
+	CHECK(0);
+}
+
+static void ask_and_be_told(void *arg)
+{
+	int size = (int)strlen(arg);
+
+	atomic_fetch_add(&waiting, 1);
+	CHECK_EQ(gmp_flight_do(table, arg, (size_t)size, exit_in_fn, NULL, NULL, NULL),
+		 -EOWNERDEAD);
+	atomic_fetch_add(&got, 1);
+}
+
+RT(one_that_exits_in_it_leaves_nobody_waiting)
+{
+	gmp_g *g[20], *leader;
+
+	make(0);
+	for (int round = 0; round < 2; round++) {
+		atomic_store(&calls, 0);
+		atomic_store(&waiting, 0);
+		atomic_store(&stop, 0);
+		leader = spawn(round ? ask_nested : ask_exiting, NULL);
+		WAIT_FOR(atomic_load(&calls) == 1);
+		for (int i = 0; i < 20; i++)
+			g[i] = spawn(ask_and_be_told, round && i % 2 ? "outer" : "exit");
+		wait_parked(20);
+		atomic_store(&stop, 1);
+		join(leader);
+		for (int i = 0; i < 20; i++)
+			join(g[i]);
+		CHECK_EQ(atomic_load(&calls), 1);
+	}
+	CHECK_EQ(atomic_load(&got), 40);
+	gmp_flight_free(table);
+}
+
+static int until_second(void *arg, void *value)
+{
+	atomic_int *go_on = arg;
+
+	atomic_fetch_add(&waiting, 1);
+	while (!atomic_load(go_on))
+		gmp_yield();
+	*(int *)value = go_on == &stop ? 1 : 2;
+	return 0;
+}
+
+static void ask_with(void *arg)
+{
+	int value = 0;
+
+	CHECK_EQ(gmp_flight_do(table, "k", 1, until_second, arg, &value, NULL), 0);
+	CHECK_EQ(value, arg == &stop ? 1 : 2);
+}
+
+static void join_second(UNUSED void *arg)
+{
+	int value = 0;
+
+	CHECK_EQ(gmp_flight_do(table, "k", 1, answer, NULL, &value, NULL), 0);
+	CHECK_EQ(value, 2);
+}
+
+RT(what_is_forgotten_is_computed_anew_beside_it)
+{
+	gmp_g *first, *second, *third;
+
+	make(sizeof(int));
+	first = spawn(ask_with, &stop);
+	WAIT_FOR(atomic_load(&waiting) == 1);
+	CHECK_EQ(gmp_flight_forget(table, "k", 1), 0);
+	CHECK_EQ(gmp_flight_forget(table, "k", 1), -ENOENT);
+	second = spawn(ask_with, &got);
+	WAIT_FOR(atomic_load(&waiting) == 2);
+	atomic_store(&stop, 1);
+	join(first); /* its landing does not take the second out of the table */
+	third = spawn(join_second, NULL);
+	wait_parked(1);
+	atomic_store(&got, 1);
+	join(second);
+	join(third);
+	gmp_flight_free(table);
+}
+
+static int nest(void *arg, void *value)
+{
+	int depth = *(int *)arg, less = depth - 1;
+
+	*(int *)value = depth;
+	if (depth > 0) {
+		int below = -1;
+
+		CHECK_EQ(gmp_flight_do(table, &less, sizeof(less), nest, &less, &below, NULL), 0);
+		*(int *)value += below;
+	}
+	return 0;
+}
+
+RT(flights_may_be_begun_in_flights)
+{
+	int top = 20, sum = 0;
+
+	make(sizeof(int));
+	CHECK_EQ(gmp_flight_do(table, &top, sizeof(top), nest, &top, &sum, NULL), 0);
+	CHECK_EQ(sum, 210);
+	gmp_flight_free(table);
+}
+
+static int sleep_in_it(UNUSED void *arg, UNUSED void *value)
+{
+	atomic_fetch_add(&waiting, 1);
+	gmp_sleep(100 * SEC);
+	return 0;
+}
+
+static void ask_sleeping(UNUSED void *arg)
+{
+	gmp_flight_do(table, "z", 1, sleep_in_it, NULL, NULL, NULL);
+}
+
+static void leave_some(UNUSED void *arg)
+{
+	atomic_store(&waiting, 0);
+	for (int i = 0; i < 5; i++)
+		CHECK_EQ(gmp_go(ask_sleeping, NULL), 0);
+	WAIT_FOR(atomic_load(&waiting) == 1);
+	wait_parked(5);
+}
+
+TEST_PROCS(what_a_run_dropped_can_be_forgotten)
+{
+	make(0);
+	for (int i = 0; i < 3; i++) {
+		run_procs(procs, leave_some, NULL);
+		if (i < 2)
+			CHECK_EQ(gmp_flight_forget(table, "z", 1), 0);
+	}
+	gmp_flight_free(table);
+}
