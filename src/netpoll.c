@@ -381,6 +381,16 @@ static inline void prefetch_waiter(const struct poll_event *e)
 	}
 }
 
+/* Their stacks lie far apart, so each is a page that the CPU has to look up first.  All at once, with no
+ * locked instruction between, these look-ups go on side by side. */
+static inline void prefetch_stacks(const struct glist *out)
+{
+	for (struct g *gp = out->head; gp; gp = gp->schedlink) {
+		__builtin_prefetch(gp->ctx.sp);
+		__builtin_prefetch((char *)gp->ctx.sp + CACHE_LINE);
+	}
+}
+
 int netpoll_poll(int64_t ns, struct glist *out)
 {
 	struct poll_event events[BATCH];
@@ -398,6 +408,7 @@ int netpoll_poll(int64_t ns, struct glist *out)
 		else
 			event(&events[i], out);
 	}
+	prefetch_stacks(out);
 	return n;
 }
 
