@@ -25,6 +25,8 @@ struct target {
 	int fds; /* of its process, when nobody had come */
 };
 
+#define HTTPD_WAITS (2 * SEC) /* its --timeout in scripts/soak */
+
 static struct target targets[TARGETS];
 static int ntargets;
 static bool is_victim; /* is going to be killed */
@@ -53,11 +55,22 @@ static int dial(struct target *t, struct rng *r)
 /* What has been read of a connection, and not yet been used. */
 struct stream {
 	int fd;
+	int64_t leaves_at; /* the server may leave then, since it has had to wait for us; 0: never */
+	bool left;         /* and it has */
 	size_t start, end;
 	char buf[8192];
 };
 
-static void fill_stream(struct stream *s)
+/* Whatever has failed is our own slowness, or a failure. */
+static void has_left(struct stream *s, const char *what, long result)
+{
+	if (s->leaves_at == 0 || gmp_now() < s->leaves_at)
+		FAILED("%s: %ld", what, result);
+	s->left = true;
+}
+
+/* False when the server has left, as it may; nothing else ends an answer. */
+static bool fill_stream(struct stream *s)
 {
 	ssize_t n;
 
@@ -65,9 +78,11 @@ static void fill_stream(struct stream *s)
 		s->start = s->end = 0;
 	CHECK(s->end < sizeof(s->buf));
 	n = gmp_read(s->fd, s->buf + s->end, sizeof(s->buf) - s->end);
-	if (n <= 0)
-		FAILED("an answer ends: %zd", n);
-	s->end += (size_t)n;
+	if (n > 0)
+		s->end += (size_t)n;
+	else
+		has_left(s, "an answer ends", n);
+	return n > 0;
 }
 
 /* A line, without its end. */
@@ -75,11 +90,13 @@ static void read_line(struct stream *s, char *line, size_t size)
 {
 	char *end;
 
+	line[0] = '\0';
 	while (!(end = memmem(s->buf + s->start, s->end - s->start, "\r\n", 2))) {
 		memmove(s->buf, s->buf + s->start, s->end - s->start);
 		s->end -= s->start;
 		s->start = 0;
-		fill_stream(s);
+		if (!fill_stream(s))
+			return;
 	}
 	size_t n = (size_t)(end - s->buf) - s->start;
 
@@ -97,8 +114,8 @@ static void read_fill(struct stream *s, size_t n, unsigned salt)
 	while (done < n) {
 		size_t part;
 
-		if (s->start == s->end)
-			fill_stream(s);
+		if (s->start == s->end && !fill_stream(s))
+			return;
 		part = s->end - s->start < n - done ? s->end - s->start : n - done;
 		check_fill((unsigned char *)s->buf + s->start, part, salt, done);
 		s->start += part;
@@ -149,16 +166,18 @@ static void good_echo(struct target *t, struct rng *r)
 }
 
 /* Sends at once, or a byte at a time. */
-static void say(int fd, struct rng *r, const char *text, size_t n)
+static void say(struct stream *s, struct rng *r, const char *text, size_t n)
 {
-	if (n < 300 && draw(r, 20) == 0) {
-		for (size_t i = 0; i < n; i++) {
-			CHECK_EQ(gmp_write(fd, text + i, 1), 1);
-			if (draw(r, 20) == 0)
-				nap(r, 3000);
-		}
-	} else {
-		CHECK_EQ(gmp_write_all(fd, text, n), n);
+	bool slowly = n < 300 && draw(r, 20) == 0;
+	size_t most = slowly ? 1 : n;
+
+	for (size_t done = 0; done < n && !s->left; done += most) {
+		ssize_t sent = gmp_write_all(s->fd, text + done, most);
+
+		if (sent != (ssize_t)most)
+			has_left(s, "a request fails", sent);
+		if (slowly && draw(r, 20) == 0)
+			nap(r, 3000);
 	}
 }
 
@@ -169,11 +188,19 @@ static void read_http(struct stream *s, int kind)
 	long status, length = -1;
 
 	read_line(s, line, sizeof(line));
+	if (s->left)
+		return;
 	CHECK(strncmp(line, "HTTP/1.1 ", 9) == 0);
 	status = strtol(line + 9, NULL, 10);
+	if (status == 408) {
+		has_left(s, "too slow", status);
+		return;
+	}
 	CHECK_EQ(status, statuses[kind]);
 	for (;;) {
 		read_line(s, line, sizeof(line));
+		if (s->left)
+			return;
 		if (line[0] == '\0')
 			break;
 		if (strncasecmp(line, "Content-Length:", 15) == 0)
@@ -182,8 +209,8 @@ static void read_http(struct stream *s, int kind)
 	CHECK(length >= 0);
 	if (kind == 2) { /* a text that says so */
 		while (length-- > 0) {
-			if (s->start == s->end)
-				fill_stream(s);
+			if (s->start == s->end && !fill_stream(s))
+				return;
 			s->start++;
 		}
 	} else if (kind == 3) {
@@ -199,11 +226,13 @@ static void good_http(struct target *t, struct rng *r)
 	static const char *const requests[] = { "GET /small", "GET /large", "GET /none",
 						"HEAD /large" };
 	struct stream *s = malloc(sizeof(*s));
+	int64_t begun;
 
 	CHECK(s != NULL);
-	s->start = s->end = 0;
+	memset(s, 0, sizeof(*s));
+	begun = gmp_now();
 	s->fd = dial(t, r);
-	for (unsigned n = s->fd >= 0 ? draw(r, 20) : 0; n > 0; n--) {
+	for (unsigned n = s->fd >= 0 ? draw(r, 20) : 0; n > 0 && !s->left; n--) {
 		int kinds[8],
 			k = draw(r, 3) ? 1 : 1 + (int)draw(r, 8); /* a pipeline of that many */
 		char text[1000];
@@ -215,8 +244,11 @@ static void good_http(struct target *t, struct rng *r)
 						   "%s HTTP/1.1\r\nHost: soak\r\n\r\n",
 						   requests[kinds[i]]);
 		}
-		say(s->fd, r, text, length);
-		for (int i = 0; i < k; i++)
+		/* The server waits for this request from some time after the one before on. */
+		s->leaves_at = begun + HTTPD_WAITS;
+		begun = gmp_now();
+		say(s, r, text, length);
+		for (int i = 0; i < k && !s->left; i++)
 			read_http(s, kinds[i]);
 	}
 	if (s->fd >= 0)
@@ -242,7 +274,7 @@ static void good_kv(struct target *t, struct rng *r)
 		at += (int)size;
 		at += snprintf(text + at, 4000 - (size_t)at,
 			       "\r\n*2\r\n$3\r\nGET\r\n$7\r\n%04u:%02u\r\n", me, key);
-		say(s.fd, r, text, (size_t)at);
+		say(&s, r, text, (size_t)at);
 		read_line(&s, line, sizeof(line));
 		CHECK(strcmp(line, "+OK") == 0);
 		read_line(&s, line, sizeof(line));
@@ -252,7 +284,7 @@ static void good_kv(struct target *t, struct rng *r)
 		CHECK(line[0] == '\0');
 		if (draw(r, 10) == 0) { /* one that goes by itself */
 			at = snprintf(text, 4000, "SET gone:%u %u EX 1\r\n", draw(r, 2000), salt);
-			say(s.fd, r, text, (size_t)at);
+			say(&s, r, text, (size_t)at);
 			read_line(&s, line, sizeof(line));
 			CHECK(strcmp(line, "+OK") == 0);
 		}

@@ -255,7 +255,7 @@ static void datagrams(struct rng *r)
 
 		fill(buf, size, n);
 		CHECK_EQ(gmp_write(b, buf, size), size);
-		CHECK_EQ(gmp_set_deadline(a, GMP_READ, gmp_deadline(2 * SEC)), 0);
+		CHECK_EQ(gmp_set_deadline(a, GMP_READ, gmp_deadline(PATIENCE / 2)), 0);
 		got = gmp_recvfrom(a, back, sizeof(back), 0, NULL, NULL);
 		CHECK_EQ(got, size);
 		check_fill(back, size, n, 0);
