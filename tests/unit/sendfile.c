@@ -251,7 +251,16 @@ static void ask_once(void *arg)
 	}
 }
 
+/* Other builds make these system calls themselves (base/os_msg.h). */
+static void need_libcs_calls(void)
+{
+#ifndef GMP_DEBUG_CHECKS
+	check_skip("recv and send are not libc's here");
+#endif
+}
+
 TEST_PROCS(what_is_no_socket_is_asked_once)
 {
+	need_libcs_calls();
 	run_procs(procs, ask_once, NULL);
 }
