@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+
+// pool.c, without a pool: a goroutine for each task, and timers.
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+func init() {
+	rows = append(rows, []row{
+		{"pool/green", 1, 50000, 1000000, tasksGreen},
+		{"pool/green", 2, 50000, 1000000, tasksGreen},
+		{"pool/empty green", 1, 1000, 1000000, emptyGreen},
+		{"pool/empty green", 2, 1000, 1000000, emptyGreen},
+	}...)
+}
+
+var (
+	poolWg  sync.WaitGroup
+	poolRan atomic.Int64
+)
+
+// In KiB.
+func status(what string) int {
+	data, err := os.ReadFile("/proc/self/status")
+	check(err == nil, "%v", err)
+	for _, line := range strings.Split(string(data), "\n") {
+		f := strings.Fields(line)
+		if len(f) == 3 && f[0] == what+":" {
+			kib, err := strconv.Atoi(f[1])
+			check(err == nil, "%v", err)
+			return kib
+		}
+	}
+	check(false, "/proc/self/status lacks %s", what)
+	return 0
+}
+
+func sleepTask() {
+	time.Sleep(10 * time.Millisecond)
+	poolRan.Add(1)
+	poolWg.Done()
+}
+
+func countTask() {
+	poolRan.Add(1)
+	poolWg.Done()
+}
+
+func tasks(r *row, submit func()) {
+	before := status("VmRSS") + status("VmPTE")
+	poolWg.Add(r.count)
+	t0 := time.Now()
+	for i := 0; i < r.count; i++ {
+		submit()
+	}
+	poolWg.Wait()
+	d := time.Since(t0)
+	check(poolRan.Load() == int64(r.count), "%d ran", poolRan.Load())
+	r.time(d, r.count)
+	r.value("peak", "bytes", float64(status("VmHWM")+status("VmPTE")-before)*1024)
+}
+
+func tasksGreen(r *row) {
+	tasks(r, func() { go sleepTask() })
+}
+
+func emptyGreen(r *row) {
+	var t0 time.Time
+	warm := r.count / 8 / r.n
+	for i := -warm; i < r.count/r.n; i++ {
+		if i == 0 {
+			t0 = time.Now()
+		}
+		poolWg.Add(r.n)
+		for k := 0; k < r.n; k++ {
+			go countTask()
+		}
+		poolWg.Wait()
+	}
+	r.time(time.Since(t0), r.count)
+}
