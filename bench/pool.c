@@ -5,7 +5,8 @@
  * "pool/sleep": a million tasks that sleep 10 ms, on a pool of 50,000; "pool/green": the same, a green
  * thread each, and so a million alive; "pool/timers": the same as delayed tasks, which wait without a
  * stack.  In each the first green thread submits, and then waits for a wait group.  ":peak" is the most
- * memory that the process had (VmHWM, and the page tables at the end) above what it had before.
+ * memory that the process had (VmHWM, and the page tables at the end) above what it had before, ":alive"
+ * the same by the most tasks that were under way at a time.
  *
  * "pool/submit/N": N green threads submit empty tasks to a pool of 1,000; "pool/foreign": a thread of the
  * kernel's does.  "pool/empty green": the same as bare green threads, a thousand at a time.
@@ -23,7 +24,7 @@ enum { MS = 1000000, SUBMIT_CAPACITY = 1000 };
 
 static gmp_pool *pool;
 static gmp_wg all;
-static int64_t ran;
+static int64_t begun, ran, most;
 
 /* In KiB. */
 static int64_t status(const char *what)
@@ -53,7 +54,11 @@ static void begin(int capacity)
 
 static void sleep_task(void *arg)
 {
+	int64_t n = bench_add(&begun, 1) - bench_load(&ran);
+
 	(void)arg;
+	if (n > bench_load(&most)) /* or nearly so */
+		bench_store(&most, n);
 	gmp_sleep(10 * MS);
 	bench_add(&ran, 1);
 	gmp_wg_done(&all);
@@ -71,25 +76,28 @@ enum { POOL, GREEN, TIMERS };
 static void tasks(struct bench_state *st)
 {
 	const struct bench_case *c = bench_this(st);
-	int64_t before, t0, t1;
+	int64_t before, after, t0, t1;
 
 	begin((int)c->n);
 	before = status("VmRSS") + status("VmPTE");
 	gmp_wg_add(&all, (int)c->count);
 	t0 = bench_clock();
 	for (int64_t i = 0; i < c->count; i++) {
-		int err = c->mode == POOL  ? gmp_pool_submit(pool, sleep_task, NULL) :
-			  c->mode == GREEN ? gmp_go(sleep_task, NULL) :
-					     gmp_pool_submit_at(pool, gmp_deadline(10 * MS),
-								count_task, NULL);
+		int err = c->mode == POOL    ? gmp_pool_submit(pool, sleep_task, NULL)
+			  : c->mode == GREEN ? gmp_go(sleep_task, NULL)
+					     : gmp_pool_submit_at(pool, gmp_deadline(10 * MS),
+								  count_task, NULL);
 
 		bench_check(err == 0, "task %lld: %d", (long long)i, err);
 	}
 	gmp_wg_wait(&all);
 	t1 = bench_clock();
 	bench_check(ran == c->count, "%lld ran", (long long)ran);
-	bench_time(st, t1 - t0, c->count);
-	bench_value(st, "peak", "bytes", (double)(status("VmHWM") + status("VmPTE") - before) * 1024);
+	after = status("VmHWM") + status("VmPTE");
+	bench_value(st, "", "ns", (double)(t1 - t0) / (double)c->count);
+	bench_value(st, "peak", "bytes", (double)(after - before) * 1024);
+	if (c->mode != TIMERS)
+		bench_value(st, "alive", "bytes", (double)(after - before) * 1024 / (double)most);
 	gmp_pool_free(pool);
 }
 
@@ -194,8 +202,8 @@ static void batches(const struct bench_case *c, int64_t n)
 	for (int64_t i = 0; i < n; i += c->n) {
 		gmp_wg_add(&all, (int)c->n);
 		for (int64_t k = 0; k < c->n; k++) {
-			int err = c->mode % 2 == POOL ? gmp_pool_submit(pool, fn, NULL) :
-							gmp_go(fn, NULL);
+			int err = c->mode % 2 == POOL ? gmp_pool_submit(pool, fn, NULL)
+						      : gmp_go(fn, NULL);
 
 			bench_check(err == 0, "task: %d", err);
 		}
@@ -238,8 +246,8 @@ static void delayed(struct bench_state *st)
 	gmp_pool_submit_at(pool, gmp_deadline(INT64_C(3600000000000)), count_task, NULL);
 	before = status("VmRSS") + status("VmPTE");
 	for (int64_t i = 0; i < c->n; i++) {
-		int err = gmp_pool_submit_at(pool, gmp_deadline(INT64_C(3600000000000)),
-					     count_task, NULL);
+		int err = gmp_pool_submit_at(pool, gmp_deadline(INT64_C(3600000000000)), count_task,
+					     NULL);
 
 		bench_check(err == 0, "gmp_pool_submit_at: %d", err);
 	}

@@ -24,6 +24,8 @@ func init() {
 var (
 	poolWg  sync.WaitGroup
 	poolRan atomic.Int64
+
+	poolBegun, poolMost atomic.Int64
 )
 
 // In KiB.
@@ -43,6 +45,10 @@ func status(what string) int {
 }
 
 func sleepTask() {
+	n := poolBegun.Add(1) - poolRan.Load()
+	if n > poolMost.Load() {
+		poolMost.Store(n)
+	}
 	time.Sleep(10 * time.Millisecond)
 	poolRan.Add(1)
 	poolWg.Done()
@@ -64,7 +70,9 @@ func tasks(r *row, submit func()) {
 	d := time.Since(t0)
 	check(poolRan.Load() == int64(r.count), "%d ran", poolRan.Load())
 	r.time(d, r.count)
-	r.value("peak", "bytes", float64(status("VmHWM")+status("VmPTE")-before)*1024)
+	peak := float64(status("VmHWM")+status("VmPTE")-before) * 1024
+	r.value("peak", "bytes", peak)
+	r.value("alive", "bytes", peak/float64(poolMost.Load()))
 }
 
 func tasksGreen(r *row) {
