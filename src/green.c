@@ -45,7 +45,7 @@ struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uint32_t join, int *er
 	gp->cleanups = NULL;
 	gp->timer_run = false;
 	gp->turn = 0;
-	gp->cancelled = false;
+	st_rlx(&gp->cancelled, false); /* who parked the last one here may look at it still (W1) */
 	gp->masked = 0;
 	gp->locks = 0;
 	gp->reason = WAIT_NONE;
