@@ -42,6 +42,7 @@ struct gmp_flight {
 	size_t value_size; /* (c) */
 	size_t n, room;    /* entries of the table; lists: a power of two */
 	struct flight **list;
+	struct flight *forgotten; /* under way, and in no list of the table */
 };
 
 enum { FIRST_ROOM = 16 };
@@ -103,15 +104,13 @@ static void enlist(gmp_flight *t, struct flight *f)
 
 static void delist(gmp_flight *t, struct flight *f)
 {
-	if (!f->listed)
-		return;
-	struct flight **at = &t->list[f->hash & (t->room - 1)];
+	struct flight **at = f->listed ? &t->list[f->hash & (t->room - 1)] : &t->forgotten;
 
 	while (*at != f)
 		at = &(*at)->next;
 	*at = f->next;
+	t->n -= f->listed;
 	f->listed = false;
-	t->n--;
 }
 
 static struct flight *flight_new(gmp_flight *t, uint64_t hash, const void *key, size_t size)
@@ -243,16 +242,22 @@ gmp_flight *gmp_flight_new(size_t value_size)
 	return t;
 }
 
+static void free_all(struct flight *f)
+{
+	for (struct flight *next; f; f = next) {
+		next = f->next;
+		free(f);
+	}
+}
+
 void gmp_flight_free(gmp_flight *t)
 {
 	if (!t)
 		return;
-	for (size_t i = 0; i < t->room; i++) { /* those that the end of a run has dropped */
-		for (struct flight *f = t->list[i], *next; f; f = next) {
-			next = f->next;
-			free(f);
-		}
-	}
+	/* those that the end of a run has dropped */
+	for (size_t i = 0; i < t->room; i++)
+		free_all(t->list[i]);
+	free_all(t->forgotten);
 	free(t->list);
 	free(t);
 }
@@ -290,8 +295,11 @@ int gmp_flight_forget(gmp_flight *t, const void *key, size_t size)
 	gmp_mutex_lock(&t->mutex);
 	struct flight *f = *find(t, hash_of(key, size), key, size);
 
-	if (f)
+	if (f) {
 		delist(t, f);
+		f->next = t->forgotten;
+		t->forgotten = f;
+	}
 	gmp_mutex_unlock(&t->mutex);
 	return f ? 0 : -ENOENT;
 }

@@ -40,11 +40,10 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <gmp.h>
 
-enum { CHILDREN = 32, WALK = 8, LOOK_AGAIN = 10 * 1000 * 1000 };
+enum { CHILDREN = 32, WALK = 8, MOST_CHUNKS = 32, LOOK_AGAIN = 10 * 1000 * 1000 };
 
 #define EMPTY UINT64_C(0xffffffff)      /* all places are free */
 #define ENDS_LOCKED (UINT64_C(1) << 32) /* to end takes the mutex */
@@ -79,6 +78,13 @@ struct chunk {
 	struct child child[CHILDREN];
 };
 
+/* So many chunks are allocated together, twice as many each time. */
+struct block {
+	struct block *next;
+	unsigned n, used;
+	struct chunk chunk[];
+};
+
 struct gmp_group {
 	int limit;             /* (c) 0: none */
 	int64_t deadline;      /* (c) */
@@ -89,6 +95,7 @@ struct gmp_group {
 	bool expired;          /* (a) the deadline has passed */
 	gmp_mutex mutex;       /* guards: */
 	gmp_cond ended;        /* a chunk that was waited for is empty */
+	struct block *blocks;  /* the last one first */
 	struct chunk *walk;    /* where to look for a chunk with room; NULL: at the head */
 	struct chunk *chunks;  /* (a) written under the mutex */
 	struct chunk *current; /* (a) written under the mutex: has, or had, room */
@@ -220,18 +227,35 @@ static struct child *take_in(struct chunk *c)
 	return NULL;
 }
 
+static bool block_new(gmp_group *g)
+{
+	unsigned n = g->blocks ? g->blocks->n * 2 : 1;
+	struct block *b;
+
+	n = n < MOST_CHUNKS ? n : MOST_CHUNKS;
+	b = aligned_alloc(_Alignof(struct block), sizeof(*b) + n * sizeof(b->chunk[0]));
+	if (!b)
+		return false;
+	b->next = g->blocks;
+	b->n = n;
+	b->used = 0;
+	g->blocks = b;
+	return true;
+}
+
 /* Under the mutex: a chunk more. */
 static struct chunk *chunk_new(gmp_group *g)
 {
-	struct chunk *c = aligned_alloc(_Alignof(struct chunk), sizeof(*c));
-
-	if (!c)
+	if ((!g->blocks || g->blocks->used == g->blocks->n) && !block_new(g))
 		return NULL;
-	memset(c, 0, sizeof(*c));
+	struct chunk *c = &g->blocks->chunk[g->blocks->used++];
+
 	c->word = EMPTY;
 	c->group = g;
-	for (unsigned i = 0; i < CHILDREN; i++)
+	for (unsigned i = 0; i < CHILDREN; i++) {
+		c->child[i].green = NULL;
 		c->child[i].chunk = c;
+	}
 	c->next = g->chunks;
 	g->chunks = c;
 	return c;
@@ -529,9 +553,9 @@ void gmp_group_free(gmp_group *g)
 		on_green(wait_for_all, g);
 	}
 	gmp_timer_free(g->timer); /* if the run ends, this awaits it */
-	for (struct chunk *c; (c = g->chunks) != NULL;) {
-		g->chunks = c->next;
-		free(c);
+	for (struct block *b; (b = g->blocks) != NULL;) {
+		g->blocks = b->next;
+		free(b);
 	}
 	free(g);
 }

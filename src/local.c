@@ -22,8 +22,8 @@
  *  F3 At the end of a thread the value that was set last goes first, until none is left whose
  *     destructor has not run ROUNDS times.  All that this needs is in the table: so a destructor may
  *     set values, and may leave by gmp_exit (the end goes on from there).
- *  F4 A descriptor keeps its table for the next green thread that uses it, empty and of the first
- *     size; so a value that each of many sets costs no allocation.
+ *  F4 A descriptor keeps its table for the next green thread that uses it, without values and of the
+ *     first size; so a value that each of many sets costs no allocation.
  *  F5 live is the key from when its destructor is written until it is deleted.
  *
  * Rejected: slots in struct g (it is four cache lines, full, and a parked one pays for all it has);
@@ -51,8 +51,10 @@ struct slot {
 };
 
 struct locals {
-	uint32_t mask;  /* number of slots - 1 */
-	uint32_t order; /* of the next value */
+	uint32_t mask;   /* number of slots - 1 */
+	uint32_t order;  /* of the next value */
+	uint32_t n;      /* values that are not NULL */
+	uint32_t recent; /* the slot that was set last */
 	struct slot slot[];
 };
 
@@ -196,6 +198,7 @@ static void run_destructors(void)
 
 		s->value = NULL;
 		s->calls++;
+		own()->n--;
 		destroy(value); /* it may set, and so change the table; it may wait */
 	}
 }
@@ -241,9 +244,14 @@ static struct locals *grown(struct locals *old)
 		return NULL;
 	l->order = old ? old->order : 0;
 	l->mask = n - 1;
-	for (uint32_t i = 0; old && i <= old->mask; i++)
-		if (!unused(&old->slot[i]))
-			l->slot[old->slot[i].key & l->mask] = old->slot[i];
+	for (uint32_t i = 0; old && i <= old->mask; i++) {
+		struct slot *s = &old->slot[i];
+
+		if (unused(s))
+			continue;
+		l->slot[s->key & l->mask] = *s;
+		l->n += s->value != NULL;
+	}
 	return l;
 }
 
@@ -266,13 +274,17 @@ static int grow(struct locals *old)
 	return 0;
 }
 
-/* There is something to do at the end. */
-static void note_set(void)
+/* The slot is k's. */
+static inline void put(struct locals *l, struct slot *s, void *v)
 {
-	struct g *gp = own_green();
-
-	if (gp)
-		gp->locals_set = true;
+	if (v && !s->value) {
+		s->order = l->order++;
+		l->recent = (uint32_t)(s - l->slot);
+		l->n++;
+	} else if (!v && s->value) {
+		l->n--;
+	}
+	s->value = v;
 }
 
 /* Where k is, or may be put; NULL and *err. */
@@ -290,46 +302,82 @@ static struct slot *slot_for(gmp_key k, int *err)
 	}
 }
 
-/* The first value, or the first after NULL. */
+/* The first value under k; or the caller is no green thread, or in blocking code. */
 static noinline int set_slow(gmp_key k, void *v)
 {
+	struct locals *l = own();
+	bool there = l && k && l->slot[k & l->mask].key == k;
 	int err;
 
-	if (!key_live(k))
+	if (!there && !key_live(k))
 		return -EINVAL;
-	if (!v)
+	if (!there && !v)
 		return 0;
 	struct slot *s = slot_for(k, &err);
+	struct g *gp = own_green();
 
 	if (!s)
 		return err;
-	if (s->key != k)
+	if (!there) {
+		put(own(), s, NULL); /* of a key that is gone */
 		*s = (struct slot){ .key = k };
-	s->value = v;
-	s->order = own()->order++;
-	note_set();
+	}
+	put(own(), s, v);
+	if (gp)
+		gp->locals_set = true;
 	return 0;
 }
 
 int gmp_set(gmp_key k, void *v)
 {
-	struct locals *l = own();
+	struct m *m = getm();
+	struct locals *l = likely(m != NULL) ? m->curg->locals : NULL;
 
-	if (likely(l && l->slot[k & l->mask].key == k && l->slot[k & l->mask].value)) {
-		l->slot[k & l->mask].value = v;
-		return 0;
-	}
-	return set_slow(k, v);
+	if (unlikely(!l || !k || l->slot[k & l->mask].key != k))
+		return set_slow(k, v);
+	m->curg->locals_set = true; /* its end is to look */
+	put(l, &l->slot[k & l->mask], v);
+	return 0;
 }
 
 /* --- a green thread's end --- */
 
+static void forget_values(struct locals *l)
+{
+	memset(l->slot, 0, sizeof(l->slot[0]) * FIRST_SLOTS);
+	l->n = 0;
+}
+
+/* Most have one. */
+static bool run_the_one(struct g *gp)
+{
+	struct locals *l = gp->locals;
+	struct slot *s = &l->slot[l->recent];
+	void *value = s->value;
+	void (*destroy)(void *) = l->n == 1 && value ? destructor(s->key) : NULL;
+
+	if (!destroy)
+		return l->n == 0;
+	s->value = NULL;
+	s->calls = 1;
+	l->n = 0;
+	destroy(value);
+	if (gp->locals != l || l->n > 0)
+		return false;
+	s->calls = 0;
+	return true;
+}
+
 void local_end(struct g *gp)
 {
+	if (likely(gp->locals->mask < FIRST_SLOTS) && run_the_one(gp)) {
+		gp->locals_set = false;
+		return;
+	}
 	run_destructors();
 	gp->locals_set = false;
 	if (gp->locals->mask < FIRST_SLOTS)
-		memset(gp->locals->slot, 0, sizeof(struct slot) * FIRST_SLOTS);
+		forget_values(gp->locals);
 	else
 		local_forget(gp);
 }

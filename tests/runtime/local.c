@@ -27,6 +27,9 @@ static void keep_own(void *arg)
 {
 	int *v = arg;
 
+	CHECK_EQ(gmp_set(key, v + 3), 0);
+	CHECK_EQ(gmp_set(key, NULL), 0);
+
 	CHECK(gmp_get(key) == NULL);
 	CHECK_EQ(gmp_set(key, v), 0);
 	CHECK_EQ(gmp_set(plain, v + 1), 0);
