@@ -11,6 +11,7 @@ endfunction()
 gmp_example(hello hello.c)
 gmp_example(echo echo.c server.c)
 gmp_example(proxy proxy.c server.c)
+gmp_example(crawler crawler.c server.c buf.c)
 
 # With libuv, which Debian has in libuv1-dev, kvserver has --arch=reactor.
 find_package(PkgConfig QUIET)

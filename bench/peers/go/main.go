@@ -99,6 +99,8 @@ var rows = []row{
 	{"select/4 ready", 1, 0, 2000000, selectReady},
 	{"select/4 try", 1, 0, 2000000, selectTry},
 	{"select/crowd", 1, 100, 500000, selectCrowd},
+	{"group/1000", 1, 1000, 1000000, group},
+	{"group/1000", 2, 1000, 1000000, group},
 	{"block/short", 1, 0, 2000000, blockShort},
 	{"block/50", 2, 50, 1, blockFifty},
 	{"idle/1000", 2, 1000, 1, idle},

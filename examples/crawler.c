@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How does one do many things at a time, but not too many, and be done when the time is up?
+ *
+ *   $ httpd --port 8080 --root site &
+ *   $ crawler --limit 16 --seconds 10 http://127.0.0.1:8080/
+ *
+ * It follows the links of a site from page to page, each page once.  The pages that are being fetched
+ * are the children of one group:
+ *
+ *   1. crawl() takes the next address that has been found, and starts a child for it; the group makes
+ *      it wait while --limit of them are at work.
+ *   2. A child fetches its page and adds the addresses in it.  It has --page-seconds for that: a page
+ *      that stalls is given up, and says nothing of the others.
+ *   3. When --seconds have passed the group cancels whoever still waits for a page; when the wait of the
+ *      group returns, nobody is left, and all that they used can be freed.
+ *
+ * What a page consists of is the server's word, so nothing in it is believed: not its length, not its
+ * links.  The address that a child works on is a local of it, for the lines that it writes.
+ */
+#include "buf.h"
+#include "server.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#define SECOND 1000000000LL
+#define PAGE_MOST (1 << 20) /* bytes of a page that are read */
+#define PATH_MOST 1024
+#define READ_SIZE 16384
+#define SLOTS 4096 /* lists of addresses */
+
+struct page {
+	struct page *next;      /* in the list of its slot */
+	struct page *next_todo; /* found after this one */
+	struct crawl *crawl;
+	char path[];
+};
+
+struct crawl {
+	/* what the command line says */
+	char host[256]; /* and port */
+	char first[PATH_MOST];
+	long limit, most, seconds, page_seconds;
+	int status; /* the exit status */
+
+	gmp_group *group;
+	int64_t deadline;
+	gmp_mutex mutex; /* guards the rest */
+	gmp_cond changed;
+	struct page *slots[SLOTS]; /* every address that was ever found */
+	struct page *todo, **todo_end;
+	long found, fetching, good, bad, bytes;
+	bool first_is_good;
+};
+
+static gmp_key current; /* the page that a green thread works on */
+
+/* One line; whose page it is about is known. */
+static void tell(const char *format, ...)
+{
+	const struct page *page = gmp_get(current);
+	char line[PATH_MOST + 256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	printf("%s %s\n", line, page ? page->path : "-");
+}
+
+/* ----------------------------------------------------------------- Addresses */
+
+static unsigned slot_of(const char *path)
+{
+	unsigned h = 2166136261u;
+
+	for (; *path; path++)
+		h = (h ^ (unsigned char)*path) * 16777619u;
+	return h % SLOTS;
+}
+
+/* A page that has not been found before is put at the end of what is to be done. */
+static void add_page(struct crawl *c, const char *path)
+{
+	struct page **slot = &c->slots[slot_of(path)], *page;
+
+	gmp_mutex_lock(&c->mutex);
+	for (page = *slot; page && strcmp(page->path, path) != 0; page = page->next)
+		;
+	if (!page && c->found < c->most) {
+		page = malloc(sizeof(*page) + strlen(path) + 1);
+		if (page) {
+			strcpy(page->path, path);
+			page->crawl = c;
+			page->next_todo = NULL;
+			page->next = *slot;
+			*slot = page;
+			*c->todo_end = page;
+			c->todo_end = &page->next_todo;
+			c->found++;
+			gmp_cond_signal(&c->changed);
+		}
+	}
+	gmp_mutex_unlock(&c->mutex);
+}
+
+/* Takes the parts "." and ".." out of a path that begins with a slash. */
+static void tidy(char *path)
+{
+	char *to = path, *from = path;
+
+	while (*from) {
+		size_t n = 1 + strcspn(from + 1, "/?");
+
+		if (*from == '?') {
+			memmove(to, from, strlen(from) + 1);
+			return;
+		}
+		if (n == 3 && from[1] == '.' && from[2] == '.') {
+			while (to > path && *--to != '/')
+				;
+			if (from[3] != '/')
+				*to++ = '/';
+		} else if (n == 2 && from[1] == '.') {
+			if (from[2] != '/')
+				*to++ = '/';
+		} else {
+			memmove(to, from, n);
+			to += n;
+		}
+		from += n;
+	}
+	if (to == path)
+		*to++ = '/';
+	*to = '\0';
+}
+
+/* What a link on the page leads to, if it is on this host and can stand in a request. */
+static bool resolve(const struct page *page, const char *link, size_t n, char *path)
+{
+	const char *base = page->path, *host = page->crawl->host;
+	size_t keep = 0, host_len = strlen(host);
+
+	for (size_t i = 0; i < n; i++)
+		if (!isgraph((unsigned char)link[i]))
+			return false;
+	for (size_t i = 0; i < n; i++)
+		if (link[i] == '#')
+			n = i;
+	if (n > 7 && strncasecmp(link, "http://", 7) == 0) {
+		link += 7;
+		n -= 7;
+		if (n < host_len || strncmp(link, host, host_len) != 0)
+			return false;
+		link += host_len;
+		n -= host_len;
+		if (n > 0 && *link != '/')
+			return false;
+	} else if (n >= 2 && link[0] == '/' && link[1] == '/') {
+		return false;
+	} else if (memchr(link, ':', n)) {
+		return false; /* mailto and the like */
+	} else if (n == 0) {
+		return false; /* the page itself */
+	}
+	if (n > 0 && link[0] == '?')
+		keep = strcspn(base, "?");
+	else if (n > 0 && link[0] != '/')
+		for (size_t i = 0; base[i] && base[i] != '?'; i++)
+			if (base[i] == '/')
+				keep = i + 1;
+	if (keep + n + 2 > PATH_MOST)
+		return false;
+	memcpy(path, base, keep);
+	memcpy(path + keep, link, n);
+	path[keep + n] = '\0';
+	if (path[0] != '/')
+		strcpy(path, "/");
+	tidy(path);
+	return true;
+}
+
+static void add_link(struct page *page, const char *link, size_t n)
+{
+	char path[PATH_MOST];
+
+	if (resolve(page, link, n, path))
+		add_page(page->crawl, path);
+}
+
+/* Every href="..." that there is, whatever stands around it. */
+static void add_links(struct page *page, const char *text, size_t size)
+{
+	const char *end = text + size;
+
+	while (end - text > 6) {
+		if (strncasecmp(text, "href=", 5) != 0 || (text[5] != '"' && text[5] != '\'')) {
+			text++;
+			continue;
+		}
+		const char *link = text + 6, *close = memchr(link, text[5], (size_t)(end - link));
+
+		if (!close)
+			return;
+		add_link(page, link, (size_t)(close - link));
+		text = close;
+	}
+}
+
+/* -------------------------------------------------------------------- A page */
+
+/* The value of a header field, and its length in *n; NULL. */
+static const char *field(const char *head, const char *end, const char *name, size_t *n)
+{
+	size_t len = strlen(name);
+
+	for (const char *line = head; line < end;) {
+		const char *eol = memchr(line, '\n', (size_t)(end - line));
+		size_t size = (size_t)((eol ? eol : end) - line);
+
+		if (size > len && line[len] == ':' && strncasecmp(line, name, len) == 0) {
+			const char *value = line + len + 1;
+
+			size -= len + 1;
+			while (size > 0 && isspace((unsigned char)*value))
+				value++, size--;
+			while (size > 0 && isspace((unsigned char)value[size - 1]))
+				size--;
+			*n = size;
+			return value;
+		}
+		line += (eol ? size + 1 : size);
+	}
+	return NULL;
+}
+
+/* What the server has sent, up to PAGE_MOST and a little. */
+static int read_answer(int fd, struct buf *in)
+{
+	ssize_t n = 1;
+
+	while (n > 0 && buf_len(in) < PAGE_MOST) {
+		char *room = buf_room(in, READ_SIZE);
+
+		if (!room)
+			return -ENOMEM;
+		n = gmp_read(fd, room, READ_SIZE);
+		if (n > 0)
+			in->end += (size_t)n;
+	}
+	return n < 0 ? (int)n : 0;
+}
+
+static int ask(struct page *page, int fd, struct buf *in)
+{
+	struct buf out = { 0 };
+	int err;
+
+	buf_add(&out, "GET ", 4);
+	buf_add(&out, page->path, strlen(page->path));
+	buf_add(&out, " HTTP/1.0\r\nHost: ", 17);
+	buf_add(&out, page->crawl->host, strlen(page->crawl->host));
+	buf_add(&out, "\r\n\r\n", 4);
+	err = out.failed ? -ENOMEM : 0;
+	if (!err && gmp_write_all(fd, out.data, buf_len(&out)) < 0)
+		err = -EPIPE; /* it may have answered all the same */
+	if (!err || err == -EPIPE)
+		err = read_answer(fd, in);
+	buf_free(&out);
+	return err;
+}
+
+/* The blank line behind the head; NULL. */
+static const char *head_end(const char *answer, size_t size)
+{
+	for (size_t i = 0; i + 4 <= size; i++)
+		if (memcmp(answer + i, "\r\n\r\n", 4) == 0)
+			return answer + i;
+	return NULL;
+}
+
+/* The status that the answer has, 0: it is none of HTTP.  Follows what it leads to. */
+static int understand(struct page *page, const char *answer, size_t size)
+{
+	const char *end = head_end(answer, size), *value;
+	size_t n;
+
+	if (!end || size < 12 || strncmp(answer, "HTTP/1.", 7) != 0 || answer[8] != ' ' ||
+	    !isdigit((unsigned char)answer[9]) || !isdigit((unsigned char)answer[10]) ||
+	    !isdigit((unsigned char)answer[11]))
+		return 0;
+	int status = (answer[9] - '0') * 100 + (answer[10] - '0') * 10 + answer[11] - '0';
+
+	if (status / 100 == 3 && (value = field(answer, end, "Location", &n)))
+		add_link(page, value, n);
+	if (status == 200 && (value = field(answer, end, "Content-Type", &n)) && n >= 9 &&
+	    strncasecmp(value, "text/html", 9) == 0)
+		add_links(page, end + 4, size - (size_t)(end + 4 - answer));
+	return status;
+}
+
+/* The status, or a negative errno value. */
+static int fetch(struct page *page, long *bytes)
+{
+	struct crawl *c = page->crawl;
+	int64_t deadline = gmp_deadline(c->page_seconds * SECOND);
+	struct buf in = { 0 };
+	int fd = gmp_dial_until("tcp", c->host, deadline), result;
+
+	if (fd < 0)
+		return fd;
+	gmp_set_deadline(fd, GMP_READ | GMP_WRITE, deadline);
+	result = ask(page, fd, &in);
+	gmp_close(fd);
+	if (result == 0)
+		result = understand(page, in.data ? in.data + in.start : "", buf_len(&in));
+	*bytes = (long)buf_len(&in);
+	buf_free(&in);
+	return result;
+}
+
+static int visit(void *arg)
+{
+	struct page *page = arg;
+	struct crawl *c = page->crawl;
+	long bytes = 0;
+	int result = gmp_set(current, page);
+	bool good;
+
+	if (result == 0)
+		result = fetch(page, &bytes);
+	good = result >= 200 && result < 400;
+	if (result > 0)
+		tell("%d %ld", result, bytes);
+	else if (!gmp_cancelled())
+		tell("%s:", result < 0 ? strerror(-result) : "no answer of HTTP");
+	gmp_mutex_lock(&c->mutex);
+	c->bytes += bytes;
+	c->good += good;
+	c->bad += !good && !(result < 0 && gmp_cancelled());
+	c->first_is_good |= good && strcmp(page->path, c->first) == 0;
+	c->fetching--;
+	gmp_cond_signal(&c->changed);
+	gmp_mutex_unlock(&c->mutex);
+	return 0; /* a bad page is no reason to give up */
+}
+
+/* ------------------------------------------------------------------ The crawl */
+
+/* The next page; NULL when there is none and none will be found, or the time is up. */
+static struct page *next_page(struct crawl *c)
+{
+	struct page *page = NULL;
+
+	gmp_mutex_lock(&c->mutex);
+	while (!c->todo && c->fetching > 0)
+		if (gmp_cond_wait_until(&c->changed, &c->mutex, c->deadline) != 0)
+			break;
+	if (c->todo && gmp_now() < c->deadline) {
+		page = c->todo;
+		c->todo = page->next_todo;
+		if (!c->todo)
+			c->todo_end = &c->todo;
+		c->fetching++;
+	}
+	gmp_mutex_unlock(&c->mutex);
+	return page;
+}
+
+static void free_pages(struct crawl *c)
+{
+	for (int i = 0; i < SLOTS; i++) {
+		for (struct page *page = c->slots[i], *next; page; page = next) {
+			next = page->next;
+			free(page);
+		}
+	}
+}
+
+static void crawl(void *arg)
+{
+	struct crawl *c = arg;
+	int64_t begun = gmp_now();
+	int err = gmp_key_create(&current, NULL);
+
+	c->deadline = gmp_deadline(c->seconds * SECOND);
+	c->group = err ? NULL : gmp_group_new((int)c->limit, c->deadline);
+	if (!c->group) {
+		fprintf(stderr, "crawler: %s\n", strerror(err ? -err : ENOMEM));
+		c->status = 1;
+		return;
+	}
+	add_page(c, c->first);
+	for (struct page *page; !err && (page = next_page(c)) != NULL;)
+		err = gmp_group_go(c->group, visit, page);
+	if (err) {
+		fprintf(stderr, "crawler: cannot start: %s\n", strerror(-err));
+		gmp_group_cancel(c->group);
+	}
+	int result = gmp_group_wait(c->group);
+
+	gmp_group_free(c->group); /* nobody is left, so no lock is needed */
+	bool late = result == -ETIMEDOUT || gmp_now() >= c->deadline;
+
+	printf("crawler: %ld good, %ld bad, %ld not seen, %ld bytes, %.1f s%s\n", c->good, c->bad,
+	       c->found - c->good - c->bad, c->bytes, (double)(gmp_now() - begun) / 1e9,
+	       late ? ": the time is up" : "");
+	c->status = err || !c->first_is_good ? 1 : late ? 3 : 0;
+	free_pages(c);
+}
+
+/* --------------------------------------------------------------- Command line */
+
+static int usage(FILE *to, int status)
+{
+	fputs("usage: crawler [OPTION...] http://HOST[:PORT][/PATH]\n"
+	      "  --limit N          pages that are fetched at a time (default 8)\n"
+	      "  --most N           addresses that are followed (default 10000)\n"
+	      "  --seconds N        time for everything (default 60)\n"
+	      "  --page-seconds N   time for one page (default 5)\n"
+	      "Status: 0, 1 if the first page cannot be had, 3 when the time is up.\n",
+	      to);
+	return status;
+}
+
+static bool parse_url(struct crawl *c, const char *url)
+{
+	size_t n;
+
+	if (strncasecmp(url, "http://", 7) != 0)
+		return false;
+	url += 7;
+	n = strcspn(url, "/?#");
+	if (n == 0 || n + 4 > sizeof(c->host) || strlen(url + n) + 2 > sizeof(c->first))
+		return false;
+	for (const char *p = url; *p; p++)
+		if (!isgraph((unsigned char)*p))
+			return false;
+	memcpy(c->host, url, n);
+	if (!strchr(c->host, ':'))
+		strcpy(c->host + n, ":80");
+	url += n;
+	snprintf(c->first, sizeof(c->first), "%s%.*s", *url == '/' ? "" : "/",
+		 (int)strcspn(url, "#"), url);
+	tidy(c->first);
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option known[] = {
+		{ "limit", required_argument, NULL, 'l' },
+		{ "most", required_argument, NULL, 'm' },
+		{ "seconds", required_argument, NULL, 's' },
+		{ "page-seconds", required_argument, NULL, 'p' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	static struct crawl c = { .limit = 8, .most = 10000, .seconds = 60, .page_seconds = 5 };
+	int option, err;
+
+	c.todo_end = &c.todo;
+	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+		long *number = option == 'l'   ? &c.limit
+			       : option == 'm' ? &c.most
+			       : option == 's' ? &c.seconds
+			       : option == 'p' ? &c.page_seconds
+					       : NULL;
+
+		if (option == 'h')
+			return usage(stdout, 0);
+		if (!number)
+			return usage(stderr, 2);
+		*number = server_parse_number(optarg, 1, 1000000);
+		if (*number < 0) {
+			fprintf(stderr, "crawler: not a number from 1 to 1000000: %s\n", optarg);
+			return usage(stderr, 2);
+		}
+	}
+	if (optind + 1 != argc)
+		return usage(stderr, 2);
+	if (!parse_url(&c, argv[optind])) {
+		fprintf(stderr, "crawler: not an address that can be crawled: %s\n", argv[optind]);
+		return usage(stderr, 2);
+	}
+	err = gmp_run(crawl, &c, NULL);
+	if (err) {
+		fprintf(stderr, "crawler: %s\n", strerror(-err));
+		return 1;
+	}
+	return c.status;
+}
