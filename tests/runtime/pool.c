@@ -546,6 +546,7 @@ RT(prealloc_wants_a_capacity_and_takes_the_memory_first)
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
 
 	o.prealloc = 1;
+	o.idle_ns = GMP_FOREVER;
 	CHECK(gmp_pool_new(0, &o) == NULL);
 	CHECK(gmp_pool_new(-1, &o) == NULL);
 	gmp_pool *p = gmp_pool_new(500, &o);
@@ -590,6 +591,16 @@ RT(options_that_make_no_sense_are_refused)
 	CHECK_EQ(gmp_pool_release(NULL, 0), -EINVAL);
 	CHECK_EQ(gmp_pool_reboot(NULL), -EINVAL);
 	gmp_pool_free(NULL);
+}
+
+RT(no_options_are_the_defaults)
+{
+	gmp_pool *p = gmp_pool_new(2, NULL);
+
+	CHECK(p != NULL);
+	submit(p, count_task, NULL);
+	release_and_free(p);
+	CHECK_EQ(atomic_load(&ended), 1);
 }
 
 static void check_name(UNUSED void *arg)

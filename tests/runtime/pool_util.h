@@ -49,9 +49,13 @@ static inline void let_through(int n)
 	CHECK_EQ(gmp_sem_release(&gate, n), 0);
 }
 
+/* With the defaults, but that idle places stay however slow the machine is. */
 static inline gmp_pool *pool_new(int capacity)
 {
-	gmp_pool *p = gmp_pool_new(capacity, NULL);
+	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
+
+	o.idle_ns = GMP_FOREVER;
+	gmp_pool *p = gmp_pool_new(capacity, &o);
 
 	CHECK(p != NULL);
 	return p;
