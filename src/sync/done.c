@@ -89,7 +89,7 @@ int gmp_done_set(gmp_done *d)
 	if (!d)
 		return -EINVAL;
 	lock(&d->lock, LR_DONE);
-	bool first = d->set == UNSET;
+	bool first = ld_rlx(&d->set) == UNSET; /* SET is written outside */
 
 	if (first)
 		st_rel(&d->set, SETTING); /* ORD(done) */
