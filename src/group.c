@@ -38,6 +38,7 @@
  * lock); joinable children (who has ended is not known before the join, so a limit cannot be kept).
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -388,7 +389,30 @@ struct errand {
 	int (*fn)(gmp_group *g);
 	gmp_group *g;
 	int result;
+	uint64_t run;
+	struct errand *next;
 };
+
+/* At the end of a run a join tells a plain thread -ESRCH, and the green thread may yet begin: so its errand
+ * is left to it.  Those of former runs are of no use to anybody. */
+static void abandon(struct errand *e)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* plain threads only come here */
+	static struct errand *abandoned;
+
+	pthread_mutex_lock(&lock);
+	for (struct errand **at = &abandoned, *old; (old = *at);) {
+		if (old->run == e->run) {
+			at = &old->next;
+		} else {
+			*at = old->next;
+			free(old);
+		}
+	}
+	e->next = abandoned;
+	abandoned = e;
+	pthread_mutex_unlock(&lock);
+}
 
 static void errand_main(void *arg)
 {
@@ -401,18 +425,28 @@ static void errand_main(void *arg)
  * the run has dropped. */
 static int on_green(int (*fn)(gmp_group *g), gmp_group *g)
 {
-	struct errand e = { fn, g, 0 };
-	gmp_g *green;
-
 	if (gmp_self())
 		return fn(g);
-	int err = gmp_spawn(&green, errand_main, &e, NULL);
+	struct errand *e = malloc(sizeof(*e));
+	gmp_g *green;
 
-	if (!err)
-		err = gmp_join(green);
-	else if (err != -ESRCH)
-		return fn(g); /* no memory: as it is */
-	return err ? err : e.result;
+	if (!e)
+		return fn(g); /* as it is */
+	*e = (struct errand){ .fn = fn, .g = g, .run = gmp_run_id() };
+	int err = gmp_spawn(&green, errand_main, e, NULL);
+
+	if (err) {
+		free(e);
+		return err == -ESRCH ? err : fn(g);
+	}
+	err = gmp_join(green);
+	if (err) {
+		abandon(e);
+		return err;
+	}
+	err = e->result;
+	free(e);
+	return err;
 }
 
 /* --- the wait --- */

@@ -329,6 +329,8 @@ struct errand {
 	struct node *n;
 	int64_t deadline;
 	int result;
+	uint64_t run; /* of one that a foreign thread has sent */
+	struct errand *next;
 };
 
 /* Run the errand on a green thread, the caller or another.  False: there is nobody to send. */

@@ -2,6 +2,8 @@
 /* How do pools begin, change, and end? */
 #include "pool.h"
 
+#include <pthread.h>
+
 /* --- beginning --- */
 
 /* Room for n more workers and their tasks. */
@@ -177,24 +179,62 @@ static void run_errand(void *arg)
 	e->result = e->wait(e->n, e->deadline);
 }
 
-bool pool_wait(struct errand *e)
+/* At the end of a run a join tells a foreign thread -ESRCH, and the green thread may yet begin: so its
+ * errand is left to it.  Those of former runs are of no use to anybody. */
+static void abandon(struct errand *e)
 {
+	static pthread_mutex_t lock =
+		PTHREAD_MUTEX_INITIALIZER; /* foreign threads only come here */
+	static struct errand *abandoned;
+
+	pthread_mutex_lock(&lock);
+	for (struct errand **at = &abandoned, *old; (old = *at);) {
+		if (old->run == e->run) {
+			at = &old->next;
+		} else {
+			*at = old->next;
+			free(old);
+		}
+	}
+	e->next = abandoned;
+	abandoned = e;
+	pthread_mutex_unlock(&lock);
+}
+
+/* The caller's errand, on a green thread: a copy, which outlives the caller if need be. */
+static bool send_errand(struct errand *e)
+{
+	struct errand *sent = malloc(sizeof(*sent));
 	gmp_attr attr = GMP_ATTR_INIT;
 	gmp_g *g;
 
-	if (gmp_self()) {
-		run_errand(e);
-		return true;
-	}
+	e->result = -ENOMEM;
+	if (!sent)
+		return false;
+	*sent = *e;
+	sent->run = gmp_run_id();
 	attr.name = "waits for a foreign thread";
-	int err = gmp_spawn(&g, run_errand, e, &attr);
-	bool sent = !err;
+	e->result = gmp_spawn(&g, run_errand, sent, &attr);
+	if (e->result) {
+		free(sent);
+		return false;
+	}
+	e->result = gmp_join(g);
+	if (e->result) {
+		abandon(sent);
+	} else {
+		e->result = sent->result;
+		free(sent);
+	}
+	return true;
+}
 
-	if (sent)
-		err = gmp_join(g); /* from here to there the errand is its own */
-	if (err)
-		e->result = err;
-	return sent;
+bool pool_wait(struct errand *e)
+{
+	if (!gmp_self())
+		return send_errand(e);
+	run_errand(e);
+	return true;
 }
 
 noinline void pool_drained(gmp_pool *p, struct node **wake)
@@ -256,7 +296,7 @@ static int drain(gmp_pool *p, int goal, int64_t deadline)
 		pool_lock(p);
 	}
 	struct node *n = take_node(p);
-	struct errand e = { await_end, n, deadline, 0 };
+	struct errand e = { .wait = await_end, .n = n, .deadline = deadline };
 
 	n->result = goal;
 	p->guests += goal >= 0;

@@ -344,9 +344,6 @@ static void next_run(UNUSED void *arg)
 
 TEST_PROCS(a_pool_in_use_ends_with_its_run)
 {
-#ifdef __SANITIZE_THREAD__
-	check_skip("open: crashes under ThreadSanitizer, once in about twelve times twenty runs");
-#endif
 	for (int i = 0; i < 20; i++) {
 		atomic_store(&begun, 0);
 		run_procs(procs, end_in_use, NULL);
