@@ -114,7 +114,8 @@ static void look_at_ps(int64_t now)
 	if (sum != mon.moved || !sched_all_idle())
 		mon.active = now;
 	mon.moved = sum;
-	if (wake)
+	/* yielders wake nobody; the one that went there before them may not come to its next wait */
+	if (wake || ld_rlx(&sched.gqn))
 		wakep();
 }
 
