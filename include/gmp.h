@@ -55,6 +55,24 @@ extern "C" {
 #define GMP_API
 #endif
 
+/* A struct that tells its own size, all else 0. */
+#ifdef __cplusplus
+extern "C++" {
+template <typename T> inline T gmp_sized_()
+{
+	T t = T();
+
+	t.size = sizeof(T);
+	return t;
+}
+}
+#define GMP_SIZED_INIT_(type) gmp_sized_<type>()
+#else
+/* clang-format off */
+#define GMP_SIZED_INIT_(type) { .size = sizeof(type) }
+/* clang-format on */
+#endif
+
 /* ------------------------------------------------------------------ Runtime */
 
 /* What a green thread runs. */
@@ -86,9 +104,7 @@ typedef struct gmp_config {
 	uint32_t max_green; /* GMP_MAX_GREEN: most green threads alive at once; default 16 Mi */
 	int sched; /* GMP_SCHED: enum gmp_sched, in the environment runnext, local ...; default runnext */
 } gmp_config;
-/* clang-format off */
-#define GMP_CONFIG_INIT { .size = sizeof(gmp_config) }
-/* clang-format on */
+#define GMP_CONFIG_INIT GMP_SIZED_INIT_(gmp_config)
 
 /*
  * Start the runtime, run fn(arg) as the first green thread, and stop when it returns (or calls
@@ -159,9 +175,7 @@ typedef struct gmp_attr {
 	                      16 KiB; more than 1 GiB is -EINVAL */
 	unsigned flags; /* must be 0 */
 } gmp_attr;
-/* clang-format off */
-#define GMP_ATTR_INIT { .size = sizeof(gmp_attr) }
-/* clang-format on */
+#define GMP_ATTR_INIT GMP_SIZED_INIT_(gmp_attr)
 
 /*
  * gmp_go starts a green thread that nobody joins.  gmp_spawn starts one that must be joined or
@@ -243,6 +257,26 @@ GMP_API int gmp_cancel_mask(int on);
  */
 GMP_API int gmp_lock_thread(void);
 GMP_API int gmp_unlock_thread(void);
+
+/*
+ * C++.  Exceptions are a green thread's own: what it throws it catches, it may wait in a catch block or
+ * in a destructor that an exception has brought about, std::current_exception() and
+ * std::uncaught_exceptions() are its own, and throw; throws on what it had caught.
+ * One that leaves the entry function prints "gmp: fatal: an exception leaves the entry function in
+ * green thread 17 "worker" (entry f)" and where it was thrown, then std::terminate is called.  gmp_run
+ * lets none through to its caller.  None may leave a function that gmp calls in the midst of its own
+ * work either: of gmp_once_do, of a pool's or a group's task, a timer's, the destructor of a local.
+ * gmp_exit runs no destructors: return from the entry function, or throw what it catches.
+ *
+ * thread_local (C: _Thread_local) belongs to the thread, not to the green thread.  After any call
+ * that may wait, a yield or the end of blocking code among them, the caller may be on another thread:
+ * its variable is another one then, and a compiler that has kept the address of the former uses that.
+ * So a thread_local is good between two such calls only, and best in a function of its own that does
+ * not wait and is not inlined.  What is to follow a green thread is a local (gmp_key_create); code
+ * that needs its thread's variables runs under gmp_lock_thread.
+ * The destructor of a thread_local runs when its thread ends: at the end of the run at the earliest,
+ * and for the caller of gmp_run at the thread's own end.
+ */
 
 /* Let the others run: to the tail of this P's queue.  On a foreign thread: sched_yield. */
 GMP_API void gmp_yield(void);
@@ -563,9 +597,7 @@ typedef struct gmp_listen_opts {
 	int backlog; /* connections that wait to be accepted; 0: 4096; the system has a limit, too */
 	int reuse_port; /* several may listen at the address, and the kernel deals connections out */
 } gmp_listen_opts;
-/* clang-format off */
-#define GMP_LISTEN_OPTS_INIT { .size = sizeof(gmp_listen_opts) }
-/* clang-format on */
+#define GMP_LISTEN_OPTS_INIT GMP_SIZED_INIT_(gmp_listen_opts)
 GMP_API int gmp_listen_with(const char *net, const char *addr, const gmp_listen_opts *opts);
 GMP_API int gmp_dial(const char *net, const char *addr);
 GMP_API int gmp_dial_until(const char *net, const char *addr, int64_t deadline);
@@ -740,7 +772,37 @@ GMP_API int gmp_close(int fd);
 GMP_API void gmp_block_enter(void);
 GMP_API void gmp_block_leave(void);
 
-/* The value of expr, evaluated between the two. */
+/*
+ * gmp_blocking(expr): the value of expr, evaluated between the two.
+ * gmp_blocking_sys(expr): the same for a call that sets errno: -errno where expr is -1, read before the
+ * thread can change.
+ * In C++ an exception may leave expr.
+ */
+#ifdef __cplusplus
+extern "C++" {
+struct gmp_blocking_ {
+	gmp_blocking_()
+	{
+		gmp_block_enter();
+	}
+	~gmp_blocking_()
+	{
+		gmp_block_leave();
+	}
+};
+}
+#define gmp_blocking(expr)                                                                         \
+	(__extension__({                                                                           \
+		gmp_blocking_ gmp_section_;                                                        \
+		(expr);                                                                            \
+	}))
+#define gmp_blocking_sys(expr)                                                                     \
+	(__extension__({                                                                           \
+		gmp_blocking_ gmp_section_;                                                        \
+		__typeof__(expr) gmp_value_ = (expr);                                              \
+		gmp_value_ == (__typeof__(expr))-1 ? (__typeof__(expr))-errno : gmp_value_;        \
+	}))
+#else
 #define gmp_blocking(expr)                                                                         \
 	(__extension__({                                                                           \
 		gmp_block_enter();                                                                 \
@@ -748,8 +810,6 @@ GMP_API void gmp_block_leave(void);
 		gmp_block_leave();                                                                 \
 		gmp_value_;                                                                        \
 	}))
-
-/* The same for a call that sets errno: -errno where expr is -1, read before the thread can change. */
 #define gmp_blocking_sys(expr)                                                                     \
 	(__extension__({                                                                           \
 		gmp_block_enter();                                                                 \
@@ -759,6 +819,7 @@ GMP_API void gmp_block_leave(void);
 		gmp_block_leave();                                                                 \
 		gmp_value_;                                                                        \
 	}))
+#endif
 
 /* ------------------------------------------------------------------- Locals */
 
@@ -851,9 +912,7 @@ typedef struct gmp_pool_opts {
 	size_t stack_size; /* of a worker; 0: the runtime's */
 	void (*dropped)(gmp_fn fn, void *arg); /* gets the delayed tasks that a release drops */
 } gmp_pool_opts;
-/* clang-format off */
-#define GMP_POOL_OPTS_INIT { .size = sizeof(gmp_pool_opts) }
-/* clang-format on */
+#define GMP_POOL_OPTS_INIT GMP_SIZED_INIT_(gmp_pool_opts)
 GMP_API gmp_pool *gmp_pool_new(int capacity, const gmp_pool_opts *o);
 GMP_API int gmp_pool_submit(gmp_pool *p, gmp_fn fn, void *arg);
 GMP_API int gmp_pool_submit_until(gmp_pool *p, gmp_fn fn, void *arg, int64_t deadline);
@@ -1072,9 +1131,7 @@ typedef struct gmp_stats {
 				    that block without saying so */
 	uint64_t spares;         /* sum: how often one was added */
 } gmp_stats;
-/* clang-format off */
-#define GMP_STATS_INIT { .size = sizeof(gmp_stats) }
-/* clang-format on */
+#define GMP_STATS_INIT GMP_SIZED_INIT_(gmp_stats)
 
 /* Fill *s.  From any thread; the figures are read one by one while everything runs, so they need
  * not add up.  -EINVAL: s NULL or size 0; -ESRCH: no runtime. */

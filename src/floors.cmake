@@ -32,6 +32,7 @@ set(GMP_FLOOR1
 	context_${GMP_ARCH}.S
 	unwind.c
 	unwind_${GMP_ARCH}.S
+	cxx.c
 	stack.c
 	netpoll_${GMP_POLLER}.c
 )

@@ -245,8 +245,13 @@ int gmp_detach(gmp_g *g)
 
 void gmp_exit(void)
 {
-	if (!getm())
+	struct m *m = getm();
+
+	if (!m)
 		gmp__fatal("gmp_exit on a thread that is not a green thread");
+	if (m->cxx)
+		cxx_move(g_cxx(m->curg),
+			 m->cxx); /* X1: it may be in a catch block, and never leaves it */
 	park_exit();
 }
 

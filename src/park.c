@@ -106,7 +106,7 @@ static int wait_green(struct m *m, unsigned why, unwait_fn unwait, commit_fn com
 	m->commit = commit;
 	m->commit_arg = arg;
 	m->deadline = deadline;
-	return to_g0(m, gp, park_g0);
+	return to_g0(m, gp, sched.park);
 }
 
 /* --- a foreign thread waits --- */
@@ -174,11 +174,32 @@ leaves_by_jump static int yield_g0(void *arg)
 	return schedule_g0();
 }
 
+/* The same in a program with a C++ runtime. */
+leaves_by_jump static int park_cxx_g0(void *gp)
+{
+	sched_leave_cxx(getm(), gp);
+	return park_g0(gp);
+}
+
+leaves_by_jump static int yield_cxx_g0(void *gp)
+{
+	sched_leave_cxx(getm(), gp);
+	return yield_g0(gp);
+}
+
+void park_init(void)
+{
+	bool cxx = cxx_of_thread();
+
+	sched.park = cxx ? park_cxx_g0 : park_g0;
+	sched.yield = cxx ? yield_cxx_g0 : yield_g0;
+}
+
 int park_yield(void)
 {
 	struct m *m = getm();
 
-	return to_g0(m, m->curg, yield_g0);
+	return to_g0(m, m->curg, sched.yield);
 }
 
 noinline void park_without_p(void)

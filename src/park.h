@@ -107,6 +107,9 @@ static inline bool self_cancelled(void)
 	return m && ld_rlx(&m->curg->cancelled) && !m->curg->masked;
 }
 
+/* Before anything runs: which steps a wait and a yield take on g0. */
+void park_init(void);
+
 /* The heart of gmp_yield, and of ending. */
 int park_yield(void);
 void park_exit(void) __attribute__((noreturn));

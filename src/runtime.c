@@ -145,6 +145,7 @@ static int set_up(const gmp_config *cfg, bool library)
 	sched.locals_end = local_end;
 	sched.timer_run_end = timer_run_ended;
 	sched.stalled = report_stall;
+	park_init();
 	proc_set_entry(m_main);
 	names_init(max_of(options.c.max_threads / 2, 1));
 	gmp__fatal_describe(report_self);

@@ -28,6 +28,7 @@
 #include "base/san.h"
 #include "base/tls.h"
 #include "context.h"
+#include "cxx.h"
 #include "gmp.h"
 #include "stack.h"
 
@@ -133,6 +134,7 @@ enum { G_NAME_MAX = 64 };
 enum {
 	TURN_TIMED = 1, /* its wait has a deadline: the timer may be armed */
 	TURN_BOUND = 2, /* only its own M may run it */
+	TURN_CXX = 4,   /* it has words of a C++ runtime, see cxx.h */
 };
 
 /* What a green thread that ends by gmp_exit has to do for others first; on its stack. */
@@ -182,6 +184,12 @@ struct g {
 _Static_assert(offsetof(struct g, sudog.w) / CACHE_LINE ==
 		       offsetof(struct g, sudog.chosen) / CACHE_LINE,
 	       "a wait touches one line of the sudog");
+
+/* What C++ has of one that waits, if TURN_CXX: above its first frame, where it costs nothing. */
+static inline struct cxx_globals *g_cxx(const struct g *gp)
+{
+	return (struct cxx_globals *)stack_top(gp->stack, gp->stack_class) - 1;
+}
 
 /* --- P --- */
 
@@ -289,6 +297,10 @@ struct m {
 	uint64_t told;       /* (o) id of the green thread of which on_asleep has told */
 	void *altstack;      /* (o) for signal handlers */
 	uint64_t admitted;   /* (o) sched.admitted, as its mask of signals has it */
+
+	struct cxx_globals *cxx;       /* (c) its thread's; NULL without a C++ runtime */
+	struct cxx_globals cxx_before; /* (c) what the thread came with */
+
 	struct san_stack san;
 };
 
@@ -303,6 +315,9 @@ typedef void (*end_fn)(struct g *gp);
 /* Nothing can run, no timer is armed, nobody waits for a descriptor.  Reports a deadlock and ends
  * the process, or says after how many ns to ask again (NEVER: no need). */
 typedef int64_t (*stall_fn)(void);
+
+/* What a green thread does that leaves its stack; on g0, with the G.  Does not come back. */
+typedef int (*leave_fn)(void *gp);
 
 enum runstate { RUN_NONE, RUN_STARTING, RUN_ON, RUN_STOPPING };
 
@@ -335,6 +350,7 @@ struct sched {
 	int nmspinning;                   /* (a) Ms that look for work and have none */
 	bool asymmetric;                  /* (c) os_membarrier works: submitters need no fence */
 	int cpus;                         /* (c) */
+	leave_fn park, yield;             /* (c) what a wait and a yield do on g0: park_init */
 
 	struct lock lock aligned_to(CACHE_LINE);
 	struct gqueue gq;  /* (l) the global run queue */
@@ -370,7 +386,7 @@ struct sched {
 	uint32_t sysmon_asleep; /* (a) 1: the watcher waits here until somebody begins to work */
 };
 
-extern struct sched sched;
+extern struct sched sched __attribute__((visibility("hidden"))); /* no detour by the GOT */
 
 static inline struct p *getp(void)
 {

@@ -102,10 +102,8 @@ static int g_main(void *arg)
 leaves_by_jump static noinline int begin(struct m *m, struct g *gp)
 {
 	g_bind_stack(m->p, gp);
-	char *top = stack_top(gp->stack, gp->stack_class);
-
 	san_leave(&m->san, &gp->san);
-	return gmp__gstart(gp, g_main, top, sched.fpwords, m->g0);
+	return gmp__gstart(gp, g_main, g_cxx(gp), sched.fpwords, m->g0);
 }
 
 /* The end of a wait that had a deadline, or whose result is not 0: no trace may be left. */
@@ -116,6 +114,10 @@ leaves_by_jump static noinline int end_wait(struct m *m, struct g *gp, uint32_t 
 	if (gp->turn & TURN_TIMED) {
 		gp->turn &= (uint8_t)~TURN_TIMED;
 		timer_del(&gp->timer);
+	}
+	if (gp->turn & TURN_CXX) {
+		gp->turn &= (uint8_t)~TURN_CXX;
+		cxx_move(m->cxx, g_cxx(gp));
 	}
 	if (result && gp->unwait)
 		gp->unwait(&gp->w); /* may ask the waiter what the result is */
@@ -1051,6 +1053,7 @@ leaves_by_jump int sched_without_p_g0(void *arg)
 
 	san_arrive(&m->san);
 	m->curg = NULL;
+	sched_leave_cxx(m, gp);
 	lock(&sched.lock, LR_SCHED);
 	bool stopping = ld_rlx(&sched.state) != RUN_ON;
 
@@ -1228,9 +1231,14 @@ leaves_by_jump noinline void mstart(struct m *m)
 	m->g0 = (void *)((sp - 1024) & ~(uintptr_t)15);
 	m->tid = os_thread_id();
 	trace_ends_at((uintptr_t)g_main);
+	m->cxx = cxx_of_thread();
+	if (m->cxx)
+		cxx_move(&m->cxx_before, m->cxx);
 	gmp__setm(m);
 	gmp__mcall(&m->base, mstart_g0, m, m->g0);
 	gmp__setm(NULL);
+	if (m->cxx)
+		cxx_move(m->cxx, &m->cxx_before);
 }
 
 void sched_ask_yield(struct p *pp)

@@ -84,6 +84,15 @@ bool sched_regain_p(struct m *m);
 /* On g0: else the G waits for its turn in the global queue, and the M sleeps. */
 int sched_without_p_g0(void *gp);
 
+/* gp, on whose thread the caller is, leaves its stack: what a C++ runtime has there goes with it. */
+static inline void sched_leave_cxx(struct m *m, struct g *gp)
+{
+	if (unlikely(m->cxx && cxx_any(m->cxx))) {
+		cxx_move(g_cxx(gp), m->cxx);
+		gp->turn |= TURN_CXX;
+	}
+}
+
 /* Tell every M to leave. */
 void sched_stop(void);
 /* Ask the green thread that runs on pp to yield at its next checkpoint. */

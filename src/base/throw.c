@@ -198,18 +198,16 @@ static size_t written(int result, size_t n)
 	return result < 0 ? 0 : min_of((size_t)result, n - 1);
 }
 
-noinline void gmp__fatal(const char *fmt, ...)
+/* The line and the backtrace. */
+static noinline void say_last(uintptr_t first, const char *fmt, va_list ap)
 {
 	static char text[1024]; /* the dying thread's */
 	size_t room = sizeof(text) - 1, n;
 	describe_fn fn = ld_rlx(&describe);
-	va_list ap;
 
 	become_the_dying();
 	n = written(snprintf(text, room, "gmp: fatal: "), room);
-	va_start(ap, fmt);
 	n += written(vsnprintf(text + n, room - n, fmt, ap), room - n);
-	va_end(ap);
 	if (fn != NULL && n < room - 1) {
 		size_t more = fn(text + n, room - n);
 
@@ -217,6 +215,24 @@ noinline void gmp__fatal(const char *fmt, ...)
 	}
 	text[n++] = '\n';
 	write_all(STDERR_FILENO, text, n);
-	print_trace(STDERR_FILENO, trace_caller());
+	print_trace(STDERR_FILENO, first);
+}
+
+noinline void gmp__dying(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say_last(trace_caller(), fmt, ap);
+	va_end(ap);
+}
+
+noinline void gmp__fatal(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say_last(trace_caller(), fmt, ap);
+	va_end(ap);
 	abort();
 }

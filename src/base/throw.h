@@ -9,6 +9,9 @@
 /* Print the line (with the green thread that runs, where one does), the backtrace; abort. */
 void gmp__fatal(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
+/* The same for one whose caller sees to the end: it returns. */
+void gmp__dying(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /* Set by a higher floor: writes ` in green thread 17 "worker" (entry f)` or nothing into buf. */
 typedef size_t (*describe_fn)(char *buf, size_t n);
 void gmp__fatal_describe(describe_fn fn);

@@ -15,7 +15,7 @@ enum { SECOND = 1000000000 };
 
 size_t report_self(char *buf, size_t n)
 {
-	struct m *m = getm();
+	struct m *m = getm() ? getm() : gmp__blockedm();
 	struct line l = { .n = 0 };
 
 	if (!m || !m->curg)

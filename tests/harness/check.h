@@ -29,6 +29,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #include <cmocka.h>
 /* cmocka's shortest names, which tests want for themselves */
 #undef fail
@@ -48,6 +52,10 @@ void check_skip(const char *why) __attribute__((noreturn));
 
 /* n, or where $CHECK_SCALE is set (under sanitizers) that many percent of it; at least 1. */
 long check_scaled(long n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #define CHECK_CASE_(id, text, body, n)                                                             \
 	__attribute__((constructor)) static void id(void)                                          \
