@@ -100,6 +100,7 @@ set(GMP_FLOOR6
 	io/names.c
 	io/process.c
 	io/signals.c
+	errand.c
 	pool.c
 	pool_delayed.c
 	pool_end.c

@@ -38,11 +38,12 @@
  * lock); joinable children (who has ended is not known before the join, so a limit cannot be kept).
  */
 #include <errno.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include <gmp.h>
+
+#include "errand.h"
 
 enum { CHILDREN = 32, WALK = 8, MOST_CHUNKS = 32, LOOK_AGAIN = 10 * 1000 * 1000 };
 
@@ -385,68 +386,31 @@ static int begin(gmp_group *g, int (*fn)(void *arg), void *arg)
 
 /* --- on behalf of a plain thread --- */
 
-struct errand {
+struct group_errand {
 	int (*fn)(gmp_group *g);
 	gmp_group *g;
 	int result;
-	uint64_t run;
-	struct errand *next;
 };
 
-/* At the end of a run a join tells a plain thread -ESRCH, and the green thread may yet begin: so its errand
- * is left to it.  Those of former runs are of no use to anybody. */
-static void abandon(struct errand *e)
+static void run_errand(void *arg)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* plain threads only come here */
-	static struct errand *abandoned;
-
-	pthread_mutex_lock(&lock);
-	for (struct errand **at = &abandoned, *old; (old = *at);) {
-		if (old->run == e->run) {
-			at = &old->next;
-		} else {
-			*at = old->next;
-			free(old);
-		}
-	}
-	e->next = abandoned;
-	abandoned = e;
-	pthread_mutex_unlock(&lock);
-}
-
-static void errand_main(void *arg)
-{
-	struct errand *e = arg;
+	struct group_errand *e = arg;
 
 	e->result = e->fn(e->g);
 }
 
-/* fn on a green thread, and the caller joins it: so a plain thread does not wait for what the end of
- * the run has dropped. */
+/* fn on a green thread, so that a plain thread does not wait for what the end of the run has dropped. */
 static int on_green(int (*fn)(gmp_group *g), gmp_group *g)
 {
+	struct group_errand e = { fn, g, 0 };
+
 	if (gmp_self())
 		return fn(g);
-	struct errand *e = malloc(sizeof(*e));
-	gmp_g *green;
+	int err = errand(run_errand, &e, sizeof(e), "waits for a plain thread");
 
-	if (!e)
-		return fn(g); /* as it is */
-	*e = (struct errand){ .fn = fn, .g = g, .run = gmp_run_id() };
-	int err = gmp_spawn(&green, errand_main, e, NULL);
-
-	if (err) {
-		free(e);
-		return err == -ESRCH ? err : fn(g);
-	}
-	err = gmp_join(green);
-	if (err) {
-		abandon(e);
-		return err;
-	}
-	err = e->result;
-	free(e);
-	return err;
+	if (err && err != -ESRCH)
+		return fn(g); /* no memory: as it is */
+	return err ? err : e.result;
 }
 
 /* --- the wait --- */

@@ -301,7 +301,7 @@ static bool may_wait(const gmp_pool *p, int64_t deadline)
 static int wait_for_place(gmp_pool *p, struct task t, int64_t deadline)
 {
 	struct node *n = take_node(p);
-	struct errand e = { .wait = await_place, .n = n, .deadline = deadline };
+	struct pool_errand e = { .wait = await_place, .n = n, .deadline = deadline };
 
 	n->task = t;
 	push_last(&p->waiters, n);

@@ -324,17 +324,15 @@ void pool_tidy_fired(void *arg);
 /* --- pool_end.c --- */
 
 /* The caller of a call that is to wait, or the green thread that it has sent. */
-struct errand {
+struct pool_errand {
 	int (*wait)(struct node *n, int64_t deadline);
 	struct node *n;
 	int64_t deadline;
 	int result;
-	uint64_t run; /* of one that a foreign thread has sent */
-	struct errand *next;
 };
 
 /* Run the errand on a green thread, the caller or another.  False: there is nobody to send. */
-bool pool_wait(struct errand *e);
+bool pool_wait(struct pool_errand *e);
 /* Wake those who wait for the end: of all tasks but n->result, or with -1, of all (O7). */
 void pool_drained(gmp_pool *p, struct node **wake);
 /* O7: nobody is behind n any more.  The lock is held, and dropped. */

@@ -2,7 +2,7 @@
 /* How do pools begin, change, and end? */
 #include "pool.h"
 
-#include <pthread.h>
+#include "errand.h"
 
 /* --- beginning --- */
 
@@ -174,67 +174,22 @@ void pool_tidy_fired(void *arg)
 
 static void run_errand(void *arg)
 {
-	struct errand *e = arg;
+	struct pool_errand *e = arg;
 
 	e->result = e->wait(e->n, e->deadline);
 }
 
-/* At the end of a run a join tells a foreign thread -ESRCH, and the green thread may yet begin: so its
- * errand is left to it.  Those of former runs are of no use to anybody. */
-static void abandon(struct errand *e)
+bool pool_wait(struct pool_errand *e)
 {
-	static pthread_mutex_t lock =
-		PTHREAD_MUTEX_INITIALIZER; /* foreign threads only come here */
-	static struct errand *abandoned;
-
-	pthread_mutex_lock(&lock);
-	for (struct errand **at = &abandoned, *old; (old = *at);) {
-		if (old->run == e->run) {
-			at = &old->next;
-		} else {
-			*at = old->next;
-			free(old);
-		}
+	if (gmp_self()) {
+		run_errand(e);
+		return true;
 	}
-	e->next = abandoned;
-	abandoned = e;
-	pthread_mutex_unlock(&lock);
-}
+	int err = errand(run_errand, e, sizeof(*e), "waits for a foreign thread");
 
-/* The caller's errand, on a green thread: a copy, which outlives the caller if need be. */
-static bool send_errand(struct errand *e)
-{
-	struct errand *sent = malloc(sizeof(*sent));
-	gmp_attr attr = GMP_ATTR_INIT;
-	gmp_g *g;
-
-	e->result = -ENOMEM;
-	if (!sent)
-		return false;
-	*sent = *e;
-	sent->run = gmp_run_id();
-	attr.name = "waits for a foreign thread";
-	e->result = gmp_spawn(&g, run_errand, sent, &attr);
-	if (e->result) {
-		free(sent);
-		return false;
-	}
-	e->result = gmp_join(g);
-	if (e->result) {
-		abandon(sent);
-	} else {
-		e->result = sent->result;
-		free(sent);
-	}
-	return true;
-}
-
-bool pool_wait(struct errand *e)
-{
-	if (!gmp_self())
-		return send_errand(e);
-	run_errand(e);
-	return true;
+	if (err)
+		e->result = err;
+	return !err || err == -ESRCH;
 }
 
 noinline void pool_drained(gmp_pool *p, struct node **wake)
@@ -296,7 +251,7 @@ static int drain(gmp_pool *p, int goal, int64_t deadline)
 		pool_lock(p);
 	}
 	struct node *n = take_node(p);
-	struct errand e = { .wait = await_end, .n = n, .deadline = deadline };
+	struct pool_errand e = { .wait = await_end, .n = n, .deadline = deadline };
 
 	n->result = goal;
 	p->guests += goal >= 0;
