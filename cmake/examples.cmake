@@ -9,6 +9,7 @@ function(gmp_example name)
 endfunction()
 
 gmp_example(hello hello.c)
+gmp_example(retry retry.c)
 gmp_example(echo echo.c server.c)
 gmp_example(proxy proxy.c server.c)
 gmp_example(crawler crawler.c server.c buf.c)

@@ -79,16 +79,6 @@ template <typename T> inline T gmp_sized_()
 typedef void (*gmp_fn)(void *arg);
 
 /*
- * How the ready ones are kept: the generations of Go's scheduler, to compare them in one program
- * (docs/experiments.md).  All but the first are slower at most things.
- *
- *   GMP_SCHED_RUNNEXT  a queue for each P, stealing, and what was made ready last runs next (Go 1.5)
- *   GMP_SCHED_LOCAL    a queue for each P, stealing, in order (Go 1.1)
- *   GMP_SCHED_GLOBAL   one queue with a lock for all Ps, in order (Go 1.0)
- */
-typedef enum gmp_sched { GMP_SCHED_RUNNEXT = 1, GMP_SCHED_LOCAL, GMP_SCHED_GLOBAL } gmp_sched;
-
-/*
  * How to start the runtime.  A field that is 0 takes its value from the environment variable
  * named beside it, and where that is unset, from the default.
  */
@@ -99,12 +89,32 @@ typedef struct gmp_config {
 	int max_threads;   /* GMP_MAX_THREADS: most threads that the runtime makes; default 10000 */
 	size_t stack_size; /* GMP_STACK_SIZE: bytes reserved for a stack, 16 KiB..1 GiB (rounded up to
 	                      a power of two); default 256 KiB */
-	unsigned flags;    /* must be 0 */
+	unsigned flags;    /* GMP_VIRTUAL_TIME, or 0 */
 	uint64_t seed;     /* GMP_SEED: seeds every random draw of the scheduler; default: random */
 	uint32_t max_green; /* GMP_MAX_GREEN: most green threads alive at once; default 16 Mi */
-	int sched; /* GMP_SCHED: enum gmp_sched, in the environment runnext, local ...; default runnext */
 } gmp_config;
 #define GMP_CONFIG_INIT GMP_SIZED_INIT_(gmp_config)
+
+/*
+ * For gmp_config.flags: virtual time, for tests (also GMP_DEBUG=virtual).  The clock of gmp_now stands
+ * still while a green thread runs or could run, and jumps to the next timer or deadline when all of them
+ * wait: a test of an hour's timeouts takes milliseconds, and what it measures with gmp_now is exact.
+ *
+ * While a green thread waits for a descriptor or is in blocking code (a name is looked up in it), time
+ * goes on as usual, for nobody knows when these are done.  Nobody waits for foreign threads: their own
+ * deadlines are as far away as they were on the clock when the call began, in real time.  The clock
+ * begins at the same point in each run, so deadlines from outside of it mean nothing inside.  A loop
+ * that looks at gmp_now until it is late must sleep in it: yielding takes no time.
+ *
+ * With procs = 1 a run in virtual time is repeated step by step by one with the same seed, as long as
+ * the program does the same: without foreign threads, descriptors, blocking code and signals.
+ *
+ *   static void retries_for_an_hour(void *arg) { ... gmp_sleep(...) ... }
+ *   gmp_config c = GMP_CONFIG_INIT;
+ *   c.procs = 1, c.seed = 42, c.flags = GMP_VIRTUAL_TIME;
+ *   gmp_run(retries_for_an_hour, NULL, &c);
+ */
+#define GMP_VIRTUAL_TIME 1u
 
 /*
  * Start the runtime, run fn(arg) as the first green thread, and stop when it returns (or calls

@@ -56,6 +56,7 @@ set(GMP_FLOOR2_HEADERS
 set(GMP_FLOOR3
 	sched.c
 	park.c
+	vtime.c
 )
 set(GMP_FLOOR3_HEADERS)
 

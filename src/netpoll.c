@@ -233,7 +233,7 @@ static int side_deadline(struct polldesc *pd, int side, int64_t deadline, struct
 	struct pollside *s = &pd->side[side];
 	int err = 0;
 
-	if (deadline == NEVER || deadline <= os_now())
+	if (deadline == NEVER || deadline <= rt_now())
 		disarm(pd, side);
 	else
 		err = arm(pd, side, deadline);

@@ -121,7 +121,7 @@ static inline bool netpoll_late(struct pollside *s)
 {
 	int64_t deadline = ld_rlx(&s->deadline);
 
-	return unlikely(deadline != NEVER) && deadline <= os_now();
+	return unlikely(deadline != NEVER) && deadline <= rt_now();
 }
 
 /* Around each system call: false if the record is not open (any more). */

@@ -8,6 +8,7 @@
 #include "runq.h"
 #include "sched.h"
 #include "timer.h"
+#include "vtime.h"
 
 /* Leave the green thread's stack for g0.  With a sanitizer, it must be told before and after; else
  * this is a jump, and so is every caller's `return to_g0(...)`. */
@@ -116,6 +117,7 @@ static noinline int wait_foreign(struct waiter *w, unwait_fn unwait, commit_fn c
 {
 	uint32_t state;
 
+	deadline = vtime_real(deadline);
 	st_rel(&w->state, W_ARMED); /* ORD(waiter.claim) */
 	commit(arg);
 	while (!((state = ld_acq(&w->state)) & W_DONE)) { /* ORD(waiter.done) */

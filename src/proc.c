@@ -250,8 +250,6 @@ static struct p *p_new(int id)
 		return NULL;
 	}
 	pp->id = id;
-	pp->in_order = sched.options.c.sched > GMP_SCHED_RUNNEXT;
-	pp->room = sched.options.c.sched == GMP_SCHED_GLOBAL ? 0 : RUNQ_SIZE;
 	st_rlx(&pp->status, P_RETIRED);
 	pp->rand = rand_start(sched.options.c.seed, (uint64_t)id);
 	return pp;

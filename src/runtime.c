@@ -47,6 +47,7 @@
 #include "sysmon.h"
 #include "tick.h"
 #include "timer.h"
+#include "vtime.h"
 
 /* --- fork --- */
 
@@ -113,6 +114,7 @@ static void undo(void)
 	signal_fini();
 	netpoll_fini();
 	proc_fini();
+	vtime_end();
 	st_seq(&sched.state, RUN_NONE); /* ORD(run) */
 }
 
@@ -135,6 +137,8 @@ static int set_up(const gmp_config *cfg, bool library)
 	st_rlx(&sched.run, run + 1);
 	sched.options = options;
 	sched.library = library;
+	if (options.debug & DEBUG_virtual)
+		vtime_begin();
 	sched.fpwords = gmp__fpwords();
 	sched.cpus = os_cpus_online();
 	sched.nmlimit = options.c.max_threads;
@@ -265,6 +269,7 @@ static void tear_down(void)
 	signal_fini();
 	netpoll_fini();
 	proc_fini();
+	vtime_end();
 	st_seq(&sched.state, RUN_NONE); /* ORD(run) */
 }
 

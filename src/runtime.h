@@ -25,6 +25,7 @@
 #include "base/base.h"
 #include "base/lock.h"
 #include "base/options.h"
+#include "base/os.h"
 #include "base/san.h"
 #include "base/tls.h"
 #include "context.h"
@@ -233,9 +234,7 @@ struct p {
 	uint32_t attention; /* (a) ATTENTION_* */
 	bool shared;        /* (a) the owner uses locked instructions */
 	bool open;          /* (a) and so thieves may come */
-	bool in_order;      /* (c) no runnext */
 	uint32_t runqtail;  /* (a) written by the owner */
-	uint32_t room;      /* (c) of the ring: RUNQ_SIZE; 0: there is the global queue only */
 	uint32_t gfree_n;   /* (o) */
 	uint32_t poll_from; /* (o) the schedtick from which on it may poll between two turns */
 	uint64_t rand;      /* (o) */
@@ -376,7 +375,8 @@ struct sched {
 	uint64_t polls, poll_events;    /* (a) */
 	uint64_t lastpoll;              /* (a) cpu_ticks at the end of the last poll */
 	int64_t coarse_now;             /* (a) about now: set whenever somebody reads the clock */
-	uint32_t npollwait;             /* (a) Gs and foreign threads that wait for a descriptor */
+	int64_t virtual_now; /* (a) the time, where it is virtual (vtime.c); 0: it is not */
+	uint32_t npollwait;  /* (a) Gs and foreign threads that wait for a descriptor */
 
 	int nallp aligned_to(CACHE_LINE); /* (a) entries of allp ever used */
 	struct p *allp[PROCS_MAX];        /* (a) entries are set once */
@@ -387,6 +387,20 @@ struct sched {
 };
 
 extern struct sched sched __attribute__((visibility("hidden"))); /* no detour by the GOT */
+
+/* The time that the program goes by, and with it timers and deadlines. */
+static inline int64_t rt_now(void)
+{
+	int64_t now = ld_rlx(&sched.virtual_now);
+
+	return likely(!now) ? os_now() : now;
+}
+
+/* The seed repeats the run step by step (vtime.c): nothing may depend on how fast the machine is. */
+static inline bool rt_replays(void)
+{
+	return ld_rlx(&sched.virtual_now) && ld_rlx(&sched.procs) == 1;
+}
 
 static inline struct p *getp(void)
 {

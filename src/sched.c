@@ -61,6 +61,7 @@
 #include "proc.h"
 #include "runq.h"
 #include "timer.h"
+#include "vtime.h"
 
 enum {
 	INHERIT_MAX = 64,
@@ -205,7 +206,7 @@ void sched_submit(struct g *gp, bool next)
 	}
 	g_set_status(gp, G_RUNNABLE);
 	sample(pp, gp);
-	if (next > pp->in_order)
+	if (next)
 		gp = runnext_swap(pp, gp);
 	if (gp) {
 		runq_put(pp, gp);
@@ -239,7 +240,7 @@ void sched_submit_list(struct glist *list)
 			runq_put(pp, gp);
 		}
 		/* curg: a green thread released them, and goes on running itself */
-		if (getm()->curg || !pp->room || runq_len(pp) >= WAKE_FROM)
+		if (getm()->curg || runq_len(pp) >= WAKE_FROM)
 			wake_if_idle();
 		return;
 	}
@@ -326,8 +327,13 @@ noinline void wakep(void)
 
 static int64_t look_at_clock(struct p *pp)
 {
-	int64_t now = os_now();
+	int64_t now = ld_rlx(&sched.virtual_now);
 
+	if (unlikely(now)) {
+		pp->looked = 0; /* it looks at every turn: real time is not to decide when */
+		return now;
+	}
+	now = os_now();
 	pp->looked = cpu_ticks();
 	st_rlx(&sched.coarse_now, now);
 	return now;
@@ -371,7 +377,7 @@ static void steal_timers(struct p *pp)
 	}
 }
 
-static int64_t earliest_timer(void)
+int64_t sched_earliest_timer(void)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 	int64_t least = NEVER;
@@ -580,13 +586,13 @@ bool sched_all_idle(void)
 /* How long to sleep in the poller; announces it (poll_until). */
 static int64_t poll_time(void)
 {
-	int64_t until = earliest_timer(), again;
+	int64_t until = sched_earliest_timer(), again;
 
 	for (;; until = again) {
 		st_seq(&sched.poll_until,
 		       until); /* ORD(poll.until): announced before the last look */
 		fence_seq();
-		again = earliest_timer();
+		again = sched_earliest_timer();
 		if (again >= until)
 			break;
 	}
@@ -605,13 +611,16 @@ static bool no_timer_matters(void)
 	return armed == netpoll_deadlines();
 }
 
-/* Nothing runs, nobody waits for a descriptor, no timer would make anything ready: has everything come
- * to an end? */
+bool sched_only_time(void)
+{
+	return !ld_rlx(&sched.npollwait) && sched_all_idle() && !ld_rlx(&sched.nblocked) &&
+	       !ld_rlx(&sched.gqn) && ld_rlx(&sched.state) == RUN_ON;
+}
+
+/* And no timer would make anything ready: has everything come to an end? */
 static bool stalled(void)
 {
-	return !sched.library && !ld_rlx(&sched.npollwait) && sched_all_idle() &&
-	       !ld_rlx(&sched.nblocked) && !ld_rlx(&sched.gqn) && ld_rlx(&sched.state) == RUN_ON &&
-	       no_timer_matters();
+	return !sched.library && sched_only_time() && no_timer_matters();
 }
 
 bool sched_stalled_locked(void)
@@ -628,7 +637,7 @@ static int64_t stall_check(int64_t until)
 		return until;
 	int64_t ns = sched.stalled();
 
-	return ns == NEVER ? until : min_of(until, os_now() + ns);
+	return ns == NEVER ? until : min_of(until, rt_now() + ns);
 }
 
 /* Sleep as the one in the poller.  The ready ones are in *out. */
@@ -639,9 +648,17 @@ static void sleep_in_poller(struct glist *out)
 	int64_t until = ld_seq(&sched.npidle) ? stall_check(poll_time()) : NEVER;
 	int64_t ns = until;
 
-	if (until != NEVER)
-		ns = max_of(until - os_now(), 0);
-	poll(ns, out);
+	if (unlikely(ld_rlx(&sched.virtual_now))) {
+		int64_t began = os_now();
+
+		ns = vtime_sleep(until);
+		poll(ns, out);
+		vtime_slept(ns, began);
+	} else {
+		if (until != NEVER)
+			ns = max_of(until - os_now(), 0);
+		poll(ns, out);
+	}
 	st_rlx(&sched.poll_until, INT64_MIN);
 }
 
@@ -815,7 +832,8 @@ static void tell_poller(struct p *pp)
 {
 	int64_t until = ld_seq(&sched.poll_until); /* ORD(poll.until): our timers stand already */
 
-	if (timers_next(pp) < until || (until != INT64_MIN && stalled()))
+	if (timers_next(pp) < until ||
+	    (until != INT64_MIN && (ld_rlx(&sched.virtual_now) || stalled())))
 		gmp__poller.wake();
 }
 

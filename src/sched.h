@@ -66,6 +66,9 @@ int sched_exit_g0(void *gp);
 bool sched_stalled_locked(void);
 
 bool sched_all_idle(void);
+/* Nothing runs, and nobody waits for a descriptor or is in blocking code: only time can go on. */
+bool sched_only_time(void);
+int64_t sched_earliest_timer(void);
 
 /* Ms do not block these signals (bit signo - 1): the caller's at once, others from their next turn on. */
 void sched_admit(uint64_t signals);

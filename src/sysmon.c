@@ -86,6 +86,8 @@ static bool has_work_for_others(struct p *pp, int64_t now)
 
 static void look_at_ps(int64_t now)
 {
+	bool hands_off = rt_replays();
+	int64_t due = rt_now();
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 	uint64_t sum = 0;
 	bool wake = false;
@@ -100,8 +102,8 @@ static void look_at_ps(int64_t now)
 			mon.seen[i].switches = switches;
 			mon.seen[i].since = now;
 		} else if (status == P_RUNNING || status == P_BLOCKED) {
-			wake |= has_work_for_others(pp, now);
-			if (now - mon.seen[i].since >= SLICE_NS) {
+			wake |= has_work_for_others(pp, due);
+			if (!hands_off && now - mon.seen[i].since >= SLICE_NS) {
 				sched_ask_yield(pp);
 				/* no thief comes where no P runs dry */
 				if (ld_rlx(&sched.npidle) == 0)
@@ -109,19 +111,18 @@ static void look_at_ps(int64_t now)
 			}
 		}
 		/* of a P that nobody runs: the one who was to sleep until then may be busy */
-		wake |= ld_rlx(&pp->status) != P_RUNNING && timers_next(pp) < now - MS;
+		wake |= ld_rlx(&pp->status) != P_RUNNING && timers_next(pp) < due - MS;
 	}
 	if (sum != mon.moved || !sched_all_idle())
 		mon.active = now;
 	mon.moved = sum;
-	/* yielders wake nobody; the one that went there before them may not come to its next wait */
-	if (wake || ld_rlx(&sched.gqn))
+	if (wake && !hands_off)
 		wakep();
 }
 
-static bool is_wanted(struct p *pp, int64_t now)
+static bool is_wanted(struct p *pp)
 {
-	return has_work_for_others(pp, now) || ld_rlx(&sched.gqn) ||
+	return has_work_for_others(pp, rt_now()) || ld_rlx(&sched.gqn) ||
 	       ld_rlx(&sched.npidle) + ld_rlx(&sched.nmspinning) == 0;
 }
 
@@ -133,10 +134,10 @@ static bool blocked_for_long(struct p *pp, int i, int64_t now)
 	if (blocks != mon.seen[i].blocks) {
 		mon.seen[i].blocks = blocks;
 		mon.seen[i].blocked_since = now;
-		mon.fresh |= is_wanted(pp, now);
+		mon.fresh |= is_wanted(pp);
 		return false;
 	}
-	return now - mon.seen[i].blocked_since >= SLICE_NS || is_wanted(pp, now);
+	return now - mon.seen[i].blocked_since >= SLICE_NS || is_wanted(pp);
 }
 
 static void take_from_blocked(int64_t now)
@@ -190,7 +191,7 @@ static bool all_stuck(int64_t now)
 
 		if (ld_rlx(&pp->status) != P_RUNNING || now - mon.seen[i].since < SLICE_NS)
 			return false;
-		work |= has_work_for_others(pp, now);
+		work |= has_work_for_others(pp, rt_now());
 	}
 	for (int i = 0; i < n && work; i++) {
 		char state = os_thread_state(ld_rlx(&sched.allp[i]->tid));
@@ -205,7 +206,7 @@ static void look_for_stuck(int64_t now)
 {
 	if (ld_rlx(&sched.nspare) && one_is_back())
 		procs_drop_spares();
-	if (now < mon.next_spare || !all_stuck(now))
+	if (rt_replays() || now < mon.next_spare || !all_stuck(now))
 		return;
 	mon.next_spare = now + SLICE_NS;
 	mon.stuck_at = switches_of_procs();
@@ -281,7 +282,8 @@ static void look_at_memory(int64_t now)
 	scan_greens(now);
 	if (new_period) {
 		mon.next_period = now + PARKED_NS;
-		flush_idle_ps();
+		if (!rt_replays()) /* the P's next green threads would be others */
+			flush_idle_ps();
 	}
 	mon.more_stacks = stack_trim_pool(TRIM_CHUNK, new_period);
 }

@@ -24,15 +24,16 @@
 #include "sched.h"
 #include "sema.h"
 #include "timer.h"
+#include "vtime.h"
 
 int64_t gmp_now(void)
 {
-	return os_now();
+	return rt_now();
 }
 
 int64_t gmp_deadline(int64_t ns)
 {
-	int64_t now = os_now();
+	int64_t now = rt_now();
 
 	return ns > NEVER - now ? NEVER : now + ns;
 }
@@ -43,6 +44,7 @@ static int sleep_foreign(int64_t deadline)
 {
 	static uint32_t never;
 
+	deadline = vtime_real(deadline);
 	while (os_now() < deadline)
 		os_futex_wait(&never, 0, deadline);
 	return 0;
@@ -54,7 +56,7 @@ int gmp_sleep_until(int64_t deadline)
 
 	if (unlikely(!m))
 		return sleep_foreign(deadline);
-	if (deadline <= os_now())
+	if (deadline <= rt_now())
 		return park_yield();
 	int result = wait_on(&m->curg->w, WAIT_SLEEP, NULL, commit_none, NULL, deadline);
 

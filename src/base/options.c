@@ -14,7 +14,7 @@
 
 #include "base/os.h"
 
-enum kind { COUNT, BYTES, SCHED };
+enum kind { COUNT, BYTES };
 
 struct option {
 	const char *env;
@@ -30,12 +30,6 @@ static const struct option table[] = {
 #undef OPTION
 };
 
-static const char *const sched_names[] = {
-#define SCHED_NAME(name) #name,
-#include "base/options.def"
-#undef SCHED_NAME
-};
-
 static const char *const debug_words[] = {
 #define DEBUG_WORD(word, help) #word,
 #include "base/options.def"
@@ -48,22 +42,12 @@ static int refuse(int err, const char **why, const char *text)
 	return err;
 }
 
-static bool parse_sched(const char *s, uint64_t *out)
-{
-	for (*out = 1; *out <= countof(sched_names); ++*out)
-		if (strcmp(s, sched_names[*out - 1]) == 0)
-			return true;
-	return false;
-}
-
 /* Digits only, so that signs, blanks and other bases are refused. */
 static bool parse(const char *s, enum kind kind, uint64_t *out)
 {
 	uint64_t v = 0;
 	unsigned shift = 0;
 
-	if (kind == SCHED)
-		return parse_sched(s, out);
 	if (*s < '0' || *s > '9')
 		return false;
 	for (; *s >= '0' && *s <= '9'; s++) {
@@ -134,8 +118,8 @@ static int copy_config(const gmp_config *user, gmp_config *out, const char **why
 			return refuse(-E2BIG, why, "gmp_config: a field of a newer version");
 	}
 	memcpy(out, user, min_of(user->size, sizeof(*out)));
-	if (out->flags != 0)
-		return refuse(-EINVAL, why, "gmp_config.flags: must be 0");
+	if (out->flags & ~(unsigned)GMP_VIRTUAL_TIME)
+		return refuse(-EINVAL, why, "gmp_config.flags: a bit that is not known");
 	return 0;
 }
 
@@ -177,6 +161,8 @@ int options_load(const gmp_config *user, struct options *out, const char **why)
 	err = load_debug(&out->debug, why);
 	if (err != 0)
 		return err;
+	if (c->flags & GMP_VIRTUAL_TIME)
+		out->debug |= DEBUG_virtual;
 	from_machine(c);
 	return 0;
 }

@@ -115,7 +115,7 @@ static noinline int lock_slow(gmp_mutex *m, unsigned uncut, int64_t deadline)
 		}
 		if (!sg) {
 			sg = self_sudog(&f);
-			sg->since = os_now();
+			sg->since = rt_now();
 		}
 		struct bucket *b = sema_lock(m);
 
@@ -150,7 +150,7 @@ static noinline int unlock_slow(gmp_mutex *m)
 	struct sudog *sg;
 
 	while ((sg = sema_first(b, m))) {
-		bool starving = os_now() - sg->since > STARVING_NS;
+		bool starving = rt_now() - sg->since > STARVING_NS;
 		bool won = waiter_claim(sg->w, starving ? HANDED_OVER : 0);
 
 		sema_dequeue(b, sg); /* W5 */

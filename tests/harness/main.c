@@ -6,12 +6,16 @@
  *   prog NAME       runs one, in this process: what ctest does, which keeps the time
  *   prog            runs each in a child of its own with a limit of $CHECK_TIMEOUT seconds (60)
  *
+ * Each case begins with a line that names the seed of its runs, $GMP_SEED, which is drawn if it is unset:
+ * ctest shows it with a failure, and given again it repeats the draws.
+ *
  * The exit status is 0, 1 for a failure, 77 for a single case that was skipped.
  */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "check.h"
 
@@ -52,10 +56,23 @@ static void body(void **state)
 	current->fn(current->procs);
 }
 
+static void show_seed(void)
+{
+	struct timespec t;
+	char text[24];
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	snprintf(text, sizeof(text), "%llu",
+		 (unsigned long long)t.tv_sec * 1000003 + (unsigned long long)t.tv_nsec + 1);
+	setenv("GMP_SEED", text, 0);
+	dprintf(2, "GMP_SEED=%s\n", getenv("GMP_SEED"));
+}
+
 static int run_one(struct check_case *c)
 {
 	const struct CMUnitTest tests[] = { { c->name, body, NULL, NULL, NULL } };
 
+	show_seed();
 	current = c;
 	for (size_t i = 0; i < NCAUGHT; i++)
 		sigaction(caught[i], NULL, &before[i]);

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/* In virtual time: does the clock jump when, and only when, nothing can run? */
+#include <time.h>
+
+#include "io_util.h"
+
+#define HOUR (3600 * SEC)
+
+static int64_t machine_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * SEC + t.tv_nsec;
+}
+
+static void kernel_sleep(int64_t ns)
+{
+	struct timespec t = { ns / SEC, ns % SEC };
+
+	nanosleep(&t, NULL);
+}
+
+static void run_virtual(int procs, gmp_fn fn, void *arg)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = procs;
+	c.flags = GMP_VIRTUAL_TIME;
+	CHECK_EQ(gmp_run(fn, arg, &c), 0);
+}
+
+/* As RT of util.h. */
+#define VT(name)                                                                                   \
+	static void name##_app(void *arg);                                                         \
+	TEST_PROCS(name)                                                                           \
+	{                                                                                          \
+		run_virtual(procs, name##_app, &procs);                                            \
+	}                                                                                          \
+	static void name##_app(UNUSED void *arg)
+
+VT(a_sleep_of_an_hour_is_exact_and_takes_no_time)
+{
+	int64_t machine = machine_now(), began = gmp_now();
+
+	for (int i = 1; i <= 100; i++) {
+		CHECK_EQ(gmp_sleep(HOUR), 0);
+		CHECK_EQ(gmp_now() - began, i * HOUR);
+	}
+	CHECK(machine_now() - machine < PATIENCE);
+}
+
+VT(the_clock_stands_while_a_green_thread_runs)
+{
+	int64_t began = gmp_now();
+
+	kernel_sleep(20 * MS);
+	for (int i = 0; i < 1000; i++)
+		gmp_yield();
+	CHECK_EQ(gmp_now(), began);
+	CHECK_EQ(gmp_deadline(5), began + 5);
+}
+
+struct sleepers {
+	atomic_int order;
+	gmp_wg done;
+};
+
+struct sleeper {
+	struct sleepers *all;
+	int64_t ns;
+	int place;
+};
+
+static void sleep_one(void *arg)
+{
+	struct sleeper *s = arg;
+	int64_t began = gmp_now();
+
+	CHECK_EQ(gmp_sleep(s->ns), 0);
+	CHECK_EQ(gmp_now() - began, s->ns);
+	s->place = atomic_fetch_add(&s->all->order, 1);
+	gmp_wg_done(&s->all->done);
+}
+
+VT(sleepers_wake_in_the_order_of_their_times_each_at_its_own)
+{
+	enum { N = 200 };
+	static struct sleeper s[N];
+	struct sleepers all = { 0 };
+
+	gmp_wg_add(&all.done, N);
+	for (int i = 0; i < N; i++) {
+		s[i] = (struct sleeper){ &all, (i * 7919 % N + 1) * SEC, 0 };
+		CHECK_EQ(gmp_go(sleep_one, &s[i]), 0);
+	}
+	CHECK_EQ(gmp_wg_wait(&all.done), 0);
+	for (int i = 0; i < N; i++)
+		CHECK_EQ(s[i].place, s[i].ns / SEC - 1);
+}
+
+VT(a_deadline_comes_at_its_time)
+{
+	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
+	gmp_mutex m = GMP_MUTEX_INIT;
+	gmp_case cases[] = { GMP_RECV_CASE(c, NULL), GMP_SEND_CASE(NULL, NULL) };
+	int64_t began = gmp_now();
+
+	gmp_mutex_lock(&m);
+	CHECK_EQ(gmp_chan_recv_until(c, NULL, gmp_deadline(HOUR)), -ETIMEDOUT);
+	CHECK_EQ(gmp_now() - began, HOUR);
+	CHECK_EQ(gmp_select_until(cases, 2, gmp_deadline(HOUR)), -ETIMEDOUT);
+	CHECK_EQ(gmp_now() - began, 2 * HOUR);
+	CHECK_EQ(gmp_mutex_lock_until(&m, gmp_deadline(HOUR)), -ETIMEDOUT);
+	CHECK_EQ(gmp_now() - began, 3 * HOUR);
+	gmp_mutex_unlock(&m);
+	gmp_chan_free(c);
+}
+
+struct answer {
+	gmp_chan *c;
+	int64_t after;
+};
+
+static void answer(void *arg)
+{
+	struct answer *a = arg;
+
+	CHECK_EQ(gmp_sleep(a->after), 0);
+	CHECK_EQ(gmp_chan_send(a->c, &a->after), 0);
+}
+
+VT(an_answer_that_comes_before_the_deadline_beats_it_by_however_little)
+{
+	struct answer a = { gmp_chan_new(sizeof(int64_t), 0), 0 };
+	int64_t got;
+
+	for (int i = 0; i < 50; i++) {
+		a.after = HOUR - 1;
+		gmp_g *g = spawn(answer, &a);
+
+		CHECK_EQ(gmp_chan_recv_until(a.c, &got, gmp_deadline(HOUR)), 0);
+		join(g);
+		a.after = HOUR + 1;
+		g = spawn(answer, &a);
+		CHECK_EQ(gmp_chan_recv_until(a.c, &got, gmp_deadline(HOUR)), -ETIMEDOUT);
+		CHECK_EQ(gmp_chan_recv(a.c, &got), 0);
+		join(g);
+	}
+	gmp_chan_free(a.c);
+}
+
+static void count(void *arg)
+{
+	atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+VT(ticks_and_timers_miss_no_period)
+{
+	gmp_chan *tick = gmp_tick_new(gmp_deadline(60 * SEC), 60 * SEC);
+	atomic_int runs = 0;
+	gmp_timer *t = gmp_timer_new(count, &runs);
+	int64_t began = gmp_now(), at;
+
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(SEC), SEC), 0);
+	for (int i = 1; i <= 60; i++) {
+		CHECK_EQ(gmp_chan_recv(tick, &at), 0);
+		CHECK_EQ(at - began, i * 60 * SEC);
+		CHECK_EQ(gmp_now(), at);
+	}
+	CHECK_EQ(gmp_sleep(SEC / 2), 0);
+	CHECK_EQ(atomic_load(&runs), 3600);
+	gmp_timer_free(t);
+	gmp_tick_free(tick);
+}
+
+VT(a_timer_of_the_past_runs_without_a_jump)
+{
+	atomic_int runs = 0;
+	gmp_timer *t = gmp_timer_new(count, &runs);
+	int64_t began = gmp_now();
+
+	CHECK_EQ(gmp_timer_set(t, began - HOUR, 0), 0);
+	WAIT_FOR(atomic_load(&runs) == 1);
+	CHECK_EQ(gmp_now(), began);
+	gmp_timer_free(t);
+}
+
+static void sleep_in_the_kernel(void *arg)
+{
+	int64_t before = gmp_now();
+
+	gmp_block_enter();
+	kernel_sleep(30 * MS);
+	gmp_block_leave();
+	*(int64_t *)arg = gmp_now() - before;
+}
+
+VT(the_clock_does_not_jump_while_one_is_in_blocking_code)
+{
+	int64_t passed = -1, machine = machine_now(), began = gmp_now();
+	gmp_g *g = spawn(sleep_in_the_kernel, &passed);
+
+	CHECK_EQ(gmp_join_until(g, gmp_deadline(HOUR)), 0);
+	CHECK(passed >= 0 && gmp_now() - began <= machine_now() - machine);
+}
+
+static void write_later(void *arg)
+{
+	int fd = *(int *)arg;
+
+	gmp_block_enter();
+	kernel_sleep(30 * MS);
+	gmp_block_leave();
+	CHECK_EQ(gmp_write_all(fd, "x", 1), 1);
+}
+
+VT(the_clock_goes_at_the_machines_pace_while_one_waits_for_a_descriptor)
+{
+	int64_t machine, began;
+	int p[2];
+	char b;
+
+	CHECK_EQ(pipe(p), 0);
+	CHECK_EQ(gmp_adopt(p[0]), p[0]);
+	CHECK_EQ(gmp_adopt(p[1]), p[1]);
+	CHECK_EQ(gmp_set_deadline(p[0], GMP_READ, gmp_deadline(20 * MS)), 0);
+	machine = machine_now();
+	began = gmp_now();
+	CHECK_EQ(gmp_read(p[0], &b, 1), -ETIMEDOUT);
+	CHECK_EQ(gmp_now() - began, 20 * MS);
+	CHECK(machine_now() - machine >= 20 * MS);
+
+	CHECK_EQ(gmp_set_deadline(p[0], GMP_READ, gmp_deadline(HOUR)), 0);
+	gmp_g *g = spawn(write_later, &p[1]);
+
+	CHECK_EQ(gmp_read(p[0], &b, 1), 1);
+	join(g);
+	CHECK(gmp_now() - began <= machine_now() - machine);
+	CHECK_EQ(gmp_close(p[0]), 0);
+	CHECK_EQ(gmp_close(p[1]), 0);
+}
+
+static void foreign_waits(void *arg)
+{
+	gmp_chan *c = arg;
+	int v = 7;
+
+	CHECK_EQ(gmp_sleep(MS), 0);
+	CHECK_EQ(gmp_chan_recv_until(c, NULL, gmp_deadline(5 * MS)), -ETIMEDOUT);
+	CHECK_EQ(gmp_chan_send_until(c, &v, gmp_deadline(PATIENCE)), 0);
+}
+
+VT(foreign_threads_wait_in_real_time)
+{
+	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
+	struct foreign f;
+	int64_t began = gmp_now();
+	int v;
+
+	foreign_start(&f, foreign_waits, c);
+	kernel_sleep(20 * MS);
+	CHECK_EQ(gmp_chan_recv(c, &v), 0);
+	CHECK_EQ(v, 7);
+	foreign_join(&f);
+	CHECK_EQ(gmp_now(), began);
+	gmp_chan_free(c);
+}
+
+/* A mutex that is held for a virtual second starves its waiter, who is handed it. */
+static void lock_it(void *arg)
+{
+	gmp_mutex_lock(arg);
+	gmp_mutex_unlock(arg);
+}
+
+VT(a_mutex_starves_by_the_same_clock)
+{
+	gmp_mutex m = GMP_MUTEX_INIT;
+	int64_t began = gmp_now();
+
+	gmp_mutex_lock(&m);
+	gmp_g *g = spawn(lock_it, &m);
+
+	CHECK_EQ(gmp_sleep(SEC), 0);
+	gmp_mutex_unlock(&m);
+	CHECK_EQ(gmp_mutex_try_lock(&m), -EAGAIN);
+	join(g);
+	CHECK_EQ(gmp_now() - began, SEC);
+}
+
+static void resize(void *arg)
+{
+	gmp_wg *w = arg;
+	int64_t began = gmp_now();
+
+	for (int i = 1; i <= 100; i++) {
+		CHECK(gmp_set_procs(1 + i % 4) > 0);
+		CHECK_EQ(gmp_sleep(HOUR), 0);
+		CHECK_EQ(gmp_now() - began, i * HOUR);
+	}
+	gmp_wg_done(w);
+}
+
+VT(the_clock_jumps_whatever_becomes_of_the_ps)
+{
+	gmp_wg w = GMP_WG_INIT;
+
+	gmp_wg_add(&w, 2);
+	CHECK_EQ(gmp_go(resize, &w), 0);
+	CHECK_EQ(gmp_go(resize, &w), 0);
+	CHECK_EQ(gmp_wg_wait(&w), 0);
+}
+
+static void note_time(void *arg)
+{
+	*(int64_t *)arg = gmp_now();
+}
+
+TEST(each_run_begins_at_the_same_time_and_leaves_the_machines_clock_behind)
+{
+	int64_t first = 0, second = 0, before = gmp_now();
+	FOR_PROCS(n) {
+		run_virtual(n, note_time, &first);
+		run_virtual(n, note_time, &second);
+		CHECK_EQ(first, second);
+	}
+	run_procs(1, note_time, &second);
+	CHECK(second >= before);
+	CHECK(gmp_now() >= second);
+}
+
+TEST(the_environment_asks_for_it_too)
+{
+	int64_t first = 0, second = 0;
+
+	CHECK_EQ(setenv("GMP_DEBUG", "virtual", 1), 0);
+	run_procs(2, note_time, &first);
+	unsetenv("GMP_DEBUG");
+	run_virtual(2, note_time, &second);
+	CHECK_EQ(first, second);
+}
+
+static void answer_foreign(void *arg)
+{
+	answer(arg);
+}
+
+TEST_PROCS(under_gmp_start_green_threads_jump_and_the_main_thread_waits)
+{
+	struct answer a = { gmp_chan_new(sizeof(int64_t), 0), HOUR };
+	gmp_config c = GMP_CONFIG_INIT;
+	int64_t machine = machine_now(), got;
+
+	c.procs = procs;
+	c.flags = GMP_VIRTUAL_TIME;
+	CHECK_EQ(gmp_start(&c), 0);
+	CHECK_EQ(gmp_go(answer_foreign, &a), 0);
+	CHECK_EQ(gmp_chan_recv(a.c, &got), 0);
+	CHECK_EQ(gmp_stop(), 0);
+	CHECK(machine_now() - machine < PATIENCE);
+	gmp_chan_free(a.c);
+}
