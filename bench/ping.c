@@ -4,7 +4,7 @@
  *
  * "ping/wg": each waits on a wait group of its own and lets the other's go, so every hand-over is
  * a park and a ready.  "ping/unix": one byte to and fro over a unix socket, so every hand-over is
- * a write, a read that finds nothing, a park, and the poller.
+ * a write, a read that finds nothing, a park, and the poller.  "ping/pipe": over two pipes.
  */
 #include "shim.h"
 
@@ -104,3 +104,51 @@ static void by_socket(struct bench_state *st)
 
 BENCH(by_socket, "ping/unix", .procs = 1, .count = 100000);
 BENCH(by_socket, "ping/unix", .procs = 2, .count = 100000);
+
+static int there[2], back[2];
+
+static void serve_pipe(void *arg)
+{
+	unsigned char b;
+
+	(void)arg;
+	while (gmp_read(there[0], &b, 1) == 1) {
+		b++;
+		bench_check(gmp_write(back[1], &b, 1) == 1, "gmp_write");
+		served++;
+	}
+	gmp_wg_done(&done);
+}
+
+static void by_pipe(struct bench_state *st)
+{
+	const struct bench_case *c = bench_this(st);
+	int64_t warm = c->count / 8, t0 = 0, t1;
+
+	served = 0;
+	bench_check(pipe(there) == 0 && pipe(back) == 0, "pipe");
+	for (int i = 0; i < 2; i++)
+		bench_check(gmp_adopt(there[i]) >= 0 && gmp_adopt(back[i]) >= 0, "gmp_adopt");
+	gmp_wg_add(&done, 1);
+	bench_check(gmp_go(serve_pipe, NULL) == 0, "gmp_go");
+	for (int64_t i = -warm; i < c->count; i++) {
+		unsigned char b = (unsigned char)i, want = b + 1;
+
+		if (i == 0)
+			t0 = bench_clock();
+		bench_check(gmp_write(there[1], &b, 1) == 1, "gmp_write");
+		bench_check(gmp_read(back[0], &b, 1) == 1, "gmp_read");
+		bench_check(b == want, "got %d, not %d", b, want);
+	}
+	t1 = bench_clock();
+	gmp_close(there[1]);
+	gmp_wg_wait(&done);
+	gmp_close(there[0]);
+	gmp_close(back[0]);
+	gmp_close(back[1]);
+	bench_check(served == c->count + warm, "%lld served", (long long)served);
+	bench_time(st, t1 - t0, c->count);
+}
+
+BENCH(by_pipe, "ping/pipe", .procs = 1, .count = 100000);
+BENCH(by_pipe, "ping/pipe", .procs = 2, .count = 100000);

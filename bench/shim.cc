@@ -3,7 +3,7 @@
 // What stands between the C benchmarks and Google Benchmark?  This file, and it is the project's
 // only C++: it registers the cases, starts a runtime around each, passes the measured time on, and
 // adds a reporter (--lines) that prints a row as one line of JSON, the form in which the peers
-// print theirs.
+// print theirs.  --list prints the rows, with --scale=X for so much of the operations each.
 //
 // A row is one process: bench/run starts the program anew for each, with --benchmark_filter, so
 // that no row finds the caches, the heap or the stacks of another.
@@ -13,8 +13,10 @@
 #include <benchmark/benchmark.h>
 #include <gmp.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
@@ -158,25 +160,46 @@ private:
 	}
 };
 
+// So much of the operations, but a thousand at least, and four for each green thread; as before, a
+// whole number for each of them.
+static int64_t scaled(const bench_case *c, double scale)
+{
+	int64_t n = c->n > 0 ? c->n : 1, least = std::max<int64_t>(1000, 4 * n);
+	int64_t count = std::max(static_cast<int64_t>(scale * c->count), least);
+
+	return count < c->count ? (count + n - 1) / n * n : c->count;
+}
+
 int main(int argc, char **argv)
 {
-	bool lines = false;
+	bool lines = false, list = false;
+	double scale = 1;
 	int n = 1;
 
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--lines") == 0)
 			lines = true;
+		else if (strcmp(argv[i], "--list") == 0)
+			list = true;
+		else if (strncmp(argv[i], "--scale=", 8) == 0)
+			scale = atof(argv[i] + 8);
 		else
 			argv[n++] = argv[i];
 	}
 	argc = n;
 	argv[argc] = nullptr;
-	for (const bench_case *c = cases; c; c = c->next) {
+	for (bench_case *c = cases; c; c = c->next) {
+		c->count = scaled(c, scale);
+		if (list)
+			printf("%s\t%d\t%lld\t%lld\n", c->name, c->procs,
+			       static_cast<long long>(c->n), static_cast<long long>(c->count));
 		by_name[full_name(c)] = c;
 		benchmark::RegisterBenchmark(full_name(c).c_str(), run_case, c)
 			->Iterations(c->count)
 			->UseManualTime();
 	}
+	if (list)
+		return 0;
 	benchmark::Initialize(&argc, argv);
 	if (benchmark::ReportUnrecognizedArguments(argc, argv))
 		return 2;

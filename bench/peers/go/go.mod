@@ -1,6 +1,6 @@
 module gmp/bench/peers/go
 
-go 1.21
+go 1.22
 
 require (
 	github.com/panjf2000/ants/v2 v2.12.1

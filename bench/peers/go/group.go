@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 
+//go:build !plain
+
 package main
 
 import (
@@ -7,6 +9,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 )
+
+func init() {
+	atBoth("group/1000", group)
+}
 
 // group.c.
 func groupBatch(n int, shared bool) {

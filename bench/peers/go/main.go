@@ -6,9 +6,10 @@
 // operations, counted and checked in the same way, timed inside the first goroutine.  The program
 // is started anew for each row, as
 //
-//	gobench ROW PROCS
+//	go ROW PROCS [N COUNT]
 //
-// and prints one line of JSON for each figure, in the form of the C program's --lines.
+// (N and COUNT as gmp-bench --list prints them) and prints one line of JSON for each figure, in the form
+// of the C program's --lines.
 package main
 
 import (
@@ -83,6 +84,8 @@ var rows = []row{
 	{"ping/wg", 2, 0, 1000000, pingWaitGroup},
 	{"ping/unix", 1, 0, 100000, pingUnix},
 	{"ping/unix", 2, 0, 100000, pingUnix},
+	{"ping/pipe", 1, 0, 100000, pingPipe},
+	{"ping/pipe", 2, 0, 100000, pingPipe},
 	{"ping/chan", 1, 0, 1000000, pingChan},
 	{"ping/chan", 2, 0, 1000000, pingChan},
 	{"chan/1x1", 1, 1, 4000000, passOn128},
@@ -99,18 +102,26 @@ var rows = []row{
 	{"select/4 ready", 1, 0, 2000000, selectReady},
 	{"select/4 try", 1, 0, 2000000, selectTry},
 	{"select/crowd", 1, 100, 500000, selectCrowd},
-	{"group/1000", 1, 1000, 1000000, group},
-	{"group/1000", 2, 1000, 1000000, group},
 	{"block/short", 1, 0, 2000000, blockShort},
 	{"block/50", 2, 50, 1, blockFifty},
 	{"idle/1000", 2, 1000, 1, idle},
 }
 
 func main() {
-	check(len(os.Args) == 3, "usage: gobench ROW PROCS")
+	if len(os.Args) == 2 && os.Args[1] == "--rows" {
+		for _, r := range rows {
+			fmt.Printf("%s\t%d\n", r.name, r.procs)
+		}
+		return
+	}
+	check(len(os.Args) == 3 || len(os.Args) == 5, "usage: go ROW PROCS [N COUNT], or go --rows")
 	procs, _ := strconv.Atoi(os.Args[2])
 	for i := range rows {
 		if rows[i].name == os.Args[1] && rows[i].procs == procs {
+			if len(os.Args) == 5 {
+				rows[i].n, _ = strconv.Atoi(os.Args[3])
+				rows[i].count, _ = strconv.Atoi(os.Args[4])
+			}
 			runtime.GOMAXPROCS(procs)
 			rows[i].fn(&rows[i])
 			return
@@ -542,349 +553,37 @@ func pingUnix(r *row) {
 	r.time(d, r.count)
 }
 
-// chan.c.
-func pingChan(r *row) {
+func pingPipe(r *row) {
 	var t0 time.Time
 	warm := r.count / 8
-	ping, pong, done := make(chan int64), make(chan int64), make(chan struct{})
+	thereIn, thereOut, err := os.Pipe()
+	check(err == nil, "%v", err)
+	backIn, backOut, err := os.Pipe()
+	check(err == nil, "%v", err)
 	go func() {
-		for v := range ping {
-			pong <- v + 1
-		}
-		close(done)
-	}()
-	for i := -warm; i < r.count; i++ {
-		if i == 0 {
-			t0 = time.Now()
-		}
-		ping <- int64(i)
-		if v := <-pong; v != int64(i)+1 {
-			check(false, "got %d, not %d", v, i+1)
-		}
-	}
-	d := time.Since(t0)
-	close(ping)
-	<-done
-	r.time(d, r.count)
-}
-
-const sides = 8
-
-func passOn128(r *row) { passOn(r, 128) }
-func passOn0(r *row)   { passOn(r, 0) }
-
-func passOn(r *row, capacity int) {
-	var gate, sent, done sync.WaitGroup
-	var received, sum atomic.Uint64
-	each, want := uint64(r.count/r.n), uint64(0)
-	shared := make(chan uint64, capacity)
-	gate.Add(1)
-	sent.Add(r.n)
-	done.Add(r.n)
-	for i := 0; i < r.n; i++ {
-		me := uint64(i)
-		go func() {
-			gate.Wait()
-			for i := uint64(0); i < each; i++ {
-				shared <- i*sides + me
-			}
-			sent.Done()
-		}()
-		go func() {
-			var n, s uint64
-			var next [sides]uint64
-			gate.Wait()
-			for v := range shared {
-				if v < next[v%sides] {
-					check(false, "%d came too late", v/sides)
-				}
-				next[v%sides] = v + sides
-				s += v
-				n++
-			}
-			received.Add(n)
-			sum.Add(s)
-			done.Done()
-		}()
-		want += each*me + sides*(each*(each-1)/2)
-	}
-	time.Sleep(time.Millisecond)
-	t0 := time.Now()
-	gate.Done()
-	sent.Wait()
-	close(shared)
-	done.Wait()
-	d := time.Since(t0)
-	check(received.Load() == each*uint64(r.n), "%d received", received.Load())
-	check(sum.Load() == want, "their sum is %d", sum.Load())
-	r.time(d, r.count)
-}
-
-func primes(list []int64) time.Duration {
-	var stop atomic.Bool
-	var done sync.WaitGroup
-	done.Add(len(list) + 1)
-	c := make(chan int64)
-	t0 := time.Now()
-	go func(out chan int64) {
-		for i := int64(2); !stop.Load(); i++ {
-			out <- i
-		}
-		close(out)
-		done.Done()
-	}(c)
-	for i := range list {
-		prime := <-c
-		list[i] = prime
-		out := make(chan int64)
-		go func(in chan int64) {
-			for v := range in {
-				if v%prime != 0 {
-					out <- v
-				}
-			}
-			close(out)
-			done.Done()
-		}(c)
-		c = out
-	}
-	d := time.Since(t0)
-	stop.Store(true)
-	for range c {
-	}
-	done.Wait()
-	return d
-}
-
-func sieve(r *row) {
-	list := make([]int64, r.n)
-	primes(list[:r.n/8])
-	d := primes(list)
-	at := 0
-	for v := int64(2); at < r.n; v++ {
-		d := int64(2)
-		for d*d <= v && v%d != 0 {
-			d++
-		}
-		if d*d <= v {
-			continue
-		}
-		check(list[at] == v, "prime %d is not %d", at, list[at])
-		at++
-	}
-	r.value("", "ms", float64(d.Nanoseconds())/1e6)
-}
-
-func closeOnMany(r *row) {
-	var d time.Duration
-	for round := -2; round < r.count; round++ {
-		var waiting, woken atomic.Int64
-		var done sync.WaitGroup
-		all := make(chan int64)
-		done.Add(r.n)
-		for i := 0; i < r.n; i++ {
-			go func() {
-				waiting.Add(1)
-				if v, ok := <-all; v != 0 || ok {
-					check(false, "received %d", v)
-				}
-				woken.Add(1)
-				done.Done()
-			}()
-		}
-		for waiting.Load() < int64(r.n) {
-			runtime.Gosched()
-		}
-		time.Sleep(time.Millisecond)
-		check(woken.Load() == 0, "some woke too early")
-		t0 := time.Now()
-		close(all)
-		done.Wait()
-		if round >= 0 {
-			d += time.Since(t0)
-		}
-		check(woken.Load() == int64(r.n), "%d woke", woken.Load())
-	}
-	r.time(d, r.count)
-}
-
-// select.c.
-type xorshift uint64
-
-func (x *xorshift) next() uint64 {
-	*x ^= *x << 13
-	*x ^= *x >> 7
-	*x ^= *x << 17
-	return uint64(*x) >> 32
-}
-
-const seed = xorshift(88172645463325252)
-
-func four(capacity int) (c [4]chan int64) {
-	for i := range c {
-		c[i] = make(chan int64, capacity)
-	}
-	return
-}
-
-func selectWakes(r *row) {
-	var t0 time.Time
-	var done sync.WaitGroup
-	warm := r.count / 8
-	rounds := int64(r.count + warm)
-	c, answers := four(0), make(chan int64)
-	c0, c1, c2, c3 := c[0], c[1], c[2], c[3]
-	done.Add(1)
-	go func() {
-		x := seed
-		for i := int64(0); i < rounds; i++ {
-			to := x.next() % 4
-			c[to] <- i*4 + int64(to)
-			if v := <-answers; v != i {
-				check(false, "answer %d, not %d", v, i)
-			}
-		}
-		done.Done()
-	}()
-	for i := int64(0); i < rounds; i++ {
-		if i == int64(warm) {
-			t0 = time.Now()
-		}
-		var v, k int64
-		select {
-		case v = <-c0:
-			k = 0
-		case v = <-c1:
-			k = 1
-		case v = <-c2:
-			k = 2
-		case v = <-c3:
-			k = 3
-		}
-		if k != v%4 || v/4 != i {
-			check(false, "got %d by case %d", v, k)
-		}
-		answers <- i
-	}
-	d := time.Since(t0)
-	done.Wait()
-	r.time(d, r.count)
-}
-
-func selectReady(r *row) {
-	var t0 time.Time
-	var in, out int64
-	warm := r.count / 8
-	x := seed
-	c := four(4)
-	c0, c1, c2, c3 := c[0], c[1], c[2], c[3]
-	for i := 0; i < r.count+warm+3; i++ {
-		if i == warm+3 {
-			t0 = time.Now()
-		}
-		to := x.next() % 4
-		v, k := int64(i)*4+int64(to), int64(0)
-		in += v
-		c[to] <- v
-		if i < 3 {
-			continue
-		}
-		select {
-		case v = <-c0:
-			k = 0
-		case v = <-c1:
-			k = 1
-		case v = <-c2:
-			k = 2
-		case v = <-c3:
-			k = 3
-		}
-		if k != v%4 {
-			check(false, "got %d by case %d", v, k)
-		}
-		out += v
-	}
-	d := time.Since(t0)
-	for _, c := range c {
-		for len(c) > 0 {
-			out += <-c
-		}
-	}
-	check(in == out, "%d came of %d", out, in)
-	r.time(d, r.count)
-}
-
-func selectTry(r *row) {
-	var t0 time.Time
-	warm, nothing, v := r.count/8, 0, int64(1)
-	c := four(0)
-	c0, c1, c2, c3 := c[0], c[1], c[2], c[3]
-	for i := -warm; i < r.count; i++ {
-		if i == 0 {
-			t0 = time.Now()
-		}
-		select {
-		case v = <-c0:
-		case v = <-c1:
-		case v = <-c2:
-		case v = <-c3:
-		default:
-			nothing++
-		}
-	}
-	d := time.Since(t0)
-	check(nothing == r.count+warm && v == 1, "something came")
-	r.time(d, r.count)
-}
-
-func crowdOf(n, count int) float64 {
-	var done sync.WaitGroup
-	var t0 time.Time
-	own, shared := make([]chan int, n), make(chan struct{})
-	warm, entered, last, x := count/8, 0, 0, seed
-	done.Add(n)
-	for i := range own {
-		mine := make(chan int)
-		own[i] = mine
-		go func() {
-			for {
-				entered++
-				select {
-				case <-shared:
-					done.Done()
-					return
-				case v := <-mine:
-					last = v
-				}
-			}
-		}()
-	}
-	for entered < n {
-		runtime.Gosched()
-	}
-	for i := -warm; i < count; i++ {
-		if i == 0 {
-			t0 = time.Now()
-		}
-		own[x.next()%uint64(n)] <- i
+		b := make([]byte, 1)
 		for {
-			runtime.Gosched()
-			if last == i {
+			if n, _ := thereIn.Read(b); n != 1 {
 				break
 			}
+			b[0]++
+			backOut.Write(b)
+		}
+	}()
+	b := make([]byte, 1)
+	for i := -warm; i < r.count; i++ {
+		if i == 0 {
+			t0 = time.Now()
+		}
+		b[0] = byte(i)
+		thereOut.Write(b)
+		if n, err := backIn.Read(b); n != 1 || err != nil || b[0] != byte(i)+1 {
+			check(false, "got %d bytes, %d, %v", n, b[0], err)
 		}
 	}
 	d := time.Since(t0)
-	check(entered == n+warm+count, "%d selects", entered)
-	close(shared)
-	done.Wait()
-	return float64(d.Nanoseconds()) / float64(count)
-}
-
-func selectCrowd(r *row) {
-	few, many := crowdOf(r.n, r.count), crowdOf(10*r.n, r.count)
-	r.value("1000", "ns", many)
-	r.value("growth", "percent", 100*many/few)
+	thereOut.Close()
+	r.time(d, r.count)
 }
 
 // idle.c.

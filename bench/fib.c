@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What does a call cost that is made on a green thread of its own and joined?
+ *
+ * "fib": Fibonacci numbers as one would not compute them: fib(n - 1) on a new green thread, fib(n - 2)
+ * here, then join.  Nothing is done between, so the time is that of spawning and joining, by their
+ * number.  A tree like this one is deep where it is not broad: how many are alive at a time depends on
+ * whom the scheduler runs first.
+ */
+#include "shim.h"
+
+#include <gmp.h>
+
+struct call {
+	int n;
+	int64_t result;
+};
+
+static void fib(void *arg)
+{
+	struct call *self = arg;
+
+	if (self->n < 2) {
+		self->result = self->n;
+		return;
+	}
+	struct call a = { .n = self->n - 1 }, b = { .n = self->n - 2 };
+	gmp_g *g;
+
+	bench_check(gmp_spawn(&g, fib, &a, NULL) == 0, "gmp_spawn");
+	fib(&b);
+	gmp_join(g);
+	self->result = a.result + b.result;
+}
+
+/* The largest n whose tree has no more than so many spawns, its result, and how many they are. */
+static int tree(int64_t most, int64_t *result, int64_t *spawns)
+{
+	int64_t a = 0, b = 1, s = 0, before = 0;
+	int n = 1;
+
+	for (;; n++) {
+		int64_t next = 1 + s + before;
+
+		if (next > most)
+			break;
+		before = s;
+		s = next;
+		b += a;
+		a = b - a;
+	}
+	*result = b;
+	*spawns = s;
+	return n;
+}
+
+static void fork_join(struct bench_state *st)
+{
+	const struct bench_case *c = bench_this(st);
+	int64_t want, spawns, t0, t1;
+	struct call warm = { .n = tree(c->count / 8, &want, &spawns) }, root;
+
+	fib(&warm);
+	bench_check(warm.result == want, "fib(%d) is not %lld", warm.n, (long long)warm.result);
+	root = (struct call){ .n = tree(c->count, &want, &spawns) };
+	t0 = bench_clock();
+	fib(&root);
+	t1 = bench_clock();
+	bench_check(root.result == want, "fib(%d) is not %lld", root.n, (long long)root.result);
+	bench_time(st, t1 - t0, spawns);
+}
+
+BENCH(fork_join, "fib", .procs = 1, .count = 1000000);
+BENCH(fork_join, "fib", .procs = 2, .count = 1000000);

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""Do the lists of rows agree: gmp-bench, rows.tsv, the paragraphs of rows.md and docs/benchmarks.md?"""
+
+import fnmatch
+import re
+
+from .rows import job
+
+
+def paragraphs(path):
+    """The headings of rows.md, each one or more patterns of rows, with what stands below."""
+    found = []
+    with open(path, encoding="utf-8") as f:
+        for line in f:
+            if line.startswith("### "):
+                found.append((re.findall(r"`([^`]+)`", line), []))
+            elif line.startswith("## "):
+                found.append(([], [line]))
+            elif found:
+                found[-1][1].append(line)
+    return [(patterns, "".join(text).strip()) for patterns, text in found]
+
+
+def paragraph_of(name, all_paragraphs):
+    base = name.split(":")[0]
+    for patterns, text in all_paragraphs:
+        if any(fnmatch.fnmatchcase(base, p) for p in patterns):
+            return text
+    return None
+
+
+def rows(gmp, table, about):
+    faults = []
+    told = {job(r) for r in table}
+    faults += ["rows.tsv lacks %s at %d Ps" % j for j in sorted(gmp.rows - told)]
+    faults += ["gmp-bench has no row %s at %d Ps" % j for j in sorted(told - gmp.rows)]
+    text = paragraphs(about)
+    names = {j[0] for j in told}
+    faults += ["rows.md says nothing of " + n for n in sorted(names) if not paragraph_of(n, text)]
+    for patterns, _ in text:
+        faults += ["rows.md has %s, which is no row" % p for p in patterns if not fnmatch.filter(names, p)]
+    return faults
+
+
+def docs(table, path):
+    """The rows of the table in the documentation are those of rows.tsv."""
+    shown = set()
+    with open(path, encoding="utf-8") as f:
+        part = re.search(r"^## Beside Go\n(.*?)(^## |\Z)", f.read(), re.S | re.M)
+    for line in part.group(1).splitlines() if part else []:
+        c = [x.strip() for x in line.split("|")]
+        if len(c) > 3 and re.fullmatch(r"[0-9]+|-", c[2]):
+            shown.add((c[1], int(c[2]) if c[2] != "-" else 0))
+    told = {(r.name, r.procs) for r in table}
+    again = ": write it anew (./dev bench --docs)"
+    return ["docs/benchmarks.md lacks %s at %d Ps%s" % (*j, again) for j in sorted(told - shown)] + \
+           ["docs/benchmarks.md has %s at %d Ps, which is no row%s" % (*j, again) for j in sorted(shown - told)]

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""docs/benchmarks.md: the tables of one run, with what stands behind each row."""
+
+import shlex
+
+from . import check, report, rows
+from .peers import TITLES
+
+INTRO = """<!-- SPDX-License-Identifier: MIT -->
+<!-- Made by ./dev bench --docs; the paragraphs are those of bench/rows.md. -->
+# Benchmarks
+
+gmp beside others that do the same work, in the same minutes, on the machine below. `./dev bench` makes this
+page's tables on yours, `./dev bench --docs` this page. How it is measured: [bench/README.md](../bench/README.md).
+A ratio below 1 says that gmp is faster. `-`: it cannot do that, or nobody has written it.
+"""
+
+
+def commands(result, chosen):
+    lines = ["One process for each row, side and round, gmp's as in the table and the others' as",
+             "`build/bench/peers/NAME/NAME ROW PROCS N COUNT`. How many operations there were: COUNT.", "",
+             "| row | Ps | N | COUNT | gmp's command, in `build/release/bench` | sides |", "|---|---|---|---|---|---|"]
+    gmp = result.sides[0]
+    for j in dict.fromkeys(rows.job(r) for r in chosen if rows.job(r) in gmp.counts):
+        n, count = gmp.counts[j]
+        command = ["./gmp-bench"] + gmp.command(j, None)[1:]
+        lines.append("| %s | %s | %d | %d | `%s` | %s |" % (
+            j[0], j[1] or "-", n, count, shlex.join(command),
+            ", ".join(TITLES[s.name] for s in result.sides if j in s.rows)))
+    return lines
+
+
+def meanings(chosen, about):
+    lines = []
+    names = {rows.job(r)[0] for r in chosen}
+    for patterns, text in check.paragraphs(about):
+        if not patterns:
+            lines += ["", text.replace("## ", "### ", 1)]
+        elif any(check.paragraph_of(n, [(patterns, text)]) for n in names):
+            lines += ["", "**%s.** %s" % (", ".join("`%s`" % p for p in patterns), text)]
+    return lines
+
+
+def write(result, chosen, about, path):
+    others = report.beside_others(result, chosen)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("\n".join([INTRO] + report.head(result) + [""] + report.summary(result, chosen) +
+                          ["", "## Beside Go", ""] + report.beside_go(result, chosen) +
+                          ["", "## Beside the others", ""] + others +
+                          ["", "## What the rows mean, and when they mislead"] + meanings(chosen, about) +
+                          ["", "## The commands", ""] + commands(result, chosen)) + "\n")

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How do several green threads share the turns of one benchmark?
+ *
+ * As the parallel benchmarks of Go's testing package do: so many green threads for each P, and each
+ * takes turns from a common store, a handful at a time, until it is empty:
+ *
+ *	static void body(struct bench_loop *l)
+ *	{
+ *		while (bench_more(l))
+ *			one_turn();
+ *	}
+ *
+ * The turns that the bodies have taken are counted, and must be as many as the row asks for.
+ */
+#ifndef BENCH_PARALLEL_H
+#define BENCH_PARALLEL_H
+
+#include "shim.h"
+
+struct bench_loop {
+	const struct bench_case *c;
+	int64_t have, done;
+};
+
+typedef void (*bench_body)(struct bench_loop *l);
+
+int bench_refill(struct bench_loop *l);
+
+static inline int bench_more(struct bench_loop *l)
+{
+	if (l->have == 0 && !bench_refill(l))
+		return 0;
+	l->have--;
+	l->done++;
+	return 1;
+}
+
+/* `count` turns on `each` green threads for each P; their wall time. */
+int64_t bench_share(const struct bench_case *c, int each, int64_t count, bench_body body);
+
+/* A row that is nothing else: some turns to warm up, then c->count of them, which are reported. */
+void bench_parallel(struct bench_state *st, int each, bench_body body);
+
+/* What a row does beside what it measures: an empty loop, which is what Go's compiler makes of the
+ * work in its own. */
+static inline void bench_work(int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		__asm__ volatile("" : : "r"(i));
+}
+
+/* Keeps a P busy for so long, without giving way. */
+void bench_spin(int64_t ns);
+
+/* Has every P run something at the same time. */
+void bench_all_ps(int procs);
+
+#endif

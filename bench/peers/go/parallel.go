@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+
+package main
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// parallel.c: goroutines that take turns from a common store, a handful at a time.
+
+type loop struct {
+	left          *atomic.Int64
+	handful, have int64
+	done          int
+}
+
+func (l *loop) more() bool {
+	if l.have == 0 && !l.refill() {
+		return false
+	}
+	l.have--
+	l.done++
+	return true
+}
+
+func (l *loop) refill() bool {
+	before := l.left.Add(-l.handful) + l.handful
+	if before <= 0 {
+		return false
+	}
+	l.have = min(before, l.handful)
+	return true
+}
+
+// share has `each` goroutines for each P do count turns.
+func (r *row) share(each, count int, body func(l *loop)) time.Duration {
+	var left, taken atomic.Int64
+	var all sync.WaitGroup
+	t0 := time.Now()
+	n := each * r.procs
+	left.Store(int64(count))
+	all.Add(n)
+	for i := 0; i < n; i++ {
+		go func() {
+			l := &loop{left: &left, handful: int64(max(count/n/64, 1))}
+			body(l)
+			taken.Add(int64(l.done))
+			all.Done()
+		}()
+	}
+	all.Wait()
+	check(taken.Load() == int64(count), "%d turns, not %d", taken.Load(), count)
+	return time.Since(t0)
+}
+
+// twice warms up, and reports the second time.
+func (r *row) twice(run func(count int)) {
+	run(r.count/8 + 1)
+	t0 := time.Now()
+	run(r.count)
+	r.time(time.Since(t0), r.count)
+}
+
+func (r *row) parallel(each int, body func(l *loop)) {
+	r.twice(func(count int) { r.share(each, count, body) })
+}
+
+var sink int
+
+//go:noinline
+func busyWork(n int) {
+	for i := 0; i < n; i++ {
+	}
+}
+
+func spinFor(d time.Duration) {
+	end := time.Now().Add(d)
+	for time.Now().Before(end) {
+	}
+}
+
+// allPs has every P run something at the same time.
+func allPs(procs int) {
+	var here atomic.Int64
+	var all sync.WaitGroup
+	all.Add(procs)
+	for i := 0; i < procs; i++ {
+		go func() {
+			here.Add(1)
+			for here.Load() < int64(procs) {
+			}
+			spinFor(time.Millisecond)
+			all.Done()
+		}()
+	}
+	all.Wait()
+}
+
+// atBoth enters a row at one and at two Ps.
+func atBoth(name string, fn func(r *row)) {
+	rows = append(rows, row{name, 1, 0, 0, fn}, row{name, 2, 0, 0, fn})
+}
