@@ -5,6 +5,7 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS gmprt gmprt_static EXPORT gmprt)
 install(FILES include/gmp.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gmprt)
+install(FILES share/gmp-gdb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/gmprt)
 
 set(GMP_CMAKEDIR ${CMAKE_INSTALL_LIBDIR}/cmake/gmprt)
 install(EXPORT gmprt NAMESPACE gmprt:: FILE gmprt-targets.cmake DESTINATION ${GMP_CMAKEDIR})

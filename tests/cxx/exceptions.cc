@@ -63,6 +63,15 @@ std::string text_of(const std::exception_ptr &e)
 	}
 }
 
+/* For those that are never done with: so that a search for leaks finds them. */
+void keep_current()
+{
+	static std::exception_ptr kept[100];
+	static std::atomic<int> n{ 0 };
+
+	kept[n++] = std::current_exception();
+}
+
 bool has_none()
 {
 	return !std::current_exception() && std::uncaught_exceptions() == 0;
@@ -224,6 +233,7 @@ static void exit_in_catch(void *arg)
 	try {
 		throw_text("never done with");
 	} catch (const std::runtime_error &) {
+		keep_current();
 		++*static_cast<std::atomic<int> *>(arg);
 		gmp_exit();
 	}
@@ -298,6 +308,7 @@ static void dropped_in_catch(void *)
 	try {
 		throw_text("dropped");
 	} catch (const std::runtime_error &) {
+		keep_current();
 		gmp_sleep_until(GMP_FOREVER);
 	}
 }
