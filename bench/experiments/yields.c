@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Is there an inflection point at 2.5 green threads per P?
+ *
+ * The claim: from about 2.5 goroutines per processor on, the cost of switching grows exponentially, so
+ * that a program should not have more.
+ *
+ * N green threads yield 100 times each; again and again, so that every N is measured over about as many
+ * yields.  Beside the time of a yield: page faults, how long it takes from a yield until the green
+ * thread runs again, and, where the machine lets one count them, cache misses.  Each counts its yields.
+ */
+#include "exp.h"
+
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { YIELDS = 100 };
+
+static const char usage[] = "exp-yields N PROCS LEAST_YIELDS";
+
+static int n, least;
+static gmp_wg done;
+static int64_t yielded;
+static int64_t *away; /* of each the ns that one of its yields took */
+
+static void yield_all(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < YIELDS; i++)
+		gmp_yield();
+	exp_add(&yielded, YIELDS);
+	gmp_wg_done(&done);
+}
+
+/* The same, and looks at the clock around one of them. */
+static void yield_timed(void *arg)
+{
+	for (int i = 0; i < YIELDS / 2; i++)
+		gmp_yield();
+	int64_t t0 = exp_clock();
+
+	gmp_yield();
+	*(int64_t *)arg = exp_clock() - t0;
+	for (int i = YIELDS / 2 + 1; i < YIELDS; i++)
+		gmp_yield();
+	exp_add(&yielded, YIELDS);
+	gmp_wg_done(&done);
+}
+
+static void batch(gmp_fn fn)
+{
+	yielded = 0;
+	gmp_wg_add(&done, n);
+	for (int i = 0; i < n; i++)
+		exp_go(fn, &away[i]);
+	gmp_wg_wait(&done);
+	exp_check(yielded == (int64_t)n * YIELDS, "%lld yields", (long long)yielded);
+}
+
+/* Of all threads that come after it; -1 where there is no such counter. */
+static int count_misses(void)
+{
+	struct perf_event_attr a = { .type = PERF_TYPE_HARDWARE,
+				     .size = sizeof(a),
+				     .config = PERF_COUNT_HW_CACHE_MISSES,
+				     .inherit = 1,
+				     .exclude_kernel = 1,
+				     .exclude_hv = 1 };
+
+	return (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, 0);
+}
+
+static double misses(int fd)
+{
+	uint64_t sum = 0;
+
+	return fd >= 0 && read(fd, &sum, sizeof(sum)) == sizeof(sum) ? (double)sum : -1;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int counter;
+
+static void app(void *arg)
+{
+	int64_t batches = ((int64_t)least + (int64_t)n * YIELDS - 1) / ((int64_t)n * YIELDS);
+	double all = (double)batches * n * YIELDS;
+	int64_t t0 = exp_clock();
+	long faults = exp_usage().ru_minflt;
+
+	(void)arg;
+	batch(yield_all); /* the first time: memory is touched, threads start */
+	exp_figure("first", "ns", (double)(exp_clock() - t0) / ((double)n * YIELDS));
+	exp_figure("faults", "per_thread", (double)(exp_usage().ru_minflt - faults) / n);
+
+	double before = misses(counter);
+	int64_t cpu = exp_cpu();
+
+	faults = exp_usage().ru_minflt;
+	t0 = exp_clock();
+	for (int64_t i = 0; i < batches; i++)
+		batch(yield_all);
+	exp_figure("yield", "ns", (double)(exp_clock() - t0) / all);
+	exp_figure("cpu", "ns", (double)(exp_cpu() - cpu) / all);
+	exp_figure("later faults", "per_thread",
+		   (double)(exp_usage().ru_minflt - faults) / ((double)batches * n));
+	if (before >= 0)
+		exp_figure("misses", "per_yield", (misses(counter) - before) / all);
+
+	batch(yield_timed);
+	qsort(away, (size_t)n, sizeof(*away), ascending);
+	exp_figure("away p50", "ns", (double)away[n / 2]);
+	exp_figure("away p99", "ns", (double)away[(int64_t)n * 99 / 100]);
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	n = exp_count(argc, argv, 1, usage);
+	least = exp_count(argc, argv, 3, usage);
+	away = calloc((size_t)n, sizeof(*away));
+	exp_check(away, "no memory");
+	counter = count_misses();
+	exp_run(app, exp_count(argc, argv, 2, usage));
+	return 0;
+}
