@@ -298,7 +298,7 @@ def yields_answer(r):
     text = "**Something happens here: look at the table.** " if exponential else (
         "**There is no exponential growth, at 2.5 green threads a P or anywhere else, and no inflection "
         "point at 2.5.** ")
-    text += words[0].capitalize() + "; " + "; ".join(words[1:]) + ". "
+    text += words[0][0].upper() + words[0][1:] + "; " + "; ".join(words[1:]) + ". "
     text += (f"The step at 2.5 is by a factor of {max(steps):.2f} at most, and between points at least four "
              f"times apart the cost grows by the power {max(powers):.1f} of n at most: an exponential curve "
              f"outgrows every power. ")
