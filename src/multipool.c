@@ -172,8 +172,16 @@ int gmp_multipool_reboot(gmp_multipool *m)
 	return err;
 }
 
+/* The tasks of one pool may submit to the others: none goes before all have ended.  One that is released
+ * and not empty yet is waited for only if it is released anew. */
 void gmp_multipool_free(gmp_multipool *m)
 {
-	if (m)
-		free_pools(m);
+	if (!m)
+		return;
+	__atomic_store_n(&m->closed, true, __ATOMIC_RELAXED);
+	for (int i = 0; i < m->n; i++) {
+		gmp_pool_reboot(m->pool[i]);
+		gmp_pool_release(m->pool[i], GMP_FOREVER);
+	}
+	free_pools(m);
 }

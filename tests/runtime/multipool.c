@@ -83,6 +83,56 @@ RT(many_submitters_wait_for_places_in_several_pools)
 	gmp_multipool_free(m);
 }
 
+static void submit_at_the_gate(void *arg)
+{
+	come_in();
+	gmp_sem_acquire(&gate);
+	for (int i = 0; i < 6; i++)
+		CHECK_EQ(gmp_multipool_submit(arg, count_task, NULL), -EPIPE);
+	go_out();
+}
+
+static void free_it(void *arg)
+{
+	gmp_multipool_free(arg);
+}
+
+RT(tasks_may_submit_to_the_others_until_they_have_ended)
+{
+	for (int released = 0; released < 2; released++) {
+		gmp_multipool *m = gmp_multipool_new(3, 2, GMP_ROUND_ROBIN, NULL);
+
+		submit(gmp_multipool_at(m, released), submit_at_the_gate, m);
+		if (released)
+			CHECK_EQ(gmp_multipool_release(m, 0), -ETIMEDOUT);
+		gmp_g *g = spawn(free_it, m);
+
+		wait_parked(2); /* the task, and the one who waits for it */
+		let_through(1);
+		join(g);
+		CHECK_EQ(atomic_load(&ended), released + 1);
+	}
+}
+
+static void free_own(void *arg)
+{
+	gmp_multipool_free(arg);
+	go_out();
+}
+
+RT(a_task_frees_its_own_multipool)
+{
+	gmp_multipool *m = gmp_multipool_new(3, 2, GMP_ROUND_ROBIN, NULL);
+
+	for (int i = 0; i < 3; i++)
+		submit(gmp_multipool_at(m, i), gate_task, NULL);
+	submit(gmp_multipool_at(m, 1), free_own, m);
+	wait_parked(4);
+	let_through(3);
+	WAIT_FOR(atomic_load(&ended) == 4);
+	WAIT_FOR(stats().greens == 1);
+}
+
 RT(what_makes_no_sense_is_refused)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;

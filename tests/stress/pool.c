@@ -1,22 +1,84 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pools under load: submitters, green and foreign, with and without deadlines, delayed tasks, tasks
- * that wait, exit, are cancelled and submit themselves, while the pool is resized, released and opened
- * again at random.  Nothing is lost, nothing runs twice, nothing is left.
+ * Pools and multipools under load: submitters, green and foreign, with and without deadlines, delayed
+ * tasks, tasks that wait, exit, are cancelled and submit themselves, while the pool is resized, released
+ * and opened again at random.  Nothing is lost, nothing runs twice, nothing is left.
  */
 #include "stress.h"
 
-enum { SUBMITTERS = 8, FOREIGN = 2 };
+#include <stdbool.h>
 
-static gmp_pool *pool;
+enum { SUBMITTERS = 8, FOREIGN = 2, POOLS = 3, ROUND = 300 };
+
+static gmp_pool *pool; /* NULL: it is the turn of */
+static gmp_multipool *many;
 static atomic_llong accepted, refused, ran, dropped;
 static atomic_int stop, working;
 
 static void task(void *arg);
 
+/* --- the same for a pool and for many --- */
+
+/* Some calls there are for one pool only. */
+static gmp_pool *one_of(struct rng *r)
+{
+	return pool ? pool : gmp_multipool_at(many, (int)draw(r, POOLS));
+}
+
+static int invoke(void *arg)
+{
+	return pool ? gmp_pool_invoke(pool, arg) : gmp_multipool_invoke(many, arg);
+}
+
+static int submit(void *arg)
+{
+	return pool ? gmp_pool_submit(pool, task, arg) : gmp_multipool_submit(many, task, arg);
+}
+
+static int resize(int capacity)
+{
+	return pool ? gmp_pool_resize(pool, capacity) : gmp_multipool_resize(many, capacity);
+}
+
+static int release(int64_t deadline)
+{
+	return pool ? gmp_pool_release(pool, deadline) : gmp_multipool_release(many, deadline);
+}
+
+static int reboot(void)
+{
+	return pool ? gmp_pool_reboot(pool) : gmp_multipool_reboot(many);
+}
+
+static int running(void)
+{
+	return pool ? gmp_pool_running(pool) : gmp_multipool_running(many);
+}
+
+static int idle(void)
+{
+	return pool ? gmp_pool_idle(pool) : gmp_multipool_idle(many);
+}
+
+static int waiting(void)
+{
+	return pool ? gmp_pool_waiting(pool) : gmp_multipool_waiting(many);
+}
+
+static int64_t delayed(void)
+{
+	int64_t n = pool ? gmp_pool_delayed(pool) : 0;
+
+	for (int i = 0; !pool && i < POOLS; i++)
+		n += gmp_pool_delayed(gmp_multipool_at(many, i));
+	return n;
+}
+
+/* --- the load --- */
+
 static void delay(struct rng *r)
 {
-	int err = gmp_pool_submit_at(pool, gmp_deadline(draw(r, 2000) * US), task,
+	int err = gmp_pool_submit_at(one_of(r), gmp_deadline(draw(r, 2000) * US), task,
 				     (void *)(uintptr_t)draw(r, 64));
 
 	CHECK(err == 0 || err == -EPIPE);
@@ -29,12 +91,12 @@ static void submit_one(struct rng *r)
 	int err;
 
 	switch (draw(r, 4)) {
-	case 0: err = gmp_pool_try_submit(pool, task, arg); break;
+	case 0: err = gmp_pool_try_submit(one_of(r), task, arg); break;
 	case 1:
-		err = gmp_pool_submit_until(pool, task, arg, gmp_deadline(draw(r, 200) * US));
+		err = gmp_pool_submit_until(one_of(r), task, arg, gmp_deadline(draw(r, 200) * US));
 		break;
-	case 2: err = gmp_pool_invoke(pool, arg); break;
-	default: err = gmp_pool_submit(pool, task, arg);
+	case 2: err = invoke(arg); break;
+	default: err = submit(arg);
 	}
 	CHECK(err == 0 || err == -EPIPE || err == -EAGAIN || err == -ETIMEDOUT ||
 	      err == -ECANCELED);
@@ -62,7 +124,7 @@ static void task(void *arg)
 	} else if (what == 19) {
 		delay(&r);
 	} else if (what == 20) {
-		int err = gmp_pool_try_submit(pool, task, NULL);
+		int err = gmp_pool_try_submit(one_of(&r), task, NULL);
 
 		CHECK(err == 0 || err == -EAGAIN || err == -EPIPE);
 		atomic_fetch_add(err ? &refused : &accepted, 1);
@@ -99,44 +161,70 @@ static void short_lived(UNUSED void *arg)
 		submit_one(&r);
 }
 
-static void one_pool(struct rng *r)
+static void pool_begin(struct rng *r, bool single)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
-	struct foreign f[FOREIGN];
-	int64_t end = gmp_deadline(300 * MS);
 
 	o.fn = task;
 	o.dropped = drop;
 	o.idle_ns = draw(r, 2) ? MS : 0;
 	o.max_waiting = draw(r, 2) ? 4 : 0;
 	o.prealloc = (int)draw(r, 2);
+	pool = single ? gmp_pool_new(8, &o) : NULL;
+	many = single ? NULL
+		      : gmp_multipool_new(POOLS, 3, draw(r, 2) ? GMP_ROUND_ROBIN : GMP_LEAST_BUSY,
+					  &o);
+	CHECK(pool || many);
+}
+
+static void pool_end(void)
+{
+	if (pool)
+		gmp_pool_free(pool);
+	else
+		gmp_multipool_free(many);
+	CHECK_EQ(atomic_load(&accepted), atomic_load(&ran) + atomic_load(&dropped));
+	WAIT_FOR(stats().greens == 1);
+	WAIT_FOR(stats().timers == 0);
+	WAIT_FOR(stats().stacks_used == 1);
+}
+
+static void change(struct rng *r)
+{
+	int err;
+
+	switch (draw(r, 3)) {
+	case 0: CHECK_EQ(resize(1 + (int)draw(r, 40)), 0); break;
+	case 1: CHECK_EQ(resize(1 + (int)draw(r, 4)), 0); break;
+	default:
+		err = release(draw(r, 3) ? GMP_FOREVER : gmp_deadline(draw(r, 300) * US));
+		CHECK(err == 0 || err == -ETIMEDOUT);
+		if (!err)
+			CHECK_EQ(running(), 0);
+		CHECK_EQ(idle(), 0);
+		CHECK_EQ(delayed(), 0);
+		CHECK_EQ(reboot(), 0);
+	}
+}
+
+static void one_pool(struct rng *r, bool single)
+{
+	struct foreign f[FOREIGN];
+	int64_t end = gmp_deadline(ROUND * MS);
+
 	atomic_store(&stop, 0);
 	atomic_store(&working, SUBMITTERS + FOREIGN);
-	pool = gmp_pool_new(8, &o);
-	CHECK(pool != NULL);
+	pool_begin(r, single);
 	for (int i = 0; i < SUBMITTERS; i++)
 		CHECK_EQ(gmp_go(submitter, (void *)(uintptr_t)(draw(r, 1 << 20))), 0);
 	for (int i = 0; i < FOREIGN; i++)
 		foreign_start(&f[i], submitter, (void *)(uintptr_t)draw(r, 1 << 20));
 	while (gmp_now() < end) {
 		gmp_g *g = spawn(short_lived, NULL);
-		int err;
 
-		switch (draw(r, 3)) {
-		case 0: CHECK_EQ(gmp_pool_resize(pool, 1 + (int)draw(r, 40)), 0); break;
-		case 1: CHECK_EQ(gmp_pool_resize(pool, 1 + (int)draw(r, 4)), 0); break;
-		default:
-			err = gmp_pool_release(pool, draw(r, 3) ? GMP_FOREVER
-								: gmp_deadline(draw(r, 300) * US));
-			CHECK(err == 0 || err == -ETIMEDOUT);
-			if (!err)
-				CHECK_EQ(gmp_pool_running(pool), 0);
-			CHECK_EQ(gmp_pool_idle(pool), 0);
-			CHECK_EQ(gmp_pool_delayed(pool), 0);
-			CHECK_EQ(gmp_pool_reboot(pool), 0);
-		}
+		change(r);
 		gmp_sleep(draw(r, 500) * US);
-		CHECK(gmp_pool_waiting(pool) <= SUBMITTERS + FOREIGN + 1);
+		CHECK(waiting() <= SUBMITTERS + FOREIGN + 1);
 		gmp_cancel(g);
 		join(g);
 	}
@@ -144,10 +232,7 @@ static void one_pool(struct rng *r)
 	WAIT_FOR(atomic_load(&working) == 0);
 	for (int i = 0; i < FOREIGN; i++)
 		foreign_join(&f[i]);
-	gmp_pool_free(pool);
-	CHECK_EQ(atomic_load(&accepted), atomic_load(&ran) + atomic_load(&dropped));
-	WAIT_FOR(stats().greens == 1);
-	WAIT_FOR(stats().timers == 0);
+	pool_end();
 }
 
 RT(nothing_is_lost_while_a_pool_is_resized_released_and_rebooted)
@@ -155,8 +240,8 @@ RT(nothing_is_lost_while_a_pool_is_resized_released_and_rebooted)
 	stress_begin();
 	struct rng r = rng_for((uint64_t)procs);
 
-	while (!stress_over())
-		one_pool(&r);
+	for (bool single = true; !stress_over(); single = !single)
+		one_pool(&r, single);
 	fprintf(stderr, "accepted %lld refused %lld dropped %lld\n", atomic_load(&accepted),
 		atomic_load(&refused), atomic_load(&dropped));
 }
