@@ -1083,8 +1083,9 @@ GMP_API void gmp_done_free(gmp_done *d);
  * for ever.
  * gmp_flight_forget: who asks from now on does not join what is computed at present, but computes anew.
  * -ENOENT: nothing is.
- * gmp_flight_free: nobody may be inside.  What the end of a run drops inside fn stays computed by
- * nobody, and is to be forgotten.
+ * gmp_flight_free: nobody may be inside.  A table may be used by one run after the other; what the end of
+ * a run drops inside fn stays computed by nobody, and is to be forgotten.  A plain thread that waits for
+ * it is not told: it waits until its deadline.
  */
 typedef struct gmp_flight gmp_flight;
 GMP_API gmp_flight *gmp_flight_new(size_t value_size);

@@ -6,15 +6,19 @@
  * while it is in the table join it, and wait.
  *
  *   table[hash(key)] ──> flight: key, riders, value ──> flight ...
+ *   aside ──> flights that are in no list of the table
  *
  * Invariants
- *  FL1 All is under the mutex but fn itself, and the value while fn writes it.
- *  FL2 A flight is in the table until it has landed or is forgotten; it is freed by the last of those
- *      who have part in it (`holders`).
+ *  FL1 All is under the lock but fn itself, the value while fn writes it, and what a flight that has
+ *      landed says.
+ *  FL2 A flight is in the table until it has landed or is forgotten, then aside; it is freed by the last
+ *      of those who have part in it (`holders`), or, where the end of a run has dropped some of them,
+ *      with the table.
  *  FL3 `riders` are those who will have the value: the one who computes, and those who wait.  Whoever
  *      gives up leaves before it lands; so when it has landed the number is what each is told.
  *  FL4 One that ends in fn (gmp_exit) lands by the destructor of a local; flights within flights are a
  *      list there, the innermost first.
+ *  FL5 The lock is spin.h's: the table goes on when the run has ended.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -23,11 +27,13 @@
 
 #include <gmp.h>
 
+#include "spin.h"
+
 struct flight {
-	struct flight *next;  /* in the table */
-	struct flight *outer; /* of the same thread, in whose fn this one was begun */
+	struct flight *next, **at; /* in a list of the table, or aside; who points here */
+	struct flight *outer;      /* of the same thread, in whose fn this one was begun */
 	gmp_flight *table;
-	gmp_cond landed;
+	gmp_sem landed; /* a permit for each who waits */
 	int riders, holders;
 	bool over, listed;
 	int result;
@@ -38,18 +44,34 @@ struct flight {
 };
 
 struct gmp_flight {
-	gmp_mutex mutex;
+	uint32_t locked;
 	size_t value_size; /* (c) */
 	size_t n, room;    /* entries of the table; lists: a power of two */
 	struct flight **list;
-	struct flight *forgotten; /* under way, and in no list of the table */
+	struct flight *aside;
 };
 
 enum { FIRST_ROOM = 16 };
 
 static gmp_key innermost; /* the flight that the thread computes */
 
-/* --- the table, under the mutex --- */
+/* --- the table, under the lock --- */
+
+static void put_in(struct flight **list, struct flight *f)
+{
+	f->next = *list;
+	f->at = list;
+	if (f->next)
+		f->next->at = &f->next;
+	*list = f;
+}
+
+static void take_out(struct flight *f)
+{
+	*f->at = f->next;
+	if (f->next)
+		f->next->at = f->at;
+}
 
 static uint64_t hash_of(const void *key, size_t size)
 {
@@ -61,14 +83,14 @@ static uint64_t hash_of(const void *key, size_t size)
 	return h ^ h >> 32;
 }
 
-static struct flight **find(gmp_flight *t, uint64_t hash, const void *key, size_t size)
+static struct flight *find(gmp_flight *t, uint64_t hash, const void *key, size_t size)
 {
-	struct flight **at = &t->list[hash & (t->room - 1)];
+	struct flight *f = t->list[hash & (t->room - 1)];
 
-	while (*at && ((*at)->hash != hash || (*at)->key_size != size ||
-		       (size && memcmp((*at)->key, key, size) != 0)))
-		at = &(*at)->next;
-	return at;
+	while (f &&
+	       (f->hash != hash || f->key_size != size || (size && memcmp(f->key, key, size) != 0)))
+		f = f->next;
+	return f;
 }
 
 /* Longer lists do no harm where there is no memory. */
@@ -82,8 +104,7 @@ static void make_room(gmp_flight *t)
 	for (size_t i = 0; i < t->room; i++) {
 		for (struct flight *f = t->list[i], *next; f; f = next) {
 			next = f->next;
-			f->next = list[f->hash & (room - 1)];
-			list[f->hash & (room - 1)] = f;
+			put_in(&list[f->hash & (room - 1)], f);
 		}
 	}
 	free(t->list);
@@ -94,23 +115,20 @@ static void make_room(gmp_flight *t)
 static void enlist(gmp_flight *t, struct flight *f)
 {
 	make_room(t);
-	struct flight **at = &t->list[f->hash & (t->room - 1)];
-
-	f->next = *at;
-	*at = f;
+	put_in(&t->list[f->hash & (t->room - 1)], f);
 	f->listed = true;
 	t->n++;
 }
 
-static void delist(gmp_flight *t, struct flight *f)
+/* Nobody joins it any more. */
+static void set_aside(struct flight *f)
 {
-	struct flight **at = f->listed ? &t->list[f->hash & (t->room - 1)] : &t->forgotten;
-
-	while (*at != f)
-		at = &(*at)->next;
-	*at = f->next;
-	t->n -= f->listed;
+	if (!f->listed)
+		return;
+	take_out(f);
+	put_in(&f->table->aside, f);
 	f->listed = false;
+	f->table->n--;
 }
 
 static struct flight *flight_new(gmp_flight *t, uint64_t hash, const void *key, size_t size)
@@ -133,51 +151,62 @@ static struct flight *flight_new(gmp_flight *t, uint64_t hash, const void *key, 
 	return f;
 }
 
-/* The last one to have part in it frees it. */
+/* --- a flight --- */
+
+/* With the lock held, which is dropped.  The last one to have part in it frees it. */
 static void part(struct flight *f)
 {
-	if (--f->holders == 0)
+	gmp_flight *t = f->table;
+	bool last = --f->holders == 0;
+
+	if (last)
+		take_out(f);
+	spin_unlock(&t->locked);
+	if (last)
 		free(f);
 }
 
-/* --- a flight --- */
-
-static void hand_over(struct flight *f, void *value, int *riders)
+/* When it has landed. */
+static int hand_over(struct flight *f, void *value, int *riders)
 {
 	if (value && f->table->value_size)
 		memcpy(value, f->value, f->table->value_size);
 	if (riders)
 		*riders = f->riders;
+	return f->result;
 }
 
-static void land_locked(struct flight *f, int result)
+/* By the one who computes; without him if he has ended his thread.  He still holds it. */
+static void land(struct flight *f, int result, bool crashed)
 {
-	delist(f->table, f);
+	gmp_flight *t = f->table;
+
+	spin_lock(&t->locked);
+	set_aside(f);
+	int waiting = f->riders - 1;
+
+	f->riders -= crashed;
 	f->result = result;
 	f->over = true;
-	gmp_cond_broadcast(&f->landed);
+	spin_unlock(&t->locked);
+	if (waiting)
+		gmp_sem_release(&f->landed, waiting);
 }
 
 /* FL4 */
 static void crash(void *innermost_flight)
 {
 	for (struct flight *f = innermost_flight, *outer; f; f = outer) {
-		gmp_flight *t = f->table;
-
 		outer = f->outer;
-		gmp_mutex_lock(&t->mutex);
-		f->riders--;
-		land_locked(f, -EOWNERDEAD);
+		land(f, -EOWNERDEAD, true);
+		spin_lock(&f->table->locked);
 		part(f);
-		gmp_mutex_unlock(&t->mutex);
 	}
 }
 
 static int compute(struct flight *f, int (*fn)(void *arg, void *value), void *arg, void *value,
 		   int *riders)
 {
-	gmp_flight *t = f->table;
-
 	f->outer = gmp_get(innermost);
 	int result = gmp_set(innermost, f);
 
@@ -185,32 +214,27 @@ static int compute(struct flight *f, int (*fn)(void *arg, void *value), void *ar
 		result = fn(arg, f->value);
 		gmp_set(innermost, f->outer);
 	}
-	gmp_mutex_lock(&t->mutex);
-	land_locked(f, result);
+	land(f, result, false);
 	hand_over(f, value, riders);
+	spin_lock(&f->table->locked);
 	part(f);
-	gmp_mutex_unlock(&t->mutex);
 	return result;
 }
 
-/* Under the mutex, which it drops.  Who waits for a flight that it computes itself waits for ever. */
+/* With the lock held, which is dropped.  Who waits for a flight that it computes itself waits for ever. */
 static int ride(struct flight *f, void *value, int *riders, int64_t deadline)
 {
-	gmp_flight *t = f->table;
-	int result = 0;
-
 	f->riders++;
 	f->holders++;
-	while (!f->over && !result)
-		result = gmp_cond_wait_until(&f->landed, &t->mutex, deadline);
-	if (f->over) {
-		result = f->result;
-		hand_over(f, value, riders);
-	} else {
+	spin_unlock(&f->table->locked);
+	int result = gmp_sem_acquire_until(&f->landed, deadline);
+
+	spin_lock(&f->table->locked);
+	if (f->over)
+		result = hand_over(f, value, riders); /* though it may have been about to give up */
+	else
 		f->riders--;
-	}
 	part(f);
-	gmp_mutex_unlock(&t->mutex);
 	return result;
 }
 
@@ -257,7 +281,7 @@ void gmp_flight_free(gmp_flight *t)
 	/* those that the end of a run has dropped */
 	for (size_t i = 0; i < t->room; i++)
 		free_all(t->list[i]);
-	free_all(t->forgotten);
+	free_all(t->aside);
 	free(t->list);
 	free(t);
 }
@@ -270,15 +294,15 @@ int gmp_flight_do_until(gmp_flight *t, const void *key, size_t size,
 		return -EINVAL;
 	uint64_t hash = hash_of(key, size);
 
-	gmp_mutex_lock(&t->mutex);
-	struct flight *f = *find(t, hash, key, size);
+	spin_lock(&t->locked);
+	struct flight *f = find(t, hash, key, size);
 
 	if (f)
 		return ride(f, value, riders, deadline);
 	f = flight_new(t, hash, key, size);
 	if (f)
 		enlist(t, f);
-	gmp_mutex_unlock(&t->mutex);
+	spin_unlock(&t->locked);
 	return f ? compute(f, fn, arg, value, riders) : -ENOMEM;
 }
 
@@ -292,14 +316,13 @@ int gmp_flight_forget(gmp_flight *t, const void *key, size_t size)
 {
 	if (!t || (size && !key))
 		return -EINVAL;
-	gmp_mutex_lock(&t->mutex);
-	struct flight *f = *find(t, hash_of(key, size), key, size);
+	uint64_t hash = hash_of(key, size);
 
-	if (f) {
-		delist(t, f);
-		f->next = t->forgotten;
-		t->forgotten = f;
-	}
-	gmp_mutex_unlock(&t->mutex);
+	spin_lock(&t->locked);
+	struct flight *f = find(t, hash, key, size);
+
+	if (f)
+		set_aside(f);
+	spin_unlock(&t->locked);
 	return f ? 0 : -ENOENT;
 }

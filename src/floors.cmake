@@ -112,4 +112,6 @@ set(GMP_FLOOR6
 	debug/report.c
 	debug/stats.c
 )
-set(GMP_FLOOR6_HEADERS)
+set(GMP_FLOOR6_HEADERS
+	spin.h
+)

@@ -3,15 +3,6 @@
 
 gmp_key pool_worker_key;
 
-noinline void pool_lock_slow(gmp_pool *p)
-{
-	do {
-		for (int i = 0; get(&p->locked); i++)
-			if (i >= SPINS)
-				gmp_yield();
-	} while (!try_lock(p));
-}
-
 noinline int pool_grow(gmp_pool *p)
 {
 	bool nodes = !p->free, blocks = !roomy(p);

@@ -41,9 +41,7 @@
  *     is counted still.
  *  O8 A place is freed also by gmp_exit: a worker's account is closed by a destructor of its locals.
  *
- * The lock spins, and yields after a while: what it guards is short and never waits.  A gmp_mutex may be
- * handed over to a green thread that is dropped with it at the end of the run, and a foreign thread
- * would wait for it.
+ * The lock is that of spin.h, not a gmp_mutex: the pool may have to go on when its run has ended.
  *
  * A foreign thread that has to wait sends a green thread to do it, and joins that: so it gets -ESRCH
  * if the run ends first.
@@ -55,12 +53,13 @@
 #define GMP_POOL_H
 
 #include "gmp.h"
+#include "spin.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 63, CHUNK = 63, SPINS = 400, QUARTERS = 4 };
+enum { BLOCK = 63, CHUNK = 63, QUARTERS = 4 };
 enum { RETRY_NS = 10000000, QUARTER_MIN_NS = 100000, SECOND = 1000000000 };
 
 #define noinline __attribute__((noinline))
@@ -109,8 +108,8 @@ struct chunk {
 };
 
 struct gmp_pool {
-	uint32_t locked; /* ORD(pool) */
-	int capacity;    /* all that follows is under the lock; INT_MAX: no bound */
+	uint32_t locked;
+	int capacity; /* all that follows is under the lock; INT_MAX: no bound */
 	int running, idle, waiting;
 	int threads; /* workers that have not ended */
 	int parked_count;
@@ -145,22 +144,14 @@ extern gmp_key pool_worker_key; /* O8: the caller's node, if it is a worker */
 
 /* --- the lock --- */
 
-void pool_lock_slow(gmp_pool *p);
-
-static inline bool try_lock(gmp_pool *p)
-{
-	return !__atomic_exchange_n(&p->locked, 1, __ATOMIC_ACQUIRE); /* ORD(pool) */
-}
-
 static inline void pool_lock(gmp_pool *p)
 {
-	if (unlikely(!try_lock(p)))
-		pool_lock_slow(p);
+	spin_lock(&p->locked);
 }
 
 static inline void pool_unlock(gmp_pool *p)
 {
-	__atomic_store_n(&p->locked, 0, __ATOMIC_RELEASE); /* ORD(pool) */
+	spin_unlock(&p->locked);
 }
 
 /* --- lists of nodes --- */

@@ -378,6 +378,40 @@ static void leave_some(UNUSED void *arg)
 	wait_parked(5);
 }
 
+static int pass_by(UNUSED void *arg, UNUSED void *value)
+{
+	gmp_yield();
+	return 0;
+}
+
+static void ask_on_and_on(UNUSED void *arg)
+{
+	while (gmp_flight_do(table, "y", 1, pass_by, NULL, NULL, NULL) != -ESRCH)
+		atomic_fetch_add(&calls, 1);
+}
+
+static void end_in_the_middle(UNUSED void *arg)
+{
+	int before = atomic_load(&calls);
+
+	for (int i = 0; i < 20; i++)
+		CHECK_EQ(gmp_go(ask_on_and_on, NULL), 0);
+	WAIT_FOR(atomic_load(&calls) > before + 100);
+}
+
+TEST_PROCS(a_table_is_free_after_the_end_of_a_run_in_the_middle)
+{
+	int n = SANITIZED ? 50 : 1000;
+
+	make(0);
+	for (int i = 0; i < n; i++) {
+		run_procs(procs, end_in_the_middle, NULL);
+		gmp_flight_forget(table, "y", 1);
+		CHECK_EQ(gmp_flight_do(table, "y", 1, pass_by, NULL, NULL, NULL), 0);
+	}
+	gmp_flight_free(table);
+}
+
 TEST_PROCS(what_a_run_dropped_can_be_forgotten)
 {
 	make(0);

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How do services guard what they change in a moment?
+ *
+ * The lock spins, and yields after a while: what it guards is short and never waits.  A gmp_mutex may be
+ * handed over to a green thread that is dropped with it at the end of the run, and whoever comes after
+ * that, a plain thread or the next run, would wait for it for ever.
+ *
+ * Invariant: who holds it does not wait, yield, or call the user's code; so the end of a run drops nobody
+ * who holds it.
+ */
+#ifndef GMP_SPIN_H
+#define GMP_SPIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gmp.h"
+
+static inline bool spin_try(uint32_t *locked)
+{
+	return !__atomic_exchange_n(locked, 1, __ATOMIC_ACQUIRE); /* ORD(spin) */
+}
+
+static __attribute__((noinline, unused)) void spin_lock_slow(uint32_t *locked)
+{
+	enum { SPINS = 400 };
+
+	do {
+		for (int i = 0; __atomic_load_n(locked, __ATOMIC_RELAXED); i++)
+			if (i >= SPINS)
+				gmp_yield();
+	} while (!spin_try(locked));
+}
+
+static inline void spin_lock(uint32_t *locked)
+{
+	if (__builtin_expect(!spin_try(locked), 0))
+		spin_lock_slow(locked);
+}
+
+static inline void spin_unlock(uint32_t *locked)
+{
+	__atomic_store_n(locked, 0, __ATOMIC_RELEASE); /* ORD(spin) */
+}
+
+#endif
