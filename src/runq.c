@@ -30,7 +30,7 @@ noinline void runq_put_slow(struct p *pp, struct g *gp, uint32_t head, uint32_t 
 /* Owner only: all that have yielded; how many. */
 static uint32_t take_yielded(struct p *pp, struct g **out)
 {
-	uint32_t head = ld_acq(&pp->yieldhead), tail = pp->yieldtail; /* ORD(runq.take) */
+	uint32_t head = ld_rlx(&pp->yieldhead), tail = pp->yieldtail;
 
 	for (;;) {
 		for (uint32_t i = head; i != tail; i++)
@@ -74,7 +74,7 @@ noinline void runq_yield_slow(struct p *pp, struct g *gp)
 static uint32_t grab(uint32_t *head_of, uint32_t *tail_of, struct g **ring, uint32_t size,
 		     struct g **out, uint32_t at)
 {
-	uint32_t head = ld_acq(head_of); /* ORD(runq.take) */
+	uint32_t head = ld_rlx(head_of);
 
 	for (;;) {
 		uint32_t tail = ld_acq(tail_of); /* ORD(runq.publish) */
@@ -83,8 +83,8 @@ static uint32_t grab(uint32_t *head_of, uint32_t *tail_of, struct g **ring, uint
 		n -= n / 2;
 		if (n == 0)
 			return 0;
-		if (n > size / 2) {             /* head and tail were read at different times */
-			head = ld_acq(head_of); /* ORD(runq.take) */
+		if (n > size / 2) { /* head and tail were read at different times */
+			head = ld_rlx(head_of);
 			continue;
 		}
 		for (uint32_t i = 0; i < n; i++)
@@ -107,7 +107,7 @@ struct g *runq_steal(struct p *pp, struct p *victim, bool next)
 		n = grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, YIELDED, pp->runq,
 			 tail - 1);
 	if (n == 0) {
-		struct g *gp = next ? ld_acq(&victim->runnext) : NULL; /* ORD(runnext) */
+		struct g *gp = next ? ld_rlx(&victim->runnext) : NULL;
 
 		if (gp && cas_seq(&victim->runnext, &gp, (struct g *)NULL)) /* ORD(runnext) */
 			return gp;
@@ -142,7 +142,7 @@ void runq_spill(struct p *victim)
 	while ((n = grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, YIELDED, batch,
 			 0)))
 		gq_put_all(batch, n);
-	next = ld_acq(&victim->runnext);                                /* ORD(runnext) */
+	next = ld_rlx(&victim->runnext);
 	if (next && cas_seq(&victim->runnext, &next, (struct g *)NULL)) /* ORD(runnext) */
 		gq_put_all(&next, 1);
 }

@@ -15,10 +15,12 @@
  * Protocol
  *  owner puts:   1 read head (acquire)  2 if full: move half to the global queue
  *                3 write the slot       4 write tail (release)               ORD(runq.publish)
- *  one takes:    1 read head (acquire)  2 read tail (acquire; the owner: plain)
+ *  one takes:    1 read head            2 read tail (acquire; the owner: plain)
  *                3 read the slots       4 compare-and-swap head (release)    ORD(runq.take)
  *  Step 4 of taking releases: the slots were read before the owner may see them as free (step 1 of
- *  putting acquires) and write them anew.
+ *  putting acquires) and write them anew.  A tail that is older than the head, or so much newer
+ *  that it cannot belong to it, is not used: read again.
+ *  model/runq.pml has each of these orders, and what becomes of it without.
  *
  * While the P is not `shared` (one P only) nobody else ever looks at the ring, and the owner moves
  * head by plain stores: no locked instruction from one green thread to the next.  A P becomes
@@ -74,7 +76,7 @@ static inline void runq_yield(struct p *pp, struct g *gp)
 /* Owner only: from the head; NULL when empty. */
 static inline struct g *runq_get(struct p *pp)
 {
-	uint32_t head = ld_acq(&pp->runqhead); /* ORD(runq.take): also with other takers */
+	uint32_t head = ld_rlx(&pp->runqhead); /* the slots are its own */
 
 	for (;;) {
 		if (head == pp->runqtail)
@@ -106,22 +108,28 @@ static inline struct g *runnext_swap(struct p *pp, struct g *gp)
 	return xchg_seq(&pp->runnext, gp); /* ORD(runnext) */
 }
 
-/* Snapshots, for statistics and thieves' looks. */
+/* How many a ring holds, or held a moment ago. */
+static inline uint32_t ring_len(uint32_t *head_of, uint32_t *tail_of, uint32_t size)
+{
+	for (;;) {
+		uint32_t head = ld_acq(head_of); /* ORD(runq.take): a tail that is not older */
+		uint32_t n = ld_rlx(tail_of) - head;
+
+		if (likely(n <= size)) /* else a whole round has gone by in between: no number */
+			return n;
+	}
+}
+
+/* Snapshots, for statistics and thieves' looks: 0 only if there was a moment with nothing. */
 static inline uint32_t runq_yielded(struct p *pp)
 {
-	uint32_t head = ld_acq(&pp->yieldhead); /* ORD(runq.take): a tail that is not older */
-	uint32_t tail = ld_acq(&pp->yieldtail); /* ORD(runq.publish) */
-
-	return tail - head <= YIELDED ? tail - head : 0;
+	return ring_len(&pp->yieldhead, &pp->yieldtail, YIELDED);
 }
 
 /* Both rings. */
 static inline uint32_t runq_len(struct p *pp)
 {
-	uint32_t head = ld_acq(&pp->runqhead); /* ORD(runq.take): a tail that is not older */
-	uint32_t tail = ld_acq(&pp->runqtail); /* ORD(runq.publish) */
-
-	return (tail - head <= RUNQ_SIZE ? tail - head : 0) + runq_yielded(pp);
+	return ring_len(&pp->runqhead, &pp->runqtail, RUNQ_SIZE) + runq_yielded(pp);
 }
 
 /* A thief's: move half of victim's ring to pp's (the thief's own, empty) and return one more of

@@ -7,6 +7,7 @@
 #include "runq.h"
 
 #include <pthread.h>
+#include <signal.h>
 
 #include "base/os.h"
 
@@ -424,5 +425,45 @@ TEST(each_is_taken_once_by_the_owner_or_a_thief)
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(pthread_join(t[i], NULL), 0);
 	CHECK_EQ(sched.gqn, 0);
+	gq_fini();
+}
+
+/* --- looks --- */
+
+/* Whole rounds of yields by two green threads; as a signal, they come between any two instructions of
+ * the one who looks. */
+static void yield_round_and_round(int sig)
+{
+	(void)sig;
+	for (int i = 0; i < RUNQ_SIZE + 10; i++)
+		runq_put(&ps[0], runq_get(&ps[0]));
+}
+
+static void *interrupt(void *looker)
+{
+	while (!ld_seq(&hammer.stop)) {
+		CHECK_EQ(pthread_kill(*(pthread_t *)looker, SIGUSR1), 0);
+		os_yield();
+	}
+	return NULL;
+}
+
+TEST(a_ring_that_is_never_empty_never_looks_empty)
+{
+	struct sigaction action = { .sa_handler = yield_round_and_round, .sa_flags = SA_RESTART };
+	int64_t end = os_now() + check_scaled(300) * 1000000;
+	pthread_t self = pthread_self(), t;
+
+	begin(2, true);
+	put_range(&ps[0], 0, 2);
+	st_seq(&hammer.stop, 0);
+	CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
+	CHECK_EQ(pthread_create(&t, NULL, interrupt, &self), 0);
+	while (os_now() < end)
+		for (int i = 0; i < 1000; i++)
+			CHECK(runq_len(&ps[0]) > 0);
+	st_seq(&hammer.stop, 1);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK_EQ(runq_len(&ps[0]), 2);
 	gq_fini();
 }
