@@ -26,6 +26,12 @@
  *
  * Left out: bound Ms, new Ms (the number is at its limit), the end of a run, several Ps.
  *
+ * Models:
+ *   src/syscall.c: gmp_block_enter gmp_block_leave leave_slow
+ *   src/sched.c: sched_hand_off sched_regain_p sched_without_p_g0 wake_for_what_waited rest stalled
+ *   src/sysmon.c: take_from_blocked
+ *   src/proc.c: p_rest_locked
+ *
  * Runs: what scripts/model does with this file
  *   holds      -DGREENS=2
  *   holds      -DGREENS=3

@@ -27,6 +27,11 @@
  *
  * Left out: try_lock (a lock that does not wait), foreign threads, the treap.
  *
+ * Models:
+ *   src/sync/mutex.c: take enqueue mutex_unwait lock_slow unlock_slow gmp_mutex_lock gmp_mutex_unlock
+ *   src/sema.c: sema_wake_first sema_unwait sema_dequeue
+ *   src/runtime.h: waiter_claim
+ *
  * Runs: what scripts/model does with this file
  *   holds      -DROUNDS=2
  *   holds      -DROUNDS=2 -DTIMER

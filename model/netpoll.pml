@@ -27,6 +27,12 @@
  * Left out: waits that are cut short (they leave the queue like one that is late), the drained mark,
  * foreign threads, two sides at a time (gmp_wait_fd).
  *
+ * Models:
+ *   src/io/fd.c: call_loop fd_wait close_fd shut wait_until_unused
+ *   src/netpoll.c: event wake_first netpoll_pass netpoll_shut netpoll_forget end_waits
+ *   src/netpoll.h: netpoll_use netpoll_unuse netpoll_used
+ *   ORD: pd.use pd.events
+ *
  * Runs: what scripts/model does with this file
  *   holds      -DN=3
  *   holds      -DN=2 -DCLOSE
@@ -117,7 +123,7 @@ inline push_front()
 /* netpoll_use, the system call, netpoll_unuse */
 inline try()
 {
-#ifndef MUTANT_NO_USE /* the close does not wait for it */
+#ifndef MUTANT_NO_USE /* ORD(pd.use): the close does not wait for it */
 	atomic {
 		users++;
 		if
@@ -160,7 +166,7 @@ inline wait()
 #ifndef MUTANT_CLOSED_UNSEEN /* nobody wakes who comes after the close */
 		:: state == CLOSING -> out = ECANCELED
 #endif
-#ifndef MUTANT_NO_COUNT /* an event between the try and the wait is lost */
+#ifndef MUTANT_NO_COUNT /* ORD(pd.events): an event between the try and the wait is lost */
 		:: state == OPEN && (mine || (length == 0 && !turn)) && events != seen
 #endif
 #ifndef MUTANT_NOT_TRIED /* it left it to the one with the turn, which is gone since */

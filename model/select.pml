@@ -30,6 +30,16 @@
  * Left out: a channel in several cases (HAS_TWINS), foreign threads, the looks without a lock of
  * the try calls, ticks.
  *
+ * Models:
+ *   src/select.c: select_in lock_all unlock_all run_one wait_for_any leave_all select_unwait
+ *   src/chan.c: claim_first dequeue send_now recv_now chan_leave chan_unwait gmp_chan_close
+ *   src/park.c: park_g0 cut_short ready
+ *   src/runtime.h: waiter_claim
+ *   src/timer.c: timer_del timers_run
+ *   src/green.c: cancel
+ *   src/sched.c: end_wait
+ *   ORD: waiter.claim cancel sudog.queued
+ *
  * Runs: what scripts/model does with this file
  *   holds      -DBUF=0
  *   holds      -DBUF=1
@@ -110,7 +120,7 @@ inline drop_lock(c)
 
 inline claim(who, how, won)
 {
-#ifdef MUTANT_SPLIT_CLAIM /* a look and a store in place of the compare-and-swap: two may win */
+#ifdef MUTANT_SPLIT_CLAIM /* ORD(waiter.claim): a look and a store in place of the compare-and-swap: two may win */
 	atomic { state[who] != BUSY -> won = (state[who] == ARMED) };
 	if
 	:: won -> atomic { state[who] = CLAIMED; result[who] = how }
@@ -185,7 +195,7 @@ inline claim_first(dir, c, how)
 	do
 	:: atomic { empty(QUEUE(dir, c)) -> sg = NONE }; break
 	:: atomic { nempty(QUEUE(dir, c)) -> QUEUE(dir, c)?<sg> };
-#ifdef MUTANT_LATE_CLAIM /* W5 the other way round: the claim may hit the next wait of the same waiter */
+#ifdef MUTANT_LATE_CLAIM /* ORD(sudog.queued), W5 the other way round: the claim may hit the next wait of the same waiter */
 		dequeue(dir, c, sg);
 		claim(OWNER(sg), how, won);
 #else
@@ -583,7 +593,7 @@ inline cancel(who)
 {
 	cancelled[who] = true;
 	cut_short(who, cut);
-#ifndef MUTANT_CANCEL_ONCE /* one whose arming was still in the store buffer is missed */
+#ifndef MUTANT_CANCEL_ONCE /* ORD(cancel): one whose arming was still in the store buffer is missed */
 	if
 	:: !cut ->
 		/* the heavy fence */

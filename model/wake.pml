@@ -30,6 +30,13 @@
  * Left out: runnext and small lists of timers and poller (they wake nobody, on purpose), the seat
  * in the poller (it sleeps like the others here), new Ms (all exist), bound ones, resizing, the end.
  *
+ * Models:
+ *   src/sched.h: wake_if_idle
+ *   src/sched.c: wakep submit_foreign sched_submit sched_submit_list find_g0 own_work from_global
+ *   src/sched.c: look_for_work may_spin work_in_sight rest give_up_p second_thoughts sleep_until_p take_p
+ *   src/proc.c: pidle_get pidle_put midle_get midle_put midle_del m_wake m_sleep
+ *   ORD: idle
+ *
  * Runs: what scripts/model does with this file
  *   holds      -DRING -DPROCS=3
  *   holds      -DGLOBAL -DPROCS=2
@@ -164,7 +171,7 @@ inline wake_if_idle(owner)
 	if
 	:: npidle == 0
 	:: else ->
-#ifndef MUTANT_LIGHT_ONLY /* a spinner that stops has no heavy fence: it misses what is buffered */
+#ifndef MUTANT_LIGHT_ONLY /* ORD(idle): a spinner that stops has no heavy fence: it misses what is buffered */
 		if
 		:: owner -> empty_buffer()
 		:: else

@@ -1,0 +1,719 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Is each green thread of a P's queue taken once, whole, by its owner, a thief or the global queue,
+ * though the owner writes slots anew, and memory shows stores late and in any order?
+ *
+ * Who takes part
+ *   Owner    thread 0: puts GREENS green threads, one after the other, and takes some between; what
+ *            the ring does not hold goes to the global queue
+ *   Thief    THIEVES of them, each TRIES times
+ * What the runs differ in
+ *   (plain)  ring and global queue
+ *   NEXT     each goes into runnext and drives the former one to the ring; thieves take runnext, too
+ *   CHAIN    what the first thief steals beyond the one it runs, others steal from its ring
+ *   LOOK     nobody steals; one looks whether the ring is empty (runq_len), while the owner's green
+ *            threads yield to each other
+ *   ALONE    the P is not shared at first, and the owner moves head by plain stores; it opens the P
+ *            by its own hand
+ *   BLOCKED  the owner goes into blocking code; the watcher takes the P, and another M goes on with it
+ *   ASLEEP   as ALONE, but the watcher opens it while the owner sleeps in a system call
+ *
+ * Properties
+ *   R3: each is run once, none is lost     assertions in run, init
+ *   a slot that is read has been written, and the green thread in it too
+ *                                          assertion in run
+ *   no more is copied than there is room   assertion in grab
+ *   a look that finds nothing: there was a moment without        assertion in Looker
+ *   a look has no tail that is older than its head               the same
+ *
+ * Memory is that of c11.inc: each access is one step with the order that it has in the code, and each
+ * order is taken away by one mutant.  Two of them also need a load or a store to be late, which c11.inc
+ * has not: there the mutant turns the two round.
+ *
+ * Left out: the wrap of the 32-bit counters; the ring of those who yield, which is one of the same kind
+ * but for being emptied at once (`all` in LOOK); which victim, how often, and who wakes whom (wake.pml).
+ *
+ * Models:
+ *   src/runq.h: runq_put runq_get runnext_swap ring_len runq_len
+ *   src/runq.c: runq_put_slow take_yielded grab runq_steal
+ *   src/proc.h: p_open
+ *   src/proc.c: p_open_asleep
+ *   src/syscall.c: gmp_block_enter gmp_block_leave
+ *   src/sysmon.c: take_from_blocked
+ *   ORD: runq.publish runq.take runnext p.open p.blocked
+ *
+ * Runs: what scripts/model does with this file
+ *   holds      -DSIZE=2 -DGREENS=3 -DTHIEVES=2
+ *   holds      -DSIZE=4 -DGREENS=5
+ *   holds      -DSIZE=4 -DGREENS=5 -DTRIES=2
+ *   holds      -DNEXT -DSIZE=2 -DGREENS=3 -DTHIEVES=2
+ *   holds      -DCHAIN -DSIZE=4 -DGREENS=3 -DTHIEVES=2
+ *   holds      -DLOOK -DSIZE=2 -DGREENS=5 -DOPS=5
+ *   holds      -DALONE -DSIZE=2 -DGREENS=3 -DTRIES=2
+ *   holds      -DBLOCKED -DSIZE=2 -DGREENS=3
+ *   holds      -DASLEEP -DSIZE=2 -DGREENS=3 -DTRIES=2
+ *   assertion  -DSIZE=2 -DGREENS=3 -DMUTANT_PUBLISH
+ *   assertion  -DSIZE=2 -DGREENS=3 -DMUTANT_TAIL_SEEN
+ *   assertion  -DSIZE=2 -DGREENS=4 -DMUTANT_SLOT_FIRST
+ *   assertion  -DSIZE=2 -DGREENS=4 -DMUTANT_READ_LATE
+ *   assertion  -DSIZE=2 -DGREENS=3 -DMUTANT_TAKE_PLAINLY
+ *   assertion  -DSIZE=2 -DGREENS=3 -DMUTANT_OVERFLOW_ANYWAY
+ *   assertion  -DSIZE=2 -DGREENS=4 -DMUTANT_ANY_NUMBER
+ *   assertion  -DNEXT -DSIZE=2 -DGREENS=3 -DMUTANT_NEXT_PUT
+ *   assertion  -DNEXT -DSIZE=2 -DGREENS=3 -DMUTANT_NEXT_SWAP
+ *   assertion  -DNEXT -DSIZE=2 -DGREENS=3 -DMUTANT_NEXT_TAKE
+ *   assertion  -DNEXT -DSIZE=2 -DGREENS=3 -DMUTANT_NEXT_PLAINLY
+ *   assertion  -DCHAIN -DSIZE=4 -DGREENS=3 -DTHIEVES=2 -DMUTANT_STOLEN
+ *   assertion  -DLOOK -DSIZE=2 -DGREENS=5 -DOPS=5 -DMUTANT_OWN_TAKE
+ *   assertion  -DLOOK -DSIZE=2 -DGREENS=5 -DOPS=5 -DMUTANT_OVERFLOW
+ *   assertion  -DLOOK -DSIZE=2 -DGREENS=5 -DOPS=5 -DMUTANT_TAKE_ALL
+ *   assertion  -DLOOK -DSIZE=2 -DGREENS=5 -DOPS=5 -DMUTANT_LOOK
+ *   assertion  -DLOOK -DSIZE=2 -DGREENS=5 -DOPS=5 -DMUTANT_ONE_LOOK
+ *   assertion  -DALONE -DSIZE=2 -DGREENS=3 -DMUTANT_OPEN
+ *   assertion  -DALONE -DSIZE=2 -DGREENS=3 -DMUTANT_OPEN_SEEN
+ *   assertion  -DBLOCKED -DSIZE=2 -DGREENS=3 -DMUTANT_BLOCKED
+ *   assertion  -DBLOCKED -DSIZE=2 -DGREENS=3 -DMUTANT_TAKEN
+ *   assertion  -DASLEEP -DSIZE=2 -DGREENS=3 -DMUTANT_NO_BARRIER
+ *   assertion  -DASLEEP -DSIZE=2 -DGREENS=3 -DMUTANT_NOT_ASLEEP
+ */
+#ifndef THIEVES
+#define THIEVES 1
+#endif
+#ifndef TRIES
+#define TRIES 1
+#endif
+#ifndef OPS
+#define OPS 0
+#endif
+#if defined(ASLEEP) || defined(BLOCKED)
+#define THREADS (THIEVES + 2)
+#define WATCHER (THIEVES + 1)
+#else
+#define THREADS (THIEVES + 1)
+#endif
+
+/* --- the orders, as in the code; a mutant takes away one --- */
+
+#ifdef MUTANT_PUBLISH /* ORD(runq.publish): the tail is seen before the slot */
+#define ORDER_PUBLISH RLX
+#else
+#define ORDER_PUBLISH REL
+#endif
+#ifdef MUTANT_STOLEN /* ORD(runq.publish): the same, of what a thief has stolen */
+#define ORDER_STOLEN RLX
+#else
+#define ORDER_STOLEN REL
+#endif
+#ifdef MUTANT_TAIL_SEEN /* ORD(runq.publish): a slot is read as it was before */
+#define ORDER_TAIL_SEEN RLX
+#else
+#define ORDER_TAIL_SEEN ACQ
+#endif
+#ifdef MUTANT_OWN_TAKE /* ORD(runq.take): a look takes the tail from before */
+#define ORDER_OWN_TAKE RLX
+#else
+#define ORDER_OWN_TAKE REL
+#endif
+#ifdef MUTANT_OVERFLOW /* ORD(runq.take): the same */
+#define ORDER_OVERFLOW RLX
+#else
+#define ORDER_OVERFLOW REL
+#endif
+#ifdef MUTANT_TAKE_ALL /* ORD(runq.take): the same */
+#define ORDER_TAKE_ALL RLX
+#else
+#define ORDER_TAKE_ALL REL
+#endif
+#ifdef MUTANT_LOOK /* ORD(runq.take): the same, at the other end */
+#define ORDER_LOOK RLX
+#else
+#define ORDER_LOOK ACQ
+#endif
+#ifdef MUTANT_NEXT_PUT /* ORD(runnext): the pointer is seen before the green thread */
+#define ORDER_NEXT_PUT RLX
+#else
+#define ORDER_NEXT_PUT REL
+#endif
+#ifdef MUTANT_NEXT_SWAP /* ORD(runnext): the same, where there was one before */
+#define ORDER_NEXT_SWAP RLX
+#else
+#define ORDER_NEXT_SWAP SEQ
+#endif
+#ifdef MUTANT_NEXT_TAKE /* ORD(runnext): the green thread is read as it was before */
+#define ORDER_NEXT_TAKE RLX
+#else
+#define ORDER_NEXT_TAKE SEQ
+#endif
+#ifdef MUTANT_BLOCKED /* ORD(p.blocked): the next owner does not know the last put */
+#define ORDER_BLOCKED RLX
+#else
+#define ORDER_BLOCKED REL
+#endif
+#ifdef MUTANT_TAKEN /* ORD(p.blocked): the same */
+#define ORDER_TAKEN RLX
+#else
+#define ORDER_TAKEN ACQ
+#endif
+#ifdef MUTANT_OPEN /* ORD(p.open): the owner's plain stores of head come after a thief's */
+#define ORDER_OPEN RLX
+#else
+#define ORDER_OPEN REL
+#endif
+#ifdef MUTANT_OPEN_SEEN /* ORD(p.open): the same */
+#define ORDER_OPEN_SEEN RLX
+#else
+#define ORDER_OPEN_SEEN ACQ
+#endif
+
+/* --- memory --- */
+
+#define HEAD 0
+#define TAIL 1
+#if defined(NEXT)
+#define RUNNEXT 2
+#define SYNCS 3
+#elif defined(CHAIN)
+#define HEAD2 2 /* of the first thief's ring */
+#define TAIL2 3
+#define SYNCS 4
+#elif defined(BLOCKED)
+#define STATUS 2 /* 0 it runs, 1 in blocking code, 2 it runs for another */
+#define SYNCS 3
+#elif defined(ALONE) || defined(ASLEEP)
+#define OPEN 2
+#define SHARED 3
+#define SYNCS 4
+#define PLAIN
+#else
+#define SYNCS 2
+#endif
+#define AT(slots, i) ((slots) + (i) % SIZE)
+#define SLOTS SYNCS
+#define SLOT(i) AT(SLOTS, i)
+#ifdef CHAIN
+#define SLOTS2 (SYNCS + SIZE)
+#define SLOT2(i) AT(SLOTS2, i)
+#define MADE (SYNCS + 2 * SIZE)
+#else
+#define MADE (SYNCS + SIZE) /* up to which green thread all is written */
+#endif
+#define LOCS (MADE + 1)
+#ifdef PLAIN
+#define DEPTH (2 * GREENS + 2) /* a plain store takes two places */
+#elif defined(NEXT)
+#define DEPTH (2 * GREENS + 3)
+#else
+#define DEPTH (GREENS + 3 + OPS)
+#endif
+#include "c11.inc"
+
+#ifdef ASLEEP
+bool asleep; /* the owner, in a system call */
+#endif
+bool ran[GREENS + 1]; /* they are numbered from 1 on */
+byte made; /* how many there have been */
+byte global[GREENS], nglobal;
+byte ended;
+
+inline run_green(g)
+{
+	d_step {
+		assert(g != 0 && !ran[g] && KNOWS(me, MADE) >= g);
+		ran[g] = true
+	}
+}
+
+/* --- the owner --- */
+
+#define MINE(l) VALUE(l, newest[l])
+
+#ifdef LOOK
+bool bare; /* there was nothing in the ring at some time */
+#define see() bare = bare || MINE(HEAD) == MINE(TAIL)
+#endif
+
+/* Move head past what it has read; in won, whether nobody else has. */
+inline take_own(n, order)
+{
+#ifdef PLAIN
+	load(SHARED, RLX, shared);
+	if
+	:: !shared -> store_late(HEAD, head + n); won = true
+	:: else -> cas(HEAD, head, head + n, order, won)
+	fi;
+	shared = 0
+#elif defined(MUTANT_TAKE_PLAINLY) /* R3: a load and a store; a thief takes the same between */
+	won = true;
+	store(HEAD, order, head + n)
+#elif defined(LOOK)
+	atomic { cas(HEAD, head, head + n, order, won); see() }
+#else
+	cas(HEAD, head, head + n, order, won)
+#endif
+}
+
+/* Its slots and tail the owner reads plainly: nobody else writes them. */
+inline runq_put(g)
+{
+	do
+	:: assert(KNOWS(me, TAIL) == newest[TAIL]);
+		tail = MINE(TAIL);
+#ifdef MUTANT_SLOT_FIRST /* ORD(runq.take): the slot is written before it is seen free: a thief reads it */
+		store(SLOT(tail), RLX, g);
+		load(HEAD, RLX, head);
+		if
+		:: tail - head >= SIZE ->
+end_unseen:		false /* this is about those whose slot is free, though that was seen late */
+		:: else -> store(TAIL, ORDER_PUBLISH, tail + 1); break
+		fi
+#else
+		load(HEAD, ACQ, head);
+		if
+		:: tail - head >= SIZE ->
+			/* runq_put_slow */
+			n = (tail - head) / 2;
+			d_step {
+				batch[0] = MINE(SLOT(head));
+				if
+				:: n > 1 -> batch[1] = MINE(SLOT(head + 1))
+				:: else
+				fi
+			};
+			take_own(n, ORDER_OVERFLOW);
+#ifdef MUTANT_OVERFLOW_ANYWAY /* R3: a thief has taken some of the half meanwhile */
+			won = true;
+#endif
+			if
+			:: won ->
+				take_lock();
+				d_step {
+					global[nglobal] = batch[0];
+					nglobal++;
+					if
+					:: n > 1 -> global[nglobal] = batch[1]; nglobal++
+					:: else
+					fi;
+					global[nglobal] = g;
+					nglobal++
+				};
+				drop_lock();
+				break
+			:: else
+			fi
+		:: else ->
+			store(SLOT(tail), RLX, g);
+			store(TAIL, ORDER_PUBLISH, tail + 1);
+			break
+		fi
+#endif
+	od;
+	atomic { head = 0; tail = 0; n = 0; batch[0] = 0; batch[1] = 0; won = false }
+}
+
+/* into g: 0 when empty */
+inline runq_get(g)
+{
+	load(HEAD, RLX, head);
+	do
+	:: head == MINE(TAIL) -> g = 0; break
+	:: else ->
+		g = MINE(SLOT(head));
+		take_own(1, ORDER_OWN_TAKE);
+		if
+		:: won -> break
+		:: else
+		fi
+	od;
+	atomic { head = 0; won = false }
+}
+
+#ifdef NEXT
+/* gp becomes the next; the former next into former */
+inline runnext_swap(gp, former)
+{
+	load(RUNNEXT, RLX, former);
+	if
+#ifdef MUTANT_NEXT_PLAINLY /* R4: a thief takes the former one between the load and the store */
+	:: true -> store(RUNNEXT, REL, gp)
+#else
+	:: former == 0 -> store(RUNNEXT, ORDER_NEXT_PUT, gp)
+	:: else -> exchange(RUNNEXT, gp, ORDER_NEXT_SWAP, former)
+#endif
+	fi
+}
+#endif
+
+/* sched_submit */
+inline submit(g)
+{
+	d_step { g++; newest[MADE] = g; KNOWS(me, MADE) = g };
+#ifdef NEXT
+	runnext_swap(g, old);
+	if
+	:: old != 0 -> runq_put(old); old = 0
+	:: else
+	fi
+#else
+	runq_put(g)
+#endif
+}
+
+/* own_work, into g */
+inline own_work(g)
+{
+#ifdef NEXT
+	load(RUNNEXT, RLX, g);
+	if
+	:: g != 0 -> runnext_swap(0, g)
+	:: else
+	fi;
+	if
+	:: g == 0 -> runq_get(g)
+	:: else
+	fi
+#else
+	runq_get(g)
+#endif
+}
+
+#ifndef LOOK
+proctype Owner(byte me)
+{
+	byte ts, head, tail, n, batch[2], g;
+	bool won;
+#ifdef BLOCKED
+	bool again;
+#endif
+#ifdef NEXT
+	byte old;
+#endif
+#ifdef PLAIN
+	bit shared;
+#endif
+
+#ifdef BLOCKED
+	if
+	:: me == WATCHER ->
+		/* take_from_blocked */
+		tail = 1;
+		cas(STATUS, tail, 2, ORDER_TAKEN, won);
+		if
+		:: !won -> goto out
+		:: else -> again = true
+		fi
+	:: else
+	fi;
+	won = false;
+	tail = 0;
+#endif
+	do
+	:: made < GREENS -> submit(made)
+	:: own_work(g);
+		if
+		:: g != 0 -> run_green(g); g = 0
+		:: else ->
+			if
+			:: made == GREENS -> break
+			:: else
+			fi
+		fi
+#ifdef ALONE
+	/* attend_g0: p_open */
+	:: MINE(OPEN) == 0 -> store(SHARED, RLX, 1); store(OPEN, ORDER_OPEN, 1)
+#endif
+#ifdef ASLEEP
+	:: asleep = true; asleep = false
+#endif
+#ifdef BLOCKED
+	:: !again ->
+		/* gmp_block_enter, gmp_block_leave */
+		again = true;
+		store(STATUS, ORDER_BLOCKED, 1);
+		tail = 1;
+		cas(STATUS, tail, 0, ACQ, won);
+		if
+		:: !won -> goto out
+		:: else -> won = false; tail = 0
+		fi
+#endif
+	od;
+#ifdef BLOCKED
+out:
+#endif
+	ended++
+}
+#endif
+
+/* --- a thief --- */
+
+/* In n, how many; into copy. */
+inline copy_slots(slots)
+{
+	assert(n <= SIZE / 2);
+	load(AT(slots, head), RLX, copy[0]);
+	if
+	:: n > 1 -> load(AT(slots, head + 1), RLX, copy[1])
+	:: else
+	fi;
+#ifdef CHAIN
+	if
+	:: me == 1 -> /* they go straight into its ring: the slot before its tail is free, too */
+		store(SLOT2(MINE(TAIL2) - 1), RLX, copy[0]);
+		if
+		:: n > 1 -> store(SLOT2(MINE(TAIL2)), RLX, copy[1])
+		:: else
+		fi
+	:: else
+	fi
+#endif
+}
+
+inline grab(headof, tailof, slots)
+{
+	load(headof, RLX, head);
+	do
+	:: load(tailof, ORDER_TAIL_SEEN, tail);
+		n = tail - head;
+		n = n - n / 2;
+		if
+		:: n == 0 -> break
+#ifndef MUTANT_ANY_NUMBER /* more than the thief has room for */
+		:: n > SIZE / 2 -> load(headof, RLX, head)
+#endif
+		:: else ->
+#ifdef MUTANT_READ_LATE /* ORD(runq.take): the slots are read when they are the owner's again */
+			cas(headof, head, head + n, RLX, won);
+			if
+			:: won -> head = head - n; copy_slots(slots); break
+			:: else
+			fi
+#else
+			copy_slots(slots);
+			cas(headof, head, head + n, SEQ, won);
+			if
+			:: won -> break
+			:: else
+			fi
+#endif
+		fi
+	od;
+	atomic { head = 0; tail = 0; won = false }
+}
+
+/* runq_steal */
+inline steal()
+{
+#ifdef PLAIN
+	load(OPEN, ORDER_OPEN_SEEN, n);
+	if
+	:: n != 0 -> n = 0; grab(HEAD, TAIL, SLOTS)
+	:: else
+	fi
+#elif defined(CHAIN)
+	if
+	:: grab(HEAD, TAIL, SLOTS)
+	:: me > 1 -> grab(HEAD2, TAIL2, SLOTS2)
+	fi
+#else
+	grab(HEAD, TAIL, SLOTS)
+#endif
+#ifdef NEXT
+	;
+	if
+	:: n == 0 ->
+		load(RUNNEXT, RLX, copy[0]);
+		if
+		:: copy[0] != 0 ->
+			cas(RUNNEXT, copy[0], 0, ORDER_NEXT_TAKE, won);
+			n = won
+		:: else
+		fi;
+		won = false
+	:: else
+	fi
+#endif
+}
+
+#ifndef LOOK
+proctype Thief(byte me)
+{
+	byte ts, head, tail, n, copy[2], tries;
+	bool won;
+
+	do
+	:: tries == TRIES -> break
+	:: else ->
+		steal();
+		if
+		:: n > 0 -> run_green(copy[0])
+		:: else
+		fi;
+		if
+#ifdef CHAIN
+		:: n > 1 && me == 1 ->
+			store(TAIL2, ORDER_STOLEN, MINE(TAIL2) + 1);
+			/* its own runq_get */
+			load(HEAD2, RLX, head);
+			do
+			:: head == MINE(TAIL2) -> break
+			:: else ->
+				copy[0] = MINE(SLOT2(head));
+				cas(HEAD2, head, head + 1, REL, won);
+				if
+				:: won -> run_green(copy[0]); break
+				:: else
+				fi
+			od;
+			won = false;
+			head = 0
+		:: n > 1 && me != 1 -> run_green(copy[1])
+#else
+		:: n > 1 -> run_green(copy[1])
+#endif
+		:: else
+		fi;
+		atomic { n = 0; copy[0] = 0; copy[1] = 0; tries++ }
+	od;
+	ended++
+}
+#endif
+
+#ifdef ASLEEP
+/* procs_add_spare: p_open_asleep */
+proctype Watcher()
+{
+	byte me = WATCHER;
+
+	store(SHARED, RLX, 1);
+#ifndef MUTANT_NO_BARRIER /* ORD(p.open): the owner may not have seen the flag when it gets up */
+	meet_all();
+#endif
+	atomic {
+		if
+#ifdef MUTANT_NOT_ASLEEP /* ORD(p.open): it may be just about to store head */
+		:: true
+#else
+		:: asleep
+#endif
+			-> /* a thread that sleeps has stored all, and who sees that it does sees it */
+			d_step {
+				for (mem_k : 0 .. LOCS - 1) {
+					if
+					:: KNOWS(0, mem_k) > KNOWS(me, mem_k) ->
+						KNOWS(me, mem_k) = KNOWS(0, mem_k)
+					:: else
+					fi
+				};
+				mem_k = 0
+			};
+			store(OPEN, ORDER_OPEN, 1)
+		:: else
+		fi
+	};
+	ended++
+}
+#endif
+
+/* --- one who looks --- */
+
+#ifdef LOOK
+/* Green threads that yield, or come anew, or leave all at once. */
+proctype Owner()
+{
+	byte me, ts, head, tail, n, batch[2], g, ops;
+	bool won;
+
+	submit(made);
+	submit(made);
+	do
+	:: ops == OPS -> break
+	:: else ->
+		if
+		:: runq_get(g);
+			if
+			:: g != 0 -> runq_put(g)
+			:: else
+			fi;
+			g = 0
+		:: made < GREENS -> submit(made)
+		:: /* take_yielded */
+			load(HEAD, RLX, head);
+			tail = MINE(TAIL);
+			atomic { cas(HEAD, head, tail, ORDER_TAKE_ALL, won); see() };
+			atomic { head = 0; tail = 0; won = false }
+		fi;
+		ops++
+	od;
+	ended++
+}
+
+/* second_thoughts: work_in_sight, runq_len, ring_len */
+proctype Looker()
+{
+	byte me = 1, ts, head, tail;
+
+	atomic { meet_all(); bare = MINE(HEAD) == MINE(TAIL) };
+	do
+	:: load(HEAD, ORDER_LOOK, head);
+		load(TAIL, RLX, tail);
+		assert(((tail - head) & 255) < 128);
+#ifdef MUTANT_ONE_LOOK /* head from before, tail from after a whole round: taken for an empty ring */
+		break
+#else
+		if
+		:: tail - head <= SIZE -> break
+		:: else
+		fi
+#endif
+	od;
+	atomic {
+		assert((tail - head > 0 && tail - head <= SIZE) || bare);
+		ended++
+	}
+}
+#endif
+
+init
+{
+	byte k;
+
+	atomic {
+#ifdef CHAIN
+		VALUE(HEAD2, 0) = SIZE;
+		VALUE(TAIL2, 0) = SIZE;
+#endif
+#ifdef LOOK
+		run Owner();
+		run Looker();
+#else
+		run Owner(0);
+		for (k : 1 .. THIEVES) {
+			run Thief(k)
+		};
+#endif
+#ifdef BLOCKED
+		run Owner(WATCHER);
+#endif
+#ifdef ASLEEP
+		run Watcher();
+#endif
+		k = 0
+	};
+#ifdef MUTANT_SLOT_FIRST
+end:
+#endif
+	ended == THREADS;
+#ifndef LOOK
+	d_step {
+		for (k : 0 .. GREENS - 1) {
+			if
+			:: k < nglobal -> assert(!ran[global[k]]); ran[global[k]] = true
+			:: else
+			fi
+		};
+		for (k : 1 .. GREENS) {
+			assert(ran[k])
+		}
+	}
+#endif
+}
