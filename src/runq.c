@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "runq.h"
 
+#include <errno.h>
+
 #include "base/os.h"
 #include "base/throw.h"
 
@@ -156,7 +158,7 @@ int gq_init(uint32_t limit)
 	gq_bytes = round_up(((size_t)1 << log2_ceil(limit)) * sizeof(struct g *), PAGE);
 	sched.gq = (struct gqueue){ .slot = os_reserve(gq_bytes), .cap = RUNQ_SIZE };
 	st_rlx(&sched.gqn, 0);
-	return sched.gq.slot ? 0 : -1;
+	return sched.gq.slot ? 0 : -ENOMEM;
 }
 
 void gq_fini(void)
