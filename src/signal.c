@@ -255,8 +255,12 @@ static bool give_altstack(struct m *m)
 	if (sigaltstack(NULL, &old) == 0 && !(old.ss_flags & SS_DISABLE))
 		return true;
 	ss.ss_sp = os_reserve(ss.ss_size);
-	if (!ss.ss_sp || sigaltstack(&ss, NULL) < 0)
+	if (!ss.ss_sp)
 		return false;
+	if (sigaltstack(&ss, NULL) < 0) {
+		os_release(ss.ss_sp, ss.ss_size);
+		return false;
+	}
 	m->altstack = ss.ss_sp;
 	return true;
 }
