@@ -461,5 +461,8 @@ bool os_membarrier_init(void)
 
 void os_membarrier(void)
 {
-	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+	/* it takes memory for a mask of CPUs, and without the barrier nobody may go on */
+	while (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) < 0 &&
+	       errno == ENOMEM)
+		sched_yield();
 }
