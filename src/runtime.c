@@ -78,9 +78,14 @@ static void in_child(void)
 	sched.run = run;
 }
 
-static void register_fork_handler(void)
+/* In state STARTING, which one thread is in. */
+static int register_fork_handler(void)
 {
-	pthread_atfork(NULL, NULL, in_child);
+	static bool registered;
+	int err = registered ? 0 : -pthread_atfork(NULL, NULL, in_child);
+
+	registered = !err;
+	return err;
 }
 
 /* --- Ms --- */
@@ -120,19 +125,19 @@ static void undo(void)
 
 static int set_up(const gmp_config *cfg, bool library)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const char *why = NULL;
 	uint32_t run = sched.run;
 	struct options options;
 	int err = options_load(cfg, &options, &why);
 
+	if (err && why)
+		fprintf(stderr, "gmp: %s\n", why);
+	if (!err)
+		err = register_fork_handler();
 	if (err) {
-		if (why)
-			fprintf(stderr, "gmp: %s\n", why);
 		st_seq(&sched.state, RUN_NONE); /* ORD(run) */
 		return err;
 	}
-	pthread_once(&once, register_fork_handler);
 	sched_reset();
 	st_rlx(&sched.run, run + 1);
 	sched.options = options;
