@@ -282,6 +282,12 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 
 	if (file)
 		err = how & OPEN_ELSEWHERE && known_file(pd, file) ? -EEXIST : 0;
+	int changed = !err && !file && how & OPEN_ELSEWHERE ? os_nonblock(fd, true) : 0;
+
+	if (changed < 0) { /* a call on it would keep the thread */
+		gmp__poller.del(fd);
+		err = changed;
+	}
 	if (!err) {
 		if (ld_rlx(&pd->use) & PD_OPEN) /* left behind by a plain close() */
 			wake_all(pd, -ECANCELED, out);
@@ -293,7 +299,7 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 		st_rlx(&pd->plain, false);
 		st_rlx(&pd->file, file);
 		st_rlx(&pd->to_disk, (uint8_t)(file ? os_to_disk(fd) : 0));
-		pd->blocking = !file && how & OPEN_ELSEWHERE && os_nonblock(fd, true) > 0;
+		pd->blocking = changed > 0;
 		st_rlx(&pd->hup, false);
 		for (int i = 0; i < 2; i++) {
 			st_rlx(&pd->side[i].drained, pd->side[i].events - 1);

@@ -65,8 +65,11 @@ static int make_known(int fd)
 	if (err)
 		return close_with(fd, err);
 	if (!ld_rlx(&netpoll_find(fd)->file))
-		os_nonblock(fd, true);
-	return fd;
+		err = os_nonblock(fd, true);
+	if (err >= 0)
+		return fd;
+	gmp_close(fd);
+	return err;
 }
 
 int gmp_open(const char *path, int flags, mode_t mode)
