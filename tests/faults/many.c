@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does a pool or a group without memory refuse the task, run all that it has taken, and end?  What it has
+ * taken may have to wait until there is some memory again: before the last wait there is (plan_end).
+ */
+#include "faults.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+enum { MS = 1000000 };
+
+/* In submitting, where places are taken by tasks that lack the memory to begin. */
+#define PATIENCE (plan_now() == PLAN_ALL ? 10 * MS : 10000 * (int64_t)MS)
+
+static atomic_int ran;
+
+static void task(void *arg)
+{
+	(void)arg;
+	gmp_sleep(10000);
+	atomic_fetch_add(&ran, 1);
+}
+
+static void use_pool(void *arg)
+{
+	int taken = 0, before = atomic_load(&ran);
+	gmp_pool *p = ASK_PTR(gmp_pool_new(8, NULL));
+
+	(void)arg;
+	if (!p)
+		return;
+	for (int i = 0; i < 30; i++)
+		taken += ASK_OR(gmp_pool_submit_until(p, task, NULL, gmp_deadline(PATIENCE)),
+				-ETIMEDOUT) == 0;
+	taken += ASK(gmp_pool_submit_at(p, gmp_deadline(MS), task, NULL)) == 0;
+	plan_end();
+	while (gmp_pool_delayed(p) > 0) /* the release would drop it */
+		gmp_yield();
+	CHECK_EQ(gmp_pool_release(p, GMP_FOREVER), 0);
+	gmp_pool_free(p);
+	CHECK_EQ(atomic_load(&ran) - before, taken);
+}
+
+SWEEP(a_pool_runs_what_it_has_taken)
+{
+	in_run(procs, use_pool, NULL);
+}
+
+static void use_multipool(void *arg)
+{
+	int taken = 0, before = atomic_load(&ran);
+	gmp_multipool *m = ASK_PTR(gmp_multipool_new(2, 4, GMP_ROUND_ROBIN, NULL));
+
+	(void)arg;
+	if (!m)
+		return;
+	for (int i = 0; i < 8; i++) /* one more would wait for a place, and so for memory */
+		taken += ASK(gmp_multipool_submit(m, task, NULL)) == 0;
+	plan_end();
+	CHECK_EQ(gmp_multipool_release(m, GMP_FOREVER), 0);
+	gmp_multipool_free(m);
+	CHECK_EQ(atomic_load(&ran) - before, taken);
+}
+
+SWEEP(several_pools_run_what_they_have_taken)
+{
+	in_run(procs, use_multipool, NULL);
+}
+
+static int child(void *arg)
+{
+	task(arg);
+	return 0;
+}
+
+static void use_group(void *arg)
+{
+	int taken = 0, before = atomic_load(&ran);
+	bool failed = false;
+
+	(void)arg;
+	for (int limit = 0; limit <= 3; limit += 3) {
+		gmp_group *g = ASK_PTR(gmp_group_new(limit, gmp_deadline(5000 * (int64_t)MS)));
+
+		if (!g)
+			continue;
+		for (int i = 0; i < 20; i++)
+			taken += ASK(gmp_group_go(g, child, NULL)) == 0;
+		/* a child that had no memory to begin with has not run, and here is the word of it */
+		failed |= ASK_ONCE(gmp_group_wait(g)) == -ENOMEM;
+		gmp_group_free(g);
+	}
+	CHECK(atomic_load(&ran) - before == taken || (failed && plan_fired()));
+}
+
+SWEEP(a_group_awaits_all_that_it_has_begun)
+{
+	in_run(procs, use_group, NULL);
+}
+
+static int fail(void *arg)
+{
+	(void)arg;
+	return -EDOM;
+}
+
+static int wait_for_ever(void *arg)
+{
+	(void)arg;
+	return gmp_sleep(GMP_FOREVER);
+}
+
+static void fail_group(void *arg)
+{
+	gmp_group *g = ASK_PTR(gmp_group_new(0, GMP_FOREVER));
+
+	(void)arg;
+	if (!g)
+		return;
+	ASK(gmp_group_go(g, wait_for_ever, NULL));
+	if (ASK(gmp_group_go(g, fail, NULL)) < 0)
+		gmp_group_cancel(g);
+	CHECK(gmp_group_wait(g) < 0 || plan_fired());
+	gmp_group_free(g);
+}
+
+SWEEP(a_group_that_fails_cancels_the_others)
+{
+	in_run(procs, fail_group, NULL);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* When a call on a descriptor fails: is that what is said, is nothing left open, and does the next go on? */
+#define _GNU_SOURCE 1
+#include "faults.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+enum { MS = 1000000 };
+
+/* The number is free whatever close says. */
+static void end(int fd)
+{
+	if (fd >= 0)
+		ASK_ONCE(gmp_close(fd));
+}
+
+static bool say_all(int from, int to)
+{
+	struct iovec v[2] = { { (void *)(uintptr_t) "abc", 3 }, { (void *)(uintptr_t) "de", 2 } };
+	struct iovec w[2];
+	char a[4], b[4], c[8];
+
+	if (ASK_ONCE(gmp_write(from, "x", 1)) < 0 || ASK_ONCE(gmp_read(to, a, 4)) < 0)
+		return false;
+	CHECK_EQ(a[0], 'x');
+	w[0] = (struct iovec){ a, 2 };
+	w[1] = (struct iovec){ b, 3 };
+	if (ASK_ONCE(gmp_writev(from, v, 2)) < 0 || ASK_ONCE(gmp_readv(to, w, 2)) < 0)
+		return false;
+	CHECK(memcmp(a, "ab", 2) == 0 && memcmp(b, "cde", 3) == 0);
+	if (ASK_ONCE(gmp_sendto(from, "hello", 5, 0, NULL, 0)) < 0 ||
+	    ASK_ONCE(gmp_recvfrom(to, c, 8, 0, NULL, NULL)) < 0)
+		return false;
+	CHECK(memcmp(c, "hello", 5) == 0);
+	return true;
+}
+
+static bool use_pair(int c, int s)
+{
+	char peer[128], byte;
+
+	if (ASK_ONCE(gmp_peer_addr(c, peer, sizeof(peer))) < 0 || !say_all(c, s) ||
+	    !say_all(s, c) || ASK_ONCE(gmp_shutdown(c, SHUT_WR)) < 0)
+		return false;
+	return ASK_ONCE(gmp_read(s, &byte, 1)) == 0;
+}
+
+static bool converse_with(int l, const char *net)
+{
+	char addr[128];
+	bool done = false;
+
+	if (ASK_ONCE(gmp_local_addr(l, addr, sizeof(addr))) < 0)
+		return false;
+	int c = (int)ASK_ONCE(gmp_dial(net, addr)), s = -1;
+
+	if (c >= 0 && ASK_ONCE(gmp_set_deadline(l, GMP_READ, gmp_deadline(1000 * MS))) == 0)
+		s = (int)ASK_ONCE(gmp_accept(l));
+	if (s >= 0)
+		done = use_pair(c, s);
+	end(c);
+	end(s);
+	return done;
+}
+
+/* All of it, from the listener on. */
+static bool converse(const char *net, const char *addr)
+{
+	int l = (int)ASK_ONCE(gmp_listen(net, addr));
+	bool done = l >= 0 && converse_with(l, net);
+
+	end(l);
+	return done;
+}
+
+/* What fails once is done anew. */
+static void converse_twice(const char *net, const char *addr)
+{
+	if (!converse(net, addr) && plan_now() != PLAN_ALL)
+		CHECK(converse(net, addr));
+}
+
+static void tcp(void *arg)
+{
+	(void)arg;
+	converse_twice("tcp", "127.0.0.1:0");
+}
+
+SWEEP(a_connection_is_made_and_used_or_refused)
+{
+	in_run(procs, tcp, NULL);
+}
+
+static void local(void *arg)
+{
+	char name[64];
+
+	(void)arg;
+	snprintf(name, sizeof(name), "@gmp-faults-%d", (int)getpid());
+	converse_twice("unix", name);
+}
+
+SWEEP(a_local_connection_is_made_and_used_or_refused)
+{
+	in_run(procs, local, NULL);
+}
+
+static void echo(void *arg)
+{
+	int s = *(int *)arg;
+	char buf[8];
+
+	if (gmp_read_full(s, buf, 4) == 4)
+		ASK(gmp_write_all(s, buf, 4));
+}
+
+/* An answer that has to be waited for. */
+static void call_and_wait(int a, int b)
+{
+	gmp_g *g = NULL;
+	char buf[8];
+
+	ASK(gmp_spawn(&g, echo, &b, NULL));
+	gmp_sleep(100000);
+	ASK(gmp_set_deadline(a, GMP_READ, gmp_deadline(500 * MS)));
+	if (ASK(gmp_write_all(a, "1234", 4)) == 4 && g && !plan_fired())
+		CHECK(gmp_read_full(a, buf, 4) == 4 || plan_fired());
+	long r = gmp_wait_fd(a, GMP_READ, gmp_deadline(MS));
+
+	CHECK(r == GMP_READ || r == -ETIMEDOUT || plan_excuses(r, 0));
+	if (!g)
+		return;
+	gmp_cancel(g);
+	CHECK_EQ(gmp_join(g), 0);
+}
+
+static void wait_both_ways(void *arg)
+{
+	int p[2], a, b;
+
+	(void)arg;
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p), 0);
+	a = (int)ASK(gmp_adopt(p[0]));
+	b = (int)ASK(gmp_adopt(p[1]));
+	if (a >= 0 && b >= 0)
+		call_and_wait(a, b);
+	a < 0 ? (void)close(p[0]) : end(a);
+	b < 0 ? (void)close(p[1]) : end(b);
+}
+
+SWEEP(those_who_wait_for_a_descriptor_hear_of_it)
+{
+	in_run(procs, wait_both_ways, NULL);
+}
+
+static void datagrams(void *arg)
+{
+	int a = (int)ASK(gmp_listen("udp", "127.0.0.1:0")), b = -1;
+	char addr[64], buf[8];
+
+	(void)arg;
+	if (a < 0)
+		return;
+	if (ASK(gmp_local_addr(a, addr, sizeof(addr))) > 0)
+		b = (int)ASK(gmp_dial("udp", addr));
+	if (b >= 0 && ASK(gmp_write(b, "one", 3)) == 3 && ASK(gmp_read(a, buf, 8)) == 3)
+		CHECK(memcmp(buf, "one", 3) == 0);
+	end(a);
+	end(b);
+}
+
+SWEEP(datagrams_go_and_come)
+{
+	in_run(procs, datagrams, NULL);
+}
+
+static void never_answered(void *arg)
+{
+	char byte;
+
+	gmp_read(*(int *)arg, &byte, 1);
+}
+
+static void leave_waiting(void *arg)
+{
+	int *p = arg;
+
+	for (int i = 0; i < 2; i++)
+		if (ASK(gmp_adopt(p[i])) >= 0)
+			ASK(gmp_go(never_answered, &p[i]));
+	gmp_timer *t = ASK_PTR(gmp_timer_new(never_answered, NULL));
+
+	if (t)
+		gmp_timer_set(t, gmp_deadline(3600000 * (int64_t)MS), 0);
+	gmp_yield();
+	gmp_timer_free(t);
+	if (gmp_release(p[1]) < 0)
+		CHECK(plan_fired());
+}
+
+/* For descriptors: one of them is given back before, the other still has a reader at the end. */
+SWEEP(a_run_ends_while_others_wait)
+{
+	int p[2];
+
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p), 0);
+	in_run(procs, leave_waiting, p);
+	close(p[0]);
+	close(p[1]);
+}

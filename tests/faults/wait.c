@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* Do channels, select, timers and what else is waited for come, or say that they cannot, and end? */
+#include "faults.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+enum { MS = 1000000 };
+
+static void send_ten(void *c)
+{
+	for (int i = 0; i < 10; i++)
+		CHECK_EQ(gmp_chan_send(c, &i), 0);
+	CHECK_EQ(gmp_chan_close(c), 0);
+}
+
+static void talk(void *arg)
+{
+	(void)arg;
+	for (size_t capacity = 0; capacity < 2; capacity++) {
+		gmp_chan *c = ASK_PTR(gmp_chan_new(sizeof(int), capacity));
+		int v, n = 0;
+
+		if (!c)
+			return;
+		if (ASK(gmp_go(send_ten, c)) == 0) {
+			while (gmp_chan_recv(c, &v) == 0)
+				CHECK_EQ(v, n++);
+			CHECK_EQ(n, 10);
+		}
+		gmp_chan_free(c);
+	}
+}
+
+SWEEP(channels_are_made_or_not_and_carry_all)
+{
+	in_run(procs, talk, NULL);
+}
+
+/* So many cases that the order in which to look at them is drawn up in memory of the heap. */
+static void select_among_many(void *arg)
+{
+	enum { N = 200 };
+	static gmp_case cases[N];
+	static int v[N];
+	gmp_chan *c = ASK_PTR(gmp_chan_new(sizeof(int), 0));
+
+	(void)arg;
+	if (!c)
+		return;
+	if (ASK(gmp_go(send_ten, c)) < 0) {
+		gmp_chan_free(c);
+		return;
+	}
+	for (int i = 0; i < N; i++)
+		cases[i] = GMP_RECV_CASE(c, &v[i]);
+	for (int n = 0; n < 10;) {
+		int which = (int)ASK(gmp_select(cases, N));
+
+		if (which < 0) { /* one case needs no memory */
+			CHECK_EQ(gmp_select(cases, 1), 0);
+			which = 0;
+		}
+		CHECK_EQ(cases[which].status, 0);
+		CHECK_EQ(v[which], n++);
+	}
+	CHECK_EQ(gmp_chan_recv(c, NULL), -EPIPE);
+	gmp_chan_free(c);
+}
+
+SWEEP(a_select_among_many_runs_one_case_or_none)
+{
+	in_run(procs, select_among_many, NULL);
+}
+
+static void release(void *s)
+{
+	gmp_sem_release(s, 1);
+}
+
+static void use_timer(void *arg)
+{
+	gmp_sem s = GMP_SEM_INIT(0);
+	gmp_timer *t = ASK_PTR(gmp_timer_new(release, &s));
+
+	(void)arg;
+	if (!t)
+		return;
+	CHECK_EQ(ASK(gmp_timer_set(t, gmp_deadline(MS), 0)), 0);
+	/* there may be no memory for the green thread: then this run of it is left out */
+	CHECK(gmp_sem_acquire_until(&s, gmp_deadline(50 * MS)) == 0 || plan_fired());
+	gmp_timer_set(t, gmp_deadline(MS), MS);
+	CHECK(gmp_sem_acquire_until(&s, gmp_deadline(50 * MS)) == 0 || plan_now() == PLAN_ALL);
+	gmp_timer_stop(t);
+	gmp_timer_free(t);
+}
+
+SWEEP(timers_fire_or_are_not_made)
+{
+	in_run(procs, use_timer, NULL);
+}
+
+static void use_tick(void *arg)
+{
+	int64_t at;
+	gmp_chan *c = ASK_PTR(gmp_tick_new(gmp_deadline(MS), MS));
+
+	(void)arg;
+	if (!c)
+		return;
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(gmp_chan_recv(c, &at), 0);
+	gmp_tick_free(c);
+}
+
+SWEEP(ticks_come_or_are_not_made)
+{
+	in_run(procs, use_tick, NULL);
+}
+
+static int compute(void *arg, void *value)
+{
+	(void)arg;
+	gmp_sleep(1000);
+	*(int *)value = 7;
+	return 0;
+}
+
+static void ask_flight(void *f)
+{
+	int value = 0;
+
+	if (ASK(gmp_flight_do(f, "key", 3, compute, NULL, &value, NULL)) >= 0)
+		CHECK_EQ(value, 7);
+}
+
+static void fly(void *arg)
+{
+	gmp_flight *f = ASK_PTR(gmp_flight_new(sizeof(int)));
+	gmp_g *g[3] = { NULL };
+
+	(void)arg;
+	if (!f)
+		return;
+	for (int i = 0; i < 3; i++)
+		ASK(gmp_spawn(&g[i], ask_flight, f, NULL));
+	for (int i = 0; i < 3; i++)
+		if (g[i])
+			CHECK_EQ(gmp_join(g[i]), 0);
+	gmp_flight_free(f);
+}
+
+SWEEP(what_many_ask_for_is_computed_or_refused)
+{
+	in_run(procs, fly, NULL);
+}
+
+static void await_done(void *d)
+{
+	CHECK_EQ(gmp_done_wait(d), 0);
+}
+
+static void set_done(void *arg)
+{
+	gmp_done *d = ASK_PTR(gmp_done_new());
+	gmp_g *g = NULL;
+
+	(void)arg;
+	if (!d)
+		return;
+	ASK(gmp_spawn(&g, await_done, d, NULL));
+	gmp_chan *c = ASK_PTR(gmp_done_chan(d));
+
+	CHECK_EQ(gmp_done_set(d), 0);
+	if (c)
+		CHECK_EQ(gmp_chan_recv(c, NULL), -EPIPE);
+	if (g)
+		CHECK_EQ(gmp_join(g), 0);
+	gmp_done_free(d);
+}
+
+SWEEP(an_event_comes_to_all_who_wait)
+{
+	in_run(procs, set_done, NULL);
+}
