@@ -153,6 +153,64 @@ RT(children_that_children_start_are_awaited_too)
 	}
 }
 
+static atomic_int behind; /* 1: it runs; 2: it may end */
+
+static int until_behind_is_2(UNUSED void *arg)
+{
+	atomic_store(&behind, 1);
+	while (atomic_load(&behind) != 2)
+		gmp_yield();
+	atomic_fetch_add(&count, 1);
+	return 0;
+}
+
+static int start_one_behind(UNUSED void *arg)
+{
+	until_stop(NULL);
+	CHECK_EQ(gmp_group_go(group, until_behind_is_2, NULL), 0);
+	return 0;
+}
+
+static int until_let_out(void *arg)
+{
+	while (!atomic_load((atomic_int *)arg))
+		gmp_yield();
+	return 0;
+}
+
+static void wait_for_those_behind(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_group_wait(group), 0);
+	CHECK_EQ(atomic_load(&behind), 2);
+	atomic_fetch_add(&most, 1);
+}
+
+/* A group looks at its children 32 at a time, those started last first. */
+RT(one_that_is_started_where_the_wait_has_looked_is_awaited)
+{
+	atomic_int let_out = 0;
+	gmp_g *waiter;
+
+	group = make(0, GMP_FOREVER);
+	CHECK_EQ(gmp_group_go(group, start_one_behind, NULL), 0);
+	for (int i = 0; i < 40; i++)
+		CHECK_EQ(gmp_group_go(group, until_let_out, &let_out), 0);
+	WAIT_FOR(atomic_load(&count) == 1);
+	atomic_store(&let_out, 1);
+	WAIT_FOR(stats().greens == 2);
+	waiter = spawn(wait_for_those_behind, NULL);
+	wait_parked(1); /* it has found the one child that is left, among the first 32 */
+	atomic_store(&stop, 1);
+	WAIT_FOR(atomic_load(&behind) == 1);
+	WAIT_FOR(stats().greens == 3); /* the child is gone; its own is among the last 32 */
+	wait_parked(1);
+	atomic_store(&behind, 2);
+	join(waiter);
+	CHECK_EQ(atomic_load(&most), 1);
+	CHECK_EQ(atomic_load(&count), 2);
+	gmp_group_free(group);
+}
+
 /* --- failure --- */
 
 RT(a_failure_cancels_the_others)

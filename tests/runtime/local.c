@@ -229,9 +229,12 @@ RT(there_are_1024_keys_and_each_has_a_value)
 
 static void set_sparsely(UNUSED void *arg)
 {
-	for (int apart = 1; apart < KEYS; apart *= 2)
+	for (int apart = 1; apart < KEYS; apart *= 2) {
 		for (int k = 0; k < 3 * apart && k < KEYS; k += apart)
 			CHECK_EQ(gmp_set(all[k], &all[k]), 0);
+		for (int k = 0; k < 3 * apart && k < KEYS; k += apart)
+			CHECK(gmp_get(all[k]) == &all[k]);
+	}
 	for (int k = 0; k < KEYS; k++) {
 		int low = k & -k;
 		int set = k == 0 || k == low || k == 2 * low;

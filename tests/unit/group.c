@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Does a group report that there is no memory, and go on with those that it has?  That there is none is
- * said here.
+ * said here.  And is one found by a cancellation that comes just before it has said who it is?
  *
- * floors 0..6, wrap: calloc aligned_alloc gmp_timer_new gmp_go gmp_key_create
+ * floors 0..6, wrap: calloc aligned_alloc gmp_timer_new gmp_go gmp_key_create gmp_self
  */
 #include "check.h"
 
@@ -23,6 +23,8 @@ int __real_gmp_go(gmp_fn fn, void *arg);
 int __wrap_gmp_go(gmp_fn fn, void *arg);
 int __real_gmp_key_create(gmp_key *k, void (*destroy)(void *));
 int __wrap_gmp_key_create(gmp_key *k, void (*destroy)(void *));
+gmp_g *__real_gmp_self(void);
+gmp_g *__wrap_gmp_self(void);
 
 enum { NO_CALLOC = 1, NO_ALIGNED = 2, NO_TIMER = 4, NO_GO = 8, NO_KEY = 16 };
 
@@ -144,4 +146,45 @@ static void no_local(void *arg)
 TEST(a_child_whose_local_has_no_memory_fails_and_does_not_run)
 {
 	run_procs(1, no_local, NULL);
+}
+
+static gmp_group *to_cancel; /* (a) by the next one who asks who it is: a child, at its start */
+
+gmp_g *__wrap_gmp_self(void)
+{
+	gmp_group *g = ld_seq(&to_cancel);
+
+	if (g) {
+		st_seq(&to_cancel, NULL);
+		gmp_group_cancel(g);
+	}
+	return __real_gmp_self();
+}
+
+static int expect_cancelled(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_cancelled(), 1);
+	add_seq(&ran, 1);
+	return 0;
+}
+
+static void cancel_at_the_start(void *arg)
+{
+	gmp_group *g = gmp_group_new(0, GMP_FOREVER);
+
+	(void)arg;
+	CHECK(g != NULL);
+	CHECK_EQ(gmp_group_go(g, expect_cancelled, NULL), 0);
+	st_seq(&to_cancel, g);
+	gmp_yield();
+	CHECK(ld_seq(&to_cancel) == NULL);
+	CHECK_EQ(gmp_group_wait(g), 0);
+	CHECK_EQ(ran, 1);
+	gmp_group_free(g);
+}
+
+TEST(a_child_that_is_not_found_by_a_cancellation_sees_it)
+{
+	run_procs(1, cancel_at_the_start, NULL);
 }

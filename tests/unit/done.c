@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Is a channel of a done object closed that is made just when the object is set (DN1)?  It is set here, in
+ * the middle of making one.
+ *
+ * floors 0..6, wrap: gmp_chan_new
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include <errno.h>
+
+#include "base/atomic.h"
+#include "rt.h"
+#include "runtime.h"
+
+gmp_chan *__real_gmp_chan_new(size_t elem, size_t cap);
+gmp_chan *__wrap_gmp_chan_new(size_t elem, size_t cap);
+
+static gmp_done *to_set; /* (a) when the next channel is made */
+static gmp_done *done;
+static int asked; /* (a) */
+
+gmp_chan *__wrap_gmp_chan_new(size_t elem, size_t cap)
+{
+	gmp_chan *c = __real_gmp_chan_new(elem, cap);
+	gmp_done *d = ld_seq(&to_set);
+
+	if (d) {
+		st_seq(&to_set, NULL);
+		CHECK_EQ(gmp_done_set(d), 0);
+	}
+	return c;
+}
+
+static void ask(void *arg)
+{
+	(void)arg;
+	while (getp()->id == 0) /* that has a channel from the beginning */
+		gmp_yield();
+	st_seq(&to_set, done);
+	gmp_chan *c = gmp_done_chan(done);
+
+	CHECK(ld_seq(&to_set) == NULL);
+	CHECK_EQ(gmp_chan_try_recv(c, NULL), -EPIPE);
+	st_seq(&asked, 1);
+}
+
+static void app(void *arg)
+{
+	gmp_g *g;
+
+	(void)arg;
+	done = gmp_done_new();
+	CHECK(done != NULL);
+	CHECK_EQ(gmp_spawn(&g, ask, NULL, NULL), 0);
+	while (!ld_seq(&asked))
+		if (getp()->id != 0)
+			gmp_yield(); /* else stay here: the other is for it */
+	CHECK_EQ(gmp_join(g), 0);
+	gmp_done_free(done);
+}
+
+TEST(a_channel_that_is_made_while_it_is_set_is_not_handed_out_open)
+{
+	run_procs(2, app, NULL);
+}
