@@ -83,6 +83,31 @@ RT(many_submitters_wait_for_places_in_several_pools)
 	gmp_multipool_free(m);
 }
 
+RT(one_whose_release_has_given_up_is_used_again_after_a_reboot)
+{
+	static const gmp_spread spreads[] = { GMP_ROUND_ROBIN, GMP_LEAST_BUSY };
+	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
+
+	o.fn = gate_task;
+	for (int i = 0; i < 2; i++) {
+		gmp_multipool *m = gmp_multipool_new(10, 5, spreads[i], &o);
+
+		for (int round = 0; round < 2; round++) {
+			for (int k = 0; k < 50; k++)
+				CHECK_EQ(gmp_multipool_invoke(m, NULL), 0);
+			CHECK_EQ(gmp_multipool_release(m, 0), -ETIMEDOUT);
+			CHECK_EQ(gmp_multipool_invoke(m, NULL), -EPIPE);
+			CHECK_EQ(gmp_multipool_release(m, GMP_FOREVER), -EPIPE);
+			CHECK_EQ(gmp_multipool_running(m), 50);
+			let_through(50);
+			WAIT_FOR(gmp_multipool_running(m) == 0);
+			CHECK_EQ(gmp_multipool_reboot(m), 0);
+		}
+		gmp_multipool_free(m);
+	}
+	CHECK_EQ(atomic_load(&ended), 200);
+}
+
 static void submit_at_the_gate(void *arg)
 {
 	come_in();

@@ -203,6 +203,40 @@ RT(a_released_pool_is_used_again_after_a_reboot)
 	release_and_free(p);
 }
 
+static atomic_long sum;
+
+static void add_to_sum(void *arg)
+{
+	atomic_fetch_add(&sum, (intptr_t)arg);
+}
+
+/* One function for all tasks, and the memory taken first; idle workers come and go between. */
+RT(a_preallocated_pool_of_one_function_computes_the_same_after_each_reboot)
+{
+	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
+
+	o.fn = add_to_sum;
+	o.prealloc = 1;
+	o.idle_ns = MS;
+	gmp_pool *p = gmp_pool_new(10, &o);
+
+	CHECK(p != NULL);
+	for (int round = 0; round < 3; round++) {
+		atomic_store(&sum, 0);
+		for (intptr_t i = 0; i < 1000; i++)
+			CHECK_EQ(gmp_pool_invoke(p, (void *)i), 0);
+		WAIT_FOR(gmp_pool_running(p) == 0);
+		CHECK_EQ(atomic_load(&sum), 499500);
+		WAIT_FOR(gmp_pool_idle(p) == 0); /* these expire, too */
+		CHECK_EQ(gmp_pool_invoke(p, (void *)500), 0);
+		CHECK_EQ(gmp_pool_release(p, gmp_deadline(PATIENCE)), 0);
+		CHECK_EQ(atomic_load(&sum), 500000);
+		CHECK_EQ(gmp_pool_invoke(p, (void *)1), -EPIPE);
+		CHECK_EQ(gmp_pool_reboot(p), 0);
+	}
+	release_and_free(p);
+}
+
 RT(tasks_that_outlive_a_release_count_after_the_reboot)
 {
 	gmp_pool *p = pool_new(2);
