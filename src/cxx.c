@@ -4,6 +4,7 @@
 #include <unwind.h>
 
 #include "base/throw.h"
+#include "base/tls.h"
 
 /* Of the C++ ABI's, in libstdc++ and libc++abi alike. */
 extern void *__cxa_get_globals(void) __attribute__((weak));
@@ -28,7 +29,7 @@ _Unwind_Reason_Code gmp__leaves_entry(int version, _Unwind_Action actions, uint6
 	(void)version, (void)kind, (void)e, (void)frame;
 	if (actions & _UA_SEARCH_PHASE)
 		gmp__dying("an exception leaves the entry function");
-	else
+	else if (getm() || gmp__blockedm()) /* else it is the child of a fork, and a plain thread */
 		gmp__fatal("the end of a thread (pthread_exit, pthread_cancel) on a green stack");
 	return _URC_CONTINUE_UNWIND;
 }
