@@ -8,6 +8,7 @@
 #include "base/os.h"
 #include "base/rand.h"
 #include "base/throw.h"
+#include "chaos.h"
 #include "park.h"
 
 /* --- elements --- */
@@ -281,6 +282,7 @@ static noinline int send_slow(gmp_chan *c, const void *elem, int64_t deadline, b
 
 int gmp_chan_send_until(gmp_chan *c, const void *elem, int64_t deadline)
 {
+	chaos_point();
 	if (unlikely(check_send(c, elem)))
 		return -EINVAL;
 	bool locked = try_lock(&c->lock, LR_CHAN);
@@ -382,6 +384,7 @@ static noinline int recv_slow(gmp_chan *c, void *elem, int64_t deadline, bool lo
 
 int gmp_chan_recv_until(gmp_chan *c, void *elem, int64_t deadline)
 {
+	chaos_point();
 	if (unlikely(!c))
 		return -EINVAL;
 	bool locked = try_lock(&c->lock, LR_CHAN);

@@ -46,6 +46,7 @@ set(GMP_FLOOR2
 	runq.c
 	timer.c
 	netpoll.c
+	chaos.c
 )
 set(GMP_FLOOR2_HEADERS
 	gstatus.def

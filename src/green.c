@@ -20,6 +20,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "chaos.h"
 #include "park.h"
 #include "proc.h"
 #include "sched.h"
@@ -203,6 +204,7 @@ static int join_until(struct g *gp, int64_t deadline)
 
 int gmp_join_until(gmp_g *g, int64_t deadline)
 {
+	chaos_point();
 	if (!g)
 		return -EINVAL;
 	if (g == gmp_self())

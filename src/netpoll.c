@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/os.h"
+#include "chaos.h"
 #include "timer.h"
 
 /* No descriptor's: their lower half is 1 to 2^24. */
@@ -295,8 +296,10 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 			add_rlx(&np.open, 1);
 		no_deadlines(pd);
 		st_rlx(&pd->seq, seq);
-		st_rlx(&pd->tcp, how & OPEN_TCP);
-		st_rlx(&pd->plain, false);
+		bool cut = how & OPEN_TCP && chaos_on();
+
+		st_rlx(&pd->tcp, how & OPEN_TCP && !cut);
+		st_rlx(&pd->plain, (uint8_t)(cut ? PD_SHORT : 0));
 		st_rlx(&pd->file, file);
 		st_rlx(&pd->to_disk, (uint8_t)(file ? os_to_disk(fd) : 0));
 		pd->blocking = changed > 0;

@@ -63,6 +63,9 @@ enum { DEADLINES_MAX = 1 << 16 };
 enum { DEADLINES_MAX = 1 << 20 };
 #endif
 
+/* polldesc.plain */
+enum { PD_PLAIN = 1, PD_SHORT };
+
 enum pd_use { PD_OPEN = 1u << 31, PD_CLOSING = 1u << 30, PD_COUNT = PD_CLOSING - 1 };
 
 /* What a call looks at lies in two cache lines. */
@@ -74,8 +77,8 @@ struct polldesc {
 	bool hup;        /* (a) the peer hung up or an error stands: always try */
 	bool tcp;        /* (a) constant while open: a short read has drained it */
 	uint8_t to_disk; /* (a) constant while open: a file's sides that ask the disk each time */
-	bool plain;      /* (a) a write has found out that it is no socket */
-	bool blocking;   /* constant while open: it was so when it was adopted */
+	uint8_t plain; /* (a) PD_PLAIN: a call has found out that it is no socket; PD_SHORT: chaos.h */
+	bool blocking; /* constant while open: it was so when it was adopted */
 	uint64_t
 		file; /* (a) constant while open: it cannot be polled, and is that file; 0: it can */
 	struct pollside side[2];
@@ -116,6 +119,12 @@ void netpoll_forget(struct polldesc *pd);
  * to `out` with -ETIMEDOUT.  -EBADF unless it is open; -EPERM if it cannot be polled; -ENOMEM:
  * DEADLINES_MAX are armed. */
 int netpoll_deadline(struct polldesc *pd, unsigned sides, int64_t deadline, struct glist *out);
+/* Also where a short read says nothing because reads are cut short (chaos.h). */
+static inline bool netpoll_is_tcp(struct polldesc *pd)
+{
+	return ld_rlx(&pd->tcp) || ld_rlx(&pd->plain) == PD_SHORT;
+}
+
 /* N6: calls of that side are over with -ETIMEDOUT. */
 static inline bool netpoll_late(struct pollside *s)
 {

@@ -5,6 +5,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "chaos.h"
 #include "runq.h"
 #include "sched.h"
 #include "timer.h"
@@ -163,6 +164,18 @@ void ready_list(struct glist *list)
 }
 
 /* --- yield and exit --- */
+
+#ifdef GMP_DEBUG_CHECKS
+noinline void gmp__chaos_point(void)
+{
+	if (chaos_draw(3))
+		return;
+	if (getm())
+		park_yield();
+	else
+		os_yield();
+}
+#endif
 
 leaves_by_jump static int yield_g0(void *arg)
 {

@@ -20,6 +20,7 @@
 #include "base/os.h"
 #include "base/rand.h"
 #include "base/throw.h"
+#include "chaos.h"
 #include "netpoll.h"
 #include "runq.h"
 #include "timer.h"
@@ -251,6 +252,7 @@ static struct p *p_new(int id)
 	}
 	pp->id = id;
 	st_rlx(&pp->status, P_RETIRED);
+	st_rlx(&pp->attention, chaos_on() ? (uint32_t)ATTENTION_CHAOS : 0u);
 	pp->rand = rand_start(sched.options.c.seed, (uint64_t)id);
 	return pp;
 }
@@ -295,8 +297,7 @@ void p_flush(struct p *pp)
 	gfree_spill(pp, 0);
 }
 
-/* Under sched.lock: all that pp holds goes where others find it. */
-static void p_empty_locked(struct p *pp)
+void p_empty_locked(struct p *pp)
 {
 	struct g *gp = runnext_swap(pp, NULL);
 
@@ -575,6 +576,8 @@ void m_sleep(struct m *m)
 
 void m_wake(struct m *m, bool in_poller)
 {
+	if (chaos_on())
+		chaos_late();
 	if (in_poller) {
 		gmp__poller.wake();
 		return;

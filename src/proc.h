@@ -61,6 +61,8 @@ bool procs_add_spare(void);
 /* One of them has moved: the spare ones go. */
 void procs_drop_spares(void);
 
+/* Under sched.lock, by its owner or while it has none: all Gs that pp holds go where others find them. */
+void p_empty_locked(struct p *pp);
 /* Under sched.lock: the P of an M that cannot keep it becomes idle; what it held goes to the global
  * queue. */
 void p_rest_locked(struct p *pp);

@@ -207,6 +207,8 @@ enum {
 	ATTENTION_SHARE = 4,
 	ATTENTION_YIELD = 8,
 	ATTENTION_MASK = 16, /* of signals: sched.admitted has changed */
+	ATTENTION_CHAOS =
+		32, /* always, under GMP_DEBUG=chaos: each turn takes the long way (chaos.c) */
 };
 
 /* written by the owner alone, read by anybody */
@@ -400,6 +402,12 @@ static inline int64_t rt_now(void)
 static inline bool rt_replays(void)
 {
 	return ld_rlx(&sched.virtual_now) && ld_rlx(&sched.procs) == 1;
+}
+
+/* What pp is to look up for, and rests until it has. */
+static inline uint32_t p_attends(struct p *pp)
+{
+	return ld_rlx(&pp->attention) & ~(uint32_t)ATTENTION_CHAOS;
 }
 
 static inline struct p *getp(void)

@@ -56,6 +56,7 @@
 #include "base/rand.h"
 #include "base/throw.h"
 #include "base/trace.h"
+#include "chaos.h"
 #include "netpoll.h"
 #include "park.h"
 #include "proc.h"
@@ -518,7 +519,7 @@ static struct g *look_for_work(struct m *m, struct p *pp)
 		steal_timers(pp);
 		if (sched_should_poll() && cpu_ticks() - ld_rlx(&sched.lastpoll) > TICKS_10US / 2)
 			sched_poll_now();
-		if ((gp = own_work(pp)) || ld_rlx(&pp->attention))
+		if ((gp = own_work(pp)) || p_attends(pp))
 			return gp;
 		bump(&pp->count.spins, 1);
 		for (int i = 0; i < 16 && patient; i++)
@@ -812,7 +813,7 @@ static bool sleep_until_p(struct m *m)
 static bool give_up_p(struct m *m, struct p *pp, bool *spun)
 {
 	lock(&sched.lock, LR_SCHED);
-	if (sched.gq.n || ld_rlx(&pp->attention) || ld_rlx(&sched.state) != RUN_ON) {
+	if (sched.gq.n || p_attends(pp) || ld_rlx(&sched.state) != RUN_ON) {
 		unlock(&sched.lock, LR_SCHED);
 		return false;
 	}
@@ -894,7 +895,7 @@ leaves_by_jump static int find_afresh(struct m *m)
 
 void sched_hand_off(struct p *pp, bool blocked)
 {
-	bool busy = runq_len(pp) || ld_rlx(&pp->runnext) || ld_rlx(&pp->attention);
+	bool busy = runq_len(pp) || ld_rlx(&pp->runnext) || p_attends(pp);
 	bool start = false, rests;
 	struct m *other = NULL;
 
@@ -1093,6 +1094,14 @@ leaves_by_jump int sched_without_p_g0(void *arg)
 
 /* --- something else to do --- */
 
+static void chaos_turn(struct p *pp)
+{
+	chaos_shuffle(pp);
+	wake_if_idle(); /* for what is in the global queue now */
+	if (sched_should_poll() && chaos_draw(8) == 0)
+		sched_poll_now();
+}
+
 /* Something that cannot wait for work to run out. */
 leaves_by_jump static noinline int attend_g0(struct m *m)
 {
@@ -1122,6 +1131,8 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 			tell_poller(sched.allp[0]); /* which has got the timers */
 		if (stopping || !sleep_until_p(m))
 			return leave_g0(m);
+	} else if (unlikely(ld_rlx(&pp->attention) & ATTENTION_CHAOS)) {
+		chaos_turn(pp);
 	}
 	return find_afresh(m);
 }
@@ -1136,7 +1147,7 @@ leaves_by_jump static noinline int find_g0(struct m *m)
 	for (;;) {
 		struct p *pp = m->p;
 
-		if (ld_rlx(&pp->attention))
+		if (p_attends(pp))
 			return attend_g0(m);
 		if (timers_next(pp) != NEVER)
 			run_own_timers(pp);

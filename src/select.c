@@ -36,6 +36,7 @@
 #include <stdlib.h>
 
 #include "chan.h"
+#include "chaos.h"
 #include "park.h"
 
 enum { ON_STACK = 64 }; /* cases; more are allocated for */
@@ -323,11 +324,13 @@ static int do_select(gmp_case *cases, int n, enum how how, int64_t deadline)
 
 int gmp_select(gmp_case *cases, int n)
 {
+	chaos_point();
 	return do_select(cases, n, WAIT, NEVER);
 }
 
 int gmp_select_until(gmp_case *cases, int n, int64_t deadline)
 {
+	chaos_point();
 	return do_select(cases, n, WAIT, deadline);
 }
 

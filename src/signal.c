@@ -43,7 +43,7 @@ static struct {
 } handled[] = { { .signo = SIGSEGV }, { .signo = SIGBUS } };
 
 static bool installed;
-enum { SIGNAL_ASLEEP = SIGURG }; /* which is ignored by default */
+enum { SIGNAL_ASLEEP = SIGURG }; /* which is ignored by default; also DEBUG_chaos's */
 
 static struct sigaction asleep_old;
 
@@ -121,6 +121,17 @@ static void on_asleep(int signo, siginfo_t *info, void *context)
 	errno = saved;
 }
 
+/* Sent by the watcher, with DEBUG_chaos: this thread stands still for a moment, whatever it does; and a
+ * system call that sleeps ends (no SA_RESTART). */
+static void on_chaos(int signo)
+{
+	int saved = errno;
+
+	(void)signo;
+	os_nap((int64_t)(cpu_ticks() >> 4) % 50000);
+	errno = saved;
+}
+
 static void on_fault(int signo, siginfo_t *info, void *context)
 {
 	int saved = errno;
@@ -164,14 +175,27 @@ void signal_ask_asleep(int tid)
 		os_thread_signal(tid, SIGNAL_ASLEEP);
 }
 
+static bool sends_signals(void)
+{
+	return sched.options.debug & (DEBUG_sched | DEBUG_chaos);
+}
+
+void signal_disturb(int tid)
+{
+	if (!(sched.options.debug & DEBUG_sched))
+		os_thread_signal(tid, SIGNAL_ASLEEP);
+}
+
 /* SA_RESTART: the call that sleeps goes on as if nothing had been. */
 static int asleep_init(void)
 {
 	struct sigaction sa = { .sa_sigaction = on_asleep,
 				.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
 
-	if (!(sched.options.debug & DEBUG_sched))
+	if (!sends_signals())
 		return 0;
+	if (!(sched.options.debug & DEBUG_sched))
+		sa = (struct sigaction){ .sa_handler = on_chaos, .sa_flags = SA_ONSTACK };
 	sigemptyset(&sa.sa_mask);
 	return sigaction(SIGNAL_ASLEEP, &sa, &asleep_old) < 0 ? -errno : 0;
 }
@@ -203,7 +227,7 @@ void signal_fini(void)
 	if (!installed)
 		return;
 	installed = false;
-	if (sched.options.debug & DEBUG_sched)
+	if (sends_signals())
 		sigaction(SIGNAL_ASLEEP, &asleep_old, NULL);
 	for (unsigned i = 0; i < countof(handled); i++) {
 		if (sigaction(handled[i].signo, NULL, &now) < 0)
@@ -226,7 +250,7 @@ static void block_others(void)
 	sigfillset(&set);
 	for (unsigned i = 0; i < countof(not_blocked); i++)
 		sigdelset(&set, not_blocked[i]);
-	if (sched.options.debug & DEBUG_sched)
+	if (sends_signals())
 		sigdelset(&set, SIGNAL_ASLEEP);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
@@ -237,7 +261,7 @@ void signal_admit(uint64_t signals)
 	signals &= ~((uint64_t)1 << (SIGPIPE - 1));
 	for (unsigned i = 0; i < countof(not_blocked); i++)
 		signals &= ~((uint64_t)1 << (not_blocked[i] - 1));
-	if (sched.options.debug & DEBUG_sched)
+	if (sends_signals())
 		signals &= ~((uint64_t)1 << (SIGNAL_ASLEEP - 1));
 	sched_admit(signals);
 }

@@ -9,6 +9,9 @@
  * is.  Nothing otherwise. */
 void signal_ask_asleep(int tid);
 
+/* With GMP_DEBUG=chaos: the thread stands still for a moment, and a system call of its ends with EINTR. */
+void signal_disturb(int tid);
+
 /* Install the handlers; put back those that were there, if ours still are. */
 int signal_init(void);
 void signal_fini(void);

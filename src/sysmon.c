@@ -31,6 +31,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "chaos.h"
 #include "proc.h"
 #include "runq.h"
 #include "sched.h"
@@ -47,6 +48,7 @@ enum {
 	SLICE_NS = 10 * MS,
 	SHORT_NS = 20000,           /* between two looks while blocking code keeps Ps */
 	SHORT_LOOKS = 50,           /* so many without a find, then longer and longer pauses */
+	CHAOS_NS = 200000,          /* between two threads that are disturbed */
 	SCAN_CHUNK = 2048,          /* Gs a look */
 	TRIM_CHUNK = 256,           /* stacks a look */
 	DUTY = 20,                  /* Z2 */
@@ -308,12 +310,25 @@ static void rest(void)
 	mon.active = os_now();
 }
 
+/* Under GMP_DEBUG=chaos. */
+static void disturb_one(void)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+	int tid = ld_rlx(&sched.allp[chaos_draw((uint32_t)n)]->tid);
+
+	if (tid && !rt_replays())
+		signal_disturb(tid);
+}
+
 /* A second look in vain is not followed by a third: sections may be shorter than that. */
 static int64_t pause_ns(void)
 {
 	mon.again = mon.fresh && !mon.again;
 	if (mon.again)
 		return SHORT_NS;
+
+	if (chaos_on())
+		return CHAOS_NS;
 
 	int idle = ld_rlx(&sched.npidle), procs = ld_rlx(&sched.procs);
 	int64_t usual = idle > 0 && idle < procs ? MIXED_NS : BUSY_NS;
@@ -336,6 +351,8 @@ static void *sysmon_main(void *arg)
 		look_at_poller();
 		look_at_memory(now);
 		m_join_one(true);
+		if (chaos_on())
+			disturb_one();
 		if (nothing_left(now))
 			rest();
 		else

@@ -139,6 +139,7 @@ int options_load(const gmp_config *user, struct options *out, const char **why)
 {
 	const char *ignored;
 	const struct option *o = table;
+	const char *stack = getenv("GMP_STACK_SIZE");
 	gmp_config *c = &out->c;
 	uint64_t v;
 	int err;
@@ -150,6 +151,7 @@ int options_load(const gmp_config *user, struct options *out, const char **why)
 	if (err != 0)
 		return err;
 	c->size = sizeof(*c);
+	bool any_stack = c->stack_size == 0 && (stack == NULL || *stack == '\0');
 #define OPTION(field, kind, env, fallback, min, max, help)                                         \
 	v = (uint64_t)c->field;                                                                    \
 	err = load_one(o++, &v, why);                                                              \
@@ -161,6 +163,8 @@ int options_load(const gmp_config *user, struct options *out, const char **why)
 	err = load_debug(&out->debug, why);
 	if (err != 0)
 		return err;
+	if (any_stack && out->debug & DEBUG_chaos)
+		c->stack_size = STACK_SIZE_CHAOS;
 	if (c->flags & GMP_VIRTUAL_TIME)
 		out->debug |= DEBUG_virtual;
 	from_machine(c);

@@ -19,7 +19,7 @@ enum {
 #undef DEBUG_WORD
 };
 
-enum { STACK_SIZE_MIN = 16 << 10 };
+enum { STACK_SIZE_MIN = 16 << 10, STACK_SIZE_CHAOS = 64 << 10 };
 
 struct options {
 	gmp_config c;   /* complete: no field that the table names is 0 */

@@ -25,6 +25,7 @@
 
 #include "base/os.h"
 #include "base/os_msg.h"
+#include "chaos.h"
 #include "park.h"
 
 /* --- waiting --- */
@@ -348,6 +349,8 @@ static noinline ssize_t read_plain(int fd, void *buf, size_t n)
 {
 	ssize_t got;
 
+	if (fd_plain(fd) == PD_SHORT)
+		n = chaos_short(n);
 	do
 		got = read(fd, buf, n);
 	while (got < 0 && errno == EINTR);
@@ -377,6 +380,8 @@ static noinline ssize_t write_plain(int fd, const void *buf, size_t n)
 	struct os_sigpipe sigpipe;
 	ssize_t done;
 
+	if (fd_plain(fd) == PD_SHORT)
+		n = chaos_short(n);
 	os_sigpipe_hold(&sigpipe);
 	do
 		done = write(fd, buf, n);

@@ -61,14 +61,14 @@ static inline bool fd_use(struct polldesc *pd, uint32_t seq)
 
 /* Writes begin with what sends no SIGPIPE, and ends in ENOTSOCK on what is no socket: asked once, and
  * remembered.  For one who uses the record. */
-static inline bool fd_plain(int fd)
+static inline uint8_t fd_plain(int fd)
 {
 	return ld_rlx(&netpoll_find(fd)->plain);
 }
 
 static inline void fd_set_plain(int fd)
 {
-	st_rlx(&netpoll_find(fd)->plain, true);
+	st_rlx(&netpoll_find(fd)->plain, (uint8_t)PD_PLAIN);
 }
 
 /* N3: done with the turn. */

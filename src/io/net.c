@@ -551,7 +551,7 @@ static ssize_t call_accept(int fd, const struct io_args *a)
 	int c;
 
 	/* while the call is under way the record is this listener's */
-	*tcp = ld_rlx(&netpoll_find(fd)->tcp);
+	*tcp = netpoll_is_tcp(netpoll_find(fd));
 	do
 		c = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	while (c < 0 && errno == EINTR);

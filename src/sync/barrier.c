@@ -12,6 +12,7 @@
 #include <errno.h>
 
 #include "base/os.h"
+#include "chaos.h"
 #include "sema.h"
 
 static void barrier_unwait(struct waiter *w)
@@ -74,6 +75,7 @@ static void fall(struct bucket *b, gmp_barrier *x, struct glist *out)
 
 int gmp_barrier_wait(gmp_barrier *x)
 {
+	chaos_point();
 	struct foreign f;
 	struct glist out = { 0 };
 	struct bucket *b = sema_lock(x);

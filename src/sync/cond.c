@@ -20,6 +20,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "chaos.h"
 #include "sema.h"
 #include "sync/sync.h"
 
@@ -38,6 +39,7 @@ static void commit_release(void *arg)
 
 int gmp_cond_wait_until(gmp_cond *c, gmp_mutex *m, int64_t deadline)
 {
+	chaos_point();
 	struct foreign f;
 	struct release r = { .m = m };
 
@@ -59,6 +61,7 @@ int gmp_cond_wait_until(gmp_cond *c, gmp_mutex *m, int64_t deadline)
 
 int gmp_cond_wait(gmp_cond *c, gmp_mutex *m)
 {
+	chaos_point();
 	return gmp_cond_wait_until(c, m, NEVER);
 }
 

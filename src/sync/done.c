@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "base/lock.h"
+#include "chaos.h"
 #include "runtime.h"
 
 enum { SHARDS = 64 };
@@ -110,6 +111,7 @@ int gmp_done_get(gmp_done *d)
 
 int gmp_done_wait_until(gmp_done *d, int64_t deadline)
 {
+	chaos_point();
 	if (!d)
 		return -EINVAL;
 	if (gmp_done_get(d))

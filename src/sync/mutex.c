@@ -22,6 +22,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "chaos.h"
 #include "proc.h"
 #include "sema.h"
 #include "sync/sync.h"
@@ -170,6 +171,7 @@ static noinline int unlock_slow(gmp_mutex *m)
 
 int gmp_mutex_lock(gmp_mutex *m)
 {
+	chaos_point();
 	if (likely(ld_rlx(&m->state) == 0) && likely(take(m, 0, LOCKED)))
 		return 0;
 	return lock_slow(m, UNCUT, NEVER);
@@ -189,6 +191,7 @@ int gmp_mutex_try_lock(gmp_mutex *m)
 
 int gmp_mutex_lock_until(gmp_mutex *m, int64_t deadline)
 {
+	chaos_point();
 	if (likely(take(m, 0, LOCKED)))
 		return 0;
 	int late = too_late(deadline);

@@ -13,6 +13,7 @@
  */
 #include "base/os.h"
 #include "base/throw.h"
+#include "chaos.h"
 #include "sema.h"
 #include "sync/sync.h"
 
@@ -99,6 +100,7 @@ static noinline int do_slow(gmp_once *o, gmp_fn fn, void *arg)
 
 int gmp_once_do(gmp_once *o, gmp_fn fn, void *arg)
 {
+	chaos_point();
 	if (likely(ld_acq(&o->state) == DONE)) /* ORD(once) */
 		return 0;
 	return do_slow(o, fn, arg);

@@ -21,6 +21,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "chaos.h"
 #include "sema.h"
 #include "sync/sync.h"
 
@@ -115,6 +116,7 @@ static noinline int rlock_slow(gmp_rwmutex *rw, unsigned uncut, int64_t deadline
 
 int gmp_rwmutex_rlock(gmp_rwmutex *rw)
 {
+	chaos_point();
 	uint32_t s = ld_rlx(&rw->state);
 
 	return likely(rtake(rw, &s)) ? 0 : rlock_slow(rw, UNCUT, NEVER);
@@ -129,6 +131,7 @@ int gmp_rwmutex_try_rlock(gmp_rwmutex *rw)
 
 int gmp_rwmutex_rlock_until(gmp_rwmutex *rw, int64_t deadline)
 {
+	chaos_point();
 	uint32_t s = ld_rlx(&rw->state);
 
 	if (rtake(rw, &s))
@@ -210,6 +213,7 @@ static noinline int lock_slow(gmp_rwmutex *rw, unsigned uncut, int64_t deadline)
 
 int gmp_rwmutex_lock(gmp_rwmutex *rw)
 {
+	chaos_point();
 	return likely(wtake(rw)) ? 0 : lock_slow(rw, UNCUT, NEVER);
 }
 
@@ -220,6 +224,7 @@ int gmp_rwmutex_try_lock(gmp_rwmutex *rw)
 
 int gmp_rwmutex_lock_until(gmp_rwmutex *rw, int64_t deadline)
 {
+	chaos_point();
 	if (wtake(rw))
 		return 0;
 	int late = too_late(deadline);

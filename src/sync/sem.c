@@ -17,6 +17,7 @@
 #include <errno.h>
 
 #include "base/os.h"
+#include "chaos.h"
 #include "sema.h"
 
 enum { WAITERS = 1 };
@@ -83,6 +84,7 @@ int gmp_sem_acquire(gmp_sem *s)
 
 int gmp_sem_acquire_until(gmp_sem *s, int64_t deadline)
 {
+	chaos_point();
 	if (acquire_now(s))
 		return 0;
 	int late = too_late(deadline);

@@ -14,6 +14,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "chaos.h"
 #include "sema.h"
 
 enum { WAITERS = 1 };
@@ -83,6 +84,7 @@ static noinline int wait_foreign(struct bucket *b, gmp_wg *w, int64_t deadline)
 
 int gmp_wg_wait_until(gmp_wg *w, int64_t deadline)
 {
+	chaos_point();
 	if (counter(ld_acq(&w->state)) == 0) /* ORD(wg) */
 		return 0;
 	int late = too_late(deadline);

@@ -136,7 +136,7 @@ static void ping(void *arg)
 
 	for (long i = 0; !stress_over(); i++) {
 		fill_with(out, sizeof(out), i);
-		CHECK_EQ(gmp_write(e->fd, out, sizeof(out)), sizeof(out));
+		CHECK_EQ(gmp_write_all(e->fd, out, sizeof(out)), sizeof(out));
 		struct iovec v[2] = { { in, 20 }, { in + 20, 40 } };
 
 		for (size_t at = 0; at < sizeof(in);) {

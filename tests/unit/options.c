@@ -235,3 +235,19 @@ TEST(debug_words_are_bits)
 	CHECK_EQ(load_env("GMP_DEBUG", "stacks", &o), -EINVAL);
 	CHECK_EQ(load_env("GMP_DEBUG", "stack sched", &o), -EINVAL);
 }
+
+TEST(chaos_makes_stacks_small_where_nobody_has_said_how_large)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+	struct options o;
+
+	CHECK_EQ(load_env("GMP_DEBUG", "chaos", &o), 0);
+	CHECK_EQ(o.c.stack_size, STACK_SIZE_CHAOS);
+	setenv("GMP_STACK_SIZE", "128k", 1);
+	CHECK_EQ(options_load(NULL, &o, &why), 0);
+	CHECK_EQ(o.c.stack_size, 128 << 10);
+	unsetenv("GMP_STACK_SIZE");
+	c.stack_size = 256 << 10;
+	CHECK_EQ(options_load(&c, &o, &why), 0);
+	CHECK_EQ(o.c.stack_size, 256 << 10);
+}
