@@ -79,6 +79,16 @@ template <typename T> inline T gmp_sized_()
 typedef void (*gmp_fn)(void *arg);
 
 /*
+ * How the ready ones are kept: the generations of Go's scheduler, to compare them in one program
+ * (docs/experiments.md).  All but the first are slower at most things.
+ *
+ *   GMP_SCHED_RUNNEXT  a queue for each P, stealing, and what was made ready last runs next (Go 1.5)
+ *   GMP_SCHED_LOCAL    a queue for each P, stealing, in order (Go 1.1)
+ *   GMP_SCHED_GLOBAL   one queue with a lock for all Ps, in order (Go 1.0)
+ */
+typedef enum gmp_sched { GMP_SCHED_RUNNEXT = 1, GMP_SCHED_LOCAL, GMP_SCHED_GLOBAL } gmp_sched;
+
+/*
  * How to start the runtime.  A field that is 0 takes its value from the environment variable
  * named beside it, and where that is unset, from the default.
  */
@@ -92,6 +102,7 @@ typedef struct gmp_config {
 	unsigned flags;    /* GMP_VIRTUAL_TIME, or 0 */
 	uint64_t seed;     /* GMP_SEED: seeds every random draw of the scheduler; default: random */
 	uint32_t max_green; /* GMP_MAX_GREEN: most green threads alive at once; default 16 Mi */
+	int sched; /* GMP_SCHED: enum gmp_sched, in the environment runnext, local ...; default runnext */
 } gmp_config;
 #define GMP_CONFIG_INIT GMP_SIZED_INIT_(gmp_config)
 

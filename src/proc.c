@@ -251,6 +251,8 @@ static struct p *p_new(int id)
 		return NULL;
 	}
 	pp->id = id;
+	pp->in_order = sched.options.c.sched > GMP_SCHED_RUNNEXT;
+	pp->room = sched.options.c.sched == GMP_SCHED_GLOBAL ? 0 : RUNQ_SIZE;
 	st_rlx(&pp->status, P_RETIRED);
 	st_rlx(&pp->attention, chaos_on() ? (uint32_t)ATTENTION_CHAOS : 0u);
 	pp->rand = rand_start(sched.options.c.seed, (uint64_t)id);

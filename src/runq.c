@@ -26,7 +26,7 @@ noinline void runq_put_slow(struct p *pp, struct g *gp, uint32_t head, uint32_t 
 		gq_put(batch[i]);
 	gq_put(gp);
 	unlock(&sched.lock, LR_SCHED);
-	bump(&pp->count.overflows, 1);
+	bump(&pp->count.overflows, pp->room != 0);
 }
 
 /* Owner only: all that have yielded; how many. */
@@ -66,6 +66,10 @@ noinline void runq_yield_slow(struct p *pp, struct g *gp)
 {
 	uint32_t tail = pp->yieldtail;
 
+	if (!pp->room) {
+		runq_put(pp, gp);
+		return;
+	}
 	st_rlx(&pp->yielded[tail % YIELDED], gp);
 	st_rel(&pp->yieldtail, tail + 1);                 /* ORD(runq.publish) */
 	if (tail + 1 - ld_rlx(&pp->yieldhead) == YIELDED) /* a thief's take only makes it less */
@@ -214,7 +218,7 @@ struct g *gq_get(struct p *pp, unsigned most)
 	if (q->n == 0)
 		return NULL;
 	uint32_t share = q->n / (uint32_t)max_of(ld_rlx(&sched.procs), 1) + 1;
-	uint32_t n = min_of(min_of(share, q->n), most);
+	uint32_t n = pp->room ? min_of(min_of(share, q->n), most) : 1;
 	struct g *gp = gq_take(q);
 
 	while (--n > 0)

@@ -33,6 +33,10 @@
  * all have their turn.  A batch is a ring of the same kind, of 64: it moves on when it is full, when
  * its owner runs dry or looks round, and thieves who find the other ring empty take from it.
  *
+ * Earlier generations (enum gmp_sched) are cases of this one, chosen for each P when it is made.
+ * GMP_SCHED_LOCAL: in_order, nothing becomes runnext.  GMP_SCHED_GLOBAL: so, and a ring without room is
+ * always full, so that all goes to the global queue, and comes from there one by one.
+ *
  * Rejected: a Chase-Lev deque (last-in-first-out order starves yielding threads); Go's moving of
  * every yielder to the global queue (a lock at each).
  */
@@ -50,7 +54,7 @@ static inline void runq_put(struct p *pp, struct g *gp)
 	uint32_t head = ld_acq(&pp->runqhead); /* ORD(runq.take) */
 	uint32_t tail = pp->runqtail;
 
-	if (unlikely(tail - head >= RUNQ_SIZE)) {
+	if (unlikely(tail - head >= pp->room)) { /* RUNQ_SIZE, but for GMP_SCHED_GLOBAL */
 		runq_put_slow(pp, gp, head, tail);
 		return;
 	}

@@ -236,7 +236,9 @@ struct p {
 	uint32_t attention; /* (a) ATTENTION_* */
 	bool shared;        /* (a) the owner uses locked instructions */
 	bool open;          /* (a) and so thieves may come */
+	bool in_order;      /* (c) no runnext */
 	uint32_t runqtail;  /* (a) written by the owner */
+	uint32_t room;      /* (c) of the ring: RUNQ_SIZE; 0: there is the global queue only */
 	uint32_t gfree_n;   /* (o) */
 	uint32_t poll_from; /* (o) the schedtick from which on it may poll between two turns */
 	uint64_t rand;      /* (o) */

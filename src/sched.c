@@ -207,7 +207,7 @@ void sched_submit(struct g *gp, bool next)
 	}
 	g_set_status(gp, G_RUNNABLE);
 	sample(pp, gp);
-	if (next)
+	if (next > pp->in_order)
 		gp = runnext_swap(pp, gp);
 	if (gp) {
 		runq_put(pp, gp);
@@ -241,7 +241,7 @@ void sched_submit_list(struct glist *list)
 			runq_put(pp, gp);
 		}
 		/* curg: a green thread released them, and goes on running itself */
-		if (getm()->curg || runq_len(pp) >= WAKE_FROM)
+		if (getm()->curg || !pp->room || runq_len(pp) >= WAKE_FROM)
 			wake_if_idle();
 		return;
 	}

@@ -118,7 +118,8 @@ static void look_at_ps(int64_t now)
 	if (sum != mon.moved || !sched_all_idle())
 		mon.active = now;
 	mon.moved = sum;
-	if (wake && !hands_off)
+	/* yielders wake nobody; the one that went there before them may not come to its next wait */
+	if ((wake || ld_rlx(&sched.gqn)) && !hands_off)
 		wakep();
 }
 

@@ -14,7 +14,7 @@
 
 #include "base/os.h"
 
-enum kind { COUNT, BYTES };
+enum kind { COUNT, BYTES, SCHED };
 
 struct option {
 	const char *env;
@@ -30,6 +30,12 @@ static const struct option table[] = {
 #undef OPTION
 };
 
+static const char *const sched_names[] = {
+#define SCHED_NAME(name) #name,
+#include "base/options.def"
+#undef SCHED_NAME
+};
+
 static const char *const debug_words[] = {
 #define DEBUG_WORD(word, help) #word,
 #include "base/options.def"
@@ -42,12 +48,22 @@ static int refuse(int err, const char **why, const char *text)
 	return err;
 }
 
+static bool parse_sched(const char *s, uint64_t *out)
+{
+	for (*out = 1; *out <= countof(sched_names); ++*out)
+		if (strcmp(s, sched_names[*out - 1]) == 0)
+			return true;
+	return false;
+}
+
 /* Digits only, so that signs, blanks and other bases are refused. */
 static bool parse(const char *s, enum kind kind, uint64_t *out)
 {
 	uint64_t v = 0;
 	unsigned shift = 0;
 
+	if (kind == SCHED)
+		return parse_sched(s, out);
 	if (*s < '0' || *s > '9')
 		return false;
 	for (; *s >= '0' && *s <= '9'; s++) {

@@ -42,6 +42,7 @@ TEST(defaults_come_from_the_table_and_the_machine)
 	CHECK_EQ(o.c.flags, 0);
 	CHECK(o.c.seed != 0);
 	CHECK_EQ(o.c.max_green, 16 << 20);
+	CHECK_EQ(o.c.sched, GMP_SCHED_RUNNEXT);
 	CHECK_EQ(o.debug, 0);
 	CHECK_EQ(options_load(NULL, &o, NULL), 0);
 }
@@ -57,12 +58,14 @@ TEST(zero_fields_come_from_the_environment)
 	setenv("GMP_STACK_SIZE", "65536", 1);
 	setenv("GMP_SEED", "18446744073709551615", 1);
 	setenv("GMP_MAX_GREEN", "1000", 1);
+	setenv("GMP_SCHED", "local", 1);
 	CHECK_EQ(options_load(&c, &o, &why), 0);
 	CHECK_EQ(o.c.procs, 3);
 	CHECK_EQ(o.c.max_threads, 77);
 	CHECK_EQ(o.c.stack_size, 65536);
 	CHECK(o.c.seed == UINT64_MAX);
 	CHECK_EQ(o.c.max_green, 1000);
+	CHECK_EQ(o.c.sched, GMP_SCHED_LOCAL);
 }
 
 TEST(the_struct_beats_the_environment)
@@ -176,6 +179,23 @@ TEST(fields_out_of_bounds_are_refused)
 	CHECK_EQ(LOAD_FIELD(flags, GMP_VIRTUAL_TIME, &o), 0);
 	CHECK_EQ(o.debug, DEBUG_virtual);
 	CHECK_EQ(LOAD_FIELD(flags, 2, &o), -EINVAL);
+	CHECK_EQ(LOAD_FIELD(sched, -1, &o), -EINVAL);
+	CHECK_EQ(LOAD_FIELD(sched, GMP_SCHED_GLOBAL + 1, &o), -EINVAL);
+}
+
+TEST(the_scheduler_is_chosen_by_a_word)
+{
+	static const char *const bad[] = { "1", "Local", "localx", "loca", " local", "none" };
+	struct options o;
+
+	CHECK_EQ(load_env("GMP_SCHED", "runnext", &o), 0);
+	CHECK_EQ(o.c.sched, GMP_SCHED_RUNNEXT);
+	CHECK_EQ(load_env("GMP_SCHED", "global", &o), 0);
+	CHECK_EQ(o.c.sched, GMP_SCHED_GLOBAL);
+	for (size_t i = 0; i < countof(bad); i++) {
+		CHECK_EQ(load_env("GMP_SCHED", bad[i], &o), -EINVAL);
+		CHECK(strncmp(why, "GMP_SCHED:", strlen("GMP_SCHED:")) == 0);
+	}
 }
 
 TEST(the_size_tells_the_callers_version)

@@ -37,6 +37,7 @@ static void begin_rings(uint32_t at)
 {
 	start = at;
 	owner.shared = owner.open = other.shared = other.open = true;
+	owner.room = other.room = RUNQ_SIZE;
 	owner.runqhead = owner.runqtail = other.runqhead = other.runqtail = at;
 	for (int i = 0; i < RUNQ_SIZE; i++)
 		owner.runq[i] = other.runq[i] = &stale;

@@ -26,7 +26,7 @@ static void begin(int procs, bool shared)
 	CHECK_EQ(gq_init(GREENS), 0);
 	sched.procs = procs;
 	for (int i = 0; i < 4; i++)
-		ps[i].shared = ps[i].open = shared;
+		ps[i].shared = ps[i].open = shared, ps[i].room = RUNQ_SIZE;
 }
 
 static void put_range(struct p *pp, int from, int to)
@@ -61,6 +61,23 @@ static void gq_expect_range(int from, int to)
 {
 	for (int i = from; i < to; i++)
 		CHECK_EQ(index_of(gq_get_locked(&ps[0], 1)), i);
+}
+
+/* --- one queue for all, GMP_SCHED_GLOBAL --- */
+
+TEST(without_room_all_goes_to_the_global_queue_and_comes_one_by_one)
+{
+	begin(1, false);
+	ps[0].room = 0;
+	put_range(&ps[0], 0, 300);
+	runq_yield(&ps[0], &greens[300]);
+	CHECK_EQ(sched.gq.n, 301);
+	for (int i = 0; i <= 300; i++) {
+		CHECK_EQ(index_of(gq_get_locked(&ps[0], HALF)), i);
+		CHECK_EQ(runq_len(&ps[0]), 0);
+	}
+	CHECK_EQ(ps[0].count.overflows, 0);
+	gq_fini();
 }
 
 /* --- the ring --- */
