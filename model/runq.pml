@@ -285,7 +285,7 @@ end_unseen:		false /* this is about those whose slot is free, though that was se
 #endif
 			if
 			:: won ->
-				take_lock();
+				take_lock(0);
 				d_step {
 					global[nglobal] = batch[0];
 					nglobal++;
@@ -296,7 +296,7 @@ end_unseen:		false /* this is about those whose slot is free, though that was se
 					global[nglobal] = g;
 					nglobal++
 				};
-				drop_lock();
+				drop_lock(0);
 				break
 			:: else
 			fi
@@ -346,7 +346,8 @@ inline runnext_swap(gp, former)
 /* sched_submit */
 inline submit(g)
 {
-	d_step { g++; newest[MADE] = g; KNOWS(me, MADE) = g };
+	g++;
+	touch(MADE);
 #ifdef NEXT
 	runnext_swap(g, old);
 	if
