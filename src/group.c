@@ -52,6 +52,8 @@ enum { CHILDREN = 32, WALK = 8, MOST_CHUNKS = 32, LOOK_AGAIN = 10 * 1000 * 1000 
 #define WAITED (UINT64_C(1) << 33)      /* to be the last to end does */
 #define BEGUN (UINT64_C(1) << 34)       /* from here up: how many have begun */
 
+#define noinline __attribute__((noinline))
+#define unlikely(x) __builtin_expect(!!(x), 0)
 /* base/atomic.h is not for the services */
 #define load_rlx(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define load_acq(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
@@ -95,6 +97,7 @@ struct gmp_group {
 	int result;            /* (a) J5 */
 	bool cancelled;        /* (a) written under the mutex */
 	bool expired;          /* (a) the deadline has passed */
+	bool freed;            /* the wait, if there is one, cancels first */
 	gmp_mutex mutex;       /* guards: */
 	gmp_cond ended;        /* a chunk that was waited for is empty */
 	struct block *blocks;  /* the last one first */
@@ -205,12 +208,17 @@ static void expire(void *arg)
 		cancel(g, NULL);
 }
 
-/* The timer may be late, too. */
-static void look_at_deadline(gmp_group *g)
+static noinline void look_at_clock(gmp_group *g)
 {
-	if (g->deadline != GMP_FOREVER && !load_seq(&g->expired) && /* ORD(group.expire) */
-	    gmp_now() >= g->deadline)
+	if (!load_seq(&g->expired) && gmp_now() >= g->deadline) /* ORD(group.expire) */
 		expire(g);
+}
+
+/* The timer may be late, too. */
+static inline void look_at_deadline(gmp_group *g)
+{
+	if (unlikely(g->deadline != GMP_FOREVER))
+		look_at_clock(g);
 }
 
 /* --- places --- */
@@ -282,15 +290,17 @@ static struct child *take_locked(gmp_group *g)
 	return place;
 }
 
-static struct child *take(gmp_group *g)
+/* NULL: no memory, and the place among the limited is given back. */
+static noinline struct child *take_slow(gmp_group *g)
 {
-	struct chunk *c = load_acq(&g->current); /* ORD(group.current) */
-	struct child *place = c ? take_in(c) : NULL;
+	struct child *place = NULL;
 
-	if (!place && enter(g)) {
+	if (enter(g)) {
 		place = take_locked(g);
 		leave(g);
 	}
+	if (!place && g->limit)
+		gmp_sem_release(&g->places, 1);
 	return place;
 }
 
@@ -300,7 +310,7 @@ static bool is_last(uint64_t word)
 }
 
 /* J3.  The last touch is the unlock. */
-static void give_back_locked(gmp_group *g, struct chunk *c, uint64_t bit)
+static noinline void give_back_locked(gmp_group *g, struct chunk *c, uint64_t bit)
 {
 	if (!enter(g))
 		return;
@@ -313,21 +323,32 @@ static void give_back_locked(gmp_group *g, struct chunk *c, uint64_t bit)
 	leave(g);
 }
 
-static void give_back(struct child *place)
+static inline void leave_place(struct child *place)
 {
 	struct chunk *c = place->chunk;
-	gmp_group *g = c->group;
 	uint64_t bit = UINT64_C(1) << (place - c->child), word = load_rlx(&c->word);
 
-	store_rlx(&place->green, NULL);
-	if (g->limit)
-		gmp_sem_release(&g->places, 1);
 	do {
-		if (word & ENDS_LOCKED || (word & WAITED && is_last(word | bit))) {
-			give_back_locked(g, c, bit);
+		if (unlikely(word & ENDS_LOCKED || (word & WAITED && is_last(word | bit)))) {
+			give_back_locked(c->group, c, bit);
 			return;
 		}
 	} while (!exchange_if(&c->word, &word, word | bit)); /* ORD(group.ended) */
+}
+
+static noinline void give_back_limited(struct child *place)
+{
+	gmp_sem_release(&place->chunk->group->places, 1);
+	leave_place(place);
+}
+
+static inline void give_back(struct child *place)
+{
+	store_rlx(&place->green, NULL);
+	if (unlikely(place->chunk->group->limit))
+		give_back_limited(place);
+	else
+		leave_place(place);
 }
 
 /* --- a child --- */
@@ -346,40 +367,39 @@ static void child_main(void *arg)
 	struct child *place = arg;
 	gmp_group *g = place->chunk->group;
 
-	store_seq(&place->green, gmp_self()); /* ORD(group.cancel) */
-	if (load_seq(&g->cancelled))          /* ORD(group.cancel) */
+	store_seq(&place->green, gmp_self());  /* ORD(group.cancel) */
+	if (unlikely(load_seq(&g->cancelled))) /* ORD(group.cancel) */
 		gmp_cancel(gmp_self());
 	int result = gmp_set(place_key, place);
 
-	if (result) {
+	if (unlikely(result)) {
 		fail(g, result);
 		give_back(place);
 		return;
 	}
 	result = place->fn(place->arg);
-	if (result) {
+	if (unlikely(result)) {
 		look_at_deadline(g); /* it may have failed for being late */
 		fail(g, result);
 	}
 }
 
 /* With a place among the limited, which is given back on failure. */
-static int begin(gmp_group *g, int (*fn)(void *arg), void *arg)
+static inline __attribute__((always_inline)) int begin(gmp_group *g, int (*fn)(void *arg),
+						       void *arg)
 {
-	struct child *place = take(g);
+	struct chunk *c = load_acq(&g->current); /* ORD(group.current) */
+	struct child *place = c ? take_in(c) : NULL;
 
-	if (!place) {
-		if (g->limit)
-			gmp_sem_release(&g->places, 1);
+	if (unlikely(!place) && !(place = take_slow(g)))
 		return -ENOMEM;
-	}
 	place->fn = fn;
 	place->arg = arg;
-	if (load_seq(&g->expired)) /* ORD(group.expire) */
+	if (unlikely(load_seq(&g->expired))) /* ORD(group.expire) */
 		fail(g, -ETIMEDOUT);
 	int err = gmp_go(child_main, place);
 
-	if (err)
+	if (unlikely(err))
 		give_back(place);
 	return err;
 }
@@ -439,6 +459,8 @@ static uint64_t begun_by_now(gmp_group *g)
 /* Under the mutex.  Being cancelled is passed on, once; the wait goes on. */
 static void wait_for_a_chunk(gmp_group *g, bool *masked)
 {
+	if (g->freed)
+		cancel_locked(g, NULL);
 	if (gmp_cond_wait(&g->ended, &g->mutex) != -ECANCELED)
 		return;
 	cancel_locked(g, NULL);
@@ -451,6 +473,7 @@ static int wait_for_all(gmp_group *g)
 {
 	bool masked = false;
 	uint64_t begun;
+	int result;
 
 	if (!enter(g))
 		return -ESRCH;
@@ -459,11 +482,12 @@ static int wait_for_all(gmp_group *g)
 		for (struct chunk *c = g->chunks; c; c = c->next)
 			while (!empty_or_told(c, &begun))
 				wait_for_a_chunk(g, &masked);
+		result = load_rlx(&g->result); /* who has ended with it has cancelled, too */
 	} while (begun != begun_by_now(g));
 	leave(g);
 	if (masked)
 		gmp_cancel_mask(0);
-	return load_rlx(&g->result);
+	return result;
 }
 
 /* --- the calls --- */
@@ -505,17 +529,18 @@ static int take_turn(gmp_group *g)
 	return gmp_sem_acquire(&g->places);
 }
 
+static noinline int wait_for_turn(gmp_group *g)
+{
+	return gmp_sem_try_acquire(&g->places) ? on_green(take_turn, g) : 0;
+}
+
 int gmp_group_go(gmp_group *g, int (*fn)(void *arg), void *arg)
 {
 	if (!g || !fn)
 		return -EINVAL;
-	if (g->limit && gmp_sem_try_acquire(&g->places)) {
-		int err = on_green(take_turn, g);
+	int err = unlikely(g->limit) ? wait_for_turn(g) : 0;
 
-		if (err)
-			return err;
-	}
-	return begin(g, fn, arg);
+	return unlikely(err) ? err : begin(g, fn, arg);
 }
 
 int gmp_group_try_go(gmp_group *g, int (*fn)(void *arg), void *arg)
@@ -547,7 +572,7 @@ void gmp_group_free(gmp_group *g)
 	if (!g)
 		return;
 	if (!run_is_over(g)) {
-		cancel(g, NULL);
+		g->freed = true;
 		on_green(wait_for_all, g);
 	}
 	gmp_timer_free(g->timer); /* if the run ends, this awaits it */

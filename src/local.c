@@ -275,11 +275,13 @@ static int grow(struct locals *old)
 }
 
 /* The slot is k's. */
-static inline void put(struct locals *l, struct slot *s, void *v)
+static inline void put(struct locals *l, gmp_key k, void *v)
 {
+	struct slot *s = &l->slot[k & l->mask];
+
 	if (v && !s->value) {
 		s->order = l->order++;
-		l->recent = (uint32_t)(s - l->slot);
+		l->recent = k & l->mask;
 		l->n++;
 	} else if (!v && s->value) {
 		l->n--;
@@ -319,10 +321,10 @@ static noinline int set_slow(gmp_key k, void *v)
 	if (!s)
 		return err;
 	if (!there) {
-		put(own(), s, NULL); /* of a key that is gone */
+		put(own(), k, NULL); /* of a key that is gone */
 		*s = (struct slot){ .key = k };
 	}
-	put(own(), s, v);
+	put(own(), k, v);
 	if (gp)
 		gp->locals_set = true;
 	return 0;
@@ -336,7 +338,7 @@ int gmp_set(gmp_key k, void *v)
 	if (unlikely(!l || !k || l->slot[k & l->mask].key != k))
 		return set_slow(k, v);
 	m->curg->locals_set = true; /* its end is to look */
-	put(l, &l->slot[k & l->mask], v);
+	put(l, k, v);
 	return 0;
 }
 
