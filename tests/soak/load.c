@@ -484,6 +484,7 @@ static void check_servers(void)
 static void app(void *arg)
 {
 	(void)arg;
+	begin_run();
 	if (is_victim) {
 		actors[3].n = 0;
 		run_actors(actors, ACTORS, 0);

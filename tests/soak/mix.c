@@ -15,6 +15,7 @@ static bool restart;
 static void app(void *arg)
 {
 	(void)arg;
+	begin_run();
 	do {
 		run_actors(actors, ACTORS, rounds_done++);
 		CHECK(gmp_set_procs(2) > 0);
