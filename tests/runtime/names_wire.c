@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests of looking up names with libc's own resolver and a name server on the wire that never answers. */
+#define _GNU_SOURCE 1
+#include "io_util.h"
+
+#include <fcntl.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+
+/* What the name server is asked, counted by the datagrams. */
+struct server {
+	int fd;
+	atomic_int asked;
+	gmp_g *g;
+};
+
+static void write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+}
+
+static bool loopback_up(void)
+{
+	struct ifreq r = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool up = fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &r) == 0;
+
+	close(fd);
+	return up;
+}
+
+/*
+ * A network and a view of the files of our own, where the name server is 127.0.0.1 and asked again after
+ * two seconds, once.  False where the system does not let us.
+ */
+static bool alone_in_the_world(void)
+{
+	char conf[] = "/tmp/gmp-resolv-XXXXXX", nsswitch[] = "/tmp/gmp-nss-XXXXXX", map[64];
+	unsigned uid = getuid(), gid = getgid();
+	int a, b;
+
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS) != 0)
+		return false;
+	write_file("/proc/self/setgroups", "deny");
+	snprintf(map, sizeof(map), "0 %u 1", uid);
+	write_file("/proc/self/uid_map", map);
+	snprintf(map, sizeof(map), "0 %u 1", gid);
+	write_file("/proc/self/gid_map", map);
+	a = mkstemp(conf);
+	b = mkstemp(nsswitch);
+	CHECK(a >= 0 && b >= 0);
+	close(a);
+	close(b);
+	write_file(conf, "nameserver 127.0.0.1\noptions timeout:2 attempts:1\n");
+	write_file(nsswitch, "hosts: files dns\n");
+	bool done = loopback_up() && mount(conf, "/etc/resolv.conf", NULL, MS_BIND, NULL) == 0 &&
+		    mount(nsswitch, "/etc/nsswitch.conf", NULL, MS_BIND, NULL) == 0;
+
+	unlink(conf);
+	unlink(nsswitch);
+	return done;
+}
+
+static void hear_and_say_nothing(void *arg)
+{
+	struct server *s = arg;
+	char query[512];
+
+	while (gmp_read(s->fd, query, sizeof(query)) > 0)
+		atomic_fetch_add(&s->asked, 1);
+}
+
+static void begin(struct server *s)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_port = htons(53),
+				  .sin_addr = { htonl(INADDR_LOOPBACK) } };
+
+	s->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	CHECK(s->fd >= 0);
+	CHECK_EQ(bind(s->fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	CHECK_EQ(gmp_adopt(s->fd), s->fd);
+	atomic_store(&s->asked, 0);
+	s->g = spawn(hear_and_say_nothing, s);
+}
+
+static void end(struct server *s)
+{
+	CHECK_EQ(gmp_close(s->fd), 0);
+	join(s->g);
+}
+
+static void look_up(void *arg)
+{
+	int64_t deadline = *(const int64_t *)arg, began = gmp_now();
+	struct addrinfo *a = NULL;
+
+	CHECK_EQ(gmp_getaddrinfo_until("nobody.test", "80", NULL, &a, deadline), EAI_AGAIN);
+	CHECK(a == NULL);
+	if (deadline == GMP_FOREVER)
+		CHECK(gmp_now() - began >= 2 * SEC); /* libc itself gave up */
+	else
+		CHECK(gmp_now() >= deadline);
+}
+
+static void nobody_answers(UNUSED void *arg)
+{
+	int64_t began = gmp_now(), soon = gmp_deadline(500 * MS), forever = GMP_FOREVER;
+	struct foreign f;
+	struct server s;
+	gmp_g *g[10], *patient;
+	int naps = 0;
+
+	begin(&s);
+	patient = spawn(look_up, &forever);
+	for (int i = 0; i < 10; i++)
+		g[i] = spawn(look_up, &soon);
+	foreign_start(&f, look_up, &soon);
+	while (gmp_now() < soon && ++naps)
+		gmp_sleep(MS);
+	CHECK(naps > 3); /* the others go on meanwhile */
+	for (int i = 0; i < 10; i++)
+		join(g[i]);
+	foreign_join(&f);
+	CHECK_EQ(gmp_dial_until("tcp", "nobody.test:80", gmp_deadline(50 * MS)), -ETIMEDOUT);
+	CHECK(gmp_now() - began < 2 * SEC);
+	join(patient);
+	CHECK(atomic_load(&s.asked) > 0);
+	end(&s);
+}
+
+TEST_PROCS(a_name_server_that_is_silent_holds_nobody_past_the_deadline)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = procs;
+	if (!alone_in_the_world())
+		check_skip("the system lets us have no network of our own");
+	CHECK_EQ(gmp_run(nobody_answers, NULL, &c), 0);
+}
