@@ -51,23 +51,6 @@ static void make_others(void *arg)
 	gmp_wg_done(&ready);
 }
 
-static void among_others(struct bench_state *st, bench_body body)
-{
-	const struct bench_case *c = bench_this(st);
-	gmp_timer **others = calloc((size_t)(OTHERS * c->procs), sizeof(gmp_timer *));
-
-	bench_check(others, "no memory");
-	gmp_wg_add(&ready, c->procs);
-	for (int p = 0; p < c->procs; p++)
-		bench_check(gmp_go(make_others, &others[OTHERS * p]) == 0, "gmp_go");
-	gmp_wg_wait(&ready);
-	bench_parallel(st, 1, body);
-	for (int i = 0; i < OTHERS * c->procs; i++)
-		stop(others[i]);
-	bench_check(failed == 0, "%lld fired an hour early", (long long)failed);
-	free(others);
-}
-
 /* --- timers that fire at once --- */
 
 /* Each run of the chain makes the timer of the next. */
@@ -107,14 +90,6 @@ static void after_func_body(struct bench_loop *l)
 	}
 }
 
-static void after_func(struct bench_state *st)
-{
-	among_others(st, after_func_body);
-}
-
-BENCH(after_func, "AfterFunc1000", .procs = 1, .count = 200);
-BENCH(after_func, "AfterFunc1000", .procs = 2, .count = 200);
-
 static void count_down(void *wg)
 {
 	gmp_wg_done(wg);
@@ -136,14 +111,6 @@ static void simultaneous_body(struct bench_loop *l)
 	}
 }
 
-static void simultaneous(struct bench_state *st)
-{
-	among_others(st, simultaneous_body);
-}
-
-BENCH(simultaneous, "SimultaneousAfterFunc1000", .procs = 1, .count = 200);
-BENCH(simultaneous, "SimultaneousAfterFunc1000", .procs = 2, .count = 200);
-
 static void after_body(struct bench_loop *l)
 {
 	while (bench_more(l)) {
@@ -154,14 +121,6 @@ static void after_body(struct bench_loop *l)
 		gmp_tick_free(c);
 	}
 }
-
-static void after(struct bench_state *st)
-{
-	among_others(st, after_body);
-}
-
-BENCH(after, "After", .procs = 1, .count = 200000);
-BENCH(after, "After", .procs = 2, .count = 200000);
 
 static void nap(void *wg)
 {
@@ -180,14 +139,6 @@ static void sleep_body(struct bench_loop *l)
 		gmp_wg_wait(&wg);
 	}
 }
-
-static void sleep_1000(struct bench_state *st)
-{
-	among_others(st, sleep_body);
-}
-
-BENCH(sleep_1000, "Sleep1000", .procs = 1, .count = 200);
-BENCH(sleep_1000, "Sleep1000", .procs = 2, .count = 200);
 
 /* --- timers that do not fire --- */
 
@@ -242,35 +193,6 @@ static void adjust_body(struct bench_loop *l)
 	bench_check(fired <= l->done, "%lld fired", (long long)fired);
 	free(timers);
 }
-
-static void stop_chan(struct bench_state *st)
-{
-	among_others(st, stop_chan_body);
-}
-
-static void stop_func(struct bench_state *st)
-{
-	among_others(st, stop_func_body);
-}
-
-static void start_stop(struct bench_state *st)
-{
-	among_others(st, start_stop_body);
-}
-
-static void adjust(struct bench_state *st)
-{
-	among_others(st, adjust_body);
-}
-
-BENCH(stop_chan, "Stop/impl=chan", .procs = 1, .count = 500000);
-BENCH(stop_chan, "Stop/impl=chan", .procs = 2, .count = 500000);
-BENCH(stop_func, "Stop/impl=func", .procs = 1, .count = 1000000);
-BENCH(stop_func, "Stop/impl=func", .procs = 2, .count = 1000000);
-BENCH(start_stop, "StartStop1000", .procs = 1, .count = 200);
-BENCH(start_stop, "StartStop1000", .procs = 2, .count = 200);
-BENCH(adjust, "AdjustTimers10000", .procs = 1, .count = 20);
-BENCH(adjust, "AdjustTimers10000", .procs = 2, .count = 20);
 
 /* --- setting one again and again --- */
 
@@ -334,38 +256,79 @@ static void ticker_body(struct bench_loop *l)
 	gmp_tick_free(c);
 }
 
-static void reset_chan(struct bench_state *st)
+/* --- the rows --- */
+
+enum {
+	AFTER_FUNC,
+	SIMULTANEOUS,
+	AFTER,
+	SLEEP,
+	STOP_CHAN,
+	STOP_FUNC,
+	START_STOP,
+	ADJUST,
+	RESET_CHAN,
+	RESET_FUNC,
+	TICKER,
+	TICKER_RESET,
+	TICKER_NAIVE
+};
+
+static void among_others(struct bench_state *st)
 {
-	among_others(st, reset_chan_body);
+	static const bench_body bodies[] = {
+		[AFTER_FUNC] = after_func_body,
+		[SIMULTANEOUS] = simultaneous_body,
+		[AFTER] = after_body,
+		[SLEEP] = sleep_body,
+		[STOP_CHAN] = stop_chan_body,
+		[STOP_FUNC] = stop_func_body,
+		[START_STOP] = start_stop_body,
+		[ADJUST] = adjust_body,
+		[RESET_CHAN] = reset_chan_body,
+		[RESET_FUNC] = reset_func_body,
+		[TICKER] = ticker_body,
+		[TICKER_RESET] = ticker_reset_body,
+		[TICKER_NAIVE] = ticker_naive_body,
+	};
+	const struct bench_case *c = bench_this(st);
+	gmp_timer **others = calloc((size_t)(OTHERS * c->procs), sizeof(gmp_timer *));
+
+	bench_check(others, "no memory");
+	gmp_wg_add(&ready, c->procs);
+	for (int p = 0; p < c->procs; p++)
+		bench_check(gmp_go(make_others, &others[OTHERS * p]) == 0, "gmp_go");
+	gmp_wg_wait(&ready);
+	bench_parallel(st, 1, bodies[c->mode]);
+	for (int i = 0; i < OTHERS * c->procs; i++)
+		stop(others[i]);
+	bench_check(failed == 0, "%lld fired an hour early", (long long)failed);
+	free(others);
 }
 
-static void reset_func(struct bench_state *st)
-{
-	among_others(st, reset_func_body);
-}
-
-static void ticker(struct bench_state *st)
-{
-	among_others(st, ticker_body);
-}
-
-static void ticker_reset(struct bench_state *st)
-{
-	among_others(st, ticker_reset_body);
-}
-
-static void ticker_naive(struct bench_state *st)
-{
-	among_others(st, ticker_naive_body);
-}
-
-BENCH(reset_chan, "Reset/impl=chan", .procs = 1, .count = 3000000);
-BENCH(reset_chan, "Reset/impl=chan", .procs = 2, .count = 3000000);
-BENCH(reset_func, "Reset/impl=func", .procs = 1, .count = 3000000);
-BENCH(reset_func, "Reset/impl=func", .procs = 2, .count = 3000000);
-BENCH(ticker, "Ticker", .procs = 1, .count = 200000);
-BENCH(ticker, "Ticker", .procs = 2, .count = 200000);
-BENCH(ticker_reset, "TickerReset", .procs = 1, .count = 2000000);
-BENCH(ticker_reset, "TickerReset", .procs = 2, .count = 2000000);
-BENCH(ticker_naive, "TickerResetNaive", .procs = 1, .count = 300000);
-BENCH(ticker_naive, "TickerResetNaive", .procs = 2, .count = 300000);
+BENCH(among_others, "AfterFunc1000", .procs = 1, .count = 200, .mode = AFTER_FUNC);
+BENCH(among_others, "AfterFunc1000", .procs = 2, .count = 200, .mode = AFTER_FUNC);
+BENCH(among_others, "SimultaneousAfterFunc1000", .procs = 1, .count = 200, .mode = SIMULTANEOUS);
+BENCH(among_others, "SimultaneousAfterFunc1000", .procs = 2, .count = 200, .mode = SIMULTANEOUS);
+BENCH(among_others, "After", .procs = 1, .count = 200000, .mode = AFTER);
+BENCH(among_others, "After", .procs = 2, .count = 200000, .mode = AFTER);
+BENCH(among_others, "Sleep1000", .procs = 1, .count = 200, .mode = SLEEP);
+BENCH(among_others, "Sleep1000", .procs = 2, .count = 200, .mode = SLEEP);
+BENCH(among_others, "Stop/impl=chan", .procs = 1, .count = 500000, .mode = STOP_CHAN);
+BENCH(among_others, "Stop/impl=chan", .procs = 2, .count = 500000, .mode = STOP_CHAN);
+BENCH(among_others, "Stop/impl=func", .procs = 1, .count = 1000000, .mode = STOP_FUNC);
+BENCH(among_others, "Stop/impl=func", .procs = 2, .count = 1000000, .mode = STOP_FUNC);
+BENCH(among_others, "StartStop1000", .procs = 1, .count = 200, .mode = START_STOP);
+BENCH(among_others, "StartStop1000", .procs = 2, .count = 200, .mode = START_STOP);
+BENCH(among_others, "AdjustTimers10000", .procs = 1, .count = 20, .mode = ADJUST);
+BENCH(among_others, "AdjustTimers10000", .procs = 2, .count = 20, .mode = ADJUST);
+BENCH(among_others, "Reset/impl=chan", .procs = 1, .count = 3000000, .mode = RESET_CHAN);
+BENCH(among_others, "Reset/impl=chan", .procs = 2, .count = 3000000, .mode = RESET_CHAN);
+BENCH(among_others, "Reset/impl=func", .procs = 1, .count = 3000000, .mode = RESET_FUNC);
+BENCH(among_others, "Reset/impl=func", .procs = 2, .count = 3000000, .mode = RESET_FUNC);
+BENCH(among_others, "Ticker", .procs = 1, .count = 200000, .mode = TICKER);
+BENCH(among_others, "Ticker", .procs = 2, .count = 200000, .mode = TICKER);
+BENCH(among_others, "TickerReset", .procs = 1, .count = 2000000, .mode = TICKER_RESET);
+BENCH(among_others, "TickerReset", .procs = 2, .count = 2000000, .mode = TICKER_RESET);
+BENCH(among_others, "TickerResetNaive", .procs = 1, .count = 300000, .mode = TICKER_NAIVE);
+BENCH(among_others, "TickerResetNaive", .procs = 2, .count = 300000, .mode = TICKER_NAIVE);
