@@ -66,6 +66,12 @@ void bench_value(bench_state *st, const char *what, const char *unit, double v)
 	st->values.push_back({ what, unit, v });
 }
 
+double bench_median(double *v, size_t n)
+{
+	std::sort(v, v + n);
+	return n ? v[n / 2] : 0;
+}
+
 void bench_fail(const char *fmt, ...)
 {
 	va_list ap;

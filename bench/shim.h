@@ -60,6 +60,9 @@ void bench_time(struct bench_state *st, int64_t ns, int64_t ops);
  * after a colon; unit is "ns", "bytes", "percent" or "ms". */
 void bench_value(struct bench_state *st, const char *what, const char *unit, double v);
 
+/* The middle one of n, which it sorts: where some were met by a slow moment of the machine. */
+double bench_median(double *v, size_t n);
+
 /* The work was not done as it should have been: say so and end the process with status 1. */
 void bench_fail(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
