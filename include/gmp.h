@@ -85,8 +85,20 @@ typedef void (*gmp_fn)(void *arg);
  *   GMP_SCHED_RUNNEXT  a queue for each P, stealing, and what was made ready last runs next (Go 1.5)
  *   GMP_SCHED_LOCAL    a queue for each P, stealing, in order (Go 1.1)
  *   GMP_SCHED_GLOBAL   one queue with a lock for all Ps, in order (Go 1.0)
+ *   GMP_SCHED_THREAD   every green thread is a thread of the kernel's, which schedules it
+ *
+ * With GMP_SCHED_THREAD all calls do what they say; but the Ps bound nothing, a deadlock is not reported,
+ * gmp_dump and gmp_stats count all green threads as in blocking code, an overflow of a stack is a plain
+ * SIGSEGV, and max_threads bounds the green threads too (gmp_go: -EAGAIN).  At the end of the run those
+ * that live leave at their next wait, yield or checkpoint; one that sleeps in the kernel by itself, or
+ * resolves a name, is waited for.  Not with GMP_VIRTUAL_TIME or chaos: gmp_run returns -ENOTSUP.
  */
-typedef enum gmp_sched { GMP_SCHED_RUNNEXT = 1, GMP_SCHED_LOCAL, GMP_SCHED_GLOBAL } gmp_sched;
+typedef enum gmp_sched {
+	GMP_SCHED_RUNNEXT = 1,
+	GMP_SCHED_LOCAL,
+	GMP_SCHED_GLOBAL,
+	GMP_SCHED_THREAD
+} gmp_sched;
 
 /*
  * How to start the runtime.  A field that is 0 takes its value from the environment variable

@@ -57,6 +57,7 @@ set(GMP_FLOOR2_HEADERS
 set(GMP_FLOOR3
 	sched.c
 	park.c
+	thread.c
 	vtime.c
 )
 set(GMP_FLOOR3_HEADERS)

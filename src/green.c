@@ -71,6 +71,33 @@ static int class_of(size_t size, unsigned *klass)
 	return stack_reserve(*klass, 1);
 }
 
+/* As a thread of its own; where there can be none, it has never been. */
+static noinline int launch_thread(struct g *gp)
+{
+	g_set_status(gp, G_RUNNABLE);
+	int err = thread_start(gp);
+
+	if (!err)
+		return 0;
+	if (err == -ESRCH)
+		thread_checkpoint();
+	add_rlx(&sched.thread_exits, 1);
+	if (gp->stack_class != sched.stack_class)
+		stack_unreserve(gp->stack_class, 1);
+	g_set_status(gp, G_RUNNING); /* for the sake of the edges */
+	g_set_status(gp, G_DEAD);
+	g_free(NULL, gp);
+	return err;
+}
+
+static inline int launch(struct g *gp)
+{
+	if (unlikely(sched.threads))
+		return launch_thread(gp);
+	sched_submit(gp, true);
+	return 0;
+}
+
 static noinline int spawn_with(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *attr, uintptr_t pc)
 {
 	unsigned klass;
@@ -92,8 +119,7 @@ static noinline int spawn_with(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *
 		g_set_name(gp, attr->name);
 	st_rlx(&gp->made_at, pc);
 	*g = (gmp_g *)gp;
-	sched_submit(gp, true);
-	return 0;
+	return launch(gp);
 }
 
 int gmp_go(gmp_fn fn, void *arg)
@@ -108,8 +134,7 @@ int gmp_go(gmp_fn fn, void *arg)
 
 	if (likely(gp)) {
 		st_rlx(&gp->made_at, (uintptr_t)__builtin_return_address(0));
-		sched_submit(gp, true);
-		err = 0;
+		err = launch(gp);
 	}
 	rt_leave();
 	return err;
@@ -249,6 +274,8 @@ void gmp_exit(void)
 {
 	struct m *m = getm();
 
+	if (!m && thread_m())
+		thread_exit(thread_m());
 	if (!m)
 		gmp__fatal("gmp_exit on a thread that is not a green thread");
 	if (m->cxx)
@@ -263,6 +290,10 @@ void gmp_exit(void)
 static void cancel(struct g *gp)
 {
 	st_rlx(&gp->cancelled, true);
+	if (unlikely(sched.threads)) {
+		thread_cut(gp);
+		return;
+	}
 	if (!cut_short(gp)) {
 		sched_heavy_fence(); /* ORD(cancel) */
 		if (!cut_short(gp))
@@ -284,18 +315,18 @@ int gmp_cancel(gmp_g *g)
 
 int gmp_cancelled(void)
 {
-	struct m *m = getm();
+	struct g *gp = self_green();
 
-	return m && ld_rlx(&m->curg->cancelled);
+	return gp && ld_rlx(&gp->cancelled);
 }
 
 int gmp_cancel_mask(int on)
 {
-	struct m *m = getm();
+	struct g *gp = self_green();
 
-	if (!m)
+	if (!gp)
 		return 0;
-	uint8_t *masked = &m->curg->masked;
+	uint8_t *masked = &gp->masked;
 
 	if (*masked == (on ? UINT8_MAX : 0))
 		return -EINVAL;
@@ -308,6 +339,7 @@ int gmp_cancel_mask(int on)
 void gmp_yield(void)
 {
 	if (unlikely(!getm())) {
+		thread_checkpoint();
 		os_yield();
 		return;
 	}
@@ -322,15 +354,17 @@ void gmp_checkpoint(void)
 int gmp_lock_thread(void)
 {
 	struct m *m = getm();
+	struct g *gp = self_green();
 
-	if (!m)
+	if (!gp)
 		gmp__fatal("gmp_lock_thread on a thread that is not a green thread");
-	struct g *gp = m->curg;
-	int err = gp->locks ? 0 : sched_bind(m);
+	int err = gp->locks || !m ? 0 : sched_bind(m); /* thread.c: it is as if it were */
 
 	if (err || gp->locks == UINT32_MAX)
 		return -EAGAIN;
 	gp->locks++;
+	if (!m)
+		return 0;
 	gp->lockedm = m;
 	gp->turn |= TURN_BOUND;
 	return 0;
@@ -339,14 +373,13 @@ int gmp_lock_thread(void)
 int gmp_unlock_thread(void)
 {
 	struct m *m = getm();
+	struct g *gp = self_green();
 
-	if (!m)
+	if (!gp)
 		gmp__fatal("gmp_unlock_thread on a thread that is not a green thread");
-	struct g *gp = m->curg;
-
 	if (!gp->locks)
 		gmp__fatal("gmp_unlock_thread of a green thread that is not locked to its thread");
-	if (--gp->locks == 0) {
+	if (--gp->locks == 0 && m) {
 		gp->lockedm = NULL;
 		gp->turn &= (uint8_t)~TURN_BOUND;
 		sched_unbind(m);
@@ -356,9 +389,7 @@ int gmp_unlock_thread(void)
 
 gmp_g *gmp_self(void)
 {
-	struct m *m = getm();
-
-	return m ? (gmp_g *)m->curg : NULL;
+	return (gmp_g *)self_green();
 }
 
 uint64_t gmp_id(const gmp_g *g)

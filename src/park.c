@@ -113,13 +113,17 @@ static int wait_green(struct m *m, unsigned why, unwait_fn unwait, commit_fn com
 
 /* --- a foreign thread waits --- */
 
-static noinline int wait_foreign(struct waiter *w, unwait_fn unwait, commit_fn commit, void *arg,
-				 int64_t deadline)
+static noinline int wait_foreign(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit,
+				 void *arg, int64_t deadline)
 {
+	struct m *alone = thread_m();
 	uint32_t state;
 
 	deadline = vtime_real(deadline);
-	st_rel(&w->state, W_ARMED); /* ORD(waiter.claim) */
+	if (alone)
+		thread_arm(alone, w, why);
+	else
+		st_rel(&w->state, W_ARMED); /* ORD(waiter.claim) */
 	commit(arg);
 	while (!((state = ld_acq(&w->state)) & W_DONE)) { /* ORD(waiter.done) */
 		int timeout = os_futex_wait(&w->state, state, state == W_ARMED ? deadline : NEVER);
@@ -131,6 +135,8 @@ static noinline int wait_foreign(struct waiter *w, unwait_fn unwait, commit_fn c
 	}
 	int result = waiter_result(state);
 
+	if (alone)
+		return thread_resume(alone, w, unwait, result);
 	if (result && unwait)
 		unwait(w);
 	return result;
@@ -143,7 +149,7 @@ int wait_on(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit, 
 
 	if (likely(m != NULL))
 		return wait_green(m, why, unwait, commit, arg, deadline);
-	return wait_foreign(w, unwait, commit, arg, deadline);
+	return wait_foreign(w, why, unwait, commit, arg, deadline);
 }
 
 /* --- ready --- */
@@ -224,10 +230,8 @@ noinline void park_without_p(void)
 	to_g0(m, m->curg, sched_without_p_g0);
 }
 
-noinline void park_exit(void)
+void park_farewell(struct g *gp)
 {
-	struct g *gp = getm()->curg;
-
 	for (struct cleanup *c; unlikely((c = gp->cleanups) != NULL);) {
 		gp->cleanups = c->next;
 		c->fn(c->arg);
@@ -236,7 +240,14 @@ noinline void park_exit(void)
 		sched.locals_end(gp);
 	if (unlikely(gp->timer_run))
 		sched.timer_run_end(gp);
-	struct m *m = getm(); /* these may have waited */
+}
+
+noinline void park_exit(void)
+{
+	struct g *gp = getm()->curg;
+
+	park_farewell(gp);
+	struct m *m = getm(); /* it may have waited */
 
 	san_leave(NULL, &m->san);
 	gmp__mcall(&gp->ctx, sched_exit_g0, gp, m->g0);

@@ -56,6 +56,7 @@
 #include <errno.h>
 
 #include "runtime.h"
+#include "thread.h"
 
 /* What a wait needs on the stack of a foreign thread. */
 struct foreign {
@@ -102,9 +103,9 @@ int wait_on(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit, 
 /* The caller is cancelled, and has not masked that. */
 static inline bool self_cancelled(void)
 {
-	struct m *m = getm();
+	struct g *gp = self_green();
 
-	return m && ld_rlx(&m->curg->cancelled) && !m->curg->masked;
+	return gp && ld_rlx(&gp->cancelled) && !gp->masked;
 }
 
 /* Before anything runs: which steps a wait and a yield take on g0. */
@@ -113,13 +114,18 @@ void park_init(void);
 /* The heart of gmp_yield, and of ending. */
 int park_yield(void);
 void park_exit(void) __attribute__((noreturn));
+/* What an ending green thread does on its stack: for those it has told that it would, its locals, its
+ * timer.  May wait. */
+void park_farewell(struct g *gp);
 
 /* Yield if the scheduler has asked for it: for calls that may go on for ever without a wait. */
 static inline void self_checkpoint(void)
 {
 	struct m *m = getm();
 
-	if (unlikely(m && ld_rlx(&m->p->attention)))
+	if (unlikely(!m))
+		thread_checkpoint();
+	else if (unlikely(ld_rlx(&m->p->attention)))
 		park_yield();
 }
 

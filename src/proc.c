@@ -559,7 +559,8 @@ int m_start(struct m *m)
 	int err;
 
 	m->ours = true;
-	err = os_thread_start(&m->thread, gs.entry, m, M_STACK);
+	err = os_thread_start(&m->thread, gs.entry, m,
+			      m->alone ? (size_t)1 << m->curg->stack_class : M_STACK);
 
 	if (err)
 		return err;
@@ -567,6 +568,13 @@ int m_start(struct m *m)
 	m->joinable = true;
 	unlock(&sched.lock, LR_SCHED);
 	return 0;
+}
+
+noinline struct m *thread_m(void)
+{
+	struct m *m = gmp__blockedm();
+
+	return m && m->alone ? m : NULL;
 }
 
 void m_sleep(struct m *m)

@@ -97,7 +97,10 @@ static void *m_main(void *arg)
 	os_precise_timeouts();
 	san_thread(&m->san);
 	signal_thread_begin(m);
-	mstart(m);
+	if (m->alone)
+		thread_run(m);
+	else
+		mstart(m);
 	signal_thread_end(m);
 	m_dead(m);
 	return NULL;
@@ -130,6 +133,11 @@ static int set_up(const gmp_config *cfg, bool library)
 	struct options options;
 	int err = options_load(cfg, &options, &why);
 
+	if (!err && options.c.sched == GMP_SCHED_THREAD &&
+	    options.debug & (DEBUG_virtual | DEBUG_chaos)) {
+		err = -ENOTSUP;
+		why = "GMP_SCHED_THREAD: the kernel goes by no virtual time, nor by our chaos";
+	}
 	if (err && why)
 		fprintf(stderr, "gmp: %s\n", why);
 	if (!err)
@@ -142,6 +150,7 @@ static int set_up(const gmp_config *cfg, bool library)
 	st_rlx(&sched.run, run + 1);
 	sched.options = options;
 	sched.library = library;
+	sched.threads = options.c.sched == GMP_SCHED_THREAD;
 	if (options.debug & DEBUG_virtual)
 		vtime_begin();
 	sched.fpwords = gmp__fpwords();
@@ -263,6 +272,8 @@ static void drop_all(void)
 
 static void tear_down(void)
 {
+	if (sched.threads)
+		threads_end();
 	join_ms();
 	sysmon_stop();
 	uring_fini();
@@ -279,6 +290,43 @@ static void tear_down(void)
 }
 
 /* --- the calls --- */
+
+/* The one who takes it from ON stops it. */
+static bool begin_stop(void)
+{
+	uint32_t on = RUN_ON;
+
+	if (!cas_seq(&sched.state, &on, RUN_STOPPING)) /* ORD(foreign) */
+		return false;
+	sched_stop();
+	return true;
+}
+
+/* GMP_SCHED_THREAD: m, on a thread of our own, for the poller and timers; the caller runs gp. */
+static int run_on_caller(struct m *m, struct g *gp)
+{
+	struct m *own = m_new();
+	int err = own ? 0 : -ENOMEM;
+
+	g_set_status(gp, G_RUNNABLE);
+	if (own)
+		thread_adopt(own, gp); /* before m may look for a deadlock */
+	st_seq(&sched.state, RUN_ON);  /* ORD(run) */
+	if (!err)
+		err = m_start(m);
+	if (err) {
+		m_free(m);
+	} else {
+		signal_thread_begin(own);
+		thread_run(own);
+		signal_thread_end(own);
+	}
+	begin_stop();
+	if (own)
+		m_free(own);
+	tear_down();
+	return err;
+}
 
 int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
 {
@@ -299,6 +347,8 @@ int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
 	}
 	sched.main = gp;
 	st_rlx(&gp->made_at, (uintptr_t)__builtin_return_address(0));
+	if (sched.threads)
+		return run_on_caller(m, gp);
 	san_thread(&m->san);
 	signal_thread_begin(m);
 	g_set_status(gp, G_RUNNABLE);
@@ -309,17 +359,6 @@ int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
 	m_free(m);
 	tear_down();
 	return 0;
-}
-
-/* The one who takes it from ON stops it. */
-static bool begin_stop(void)
-{
-	uint32_t on = RUN_ON;
-
-	if (!cas_seq(&sched.state, &on, RUN_STOPPING)) /* ORD(foreign) */
-		return false;
-	sched_stop();
-	return true;
 }
 
 int gmp_start(const gmp_config *cfg)

@@ -160,8 +160,11 @@ struct g {
 	bool cancelled;      /* (a) */
 	uint32_t token;      /* (c) who holds a lock: index + 1 */
 	uint32_t ready_at;   /* (o) low bits of cpu_ticks when made ready, if sampled; else 0 */
-	struct g *schedlink; /* (o) of whichever list holds it */
-	unwait_fn unwait;    /* (o) how to end its present wait */
+	union {
+		struct g *schedlink;   /* (o) of whichever list holds it */
+		struct waiter *awaits; /* (a) of one that is a thread of its own: see thread.c */
+	};
+	unwait_fn unwait; /* (o) how to end its present wait */
 
 	gmp_fn fn;                /* (c) while alive */
 	void *arg;                /* (c) while alive */
@@ -297,6 +300,8 @@ struct m {
 	bool dead;           /* (l) it runs nothing any more, and ends */
 	int id;              /* (c) */
 	int tid;             /* (c) the kernel's number of its thread */
+	bool alone;          /* (l) it is the thread of one green thread: see thread.c */
+	void *way_out;       /* (o) of that one: a jmp_buf */
 	uint64_t told;       /* (o) id of the green thread of which on_asleep has told */
 	void *altstack;      /* (o) for signal handlers */
 	uint64_t admitted;   /* (o) sched.admitted, as its mask of signals has it */
@@ -341,6 +346,8 @@ struct sched {
 	uint64_t fpwords;        /* (c) control words that green threads begin with */
 	unsigned stack_class;    /* (c) the default one */
 	bool library;            /* (c) begun by gmp_start: nobody reports a deadlock */
+	bool threads;            /* (c) GMP_SCHED_THREAD */
+	uint64_t thread_exits;   /* (a) ends of green threads on threads of their own */
 	int64_t start_now;       /* (c) clock and cpu_ticks at the start: the scale of the latter */
 	uint64_t start_ticks;    /* (c) */
 	exit_fn joinable_exit;   /* (c) green.c's: a joinable green thread has ended; on g0 */
@@ -465,13 +472,26 @@ static inline int waiter_result(uint32_t state)
 	return -(int)(state >> W_RESULT);
 }
 
+/* The M of a green thread that is a thread of its own (thread.c), if the caller is one. */
+struct m *thread_m(void);
+
+/* The calling green thread. */
+static inline struct g *self_green(void)
+{
+	struct m *m = getm();
+
+	if (unlikely(!m))
+		m = thread_m();
+	return m ? m->curg : NULL;
+}
+
 /*
  * Around a call of a foreign thread that uses what the runtime owns: false when none runs.  The
  * runtime's end waits for those inside.  Nothing for green threads.
  */
 static inline bool rt_enter(void)
 {
-	if (likely(getm() != NULL))
+	if (likely(getm() != NULL) || thread_m())
 		return true;
 	add_seq(&sched.foreign, 1);         /* ORD(foreign): counted before the look at the state */
 	if (ld_seq(&sched.state) == RUN_ON) /* ORD(run): and what it is made of is there */
@@ -482,7 +502,7 @@ static inline bool rt_enter(void)
 
 static inline void rt_leave(void)
 {
-	if (unlikely(!getm()))
+	if (unlikely(!getm()) && !thread_m())
 		sub_seq(&sched.foreign, 1); /* ORD(foreign) */
 }
 

@@ -101,8 +101,24 @@ static int g_main(void *arg)
 	return 0;
 }
 
+/* A timer's: it is to have a thread of its own (thread.c). */
+leaves_by_jump static noinline int begin_thread(struct m *m, struct g *gp)
+{
+	m->curg = NULL;
+	g_set_status(gp, G_RUNNABLE);
+	if (thread_start(gp)) { /* when one has ended: again */
+		lock(&sched.lock, LR_SCHED);
+		gq_put(gp);
+		unlock(&sched.lock, LR_SCHED);
+		os_nap(100000);
+	}
+	return schedule_g0();
+}
+
 leaves_by_jump static noinline int begin(struct m *m, struct g *gp)
 {
+	if (unlikely(sched.threads))
+		return begin_thread(m, gp);
 	g_bind_stack(m->p, gp);
 	san_leave(&m->san, &gp->san);
 	return gmp__gstart(gp, g_main, g_cxx(gp), sched.fpwords, m->g0);

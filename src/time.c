@@ -40,10 +40,26 @@ int64_t gmp_deadline(int64_t ns)
 
 /* --- sleep --- */
 
+/* One that can be cancelled, or dropped. */
+static int sleep_alone(int64_t deadline)
+{
+	struct foreign f;
+
+	if (deadline <= rt_now()) {
+		gmp_yield();
+		return 0;
+	}
+	int result = wait_on(foreign_sudog(&f)->w, WAIT_SLEEP, NULL, commit_none, NULL, deadline);
+
+	return result == -ETIMEDOUT ? 0 : result;
+}
+
 static int sleep_foreign(int64_t deadline)
 {
 	static uint32_t never;
 
+	if (thread_m())
+		return sleep_alone(deadline);
 	deadline = vtime_real(deadline);
 	while (os_now() < deadline)
 		os_futex_wait(&never, 0, deadline);
@@ -195,9 +211,9 @@ int gmp_timer_stop(gmp_timer *t)
 /* The caller is a run of t. */
 static bool called_from(struct gmp_timer *t)
 {
-	struct m *m = getm();
+	struct g *gp = self_green();
 
-	return m && m->curg->fn == timer_main && m->curg->arg == t;
+	return gp && gp->fn == timer_main && gp->arg == t;
 }
 
 void gmp_timer_free(gmp_timer *t)

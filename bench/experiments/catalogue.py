@@ -29,6 +29,7 @@ class Job:
     most: int = 9        # in so many rounds at most
     mib: int = 0         # not where less memory is free
     ants: bool = False   # needs it
+    cpus: int = 0        # keep to so many
 
 
 class Results:
@@ -108,13 +109,15 @@ def ms(v):
 # --- 1
 
 def pingpong_jobs(size):
-    slow = size.pick(200, 10000, 50000)
+    slow = size.pick(200, 10000, 50000)  # rounds through the kernel
     fast = size.pick(2000, 500000, 3000000)
     cpus = "1 CPU", f"{min(CPUS, 2)} CPUs"
     jobs = [Job(f"threads: {label}", cpus[n - 1], "pingpong", [way, slow, n])
             for way, label in (("pipe", "pipes"), ("cond", "condition variable"), ("futex", "futex"))
             for n in (1, 2)[:CPUS]]
     jobs.append(Job("threads: sched_yield", cpus[0], "pingpong", ["sched_yield", fast // 10, 1]))
+    jobs += [Job("green threads as threads: channel", cpus[n - 1], "pingpong", ["chan", slow, n],
+                 {"GMP_SCHED": "thread"}, cpus=n) for n in (1, 2)[:CPUS]]
     for way, label in (("chan", "channel"), ("yield", "yield")):
         for n in (1, 2) if way == "chan" else (1,):
             p = f"{n} P" + "s" * (n > 1)
@@ -228,12 +231,15 @@ def tasks_answer(r):
 
 SCHEDS = [("one locked queue (Go 1.0)", "global"), ("a queue for each P (Go 1.1)", "local"),
           ("and runnext (Go 1.5)", "runnext")]
+THREADS = "a thread each, on so many CPUs"
 
 
 def sieve_jobs(size):
     primes = size.pick(30, 300, 1000)
     jobs = [Job(label, procs, "sieve", [primes, procs], {"GMP_SCHED": word})
             for procs in (1, 2, 4, 8) for label, word in SCHEDS]
+    jobs += [Job(THREADS, cpus, "sieve", [primes, cpus], {"GMP_SCHED": "thread"}, most=3, cpus=cpus)
+             for cpus in (1, 2, 4, 8) if cpus <= CPUS]
     return jobs + [Job("Go of today", procs, "go", ["sieve", primes, procs]) for procs in (1, 2, 4, 8)]
 
 
@@ -249,6 +255,9 @@ def sieve_answer(r):
     low, high = at["runnext"][1], at["local"][1]
     if low and high:
         text += (f"Without runnext two Ps take {over(high, low)} as long as with it. ")
+    thread = r.get(THREADS, min(CPUS, 2), "message")
+    if thread and low:
+        text += f"A thread for each takes {ns(thread)}, {over(thread, low)} as long. "
     go = r.get("Go of today", 2, "message")
     if go and low:
         text += f"Go of today takes {ns(go)} with two, {over(go, low)} as long as gmp."

@@ -456,14 +456,13 @@ void dump_forget(void)
 
 static noinline int dump_to(const struct os_sink *to, uintptr_t caller)
 {
-	struct m *m = getm();
 	struct dump *d = begin_dump();
 	int err;
 
 	if (!d)
 		return -ENOMEM;
 	d->to = *to;
-	d->self = m ? m->curg : NULL;
+	d->self = self_green();
 	d->caller = caller;
 	write_head(d);
 	write_all(d);

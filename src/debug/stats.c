@@ -122,6 +122,7 @@ int gmp_stats_get(gmp_stats *out)
 	for (int i = 0; i < n; i++)
 		add_p(sched.allp[i], &s, &sum);
 	s.spawns += ld_rlx(&sched.foreign_spawns);
+	s.exits += ld_rlx(&sched.thread_exits);
 	s.polls = ld_rlx(&sched.polls);
 	s.poll_events = ld_rlx(&sched.poll_events);
 	set_levels(&s, &sum);

@@ -40,9 +40,9 @@ static void finish(void *arg)
  * middle by the end of a run leaves its number to another.) */
 static bool runs_it(const gmp_once *o)
 {
-	struct m *m = getm();
+	struct g *gp = self_green();
 
-	for (const struct cleanup *c = m ? m->curg->cleanups : NULL; c; c = c->next)
+	for (const struct cleanup *c = gp ? gp->cleanups : NULL; c; c = c->next)
 		if (c->fn == finish && c->arg == o)
 			return true;
 	return false;
@@ -50,17 +50,15 @@ static bool runs_it(const gmp_once *o)
 
 static void run(gmp_once *o, gmp_fn fn, void *arg)
 {
-	struct m *m = getm();
+	struct g *gp = self_green();
 	struct cleanup c = { .fn = finish, .arg = o };
 
 	st_rlx(&o->owner, gmp__self_token());
-	if (!m) {
+	if (!gp) {
 		fn(arg);
 		finish(o);
 		return;
 	}
-	struct g *gp = m->curg;
-
 	c.next = gp->cleanups;
 	gp->cleanups = &c;
 	fn(arg);

@@ -21,6 +21,7 @@ static void run_mode(int procs, gmp_sched how, gmp_fn fn, void *arg)
 	MODE(name, runnext, GMP_SCHED_RUNNEXT)                                                     \
 	MODE(name, local, GMP_SCHED_LOCAL)                                                         \
 	MODE(name, global, GMP_SCHED_GLOBAL)                                                       \
+	MODE(name, thread, GMP_SCHED_THREAD)                                                       \
 	static void name##_body(UNUSED void *arg)
 #define MODE(name, word, how)                                                                      \
 	TEST_PROCS(name##_##word)                                                                  \
@@ -192,6 +193,7 @@ TEST(one_that_computes_does_not_keep_the_rest_from_running)
 	run_mode(2, GMP_SCHED_RUNNEXT, two_body, NULL);
 	run_mode(2, GMP_SCHED_LOCAL, two_body, NULL);
 	run_mode(2, GMP_SCHED_GLOBAL, two_body, NULL);
+	run_mode(2, GMP_SCHED_THREAD, two_body, NULL);
 }
 
 /* --- the end --- */
@@ -241,6 +243,7 @@ static void end_twice(int procs, gmp_sched how)
 END(runnext, GMP_SCHED_RUNNEXT)
 END(local, GMP_SCHED_LOCAL)
 END(global, GMP_SCHED_GLOBAL)
+END(thread, GMP_SCHED_THREAD)
 
 /* --- in which order --- */
 

@@ -180,7 +180,7 @@ TEST(fields_out_of_bounds_are_refused)
 	CHECK_EQ(o.debug, DEBUG_virtual);
 	CHECK_EQ(LOAD_FIELD(flags, 2, &o), -EINVAL);
 	CHECK_EQ(LOAD_FIELD(sched, -1, &o), -EINVAL);
-	CHECK_EQ(LOAD_FIELD(sched, GMP_SCHED_GLOBAL + 1, &o), -EINVAL);
+	CHECK_EQ(LOAD_FIELD(sched, GMP_SCHED_THREAD + 1, &o), -EINVAL);
 }
 
 TEST(the_scheduler_is_chosen_by_a_word)

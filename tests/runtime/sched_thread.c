@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* Where every green thread is a thread of the kernel's (GMP_SCHED_THREAD): is each still a green thread
+ * to all who call it one, and does the run end with all of them? */
+#define _GNU_SOURCE 1
+#include "util.h"
+
+#include <sys/syscall.h>
+
+static void run_threads(int procs, int max_threads, gmp_fn fn)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	cfg.procs = procs;
+	cfg.sched = GMP_SCHED_THREAD;
+	cfg.max_threads = max_threads;
+	CHECK_EQ(gmp_run(fn, NULL, &cfg), 0);
+}
+
+#define THREADS(name)                                                                              \
+	static void name##_body(void *arg);                                                        \
+	TEST_PROCS(name)                                                                           \
+	{                                                                                          \
+		run_threads(procs, 0, name##_body);                                                \
+	}                                                                                          \
+	static void name##_body(UNUSED void *arg)
+
+static _Atomic int count;
+static gmp_chan *never;
+
+static int tid(void)
+{
+	return (int)syscall(SYS_gettid);
+}
+
+/* --- being --- */
+
+static void tell_tid(void *arg)
+{
+	gmp_chan *c = arg;
+	int me = tid();
+
+	CHECK(gmp_self() != NULL);
+	gmp_yield();
+	CHECK_EQ(gmp_sleep(MS), 0);
+	CHECK_EQ(tid(), me);
+	CHECK_EQ(gmp_chan_send(c, &me), 0);
+}
+
+THREADS(each_has_a_thread_and_a_self_of_its_own)
+{
+	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
+	gmp_g *g[4];
+	int ids[4];
+
+	CHECK_EQ(tid(), getpid()); /* the first runs on the caller of gmp_run */
+	for (int i = 0; i < 4; i++)
+		g[i] = spawn(tell_tid, c);
+	for (int i = 0; i < 4; i++) {
+		CHECK_EQ(gmp_chan_recv(c, &ids[i]), 0);
+		CHECK(ids[i] != tid());
+		for (int k = 0; k < i; k++)
+			CHECK(ids[k] != ids[i]);
+	}
+	for (int i = 0; i < 4; i++) {
+		CHECK(g[i] != gmp_self() && gmp_id(g[i]) != gmp_id(gmp_self()));
+		join(g[i]);
+	}
+	CHECK_EQ(gmp_join(gmp_self()), -EDEADLK);
+	gmp_chan_free(c);
+}
+
+static gmp_key key;
+
+static void destroyed(void *value)
+{
+	CHECK(value == &key);
+	count++;
+}
+
+static void exit_deep(UNUSED void *arg)
+{
+	CHECK(gmp_get(key) == NULL);
+	CHECK_EQ(gmp_set(key, &key), 0);
+	CHECK(gmp_get(key) == &key);
+	CHECK_EQ(gmp_lock_thread(), 0);
+	CHECK_EQ(gmp_unlock_thread(), 0);
+	gmp_block_enter();
+	gmp_block_leave();
+	gmp_exit();
+}
+
+THREADS(gmp_exit_ends_it_and_its_locals_before_the_join)
+{
+	CHECK_EQ(gmp_key_create(&key, destroyed), 0);
+	for (int i = 1; i <= 20; i++) {
+		join(spawn(exit_deep, NULL));
+		CHECK_EQ(count, i);
+	}
+}
+
+/* --- cancellation --- */
+
+static void wait_to_be_cancelled(void *arg)
+{
+	int64_t deadline = *(int64_t *)arg;
+
+	CHECK_EQ(gmp_chan_recv_until(never, NULL, deadline), -ECANCELED);
+	CHECK_EQ(gmp_sleep(SEC), -ECANCELED);
+	CHECK_EQ(gmp_cancelled(), 1);
+	gmp_cancel_mask(1);
+	CHECK_EQ(gmp_chan_recv_until(never, NULL, gmp_deadline(MS)), -ETIMEDOUT);
+	gmp_cancel_mask(0);
+	count++;
+}
+
+THREADS(cancelling_one_cuts_its_wait_short)
+{
+	int64_t deadlines[] = { GMP_FOREVER, gmp_deadline(100 * SEC) };
+
+	never = gmp_chan_new(sizeof(int), 0);
+	for (int i = 0; i < 10; i++) {
+		gmp_g *g = spawn(wait_to_be_cancelled, &deadlines[i % 2]);
+
+		if (i % 3)
+			gmp_sleep(MS);
+		CHECK_EQ(gmp_cancel(g), 0);
+		join(g);
+	}
+	CHECK_EQ(count, 10);
+	gmp_chan_free(never);
+}
+
+static int fail(UNUSED void *arg)
+{
+	return -EIO;
+}
+
+static int wait_in_group(UNUSED void *arg)
+{
+	return gmp_sleep(100 * SEC);
+}
+
+THREADS(a_failing_child_cancels_the_group)
+{
+	gmp_group *g = gmp_group_new(0, GMP_FOREVER);
+
+	for (int i = 0; i < 5; i++)
+		CHECK_EQ(gmp_group_go(g, wait_in_group, NULL), 0);
+	CHECK_EQ(gmp_group_go(g, fail, NULL), 0);
+	CHECK_EQ(gmp_group_wait(g), -EIO);
+	gmp_group_free(g);
+}
+
+/* --- what the other Ms serve --- */
+
+static void tick(UNUSED void *arg)
+{
+	CHECK(gmp_self() != NULL);
+	count++;
+}
+
+static void read_one(void *arg)
+{
+	char c;
+
+	CHECK_EQ(gmp_read(*(int *)arg, &c, 1), 1);
+	CHECK_EQ(c, 'x');
+}
+
+static void count_task(UNUSED void *arg)
+{
+	gmp_yield();
+	count++;
+}
+
+THREADS(timers_descriptors_and_pools_work)
+{
+	gmp_timer *t = gmp_timer_new(tick, NULL);
+	gmp_pool *p;
+	gmp_g *g;
+	int fd[2];
+
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), MS), 0);
+	WAIT_FOR(count >= 3);
+	gmp_timer_free(t);
+	CHECK_EQ(pipe(fd), 0);
+	CHECK(gmp_adopt(fd[0]) >= 0);
+	g = spawn(read_one, &fd[0]);
+	gmp_sleep(MS);
+	CHECK_EQ(write(fd[1], "x", 1), 1);
+	join(g);
+	gmp_close(fd[0]);
+	close(fd[1]);
+	count = 0;
+	p = gmp_pool_new(4, NULL);
+	for (int i = 0; i < 50; i++)
+		CHECK_EQ(gmp_pool_submit(p, count_task, NULL), 0);
+	CHECK_EQ(gmp_pool_release(p, GMP_FOREVER), 0);
+	CHECK_EQ(count, 50);
+	gmp_pool_free(p);
+}
+
+/* --- how many, and the end --- */
+
+static void wait_for_never(UNUSED void *arg)
+{
+	(void)gmp_chan_recv(never, NULL);
+	CHECK(0 && "dropped, but goes on");
+}
+
+static void as_many_as_can_be(UNUSED void *arg)
+{
+	int n = 0, err;
+
+	while ((err = gmp_go(wait_for_never, NULL)) == 0)
+		CHECK(++n < 40);
+	CHECK_EQ(err, -EAGAIN);
+	CHECK(n >= 30);
+	CHECK_EQ(stats().greens, n + 1);
+}
+
+TEST(max_threads_bounds_them)
+{
+	int threads = count_threads();
+
+	never = gmp_chan_new(sizeof(int), 0);
+	run_threads(1, 40, as_many_as_can_be);
+	CHECK_EQ(count_threads(), threads);
+	gmp_chan_free(never);
+}
+
+static gmp_mutex held;
+
+static void wait_all_ways(void *arg)
+{
+	gmp_case cs[] = { GMP_RECV_CASE(never, NULL) };
+
+	switch ((int)(intptr_t)arg % 5) {
+	case 0: (void)gmp_select(cs, 1); break;
+	case 1: gmp_sleep(1000 * SEC); break;
+	case 2: gmp_mutex_lock(&held); break;
+	case 3:
+		for (;;)
+			gmp_checkpoint();
+	case 4: wait_for_never(NULL);
+	}
+	CHECK(0 && "dropped, but goes on");
+}
+
+THREADS(the_end_drops_them_wherever_they_wait)
+{
+	never = gmp_chan_new(sizeof(int), 0);
+	CHECK_EQ(gmp_mutex_lock(&held), 0);
+	for (int i = 0; i < 20; i++)
+		CHECK_EQ(gmp_go(wait_all_ways, (void *)(intptr_t)i), 0);
+	gmp_sleep(MS); /* some wait by then, some do not: the end is to find both */
+}
+
+TEST(gmp_stop_drops_them)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+	int threads = count_threads();
+
+	never = gmp_chan_new(sizeof(int), 0);
+	cfg.sched = GMP_SCHED_THREAD;
+	for (int i = 0; i < 10; i++) {
+		CHECK_EQ(gmp_start(&cfg), 0);
+		for (int k = 0; k < 5; k++)
+			CHECK_EQ(gmp_go(wait_for_never, NULL), 0);
+		CHECK_EQ(gmp_stop(), 0);
+	}
+	CHECK_EQ(count_threads(), threads);
+	gmp_chan_free(never);
+}
+
+TEST(virtual_time_is_refused)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	cfg.sched = GMP_SCHED_THREAD;
+	cfg.flags = GMP_VIRTUAL_TIME;
+	CHECK_EQ(gmp_run(tick, NULL, &cfg), -ENOTSUP);
+	CHECK_EQ(count, 0);
+}
