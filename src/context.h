@@ -45,6 +45,8 @@ struct context_frame {
 
 _Static_assert(sizeof(struct context_frame) == 64, "as context_<arch>.S has it");
 
+enum { G0_HEAD = 8 }; /* C3 */
+
 /* g0: the top of the stack to run fn on, 16-aligned; the same for the gogo or gstart that follows */
 int gmp__mcall(struct context *save, int (*fn)(void *arg), void *arg, void *g0);
 int gmp__gogo(struct context *ctx, int result, void *g0);

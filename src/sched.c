@@ -1259,6 +1259,7 @@ leaves_by_jump static int mstart_g0(void *arg)
 {
 	struct m *m = arg;
 
+	san_head((char *)m->g0 - G0_HEAD, G0_HEAD);
 	if (!begin_with_p(m))
 		return leave_g0(m);
 	rouse_sysmon();
@@ -1280,6 +1281,7 @@ leaves_by_jump noinline void mstart(struct m *m)
 	if (m->cxx)
 		cxx_move(&m->cxx_before, m->cxx);
 	gmp__setm(m);
+	san_head((char *)m->g0 - G0_HEAD, G0_HEAD);
 	gmp__mcall(&m->base, mstart_g0, m, m->g0);
 	gmp__setm(NULL);
 	if (m->cxx)

@@ -68,6 +68,9 @@ static struct {
 	int64_t maps_left;  /* (l) mappings that protected guards may still split */
 	uint64_t unguarded; /* (l) */
 	uint64_t trimmed;   /* (a) bytes */
+	unsigned *
+		ids; /* (c) under Valgrind, of each stack that was made: address space for `limit` */
+	uint32_t nids; /* (l) */
 	struct stackclass classes[STACK_CLASS_MAX + 1];
 } pool;
 
@@ -79,6 +82,11 @@ static size_t class_bytes(unsigned klass)
 static size_t free_array_bytes(void)
 {
 	return round_up((size_t)pool.limit * sizeof(char *), PAGE);
+}
+
+static size_t ids_bytes(void)
+{
+	return round_up((size_t)pool.limit * sizeof(unsigned), PAGE);
 }
 
 /* --- slabs --- */
@@ -221,6 +229,8 @@ static char *carve_locked(unsigned klass)
 	lo = c->carving->base + (size_t)c->carved++ * class_bytes(klass);
 	c->made++;
 	guard_install(lo);
+	if (unlikely(pool.ids && pool.nids < pool.limit))
+		pool.ids[pool.nids++] = san_stack_made(lo + PAGE, class_bytes(klass) - PAGE);
 	return lo;
 }
 
@@ -441,11 +451,19 @@ int stack_init(uint32_t limit, unsigned klass)
 	pool.said_degraded = false;
 	pool.unguarded = 0;
 	pool.trimmed = 0;
+	if (RUNNING_ON_VALGRIND)
+		pool.ids = os_reserve(ids_bytes());
 	return guard_probe();
 }
 
 void stack_fini(void)
 {
+	for (uint32_t i = 0; i < pool.nids; i++)
+		san_stack_gone(pool.ids[i]);
+	if (pool.ids)
+		os_release(pool.ids, ids_bytes());
+	pool.ids = NULL;
+	pool.nids = 0;
 	for (unsigned k = STACK_CLASS_MIN; k <= STACK_CLASS_MAX; k++) {
 		struct stackclass *c = &pool.classes[k];
 

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What must AddressSanitizer and ThreadSanitizer be told, so that they follow a switch of stacks?
+ * What must AddressSanitizer, ThreadSanitizer and Valgrind be told, so that they follow a switch of
+ * stacks?
  *
  * Both keep records of the current stack.  A switch is announced before (san_leave) and, for
  * AddressSanitizer, confirmed on the new stack (san_arrive).  Without a sanitizer all is empty.
+ *
+ * Valgrind has to know which memory is a stack, once (san_stack_made): where its header was there for the
+ * build, and it runs the program.
  */
 #ifndef GMP_SAN_H
 #define GMP_SAN_H
@@ -32,6 +36,15 @@
 #endif
 #ifdef SAN_THREAD
 #include <sanitizer/tsan_interface.h>
+#endif
+
+#if __has_include(<valgrind/memcheck.h>)
+#include <valgrind/memcheck.h>
+#else
+#define RUNNING_ON_VALGRIND 0
+#define VALGRIND_MAKE_MEM_DEFINED(at, bytes) ((void)(at), (void)(bytes))
+#define VALGRIND_STACK_REGISTER(lo, hi) ((void)(lo), (void)(hi), 0)
+#define VALGRIND_STACK_DEREGISTER(id) ((void)(id))
 #endif
 
 /* On functions that leave g0 by a jump: nobody would take away what AddressSanitizer writes beside
@@ -116,6 +129,23 @@ static inline void san_thread(struct san_stack *s)
 	s->fiber = __tsan_get_current_fiber();
 #endif
 	(void)s;
+}
+
+/* [lo, lo + bytes) is a stack, from now until san_stack_gone of what is returned. */
+static inline unsigned san_stack_made(char *lo, size_t bytes)
+{
+	return VALGRIND_STACK_REGISTER(lo, lo + bytes);
+}
+
+static inline void san_stack_gone(unsigned id)
+{
+	VALGRIND_STACK_DEREGISTER(id);
+}
+
+/* What mcall writes below its caller's stack pointer, and moves the stack pointer past, is no garbage. */
+static inline void san_head(const void *at, size_t bytes)
+{
+	VALGRIND_MAKE_MEM_DEFINED(at, bytes);
 }
 
 /* The memory is about to be unmapped: whatever was poisoned in it is not. */

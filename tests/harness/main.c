@@ -4,7 +4,8 @@
  *
  *   prog --list     prints their names
  *   prog NAME       runs one, in this process: what ctest does, which keeps the time
- *   prog            runs each in a child of its own with a limit of $CHECK_TIMEOUT seconds (60)
+ *   prog            runs each in a child of its own with a limit of $CHECK_TIMEOUT seconds (60); with
+ *                   $CHECK_PROCS, of those that ask for a number of Ps only the ones with that number
  *
  * Each case begins with a line that names the seed of its runs, $GMP_SEED, which is drawn if it is unset:
  * ctest shows it with a failure, and given again it repeats the draws.
@@ -13,6 +14,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -95,7 +97,16 @@ static int run_child(struct check_case *c, unsigned limit)
 			return 1;
 	if (WIFSIGNALED(status))
 		fprintf(stderr, "%s: %s\n", c->name, strsignal(WTERMSIG(status)));
+	else if (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != SKIPPED)
+		fprintf(stderr, "%s: status %d\n", c->name, WEXITSTATUS(status));
 	return WIFSIGNALED(status) || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != SKIPPED);
+}
+
+static bool is_wanted(const struct check_case *c)
+{
+	const char *procs = getenv("CHECK_PROCS");
+
+	return !procs || !c->procs || c->procs == atoi(procs);
 }
 
 int main(int argc, char **argv)
@@ -109,9 +120,9 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	for (struct check_case *c = cases; c; c = c->next) {
-		if (argc == 1)
+		if (argc == 1 && is_wanted(c))
 			failed |= run_child(c, limit ? (unsigned)atoi(limit) : 60);
-		else if (strcmp(argv[1], c->name) == 0)
+		else if (argc > 1 && strcmp(argv[1], c->name) == 0)
 			return run_one(c);
 	}
 	if (argc > 1) {

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whatever the environment and the struct say: is a setting refused with a word on it, or within its bounds,
+ * and read as its digits stand there?
+ */
+#include "fuzz.h"
+
+#include <errno.h>
+
+#include "base/options.h"
+
+static const struct {
+	const char *env;
+	uint64_t least, most;
+	int bytes;
+} table[] = {
+#define COUNT 0
+#define BYTES 1
+#define OPTION(field, kind, env, fallback, min, max, help) { env, min, max, kind },
+#include "base/options.def"
+#undef OPTION
+#undef COUNT
+#undef BYTES
+};
+
+enum { N = sizeof(table) / sizeof(table[0]) };
+
+/* By libc, and the letter by hand: the value, or a word that it is none. */
+static int parse(const char *s, int bytes, uint64_t *v)
+{
+	char *end;
+
+	if (s[0] < '0' || s[0] > '9')
+		return 0;
+	errno = 0;
+	*v = strtoull(s, &end, 10);
+	if (errno)
+		return 0;
+	const char *unit = bytes && *end ? strchr("kKmMgG", *end) : NULL;
+
+	if (unit) {
+		for (int i = 0; i <= (int)(unit - strchr("kKmMgG", 'k')) / 2; i++)
+			if (__builtin_mul_overflow(*v, (uint64_t)1024, v))
+				return 0;
+		end++;
+	}
+	return *end == '\0';
+}
+
+static uint64_t field(const struct options *o, int i)
+{
+	const uint64_t values[] = {
+#define OPTION(field, kind, env, fallback, min, max, help) (uint64_t) o->c.field,
+#include "base/options.def"
+#undef OPTION
+	};
+	return values[i];
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = { data, data + size };
+	unsigned which = choose(&in, N + 2);
+	char text[128] = "";
+	size_t n = (size_t)(in.end - in.at) < sizeof(text) - 1 ? (size_t)(in.end - in.at)
+							       : sizeof(text) - 1;
+	const char *why = NULL;
+	struct options o;
+	uint64_t v;
+
+	for (int i = 0; i < N; i++)
+		unsetenv(table[i].env);
+	unsetenv("GMP_DEBUG");
+	memcpy(text, in.at, n);
+	if (which == N + 1) { /* the struct itself, of any size that it claims */
+		union {
+			gmp_config c;
+			unsigned char bytes[4096];
+		} u;
+
+		memset(&u, 0, sizeof(u));
+		memcpy(&u, in.at, n);
+		int err = options_load(&u.c, &o, &why);
+
+		HOLDS(!err == !why);
+		for (int i = 0; i < N && !err; i++)
+			HOLDS(field(&o, i) >= table[i].least && field(&o, i) <= table[i].most);
+		return 0;
+	}
+	setenv(which < N ? table[which].env : "GMP_DEBUG", text, 1);
+	int err = options_load(NULL, &o, &why);
+
+	HOLDS(!err == !why);
+	if (which < N && text[0]) {
+		int good = parse(text, table[which].bytes, &v) &&
+			   (v == 0 || v >= table[which].least) && v <= table[which].most;
+
+		if (good && v)
+			HOLDS(!err);
+		if (!good)
+			HOLDS(err == -EINVAL);
+		if (!err && v &&
+		    strcmp(table[which].env, "GMP_STACK_SIZE") != 0) /* that one is rounded */
+			HOLDS(field(&o, (int)which) == v);
+	}
+	return 0;
+}
