@@ -269,6 +269,23 @@ static bool known_file(struct polldesc *pd, uint64_t file)
 	return ld_rlx(&pd->use) & PD_OPEN && ld_rlx(&pd->file) == file;
 }
 
+/* 0: the poller knows it now.  Else which file it is, as it cannot be polled, or an error. */
+static uint64_t ask_poller(int fd, unsigned how, uint64_t key, int *err)
+{
+	uint64_t file = how & OPEN_PATH ? os_stored_file_id(fd) : 0;
+
+	*err = file ? 0 : gmp__poller.add(fd, key);
+	if (*err != -EPERM)
+		return file;
+	*err = 0;
+	return os_file_id(fd);
+}
+
+static unsigned to_disk(int fd, unsigned how)
+{
+	return how & OPEN_PATH ? how >> OPEN_TO_DISK : os_to_disk(fd);
+}
+
 int netpoll_open(int fd, unsigned how, struct glist *out)
 {
 	struct polldesc *pd = find_or_make(fd);
@@ -278,11 +295,11 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 	lock(&pd->lock, LR_POLLDESC);
 	uint32_t seq = add_rlx(&np.seq, 1);
 	/* key: never 0; the number is below 2^24 */
-	int err = gmp__poller.add(fd, (uint64_t)seq << 32 | (uint32_t)(fd + 1));
-	uint64_t file = err == -EPERM ? os_file_id(fd) : 0;
+	int err;
+	uint64_t file = ask_poller(fd, how, (uint64_t)seq << 32 | (uint32_t)(fd + 1), &err);
 
-	if (file)
-		err = how & OPEN_ELSEWHERE && known_file(pd, file) ? -EEXIST : 0;
+	if (file && how & OPEN_ELSEWHERE && known_file(pd, file))
+		err = -EEXIST;
 	int changed = !err && !file && how & OPEN_ELSEWHERE ? os_nonblock(fd, true) : 0;
 
 	if (changed < 0) { /* a call on it would keep the thread */
@@ -301,7 +318,7 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 		st_rlx(&pd->tcp, how & OPEN_TCP && !cut);
 		st_rlx(&pd->plain, (uint8_t)(cut ? PD_SHORT : 0));
 		st_rlx(&pd->file, file);
-		st_rlx(&pd->to_disk, (uint8_t)(file ? os_to_disk(fd) : 0));
+		st_rlx(&pd->to_disk, (uint8_t)(file ? to_disk(fd, how) : 0));
 		pd->blocking = changed > 0;
 		st_rlx(&pd->hup, false);
 		for (int i = 0; i < 2; i++) {
@@ -324,7 +341,8 @@ int netpoll_shut(struct polldesc *pd, struct glist *out)
 		wake_all(pd, -ECANCELED, out);
 		no_deadlines(pd);
 		/* a registration would outlive the number if the file has other numbers */
-		gmp__poller.del(pd->fd);
+		if (!ld_rlx(&pd->file))
+			gmp__poller.del(pd->fd);
 		err = 0;
 	}
 	unlock(&pd->lock, LR_POLLDESC);

@@ -106,9 +106,11 @@ static inline struct polldesc *netpoll_find(int fd)
 
 /* Take the number over: register it, and make it non-blocking if it was opened elsewhere.  -EEXIST if
  * it is registered already.  One that cannot be polled is known by its record alone, and stays as it is.
+ * OPEN_PATH: it was opened by a path, with those flags, so it is looked at before the poller is asked.
  * A record left behind by a plain close() is dropped, and those who wait on it go to `out` with
  * -ECANCELED. */
-enum { OPEN_TCP = 1, OPEN_ELSEWHERE = 2 };
+enum { OPEN_TCP = 1, OPEN_ELSEWHERE = 2, OPEN_PATH = 4, OPEN_TO_DISK = 4 };
+#define OPEN_PATH_FLAGS(flags) (OPEN_PATH | os_flags_to_disk(flags) << OPEN_TO_DISK)
 int netpoll_open(int fd, unsigned how, struct glist *out);
 /* Begin to close: -EBADF unless it is open.  All who wait go to `out` with -ECANCELED. */
 int netpoll_shut(struct polldesc *pd, struct glist *out);

@@ -31,10 +31,15 @@ int os_guard_protect(void *addr, size_t bytes);
 /* --- descriptors --- */
 /* Switch O_NONBLOCK: 1 if it was otherwise before, 0, or -errno. */
 int os_nonblock(int fd, bool on);
-/* Which of its reads (1) and writes (2) ask the disk each time: O_DIRECT, O_SYNC. */
+/* Which of its reads (1) and writes (2) ask the disk each time: O_DIRECT, O_SYNC.  Of the flags of an open,
+ * and of a descriptor. */
+unsigned os_flags_to_disk(int flags);
 unsigned os_to_disk(int fd);
 /* Which file it is: never 0, and seldom another's too. */
 uint64_t os_file_id(int fd);
+/* The same of a file that is stored somewhere; 0: of none, or of one that the kernel may make up as it is read,
+ * as in /proc and /sys. */
+uint64_t os_stored_file_id(int fd);
 
 /*
  * Around a system call that raises SIGPIPE and cannot be told not to: it never reaches the program.  An

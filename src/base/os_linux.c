@@ -195,22 +195,37 @@ int os_nonblock(int fd, bool on)
 	return fcntl(fd, F_SETFL, flags ^ O_NONBLOCK) < 0 ? -errno : 1;
 }
 
+static uint64_t file_id(const struct stat *st)
+{
+	return ((uint64_t)st->st_ino * 0x9e3779b97f4a7c15u ^ (uint64_t)st->st_dev) << 1 | 1;
+}
+
 uint64_t os_file_id(int fd)
 {
 	struct stat st;
 
-	if (fstat(fd, &st) < 0)
-		return 1;
-	return ((uint64_t)st.st_ino * 0x9e3779b97f4a7c15u ^ (uint64_t)st.st_dev) << 1 | 1;
+	return fstat(fd, &st) < 0 ? 1 : file_id(&st);
+}
+
+uint64_t os_stored_file_id(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_blocks == 0)
+		return 0;
+	return file_id(&st);
+}
+
+unsigned os_flags_to_disk(int flags)
+{
+	return (flags & O_DIRECT ? 1 | 2 : 0) | (flags & (O_SYNC | O_DSYNC) ? 2 : 0);
 }
 
 unsigned os_to_disk(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 
-	if (flags < 0)
-		return 0;
-	return (flags & O_DIRECT ? 1 | 2 : 0) | (flags & (O_SYNC | O_DSYNC) ? 2 : 0);
+	return flags < 0 ? 0 : os_flags_to_disk(flags);
 }
 
 static sigset_t signal_set(uint64_t bits)

@@ -56,10 +56,10 @@ static int close_with(int fd, int err)
 }
 
 /* From the record on it is a descriptor like any other. */
-static int make_known(int fd)
+static int make_known(int fd, int flags)
 {
 	struct glist out = { 0 };
-	int err = netpoll_open(fd, 0, &out);
+	int err = netpoll_open(fd, OPEN_PATH_FLAGS(flags), &out);
 
 	ready_list(&out);
 	if (err)
@@ -85,7 +85,7 @@ int gmp_open(const char *path, int flags, mode_t mode)
 		return fd;
 	if (!rt_enter())
 		return close_with(fd, -ESRCH);
-	fd = make_known(fd);
+	fd = make_known(fd, flags);
 	rt_leave();
 	return fd;
 }

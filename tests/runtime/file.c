@@ -120,6 +120,18 @@ RT(a_device_without_readiness_is_a_file)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
+/* As are the mounts of a process, which say so when they change: a file by name only. */
+RT(a_file_that_the_kernel_makes_up_may_be_polled)
+{
+	int fd = gmp_open("/proc/self/mounts", O_RDONLY, 0);
+	char c;
+
+	CHECK(fd >= 0);
+	CHECK_EQ(gmp_set_deadline(fd, GMP_READ, GMP_FOREVER), 0);
+	CHECK_EQ(gmp_read(fd, &c, 1), 1);
+	CHECK_EQ(gmp_close(fd), 0);
+}
+
 RT(descriptors_run_out_and_come_back)
 {
 	struct rlimit r, few;
