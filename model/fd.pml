@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Is each wait for a descriptor ended by the deadline that stands when it passes, by that one alone, and
+ * does nothing of one owner of a number reach the next?
+ *
+ * Who takes part
+ *   Reader   wants one byte; none comes but for an event, which may not come at all
+ *   Setter   moves the deadline: SETS times to any time, and then to one that comes
+ *   Heap     two of them, each with one who runs timers (timers_run): fires the side's timer when its time has come
+ *   Clock    goes on at any time; the reader's may be a little behind
+ *   Closer   with -DCLOSE: closes the descriptor at any time; the number is opened anew, by another
+ *   Poller   with -DCLOSE: has an event of the first owner in its hands, which it may report late
+ *
+ * What stands for what: word, armed, arm, disarm, late, end_waits are those of src/netpoll.c; pp is
+ * timer.pp.  The queue is one place, its waiter is claimed in the section that takes it out (netpoll.pml has
+ * several readers and whose turn it is; park.pml has the claim).
+ *
+ * Properties
+ *   N6: a wait that begins, or is under way, when the deadline passes is over    every end state is valid
+ *   N6: it is not over before                                      assertion in end_waits
+ *   N7: pd->lock and the heap's hold nobody up for ever            every end state is valid
+ *   T1: a timer is armed once                                      assertion in timer_add
+ *   N5: nothing of the first owner is seen by the next             assertions in Opener, Poller, wait
+ *   np.armed is the number of armed timers                         assertion in Opener, init
+ *
+ * What a step is: a look at the clock, at the word or at events; taking and dropping pd->lock and the heap's;
+ * a change under one of them that somebody can see without it.  Memory is sequentially consistent: the word
+ * is a word, and the locks order the rest.
+ *
+ * Left out: the other side, heaps that are moved to another P, cancellation.
+ *
+ * Models:
+ *   src/netpoll.c: disarm no_deadlines end_waits late arm side_deadline netpoll_deadline
+ *   src/netpoll.c: netpoll_open netpoll_shut netpoll_forget event
+ *   src/netpoll.h: netpoll_late
+ *   src/timer.c: timer_add timer_del timers_run
+ *   src/io/fd.c: call_loop fd_wait close_fd
+ *   src/io/fd.h: fd_same
+ *
+ * Runs: what scripts/model does with this file
+ *   holds      -DSETS=2
+ *   holds      -DSETS=1 -DCLOSE
+ *   deadlock   -DSETS=1 -DMUTANT_NO_TRY
+ *   deadlock   -DSETS=1 -DMUTANT_NOT_REARMED
+ *   deadlock   -DSETS=1 -DMUTANT_WORD_LEFT
+ *   deadlock   -DSETS=1 -DMUTANT_LOOK_BEFORE_ONLY
+ *   assertion  -DSETS=1 -DMUTANT_BLIND_TIMER
+ *   assertion  -DSETS=1 -DMUTANT_FIRED_IS_OUT
+ *   deadlock   -DSETS=1 -DMUTANT_EARLIER_IGNORED
+ *   assertion  -DSETS=1 -DCLOSE -DMUTANT_TIMER_LEFT
+ *   assertion  -DSETS=1 -DCLOSE -DMUTANT_ANY_SEQ
+ *   assertion  -DSETS=1 -DCLOSE -DMUTANT_OLD_HANDLE
+ */
+#define NEVER 9
+#define FAR 8 /* not in our time */
+#define LONG_AGO 0
+#define LAST 3 /* the clock: 1 to 3 */
+byte now = 1;
+
+/* the side, and its timer */
+byte word = NEVER, armed = NEVER;
+byte events, narmed;
+bool queued, late_once;
+byte pp; /* timer.pp: 1 or 2, or 0 */
+byte when;
+
+/* the record */
+bool open = true;
+byte seq;
+bool pd_locked, heap_locked[3];
+
+/* the reader's waiter */
+bool woken;
+byte result;
+#define EVENT 0
+#define ECANCELED 1
+#define ETIMEDOUT 2
+#define AGAIN 3
+byte ended;
+
+inline lock_pd()
+{
+	atomic { !pd_locked -> pd_locked = true }
+}
+
+inline lock_heap(h)
+{
+	atomic { !heap_locked[h] -> heap_locked[h] = true }
+}
+
+inline wake_side(how)
+{
+	atomic {
+		if
+		:: queued -> queued = false; result = how; woken = true
+		:: else
+		fi
+	}
+}
+
+/* --- timers, src/timer.c --- */
+
+/* Into that of the caller's P, whichever that is. */
+inline timer_add(t)
+{
+	if
+	:: h = 1
+	:: h = 2
+	fi;
+	lock_heap(h);
+	atomic { assert(pp == 0); pp = h; when = t; heap_locked[h] = false; h = 0 }
+}
+
+inline timer_del()
+{
+	do
+	:: h = pp;
+		if
+		:: h == 0 -> break
+		:: else ->
+			lock_heap(h);
+			atomic { done = (pp == h); pp = (done -> 0 : pp); heap_locked[h] = false };
+			if
+			:: done -> break
+			:: else
+			fi
+		fi
+	od;
+	h = 0;
+	done = false
+}
+
+/* --- deadlines, under pd->lock --- */
+
+inline disarm()
+{
+	if
+	:: armed != NEVER -> timer_del(); atomic { armed = NEVER; narmed-- }
+	:: else
+	fi
+}
+
+inline end_waits()
+{
+	assert(word <= now);
+#ifndef MUTANT_WORD_LEFT /* N6: one whose clock is behind begins to wait, and the timer has been */
+	word = LONG_AGO;
+#endif
+	wake_side(ETIMEDOUT)
+}
+
+inline arm(t)
+{
+#ifdef MUTANT_EARLIER_IGNORED /* the timer stands for a later time */
+	if
+	:: armed != NEVER
+#else
+	if
+	:: armed <= t
+#endif
+	:: else ->
+#ifdef MUTANT_FIRED_IS_OUT /* late has said so, but the heap still has it in hand */
+		if
+		:: armed != NEVER -> timer_del()
+		:: else -> narmed++
+		fi;
+#else
+		if
+		:: armed == NEVER -> narmed++
+		:: else
+		fi;
+		timer_del();
+#endif
+		armed = t;
+		timer_add(t)
+	fi
+}
+
+/* netpoll_deadline, side_deadline */
+inline set_deadline(t)
+{
+	lock_pd();
+	if
+	:: open && seq == 0 ->
+		if
+		:: t == NEVER || t <= now -> disarm()
+		:: else -> arm(t)
+		fi;
+		word = t;
+		if
+		:: word <= now -> end_waits()
+		:: else
+		fi
+	:: else
+	fi;
+	pd_locked = false
+}
+
+/* late: with the heap's lock held */
+proctype Heap(byte me)
+{
+	bool again;
+
+end:	do
+	:: atomic { !heap_locked[me] && pp == me && when <= now -> heap_locked[me] = true };
+#ifdef MUTANT_NO_TRY /* N7: one has pd->lock and wants the heap's */
+		lock_pd();
+#else
+		atomic {
+			again = pd_locked;
+			pd_locked = true
+		};
+#endif
+		if
+		:: again -> again = false /* a little later */
+		:: else ->
+			if
+#ifdef MUTANT_BLIND_TIMER /* the deadline has been moved since */
+			:: false
+#else
+			:: word > now && word != NEVER ->
+#ifdef MUTANT_NOT_REARMED /* nobody comes at the time that it was moved to */
+				atomic { armed = NEVER; narmed--; pp = 0 }
+#else
+				atomic { armed = word; when = word }
+#endif
+#endif
+			:: else ->
+#ifdef MUTANT_BLIND_TIMER
+				end_waits();
+#else
+				if
+				:: word <= now -> end_waits()
+				:: else
+				fi;
+#endif
+				atomic { armed = NEVER; narmed-- };
+				pd_locked = false;
+				pp = 0;
+				goto out
+			fi;
+			pd_locked = false
+		fi;
+out:		heap_locked[me] = false
+	od
+}
+
+/* --- the reader --- */
+
+/* netpoll_late, by a clock that may be behind */
+inline is_late()
+{
+	if
+	:: lateness = (word <= now)
+	:: now > 1 -> lateness = (word <= now - 1)
+	fi
+}
+
+proctype Reader()
+{
+	byte seen, r = AGAIN;
+	bool lateness;
+
+	do
+	:: r != AGAIN -> break
+	:: else ->
+		seen = events;
+		is_late();
+		if
+		:: lateness -> r = ETIMEDOUT
+		:: else ->
+			if
+			:: seen > 0 -> r = EVENT /* the try */
+			:: else
+			fi
+		fi;
+		if
+		:: r == AGAIN ->
+			/* fd_wait */
+			lock_pd();
+#ifdef MUTANT_LOOK_BEFORE_ONLY /* N6: the timer has been since, and does not come again */
+			lateness = false;
+#else
+			is_late();
+#endif
+			if
+#ifdef MUTANT_OLD_HANDLE /* it waits for the next owner's descriptor */
+			:: !open ->
+#else
+			:: !open || seq != 0 -> /* fd_same */
+#endif
+				r = ECANCELED;
+				pd_locked = false
+			:: else ->
+				if
+				:: lateness || events != seen -> pd_locked = false
+				:: else ->
+					assert(seq == 0);
+					queued = true;
+					pd_locked = false;
+					atomic { woken -> woken = false };
+					if
+					:: result == EVENT
+					:: else -> r = result
+					fi;
+					result = EVENT
+				fi
+			fi
+		:: else
+		fi
+	od;
+	ended++
+}
+
+/* --- the others --- */
+
+proctype Setter()
+{
+	byte k, t, h;
+	bool done;
+
+	for (k : 1 .. SETS) {
+		if
+		:: t = 1
+		:: t = 2
+		:: t = FAR
+		:: t = NEVER
+		fi;
+		set_deadline(t)
+	};
+	if
+	:: t = 2
+	:: t = 3
+	fi;
+	set_deadline(t);
+	ended++
+}
+
+proctype Clock()
+{
+	do
+	:: now < LAST -> now++
+	:: else -> break
+	od
+}
+
+#ifdef CLOSE
+proctype Closer()
+{
+	byte h;
+	bool done;
+
+	/* netpoll_shut */
+	lock_pd();
+	open = false;
+	wake_side(ECANCELED);
+#ifndef MUTANT_TIMER_LEFT /* it goes off for the next owner */
+	disarm();
+#endif
+	word = NEVER;
+	pd_locked = false;
+	/* netpoll_forget, and the number is another's: netpoll_open */
+	lock_pd();
+	assert(armed == NEVER && narmed == 0 && !queued && word == NEVER);
+	seq = 1;
+	events = 0;
+	open = true;
+	pd_locked = false;
+	ended++
+}
+
+/* event */
+proctype Poller()
+{
+	lock_pd();
+#ifdef MUTANT_ANY_SEQ /* N5: an event of the first owner */
+	if
+	:: open ->
+#else
+	if
+	:: open && seq == 0 ->
+#endif
+		assert(seq == 0);
+		events++;
+		wake_side(EVENT)
+	:: else
+	fi;
+	pd_locked = false;
+	ended++
+}
+#define PARTS 4
+#else
+#define PARTS 2
+#endif
+
+init
+{
+	atomic {
+		run Heap(1);
+		run Heap(2);
+		run Clock();
+		run Reader();
+		run Setter();
+#ifdef CLOSE
+		run Closer();
+		run Poller();
+#endif
+	};
+	ended == PARTS;
+	atomic { !pd_locked && !heap_locked[1] && !heap_locked[2] -> assert(narmed == (armed != NEVER) && !queued) }
+}
