@@ -4,6 +4,7 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS gmprt gmprt_static EXPORT gmprt)
+install(TARGETS gmprtcheck)
 install(FILES include/gmp.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gmprt)
 install(FILES share/gmp-gdb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/gmprt)
 

@@ -115,6 +115,8 @@ typedef struct gmp_config {
 	uint64_t seed;     /* GMP_SEED: seeds every random draw of the scheduler; default: random */
 	uint32_t max_green; /* GMP_MAX_GREEN: most green threads alive at once; default 16 Mi */
 	int sched; /* GMP_SCHED: enum gmp_sched, in the environment runnext, local ...; default runnext */
+	uint64_t max_stack_memory; /* GMP_MAX_STACK_MEMORY: most bytes reserved for stacks of green
+	                              threads, which may touch as much; default no limit */
 } gmp_config;
 #define GMP_CONFIG_INIT GMP_SIZED_INIT_(gmp_config)
 
@@ -206,9 +208,10 @@ typedef struct gmp_attr {
 	const char *name; /* copied (at most 63 bytes); shown in every diagnostic */
 	size_t stack_size; /* bytes reserved; 0 = the runtime's; rounded up to a power of two of at least
 	                      16 KiB; more than 1 GiB is -EINVAL */
-	unsigned flags; /* must be 0 */
+	unsigned flags; /* GMP_PINNED, or 0 */
 } gmp_attr;
 #define GMP_ATTR_INIT GMP_SIZED_INIT_(gmp_attr)
+#define GMP_PINNED 1u /* for gmp_attr.flags: as if its first step were gmp_pin */
 
 /*
  * gmp_go starts a green thread that nobody joins.  gmp_spawn starts one that must be joined or
@@ -222,7 +225,8 @@ typedef struct gmp_attr {
  *   int err = gmp_spawn(&g, work, job, &a);
  *
  * -EINVAL: fn (or g) is NULL, a bad attribute.  -ENOMEM: no memory or address space.
- * -EAGAIN: max_green are alive.  -ESRCH: no runtime.
+ * -EAGAIN: max_green are alive, or max_stack_memory is reserved: a stack that was once reserved is used
+ * again, by those that come after.  -ESRCH: no runtime.  docs/limits.md tells what else can run out.
  */
 GMP_API int gmp_go(gmp_fn fn, void *arg);
 GMP_API int gmp_spawn(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *attr);
@@ -290,6 +294,47 @@ GMP_API int gmp_cancel_mask(int on);
  */
 GMP_API int gmp_lock_thread(void);
 GMP_API int gmp_unlock_thread(void);
+
+/*
+ * To stay on one thread, which others use too: for a library that keeps something in a thread-local
+ * between two calls, around the calls that belong together.
+ *
+ *   gmp_pin();
+ *   lib_begin(req);                 // what it keeps in a thread-local ...
+ *   gmp_write_all(fd, buf, n);
+ *   lib_end(req);                   // ... is there yet, though the write may have waited
+ *   gmp_unpin();
+ *
+ * From gmp_pin until gmp_unpin has been called as often, the caller runs on the thread that it is on.
+ * Other green threads run there while it waits, pinned ones too, and may change what it keeps there: where
+ * they must not, gmp_lock_thread.  A call costs a few instructions.  Each wait may cost more, up to two
+ * switches of threads: the caller goes on only when that thread is free, which it is not while it is in
+ * blocking code or computes.  A green thread with the attribute GMP_PINNED stays on the thread on which it
+ * begins, until it ends, or has called gmp_unpin once more than gmp_pin.
+ *
+ * gmp_pin: 0, or -EAGAIN for the 256th one.  gmp_unpin: 0, or -EINVAL for one too many.  0 on a foreign
+ * thread.  gmp_lock_thread is -EAGAIN on a thread that others are pinned to.
+ */
+GMP_API int gmp_pin(void);
+GMP_API int gmp_unpin(void);
+
+/*
+ * errno belongs to the thread: after a call that may wait it is that of another thread, and a compiler
+ * may even use the address of the former one, for it takes this to stay the same for the whole of a
+ * function.  gmp's own calls return negative errors.  For other calls read errno at once, before the
+ * next call that may wait; and where a function both waits and reads errno, define GMP_SAFE_ERRNO before
+ * the first include of this header:
+ *
+ *   #define GMP_SAFE_ERRNO
+ *   #include <gmp.h>                // errno finds its thread anew each time, by a call
+ *
+ * gmp_errno_here: the address of the present thread's.
+ */
+GMP_API int *gmp_errno_here(void);
+#ifdef GMP_SAFE_ERRNO
+#undef errno
+#define errno (*gmp_errno_here())
+#endif
 
 /*
  * C++.  Exceptions are a green thread's own: what it throws it catches, it may wait in a catch block or
@@ -1200,6 +1245,41 @@ GMP_API int gmp_stats_get(gmp_stats *s);
  * write (a pipe without a reader: -EPIPE, and no SIGPIPE); -ENOMEM.
  */
 GMP_API int gmp_dump(int fd);
+
+/*
+ * With GMP_DEBUG=check the runtime looks, at some cost, for what C allows and green threads do not get on
+ * with, and tells of each with a line "gmp: check: ..." and a backtrace on stderr (so many times at most;
+ * then the program goes on):
+ *
+ * - a wait while the thread holds a pthread mutex or rwlock: who wants it next on that thread waits for
+ *   ever, and it may be unlocked on another.  Needs libgmprtcheck, linked before libc (-lgmprtcheck) or
+ *   preloaded (LD_PRELOAD=libgmprtcheck.so).
+ * - a wait while the address of a thread-local is held that GMP_TLS_CANARY names: see below.
+ * - a wait within a signal handler: fatal.
+ * - a green thread that has run for 10 ms without a wait.
+ * - at the end of the run, a table: how deep the stacks of each entry function were.
+ *
+ * GMP_TLS_CANARY(var): from here to the end of the block the caller uses the address of var, a
+ * thread-local.  A wait before that end is told of, for it may go on on another thread; unless the caller
+ * is pinned or locked to its thread.  Nothing without GMP_DEBUG=check but a call at either end.
+ *
+ *   GMP_TLS_CANARY(scratch);
+ *   char *s = scratch;
+ *   format(s, job);
+ *   gmp_write_all(fd, s, strlen(s));   // told of
+ */
+typedef struct gmp_canary {
+	struct gmp_canary *next;
+	const void *address;
+	const char *what;
+} gmp_canary;
+GMP_API void gmp_canary_set(gmp_canary *c, const void *address, const char *what);
+GMP_API void gmp_canary_clear(gmp_canary *c);
+#define GMP_TLS_CANARY(var) GMP_TLS_CANARY_(var, __LINE__)
+#define GMP_TLS_CANARY_(var, line) GMP_TLS_CANARY_2_(var, line)
+#define GMP_TLS_CANARY_2_(var, line)                                                               \
+	gmp_canary gmp_canary_##line __attribute__((cleanup(gmp_canary_clear)));                   \
+	gmp_canary_set(&gmp_canary_##line, &(var), #var " of " __FILE__ ":" #line)
 
 #ifdef __cplusplus
 }

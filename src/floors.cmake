@@ -110,6 +110,7 @@ set(GMP_FLOOR6
 	multipool.c
 	group.c
 	flight.c
+	debug/check.c
 	debug/dump.c
 	debug/report.c
 	debug/stats.c

@@ -49,6 +49,7 @@ struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uint32_t join, int *er
 	st_rlx(&gp->cancelled, false); /* who parked the last one here may look at it still (W1) */
 	gp->masked = 0;
 	gp->locks = 0;
+	gp->pins = 0;
 	gp->reason = WAIT_NONE;
 	if (likely(pp))
 		bump(&pp->count.spawns, 1);
@@ -68,7 +69,7 @@ static int class_of(size_t size, unsigned *klass)
 	*klass = max_of(log2_ceil(size), (unsigned)STACK_CLASS_MIN);
 	if (*klass == sched.stack_class)
 		return 0;
-	return stack_reserve(*klass, 1);
+	return stack_promise(*klass, 1);
 }
 
 /* As a thread of its own; where there can be none, it has never been. */
@@ -83,7 +84,7 @@ static noinline int launch_thread(struct g *gp)
 		thread_checkpoint();
 	add_rlx(&sched.thread_exits, 1);
 	if (gp->stack_class != sched.stack_class)
-		stack_unreserve(gp->stack_class, 1);
+		stack_unpromise(gp->stack_class, 1);
 	g_set_status(gp, G_RUNNING); /* for the sake of the edges */
 	g_set_status(gp, G_DEAD);
 	g_free(NULL, gp);
@@ -103,7 +104,7 @@ static noinline int spawn_with(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *
 	unsigned klass;
 	int err;
 
-	if (attr->size < sizeof(*attr) || attr->flags)
+	if (attr->size < sizeof(*attr) || attr->flags & ~GMP_PINNED)
 		return -EINVAL;
 	err = class_of(attr->stack_size, &klass);
 	if (err)
@@ -112,11 +113,15 @@ static noinline int spawn_with(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *
 
 	if (!gp) {
 		if (klass && klass != sched.stack_class)
-			stack_unreserve(klass, 1);
+			stack_unpromise(klass, 1);
 		return err;
 	}
 	if (attr->name && attr->name[0])
 		g_set_name(gp, attr->name);
+	if (attr->flags & GMP_PINNED) {
+		gp->pins = 1;
+		gp->turn = TURN_PINNED;
+	}
 	st_rlx(&gp->made_at, pc);
 	*g = (gmp_g *)gp;
 	return launch(gp);
@@ -380,10 +385,35 @@ int gmp_unlock_thread(void)
 	if (!gp->locks)
 		gmp__fatal("gmp_unlock_thread of a green thread that is not locked to its thread");
 	if (--gp->locks == 0 && m) {
-		gp->lockedm = NULL;
 		gp->turn &= (uint8_t)~TURN_BOUND;
 		sched_unbind(m);
 	}
+	return 0;
+}
+
+int gmp_pin(void)
+{
+	struct m *m = getm() ? getm() : gmp__blockedm();
+
+	if (!m)
+		return 0;
+	if (m->curg->pins == UINT8_MAX)
+		return -EAGAIN;
+	if (m->curg->pins++ == 0)
+		sched_pin(m);
+	return 0;
+}
+
+int gmp_unpin(void)
+{
+	struct m *m = getm() ? getm() : gmp__blockedm();
+
+	if (!m)
+		return 0;
+	if (m->curg->pins == 0)
+		return -EINVAL;
+	if (--m->curg->pins == 0)
+		sched_unpin(m);
 	return 0;
 }
 

@@ -195,25 +195,45 @@ leaves_by_jump static int yield_g0(void *arg)
 	return schedule_g0();
 }
 
-/* The same in a program with a C++ runtime. */
-leaves_by_jump static int park_cxx_g0(void *gp)
+/* The same where somebody looks (debug/check.c), or there is a C++ runtime. */
+static void looked_at(struct g *gp)
 {
 	sched_leave_cxx(getm(), gp);
+	if (sched.on_leave)
+		sched.on_leave(gp);
+}
+
+leaves_by_jump static int park_looked_at_g0(void *gp)
+{
+	looked_at(gp);
 	return park_g0(gp);
 }
 
-leaves_by_jump static int yield_cxx_g0(void *gp)
+leaves_by_jump static int yield_looked_at_g0(void *gp)
 {
-	sched_leave_cxx(getm(), gp);
+	looked_at(gp);
 	return yield_g0(gp);
+}
+
+leaves_by_jump static int exit_looked_at_g0(void *gp)
+{
+	sched.on_exit(gp);
+	return sched_exit_g0(gp);
+}
+
+leaves_by_jump static int without_p_looked_at_g0(void *gp)
+{
+	looked_at(gp);
+	return sched_without_p_g0(gp);
 }
 
 void park_init(void)
 {
-	bool cxx = cxx_of_thread();
+	bool look = sched.on_leave || cxx_of_thread();
 
-	sched.park = cxx ? park_cxx_g0 : park_g0;
-	sched.yield = cxx ? yield_cxx_g0 : yield_g0;
+	sched.park = look ? park_looked_at_g0 : park_g0;
+	sched.yield = look ? yield_looked_at_g0 : yield_g0;
+	sched.exit = sched.on_exit ? exit_looked_at_g0 : sched_exit_g0;
 }
 
 int park_yield(void)
@@ -227,7 +247,7 @@ noinline void park_without_p(void)
 {
 	struct m *m = getm();
 
-	to_g0(m, m->curg, sched_without_p_g0);
+	to_g0(m, m->curg, without_p_looked_at_g0);
 }
 
 void park_farewell(struct g *gp)
@@ -250,6 +270,6 @@ noinline void park_exit(void)
 	struct m *m = getm(); /* it may have waited */
 
 	san_leave(NULL, &m->san);
-	gmp__mcall(&gp->ctx, sched_exit_g0, gp, m->g0);
+	gmp__mcall(&gp->ctx, sched.exit, gp, m->g0);
 	__builtin_unreachable();
 }

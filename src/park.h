@@ -108,7 +108,7 @@ static inline bool self_cancelled(void)
 	return gp && ld_rlx(&gp->cancelled) && !gp->masked;
 }
 
-/* Before anything runs: which steps a wait and a yield take on g0. */
+/* Before anything runs: which steps a wait, a yield and an end take on g0. */
 void park_init(void);
 
 /* The heart of gmp_yield, and of ending. */

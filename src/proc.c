@@ -36,7 +36,8 @@ static struct {
 	size_t bytes;   /* (c) */
 	uint32_t made;  /* (a) written under the lock */
 	uint32_t limit; /* (c) */
-	struct g *free; /* under the lock, by schedlink */
+	uint32_t keep; /* (c) how many free ones a P keeps for itself: few, where few are allowed */
+	struct g *free;   /* under the lock, by schedlink */
 	uint64_t next_id; /* (a) */
 	m_entry entry;    /* (c) */
 } gs;
@@ -52,9 +53,17 @@ static void gs_give(struct g *gp)
 /* Make a batch of descriptors, with stacks promised; how many. */
 static uint32_t gs_make_locked(int *err)
 {
-	uint32_t n = min_of((uint32_t)G_BATCH, gs.limit - gs.made);
+	/* of what max_stack_memory allows a small part at a time: stacks of other sizes want some */
+	uint64_t part = sched.options.c.max_stack_memory / 16 >> sched.stack_class;
+	uint32_t n = (uint32_t)min_of((uint64_t)G_BATCH, max_of(part, (uint64_t)1));
 
-	*err = n == 0 ? -EAGAIN : stack_reserve(sched.stack_class, n);
+	n = min_of(n, gs.limit - gs.made);
+
+	*err = n == 0 ? -EAGAIN : stack_promise(sched.stack_class, n);
+	while (*err == -EAGAIN && n > 1) { /* up to the last that max_stack_memory allows */
+		n /= 2;
+		*err = stack_promise(sched.stack_class, n);
+	}
 	if (*err)
 		return 0;
 	for (uint32_t i = n; i-- > 0;) { /* so that they are used in the order of addresses */
@@ -87,7 +96,8 @@ struct g *g_alloc(struct p *pp, int *err)
 	struct g *gp = gs_take_locked(err), *more;
 
 	if (gp && pp) {
-		for (unsigned i = 0; i < G_BATCH - 1 && (more = gs.free); i++) {
+		for (unsigned i = 0; i < min_of(G_BATCH - 1u, gs.keep / 2) && (more = gs.free);
+		     i++) {
 			gs.free = more->schedlink;
 			pp->gfree[pp->gfree_n++] = more;
 		}
@@ -110,20 +120,26 @@ static void gfree_spill(struct p *pp, unsigned keep)
 	unlock(&gs.lock, LR_GFREE);
 }
 
+/* To those that all share. */
+static void gfree_shared(struct g *gp)
+{
+	lock(&gs.lock, LR_GFREE);
+	gs_give(gp);
+	unlock(&gs.lock, LR_GFREE);
+}
+
 void g_free(struct p *pp, struct g *gp)
 {
 	st_rlx(&gp->named, false);
 	g_set_status(gp, G_FREE);
 	/* ORD(g.life): who sees the new number sees that it is free, or what it became since */
 	st_rel(&gp->generation, gp->generation + 1);
-	if (unlikely(!pp)) {
-		lock(&gs.lock, LR_GFREE);
-		gs_give(gp);
-		unlock(&gs.lock, LR_GFREE);
+	if (unlikely(!pp || gs.keep == 0)) {
+		gfree_shared(gp);
 		return;
 	}
-	if (unlikely(pp->gfree_n == GFREE_CACHE))
-		gfree_spill(pp, GFREE_CACHE / 2);
+	if (unlikely(pp->gfree_n >= gs.keep))
+		gfree_spill(pp, gs.keep / 2);
 	pp->gfree[pp->gfree_n++] = gp;
 }
 
@@ -154,7 +170,7 @@ void g_unbind_stack(struct p *pp, struct g *gp)
 		c->lo[c->n++] = gp->stack;
 	} else {
 		stack_put(gp->stack, gp->stack_class);
-		stack_unreserve(gp->stack_class, 1);
+		stack_unpromise(gp->stack_class, 1);
 	}
 	st_rlx(&gp->stack, (char *)NULL);
 }
@@ -598,6 +614,11 @@ void m_wake(struct m *m, bool in_poller)
 
 void midle_put(struct m *m)
 {
+	struct g *gp;
+
+	m->held = NULL;
+	while (unlikely((gp = glist_pop(&m->pinned)) != NULL))
+		gq_put(gp);
 	m->in_poller = !sched.polling;
 	if (m->in_poller) {
 		sched.polling = true;
@@ -688,6 +709,11 @@ static int proc_try(uint32_t max_green)
 	gs.made = 0;
 	gs.free = NULL;
 	gs.next_id = 1;
+	uint64_t stacks = c->max_stack_memory >> log2_ceil(c->stack_size);
+
+	uint64_t most = min_of(stacks, (uint64_t)max_green);
+
+	gs.keep = (uint32_t)min_of((uint64_t)GFREE_CACHE, most / (16 * (uint64_t)c->procs));
 	gs.bytes = round_up((size_t)gs.limit * sizeof(struct g), PAGE);
 	gs.arena = os_reserve(gs.bytes);
 	gs.names = os_reserve((size_t)gs.limit * G_NAME_MAX);
@@ -697,6 +723,7 @@ static int proc_try(uint32_t max_green)
 	sched.stack_class = log2_ceil(c->stack_size);
 	if (!err)
 		err = stack_init(gs.limit + PROCS_MAX * STACK_CACHE + 1024, sched.stack_class);
+	stack_limit(c->max_stack_memory);
 	if (!err)
 		err = procs_resize(c->procs, &fresh);
 	return err < 0 ? err : 0;

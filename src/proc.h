@@ -44,7 +44,9 @@ void p_flush(struct p *pp);
 static inline void p_bind(struct p *pp, struct m *m)
 {
 	pp->m = m;
-	m->p = pp;
+	m->p = m->held = pp;
+	if (unlikely(m->pinned.head != NULL))
+		or_rlx(&pp->attention, ATTENTION_PINNED);
 	st_rlx(&pp->tid, m->tid);
 }
 
@@ -85,7 +87,8 @@ void m_free(struct m *m);
 void m_sleep(struct m *m); /* until m_wake; on a futex */
 /* Wake one that midle_get gave; in_poller as it stood then: it may have woken and moved since. */
 void m_wake(struct m *m, bool in_poller);
-void midle_put(struct m *m); /* under sched.lock */
+/* Under sched.lock.  What was ready for it goes to the global queue: the caller wakes somebody for it. */
+void midle_put(struct m *m);
 struct m *midle_get(void);   /* under sched.lock: one asleep, out of its list */
 bool midle_del(struct m *m); /* under sched.lock: false if a waker has taken it */
 

@@ -31,6 +31,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "debug/check.h"
 #include "debug/dump.h"
 #include "debug/report.h"
 #include "green.h"
@@ -121,6 +122,7 @@ static void undo(void)
 {
 	signal_fini();
 	netpoll_fini();
+	check_end();
 	proc_fini();
 	vtime_end();
 	st_seq(&sched.state, RUN_NONE); /* ORD(run) */
@@ -163,11 +165,13 @@ static int set_up(const gmp_config *cfg, bool library)
 	sched.locals_end = local_end;
 	sched.timer_run_end = timer_run_ended;
 	sched.stalled = report_stall;
-	park_init();
 	proc_set_entry(m_main);
 	names_init(max_of(options.c.max_threads / 2, 1));
 	gmp__fatal_describe(report_self);
 	err = proc_init();
+	if (!err)
+		err = check_begin();
+	park_init();
 	if (!err)
 		err = netpoll_init();
 	if (!err)
@@ -284,6 +288,7 @@ static void tear_down(void)
 	dump_fini();
 	signal_fini();
 	netpoll_fini();
+	check_end();
 	proc_fini();
 	vtime_end();
 	st_seq(&sched.state, RUN_NONE); /* ORD(run) */

@@ -133,9 +133,10 @@ struct sudog {
 enum { G_NAME_MAX = 64 };
 
 enum {
-	TURN_TIMED = 1, /* its wait has a deadline: the timer may be armed */
-	TURN_BOUND = 2, /* only its own M may run it */
-	TURN_CXX = 4,   /* it has words of a C++ runtime, see cxx.h */
+	TURN_TIMED = 1,  /* its wait has a deadline: the timer may be armed */
+	TURN_BOUND = 2,  /* only its own M may run it */
+	TURN_PINNED = 8, /* it runs on its own M only, which runs others too */
+	TURN_CXX = 4,    /* it has words of a C++ runtime, see cxx.h */
 };
 
 /* What a green thread that ends by gmp_exit has to do for others first; on its stack. */
@@ -174,8 +175,9 @@ struct g {
 	uint8_t masked;           /* (o) gmp_cancel_mask: how deep */
 	bool locals_set;          /* (o) locals_end is to see to them */
 	bool timer_run;           /* (c) while alive: a timer started it, and is told of its end */
+	uint8_t pins;             /* (o) gmp_pin: how deep */
 	uint32_t locks;           /* (o) gmp_lock_thread: how often */
-	struct m *lockedm;        /* (o) whose it is while it has such locks */
+	struct m *lockedm;        /* (o) whose it is while it has either */
 	uintptr_t made_at;        /* (c) the pc of the call that made it */
 	int64_t since;            /* (a) about when it parked */
 	struct cleanup *cleanups; /* (o) the last one first */
@@ -212,6 +214,7 @@ enum {
 	ATTENTION_MASK = 16, /* of signals: sched.admitted has changed */
 	ATTENTION_CHAOS =
 		32, /* always, under GMP_DEBUG=chaos: each turn takes the long way (chaos.c) */
+	ATTENTION_PINNED = 64,
 };
 
 /* written by the owner alone, read by anybody */
@@ -302,9 +305,14 @@ struct m {
 	int tid;             /* (c) the kernel's number of its thread */
 	bool alone;          /* (l) it is the thread of one green thread: see thread.c */
 	void *way_out;       /* (o) of that one: a jmp_buf */
-	uint64_t told;       /* (o) id of the green thread of which on_asleep has told */
+	uint64_t told[2];    /* (o) ids of the green threads of which signal.c has told */
 	void *altstack;      /* (o) for signal handlers */
 	uint64_t admitted;   /* (o) sched.admitted, as its mask of signals has it */
+
+	struct p *held;      /* (l) the P that it was given last; NULL: it is asleep, or about to */
+	struct glist pinned; /* (l) ready, and pinned to it: see "pinned" in sched.c */
+	uint32_t npinned;    /* (o) how many green threads are */
+	bool pinned_turn;    /* (o) the last turn was one of those in that list */
 
 	struct cxx_globals *cxx;       /* (c) its thread's; NULL without a C++ runtime */
 	struct cxx_globals cxx_before; /* (c) what the thread came with */
@@ -326,6 +334,10 @@ typedef int64_t (*stall_fn)(void);
 
 /* What a green thread does that leaves its stack; on g0, with the G.  Does not come back. */
 typedef int (*leave_fn)(void *gp);
+
+/* One who looks at a green thread that has just left its stack, to wait or for good; on g0, no locks
+ * held. */
+typedef void (*look_fn)(struct g *gp);
 
 enum runstate { RUN_NONE, RUN_STARTING, RUN_ON, RUN_STOPPING };
 
@@ -354,13 +366,14 @@ struct sched {
 	end_fn locals_end;       /* (c) local.c's: for one that has locals */
 	end_fn timer_run_end;    /* (c) time.c's: for a timer's; also when it is dropped */
 	stall_fn stalled;        /* (c) floor 5's: nothing can run; on g0 */
+	look_fn on_leave, on_exit; /* (c) debug/check.c's; NULL: nobody looks */
 
 	int procs aligned_to(CACHE_LINE); /* (a) what gmp_procs says */
 	int npidle;                       /* (a) Ps that no M holds */
 	int nmspinning;                   /* (a) Ms that look for work and have none */
 	bool asymmetric;                  /* (c) os_membarrier works: submitters need no fence */
 	int cpus;                         /* (c) */
-	leave_fn park, yield;             /* (c) what a wait and a yield do on g0: park_init */
+	leave_fn park, yield, exit;       /* (c) what a wait, a yield, an end do on g0: park_init */
 
 	struct lock lock aligned_to(CACHE_LINE);
 	struct gqueue gq;  /* (l) the global run queue */

@@ -19,6 +19,7 @@
  *     of the sleepers sleeps in the poller, until the earliest timer of all.
  *  D4 A G that is locked to its thread runs on that M only (gp->lockedm), and that M, once bound,
  *     runs nothing else.  At least one M is not bound, so that there is one to do the rest.
+ *  D5 A G that is pinned (gp->lockedm, TURN_PINNED) runs on that M only, which runs others too.
  *
  * Waking: who submits work, and who goes to sleep
  *  submitter                                     sleeper (under D3, or after spinning in vain)
@@ -43,6 +44,20 @@
  *   2 whatever M finds the G in a queue gives its own P to the G's M, and goes to sleep itself
  *   3 the G's M wakes with that P, and resumes the G
  *   4 where the G ends: step 1, and the thread ends
+ *
+ * Pinned (D5)
+ *   A pinned G is made ready like any other.  Whatever M finds it and is not its M gives it there,
+ *   under sched.lock, as its M stands:
+ *    asleep       into its M's list (m->pinned), and a P for its M: an idle one, or the finder's own
+ *    with a P     into the list, and that P is told to attend (m->held; the P may have been taken
+ *                 since, if its M is in blocking code: then somebody else attends in vain)
+ *    given a P, and not up yet    into the list
+ *    neither      (it was roused and got nothing) into the global queue again
+ *   An M looks at its list when its P is told to attend, and takes one of it and one of the P's own by
+ *   turns.  It is told by the finder, or, if it had no P at that time, when it gets one (p_bind).
+ *   So the list is not empty only while its M has a P, or is about to have one, or is in blocking code;
+ *   one that goes to sleep empties it into the global queue (midle_put), and sees that one is woken.
+ *   An M that others are pinned to is not bound (D4), so every M with a list comes back to it.
  *
  * Rejected: waking a thread for every ready G (a wake costs its caller 14 us; Go does it); a
  * condition variable per P (the same); stealing single Gs (a steal is a miss each).
@@ -120,6 +135,10 @@ leaves_by_jump static noinline int begin(struct m *m, struct g *gp)
 	if (unlikely(sched.threads))
 		return begin_thread(m, gp);
 	g_bind_stack(m->p, gp);
+	if (unlikely(gp->turn & TURN_PINNED)) {
+		gp->lockedm = m;
+		m->npinned++;
+	}
 	san_leave(&m->san, &gp->san);
 	return gmp__gstart(gp, g_main, g_cxx(gp), sched.fpwords, m->g0);
 }
@@ -147,6 +166,17 @@ leaves_by_jump static noinline int end_wait(struct m *m, struct g *gp, uint32_t 
 }
 
 leaves_by_jump static noinline int hand_to_its_m(struct m *m, struct g *gp);
+leaves_by_jump static noinline int send_to_its_m(struct m *m, struct g *gp);
+
+/* The turn of one that begins with something. */
+leaves_by_jump static noinline int special_turn(struct m *m, struct g *gp, uint32_t state)
+{
+	if (gp->turn & TURN_BOUND)
+		return hand_to_its_m(m, gp);
+	if (gp->turn & TURN_PINNED && gp->lockedm != m)
+		return send_to_its_m(m, gp);
+	return end_wait(m, gp, state);
+}
 
 leaves_by_jump static int execute(struct m *m, struct p *pp, struct g *gp)
 {
@@ -160,7 +190,7 @@ leaves_by_jump static int execute(struct m *m, struct p *pp, struct g *gp)
 	if (unlikely(!gp->stack))
 		return begin(m, gp);
 	if (unlikely(state > W_CLAIMED || gp->turn))
-		return gp->turn & TURN_BOUND ? hand_to_its_m(m, gp) : end_wait(m, gp, state);
+		return special_turn(m, gp, state);
 	st_rlx(&gp->w.state, W_IDLE);
 	san_leave(&m->san, &gp->san);
 	return gmp__gogo(&gp->ctx, 0, m->g0);
@@ -176,8 +206,12 @@ leaves_by_jump int sched_exit_g0(void *arg)
 	m->curg = NULL;
 	g_set_status(gp, G_DEAD);
 	bump(&pp->count.exits, 1);
-	if (unlikely(gp->turn & TURN_BOUND))
-		m->lockedg = NULL; /* the M stays bound, and has nothing to run any more */
+	if (unlikely(gp->turn)) {
+		if (gp->turn & TURN_BOUND)
+			m->lockedg = NULL; /* the M stays bound, and has nothing to run any more */
+		if (gp->turn & TURN_PINNED)
+			m->npinned--;
+	}
 	g_unbind_stack(pp, gp);
 	if (unlikely(gp == sched.main))
 		sched_stop();
@@ -985,6 +1019,75 @@ leaves_by_jump static noinline int hand_to_its_m(struct m *m, struct g *gp)
 	return sleep_until_p(m) ? find_afresh(m) : leave_g0(m);
 }
 
+/* m has found a pinned G of another M's: see "pinned". */
+leaves_by_jump static noinline int send_to_its_m(struct m *m, struct g *gp)
+{
+	struct m *its = gp->lockedm;
+	bool lie_down = false;
+
+	m->curg = NULL;
+	g_set_status(gp, G_RUNNABLE);
+	lock(&sched.lock, LR_SCHED);
+	if (ld_rlx(&sched.state) != RUN_ON) {
+		unlock(&sched.lock, LR_SCHED);
+		return leave_g0(m);
+	}
+	bool in_poller = its->in_poller, asleep = !its->held && !its->nextp && midle_del(its);
+
+	if (asleep || its->nextp || its->held)
+		glist_push(&its->pinned, gp);
+	else
+		gq_put(gp);
+	if (asleep) {
+		its->nextp = pidle_get();
+		lie_down = !its->nextp;
+		if (lie_down) {
+			its->nextp = m->p;
+			m->p = NULL;
+			midle_put(m);
+		}
+	} else if (its->held) {
+		or_rlx(&its->held->attention, ATTENTION_PINNED);
+	}
+	unlock(&sched.lock, LR_SCHED);
+	if (asleep)
+		m_wake(its, in_poller);
+	if (!lie_down)
+		return find_afresh(m);
+	wake_for_what_waited();
+	return sleep_until_p(m) ? find_afresh(m) : leave_g0(m);
+}
+
+/* One that is pinned to m, or, by turns, one of its P's own; NULL: the P was told in vain. */
+static struct g *take_pinned(struct m *m, struct p *pp)
+{
+	struct g *gp;
+
+	m->pinned_turn = !m->pinned_turn;
+	if (!m->pinned_turn && (gp = own_work(pp)))
+		return gp;
+	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_PINNED);
+	lock(&sched.lock, LR_SCHED);
+	gp = glist_pop(&m->pinned);
+	if (m->pinned.head)
+		or_rlx(&pp->attention, ATTENTION_PINNED);
+	unlock(&sched.lock, LR_SCHED);
+	return gp;
+}
+
+void sched_pin(struct m *m)
+{
+	m->curg->lockedm = m;
+	m->curg->turn |= TURN_PINNED;
+	m->npinned++;
+}
+
+void sched_unpin(struct m *m)
+{
+	m->curg->turn &= (uint8_t)~TURN_PINNED;
+	m->npinned--;
+}
+
 /* Until somebody has found its G in a queue. */
 leaves_by_jump static int sleep_bound(struct m *m)
 {
@@ -1033,6 +1136,8 @@ static int spare_m_locked(void)
 
 int sched_bind(struct m *m)
 {
+	if (m->npinned > (m->curg->pins > 0))
+		return -EAGAIN;
 	lock(&sched.lock, LR_SCHED);
 	int err = spare_m_locked();
 
@@ -1088,7 +1193,6 @@ leaves_by_jump int sched_without_p_g0(void *arg)
 
 	san_arrive(&m->san);
 	m->curg = NULL;
-	sched_leave_cxx(m, gp);
 	lock(&sched.lock, LR_SCHED);
 	bool stopping = ld_rlx(&sched.state) != RUN_ON;
 
@@ -1116,6 +1220,17 @@ static void chaos_turn(struct p *pp)
 	wake_if_idle(); /* for what is in the global queue now */
 	if (sched_should_poll() && chaos_draw(8) == 0)
 		sched_poll_now();
+}
+
+/* The end of a search. */
+leaves_by_jump static int execute_found(struct m *m, struct g *gp)
+{
+	if (m->spinning) {
+		stop_spinning(m);
+		if (work_in_sight())
+			wake_if_idle();
+	}
+	return execute(m, m->p, gp);
 }
 
 /* Something that cannot wait for work to run out. */
@@ -1149,6 +1264,12 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 			return leave_g0(m);
 	} else if (unlikely(ld_rlx(&pp->attention) & ATTENTION_CHAOS)) {
 		chaos_turn(pp);
+	}
+	if (unlikely(ld_rlx(&m->p->attention) & ATTENTION_PINNED)) {
+		struct g *gp = take_pinned(m, m->p);
+
+		if (gp)
+			return execute_found(m, gp);
 	}
 	return find_afresh(m);
 }
@@ -1188,12 +1309,7 @@ leaves_by_jump static noinline int find_g0(struct m *m)
 		if (!rest(m, pp))
 			return leave_g0(m);
 	}
-	if (m->spinning) {
-		stop_spinning(m);
-		if (work_in_sight())
-			wake_if_idle();
-	}
-	return execute(m, m->p, gp);
+	return execute_found(m, gp);
 }
 
 /* Descriptors and stack tops are fetched while those before them run: far enough ahead that a miss

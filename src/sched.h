@@ -73,8 +73,12 @@ int64_t sched_earliest_timer(void);
 /* Ms do not block these signals (bit signo - 1): the caller's at once, others from their next turn on. */
 void sched_admit(uint64_t signals);
 
+/* The green thread on m runs there only, from now on and not any more (D5). */
+void sched_pin(struct m *m);
+void sched_unpin(struct m *m);
+
 /* The green thread on m and its thread belong together from now on (D4): -EAGAIN if no thread would
- * be left for the others. */
+ * be left for the others, or for those that are pinned to it. */
 int sched_bind(struct m *m);
 void sched_unbind(struct m *m);
 

@@ -43,9 +43,9 @@ static struct {
 } handled[] = { { .signo = SIGSEGV }, { .signo = SIGBUS } };
 
 static bool installed;
-enum { SIGNAL_ASLEEP = SIGURG }; /* which is ignored by default; also DEBUG_chaos's */
+enum { SIGNAL_TELL = SIGURG }; /* which is ignored by default; also DEBUG_chaos's */
 
-static struct sigaction asleep_old;
+static struct sigaction tell_old;
 
 /* The mask of the thread that began the run: the watcher's, and that of a fork's child. */
 static sigset_t outer;
@@ -96,20 +96,23 @@ static void pass_on_sig(int signo, siginfo_t *info, void *context)
 		raise(signo);
 }
 
-/* Sent by the watcher, with DEBUG_sched: whoever this thread runs has slept for long in a call. */
-static void on_asleep(int signo, siginfo_t *info, void *context)
+/* Sent by the watcher: what is to be told of whoever this thread runs. */
+static void on_told(int signo, siginfo_t *info, void *context)
 {
-	int saved = errno;
+	int saved = errno, kind = info->si_value.sival_int;
 	struct m *m = getm();
 	struct line l = { .n = 0 };
 	struct trace t;
 
 	(void)signo;
-	if (m && m->curg && info->si_code == SI_TKILL && m->told != m->curg->id) {
-		m->told = m->curg->id;
-		line_str_sig(&l, "gmp: ");
+	if (m && m->curg && info->si_code == SI_QUEUE && info->si_pid == getpid() &&
+	    (unsigned)kind < countof(m->told) && m->told[kind] != m->curg->id) {
+		m->told[kind] = m->curg->id;
+		line_str_sig(&l, kind == SIGNAL_LONG ? "gmp: check: " : "gmp: ");
 		line_green_sig(&l, m->curg->id, g_name(m->curg), (uintptr_t)m->curg->fn);
-		line_str_sig(&l, " keeps its thread asleep without gmp_block_enter\n");
+		line_str_sig(&l, kind == SIGNAL_LONG
+					 ? " has run for 10 ms without a wait\n"
+					 : " keeps its thread asleep without gmp_block_enter\n");
 		line_write_sig(&l, STDERR_FILENO);
 		trace_own(&t, context_pc_sig(context));
 		for (int i = 0; i < t.n; i++) {
@@ -169,35 +172,40 @@ static bool still_reached(unsigned i, const struct sigaction *now)
 	return is_ours(now) || (handled[i].chained && !is_nobodys(now));
 }
 
-void signal_ask_asleep(int tid)
+static bool may_ask(void)
 {
-	if (sched.options.debug & DEBUG_sched)
-		os_thread_signal(tid, SIGNAL_ASLEEP);
+	return sched.options.debug & (DEBUG_sched | DEBUG_check);
+}
+
+void signal_ask(int tid, enum signal_kind kind)
+{
+	if (sched.options.debug & (kind == SIGNAL_LONG ? DEBUG_check : DEBUG_sched))
+		os_thread_signal(tid, SIGNAL_TELL, kind);
 }
 
 static bool sends_signals(void)
 {
-	return sched.options.debug & (DEBUG_sched | DEBUG_chaos);
+	return may_ask() || sched.options.debug & DEBUG_chaos;
 }
 
 void signal_disturb(int tid)
 {
-	if (!(sched.options.debug & DEBUG_sched))
-		os_thread_signal(tid, SIGNAL_ASLEEP);
+	if (!may_ask())
+		os_thread_signal(tid, SIGNAL_TELL, 0);
 }
 
 /* SA_RESTART: the call that sleeps goes on as if nothing had been. */
-static int asleep_init(void)
+static int tell_init(void)
 {
-	struct sigaction sa = { .sa_sigaction = on_asleep,
+	struct sigaction sa = { .sa_sigaction = on_told,
 				.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
 
 	if (!sends_signals())
 		return 0;
-	if (!(sched.options.debug & DEBUG_sched))
+	if (!may_ask())
 		sa = (struct sigaction){ .sa_handler = on_chaos, .sa_flags = SA_ONSTACK };
 	sigemptyset(&sa.sa_mask);
-	return sigaction(SIGNAL_ASLEEP, &sa, &asleep_old) < 0 ? -errno : 0;
+	return sigaction(SIGNAL_TELL, &sa, &tell_old) < 0 ? -errno : 0;
 }
 
 int signal_init(void)
@@ -217,7 +225,7 @@ int signal_init(void)
 		if (sigaction(handled[i].signo, &sa, &handled[i].old) < 0)
 			return -errno;
 	}
-	return asleep_init();
+	return tell_init();
 }
 
 void signal_fini(void)
@@ -228,7 +236,7 @@ void signal_fini(void)
 		return;
 	installed = false;
 	if (sends_signals())
-		sigaction(SIGNAL_ASLEEP, &asleep_old, NULL);
+		sigaction(SIGNAL_TELL, &tell_old, NULL);
 	for (unsigned i = 0; i < countof(handled); i++) {
 		if (sigaction(handled[i].signo, NULL, &now) < 0)
 			continue;
@@ -251,7 +259,7 @@ static void block_others(void)
 	for (unsigned i = 0; i < countof(not_blocked); i++)
 		sigdelset(&set, not_blocked[i]);
 	if (sends_signals())
-		sigdelset(&set, SIGNAL_ASLEEP);
+		sigdelset(&set, SIGNAL_TELL);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
@@ -262,7 +270,7 @@ void signal_admit(uint64_t signals)
 	for (unsigned i = 0; i < countof(not_blocked); i++)
 		signals &= ~((uint64_t)1 << (not_blocked[i] - 1));
 	if (sends_signals())
-		signals &= ~((uint64_t)1 << (SIGNAL_ASLEEP - 1));
+		signals &= ~((uint64_t)1 << (SIGNAL_TELL - 1));
 	sched_admit(signals);
 }
 

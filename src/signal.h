@@ -5,9 +5,10 @@
 
 #include "runtime.h"
 
-/* With GMP_DEBUG=sched: the thread says which green thread it runs, and by which calls that came where it
- * is.  Nothing otherwise. */
-void signal_ask_asleep(int tid);
+/* The thread says which green thread it runs, and by which calls that came where it is: one that sleeps
+ * with GMP_DEBUG=sched, one that has run for long with GMP_DEBUG=check.  Nothing otherwise. */
+enum signal_kind { SIGNAL_SLEEPS, SIGNAL_LONG };
+void signal_ask(int tid, enum signal_kind kind);
 
 /* With GMP_DEBUG=chaos: the thread stands still for a moment, and a system call of its ends with EINTR. */
 void signal_disturb(int tid);

@@ -62,6 +62,8 @@ struct stackclass {
 static struct {
 	struct lock lock;
 	uint32_t limit;     /* (c) */
+	uint64_t most;      /* (c) bytes that may be promised; 0: any number */
+	uint64_t bytes;     /* (l) promised by stack_promise, in all classes */
 	unsigned klass;     /* (c) the default one */
 	bool said_degraded; /* (l) */
 	enum { GUARD_LIGHT, GUARD_PROTECT, GUARD_NONE } guard;
@@ -128,13 +130,15 @@ static int class_init(struct stackclass *c)
 	return c->free ? 0 : -ENOMEM;
 }
 
-int stack_reserve(unsigned klass, uint32_t n)
+static int reserve(unsigned klass, uint32_t n, uint64_t bytes)
 {
 	struct stackclass *c = &pool.classes[klass];
 	int err;
 
 	lock(&pool.lock, LR_STACK);
 	err = class_init(c);
+	if (!err && pool.most && (bytes > pool.most || pool.bytes > pool.most - bytes))
+		err = -EAGAIN;
 	while (!err && c->promised + n + TRIM_BATCH > c->room) {
 		/* a system call under the lock: once in a slab's worth of stacks */
 		struct slab *s = slab_new(klass, c->room);
@@ -152,10 +156,30 @@ int stack_reserve(unsigned klass, uint32_t n)
 			c->carving = s;
 		c->room += s->count;
 	}
-	if (!err)
+	if (!err) {
 		c->promised += n;
+		pool.bytes += bytes;
+	}
 	unlock(&pool.lock, LR_STACK);
 	return err;
+}
+
+int stack_reserve(unsigned klass, uint32_t n)
+{
+	return reserve(klass, n, 0);
+}
+
+int stack_promise(unsigned klass, uint32_t n)
+{
+	return reserve(klass, n, (uint64_t)n << klass);
+}
+
+void stack_unpromise(unsigned klass, uint32_t n)
+{
+	lock(&pool.lock, LR_STACK);
+	pool.bytes -= (uint64_t)n << klass;
+	unlock(&pool.lock, LR_STACK);
+	stack_unreserve(klass, n);
 }
 
 void stack_unreserve(unsigned klass, uint32_t n)
@@ -444,10 +468,16 @@ bool stack_trim_pool(unsigned most, bool new_period)
 
 /* --- begin and end --- */
 
+void stack_limit(uint64_t bytes)
+{
+	pool.most = bytes;
+}
+
 int stack_init(uint32_t limit, unsigned klass)
 {
 	pool.limit = limit;
 	pool.klass = klass;
+	pool.most = pool.bytes = 0;
 	pool.said_degraded = false;
 	pool.unguarded = 0;
 	pool.trimmed = 0;

@@ -24,6 +24,8 @@ struct stack_counts {
 
 /* Prepare for at most `limit` stacks at once, of 2^klass bytes by default.  0 or -ENOMEM. */
 int stack_init(uint32_t limit, unsigned klass);
+/* At most so many bytes are promised to green threads from now on, in all classes. */
+void stack_limit(uint64_t bytes);
 /* Unmap everything; no stack may be in use. */
 void stack_fini(void);
 /* Forget it all without unmapping: the child of a fork may stand on one of them. */
@@ -32,6 +34,9 @@ void stack_forget(void);
 /* Make sure that n more stacks of the class can be had.  0 or -ENOMEM. */
 int stack_reserve(unsigned klass, uint32_t n);
 void stack_unreserve(unsigned klass, uint32_t n); /* the reverse, once they are put back */
+/* The same for green threads, which stack_limit is about: -EAGAIN beyond it. */
+int stack_promise(unsigned klass, uint32_t n);
+void stack_unpromise(unsigned klass, uint32_t n);
 
 /* One stack, its lowest address; NULL without memory, which cannot be after stack_reserve. */
 char *stack_get(unsigned klass);

@@ -107,6 +107,8 @@ static void look_at_ps(int64_t now)
 			wake |= has_work_for_others(pp, due);
 			if (!hands_off && now - mon.seen[i].since >= SLICE_NS) {
 				sched_ask_yield(pp);
+				if (status == P_RUNNING)
+					signal_ask(ld_rlx(&pp->tid), SIGNAL_LONG);
 				/* no thief comes where no P runs dry */
 				if (ld_rlx(&sched.npidle) == 0)
 					runq_spill(pp);
@@ -218,7 +220,7 @@ static void look_for_stuck(int64_t now)
 	add_rlx(&sched.spares, 1);
 	wakep();
 	for (int i = 0, n = ld_rlx(&sched.procs); i < n; i++)
-		signal_ask_asleep(ld_rlx(&sched.allp[i]->tid));
+		signal_ask(ld_rlx(&sched.allp[i]->tid), SIGNAL_SLEEPS);
 }
 
 static void look_at_poller(void)
@@ -240,8 +242,8 @@ static bool trim_parked(struct g *gp, int64_t now)
 	uint32_t state = waiter_hold(&gp->w);
 
 	if (state != W_ARMED)
-		return state == W_BUSY; /* somebody else looks at it: later */
-	if (gp->stack)
+		return state == W_BUSY;   /* somebody else looks at it: later */
+	if (gp->stack && !sched.on_leave) /* who looks at stacks wants to see how deep they were */
 		stack_trim_below(gp->stack, gp->ctx.sp);
 	st_rlx(&gp->trimmed, true);
 	waiter_release(&gp->w);

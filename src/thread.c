@@ -91,7 +91,7 @@ static void end(struct m *m, struct g *gp)
 	g_set_status(gp, G_DEAD);
 	add_rlx(&sched.thread_exits, 1);
 	if (gp->stack_class != sched.stack_class)
-		stack_unreserve(gp->stack_class, 1); /* promised, and never used */
+		stack_unpromise(gp->stack_class, 1); /* promised, and never used */
 	if (ld_rlx(&gp->join))
 		sched.joinable_exit(gp);
 	else

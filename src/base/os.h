@@ -76,7 +76,7 @@ void os_mask(uint64_t block, uint64_t unblock);
 /* --- threads --- */
 int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size);
 int os_thread_id(void);
-void os_thread_signal(int tid, int signo);
+void os_thread_signal(int tid, int signo, int value);
 int os_thread_count(void); /* threads of this process now; io_uring's workers left out */
 /* What the kernel says that a thread of ours does: 'R' it runs or could, 'S' it sleeps in a system call,
  * 'D' it waits for a disk or for memory; 0: not known. */

@@ -404,9 +404,14 @@ int os_thread_count(void)
 	return n;
 }
 
-void os_thread_signal(int tid, int signo)
+void os_thread_signal(int tid, int signo, int value)
 {
-	syscall(SYS_tgkill, getpid(), tid, signo);
+	siginfo_t info = { .si_signo = signo, .si_code = SI_QUEUE };
+
+	info.si_pid = getpid();
+	info.si_uid = getuid();
+	info.si_value.sival_int = value;
+	syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, signo, &info);
 }
 
 char os_thread_state(int tid)

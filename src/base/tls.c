@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/tls.h"
 
+#include <errno.h>
+#include <gmp.h>
+
 _Thread_local struct m *gmp__tls_m __attribute__((tls_model("initial-exec")));
 
 static _Thread_local struct m *tls_blocked __attribute__((tls_model("initial-exec")));
@@ -60,3 +63,10 @@ noinline struct held_locks *gmp__held_locks(void)
 	return &held;
 }
 #endif
+
+/* Opaque, so that nobody keeps what it returned. */
+noinline int *gmp_errno_here(void)
+{
+	__asm__ volatile("");
+	return &errno;
+}

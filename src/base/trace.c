@@ -40,6 +40,7 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *ctx, void *arg)
 	/* A return address may be the next function's first: a call of a noreturn function can be
 	 * the last instruction of its own. */
 	t->pc[t->n++] = at_insn ? ip : ip - 1;
+	t->in_handler |= at_insn;
 	return _URC_NO_REASON;
 }
 
@@ -48,7 +49,7 @@ void trace_walk(struct trace *t)
 	struct walk w = { .t = t };
 
 	t->n = 0;
-	t->more = false;
+	t->more = t->in_handler = false;
 	_Unwind_Backtrace(add_frame, &w);
 }
 

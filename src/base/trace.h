@@ -19,6 +19,7 @@ struct trace {
 	/* what was found, the innermost first */
 	int n;
 	bool more;                /* it went on */
+	bool in_handler;          /* a signal has come between two of them */
 	uintptr_t pc[TRACE_MOST]; /* an address inside the instruction that the frame is at */
 };
 

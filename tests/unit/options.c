@@ -43,6 +43,7 @@ TEST(defaults_come_from_the_table_and_the_machine)
 	CHECK(o.c.seed != 0);
 	CHECK_EQ(o.c.max_green, 16 << 20);
 	CHECK_EQ(o.c.sched, GMP_SCHED_RUNNEXT);
+	CHECK(o.c.max_stack_memory == UINT64_MAX);
 	CHECK_EQ(o.debug, 0);
 	CHECK_EQ(options_load(NULL, &o, NULL), 0);
 }
@@ -59,6 +60,7 @@ TEST(zero_fields_come_from_the_environment)
 	setenv("GMP_SEED", "18446744073709551615", 1);
 	setenv("GMP_MAX_GREEN", "1000", 1);
 	setenv("GMP_SCHED", "local", 1);
+	setenv("GMP_MAX_STACK_MEMORY", "3g", 1);
 	CHECK_EQ(options_load(&c, &o, &why), 0);
 	CHECK_EQ(o.c.procs, 3);
 	CHECK_EQ(o.c.max_threads, 77);
@@ -66,6 +68,7 @@ TEST(zero_fields_come_from_the_environment)
 	CHECK(o.c.seed == UINT64_MAX);
 	CHECK_EQ(o.c.max_green, 1000);
 	CHECK_EQ(o.c.sched, GMP_SCHED_LOCAL);
+	CHECK(o.c.max_stack_memory == (uint64_t)3 << 30);
 }
 
 TEST(the_struct_beats_the_environment)

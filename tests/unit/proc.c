@@ -19,9 +19,11 @@ enum { MAX_GREEN = 100 };
 
 static void begin(int procs)
 {
-	sched.options.c = (gmp_config){
-		.procs = procs, .max_green = MAX_GREEN, .stack_size = 65536, .seed = 1
-	};
+	sched.options.c = (gmp_config){ .procs = procs,
+					.max_green = MAX_GREEN,
+					.stack_size = 65536,
+					.seed = 1,
+					.max_stack_memory = UINT64_MAX };
 	CHECK_EQ(proc_init(), 0);
 	CHECK_EQ(sched.stack_class, 16);
 	CHECK_EQ(sched.procs, procs);

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* With GMP_DEBUG=check: a wait within a signal handler, on the stack for signals. */
+#include <signal.h>
+#include <stdlib.h>
+
+#include <gmp.h>
+
+static void on_signal(int signo)
+{
+	(void)signo;
+	gmp_sleep(1000000);
+}
+
+static void app(void *arg)
+{
+	(void)arg;
+	gmp_yield();
+	raise(SIGPROF);
+}
+
+int main(void)
+{
+	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_ONSTACK };
+
+	setenv("GMP_DEBUG", "check", 1);
+	sigaction(SIGPROF, &sa, NULL);
+	gmp_run(app, NULL, NULL);
+	return 0;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* With GMP_DEBUG=check, which for this needs libgmprtcheck: a wait with a pthread rwlock held is told of, and
+ * the program goes on. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <gmp.h>
+
+static pthread_rwlock_t m = PTHREAD_RWLOCK_INITIALIZER;
+
+__attribute__((noinline)) void take_it(void)
+{
+	pthread_rwlock_rdlock(&m);
+	__asm__ volatile("");
+}
+
+static void app(void *arg)
+{
+	(void)arg;
+	pthread_rwlock_rdlock(&m);
+	pthread_rwlock_unlock(&m);
+	gmp_yield();
+	take_it();
+	gmp_sleep(1000);
+	pthread_rwlock_unlock(&m);
+}
+
+int main(void)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	setenv("GMP_DEBUG", "check", 1);
+	c.procs = 1;
+	return gmp_run(app, NULL, &c) != 0;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests of limits that the program sets: an error where they are met, and all is well when there is room
+ * again. */
+#define _GNU_SOURCE 1
+#include "util.h"
+
+#include <sys/resource.h>
+
+enum { KIB = 1024, STACK = 64 * KIB };
+
+static gmp_wg never;
+
+static void wait_for_never(UNUSED void *arg)
+{
+	gmp_wg_wait(&never);
+}
+
+static void nothing(UNUSED void *arg)
+{
+}
+
+static gmp_config with_stack_memory(int procs, uint64_t bytes)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = procs;
+	c.stack_size = STACK;
+	c.max_stack_memory = bytes;
+	return c;
+}
+
+/* As many as there is room for; how many that is. */
+static int fill(gmp_g **g, int most, const gmp_attr *a)
+{
+	int n = 0, err = 0;
+
+	gmp_wg_add(&never, 1);
+	while (n < most && (err = gmp_spawn(&g[n], wait_for_never, NULL, a)) == 0)
+		n++;
+	CHECK_EQ(err, -EAGAIN);
+	return n;
+}
+
+static void drain(gmp_g **g, int n)
+{
+	gmp_wg_done(&never);
+	for (int i = 0; i < n; i++)
+		join(g[i]);
+}
+
+static void ten_stacks(UNUSED void *arg)
+{
+	gmp_g *g[64];
+
+	for (int round = 0; round < 3; round++) {
+		CHECK_EQ(fill(g, 64, NULL), 9); /* and the entry */
+		CHECK_EQ(gmp_go(nothing, NULL), -EAGAIN);
+		drain(g, 9);
+		CHECK_EQ(gmp_spawn(&g[0], nothing, NULL, NULL), 0);
+		join(g[0]);
+	}
+}
+
+TEST_PROCS(stacks_that_would_exceed_max_stack_memory_are_eagain)
+{
+	gmp_config c = with_stack_memory(procs, 10 * STACK);
+
+	CHECK_EQ(gmp_run(ten_stacks, NULL, &c), 0);
+}
+
+static void large_stacks(UNUSED void *arg)
+{
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g[64], *one;
+
+	a.stack_size = 1024 * KIB;
+	for (int round = 0; round < 3; round++) {
+		int n = fill(g, 64, &a);
+
+		CHECK(n >= 2 && n <= 3); /* beside what was set aside for those of the usual size */
+		drain(g, n);
+	}
+	a.stack_size = 8192 * KIB;
+	CHECK_EQ(gmp_spawn(&one, nothing, NULL, &a), -EAGAIN);
+	CHECK_EQ(gmp_spawn(&one, nothing, NULL, NULL), 0);
+	join(one);
+}
+
+TEST_PROCS(stacks_of_all_sizes_count)
+{
+	gmp_config c = with_stack_memory(procs, 3072 * KIB + 8 * STACK);
+
+	CHECK_EQ(gmp_run(large_stacks, NULL, &c), 0);
+}
+
+TEST(a_limit_below_one_stack_refuses_the_run)
+{
+	gmp_config c = with_stack_memory(1, STACK / 2);
+
+	CHECK_EQ(gmp_run(nothing, NULL, &c), -EAGAIN);
+	c.max_stack_memory = 1;
+	CHECK_EQ(gmp_run(nothing, NULL, &c), -EINVAL);
+	c.max_stack_memory = STACK;
+	CHECK_EQ(gmp_run(nothing, NULL, &c), 0);
+}
+
+TEST(the_environment_limits_stack_memory)
+{
+	gmp_config c = with_stack_memory(2, 0);
+
+	setenv("GMP_MAX_STACK_MEMORY", "640k", 1);
+	CHECK_EQ(gmp_run(ten_stacks, NULL, &c), 0);
+	setenv("GMP_MAX_STACK_MEMORY", "much", 1);
+	CHECK_EQ(gmp_run(ten_stacks, NULL, &c), -EINVAL);
+}
+
+TEST_PROCS(a_foreign_thread_is_told_of_the_limit_too)
+{
+	gmp_config c = with_stack_memory(procs, 10 * STACK);
+	gmp_g *g[64];
+	int n;
+
+	CHECK_EQ(gmp_start(&c), 0);
+	n = fill(g, 64, NULL);
+	CHECK_EQ(n, 10);
+	drain(g, n);
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+static void timers_of_ten(UNUSED void *arg)
+{
+	gmp_timer *t[64];
+	int n = 0;
+
+	while (n < 64 && (t[n] = gmp_timer_new(nothing, NULL)) != NULL)
+		n++;
+	CHECK_EQ(n, 10);
+	gmp_timer_free(t[--n]);
+	CHECK((t[n++] = gmp_timer_new(nothing, NULL)) != NULL);
+	while (n > 0)
+		gmp_timer_free(t[--n]);
+}
+
+TEST_PROCS(there_are_at_most_max_green_timers)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = procs;
+	c.max_green = 10;
+	CHECK_EQ(gmp_run(timers_of_ten, NULL, &c), 0);
+}
+
+static atomic_int timer_ran;
+
+static void count_timer(UNUSED void *arg)
+{
+	atomic_fetch_add(&timer_ran, 1);
+}
+
+static void timer_without_room(UNUSED void *arg)
+{
+	gmp_timer *t = gmp_timer_new(count_timer, NULL);
+	gmp_g *g[64];
+	int n = fill(g, 64, NULL);
+
+	CHECK(t != NULL);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), 0), 0);
+	CHECK_EQ(gmp_sleep(20 * MS), 0);
+	CHECK_EQ(atomic_load(&timer_ran), 0);
+	drain(g, n);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), 0), 0);
+	WAIT_FOR(atomic_load(&timer_ran) == 1);
+	gmp_timer_free(t);
+}
+
+TEST_PROCS(a_timer_whose_green_thread_cannot_be_had_is_skipped)
+{
+	gmp_config c = with_stack_memory(procs, 10 * STACK);
+
+	CHECK_EQ(gmp_run(timer_without_room, NULL, &c), 0);
+}
+
+static void task(void *left)
+{
+	atomic_fetch_sub((atomic_int *)left, 1);
+}
+
+static void pool_without_room(UNUSED void *arg)
+{
+	gmp_pool *p = gmp_pool_new(0, NULL);
+	atomic_int left = 0;
+
+	CHECK(p != NULL);
+	for (int i = 0; i < 200; i++) {
+		int err = gmp_pool_submit(p, task, &left);
+
+		CHECK(err == 0 || err == -EAGAIN);
+		atomic_fetch_add(&left, err == 0);
+	}
+	WAIT_FOR(atomic_load(&left) == 0);
+	CHECK_EQ(gmp_pool_release(p, gmp_deadline(PATIENCE)), 0);
+	gmp_pool_free(p);
+}
+
+TEST_PROCS(a_pool_makes_do_or_says_eagain)
+{
+	gmp_config c = with_stack_memory(procs, 10 * STACK);
+
+	CHECK_EQ(gmp_run(pool_without_room, NULL, &c), 0);
+}
+
+static void fork_refused(UNUSED void *arg)
+{
+	struct rlimit none = { 0, 0 };
+
+	if (setrlimit(RLIMIT_NPROC, &none) != 0)
+		_exit(50);
+	for (int i = 0; i < 3; i++) {
+		pid_t pid = fork();
+		int err = errno;
+
+		CHECK_EQ(pid, -1);
+		CHECK_EQ(err, EAGAIN);
+		join(spawn(nothing, NULL));
+		CHECK_EQ(gmp_sleep(MS), 0);
+	}
+}
+
+static void run_that_forks(void)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = 1;
+	if (setresuid(65534, 65534, 65534) != 0)
+		_exit(50);
+	CHECK_EQ(gmp_run(fork_refused, NULL, &c), 0);
+	_exit(0);
+}
+
+TEST(a_fork_refused_changes_nothing)
+{
+	if (SANITIZED || geteuid() != 0)
+		check_skip("needs root, and no sanitizer's threads");
+	CHECK_EQ(in_child(run_that_forks), 0);
+}

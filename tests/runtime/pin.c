@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests of gmp_pin, GMP_PINNED and gmp_errno_here: a pinned green thread stays on its thread, others run there
+ * too, and none is forgotten. */
+#define _GNU_SOURCE 1
+#define GMP_SAFE_ERRNO
+#include "util.h"
+
+#include <sys/syscall.h>
+
+/* A function of its own: the address of a thread's variable must not be kept across a switch. */
+static __attribute__((noinline)) int thread_id(void)
+{
+	__asm__ volatile("" ::: "memory");
+	return (int)syscall(SYS_gettid);
+}
+
+static gmp_wg busy;
+static gmp_chan *baton;
+static atomic_int foreign_wakes;
+
+/* Wait in one of several ways. */
+static void wait_somehow(int i)
+{
+	int v = i;
+
+	switch (i % 6) {
+	case 0: gmp_yield(); break;
+	case 1: CHECK_EQ(gmp_sleep(20 * US), 0); break;
+	case 2: gmp_blocking(usleep(60)); break;
+	case 3: CHECK_EQ(gmp_chan_send(baton, &v), 0); break;
+	case 4: CHECK_EQ(gmp_chan_recv(baton, &v), 0); break;
+	default: gmp_checkpoint();
+	}
+}
+
+static void pinned_worker(void *arg)
+{
+	int rounds = *(int *)arg;
+
+	CHECK_EQ(gmp_pin(), 0);
+	int here = thread_id();
+
+	for (int i = 0; i < rounds; i++) {
+		wait_somehow(i);
+		CHECK_EQ(thread_id(), here);
+		if (i % 16 == 7) { /* elsewhere, from here on */
+			CHECK_EQ(gmp_unpin(), 0);
+			gmp_yield();
+			CHECK_EQ(gmp_pin(), 0);
+			here = thread_id();
+		}
+	}
+	CHECK_EQ(gmp_unpin(), 0);
+	gmp_wg_done(&busy);
+}
+
+static void free_worker(void *arg)
+{
+	int rounds = *(int *)arg;
+
+	for (int i = 0; i < rounds; i++)
+		wait_somehow(i);
+	gmp_wg_done(&busy);
+}
+
+/* As many sends as receives: each worker makes the same number of both. */
+static void run_workers(int pinned, int others, int rounds)
+{
+	rounds -= rounds % 6;
+	baton = gmp_chan_new(sizeof(int), 4 * (size_t)(pinned + others));
+	gmp_wg_add(&busy, pinned + others);
+	for (int i = 0; i < pinned; i++)
+		CHECK_EQ(gmp_go(pinned_worker, &rounds), 0);
+	for (int i = 0; i < others; i++)
+		CHECK_EQ(gmp_go(free_worker, &rounds), 0);
+	CHECK_EQ(gmp_wg_wait(&busy), 0);
+	gmp_chan_free(baton);
+}
+
+RT(a_pinned_one_goes_on_on_its_thread_after_any_wait)
+{
+	run_workers(4, 4, (int)check_scaled(600));
+}
+
+RT(many_may_be_pinned_to_a_thread)
+{
+	run_workers(100, 20, (int)check_scaled(120));
+}
+
+RT(all_may_be_pinned)
+{
+	run_workers(16, 0, (int)check_scaled(300));
+}
+
+static void pinned_by_attribute(void *arg)
+{
+	int here = thread_id();
+
+	(void)arg;
+	for (int i = 0; i < 50; i++) {
+		if (i % 2)
+			gmp_yield();
+		else
+			CHECK_EQ(gmp_sleep(10 * US), 0);
+		CHECK_EQ(thread_id(), here);
+	}
+	CHECK_EQ(gmp_unpin(), 0);
+	CHECK_EQ(gmp_unpin(), -EINVAL);
+	gmp_yield();
+}
+
+RT(by_the_attribute_it_stays_where_it_begins)
+{
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g[20];
+
+	a.flags = GMP_PINNED;
+	for (int i = 0; i < 20; i++)
+		CHECK_EQ(gmp_spawn(&g[i], pinned_by_attribute, NULL, &a), 0);
+	for (int i = 0; i < 20; i++)
+		join(g[i]);
+	a.flags = GMP_PINNED << 1;
+	CHECK_EQ(gmp_spawn(&g[0], pinned_by_attribute, NULL, &a), -EINVAL);
+}
+
+RT(pins_are_counted)
+{
+	CHECK_EQ(gmp_unpin(), -EINVAL);
+	for (int i = 0; i < 255; i++)
+		CHECK_EQ(gmp_pin(), 0);
+	CHECK_EQ(gmp_pin(), -EAGAIN);
+	int here = thread_id();
+
+	for (int i = 0; i < 255; i++) {
+		gmp_yield();
+		CHECK_EQ(thread_id(), here);
+		CHECK_EQ(gmp_unpin(), 0);
+	}
+	CHECK_EQ(gmp_unpin(), -EINVAL);
+}
+
+static void end_pinned(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_pin(), 0);
+	gmp_yield();
+}
+
+static void wait_pinned(void *c)
+{
+	int v;
+
+	CHECK_EQ(gmp_pin(), 0);
+	gmp_chan_recv(c, &v);
+	CHECK_EQ(gmp_unpin(), 0);
+}
+
+RT(one_that_ends_pinned_leaves_its_thread_as_it_was)
+{
+	for (int i = 0; i < 20; i++)
+		join(spawn(end_pinned, NULL));
+	CHECK_EQ(gmp_lock_thread(), 0); /* nobody is pinned to it */
+	CHECK_EQ(gmp_unlock_thread(), 0);
+}
+
+RT(a_thread_that_others_are_pinned_to_cannot_be_locked)
+{
+	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
+	gmp_g *g[8];
+	int v = 0, refused = 0;
+
+	for (int i = 0; i < 8; i++)
+		g[i] = spawn(wait_pinned, c);
+	wait_parked(8);
+	for (int i = 0; i < 100 && procs == 1; i++) {
+		int err = gmp_lock_thread();
+
+		CHECK(err == 0 || err == -EAGAIN);
+		refused += err == -EAGAIN;
+		if (err == 0)
+			CHECK_EQ(gmp_unlock_thread(), 0);
+		gmp_yield();
+	}
+	CHECK(procs > 1 || refused == 100);
+	for (int i = 0; i < 8; i++)
+		CHECK_EQ(gmp_chan_send(c, &v), 0);
+	for (int i = 0; i < 8; i++)
+		join(g[i]);
+	gmp_chan_free(c);
+}
+
+static void pinned_and_locked(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_pin(), 0);
+	int here = thread_id();
+
+	for (int i = 0; i < 20; i++) {
+		int err = gmp_lock_thread();
+
+		gmp_sleep(10 * US);
+		CHECK_EQ(thread_id(), here);
+		if (!err)
+			CHECK_EQ(gmp_unlock_thread(), 0);
+		gmp_yield();
+		CHECK_EQ(thread_id(), here);
+	}
+	CHECK_EQ(gmp_unpin(), 0);
+}
+
+RT(one_may_be_pinned_and_locked)
+{
+	gmp_g *g[4];
+
+	for (int i = 0; i < 4; i++)
+		g[i] = spawn(pinned_and_locked, NULL);
+	for (int i = 0; i < 4; i++)
+		join(g[i]);
+}
+
+static void wake_from_outside(void *c)
+{
+	int v = 1;
+
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(gmp_chan_send(c, &v), 0);
+	atomic_fetch_add(&foreign_wakes, 1);
+}
+
+static void receive_pinned(void *c)
+{
+	int v, here;
+
+	CHECK_EQ(gmp_pin(), 0);
+	here = thread_id();
+	for (int i = 0; i < 100; i++) {
+		CHECK_EQ(gmp_chan_recv(c, &v), 0);
+		CHECK_EQ(thread_id(), here);
+	}
+	CHECK_EQ(gmp_unpin(), 0);
+}
+
+RT(a_foreign_thread_wakes_a_pinned_one)
+{
+	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
+	struct foreign f[2];
+	gmp_g *g[2];
+
+	for (int i = 0; i < 2; i++)
+		g[i] = spawn(receive_pinned, c);
+	for (int i = 0; i < 2; i++)
+		foreign_start(&f[i], wake_from_outside, c);
+	for (int i = 0; i < 2; i++)
+		foreign_join(&f[i]);
+	for (int i = 0; i < 2; i++)
+		join(g[i]);
+	gmp_chan_free(c);
+}
+
+RT(a_pinned_one_gets_its_turn_while_its_thread_is_busy_and_the_others_theirs)
+{
+	static int rounds = 60;
+
+	gmp_pin();
+	gmp_wg_add(&busy, 4);
+	baton = gmp_chan_new(sizeof(int), 100);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(gmp_go(i % 2 ? pinned_worker : free_worker, &rounds), 0);
+	for (int i = 0; i < 200; i++)
+		gmp_yield();
+	CHECK_EQ(gmp_wg_wait(&busy), 0);
+	gmp_chan_free(baton);
+	gmp_unpin();
+}
+
+static void leave_pinned(UNUSED void *arg)
+{
+	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
+
+	for (int i = 0; i < 10; i++)
+		CHECK_EQ(gmp_go(i % 2 ? wait_pinned : end_pinned, c), 0);
+	for (int i = 0; i < 20; i++)
+		gmp_yield();
+}
+
+TEST_PROCS(runs_end_with_pinned_ones_left)
+{
+	for (int i = 0; i < 20; i++)
+		run_procs(procs, leave_pinned, NULL);
+}
+
+TEST(outside_a_run_a_pin_does_nothing)
+{
+	CHECK_EQ(gmp_pin(), 0);
+	CHECK_EQ(gmp_unpin(), 0);
+	CHECK_EQ(gmp_unpin(), 0);
+}
+
+/* --- errno --- */
+
+static void spoil_errno(void *arg)
+{
+	for (int i = 0; i < 200; i++) {
+		gmp_errno_here()[0] = 1000 + *(int *)arg;
+		gmp_yield();
+	}
+	gmp_wg_done(&busy);
+}
+
+/* The optimiser may merge what it takes for the address of one variable. */
+RT(errno_is_the_present_threads_after_a_wait)
+{
+	int number[4] = { 0, 1, 2, 3 };
+
+	gmp_wg_add(&busy, 4);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(gmp_go(spoil_errno, &number[i]), 0);
+	for (int i = 0; i < 500; i++) {
+		errno = 0;
+		CHECK_EQ(close(-1), -1);
+		CHECK_EQ(errno, EBADF);
+		gmp_yield();
+		errno = 0;
+		CHECK_EQ(*gmp_errno_here(), 0);
+		CHECK_EQ(gmp_blocking_sys(close(-1)), -EBADF);
+	}
+	CHECK_EQ(gmp_wg_wait(&busy), 0);
+}
