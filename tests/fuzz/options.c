@@ -12,31 +12,39 @@
 static const struct {
 	const char *env;
 	uint64_t least, most;
-	int bytes;
+	int kind;
 } table[] = {
 #define COUNT 0
 #define BYTES 1
+#define SCHED 2
 #define OPTION(field, kind, env, fallback, min, max, help) { env, min, max, kind },
 #include "base/options.def"
 #undef OPTION
 #undef COUNT
 #undef BYTES
+#undef SCHED
 };
 
 enum { N = sizeof(table) / sizeof(table[0]) };
 
 /* By libc, and the letter by hand: the value, or a word that it is none. */
-static int parse(const char *s, int bytes, uint64_t *v)
+static int parse(const char *s, int kind, uint64_t *v)
 {
+	static const char *const names[] = { "runnext", "local", "global", "thread" };
 	char *end;
 
+	for (unsigned i = 0; i < 4 && kind == 2; i++)
+		if (strcmp(s, names[i]) == 0)
+			return *v = i + 1, 1;
+	if (kind == 2)
+		return 0;
 	if (s[0] < '0' || s[0] > '9')
 		return 0;
 	errno = 0;
 	*v = strtoull(s, &end, 10);
 	if (errno)
 		return 0;
-	const char *unit = bytes && *end ? strchr("kKmMgG", *end) : NULL;
+	const char *unit = kind == 1 && *end ? strchr("kKmMgG", *end) : NULL;
 
 	if (unit) {
 		for (int i = 0; i <= (int)(unit - strchr("kKmMgG", 'k')) / 2; i++)
@@ -92,7 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	HOLDS(!err == !why);
 	if (which < N && text[0]) {
-		int good = parse(text, table[which].bytes, &v) &&
+		int good = parse(text, table[which].kind, &v) &&
 			   (v == 0 || v >= table[which].least) && v <= table[which].most;
 
 		if (good && v)
