@@ -17,6 +17,7 @@ static unsigned rounds_done;
 
 static void app(void *arg)
 {
+	begin_run();
 	run_actors(actors, ACTORS, rounds_done++);
 	CHECK(gmp_set_procs(*(int *)arg) > 0);
 	check_nothing_is_left();
