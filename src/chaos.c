@@ -22,7 +22,7 @@ uint32_t chaos_draw(uint32_t n)
 
 void chaos_shuffle(struct p *pp)
 {
-	struct gqueue *q = &sched.gq;
+	struct gqueue *q = &sched.gq[chaos_draw(LANES)];
 	struct g *gp = NULL;
 
 	lock(&sched.lock, LR_SCHED);
@@ -35,8 +35,8 @@ void chaos_shuffle(struct p *pp)
 		gp = *other;
 		*other = *first;
 		*first = gp;
-		gp = gq_get(pp, 1);
 	}
+	gp = gq_get(pp, 1);
 	unlock(&sched.lock, LR_SCHED);
 	if (gp)
 		runnext_swap(pp, gp);

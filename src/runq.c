@@ -155,21 +155,32 @@ void runq_spill(struct p *victim)
 
 /* --- the global queue --- */
 
-static size_t gq_bytes;
+enum { NEW_EVERY = 4 };
+
+static size_t gq_bytes; /* of each lane */
 
 int gq_init(uint32_t limit)
 {
 	gq_bytes = round_up(((size_t)1 << log2_ceil(limit)) * sizeof(struct g *), PAGE);
-	sched.gq = (struct gqueue){ .slot = os_reserve(gq_bytes), .cap = RUNQ_SIZE };
+	for (int i = 0; i < LANES; i++) {
+		sched.gq[i] = (struct gqueue){ .slot = os_reserve(gq_bytes), .cap = RUNQ_SIZE };
+		if (!sched.gq[i].slot) {
+			gq_fini();
+			return -ENOMEM;
+		}
+	}
 	st_rlx(&sched.gqn, 0);
-	return sched.gq.slot ? 0 : -ENOMEM;
+	sched.gqturn = 0;
+	return 0;
 }
 
 void gq_fini(void)
 {
-	if (sched.gq.slot)
-		os_release(sched.gq.slot, gq_bytes);
-	sched.gq = (struct gqueue){ 0 };
+	for (int i = 0; i < LANES; i++) {
+		if (sched.gq[i].slot)
+			os_release(sched.gq[i].slot, gq_bytes);
+		sched.gq[i] = (struct gqueue){ 0 };
+	}
 }
 
 /* Double the ring in place: the part that had wrapped round moves behind the rest. */
@@ -181,19 +192,30 @@ static void gq_grow(struct gqueue *q)
 	q->cap *= 2;
 }
 
+/* GMP_SCHED_GLOBAL's is one queue. */
+static enum lane lane_of(const struct g *gp)
+{
+	return ld_rlx(&gp->stack) || sched.options.c.sched == GMP_SCHED_GLOBAL ? LANE_RUN
+									       : LANE_NEW;
+}
+
 void gq_put(struct g *gp)
 {
-	struct gqueue *q = &sched.gq;
+	struct gqueue *q = &sched.gq[lane_of(gp)];
 
 	if (q->n == q->cap)
 		gq_grow(q);
 	q->slot[(q->head + q->n) & (q->cap - 1)] = gp;
 	q->n++;
-	st_rlx(&sched.gqn, q->n);
+	st_rlx(&sched.gqn, sched.gqn + 1);
 }
 
-static struct g *gq_take(struct gqueue *q)
+/* R5 */
+static struct g *gq_take(void)
 {
+	bool new =
+		sched.gq[LANE_NEW].n && (!sched.gq[LANE_RUN].n || ++sched.gqturn % NEW_EVERY == 0);
+	struct gqueue *q = &sched.gq[new ? LANE_NEW : LANE_RUN];
 	struct g *gp = q->slot[q->head];
 
 	q->head = (q->head + 1) & (q->cap - 1);
@@ -213,17 +235,18 @@ static void gq_shrink(struct gqueue *q)
 
 struct g *gq_get(struct p *pp, unsigned most)
 {
-	struct gqueue *q = &sched.gq;
+	uint32_t all = sched.gqn;
 
-	if (q->n == 0)
+	if (all == 0)
 		return NULL;
-	uint32_t share = q->n / (uint32_t)max_of(ld_rlx(&sched.procs), 1) + 1;
-	uint32_t n = pp->room ? min_of(min_of(share, q->n), most) : 1;
-	struct g *gp = gq_take(q);
+	uint32_t share = all / (uint32_t)max_of(ld_rlx(&sched.procs), 1) + 1;
+	uint32_t n = pp->room ? min_of(min_of(share, all), most) : 1;
+	struct g *gp = gq_take();
 
+	st_rlx(&sched.gqn, all - n);
 	while (--n > 0)
-		runq_put(pp, gq_take(q));
-	st_rlx(&sched.gqn, q->n);
-	gq_shrink(q);
+		runq_put(pp, gq_take());
+	for (int i = 0; i < LANES; i++)
+		gq_shrink(&sched.gq[i]);
 	return gp;
 }

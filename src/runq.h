@@ -33,6 +33,12 @@
  * all have their turn.  A batch is a ring of the same kind, of 64: it moves on when it is full, when
  * its owner runs dry or looks round, and thieves who find the other ring empty take from it.
  *
+ * The global queue has two lanes, each in order: of those that have run, and of those that are new.
+ *  R5 Who has run goes first; while some do, every fourth that is taken is new.
+ * A new G is a descriptor only; one that has run keeps its stack until it ends.  So when a million are
+ * made that sleep for a while, those that have slept end before many more begin, and leave them warm
+ * stacks; behind the flood they would be half a million, each with a stack that nobody has touched.
+ *
  * Earlier generations (enum gmp_sched) are cases of this one, chosen for each P when it is made.
  * GMP_SCHED_LOCAL: in_order, nothing becomes runnext.  GMP_SCHED_GLOBAL: so, and a ring without room is
  * always full, so that all goes to the global queue, and comes from there one by one.

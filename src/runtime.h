@@ -342,6 +342,8 @@ typedef void (*look_fn)(struct g *gp);
 enum runstate { RUN_NONE, RUN_STARTING, RUN_ON, RUN_STOPPING };
 
 /* An array of pointers that grows in address space set aside for it: no allocation, no links. */
+enum lane { LANE_RUN, LANE_NEW, LANES };
+
 struct gqueue {
 	struct g **slot;       /* (c) */
 	uint32_t head, n, cap; /* (l) cap is a power of two */
@@ -376,23 +378,24 @@ struct sched {
 	leave_fn park, yield, exit;       /* (c) what a wait, a yield, an end do on g0: park_init */
 
 	struct lock lock aligned_to(CACHE_LINE);
-	struct gqueue gq;  /* (l) the global run queue */
-	uint32_t gqn;      /* (a) gq.n, for a look without the lock */
-	struct p *pidle;   /* (l) */
-	struct m *midle;   /* (l) asleep on their futex */
-	bool polling;      /* (l) an M is on its way into, in, or out of the poller */
-	struct m *pollm;   /* (l) (a) the one asleep in the poller, if any */
-	int nmidle;        /* (l) */
-	int nm;            /* (l) Ms alive */
-	int nbound;        /* (l) of these, bound to a G */
-	int nblocked;      /* (l) (a) Gs in blocking code whose P has been taken */
-	uint64_t handoffs; /* (a) how often that was */
-	int nspare;        /* (l) (a) Ps beyond procs, while those are all stuck (sysmon.c) */
-	uint64_t spares;   /* (a) how many there have been */
-	int nmlimit;       /* (c) */
-	struct m *allm;    /* (l) */
-	int nstarting;     /* (l) threads being made: not in allm yet */
-	int nextm;         /* (l) */
+	struct gqueue gq[LANES]; /* (l) the global run queue: see runq.h */
+	uint32_t gqn;            /* (a) how many are in both, for a look without the lock */
+	uint32_t gqturn;         /* (l) */
+	struct p *pidle;         /* (l) */
+	struct m *midle;         /* (l) asleep on their futex */
+	bool polling;            /* (l) an M is on its way into, in, or out of the poller */
+	struct m *pollm;         /* (l) (a) the one asleep in the poller, if any */
+	int nmidle;              /* (l) */
+	int nm;                  /* (l) Ms alive */
+	int nbound;              /* (l) of these, bound to a G */
+	int nblocked;            /* (l) (a) Gs in blocking code whose P has been taken */
+	uint64_t handoffs;       /* (a) how often that was */
+	int nspare;              /* (l) (a) Ps beyond procs, while those are all stuck (sysmon.c) */
+	uint64_t spares;         /* (a) how many there have been */
+	int nmlimit;             /* (c) */
+	struct m *allm;          /* (l) */
+	int nstarting;           /* (l) threads being made: not in allm yet */
+	int nextm;               /* (l) */
 
 	int64_t poll_until
 		aligned_to(CACHE_LINE); /* (a) until when pollm sleeps; INT64_MIN: nobody */

@@ -677,7 +677,7 @@ static bool stalled(void)
 bool sched_stalled_locked(void)
 {
 	lock(&sched.lock, LR_SCHED);
-	bool yes = stalled() && !sched.gq.n;
+	bool yes = stalled() && !ld_rlx(&sched.gqn);
 	unlock(&sched.lock, LR_SCHED);
 	return yes;
 }
@@ -863,7 +863,7 @@ static bool sleep_until_p(struct m *m)
 static bool give_up_p(struct m *m, struct p *pp, bool *spun)
 {
 	lock(&sched.lock, LR_SCHED);
-	if (sched.gq.n || p_attends(pp) || ld_rlx(&sched.state) != RUN_ON) {
+	if (ld_rlx(&sched.gqn) || p_attends(pp) || ld_rlx(&sched.state) != RUN_ON) {
 		unlock(&sched.lock, LR_SCHED);
 		return false;
 	}
@@ -951,7 +951,7 @@ void sched_hand_off(struct p *pp, bool blocked)
 
 	lock(&sched.lock, LR_SCHED);
 	st_rlx(&sched.nblocked, sched.nblocked + blocked);
-	if (busy || sched.gq.n || sched.nmidle == 0) {
+	if (busy || ld_rlx(&sched.gqn) || sched.nmidle == 0) {
 		other = midle_get();
 		/* not at the end: nobody would join it */
 		start = !other && sched.nm < sched.nmlimit && ld_rlx(&sched.state) == RUN_ON;

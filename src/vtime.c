@@ -32,7 +32,7 @@ static bool jump(void)
 	lock(&sched.lock, LR_SCHED);
 	int64_t next = sched_earliest_timer();
 
-	can = next != NEVER && sched_only_time() && !sched.gq.n;
+	can = next != NEVER && sched_only_time() && !ld_rlx(&sched.gqn);
 	if (can)
 		advance_to(next);
 	unlock(&sched.lock, LR_SCHED);

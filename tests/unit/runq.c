@@ -63,6 +63,39 @@ static void gq_expect_range(int from, int to)
 		CHECK_EQ(index_of(gq_get_locked(&ps[0], 1)), i);
 }
 
+/* --- the lanes of the global queue --- */
+
+static char stack; /* of those that have run */
+
+TEST(who_has_run_goes_before_the_new_and_every_fourth_is_new)
+{
+	begin(1, false);
+	gq_put_range(0, 100);
+	for (int i = 100; i < 112; i++)
+		greens[i].stack = &stack;
+	gq_put_range(100, 112);
+	CHECK_EQ(sched.gqn, 112);
+	for (int new = 0, run = 100; run < 112;) {
+		for (int i = 0; i < 3; i++)
+			CHECK_EQ(index_of(gq_get_locked(&ps[0], 1)), run++);
+		CHECK_EQ(index_of(gq_get_locked(&ps[0], 1)), run < 112 ? new ++ : 3);
+	}
+	gq_expect_range(4, 100);
+	CHECK_EQ(sched.gqn, 0);
+	gq_fini();
+}
+
+TEST(one_queue_has_one_lane)
+{
+	begin(1, false);
+	sched.options.c.sched = GMP_SCHED_GLOBAL;
+	for (int i = 1; i < 20; i += 2)
+		greens[i].stack = &stack;
+	gq_put_range(0, 20);
+	gq_expect_range(0, 20);
+	gq_fini();
+}
+
 /* --- one queue for all, GMP_SCHED_GLOBAL --- */
 
 TEST(without_room_all_goes_to_the_global_queue_and_comes_one_by_one)
@@ -71,7 +104,7 @@ TEST(without_room_all_goes_to_the_global_queue_and_comes_one_by_one)
 	ps[0].room = 0;
 	put_range(&ps[0], 0, 300);
 	runq_yield(&ps[0], &greens[300]);
-	CHECK_EQ(sched.gq.n, 301);
+	CHECK_EQ(sched.gqn, 301);
 	for (int i = 0; i <= 300; i++) {
 		CHECK_EQ(index_of(gq_get_locked(&ps[0], HALF)), i);
 		CHECK_EQ(runq_len(&ps[0]), 0);
