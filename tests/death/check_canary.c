@@ -5,7 +5,7 @@
 
 #include <gmp.h>
 
-static _Thread_local char scratch[64];
+static _Thread_local char scratch[64], unwaited[64];
 
 __attribute__((noinline)) void wait_in_use(void)
 {
@@ -17,7 +17,7 @@ __attribute__((noinline)) void wait_pinned(void)
 {
 	gmp_pin();
 	{
-		GMP_TLS_CANARY(scratch);
+		GMP_TLS_CANARY(unwaited);
 		gmp_yield();
 	}
 	gmp_unpin();
@@ -26,7 +26,7 @@ __attribute__((noinline)) void wait_pinned(void)
 __attribute__((noinline)) void wait_after_use(void)
 {
 	{
-		GMP_TLS_CANARY(scratch);
+		GMP_TLS_CANARY(unwaited);
 	}
 	gmp_yield();
 }

@@ -271,10 +271,8 @@ RT(a_pinned_one_gets_its_turn_while_its_thread_is_busy_and_the_others_theirs)
 	gmp_unpin();
 }
 
-static void leave_pinned(UNUSED void *arg)
+static void leave_pinned(void *c)
 {
-	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
-
 	for (int i = 0; i < 10; i++)
 		CHECK_EQ(gmp_go(i % 2 ? wait_pinned : end_pinned, c), 0);
 	for (int i = 0; i < 20; i++)
@@ -283,8 +281,11 @@ static void leave_pinned(UNUSED void *arg)
 
 TEST_PROCS(runs_end_with_pinned_ones_left)
 {
+	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
+
 	for (int i = 0; i < 20; i++)
-		run_procs(procs, leave_pinned, NULL);
+		run_procs(procs, leave_pinned, c);
+	gmp_chan_free(c);
 }
 
 TEST(outside_a_run_a_pin_does_nothing)
