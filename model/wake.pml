@@ -24,7 +24,9 @@
  * from one, and in which order, is the subject of runq.h.  A ring's tail is published by a plain
  * store, which may wait in the store buffer (`buffered`, for the one ring that a submitter fills)
  * while what follows is read from memory; locked instructions and full fences of the same thread
- * empty it, and so does the membarrier of another.  All other stores of the protocol are locked
+ * empty it, and so does the membarrier of another.  Foreign's gqn and unlock may wait likewise
+ * (`under_way`); no membarrier is counted on there, since where all Ps are idle there is none.  All
+ * other stores of the protocol are locked
  * instructions, or followed by one before the thread reads anything of it.
  *
  * Left out: runnext and small lists of timers and poller (they wake nobody, on purpose), the seat
@@ -46,6 +48,7 @@
  *   deadlock   -DRING -DPROCS=3 -DMUTANT_LAST_LOOK_TOO_EARLY
  *   deadlock   -DRING -DPROCS=3 -DMUTANT_FINDER_WAKES_NOBODY
  *   deadlock   -DRING -DPROCS=3 -DMUTANT_WAKE_FIRST
+ *   deadlock   -DGLOBAL -DPROCS=2 -DMUTANT_NO_FOREIGN_FENCE
  *   deadlock   -DGLOBAL -DPROCS=2 -DMUTANT_QUIET_RISE
  *   deadlock   -DGLOBAL -DPROCS=2 -DMUTANT_NO_SECOND_THOUGHTS
  */
@@ -59,6 +62,7 @@
 /* struct p */
 byte ring[PROCS];
 bool buffered; /* one more in ring[0], in the store buffer of M 0 */
+byte under_way; /* so many more in gqn, and the unlock after it, in the store buffer of Foreign */
 bool idle[PROCS];
 /* struct m */
 bool listed[PROCS], woken[PROCS], spinning[PROCS];
@@ -82,6 +86,17 @@ inline drop_lock()
 inline empty_buffer()
 {
 	atomic { ring[0] = ring[0] + buffered; buffered = false }
+}
+
+/* The count, then the lock. */
+inline empty_foreign()
+{
+	atomic {
+		if
+		:: under_way > 0 -> gqn = gqn + under_way; under_way = 0; locked = false
+		:: else
+		fi
+	}
 }
 
 /* --- waking --- */
@@ -139,7 +154,7 @@ inline wakep(owner)
 				:: else -> go = false
 				fi;
 				if
-				:: owner && go -> empty_buffer()
+				:: owner && go -> empty_buffer(); empty_foreign()
 				:: else
 				fi
 			}
@@ -442,23 +457,24 @@ proctype Foreign()
 		:: break
 		od;
 		take_lock();
-		gqn = gqn + k;
-		drop_lock();
-		/* a full fence */
-		wakep(false);
+		under_way = k;
+#ifndef MUTANT_NO_FOREIGN_FENCE /* ORD(idle): a spinner that stops, or rests, misses what is under way */
+		empty_foreign();
+#endif
+		wakep(true);
+		empty_foreign(); /* by the next lock at the latest */
 		atomic { i = i + k; k = 0 }
 	od
 }
 #endif
 
-#ifdef RING
 active proctype Drain()
 {
 end:	do
 	:: atomic { buffered -> empty_buffer() }
+	:: atomic { under_way > 0 -> empty_foreign() }
 	od
 }
-#endif
 
 init {
 	atomic {
