@@ -95,8 +95,8 @@ def picture(e, results):
 def write(folder, name, facts, measured, plots="."):
     (folder / plots).mkdir(exist_ok=True)
     text = OPENING + "".join(f"| {label} | {facts[key]} |\n" for key, label in FACTS)
-    text += (f"\nMedians of {facts['rounds']} rounds (the slowest points: fewer), in brackets the least"
-             f" and the most; {facts['seconds']} s in all.\n")
+    text += (f"\nMedians of {facts['rounds']} rounds (the slowest points: fewer), in brackets the least and the"
+             f" most; " if facts["rounds"] > 1 else "\nOne round; ") + f"{facts['seconds']} s in all.\n"
     for e, results, notes in measured:
         text += f"\n{heading(e)}\n\n*The claim:* {e.claim}\n\n{e.work}\n\n{tables(e, results)}\n"
         svg = picture(e, results)
