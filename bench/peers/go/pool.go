@@ -22,10 +22,8 @@ func init() {
 }
 
 var (
-	poolWg  sync.WaitGroup
-	poolRan atomic.Int64
-
-	poolBegun, poolMost atomic.Int64
+	poolWg            sync.WaitGroup
+	poolRan, poolMost atomic.Int64
 )
 
 // In KiB.
@@ -45,10 +43,6 @@ func status(what string) int {
 }
 
 func sleepTask() {
-	n := poolBegun.Add(1) - poolRan.Load()
-	if n > poolMost.Load() {
-		poolMost.Store(n)
-	}
 	time.Sleep(10 * time.Millisecond)
 	poolRan.Add(1)
 	poolWg.Done()
@@ -65,6 +59,9 @@ func tasks(r *row, submit func()) {
 	t0 := time.Now()
 	for i := 0; i < r.count; i++ {
 		submit()
+		if alive := int64(i) + 1 - poolRan.Load(); alive > poolMost.Load() {
+			poolMost.Store(alive)
+		}
 	}
 	poolWg.Wait()
 	d := time.Since(t0)
