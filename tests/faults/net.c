@@ -58,7 +58,8 @@ static bool converse_with(int l, const char *net)
 		return false;
 	int c = (int)ASK_ONCE(gmp_dial(net, addr)), s = -1;
 
-	if (c >= 0 && ASK_ONCE(gmp_set_deadline(l, GMP_READ, gmp_deadline(1000 * MS))) == 0)
+	if (c >= 0 &&
+	    ASK_ONCE(gmp_set_deadline(l, GMP_READ, gmp_deadline(10000 * (int64_t)MS))) == 0)
 		s = (int)ASK_ONCE(gmp_accept(l));
 	if (s >= 0)
 		done = use_pair(c, s);
@@ -126,7 +127,7 @@ static void call_and_wait(int a, int b)
 
 	ASK(gmp_spawn(&g, echo, &b, NULL));
 	gmp_sleep(100000);
-	ASK(gmp_set_deadline(a, GMP_READ, gmp_deadline(500 * MS)));
+	ASK(gmp_set_deadline(a, GMP_READ, gmp_deadline(2000 * (int64_t)MS)));
 	if (ASK(gmp_write_all(a, "1234", 4)) == 4 && g && !plan_fired())
 		CHECK(gmp_read_full(a, buf, 4) == 4 || plan_fired());
 	long r = gmp_wait_fd(a, GMP_READ, gmp_deadline(MS));
