@@ -262,6 +262,7 @@ struct p {
 	struct stackcache stacks aligned_to(CACHE_LINE); /* (o) */
 	struct g *gfree[GFREE_CACHE];                    /* (o) descriptors, last in first out */
 	uint64_t id_next, id_end;                        /* (o) numbers for new green threads */
+	uint64_t slice_end; /* (o) cpu_ticks; 0: not asked for yet; see sched.c, D1 */
 
 	struct counters count;             /* (o) */
 	uint32_t latency[LATENCY_BUCKETS]; /* (o) samples by octave and quarter */

@@ -7,8 +7,8 @@
  * that P has not moved for a while.  Then its M gives the P up and sleeps.
  *
  * Invariants
- *  D1 runnext inherits the slice of the one that made it ready, INHERIT_MAX times at most; then it
- *     goes to the tail.  So a pair that wakes each other shares the slices of one.
+ *  D1 runnext inherits the slice of the one that made it ready, INHERIT_MAX times, and on for about
+ *     SLICE_TICKS; then it goes to the tail.  So a pair that wakes each other shares the slices of one.
  *  D2 If a G is in a ring or in the global queue and a P is idle, then an M spins (and will find
  *     it), or has been woken, or the submitter is just about to (see "waking").
  *     A G in a runnext alone wakes nobody: its P will run it at the next wait.  The watcher
@@ -81,6 +81,7 @@
 
 enum {
 	INHERIT_MAX = 64,
+	SLICE_TICKS = 200 * TICKS_10US,
 	GLOBAL_EVERY = 61, /* a prime, so that it does not beat with a program's own rhythm */
 	GLOBAL_MOST = RUNQ_SIZE / 2,
 	LATENCY_EVERY = 64, /* one ready in so many is timed */
@@ -507,12 +508,31 @@ static noinline struct g *look_round(struct p *pp)
 	return from_global(pp, 1);
 }
 
+/* D1: the clock is looked at once in INHERIT_MAX turns.  An end that is left over from an earlier slice
+ * makes one slice short, and is no more. */
+static noinline bool slice_goes_on(struct p *pp)
+{
+	uint64_t now = cpu_ticks();
+
+	if (rt_replays()) /* which the pace of the machine must not change */
+		return false;
+	if (!pp->slice_end)
+		pp->slice_end = now + SLICE_TICKS;
+	if (now < pp->slice_end) {
+		pp->inherited = 0;
+		return true;
+	}
+	pp->slice_end = 0;
+	return false;
+}
+
 static inline struct g *own_work(struct p *pp)
 {
 	struct g *gp;
 
 	if (ld_rlx(&pp->runnext)) {
-		if (likely(pp->inherited < INHERIT_MAX) && (gp = runnext_take(pp))) {
+		if (likely(pp->inherited < INHERIT_MAX || slice_goes_on(pp)) &&
+		    (gp = runnext_take(pp))) {
 			pp->inherited++;
 			return gp;
 		}
