@@ -48,11 +48,14 @@ static noinline void begin_tidying(gmp_pool *p)
 /* A task has ended on a worker that goes on: step 1. */
 static inline void free_place(gmp_pool *p)
 {
-	set(&p->running, p->running - 1);
-	if (p->running + p->idle >= p->capacity || p->closed)
-		return;
-	set(&p->idle, p->idle + 1);
-	if (unlikely(!p->tidying))
+	int running = p->running - 1;
+	bool stays = running + p->idle < p->capacity && !p->closed;
+
+	if (stays)
+		set(&p->idle, p->idle + 1);
+	/* ORD(pool.running): who sees that fewer run sees that more are idle */
+	__atomic_store_n(&p->running, running, __ATOMIC_RELEASE);
+	if (unlikely(stays && !p->tidying))
 		begin_tidying(p);
 }
 
@@ -390,7 +393,8 @@ int gmp_pool_invoke(gmp_pool *p, void *arg)
 
 static int count(const gmp_pool *p, const int *n)
 {
-	return gmp_run_id() == p->run ? get(n) : -ESRCH;
+	/* ORD(pool.running) */
+	return gmp_run_id() == p->run ? __atomic_load_n(n, __ATOMIC_ACQUIRE) : -ESRCH;
 }
 
 int gmp_pool_running(gmp_pool *p)
