@@ -16,19 +16,6 @@
 /* Ints of one byte, eight bytes and no bytes at all. */
 enum { BYTE = 1, INT = sizeof(int64_t) };
 
-static gmp_chan *make(size_t size, size_t capacity)
-{
-	gmp_chan *c = gmp_chan_new(size, capacity);
-
-	bench_check(c, "no memory");
-	return c;
-}
-
-static void start(gmp_fn fn, void *arg)
-{
-	bench_check(gmp_go(fn, arg) == 0, "gmp_go");
-}
-
 /* --- making --- */
 
 /* Channels of room 8; mode is the size of an element.  Go's collector frees, here we do. */
@@ -40,7 +27,7 @@ static void make_chan(struct bench_state *st)
 	for (int64_t i = -warm; i < c->count; i++) {
 		if (i == 0)
 			t0 = bench_clock();
-		gmp_chan_free(make((size_t)c->mode, 8));
+		gmp_chan_free(bench_make((size_t)c->mode, 8));
 	}
 	bench_time(st, bench_clock() - t0, c->count);
 }
@@ -55,7 +42,7 @@ BENCH(make_chan, "MakeChan/Struct/40", .procs = 1, .count = 2000000, .mode = 40)
 static void creation_body(struct bench_loop *l)
 {
 	while (bench_more(l)) {
-		gmp_chan *c = make(INT, 1);
+		gmp_chan *c = bench_make(INT, 1);
 		int64_t v = l->done;
 
 		gmp_chan_send(c, &v);
@@ -124,7 +111,7 @@ static void contended_body(struct bench_loop *l)
 
 static void uncontended_body(struct bench_loop *l)
 {
-	gmp_chan *c = make(INT, ROOM);
+	gmp_chan *c = bench_make(INT, ROOM);
 
 	while (bench_more(l))
 		hundred(c);
@@ -136,7 +123,7 @@ static void on_one(struct bench_state *st, size_t size, bench_body body)
 {
 	const struct bench_case *c = bench_this(st);
 
-	shared = make(size, (size_t)(c->n * c->procs));
+	shared = bench_make(size, (size_t)(c->n * c->procs));
 	if (body == closed_body)
 		gmp_chan_close(shared);
 	bench_parallel(st, 1, body);
@@ -186,7 +173,7 @@ static void drain(struct bench_state *st)
 	int64_t n = 0, t0;
 	char nothing;
 
-	shared = make(0, (size_t)c->count);
+	shared = bench_make(0, (size_t)c->count);
 	for (int64_t i = 0; i < c->count; i++)
 		gmp_chan_send(shared, &nothing);
 	gmp_chan_close(shared);
@@ -236,8 +223,8 @@ static void sync_of(const struct bench_case *c, int64_t count)
 	calls_left = calls;
 	got = 0;
 	gmp_wg_add(&done, 2);
-	start(in_turns, &work);
-	start(in_turns, &work);
+	bench_start(in_turns, &work);
+	bench_start(in_turns, &work);
 	gmp_wg_wait(&done);
 	bench_check(got == calls * CALLS, "%lld received", (long long)got);
 }
@@ -247,7 +234,7 @@ static void chan_sync(struct bench_state *st)
 	const struct bench_case *c = bench_this(st);
 	int64_t t0;
 
-	shared = make(INT, 0);
+	shared = bench_make(INT, 0);
 	sync_of(c, c->count / 8);
 	t0 = bench_clock();
 	sync_of(c, c->count);
@@ -303,8 +290,8 @@ static void prod_cons_of(const struct bench_case *c, int64_t count)
 	got = 0;
 	gmp_wg_add(&done, 2 * c->procs);
 	for (int p = 0; p < c->procs; p++) {
-		start(produce, NULL);
-		start(consume, NULL);
+		bench_start(produce, NULL);
+		bench_start(consume, NULL);
 	}
 	gmp_wg_wait(&done);
 	bench_check(got == count / CALLS * CALLS, "%lld received", (long long)got);
@@ -318,7 +305,7 @@ static void prod_cons(struct bench_state *st)
 	int64_t t0;
 
 	how = &modes[c->mode];
-	shared = make(INT, (size_t)how->room);
+	shared = bench_make(INT, (size_t)how->room);
 	prod_cons_of(c, c->count / 8);
 	t0 = bench_clock();
 	prod_cons_of(c, c->count);
@@ -361,12 +348,12 @@ static void popular(struct bench_state *st)
 	char yes = 1;
 
 	bench_check(own, "no memory");
-	shared = make(BYTE, 0);
+	shared = bench_make(BYTE, 0);
 	rounds = c->count;
 	gmp_wg_add(&done, (int)c->n);
 	for (int64_t i = 0; i < c->n; i++) {
-		own[i] = make(BYTE, 0);
-		start(one_of_many, own[i]);
+		own[i] = bench_make(BYTE, 0);
+		bench_start(one_of_many, own[i]);
 	}
 	for (int64_t i = 0; i < c->count; i++)
 		for (int64_t k = 0; k < c->n; k++)

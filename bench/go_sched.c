@@ -19,19 +19,6 @@
 
 static gmp_wg done;
 
-static gmp_chan *make(size_t size, size_t capacity)
-{
-	gmp_chan *c = gmp_chan_new(size, capacity);
-
-	bench_check(c, "no memory");
-	return c;
-}
-
-static void start(gmp_fn fn, void *arg)
-{
-	bench_check(gmp_go(fn, arg) == 0, "gmp_go");
-}
-
 /* --- PingPongHog --- */
 
 static gmp_chan *ping, *pong, *over;
@@ -73,13 +60,13 @@ static void ping_pong_hog(struct bench_state *st)
 	int64_t n = c->count, t0;
 	char v = 42;
 
-	ping = make(1, 0);
-	pong = make(1, 0);
-	over = make(1, 0);
+	ping = bench_make(1, 0);
+	pong = bench_make(1, 0);
+	over = bench_make(1, 0);
 	gmp_wg_add(&done, 3);
-	start(hog, NULL);
-	start(ponger, &n);
-	start(pinger, &n);
+	bench_start(hog, NULL);
+	bench_start(ponger, &n);
+	bench_start(pinger, &n);
 	t0 = bench_clock();
 	gmp_chan_send(ping, &v);
 	gmp_chan_recv(over, NULL);
@@ -108,14 +95,14 @@ static void chain(void *arg)
 		return;
 	}
 	bench_add(&started, 1);
-	start(chain, (void *)(intptr_t)(left - 1));
+	bench_start(chain, (void *)(intptr_t)(left - 1));
 }
 
 static void chains(int n, int64_t count)
 {
 	gmp_wg_add(&done, n);
 	for (int i = 0; i < n; i++)
-		start(chain, (void *)(intptr_t)(count / n));
+		bench_start(chain, (void *)(intptr_t)(count / n));
 	gmp_wg_wait(&done);
 }
 
@@ -151,7 +138,7 @@ static void fours(int64_t count)
 
 		gmp_wg_add(&wg, 4);
 		for (int k = 0; k < 4; k++)
-			start(end, &wg);
+			bench_start(end, &wg);
 		gmp_wg_wait(&wg);
 	}
 }
@@ -179,7 +166,7 @@ static void single(struct bench_state *st)
 	t0 = bench_clock();
 	gmp_wg_add(&done, (int)c->count);
 	for (int64_t i = 0; i < c->count; i++)
-		start(end, &done);
+		bench_start(end, &done);
 	gmp_wg_wait(&done);
 	bench_time(st, bench_clock() - t0, c->count);
 }
@@ -239,11 +226,11 @@ static void wakeup(struct bench_state *st, void (*spend)(int64_t))
 	struct wakeup w = { spend, c->mode * US, c->count };
 	int64_t t0 = bench_clock();
 
-	ping = make(0, 0);
-	pong = make(0, 0);
+	ping = bench_make(0, 0);
+	pong = bench_make(0, 0);
 	gmp_wg_add(&done, 2);
-	start(first, &w);
-	start(second, &w);
+	bench_start(first, &w);
+	bench_start(second, &w);
 	gmp_wg_wait(&done);
 	bench_time(st, bench_clock() - t0, c->count);
 	bench_check(handed == c->count, "%lld handed over", (long long)handed);
@@ -307,7 +294,7 @@ static void both(const struct product *lower, const struct product *upper)
 
 	p.done = &wg;
 	gmp_wg_add(&wg, 1);
-	start(half, &p);
+	bench_start(half, &p);
 	multiply(upper);
 	gmp_wg_wait(&wg);
 }

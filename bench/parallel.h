@@ -18,6 +18,8 @@
 
 #include "shim.h"
 
+#include <gmp.h>
+
 struct bench_loop {
 	const struct bench_case *c;
 	int64_t have, done;
@@ -52,6 +54,20 @@ static inline void bench_work(int64_t n)
 
 /* Keeps a P busy for so long, without giving way. */
 void bench_spin(int64_t ns);
+
+/* Or the benchmark fails. */
+static inline void bench_start(gmp_fn fn, void *arg)
+{
+	bench_check(gmp_go(fn, arg) == 0, "gmp_go");
+}
+
+static inline gmp_chan *bench_make(size_t size, size_t capacity)
+{
+	gmp_chan *c = gmp_chan_new(size, capacity);
+
+	bench_check(c, "no memory");
+	return c;
+}
 
 /* Has every P run something at the same time. */
 void bench_all_ps(int procs);

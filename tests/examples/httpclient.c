@@ -435,18 +435,12 @@ static void who_takes_nothing_is_left(void)
 static void garbage_and_resets_leave_nothing(void)
 {
 	int before = count_descriptors();
-	uint64_t x = 88172645463325252u;
 
 	for (int i = 0; i < 300; i++) {
 		int fd = connect_to_server();
 		char bytes[2000];
 
-		for (size_t j = 0; j < sizeof(bytes); j++) {
-			x ^= x << 13;
-			x ^= x >> 7;
-			x ^= x << 17;
-			bytes[j] = (char)x;
-		}
+		make_garbage(bytes, sizeof(bytes));
 		if (i % 3 == 0)
 			SEND(fd, "GET /");
 		if (i % 3 == 1)

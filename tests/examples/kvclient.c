@@ -274,18 +274,12 @@ static void a_line_without_an_end_is_refused(void)
 static void garbage_disturbs_nobody(void)
 {
 	int other = connect_to_server();
-	uint64_t x = 88172645463325252u;
 
 	for (int i = 0; i < 200; i++) {
 		int fd = connect_to_server();
 		char bytes[2000];
 
-		for (size_t j = 0; j < sizeof(bytes); j++) {
-			x ^= x << 13;
-			x ^= x >> 7;
-			x ^= x << 17;
-			bytes[j] = (char)x;
-		}
+		make_garbage(bytes, sizeof(bytes));
 		if (i % 2)
 			bytes[0] = '*';
 		send_bytes(fd, bytes, sizeof(bytes));

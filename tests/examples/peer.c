@@ -202,6 +202,18 @@ void expect_bytes(int fd, const void *wanted, size_t n)
 	free(got);
 }
 
+void make_garbage(char *bytes, size_t n)
+{
+	static uint64_t x = 88172645463325252u;
+
+	for (size_t i = 0; i < n; i++) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		bytes[i] = (char)x;
+	}
+}
+
 void expect_end(int fd)
 {
 	char c;

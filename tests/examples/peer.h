@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #define PATIENCE 20 /* seconds until an answer that does not come is a failure */
@@ -54,8 +55,9 @@ void set_patience(int fd);
 
 void send_bytes(int fd, const void *bytes, size_t n);
 void expect_bytes(int fd, const void *wanted, size_t n);
-void expect_end(int fd);   /* the peer closes, in order; closes fd */
-void expect_reset(int fd); /* the peer resets the connection; closes fd */
+void make_garbage(char *bytes, size_t n); /* other bytes each time, the same in each run */
+void expect_end(int fd);                  /* the peer closes, in order; closes fd */
+void expect_reset(int fd);                /* the peer resets the connection; closes fd */
 void reset_connection(int fd);
 void print_bytes(const char *what, const char *bytes, size_t n);
 void sleep_ms(long ms);

@@ -21,17 +21,6 @@ static void note(int what)
 	atomic_fetch_add(&did[what], 1);
 }
 
-static void echo(void *arg)
-{
-	int fd = *(int *)arg;
-	char buf[256];
-	ssize_t n;
-
-	while ((n = gmp_read(fd, buf, sizeof(buf))) > 0)
-		CHECK_EQ(gmp_write_all(fd, buf, (size_t)n), n);
-	CHECK_EQ(n, 0);
-}
-
 static void converse(void *arg)
 {
 	int fd = *(int *)arg;
@@ -167,10 +156,10 @@ RT(a_fork_in_the_middle_of_everything_takes_nothing_from_the_parent)
 	for (int i = 0; i < ECHOES; i++)
 		make_pair(nets[i & 1], &ends[i][0], &ends[i][1]);
 	for (int i = 0; i < ECHOES - 1; i++) {
-		g[n++] = spawn(echo, &ends[i][0]);
+		g[n++] = spawn(echo_whole, &ends[i][0]);
 		g[n++] = spawn(converse, &ends[i][1]);
 	}
-	foreign_start(&f[0], echo, &ends[ECHOES - 1][0]);
+	foreign_start(&f[0], echo_whole, &ends[ECHOES - 1][0]);
 	foreign_start(&f[1], converse, &ends[ECHOES - 1][1]);
 	g[n++] = spawn(sleep_on, NULL);
 	g[n++] = spawn(ask, NULL);

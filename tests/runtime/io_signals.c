@@ -246,17 +246,6 @@ static void interrupt_all_the_time(UNUSED void *arg)
 	}
 }
 
-static void echo(void *arg)
-{
-	int fd = *(int *)arg;
-	char buf[256];
-	ssize_t n;
-
-	while ((n = gmp_read(fd, buf, sizeof(buf))) > 0)
-		CHECK_EQ(gmp_write_all(fd, buf, (size_t)n), n);
-	CHECK_EQ(n, 0);
-}
-
 static void converse(void *arg)
 {
 	int fd = *(int *)arg;
@@ -286,10 +275,10 @@ RT(a_signal_every_100_us_disturbs_nobody)
 	for (int i = 0; i < 4; i++)
 		make_pair(nets[i & 1], &fd[i][0], &fd[i][1]);
 	for (int i = 0; i < 3; i++) {
-		g[2 * i] = spawn(echo, &fd[i][0]);
+		g[2 * i] = spawn(echo_whole, &fd[i][0]);
 		g[2 * i + 1] = spawn(converse, &fd[i][1]);
 	}
-	foreign_start(&f[0], echo, &fd[3][0]);
+	foreign_start(&f[0], echo_whole, &fd[3][0]);
 	foreign_start(&f[1], converse, &fd[3][1]);
 	for (int i = 0; i < 6; i++)
 		join(g[i]);

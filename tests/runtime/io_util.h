@@ -121,4 +121,16 @@ static inline void end_deaf(struct deaf *d)
 		close(d->fill[i]);
 }
 
+/* Until the other end says that it was all.  arg: the descriptor's place. */
+static inline void echo_whole(void *arg)
+{
+	int fd = *(int *)arg;
+	char buf[256];
+	ssize_t n;
+
+	while ((n = gmp_read(fd, buf, sizeof(buf))) > 0)
+		CHECK_EQ(gmp_write_all(fd, buf, (size_t)n), n);
+	CHECK_EQ(n, 0);
+}
+
 #endif
