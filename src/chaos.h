@@ -29,7 +29,7 @@
 
 static inline bool chaos_on(void)
 {
-	return unlikely(sched.options.debug & DEBUG_chaos);
+	return unlikely(ld_rlx(&sched.chaos));
 }
 
 /* A number below n. */

@@ -125,6 +125,7 @@ static void undo(void)
 	check_end();
 	proc_fini();
 	vtime_end();
+	st_rlx(&sched.chaos, 0u);
 	st_seq(&sched.state, RUN_NONE); /* ORD(run) */
 }
 
@@ -155,6 +156,7 @@ static int set_up(const gmp_config *cfg, bool library)
 	sched.threads = options.c.sched == GMP_SCHED_THREAD;
 	if (options.debug & DEBUG_virtual)
 		vtime_begin();
+	st_rlx(&sched.chaos, (uint32_t)(options.debug & DEBUG_chaos));
 	sched.fpwords = gmp__fpwords();
 	sched.cpus = os_cpus_online();
 	sched.nmlimit = options.c.max_threads;
@@ -291,6 +293,7 @@ static void tear_down(void)
 	check_end();
 	proc_fini();
 	vtime_end();
+	st_rlx(&sched.chaos, 0u);
 	st_seq(&sched.state, RUN_NONE); /* ORD(run) */
 }
 

@@ -342,18 +342,20 @@ typedef void (*look_fn)(struct g *gp);
 
 enum runstate { RUN_NONE, RUN_STARTING, RUN_ON, RUN_STOPPING };
 
-/* An array of pointers that grows in address space set aside for it: no allocation, no links. */
 enum lane { LANE_RUN, LANE_NEW, LANES };
 
+/* An array of pointers that grows in address space set aside for it: no allocation, no links. */
 struct gqueue {
 	struct g **slot;       /* (c) */
 	uint32_t head, n, cap; /* (l) cap is a power of two */
 };
 
 struct sched {
-	/* outlive a run: others look at the one and count in the other at any time */
-	uint32_t state;   /* (a) enum runstate */
-	uint32_t foreign; /* (a) foreign threads inside a call that uses the runtime */
+	/* outlive a run: others look at these, and count in `foreign`, at any time */
+	uint32_t state;      /* (a) enum runstate */
+	uint32_t foreign;    /* (a) foreign threads inside a call that uses the runtime */
+	int64_t virtual_now; /* (a) the time, where it is virtual (vtime.c); 0: it is not */
+	uint32_t chaos;      /* (a) DEBUG_chaos in this run */
 	/* cleared for each run, from here on */
 	uint32_t run;            /* (c) number of the run: tells a timer of an earlier one */
 	uint64_t foreign_spawns; /* (a) */
@@ -403,8 +405,7 @@ struct sched {
 	uint64_t polls, poll_events;    /* (a) */
 	uint64_t lastpoll;              /* (a) cpu_ticks at the end of the last poll */
 	int64_t coarse_now;             /* (a) about now: set whenever somebody reads the clock */
-	int64_t virtual_now; /* (a) the time, where it is virtual (vtime.c); 0: it is not */
-	uint32_t npollwait;  /* (a) Gs and foreign threads that wait for a descriptor */
+	uint32_t npollwait;             /* (a) Gs and foreign threads that wait for a descriptor */
 
 	int nallp aligned_to(CACHE_LINE); /* (a) entries of allp ever used */
 	struct p *allp[PROCS_MAX];        /* (a) entries are set once */
