@@ -202,9 +202,9 @@ static void crowded(UNUSED void *arg)
 	gmp_g *g[8];
 	static gmp_sem stop;
 
-	CHECK_EQ(gmp_pool_submit_at(p, gmp_deadline(2 * MS), count_task, NULL), 0);
 	for (int i = 0; i < 8; i++)
 		g[i] = spawn(wait_on, &stop);
+	CHECK_EQ(gmp_pool_submit_at(p, gmp_deadline(2 * MS), count_task, NULL), 0);
 	gmp_sleep(10 * MS); /* when its time comes there is room for no other green thread */
 	CHECK_EQ(atomic_load(&ended), 0);
 	gmp_sem_release(&stop, 8);
