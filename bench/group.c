@@ -98,7 +98,7 @@ static void group(struct bench_state *st)
 		}
 	}
 	bench_check(ran == 2 * (warm + rounds) * c->n, "%lld ran", (long long)ran);
-	bench_time(st, with, rounds * c->n);
+	bench_value(st, "", "ns", (double)with / (double)(rounds * c->n));
 	bench_value(st, "of wg", "percent", 100.0 * bench_median(ratio, (size_t)rounds));
 	free(ratio);
 }
