@@ -72,6 +72,11 @@ bool os_sink_ready(const struct os_sink *s, int64_t ns);
 
 /* --- signals: this thread's mask, in bits signo - 1 --- */
 void os_mask(uint64_t block, uint64_t unblock);
+struct sigaction;
+/* sigaction(2), -errno.  Under ThreadSanitizer the handler is called at once as everywhere else, not when the
+ * thread next calls libc, which a green thread that has parked may never do; it is to be `unsanitized`,
+ * and so are those it calls.  What either call says of a handler is not for the other. */
+int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old);
 
 /* --- threads --- */
 int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size);

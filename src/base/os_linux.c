@@ -404,6 +404,49 @@ int os_thread_count(void)
 	return n;
 }
 
+#ifdef SAN_THREAD
+/* as the kernel has it */
+struct kernel_action {
+	void (*handler)(int);
+	unsigned long flags;
+	void (*restorer)(void);
+	uint64_t mask;
+};
+
+static int kernel_sigaction(int signo, const struct kernel_action *ka, struct kernel_action *old)
+{
+	return syscall(SYS_rt_sigaction, signo, ka, old, sizeof(old->mask)) == 0 ? 0 : -errno;
+}
+
+/* The restorer is libc's: that of SIGSEGV, which has a handler of ours through libc (signal.c). */
+int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old)
+{
+	struct kernel_action ka = { 0 }, kold;
+	int err = kernel_sigaction(SIGSEGV, NULL, &kold);
+
+	if (err)
+		return err;
+	if (sa) {
+		ka.handler = sa->sa_handler;
+		ka.restorer = kold.restorer;
+		ka.flags =
+			(unsigned)sa->sa_flags | (ka.restorer ? 0x04000000 : 0); /* SA_RESTORER */
+		memcpy(&ka.mask, &sa->sa_mask, sizeof(ka.mask));
+	}
+	err = kernel_sigaction(signo, sa ? &ka : NULL, &kold);
+	if (err || !old)
+		return err;
+	*old = (struct sigaction){ .sa_handler = kold.handler, .sa_flags = (int)kold.flags };
+	memcpy(&old->sa_mask, &kold.mask, sizeof(kold.mask));
+	return 0;
+}
+#else
+int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old)
+{
+	return sigaction(signo, sa, old) == 0 ? 0 : -errno;
+}
+#endif
+
 void os_thread_signal(int tid, int signo, int value)
 {
 	siginfo_t info = { .si_signo = signo, .si_code = SI_QUEUE };
@@ -444,7 +487,7 @@ int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline)
 	struct timespec t, *until = NULL;
 
 #ifdef SAN_THREAD
-	/* It runs handlers of signals at calls of libc's that it knows, of which this is none. */
+	/* It runs the program's handlers of signals at calls of libc's that it knows, of which this is none. */
 	int64_t soon = os_now() + 20000000;
 
 	if (soon < deadline) {

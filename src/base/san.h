@@ -55,6 +55,15 @@
 #define leaves_by_jump
 #endif
 
+/* On handlers of signals that may interrupt ThreadSanitizer itself (os_sigaction). */
+#if defined(SAN_THREAD) && defined(__clang__)
+#define unsanitized __attribute__((disable_sanitizer_instrumentation))
+#elif defined(SAN_THREAD)
+#define unsanitized __attribute__((no_sanitize("thread")))
+#else
+#define unsanitized
+#endif
+
 /* What the sanitizers know of one stack; part of struct g and struct m. */
 struct san_stack {
 #if defined(SAN_ADDRESS)

@@ -28,9 +28,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/os.h"
+#include "base/san.h"
 #include "chan.h"
 #include "io/fd.h"
 #include "signal.h"
@@ -56,15 +58,16 @@ static struct {
 	struct sigaction old[SIGNALS + 1];
 } sig;
 
-static void wake_distributor_sig(int fd)
+/* libc's write is a place where ThreadSanitizer listens. */
+unsanitized static void wake_distributor_sig(int fd)
 {
 	uint64_t one = 1;
 
-	if (write(fd, &one, sizeof(one)) < 0)
+	if (syscall(SYS_write, fd, &one, sizeof(one)) < 0)
 		return; /* full: then it wakes anyway */
 }
 
-static void on_signal(int signo)
+unsanitized static void on_signal(int signo)
 {
 	int saved = errno;
 
@@ -87,8 +90,10 @@ static int take(int signo)
 
 	sigfillset(&sa.sa_mask);
 	st_rlx(&sig.count[signo], 0);
-	if (sigaction(signo, &sa, &old) < 0)
-		return -errno;
+	int err = os_sigaction(signo, &sa, &old);
+
+	if (err)
+		return err;
 	if (sig.lent[signo] && old.sa_handler == sig.old[signo].sa_handler)
 		old.sa_flags &= ~SA_ONSTACK;
 	sig.old[signo] = old;
@@ -107,13 +112,13 @@ static void put_back(int signo)
 	struct sigaction now, old = sig.old[signo];
 
 	sig.taken[signo] = false;
-	if (sigaction(signo, NULL, &now) < 0 || !is_ours(&now))
+	if (os_sigaction(signo, NULL, &now) < 0 || !is_ours(&now))
 		return;
 	sig.lent[signo] = old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN &&
 			  !(old.sa_flags & SA_ONSTACK);
 	if (sig.lent[signo])
 		old.sa_flags |= SA_ONSTACK;
-	sigaction(signo, &old, NULL);
+	os_sigaction(signo, &old, NULL);
 }
 
 /* There are no Ms any more. */
@@ -122,12 +127,12 @@ static void put_back_whole(int signo)
 	const struct sigaction *old = &sig.old[signo];
 	struct sigaction now;
 
-	if (sigaction(signo, NULL, &now) < 0)
+	if (os_sigaction(signo, NULL, &now) < 0)
 		return;
 	if (sig.taken[signo] ? is_ours(&now)
 			     : now.sa_handler == old->sa_handler &&
 				       now.sa_flags == (old->sa_flags | SA_ONSTACK))
-		sigaction(signo, old, NULL);
+		os_sigaction(signo, old, NULL);
 	sig.taken[signo] = sig.lent[signo] = false;
 }
 

@@ -81,6 +81,46 @@ RT(one_that_a_green_thread_raises_comes_too)
 	gmp_chan_free(c);
 }
 
+static atomic_ulong its_thread;
+static atomic_bool sent;
+
+/* Between the signal and its end it calls nothing: ThreadSanitizer runs the program's handlers where libc is
+ * called, and for this green thread that would be never. */
+static void compute_until_sent(UNUSED void *arg)
+{
+	atomic_store(&its_thread, pthread_self());
+	while (!atomic_load(&sent))
+		;
+}
+
+static void send_to_its_thread(UNUSED void *arg)
+{
+	while (!atomic_load(&its_thread))
+		;
+	CHECK_EQ(pthread_kill(atomic_load(&its_thread), SIGUSR1), 0);
+	atomic_store(&sent, true);
+}
+
+RT(one_sent_to_the_thread_of_a_green_thread_that_ends_comes_too)
+{
+	gmp_chan *c = ints(1);
+	struct foreign f;
+	gmp_g *g;
+
+	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
+	for (int i = 0; i < 20; i++) {
+		atomic_store(&its_thread, 0);
+		atomic_store(&sent, false);
+		foreign_start(&f, send_to_its_thread, NULL);
+		g = spawn(compute_until_sent, NULL);
+		join(g);
+		CHECK_EQ(next(c), SIGUSR1);
+		foreign_join(&f);
+	}
+	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
+	gmp_chan_free(c);
+}
+
 static atomic_int go_on;
 
 static void raise_some(UNUSED void *arg)
