@@ -293,7 +293,13 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 	if (!pd)
 		return fd < 0 ? -EBADF : -ENOMEM;
 	lock(&pd->lock, LR_POLLDESC);
-	uint32_t seq = add_rlx(&np.seq, 1);
+	/* ORD(pd.use): what the number's former owner did with the record is over */
+	uint32_t before = ld_acq(&pd->use), seq = add_rlx(&np.seq, 1);
+
+	if (before & PD_CLOSING) { /* being released: not yet anybody's */
+		unlock(&pd->lock, LR_POLLDESC);
+		return -EEXIST;
+	}
 	/* key: never 0; the number is below 2^24 */
 	int err;
 	uint64_t file = ask_poller(fd, how, (uint64_t)seq << 32 | (uint32_t)(fd + 1), &err);
@@ -307,7 +313,7 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 		err = changed;
 	}
 	if (!err) {
-		if (ld_rlx(&pd->use) & PD_OPEN) /* left behind by a plain close() */
+		if (before & PD_OPEN) /* left behind by a plain close() */
 			wake_all(pd, -ECANCELED, out);
 		else
 			add_rlx(&np.open, 1);

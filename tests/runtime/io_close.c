@@ -268,6 +268,46 @@ RT(adopt_makes_it_nonblocking_and_is_eexist_the_second_time)
 	CHECK_EQ(close(fd[1]), 0);
 }
 
+static int owned; /* by whoever has adopted it */
+
+/* Adopting fails until the other has released. */
+static void own_in_turn(void *arg)
+{
+	struct result *r = arg;
+
+	for (int i = 0; i < 2000; i++) {
+		int err;
+
+		while ((err = gmp_adopt(r->fd)) == -EEXIST)
+			gmp_yield();
+		CHECK_EQ(err, r->fd);
+		owned++;
+		CHECK_EQ(gmp_release(r->fd), 0);
+	}
+}
+
+RT(who_adopts_a_number_has_it_alone_until_it_is_released)
+{
+	int fd[2];
+	struct result r;
+	struct foreign f;
+	gmp_g *g;
+
+	CHECK_EQ(pipe(fd), 0);
+	r.fd = fd[0];
+	owned = 0;
+	g = spawn(own_in_turn, &r);
+	foreign_start(&f, own_in_turn, &r);
+	own_in_turn(&r);
+	join(g);
+	foreign_join(&f);
+	CHECK_EQ(owned, 6000);
+	CHECK_EQ(stats().descriptors, 0);
+	CHECK_EQ(fcntl(fd[0], F_GETFL) & O_NONBLOCK, 0);
+	CHECK_EQ(close(fd[0]), 0);
+	CHECK_EQ(close(fd[1]), 0);
+}
+
 RT(adopt_of_a_regular_file_leaves_it_as_it_is)
 {
 	char path[] = "/tmp/gmp-test-XXXXXX";
