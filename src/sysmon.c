@@ -164,12 +164,20 @@ static void take_from_blocked(int64_t now)
 	}
 }
 
+/* Those of the Ps in use whose records this thread sees whole: their number may be ahead. */
+static int procs_made(void)
+{
+	int made = ld_acq(&sched.nallp); /* ORD(allp) */
+
+	return min_of(ld_rlx(&sched.procs), made);
+}
+
 /* Of all Ps but the spare ones. */
 static uint64_t switches_of_procs(void)
 {
 	uint64_t sum = 0;
 
-	for (int i = 0, n = ld_rlx(&sched.procs); i < n; i++)
+	for (int i = 0, n = procs_made(); i < n; i++)
 		sum += ld_rlx(&sched.allp[i]->count.switches);
 	return sum;
 }
@@ -177,7 +185,7 @@ static uint64_t switches_of_procs(void)
 /* Of those that were stuck when a spare one came: it has moved, or has nothing to do any more. */
 static bool one_is_back(void)
 {
-	for (int i = 0, n = ld_rlx(&sched.procs); i < n; i++)
+	for (int i = 0, n = procs_made(); i < n; i++)
 		if (ld_rlx(&sched.allp[i]->status) != P_RUNNING)
 			return true;
 	return switches_of_procs() != mon.stuck_at;
@@ -219,7 +227,7 @@ static void look_for_stuck(int64_t now)
 		return;
 	add_rlx(&sched.spares, 1);
 	wakep();
-	for (int i = 0, n = ld_rlx(&sched.procs); i < n; i++)
+	for (int i = 0, n = procs_made(); i < n; i++)
 		signal_ask(ld_rlx(&sched.allp[i]->tid), SIGNAL_SLEEPS);
 }
 
