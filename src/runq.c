@@ -127,15 +127,14 @@ struct g *runq_steal(struct p *pp, struct p *victim, bool next)
 	return gp;
 }
 
-/* Into the global queue, in order. */
 static void gq_put_all(struct g **batch, uint32_t n)
 {
-	lock(&sched.lock, LR_SCHED);
 	for (uint32_t i = 0; i < n; i++)
 		gq_put(batch[i]);
-	unlock(&sched.lock, LR_SCHED);
 }
 
+/* All under the lock: the victim's M may find its ring empty and go to sleep, and whoever asks under the
+ * lock whether all is at an end (sched_stalled_locked) must see what the watcher has in its hands. */
 void runq_spill(struct p *victim)
 {
 	struct g *batch[RUNQ_SIZE], *next;
@@ -143,6 +142,7 @@ void runq_spill(struct p *victim)
 
 	if (!ld_acq(&victim->open)) /* ORD(p.open) */
 		return;
+	lock(&sched.lock, LR_SCHED);
 	while ((n = grab(&victim->runqhead, &victim->runqtail, victim->runq, RUNQ_SIZE, batch, 0)))
 		gq_put_all(batch, n);
 	while ((n = grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, YIELDED, batch,
@@ -150,7 +150,8 @@ void runq_spill(struct p *victim)
 		gq_put_all(batch, n);
 	next = ld_rlx(&victim->runnext);
 	if (next && cas_seq(&victim->runnext, &next, (struct g *)NULL)) /* ORD(runnext) */
-		gq_put_all(&next, 1);
+		gq_put(next);
+	unlock(&sched.lock, LR_SCHED);
 }
 
 /* --- the global queue --- */

@@ -480,6 +480,39 @@ TEST(each_is_taken_once_by_the_owner_or_a_thief)
 
 /* --- looks --- */
 
+static void *spill(void *pp)
+{
+	while (!ld_seq(&hammer.stop))
+		runq_spill(pp);
+	return NULL;
+}
+
+TEST(what_the_watcher_moves_is_in_sight_of_who_has_the_lock)
+{
+	int64_t end = os_now() + check_scaled(200) * 1000000;
+	pthread_t t;
+
+	begin(2, true);
+	st_seq(&hammer.stop, 0);
+	CHECK_EQ(pthread_create(&t, NULL, spill, &ps[0]), 0);
+	while (os_now() < end) {
+		put_range(&ps[0], 0, 8);
+		runnext_swap(&ps[0], &greens[8]);
+		for (int looks = 0; looks < 50; looks++) {
+			lock(&sched.lock, LR_SCHED);
+			uint32_t n = sched.gqn + runq_len(&ps[0]) + (ps[0].runnext != NULL);
+			unlock(&sched.lock, LR_SCHED);
+			CHECK_EQ(n, 9);
+		}
+		for (int i = 0; i < 9; i++)
+			while (!gq_get_locked(&ps[1], 1))
+				os_yield();
+	}
+	st_seq(&hammer.stop, 1);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	gq_fini();
+}
+
 /* Whole rounds of yields by two green threads; as a signal, they come between any two instructions of
  * the one who looks. */
 static void yield_round_and_round(int sig)
