@@ -290,9 +290,10 @@ static void fail_late(void *arg)
 RT(an_exception_pointer_is_good_in_another_green_thread)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(std::exception_ptr *), 0);
+	gmp_g *g[20];
 
-	for (int i = 0; i < 20; i++)
-		CHECK_EQ(gmp_go(fail_late, c), 0);
+	for (auto &sender : g)
+		CHECK_EQ(gmp_spawn(&sender, fail_late, c, nullptr), 0);
 	for (int i = 0; i < 20; i++) {
 		std::exception_ptr *e;
 
@@ -300,6 +301,8 @@ RT(an_exception_pointer_is_good_in_another_green_thread)
 		CHECK(text_of(*e) == "sent");
 		delete e;
 	}
+	for (auto sender : g) /* each has a pointer of its own yet */
+		CHECK_EQ(gmp_join(sender), 0);
 	gmp_chan_free(c);
 }
 
