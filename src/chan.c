@@ -326,6 +326,19 @@ int gmp_chan_try_send(gmp_chan *c, const void *elem)
 
 /* --- receive --- */
 
+/* H6: what another has sent before the close is seen with it. */
+static inline bool closed_and_empty(gmp_chan *c)
+{
+	return ld_acq(&c->closed) && ld_rlx(&c->count) == 0; /* ORD(chan.closed) */
+}
+
+static noinline int nothing_comes(gmp_chan *c, void *elem)
+{
+	if (elem)
+		memset(elem, 0, c->size);
+	return -EPIPE;
+}
+
 static inline int recv_now(gmp_chan *c, void *elem, struct sudog **peer)
 {
 	struct sudog *sg;
@@ -346,12 +359,7 @@ static inline int recv_now(gmp_chan *c, void *elem, struct sudog **peer)
 		st_rel(&c->count, c->count - 1); /* ORD(chan.closed): a look that finds it empty */
 		return 0;
 	}
-	if (unlikely(c->closed)) {
-		if (elem)
-			memset(elem, 0, c->size);
-		return -EPIPE;
-	}
-	return MUST_WAIT;
+	return unlikely(c->closed) ? nothing_comes(c, elem) : MUST_WAIT;
 }
 
 int chan_recv_locked(gmp_chan *c, void *elem, struct sudog **peer)
@@ -387,6 +395,8 @@ int gmp_chan_recv_until(gmp_chan *c, void *elem, int64_t deadline)
 	chaos_point();
 	if (unlikely(!c))
 		return -EINVAL;
+	if (unlikely(closed_and_empty(c)))
+		return nothing_comes(c, elem);
 	bool locked = try_lock(&c->lock, LR_CHAN);
 
 	if (likely(locked) && !c->sendq.first) {
@@ -413,10 +423,14 @@ int gmp_chan_try_recv(gmp_chan *c, void *elem)
 {
 	if (unlikely(!c))
 		return -EINVAL;
-	/* Empty, or without a sender, a moment ago, and open after that: as in a try to send. */
-	if ((c->cap ? ld_acq(&c->count) == 0 : !ld_acq(&c->sendq.first)) &&
-	    !ld_acq(&c->closed)) /* ORD(chan.closed) */
-		return -EAGAIN;
+	/* Empty, or without a sender, a moment ago, and open after that: as in a try to send.
+	 * ORD(chan.closed) */
+	if (c->cap ? ld_acq(&c->count) == 0 : !ld_acq(&c->sendq.first)) {
+		if (!ld_acq(&c->closed)) /* ORD(chan.closed) */
+			return -EAGAIN;
+		if (closed_and_empty(c))
+			return nothing_comes(c, elem);
+	}
 	struct sudog *peer = NULL;
 
 	lock(&c->lock, LR_CHAN);

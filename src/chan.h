@@ -12,6 +12,8 @@
  *     waiter, before it is made ready; an unclaimed one's element is untouched.
  *  H5 A waiter that has been met here, or has heard of the close, stands here no more, with none of
  *     its sudogs: once the peer's call has returned, the channel may be freed.
+ *  H6 The buffer of a closed channel only empties: closed, and empty after that, it stays so, and a
+ *     receive need not lock it.
  *
  * Protocol: park.h's, with the channel as X.  A waiter may stand in several channels (select.c);
  * which of its sudogs was the one that its claimer met is told by `chosen`.

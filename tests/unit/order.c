@@ -266,6 +266,7 @@ static gmp_chan *tried;
 static int countdown;
 static uint32_t turn; /* odd: the other thread's */
 static int cap;       /* of the channel: 0, a receiver waits; 1, there is an element */
+static void (*other_does)(void);
 
 static void close_and_empty(void)
 {
@@ -274,13 +275,19 @@ static void close_and_empty(void)
 		gmp_chan_recv(tried, NULL);
 }
 
+static void fill_and_close(void)
+{
+	CHECK_EQ(gmp_chan_send(tried, "e"), 0);
+	CHECK_EQ(gmp_chan_close(tried), 0);
+}
+
 static void *other_thread(void *arg)
 {
 	for (uint32_t i = 1;; i += 2) {
 		while (ld_acq(&turn) != i)
 			if (ld_acq(&turn) == UINT32_MAX)
 				return arg;
-		close_and_empty();
+		other_does();
 		st_rel(&turn, i + 1);
 	}
 }
@@ -296,7 +303,10 @@ static void look_at_countdown(void)
 		;
 }
 
-static void try_while_it_closes(int (*try)(char *))
+/* try, while the other does what it does to a new channel after every number of instructions; judge says
+ * of its result whether that was so at some instant. */
+static void try_while(void (*does)(void), gmp_chan *(*make)(void), int (*try)(char *),
+		      bool (*judge)(int err))
 {
 	pthread_t t;
 
@@ -304,26 +314,23 @@ static void try_while_it_closes(int (*try)(char *))
 	check_skip("the sanitizer holds a lock between two instructions, which the other thread "
 		   "needs");
 #endif
+	other_does = does;
 	CHECK_EQ(pthread_create(&t, NULL, other_thread, NULL), 0);
 	for (int i = 0; i < 300; i++) {
 		char e = 'x';
 		int err = 1;
 
-		if (cap) {
-			tried = gmp_chan_new(1, 1);
-			CHECK_EQ(gmp_chan_send(tried, &e), 0);
-		} else {
-			tried = chan_with_waiters(IN_RECVQ, 0);
-		}
+		tried = make();
 		countdown = i;
 		STEP(look_at_countdown, err = try(&e));
-		CHECK(err == 0 || err == -EPIPE);
+		CHECK(judge(err));
 		if (!tried->closed)
-			close_and_empty();
+			does();
 		gmp_chan_free(tried);
 	}
 	st_rel(&turn, UINT32_MAX);
 	CHECK_EQ(pthread_join(t, NULL), 0);
+	st_rel(&turn, 0);
 }
 
 static int try_send(char *e)
@@ -336,18 +343,60 @@ static int try_recv(char *e)
 	return gmp_chan_try_recv(tried, e);
 }
 
+static int recv_in_time(char *e)
+{
+	int err = gmp_chan_recv_until(tried, e, 0);
+
+	return err == -ETIMEDOUT ? -EAGAIN : err;
+}
+
+static gmp_chan *with_a_receiver(void)
+{
+	cap = 0;
+	return chan_with_waiters(IN_RECVQ, 0);
+}
+
+static gmp_chan *with_room(void)
+{
+	cap = 1;
+	return gmp_chan_new(1, 1);
+}
+
+static gmp_chan *with_an_element(void)
+{
+	gmp_chan *c = with_room();
+
+	CHECK_EQ(gmp_chan_send(c, "e"), 0);
+	return c;
+}
+
+static bool done_or_closed(int err)
+{
+	return err == 0 || err == -EPIPE;
+}
+
+static bool done_or_too_early(int err)
+{
+	return err == 0 || err == -EAGAIN;
+}
+
 /* A receiver waited until the close: it was never open and without one. */
 TEST(a_try_to_send_would_block_only_if_it_did_at_one_instant)
 {
-	cap = 0;
-	try_while_it_closes(try_send);
+	try_while(close_and_empty, with_a_receiver, try_send, done_or_closed);
 }
 
 /* It held an element until after the close: it was never open and empty. */
 TEST(a_try_to_receive_would_block_only_if_it_did_at_one_instant)
 {
-	cap = 1;
-	try_while_it_closes(try_recv);
+	try_while(close_and_empty, with_an_element, try_recv, done_or_closed);
+}
+
+/* It was empty until an element came and then the close: it was never closed and empty. */
+TEST(a_receive_is_told_of_the_close_only_once_there_is_nothing_left)
+{
+	try_while(fill_and_close, with_room, try_recv, done_or_too_early);
+	try_while(fill_and_close, with_room, recv_in_time, done_or_too_early);
 }
 
 static void look_at_the_close(void)
