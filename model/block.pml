@@ -10,8 +10,8 @@
  *   Poller    looks once, at any time, whether all has come to an end
  *
  * What stands for what: enter and leave are gmp_block_enter and gmp_block_leave (src/syscall.c, whose
- * protocol this is); hand_off, regain_p, without_p are src/sched.c's sched_hand_off, sched_regain_p and
- * sched_without_p_g0; rest is its rest, without spinning and timers (wake.pml); stalled is stalled.
+ * protocol this is); hand_off, regain_p, without_p are src/handoff.c's sched_hand_off, sched_regain_p and
+ * sched_without_p_g0; rest and stalled are src/wake.c's, without spinning and timers (wake.pml).
  *
  * Properties
  *   I1: one owner of the P                 assertion in owns
@@ -28,7 +28,8 @@
  *
  * Models:
  *   src/syscall.c: gmp_block_enter gmp_block_leave leave_slow
- *   src/sched.c: sched_hand_off sched_regain_p sched_without_p_g0 wake_for_what_waited rest stalled
+ *   src/handoff.c: sched_hand_off sched_regain_p sched_without_p_g0
+ *   src/wake.c: wake_for_what_waited m_rest stalled
  *   src/sysmon.c: take_from_blocked
  *   src/proc.c: p_rest_locked
  *
@@ -101,7 +102,7 @@ inline midle_get()
 	fi
 }
 
-/* wake_for_what_waited, and the last look of rest: an idle P and a sleeper get each other */
+/* wake_for_what_waited, and the last look of m_rest: an idle P and a sleeper get each other */
 inline wake_if_work()
 {
 	if

@@ -33,9 +33,10 @@
  * in the poller (it sleeps like the others here), new Ms (all exist), bound ones, resizing, the end.
  *
  * Models:
- *   src/sched.h: wake_if_idle
- *   src/sched.c: wakep submit_foreign sched_submit sched_submit_list find_g0 own_work from_global
- *   src/sched.c: look_for_work may_spin work_in_sight rest give_up_p second_thoughts sleep_until_p take_p
+ *   src/wake.h: wake_if_idle
+ *   src/wake.c: wakep work_in_sight m_rest give_up_p second_thoughts sleep_until_p take_p
+ *   src/sched.c: submit_foreign sched_submit sched_submit_list find_g0 own_work from_global look_for_work
+ *   src/sched.c: may_spin
  *   src/proc.c: pidle_get pidle_put midle_get midle_put midle_del m_wake m_sleep
  *   ORD: idle
  *
@@ -180,7 +181,7 @@ inline wakep(owner)
 	fi
 }
 
-/* src/sched.h; the light fence is no instruction */
+/* src/wake.h; the light fence is no instruction */
 inline wake_if_idle(owner)
 {
 	if
@@ -302,7 +303,7 @@ inline work_in_sight()
 
 /* --- sleeping --- */
 
-/* rest: give_up_p, the fence, second_thoughts, sleep_until_p.  Afterwards it has a P again. */
+/* m_rest: give_up_p, the fence, second_thoughts, sleep_until_p.  Afterwards it has a P again. */
 inline rest()
 {
 #ifdef MUTANT_LAST_LOOK_TOO_EARLY /* a submitter sees no idle P after it, and the sleeper no work before */

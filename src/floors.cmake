@@ -56,6 +56,9 @@ set(GMP_FLOOR2_HEADERS
 
 set(GMP_FLOOR3
 	sched.c
+	wake.c
+	bound.c
+	handoff.c
 	park.c
 	thread.c
 	vtime.c

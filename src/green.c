@@ -20,11 +20,13 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "bound.h"
 #include "chaos.h"
 #include "park.h"
 #include "proc.h"
 #include "sched.h"
 #include "sema.h"
+#include "wake.h"
 
 enum joinstate { DETACHED, JOINABLE, JOINED, DONE };
 

@@ -31,7 +31,7 @@
  *     that fires too early, or for a deadline that is no more, goes by the word and arms itself
  *     again or not.  When it has ended the waits, the word is set to long ago: no clock that is
  *     behind lets one begin.  Where nobody waits for a descriptor, these timers do nothing: then a
- *     runtime in which nothing else is to come is deadlocked (sched.c).
+ *     runtime in which nothing else is to come is deadlocked (wake.c).
  *  N7 Who arms a side's timer holds pd->lock and wants the heap's; its firing holds the heap's and
  *     wants pd->lock.  It only tries, and comes again a little later.
  *

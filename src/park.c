@@ -6,10 +6,12 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "chaos.h"
+#include "handoff.h"
 #include "runq.h"
 #include "sched.h"
 #include "timer.h"
 #include "vtime.h"
+#include "wake.h"
 
 /* Leave the green thread's stack for g0.  With a sanitizer, it must be told before and after; else
  * this is a jump, and so is every caller's `return to_g0(...)`. */

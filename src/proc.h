@@ -2,7 +2,7 @@
 /*
  * What exists, and who is bound to whom: making, recycling and binding of G, M and P.
  *
- * proc.c never chooses: which G runs next, and whether to wake somebody, is sched.c's.
+ * proc.c never chooses: which G runs next, and whether to wake somebody, is sched.c's and wake.c's.
  */
 #ifndef GMP_PROC_H
 #define GMP_PROC_H

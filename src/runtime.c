@@ -49,6 +49,7 @@
 #include "tick.h"
 #include "timer.h"
 #include "vtime.h"
+#include "wake.h"
 
 /* --- fork --- */
 

@@ -311,7 +311,7 @@ struct m {
 	uint64_t admitted;   /* (o) sched.admitted, as its mask of signals has it */
 
 	struct p *held;      /* (l) the P that it was given last; NULL: it is asleep, or about to */
-	struct glist pinned; /* (l) ready, and pinned to it: see "pinned" in sched.c */
+	struct glist pinned; /* (l) ready, and pinned to it: see "pinned" in bound.h */
 	uint32_t npinned;    /* (o) how many green threads are */
 	bool pinned_turn;    /* (o) the last turn was one of those in that list */
 

@@ -4,63 +4,13 @@
  *
  * A P runs, in this order: at every 61st run one of the global queue; its runnext; its ring; a
  * share of the global queue; what the poller has; half of another P's ring; another P's runnext, if
- * that P has not moved for a while.  Then its M gives the P up and sleeps.
+ * that P has not moved for a while.  Then its M gives the P up and sleeps (wake.c).
  *
- * Invariants
+ * Invariants (D2, D3: wake.c; D4, D5: bound.c)
  *  D1 runnext inherits the slice of the one that made it ready, INHERIT_MAX times, and on for about
  *     SLICE_TICKS; then it goes to the tail.  So a pair that wakes each other shares the slices of one.
- *  D2 If a G is in a ring or in the global queue and a P is idle, then an M spins (and will find
- *     it), or has been woken, or the submitter is just about to (see "waking").
- *     A G in a runnext alone wakes nobody: its P will run it at the next wait.  The watcher
- *     (sysmon.c) sees to a P that does not come to its next wait.
- *     Likewise a few Gs (WAKE_FROM) that the poller or a timer made ready together: they are run
- *     sooner than a thread wakes, or else the watcher sees to them.
- *  D3 Of the Ms without work at most half as many as there are busy Ps spin; the others sleep.  One
- *     of the sleepers sleeps in the poller, until the earliest timer of all.
- *  D4 A G that is locked to its thread runs on that M only (gp->lockedm), and that M, once bound,
- *     runs nothing else.  At least one M is not bound, so that there is one to do the rest.
- *  D5 A G that is pinned (gp->lockedm, TURN_PINNED) runs on that M only, which runs others too.
  *
- * Waking: who submits work, and who goes to sleep
- *  submitter                                     sleeper (under D3, or after spinning in vain)
- *   1 put the G where thieves look                1 under sched.lock: P to the idle list, M to the
- *   2 light fence                    ORD(idle)      list of sleepers               ORD(idle)
- *   3 a P idle?  then a full fence; and           2 it spun: one spinning less
- *     nobody spinning?                            3 heavy fence (membarrier)
- *     then make one spin: nmspinning 0 -> 1,      4 look at every queue once more; if there is
- *     take an idle P and a sleeping M               work: take itself and a P out of the lists,
- *     under sched.lock, give the one to the         and spin
- *     other, wake it                              5 sleep
- *  Whichever of step 1 of the submitter and steps 1, 2 of the sleeper comes first in the order of
- *  the fences, either the submitter sees the idle P and no spinner, or the sleeper sees the G.  The
- *  light fence is no instruction; membarrier makes it one in every running thread when the sleeper,
- *  who has the time, asks.  Where the kernel has no membarrier both are full fences.
- *  Who spins and finds work stops spinning and, if there is more, makes the next one spin.  It has
- *  no heavy fence between: hence the full one of step 3, which is needed only where a P is idle.
- *  That none of this loses work is checked by model/wake.pml.
- *
- * Turns of a G that is bound to its M (D4)
- *   1 the G stops: its M hands its P to another M, and sleeps on its futex, in no list
- *   2 whatever M finds the G in a queue gives its own P to the G's M, and goes to sleep itself
- *   3 the G's M wakes with that P, and resumes the G
- *   4 where the G ends: step 1, and the thread ends
- *
- * Pinned (D5)
- *   A pinned G is made ready like any other.  Whatever M finds it and is not its M gives it there,
- *   under sched.lock, as its M stands:
- *    asleep       into its M's list (m->pinned), and a P for its M: an idle one, or the finder's own
- *    with a P     into the list, and that P is told to attend (m->held; the P may have been taken
- *                 since, if its M is in blocking code: then somebody else attends in vain)
- *    given a P, and not up yet    into the list
- *    neither      (it was roused and got nothing) into the global queue again
- *   An M looks at its list when its P is told to attend, and takes one of it and one of the P's own by
- *   turns.  It is told by the finder, or, if it had no P at that time, when it gets one (p_bind).
- *   So the list is not empty only while its M has a P, or is about to have one, or is in blocking code;
- *   one that goes to sleep empties it into the global queue (midle_put), and sees that one is woken.
- *   An M that others are pinned to is not bound (D4), so every M with a list comes back to it.
- *
- * Rejected: waking a thread for every ready G (a wake costs its caller 14 us; Go does it); a
- * condition variable per P (the same); stealing single Gs (a steal is a miss each).
+ * Rejected: stealing single Gs (a steal is a miss each).
  */
 #include "sched.h"
 
@@ -71,13 +21,14 @@
 #include "base/rand.h"
 #include "base/throw.h"
 #include "base/trace.h"
+#include "bound.h"
 #include "chaos.h"
 #include "netpoll.h"
 #include "park.h"
 #include "proc.h"
 #include "runq.h"
 #include "timer.h"
-#include "vtime.h"
+#include "wake.h"
 
 enum {
 	INHERIT_MAX = 64,
@@ -166,9 +117,6 @@ leaves_by_jump static noinline int end_wait(struct m *m, struct g *gp, uint32_t 
 	return gmp__gogo(&gp->ctx, result, m->g0);
 }
 
-leaves_by_jump static noinline int hand_to_its_m(struct m *m, struct g *gp);
-leaves_by_jump static noinline int send_to_its_m(struct m *m, struct g *gp);
-
 /* The turn of one that begins with something. */
 leaves_by_jump static noinline int special_turn(struct m *m, struct g *gp, uint32_t state)
 {
@@ -195,6 +143,16 @@ leaves_by_jump static int execute(struct m *m, struct p *pp, struct g *gp)
 	st_rlx(&gp->w.state, W_IDLE);
 	san_leave(&m->san, &gp->san);
 	return gmp__gogo(&gp->ctx, 0, m->g0);
+}
+
+leaves_by_jump int resume_bound(struct m *m, struct g *gp)
+{
+	uint32_t state = ld_rlx(&gp->w.state);
+
+	m->curg = gp;
+	g_set_status(gp, G_RUNNING);
+	bump(&m->p->count.switches, 1);
+	return end_wait(m, gp, state);
 }
 
 leaves_by_jump int sched_exit_g0(void *arg)
@@ -308,73 +266,6 @@ void sched_submit_list(struct glist *list)
 	sub_seq(&sched.foreign, 1); /* ORD(foreign) */
 }
 
-/* --- waking --- */
-
-static void stop_spinning(struct m *m)
-{
-	m->spinning = false;
-	sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
-}
-
-/* A thread for a P, since no M sleeps; without one, a thread that sleeps. */
-static noinline bool start_m(struct p *pp, bool spinning)
-{
-	struct m *m;
-
-	m_join_one(true);
-	m = m_new();
-	if (!m)
-		return false;
-	m->nextp = pp;
-	m->spinning = spinning;
-	if (m_start(m) == 0)
-		return true;
-	m_free(m);
-	return false;
-}
-
-noinline void wakep(void)
-{
-	int none = 0;
-	struct p *mine = getp();
-
-	if (ld_seq(&sched.npidle) == 0 || ld_seq(&sched.nmspinning) != 0 ||
-	    !cas_seq(&sched.nmspinning, &none, 1)) /* ORD(idle) */
-		return;
-	lock(&sched.lock, LR_SCHED);
-	bool on = ld_rlx(&sched.state) == RUN_ON;
-	struct p *pp = on ? pidle_get() : NULL;
-	struct m *m = pp ? midle_get() : NULL;
-	bool in_poller = m && m->in_poller, may_start = pp && !m && sched.nm < sched.nmlimit;
-
-	if (m) {
-		m->nextp = pp;
-		m->spinning = true;
-	} else if (may_start) {
-		sched.nstarting++;
-	} else if (pp) {
-		pidle_put(pp);
-	}
-	unlock(&sched.lock, LR_SCHED);
-	if (mine && (m || may_start))
-		bump(&mine->count.wakeups, 1);
-	if (m) {
-		m_wake(m, in_poller);
-		return;
-	}
-	bool started = may_start && start_m(pp, true);
-
-	if (may_start) {
-		lock(&sched.lock, LR_SCHED);
-		sched.nstarting--;
-		if (!started) /* no memory or no thread: those that run will do */
-			pidle_put(pp);
-		unlock(&sched.lock, LR_SCHED);
-	}
-	if (!started)
-		sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
-}
-
 /* --- timers and the poller, as sources --- */
 
 static int64_t look_at_clock(struct p *pp)
@@ -439,7 +330,7 @@ int64_t sched_earliest_timer(void)
 	return least;
 }
 
-static void poll(int64_t ns, struct glist *out)
+void sched_poll(int64_t ns, struct glist *out)
 {
 	int n = netpoll_poll(ns, out);
 
@@ -448,7 +339,6 @@ static void poll(int64_t ns, struct glist *out)
 	st_rlx(&sched.lastpoll, cpu_ticks());
 }
 
-/* What the kernel has, without waiting. */
 void sched_poll_now(void)
 {
 	struct glist out = { 0 };
@@ -456,13 +346,12 @@ void sched_poll_now(void)
 
 	if (bare) /* so that nobody takes that for a deadlock */
 		add_rlx(&sched.npollwait, 1);
-	poll(0, &out);
+	sched_poll(0, &out);
 	sched_submit_list(&out);
 	if (bare)
 		add_rlx(&sched.npollwait, -1u);
 }
 
-/* Somebody waits for a descriptor, and no M sleeps in the poller. */
 bool sched_should_poll(void)
 {
 	return ld_rlx(&sched.npollwait) > 0 && !ld_rlx(&sched.pollm);
@@ -598,19 +487,6 @@ static struct g *look_for_work(struct m *m, struct p *pp)
 	return patient ? steal(pp, moved) : NULL;
 }
 
-/* Work that a thief could take: step 4 of the sleeper. */
-static bool work_in_sight(void)
-{
-	int n = ld_acq(&sched.nallp); /* ORD(allp) */
-
-	if (ld_rlx(&sched.gqn))
-		return true;
-	for (int i = 0; i < n; i++)
-		if (runq_len(sched.allp[i]) && ld_rlx(&sched.allp[i]->open))
-			return true;
-	return false;
-}
-
 /* An M is as patient as it pays: twice as long after a find, half as long after a vain search.  So
  * threads that exchange work find each other awake, and a server whose work comes from the poller
  * does not burn the CPU that its clients want. */
@@ -632,606 +508,6 @@ static bool may_spin(struct m *m)
 	       2 * ld_rlx(&sched.nmspinning) < ld_rlx(&sched.procs) - ld_rlx(&sched.npidle);
 }
 
-/* --- sleeping --- */
-
-leaves_by_jump static int leave_g0(struct m *m)
-{
-	return gmp__gogo(&m->base, 0, m->g0);
-}
-
-/* No P is run by an M; those that are to go, and are still at it, count too, and so do those whose M
- * may come back from blocking code at any time. */
-bool sched_all_idle(void)
-{
-	int n = ld_acq(&sched.nallp); /* ORD(allp) */
-
-	for (int i = 0; i < n; i++) {
-		uint32_t status = ld_rlx(&sched.allp[i]->status) & P_STATUS;
-
-		if (status == P_RUNNING || status == P_BLOCKED)
-			return false;
-	}
-	return true;
-}
-
-/* How long to sleep in the poller; announces it (poll_until). */
-static int64_t poll_time(void)
-{
-	int64_t until = sched_earliest_timer(), again;
-
-	for (;; until = again) {
-		st_seq(&sched.poll_until,
-		       until); /* ORD(poll.until): announced before the last look */
-		fence_seq();
-		again = sched_earliest_timer();
-		if (again >= until)
-			break;
-	}
-	return until;
-}
-
-/* None but those of deadlines of descriptors, which only end waits.  Where no P runs, both counts stand
- * still. */
-static bool no_timer_matters(void)
-{
-	int n = ld_acq(&sched.nallp); /* ORD(allp) */
-	uint32_t armed = 0;
-
-	for (int i = 0; i < n; i++)
-		armed += timers_glance(sched.allp[i]);
-	return armed == netpoll_deadlines();
-}
-
-bool sched_only_time(void)
-{
-	return !ld_rlx(&sched.npollwait) && sched_all_idle() && !ld_rlx(&sched.nblocked) &&
-	       !ld_rlx(&sched.gqn) && ld_rlx(&sched.state) == RUN_ON;
-}
-
-/* And no timer would make anything ready: has everything come to an end? */
-static bool stalled(void)
-{
-	return !sched.library && sched_only_time() && no_timer_matters();
-}
-
-bool sched_stalled_locked(void)
-{
-	lock(&sched.lock, LR_SCHED);
-	bool yes = stalled() && !ld_rlx(&sched.gqn);
-	unlock(&sched.lock, LR_SCHED);
-	return yes;
-}
-
-static int64_t stall_check(int64_t until)
-{
-	if (!stalled())
-		return until;
-	int64_t ns = sched.stalled();
-
-	return ns == NEVER ? until : min_of(until, rt_now() + ns);
-}
-
-/* Sleep as the one in the poller.  The ready ones are in *out. */
-static void sleep_in_poller(struct glist *out)
-{
-	/* with no P to be had it can do nothing for timers; the next to give one up tells it */
-	st_seq(&sched.poll_until, NEVER); /* ORD(poll.until) */
-	int64_t until = ld_seq(&sched.npidle) ? stall_check(poll_time()) : NEVER;
-	int64_t ns = until;
-
-	if (unlikely(ld_rlx(&sched.virtual_now))) {
-		int64_t began = os_now();
-
-		ns = vtime_sleep(until);
-		poll(ns, out);
-		vtime_slept(ns, began);
-	} else {
-		if (until != NEVER)
-			ns = max_of(until - os_now(), 0);
-		poll(ns, out);
-	}
-	st_rlx(&sched.poll_until, INT64_MIN);
-}
-
-/* Step 4: out of the lists again, with a P, and as one that spins, if there is work after all. */
-static bool second_thoughts(struct m *m)
-{
-	bool got = false;
-
-	if (!work_in_sight())
-		return false;
-	lock(&sched.lock, LR_SCHED);
-	if (midle_del(m)) {
-		struct p *pp = pidle_get();
-
-		if (m->in_poller) {
-			m->in_poller = false;
-			sched.polling = false;
-		}
-		if (pp) {
-			p_bind(pp, m);
-			m->spinning = true; /* there may be more than it takes: it owes a look */
-			add_seq(&sched.nmspinning, 1); /* ORD(idle) */
-			got = true;
-		} else {
-			midle_put(m);
-		}
-	}
-	unlock(&sched.lock, LR_SCHED);
-	return got;
-}
-
-/* --- the mask of signals --- */
-
-/* The calling thread is m's. */
-static noinline void change_mask(struct m *m, uint64_t admitted)
-{
-	os_mask(m->admitted & ~admitted, admitted & ~m->admitted);
-	m->admitted = admitted;
-}
-
-static inline void admit_signals(struct m *m)
-{
-	uint64_t admitted = ld_rlx(&sched.admitted);
-
-	if (unlikely(admitted != m->admitted))
-		change_mask(m, admitted);
-}
-
-/* Those that sleep get up for it: they would stay as they are for as long as nobody needs them.  They
- * stand in their list, so each finds out by itself that it has been given nothing. */
-static void rouse_sleepers(void)
-{
-	lock(&sched.lock, LR_SCHED);
-	for (struct m *m = sched.midle; m; m = m->link)
-		m_wake(m, false);
-	if (sched.pollm)
-		m_wake(sched.pollm, true);
-	unlock(&sched.lock, LR_SCHED);
-}
-
-void sched_admit(uint64_t signals)
-{
-	int n = ld_acq(&sched.nallp); /* ORD(allp) */
-
-	st_rlx(&sched.admitted, signals);
-	for (int i = 0; i < n; i++)
-		or_seq(&sched.allp[i]->attention, ATTENTION_MASK); /* ORD(admit) */
-	if (getm())
-		admit_signals(getm());
-	rouse_sleepers();
-}
-
-/* --- sleeping and getting up --- */
-
-/* A wake, a timer or an event has ended the sleep: take the P that was given, or an idle one.
- * Without one, what the poller gave goes to the global queue in the same critical section in which
- * this M stops being the one who polls: nobody sees the one without the other, and takes it for a
- * deadlock. */
-static struct p *take_p(struct m *m, struct glist *out)
-{
-	struct g *gp;
-
-	lock(&sched.lock, LR_SCHED);
-	struct p *pp = m->nextp;
-	bool was_listed = !pp && midle_del(m);
-
-	if (m->in_poller) {
-		m->in_poller = false;
-		sched.polling = false;
-	}
-	if (pp)
-		m->nextp = NULL;
-	else if (was_listed)
-		pp = pidle_get();
-	if (pp) {
-		st_rlx(&pp->status, P_RUNNING);
-		p_bind(pp, m);
-	} else {
-		while ((gp = glist_pop(out))) {
-			g_set_status(gp, G_RUNNABLE);
-			gq_put(gp);
-		}
-	}
-	unlock(&sched.lock, LR_SCHED);
-	admit_signals(m);
-	return pp;
-}
-
-static void rouse_sysmon(void)
-{
-	fence_seq(); /* ORD(sysmon): the P runs before the look; the watcher announces, then looks */
-	if (unlikely(ld_rlx(&sched.sysmon_asleep)) && xchg_seq(&sched.sysmon_asleep, 0)) {
-		st_rlx(&sched.coarse_now, os_now()); /* nobody has set it for long */
-		os_futex_wake(&sched.sysmon_asleep, 1);
-	}
-}
-
-/* From no P to a P.  False: the runtime stops. */
-static bool sleep_until_p(struct m *m)
-{
-	for (;;) {
-		struct glist out = { 0 };
-
-		if (m->in_poller)
-			sleep_in_poller(&out);
-		else
-			m_sleep(m);
-		struct p *pp = take_p(m, &out);
-
-		sched_submit_list(&out); /* without a P: the foreign ones that are left */
-		if (pp) {
-			rouse_sysmon();
-			return true;
-		}
-		if (ld_rlx(&sched.state) != RUN_ON)
-			return false;
-		fence_seq(); /* ORD(idle): for what went to the global queue */
-		wakep();
-		lock(&sched.lock, LR_SCHED);
-		bool stopping = ld_rlx(&sched.state) != RUN_ON;
-
-		if (!stopping)
-			midle_put(m);
-		unlock(&sched.lock, LR_SCHED);
-		if (stopping)
-			return false;
-	}
-}
-
-/* Give the P up.  False: there was work, or the P has to attend to something. */
-static bool give_up_p(struct m *m, struct p *pp, bool *spun)
-{
-	lock(&sched.lock, LR_SCHED);
-	if (ld_rlx(&sched.gqn) || p_attends(pp) || ld_rlx(&sched.state) != RUN_ON) {
-		unlock(&sched.lock, LR_SCHED);
-		return false;
-	}
-	m->p = NULL;
-	bump(&pp->count.parks, 1);
-	*spun = m->spinning; /* from here on it is the waker's to set */
-	m->spinning = false;
-	pidle_put(pp);
-	midle_put(m);
-	unlock(&sched.lock, LR_SCHED);
-	return true;
-}
-
-/* The M in the poller fell asleep before this M did.  The timers of the P that it has given up are
- * the poller's business now, and so is it to find that nothing can run any more. */
-static void tell_poller(struct p *pp)
-{
-	int64_t until = ld_seq(&sched.poll_until); /* ORD(poll.until): our timers stand already */
-
-	if (timers_next(pp) < until ||
-	    (until != INT64_MIN && (ld_rlx(&sched.virtual_now) || stalled())))
-		gmp__poller.wake();
-}
-
-/* Step 3 of the sleeper.  ORD(idle): the heavy side; where no P runs, all submitters are foreign,
- * and go by the lock. */
-static void after_giving_up(void)
-{
-	if (sched.asymmetric && !sched_all_idle())
-		os_membarrier();
-	else
-		fence_seq(); /* ORD(idle) */
-}
-
-/* Steps 1 to 5 of the sleeper, and getting up.  False: the runtime stops. */
-static bool rest(struct m *m, struct p *pp)
-{
-	bool spun;
-
-	if (!give_up_p(m, pp, &spun))
-		return true;
-	if (spun)
-		sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
-	after_giving_up();
-	if (second_thoughts(m)) {
-		rouse_sysmon();
-		return true;
-	}
-	if (!m->in_poller)
-		tell_poller(pp);
-	return sleep_until_p(m);
-}
-
-/* --- a G bound to its M --- */
-
-leaves_by_jump static noinline int find_g0(struct m *m);
-
-/* An M has joined the sleepers that did not come from its last look: who had work for one before
- * may have found none to wake, in a section of sched.lock before this M's. */
-static void wake_for_what_waited(void)
-{
-	if (work_in_sight())
-		wakep();
-}
-
-leaves_by_jump static int find_from_the_top(void *m)
-{
-	return find_g0(m);
-}
-
-/* From the top of g0, so that calls in turns do not fill it where the compiler makes no jumps of
- * them. */
-leaves_by_jump static int find_afresh(struct m *m)
-{
-	struct context left;
-
-	return gmp__mcall(&left, find_from_the_top, m, m->g0);
-}
-
-void sched_hand_off(struct p *pp, bool blocked)
-{
-	bool busy = runq_len(pp) || ld_rlx(&pp->runnext) || p_attends(pp);
-	bool start = false, rests;
-	struct m *other = NULL;
-
-	lock(&sched.lock, LR_SCHED);
-	st_rlx(&sched.nblocked, sched.nblocked + blocked);
-	if (busy || ld_rlx(&sched.gqn) || sched.nmidle == 0) {
-		other = midle_get();
-		/* not at the end: nobody would join it */
-		start = !other && sched.nm < sched.nmlimit && ld_rlx(&sched.state) == RUN_ON;
-	}
-	bool in_poller = other && other->in_poller;
-
-	if (other)
-		other->nextp = pp;
-	else if (start)
-		sched.nstarting++;
-	rests = !other && !start;
-	if (rests)
-		p_rest_locked(pp);
-	unlock(&sched.lock, LR_SCHED);
-	if (other)
-		m_wake(other, in_poller);
-	if (start) {
-		bool started = start_m(pp, false);
-
-		lock(&sched.lock, LR_SCHED);
-		sched.nstarting--;
-		rests = !started;
-		if (rests) /* no memory or no thread */
-			p_rest_locked(pp);
-		unlock(&sched.lock, LR_SCHED);
-	}
-	if (rests) {
-		after_giving_up();
-		wake_for_what_waited();
-		tell_poller(pp);
-	}
-}
-
-/* Step 3 of a bound G's turn. */
-leaves_by_jump static int resume_bound(struct m *m, struct g *gp)
-{
-	uint32_t state = ld_rlx(&gp->w.state);
-
-	m->curg = gp;
-	g_set_status(gp, G_RUNNING);
-	bump(&m->p->count.switches, 1);
-	return end_wait(m, gp, state);
-}
-
-/* Step 2: m has found a G that is another M's. */
-leaves_by_jump static noinline int hand_to_its_m(struct m *m, struct g *gp)
-{
-	struct m *its = gp->lockedm;
-
-	m->curg = NULL;
-	g_set_status(gp, G_RUNNABLE);
-	lock(&sched.lock, LR_SCHED);
-	bool stopping = ld_rlx(&sched.state) != RUN_ON;
-
-	if (!stopping) {
-		its->nextp = m->p;
-		m->p = NULL;
-		midle_put(m);
-	}
-	unlock(&sched.lock, LR_SCHED);
-	if (stopping)
-		return leave_g0(m);
-	m_wake(its, false);
-	wake_for_what_waited();
-	return sleep_until_p(m) ? find_afresh(m) : leave_g0(m);
-}
-
-/* m has found a pinned G of another M's: see "pinned". */
-leaves_by_jump static noinline int send_to_its_m(struct m *m, struct g *gp)
-{
-	struct m *its = gp->lockedm;
-	bool lie_down = false;
-
-	m->curg = NULL;
-	g_set_status(gp, G_RUNNABLE);
-	lock(&sched.lock, LR_SCHED);
-	if (ld_rlx(&sched.state) != RUN_ON) {
-		unlock(&sched.lock, LR_SCHED);
-		return leave_g0(m);
-	}
-	bool in_poller = its->in_poller, asleep = !its->held && !its->nextp && midle_del(its);
-
-	if (asleep || its->nextp || its->held)
-		glist_push(&its->pinned, gp);
-	else
-		gq_put(gp);
-	if (asleep) {
-		its->nextp = pidle_get();
-		lie_down = !its->nextp;
-		if (lie_down) {
-			its->nextp = m->p;
-			m->p = NULL;
-			midle_put(m);
-		}
-	} else if (its->held) {
-		or_rlx(&its->held->attention, ATTENTION_PINNED);
-	}
-	unlock(&sched.lock, LR_SCHED);
-	if (asleep)
-		m_wake(its, in_poller);
-	if (!lie_down)
-		return find_afresh(m);
-	wake_for_what_waited();
-	return sleep_until_p(m) ? find_afresh(m) : leave_g0(m);
-}
-
-/* One that is pinned to m, or, by turns, one of its P's own; NULL: the P was told in vain. */
-static struct g *take_pinned(struct m *m, struct p *pp)
-{
-	struct g *gp;
-
-	m->pinned_turn = !m->pinned_turn;
-	if (!m->pinned_turn && (gp = own_work(pp)))
-		return gp;
-	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_PINNED);
-	lock(&sched.lock, LR_SCHED);
-	gp = glist_pop(&m->pinned);
-	if (m->pinned.head)
-		or_rlx(&pp->attention, ATTENTION_PINNED);
-	unlock(&sched.lock, LR_SCHED);
-	return gp;
-}
-
-void sched_pin(struct m *m)
-{
-	m->curg->lockedm = m;
-	m->curg->turn |= TURN_PINNED;
-	m->npinned++;
-}
-
-void sched_unpin(struct m *m)
-{
-	m->curg->turn &= (uint8_t)~TURN_PINNED;
-	m->npinned--;
-}
-
-/* Until somebody has found its G in a queue. */
-leaves_by_jump static int sleep_bound(struct m *m)
-{
-	if (!m->lockedg && m->ours)
-		return leave_g0(m); /* the thread ends; the caller of gmp_run has to stay */
-	struct p *pp;
-
-	do /* it may have been roused for its mask alone */
-		m_sleep(m);
-	while (!(pp = take_p(m, &(struct glist){ 0 })) && ld_rlx(&sched.state) == RUN_ON);
-	return pp ? resume_bound(m, m->lockedg) : leave_g0(m);
-}
-
-/* Step 1: the G of a bound M has stopped, or ended. */
-leaves_by_jump static noinline int rest_bound_g0(struct m *m)
-{
-	struct p *pp = m->p;
-
-	if (ld_rlx(&sched.state) != RUN_ON)
-		return leave_g0(m);
-	admit_signals(m);
-	m->p = NULL;
-	sched_hand_off(pp, false);
-	return sleep_bound(m);
-}
-
-/* Under sched.lock: there will be an M for the others.  0 or -EAGAIN. */
-static int spare_m_locked(void)
-{
-	while (sched.nm - sched.nbound < 2) {
-		if (ld_rlx(&sched.state) != RUN_ON)
-			return 0; /* all that is left to do is to leave */
-		if (sched.nm >= sched.nmlimit)
-			return -EAGAIN;
-		sched.nstarting++;
-		unlock(&sched.lock, LR_SCHED);
-		bool started = start_m(NULL, false);
-
-		lock(&sched.lock, LR_SCHED);
-		sched.nstarting--;
-		if (!started)
-			return -EAGAIN;
-	}
-	return 0;
-}
-
-int sched_bind(struct m *m)
-{
-	if (m->npinned > (m->curg->pins > 0))
-		return -EAGAIN;
-	lock(&sched.lock, LR_SCHED);
-	int err = spare_m_locked();
-
-	if (!err) {
-		m->bound = true;
-		sched.nbound++;
-		m->lockedg = m->curg;
-	}
-	unlock(&sched.lock, LR_SCHED);
-	return err;
-}
-
-void sched_unbind(struct m *m)
-{
-	lock(&sched.lock, LR_SCHED);
-	m->bound = false;
-	sched.nbound--;
-	m->lockedg = NULL;
-	unlock(&sched.lock, LR_SCHED);
-}
-
-/* --- back from blocking code, see syscall.c --- */
-
-bool sched_regain_p(struct m *m)
-{
-	struct p *pp = m->p;
-
-	lock(&sched.lock, LR_SCHED);
-	m->p = NULL;
-	if (ld_rlx(&sched.state) != RUN_ON) {
-		pp = NULL;
-	} else if (ld_rlx(&pp->status) == P_IDLE) { /* its caches are warm for this M */
-		pidle_del(pp);
-		st_rlx(&pp->status, P_RUNNING);
-	} else {
-		pp = pidle_get();
-	}
-	if (pp) { /* else it still counts: I3 of syscall.c */
-		p_bind(pp, m);
-		st_rlx(&sched.nblocked, sched.nblocked - 1);
-	}
-	unlock(&sched.lock, LR_SCHED);
-	admit_signals(m);
-	if (pp)
-		rouse_sysmon();
-	return pp;
-}
-
-leaves_by_jump int sched_without_p_g0(void *arg)
-{
-	struct m *m = getm();
-	struct g *gp = arg;
-
-	san_arrive(&m->san);
-	m->curg = NULL;
-	lock(&sched.lock, LR_SCHED);
-	bool stopping = ld_rlx(&sched.state) != RUN_ON;
-
-	g_set_status(gp, G_RUNNABLE);
-	if (!stopping) {
-		gq_put(gp);
-		if (!m->bound)
-			midle_put(m);
-	}
-	st_rlx(&sched.nblocked, sched.nblocked - 1); /* I3 of syscall.c: it stands in the queue */
-	unlock(&sched.lock, LR_SCHED);
-	if (stopping)
-		return leave_g0(m);
-	wake_for_what_waited(); /* a P may have become idle since */
-	if (m->bound)
-		return sleep_bound(m);
-	return sleep_until_p(m) ? find_afresh(m) : leave_g0(m);
-}
-
 /* --- something else to do --- */
 
 static void chaos_turn(struct p *pp)
@@ -1251,6 +527,31 @@ leaves_by_jump static int execute_found(struct m *m, struct g *gp)
 			wake_if_idle();
 	}
 	return execute(m, m->p, gp);
+}
+
+leaves_by_jump static noinline int find_g0(struct m *m);
+
+leaves_by_jump static int find_from_the_top(void *m)
+{
+	return find_g0(m);
+}
+
+leaves_by_jump int find_afresh(struct m *m)
+{
+	struct context left;
+
+	return gmp__mcall(&left, find_from_the_top, m, m->g0);
+}
+
+/* One that is pinned to m, or, by turns, one of its P's own; NULL: the P was told in vain. */
+static struct g *pinned_by_turns(struct m *m, struct p *pp)
+{
+	struct g *gp;
+
+	m->pinned_turn = !m->pinned_turn;
+	if (!m->pinned_turn && (gp = own_work(pp)))
+		return gp;
+	return take_pinned(m, pp);
 }
 
 /* Something that cannot wait for work to run out. */
@@ -1286,7 +587,7 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 		chaos_turn(pp);
 	}
 	if (unlikely(ld_rlx(&m->p->attention) & ATTENTION_PINNED)) {
-		struct g *gp = take_pinned(m, m->p);
+		struct g *gp = pinned_by_turns(m, m->p);
 
 		if (gp)
 			return execute_found(m, gp);
@@ -1326,7 +627,7 @@ leaves_by_jump static noinline int find_g0(struct m *m)
 		steal_timers(pp);
 		if ((gp = own_work(pp)))
 			break;
-		if (!rest(m, pp))
+		if (!m_rest(m, pp))
 			return leave_g0(m);
 	}
 	return execute_found(m, gp);
@@ -1375,7 +676,7 @@ leaves_by_jump int schedule_g0(void)
 	return execute(m, pp, gp);
 }
 
-/* --- an M's beginning, and everybody's end --- */
+/* --- an M's beginning --- */
 
 /* With the P that it was started for, or asleep.  False: the runtime stops. */
 static bool begin_with_p(struct m *m)
@@ -1427,21 +728,4 @@ leaves_by_jump noinline void mstart(struct m *m)
 void sched_ask_yield(struct p *pp)
 {
 	or_rlx(&pp->attention, ATTENTION_YIELD);
-}
-
-void sched_stop(void)
-{
-	struct m *m;
-
-	lock(&sched.lock, LR_SCHED);
-	st_seq(&sched.state, RUN_STOPPING); /* ORD(foreign): who enters after this does not stay */
-	for (int i = 0, n = ld_acq(&sched.nallp); i < n; i++) /* ORD(allp) */
-		or_rlx(&sched.allp[i]->attention, ATTENTION_STOP);
-	while ((m = midle_get()))
-		m_wake(m, m->in_poller);
-	for (m = sched.allm; m; m = m->alllink)
-		if (m->bound &&
-		    !m->nextp) /* else it is woken by who gave it a P, and not gone before */
-			m_wake(m, false);
-	unlock(&sched.lock, LR_SCHED);
 }

@@ -27,7 +27,7 @@
 #include "base/throw.h"
 #include "base/trace.h"
 #include "proc.h"
-#include "sched.h"
+#include "wake.h"
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51

@@ -13,7 +13,7 @@
  *     number                      ORD(p.blocked)       by compare-and-swap          ORD(p.blocked)
  *   3 the blocking code runs                         3 if that won: the P belongs to the watcher,
  *   4 leave: BLOCKED with the same number ->           which hands it to another M
- *     RUNNING by compare-and-swap: if that wins,       (sched.c:sched_hand_off)
+ *     RUNNING by compare-and-swap: if that wins,       (handoff.c:sched_hand_off)
  *     go on as if nothing had been
  *   5 else under sched.lock: the same P if it is
  *     idle, or another idle one
@@ -32,9 +32,9 @@
  *     than one who computes.
  */
 #include "base/throw.h"
+#include "handoff.h"
 #include "park.h"
 #include "runtime.h"
-#include "sched.h"
 
 static uint32_t blocked_by(const struct m *m)
 {

@@ -7,7 +7,7 @@
  * no memory is left to give back; the M that begins to work again wakes it (sched.sysmon_asleep).
  *
  *  - A P that has work for others but has not moved since the last look (a green thread computes):
- *    wake a thief, also for a runnext and for timers that are due (sched.c D2).  Where no P is idle,
+ *    wake a thief, also for a runnext and for timers that are due (wake.h D2).  Where no P is idle,
  *    after 10 ms, move its queue to the global one, which the others look at by turns.
  *  - A P whose M is in blocking code (syscall.c): take it and hand it to another M, if it is wanted,
  *    or after 10 ms.  After a find it looks every 20 us for a while; and once more after 20 us when it
@@ -32,11 +32,13 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "chaos.h"
+#include "handoff.h"
 #include "proc.h"
 #include "runq.h"
 #include "sched.h"
 #include "signal.h"
 #include "timer.h"
+#include "wake.h"
 
 enum {
 	MS = 1000000,

@@ -21,7 +21,6 @@
 #include "green.h"
 #include "park.h"
 #include "proc.h"
-#include "sched.h"
 #include "sema.h"
 #include "timer.h"
 #include "vtime.h"

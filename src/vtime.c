@@ -3,6 +3,7 @@
 
 #include "base/os.h"
 #include "sched.h"
+#include "wake.h"
 
 /* The same at each start, so that a run repeats what it prints, too; and not 0, from where all that lies
  * back would be negative. */

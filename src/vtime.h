@@ -17,7 +17,7 @@
  *  VT2 It jumps under sched.lock, where all Ps are idle, the global queue is empty and nobody waits for
  *      what comes from outside: so nothing was runnable at that instant, and nothing is jumped over
  *      but what foreign threads do, who are not waited for.
- *  VT3 Who gives up the last P looks whether an M sleeps in the poller, and wakes it (sched.c:
+ *  VT3 Who gives up the last P looks whether an M sleeps in the poller, and wakes it (wake.c:
  *      tell_poller), so that the clock does not stand for ever.
  *
  * Replay.  On one P, without foreign threads, descriptors, blocking code and signals, nothing that the

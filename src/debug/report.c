@@ -9,7 +9,7 @@
 #include "base/throw.h"
 #include "debug/dump.h"
 #include "proc.h"
-#include "sched.h"
+#include "wake.h"
 
 enum { SECOND = 1000000000 };
 

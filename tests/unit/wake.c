@@ -134,7 +134,7 @@ static void note(void *flag)
 	add_seq((int *)flag, 1);
 }
 
-/* --- a submitter, and a sleeper (sched.c, "waking") --- */
+/* --- a submitter, and a sleeper (wake.h, "waking") --- */
 
 static void submit_at(enum edge where)
 {

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What becomes of a P whose M cannot go on with it, and of an M that comes back without one?
+ *
+ * An M lets its P go when its G is bound to it and stops (bound.c), or when its G is in blocking code
+ * for long (syscall.c).
+ *
+ * Invariants
+ *  HO1 A P that is let go has an M again, or is idle, and what it held is in the global queue: in
+ *      the section of sched.lock in which that is decided, or when no thread could be made for it.
+ *  HO2 If it is idle, then there was nothing to do for it and an M sleeps that can be woken for what
+ *      comes later, or no M was to be had.  Who has laid it to rest looks once more, as a sleeper does.
+ *  HO3 An M that comes back without a P is in the list of sleepers, or bound: somebody will find it.
+ *
+ * I3 of syscall.c is kept here: both ends of the count sched.nblocked.
+ */
+#ifndef GMP_HANDOFF_H
+#define GMP_HANDOFF_H
+
+#include "runtime.h"
+
+/* A P whose M cannot keep it (it is bound, or in blocking code) and which belongs to the caller: it
+ * goes to an M that is asleep, or to a new one; or to rest, if there is nothing to do for it, or
+ * nobody. */
+void sched_hand_off(struct p *pp, bool blocked);
+/* The M of a G in blocking code whose P was taken: that P or another, if one is idle. */
+bool sched_regain_p(struct m *m);
+/* On g0: else the G waits for its turn in the global queue, and the M sleeps. */
+int sched_without_p_g0(void *gp);
+
+#endif
