@@ -17,6 +17,7 @@
  *            by its own hand
  *   BLOCKED  the owner goes into blocking code; the watcher takes the P, and another M goes on with it
  *   ASLEEP   as ALONE, but the watcher opens it while the owner sleeps in a system call
+ *   BACK     the owner also takes back what it has put last
  *
  * Properties
  *   R3: each is run once, none is lost     assertions in run, init
@@ -34,7 +35,7 @@
  * but for being emptied at once (`all` in LOOK); which victim, how often, and who wakes whom (wake.pml).
  *
  * Models:
- *   src/runq.h: runq_put runq_get runnext_swap ring_len runq_len
+ *   src/runq.h: runq_put runq_get runq_take_back runnext_swap ring_len runq_len
  *   src/runq.c: runq_put_slow take_yielded grab runq_steal
  *   src/proc.h: p_open
  *   src/proc.c: p_open_asleep
@@ -52,6 +53,8 @@
  *   holds      -DALONE -DSIZE=2 -DGREENS=3 -DTRIES=2
  *   holds      -DBLOCKED -DSIZE=2 -DGREENS=3
  *   holds      -DASLEEP -DSIZE=2 -DGREENS=3 -DTRIES=2
+ *   holds      -DBACK -DSIZE=2 -DGREENS=2 -DTHIEVES=2
+ *   holds      -DBACK -DSIZE=4 -DGREENS=4 -DTRIES=2
  *   assertion  -DSIZE=2 -DGREENS=3 -DMUTANT_PUBLISH
  *   assertion  -DSIZE=2 -DGREENS=3 -DMUTANT_TAIL_SEEN
  *   assertion  -DSIZE=2 -DGREENS=4 -DMUTANT_SLOT_FIRST
@@ -75,6 +78,11 @@
  *   assertion  -DBLOCKED -DSIZE=2 -DGREENS=3 -DMUTANT_TAKEN
  *   assertion  -DASLEEP -DSIZE=2 -DGREENS=3 -DMUTANT_NO_BARRIER
  *   assertion  -DASLEEP -DSIZE=2 -DGREENS=3 -DMUTANT_NOT_ASLEEP
+ *   assertion  -DBACK -DSIZE=4 -DGREENS=3 -DMUTANT_BACK_UNCOUNTED
+ *   assertion  -DBACK -DSIZE=4 -DGREENS=3 -DMUTANT_BACK_LATE
+ *   assertion  -DBACK -DSIZE=4 -DGREENS=3 -DMUTANT_BACK_TAKE
+ *   assertion  -DBACK -DSIZE=4 -DGREENS=3 -DMUTANT_HEAD_SEEN
+ *   assertion  -DBACK -DSIZE=4 -DGREENS=3 -DMUTANT_BACK_TAIL
  */
 #ifndef THIEVES
 #define THIEVES 1
@@ -165,7 +173,27 @@
 #define ORDER_OPEN_SEEN ACQ
 #endif
 
+#ifdef MUTANT_BACK_TAKE /* ORD(runq.take): a thief sees that head, and the tail from before */
+#define ORDER_BACK_TAKE RLX
+#else
+#define ORDER_BACK_TAKE REL
+#endif
+#ifdef MUTANT_HEAD_SEEN /* ORD(runq.take): the same */
+#define ORDER_HEAD_SEEN RLX
+#else
+#define ORDER_HEAD_SEEN ACQ
+#endif
+#ifdef MUTANT_BACK_TAIL /* ORD(runq.publish): the tail is seen, and a slot before it is not */
+#define ORDER_BACK_TAIL RLX
+#else
+#define ORDER_BACK_TAIL REL
+#endif
+
 /* --- memory --- */
+
+/* A head: the slot that is next, and how often the owner has taken back. */
+#define TAKEN_BACK 16
+#define POS(head) ((head) % TAKEN_BACK)
 
 #define HEAD 0
 #define TAIL 1
@@ -202,6 +230,8 @@
 #define DEPTH (2 * GREENS + 2) /* a plain store takes two places */
 #elif defined(NEXT)
 #define DEPTH (2 * GREENS + 3)
+#elif defined(BACK)
+#define DEPTH (3 * GREENS + 3)
 #else
 #define DEPTH (GREENS + 3 + OPS)
 #endif
@@ -262,16 +292,16 @@ inline runq_put(g)
 		store(SLOT(tail), RLX, g);
 		load(HEAD, RLX, head);
 		if
-		:: tail - head >= SIZE ->
+		:: tail - POS(head) >= SIZE ->
 end_unseen:		false /* this is about those whose slot is free, though that was seen late */
 		:: else -> store(TAIL, ORDER_PUBLISH, tail + 1); break
 		fi
 #else
 		load(HEAD, ACQ, head);
 		if
-		:: tail - head >= SIZE ->
+		:: tail - POS(head) >= SIZE ->
 			/* runq_put_slow */
-			n = (tail - head) / 2;
+			n = (tail - POS(head)) / 2;
 			d_step {
 				batch[0] = MINE(SLOT(head));
 				if
@@ -315,7 +345,7 @@ inline runq_get(g)
 {
 	load(HEAD, RLX, head);
 	do
-	:: head == MINE(TAIL) -> g = 0; break
+	:: POS(head) == MINE(TAIL) -> g = 0; break
 	:: else ->
 		g = MINE(SLOT(head));
 		take_own(1, ORDER_OWN_TAKE);
@@ -326,6 +356,49 @@ inline runq_get(g)
 	od;
 	atomic { head = 0; won = false }
 }
+
+#ifdef BACK
+/* into g: what was put last; 0 if it has been taken */
+inline runq_take_back(g)
+{
+	load(HEAD, RLX, head);
+	tail = MINE(TAIL);
+	if
+	:: POS(head) == tail -> g = 0
+	:: else ->
+		tail--;
+		g = MINE(SLOT(tail));
+#ifndef MUTANT_BACK_LATE /* ORD(runq.take): a thief reads the head from after, and the tail from before */
+		store(TAIL, ORDER_BACK_TAIL, tail);
+#endif
+		do
+		:: POS(head) == tail + 1 -> g = 0; break
+		:: else ->
+#ifdef MUTANT_BACK_UNCOUNTED /* R3: a thief has read the tail from before, and the head is as it was */
+			cas(HEAD, head, head, ORDER_BACK_TAKE, won);
+#else
+			cas(HEAD, head, head + TAKEN_BACK, ORDER_BACK_TAKE, won);
+#endif
+			if
+			:: won -> break
+			:: else
+			fi
+		od;
+#ifdef MUTANT_BACK_LATE
+		if
+		:: won -> store(TAIL, ORDER_BACK_TAIL, tail)
+		:: else
+		fi
+#else
+		if
+		:: !won -> store(TAIL, RLX, tail + 1) /* nothing lies before it */
+		:: else
+		fi
+#endif
+	fi;
+	atomic { head = 0; tail = 0; won = false }
+}
+#endif
 
 #ifdef NEXT
 /* gp becomes the next; the former next into former */
@@ -418,6 +491,13 @@ proctype Owner(byte me)
 			:: else
 			fi
 		fi
+#ifdef BACK
+	:: runq_take_back(g);
+		if
+		:: g != 0 -> run_green(g); g = 0
+		:: else
+		fi
+#endif
 #ifdef ALONE
 	/* attend_g0: p_open */
 	:: MINE(OPEN) == 0 -> store(SHARED, RLX, 1); store(OPEN, ORDER_OPEN, 1)
@@ -471,15 +551,15 @@ inline copy_slots(slots)
 
 inline grab(headof, tailof, slots)
 {
-	load(headof, RLX, head);
 	do
-	:: load(tailof, ORDER_TAIL_SEEN, tail);
-		n = tail - head;
+	:: load(headof, ORDER_HEAD_SEEN, head);
+		load(tailof, ORDER_TAIL_SEEN, tail);
+		n = (tail > POS(head) -> tail - POS(head) : 0);
 		n = n - n / 2;
 		if
 		:: n == 0 -> break
 #ifndef MUTANT_ANY_NUMBER /* more than the thief has room for */
-		:: n > SIZE / 2 -> load(headof, RLX, head)
+		:: n > SIZE / 2
 #endif
 		:: else ->
 #ifdef MUTANT_READ_LATE /* ORD(runq.take): the slots are read when they are the owner's again */

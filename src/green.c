@@ -222,6 +222,7 @@ static int join_until(struct g *gp, int64_t deadline)
 	if (gp->join == JOINABLE) {
 		struct sudog *sg = self_sudog(&f);
 
+		sched_hurry(gp);
 		st_rlx(&gp->join, JOINED);
 		sema_enqueue(b, &gp->join, sg, false);
 		result = sema_wait(b, sg, WAIT_JOIN, join_unwait, deadline);

@@ -8,10 +8,10 @@
 
 /* The ring is full: the older half goes to the global queue, where idle Ps find it, and gp with it,
  * so that it stays behind those that were ready before it. */
-noinline void runq_put_slow(struct p *pp, struct g *gp, uint32_t head, uint32_t tail)
+noinline void runq_put_slow(struct p *pp, struct g *gp, uint64_t head, uint32_t tail)
 {
 	struct g *batch[RUNQ_SIZE / 2];
-	uint32_t n = (tail - head) / 2;
+	uint32_t n = (tail - (uint32_t)head) / 2;
 
 	for (uint32_t i = 0; i < n; i++)
 		batch[i] = ld_rlx(&pp->runq[(head + i) % RUNQ_SIZE]);
@@ -32,17 +32,19 @@ noinline void runq_put_slow(struct p *pp, struct g *gp, uint32_t head, uint32_t 
 /* Owner only: all that have yielded; how many. */
 static uint32_t take_yielded(struct p *pp, struct g **out)
 {
-	uint32_t head = ld_rlx(&pp->yieldhead), tail = pp->yieldtail;
+	uint64_t head = ld_rlx(&pp->yieldhead);
 
 	for (;;) {
-		for (uint32_t i = head; i != tail; i++)
-			out[i - head] = ld_rlx(&pp->yielded[i % YIELDED]);
+		uint32_t n = pp->yieldtail - (uint32_t)head;
+
+		for (uint32_t i = 0; i < n; i++)
+			out[i] = ld_rlx(&pp->yielded[(head + i) % YIELDED]);
 		if (!ld_rlx(&pp->shared)) {
-			st_rlx(&pp->yieldhead, tail);
-			return tail - head;
+			st_rlx(&pp->yieldhead, head + n);
+			return n;
 		}
-		if (head == tail || cas_rel(&pp->yieldhead, &head, tail)) /* ORD(runq.take) */
-			return tail - head;
+		if (n == 0 || cas_rel(&pp->yieldhead, &head, head + n)) /* ORD(runq.take) */
+			return n;
 	}
 }
 
@@ -71,28 +73,25 @@ noinline void runq_yield_slow(struct p *pp, struct g *gp)
 		return;
 	}
 	st_rlx(&pp->yielded[tail % YIELDED], gp);
-	st_rel(&pp->yieldtail, tail + 1);                 /* ORD(runq.publish) */
-	if (tail + 1 - ld_rlx(&pp->yieldhead) == YIELDED) /* a thief's take only makes it less */
+	st_rel(&pp->yieldtail, tail + 1); /* ORD(runq.publish) */
+	if (tail + 1 - (uint32_t)ld_rlx(&pp->yieldhead) ==
+	    YIELDED) /* a thief's take only makes it less */
 		runq_flush_yielded(pp);
 }
 
 /* R3: copy the older half of a ring of that size into `out`, pp's ring, from `at` on; how many. */
-static uint32_t grab(uint32_t *head_of, uint32_t *tail_of, struct g **ring, uint32_t size,
+static uint32_t grab(uint64_t *head_of, uint32_t *tail_of, struct g **ring, uint32_t size,
 		     struct g **out, uint32_t at)
 {
-	uint32_t head = ld_rlx(head_of);
-
 	for (;;) {
-		uint32_t tail = ld_acq(tail_of); /* ORD(runq.publish) */
-		uint32_t n = tail - head;
+		uint64_t head = ld_acq(head_of); /* ORD(runq.take): a tail that is not older */
+		int32_t all = (int32_t)(ld_acq(tail_of) - (uint32_t)head); /* ORD(runq.publish) */
+		uint32_t n = (uint32_t)(all - all / 2);
 
-		n -= n / 2;
-		if (n == 0)
+		if (all <= 0)
 			return 0;
-		if (n > size / 2) { /* head and tail were read at different times */
-			head = ld_rlx(head_of);
+		if (n > size / 2) /* a whole round has gone by in between */
 			continue;
-		}
 		for (uint32_t i = 0; i < n; i++)
 			st_rlx(&out[(at + i) % RUNQ_SIZE], ld_rlx(&ring[(head + i) % size]));
 		if (cas_seq(head_of, &head, head + n)) /* ORD(runq.take) */

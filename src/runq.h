@@ -17,9 +17,15 @@
  *                3 write the slot       4 write tail (release)               ORD(runq.publish)
  *  one takes:    1 read head            2 read tail (acquire; the owner: plain)
  *                3 read the slots       4 compare-and-swap head (release)    ORD(runq.take)
+ *  owner takes   1 write tail - 1 (release)
+ *  back its last 2 read head            3 compare-and-swap head to the same slot, taken back once
+ *  put:            more (release); if all is gone: write the old tail         ORD(runq.take)
  *  Step 4 of taking releases: the slots were read before the owner may see them as free (step 1 of
- *  putting acquires) and write them anew.  A tail that is older than the head, or so much newer
- *  that it cannot belong to it, is not used: read again.
+ *  putting acquires) and write them anew.  A tail so much newer than the head that it cannot belong to
+ *  it is not used: read again.
+ *  The upper half of head counts what was taken back: a thief that has read the tail from before fails
+ *  in step 4, and one that has read the head from after (acquire) finds the new tail.  Between 1 and 3
+ *  thieves may take all: then the tail lies one before the head, and the ring is empty.
  *  model/runq.pml has each of these orders, and what becomes of it without.
  *
  * While the P is not `shared` (one P only) nobody else ever looks at the ring, and the owner moves
@@ -51,16 +57,19 @@
 
 #include "runtime.h"
 
+/* Of a head: the upper half counts these, the lower one says which slot is next. */
+#define TAKEN_BACK (UINT64_C(1) << 32)
+
 /* The owner's slow way: the ring is full. */
-void runq_put_slow(struct p *pp, struct g *gp, uint32_t head, uint32_t tail);
+void runq_put_slow(struct p *pp, struct g *gp, uint64_t head, uint32_t tail);
 
 /* Owner only: at the tail. */
 static inline void runq_put(struct p *pp, struct g *gp)
 {
-	uint32_t head = ld_acq(&pp->runqhead); /* ORD(runq.take) */
+	uint64_t head = ld_acq(&pp->runqhead); /* ORD(runq.take) */
 	uint32_t tail = pp->runqtail;
 
-	if (unlikely(tail - head >= pp->room)) { /* RUNQ_SIZE, but for GMP_SCHED_GLOBAL */
+	if (unlikely(tail - (uint32_t)head >= pp->room)) { /* RUNQ_SIZE, but for GMP_SCHED_GLOBAL */
 		runq_put_slow(pp, gp, head, tail);
 		return;
 	}
@@ -77,7 +86,7 @@ void runq_flush_yielded_locked(struct p *pp);
 /* Owner only: one that yields; behind all that is ready. */
 static inline void runq_yield(struct p *pp, struct g *gp)
 {
-	if (unlikely(ld_rlx(&sched.gqn) | (pp->yieldtail - ld_rlx(&pp->yieldhead))))
+	if (unlikely(ld_rlx(&sched.gqn) | (pp->yieldtail - (uint32_t)ld_rlx(&pp->yieldhead))))
 		runq_yield_slow(pp, gp);
 	else
 		runq_put(pp, gp);
@@ -86,10 +95,10 @@ static inline void runq_yield(struct p *pp, struct g *gp)
 /* Owner only: from the head; NULL when empty. */
 static inline struct g *runq_get(struct p *pp)
 {
-	uint32_t head = ld_rlx(&pp->runqhead); /* the slots are its own */
+	uint64_t head = ld_rlx(&pp->runqhead); /* the slots are its own */
 
 	for (;;) {
-		if (head == pp->runqtail)
+		if ((uint32_t)head == pp->runqtail)
 			return NULL;
 		struct g *gp = ld_rlx(&pp->runq[head % RUNQ_SIZE]);
 
@@ -100,6 +109,24 @@ static inline struct g *runq_get(struct p *pp)
 		if (cas_rel(&pp->runqhead, &head, head + 1)) /* ORD(runq.take) */
 			return gp;
 	}
+}
+
+/* Owner only: take gp back, if it is the last that was put and nobody has taken it. */
+static inline bool runq_take_back(struct p *pp, const struct g *gp)
+{
+	uint64_t head = ld_rlx(&pp->runqhead);
+	uint32_t last = pp->runqtail - 1;
+
+	if ((uint32_t)head == last + 1 || ld_rlx(&pp->runq[last % RUNQ_SIZE]) != gp)
+		return false;
+	st_rel(&pp->runqtail, last); /* ORD(runq.publish): of those before it */
+	if (!ld_rlx(&pp->shared))
+		return true;
+	while ((uint32_t)head != last + 1)
+		if (cas_rel(&pp->runqhead, &head, head + TAKEN_BACK)) /* ORD(runq.take) */
+			return true;
+	st_rlx(&pp->runqtail, last + 1); /* the ring is empty */
+	return false;
 }
 
 /* Owner only: make gp the next; the former next, or NULL, comes back. */
@@ -119,14 +146,14 @@ static inline struct g *runnext_swap(struct p *pp, struct g *gp)
 }
 
 /* How many a ring holds, or held a moment ago. */
-static inline uint32_t ring_len(uint32_t *head_of, uint32_t *tail_of, uint32_t size)
+static inline uint32_t ring_len(uint64_t *head_of, uint32_t *tail_of, uint32_t size)
 {
 	for (;;) {
-		uint32_t head = ld_acq(head_of); /* ORD(runq.take): a tail that is not older */
-		uint32_t n = ld_rlx(tail_of) - head;
+		uint32_t head = (uint32_t)ld_acq(head_of); /* ORD(runq.take): a tail not older */
+		int32_t n = (int32_t)(ld_rlx(tail_of) - head);
 
-		if (likely(n <= size)) /* else a whole round has gone by in between: no number */
-			return n;
+		if (likely(n <= (int32_t)size)) /* else a whole round has gone by: no number */
+			return (uint32_t)max_of(n, 0);
 	}
 }
 

@@ -250,8 +250,8 @@ struct p {
 	uint64_t rand;      /* (o) */
 	uint64_t looked;    /* (o) cpu_ticks when it last read the clock for its timers */
 
-	uint32_t runqhead aligned_to(CACHE_LINE); /* (a) written by whoever takes */
-	uint32_t yieldhead;                       /* (a) likewise */
+	uint64_t runqhead aligned_to(CACHE_LINE); /* (a) written by whoever takes; see runq.h */
+	uint64_t yieldhead;                       /* (a) likewise */
 	uint32_t yieldtail;                       /* (a) written by the owner */
 	struct g *runq[RUNQ_SIZE];                /* (a) */
 

@@ -224,6 +224,15 @@ void sched_submit(struct g *gp, bool next)
 	}
 }
 
+void sched_hurry(struct g *gp)
+{
+	struct p *pp = getp();
+
+	/* a former next goes first, whatever it is */
+	if (pp && !pp->in_order && !ld_rlx(&pp->runnext) && runq_take_back(pp, gp))
+		runnext_swap(pp, gp);
+}
+
 void sched_wake_foreign(struct waiter *w)
 {
 	/* ORD(waiter.done): the last touch of what lies on the thread's stack */
@@ -637,7 +646,7 @@ leaves_by_jump static noinline int find_g0(struct m *m)
  * is over by then. */
 static inline void prefetch_next(struct p *pp)
 {
-	uint32_t head = ld_rlx(&pp->runqhead), tail = pp->runqtail;
+	uint32_t head = (uint32_t)ld_rlx(&pp->runqhead), tail = pp->runqtail;
 
 	if (tail - head > 6 && tail - head <= RUNQ_SIZE) {
 		__builtin_prefetch(ld_rlx(&pp->runq[(head + 6) % RUNQ_SIZE]));

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "chan.h"
@@ -106,6 +107,96 @@ TEST(what_overflows_is_read_before_its_slot_may_be_used_again)
 	for (int i = RUNQ_SIZE / 2; i < RUNQ_SIZE; i++)
 		CHECK(runq_get(&owner) == &greens[i]);
 	gq_fini();
+}
+
+static int looks, steals_at; /* at which look the thief comes */
+static struct g *stolen;
+
+static void steal_once(void)
+{
+	if (looks++ == steals_at)
+		stolen = runq_steal(&other, &owner, false);
+	CHECK(runq_len(&owner) <= RUNQ_SIZE);
+}
+
+/* Which of the first n are somewhere, each as often as it is. */
+static void count_all(int n, int times[])
+{
+	struct g *gp;
+
+	memset(times, 0, (size_t)n * sizeof(*times));
+	if (stolen)
+		times[stolen - greens]++;
+	while ((gp = runq_get(&owner)) || (gp = runq_get(&other)))
+		times[gp - greens]++;
+}
+
+/* n are in the ring, and a thief comes at the k-th instruction of the taking back.  False: there is none. */
+static bool steal_at(int n, int k)
+{
+	int times[8];
+	bool back;
+
+	begin_rings(UINT32_MAX - 3);
+	for (int i = 0; i < n; i++)
+		runq_put(&owner, &greens[i]);
+	stolen = NULL;
+	looks = 0;
+	steals_at = k;
+	STEP(steal_once, back = runq_take_back(&owner, &greens[n - 1]));
+	count_all(n, times);
+	times[n - 1] += back;
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(times[i], 1);
+	return k < looks;
+}
+
+TEST(a_thief_at_any_moment_of_a_taking_back_shares_nothing_with_it)
+{
+#ifdef __SANITIZE_THREAD__
+	check_skip("the sanitizer holds a lock between two instructions, which who looks needs");
+#endif
+	for (int n = 1; n <= 5; n++)
+		for (int k = 0; steal_at(n, k); k++)
+			;
+}
+
+static int takes_back_at;
+static bool took_back;
+
+static void take_back_once(void)
+{
+	if (looks++ == takes_back_at)
+		took_back = runq_take_back(&owner, &greens[RUNQ_SIZE - 1]);
+}
+
+/* The owner takes back its last at the k-th instruction of a theft. */
+static bool take_back_at(int n, int k)
+{
+	static int times[RUNQ_SIZE];
+
+	begin_rings(UINT32_MAX - 3);
+	for (int i = RUNQ_SIZE - n; i < RUNQ_SIZE; i++)
+		runq_put(&owner, &greens[i]);
+	took_back = false;
+	looks = 0;
+	takes_back_at = k;
+	STEP(take_back_once, stolen = runq_steal(&other, &owner, false));
+	count_all(RUNQ_SIZE, times);
+	times[RUNQ_SIZE - 1] += took_back;
+	for (int i = RUNQ_SIZE - n; i < RUNQ_SIZE; i++)
+		CHECK_EQ(times[i], 1);
+	return k < looks;
+}
+
+TEST(a_taking_back_at_any_moment_of_a_theft_shares_nothing_with_it)
+{
+#ifdef __SANITIZE_THREAD__
+	check_skip("the sanitizer holds a lock between two instructions, which who looks needs");
+#endif
+	for (int n = 1; n <= 5; n++)
+		for (int k = 0; take_back_at(n, k); k++)
+			;
 }
 
 /* --- wakers: W5 --- */

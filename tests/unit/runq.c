@@ -191,6 +191,39 @@ TEST(a_ring_overflows_while_its_indices_wrap)
 	check_overflow(true, UINT32_MAX - 200);
 }
 
+static void check_taking_back(bool shared, uint32_t start)
+{
+	begin(1, shared);
+	ps[0].runqhead = ps[0].runqtail = start;
+	CHECK(!runq_take_back(&ps[0], &greens[0])); /* empty */
+	put_range(&ps[0], 0, 10);
+	CHECK(!runq_take_back(&ps[0], &greens[8])); /* not the last */
+	CHECK(runq_take_back(&ps[0], &greens[9]));
+	CHECK(!runq_take_back(&ps[0], &greens[9])); /* not there any more */
+	CHECK_EQ(runq_len(&ps[0]), 9);
+	CHECK(runq_take_back(&ps[0], &greens[8]));
+	put_range(&ps[0], 10, 12);
+	expect_range(&ps[0], 0, 8);
+	expect_range(&ps[0], 10, 11);
+	CHECK(runq_take_back(&ps[0], &greens[11]));
+	CHECK_EQ(runq_len(&ps[0]), 0);
+	CHECK(runq_get(&ps[0]) == NULL);
+	put_range(&ps[0], 12, 12 + RUNQ_SIZE); /* all slots are good for use */
+	CHECK_EQ(sched.gqn, 0);
+	CHECK(runq_take_back(&ps[0], &greens[11 + RUNQ_SIZE]));
+	expect_range(&ps[0], 12, 11 + RUNQ_SIZE);
+	gq_fini();
+}
+
+TEST(what_was_put_last_is_taken_back)
+{
+	for (int shared = 0; shared < 2; shared++)
+		for (uint32_t start = 0; start < 300; start += 7) {
+			check_taking_back(shared, -start);
+			memset(ps, 0, sizeof(ps));
+		}
+}
+
 TEST(the_next_is_swapped)
 {
 	for (int shared = 0; shared < 2; shared++) {
@@ -443,6 +476,8 @@ static void owner_round(uint32_t round)
 		}
 		if (i % 1024 < 512 && i % 3 == 0 && (gp = runq_get(&ps[0])))
 			take(gp);
+		if (i % 4 == 1 && runq_take_back(&ps[0], &greens[i]))
+			take(&greens[i]);
 	}
 	runq_flush_yielded(&ps[0]);
 	if ((gp = runnext_swap(&ps[0], NULL)))
