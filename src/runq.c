@@ -74,8 +74,8 @@ noinline void runq_yield_slow(struct p *pp, struct g *gp)
 	}
 	st_rlx(&pp->yielded[tail % YIELDED], gp);
 	st_rel(&pp->yieldtail, tail + 1); /* ORD(runq.publish) */
-	if (tail + 1 - (uint32_t)ld_rlx(&pp->yieldhead) ==
-	    YIELDED) /* a thief's take only makes it less */
+	/* a thief's take only makes it less */
+	if (tail + 1 - (uint32_t)ld_rlx(&pp->yieldhead) == YIELDED)
 		runq_flush_yielded(pp);
 }
 
