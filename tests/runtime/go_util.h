@@ -59,6 +59,18 @@ UNUSED static void go(gmp_fn fn, void *arg)
 	CHECK_EQ(gmp_go(fn, arg), 0);
 }
 
+UNUSED static void spawn_all(gmp_fn fn, void *arg, gmp_g **g, int n)
+{
+	for (int i = 0; i < n; i++)
+		g[i] = spawn(fn, arg);
+}
+
+UNUSED static void join_all(gmp_g **g, int n)
+{
+	for (int i = 0; i < n; i++)
+		join(g[i]);
+}
+
 UNUSED static gmp_chan *make_ints(size_t capacity)
 {
 	return make_chan(sizeof(int), capacity);

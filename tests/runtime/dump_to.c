@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests from where and to where gmp_dump can write: any thread, any stack, any descriptor, and when the
+ * run ends meanwhile. */
+#include "dump_util.h"
+
+#include <poll.h>
+#include <signal.h>
+
+/* --- from where, and to where --- */
+
+static void dump_from_here(UNUSED void *arg)
+{
+	const char *b = block_of("parked");
+
+	check_has(b, address(": channel receive", ch));
+	check_has(strstr(b, " inner_call+0x"), " entry_of_all+0x");
+	check_has_not(b, "the caller");
+}
+
+RT(a_foreign_thread_can_dump)
+{
+	struct foreign f;
+	gmp_g *g;
+
+	begin_chan();
+	g = spawn_named("parked", entry_of_all, NULL);
+	wait_parked(1);
+	foreign_start(&f, dump_from_here, NULL);
+	foreign_join(&f);
+	end_chan(g);
+}
+
+TEST(a_started_runtime_can_be_dumped_until_it_stops)
+{
+	gmp_g *g;
+
+	CHECK_EQ(gmp_dump(2), -ESRCH);
+	CHECK_EQ(gmp_start(NULL), 0);
+	begin_chan();
+	g = spawn_named("parked", entry_of_all, NULL);
+	wait_parked(1);
+	dump_from_here(NULL);
+	end_chan(g);
+	CHECK_EQ(gmp_stop(), 0);
+	CHECK_EQ(gmp_dump(2), -ESRCH);
+}
+
+static void dump_on_a_small_stack(UNUSED void *arg)
+{
+	dump_from_here(NULL);
+	check_has(block_of("small"), " dump+0x");
+}
+
+RT(the_smallest_stack_is_enough)
+{
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g, *small;
+
+	begin_chan();
+	a.stack_size = 16384;
+	a.name = "parked";
+	CHECK_EQ(gmp_spawn(&g, entry_of_all, NULL, &a), 0);
+	wait_parked(1);
+	a.name = "small";
+	if (SANITIZED)
+		a.stack_size = 65536;
+	CHECK_EQ(gmp_spawn(&small, dump_on_a_small_stack, NULL, &a), 0);
+	join(small);
+	end_chan(g);
+}
+
+static void check_bad_descriptors(UNUSED void *arg)
+{
+	int fds[2], full_fd;
+
+	CHECK_EQ(gmp_dump(-1), -EBADF);
+	CHECK_EQ(gmp_dump(1 << 20), -EBADF);
+	CHECK_EQ(pipe(fds), 0);
+	CHECK_EQ(gmp_dump(fds[0]), -EBADF);
+	close(fds[0]);
+	signal(SIGPIPE, SIG_IGN);
+	CHECK_EQ(gmp_dump(fds[1]), -EPIPE);
+	close(fds[1]);
+	CHECK_EQ(gmp_dump(fds[1]), -EBADF);
+	full_fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	if (full_fd >= 0)
+		CHECK_EQ(gmp_dump(full_fd), -ENOSPC);
+	close(full_fd);
+}
+
+RT(what_write_says_is_returned)
+{
+	struct foreign f;
+
+	check_bad_descriptors(NULL);
+	foreign_start(&f, check_bad_descriptors, NULL);
+	foreign_join(&f);
+}
+
+/* The text of a dump of these is more than a pipe holds. */
+enum { PIPEFUL = 400 };
+
+static gmp_g *crowd[PIPEFUL];
+
+static void begin_crowd(void)
+{
+	begin_chan();
+	for (int i = 0; i < PIPEFUL; i++)
+		crowd[i] = spawn(entry_of_all, NULL);
+	wait_parked(PIPEFUL);
+}
+
+static void end_crowd(void)
+{
+	CHECK_EQ(gmp_chan_close(ch), 0);
+	for (int i = 0; i < PIPEFUL; i++)
+		join(crowd[i]);
+	gmp_chan_free(ch);
+}
+
+static int pipe_fds[2];
+static atomic_long bytes_read;
+
+static void read_slowly(UNUSED void *arg)
+{
+	char buf[1000];
+	ssize_t n;
+
+	while ((n = gmp_read(pipe_fds[0], buf, sizeof(buf))) > 0) {
+		atomic_fetch_add(&bytes_read, n);
+		gmp_yield();
+	}
+	CHECK_EQ(n, 0);
+}
+
+static void dump_to_pipe(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_dump(pipe_fds[1]), 0);
+}
+
+static void check_pipe(int flags, int by_foreign)
+{
+	struct foreign f;
+	gmp_g *reader;
+
+	CHECK_EQ(pipe2(pipe_fds, O_CLOEXEC), 0);
+	CHECK_EQ(fcntl(pipe_fds[1], F_SETFL, flags), 0);
+	CHECK(gmp_adopt(pipe_fds[0]) >= 0);
+	atomic_store(&bytes_read, 0);
+	reader = spawn(read_slowly, NULL);
+	if (by_foreign) {
+		foreign_start(&f, dump_to_pipe, NULL);
+		foreign_join(&f);
+	} else {
+		dump_to_pipe(NULL);
+	}
+	close(pipe_fds[1]);
+	join(reader);
+	CHECK_EQ(gmp_close(pipe_fds[0]), 0);
+	CHECK(atomic_load(&bytes_read) > 65536);
+}
+
+RT(a_pipe_that_is_full_is_waited_for_while_others_run)
+{
+	begin_crowd();
+	for (int by_foreign = 0; by_foreign < 2; by_foreign++) {
+		check_pipe(0, by_foreign);
+		check_pipe(O_NONBLOCK, by_foreign);
+	}
+	end_crowd();
+}
+
+/* --- the end of a run --- */
+
+static atomic_int dumping;
+
+static void dump_for_ever(UNUSED void *arg)
+{
+	atomic_fetch_add(&dumping, 1);
+	gmp_dump(pipe_fds[1]);
+	check_failed("a dump into a full pipe has ended");
+}
+
+enum { DUMPERS = 20 };
+
+static void end_while_dumping(UNUSED void *arg)
+{
+	begin_chan();
+	for (int i = 0; i < PIPEFUL; i++)
+		spawn(entry_of_all, NULL);
+	wait_parked(PIPEFUL);
+	for (int i = 0; i < DUMPERS; i++)
+		spawn(dump_for_ever, NULL);
+	WAIT_FOR(atomic_load(&dumping) == DUMPERS);
+	WAIT_FOR(poll(&(struct pollfd){ .fd = pipe_fds[1], .events = POLLOUT }, 1, 0) == 0);
+	gmp_sleep(5 * MS);
+}
+
+/* What each works with is 100 KiB and more. */
+TEST_PROCS(a_dump_that_is_dropped_leaves_nothing_behind)
+{
+	long kb = 0;
+
+	for (int i = 0; i < 10; i++) {
+		CHECK_EQ(pipe2(pipe_fds, O_CLOEXEC), 0);
+		atomic_store(&dumping, 0);
+		run_procs(procs, end_while_dumping, NULL);
+		gmp_chan_free(ch);
+		close(pipe_fds[0]);
+		close(pipe_fds[1]);
+		if (i == 1)
+			kb = proc_kb("/proc/self/status", "VmSize");
+	}
+	/* with more threads the C library's own space for them varies by more than that */
+	if (!SANITIZED && procs == 1)
+		CHECK(proc_kb("/proc/self/status", "VmSize") < kb + 8L * DUMPERS * 100 / 2);
+}
+
+static void dump_till_the_end(UNUSED void *arg)
+{
+	atomic_fetch_add(&dumping, 1);
+	CHECK_EQ(gmp_dump(pipe_fds[1]), -ESRCH);
+}
+
+static struct foreign late;
+
+static void end_under_a_foreign_dump(UNUSED void *arg)
+{
+	begin_chan();
+	for (int i = 0; i < PIPEFUL; i++)
+		spawn(entry_of_all, NULL);
+	wait_parked(PIPEFUL);
+	foreign_start(&late, dump_till_the_end, NULL);
+	WAIT_FOR(poll(&(struct pollfd){ .fd = pipe_fds[1], .events = POLLOUT }, 1, 0) == 0);
+}
+
+TEST_PROCS(a_foreign_dump_ends_with_the_run)
+{
+	CHECK_EQ(pipe2(pipe_fds, O_CLOEXEC), 0);
+	run_procs(procs, end_under_a_foreign_dump, NULL);
+	foreign_join(&late);
+	CHECK_EQ(gmp_dump(2), -ESRCH);
+}

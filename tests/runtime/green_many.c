@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests that there can be very many green threads, and what each of them takes. */
+#include "green_util.h"
+
+static void tree(void *arg)
+{
+	intptr_t depth = (intptr_t)arg;
+	gmp_g *a, *b;
+
+	atomic_fetch_add(&count, 1);
+	if (depth == 0)
+		return;
+	a = spawn(tree, (void *)(depth - 1));
+	b = spawn(tree, (void *)(depth - 1));
+	join(a);
+	join(b);
+}
+
+RT(a_tree_of_green_threads_is_joined_from_below)
+{
+	int depth = SANITIZED ? 9 : 14;
+
+	join(spawn(tree, (void *)(intptr_t)depth));
+	CHECK_EQ(atomic_load(&count), (2 << depth) - 1);
+}
+
+RT(a_hundred_thousand_green_threads_run)
+{
+	int n = SANITIZED ? 5000 : 100000;
+	gmp_g **g = calloc((size_t)n, sizeof(gmp_g *));
+
+	CHECK(g != NULL);
+	for (int i = 0; i < n; i++)
+		g[i] = spawn(add_one, NULL);
+	for (int i = 0; i < n; i++)
+		join(g[i]);
+	CHECK_EQ(atomic_load(&count), n);
+	CHECK_EQ(stats().greens, 1);
+	free(g);
+}
+
+static long footprint_kb(void)
+{
+	return rss_kb() + proc_kb("/proc/self/status", "VmPTE");
+}
+
+static void park_many(int n)
+{
+	atomic_store(&count, 0);
+	gmp_wg_add(&gate, 1);
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(gmp_go(wait_gate, NULL), 0);
+	wait_parked((uint64_t)n);
+}
+
+static void release_many(int n)
+{
+	gmp_wg_done(&gate);
+	WAIT_FOR(atomic_load(&count) == n && stats().greens == 1);
+}
+
+RT(a_hundred_thousand_parked_take_at_most_5000_bytes_each)
+{
+	int n = SANITIZED ? 2000 : 100000;
+	long before = footprint_kb(), after;
+
+	park_many(n);
+	after = footprint_kb();
+	if (!SANITIZED)
+		CHECK((after - before) * 1024 / n <= 5000);
+	release_many(n);
+	/* A second wave uses what the first left. */
+	park_many(n);
+	if (!SANITIZED)
+		CHECK(footprint_kb() <= after + after / 10);
+	release_many(n);
+}
+
+RT(a_million_parked_work_with_the_systems_defaults)
+{
+	int n = 1000000;
+	long before = footprint_kb();
+
+	if (SANITIZED || procs == 2)
+		check_skip("too much for this build, or shown at 1 and 4 Ps");
+	if (proc_kb("/proc/meminfo", "MemAvailable") < (8L << 20))
+		check_skip("less than 8 GiB of memory");
+	park_many(n);
+	CHECK((footprint_kb() - before) * 1024 / n <= 5000);
+	release_many(n);
+}
+
+static void unstarted_app(UNUSED void *arg)
+{
+	int n = (int)check_scaled(100000);
+	long before = rss_kb();
+	uint64_t used = stats().stacks_used;
+
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(gmp_go(add_one, NULL), 0);
+	CHECK_EQ(stats().stacks_used, used);
+	if (!SANITIZED)
+		CHECK((rss_kb() - before) * 1024 / n <= 1000);
+	WAIT_FOR(atomic_load(&count) == n);
+}
+
+TEST(a_green_thread_has_no_stack_before_it_runs)
+{
+	run_procs(1, unstarted_app, NULL);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tests of green threads share: a count, and a gate at which they stand. */
+#ifndef TESTS_RUNTIME_GREEN_UTIL_H
+#define TESTS_RUNTIME_GREEN_UTIL_H
+
+#include "util.h"
+
+static atomic_int count;
+static gmp_wg gate;
+
+UNUSED static void add_one(UNUSED void *arg)
+{
+	atomic_fetch_add(&count, 1);
+}
+
+UNUSED static void wait_gate(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_wg_wait(&gate), 0);
+	atomic_fetch_add(&count, 1);
+}
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests what a forked child finds: no runtime, and it may start one. */
+#include "runtime_util.h"
+
+static void check_plain(void)
+{
+	gmp_mutex m = GMP_MUTEX_INIT;
+	gmp_g *g;
+
+	CHECK(gmp_self() == NULL);
+	CHECK_EQ(gmp_procs(), 0);
+	CHECK_EQ(gmp_go(nothing, NULL), -ESRCH);
+	CHECK_EQ(gmp_spawn(&g, nothing, NULL, NULL), -ESRCH);
+	CHECK_EQ(gmp_set_procs(2), -ESRCH);
+	CHECK_EQ(gmp_stop(), -ESRCH);
+	gmp_yield();
+	gmp_checkpoint();
+	CHECK_EQ(gmp_sleep(MS), 0);
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	CHECK_EQ(gmp_mutex_lock_until(&m, gmp_deadline(MS)), -ETIMEDOUT);
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+}
+
+static void wait_status(pid_t pid, int code)
+{
+	int status = -1;
+
+	CHECK(pid > 0);
+	while (waitpid(pid, &status, 0) < 0)
+		CHECK(errno == EINTR);
+	CHECK(WIFEXITED(status));
+	CHECK_EQ(WEXITSTATUS(status), code);
+}
+
+static int fork_procs;
+
+static void fork_and_go_on(UNUSED void *arg)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		check_plain();
+		_exit(42);
+	}
+	wait_status(pid, 42);
+}
+
+RT(a_child_forked_from_a_green_thread_has_no_runtime)
+{
+	fork_and_go_on(NULL);
+	join(spawn(fork_and_go_on, NULL));
+	gmp_yield();
+	CHECK_EQ(gmp_procs(), procs);
+}
+
+static void fork_and_run(UNUSED void *arg)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		check_plain();
+		for (int i = 0; i < 3; i++) {
+			atomic_store(&ran, 0);
+			run_procs(fork_procs, spawn_many, NULL);
+			CHECK_EQ(atomic_load(&ran), 100);
+		}
+		_exit(43);
+	}
+	wait_status(pid, 43);
+}
+
+RT(a_child_forked_from_a_green_thread_may_start_a_runtime)
+{
+	struct foreign f;
+
+	if (SANITIZED)
+		check_skip("sanitizers refuse threads in a forked child");
+	fork_procs = procs;
+	fork_and_run(NULL);
+	join(spawn(fork_and_run, NULL));
+	foreign_start(&f, fork_and_run, NULL);
+	foreign_join(&f);
+	join(spawn(spawn_many, NULL));
+}
+
+static void fork_and_return(UNUSED void *arg)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		atexit(abort);
+		return;
+	}
+	wait_status(pid, 0);
+}
+
+RT(returning_from_the_entry_in_a_forked_child_is_exit_0)
+{
+	join(spawn(fork_and_return, NULL));
+	fork_and_return(NULL);
+}
+
+static void fork_and_exit(UNUSED void *arg)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		fork_and_return(NULL);
+	else
+		wait_status(pid, 0);
+}
+
+RT(a_child_of_a_forked_child_is_plain_too)
+{
+	join(spawn(fork_and_exit, NULL));
+}
+
+TEST_PROCS(a_fork_while_everything_runs_leaves_the_parent_undisturbed)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = procs;
+	CHECK_EQ(gmp_start(&c), 0);
+	for (int i = 0; i < 20; i++) {
+		CHECK_EQ(gmp_go(step_for_ever, NULL), 0);
+		CHECK_EQ(gmp_go(step_after_sleep, NULL), 0);
+	}
+	for (int i = 0; i < 10; i++) {
+		long seen = atomic_load(&steps);
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			check_plain();
+			_exit(44);
+		}
+		wait_status(pid, 44);
+		WAIT_FOR(atomic_load(&steps) > seen + 100);
+	}
+	CHECK_EQ(gmp_stop(), 0);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests what a run leaves behind: no thread, descriptor or mapping, and signals as they were. */
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <signal.h>
+
+#include "runtime_util.h"
+
+static atomic_int met;
+
+static void meet(void *arg)
+{
+	int n = *(int *)arg;
+
+	atomic_fetch_add(&met, 1);
+	while (atomic_load(&met) < n)
+		gmp_checkpoint();
+}
+
+static void busy_cycle(void *arg)
+{
+	int procs = *(int *)arg;
+	int fds[2];
+	gmp_g *g[8];
+	int l, c, s;
+	char addr[64];
+
+	/* All Ps and their threads at once. */
+	atomic_store(&met, 0);
+	for (int i = 0; i < procs; i++)
+		g[i] = spawn(meet, arg);
+	for (int i = 0; i < procs; i++)
+		join(g[i]);
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(gmp_go(i % 2 ? step_for_ever : step_after_sleep, NULL), 0);
+	gmp_wg_add(&never, 1);
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(gmp_go(wait_never, NULL), 0);
+	l = gmp_listen("tcp", "127.0.0.1:0");
+	CHECK(l >= 0);
+	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0);
+	c = gmp_dial("tcp", addr);
+	CHECK(c >= 0);
+	s = gmp_accept(l);
+	CHECK(s >= 0);
+	CHECK_EQ(gmp_close(l), 0);
+	CHECK_EQ(gmp_close(c), 0);
+	CHECK_EQ(gmp_close(s), 0);
+	CHECK_EQ(pipe(fds), 0);
+	CHECK(gmp_adopt(fds[0]) >= 0);
+	CHECK_EQ(gmp_close(fds[0]), 0);
+	CHECK_EQ(close(fds[1]), 0);
+	gmp_sleep(100 * US);
+}
+
+static void cycles(int procs, int n, int start)
+{
+	int threads = count_threads();
+	int fds = 0, maps = 0, late = 0;
+
+	mallopt(M_ARENA_MAX, 1);
+	for (int i = 0; i < n; i++) {
+		memset(&never, 0, sizeof(never));
+		if (start) {
+			gmp_config c = GMP_CONFIG_INIT;
+
+			c.procs = procs;
+			CHECK_EQ(gmp_start(&c), 0);
+			CHECK_EQ(gmp_join(spawn(busy_cycle, &procs)), 0);
+			CHECK_EQ(gmp_stop(), 0);
+		} else {
+			run_procs(procs, busy_cycle, &procs);
+		}
+		CHECK_EQ(gmp_procs(), 0);
+		/* A thread that was joined may stay in /proc for a moment. */
+		WAIT_FOR(count_threads() == threads);
+		if (i == 1)
+			fds = count_fds();
+		if (i >= 1)
+			CHECK_EQ(count_fds(), fds);
+		if (i >= 1 && i < n / 4 && count_maps() > maps)
+			maps = count_maps();
+		if (i >= n - n / 4 && count_maps() > late)
+			late = count_maps();
+	}
+	/* The C library keeps the stacks of ended threads, and how many varies a little. */
+	if (!SANITIZED)
+		CHECK(late <= maps + 4);
+}
+
+TEST_PROCS(a_hundred_runs_leave_no_thread_descriptor_or_mapping)
+{
+	cycles(procs, SANITIZED ? 20 : 100, 0);
+}
+
+TEST_PROCS(a_hundred_starts_and_stops_leave_no_thread_descriptor_or_mapping)
+{
+	cycles(procs, SANITIZED ? 20 : 100, 1);
+}
+
+static void own_handler(UNUSED int sig, UNUSED siginfo_t *si, UNUSED void *uc)
+{
+	_exit(77);
+}
+
+static int same_handlers(const struct sigaction *a, const struct sigaction *b)
+{
+	return a->sa_sigaction == b->sa_sigaction;
+}
+
+TEST(run_restores_signal_dispositions)
+{
+	struct sigaction before[65], after;
+
+	for (int i = 1; i <= 64; i++)
+		sigaction(i, NULL, &before[i]);
+	CHECK_EQ(gmp_run(nothing, NULL, NULL), 0);
+	for (int i = 1; i <= 64; i++) {
+		if (sigaction(i, NULL, &after) == 0)
+			CHECK(same_handlers(&before[i], &after));
+	}
+}
+
+static void take_segv(UNUSED void *arg)
+{
+	struct sigaction sa = { .sa_sigaction = own_handler, .sa_flags = SA_SIGINFO };
+
+	CHECK_EQ(sigaction(SIGSEGV, &sa, NULL), 0);
+}
+
+TEST(run_leaves_a_disposition_that_is_no_longer_its_own)
+{
+	struct sigaction after;
+
+	CHECK_EQ(gmp_run(take_segv, NULL, NULL), 0);
+	CHECK_EQ(sigaction(SIGSEGV, NULL, &after), 0);
+	CHECK(after.sa_sigaction == own_handler);
+}
+
+static void check_sigpipe(UNUSED void *arg)
+{
+	struct sigaction sa;
+
+	CHECK_EQ(sigaction(SIGPIPE, NULL, &sa), 0);
+	CHECK(sa.sa_handler == SIG_DFL);
+}
+
+TEST(run_does_not_touch_sigpipe)
+{
+	struct sigaction sa = { .sa_handler = SIG_DFL };
+
+	CHECK_EQ(sigaction(SIGPIPE, &sa, NULL), 0);
+	CHECK_EQ(gmp_run(check_sigpipe, NULL, NULL), 0);
+	check_sigpipe(NULL);
+}
+
+TEST_PROCS(run_restores_the_callers_signal_stack_and_mask)
+{
+	static char own[65536];
+	stack_t ss = { .ss_sp = own, .ss_size = sizeof(own) }, before, after;
+	sigset_t mask, mask_after;
+
+	CHECK_EQ(sigaltstack(NULL, &before), 0);
+	run_procs(procs, nothing, NULL);
+	CHECK_EQ(sigaltstack(NULL, &after), 0);
+	CHECK_EQ(before.ss_flags & SS_DISABLE, after.ss_flags & SS_DISABLE);
+	CHECK_EQ(sigaltstack(&ss, NULL), 0);
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGUSR2);
+	CHECK_EQ(pthread_sigmask(SIG_SETMASK, &mask, NULL), 0);
+	run_procs(procs, nothing, NULL);
+	CHECK_EQ(sigaltstack(NULL, &after), 0);
+	CHECK(after.ss_sp == own);
+	CHECK_EQ(after.ss_size, sizeof(own));
+	CHECK_EQ(pthread_sigmask(SIG_SETMASK, NULL, &mask_after), 0);
+	CHECK_EQ(sigismember(&mask_after, SIGUSR2), 1);
+	CHECK_EQ(sigismember(&mask_after, SIGUSR1), 0);
+}

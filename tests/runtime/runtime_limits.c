@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests that a run which the system refuses something says so, and that all is well afterwards. */
+#define _GNU_SOURCE
+#include <sys/resource.h>
+
+#include "runtime_util.h"
+
+static void fill_up(UNUSED void *arg)
+{
+	gmp_g *g[64];
+	int n = 0, err = 0;
+
+	gmp_wg_add(&never, 1);
+	while (n < 64 && (err = gmp_spawn(&g[n], wait_until_done, NULL, NULL)) == 0)
+		n++;
+	CHECK_EQ(err, -EAGAIN);
+	CHECK_EQ(n, 9); /* and the entry */
+	CHECK_EQ(gmp_go(nothing, NULL), -EAGAIN);
+	gmp_wg_done(&never);
+	for (int i = 0; i < n; i++)
+		join(g[i]);
+	CHECK_EQ(gmp_spawn(&g[0], nothing, NULL, NULL), 0);
+	join(g[0]);
+}
+
+TEST_PROCS(spawn_over_max_green_is_eagain)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = procs;
+	c.max_green = 10;
+	CHECK_EQ(gmp_run(fill_up, NULL, &c), 0);
+}
+
+TEST(run_without_descriptors_is_emfile_and_leaves_nothing)
+{
+	struct rlimit old, low;
+	int fds = count_fds(), threads = count_threads();
+
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
+	low = old;
+	low.rlim_cur = 0;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+	CHECK_EQ(gmp_run(count_run, NULL, NULL), -EMFILE);
+	CHECK_EQ(gmp_start(NULL), -EMFILE);
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
+	CHECK_EQ(atomic_load(&ran), 0);
+	CHECK_EQ(count_fds(), fds);
+	WAIT_FOR(count_threads() == threads);
+	CHECK_EQ(gmp_run(count_run, NULL, NULL), 0);
+	CHECK_EQ(atomic_load(&ran), 1);
+}
+
+static void run_without_threads(void)
+{
+	struct rlimit none = { 0, 0 };
+	gmp_config c = GMP_CONFIG_INIT;
+	int err;
+
+	if (setresuid(65534, 65534, 65534) != 0 || setrlimit(RLIMIT_NPROC, &none) != 0)
+		_exit(50);
+	c.procs = 4;
+	err = gmp_run(spawn_many, NULL, &c);
+	if (err == 0)
+		CHECK_EQ(atomic_load(&ran), 100);
+	else
+		CHECK_EQ(err, -EAGAIN);
+	c.procs = 1;
+	err = gmp_start(&c);
+	if (err == 0)
+		CHECK_EQ(gmp_stop(), 0);
+	else
+		CHECK_EQ(err, -EAGAIN);
+	_exit(0);
+}
+
+TEST(thread_creation_refused_is_an_error_or_fewer_threads)
+{
+	if (SANITIZED || geteuid() != 0)
+		check_skip("needs root, and no sanitizer's threads");
+	CHECK_EQ(in_child(run_without_threads), 0);
+}
+
+static void spawn_without_memory(UNUSED void *arg)
+{
+	struct rlimit old, low;
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g = NULL;
+
+	CHECK_EQ(getrlimit(RLIMIT_AS, &old), 0);
+	low = old;
+	low.rlim_cur = (rlim_t)proc_kb("/proc/self/status", "VmSize") * 1024 + (64 << 20);
+	CHECK_EQ(setrlimit(RLIMIT_AS, &low), 0);
+	a.stack_size = (size_t)1 << 30;
+	CHECK_EQ(gmp_spawn(&g, nothing, NULL, &a), -ENOMEM);
+	CHECK(g == NULL);
+	CHECK_EQ(setrlimit(RLIMIT_AS, &old), 0);
+	CHECK_EQ(gmp_spawn(&g, nothing, NULL, &a), 0);
+	join(g);
+}
+
+TEST_PROCS(spawn_without_address_space_is_enomem)
+{
+	if (SANITIZED)
+		check_skip("a sanitizer has its own memory");
+	run_procs(procs, spawn_without_memory, NULL);
+}
+
+static void fill_memory(UNUSED void *arg)
+{
+	enum { MOST = 1 << 20 };
+	gmp_g **g = calloc(MOST, sizeof(gmp_g *));
+	struct rlimit old, low;
+	int n = 0, err = 0;
+
+	CHECK(g != NULL);
+	CHECK_EQ(getrlimit(RLIMIT_AS, &old), 0);
+	low = old;
+	low.rlim_cur = (rlim_t)proc_kb("/proc/self/status", "VmSize") * 1024 + (96 << 20);
+	CHECK_EQ(setrlimit(RLIMIT_AS, &low), 0);
+	gmp_wg_add(&never, 1);
+	while (n < MOST && (err = gmp_spawn(&g[n], wait_until_done, NULL, NULL)) == 0) {
+		n++;
+		if (n % 64 == 0)
+			gmp_yield();
+	}
+	CHECK_EQ(err, -ENOMEM);
+	CHECK(n > 10);
+	gmp_wg_done(&never);
+	for (int i = 0; i < n; i++)
+		join(g[i]);
+	CHECK_EQ(gmp_spawn(&g[0], nothing, NULL, NULL), 0);
+	join(g[0]);
+	CHECK_EQ(setrlimit(RLIMIT_AS, &old), 0);
+	free(g);
+}
+
+TEST_PROCS(spawning_until_memory_runs_out_is_enomem_and_passes)
+{
+	if (SANITIZED)
+		check_skip("a sanitizer has its own memory");
+	run_procs(procs, fill_memory, NULL);
+}

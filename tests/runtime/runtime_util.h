@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tests of a run's beginning and end share: green threads that go on for ever, or wait. */
+#ifndef TESTS_RUNTIME_RUNTIME_UTIL_H
+#define TESTS_RUNTIME_RUNTIME_UTIL_H
+
+#include "util.h"
+
+static atomic_int ran;
+
+UNUSED static void count_run(UNUSED void *arg)
+{
+	atomic_fetch_add(&ran, 1);
+}
+
+UNUSED static void nothing(UNUSED void *arg)
+{
+}
+
+UNUSED static void spawn_many(UNUSED void *arg)
+{
+	gmp_g *g[100];
+
+	for (int i = 0; i < 100; i++)
+		g[i] = spawn(count_run, NULL);
+	for (int i = 0; i < 100; i++)
+		join(g[i]);
+}
+
+static atomic_long steps;
+static gmp_wg never;
+
+UNUSED static void step_for_ever(UNUSED void *arg)
+{
+	for (;;) {
+		atomic_fetch_add(&steps, 1);
+		gmp_yield();
+	}
+}
+
+UNUSED static void step_and_check(UNUSED void *arg)
+{
+	for (;;) {
+		atomic_fetch_add(&steps, 1);
+		gmp_checkpoint();
+	}
+}
+
+UNUSED static void step_after_sleep(UNUSED void *arg)
+{
+	gmp_sleep(MS);
+	for (;;) {
+		atomic_fetch_add(&steps, 1);
+		gmp_sleep(10 * US);
+	}
+}
+
+UNUSED static void nobody_steps_any_more(void)
+{
+	long seen = atomic_load(&steps);
+
+	CHECK_EQ(gmp_sleep(30 * MS), 0);
+	CHECK_EQ(atomic_load(&steps), seen);
+}
+
+UNUSED static void wait_never(UNUSED void *arg)
+{
+	gmp_wg_wait(&never);
+	CHECK(!"a dropped green thread went on");
+}
+
+UNUSED static void wait_until_done(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_wg_wait(&never), 0);
+}
+
+#endif
