@@ -50,6 +50,9 @@ void check_register(struct check_case *c);
 /* Ends the calling case as skipped, with the reason. */
 void check_skip(const char *why) __attribute__((noreturn));
 
+/* The same where Valgrind runs the program. */
+void check_skip_on_valgrind(const char *why);
+
 /* n, or where $CHECK_SCALE is set (under sanitizers) that many percent of it; at least 1. */
 long check_scaled(long n);
 

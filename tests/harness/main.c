@@ -21,6 +21,12 @@
 
 #include "check.h"
 
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#else
+#define RUNNING_ON_VALGRIND 0
+#endif
+
 enum { SKIPPED = 77 };
 
 static struct check_case *cases, **last = &cases, *current;
@@ -40,6 +46,12 @@ void check_skip(const char *why)
 {
 	dprintf(2, "skipped: %s\n", why);
 	_exit(SKIPPED);
+}
+
+void check_skip_on_valgrind(const char *why)
+{
+	if (RUNNING_ON_VALGRIND)
+		check_skip(why);
 }
 
 long check_scaled(long n)

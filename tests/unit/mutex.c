@@ -54,13 +54,16 @@ TEST(who_is_handed_the_lock_asks_the_table_no_more)
 	run_procs(1, hand_over, NULL);
 }
 
+enum { DEADLINE = 1000000000 };
+
 static void lock_late(void *arg)
 {
 	(void)arg;
-	st_seq(&late, gmp_mutex_lock_until(&m, gmp_now() + 1000000));
+	st_seq(&late, gmp_mutex_lock_until(&m, gmp_now() + DEADLINE));
 }
 
-/* The unlocker meets one that the time has claimed already: at one P it cannot run before. */
+/* The unlocker meets one that the time, which is told to have come, has claimed already: at one P it cannot
+ * run before. */
 static void time_out_before_unlock(void *arg)
 {
 	gmp_g *g;
@@ -70,10 +73,10 @@ static void time_out_before_unlock(void *arg)
 	CHECK_EQ(gmp_spawn(&g, lock_late, NULL, NULL), 0);
 	while (ld_seq(&locked) == 0)
 		gmp_yield();
-	os_nap(5000000);
+	os_nap(5000000); /* longer than it takes to starve */
 	struct glist out = { 0 };
 
-	CHECK_EQ(timers_run(getp(), gmp_now(), &out), 1);
+	CHECK_EQ(timers_run(getp(), gmp_now() + DEADLINE, &out), 1);
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 	ready_list(&out);
 	CHECK_EQ(gmp_join(g), 0);
