@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 install(TARGETS gmprt gmprt_static EXPORT gmprt)
 install(TARGETS gmprtcheck)
 install(FILES include/gmp.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gmprt)
-install(FILES share/gmp-gdb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/gmprt)
+install(FILES share/gmp-gdb.py share/gmp_lldb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/gmprt)
 
 set(GMP_CMAKEDIR ${CMAKE_INSTALL_LIBDIR}/cmake/gmprt)
 install(EXPORT gmprt NAMESPACE gmprt:: FILE gmprt-targets.cmake DESTINATION ${GMP_CMAKEDIR})

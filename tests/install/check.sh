@@ -20,7 +20,8 @@ prefix=$tmp/prefix
 libdir=$(dirname "$(find "$prefix" -name libgmprt.a)")
 for file in "$prefix/include/gmprt/gmp.h" "$libdir/libgmprt.so" "$libdir/libgmprt.so.0" \
 	"$libdir/libgmprt.so.0.1.0" "$libdir/pkgconfig/gmprt.pc" \
-	"$libdir/libgmprtcheck.so" "$prefix/share/gmprt/gmp-gdb.py"; do
+	"$libdir/libgmprtcheck.so" "$prefix/share/gmprt/gmp-gdb.py" \
+	"$prefix/share/gmprt/gmp_lldb.py"; do
 	[ -e "$file" ] || { echo "not installed: ${file#"$prefix"/}"; exit 1; }
 done
 [ ! -e "$prefix/include/gmp.h" ] || { echo "include/gmp.h hides GNU MP's"; exit 1; }

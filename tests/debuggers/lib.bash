@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT
+#
+# What the tests of the debuggers' scripts share: looking at what a debugger wrote, $tmp/out, and what all of
+# them must show of target.c.  $what says what was looked at.
+set -euo pipefail
+export LC_ALL=C
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+failed=0
+
+# has PATTERN: the output has such a line
+has() {
+	grep -Eq -e "$1" "$tmp/out" && return
+	echo "$what: no line matches: $1"
+	failed=1
+}
+
+has_not() {
+	grep -Eq -e "$1" "$tmp/out" || return 0
+	echo "$what: a line matches: $1"
+	failed=1
+}
+
+# block TITLE: only the lines of that green thread's backtrace
+block() {
+	cp "$tmp/out" "$tmp/whole"
+	awk -v title="$1" 'index($0, title) == 1 { on = 1 } /^$/ { on = 0 } on' "$tmp/whole" >"$tmp/out"
+}
+
+whole() { cp "$tmp/whole" "$tmp/out"; }
+
+show() {
+	[ $failed = 0 ] || { cat "$tmp/out"; exit 1; }
+}
+
+# check_list: the list of green threads
+check_list() {
+	has '^\* 1 +running +LWP [0-9]+ +"" +app$'
+	has '^  2 +waiting \(channel receive\) +- +"clerk" +receiver$'
+	has '^  3 +waiting \(sleep\) +- +"" +sleeper$'
+	has '^  4 +waiting \(mutex lock\) +- +"locker" +locker$'
+	has '^  5 +in blocking code +LWP [0-9]+ +"blocker" +blocker$'
+	has '^  6 +runnable +- +"begun" +ready_to_go$'
+	has '^  7 +runnable \(new\) +- +"fresh" +sleeper$'
+	has '^(error: )?gmp: there is no green thread 99'
+	has '^(error: )?gmp: nobody is not the number of a green thread'
+}
+
+# check_calls BEFORE AFTER: the backtraces of all; what stands before and after the name of a function
+check_calls() {
+	local f=$1 e=$2
+	block 'green thread 1 '
+	has "${f}at_rest$e"
+	has "${f}app$e"
+	whole
+	block 'green thread 2 "clerk" (entry receiver): waiting (channel receive)'
+	has "${f}gmp_chan_recv$e"
+	[ "$(grep -Ec "${f}take_one$e" "$tmp/out")" = 3 ] || has 'take_one three times'
+	has "${f}receiver$e"
+	has "${f}g_main$e"
+	has_not "${f}app$e"
+	whole
+	block 'green thread 4 '
+	has "${f}gmp_mutex_lock$e"
+	has "${f}locker$e"
+	whole
+	block 'green thread 5 "blocker" (entry blocker): in blocking code, on thread LWP'
+	has "${f}blocker$e"
+	whole
+	block 'green thread 6 '
+	has "${f}gmp_yield$e"
+	has "${f}ready_to_go$e"
+	whole
+	block 'green thread 7 '
+	has '^has not run yet'
+	whole
+}
+
+# in_kernel_core COMMAND...: the command with a core file of the kernel's behind it, if there can be one
+in_kernel_core() {
+	mkdir "$tmp/kernel"
+	case $(cat /proc/sys/kernel/core_pattern) in
+	'|'* | */*) echo "no core files of the kernel's: /proc/sys/kernel/core_pattern" ;;
+	*)
+		if ulimit -c unlimited; then
+			{ (cd "$tmp/kernel" && TARGET_ABORTS=1 "$program") || true; } 2>/dev/null
+			"$@" "$tmp"/kernel/*core*
+		else
+			echo "no core files of the kernel's: ulimit -c"
+		fi
+		;;
+	esac
+}
