@@ -619,8 +619,9 @@ GMP_API int gmp_sem_release(gmp_sem *s, int n);
 
 /*
  * Once (Go's Once): the first gmp_once_do runs fn(arg), the others wait until it has ended; from then
- * on it is a load and a branch.  An fn that ends its green thread (gmp_exit) has run.  Calling it
- * from fn on the same object is misuse.  Not cut short by cancellation.
+ * on it is a load and a branch, in the caller itself where the compiler can.  An fn that ends its green
+ * thread (gmp_exit) has run.  Calling it from fn on the same object is misuse.  Not cut short by
+ * cancellation.
  */
 typedef struct gmp_once {
 	uint32_t state;
@@ -630,6 +631,17 @@ typedef struct gmp_once {
 #define GMP_ONCE_INIT { 0, 0 }
 /* clang-format on */
 GMP_API int gmp_once_do(gmp_once *o, gmp_fn fn, void *arg);
+#define GMP_ONCE_DONE_ 3 /* the state of one that has been done: callers know it, so it stays */
+#if defined(__GNUC__) && !defined(GMP_NO_INLINE)
+/* The function is there as well, for its address and for who cannot inline. */
+extern int gmp_once_call_(gmp_once *o, gmp_fn fn, void *arg) __asm__("gmp_once_do");
+extern __inline__ __attribute__((__gnu_inline__)) int gmp_once_do(gmp_once *o, gmp_fn fn, void *arg)
+{
+	if (__builtin_expect(__atomic_load_n(&o->state, __ATOMIC_ACQUIRE) == GMP_ONCE_DONE_, 1))
+		return 0; /* ORD(once) */
+	return gmp_once_call_(o, fn, arg);
+}
+#endif
 
 /*
  * A barrier for n: each gmp_barrier_wait waits until n have arrived; then one of them gets 1, the

@@ -54,6 +54,30 @@ RT(it_runs_once_and_the_others_wait_for_its_end)
 	CHECK_EQ(atomic_load(&seen), N + 2);
 }
 
+static void count_run(UNUSED void *arg)
+{
+	atomic_fetch_add(&runs, 1);
+}
+
+/* Callers look at the state themselves; called by its address it is the library's function that looks. */
+RT(called_by_its_address_it_is_the_same)
+{
+	int (*volatile by_address)(gmp_once *, gmp_fn, void *) = gmp_once_do;
+
+	for (int first = 0; first < 2; first++) {
+		gmp_once once = GMP_ONCE_INIT;
+
+		atomic_store(&runs, 0);
+		for (int i = 0; i < 4; i++) {
+			CHECK_EQ((i + first) % 2 ? by_address(&once, count_run, NULL)
+						 : gmp_once_do(&once, count_run, NULL),
+				 0);
+			CHECK_EQ(atomic_load(&runs), 1);
+			CHECK_EQ(once.state, GMP_ONCE_DONE_);
+		}
+	}
+}
+
 static void set_and_exit(UNUSED void *arg)
 {
 	atomic_fetch_add(&runs, 1);
