@@ -64,8 +64,8 @@ static noinline gmp_chan *shard_slow(gmp_done *d, unsigned i)
 
 	lock(&d->lock, LR_DONE);
 	c = d->shard[i];
-	if (!c && made && d->set == UNSET) {
-		st_rel(&d->shard[i], made); /* ORD(done.shard) */
+	if (!c && made && ld_rlx(&d->set) == UNSET) { /* SET is written outside */
+		st_rel(&d->shard[i], made);           /* ORD(done.shard) */
 		c = made;
 	}
 	unlock(&d->lock, LR_DONE);
