@@ -53,7 +53,7 @@ static struct {
 	size_t bytes;
 	uint32_t told_mutex, told_canary; /* (a) */
 	struct entry entries[ENTRIES];
-	uint32_t lost; /* (a) entry functions that found no place */
+	uint32_t lost; /* (a) green threads whose entry function found no place */
 } check;
 
 /* --- telling --- */
@@ -242,7 +242,8 @@ static void print_depths(void)
 			(unsigned long long)e->n, (int)name.n, name.text);
 	}
 	if (check.lost)
-		fprintf(stderr, "gmp: check: and %u more\n", check.lost);
+		fprintf(stderr, "gmp: check: and %u green threads with other entry functions\n",
+			check.lost);
 }
 
 /* --- begin and end --- */

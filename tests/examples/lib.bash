@@ -59,16 +59,17 @@ has_arch() {
 		! "$build/examples/kvserver" --arch reactor --unix /nowhere/x 2>&1 | grep -q 'built without libuv'
 }
 
-# compile OUTPUT FILE...: with the sanitizer that the build has.
+# compile OUTPUT FILE...: with the sanitizer that the build has, and the library of a build that counts lines.
 compile() {
 	local output=$1
-	local sanitize
+	local sanitize counts
 
 	shift
 	sanitize=$(sed -n 's/^GMP_SANITIZE:[A-Z]*=//p' "$build/CMakeCache.txt" 2>/dev/null)
+	counts=$(sed -n 's/^GMP_COVERAGE:[A-Z]*=ON/-lgcov/p' "$build/CMakeCache.txt" 2>/dev/null)
 	${CC:-cc} -std=gnu11 -D_GNU_SOURCE -O1 -g -Wall -Wextra ${sanitize:+-fsanitize=$sanitize} \
 		-I"$source_dir/include" -I"$source_dir/examples" -I"$source_dir/tests/harness" \
-		-o "$output" "$@" -pthread || fail "cannot compile $output"
+		-o "$output" "$@" $counts -pthread || fail "cannot compile $output"
 }
 
 # compile_client NAME: the client NAME.c of this folder, to $tmp/NAME.
