@@ -174,14 +174,18 @@ static noinline void park_uncut(struct node *w)
 		gmp_cancel_mask(0);
 }
 
-static void park(gmp_pool *p, struct node *w)
+/* False: somebody was late to cancel the last task, and has cancelled the worker. */
+static bool park(gmp_pool *p, struct node *w)
 {
 	push_first(&p->parked, w);
 	p->parked_count++;
 	pool_unlock(p);
-	if (gmp_sem_acquire(&w->wake))
+	bool cut = gmp_sem_acquire(&w->wake) != 0;
+
+	if (cut)
 		park_uncut(w);
 	pool_lock(p);
+	return !cut;
 }
 
 /* Steps 2 to 4, with the lock held at first.  False: the worker is to end. */
@@ -206,7 +210,11 @@ static inline bool next_task(gmp_pool *p, struct node *w, struct task *t)
 			pool_unlock(p);
 			return false;
 		}
-		park(p, w);
+		if (!park(p, w)) { /* another does what it was woken for */
+			come(p, w);
+			pool_unlock(p);
+			return false;
+		}
 	}
 }
 

@@ -367,6 +367,41 @@ RT(workers_in_use_do_not_end)
 	release_and_free(p);
 }
 
+RT(idle_workers_of_no_patience_end_as_well)
+{
+	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
+
+	o.idle_ns = 1;
+	gmp_pool *p = gmp_pool_new(8, &o);
+
+	fill_up(p, 8);
+	let_through(8);
+	WAIT_FOR(gmp_pool_running(p) == 0);
+	WAIT_FOR(gmp_pool_idle(p) == 0);
+	WAIT_FOR(stats().timers == 0);
+	release_and_free(p);
+	CHECK_EQ(atomic_load(&ended), 8);
+}
+
+/* The room for a hundred thousand tasks is not needed any more, and the last of them run all the same. */
+RT(a_crowd_of_tasks_that_has_passed_leaves_room_for_the_next)
+{
+	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
+
+	o.idle_ns = 1;
+	gmp_pool *p = gmp_pool_new(0, &o);
+	int n = (int)check_scaled(100000);
+
+	for (int round = 1; round <= 2; round++) {
+		for (int i = 0; i < n; i++)
+			submit(p, count_task, NULL);
+		WAIT_FOR(atomic_load(&ended) == round * n);
+		WAIT_FOR(gmp_pool_idle(p) == 0);
+		WAIT_FOR(stats().timers == 0);
+	}
+	release_and_free(p);
+}
+
 RT(a_pool_whose_workers_never_expire_keeps_them)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
@@ -441,6 +476,30 @@ RT(a_task_that_was_cancelled_does_not_cancel_the_next)
 	for (int i = 0; i < 200; i++)
 		submit(p, i % 2 ? cancelled_task : uncancelled_task, NULL);
 	WAIT_FOR(atomic_load(&ended) == 200);
+	release_and_free(p);
+}
+
+static gmp_g *worker;
+
+static void tell_worker(UNUSED void *arg)
+{
+	worker = gmp_self();
+	atomic_fetch_add(&ended, 1);
+}
+
+RT(a_worker_that_is_cancelled_while_it_waits_for_tasks_runs_the_next)
+{
+	gmp_pool *p = pool_new(1);
+
+	submit(p, tell_worker, NULL);
+	WAIT_FOR(atomic_load(&ended) == 1);
+	WAIT_FOR(gmp_pool_idle(p) == 1);
+	for (int i = 0; i < 3; i++) {
+		gmp_sleep(MS); /* until it waits, mostly: it may be cancelled at any time */
+		gmp_cancel(worker);
+	}
+	submit(p, uncancelled_task, NULL);
+	WAIT_FOR(atomic_load(&ended) == 2);
 	release_and_free(p);
 }
 
