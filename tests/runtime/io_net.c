@@ -67,6 +67,7 @@ RT(tcp_addresses_are_understood_and_written)
 		listen_and_talk("tcp", "[::1]:0", "[::1]:");
 		listen_and_talk("tcp6", "[::1]:0", "[::1]:");
 		listen_and_talk("tcp6", ":0", "[::]:");
+		listen_and_talk("tcp6", "localhost:0", "[::1]:");
 	}
 }
 
@@ -84,6 +85,29 @@ RT(all_addresses_means_v4_too)
 	CHECK(s >= 0);
 	close_pair(c, s);
 	CHECK_EQ(gmp_close(l), 0);
+}
+
+static void dial_this_machine(const char *net, const char *at)
+{
+	char addr[128];
+	int l = gmp_listen(net, at), c, s;
+
+	CHECK(l >= 0);
+	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0);
+	c = gmp_dial(net, strrchr(addr, ':'));
+	CHECK(c >= 0);
+	s = gmp_accept(l);
+	CHECK(s >= 0);
+	close_pair(c, s);
+	CHECK_EQ(gmp_close(l), 0);
+}
+
+RT(a_dial_without_a_host_is_to_this_machine)
+{
+	dial_this_machine("tcp", "127.0.0.1:0");
+	dial_this_machine("tcp4", "127.0.0.1:0");
+	if (has_ipv6())
+		dial_this_machine("tcp6", "[::1]:0");
 }
 
 RT(an_address_needs_room)

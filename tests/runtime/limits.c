@@ -68,6 +68,44 @@ TEST_PROCS(stacks_that_would_exceed_max_stack_memory_are_eagain)
 	CHECK_EQ(gmp_run(ten_stacks, NULL, &c), 0);
 }
 
+static void all_stacks(UNUSED void *arg)
+{
+	gmp_g *g[128];
+
+	CHECK_EQ(fill(g, 128, NULL), 65);
+	drain(g, 65);
+}
+
+/* They are set aside several at a time: 66 is no multiple of that. */
+TEST_PROCS(the_last_stacks_that_memory_allows_are_had)
+{
+	gmp_config c = with_stack_memory(procs, 66 * STACK);
+
+	CHECK_EQ(gmp_run(all_stacks, NULL, &c), 0);
+}
+
+static void refused_for_other_reasons(UNUSED void *arg)
+{
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g[64], *one;
+	int n = fill(g, 64, NULL);
+
+	a.stack_size = 1024 * KIB;
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(gmp_spawn(&one, nothing, NULL, &a), -EAGAIN);
+	drain(g, n);
+	CHECK_EQ(gmp_spawn(&one, nothing, NULL, &a), 0);
+	join(one);
+}
+
+TEST_PROCS(a_spawn_refused_by_max_green_takes_no_stack_memory)
+{
+	gmp_config c = with_stack_memory(procs, 4 * 1024 * KIB);
+
+	c.max_green = 10;
+	CHECK_EQ(gmp_run(refused_for_other_reasons, NULL, &c), 0);
+}
+
 static void large_stacks(UNUSED void *arg)
 {
 	gmp_attr a = GMP_ATTR_INIT;

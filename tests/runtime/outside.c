@@ -79,6 +79,40 @@ TEST(a_fault_signal_that_is_sent_and_ignored_stays_ignored)
 	CHECK(now.sa_handler == SIG_IGN);
 }
 
+static void send_segv(UNUSED void *arg)
+{
+	CHECK_EQ(raise(SIGSEGV), 0);
+}
+
+static atomic_int handled;
+
+static void plain_handler(int signo)
+{
+	CHECK_EQ(signo, SIGSEGV);
+	atomic_fetch_add(&handled, 1);
+}
+
+static void raise_everywhere(UNUSED void *arg)
+{
+	struct foreign f;
+
+	CHECK_EQ(raise(SIGSEGV), 0);
+	gmp_block_enter();
+	CHECK_EQ(raise(SIGSEGV), 0);
+	gmp_block_leave();
+	foreign_start(&f, send_segv, NULL);
+	foreign_join(&f);
+}
+
+TEST(a_handler_of_one_argument_gets_the_signal_on_all_threads)
+{
+	struct sigaction sa = { .sa_handler = plain_handler };
+
+	CHECK_EQ(sigaction(SIGSEGV, &sa, NULL), 0);
+	CHECK_EQ(gmp_run(raise_everywhere, NULL, NULL), 0);
+	CHECK_EQ(atomic_load(&handled), 3);
+}
+
 static struct sigaction before_library;
 static atomic_int library_calls;
 
@@ -96,11 +130,6 @@ static void load_library(UNUSED void *arg)
 				.sa_flags = SA_SIGINFO | SA_ONSTACK };
 
 	CHECK_EQ(sigaction(SIGSEGV, &sa, &before_library), 0);
-}
-
-static void send_segv(UNUSED void *arg)
-{
-	CHECK_EQ(raise(SIGSEGV), 0);
 }
 
 TEST(a_handler_put_before_ours_and_ours_never_call_each_other_for_ever)

@@ -128,6 +128,23 @@ TEST_PROCS(dial_and_listen_say_why_and_leave_nothing)
 	run_procs(procs, be_refused, NULL);
 }
 
+static void listen_without_ipv6(void *arg)
+{
+	(void)arg;
+	st_seq(&no_socket, EAFNOSUPPORT);
+	l = gmp_listen("tcp", ":0");
+	CHECK(l >= 0);
+	CHECK_EQ(ld_seq(&no_socket), 0);
+	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0);
+	CHECK(strncmp(addr, "0.0.0.0:", 8) == 0);
+	CHECK_EQ(gmp_close(l), 0);
+}
+
+TEST_PROCS(where_there_is_no_ipv6_all_addresses_are_those_of_ipv4)
+{
+	run_procs(procs, listen_without_ipv6, NULL);
+}
+
 static void accept_unwatched(void *arg)
 {
 	(void)arg;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Does the operating system give what os.h promises? */
+/* Does the operating system give what os.h promises?  Here some calls can be refused, as by older kernels.
+ * wrap: madvise pwritev2 getrandom */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -11,14 +12,48 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "base/atomic.h"
 
 #define MS INT64_C(1000000)
 #define SEC INT64_C(1000000000)
+
+/* --- the refusals --- */
+
+int __real_madvise(void *p, size_t n, int advice);
+ssize_t __real_pwritev2(int fd, const struct iovec *v, int n, off_t at, int flags);
+ssize_t __real_getrandom(void *buf, size_t n, unsigned flags);
+int __wrap_madvise(void *p, size_t n, int advice);
+ssize_t __wrap_pwritev2(int fd, const struct iovec *v, int n, off_t at, int flags);
+ssize_t __wrap_getrandom(void *buf, size_t n, unsigned flags);
+
+static int refused; /* the errno of each of them, if not 0 */
+
+static bool refuse(void)
+{
+	errno = refused ? refused : errno;
+	return refused != 0;
+}
+
+int __wrap_madvise(void *p, size_t n, int advice)
+{
+	return refuse() ? -1 : __real_madvise(p, n, advice);
+}
+
+ssize_t __wrap_pwritev2(int fd, const struct iovec *v, int n, off_t at, int flags)
+{
+	return refuse() ? -1 : __real_pwritev2(fd, v, n, at, flags);
+}
+
+ssize_t __wrap_getrandom(void *buf, size_t n, unsigned flags)
+{
+	return refuse() ? -1 : __real_getrandom(buf, n, flags);
+}
 
 /* --- time and CPU --- */
 
@@ -63,6 +98,16 @@ TEST(random_numbers_differ)
 	CHECK(a != b);
 }
 
+TEST(random_numbers_differ_where_the_kernel_has_none_yet)
+{
+	refused = EAGAIN;
+	uint64_t a = os_random();
+
+	os_nap(1000);
+	CHECK(a != os_random());
+	refused = 0;
+}
+
 /* --- memory --- */
 
 enum { REGION = 64 * PAGE };
@@ -100,6 +145,21 @@ TEST(discarded_pages_are_gone_and_read_as_zero)
 	for (int i = 1; i < REGION / PAGE; i++)
 		CHECK_EQ(vec[i] & 1, 0);
 	CHECK_EQ(p[0], 7);
+	for (int i = PAGE; i < REGION; i++)
+		CHECK_EQ(p[i], 0);
+	os_release(p, REGION);
+}
+
+TEST(pages_that_are_locked_read_as_zero_where_they_cannot_be_discarded)
+{
+	char *p = os_reserve(REGION);
+
+	CHECK(p != NULL);
+	memset(p, 7, REGION);
+	refused = EINVAL;
+	os_discard(p + PAGE, REGION - PAGE);
+	refused = 0;
+	CHECK_EQ(p[PAGE - 1], 7);
 	for (int i = PAGE; i < REGION; i++)
 		CHECK_EQ(p[i], 0);
 	os_release(p, REGION);
@@ -436,6 +496,25 @@ TEST(a_pipe_that_cannot_be_told_not_to_sleep_is_asked)
 	CHECK(fill(&s) >= SINK_CHUNK);
 	close(fd[0]);
 	close(fd[1]);
+}
+
+TEST(a_pipe_is_asked_where_the_kernel_knows_no_writes_that_do_not_wait)
+{
+	struct os_sink s;
+	int fd[2];
+
+	CHECK_EQ(pipe(fd), 0);
+	CHECK_EQ(os_sink(&s, fd[1]), 0);
+	refused = EOPNOTSUPP;
+	CHECK(fill(&s) >= SINK_CHUNK);
+	CHECK_EQ(s.how, SINK_ASKED);
+	close(fd[0]);
+	close(fd[1]);
+}
+
+TEST(a_descriptor_that_is_none_cannot_be_told_not_to_wait)
+{
+	CHECK_EQ(os_nonblock(-1, true), -EBADF);
 }
 
 TEST(errors_of_a_sink_are_those_of_the_system)

@@ -1,15 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* Is a death one whole line, a backtrace and SIGABRT, also when several die at once? */
+/* Is a death one whole line, a backtrace and SIGABRT, also when several die at once?
+ * wrap: write */
 #define _GNU_SOURCE 1
 #include "check.h"
 
 #include "base/throw.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "base/os.h"
+
+ssize_t __real_write(int fd, const void *buf, size_t n);
+ssize_t __wrap_write(int fd, const void *buf, size_t n);
+
+static bool disturbed; /* one write is interrupted, the next takes a byte */
+
+ssize_t __wrap_write(int fd, const void *buf, size_t n)
+{
+	static unsigned turn;
+
+	if (disturbed && turn++ % 2 == 0) {
+		errno = EINTR;
+		return -1;
+	}
+	return __real_write(fd, buf, disturbed && n > 1 ? 1 : n);
+}
 
 /* Run fn in a child; its stderr goes to text.  Returns the wait status. */
 static int run(void (*fn)(void), char *text, size_t room)
@@ -55,6 +73,21 @@ TEST(the_line_comes_first_and_then_who_called)
 	check_aborted(run(who_dies, text, sizeof(text)));
 	CHECK(strncmp(text, "gmp: fatal: 42 reasons\n    #0 0x", 32) == 0);
 	CHECK(strstr(text, " who_dies+0x") != NULL);
+	CHECK(strstr(text, " who_dies+0x") < strstr(text, "    #1 0x"));
+}
+
+static void die_disturbed(void)
+{
+	disturbed = true;
+	who_dies();
+}
+
+TEST(writes_that_are_cut_short_or_interrupted_lose_nothing)
+{
+	char text[8192];
+
+	check_aborted(run(die_disturbed, text, sizeof(text)));
+	CHECK(strncmp(text, "gmp: fatal: 42 reasons\n    #0 0x", 32) == 0);
 	CHECK(strstr(text, " who_dies+0x") < strstr(text, "    #1 0x"));
 }
 
