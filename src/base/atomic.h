@@ -18,6 +18,7 @@
 #define xchg_acq(p, v) __atomic_exchange_n((p), (v), __ATOMIC_ACQUIRE)
 #define xchg_seq(p, v) __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
 #define add_rlx(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+#define add_rel(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELEASE)
 #define or_rlx(p, v) __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
 #define and_rlx(p, v) __atomic_fetch_and((p), (v), __ATOMIC_RELAXED)
 #define add_seq(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
@@ -38,6 +39,14 @@
 #define fence_seq() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 /* keeps the compiler from moving accesses; the CPU may: the light side of os_membarrier() */
 #define fence_light() __atomic_signal_fence(__ATOMIC_SEQ_CST)
+
+/* Of a word that is looked at and then exchanged: its cache line, to write.  The look alone would have it
+ * shared, and the exchange come for it again. */
+#if defined(__x86_64__)
+#define fetch_own(p) __asm__ volatile("prefetchw %0" : : "m"(*(p)))
+#else
+#define fetch_own(p) __builtin_prefetch((p), 1)
+#endif
 
 /* A counter that one thread writes and any may read: no locked instruction. */
 #define bump(p, n) st_rlx((p), ld_rlx(p) + (n))

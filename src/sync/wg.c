@@ -9,6 +9,10 @@
  *  G2 The counter comes to 0 in one compare-and-swap that clears WAITERS too; if it was set, under
  *     the bucket's lock, with the waking of all who stand in the queue.  It is the last touch: a
  *     waiter that sees 0 may free the object at once.
+ *  G3 With the counter at 0 WAITERS is clear (G2), so who adds need not look at the word first.
+ *
+ * Rejected: counting down by an addition too, as Go does.  The word would be at 0 with WAITERS beside it,
+ * and to clear that is one touch too many.
  */
 #include <errno.h>
 
@@ -24,14 +28,13 @@ static int32_t counter(uint64_t s)
 	return (int32_t)(s >> 32);
 }
 
+/* n <= 0 */
 static uint64_t add(uint64_t s, int n)
 {
 	int64_t c = (int64_t)counter(s) + n;
 
 	if (unlikely(c < 0))
 		gmp__fatal("negative wait group counter");
-	if (unlikely(c > INT32_MAX))
-		gmp__fatal("wait group counter over %d", INT32_MAX);
 	return c == 0 ? 0 : (uint64_t)c << 32 | (s & WAITERS);
 }
 
@@ -52,8 +55,21 @@ static noinline int add_slow(gmp_wg *w, int n)
 	return 0;
 }
 
+/* Upwards there is nothing to decide: one exchange, whoever else changes the word meanwhile. */
+static inline int add_more(gmp_wg *w, int n)
+{
+	uint64_t s = add_rel(&w->state, (uint64_t)n << 32); /* ORD(wg) */
+
+	if (unlikely((int64_t)counter(s) + n > INT32_MAX))
+		gmp__fatal("wait group counter over %d", INT32_MAX);
+	return 0;
+}
+
 int gmp_wg_add(gmp_wg *w, int n)
 {
+	if (n > 0)
+		return add_more(w, n);
+	fetch_own(&w->state);
 	uint64_t s = ld_rlx(&w->state), to;
 
 	do {
