@@ -274,6 +274,22 @@ TEST(idle_ps_come_and_go_with_their_number)
 	proc_fini();
 }
 
+TEST(a_spare_p_goes_when_their_number_is_set)
+{
+	begin(2);
+	sched.state = RUN_ON;
+	CHECK(procs_add_spare());
+	CHECK_EQ(sched.nspare, 1);
+	CHECK_EQ(sched.npidle, 3);
+	CHECK_EQ(sched.allp[2]->status, P_IDLE);
+	resize(2, 2, false);
+	CHECK_EQ(sched.nspare, 0);
+	CHECK_EQ(sched.npidle, 2);
+	CHECK_EQ(sched.allp[2]->status, P_RETIRED);
+	sched.state = RUN_NONE;
+	proc_fini();
+}
+
 TEST(a_p_that_runs_is_asked_to_share_and_to_go)
 {
 	struct p *pp;

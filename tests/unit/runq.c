@@ -318,6 +318,25 @@ TEST(the_global_queue_grows_and_keeps_its_order)
 	gq_fini();
 }
 
+TEST(after_a_burst_the_global_queue_is_small_and_in_order_again)
+{
+	enum { BURST = 70000 };
+
+	sched.procs = 1;
+	ps[0].room = RUNQ_SIZE;
+	CHECK_EQ(gq_init(2 * BURST), 0);
+	lock(&sched.lock, LR_SCHED);
+	for (int i = 0; i < BURST; i++)
+		gq_put(&greens[i % GREENS]);
+	unlock(&sched.lock, LR_SCHED);
+	for (int i = 0; i < BURST; i++)
+		CHECK_EQ(index_of(gq_get_locked(&ps[0], 1)), i % GREENS);
+	CHECK_EQ(sched.gq[LANE_NEW].cap, RUNQ_SIZE);
+	gq_put_range(0, 1000);
+	gq_expect_range(0, 1000);
+	gq_fini();
+}
+
 TEST(a_p_gets_its_share_of_the_global_queue)
 {
 	begin(4, false);
