@@ -271,6 +271,61 @@ RT(a_pinned_one_gets_its_turn_while_its_thread_is_busy_and_the_others_theirs)
 	gmp_unpin();
 }
 
+static atomic_int on_their_threads;
+static atomic_int served;
+
+/* Two that run at the same time are on two threads. */
+static void pin_beside_the_other(void)
+{
+	atomic_fetch_add(&on_their_threads, 1);
+	while (atomic_load(&on_their_threads) < 2)
+		;
+	CHECK_EQ(gmp_pin(), 0);
+}
+
+static void keep_busy(void *unused)
+{
+	(void)unused;
+	while (!atomic_load(&served))
+		gmp_yield();
+}
+
+static void receive_where_others_are_busy(void *c)
+{
+	int v;
+
+	pin_beside_the_other();
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(gmp_go(keep_busy, NULL), 0);
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(gmp_chan_recv(c, &v), 0);
+	atomic_store(&served, 1);
+	CHECK_EQ(gmp_unpin(), 0);
+}
+
+static void send_from_elsewhere(void *c)
+{
+	int v = 1;
+
+	pin_beside_the_other();
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(gmp_chan_send(c, &v), 0);
+	CHECK_EQ(gmp_unpin(), 0);
+}
+
+RT(a_pinned_one_that_another_p_wakes_gets_its_turn_though_its_thread_never_runs_dry)
+{
+	if (procs == 1)
+		return;
+	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
+	gmp_g *receiver = spawn(receive_where_others_are_busy, c);
+	gmp_g *sender = spawn(send_from_elsewhere, c);
+
+	join(receiver);
+	join(sender);
+	gmp_chan_free(c);
+}
+
 static void leave_pinned(void *c)
 {
 	for (int i = 0; i < 10; i++)

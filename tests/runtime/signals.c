@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 
 static gmp_chan *ints(size_t capacity)
@@ -410,6 +411,51 @@ RT(foreign_threads_ask_as_well)
 		foreign_start(&f[i], ask_from_there, (void *)(intptr_t)(SIGRTMIN + i));
 	for (int i = 0; i < 3; i++)
 		foreign_join(&f[i]);
+}
+
+static bool all_sleep(void)
+{
+	gmp_stats s = stats();
+
+	return s.threads > 0 && s.threads_idle == s.threads;
+}
+
+enum { THREADS = 4 };
+
+static int tids[THREADS];
+static atomic_int told;
+
+/* They run at the same time, so on a thread each. */
+static void tell_thread(UNUSED void *arg)
+{
+	tids[atomic_fetch_add(&told, 1)] = (int)syscall(SYS_gettid);
+	while (atomic_load(&told) < THREADS)
+		;
+}
+
+TEST(a_signal_sent_to_a_thread_that_sleeps_comes_too)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+	gmp_chan *c = ints(THREADS);
+	gmp_g *g[THREADS];
+
+	if (SANITIZED)
+		check_skip("a sanitizer puts handlers off while a thread sleeps");
+	cfg.procs = THREADS;
+	CHECK_EQ(gmp_start(&cfg), 0);
+	for (int i = 0; i < THREADS; i++)
+		g[i] = spawn(tell_thread, NULL);
+	for (int i = 0; i < THREADS; i++)
+		join(g[i]);
+	WAIT_FOR(all_sleep());
+	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
+	for (int i = 0; i < THREADS; i++)
+		CHECK_EQ(syscall(SYS_tgkill, getpid(), tids[i], SIGUSR1), 0);
+	for (int i = 0; i < THREADS; i++)
+		CHECK_EQ(next(c), SIGUSR1);
+	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
+	CHECK_EQ(gmp_stop(), 0);
+	gmp_chan_free(c);
 }
 
 RT(bad_ones_are_einval)

@@ -332,6 +332,8 @@ TEST(after_a_burst_the_global_queue_is_small_and_in_order_again)
 	for (int i = 0; i < BURST; i++)
 		CHECK_EQ(index_of(gq_get_locked(&ps[0], 1)), i % GREENS);
 	CHECK_EQ(sched.gq[LANE_NEW].cap, RUNQ_SIZE);
+	gq_put_range(0, 100);
+	gq_expect_range(0, 100);
 	gq_put_range(0, 1000);
 	gq_expect_range(0, 1000);
 	gq_fini();
