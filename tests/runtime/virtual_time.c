@@ -241,6 +241,39 @@ VT(the_clock_goes_at_the_machines_pace_while_one_waits_for_a_descriptor)
 	CHECK_EQ(gmp_close(p[1]), 0);
 }
 
+static void write_one(void *arg)
+{
+	CHECK_EQ(gmp_write_all(*(int *)arg, "x", 1), 1);
+}
+
+static void set_for_the_past(void *t)
+{
+	WAIT_FOR(stats().threads_idle == stats().threads);
+	CHECK_EQ(gmp_timer_set(t, gmp_now() - HOUR, 0), 0);
+}
+
+VT(a_timer_of_the_past_does_not_turn_the_clock_back_while_one_waits_for_a_descriptor)
+{
+	struct foreign f;
+	int p[2];
+	char b;
+
+	CHECK_EQ(pipe(p), 0);
+	CHECK_EQ(gmp_adopt(p[0]), p[0]);
+	CHECK_EQ(gmp_adopt(p[1]), p[1]);
+	CHECK_EQ(gmp_set_deadline(p[0], GMP_READ, gmp_deadline(HOUR)), 0);
+	gmp_timer *t = gmp_timer_new(write_one, &p[1]);
+	int64_t began = gmp_now();
+
+	foreign_start(&f, set_for_the_past, t);
+	CHECK_EQ(gmp_read(p[0], &b, 1), 1);
+	CHECK(gmp_now() >= began);
+	foreign_join(&f);
+	gmp_timer_free(t);
+	CHECK_EQ(gmp_close(p[0]), 0);
+	CHECK_EQ(gmp_close(p[1]), 0);
+}
+
 static void foreign_waits(void *arg)
 {
 	gmp_chan *c = arg;
