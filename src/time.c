@@ -185,6 +185,24 @@ static bool timer_enter(struct gmp_timer *t)
 	return false;
 }
 
+/* With t->lock held.  True: it was armed. */
+static bool set_locked(struct gmp_timer *t, int64_t deadline, int64_t period)
+{
+	bool was = timer_armed(&t->t);
+
+	if (was && deadline != NEVER && timer_hold(&t->t)) {
+		t->period = period;
+		timer_rearm(&t->t, deadline);
+		return true;
+	}
+	if (was)
+		was = timer_del(&t->t);
+	t->period = period;
+	if (deadline != NEVER)
+		timer_arm(&t->t, deadline);
+	return was;
+}
+
 int gmp_timer_set(gmp_timer *t, int64_t deadline, int64_t period)
 {
 	if (!t || period < 0)
@@ -192,12 +210,9 @@ int gmp_timer_set(gmp_timer *t, int64_t deadline, int64_t period)
 	if (!timer_enter(t))
 		return -ESRCH;
 	lock(&t->lock, LR_USERTIMER);
-	bool was = timer_del(&t->t);
-
-	t->period = period;
-	if (deadline != NEVER)
-		timer_arm(&t->t, deadline);
+	bool was = set_locked(t, deadline, period);
 	unlock(&t->lock, LR_USERTIMER);
+
 	rt_leave();
 	return was;
 }

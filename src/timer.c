@@ -82,17 +82,22 @@ static void heap_add(struct timers *ts, struct timer *t)
 		set_next(ts);
 }
 
+/* To its place, from i, which is free. */
+static void sift(struct timers *ts, uint32_t i, struct timer_slot s)
+{
+	if (i > 0 && ts->heap[(i - 1) / ARITY].when > s.when)
+		sift_up(ts, i, s);
+	else
+		sift_down(ts, i, s);
+}
+
 static void heap_del(struct timers *ts, uint32_t i)
 {
 	struct timer_slot last = ts->heap[ts->n - 1];
 
 	st_rlx(&ts->n, ts->n - 1);
-	if (i < ts->n) {
-		if (i > 0 && ts->heap[(i - 1) / ARITY].when > last.when)
-			sift_up(ts, i, last);
-		else
-			sift_down(ts, i, last);
-	}
+	if (i < ts->n)
+		sift(ts, i, last);
 	if (i == 0)
 		set_next(ts);
 }
@@ -113,6 +118,13 @@ bool timer_add(struct p *pp, struct timer *t, int64_t when)
 	return first;
 }
 
+/* It is the earliest of its heap. */
+static void tell_sleeper(int64_t when)
+{
+	if (when < ld_rlx(&sched.poll_until))
+		gmp__poller.wake();
+}
+
 void timer_arm(struct timer *t, int64_t when)
 {
 	struct p *mine = getp();
@@ -120,8 +132,39 @@ void timer_arm(struct timer *t, int64_t when)
 	if (!timer_add(mine ? mine : sched.allp[0], t, when))
 		return;
 	fence_seq(); /* ORD(poll.until): the timer stands before the look */
-	if (when < ld_rlx(&sched.poll_until))
-		gmp__poller.wake();
+	tell_sleeper(when);
+}
+
+bool timer_hold(struct timer *t)
+{
+	struct p *mine = getp();
+
+	if (!mine || ld_rlx(&t->pp) != mine)
+		return false;
+	lock(&mine->timers.lock, LR_TIMERS);
+	if (likely(ld_rlx(&t->pp) == mine))
+		return true;
+	unlock(&mine->timers.lock, LR_TIMERS); /* another has run it, or moved it away */
+	return false;
+}
+
+void timer_rearm(struct timer *t, int64_t when)
+{
+	struct timers *ts = &ld_rlx(&t->pp)->timers;
+	int64_t before = ts->next;
+
+	t->when = when;
+	sift(ts, t->at, (struct timer_slot){ when, t });
+	set_next(ts);
+	bool first = t->at == 0;
+	unlock(&ts->lock, LR_TIMERS);
+
+	if (!first)
+		return;
+	/* else who is about to sleep sees an earlier time, or this one */
+	if (when < before)
+		fence_seq(); /* ORD(poll.until): as above */
+	tell_sleeper(when);
 }
 
 bool timer_del(struct timer *t)

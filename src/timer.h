@@ -30,6 +30,10 @@ bool timer_add(struct p *pp, struct timer *t, int64_t when);
 /* The same in the caller's P's heap (a foreign thread: some P's), and whoever sleeps until a later
  * timer looks up. */
 void timer_arm(struct timer *t, int64_t when);
+/* To another time in one step, for one that is armed in the heap of the caller's P.  timer_hold says
+ * whether it is; then it cannot fire, for that heap is locked until timer_rearm. */
+bool timer_hold(struct timer *t);
+void timer_rearm(struct timer *t, int64_t when);
 /* Disarm; false if it was not armed (has fired, or never was). */
 bool timer_del(struct timer *t);
 static inline bool timer_armed(struct timer *t)

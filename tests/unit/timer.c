@@ -193,6 +193,65 @@ TEST(disarming_at_any_place_keeps_the_heap)
 	end();
 }
 
+/* A thread that holds P p, as those have who set their own timers anew. */
+static void hold_p(struct m *m, int p)
+{
+	m->p = &ps[p];
+	gmp__setm(m);
+}
+
+static bool set_anew(int i, int64_t when)
+{
+	if (!timer_hold(&items[i].t))
+		return false;
+	timer_rearm(&items[i].t, when);
+	return true;
+}
+
+TEST(setting_anew_from_any_place_to_any_other_keeps_the_heap)
+{
+	enum { N = 60 };
+	struct m me = { 0 };
+
+	begin();
+	hold_p(&me, 0);
+	for (int from = 0; from < N; from++) {
+		for (int to = 0; to <= N; to++) {
+			norder = 0;
+			for (int i = 0; i < N; i++)
+				add(0, i, 2 * (i * 7 % N));
+			CHECK(set_anew(from, 2 * to - 1)); /* between two others, or at an end */
+			check_heap(0);
+			CHECK_EQ(timers_count(&ps[0]), N);
+			CHECK_EQ(run(0, 2 * N), N);
+			for (unsigned i = 1; i < norder; i++)
+				CHECK(order[i - 1]->t.when < order[i]->t.when);
+		}
+	}
+	gmp__setm(NULL);
+	end();
+}
+
+TEST(only_what_is_armed_on_ones_own_p_is_set_anew_in_one_step)
+{
+	struct m me = { 0 };
+
+	begin();
+	add(1, 0, 10);
+	CHECK(!set_anew(0, 20)); /* a foreign thread */
+	hold_p(&me, 0);
+	CHECK(!set_anew(0, 20));
+	CHECK(!set_anew(1, 20)); /* not armed */
+	add(0, 1, 10);
+	CHECK(set_anew(1, 20));
+	CHECK_EQ(run(0, 19), 0);
+	CHECK_EQ(run(0, 20), 1);
+	CHECK(!set_anew(1, 30)); /* fired */
+	CHECK_EQ(timers_next(&ps[1]), 10);
+	gmp__setm(NULL);
+	end();
+}
+
 TEST(fire_may_arm_its_timer_anew)
 {
 	begin();
@@ -387,7 +446,9 @@ static void *arms_and_disarms(void *arg)
 	struct item *mine = arg;
 	uint64_t x = (uintptr_t)arg | 1;
 	long armed[64] = { 0 }, deleted[64] = { 0 };
+	struct m me = { 0 };
 
+	hold_p(&me, mine == items);
 	while (!ld_seq(&hammer.stop)) {
 		x = x * 6364136223846793005u + 1442695040888963407u;
 		unsigned i = x >> 33 & 63;
@@ -398,6 +459,8 @@ static void *arms_and_disarms(void *arg)
 			t->fire = fire_counts;
 			armed[i]++;
 			timer_add(&ps[(x >> 40) % 3], t, ld_rlx(&hammer.now) + (x >> 50) % 100);
+		} else if (x >> 60 & 1 && timer_hold(t)) {
+			timer_rearm(t, ld_rlx(&hammer.now) + (x >> 50) % 100);
 		} else if (timer_del(t)) {
 			deleted[i]++;
 			CHECK_EQ(mine[i].fired + deleted[i], armed[i]);
@@ -409,6 +472,7 @@ static void *arms_and_disarms(void *arg)
 		deleted[i] += timer_del(&mine[i].t);
 		CHECK_EQ(mine[i].fired + deleted[i], armed[i]);
 	}
+	gmp__setm(NULL);
 	return NULL;
 }
 

@@ -329,6 +329,32 @@ static void arm_and_compute(void *arg)
 	gmp_timer_free(t);
 }
 
+static void set_anew_and_compute(void *arg)
+{
+	int fired = 0;
+	gmp_timer *t = gmp_timer_new(note, &fired);
+
+	(void)arg;
+	CHECK(t);
+	for (int i = 0; i < 10; i++) {
+		int64_t hour = gmp_now() + 3600000 * MS;
+
+		CHECK_EQ(gmp_timer_set(t, hour, 0), 0);
+		SPIN_FOR(all_asleep_but(1) && ld_seq(&sched.poll_until) == hour);
+		CHECK_EQ(gmp_timer_set(t, hour + MS, 0), 1); /* nobody need hear of it */
+		CHECK_EQ(ld_seq(&sched.poll_until), hour);
+		CHECK_EQ(gmp_timer_set(t, gmp_now() + MS, 0), 1);
+		SPIN_FOR(ld_seq(&fired) == i + 1);
+	}
+	gmp_timer_free(t);
+}
+
+TEST(a_computing_green_threads_timer_set_anew_shortens_it_too)
+{
+	for (int procs = 2; procs <= 4; procs *= 2)
+		run_procs(procs, set_anew_and_compute, NULL);
+}
+
 TEST(a_computing_green_threads_timer_shortens_the_sleep_in_the_poller)
 {
 	for (int procs = 2; procs <= 4; procs *= 2)
