@@ -12,7 +12,7 @@
  *   Last     detaches it when all who join have returned and none has it
  *
  * What stands for what: join, unwait, exited, detach are join_until, join_unwait, green_exited, gmp_detach
- * (src/green.c); the bucket is that of src/sema.c; the wait is src/park.h's, whose steps and memory
+ * (src/green.c); the bucket is one of src/sema.c; the wait is src/park.h's, whose steps and memory
  * orders are the subject of park.pml: here it is armed when the bucket is unlocked.
  *
  * Properties
@@ -27,9 +27,8 @@
  * (park.pml), the end of a run.
  *
  * Models:
- *   src/green.c: green_exited join_until join_unwait gmp_detach
+ *   src/green.c: wake_joiner green_exited join_until wait_for_end join_unwait gmp_detach
  *   src/sched.c: sched_exit_g0
- *   src/sema.c: sema_wake_first sema_wait
  *   src/proc.c: g_free
  *
  * Runs: what scripts/model does with this file
@@ -70,7 +69,7 @@ byte join = JOINABLE;
 bool armed[2], woken[2], queued[2];
 byte result[2];
 
-/* the bucket; who is first in its queue */
+/* the bucket */
 bool locked;
 
 bool on_stack = true, over; /* the target: its stack is in use; it has ended */
@@ -111,7 +110,7 @@ inline make_ready(who)
 
 /* --- the target --- */
 
-/* sema_wake_first: whom, in w */
+/* wake_joiner: whom, in w.  One joiner has its sudog there; with MUTANT_TWO_JOINERS there are two. */
 inline wake_first()
 {
 	do

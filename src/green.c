@@ -11,7 +11,8 @@
  *                        └── timeout ──> JOINABLE
  *
  * Invariants
- *  E1 join changes under the lock of its bucket in the parking table, whose key it is.
+ *  E1 join changes under the lock of its bucket in the parking table, but not the table: there is one
+ *     joiner at most, and JOINED is the address of its sudog.
  *  E2 DONE is set on g0: nobody frees a descriptor whose stack is still in use.
  */
 #include "green.h"
@@ -28,11 +29,11 @@
 #include "sema.h"
 #include "wake.h"
 
-enum joinstate { DETACHED, JOINABLE, JOINED, DONE };
+enum joinstate { DETACHED, JOINABLE, DONE }; /* JOINED: greater */
 
 /* --- beginning --- */
 
-struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uint32_t join, int *err)
+struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uintptr_t join, int *err)
 {
 	struct p *pp = getp();
 	struct g *gp = g_alloc(pp, err);
@@ -43,14 +44,13 @@ struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uint32_t join, int *er
 	st_rlx(&gp->fn, fn);
 	gp->arg = arg;
 	st_rlx(&gp->id, g_new_id(pp));
-	gp->join = join;
+	st_rlx(&gp->join, join); /* the end of the run looks for joiners */
 	gp->stack_class = (uint8_t)(klass ? klass : sched.stack_class);
 	gp->cleanups = NULL;
 	gp->timer_run = false;
 	gp->turn = 0;
 	st_rlx(&gp->cancelled, false); /* who parked the last one here may look at it still (W1) */
 	gp->masked = 0;
-	gp->locks = 0;
 	gp->pins = 0;
 	gp->reason = WAIT_NONE;
 	if (likely(pp))
@@ -101,6 +101,7 @@ static inline int launch(struct g *gp)
 	return 0;
 }
 
+/* Everything but the usual case. */
 static noinline int spawn_with(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *attr, uintptr_t pc)
 {
 	unsigned klass;
@@ -129,40 +130,61 @@ static noinline int spawn_with(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *
 	return launch(gp);
 }
 
-int gmp_go(gmp_fn fn, void *arg)
+static inline int spawn_plain(gmp_g **g, gmp_fn fn, void *arg, enum joinstate join, uintptr_t pc)
 {
 	int err = -ESRCH;
+	struct g *gp = green_new(fn, arg, 0, join, &err);
 
+	if (unlikely(!gp))
+		return err;
+	st_rlx(&gp->made_at, pc);
+	if (g)
+		*g = (gmp_g *)gp;
+	return launch(gp);
+}
+
+int gmp_go(gmp_fn fn, void *arg)
+{
 	if (unlikely(!fn))
 		return -EINVAL;
 	if (unlikely(!rt_enter()))
 		return -ESRCH;
-	struct g *gp = green_new(fn, arg, 0, DETACHED, &err);
+	int err = spawn_plain(NULL, fn, arg, DETACHED, (uintptr_t)__builtin_return_address(0));
 
-	if (likely(gp)) {
-		st_rlx(&gp->made_at, (uintptr_t)__builtin_return_address(0));
-		err = launch(gp);
-	}
 	rt_leave();
 	return err;
 }
 
 int gmp_spawn(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *attr)
 {
-	static const gmp_attr plain = GMP_ATTR_INIT;
+	uintptr_t pc = (uintptr_t)__builtin_return_address(0);
 
 	if (unlikely(!fn || !g))
 		return -EINVAL;
 	if (unlikely(!rt_enter()))
 		return -ESRCH;
-	int err = spawn_with(g, fn, arg, attr ? attr : &plain,
-			     (uintptr_t)__builtin_return_address(0));
+	int err = attr ? spawn_with(g, fn, arg, attr, pc) : spawn_plain(g, fn, arg, JOINABLE, pc);
 
 	rt_leave();
 	return err;
 }
 
 /* --- ending, and waiting for it --- */
+
+/* Under the lock; in other states nobody waits.  W5: the claim first. */
+static void wake_joiner(struct g *gp, int result, struct glist *out)
+{
+	uintptr_t join = ld_rlx(&gp->join);
+
+	if (join <= DONE)
+		return;
+	struct sudog *sg = (struct sudog *)join;
+
+	if (waiter_claim(sg->w, result))
+		glist_claimed(out, sg);
+	st_rlx(&gp->join, DONE);
+	st_rel(&sg->queued, false); /* ORD(sudog.queued) */
+}
 
 void green_exited(struct g *gp)
 {
@@ -171,7 +193,7 @@ void green_exited(struct g *gp)
 	bool detached = gp->join == DETACHED;
 
 	if (!detached) {
-		sema_wake_first(b, &gp->join, 0, &out);
+		wake_joiner(gp, 0, &out);
 		st_rlx(&gp->join, DONE);
 	}
 	sema_unlock(b);
@@ -185,7 +207,7 @@ void green_release_joiner(struct g *gp)
 	struct glist out = { 0 };
 	struct bucket *b = sema_lock(&gp->join);
 
-	sema_wake_first(b, &gp->join, -ESRCH, &out);
+	wake_joiner(gp, -ESRCH, &out);
 	sema_unlock(b);
 	out.head = NULL; /* a green one is dropped too */
 	ready_list(&out);
@@ -197,39 +219,44 @@ static void join_unwait(struct waiter *w)
 
 	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued) */
 		return;
-	uint32_t *join = (uint32_t *)(uintptr_t)sg->key;
+	uintptr_t *join = (uintptr_t *)(uintptr_t)sg->key;
 	struct bucket *b = sema_lock(join);
 
 	if (sg->queued) {
-		sema_dequeue(b, sg);
+		sg->queued = false;
 		st_rlx(join, JOINABLE);
 	}
 	sema_unlock(b);
 }
 
-static int join_until(struct g *gp, int64_t deadline)
+static void commit_join(void *b)
+{
+	sema_unlock(b);
+}
+
+/* JOINABLE, under the lock, which is dropped. */
+static int wait_for_end(struct g *gp, struct bucket *b, int64_t deadline)
 {
 	struct foreign f;
+	struct sudog *sg = self_sudog(&f);
+
+	sched_hurry(gp);
+	sg->key = &gp->join;
+	st_rlx(&sg->queued, true);
+	st_rlx(&gp->join, (uintptr_t)sg);
+	return wait_on(sg->w, WAIT_JOIN, join_unwait, commit_join, b, deadline);
+}
+
+static int join_until(struct g *gp, int64_t deadline)
+{
 	struct bucket *b = sema_lock(&gp->join);
-	int result = 0;
+	bool joinable = gp->join == JOINABLE;
+	int result = joinable ? too_late(deadline) : gp->join == DONE ? 0 : -EINVAL;
 
-	int late = gp->join == JOINABLE ? too_late(deadline) : 0;
-
-	if (late) {
+	if (joinable && !result)
+		result = wait_for_end(gp, b, deadline);
+	else
 		sema_unlock(b);
-		return late;
-	}
-	if (gp->join == JOINABLE) {
-		struct sudog *sg = self_sudog(&f);
-
-		sched_hurry(gp);
-		st_rlx(&gp->join, JOINED);
-		sema_enqueue(b, &gp->join, sg, false);
-		result = sema_wait(b, sg, WAIT_JOIN, join_unwait, deadline);
-	} else {
-		result = gp->join == DONE ? 0 : -EINVAL;
-		sema_unlock(b);
-	}
 	if (result == 0)
 		g_free(getp(), gp);
 	return result;
@@ -361,34 +388,32 @@ void gmp_checkpoint(void)
 
 int gmp_lock_thread(void)
 {
-	struct m *m = getm();
-	struct g *gp = self_green();
+	struct m *m = getm(), *its = m ? m : thread_m();
 
-	if (!gp)
+	if (!its)
 		gmp__fatal("gmp_lock_thread on a thread that is not a green thread");
-	int err = gp->locks || !m ? 0 : sched_bind(m); /* thread.c: it is as if it were */
+	int err = its->locks || !m ? 0 : sched_bind(m); /* thread.c: it is as if it were */
 
-	if (err || gp->locks == UINT32_MAX)
+	if (err || its->locks == UINT32_MAX)
 		return -EAGAIN;
-	gp->locks++;
+	its->locks++;
 	if (!m)
 		return 0;
-	gp->lockedm = m;
-	gp->turn |= TURN_BOUND;
+	m->curg->lockedm = m;
+	m->curg->turn |= TURN_BOUND;
 	return 0;
 }
 
 int gmp_unlock_thread(void)
 {
-	struct m *m = getm();
-	struct g *gp = self_green();
+	struct m *m = getm(), *its = m ? m : thread_m();
 
-	if (!gp)
+	if (!its)
 		gmp__fatal("gmp_unlock_thread on a thread that is not a green thread");
-	if (!gp->locks)
+	if (!its->locks)
 		gmp__fatal("gmp_unlock_thread of a green thread that is not locked to its thread");
-	if (--gp->locks == 0 && m) {
-		gp->turn &= (uint8_t)~TURN_BOUND;
+	if (--its->locks == 0 && m) {
+		m->curg->turn &= (uint8_t)~TURN_BOUND;
 		sched_unbind(m);
 	}
 	return 0;

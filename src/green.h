@@ -6,7 +6,7 @@
 #include "runtime.h"
 
 /* A green thread, not yet runnable; NULL and *err.  klass 0: the default stack. */
-struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uint32_t join, int *err);
+struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uintptr_t join, int *err);
 /* sched.joinable_exit */
 void green_exited(struct g *gp);
 /* The runtime stops: whoever joins it gets -ESRCH. */

@@ -168,7 +168,8 @@ void ready_list(struct glist *list)
 {
 	if (list->n == 1)
 		sched_submit(glist_pop(list), true);
-	sched_submit_list(list);
+	if (list->head || list->foreign)
+		sched_submit_list(list);
 }
 
 /* --- yield and exit --- */

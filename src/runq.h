@@ -133,7 +133,7 @@ static inline bool runq_take_back(struct p *pp, const struct g *gp)
 static inline struct g *runnext_swap(struct p *pp, struct g *gp)
 {
 	if (!ld_rlx(&pp->shared)) {
-		struct g *old = pp->runnext;
+		struct g *old = ld_rlx(&pp->runnext);
 
 		st_rlx(&pp->runnext, gp);
 		return old;

@@ -170,13 +170,12 @@ struct g {
 	gmp_fn fn;                /* (c) while alive */
 	void *arg;                /* (c) while alive */
 	uint64_t id;              /* (c) while alive */
-	uint32_t join;            /* (a) enum joinstate, see green.c */
+	uintptr_t join;           /* (a) enum joinstate, or the joiner's sudog: see green.c */
 	uint32_t generation;      /* (a) how often the descriptor was used */
 	uint8_t masked;           /* (o) gmp_cancel_mask: how deep */
 	bool locals_set;          /* (o) locals_end is to see to them */
 	bool timer_run;           /* (c) while alive: a timer started it, and is told of its end */
 	uint8_t pins;             /* (o) gmp_pin: how deep */
-	uint32_t locks;           /* (o) gmp_lock_thread: how often */
 	struct m *lockedm;        /* (o) whose it is while it has either */
 	uintptr_t made_at;        /* (c) the pc of the call that made it */
 	int64_t since;            /* (a) about when it parked */
@@ -292,6 +291,7 @@ struct m {
 	bool bound;          /* (o) (l) written under the lock: it runs lockedg only */
 	struct g *first;     /* (c) what it begins with, where no thief can take it; or NULL */
 	struct g *lockedg;   /* (o) NULL while bound: it ended, and the thread is to end */
+	uint32_t locks;      /* (o) gmp_lock_thread: how often its green thread has called it */
 	uint32_t wake;       /* (a) 1: get up; a futex */
 	struct p *nextp;     /* (l) given by its waker */
 	uint64_t rand;       /* (o) */

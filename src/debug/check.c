@@ -100,7 +100,7 @@ static void look_for_canary(const struct g *gp, const struct trace *t)
 	const gmp_canary *c = check.canaries[g_index(gp)];
 	struct line l = { .n = 0 };
 
-	if (!c || gp->pins || gp->locks || !may_tell(&check.told_canary))
+	if (!c || gp->pins || gp->turn & TURN_BOUND || !may_tell(&check.told_canary))
 		return;
 	line_str_sig(&l, " waits with the address of a thread-local held: ");
 	line_str_sig(&l, c->what);
