@@ -119,6 +119,7 @@ static int claim_runtime(void)
 	return 0;
 }
 
+/* What set_up has done, and nobody uses any more. */
 static void undo(void)
 {
 	signal_fini();
@@ -289,13 +290,7 @@ static void tear_down(void)
 	leftovers_fini();
 	signals_fini();
 	dump_fini();
-	signal_fini();
-	netpoll_fini();
-	check_end();
-	proc_fini();
-	vtime_end();
-	st_rlx(&sched.chaos, 0u);
-	st_seq(&sched.state, RUN_NONE); /* ORD(run) */
+	undo();
 }
 
 /* --- the calls --- */

@@ -192,18 +192,30 @@ static inline void sample(struct p *pp, struct g *gp)
 		gp->ready_at = (uint32_t)cpu_ticks() | 1;
 }
 
-static noinline void submit_foreign(struct g *gp)
+static noinline void submit_foreign(struct glist *list)
 {
-	/* ORD(foreign): before the G can be seen runnable, so that a run's end waits for the wake too */
+	struct g *gp;
+
+	/* ORD(foreign): before a G can be seen runnable, so that a run's end waits for the wake too */
 	add_seq(&sched.foreign, 1);
 	lock(&sched.lock, LR_SCHED);
 	/* under the lock: who sees it runnable, and then gets the lock, knows that this is over */
-	g_set_status(gp, G_RUNNABLE);
-	gq_put(gp);
+	while ((gp = glist_pop(list))) {
+		g_set_status(gp, G_RUNNABLE);
+		gq_put(gp);
+	}
 	unlock(&sched.lock, LR_SCHED);
 	fence_seq(); /* ORD(idle) */
 	wakep();
 	sub_seq(&sched.foreign, 1); /* ORD(foreign) */
+}
+
+static noinline void submit_one_foreign(struct g *gp)
+{
+	struct glist one = { 0 };
+
+	glist_push(&one, gp);
+	submit_foreign(&one);
 }
 
 void sched_submit(struct g *gp, bool next)
@@ -211,7 +223,7 @@ void sched_submit(struct g *gp, bool next)
 	struct p *pp = getp();
 
 	if (unlikely(!pp)) {
-		submit_foreign(gp);
+		submit_one_foreign(gp);
 		return;
 	}
 	g_set_status(gp, G_RUNNABLE);
@@ -263,16 +275,7 @@ void sched_submit_list(struct glist *list)
 			wake_if_idle();
 		return;
 	}
-	add_seq(&sched.foreign, 1); /* ORD(foreign): as above */
-	lock(&sched.lock, LR_SCHED);
-	while ((gp = glist_pop(list))) {
-		g_set_status(gp, G_RUNNABLE);
-		gq_put(gp);
-	}
-	unlock(&sched.lock, LR_SCHED);
-	fence_seq(); /* ORD(idle) */
-	wakep();
-	sub_seq(&sched.foreign, 1); /* ORD(foreign) */
+	submit_foreign(list);
 }
 
 /* --- timers and the poller, as sources --- */
