@@ -4,11 +4,7 @@
 
 package main
 
-import (
-	"time"
-
-	"golang.org/x/sync/errgroup"
-)
+import "golang.org/x/sync/errgroup"
 
 func init() {
 	atBoth("group/1000", group)
@@ -32,17 +28,5 @@ func groupBatch(n int, shared bool) {
 }
 
 func group(r *row) {
-	rounds := r.count / r.n
-	warm := rounds/8 + 1
-	for i := 0; i < warm; i++ {
-		groupBatch(r.n, r.procs > 1)
-	}
-	t0 := time.Now()
-	for i := 0; i < rounds; i++ {
-		groupBatch(r.n, r.procs > 1)
-	}
-	d := time.Since(t0)
-	total := ran + int(ranShared.Load())
-	check(total == (warm+rounds)*r.n, "%d ran", total)
-	r.time(d, rounds*r.n)
+	batches(r, groupBatch)
 }

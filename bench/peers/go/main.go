@@ -18,6 +18,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -219,6 +220,11 @@ func batch(n int, shared bool) {
 }
 
 func spawn(r *row) {
+	batches(r, batch)
+}
+
+// Those that run count themselves in ran or, where several Ps run them, in ranShared.
+func batches(r *row, batch func(n int, shared bool)) {
 	rounds := r.count / r.n
 	warm := rounds/8 + 1
 	for i := 0; i < warm; i++ {
@@ -234,22 +240,27 @@ func spawn(r *row) {
 	r.time(d, rounds*r.n)
 }
 
-// memory.c.
-func memoryNow() int {
+// What /proc/self/status says of these together, in KiB.
+func status(whats ...string) int {
 	data, err := os.ReadFile("/proc/self/status")
 	check(err == nil, "%v", err)
 	sum, found := 0, 0
 	for _, line := range strings.Split(string(data), "\n") {
 		f := strings.Fields(line)
-		if len(f) == 3 && (f[0] == "VmRSS:" || f[0] == "VmPTE:") {
+		if len(f) == 3 && slices.Contains(whats, strings.TrimSuffix(f[0], ":")) {
 			kib, err := strconv.Atoi(f[1])
 			check(err == nil, "%v", err)
-			sum += kib * 1024
+			sum += kib
 			found++
 		}
 	}
-	check(found == 2, "/proc/self/status lacks VmRSS or VmPTE")
+	check(found == len(whats), "/proc/self/status lacks one of %v", whats)
 	return sum
+}
+
+// memory.c.
+func memoryNow() int {
+	return status("VmRSS", "VmPTE") * 1024
 }
 
 func warmUp() {

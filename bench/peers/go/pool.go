@@ -4,9 +4,6 @@
 package main
 
 import (
-	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,22 +23,6 @@ var (
 	poolRan, poolMost atomic.Int64
 )
 
-// In KiB.
-func status(what string) int {
-	data, err := os.ReadFile("/proc/self/status")
-	check(err == nil, "%v", err)
-	for _, line := range strings.Split(string(data), "\n") {
-		f := strings.Fields(line)
-		if len(f) == 3 && f[0] == what+":" {
-			kib, err := strconv.Atoi(f[1])
-			check(err == nil, "%v", err)
-			return kib
-		}
-	}
-	check(false, "/proc/self/status lacks %s", what)
-	return 0
-}
-
 func sleepTask() {
 	time.Sleep(10 * time.Millisecond)
 	poolRan.Add(1)
@@ -54,7 +35,7 @@ func countTask() {
 }
 
 func tasks(r *row, submit func()) {
-	before := status("VmRSS") + status("VmPTE")
+	before := status("VmRSS", "VmPTE")
 	poolWg.Add(r.count)
 	t0 := time.Now()
 	for i := 0; i < r.count; i++ {
@@ -67,7 +48,7 @@ func tasks(r *row, submit func()) {
 	d := time.Since(t0)
 	check(poolRan.Load() == int64(r.count), "%d ran", poolRan.Load())
 	r.time(d, r.count)
-	peak := float64(status("VmHWM")+status("VmPTE")-before) * 1024
+	peak := float64(status("VmHWM", "VmPTE")-before) * 1024
 	r.value("peak", "bytes", peak)
 	r.value("alive", "bytes", peak/float64(poolMost.Load()))
 }
