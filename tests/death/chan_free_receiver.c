@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A channel is freed that a green thread waits on to receive. */
-#include <gmp.h>
+#include "culprit.h"
 
 static gmp_chan *c;
 
@@ -19,23 +19,14 @@ static void culprit(void *arg)
 
 static void app(void *arg)
 {
-	gmp_attr a = GMP_ATTR_INIT;
-	gmp_g *g;
-
 	(void)arg;
 	c = gmp_chan_new(sizeof(int), 0);
 	gmp_go(receiver, NULL);
 	gmp_yield();
-	a.name = "the-culprit";
-	if (gmp_spawn(&g, culprit, NULL, &a) == 0)
-		gmp_join(g);
+	run_culprit(culprit);
 }
 
 int main(void)
 {
-	gmp_config cfg = GMP_CONFIG_INIT;
-
-	cfg.procs = 1;
-	gmp_run(app, NULL, &cfg);
-	return 0;
+	return run_on_one_p(app);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A channel is freed that stands in a select that waits. */
-#include <gmp.h>
+#include "culprit.h"
 
 static gmp_chan *a, *b;
 
@@ -21,24 +21,15 @@ static void culprit(void *arg)
 
 static void app(void *arg)
 {
-	gmp_attr at = GMP_ATTR_INIT;
-	gmp_g *g;
-
 	(void)arg;
 	a = gmp_chan_new(sizeof(int), 0);
 	b = gmp_chan_new(sizeof(int), 0);
 	gmp_go(selector, NULL);
 	gmp_yield();
-	at.name = "the-culprit";
-	if (gmp_spawn(&g, culprit, NULL, &at) == 0)
-		gmp_join(g);
+	run_culprit(culprit);
 }
 
 int main(void)
 {
-	gmp_config cfg = GMP_CONFIG_INIT;
-
-	cfg.procs = 1;
-	gmp_run(app, NULL, &cfg);
-	return 0;
+	return run_on_one_p(app);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A channel with a full buffer is freed that a green thread waits on to send. */
-#include <gmp.h>
+#include "culprit.h"
 
 static gmp_chan *c;
 
@@ -25,9 +25,5 @@ static void app(void *arg)
 
 int main(void)
 {
-	gmp_config cfg = GMP_CONFIG_INIT;
-
-	cfg.procs = 1;
-	gmp_run(app, NULL, &cfg);
-	return 0;
+	return run_on_one_p(app);
 }

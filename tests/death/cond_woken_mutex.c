@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Waiting on a condition variable with a mutex that is unlocked, but for which somebody has just been
  * woken: its word is not 0. */
-#include <gmp.h>
+#include "culprit.h"
 
 static gmp_mutex m = GMP_MUTEX_INIT;
 static gmp_cond c = GMP_COND_INIT;
@@ -36,21 +36,12 @@ static void culprit(void *arg)
 
 static void app(void *arg)
 {
-	gmp_attr a = GMP_ATTR_INIT;
-	gmp_g *g;
-
 	(void)arg;
 	gmp_go(rival, NULL);
-	a.name = "the-culprit";
-	if (gmp_spawn(&g, culprit, NULL, &a) == 0)
-		gmp_join(g);
+	run_culprit(culprit);
 }
 
 int main(void)
 {
-	gmp_config cfg = GMP_CONFIG_INIT;
-
-	cfg.procs = 1;
-	gmp_run(app, NULL, &cfg);
-	return 0;
+	return run_on_one_p(app);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A once whose function asks for it again, by way of another once. */
-#include <gmp.h>
+#include "culprit.h"
 
 static gmp_once outer = GMP_ONCE_INIT, inner = GMP_ONCE_INIT;
 static volatile int survived;
@@ -33,13 +33,8 @@ static void culprit(void *arg)
 
 static void app(void *arg)
 {
-	gmp_attr a = GMP_ATTR_INIT;
-	gmp_g *g;
-
 	(void)arg;
-	a.name = "the-culprit";
-	if (gmp_spawn(&g, culprit, NULL, &a) == 0)
-		gmp_join(g);
+	run_culprit(culprit);
 }
 
 int main(void)

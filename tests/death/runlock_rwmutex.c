@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Read unlock of an rwmutex that nobody holds. */
-#include <gmp.h>
+#include "culprit.h"
 
 static gmp_rwmutex m = GMP_RWMUTEX_INIT;
 
@@ -14,13 +14,8 @@ static void culprit(void *arg)
 
 static void app(void *arg)
 {
-	gmp_attr a = GMP_ATTR_INIT;
-	gmp_g *g;
-
 	(void)arg;
-	a.name = "the-culprit";
-	if (gmp_spawn(&g, culprit, NULL, &a) == 0)
-		gmp_join(g);
+	run_culprit(culprit);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A tick is freed that a green thread waits for. */
-#include <gmp.h>
+#include "culprit.h"
 
 static gmp_chan *c;
 
@@ -22,9 +22,5 @@ static void culprit(void *arg)
 
 int main(void)
 {
-	gmp_config cfg = GMP_CONFIG_INIT;
-
-	cfg.procs = 1;
-	gmp_run(culprit, NULL, &cfg);
-	return 0;
+	return run_on_one_p(culprit);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A wait group's counter over INT32_MAX. */
-#include <gmp.h>
+#include "culprit.h"
 
 static gmp_wg w = GMP_WG_INIT;
 
@@ -13,13 +13,8 @@ static void culprit(void *arg)
 
 static void app(void *arg)
 {
-	gmp_attr a = GMP_ATTR_INIT;
-	gmp_g *g;
-
 	(void)arg;
-	a.name = "the-culprit";
-	if (gmp_spawn(&g, culprit, NULL, &a) == 0)
-		gmp_join(g);
+	run_culprit(culprit);
 }
 
 int main(void)

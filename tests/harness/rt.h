@@ -7,16 +7,23 @@
 
 #include "check.h"
 
-/* gmp_run with that many Ps; a start that fails ends the case. */
-static inline int run_procs(int procs, gmp_fn fn, void *arg)
+/* gmp_run with that many Ps, and threads at most (0: as many as there are by default); a start that
+ * fails ends the case. */
+static inline int run_bounded(int procs, int max_threads, gmp_fn fn, void *arg)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 	int err;
 
 	cfg.procs = procs;
+	cfg.max_threads = max_threads;
 	err = gmp_run(fn, arg, &cfg);
 	CHECK_EQ(err, 0);
 	return err;
+}
+
+static inline int run_procs(int procs, gmp_fn fn, void *arg)
+{
+	return run_bounded(procs, 0, fn, arg);
 }
 
 #endif

@@ -317,11 +317,7 @@ static void eight_at_most(UNUSED void *arg)
 
 TEST(beyond_max_threads_they_wait_their_turn)
 {
-	gmp_config c = GMP_CONFIG_INIT;
-
-	c.procs = 2;
-	c.max_threads = 8;
-	CHECK_EQ(gmp_run(eight_at_most, NULL, &c), 0);
+	run_bounded(2, 8, eight_at_most, NULL);
 }
 
 static void one_at_a_time(UNUSED void *arg)
@@ -336,11 +332,7 @@ static void one_at_a_time(UNUSED void *arg)
 
 TEST(with_one_thread_in_all_they_do_it_one_after_the_other)
 {
-	gmp_config c = GMP_CONFIG_INIT;
-
-	c.procs = 1;
-	c.max_threads = 1;
-	CHECK_EQ(gmp_run(one_at_a_time, NULL, &c), 0);
+	run_bounded(1, 1, one_at_a_time, NULL);
 }
 
 static atomic_int came_back;

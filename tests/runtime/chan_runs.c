@@ -145,9 +145,8 @@ TEST_PROCS(a_run_may_end_before_those_who_were_served_go_on)
 static struct peer across;
 static int value;
 
-static void leave_around_a_foreign_one(UNUSED void *arg)
+static void put_a_foreign_one_before_them(void)
 {
-	leave_all_waiting(NULL);
 	peer_kind = FOREIGN;
 	value = 7;
 	if (side)
@@ -157,6 +156,12 @@ static void leave_around_a_foreign_one(UNUSED void *arg)
 	until_waiting(&across, 1);
 	for (int i = 0; i < LEFT; i++)
 		CHECK_EQ(gmp_go(wait_for_ever, (void *)(intptr_t)i), 0);
+}
+
+static void leave_around_a_foreign_one(UNUSED void *arg)
+{
+	leave_all_waiting(NULL);
+	put_a_foreign_one_before_them();
 	WAIT_FOR(all_wait(2 * LEFT));
 }
 
@@ -186,15 +191,7 @@ TEST_PROCS(a_foreign_thread_among_them_waits_on_and_is_served_by_another)
 	cfg.procs = procs;
 	for (side = 0; side < 2; side++) {
 		CHECK_EQ(gmp_start(&cfg), 0);
-		peer_kind = FOREIGN;
-		value = 7;
-		if (side)
-			start_send(&across, c, &value, GMP_FOREVER);
-		else
-			start_recv(&across, c, &value, GMP_FOREVER);
-		until_waiting(&across, 1);
-		for (int i = 0; i < LEFT; i++)
-			CHECK_EQ(gmp_go(wait_for_ever, (void *)(intptr_t)i), 0);
+		put_a_foreign_one_before_them();
 		for (int i = 0; i < 50; i++)
 			gmp_yield();
 		CHECK_EQ(gmp_stop(), 0);

@@ -41,18 +41,7 @@ UNUSED static void free_made(void)
 }
 
 /* GO_MAIN(name) { ... }: a case at 1, 2 and 4 Ps; what was made is freed after the run. */
-#define GO_MAIN(name)                                                                              \
-	static void name##_body(int procs);                                                        \
-	static void name##_app(void *arg)                                                          \
-	{                                                                                          \
-		name##_body(*(int *)arg);                                                          \
-	}                                                                                          \
-	TEST_PROCS(name)                                                                           \
-	{                                                                                          \
-		run_procs(procs, name##_app, &procs);                                              \
-		free_made();                                                                       \
-	}                                                                                          \
-	static void name##_body(__attribute__((unused)) int procs)
+#define GO_MAIN(name) RT_THEN(name, free_made)
 
 UNUSED static void go(gmp_fn fn, void *arg)
 {

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include <sys/syscall.h>
 
-#include "io_util.h"
+#include "io_calls.h"
 
 struct accepting {
 	int l;
@@ -203,21 +203,7 @@ RT(options_are_checked)
 
 /* --- closed behind our back --- */
 
-struct call {
-	int fd;
-	atomic_int result, begun;
-};
-
-static void read_it(void *arg)
-{
-	struct call *c = arg;
-	char buf[16];
-
-	atomic_store(&c->begun, 1);
-	atomic_store(&c->result, (int)gmp_read(c->fd, buf, sizeof(buf)));
-}
-
-static void fill_it(void *arg)
+static void fill_for_ever(void *arg)
 {
 	struct call *c = arg;
 	static char buf[1 << 20];
@@ -306,7 +292,7 @@ RT(after_a_plain_close_the_next_owner_is_served_whoever_waited)
 		make_pair("tcp", &a, &b);
 		for (int i = 0; i < 6; i++) {
 			c[i] = (struct call){ .fd = a };
-			g[i] = spawn(i < 2 ? read_it : i < 4 ? fill_it : wait_it, &c[i]);
+			g[i] = spawn(i < 2 ? read_it : i < 4 ? fill_for_ever : wait_it, &c[i]);
 		}
 		wait_parked(6);
 		CHECK_EQ(gmp_set_deadline(a, GMP_READ | GMP_WRITE, gmp_deadline(PATIENCE)), 0);

@@ -4,56 +4,7 @@
  * who wait, and that a number may be used again at once.
  */
 #define _GNU_SOURCE
-#include "io_util.h"
-
-static atomic_int count;
-
-struct result {
-	int fd;
-	atomic_int result, begun;
-};
-
-static void read_it(void *arg)
-{
-	struct result *r = arg;
-	char buf[16];
-
-	atomic_store(&r->begun, 1);
-	atomic_store(&r->result, (int)gmp_read(r->fd, buf, sizeof(buf)));
-	atomic_fetch_add(&count, 1);
-}
-
-static void read_it_fully(void *arg)
-{
-	struct result *r = arg;
-	char buf[16];
-
-	atomic_store(&r->begun, 1);
-	atomic_store(&r->result, (int)gmp_read_full(r->fd, buf, sizeof(buf)));
-	atomic_fetch_add(&count, 1);
-}
-
-static void accept_it(void *arg)
-{
-	struct result *r = arg;
-
-	atomic_store(&r->begun, 1);
-	atomic_store(&r->result, gmp_accept(r->fd));
-	atomic_fetch_add(&count, 1);
-}
-
-static void fill_it(void *arg)
-{
-	struct result *r = arg;
-	size_t n = 64 << 20;
-	char *buf = calloc(1, n);
-
-	CHECK(buf != NULL);
-	atomic_store(&r->begun, 1);
-	atomic_store(&r->result, (int)gmp_write_all(r->fd, buf, n));
-	free(buf);
-	atomic_fetch_add(&count, 1);
-}
+#include "io_calls.h"
 
 static void check_free_number(int fd)
 {
@@ -64,18 +15,18 @@ RT(close_wakes_all_readers_and_writers_with_ecanceled)
 {
 	FOR_NETS(net)
 	{
-		struct result r[6], f;
+		struct call r[6], f;
 		struct foreign t;
 		gmp_g *g[6];
 		int a, b;
 
 		make_pair(net, &a, &b);
 		for (int i = 0; i < 6; i++) {
-			r[i] = (struct result){ a, 0, 0 };
+			r[i] = (struct call){ .fd = a };
 			g[i] = spawn(i < 2 ? read_it : i < 4 ? read_it_fully : fill_it, &r[i]);
 		}
 		wait_parked(6);
-		f = (struct result){ a, 0, 0 };
+		f = (struct call){ .fd = a };
 		foreign_start(&t, read_it, &f);
 		WAIT_FOR(atomic_load(&f.begun));
 		/* Closed before the foreign thread waits it is EBADF, and after it ECANCELED. */
@@ -97,14 +48,14 @@ RT(a_writer_that_waits_for_its_turn_does_not_write_to_the_next_owner)
 {
 	FOR_NETS(net)
 	{
-		struct result r[2];
+		struct call r[2];
 		gmp_g *g[2];
 		int a, b, c, d, pair[2];
 		char buf[16];
 
 		make_pair(net, &a, &b);
 		for (int i = 0; i < 2; i++) {
-			r[i] = (struct result){ a, 0, 0 };
+			r[i] = (struct call){ .fd = a };
 			g[i] = spawn(fill_it, &r[i]);
 		}
 		wait_parked(2);
@@ -130,18 +81,18 @@ RT(close_wakes_all_accepters_with_ecanceled)
 {
 	FOR_NETS(net)
 	{
-		struct result r[5], f;
+		struct call r[5], f;
 		struct foreign t;
 		char addr[128];
 		gmp_g *g[5];
 		int l = listen_any(net, addr);
 
 		for (int i = 0; i < 5; i++) {
-			r[i] = (struct result){ l, 0, 0 };
+			r[i] = (struct call){ .fd = l };
 			g[i] = spawn(accept_it, &r[i]);
 		}
 		wait_parked(5);
-		f = (struct result){ l, 0, 0 };
+		f = (struct call){ .fd = l };
 		foreign_start(&t, accept_it, &f);
 		WAIT_FOR(atomic_load(&f.begun));
 		gmp_sleep(5 * MS);
@@ -165,13 +116,13 @@ RT(close_from_a_foreign_thread_wakes_a_green_reader)
 {
 	FOR_NETS(net)
 	{
-		struct result r;
+		struct call r;
 		struct foreign t;
 		gmp_g *g;
 		int a, b;
 
 		make_pair(net, &a, &b);
-		r = (struct result){ a, 0, 0 };
+		r = (struct call){ .fd = a };
 		g = spawn(read_it, &r);
 		wait_parked(1);
 		foreign_start(&t, close_it, (void *)(intptr_t)a);
@@ -188,7 +139,7 @@ RT(a_number_can_be_used_again_at_once)
 
 	for (int i = 0; i < (SANITIZED ? 100 : 1000); i++) {
 		const char *net = nets[i & 1];
-		struct result r;
+		struct call r;
 		int a, b;
 		gmp_g *g;
 
@@ -200,7 +151,7 @@ RT(a_number_can_be_used_again_at_once)
 		say(a, "fresh");
 		hear(b, "fresh");
 		/* Nothing of the former owner is left: a read on it waits. */
-		r = (struct result){ b, 0, 0 };
+		r = (struct call){ .fd = b };
 		g = spawn(read_it, &r);
 		if (i % 4 < 2) {
 			wait_parked(1);
@@ -273,7 +224,7 @@ static int owned; /* by whoever has adopted it */
 /* Adopting fails until the other has released. */
 static void own_in_turn(void *arg)
 {
-	struct result *r = arg;
+	struct call *r = arg;
 
 	for (int i = 0; i < 2000; i++) {
 		int err;
@@ -289,7 +240,7 @@ static void own_in_turn(void *arg)
 RT(who_adopts_a_number_has_it_alone_until_it_is_released)
 {
 	int fd[2];
-	struct result r;
+	struct call r;
 	struct foreign f;
 	gmp_g *g;
 
@@ -329,7 +280,7 @@ RT(adopt_of_a_regular_file_leaves_it_as_it_is)
 
 RT(adopted_sockets_work_as_any)
 {
-	struct result r;
+	struct call r;
 	int fd[2];
 	gmp_g *g;
 
@@ -338,7 +289,7 @@ RT(adopted_sockets_work_as_any)
 	CHECK_EQ(gmp_adopt(fd[1]), fd[1]);
 	say(fd[0], "there");
 	hear(fd[1], "there");
-	r = (struct result){ fd[0], 0, 0 };
+	r = (struct call){ .fd = fd[0] };
 	g = spawn(read_it, &r);
 	wait_parked(1);
 	say(fd[1], "back");
@@ -386,14 +337,14 @@ RT(calls_on_the_wrong_kind_of_descriptor_give_the_systems_error)
 
 RT(after_a_plain_close_the_next_owner_of_the_number_drops_the_old_record)
 {
-	struct result r[2];
+	struct call r[2];
 	gmp_g *g[2];
 	int fd[2], next[2];
 
 	CHECK_EQ(pipe(fd), 0);
 	CHECK_EQ(gmp_adopt(fd[0]), fd[0]);
 	for (int i = 0; i < 2; i++) {
-		r[i] = (struct result){ fd[0], 0, 0 };
+		r[i] = (struct call){ .fd = fd[0] };
 		g[i] = spawn(read_it, &r[i]);
 	}
 	wait_parked(2);
@@ -431,13 +382,13 @@ static void churn(void *arg)
 	int id = (int)(intptr_t)arg;
 
 	for (int i = 0; i < (SANITIZED ? 50 : 300); i++) {
-		struct result r;
+		struct call r;
 		int a, b;
 		gmp_g *g;
 
 		make_pair(nets[(id + i) & 1], &a, &b);
 		reset_on_close(a);
-		r = (struct result){ b, 0, 0 };
+		r = (struct call){ .fd = b };
 		g = spawn(read_it, &r);
 		if ((id + i) % 3 == 0)
 			gmp_yield();

@@ -7,55 +7,7 @@
 #define _GNU_SOURCE
 #include <stdbool.h>
 
-#include "io_util.h"
-
-struct call {
-	int fd;
-	int64_t ended;
-	atomic_int result, begun;
-};
-
-static void read_it(void *arg)
-{
-	struct call *c = arg;
-	char buf[16];
-
-	atomic_store(&c->begun, 1);
-	atomic_store(&c->result, (int)gmp_read(c->fd, buf, sizeof(buf)));
-	c->ended = gmp_now();
-}
-
-static void read_it_fully(void *arg)
-{
-	struct call *c = arg;
-	char buf[16];
-
-	atomic_store(&c->begun, 1);
-	atomic_store(&c->result, (int)gmp_read_full(c->fd, buf, sizeof(buf)));
-	c->ended = gmp_now();
-}
-
-static void accept_it(void *arg)
-{
-	struct call *c = arg;
-
-	atomic_store(&c->begun, 1);
-	atomic_store(&c->result, gmp_accept(c->fd));
-	c->ended = gmp_now();
-}
-
-static void fill_it(void *arg)
-{
-	struct call *c = arg;
-	size_t n = 64 << 20;
-	char *buf = calloc(1, n);
-
-	CHECK(buf != NULL);
-	atomic_store(&c->begun, 1);
-	atomic_store(&c->result, (int)gmp_write_all(c->fd, buf, n));
-	free(buf);
-	c->ended = gmp_now();
-}
+#include "io_calls.h"
 
 static int64_t set(int fd, int which, int64_t ns)
 {

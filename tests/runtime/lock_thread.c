@@ -370,11 +370,7 @@ static void only_thread(UNUSED void *arg)
 
 TEST(without_a_thread_for_the_others_it_is_eagain)
 {
-	gmp_config c = GMP_CONFIG_INIT;
-
-	c.procs = 1;
-	c.max_threads = 1;
-	CHECK_EQ(gmp_run(only_thread, NULL, &c), 0);
+	run_bounded(1, 1, only_thread, NULL);
 }
 
 static atomic_int refused;
@@ -408,11 +404,7 @@ static void eight_threads(UNUSED void *arg)
 
 TEST(of_max_threads_one_is_left_for_the_others)
 {
-	gmp_config c = GMP_CONFIG_INIT;
-
-	c.procs = 2;
-	c.max_threads = 8;
-	CHECK_EQ(gmp_run(eight_threads, NULL, &c), 0);
+	run_bounded(2, 8, eight_threads, NULL);
 }
 
 static void timer_beside(UNUSED void *arg)

@@ -58,39 +58,19 @@ static void after_hammer(void)
 
 RT(only_one_green_thread_holds_it)
 {
-	gmp_g *g[20];
-
-	for (int i = 0; i < 20; i++)
-		g[i] = spawn(hammer, (void *)(intptr_t)i);
-	for (int i = 0; i < 20; i++)
-		join(g[i]);
+	run_crowd(hammer, 0, 20);
 	after_hammer();
 }
 
 RT(only_one_green_or_foreign_thread_holds_it)
 {
-	struct foreign f[3];
-	gmp_g *g[10];
-
-	for (int i = 0; i < 3; i++)
-		foreign_start(&f[i], hammer, (void *)(intptr_t)(100 + i));
-	for (int i = 0; i < 10; i++)
-		g[i] = spawn(hammer, (void *)(intptr_t)i);
-	for (int i = 0; i < 10; i++)
-		join(g[i]);
-	for (int i = 0; i < 3; i++)
-		foreign_join(&f[i]);
+	run_crowd(hammer, 3, 10);
 	after_hammer();
 }
 
 TEST(only_one_thread_holds_it_without_a_runtime)
 {
-	struct foreign f[6];
-
-	for (int i = 0; i < 6; i++)
-		foreign_start(&f[i], hammer, (void *)(intptr_t)i);
-	for (int i = 0; i < 6; i++)
-		CHECK_EQ(pthread_join(f[i].thread, NULL), 0);
+	run_crowd(hammer, 6, 0);
 	after_hammer();
 }
 
@@ -185,17 +165,25 @@ static void burn(int64_t ns)
 		;
 }
 
+/* Returns the one who has waited. */
+static gmp_g *unlock_after_a_long_wait(void)
+{
+	gmp_g *g;
+
+	atomic_store(&count, 0);
+	CHECK_EQ(gmp_mutex_lock(&mu), 0);
+	g = spawn(lock_and_count, NULL);
+	wait_parked(1);
+	burn(3 * MS);
+	CHECK_EQ(gmp_mutex_unlock(&mu), 0);
+	return g;
+}
+
 RT(unlock_hands_over_to_a_waiter_of_more_than_a_millisecond)
 {
 	for (int round = 0; round < 20; round++) {
-		gmp_g *g;
+		gmp_g *g = unlock_after_a_long_wait();
 
-		atomic_store(&count, 0);
-		CHECK_EQ(gmp_mutex_lock(&mu), 0);
-		g = spawn(lock_and_count, NULL);
-		wait_parked(1);
-		burn(3 * MS);
-		CHECK_EQ(gmp_mutex_unlock(&mu), 0);
 		/* The lock is the waiter's already: we come after it. */
 		CHECK_EQ(gmp_mutex_lock(&mu), 0);
 		CHECK_EQ(atomic_load(&count), 1);
@@ -207,14 +195,8 @@ RT(unlock_hands_over_to_a_waiter_of_more_than_a_millisecond)
 RT(a_try_does_not_overtake_a_waiter_of_more_than_a_millisecond)
 {
 	for (int round = 0; round < 20; round++) {
-		gmp_g *g;
+		gmp_g *g = unlock_after_a_long_wait();
 
-		atomic_store(&count, 0);
-		CHECK_EQ(gmp_mutex_lock(&mu), 0);
-		g = spawn(lock_and_count, NULL);
-		wait_parked(1);
-		burn(3 * MS);
-		CHECK_EQ(gmp_mutex_unlock(&mu), 0);
 		if (gmp_mutex_try_lock(&mu) == 0) {
 			CHECK_EQ(atomic_load(&count), 1);
 			CHECK_EQ(gmp_mutex_unlock(&mu), 0);

@@ -297,12 +297,8 @@ static void crowd(UNUSED void *arg)
 
 TEST_PROCS(at_most_half_of_the_threads_look_up_at_a_time)
 {
-	gmp_config c = GMP_CONFIG_INIT;
-
-	c.procs = procs;
-	c.max_threads = 8;
 	for (int i = 0; i < 3; i++)
-		CHECK_EQ(gmp_run(crowd, NULL, &c), 0);
+		run_bounded(procs, 8, crowd, NULL);
 }
 
 static void alone(UNUSED void *arg)
@@ -312,11 +308,7 @@ static void alone(UNUSED void *arg)
 
 TEST(with_one_thread_in_all_names_are_looked_up)
 {
-	gmp_config c = GMP_CONFIG_INIT;
-
-	c.procs = 1;
-	c.max_threads = 1;
-	CHECK_EQ(gmp_run(alone, NULL, &c), 0);
+	run_bounded(1, 1, alone, NULL);
 }
 
 static void look_up_for_a_while(UNUSED void *arg)
@@ -373,15 +365,12 @@ static void leave_a_crowd(UNUSED void *arg)
 /* Their memory, too. */
 TEST_PROCS(a_run_that_ends_while_some_await_their_turn_forgets_those)
 {
-	gmp_config c = GMP_CONFIG_INIT;
 	struct foreign f;
 
-	c.procs = procs;
-	c.max_threads = 8;
 	reset();
 	atomic_store(&silent, 1);
 	foreign_start(&f, answer_later, NULL);
-	CHECK_EQ(gmp_run(leave_a_crowd, NULL, &c), 0);
+	run_bounded(procs, 8, leave_a_crowd, NULL);
 	CHECK_EQ(atomic_load(&asked), 4);
 	CHECK_EQ(pthread_join(f.thread, NULL), 0);
 }

@@ -9,6 +9,14 @@ static int value; /* plain: published by the once */
 static atomic_int runs, seen;
 static gmp_wg gate;
 
+static void start_afresh(void)
+{
+	o = (gmp_once)GMP_ONCE_INIT;
+	value = 0;
+	atomic_store(&runs, 0);
+	atomic_store(&seen, 0);
+}
+
 static void set(UNUSED void *arg)
 {
 	atomic_fetch_add(&runs, 1);
@@ -31,10 +39,7 @@ RT(it_runs_once_and_the_others_wait_for_its_end)
 	gmp_g *g[N];
 	struct foreign f;
 
-	o = (gmp_once)GMP_ONCE_INIT;
-	value = 0;
-	atomic_store(&runs, 0);
-	atomic_store(&seen, 0);
+	start_afresh();
 	gmp_wg_add(&gate, 1);
 	for (int i = 0; i < N; i++)
 		g[i] = spawn(do_it, NULL);
@@ -149,10 +154,7 @@ RT(a_cancelled_green_thread_runs_it_to_its_end)
 	gmp_g *g[N];
 	struct foreign f;
 
-	o = (gmp_once)GMP_ONCE_INIT;
-	value = 0;
-	atomic_store(&runs, 0);
-	atomic_store(&seen, 0);
+	start_afresh();
 	gmp_wg_add(&gate, 1);
 	g[0] = spawn(run_it_cancelled, NULL);
 	WAIT_FOR(atomic_load(&runs) == 1);

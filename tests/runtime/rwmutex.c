@@ -83,39 +83,19 @@ static void after_hammer(void)
 
 RT(a_writer_is_alone)
 {
-	gmp_g *g[20];
-
-	for (int i = 0; i < 20; i++)
-		g[i] = spawn(hammer, (void *)(intptr_t)i);
-	for (int i = 0; i < 20; i++)
-		join(g[i]);
+	run_crowd(hammer, 0, 20);
 	after_hammer();
 }
 
 RT(a_writer_is_alone_among_green_and_foreign_threads)
 {
-	struct foreign f[3];
-	gmp_g *g[10];
-
-	for (int i = 0; i < 3; i++)
-		foreign_start(&f[i], hammer, (void *)(intptr_t)(50 + i));
-	for (int i = 0; i < 10; i++)
-		g[i] = spawn(hammer, (void *)(intptr_t)i);
-	for (int i = 0; i < 10; i++)
-		join(g[i]);
-	for (int i = 0; i < 3; i++)
-		foreign_join(&f[i]);
+	run_crowd(hammer, 3, 10);
 	after_hammer();
 }
 
 TEST(a_writer_is_alone_without_a_runtime)
 {
-	struct foreign f[6];
-
-	for (int i = 0; i < 6; i++)
-		foreign_start(&f[i], hammer, (void *)(intptr_t)i);
-	for (int i = 0; i < 6; i++)
-		CHECK_EQ(pthread_join(f[i].thread, NULL), 0);
+	run_crowd(hammer, 6, 0);
 	after_hammer();
 }
 

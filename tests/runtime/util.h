@@ -44,9 +44,10 @@
 
 /*
  * RT(name) { ... }: a case at 1, 2 and 4 Ps whose body runs on the first green thread, with
- * `procs` the number of Ps.
+ * `procs` the number of Ps.  RT_THEN(name, last): and after the run it calls last().
  */
-#define RT(name)                                                                                   \
+#define RT(name) RT_THEN(name, nothing_then)
+#define RT_THEN(name, last)                                                                        \
 	static void name##_body(int procs);                                                        \
 	static void name##_app(void *arg)                                                          \
 	{                                                                                          \
@@ -55,10 +56,15 @@
 	TEST_PROCS(name)                                                                           \
 	{                                                                                          \
 		run_procs(procs, name##_app, &procs);                                              \
+		last();                                                                            \
 	}                                                                                          \
 	static void name##_body(__attribute__((unused)) int procs)
 
 #define UNUSED __attribute__((unused))
+
+static inline void nothing_then(void)
+{
+}
 
 static inline gmp_g *spawn(gmp_fn fn, void *arg)
 {
@@ -118,6 +124,23 @@ static inline void foreign_join(struct foreign *f)
 {
 	WAIT_FOR(atomic_load(&f->done));
 	CHECK_EQ(pthread_join(f->thread, NULL), 0);
+}
+
+/* fn, with their numbers, on so many foreign threads and green ones at once, until all are through. */
+static inline void run_crowd(gmp_fn fn, int foreign, int green)
+{
+	struct foreign f[8];
+	gmp_g *g[32];
+
+	CHECK(foreign <= 8 && green <= 32);
+	for (int i = 0; i < foreign; i++)
+		foreign_start(&f[i], fn, (void *)(intptr_t)(100 + i));
+	for (int i = 0; i < green; i++)
+		g[i] = spawn(fn, (void *)(intptr_t)i);
+	for (int i = 0; i < green; i++)
+		join(g[i]);
+	for (int i = 0; i < foreign; i++)
+		foreign_join(&f[i]);
 }
 
 static inline int count_dir(const char *path)

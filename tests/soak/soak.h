@@ -34,6 +34,8 @@
 
 #include <gmp.h>
 
+#include "../harness/rng.h"
+
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)
 #define SEC INT64_C(1000000000)
@@ -88,26 +90,10 @@ soak_failed(const char *file, int line, const char *fmt, ...)
 
 /* ------------------------------------------------------------ Random numbers */
 
-struct rng {
-	uint64_t s;
-	unsigned who; /* of a round's runners; for others any number */
-};
-
+/* Its number is that of one of a round's runners; for others any. */
 static inline struct rng rng_for(uint64_t id)
 {
-	struct rng r = { (soak_seed * 1000003 + id) * UINT64_C(0x9e3779b97f4a7c15) | 1,
-			 (unsigned)(id % 1000) };
-
-	return r;
-}
-
-/* 0 .. n-1 */
-static inline unsigned draw(struct rng *r, unsigned n)
-{
-	r->s ^= r->s << 13;
-	r->s ^= r->s >> 7;
-	r->s ^= r->s << 17;
-	return (unsigned)((r->s * UINT64_C(0x2545f4914f6cdd1d)) >> 33) % n;
+	return rng_of(soak_seed, id);
 }
 
 /* Bytes that tell where they belong. */

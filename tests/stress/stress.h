@@ -10,6 +10,8 @@
 
 #include <time.h>
 
+#include "rng.h"
+
 static uint64_t stress_seed;
 static int64_t stress_end;
 
@@ -43,24 +45,9 @@ static inline void in_blocking_code(unsigned us)
 	gmp_block_leave();
 }
 
-struct rng {
-	uint64_t s;
-};
-
 static inline struct rng rng_for(uint64_t id)
 {
-	struct rng r = { (stress_seed * 1000003 + id) * UINT64_C(0x9e3779b97f4a7c15) | 1 };
-
-	return r;
-}
-
-/* 0 .. n-1 */
-static inline unsigned draw(struct rng *r, unsigned n)
-{
-	r->s ^= r->s << 13;
-	r->s ^= r->s >> 7;
-	r->s ^= r->s << 17;
-	return (unsigned)((r->s * UINT64_C(0x2545f4914f6cdd1d)) >> 33) % n;
+	return rng_of(stress_seed, id);
 }
 
 #endif

@@ -92,15 +92,21 @@ static uint64_t descriptors(void)
 
 static const int errors[] = { EMFILE, ENFILE, ENOBUFS, ENOMEM };
 
+/* The number that the next descriptor gets then. */
+static int listen_first(void)
+{
+	l = gmp_listen("tcp", "127.0.0.1:0");
+	CHECK(l >= 0);
+	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0);
+	return lowest();
+}
+
 static void be_refused(void *arg)
 {
 	int *const stages[] = { &no_socket, &no_watch, &no_connection, &no_queue };
 
 	(void)arg;
-	l = gmp_listen("tcp", "127.0.0.1:0");
-	CHECK(l >= 0);
-	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0);
-	int fd = lowest();
+	int fd = listen_first();
 
 	for (unsigned i = 0; i < 4; i++) {
 		for (int k = 0; k < 3; k++) {
@@ -148,10 +154,7 @@ TEST_PROCS(where_there_is_no_ipv6_all_addresses_are_those_of_ipv4)
 static void accept_unwatched(void *arg)
 {
 	(void)arg;
-	l = gmp_listen("tcp", "127.0.0.1:0");
-	CHECK(l >= 0);
-	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0);
-	int fd = lowest();
+	int fd = listen_first();
 
 	for (unsigned i = 0; i < 4; i++) {
 		int c = gmp_dial("tcp", addr);

@@ -6,10 +6,9 @@
 #include "base/lock.h"
 
 #include <pthread.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 
 #include "base/os.h"
+#include "child.h"
 
 enum { THREADS = 4 };
 
@@ -159,29 +158,10 @@ static void switched_while_held(void)
 	switch_check();
 }
 
-/* Run fn in a child; what it says on stderr goes to text.  Was it aborted? */
 static bool dies(void (*fn)(void), char *text, size_t room)
 {
-	int fds[2], status;
-	ssize_t got;
-	size_t n = 0;
-	pid_t pid;
+	int status = child_says(fn, text, room);
 
-	CHECK_EQ(pipe(fds), 0);
-	pid = fork();
-	CHECK(pid >= 0);
-	if (pid == 0) {
-		setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
-		dup2(fds[1], 2);
-		fn();
-		_exit(0);
-	}
-	close(fds[1]);
-	while (n < room - 1 && (got = read(fds[0], text + n, room - 1 - n)) > 0)
-		n += (size_t)got;
-	text[n] = '\0';
-	close(fds[0]);
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	if (WIFEXITED(status))
 		CHECK_EQ(WEXITSTATUS(status), 0);
 	return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;

@@ -8,10 +8,9 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 
 #include "base/os.h"
+#include "child.h"
 
 ssize_t __real_write(int fd, const void *buf, size_t n);
 ssize_t __wrap_write(int fd, const void *buf, size_t n);
@@ -29,32 +28,6 @@ ssize_t __wrap_write(int fd, const void *buf, size_t n)
 	return __real_write(fd, buf, disturbed && n > 1 ? 1 : n);
 }
 
-/* Run fn in a child; its stderr goes to text.  Returns the wait status. */
-static int run(void (*fn)(void), char *text, size_t room)
-{
-	int fds[2], status;
-	ssize_t got;
-	size_t n = 0;
-	pid_t pid;
-
-	CHECK_EQ(pipe(fds), 0);
-	pid = fork();
-	CHECK(pid >= 0);
-	if (pid == 0) {
-		setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
-		dup2(fds[1], 2);
-		fn();
-		_exit(0);
-	}
-	close(fds[1]);
-	while (n < room - 1 && (got = read(fds[0], text + n, room - 1 - n)) > 0)
-		n += (size_t)got;
-	text[n] = '\0';
-	close(fds[0]);
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	return status;
-}
-
 static void check_aborted(int status)
 {
 	CHECK(WIFSIGNALED(status));
@@ -70,7 +43,7 @@ TEST(the_line_comes_first_and_then_who_called)
 {
 	char text[8192];
 
-	check_aborted(run(who_dies, text, sizeof(text)));
+	check_aborted(child_says(who_dies, text, sizeof(text)));
 	CHECK(strncmp(text, "gmp: fatal: 42 reasons\n    #0 0x", 32) == 0);
 	CHECK(strstr(text, " who_dies+0x") != NULL);
 	CHECK(strstr(text, " who_dies+0x") < strstr(text, "    #1 0x"));
@@ -86,7 +59,7 @@ TEST(writes_that_are_cut_short_or_interrupted_lose_nothing)
 {
 	char text[8192];
 
-	check_aborted(run(die_disturbed, text, sizeof(text)));
+	check_aborted(child_says(die_disturbed, text, sizeof(text)));
 	CHECK(strncmp(text, "gmp: fatal: 42 reasons\n    #0 0x", 32) == 0);
 	CHECK(strstr(text, " who_dies+0x") < strstr(text, "    #1 0x"));
 }
@@ -100,7 +73,7 @@ TEST(a_failed_assertion_says_what_and_where)
 {
 	char text[8192];
 
-	check_aborted(run(assert_something, text, sizeof(text)));
+	check_aborted(child_says(assert_something, text, sizeof(text)));
 	CHECK(strstr(text, "throw.c:") != NULL);
 	CHECK(strstr(text, ": assertion failed: 1 + 1 == 3\n") != NULL);
 }
@@ -120,7 +93,7 @@ TEST(a_higher_floor_can_describe_the_green_thread)
 {
 	char text[8192];
 
-	check_aborted(run(die_described, text, sizeof(text)));
+	check_aborted(child_says(die_described, text, sizeof(text)));
 	CHECK(strncmp(text, "gmp: fatal: oh in green thread 17 \"worker\" (entry f)\n", 53) == 0);
 }
 
@@ -150,9 +123,9 @@ TEST(a_line_that_is_too_long_is_still_a_line)
 {
 	char text[8192];
 
-	check_aborted(run(die_at_length, text, sizeof(text)));
+	check_aborted(child_says(die_at_length, text, sizeof(text)));
 	CHECK(strstr(text, "xxx\n    #0 0x") != NULL);
-	check_aborted(run(die_described_at_length, text, sizeof(text)));
+	check_aborted(child_says(die_described_at_length, text, sizeof(text)));
 	CHECK(strstr(text, "yyy\n    #0 0x") != NULL);
 }
 
@@ -173,7 +146,7 @@ TEST(a_death_within_a_death_is_at_once)
 {
 	char text[8192];
 
-	check_aborted(run(die_while_dying, text, sizeof(text)));
+	check_aborted(child_says(die_while_dying, text, sizeof(text)));
 	CHECK_STR(text, "");
 }
 
@@ -200,7 +173,7 @@ TEST(of_several_who_die_one_speaks)
 	char text[8192], *first;
 
 	for (int i = 0; i < 20; i++) {
-		check_aborted(run(die_together, text, sizeof(text)));
+		check_aborted(child_says(die_together, text, sizeof(text)));
 		first = strstr(text, "gmp: fatal: ");
 		CHECK(first == text);
 		CHECK(strstr(first + 1, "gmp: fatal: ") == NULL);
@@ -217,7 +190,7 @@ TEST(a_backtrace_begins_at_its_caller)
 {
 	char text[8192];
 
-	CHECK_EQ(run(show_trace, text, sizeof(text)), 0);
+	CHECK_EQ(child_says(show_trace, text, sizeof(text)), 0);
 	CHECK(strncmp(text, "    #0 0x", 9) == 0);
 	CHECK(strstr(text, " show_trace+0x") != NULL);
 	CHECK(strstr(text, " show_trace+0x") < strstr(text, "    #1 0x"));
@@ -244,7 +217,7 @@ TEST(a_deep_backtrace_ends)
 {
 	char text[16384];
 
-	CHECK_EQ(run(show_deep_trace, text, sizeof(text)), 0);
+	CHECK_EQ(child_says(show_deep_trace, text, sizeof(text)), 0);
 	CHECK(strstr(text, "    #50 0x") != NULL);
 	CHECK(strstr(text, "    #64 0x") == NULL);
 }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* A green thread called the-culprit, which does what it must not do: its name is to be in the report. */
+#ifndef TESTS_DEATH_CULPRIT_H
+#define TESTS_DEATH_CULPRIT_H
+
+#include <gmp.h>
+
+static inline void run_culprit(gmp_fn culprit)
+{
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g;
+
+	a.name = "the-culprit";
+	if (gmp_spawn(&g, culprit, NULL, &a) == 0)
+		gmp_join(g);
+}
+
+/* A run whose other green threads, if there are any, are on the same P: returns what main returns. */
+static inline int run_on_one_p(gmp_fn app)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	cfg.procs = 1;
+	gmp_run(app, NULL, &cfg);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// A green thread called clerk, whose function, worker, does not catch what fails throws.
+#ifndef TESTS_DEATH_EXCEPTION_H
+#define TESTS_DEATH_EXCEPTION_H
+
+#include <stdexcept>
+
+#include <gmp.h>
+
+extern "C" void worker(void *);
+
+extern "C" __attribute__((noinline)) void fails(int n)
+{
+	if (n > 0)
+		throw std::runtime_error("no such thing");
+}
+
+static void app(void *)
+{
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g;
+
+	a.name = "clerk";
+	if (gmp_spawn(&g, worker, nullptr, &a) == 0)
+		gmp_join(g);
+}
+
+int main()
+{
+	gmp_run(app, nullptr, nullptr);
+	return 0;
+}
+
+#endif
