@@ -11,14 +11,7 @@ static void culprit(void *arg)
 	gmp_cond_wait_until(&c, &m, 0);
 }
 
-static void app(void *arg)
-{
-	(void)arg;
-	run_culprit(culprit);
-}
-
 int main(void)
 {
-	gmp_run(app, NULL, NULL);
-	return 0;
+	return run_with_culprit(culprit);
 }

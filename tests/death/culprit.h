@@ -15,7 +15,19 @@ static inline void run_culprit(gmp_fn culprit)
 		gmp_join(g);
 }
 
-/* A run whose other green threads, if there are any, are on the same P: returns what main returns. */
+static inline void culprit_app(void *arg)
+{
+	run_culprit(*(gmp_fn *)arg);
+}
+
+/* A run with nobody else: returns what main returns. */
+static inline int run_with_culprit(gmp_fn culprit)
+{
+	gmp_run(culprit_app, &culprit, NULL);
+	return 0;
+}
+
+/* A run whose other green threads, if there are any, are on the same P. */
 static inline int run_on_one_p(gmp_fn app)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;

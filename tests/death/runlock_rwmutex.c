@@ -12,14 +12,7 @@ static void culprit(void *arg)
 	gmp_rwmutex_runlock(&m);
 }
 
-static void app(void *arg)
-{
-	(void)arg;
-	run_culprit(culprit);
-}
-
 int main(void)
 {
-	gmp_run(app, NULL, NULL);
-	return 0;
+	return run_with_culprit(culprit);
 }

@@ -14,14 +14,7 @@ static void culprit(void *arg)
 	survived = 1;
 }
 
-static void app(void *arg)
-{
-	(void)arg;
-	run_culprit(culprit);
-}
-
 int main(void)
 {
-	gmp_run(app, NULL, NULL);
-	return 0;
+	return run_with_culprit(culprit);
 }

@@ -11,14 +11,7 @@ static void culprit(void *arg)
 	gmp_wg_add(&w, -4);
 }
 
-static void app(void *arg)
-{
-	(void)arg;
-	run_culprit(culprit);
-}
-
 int main(void)
 {
-	gmp_run(app, NULL, NULL);
-	return 0;
+	return run_with_culprit(culprit);
 }

@@ -70,36 +70,32 @@ static void expect_half_end(int fd)
 		fail("the end of a stream is not passed on");
 }
 
+static void say_all_and_hear(int one, int other)
+{
+	SEND(one, "all I have to say");
+	shutdown(one, SHUT_WR);
+	EXPECT(other, "all I have to say");
+	expect_half_end(other);
+	for (int i = 0; i < 100; i++) {
+		SEND(other, "and I still talk");
+		EXPECT(one, "and I still talk");
+	}
+	close(other);
+	expect_end(one);
+}
+
 static void a_client_that_has_said_all_still_hears(void)
 {
 	struct ends e = connect_through();
 
-	SEND(e.client, "all I have to say");
-	shutdown(e.client, SHUT_WR);
-	EXPECT(e.target, "all I have to say");
-	expect_half_end(e.target);
-	for (int i = 0; i < 100; i++) {
-		SEND(e.target, "and I still talk");
-		EXPECT(e.client, "and I still talk");
-	}
-	close(e.target);
-	expect_end(e.client);
+	say_all_and_hear(e.client, e.target);
 }
 
 static void a_target_that_has_said_all_still_hears(void)
 {
 	struct ends e = connect_through();
 
-	SEND(e.target, "all I have to say");
-	shutdown(e.target, SHUT_WR);
-	EXPECT(e.client, "all I have to say");
-	expect_half_end(e.client);
-	for (int i = 0; i < 100; i++) {
-		SEND(e.client, "and I still talk");
-		EXPECT(e.target, "and I still talk");
-	}
-	close(e.client);
-	expect_end(e.target);
+	say_all_and_hear(e.target, e.client);
 }
 
 /* Both send and receive at a time, more than all buffers between them hold. */
