@@ -243,6 +243,8 @@ static void sieve(struct bench_state *st)
 
 BENCH(sieve, "sieve/1500", .procs = 1, .n = 1500, .count = 1);
 BENCH(sieve, "sieve/1500", .procs = 2, .n = 1500, .count = 1);
+BENCH(sieve, "sieve/2000", .procs = 1, .n = 2000, .count = 1);
+BENCH(sieve, "sieve/2000", .procs = 2, .n = 2000, .count = 1);
 
 /* --- close --- */
 

@@ -17,6 +17,8 @@ KNOWN = ["go", "pthreads", "boost-fiber", "boost-context", "libuv", "tokio", "ma
 TITLES = {"gmp": "gmp", "go": "Go", "pthreads": "pthreads", "boost-fiber": "Boost.Fiber",
           "boost-context": "Boost.Context", "libuv": "libuv", "tokio": "tokio", "may": "may",
           "java": "Java", "other": "other"}
+# Those whose green threads go from one thread of the kernel's to another; the others have one loop each.
+ACROSS = {"go", "pthreads", "boost-fiber", "tokio", "may", "java"}
 LIMIT = 120
 
 

@@ -4,7 +4,7 @@
 import json
 
 from . import rows, stats
-from .peers import TITLES
+from .peers import ACROSS, TITLES
 
 
 def number(x):
@@ -41,12 +41,12 @@ def ratio_text(r):
     return "-" if r is None else "%.2f" % r
 
 
-def best(result, row):
+def best(result, row, among=TITLES):
     """The fastest of the others but Go: (name, ratio)."""
     found = None
     for side in result.sides[1:]:
         r = result.ratio(row, side.name)
-        if side.name != "go" and r is not None and (found is None or r > found[1]):
+        if side.name != "go" and side.name in among and r is not None and (found is None or r > found[1]):
             found = (side.name, r)
     return found
 
@@ -112,6 +112,31 @@ def beside_others(result, chosen):
     return lines
 
 
+def behind(result, timed, among, who):
+    """In how many rows is gmp faster than the best of these?  One line, or none."""
+    with_best = [(r, best(result, r, among)) for r in timed]
+    with_best = [(r, b) for r, b in with_best if b]
+    if not with_best:
+        return []
+    slower = ["%s at %s (%s, %.2f)" % (r.name, procs(r), TITLES[b[0]], b[1]) for r, b in with_best if b[1] >= 1]
+    return ["- faster than %s in %d of %d rows%s" % (
+        who, len(with_best) - len(slower), len(with_best), ". Not in: " + ", ".join(slower) if slower else "")]
+
+
+# Work that a second P can share: how much does it help?
+SHARED = ("yield/1000", "yield/100000", "spawn/1000", "spawn/100000", "fib", "sieve/1500", "sieve/2000")
+
+
+def both_ps(result, timed):
+    parts = []
+    for name in SHARED:
+        one, two = (result.median("gmp", r) if r else None
+                    for r in (next((r for r in timed if (r.name, r.procs) == (name, n)), None) for n in (1, 2)))
+        if one and two:
+            parts.append("%s %.2f" % (name, two / one))
+    return ["- time with two Ps by that with one: " + ", ".join(parts)] if parts else []
+
+
 def summary(result, chosen):
     """In how many rows is gmp ahead?  Of times only."""
     lines = []
@@ -125,12 +150,10 @@ def summary(result, chosen):
                 n, "s" if n > 1 else "", len(with_go) - len(slower), len(with_go),
                 stats.median([x for _, x in with_go]),
                 ". Not in: " + ", ".join(slower) if slower else ""))
-    with_best = [(r, best(result, r)) for r in timed]
-    with_best = [(r, b) for r, b in with_best if b]
-    if with_best:
-        slower = ["%s at %s (%s, %.2f)" % (r.name, procs(r), TITLES[b[0]], b[1]) for r, b in with_best if b[1] >= 1]
-        lines.append("- faster than the best of the others in %d of %d rows%s" % (
-            len(with_best) - len(slower), len(with_best), ". Not in: " + ", ".join(slower) if slower else ""))
+    loops = [name for name in TITLES if name not in ACROSS and name in [s.name for s in result.sides[1:]]]
+    lines += behind(result, timed, ACROSS, "the best of those that work across threads")
+    lines += behind(result, timed, loops, "the best of those with one loop on one thread")
+    lines += both_ps(result, timed)
     for s in result.absent:
         lines.append("- %s is not measured: %s" % (TITLES[s.name], s.missing))
     for job, why in result.skipped.items():

@@ -96,6 +96,8 @@ var rows = []row{
 	{"chan/8x8 unbuffered", 2, 8, 2000000, passOn0},
 	{"sieve/1500", 1, 1500, 1, sieve},
 	{"sieve/1500", 2, 1500, 1, sieve},
+	{"sieve/2000", 1, 2000, 1, sieve},
+	{"sieve/2000", 2, 2000, 1, sieve},
 	{"close/10000", 1, 10000, 20, closeOnMany},
 	{"close/10000", 2, 10000, 20, closeOnMany},
 	{"select/4 wakes", 1, 0, 1000000, selectWakes},

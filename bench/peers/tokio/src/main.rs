@@ -423,6 +423,7 @@ const ROWS: &[(&str, usize, Work)] = rows![
     "chan/1x1" 1 pass_on, "chan/1x1" 2 pass_on,
     "chan/8x8" 1 pass_on, "chan/8x8" 2 pass_on,
     "sieve/1500" 1 sieve, "sieve/1500" 2 sieve,
+    "sieve/2000" 1 sieve, "sieve/2000" 2 sieve,
     "mutex/alone" 1 mutex_alone,
     "mutex/8" 1 mutex, "mutex/8" 2 mutex,
     "rwmutex/8 readers" 1 readers, "rwmutex/8 readers" 2 readers,
