@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One is on the way to the parking table to wait, or to wake somebody, and meanwhile there is no more need:
+ * does each object of sync/ notice?  What happens meanwhile happens here, before the bucket is locked.
+ *
+ * floors 0..6, wrap: sema_lock
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include <errno.h>
+
+#include "base/atomic.h"
+#include "rt.h"
+#include "sema.h"
+
+struct bucket *__real_sema_lock(const void *key);
+struct bucket *__wrap_sema_lock(const void *key);
+
+static const void *awaited; /* (a) whose bucket is to be locked next */
+static void (*meanwhile)(void);
+
+struct bucket *__wrap_sema_lock(const void *key)
+{
+	const void *expected = key;
+
+	if (cas_seq(&awaited, &expected, NULL))
+		meanwhile();
+	return __real_sema_lock(key);
+}
+
+static void on_the_way(const void *key, void (*fn)(void))
+{
+	meanwhile = fn;
+	st_seq(&awaited, key);
+}
+
+static gmp_mutex m;
+static gmp_rwmutex rw;
+static gmp_sem sem;
+static gmp_once once;
+static gmp_g *other;
+static int began, go_on, result; /* (a) */
+
+static void unlock_m(void)
+{
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+}
+
+static void lock_late(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	on_the_way(&m, unlock_m);
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	CHECK(ld_seq(&awaited) == NULL);
+	CHECK_EQ(gmp_mutex_try_lock(&m), -EAGAIN);
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+}
+
+TEST_PROCS(a_mutex_that_was_unlocked_meanwhile_is_taken)
+{
+	run_procs(procs, lock_late, NULL);
+}
+
+static void unlock_rw(void)
+{
+	CHECK_EQ(gmp_rwmutex_unlock(&rw), 0);
+}
+
+static void runlock_rw(void)
+{
+	CHECK_EQ(gmp_rwmutex_runlock(&rw), 0);
+}
+
+static void rwlock_late(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_rwmutex_lock(&rw), 0);
+	on_the_way(&rw, unlock_rw);
+	CHECK_EQ(gmp_rwmutex_rlock(&rw), 0);
+	CHECK(ld_seq(&awaited) == NULL);
+	on_the_way(&rw, runlock_rw);
+	CHECK_EQ(gmp_rwmutex_lock(&rw), 0);
+	CHECK(ld_seq(&awaited) == NULL);
+	CHECK_EQ(gmp_rwmutex_unlock(&rw), 0);
+}
+
+TEST_PROCS(a_rwmutex_that_was_unlocked_meanwhile_is_taken)
+{
+	run_procs(procs, rwlock_late, NULL);
+}
+
+static void do_slowly(void *arg)
+{
+	(void)arg;
+	st_seq(&began, 1);
+	while (!ld_seq(&go_on))
+		gmp_yield();
+}
+
+static void do_once(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_once_do(&once, do_slowly, NULL), 0);
+}
+
+static void finish_it(void)
+{
+	st_seq(&go_on, 1);
+	CHECK_EQ(gmp_join(other), 0);
+}
+
+static void once_late(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_spawn(&other, do_once, NULL, NULL), 0);
+	while (!ld_seq(&began))
+		gmp_yield();
+	on_the_way(&once, finish_it);
+	CHECK_EQ(gmp_once_do(&once, do_slowly, NULL), 0);
+	CHECK(ld_seq(&awaited) == NULL);
+}
+
+TEST_PROCS(what_has_been_done_once_meanwhile_is_not_awaited)
+{
+	run_procs(procs, once_late, NULL);
+}
+
+static void acquire(void *arg)
+{
+	(void)arg;
+	st_seq(&began, 1);
+	st_seq(&result, gmp_sem_acquire(&sem));
+}
+
+/* The waiter gives up, and there is a permit in its place. */
+static void give_up(void)
+{
+	CHECK_EQ(gmp_cancel(other), 0);
+	CHECK_EQ(gmp_join(other), 0);
+	CHECK_EQ(ld_seq(&result), -ECANCELED);
+	CHECK_EQ(gmp_sem_release(&sem, 1), 0);
+}
+
+static void release_late(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_spawn(&other, acquire, NULL, NULL), 0);
+	while (!ld_seq(&began) || ld_rlx(&sem.state) == 0)
+		gmp_yield();
+	on_the_way(&sem, give_up);
+	CHECK_EQ(gmp_sem_release(&sem, INT32_MAX), -EOVERFLOW);
+	CHECK(ld_seq(&awaited) == NULL);
+	CHECK_EQ(gmp_sem_try_acquire(&sem), 0);
+	CHECK_EQ(gmp_sem_try_acquire(&sem), -EAGAIN);
+}
+
+TEST_PROCS(permits_for_a_waiter_that_has_given_up_meanwhile_may_be_too_many)
+{
+	run_procs(procs, release_late, NULL);
+}
