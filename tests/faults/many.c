@@ -129,3 +129,39 @@ SWEEP(a_group_that_fails_cancels_the_others)
 {
 	in_run(procs, fail_group, NULL);
 }
+
+static int child_of_main(void *arg)
+{
+	return *(int *)arg;
+}
+
+/* Main is a foreign thread: what it waits for, a green thread awaits in its place, if there is memory for one. */
+SWEEP(a_foreign_thread_awaits_a_group_and_a_pool_or_is_told)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+	int zero = 0, before = atomic_load(&ran), taken = 0;
+
+	cfg.procs = procs;
+	cfg.max_green = 5000;
+	if (ASK(gmp_start(&cfg)) < 0)
+		return;
+	gmp_group *g = ASK_PTR(gmp_group_new(0, GMP_FOREVER));
+
+	if (g) {
+		ASK(gmp_group_go(g, child_of_main, &zero));
+		CHECK(gmp_group_wait(g) == 0 || plan_fired());
+		gmp_group_free(g);
+	}
+	gmp_pool *p = ASK_PTR(gmp_pool_new(1, NULL));
+
+	for (int i = 0; p && i < 3; i++)
+		taken += ASK_OR(gmp_pool_submit_until(p, task, NULL, gmp_deadline(PATIENCE)),
+				-ETIMEDOUT) == 0;
+	plan_end();
+	if (p) {
+		CHECK_EQ(gmp_pool_release(p, GMP_FOREVER), 0);
+		gmp_pool_free(p);
+		CHECK_EQ(atomic_load(&ran) - before, taken);
+	}
+	CHECK_EQ(gmp_stop(), 0);
+}

@@ -179,6 +179,32 @@ SWEEP(datagrams_go_and_come)
 	in_run(procs, datagrams, NULL);
 }
 
+/* In letters of this size it is a name like any other, and has to be looked up. */
+static void by_name(void *arg)
+{
+	gmp_listen_opts o = GMP_LISTEN_OPTS_INIT;
+	char addr[64], name[64];
+
+	(void)arg;
+	o.reuse_port = 1;
+	int l = (int)ASK(gmp_listen_with("tcp", "127.0.0.1:0", &o));
+
+	if (l >= 0 && ASK(gmp_local_addr(l, addr, sizeof(addr))) > 0) {
+		snprintf(name, sizeof(name), "LOCALHOST%s", strrchr(addr, ':'));
+		int c = gmp_dial("tcp", name);
+
+		CHECK(c >= 0 ||
+		      plan_fired()); /* no memory, no thread: there are several words for it */
+		end(c);
+	}
+	end(l);
+}
+
+SWEEP(a_name_is_looked_up_or_the_error_is_said)
+{
+	in_run(procs, by_name, NULL);
+}
+
 static void never_answered(void *arg)
 {
 	char byte;

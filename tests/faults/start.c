@@ -3,6 +3,7 @@
 #include "faults.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 
 static void nothing(void *arg)
 {
@@ -43,4 +44,50 @@ static void resize(void *arg)
 SWEEP(the_number_of_ps_changes)
 {
 	in_run(procs, resize, &procs);
+}
+
+static atomic_int begun;
+
+static void begin_once(void *arg)
+{
+	(void)arg;
+	atomic_fetch_add(&begun, 1);
+}
+
+/* With stacks of two sizes, though none has one here; and with a timer, whose green thread awaits a thread. */
+static void use_threads(void *arg)
+{
+	gmp_g *g[4] = { NULL };
+	gmp_attr a = GMP_ATTR_INIT;
+	int n = 0, before = atomic_load(&begun);
+
+	(void)arg;
+	a.stack_size = 64 << 10;
+	for (int i = 0; i < 4; i++) {
+		if (ASK_OR(gmp_spawn(&g[n], begin_once, NULL, i % 2 ? &a : NULL), -EAGAIN) == 0)
+			n++;
+	}
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(gmp_join(g[i]), 0);
+	CHECK_EQ(atomic_load(&begun), before + n);
+	gmp_timer *t = ASK_PTR(gmp_timer_new(begin_once, NULL));
+
+	if (t) {
+		CHECK_EQ(gmp_timer_set(t, gmp_now(), 0), 0);
+		gmp_sleep(1000000);
+		plan_end();
+		while (atomic_load(&begun) == before + n)
+			gmp_yield();
+		gmp_timer_free(t);
+	}
+}
+
+SWEEP(threads_of_the_kernel_as_green_threads_begin_or_are_refused)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	cfg.procs = procs;
+	cfg.max_green = 5000;
+	cfg.sched = GMP_SCHED_THREAD;
+	ASK_OR(gmp_run(use_threads, NULL, &cfg), -EAGAIN);
 }

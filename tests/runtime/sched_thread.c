@@ -200,6 +200,25 @@ THREADS(timers_descriptors_and_pools_work)
 	gmp_pool_free(p);
 }
 
+/* --- a fork --- */
+
+static pid_t forked;
+
+static void fork_and_return(UNUSED void *arg)
+{
+	forked = fork();
+	CHECK(forked >= 0);
+}
+
+THREADS(a_forked_child_that_returns_from_its_function_ends_well)
+{
+	int status = -1;
+
+	join(spawn(fork_and_return, NULL));
+	CHECK_EQ(gmp_waitpid(forked, &status, 0), forked);
+	CHECK_EQ(status, 0);
+}
+
 /* --- how many, and the end --- */
 
 static void wait_for_never(UNUSED void *arg)
@@ -217,6 +236,50 @@ static void as_many_as_can_be(UNUSED void *arg)
 	CHECK_EQ(err, -EAGAIN);
 	CHECK(n >= 30);
 	CHECK_EQ(stats().greens, n + 1);
+}
+
+static void tick_when_there_is_room(UNUSED void *arg)
+{
+	gmp_timer *t = gmp_timer_new(tick, NULL);
+	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g[40];
+	int n = 0, err;
+
+	a.stack_size = 64 * 1024;
+	while ((err = gmp_spawn(&g[n], tell_tid, c, n % 2 ? &a : NULL)) == 0)
+		CHECK(++n < 40);
+	CHECK_EQ(err, -EAGAIN);
+	CHECK_EQ(gmp_timer_set(t, gmp_now(), 0), 0);
+	gmp_sleep(10 * MS);
+	CHECK_EQ(count, 0);
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(gmp_chan_recv(c, NULL), 0);
+	for (int i = 0; i < n; i++)
+		join(g[i]);
+	WAIT_FOR(count == 1);
+	gmp_timer_free(t);
+	gmp_chan_free(c);
+}
+
+TEST_PROCS(a_timer_waits_until_it_can_have_a_thread)
+{
+	run_threads(procs, 20, tick_when_there_is_room);
+}
+
+static void spawn_for_ever(UNUSED void *arg)
+{
+	for (;;) {
+		if (gmp_go(tick, NULL) == -ESRCH)
+			CHECK(0 && "told that the run is over, but goes on");
+	}
+}
+
+THREADS(one_that_spawns_when_the_run_ends_is_dropped)
+{
+	CHECK_EQ(gmp_go(spawn_for_ever, NULL), 0);
+	CHECK_EQ(gmp_go(spawn_for_ever, NULL), 0);
+	gmp_sleep(MS);
 }
 
 TEST(max_threads_bounds_them)
