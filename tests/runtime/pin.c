@@ -137,6 +137,9 @@ RT(pins_are_counted)
 		CHECK_EQ(gmp_unpin(), 0);
 	}
 	CHECK_EQ(gmp_unpin(), -EINVAL);
+	/* nobody is pinned to its thread any more */
+	CHECK_EQ(gmp_lock_thread(), 0);
+	CHECK_EQ(gmp_unlock_thread(), 0);
 }
 
 static void end_pinned(UNUSED void *arg)
@@ -324,6 +327,65 @@ RT(a_pinned_one_that_another_p_wakes_gets_its_turn_though_its_thread_never_runs_
 	join(receiver);
 	join(sender);
 	gmp_chan_free(c);
+}
+
+enum { PINNED_THERE = 5 };
+
+static int home;
+static atomic_int there, woken, computes, may_go_on;
+static gmp_wg gate;
+
+static void wait_at_home(UNUSED void *arg)
+{
+	if (thread_id() != home || atomic_fetch_add(&there, 1) >= PINNED_THERE)
+		return;
+	CHECK_EQ(gmp_pin(), 0);
+	CHECK_EQ(gmp_wg_wait(&gate), 0);
+	CHECK_EQ(thread_id(), home);
+	CHECK_EQ(gmp_unpin(), 0);
+	if (atomic_fetch_add(&woken, 1) + 1 == PINNED_THERE)
+		atomic_store(&served, 1);
+}
+
+static void compute_while_they_are_woken(UNUSED void *arg)
+{
+	pin_beside_the_other();
+	home = thread_id();
+	while (atomic_load(&there) < PINNED_THERE) {
+		CHECK_EQ(gmp_go(wait_at_home, NULL), 0);
+		gmp_yield();
+	}
+	for (int i = 0; i < 8; i++)
+		CHECK_EQ(gmp_go(keep_busy, NULL), 0);
+	atomic_store(&computes, 1);
+	while (!atomic_load(&may_go_on))
+		;
+	CHECK_EQ(gmp_unpin(), 0);
+}
+
+static void wake_them_from_elsewhere(UNUSED void *arg)
+{
+	pin_beside_the_other();
+	while (!atomic_load(&computes))
+		;
+	CHECK_EQ(gmp_wg_done(&gate), 0);
+	for (int i = 0; i < 50; i++)
+		gmp_yield();
+	atomic_store(&may_go_on, 1);
+	CHECK_EQ(gmp_unpin(), 0);
+}
+
+RT(of_several_pinned_ones_that_are_woken_together_each_gets_its_turn)
+{
+	if (procs == 1)
+		return;
+	CHECK_EQ(gmp_wg_add(&gate, 1), 0);
+	gmp_g *there_too = spawn(compute_while_they_are_woken, NULL);
+	gmp_g *elsewhere = spawn(wake_them_from_elsewhere, NULL);
+
+	join(there_too);
+	join(elsewhere);
+	WAIT_FOR(atomic_load(&woken) == PINNED_THERE);
 }
 
 static void leave_pinned(void *c)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests the clock, deadlines, and that a sleep is never short and rarely much too long. */
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <time.h>
 
 #include "util.h"
@@ -77,6 +79,27 @@ RT(sleep_is_never_short)
 	foreign_start(&f, sleep_not_early, NULL);
 	join(spawn(sleep_not_early, NULL));
 	foreign_join(&f);
+}
+
+static atomic_int alarms;
+
+static void count_alarm(UNUSED int signo)
+{
+	atomic_fetch_add(&alarms, 1);
+}
+
+TEST(a_plain_threads_sleep_is_not_short_though_signals_come)
+{
+	struct sigaction sa = { .sa_handler = count_alarm };
+	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { 0 };
+	int64_t began = gmp_now();
+
+	CHECK_EQ(sigaction(SIGALRM, &sa, NULL), 0);
+	CHECK_EQ(setitimer(ITIMER_REAL, &often, NULL), 0);
+	CHECK_EQ(gmp_sleep(30 * MS), 0);
+	CHECK(gmp_now() - began >= 30 * MS);
+	WAIT_FOR(atomic_load(&alarms) > 0);
+	CHECK_EQ(setitimer(ITIMER_REAL, &never, NULL), 0);
 }
 
 TEST(sleep_works_without_a_runtime)

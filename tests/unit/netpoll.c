@@ -240,6 +240,12 @@ TEST(who_got_nothing_goes_back_to_the_front)
 	netpoll_pass(pd, SIDE_READ, &out);
 	woken(0, 0);
 	dequeue(pd, SIDE_READ, 1);
+
+	wait_read(pd, 0);
+	enqueue(pd, SIDE_READ, 1, true);
+	dequeue(pd, SIDE_READ, 0); /* who stood first before gives up */
+	netpoll_pass(pd, SIDE_READ, &out);
+	woken(1, 0);
 	end();
 }
 

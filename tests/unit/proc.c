@@ -329,7 +329,7 @@ TEST(what_a_leaving_p_holds_goes_to_the_others)
 {
 	struct timer t[2] = { { .fire = never }, { .fire = never } };
 	struct p *pp;
-	struct g *gp[3];
+	struct g *gp[4];
 
 	begin(3);
 	timer_add(sched.allp[2], &t[0], 10); /* an idle one */
@@ -343,18 +343,22 @@ TEST(what_a_leaving_p_holds_goes_to_the_others)
 		;
 	pp = sched.allp[1];
 	timer_add(pp, &t[1], 10);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		gp[i] = new_g(pp);
 	runnext_swap(pp, gp[0]);
 	runq_put(pp, gp[1]);
 	runq_put(pp, gp[2]);
+	sched.gqn = 1; /* so that it waits among those that have yielded */
+	runq_yield(pp, gp[3]);
+	sched.gqn = 0;
+	CHECK_EQ(runq_yielded(pp), 1);
 	resize(1, 2, false);
 	CHECK(p_retire(pp));
 	CHECK(t[1].pp == sched.allp[0]);
-	CHECK_EQ(sched.gqn, 3);
+	CHECK_EQ(sched.gqn, 4);
 	CHECK_EQ(pp->gfree_n, 0);
 	lock(&sched.lock, LR_SCHED);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		CHECK(gq_get(sched.allp[0], 1) == gp[i]);
 	unlock(&sched.lock, LR_SCHED);
 	proc_fini();

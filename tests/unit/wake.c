@@ -361,6 +361,60 @@ TEST(a_computing_green_threads_timer_shortens_the_sleep_in_the_poller)
 		run_procs(procs, arm_and_compute, NULL);
 }
 
+/* --- a P that goes --- */
+
+static int beside;
+
+/* Two of them, on two Ps: the one on the P that stays ends, and its thread sleeps in the poller for good. */
+static bool on_the_p_that_goes(void)
+{
+	add_seq(&beside, 1);
+	SPIN_FOR(ld_seq(&beside) == 2);
+	if (getp()->id == 0)
+		return false;
+	SPIN_FOR(all_asleep_but(1));
+	return true;
+}
+
+static void sleep_on_it(void *flag)
+{
+	if (!on_the_p_that_goes())
+		return;
+	CHECK_EQ(gmp_set_procs(1), 2);
+	CHECK_EQ(gmp_sleep(20 * MS), 0);
+	note(flag);
+}
+
+static void leave_one_behind(void *flag)
+{
+	if (!on_the_p_that_goes())
+		return;
+	CHECK_EQ(gmp_go(note, flag), 0);
+	CHECK_EQ(gmp_set_procs(1), 2);
+}
+
+static void run_two(gmp_fn fn)
+{
+	int flag = 0;
+
+	beside = 0;
+	start(2);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(gmp_go(fn, &flag), 0);
+	SPIN_FOR(ld_seq(&flag));
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+TEST(what_is_ready_on_a_p_that_goes_is_run_though_all_sleep)
+{
+	run_two(leave_one_behind);
+}
+
+TEST(a_timer_of_a_p_that_goes_shortens_the_sleep_in_the_poller)
+{
+	run_two(sleep_on_it);
+}
+
 /* --- what wakes nobody, and the watcher sees to (D2) --- */
 
 static void spawn_and_compute(void *arg)
