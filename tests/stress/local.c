@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Thousands of green and plain threads set values and end while others delete the keys and make new
- * ones in their places: each destructor gets values of its own key only, and none twice.
+ * ones in their places: each destructor gets values of its own key only, and none twice.  And over runs
+ * that end at any moment: who comes anew finds none of the values of those who were dropped.
  */
-#include "../runtime/util.h"
+#include "stress.h"
+
+#include <stdbool.h>
 
 enum { SHARED = 8, WORKERS = 50 };
 
 struct value {
-	int of; /* which destructor is the right one */
+	int of;    /* which destructor is the right one */
+	bool kept; /* in kept_values: whoever has it may be dropped */
 	atomic_int destroyed;
 };
 
@@ -23,7 +27,8 @@ static void destroy(void *v, int of)
 	CHECK_EQ(value->of, of);
 	CHECK_EQ(atomic_fetch_add(&value->destroyed, 1), 0);
 	atomic_fetch_add(&destroyed, 1);
-	free(value);
+	if (!value->kept)
+		free(value);
 }
 
 static void destroy_0(void *v)
@@ -155,4 +160,86 @@ RT(each_value_meets_the_destructor_of_its_key_once)
 		join(pass[i]);
 	CHECK(atomic_load(&made) > 0);
 	CHECK_EQ(atomic_load(&made), atomic_load(&destroyed));
+}
+
+/* --- runs that end in the middle --- */
+
+enum { SHORT_LIVED = 200 };
+
+static struct value kept_values[SHORT_LIVED * SHARED];
+
+static struct value *value_kept(int of)
+{
+	long at = atomic_fetch_add(&made, 1);
+	struct value *v = &kept_values[at];
+
+	CHECK(at < SHORT_LIVED * SHARED);
+	*v = (struct value){ .of = of, .kept = true };
+	return v;
+}
+
+/* Ends by itself, with so many values that its destructors have met, or is dropped before that. */
+static void live_for_a_while(void *arg)
+{
+	struct rng r = rng_for((uintptr_t)arg);
+	int mine = 0;
+
+	for (int k = 0; k < SHARED; k++) {
+		CHECK(gmp_get(shared[k]) == NULL);
+		if (draw(&r, 2))
+			continue;
+		CHECK_EQ(gmp_set(shared[k], value_kept(k % 2)), 0);
+		mine++;
+		switch (draw(&r, 6)) {
+		case 0: gmp_sleep(draw(&r, 200) * US); break;
+		case 1: in_blocking_code(draw(&r, 100)); break;
+		case 2: gmp_yield(); break;
+		default: break;
+		}
+	}
+	if (mine && draw(&r, 3) == 0)
+		gmp_exit();
+}
+
+static void leave_in_the_middle(void *arg)
+{
+	uint64_t *stream = arg;
+	struct rng r = rng_for(++*stream);
+
+	for (unsigned i = draw(&r, SHORT_LIVED); i > 0; i--)
+		CHECK_EQ(gmp_go(live_for_a_while, (void *)(uintptr_t)++ * stream), 0);
+	gmp_sleep(draw(&r, 2000) * US);
+}
+
+static void leave_none(void *arg)
+{
+	uint64_t *stream = arg;
+	gmp_g *g[WORKERS];
+
+	for (int i = 0; i < WORKERS; i++)
+		g[i] = spawn(live_for_a_while, (void *)(uintptr_t)++ * stream);
+	for (int i = 0; i < WORKERS; i++)
+		join(g[i]);
+}
+
+TEST_PROCS(values_of_those_whom_a_run_drops_are_met_by_nobody)
+{
+	uint64_t stream = 0;
+	long runs = 0;
+
+	stress_begin();
+	for (int i = 0; i < SHARED; i++)
+		CHECK_EQ(gmp_key_create(&shared[i], i % 2 ? destroy_1 : destroy_0), 0);
+	while (!stress_over()) {
+		run_procs(procs, leave_in_the_middle, &stream);
+		CHECK(atomic_load(&destroyed) <= atomic_load(&made));
+		atomic_store(&made, 0);
+		atomic_store(&destroyed, 0);
+		run_procs(procs, leave_none, &stream);
+		CHECK_EQ(atomic_load(&destroyed), atomic_load(&made));
+		atomic_store(&made, 0);
+		atomic_store(&destroyed, 0);
+		runs += 2;
+	}
+	fprintf(stderr, "%ld runs\n", runs);
 }
