@@ -9,6 +9,9 @@
  * Invariants (D2, D3: wake.c; D4, D5: bound.c)
  *  D1 runnext inherits the slice of the one that made it ready, INHERIT_MAX times, and on for about
  *     SLICE_TICKS; then it goes to the tail.  So a pair that wakes each other shares the slices of one.
+ *  D6 A spinner leaves an owner alone that comes on: each look takes cache lines away from it, so the
+ *     looks are twice as far apart after each one in vain; and of what the owner would soon have run
+ *     by itself nothing is stolen before the last look.
  *
  * Rejected: stealing single Gs (a steal is a miss each).
  */
@@ -40,6 +43,10 @@ enum {
 	SPIN_LEAST = TICKS_10US / 8,
 	POLL_TICKS = 5 * TICKS_10US,
 	WAKE_FROM = 8, /* Gs that became ready together: fewer are sooner run than shared */
+	/* D6 */
+	SOON = 4, /* looks */
+	REST_LEAST = 16,
+	REST_MOST = 128, /* pauses between two looks: some 4 us */
 };
 
 /* --- running one --- */
@@ -445,8 +452,25 @@ static inline struct g *own_work(struct p *pp)
 	return runq_get(pp);
 }
 
-/* Steal from one victim after another, from a random one on. */
-static struct g *steal(struct p *pp, const uint64_t *moved_before)
+/* What a spinner has seen of a P. */
+struct seen {
+	uint64_t switches; /* when it began to look */
+	uint32_t head;     /* at its last look */
+};
+
+/* D6: at the pace since the last look.  Whoever took half of a few Gs that run for a moment each would
+ * have both Ps fetch what the other has just used, and fetch it again: one of them is through sooner. */
+static bool soon_through(struct p *victim, struct seen *seen)
+{
+	uint32_t head = (uint32_t)ld_rlx(&victim->runqhead), ran = head - seen->head;
+
+	seen->head = head;
+	return runq_len(victim) <= SOON * ran;
+}
+
+/* Steal from one victim after another, from a random one on; at last what a spinner that has seen them
+ * leaves at first. */
+static struct g *steal(struct p *pp, struct seen *seen, bool at_last)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 	int first = (int)rand_below(&pp->rand, (uint32_t)n);
@@ -455,10 +479,10 @@ static struct g *steal(struct p *pp, const uint64_t *moved_before)
 		int i = (first + k) % n;
 		struct p *victim = sched.allp[i];
 
-		if (victim == pp)
+		if (victim == pp || (seen && !at_last && soon_through(victim, &seen[i])))
 			continue;
 		/* its runnext only if it has not moved since we began to look */
-		bool next = moved_before && moved_before[i] == ld_rlx(&victim->count.switches);
+		bool next = at_last && seen[i].switches == ld_rlx(&victim->count.switches);
 		struct g *gp = runq_steal(pp, victim, next);
 
 		if (gp) {
@@ -473,19 +497,24 @@ static struct g *steal(struct p *pp, const uint64_t *moved_before)
 /* Look for work for a while.  NULL: there is none, or the P has to attend to something. */
 static struct g *look_for_work(struct m *m, struct p *pp)
 {
-	uint64_t moved[PROCS_MAX], began = cpu_ticks();
+	struct seen seen[PROCS_MAX];
+	uint64_t began = cpu_ticks();
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 	bool patient = sched.cpus > 1 && n > 1;
+	int rest = 0; /* one that was woken is expected */
 	struct g *gp;
 
 	if (!m->spinning) {
 		m->spinning = true;
 		add_seq(&sched.nmspinning, 1); /* ORD(idle) */
+		rest = REST_LEAST;
 	}
-	for (int i = 0; i < n; i++)
-		moved[i] = ld_rlx(&sched.allp[i]->count.switches);
+	for (int i = 0; i < n; i++) {
+		seen[i].switches = ld_rlx(&sched.allp[i]->count.switches);
+		seen[i].head = (uint32_t)ld_rlx(&sched.allp[i]->runqhead);
+	}
 	do {
-		if ((gp = steal(pp, NULL)) || (gp = from_global(pp, GLOBAL_MOST)))
+		if ((gp = from_global(pp, GLOBAL_MOST)))
 			return gp;
 		steal_timers(pp);
 		if (sched_should_poll() && cpu_ticks() - ld_rlx(&sched.lastpoll) > TICKS_10US / 2)
@@ -493,10 +522,13 @@ static struct g *look_for_work(struct m *m, struct p *pp)
 		if ((gp = own_work(pp)) || p_attends(pp))
 			return gp;
 		bump(&pp->count.spins, 1);
-		for (int i = 0; i < 16 && patient; i++)
+		for (int i = 0; i < rest && patient; i++)
 			cpu_relax();
+		if ((gp = steal(pp, patient ? seen : NULL, false)))
+			return gp;
+		rest = max_of(min_of(rest * 2, (int)REST_MOST), (int)REST_LEAST);
 	} while (patient && cpu_ticks() - began < m->patience);
-	return patient ? steal(pp, moved) : NULL;
+	return patient ? steal(pp, seen, true) : NULL;
 }
 
 /* An M is as patient as it pays: twice as long after a find, half as long after a vain search.  So
