@@ -357,11 +357,14 @@ TEST(moving_a_deadline_later_leaves_the_heap_alone)
 	CHECK_EQ(only.timers.next, soon + 20);
 	set_deadline(pd, 1 << SIDE_READ, soon + 15); /* earlier, but also to come */
 	CHECK_EQ(only.timers.next, soon + 15);
+	CHECK_EQ(netpoll_deadlines(), 1);
 	set_deadline(pd, 1 << SIDE_READ, NEVER);
 	CHECK_EQ(only.timers.n, 0);
+	CHECK_EQ(netpoll_deadlines(), 0);
 	set_deadline(pd, 1 << SIDE_READ, soon + 30);
 	CHECK_EQ(timers_run(&only, soon + 30, &out), 1);
 	woken(0, -ETIMEDOUT);
+	CHECK_EQ(netpoll_deadlines(), 0);
 	end_timed();
 }
 
