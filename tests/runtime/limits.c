@@ -165,6 +165,34 @@ TEST_PROCS(a_foreign_thread_is_told_of_the_limit_too)
 	CHECK_EQ(gmp_stop(), 0);
 }
 
+static atomic_int ended;
+
+static void note_end(UNUSED void *arg)
+{
+	atomic_fetch_add(&ended, 1);
+}
+
+static void detach_a_hundred(UNUSED void *arg)
+{
+	for (int i = 0; i < 100; i++) {
+		gmp_g *g = spawn(note_end, NULL);
+
+		if (i % 2)
+			WAIT_FOR(atomic_load(&ended) == i + 1 && stats().greens == 1);
+		CHECK_EQ(gmp_detach(g), 0);
+		WAIT_FOR(atomic_load(&ended) == i + 1 && stats().greens == 1);
+	}
+}
+
+TEST_PROCS(who_is_detached_before_or_after_its_end_makes_room_for_the_next)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = procs;
+	c.max_green = 10;
+	CHECK_EQ(gmp_run(detach_a_hundred, NULL, &c), 0);
+}
+
 static void timers_of_ten(UNUSED void *arg)
 {
 	gmp_timer *t[64];
