@@ -4,19 +4,21 @@
 #include "base/os.h"
 #include "base/throw.h"
 
-enum { SPIN_ROUNDS = 40, YIELD_ROUNDS = 20, NAP_NS = 20000 };
+enum { PAUSES = 8, PAUSES_IN_ALL = 400, YIELD_ROUNDS = 20, NAP_NS = 20000 };
 
-noinline void gmp__lock_slow(struct lock *l)
+noinline void gmp__lock_slow(struct lock *l, unsigned most_pauses)
 {
-	for (unsigned round = 0;; round++) {
+	for (unsigned paused = 0, pauses = PAUSES, yielded = 0;;) {
 		if (!ld_rlx(&l->word) && !xchg_acq(&l->word, 1)) /* ORD(lock) */
 			return;
 		/* The holder is either on another CPU and done in a moment, or off its CPU: then
 		 * only giving ours away helps; a nap lets threads of lower priority run too. */
-		if (round < SPIN_ROUNDS && os_cpus_online() > 1) {
-			for (int i = 0; i < 8; i++)
+		if (paused < PAUSES_IN_ALL && os_cpus_online() > 1) {
+			for (unsigned i = 0; i < pauses; i++)
 				cpu_relax();
-		} else if (round < SPIN_ROUNDS + YIELD_ROUNDS) {
+			paused += pauses;
+			pauses = min_of(pauses * 2, most_pauses);
+		} else if (yielded++ < YIELD_ROUNDS) {
 			os_yield();
 		} else {
 			os_nap(NAP_NS);

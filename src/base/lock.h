@@ -36,7 +36,7 @@ enum lockrank {
 #undef LOCKRANK
 };
 
-void gmp__lock_slow(struct lock *l);
+void gmp__lock_slow(struct lock *l, unsigned most_pauses);
 void gmp__lock_check(struct lock *l, enum lockrank rank);
 void gmp__lock_note(struct lock *l, enum lockrank rank);
 void gmp__unlock_check(enum lockrank rank);
@@ -54,11 +54,22 @@ void gmp__switch_check(void);
 #define switch_check() ((void)0)
 #endif
 
+/*
+ * How long one who waits looks away at most between two looks, in pauses of the CPU.  A look takes the
+ * line from the holder, and if the one who looks wins, all that the lock guards goes with it.  What
+ * two use again and again, as a channel, is handed to and fro less often if it looks twice as late
+ * after each look; where a section is the only one for long, that is time lost.
+ */
+static inline unsigned lock_most_pauses(enum lockrank rank)
+{
+	return rank == LR_CHAN ? 64 : 8;
+}
+
 static inline void lock(struct lock *l, enum lockrank rank)
 {
 	lock_check(l, rank);
 	if (unlikely(xchg_acq(&l->word, 1))) /* ORD(lock): pairs with the store in unlock */
-		gmp__lock_slow(l);
+		gmp__lock_slow(l, lock_most_pauses(rank));
 }
 
 static inline bool try_lock(struct lock *l, enum lockrank rank)

@@ -13,6 +13,8 @@
 enum { THREADS = 4 };
 
 static struct lock the_lock;
+static enum lockrank rank; /* hasty and patient ones wait in other ways */
+static const enum lockrank of_each[] = { LR_SCHED, LR_CHAN };
 static long inside;  /* under the_lock */
 static long counter; /* under the_lock */
 
@@ -22,24 +24,24 @@ static void *hammer(void *arg)
 
 	for (long i = 0; i < rounds; i++) {
 		if (i % 3 != 0)
-			lock(&the_lock, LR_SCHED);
-		else if (!try_lock(&the_lock, LR_SCHED))
+			lock(&the_lock, rank);
+		else if (!try_lock(&the_lock, rank))
 			continue;
 		CHECK_EQ(inside++, 0);
 		counter++;
 		if (i % 1024 == 0)
 			os_yield(); /* the others meet a holder that is off its CPU */
 		CHECK_EQ(--inside, 0);
-		unlock(&the_lock, LR_SCHED);
+		unlock(&the_lock, rank);
 	}
 	return NULL;
 }
 
-TEST(one_at_a_time)
+static void hammer_one(long rounds)
 {
-	long rounds = check_scaled(200000);
 	pthread_t t[THREADS];
 
+	counter = 0;
 	for (int i = 0; i < THREADS; i++)
 		CHECK_EQ(pthread_create(&t[i], NULL, hammer, &rounds), 0);
 	for (int i = 0; i < THREADS; i++)
@@ -49,26 +51,37 @@ TEST(one_at_a_time)
 	CHECK_EQ(the_lock.word, 0);
 }
 
+TEST(one_at_a_time)
+{
+	for (int i = 0; i < 2; i++) {
+		rank = of_each[i];
+		hammer_one(check_scaled(100000));
+	}
+}
+
 static void *take_and_drop(void *arg)
 {
-	lock(&the_lock, LR_SCHED);
+	lock(&the_lock, rank);
 	st_rlx((int *)arg, 1);
-	unlock(&the_lock, LR_SCHED);
+	unlock(&the_lock, rank);
 	return NULL;
 }
 
 TEST(who_waits_long_gets_it_when_it_is_dropped)
 {
-	pthread_t t;
-	int got = 0;
+	for (int i = 0; i < 2; i++) {
+		pthread_t t;
+		int got = 0;
 
-	lock(&the_lock, LR_SCHED);
-	CHECK_EQ(pthread_create(&t, NULL, take_and_drop, &got), 0);
-	os_nap(20 * 1000000);
-	CHECK_EQ(ld_rlx(&got), 0);
-	unlock(&the_lock, LR_SCHED);
-	CHECK_EQ(pthread_join(t, NULL), 0);
-	CHECK_EQ(got, 1);
+		rank = of_each[i];
+		lock(&the_lock, rank);
+		CHECK_EQ(pthread_create(&t, NULL, take_and_drop, &got), 0);
+		os_nap(20 * 1000000);
+		CHECK_EQ(ld_rlx(&got), 0);
+		unlock(&the_lock, rank);
+		CHECK_EQ(pthread_join(t, NULL), 0);
+		CHECK_EQ(got, 1);
+	}
 }
 
 TEST(a_taken_lock_cannot_be_tried)

@@ -15,15 +15,15 @@
 #include "netpoll.h"
 #include "rt.h"
 
-void __real_gmp__lock_slow(struct lock *l);
-void __wrap_gmp__lock_slow(struct lock *l);
+void __real_gmp__lock_slow(struct lock *l, unsigned most_pauses);
+void __wrap_gmp__lock_slow(struct lock *l, unsigned most_pauses);
 
 static struct polldesc *pd;
 static int looked;
 
 /* The caller has seen the turn out, and is about to queue up: the one who had it is done, and finds nobody
  * to pass it to. */
-void __wrap_gmp__lock_slow(struct lock *l)
+void __wrap_gmp__lock_slow(struct lock *l, unsigned most_pauses)
 {
 	if (pd && l == &pd->lock) {
 		looked++;
@@ -31,7 +31,7 @@ void __wrap_gmp__lock_slow(struct lock *l)
 		st_rel(&l->word, 0);
 		pd = NULL;
 	}
-	__real_gmp__lock_slow(l);
+	__real_gmp__lock_slow(l, most_pauses);
 }
 
 static void read_a(void *arg)
