@@ -92,12 +92,15 @@ TEST(a_plain_threads_sleep_is_not_short_though_signals_come)
 {
 	struct sigaction sa = { .sa_handler = count_alarm };
 	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { 0 };
-	int64_t began = gmp_now();
 
 	CHECK_EQ(sigaction(SIGALRM, &sa, NULL), 0);
 	CHECK_EQ(setitimer(ITIMER_REAL, &often, NULL), 0);
-	CHECK_EQ(gmp_sleep(30 * MS), 0);
-	CHECK(gmp_now() - began >= 30 * MS);
+	for (int i = 0; i < 10; i++) {
+		int64_t began = gmp_now();
+
+		CHECK_EQ(gmp_sleep(20 * MS), 0);
+		CHECK(gmp_now() - began >= 20 * MS);
+	}
 	WAIT_FOR(atomic_load(&alarms) > 0);
 	CHECK_EQ(setitimer(ITIMER_REAL, &never, NULL), 0);
 }

@@ -322,6 +322,28 @@ VT(a_mutex_starves_by_the_same_clock)
 	CHECK_EQ(gmp_now() - began, SEC);
 }
 
+static void lose_once(UNUSED void *arg)
+{
+	gmp_mutex m = GMP_MUTEX_INIT;
+
+	gmp_mutex_lock(&m);
+	gmp_g *g = spawn(lock_it, &m);
+
+	CHECK_EQ(gmp_sleep(6 * MS / 10), 0);
+	gmp_mutex_unlock(&m);
+	CHECK_EQ(gmp_mutex_try_lock(&m),
+		 0); /* not for so long: it has been woken, and comes too late */
+	CHECK_EQ(gmp_sleep(6 * MS / 10), 0);
+	gmp_mutex_unlock(&m);
+	CHECK_EQ(gmp_mutex_try_lock(&m), -EAGAIN);
+	join(g);
+}
+
+TEST(a_mutexs_waiter_that_came_too_late_has_waited_since_it_first_came)
+{
+	run_virtual(1, lose_once, NULL);
+}
+
 static void resize(void *arg)
 {
 	gmp_wg *w = arg;
