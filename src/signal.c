@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
+#include "base/san.h"
 #include "base/throw.h"
 #include "base/trace.h"
 #include "proc.h"
@@ -312,6 +313,7 @@ void signal_thread_end(struct m *m)
 	if (!m->altstack)
 		return;
 	sigaltstack(&off, NULL);
-	os_release(m->altstack, altstack_bytes());
+	if (!san_keeps_altstack())
+		os_release(m->altstack, altstack_bytes());
 	m->altstack = NULL;
 }

@@ -151,10 +151,22 @@ static inline void san_stack_gone(unsigned id)
 	VALGRIND_STACK_DEREGISTER(id);
 }
 
-/* What mcall writes below its caller's stack pointer, and moves the stack pointer past, is no garbage. */
+/* What the kernel has written where no system call told it to is no garbage. */
+static inline void san_filled(const void *at, size_t bytes)
+{
+	VALGRIND_MAKE_MEM_DEFINED(at, bytes);
+}
+
+/* Nor is what mcall writes below its caller's stack pointer, and moves the stack pointer past. */
 static inline void san_head(const void *at, size_t bytes)
 {
 	VALGRIND_MAKE_MEM_DEFINED(at, bytes);
+}
+
+/* Valgrind goes on using an alternate stack of signal handlers that has been switched off. */
+static inline bool san_keeps_altstack(void)
+{
+	return RUNNING_ON_VALGRIND;
 }
 
 /* The memory is about to be unmapped: whatever was poisoned in it is not. */

@@ -9,6 +9,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/san.h"
 #include "park.h"
 
 enum { ENTRIES = 8, COMPLETIONS = 1024, BATCH = 32, STACK = 256 * 1024 };
@@ -274,6 +275,8 @@ ssize_t uring_call(struct polldesc *pd, const struct uring_op *op)
 		netpoll_unuse(pd);
 		return -EAGAIN;
 	}
+	if (op->kind == URING_READ && c.result > 0)
+		san_filled(op->buf, (size_t)c.result);
 	return says_less(c.result) ? -EAGAIN : c.result; /* R5 */
 }
 

@@ -50,7 +50,8 @@ void check_register(struct check_case *c);
 /* Ends the calling case as skipped, with the reason. */
 void check_skip(const char *why) __attribute__((noreturn));
 
-/* The same where Valgrind runs the program. */
+/* Does Valgrind run the program?  And the same as check_skip if it does. */
+int check_on_valgrind(void);
 void check_skip_on_valgrind(const char *why);
 
 /* n, or where $CHECK_SCALE is set (under sanitizers) that many percent of it; at least 1. */

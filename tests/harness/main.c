@@ -48,9 +48,14 @@ void check_skip(const char *why)
 	_exit(SKIPPED);
 }
 
+int check_on_valgrind(void)
+{
+	return (int)RUNNING_ON_VALGRIND;
+}
+
 void check_skip_on_valgrind(const char *why)
 {
-	if (RUNNING_ON_VALGRIND)
+	if (check_on_valgrind())
 		check_skip(why);
 }
 

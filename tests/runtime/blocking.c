@@ -273,7 +273,7 @@ RT(one_that_is_locked_to_its_thread_comes_back_to_it)
 
 static void short_ones(void *arg)
 {
-	for (int i = 0; i < (SANITIZED ? 100 : 500); i++) {
+	for (int i = 0; i < (SLOW ? 100 : 500); i++) {
 		gmp_block_enter();
 		if (i % 50 == (int)(intptr_t)arg)
 			kernel_sleep(MS);
@@ -290,7 +290,7 @@ RT(ps_come_and_go_while_sections_last)
 
 	for (intptr_t i = 0; i < N; i++)
 		g[i] = spawn(short_ones, (void *)i);
-	for (int i = 0; i < (SANITIZED ? 30 : 200); i++) {
+	for (int i = 0; i < (SLOW ? 30 : 200); i++) {
 		CHECK(gmp_set_procs(1 + i % 4) > 0);
 		gmp_sleep(50 * US);
 	}

@@ -531,7 +531,7 @@ EVERYWHERE(each_element_arrives_once_and_in_its_senders_order)
 
 		memset((void *)&crowd, 0, sizeof(crowd));
 		crowd.c = int_chan(caps[k]);
-		crowd.each = SANITIZED ? 200 : 2000;
+		crowd.each = SLOW ? 200 : 2000;
 		for (int i = 0; i < PRODUCERS; i++)
 			start(&p[i], produce, NULL);
 		for (int i = PRODUCERS; i < PRODUCERS + CONSUMERS; i++)

@@ -186,7 +186,7 @@ static void wait_for_close(void *arg)
 
 RT(ten_thousand_that_wait_all_hear_of_the_close)
 {
-	int n = SANITIZED ? 2000 : 10000;
+	int n = SLOW ? 2000 : 10000;
 	struct foreign f[4];
 
 	for (int side = 0; side < 2; side++) {
@@ -213,7 +213,7 @@ static void close_it(UNUSED void *arg)
 
 RT(a_foreign_close_wakes_all_green_ones)
 {
-	int n = SANITIZED ? 200 : 1000;
+	int n = SLOW ? 200 : 1000;
 	struct foreign f;
 
 	for (int round = 0; round < 5; round++) {
@@ -245,7 +245,7 @@ static void close_in_a_race(UNUSED void *arg)
 
 EVERYWHERE(one_of_those_who_close_at_once_has_closed_it)
 {
-	for (int round = 0; round < (SANITIZED ? 30 : 200); round++) {
+	for (int round = 0; round < (SLOW ? 30 : 200); round++) {
 		struct peer p[4];
 
 		the_chan = int_chan(0);
@@ -292,7 +292,7 @@ static void recv_until_closed(UNUSED void *arg)
 
 EVERYWHERE(what_was_sent_before_a_close_in_a_race_arrives_and_nothing_else)
 {
-	for (int round = 0; round < (SANITIZED ? 20 : 100); round++) {
+	for (int round = 0; round < (SLOW ? 20 : 100); round++) {
 		struct peer p[5];
 		int sent = 0;
 

@@ -14,7 +14,7 @@ static int before_send[N], before_recv[N];
 static void begin(int capacity)
 {
 	cap = capacity;
-	rounds = SANITIZED ? N / 10 : N;
+	rounds = SLOW ? N / 10 : N;
 	c = int_chan((size_t)capacity);
 	memset(before_send, 0, sizeof(before_send));
 	memset(before_recv, 0, sizeof(before_recv));
@@ -121,7 +121,7 @@ static void hear(void *arg)
 
 EVERYWHERE(who_hears_of_a_close_sees_what_was_before_it)
 {
-	for (int round = 0; round < (SANITIZED ? 20 : 60); round++) {
+	for (int round = 0; round < (SLOW ? 20 : 60); round++) {
 		struct peer p[CROWD];
 		int n = 0;
 

@@ -42,7 +42,7 @@ static void leave_them(UNUSED void *arg)
 /* Some wait, some are about to, the time of some has just come. */
 TEST_PROCS(a_run_that_ends_takes_those_who_wait_out_of_the_channel)
 {
-	for (int round = 0; round < (SANITIZED ? 60 : 300); round++) {
+	for (int round = 0; round < (SLOW ? 60 : 300); round++) {
 		size_t cap = (size_t)round % 3;
 
 		side = round / 3 % 2;
@@ -238,7 +238,7 @@ TEST_PROCS(a_run_ends_while_foreign_threads_serve_those_who_wait)
 		atomic_store(&stop, 0);
 		for (int i = 0; i < 2; i++)
 			foreign_start(&f[i], serve_all_the_time, NULL);
-		for (int round = 0; round < (SANITIZED ? 30 : 200); round++) {
+		for (int round = 0; round < (SLOW ? 30 : 200); round++) {
 			turns = round % 20;
 			run_procs(procs, leave_busy, NULL);
 		}

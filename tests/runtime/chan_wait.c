@@ -263,7 +263,7 @@ EVERYWHERE(a_timeout_and_a_peer_at_once_have_one_winner_and_both_know_it)
 
 		memset((void *)&race, 0, sizeof(race));
 		race.c = int_chan(cap);
-		race.each = SANITIZED ? 200 : 1500;
+		race.each = SLOW ? 200 : 1500;
 		for (int i = 0; i < SIDES; i++) {
 			start(&p[2 * i], send_in_a_race, NULL);
 			start(&p[2 * i + 1], recv_in_a_race, (void *)(intptr_t)(i + 77));
@@ -345,7 +345,7 @@ EVERYWHERE(a_channel_may_be_freed_as_soon_as_the_call_has_returned)
 
 		slots = chan(sizeof(gmp_chan *), 1);
 		start(&p, serve, NULL);
-		for (int i = 0; i < (SANITIZED ? 300 : 2000); i++) {
+		for (int i = 0; i < (SLOW ? 300 : 2000); i++) {
 			gmp_chan *c = int_chan(peer_does == PEER_RECEIVES ? 0 : (size_t)i / 8 % 2);
 
 			CHECK_EQ(gmp_chan_send(slots, &c), 0);
@@ -363,7 +363,7 @@ EVERYWHERE(a_channel_may_be_freed_as_soon_as_the_call_has_returned)
 /* Those who waited are still on their way when it is gone. */
 EVERYWHERE(a_channel_may_be_freed_as_soon_as_close_has_returned)
 {
-	for (int round = 0; round < (SANITIZED ? 20 : 60); round++) {
+	for (int round = 0; round < (SLOW ? 20 : 60); round++) {
 		gmp_chan *c = int_chan(0);
 
 		for (int i = 0; i < CROWD; i++) {

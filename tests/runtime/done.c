@@ -130,7 +130,7 @@ static void write_and_set(UNUSED void *arg)
 
 RT(who_sees_it_sees_what_was_done_before)
 {
-	for (int i = 0; i < (SANITIZED ? 200 : 2000); i++) {
+	for (int i = 0; i < (SLOW ? 200 : 2000); i++) {
 		long before = written;
 		gmp_g *g;
 
@@ -206,7 +206,7 @@ RT(no_channel_is_left_open_however_many_ask_while_it_is_set)
 {
 	gmp_g *g[40];
 
-	for (int i = 0; i < (SANITIZED ? 20 : 200); i++) {
+	for (int i = 0; i < (SLOW ? 20 : 200); i++) {
 		make();
 		for (int k = 0; k < 40; k++)
 			g[k] = spawn(ask_for_channels, NULL);

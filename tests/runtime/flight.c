@@ -401,7 +401,7 @@ static void end_in_the_middle(UNUSED void *arg)
 
 TEST_PROCS(a_table_is_free_after_the_end_of_a_run_in_the_middle)
 {
-	int n = SANITIZED ? 50 : 1000;
+	int n = SLOW ? 50 : 1000;
 
 	make(0);
 	for (int i = 0; i < n; i++) {

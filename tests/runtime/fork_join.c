@@ -65,6 +65,7 @@ RT(a_tree_is_gone_through_in_depth)
 {
 	struct call c = { .n = N };
 
+	check_skip_on_valgrind("each slice would leave some behind");
 	if (procs > 1 || getenv("GMP_DEBUG"))
 		check_skip("for one P, in the usual order");
 	count_and_fib(&c);

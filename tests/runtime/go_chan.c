@@ -76,7 +76,7 @@ static void pass_on_one_more(void *arg)
 
 GO_MAIN(a_chain_of_ten_thousand)
 {
-	int n = SANITIZED ? 1000 : 10000;
+	int n = SLOW ? 1000 : 10000;
 	gmp_chan *leftmost = make_ints(0), *right = leftmost;
 
 	for (int i = 0; i < n; i++) {
@@ -323,7 +323,7 @@ static void count_range(void *arg)
 static void all_arrive(size_t capacity)
 {
 	enum { P = 4 };
-	int n = SANITIZED ? 100 : 1000, *sum = make_memory(sizeof(int) * (size_t)n);
+	int n = SLOW ? 100 : 1000, *sum = make_memory(sizeof(int) * (size_t)n);
 	gmp_chan *c = make_ints(capacity), *done = make_ints(0);
 	struct counting *one = make_memory(sizeof(*one)), *r[P];
 

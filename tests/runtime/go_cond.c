@@ -111,7 +111,7 @@ static void sleep_again_and_again(void *arg)
 
 GO_MAIN(a_broadcast_wakes_all_each_time)
 {
-	int n = SANITIZED ? 50 : 200;
+	int n = SLOW ? 50 : 200;
 	struct sleepers *s = make_sleepers(n);
 
 	for (int i = 0; i < n; i++)

@@ -197,7 +197,7 @@ static void acquire_numbered(void *number)
 /* One address with a long queue. */
 GO_MAIN(a_long_queue_keeps_its_order)
 {
-	int n = SANITIZED ? 100 : 1000;
+	int n = SLOW ? 100 : 1000;
 
 	sem = (gmp_sem)GMP_SEM_INIT(0);
 	in_order = make_ints((size_t)n);

@@ -155,7 +155,7 @@ RT(after_a_joiner_timed_out_another_may_join)
 
 RT(join_until_racing_with_the_end_takes_the_handle_once)
 {
-	for (int i = 0; i < (SANITIZED ? 500 : 3000); i++) {
+	for (int i = 0; i < (SLOW ? 500 : 3000); i++) {
 		gmp_g *g = spawn(add_one, NULL);
 		int err = gmp_join_until(g, gmp_deadline(i % 10 * US));
 

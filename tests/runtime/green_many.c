@@ -18,7 +18,7 @@ static void tree(void *arg)
 
 RT(a_tree_of_green_threads_is_joined_from_below)
 {
-	int depth = SANITIZED ? 9 : 14;
+	int depth = SLOW ? 9 : 14;
 
 	join(spawn(tree, (void *)(intptr_t)depth));
 	CHECK_EQ(atomic_load(&count), (2 << depth) - 1);
@@ -26,7 +26,7 @@ RT(a_tree_of_green_threads_is_joined_from_below)
 
 RT(a_hundred_thousand_green_threads_run)
 {
-	int n = SANITIZED ? 5000 : 100000;
+	int n = SLOW ? 5000 : 100000;
 	gmp_g **g = calloc((size_t)n, sizeof(gmp_g *));
 
 	CHECK(g != NULL);
@@ -61,17 +61,17 @@ static void release_many(int n)
 
 RT(a_hundred_thousand_parked_take_at_most_5000_bytes_each)
 {
-	int n = SANITIZED ? 2000 : 100000;
+	int n = SLOW ? 2000 : 100000;
 	long before = footprint_kb(), after;
 
 	park_many(n);
 	after = footprint_kb();
-	if (!SANITIZED)
+	if (!SLOW)
 		CHECK((after - before) * 1024 / n <= 5000);
 	release_many(n);
 	/* A second wave uses what the first left. */
 	park_many(n);
-	if (!SANITIZED)
+	if (!SLOW)
 		CHECK(footprint_kb() <= after + after / 10);
 	release_many(n);
 }
@@ -81,7 +81,7 @@ RT(a_million_parked_work_with_the_systems_defaults)
 	int n = 1000000;
 	long before = footprint_kb();
 
-	if (SANITIZED || procs == 2)
+	if (SLOW || procs == 2)
 		check_skip("too much for this build, or shown at 1 and 4 Ps");
 	if (proc_kb("/proc/meminfo", "MemAvailable") < (8L << 20))
 		check_skip("less than 8 GiB of memory");
@@ -99,7 +99,7 @@ static void unstarted_app(UNUSED void *arg)
 	for (int i = 0; i < n; i++)
 		CHECK_EQ(gmp_go(add_one, NULL), 0);
 	CHECK_EQ(stats().stacks_used, used);
-	if (!SANITIZED)
+	if (!SLOW)
 		CHECK((rss_kb() - before) * 1024 / n <= 1000);
 	WAIT_FOR(atomic_load(&count) == n);
 }

@@ -357,7 +357,7 @@ RT(several_may_wait)
 
 RT(it_may_be_freed_when_the_wait_has_returned)
 {
-	for (int i = 0; i < (SANITIZED ? 200 : 3000); i++) {
+	for (int i = 0; i < (SLOW ? 200 : 3000); i++) {
 		gmp_group *g = make(i % 3, i % 5 ? GMP_FOREVER : gmp_deadline(100 * SEC));
 
 		for (int k = 0; k < i % 40; k++)

@@ -137,7 +137,7 @@ RT(a_number_can_be_used_again_at_once)
 {
 	int first = -1;
 
-	for (int i = 0; i < (SANITIZED ? 100 : 1000); i++) {
+	for (int i = 0; i < (SLOW ? 100 : 1000); i++) {
 		const char *net = nets[i & 1];
 		struct call r;
 		int a, b;
@@ -381,7 +381,7 @@ static void churn(void *arg)
 {
 	int id = (int)(intptr_t)arg;
 
-	for (int i = 0; i < (SANITIZED ? 50 : 300); i++) {
+	for (int i = 0; i < (SLOW ? 50 : 300); i++) {
 		struct call r;
 		int a, b;
 		gmp_g *g;

@@ -635,7 +635,7 @@ static void move_until_closed(void *arg)
 
 RT(deadlines_race_with_close_and_leave_nothing)
 {
-	for (int i = 0; i < (SANITIZED ? 30 : 200); i++) {
+	for (int i = 0; i < (SLOW ? 30 : 200); i++) {
 		struct call c[3];
 		gmp_g *g[4];
 		int a, b;

@@ -470,7 +470,7 @@ static void serve_all(void *arg)
 
 RT(a_thousand_connections_live_at_the_same_time)
 {
-	int n = SANITIZED ? 200 : 1000;
+	int n = SLOW ? 200 : 1000;
 
 	need_descriptors(2200);
 	FOR_NETS(net)
@@ -530,7 +530,7 @@ static void drop_all(void *arg)
 
 RT(ten_thousand_connections_opened_and_dropped_leave_nothing)
 {
-	int n = SANITIZED ? 500 : 10000;
+	int n = SLOW ? 500 : 10000;
 
 	FOR_NETS(net)
 	{
@@ -560,6 +560,7 @@ RT(ten_thousand_connections_opened_and_dropped_leave_nothing)
 
 RT(running_out_of_descriptors_is_emfile_and_passes)
 {
+	check_skip_on_valgrind("Valgrind accepts, sees that the limit is passed, and closes");
 	FOR_NETS(net)
 	{
 		struct rlimit old, low;

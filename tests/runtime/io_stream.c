@@ -66,7 +66,7 @@ RT(many_clients_get_their_own_words_back)
 
 		atomic_store(&count, 0);
 		for (int i = 0; i < 50; i++) {
-			cl[i] = (struct client){ net, addr, SANITIZED ? 20 : 100, i };
+			cl[i] = (struct client){ net, addr, SLOW ? 20 : 100, i };
 			if (i < 47)
 				g[i] = spawn(talk, &cl[i]);
 			else
@@ -147,7 +147,7 @@ RT(large_transfers_arrive_whole_in_both_directions)
 {
 	FOR_NETS(net)
 	{
-		size_t n = SANITIZED ? 4 << 20 : 32 << 20;
+		size_t n = SLOW ? 4 << 20 : 32 << 20;
 		struct bulk a, b;
 		struct foreign f;
 		gmp_g *g[3];

@@ -88,7 +88,7 @@ RT(a_locked_green_thread_comes_back_to_its_thread_after_every_wait)
 	gmp_g *g[N];
 
 	for (int i = 0; i < N; i++) {
-		s[i] = (struct stayer){ gmp_chan_new(sizeof(int), 1), SANITIZED ? 60 : 300, 0 };
+		s[i] = (struct stayer){ gmp_chan_new(sizeof(int), 1), SLOW ? 60 : 300, 0 };
 		g[i] = spawn(stay, &s[i]);
 	}
 	for (int i = 0; i < N; i++) {
@@ -210,7 +210,7 @@ RT(threads_of_locked_ones_do_not_pile_up)
 	uint64_t most = 0;
 	int tid = 0;
 
-	for (int i = 0; i < (SANITIZED ? 50 : 300); i++) {
+	for (int i = 0; i < (SLOW ? 50 : 300); i++) {
 		join(spawn(end_locked, &tid));
 		most = most > stats().threads ? most : stats().threads;
 	}
@@ -327,7 +327,7 @@ RT(ps_come_and_go_under_locked_ones)
 
 	for (int i = 0; i < 3; i++)
 		g[i] = spawn(locked_sleeper, &stop);
-	for (int i = 0; i < (SANITIZED ? 30 : 200); i++) {
+	for (int i = 0; i < (SLOW ? 30 : 200); i++) {
 		CHECK(gmp_set_procs(1 + i % 4) > 0);
 		gmp_sleep(20 * US);
 	}

@@ -297,7 +297,7 @@ static void drop(void *arg)
 
 RT(it_may_be_freed_after_the_last_unlock)
 {
-	int n = SANITIZED ? 500 : 5000;
+	int n = SLOW ? 500 : 5000;
 
 	for (int i = 0; i < n; i++) {
 		struct object *o = calloc(1, sizeof(*o));
@@ -332,7 +332,7 @@ static void drop_slots(UNUSED void *arg)
 
 RT(it_may_be_freed_after_a_foreign_threads_last_unlock)
 {
-	int n = SANITIZED ? 500 : 5000;
+	int n = SLOW ? 500 : 5000;
 	struct foreign f;
 
 	foreign_start(&f, drop_slots, NULL);

@@ -119,7 +119,7 @@ RT(what_stands_in_digits_is_answered_at_once_and_on_a_small_stack)
 	foreign_start(&f, look_up_numbers, NULL);
 	foreign_join(&f);
 	CHECK_EQ(stats().spawns, spawns);
-	attr.stack_size = SANITIZED ? 65536 : 16384;
+	attr.stack_size = SLOW ? 65536 : 16384;
 	CHECK_EQ(gmp_spawn(&g, look_up_numbers, NULL, &attr), 0);
 	join(g);
 }

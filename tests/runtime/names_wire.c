@@ -61,8 +61,8 @@ static bool alone_in_the_world(void)
 	close(b);
 	write_file(conf, "nameserver 127.0.0.1\noptions timeout:2 attempts:1\n");
 	write_file(nsswitch, "hosts: files dns\n");
-	bool done = loopback_up() && mount(conf, "/etc/resolv.conf", NULL, MS_BIND, NULL) == 0 &&
-		    mount(nsswitch, "/etc/nsswitch.conf", NULL, MS_BIND, NULL) == 0;
+	bool done = loopback_up() && mount(conf, "/etc/resolv.conf", "", MS_BIND, NULL) == 0 &&
+		    mount(nsswitch, "/etc/nsswitch.conf", "", MS_BIND, NULL) == 0;
 
 	unlink(conf);
 	unlink(nsswitch);
@@ -126,12 +126,12 @@ static void nobody_answers(UNUSED void *arg)
 	foreign_start(&f, look_up, &soon);
 	while (gmp_now() < soon && ++naps)
 		gmp_sleep(MS);
-	CHECK(naps > 3); /* the others go on meanwhile */
+	CHECK(naps > (SLOW ? 0 : 3)); /* the others go on meanwhile */
 	for (int i = 0; i < 10; i++)
 		join(g[i]);
 	foreign_join(&f);
 	CHECK_EQ(gmp_dial_until("tcp", "nobody.test:80", gmp_deadline(50 * MS)), -ETIMEDOUT);
-	CHECK(gmp_now() - began < 2 * SEC);
+	CHECK(SLOW || gmp_now() - began < 2 * SEC);
 	join(patient);
 	CHECK(atomic_load(&s.asked) > 0);
 	end(&s);

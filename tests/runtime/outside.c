@@ -50,8 +50,8 @@ TEST(a_runtime_starts_in_whatever_address_space_there_is)
 	static const rlim_t mib[] = { 200,  260,  333,  512,  777,  1024,
 				      1500, 2048, 3000, 4096, 6000, 12000 };
 
-	if (SANITIZED)
-		check_skip("a sanitizer has its own memory");
+	if (SLOW)
+		check_skip("a sanitizer has its own memory, and so has Valgrind");
 	for (unsigned i = 0; i < sizeof(mib) / sizeof(mib[0]); i++) {
 		space = mib[i] << 20;
 		CHECK_EQ(in_child(run_in_space), 0);

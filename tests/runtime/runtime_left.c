@@ -90,12 +90,12 @@ static void cycles(int procs, int n, int start)
 
 TEST_PROCS(a_hundred_runs_leave_no_thread_descriptor_or_mapping)
 {
-	cycles(procs, SANITIZED ? 20 : 100, 0);
+	cycles(procs, SLOW ? 20 : 100, 0);
 }
 
 TEST_PROCS(a_hundred_starts_and_stops_leave_no_thread_descriptor_or_mapping)
 {
-	cycles(procs, SANITIZED ? 20 : 100, 1);
+	cycles(procs, SLOW ? 20 : 100, 1);
 }
 
 static void own_handler(UNUSED int sig, UNUSED siginfo_t *si, UNUSED void *uc)

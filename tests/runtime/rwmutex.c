@@ -342,7 +342,7 @@ static void drop(void *arg)
 
 RT(it_may_be_freed_after_the_last_unlock)
 {
-	int n = SANITIZED ? 300 : 3000;
+	int n = SLOW ? 300 : 3000;
 
 	for (int i = 0; i < n; i++) {
 		struct object *o = calloc(1, sizeof(*o));

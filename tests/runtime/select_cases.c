@@ -259,7 +259,7 @@ RT(any_number_of_cases_does_with_the_smallest_stack)
 	for (int i = 0; i < 64; i++)
 		small[i] = chan(0);
 	for_small = chan(0);
-	a.stack_size = SANITIZED ? 64 << 10 : 1;
+	a.stack_size = SLOW ? 64 << 10 : 1;
 	for (int n = 64; n <= 10000; n *= 5) {
 		CHECK_EQ(gmp_spawn(&g, on_small_stack, &n, &a), 0);
 		send_int(for_small, 8);

@@ -149,7 +149,7 @@ static void end_among_timeouts(UNUSED void *arg)
 
 TEST_PROCS(a_run_ends_while_their_time_runs_out)
 {
-	for (turns = 0; turns < (SANITIZED ? 10 : 60); turns++) {
+	for (turns = 0; turns < (SLOW ? 10 : 60); turns++) {
 		width = turns % 10 == 9 ? 70 : 1 + turns % 4;
 		keep(MOST);
 		run_procs(procs, end_among_timeouts, NULL);
@@ -228,7 +228,7 @@ TEST_PROCS(a_run_ends_while_foreign_threads_meet_those_who_select)
 	atomic_store(&enough, 0);
 	for (int i = 0; i < 2; i++)
 		foreign_start(&f[i], send_everywhere, NULL);
-	for (turns = 0; turns < (SANITIZED ? 30 : 200); turns++) {
+	for (turns = 0; turns < (SLOW ? 30 : 200); turns++) {
 		width = turns % 10 == 9 ? 70 : 2 + turns % 6;
 		run_procs(procs, select_and_end, NULL);
 	}

@@ -219,7 +219,7 @@ EVERYWHERE(of_the_cases_on_one_channel_each_is_as_likely_to_be_met)
 	static const int alike[] = { 3, 2, 5 };
 	struct partner p = { 0 };
 	struct selector s = { .cs = cs, .n = 6, .deadline = GMP_FOREVER };
-	int trials = SANITIZED ? 100 : 400, v = 1;
+	int trials = SLOW ? 100 : 400, v = 1;
 
 	for (int how = 0; how < 3; how++) {
 		int hits[6] = { 0 };

@@ -46,7 +46,7 @@ static void dive_and_yield(void *arg)
 
 RT(recursion_within_the_default_reservation_works)
 {
-	struct depth d = { SANITIZED ? 64 << 10 : 200 << 10 };
+	struct depth d = { SLOW ? 64 << 10 : 200 << 10 };
 	gmp_g *g[50];
 
 	for (int i = 0; i < 50; i++)
@@ -59,7 +59,7 @@ RT(recursion_within_the_default_reservation_works)
 RT(stacks_of_every_size_hold_most_of_it)
 {
 	for (size_t size = 64 << 10; size <= (size_t)256 << 20; size *= 4) {
-		struct depth d = { SANITIZED ? size / 4 : size / 8 * 6 };
+		struct depth d = { SLOW ? size / 4 : size / 8 * 6 };
 		gmp_attr a = GMP_ATTR_INIT;
 		gmp_g *g;
 

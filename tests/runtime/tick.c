@@ -427,7 +427,7 @@ static void leave_busy_reader(UNUSED void *arg)
 
 TEST_PROCS(a_foreign_thread_that_reads_ticks_all_the_time_hears_of_the_end_of_the_run)
 {
-	for (int i = 0; i < (SANITIZED ? 30 : 150); i++) {
+	for (int i = 0; i < (SLOW ? 30 : 150); i++) {
 		run_procs(procs, leave_busy_reader, NULL);
 		CHECK_EQ(pthread_join(busy_reader.thread, NULL), 0);
 		gmp_tick_free(shared);

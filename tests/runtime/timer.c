@@ -381,7 +381,7 @@ static void race(void *arg)
 {
 	uintptr_t seed = (uintptr_t)arg;
 
-	for (int i = 0; i < (SANITIZED ? 200 : 2000); i++) {
+	for (int i = 0; i < (SLOW ? 200 : 2000); i++) {
 		atomic_int n = 0;
 		gmp_timer *t = gmp_timer_new(count_own, &n);
 		int64_t delay = (int64_t)((seed + (uintptr_t)i) % 20) * 2 * US;

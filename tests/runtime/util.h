@@ -25,6 +25,9 @@
 #define SANITIZED 0
 #endif
 
+/* For counts, too: everything takes ten times as long and more. */
+#define SLOW (SANITIZED || check_on_valgrind())
+
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)
 #define SEC INT64_C(1000000000)

@@ -141,7 +141,7 @@ static void done_one(UNUSED void *arg)
 
 RT(it_can_be_used_again_and_again)
 {
-	for (int i = 0; i < (SANITIZED ? 2000 : 20000); i++) {
+	for (int i = 0; i < (SLOW ? 2000 : 20000); i++) {
 		CHECK_EQ(gmp_wg_add(&wg, 1), 0);
 		CHECK_EQ(gmp_go(done_one, NULL), 0);
 		CHECK_EQ(gmp_wg_wait(&wg), 0);
@@ -150,7 +150,7 @@ RT(it_can_be_used_again_and_again)
 
 RT(wait_until_racing_with_done_tells_the_truth)
 {
-	for (int i = 0; i < (SANITIZED ? 500 : 5000); i++) {
+	for (int i = 0; i < (SLOW ? 500 : 5000); i++) {
 		int err;
 
 		CHECK_EQ(gmp_wg_add(&wg, 1), 0);
@@ -168,7 +168,7 @@ static void done_given(void *arg)
 
 RT(it_may_be_freed_when_wait_has_returned)
 {
-	for (int i = 0; i < (SANITIZED ? 500 : 10000); i++) {
+	for (int i = 0; i < (SLOW ? 500 : 10000); i++) {
 		gmp_wg *w = calloc(1, sizeof(*w));
 
 		CHECK(w != NULL);
@@ -200,7 +200,7 @@ static void done_slots(UNUSED void *arg)
 
 static void wait_and_free(UNUSED void *arg)
 {
-	for (int i = 0; i < (SANITIZED ? 500 : 5000); i++) {
+	for (int i = 0; i < (SLOW ? 500 : 5000); i++) {
 		gmp_wg *w = calloc(1, sizeof(*w));
 
 		CHECK(w != NULL);
