@@ -32,7 +32,8 @@
  *   src/park.c: park_g0 park_cancelled_g0 cut_short wait_green wait_foreign ready
  *   src/runtime.h: waiter_claim waiter_hold waiter_release
  *   src/sema.c: sema_wake_first sema_dequeue sema_unwait sema_wait
- *   src/sched.c: end_wait execute sched_wake_foreign
+ *   src/sched.c: end_wait execute
+ *   src/submit.c: sched_wake_foreign
  *   src/green.c: cancel
  *   ORD: waiter.claim waiter.done sudog.queued cancel
  *

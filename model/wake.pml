@@ -35,8 +35,8 @@
  * Models:
  *   src/wake.h: wake_if_idle
  *   src/wake.c: wakep work_in_sight m_rest give_up_p second_thoughts sleep_until_p take_p
- *   src/sched.c: submit_foreign sched_submit sched_submit_list find_g0 own_work from_global look_for_work
- *   src/sched.c: may_spin
+ *   src/submit.c: submit_foreign sched_submit sched_submit_list
+ *   src/sched.c: find_g0 own_work from_global look_for_work may_spin
  *   src/proc.c: pidle_get pidle_put midle_get midle_put midle_del m_wake m_sleep
  *   ORD: idle
  *

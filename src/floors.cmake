@@ -56,6 +56,7 @@ set(GMP_FLOOR2_HEADERS
 
 set(GMP_FLOOR3
 	sched.c
+	submit.c
 	wake.c
 	bound.c
 	handoff.c

@@ -25,7 +25,7 @@
 #include "chaos.h"
 #include "park.h"
 #include "proc.h"
-#include "sched.h"
+#include "submit.h"
 #include "sema.h"
 #include "wake.h"
 

@@ -9,6 +9,7 @@
 #include "handoff.h"
 #include "runq.h"
 #include "sched.h"
+#include "submit.h"
 #include "timer.h"
 #include "vtime.h"
 #include "wake.h"

@@ -30,6 +30,7 @@
 #include "park.h"
 #include "proc.h"
 #include "runq.h"
+#include "submit.h"
 #include "timer.h"
 #include "wake.h"
 
@@ -38,11 +39,9 @@ enum {
 	SLICE_TICKS = 200 * TICKS_10US,
 	GLOBAL_EVERY = 61, /* a prime, so that it does not beat with a program's own rhythm */
 	GLOBAL_MOST = RUNQ_SIZE / 2,
-	LATENCY_EVERY = 64, /* one ready in so many is timed */
 	SPIN_MOST = 3 * TICKS_10US,
 	SPIN_LEAST = TICKS_10US / 8,
 	POLL_TICKS = 5 * TICKS_10US,
-	WAKE_FROM = 8, /* Gs that became ready together: fewer are sooner run than shared */
 	/* D6 */
 	SOON = 4, /* looks */
 	REST_LEAST = 16,
@@ -188,103 +187,6 @@ leaves_by_jump int sched_exit_g0(void *arg)
 	return schedule_g0();
 }
 
-/* --- submitting --- */
-
-static inline void sample(struct p *pp, struct g *gp)
-{
-	uint64_t n = pp->count.readies + 1;
-
-	st_rlx(&pp->count.readies, n);
-	if (unlikely(n % LATENCY_EVERY == 0))
-		gp->ready_at = (uint32_t)cpu_ticks() | 1;
-}
-
-static noinline void submit_foreign(struct glist *list)
-{
-	struct g *gp;
-
-	/* ORD(foreign): before a G can be seen runnable, so that a run's end waits for the wake too */
-	add_seq(&sched.foreign, 1);
-	lock(&sched.lock, LR_SCHED);
-	/* under the lock: who sees it runnable, and then gets the lock, knows that this is over */
-	while ((gp = glist_pop(list))) {
-		g_set_status(gp, G_RUNNABLE);
-		gq_put(gp);
-	}
-	unlock(&sched.lock, LR_SCHED);
-	fence_seq(); /* ORD(idle) */
-	wakep();
-	sub_seq(&sched.foreign, 1); /* ORD(foreign) */
-}
-
-static noinline void submit_one_foreign(struct g *gp)
-{
-	struct glist one = { 0 };
-
-	glist_push(&one, gp);
-	submit_foreign(&one);
-}
-
-void sched_submit(struct g *gp, bool next)
-{
-	struct p *pp = getp();
-
-	if (unlikely(!pp)) {
-		submit_one_foreign(gp);
-		return;
-	}
-	g_set_status(gp, G_RUNNABLE);
-	sample(pp, gp);
-	if (next > pp->in_order)
-		gp = runnext_swap(pp, gp);
-	if (gp) {
-		runq_put(pp, gp);
-		wake_if_idle();
-	}
-}
-
-void sched_hurry(struct g *gp)
-{
-	struct p *pp = getp();
-
-	/* a former next goes first, whatever it is */
-	if (pp && !pp->in_order && !ld_rlx(&pp->runnext) && runq_take_back(pp, gp))
-		runnext_swap(pp, gp);
-}
-
-void sched_wake_foreign(struct waiter *w)
-{
-	/* ORD(waiter.done): the last touch of what lies on the thread's stack */
-	st_rel(&w->state, ld_rlx(&w->state) | W_DONE);
-	os_futex_wake(&w->state, 1);
-}
-
-void sched_submit_list(struct glist *list)
-{
-	struct p *pp = getp();
-	struct g *gp;
-
-	for (struct sudog *sg = list->foreign, *next; unlikely(sg != NULL); sg = next) {
-		next = sg->next;
-		sched_wake_foreign(sg->w);
-	}
-	list->foreign = NULL;
-	if (!list->head)
-		return;
-	if (likely(pp != NULL)) {
-		while ((gp = glist_pop(list))) {
-			g_set_status(gp, G_RUNNABLE);
-			sample(pp, gp);
-			runq_put(pp, gp);
-		}
-		/* curg: a green thread released them, and goes on running itself */
-		if (getm()->curg || !pp->room || runq_len(pp) >= WAKE_FROM)
-			wake_if_idle();
-		return;
-	}
-	submit_foreign(list);
-}
-
 /* --- timers and the poller, as sources --- */
 
 static int64_t look_at_clock(struct p *pp)
@@ -378,7 +280,7 @@ bool sched_should_poll(void)
 
 /* --- finding one --- */
 
-static struct g *runnext_take(struct p *pp)
+static inline struct g *runnext_take(struct p *pp)
 {
 	return ld_rlx(&pp->runnext) ? runnext_swap(pp, NULL) : NULL;
 }

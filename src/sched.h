@@ -16,16 +16,6 @@ void mstart(struct m *m);
 /* The M has nothing on it: find a green thread and go on with it. */
 int schedule_g0(void);
 
-/* Make it runnable: as this P's next, at its ring's tail, or, from a foreign thread, globally. */
-void sched_submit(struct g *gp, bool next);
-/* The caller is about to wait for the end of gp: it runs at once, if it is what this P has last made
- * ready.  So a tree of calls that fork and join is gone through in depth, on stacks that are warm, and
- * not in breadth; thieves take its large branches from the other end. */
-void sched_hurry(struct g *gp);
-/* All of a list, foreign threads too: at the tail. */
-void sched_submit_list(struct glist *list);
-void sched_wake_foreign(struct waiter *w);
-
 /* Somebody waits for a descriptor, and no M sleeps in the poller; ask the kernel without waiting. */
 bool sched_should_poll(void);
 void sched_poll_now(void);

@@ -10,6 +10,7 @@
 #include "park.h"
 #include "proc.h"
 #include "sched.h"
+#include "submit.h"
 
 enum { RAN = 0, EXITED, DROPPED }; /* how a thread came to its end */
 

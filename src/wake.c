@@ -7,6 +7,7 @@
 #include "proc.h"
 #include "runq.h"
 #include "sched.h"
+#include "submit.h"
 #include "timer.h"
 #include "vtime.h"
 

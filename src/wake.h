@@ -7,7 +7,7 @@
  *     it), or has been woken, or the submitter is just about to (see "waking").
  *     A G in a runnext alone wakes nobody: its P will run it at the next wait.  The watcher
  *     (sysmon.c) sees to a P that does not come to its next wait.
- *     Likewise a few Gs (WAKE_FROM of sched.c) that the poller or a timer made ready together: they are run
+ *     Likewise a few Gs (WAKE_FROM of submit.c) that the poller or a timer made ready together: they are run
  *     sooner than a thread wakes, or else the watcher sees to them.
  *  D3 Of the Ms without work at most half as many as there are busy Ps spin; the others sleep.  One
  *     of the sleepers sleeps in the poller, until the earliest timer of all.

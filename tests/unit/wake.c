@@ -9,7 +9,7 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
-#include "sched.h"
+#include "submit.h"
 
 #include "base/os.h"
 #include "netpoll.h"

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A green thread has become ready: where does it wait for its turn, and is an M woken for it (wake.h)?
+ *
+ *   made ready by                     goes                        is an M woken, where a P is idle?
+ *    a green thread, one alone         to this P's runnext         no; but for the former runnext, which
+ *                                                                  goes to the ring
+ *    a green thread, several           to the ring, in order       yes
+ *    a timer or the poller             to the ring, in order       from WAKE_FROM on
+ *    a thread without a P              to the global queue         yes
+ *
+ * A P that is in_order (runtime.h) has no runnext: one alone goes to the ring, too.
+ */
+#ifndef GMP_SUBMIT_H
+#define GMP_SUBMIT_H
+
+#include "runtime.h"
+
+/* Make it runnable: as this P's next, at its ring's tail, or, from a foreign thread, globally. */
+void sched_submit(struct g *gp, bool next);
+/* The caller is about to wait for the end of gp: it runs at once, if it is what this P has last made
+ * ready.  So a tree of calls that fork and join is gone through in depth, on stacks that are warm, and
+ * not in breadth; thieves take its large branches from the other end. */
+void sched_hurry(struct g *gp);
+/* All of a list, foreign threads too: at the tail. */
+void sched_submit_list(struct glist *list);
+void sched_wake_foreign(struct waiter *w);
+
+#endif
