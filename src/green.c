@@ -295,7 +295,7 @@ int gmp_detach(gmp_g *g)
 	bool over = gp->join == DONE;
 
 	if (gp->join == JOINABLE)
-		st_rlx(&gp->join, DETACHED);
+		st_rel(&gp->join, DETACHED); /* ORD(join): at its end nobody takes the lock */
 	else if (!over)
 		result = -EINVAL;
 	sema_unlock(b);

@@ -180,7 +180,7 @@ leaves_by_jump int sched_exit_g0(void *arg)
 	g_unbind_stack(pp, gp);
 	if (unlikely(gp == sched.main))
 		sched_stop();
-	if (ld_rlx(&gp->join))
+	if (ld_acq(&gp->join)) /* ORD(join) */
 		sched.joinable_exit(gp);
 	else
 		g_free(pp, gp);

@@ -93,7 +93,7 @@ static void end(struct m *m, struct g *gp)
 	add_rlx(&sched.thread_exits, 1);
 	if (gp->stack_class != sched.stack_class)
 		stack_unpromise(gp->stack_class, 1); /* promised, and never used */
-	if (ld_rlx(&gp->join))
+	if (ld_acq(&gp->join))                       /* ORD(join) */
 		sched.joinable_exit(gp);
 	else
 		g_free(NULL, gp);

@@ -192,6 +192,25 @@ RT(detach_before_during_and_after_the_end_leaves_nothing)
 	WAIT_FOR(stats().stacks_used <= 1);
 }
 
+static void cancel_and_detach(UNUSED void *arg)
+{
+	for (int i = 0; i < 1000; i++) {
+		gmp_g *g = spawn(add_one, NULL);
+
+		if (i % 3 == 1)
+			gmp_yield();
+		CHECK_EQ(gmp_cancel(g), 0);
+		CHECK_EQ(gmp_detach(g), 0);
+	}
+}
+
+/* Which the sanitizer sees. */
+RT(a_descriptor_is_used_again_only_when_its_detacher_has_done_with_it)
+{
+	run_crowd(cancel_and_detach, 0, 4);
+	WAIT_FOR(atomic_load(&count) == 4 * 1000 && stats().greens == 1);
+}
+
 static void end_deep_down(int depth)
 {
 	volatile char pad[64];
