@@ -370,11 +370,10 @@ static bool soon_through(struct p *victim, struct seen *seen)
 	return runq_len(victim) <= SOON * ran;
 }
 
-/* Steal from one victim after another, from a random one on; at last what a spinner that has seen them
- * leaves at first. */
-static struct g *steal(struct p *pp, struct seen *seen, bool at_last)
+/* Steal from one of the first n after another, from a random one on; at last what a spinner that has seen
+ * them leaves at first. */
+static struct g *steal(struct p *pp, int n, struct seen *seen, bool at_last)
 {
-	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 	int first = (int)rand_below(&pp->rand, (uint32_t)n);
 
 	for (int k = 0; k < n; k++) {
@@ -426,11 +425,11 @@ static struct g *look_for_work(struct m *m, struct p *pp)
 		bump(&pp->count.spins, 1);
 		for (int i = 0; i < rest && patient; i++)
 			cpu_relax();
-		if ((gp = steal(pp, patient ? seen : NULL, false)))
+		if ((gp = steal(pp, n, patient ? seen : NULL, false)))
 			return gp;
 		rest = max_of(min_of(rest * 2, (int)REST_MOST), (int)REST_LEAST);
 	} while (patient && cpu_ticks() - began < m->patience);
-	return patient ? steal(pp, seen, true) : NULL;
+	return patient ? steal(pp, n, seen, true) : NULL;
 }
 
 /* An M is as patient as it pays: twice as long after a find, half as long after a vain search.  So
