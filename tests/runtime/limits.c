@@ -4,6 +4,7 @@
 #define _GNU_SOURCE 1
 #include "util.h"
 
+#include <netdb.h>
 #include <sys/resource.h>
 
 enum { KIB = 1024, STACK = 64 * KIB };
@@ -104,6 +105,28 @@ TEST_PROCS(a_spawn_refused_by_max_green_takes_no_stack_memory)
 
 	c.max_green = 10;
 	CHECK_EQ(gmp_run(refused_for_other_reasons, NULL, &c), 0);
+}
+
+static void look_up_at_the_limit(UNUSED void *arg)
+{
+	struct addrinfo *a = NULL;
+	gmp_g *g[64];
+	int n = fill(g, 64, NULL);
+
+	for (int i = 0; i < 10; i++) /* more often than there may be lookups at a time */
+		CHECK_EQ(gmp_getaddrinfo("localhost", "80", NULL, &a), EAI_AGAIN);
+	drain(g, n);
+	if (gmp_getaddrinfo("localhost", "80", NULL, &a) == 0)
+		freeaddrinfo(a);
+}
+
+TEST_PROCS(a_lookup_refused_by_max_green_is_told_so_and_the_next_is_served)
+{
+	gmp_config c = with_stack_memory(procs, 0);
+
+	c.max_green = 10;
+	c.max_threads = 8;
+	CHECK_EQ(gmp_run(look_up_at_the_limit, NULL, &c), 0);
 }
 
 static void large_stacks(UNUSED void *arg)

@@ -42,6 +42,7 @@ static void tell_tid(void *arg)
 	CHECK(gmp_self() != NULL);
 	gmp_yield();
 	CHECK_EQ(gmp_sleep(MS), 0);
+	CHECK_EQ(gmp_sleep_until(0), 0);
 	CHECK_EQ(tid(), me);
 	CHECK_EQ(gmp_chan_send(c, &me), 0);
 }

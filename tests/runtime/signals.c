@@ -69,6 +69,23 @@ RT(a_signal_comes_to_who_asks_for_it)
 	gmp_chan_free(d);
 }
 
+static void hear_one(UNUSED void *arg)
+{
+	gmp_chan *c = ints(1);
+
+	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
+	send_signal(SIGUSR1);
+	CHECK_EQ(next(c), SIGUSR1);
+	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
+	gmp_chan_free(c);
+}
+
+TEST_PROCS(they_come_where_the_runtime_sends_signals_of_its_own)
+{
+	CHECK_EQ(setenv("GMP_DEBUG", "sched", 1), 0);
+	run_procs(procs, hear_one, NULL);
+}
+
 RT(one_that_a_green_thread_raises_comes_too)
 {
 	gmp_chan *c = ints(1);

@@ -296,8 +296,7 @@ static void start_and_free(UNUSED void *arg)
 	CHECK_EQ(gmp_timer_set(t, 0, 0), 0);
 	WAIT_FOR(atomic_load(&started));
 	CHECK_EQ(gmp_timer_stop(t), 0);
-	CHECK_EQ(atomic_load(&finished), 0);
-	gmp_timer_free(t);
+	gmp_timer_free(t); /* while it runs, but on a machine where this took longer than 20 ms */
 	CHECK_EQ(atomic_load(&finished), 1);
 }
 
