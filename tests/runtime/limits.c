@@ -115,6 +115,7 @@ static void look_up_at_the_limit(UNUSED void *arg)
 
 	for (int i = 0; i < 10; i++) /* more often than there may be lookups at a time */
 		CHECK_EQ(gmp_getaddrinfo("localhost", "80", NULL, &a), EAI_AGAIN);
+	CHECK_EQ(gmp_dial("tcp", "LOCALHOST:1"), -EAGAIN); /* as a name */
 	drain(g, n);
 	if (gmp_getaddrinfo("localhost", "80", NULL, &a) == 0)
 		freeaddrinfo(a);
