@@ -211,23 +211,23 @@ RT(several_channels_get_the_same_signal)
 RT(one_channel_gets_several_signals)
 {
 	gmp_chan *c = ints(4);
-	int seen = 0;
+	int seen = 0, last = SIGRTMAX - check_on_valgrind(); /* which keeps one for itself */
 
 	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
 	CHECK_EQ(gmp_signal_notify(c, SIGHUP), 0);
-	CHECK_EQ(gmp_signal_notify(c, SIGRTMAX), 0);
-	send_signal(SIGRTMAX);
+	CHECK_EQ(gmp_signal_notify(c, last), 0);
+	send_signal(last);
 	send_signal(SIGUSR1);
 	send_signal(SIGHUP);
 	for (int i = 0; i < 3; i++) {
 		int signo = next(c);
 
-		seen |= signo == SIGRTMAX ? 1 : signo == SIGUSR1 ? 2 : signo == SIGHUP ? 4 : 8;
+		seen |= signo == last ? 1 : signo == SIGUSR1 ? 2 : signo == SIGHUP ? 4 : 8;
 	}
 	CHECK_EQ(seen, 7);
 	CHECK_EQ(gmp_signal_stop(c, SIGHUP), 0);
 	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
-	CHECK_EQ(gmp_signal_stop(c, SIGRTMAX), 0);
+	CHECK_EQ(gmp_signal_stop(c, last), 0);
 	gmp_chan_free(c);
 }
 

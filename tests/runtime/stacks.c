@@ -134,8 +134,8 @@ RT(the_unused_part_of_a_parked_stack_goes_back_to_the_kernel)
 	long before = rss_kb(), deep;
 	gmp_g *g[N];
 
-	if (SANITIZED)
-		check_skip("a sanitizer has its own memory");
+	if (SLOW)
+		check_skip("a sanitizer or Valgrind has its own memory");
 	gmp_wg_add(&gate, 1);
 	for (int i = 0; i < N; i++)
 		g[i] = spawn(dive_and_wait, &d);
@@ -181,8 +181,8 @@ RT(after_a_burst_the_memory_goes_back_to_the_kernel)
 	long before = rss_kb();
 	static gmp_g *g[N];
 
-	if (SANITIZED)
-		check_skip("a sanitizer has its own memory");
+	if (SLOW)
+		check_skip("a sanitizer or Valgrind has its own memory");
 	gmp_wg_add(&gate, 1);
 	for (int i = 0; i < N; i++)
 		g[i] = spawn(wait_deep_down, &d);
@@ -266,6 +266,7 @@ static void keep_fp_control(void *arg)
 
 RT(each_green_thread_has_its_own_floating_point_control_words)
 {
+	check_skip_on_valgrind("Valgrind does not keep all control words");
 	gmp_g *g[32];
 
 	for (int i = 0; i < 32; i++)
@@ -297,6 +298,7 @@ static void round_up(UNUSED void *arg)
 
 RT(a_rounding_mode_holds_across_switches)
 {
+	check_skip_on_valgrind("Valgrind does not keep all control words");
 	gmp_g *g[10];
 
 	for (int i = 0; i < 10; i++)

@@ -280,7 +280,7 @@ RT(a_period_shorter_than_a_turn_does_not_pile_up)
 static void run_long(UNUSED void *arg)
 {
 	atomic_store(&started, 1);
-	gmp_sleep(20 * MS);
+	gmp_sleep((SLOW ? 500 : 20) * MS);
 	for (int i = 0; i < 50; i++)
 		gmp_yield();
 	atomic_store(&finished, 1);
