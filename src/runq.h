@@ -135,7 +135,8 @@ static inline struct g *runnext_swap(struct p *pp, struct g *gp)
 	if (!ld_rlx(&pp->shared)) {
 		struct g *old = ld_rlx(&pp->runnext);
 
-		st_rlx(&pp->runnext, gp);
+		/* ORD(runnext): for a thief, should the watcher open the P */
+		st_rel(&pp->runnext, gp);
 		return old;
 	}
 	if (!ld_rlx(&pp->runnext)) {      /* R4: and it stays so */
