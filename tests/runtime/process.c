@@ -148,11 +148,13 @@ static void many(UNUSED void *arg)
 
 RT(many_wait_each_for_its_child_and_keep_no_thread)
 {
+	check_skip_on_valgrind("Valgrind knows no pidfds");
 	many(NULL);
 }
 
 RT(of_two_who_wait_for_one_child_one_gets_it)
 {
+	check_skip_on_valgrind("Valgrind knows no pidfds");
 	struct child c = start(3);
 	struct waiting w[2] = { { .pid = c.pid }, { .pid = c.pid } };
 	gmp_g *a = spawn(wait_for_it, &w[0]), *b = spawn(wait_for_it, &w[1]);
@@ -167,6 +169,7 @@ RT(of_two_who_wait_for_one_child_one_gets_it)
 
 RT(cancellation_ends_the_wait_for_one_child)
 {
+	check_skip_on_valgrind("Valgrind knows no pidfds");
 	struct child c = start(5);
 	struct waiting w = { .pid = c.pid };
 	int fds = count_fds();
@@ -254,6 +257,7 @@ RT(without_a_descriptor_to_spare_it_waits_as_blocking_code)
 
 RT(a_child_that_nobody_is_told_of_is_echild_in_the_end)
 {
+	check_skip_on_valgrind("Valgrind knows no pidfds");
 	struct waiting w;
 	struct child c;
 	gmp_g *g;
@@ -280,6 +284,7 @@ static void leave_waiting(UNUSED void *arg)
 
 TEST_PROCS(a_run_that_ends_meanwhile_leaves_no_descriptor)
 {
+	check_skip_on_valgrind("Valgrind knows no pidfds");
 	struct child c = start(6);
 
 	for (int i = 0; i < 3; i++)
@@ -297,6 +302,7 @@ TEST_PROCS(a_run_that_ends_meanwhile_leaves_no_descriptor)
 
 TEST(a_foreign_thread_that_waits_when_the_run_ends_gets_esrch)
 {
+	check_skip_on_valgrind("Valgrind knows no pidfds");
 	struct child c = start(6);
 	struct waiting w = { .pid = c.pid };
 	struct foreign f;

@@ -101,6 +101,7 @@ static void spawn_without_memory(UNUSED void *arg)
 
 TEST_PROCS(spawn_without_address_space_is_enomem)
 {
+	check_skip_on_valgrind("Valgrind needs the memory, too");
 	if (SANITIZED)
 		check_skip("a sanitizer has its own memory");
 	run_procs(procs, spawn_without_memory, NULL);
@@ -137,6 +138,7 @@ static void fill_memory(UNUSED void *arg)
 
 TEST_PROCS(spawning_until_memory_runs_out_is_enomem_and_passes)
 {
+	check_skip_on_valgrind("Valgrind needs the memory, too");
 	if (SANITIZED)
 		check_skip("a sanitizer has its own memory");
 	run_procs(procs, fill_memory, NULL);
