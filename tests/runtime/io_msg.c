@@ -202,6 +202,7 @@ RT(datagrams_go_to_whom_they_are_sent_and_say_from_whom_they_came)
 			n = sizeof(from);
 			CHECK_EQ(gmp_recvfrom(s, buf, sizeof(buf), 0, (struct sockaddr *)&from, &n),
 				 4);
+			CHECK_EQ(n, sizeof(struct sockaddr_in));
 			CHECK(gmp_local_addr(from_whom, other, sizeof(other)) > 0);
 			CHECK_EQ(ntohs(((struct sockaddr_in *)&from)->sin_port),
 				 atoi(strrchr(other, ':') + 1));

@@ -210,6 +210,23 @@ RT(readers_behind_one_who_only_waits_are_served)
 
 /* --- what else ends it --- */
 
+RT(a_pipe_that_nobody_reads_any_more_is_ready_for_writing)
+{
+	static char buf[4096];
+	int p[2];
+
+	CHECK_EQ(pipe(p), 0);
+	CHECK_EQ(gmp_adopt(p[1]), p[1]);
+	while (write(p[1], buf, sizeof(buf)) > 0)
+		;
+	CHECK_EQ(errno, EAGAIN);
+	CHECK_EQ(gmp_wait_fd(p[1], GMP_WRITE, gmp_deadline(2 * MS)), -ETIMEDOUT);
+	CHECK_EQ(close(p[0]), 0);
+	CHECK_EQ(gmp_wait_fd(p[1], GMP_WRITE, gmp_deadline(PATIENCE)), GMP_WRITE);
+	CHECK_EQ(gmp_write(p[1], buf, 1), -EPIPE);
+	CHECK_EQ(gmp_close(p[1]), 0);
+}
+
 RT(its_deadline_ends_it)
 {
 	int a, b;

@@ -133,6 +133,35 @@ RT(one_may_run_in_another)
 	CHECK_EQ(atomic_load(&runs), 2);
 }
 
+static void do_other(UNUSED void *arg)
+{
+	do_it(NULL);
+	atomic_fetch_add(&seen, 1);
+}
+
+static void wait_in_ones_own(void *other)
+{
+	CHECK_EQ(gmp_once_do(other, do_other, NULL), 0);
+}
+
+RT(one_may_wait_for_anothers_in_ones_own)
+{
+	gmp_once other = GMP_ONCE_INIT;
+	gmp_g *g[2];
+
+	start_afresh();
+	gmp_wg_add(&gate, 1);
+	g[0] = spawn(do_it, NULL);
+	WAIT_FOR(atomic_load(&runs) == 1);
+	g[1] = spawn(wait_in_ones_own, &other);
+	wait_parked(2);
+	gmp_wg_done(&gate);
+	join(g[0]);
+	join(g[1]);
+	CHECK_EQ(atomic_load(&runs), 1);
+	CHECK_EQ(atomic_load(&seen), 3);
+}
+
 /* --- leaving it by other ways, and the end of the run --- */
 
 static void wait_cancelled_in_it(UNUSED void *arg)

@@ -212,6 +212,16 @@ RT(a_waiting_writer_holds_off_new_readers)
 	CHECK_EQ(atomic_load(&count), 1);
 }
 
+/* None of the writers that have come meanwhile has been in. */
+static void read_together_first(void *arg)
+{
+	CHECK_EQ(gmp_rwmutex_rlock(&rw), 0);
+	CHECK_EQ(atomic_load(&writer_in), 0);
+	atomic_fetch_add(&readers, 1);
+	WAIT_FOR(atomic_load(&readers) == *(int *)arg);
+	CHECK_EQ(gmp_rwmutex_runlock(&rw), 0);
+}
+
 RT(readers_queued_when_a_writer_unlocks_go_first_together)
 {
 	int n = 20;
@@ -227,7 +237,7 @@ RT(readers_queued_when_a_writer_unlocks_go_first_together)
 		w[0] = spawn(write_and_wait, NULL);
 		wait_parked(1);
 		for (int i = 0; i < n; i++) {
-			g[i] = spawn(read_together, &n);
+			g[i] = spawn(read_together_first, &n);
 			if (i == 10)
 				w[1] = spawn(write_and_wait, NULL);
 		}
