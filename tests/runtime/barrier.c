@@ -91,6 +91,26 @@ RT(a_cancelled_wait_takes_its_arrival_back)
 	}
 }
 
+RT(those_beside_a_cancelled_one_wait_on_when_the_last_comes)
+{
+	for (int i = 0; i < 100; i++) {
+		gmp_barrier all = GMP_BARRIER_INIT(4);
+		gmp_g *g = spawn(be_cancelled, &all), *h[3];
+
+		for (int k = 0; k < 2; k++)
+			h[k] = spawn(pass, &all);
+		wait_parked(3);
+		CHECK_EQ(gmp_cancel(g), 0);
+		/* it has been claimed, and stands among them still */
+		h[2] = spawn(pass, &all);
+		CHECK(gmp_barrier_wait(&all) >= 0);
+		join(g);
+		for (int k = 0; k < 3; k++)
+			join(h[k]);
+		CHECK_EQ(all.arrived, 0);
+	}
+}
+
 /* Cancelled while the last one arrives: a round has n arrivals that were not taken back. */
 static gmp_barrier three = GMP_BARRIER_INIT(3);
 static atomic_int passed, cancelled, rounds;

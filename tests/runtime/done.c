@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests gmp_done: set once, seen by all who watch, in selects and alone, from any thread. */
+#include <malloc.h>
+
 #include "util.h"
 
 static gmp_done *done;
@@ -10,6 +12,23 @@ static void make(void)
 	done = gmp_done_new();
 	CHECK(done != NULL);
 }
+
+#if defined(__GLIBC__)
+TEST(what_was_freed_leaves_no_memory_behind)
+{
+	if (SANITIZED)
+		check_skip("a sanitizer keeps what was freed");
+	size_t before = mallinfo2().uordblks;
+
+	for (int i = 0; i < 10000; i++) {
+		make();
+		CHECK(gmp_done_chan(done) != NULL);
+		CHECK_EQ(gmp_done_set(done), 0);
+		gmp_done_free(done);
+	}
+	CHECK(mallinfo2().uordblks < before + 10000);
+}
+#endif
 
 static void basics(UNUSED void *arg)
 {

@@ -17,10 +17,12 @@
 #include <linux/seccomp.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "base/atomic.h"
 #include "base/os.h"
+#include "io/uring.h"
 #include "rt.h"
 
 /* --- between the runtime and liburing, and libc --- */
@@ -406,6 +408,35 @@ TEST_PROCS(without_descriptors_for_it_it_is_tried_again_later)
 	need_ring();
 	forbid(EMFILE);
 	run_procs(procs, without, NULL);
+}
+
+static void ask_for_it(void *arg)
+{
+	(void)arg;
+	CHECK(uring_on()); /* liburing is there from now on */
+}
+
+static void ask_without_descriptors(void *arg)
+{
+	struct rlimit was, none;
+	int lowest = dup(0);
+
+	(void)arg;
+	CHECK_EQ(close(lowest), 0);
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &was), 0);
+	none = was;
+	none.rlim_cur = (rlim_t)lowest;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	CHECK(!uring_on());
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &was), 0);
+	CHECK(uring_on());
+}
+
+TEST(when_there_are_descriptors_again_it_is_had_in_the_same_run)
+{
+	need_ring();
+	run_procs(1, ask_for_it, NULL);
+	run_procs(1, ask_without_descriptors, NULL);
 }
 
 TEST(nouring_makes_all_calls_in_blocking_code)
