@@ -153,9 +153,6 @@ static bool steal_at(int n, int k)
 
 TEST(a_thief_at_any_moment_of_a_taking_back_shares_nothing_with_it)
 {
-#ifdef __SANITIZE_THREAD__
-	check_skip("the sanitizer holds a lock between two instructions, which who looks needs");
-#endif
 	for (int n = 1; n <= 5; n++)
 		for (int k = 0; steal_at(n, k); k++)
 			;
@@ -191,9 +188,6 @@ static bool take_back_at(int n, int k)
 
 TEST(a_taking_back_at_any_moment_of_a_theft_shares_nothing_with_it)
 {
-#ifdef __SANITIZE_THREAD__
-	check_skip("the sanitizer holds a lock between two instructions, which who looks needs");
-#endif
 	for (int n = 1; n <= 5; n++)
 		for (int k = 0; take_back_at(n, k); k++)
 			;
