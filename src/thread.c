@@ -11,6 +11,7 @@
 #include "proc.h"
 #include "sched.h"
 #include "submit.h"
+#include "wake.h"
 
 enum { RAN = 0, EXITED, DROPPED }; /* how a thread came to its end */
 
@@ -87,6 +88,8 @@ int thread_start(struct g *gp)
 /* The last that is heard of it, as sched_exit_g0 has it for others. */
 static void end(struct m *m, struct g *gp)
 {
+	if (gp == sched.main)
+		sched_stop(); /* first: with nobody in blocking code it would look like a deadlock */
 	let_go(m);
 	g_set_status(gp, G_RUNNING);
 	g_set_status(gp, G_DEAD);
