@@ -53,9 +53,7 @@ static void use_file(UNUSED void *arg)
 	CHECK(memcmp(buf, "0123xyz789", 10) == 0);
 	CHECK_EQ(gmp_write_all(fd, "end", 3), 3);
 	CHECK_EQ(gmp_wait_fd(fd, GMP_READ | GMP_WRITE, 0), GMP_READ | GMP_WRITE);
-	CHECK_EQ(gmp_close(fd), 0);
-	CHECK_EQ(gmp_pread(fd, buf, 1, 0), -EBADF);
-	CHECK_EQ(gmp_fsync(fd), -EBADF);
+	CHECK_EQ(gmp_close(fd), 0); /* from here on the number may be another's */
 	CHECK_EQ(unlink(path), 0);
 }
 
