@@ -2,15 +2,7 @@
 /* Endless recursion in blocking code, when the thread runs no green thread for the scheduler. */
 #include <gmp.h>
 
-int dig(volatile int depth);
-
-__attribute__((noinline)) int dig(volatile int depth)
-{
-	volatile char earth[200];
-
-	earth[0] = (char)depth;
-	return depth < 0 ? 0 : dig(depth + 1) + earth[0];
-}
+#include "dig.h"
 
 static void app(void *arg)
 {

@@ -2,15 +2,7 @@
 /* Endless recursion on a small stack of the green thread's own choice, beside a thousand others. */
 #include <gmp.h>
 
-int dig(volatile int depth);
-
-__attribute__((noinline)) int dig(volatile int depth)
-{
-	volatile char earth[200];
-
-	earth[0] = (char)depth;
-	return depth < 0 ? 0 : dig(depth + 1) + earth[0];
-}
+#include "dig.h"
 
 static gmp_wg gate = GMP_WG_INIT;
 

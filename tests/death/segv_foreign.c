@@ -4,15 +4,8 @@
 
 #include <gmp.h>
 
-int dig(volatile int depth);
-
-__attribute__((noinline)) int dig(volatile int depth)
-{
-	volatile char earth[2000];
-
-	earth[0] = (char)depth;
-	return depth < 0 ? 0 : dig(depth + 1) + earth[0];
-}
+#define DIG_BYTES 2000
+#include "dig.h"
 
 int main(void)
 {
