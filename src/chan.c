@@ -449,9 +449,10 @@ gmp_chan *gmp_chan_new(size_t elem_size, size_t capacity)
 	if (__builtin_mul_overflow(elem_size, capacity, &bytes) ||
 	    __builtin_add_overflow(bytes, sizeof(*c), &bytes))
 		return NULL;
-	c = calloc(1, bytes);
+	c = malloc(bytes); /* the buffer is written before it is read */
 	if (!c)
 		return NULL;
+	memset(c, 0, sizeof(*c));
 	c->cap = capacity;
 	c->size = elem_size;
 	c->buf = (char *)(c + 1);
@@ -489,11 +490,9 @@ void gmp_chan_free(gmp_chan *c)
 	if (!c)
 		return;
 	/* a peer may still be about to drop the lock: its exchange is complete */
-	lock(&c->lock, LR_CHAN);
+	lock_end(&c->lock, LR_CHAN);
 	chan_forget_parents(c);
-	bool waited_on = c->recvq.first || c->sendq.first;
-	unlock(&c->lock, LR_CHAN);
-	if (waited_on)
+	if (c->recvq.first || c->sendq.first)
 		gmp__fatal("free of a channel that somebody waits on");
 	if (c->owner)
 		gmp__fatal("gmp_chan_free of a tick: that is for gmp_tick_free");

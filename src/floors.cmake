@@ -21,6 +21,7 @@ set(GMP_FLOOR0_HEADERS
 	base/atomic.h
 	base/base.h
 	base/lockrank.def
+	base/mem.h
 	base/options.def
 	base/os.h
 	base/os_msg.h

@@ -95,4 +95,14 @@ static inline void unlock(struct lock *l, enum lockrank rank)
 	st_rel(&l->word, 0); /* ORD(lock): what the section did is seen by the next holder */
 }
 
+/* Before what it protects is freed, by one who knows that nobody will take it any more: whoever still has
+ * it drops it first. */
+static inline void lock_end(struct lock *l, enum lockrank rank)
+{
+	if (unlikely(ld_acq(&l->word))) { /* ORD(lock) */
+		lock(l, rank);
+		unlock(l, rank);
+	}
+}
+
 #endif

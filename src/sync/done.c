@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "base/lock.h"
+#include "base/mem.h"
 #include "chaos.h"
 #include "runtime.h"
 
@@ -34,7 +35,7 @@ struct gmp_done {
 
 gmp_done *gmp_done_new(void)
 {
-	gmp_done *d = calloc(1, sizeof(*d));
+	gmp_done *d = malloc_zeroed(sizeof(*d));
 
 	if (!d)
 		return NULL;
