@@ -69,6 +69,12 @@ static void run(gmp_once *o, gmp_fn fn, void *arg)
 	finish(o);
 }
 
+/* A compare-and-swap that fails has read without an order. */
+static bool is_done(gmp_once *o)
+{
+	return ld_acq(&o->state) == DONE; /* ORD(once) */
+}
+
 /* Until it is done; not cut short. */
 static void await(gmp_once *o)
 {
@@ -76,7 +82,7 @@ static void await(gmp_once *o)
 	struct bucket *b = sema_lock(o);
 	uint32_t s = RUNNING;
 
-	if (!cas_acq(&o->state, &s, WAITED) && s == DONE) { /* ORD(once) */
+	if (!cas_acq(&o->state, &s, WAITED) && is_done(o)) { /* ORD(once) */
 		sema_unlock(b);
 		return;
 	}
@@ -92,9 +98,9 @@ static noinline int do_slow(gmp_once *o, gmp_fn fn, void *arg)
 
 	if (cas_acq(&o->state, &s, RUNNING)) /* ORD(once) */
 		run(o, fn, arg);
-	else if (s != DONE && runs_it(o))
+	else if (!is_done(o) && runs_it(o))
 		gmp__fatal("gmp_once_do from the function that it runs");
-	else if (s != DONE)
+	else if (!is_done(o))
 		await(o);
 	return 0;
 }
@@ -102,7 +108,7 @@ static noinline int do_slow(gmp_once *o, gmp_fn fn, void *arg)
 int gmp_once_do(gmp_once *o, gmp_fn fn, void *arg)
 {
 	chaos_point();
-	if (likely(ld_acq(&o->state) == DONE)) /* ORD(once) */
+	if (likely(is_done(o)))
 		return 0;
 	return do_slow(o, fn, arg);
 }
