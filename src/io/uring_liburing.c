@@ -51,22 +51,51 @@ static bool find(void *handle, const char *name, void *to)
 	return fn != NULL;
 }
 
-/* It stays loaded. */
-static bool load_library(void)
+static bool find_all(void *handle)
 {
-	if (lib.submit)
-		return true;
-	if (!getauxval(AT_BASE)) /* a static program, and another libc would come with it */
-		return false;
-	void *handle = dlopen("liburing.so.2", RTLD_NOW | RTLD_LOCAL);
-
-	return handle && find(handle, "io_uring_queue_init_params", &lib.queue_init_params) &&
+	return find(handle, "io_uring_queue_init_params", &lib.queue_init_params) &&
 	       find(handle, "io_uring_queue_exit", &lib.queue_exit) &&
 	       find(handle, "io_uring_get_probe_ring", &lib.get_probe_ring) &&
 	       find(handle, "io_uring_free_probe", &lib.free_probe) &&
 	       find(handle, "io_uring_submit_and_wait", &lib.submit_and_wait) &&
 	       find(handle, "io_uring_peek_batch_cqe", &lib.peek_batch_cqe) &&
 	       find(handle, "io_uring_submit", &lib.submit);
+}
+
+/* What may be there another time. */
+static const int passing[] = { EMFILE, ENFILE, ENOMEM, EAGAIN };
+
+static bool passes(int err)
+{
+	for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++)
+		if (err == -passing[i])
+			return true;
+	return false;
+}
+
+/* The loader has no codes: it has a text, with the system's words in it. */
+static int why_not_loaded(void)
+{
+	const char *text = dlerror();
+
+	for (size_t i = 0; text && i < sizeof(passing) / sizeof(passing[0]); i++)
+		if (strstr(text, strerror(passing[i])))
+			return -passing[i];
+	return -ELIBACC;
+}
+
+/* 0, or -errno: -ELIBACC if there is none.  It stays loaded. */
+static int load_library(void)
+{
+	if (lib.submit)
+		return 0;
+	if (!getauxval(AT_BASE)) /* a static program, and another libc would come with it */
+		return -ELIBACC;
+	void *handle = dlopen("liburing.so.2", RTLD_NOW | RTLD_LOCAL);
+
+	if (!handle)
+		return why_not_loaded();
+	return find_all(handle) ? 0 : -ELIBACC;
 }
 
 /* --- reaping --- */
@@ -134,11 +163,10 @@ static bool can_all(void)
 static int set_up_ring(void)
 {
 	struct io_uring_params p = { .flags = IORING_SETUP_CQSIZE, .cq_entries = COMPLETIONS };
+	int err = load_library();
 
-	if (!load_library())
-		return -ELIBACC;
-	int err = lib.queue_init_params(ENTRIES, &ring.uring, &p);
-
+	if (!err)
+		err = lib.queue_init_params(ENTRIES, &ring.uring, &p);
 	if (err)
 		return err;
 	if (!(p.features & IORING_FEAT_NODROP) || !(p.features & IORING_FEAT_SUBMIT_STABLE) ||
@@ -158,8 +186,8 @@ static void *set_up(void *unused)
 	(void)unused;
 	if (!err)
 		st_rel(&ring.state, RING_ON); /* ORD(uring.state) */
-	else if (err != -EMFILE && err != -ENFILE && err != -ENOMEM && err != -EAGAIN)
-		st_rlx(&ring.state, RING_REFUSED); /* else it may do another time */
+	else if (!passes(err))
+		st_rlx(&ring.state, RING_REFUSED);
 	if (err && sched.options.debug & DEBUG_uring)
 		fprintf(stderr, "gmp: no io_uring (%s): calls on files are blocking code\n",
 			err == -ELIBACC ? "no liburing.so.2" : strerrordesc_np(-err));
