@@ -290,7 +290,7 @@ static struct child *take_locked(gmp_group *g)
 	return place;
 }
 
-/* NULL: no memory, and the place among the limited is given back. */
+/* NULL: no memory, or the run is over, and the place among the limited is given back. */
 static noinline struct child *take_slow(gmp_group *g)
 {
 	struct child *place = NULL;
@@ -392,7 +392,7 @@ static inline __attribute__((always_inline)) int begin(gmp_group *g, int (*fn)(v
 	struct child *place = c ? take_in(c) : NULL;
 
 	if (unlikely(!place) && !(place = take_slow(g)))
-		return -ENOMEM;
+		return run_is_over(g) ? -ESRCH : -ENOMEM;
 	place->fn = fn;
 	place->arg = arg;
 	if (unlikely(load_seq(&g->expired))) /* ORD(group.expire) */
