@@ -148,9 +148,11 @@ void g_bind_stack(struct p *pp, struct g *gp)
 	struct stackcache *c = &pp->stacks;
 
 	if (likely(gp->stack_class == sched.stack_class)) {
-		if (unlikely(c->n == 0) && !stackcache_fill(c))
+		char *lo = stackcache_take(c);
+
+		if (unlikely(!lo))
 			gmp__fatal("no stack, although one was reserved"); /* B2 */
-		st_rlx(&gp->stack, c->lo[--c->n]);
+		st_rlx(&gp->stack, lo);
 	} else {
 		st_rlx(&gp->stack, stack_get(gp->stack_class));
 	}

@@ -16,6 +16,7 @@
  *     a green thread's first run, when nobody could be told.
  *  S2 free[0..clean) have given their memory back, free[clean..n) may hold some.  Stacks are put
  *     and taken at the top: the warm ones go round, the cold ones sink.
+ *     Memory goes back that was wanted neither in this period nor in the whole one before it.
  *  S3 No list of stacks lives in stacks: a free stack's pages are never touched by bookkeeping.
  *  S4 The boundary between two stacks is never that of a page table (2 MiB), so that the top of
  *     one and the guard of the next share one, and a parked stack costs a fraction of a table.
@@ -50,7 +51,8 @@ struct stackclass {
 	/* all under pool.lock */
 	char **free; /* address space for `limit` entries */
 	uint32_t n, clean;
-	uint32_t low;      /* the least n since the last look: what lay below was not wanted */
+	uint32_t low;      /* the least n in this period: what lay below was not wanted */
+	uint32_t unwanted; /* the same of the whole period before */
 	uint64_t made;     /* carved from slabs */
 	uint64_t room;     /* stacks that the slabs hold */
 	uint64_t promised; /* by stack_reserve */
@@ -207,12 +209,14 @@ static void guard_install(char *lo)
 {
 	if (pool.guard == GUARD_LIGHT && os_guard_light(lo, PAGE) == 0)
 		return;
+	lock(&pool.lock, LR_STACK);
 	if (pool.guard == GUARD_PROTECT && pool.maps_left >= 2 && os_guard_protect(lo, PAGE) == 0) {
 		pool.maps_left -= 2;
-		return;
+	} else {
+		pool.unguarded++;
+		say_unguarded();
 	}
-	pool.unguarded++;
-	say_unguarded();
+	unlock(&pool.lock, LR_STACK);
 }
 
 static int guard_probe(void)
@@ -239,6 +243,7 @@ bool stack_guard_hit(const char *lo, const char *addr)
 
 /* --- get and put --- */
 
+/* A new one, without a guard yet: that is a system call, for when the lock is free again. */
 static char *carve_locked(unsigned klass)
 {
 	struct stackclass *c = &pool.classes[klass];
@@ -252,18 +257,13 @@ static char *carve_locked(unsigned klass)
 		return NULL;
 	lo = c->carving->base + (size_t)c->carved++ * class_bytes(klass);
 	c->made++;
-	guard_install(lo);
 	if (unlikely(pool.ids && pool.nids < pool.limit))
 		pool.ids[pool.nids++] = san_stack_made(lo + PAGE, class_bytes(klass) - PAGE);
 	return lo;
 }
 
-static char *get_locked(unsigned klass)
+static char *get_locked(struct stackclass *c)
 {
-	struct stackclass *c = &pool.classes[klass];
-
-	if (c->n == 0)
-		return carve_locked(klass);
 	char *lo = c->free[--c->n];
 
 	c->clean = min_of(c->clean, c->n);
@@ -279,9 +279,14 @@ static void put_locked(struct stackclass *c, char *lo)
 
 char *stack_get(unsigned klass)
 {
+	struct stackclass *c = &pool.classes[klass];
+
 	lock(&pool.lock, LR_STACK);
-	char *lo = get_locked(klass);
+	bool fresh = c->n == 0;
+	char *lo = fresh ? carve_locked(klass) : get_locked(c);
 	unlock(&pool.lock, LR_STACK);
+	if (fresh && lo)
+		guard_install(lo);
 	return lo;
 }
 
@@ -292,20 +297,25 @@ void stack_put(char *lo, unsigned klass)
 	unlock(&pool.lock, LR_STACK);
 }
 
-bool stackcache_fill(struct stackcache *c)
+/* As many as share a page table: two Ps that carved by turns would meet in it at each first touch. */
+static unsigned carve_at_once(void)
 {
-	lock(&pool.lock, LR_STACK);
-	/* New stacks one by one, used ones by the half: making ahead would touch tables for stacks
-	 * that may never run. */
-	uint32_t n = min_of(pool.classes[pool.klass].n, (uint32_t)STACK_CACHE / 2);
+	return (unsigned)max_of(min_of(TABLE_SPAN >> pool.klass, STACK_CACHE / 4), 1);
+}
 
-	if (n == 0)
-		n = 1;
-	for (c->n = 0; c->n < n; c->n++) {
-		c->lo[c->n] = get_locked(pool.klass);
-		if (!c->lo[c->n])
+static void fill(struct stackcache *c)
+{
+	struct stackclass *k = &pool.classes[pool.klass];
+
+	lock(&pool.lock, LR_STACK);
+	uint32_t n = min_of(k->n, (uint32_t)STACK_CACHE / 2);
+
+	for (; c->n < n; c->n++)
+		c->lo[c->n] = get_locked(k);
+	for (n = n ? 0 : carve_at_once(); c->n < n; c->n++)
+		if (!(c->lo[c->n] = carve_locked(pool.klass)))
 			break;
-	}
+	c->raw = n ? c->n : 0;
 	unlock(&pool.lock, LR_STACK);
 	/* taken warmest first: turn them round, so that the warmest is used first */
 	for (unsigned i = 0; i < c->n / 2; i++) {
@@ -314,14 +324,27 @@ bool stackcache_fill(struct stackcache *c)
 		c->lo[i] = c->lo[c->n - 1 - i];
 		c->lo[c->n - 1 - i] = lo;
 	}
-	return c->n > 0;
+}
+
+bool stackcache_ready(struct stackcache *c)
+{
+	if (c->n == 0)
+		fill(c);
+	if (c->n == 0)
+		return false;
+	if (c->raw == c->n)
+		guard_install(c->lo[--c->raw]);
+	return true;
 }
 
 static void spill(struct stackcache *c, unsigned keep)
 {
-	lock(&pool.lock, LR_STACK);
-	unsigned out = c->n - keep;
+	unsigned out = c->n - keep, bare = min_of(c->raw, out);
 
+	for (unsigned i = 0; i < bare; i++)
+		guard_install(c->lo[i]);
+	c->raw -= bare;
+	lock(&pool.lock, LR_STACK);
 	for (unsigned i = 0; i < out; i++)
 		put_locked(&pool.classes[pool.klass], c->lo[i]);
 	unlock(&pool.lock, LR_STACK);
@@ -389,7 +412,7 @@ size_t stack_trim_below(char *lo, const char *sp)
 /* S2: take up to TRIM_BATCH dirty stacks out of the middle, from the cold end. */
 static unsigned take_dirty_locked(struct stackclass *c, char **batch)
 {
-	uint32_t end = min_of(c->low, c->n);
+	uint32_t end = min_of(c->low, c->unwanted);
 	unsigned k = 0;
 
 	while (k < TRIM_BATCH && c->clean + k < end) {
@@ -409,6 +432,7 @@ static unsigned take_dirty_locked(struct stackclass *c, char **batch)
 			gap[i] = c->free[c->n - 1 - i];
 	c->n -= k;
 	c->low -= k;
+	c->unwanted -= k;
 	return k;
 }
 
@@ -427,6 +451,7 @@ static void put_clean_locked(struct stackclass *c, char **batch, unsigned k)
 	c->n += k;
 	c->clean += k;
 	c->low += k;
+	c->unwanted += k;
 }
 
 static unsigned trim_some(unsigned klass)
@@ -458,8 +483,10 @@ bool stack_trim_pool(unsigned most, bool new_period)
 		while (done < most && (got = trim_some(k)) > 0)
 			done += got;
 		lock(&pool.lock, LR_STACK);
-		if (new_period)
+		if (new_period) {
+			c->unwanted = c->low;
 			c->low = c->n;
+		}
 		more |= c->clean < c->n;
 		unlock(&pool.lock, LR_STACK);
 	}

@@ -12,9 +12,10 @@ enum {
 	STACK_COLOURS = 32,   /* cache lines over which the tops of stacks are spread */
 };
 
-/* A P's own stacks of the default class, last in first out: the last one is still in the cache. */
+/* A P's own stacks of the default class, last in first out: the last one is still in the cache.  The first
+ * `raw` are new, and get their guards when their turn comes. */
 struct stackcache {
-	unsigned n;
+	unsigned n, raw;
 	char *lo[STACK_CACHE];
 };
 
@@ -41,10 +42,19 @@ void stack_unpromise(unsigned klass, uint32_t n);
 /* One stack, its lowest address; NULL without memory, which cannot be after stack_reserve. */
 char *stack_get(unsigned klass);
 void stack_put(char *lo, unsigned klass);
-/* Fill an empty cache (at least one, after stack_reserve), empty a full one, empty it all. */
-bool stackcache_fill(struct stackcache *c);
+/* Fill the cache if it is empty (at least one, after stack_reserve), and see that the last has its guard;
+ * empty a full one; empty it all. */
+bool stackcache_ready(struct stackcache *c);
 void stackcache_spill(struct stackcache *c);
 void stackcache_flush(struct stackcache *c);
+
+/* NULL: as for stack_get. */
+static inline char *stackcache_take(struct stackcache *c)
+{
+	if (unlikely(c->n == c->raw) && !stackcache_ready(c))
+		return NULL;
+	return c->lo[--c->n];
+}
 
 /* Where a new green thread's stack pointer begins: 16-aligned, coloured. */
 char *stack_top(char *lo, unsigned klass);
@@ -54,7 +64,7 @@ bool stack_guard_hit(const char *lo, const char *addr);
 
 /* Give back what lies below sp of a stack that nobody runs on; bytes given back. */
 size_t stack_trim_below(char *lo, const char *sp);
-/* Give back the memory of pooled stacks that were not wanted since the last call; at most
+/* Give back the memory of pooled stacks that were not wanted for a whole period and since; at most
  * `most` stacks.  True when there is more to do. */
 bool stack_trim_pool(unsigned most, bool new_period);
 

@@ -273,18 +273,6 @@ TEST(tops_are_aligned_inside_and_of_many_colours)
 
 /* --- caches --- */
 
-TEST(an_empty_cache_is_filled_by_one_new_stack)
-{
-	struct stackcache c = { 0 };
-
-	begin();
-	CHECK_EQ(stack_reserve(KLASS, 1), 0);
-	CHECK(stackcache_fill(&c));
-	CHECK_EQ(c.n, 1);
-	CHECK_EQ(stack_counts().made, 1);
-	end();
-}
-
 TEST(a_full_cache_spills_its_coldest_half)
 {
 	struct stackcache c = { 0 };
@@ -302,9 +290,9 @@ TEST(a_full_cache_spills_its_coldest_half)
 	CHECK_EQ(c.n, 0);
 	stackcache_flush(&c);
 	/* filled anew by a half, the warmest used first */
-	CHECK(stackcache_fill(&c));
-	CHECK_EQ(c.n, STACK_CACHE / 2);
-	CHECK(c.lo[c.n - 1] == was[STACK_CACHE - 1]);
+	CHECK(stackcache_take(&c) == was[STACK_CACHE - 1]);
+	CHECK_EQ(c.n, STACK_CACHE / 2 - 1);
+	CHECK(c.lo[c.n - 1] == was[STACK_CACHE - 2]);
 	CHECK(c.lo[0] == was[STACK_CACHE / 2]);
 	CHECK_EQ(stack_counts().made, STACK_CACHE);
 	end();
@@ -378,6 +366,54 @@ TEST(the_lowest_page_is_a_guard)
 	check_guarded(get(KLASS));
 	CHECK_EQ(stack_counts().unguarded, 0);
 	CHECK_EQ(guarded, 1);
+	end();
+}
+
+TEST(an_empty_cache_takes_new_stacks_by_the_page_table_and_each_its_guard_when_used)
+{
+	enum { TOGETHER = (2 << 20) >> KLASS };
+	struct stackcache c = { 0 };
+	char *lo[TOGETHER];
+
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, STACK_CACHE), 0);
+	for (unsigned i = 0; i < TOGETHER; i++) {
+		lo[i] = stackcache_take(&c);
+		CHECK_EQ(stack_counts().made, TOGETHER);
+		CHECK_EQ(c.n, TOGETHER - 1 - i);
+		CHECK_EQ(guarded, i + 1);
+		CHECK_EQ(killed_by(lo[i]), SIGSEGV);
+	}
+	check_apart(lo, TOGETHER, SIZE);
+	c.lo[c.n++] = lo[0]; /* one that has been used has its guard */
+	CHECK(stackcache_take(&c) == lo[0]);
+	CHECK_EQ(guarded, TOGETHER);
+	CHECK(stackcache_take(&c) != NULL);
+	CHECK_EQ(stack_counts().made, 2 * TOGETHER);
+	end();
+}
+
+TEST(what_a_cache_gives_to_the_pool_has_its_guard)
+{
+	struct stackcache c = { 0 };
+	char *first;
+	unsigned made;
+
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, 2 * STACK_CACHE), 0);
+	first = stackcache_take(&c);
+	made = (unsigned)stack_counts().made;
+	while (c.n < STACK_CACHE)
+		c.lo[c.n++] = get(KLASS);
+	stackcache_spill(&c); /* the coldest half: the unused ones too */
+	CHECK_EQ(guarded, stack_counts().made);
+	for (unsigned i = 1; i < made; i++)
+		CHECK_EQ(killed_by(get(KLASS)), SIGSEGV);
+	CHECK_EQ(killed_by(first), SIGSEGV);
+	stackcache_flush(&c);
+	CHECK(stackcache_take(&c) != NULL); /* an unused one or two and an empty cache */
+	stackcache_flush(&c);
+	CHECK_EQ(guarded, stack_counts().made);
 	end();
 }
 
@@ -486,7 +522,7 @@ TEST(address_space_refused_is_an_error_and_changes_nothing)
 		CHECK_EQ(stack_counts().made, 0);
 		if (allowed < 2) { /* then there is a slab, of one stack */
 			CHECK(stack_get(KLASS) == NULL);
-			CHECK(!stackcache_fill(&(struct stackcache){ 0 }));
+			CHECK(!stackcache_take(&(struct stackcache){ 0 }));
 		}
 	}
 	pieces = LONG_MAX;
@@ -577,8 +613,8 @@ TEST(a_pooled_stack_gives_back_what_lies_below_a_gap_too)
 	memset(top - PAGE, 7, PAGE);
 	memset(top - (2 << 20), 7, PAGE); /* under an array that nobody wrote to */
 	stack_put(lo, 22);
-	stack_trim_pool(1000, true);
-	stack_trim_pool(1000, true);
+	for (int i = 0; i < 3; i++)
+		stack_trim_pool(1000, true);
 	CHECK_EQ(resident(lo + PAGE, top), 0);
 	CHECK_EQ(stack_counts().trimmed_bytes, 2 * PAGE);
 	end();
@@ -600,12 +636,14 @@ static void check_pool(unsigned made, unsigned warm, unsigned at_once)
 		memset(lo[i] + SIZE - 2 * PAGE, 7, 2 * PAGE);
 		stack_put(lo[i], KLASS);
 	}
-	CHECK(stack_trim_pool(1000, true)); /* all were wanted in the first period */
+	CHECK(stack_trim_pool(1000, true));  /* all were wanted in the first period */
+	CHECK(stack_trim_pool(1000, false)); /* and the second has only begun */
 	CHECK_EQ(stack_counts().trimmed_bytes, 0);
 	for (unsigned i = 0; i < warm; i++)
 		now[i] = get(KLASS);
 	for (unsigned i = warm; i-- > 0;)
 		stack_put(now[i], KLASS);
+	CHECK(stack_trim_pool(1000, true));
 	for (unsigned i = 0; i < made; i += at_once)
 		stack_trim_pool(at_once, false);
 	CHECK_EQ(stack_counts().trimmed_bytes, (made - warm) * 2 * PAGE);
