@@ -6,12 +6,13 @@
 #include "base/os.h"
 #include "base/throw.h"
 
-/* The ring is full: the older half goes to the global queue, where idle Ps find it, and gp with it,
- * so that it stays behind those that were ready before it. */
+/* The ring is full: the oldest go to the global queue, where idle Ps find them, and gp with them, so
+ * that it stays behind those that were ready before it.  Not half of the ring: the batch may be on the
+ * stack of a green thread. */
 noinline void runq_put_slow(struct p *pp, struct g *gp, uint64_t head, uint32_t tail)
 {
-	struct g *batch[RUNQ_SIZE / 2];
-	uint32_t n = (tail - (uint32_t)head) / 2;
+	struct g *batch[RUNQ_BATCH];
+	uint32_t n = min_of((tail - (uint32_t)head) / 2, (uint32_t)RUNQ_BATCH);
 
 	for (uint32_t i = 0; i < n; i++)
 		batch[i] = ld_rlx(&pp->runq[(head + i) % RUNQ_SIZE]);
@@ -136,7 +137,7 @@ static void gq_put_all(struct g **batch, uint32_t n)
  * lock whether all is at an end (sched_stalled_locked) must see what the watcher has in its hands. */
 void runq_spill(struct p *victim)
 {
-	struct g *batch[RUNQ_SIZE], *next;
+	struct g *batch[RUNQ_SIZE], *next; /* on the watcher's stack */
 	uint32_t n;
 
 	if (!ld_acq(&victim->open)) /* ORD(p.open) */
@@ -163,7 +164,7 @@ int gq_init(uint32_t limit)
 {
 	gq_bytes = round_up(((size_t)1 << log2_ceil(limit)) * sizeof(struct g *), PAGE);
 	for (int i = 0; i < LANES; i++) {
-		sched.gq[i] = (struct gqueue){ .slot = os_reserve(gq_bytes), .cap = RUNQ_SIZE };
+		sched.gq[i] = (struct gqueue){ .slot = os_reserve(gq_bytes), .cap = GQ_LEAST };
 		if (!sched.gq[i].slot) {
 			gq_fini();
 			return -ENOMEM;
@@ -228,7 +229,7 @@ static void gq_shrink(struct gqueue *q)
 {
 	if (q->n == 0 && q->cap > 64 * 1024) {
 		os_discard(q->slot, (size_t)q->cap * sizeof(*q->slot));
-		q->cap = RUNQ_SIZE;
+		q->cap = GQ_LEAST;
 		q->head = 0;
 	}
 }

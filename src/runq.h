@@ -2,18 +2,18 @@
 /*
  * In which order do the ready green threads of one P run, and how do others take some of them?
  *
- * A ring of 256 pointers, filled at the tail by its owner, emptied at the head by the owner and by
+ * A ring of 2048 pointers, filled at the tail by its owner, emptied at the head by the owner and by
  * thieves.  Pointers in an array, not links through the Gs: looking ahead touches no G.
  *
  * Invariants
- *  R1 tail - head <= 256 for whoever owns the tail; slots head..tail-1 hold Gs.
+ *  R1 tail - head <= 2048 for whoever owns the tail; slots head..tail-1 hold Gs.
  *  R2 Only the owner writes tail and slots.  head moves by compare-and-swap, by anybody.
  *  R3 A G is taken by the one whose compare-and-swap moved head past it, and by nobody else.
  *  R4 Only the owner sets runnext to a G; thieves set it to NULL, by compare-and-swap.  So where the
  *     owner finds NULL a plain store does.                                     ORD(runnext)
  *
  * Protocol
- *  owner puts:   1 read head (acquire)  2 if full: move half to the global queue
+ *  owner puts:   1 read head (acquire)  2 if full: move the oldest to the global queue
  *                3 write the slot       4 write tail (release)               ORD(runq.publish)
  *  one takes:    1 read head            2 read tail (acquire; the owner: plain)
  *                3 read the slots       4 compare-and-swap head (release)    ORD(runq.take)
@@ -50,7 +50,9 @@
  * always full, so that all goes to the global queue, and comes from there one by one.
  *
  * Rejected: a Chase-Lev deque (last-in-first-out order starves yielding threads); Go's moving of
- * every yielder to the global queue (a lock at each).
+ * every yielder to the global queue (a lock at each); Go's ring of 256 (a thousand that yield go by the
+ * global queue, two sections of its lock for every batch, and lose the P in whose cache they are: 23 ns a
+ * yield in place of 17, with two Ps 22 to 47 in place of 11).
  */
 #ifndef GMP_RUNQ_H
 #define GMP_RUNQ_H

@@ -198,7 +198,8 @@ static inline struct cxx_globals *g_cxx(const struct g *gp)
 
 /* --- P --- */
 
-enum { RUNQ_SIZE = 256, GFREE_CACHE = 64, YIELDED = 64 };
+/* GQ_LEAST: entries of a lane of the global queue at first; a page has room for them (gq_init) */
+enum { RUNQ_SIZE = 2048, RUNQ_BATCH = 128, GQ_LEAST = 256, GFREE_CACHE = 64, YIELDED = 64 };
 
 /* P_BLOCKED: its M is in blocking code, and the watcher may take it; the M's number stands beside it,
  * so that an M does not take for its own what another has left there since (syscall.c). */

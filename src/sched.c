@@ -38,7 +38,7 @@ enum {
 	INHERIT_MAX = 64,
 	SLICE_TICKS = 200 * TICKS_10US,
 	GLOBAL_EVERY = 61, /* a prime, so that it does not beat with a program's own rhythm */
-	GLOBAL_MOST = RUNQ_SIZE / 2,
+	GLOBAL_MOST = RUNQ_BATCH,
 	SPIN_MOST = 3 * TICKS_10US,
 	SPIN_LEAST = TICKS_10US / 8,
 	POLL_TICKS = 5 * TICKS_10US,

@@ -101,16 +101,16 @@ TEST(what_overflows_is_read_before_its_slot_may_be_used_again)
 		runq_put(&owner, &greens[i]);
 	STEP(use_again, runq_put(&owner, &stale));
 	lock(&sched.lock, LR_SCHED);
-	for (int i = 0; i < RUNQ_SIZE / 2; i++)
+	for (int i = 0; i < RUNQ_BATCH; i++)
 		CHECK(gq_get(&other, 1) == &greens[i]);
 	unlock(&sched.lock, LR_SCHED);
-	for (int i = RUNQ_SIZE / 2; i < RUNQ_SIZE; i++)
+	for (int i = RUNQ_BATCH; i < RUNQ_SIZE; i++)
 		CHECK(runq_get(&owner) == &greens[i]);
 	gq_fini();
 }
 
-static int looks, steals_at; /* at which look the thief comes */
-static struct g *stolen;
+static int looks, steals_at;     /* at which look the thief comes */
+static struct g *stolen, *taken; /* by the thief, by the owner */
 
 static void steal_once(void)
 {
@@ -119,70 +119,111 @@ static void steal_once(void)
 	CHECK(runq_len(&owner) <= RUNQ_SIZE);
 }
 
-/* Which of the first n are somewhere, each as often as it is. */
-static void count_all(int n, int times[])
+static struct g *any_left(void)
 {
 	struct g *gp;
 
-	memset(times, 0, (size_t)n * sizeof(*times));
-	if (stolen)
-		times[stolen - greens]++;
-	while ((gp = runq_get(&owner)) || (gp = runq_get(&other)))
-		times[gp - greens]++;
+	if ((gp = runq_get(&owner)) || (gp = runq_get(&other)) || !sched.gqn)
+		return gp;
+	lock(&sched.lock, LR_SCHED);
+	gp = gq_get(&other, 1);
+	unlock(&sched.lock, LR_SCHED);
+	return gp;
 }
 
-/* n are in the ring, and a thief comes at the k-th instruction of the taking back.  False: there is none. */
-static bool steal_at(int n, int k)
+/* Of n each is somewhere, once. */
+static void expect_all(int n)
 {
-	int times[8];
-	bool back;
+	int times[RUNQ_SIZE] = { 0 };
+	struct g *gp;
 
+	if (stolen)
+		times[stolen - greens]++;
+	if (taken)
+		times[taken - greens]++;
+	while ((gp = any_left()))
+		CHECK_EQ(times[gp - greens]++, 0);
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(times[i], 1);
+}
+
+/* What the owner of a ring does, of n in it. */
+static void take_one(int n)
+{
+	(void)n;
+	taken = runq_get(&owner);
+}
+
+static void take_back_last(int n)
+{
+	if (runq_take_back(&owner, &greens[n - 1]))
+		taken = &greens[n - 1];
+}
+
+static void put_one_more(int n)
+{
+	runq_put(&owner, &greens[n]);
+}
+
+/* A thief comes at the k-th instruction of what the owner does.  False: there is none. */
+static bool steal_at(void (*does)(int n), int n, int k)
+{
 	begin_rings(UINT32_MAX - 3);
 	for (int i = 0; i < n; i++)
 		runq_put(&owner, &greens[i]);
-	stolen = NULL;
+	owner.room = (uint32_t)n; /* no more than these */
+	stolen = taken = NULL;
 	looks = 0;
 	steals_at = k;
-	STEP(steal_once, back = runq_take_back(&owner, &greens[n - 1]));
-	count_all(n, times);
-	times[n - 1] += back;
-	for (int i = 0; i < n; i++)
-		CHECK_EQ(times[i], 1);
+	STEP(steal_once, does(n));
+	expect_all(n + (does == put_one_more));
 	return k < looks;
+}
+
+static void steal_at_any_moment(void (*does)(int n), int most)
+{
+	CHECK_EQ(gq_init(1024), 0);
+	for (int n = 1; n <= most; n++)
+		for (int k = 0; steal_at(does, n, k); k++)
+			;
+	gq_fini();
+}
+
+TEST(a_thief_at_any_moment_of_an_owners_taking_shares_nothing_with_it)
+{
+	steal_at_any_moment(take_one, 5);
 }
 
 TEST(a_thief_at_any_moment_of_a_taking_back_shares_nothing_with_it)
 {
-	for (int n = 1; n <= 5; n++)
-		for (int k = 0; steal_at(n, k); k++)
-			;
+	steal_at_any_moment(take_back_last, 5);
 }
 
-static int takes_back_at;
-static bool took_back;
+TEST(with_a_thief_at_any_moment_of_an_overflow_none_is_lost)
+{
+	steal_at_any_moment(put_one_more, 3);
+}
+
+static int takes_back_at, in_ring;
 
 static void take_back_once(void)
 {
 	if (looks++ == takes_back_at)
-		took_back = runq_take_back(&owner, &greens[RUNQ_SIZE - 1]);
+		take_back_last(in_ring);
 }
 
 /* The owner takes back its last at the k-th instruction of a theft. */
 static bool take_back_at(int n, int k)
 {
-	static int times[RUNQ_SIZE];
-
 	begin_rings(UINT32_MAX - 3);
-	for (int i = RUNQ_SIZE - n; i < RUNQ_SIZE; i++)
+	for (int i = 0; i < n; i++)
 		runq_put(&owner, &greens[i]);
-	took_back = false;
+	taken = NULL;
 	looks = 0;
 	takes_back_at = k;
+	in_ring = n;
 	STEP(take_back_once, stolen = runq_steal(&other, &owner, false));
-	count_all(RUNQ_SIZE, times);
-	times[RUNQ_SIZE - 1] += took_back;
-	for (int i = RUNQ_SIZE - n; i < RUNQ_SIZE; i++)
-		CHECK_EQ(times[i], 1);
+	expect_all(n);
 	return k < looks;
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/os.h"
 
-enum { GREENS = 4096, HALF = RUNQ_SIZE / 2 };
+enum { GREENS = 4096 };
 
 static struct g greens[GREENS];
 static struct p ps[4];
@@ -106,7 +106,7 @@ TEST(without_room_all_goes_to_the_global_queue_and_comes_one_by_one)
 	runq_yield(&ps[0], &greens[300]);
 	CHECK_EQ(sched.gqn, 301);
 	for (int i = 0; i <= 300; i++) {
-		CHECK_EQ(index_of(gq_get_locked(&ps[0], HALF)), i);
+		CHECK_EQ(index_of(gq_get_locked(&ps[0], RUNQ_BATCH)), i);
 		CHECK_EQ(runq_len(&ps[0]), 0);
 	}
 	CHECK_EQ(ps[0].count.overflows, 0);
@@ -148,17 +148,17 @@ static void check_overflow(bool shared, uint32_t start)
 	CHECK_EQ(sched.gqn, 0);
 	CHECK_EQ(ps[0].count.overflows, 0);
 	runq_put(&ps[0], &greens[RUNQ_SIZE]);
-	CHECK_EQ(runq_len(&ps[0]), HALF);
-	CHECK_EQ(sched.gqn, HALF + 1);
+	CHECK_EQ(runq_len(&ps[0]), RUNQ_SIZE - RUNQ_BATCH);
+	CHECK_EQ(sched.gqn, RUNQ_BATCH + 1);
 	CHECK_EQ(ps[0].count.overflows, 1);
-	expect_range(&ps[0], HALF, RUNQ_SIZE);
-	gq_expect_range(0, HALF);
+	expect_range(&ps[0], RUNQ_BATCH, RUNQ_SIZE);
+	gq_expect_range(0, RUNQ_BATCH);
 	gq_expect_range(RUNQ_SIZE, RUNQ_SIZE + 1);
 	CHECK_EQ(sched.gqn, 0);
 	gq_fini();
 }
 
-TEST(the_older_half_and_the_new_one_overflow_to_the_global_queue)
+TEST(the_oldest_and_the_new_one_overflow_to_the_global_queue)
 {
 	check_overflow(false, 0);
 }
@@ -331,7 +331,7 @@ TEST(after_a_burst_the_global_queue_is_small_and_in_order_again)
 	unlock(&sched.lock, LR_SCHED);
 	for (int i = 0; i < BURST; i++)
 		CHECK_EQ(index_of(gq_get_locked(&ps[0], 1)), i % GREENS);
-	CHECK_EQ(sched.gq[LANE_NEW].cap, RUNQ_SIZE);
+	CHECK_EQ(sched.gq[LANE_NEW].cap, GQ_LEAST);
 	gq_put_range(0, 100);
 	gq_expect_range(0, 100);
 	gq_put_range(0, 1000);
@@ -470,7 +470,7 @@ static void *thief(void *arg)
 	for (unsigned turn = 0; !ld_seq(&hammer.stop); turn++) {
 		struct p *victim = &ps[turn % 4];
 
-		gp = victim == mine ? gq_get_locked(mine, HALF)
+		gp = victim == mine ? gq_get_locked(mine, RUNQ_BATCH)
 				    : runq_steal(mine, victim, turn & 4);
 		if (gp)
 			take(gp);
@@ -604,5 +604,13 @@ TEST(a_ring_that_is_never_empty_never_looks_empty)
 	st_seq(&hammer.stop, 1);
 	CHECK_EQ(pthread_join(t, NULL), 0);
 	CHECK_EQ(runq_len(&ps[0]), 2);
+	gq_fini();
+}
+
+TEST(the_global_queue_of_a_run_for_few_lies_in_its_memory)
+{
+	CHECK_EQ(gq_init(1), 0); /* a page for each lane */
+	for (int lane = 0; lane < LANES; lane++)
+		CHECK(sched.gq[lane].cap * sizeof(struct g *) <= PAGE);
 	gq_fini();
 }
