@@ -3,10 +3,12 @@
  * Does the mutex let in one at a time, and does nobody sleep for ever while it is free?
  *
  * Who takes part
- *   Thread   three of them, of which each takes the lock and lets it go ROUNDS times
+ *   Thread   three of them (with -DTWO: two), of which each takes the lock and lets it go ROUNDS times
  *   Timer    the deadline of the last one: it may pass during any of its waits
  *            (with -DDROP, in its place: the last one, woken to compete, may be dropped before it
  *            runs, as at the end of a run)
+ *   Watcher  with -DQUICK: the bucket is calm at first, and the watcher calms it down, now and then, when
+ *            nobody stands in it.  Without, it never is, and every unlock is by a locked instruction
  *
  * What stands for what: lock, enqueue, lock_slow, unlock_slow, mutex_unwait are those of
  * src/sync/mutex.c; the queue is the bucket's of src/sema.c; the wait is src/park.h's, whose arming
@@ -19,18 +21,22 @@
  *   a lock handed over is not lost   got_it: who is handed it has not timed out, and the next lock
  *                                    is its own
  *   nobody barges in starvation      the same: between handing over and the heir nobody gets it
- *   X1: who stands in the queue, stands there with PARKED set: assertion after each section
+ *   X1: who stands in the queue, stands there with PARKED set, or who has wiped it out is on its way
+ *       (X4): assertion after each section
  *
  * What a step is: one access of the word; a section under the bucket's lock is several, since the
- * word changes beside it.  Memory is sequentially consistent: the word is one word, and the locks
- * order the rest.
+ * word changes beside it.  Memory is sequentially consistent, but for the plain store of the unlock
+ * (X4): it stays in its thread's buffer, unseen by others, until the thread's next locked instruction, the
+ * heavy fence of another, or any moment before.  The thread itself does not look at the word meanwhile but
+ * to lock it, and that look is only a guess.
  *
  * Left out: try_lock (a lock that does not wait), foreign threads, the treap.
  *
  * Models:
- *   src/sync/mutex.c: take enqueue mutex_unwait lock_slow unlock_slow gmp_mutex_lock gmp_mutex_unlock
- *   src/sema.c: sema_wake_first sema_unwait sema_dequeue
+ *   src/sync/mutex.c: take enqueue mutex_unwait lock_slow unlock_slow mend gmp_mutex_lock gmp_mutex_unlock
+ *   src/sema.c: sema_wake_first sema_unwait sema_dequeue sema_stir sema_calm_down
  *   src/runtime.h: waiter_claim
+ *   ORD: calm
  *
  * Runs: what scripts/model does with this file
  *   holds      -DROUNDS=2
@@ -43,6 +49,14 @@
  *   deadlock   -DROUNDS=2 -DMUTANT_WOKEN_KEPT
  *   assertion  -DROUNDS=1 -DTIMER -DMUTANT_HANDOVER_LOST
  *   assertion  -DROUNDS=1 -DDROP -DMUTANT_NOT_PASSED_ON
+ *   holds      -DROUNDS=1 -DQUICK
+ *   holds      -DROUNDS=1 -DQUICK -DTIMER
+ *   holds      -DROUNDS=1 -DQUICK -DDROP
+ *   holds      -DROUNDS=3 -DQUICK -DTWO
+ *   assertion  -DROUNDS=1 -DQUICK -DMUTANT_NO_FENCE
+ *   assertion  -DROUNDS=1 -DQUICK -DMUTANT_NO_LOOK_AFTER
+ *   assertion  -DROUNDS=1 -DQUICK -DMUTANT_NO_MEND_OF_LOCKED
+ *   deadlock   -DROUNDS=1 -DQUICK -DMUTANT_CALM_WITH_WAITERS
  */
 #define N 3
 #define LAST 2
@@ -65,22 +79,35 @@ byte state[N], result[N];
 #define HANDED_OVER 2
 bool ready[N], queued[N];
 
+/* the plain stores that nobody has seen yet, and who may have to mend what they wiped out */
+bool buffered[N], mending[N];
+
 /* the bucket */
-bool bucket_locked;
+bool bucket_locked, calm;
 byte queue[N], length;
 
 /* for the properties */
 byte holder = NONE, heir = NONE, ended;
 
-inline lock_bucket()
+inline flush(who)
 {
-	atomic { !bucket_locked -> bucket_locked = true }
+	if
+	:: buffered[who] -> buffered[who] = false; word = 0
+	:: else
+	fi
+}
+
+/* a locked instruction */
+inline lock_bucket(me)
+{
+	atomic { !bucket_locked -> flush(me); bucket_locked = true }
 }
 
 inline unlock_bucket()
 {
 	atomic {
-		assert(length == 0 || (word & PARKED)); /* X1 */
+		/* X1 */
+		assert(length == 0 || (word & PARKED) || mending[0] || mending[1] || mending[2]);
 		bucket_locked = false
 	}
 }
@@ -89,6 +116,7 @@ inline unlock_bucket()
 inline cas(from, to, won)
 {
 	atomic {
+		flush(me);
 		if
 		:: word == from -> word = to; won = true
 		:: else -> from = word; won = false
@@ -176,7 +204,7 @@ inline mutex_unwait(me)
 	if
 	:: queued[me] ->
 		/* sema_unwait */
-		lock_bucket();
+		lock_bucket(me);
 		if
 		:: queued[me] -> take_out(me)
 		:: else
@@ -187,7 +215,7 @@ inline mutex_unwait(me)
 		:: result[me] != OK
 		:: else ->
 #ifndef MUTANT_NOT_PASSED_ON /* woken to compete, and gone: nobody wakes another */
-			lock_bucket();
+			lock_bucket(me);
 			atomic { s = word; word = BARE(word, WOKEN) };
 			if
 			:: s & LOCKED -> first = NONE
@@ -237,8 +265,16 @@ inline lock_mutex(me)
 	:: s & LOCKED ->
 		if
 		:: s = word /* it spins a little */
-		:: lock_bucket();
-			/* enqueue */
+		:: lock_bucket(me);
+			/* enqueue; first, sema_stir */
+			if
+			:: calm ->
+				calm = false;
+#ifndef MUTANT_NO_FENCE /* ORD(calm): a store that came before it may still be unseen, and its look is over */
+				atomic { flush(0); flush(1); flush(2) }
+#endif
+			:: else
+			fi;
 #ifdef MUTANT_NO_SECOND_LOOK /* it may have come free before the bucket was locked: nobody will look there */
 			atomic { word = (word | PARKED) & (awake -> 7 - WOKEN : 7) };
 			won = true;
@@ -295,13 +331,66 @@ inline lock_mutex(me)
 
 /* --- unlock --- */
 
+/* X4: with a plain store behind it, which the lock of the bucket makes visible. */
+inline mend(me)
+{
+	lock_bucket(me);
+	first = NONE;
+	if
+	:: length == 0
+	:: length > 0 ->
+		s = word;
+		do
+		:: s & (LOCKED | WOKEN) ->
+#ifdef MUTANT_NO_MEND_OF_LOCKED /* who holds it now unlocks it without a look at the bucket */
+			break
+#else
+			cas(s, s | PARKED, won);
+			if
+			:: won -> break
+			:: else
+			fi
+#endif
+		:: else ->
+			wake_first();
+			if
+			:: first != NONE -> /* add_woken */
+				atomic { word = BARE(word, PARKED) | WOKEN | (length > 0 -> PARKED : 0) }
+			:: else
+			fi;
+			break
+		od
+	fi;
+	mending[me] = false;
+	unlock_bucket();
+	if
+	:: first != NONE -> make_ready(first)
+	:: else
+	fi
+}
+
 inline unlock_mutex(me)
 {
 	holder = NONE;
 	s = word;
+	quick = s == LOCKED && calm;
+	if
+	:: quick ->
+		atomic { buffered[me] = true; mending[me] = true };
+#ifdef MUTANT_NO_LOOK_AFTER /* who queued up since the look before is not seen */
+		mending[me] = false
+#else
+		if
+		:: calm -> mending[me] = false
+		:: else -> mend(me)
+		fi
+#endif
+	:: else
+	fi;
 	/* the fast way out, and the loop at the head of unlock_slow */
 	do
-	:: s == LOCKED || (s & WOKEN) ->
+	:: quick -> won = true; break
+	:: !quick && (s == LOCKED || (s & WOKEN)) ->
 		cas(s, BARE(s, LOCKED), won);
 		if
 		:: won -> break
@@ -313,7 +402,7 @@ inline unlock_mutex(me)
 	:: won
 	:: else ->
 		assert(s & LOCKED);
-		lock_bucket();
+		lock_bucket(me);
 		do
 		:: length == 0 -> word = 0; unlock_bucket(); break
 		:: length > 0 ->
@@ -352,8 +441,11 @@ inline unlock_mutex(me)
 proctype Thread(byte me)
 {
 	byte s, first, round;
-	bool won, got, awake, starving, dropped;
+	bool won, got, awake, starving, dropped, quick;
 
+#ifdef TWO
+	round = (me == LAST -> ROUNDS : 0);
+#endif
 	do
 	:: round == ROUNDS -> break
 	:: else ->
@@ -371,10 +463,35 @@ proctype Thread(byte me)
 			won = false;
 			got = false;
 			awake = false;
-			starving = false
+			starving = false;
+			quick = false
 		}
 	od;
-	ended++
+	atomic { flush(me); ended++ }
+}
+
+/* A buffer drains at any moment. */
+proctype Drain()
+{
+end:	do
+	:: atomic { buffered[0] -> flush(0) }
+	:: atomic { buffered[1] -> flush(1) }
+	:: atomic { buffered[2] -> flush(2) }
+	od
+}
+
+/* sema_calm_down */
+proctype Watcher()
+{
+end:	do
+	:: atomic {
+#ifdef MUTANT_CALM_WITH_WAITERS /* who stands there is not seen by the next unlocker */
+		!bucket_locked && !calm -> calm = true
+#else
+		!bucket_locked && !calm && length == 0 -> calm = true
+#endif
+	}
+	od
 }
 
 #ifdef TIMER
@@ -394,6 +511,11 @@ init {
 	atomic {
 #ifdef TIMER
 		run Timer();
+#endif
+#ifdef QUICK
+		calm = true;
+		run Drain();
+		run Watcher();
 #endif
 		run Thread(0);
 		run Thread(1);

@@ -44,6 +44,7 @@
 #include "park.h"
 #include "proc.h"
 #include "sched.h"
+#include "sema.h"
 #include "signal.h"
 #include "sysmon.h"
 #include "tick.h"
@@ -163,6 +164,8 @@ static int set_up(const gmp_config *cfg, bool library)
 	sched.cpus = os_cpus_online();
 	sched.nmlimit = options.c.max_threads;
 	sched.asymmetric = os_membarrier_init();
+	if (sched.asymmetric)
+		sema_calm_down();
 	sched.start_now = sched.coarse_now = os_now();
 	sched.start_ticks = cpu_ticks();
 	sched.joinable_exit = green_exited;

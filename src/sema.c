@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "sema.h"
 
-enum { BUCKETS = 512 };
+#include "base/os.h"
 
 struct bucket {
 	struct lock lock;
 	struct sudog *root; /* a treap of the first sudogs of each address */
 } aligned_to(CACHE_LINE);
 
-static struct bucket buckets[BUCKETS];
-
-static uint64_t hash(const void *key)
-{
-	return ((uintptr_t)key >> 3) * 0x9e3779b97f4a7c15u;
-}
+static struct bucket buckets[SEMA_BUCKETS];
+uint8_t gmp__sema_calm[SEMA_BUCKETS];
 
 struct bucket *sema_lock(const void *key)
 {
-	struct bucket *b = &buckets[hash(key) >> 55];
+	struct bucket *b = &buckets[sema_hash(key) >> 55];
 
 	lock(&b->lock, LR_SEMA);
 	return b;
@@ -31,13 +27,40 @@ void sema_unlock(struct bucket *b)
 /* The child of a fork has none of the threads that wait or hold a lock, also where no runtime ran. */
 static void forget_all(void)
 {
-	for (int i = 0; i < BUCKETS; i++)
+	for (int i = 0; i < SEMA_BUCKETS; i++) {
 		buckets[i] = (struct bucket){ 0 };
+		gmp__sema_calm[i] = false;
+	}
 }
 
 __attribute__((constructor)) static void register_fork_handler(void)
 {
 	pthread_atfork(NULL, NULL, forget_all);
+}
+
+/* --- calm --- */
+
+/* The system call is made with the lock held, or another could take the bucket for stirred up while the
+ * fence is still on its way; once a second and bucket at most (sysmon.c). */
+void sema_stir(struct bucket *b)
+{
+	uint8_t *calm = &gmp__sema_calm[b - buckets];
+
+	if (likely(!ld_rlx(calm)))
+		return;
+	st_rlx(calm, false);
+	os_membarrier(); /* ORD(calm) */
+}
+
+void sema_calm_down(void)
+{
+	for (int i = 0; i < SEMA_BUCKETS; i++) {
+		if (ld_rlx(&gmp__sema_calm[i]))
+			continue;
+		lock(&buckets[i].lock, LR_SEMA);
+		st_rlx(&gmp__sema_calm[i], !buckets[i].root);
+		unlock(&buckets[i].lock, LR_SEMA);
+	}
 }
 
 /* --- the treap --- */
@@ -92,7 +115,7 @@ static void insert(struct bucket *b, struct sudog *sg)
 {
 	struct sudog **at = &b->root;
 
-	sg->priority = (uint32_t)(hash(sg->key) * 0xd1342543de82ef95u >> 32);
+	sg->priority = (uint32_t)(sema_hash(sg->key) * 0xd1342543de82ef95u >> 32);
 	while (*at && (*at)->priority >= sg->priority)
 		at = (uintptr_t)sg->key < (uintptr_t)(*at)->key ? &(*at)->left : &(*at)->right;
 	split(*at, sg->key, &sg->left, &sg->right);

@@ -19,6 +19,9 @@
  *     as a key.
  *  K4 Addresses in a bucket: O(log n), by a treap whose priorities are a hash of the address.
  *     Waiters on an address: O(1) at both ends and out of the middle.
+ *  K5 A bucket that is calm has no waiter that needs to be seen by those who look at nothing but that
+ *     (mutex.c).  It is stirred up, under its lock, before such a one queues up, and calm again when the
+ *     watcher, under its lock, finds nobody there.
  *
  * Rejected: a queue head in each object (a mutex of 24 bytes); Go's semaphores under a mutex (they
  * grant by a second word, which a freed object no longer has).
@@ -30,6 +33,27 @@
 #include "runtime.h"
 
 struct bucket;
+
+enum { SEMA_BUCKETS = 512 };
+
+/* (a) written under the bucket's lock; apart from the buckets, whose lines are written all the time */
+extern uint8_t gmp__sema_calm[SEMA_BUCKETS];
+
+static inline uint64_t sema_hash(const void *key)
+{
+	return ((uintptr_t)key >> 3) * 0x9e3779b97f4a7c15u;
+}
+
+static inline bool sema_is_calm(const void *key)
+{
+	return ld_rlx(&gmp__sema_calm[sema_hash(key) >> 55]);
+}
+
+/* Under the bucket's lock.  When it returns, whoever has seen it calm has, for all to see, done what it
+ * did before it looked, and all who look from now on see that it is not. */
+void sema_stir(struct bucket *b);
+/* K5: every bucket where nobody waits; of use only where os_membarrier works. */
+void sema_calm_down(void);
 
 /* Lock the bucket of an address.  Keys that differ in their lowest three bits share a bucket. */
 struct bucket *sema_lock(const void *key);

@@ -36,6 +36,7 @@
 #include "proc.h"
 #include "runq.h"
 #include "sched.h"
+#include "sema.h"
 #include "signal.h"
 #include "timer.h"
 #include "wake.h"
@@ -297,6 +298,8 @@ static void look_at_memory(int64_t now)
 	scan_greens(now);
 	if (new_period) {
 		mon.next_period = now + PARKED_NS;
+		if (sched.asymmetric)
+			sema_calm_down();
 		if (!rt_replays()) /* the P's next green threads would be others */
 			flush_idle_ps();
 	}

@@ -144,16 +144,15 @@ static void put_line(struct dump *d)
 
 struct g *dump_awaited(const struct g *gp)
 {
-	const void *key = gp->sudog.key;
+	/* mutex.c and rwmutex.c queue up at several bytes of the object */
+	const void *key = (const void *)((uintptr_t)gp->sudog.key & ~(uintptr_t)3);
 
 	if (!ld_rlx(&gp->sudog.queued))
 		return NULL;
 	switch (ld_rlx(&gp->reason)) {
 	case WAIT_MUTEX: return gmp__token_g(ld_rlx(&((const gmp_mutex *)key)->owner));
-	case WAIT_RLOCK: /* rwmutex.c: its readers queue one byte further; its owner is a writer */
-	case WAIT_WLOCK:
-		key = (const void *)((uintptr_t)key & ~(uintptr_t)1);
-		return gmp__token_g(ld_rlx(&((const gmp_rwmutex *)key)->owner));
+	case WAIT_RLOCK: /* its owner is a writer */
+	case WAIT_WLOCK: return gmp__token_g(ld_rlx(&((const gmp_rwmutex *)key)->owner));
 	case WAIT_ONCE: return gmp__token_g(ld_rlx(&((const gmp_once *)key)->owner));
 	case WAIT_JOIN: return container_of((uintptr_t)key, struct g, join);
 	default: return NULL;

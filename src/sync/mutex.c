@@ -11,7 +11,26 @@
  *  X2 Between the fast unlock, which needs the word to be LOCKED alone, and a lock there is nothing.
  *     Both look before they swap: WOKEN may stand for as long as the one that was woken has no P, and
  *     swaps that expect the bare word would be in vain all that time.
- *  X3 While LOCKED and PARKED, only the holder, in unlock, under the bucket's lock, changes LOCKED.
+ *  X3 While LOCKED and PARKED, only the holder, in unlock, changes LOCKED: under the bucket's lock,
+ *     or by the plain store of X4.
+ *  X4 The plain store may wipe out bits that others have set since the look; whoever made such a store
+ *     while somebody waited sees that the bucket is not calm, and mends the word.
+ *
+ * Unlock without a locked instruction, which would be half of what an uncontended turn costs
+ *
+ *   the holder                               who is to queue up, with the bucket locked
+ *    1 the word is LOCKED, the bucket calm?   1 the bucket is not calm any more
+ *    2 word = 0, a plain store                2 heavy fence (membarrier)              ORD(calm)
+ *    3 light fence           ORD(calm)        3 LOCKED? then set PARKED, queue up
+ *    4 the bucket still calm? done            4 unlock the bucket, sleep
+ *    5 else lock the bucket; somebody waits?
+ *      locked anew: set PARKED; free: wake one
+ *
+ *   If the store comes before the fence, step 3 on the right sees it, or a newer lock.  If it comes
+ *   after, so does the look of step 4.  Who locks after the store has seen all that the fence has made
+ *   visible, so it unlocks by a locked instruction.  The word may be gone after step 2: its address
+ *   serves as a key, which no other kind of object uses, and if somebody waits at it it is a mutex that is
+ *   alive, this one or another.
  *
  * Normal mode: unlock frees the word and wakes the first, which competes with newcomers; they are
  * on a CPU and mostly win, which is good for throughput.  If it loses it goes back to the front.
@@ -41,6 +60,18 @@ static bool take(gmp_mutex *m, uint32_t from, uint32_t to)
 	return true;
 }
 
+/* K3, X4: a key that tells a mutex's queue from those of what may have its place in memory next. */
+static const void *queue_of(const gmp_mutex *m)
+{
+	return (const char *)m + MUTEX_KEY;
+}
+
+/* Under the bucket's lock. */
+static uint32_t parked_bit(struct bucket *b, const gmp_mutex *m)
+{
+	return sema_first(b, queue_of(m)) ? PARKED : 0;
+}
+
 /* A little patience pays only if the holder can run meanwhile. */
 static bool may_spin(int spins)
 {
@@ -50,7 +81,7 @@ static bool may_spin(int spins)
 /* Under the bucket's lock, with one claimed to compete: the word says so, and who else waits. */
 static void add_woken(struct bucket *b, gmp_mutex *m)
 {
-	uint32_t s = ld_rlx(&m->state), bits = WOKEN | (sema_first(b, m) ? PARKED : 0);
+	uint32_t s = ld_rlx(&m->state), bits = WOKEN | parked_bit(b, m);
 
 	while (!cas_rlx(&m->state, &s, (s & ~(uint32_t)PARKED) | bits))
 		;
@@ -59,13 +90,14 @@ static void add_woken(struct bucket *b, gmp_mutex *m)
 /* Set PARKED and queue up; false if the lock has come free meanwhile. */
 static bool enqueue(struct bucket *b, gmp_mutex *m, struct sudog *sg, bool woken)
 {
+	sema_stir(b);
 	uint32_t s = ld_rlx(&m->state);
 
 	do {
 		if (!(s & LOCKED))
 			return false;
 	} while (!cas_rlx(&m->state, &s, (s | PARKED) & ~(woken ? (uint32_t)WOKEN : 0)));
-	sema_enqueue(b, m, sg, woken);
+	sema_enqueue(b, queue_of(m), sg, woken);
 	return true;
 }
 
@@ -74,7 +106,7 @@ static bool enqueue(struct bucket *b, gmp_mutex *m, struct sudog *sg, bool woken
 static void mutex_unwait(struct waiter *w)
 {
 	struct sudog *sg = waiter_sudog(w);
-	gmp_mutex *m = (gmp_mutex *)(uintptr_t)sg->key;
+	gmp_mutex *m = (gmp_mutex *)((uintptr_t)sg->key - MUTEX_KEY);
 
 	if (ld_acq(&sg->queued)) { /* ORD(sudog.queued) */
 		sema_unwait(w);
@@ -88,7 +120,7 @@ static void mutex_unwait(struct waiter *w)
 
 	while (!cas_rlx(&m->state, &s, s & ~(uint32_t)WOKEN))
 		;
-	if (!(s & LOCKED) && sema_wake_first(b, m, 0, &out))
+	if (!(s & LOCKED) && sema_wake_first(b, queue_of(m), 0, &out))
 		add_woken(b, m);
 	sema_unlock(b);
 	ready_list(&out);
@@ -150,14 +182,14 @@ static noinline int unlock_slow(gmp_mutex *m)
 	struct bucket *b = sema_lock(m);
 	struct sudog *sg;
 
-	while ((sg = sema_first(b, m))) {
+	while ((sg = sema_first(b, queue_of(m)))) {
 		bool starving = rt_now() - sg->since > STARVING_NS;
 		bool won = waiter_claim(sg->w, starving ? HANDED_OVER : 0);
 
 		sema_dequeue(b, sg); /* W5 */
 		if (!won)
 			continue;
-		uint32_t rest = (starving ? LOCKED : WOKEN) | (sema_first(b, m) ? PARKED : 0);
+		uint32_t rest = (starving ? LOCKED : WOKEN) | parked_bit(b, m);
 
 		st_rel(&m->state, rest); /* ORD(mutex); X3: nobody else changes it here */
 		sema_unlock(b);
@@ -166,6 +198,25 @@ static noinline int unlock_slow(gmp_mutex *m)
 	}
 	st_rel(&m->state, 0); /* ORD(mutex): those who waited have given up */
 	sema_unlock(b);
+	return 0;
+}
+
+/* Step 5: m may be gone, unless somebody waits there. */
+static noinline int mend(gmp_mutex *m)
+{
+	struct glist out = { 0 };
+	struct bucket *b = sema_lock(m);
+
+	if (sema_first(b, queue_of(m))) {
+		uint32_t s = ld_rlx(&m->state);
+
+		while (s & (LOCKED | WOKEN) && !cas_rlx(&m->state, &s, s | PARKED))
+			;
+		if (!(s & (LOCKED | WOKEN)) && sema_wake_first(b, queue_of(m), 0, &out))
+			add_woken(b, m);
+	}
+	sema_unlock(b);
+	ready_list(&out);
 	return 0;
 }
 
@@ -206,8 +257,14 @@ int gmp_mutex_unlock(gmp_mutex *m)
 	uint32_t s = LOCKED;
 
 	st_rlx(&m->owner, 0);
-	if (likely(ld_rlx(&m->state) == LOCKED) &&
-	    likely(cas_rel(&m->state, &s, 0))) /* ORD(mutex): the last touch */
+	if (unlikely(ld_rlx(&m->state) != LOCKED))
+		return unlock_slow(m);
+	if (likely(sema_is_calm(m))) {
+		st_rel(&m->state, 0); /* ORD(mutex): the last touch */
+		fence_light();        /* ORD(calm) */
+		return likely(sema_is_calm(m)) ? 0 : mend(m);
+	}
+	if (likely(cas_rel(&m->state, &s, 0))) /* ORD(mutex): the last touch */
 		return 0;
 	return unlock_slow(m);
 }

@@ -1,33 +1,54 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Does the mutex go to the parking table only when it has to?  Calls of sema_lock are counted.  And is one
- * that sleeps there woken when it has to be?
+ * that sleeps there woken when it has to be, also by who unlocks with a plain store?
  *
- * floors 0..6, wrap: sema_lock
+ * floors 0..6, wrap: sema_lock os_membarrier
  */
 #define _GNU_SOURCE 1
 #include "check.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "base/atomic.h"
 #include "base/os.h"
 #include "rt.h"
 #include "sema.h"
+#include "step.h"
+#include "sync/sync.h"
 #include "timer.h"
 
 struct bucket *__real_sema_lock(const void *key);
 struct bucket *__wrap_sema_lock(const void *key);
 
+void __real_os_membarrier(void);
+void __wrap_os_membarrier(void);
+
 static gmp_mutex m;
 static int locked; /* (a) how often the bucket of m has been */
 static int late;   /* (a) what the waiter's lock returned */
 
+static bool comes_free; /* when next somebody goes to the table for it */
+
 struct bucket *__wrap_sema_lock(const void *key)
 {
-	if (key == &m)
+	if (key == &m) {
 		add_seq(&locked, 1);
+		if (comes_free) {
+			comes_free = false;
+			CHECK_EQ(gmp_mutex_unlock(&m), 0);
+		}
+	}
 	return __real_sema_lock(key);
+}
+
+static int fences; /* (a) heavy ones */
+
+void __wrap_os_membarrier(void)
+{
+	add_seq(&fences, 1);
+	__real_os_membarrier();
 }
 
 static void lock_and_unlock(void *arg)
@@ -55,6 +76,24 @@ static void hand_over(void *arg)
 TEST(who_is_handed_the_lock_asks_the_table_no_more)
 {
 	run_procs(1, hand_over, NULL);
+}
+
+static void let_go_as_one_queues_up(void *arg)
+{
+	gmp_g *g;
+
+	(void)arg;
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	comes_free = true;
+	CHECK_EQ(gmp_spawn(&g, lock_and_unlock, NULL, NULL), 0);
+	CHECK_EQ(gmp_join(g), 0);
+	CHECK(!comes_free);
+	CHECK_EQ(ld_seq(&m.state), 0);
+}
+
+TEST(who_queues_up_as_the_lock_comes_free_takes_it)
+{
+	run_procs(1, let_go_as_one_queues_up, NULL);
 }
 
 enum { DEADLINE = 1000000000 };
@@ -94,15 +133,63 @@ TEST(who_timed_out_and_was_taken_out_asks_the_table_no_more)
 
 enum { WOKEN = 4, PARKED = 2 }; /* sync/mutex.c */
 
+static int order[2], got;
+
+static void lock_in_turn(void *i)
+{
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	order[got++] = (int)(intptr_t)i;
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+}
+
+/* False: a slow machine, the first has been handed the lock. */
+static bool overtake_the_first(void)
+{
+	gmp_g *g[2];
+	bool free;
+
+	got = 0;
+	st_seq(&locked, 0);
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(gmp_spawn(&g[i], lock_in_turn, (void *)(intptr_t)i, NULL), 0);
+		while (ld_seq(&locked) <= i)
+			gmp_yield();
+	}
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+	free = gmp_mutex_try_lock(&m) == 0;
+	if (free) {
+		while (ld_seq(&m.state) & WOKEN)
+			gmp_yield(); /* the first comes too late, and queues up again */
+		CHECK_EQ(gmp_mutex_unlock(&m), 0);
+	}
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(gmp_join(g[i]), 0);
+	CHECK_EQ(order[0], 0);
+	CHECK_EQ(order[1], 1);
+	return free;
+}
+
+static void overtake(void *arg)
+{
+	(void)arg;
+	while (!overtake_the_first())
+		;
+}
+
+TEST(who_was_woken_and_comes_too_late_is_the_first_in_the_queue_again)
+{
+	run_procs(1, overtake, NULL);
+}
+
 static void *lock_outside(void *arg)
 {
 	lock_and_unlock(arg);
 	return NULL;
 }
 
-/* The run ends when one green thread has been woken to compete, and one outside sleeps behind it: the unlocker
- * has left it to the former to see to the latter. */
-static void leave_one_woken(void *thread)
+/* m is free, and one green thread has been woken to compete for it. */
+static void come_free_with_one_woken(void)
 {
 	do {
 		CHECK_EQ(gmp_mutex_lock(&m), 0);
@@ -113,6 +200,29 @@ static void leave_one_woken(void *thread)
 		if (!(ld_seq(&m.state) & WOKEN)) /* a slow machine: it has been handed over */
 			gmp_yield();
 	} while (!(ld_seq(&m.state) & WOKEN));
+}
+
+static void come_late(void *arg)
+{
+	(void)arg;
+	come_free_with_one_woken();
+	CHECK_EQ(gmp_mutex_lock_until(&m, 0), 0);
+	CHECK_EQ(gmp_mutex_lock_until(&m, 0), -ETIMEDOUT);
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+	while (ld_seq(&m.state))
+		gmp_yield();
+}
+
+TEST(who_comes_late_takes_a_lock_that_is_free_though_another_was_woken_for_it)
+{
+	run_procs(1, come_late, NULL);
+}
+
+/* The run ends when one green thread has been woken to compete, and one outside sleeps behind it: the unlocker
+ * has left it to the former to see to the latter. */
+static void leave_one_woken(void *thread)
+{
+	come_free_with_one_woken();
 	CHECK_EQ(gmp_mutex_try_lock(&m), 0);
 	CHECK_EQ(pthread_create(thread, NULL, lock_outside, NULL), 0);
 	while (!(ld_seq(&m.state) & PARKED))
@@ -128,4 +238,165 @@ TEST(one_that_was_woken_and_is_dropped_gives_its_turn_to_the_next)
 	run_procs(1, leave_one_woken, &thread);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 	CHECK_EQ(ld_seq(&m.state), 0);
+}
+
+/* --- calm buckets: X4 --- */
+
+static void calm_or_not(gmp_mutex *of, bool calm)
+{
+	CHECK(os_membarrier_init());
+	sema_calm_down();
+	CHECK(sema_is_calm(of));
+	if (calm)
+		return;
+	struct bucket *b = sema_lock(of);
+
+	sema_stir(b);
+	sema_unlock(b);
+}
+
+static int looks, come_at; /* at which look the other one comes */
+static int may_come, gone; /* (a) */
+
+static void *come(void *arg)
+{
+	while (!ld_seq(&may_come))
+		os_nap(10000);
+	lock_and_unlock(arg);
+	st_seq(&gone, 1);
+	return NULL;
+}
+
+/* Stay here until it sleeps, or has had the lock.  Who has the bucket would be waited for by it. */
+static void let_it_come(void)
+{
+	if (looks++ != come_at || ld_seq(&locked) > 0)
+		return;
+	st_seq(&may_come, 1);
+	while (!(ld_seq(&m.state) & PARKED) && !ld_seq(&gone))
+		os_nap(10000);
+}
+
+static pthread_t lock_before_one_comes_at(int nth, bool calm)
+{
+	pthread_t thread;
+
+	come_at = nth;
+	looks = 0;
+	st_seq(&may_come, 0);
+	st_seq(&gone, 0);
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, come, NULL), 0);
+	calm_or_not(&m, calm);
+	st_seq(&locked, 0);
+	return thread;
+}
+
+/* False: unlock has fewer instructions. */
+static bool unlock_while_one_comes_at(int nth, bool calm)
+{
+	pthread_t thread;
+
+	thread = lock_before_one_comes_at(nth, calm);
+	STEP(let_it_come, gmp_mutex_unlock(&m));
+	bool came = ld_seq(&may_come);
+
+	st_seq(&may_come, 1);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(ld_seq(&m.state), 0);
+	return came;
+}
+
+TEST(one_that_comes_between_any_two_instructions_of_an_unlock_gets_the_lock)
+{
+	for (int calm = 0; calm < 2; calm++) {
+		int nth = 0;
+
+		while (unlock_while_one_comes_at(nth, calm))
+			nth++;
+		CHECK(nth > 5);
+	}
+}
+
+static bool anew;
+
+/* One comes at the first look, and sleeps; another locks as soon as the word is free. */
+static void let_it_come_and_lock_anew(void)
+{
+	let_it_come();
+	if (!anew && ld_seq(&may_come) && !ld_seq(&gone) && ld_seq(&m.state) == 0)
+		anew = gmp_mutex_try_lock(&m) == 0;
+}
+
+TEST(who_locks_before_the_word_is_mended_is_told_that_somebody_waits)
+{
+	pthread_t thread;
+
+	/* after its look at the word: before that it sees that somebody waits */
+	for (int nth = 0; !anew; nth++) {
+		thread = lock_before_one_comes_at(nth, true);
+		STEP(let_it_come_and_lock_anew, gmp_mutex_unlock(&m));
+		CHECK(ld_seq(&may_come));
+		if (anew) {
+			CHECK(ld_seq(&m.state) & PARKED);
+			CHECK_EQ(gmp_mutex_unlock(&m), 0);
+		}
+		CHECK_EQ(pthread_join(thread, NULL), 0);
+		CHECK_EQ(ld_seq(&m.state), 0);
+	}
+}
+
+static gmp_mutex *lent;
+static int unlocked; /* looks after which it was */
+
+/* It is the next holder's, who may have given its memory back. */
+static void take_it_away(void)
+{
+	if (unlocked > 0 || lent->state != 0)
+		return;
+	unlocked = ++looks;
+	CHECK_EQ(mprotect(lent, 4096, PROT_NONE), 0);
+}
+
+TEST(a_mutex_is_not_touched_after_the_store_that_unlocks_it)
+{
+	lent = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(lent != MAP_FAILED);
+	for (int calm = 0; calm < 2; calm++) {
+		calm_or_not(lent, calm);
+		unlocked = 0;
+		CHECK_EQ(gmp_mutex_lock(lent), 0);
+		STEP(take_it_away, gmp_mutex_unlock(lent));
+		CHECK(unlocked > 0);
+		CHECK_EQ(mprotect(lent, 4096, PROT_READ | PROT_WRITE), 0);
+	}
+	CHECK_EQ(munmap(lent, 4096), 0);
+}
+
+static void sleep_and_be_woken(void)
+{
+	pthread_t thread;
+
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, lock_outside, NULL), 0);
+	while (!(ld_seq(&m.state) & PARKED))
+		os_nap(100000);
+	sema_calm_down();
+	CHECK(!sema_is_calm(&m)); /* somebody waits */
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
+TEST(the_first_who_sleeps_pays_for_the_fence_until_the_watcher_calms_the_bucket_down)
+{
+	calm_or_not(&m, true);
+	for (int i = 1; i < 4; i++) {
+		st_seq(&fences, 0);
+		sleep_and_be_woken();
+		CHECK_EQ(ld_seq(&fences), 1);
+		sleep_and_be_woken();
+		CHECK_EQ(ld_seq(&fences), 1);
+		sema_calm_down();
+		CHECK(sema_is_calm(&m));
+	}
 }

@@ -15,6 +15,7 @@
 #include "chan.h"
 #include "netpoll.h"
 #include "step.h"
+#include "sync/sync.h"
 
 /* --- the ring: R1, and ORD(runq.take) --- */
 
@@ -326,7 +327,7 @@ TEST(an_unlocker_claims_before_it_takes_out)
 
 	for (int lost = 0; lost < 2; lost++) {
 		CHECK_EQ(gmp_mutex_lock(&m), 0);
-		enqueue_all(&m);
+		enqueue_all((char *)&m + MUTEX_KEY);
 		m.state |= 2; /* PARKED */
 		if (lost)
 			timed_out(0);
