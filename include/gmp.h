@@ -388,7 +388,9 @@ GMP_API int64_t gmp_now(void);
 /* now + ns, saturating at GMP_FOREVER; ns <= 0 gives a deadline that has passed. */
 GMP_API int64_t gmp_deadline(int64_t ns);
 
-/* Sleep.  ns <= 0, or a deadline in the past, yields.  0, or -ECANCELED before the time has come. */
+/* Sleep.  ns <= 0, or a deadline in the past, yields.  0, or -ECANCELED before the time has come.  As
+ * precise as the kernel's timers, but that all times that come within 50 us of the next one may be
+ * waited for together. */
 GMP_API int gmp_sleep(int64_t ns);
 GMP_API int gmp_sleep_until(int64_t deadline);
 

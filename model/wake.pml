@@ -29,12 +29,13 @@
  * other stores of the protocol are locked
  * instructions, or followed by one before the thread reads anything of it.
  *
- * Left out: runnext and small lists of timers and poller (they wake nobody, on purpose), the seat
+ * Left out: runnext and small lists of timers and poller (they wake nobody, on purpose, or
+ * not before they have lain there for a while), the seat
  * in the poller (it sleeps like the others here), new Ms (all exist), bound ones, resizing, the end.
  *
  * Models:
- *   src/wake.h: wake_if_idle
- *   src/wake.c: wakep work_in_sight m_rest give_up_p second_thoughts sleep_until_p take_p
+ *   src/wake.h: wake_if_idle work_in_sight
+ *   src/wake.c: wakep work_in_sight_but m_rest give_up_p second_thoughts sleep_until_p take_p
  *   src/submit.c: submit_foreign sched_submit sched_submit_list
  *   src/sched.c: find_g0 own_work from_global look_for_work may_spin
  *   src/proc.c: pidle_get pidle_put midle_get midle_put midle_del m_wake m_sleep

@@ -98,7 +98,7 @@ void netpoll_enqueue(struct pollside *s, struct sudog *sg, bool front)
 		s->tail = sg;
 	}
 	st_rlx(&sg->queued, true);
-	add_rlx(&sched.npollwait, 1);
+	netpoll_expect();
 }
 
 void netpoll_dequeue(struct pollside *s, struct sudog *sg)
@@ -414,16 +414,6 @@ static inline void prefetch_waiter(const struct poll_event *e)
 	}
 }
 
-/* Their stacks lie far apart, so each is a page that the CPU has to look up first.  All at once, with no
- * locked instruction between, these look-ups go on side by side. */
-static inline void prefetch_stacks(const struct glist *out)
-{
-	for (struct g *gp = out->head; gp; gp = gp->schedlink) {
-		__builtin_prefetch(gp->ctx.sp);
-		__builtin_prefetch((char *)gp->ctx.sp + CACHE_LINE);
-	}
-}
-
 int netpoll_poll(int64_t ns, struct glist *out)
 {
 	struct poll_event events[BATCH];
@@ -441,8 +431,24 @@ int netpoll_poll(int64_t ns, struct glist *out)
 		else
 			event(&events[i], out);
 	}
-	prefetch_stacks(out);
+	glist_prefetch(out);
 	return n;
+}
+
+void netpoll_rest(int64_t deadline)
+{
+	st_seq(&sched.deaf, true); /* ORD(deaf): announced before the look */
+	fence_seq();
+	if (!ld_seq(&sched.npollwait)) /* ORD(deaf) */
+		gmp__poller.rest(deadline);
+	st_rlx(&sched.deaf, false);
+}
+
+void netpoll_expect(void)
+{
+	add_seq(&sched.npollwait, 1);      /* ORD(deaf): counted before the look */
+	if (unlikely(ld_seq(&sched.deaf))) /* ORD(deaf) */
+		gmp__poller.wake();
 }
 
 int netpoll_watch(int fd, void (*fn)(struct glist *out))

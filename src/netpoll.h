@@ -166,6 +166,12 @@ void netpoll_pass(struct polldesc *pd, int side, struct glist *out);
  * there were. */
 int netpoll_poll(int64_t ns, struct glist *out);
 
+/* Sleep as the one in the poller, deaf to descriptors, for which nobody waits: until a wake or the deadline,
+ * or until somebody does wait for one.  May return early. */
+void netpoll_rest(int64_t deadline);
+/* One more waits for a descriptor from now on (sched.npollwait). */
+void netpoll_expect(void);
+
 /* A descriptor of the runtime's own: fn is called by whoever polls, when it has become readable.  There
  * is one; closing it ends this.  0 or -errno. */
 int netpoll_watch(int fd, void (*fn)(struct glist *out));

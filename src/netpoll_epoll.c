@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/os.h"
 #include "base/san.h"
 
 #ifndef SYS_epoll_pwait2
@@ -23,7 +24,9 @@ enum { WAKE_KEY = 0, MAX_EVENTS = 128 }; /* netpoll's keys are never 0 */
 static struct {
 	int epfd, wakefd;
 	bool no_pwait2; /* (a) the kernel has none, or a filter forbids it */
-	bool waking;    /* (a) an unread wake stands in the eventfd */
+	uint32_t
+		waking; /* (a) futex: a wake has come that no wait has seen; unless it rests, it stands in the eventfd */
+	bool resting; /* (a) who waits sleeps on that word */
 } ep = {
 	.epfd = -1,
 	.wakefd = -1,
@@ -46,7 +49,8 @@ static int ep_open(void)
 	struct epoll_event e = { .events = EPOLLIN, .data.u64 = WAKE_KEY };
 	int err;
 
-	ep.waking = false;
+	ep.waking = 0;
+	ep.resting = false;
 	ep.epfd = epoll_create1(EPOLL_CLOEXEC);
 	if (ep.epfd < 0)
 		return -errno;
@@ -112,7 +116,7 @@ static void drain_wake(void)
 	ssize_t got = read(ep.wakefd, &n, sizeof(n));
 
 	(void)got; /* nothing there: a wake that has not written yet, and will for the next wait */
-	(void)xchg_seq(&ep.waking, false); /* ORD(poller.waking) */
+	(void)xchg_seq(&ep.waking, 0); /* ORD(poller.waking) */
 }
 
 static int ep_wait(struct poll_event *events, int max, int64_t ns)
@@ -132,12 +136,27 @@ static int ep_wait(struct poll_event *events, int max, int64_t ns)
 	return n;
 }
 
+/* Tricky: the word is cleared last.  A wake that came before that has seen us rest, or finds the word set
+ * as we lie down; one that comes later writes to the eventfd.  Who has seen us not rest yet may write
+ * there, too: the next wait returns at once, for nothing. */
+static void ep_rest(int64_t deadline)
+{
+	st_seq(&ep.resting, true); /* ORD(poller.waking): before the kernel looks at the word */
+	os_futex_wait(&ep.waking, 0, deadline);
+	st_seq(&ep.resting, false);    /* ORD(poller.waking) */
+	(void)xchg_seq(&ep.waking, 0); /* ORD(poller.waking) */
+}
+
 static void ep_wake(void)
 {
 	uint64_t one = 1;
 
-	if (xchg_seq(&ep.waking, true)) /* ORD(poller.waking): one write serves them all */
+	if (xchg_seq(&ep.waking, 1)) /* ORD(poller.waking): one write serves them all */
 		return;
+	if (ld_seq(&ep.resting)) { /* ORD(poller.waking) */
+		os_futex_wake(&ep.waking, 1);
+		return;
+	}
 	if (write(ep.wakefd, &one, sizeof(one)) < 0)
 		return; /* full: then it wakes anyway */
 }
@@ -148,5 +167,6 @@ const struct poller gmp__poller = {
 	.add = ep_add,
 	.del = ep_del,
 	.wait = ep_wait,
+	.rest = ep_rest,
 	.wake = ep_wake,
 };

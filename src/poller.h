@@ -31,7 +31,11 @@ struct poller {
 	/* Up to max events; waits `ns` at most (0: not at all, NEVER: no limit).  The number of
 	 * events; also 0 after a wake, a signal, or the time.  One thread at a time waits. */
 	int (*wait)(struct poll_event *events, int max, int64_t ns);
-	void (*wake)(void); /* make the present or the next wait return at once; from anywhere */
+	/* The same without looking at descriptors, until the deadline (NEVER: none), for a thread that
+	 * waits for nothing but a wake: sooner up than from wait.  May return early. */
+	void (*rest)(int64_t deadline);
+	/* Make the present or the next wait or rest return at once; from anywhere. */
+	void (*wake)(void);
 };
 
 extern const struct poller gmp__poller;

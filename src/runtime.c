@@ -97,7 +97,7 @@ static void *m_main(void *arg)
 {
 	struct m *m = arg;
 
-	os_precise_timeouts();
+	os_timer_slack(1);
 	san_thread(&m->san);
 	signal_thread_begin(m);
 	if (m->alone)
@@ -358,10 +358,13 @@ int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
 		return run_on_caller(m, gp);
 	san_thread(&m->san);
 	signal_thread_begin(m);
+	int slack = os_timer_slack(1); /* the caller's own, until the run is over */
+
 	g_set_status(gp, G_RUNNABLE);
 	m->first = gp;                /* so that fn can lock itself to the caller's thread */
 	st_seq(&sched.state, RUN_ON); /* ORD(run) */
 	mstart(m);
+	os_timer_slack(slack);
 	signal_thread_end(m);
 	m_free(m);
 	tear_down();

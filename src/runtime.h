@@ -243,6 +243,7 @@ struct p {
 	bool shared;        /* (a) the owner uses locked instructions */
 	bool open;          /* (a) and so thieves may come */
 	bool in_order;      /* (c) no runnext */
+	bool put_off;       /* (o) nobody was woken for what timers made ready: see submit.h */
 	uint32_t runqtail;  /* (a) written by the owner */
 	uint32_t room;      /* (c) of the ring: RUNQ_SIZE; 0: there is the global queue only */
 	uint32_t gfree_n;   /* (o) */
@@ -407,6 +408,7 @@ struct sched {
 	uint64_t lastpoll;              /* (a) cpu_ticks at the end of the last poll */
 	int64_t coarse_now;             /* (a) about now: set whenever somebody reads the clock */
 	uint32_t npollwait;             /* (a) Gs and foreign threads that wait for a descriptor */
+	bool deaf;                      /* (a) the one in the poller does not hear of descriptors */
 
 	int nallp aligned_to(CACHE_LINE); /* (a) entries of allp ever used */
 	struct p *allp[PROCS_MAX];        /* (a) entries are set once */
@@ -558,6 +560,18 @@ static inline struct g *glist_pop(struct glist *l)
 		l->tail = NULL;
 	l->n--;
 	return gp;
+}
+
+/* Their stacks lie far apart, so each is a page that the CPU has to look up first.  All at once, with no
+ * locked instruction between, these look-ups go on side by side. */
+static inline void glist_prefetch(const struct glist *l)
+{
+	for (struct g *gp = l->head; gp; gp = gp->schedlink) {
+		uintptr_t sp = (uintptr_t)gp->ctx.sp; /* 0: it has not begun */
+
+		__builtin_prefetch((const void *)sp);
+		__builtin_prefetch((const void *)(sp + CACHE_LINE));
+	}
 }
 
 #ifdef GMP_DEBUG_CHECKS

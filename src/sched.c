@@ -211,13 +211,16 @@ static void run_timers(struct p *pp, struct p *from, int64_t now)
 
 	if (n)
 		bump(&pp->count.timers_fired, n);
-	sched_submit_list(&out);
+	glist_prefetch(&out);
+	sched_submit_due(&out);
 }
 
 static noinline void run_own_timers(struct p *pp)
 {
 	int64_t now = look_at_clock(pp);
 
+	if (unlikely(pp->put_off))
+		sched_submit_late(pp);
 	if (timers_next(pp) <= now)
 		run_timers(pp, pp, now);
 }
@@ -395,8 +398,9 @@ static struct g *steal(struct p *pp, int n, struct seen *seen, bool at_last)
 	return NULL;
 }
 
-/* Look for work for a while.  NULL: there is none, or the P has to attend to something. */
-static struct g *look_for_work(struct m *m, struct p *pp)
+/* Look for work for a while.  NULL: there is none, or the P has to attend to something.  *sourced: it, and
+ * what lies on this P now, comes from a timer or the poller. */
+static struct g *look_for_work(struct m *m, struct p *pp, bool *sourced)
 {
 	struct seen seen[PROCS_MAX];
 	uint64_t began = cpu_ticks();
@@ -420,8 +424,10 @@ static struct g *look_for_work(struct m *m, struct p *pp)
 		steal_timers(pp);
 		if (sched_should_poll() && cpu_ticks() - ld_rlx(&sched.lastpoll) > TICKS_10US / 2)
 			sched_poll_now();
-		if ((gp = own_work(pp)) || p_attends(pp))
+		if ((gp = own_work(pp)) || p_attends(pp)) {
+			*sourced = gp;
 			return gp;
+		}
 		bump(&pp->count.spins, 1);
 		for (int i = 0; i < rest && patient; i++)
 			cpu_relax();
@@ -434,11 +440,13 @@ static struct g *look_for_work(struct m *m, struct p *pp)
 
 /* An M is as patient as it pays: twice as long after a find, half as long after a vain search.  So
  * threads that exchange work find each other awake, and a server whose work comes from the poller
- * does not burn the CPU that its clients want. */
-static struct g *spin(struct m *m, struct p *pp)
+ * does not burn the CPU that its clients want.  What comes from a timer or the poller would have woken it. */
+static struct g *spin(struct m *m, struct p *pp, bool *sourced)
 {
-	struct g *gp = look_for_work(m, pp);
+	struct g *gp = look_for_work(m, pp, sourced);
 
+	if (*sourced)
+		return gp;
 	m->patience = gp ? min_of(m->patience * 2, (uint32_t)SPIN_MOST)
 			 : max_of(m->patience / 2, (uint32_t)SPIN_LEAST);
 	return gp;
@@ -463,12 +471,12 @@ static void chaos_turn(struct p *pp)
 		sched_poll_now();
 }
 
-/* The end of a search. */
-leaves_by_jump static int execute_found(struct m *m, struct g *gp)
+/* The end of a search.  few: as for work_in_sight_but. */
+leaves_by_jump static int execute_found(struct m *m, struct g *gp, struct p *few)
 {
 	if (m->spinning) {
 		stop_spinning(m);
-		if (work_in_sight())
+		if (work_in_sight_but(few))
 			wake_if_idle();
 	}
 	return execute(m, m->p, gp);
@@ -535,7 +543,7 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 		struct g *gp = pinned_by_turns(m, m->p);
 
 		if (gp)
-			return execute_found(m, gp);
+			return execute_found(m, gp, NULL);
 	}
 	return find_afresh(m);
 }
@@ -543,6 +551,7 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 /* The M may be spinning: only here does that end, so an M that has just got its P comes this way. */
 leaves_by_jump static noinline int find_g0(struct m *m)
 {
+	bool sourced = false;
 	struct g *gp;
 
 	gmp_debug_assert(!m->bound);
@@ -565,8 +574,11 @@ leaves_by_jump static noinline int find_g0(struct m *m)
 			if ((gp = own_work(pp)))
 				break;
 		}
+		steal_timers(pp);
+		if ((gp = own_work(pp)))
+			break;
 		if (may_spin(m)) {
-			if ((gp = spin(m, pp)))
+			if ((gp = spin(m, pp, &sourced)))
 				break;
 		}
 		steal_timers(pp);
@@ -575,7 +587,7 @@ leaves_by_jump static noinline int find_g0(struct m *m)
 		if (!m_rest(m, pp))
 			return leave_g0(m);
 	}
-	return execute_found(m, gp);
+	return execute_found(m, gp, sourced ? m->p : NULL);
 }
 
 /* Descriptors and stack tops are fetched while those before them run: far enough ahead that a miss

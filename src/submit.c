@@ -3,11 +3,11 @@
 
 #include "base/os.h"
 #include "runq.h"
+#include "timer.h"
 #include "wake.h"
 
 enum {
 	LATENCY_EVERY = 64, /* one ready in so many is timed */
-	WAKE_FROM = 8,      /* Gs that became ready together: fewer are sooner run than shared */
 };
 
 static inline void sample(struct p *pp, struct g *gp)
@@ -79,7 +79,8 @@ void sched_wake_foreign(struct waiter *w)
 	os_futex_wake(&w->state, 1);
 }
 
-void sched_submit_list(struct glist *list)
+/* On the caller's P, or globally. */
+static void submit_list(struct glist *list, bool due)
 {
 	struct p *pp = getp();
 	struct g *gp;
@@ -91,16 +92,39 @@ void sched_submit_list(struct glist *list)
 	list->foreign = NULL;
 	if (!list->head)
 		return;
-	if (likely(pp != NULL)) {
-		while ((gp = glist_pop(list))) {
-			g_set_status(gp, G_RUNNABLE);
-			sample(pp, gp);
-			runq_put(pp, gp);
-		}
-		/* curg: a green thread released them, and goes on running itself */
-		if (getm()->curg || !pp->room || runq_len(pp) >= WAKE_FROM)
-			wake_if_idle();
+	if (unlikely(!pp)) {
+		submit_foreign(list);
 		return;
 	}
-	submit_foreign(list);
+	while ((gp = glist_pop(list))) {
+		g_set_status(gp, G_RUNNABLE);
+		sample(pp, gp);
+		runq_put(pp, gp);
+	}
+	/* curg: a green thread released them, and goes on running itself */
+	uint32_t n = getm()->curg || !pp->room ? RUNQ_SIZE : runq_len(pp);
+
+	if (n < WAKE_FROM)
+		return;
+	if (due && n < WAKE_FROM_DUE && timers_next(pp) != NEVER)
+		pp->put_off = true;
+	else
+		wake_if_idle();
+}
+
+void sched_submit_list(struct glist *list)
+{
+	submit_list(list, false);
+}
+
+void sched_submit_due(struct glist *list)
+{
+	submit_list(list, true);
+}
+
+void sched_submit_late(struct p *pp)
+{
+	pp->put_off = false;
+	if (runq_len(pp))
+		wake_if_idle();
 }

@@ -6,7 +6,10 @@
  *    a green thread, one alone         to this P's runnext         no; but for the former runnext, which
  *                                                                  goes to the ring
  *    a green thread, several           to the ring, in order       yes
- *    a timer or the poller             to the ring, in order       from WAKE_FROM on
+ *    the poller                        to the ring, in order       from WAKE_FROM on
+ *    a timer                           the same                    from WAKE_FROM_DUE on; from WAKE_FROM on if
+ *                                                                  some are there at the next look at
+ *                                                                  the clock, 10 us later
  *    a thread without a P              to the global queue         yes
  *
  * A P that is in_order (runtime.h) has no runnext: one alone goes to the ring, too.
@@ -16,6 +19,9 @@
 
 #include "runtime.h"
 
+/* Gs that became ready together: fewer are sooner run than shared. */
+enum { WAKE_FROM = 8, WAKE_FROM_DUE = 32 };
+
 /* Make it runnable: as this P's next, at its ring's tail, or, from a foreign thread, globally. */
 void sched_submit(struct g *gp, bool next);
 /* The caller is about to wait for the end of gp: it runs at once, if it is what this P has last made
@@ -24,6 +30,10 @@ void sched_submit(struct g *gp, bool next);
 void sched_hurry(struct g *gp);
 /* All of a list, foreign threads too: at the tail. */
 void sched_submit_list(struct glist *list);
+/* The same for what timers have made ready. */
+void sched_submit_due(struct glist *list);
+/* The next look at the clock, if put_off. */
+void sched_submit_late(struct p *pp);
 void sched_wake_foreign(struct waiter *w);
 
 #endif

@@ -356,7 +356,7 @@ static int64_t pause_ns(void)
 static void *sysmon_main(void *arg)
 {
 	(void)arg;
-	os_precise_timeouts();
+	os_timer_slack(1);
 	while (!ld_rlx(&mon.stop)) {
 		int64_t now = os_now();
 

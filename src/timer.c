@@ -121,7 +121,7 @@ bool timer_add(struct p *pp, struct timer *t, int64_t when)
 /* It is the earliest of its heap. */
 static void tell_sleeper(int64_t when)
 {
-	if (when < ld_rlx(&sched.poll_until))
+	if (timer_is_missed(when, ld_rlx(&sched.poll_until)))
 		gmp__poller.wake();
 }
 
@@ -185,6 +185,18 @@ bool timer_del(struct timer *t)
 	}
 }
 
+/* One of the root's children is the next; the one who waits for it, if it is a wait's, has not
+ * been touched for long. */
+static inline void prefetch_due(struct timers *ts, int64_t now)
+{
+	for (uint32_t i = 1; i < min_of(ts->n, 1u + ARITY); i++) {
+		if (ts->heap[i].when <= now) {
+			__builtin_prefetch(ts->heap[i].t, 1);
+			__builtin_prefetch(container_of(ts->heap[i].t, struct g, timer), 1);
+		}
+	}
+}
+
 unsigned timers_run(struct p *pp, int64_t now, struct glist *out)
 {
 	struct timers *ts = &pp->timers;
@@ -194,6 +206,7 @@ unsigned timers_run(struct p *pp, int64_t now, struct glist *out)
 	while (ts->n && ts->heap[0].when <= now) {
 		struct timer *t = ts->heap[0].t;
 
+		prefetch_due(ts, now);
 		heap_del(ts, 0);
 		if (t->fire(t, now, out))
 			heap_add(ts, t);
@@ -203,6 +216,20 @@ unsigned timers_run(struct p *pp, int64_t now, struct glist *out)
 	}
 	unlock(&ts->lock, LR_TIMERS);
 	return fired;
+}
+
+int64_t timers_wake_with(struct p *pp, int64_t first)
+{
+	enum { GLANCE = 1 + ARITY + ARITY * ARITY }; /* the root, its children and theirs */
+	struct timers *ts = &pp->timers;
+	int64_t latest = first, end = first + timer_slack();
+
+	lock(&ts->lock, LR_TIMERS);
+	for (uint32_t i = 0; i < min_of(ts->n, (uint32_t)GLANCE); i++)
+		if (ts->heap[i].when <= end)
+			latest = max_of(latest, ts->heap[i].when);
+	unlock(&ts->lock, LR_TIMERS);
+	return latest;
 }
 
 void timers_move(struct p *from, struct p *to)

@@ -13,6 +13,9 @@
  *  T3 fire runs with the heap's lock held.  So when timer_del has returned, fire of that arming
  *     has either not begun and never will, or has returned.
  *  T4 Address space for every timer that can exist is set aside in every heap: arming cannot fail.
+ *  T5 Where nobody runs, timers that lie within TIMER_SLACK ns of the earliest are waited for with it: the
+ *     kernel is asked to wake a thread once for all of them.  One that has no other near it is not
+ *     late.  Who arms a timer by so much earlier than a sleeper means to get up lets him sleep.
  *
  * Rejected: one wheel for all (a lock for all, and cascades that wake an idle process); lazy
  * deletion (a wait that is answered in time is the rule, and would leave its timer behind).
@@ -21,6 +24,8 @@
 #define GMP_TIMER_H
 
 #include "runtime.h"
+
+enum { TIMER_SLACK = 50000 };
 
 int timers_init(struct timers *ts, uint32_t limit);
 void timers_fini(struct timers *ts, uint32_t limit);
@@ -48,6 +53,26 @@ static inline int64_t timers_next(struct p *pp)
 {
 	return ld_rlx(&pp->timers.next);
 }
+
+/* 0: `to` is no later.  Times of the past may be negative, and NEVER is the largest. */
+static inline uint64_t time_between(int64_t from, int64_t to)
+{
+	return to > from ? (uint64_t)to - (uint64_t)from : 0;
+}
+
+/* T5: how late a timer may be so that those near it fire with it. */
+static inline int64_t timer_slack(void)
+{
+	return ld_rlx(&sched.virtual_now) ? 0 : TIMER_SLACK;
+}
+/* Would who sleeps until `until` be too late for a timer at `when`? */
+static inline bool timer_is_missed(int64_t when, int64_t until)
+{
+	return time_between(when, until) > (uint64_t)timer_slack();
+}
+/* Somebody sleeps until pp's earliest timer, which is due at `first`: what he may wait for with it,
+ * the latest within the slack that can be seen at a glance. */
+int64_t timers_wake_with(struct p *pp, int64_t first);
 
 /* How many are armed in pp's heap; and the same at a glance, exact while nobody arms, disarms or
  * fires. */

@@ -71,15 +71,20 @@ void wakep(void)
 		sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
 }
 
-bool work_in_sight(void)
+bool work_in_sight_but(struct p *few)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 
 	if (ld_rlx(&sched.gqn))
 		return true;
-	for (int i = 0; i < n; i++)
-		if (runq_len(sched.allp[i]) && ld_rlx(&sched.allp[i]->open))
+	for (int i = 0; i < n; i++) {
+		struct p *pp = sched.allp[i];
+		uint32_t n = runq_len(pp);
+
+		if (n && ld_rlx(&pp->open) &&
+		    (pp != few || (!pp->put_off && n >= WAKE_FROM - 1))) /* it has taken one */
 			return true;
+	}
 	return false;
 }
 
@@ -147,19 +152,34 @@ static int64_t stall_check(int64_t until)
 
 /* --- going to sleep --- */
 
+/* T5 of timer.h. */
+static int64_t earliest_with_slack(void)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+	int64_t first = sched_earliest_timer(), until = first;
+
+	if (first >= NEVER - TIMER_SLACK)
+		return first;
+	for (int i = 0; i < n; i++) {
+		struct p *pp = sched.allp[i];
+
+		if (time_between(first, timers_next(pp)) <= (uint64_t)timer_slack())
+			until = max_of(until, timers_wake_with(pp, first));
+	}
+	return until;
+}
+
 /* How long to sleep in the poller; announces it (poll_until). */
 static int64_t poll_time(void)
 {
-	int64_t until = sched_earliest_timer(), again;
+	int64_t until;
 
-	for (;; until = again) {
+	do {
+		until = earliest_with_slack();
 		st_seq(&sched.poll_until,
 		       until); /* ORD(poll.until): announced before the last look */
 		fence_seq();
-		again = sched_earliest_timer();
-		if (again >= until)
-			break;
-	}
+	} while (timer_is_missed(sched_earliest_timer(), until));
 	return until;
 }
 
@@ -177,10 +197,14 @@ static void sleep_in_poller(struct glist *out)
 		ns = vtime_sleep(until);
 		sched_poll(ns, out);
 		vtime_slept(ns, began);
+	} else if (!ld_rlx(&sched.npollwait) && sched_all_idle()) {
+		add_rlx(&sched.polls, 1);
+		netpoll_rest(until);
 	} else {
 		if (until != NEVER)
 			ns = max_of(until - os_now(), 0);
-		sched_poll(ns, out);
+		if (ns > 0) /* else there is no time for events: they are asked for later */
+			sched_poll(ns, out);
 	}
 	st_rlx(&sched.poll_until, INT64_MIN);
 }
@@ -235,7 +259,7 @@ void tell_poller(struct p *pp)
 {
 	int64_t until = ld_seq(&sched.poll_until); /* ORD(poll.until): our timers stand already */
 
-	if (timers_next(pp) < until ||
+	if (timer_is_missed(timers_next(pp), until) ||
 	    (until != INT64_MIN && (ld_rlx(&sched.virtual_now) || stalled())))
 		gmp__poller.wake();
 }

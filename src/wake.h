@@ -7,7 +7,7 @@
  *     it), or has been woken, or the submitter is just about to (see "waking").
  *     A G in a runnext alone wakes nobody: its P will run it at the next wait.  The watcher
  *     (sysmon.c) sees to a P that does not come to its next wait.
- *     Likewise a few Gs (WAKE_FROM of submit.c) that the poller or a timer made ready together: they are run
+ *     Likewise a few Gs (WAKE_FROM of submit.h) that the poller or a timer made ready together: they are run
  *     sooner than a thread wakes, or else the watcher sees to them.
  *  D3 Of the Ms without work at most half as many as there are busy Ps spin; the others sleep.  One
  *     of the sleepers sleeps in the poller, until the earliest timer of all.
@@ -73,8 +73,13 @@ static inline void wake_if_idle(void)
 		wakep();
 }
 
-/* Work that a thief could take: step 4 of the sleeper. */
-bool work_in_sight(void);
+/* Work that a thief could take: step 4 of the sleeper.  But for what has been found on `few`, if a timer
+ * or the poller made it ready there and it is little enough to wake nobody (D2). */
+bool work_in_sight_but(struct p *few);
+static inline bool work_in_sight(void)
+{
+	return work_in_sight_but(NULL);
+}
 
 /* An M has joined the sleepers that did not come from its last look: who had work for one before
  * may have found none to wake, in a section of sched.lock before this M's. */

@@ -86,7 +86,9 @@ int os_thread_count(void); /* threads of this process now; io_uring's workers le
 /* What the kernel says that a thread of ours does: 'R' it runs or could, 'S' it sleeps in a system call,
  * 'D' it waits for a disk or for memory; 0: not known. */
 char os_thread_state(int tid);
-void os_precise_timeouts(void); /* this thread's sleeps are not rounded to save power */
+/* This thread's sleeps may end so many ns late, to save power; 0: as many as at its start.  Returns what it
+ * was before, 0 if that cannot be told. */
+int os_timer_slack(int ns);
 /* Sleep while *addr == val, until the deadline (NEVER: none): 0 or -ETIMEDOUT; may wake early. */
 int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline);
 void os_futex_wake(uint32_t *addr, int n);

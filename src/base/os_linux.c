@@ -477,9 +477,12 @@ char os_thread_state(int tid)
 	return state && state + 2 < text + n ? state[2] : 0;
 }
 
-void os_precise_timeouts(void)
+int os_timer_slack(int ns)
 {
-	prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+	int before = prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
+
+	prctl(PR_SET_TIMERSLACK, (unsigned long)ns, 0UL, 0UL, 0UL);
+	return max_of(before, 0);
 }
 
 int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline)

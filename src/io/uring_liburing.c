@@ -262,7 +262,7 @@ static void wait_for(struct call *c)
 	sg->key = c->pd; /* for dumps */
 	st_rlx(&sg->queued, true);
 	c->sg = sg;
-	add_rlx(&sched.npollwait, 1);
+	netpoll_expect();
 	wait_on(sg->w, WAIT_FILE | UNCUT, NULL, commit_unlock, NULL, NEVER);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests the clock, deadlines, and that a sleep is never short and rarely much too long. */
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <time.h>
@@ -274,6 +275,44 @@ RT(a_sleeper_whose_p_is_busy_is_woken_by_another)
 	join(g);
 }
 
+static void sleep_until(void *arg)
+{
+	int64_t *deadline = arg;
+
+	CHECK_EQ(gmp_sleep_until(*deadline), 0);
+	CHECK(gmp_now() >= *deadline);
+	atomic_fetch_add(&count, 1);
+}
+
+static void sleep_close_together(UNUSED void *arg)
+{
+	enum { N = 300, APART = 20000 };
+	static int64_t deadline[N];
+	int64_t first = gmp_now() + (SLOW ? 5000 : 200) * MS;
+
+	for (int i = 0; i < N; i++) {
+		deadline[i] = first + i * APART;
+		CHECK_EQ(gmp_go(sleep_until, &deadline[i]), 0);
+	}
+	while (stats().greens_waiting < N && gmp_now() < first)
+		gmp_yield();
+	int in_time = gmp_now() < first;
+	uint64_t polls = stats().polls;
+
+	gmp_sleep_until(first);
+	while (atomic_load(&count) < N)
+		gmp_sleep(20 * MS);
+	/* one for each slack of 50 us, and not one for each sleeper */
+	CHECK(!in_time || stats().polls - polls < N / 2);
+}
+
+TEST(sleepers_whose_times_lie_close_together_share_wakeups)
+{
+	if (SANITIZED)
+		check_skip("waking takes longer there than they lie apart");
+	run_procs(1, sleep_close_together, NULL); /* so that no thread wakes another */
+}
+
 static gmp_wg gate;
 
 static void wait_gate(UNUSED void *arg)
@@ -299,4 +338,15 @@ RT(an_idle_runtime_uses_no_cpu)
 	gmp_wg_done(&gate);
 	for (int i = 0; i < 1000; i++)
 		join(g[i]);
+}
+
+static void do_nothing(UNUSED void *arg)
+{
+}
+
+TEST(a_run_leaves_the_callers_timer_slack_as_it_was)
+{
+	CHECK_EQ(prctl(PR_SET_TIMERSLACK, 77777UL, 0UL, 0UL, 0UL), 0);
+	run_procs(2, do_nothing, NULL);
+	CHECK_EQ(prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL), 77777);
 }

@@ -315,12 +315,15 @@ TEST(threads_are_counted_without_a_descriptor)
 
 static void *read_timer_slack(void *arg)
 {
-	os_precise_timeouts();
+	int before = os_timer_slack(1);
+
 	*(int *)arg = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+	CHECK_EQ(os_timer_slack(before), 1);
+	CHECK_EQ(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), before);
 	return NULL;
 }
 
-TEST(precise_timeouts_are_this_threads)
+TEST(the_timer_slack_is_this_threads)
 {
 	int there = 0, here = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
 	pthread_t t;

@@ -268,6 +268,21 @@ TEST(a_wake_ends_the_next_wait_only)
 	po->close();
 }
 
+TEST(a_wake_ends_the_next_rest_only)
+{
+	int64_t t = os_now();
+
+	begin();
+	po->wake();
+	po->rest(t + 5 * SEC);
+	CHECK(os_now() - t < SEC);
+	t = os_now();
+	while (os_now() < t + 20 * MS)
+		po->rest(t + 20 * MS);
+	CHECK(os_now() - t < 5 * SEC);
+	po->close();
+}
+
 TEST(many_wakes_are_one)
 {
 	int64_t t;
@@ -335,6 +350,19 @@ TEST(another_thread_ends_the_present_wait)
 	po->close();
 }
 
+TEST(another_thread_ends_the_present_rest)
+{
+	int64_t t = os_now();
+	pthread_t other;
+
+	begin();
+	CHECK_EQ(pthread_create(&other, NULL, wake_later, NULL), 0);
+	po->rest(NEVER);
+	CHECK_EQ(pthread_join(other, NULL), 0);
+	CHECK(os_now() - t >= 10 * MS);
+	po->close();
+}
+
 static uint32_t said, heard; /* (a) */
 
 static void *says(void *arg)
@@ -359,10 +387,13 @@ TEST(no_wake_is_lost)
 
 	begin();
 	CHECK_EQ(pthread_create(&other, NULL, says, &rounds), 0);
-	while (ld_seq(&heard) < rounds) {
+	for (int turn = 0; ld_seq(&heard) < rounds; turn++) {
 		int64_t t = os_now();
 
-		CHECK_EQ(po->wait(ev, (int)countof(ev), 10 * SEC), 0);
+		if (turn & 4)
+			po->rest(t + 10 * SEC);
+		else
+			CHECK_EQ(po->wait(ev, (int)countof(ev), 10 * SEC), 0);
 		CHECK(os_now() - t < 9 * SEC);
 		st_seq(&heard, ld_seq(&said));
 	}

@@ -302,6 +302,36 @@ TEST(who_became_ready_is_appended)
 	end();
 }
 
+TEST(timers_near_the_earliest_are_waited_for_with_it)
+{
+	enum { T = 1000000 };
+
+	begin();
+	add(0, 0, T);
+	CHECK_EQ(timers_wake_with(&ps[0], T), T); /* alone, it is not late */
+	add(0, 1, T + TIMER_SLACK + 1);
+	CHECK_EQ(timers_wake_with(&ps[0], T), T);
+	add(0, 2, T + TIMER_SLACK);
+	CHECK_EQ(timers_wake_with(&ps[0], T), T + TIMER_SLACK);
+	CHECK_EQ(timers_wake_with(&ps[0], T - 1), T); /* another heap has the earliest */
+	CHECK_EQ(timers_wake_with(&ps[1], T), T);
+	st_rlx(&sched.virtual_now, (int64_t)1);
+	CHECK_EQ(timers_wake_with(&ps[0], T), T);
+	CHECK(timer_is_missed(T, T + 1));
+	st_rlx(&sched.virtual_now, (int64_t)0);
+	end();
+}
+
+TEST(a_timer_is_missed_by_who_sleeps_beyond_its_slack)
+{
+	CHECK(!timer_is_missed(1000, INT64_MIN));
+	CHECK(!timer_is_missed(1000, 1000));
+	CHECK(!timer_is_missed(1000, 1000 + TIMER_SLACK));
+	CHECK(timer_is_missed(1000, 1001 + TIMER_SLACK));
+	CHECK(timer_is_missed(0, NEVER));
+	CHECK(!timer_is_missed(NEVER, NEVER));
+}
+
 TEST(all_timers_move_to_another_p)
 {
 	for (int way = 0; way < 2; way++) { /* up and down the addresses */

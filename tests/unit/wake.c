@@ -4,16 +4,19 @@
  * to?  Runs of the whole runtime, with hooks where threads fall asleep.  The watcher would put most
  * faults right after a millisecond: it is left out, but in the cases that are about it.
  *
- * floors 0..6, wrap: sysmon_start sysmon_stop netpoll_poll m_sleep pidle_put midle_put os_membarrier
+ * floors 0..6, wrap: sysmon_start sysmon_stop netpoll_poll netpoll_rest m_sleep pidle_put midle_put os_membarrier m_start
  */
 #define _GNU_SOURCE 1
 #include "check.h"
 
 #include "submit.h"
 
+#include <errno.h>
+
 #include "base/os.h"
 #include "netpoll.h"
 #include "park.h"
+#include "poller.h"
 #include "proc.h"
 #include "rt.h"
 #include "sysmon.h"
@@ -36,17 +39,21 @@
 int __real_sysmon_start(void);
 void __real_sysmon_stop(void);
 int __real_netpoll_poll(int64_t ns, struct glist *out);
+void __real_netpoll_rest(int64_t deadline);
 void __real_m_sleep(struct m *m);
 void __real_pidle_put(struct p *pp);
 void __real_midle_put(struct m *m);
 void __real_os_membarrier(void);
+int __real_m_start(struct m *m);
 int __wrap_sysmon_start(void);
 void __wrap_sysmon_stop(void);
 int __wrap_netpoll_poll(int64_t ns, struct glist *out);
+void __wrap_netpoll_rest(int64_t deadline);
 void __wrap_m_sleep(struct m *m);
 void __wrap_pidle_put(struct p *pp);
 void __wrap_midle_put(struct m *m);
 void __wrap_os_membarrier(void);
+int __wrap_m_start(struct m *m);
 
 static bool watched; /* before a run: with the watcher */
 static int asleep;   /* (a) Ms that have looked at everything and go to the kernel */
@@ -77,6 +84,13 @@ int __wrap_netpoll_poll(int64_t ns, struct glist *out)
 
 	sub_seq(&asleep, 1);
 	return n;
+}
+
+void __wrap_netpoll_rest(int64_t deadline)
+{
+	add_seq(&asleep, 1);
+	__real_netpoll_rest(deadline);
+	sub_seq(&asleep, 1);
 }
 
 void __wrap_m_sleep(struct m *m)
@@ -111,6 +125,17 @@ void __wrap_os_membarrier(void)
 {
 	stop_at(BEFORE_ITS_LAST_LOOK);
 	__real_os_membarrier();
+}
+
+static bool refuse; /* threads cannot be made */
+static int refused; /* (a) */
+
+int __wrap_m_start(struct m *m)
+{
+	if (!refuse)
+		return __real_m_start(m);
+	add_seq(&refused, 1);
+	return -EAGAIN;
 }
 
 static bool all_asleep_but(int n)
@@ -169,6 +194,35 @@ static void submit_at_edges(void *arg)
 TEST(what_is_submitted_while_a_thread_goes_to_sleep_is_run)
 {
 	run_procs(2, submit_at_edges, NULL);
+}
+
+/* One comes to the ring, of two: for it a thread is wanted. */
+static void want_a_thread(int *ran)
+{
+	CHECK_EQ(gmp_go(note, ran), 0);
+	CHECK_EQ(gmp_go(note, ran), 0);
+}
+
+static void submit_without_threads(void *arg)
+{
+	int ran = 0;
+
+	(void)arg;
+	want_a_thread(&ran);
+	while (ld_seq(&ran) < 2)
+		gmp_yield();
+	CHECK(ld_seq(&refused) > 0);
+	refuse = false;
+	want_a_thread(&ran);
+	SPIN_FOR(ld_seq(&ran) > 2); /* on another P */
+	while (ld_seq(&ran) < 4)
+		gmp_yield();
+}
+
+TEST(after_a_thread_could_not_be_made_it_is_tried_again)
+{
+	refuse = true;
+	run_procs(2, submit_without_threads, NULL);
 }
 
 /* --- foreign submitters --- */
@@ -283,6 +337,63 @@ TEST(what_is_left_to_one_that_rests_runs_on_as_many_ps_as_there_are)
 		st_seq(&enough, 1);
 		CHECK_EQ(gmp_stop(), 0);
 	}
+}
+
+/* --- descriptors, and the one who sleeps deaf to them --- */
+
+static int ends[2], got_one; /* a pipe */
+
+static void read_one(void *arg)
+{
+	char c;
+
+	(void)arg;
+	CHECK_EQ(gmp_read(ends[0], &c, 1), 1);
+	st_seq(&got_one, 1);
+}
+
+static void *read_outside(void *arg)
+{
+	read_one(arg);
+	return NULL;
+}
+
+static void wait_and_write(void)
+{
+	SPIN_FOR(ld_seq(&sched.npollwait) == 1);
+	CHECK_EQ(write(ends[1], "x", 1), 1);
+	SPIN_FOR(ld_seq(&got_one));
+	st_seq(&got_one, 0);
+}
+
+/* Who lay down while another still ran hears of descriptors: once more, then. */
+static void wait_for_deaf(void)
+{
+	SPIN_FOR(all_asleep_but(0));
+	while (!ld_seq(&sched.deaf)) {
+		gmp__poller.wake();
+		SPIN_FOR(all_asleep_but(0));
+	}
+}
+
+TEST_PROCS(who_begins_to_wait_for_a_descriptor_is_heard_though_all_sleep)
+{
+	pthread_t t;
+
+	CHECK_EQ(pipe(ends), 0);
+	start(procs);
+	CHECK_EQ(gmp_adopt(ends[0]), ends[0]);
+	for (int i = 0; i < 50; i++) {
+		wait_for_deaf();
+		CHECK_EQ(pthread_create(&t, NULL, read_outside, NULL), 0);
+		wait_and_write();
+		CHECK_EQ(pthread_join(t, NULL), 0);
+		wait_for_deaf();
+		CHECK_EQ(gmp_go(read_one, NULL), 0);
+		wait_and_write();
+	}
+	CHECK_EQ(gmp_close(ends[0]) | close(ends[1]), 0);
+	CHECK_EQ(gmp_stop(), 0);
 }
 
 /* --- timers, and the one who sleeps in the poller --- */
@@ -415,6 +526,54 @@ TEST(a_timer_of_a_p_that_goes_shortens_the_sleep_in_the_poller)
 	run_two(sleep_on_it);
 }
 
+/* --- what timers make ready together --- */
+
+enum { TOGETHER = 12 };
+
+static int at_work;
+
+/* Long enough for a look at the clock; then two must be at it at once. */
+static void wake_and_compute(void *arg)
+{
+	int64_t *deadline = arg;
+
+	CHECK_EQ(gmp_sleep_until(*deadline), 0);
+	int64_t began = gmp_now();
+
+	SPIN_FOR(gmp_now() - began > MS / 10);
+	if (add_seq(&at_work, 1) > 0)
+		SPIN_FOR(ld_seq(&at_work) > 2);
+}
+
+static void sleep_an_hour(void *arg)
+{
+	(void)arg;
+	gmp_sleep(3600 * 1000 * MS);
+}
+
+static void sleep_together(void *arg)
+{
+	static int64_t deadline;
+	gmp_g *g[TOGETHER];
+
+	(void)arg;
+	at_work = 0;
+	CHECK_EQ(gmp_go(sleep_an_hour, NULL), 0); /* it goes on looking at the clock */
+	deadline = gmp_now() + 100 * MS;
+	for (int i = 0; i < TOGETHER; i++)
+		CHECK_EQ(gmp_spawn(&g[i], wake_and_compute, &deadline, NULL), 0);
+	gmp_yield(); /* all in the heap of the one P */
+	CHECK_EQ(gmp_set_procs(2), 1);
+	for (int i = 0; i < TOGETHER; i++)
+		CHECK_EQ(gmp_join(g[i]), 0);
+}
+
+TEST(what_timers_made_ready_together_is_shared_when_it_takes_longer)
+{
+	for (int i = 0; i < 5; i++)
+		run_procs(1, sleep_together, NULL);
+}
+
 /* --- what wakes nobody, and the watcher sees to (D2) --- */
 
 static void spawn_and_compute(void *arg)
@@ -437,9 +596,9 @@ TEST(a_lone_next_behind_a_computing_green_thread_is_taken)
 		run_procs(procs, spawn_and_compute, NULL);
 }
 
-enum { FEW = 3 };
+enum { FEW = 3, SEVERAL = 2 * WAKE_FROM };
 
-static struct g *parked[FEW];
+static struct g *parked[SEVERAL];
 static int woken, gone;
 
 static void park(void *arg)
@@ -494,4 +653,62 @@ TEST(a_few_behind_a_computing_green_thread_are_taken)
 {
 	watched = true;
 	run_procs(4, wake_few_and_compute, NULL);
+}
+
+/* --- what timers make ready, and its P does not come to soon --- */
+
+static void park_and_run_beside_another(void *arg)
+{
+	struct g *gp = getm()->curg;
+
+	st_seq(&parked[(intptr_t)arg], gp);
+	CHECK_EQ(wait_on(&gp->w, WAIT_SLEEP, NULL, commit_none, NULL, NEVER), 0);
+	if (add_seq(&woken, 1) == 0)
+		os_nap(100000); /* until long after the next look at the clock was due */
+	else
+		SPIN_FOR(ld_seq(&woken) > 2);
+	add_seq(&gone, 1);
+}
+
+/* On g0, as timers would. */
+static void all_are_due(void *arg)
+{
+	struct glist out = { 0 };
+	struct g *self = arg;
+
+	for (int i = 0; i < SEVERAL; i++) {
+		CHECK(waiter_claim(&parked[i]->w, 0));
+		glist_push(&out, parked[i]);
+	}
+	CHECK(waiter_claim(&self->w, 0));
+	glist_push(&out, self);
+	sched_submit_due(&out);
+	CHECK(getp()->put_off); /* nobody has been woken */
+}
+
+static void several_are_due(void *arg)
+{
+	struct g *self = getm()->curg;
+	int never = 0;
+	gmp_timer *hour = gmp_timer_new(note, &never);
+	int64_t in_an_hour = gmp_now() + 3600000 * MS;
+
+	(void)arg;
+	CHECK(hour);
+	for (intptr_t k = 0; k < SEVERAL; k++)
+		CHECK_EQ(gmp_go(park_and_run_beside_another, (void *)k), 0);
+	for (int k = 0; k < SEVERAL; k++)
+		while (!ld_seq(&parked[k]) || ld_seq(&parked[k]->w.state) != W_ARMED)
+			gmp_yield();
+	CHECK_EQ(gmp_timer_set(hour, in_an_hour, 0), 0); /* on this P */
+	SPIN_FOR(all_asleep_but(1) && ld_seq(&sched.poll_until) == in_an_hour);
+	CHECK_EQ(wait_on(&self->w, WAIT_SLEEP, NULL, all_are_due, self, NEVER), 0);
+	while (ld_seq(&gone) < SEVERAL)
+		gmp_yield();
+	gmp_timer_free(hour);
+}
+
+TEST(several_that_timers_make_ready_are_shared_if_they_still_wait_a_little_later)
+{
+	run_procs(2, several_are_due, NULL);
 }
