@@ -402,7 +402,8 @@ GMP_API int gmp_sleep_until(int64_t deadline);
  *   ...
  *   gmp_timer_free(t);
  *
- * gmp_timer_new: NULL without memory, without fn, or without a runtime.
+ * gmp_timer_new: NULL without memory, without fn, without a runtime, or while gmp_config.max_green
+ * timers and ticks are there.
  * gmp_timer_set arms it for deadline, and then every `period` ns (0: once); it replaces what was
  * set before; GMP_FOREVER disarms.  1 if it was armed, else 0; -EINVAL for a negative period.  Runs
  * may overlap; periods that were missed are dropped and the phase is kept.  A period in which the run
@@ -505,7 +506,8 @@ GMP_API int gmp_try_select(gmp_case *cases, int n);
 /*
  * A channel of int64_t, capacity 1, that receives the time of each tick: the first at the deadline
  * `first`, then every `period` ns (0: only the first).  A slow reader loses ticks; the phase is
- * kept.  NULL without memory or a runtime, or for a negative period.
+ * kept.  No green thread is made for a tick.  NULL without memory or a runtime, for a negative period,
+ * or while gmp_config.max_green timers and ticks are there.
  * gmp_tick_free stops it and frees the channel (only this one, not gmp_chan_free).
  * A tick belongs to its run: after that, receiving what has not come is -ESRCH, also for a foreign
  * thread that waits when the run ends (a gmp_select of several cases waits on for the others).

@@ -2,29 +2,37 @@
 /*
  * How does time become elements of a channel?
  *
- * A tick is a timer whose runs try to send the time at which they were due to a channel of capacity
- * 1: a reader that is late finds one tick and has lost the others, the phase stays.
+ * A tick is a timer that, where it is fired, tries to send the time at which it was due to a channel of
+ * capacity 1: a reader that is late finds one tick and has lost the others, the phase stays.  No
+ * green thread is made for it: the reader, if one waits, is made ready with what else was due.
  *
  * Invariants
- *  K1 Runs take turns, and look at the clock in their turn: times are sent in order, and none
- *     twice, though several runs may be late together.
+ *  K1 The timer is armed for the first period that has not been sent, or later, and its firings are
+ *     one after the other (T3): times are sent in order, and none twice.
  *  K2 The ticks of the present run are listed.  At its end, when nothing can tick any more, foreign
  *     threads that wait for one get -ESRCH; those that come later are told by the channel's run.
+ *  K3 Who waits in a channel until a deadline holds its lock and wants a heap's; the firing holds a
+ *     heap's and wants the channel's.  It only tries, and comes again a little later.
+ *
+ * Rejected: a green thread for each tick (a switch more, and turns of their own for those that are
+ * late together).
  */
 #include "tick.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "base/throw.h"
 #include "chan.h"
+#include "timer.h"
+
+enum { RETRY_NS = 20000 }; /* K3 */
 
 struct tick {
-	gmp_timer *timer;
-	gmp_chan *c;
-	gmp_mutex turn;
-	uint64_t next; /* under turn: the number of the first period that has not been sent */
-	int64_t first, period;
+	struct timer timer;
+	gmp_chan *c;               /* (c) */
+	int64_t first, period;     /* (c) */
 	struct tick *link, **from; /* under the list's lock */
 };
 
@@ -76,52 +84,55 @@ void ticks_forget(void)
 	list.first = NULL;
 }
 
-static void tick(void *arg)
+static bool tick_fires(struct timer *base, int64_t now, struct glist *out)
 {
-	struct tick *t = arg;
+	struct tick *t = container_of(base, struct tick, timer);
+	struct sudog *reader = NULL;
 	uint64_t n = 0;
 
-	gmp_mutex_lock(&t->turn);
+	if (!try_lock_against(&t->c->lock, LR_CHAN)) { /* K3 */
+		base->when = now + RETRY_NS;
+		return true;
+	}
 	/* unsigned, the difference is right for any two times */
 	if (t->period)
-		n = ((uint64_t)gmp_now() - (uint64_t)t->first) / (uint64_t)t->period;
-	if (n >= t->next) {
-		int64_t due = (int64_t)((uint64_t)t->first + n * (uint64_t)t->period);
+		n = ((uint64_t)now - (uint64_t)t->first) / (uint64_t)t->period;
+	int64_t due = (int64_t)((uint64_t)t->first + n * (uint64_t)t->period);
 
-		t->next = n + 1;
-		gmp_chan_try_send(t->c, &due);
-	}
-	gmp_mutex_unlock(&t->turn);
+	chan_send_locked(t->c, &due, &reader); /* full: the tick is lost */
+	unlock(&t->c->lock, LR_CHAN);
+	if (reader)
+		glist_claimed(out, reader);
+	base->when = due < NEVER - t->period ? due + t->period : NEVER - 1;
+	return t->period;
 }
 
 static gmp_chan *make(int64_t first, int64_t period)
 {
-	struct tick *t = calloc(1, sizeof(*t));
+	struct tick *t = malloc_zeroed(sizeof(*t));
+	gmp_chan *c = t ? gmp_chan_new(sizeof(int64_t), 1) : NULL;
 
-	if (!t)
-		return NULL;
-	t->first = first;
-	t->period = period;
-	t->timer = gmp_timer_new(tick, t);
-	t->c = t->timer ? gmp_chan_new(sizeof(int64_t), 1) : NULL;
-	if (!t->c) {
-		gmp_timer_free(t->timer);
+	if (!c) {
 		free(t);
 		return NULL;
 	}
-	t->c->owner = t;
-	t->c->run = sched.run;
+	*t = (struct tick){ .timer.fire = tick_fires, .c = c, .first = first, .period = period };
+	c->owner = t;
+	c->run = sched.run;
 	tick_list(t);
-	gmp_timer_set(t->timer, first, period);
-	return t->c;
+	if (first != NEVER)
+		timer_arm(&t->timer, first);
+	return c;
 }
 
 gmp_chan *gmp_tick_new(int64_t first, int64_t period)
 {
+	gmp_chan *c = NULL;
+
 	if (period < 0 || !rt_enter())
 		return NULL;
-	gmp_chan *c = make(first, period);
-
+	if (timer_take_place() && !(c = make(first, period)))
+		timer_give_place();
 	rt_leave();
 	return c;
 }
@@ -134,8 +145,12 @@ void gmp_tick_free(gmp_chan *c)
 
 	if (!t)
 		gmp__fatal("gmp_tick_free of a channel that is not a tick");
-	gmp_timer_free(t->timer);
+	if (timer_enter_to_free(t->c->run)) {
+		timer_del(&t->timer); /* T3: its firing is over */
+		rt_leave();
+	}
 	tick_unlist(t);
+	timer_give_place();
 	c->owner = NULL;
 	gmp_chan_free(c);
 	free(t);

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/mem.h"
 #include "base/os.h"
 #include "green.h"
 #include "park.h"
@@ -102,7 +103,11 @@ struct gmp_timer {
 	uintptr_t made_at; /* (c) the pc of the call of gmp_timer_new */
 };
 
-static uint32_t timers_made; /* (a) T4: not more of them than green threads */
+static void timer_forget(struct gmp_timer *t)
+{
+	timer_give_place();
+	free(t);
+}
 
 /* gmp_exit in fn must not lose the count: so this is no part of timer_main. */
 void timer_run_ended(struct g *gp)
@@ -116,10 +121,8 @@ void timer_run_ended(struct g *gp)
 		sema_wake_first(b, t, 0, &out);
 	sema_unlock(b);
 	ready_list(&out);
-	if (gone) {
-		add_rlx(&timers_made, -1u);
-		free(t);
-	}
+	if (gone)
+		timer_forget(t);
 }
 
 static void timer_main(void *arg)
@@ -159,30 +162,17 @@ gmp_timer *gmp_timer_new(gmp_fn fn, void *arg)
 
 	if (!fn || !rt_enter())
 		return NULL;
-	if (add_rlx(&timers_made, 1) < sched.options.c.max_green)
-		t = calloc(1, sizeof(*t));
+	if (timer_take_place() && !(t = malloc_zeroed(sizeof(*t))))
+		timer_give_place();
 	if (t) {
 		t->fn = fn;
 		t->arg = arg;
 		t->made_at = (uintptr_t)__builtin_return_address(0);
 		t->run = sched.run;
 		t->t.fire = timer_fires;
-	} else {
-		add_rlx(&timers_made, -1u);
 	}
 	rt_leave();
 	return t;
-}
-
-/* Its runtime is there. */
-static bool timer_enter(struct gmp_timer *t)
-{
-	if (!rt_enter())
-		return false;
-	if (t->run == sched.run)
-		return true;
-	rt_leave();
-	return false;
 }
 
 /* With t->lock held.  True: it was armed. */
@@ -207,7 +197,7 @@ int gmp_timer_set(gmp_timer *t, int64_t deadline, int64_t period)
 {
 	if (!t || period < 0)
 		return -EINVAL;
-	if (!timer_enter(t))
+	if (!timer_enter(&t->run))
 		return -ESRCH;
 	lock(&t->lock, LR_USERTIMER);
 	bool was = set_locked(t, deadline, period);
@@ -236,16 +226,9 @@ void gmp_timer_free(gmp_timer *t)
 
 	if (!t)
 		return;
-	/* while its runtime stops, heaps and runs that are dropped still point to it */
-	while (!timer_enter(t)) {
-		uint32_t state = ld_seq(&sched.state); /* ORD(run): its heaps are gone */
-
-		if (state != RUN_STOPPING && (state != RUN_ON || t->run != sched.run)) {
-			add_rlx(&timers_made, -1u);
-			free(t);
-			return;
-		}
-		os_nap(100000);
+	if (!timer_enter_to_free(t->run)) {
+		timer_forget(t);
+		return;
 	}
 	lock(&t->lock, LR_USERTIMER);
 	timer_del(&t->t);
@@ -267,7 +250,6 @@ void gmp_timer_free(gmp_timer *t)
 	} else {
 		sema_unlock(b);
 	}
-	add_rlx(&timers_made, -1u);
-	free(t);
+	timer_forget(t);
 	rt_leave();
 }

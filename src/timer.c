@@ -257,3 +257,33 @@ uint32_t timers_count(struct p *pp)
 	unlock(&pp->timers.lock, LR_TIMERS);
 	return n;
 }
+
+/* --- those of the program --- */
+
+static uint32_t places_taken; /* (a) */
+
+bool timer_take_place(void)
+{
+	if (add_rlx(&places_taken, 1) < sched.options.c.max_green)
+		return true;
+	timer_give_place();
+	return false;
+}
+
+void timer_give_place(void)
+{
+	add_rlx(&places_taken, -1u);
+}
+
+bool timer_enter_to_free(uint32_t run)
+{
+	/* while its run stops, heaps and runs that are dropped still point to it */
+	while (!timer_enter(&run)) {
+		uint32_t state = ld_seq(&sched.state); /* ORD(run): its heaps are gone */
+
+		if (state != RUN_STOPPING && (state != RUN_ON || run != sched.run))
+			return false;
+		os_nap(100000);
+	}
+	return true;
+}

@@ -85,4 +85,23 @@ static inline uint32_t timers_glance(struct p *pp)
 /* All timers of a P that goes to another. */
 void timers_move(struct p *from, struct p *to);
 
+/* --- those of the program: gmp_timer and ticks --- */
+
+/* T4: not more of them than green threads.  False: one more has no place. */
+bool timer_take_place(void);
+void timer_give_place(void);
+/* The runtime is there (rt_enter), and its run is the one that the timer was made in, `*run`: read when it
+ * is compared, so that no register is kept for it on the way. */
+static inline bool timer_enter(const uint32_t *run)
+{
+	if (!rt_enter())
+		return false;
+	if (*run == sched.run)
+		return true;
+	rt_leave();
+	return false;
+}
+/* The same for who disarms it for good: false only when its run's heaps are gone. */
+bool timer_enter_to_free(uint32_t run);
+
 #endif

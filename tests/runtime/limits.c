@@ -226,12 +226,18 @@ static void timers_of_ten(UNUSED void *arg)
 		n++;
 	CHECK_EQ(n, 10);
 	gmp_timer_free(t[--n]);
+	gmp_chan *tick = gmp_tick_new(GMP_FOREVER, 0); /* they share the places */
+
+	CHECK(tick != NULL);
+	CHECK(gmp_timer_new(nothing, NULL) == NULL);
+	CHECK(gmp_tick_new(GMP_FOREVER, 0) == NULL);
+	gmp_tick_free(tick);
 	CHECK((t[n++] = gmp_timer_new(nothing, NULL)) != NULL);
 	while (n > 0)
 		gmp_timer_free(t[--n]);
 }
 
-TEST_PROCS(there_are_at_most_max_green_timers)
+TEST_PROCS(there_are_at_most_max_green_timers_and_ticks)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 
