@@ -211,17 +211,22 @@ void gq_put(struct g *gp)
 	st_rlx(&sched.gqn, sched.gqn + 1);
 }
 
-/* R5 */
-static struct g *gq_take(void)
+static struct g *lane_take(struct gqueue *q)
 {
-	bool new =
-		sched.gq[LANE_NEW].n && (!sched.gq[LANE_RUN].n || ++sched.gqturn % NEW_EVERY == 0);
-	struct gqueue *q = &sched.gq[new ? LANE_NEW : LANE_RUN];
 	struct g *gp = q->slot[q->head];
 
 	q->head = (q->head + 1) & (q->cap - 1);
 	q->n--;
 	return gp;
+}
+
+/* R5 */
+static struct g *gq_take(void)
+{
+	bool new =
+		sched.gq[LANE_NEW].n && (!sched.gq[LANE_RUN].n || ++sched.gqturn % NEW_EVERY == 0);
+
+	return lane_take(&sched.gq[new ? LANE_NEW : LANE_RUN]);
 }
 
 /* A burst has passed: begin again with a small ring, and give the pages back. */
@@ -249,5 +254,14 @@ struct g *gq_get(struct p *pp, unsigned most)
 		runq_put(pp, gq_take());
 	for (int i = 0; i < LANES; i++)
 		gq_shrink(&sched.gq[i]);
+	return gp;
+}
+
+struct g *gq_get_from(enum lane lane)
+{
+	struct g *gp = lane_take(&sched.gq[lane]);
+
+	st_rlx(&sched.gqn, sched.gqn - 1);
+	gq_shrink(&sched.gq[lane]);
 	return gp;
 }

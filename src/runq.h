@@ -186,5 +186,7 @@ void gq_fini(void);
 void gq_put(struct g *gp);
 /* One to run; more of them, a fair share, to pp's ring, which must be empty or have room. */
 struct g *gq_get(struct p *pp, unsigned most);
+/* The first of a lane that is not empty. */
+struct g *gq_get_from(enum lane lane);
 
 #endif

@@ -54,6 +54,29 @@ TEST(who_runs_next_is_drawn_and_the_seed_repeats_it_in_virtual_time)
 	CHECK(others);
 }
 
+static void nothing(UNUSED void *arg)
+{
+}
+
+/* It yields after each burst: all that were there then have their turn before the next one, on the average. */
+static void spawn_and_yield(UNUSED void *arg)
+{
+	uint64_t most = 0;
+
+	for (int i = 0; i < 300; i++) {
+		for (int k = 0; k < GREENS; k++)
+			CHECK_EQ(gmp_go(nothing, NULL), 0);
+		gmp_yield();
+		most = stats().greens > most ? stats().greens : most;
+	}
+	CHECK(most < 20 * GREENS);
+}
+
+TEST_PROCS(who_starts_others_and_yields_does_not_outrun_them)
+{
+	run_chaos(procs, 0, 0, spawn_and_yield, NULL);
+}
+
 static atomic_int moves;
 
 static void wander(UNUSED void *arg)
@@ -96,22 +119,24 @@ static void short_calls(UNUSED void *arg)
 
 	memset(out, 'x', sizeof(out));
 	make_pair("tcp", &a, &b);
-	for (int i = 0; i < 20; i++) {
-		for (size_t n = 0; n < sizeof(out); writes++) {
-			ssize_t put = gmp_write(a, out + n, sizeof(out) - n);
+	for (int i = 0; i < 60; i++) {
+		size_t all = i % 3 ? 2 : sizeof(out); /* of two bytes, one */
+
+		for (size_t n = 0; n < all; writes++) {
+			ssize_t put = gmp_write(a, out + n, all - n);
 
 			CHECK(put > 0);
 			n += (size_t)put;
 		}
-		for (size_t n = 0; n < sizeof(in); reads++) {
-			ssize_t got = gmp_read(b, in + n, sizeof(in) - n);
+		for (size_t n = 0; n < all; reads++) {
+			ssize_t got = gmp_read(b, in + n, all - n);
 
 			CHECK(got > 0);
 			n += (size_t)got;
 		}
-		CHECK(memcmp(in, out, sizeof(in)) == 0);
+		CHECK(memcmp(in, out, all) == 0);
 	}
-	CHECK(writes > 20 && reads > 20);
+	CHECK(writes > 60 && reads > 60);
 	for (int i = 0; i < 20; i++) { /* these promise all of it */
 		CHECK_EQ(gmp_write_all(a, out, sizeof(out)), sizeof(out));
 		CHECK_EQ(gmp_read_full(b, in, sizeof(in)), sizeof(in));
