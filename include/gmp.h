@@ -1270,7 +1270,12 @@ GMP_API int gmp_dump(int fd);
  * - a wait while the thread holds a pthread mutex or rwlock: who wants it next on that thread waits for
  *   ever, and it may be unlocked on another.  Needs libgmprtcheck, linked before libc (-lgmprtcheck) or
  *   preloaded (LD_PRELOAD=libgmprtcheck.so).
- * - a wait while the address of a thread-local is held that GMP_TLS_CANARY names: see below.
+ * - the address of a thread-local that has been kept while the green thread moved to another thread, errno's
+ *   too.  It is looked for in registers and on the stack after each wait that ends on another thread, among
+ *   the thread-locals of the program and the libraries that it was started with; not in other memory.  What
+ *   an earlier call has left in a frame's unused part is taken for it as well.
+ * - a wait while the address of a thread-local is held that GMP_TLS_CANARY names, wherever it goes on: see
+ *   below.
  * - a wait within a signal handler: fatal.
  * - a green thread that has run for 10 ms without a wait.
  * - at the end of the run, a table: how deep the stacks of each entry function were.

@@ -115,6 +115,7 @@ set(GMP_FLOOR6
 	multipool.c
 	group.c
 	flight.c
+	debug/astray.c
 	debug/check.c
 	debug/dump.c
 	debug/report.c

@@ -133,10 +133,11 @@ struct sudog {
 enum { G_NAME_MAX = 64 };
 
 enum {
-	TURN_TIMED = 1,  /* its wait has a deadline: the timer may be armed */
-	TURN_BOUND = 2,  /* only its own M may run it */
-	TURN_PINNED = 8, /* it runs on its own M only, which runs others too */
-	TURN_CXX = 4,    /* it has words of a C++ runtime, see cxx.h */
+	TURN_TIMED = 1,      /* its wait has a deadline: the timer may be armed */
+	TURN_BOUND = 2,      /* only its own M may run it */
+	TURN_PINNED = 8,     /* it runs on its own M only, which runs others too */
+	TURN_CXX = 4,        /* it has words of a C++ runtime, see cxx.h */
+	TURN_LOOKED_AT = 16, /* sched.on_arrive wants to see it */
 };
 
 /* What a green thread that ends by gmp_exit has to do for others first; on its stack. */
@@ -374,6 +375,7 @@ struct sched {
 	end_fn timer_run_end;    /* (c) time.c's: for a timer's; also when it is dropped */
 	stall_fn stalled;        /* (c) floor 5's: nothing can run; on g0 */
 	look_fn on_leave, on_exit; /* (c) debug/check.c's; NULL: nobody looks */
+	look_fn on_arrive;         /* (c) the same, for one with TURN_LOOKED_AT */
 
 	int procs aligned_to(CACHE_LINE); /* (a) what gmp_procs says */
 	int npidle;                       /* (a) Ps that no M holds */

@@ -130,6 +130,10 @@ leaves_by_jump static noinline int special_turn(struct m *m, struct g *gp, uint3
 		return hand_to_its_m(m, gp);
 	if (gp->turn & TURN_PINNED && gp->lockedm != m)
 		return send_to_its_m(m, gp);
+	if (gp->turn & TURN_LOOKED_AT) {
+		gp->turn &= (uint8_t)~TURN_LOOKED_AT;
+		sched.on_arrive(gp);
+	}
 	return end_wait(m, gp, state);
 }
 

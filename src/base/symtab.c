@@ -205,11 +205,14 @@ static bool image_address(const struct image *im, uint64_t at, uint64_t *addr)
 
 /* --- symbols --- */
 
-static bool covers(const struct image *im, const Elf64_Sym *s, uint64_t addr)
+static bool covers(const struct image *im, const Elf64_Sym *s, uint64_t addr, bool local)
 {
 	Elf64_Shdr sh;
 	unsigned type = ELF64_ST_TYPE(s->st_info);
 
+	if (local)
+		return type == STT_TLS && s->st_shndx != SHN_UNDEF && s->st_value <= addr &&
+		       addr - s->st_value < s->st_size;
 	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || s->st_shndx == SHN_UNDEF ||
 	    s->st_value > addr)
 		return false;
@@ -235,8 +238,9 @@ static bool copy_name(const struct image *im, const Elf64_Shdr *tab, uint32_t at
 	return n > 0;
 }
 
-/* Of the functions that cover the address the one that begins last; of those the first. */
-static bool search_table(const struct image *im, const Elf64_Shdr *tab, uint64_t addr,
+/* Of the functions that cover the address the one that begins last; of those the first.  local: of the
+ * thread-locals. */
+static bool search_table(const struct image *im, const Elf64_Shdr *tab, uint64_t addr, bool local,
 			 struct symbol *out)
 {
 	Elf64_Sym s, best = { .st_name = 0 };
@@ -247,7 +251,7 @@ static bool search_table(const struct image *im, const Elf64_Shdr *tab, uint64_t
 	for (uint64_t i = 0; i < tab->sh_size / sizeof(s); i++) {
 		if (!image_get(im, tab->sh_offset + i * sizeof(s), &s, sizeof(s)))
 			break;
-		if (!covers(im, &s, addr) || (found && s.st_value <= best.st_value))
+		if (!covers(im, &s, addr, local) || (found && s.st_value <= best.st_value))
 			continue;
 		best = s;
 		found = true;
@@ -259,15 +263,22 @@ static bool search_table(const struct image *im, const Elf64_Shdr *tab, uint64_t
 	return true;
 }
 
-static bool search_tables(const struct image *im, uint32_t type, uint64_t addr, struct symbol *out)
+static bool search_tables_of(const struct image *im, uint32_t type, uint64_t addr, bool local,
+			     struct symbol *out)
 {
 	Elf64_Shdr sh;
 
 	for (unsigned i = 0; section_get(im, i, &sh); i++) {
-		if (sh.sh_type == type && search_table(im, &sh, addr, out))
+		if (sh.sh_type == type && search_table(im, &sh, addr, local, out))
 			return true;
 	}
 	return false;
+}
+
+static void search_tables(const struct image *im, uint64_t addr, bool local, struct symbol *out)
+{
+	if (!search_tables_of(im, SHT_SYMTAB, addr, local, out))
+		search_tables_of(im, SHT_DYNSYM, addr, local, out);
 }
 
 static void copy_text(char *out, size_t room, const char *text)
@@ -290,7 +301,8 @@ static void name_object(const char *path, uint64_t at, struct symbol *out)
 	out->offset = out->at = at;
 }
 
-bool symtab_find_sig(uintptr_t pc, struct symbol *out)
+/* What lies at pc, or the thread-local at *local of its object. */
+static bool find(uintptr_t pc, const uint64_t *local, struct symbol *out)
 {
 	struct place place;
 	struct image im;
@@ -299,16 +311,27 @@ bool symtab_find_sig(uintptr_t pc, struct symbol *out)
 	*out = (struct symbol){ .offset = pc };
 	if (!find_place(pc, &place) || place.path[0] == '\0')
 		return false;
-	name_object(place.path, place.at, out);
+	name_object(place.path, local ? *local : place.at, out);
 	if (place.path[0] != '/' || !image_open(place.path, &im))
 		return true;
-	if (image_is_elf(&im) && image_address(&im, place.at, &addr)) {
+	if (image_is_elf(&im) && local) {
+		search_tables(&im, *local, true, out);
+	} else if (image_is_elf(&im) && image_address(&im, place.at, &addr)) {
 		out->offset = out->at = addr;
-		if (!search_tables(&im, SHT_SYMTAB, addr, out))
-			search_tables(&im, SHT_DYNSYM, addr, out);
+		search_tables(&im, addr, false, out);
 	}
 	munmap((void *)(uintptr_t)im.bytes, im.size);
 	return true;
+}
+
+bool symtab_find_sig(uintptr_t pc, struct symbol *out)
+{
+	return find(pc, NULL, out);
+}
+
+bool symtab_find_local_sig(uintptr_t there, uint64_t at, struct symbol *out)
+{
+	return find(there, &at, out);
 }
 
 /* --- what was found before --- */

@@ -19,6 +19,8 @@ struct symbol {
 };
 
 bool symtab_find_sig(uintptr_t pc, struct symbol *out);
+/* The same for a thread-local: the one at this byte of those of the object that lies at `there`. */
+bool symtab_find_local_sig(uintptr_t there, uint64_t at, struct symbol *out);
 
 /* What was found before: for who asks for the same few addresses again and again.  Zero bytes are an
  * empty one. */

@@ -4,11 +4,13 @@
  * gmp.h says for what.
  *
  * sched.on_leave and sched.on_exit are called on g0, when the green thread is off its stack and nobody
- * else can have it yet: so that its calls can be followed as those of a parked one.  Where nobody checks,
- * these are NULL, and the steps that would ask them are not taken (park_init).
+ * else can have it yet: so that its calls can be followed as those of a parked one; sched.on_arrive when
+ * it is about to go on, on the thread where it will.  Where nobody checks, these are NULL, and the steps
+ * that would ask them are not taken (park_init).
  *
  *   mutexes     libgmprtcheck (check/mutexes.c) counts those that the thread holds; it is found by name
  *   canaries    a list for each green thread, in a table beside the descriptors
+ *   strays      addresses of thread-locals that have moved to another thread: astray.h
  *   handlers    the kernel's frame of a signal stands between the wait and the entry, or the wait is
  *               not on the green thread's stack at all
  *   long runs   are the watcher's find (sysmon.c), and told by the thread itself (signal.c)
@@ -32,6 +34,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "debug/astray.h"
 #include "proc.h"
 #include "unwind.h"
 
@@ -51,7 +54,7 @@ static struct {
 	held_fn held;
 	gmp_canary **canaries; /* by g_index; each owned by its green thread */
 	size_t bytes;
-	uint32_t told_mutex, told_canary; /* (a) */
+	uint32_t told_mutex, told_canary, told_stray; /* (a) */
 	struct entry entries[ENTRIES];
 	uint32_t lost; /* (a) green threads whose entry function found no place */
 } check;
@@ -120,6 +123,24 @@ static void on_leave(struct g *gp)
 	}
 	look_for_mutex(gp, &t);
 	look_for_canary(gp, &t);
+	astray_leave(gp);
+}
+
+/* --- after it --- */
+
+static void on_arrive(struct g *gp)
+{
+	struct line l = { .n = 0 };
+	struct trace t;
+
+	line_str_sig(&l,
+		     " is on another thread now, and holds the address of a thread-local of the "
+		     "former: ");
+	if (!astray_find(gp, &l) || !may_tell(&check.told_stray))
+		return;
+	l.text[min_of(l.n, sizeof(l.text) - 1)] = '\0';
+	trace_parked(&t, &gp->ctx, NULL, NULL);
+	tell(gp, "gmp: check: ", l.text, &t);
 }
 
 /* --- canaries --- */
@@ -257,9 +278,17 @@ int check_begin(void)
 	check.canaries = os_reserve(check.bytes);
 	if (!check.canaries)
 		return -ENOMEM;
+	int err = astray_begin();
+
+	if (err) {
+		os_release(check.canaries, check.bytes);
+		check.canaries = NULL;
+		return err;
+	}
 	check.held = (held_fn)dlsym(RTLD_DEFAULT, "gmp_check_mutexes");
 	sched.on_leave = on_leave;
 	sched.on_exit = on_exit_of;
+	sched.on_arrive = on_arrive;
 	return 0;
 }
 
@@ -274,4 +303,5 @@ void check_end(void)
 	print_depths();
 	os_release(check.canaries, check.bytes);
 	check.canaries = NULL;
+	astray_end();
 }

@@ -205,7 +205,7 @@ static void what_it_waits_for(const struct g *gp, struct line *l)
 	if (why == WAIT_READ || why == WAIT_WRITE || why == WAIT_FILE)
 		line_dec_sig(l, (uint64_t)((const struct polldesc *)key)->fd);
 	else
-		line_hex_sig(l, why == WAIT_RLOCK ? key & ~(uintptr_t)1 : key);
+		line_hex_sig(l, why == WAIT_RLOCK || why == WAIT_MUTEX ? key & ~(uintptr_t)3 : key);
 	if (!awaited)
 		return;
 	line_str_sig(l, ", held by green thread ");

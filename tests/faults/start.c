@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 static void nothing(void *arg)
 {
@@ -13,6 +14,13 @@ static void nothing(void *arg)
 SWEEP(a_run_begins_and_ends)
 {
 	in_run(procs, nothing, NULL);
+}
+
+SWEEP(a_run_that_looks_for_hazards_begins_and_ends)
+{
+	setenv("GMP_DEBUG", "check", 1);
+	in_run(procs, nothing, NULL);
+	unsetenv("GMP_DEBUG");
 }
 
 SWEEP(a_runtime_starts_and_stops)

@@ -62,6 +62,33 @@ TEST(a_function_of_another_object_is_found)
 	CHECK(strstr(s.name, "getppid") != NULL);
 }
 
+static _Thread_local char local_before, local_of_the_test[16];
+
+static int first_object(struct dl_phdr_info *info, size_t size, void *out)
+{
+	(void)size;
+	*(struct dl_phdr_info *)out = *info;
+	return 1;
+}
+
+TEST(a_thread_local_is_found_by_its_place_among_those_of_its_object)
+{
+	struct dl_phdr_info own;
+	struct symbol s;
+
+	local_before = local_of_the_test[3] = 1;
+	CHECK_EQ(dl_iterate_phdr(first_object, &own), 1);
+	uint64_t at = (uint64_t)(&local_of_the_test[3] - (char *)own.dlpi_tls_data);
+
+	CHECK(symtab_find_local_sig((uintptr_t)own.dlpi_phdr, at, &s));
+	CHECK(s.exact);
+	CHECK_STR(s.name, "local_of_the_test");
+	CHECK_EQ(s.offset, 3);
+	CHECK(strstr(s.object, "unit_symtab") != NULL);
+	CHECK(symtab_find_local_sig((uintptr_t)own.dlpi_phdr, 1 << 30, &s));
+	CHECK(!s.exact);
+}
+
 TEST(data_is_named_by_its_object)
 {
 	struct symbol s;

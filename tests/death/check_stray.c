@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* With GMP_DEBUG=check: one that keeps the address of a thread-local and comes up on another thread is told of,
+ * by that variable's place; who takes the address anew is not, nor is one that stays. */
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include <gmp.h>
+
+static _Thread_local struct {
+	char unused[4711];
+	char kept[64];
+} here;
+
+static gmp_chan *from[2], *done;
+static atomic_int pinned;
+static int *volatile thread; /* where it was: that thread's errno */
+
+__attribute__((noinline)) static int same_thread(void)
+{
+	return thread == gmp_errno_here();
+}
+
+__attribute__((noinline)) static void note_thread(void)
+{
+	thread = gmp_errno_here();
+}
+
+/* Until it is another one.  Who is woken goes on where the sender is, as long as nobody steals it. */
+static void wait_elsewhere(void)
+{
+	int v;
+
+	for (int i = 0; same_thread(); i++)
+		gmp_chan_recv(from[i % 2], &v);
+}
+
+__attribute__((noinline)) void keeps_address(void)
+{
+	char *volatile p = here.kept;
+
+	note_thread();
+	wait_elsewhere();
+	p[0] = 'x'; /* the other thread's */
+}
+
+__attribute__((noinline)) void keeps_errno(void)
+{
+	int *volatile p = gmp_errno_here();
+
+	note_thread();
+	wait_elsewhere();
+	*p = 0;
+}
+
+__attribute__((noinline)) static void write_here(void)
+{
+	__asm__ volatile("" ::: "memory");
+	here.kept[0] = 'x';
+}
+
+__attribute__((noinline)) void keeps_nothing(void)
+{
+	note_thread();
+	write_here();
+	wait_elsewhere();
+	write_here();
+}
+
+/* Two that run at the same time are on two threads. */
+static void send_on(void *c)
+{
+	int v = 1;
+
+	atomic_fetch_add(&pinned, 1);
+	while (atomic_load(&pinned) < 2)
+		;
+	gmp_pin();
+	while (gmp_chan_send(c, &v) == 0)
+		;
+	gmp_chan_send(done, &v);
+}
+
+static void app(void *arg)
+{
+	(void)arg;
+	done = gmp_chan_new(sizeof(int), 0);
+	for (int i = 0; i < 2; i++) {
+		from[i] = gmp_chan_new(sizeof(int), 0);
+		gmp_go(send_on, from[i]);
+	}
+	keeps_nothing();
+	keeps_address();
+	keeps_nothing();
+	keeps_errno();
+	keeps_nothing();
+	for (int i = 0; i < 2; i++)
+		gmp_chan_close(from[i]);
+	for (int i = 0; i < 2; i++)
+		gmp_chan_recv(done, NULL);
+}
+
+int main(void)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	cfg.procs = 2;
+	setenv("GMP_DEBUG", "check", 1);
+	return gmp_run(app, NULL, &cfg) != 0;
+}
