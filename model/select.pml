@@ -39,6 +39,7 @@
  *   src/green.c: cancel
  *   src/sched.c: end_wait
  *   ORD: waiter.claim cancel sudog.queued
+ *   without: chan.closed (of looks without a lock, which are left out)
  *
  * Runs: what scripts/model does with this file
  *   holds      -DBUF=0

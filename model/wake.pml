@@ -40,6 +40,7 @@
  *   src/sched.c: find_g0 own_work from_global look_for_work may_spin
  *   src/proc.c: pidle_get pidle_put midle_get midle_put midle_del m_wake m_sleep
  *   ORD: idle
+ *   without: foreign (of the end of a run, which is left out)
  *
  * Runs: what scripts/model does with this file
  *   holds      -DRING -DPROCS=3

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does what a word hands on arrive whole?
+ *
+ * The other models have what is hard about a word: who may change it, and when.  Some of them have it in a
+ * memory that is one for all, or leave out what is handed on beside it.  Here is that alone, for the words
+ * whose orders nobody else takes away: each run is one of them.
+ *
+ * Who takes part
+ *   MUTEX    three threads that take the lock and let it go, in each of the ways there are
+ *   JOIN     one that detaches a green thread; its end, which looks without the bucket's lock
+ *   WAKE     an M that sleeps, and one that wakes it, twice
+ *   TIMER    a heap that fires a timer; its owner, who takes it out or sees that it has fired
+ *   ALLP     one who makes a P; one who looks at all
+ *
+ * Properties
+ *   who may touch what the word guards knows all that was done to it before    assertions in mine
+ *
+ * Memory is that of c11.inc; what is guarded is counted by `touch`.
+ *
+ * Left out: handing the mutex over, where the waiter's word hands it on (park.pml); why the word is what it is
+ * (mutex.pml, join.pml, wake.pml, fd.pml).
+ *
+ * Models:
+ *   src/sync/mutex.c: take unlock_slow gmp_mutex_unlock
+ *   src/green.c: gmp_detach
+ *   src/sched.c: sched_exit_g0 look_for_work
+ *   src/proc.c: m_wake m_sleep p_make_up_to
+ *   src/timer.c: timers_run timer_del
+ *   ORD: mutex join m.wake timer.pp allp
+ *
+ * Runs: what scripts/model does with this file
+ *   holds      -DMUTEX
+ *   holds      -DJOIN
+ *   holds      -DWAKE
+ *   holds      -DTIMER
+ *   holds      -DALLP
+ *   assertion  -DMUTEX -DMUTANT_TAKE
+ *   assertion  -DMUTEX -DMUTANT_UNLOCK
+ *   assertion  -DMUTEX -DMUTANT_UNLOCK_CAS
+ *   assertion  -DMUTEX -DMUTANT_UNLOCK_WOKEN
+ *   assertion  -DMUTEX -DMUTANT_UNLOCK_SLOW
+ *   assertion  -DJOIN -DMUTANT_DETACH
+ *   assertion  -DJOIN -DMUTANT_END
+ *   assertion  -DWAKE -DMUTANT_WAKE_M
+ *   assertion  -DWAKE -DMUTANT_SLEEP_M
+ *   assertion  -DTIMER -DMUTANT_FIRED
+ *   assertion  -DTIMER -DMUTANT_NOT_THERE
+ *   assertion  -DALLP -DMUTANT_MADE
+ *   assertion  -DALLP -DMUTANT_LOOK
+ */
+#define WORD 0
+#define DATA 1
+#define LOCS 2
+#define SYNCS 1
+#define DEPTH 16
+#define THREADS 3
+#include "c11.inc"
+
+/* --- the orders, as in the code; a mutant takes away one --- */
+
+#ifdef MUTANT_TAKE /* ORD(mutex): what the last holder has written is not seen */
+#define ORDER_TAKE RLX
+#else
+#define ORDER_TAKE ACQ
+#endif
+#ifdef MUTANT_UNLOCK /* ORD(mutex): it is not shown: in a calm bucket */
+#define ORDER_UNLOCK RLX
+#else
+#define ORDER_UNLOCK REL
+#endif
+#ifdef MUTANT_UNLOCK_CAS /* ORD(mutex): the same, elsewhere */
+#define ORDER_UNLOCK_CAS RLX
+#else
+#define ORDER_UNLOCK_CAS REL
+#endif
+#ifdef MUTANT_UNLOCK_WOKEN /* ORD(mutex): the same, with one awake */
+#define ORDER_UNLOCK_WOKEN RLX
+#else
+#define ORDER_UNLOCK_WOKEN REL
+#endif
+#ifdef MUTANT_UNLOCK_SLOW /* ORD(mutex): the same, under the bucket's lock, which the next need not take */
+#define ORDER_UNLOCK_SLOW RLX
+#else
+#define ORDER_UNLOCK_SLOW REL
+#endif
+#ifdef MUTANT_DETACH /* ORD(join): the descriptor is given back while it is still looked at */
+#define ORDER_DETACH RLX
+#else
+#define ORDER_DETACH REL
+#endif
+#ifdef MUTANT_END /* ORD(join): the same */
+#define ORDER_END RLX
+#else
+#define ORDER_END ACQ
+#endif
+#ifdef MUTANT_WAKE_M /* ORD(m.wake): it wakes, and sees no P */
+#define ORDER_WAKE_M RLX
+#else
+#define ORDER_WAKE_M REL
+#endif
+#ifdef MUTANT_SLEEP_M /* ORD(m.wake): the same */
+#define ORDER_SLEEP_M RLX
+#else
+#define ORDER_SLEEP_M ACQ
+#endif
+#ifdef MUTANT_FIRED /* ORD(timer.pp): it is armed anew while it still fires */
+#define ORDER_FIRED RLX
+#else
+#define ORDER_FIRED REL
+#endif
+#ifdef MUTANT_NOT_THERE /* ORD(timer.pp): the same */
+#define ORDER_NOT_THERE RLX
+#else
+#define ORDER_NOT_THERE ACQ
+#endif
+#ifdef MUTANT_MADE /* ORD(allp): a P is looked at that is not yet made */
+#define ORDER_MADE RLX
+#else
+#define ORDER_MADE REL
+#endif
+#ifdef MUTANT_LOOK /* ORD(allp): the same */
+#define ORDER_LOOK RLX
+#else
+#define ORDER_LOOK ACQ
+#endif
+
+/* The caller reads and writes what is guarded. */
+inline mine()
+{
+	d_step { assert(KNOWN(DATA)); newest[DATA]++; KNOWS(me, DATA) = newest[DATA] }
+}
+
+#define NOW VALUE(WORD, newest[WORD]) /* for who holds the lock under which the word changes */
+
+#ifdef MUTEX
+#define LOCKED 1
+#define WOKEN 4
+#define ROUNDS (me == 0 -> 2 : 1)
+
+/* Each goes on where the word is free, with or without WOKEN; one may get there first. */
+proctype Thread(byte me)
+{
+	byte ts, s, round;
+	bool won;
+
+	do
+	:: round == ROUNDS -> break
+	:: else ->
+		do
+		:: atomic { NOW != LOCKED -> s = NOW };
+			cas(WORD, s, LOCKED, ORDER_TAKE, won);
+			if
+			:: won -> break
+			:: else
+			fi
+		od;
+		mine();
+		s = LOCKED;
+		if
+		:: store(WORD, ORDER_UNLOCK, 0)
+		:: cas(WORD, s, 0, ORDER_UNLOCK_CAS, won)
+		:: cas(WORD, s, WOKEN, ORDER_UNLOCK_WOKEN, won)
+		:: take_lock(0);
+			if
+			:: store(WORD, ORDER_UNLOCK_SLOW, WOKEN)
+			:: store(WORD, ORDER_UNLOCK_SLOW, 0)
+			fi;
+			drop_lock(0)
+		fi;
+		atomic { round++; s = 0; won = false }
+	od
+}
+
+init { atomic { run Thread(0); run Thread(1); run Thread(2) } }
+#endif
+
+#ifdef JOIN
+#define DETACHED 1
+
+proctype Detacher(byte me)
+{
+	byte ts;
+
+	take_lock(0);
+	mine(); /* gp, while it is there for certain */
+	store(WORD, ORDER_DETACH, DETACHED);
+	drop_lock(0)
+}
+
+/* sched_exit_g0; under the lock: green_exited, which looks again. */
+proctype End(byte me)
+{
+	byte ts, join;
+
+	load(WORD, ORDER_END, join);
+	if
+	:: join == DETACHED -> mine()
+	:: else ->
+		take_lock(0);
+		if
+		:: NOW == DETACHED -> mine()
+		:: else /* it is for somebody else to give back */
+		fi;
+		drop_lock(0)
+	fi
+}
+
+init { atomic { run Detacher(0); run End(1) } }
+#endif
+
+#ifdef WAKE
+#define TIMES 2
+
+bool listed; /* under sched.lock */
+
+proctype Sleeper(byte me)
+{
+	byte ts, wake, n;
+
+	do
+	:: n == TIMES -> break
+	:: else ->
+		take_lock(0);
+		mine(); /* nextp = NULL */
+		listed = true;
+		drop_lock(0);
+		do
+		:: wake == 1 -> break
+		:: else -> load(WORD, ORDER_SLEEP_M, wake)
+		od;
+		store(WORD, RLX, 0);
+		mine(); /* nextp is its P */
+		atomic { wake = 0; n++ }
+	od
+}
+
+proctype Waker(byte me)
+{
+	byte ts, n;
+
+	do
+	:: n == TIMES -> break
+	:: else ->
+		listed;
+		take_lock(0);
+		listed = false;
+		mine();
+		drop_lock(0);
+		store(WORD, ORDER_WAKE_M, 1);
+		n++
+	od
+}
+
+init { atomic { run Sleeper(0); run Waker(1) } }
+#endif
+
+#ifdef TIMER
+#define IN_HEAP 0
+#define OUT 1
+
+proctype Heap(byte me)
+{
+	byte ts;
+
+	take_lock(0);
+	if
+	:: NOW == IN_HEAP ->
+		mine(); /* fire */
+		store(WORD, ORDER_FIRED, OUT)
+	:: else /* it has been taken out */
+	fi;
+	drop_lock(0)
+}
+
+proctype Owner(byte me)
+{
+	byte ts, pp;
+
+	do
+	:: load(WORD, ORDER_NOT_THERE, pp);
+		if
+		:: pp == OUT -> break
+		:: else ->
+			take_lock(0);
+			if
+			:: NOW == IN_HEAP -> store(WORD, RLX, OUT); drop_lock(0); break
+			:: else -> drop_lock(0)
+			fi
+		fi
+	od;
+	mine() /* it is armed for something else */
+}
+
+init { atomic { run Heap(0); run Owner(1) } }
+#endif
+
+#ifdef ALLP
+proctype Maker(byte me)
+{
+	byte ts;
+
+	mine();
+	store(WORD, ORDER_MADE, 1)
+}
+
+proctype Looker(byte me)
+{
+	byte ts, n;
+
+	load(WORD, ORDER_LOOK, n);
+	if
+	:: n == 1 -> mine()
+	:: else
+	fi
+}
+
+init { atomic { run Maker(0); run Looker(1) } }
+#endif
