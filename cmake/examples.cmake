@@ -27,6 +27,9 @@ gmp_example(kvserver kvserver.c kvowner.c ${kvreactor} kvsession.c kvcommand.c k
 	server.c buf.c)
 if(libuv_FOUND)
 	target_link_libraries(kvserver PRIVATE PkgConfig::libuv)
+	if(GMP_SANITIZE STREQUAL thread)
+		target_sources(kvserver PRIVATE tests/harness/tsan.c) # libuv has handlers of signals
+	endif()
 endif()
 
 # httpd wants http-parser, which Debian has in libhttp-parser-dev.

@@ -45,18 +45,23 @@ exec 3>&-
 end INT
 [ "$arch" = reactor ] || grep -q '^switches  *[1-9]' "$tmp/out" || fail "no counters: $(cat "$tmp/out")"
 
+# redis OPTION...: what redis-cli prints, which has no time limit of its own.
+redis() {
+	timeout 20 redis-cli "$@"
+}
+
 if command -v redis-cli >/dev/null; then
 	start "$kvserver" --arch "$arch" --unix "$tmp/socket" --port 0
-	check_equal "by the unix socket" PONG "$(redis-cli -s "$tmp/socket" ping)"
-	check_equal "by TCP" PONG "$(redis-cli -p "$port" ping)"
+	check_equal "by the unix socket" PONG "$(redis -s "$tmp/socket" ping)"
+	check_equal "by TCP" PONG "$(redis -p "$port" ping)"
 	"$kvserver" --arch "$arch" --unix "$tmp/socket" 2>/dev/null >/dev/null
 	check_equal "status when the path is taken" 1 $?
-	check_equal "by the unix socket" PONG "$(redis-cli -s "$tmp/socket" ping)"
+	check_equal "by the unix socket" PONG "$(redis -s "$tmp/socket" ping)"
 	kill -KILL "$pid"
 	wait "$pid" 2>/dev/null
 	[ -S "$tmp/socket" ] || fail "there should be a stale socket"
 	start "$kvserver" --arch "$arch" --unix "$tmp/socket" --port 0
-	check_equal "by a path that was stale" PONG "$(redis-cli -s "$tmp/socket" ping)"
+	check_equal "by a path that was stale" PONG "$(redis -s "$tmp/socket" ping)"
 	end TERM
 	[ -e "$tmp/socket" ] && fail "the socket is still there"
 fi
@@ -64,3 +69,5 @@ fi
 ulimit -n 4096 2>/dev/null
 compile_client kvclient
 "$tmp/kvclient" -- "$kvserver" --arch "$arch" --port 0 2>"$tmp/log" || fail "$(tail -5 "$tmp/log")"
+compile_client ending
+"$tmp/ending" -- "$kvserver" --arch "$arch" --port 0 2>"$tmp/log" || fail "ends at any moment: $(tail -5 "$tmp/log")"

@@ -42,11 +42,17 @@ start() {
 	fail "$1 does not start: $(cat "$tmp/out" "$tmp/err")"
 }
 
-# end SIGNAL: the process of the last start must end with 0.
+# end SIGNAL: the process of the last start must end with 0, and soon.
 end() {
 	local status
 
 	kill -"$1" "$pid"
+	for _ in $(seq 1500); do
+		kill -0 "$pid" 2>/dev/null || break
+		sleep 0.02
+	done
+	kill -0 "$pid" 2>/dev/null &&
+		fail "$(cat "/proc/$pid/comm") does not end on SIG$1: $(grep -E '^(State|Sig|ShdPnd)' "/proc/$pid/status")"
 	wait "$pid"
 	status=$?
 	check_equal "status after SIG$1" 0 "$status"

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,13 @@ static _Noreturn void become_server(void)
 	_exit(127);
 }
 
+static bool can_be_read(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, PATIENCE * 1000) > 0;
+}
+
 void start_server(unsigned descriptors)
 {
 	char line[256];
@@ -77,22 +85,49 @@ void start_server(unsigned descriptors)
 	}
 	close(out[1]);
 	f = fdopen(out[0], "r");
-	if (server_pid < 0 || !f || !fgets(line, sizeof(line), f) || !strrchr(line, ':'))
+	if (server_pid < 0 || !f || !can_be_read(out[0]) || !fgets(line, sizeof(line), f) ||
+	    !strrchr(line, ':'))
 		fail("the server does not start");
 	server_port = atoi(strrchr(line, ':') + 1);
 	fclose(f);
 }
 
-void end_server(void)
+/* For somebody who asks why it has not ended: has the signal come, is it blocked, is there a handler? */
+static void print_state_of_server(void)
 {
-	int status;
+	char path[64], line[256];
+	FILE *f;
 
-	kill(server_pid, SIGTERM);
-	if (waitpid(server_pid, &status, 0) != server_pid)
-		fail("waitpid");
+	snprintf(path, sizeof(path), "/proc/%d/status", server_pid);
+	f = fopen(path, "r");
+	while (f && fgets(line, sizeof(line), f))
+		if (strncmp(line, "State", 5) == 0 || strstr(line, "Pnd:") ||
+		    strncmp(line, "Sig", 3) == 0)
+			fputs(line, stderr);
+	if (f)
+		fclose(f);
+}
+
+void expect_server_to_end(void)
+{
+	int status = -1;
+
+	for (int i = 0; waitpid(server_pid, &status, WNOHANG) == 0; i++) {
+		if (i == PATIENCE * 1000) {
+			print_state_of_server();
+			fail("the server does not end on SIGTERM");
+		}
+		sleep_ms(1);
+	}
 	server_pid = 0;
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
 		fail("the server does not end with 0 on SIGTERM");
+}
+
+void end_server(void)
+{
+	kill(server_pid, SIGTERM);
+	expect_server_to_end();
 }
 
 /* Not counted is a ring: the runtime makes it when it first wants one, and keeps it. */
@@ -151,9 +186,9 @@ int connect_to_server(void)
 
 	addr.sin_port = htons((uint16_t)server_port);
 	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	set_patience(fd);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
 		fail("cannot connect");
-	set_patience(fd);
 	return fd;
 }
 

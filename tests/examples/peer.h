@@ -42,6 +42,7 @@ void add_server_option(char *option);
 /* With so many descriptors at most; 0: as many as we may have. */
 void start_server(unsigned descriptors);
 void end_server(void);
+void expect_server_to_end(void); /* which has got SIGTERM: with status 0 */
 
 int count_descriptors(void); /* of the server */
 void wait_for_descriptors(int at_most);
