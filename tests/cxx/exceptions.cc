@@ -291,18 +291,22 @@ RT(an_exception_pointer_is_good_in_another_green_thread)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(std::exception_ptr *), 0);
 	gmp_g *g[20];
+	std::exception_ptr *e[20];
 
 	for (auto &sender : g)
 		CHECK_EQ(gmp_spawn(&sender, fail_late, c, nullptr), 0);
-	for (int i = 0; i < 20; i++) {
-		std::exception_ptr *e;
-
-		CHECK_EQ(gmp_chan_recv(c, &e), 0);
-		CHECK(text_of(*e) == "sent");
-		delete e;
+	for (auto &received : e) { /* its sender has one of its own, and drops it meanwhile */
+		CHECK_EQ(gmp_chan_recv(c, &received), 0);
+		CHECK(text_of(*received) == "sent");
 	}
-	for (auto sender : g) /* each has a pointer of its own yet */
+	for (auto sender : g)
 		CHECK_EQ(gmp_join(sender), 0);
+	/* Only now: the count is libstdc++'s, which is not built for ThreadSanitizer.  It knows of no order
+	 * between a use here and a sender that drops the last one. */
+	for (auto received : e) {
+		CHECK(text_of(*received) == "sent");
+		delete received;
+	}
 	gmp_chan_free(c);
 }
 
