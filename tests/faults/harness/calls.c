@@ -139,6 +139,11 @@ static void held_lock(void)
 		sched_yield();
 }
 
+static void held_unlock(void)
+{
+	atomic_flag_clear(&held.lock);
+}
+
 static void hold(void *p, bool mapping, void *maker)
 {
 	if (!p || p == MAP_FAILED)
@@ -153,7 +158,7 @@ static void hold(void *p, bool mapping, void *maker)
 		break;
 	}
 	*(mapping ? &held.mappings : &held.blocks) += 1;
-	atomic_flag_clear(&held.lock);
+	held_unlock();
 }
 
 static void drop(void *p)
@@ -172,7 +177,7 @@ static void drop(void *p)
 		*(held.at[i % TABLE].mapping ? &held.mappings : &held.blocks) -= 1;
 		break;
 	}
-	atomic_flag_clear(&held.lock);
+	held_unlock();
 }
 
 static int count(const char *path, int less)
@@ -241,6 +246,12 @@ void held_print(void)
 #include "calls.def"
 #undef CALL
 #undef ERRNO_CALL
+
+/* A child made while another thread has the lock would wait for it for ever, where it allocates: libgcov does. */
+__attribute__((constructor)) static void unlock_in_children(void)
+{
+	__real_pthread_atfork(held_lock, held_unlock, held_unlock);
+}
 
 /* --- those that give back --- */
 
