@@ -182,6 +182,7 @@ RT(options_are_checked)
 		char later[16];
 	} big = { .o = { .size = sizeof(big) } };
 	gmp_listen_opts o = { 0 };
+	char name[64];
 	int l;
 
 	CHECK_EQ(gmp_listen_with("tcp", "127.0.0.1:0", &o), -EINVAL);
@@ -189,7 +190,8 @@ RT(options_are_checked)
 	o.backlog = -1;
 	CHECK_EQ(gmp_listen_with("tcp", "127.0.0.1:0", &o), -EINVAL);
 	o.backlog = 1;
-	l = gmp_listen_with("unix", "@gmp-test-backlog", &o);
+	snprintf(name, sizeof(name), "@gmp-test-backlog-%d", (int)getpid());
+	l = gmp_listen_with("unix", name, &o);
 	CHECK(l >= 0);
 	CHECK_EQ(gmp_close(l), 0);
 	l = gmp_listen_with("tcp", "127.0.0.1:0", NULL);

@@ -337,5 +337,6 @@ TEST(a_fork_refused_changes_nothing)
 {
 	if (SANITIZED || geteuid() != 0)
 		check_skip("needs root, and no sanitizer's threads");
+	check_skip_on_valgrind("Valgrind itself dies of a fork that is refused");
 	CHECK_EQ(in_child(run_that_forks), 0);
 }

@@ -135,6 +135,13 @@ static uint64_t waiting(void)
 	return s.greens_waiting;
 }
 
+/* Not before it has been submitted: who makes the ring is off its P meanwhile. */
+static void until_one_waits(void)
+{
+	while (ld_seq(&submitted) < 1 || waiting() < 1)
+		gmp_yield();
+}
+
 static ssize_t result;
 static int closed; /* (a) */
 
@@ -198,8 +205,7 @@ static void close_while_written(void *arg)
 	(void)arg;
 	st_seq(&keep_back, 1);
 	CHECK_EQ(gmp_spawn(&writer, write_it, &fd, NULL), 0);
-	while (waiting() < 1)
-		gmp_yield();
+	until_one_waits();
 	CHECK_EQ(gmp_spawn(&closer, close_it, &fd, NULL), 0);
 	run_others();
 	CHECK(!ld_seq(&closed));
@@ -260,8 +266,7 @@ static void leave_a_write(void *arg)
 	fd_left = open_file();
 	st_seq(&keep_back, 1);
 	CHECK_EQ(gmp_go(write_it, &fd_left), 0);
-	while (waiting() < 1)
-		gmp_yield();
+	until_one_waits();
 	st_seq(&left, 1);
 }
 
