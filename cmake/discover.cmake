@@ -5,7 +5,8 @@
 function(gmp_discover label program timeout environment)
 	get_filename_component(name ${program} NAME)
 	string(REPLACE "_" "." suite ${label})
-	string(REGEX REPLACE "^${label}_" "" name ${name})
+	string(LENGTH "${label}_" length) # REGEX REPLACE "^..." would take it off twice
+	string(SUBSTRING ${name} ${length} -1 name)
 	set(cases)
 	if(EXISTS ${program})
 		execute_process(COMMAND ${program} --list
