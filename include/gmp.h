@@ -328,6 +328,10 @@ GMP_API int gmp_unpin(void);
  *   #define GMP_SAFE_ERRNO
  *   #include <gmp.h>                // errno finds its thread anew each time, by a call
  *
+ * The value is not carried along: after such a call errno is what the thread had last, of whoever ran there.
+ * What is needed later is kept in a variable (int err = errno).  Between gmp_block_enter and gmp_block_leave
+ * errno is as in any C program.
+ *
  * gmp_errno_here: the address of the present thread's.
  */
 GMP_API int *gmp_errno_here(void);

@@ -97,6 +97,29 @@ RT(who_goes_from_one_short_section_to_the_next_keeps_no_p_for_long)
 	}
 }
 
+static void short_sections(UNUSED void *arg)
+{
+	uint64_t before = stats().handoffs, lengthy = 0;
+	int64_t end = gmp_deadline(100 * MS), began, now;
+
+	for (now = gmp_now(); now < end; lengthy += now - began >= 9 * MS) {
+		began = now;
+		gmp_block_enter();
+		while (gmp_now() < began + 20 * US)
+			;
+		gmp_block_leave();
+		now = gmp_now();
+	}
+	/* of those that this machine has made long each may have cost the P */
+	CHECK(stats().handoffs - before <= lengthy);
+}
+
+/* One P is idle, so that this one is not wanted. */
+TEST(many_short_sections_are_not_taken_for_a_long_one)
+{
+	run_procs(2, short_sections, NULL);
+}
+
 RT(sections_nest)
 {
 	gmp_block_enter();

@@ -37,6 +37,34 @@ EVERYWHERE(a_deadline_in_the_past_makes_it_a_try_that_times_out)
 	}
 }
 
+static void count_turn(void *arg)
+{
+	++*(int *)arg;
+}
+
+static void try_beside_another(UNUSED void *arg)
+{
+	gmp_chan *c[] = { int_chan(0), int_chan(1) };
+	int turns = 0, v = 7;
+	gmp_g *g = spawn(count_turn, &turns);
+
+	send_int(c[1], 1);
+	for (int i = 0; i < 5; i++) {
+		CHECK_EQ(gmp_chan_recv_until(c[0], &v, past[i]), -ETIMEDOUT);
+		CHECK_EQ(gmp_chan_send_until(c[0], &v, past[i]), -ETIMEDOUT);
+		CHECK_EQ(gmp_chan_send_until(c[1], &v, past[i]), -ETIMEDOUT);
+	}
+	CHECK_EQ(turns, 0);
+	join(g);
+	for (int i = 0; i < 2; i++)
+		gmp_chan_free(c[i]);
+}
+
+TEST(on_the_only_p_it_lets_nobody_else_run)
+{
+	run_procs(1, try_beside_another, NULL);
+}
+
 EVERYWHERE(a_wait_ends_at_its_deadline_and_not_before)
 {
 	gmp_chan *c = int_chan(1), *full = int_chan(1);

@@ -8,8 +8,6 @@
  */
 #include "go_util.h"
 
-#include <malloc.h>
-
 /* --- doubleselect.go --- */
 
 static gmp_chan *quarter[4], *joined;
@@ -149,15 +147,6 @@ static void select_many(int n)
 		CHECK_EQ(gmp_select(cs, 2), 0);
 	}
 	WAIT_FOR(stats().greens == 1);
-}
-
-static size_t allocated(void)
-{
-#if SANITIZED || !defined(__GLIBC__)
-	return 0;
-#else
-	return mallinfo2().uordblks;
-#endif
 }
 
 GO_MAIN(selects_leave_no_memory_behind)

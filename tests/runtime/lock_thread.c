@@ -407,6 +407,19 @@ TEST(of_max_threads_one_is_left_for_the_others)
 	run_bounded(2, 8, eight_threads, NULL);
 }
 
+static void lock_again_and_again(UNUSED void *arg)
+{
+	for (int i = 0; i < 20; i++) {
+		CHECK_EQ(gmp_lock_thread(), 0);
+		CHECK_EQ(gmp_unlock_thread(), 0);
+	}
+}
+
+TEST(threads_that_were_unlocked_are_there_for_the_others_again)
+{
+	run_bounded(2, 4, lock_again_and_again, NULL);
+}
+
 static void timer_beside(UNUSED void *arg)
 {
 	int64_t began = gmp_now();

@@ -442,3 +442,81 @@ RT(errno_is_the_present_threads_after_a_wait)
 	}
 	CHECK_EQ(gmp_wg_wait(&busy), 0);
 }
+
+static __attribute__((noinline)) int *libcs_errno(void)
+{
+	__asm__ volatile("" ::: "memory");
+	return __errno_location();
+}
+
+static void wander(UNUSED void *arg)
+{
+	for (int i = 0; i < (int)check_scaled(600); i++) {
+		wait_somehow(i);
+		CHECK(gmp_errno_here() == libcs_errno());
+		CHECK(&errno == libcs_errno());
+	}
+	gmp_wg_done(&busy);
+}
+
+RT(its_address_is_libcs_wherever_one_goes_on)
+{
+	baton = gmp_chan_new(sizeof(int), 100);
+	gmp_wg_add(&busy, 8);
+	for (int i = 0; i < 8; i++)
+		CHECK_EQ(gmp_go(wander, NULL), 0);
+	CHECK_EQ(gmp_wg_wait(&busy), 0);
+	gmp_chan_free(baton);
+}
+
+enum { MINE = 1001, THE_OTHERS = 1002 };
+
+static void set_errno_and_send(void *c)
+{
+	int v = 0;
+
+	errno = THE_OTHERS;
+	CHECK_EQ(gmp_chan_send(c, &v), 0);
+}
+
+static void keep_errno_over_a_wait(UNUSED void *arg)
+{
+	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
+
+	for (int i = 0; i < 100; i++) {
+		CHECK_EQ(gmp_go(set_errno_and_send, c), 0);
+		errno = MINE;
+		CHECK_EQ(gmp_chan_recv(c, NULL), 0);
+		CHECK(errno != MINE);
+	}
+	gmp_chan_free(c);
+}
+
+TEST(its_value_is_not_carried_across_a_wait)
+{
+	run_procs(1, keep_errno_over_a_wait, NULL);
+}
+
+static void keep_errno_in_blocking_code(UNUSED void *arg)
+{
+	for (int i = 0; i < 10; i++) {
+		gmp_block_enter();
+		errno = MINE;
+		usleep(500); /* others take the P */
+		CHECK_EQ(errno, MINE);
+		gmp_block_leave();
+	}
+	gmp_wg_done(&busy);
+}
+
+RT(in_blocking_code_its_value_stays)
+{
+	int number[2] = { 4, 5 };
+
+	gmp_wg_add(&busy, 6);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(gmp_go(keep_errno_in_blocking_code, NULL), 0);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(gmp_go(spoil_errno, &number[i]), 0);
+	CHECK_EQ(gmp_wg_wait(&busy), 0);
+}

@@ -70,6 +70,21 @@ THREADS(each_has_a_thread_and_a_self_of_its_own)
 	gmp_chan_free(c);
 }
 
+static void end_at_once(UNUSED void *arg)
+{
+}
+
+THREADS(one_that_has_ended_is_in_blocking_code_no_more)
+{
+	gmp_g *g[4];
+
+	for (int i = 0; i < 4; i++)
+		g[i] = spawn(end_at_once, NULL);
+	for (int i = 0; i < 4; i++)
+		join(g[i]);
+	CHECK_EQ(stats().greens_blocked, 1); /* the first, which asks */
+}
+
 static gmp_key key;
 
 static void destroyed(void *value)
@@ -199,6 +214,84 @@ THREADS(timers_descriptors_and_pools_work)
 	CHECK_EQ(gmp_pool_release(p, GMP_FOREVER), 0);
 	CHECK_EQ(count, 50);
 	gmp_pool_free(p);
+}
+
+/* --- pins: each is on its thread anyhow, and they are counted as ever --- */
+
+static void pin_and_unpin(UNUSED void *arg)
+{
+	int me = tid();
+
+	CHECK_EQ(gmp_unpin(), -EINVAL);
+	for (int i = 0; i < 255; i++)
+		CHECK_EQ(gmp_pin(), 0);
+	CHECK_EQ(gmp_pin(), -EAGAIN);
+	CHECK_EQ(gmp_lock_thread(), 0); /* nobody else is pinned there */
+	gmp_yield();
+	CHECK_EQ(gmp_sleep(100 * US), 0);
+	CHECK_EQ(gmp_unlock_thread(), 0);
+	gmp_block_enter();
+	CHECK_EQ(gmp_unpin(), 0);
+	gmp_block_leave();
+	for (int i = 0; i < 254; i++)
+		CHECK_EQ(gmp_unpin(), 0);
+	CHECK_EQ(gmp_unpin(), -EINVAL);
+	CHECK_EQ(tid(), me);
+}
+
+static void unpin_by_attribute(void *arg)
+{
+	int me = tid();
+
+	CHECK_EQ(gmp_chan_send(arg, &me), 0);
+	CHECK_EQ(tid(), me);
+	CHECK_EQ(gmp_unpin(), 0);
+	CHECK_EQ(gmp_unpin(), -EINVAL);
+	CHECK_EQ(gmp_chan_send(arg, &me), 0);
+	CHECK_EQ(tid(), me);
+	CHECK_EQ(gmp_pin(), 0); /* and so it ends */
+}
+
+THREADS(pins_are_counted_and_change_nothing)
+{
+	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g[8];
+	int sum = 0, v;
+
+	a.flags = GMP_PINNED;
+	pin_and_unpin(NULL); /* the first is on the thread of gmp_run */
+	for (int i = 0; i < 4; i++)
+		g[i] = spawn(pin_and_unpin, NULL);
+	for (int i = 4; i < 8; i++)
+		CHECK_EQ(gmp_spawn(&g[i], unpin_by_attribute, c, &a), 0);
+	for (int i = 0; i < 8; i++) {
+		CHECK_EQ(gmp_chan_recv(c, &v), 0);
+		sum ^= v; /* each sends its thread's number twice */
+	}
+	CHECK_EQ(sum, 0);
+	for (int i = 0; i < 8; i++)
+		join(g[i]);
+	gmp_chan_free(c);
+}
+
+static void wait_pinned(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_pin(), 0);
+	(void)gmp_chan_recv(never, NULL);
+	CHECK(0 && "dropped, but goes on");
+}
+
+THREADS(the_end_drops_pinned_ones)
+{
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g;
+
+	a.flags = GMP_PINNED;
+	never = gmp_chan_new(sizeof(int), 0);
+	for (int i = 0; i < 10; i++)
+		CHECK_EQ(gmp_spawn(&g, wait_pinned, NULL, i % 2 ? &a : NULL), 0);
+	gmp_sleep(MS);
 }
 
 /* --- a fork --- */

@@ -129,6 +129,22 @@ TEST(who_was_met_and_is_dropped_before_it_goes_on_stands_in_no_channel)
 	}
 }
 
+/* Each has some 15 KB for its cases. */
+TEST(who_is_dropped_leaves_no_memory_behind)
+{
+	size_t before = 0;
+
+	width = turns = MOST;
+	keep(MOST);
+	for (int i = 0; i < 20; i++) {
+		run_procs(1, leave_receivers, NULL);
+		if (i == 1)
+			before = allocated();
+	}
+	CHECK(allocated() <= before + 256 * 1024);
+	let_go(MOST);
+}
+
 static void time_out_again_and_again(UNUSED void *arg)
 {
 	gmp_case cs[MOST];

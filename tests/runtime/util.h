@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -89,6 +90,16 @@ static inline gmp_stats stats(void)
 
 	CHECK_EQ(gmp_stats_get(&s), 0);
 	return s;
+}
+
+/* What malloc has given out; 0 where it does not say. */
+static inline size_t allocated(void)
+{
+#if SANITIZED || !defined(__GLIBC__)
+	return 0;
+#else
+	return mallinfo2().uordblks;
+#endif
 }
 
 /* Until exactly n green threads are parked. */

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Are the steps of a wait in the order of src/park.h?  Looked at from the commit step, in which another
+ * may find the waiter for the first time.
+ *
+ * floors 0..6
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "park.h"
+
+#include <pthread.h>
+
+#include "rt.h"
+
+static void claim_and_wake(void *arg)
+{
+	struct waiter *w = arg;
+
+	CHECK(waiter_claim(w, -EPIPE)); /* W1 */
+	ready(w);
+}
+
+static void wait_and_be_claimed(void *deadline)
+{
+	struct waiter *w = &getm()->curg->w;
+
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(wait_on(w, WAIT_SLEEP, NULL, claim_and_wake, w, *(int64_t *)deadline),
+			 -EPIPE);
+}
+
+static int64_t deadlines[] = { NEVER, NEVER - 1 };
+
+TEST(a_waiter_can_be_claimed_when_what_it_stands_in_is_unlocked)
+{
+	for (int i = 0; i < 2; i++)
+		run_procs(1, wait_and_be_claimed, &deadlines[i]);
+}
+
+static void *wait_as_a_foreign_thread(void *deadline)
+{
+	struct foreign f;
+	struct sudog *sg = foreign_sudog(&f);
+
+	CHECK_EQ(wait_on(sg->w, WAIT_SLEEP, NULL, claim_and_wake, sg->w, *(int64_t *)deadline),
+		 -EPIPE);
+	return NULL;
+}
+
+TEST(a_foreign_waiter_too)
+{
+	pthread_t t;
+
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(pthread_create(&t, NULL, wait_as_a_foreign_thread, &deadlines[i]), 0);
+		CHECK_EQ(pthread_join(t, NULL), 0);
+	}
+}
+
+static void look_whether_it_is_claimed(void *arg)
+{
+	struct waiter *w = arg;
+
+	CHECK(!waiter_claim(w, -EPIPE));
+}
+
+static void wait_cancelled(void *deadline)
+{
+	struct waiter *w = &getm()->curg->w;
+
+	CHECK_EQ(gmp_cancel(gmp_self()), 0);
+	CHECK_EQ(wait_on(w, WAIT_SLEEP, NULL, look_whether_it_is_claimed, w, *(int64_t *)deadline),
+		 -ECANCELED);
+	CHECK_EQ(wait_on(w, WAIT_SLEEP | UNCUT, NULL, claim_and_wake, w, *(int64_t *)deadline),
+		 -EPIPE);
+}
+
+TEST(one_that_is_cancelled_has_been_claimed_by_then_unless_the_wait_cannot_be_cut)
+{
+	for (int i = 0; i < 2; i++)
+		run_procs(1, wait_cancelled, &deadlines[i]);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does a P choose what runs next as src/sched.c and src/bound.c say?  Runs of the whole runtime, without
+ * the watcher, which would put much right after a millisecond; hooks see where thieves look.
+ *
+ * floors 0..6, wrap: sysmon_start sysmon_stop runq_steal gq_get
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "submit.h"
+
+#include <pthread.h>
+
+#include "base/os.h"
+#include "park.h"
+#include "proc.h"
+#include "rt.h"
+#include "runq.h"
+#include "sysmon.h"
+
+int __wrap_sysmon_start(void);
+void __wrap_sysmon_stop(void);
+struct g *__real_runq_steal(struct p *pp, struct p *victim, bool next);
+struct g *__wrap_runq_steal(struct p *pp, struct p *victim, bool next);
+struct g *__real_gq_get(struct p *pp, unsigned most);
+struct g *__wrap_gq_get(struct p *pp, unsigned most);
+
+int __wrap_sysmon_start(void)
+{
+	return 0;
+}
+
+void __wrap_sysmon_stop(void)
+{
+}
+
+/* --- a spinner, and an owner that comes on: D6 --- */
+
+enum {
+	PAUSES = 128,  /* between two looks at last */
+	SEARCHES = 50, /* of each kind */
+};
+
+static struct p *owner; /* (a) of a ring that a spinner finds; its thread only waits */
+static int ahead, pace; /* how many are in it, and how many run from one look to the next */
+static struct g *found; /* (a) by each search at its end, so that the next begins like it */
+static bool begun;      /* (a) */
+static uint64_t pauses; /* cpu_ticks for PAUSES */
+
+/* The only spinner's, of the present search: looks into the ring; its P's count, and the time, before. */
+static int touched;
+static uint64_t spins_before, began;
+
+static int searches, untouched;  /* (a) */
+static int undisturbed, at_rest; /* (a) searches that were not cut short; those with few looks */
+
+/* The last look of a search.  Of its looks three came sooner than PAUSES. */
+static void note_search(struct p *pp)
+{
+	uint64_t looks = pp->count.spins - spins_before, now = cpu_ticks();
+	uint32_t patience = getm()->patience;
+
+	if (began && now - began < 2 * patience) {
+		add_seq(&at_rest, looks <= 8 + 2 * (patience / max_of(pauses, 1)));
+		add_seq(&undisturbed, 1);
+	}
+	if (began) {
+		add_seq(&untouched, touched == 0);
+		add_seq(&searches, 1);
+	}
+	spins_before = pp->count.spins;
+	began = now;
+	touched = 0;
+}
+
+/* A runnext is asked for by a last look alone, for it has to stand still as long as the search. */
+struct g *__wrap_runq_steal(struct p *pp, struct p *victim, bool next)
+{
+	struct g *gp = ld_seq(&found);
+
+	if (victim != ld_seq(&owner))
+		return __real_runq_steal(pp, victim, next);
+	if (!next) {
+		touched++;
+		return NULL;
+	}
+	if (ld_seq(&begun))
+		note_search(pp);
+	if (!gp || !waiter_claim(&gp->w, 0))
+		return NULL;
+	g_set_status(gp, G_RUNNABLE);
+	return gp;
+}
+
+/* Each look begins here, since there is said to be something: the owner has run some more by then. */
+struct g *__wrap_gq_get(struct p *pp, unsigned most)
+{
+	if (!ld_seq(&begun))
+		return __real_gq_get(pp, most);
+	for (int i = 0; i < pace; i++)
+		runq_put(ld_seq(&owner), runq_get(ld_seq(&owner)));
+	return NULL;
+}
+
+static void be_found(void *arg)
+{
+	struct g *gp = getm()->curg;
+
+	(void)arg;
+	st_seq(&found, gp);
+	for (;;)
+		CHECK_EQ(wait_on(&gp->w, WAIT_SLEEP, NULL, commit_none, NULL, NEVER), 0);
+}
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void say_that_there_is_something(bool yes)
+{
+	lock(&sched.lock, LR_SCHED);
+	st_rlx(&sched.gqn, yes);
+	st_seq(&begun, yes);
+	unlock(&sched.lock, LR_SCHED);
+}
+
+static void own_a_ring(void *arg)
+{
+	(void)arg;
+	if (sched.cpus == 1)
+		check_skip("nobody spins on one CPU");
+	CHECK_EQ(gmp_go(be_found, NULL), 0);
+	while (!ld_seq(&found) || ld_seq(&found->w.state) != W_ARMED)
+		gmp_yield();
+	st_seq(&owner, getp());
+	while ((int)runq_len(owner) < ahead)
+		CHECK_EQ(gmp_go(nothing, NULL), 0);
+	say_that_there_is_something(true);
+	while (ld_seq(&undisturbed) < SEARCHES)
+		os_yield();
+	say_that_there_is_something(false);
+	st_seq(&owner, (struct p *)NULL);
+}
+
+static void search(int n, int runs)
+{
+	ahead = n;
+	pace = runs;
+	touched = searches = untouched = undisturbed = at_rest = 0;
+	spins_before = began = 0;
+	found = NULL;
+	run_procs(2, own_a_ring, NULL);
+}
+
+TEST(of_what_the_owner_will_soon_have_run_nothing_is_stolen_before_the_last_look)
+{
+	for (int runs = 1; runs <= 50; runs *= 7) {
+		search(4 * runs, runs);
+		CHECK_EQ(untouched, searches);
+	}
+}
+
+TEST(what_it_will_not_have_run_soon_is_stolen_at_once)
+{
+	for (int runs = 0; runs <= 50; runs = 7 * runs + 1) {
+		search(4 * runs + 1, runs);
+		CHECK_EQ(untouched, 0);
+	}
+}
+
+static uint64_t time_of_pauses(void)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < 1000; i++) {
+		uint64_t start = cpu_ticks();
+
+		for (int k = 0; k < PAUSES; k++)
+			cpu_relax();
+		least = min_of(least, cpu_ticks() - start);
+	}
+	return max_of(least, 1);
+}
+
+TEST(looks_at_an_owner_are_soon_far_apart)
+{
+	check_skip_on_valgrind("there is no pause");
+	pauses = time_of_pauses();
+	search(4, 1);
+	CHECK(at_rest > SEARCHES / 2);
+}
+
+/* --- those that are pinned, and the others: D5 --- */
+
+enum { PINNED = 4 };
+
+static struct g *parked[PINNED];
+static int turns_before[PINNED]; /* of the others, when each ran */
+static int turns, ran;
+
+static void wait_pinned(void *arg)
+{
+	struct g *gp = getm()->curg;
+
+	CHECK_EQ(gmp_pin(), 0);
+	parked[(intptr_t)arg] = gp;
+	CHECK_EQ(wait_on(&gp->w, WAIT_SLEEP, NULL, commit_none, NULL, NEVER), 0);
+	turns_before[ran++] = turns;
+}
+
+static void take_turns(void *arg)
+{
+	(void)arg;
+	while (ran < PINNED) {
+		turns++;
+		gmp_yield();
+	}
+}
+
+/* As another P would, to whose ring they came. */
+static void wake_pinned(void)
+{
+	struct m *m = getm();
+
+	lock(&sched.lock, LR_SCHED);
+	for (int i = 0; i < PINNED; i++) {
+		CHECK(waiter_claim(&parked[i]->w, 0));
+		g_set_status(parked[i], G_RUNNABLE);
+		glist_push(&m->pinned, parked[i]);
+	}
+	or_rlx(&m->p->attention, ATTENTION_PINNED);
+	unlock(&sched.lock, LR_SCHED);
+}
+
+static void pin_and_take_turns(void *arg)
+{
+	(void)arg;
+	for (intptr_t i = 0; i < PINNED; i++)
+		CHECK_EQ(gmp_go(wait_pinned, (void *)i), 0);
+	for (int i = 0; i < PINNED; i++)
+		while (!parked[i] || ld_seq(&parked[i]->w.state) != W_ARMED)
+			gmp_yield();
+	CHECK_EQ(gmp_go(take_turns, NULL), 0);
+	wake_pinned();
+	take_turns(NULL);
+}
+
+TEST(many_that_are_pinned_and_woken_together_take_turns_with_the_others)
+{
+	run_procs(1, pin_and_take_turns, NULL);
+	for (int i = 1; i < PINNED; i++)
+		CHECK(turns_before[i] > turns_before[i - 1]);
+}
+
+/* --- a P that never runs dry --- */
+
+enum { LONG = 1000 }; /* some turns more than there are between two looks round */
+
+static void wake_each_other(void *c)
+{
+	while (gmp_chan_recv(c, NULL) == 0)
+		;
+}
+
+static void tell_that_it_ran(void *flag)
+{
+	st_seq((int *)flag, 1);
+}
+
+static void *spawn_from_outside(void *flag)
+{
+	CHECK_EQ(gmp_go(tell_that_it_ran, flag), 0);
+	return NULL;
+}
+
+static void keep_busy(void *arg)
+{
+	gmp_chan *c = gmp_chan_new(0, 0);
+	int there = 0;
+	pthread_t t;
+	gmp_g *g;
+
+	(void)arg;
+	CHECK_EQ(gmp_spawn(&g, wake_each_other, c, NULL), 0);
+	CHECK_EQ(pthread_create(&t, NULL, spawn_from_outside, &there), 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK_EQ(sched.gqn, 1);
+	for (int i = 0; i < LONG && !there; i++)
+		CHECK_EQ(gmp_chan_send(c, ""), 0);
+	CHECK_EQ(there, 1);
+	CHECK_EQ(gmp_chan_close(c), 0);
+	CHECK_EQ(gmp_join(g), 0);
+	gmp_chan_free(c);
+}
+
+TEST(who_waits_in_the_global_queue_gets_a_turn_of_a_p_that_never_runs_dry)
+{
+	run_procs(1, keep_busy, NULL);
+}
