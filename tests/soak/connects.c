@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Is nothing left of ten thousand connections a second, a minute long, however each of them ends?
+ *
+ *   connects SECONDS RATE SEED
+ *
+ * A server, alone in its process: what is left over is its own.  Its clients are processes of their own:
+ * one that connects RATE times a second, of which most ask and get an answer, some are reset, before the
+ * answer or after it, and some send a byte now and then until the server has had enough of them; and one
+ * after the other that opens many, and is killed (SIGKILL) with all of them open.  A second or two of the
+ * same before the minute, so that what is made once is there; then, before and after it, with nobody
+ * connected, are counted: descriptors of the process and of gmp's, green threads, timers, stacks, and the
+ * bytes that malloc has given out, but for what a thread takes that the runtime has begun meanwhile.  (The
+ * bytes want GLIBC_TUNABLES=glibc.malloc.tcache_count=0, with which malloc keeps none back for a thread.)
+ */
+#define _GNU_SOURCE 1
+#include "soak.h"
+
+#include <malloc.h>
+#include <spawn.h>
+
+enum {
+	A_THREAD = 8192
+}; /* bytes of malloc: its M, and libc's.  One may have ended, and its M be there yet */
+enum { ASK = 4, WORKERS = 200, AT_ONCE = 100, ADDRESSES = 40000 };
+
+#define TOO_SLOW SEC
+
+/* ------------------------------------------------------------------ The server */
+
+static int listener;
+static atomic_long accepted, answered, dropped, late; /* by how each ended, as the server sees it */
+
+static void serve(void *arg)
+{
+	int fd = (int)(intptr_t)arg;
+	char ask[ASK], end;
+
+	CHECK_EQ(gmp_set_deadline(fd, GMP_READ | GMP_WRITE, gmp_deadline(TOO_SLOW)), 0);
+	ssize_t n = gmp_read_full(fd, ask, ASK);
+
+	if (n == ASK && gmp_write_all(fd, ask, ASK) == ASK) {
+		atomic_fetch_add(&answered, 1);
+		(void)gmp_read(fd, &end, 1); /* the client leaves, one way or the other */
+	} else {
+		atomic_fetch_add(n == -ETIMEDOUT ? &late : &dropped, 1);
+	}
+	CHECK_EQ(gmp_close(fd), 0);
+}
+
+static void accept_all(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		int fd = gmp_accept(listener);
+
+		if (fd == -ECANCELED || fd == -EBADF)
+			return;
+		if (fd == -ECONNABORTED)
+			continue;
+		CHECK(fd >= 0);
+		atomic_fetch_add(&accepted, 1);
+		CHECK_EQ(gmp_go(serve, (void *)(intptr_t)fd), 0);
+	}
+}
+
+/* ----------------------------------------------------------------- The clients */
+
+static const char *port;
+static atomic_long begun;
+static long rate, connects;
+static int64_t began;
+
+/* Each number has an address of its own in a while: that no port is used up, though each that has been
+ * closed is kept by the system for a minute. */
+static int connect_to(long number)
+{
+	char addr[64];
+	long a = number % ADDRESSES;
+
+	snprintf(addr, sizeof(addr), "127.%ld.%ld.1:%s", 1 + a / 200, 1 + a % 200, port);
+	return gmp_dial_until("tcp", addr, gmp_deadline(PATIENCE));
+}
+
+static void send_slowly(int fd)
+{
+	for (int i = 0; i < ASK - 1 && gmp_write(fd, "x", 1) == 1; i++)
+		gmp_sleep(TOO_SLOW / 2);
+}
+
+/* The server leaves those alone that are as quick as this. */
+static bool may_be_left(int64_t since)
+{
+	return gmp_now() > since + TOO_SLOW / 2;
+}
+
+/* What the n-th client does: of 100, 5 are reset at once, 5 with the answer unread, 5 after it, 2 are slow,
+ * the others well-behaved. */
+static void be_client(int fd, long n, int64_t since)
+{
+	long kind = n % 100;
+	char answer[ASK];
+
+	CHECK_EQ(gmp_set_deadline(fd, GMP_READ | GMP_WRITE, gmp_deadline(PATIENCE)), 0);
+	if (kind < 15)
+		reset_on_close(fd);
+	if (kind >= 15 && kind < 17) {
+		send_slowly(fd);
+	} else if (kind >= 5) {
+		CHECK(gmp_write_all(fd, "abcd", ASK) == ASK || may_be_left(since));
+		if (kind >= 10)
+			CHECK((gmp_read_full(fd, answer, ASK) == ASK &&
+			       memcmp(answer, "abcd", ASK) == 0) ||
+			      may_be_left(since));
+	}
+	CHECK_EQ(gmp_close(fd), 0);
+}
+
+struct due {
+	int fd;
+	long n;
+	int64_t since;
+};
+
+static void slow_client(void *arg)
+{
+	struct due *d = arg;
+
+	be_client(d->fd, d->n, d->since);
+	free(d);
+}
+
+/* Each takes the next number, and waits until its time. */
+static void make_connections(void *unused)
+{
+	long n;
+
+	(void)unused;
+	while ((n = atomic_fetch_add(&begun, 1)) < connects) {
+		gmp_sleep_until(began + n * (SEC / rate));
+		int64_t since = gmp_now();
+		int fd = connect_to(n);
+
+		CHECK(fd >= 0);
+		if (n % 100 == 15 || n % 100 == 16) { /* it has the time, and the worker has not */
+			struct due *d = malloc(sizeof(*d));
+
+			CHECK(d != NULL);
+			*d = (struct due){ fd, n, since };
+			CHECK_EQ(gmp_go(slow_client, d), 0);
+		} else {
+			be_client(fd, n, since);
+		}
+	}
+}
+
+/* main's, in the process of clients */
+static void all_clients(void *unused)
+{
+	gmp_g *g[WORKERS];
+
+	(void)unused;
+	began = gmp_now();
+	for (int i = 0; i < WORKERS; i++)
+		g[i] = spawn(make_connections, NULL);
+	for (int i = 0; i < WORKERS; i++)
+		join(g[i]);
+	printf("%.2f\n", (double)(gmp_now() - began) / (double)SEC);
+	fflush(stdout);
+	while (stats().greens > 1)
+		gmp_sleep(10 * MS);
+}
+
+/* The same in a process that is going to be killed. */
+static void one_victim(void *unused)
+{
+	(void)unused;
+	for (long i = 0; i < AT_ONCE; i++) {
+		int fd = connect_to(i);
+
+		CHECK(fd >= 0 && gmp_write_all(fd, "ab", i % 3) == i % 3);
+	}
+	printf("ready\n");
+	fflush(stdout);
+	gmp_sleep(3600 * SEC);
+}
+
+/* ---------------------------------------------------------- Beginning processes */
+
+static const char *seed_text;
+static char port_text[16];
+
+/* A process of clients; its output is *out, which gmp reads. */
+static pid_t begin_process(const char *role, long n, int *out)
+{
+	extern char **environ;
+	char number[32], per_second[32];
+	char *argv[] = { (char *)"connects", (char *)role,      port_text, number,
+			 per_second,         (char *)seed_text, NULL };
+	posix_spawn_file_actions_t to;
+	int p[2];
+	pid_t pid;
+
+	snprintf(number, sizeof(number), "%ld", n);
+	snprintf(per_second, sizeof(per_second), "%ld", rate);
+	CHECK_EQ(pipe2(p, O_CLOEXEC), 0);
+	CHECK_EQ(posix_spawn_file_actions_init(&to), 0);
+	CHECK_EQ(posix_spawn_file_actions_adddup2(&to, p[1], 1), 0);
+	CHECK_EQ(gmp_blocking(posix_spawn(&pid, "/proc/self/exe", &to, NULL, argv, environ)), 0);
+	CHECK_EQ(posix_spawn_file_actions_destroy(&to), 0);
+	CHECK_EQ(close(p[1]), 0);
+	*out = p[0];
+	CHECK_EQ(gmp_adopt(*out), *out);
+	return pid;
+}
+
+static void first_line(int fd, char *line, size_t size)
+{
+	ssize_t n = gmp_read(fd, line, size - 1);
+
+	CHECK(n > 0);
+	line[n] = '\0';
+}
+
+static atomic_bool enough;
+static atomic_long killed;
+
+static void kill_clients(void *unused)
+{
+	char line[32];
+
+	(void)unused;
+	while (!atomic_load(&enough)) {
+		int out, status;
+		pid_t pid = begin_process("victim", 0, &out);
+
+		first_line(out, line, sizeof(line));
+		CHECK_EQ(kill(pid, SIGKILL), 0);
+		CHECK_EQ(gmp_waitpid(pid, &status, 0), pid);
+		CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+		CHECK_EQ(gmp_close(out), 0);
+		atomic_fetch_add(&killed, 1);
+		gmp_sleep(500 * MS);
+	}
+}
+
+/* Seconds that it took. */
+static double load_for(double seconds)
+{
+	long n = (long)(seconds * (double)rate);
+	char line[32];
+	int out, status;
+
+	atomic_store(&enough, false);
+	gmp_g *killer = spawn(kill_clients, NULL);
+	pid_t pid = begin_process("clients", n, &out);
+
+	first_line(out, line, sizeof(line));
+	CHECK_EQ(gmp_waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	CHECK_EQ(gmp_close(out), 0);
+	atomic_store(&enough, true);
+	join(killer);
+	return strtod(line, NULL);
+}
+
+/* ------------------------------------------------------------------- Counting */
+
+struct left {
+	long fds, descriptors, greens, timers, stacks, bytes, threads;
+};
+
+/* When all who came have gone: the last may be in the midst of it. */
+static struct left count_left(void)
+{
+	enum { MINE = 3 }; /* app, and those who accept */
+	int64_t limit = gmp_deadline(PATIENCE / 2);
+	gmp_stats s;
+
+	while ((s = stats()).greens != MINE || s.timers != 0) {
+		if (gmp_now() > limit)
+			FAILED("%llu green threads and %llu timers are left",
+			       (unsigned long long)s.greens - MINE, (unsigned long long)s.timers);
+		gmp_sleep(20 * MS);
+	}
+	struct mallinfo2 m = mallinfo2();
+
+	return (struct left){ count_fds("self", false), (long)s.descriptors,
+			      (long)s.greens,           (long)s.timers,
+			      (long)s.stacks_used,      (long)(m.uordblks + m.hblkhd),
+			      (long)s.threads };
+}
+
+static void say_what_came(double took)
+{
+	printf("connects: %ld connections in %.1f s, %.0f a second: %ld answered, %ld reset or "
+	       "gone before, %ld too slow; %ld processes killed, with %ld connections\n",
+	       atomic_load(&accepted), took, (double)connects / took, atomic_load(&answered),
+	       atomic_load(&dropped), atomic_load(&late), atomic_load(&killed),
+	       atomic_load(&killed) * AT_ONCE);
+}
+
+static double seconds;
+
+static long max_long(long a, long b)
+{
+	return a > b ? a : b;
+}
+
+static void app(void *unused)
+{
+	char addr[64];
+	gmp_g *acceptors[2];
+
+	(void)unused;
+	listener = gmp_listen("tcp4", ":0");
+	CHECK(listener >= 0 && gmp_local_addr(listener, addr, sizeof(addr)) > 0);
+	snprintf(port_text, sizeof(port_text), "%s", strrchr(addr, ':') + 1);
+	for (int i = 0; i < 2; i++)
+		acceptors[i] = spawn(accept_all, NULL);
+	load_for(seconds < 10 ? 1 : 3);
+
+	struct left a = count_left();
+
+	atomic_store(&accepted, 0);
+	atomic_store(&answered, 0);
+	atomic_store(&dropped, 0);
+	atomic_store(&late, 0);
+	atomic_store(&killed, 0);
+	connects = (long)(seconds * (double)rate);
+	double took = load_for(seconds);
+	struct left b = count_left();
+
+	say_what_came(took);
+	printf("connects: left over: %ld descriptors, %ld of gmp's, %ld green threads, %ld timers, "
+	       "%ld stacks, %ld bytes; %ld threads more\n",
+	       b.fds - a.fds, b.descriptors - a.descriptors, b.greens - a.greens,
+	       b.timers - a.timers, b.stacks - a.stacks, b.bytes - a.bytes, b.threads - a.threads);
+	fflush(stdout);
+	CHECK(memcmp(&a, &b, offsetof(struct left, bytes)) == 0);
+	if (getenv("GLIBC_TUNABLES"))
+		CHECK(b.bytes <= a.bytes + (1 + max_long(b.threads - a.threads, 0)) * A_THREAD);
+	CHECK_EQ(gmp_close(listener), 0);
+	for (int i = 0; i < 2; i++)
+		join(acceptors[i]);
+	if (seconds >= 30 && took > seconds * 1.05 + 1) { /* a short one is about what is left */
+		fprintf(stderr,
+			"connects: that is less than %ld a second: the machine is too slow, or "
+			"busy\n",
+			rate);
+		exit(1);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	gmp_fn fn = app;
+
+	soak_name = "connects";
+	signal(SIGPIPE, SIG_IGN);
+	if (argc == 6) { /* connects clients|victim PORT NUMBER RATE SEED */
+		fn = strcmp(argv[1], "victim") == 0 ? one_victim : all_clients;
+		port = argv[2];
+		connects = atol(argv[3]);
+		rate = atol(argv[4]);
+		soak_seed = strtoull(argv[5], NULL, 10);
+		return gmp_run(fn, NULL, NULL) != 0;
+	}
+	if (argc != 4 || (seconds = atof(argv[1])) <= 0 || (rate = atol(argv[2])) <= 0) {
+		fprintf(stderr, "usage: connects SECONDS RATE SEED\n");
+		return 2;
+	}
+	seed_text = argv[3];
+	soak_seed = strtoull(seed_text, NULL, 10);
+	return gmp_run(app, NULL, NULL) != 0;
+}
