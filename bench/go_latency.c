@@ -137,11 +137,24 @@ static void staggered(struct bench_state *st)
 	free(readers);
 }
 
+/* As many as have time for their work, as in Go. */
 BENCH(staggered, "StaggeredTickerLatency/work-dur=300us/tickers-per-P=1", .procs = 2, .n = 1,
+      .count = 60, .mode = 300);
+BENCH(staggered, "StaggeredTickerLatency/work-dur=300us/tickers-per-P=2", .procs = 2, .n = 2,
+      .count = 60, .mode = 300);
+BENCH(staggered, "StaggeredTickerLatency/work-dur=300us/tickers-per-P=3", .procs = 2, .n = 3,
       .count = 60, .mode = 300);
 BENCH(staggered, "StaggeredTickerLatency/work-dur=300us/tickers-per-P=4", .procs = 2, .n = 4,
       .count = 60, .mode = 300);
+BENCH(staggered, "StaggeredTickerLatency/work-dur=300us/tickers-per-P=5", .procs = 2, .n = 5,
+      .count = 60, .mode = 300);
+BENCH(staggered, "StaggeredTickerLatency/work-dur=300us/tickers-per-P=6", .procs = 2, .n = 6,
+      .count = 60, .mode = 300);
+BENCH(staggered, "StaggeredTickerLatency/work-dur=300us/tickers-per-P=7", .procs = 2, .n = 7,
+      .count = 60, .mode = 300);
 BENCH(staggered, "StaggeredTickerLatency/work-dur=300us/tickers-per-P=8", .procs = 2, .n = 8,
+      .count = 60, .mode = 300);
+BENCH(staggered, "StaggeredTickerLatency/work-dur=300us/tickers-per-P=9", .procs = 2, .n = 9,
       .count = 60, .mode = 300);
 BENCH(staggered, "StaggeredTickerLatency/work-dur=300us/tickers-per-P=10", .procs = 2, .n = 10,
       .count = 60, .mode = 300);

@@ -80,7 +80,7 @@ static void ping_pong_hog(struct bench_state *st)
 	gmp_chan_free(over);
 }
 
-BENCH(ping_pong_hog, "PingPongHog", .procs = 1, .count = 2000);
+BENCH(ping_pong_hog, "PingPongHog", .procs = 1, .count = 400000);
 
 /* --- CreateGoroutines --- */
 
@@ -268,9 +268,8 @@ BENCH(in_syscall, "WakeupParallelSyscall/100us", .procs = 2, .count = 500, .mode
 /* --- Matmult: halves of a product of matrices, one of them on a green thread of its own --- */
 
 struct product {
-	const double *a, *b;
-	double *c;
-	int size, i0, i1, j0, j1, k0, k1;
+	double **a, **b, **c;
+	int i0, i1, j0, j1, k0, k1;
 	gmp_wg *done;
 };
 
@@ -319,29 +318,51 @@ static void multiply(const struct product *p)
 		for (int i = p->i0; i < p->i1; i++)
 			for (int j = p->j0; j < p->j1; j++)
 				for (int k = p->k0; k < p->k1; k++)
-					p->c[i * p->size + j] +=
-						p->a[i * p->size + k] * p->b[k * p->size + j];
+					p->c[i][j] += p->a[i][k] * p->b[k][j];
 	}
+}
+
+/* Rows of their own, as Go's; filled with how many come before. */
+static double **new_matrix(int n, int fill)
+{
+	double **m = calloc((size_t)n, sizeof(*m));
+
+	bench_check(m, "no memory");
+	for (int i = 0; i < n; i++) {
+		m[i] = calloc((size_t)n, sizeof(double));
+		bench_check(m[i], "no memory");
+		for (int j = 0; fill && j < n; j++)
+			m[i][j] = i * n + j;
+	}
+	return m;
+}
+
+static void free_matrix(double **m, int n)
+{
+	for (int i = 0; i < n; i++)
+		free(m[i]);
+	free(m);
 }
 
 static void matmult(struct bench_state *st)
 {
 	const struct bench_case *c = bench_this(st);
 	int n = (int)cbrt((double)c->count) + 1;
-	double *m = calloc((size_t)n * (size_t)n * 3, sizeof(double)), want = 0;
-	struct product p = { m, m + n * n, m + 2 * n * n, n, 0, n, 0, n, 0, n, NULL };
+	struct product p = {
+		new_matrix(n, 1), new_matrix(n, 1), new_matrix(n, 0), 0, n, 0, n, 0, n, NULL
+	};
+	double want = 0;
 	int64_t t0;
 
-	bench_check(m, "no memory");
-	for (int i = 0; i < n * n; i++)
-		m[i] = m[n * n + i] = i;
 	t0 = bench_clock();
 	multiply(&p);
 	bench_time(st, bench_clock() - t0, c->count);
 	for (int k = 0; k < n; k++)
-		want += m[(n - 1) * n + k] * m[n * n + k * n + n - 1];
-	bench_check(fabs(p.c[n * n - 1] / want - 1) < 1e-9, "a wrong product");
-	free(m);
+		want += p.a[n - 1][k] * p.b[k][n - 1];
+	bench_check(fabs(p.c[n - 1][n - 1] / want - 1) < 1e-9, "a wrong product");
+	free_matrix(p.a, n);
+	free_matrix(p.b, n);
+	free_matrix(p.c, n);
 }
 
 BENCH(matmult, "Matmult", .procs = 1, .count = 20000000);

@@ -160,7 +160,7 @@ static void rw_own(struct bench_loop *l)
 	}
 }
 
-/* Every n-th writes; mode is the work of a reader under the lock. */
+/* Every n-th writes; mode is the work of a reader under the lock, on the count of the turns as in Go. */
 static void rw_shared(struct bench_loop *l)
 {
 	int64_t reads = 0;
@@ -172,7 +172,8 @@ static void rw_shared(struct bench_loop *l)
 			gmp_rwmutex_unlock(&rw);
 		} else {
 			gmp_rwmutex_rlock(&rw);
-			bench_work(l->c->mode);
+			if (l->c->mode)
+				i = bench_halves(i, l->c->mode);
 			gmp_rwmutex_runlock(&rw);
 			reads++;
 		}

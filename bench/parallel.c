@@ -66,6 +66,19 @@ __attribute__((noinline, aligned(64))) void bench_rounds(int64_t n)
 			 : "r"(n));
 }
 
+__attribute__((noinline, aligned(64))) int64_t bench_halves(int64_t x, int64_t n)
+{
+	int64_t i, sign;
+
+	__asm__ volatile(
+		"xor %k0, %k0\n\tjmp 2f\n"
+		"1:\tlea (%2,%2), %1\n\tshr $63, %1\n\tlea (%1,%2,2), %2\n\tsar %2\n\tinc %0\n"
+		"2:\tcmp %3, %0\n\tjne 1b"
+		: "=&r"(i), "=&r"(sign), "+r"(x)
+		: "r"(n));
+	return x;
+}
+
 void bench_spin(int64_t ns)
 {
 	int64_t end = bench_clock() + ns;

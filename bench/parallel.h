@@ -55,6 +55,10 @@ static inline void bench_work(int64_t n)
 		bench_rounds(n);
 }
 
+/* Doubles x and halves it again, n times: the work in Go's benchmarks of rwmutexes.  Its instructions one
+ * by one, each of which waits for the one before; C compilers see that nothing comes of it. */
+int64_t bench_halves(int64_t x, int64_t n);
+
 /* Keeps a P busy for so long, without giving way. */
 void bench_spin(int64_t ns);
 

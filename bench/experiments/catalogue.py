@@ -12,7 +12,8 @@ from statistics import median
 
 @dataclass
 class Size:
-    level: int  # 0 smoke, 1 quick, 2 full
+    level: int           # 0 smoke, 1 quick, 2 full
+    brief: bool = False  # without the points that take longest
 
     def pick(self, smoke, quick, full):
         return (smoke, quick, full)[self.level]
@@ -155,7 +156,7 @@ def work_jobs(size):
     jobs = []
     for work, counts in WORKS.items():
         n = size.pick(*counts)
-        for workers, procs in ((1, 1), (8, 1), (8, MANY)):
+        for workers, procs in ((1, 1), (1, MANY), (8, 1), (8, MANY)):
             x = f"{workers} worker{'s' * (workers > 1)}, {procs} P{'s' * (procs > 1)}"
             most = 1 if work == "docs" and workers == 1 else 9
             jobs.append(Job(work, x, "work", [work, n, workers, procs], most=most))
@@ -274,11 +275,14 @@ def yields_jobs(size):
     least = size.pick(2000, 300000, 2000000)
     counts = size.pick([2, 5, 100], [n for n in COUNTS if n < 20 or str(n)[0] == "1"], COUNTS)
     jobs = []
-    for n in counts:
+    for n in [n for n in counts if n <= 10000 or not size.brief]:
         jobs += [Job(f"{p} P{'s' * (p > 1)}", n, "yields", [n, p, least],
                      most=3 if n >= 10000 else 9) for p in PS]
         jobs.append(Job(f"Go, {MANY} Ps", n, "go", ["yields", n, least, MANY],
                         most=3 if n >= 10000 else 9))
+        if n in size.pick((), (10, 100, 1000, 10000), (10, 100, 1000, 10000, 100000)):
+            few = max(4, 4000 // n)
+            jobs.append(Job("1 P", n, "cachegrind", [n, few, 3 * few], most=1))
     return jobs
 
 
@@ -315,8 +319,16 @@ def yields_answer(r):
     faults, later, away, misses = (r.get(series, last, f) for f in
                                    ("faults", "later faults", "away p50", "misses"))
     text += ("What growth there is comes from memory, when descriptors and stacks no longer fit the caches: ")
-    text += (f"cache misses go up to {misses:.2f} a yield" if misses else
-             "it begins where they are larger than those, though this machine lets nobody count misses")
+    first, second = ([r.get("1 P", n, f"misses {c}") for n in r.xs()] for c in (1, 2))
+    first, second = ([v for v in vs if v is not None] for vs in (first, second))
+    if misses:
+        text += f"cache misses go up to {misses:.2f} a yield"
+    elif first and second:
+        text += (f"by cachegrind's simulation of this machine's first two caches, {first[0]:.1f} lines of a yield are "
+                 f"not in the first one with {r.xs()[0]:,} to 10 green threads and {max(first):.1f} with more, and "
+                 f"{max(second):.1f} not in the second one either")
+    else:
+        text += "it begins where they are larger than those, though this machine lets nobody count misses"
     text += (f". Page faults are no cause: {faults:.1f} for each green thread the first time, {later:.2g} "
              f"later. From a yield until one runs again it takes as long as the others' yields "
              f"({ns(away)} at {last:,}): that is linear in n, as a fair queue has to be, and what one sees "
@@ -432,7 +444,9 @@ ALL = [
          ("away p50", "from a yield until it runs again, median", "ns"),
          ("away p99", "the same, 99th percentile", "ns"),
          ("faults", "page faults of a green thread, the first time", ""),
-         ("later faults", "the same, later", ""), ("misses", "cache misses of a yield", "")],
+         ("later faults", "the same, later", ""), ("misses", "cache misses of a yield", ""),
+         ("misses 1", "lines of a yield that the first cache does not hold, simulated", ""),
+         ("misses 2", "lines of a yield that the second does not hold either", "")],
         yields_jobs, yields_answer,
         "a queue that all walk through in order is kind to prefetching; real programs touch more memory "
         "between two switches than these do, and meet the end of their caches sooner.",

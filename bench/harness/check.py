@@ -4,6 +4,7 @@
 import fnmatch
 import re
 
+from . import unmet
 from .rows import job
 
 
@@ -29,6 +30,17 @@ def paragraph_of(name, all_paragraphs):
     return None
 
 
+def profiles(table, path):
+    """Each row that docs/profiles.md speaks of is there."""
+    faults = []
+    for title, patterns in unmet.causes(path):
+        faults += ["docs/profiles.md, %s: %s is no row" % (title, p) for p in patterns
+                   if not any(unmet.speaks_of(p, r) for r in table)]
+        if not patterns:
+            faults.append("docs/profiles.md, %s: of which rows?" % title)
+    return faults
+
+
 def rows(gmp, table, about):
     faults = []
     told = {job(r) for r in table}
@@ -46,12 +58,15 @@ def docs(table, path):
     """The rows of the table in the documentation are those of rows.tsv."""
     shown = set()
     with open(path, encoding="utf-8") as f:
-        part = re.search(r"^## Beside Go\n(.*?)(^## |\Z)", f.read(), re.S | re.M)
+        text = f.read()
+    part = re.search(r"^## Beside Go\n(.*?)(^## |\Z)", text, re.S | re.M)
     for line in part.group(1).splitlines() if part else []:
         c = [x.strip() for x in line.split("|")]
         if len(c) > 3 and re.fullmatch(r"[0-9]+|-", c[2]):
             shown.add((c[1], int(c[2]) if c[2] != "-" else 0))
     told = {(r.name, r.procs) for r in table}
+    if not part or "\n## Where a target is not met\n" not in text:
+        return ["docs/benchmarks.md lacks a table: write it anew (./dev bench --docs)"]
     again = ": write it anew (./dev bench --docs)"
     return ["docs/benchmarks.md lacks %s at %d Ps%s" % (*j, again) for j in sorted(told - shown)] + \
            ["docs/benchmarks.md has %s at %d Ps, which is no row%s" % (*j, again) for j in sorted(shown - told)]

@@ -3,7 +3,7 @@
 
 import shlex
 
-from . import check, report, rows
+from . import check, report, rows, unmet
 from .peers import TITLES
 
 INTRO = """<!-- SPDX-License-Identifier: MIT -->
@@ -13,6 +13,12 @@ INTRO = """<!-- SPDX-License-Identifier: MIT -->
 gmp beside others that do the same work, in the same minutes, on the machine below. `./dev bench` makes this
 page's tables on yours, `./dev bench --docs` this page. How it is measured: [bench/README.md](../bench/README.md).
 A ratio below 1 says that gmp is faster. `-`: it cannot do that, or nobody has written it.
+"""
+
+
+UNMET = """The targets are those of the table above, to be in front of Go and of the best of those that work across
+threads, and with two Ps not to be behind one. "Met by quartiles": the quarter of the rounds that was best for gmp
+meets it, so it may be noise. The last column leads to a profile, [profiles.md](profiles.md).
 """
 
 
@@ -41,11 +47,12 @@ def meanings(chosen, about):
     return lines
 
 
-def write(result, chosen, about, path):
+def write(result, chosen, about, profiles, path):
     others = report.beside_others(result, chosen)
     with open(path, "w", encoding="utf-8") as f:
         f.write("\n".join([INTRO] + report.head(result) + [""] + report.summary(result, chosen) +
                           ["", "## Beside Go", ""] + report.beside_go(result, chosen) +
                           ["", "## Beside the others", ""] + others +
+                          ["", "## Where a target is not met", "", UNMET] + unmet.table(result, chosen, profiles) +
                           ["", "## What the rows mean, and when they mislead"] + meanings(chosen, about) +
                           ["", "## The commands", ""] + commands(result, chosen)) + "\n")

@@ -112,15 +112,15 @@ def beside_others(result, chosen):
     return lines
 
 
-def behind(result, timed, among, who):
+def behind(result, timed, among, who, wanted=""):
     """In how many rows is gmp faster than the best of these?  One line, or none."""
     with_best = [(r, best(result, r, among)) for r in timed]
     with_best = [(r, b) for r, b in with_best if b]
     if not with_best:
         return []
     slower = ["%s at %s (%s, %.2f)" % (r.name, procs(r), TITLES[b[0]], b[1]) for r, b in with_best if b[1] >= 1]
-    return ["- faster than %s in %d of %d rows%s" % (
-        who, len(with_best) - len(slower), len(with_best), ". Not in: " + ", ".join(slower) if slower else "")]
+    return ["- faster than %s in %d of %d rows%s%s" % (
+        who, len(with_best) - len(slower), len(with_best), wanted, ". Not in: " + ", ".join(slower) if slower else "")]
 
 
 # Work that a second P can share: how much does it help?
@@ -134,7 +134,7 @@ def both_ps(result, timed):
                     for r in (next((r for r in timed if (r.name, r.procs) == (name, n)), None) for n in (1, 2)))
         if one and two:
             parts.append("%s %.2f" % (name, two / one))
-    return ["- time with two Ps by that with one: " + ", ".join(parts)] if parts else []
+    return ["- time with two Ps by that with one (wanted: at most 1, and 0.56 of fib): " + ", ".join(parts)] if parts else []
 
 
 def summary(result, chosen):
@@ -146,12 +146,13 @@ def summary(result, chosen):
         with_go = [(r, x) for r, x in with_go if x is not None]
         if with_go:
             slower = [r.name for r, x in with_go if x >= 1]
-            lines.append("- %d P%s: faster than Go in %d of %d rows, median ratio %.2f%s" % (
+            lines.append("- %d P%s: faster than Go in %d of %d rows (wanted: all), median ratio %.2f (wanted: 0.4)%s" % (
                 n, "s" if n > 1 else "", len(with_go) - len(slower), len(with_go),
                 stats.median([x for _, x in with_go]),
                 ". Not in: " + ", ".join(slower) if slower else ""))
     loops = [name for name in TITLES if name not in ACROSS and name in [s.name for s in result.sides[1:]]]
-    lines += behind(result, timed, ACROSS, "the best of those that work across threads")
+    lines += behind(result, timed, ACROSS, "the best of those that work across threads",
+                    " (wanted: all but three)")
     lines += behind(result, timed, loops, "the best of those with one loop on one thread")
     lines += both_ps(result, timed)
     for s in result.absent:

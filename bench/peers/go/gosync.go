@@ -143,7 +143,7 @@ func rwShared(every, work int) func(r *row) {
 				} else {
 					rw.RLock()
 					if work > 0 {
-						busyWork(work)
+						i = halves(i, work)
 					}
 					rw.RUnlock()
 					n++

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,15 +40,14 @@ func init() {
 	atBoth("Ticker", goTicker)
 	atBoth("TickerReset", tickerReset)
 	atBoth("TickerResetNaive", tickerResetNaive)
-	staggeredRow := func(name string, n int, busy time.Duration) row {
-		return row{"StaggeredTickerLatency/work-dur=" + name, 2, n, 0, staggered(busy)}
+	rows = append(rows, row{"ParallelTimerLatency", 2, 0, 0, timerLatency})
+	for _, busy := range []time.Duration{300 * time.Microsecond, 2 * time.Millisecond} {
+		for n := 1; n <= int(tickPeriod/busy); n++ {
+			name := fmt.Sprintf("StaggeredTickerLatency/work-dur=%s/tickers-per-P=%d",
+				strings.Replace(busy.String(), "\u00b5", "u", 1), n)
+			rows = append(rows, row{name, 2, n, 0, staggered(busy)})
+		}
 	}
-	rows = append(rows, row{"ParallelTimerLatency", 2, 0, 0, timerLatency},
-		staggeredRow("300us/tickers-per-P=1", 1, 300*time.Microsecond),
-		staggeredRow("300us/tickers-per-P=4", 4, 300*time.Microsecond),
-		staggeredRow("300us/tickers-per-P=8", 8, 300*time.Microsecond),
-		staggeredRow("300us/tickers-per-P=10", 10, 300*time.Microsecond),
-		staggeredRow("2ms/tickers-per-P=1", 1, 2*time.Millisecond))
 }
 
 func nothing() {}
@@ -259,8 +260,9 @@ func timerLatency(r *row) {
 	r.lateness(late, timers*r.count)
 }
 
+const tickPeriod = 3 * time.Millisecond
+
 func staggered(busy time.Duration) func(r *row) {
-	const period = 3 * time.Millisecond
 	return func(r *row) {
 		var done sync.WaitGroup
 		n := r.n * r.procs
@@ -268,14 +270,14 @@ func staggered(busy time.Duration) func(r *row) {
 		allPs(r.procs)
 		done.Add(n)
 		for i := 0; i < n; i++ {
-			spinFor(period / time.Duration(r.procs))
-			next := time.Now().Add(period)
-			t := time.NewTicker(period)
+			spinFor(tickPeriod / time.Duration(r.procs))
+			next := time.Now().Add(tickPeriod)
+			t := time.NewTicker(tickPeriod)
 			go func() {
 				for k := 0; k < r.count; k++ {
 					<-t.C
 					late[i].note(time.Since(next))
-					next = next.Add(period)
+					next = next.Add(tickPeriod)
 					spinFor(busy)
 				}
 				t.Stop()

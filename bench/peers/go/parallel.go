@@ -75,6 +75,15 @@ func busyWork(n int) {
 	}
 }
 
+//go:noinline
+func halves(x, n int) int {
+	for i := 0; i != n; i++ {
+		x *= 2
+		x /= 2
+	}
+	return x
+}
+
 func spinFor(d time.Duration) {
 	end := time.Now().Add(d)
 	for time.Now().Before(end) {
