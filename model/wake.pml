@@ -31,7 +31,7 @@
  *
  * Left out: runnext and small lists of timers and poller (they wake nobody, on purpose, or
  * not before they have lain there for a while), the seat
- * in the poller (it sleeps like the others here), new Ms (all exist), bound ones, resizing, the end.
+ * in the poller (poller.pml; it sleeps like the others here), new Ms (all exist), bound ones, resizing, the end.
  *
  * Models:
  *   src/wake.h: wake_if_idle work_in_sight
