@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* With GMP_DEBUG=check: one that keeps the address of a thread-local and comes up on another thread is told of,
  * by that variable's place; who takes the address anew is not, nor is one that stays. */
+#include <ctype.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -52,6 +53,16 @@ __attribute__((noinline)) void keeps_errno(void)
 	*p = 0;
 }
 
+/* libc's own, and mostly without a name outside. */
+__attribute__((noinline)) void keeps_nameless(void)
+{
+	const unsigned short **volatile p = __ctype_b_loc();
+
+	note_thread();
+	wait_elsewhere();
+	*p = *__ctype_b_loc();
+}
+
 __attribute__((noinline)) static void write_here(void)
 {
 	__asm__ volatile("" ::: "memory");
@@ -92,6 +103,8 @@ static void app(void *arg)
 	keeps_address();
 	keeps_nothing();
 	keeps_errno();
+	keeps_nothing();
+	keeps_nameless();
 	keeps_nothing();
 	for (int i = 0; i < 2; i++)
 		gmp_chan_close(from[i]);

@@ -59,6 +59,33 @@ TEST(one_at_a_time)
 	}
 }
 
+static bool taken, about_to_drop; /* (a) */
+
+static void *keep_for_a_while(void *arg)
+{
+	(void)arg;
+	lock(&the_lock, LR_CHAN);
+	st_rel(&taken, true);
+	os_nap(20000000);
+	st_rel(&about_to_drop, true);
+	unlock(&the_lock, LR_CHAN);
+	return NULL;
+}
+
+TEST(its_end_waits_for_who_still_has_it)
+{
+	pthread_t t;
+
+	lock_end(&the_lock, LR_CHAN);
+	CHECK_EQ(pthread_create(&t, NULL, keep_for_a_while, NULL), 0);
+	while (!ld_acq(&taken))
+		os_yield();
+	lock_end(&the_lock, LR_CHAN);
+	CHECK(ld_acq(&about_to_drop));
+	CHECK_EQ(the_lock.word, 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+}
+
 static void *take_and_drop(void *arg)
 {
 	lock(&the_lock, rank);
