@@ -19,6 +19,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include "base/atomic.h"
 #include "base/os.h"
@@ -172,20 +173,31 @@ static void run_others(void)
 		CHECK_EQ(gmp_sleep(1000000), 0);
 }
 
+/* Not every file system can: the tmpfs of Linux 6.1 does not. */
+static bool reads_from_memory(int fd)
+{
+	char c;
+	struct iovec io = { &c, 1 };
+
+	return preadv2(fd, &io, 1, 0, RWF_NOWAIT) == 1;
+}
+
 /* --- cases --- */
 
 static void everything_by_the_ring(void *arg)
 {
-	int fd = open_file();
+	int fd = open_file(), reads;
 	char buf[8] = "";
 
 	(void)arg;
 	CHECK_EQ(gmp_pwrite(fd, "abcdef", 6, 0), 6);
 	CHECK_EQ(ld_seq(&submitted), 1);
-	CHECK_EQ(gmp_pread(fd, buf, 8, 2), 4); /* from memory: neither way */
+	reads = !reads_from_memory(fd); /* else neither way */
+	CHECK_EQ(gmp_pread(fd, buf, 8, 2), 4);
 	CHECK(memcmp(buf, "cdef", 4) == 0);
+	CHECK_EQ(ld_seq(&submitted), 1 + reads);
 	CHECK_EQ(gmp_fsync(fd), 0);
-	CHECK_EQ(ld_seq(&submitted), 2);
+	CHECK_EQ(ld_seq(&submitted), 2 + reads);
 	CHECK_EQ(gmp_pwrite(fd, "x", 1, -1), -EINVAL); /* not at the present position */
 	CHECK_EQ(gmp_close(fd), 0);
 	CHECK_EQ(ld_seq(&plain), 0);
