@@ -612,18 +612,24 @@ static void park(void *arg)
 	add_seq(&gone, 1);
 }
 
-/* On g0, as a timer or the poller would. */
-static void wake_few(void *arg)
+/* On g0, as a timer or the poller would: the first n that are parked, and who waits for this. */
+static struct glist claim_parked(int n, struct g *self)
 {
 	struct glist out = { 0 };
-	struct g *self = arg;
 
-	for (int i = 0; i < FEW; i++) {
+	for (int i = 0; i < n; i++) {
 		CHECK(waiter_claim(&parked[i]->w, 0));
 		glist_push(&out, parked[i]);
 	}
 	CHECK(waiter_claim(&self->w, 0));
 	glist_push(&out, self);
+	return out;
+}
+
+static void wake_few(void *self)
+{
+	struct glist out = claim_parked(FEW, self);
+
 	sched_submit_list(&out);
 }
 
@@ -670,18 +676,10 @@ static void park_and_run_beside_another(void *arg)
 	add_seq(&gone, 1);
 }
 
-/* On g0, as timers would. */
-static void all_are_due(void *arg)
+static void all_are_due(void *self)
 {
-	struct glist out = { 0 };
-	struct g *self = arg;
+	struct glist out = claim_parked(SEVERAL, self);
 
-	for (int i = 0; i < SEVERAL; i++) {
-		CHECK(waiter_claim(&parked[i]->w, 0));
-		glist_push(&out, parked[i]);
-	}
-	CHECK(waiter_claim(&self->w, 0));
-	glist_push(&out, self);
 	sched_submit_due(&out);
 	CHECK(getp()->put_off); /* nobody has been woken */
 }
