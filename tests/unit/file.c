@@ -15,6 +15,7 @@
 
 #include "base/atomic.h"
 #include "base/os.h"
+#include "netpoll.h"
 #include "rt.h"
 
 __attribute__((constructor)) static void without_uring(void)
@@ -80,6 +81,13 @@ static void close_it(void *arg)
 	st_seq(&closed, 1);
 }
 
+/* From then on calls are refused; one that came before would be held up too. */
+static void until_closing(int fd)
+{
+	while (!(ld_seq(&netpoll_find(fd)->use) & PD_CLOSING) && !ld_seq(&closed))
+		gmp_yield();
+}
+
 static int open_file(void)
 {
 	char name[] = "/tmp/gmp-unit-XXXXXX";
@@ -105,6 +113,7 @@ static void close_while_read(void *arg)
 	while (!ld_seq(&inside))
 		gmp_yield();
 	CHECK_EQ(gmp_spawn(&closer, close_it, &fd, NULL), 0);
+	until_closing(fd);
 	for (int i = 0; i < 20; i++)
 		CHECK_EQ(gmp_sleep(1000000), 0);
 	CHECK(!ld_seq(&closed));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Does the mutex go to the parking table only when it has to?  Calls of sema_lock are counted.  And is one
- * that sleeps there woken when it has to be, also by who unlocks with a plain store?
+ * that sleeps there woken when it has to be, also by who unlocks with a plain store?  Without the watcher: one P
+ * stays one, though its thread sleeps for a while.
  *
- * floors 0..6, wrap: sema_lock os_membarrier
+ * floors 0..6, wrap: sema_lock os_membarrier sysmon_start sysmon_stop
  */
 #define _GNU_SOURCE 1
 #include "check.h"
@@ -17,6 +18,7 @@
 #include "sema.h"
 #include "step.h"
 #include "sync/sync.h"
+#include "sysmon.h"
 #include "timer.h"
 
 struct bucket *__real_sema_lock(const void *key);
@@ -24,6 +26,18 @@ struct bucket *__wrap_sema_lock(const void *key);
 
 void __real_os_membarrier(void);
 void __wrap_os_membarrier(void);
+
+int __wrap_sysmon_start(void);
+void __wrap_sysmon_stop(void);
+
+int __wrap_sysmon_start(void)
+{
+	return 0;
+}
+
+void __wrap_sysmon_stop(void)
+{
+}
 
 static gmp_mutex m;
 static int locked; /* (a) how often the bucket of m has been */
@@ -96,12 +110,12 @@ TEST(who_queues_up_as_the_lock_comes_free_takes_it)
 	run_procs(1, let_go_as_one_queues_up, NULL);
 }
 
-enum { DEADLINE = 1000000000 };
+static const int64_t HOUR = INT64_C(3600000000000);
 
 static void lock_late(void *arg)
 {
 	(void)arg;
-	st_seq(&late, gmp_mutex_lock_until(&m, gmp_now() + DEADLINE));
+	st_seq(&late, gmp_mutex_lock_until(&m, gmp_now() + HOUR));
 }
 
 /* The unlocker meets one that the time, which is told to have come, has claimed already: at one P it cannot
@@ -118,7 +132,7 @@ static void time_out_before_unlock(void *arg)
 	os_nap(5000000); /* longer than it takes to starve */
 	struct glist out = { 0 };
 
-	CHECK_EQ(timers_run(getp(), gmp_now() + DEADLINE, &out), 1);
+	CHECK_EQ(timers_run(getp(), gmp_now() + HOUR, &out), 1);
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 	ready_list(&out);
 	CHECK_EQ(gmp_join(g), 0);

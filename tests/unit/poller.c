@@ -16,6 +16,7 @@
 
 #define MS INT64_C(1000000)
 #define SEC INT64_C(1000000000)
+#define PATIENCE (10 * SEC) /* a bound on failure only */
 
 static struct poll_event ev[16];
 static const struct poller *const po = &gmp__poller;
@@ -229,9 +230,9 @@ TEST(a_try_does_not_wait)
 	int64_t t = os_now();
 
 	begin();
-	for (int i = 0; i < 100; i++)
+	for (int i = 0; i < 1000; i++)
 		CHECK_EQ(try_it(), 0);
-	CHECK(os_now() - t < SEC);
+	CHECK(os_now() - t < PATIENCE);
 	po->close();
 }
 
@@ -246,7 +247,7 @@ TEST(a_wait_takes_at_least_its_time)
 		CHECK_EQ(po->wait(ev, (int)countof(ev), ns[i]), 0);
 		t = os_now() - t;
 		CHECK(t >= ns[i]);
-		CHECK(t < ns[i] + SEC);
+		CHECK(t < ns[i] + PATIENCE);
 	}
 	po->close();
 }
@@ -260,8 +261,8 @@ TEST(a_wake_ends_the_next_wait_only)
 	begin();
 	po->wake();
 	t = os_now();
-	CHECK_EQ(po->wait(ev, (int)countof(ev), 5 * SEC), 0);
-	CHECK(os_now() - t < SEC);
+	CHECK_EQ(po->wait(ev, (int)countof(ev), 2 * PATIENCE), 0);
+	CHECK(os_now() - t < PATIENCE);
 	t = os_now();
 	CHECK_EQ(po->wait(ev, (int)countof(ev), 20 * MS), 0);
 	CHECK(os_now() - t >= 20 * MS);
@@ -274,12 +275,12 @@ TEST(a_wake_ends_the_next_rest_only)
 
 	begin();
 	po->wake();
-	po->rest(t + 5 * SEC);
-	CHECK(os_now() - t < SEC);
+	po->rest(t + 2 * PATIENCE);
+	CHECK(os_now() - t < PATIENCE);
 	t = os_now();
 	while (os_now() < t + 20 * MS)
 		po->rest(t + 20 * MS);
-	CHECK(os_now() - t < 5 * SEC);
+	CHECK(os_now() - t < PATIENCE);
 	po->close();
 }
 
@@ -292,8 +293,8 @@ TEST(many_wakes_are_one)
 		for (int i = 0; i < 1000; i++)
 			po->wake();
 		t = os_now();
-		CHECK_EQ(po->wait(ev, (int)countof(ev), 5 * SEC), 0);
-		CHECK(os_now() - t < SEC);
+		CHECK_EQ(po->wait(ev, (int)countof(ev), 2 * PATIENCE), 0);
+		CHECK(os_now() - t < PATIENCE);
 		t = os_now();
 		CHECK_EQ(po->wait(ev, (int)countof(ev), 5 * MS), 0);
 		CHECK(os_now() - t >= 5 * MS);
@@ -310,8 +311,8 @@ TEST(a_try_leaves_the_wake_to_who_waits)
 	CHECK_EQ(try_it(), 0);
 	CHECK_EQ(try_it(), 0);
 	t = os_now();
-	CHECK_EQ(po->wait(ev, (int)countof(ev), 5 * SEC), 0);
-	CHECK(os_now() - t < SEC);
+	CHECK_EQ(po->wait(ev, (int)countof(ev), 2 * PATIENCE), 0);
+	CHECK(os_now() - t < PATIENCE);
 	po->close();
 }
 

@@ -24,6 +24,7 @@
 #include "base/atomic.h"
 #include "base/os.h"
 #include "io/uring.h"
+#include "netpoll.h"
 #include "rt.h"
 
 /* --- between the runtime and liburing, and libc --- */
@@ -157,6 +158,13 @@ static void close_it(void *arg)
 	st_seq(&closed, 1);
 }
 
+/* From then on calls are refused; one that came before would be kept back too. */
+static void until_closing(int fd)
+{
+	while (!(ld_seq(&netpoll_find(fd)->use) & PD_CLOSING) && !ld_seq(&closed))
+		gmp_yield();
+}
+
 /* Whoever submits next finds what was kept back. */
 static void let_go(void)
 {
@@ -219,6 +227,7 @@ static void close_while_written(void *arg)
 	CHECK_EQ(gmp_spawn(&writer, write_it, &fd, NULL), 0);
 	until_one_waits();
 	CHECK_EQ(gmp_spawn(&closer, close_it, &fd, NULL), 0);
+	until_closing(fd);
 	run_others();
 	CHECK(!ld_seq(&closed));
 	CHECK_EQ(gmp_fsync(fd), -EBADF); /* it is closing */

@@ -450,6 +450,8 @@ static void set_anew_and_compute(void *arg)
 	for (int i = 0; i < 10; i++) {
 		int64_t hour = gmp_now() + 3600000 * MS;
 
+		/* one that is about to sleep may be told in vain, and would get up once more for it */
+		SPIN_FOR(all_asleep_but(1));
 		CHECK_EQ(gmp_timer_set(t, hour, 0), 0);
 		SPIN_FOR(all_asleep_but(1) && ld_seq(&sched.poll_until) == hour);
 		CHECK_EQ(gmp_timer_set(t, hour + MS, 0), 1); /* nobody need hear of it */
@@ -583,8 +585,10 @@ static void spawn_and_compute(void *arg)
 		int ran = 0;
 
 		SPIN_FOR(all_asleep_but(1));
+		uint64_t wakeups = getp()->count.wakeups;
+
 		CHECK_EQ(gmp_go(note, &ran), 0);
-		CHECK(ld_rlx(&getp()->runnext) != NULL); /* alone: nobody has been woken */
+		CHECK_EQ(getp()->count.wakeups, wakeups); /* alone: nobody has been woken */
 		SPIN_FOR(ld_seq(&ran));
 	}
 }
