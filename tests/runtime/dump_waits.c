@@ -39,6 +39,7 @@ static void wait_twice(UNUSED void *arg)
 TEST(after_a_long_rest_the_time_of_a_wait_is_right)
 {
 	double s = -1;
+	int64_t before;
 	int v = 1;
 	gmp_g *g;
 
@@ -49,10 +50,12 @@ TEST(after_a_long_rest_the_time_of_a_wait_is_right)
 	gmp_sleep(4000 * MS);
 	CHECK_EQ(sscanf(strstr(block_of("wakes"), ", waiting for "), ", waiting for %lf s", &s), 1);
 	CHECK(s > 3);
+	before = gmp_now();
 	CHECK_EQ(gmp_chan_send(ch, &v), 0);
 	WAIT_FOR(strstr(block_of("wakes"), " inner_call+0x") != NULL);
 	CHECK_EQ(sscanf(strstr(block_of("wakes"), ", waiting for "), ", waiting for %lf s", &s), 1);
-	CHECK(s < 2);
+	/* less than the rest, and a second where the machine is busy, as above */
+	CHECK(s < (double)(gmp_now() - before) / 1e9 + 1);
 	end_chan(g);
 	CHECK_EQ(gmp_stop(), 0);
 }

@@ -203,12 +203,16 @@ RT(it_stays_in_force_for_call_after_call)
 {
 	int a, b;
 	int64_t deadline;
+	char buf[7];
 
 	make_pair("tcp", &a, &b);
 	deadline = set(a, GMP_READ, 300 * MS);
 	for (int i = 0; i < 3; i++) {
 		say(b, "in time");
-		hear(a, "in time");
+		ssize_t n = gmp_read_full(a, buf, sizeof(buf));
+
+		/* on a slow machine it may pass here already */
+		CHECK(n == sizeof(buf) || (n == -ETIMEDOUT && gmp_now() >= deadline));
 	}
 	CHECK_EQ(read_now(a), -ETIMEDOUT);
 	CHECK(gmp_now() >= deadline);

@@ -6,7 +6,9 @@
  */
 #include "io_util.h"
 
-enum { REQUEST = 64, ANSWER = 16 << 20, EACH = 8 };
+/* A request is so long that who sends it byte by byte is not through before the server has given it up,
+ * on a machine however slow. */
+enum { REQUEST = 4096, ANSWER = 16 << 20, EACH = 8 };
 
 enum fate { ANSWERED, ENDED, CUT_SHORT, RESET, LATE_READ, LATE_WRITE, FATES };
 
@@ -140,8 +142,10 @@ static void await_end(int fd)
 static void stalls(UNUSED void *arg)
 {
 	int fd = dial(&strict_reader);
+	ssize_t n = gmp_write(fd, "half a request", 14);
 
-	CHECK_EQ(gmp_write(fd, "half a request", 14), 14);
+	/* a slow machine may make it stall before this, until the server has gone */
+	CHECK(n == 14 || n == -EPIPE || n == -ECONNRESET);
 	await_end(fd);
 }
 

@@ -5,11 +5,12 @@
  * Each green thread writes to the other end of its own connection and then reads: it is ready again as
  * soon as it has had its turn, as with clients that answer at once.
  */
-#include <limits.h>
-
 #include "io_util.h"
 
 enum { MANY = 3000, EACH = 20, FOR_MS = 1500 }; /* MANY: more than a ring has room for */
+
+/* Those whom one thread can have in hand: what a look at the poller gives, and the one that runs. */
+enum { IN_HAND = 128 + 1 };
 
 static int many; /* of them, here */
 
@@ -36,13 +37,14 @@ static void go_round(void *arg)
 }
 
 /* So often, and for so long, that it does not matter who began first, nor that the kernel takes a CPU away
- * for a moment, and with it the turns of those whom its thread has in hand. */
+ * for a moment, and with it the turns of those whom its thread has in hand.  Where it does so for seconds,
+ * those fall behind, who are few; where the turns are not kept, many do. */
 RT(connections_that_are_always_ready_are_served_in_turns)
 {
 	char addr[128];
 	int l = listen_any("tcp", addr);
-	long fewest = LONG_MAX;
 	gmp_g *g[MANY];
+	int behind = 0;
 
 	many = SLOW ? MANY / 4 : MANY;
 	need_descriptors(2 * many + 50);
@@ -60,10 +62,10 @@ RT(connections_that_are_always_ready_are_served_in_turns)
 	for (int i = 0; i < many; i++)
 		join(g[i]);
 	for (int i = 0; i < many; i++) {
-		fewest = rings[i].turns < fewest ? rings[i].turns : fewest;
+		behind += rings[i].turns < atomic_load(&total) / many / 4;
 		reset_on_close(rings[i].out);
 		close_pair(rings[i].out, rings[i].in);
 	}
-	CHECK(fewest >= atomic_load(&total) / many / 4);
+	CHECK(behind <= IN_HAND);
 	CHECK_EQ(gmp_close(l), 0);
 }
