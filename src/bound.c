@@ -63,7 +63,7 @@ static int spare_m_locked(void)
 	while (sched.nm - sched.nbound < 2) {
 		if (ld_rlx(&sched.state) != RUN_ON)
 			return 0; /* all that is left to do is to leave */
-		if (sched.nm >= sched.nmlimit)
+		if (!m_reserve_locked())
 			return -EAGAIN;
 		sched.nstarting++;
 		unlock(&sched.lock, LR_SCHED);

@@ -18,7 +18,7 @@ void sched_hand_off(struct p *pp, bool blocked)
 	if (busy || ld_rlx(&sched.gqn) || sched.nmidle == 0) {
 		other = midle_get();
 		/* not at the end: nobody would join it */
-		start = !other && sched.nm < sched.nmlimit && ld_rlx(&sched.state) == RUN_ON;
+		start = !other && ld_rlx(&sched.state) == RUN_ON && m_reserve_locked();
 	}
 	bool in_poller = other && other->in_poller;
 

@@ -518,19 +518,29 @@ void proc_set_entry(m_entry entry)
 	gs.entry = entry;
 }
 
+bool m_reserve_locked(void)
+{
+	if (sched.nm >= sched.nmlimit)
+		return false;
+	st_rlx(&sched.nm, sched.nm + 1);
+	return true;
+}
+
 struct m *m_new(void)
 {
 	struct m *m = calloc(1, sizeof(*m));
 
-	if (!m)
-		return NULL;
 	lock(&sched.lock, LR_SCHED);
+	if (!m) {
+		st_rlx(&sched.nm, sched.nm - 1);
+		unlock(&sched.lock, LR_SCHED);
+		return NULL;
+	}
 	m->patience = TICKS_10US;
 	m->id = sched.nextm++;
 	m->alllink = sched.allm;
 	sched.allm = m;
 	m->rand = sched.options.c.seed ^ (uint64_t)(m->id + 1) * 0xd1342543de82ef95u;
-	st_rlx(&sched.nm, sched.nm + 1);
 	unlock(&sched.lock, LR_SCHED);
 	return m;
 }

@@ -77,7 +77,10 @@ int procs_resize(int n, bool *fresh);
 
 typedef void *(*m_entry)(void *m);
 void proc_set_entry(m_entry entry); /* the thread's first function: floor 6's */
-struct m *m_new(void);              /* the record alone; NULL without memory */
+/* Under sched.lock: room for one more, which m_new takes; false: there are max_threads.  It counts from here on,
+ * or two that are decided upon at a time would find the same room. */
+bool m_reserve_locked(void);
+struct m *m_new(void); /* the record alone, of one that counts; NULL without memory */
 /* A thread for it, which begins with nextp, or asleep.  Under no lock; 0 or -errno. */
 int m_start(struct m *m);
 void m_dead(struct m *m); /* the last that its thread does */

@@ -188,10 +188,19 @@ static int set_up(const gmp_config *cfg, bool library)
 	return err;
 }
 
+/* One that has to be, whatever max_threads says. */
+static struct m *m_new_always(void)
+{
+	lock(&sched.lock, LR_SCHED);
+	st_rlx(&sched.nm, sched.nm + 1);
+	unlock(&sched.lock, LR_SCHED);
+	return m_new();
+}
+
 /* The M of the calling thread (gmp_run), or the first thread of the runtime's own (gmp_start). */
 static struct m *first_m(void)
 {
-	struct m *m = m_new();
+	struct m *m = m_new_always();
 
 	if (!m)
 		return NULL;
@@ -312,7 +321,7 @@ static bool begin_stop(void)
 /* GMP_SCHED_THREAD: m, on a thread of our own, for the poller and timers; the caller runs gp. */
 static int run_on_caller(struct m *m, struct g *gp)
 {
-	struct m *own = m_new();
+	struct m *own = m_new_always();
 	int err = own ? 0 : -ENOMEM;
 
 	g_set_status(gp, G_RUNNABLE);

@@ -393,7 +393,7 @@ struct sched {
 	bool polling;            /* (l) an M is on its way into, in, or out of the poller */
 	struct m *pollm;         /* (l) (a) the one asleep in the poller, if any */
 	int nmidle;              /* (l) */
-	int nm;                  /* (l) Ms alive */
+	int nm;                  /* (l) (a) Ms alive, and those that are being made */
 	int nbound;              /* (l) of these, bound to a G */
 	int nblocked;            /* (l) (a) Gs in blocking code whose P has been taken */
 	uint64_t handoffs;       /* (a) how often that was */

@@ -23,7 +23,7 @@ enum { RAN = 0, EXITED, DROPPED }; /* how a thread came to its end */
 static int announce(void)
 {
 	lock(&sched.lock, LR_SCHED);
-	int err = ld_rlx(&sched.state) != RUN_ON ? -ESRCH : sched.nm >= sched.nmlimit ? -EAGAIN : 0;
+	int err = ld_rlx(&sched.state) != RUN_ON ? -ESRCH : m_reserve_locked() ? 0 : -EAGAIN;
 
 	if (!err)
 		sched.nstarting++;

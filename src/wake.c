@@ -41,7 +41,7 @@ void wakep(void)
 	bool on = ld_rlx(&sched.state) == RUN_ON;
 	struct p *pp = on ? pidle_get() : NULL;
 	struct m *m = pp ? midle_get() : NULL;
-	bool in_poller = m && m->in_poller, may_start = pp && !m && sched.nm < sched.nmlimit;
+	bool in_poller = m && m->in_poller, may_start = pp && !m && m_reserve_locked();
 
 	if (m) {
 		m->nextp = pp;

@@ -366,15 +366,27 @@ TEST(what_a_leaving_p_holds_goes_to_the_others)
 
 /* --- M --- */
 
+static struct m *reserved_m(void)
+{
+	lock(&sched.lock, LR_SCHED);
+	bool reserved = m_reserve_locked();
+
+	unlock(&sched.lock, LR_SCHED);
+	CHECK(reserved);
+	return m_new();
+}
+
 TEST(threads_have_numbers_and_are_counted)
 {
 	begin(1);
-	struct m *a = m_new(), *b = m_new();
+	sched.nmlimit = 2;
+	struct m *a = reserved_m(), *b = reserved_m();
 
 	CHECK(a && b);
 	CHECK_EQ(a->id, 0);
 	CHECK_EQ(b->id, 1);
 	CHECK_EQ(sched.nm, 2);
+	CHECK(!m_reserve_locked());
 	CHECK(!m_join_one(false)); /* none has a thread */
 	sched.nbound = 1;
 	b->bound = true;
@@ -437,7 +449,8 @@ TEST(a_sleeping_thread_gets_up_once_for_each_wake)
 {
 	begin(1);
 	proc_set_entry(sleeps_twice);
-	struct m *m = m_new();
+	sched.nmlimit = 1;
+	struct m *m = reserved_m();
 
 	CHECK_EQ(m_start(m), 0);
 	CHECK(!m_join_one(true)); /* it is not dead */

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does a thread that is to be made count towards max_threads from the decision on?  If it did only once it is
+ * there, two that are decided upon at a time would both find room for one.  The look is where its record is
+ * allocated, which is between the two.
+ *
+ * floors 0..6, wrap: calloc
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include <time.h>
+
+#include "base/atomic.h"
+#include "rt.h"
+#include "runtime.h"
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+static int looks, uncounted; /* (a) */
+
+/* Others may be made at the same time, and count too. */
+static void look(void)
+{
+	int alive = 0;
+
+	lock(&sched.lock, LR_SCHED);
+	for (struct m *m = sched.allm; m; m = m->alllink)
+		alive += !m->dead;
+	add_seq(&uncounted, sched.nm <= alive);
+	unlock(&sched.lock, LR_SCHED);
+	add_seq(&looks, 1);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	if (n == 1 && size == sizeof(struct m))
+		look();
+	return __real_calloc(n, size);
+}
+
+static void begin(gmp_sched how, int procs, gmp_fn fn)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	cfg.sched = how;
+	cfg.procs = procs;
+	CHECK_EQ(gmp_run(fn, NULL, &cfg), 0);
+	CHECK_EQ(ld_seq(&uncounted), 0);
+}
+
+/* Until one more than the first has been made. */
+static void await_another(void)
+{
+	while (ld_seq(&looks) < 2)
+		gmp_yield();
+}
+
+static void run_along(void *arg)
+{
+	(void)arg;
+	await_another();
+}
+
+static void spawn_some(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 10; i++)
+		CHECK_EQ(gmp_go(run_along, NULL), 0);
+	await_another();
+}
+
+TEST(one_that_is_made_to_help_counts)
+{
+	begin(GMP_SCHED_RUNNEXT, 2, spawn_some);
+}
+
+static void lock_it(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_lock_thread(), 0);
+	CHECK(ld_seq(&looks) >= 2);
+	CHECK_EQ(gmp_unlock_thread(), 0);
+}
+
+TEST(one_that_is_made_for_those_beside_a_locked_one_counts)
+{
+	begin(GMP_SCHED_RUNNEXT, 1, lock_it);
+}
+
+static int helped; /* (a) */
+
+static void help(void *arg)
+{
+	(void)arg;
+	st_seq(&helped, 1);
+}
+
+/* The other one runs only if the P has been handed on. */
+static void block(void *arg)
+{
+	struct timespec t = { .tv_nsec = 1000000 };
+
+	(void)arg;
+	CHECK_EQ(gmp_go(help, NULL), 0);
+	gmp_block_enter();
+	while (!ld_seq(&helped))
+		nanosleep(&t, NULL);
+	gmp_block_leave();
+	CHECK(ld_seq(&looks) >= 2);
+}
+
+TEST(one_that_is_made_for_the_p_of_one_that_blocks_counts)
+{
+	begin(GMP_SCHED_RUNNEXT, 1, block);
+}
+
+static void go_on(void *arg)
+{
+	gmp_g *g;
+
+	(void)arg;
+	CHECK_EQ(gmp_spawn(&g, help, NULL, NULL), 0);
+	CHECK_EQ(gmp_join(g), 0);
+	CHECK(ld_seq(&looks) >= 2);
+}
+
+TEST(one_that_is_a_green_threads_own_counts)
+{
+	begin(GMP_SCHED_THREAD, 1, go_on);
+}
