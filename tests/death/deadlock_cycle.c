@@ -3,12 +3,13 @@
 #include <gmp.h>
 
 static gmp_mutex fork_l = GMP_MUTEX_INIT, fork_r = GMP_MUTEX_INIT;
+static gmp_barrier both_hold = GMP_BARRIER_INIT(2);
 
 static void eat_left_first(void *arg)
 {
 	(void)arg;
 	gmp_mutex_lock(&fork_l);
-	gmp_sleep(10000000);
+	gmp_barrier_wait(&both_hold);
 	gmp_mutex_lock(&fork_r);
 }
 
@@ -16,7 +17,7 @@ static void eat_right_first(void *arg)
 {
 	(void)arg;
 	gmp_mutex_lock(&fork_r);
-	gmp_sleep(10000000);
+	gmp_barrier_wait(&both_hold);
 	gmp_mutex_lock(&fork_l);
 }
 

@@ -5,12 +5,14 @@
 static gmp_rwmutex shelf = GMP_RWMUTEX_INIT;
 static gmp_mutex desk = GMP_MUTEX_INIT;
 static gmp_g *reader, *writer, *third;
+/* all five have begun and hold what they hold, and app has made them all */
+static gmp_barrier all_set = GMP_BARRIER_INIT(6);
 
 static void read_shelf(void *arg)
 {
 	(void)arg;
 	gmp_mutex_lock(&desk);
-	gmp_sleep(20000000);
+	gmp_barrier_wait(&all_set);
 	gmp_rwmutex_rlock(&shelf);
 }
 
@@ -18,20 +20,20 @@ static void write_shelf(void *arg)
 {
 	(void)arg;
 	gmp_rwmutex_lock(&shelf);
-	gmp_sleep(20000000);
+	gmp_barrier_wait(&all_set);
 	gmp_join(third);
 }
 
 static void wait_for_twin(void *arg)
 {
-	gmp_sleep(20000000);
+	gmp_barrier_wait(&all_set);
 	gmp_join(*(gmp_g **)arg);
 }
 
 static void wait_for_desk(void *arg)
 {
 	(void)arg;
-	gmp_sleep(20000000);
+	gmp_barrier_wait(&all_set);
 	gmp_mutex_lock(&desk);
 }
 
@@ -49,6 +51,7 @@ static void app(void *arg)
 	if (gmp_spawn(&a, wait_for_twin, &b, NULL) != 0 ||
 	    gmp_spawn(&b, wait_for_twin, &a, NULL) != 0)
 		return;
+	gmp_barrier_wait(&all_set);
 	gmp_join(reader);
 }
 

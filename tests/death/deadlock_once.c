@@ -3,6 +3,7 @@
 #include <gmp.h>
 
 static gmp_once first = GMP_ONCE_INIT, second = GMP_ONCE_INIT;
+static gmp_barrier both_run = GMP_BARRIER_INIT(2);
 
 static void nothing(void *arg)
 {
@@ -12,14 +13,14 @@ static void nothing(void *arg)
 static void then_second(void *arg)
 {
 	(void)arg;
-	gmp_sleep(10000000);
+	gmp_barrier_wait(&both_run);
 	gmp_once_do(&second, nothing, NULL);
 }
 
 static void then_first(void *arg)
 {
 	(void)arg;
-	gmp_sleep(10000000);
+	gmp_barrier_wait(&both_run);
 	gmp_once_do(&first, nothing, NULL);
 }
 

@@ -4,6 +4,7 @@
 
 static gmp_pool *pool;
 static gmp_wg done;
+static gmp_barrier full = GMP_BARRIER_INIT(2);
 
 static void other(void *arg)
 {
@@ -13,7 +14,7 @@ static void other(void *arg)
 static void task(void *arg)
 {
 	(void)arg;
-	gmp_yield();
+	gmp_barrier_wait(&full);
 	gmp_pool_submit(pool, other, NULL);
 	gmp_wg_done(&done);
 }

@@ -55,9 +55,10 @@ static void make_folder(const char *folder)
 	add_server_option("root");
 }
 
-/* What a slow machine takes for a test must not be taken for a slow client. */
+/* What a slow machine takes for a test must not be taken for a slow client.  Where the server has little
+ * time, others may still have the CPU for some seconds between a connection and its first byte. */
 #define MUCH_TIME "60"
-#define LITTLE_TIME "2"
+#define LITTLE_TIME "5"
 static char timeout[3] = MUCH_TIME;
 
 static void restart_with_timeout(const char *seconds)
@@ -396,7 +397,7 @@ static void who_does_not_end_a_request_gets_a_408(void)
 		sleep_ms(50);
 	}
 	expect_error(fd, 408);
-	if (seconds() - began < 1.9)
+	if (seconds() - began < atoi(timeout) - 0.1)
 		fail("it has no patience");
 	close(fd);
 }

@@ -36,9 +36,15 @@ answers() {
 	exec 3>&-
 }
 
+# rounded: times to live, of which the requests set 100, 200 and 300 seconds; where others have had the CPU,
+# one of the two servers may have come some seconds later to the question than the other.
+rounded() {
+	sed $'s/^:9[0-9]\r$/:100\r/; s/^:19[0-9]\r$/:200\r/; s/^:29[0-9]\r$/:300\r/'
+}
+
 compare() {
-	answers "$redis_port" "$tmp/requests" >"$tmp/wanted"
-	answers "$port" "$tmp/requests" >"$tmp/got"
+	answers "$redis_port" "$tmp/requests" | rounded >"$tmp/wanted"
+	answers "$port" "$tmp/requests" | rounded >"$tmp/got"
 	cmp "$tmp/wanted" "$tmp/got" && return
 	diff -a "$tmp/wanted" "$tmp/got" | head -20 | cat -v
 	fail "$1"

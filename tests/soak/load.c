@@ -523,7 +523,9 @@ int main(int argc, char **argv)
 	}
 	arguments = argv;
 	is_victim = strcmp(argv[1], "victim") == 0;
-	soak_begin("load", is_victim ? "0" : argv[1], argv[2], argv[3], !is_victim);
+	/* who is to be killed has no end of its own, however late that comes */
+	soak_begin("load", is_victim ? "0" : argv[1], argv[2], is_victim ? "3600" : argv[3],
+		   !is_victim);
 	for (int i = 5; i < argc; i++)
 		add_target(argv[i]);
 	c.procs = 2;

@@ -71,7 +71,7 @@ static void client(void *arg)
 	unsigned char *buf = malloc(MOST);
 
 	CHECK(buf != NULL);
-	while (!stress_over()) {
+	do { /* once at least, however late it begins */
 		unsigned which = draw(&r, 2), n = draw(&r, 50);
 		int fd = draw(&r, 2) ? gmp_dial(which ? "unix" : "tcp", addrs[which])
 				     : gmp_dial_until(which ? "unix" : "tcp", addrs[which],
@@ -110,7 +110,7 @@ static void client(void *arg)
 		if (draw(&r, 4) == 0)
 			(void)gmp_shutdown(fd, SHUT_WR);
 		CHECK_EQ(gmp_close(fd), 0);
-	}
+	} while (!stress_over());
 	free(buf);
 }
 

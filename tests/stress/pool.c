@@ -224,7 +224,8 @@ static void one_pool(struct rng *r, bool single)
 
 		change(r);
 		gmp_sleep(draw(r, 500) * US);
-		CHECK(waiting() <= SUBMITTERS + FOREIGN + 1);
+		/* of several pools one is looked at after the other, and who waits may go with that */
+		CHECK(waiting() <= (SUBMITTERS + FOREIGN + 1) * (pool ? 1 : POOLS));
 		gmp_cancel(g);
 		join(g);
 	}
