@@ -149,11 +149,28 @@ static void select_many(int n)
 	WAIT_FOR(stats().greens == 1);
 }
 
+static atomic_int met;
+
+/* On all threads at once: what a thread takes when it begins, and at its first wide select, it keeps. */
+static void meet(void *all)
+{
+	gmp_case wide[200] = { GMP_RECV_CASE(NULL, NULL) };
+
+	atomic_fetch_add(&met, 1);
+	while (atomic_load(&met) < *(int *)all)
+		;
+	CHECK_EQ(gmp_try_select(wide, 200), -EAGAIN);
+	CHECK_EQ(gmp_select_until(wide, 200, gmp_deadline(US)), -ETIMEDOUT);
+}
+
 GO_MAIN(selects_leave_no_memory_behind)
 {
 	int n = (int)check_scaled(100000), x;
 	gmp_case wide[200];
 
+	for (int i = 0; i < procs; i++)
+		go(meet, &procs);
+	WAIT_FOR(stats().greens == 1);
 	stream = make_ints(0);
 	dummy = make_ints(0);
 	select_many(n);
@@ -199,9 +216,11 @@ static uint64_t never_to_return;
 static void waits(int n, gmp_case a, gmp_case b)
 {
 	gmp_case both[] = { a, b };
+
+	CHECK_EQ(gmp_try_select(both, n),
+		 -EAGAIN); /* Go: with a default; and alone, or the two meet */
 	struct trial *t = trial(n, a, b);
 
-	CHECK_EQ(gmp_try_select(both, n), -EAGAIN); /* Go: with a default */
 	wait_parked(++never_to_return);
 	CHECK(!atomic_load(&t->over));
 }

@@ -205,6 +205,8 @@ RT(a_try_does_not_overtake_a_waiter_of_more_than_a_millisecond)
 	}
 }
 
+enum { PARKED = 2 }; /* of its word: somebody waits */
+
 RT(unlock_hands_over_to_a_foreign_waiter_too)
 {
 	struct foreign f;
@@ -212,6 +214,7 @@ RT(unlock_hands_over_to_a_foreign_waiter_too)
 
 	CHECK_EQ(gmp_mutex_lock(&mu), 0);
 	foreign_start(&f, lock_and_count, NULL);
+	WAIT_FOR(__atomic_load_n(&mu.state, __ATOMIC_RELAXED) & PARKED);
 	/* Whoever holds it nearly all the time cannot keep the other out. */
 	for (int i = 0; i < 1000 && !atomic_load(&count); i++) {
 		burn(2 * MS);

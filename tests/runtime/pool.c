@@ -359,9 +359,12 @@ RT(workers_in_use_do_not_end)
 		CHECK(gmp_now() < end);
 		fill_up(p, 2);
 		CHECK_EQ(gmp_pool_running(p), 2);
+		int64_t used = gmp_now();
+
 		let_through(2);
 		WAIT_FOR(gmp_pool_running(p) == 0);
-		CHECK(gmp_pool_idle(p) >= 2);
+		/* or we were kept from using them for so long, of which the first quarters may be short */
+		CHECK(gmp_pool_idle(p) >= 2 || gmp_now() - used >= o.idle_ns / 2);
 		gmp_sleep(MS);
 	}
 	release_and_free(p);

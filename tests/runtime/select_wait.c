@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What a select that has to wait gets: one case, from whoever comes first, in its turn; and what is
  * left behind, which is nothing. */
+#include <stdbool.h>
+
 #include "select_util.h"
 
 enum { MOST = 130 };
@@ -287,6 +289,14 @@ static uint64_t still_there(struct waiting *w, int n)
 	return some;
 }
 
+/* All who are still there wait: none of them left while they were counted. */
+static bool all_wait(struct waiting *w, int n)
+{
+	uint64_t some = still_there(w, n);
+
+	return stats().greens_waiting == some && still_there(w, n) == some;
+}
+
 /* Six in a queue; those in `leave` give up.  The rest is served in the order of coming. */
 static void in_turns(int sends, unsigned leave)
 {
@@ -302,7 +312,7 @@ static void in_turns(int sends, unsigned leave)
 		partner_start(&p[i], wait_there, &w[i]);
 		/* it waits, or has given up already */
 		if (partners_are_green)
-			WAIT_FOR(stats().greens_waiting == still_there(w, i + 1));
+			WAIT_FOR(all_wait(w, i + 1));
 		else
 			WAIT_FOR(atomic_load(&w[i].done) || sleeps(&p[i]));
 	}
@@ -588,7 +598,7 @@ RT(who_cancels_and_who_sends_agree_on_who_was_first)
 		struct selector s = { .cs = both, .n = 2, .deadline = GMP_FOREVER };
 
 		if (k % 3 == 0)
-			s.deadline = gmp_deadline(SEC);
+			s.deadline = gmp_deadline(PATIENCE);
 		selector_start(&p, &s);
 		send_int(r.go, k);
 		linger(k * 7);

@@ -5,7 +5,7 @@
 enum { N = 16 };
 
 static gmp_sem s;
-static atomic_int inside, most, entered, order[N];
+static atomic_int inside, most, came, entered, order[N];
 
 RT(as_many_as_there_are_permits_come_in)
 {
@@ -36,10 +36,12 @@ RT(bad_numbers_are_refused)
 	CHECK_EQ(gmp_sem_release(&x, 1), 0);
 }
 
+/* The number stands in its place before the count says so. */
 static void acquire(void *arg)
 {
 	CHECK_EQ(gmp_sem_acquire(&s), 0);
-	atomic_store(&order[atomic_fetch_add(&entered, 1)], (int)(intptr_t)arg);
+	atomic_store(&order[atomic_fetch_add(&came, 1)], (int)(intptr_t)arg);
+	atomic_fetch_add(&entered, 1);
 }
 
 RT(first_come_first_served)

@@ -180,20 +180,40 @@ static void sleep_and_note(void *arg)
 	order[atomic_fetch_add(&norder, 1)] = (int)(*deadline & 7);
 }
 
-RT(sleepers_wake_in_the_order_of_their_deadlines)
+/* False if not all of them slept before the first was due. */
+static int sleep_in_disorder(int64_t lead)
 {
 	static const int perm[] = { 3, 1, 4, 0, 2 };
-	int64_t base = gmp_now() + (SLOW ? 1000 : 100) * MS, deadline[5];
+	int64_t base = gmp_deadline(lead), deadline[5], last = base + 5 * MS;
 	gmp_g *g[5];
 
+	atomic_store(&norder, 0);
 	for (int i = 0; i < 5; i++) {
-		deadline[i] = ((base + perm[i] * 60 * MS) & ~(int64_t)7) + perm[i];
+		deadline[i] = ((base + perm[i] * MS) & ~(int64_t)7) + perm[i];
 		g[i] = spawn(sleep_and_note, &deadline[i]);
 	}
+	WAIT_FOR(stats().greens_waiting == 5 || gmp_now() >= base);
+	int asleep = gmp_now() < base - 8;
+
+	while (gmp_now() < last)
+		;
 	for (int i = 0; i < 5; i++)
 		join(g[i]);
+	return asleep;
+}
+
+/* All are due before the only P comes to look. */
+static void wake_in_order(UNUSED void *arg)
+{
+	for (int64_t lead = 20 * MS; !sleep_in_disorder(lead);)
+		CHECK((lead *= 2) < PATIENCE);
 	for (int i = 0; i < 5; i++)
 		CHECK_EQ(order[i], i);
+}
+
+TEST(sleepers_wake_in_the_order_of_their_deadlines)
+{
+	run_procs(1, wake_in_order, NULL);
 }
 
 static void sleep_long(UNUSED void *arg)
