@@ -9,6 +9,7 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
+#include <errno.h>
 #include <time.h>
 
 #include "base/atomic.h"
@@ -19,6 +20,7 @@ void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 
 static int looks, uncounted; /* (a) */
+static int no_memory;        /* (a) for a record */
 
 /* Others may be made at the same time, and count too. */
 static void look(void)
@@ -35,8 +37,11 @@ static void look(void)
 
 void *__wrap_calloc(size_t n, size_t size)
 {
-	if (n == 1 && size == sizeof(struct m))
+	if (n == 1 && size == sizeof(struct m)) {
 		look();
+		if (ld_seq(&no_memory))
+			return NULL;
+	}
 	return __real_calloc(n, size);
 }
 
@@ -87,6 +92,22 @@ static void lock_it(void *arg)
 TEST(one_that_is_made_for_those_beside_a_locked_one_counts)
 {
 	begin(GMP_SCHED_RUNNEXT, 1, lock_it);
+}
+
+static void lock_without_memory(void *arg)
+{
+	(void)arg;
+	st_seq(&no_memory, 1);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(gmp_lock_thread(), -EAGAIN);
+	CHECK_EQ(sched.nm, 1);
+	st_seq(&no_memory, 0);
+	lock_it(NULL);
+}
+
+TEST(one_for_which_there_is_no_memory_counts_no_more)
+{
+	begin(GMP_SCHED_RUNNEXT, 1, lock_without_memory);
 }
 
 static int helped; /* (a) */
