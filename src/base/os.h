@@ -6,7 +6,9 @@
 #ifndef GMP_OS_H
 #define GMP_OS_H
 
+#include <errno.h>
 #include <pthread.h>
+#include <sys/types.h>
 
 #include "base/base.h"
 
@@ -43,8 +45,8 @@ uint64_t os_stored_file_id(int fd);
 
 /*
  * Around a system call that raises SIGPIPE and cannot be told not to: it never reaches the program.  An
- * M has it blocked anyway (signal.c); a foreign thread blocks it for the call.  If the call said EPIPE
- * the signal is taken back, unless one stood before it.
+ * M has it blocked anyway (signal.c); a foreign thread blocks it for the call.  If the call may have raised
+ * it the signal is taken back, unless one stood before it.
  */
 struct os_sigpipe {
 	bool pending; /* one stands already: another changes nothing */
@@ -52,6 +54,13 @@ struct os_sigpipe {
 };
 void os_sigpipe_hold(struct os_sigpipe *s);
 void os_sigpipe_drop(const struct os_sigpipe *s, bool raised);
+/* May a call have raised it that came to `result`, bytes or -errno, of `asked` bytes?  One that says EPIPE has;
+ * and one that did a part: sendfile to a socket whose peer has gone sends the first pages, raises SIGPIPE at
+ * the next ones, and says how much the first were. */
+static inline bool os_sigpipe_due(ssize_t result, size_t asked)
+{
+	return result == -EPIPE || (result >= 0 && (size_t)result < asked);
+}
 
 /* --- a descriptor that messages go to, whatever it is --- */
 struct os_sink {

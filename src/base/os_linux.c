@@ -326,7 +326,7 @@ int os_sink_write(struct os_sink *s, const void *buf, size_t n)
 	while (done < 0 && errno == EINTR);
 	int result = done < 0 ? -errno : (int)done;
 
-	os_sigpipe_drop(&sigpipe, result == -EPIPE && s->how != SINK_SOCKET);
+	os_sigpipe_drop(&sigpipe, s->how != SINK_SOCKET && os_sigpipe_due(result, n));
 	return result;
 }
 

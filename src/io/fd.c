@@ -387,7 +387,7 @@ static noinline ssize_t write_plain(int fd, const void *buf, size_t n)
 		done = write(fd, buf, n);
 	while (done < 0 && errno == EINTR);
 	done = done < 0 ? -errno : done;
-	os_sigpipe_drop(&sigpipe, done == -EPIPE);
+	os_sigpipe_drop(&sigpipe, os_sigpipe_due(done, n));
 	return done;
 }
 

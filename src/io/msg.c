@@ -40,17 +40,17 @@ static ssize_t call_readv(int fd, const struct io_args *a)
 	return n < 0 ? -errno : n;
 }
 
-static ssize_t writev_plain(int fd, const struct iovec *v, int count)
+static ssize_t writev_plain(int fd, const struct io_args *a, int count)
 {
 	struct os_sigpipe sigpipe;
 	ssize_t n;
 
 	os_sigpipe_hold(&sigpipe);
 	do
-		n = writev(fd, v, count);
+		n = writev(fd, a->buf, count);
 	while (n < 0 && errno == EINTR);
 	n = n < 0 ? -errno : n;
-	os_sigpipe_drop(&sigpipe, n == -EPIPE);
+	os_sigpipe_drop(&sigpipe, os_sigpipe_due(n, a->n));
 	return n;
 }
 
@@ -61,14 +61,14 @@ static ssize_t call_writev(int fd, const struct io_args *a)
 	ssize_t n;
 
 	if (fd_plain(fd))
-		return writev_plain(fd, a->buf, count);
+		return writev_plain(fd, a, count);
 	do
 		n = sendmsg(fd, &m, MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
 	if (n >= 0 || errno != ENOTSOCK)
 		return n < 0 ? -errno : n;
 	fd_set_plain(fd);
-	return writev_plain(fd, a->buf, count);
+	return writev_plain(fd, a, count);
 }
 
 static size_t total(const struct iovec *v, int count)
@@ -199,7 +199,7 @@ static ssize_t call_sendfile(int fd, const struct io_args *a)
 		n = sendfile(fd, in, a->buf, a->n);
 	while (n < 0 && errno == EINTR);
 	n = n < 0 ? -errno : n;
-	os_sigpipe_drop(&sigpipe, n == -EPIPE);
+	os_sigpipe_drop(&sigpipe, os_sigpipe_due(n, a->n));
 	return n;
 }
 

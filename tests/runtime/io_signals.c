@@ -87,6 +87,51 @@ RT(no_write_of_ours_lets_sigpipe_reach_the_program)
 	foreign_join(&f);
 }
 
+/* The first pages go out, and are answered with a reset: the next raise it, and the count is that of the first.
+ * It is one call: another would find EPIPE. */
+static void send_to_one_who_has_gone(UNUSED void *arg)
+{
+	enum { MUCH = 1 << 20 };
+	char name[] = "/tmp/gmp-signals-XXXXXX";
+	int file = mkstemp(name), a, b;
+	off_t at = 0;
+	ssize_t n;
+
+	CHECK(file >= 0);
+	unlink(name);
+	CHECK_EQ(ftruncate(file, MUCH), 0);
+	make_pair("tcp", &a, &b);
+	CHECK_EQ(gmp_close(b), 0);
+	n = gmp_sendfile(a, file, &at, MUCH);
+	CHECK(n > 0 || n == -EPIPE || n == -ECONNRESET);
+	CHECK(!pending(SIGPIPE));
+	CHECK_EQ(gmp_close(a), 0);
+	CHECK_EQ(close(file), 0);
+}
+
+static void send_with_sigpipe_unblocked(UNUSED void *arg)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	CHECK_EQ(pthread_sigmask(SIG_UNBLOCK, &set, NULL), 0);
+	send_to_one_who_has_gone(NULL);
+	CHECK(!blocked(SIGPIPE));
+}
+
+RT(a_file_that_is_sent_in_part_lets_no_sigpipe_reach_the_program)
+{
+	struct sigaction sa = { .sa_handler = SIG_DFL };
+	struct foreign f;
+
+	CHECK_EQ(sigaction(SIGPIPE, &sa, NULL), 0);
+	send_to_one_who_has_gone(NULL);
+	join(spawn(send_to_one_who_has_gone, NULL));
+	foreign_start(&f, send_with_sigpipe_unblocked, NULL);
+	foreign_join(&f);
+}
+
 static void write_with_one_pending(UNUSED void *arg)
 {
 	int p = broken_pipe();
