@@ -489,6 +489,7 @@ bool procs_add_spare(void)
 	added = added && ld_rlx(&sched.state) == RUN_ON;
 	if (added) {
 		st_rlx(&sched.nspare, sched.nspare + 1);
+		add_rlx(&sched.spares, 1); /* before anyone can run on it, and ask */
 		p_share(sched.allp[i]);
 		p_revive(sched.allp[i]);
 	}

@@ -228,7 +228,6 @@ static void look_for_stuck(int64_t now)
 	mon.stuck_at = switches_of_procs();
 	if (!procs_add_spare())
 		return;
-	add_rlx(&sched.spares, 1);
 	wakep();
 	for (int i = 0, n = procs_made(); i < n; i++)
 		signal_ask(ld_rlx(&sched.allp[i]->tid), SIGNAL_SLEEPS);
