@@ -75,8 +75,8 @@ static struct {
 	uint64_t moved;    /* sum of switches at the last look */
 	int64_t active;    /* when something last ran */
 	int64_t next_pass;
-	int64_t pass_cost;
-	uint32_t cursor;          /* next G to look at */
+	int64_t pass_cost; /* ns of CPU time: on a busy machine the watcher may be long about it */
+	uint32_t cursor;   /* next G to look at */
 	bool in_pass, unfinished; /* some G was too young in this pass */
 	bool more_stacks;
 	int64_t next_period; /* of the pool's low-water mark */
@@ -265,7 +265,7 @@ static void scan_greens(int64_t now)
 	if (!mon.in_pass && now < mon.next_pass)
 		return;
 	uint32_t made = g_made(), end = min_of(mon.cursor + SCAN_CHUNK, made);
-	int64_t began = os_now();
+	int64_t began = os_cpu_time();
 
 	if (!mon.in_pass) {
 		mon.in_pass = true;
@@ -274,7 +274,7 @@ static void scan_greens(int64_t now)
 	}
 	for (; mon.cursor < end; mon.cursor++)
 		mon.unfinished |= trim_parked(g_at(mon.cursor), now);
-	mon.pass_cost += os_now() - began;
+	mon.pass_cost += os_cpu_time() - began;
 	if (mon.cursor >= made) {
 		mon.in_pass = false;
 		mon.cursor = 0;

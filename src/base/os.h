@@ -14,6 +14,7 @@
 
 /* --- time and CPU --- */
 int64_t os_now(void);      /* monotonic, ns */
+int64_t os_cpu_time(void); /* of the calling thread, ns; a system call */
 void os_yield(void);       /* give the CPU away */
 void os_nap(int64_t ns);   /* sleep, roughly */
 int os_cpus_online(void);  /* CPUs of this process's affinity, read once */

@@ -51,12 +51,22 @@ static struct timespec to_timespec(int64_t ns)
 
 /* --- time and CPU --- */
 
-int64_t os_now(void)
+static int64_t clock_ns(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+int64_t os_now(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+int64_t os_cpu_time(void)
+{
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 void os_yield(void)

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The watcher gives back what lies below the stack pointers of those that are parked, and spends a twentieth
+ * of a CPU on it at most (sysmon.c, Z2): how soon does it come again when it was long about it, but did not
+ * compute?
+ *
+ * floors 0..6, wrap: os_discard
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "base/atomic.h"
+#include "base/os.h"
+#include "rt.h"
+
+#define MS INT64_C(1000000)
+#define SEC INT64_C(1000000000)
+
+void __real_os_discard(void *addr, size_t bytes);
+void __wrap_os_discard(void *addr, size_t bytes);
+
+enum { DEEP = 64 << 10, FIRST = 0, SECOND = 1 };
+
+static void *deepest[2];  /* (a) what each has had on its stack, and has no more */
+static int given_back[2]; /* (a) */
+
+/* Meanwhile others have the CPU. */
+void __wrap_os_discard(void *addr, size_t bytes)
+{
+	for (int i = 0; i < 2; i++) {
+		uintptr_t at = (uintptr_t)ld_seq(&deepest[i]);
+
+		if (at >= (uintptr_t)addr && at < (uintptr_t)addr + bytes) {
+			if (i == FIRST && !ld_seq(&given_back[i]))
+				os_nap(2 * SEC);
+			st_seq(&given_back[i], 1);
+		}
+	}
+	__real_os_discard(addr, bytes);
+}
+
+/* On its own stack, which AddressSanitizer would put elsewhere. */
+static __attribute__((__noinline__, no_sanitize("address"))) void dive(void **where)
+{
+	volatile char room[DEEP];
+
+	for (size_t i = 0; i < sizeof(room); i += 512)
+		room[i] = 1;
+	st_seq(where, (void *)(uintptr_t)&room[0]);
+}
+
+static gmp_wg gate = GMP_WG_INIT;
+
+static void dive_and_park(void *where)
+{
+	dive(where);
+	CHECK_EQ(gmp_wg_wait(&gate), 0);
+}
+
+static void wait_until_given_back(int which)
+{
+	int64_t limit = gmp_deadline(20 * SEC); /* twenty times the two seconds would be more */
+
+	while (!ld_seq(&given_back[which])) {
+		CHECK(gmp_now() < limit);
+		gmp_sleep(10 * MS);
+	}
+}
+
+static void app(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_wg_add(&gate, 1), 0);
+	for (int i = FIRST; i <= SECOND; i++) {
+		CHECK_EQ(gmp_go(dive_and_park, &deepest[i]), 0);
+		wait_until_given_back(i);
+	}
+	CHECK_EQ(gmp_wg_done(&gate), 0);
+}
+
+TEST(a_watcher_that_is_kept_waiting_comes_again_soon)
+{
+	CHECK_EQ(gmp_run(app, NULL, NULL), 0);
+}
