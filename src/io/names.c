@@ -84,14 +84,17 @@ static void unlist(struct lookup *l)
 static struct lookup *lookup_new(const char *host, const char *service,
 				 const struct addrinfo *hints)
 {
-	size_t h = strlen(host) + 1, s = service ? strlen(service) + 1 : 0;
+	size_t h = host ? strlen(host) + 1 : 0, s = service ? strlen(service) + 1 : 0;
 	struct lookup *l = calloc(1, sizeof(*l) + h + s);
 
 	if (!l)
 		return NULL;
-	l->host = memcpy(l + 1, host, h);
+	char *text = (char *)(l + 1);
+
+	if (h)
+		l->host = memcpy(text, host, h);
 	if (s)
-		l->service = memcpy(l->host + h, service, s);
+		l->service = memcpy(text + h, service, s);
 	if (hints) {
 		l->hints = *hints;
 		l->hinted = &l->hints;

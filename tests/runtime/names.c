@@ -83,6 +83,7 @@ RT(the_result_is_zero_or_getaddrinfos_own_code)
 	join(g);
 	CHECK_EQ(gmp_getaddrinfo("c.test", NULL, &bad, &a), EAI_FAMILY);
 	CHECK_EQ(gmp_getaddrinfo(NULL, NULL, NULL, &a), EAI_NONAME);
+	CHECK_EQ(gmp_getaddrinfo(NULL, "no-such-service", &stream, &a), EAI_SERVICE);
 	CHECK_EQ(gmp_getaddrinfo("c.test", NULL, NULL, NULL), EAI_NONAME);
 }
 
