@@ -43,11 +43,12 @@ static int parse_unix(const char *path, struct endpoint *e)
 
 	if (n == 0)
 		return -EINVAL;
-	if (n >= sizeof(e->a.un.sun_path))
+	n += path[0] != '@'; /* an abstract name has no end */
+	if (n > sizeof(e->a.un.sun_path))
 		return -ENAMETOOLONG;
 	e->a.un.sun_family = AF_UNIX;
-	memcpy(e->a.un.sun_path, path, n + 1);
-	e->n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + (path[0] != '@'));
+	memcpy(e->a.un.sun_path, path, n);
+	e->n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
 	if (path[0] == '@')
 		e->a.un.sun_path[0] = 0;
 	return 0;
@@ -162,6 +163,7 @@ static int format_unix(const struct sockaddr_un *un, socklen_t len, char *buf, s
 
 static int format(const union address *a, socklen_t len, char *buf, size_t n)
 {
+	const struct in6_addr *in6 = &a->in6.sin6_addr;
 	char host[INET6_ADDRSTRLEN];
 	int w;
 
@@ -171,7 +173,12 @@ static int format(const union address *a, socklen_t len, char *buf, size_t n)
 		w = snprintf(buf, n, "%s:%u", host, ntohs(a->in.sin_port));
 		break;
 	case AF_INET6:
-		inet_ntop(AF_INET6, &a->in6.sin6_addr, host, sizeof(host));
+		if (IN6_IS_ADDR_V4MAPPED(in6)) { /* a socket for both has an IPv4 address so */
+			inet_ntop(AF_INET, &in6->s6_addr[12], host, sizeof(host));
+			w = snprintf(buf, n, "%s:%u", host, ntohs(a->in6.sin6_port));
+			break;
+		}
+		inet_ntop(AF_INET6, in6, host, sizeof(host));
 		w = snprintf(buf, n, "[%s]:%u", host, ntohs(a->in6.sin6_port));
 		break;
 	case AF_UNIX: w = format_unix(&a->un, len, buf, n); break;
@@ -480,9 +487,10 @@ static int connect_to(int fd, const struct endpoint *e, int64_t deadline)
 	int64_t nap = 0;
 	int err;
 
-	while ((err = connect(fd, &e->a.any, e->n) == 0 ? 0 : -errno) == -EINTR || err == -EAGAIN)
-		if (err == -EAGAIN && (err = await_queue(&nap, deadline)))
-			break;
+	do /* elsewhere EAGAIN means that no port is left */
+		err = connect(fd, &e->a.any, e->n) == 0 ? 0 : -errno;
+	while (err == -EINTR || (err == -EAGAIN && e->a.any.sa_family == AF_UNIX &&
+				 !(err = await_queue(&nap, deadline))));
 	if (err && err != -EINPROGRESS)
 		return close_with(fd, err);
 	bool wait = err != 0;

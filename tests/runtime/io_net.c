@@ -83,6 +83,11 @@ RT(all_addresses_means_v4_too)
 	CHECK(c >= 0);
 	s = gmp_accept(l);
 	CHECK(s >= 0);
+	/* and who comes so has an address that can be dialled */
+	CHECK(gmp_peer_addr(s, addr, sizeof(addr)) > 0);
+	CHECK_EQ(strncmp(addr, "127.0.0.1:", 10), 0);
+	CHECK(gmp_local_addr(s, addr, sizeof(addr)) > 0);
+	CHECK_STR(addr, dial);
 	close_pair(c, s);
 	CHECK_EQ(gmp_close(l), 0);
 }
@@ -208,6 +213,41 @@ RT(unix_paths_and_abstract_names_work)
 	CHECK_EQ(gmp_listen("unix", addr), -EADDRINUSE);
 	CHECK_EQ(gmp_close(l), 0);
 	CHECK_EQ(gmp_dial("unix", addr), -ECONNREFUSED);
+}
+
+static void listen_at_a_name(const char *name)
+{
+	char addr[128];
+	int l = gmp_listen("unix", name), c, s;
+
+	CHECK(l >= 0);
+	CHECK_EQ(gmp_local_addr(l, addr, sizeof(addr)), strlen(name));
+	CHECK_STR(addr, name);
+	c = gmp_dial("unix", addr);
+	CHECK(c >= 0);
+	s = gmp_accept(l);
+	CHECK(s >= 0);
+	close_pair(c, s);
+	CHECK_EQ(gmp_close(l), 0);
+}
+
+/* An abstract name may fill the address; a path has an end, too. */
+RT(the_longest_names_are_understood_and_written)
+{
+	enum { MOST = sizeof(((struct sockaddr_un *)NULL)->sun_path) };
+	char name[MOST + 2];
+
+	snprintf(name, sizeof(name), "@gmp-%0*d", MOST - 5, (int)getpid());
+	CHECK_EQ(strlen(name), MOST);
+	listen_at_a_name(name);
+	snprintf(name, sizeof(name), "/tmp/gmp-%0*d", MOST - 1 - 9, (int)getpid());
+	CHECK_EQ(strlen(name), MOST - 1);
+	listen_at_a_name(name);
+	unlink(name);
+	snprintf(name, sizeof(name), "@gmp-%0*d", MOST - 4, (int)getpid());
+	CHECK_EQ(gmp_listen("unix", name), -ENAMETOOLONG);
+	snprintf(name, sizeof(name), "/tmp/gmp-%0*d", MOST - 9, (int)getpid());
+	CHECK_EQ(gmp_listen("unix", name), -ENAMETOOLONG);
 }
 
 RT(an_address_in_use_is_eaddrinuse)

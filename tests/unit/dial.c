@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What does a dial say that the system refuses for want of a port?  EAGAIN is that, but for unix sockets, where
+ * it is a listener whose queue is full, and worth waiting for.  connect says here what it is told to.
+ *
+ * floors 0..6, wrap: connect
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "base/atomic.h"
+#include "rt.h"
+
+int __real_connect(int fd, const struct sockaddr *a, socklen_t n);
+int __wrap_connect(int fd, const struct sockaddr *a, socklen_t n);
+
+static int tries; /* (a) */
+
+int __wrap_connect(int fd, const struct sockaddr *a, socklen_t n)
+{
+	(void)fd, (void)a, (void)n;
+	add_seq(&tries, 1);
+	errno = EAGAIN;
+	return -1;
+}
+
+static void dial_all(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_dial("udp", "127.0.0.1:7"), -EAGAIN);
+	CHECK_EQ(gmp_dial("tcp", "127.0.0.1:7"), -EAGAIN);
+	CHECK_EQ(ld_seq(&tries), 2);
+	CHECK_EQ(gmp_dial_until("unix", "@gmp-full", gmp_deadline(20000000)), -ETIMEDOUT);
+	CHECK(ld_seq(&tries) > 3);
+}
+
+TEST(where_no_port_is_left_a_dial_says_so_at_once)
+{
+	CHECK_EQ(gmp_run(dial_all, NULL, NULL), 0);
+}
