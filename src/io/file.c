@@ -32,21 +32,42 @@
 
 #include "base/os.h"
 #include "io/fd.h"
+#include "io/leftover.h"
 #include "io/uring.h"
 #include "park.h"
 
+struct opened {
+	int fd;
+	struct leftover left;
+};
+
+static void close_opened(struct leftover *l)
+{
+	int fd = container_of(l, struct opened, left)->fd;
+
+	if (fd >= 0)
+		close(fd);
+}
+
+/* A green thread may be dropped at the end of the section, when it has the descriptor.  (A foreign thread goes
+ * on, whatever has become of the run.) */
 static int open_blocking(const char *path, int flags, mode_t mode)
 {
-	int fd;
+	struct opened o = { .fd = -1 };
+	bool green = gmp_self() != NULL;
 
+	if (green)
+		leftover_add(&o.left, close_opened);
 	gmp_block_enter();
 	do
-		fd = open(path, flags | O_CLOEXEC, mode);
-	while (fd < 0 && errno == EINTR);
-	if (fd < 0)
-		fd = -errno;
+		o.fd = open(path, flags | O_CLOEXEC, mode);
+	while (o.fd < 0 && errno == EINTR);
+	if (o.fd < 0)
+		o.fd = -errno;
 	gmp_block_leave();
-	return fd;
+	if (green)
+		leftover_del(&o.left);
+	return o.fd;
 }
 
 static int close_with(int fd, int err)

@@ -302,6 +302,7 @@ static void open_the_other_end(UNUSED void *arg)
 TEST_PROCS(the_end_of_a_run_waits_for_a_green_thread_that_opens_a_fifo)
 {
 	struct foreign f;
+	int fds = count_fds();
 
 	begin();
 	CHECK_EQ(mkfifo(fifo, 0600), 0);
@@ -313,6 +314,7 @@ TEST_PROCS(the_end_of_a_run_waits_for_a_green_thread_that_opens_a_fifo)
 	CHECK(!atomic_load(&late.done));
 	CHECK_EQ(close(late.fd), 0);
 	end();
+	CHECK_EQ(count_fds(), fds); /* what it has opened is closed with it */
 }
 
 static atomic_int opener; /* the kernel's number of the thread */
