@@ -275,6 +275,8 @@ static uint64_t ask_poller(int fd, unsigned how, uint64_t key, int *err)
 	uint64_t file = how & OPEN_PATH ? os_stored_file_id(fd) : 0;
 
 	*err = file ? 0 : gmp__poller.add(fd, key);
+	if (*err == -EBADF && how & OPEN_PATH) /* it has just been opened: so with O_PATH */
+		*err = -EPERM;
 	if (*err != -EPERM)
 		return file;
 	*err = 0;

@@ -118,6 +118,24 @@ RT(a_device_without_readiness_is_a_file)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
+/* It stands for the file, and can be neither read nor polled. */
+RT(what_is_opened_for_its_path_alone_is_a_file)
+{
+	const char *paths[] = { "/tmp", "/dev/null", "/proc/self/exe" };
+	struct stat st;
+	char c;
+
+	for (int i = 0; i < 3; i++) {
+		int fd = gmp_open(paths[i], O_PATH, 0);
+
+		CHECK(fd >= 0);
+		CHECK_EQ(fstat(fd, &st), 0);
+		CHECK_EQ(gmp_read(fd, &c, 1), -EBADF);
+		CHECK_EQ(gmp_close(fd), 0);
+		CHECK_EQ(fcntl(fd, F_GETFD), -1);
+	}
+}
+
 /* As are the mounts of a process, which say so when they change: a file by name only. */
 RT(a_file_that_the_kernel_makes_up_may_be_polled)
 {
