@@ -732,7 +732,8 @@ GMP_API ssize_t gmp_write_all(int fd, const void *buf, size_t n);
 
 /*
  * The others, with the arguments of their namesakes, waiting and retrying in the same way.
- * MSG_DONTWAIT: one try, -EAGAIN.  MSG_WAITALL has no effect: gmp_read_full.  Descriptors that come
+ * MSG_DONTWAIT: one try, -EAGAIN; likewise to receive with MSG_OOB or MSG_ERRQUEUE, for which the system
+ * does not wait either.  MSG_WAITALL has no effect: gmp_read_full.  Descriptors that come
  * with gmp_recvmsg are plain ones: gmp_adopt.  gmp_sendfile waits for `out`, which gmp knows, and reads
  * `in`, a file of any kind that sendfile(2) takes; it may send less than n.  A negative count of
  * buffers, or more than IOV_MAX, is -EINVAL.

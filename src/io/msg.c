@@ -60,7 +60,7 @@ static ssize_t call_writev(int fd, const struct io_args *a)
 	struct msghdr m = { .msg_iov = a->buf, .msg_iovlen = (size_t)count };
 	ssize_t n;
 
-	if (fd_plain(fd))
+	if (fd_plain(fd) || a->n == 0) /* nothing; as a message it would be an empty datagram */
 		return writev_plain(fd, a, count);
 	do
 		n = sendmsg(fd, &m, MSG_NOSIGNAL);
@@ -119,6 +119,10 @@ static ssize_t call_recvmsg(int fd, const struct io_args *a)
 	if (n < 0)
 		return -errno;
 	*x->m = m;
+	/* What came before the urgent byte may be all that a read gets, though there is more behind it, and the
+	 * poller no longer tells of it: from now on a short read has not emptied the socket. */
+	if (unlikely(x->flags & MSG_OOB))
+		st_rlx(&netpoll_find(fd)->hup, true);
 	return n;
 }
 
@@ -136,11 +140,12 @@ static ssize_t call_sendmsg(int fd, const struct io_args *a)
 static ssize_t msg_call(int fd, int side, io_call call, struct msghdr *m, int flags)
 {
 	struct msg_args a = { .m = m, .flags = flags };
+	/* the kernel waits for neither, and who waits for ordinary data is not in their way */
+	int once = MSG_DONTWAIT | (side == SIDE_READ ? MSG_OOB | MSG_ERRQUEUE : 0);
 
 	if (!m)
 		return -EINVAL;
-	return flags & MSG_DONTWAIT ? fd_try(fd, side, call, &a.io)
-				    : fd_call(fd, side, call, &a.io, NEVER);
+	return flags & once ? fd_try(fd, side, call, &a.io) : fd_call(fd, side, call, &a.io, NEVER);
 }
 
 ssize_t gmp_recvmsg(int fd, struct msghdr *m, int flags)
@@ -178,6 +183,8 @@ ssize_t gmp_sendto(int fd, const void *buf, size_t n, int flags, const struct so
 			    .msg_name = (void *)(uintptr_t)addr,
 			    .msg_namelen = addr ? addrlen : 0 };
 
+	if (addr && addrlen > sizeof(struct sockaddr_storage)) /* sendmsg would cut it */
+		return -EINVAL;
 	return msg_call(fd, SIDE_WRITE, call_sendmsg, &m, flags);
 }
 

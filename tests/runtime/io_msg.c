@@ -178,6 +178,90 @@ RT(a_peek_that_is_short_has_drained_nothing)
 	close_pair(a, b);
 }
 
+/* --- what does not wait in the line --- */
+
+static void read_one(void *arg)
+{
+	hear((int)(intptr_t)arg, "x");
+}
+
+/* Nobody waits for it in the kernel, so nobody does here, whoever waits for ordinary data. */
+RT(what_is_urgent_and_errors_are_received_beside_a_reader)
+{
+	char c, control[256];
+	struct msghdr m = { .msg_control = control, .msg_controllen = sizeof(control) };
+	int a, b;
+
+	make_pair("tcp", &a, &b);
+	gmp_g *reader = spawn(read_one, (void *)(intptr_t)a);
+
+	wait_parked(1);
+	CHECK_EQ(gmp_recvmsg(a, &m, MSG_ERRQUEUE), -EAGAIN);
+	CHECK_EQ(gmp_recvfrom(a, &c, 1, MSG_OOB, NULL, NULL), -EINVAL);
+	say(b, "x");
+	join(reader);
+	close_pair(a, b);
+}
+
+static void read_a_byte(void *arg)
+{
+	char c;
+
+	CHECK_EQ(gmp_read((int)(intptr_t)arg, &c, 1), 1);
+}
+
+/* A read stops there, and the poller has nothing to say of what lies behind. */
+RT(what_comes_behind_an_urgent_byte_is_read)
+{
+	char buf[64];
+	int a, b, p[2];
+
+	make_pair("tcp", &a, &b);
+	CHECK_EQ(pipe(p), 0);
+	CHECK_EQ(gmp_adopt(p[0]), p[0]);
+	gmp_g *other =
+		spawn(read_a_byte, (void *)(intptr_t)p[0]); /* so that somebody asks the poller */
+
+	wait_parked(1);
+	CHECK_EQ(send(b, "abc", 3, 0), 3);
+	CHECK_EQ(send(b, "!", 1, MSG_OOB), 1);
+	CHECK_EQ(send(b, "def", 3, 0), 3);
+	while (gmp_recvfrom(a, buf, 1, MSG_OOB, NULL, NULL) == -EAGAIN)
+		usleep(1000); /* the poller is not to look before */
+	CHECK_EQ(buf[0], '!');
+	CHECK_EQ(gmp_sleep(20 * MS), 0);
+	CHECK_EQ(gmp_set_deadline(a, GMP_READ, gmp_deadline(PATIENCE)), 0);
+	for (int n = 0; n < 6;) {
+		ssize_t got = gmp_read(a, buf + n, sizeof(buf) - (size_t)n);
+
+		CHECK(got > 0);
+		n += (int)got;
+	}
+	CHECK_EQ(memcmp(buf, "abcdef", 6), 0);
+	CHECK_EQ(write(p[1], "x", 1), 1);
+	join(other);
+	close(p[1]);
+	CHECK_EQ(gmp_close(p[0]), 0);
+	close_pair(a, b);
+}
+
+RT(a_write_of_nothing_sends_nothing)
+{
+	struct iovec v = { "", 0 };
+	char c;
+	int s[2];
+
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_DGRAM, 0, s), 0);
+	CHECK_EQ(gmp_adopt(s[0]), s[0]);
+	CHECK_EQ(gmp_adopt(s[1]), s[1]);
+	CHECK_EQ(gmp_writev(s[0], &v, 1), 0);
+	CHECK_EQ(gmp_writev(s[0], NULL, 0), 0);
+	CHECK_EQ(gmp_recvfrom(s[1], &c, 1, MSG_DONTWAIT, NULL, NULL), -EAGAIN);
+	CHECK_EQ(gmp_writev(s[0], &(struct iovec){ "x", 1 }, 1), 1); /* and it is a socket still */
+	CHECK_EQ(gmp_recvfrom(s[1], &c, 1, 0, NULL, NULL), 1);
+	close_pair(s[0], s[1]);
+}
+
 /* --- datagrams --- */
 
 RT(datagrams_go_to_whom_they_are_sent_and_say_from_whom_they_came)
