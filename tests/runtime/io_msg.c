@@ -262,6 +262,23 @@ RT(a_write_of_nothing_sends_nothing)
 	close_pair(s[0], s[1]);
 }
 
+RT(an_address_that_is_longer_than_any_is_einval)
+{
+	char addr[200] = { 0 };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), at = socket(AF_INET, SOCK_DGRAM, 0);
+	struct sockaddr *a = (struct sockaddr *)(void *)addr;
+	socklen_t n = sizeof(struct sockaddr_in);
+
+	CHECK_EQ(gmp_adopt(fd), fd);
+	a->sa_family = AF_INET;
+	CHECK_EQ(bind(at, a, n), 0);
+	CHECK_EQ(getsockname(at, a, &n), 0);
+	CHECK_EQ(gmp_sendto(fd, "x", 1, 0, a, sizeof(addr)), -EINVAL);
+	CHECK_EQ(gmp_sendto(fd, "x", 1, 0, a, n), 1);
+	CHECK_EQ(gmp_close(fd), 0);
+	CHECK_EQ(close(at), 0);
+}
+
 /* --- datagrams --- */
 
 RT(datagrams_go_to_whom_they_are_sent_and_say_from_whom_they_came)
