@@ -355,6 +355,30 @@ RT(it_may_be_freed_after_a_foreign_threads_last_unlock)
 	CHECK_EQ(atomic_load(&count), n);
 }
 
+static void lock_and_unlock(void *m)
+{
+	CHECK_EQ(gmp_mutex_lock(m), 0);
+	CHECK_EQ(gmp_mutex_unlock(m), 0);
+}
+
+/* Some eight addresses in each bucket of the table, so that its trees have branches on both sides. */
+RT(each_of_thousands_who_wait_for_a_mutex_of_their_own_is_woken)
+{
+	enum { N = 4096 };
+	static gmp_mutex m[N];
+	static gmp_g *g[N];
+
+	for (int i = 0; i < N; i++) {
+		CHECK_EQ(gmp_mutex_lock(&m[i]), 0);
+		g[i] = spawn(lock_and_unlock, &m[i]);
+	}
+	wait_parked(N);
+	for (int i = 0; i < N; i++)
+		CHECK_EQ(gmp_mutex_unlock(&m[i]), 0);
+	for (int i = 0; i < N; i++)
+		join(g[i]);
+}
+
 RT(thousands_of_mutexes_do_not_disturb_each_other)
 {
 	enum { N = 10000 };
