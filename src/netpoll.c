@@ -370,6 +370,22 @@ static int number_of(const struct poll_event *e)
 	return (int)(uint32_t)e->key - 1;
 }
 
+/* What a side is told by the kernel, or by one who knows it better. */
+static void side_ready(struct pollside *s, struct glist *out)
+{
+	st_rel(&s->events, s->events + 1); /* ORD(pd.events) */
+	if (!s->turn)
+		st_rlx(&s->turn, wake_first(s, 0, out));
+}
+
+void netpoll_stir(struct polldesc *pd, struct glist *out)
+{
+	lock(&pd->lock, LR_POLLDESC);
+	for (int i = 0; i < 2; i++)
+		side_ready(&pd->side[i], out);
+	unlock(&pd->lock, LR_POLLDESC);
+}
+
 static void event(const struct poll_event *e, struct glist *out)
 {
 	struct polldesc *pd = netpoll_find(number_of(e));
@@ -380,15 +396,9 @@ static void event(const struct poll_event *e, struct glist *out)
 	if (pd->seq == (uint32_t)(e->key >> 32) && (ld_rlx(&pd->use) & PD_OPEN)) { /* N5 */
 		if (e->events & POLL_HUNG)
 			st_rlx(&pd->hup, true);
-		for (int i = 0; i < 2; i++) {
-			struct pollside *s = &pd->side[i];
-
-			if (!(e->events & (i == SIDE_READ ? POLL_READ : POLL_WRITE)))
-				continue;
-			st_rel(&s->events, s->events + 1); /* ORD(pd.events) */
-			if (!s->turn)
-				st_rlx(&s->turn, wake_first(s, 0, out));
-		}
+		for (int i = 0; i < 2; i++)
+			if (e->events & (i == SIDE_READ ? POLL_READ : POLL_WRITE))
+				side_ready(&pd->side[i], out);
 	}
 	unlock(&pd->lock, LR_POLLDESC);
 }

@@ -162,6 +162,9 @@ void netpoll_dequeue(struct pollside *s, struct sudog *sg);
 /* N3: the caller, who has the turn, is done: it goes to the next, if any. */
 void netpoll_pass(struct polldesc *pd, int side, struct glist *out);
 
+/* Both sides are to try again, though the kernel may have nothing to say: as an event of both. */
+void netpoll_stir(struct polldesc *pd, struct glist *out);
+
 /* Ask the kernel; wait ns at most.  Those who became ready are appended to out.  How many events
  * there were. */
 int netpoll_poll(int64_t ns, struct glist *out);

@@ -315,12 +315,17 @@ int gmp_shutdown(int fd, int how)
 	if (!rt_enter())
 		return -ESRCH;
 	struct polldesc *pd = netpoll_find(fd);
+	struct glist out = { 0 };
 	int result = -EBADF;
 
 	if (pd && netpoll_use(pd)) {
 		result = shutdown(fd, how) == 0 ? 0 : -errno;
+		/* those of a unix socket that wait for room hear nothing from the kernel */
+		if (result == 0)
+			netpoll_stir(pd, &out);
 		netpoll_unuse(pd);
 	}
+	ready_list(&out);
 	rt_leave();
 	return result;
 }

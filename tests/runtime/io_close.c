@@ -77,6 +77,48 @@ RT(a_writer_that_waits_for_its_turn_does_not_write_to_the_next_owner)
 	}
 }
 
+static void write_until_epipe(void *arg)
+{
+	static const char page[4096];
+	ssize_t n;
+
+	do
+		n = gmp_write((int)(intptr_t)arg, page, sizeof(page));
+	while (n > 0);
+	CHECK_EQ(n, -EPIPE);
+}
+
+static void read_the_end(void *arg)
+{
+	char c;
+
+	CHECK_EQ(gmp_read((int)(intptr_t)arg, &c, 1), 0);
+}
+
+RT(shutdown_ends_the_waits_of_its_side_and_no_others)
+{
+	FOR_NETS(net)
+	{
+		gmp_g *writers[3], *readers[3];
+		int a, b;
+
+		make_pair(net, &a, &b);
+		for (int i = 0; i < 3; i++) {
+			writers[i] = spawn(write_until_epipe, (void *)(intptr_t)a);
+			readers[i] = spawn(read_the_end, (void *)(intptr_t)a);
+		}
+		wait_parked(6);
+		CHECK_EQ(gmp_shutdown(a, SHUT_WR), 0);
+		for (int i = 0; i < 3; i++)
+			join(writers[i]);
+		wait_parked(3);
+		CHECK_EQ(gmp_shutdown(a, SHUT_RD), 0);
+		for (int i = 0; i < 3; i++)
+			join(readers[i]);
+		close_pair(a, b);
+	}
+}
+
 RT(close_wakes_all_accepters_with_ecanceled)
 {
 	FOR_NETS(net)
