@@ -121,7 +121,7 @@ RT(a_device_without_readiness_is_a_file)
 /* It stands for the file, and can be neither read nor polled. */
 RT(what_is_opened_for_its_path_alone_is_a_file)
 {
-	const char *paths[] = { "/tmp", "/dev/null", "/proc/self/exe" };
+	const char *paths[] = { "/tmp", "/dev/null", "/etc/passwd" };
 	struct stat st;
 	char c;
 
