@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "pool.h"
 
+#include <unistd.h>
+
 gmp_key pool_worker_key;
 
 noinline int pool_grow(gmp_pool *p)
@@ -234,6 +236,8 @@ static void pool_worker(void *arg)
 	}
 	while (next_task(p, w, &t)) {
 		t.fn(t.arg);
+		if (unlikely(gmp_run_id() != p->run))
+			_exit(0); /* forked from this task: the queue is the parent's */
 		if (unlikely(gmp_cancelled()))
 			return; /* what the next task waited for would be cut short too */
 		gmp_checkpoint();

@@ -685,6 +685,58 @@ RT(workers_have_the_name_and_the_stack_that_was_asked_for)
 	release_and_free(p);
 }
 
+static pid_t parent;
+
+static void fork_task(void *arg)
+{
+	int status = -1;
+
+	WAIT_FOR(gmp_pool_waiting(arg) == 1); /* what the child would find to do */
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0)
+		return;
+	gmp_block_enter();
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	gmp_block_leave();
+	CHECK(WIFEXITED(status));
+	CHECK_EQ(WEXITSTATUS(status), 0);
+	count_task(NULL);
+}
+
+static void parents_task(UNUSED void *arg)
+{
+	if (getpid() != parent)
+		_exit(7);
+	count_task(NULL);
+}
+
+static void fork_in_pool(UNUSED void *arg)
+{
+	gmp_pool *p = pool_new(1);
+
+	parent = getpid();
+	submit(p, fork_task, p);
+	submit(p, parents_task, NULL);
+	WAIT_FOR(atomic_load(&ended) == 2);
+	release_and_free(p);
+}
+
+TEST_PROCS(a_task_that_returns_in_a_forked_child_ends_it)
+{
+	run_procs(procs, fork_in_pool, NULL);
+}
+
+TEST_PROCS(a_task_that_returns_in_a_forked_child_ends_it_where_each_is_a_thread)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	cfg.procs = procs;
+	cfg.sched = GMP_SCHED_THREAD;
+	CHECK_EQ(gmp_run(fork_in_pool, NULL, &cfg), 0);
+}
+
 static void limited(UNUSED void *arg)
 {
 	gmp_pool *p = pool_new(0);
