@@ -36,6 +36,7 @@
 #include <string.h>
 
 enum { KEYS = 1024, GENERATIONS = 1 << 22, FIRST_SLOTS = 4, ROUNDS = 4, BUSY = 1 };
+enum { ORDER_BITS = 28, ORDERS = 1 << ORDER_BITS };
 
 static struct {
 	uint32_t live;           /* (a) the key; 0: free; BUSY: being made */
@@ -45,8 +46,8 @@ static struct {
 
 struct slot {
 	gmp_key key;
-	uint32_t order : 28; /* the later set, the higher */
-	uint32_t calls : 4;  /* of its destructor, at the end */
+	uint32_t order : ORDER_BITS; /* the later set, the higher */
+	uint32_t calls : 4;          /* of its destructor, at the end */
 	void *value;
 };
 
@@ -274,7 +275,32 @@ static int grow(struct locals *old)
 	return 0;
 }
 
-/* The slot is k's. */
+/* NULL: none. */
+static struct slot *first_set_from(struct locals *l, uint32_t order)
+{
+	struct slot *first = NULL;
+
+	for (uint32_t i = 0; i <= l->mask; i++) {
+		struct slot *s = &l->slot[i];
+
+		if (s->value && s->order >= order && (!first || s->order < first->order))
+			first = s;
+	}
+	return first;
+}
+
+/* The numbers are used up, by one thread or by all that have had the table (F4): the values that are
+ * there keep their order, from 0 on.  No number grows, so what is left to do always stands at or above
+ * the next one, and what is done below. */
+static noinline void renumber(struct locals *l)
+{
+	struct slot *s;
+
+	for (l->order = 0; (s = first_set_from(l, l->order)) != NULL; l->order++)
+		s->order = l->order;
+}
+
+/* The slot is k's; order < ORDERS. */
 static inline void put(struct locals *l, gmp_key k, void *v)
 {
 	struct slot *s = &l->slot[k & l->mask];
@@ -304,13 +330,16 @@ static struct slot *slot_for(gmp_key k, int *err)
 	}
 }
 
-/* The first value under k; or the caller is no green thread, or in blocking code. */
+/* The first value under k; or the caller is no green thread, or in blocking code; or the numbers are
+ * used up. */
 static noinline int set_slow(gmp_key k, void *v)
 {
 	struct locals *l = own();
 	bool there = l && k && l->slot[k & l->mask].key == k;
 	int err;
 
+	if (l && l->order == ORDERS)
+		renumber(l);
 	if (!there && !key_live(k))
 		return -EINVAL;
 	if (!there && !v)
@@ -335,7 +364,7 @@ int gmp_set(gmp_key k, void *v)
 	struct m *m = getm();
 	struct locals *l = likely(m != NULL) ? m->curg->locals : NULL;
 
-	if (unlikely(!l || !k || l->slot[k & l->mask].key != k))
+	if (unlikely(!l || !k || l->slot[k & l->mask].key != k || l->order == ORDERS))
 		return set_slow(k, v);
 	m->curg->locals_set = true; /* its end is to look */
 	put(l, k, v);
