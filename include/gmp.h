@@ -411,7 +411,8 @@ GMP_API int gmp_sleep_until(int64_t deadline);
  * gmp_timer_set arms it for deadline, and then every `period` ns (0: once); it replaces what was
  * set before; GMP_FOREVER disarms.  1 if it was armed, else 0; -EINVAL for a negative period.  Runs
  * may overlap; periods that were missed are dropped and the phase is kept.  A period in which the run
- * of an earlier one has not even begun is missed.
+ * of an earlier one has not even begun is missed.  After a run whose next would be at GMP_FOREVER or
+ * later the timer is no longer armed.
  * gmp_timer_stop: 1 if this call stopped it, else 0; it does not wait for a running fn.
  * gmp_timer_free stops it and waits for a running fn, unless called from that fn.
  * A timer belongs to the run that made it: when the runtime has stopped, set and stop return

@@ -103,8 +103,10 @@ static bool tick_fires(struct timer *base, int64_t now, struct glist *out)
 	unlock(&t->c->lock, LR_CHAN);
 	if (reader)
 		glist_claimed(out, reader);
-	base->when = due < NEVER - t->period ? due + t->period : NEVER - 1;
-	return t->period;
+	if (!t->period || due >= NEVER - t->period) /* the clock does not get to the next */
+		return false;
+	base->when = due + t->period;
+	return true;
 }
 
 static gmp_chan *make(int64_t first, int64_t period)

@@ -152,7 +152,9 @@ static bool timer_fires(struct timer *base, int64_t now, struct glist *out)
 	__int128 late = (__int128)now - base->when;
 	__int128 next = base->when + t->period * (1 + late / t->period);
 
-	base->when = next < NEVER ? (int64_t)next : NEVER - 1;
+	if (next >= NEVER) /* the clock does not get there */
+		return false;
+	base->when = (int64_t)next;
 	return true;
 }
 

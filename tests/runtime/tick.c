@@ -150,6 +150,19 @@ RT(a_huge_period_ticks_once_and_does_not_overflow)
 	}
 }
 
+RT(a_tick_after_the_last_is_not_armed)
+{
+	gmp_chan *c = tick(gmp_deadline(MS), INT64_MAX);
+	int64_t limit = gmp_deadline(20 * SEC);
+
+	recv_tick(c);
+	while (stats().timers > 0) {
+		CHECK(gmp_now() < limit);
+		gmp_yield();
+	}
+	gmp_tick_free(c);
+}
+
 RT(a_tiny_period_lets_others_run)
 {
 	gmp_chan *c = tick(0, 1);

@@ -111,6 +111,19 @@ RT(extreme_deadlines_and_periods_do_not_overflow)
 	gmp_timer_free(t);
 }
 
+RT(a_period_beyond_the_end_of_the_clock_disarms)
+{
+	gmp_timer *t = gmp_timer_new(fire, NULL);
+
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), INT64_MAX), 0);
+	WAIT_FOR(atomic_load(&fired) == 1);
+	CHECK_EQ(gmp_timer_stop(t), 0);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), INT64_MAX / 2), 0);
+	WAIT_FOR(atomic_load(&fired) == 2);
+	CHECK_EQ(gmp_timer_stop(t), 1); /* in 146 years */
+	gmp_timer_free(t);
+}
+
 RT(set_and_stop_say_whether_it_was_armed)
 {
 	gmp_timer *t = gmp_timer_new(fire, NULL);

@@ -174,6 +174,31 @@ VT(ticks_and_timers_miss_no_period)
 	gmp_tick_free(tick);
 }
 
+static void jump_to_the_end(UNUSED void *arg)
+{
+	gmp_chan *tick = gmp_tick_new(gmp_deadline(SEC), INT64_MAX);
+	atomic_int runs = 0;
+	gmp_timer *t = gmp_timer_new(count, &runs);
+	int64_t began = gmp_now(), at;
+
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(SEC), INT64_MAX - 10), 0);
+	CHECK_EQ(gmp_sleep(HOUR), 0);
+	CHECK_EQ(gmp_chan_recv(tick, &at), 0);
+	CHECK_EQ(at, began + SEC);
+	CHECK_EQ(gmp_sleep_until(GMP_FOREVER - 1), 0);
+	CHECK_EQ(gmp_now(), GMP_FOREVER - 1);
+	CHECK_EQ(atomic_load(&runs), 1);
+	CHECK_EQ(gmp_chan_try_recv(tick, &at), -EAGAIN);
+	gmp_timer_free(t);
+	gmp_tick_free(tick);
+}
+
+/* At one P, so that whoever sleeps until then has them in its own heap. */
+TEST(a_period_beyond_the_end_of_the_clock_never_comes)
+{
+	run_virtual(1, jump_to_the_end, NULL);
+}
+
 VT(a_timer_of_the_past_runs_without_a_jump)
 {
 	atomic_int runs = 0;

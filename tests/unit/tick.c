@@ -132,3 +132,29 @@ TEST(a_tick_makes_its_reader_ready_and_no_other_green_thread)
 {
 	run_procs(1, fire_for_a_reader, NULL);
 }
+
+static void fire_at_the_end(void *arg)
+{
+	(void)arg;
+	first = gmp_now() + HOUR;
+	c = gmp_tick_new(first, NEVER - first);
+	CHECK(c != NULL);
+	fire(first);
+	expect_tick(first);
+	CHECK_EQ(timers_next(getp()), NEVER);
+	gmp_tick_free(c);
+	c = gmp_tick_new(first, NEVER - 1 - first);
+	CHECK(c != NULL);
+	fire(first);
+	expect_tick(first);
+	CHECK_EQ(timers_next(getp()), NEVER - 1);
+	fire(NEVER - 1);
+	expect_tick(NEVER - 1);
+	CHECK_EQ(timers_next(getp()), NEVER);
+	gmp_tick_free(c);
+}
+
+TEST(a_period_that_the_clock_does_not_reach_is_the_last)
+{
+	run_procs(1, fire_at_the_end, NULL);
+}

@@ -80,3 +80,26 @@ TEST(without_a_period_it_fires_once)
 {
 	run_procs(1, fire_once, NULL);
 }
+
+static void fire_at_the_end(void *arg)
+{
+	gmp_timer *t = begin(PERIOD);
+
+	(void)arg;
+	CHECK_EQ(gmp_timer_set(t, first, NEVER - first), 1);
+	fire(first);
+	CHECK_EQ(timers_next(getp()), NEVER);
+	CHECK_EQ(gmp_timer_set(t, first, NEVER - 1 - first), 0);
+	fire(first);
+	CHECK_EQ(timers_next(getp()), NEVER - 1);
+	fire(NEVER - 1);
+	CHECK_EQ(timers_next(getp()), NEVER);
+	CHECK_EQ(gmp_timer_stop(t), 0);
+	CHECK_EQ(runs, 3);
+	gmp_timer_free(t);
+}
+
+TEST(a_period_that_the_clock_does_not_reach_disarms)
+{
+	run_procs(1, fire_at_the_end, NULL);
+}
