@@ -1060,10 +1060,10 @@ GMP_API void gmp_pool_free(gmp_pool *p);
  * that, by running + waiting, which looks at all of them.  Where that one is full too the submitter
  * waits (or not, by the options) in its queue.
  * gmp_multipool_at is one of the pools, NULL for an index out of range; it is not to be freed.  The
- * counts are sums; gmp_multipool_capacity is -1 without a bound.  gmp_multipool_resize sets the capacity of
- * each.  Otherwise as the functions of the same names for one pool; release and free end the pools
- * one after the other.  gmp_multipool_free waits for the tasks of all, which may submit to it until they
- * have ended (-EPIPE); called from one of them, for the others.
+ * counts are sums, INT_MAX at most; gmp_multipool_capacity is -1 without a bound.  gmp_multipool_resize
+ * sets the capacity of each.  Otherwise as the functions of the same names for one pool; release and free
+ * end the pools one after the other.  gmp_multipool_free waits for the tasks of all, which may submit to it
+ * until they have ended (-EPIPE); called from one of them, for the others.
  */
 typedef struct gmp_multipool gmp_multipool;
 typedef enum gmp_spread { GMP_ROUND_ROBIN, GMP_LEAST_BUSY } gmp_spread;

@@ -8,6 +8,7 @@
  */
 #include "gmp.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -46,9 +47,17 @@ gmp_multipool *gmp_multipool_new(int pools, int capacity, gmp_spread spread, con
 	return m;
 }
 
+/* INT_MAX where the sum is more. */
+static int add(int a, int b)
+{
+	int sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? INT_MAX : sum;
+}
+
 static int load(gmp_pool *p)
 {
-	return gmp_pool_running(p) + gmp_pool_waiting(p);
+	return add(gmp_pool_running(p), gmp_pool_waiting(p));
 }
 
 static gmp_pool *least_busy(gmp_multipool *m)
@@ -109,7 +118,7 @@ static int sum(gmp_multipool *m, int (*count)(gmp_pool *p))
 
 		if (k < 0)
 			return k; /* no bound, or the run is over */
-		n += k;
+		n = add(n, k);
 	}
 	return n;
 }

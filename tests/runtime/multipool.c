@@ -2,6 +2,8 @@
 /* Tests that load is spread over several pools. */
 #include "pool_util.h"
 
+#include <limits.h>
+
 static void fill_evenly(gmp_multipool *m)
 {
 	atomic_store(&begun, 0);
@@ -156,6 +158,16 @@ RT(a_task_frees_its_own_multipool)
 	let_through(3);
 	WAIT_FOR(atomic_load(&ended) == 4);
 	WAIT_FOR(stats().greens == 1);
+}
+
+RT(a_sum_that_is_too_large_is_int_max)
+{
+	for (int n = 1; n <= 5; n++) {
+		gmp_multipool *m = gmp_multipool_new(n, 1 << 30, GMP_ROUND_ROBIN, NULL);
+
+		CHECK_EQ(gmp_multipool_capacity(m), n == 1 ? 1 << 30 : INT_MAX);
+		gmp_multipool_free(m);
+	}
 }
 
 RT(what_makes_no_sense_is_refused)
