@@ -267,7 +267,7 @@ int gmp_join_until(gmp_g *g, int64_t deadline)
 	chaos_point();
 	if (!g)
 		return -EINVAL;
-	if (g == gmp_self())
+	if ((struct g *)g == own_green()) /* in blocking code, too */
 		return -EDEADLK;
 	if (!rt_enter())
 		return -ESRCH;

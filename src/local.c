@@ -117,23 +117,9 @@ static void (*destructor(gmp_key k))(void *)
 
 /* --- the calling thread's table --- */
 
-static noinline struct g *blocked_green(void)
+static noinline struct locals *own_slow(void)
 {
-	struct m *m = gmp__blockedm();
-
-	return m ? m->curg : NULL;
-}
-
-static inline struct g *own_green(void)
-{
-	struct m *m = getm();
-
-	return likely(m != NULL) ? m->curg : blocked_green();
-}
-
-static struct locals *own_slow(void)
-{
-	struct g *gp = blocked_green();
+	struct g *gp = own_green();
 
 	return gp ? gp->locals : gmp__foreign_locals();
 }

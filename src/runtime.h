@@ -508,6 +508,16 @@ static inline struct g *self_green(void)
 	return m ? m->curg : NULL;
 }
 
+/* The same, also in blocking code: there calls behave as on a foreign thread, but who it is stays. */
+static inline struct g *own_green(void)
+{
+	struct m *m = getm();
+
+	if (unlikely(!m))
+		m = gmp__blockedm();
+	return m ? m->curg : NULL;
+}
+
 /*
  * Around a call of a foreign thread that uses what the runtime owns: false when none runs.  The
  * runtime's end waits for those inside.  Nothing for green threads.

@@ -214,10 +214,10 @@ int gmp_timer_stop(gmp_timer *t)
 	return gmp_timer_set(t, NEVER, 0);
 }
 
-/* The caller is a run of t. */
+/* The caller is a run of t, be it in blocking code. */
 static bool called_from(struct gmp_timer *t)
 {
-	struct g *gp = self_green();
+	struct g *gp = own_green();
 
 	return gp && gp->fn == timer_main && gp->arg == t;
 }

@@ -106,6 +106,27 @@ RT(joining_oneself_is_edeadlk)
 	join(spawn(join_itself, NULL));
 }
 
+static void join_itself_in_blocking_code(void *through)
+{
+	gmp_g *self = gmp_self();
+
+	gmp_block_enter();
+	CHECK_EQ(gmp_join_until(self, 0), -EDEADLK);
+	CHECK_EQ(gmp_join_until(self, gmp_deadline(MS)), -EDEADLK);
+	CHECK_EQ(gmp_join(self), -EDEADLK);
+	gmp_block_leave();
+	atomic_store((atomic_int *)through, 1);
+}
+
+RT(joining_oneself_in_blocking_code_is_edeadlk)
+{
+	atomic_int through = 0;
+	gmp_g *g = spawn(join_itself_in_blocking_code, &through);
+
+	WAIT_FOR(atomic_load(&through)); /* nobody else is its joiner */
+	join(g);
+}
+
 RT(join_of_null_is_einval)
 {
 	CHECK_EQ(gmp_join(NULL), -EINVAL);

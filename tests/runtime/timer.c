@@ -349,6 +349,29 @@ RT(a_function_may_free_its_own_timer)
 	WAIT_FOR(stats().timers == 0);
 }
 
+static void free_itself_in_blocking_code(UNUSED void *arg)
+{
+	gmp_block_enter();
+	gmp_timer_free(the_timer);
+	gmp_block_leave();
+	atomic_fetch_add(&finished, 1);
+}
+
+RT(a_function_may_free_its_own_timer_in_blocking_code)
+{
+	int64_t limit = gmp_deadline(20 * SEC);
+
+	for (int i = 1; i <= 10; i++) {
+		the_timer = gmp_timer_new(free_itself_in_blocking_code, NULL);
+		CHECK_EQ(gmp_timer_set(the_timer, 0, i % 2 ? 3600 * SEC : 0), 0);
+		while (atomic_load(&finished) < i) {
+			CHECK(gmp_now() < limit);
+			gmp_yield();
+		}
+	}
+	WAIT_FOR(stats().timers == 0);
+}
+
 RT(free_of_an_armed_timer_stops_it)
 {
 	int slow = 0; /* the time of one may have come before we freed it */
