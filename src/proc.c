@@ -36,7 +36,7 @@ static struct {
 	size_t bytes;   /* (c) */
 	uint32_t made;  /* (a) written under the lock */
 	uint32_t limit; /* (c) */
-	uint32_t keep; /* (c) how many free ones a P keeps for itself: few, where few are allowed */
+	uint32_t keep; /* (a) how many free ones a P keeps for itself: few, where few are allowed */
 	struct g *free;   /* under the lock, by schedlink */
 	uint64_t next_id; /* (a) */
 	m_entry entry;    /* (c) */
@@ -96,8 +96,9 @@ struct g *g_alloc(struct p *pp, int *err)
 	struct g *gp = gs_take_locked(err), *more;
 
 	if (gp && pp) {
-		for (unsigned i = 0; i < min_of(G_BATCH - 1u, gs.keep / 2) && (more = gs.free);
-		     i++) {
+		unsigned most = min_of(G_BATCH - 1u, ld_rlx(&gs.keep) / 2);
+
+		for (unsigned i = 0; i < most && (more = gs.free); i++) {
 			gs.free = more->schedlink;
 			pp->gfree[pp->gfree_n++] = more;
 		}
@@ -134,12 +135,20 @@ void g_free(struct p *pp, struct g *gp)
 	g_set_status(gp, G_FREE);
 	/* ORD(g.life): who sees the new number sees that it is free, or what it became since */
 	st_rel(&gp->generation, gp->generation + 1);
-	if (unlikely(!pp || gs.keep == 0)) {
+	uint32_t keep = ld_rlx(&gs.keep);
+
+	if (unlikely(!pp)) {
 		gfree_shared(gp);
 		return;
 	}
-	if (unlikely(pp->gfree_n >= gs.keep))
-		gfree_spill(pp, gs.keep / 2);
+	if (unlikely(pp->gfree_n >= keep)) {
+		if (pp->gfree_n > keep / 2) /* it may be more, from when there were fewer Ps */
+			gfree_spill(pp, keep / 2);
+		if (keep == 0) {
+			gfree_shared(gp);
+			return;
+		}
+	}
 	pp->gfree[pp->gfree_n++] = gp;
 }
 
@@ -400,6 +409,22 @@ static void p_share(struct p *pp)
 /* Several resizes at a time would undo each other. */
 static struct lock resizing;
 
+/* Under `resizing`: all Ps together keep a sixteenth, at most, of the green threads that there can be. */
+static void gfree_set_keep(int procs)
+{
+	uint64_t stacks = sched.options.c.max_stack_memory >> sched.stack_class;
+	uint64_t most = min_of(stacks, (uint64_t)gs.limit);
+
+	st_rlx(&gs.keep, (uint32_t)min_of((uint64_t)GFREE_CACHE, most / (16 * (uint64_t)procs)));
+}
+
+/* Under sched.lock, after gfree_set_keep: those that run see to it when they free one. */
+static void gfree_spill_idle(void)
+{
+	for (struct p *pp = sched.pidle; pp; pp = pp->link)
+		gfree_spill(pp, ld_rlx(&gs.keep));
+}
+
 /* Under `resizing`: records for n Ps.  0 or -ENOMEM. */
 static int p_make_up_to(int n)
 {
@@ -440,7 +465,9 @@ int procs_resize(int n, bool *fresh)
 		unlock(&resizing, LR_START);
 		return -ENOMEM;
 	}
+	gfree_set_keep(n);
 	lock(&sched.lock, LR_SCHED);
+	gfree_spill_idle();
 	old = sched.procs;
 	end = old + sched.nspare;
 	st_rlx(&sched.procs, n);
@@ -485,6 +512,8 @@ bool procs_add_spare(void)
 	added = i < PROCS_MAX && p_make_up_to(i + 1) == 0;
 	for (int k = 0; k < i && added; k++)
 		added = p_open_asleep(sched.allp[k]);
+	if (added)
+		gfree_set_keep(i + 1);
 	lock(&sched.lock, LR_SCHED);
 	added = added && ld_rlx(&sched.state) == RUN_ON;
 	if (added) {
@@ -508,6 +537,7 @@ void procs_drop_spares(void)
 	end = first + sched.nspare;
 	st_rlx(&sched.nspare, 0);
 	unlock(&sched.lock, LR_SCHED);
+	gfree_set_keep(first);
 	p_dismiss_from(first, end);
 	unlock(&resizing, LR_START);
 }
@@ -722,11 +752,6 @@ static int proc_try(uint32_t max_green)
 	gs.made = 0;
 	gs.free = NULL;
 	gs.next_id = 1;
-	uint64_t stacks = c->max_stack_memory >> log2_ceil(c->stack_size);
-
-	uint64_t most = min_of(stacks, (uint64_t)max_green);
-
-	gs.keep = (uint32_t)min_of((uint64_t)GFREE_CACHE, most / (16 * (uint64_t)c->procs));
 	gs.bytes = round_up((size_t)gs.limit * sizeof(struct g), PAGE);
 	gs.arena = os_reserve(gs.bytes);
 	gs.names = os_reserve((size_t)gs.limit * G_NAME_MAX);

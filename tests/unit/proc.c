@@ -274,6 +274,69 @@ TEST(idle_ps_come_and_go_with_their_number)
 	proc_fini();
 }
 
+static void use_and_free(struct p *pp, int n)
+{
+	struct g *gp[MAX_GREEN];
+
+	for (int i = 0; i < n; i++)
+		gp[i] = new_g(pp);
+	for (int i = 0; i < n; i++)
+		end_g(pp, gp[i]);
+}
+
+/* What the Ps keep of those that are free; no more than a sixteenth of all. */
+static int kept(void)
+{
+	int n = 0;
+
+	for (int i = 0; i < sched.nallp; i++)
+		n += (int)sched.allp[i]->gfree_n;
+	return n;
+}
+
+TEST_PROCS(when_there_are_more_ps_each_keeps_fewer_free_green_threads)
+{
+	struct p *pp[16];
+
+	begin(procs);
+	for (int i = 0; i < procs; i++) {
+		pp[i] = take_p();
+		use_and_free(pp[i], 10);
+		CHECK(pp[i]->gfree_n > 0);
+	}
+	if (procs > 1)
+		put_p(pp[0]);
+	resize(16, procs, true);
+	if (procs > 1)
+		CHECK_EQ(pp[0]->gfree_n, 0); /* it was idle, and may stay so */
+	for (int i = procs > 1; i < procs; i++)
+		use_and_free(pp[i], 1); /* with what it has kept from before */
+	CHECK_EQ(kept(), 0);            /* 100 are few for 16 */
+	for (struct p *fresh; (fresh = take_p()) != NULL;)
+		use_and_free(fresh, 10);
+	CHECK(kept() <= MAX_GREEN / 16);
+	use_and_free(NULL, MAX_GREEN - MAX_GREEN / 16);
+	proc_fini();
+}
+
+TEST(when_there_are_fewer_ps_each_keeps_more_free_green_threads)
+{
+	begin(16);
+	struct p *pp = take_p();
+
+	use_and_free(pp, 10);
+	CHECK_EQ(pp->gfree_n, 0);
+	for (int i = 0; i < 15; i++)
+		take_p();
+	put_p(pp);
+	resize(1, 16, false);
+	pp = sched.allp[0];
+	use_and_free(pp, 10);
+	CHECK(pp->gfree_n > 0);
+	CHECK(pp->gfree_n <= MAX_GREEN / 16);
+	proc_fini();
+}
+
 TEST(a_spare_p_goes_when_their_number_is_set)
 {
 	begin(2);
