@@ -278,27 +278,31 @@ static struct slot *first_set_from(struct locals *l, uint32_t order)
 /* The numbers are used up, by one thread or by all that have had the table (F4): the values that are
  * there keep their order, from 0 on.  No number grows, so what is left to do always stands at or above
  * the next one, and what is done below. */
-static noinline void renumber(struct locals *l)
+static noinline int renumber(struct locals *l)
 {
 	struct slot *s;
 
 	for (l->order = 0; (s = first_set_from(l, l->order)) != NULL; l->order++)
 		s->order = l->order;
+	return 0;
 }
 
-/* The slot is k's; order < ORDERS. */
-static inline void put(struct locals *l, gmp_key k, void *v)
+/* The slot is k's.  0; renumber comes last, so that the usual way saves no registers for it. */
+static inline int put(struct locals *l, gmp_key k, void *v)
 {
 	struct slot *s = &l->slot[k & l->mask];
 
 	if (v && !s->value) {
+		s->value = v;
 		s->order = l->order++;
 		l->recent = k & l->mask;
 		l->n++;
-	} else if (!v && s->value) {
-		l->n--;
+		return unlikely(l->order == ORDERS) ? renumber(l) : 0;
 	}
+	if (!v && s->value)
+		l->n--;
 	s->value = v;
+	return 0;
 }
 
 /* Where k is, or may be put; NULL and *err. */
@@ -316,16 +320,13 @@ static struct slot *slot_for(gmp_key k, int *err)
 	}
 }
 
-/* The first value under k; or the caller is no green thread, or in blocking code; or the numbers are
- * used up. */
+/* The first value under k; or the caller is no green thread, or in blocking code. */
 static noinline int set_slow(gmp_key k, void *v)
 {
 	struct locals *l = own();
 	bool there = l && k && l->slot[k & l->mask].key == k;
 	int err;
 
-	if (l && l->order == ORDERS)
-		renumber(l);
 	if (!there && !key_live(k))
 		return -EINVAL;
 	if (!there && !v)
@@ -350,11 +351,10 @@ int gmp_set(gmp_key k, void *v)
 	struct m *m = getm();
 	struct locals *l = likely(m != NULL) ? m->curg->locals : NULL;
 
-	if (unlikely(!l || !k || l->slot[k & l->mask].key != k || l->order == ORDERS))
+	if (unlikely(!l || !k || l->slot[k & l->mask].key != k))
 		return set_slow(k, v);
 	m->curg->locals_set = true; /* its end is to look */
-	put(l, k, v);
-	return 0;
+	return put(l, k, v);
 }
 
 /* --- a green thread's end --- */
