@@ -29,7 +29,7 @@
  * Models:
  *   src/green.c: wake_joiner green_exited join_until wait_for_end join_unwait gmp_detach
  *   src/sched.c: sched_exit_g0
- *   src/proc.c: g_free
+ *   src/allgs.c: g_free
  *   without: g.life (of who looks at descriptors that are not its own: dumps)
  *
  * Runs: what scripts/model does with this file

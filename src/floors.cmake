@@ -43,6 +43,7 @@ set(GMP_FLOOR1_HEADERS
 )
 
 set(GMP_FLOOR2
+	allgs.c
 	proc.c
 	runq.c
 	timer.c

@@ -24,6 +24,7 @@
 #include "bound.h"
 #include "chaos.h"
 #include "park.h"
+#include "allgs.h"
 #include "proc.h"
 #include "submit.h"
 #include "sema.h"

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What exists, and who is bound to whom?
+ * Which Ps and Ms are there, who runs whom, and who is idle?
  *
  * Invariants
- *  B1 Descriptors of green threads lie in one arena, side by side, apart from the stacks; they are
- *     never unmapped while the runtime runs, so a stale pointer reads a descriptor, not garbage.
- *  B2 Every descriptor that was ever made has a stack of the default class reserved (stack.c S1).
  *  B3 A P is run by at most one M.  An idle P has empty queues (its timers may stay).
  *  B4 A sleeping M stands in exactly one place, sched.midle or sched.pollm; whoever takes it out,
  *     under sched.lock, gives it a P (or the end) and wakes it.  It takes itself out by the same
@@ -17,238 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allgs.h"
 #include "base/os.h"
 #include "base/rand.h"
-#include "base/throw.h"
 #include "chaos.h"
 #include "netpoll.h"
 #include "runq.h"
 #include "timer.h"
 
-enum { G_BATCH = 32, ID_BATCH = 64, M_STACK = 256 * 1024 };
+enum { M_STACK = 256 * 1024 };
 
 struct sched sched;
-
-static struct {
-	struct lock lock;
-	struct g *arena; /* (c) */
-	char *names;    /* (c) G_NAME_MAX bytes for each descriptor, touched only for those named */
-	size_t bytes;   /* (c) */
-	uint32_t made;  /* (a) written under the lock */
-	uint32_t limit; /* (c) */
-	uint32_t keep; /* (a) how many free ones a P keeps for itself: few, where few are allowed */
-	struct g *free;   /* under the lock, by schedlink */
-	uint64_t next_id; /* (a) */
-	m_entry entry;    /* (c) */
-} gs;
-
-/* --- G --- */
-
-static void gs_give(struct g *gp)
-{
-	gp->schedlink = gs.free;
-	gs.free = gp;
-}
-
-/* Make a batch of descriptors, with stacks promised; how many. */
-static uint32_t gs_make_locked(int *err)
-{
-	/* of what max_stack_memory allows a small part at a time: stacks of other sizes want some */
-	uint64_t part = sched.options.c.max_stack_memory / 16 >> sched.stack_class;
-	uint32_t n = (uint32_t)min_of((uint64_t)G_BATCH, max_of(part, (uint64_t)1));
-
-	n = min_of(n, gs.limit - gs.made);
-
-	*err = n == 0 ? -EAGAIN : stack_promise(sched.stack_class, n);
-	while (*err == -EAGAIN && n > 1) { /* up to the last that max_stack_memory allows */
-		n /= 2;
-		*err = stack_promise(sched.stack_class, n);
-	}
-	if (*err)
-		return 0;
-	for (uint32_t i = n; i-- > 0;) { /* so that they are used in the order of addresses */
-		struct g *gp = &gs.arena[gs.made + i];
-
-		gp->w.gp = gp;
-		gp->token = gs.made + i + 1;
-		gp->sudog.w = &gp->w;
-		gs_give(gp);
-	}
-	st_rel(&gs.made, gs.made + n); /* ORD(g.made): descriptors before their number */
-	return n;
-}
-
-static struct g *gs_take_locked(int *err)
-{
-	if (!gs.free && !gs_make_locked(err))
-		return NULL;
-	struct g *gp = gs.free;
-
-	gs.free = gp->schedlink;
-	return gp;
-}
-
-struct g *g_alloc(struct p *pp, int *err)
-{
-	if (likely(pp && pp->gfree_n > 0))
-		return pp->gfree[--pp->gfree_n];
-	lock(&gs.lock, LR_GFREE);
-	struct g *gp = gs_take_locked(err), *more;
-
-	if (gp && pp) {
-		unsigned most = min_of(G_BATCH - 1u, ld_rlx(&gs.keep) / 2);
-
-		for (unsigned i = 0; i < most && (more = gs.free); i++) {
-			gs.free = more->schedlink;
-			pp->gfree[pp->gfree_n++] = more;
-		}
-		/* the cache is last in first out: the lowest address on top */
-		for (unsigned i = 0; i < pp->gfree_n / 2; i++) {
-			more = pp->gfree[i];
-			pp->gfree[i] = pp->gfree[pp->gfree_n - 1 - i];
-			pp->gfree[pp->gfree_n - 1 - i] = more;
-		}
-	}
-	unlock(&gs.lock, LR_GFREE);
-	return gp;
-}
-
-static void gfree_spill(struct p *pp, unsigned keep)
-{
-	lock(&gs.lock, LR_GFREE);
-	while (pp->gfree_n > keep)
-		gs_give(pp->gfree[--pp->gfree_n]);
-	unlock(&gs.lock, LR_GFREE);
-}
-
-/* To those that all share. */
-static void gfree_shared(struct g *gp)
-{
-	lock(&gs.lock, LR_GFREE);
-	gs_give(gp);
-	unlock(&gs.lock, LR_GFREE);
-}
-
-void g_free(struct p *pp, struct g *gp)
-{
-	st_rlx(&gp->named, false);
-	g_set_status(gp, G_FREE);
-	/* ORD(g.life): who sees the new number sees that it is free, or what it became since */
-	st_rel(&gp->generation, gp->generation + 1);
-	uint32_t keep = ld_rlx(&gs.keep);
-
-	if (unlikely(!pp)) {
-		gfree_shared(gp);
-		return;
-	}
-	if (unlikely(pp->gfree_n >= keep)) {
-		if (pp->gfree_n > keep / 2) /* it may be more, from when there were fewer Ps */
-			gfree_spill(pp, keep / 2);
-		if (keep == 0) {
-			gfree_shared(gp);
-			return;
-		}
-	}
-	pp->gfree[pp->gfree_n++] = gp;
-}
-
-void g_bind_stack(struct p *pp, struct g *gp)
-{
-	struct stackcache *c = &pp->stacks;
-
-	if (likely(gp->stack_class == sched.stack_class)) {
-		char *lo = stackcache_take(c);
-
-		if (unlikely(!lo))
-			gmp__fatal("no stack, although one was reserved"); /* B2 */
-		st_rlx(&gp->stack, lo);
-	} else {
-		st_rlx(&gp->stack, stack_get(gp->stack_class));
-	}
-	bump(&pp->count.binds, 1);
-	san_begin(&gp->san, gp->stack, (size_t)1 << gp->stack_class);
-}
-
-void g_unbind_stack(struct p *pp, struct g *gp)
-{
-	struct stackcache *c = &pp->stacks;
-
-	san_end(&gp->san);
-	bump(&pp->count.unbinds, 1);
-	if (likely(gp->stack_class == sched.stack_class)) {
-		if (unlikely(c->n == STACK_CACHE))
-			stackcache_spill(c);
-		c->lo[c->n++] = gp->stack;
-	} else {
-		stack_put(gp->stack, gp->stack_class);
-		stack_unpromise(gp->stack_class, 1);
-	}
-	st_rlx(&gp->stack, (char *)NULL);
-}
-
-uint64_t g_new_id(struct p *pp)
-{
-	if (unlikely(!pp))
-		return add_rlx(&gs.next_id, 1);
-	if (unlikely(pp->id_next == pp->id_end)) {
-		pp->id_next = add_rlx(&gs.next_id, ID_BATCH);
-		pp->id_end = pp->id_next + ID_BATCH;
-	}
-	return pp->id_next++;
-}
-
-/* By bytes: others may read it at any time, and find out afterwards whether it was the name of the
- * life that they look at (ORD(g.life)). */
-void g_set_name(struct g *gp, const char *name)
-{
-	char *to = gs.names + (size_t)g_index(gp) * G_NAME_MAX;
-	unsigned n = 0;
-
-	for (; name[n] && n < G_NAME_MAX - 1; n++)
-		st_rlx(&to[n], name[n]);
-	st_rlx(&to[n], '\0');
-	st_rlx(&gp->named, true);
-}
-
-const char *g_name(const struct g *gp)
-{
-	/* none: the child of a fork has a handle of its parent's */
-	return ld_rlx(&gp->named) && gs.names ? gs.names + (size_t)g_index(gp) * G_NAME_MAX : "";
-}
-
-uint32_t g_index(const struct g *gp)
-{
-	return (uint32_t)(gp - gs.arena);
-}
-
-uint32_t g_made(void)
-{
-	return ld_acq(&gs.made); /* ORD(g.made) */
-}
-
-struct g *g_at(uint32_t index)
-{
-	return index < g_made() ? &gs.arena[index] : NULL;
-}
-
-#ifdef GMP_DEBUG_CHECKS
-void gmp__check_edge(struct g *gp, enum gstatus to)
-{
-	static const struct {
-		const char *name;
-		unsigned edges;
-	} table[] = {
-#define GSTATUS(name, text, edges, owner) [name] = { text, edges },
-#include "gstatus.def"
-#undef GSTATUS
-	};
-	enum gstatus from = (enum gstatus)ld_rlx(&gp->status);
-
-	if (!(table[from].edges & 1u << to))
-		gmp__fatal("green thread %llu cannot go from %s to %s", (unsigned long long)gp->id,
-			   table[from].name, table[to].name);
-}
-#endif
 
 /* --- P --- */
 
@@ -256,7 +32,7 @@ void gmp__check_edge(struct g *gp, enum gstatus to)
  * descriptors (T4). */
 static uint32_t timer_limit(void)
 {
-	return gs.limit * 2 + DEADLINES_MAX;
+	return sched.options.c.max_green * 2 + DEADLINES_MAX;
 }
 
 static void p_delete(struct p *pp)
@@ -409,20 +185,11 @@ static void p_share(struct p *pp)
 /* Several resizes at a time would undo each other. */
 static struct lock resizing;
 
-/* Under `resizing`: all Ps together keep a sixteenth, at most, of the green threads that there can be. */
-static void gfree_set_keep(int procs)
-{
-	uint64_t stacks = sched.options.c.max_stack_memory >> sched.stack_class;
-	uint64_t most = min_of(stacks, (uint64_t)gs.limit);
-
-	st_rlx(&gs.keep, (uint32_t)min_of((uint64_t)GFREE_CACHE, most / (16 * (uint64_t)procs)));
-}
-
 /* Under sched.lock, after gfree_set_keep: those that run see to it when they free one. */
 static void gfree_spill_idle(void)
 {
 	for (struct p *pp = sched.pidle; pp; pp = pp->link)
-		gfree_spill(pp, ld_rlx(&gs.keep));
+		gfree_trim(pp);
 }
 
 /* Under `resizing`: records for n Ps.  0 or -ENOMEM. */
@@ -544,9 +311,11 @@ void procs_drop_spares(void)
 
 /* --- M --- */
 
+static m_entry first_function;
+
 void proc_set_entry(m_entry entry)
 {
-	gs.entry = entry;
+	first_function = entry;
 }
 
 bool m_reserve_locked(void)
@@ -618,7 +387,7 @@ int m_start(struct m *m)
 	int err;
 
 	m->ours = true;
-	err = os_thread_start(&m->thread, gs.entry, m,
+	err = os_thread_start(&m->thread, first_function, m,
 			      m->alone ? (size_t)1 << m->curg->stack_class : M_STACK);
 
 	if (err)
@@ -736,7 +505,7 @@ void sched_reset(void)
 
 void proc_forget(void)
 {
-	memset(&gs, 0, sizeof(gs));
+	allgs_forget();
 	resizing = (struct lock){ 0 };
 	stack_forget();
 }
@@ -748,19 +517,14 @@ static int proc_try(uint32_t max_green)
 	bool fresh;
 	int err;
 
-	c->max_green = gs.limit = max_green; /* T4: the program's timers go by it, too */
-	gs.made = 0;
-	gs.free = NULL;
-	gs.next_id = 1;
-	gs.bytes = round_up((size_t)gs.limit * sizeof(struct g), PAGE);
-	gs.arena = os_reserve(gs.bytes);
-	gs.names = os_reserve((size_t)gs.limit * G_NAME_MAX);
-	if (!gs.arena || !gs.names)
-		return -ENOMEM;
-	err = gq_init(gs.limit);
+	c->max_green = max_green; /* T4: the program's timers go by it, too */
+	err = allgs_init(max_green);
+	if (err)
+		return err;
+	err = gq_init(max_green);
 	sched.stack_class = log2_ceil(c->stack_size);
 	if (!err)
-		err = stack_init(gs.limit + PROCS_MAX * STACK_CACHE + 1024, sched.stack_class);
+		err = stack_init(max_green + PROCS_MAX * STACK_CACHE + 1024, sched.stack_class);
 	stack_limit(c->max_stack_memory);
 	if (!err)
 		err = procs_resize(c->procs, &fresh);
@@ -800,11 +564,5 @@ void proc_fini(void)
 	sched.pidle = NULL;
 	stack_fini();
 	gq_fini();
-	if (gs.arena)
-		os_release(gs.arena, gs.bytes);
-	if (gs.names)
-		os_release(gs.names, (size_t)gs.limit * G_NAME_MAX);
-	gs.arena = NULL;
-	gs.names = NULL;
-	gs.made = 0;
+	allgs_fini();
 }

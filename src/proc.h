@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What exists, and who is bound to whom: making, recycling and binding of G, M and P.
+ * Which Ps and Ms are there, who runs whom, and who is idle?  Those of Gs are in allgs.h.
  *
  * proc.c never chooses: which G runs next, and whether to wake somebody, is sched.c's and wake.c's.
  */
@@ -16,23 +16,6 @@ void proc_fini(void);
 void sched_reset(void);
 /* The child of a fork: forget what the parent's threads held. */
 void proc_forget(void);
-
-/* --- G --- */
-
-/* A descriptor from pp's cache (pp NULL: a foreign thread's call), with a stack promised to it.
- * NULL: *err is -EAGAIN (max_green) or -ENOMEM. */
-struct g *g_alloc(struct p *pp, int *err);
-void g_free(struct p *pp, struct g *gp);
-/* A stack for its first run; and back. */
-void g_bind_stack(struct p *pp, struct g *gp);
-void g_unbind_stack(struct p *pp, struct g *gp);
-uint64_t g_new_id(struct p *pp);
-/* Before it is made runnable; what is longer than G_NAME_MAX - 1 bytes is cut off. */
-void g_set_name(struct g *gp, const char *name);
-const char *g_name(const struct g *gp); /* "" without one */
-uint32_t g_index(const struct g *gp);
-struct g *g_at(uint32_t index); /* NULL beyond those ever made */
-uint32_t g_made(void);          /* descriptors ever made: g_at(0..made-1) */
 
 /* --- P: under sched.lock, but for p_flush --- */
 

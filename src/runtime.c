@@ -42,6 +42,7 @@
 #include "local.h"
 #include "netpoll.h"
 #include "park.h"
+#include "allgs.h"
 #include "proc.h"
 #include "sched.h"
 #include "sema.h"

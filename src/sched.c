@@ -28,6 +28,7 @@
 #include "chaos.h"
 #include "netpoll.h"
 #include "park.h"
+#include "allgs.h"
 #include "proc.h"
 #include "runq.h"
 #include "submit.h"

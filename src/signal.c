@@ -27,7 +27,7 @@
 #include "base/san.h"
 #include "base/throw.h"
 #include "base/trace.h"
-#include "proc.h"
+#include "allgs.h"
 #include "wake.h"
 
 #ifndef AT_MINSIGSTKSZ

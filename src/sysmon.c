@@ -33,6 +33,7 @@
 #include "base/throw.h"
 #include "chaos.h"
 #include "handoff.h"
+#include "allgs.h"
 #include "proc.h"
 #include "runq.h"
 #include "sched.h"

@@ -8,6 +8,7 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "park.h"
+#include "allgs.h"
 #include "proc.h"
 #include "sched.h"
 #include "submit.h"

@@ -7,7 +7,7 @@
 
 #include "base/os.h"
 #include "base/symtab.h"
-#include "proc.h"
+#include "allgs.h"
 
 enum { MODULES = 64, HELPER_STACK = 256 * 1024 };
 

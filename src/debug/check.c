@@ -35,7 +35,7 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "debug/astray.h"
-#include "proc.h"
+#include "allgs.h"
 #include "unwind.h"
 
 enum { MOST_TOLD = 10, ENTRIES = 512, CHUNK_PAGES = 512 };

@@ -29,6 +29,7 @@
 #include "base/symtab.h"
 #include "base/throw.h"
 #include "netpoll.h"
+#include "allgs.h"
 #include "proc.h"
 #include "select.h"
 #include "sync/sync.h"

@@ -8,7 +8,7 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "debug/dump.h"
-#include "proc.h"
+#include "allgs.h"
 #include "wake.h"
 
 enum { SECOND = 1000000000 };

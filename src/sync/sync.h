@@ -5,7 +5,7 @@
 #define GMP_SYNC_H
 
 #include "base/os.h"
-#include "proc.h"
+#include "allgs.h"
 #include "runtime.h"
 
 enum { TOKEN_FOREIGN = 1u << 31 };

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
+#include "allgs.h"
 #include "proc.h"
 
 #include <errno.h>
