@@ -75,7 +75,8 @@ static int class_of(size_t size, unsigned *klass)
 	return stack_promise(*klass, 1);
 }
 
-/* As a thread of its own; where there can be none, it has never been. */
+/* As a thread of its own; where there can be none, it has never been.  At the end of the run the caller is
+ * told, and not dropped here: it may hold a lock (a pool's). */
 static noinline int launch_thread(struct g *gp)
 {
 	g_set_status(gp, G_RUNNABLE);
@@ -83,8 +84,6 @@ static noinline int launch_thread(struct g *gp)
 
 	if (!err)
 		return 0;
-	if (err == -ESRCH)
-		thread_checkpoint();
 	add_rlx(&sched.thread_exits, 1);
 	if (gp->stack_class != sched.stack_class)
 		stack_unpromise(gp->stack_class, 1);

@@ -361,19 +361,75 @@ TEST_PROCS(a_timer_waits_until_it_can_have_a_thread)
 	run_threads(procs, 20, tick_when_there_is_room);
 }
 
-static void spawn_for_ever(UNUSED void *arg)
+static _Atomic int told;
+
+static void spawn_until_told(UNUSED void *arg)
+{
+	while (gmp_go(tick, NULL) != -ESRCH)
+		;
+	told++;
+	gmp_yield();
+	CHECK(0 && "dropped, but goes on");
+}
+
+static void run_spawners(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_go(spawn_until_told, NULL), 0);
+	CHECK_EQ(gmp_go(spawn_until_told, NULL), 0);
+	gmp_sleep(MS);
+}
+
+TEST_PROCS(one_that_spawns_when_the_run_ends_is_told_so)
+{
+	run_threads(procs, 0, run_spawners);
+	CHECK_EQ(told, 2);
+}
+
+static gmp_pool *shared_pool;
+static _Atomic int shared;
+
+static void sleep_a_little(UNUSED void *arg)
+{
+	gmp_sleep(MS);
+}
+
+static void submit_for_ever(UNUSED void *arg)
 {
 	for (;;) {
-		if (gmp_go(tick, NULL) == -ESRCH)
-			CHECK(0 && "told that the run is over, but goes on");
+		(void)gmp_pool_submit(shared_pool, sleep_a_little, NULL);
+		gmp_checkpoint();
 	}
 }
 
-THREADS(one_that_spawns_when_the_run_ends_is_dropped)
+static void submit_from_outside(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_go(spawn_for_ever, NULL), 0);
-	CHECK_EQ(gmp_go(spawn_for_ever, NULL), 0);
-	gmp_sleep(MS);
+	WAIT_FOR(shared);
+	while (gmp_pool_submit(shared_pool, sleep_a_little, NULL) != -ESRCH)
+		;
+}
+
+static void share_a_pool(UNUSED void *arg)
+{
+	shared_pool = gmp_pool_new(0, NULL);
+	CHECK(shared_pool != NULL);
+	shared = 1;
+	CHECK_EQ(gmp_go(submit_for_ever, NULL), 0);
+	CHECK_EQ(gmp_go(submit_for_ever, NULL), 0);
+	gmp_sleep(3 * MS);
+}
+
+/* A plain thread would spin for its lock for ever. */
+TEST(no_pool_stays_locked_by_one_that_is_dropped)
+{
+	for (int i = 0; i < 20; i++) {
+		struct foreign f;
+
+		shared = 0;
+		foreign_start(&f, submit_from_outside, NULL);
+		run_threads(2, 100, share_a_pool);
+		foreign_join(&f);
+		gmp_pool_free(shared_pool);
+	}
 }
 
 TEST(max_threads_bounds_them)
