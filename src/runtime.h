@@ -308,6 +308,7 @@ struct m {
 	int id;              /* (c) */
 	int tid;             /* (c) the kernel's number of its thread */
 	bool alone;          /* (l) it is the thread of one green thread: see thread.c */
+	bool dropped;        /* (o) of that one: its wait is undone, and does not return */
 	void *way_out;       /* (o) of that one: a jmp_buf */
 	uint64_t told[2];    /* (o) ids of the green threads of which signal.c has told */
 	void *altstack;      /* (o) for signal handlers */

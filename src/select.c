@@ -38,6 +38,7 @@
 #include "chan.h"
 #include "chaos.h"
 #include "park.h"
+#include "thread.h"
 
 enum { ON_STACK = 64 }; /* cases; more are allocated for */
 
@@ -175,8 +176,9 @@ static void select_unwait(struct waiter *w)
 	struct selection *sel = waiter_sudog(w)->elem;
 
 	leave_all(sel);
-	/* at the end of the run, where no M is left, the one who waited will not free it */
-	if (w->gp && !getm())
+	/* at the end of the run the one who waited will not free it: a green thread, where no M is left,
+	 * or one that is a thread of its own */
+	if (w->gp ? !getm() : thread_dropped())
 		free(sel->memory);
 }
 

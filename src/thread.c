@@ -187,11 +187,19 @@ int thread_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result)
 		mine = w;
 		cpu_relax();
 	}
+	m->dropped = result && run_ends(); /* one look: unwait goes by the same */
 	if (result && unwait)
 		unwait(w);
-	if (result && run_ends())
+	if (m->dropped)
 		leave(m, DROPPED);
 	return result == -ETIMEDOUT && is_cut(gp) ? -ECANCELED : result;
+}
+
+bool thread_dropped(void)
+{
+	struct m *m = thread_m();
+
+	return m && m->dropped;
 }
 
 /* O1: NULL if gp does not wait; else release. */

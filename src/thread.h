@@ -18,7 +18,7 @@
  *   3 cancelled, or the run ends? claim itself    3 awaits: w -> HELD
  *   4 commit, and sleep until it is done          4 claim w, wake the thread
  *   5 awaits: w -> NULL; while HELD, spin         5 awaits: HELD -> w
- *   6 unwait; the run ends? leave
+ *   6 does the run end?  unwait; if it does, leave
  *
  * Invariants
  *  O1 While awaits is not NULL the waiter is there: the thread does not get past step 5 while it is HELD.
@@ -43,6 +43,9 @@ void thread_run(struct m *m);
 /* Steps 1 to 3, and from 5 on, of a wait of m's green thread. */
 void thread_arm(struct m *m, struct waiter *w, unsigned why);
 int thread_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result);
+
+/* To an unwait_fn: the calling thread's green thread is dropped, and will not return from its wait. */
+bool thread_dropped(void);
 
 /* End gp's wait, if it is cancelled. */
 void thread_cut(struct g *gp);

@@ -145,6 +145,24 @@ TEST(who_is_dropped_leaves_no_memory_behind)
 	let_go(MOST);
 }
 
+TEST(who_is_dropped_as_a_thread_of_its_own_leaves_no_memory_behind)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+	size_t before = 0;
+
+	cfg.sched = GMP_SCHED_THREAD;
+	width = MOST;
+	turns = 0; /* one that has not begun begins yet, and is dropped in its wait */
+	keep(MOST);
+	for (int i = 0; i < 20; i++) {
+		CHECK_EQ(gmp_run(leave_receivers, NULL, &cfg), 0);
+		if (i == 1)
+			before = allocated();
+	}
+	CHECK(allocated() <= before + 256 * 1024);
+	let_go(MOST);
+}
+
 static void time_out_again_and_again(UNUSED void *arg)
 {
 	gmp_case cs[MOST];
