@@ -951,7 +951,8 @@ struct gmp_blocking_ {
  * gmp_cancel_mask.  Green threads that the end of a run drops run none.
  *
  * In blocking code (gmp_block_enter) they are still the green thread's values.  In the child of a fork
- * the plain thread that goes on has the values of the green thread that called fork.
+ * the plain thread that goes on has the values of the green thread that called fork; if a destructor forked,
+ * its return ends the child with _exit(0), and the others do not run in it.
  */
 typedef unsigned gmp_key;
 GMP_API int gmp_key_create(gmp_key *k, void (*destroy)(void *value));

@@ -21,7 +21,8 @@
  *  F2 A slot's key is never 0 once it has a value; key 0 is none.
  *  F3 At the end of a thread the value that was set last goes first, until none is left whose
  *     destructor has not run ROUNDS times.  All that this needs is in the table: so a destructor may
- *     set values, and may leave by gmp_exit (the end goes on from there).
+ *     set values, and may leave by gmp_exit (the end goes on from there).  The child of a fork in one ends
+ *     where that returns: it is no green thread any more.
  *  F4 A descriptor keeps its table for the next green thread that uses it, without values and of the
  *     first size; so a value that each of many sets costs no allocation.
  *  F5 live is the key from when its destructor is written until it is deleted.
@@ -34,6 +35,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { KEYS = 1024, GENERATIONS = 1 << 22, FIRST_SLOTS = 4, ROUNDS = 4, BUSY = 1 };
 enum { ORDER_BITS = 28, ORDERS = 1 << ORDER_BITS };
@@ -157,6 +159,14 @@ void *gmp_get(gmp_key k)
 static pthread_key_t ended_key;
 static bool ended_key_made; /* for all threads: by pthread_once */
 
+/* Once a destructor has returned.  Only local_adopt takes the table away: this is the child of a fork in
+ * it, and no green thread any more. */
+static noinline void end_if_forked(const struct g *gp)
+{
+	if (unlikely(!gp->locals))
+		_exit(0);
+}
+
 /* The value that goes next; those without a destructor stay, for the destructors of others to read. */
 static struct slot *last_set(struct locals *l, void (**destroy)(void *))
 {
@@ -176,7 +186,8 @@ static struct slot *last_set(struct locals *l, void (**destroy)(void *))
 	return last;
 }
 
-static void run_destructors(void)
+/* gp: whose; NULL: a plain thread's. */
+static void run_destructors(struct g *gp)
 {
 	void (*destroy)(void *);
 
@@ -186,14 +197,16 @@ static void run_destructors(void)
 		s->value = NULL;
 		s->calls++;
 		own()->n--;
-		destroy(value); /* it may set, and so change the table; it may wait */
+		destroy(value); /* it may set, and so change the table; it may wait, and fork */
+		if (gp)
+			end_if_forked(gp);
 	}
 }
 
 static void foreign_ended(void *arg)
 {
 	(void)arg;
-	run_destructors();
+	run_destructors(NULL);
 	free(gmp__foreign_locals());
 	gmp__set_foreign_locals(NULL); /* libc's later destructors may begin a new one */
 }
@@ -391,7 +404,8 @@ void local_end(struct g *gp)
 		gp->locals_set = false;
 		return;
 	}
-	run_destructors();
+	end_if_forked(gp);
+	run_destructors(gp);
 	gp->locals_set = false;
 	if (gp->locals->mask < FIRST_SLOTS)
 		forget_values(gp->locals);

@@ -604,3 +604,74 @@ TEST(the_child_of_a_fork_may_end_its_thread)
 	run_procs(1, fork_ending, NULL);
 	CHECK(gmp_get(key) == values);
 }
+
+static pid_t parent;
+
+/* The first destructor to run.  values: of one that has set others too. */
+static void fork_and_return(void *v)
+{
+	pid_t pid = fork();
+	int status = -1;
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		atexit(abort);
+		CHECK(gmp_self() == NULL);
+		CHECK(gmp_get(key) == NULL);
+		CHECK(gmp_get(plain) == (v == values ? v : NULL));
+		return;
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	atomic_fetch_add(&count, 1);
+}
+
+static void destroy_in_parent(UNUSED void *v)
+{
+	CHECK_EQ(getpid(), parent);
+	atomic_fetch_add(&destroyed, 1);
+}
+
+static void end_with_one(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_set(key, values + 1), 0);
+}
+
+static void end_with_many(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_set(other, values), 0);
+	CHECK_EQ(gmp_set(plain, values), 0);
+	CHECK_EQ(gmp_set(key, values), 0);
+	gmp_exit();
+}
+
+static void fork_in_destructors(UNUSED void *arg)
+{
+	gmp_key far[8];
+
+	parent = getpid();
+	CHECK_EQ(gmp_key_create(&key, fork_and_return), 0);
+	CHECK_EQ(gmp_key_create(&plain, NULL), 0);
+	for (int i = 0; i < 8; i++)
+		CHECK_EQ(gmp_key_create(&far[i], destroy_in_parent), 0);
+	for (int i = 0; i < 8; i += 3) { /* those that meet in a slot get a larger table */
+		other = far[i];
+		join(spawn(end_with_one, NULL));
+		join(spawn(end_with_many, NULL));
+		CHECK_EQ(atomic_load(&count), i / 3 * 2 + 2);
+		CHECK_EQ(atomic_load(&destroyed), i / 3 + 1);
+	}
+}
+
+TEST_PROCS(returning_from_a_destructor_in_a_forked_child_is_exit_0)
+{
+	run_procs(procs, fork_in_destructors, NULL);
+}
+
+TEST(so_it_is_where_each_is_a_thread_of_its_own)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	cfg.sched = GMP_SCHED_THREAD;
+	CHECK_EQ(gmp_run(fork_in_destructors, NULL, &cfg), 0);
+}
