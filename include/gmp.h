@@ -937,7 +937,8 @@ struct gmp_blocking_ {
  *
  * gmp_key_create: a key under which every thread, green or plain, finds NULL until it sets a value; 0
  * is never a key.  With or without a runtime; keys and the values of plain threads outlive it.
- * -EAGAIN: 1024 keys are there; -EINVAL: k is NULL.
+ * -EAGAIN: 1024 keys are there, or one less for each 4,194,303 that were made and deleted: then their
+ * numbers are used up, for none is given twice.  -EINVAL: k is NULL.
  * gmp_key_delete: no thread may use k any more.  Values are forgotten, no destructor runs for them.
  * -EINVAL: k is no key.
  * gmp_get: the caller's value; NULL if it has set none.  A few instructions.

@@ -26,6 +26,8 @@
  *  F4 A descriptor keeps its table for the next green thread that uses it, without values and of the
  *     first size; so a value that each of many sets costs no allocation.
  *  F5 live is the key from when its destructor is written until it is deleted.
+ *  F6 A number is a key's once: tables may hold a value under it for ever.  A place whose numbers are used
+ *     up is not used again.
  *
  * Rejected: slots in struct g (it is four cache lines, full, and a parked one pays for all it has);
  * slots on the stack (they push deep frames onto the next page).
@@ -41,7 +43,7 @@ enum { KEYS = 1024, GENERATIONS = 1 << 22, FIRST_SLOTS = 4, ROUNDS = 4, BUSY = 1
 enum { ORDER_BITS = 28, ORDERS = 1 << ORDER_BITS };
 
 static struct {
-	uint32_t live;           /* (a) the key; 0: free; BUSY: being made */
+	uint32_t live;           /* (a) the key; 0: free; BUSY: being made, or used up for good */
 	uint32_t generation;     /* of the last key here; while BUSY */
 	void (*destroy)(void *); /* (a) written while BUSY */
 } keys[KEYS];
@@ -63,14 +65,23 @@ struct locals {
 
 /* --- keys --- */
 
+/* F6: false also for a place that has no number left; it stays BUSY. */
+static bool take_place(unsigned at)
+{
+	uint32_t unused = 0;
+
+	return ld_rlx(&keys[at].live) == 0 &&
+	       cas_acq(&keys[at].live, &unused, BUSY) && /* ORD(key): the last generation */
+	       keys[at].generation < GENERATIONS - 1;
+}
+
 static gmp_key key_begin(unsigned at, void (*destroy)(void *))
 {
-	uint32_t *generation = &keys[at].generation;
+	uint32_t generation = ++keys[at].generation;
 
-	*generation = *generation + 1 < GENERATIONS ? *generation + 1 : 1;
 	fence_rel(); /* ORD(key): BUSY comes before what is written anew */
 	st_rlx(&keys[at].destroy, destroy);
-	gmp_key k = *generation * KEYS + at;
+	gmp_key k = generation * KEYS + at;
 
 	st_rel(&keys[at].live, k); /* ORD(key) */
 	return k;
@@ -81,10 +92,7 @@ int gmp_key_create(gmp_key *k, void (*destroy)(void *))
 	if (!k)
 		return -EINVAL;
 	for (unsigned at = 0; at < KEYS; at++) {
-		uint32_t unused = 0;
-
-		if (ld_rlx(&keys[at].live) == 0 &&
-		    cas_acq(&keys[at].live, &unused, BUSY)) { /* ORD(key): the last generation */
+		if (take_place(at)) {
 			*k = key_begin(at, destroy);
 			return 0;
 		}

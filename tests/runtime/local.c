@@ -496,6 +496,37 @@ RT(a_destructor_of_a_cancelled_one_is_cancelled_and_may_mask_it)
 	CHECK_EQ(atomic_load(&destroyed), 1);
 }
 
+/* --- numbers of keys --- */
+
+static void keep_its_first_key(UNUSED void *arg)
+{
+	gmp_key k, first;
+
+	CHECK_EQ(gmp_key_create(&first, NULL), 0);
+	CHECK_EQ(gmp_set(first, values), 0);
+	CHECK_EQ(gmp_key_delete(first), 0);
+	for (int i = 0; i < 1 << 22; i++) { /* more than one place has numbers for */
+		CHECK_EQ(gmp_key_create(&k, NULL), 0);
+		CHECK(gmp_get(k) == NULL);
+		CHECK(k != first);
+		CHECK_EQ(gmp_key_delete(k), 0);
+	}
+	CHECK(gmp_get(first) == values); /* not to be asked for, but so it is told from others */
+}
+
+TEST(a_number_of_a_key_is_never_used_again)
+{
+	int n = 0;
+
+	run_procs(1, keep_its_first_key, NULL);
+	while (gmp_key_create(&all[n], NULL) == 0)
+		n++;
+	CHECK_EQ(n, KEYS - 1); /* its place is used up, the others are not */
+	CHECK_EQ(gmp_key_delete(all[7]), 0);
+	CHECK_EQ(gmp_key_create(&all[7], NULL), 0);
+	CHECK_EQ(gmp_key_create(&key, NULL), -EAGAIN);
+}
+
 /* --- blocking code, runs, fork --- */
 
 RT(blocking_code_sees_the_green_threads_values)
