@@ -1196,19 +1196,19 @@ GMP_API void gmp_flight_free(gmp_flight *f);
 typedef struct gmp_stats {
 	size_t size; /* set by GMP_STATS_INIT */
 	/* levels */
-	uint64_t greens;          /* green threads alive */
-	uint64_t greens_running;  /* on a P */
-	uint64_t greens_runnable; /* in a run queue */
-	uint64_t greens_waiting;  /* parked */
-	uint64_t threads;         /* Ms alive, the caller of gmp_run among them */
-	uint64_t threads_idle;    /* Ms asleep */
-	uint64_t procs;           /* Ps */
-	uint64_t procs_idle;      /* Ps that no M holds */
-	uint64_t timers;          /* armed timers, sleeping green threads among them */
-	uint64_t descriptors;     /* descriptors known to the poller */
-	uint64_t stack_bytes;     /* resident bytes of stacks are at most this: stacks handed out */
-	uint64_t stacks_used;     /* stacks bound to a green thread */
-	uint64_t stacks_cached;   /* stacks kept for reuse */
+	uint64_t greens;           /* green threads alive */
+	uint64_t greens_running;   /* on a P */
+	uint64_t greens_runnable;  /* in a run queue */
+	uint64_t greens_waiting;   /* parked */
+	uint64_t threads;          /* Ms alive, the caller of gmp_run among them */
+	uint64_t threads_idle;     /* Ms asleep */
+	uint64_t procs;            /* Ps */
+	uint64_t procs_idle;       /* Ps that no M holds */
+	uint64_t timers;           /* armed timers, sleeping green threads among them */
+	uint64_t descriptors;      /* descriptors known to the poller */
+	uint64_t stack_bytes;      /* reserved for stacks_used: the most that can be resident */
+	uint64_t stacks_used;      /* stacks bound to a green thread */
+	uint64_t stacks_cached;    /* stacks kept for reuse */
 	uint64_t stacks_unguarded; /* stacks made without a guard page */
 	/* sums */
 	uint64_t spawns;      /* green threads started */

@@ -56,6 +56,7 @@ struct stackclass {
 	uint64_t made;     /* carved from slabs */
 	uint64_t room;     /* stacks that the slabs hold */
 	uint64_t promised; /* by stack_reserve */
+	uint32_t out;      /* by stack_get; of the default class none, but in tests */
 	struct slab *slabs, *last;
 	struct slab *carving; /* the one that new stacks come from */
 	uint32_t carved;      /* taken from it */
@@ -284,6 +285,8 @@ char *stack_get(unsigned klass)
 	lock(&pool.lock, LR_STACK);
 	bool fresh = c->n == 0;
 	char *lo = fresh ? carve_locked(klass) : get_locked(c);
+
+	c->out += lo != NULL;
 	unlock(&pool.lock, LR_STACK);
 	if (fresh && lo)
 		guard_install(lo);
@@ -294,6 +297,7 @@ void stack_put(char *lo, unsigned klass)
 {
 	lock(&pool.lock, LR_STACK);
 	put_locked(&pool.classes[klass], lo);
+	pool.classes[klass].out--;
 	unlock(&pool.lock, LR_STACK);
 }
 
@@ -545,8 +549,13 @@ struct stack_counts stack_counts(void)
 	struct stack_counts out = { 0 };
 
 	lock(&pool.lock, LR_STACK);
-	for (unsigned k = STACK_CLASS_MIN; k <= STACK_CLASS_MAX; k++)
-		out.made += pool.classes[k].made;
+	for (unsigned k = STACK_CLASS_MIN; k <= STACK_CLASS_MAX; k++) {
+		const struct stackclass *c = &pool.classes[k];
+
+		out.made += c->made;
+		out.special += c->out;
+		out.special_bytes += (uint64_t)c->out << k;
+	}
 	out.unguarded = pool.unguarded;
 	out.trimmed_bytes = ld_rlx(&pool.trimmed);
 	unlock(&pool.lock, LR_STACK);

@@ -21,6 +21,7 @@ struct stackcache {
 
 struct stack_counts {
 	uint64_t made, unguarded, trimmed_bytes;
+	uint64_t special, special_bytes; /* used, and not of the default class */
 };
 
 /* Prepare for at most `limit` stacks at once, of 2^klass bytes by default.  0 or -ENOMEM. */

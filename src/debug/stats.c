@@ -104,7 +104,8 @@ static void set_levels(gmp_stats *s, const struct sums *sum)
 	s->stacks_used = less(s->stacks_used, sum->unbinds);
 	s->stacks_cached = less(stacks.made, s->stacks_used);
 	s->stacks_unguarded = stacks.unguarded;
-	s->stack_bytes = s->stacks_used << sched.stack_class;
+	s->stack_bytes =
+		(less(s->stacks_used, stacks.special) << sched.stack_class) + stacks.special_bytes;
 	s->trimmed_bytes = stacks.trimmed_bytes;
 }
 

@@ -61,6 +61,37 @@ RT(the_entry_is_the_only_green_thread_at_first)
 	CHECK(s.switches >= 1);
 }
 
+static gmp_g *spawn_at_gate(size_t stack_size)
+{
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g;
+
+	a.stack_size = stack_size;
+	CHECK_EQ(gmp_spawn(&g, wait_gate, NULL, &a), 0);
+	return g;
+}
+
+RT(stacks_count_with_their_own_size)
+{
+	static const size_t sizes[] = { 0, 1 << 20, 64 << 10, 0, 100 << 10, 1 << 20 };
+	uint64_t one = stats().stack_bytes;
+	gmp_g *g[6];
+
+	CHECK_EQ(stats().stacks_used, 1);
+	for (int round = 0; round < 2; round++) {
+		gmp_wg_add(&gate, 1);
+		for (int i = 0; i < 6; i++)
+			g[i] = spawn_at_gate(sizes[i]);
+		wait_parked(6);
+		CHECK_EQ(stats().stacks_used, 7);
+		CHECK_EQ(stats().stack_bytes, 3 * one + (2 << 20) + (64 << 10) + (128 << 10));
+		gmp_wg_done(&gate);
+		for (int i = 0; i < 6; i++)
+			join(g[i]);
+		WAIT_FOR(stats().stack_bytes == one);
+	}
+}
+
 RT(levels_follow_what_is_parked_asleep_and_open)
 {
 	gmp_timer *t;
