@@ -157,7 +157,8 @@ typedef struct gmp_config {
  * deadline of a descriptor that nobody waits for does not.
  *
  * Returns 0; -EBUSY inside a running runtime; -EINVAL for a bad configuration (also from the
- * environment); -ENOMEM, -EAGAIN, -EMFILE when the system refuses what the start needs.
+ * environment); -E2BIG if cfg is of a newer version, and sets a field that this one does not know;
+ * -ENOMEM, -EAGAIN, -EMFILE when the system refuses what the start needs.
  * Not from a green thread (-EBUSY).  May be called again after it has returned.
  */
 GMP_API int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg);
