@@ -176,7 +176,16 @@ GMP_API int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg);
  */
 
 /*
- * The same for a program that keeps its own main loop: gmp_start makes the runtime run on threads
+ * The child of a fork() has one thread, which is a plain one, and no runtime: it may start one.  Where a
+ * green thread forked, that thread goes on on its stack; if it returns from the function of the green
+ * thread, it ends the child with _exit(0).  Channels, locks and the like are as they were at that
+ * instant, without those who waited at them: what another thread held stays held, and a channel that
+ * another thread was using just then may be locked for ever.  So the child uses new ones, and those that no
+ * other thread used meanwhile.  Pools, groups and timers are the parent's.
+ */
+
+/*
+ * gmp_run for a program that keeps its own main loop: gmp_start makes the runtime run on threads
  * of its own and returns, the caller stays a foreign thread; gmp_stop, from a foreign thread,
  * drops what still lives and returns when the runtime's last thread has ended.
  * gmp_stop: -ESRCH without a runtime, -EINVAL under gmp_run, -EPERM from a green thread.
