@@ -1115,10 +1115,11 @@ GMP_API void gmp_multipool_free(gmp_multipool *m);
  * (gmp_config.max_green are alive), -ESRCH.
  * The first child that returns something else than 0 gives the group its result, and cancels the
  * others (gmp_cancel).  When the deadline passes before all have ended, the result is -ETIMEDOUT,
- * and all are cancelled; where max_green are alive just then, only when the next child ends.  From
- * then on a group is as it is: gmp_group_go still starts fn, but already cancelled, so that what fn
- * has to clean up is cleaned up.  A child that ends by gmp_exit counts as one that has returned 0.
- * A child has ended when the destructors of its locals have run, too.
+ * and all are cancelled; where max_green are alive just then and nobody waits in gmp_group_wait or
+ * gmp_group_go, only when the next child ends.  From then on a group is as it is: gmp_group_go still
+ * starts fn, but already cancelled, so that what fn has to clean up is cleaned up.  A child that ends by
+ * gmp_exit counts as one that has returned 0.  A child has ended when the destructors of its locals have
+ * run, too.
  * gmp_group_wait waits until all children have ended, also those that children start meanwhile, and
  * returns the result.  A group without a failure can be used again after that.  It is not cut short:
  * if the caller is cancelled (and has not masked that), the children are, and it waits on for them; so

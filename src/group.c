@@ -108,13 +108,16 @@ struct gmp_group {
 
 /* --- the run, and the mutex --- */
 
+/* Who waits for children sleeps no longer: there may be no green thread for the timer. */
+static int64_t next_deadline(gmp_group *g)
+{
+	return load_seq(&g->expired) ? GMP_FOREVER : g->deadline; /* ORD(group.expire) */
+}
+
 /* Its children have been dropped. */
 static bool run_is_over(gmp_group *g)
 {
-	int64_t deadline =
-		load_seq(&g->expired) ? GMP_FOREVER : g->deadline; /* ORD(group.expire) */
-
-	return gmp_timer_set(g->timer, deadline, 0) == -ESRCH;
+	return gmp_timer_set(g->timer, next_deadline(g), 0) == -ESRCH;
 }
 
 /*
@@ -170,13 +173,19 @@ static void cancel(gmp_group *g, gmp_g *but)
 	leave(g);
 }
 
-/* The caller, if it is a child, is about to end. */
-static void fail(gmp_group *g, int result)
+/* J5 */
+static void set_result(gmp_group *g, int result)
 {
 	int none = 0;
 
 	__atomic_compare_exchange_n(&g->result, &none, result, false, __ATOMIC_RELAXED,
 				    __ATOMIC_RELAXED);
+}
+
+/* The caller, if it is a child, is about to end. */
+static noinline void fail(gmp_group *g, int result)
+{
+	set_result(g, result);
 	if (!load_rlx(&g->cancelled))
 		cancel(g, gmp_self());
 }
@@ -191,27 +200,33 @@ static bool has_children(gmp_group *g)
 	return false;
 }
 
-/* Those who are there are late.  If nobody is, those who come will be. */
-static void expire(void *arg)
+/* Under the mutex.  Those who are there are late.  If nobody is, those who come will be. */
+static void expire_locked(gmp_group *g, gmp_g *but)
 {
-	gmp_group *g = arg;
-
-	if (!enter(g))
-		return;
 	store_seq(&g->expired, true); /* ORD(group.expire) */
-	bool late = has_children(g);
-
-	leave(g);
-	if (late)
-		fail(g, -ETIMEDOUT);
-	else
-		cancel(g, NULL);
+	if (has_children(g))
+		set_result(g, -ETIMEDOUT);
+	cancel_locked(g, but);
 }
 
+static void expire(gmp_group *g, gmp_g *but)
+{
+	if (!enter(g))
+		return;
+	expire_locked(g, but);
+	leave(g);
+}
+
+static void deadline_passed(void *g)
+{
+	expire(g, NULL);
+}
+
+/* By a child that is about to end. */
 static noinline void look_at_clock(gmp_group *g)
 {
-	if (!load_seq(&g->expired) && gmp_now() >= g->deadline) /* ORD(group.expire) */
-		expire(g);
+	if (gmp_now() >= next_deadline(g))
+		expire(g, gmp_self());
 }
 
 /* The timer may be late, too. */
@@ -461,7 +476,11 @@ static void wait_for_a_chunk(gmp_group *g, bool *masked)
 {
 	if (g->freed)
 		cancel_locked(g, NULL);
-	if (gmp_cond_wait(&g->ended, &g->mutex) != -ECANCELED)
+	int result = gmp_cond_wait_until(&g->ended, &g->mutex, next_deadline(g));
+
+	if (result == -ETIMEDOUT)
+		expire_locked(g, NULL);
+	if (result != -ECANCELED)
 		return;
 	cancel_locked(g, NULL);
 	gmp_cancel_mask(1);
@@ -509,7 +528,7 @@ gmp_group *gmp_group_new(int limit, int64_t deadline)
 
 	if (!g)
 		return NULL;
-	g->timer = gmp_timer_new(expire, g);
+	g->timer = gmp_timer_new(deadline_passed, g);
 	if (!g->timer) {
 		free(g);
 		return NULL;
@@ -518,7 +537,7 @@ gmp_group *gmp_group_new(int limit, int64_t deadline)
 	g->places = (gmp_sem)GMP_SEM_INIT(g->limit);
 	g->deadline = deadline;
 	if (deadline <= gmp_now())
-		expire(g);
+		expire(g, NULL);
 	else
 		gmp_timer_set(g->timer, deadline, 0);
 	return g;
@@ -526,6 +545,11 @@ gmp_group *gmp_group_new(int limit, int64_t deadline)
 
 static int take_turn(gmp_group *g)
 {
+	int result = gmp_sem_acquire_until(&g->places, next_deadline(g));
+
+	if (result != -ETIMEDOUT)
+		return result;
+	expire(g, NULL); /* so places will be free */
 	return gmp_sem_acquire(&g->places);
 }
 

@@ -230,6 +230,69 @@ RT(a_failure_before_the_deadline_is_the_result)
 	gmp_group_free(g);
 }
 
+/* --- the deadline, where no green thread can be had for it --- */
+
+enum { MOST = 8 }; /* alive at once */
+
+static void run_crowded(int procs, gmp_fn fn)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = procs;
+	c.max_green = MOST;
+	CHECK_EQ(gmp_run(fn, NULL, &c), 0);
+}
+
+/* One that has ended may still be on its way out. */
+static void go_when_there_is_room(gmp_group *g, int (*fn)(void *arg))
+{
+	int err;
+
+	while ((err = gmp_group_go(g, fn, NULL)) == -EAGAIN)
+		gmp_yield();
+	CHECK_EQ(err, 0);
+}
+
+static void wait_crowded(UNUSED void *arg)
+{
+	gmp_group *g = make(0, gmp_deadline(10 * MS));
+
+	go_when_there_is_room(g, until_cancelled);
+	for (int i = 1; i < MOST; i++) /* the last one has no room, or all are late */
+		(void)gmp_group_go(g, until_cancelled, NULL);
+	CHECK_EQ(gmp_group_wait(g), -ETIMEDOUT);
+	gmp_group_free(g);
+}
+
+TEST_PROCS(whoever_waits_for_a_group_sees_to_its_deadline)
+{
+	run_crowded(procs, wait_crowded);
+}
+
+static void sleep_beside(UNUSED void *arg)
+{
+	gmp_sleep(1000 * SEC);
+}
+
+static void go_crowded(UNUSED void *arg)
+{
+	for (int i = 2; i < MOST; i++)
+		CHECK_EQ(gmp_go(sleep_beside, NULL), 0);
+	gmp_group *g = make(1, gmp_deadline(10 * MS));
+
+	go_when_there_is_room(g, until_cancelled);
+	go_when_there_is_room(g, expect_cancelled); /* waits until the first has ended */
+	CHECK_EQ(atomic_load(&running), 1);
+	CHECK_EQ(gmp_group_wait(g), -ETIMEDOUT);
+	CHECK_EQ(atomic_load(&count), 2);
+	gmp_group_free(g);
+}
+
+TEST_PROCS(whoever_waits_for_a_place_in_a_group_sees_to_its_deadline)
+{
+	run_crowded(procs, go_crowded);
+}
+
 /* --- nesting, and the one who waits --- */
 
 static int nested(void *arg)
