@@ -13,7 +13,7 @@ noinline int pool_grow(gmp_pool *p)
 	struct chunk *c = nodes ? malloc(sizeof(*c)) : NULL;
 	struct block *b = blocks ? malloc(sizeof(*b)) : NULL;
 
-	pool_lock(p);
+	pool_lock_undropped(p);
 	if (c)
 		add_chunk(p, c);
 	if (b)

@@ -149,6 +149,11 @@ static inline void pool_lock(gmp_pool *p)
 	spin_lock(&p->locked);
 }
 
+static inline void pool_lock_undropped(gmp_pool *p)
+{
+	spin_lock_undropped(&p->locked);
+}
+
 static inline void pool_unlock(gmp_pool *p)
 {
 	spin_unlock(&p->locked);

@@ -13,7 +13,7 @@ static int fill(gmp_pool *p, int n)
 		struct chunk *c = malloc(sizeof(*c));
 		struct block *b = malloc(sizeof(*b));
 
-		pool_lock(p);
+		pool_lock_undropped(p);
 		if (c)
 			add_chunk(p, c);
 		if (b)
