@@ -747,7 +747,8 @@ GMP_API ssize_t gmp_write_all(int fd, const void *buf, size_t n);
  * does not wait either.  MSG_WAITALL has no effect: gmp_read_full.  Descriptors that come
  * with gmp_recvmsg are plain ones: gmp_adopt.  gmp_sendfile waits for `out`, which gmp knows, and reads
  * `in`, a file of any kind that sendfile(2) takes; it may send less than n.  A negative count of
- * buffers, or more than IOV_MAX, is -EINVAL.
+ * buffers, or more than IOV_MAX, is -EINVAL.  A message by address to a unix socket whose queue is full is
+ * tried again every 16 ms at most, as the system does not say when there is room.
  */
 GMP_API ssize_t gmp_readv(int fd, const struct iovec *iov, int count);
 GMP_API ssize_t gmp_writev(int fd, const struct iovec *iov, int count);

@@ -169,7 +169,8 @@ static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int ho
 	}
 }
 
-/* Inline, as call_loop, so that reading and writing are one function each: see os_msg.h. */
+/* Inline, as call_loop, so that reading and writing are one function each: see os_msg.h.  They are never
+ * FD_DEAF. */
 static always_inline ssize_t fd_call_here(int fd, int how, io_call call, const struct io_args *a,
 					  int64_t deadline)
 {
@@ -184,9 +185,44 @@ static always_inline ssize_t fd_call_here(int fd, int how, io_call call, const s
 	return n;
 }
 
+int fd_nap(int64_t *nap, int64_t deadline)
+{
+	if (!getm() && ld_seq(&sched.state) != RUN_ON) /* ORD(foreign) */
+		return -ESRCH;
+	int late = too_late(deadline);
+
+	if (late)
+		return late;
+	*nap = *nap ? min_of(*nap * 2, (int64_t)16000000) : 1000000;
+	return gmp_sleep_until(min_of(gmp_deadline(*nap), deadline));
+}
+
+/* Without the turn, which is for those whom an event helps. */
+static noinline int nap_between(struct polldesc *pd, uint32_t seq, int side, int64_t *nap)
+{
+	int err = fd_nap(nap, ld_rlx(&pd->side[side].deadline));
+
+	return fd_same(pd, seq) ? err : -ECANCELED;
+}
+
 ssize_t fd_call(int fd, int how, io_call call, const struct io_args *a, int64_t deadline)
 {
-	return fd_call_here(fd, how, call, a, deadline);
+	if (!rt_enter())
+		return -ESRCH;
+	struct polldesc *pd = fd_find(fd);
+	ssize_t n = -EBADF;
+	int64_t nap = 0;
+
+	if (likely(pd != NULL)) {
+		uint32_t seq = ld_rlx(&pd->seq);
+
+		do
+			n = call_loop(pd, seq, how, call, a, deadline);
+		while (unlikely(n == FD_DEAF) &&
+		       !(n = nap_between(pd, seq, how & SIDE_WRITE, &nap)));
+	}
+	rt_leave();
+	return n;
 }
 
 ssize_t fd_try(int fd, int side, io_call call, const struct io_args *a)

@@ -15,7 +15,9 @@ struct io_args {
 	size_t n;
 };
 
-/* One try: a count, or a negative errno, -EAGAIN when it is not ready. */
+/* One try: a count, or a negative errno, -EAGAIN when it is not ready.  FD_DEAF: it is not, and no event will
+ * say when it is; no errno is as low. */
+enum { FD_DEAF = -4096 };
 typedef ssize_t (*io_call)(int fd, const struct io_args *a);
 
 /* Beside the side: the call may sleep in the kernel although the descriptor is non-blocking (it reads
@@ -25,6 +27,10 @@ enum { FD_SLEEPS = 2 };
 /* Call until it says something else than -EAGAIN, waiting in between; -EBADF for a descriptor that
  * is not ours, -ECANCELED if it was closed while we waited, -ESRCH, -ETIMEDOUT. */
 ssize_t fd_call(int fd, int how, io_call call, const struct io_args *a, int64_t deadline);
+
+/* For what the kernel tells nobody: a nap of 1, 2, 4 ... 16 ms, of which *nap, 0 at first, remembers the last.
+ * 0, or an error: -ETIMEDOUT, -ECANCELED, -ESRCH. */
+int fd_nap(int64_t *nap, int64_t deadline);
 
 /* One try of it, by one who does not want to wait: also -EAGAIN. */
 ssize_t fd_try(int fd, int side, io_call call, const struct io_args *a);

@@ -11,10 +11,15 @@
  * blocking code.  That costs nanoseconds where it does not sleep; to ask the kernel first (mincore, a
  * read with RWF_NOWAIT) costs a system call a time, and answers for a moment.
  *
+ * A message to a unix socket whose queue is full is tried again after a while (FD_DEAF), beside the line of those
+ * who wait for room in their own socket: no event ends that wait, and who writes to another peer need not
+ * wait at all.  So a close, a deadline that is moved, or room may be noticed 16 ms late.
+ *
  * MSG_DONTWAIT is the caller's wish not to wait: one try, and -EAGAIN.
  */
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -126,6 +131,17 @@ static ssize_t call_recvmsg(int fd, const struct io_args *a)
 	return n;
 }
 
+/* The message did not fit, but the socket is writable.  A unix socket that is not connected is so whatever the
+ * queues of its peers are like, and the kernel says nothing when one is full no longer. */
+static noinline bool peer_is_full(int fd, const struct msghdr *m)
+{
+	const struct sockaddr *peer = m->msg_name;
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+
+	return peer && m->msg_namelen && peer->sa_family == AF_UNIX && poll(&p, 1, 0) == 1 &&
+	       p.revents & POLLOUT;
+}
+
 static ssize_t call_sendmsg(int fd, const struct io_args *a)
 {
 	const struct msg_args *x = container_of(a, const struct msg_args, io);
@@ -134,7 +150,11 @@ static ssize_t call_sendmsg(int fd, const struct io_args *a)
 	do
 		n = sendmsg(fd, x->m, x->flags | MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : n;
+	if (likely(n >= 0))
+		return n;
+	if (errno != EAGAIN)
+		return -errno;
+	return !(x->flags & MSG_DONTWAIT) && peer_is_full(fd, x->m) ? FD_DEAF : -EAGAIN;
 }
 
 static ssize_t msg_call(int fd, int side, io_call call, struct msghdr *m, int flags)

@@ -457,20 +457,6 @@ static ssize_t call_connected(int fd, const struct io_args *a)
 	return errno == ENOTCONN ? -EAGAIN : -errno;
 }
 
-/* The queue of a unix listener is full, and the kernel tells nobody when it no longer is: look again
- * after 1, 2, 4 ... 16 ms. */
-static int await_queue(int64_t *nap, int64_t deadline)
-{
-	if (!getm() && ld_seq(&sched.state) != RUN_ON) /* ORD(foreign) */
-		return -ESRCH;
-	int late = too_late(deadline);
-
-	if (late)
-		return late;
-	*nap = *nap ? min_of(*nap * 2, (int64_t)16000000) : 1000000;
-	return gmp_sleep_until(min_of(gmp_deadline(*nap), deadline));
-}
-
 struct dialled {
 	int fd;
 	struct leftover left;
@@ -487,10 +473,10 @@ static int connect_to(int fd, const struct endpoint *e, int64_t deadline)
 	int64_t nap = 0;
 	int err;
 
-	do /* elsewhere EAGAIN means that no port is left */
+	do /* a full queue, of which the kernel tells nobody; elsewhere EAGAIN means that no port is left */
 		err = connect(fd, &e->a.any, e->n) == 0 ? 0 : -errno;
 	while (err == -EINTR || (err == -EAGAIN && e->a.any.sa_family == AF_UNIX &&
-				 !(err = await_queue(&nap, deadline))));
+				 !(err = fd_nap(&nap, deadline))));
 	if (err && err != -EINPROGRESS)
 		return close_with(fd, err);
 	bool wait = err != 0;

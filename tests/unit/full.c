@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What does a message cost whose peer's queue is full, when the kernel does not tell when it no longer is?  The
+ * poller calls such a socket writable all the time.  The tries are counted here.
+ *
+ * floors 0..6, wrap: sendmsg
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/atomic.h"
+#include "rt.h"
+
+#define MS INT64_C(1000000)
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *m, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags);
+
+static int tries; /* (a) */
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	add_seq(&tries, 1);
+	return __real_sendmsg(fd, m, flags);
+}
+
+struct peer {
+	struct sockaddr_un at;
+	socklen_t n;
+	int fd;
+};
+
+static struct peer full, other;
+static int tx;
+static ssize_t expected;
+
+static void make_peer(struct peer *p, const char *name)
+{
+	*p = (struct peer){ .at = { .sun_family = AF_UNIX },
+			    .fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) };
+	int n = snprintf(p->at.sun_path + 1, sizeof(p->at.sun_path) - 1, "gmp-%s-%d", name,
+			 (int)getpid());
+
+	p->n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+	CHECK(p->fd >= 0);
+	CHECK_EQ(bind(p->fd, (struct sockaddr *)&p->at, p->n), 0);
+}
+
+static ssize_t send_to(const struct peer *p, int flags)
+{
+	return gmp_sendto(tx, "x", 1, flags, (const struct sockaddr *)&p->at, p->n);
+}
+
+static void send_to_full(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(send_to(&full, 0), expected);
+}
+
+static void *send_foreign(void *arg)
+{
+	send_to_full(arg);
+	return NULL;
+}
+
+/* A socket of its own has filled the one; ours has sent nothing. */
+static void begin(void)
+{
+	int filler = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	make_peer(&full, "full");
+	make_peer(&other, "other");
+	while (sendto(filler, "x", 1, MSG_DONTWAIT, (struct sockaddr *)&full.at, full.n) == 1)
+		;
+	CHECK_EQ(errno, EAGAIN);
+	CHECK_EQ(close(filler), 0);
+	tx = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	CHECK_EQ(gmp_adopt(tx), tx);
+	st_seq(&tries, 0);
+}
+
+static void end(void)
+{
+	gmp_close(tx); /* it may be closed */
+	CHECK_EQ(close(full.fd), 0);
+	CHECK_EQ(close(other.fd), 0);
+}
+
+static gmp_g *start(ssize_t result)
+{
+	gmp_g *g;
+
+	expected = result;
+	CHECK_EQ(gmp_spawn(&g, send_to_full, NULL, NULL), 0);
+	while (ld_seq(&tries) == 0)
+		gmp_yield();
+	return g;
+}
+
+static void send_and_count(void *arg)
+{
+	int64_t t = gmp_now();
+	char c;
+
+	(void)arg;
+	begin();
+	CHECK_EQ(send_to(&full, MSG_DONTWAIT), -EAGAIN);
+	CHECK_EQ(ld_seq(&tries), 1);
+	st_seq(&tries, 0);
+	gmp_g *g = start(1);
+
+	gmp_sleep(50 * MS);
+	CHECK(ld_seq(&tries) <= 6 + (gmp_now() - t) / (16 * MS));
+	CHECK_EQ(send_to(&other, 0), 1); /* nobody is held up */
+	CHECK_EQ(recv(full.fd, &c, 1, 0), 1);
+	CHECK_EQ(gmp_join(g), 0);
+	end();
+}
+
+TEST_PROCS(who_sends_to_a_full_peer_tries_now_and_then_and_holds_up_nobody)
+{
+	run_procs(procs, send_and_count, NULL);
+}
+
+static void end_by_deadline(void *arg)
+{
+	(void)arg;
+	begin();
+	gmp_g *g = start(-ETIMEDOUT);
+
+	CHECK_EQ(gmp_set_deadline(tx, GMP_WRITE, gmp_deadline(5 * MS)), 0);
+	CHECK_EQ(gmp_join(g), 0);
+	end();
+}
+
+TEST_PROCS(it_ends_at_the_deadline)
+{
+	run_procs(procs, end_by_deadline, NULL);
+}
+
+static void end_by_close(void *arg)
+{
+	(void)arg;
+	begin();
+	gmp_g *g = start(-ECANCELED);
+
+	CHECK_EQ(gmp_close(tx), 0);
+	/* the number's next owner, who has a deadline, is nobody's business */
+	tx = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	CHECK_EQ(gmp_adopt(tx), tx);
+	CHECK_EQ(gmp_set_deadline(tx, GMP_WRITE, 0), 0);
+	CHECK_EQ(gmp_join(g), 0);
+	end();
+}
+
+TEST_PROCS(it_ends_when_the_socket_is_closed)
+{
+	run_procs(procs, end_by_close, NULL);
+}
+
+static void end_by_cancel(void *arg)
+{
+	(void)arg;
+	begin();
+	gmp_g *g = start(-ECANCELED);
+
+	CHECK_EQ(gmp_cancel(g), 0);
+	CHECK_EQ(gmp_join(g), 0);
+	end();
+}
+
+TEST_PROCS(it_ends_when_it_is_cancelled)
+{
+	run_procs(procs, end_by_cancel, NULL);
+}
+
+static void end_foreign(void *arg)
+{
+	pthread_t t;
+	char c;
+
+	(void)arg;
+	begin();
+	expected = 1;
+	CHECK_EQ(pthread_create(&t, NULL, send_foreign, NULL), 0);
+	while (ld_seq(&tries) == 0)
+		gmp_yield();
+	CHECK_EQ(recv(full.fd, &c, 1, 0), 1);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	end();
+}
+
+TEST_PROCS(a_foreign_thread_sends_when_there_is_room)
+{
+	run_procs(procs, end_foreign, NULL);
+}
+
+static void leave_one(void *arg)
+{
+	(void)arg;
+	begin();
+	start(-ESRCH); /* dropped: it says nothing */
+}
+
+TEST_PROCS(the_run_may_end_meanwhile)
+{
+	run_procs(procs, leave_one, NULL);
+}
