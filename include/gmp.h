@@ -699,7 +699,8 @@ GMP_API int gmp_listen(const char *net, const char *addr);
 /*
  * The same with options; NULL: none.  gmp_accept reports what stands in its way, -EMFILE, -ENFILE,
  * -ENOBUFS, -ENOMEM, -ECONNABORTED among it, and loses no connection by it: try again when there are
- * descriptors (after a while: at once it would say the same).
+ * descriptors (after a while: at once it would say the same).  But one that the poller has no room for is
+ * closed (-ENOSPC, fs.epoll.max_user_watches; -ENOMEM, the kernel's memory).
  */
 typedef struct gmp_listen_opts {
 	size_t size; /* set by GMP_LISTEN_OPTS_INIT */

@@ -366,6 +366,14 @@ static int by_name(const char *addr, struct endpoint *e, endpoint_fn fn, const v
 
 /* --- listening and dialling --- */
 
+/* What bind has made in the file system would be in the way of the next one who listens there. */
+static int unbind(const struct endpoint *e, int err)
+{
+	if (e->a.any.sa_family == AF_UNIX && e->a.un.sun_path[0])
+		unlink(e->a.un.sun_path);
+	return err;
+}
+
 static int try_listen(const struct endpoint *e, bool dual, const gmp_listen_opts *o)
 {
 	int fd = open_socket(e), one = 1, v6only = !dual;
@@ -381,9 +389,10 @@ static int try_listen(const struct endpoint *e, bool dual, const gmp_listen_opts
 	if (bind(fd, &e->a.any, e->n) < 0)
 		return close_with(fd, -errno);
 	if (e->type == SOCK_STREAM && listen(fd, o->backlog ? o->backlog : BACKLOG) < 0)
-		return close_with(fd, -errno);
+		return unbind(e, close_with(fd, -errno));
 	/* what accept gives is of the same kind */
-	return fd_register(fd, is_tcp(e));
+	fd = fd_register(fd, is_tcp(e));
+	return fd < 0 ? unbind(e, fd) : fd;
 }
 
 static int load_opts(const gmp_listen_opts *user, gmp_listen_opts *o)

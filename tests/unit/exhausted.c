@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -132,6 +133,35 @@ static void be_refused(void *arg)
 TEST_PROCS(dial_and_listen_say_why_and_leave_nothing)
 {
 	run_procs(procs, be_refused, NULL);
+}
+
+static void listen_at_a_path(void *arg)
+{
+	int *const stages[] = { &no_queue, &no_watch };
+	char dir[] = "/tmp/gmp-test-XXXXXX", path[64];
+
+	(void)arg;
+	CHECK(mkdtemp(dir) != NULL);
+	snprintf(path, sizeof(path), "%s/socket", dir);
+	for (unsigned i = 0; i < 2; i++) {
+		st_seq(stages[i], ENOSPC);
+		CHECK_EQ(gmp_listen("unix", path), -ENOSPC);
+		CHECK_EQ(access(path, F_OK), -1);
+		l = gmp_listen("unix", path);
+		CHECK(l >= 0);
+		CHECK_EQ(gmp_listen("unix", path), -EADDRINUSE); /* and the other's stays */
+		CHECK_EQ(access(path, F_OK), 0);
+		CHECK_EQ(gmp_close(l), 0);
+		CHECK_EQ(unlink(path), 0);
+	}
+	CHECK_EQ(rmdir(dir), 0);
+	st_seq(&no_queue, EADDRINUSE);
+	CHECK_EQ(gmp_listen("unix", "@gmp-exhausted"), -EADDRINUSE); /* no path */
+}
+
+TEST_PROCS(a_listen_that_fails_leaves_no_socket_in_the_file_system)
+{
+	run_procs(procs, listen_at_a_path, NULL);
 }
 
 static void listen_without_ipv6(void *arg)
