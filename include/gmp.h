@@ -688,8 +688,8 @@ GMP_API int gmp_barrier_wait(gmp_barrier *b);
  *           gmp_go(serve, (void *)(intptr_t)c);
  *
  * net: "tcp" "tcp4" "tcp6", "udp" "udp4" "udp6" (listening is to have the address, dialling to have a
- * peer), "unix".  addr: "host:port", ":port" (all addresses), "[::1]:0", or a
- * path ("@name" is Linux's abstract namespace).  A host that is not numeric is looked up
+ * peer), "unix".  addr: "host:port", ":port" (all addresses), "[::1]:0", "[fe80::1%eth0]:0" (an
+ * interface or its number), or a path ("@name" is Linux's abstract namespace).  A host that is not numeric is looked up
  * (gmp_getaddrinfo), and its addresses are tried in turn: -ENOENT if it has none, -EAGAIN if nobody
  * could tell.  -EINVAL: net or addr that cannot be understood.
  * Other errors are the system's: -EADDRINUSE, -ECONNREFUSED, -EMFILE ...
@@ -714,7 +714,7 @@ GMP_API int gmp_dial_until(const char *net, const char *addr, int64_t deadline);
 GMP_API int gmp_accept(int fd);
 
 /* The address at this or the other end, as listen and dial take it: "127.0.0.1:41234",
- * "[::1]:80", "/path".  Returns its length; -ENOSPC if buf is too small. */
+ * "[::1]:80", "[fe80::1%eth0]:80", "/path".  Returns its length; -ENOSPC if buf is too small. */
 GMP_API int gmp_local_addr(int fd, char *buf, size_t n);
 GMP_API int gmp_peer_addr(int fd, char *buf, size_t n);
 

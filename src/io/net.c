@@ -2,6 +2,7 @@
 /* How do listening, dialling and accepting give descriptors, and how is an address written? */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -78,21 +79,61 @@ static int set_in(struct endpoint *e, struct in_addr host, uint16_t port)
 	return 0;
 }
 
-static int set_in6(struct endpoint *e, struct in6_addr host, uint16_t port)
+static int set_in6(struct endpoint *e, struct in6_addr host, uint32_t zone, uint16_t port)
 {
-	e->a.in6 = (struct sockaddr_in6){ .sin6_family = AF_INET6,
-					  .sin6_addr = host,
-					  .sin6_port = port };
+	e->a.in6 = (struct sockaddr_in6){
+		.sin6_family = AF_INET6, .sin6_addr = host, .sin6_scope_id = zone, .sin6_port = port
+	};
 	e->n = sizeof(e->a.in6);
 	return 0;
+}
+
+static bool has_named_zone(const struct in6_addr *a)
+{
+	return IN6_IS_ADDR_LINKLOCAL(a) || IN6_IS_ADDR_MC_LINKLOCAL(a);
+}
+
+/* As getaddrinfo has it: a number, or the interface of an address that is good on one link only. */
+static bool parse_zone(const char *s, const struct in6_addr *a, uint32_t *zone)
+{
+	uint64_t v = 0;
+
+	*zone = has_named_zone(a) ? if_nametoindex(s) : 0;
+	if (*zone)
+		return true;
+	if (!*s)
+		return false;
+	for (; *s; s++) {
+		if (*s < '0' || *s > '9')
+			return false;
+		v = v * 10 + (unsigned)(*s - '0');
+		if (v > UINT32_MAX)
+			return false;
+	}
+	*zone = (uint32_t)v;
+	return true;
+}
+
+/* host: what stands in brackets */
+static int parse_ipv6(char *host, struct endpoint *e, uint16_t port)
+{
+	char *percent = strchr(host, '%');
+	struct in6_addr in6;
+	uint32_t zone = 0;
+
+	if (percent)
+		*percent = '\0';
+	if (inet_pton(AF_INET6, host, &in6) != 1 ||
+	    (percent && !parse_zone(percent + 1, &in6, &zone)))
+		return -EINVAL;
+	return set_in6(e, in6, zone, port);
 }
 
 /* family: AF_UNSPEC, AF_INET, AF_INET6 */
 static int parse_ip(int family, const char *addr, struct endpoint *e)
 {
-	char host[INET6_ADDRSTRLEN + 1] = "";
+	char host[INET6_ADDRSTRLEN + 1 + IF_NAMESIZE] = "";
 	const char *colon = strrchr(addr, ':');
-	struct in6_addr in6;
 	struct in_addr in;
 	uint16_t port;
 	bool brackets = addr[0] == '[';
@@ -111,16 +152,14 @@ static int parse_ip(int family, const char *addr, struct endpoint *e)
 	e->any_host = n == 0 && !brackets;
 	if (e->any_host)
 		return family == AF_INET ? set_in(e, (struct in_addr){ INADDR_ANY }, port)
-					 : set_in6(e, in6addr_any, port);
+					 : set_in6(e, in6addr_any, 0, port);
 	if (strcmp(host, "localhost") == 0 && !brackets)
 		return family == AF_INET6
-			       ? set_in6(e, in6addr_loopback, port)
+			       ? set_in6(e, in6addr_loopback, 0, port)
 			       : set_in(e, (struct in_addr){ htonl(INADDR_LOOPBACK) }, port);
 	if (!brackets && family != AF_INET6 && inet_pton(AF_INET, host, &in) == 1)
 		return set_in(e, in, port);
-	if (brackets && family != AF_INET && inet_pton(AF_INET6, host, &in6) == 1)
-		return set_in6(e, in6, port);
-	return -EINVAL;
+	return brackets && family != AF_INET ? parse_ipv6(host, e, port) : -EINVAL;
 }
 
 static int parse(const char *net, const char *addr, struct endpoint *e)
@@ -161,10 +200,20 @@ static int format_unix(const struct sockaddr_un *un, socklen_t len, char *buf, s
 	return snprintf(buf, n, "%.*s", path, un->sun_path);
 }
 
+/* "%zone", as parse_zone reads it; nothing where there is none. */
+static void format_zone(const struct sockaddr_in6 *a, char zone[IF_NAMESIZE + 1])
+{
+	*zone = '%';
+	if (a->sin6_scope_id == 0)
+		*zone = '\0';
+	else if (!has_named_zone(&a->sin6_addr) || !if_indextoname(a->sin6_scope_id, zone + 1))
+		snprintf(zone + 1, IF_NAMESIZE, "%u", a->sin6_scope_id);
+}
+
 static int format(const union address *a, socklen_t len, char *buf, size_t n)
 {
 	const struct in6_addr *in6 = &a->in6.sin6_addr;
-	char host[INET6_ADDRSTRLEN];
+	char host[INET6_ADDRSTRLEN], zone[IF_NAMESIZE + 1];
 	int w;
 
 	switch (a->any.sa_family) {
@@ -179,7 +228,8 @@ static int format(const union address *a, socklen_t len, char *buf, size_t n)
 			break;
 		}
 		inet_ntop(AF_INET6, in6, host, sizeof(host));
-		w = snprintf(buf, n, "[%s]:%u", host, ntohs(a->in6.sin6_port));
+		format_zone(&a->in6, zone);
+		w = snprintf(buf, n, "[%s%s]:%u", host, zone, ntohs(a->in6.sin6_port));
 		break;
 	case AF_UNIX: w = format_unix(&a->un, len, buf, n); break;
 	default: return -EAFNOSUPPORT;

@@ -105,7 +105,9 @@ static void check_ip(char *addr)
 			     &((struct sockaddr_in *)&bound)->sin_addr, 4) == 0);
 	else
 		HOLDS(memcmp(&((struct sockaddr_in6 *)&want)->sin6_addr,
-			     &((struct sockaddr_in6 *)&bound)->sin6_addr, 16) == 0);
+			     &((struct sockaddr_in6 *)&bound)->sin6_addr, 16) == 0 &&
+		      ((struct sockaddr_in6 *)&want)->sin6_scope_id ==
+			      ((struct sockaddr_in6 *)&bound)->sin6_scope_id);
 }
 
 static void check_unix(const char *addr)
