@@ -689,9 +689,10 @@ GMP_API int gmp_barrier_wait(gmp_barrier *b);
  *
  * net: "tcp" "tcp4" "tcp6", "udp" "udp4" "udp6" (listening is to have the address, dialling to have a
  * peer), "unix".  addr: "host:port", ":port" (all addresses), "[::1]:0", "[fe80::1%eth0]:0" (an
- * interface or its number), or a path ("@name" is Linux's abstract namespace).  A host that is not numeric is looked up
- * (gmp_getaddrinfo), and its addresses are tried in turn: -ENOENT if it has none, -EAGAIN if nobody
- * could tell.  -EINVAL: net or addr that cannot be understood.
+ * interface or its number), or a path ("@name" is Linux's abstract namespace).  A host that is not
+ * numeric is looked up (gmp_getaddrinfo), and its addresses are tried in turn: -ENOENT if it has none,
+ * -EAGAIN if nobody could tell.  "localhost" is not looked up: it is 127.0.0.1 ("tcp6", "udp6": [::1]),
+ * and a dial by "tcp" that fails there goes on to [::1].  -EINVAL: net or addr that cannot be understood.
  * Other errors are the system's: -EADDRINUSE, -ECONNREFUSED, -EMFILE ...
  */
 GMP_API int gmp_listen(const char *net, const char *addr);

@@ -32,6 +32,7 @@ struct endpoint {
 	socklen_t n;
 	int type;      /* SOCK_STREAM, SOCK_DGRAM */
 	bool any_host; /* ":port": all addresses; to dial: this machine */
+	bool loopback; /* "localhost" of either family: [::1] too, to dial */
 	bool ip;       /* not "unix": a host that is no number may be a name */
 	int family;    /* of the net: AF_UNSPEC, AF_INET, AF_INET6 */
 };
@@ -153,7 +154,11 @@ static int parse_ip(int family, const char *addr, struct endpoint *e)
 	if (e->any_host)
 		return family == AF_INET ? set_in(e, (struct in_addr){ INADDR_ANY }, port)
 					 : set_in6(e, in6addr_any, 0, port);
-	if (strcmp(host, "localhost") == 0 && !brackets)
+	bool localhost = strcmp(host, "localhost") == 0 && !brackets;
+
+	e->loopback = localhost && family == AF_UNSPEC;
+	/* this machine, whatever a resolver would say (RFC 6761), so none is asked */
+	if (localhost)
 		return family == AF_INET6
 			       ? set_in6(e, in6addr_loopback, 0, port)
 			       : set_in(e, (struct in_addr){ htonl(INADDR_LOOPBACK) }, port);
@@ -350,6 +355,21 @@ static int lookup_error(int eai, int64_t deadline)
 
 typedef int (*endpoint_fn)(const struct endpoint *e, const void *opts, int64_t deadline);
 
+/* Until when the next of so many addresses may be tried. */
+static int64_t share_of(int64_t deadline, int left)
+{
+	int64_t now = gmp_now();
+
+	return left > 1 && deadline != NEVER && deadline > now ? now + (deadline - now) / left
+							       : deadline;
+}
+
+/* What came of one address is not the end: there may be another. */
+static bool passes_over(int fd)
+{
+	return fd < 0 && fd != -ECANCELED && fd != -ESRCH;
+}
+
 /* fn on each address in turn until it gives a descriptor; what is left of the time is shared. */
 static int try_each(const struct addrinfo *list, struct endpoint *e, endpoint_fn fn,
 		    const void *opts, int64_t deadline)
@@ -359,15 +379,12 @@ static int try_each(const struct addrinfo *list, struct endpoint *e, endpoint_fn
 	for (const struct addrinfo *ai = list; ai; ai = ai->ai_next)
 		left++;
 	for (const struct addrinfo *ai = list; ai; ai = ai->ai_next, left--) {
-		int64_t now = gmp_now();
-		bool shared = left > 1 && deadline != NEVER && deadline > now;
-
 		if (ai->ai_addrlen > sizeof(e->a))
 			continue;
 		memcpy(&e->a, ai->ai_addr, ai->ai_addrlen);
 		e->n = ai->ai_addrlen;
-		fd = fn(e, opts, shared ? now + (deadline - now) / left : deadline);
-		if (fd >= 0 || fd == -ECANCELED || fd == -ESRCH)
+		fd = fn(e, opts, share_of(deadline, left));
+		if (!passes_over(fd))
 			break;
 	}
 	return fd;
@@ -570,6 +587,19 @@ static int dial_at(const struct endpoint *e, const void *opts, int64_t deadline)
 	return try_dial(e, deadline);
 }
 
+/* A program of this machine may listen at one of its addresses only.  If it is neither, the first's error is
+ * the answer: the second may say no more than that there is no IPv6. */
+static int dial_localhost(struct endpoint *e, int64_t deadline)
+{
+	int fd = try_dial(e, share_of(deadline, 2)), other;
+
+	if (!passes_over(fd))
+		return fd;
+	set_in6(e, in6addr_loopback, 0, e->a.in.sin_port);
+	other = try_dial(e, deadline);
+	return passes_over(other) ? fd : other;
+}
+
 int gmp_dial_until(const char *net, const char *addr, int64_t deadline)
 {
 	struct endpoint e;
@@ -588,7 +618,7 @@ int gmp_dial_until(const char *net, const char *addr, int64_t deadline)
 			set_in(&e, (struct in_addr){ htonl(INADDR_LOOPBACK) },
 			       e.a.any.sa_family == AF_INET ? e.a.in.sin_port : e.a.in6.sin6_port);
 	}
-	fd = try_dial(&e, deadline);
+	fd = e.loopback ? dial_localhost(&e, deadline) : try_dial(&e, deadline);
 	rt_leave();
 	return fd;
 }

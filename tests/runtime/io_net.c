@@ -115,6 +115,87 @@ RT(a_dial_without_a_host_is_to_this_machine)
 		dial_this_machine("tcp6", "[::1]:0");
 }
 
+static void dial_localhost(int l, int64_t deadline)
+{
+	char addr[128], name[128];
+	int c, s;
+
+	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0);
+	snprintf(name, sizeof(name), "localhost%s", strrchr(addr, ':'));
+	c = gmp_dial_until("tcp", name, deadline);
+	CHECK(c >= 0);
+	CHECK(gmp_peer_addr(c, name, sizeof(name)) > 0);
+	CHECK_STR(name, addr);
+	s = gmp_accept(l);
+	CHECK(s >= 0);
+	close_pair(c, s);
+}
+
+/* A port of 127.0.0.1 that refuses, and is nobody else's. */
+static int take_port(char six[64])
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t n = sizeof(a);
+	int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK(s >= 0);
+	CHECK_EQ(bind(s, (struct sockaddr *)&a, sizeof(a)), 0);
+	CHECK_EQ(getsockname(s, (struct sockaddr *)&a, &n), 0);
+	snprintf(six, 64, "[::1]:%d", ntohs(a.sin_port));
+	return s;
+}
+
+RT(localhost_is_either_loopback_address)
+{
+	char addr[128], name[160];
+	int l = listen_any("tcp", addr), fds = count_fds(), s;
+
+	dial_localhost(l, GMP_FOREVER);
+	CHECK_EQ(gmp_close(l), 0);
+	CHECK_EQ(count_fds(), fds - 1);
+	s = take_port(addr);
+	if (has_ipv6()) {
+		while ((l = gmp_listen("tcp", addr)) == -EADDRINUSE) { /* another's, by chance */
+			close(s);
+			s = take_port(addr);
+		}
+		CHECK(l >= 0);
+		dial_localhost(l, GMP_FOREVER);
+		dial_localhost(l, gmp_deadline(PATIENCE));
+		CHECK_EQ(gmp_close(l), 0);
+	}
+	snprintf(name, sizeof(name), "localhost%s", strrchr(addr, ':'));
+	CHECK_EQ(gmp_dial("tcp", name), -ECONNREFUSED);
+	CHECK_EQ(gmp_dial("tcp4", name), -ECONNREFUSED);
+	close(s);
+	CHECK_EQ(count_fds(), fds - 1);
+}
+
+RT(the_second_address_of_localhost_has_its_share_of_the_time)
+{
+	char at[128];
+	struct deaf d;
+	int l, c;
+
+	make_deaf(&d);
+	snprintf(at, sizeof(at), "localhost%s", strrchr(d.addr, ':'));
+	CHECK_EQ(gmp_dial_until("tcp", at, gmp_deadline(20 * MS)), -ETIMEDOUT);
+	snprintf(at, sizeof(at), "[::1]%s", strrchr(d.addr, ':'));
+	l = gmp_listen("tcp", at);
+	if (l >= 0) {
+		snprintf(at, sizeof(at), "localhost%s", strrchr(d.addr, ':'));
+		for (int64_t ns = 20 * MS; (c = gmp_dial_until("tcp", at, gmp_deadline(ns))) < 0;
+		     ns *= 2) {
+			CHECK_EQ(c, -ETIMEDOUT);
+			CHECK(ns < PATIENCE);
+		}
+		CHECK_EQ(gmp_close(c), 0);
+		CHECK_EQ(gmp_close(l), 0);
+	}
+	end_deaf(&d);
+}
+
 RT(an_address_needs_room)
 {
 	char addr[128], small[128];
