@@ -159,6 +159,13 @@ static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int ho
 					fd_pass_turn(pd, side); /* N3 */
 				return n;
 			}
+		} else if (!first && how & FD_COUNTED && a->n == 0) {
+			if (!fd_use(pd, seq))
+				return -ECANCELED;
+			ssize_t n = call_once(pd, how, call, a);
+
+			if (n != -EAGAIN)
+				return n;
 		}
 		int result = fd_wait(pd, seq, side, seen, first, turn, deadline);
 
@@ -450,7 +457,8 @@ static inline ssize_t call_write(int fd, const struct io_args *a)
 
 ssize_t gmp_read(int fd, void *buf, size_t n)
 {
-	return fd_call_here(fd, SIDE_READ, call_read, &(struct io_args){ buf, n }, NEVER);
+	return fd_call_here(fd, SIDE_READ | FD_COUNTED, call_read, &(struct io_args){ buf, n },
+			    NEVER);
 }
 
 ssize_t gmp_write(int fd, const void *buf, size_t n)

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <signal.h>
+#include <sys/uio.h>
 
 #include "io_util.h"
 
@@ -358,6 +359,45 @@ RT(nothing_to_read_or_write_is_0_at_once)
 			;
 		CHECK_EQ(gmp_read(b, buf, 0), 0);
 		close_pair(a, b);
+	}
+}
+
+static void read_a_byte(void *arg)
+{
+	hear(*(int *)arg, "x");
+}
+
+static void write_much(void *arg)
+{
+	static char room[16 << 20];
+
+	CHECK_EQ(gmp_write_all(*(int *)arg, room, sizeof(room)), -ECANCELED);
+}
+
+RT(nothing_to_read_is_0_at_once_beside_a_reader)
+{
+	FOR_NETS(net)
+	{
+		struct iovec v = { "", 0 };
+		gmp_g *reader, *writer;
+		char c;
+		int a, b;
+
+		make_pair(net, &a, &b);
+		reader = spawn(read_a_byte, &a);
+		writer = spawn(write_much, &a);
+		wait_parked(2);
+		CHECK_EQ(gmp_read(a, &c, 0), 0);
+		CHECK_EQ(gmp_read_full(a, &c, 0), 0);
+		CHECK_EQ(gmp_readv(a, &v, 1), 0);
+		CHECK_EQ(gmp_readv(a, NULL, 0), 0);
+		CHECK_EQ(gmp_writev(a, &v, 1), 0);
+		say(b, "x");
+		join(reader);
+		CHECK_EQ(gmp_close(a), 0);
+		CHECK_EQ(gmp_read(a, &c, 0), -EBADF);
+		join(writer);
+		CHECK_EQ(gmp_close(b), 0);
 	}
 }
 
