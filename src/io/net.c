@@ -543,6 +543,13 @@ static void close_dialled(struct leftover *l)
 	close(container_of(l, struct dialled, left)->fd);
 }
 
+static int hang_up(int fd, int err)
+{
+	if (gmp_close(fd) == -ESRCH) /* the runtime stops: its record goes with it */
+		close(fd);
+	return err;
+}
+
 /* A connected descriptor; -errno, and then fd is closed. */
 static int connect_to(int fd, const struct endpoint *e, int64_t deadline)
 {
@@ -561,11 +568,7 @@ static int connect_to(int fd, const struct endpoint *e, int64_t deadline)
 	if (fd < 0 || !wait)
 		return fd;
 	err = (int)fd_call(fd, SIDE_WRITE, call_connected, &(struct io_args){ 0 }, deadline);
-	if (!err)
-		return fd;
-	if (gmp_close(fd) == -ESRCH) /* the runtime stops: its record goes with it */
-		close(fd);
-	return err;
+	return err ? hang_up(fd, err) : fd;
 }
 
 static int try_dial(const struct endpoint *e, int64_t deadline)
@@ -581,22 +584,53 @@ static int try_dial(const struct endpoint *e, int64_t deadline)
 	return fd;
 }
 
+_Static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port),
+	       "is_to_itself compares ports without asking which");
+
+/* Both ends have the same address and port. */
+static bool is_to_itself(int fd, const struct endpoint *e)
+{
+	union address own, peer;
+	socklen_t n = sizeof(own), m = sizeof(peer);
+
+	if (!is_tcp(e) || getsockname(fd, &own.any, &n) < 0 ||
+	    own.in.sin_port != e->a.in.sin_port || getpeername(fd, &peer.any, &m) < 0)
+		return false;
+	if (own.any.sa_family == AF_INET)
+		return own.in.sin_addr.s_addr == peer.in.sin_addr.s_addr;
+	return IN6_ARE_ADDR_EQUAL(&own.in6.sin6_addr, &peer.in6.sin6_addr);
+}
+
+/* TCP connects a socket to itself if the port that it dials is the one that it happens to be given: then nobody
+ * listens there.  Dial again, as Go does; after so many times in a row there is hardly another port to get. */
+static int dial_peer(const struct endpoint *e, int64_t deadline)
+{
+	for (int i = 0; i < 3; i++) {
+		int fd = try_dial(e, deadline);
+
+		if (fd < 0 || !is_to_itself(fd, e))
+			return fd;
+		hang_up(fd, 0);
+	}
+	return -ECONNREFUSED;
+}
+
 static int dial_at(const struct endpoint *e, const void *opts, int64_t deadline)
 {
 	(void)opts;
-	return try_dial(e, deadline);
+	return dial_peer(e, deadline);
 }
 
 /* A program of this machine may listen at one of its addresses only.  If it is neither, the first's error is
  * the answer: the second may say no more than that there is no IPv6. */
 static int dial_localhost(struct endpoint *e, int64_t deadline)
 {
-	int fd = try_dial(e, share_of(deadline, 2)), other;
+	int fd = dial_peer(e, share_of(deadline, 2)), other;
 
 	if (!passes_over(fd))
 		return fd;
 	set_in6(e, in6addr_loopback, 0, e->a.in.sin_port);
-	other = try_dial(e, deadline);
+	other = dial_peer(e, deadline);
 	return passes_over(other) ? fd : other;
 }
 
@@ -618,7 +652,7 @@ int gmp_dial_until(const char *net, const char *addr, int64_t deadline)
 			set_in(&e, (struct in_addr){ htonl(INADDR_LOOPBACK) },
 			       e.a.any.sa_family == AF_INET ? e.a.in.sin_port : e.a.in6.sin6_port);
 	}
-	fd = e.loopback ? dial_localhost(&e, deadline) : try_dial(&e, deadline);
+	fd = e.loopback ? dial_localhost(&e, deadline) : dial_peer(&e, deadline);
 	rt_leave();
 	return fd;
 }
