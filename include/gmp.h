@@ -721,7 +721,10 @@ GMP_API int gmp_peer_addr(int fd, char *buf, size_t n);
 
 /* Make a descriptor that was opened elsewhere the poller's (and non-blocking).  Returns fd;
  * -EEXIST if gmp has it already.  What cannot be polled (a regular file) stays as it is: calls on it
- * go the way of blocking code, and it has no deadlines (-EPERM). */
+ * go the way of blocking code, and it has no deadlines (-EPERM).
+ * O_NONBLOCK belongs to the open file, which dups and other processes may share (a terminal, what a child
+ * inherits).  If one of them switches it off, as gmp_release of a dup may, a call that finds nothing to do
+ * keeps its thread until there is: deadlines, cancellation and gmp_close take effect then. */
 GMP_API int gmp_adopt(int fd);
 
 /* The reverse: gmp forgets fd without closing it, and who waits on it gets -ECANCELED.  O_NONBLOCK is
