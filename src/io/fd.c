@@ -129,8 +129,16 @@ static inline ssize_t call_once(struct polldesc *pd, int how, io_call call, cons
 	return n;
 }
 
-static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int how, io_call call,
-				       const struct io_args *a, int64_t deadline)
+/* Beside those who wait. */
+static noinline ssize_t call_for_nothing(struct polldesc *pd, uint32_t seq, io_call call,
+					 const struct io_args *a)
+{
+	return fd_use(pd, seq) ? call_once(pd, 0, call, a) : -ECANCELED;
+}
+
+/* counted: of nothing, n being 0, there is nothing to wait for */
+static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int how, bool counted,
+				       io_call call, const struct io_args *a, int64_t deadline)
 {
 	int side = how & SIDE_WRITE;
 	struct pollside *s = &pd->side[side];
@@ -159,10 +167,8 @@ static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int ho
 					fd_pass_turn(pd, side); /* N3 */
 				return n;
 			}
-		} else if (!first && how & FD_COUNTED && a->n == 0) {
-			if (!fd_use(pd, seq))
-				return -ECANCELED;
-			ssize_t n = call_once(pd, how, call, a);
+		} else if (!first && counted && a->n == 0) {
+			ssize_t n = call_for_nothing(pd, seq, call, a);
 
 			if (n != -EAGAIN)
 				return n;
@@ -178,8 +184,8 @@ static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int ho
 
 /* Inline, as call_loop, so that reading and writing are one function each: see os_msg.h.  They are never
  * FD_DEAF. */
-static always_inline ssize_t fd_call_here(int fd, int how, io_call call, const struct io_args *a,
-					  int64_t deadline)
+static always_inline ssize_t fd_call_here(int fd, int how, bool counted, io_call call,
+					  const struct io_args *a, int64_t deadline)
 {
 	if (!rt_enter())
 		return -ESRCH;
@@ -187,7 +193,7 @@ static always_inline ssize_t fd_call_here(int fd, int how, io_call call, const s
 	ssize_t n = -EBADF;
 
 	if (likely(pd != NULL))
-		n = call_loop(pd, ld_rlx(&pd->seq), how, call, a, deadline);
+		n = call_loop(pd, ld_rlx(&pd->seq), how, counted, call, a, deadline);
 	rt_leave();
 	return n;
 }
@@ -204,12 +210,24 @@ int fd_nap(int64_t *nap, int64_t deadline)
 	return gmp_sleep_until(min_of(gmp_deadline(*nap), deadline));
 }
 
-/* Without the turn, which is for those whom an event helps. */
-static noinline int nap_between(struct polldesc *pd, uint32_t seq, int side, int64_t *nap)
+/* Without the turn between two tries: that is for those whom an event helps. */
+static noinline ssize_t call_deaf(struct polldesc *pd, uint32_t seq, int how, io_call call,
+				  const struct io_args *a, int64_t deadline)
 {
-	int err = fd_nap(nap, ld_rlx(&pd->side[side].deadline));
+	struct pollside *s = &pd->side[how & SIDE_WRITE];
+	int64_t nap = 0;
+	ssize_t n;
 
-	return fd_same(pd, seq) ? err : -ECANCELED;
+	do {
+		int err = fd_nap(&nap, min_of(ld_rlx(&s->deadline), deadline));
+
+		if (!fd_same(pd, seq))
+			return -ECANCELED;
+		if (err)
+			return err;
+		n = call_loop(pd, seq, how, false, call, a, deadline);
+	} while (n == FD_DEAF);
+	return n;
 }
 
 ssize_t fd_call(int fd, int how, io_call call, const struct io_args *a, int64_t deadline)
@@ -218,15 +236,13 @@ ssize_t fd_call(int fd, int how, io_call call, const struct io_args *a, int64_t 
 		return -ESRCH;
 	struct polldesc *pd = fd_find(fd);
 	ssize_t n = -EBADF;
-	int64_t nap = 0;
 
 	if (likely(pd != NULL)) {
 		uint32_t seq = ld_rlx(&pd->seq);
 
-		do
-			n = call_loop(pd, seq, how, call, a, deadline);
-		while (unlikely(n == FD_DEAF) &&
-		       !(n = nap_between(pd, seq, how & SIDE_WRITE, &nap)));
+		n = call_loop(pd, seq, how, false, call, a, deadline);
+		if (unlikely(n == FD_DEAF))
+			n = call_deaf(pd, seq, how, call, a, deadline);
 	}
 	rt_leave();
 	return n;
@@ -457,13 +473,12 @@ static inline ssize_t call_write(int fd, const struct io_args *a)
 
 ssize_t gmp_read(int fd, void *buf, size_t n)
 {
-	return fd_call_here(fd, SIDE_READ | FD_COUNTED, call_read, &(struct io_args){ buf, n },
-			    NEVER);
+	return fd_call_here(fd, SIDE_READ, true, call_read, &(struct io_args){ buf, n }, NEVER);
 }
 
 ssize_t gmp_write(int fd, const void *buf, size_t n)
 {
-	return fd_call_here(fd, SIDE_WRITE, call_write,
+	return fd_call_here(fd, SIDE_WRITE, false, call_write,
 			    &(struct io_args){ (void *)(uintptr_t)buf, n }, NEVER);
 }
 
@@ -473,7 +488,7 @@ static ssize_t read_full(struct polldesc *pd, uint32_t seq, char *buf, size_t n)
 
 	while (done < n) {
 		struct io_args a = { buf + done, n - done };
-		ssize_t got = call_loop(pd, seq, SIDE_READ, call_read, &a, NEVER);
+		ssize_t got = call_loop(pd, seq, SIDE_READ, false, call_read, &a, NEVER);
 
 		if (got < 0)
 			return got;
@@ -503,7 +518,7 @@ static ssize_t write_all(struct polldesc *pd, uint32_t seq, const char *buf, siz
 
 	do {
 		struct io_args a = { (void *)(uintptr_t)(buf + done), n - done };
-		ssize_t put = call_loop(pd, seq, SIDE_WRITE, call_write, &a, NEVER);
+		ssize_t put = call_loop(pd, seq, SIDE_WRITE, false, call_write, &a, NEVER);
 
 		if (put < 0)
 			return put;

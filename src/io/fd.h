@@ -23,8 +23,6 @@ typedef ssize_t (*io_call)(int fd, const struct io_args *a);
 /* Beside the side: the call may sleep in the kernel although the descriptor is non-blocking (it reads
  * from a disk), so each try is blocking code. */
 enum { FD_SLEEPS = 2 };
-/* And: a call for nothing, n being 0, takes nothing and waits for nothing, so it need not stand in the line. */
-enum { FD_COUNTED = 4 };
 
 /* Call until it says something else than -EAGAIN, waiting in between; -EBADF for a descriptor that
  * is not ours, -ECANCELED if it was closed while we waited, -ESRCH, -ETIMEDOUT. */

@@ -91,7 +91,9 @@ static ssize_t vec_call(int fd, int side, io_call call, const struct iovec *v, i
 		return -EINVAL;
 	struct vec_args a = { { (void *)(uintptr_t)v, total(v, count) }, count };
 
-	return fd_call(fd, side | FD_COUNTED, call, &a.io, NEVER);
+	if (a.io.n == 0) /* nothing to wait for, whoever waits */
+		return fd_try(fd, side, call, &a.io);
+	return fd_call(fd, side, call, &a.io, NEVER);
 }
 
 ssize_t gmp_readv(int fd, const struct iovec *iov, int count)
