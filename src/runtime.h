@@ -331,6 +331,8 @@ enum { PROCS_MAX = 1024 };
 
 /* A joinable green thread has ended. */
 typedef void (*exit_fn)(struct g *gp);
+/* On its stack, under no lock: the thread of one green thread is about to jump out of all its calls. */
+typedef void (*drop_fn)(const struct m *m);
 /* A green thread ends, on its stack; it may wait. */
 typedef void (*end_fn)(struct g *gp);
 /* Nothing can run, no timer is armed, nobody waits for a descriptor.  Reports a deadlock and ends
@@ -372,6 +374,7 @@ struct sched {
 	int64_t start_now;       /* (c) clock and cpu_ticks at the start: the scale of the latter */
 	uint64_t start_ticks;    /* (c) */
 	exit_fn joinable_exit;   /* (c) green.c's: a joinable green thread has ended; on g0 */
+	drop_fn thread_dropped;  /* (c) io/leftover.c's */
 	end_fn locals_end;       /* (c) local.c's: for one that has locals */
 	end_fn timer_run_end;    /* (c) time.c's: for a timer's; also when it is dropped */
 	stall_fn stalled;        /* (c) floor 5's: nothing can run; on g0 */

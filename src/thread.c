@@ -105,6 +105,8 @@ static void end(struct m *m, struct g *gp)
 
 static _Noreturn void leave(struct m *m, int how)
 {
+	if (how == DROPPED)
+		sched.thread_dropped(m);
 	longjmp(*(jmp_buf *)m->way_out, how);
 }
 

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "base/lock.h"
+#include "proc.h"
 
 static struct {
 	struct lock lock;
@@ -14,6 +15,7 @@ void leftover_add(struct leftover *l, void (*end)(struct leftover *l))
 {
 	l->end = end;
 	l->from = &left.first;
+	l->thread = thread_m();
 	lock(&left.lock, LR_LEFTOVER);
 	l->link = left.first;
 	if (l->link)
@@ -22,13 +24,37 @@ void leftover_add(struct leftover *l, void (*end)(struct leftover *l))
 	unlock(&left.lock, LR_LEFTOVER);
 }
 
-void leftover_del(struct leftover *l)
+static void take_out_locked(struct leftover *l)
 {
-	lock(&left.lock, LR_LEFTOVER);
 	*l->from = l->link;
 	if (l->link)
 		l->link->from = l->from;
+}
+
+void leftover_del(struct leftover *l)
+{
+	lock(&left.lock, LR_LEFTOVER);
+	take_out_locked(l);
 	unlock(&left.lock, LR_LEFTOVER);
+}
+
+static struct leftover *take_one_of(const struct m *m)
+{
+	struct leftover *l;
+
+	lock(&left.lock, LR_LEFTOVER);
+	for (l = left.first; l && l->thread != m; l = l->link)
+		;
+	if (l)
+		take_out_locked(l);
+	unlock(&left.lock, LR_LEFTOVER);
+	return l;
+}
+
+void leftovers_dropped(const struct m *m)
+{
+	for (struct leftover *l; (l = take_one_of(m)) != NULL;)
+		l->end(l);
 }
 
 void leftovers_fini(void)

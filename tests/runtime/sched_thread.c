@@ -315,6 +315,49 @@ THREADS(a_forked_child_that_returns_from_its_function_ends_well)
 
 /* --- how many, and the end --- */
 
+enum { CHILDREN = 20 };
+
+static pid_t children[CHILDREN];
+static _Atomic int awaited;
+
+static void await_child(void *pid)
+{
+	awaited++;
+	(void)gmp_waitpid(*(pid_t *)pid, NULL, 0);
+	CHECK(0 && "dropped, but goes on");
+}
+
+static void leave_waiting(UNUSED void *arg)
+{
+	for (int i = 0; i < CHILDREN; i++)
+		CHECK_EQ(gmp_go(await_child, &children[i]), 0);
+	WAIT_FOR(awaited == CHILDREN);
+}
+
+/* Each waits with a descriptor in its hands, which is noted on a stack that goes. */
+TEST_PROCS(what_a_dropped_call_has_in_its_hands_is_given_back)
+{
+	int before = count_fds();
+
+	for (int i = 0; i < CHILDREN; i++) {
+		children[i] = fork();
+		CHECK(children[i] >= 0);
+		if (children[i] == 0) {
+			pause();
+			_exit(0);
+		}
+	}
+	for (int round = 0; round < 5; round++) {
+		awaited = 0;
+		run_threads(procs, 0, leave_waiting);
+		CHECK_EQ(count_fds(), before);
+	}
+	for (int i = 0; i < CHILDREN; i++) {
+		CHECK_EQ(kill(children[i], SIGKILL), 0);
+		CHECK_EQ(waitpid(children[i], NULL, 0), children[i]);
+	}
+}
+
 static void wait_for_never(UNUSED void *arg)
 {
 	(void)gmp_chan_recv(never, NULL);
