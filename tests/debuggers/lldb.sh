@@ -45,7 +45,8 @@ check_threads() {
 	has '^\* thread .*(at_rest|SIGABRT)'
 	has 'frame #1: '
 	has_not 'frame #2: '
-	[ "$(grep -c '^[* ] thread #' "$tmp/out")" = 3 ] || has 'three threads'
+	has '^[* ] thread #3'
+	has_not '^[* ] thread #.* tid = (0x)?[0-9a-f]{8}' # the kernel's numbers are shorter, and theirs from 2^40
 	show
 }
 
