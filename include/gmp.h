@@ -724,7 +724,10 @@ GMP_API int gmp_peer_addr(int fd, char *buf, size_t n);
  * go the way of blocking code, and it has no deadlines (-EPERM).
  * O_NONBLOCK belongs to the open file, which dups and other processes may share (a terminal, what a child
  * inherits).  If one of them switches it off, as gmp_release of a dup may, a call that finds nothing to do
- * keeps its thread until there is: deadlines, cancellation and gmp_close take effect then. */
+ * keeps its thread until there is: deadlines, cancellation and gmp_close take effect then.
+ * A number is given back by gmp_close or gmp_release.  A plain close() does too where no other number has the
+ * same open file; else, as after dup2() over it, the file that was there stays the poller's under this number,
+ * and when it comes back to it (saved = dup(1) ... dup2(saved, 1)), gmp_adopt is -EEXIST. */
 GMP_API int gmp_adopt(int fd);
 
 /* The reverse: gmp forgets fd without closing it, and who waits on it gets -ECANCELED.  O_NONBLOCK is
