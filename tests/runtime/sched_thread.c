@@ -337,6 +337,7 @@ static void leave_waiting(UNUSED void *arg)
 /* Each waits with a descriptor in its hands, which is noted on a stack that goes. */
 TEST_PROCS(what_a_dropped_call_has_in_its_hands_is_given_back)
 {
+	check_skip_on_valgrind("Valgrind knows no pidfds");
 	int before = count_fds();
 
 	for (int i = 0; i < CHILDREN; i++) {
