@@ -91,7 +91,8 @@ typedef void (*gmp_fn)(void *arg);
  * gmp_dump and gmp_stats count all green threads as in blocking code, an overflow of a stack is a plain
  * SIGSEGV, and max_threads bounds the green threads too (gmp_go: -EAGAIN).  At the end of the run those
  * that live leave at their next wait, yield or checkpoint (gmp_go is -ESRCH by then, and no such point);
- * one that sleeps in the kernel by itself, or resolves a name, is waited for.  Not with GMP_VIRTUAL_TIME or chaos: gmp_run returns -ENOTSUP.
+ * one that sleeps in the kernel by itself, or resolves a name, is waited for.  Not with GMP_VIRTUAL_TIME or
+ * chaos: gmp_run returns -ENOTSUP.
  */
 typedef enum gmp_sched {
 	GMP_SCHED_RUNNEXT = 1,

@@ -30,9 +30,10 @@ uint32_t g_made(void);          /* descriptors ever made: g_at(0..made-1) */
 /* Free ones from pp's cache to those that all share, until `keep` are left; pp's owner, or while it has
  * none. */
 void gfree_spill(struct p *pp, unsigned keep);
-/* The same, down to what a P may keep: that goes by how many there are: all together a sixteenth, at most, of the green threads
- * that there can be.  One caller at a time sets it. */
+/* The same, down to what a P may keep. */
 void gfree_trim(struct p *pp);
+/* That goes by how many Ps there are: all together keep a sixteenth, at most, of the green threads that
+ * there can be.  One caller at a time. */
 void gfree_set_keep(int procs);
 
 #endif
