@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does one who has left the try to another go to sleep when that one has gone, and left something?  The
- * test steps in between its look at the turn and its section under the lock.
+ * Does one go to sleep for whom there is something already: left by another who had the turn, or come after
+ * the try?  The tests step in between the look at the turn, or the try, and the section under the lock.
  *
  * floors 0..6, wrap: gmp__lock_slow
  */
 #define _GNU_SOURCE 1
 #include "check.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
@@ -20,18 +21,35 @@ void __wrap_gmp__lock_slow(struct lock *l, unsigned most_pauses);
 
 static struct polldesc *pd;
 static int looked;
+static void (*between)(struct pollside *side);
 
-/* The caller has seen the turn out, and is about to queue up: the one who had it is done, and finds nobody
- * to pass it to. */
+/* The caller is about to queue up. */
 void __wrap_gmp__lock_slow(struct lock *l, unsigned most_pauses)
 {
 	if (pd && l == &pd->lock) {
+		struct pollside *side = &pd->side[SIDE_READ];
+
 		looked++;
-		pd->side[SIDE_READ].turn = false;
 		st_rel(&l->word, 0);
 		pd = NULL;
+		between(side);
 	}
 	__real_gmp__lock_slow(l, most_pauses);
+}
+
+static void step_in(int fd, void (*fn)(struct pollside *side))
+{
+	looked = 0;
+	between = fn;
+	pd = netpoll_find(fd);
+	CHECK(pd != NULL);
+	st_seq(&pd->lock.word, 1); /* somebody has the lock */
+}
+
+/* The caller has seen the turn out: the one who had it is done, and finds nobody to pass it to. */
+static void end_turn(struct pollside *side)
+{
+	side->turn = false;
 }
 
 static void read_a(void *arg)
@@ -55,10 +73,8 @@ static void read_beside_another(void *arg)
 	gmp_yield(); /* it waits */
 	CHECK_EQ(write(p[1], "ab", 2), 2);
 	CHECK_EQ(gmp_join(g), 0); /* the event has come, and comes no more */
-	pd = netpoll_find(p[0]);
-	CHECK(pd != NULL);
-	pd->side[SIDE_READ].turn = true; /* somebody has it, and the lock */
-	st_seq(&pd->lock.word, 1);
+	step_in(p[0], end_turn);
+	pd->side[SIDE_READ].turn = true; /* somebody has it */
 	CHECK_EQ(gmp_read(p[0], &c, 1), 1);
 	CHECK_EQ(c, 'b');
 	CHECK_EQ(looked, 1);
@@ -69,4 +85,50 @@ static void read_beside_another(void *arg)
 TEST(what_the_one_with_the_turn_leaves_is_found_by_who_waited_for_it)
 {
 	run_procs(1, read_beside_another, NULL);
+}
+
+/* The caller has tried in vain: something comes, and whoever polls then finds nobody who waits for it. */
+static int written;
+
+static void *poll_for_it(void *arg)
+{
+	struct pollside *side = arg;
+	uint32_t seen = ld_acq(&side->events);
+	struct glist out = { 0 };
+
+	CHECK_EQ(write(written, "c", 1), 1);
+	while (ld_acq(&side->events) == seen)
+		netpoll_poll(0, &out);
+	CHECK(out.head == NULL);
+	return NULL;
+}
+
+static void come(struct pollside *side)
+{
+	pthread_t other; /* as the caller counts as one who holds the lock */
+
+	CHECK_EQ(pthread_create(&other, NULL, poll_for_it, side), 0);
+	CHECK_EQ(pthread_join(other, NULL), 0);
+}
+
+static void read_before_it_comes(void *arg)
+{
+	int p[2];
+	char c;
+
+	(void)arg;
+	CHECK_EQ(pipe(p), 0);
+	CHECK_EQ(gmp_adopt(p[0]), p[0]);
+	written = p[1];
+	step_in(p[0], come);
+	CHECK_EQ(gmp_read(p[0], &c, 1), 1);
+	CHECK_EQ(c, 'c');
+	CHECK_EQ(looked, 1);
+	CHECK_EQ(gmp_close(p[0]), 0);
+	CHECK_EQ(close(p[1]), 0);
+}
+
+TEST(what_came_between_the_try_and_the_wait_is_found)
+{
+	run_procs(1, read_before_it_comes, NULL);
 }
