@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Does the shared library export what the header declares, what the list says, and nothing else?
+# Does the shared library export what the header declares, what the list says, and nothing else?  And the
+# archive, whose globals are the program's too?
 #
-#   check.sh LIBRARY HEADER CC            compare
-#   check.sh --update LIBRARY HEADER CC   write the list anew
+#   check.sh LIBRARY ARCHIVE HEADER CC            compare
+#   check.sh --update LIBRARY ARCHIVE HEADER CC   write the list anew
 set -eu
 export LC_ALL=C
 update=0
 [ "$1" != --update ] || { update=1; shift; }
-library=$1 header=$2 cc=$3
+library=$1 archive=$2 header=$3 cc=$4
 list=$(dirname "$0")/symbols.txt
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -45,5 +46,10 @@ comm -13 "$tmp/exported" "$list" >"$tmp/gone"
 none "in symbols.txt, but no longer exported" "$tmp/gone"
 comm -23 "$tmp/exported" "$list" >"$tmp/new"
 none "exported, but not in symbols.txt (./dev symbols writes it)" "$tmp/new"
+nm -g --defined-only "$archive" | awk 'NF == 3 { print $3 }' | sort -u >"$tmp/globals"
+comm -23 "$tmp/globals" "$list" >"$tmp/new"
+none "global in the archive, but not in symbols.txt" "$tmp/new"
+comm -13 "$tmp/globals" "$list" >"$tmp/gone"
+none "in symbols.txt, but not in the archive" "$tmp/gone"
 [ $failed = 1 ] || echo "$(wc -l <"$list") symbols"
 exit $failed

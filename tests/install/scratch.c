@@ -3,6 +3,14 @@
 #include <gmp.h>
 #include <stdio.h>
 
+/* The library has these names inside, too (the second is also GLib's).  They are this program's own. */
+int ready = 42;
+
+void g_free(void *p)
+{
+	*(int *)p = 0;
+}
+
 static void sleeper(void *arg)
 {
 	if (gmp_sleep(1000000) == 0)
@@ -21,7 +29,10 @@ int main(void)
 {
 	int answer = 0;
 
-	if (gmp_run(app, &answer, NULL) != 0 || answer != 42)
+	if (gmp_run(app, &answer, NULL) != 0 || answer != ready)
+		return 1;
+	g_free(&answer);
+	if (answer != 0 || ready != 42)
 		return 1;
 	puts("ran");
 	return 0;
