@@ -5,8 +5,8 @@
  * Who takes part
  *   Thread   three of them (with -DTWO: two), of which each takes the lock and lets it go ROUNDS times
  *   Timer    the deadline of the last one: it may pass during any of its waits
- *            (with -DDROP, in its place: the last one, woken to compete, may be dropped before it
- *            runs, as at the end of a run)
+ *            (with -DDROP, in its place: the last one, woken to compete or handed the lock, may be dropped
+ *            before it runs, as at the end of a run)
  *   Watcher  with -DQUICK: the bucket is calm at first, and the watcher calms it down, now and then, when
  *            nobody stands in it.  Without, it never is, and every unlock is by a locked instruction
  *
@@ -49,6 +49,7 @@
  *   deadlock   -DROUNDS=2 -DMUTANT_WOKEN_KEPT
  *   assertion  -DROUNDS=1 -DTIMER -DMUTANT_HANDOVER_LOST
  *   assertion  -DROUNDS=1 -DDROP -DMUTANT_NOT_PASSED_ON
+ *   assertion  -DROUNDS=1 -DDROP -DMUTANT_HANDED_TO_NOBODY
  *   holds      -DROUNDS=1 -DQUICK
  *   holds      -DROUNDS=1 -DQUICK -DTIMER
  *   holds      -DROUNDS=1 -DQUICK -DDROP
@@ -306,11 +307,19 @@ inline lock_mutex(me)
 				atomic { ready[me] -> ready[me] = false };
 #ifdef DROP
 				if
-				:: me == LAST && result[me] == OK -> dropped = true
+				:: me == LAST && result[me] != ETIMEDOUT -> dropped = true
 				:: true
 				fi;
 				if
-				:: dropped -> mutex_unwait(me); got = false; break
+				:: dropped && result[me] == HANDED_OVER ->
+#ifdef MUTANT_HANDED_TO_NOBODY /* the lock is kept by one that never runs */
+					got = false;
+#else /* mutex_unwait unlocks it */
+					got_it(me);
+					got = true;
+#endif
+					break
+				:: dropped && result[me] == OK -> mutex_unwait(me); got = false; break
 				:: else
 				fi;
 #endif
@@ -452,6 +461,9 @@ proctype Thread(byte me)
 		lock_mutex(me);
 		if
 		:: got -> unlock_mutex(me)
+		:: else
+		fi;
+		if
 		:: dropped -> break
 		:: else
 		fi;

@@ -176,9 +176,7 @@ static void select_unwait(struct waiter *w)
 	struct selection *sel = waiter_sudog(w)->elem;
 
 	leave_all(sel);
-	/* at the end of the run the one who waited will not free it: a green thread, where no M is left,
-	 * or one that is a thread of its own */
-	if (w->gp ? !getm() : thread_dropped())
+	if (waiter_dropped(w)) /* it will not free it */
 		free(sel->memory);
 }
 

@@ -2,9 +2,9 @@
 /*
  * How do services guard what they change in a moment?
  *
- * The lock spins, and yields after a while: what it guards is short and never waits.  A gmp_mutex may be
- * handed over to a green thread that is dropped with it at the end of the run, and whoever comes after
- * that, a plain thread or the next run, would wait for it for ever.
+ * The lock spins, and yields after a while: what it guards is short and never waits.  Who waits for a
+ * gmp_mutex parks, and may be dropped there by the end of the run, in the middle of what it had to do for
+ * others.
  *
  * Invariant: who holds it does not wait, yield, or call the user's code; so the end of a run drops nobody
  * who holds it.

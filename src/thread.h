@@ -46,6 +46,12 @@ int thread_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result);
 
 /* To an unwait_fn: the calling thread's green thread is dropped, and will not return from its wait. */
 bool thread_dropped(void);
+/* To an unwait_fn: the waiter is dropped at the end of the run: a green thread, where no M is left, or one
+ * that is a thread of its own. */
+static inline bool waiter_dropped(const struct waiter *w)
+{
+	return w->gp ? !getm() : thread_dropped();
+}
 
 /* End gp's wait, if it is cancelled. */
 void thread_cut(struct g *gp);

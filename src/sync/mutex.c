@@ -102,7 +102,7 @@ static bool enqueue(struct bucket *b, gmp_mutex *m, struct sudog *sg, bool woken
 }
 
 /* The wait is over without the lock.  One that was woken to compete, and is dropped before it could,
- * gives its turn to the next. */
+ * gives its turn to the next; one that was handed the lock gives that. */
 static void mutex_unwait(struct waiter *w)
 {
 	struct sudog *sg = waiter_sudog(w);
@@ -112,7 +112,11 @@ static void mutex_unwait(struct waiter *w)
 		sema_unwait(w);
 		return;
 	}
-	if (waiter_result(ld_rlx(&w->state)) != 0)
+	int result = waiter_result(ld_rlx(&w->state));
+
+	if (result == HANDED_OVER && waiter_dropped(w))
+		gmp_mutex_unlock(m);
+	if (result)
 		return;
 	struct glist out = { 0 };
 	struct bucket *b = sema_lock(m);

@@ -58,15 +58,27 @@ static uint32_t grant(struct bucket *b, gmp_rwmutex *rw, bool readers_first, str
 
 /* --- readers --- */
 
+/* What a wait was granted whose green thread is dropped before it could go on. */
+static void give_back(gmp_rwmutex *rw, const void *key)
+{
+	if (key == writers(rw))
+		gmp_rwmutex_unlock(rw);
+	else
+		gmp_rwmutex_runlock(rw);
+}
+
 /* A waiter of either kind gives up; if it was the last writer, the readers it held off may go. */
 static void rw_unwait(struct waiter *w)
 {
 	struct sudog *sg = waiter_sudog(w);
+	gmp_rwmutex *rw = (gmp_rwmutex *)((uintptr_t)sg->key & ~(uintptr_t)1);
 	struct glist out = { 0 };
 
-	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued) */
+	if (!ld_acq(&sg->queued)) { /* ORD(sudog.queued) */
+		if (waiter_result(ld_rlx(&w->state)) == 0)
+			give_back(rw, sg->key);
 		return;
-	gmp_rwmutex *rw = (gmp_rwmutex *)((uintptr_t)sg->key & ~(uintptr_t)1);
+	}
 	struct bucket *b = sema_lock(rw);
 
 	if (sg->queued) {

@@ -12,7 +12,7 @@
  *     touches the semaphore no more once the lock is dropped, so whom it gave one to may free it.
  *
  * A waiter that was given a permit and is dropped at the end of the run before it could go on keeps
- * it, as it keeps a mutex: by then the semaphore may be gone.
+ * it: by then the semaphore may be gone, as a lock that was handed over and has to be unlocked may not.
  */
 #include <errno.h>
 

@@ -200,9 +200,6 @@ static void lock_kept(UNUSED void *arg)
 }
 
 static struct foreign locker;
-static int handed_over;
-
-enum { WOKEN = 4 }; /* of its word: who was woken has yet to compete for it */
 
 static void leave_woken(UNUSED void *arg)
 {
@@ -214,7 +211,6 @@ static void leave_woken(UNUSED void *arg)
 	gmp_sleep(100 * US);
 	/* Wakes the green thread, which is first in the queue but never runs again. */
 	CHECK_EQ(gmp_mutex_unlock(&kept), 0);
-	handed_over = !(__atomic_load_n(&kept.state, __ATOMIC_RELAXED) & WOKEN);
 }
 
 TEST(a_wake_up_given_to_a_dropped_green_thread_is_not_lost)
@@ -224,11 +220,48 @@ TEST(a_wake_up_given_to_a_dropped_green_thread_is_not_lost)
 		atomic_store(&locking, 0);
 		atomic_store(&locked, 0);
 		run_procs(1, leave_woken, NULL);
-		/* If it had waited for long the lock was handed over: held by the dropped one. */
-		if (!handed_over)
-			CHECK_EQ(gmp_mutex_lock_until(&kept, gmp_deadline(PATIENCE)), 0);
+		CHECK_EQ(gmp_mutex_lock_until(&kept, gmp_deadline(PATIENCE)), 0);
 		CHECK_EQ(gmp_mutex_unlock(&kept), 0);
 		foreign_join(&locker);
+	}
+}
+
+static void leave_owners(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_mutex_lock(&kept), 0);
+	CHECK_EQ(gmp_rwmutex_lock(&rw_held), 0);
+	CHECK_EQ(gmp_rwmutex_rlock(&rw_read), 0);
+	CHECK_EQ(gmp_go(lock_kept, NULL), 0);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(gmp_go(rlock_held, NULL), 0);
+	CHECK_EQ(gmp_go(wlock_read, NULL), 0);
+	wait_parked(5);
+	foreign_start(&locker, lock_foreign, NULL);
+	WAIT_FOR(atomic_load(&locking));
+	gmp_sleep(5 * MS); /* so long that a mutex is handed over */
+	/* they have the locks now, and do not run any more */
+	CHECK_EQ(gmp_mutex_unlock(&kept), 0);
+	CHECK_EQ(gmp_rwmutex_unlock(&rw_held), 0);
+	CHECK_EQ(gmp_rwmutex_runlock(&rw_read), 0);
+	CHECK_EQ(gmp_mutex_try_lock(&kept), -EAGAIN);
+	CHECK_EQ(gmp_rwmutex_try_lock(&rw_held), -EAGAIN);
+	CHECK_EQ(gmp_rwmutex_try_rlock(&rw_read), -EAGAIN);
+}
+
+TEST(a_lock_handed_over_to_a_dropped_green_thread_is_not_lost)
+{
+	for (int i = 0; i < 5; i++) {
+		atomic_store(&locking, 0);
+		atomic_store(&locked, 0);
+		run_procs(1, leave_owners, NULL);
+		foreign_join(&locker);
+		CHECK_EQ(atomic_load(&locked), 1);
+		CHECK_EQ(gmp_mutex_try_lock(&kept), 0);
+		CHECK_EQ(gmp_mutex_unlock(&kept), 0);
+		CHECK_EQ(gmp_rwmutex_try_lock(&rw_held), 0);
+		CHECK_EQ(gmp_rwmutex_unlock(&rw_held), 0);
+		CHECK_EQ(gmp_rwmutex_try_lock(&rw_read), 0);
+		CHECK_EQ(gmp_rwmutex_unlock(&rw_read), 0);
 	}
 }
 
