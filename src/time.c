@@ -8,11 +8,12 @@
  * Invariants of a gmp_timer
  *  A1 `running` counts the runs that have been started and have not ended.  It grows in fire, under
  *     the heap's lock, and shrinks under the lock of the bucket whose key the timer is.
- *  A2 set, stop and free take t->lock, so that disarming and arming are one step for others.
+ *  A2 set, stop and free take t->lock, so that disarming and arming are one step for others.  One that has
+ *     been freed is not armed any more: its last runs may try, until they have ended.
  *  A3 A period in which the run of an earlier one has not begun yet is missed, and dropped: however
  *     short the period, and however busy the Ps, no more than one run waits for its turn.
  *  A4 Memory goes when it has been freed by the program and running is 0: in gmp_timer_free, or, if
- *     that was called from a run of its own, at the end of the last run.
+ *     that was called from a run of its own, or the end of the run drops it there, with the last run.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -95,8 +96,9 @@ struct gmp_timer {
 	struct lock lock;
 	uint32_t running;  /* (a) A1 */
 	bool pending;      /* (a) A3: a run of a period has not begun */
+	bool freed;        /* under lock: A2 */
 	uint32_t run;      /* (c) of the runtime: one of an earlier run is only memory */
-	bool dying;        /* under the bucket's lock: freed from a run of its own */
+	bool dying;        /* under the bucket's lock: freed, and nobody waits for the last run */
 	int64_t period;    /* under the heap's lock, or while not armed */
 	gmp_fn fn;         /* (c) */
 	void *arg;         /* (c) */
@@ -202,7 +204,7 @@ int gmp_timer_set(gmp_timer *t, int64_t deadline, int64_t period)
 	if (!timer_enter(&t->run))
 		return -ESRCH;
 	lock(&t->lock, LR_USERTIMER);
-	bool was = set_locked(t, deadline, period);
+	bool was = set_locked(t, likely(!t->freed) ? deadline : NEVER, period);
 	unlock(&t->lock, LR_USERTIMER);
 
 	rt_leave();
@@ -222,6 +224,23 @@ static bool called_from(struct gmp_timer *t)
 	return gp && gp->fn == timer_main && gp->arg == t;
 }
 
+/* The end of the run drops the one who frees it. */
+static void free_unwait(struct waiter *w)
+{
+	struct sudog *sg = waiter_sudog(w);
+	struct gmp_timer *t = (struct gmp_timer *)(uintptr_t)sg->key;
+	struct bucket *b = sema_lock(t);
+
+	if (sg->queued)
+		sema_dequeue(b, sg);
+	t->dying = ld_rlx(&t->running) > 0;
+	bool gone = !t->dying;
+
+	sema_unlock(b);
+	if (gone)
+		timer_forget(t);
+}
+
 void gmp_timer_free(gmp_timer *t)
 {
 	struct foreign f;
@@ -233,6 +252,7 @@ void gmp_timer_free(gmp_timer *t)
 		return;
 	}
 	lock(&t->lock, LR_USERTIMER);
+	t->freed = true;
 	timer_del(&t->t);
 	unlock(&t->lock, LR_USERTIMER);
 	/* no fire from here on (T3): running only shrinks */
@@ -248,7 +268,7 @@ void gmp_timer_free(gmp_timer *t)
 		struct sudog *sg = self_sudog(&f);
 
 		sema_enqueue(b, t, sg, false);
-		sema_wait(b, sg, WAIT_TIMER_FREE | UNCUT, sema_unwait, NEVER);
+		sema_wait(b, sg, WAIT_TIMER_FREE | UNCUT, free_unwait, NEVER);
 	} else {
 		sema_unlock(b);
 	}

@@ -246,6 +246,48 @@ TEST_PROCS(there_are_at_most_max_green_timers_and_ticks)
 	CHECK_EQ(gmp_run(timers_of_ten, NULL, &c), 0);
 }
 
+static atomic_int in_timer;
+static int leaving;
+
+static void stay_in_timer(UNUSED void *arg)
+{
+	atomic_store(&in_timer, 1);
+	gmp_sleep_until(GMP_FOREVER);
+}
+
+/* The green thread is older than the run that it awaits, or younger: dropped before it, or after. */
+static void free_timer(void *t)
+{
+	WAIT_FOR(atomic_load(&in_timer));
+	gmp_timer_free(t);
+}
+
+static void leave_one_that_frees(UNUSED void *arg)
+{
+	gmp_timer *t = gmp_timer_new(stay_in_timer, NULL);
+
+	CHECK(t != NULL);
+	atomic_store(&in_timer, 0);
+	if (++leaving % 2)
+		CHECK_EQ(gmp_go(free_timer, t), 0);
+	gmp_yield();
+	CHECK_EQ(gmp_timer_set(t, 0, 0), 0);
+	WAIT_FOR(atomic_load(&in_timer));
+	if (leaving % 2 == 0)
+		CHECK_EQ(gmp_go(free_timer, t), 0);
+	wait_parked(2);
+}
+
+TEST_PROCS(a_timer_whose_end_was_awaited_when_the_run_ended_gives_its_place_back)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = procs;
+	c.max_green = 10;
+	for (int i = 0; i < 40; i++)
+		CHECK_EQ(gmp_run(leave_one_that_frees, NULL, &c), 0);
+}
+
 static atomic_int timer_ran;
 
 static void count_timer(UNUSED void *arg)

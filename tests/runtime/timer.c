@@ -331,6 +331,32 @@ RT(free_waits_for_a_running_function)
 	foreign_join(&f);
 }
 
+static void free_the_timer(UNUSED void *arg)
+{
+	gmp_timer_free(the_timer);
+}
+
+static void set_while_freed(UNUSED void *arg)
+{
+	atomic_fetch_add(&started, 1);
+	wait_parked(2); /* who frees it, and who waits for that one */
+	CHECK_EQ(gmp_timer_set(the_timer, gmp_now(), 0), 0);
+	CHECK_EQ(gmp_timer_set(the_timer, gmp_now(), MS), 0);
+	CHECK_EQ(gmp_timer_stop(the_timer), 0);
+	atomic_fetch_add(&finished, 1);
+}
+
+RT(a_function_that_sets_its_timer_while_it_is_freed_sets_nothing)
+{
+	the_timer = gmp_timer_new(set_while_freed, NULL);
+	CHECK_EQ(gmp_timer_set(the_timer, 0, 0), 0);
+	WAIT_FOR(atomic_load(&started) == 1);
+	join(spawn(free_the_timer, NULL));
+	CHECK_EQ(atomic_load(&finished), 1);
+	quiet(5 * MS);
+	CHECK_EQ(atomic_load(&started), 1);
+}
+
 static void free_itself(UNUSED void *arg)
 {
 	gmp_timer_free(the_timer);
