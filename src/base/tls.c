@@ -46,6 +46,20 @@ noinline void gmp__set_foreign_locals(struct locals *l)
 	tls_locals = l;
 }
 
+static _Thread_local struct cleanup *tls_cleanups __attribute__((tls_model("initial-exec")));
+
+noinline struct cleanup *gmp__foreign_cleanups(void)
+{
+	__asm__ volatile("");
+	return tls_cleanups;
+}
+
+noinline void gmp__set_foreign_cleanups(struct cleanup *c)
+{
+	__asm__ volatile("");
+	tls_cleanups = c;
+}
+
 #if !defined(__x86_64__)
 noinline struct m *gmp__getm(void)
 {

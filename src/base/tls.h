@@ -46,6 +46,11 @@ struct locals;
 struct locals *gmp__foreign_locals(void);
 void gmp__set_foreign_locals(struct locals *l);
 
+/* What a foreign thread does once at present, the innermost first: see sync/once.c. */
+struct cleanup;
+struct cleanup *gmp__foreign_cleanups(void);
+void gmp__set_foreign_cleanups(struct cleanup *c);
+
 #ifdef GMP_DEBUG_CHECKS
 /* The ranks of the locks that this thread holds, innermost last; see lock.h. */
 struct held_locks {

@@ -40,12 +40,12 @@ static void finish(void *arg)
 }
 
 /* The caller is in the function that o runs.  (The owner would not do: one that was dropped in the
- * middle by the end of a run leaves its number to another.) */
+ * middle by the end of a run leaves its number to another, and foreign threads have one token.) */
 static bool runs_it(const gmp_once *o)
 {
 	struct g *gp = self_green();
 
-	for (const struct cleanup *c = gp ? gp->cleanups : NULL; c; c = c->next)
+	for (const struct cleanup *c = gp ? gp->cleanups : gmp__foreign_cleanups(); c; c = c->next)
 		if (c->fn == finish && c->arg == o)
 			return true;
 	return false;
@@ -57,15 +57,16 @@ static void run(gmp_once *o, gmp_fn fn, void *arg)
 	struct cleanup c = { .fn = finish, .arg = o };
 
 	st_rlx(&o->owner, gmp__self_token());
-	if (!gp) {
-		fn(arg);
-		finish(o);
-		return;
-	}
-	c.next = gp->cleanups;
-	gp->cleanups = &c;
+	c.next = gp ? gp->cleanups : gmp__foreign_cleanups();
+	if (gp)
+		gp->cleanups = &c;
+	else
+		gmp__set_foreign_cleanups(&c);
 	fn(arg);
-	gp->cleanups = c.next;
+	if (gp)
+		gp->cleanups = c.next;
+	else
+		gmp__set_foreign_cleanups(c.next);
 	finish(o);
 }
 
