@@ -1118,7 +1118,7 @@ GMP_API void gmp_multipool_free(gmp_multipool *m);
  *   gmp_group_free(g);
  *
  * gmp_group_new: limit is how many may run at a time, 0 or less: any number.  NULL without memory or
- * a runtime.  A group belongs to the run that made it.
+ * a runtime.  A group belongs to the run that made it: later its calls return -ESRCH, and free only frees.
  * gmp_group_go starts fn(arg) on a green thread, from any thread, also from a child; at the limit it
  * first waits until a child has ended (-ECANCELED if the caller is cancelled: nothing has been
  * started).  gmp_group_try_go: -EAGAIN at the limit.  Both: -EINVAL for a NULL; -ENOMEM, -EAGAIN

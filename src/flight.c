@@ -27,6 +27,7 @@
 
 #include <gmp.h>
 
+#include "have_key.h"
 #include "spin.h"
 
 struct flight {
@@ -240,24 +241,14 @@ static int ride(struct flight *f, void *value, int *riders, int64_t deadline)
 
 /* --- the calls --- */
 
-static bool key_made;
-
-static void make_key(void *arg)
-{
-	(void)arg;
-	key_made = gmp_key_create(&innermost, crash) == 0;
-}
-
 gmp_flight *gmp_flight_new(size_t value_size)
 {
-	static gmp_once once = GMP_ONCE_INIT;
 	gmp_flight *t = value_size < SIZE_MAX / 2 ? calloc(1, sizeof(*t)) : NULL;
 
-	gmp_once_do(&once, make_key, NULL);
 	if (t) {
 		t->value_size = value_size;
 		t->room = FIRST_ROOM;
-		t->list = key_made ? calloc(t->room, sizeof(*t->list)) : NULL;
+		t->list = have_key(&innermost, crash) ? calloc(t->room, sizeof(*t->list)) : NULL;
 	}
 	if (t && !t->list) {
 		free(t);

@@ -124,4 +124,5 @@ set(GMP_FLOOR6
 )
 set(GMP_FLOOR6_HEADERS
 	spin.h
+	have_key.h
 )

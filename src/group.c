@@ -33,6 +33,7 @@
  *  J4 The list of chunks grows at its head, under the mutex, and shrinks when the group is freed.
  *  J5 `result` is written once, by the first that has one to tell.  It stays, as `cancelled` does.
  *  J6 The timer, armed or not, belongs to the run: when it says -ESRCH, there are no children any more.
+ *     In a later run nothing is begun, so there never are again.
  *
  * Rejected: a list of the children under a lock (four locked instructions for each, and a crowd at the
  * lock); joinable children (who has ended is not known before the join, so a limit cannot be kept).
@@ -44,6 +45,7 @@
 #include <gmp.h>
 
 #include "errand.h"
+#include "have_key.h"
 
 enum { CHILDREN = 32, WALK = 8, MOST_CHUNKS = 32, LOOK_AGAIN = 10 * 1000 * 1000 };
 
@@ -93,6 +95,7 @@ struct gmp_group {
 	int limit;             /* (c) 0: none */
 	int64_t deadline;      /* (c) */
 	gmp_timer *timer;      /* (c) of the deadline */
+	uint64_t run;          /* (c) J6 */
 	gmp_sem places;        /* with a limit */
 	int result;            /* (a) J5 */
 	bool cancelled;        /* (a) written under the mutex */
@@ -121,8 +124,7 @@ static bool run_is_over(gmp_group *g)
 }
 
 /*
- * The mutex; false: the run is over.  Tricky: one that the run drops may have been handed the mutex on its
- * way out, and keeps it.
+ * The mutex; false: the run is over.  Tricky: one that the run has dropped may hold it for ever.
  */
 static bool enter(gmp_group *g)
 {
@@ -511,23 +513,13 @@ static int wait_for_all(gmp_group *g)
 
 /* --- the calls --- */
 
-static bool key_made;
-
-static void make_key(void *arg)
-{
-	(void)arg;
-	key_made = gmp_key_create(&place_key, child_ended) == 0;
-}
-
 gmp_group *gmp_group_new(int limit, int64_t deadline)
 {
-	static gmp_once once = GMP_ONCE_INIT;
-
-	gmp_once_do(&once, make_key, NULL);
-	gmp_group *g = key_made ? calloc(1, sizeof(*g)) : NULL;
+	gmp_group *g = have_key(&place_key, child_ended) ? calloc(1, sizeof(*g)) : NULL;
 
 	if (!g)
 		return NULL;
+	g->run = gmp_run_id();
 	g->timer = gmp_timer_new(deadline_passed, g);
 	if (!g->timer) {
 		free(g);
@@ -562,6 +554,8 @@ int gmp_group_go(gmp_group *g, int (*fn)(void *arg), void *arg)
 {
 	if (!g || !fn)
 		return -EINVAL;
+	if (unlikely(gmp_run_id() != g->run))
+		return -ESRCH;
 	int err = unlikely(g->limit) ? wait_for_turn(g) : 0;
 
 	return unlikely(err) ? err : begin(g, fn, arg);
@@ -571,6 +565,8 @@ int gmp_group_try_go(gmp_group *g, int (*fn)(void *arg), void *arg)
 {
 	if (!g || !fn)
 		return -EINVAL;
+	if (unlikely(gmp_run_id() != g->run))
+		return -ESRCH;
 	if (g->limit && gmp_sem_try_acquire(&g->places))
 		return -EAGAIN;
 	return begin(g, fn, arg);

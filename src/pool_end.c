@@ -3,6 +3,7 @@
 #include "pool.h"
 
 #include "errand.h"
+#include "have_key.h"
 
 /* --- beginning --- */
 
@@ -23,20 +24,6 @@ static int fill(gmp_pool *p, int n)
 			return -ENOMEM;
 	}
 	return 0;
-}
-
-static void make_key(void *err)
-{
-	*(int *)err = gmp_key_create(&pool_worker_key, pool_worker_ended);
-}
-
-static int have_key(void)
-{
-	static gmp_once once = GMP_ONCE_INIT;
-	static int err;
-
-	gmp_once_do(&once, make_key, &err);
-	return err;
 }
 
 static int configure(gmp_pool *p, const gmp_pool_opts *opts)
@@ -69,7 +56,8 @@ static int configure(gmp_pool *p, const gmp_pool_opts *opts)
 gmp_pool *gmp_pool_new(int capacity, const gmp_pool_opts *o)
 {
 	uint64_t run = gmp_run_id();
-	gmp_pool *p = run && !have_key() ? calloc(1, sizeof(*p)) : NULL;
+	gmp_pool *p =
+		run && have_key(&pool_worker_key, pool_worker_ended) ? calloc(1, sizeof(*p)) : NULL;
 
 	if (!p)
 		return NULL;

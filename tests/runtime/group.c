@@ -57,6 +57,34 @@ RT(wrong_arguments_are_refused)
 	gmp_group_free(g);
 }
 
+static gmp_group *of_the_first_run;
+
+static int never_ends(UNUSED void *arg)
+{
+	return gmp_sleep_until(GMP_FOREVER);
+}
+
+static void leave_a_group(UNUSED void *arg)
+{
+	of_the_first_run = make(1, GMP_FOREVER);
+	CHECK_EQ(gmp_group_go(of_the_first_run, never_ends, NULL), 0);
+}
+
+static void use_a_former_group(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_group_go(of_the_first_run, nothing, NULL), -ESRCH);
+	CHECK_EQ(gmp_group_try_go(of_the_first_run, nothing, NULL), -ESRCH);
+	CHECK_EQ(gmp_group_wait(of_the_first_run), -ESRCH);
+	gmp_group_cancel(of_the_first_run);
+	gmp_group_free(of_the_first_run);
+}
+
+TEST_PROCS(in_a_later_run_it_starts_nobody)
+{
+	run_procs(procs, leave_a_group, NULL);
+	run_procs(procs, use_a_former_group, NULL);
+}
+
 TEST(without_a_runtime_there_is_no_group)
 {
 	CHECK(gmp_group_new(0, GMP_FOREVER) == NULL);

@@ -706,3 +706,31 @@ TEST(so_it_is_where_each_is_a_thread_of_its_own)
 	cfg.sched = GMP_SCHED_THREAD;
 	CHECK_EQ(gmp_run(fork_in_destructors, NULL, &cfg), 0);
 }
+
+static void make_services(UNUSED void *arg)
+{
+	enum { KEYS = 1024 };
+	gmp_key all[KEYS];
+	int n = 0;
+
+	while (n < KEYS && gmp_key_create(&all[n], NULL) == 0)
+		n++;
+	CHECK(gmp_pool_new(1, NULL) == NULL);
+	CHECK(gmp_group_new(1, GMP_FOREVER) == NULL);
+	CHECK(gmp_flight_new(1) == NULL);
+	while (n > 0)
+		CHECK_EQ(gmp_key_delete(all[--n]), 0);
+	gmp_pool *p = gmp_pool_new(1, NULL);
+	gmp_group *g = gmp_group_new(1, GMP_FOREVER);
+	gmp_flight *f = gmp_flight_new(1);
+
+	CHECK(p && g && f);
+	gmp_pool_free(p);
+	gmp_group_free(g);
+	gmp_flight_free(f);
+}
+
+TEST(services_that_found_no_key_find_one_later)
+{
+	run_procs(1, make_services, NULL);
+}
