@@ -1028,7 +1028,7 @@ typedef struct gmp_pool_opts {
 	int nonblocking; /* 1: submitting never waits */
 	int max_waiting; /* most submitters that wait; 0: no limit */
 	int64_t idle_ns; /* a worker unused for that long ends (at most a quarter later); 0: one second;
-			    GMP_FOREVER: never */
+			    GMP_FOREVER: never; as long as some are to end, no deadlock is reported */
 	int prealloc;      /* 1: memory for `capacity` workers and tasks is taken by gmp_pool_new */
 	const char *name;  /* of the workers, in every diagnostic; copied, at most 63 bytes */
 	size_t stack_size; /* of a worker; 0: the runtime's */
@@ -1062,7 +1062,8 @@ GMP_API int64_t gmp_pool_delayed(gmp_pool *p);
  * run are waited for: 0, or -ETIMEDOUT at the deadline, and they go on.  -EPIPE when it is
  * released already.  Called from a task of the pool it waits for the others.  Not cut short by
  * cancellation.
- * gmp_pool_reboot opens a released pool again (0 also if it is open); tasks that still run count.
+ * gmp_pool_reboot opens a released pool again (0 also if it is open); tasks that still run count.  A
+ * release that waits goes on to wait, until at some instant no tasks run, new ones among them.
  * gmp_pool_free releases it if need be, and waits for what runs; called from a task of the pool it
  * returns at once, and the pool goes with its last task.  No other call may be made any more.
  */

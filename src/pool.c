@@ -73,6 +73,7 @@ noinline void pool_admit_slow(gmp_pool *p, struct node **wake)
 {
 	bool once = true;
 
+	pool_drained(p, wake);
 	while (has_place(p)) {
 		struct node *n = p->waiters.first;
 
@@ -207,6 +208,13 @@ static inline bool next_task(gmp_pool *p, struct node *w, struct task *t)
 			pool_unlock(p);
 			wake_all(wake);
 			return true;
+		}
+		if (unlikely(wake)) { /* those who waited for the last task */
+			pool_unlock(p);
+			wake_all(wake);
+			wake = NULL;
+			pool_lock(p);
+			continue;
 		}
 		if (w->leaving || p->parked_count >= p->idle) {
 			pool_unlock(p);

@@ -39,6 +39,8 @@
  *  O7 The pool's memory goes when threads and guests (submitters with a node) are 0.  Each one's last
  *     touch is the unlocking in which it takes itself off, or the release of the semaphore of one who
  *     is counted still.
+ *     Who waits for the end of the tasks (drainers) waits for the workers too, but not where the pool has been
+ *     opened again meanwhile: then until no more tasks run at an instant than it has itself.
  *  O8 A place is freed also by gmp_exit: a worker's account is closed by a destructor of its locals.
  *
  * The lock is that of spin.h, not a gmp_mutex: the pool may have to go on when its run has ended.
@@ -304,7 +306,7 @@ void pool_dismiss(gmp_pool *p, struct node *n, int result, struct node **wake);
 void pool_admit_slow(gmp_pool *p, struct node **wake);
 static inline void pool_admit(gmp_pool *p, struct node **wake)
 {
-	if (unlikely(p->waiters.first || p->ripe))
+	if (unlikely(p->waiters.first || p->ripe || p->drainers.first))
 		pool_admit_slow(p, wake);
 }
 

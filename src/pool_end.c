@@ -180,12 +180,19 @@ bool pool_wait(struct pool_errand *e)
 	return !err || err == -ESRCH;
 }
 
+/* Of a pool that has been opened again idle workers stay. */
+static bool has_drained(const gmp_pool *p, int goal)
+{
+	if (goal < 0)
+		return p->threads + p->guests == 0;
+	return p->running <= goal && (!p->closed || p->threads <= goal);
+}
+
 noinline void pool_drained(gmp_pool *p, struct node **wake)
 {
 	for (struct node *n = p->drainers.first, *next; n; n = next) {
 		next = n->next;
-		if (n->result >= 0 ? p->threads > n->result || p->running > n->result
-				   : p->threads + p->guests > 0)
+		if (!has_drained(p, n->result))
 			continue;
 		take_out(&p->drainers, n);
 		to_wake(wake, n);
@@ -228,6 +235,15 @@ static int await_end(struct node *n, int64_t deadline)
 	return result;
 }
 
+/* Look again now and then whether there is memory, or somebody can be sent.  False: it is too late. */
+static bool patience(int64_t deadline)
+{
+	int64_t next = gmp_deadline(RETRY_NS / 10);
+
+	gmp_sleep_until(next < deadline ? next : deadline);
+	return deadline == GMP_FOREVER || gmp_now() < deadline;
+}
+
 /* Wait for the end of all tasks but `goal`; with -1, of whoever may touch the pool.  The lock is held. */
 static int drain(gmp_pool *p, int goal, int64_t deadline)
 {
@@ -235,8 +251,15 @@ static int drain(gmp_pool *p, int goal, int64_t deadline)
 
 	while (!p->free && pool_grow(p)) {
 		pool_unlock(p);
-		gmp_sleep(RETRY_NS / 10);
+		bool late = !patience(deadline);
+
 		pool_lock(p);
+		if (late && !p->free) {
+			int result = p->running > goal ? -ETIMEDOUT : 0;
+
+			pool_unlock(p);
+			return result;
+		}
 	}
 	struct node *n = take_node(p);
 	struct pool_errand e = { .wait = await_end, .n = n, .deadline = deadline };
@@ -247,11 +270,9 @@ static int drain(gmp_pool *p, int goal, int64_t deadline)
 	pool_drained(p, &wake);
 	pool_unlock(p);
 	wake_all(wake);
-	while (!pool_wait(&e)) { /* look again now and then whether somebody can be sent */
-		if (e.result == -ESRCH)
-			break;
-		gmp_sleep(RETRY_NS / 10);
-	}
+	while (!pool_wait(&e))
+		if (!patience(deadline))
+			return await_end(n, INT64_MIN);
 	return e.result;
 }
 
@@ -338,9 +359,13 @@ int gmp_pool_reboot(gmp_pool *p)
 		return -EINVAL;
 	if (gmp_run_id() != p->run)
 		return -ESRCH;
+	struct node *wake = NULL;
+
 	pool_lock(p);
 	p->closed = false;
+	pool_drained(p, &wake);
 	pool_unlock(p);
+	wake_all(wake);
 	return 0;
 }
 

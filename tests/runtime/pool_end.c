@@ -254,7 +254,69 @@ RT(tasks_that_outlive_a_release_count_after_the_reboot)
 	CHECK_EQ(atomic_load(&ended), 3);
 }
 
+static atomic_int released;
+
+static void release_it(void *p)
+{
+	atomic_store(&released, gmp_pool_release(p, GMP_FOREVER) + 1);
+}
+
+RT(a_release_that_waits_ends_though_the_pool_is_opened_again)
+{
+	for (int now = 0; now < 2; now++) {
+		gmp_pool *p = pool_new(3);
+		gmp_g *g;
+
+		atomic_store(&released, 0);
+		fill_up(p, 2);
+		g = spawn(release_it, p);
+		WAIT_FOR(gmp_pool_try_submit(p, count_task, NULL) == -EPIPE);
+		if (now) /* they may end before the pool is opened again, or after it */
+			let_through(2);
+		CHECK_EQ(gmp_pool_reboot(p), 0);
+		if (!now) {
+			gmp_sleep(MS);
+			CHECK_EQ(atomic_load(&released), 0);
+			let_through(2);
+		}
+		join(g);
+		CHECK_EQ(atomic_load(&released), 1);
+		CHECK_EQ(gmp_pool_running(p), 0);
+		release_and_free(p);
+	}
+}
+
 /* --- foreign threads --- */
+
+static void release_without_a_green_thread(void *p)
+{
+	int64_t deadline = gmp_deadline(20 * MS);
+
+	CHECK_EQ(gmp_pool_release(p, deadline), -ETIMEDOUT);
+	CHECK(gmp_now() >= deadline);
+}
+
+static void fill_the_run(UNUSED void *arg)
+{
+	gmp_pool *p = pool_new(9);
+	struct foreign f;
+
+	fill_up(p, 9); /* the caller is the tenth */
+	foreign_start(&f, release_without_a_green_thread, p);
+	foreign_join(&f);
+	let_through(9);
+	gmp_pool_free(p);
+	CHECK_EQ(atomic_load(&ended), 9);
+}
+
+TEST_PROCS(a_foreign_thread_that_nobody_can_wait_for_releases_until_its_deadline)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = procs;
+	c.max_green = 10;
+	CHECK_EQ(gmp_run(fill_the_run, NULL, &c), 0);
+}
 
 static void foreign_submit(void *arg)
 {
