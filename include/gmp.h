@@ -923,12 +923,16 @@ struct gmp_blocking_ {
 		gmp_value_ == (__typeof__(expr))-1 ? (__typeof__(expr))-errno : gmp_value_;        \
 	}))
 #else
+static __inline__ __attribute__((__unused__)) void gmp_blocking_leave_(const char *section)
+{
+	(void)section;
+	gmp_block_leave();
+}
 #define gmp_blocking(expr)                                                                         \
 	(__extension__({                                                                           \
+		__attribute__((__cleanup__(gmp_blocking_leave_), __unused__)) char gmp_section_;   \
 		gmp_block_enter();                                                                 \
-		__typeof__(expr) gmp_value_ = (expr);                                              \
-		gmp_block_leave();                                                                 \
-		gmp_value_;                                                                        \
+		(expr);                                                                            \
 	}))
 #define gmp_blocking_sys(expr)                                                                     \
 	(__extension__({                                                                           \

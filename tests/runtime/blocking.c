@@ -142,12 +142,36 @@ static int answer(void)
 	return 42;
 }
 
+static int answered;
+
+static const struct with_array {
+	char array[8];
+} * has_array(void)
+{
+	static const struct with_array w = { "array" };
+
+	answered++;
+	return &w;
+}
+
+static void nothing_at_all(void)
+{
+	CHECK(gmp_self() == NULL);
+	answered++;
+}
+
 RT(the_macros_give_the_value_of_the_expression)
 {
 	char c;
 
 	CHECK_EQ(gmp_blocking(answer()), 42);
 	CHECK(gmp_blocking((char *)NULL) == NULL);
+	const char *array = gmp_blocking(has_array()->array), *literal = gmp_blocking("literal");
+
+	CHECK_EQ(strcmp(array, "array"), 0);
+	CHECK_EQ(strcmp(literal, "literal"), 0);
+	gmp_blocking(nothing_at_all());
+	CHECK_EQ(answered, 2);
 	CHECK_EQ(gmp_blocking_sys(read(-1, &c, 1)), -EBADF);
 	CHECK_EQ(gmp_blocking_sys(open("/nowhere/at/all", O_RDONLY)), -ENOENT);
 	CHECK_EQ(gmp_blocking_sys(getppid()), getppid());
