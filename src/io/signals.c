@@ -225,8 +225,8 @@ static int open_fd(void)
 		st_seq(&sig.fd, fd + 1); /* ORD(notify) */
 	}
 	unlock(&sig.lock, LR_SIGNALS);
-	if (!first)
-		gmp_close(fd);
+	if (!first && gmp_close(fd) == -ESRCH) /* the runtime stops: its record goes with it */
+		close(fd);
 	return 0;
 }
 

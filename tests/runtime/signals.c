@@ -430,6 +430,38 @@ RT(foreign_threads_ask_as_well)
 		foreign_join(&f[i]);
 }
 
+static atomic_int asking_over;
+
+static void ask_over_and_over(UNUSED void *arg)
+{
+	gmp_chan *c = ints(1);
+
+	while (!atomic_load(&asking_over))
+		if (gmp_signal_notify(c, SIGUSR1) == 0)
+			gmp_signal_stop(c, SIGUSR1);
+	gmp_chan_free(c);
+}
+
+static void sleep_a_little(UNUSED void *arg)
+{
+	gmp_sleep(200 * US);
+}
+
+TEST(those_who_ask_while_runs_begin_and_end_leave_no_descriptor)
+{
+	struct foreign f[4];
+	int before = count_fds();
+
+	for (int i = 0; i < 4; i++)
+		foreign_start(&f[i], ask_over_and_over, NULL);
+	for (int i = 0; i < 100; i++)
+		run_procs(2, sleep_a_little, NULL);
+	atomic_store(&asking_over, 1);
+	for (int i = 0; i < 4; i++)
+		foreign_join(&f[i]);
+	CHECK_EQ(count_fds(), before);
+}
+
 static bool all_sleep(void)
 {
 	gmp_stats s = stats();
