@@ -217,8 +217,9 @@ typedef struct gmp_g gmp_g;
 typedef struct gmp_attr {
 	size_t size;      /* set by GMP_ATTR_INIT */
 	const char *name; /* copied (at most 63 bytes); shown in every diagnostic */
-	size_t stack_size; /* bytes reserved; 0 = the runtime's; rounded up to a power of two of at least
-	                      16 KiB; more than 1 GiB is -EINVAL */
+	size_t stack_size; /* bytes reserved, of which a page is the guard, and up to 2 KiB stay unused;
+	                      0 = the runtime's; rounded up to a power of two of at least 16 KiB; more
+	                      than 1 GiB is -EINVAL */
 	unsigned flags; /* GMP_PINNED, or 0 */
 } gmp_attr;
 #define GMP_ATTR_INIT GMP_SIZED_INIT_(gmp_attr)
@@ -739,7 +740,8 @@ GMP_API int gmp_release(int fd);
  * As read(2) and write(2), waiting for readiness; end of stream is 0; EINTR is retried.
  * gmp_read_full reads until n bytes or the end of the stream (a short count); gmp_write_all writes
  * all n; an error that comes partway is returned in place of the count.  Two gmp_write_all on one
- * descriptor do not interleave.  Writing to a closed peer is -EPIPE, and raises no SIGPIPE.
+ * descriptor do not interleave.  Writing to a closed peer is -EPIPE, and raises no SIGPIPE; but who waits
+ * for room on a unix socket is not told by the system that the peer has shut down its reading side alone.
  * A call that waits while another closes the descriptor gets -ECANCELED.
  * On a TCP socket that gmp_dial or gmp_accept gave, a read that got less than it asked for is taken
  * to have emptied the socket, so do not put a protocol with records on top of it in the kernel (kTLS);

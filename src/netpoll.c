@@ -263,10 +263,11 @@ int netpoll_deadline(struct polldesc *pd, unsigned sides, int64_t deadline, stru
 
 /* --- open and close --- */
 
-/* The poller cannot tell whether the number is another's meanwhile, but another file is. */
-static bool known_file(struct polldesc *pd, uint64_t file)
+/* The poller cannot tell whether the number is another's meanwhile, but another file is, and one that has been
+ * opened anew bears no mark. */
+static bool known_file(struct polldesc *pd, uint64_t file, bool marked)
 {
-	return ld_rlx(&pd->use) & PD_OPEN && ld_rlx(&pd->file) == file;
+	return marked && ld_rlx(&pd->use) & PD_OPEN && ld_rlx(&pd->file) == file;
 }
 
 /* 0: the poller knows it now.  Else which file it is, as it cannot be polled, or an error. */
@@ -293,7 +294,7 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 	struct polldesc *pd = find_or_make(fd);
 
 	if (!pd)
-		return fd < 0 ? -EBADF : -ENOMEM;
+		return os_is_open(fd) ? -ENOMEM : -EBADF;
 	lock(&pd->lock, LR_POLLDESC);
 	/* ORD(pd.use): what the number's former owner did with the record is over */
 	uint32_t before = ld_acq(&pd->use), seq = add_rlx(&np.seq, 1);
@@ -306,7 +307,9 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 	int err;
 	uint64_t file = ask_poller(fd, how, (uint64_t)seq << 32 | (uint32_t)(fd + 1), &err);
 
-	if (file && how & OPEN_ELSEWHERE && known_file(pd, file))
+	bool marked = file && os_mark(fd);
+
+	if (file && how & OPEN_ELSEWHERE && known_file(pd, file, marked))
 		err = -EEXIST;
 	int changed = !err && !file && how & OPEN_ELSEWHERE ? os_nonblock(fd, true) : 0;
 
@@ -328,6 +331,7 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 		st_rlx(&pd->file, file);
 		st_rlx(&pd->to_disk, (uint8_t)(file ? to_disk(fd, how) : 0));
 		pd->blocking = changed > 0;
+		pd->ended = false;
 		st_rlx(&pd->hup, false);
 		for (int i = 0; i < 2; i++) {
 			st_rlx(&pd->side[i].drained, pd->side[i].events - 1);
@@ -378,9 +382,10 @@ static void side_ready(struct pollside *s, struct glist *out)
 		st_rlx(&s->turn, wake_first(s, 0, out));
 }
 
-void netpoll_stir(struct polldesc *pd, struct glist *out)
+void netpoll_shut_down(struct polldesc *pd, bool ended, struct glist *out)
 {
 	lock(&pd->lock, LR_POLLDESC);
+	pd->ended |= ended;
 	for (int i = 0; i < 2; i++)
 		side_ready(&pd->side[i], out);
 	unlock(&pd->lock, LR_POLLDESC);

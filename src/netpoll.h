@@ -79,6 +79,7 @@ struct polldesc {
 	uint8_t to_disk; /* (a) constant while open: a file's sides that ask the disk each time */
 	uint8_t plain; /* (a) PD_PLAIN: a call has found out that it is no socket; PD_SHORT: chaos.h */
 	bool blocking; /* constant while open: it was so when it was adopted */
+	bool ended; /* under lock: no more is to be received, whatever the kernel says to a try */
 	uint64_t
 		file; /* (a) constant while open: it cannot be polled, and is that file; 0: it can */
 	struct pollside side[2];
@@ -162,8 +163,9 @@ void netpoll_dequeue(struct pollside *s, struct sudog *sg);
 /* N3: the caller, who has the turn, is done: it goes to the next, if any. */
 void netpoll_pass(struct polldesc *pd, int side, struct glist *out);
 
-/* Both sides are to try again, though the kernel may have nothing to say: as an event of both. */
-void netpoll_stir(struct polldesc *pd, struct glist *out);
+/* It has been shut down, for receiving too or not.  Both sides are to try again, as at an event of both: the
+ * kernel may have nothing to say. */
+void netpoll_shut_down(struct polldesc *pd, bool ended, struct glist *out);
 
 /* Ask the kernel; wait ns at most.  Those who became ready are appended to out.  How many events
  * there were. */

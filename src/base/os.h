@@ -38,6 +38,12 @@ int os_nonblock(int fd, bool on);
  * and of a descriptor. */
 unsigned os_flags_to_disk(int flags);
 unsigned os_to_disk(int fd);
+bool os_is_open(int fd);
+/* It is a socket that connections come to. */
+bool os_listens(int fd);
+/* Leave a mark on an open file that cannot be polled: the signal that tells of its readiness, of which there is
+ * none.  True: it was there (or it is another's). */
+bool os_mark(int fd);
 /* Which file it is: never 0, and seldom another's too. */
 uint64_t os_file_id(int fd);
 /* The same of a file that is stored somewhere; 0: of none, or of one that the kernel may make up as it is read,

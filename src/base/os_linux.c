@@ -205,6 +205,28 @@ int os_nonblock(int fd, bool on)
 	return fcntl(fd, F_SETFL, flags ^ O_NONBLOCK) < 0 ? -errno : 1;
 }
 
+bool os_is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+bool os_listens(int fd)
+{
+	int on = 0;
+	socklen_t n = sizeof(on);
+
+	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &n) == 0 && on;
+}
+
+bool os_mark(int fd)
+{
+	int signo = fcntl(fd, F_GETSIG);
+
+	if (signo == 0)
+		fcntl(fd, F_SETSIG, SIGIO); /* what 0 stands for */
+	return signo > 0;
+}
+
 static uint64_t file_id(const struct stat *st)
 {
 	return ((uint64_t)st->st_ino * 0x9e3779b97f4a7c15u ^ (uint64_t)st->st_dev) << 1 | 1;

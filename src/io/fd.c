@@ -46,10 +46,10 @@ static void commit_unlock(void *pd)
 	unlock(&((struct polldesc *)pd)->lock, LR_POLLDESC);
 }
 
-enum { TRY_AGAIN = 1 };
+enum { TRY_AGAIN = 1, ENDED };
 
 /* Wait for the side's turn (N2): 0 it has come, TRY_AGAIN an event came between, or who stood before us
- * has gone, or an error. */
+ * has gone, ENDED there is nothing to wait for, or an error. */
 static noinline int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_t seen, bool tried,
 			    bool turn, int64_t deadline)
 {
@@ -63,6 +63,8 @@ static noinline int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_
 	else if (netpoll_late(s) ||
 		 ((s->events != seen || !tried) && (turn || (!s->head && !s->turn))))
 		result = TRY_AGAIN;
+	else if (side == SIDE_READ && tried && unlikely(pd->ended))
+		result = ENDED;
 	else
 		result = 0;
 	if (result) {
@@ -86,6 +88,14 @@ noinline void fd_pass_turn(struct polldesc *pd, int side)
 
 	netpoll_pass(pd, side, &out);
 	ready_list(&out);
+}
+
+/* Nothing is there, and nothing will be: what a call that may wait says then. */
+static noinline int fd_ended(struct polldesc *pd, bool turn)
+{
+	if (turn)
+		fd_pass_turn(pd, SIDE_READ); /* N3 */
+	return os_listens(pd->fd) ? -EINVAL : 0;
 }
 
 noinline int fd_late(struct polldesc *pd, int side, bool turn)
@@ -177,6 +187,8 @@ static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int ho
 
 		if (result < 0)
 			return result;
+		if (unlikely(result == ENDED))
+			return fd_ended(pd, turn);
 		if (result == 0)
 			turn = true;
 	}
@@ -379,9 +391,10 @@ int gmp_shutdown(int fd, int how)
 
 	if (pd && netpoll_use(pd)) {
 		result = shutdown(fd, how) == 0 ? 0 : -errno;
-		/* those of a unix socket that wait for room hear nothing from the kernel */
+		/* those of a unix socket that wait for room hear nothing from the kernel, nor who waits
+		 * for a datagram or for a connection to a unix socket */
 		if (result == 0)
-			netpoll_stir(pd, &out);
+			netpoll_shut_down(pd, how != SHUT_WR, &out);
 		netpoll_unuse(pd);
 	}
 	ready_list(&out);

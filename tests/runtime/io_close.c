@@ -119,6 +119,74 @@ RT(shutdown_ends_the_waits_of_its_side_and_no_others)
 	}
 }
 
+static void receive_the_end(void *arg)
+{
+	int fd = (int)(intptr_t)arg;
+	struct iovec v = { &(char){ 0 }, 1 };
+	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+	char c;
+
+	CHECK_EQ(gmp_read(fd, &c, 1), 0);
+	CHECK_EQ(gmp_recvfrom(fd, &c, 1, 0, NULL, NULL), 0);
+	CHECK_EQ(gmp_recvmsg(fd, &m, 0), 0);
+}
+
+/* To a try the system goes on to say that nothing is there yet. */
+RT(shutdown_ends_the_waits_for_datagrams)
+{
+	char addr[128];
+	gmp_g *g[3];
+	int fd[2], l;
+
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_DGRAM, 0, fd), 0);
+	CHECK_EQ(gmp_adopt(fd[0]), fd[0]);
+	l = listen_any("udp", addr);
+	int udp = gmp_dial("udp", addr);
+
+	CHECK(udp >= 0);
+	for (int k = 0; k < 2; k++) {
+		int receiver = k ? udp : fd[0];
+
+		for (int i = 0; i < 3; i++)
+			g[i] = spawn(receive_the_end, (void *)(intptr_t)receiver);
+		wait_parked(3);
+		CHECK_EQ(gmp_shutdown(receiver, SHUT_WR), 0);
+		gmp_yield();
+		CHECK_EQ(stats().greens_waiting, 3);
+		CHECK_EQ(gmp_shutdown(receiver, SHUT_RD), 0);
+		for (int i = 0; i < 3; i++)
+			join(g[i]);
+		receive_the_end((void *)(intptr_t)receiver);
+		CHECK_EQ(gmp_close(receiver), 0);
+	}
+	CHECK_EQ(gmp_close(l), 0);
+	CHECK_EQ(close(fd[1]), 0);
+}
+
+RT(shutdown_of_a_listener_ends_the_waits_for_connections)
+{
+	FOR_NETS(net)
+	{
+		struct call r[3];
+		char addr[128];
+		gmp_g *g[3];
+		int l = listen_any(net, addr);
+
+		for (int i = 0; i < 3; i++) {
+			r[i] = (struct call){ .fd = l };
+			g[i] = spawn(accept_it, &r[i]);
+		}
+		wait_parked(3);
+		CHECK_EQ(gmp_shutdown(l, SHUT_RDWR), 0);
+		for (int i = 0; i < 3; i++) {
+			join(g[i]);
+			CHECK_EQ(r[i].result, -EINVAL);
+		}
+		CHECK_EQ(gmp_accept(l), -EINVAL);
+		CHECK_EQ(gmp_close(l), 0);
+	}
+}
+
 RT(close_wakes_all_accepters_with_ecanceled)
 {
 	FOR_NETS(net)
@@ -240,6 +308,7 @@ RT(an_unknown_descriptor_is_ebadf)
 	CHECK_EQ(close(fd[0]), 0);
 	CHECK_EQ(gmp_adopt(fd[0]), -EBADF);
 	CHECK_EQ(gmp_adopt(-1), -EBADF);
+	CHECK_EQ(gmp_adopt(INT_MAX), -EBADF);
 	CHECK_EQ(close(fd[1]), 0);
 }
 
@@ -318,6 +387,32 @@ RT(adopt_of_a_regular_file_leaves_it_as_it_is)
 	CHECK_EQ(gmp_wait_fd(fd, GMP_READ, 0), GMP_READ);
 	CHECK_EQ(gmp_close(fd), 0);
 	CHECK_EQ(gmp_close(fd), -EBADF);
+}
+
+/* The poller knows nothing of it. */
+RT(a_file_that_is_opened_anew_where_it_was_is_adopted_anew)
+{
+	static const char *const names[] = { "/dev/null", "/tmp", "/proc/self/exe" };
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		int fd = open(names[i], O_RDONLY | O_CLOEXEC);
+
+		CHECK_EQ(gmp_adopt(fd), fd);
+		CHECK_EQ(gmp_adopt(fd), -EEXIST);
+		CHECK_EQ(close(fd), 0);
+		CHECK_EQ(open(names[i], O_RDONLY | O_CLOEXEC), fd);
+		CHECK_EQ(gmp_adopt(fd), fd);
+		CHECK_EQ(gmp_adopt(fd), -EEXIST);
+		CHECK_EQ(gmp_release(fd), 0);
+		CHECK_EQ(gmp_adopt(fd), fd);
+		CHECK_EQ(gmp_close(fd), 0);
+		CHECK_EQ(gmp_open(names[i], O_RDONLY, 0), fd);
+		CHECK_EQ(gmp_adopt(fd), -EEXIST);
+		CHECK_EQ(close(fd), 0);
+		CHECK_EQ(open(names[i], O_RDONLY | O_CLOEXEC), fd);
+		CHECK_EQ(gmp_adopt(fd), fd);
+		CHECK_EQ(gmp_close(fd), 0);
+	}
 }
 
 RT(adopted_sockets_work_as_any)
