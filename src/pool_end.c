@@ -263,6 +263,7 @@ static int drain(gmp_pool *p, int goal, int64_t deadline)
 	}
 	struct node *n = take_node(p);
 	struct pool_errand e = { .wait = await_end, .n = n, .deadline = deadline };
+	uint64_t run = p->run; /* once it is over the pool may be gone */
 
 	n->result = goal;
 	p->guests += goal >= 0;
@@ -272,7 +273,7 @@ static int drain(gmp_pool *p, int goal, int64_t deadline)
 	wake_all(wake);
 	while (!pool_wait(&e))
 		if (!patience(deadline))
-			return await_end(n, INT64_MIN);
+			return gmp_run_id() == run ? await_end(n, INT64_MIN) : -ESRCH;
 	return e.result;
 }
 
