@@ -114,7 +114,8 @@ static void mutex_unwait(struct waiter *w)
 	}
 	int result = waiter_result(ld_rlx(&w->state));
 
-	if (result == HANDED_OVER && waiter_dropped(w))
+	/* Tricky: what lay on the stack of one that has ended may hold anything by now */
+	if (result == HANDED_OVER && waiter_dropped(w) && ld_rlx(&m->state) & LOCKED)
 		gmp_mutex_unlock(m);
 	if (result)
 		return;

@@ -58,12 +58,15 @@ static uint32_t grant(struct bucket *b, gmp_rwmutex *rw, bool readers_first, str
 
 /* --- readers --- */
 
-/* What a wait was granted whose green thread is dropped before it could go on. */
+/* What a wait was granted whose green thread is dropped before it could go on.  Tricky: what lay on the stack
+ * of one that has ended may hold anything by now. */
 static void give_back(gmp_rwmutex *rw, const void *key)
 {
-	if (key == writers(rw))
+	uint32_t s = ld_rlx(&rw->state);
+
+	if (key == writers(rw) && s & WRITER)
 		gmp_rwmutex_unlock(rw);
-	else
+	else if (key == readers(rw) && s >= READER)
 		gmp_rwmutex_runlock(rw);
 }
 

@@ -265,6 +265,51 @@ TEST(a_lock_handed_over_to_a_dropped_green_thread_is_not_lost)
 	}
 }
 
+static void lock_it(void *m)
+{
+	gmp_mutex_lock(m);
+	CHECK(!"a dropped green thread went on");
+}
+
+static void lock_it_for_writing(void *rw)
+{
+	gmp_rwmutex_lock(rw);
+	CHECK(!"a dropped green thread went on");
+}
+
+static void lock_it_for_reading(void *rw)
+{
+	gmp_rwmutex_rlock(rw);
+	CHECK(!"a dropped green thread went on");
+}
+
+/* Locks that are gone with the stack they lay on. */
+static void leave_owners_of_nothing(UNUSED void *arg)
+{
+	gmp_mutex m = GMP_MUTEX_INIT;
+	gmp_rwmutex held_here = GMP_RWMUTEX_INIT, read_here = GMP_RWMUTEX_INIT;
+
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	CHECK_EQ(gmp_rwmutex_lock(&held_here), 0);
+	CHECK_EQ(gmp_rwmutex_rlock(&read_here), 0);
+	CHECK_EQ(gmp_go(lock_it, &m), 0);
+	CHECK_EQ(gmp_go(lock_it_for_reading, &held_here), 0);
+	CHECK_EQ(gmp_go(lock_it_for_writing, &read_here), 0);
+	wait_parked(3);
+	gmp_sleep(5 * MS);
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+	CHECK_EQ(gmp_rwmutex_unlock(&held_here), 0);
+	CHECK_EQ(gmp_rwmutex_runlock(&read_here), 0);
+	memset(&m, 0, sizeof(m));
+	memset(&held_here, 0, sizeof(held_here));
+	memset(&read_here, 0, sizeof(read_here));
+}
+
+TEST(a_lock_that_is_gone_with_the_run_is_left_alone)
+{
+	run_procs(1, leave_owners_of_nothing, NULL);
+}
+
 static gmp_g *parked_g;
 static atomic_int join_result, joining;
 
