@@ -331,7 +331,7 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 		st_rlx(&pd->file, file);
 		st_rlx(&pd->to_disk, (uint8_t)(file ? to_disk(fd, how) : 0));
 		pd->blocking = changed > 0;
-		pd->ended = false;
+		st_rlx(&pd->ended, (uint8_t)PD_GOES_ON);
 		st_rlx(&pd->hup, false);
 		for (int i = 0; i < 2; i++) {
 			st_rlx(&pd->side[i].drained, pd->side[i].events - 1);
@@ -382,10 +382,11 @@ static void side_ready(struct pollside *s, struct glist *out)
 		st_rlx(&s->turn, wake_first(s, 0, out));
 }
 
-void netpoll_shut_down(struct polldesc *pd, bool ended, struct glist *out)
+void netpoll_shut_down(struct polldesc *pd, enum pd_end end, struct glist *out)
 {
 	lock(&pd->lock, LR_POLLDESC);
-	pd->ended |= ended;
+	if (end != PD_GOES_ON)
+		st_rlx(&pd->ended, (uint8_t)end);
 	for (int i = 0; i < 2; i++)
 		side_ready(&pd->side[i], out);
 	unlock(&pd->lock, LR_POLLDESC);

@@ -66,6 +66,10 @@ enum { DEADLINES_MAX = 1 << 20 };
 /* polldesc.plain */
 enum { PD_PLAIN = 1, PD_SHORT };
 
+/* polldesc.ended: what the calls that receive say once there is nothing, where the kernel says EAGAIN to a
+ * try though it has been shut down: the end, or -EINVAL. */
+enum pd_end { PD_GOES_ON, PD_ENDS, PD_ENDS_WITH_EINVAL };
+
 enum pd_use { PD_OPEN = 1u << 31, PD_CLOSING = 1u << 30, PD_COUNT = PD_CLOSING - 1 };
 
 /* What a call looks at lies in two cache lines. */
@@ -79,7 +83,7 @@ struct polldesc {
 	uint8_t to_disk; /* (a) constant while open: a file's sides that ask the disk each time */
 	uint8_t plain; /* (a) PD_PLAIN: a call has found out that it is no socket; PD_SHORT: chaos.h */
 	bool blocking; /* constant while open: it was so when it was adopted */
-	bool ended; /* under lock: no more is to be received, whatever the kernel says to a try */
+	uint8_t ended; /* (a) written under lock: enum pd_end */
 	uint64_t
 		file; /* (a) constant while open: it cannot be polled, and is that file; 0: it can */
 	struct pollside side[2];
@@ -163,9 +167,9 @@ void netpoll_dequeue(struct pollside *s, struct sudog *sg);
 /* N3: the caller, who has the turn, is done: it goes to the next, if any. */
 void netpoll_pass(struct polldesc *pd, int side, struct glist *out);
 
-/* It has been shut down, for receiving too or not.  Both sides are to try again, as at an event of both: the
- * kernel may have nothing to say. */
-void netpoll_shut_down(struct polldesc *pd, bool ended, struct glist *out);
+/* It has been shut down.  Both sides are to try again, as at an event of both: the kernel may have nothing to
+ * say. */
+void netpoll_shut_down(struct polldesc *pd, enum pd_end end, struct glist *out);
 
 /* Ask the kernel; wait ns at most.  Those who became ready are appended to out.  How many events
  * there were. */

@@ -39,8 +39,8 @@ int os_nonblock(int fd, bool on);
 unsigned os_flags_to_disk(int flags);
 unsigned os_to_disk(int fd);
 bool os_is_open(int fd);
-/* It is a socket that connections come to. */
-bool os_listens(int fd);
+/* Of a socket: whether it has datagrams, and whether connections come to it, by a unix path. */
+void os_socket_kind(int fd, bool *datagrams, bool *unix_listener);
 /* Leave a mark on an open file that cannot be polled: the signal that tells of its readiness, of which there is
  * none.  True: it was there (or it is another's). */
 bool os_mark(int fd);

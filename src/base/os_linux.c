@@ -210,12 +210,19 @@ bool os_is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-bool os_listens(int fd)
+static int socket_option(int fd, int which)
 {
-	int on = 0;
-	socklen_t n = sizeof(on);
+	int value = 0;
+	socklen_t n = sizeof(value);
 
-	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &n) == 0 && on;
+	return getsockopt(fd, SOL_SOCKET, which, &value, &n) == 0 ? value : 0;
+}
+
+void os_socket_kind(int fd, bool *datagrams, bool *unix_listener)
+{
+	*datagrams = socket_option(fd, SO_TYPE) == SOCK_DGRAM;
+	*unix_listener =
+		socket_option(fd, SO_DOMAIN) == AF_UNIX && socket_option(fd, SO_ACCEPTCONN) != 0;
 }
 
 bool os_mark(int fd)

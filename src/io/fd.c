@@ -63,8 +63,8 @@ static noinline int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_
 	else if (netpoll_late(s) ||
 		 ((s->events != seen || !tried) && (turn || (!s->head && !s->turn))))
 		result = TRY_AGAIN;
-	else if (side == SIDE_READ && tried && unlikely(pd->ended))
-		result = ENDED;
+	else if (side == SIDE_READ && tried && s->events == seen && unlikely(pd->ended))
+		result = ENDED; /* and the try came after the shutdown, which counts as an event */
 	else
 		result = 0;
 	if (result) {
@@ -95,7 +95,16 @@ static noinline int fd_ended(struct polldesc *pd, bool turn)
 {
 	if (turn)
 		fd_pass_turn(pd, SIDE_READ); /* N3 */
-	return os_listens(pd->fd) ? -EINVAL : 0;
+	return ld_rlx(&pd->ended) == PD_ENDS_WITH_EINVAL ? -EINVAL : 0;
+}
+
+/* What a shutdown of the receiving side makes of later tries that find nothing. */
+static enum pd_end end_of(int fd)
+{
+	bool datagrams, unix_listener;
+
+	os_socket_kind(fd, &datagrams, &unix_listener);
+	return unix_listener ? PD_ENDS_WITH_EINVAL : datagrams ? PD_ENDS : PD_GOES_ON;
 }
 
 noinline int fd_late(struct polldesc *pd, int side, bool turn)
@@ -390,11 +399,13 @@ int gmp_shutdown(int fd, int how)
 	int result = -EBADF;
 
 	if (pd && netpoll_use(pd)) {
+		enum pd_end end = how == SHUT_WR ? PD_GOES_ON : end_of(fd);
+
 		result = shutdown(fd, how) == 0 ? 0 : -errno;
 		/* those of a unix socket that wait for room hear nothing from the kernel, nor who waits
 		 * for a datagram or for a connection to a unix socket */
 		if (result == 0)
-			netpoll_shut_down(pd, how != SHUT_WR, &out);
+			netpoll_shut_down(pd, end, &out);
 		netpoll_unuse(pd);
 	}
 	ready_list(&out);

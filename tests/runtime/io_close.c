@@ -187,6 +187,25 @@ RT(shutdown_of_a_listener_ends_the_waits_for_connections)
 	}
 }
 
+RT(a_tcp_listener_that_was_shut_down_may_listen_again)
+{
+	char addr[128];
+	int l = listen_any("tcp", addr);
+
+	CHECK_EQ(gmp_shutdown(l, SHUT_RD), 0);
+	CHECK_EQ(gmp_accept(l), -EINVAL);
+	CHECK_EQ(listen(l, 8), 0);
+	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0); /* the port may be another */
+	int a = gmp_dial("tcp", addr);
+
+	CHECK(a >= 0);
+	int b = gmp_accept(l);
+
+	CHECK(b >= 0);
+	close_pair(a, b);
+	CHECK_EQ(gmp_close(l), 0);
+}
+
 RT(close_wakes_all_accepters_with_ecanceled)
 {
 	FOR_NETS(net)

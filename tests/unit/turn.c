@@ -9,6 +9,7 @@
 #include "check.h"
 
 #include <pthread.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
@@ -103,12 +104,18 @@ static void *poll_for_it(void *arg)
 	return NULL;
 }
 
+/* As the caller counts as one who holds the lock. */
+static void on_another_thread(void *(*fn)(void *), void *arg)
+{
+	pthread_t other;
+
+	CHECK_EQ(pthread_create(&other, NULL, fn, arg), 0);
+	CHECK_EQ(pthread_join(other, NULL), 0);
+}
+
 static void come(struct pollside *side)
 {
-	pthread_t other; /* as the caller counts as one who holds the lock */
-
-	CHECK_EQ(pthread_create(&other, NULL, poll_for_it, side), 0);
-	CHECK_EQ(pthread_join(other, NULL), 0);
+	on_another_thread(poll_for_it, side);
 }
 
 static void read_before_it_comes(void *arg)
@@ -131,4 +138,43 @@ static void read_before_it_comes(void *arg)
 TEST(what_came_between_the_try_and_the_wait_is_found)
 {
 	run_procs(1, read_before_it_comes, NULL);
+}
+
+/* The caller has tried in vain: something comes, and its socket is shut down. */
+static int reading;
+
+static void *write_and_shut_down(void *arg)
+{
+	CHECK_EQ(write(written, "d", 1), 1);
+	CHECK_EQ(gmp_shutdown(reading, SHUT_RD), 0);
+	return arg;
+}
+
+static void come_and_end(struct pollside *side)
+{
+	on_another_thread(write_and_shut_down, side);
+}
+
+static void read_before_the_end(void *arg)
+{
+	int s[2];
+	char c;
+
+	(void)arg;
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_DGRAM, 0, s), 0);
+	CHECK_EQ(gmp_adopt(s[0]), s[0]);
+	reading = s[0];
+	written = s[1];
+	step_in(s[0], come_and_end);
+	CHECK_EQ(gmp_read(s[0], &c, 1), 1);
+	CHECK_EQ(c, 'd');
+	CHECK_EQ(looked, 1);
+	CHECK_EQ(gmp_read(s[0], &c, 1), 0);
+	CHECK_EQ(gmp_close(s[0]), 0);
+	CHECK_EQ(close(s[1]), 0);
+}
+
+TEST(what_came_between_the_try_and_a_shutdown_is_read)
+{
+	run_procs(1, read_before_the_end, NULL);
 }
