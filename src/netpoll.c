@@ -480,8 +480,10 @@ int netpoll_watch(int fd, void (*fn)(struct glist *out))
 void netpoll_cancel_all(struct glist *out)
 {
 	for (int i = 0; i < POLL_CHUNKS; i++) {
-		for (int k = 0; netpoll_chunks[i] && k < POLL_CHUNK; k++) {
-			struct polldesc *pd = &netpoll_chunks[i][k];
+		struct polldesc *chunk = netpoll_find(i * POLL_CHUNK);
+
+		for (int k = 0; chunk && k < POLL_CHUNK; k++) {
+			struct polldesc *pd = &chunk[k];
 
 			lock(&pd->lock, LR_POLLDESC);
 			wake_all(pd, -ESRCH, out);
