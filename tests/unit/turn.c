@@ -20,20 +20,20 @@
 void __real_gmp__lock_slow(struct lock *l, unsigned most_pauses);
 void __wrap_gmp__lock_slow(struct lock *l, unsigned most_pauses);
 
-static struct polldesc *pd;
+static struct polldesc *pd; /* (a) the watcher's locks are looked at, too */
 static int looked;
 static void (*between)(struct pollside *side);
 
 /* The caller is about to queue up. */
 void __wrap_gmp__lock_slow(struct lock *l, unsigned most_pauses)
 {
-	if (pd && l == &pd->lock) {
-		struct pollside *side = &pd->side[SIDE_READ];
+	struct polldesc *here = ld_acq(&pd);
 
+	if (here && l == &here->lock) {
 		looked++;
 		st_rel(&l->word, 0);
-		pd = NULL;
-		between(side);
+		st_rel(&pd, (struct polldesc *)NULL);
+		between(&here->side[SIDE_READ]);
 	}
 	__real_gmp__lock_slow(l, most_pauses);
 }
@@ -42,9 +42,11 @@ static void step_in(int fd, void (*fn)(struct pollside *side))
 {
 	looked = 0;
 	between = fn;
-	pd = netpoll_find(fd);
-	CHECK(pd != NULL);
-	st_seq(&pd->lock.word, 1); /* somebody has the lock */
+	struct polldesc *here = netpoll_find(fd);
+
+	CHECK(here != NULL);
+	st_seq(&here->lock.word, 1); /* somebody has the lock */
+	st_rel(&pd, here);
 }
 
 /* The caller has seen the turn out: the one who had it is done, and finds nobody to pass it to. */
@@ -75,7 +77,7 @@ static void read_beside_another(void *arg)
 	CHECK_EQ(write(p[1], "ab", 2), 2);
 	CHECK_EQ(gmp_join(g), 0); /* the event has come, and comes no more */
 	step_in(p[0], end_turn);
-	pd->side[SIDE_READ].turn = true; /* somebody has it */
+	netpoll_find(p[0])->side[SIDE_READ].turn = true; /* somebody has it */
 	CHECK_EQ(gmp_read(p[0], &c, 1), 1);
 	CHECK_EQ(c, 'b');
 	CHECK_EQ(looked, 1);
