@@ -158,8 +158,18 @@ RT(shutdown_ends_the_waits_for_datagrams)
 		receive_the_end((void *)(intptr_t)receiver);
 		CHECK_EQ(gmp_close(receiver), 0);
 	}
-	CHECK_EQ(gmp_close(l), 0);
 	CHECK_EQ(close(fd[1]), 0);
+	int was = fd[0];
+	char c;
+
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_DGRAM, 0, fd), 0);
+	CHECK_EQ(fd[0], was); /* the number is that of one that goes on */
+	CHECK_EQ(gmp_adopt(fd[0]), fd[0]);
+	CHECK_EQ(gmp_set_deadline(fd[0], GMP_READ, gmp_deadline(MS)), 0);
+	CHECK_EQ(gmp_read(fd[0], &c, 1), -ETIMEDOUT);
+	CHECK_EQ(gmp_close(fd[0]), 0);
+	CHECK_EQ(close(fd[1]), 0);
+	CHECK_EQ(gmp_close(l), 0);
 }
 
 RT(shutdown_of_a_listener_ends_the_waits_for_connections)
