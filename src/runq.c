@@ -246,7 +246,7 @@ struct g *gq_get(struct p *pp, unsigned most)
 	if (all == 0)
 		return NULL;
 	uint32_t share = all / (uint32_t)max_of(ld_rlx(&sched.procs), 1) + 1;
-	uint32_t n = pp->room ? min_of(min_of(share, all), most) : 1;
+	uint32_t n = min_of(min_of(min_of(share, all), most), runq_room(pp) + 1);
 	struct g *gp = gq_take();
 
 	st_rlx(&sched.gqn, all - n);

@@ -160,6 +160,12 @@ static inline uint32_t ring_len(uint64_t *head_of, uint32_t *tail_of, uint32_t s
 	}
 }
 
+/* Owner only: so many can be put before a put is the slow one. */
+static inline uint32_t runq_room(struct p *pp)
+{
+	return pp->room ? pp->room - ring_len(&pp->runqhead, &pp->runqtail, RUNQ_SIZE) : 0;
+}
+
 /* Snapshots, for statistics and thieves' looks: 0 only if there was a moment with nothing. */
 static inline uint32_t runq_yielded(struct p *pp)
 {
@@ -184,7 +190,7 @@ void runq_spill(struct p *victim);
 int gq_init(uint32_t limit);
 void gq_fini(void);
 void gq_put(struct g *gp);
-/* One to run; more of them, a fair share, to pp's ring, which must be empty or have room. */
+/* One to run; more of them, at most a fair share and what there is room for, to the tail of pp's ring. */
 struct g *gq_get(struct p *pp, unsigned most);
 /* The first of a lane that is not empty. */
 struct g *gq_get_from(enum lane lane);

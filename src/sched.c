@@ -2,7 +2,7 @@
 /*
  * Which green thread runs next, and where?
  *
- * A P runs, in this order: at every 61st run one of the global queue; its runnext; its ring; a
+ * A P runs, in this order: at every 61st run some of the global queue; its runnext; its ring; a
  * share of the global queue; what the poller has; half of another P's ring; another P's runnext, if
  * that P has not moved for a while.  Then its M gives the P up and sleeps (wake.c).
  *
@@ -12,8 +12,11 @@
  *  D6 A spinner leaves an owner alone that comes on: each look takes cache lines away from it, so the
  *     looks are twice as far apart after each one in vain; and of what the owner would soon have run
  *     by itself nothing is stolen before the last look.
+ *  D7 Who is in the global queue waits for about two turns for each that stands before it, also where no
+ *     ring ever runs dry: at every 61st run half as many come to the ring as have run since the last.
  *
- * Rejected: stealing single Gs (a steal is a miss each).
+ * Rejected: stealing single Gs (a steal is a miss each); Go's taking of one at every 61st run (61 turns
+ * for each: where each takes 0.5 ms, a thousand wait for half a minute).
  */
 #include "sched.h"
 
@@ -40,6 +43,7 @@ enum {
 	SLICE_TICKS = 200 * TICKS_10US,
 	GLOBAL_EVERY = 61, /* a prime, so that it does not beat with a program's own rhythm */
 	GLOBAL_MOST = RUNQ_BATCH,
+	LOOK_MOST = 32, /* D7 */
 	SPIN_MOST = 3 * TICKS_10US,
 	SPIN_LEAST = TICKS_10US / 8,
 	POLL_TICKS = 5 * TICKS_10US,
@@ -323,7 +327,7 @@ static noinline struct g *look_round(struct p *pp)
 	poll_in_turn(pp);
 	if (runq_yielded(pp)) /* this P may never run dry */
 		runq_flush_yielded(pp);
-	return from_global(pp, 1);
+	return from_global(pp, LOOK_MOST);
 }
 
 /* D1: the clock is looked at once in INHERIT_MAX turns.  An end that is left over from an earlier slice

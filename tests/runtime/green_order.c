@@ -158,6 +158,53 @@ RT(a_yielder_is_not_starved_by_those_that_keep_coming)
 	WAIT_FOR(atomic_load(&chains) == 0 && atomic_load(&count) == COMING);
 }
 
+/* More than a ring holds, so that many wait in the global queue. */
+enum { FLOOD = 5000, TURNS_OF_EACH = 8, RINGS = 2, IN_A_RING = 20 };
+
+static gmp_sem all_came = GMP_SEM_INIT(0);
+static gmp_barrier at[RINGS] = { GMP_BARRIER_INIT(IN_A_RING), GMP_BARRIER_INIT(IN_A_RING) };
+
+static void come(UNUSED void *arg)
+{
+	if (atomic_fetch_add(&count, 1) == FLOOD - 1)
+		gmp_sem_release(&all_came, 1);
+}
+
+/* Who comes last puts the others at the ring's tail; those of the other barrier stand there then. */
+static void meet_for_ever(void *barrier)
+{
+	while (gmp_barrier_wait(barrier) >= 0 && !atomic_load(&stop))
+		;
+}
+
+static uint64_t turns(void)
+{
+	gmp_stats s = GMP_STATS_INIT;
+
+	CHECK_EQ(gmp_stats_get(&s), 0);
+	return s.switches;
+}
+
+static void flood_app(UNUSED void *arg)
+{
+	uint64_t began;
+
+	for (int i = 0; i < RINGS * IN_A_RING; i++)
+		CHECK_EQ(gmp_go(meet_for_ever, &at[i % RINGS]), 0);
+	began = turns();
+	for (int i = 0; i < FLOOD; i++)
+		CHECK_EQ(gmp_go(come, NULL), 0);
+	CHECK_EQ(gmp_sem_acquire(&all_came), 0);
+	CHECK(turns() - began < (uint64_t)TURNS_OF_EACH * FLOOD);
+	atomic_store(&stop, 1);
+}
+
+/* On one P: of two, one may have its share while the kernel lets it wait. */
+TEST(a_ring_that_never_runs_dry_does_not_put_off_who_is_in_the_global_queue)
+{
+	run_procs(1, flood_app, NULL);
+}
+
 static void yield_for_ever(UNUSED void *arg)
 {
 	while (!atomic_load(&stop))

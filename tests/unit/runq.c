@@ -339,6 +339,21 @@ TEST(after_a_burst_the_global_queue_is_small_and_in_order_again)
 	gq_fini();
 }
 
+/* What does not fit would go to the global queue again, whose lock is held. */
+TEST(a_p_gets_no_more_than_its_ring_has_room_for)
+{
+	begin(1, false);
+	put_range(&ps[0], 0, RUNQ_SIZE - 2);
+	gq_put_range(RUNQ_SIZE - 2, RUNQ_SIZE + 10);
+	CHECK_EQ(index_of(gq_get_locked(&ps[0], 100)), RUNQ_SIZE - 2);
+	CHECK_EQ(runq_len(&ps[0]), RUNQ_SIZE);
+	CHECK_EQ(index_of(gq_get_locked(&ps[0], 100)),
+		 RUNQ_SIZE + 1); /* one to run, and none to put */
+	CHECK_EQ(runq_len(&ps[0]), RUNQ_SIZE);
+	CHECK_EQ(sched.gqn, 8);
+	gq_fini();
+}
+
 TEST(a_p_gets_its_share_of_the_global_queue)
 {
 	begin(4, false);
