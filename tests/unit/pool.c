@@ -115,6 +115,28 @@ TEST_PROCS(a_release_without_memory_waits_all_the_same)
 	run_procs(procs, release, NULL);
 }
 
+static void release_in_time(void *arg)
+{
+	gmp_pool *p = gmp_pool_new(0, NULL);
+
+	(void)arg;
+	CHECK(p != NULL);
+	int n = fill(p);
+	int64_t deadline = gmp_deadline(20 * MS);
+
+	CHECK_EQ(gmp_pool_release(p, deadline), -ETIMEDOUT);
+	CHECK(gmp_now() >= deadline);
+	CHECK_EQ(gmp_pool_running(p), n);
+	st_seq(&failures, 0);
+	CHECK_EQ(gmp_sem_release(&gate, n), 0);
+	gmp_pool_free(p);
+}
+
+TEST_PROCS(a_release_without_memory_gives_up_at_its_deadline)
+{
+	run_procs(procs, release_in_time, NULL);
+}
+
 TEST_PROCS(a_foreign_release_without_memory_waits_all_the_same)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
