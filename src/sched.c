@@ -12,10 +12,10 @@
  *  D6 A spinner leaves an owner alone that comes on: each look takes cache lines away from it, so the
  *     looks are twice as far apart after each one in vain; and of what the owner would soon have run
  *     by itself nothing is stolen before the last look.
- *  D7 Who is in the global queue waits for about two turns for each that stands before it, also where no
- *     ring ever runs dry: at every 61st run half as many come to the ring as have run since the last.
+ *  D7 Who is in the global queue comes to a ring's tail after about two runs for each that goes before it,
+ *     also where no ring ever runs dry: at every 61st run half as many come as have run since the last.
  *
- * Rejected: stealing single Gs (a steal is a miss each); Go's taking of one at every 61st run (61 turns
+ * Rejected: stealing single Gs (a steal is a miss each); Go's taking of one at every 61st run (61 runs
  * for each: where each takes 0.5 ms, a thousand wait for half a minute).
  */
 #include "sched.h"

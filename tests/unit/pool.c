@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pool that has no memory for what it has to do now: does it do so when there is some?  That there is none
- * is said here.
+ * A pool that has no memory for what it has to do now: does it do so when there is some, or give up at the
+ * deadline?  That there is none is said here.
  *
  * floors 0..6, wrap: malloc
  */
