@@ -5,11 +5,18 @@
  * "block/short": one gmp_block_enter and gmp_block_leave around nothing.
  * "block/50:wall": until fifty green threads have slept 200 ms in the kernel, all at once.
  * "block/50:lost": what share of its pace a green thread loses that computes meanwhile.
+ * "block/echo": a call of a blocking library that asks a server and waits for the answer, made by fifty
+ * green threads; "block/echo pthread": the same by fifty OS threads.
  */
+#define _GNU_SOURCE 1
 #include "shim.h"
 
 #include <gmp.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 static void short_section(struct bench_state *st)
 {
@@ -95,5 +102,125 @@ static void fifty(struct bench_state *st)
 	bench_value(st, "lost", "percent", beside < alone ? 100 - 100 * beside / alone : 0);
 }
 
+/* --- calls of some 50 us --- */
+
+enum { CLIENTS = 50, SERVICE_NS = 10000, REQUEST = 32 };
+
+static int pairs[CLIENTS][2];
+static int64_t calls, answered;
+static pthread_barrier_t all_there;
+
+/* In a thread: answers each request after SERVICE_NS of computing, until its peers have gone. */
+static void *server(void *arg)
+{
+	struct epoll_event ev[CLIENTS];
+	int ep = epoll_create1(EPOLL_CLOEXEC), left = CLIENTS;
+	char buf[REQUEST];
+
+	(void)arg;
+	bench_check(ep >= 0, "epoll_create1");
+	for (int i = 0; i < CLIENTS; i++) {
+		ev[0] = (struct epoll_event){ .events = EPOLLIN, .data.fd = pairs[i][1] };
+		bench_check(epoll_ctl(ep, EPOLL_CTL_ADD, pairs[i][1], &ev[0]) == 0, "epoll_ctl");
+	}
+	while (left > 0) {
+		int n = epoll_wait(ep, ev, CLIENTS, -1);
+
+		for (int i = 0; i < n; i++) {
+			int fd = ev[i].data.fd;
+			ssize_t got = read(fd, buf, sizeof(buf));
+
+			if (got <= 0) {
+				close(fd);
+				left--;
+				continue;
+			}
+			for (int64_t end = bench_clock() + SERVICE_NS; bench_clock() < end;)
+				;
+			bench_check(write(fd, buf, (size_t)got) == got, "write");
+		}
+	}
+	close(ep);
+	return NULL;
+}
+
+static void call(int fd)
+{
+	char buf[REQUEST] = { 'q' };
+
+	bench_check(write(fd, buf, sizeof(buf)) == REQUEST, "write");
+	bench_check(read(fd, buf, sizeof(buf)) == REQUEST && buf[0] == 'q', "read");
+	bench_add(&answered, 1);
+}
+
+static void call_green(void *fd)
+{
+	for (int64_t i = 0; i < calls; i++)
+		gmp_blocking(call((int)(intptr_t)fd));
+	gmp_wg_done(&done);
+}
+
+static void *call_thread(void *fd)
+{
+	pthread_barrier_wait(&all_there);
+	for (int64_t i = 0; i < calls; i++)
+		call((int)(intptr_t)fd);
+	return NULL;
+}
+
+static int64_t by_greens(void)
+{
+	int64_t t0 = bench_clock();
+
+	gmp_wg_add(&done, CLIENTS);
+	for (int i = 0; i < CLIENTS; i++)
+		bench_check(gmp_go(call_green, (void *)(intptr_t)pairs[i][0]) == 0, "gmp_go");
+	gmp_wg_wait(&done);
+	return bench_clock() - t0;
+}
+
+static int64_t by_threads(void)
+{
+	pthread_t t[CLIENTS];
+	int64_t t0;
+
+	pthread_barrier_init(&all_there, NULL, CLIENTS + 1);
+	for (int i = 0; i < CLIENTS; i++)
+		bench_check(pthread_create(&t[i], NULL, call_thread,
+					   (void *)(intptr_t)pairs[i][0]) == 0,
+			    "pthread_create");
+	pthread_barrier_wait(&all_there);
+	t0 = bench_clock();
+	for (int i = 0; i < CLIENTS; i++)
+		pthread_join(t[i], NULL);
+	pthread_barrier_destroy(&all_there);
+	return bench_clock() - t0;
+}
+
+static void echo(struct bench_state *st)
+{
+	const struct bench_case *c = bench_this(st);
+	pthread_t partner;
+	int64_t ns;
+
+	calls = c->count / CLIENTS;
+	answered = 0;
+	for (int i = 0; i < CLIENTS; i++)
+		bench_check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pairs[i]) == 0,
+			    "socketpair");
+	bench_check(pthread_create(&partner, NULL, server, NULL) == 0, "pthread_create");
+	ns = c->procs ? by_greens() : by_threads();
+	for (int i = 0; i < CLIENTS; i++)
+		close(pairs[i][0]);
+	if (c->procs)
+		gmp_blocking(pthread_join(partner, NULL));
+	else
+		pthread_join(partner, NULL);
+	bench_check(answered == calls * CLIENTS, "%lld answers", (long long)answered);
+	bench_time(st, ns, answered);
+}
+
 BENCH(short_section, "block/short", .procs = 1, .count = 2000000);
 BENCH(fifty, "block/50", .procs = 2, .n = 50, .count = 1);
+BENCH(echo, "block/echo", .procs = 2, .n = CLIENTS, .count = 20000);
+BENCH(echo, "block/echo pthread", .procs = 0, .n = CLIENTS, .count = 20000);

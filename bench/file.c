@@ -27,7 +27,7 @@ static int open_file(int flags)
 	bench_check(fd >= 0, "no file in /var/tmp");
 	bench_check(unlink(name) == 0, "unlink");
 	bench_check(pwrite(fd, block, BLOCK, 0) == BLOCK, "pwrite");
-	bench_check(gmp_adopt(fd) == fd, "gmp_adopt");
+	bench_check(gmp_fd_adopt(fd) == fd, "gmp_fd_adopt");
 	return fd;
 }
 

@@ -158,7 +158,7 @@ static void select_try(void)
 		gmp_case cases[] = { GMP_RECV_CASE(c[0], &v), GMP_RECV_CASE(c[1], &v),
 				     GMP_RECV_CASE(c[2], &v), GMP_RECV_CASE(c[3], &v) };
 
-		done += gmp_try_select(cases, 4) < 0;
+		done += gmp_select_try(cases, 4) < 0;
 	}
 	for (int i = 0; i < 4; i++)
 		gmp_chan_free(c[i]);

@@ -2,7 +2,7 @@
 /*
  * What does a value of one's own cost?
  *
- * "local/get": gmp_get of one of four keys that are set, in turns.  "local/set": gmp_set of the same.
+ * "local/get": gmp_key_get of one of four keys that are set, in turns.  "local/set": gmp_key_set of the same.
  * "pthread": pthread_getspecific and pthread_setspecific, without a runtime.
  */
 #include "shim.h"
@@ -25,7 +25,7 @@ static void make(void)
 			bench_check(gmp_key_create(&keys[i], NULL) == 0 &&
 					    pthread_key_create(&pkeys[i], NULL) == 0,
 				    "no key");
-		bench_check(gmp_set(keys[i], &values[i]) == 0, "gmp_set");
+		bench_check(gmp_key_set(keys[i], &values[i]) == 0, "gmp_key_set");
 		pthread_setspecific(pkeys[i], &values[i]);
 	}
 	made = 1;
@@ -39,7 +39,7 @@ static void get(struct bench_state *st)
 	make();
 	t0 = bench_clock();
 	for (int64_t i = 0; i < c->count; i++)
-		wrong += (c->procs ? gmp_get(keys[i % KEYS])
+		wrong += (c->procs ? gmp_key_get(keys[i % KEYS])
 				   : pthread_getspecific(pkeys[i % KEYS])) != &values[i % KEYS];
 	t1 = bench_clock();
 	bench_check(wrong == 0, "%lld were wrong", (long long)wrong);
@@ -55,13 +55,13 @@ static void set(struct bench_state *st)
 	t0 = bench_clock();
 	for (int64_t i = 0; i < c->count; i++) {
 		if (c->procs)
-			gmp_set(keys[i % KEYS], &values[i % 3]);
+			gmp_key_set(keys[i % KEYS], &values[i % 3]);
 		else
 			pthread_setspecific(pkeys[i % KEYS], &values[i % 3]);
 	}
 	t1 = bench_clock();
 	if (c->procs)
-		bench_check(gmp_get(keys[(c->count - 1) % KEYS]) == &values[(c->count - 1) % 3],
+		bench_check(gmp_key_get(keys[(c->count - 1) % KEYS]) == &values[(c->count - 1) % 3],
 			    "not set");
 	bench_time(st, t1 - t0, c->count);
 }

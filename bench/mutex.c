@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does a lock cost when nobody else wants it, and when eight green threads do?
+ * What does a lock cost without contention, and with 8, 2,000 and 20,000 contending green threads?
  *
  * Time of one lock+unlock: with contenders, the wall time of all divided by the operations of all.
  * The counter behind the lock is plain, so a lock that does not exclude shows as a wrong sum.
@@ -15,7 +15,7 @@
 
 static gmp_mutex m;
 static gmp_rwmutex rw;
-static gmp_wg gate, done;
+static gmp_wg arrived, gate, done;
 static int64_t counter, each, seen;
 
 static void alone(struct bench_state *st)
@@ -38,10 +38,16 @@ static void alone(struct bench_state *st)
 	bench_time(st, t1 - t0, c->count);
 }
 
+static void wait_at_gate(void)
+{
+	gmp_wg_done(&arrived);
+	gmp_wg_wait(&gate);
+}
+
 static void locker(void *arg)
 {
 	(void)arg;
-	gmp_wg_wait(&gate);
+	wait_at_gate();
 	for (int64_t i = 0; i < each; i++) {
 		gmp_mutex_lock(&m);
 		counter++;
@@ -55,7 +61,7 @@ static void reader(void *arg)
 	int64_t sum = 0;
 
 	(void)arg;
-	gmp_wg_wait(&gate);
+	wait_at_gate();
 	for (int64_t i = 0; i < each; i++) {
 		gmp_rwmutex_rlock(&rw);
 		sum += bench_load(&counter);
@@ -65,15 +71,42 @@ static void reader(void *arg)
 	gmp_wg_done(&done);
 }
 
+/* Locks for writing once in this many times. */
+static int64_t write_one_in;
+
+static void writer(void *arg)
+{
+	int64_t sum = 0, writes = 0;
+
+	(void)arg;
+	wait_at_gate();
+	for (int64_t i = 0; i < each; i++) {
+		if (i % write_one_in == 0) {
+			gmp_rwmutex_lock(&rw);
+			bench_store(&counter, bench_load(&counter) + 1);
+			gmp_rwmutex_unlock(&rw);
+			writes++;
+		} else {
+			gmp_rwmutex_rlock(&rw);
+			sum += bench_load(&counter) > 0;
+			gmp_rwmutex_runlock(&rw);
+		}
+	}
+	bench_add(&seen, sum + writes);
+	gmp_wg_done(&done);
+}
+
 /* Let n green threads do `each` operations; returns the wall time of all. */
 static int64_t contend(int64_t n, gmp_fn fn)
 {
 	int64_t t0;
 
+	gmp_wg_add(&arrived, (int)n);
 	gmp_wg_add(&gate, 1);
 	gmp_wg_add(&done, (int)n);
 	for (int64_t i = 0; i < n; i++)
 		bench_check(gmp_go(fn, NULL) == 0, "gmp_go");
+	gmp_wg_wait(&arrived);
 	gmp_sleep(1000000);
 	t0 = bench_clock();
 	gmp_wg_done(&gate);
@@ -107,6 +140,24 @@ static void readers(struct bench_state *st)
 	bench_check(gmp_rwmutex_try_lock(&rw) == 0, "still locked");
 	gmp_rwmutex_unlock(&rw);
 	bench_time(st, ns, c->count);
+}
+
+static void writers(struct bench_state *st)
+{
+	const struct bench_case *c = bench_this(st);
+	int64_t ns;
+
+	write_one_in = c->mode;
+	each = c->count / c->n;
+	counter = 1;
+	seen = 0;
+	ns = contend(c->n, writer);
+	bench_check(counter - 1 == c->n * ((each + c->mode - 1) / c->mode), "counter is %lld",
+		    (long long)counter);
+	bench_check(seen == each * c->n, "%lld locks", (long long)seen);
+	bench_check(gmp_rwmutex_try_lock(&rw) == 0, "still locked");
+	gmp_rwmutex_unlock(&rw);
+	bench_time(st, ns, each * c->n);
 }
 
 /* --- threads --- */
@@ -180,7 +231,15 @@ static void contended_pthread(struct bench_state *st)
 BENCH(alone, "mutex/alone", .procs = 1, .count = 10000000);
 BENCH(contended, "mutex/8", .procs = 1, .n = 8, .count = 4000000);
 BENCH(contended, "mutex/8", .procs = 2, .n = 8, .count = 4000000);
+BENCH(contended, "mutex/2000", .procs = 2, .n = 2000, .count = 2000000);
+BENCH(contended, "mutex/20000", .procs = 2, .n = 20000, .count = 2000000);
 BENCH(readers, "rwmutex/8 readers", .procs = 1, .n = 8, .count = 4000000);
 BENCH(readers, "rwmutex/8 readers", .procs = 2, .n = 8, .count = 4000000);
+BENCH(writers, "rwmutex/8 writers", .procs = 2, .n = 8, .count = 4000000, .mode = 1);
+BENCH(writers, "rwmutex/8 mixed", .procs = 2, .n = 8, .count = 4000000, .mode = 10);
+BENCH(writers, "rwmutex/2000 writers", .procs = 2, .n = 2000, .count = 2000000, .mode = 1);
+BENCH(writers, "rwmutex/2000 mixed", .procs = 2, .n = 2000, .count = 2000000, .mode = 10);
+BENCH(writers, "rwmutex/20000 writers", .procs = 2, .n = 20000, .count = 2000000, .mode = 1);
+BENCH(writers, "rwmutex/20000 mixed", .procs = 2, .n = 20000, .count = 2000000, .mode = 10);
 BENCH(alone_pthread, "mutex/alone pthread", .procs = 0, .count = 10000000);
 BENCH(contended_pthread, "mutex/8 pthread", .procs = 0, .n = 8, .count = 4000000);

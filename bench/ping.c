@@ -128,7 +128,8 @@ static void by_pipe(struct bench_state *st)
 	served = 0;
 	bench_check(pipe(there) == 0 && pipe(back) == 0, "pipe");
 	for (int i = 0; i < 2; i++)
-		bench_check(gmp_adopt(there[i]) >= 0 && gmp_adopt(back[i]) >= 0, "gmp_adopt");
+		bench_check(gmp_fd_adopt(there[i]) >= 0 && gmp_fd_adopt(back[i]) >= 0,
+			    "gmp_fd_adopt");
 	gmp_wg_add(&done, 1);
 	bench_check(gmp_go(serve_pipe, NULL) == 0, "gmp_go");
 	for (int64_t i = -warm; i < c->count; i++) {

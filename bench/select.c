@@ -4,7 +4,7 @@
  *
  * "select/4 wakes": one selects over four channels and waits there; a peer sends to a random one
  * of them, and waits for an answer on a fifth.  "select/4 ready": elements lie in one to four of
- * the buffers; an operation is a send to a random one and a select.  "select/4 try": gmp_try_select
+ * the buffers; an operation is a send to a random one and a select.  "select/4 try": gmp_select_try
  * with nothing there.
  *
  * "select/crowd": n wait in a select, each for an element on a channel of its own and on one that
@@ -151,7 +151,7 @@ static void try(struct bench_state *st)
 			t0 = bench_clock();
 		for (int k = 0; k < CHANNELS; k++)
 			cases[k] = GMP_RECV_CASE(chans[k], &v);
-		nothing += gmp_try_select(cases, CHANNELS) == -EAGAIN;
+		nothing += gmp_select_try(cases, CHANNELS) == -EAGAIN;
 	}
 	t1 = bench_clock();
 	bench_check(nothing == c->count + warm && v == 1, "something came");

@@ -13,6 +13,19 @@ gmp_example(retry retry.c)
 gmp_example(echo echo.c server.c)
 gmp_example(proxy proxy.c server.c)
 gmp_example(crawler crawler.c server.c buf.c)
+gmp_example(runner runner.c buf.c)
+
+# The server of docs/porting.md before and after, and mistakes that GMP_DEBUG=check finds.
+add_executable(porting_threads examples/porting/threads.c)
+target_link_libraries(porting_threads PRIVATE Threads::Threads)
+set_target_properties(porting_threads PROPERTIES
+	RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
+gmp_example(porting_green porting/green.c)
+gmp_example(porting_stdio porting/stdio.c)
+if(NOT GMP_SANITIZE) # the sanitizers wrap pthread_mutex_lock themselves
+	gmp_example(porting_wrong porting/wrong.c)
+	target_link_libraries(porting_wrong PRIVATE gmprtcheck)
+endif()
 
 # With libuv, which Debian has in libuv1-dev, kvserver has --arch=reactor.
 find_package(PkgConfig QUIET)
@@ -55,3 +68,26 @@ else()
 	message(STATUS "libcrypto is missing: no examples/digest")
 endif()
 mark_as_advanced(LIBCRYPTO_INCLUDE LIBCRYPTO_LIBRARY)
+
+# gmp_library_example(package name file...): an example that drives the library of a pkg-config package.
+function(gmp_library_example package name)
+	string(MAKE_C_IDENTIFIER ${package} id)
+	if(PkgConfig_FOUND)
+		pkg_check_modules(${id} QUIET IMPORTED_TARGET ${package})
+	endif()
+	if(${id}_FOUND)
+		gmp_example(${name} ${ARGN})
+		target_link_libraries(${name} PRIVATE PkgConfig::${id})
+	else()
+		message(STATUS "${package} is missing: no examples/${name}")
+	endif()
+endfunction()
+
+gmp_library_example(libpq pg pg.c)
+gmp_library_example(openssl tls tls.c server.c)
+gmp_library_example(libcurl fetch fetch.c)
+gmp_library_example(hiredis redis redis.c server.c)
+gmp_library_example(libuv uvloop uvloop.c server.c)
+if(TARGET uvloop AND GMP_SANITIZE STREQUAL thread)
+	target_sources(uvloop PRIVATE tests/harness/tsan.c) # libuv has handlers of signals
+endif()

@@ -3,8 +3,7 @@
 # pkg-config and CMake find them.  All paths are relative to the prefix: a tree can be moved.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS gmprt gmprt_static EXPORT gmprt)
-install(TARGETS gmprtcheck)
+install(TARGETS gmprt gmprt_static gmprtcheck EXPORT gmprt)
 install(FILES include/gmp.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gmprt)
 install(FILES share/gmp-gdb.py share/gmp_lldb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/gmprt)
 
@@ -20,5 +19,7 @@ install(FILES ${CMAKE_BINARY_DIR}/gmprt-config.cmake ${CMAKE_BINARY_DIR}/gmprt-c
 file(RELATIVE_PATH GMP_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 file(RELATIVE_PATH GMP_PC_LIBDIR ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_LIBDIR})
 file(RELATIVE_PATH GMP_PC_INCLUDEDIR ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+list(JOIN GMP_PC_CFLAGS " " GMP_PC_CFLAGS)
 configure_file(cmake/gmprt.pc.in ${CMAKE_BINARY_DIR}/gmprt.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/gmprt.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(cmake/gmprtcheck.pc.in ${CMAKE_BINARY_DIR}/gmprtcheck.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/gmprt.pc ${CMAKE_BINARY_DIR}/gmprtcheck.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -64,7 +64,7 @@ static gmp_key current; /* the page that a green thread works on */
 /* One line; whose page it is about is known. */
 static void tell(const char *format, ...)
 {
-	const struct page *page = gmp_get(current);
+	const struct page *page = gmp_key_get(current);
 	char line[PATH_MOST + 256];
 	va_list args;
 
@@ -315,7 +315,7 @@ static int fetch(struct page *page, long *bytes)
 
 	if (fd < 0)
 		return fd;
-	gmp_set_deadline(fd, GMP_READ | GMP_WRITE, deadline);
+	gmp_fd_set_deadline(fd, GMP_READ | GMP_WRITE, deadline);
 	result = ask(page, fd, &in);
 	gmp_close(fd);
 	if (result == 0)
@@ -330,7 +330,7 @@ static int visit(void *arg)
 	struct page *page = arg;
 	struct crawl *c = page->crawl;
 	long bytes = 0;
-	int result = gmp_set(current, page);
+	int result = gmp_key_set(current, page);
 	bool good;
 
 	if (result == 0)

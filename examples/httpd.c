@@ -62,7 +62,7 @@ struct connection {
 
 static void set_deadline(struct connection *c, int which)
 {
-	gmp_set_deadline(c->fd, which, gmp_deadline(c->httpd->timeout));
+	gmp_fd_set_deadline(c->fd, which, gmp_deadline(c->httpd->timeout));
 }
 
 static void flush(struct connection *c)
@@ -332,7 +332,7 @@ static void say_farewell(struct connection *c)
 	ssize_t n = 1;
 
 	gmp_shutdown(c->fd, SHUT_WR);
-	gmp_set_deadline(c->fd, GMP_READ, gmp_deadline(2 * SECOND));
+	gmp_fd_set_deadline(c->fd, GMP_READ, gmp_deadline(2 * SECOND));
 	while (left > 0 && n > 0) {
 		buf_clear(&c->in);
 		n = receive(c);

@@ -56,7 +56,7 @@ void server_wait_for_signal(int signals)
 	struct signalfd_siginfo info;
 	ssize_t n;
 
-	n = gmp_adopt(signals);
+	n = gmp_fd_adopt(signals);
 	if (n >= 0)
 		n = gmp_read(signals, &info, sizeof(info));
 	if (n < 0)

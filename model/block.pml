@@ -6,7 +6,7 @@
  * Who takes part
  *   M         three, of which one begins with the only P; each runs a green thread, which enters
  *             blocking code and leaves it, looks for the next, rests
- *   Watcher   takes the P from whoever is in blocking code, and hands it on
+ *   Watcher   takes the P from an M that is in blocking code, and hands it on
  *   Poller    looks once, at any time, whether all has come to an end
  *
  * What stands for what: enter and leave are gmp_block_enter and gmp_block_leave (src/syscall.c, whose
@@ -14,21 +14,21 @@
  * sched_without_p_g0; rest and stalled are src/wake.c's, without spinning and timers (wake.pml).
  *
  * Properties
- *   I1: one owner of the P                 assertion in owns
- *   I2: the P says whose it is             assertion in leave
+ *   BLOCK-1: one owner of the P            assertion in owns
+ *   BLOCK-2: the P says whose it is        assertion in leave
  *   a green thread runs on one M           assertion in run_green
- *   I3: no false deadlock                  assertion in Poller
+ *   BLOCK-3: no false deadlock                assertion in Poller
  *   all green threads end                  every end state is valid; ended at the end (init)
  *
  * What a step is: an access of the P's status outside of sched.lock; a look at the global queue there; a section
  * under the lock, since a P that is in blocking code is touched by none.  Memory is sequentially
  * consistent: the status is one word, and the lock orders the rest.
  *
- * Left out: bound Ms, new Ms (the number is at its limit), the end of a run, several Ps.
+ * Left out: an M out of the poller as a taker (the same step as in regain_p), bound Ms, new Ms (the number is at its limit), the end of a run, several Ps.
  *
  * Models:
  *   src/syscall.c: gmp_block_enter gmp_block_leave leave_slow
- *   src/handoff.c: sched_hand_off sched_regain_p sched_without_p_g0
+ *   src/handoff.c: sched_hand_off sched_regain_p sched_take_blocked_locked sched_without_p_g0
  *   src/wake.c: wake_for_what_waited m_rest stalled
  *   src/sysmon.c: take_from_blocked
  *   src/proc.c: p_rest_locked
@@ -37,6 +37,8 @@
  *   holds      -DGREENS=2
  *   holds      -DGREENS=3
  *   assertion  -DGREENS=2 -DMUTANT_NO_NUMBER
+ *   assertion  -DGREENS=2 -DMUTANT_TAKEN_UNCOUNTED
+ *   assertion  -DGREENS=2 -DMUTANT_TAKEN_WITHOUT_CAS
  *   assertion  -DGREENS=2 -DMUTANT_COUNTED_TOO_SHORT
  *   assertion  -DGREENS=2 -DMUTANT_COUNTED_TOO_LATE
  *   deadlock   -DGREENS=2 -DMUTANT_NO_WAKE
@@ -154,12 +156,34 @@ inline rest()
 #define BLOCKED m
 #endif
 
+/* sched_take_blocked_locked: of an M whose section is expected to be long, which may be any */
+#ifdef MUTANT_TAKEN_UNCOUNTED /* the count is the taker's only */
+#define TAKEN(n) n--
+#else
+#define TAKEN(n)
+#endif
+
 inline regain_p()
 {
+#ifdef MUTANT_TAKEN_WITHOUT_CAS /* the M in the section may have left it since the look */
+	if
+	:: status < MS -> steals = true
+	:: true
+	fi;
+	if
+	:: steals ->
+		atomic { status = RUNNING; owns(m); bound = m; won = true; steals = false }
+	:: else
+	fi;
+#endif
 	atomic {
 		if
-		:: status == IDLE -> status = RUNNING; owns(m); bound = m; nblocked--; won = true
-		:: else ->
+		:: won
+		:: !won && status == IDLE ->
+			status = RUNNING; owns(m); bound = m; nblocked--; won = true
+		:: !won && status < MS ->
+			status = RUNNING; owns(m); bound = m; TAKEN(nblocked); won = true
+		:: !won && status != IDLE ->
 #ifdef MUTANT_COUNTED_TOO_SHORT /* neither counted nor queued until the next section */
 			nblocked--
 #endif
@@ -184,7 +208,7 @@ inline without_p()
 #endif
 }
 
-/* step 4 and those after it; then g runs on, or stands in the queue and the M is to sleep */
+/* step 5 and those after it; then g runs on, or stands in the queue and the M is to sleep */
 inline leave()
 {
 	atomic {
@@ -202,38 +226,6 @@ inline leave()
 	:: else -> won = false
 	fi
 }
-
-inline run_green()
-{
-	atomic { assert(!running[g]); running[g] = true };
-	do
-	:: g == NONE -> break
-	:: g != NONE && left[g] > 0 ->
-		/* step 2 */
-		atomic { left[g]--; assert(owner == m); owner = NONE; status = BLOCKED };
-		leave()
-	:: g != NONE && left[g] == 0 -> atomic { running[g] = false; ended++; g = NONE }
-	od
-}
-
-proctype M(byte m; bool asleep)
-{
-	byte g = NONE, w = NONE;
-	bool won;
-
-	do
-	:: asleep -> /* m_sleep, take_p */
-end_asleep:	atomic { woken[m] -> woken[m] = false; assert(owner == m); bound = m; asleep = false }
-	:: else ->
-		find();
-		if
-		:: g != NONE -> run_green()
-		:: else -> rest()
-		fi
-	od
-}
-
-/* --- the watcher --- */
 
 /* p_rest_locked */
 inline p_rest()
@@ -267,6 +259,43 @@ inline hand_off()
 	:: else -> won = false
 	fi
 }
+
+inline run_green()
+{
+	atomic { assert(!running[g]); running[g] = true };
+	do
+	:: g == NONE -> break
+	:: g != NONE && left[g] > 0 ->
+		if
+		:: atomic { left[g]--; assert(owner == m); owner = NONE; status = BLOCKED } /* step 3 */
+		:: atomic { left[g]--; assert(owner == m && status == RUNNING) }; hand_off() /* step 2 */
+		fi;
+		leave()
+	:: g != NONE && left[g] == 0 -> atomic { running[g] = false; ended++; g = NONE }
+	od
+}
+
+proctype M(byte m; bool asleep)
+{
+	byte g = NONE, w = NONE;
+	bool won;
+#ifdef MUTANT_TAKEN_WITHOUT_CAS
+	bool steals;
+#endif
+
+	do
+	:: asleep -> /* m_sleep, take_p */
+end_asleep:	atomic { woken[m] -> woken[m] = false; assert(owner == m); bound = m; asleep = false }
+	:: else ->
+		find();
+		if
+		:: g != NONE -> run_green()
+		:: else -> rest()
+		fi
+	od
+}
+
+/* --- the watcher --- */
 
 proctype Watcher()
 {

@@ -10,10 +10,11 @@
  *   Watcher  with -DQUICK: the bucket is calm at first, and the watcher calms it down, now and then, when
  *            nobody stands in it.  Without, it never is, and every unlock is by a locked instruction
  *
- * What stands for what: lock, enqueue, lock_slow, unlock_slow, mutex_unwait are those of
+ * What stands for what: lock, enqueue, mutex_lock_slow, mutex_unlock_slow, mutex_unwait are those of
  * src/sync/mutex.c; the queue is the bucket's of src/sema.c; the wait is src/park.h's, whose arming
- * before the bucket is unlocked is select.pml's subject and one step here.  Whether the first has
- * waited for more than 1 ms is anybody's guess (`starving`), and so is patience (may_spin).
+ * before the bucket is unlocked is select.pml's subject and one step here.  Whether the first waiter
+ * is due for a hand-over (X5) is arbitrary (`starving`), and so is whether a thread spins (mutex_spin, and
+ * with it the bit STUCK, which otherwise only makes an unlock compare and swap).
  *
  * Properties
  *   mutual exclusion                 assertion in got_it
@@ -33,7 +34,7 @@
  * Left out: try_lock (a lock that does not wait), foreign threads, the treap.
  *
  * Models:
- *   src/sync/mutex.c: take enqueue mutex_unwait lock_slow unlock_slow mend gmp_mutex_lock gmp_mutex_unlock
+ *   src/sync/mutex.c: take enqueue mutex_unwait give_up mutex_lock_slow claim_first mutex_unlock_slow mend gmp_mutex_lock gmp_mutex_unlock
  *   src/sema.c: sema_wake_first sema_unwait sema_dequeue sema_stir sema_calm_down
  *   src/runtime.h: waiter_claim
  *   ORD: calm
@@ -204,7 +205,7 @@ inline mutex_unwait(me)
 {
 	if
 	:: queued[me] ->
-		/* sema_unwait */
+		/* give_up */
 		lock_bucket(me);
 		if
 		:: queued[me] -> take_out(me)
@@ -396,7 +397,7 @@ inline unlock_mutex(me)
 #endif
 	:: else
 	fi;
-	/* the fast way out, and the loop at the head of unlock_slow */
+	/* the fast way out, and the loop at the head of mutex_unlock_slow */
 	do
 	:: quick -> won = true; break
 	:: !quick && (s == LOCKED || (s & WOKEN)) ->

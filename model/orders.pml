@@ -22,7 +22,7 @@
  * (mutex.pml, join.pml, wake.pml, fd.pml).
  *
  * Models:
- *   src/sync/mutex.c: take unlock_slow gmp_mutex_unlock
+ *   src/sync/mutex.c: take mutex_unlock_slow gmp_mutex_unlock
  *   src/green.c: gmp_detach
  *   src/sched.c: sched_exit_g0 look_for_work
  *   src/proc.c: m_wake m_sleep p_make_up_to

@@ -18,6 +18,7 @@
  *   BLOCKED  the owner goes into blocking code; the watcher takes the P, and another M goes on with it
  *   ASLEEP   as ALONE, but the watcher opens it while the owner sleeps in a system call
  *   BACK     the owner also takes back what it has put last
+ *   FRONT    the owner also puts in front of the ring
  *
  * Properties
  *   R3: each is run once, none is lost     assertions in run, init
@@ -36,7 +37,7 @@
  *
  * Models:
  *   src/runq.h: runq_put runq_get runq_take_back runnext_swap ring_len runq_len
- *   src/runq.c: runq_put_slow take_yielded grab runq_steal
+ *   src/runq.c: runq_put_slow runq_put_first take_yielded grab runq_steal
  *   src/proc.h: p_open
  *   src/proc.c: p_open_asleep
  *   src/syscall.c: gmp_block_enter gmp_block_leave
@@ -55,6 +56,8 @@
  *   holds      -DASLEEP -DSIZE=2 -DGREENS=3 -DTRIES=2
  *   holds      -DBACK -DSIZE=2 -DGREENS=2 -DTHIEVES=2
  *   holds      -DBACK -DSIZE=4 -DGREENS=4 -DTRIES=2
+ *   holds      -DFRONT -DSIZE=2 -DGREENS=3 -DTHIEVES=2
+ *   holds      -DFRONT -DSIZE=4 -DGREENS=4 -DTRIES=2
  *   assertion  -DSIZE=2 -DGREENS=3 -DMUTANT_PUBLISH
  *   assertion  -DSIZE=2 -DGREENS=3 -DMUTANT_TAIL_SEEN
  *   assertion  -DSIZE=2 -DGREENS=4 -DMUTANT_SLOT_FIRST
@@ -83,6 +86,11 @@
  *   assertion  -DBACK -DSIZE=4 -DGREENS=3 -DMUTANT_BACK_TAKE
  *   assertion  -DBACK -DSIZE=4 -DGREENS=3 -DMUTANT_HEAD_SEEN
  *   assertion  -DBACK -DSIZE=4 -DGREENS=3 -DMUTANT_BACK_TAIL
+ *   assertion  -DFRONT -DSIZE=4 -DGREENS=3 -DMUTANT_FRONT_UNCOUNTED
+ *   assertion  -DFRONT -DSIZE=4 -DGREENS=3 -DMUTANT_FRONT_PLAINLY
+ *   assertion  -DFRONT -DSIZE=4 -DGREENS=3 -DMUTANT_FRONT_EARLY
+ *   assertion  -DFRONT -DSIZE=4 -DGREENS=3 -DMUTANT_FRONT_PUT
+ *   assertion  -DFRONT -DSIZE=2 -DGREENS=4 -DMUTANT_FRONT_ROOM
  */
 #ifndef THIEVES
 #define THIEVES 1
@@ -189,9 +197,15 @@
 #define ORDER_BACK_TAIL REL
 #endif
 
+#ifdef MUTANT_FRONT_PUT /* ORD(runq.take): the head is seen before the slot, or the green thread */
+#define ORDER_FRONT_PUT RLX
+#else
+#define ORDER_FRONT_PUT REL
+#endif
+
 /* --- memory --- */
 
-/* A head: the slot that is next, and how often the owner has taken back. */
+/* A head: the slot that is next, and how often the owner has taken back, or put in front. */
 #define TAKEN_BACK 16
 #define POS(head) ((head) % TAKEN_BACK)
 
@@ -230,7 +244,7 @@
 #define DEPTH (2 * GREENS + 2) /* a plain store takes two places */
 #elif defined(NEXT)
 #define DEPTH (2 * GREENS + 3)
-#elif defined(BACK)
+#elif defined(BACK) || defined(FRONT)
 #define DEPTH (3 * GREENS + 3)
 #else
 #define DEPTH (GREENS + 3 + OPS)
@@ -400,6 +414,47 @@ inline runq_take_back(g)
 }
 #endif
 
+#ifdef FRONT
+/* of one; no room: at the tail (put_first of submit.c) */
+inline runq_put_first(g)
+{
+	g++;
+	touch(MADE);
+	do
+	:: load(HEAD, ACQ, head);
+		tail = MINE(TAIL);
+		if
+#ifndef MUTANT_FRONT_ROOM /* R1: the slot holds the last of the ring */
+		:: tail - POS(head) + 1 > SIZE -> runq_put(g); break
+#endif
+		:: else ->
+#ifndef MUTANT_FRONT_EARLY /* the place is shown before the green thread is there */
+			store(SLOT(POS(head) + SIZE - 1), RLX, g);
+#endif
+#ifdef MUTANT_FRONT_UNCOUNTED /* R3: a thief has read the slot, and finds the head as it was */
+			cas(HEAD, head, head - 1, ORDER_FRONT_PUT, won);
+#elif defined(MUTANT_FRONT_PLAINLY) /* R3: a thief has moved the head between */
+			won = true;
+			store(HEAD, ORDER_FRONT_PUT, head + TAKEN_BACK - 1);
+#else
+			cas(HEAD, head, head + TAKEN_BACK - 1, ORDER_FRONT_PUT, won);
+#endif
+#ifdef MUTANT_FRONT_EARLY
+			if
+			:: won -> store(SLOT(POS(head) + SIZE - 1), RLX, g)
+			:: else
+			fi;
+#endif
+			if
+			:: won -> break
+			:: else
+			fi
+		fi
+	od;
+	atomic { head = 0; tail = 0; won = false }
+}
+#endif
+
 #ifdef NEXT
 /* gp becomes the next; the former next into former */
 inline runnext_swap(gp, former)
@@ -491,6 +546,9 @@ proctype Owner(byte me)
 			:: else
 			fi
 		fi
+#ifdef FRONT
+	:: made < GREENS -> runq_put_first(made)
+#endif
 #ifdef BACK
 	:: runq_take_back(g);
 		if
@@ -759,6 +817,10 @@ init
 	byte k;
 
 	atomic {
+#ifdef FRONT /* so that there are places in front */
+		VALUE(HEAD, 0) = SIZE;
+		VALUE(TAIL, 0) = SIZE;
+#endif
 #ifdef CHAIN
 		VALUE(HEAD2, 0) = SIZE;
 		VALUE(TAIL2, 0) = SIZE;

@@ -154,6 +154,40 @@ class Parked(gdb.unwinder.Unwinder):
 unwinder = Parked()
 
 
+def word(at):
+    return struct.unpack("<Q", bytes(gdb.selected_inferior().read_memory(at, 8)))[0]
+
+
+def behind_stub(target):
+    """Of a stub of the procedure linkage table: [endbr64] [bnd] jmp *slot(%rip)."""
+    code = bytes(gdb.selected_inferior().read_memory(target, 16))
+    i = 4 if code.startswith(b"\xf3\x0f\x1e\xfa") else 0
+    i += code[i] == 0xf2
+    if code[i:i + 2] != b"\xff\x25":
+        return target
+    return word(target + i + 6 + struct.unpack_from("<i", code, i + 2)[0])
+
+
+def called_before(pc):
+    """The function that the call before pc called, as src/calltarget_x86_64.c finds it, or None."""
+    try:
+        code = bytes(gdb.selected_inferior().read_memory(pc - 7, 7))
+        by = pc + struct.unpack_from("<i", code, 3)[0]
+        if code[5] == 0xff and code[6] & 0xf8 == 0xd0:
+            return None
+        if code[1:3] == b"\xff\x15":
+            target = word(by)
+        elif code[2] == 0xe8:
+            target = behind_stub(by)
+        else:
+            return None
+    except gdb.MemoryError:
+        return None
+    text = gdb.execute("info symbol %#x" % target, to_string=True)
+    found = re.match(r"(\w+) in section ", text)
+    return found[1] if found and found[1] != "gmp__mcall" else None
+
+
 class on_stack_of:
     """Within it, gdb commands are about that green thread; `hidden` frames come before its own."""
 
@@ -203,6 +237,14 @@ def renumbered(text, hidden):
         if number >= hidden:  # also what `full` tells of a frame
             out.append(line)
     return "\n".join(out) + "\n"
+
+
+def jumped_from(green):
+    """In optimised builds the function that waits ends in a jump and has no frame: its name."""
+    if green.lwp or not int(green.gp["stack"]):
+        return ""
+    name = called_before(word(int(green.gp["ctx"]["sp"]) + FRAME["rip"]))
+    return "in %s, left by a jump\n" % name if name else ""
 
 
 def run_with(green, command):
@@ -259,7 +301,7 @@ The options are those of bt: full, a number of frames."""
         if not which:
             raise gdb.GdbError("gmp bt: the number of a green thread, or all")
         for green in greens() if which == "all" else [green_of(which)]:
-            gdb.write(green.title() + "\n")
+            gdb.write(green.title() + "\n" + jumped_from(green))
             gdb.write(run_with(green, ("bt " + options).strip()) + "\n")
 
 

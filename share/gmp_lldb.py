@@ -101,6 +101,17 @@ class Memory:
             raise Refused("memory at %#x cannot be read: %s" % (at, error.GetCString()))
         return data
 
+    def read_code(self, at, size):
+        """Code and constants are not in a core file: they come from the program's."""
+        error = lldb.SBError()
+        data = self.process.ReadMemory(at, size, error)
+        if error.Fail() or not data.strip(b"\0"):  # lldb takes what is not there for zeros
+            where = self.target.ResolveLoadAddress(at)
+            data = self.target.ReadMemory(where, size, error) if where.section else None
+        if not data or len(data) < size:
+            raise Refused("code at %#x cannot be read" % at)
+        return data
+
     def text(self, at):
         """Constants are not in a core file: they come from the program's."""
         error = lldb.SBError()
@@ -273,6 +284,50 @@ class thread_of:
         self.process.SetSelectedThreadByID(self.selected)
 
 
+def word(memory, at):
+    return struct.unpack("<Q", memory.read_code(at, 8))[0]
+
+
+def behind_stub(memory, target):
+    """Of a stub of the procedure linkage table: [endbr64] [bnd] jmp *slot(%rip)."""
+    code = memory.read_code(target, 16)
+    i = 4 if code.startswith(b"\xf3\x0f\x1e\xfa") else 0
+    i += code[i] == 0xf2
+    if code[i:i + 2] != b"\xff\x25":
+        return target
+    return word(memory, target + i + 6 + struct.unpack_from("<i", code, i + 2)[0])
+
+
+def called_before(memory, pc):
+    """The function that the call before pc called, as src/calltarget_x86_64.c finds it, or None."""
+    try:
+        code = memory.read_code(pc - 7, 7)
+        by = pc + struct.unpack_from("<i", code, 3)[0]
+        if code[5] == 0xff and code[6] & 0xf8 == 0xd0:
+            return None
+        if code[1:3] == b"\xff\x15":
+            target = word(memory, by)
+        elif code[2] == 0xe8:
+            target = behind_stub(memory, by)
+        else:
+            return None
+    except Refused:
+        return None
+    address = memory.target.ResolveLoadAddress(target)
+    symbol = address.GetSymbol()
+    if not symbol.IsValid() or symbol.GetStartAddress().GetLoadAddress(memory.target) != target:
+        return None
+    return symbol.GetName() if symbol.GetName() != "gmp__mcall" else None
+
+
+def jumped_from(green):
+    """In optimised builds the function that waits ends in a jump and has no frame: its name."""
+    if green.lwp or not green.fields["stack"]:
+        return ""
+    name = called_before(green.world.memory, green.registers()["rip"])
+    return "in %s, left by a jump\n" % name if name else ""
+
+
 def run_with(green, command, number=0):
     """What the command says of the frame of that number."""
     if not green.lwp and not green.fields["stack"]:
@@ -310,7 +365,7 @@ def bt(world, arguments):
         said = run_with(green, ("bt " + options).strip())
         # lldb's title of a thread: it has ours
         lines = [line for line in said.splitlines(True) if not line.lstrip("* ").startswith("thread #")]
-        text += green.title() + "\n" + "".join(lines) + "\n"
+        text += green.title() + "\n" + jumped_from(green) + "".join(lines) + "\n"
     return text
 
 

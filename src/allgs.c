@@ -6,6 +6,10 @@
  *  B1 Descriptors of green threads lie in one arena, side by side, apart from the stacks; they are
  *     never unmapped while the runtime runs, so a stale pointer reads a descriptor, not garbage.
  *  B2 Every descriptor that was ever made has a stack of the default class reserved (stack.c S1).
+ *  B3 A G that gmp_go made and that leaves a full ring before its first run becomes a struct unstarted of 32
+ *     bytes in the global queue, and its g struct is free. made + unstarted <= limit, and a stack is
+ *     promised for each record. So g_expand cannot fail when the record's turn comes: if no g struct
+ *     is free, the record's own share of the limit and its promise become one.
  *
  * A free descriptor stands in one of two places: in the cache of a P, for its owner alone, or in the
  * list that all share.  It goes from one to the other by batches.
@@ -28,8 +32,9 @@ static struct {
 	uint32_t made;  /* (a) written under the lock */
 	uint32_t limit; /* (c) */
 	uint32_t keep; /* (a) how many free ones a P keeps for itself: few, where few are allowed */
-	struct g *free;   /* under the lock, by schedlink */
-	uint64_t next_id; /* (a) */
+	uint32_t unstarted; /* (a) B3; written under the lock */
+	struct g *free;     /* under the lock, by schedlink */
+	uint64_t next_id;   /* (a) */
 } gs;
 
 static void gs_give(struct g *gp)
@@ -38,22 +43,9 @@ static void gs_give(struct g *gp)
 	gs.free = gp;
 }
 
-/* Make a batch of descriptors, with stacks promised; how many. */
-static uint32_t gs_make_locked(int *err)
+/* Make n g structs, whose stacks are promised. */
+static void gs_add_locked(uint32_t n)
 {
-	/* of what max_stack_memory allows a small part at a time: stacks of other sizes want some */
-	uint64_t part = sched.options.c.max_stack_memory / 16 >> sched.stack_class;
-	uint32_t n = (uint32_t)min_of((uint64_t)G_BATCH, max_of(part, (uint64_t)1));
-
-	n = min_of(n, gs.limit - gs.made);
-
-	*err = n == 0 ? -EAGAIN : stack_promise(sched.stack_class, n);
-	while (*err == -EAGAIN && n > 1) { /* up to the last that max_stack_memory allows */
-		n /= 2;
-		*err = stack_promise(sched.stack_class, n);
-	}
-	if (*err)
-		return 0;
 	for (uint32_t i = n; i-- > 0;) { /* so that they are used in the order of addresses */
 		struct g *gp = &gs.arena[gs.made + i];
 
@@ -63,6 +55,25 @@ static uint32_t gs_make_locked(int *err)
 		gs_give(gp);
 	}
 	st_rel(&gs.made, gs.made + n); /* ORD(g.made): descriptors before their number */
+}
+
+/* Make a batch of descriptors, with stacks promised; how many. */
+static uint32_t gs_make_locked(int *err)
+{
+	/* of what max_stack_memory allows a small part at a time: stacks of other sizes want some */
+	uint64_t part = sched.options.c.max_stack_memory / 16 >> sched.stack_class;
+	uint32_t n = (uint32_t)min_of((uint64_t)G_BATCH, max_of(part, (uint64_t)1));
+
+	n = min_of(n, gs.limit - gs.made - gs.unstarted);
+
+	*err = n == 0 ? -EAGAIN : stack_promise(sched.stack_class, n);
+	while (*err == -EAGAIN && n > 1) { /* up to the last that max_stack_memory allows */
+		n /= 2;
+		*err = stack_promise(sched.stack_class, n);
+	}
+	if (*err)
+		return 0;
+	gs_add_locked(n);
 	return n;
 }
 
@@ -76,28 +87,92 @@ static struct g *gs_take_locked(int *err)
 	return gp;
 }
 
+/* Fill pp's cache, which is empty, from the shared list. */
+static void gfree_refill_locked(struct p *pp)
+{
+	unsigned most = min_of(G_BATCH - 1u, ld_rlx(&gs.keep) / 2);
+	struct g *more;
+
+	for (unsigned i = 0; i < most && (more = gs.free); i++) {
+		gs.free = more->schedlink;
+		pp->gfree[pp->gfree_n++] = more;
+	}
+	/* the cache is last in first out: the lowest address on top */
+	for (unsigned i = 0; i < pp->gfree_n / 2; i++) {
+		more = pp->gfree[i];
+		pp->gfree[i] = pp->gfree[pp->gfree_n - 1 - i];
+		pp->gfree[pp->gfree_n - 1 - i] = more;
+	}
+}
+
 struct g *g_alloc(struct p *pp, int *err)
 {
 	if (likely(pp && pp->gfree_n > 0))
 		return pp->gfree[--pp->gfree_n];
 	lock(&gs.lock, LR_GFREE);
-	struct g *gp = gs_take_locked(err), *more;
+	struct g *gp = gs_take_locked(err);
 
-	if (gp && pp) {
-		unsigned most = min_of(G_BATCH - 1u, ld_rlx(&gs.keep) / 2);
-
-		for (unsigned i = 0; i < most && (more = gs.free); i++) {
-			gs.free = more->schedlink;
-			pp->gfree[pp->gfree_n++] = more;
-		}
-		/* the cache is last in first out: the lowest address on top */
-		for (unsigned i = 0; i < pp->gfree_n / 2; i++) {
-			more = pp->gfree[i];
-			pp->gfree[i] = pp->gfree[pp->gfree_n - 1 - i];
-			pp->gfree[pp->gfree_n - 1 - i] = more;
-		}
-	}
+	if (gp && pp)
+		gfree_refill_locked(pp);
 	unlock(&gs.lock, LR_GFREE);
+	return gp;
+}
+
+/* --- the compact form --- */
+
+uint32_t unstarted_reserve(uint32_t n)
+{
+	lock(&gs.lock, LR_GFREE);
+	n = min_of(n, gs.limit - (gs.made + gs.unstarted));
+	if (n > 0 && stack_promise(sched.stack_class, n))
+		n = 0;
+	st_rlx(&gs.unstarted, gs.unstarted + n);
+	unlock(&gs.lock, LR_GFREE);
+	return n;
+}
+
+void unstarted_unreserve(uint32_t n)
+{
+	if (n == 0)
+		return;
+	lock(&gs.lock, LR_GFREE);
+	st_rlx(&gs.unstarted, gs.unstarted - n);
+	unlock(&gs.lock, LR_GFREE);
+	stack_unpromise(sched.stack_class, n);
+}
+
+uint32_t unstarted_count(void)
+{
+	return ld_rlx(&gs.unstarted);
+}
+
+/* A free g struct; *fresh: there was none, and one was made of a reservation. */
+static noinline struct g *expand_slow(struct p *pp, bool *fresh)
+{
+	lock(&gs.lock, LR_GFREE);
+	*fresh = !gs.free;
+	if (*fresh) {
+		st_rlx(&gs.unstarted, gs.unstarted - 1);
+		gs_add_locked(1);
+	}
+	struct g *gp = gs.free;
+
+	gs.free = gp->schedlink;
+	gfree_refill_locked(pp);
+	unlock(&gs.lock, LR_GFREE);
+	return gp;
+}
+
+struct g *g_expand(struct p *pp, const struct unstarted *u, uint32_t *unused)
+{
+	bool fresh = false;
+	struct g *gp = likely(pp->gfree_n > 0) ? pp->gfree[--pp->gfree_n] : expand_slow(pp, &fresh);
+
+	*unused += !fresh;
+	g_init(gp, u->fn, u->arg, u->id, sched.stack_class);
+	st_rlx(&gp->join, (uintptr_t)0); /* detached: green.c */
+	st_rlx(&gp->made_at, u->made_at);
+	g_set_status(gp, G_RUNNABLE);
 	return gp;
 }
 
@@ -168,6 +243,9 @@ void g_bind_stack(struct p *pp, struct g *gp)
 	}
 	bump(&pp->count.binds, 1);
 	san_begin(&gp->san, gp->stack, (size_t)1 << gp->stack_class);
+#ifdef SAN_THREAD
+	san_name(&gp->san, gp->id, g_name(gp));
+#endif
 }
 
 void g_unbind_stack(struct p *pp, struct g *gp)
@@ -257,6 +335,7 @@ int allgs_init(uint32_t limit)
 {
 	gs.limit = limit;
 	gs.made = 0;
+	gs.unstarted = 0;
 	gs.free = NULL;
 	gs.next_id = 1;
 	gs.bytes = round_up((size_t)limit * sizeof(struct g), PAGE);

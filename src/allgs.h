@@ -16,6 +16,47 @@ void allgs_forget(void); /* the child of a fork */
  * NULL: *err is -EAGAIN (max_green) or -ENOMEM. */
 struct g *g_alloc(struct p *pp, int *err);
 void g_free(struct p *pp, struct g *gp);
+
+/* Fill a g struct that g_alloc returned, for a first run of fn(arg); its status is still G_FREE. */
+static inline void g_init(struct g *gp, gmp_fn fn, void *arg, uint64_t id, unsigned klass)
+{
+	fence_rel(); /* ORD(g.life): it was free before; a reader of what follows notices that */
+	st_rlx(&gp->fn, fn);
+	gp->arg = arg;
+	st_rlx(&gp->id, id);
+	gp->stack_class = (uint8_t)klass;
+	gp->cleanups = NULL;
+	gp->owes = 0;
+	st_rlx(&gp->born, g_born_at(ld_rlx(&sched.coarse_now)));
+	gp->turn = 0;
+	st_rlx(&gp->cancelled, false); /* the waker of its last user may read it still (W1) */
+	gp->masked = 0;
+	gp->pins = 0;
+	st_rlx(&gp->reason, (uint8_t)WAIT_NONE);
+}
+
+/* --- the compact form of Gs that have not run: B3 --- */
+
+/* Only the caller, which owns gp's place in a run queue, has a pointer to it. A sampled G (TURN_MEASURED)
+ * keeps its struct, so that its scheduling latency is recorded. */
+static inline bool g_can_be_compact(const struct g *gp)
+{
+	return gp->turn == TURN_UNSHARED;
+}
+
+/* Reserve what at most n compact records need later: g structs and stacks. Returns for how many. */
+uint32_t unstarted_reserve(uint32_t n);
+void unstarted_unreserve(uint32_t n);
+/* How many there are, and reservations that are about to be given back. */
+uint32_t unstarted_count(void);
+/* The record of gp; the caller passes gp to g_free next. */
+static inline struct unstarted g_compact(const struct g *gp)
+{
+	return (struct unstarted){ gp->fn, gp->arg, gp->id, gp->made_at };
+}
+/* A runnable G of a record; pp's owner. Uses the record's reservation, or, if it had a free g struct at
+ * hand, adds 1 to *unused: the caller passes the sum to unstarted_unreserve. Cannot fail. */
+struct g *g_expand(struct p *pp, const struct unstarted *u, uint32_t *unused);
 /* A stack for its first run; and back. */
 void g_bind_stack(struct p *pp, struct g *gp);
 void g_unbind_stack(struct p *pp, struct g *gp);

@@ -22,28 +22,23 @@ uint32_t chaos_draw(uint32_t n)
 
 /* Under sched.lock.  The lane by its share of all, not by R5: here all comes by the global queue, and who
  * starts others and yields, again and again, would come before them three times of four. */
-static struct g *draw_one(void)
+static struct g *draw_one(struct p *pp)
 {
 	uint32_t all = sched.gqn;
 
 	if (all == 0)
 		return NULL;
 	enum lane lane = chaos_draw(all) < sched.gq[LANE_RUN].n ? LANE_RUN : LANE_NEW;
-	struct gqueue *q = &sched.gq[lane];
-	uint32_t at = chaos_draw(min_of(q->n, (uint32_t)DRAWN_FROM));
-	struct g **first = &q->slot[q->head], **other = &q->slot[(q->head + at) & (q->cap - 1)];
-	struct g *drawn = *other;
 
-	*other = *first;
-	*first = drawn;
-	return gq_get_from(lane);
+	gq_to_front(lane, chaos_draw(min_of(sched.gq[lane].n, (uint32_t)DRAWN_FROM)));
+	return gq_get_from(pp, lane);
 }
 
 void chaos_shuffle(struct p *pp)
 {
 	lock(&sched.lock, LR_SCHED);
 	p_empty_locked(pp);
-	struct g *gp = draw_one();
+	struct g *gp = draw_one(pp);
 	unlock(&sched.lock, LR_SCHED);
 	if (gp)
 		runnext_swap(pp, gp);

@@ -59,6 +59,12 @@ static inline uintptr_t context_pc_sig(const void *context)
 	return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
 }
 
+/* And its stack pointer. */
+static inline uintptr_t context_sp_sig(const void *context)
+{
+	return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
+}
+
 /* x87 control word in the low half, mxcsr in the high half, of the calling thread */
 static inline uint64_t gmp__fpwords(void)
 {

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does what many ask for at the same time get computed once?
+ * Singleflight: of the calls under one key at the same time, one computes and the others get its result.
  *
- * A flight is one computation under a key.  The first who asks makes it, and runs fn; those who ask
- * while it is in the table join it, and wait.
+ * A flight is one computation under a key.  The first call makes it and runs fn (the runner); calls that come
+ * while it is in the table join it and wait.
  *
- *   table[hash(key)] ──> flight: key, riders, value ──> flight ...
+ *   table[hash(key)] ──> flight: key, sharers, value ──> flight ...
  *   aside ──> flights that are in no list of the table
  *
  * Invariants
- *  FL1 All is under the lock but fn itself, the value while fn writes it, and what a flight that has
- *      landed says.
+ *  FL1 All is under the lock except fn itself, the value while fn writes it, and the result of a flight
+ *      that has landed.
  *  FL2 A flight is in the table until it has landed or is forgotten, then aside; it is freed by the last
- *      of those who have part in it (`holders`), or, where the end of a run has dropped some of them,
- *      with the table.
- *  FL3 `riders` are those who will have the value: the one who computes, and those who wait.  Whoever
- *      gives up leaves before it lands; so when it has landed the number is what each is told.
- *  FL4 One that ends in fn (gmp_exit) lands by the destructor of a local; flights within flights are a
- *      list there, the innermost first.
- *  FL5 The lock is spin.h's: the table goes on when the run has ended.
+ *      call that takes part in it (`holders`), or, if shutdown has killed some of these, with the
+ *      table.
+ *  FL3 `sharers` counts the calls that get the value: the runner and the waiters.  A waiter that gives up
+ *      leaves before the flight lands; so from then on the number is final.
+ *  FL4 If the runner ends in fn (gmp_exit), the destructor of a local lands the flight; flights within
+ *      flights are a list there, the innermost first.
+ *  FL5 The lock is spin.h's: the table outlives the run.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -31,11 +31,11 @@
 #include "spin.h"
 
 struct flight {
-	struct flight *next, **at; /* in a list of the table, or aside; who points here */
+	struct flight *next, **at; /* in a list of the table, or aside; at: what points here */
 	struct flight *outer;      /* of the same thread, in whose fn this one was begun */
-	gmp_flight *table;
-	gmp_sem landed; /* a permit for each who waits */
-	int riders, holders;
+	gmp_singleflight *table;
+	gmp_sem landed; /* a permit for each waiter */
+	int sharers, holders;
 	bool over, listed;
 	int result;
 	uint64_t hash;
@@ -44,7 +44,7 @@ struct flight {
 	_Alignas(max_align_t) char value[]; /* and then the key */
 };
 
-struct gmp_flight {
+struct gmp_singleflight {
 	uint32_t locked;
 	size_t value_size; /* (c) */
 	size_t n, room;    /* entries of the table; lists: a power of two */
@@ -84,7 +84,7 @@ static uint64_t hash_of(const void *key, size_t size)
 	return h ^ h >> 32;
 }
 
-static struct flight *find(gmp_flight *t, uint64_t hash, const void *key, size_t size)
+static struct flight *find(gmp_singleflight *t, uint64_t hash, const void *key, size_t size)
 {
 	struct flight *f = t->list[hash & (t->room - 1)];
 
@@ -95,7 +95,7 @@ static struct flight *find(gmp_flight *t, uint64_t hash, const void *key, size_t
 }
 
 /* Longer lists do no harm where there is no memory. */
-static void make_room(gmp_flight *t)
+static void make_room(gmp_singleflight *t)
 {
 	size_t room = t->room * 2;
 	struct flight **list = t->n < t->room ? NULL : calloc(room, sizeof(*list));
@@ -113,7 +113,7 @@ static void make_room(gmp_flight *t)
 	t->room = room;
 }
 
-static void enlist(gmp_flight *t, struct flight *f)
+static void enlist(gmp_singleflight *t, struct flight *f)
 {
 	make_room(t);
 	put_in(&t->list[f->hash & (t->room - 1)], f);
@@ -121,7 +121,7 @@ static void enlist(gmp_flight *t, struct flight *f)
 	t->n++;
 }
 
-/* Nobody joins it any more. */
+/* No call joins it any more. */
 static void set_aside(struct flight *f)
 {
 	if (!f->listed)
@@ -132,7 +132,7 @@ static void set_aside(struct flight *f)
 	f->table->n--;
 }
 
-static struct flight *flight_new(gmp_flight *t, uint64_t hash, const void *key, size_t size)
+static struct flight *flight_new(gmp_singleflight *t, uint64_t hash, const void *key, size_t size)
 {
 	struct flight *f;
 	size_t bytes;
@@ -143,7 +143,7 @@ static struct flight *flight_new(gmp_flight *t, uint64_t hash, const void *key, 
 	if (!f)
 		return NULL;
 	f->table = t;
-	f->riders = f->holders = 1;
+	f->sharers = f->holders = 1;
 	f->hash = hash;
 	f->key = f->value + t->value_size;
 	f->key_size = size;
@@ -154,10 +154,10 @@ static struct flight *flight_new(gmp_flight *t, uint64_t hash, const void *key, 
 
 /* --- a flight --- */
 
-/* With the lock held, which is dropped.  The last one to have part in it frees it. */
+/* With the lock held, which is dropped.  The last holder frees it. */
 static void part(struct flight *f)
 {
-	gmp_flight *t = f->table;
+	gmp_singleflight *t = f->table;
 	bool last = --f->holders == 0;
 
 	if (last)
@@ -168,25 +168,25 @@ static void part(struct flight *f)
 }
 
 /* When it has landed. */
-static int hand_over(struct flight *f, void *value, int *riders)
+static int hand_over(struct flight *f, void *value, int *sharers)
 {
 	if (value && f->table->value_size)
 		memcpy(value, f->value, f->table->value_size);
-	if (riders)
-		*riders = f->riders;
+	if (sharers)
+		*sharers = f->sharers;
 	return f->result;
 }
 
-/* By the one who computes; without him if he has ended his thread.  He still holds it. */
+/* By the runner, which still holds it; crashed: it has ended its thread and gets no value. */
 static void land(struct flight *f, int result, bool crashed)
 {
-	gmp_flight *t = f->table;
+	gmp_singleflight *t = f->table;
 
 	spin_lock(&t->locked);
 	set_aside(f);
-	int waiting = f->riders - 1;
+	int waiting = f->sharers - 1;
 
-	f->riders -= crashed;
+	f->sharers -= crashed;
 	f->result = result;
 	f->over = true;
 	spin_unlock(&t->locked);
@@ -206,44 +206,45 @@ static void crash(void *innermost_flight)
 }
 
 static int compute(struct flight *f, int (*fn)(void *arg, void *value), void *arg, void *value,
-		   int *riders)
+		   int *sharers)
 {
-	f->outer = gmp_get(innermost);
-	int result = gmp_set(innermost, f);
+	f->outer = gmp_key_get(innermost);
+	int result = gmp_key_set(innermost, f);
 
 	if (!result) {
 		result = fn(arg, f->value);
-		gmp_set(innermost, f->outer);
+		gmp_key_set(innermost, f->outer);
 	}
 	land(f, result, false);
-	hand_over(f, value, riders);
+	hand_over(f, value, sharers);
 	spin_lock(&f->table->locked);
 	part(f);
 	return result;
 }
 
-/* With the lock held, which is dropped.  Who waits for a flight that it computes itself waits for ever. */
-static int ride(struct flight *f, void *value, int *riders, int64_t deadline)
+/* With the lock held, which is dropped.  The runner of a flight that joins it waits forever. */
+static int ride(struct flight *f, void *value, int *sharers, int64_t deadline)
 {
-	f->riders++;
+	f->sharers++;
 	f->holders++;
 	spin_unlock(&f->table->locked);
 	int result = gmp_sem_acquire_until(&f->landed, deadline);
 
 	spin_lock(&f->table->locked);
 	if (f->over)
-		result = hand_over(f, value, riders); /* though it may have been about to give up */
+		result =
+			hand_over(f, value, sharers); /* though it may have been about to give up */
 	else
-		f->riders--;
+		f->sharers--;
 	part(f);
 	return result;
 }
 
 /* --- the calls --- */
 
-gmp_flight *gmp_flight_new(size_t value_size)
+gmp_singleflight *gmp_singleflight_new(size_t value_size)
 {
-	gmp_flight *t = value_size < SIZE_MAX / 2 ? calloc(1, sizeof(*t)) : NULL;
+	gmp_singleflight *t = value_size < SIZE_MAX / 2 ? calloc(1, sizeof(*t)) : NULL;
 
 	if (t) {
 		t->value_size = value_size;
@@ -265,11 +266,11 @@ static void free_all(struct flight *f)
 	}
 }
 
-void gmp_flight_free(gmp_flight *t)
+void gmp_singleflight_free(gmp_singleflight *t)
 {
 	if (!t)
 		return;
-	/* those that the end of a run has dropped */
+	/* flights whose runner shutdown has killed */
 	for (size_t i = 0; i < t->room; i++)
 		free_all(t->list[i]);
 	free_all(t->aside);
@@ -277,9 +278,9 @@ void gmp_flight_free(gmp_flight *t)
 	free(t);
 }
 
-int gmp_flight_do_until(gmp_flight *t, const void *key, size_t size,
-			int (*fn)(void *arg, void *value), void *arg, void *value, int *riders,
-			int64_t deadline)
+int gmp_singleflight_do_until(gmp_singleflight *t, const void *key, size_t size,
+			      int (*fn)(void *arg, void *value), void *arg, void *value,
+			      int *sharers, int64_t deadline)
 {
 	if (!t || !fn || (size && !key))
 		return -EINVAL;
@@ -289,21 +290,21 @@ int gmp_flight_do_until(gmp_flight *t, const void *key, size_t size,
 	struct flight *f = find(t, hash, key, size);
 
 	if (f)
-		return ride(f, value, riders, deadline);
+		return ride(f, value, sharers, deadline);
 	f = flight_new(t, hash, key, size);
 	if (f)
 		enlist(t, f);
 	spin_unlock(&t->locked);
-	return f ? compute(f, fn, arg, value, riders) : -ENOMEM;
+	return f ? compute(f, fn, arg, value, sharers) : -ENOMEM;
 }
 
-int gmp_flight_do(gmp_flight *t, const void *key, size_t size, int (*fn)(void *arg, void *value),
-		  void *arg, void *value, int *riders)
+int gmp_singleflight_do(gmp_singleflight *t, const void *key, size_t size,
+			int (*fn)(void *arg, void *value), void *arg, void *value, int *sharers)
 {
-	return gmp_flight_do_until(t, key, size, fn, arg, value, riders, GMP_FOREVER);
+	return gmp_singleflight_do_until(t, key, size, fn, arg, value, sharers, GMP_FOREVER);
 }
 
-int gmp_flight_forget(gmp_flight *t, const void *key, size_t size)
+int gmp_singleflight_forget(gmp_singleflight *t, const void *key, size_t size)
 {
 	if (!t || (size && !key))
 		return -EINVAL;

@@ -5,17 +5,23 @@
 # scripts/check-floors checks includes.  A header belongs to the floor of the .c of the same name;
 # those without one are listed in GMP_FLOORn_HEADERS.
 #
-# GMP_ARCH, GMP_OS and GMP_POLLER choose the machine's files, GMP_URING what calls on files go by.
+# GMP_ARCH, GMP_OS and GMP_POLLER choose the machine's files, GMP_URING what calls on files go by,
+# GMP_DWARF what finds source positions.
 
 set(GMP_FLOOR0
+	base/text_begin.c # first
 	base/os_${GMP_OS}.c
+	base/os_task_${GMP_OS}.c
 	base/os_cgroup.c
 	base/lock.c
 	base/options.c
 	base/throw.c
 	base/trace.c
+	base/srcline_${GMP_DWARF}.c
+	base/finding.c
 	base/symtab.c
 	base/tls.c
+	base/version.c
 )
 set(GMP_FLOOR0_HEADERS
 	base/atomic.h
@@ -27,27 +33,34 @@ set(GMP_FLOOR0_HEADERS
 	base/os_msg.h
 	base/rand.h
 	base/san.h
+	base/srcline.h
 )
 
 set(GMP_FLOOR1
 	context_${GMP_ARCH}.S
 	unwind.c
 	unwind_${GMP_ARCH}.S
+	calltarget_${GMP_ARCH}.c
 	cxx.c
 	stack.c
 	netpoll_${GMP_POLLER}.c
 )
 set(GMP_FLOOR1_HEADERS
+	calltarget.h
 	context.h
 	poller.h
 )
 
 set(GMP_FLOOR2
+	latency.c
 	allgs.c
 	proc.c
 	runq.c
 	timer.c
 	netpoll.c
+	netpoll_check.c
+	netpoll_owner.c
+	netpoll_multi.c
 	chaos.c
 )
 set(GMP_FLOOR2_HEADERS
@@ -87,7 +100,9 @@ set(GMP_FLOOR4
 	syscall.c
 	io/fd.c
 	io/ready.c
+	io/poll.c
 	io/msg.c
+	io/late.c
 	io/leftover.c
 	io/uring_${GMP_URING}.c
 )
@@ -98,6 +113,7 @@ set(GMP_FLOOR4_HEADERS
 
 set(GMP_FLOOR5
 	sysmon.c
+	longrun.c
 	signal.c
 )
 set(GMP_FLOOR5_HEADERS)
@@ -108,6 +124,7 @@ set(GMP_FLOOR6
 	io/file.c
 	io/names.c
 	io/process.c
+	io/spawn.c
 	io/signals.c
 	errand.c
 	pool.c
@@ -117,10 +134,17 @@ set(GMP_FLOOR6
 	group.c
 	flight.c
 	debug/astray.c
+	debug/tlswatch.c
+	debug/keywatch.c
 	debug/check.c
+	debug/view.c
+	debug/alike.c
 	debug/dump.c
+	debug/dump_signal.c
+	debug/cycle.c
 	debug/report.c
 	debug/stats.c
+	base/text_end.c # last
 )
 set(GMP_FLOOR6_HEADERS
 	spin.h

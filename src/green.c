@@ -34,6 +34,13 @@ enum joinstate { DETACHED, JOINABLE, DONE }; /* JOINED: greater */
 
 /* --- beginning --- */
 
+/* sysmon may rest, and coarse_now with it. */
+static noinline void foreign_spawned(struct g *gp)
+{
+	add_rlx(&sched.foreign_spawns, 1);
+	st_rlx(&gp->born, g_born_at(os_now()));
+}
+
 struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uintptr_t join, int *err)
 {
 	struct p *pp = getp();
@@ -41,23 +48,12 @@ struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uintptr_t join, int *e
 
 	if (unlikely(!gp))
 		return NULL;
-	fence_rel(); /* ORD(g.life): it was free before; who reads what follows finds that out */
-	st_rlx(&gp->fn, fn);
-	gp->arg = arg;
-	st_rlx(&gp->id, g_new_id(pp));
+	g_init(gp, fn, arg, g_new_id(pp), klass ? klass : sched.stack_class);
 	st_rlx(&gp->join, join); /* the end of the run looks for joiners */
-	gp->stack_class = (uint8_t)(klass ? klass : sched.stack_class);
-	gp->cleanups = NULL;
-	gp->timer_run = false;
-	gp->turn = 0;
-	st_rlx(&gp->cancelled, false); /* who parked the last one here may look at it still (W1) */
-	gp->masked = 0;
-	gp->pins = 0;
-	gp->reason = WAIT_NONE;
 	if (likely(pp))
 		bump(&pp->count.spawns, 1);
 	else
-		add_rlx(&sched.foreign_spawns, 1);
+		foreign_spawned(gp);
 	return gp;
 }
 
@@ -140,6 +136,8 @@ static inline int spawn_plain(gmp_g **g, gmp_fn fn, void *arg, enum joinstate jo
 	st_rlx(&gp->made_at, pc);
 	if (g)
 		*g = (gmp_g *)gp;
+	else
+		gp->turn = TURN_UNSHARED;
 	return launch(gp);
 }
 

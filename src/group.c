@@ -28,8 +28,9 @@
  *  J2 The wait goes through the chunks and waits for each to be empty, then looks at all once more.  If
  *     no child has begun since the first look (the words count that too), all were empty at one
  *     instant between.
- *  J3 Whoever empties a chunk that somebody waits for (WAITED) does it under the mutex; so the one who
- *     waits, which has the mutex when it finds the last chunk empty, is alone, and may free all.
+ *  J3 The child that empties a chunk with WAITED set does it under the mutex; so a waiter, which has the
+ *     mutex when it finds the last chunk empty, is alone, and may free all.  WAITED may be set although
+ *     nothing waits (a wait that timed out leaves it); it must be set if something does.
  *  J4 The list of chunks grows at its head, under the mutex, and shrinks when the group is freed.
  *  J5 `result` is written once, by the first that has one to tell.  It stays, as `cancelled` does.
  *  J6 The timer, armed or not, belongs to the run: when it says -ESRCH, there are no children any more.
@@ -387,7 +388,7 @@ static void child_main(void *arg)
 	store_seq(&place->green, gmp_self());  /* ORD(group.cancel) */
 	if (unlikely(load_seq(&g->cancelled))) /* ORD(group.cancel) */
 		gmp_cancel(gmp_self());
-	int result = gmp_set(place_key, place);
+	int result = gmp_key_set(place_key, place);
 
 	if (unlikely(result)) {
 		fail(g, result);
@@ -424,8 +425,9 @@ static inline __attribute__((always_inline)) int begin(gmp_group *g, int (*fn)(v
 /* --- on behalf of a plain thread --- */
 
 struct group_errand {
-	int (*fn)(gmp_group *g);
+	int (*fn)(gmp_group *g, int64_t deadline);
 	gmp_group *g;
+	int64_t deadline;
 	int result;
 };
 
@@ -433,20 +435,21 @@ static void run_errand(void *arg)
 {
 	struct group_errand *e = arg;
 
-	e->result = e->fn(e->g);
+	e->result = e->fn(e->g, e->deadline);
 }
 
-/* fn on a green thread, so that a plain thread does not wait for what the end of the run has dropped. */
-static int on_green(int (*fn)(gmp_group *g), gmp_group *g)
+/* fn on a green thread, so that an external thread does not wait for children that were killed at
+ * shutdown. */
+static int on_green(int (*fn)(gmp_group *g, int64_t deadline), gmp_group *g, int64_t deadline)
 {
-	struct group_errand e = { fn, g, 0 };
+	struct group_errand e = { fn, g, deadline, 0 };
 
 	if (gmp_self())
-		return fn(g);
+		return fn(g, deadline);
 	int err = errand(run_errand, &e, sizeof(e), "waits for a plain thread");
 
 	if (err && err != -ESRCH)
-		return fn(g); /* no memory: as it is */
+		return fn(g, deadline); /* no memory: as it is */
 	return err ? err : e.result;
 }
 
@@ -473,42 +476,72 @@ static uint64_t begun_by_now(gmp_group *g)
 	return begun;
 }
 
-/* Under the mutex.  Being cancelled is passed on, once; the wait goes on. */
-static void wait_for_a_chunk(gmp_group *g, bool *masked)
+struct group_wait {
+	int64_t deadline;
+	bool cut;    /* cancellation of the caller ends the wait; otherwise it is passed on */
+	bool masked; /* it has been passed on */
+};
+
+/* Under the mutex, which is dropped meanwhile: wait until a chunk is empty, or the group expires.  0, or
+ * why the caller's wait ends: -ETIMEDOUT, -ECANCELED. */
+static int wait_for_a_chunk(gmp_group *g, struct group_wait *w)
 {
 	if (g->freed)
 		cancel_locked(g, NULL);
-	int result = gmp_cond_wait_until(&g->ended, &g->mutex, next_deadline(g));
+	int64_t own = next_deadline(g);
+	int result =
+		gmp_cond_wait_until(&g->ended, &g->mutex, own < w->deadline ? own : w->deadline);
 
-	if (result == -ETIMEDOUT)
+	if (result == -ETIMEDOUT && own <= gmp_now())
 		expire_locked(g, NULL);
-	if (result != -ECANCELED)
-		return;
+	if (result == -ETIMEDOUT)
+		return w->deadline <= gmp_now() ? -ETIMEDOUT : 0;
+	if (result != -ECANCELED || w->cut)
+		return result;
 	cancel_locked(g, NULL);
 	gmp_cancel_mask(1);
-	*masked = true;
+	w->masked = true;
+	return 0;
 }
 
-/* J2. */
-static int wait_for_all(gmp_group *g)
+/* J2, under the mutex: 0 when all have ended, or why the wait ends before. */
+static int wait_locked(gmp_group *g, struct group_wait *w)
 {
-	bool masked = false;
 	uint64_t begun;
 	int result;
 
-	if (!enter(g))
-		return -ESRCH;
 	do {
 		begun = 0;
 		for (struct chunk *c = g->chunks; c; c = c->next)
 			while (!empty_or_told(c, &begun))
-				wait_for_a_chunk(g, &masked);
-		result = load_rlx(&g->result); /* who has ended with it has cancelled, too */
+				if ((result = wait_for_a_chunk(g, w)) != 0)
+					return result;
 	} while (begun != begun_by_now(g));
+	return 0;
+}
+
+static int wait_with(gmp_group *g, struct group_wait *w)
+{
+	if (!enter(g))
+		return -ESRCH;
+	int result = wait_locked(g, w);
+
+	if (!result)
+		result = load_rlx(&g->result); /* the child that set it has cancelled, too */
 	leave(g);
-	if (masked)
+	if (w->masked)
 		gmp_cancel_mask(0);
 	return result;
+}
+
+static int wait_for_all(gmp_group *g, int64_t deadline)
+{
+	return wait_with(g, &(struct group_wait){ .deadline = deadline });
+}
+
+static int wait_for_all_until(gmp_group *g, int64_t deadline)
+{
+	return wait_with(g, &(struct group_wait){ .deadline = deadline, .cut = true });
 }
 
 /* --- the calls --- */
@@ -535,8 +568,9 @@ gmp_group *gmp_group_new(int limit, int64_t deadline)
 	return g;
 }
 
-static int take_turn(gmp_group *g)
+static int take_turn(gmp_group *g, int64_t deadline)
 {
+	(void)deadline; /* that of the group alone */
 	int result = gmp_sem_acquire_until(&g->places, next_deadline(g));
 
 	if (result != -ETIMEDOUT)
@@ -547,7 +581,7 @@ static int take_turn(gmp_group *g)
 
 static noinline int wait_for_turn(gmp_group *g)
 {
-	return gmp_sem_try_acquire(&g->places) ? on_green(take_turn, g) : 0;
+	return gmp_sem_try_acquire(&g->places) ? on_green(take_turn, g, GMP_FOREVER) : 0;
 }
 
 int gmp_group_go(gmp_group *g, int (*fn)(void *arg), void *arg)
@@ -578,7 +612,30 @@ int gmp_group_wait(gmp_group *g)
 		return -EINVAL;
 	if (run_is_over(g))
 		return -ESRCH;
-	return on_green(wait_for_all, g);
+	return on_green(wait_for_all, g, GMP_FOREVER);
+}
+
+int gmp_group_wait_until(gmp_group *g, int64_t deadline)
+{
+	if (!g)
+		return -EINVAL;
+	if (run_is_over(g))
+		return -ESRCH;
+	return on_green(wait_for_all_until, g, deadline);
+}
+
+int gmp_group_running(gmp_group *g)
+{
+	int n = 0;
+
+	if (!g)
+		return -EINVAL;
+	if (run_is_over(g) || !enter(g))
+		return -ESRCH;
+	for (struct chunk *c = g->chunks; c; c = c->next)
+		n += __builtin_popcountll(~load_rlx(&c->word) & EMPTY);
+	leave(g);
+	return n;
 }
 
 void gmp_group_cancel(gmp_group *g)
@@ -593,7 +650,7 @@ void gmp_group_free(gmp_group *g)
 		return;
 	if (!run_is_over(g)) {
 		g->freed = true;
-		on_green(wait_for_all, g);
+		on_green(wait_for_all, g, GMP_FOREVER);
 	}
 	gmp_timer_free(g->timer); /* if the run ends, this awaits it */
 	for (struct block *b; (b = g->blocks) != NULL;) {

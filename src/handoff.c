@@ -2,10 +2,36 @@
 #include "handoff.h"
 
 #include "bound.h"
+#include "latency.h"
 #include "proc.h"
 #include "runq.h"
 #include "sched.h"
+#include "timer.h"
 #include "wake.h"
+
+bool p_has_work(struct p *pp)
+{
+	return runq_len(pp) || ld_rlx(&pp->runnext) || ld_rlx(&sched.gqn) ||
+	       timers_next(pp) <= rt_now();
+}
+
+struct p *sched_take_blocked_locked(void)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+
+	for (int i = 0; i < n; i++) {
+		struct p *pp = sched.allp[i];
+		uint32_t status = ld_rlx(&pp->status);
+
+		if ((status & (P_STATUS | P_LONG)) == (P_BLOCKED | P_LONG) &&
+		    cas_acq(&pp->status, &status, (uint32_t)P_RUNNING)) { /* ORD(p.blocked) */
+			add_rlx(&sched.handoffs, 1);
+			st_rlx(&sched.nblocked, sched.nblocked + 1);
+			return pp;
+		}
+	}
+	return NULL;
+}
 
 void sched_hand_off(struct p *pp, bool blocked)
 {
@@ -13,6 +39,8 @@ void sched_hand_off(struct p *pp, bool blocked)
 	bool start = false, rests;
 	struct m *other = NULL;
 
+	/* its last M is in blocking code, or has ended: a long run of the P is not that thread's */
+	st_rlx(&pp->tid, 0);
 	lock(&sched.lock, LR_SCHED);
 	st_rlx(&sched.nblocked, sched.nblocked + blocked);
 	if (busy || ld_rlx(&sched.gqn) || sched.nmidle == 0) {
@@ -49,6 +77,18 @@ void sched_hand_off(struct p *pp, bool blocked)
 	}
 }
 
+bool sched_p_is_free(void)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+
+	if (ld_rlx(&sched.npidle))
+		return true;
+	for (int i = 0; i < n; i++)
+		if ((ld_rlx(&sched.allp[i]->status) & (P_STATUS | P_LONG)) == (P_BLOCKED | P_LONG))
+			return true;
+	return false;
+}
+
 bool sched_regain_p(struct m *m)
 {
 	struct p *pp = m->p;
@@ -61,9 +101,11 @@ bool sched_regain_p(struct m *m)
 		pidle_del(pp);
 		st_rlx(&pp->status, P_RUNNING);
 	} else {
-		pp = pidle_get();
+		pp = sched_take_blocked_locked();
+		if (!pp)
+			pp = pidle_get();
 	}
-	if (pp) { /* else it still counts: I3 of syscall.c */
+	if (pp) { /* else it still counts: BLOCK-3 */
 		p_bind(pp, m);
 		st_rlx(&sched.nblocked, sched.nblocked - 1);
 	}
@@ -85,12 +127,13 @@ leaves_by_jump int sched_without_p_g0(void *arg)
 	bool stopping = ld_rlx(&sched.state) != RUN_ON;
 
 	g_set_status(gp, G_RUNNABLE);
+	latency_stamp_now(gp, LATENCY_BLOCKING, cpu_ticks());
 	if (!stopping) {
 		gq_put(gp);
 		if (!m->bound)
 			midle_put(m);
 	}
-	st_rlx(&sched.nblocked, sched.nblocked - 1); /* I3 of syscall.c: it stands in the queue */
+	st_rlx(&sched.nblocked, sched.nblocked - 1); /* BLOCK-3: it is in the queue */
 	unlock(&sched.lock, LR_SCHED);
 	if (stopping)
 		return leave_g0(m);

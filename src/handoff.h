@@ -12,7 +12,7 @@
  *      comes later, or no M was to be had.  Who has laid it to rest looks once more, as a sleeper does.
  *  HO3 An M that comes back without a P is in the list of sleepers, or bound: somebody will find it.
  *
- * I3 of syscall.c is kept here: both ends of the count sched.nblocked.
+ * BLOCK-3 of syscall.c is kept here: both ends of the count sched.nblocked.
  */
 #ifndef GMP_HANDOFF_H
 #define GMP_HANDOFF_H
@@ -23,7 +23,14 @@
  * goes to an M that is asleep, or to a new one; or to rest, if there is nothing to do for it, or
  * nobody. */
 void sched_hand_off(struct p *pp, bool blocked);
-/* The M of a G in blocking code whose P was taken: that P or another, if one is idle. */
+/* Whether pp has work that another M could run now: a queued G, or a timer that is due. */
+bool p_has_work(struct p *pp);
+/* Under sched.lock: a P whose M is in a section that is expected to be long, now the caller's; or NULL. */
+struct p *sched_take_blocked_locked(void);
+/* Unlocked read: would sched_regain_p find a P now? */
+bool sched_p_is_free(void);
+/* The M of a G in blocking code whose P was taken: that P if it is idle, or one whose M is in a section
+ * that is expected to be long, or another idle one. */
 bool sched_regain_p(struct m *m);
 /* On g0: else the G waits for its turn in the global queue, and the M sleeps. */
 int sched_without_p_g0(void *gp);

@@ -151,7 +151,7 @@ static void set_own(struct locals *l)
 		gmp__set_foreign_locals(l);
 }
 
-void *gmp_get(gmp_key k)
+void *gmp_key_get(gmp_key k)
 {
 	struct locals *l = own();
 
@@ -363,18 +363,18 @@ static noinline int set_slow(gmp_key k, void *v)
 	}
 	put(own(), k, v);
 	if (gp)
-		gp->locals_set = true;
+		gp->owes |= OWES_LOCALS;
 	return 0;
 }
 
-int gmp_set(gmp_key k, void *v)
+int gmp_key_set(gmp_key k, void *v)
 {
 	struct m *m = getm();
 	struct locals *l = likely(m != NULL) ? m->curg->locals : NULL;
 
 	if (unlikely(!l || !k || l->slot[k & l->mask].key != k))
 		return set_slow(k, v);
-	m->curg->locals_set = true; /* its end is to look */
+	m->curg->owes |= OWES_LOCALS; /* its end is to look */
 	return put(l, k, v);
 }
 
@@ -409,12 +409,12 @@ static bool run_the_one(struct g *gp)
 void local_end(struct g *gp)
 {
 	if (likely(gp->locals->mask < FIRST_SLOTS) && run_the_one(gp)) {
-		gp->locals_set = false;
+		gp->owes &= (uint8_t)~OWES_LOCALS;
 		return;
 	}
 	end_if_forked(gp);
 	run_destructors(gp);
-	gp->locals_set = false;
+	gp->owes &= (uint8_t)~OWES_LOCALS;
 	if (gp->locals->mask < FIRST_SLOTS)
 		forget_values(gp->locals);
 	else

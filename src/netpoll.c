@@ -5,6 +5,8 @@
 
 #include "base/os.h"
 #include "chaos.h"
+#include "netpoll_multi.h"
+#include "netpoll_owner.h"
 #include "timer.h"
 
 /* No descriptor's: their lower half is 1 to 2^24. */
@@ -20,7 +22,7 @@ static struct {
 	struct lock lock;               /* growth */
 	struct polldesc **chunks;       /* (c) address space for POLL_CHUNKS of them; (a) entries */
 	uint32_t open;                  /* (a) records open */
-	uint32_t seq;                   /* (a) */
+	uint32_t end;                   /* (a) grows: past the last record */
 	uint32_t armed;                 /* (a) timers of sides that are in a heap, or about to be */
 	void (*own)(struct glist *out); /* (c) once it is watched: netpoll_watch */
 } np;
@@ -39,7 +41,15 @@ int netpoll_init(void)
 		return -ENOMEM;
 	st_rlx(&np.open, 0);
 	st_rlx(&np.armed, 0);
+	st_rlx(&np.end, 0u);
 	return gmp__poller.open();
+}
+
+static void chunk_free(struct polldesc *chunk)
+{
+	for (int k = 0; k < POLL_CHUNK; k++)
+		owner_free(&chunk[k]);
+	os_release(chunk, chunk_bytes());
 }
 
 void netpoll_fini(void)
@@ -49,7 +59,7 @@ void netpoll_fini(void)
 	gmp__poller.close();
 	for (int i = 0; i < POLL_CHUNKS; i++)
 		if (netpoll_chunks[i])
-			os_release(netpoll_chunks[i], chunk_bytes());
+			chunk_free(netpoll_chunks[i]);
 	os_release(netpoll_chunks, POLL_CHUNKS * sizeof(*netpoll_chunks));
 	netpoll_chunks = NULL;
 }
@@ -63,7 +73,7 @@ static void record_init(struct polldesc *pd, int fd)
 	}
 }
 
-static struct polldesc *find_or_make(int fd)
+struct polldesc *netpoll_record(int fd)
 {
 	struct polldesc *pd = netpoll_find(fd), *chunk;
 
@@ -75,6 +85,7 @@ static struct polldesc *find_or_make(int fd)
 			record_init(&chunk[i], fd / POLL_CHUNK * POLL_CHUNK + i);
 		st_rel(&netpoll_chunks[fd / POLL_CHUNK],
 		       chunk); /* ORD(pd.chunk): the records first */
+		st_rlx(&np.end, max_of(np.end, (uint32_t)(fd / POLL_CHUNK + 1) * POLL_CHUNK));
 	}
 	unlock(&np.lock, LR_FDTABLE);
 	return netpoll_find(fd);
@@ -98,6 +109,12 @@ void netpoll_enqueue(struct pollside *s, struct sudog *sg, bool front)
 		s->tail = sg;
 	}
 	st_rlx(&sg->queued, true);
+	const struct g *gp = sg->w->gp;
+
+	if (likely(gp != NULL)) {
+		s->user = gp->token;
+		s->user_generation = (uint16_t)ld_rlx(&gp->generation);
+	}
 	netpoll_expect();
 }
 
@@ -139,7 +156,7 @@ static void wake_side(struct pollside *s, int result, struct glist *out)
 		;
 }
 
-static void wake_all(struct polldesc *pd, int result, struct glist *out)
+void netpoll_wake_all(struct polldesc *pd, int result, struct glist *out)
 {
 	for (int i = 0; i < 2; i++)
 		wake_side(&pd->side[i], result, out);
@@ -270,18 +287,73 @@ static bool known_file(struct polldesc *pd, uint64_t file, bool marked)
 	return marked && ld_rlx(&pd->use) & PD_OPEN && ld_rlx(&pd->file) == file;
 }
 
-/* 0: the poller knows it now.  Else which file it is, as it cannot be polled, or an error. */
-static uint64_t ask_poller(int fd, unsigned how, uint64_t key, int *err)
+static uint64_t key_of(const struct polldesc *pd, uint32_t seq)
 {
-	uint64_t file = how & OPEN_PATH ? os_stored_file_id(fd) : 0;
+	return (uint64_t)seq << 32 | (uint32_t)(pd->fd + 1); /* never 0; the number is below 2^24 */
+}
 
-	*err = file ? 0 : gmp__poller.add(fd, key);
+/*
+ * Register the number's present file with that seq; -EEXIST: it is registered.  Where an orphan may be
+ * (polldesc.orphaned) the file may be one of before, which dup2() has brought back: its registration has
+ * an old key, so events of it would be dropped.  It gets the present one.
+ */
+static int register_file(struct polldesc *pd, uint32_t seq)
+{
+	int err;
+
+	if (unlikely(pd->polled)) {
+		err = gmp__poller.rekey(pd->fd, key_of(pd, seq));
+		if (err != -ENOENT)
+			return err;
+	}
+	err = gmp__poller.add(pd->fd, key_of(pd, seq));
+	if (likely(err != -EEXIST) || !pd->orphaned)
+		return err;
+	if (!(ld_rlx(&pd->use) & PD_OPEN))
+		return gmp__poller.rekey(pd->fd, key_of(pd, seq));
+	err = gmp__poller.rekey(pd->fd, key_of(pd, ld_rlx(&pd->seq)));
+	return err ? err : -EEXIST;
+}
+
+/* 0: the poller knows it now.  Else which file it is, as it cannot be polled, or an error. */
+static uint64_t ask_poller(struct polldesc *pd, unsigned how, uint32_t seq, int *err)
+{
+	uint64_t file = how & OPEN_PATH ? os_stored_file_id(pd->fd) : 0;
+
+	*err = file ? 0 : register_file(pd, seq);
 	if (*err == -EBADF && how & OPEN_PATH) /* it has just been opened: so with O_PATH */
 		*err = -EPERM;
 	if (*err != -EPERM)
 		return file;
 	*err = 0;
-	return os_file_id(fd);
+	return os_file_id(pd->fd);
+}
+
+/* Under pd->lock: the record's file went by a plain close(), and its registration with it unless a dup is
+ * open. */
+static void drop_file(struct polldesc *pd, struct glist *out)
+{
+	netpoll_wake_all(pd, -ECANCELED, out);
+	multi_fire(pd, 0, out); /* they ask again */
+	pd->orphaned = true;
+}
+
+/* Under pd->lock: what is known of the file begins anew. */
+static void begin_file(struct polldesc *pd, uint32_t seq, uint64_t file, bool was_blocking)
+{
+	st_rlx(&pd->seq, seq);
+	st_rlx(&pd->tcp, false);
+	st_rlx(&pd->plain, (uint8_t)0);
+	st_rlx(&pd->file, file);
+	st_rlx(&pd->to_disk, (uint8_t)0);
+	pd->blocking = was_blocking;
+	pd->polled = false;
+	st_rlx(&pd->ended, (uint8_t)PD_GOES_ON);
+	st_rlx(&pd->hup, false);
+	for (int i = 0; i < 2; i++) {
+		st_rlx(&pd->side[i].drained, pd->side[i].events - 1);
+		st_rlx(&pd->side[i].turn, false);
+	}
 }
 
 static unsigned to_disk(int fd, unsigned how)
@@ -291,21 +363,22 @@ static unsigned to_disk(int fd, unsigned how)
 
 int netpoll_open(int fd, unsigned how, struct glist *out)
 {
-	struct polldesc *pd = find_or_make(fd);
+	struct polldesc *pd = netpoll_record(fd);
 
 	if (!pd)
 		return os_is_open(fd) ? -ENOMEM : -EBADF;
-	lock(&pd->lock, LR_POLLDESC);
-	/* ORD(pd.use): what the number's former owner did with the record is over */
-	uint32_t before = ld_acq(&pd->use), seq = add_rlx(&np.seq, 1);
+	int err = owner_lock(pd);
 
-	if (before & PD_CLOSING) { /* being released: not yet anybody's */
+	if (err)
+		return err;
+	/* ORD(pd.use): what the number's former owner did with the record is over */
+	uint32_t before = ld_acq(&pd->use), seq = pd->seq + 1; /* N9 */
+
+	if (before & PD_CLOSING) {
 		unlock(&pd->lock, LR_POLLDESC);
-		return -EEXIST;
+		return -EAGAIN;
 	}
-	/* key: never 0; the number is below 2^24 */
-	int err;
-	uint64_t file = ask_poller(fd, how, (uint64_t)seq << 32 | (uint32_t)(fd + 1), &err);
+	uint64_t file = ask_poller(pd, how, seq, &err);
 
 	bool marked = file && os_mark(fd);
 
@@ -315,32 +388,115 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 
 	if (changed < 0) { /* a call on it would keep the thread */
 		gmp__poller.del(fd);
+		pd->polled = false;
+		multi_fire(pd, 0, out);
 		err = changed;
 	}
 	if (!err) {
-		if (before & PD_OPEN) /* left behind by a plain close() */
-			wake_all(pd, -ECANCELED, out);
+		bool cut = how & OPEN_TCP && chaos_on();
+
+		if (before & PD_OPEN)
+			drop_file(pd, out);
 		else
 			add_rlx(&np.open, 1);
 		no_deadlines(pd);
-		st_rlx(&pd->seq, seq);
-		bool cut = how & OPEN_TCP && chaos_on();
-
+		begin_file(pd, seq, file, changed > 0);
+		st_rlx(&pd->opened, seq);
+		owner_change(pd, how & OPEN_ELSEWHERE, seq);
 		st_rlx(&pd->tcp, how & OPEN_TCP && !cut);
 		st_rlx(&pd->plain, (uint8_t)(cut ? PD_SHORT : 0));
-		st_rlx(&pd->file, file);
 		st_rlx(&pd->to_disk, (uint8_t)(file ? to_disk(fd, how) : 0));
-		pd->blocking = changed > 0;
-		st_rlx(&pd->ended, (uint8_t)PD_GOES_ON);
-		st_rlx(&pd->hup, false);
-		for (int i = 0; i < 2; i++) {
-			st_rlx(&pd->side[i].drained, pd->side[i].events - 1);
-			st_rlx(&pd->side[i].turn, false);
-		}
 		or_seq(&pd->use, PD_OPEN); /* ORD(pd.use): the record first */
 	}
 	unlock(&pd->lock, LR_POLLDESC);
 	return err;
+}
+
+/* Take back a registration that a question has made, with the seq that it had. */
+static void unregister(struct polldesc *pd, uint32_t seq)
+{
+	gmp__poller.del(pd->fd);
+	pd->orphaned = true; /* another thread may have closed it meanwhile */
+	pd->polled = false;
+	st_rlx(&pd->seq, seq);
+}
+
+/* To register is also to ask: -EEXIST is the kernel's answer for a file that is registered, and it changes
+ * nothing.  To modify costs more, and reports a socket that waits for data as writable each time. */
+int netpoll_renew(struct polldesc *pd, struct glist *out)
+{
+	uint32_t seq = pd->seq + 1; /* N9 */
+	int err = register_file(pd, seq);
+
+	if (likely(err))
+		return err == -EEXIST ? 0 : err;
+	bool other = !owner_is_self(pd);
+
+	if (other && !owner_has_room(pd)) {
+		unregister(pd, seq);
+		return NEEDS_ROOM;
+	}
+	int changed = os_nonblock(pd->fd, true);
+
+	if (changed < 0) {
+		gmp__poller.del(pd->fd);
+		return changed;
+	}
+	drop_file(pd, out);
+	begin_file(pd, seq, 0, changed > 0);
+	if (other)
+		owner_change(pd, true, seq);
+	return 1;
+}
+
+int netpoll_ask(struct polldesc *pd)
+{
+	return register_file(pd, pd->seq + 1); /* N9 */
+}
+
+int netpoll_arm(struct polldesc *pd, short events, struct glist *out)
+{
+	uint32_t seq = pd->seq + 1; /* N9 */
+	int err = -ENOENT;
+
+	if (pd->polled)
+		err = gmp__poller.once(pd->fd, key_of(pd, pd->seq), events, false);
+	if (err != -ENOENT)
+		return err;
+	err = gmp__poller.once(pd->fd, key_of(pd, seq), events, true);
+	if (err == -EEXIST) /* by netpoll_ask; or by an orphan that dup2() has brought back */
+		err = gmp__poller.once(pd->fd, key_of(pd, seq), events, false);
+	if (err)
+		return err;
+	if (pd->polled || (ld_rlx(&pd->use) & PD_OPEN))
+		drop_file(pd, out);
+	begin_file(pd, seq, 0, false);
+	pd->polled = true;
+	return 0;
+}
+
+bool netpoll_is_registered(struct polldesc *pd)
+{
+	uint32_t seq = pd->seq + 1; /* N9 */
+	int err = pd->polled ? gmp__poller.add(pd->fd, key_of(pd, seq)) : register_file(pd, seq);
+
+	if (likely(err))
+		return err != -EBADF && err != -EPERM; /* no room: it cannot be told */
+	unregister(pd, seq);
+	return false;
+}
+
+/* Under pd->lock: true if the number's file is another one than the record's, or closed.  A registration would
+ * outlive the number if the file has other numbers. */
+static bool end_registration(struct polldesc *pd)
+{
+	if (ld_rlx(&pd->file))
+		return false;                                   /* it cannot be told */
+	bool gone = gmp__poller.del(pd->fd) != 0 || pd->polled; /* MULTI-5 */
+
+	if (gone)
+		pd->orphaned = true;
+	return gone;
 }
 
 int netpoll_shut(struct polldesc *pd, struct glist *out)
@@ -348,14 +504,18 @@ int netpoll_shut(struct polldesc *pd, struct glist *out)
 	int err = -EBADF;
 
 	lock(&pd->lock, LR_POLLDESC);
-	if ((ld_rlx(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN) {
+	if ((ld_rlx(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN)
+		err = owner_lost(pd) ? -ESTALE : 0;
+	if (!err) {
 		or_seq(&pd->use, PD_CLOSING); /* ORD(pd.use): no use begins from here on */
-		wake_all(pd, -ECANCELED, out);
+		netpoll_wake_all(pd, -ECANCELED, out);
 		no_deadlines(pd);
-		/* a registration would outlive the number if the file has other numbers */
-		if (!ld_rlx(&pd->file))
-			gmp__poller.del(pd->fd);
-		err = 0;
+		pd->gone = end_registration(pd);
+		pd->taken = pd->gone && pd->entries;
+		if (pd->gone)
+			pd->blocking = false;
+		owner_closes(pd);
+		pd->polled = false;
 	}
 	unlock(&pd->lock, LR_POLLDESC);
 	return err;
@@ -389,6 +549,7 @@ void netpoll_shut_down(struct polldesc *pd, enum pd_end end, struct glist *out)
 		st_rlx(&pd->ended, (uint8_t)end);
 	for (int i = 0; i < 2; i++)
 		side_ready(&pd->side[i], out);
+	multi_event(pd, POLL_READ | POLL_WRITE, out);
 	unlock(&pd->lock, LR_POLLDESC);
 }
 
@@ -399,12 +560,14 @@ static void event(const struct poll_event *e, struct glist *out)
 	if (!pd)
 		return;
 	lock(&pd->lock, LR_POLLDESC);
-	if (pd->seq == (uint32_t)(e->key >> 32) && (ld_rlx(&pd->use) & PD_OPEN)) { /* N5 */
+	if (pd->seq == (uint32_t)(e->key >> 32)) { /* N5 */
 		if (e->events & POLL_HUNG)
 			st_rlx(&pd->hup, true);
 		for (int i = 0; i < 2; i++)
 			if (e->events & (i == SIDE_READ ? POLL_READ : POLL_WRITE))
 				side_ready(&pd->side[i], out);
+		if (unlikely(pd->multi))
+			multi_event(pd, e->events, out);
 	}
 	unlock(&pd->lock, LR_POLLDESC);
 }
@@ -486,7 +649,8 @@ void netpoll_cancel_all(struct glist *out)
 			struct polldesc *pd = &chunk[k];
 
 			lock(&pd->lock, LR_POLLDESC);
-			wake_all(pd, -ESRCH, out);
+			netpoll_wake_all(pd, -ESRCH, out);
+			multi_fire(pd, -ESRCH, out);
 			unlock(&pd->lock, LR_POLLDESC);
 		}
 	}
@@ -501,6 +665,11 @@ void netpoll_forget_all(void)
 uint32_t netpoll_deadlines(void)
 {
 	return ld_rlx(&np.armed);
+}
+
+uint32_t netpoll_end(void)
+{
+	return ld_rlx(&np.end);
 }
 
 uint32_t netpoll_count(void)

@@ -32,6 +32,12 @@
  *     again or not.  When it has ended the waits, the word is set to long ago: no clock that is
  *     behind lets one begin.  Where nobody waits for a descriptor, these timers do nothing: then a
  *     runtime in which nothing else is to come is deadlocked (wake.c).
+ *  N8 A plain close() takes the registration away, and the kernel sends no event for it.  Two checks find
+ *     it: gmp_fd_wait's before it parks (netpoll_renew, io/ready.c), and sysmon's of waits that have
+ *     lasted (netpoll_check.c).  Both run under pd->lock while the record is open, so neither of them
+ *     meets a gmp_close or an adoption halfway, and each finds the waiters of the registration that it
+ *     has checked, never those of a later one.
+ *  N9 A registration is `seq` of its record; each new one is the old one's plus 1, under pd->lock.
  *  N7 Who arms a side's timer holds pd->lock and wants the heap's; its firing holds the heap's and
  *     wants pd->lock.  It only tries, and comes again a little later.
  *
@@ -48,12 +54,17 @@
 
 enum { SIDE_READ, SIDE_WRITE };
 
+struct multi_entry;
+
 struct pollside {
 	uint32_t events;  /* (a) written under pd->lock */
 	uint32_t drained; /* (a) a short read at this count: nothing is left until the next */
 	struct sudog *head, *tail; /* under pd->lock; head also (a) for a look */
 	int64_t deadline;          /* (a) written under pd->lock; NEVER: none */
 	bool turn;                 /* (a) written under pd->lock: somebody woken is to try first */
+	uint16_t user_generation;  /* under pd->lock: of the user, its lowest bits */
+	uint32_t
+		user; /* under pd->lock: token of the green thread that parked last; 0: none (netpoll_owner.c) */
 };
 
 /* Sides that may have an armed timer at a time (timer.h T4). */
@@ -70,12 +81,32 @@ enum { PD_PLAIN = 1, PD_SHORT };
  * try though it has been shut down: the end, or -EINVAL. */
 enum pd_end { PD_GOES_ON, PD_ENDS, PD_ENDS_WITH_EINVAL };
 
-enum pd_use { PD_OPEN = 1u << 31, PD_CLOSING = 1u << 30, PD_COUNT = PD_CLOSING - 1 };
+/* The thread that has adopted a descriptor: a green one by its g struct and generation, or an external one by
+ * its number. */
+struct adopter {
+	uint32_t id;  /* 0: none; generation + 1, or the kernel's thread number */
+	struct g *gp; /* NULL: an external thread, or none */
+};
+
+/*
+ * polldesc.use
+ *   bit 31      PD_OPEN: gmp knows the number's file
+ *   bit 30      PD_CLOSING: a close or release is under way; set only with PD_OPEN
+ *   bit 29      PD_LOST: calls go by owner_join first.  Written under pd->lock.  May be set although no living
+ *               thread has lost the number; must be set if one has (OWNER-2)
+ *   bits 0..28  system calls under way
+ */
+enum pd_use {
+	PD_OPEN = 1u << 31,
+	PD_CLOSING = 1u << 30,
+	PD_LOST = 1u << 29,
+	PD_COUNT = PD_LOST - 1
+};
 
 /* What a call looks at lies in two cache lines. */
 struct polldesc {
 	struct lock lock;
-	uint32_t use;    /* (a) PD_OPEN | PD_CLOSING | system calls under way */
+	uint32_t use;    /* (a) enum pd_use */
 	uint32_t seq;    /* (a) written under lock: number of the registration */
 	int fd;          /* (c) */
 	bool hup;        /* (a) the peer hung up or an error stands: always try */
@@ -84,12 +115,27 @@ struct polldesc {
 	uint8_t plain; /* (a) PD_PLAIN: a call has found out that it is no socket; PD_SHORT: chaos.h */
 	bool blocking; /* constant while open: it was so when it was adopted */
 	uint8_t ended; /* (a) written under lock: enum pd_end */
+	bool multi;    /* (a) written under lock: entries is not NULL */
 	uint64_t
 		file; /* (a) constant while open: it cannot be polled, and is that file; 0: it can */
 	struct pollside side[2];
 	gmp_mutex whole; /* held by a write_all, so that two do not interleave */
 	struct timer timer[2];
 	int64_t armed[2]; /* under lock: for when that timer is in a heap; NEVER: it is in none */
+	/* what plain close() calls left behind; under lock */
+	bool orphaned; /* may be set though it is none; must be set if the kernel may still have a
+			  registration of a former file of the number, of which a dup is open */
+	bool polled; /* under lock: the registration is one-shot, for gmp_poll (netpoll_multi.c) */
+	/* set by netpoll_shut, valid until netpoll_forget */
+	bool gone; /* the number has another file, or none; may be false for files that cannot be polled */
+	bool taken;      /* with gone: and gmp_poll waits for that file */
+	uint32_t opened; /* (a) written under lock: the seq that netpoll_open made */
+	uint32_t era;    /* under lock: the seq that the era began with (netpoll_owner.c) */
+	uint32_t
+		joined; /* (a) written under lock: token of the last caller of owner_join; 0: none */
+	struct adopter owner;        /* OWNER-1 */
+	struct former *former;       /* OWNER-2; NULL: no thread has lost the number so far */
+	struct multi_entry *entries; /* under lock: calls of gmp_poll */
 } __attribute__((aligned(64)));
 
 int netpoll_init(void);
@@ -110,14 +156,23 @@ static inline struct polldesc *netpoll_find(int fd)
 }
 
 /* Take the number over: register it, and make it non-blocking if it was opened elsewhere.  -EEXIST if
- * it is registered already.  One that cannot be polled is known by its record alone, and stays as it is.
+ * it is registered already, -EAGAIN while the record is being closed or released.  One that cannot be polled is known by its record alone, and stays as it is.
  * OPEN_PATH: it was opened by a path, with those flags, so it is looked at before the poller is asked.
  * A record left behind by a plain close() is dropped, and those who wait on it go to `out` with
  * -ECANCELED. */
 enum { OPEN_TCP = 1, OPEN_ELSEWHERE = 2, OPEN_PATH = 4, OPEN_TO_DISK = 4 };
 #define OPEN_PATH_FLAGS(flags) (OPEN_PATH | os_flags_to_disk(flags) << OPEN_TO_DISK)
 int netpoll_open(int fd, unsigned how, struct glist *out);
-/* Begin to close: -EBADF unless it is open.  All who wait go to `out` with -ECANCELED. */
+/* With pd->lock held, of an open record: compare the number's present file with the registered one (N8).
+ * 0: it is the same.  1: it was not, and is registered now: seq has changed, O_NONBLOCK is set, and all
+ * waiters of the former file are in `out` with -ECANCELED; deadlines stay.  NEEDS_ROOM: as before, with another seq:
+ * call owner_lock, and this again.  Else nothing has changed:
+ * -EBADF: the number is closed; -EPERM: its file cannot be polled; -ENOMEM, -ENOSPC: no room for it. */
+enum { NEEDS_ROOM = 2 };
+int netpoll_renew(struct polldesc *pd, struct glist *out);
+
+/* Begin to close: -EBADF unless it is open; -ESTALE: the caller has lost the number to another connection
+ * (netpoll_owner.c).  All who wait go to `out` with -ECANCELED. */
 int netpoll_shut(struct polldesc *pd, struct glist *out);
 /* After the last use has ended (netpoll_used says 0): the record is free. */
 void netpoll_forget(struct polldesc *pd);
@@ -188,6 +243,33 @@ int netpoll_watch(int fd, void (*fn)(struct glist *out));
 /* Everybody who waits, with -ESRCH: the runtime stops. */
 void netpoll_cancel_all(struct glist *out);
 uint32_t netpoll_count(void);
+/*
+ * netpoll_check - end the waits of descriptors that were closed by a plain close() (netpoll_check.c)
+ *
+ * from  the number to begin with
+ * most  how many records with a waiter to check, at a system call each
+ * now   on the clock of os_now: waits that began less than CHECK_YOUNG_NS before it are left out
+ *
+ * Those whose wait has ended are appended to out.  Returns the number to begin the next call with; 0: all
+ * have been checked.  No locks held; from sysmon.
+ */
+enum { CHECK_YOUNG_NS = 100000000 };
+uint32_t netpoll_check(uint32_t from, unsigned most, int64_t now, struct glist *out);
+/* Under pd->lock, of an open record: false if the kernel has no registration of the number's present file. */
+bool netpoll_is_registered(struct polldesc *pd);
+/* For gmp_poll (netpoll_multi.c), under pd->lock.  Compare the file of an open record with the registered one:
+ * -EEXIST: it is the same; else it is not, or the error of the system. */
+int netpoll_ask(struct polldesc *pd);
+/* Register the number's file for one report of these events (poll(2)'s), instead of what the record knows of a
+ * former file; waiters of that go to out.  0, or the error of the system. */
+int netpoll_arm(struct polldesc *pd, short events, struct glist *out);
+/* The record of the number, made if there is none; NULL: no memory, or no such number. */
+struct polldesc *netpoll_record(int fd);
+/* Under pd->lock: all waiters of both sides, with that result. */
+void netpoll_wake_all(struct polldesc *pd, int result, struct glist *out);
+/* No record has this number or a higher one. */
+uint32_t netpoll_end(void);
+
 /* How many sides have an armed timer; exact while nobody sets deadlines and none fires. */
 uint32_t netpoll_deadlines(void);
 

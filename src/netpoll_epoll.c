@@ -5,6 +5,7 @@
 #include "poller.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -62,14 +63,34 @@ static int ep_open(void)
 	return err;
 }
 
+enum { EDGES = EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | (int)EPOLLET };
+
+static int control(int op, int fd, uint64_t key, uint32_t events)
+{
+	struct epoll_event e = { .events = events, .data.u64 = key };
+
+	return epoll_ctl(ep.epfd, op, fd, &e) == 0 ? 0 : -errno;
+}
+
 static int ep_add(int fd, uint64_t key)
 {
-	struct epoll_event e = {
-		.events = EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | EPOLLET,
-		.data.u64 = key,
-	};
+	return control(EPOLL_CTL_ADD, fd, key, (uint32_t)EDGES);
+}
 
-	return epoll_ctl(ep.epfd, EPOLL_CTL_ADD, fd, &e) == 0 ? 0 : -errno;
+static int ep_rekey(int fd, uint64_t key)
+{
+	return control(EPOLL_CTL_MOD, fd, key, (uint32_t)EDGES);
+}
+
+_Static_assert(POLLIN == EPOLLIN && POLLPRI == EPOLLPRI && POLLOUT == EPOLLOUT &&
+		       POLLRDHUP == EPOLLRDHUP && POLLRDNORM == EPOLLRDNORM &&
+		       POLLWRBAND == EPOLLWRBAND,
+	       "poll(2)'s bits are epoll's");
+
+static int ep_once(int fd, uint64_t key, short events, bool add)
+{
+	return control(add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, key,
+		       (uint16_t)events | (uint32_t)EPOLLONESHOT);
 }
 
 static int ep_del(int fd)
@@ -165,6 +186,8 @@ const struct poller gmp__poller = {
 	.open = ep_open,
 	.close = ep_close,
 	.add = ep_add,
+	.rekey = ep_rekey,
+	.once = ep_once,
 	.del = ep_del,
 	.wait = ep_wait,
 	.rest = ep_rest,

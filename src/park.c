@@ -7,6 +7,7 @@
 #include "base/throw.h"
 #include "chaos.h"
 #include "handoff.h"
+#include "latency.h"
 #include "runq.h"
 #include "sched.h"
 #include "submit.h"
@@ -129,7 +130,9 @@ static noinline int wait_foreign(struct waiter *w, unsigned why, unwait_fn unwai
 		st_rel(&w->state, W_ARMED); /* ORD(waiter.claim) */
 	commit(arg);
 	while (!((state = ld_acq(&w->state)) & W_DONE)) { /* ORD(waiter.done) */
-		int timeout = os_futex_wait(&w->state, state, state == W_ARMED ? deadline : NEVER);
+		/* held (W_BUSY) it can still time out: waiter_release wakes nothing */
+		bool claimed = (state & W_BUSY) == W_CLAIMED;
+		int timeout = os_futex_wait(&w->state, state, claimed ? NEVER : deadline);
 
 		if (timeout && waiter_claim(w, -ETIMEDOUT)) {
 			state = ld_rlx(&w->state);
@@ -195,6 +198,8 @@ leaves_by_jump static int yield_g0(void *arg)
 	san_arrive(&m->san);
 	m->curg = NULL;
 	g_set_status(gp, G_RUNNABLE);
+	if (unlikely(latency_draw(m->p)))
+		latency_sample(m->p, gp, LATENCY_YIELD);
 	runq_yield(m->p, gp); /* wakes nobody: it would only move what runs here anyway */
 	return schedule_g0();
 }
@@ -260,9 +265,9 @@ void park_farewell(struct g *gp)
 		gp->cleanups = c->next;
 		c->fn(c->arg);
 	}
-	if (unlikely(gp->locals_set))
+	if (unlikely(gp->owes & OWES_LOCALS))
 		sched.locals_end(gp);
-	if (unlikely(gp->timer_run))
+	if (unlikely(gp->owes & OWES_TIMER_RUN))
 		sched.timer_run_end(gp);
 }
 

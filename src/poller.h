@@ -27,7 +27,12 @@ struct poller {
 	int (*open)(void); /* 0 or -errno */
 	void (*close)(void);
 	int (*add)(int fd, uint64_t key); /* 0; -EPERM: cannot be polled; -EEXIST; -ENOMEM ... */
-	int (*del)(int fd);
+	/* A registered descriptor gets another key, and is reported at once if it is ready: 0, -ENOENT. */
+	int (*rekey)(int fd, uint64_t key);
+	/* One report of poll(2)'s events, then none until it is armed again; add: it is registered by this
+	 * call.  0, -ENOENT, -EEXIST, or as add.  If it is ready, it is reported at once. */
+	int (*once)(int fd, uint64_t key, short events, bool add);
+	int (*del)(int fd); /* 0, -ENOENT */
 	/* Up to max events; waits `ns` at most (0: not at all, NEVER: no limit).  The number of
 	 * events; also 0 after a wake, a signal, or the time.  One thread at a time waits. */
 	int (*wait)(struct poll_event *events, int max, int64_t ns);

@@ -233,7 +233,7 @@ static void pool_worker(void *arg)
 	struct node *w = arg;
 	gmp_pool *p = w->pool;
 	struct task t;
-	int err = gmp_set(pool_worker_key, w);
+	int err = gmp_key_set(pool_worker_key, w);
 
 	pool_lock(p);
 	if (err) { /* no memory: later, perhaps */

@@ -202,7 +202,7 @@ noinline void pool_drained(gmp_pool *p, struct node **wake)
 /* The caller is a task of p. */
 static bool own_task(gmp_pool *p)
 {
-	struct node *w = gmp_get(pool_worker_key);
+	struct node *w = gmp_key_get(pool_worker_key);
 
 	return w && w->pool == p;
 }

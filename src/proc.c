@@ -54,6 +54,8 @@ static struct p *p_new(int id)
 		return NULL;
 	}
 	pp->id = id;
+	pp->sample_in = 1;
+	pp->watched.since = NEVER;
 	pp->in_order = sched.options.c.sched > GMP_SCHED_RUNNEXT;
 	pp->room = sched.options.c.sched == GMP_SCHED_GLOBAL ? 0 : RUNQ_SIZE;
 	st_rlx(&pp->status, P_RETIRED);

@@ -3,15 +3,60 @@
 
 #include <errno.h>
 
+#include <string.h>
+
+#include "allgs.h"
 #include "base/os.h"
 #include "base/throw.h"
+#include "latency.h"
+
+static enum lane lane_of(const struct g *gp);
+static void *new_entry(struct gqueue *q);
+
+static bool compactable(const struct g *gp)
+{
+	return g_can_be_compact(gp) && lane_of(gp) == LANE_NEW;
+}
+
+static void put_batch(struct g **batch, uint32_t n)
+{
+	lock(&sched.lock, LR_SCHED);
+	for (uint32_t i = 0; i < n; i++)
+		gq_put(batch[i]);
+	unlock(&sched.lock, LR_SCHED);
+}
+
+/* Move a batch that the caller owns to the global queue; Gs that only gmp_go knows in compact form. */
+static void put_batch_compact(struct p *pp, struct g **batch, uint32_t n)
+{
+	uint32_t most = 0, done = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		most += compactable(batch[i]);
+	if (most)
+		most = unstarted_reserve(most);
+	lock(&sched.lock, LR_SCHED);
+	for (uint32_t i = 0; i < n; i++) {
+		struct g *gp = batch[i];
+
+		if (done < most && compactable(gp)) {
+			*(struct unstarted *)new_entry(&sched.gq[LANE_NEW]) = g_compact(gp);
+			batch[done++] = gp;
+		} else {
+			gq_put(gp);
+		}
+	}
+	unlock(&sched.lock, LR_SCHED);
+	for (uint32_t i = 0; i < done; i++)
+		g_free(pp, batch[i]);
+}
 
 /* The ring is full: the oldest go to the global queue, where idle Ps find them, and gp with them, so
  * that it stays behind those that were ready before it.  Not half of the ring: the batch may be on the
  * stack of a green thread. */
 noinline void runq_put_slow(struct p *pp, struct g *gp, uint64_t head, uint32_t tail)
 {
-	struct g *batch[RUNQ_BATCH];
+	struct g *batch[RUNQ_BATCH + 1];
 	uint32_t n = min_of((tail - (uint32_t)head) / 2, (uint32_t)RUNQ_BATCH);
 
 	for (uint32_t i = 0; i < n; i++)
@@ -22,12 +67,33 @@ noinline void runq_put_slow(struct p *pp, struct g *gp, uint64_t head, uint32_t 
 		runq_put(pp, gp);                              /* a thief made room */
 		return;
 	}
-	lock(&sched.lock, LR_SCHED);
-	for (uint32_t i = 0; i < n; i++)
-		gq_put(batch[i]);
-	gq_put(gp);
-	unlock(&sched.lock, LR_SCHED);
+	batch[n] = gp;
+	if (compactable(batch[0])) /* a flood comes in a row: the oldest stands for the batch */
+		put_batch_compact(pp, batch, n + 1);
+	else
+		put_batch(batch, n + 1);
 	bump(&pp->count.overflows, pp->room != 0);
+}
+
+bool runq_put_first(struct p *pp, struct glist *list, uint32_t *end)
+{
+	for (;;) {
+		uint64_t head = ld_acq(&pp->runqhead); /* ORD(runq.take) */
+		uint64_t first = head + TAKEN_BACK - list->n;
+		uint32_t at = (uint32_t)first;
+
+		if (pp->runqtail - (uint32_t)head + list->n > pp->room)
+			return false;
+		for (struct g *gp = list->head; gp; gp = gp->schedlink)
+			st_rlx(&pp->runq[at++ % RUNQ_SIZE], gp);
+		if (!ld_rlx(&pp->shared))
+			st_rlx(&pp->runqhead, first);
+		else if (!cas_rel(&pp->runqhead, &head, first)) /* ORD(runq.take) */
+			continue; /* a thief has taken some: the places are others */
+		*end = at;
+		*list = (struct glist){ .foreign = list->foreign };
+		return true;
+	}
 }
 
 /* Owner only: all that have yielded; how many. */
@@ -127,10 +193,16 @@ struct g *runq_steal(struct p *pp, struct p *victim, bool next)
 	return gp;
 }
 
-static void gq_put_all(struct g **batch, uint32_t n)
+/* They wait for a P that does not come to its next wait: each is measured from here on. */
+static void gq_put_late(struct g **batch, uint32_t n)
 {
-	for (uint32_t i = 0; i < n; i++)
+	uint64_t ticks = cpu_ticks();
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (!(batch[i]->turn & TURN_MEASURED))
+			latency_stamp_now(batch[i], latency_cause_of(batch[i]), ticks);
 		gq_put(batch[i]);
+	}
 }
 
 /* All under the lock: the victim's M may find its ring empty and go to sleep, and whoever asks under the
@@ -144,13 +216,13 @@ void runq_spill(struct p *victim)
 		return;
 	lock(&sched.lock, LR_SCHED);
 	while ((n = grab(&victim->runqhead, &victim->runqtail, victim->runq, RUNQ_SIZE, batch, 0)))
-		gq_put_all(batch, n);
+		gq_put_late(batch, n);
 	while ((n = grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, YIELDED, batch,
 			 0)))
-		gq_put_all(batch, n);
+		gq_put_late(batch, n);
 	next = ld_rlx(&victim->runnext);
 	if (next && cas_seq(&victim->runnext, &next, (struct g *)NULL)) /* ORD(runnext) */
-		gq_put(next);
+		gq_put_late(&next, 1);
 	unlock(&sched.lock, LR_SCHED);
 }
 
@@ -158,14 +230,22 @@ void runq_spill(struct p *victim)
 
 enum { NEW_EVERY = 4 };
 
-static size_t gq_bytes; /* of each lane */
+static size_t lane_bytes[LANES];
 
 int gq_init(uint32_t limit)
 {
-	gq_bytes = round_up(((size_t)1 << log2_ceil(limit)) * sizeof(struct g *), PAGE);
+	static const uint32_t sizes[LANES] = {
+		[LANE_RUN] = sizeof(struct g *), [LANE_NEW] = sizeof(struct unstarted)
+	};
+
 	for (int i = 0; i < LANES; i++) {
-		sched.gq[i] = (struct gqueue){ .slot = os_reserve(gq_bytes), .cap = GQ_LEAST };
-		if (!sched.gq[i].slot) {
+		struct gqueue *q = &sched.gq[i];
+
+		lane_bytes[i] = round_up(((size_t)1 << log2_ceil(limit)) * sizes[i], PAGE);
+		*q = (struct gqueue){ .slot = os_reserve(lane_bytes[i]),
+				      .size = sizes[i],
+				      .cap = GQ_LEAST };
+		if (!q->slot) {
 			gq_fini();
 			return -ENOMEM;
 		}
@@ -179,17 +259,23 @@ void gq_fini(void)
 {
 	for (int i = 0; i < LANES; i++) {
 		if (sched.gq[i].slot)
-			os_release(sched.gq[i].slot, gq_bytes);
+			os_release(sched.gq[i].slot, lane_bytes[i]);
 		sched.gq[i] = (struct gqueue){ 0 };
 	}
+}
+
+static void *entry_at(const struct gqueue *q, uint32_t i)
+{
+	return (char *)q->slot + (size_t)((q->head + i) & (q->cap - 1)) * q->size;
 }
 
 /* Double the ring in place: the part that had wrapped round moves behind the rest. */
 static void gq_grow(struct gqueue *q)
 {
-	gmp_assert((size_t)q->cap * 2 * sizeof(*q->slot) <= gq_bytes);
-	for (uint32_t i = 0; i < q->head; i++)
-		q->slot[q->cap + i] = q->slot[i];
+	size_t cap = (size_t)q->cap * q->size;
+
+	gmp_assert(cap * 2 <= lane_bytes[q - sched.gq]);
+	memcpy((char *)q->slot + cap, q->slot, (size_t)q->head * q->size);
 	q->cap *= 2;
 }
 
@@ -200,40 +286,68 @@ static enum lane lane_of(const struct g *gp)
 									       : LANE_NEW;
 }
 
-void gq_put(struct g *gp)
+/* A new last entry of the lane, which the caller fills. */
+static void *new_entry(struct gqueue *q)
 {
-	struct gqueue *q = &sched.gq[lane_of(gp)];
-
 	if (q->n == q->cap)
 		gq_grow(q);
-	q->slot[(q->head + q->n) & (q->cap - 1)] = gp;
-	q->n++;
 	st_rlx(&sched.gqn, sched.gqn + 1);
+	return entry_at(q, q->n++);
 }
 
-static struct g *lane_take(struct gqueue *q)
+void gq_put(struct g *gp)
 {
-	struct g *gp = q->slot[q->head];
+	enum lane lane = lane_of(gp);
+	void *entry = new_entry(&sched.gq[lane]);
 
+	if (lane == LANE_RUN)
+		*(struct g **)entry = gp;
+	else
+		*(struct unstarted *)entry = (struct unstarted){ .arg = gp };
+}
+
+void gq_to_front(enum lane lane, uint32_t at)
+{
+	struct gqueue *q = &sched.gq[lane];
+	struct unstarted first, other; /* the larger of the two kinds of entries */
+
+	memcpy(&first, entry_at(q, 0), q->size);
+	memcpy(&other, entry_at(q, at), q->size);
+	memcpy(entry_at(q, 0), &other, q->size);
+	memcpy(entry_at(q, at), &first, q->size);
+}
+
+/* The first of a lane. *unused: as for g_expand. */
+static struct g *lane_take(struct p *pp, enum lane lane, uint32_t *unused)
+{
+	struct gqueue *q = &sched.gq[lane];
+	const void *entry = entry_at(q, 0);
+	const struct unstarted *u = entry;
+	struct g *gp;
+
+	if (lane == LANE_RUN)
+		gp = *(struct g *const *)entry;
+	else
+		gp = u->fn ? g_expand(pp, u, unused) : u->arg;
 	q->head = (q->head + 1) & (q->cap - 1);
 	q->n--;
 	return gp;
 }
 
 /* R5 */
-static struct g *gq_take(void)
+static struct g *gq_take(struct p *pp, uint32_t *unused)
 {
 	bool new =
 		sched.gq[LANE_NEW].n && (!sched.gq[LANE_RUN].n || ++sched.gqturn % NEW_EVERY == 0);
 
-	return lane_take(&sched.gq[new ? LANE_NEW : LANE_RUN]);
+	return lane_take(pp, new ? LANE_NEW : LANE_RUN, unused);
 }
 
 /* A burst has passed: begin again with a small ring, and give the pages back. */
 static void gq_shrink(struct gqueue *q)
 {
 	if (q->n == 0 && q->cap > 64 * 1024) {
-		os_discard(q->slot, (size_t)q->cap * sizeof(*q->slot));
+		os_discard(q->slot, (size_t)q->cap * q->size);
 		q->cap = GQ_LEAST;
 		q->head = 0;
 	}
@@ -241,27 +355,30 @@ static void gq_shrink(struct gqueue *q)
 
 struct g *gq_get(struct p *pp, unsigned most)
 {
-	uint32_t all = sched.gqn;
+	uint32_t all = sched.gqn, unused = 0;
 
 	if (all == 0)
 		return NULL;
 	uint32_t share = all / (uint32_t)max_of(ld_rlx(&sched.procs), 1) + 1;
 	uint32_t n = min_of(min_of(min_of(share, all), most), runq_room(pp) + 1);
-	struct g *gp = gq_take();
+	struct g *gp = gq_take(pp, &unused);
 
 	st_rlx(&sched.gqn, all - n);
 	while (--n > 0)
-		runq_put(pp, gq_take());
+		runq_put(pp, gq_take(pp, &unused));
 	for (int i = 0; i < LANES; i++)
 		gq_shrink(&sched.gq[i]);
+	unstarted_unreserve(unused);
 	return gp;
 }
 
-struct g *gq_get_from(enum lane lane)
+struct g *gq_get_from(struct p *pp, enum lane lane)
 {
-	struct g *gp = lane_take(&sched.gq[lane]);
+	uint32_t unused = 0;
+	struct g *gp = lane_take(pp, lane, &unused);
 
 	st_rlx(&sched.gqn, sched.gqn - 1);
 	gq_shrink(&sched.gq[lane]);
+	unstarted_unreserve(unused);
 	return gp;
 }

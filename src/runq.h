@@ -20,12 +20,20 @@
  *  owner takes   1 write tail - 1 (release)
  *  back its last 2 read head            3 compare-and-swap head to the same slot, taken back once
  *  put:            more (release); if all is gone: write the old tail         ORD(runq.take)
+ *  owner puts n  1 read head (acquire)  2 if there is no room: nothing is put
+ *  in front:     3 write slots head-n..head-1
+ *                4 compare-and-swap head to head - n, counted as a taking back (release)
+ *                                       lost: from 1 again                    ORD(runq.take)
  *  Step 4 of taking releases: the slots were read before the owner may see them as free (step 1 of
  *  putting acquires) and write them anew.  A tail so much newer than the head that it cannot belong to
  *  it is not used: read again.
  *  The upper half of head counts what was taken back: a thief that has read the tail from before fails
  *  in step 4, and one that has read the head from after (acquire) finds the new tail.  Between 1 and 3
  *  thieves may take all: then the tail lies one before the head, and the ring is empty.
+ *  Each change of head adds to it as one number of 64 bits, so no value of head comes twice.  A thief that
+ *  has read slots before they were written anew in front therefore fails in step 4.  Step 1 of putting in
+ *  front acquires for the same reason as step 1 of putting; its step 4 releases the slots to the thief's
+ *  step 1.
  *  model/runq.pml has each of these orders, and what becomes of it without.
  *
  * While the P is not `shared` (one P only) nobody else ever looks at the ring, and the owner moves
@@ -44,6 +52,8 @@
  * A new G is a descriptor only; one that has run keeps its stack until it ends.  So when a million are
  * made that sleep for a while, those that have slept end before many more begin, and leave them warm
  * stacks; behind the flood they would be half a million, each with a stack that nobody has touched.
+ * A new G that has to move from a full ring becomes a compact record in that lane if gmp_go made it
+ * (allgs.c, B3): ten million that wait for their first run take 32 bytes each in place of 264.
  *
  * Earlier generations (enum gmp_sched) are cases of this one, chosen for each P when it is made.
  * GMP_SCHED_LOCAL: in_order, nothing becomes runnext.  GMP_SCHED_GLOBAL: so, and a ring without room is
@@ -131,6 +141,10 @@ static inline bool runq_take_back(struct p *pp, const struct g *gp)
 	return false;
 }
 
+/* Owner only: put all Gs of a list, in its order, before those in the ring; *end is the place behind them.
+ * Returns false, with the list unchanged, if the ring has no room. */
+bool runq_put_first(struct p *pp, struct glist *list, uint32_t *end);
+
 /* Owner only: make gp the next; the former next, or NULL, comes back. */
 static inline struct g *runnext_swap(struct p *pp, struct g *gp)
 {
@@ -190,9 +204,12 @@ void runq_spill(struct p *victim);
 int gq_init(uint32_t limit);
 void gq_fini(void);
 void gq_put(struct g *gp);
-/* One to run; more of them, at most a fair share and what there is room for, to the tail of pp's ring. */
+/* One to run; more of them, at most a fair share and what there is room for, to the tail of pp's ring;
+ * pp's owner. */
 struct g *gq_get(struct p *pp, unsigned most);
-/* The first of a lane that is not empty. */
-struct g *gq_get_from(enum lane lane);
+/* The first of a lane that is not empty; pp's owner. */
+struct g *gq_get_from(struct p *pp, enum lane lane);
+/* Exchange the first entry of a lane and the one `at` entries behind it. */
+void gq_to_front(enum lane lane, uint32_t at);
 
 #endif

@@ -26,13 +26,18 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/os.h"
+#include "base/srcline.h"
 #include "base/throw.h"
 #include "debug/check.h"
+#include "debug/cycle.h"
 #include "debug/dump.h"
+#include "debug/dump_signal.h"
 #include "debug/report.h"
 #include "green.h"
 #include "io/leftover.h"
@@ -74,6 +79,7 @@ static void in_child(void)
 		netpoll_forget_all();
 	}
 	dump_forget();
+	dump_signal_forget();
 	ticks_forget();
 	names_forget();
 	leftovers_forget();
@@ -124,9 +130,11 @@ static int claim_runtime(void)
 /* What set_up has done, and nobody uses any more. */
 static void undo(void)
 {
+	dump_signal_fini();
 	signal_fini();
 	netpoll_fini();
 	check_end();
+	srcline_end();
 	proc_fini();
 	vtime_end();
 	st_rlx(&sched.chaos, 0u);
@@ -147,6 +155,8 @@ static int set_up(const gmp_config *cfg, bool library)
 	}
 	if (err && why)
 		fprintf(stderr, "gmp: %s\n", why);
+	if (!err && options.debug & DEBUG_help)
+		options_help(STDERR_FILENO);
 	if (!err)
 		err = register_fork_handler();
 	if (err) {
@@ -163,6 +173,7 @@ static int set_up(const gmp_config *cfg, bool library)
 	st_rlx(&sched.chaos, (uint32_t)(options.debug & DEBUG_chaos));
 	sched.fpwords = gmp__fpwords();
 	sched.cpus = os_cpus_online();
+	sched.slack = os_timer_slack_now();
 	sched.nmlimit = options.c.max_threads;
 	sched.asymmetric = os_membarrier_init();
 	if (sched.asymmetric)
@@ -174,9 +185,13 @@ static int set_up(const gmp_config *cfg, bool library)
 	sched.locals_end = local_end;
 	sched.timer_run_end = timer_run_ended;
 	sched.stalled = report_stall;
+	sched.on_errand = dump_signal_errand;
+	sched.long_waits = cycles_watch;
+	cycles_reset();
 	proc_set_entry(m_main);
 	names_init(max_of(options.c.max_threads / 2, 1));
 	gmp__fatal_describe(report_self);
+	srcline_begin();
 	err = proc_init();
 	if (!err)
 		err = check_begin();
@@ -185,6 +200,8 @@ static int set_up(const gmp_config *cfg, bool library)
 		err = netpoll_init();
 	if (!err)
 		err = signal_init();
+	if (!err && options.debug & DEBUG_quit)
+		err = dump_signal_set(SIGQUIT);
 	if (err)
 		undo();
 	return err;
@@ -247,7 +264,7 @@ static void drop(struct g *gp)
 		if (gp->unwait)
 			gp->unwait(&gp->w);
 	}
-	if (gp->timer_run)
+	if (gp->owes & OWES_TIMER_RUN)
 		timer_run_ended(gp);
 }
 
@@ -298,6 +315,7 @@ static void tear_down(void)
 		threads_end();
 	join_ms();
 	sysmon_stop();
+	dump_signal_fini();
 	uring_fini();
 	drop_all();
 	names_fini();

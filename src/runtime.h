@@ -116,7 +116,7 @@ typedef void (*unwait_fn)(struct waiter *w);
 struct sudog {
 	/* the parking table's tree, see sema.c */
 	struct sudog *left, *right, *tail;
-	int64_t since; /* when it began to wait, for the mutex's handing over */
+	int64_t due; /* from when on an unlock hands the mutex over to it: X5 of sync/mutex.c */
 	/* from here on: what every wait touches, one cache line of a G */
 	struct waiter *w;
 	struct sudog *next, *prev; /* in the queue of its object or, in sema.c, of its address */
@@ -138,6 +138,14 @@ enum {
 	TURN_PINNED = 8,     /* it runs on its own M only, which runs others too */
 	TURN_CXX = 4,        /* it has words of a C++ runtime, see cxx.h */
 	TURN_LOOKED_AT = 16, /* sched.on_arrive wants to see it */
+	/* made by gmp_go, and has not run: only the run queue has a pointer to it (allgs.c, B3) */
+	TURN_UNSHARED = 32,
+	TURN_MEASURED = 64, /* the time since ready_at is recorded: see latency.h */
+};
+
+enum {
+	OWES_LOCALS = 1,    /* it has locals: sched.locals_end */
+	OWES_TIMER_RUN = 2, /* a timer started it: sched.timer_run_end */
 };
 
 /* What a green thread that ends by gmp_exit has to do for others first; on its stack. */
@@ -157,29 +165,33 @@ struct g {
 	uint8_t reason;      /* (a) enum waitreason */
 	bool trimmed;        /* (a) its stack has been looked at since it parked */
 	uint8_t turn;        /* (o) TURN_*: what its next turn begins with */
-	bool named;          /* (a) g_name says how */
+	uint8_t measured;    /* (o) with TURN_MEASURED: see latency.h */
 	bool uncut;          /* (o) cancellation does not end its present wait */
 	bool cancelled;      /* (a) */
 	uint32_t token;      /* (c) who holds a lock: index + 1 */
-	uint32_t ready_at;   /* (o) low bits of cpu_ticks when made ready, if sampled; else 0 */
+	uint32_t born;       /* (a) when it was made: see g_age */
 	union {
 		struct g *schedlink;   /* (o) of whichever list holds it */
 		struct waiter *awaits; /* (a) of one that is a thread of its own: see thread.c */
 	};
 	unwait_fn unwait; /* (o) how to end its present wait */
 
-	gmp_fn fn;                /* (c) while alive */
-	void *arg;                /* (c) while alive */
-	uint64_t id;              /* (c) while alive */
-	uintptr_t join;           /* (a) enum joinstate, or the joiner's sudog: see green.c */
-	uint32_t generation;      /* (a) how often the descriptor was used */
-	uint8_t masked;           /* (o) gmp_cancel_mask: how deep */
-	bool locals_set;          /* (o) locals_end is to see to them */
-	bool timer_run;           /* (c) while alive: a timer started it, and is told of its end */
-	uint8_t pins;             /* (o) gmp_pin: how deep */
-	struct m *lockedm;        /* (o) whose it is while it has either */
-	uintptr_t made_at;        /* (c) the pc of the call that made it */
-	int64_t since;            /* (a) about when it parked */
+	gmp_fn fn;           /* (c) while alive */
+	void *arg;           /* (c) while alive */
+	uint64_t id;         /* (c) while alive */
+	uintptr_t join;      /* (a) enum joinstate, or the joiner's sudog: see green.c */
+	uint32_t generation; /* (a) how often the descriptor was used */
+	uint8_t masked;      /* (o) gmp_cancel_mask: how deep */
+	uint8_t owes;        /* (o) OWES_*: what its end has to do */
+	bool named;          /* (a) g_name says how */
+	uint8_t pins;        /* (o) gmp_pin: how deep */
+	struct m *lockedm;   /* (o) whose it is while it has either */
+	uintptr_t made_at;   /* (c) the pc of the call that made it */
+	union {
+		int64_t since;     /* (a) of one that waits: about when it parked */
+		uint64_t ready_at; /* (a) of one that was woken, with TURN_MEASURED: cpu_ticks;
+				      in a list of due timers: the deadline */
+	};
 	struct cleanup *cleanups; /* (o) the last one first */
 	struct locals *locals;    /* (o) see local.c; may be left by the descriptor's last user */
 	struct timer timer;       /* of a wait with a deadline */
@@ -191,6 +203,14 @@ _Static_assert(offsetof(struct g, sudog.w) / CACHE_LINE ==
 		       offsetof(struct g, sudog.chosen) / CACHE_LINE,
 	       "a wait touches one line of the sudog");
 
+/* The unit of `born`: 17 ms; it wraps after two years. */
+enum { BORN_SHIFT = 24 };
+
+static inline uint32_t g_born_at(int64_t ns)
+{
+	return (uint32_t)((uint64_t)ns >> BORN_SHIFT);
+}
+
 /* What C++ has of one that waits, if TURN_CXX: above its first frame, where it costs nothing. */
 static inline struct cxx_globals *g_cxx(const struct g *gp)
 {
@@ -200,11 +220,25 @@ static inline struct cxx_globals *g_cxx(const struct g *gp)
 /* --- P --- */
 
 /* GQ_LEAST: entries of a lane of the global queue at first; a page has room for them (gq_init) */
-enum { RUNQ_SIZE = 2048, RUNQ_BATCH = 128, GQ_LEAST = 256, GFREE_CACHE = 64, YIELDED = 64 };
+enum { RUNQ_SIZE = 2048, RUNQ_BATCH = 128, GQ_LEAST = 128, GFREE_CACHE = 64, YIELDED = 64 };
 
-/* P_BLOCKED: its M is in blocking code, and the watcher may take it; the M's number stands beside it,
- * so that an M does not take for its own what another has left there since (syscall.c). */
-enum pstatus { P_IDLE, P_RUNNING, P_RETIRED, P_BLOCKED, P_STATUS = 3, P_BLOCKED_M = 2 };
+/*
+ * Status word of a P.
+ *
+ *   bits 0..1   enum pstatus
+ *   bit  2      P_LONG, with P_BLOCKED only: the section is expected to be long, so any M that needs a P
+ *               takes this one at once (syscall.c, BLOCK-5).  A hint: it may be wrong either way.
+ *   bits 3..31  with P_BLOCKED only: the number of the M in blocking code.  An M therefore never
+ *               mistakes a section of another M in the same P for its own.
+ */
+enum pstatus { P_IDLE, P_RUNNING, P_RETIRED, P_BLOCKED, P_STATUS = 3, P_LONG = 4, P_BLOCKED_M = 3 };
+
+/* How long the sections of one call of gmp_block_enter last. */
+struct section {
+	uint32_t ticks; /* moving average in cpu_ticks, capped */
+	uint32_t begun;
+};
+enum { SECTION_SITES = 64 };
 
 /* why a P's owner should look up at its next turn */
 enum {
@@ -220,19 +254,39 @@ enum {
 
 /* written by the owner alone, read by anybody */
 struct counters {
-	uint64_t spawns, exits, binds, unbinds, switches, readies, steals, stolen, overflows,
-		wakeups, parks, spins, timers_fired, blocks;
+	uint64_t spawns, exits, binds, unbinds, switches, steals, stolen, overflows, wakeups, parks,
+		spins, timers_fired, blocks;
 };
 
-/* Scheduling latency in cpu_ticks: four buckets an octave. */
-enum { LATENCY_BUCKETS = 128 };
+/* --- scheduling latency: see latency.h --- */
 
-static inline unsigned latency_bucket(uint32_t ticks)
-{
-	unsigned octave = 31 - (unsigned)__builtin_clz(ticks | 4);
+/* What made a G runnable. */
+enum latency_cause {
+	LATENCY_SPAWN,
+	LATENCY_YIELD,
+	LATENCY_TIMER,      /* a sleep, a deadline, a gmp_timer, a tick; from the deadline on */
+	LATENCY_DESCRIPTOR, /* from the poller's report on */
+	LATENCY_BLOCKING,   /* blocking code that has ended, and its P is taken */
+	LATENCY_WAKE,       /* a channel, a mutex, a join and so on */
+	LATENCY_CAUSES
+};
 
-	return ticks < 4 ? ticks : (octave - 1) * 4 + (ticks >> (octave - 2) & 3);
-}
+enum { LATENCY_BUCKETS = 168 }; /* up to 2^43 cpu_ticks, about an hour */
+
+struct latency {
+	uint64_t samples;             /* (a) measurements */
+	uint64_t max;                 /* (a) cpu_ticks */
+	uint64_t in[LATENCY_BUCKETS]; /* (a) by octave and quarter: the sum of the weights */
+};
+
+/* sysmon's record of the run that a P is in. */
+struct watched_run {
+	uint64_t steps;       /* (a) what run_steps was */
+	int64_t since;        /* (a) when sysmon first saw that; NEVER: nothing runs */
+	int64_t queued_since; /* (o) sysmon's: since when its queue has the same first G */
+	uint64_t head;        /* (o) sysmon's: runqhead, if something was queued; else NO_HEAD */
+	const void *next;     /* (o) sysmon's: runnext */
+};
 
 struct p {
 	/* what the owner writes at every turn */
@@ -265,13 +319,24 @@ struct p {
 	struct g *gfree[GFREE_CACHE];                    /* (o) descriptors, last in first out */
 	uint64_t id_next, id_end;                        /* (o) numbers for new green threads */
 	uint64_t slice_end; /* (o) cpu_ticks; 0: not asked for yet; see sched.c, D1 */
+	struct section sections[SECTION_SITES]; /* (o) by a hash of the call's address: syscall.c */
 
-	struct counters count;             /* (o) */
-	uint32_t latency[LATENCY_BUCKETS]; /* (o) samples by octave and quarter */
-	int id;                            /* (c) */
-	uint32_t status;                   /* (a) enum pstatus; under (l), but for P_BLOCKED */
-	int tid;                           /* (a) the kernel's number of its M, for the watcher */
-	struct p *link;                    /* (l) idle list */
+	/* sched.c, SCHED-8: Gs that timers made ready, in front of the ring */
+	uint32_t due;       /* (o) how many were put there; 0 once none is left */
+	uint32_t due_end;   /* (o) the place in the ring behind the last of them */
+	uint32_t due_from;  /* (o) count.switches then, the lower half */
+	int64_t due_budget; /* (o) cpu_ticks that timers may use before the ring runs */
+	uint64_t due_since; /* (o) when timers, or the ring, began to use time */
+
+	struct counters count; /* (o) */
+	uint64_t sample_in;    /* (o) Gs that become runnable until one is measured */
+	int id;                /* (c) */
+	uint32_t status;       /* (a) enum pstatus; under (l), but for P_BLOCKED */
+	int tid;               /* (a) the kernel's number of its M; 0: in a hand-off */
+	struct p *link;        /* (l) idle list */
+
+	struct latency latency[LATENCY_CAUSES]; /* (o) */
+	struct watched_run watched;
 };
 
 /* --- M --- */
@@ -310,7 +375,7 @@ struct m {
 	bool alone;          /* (l) it is the thread of one green thread: see thread.c */
 	bool dropped;        /* (o) of that one: its wait is undone, and does not return */
 	void *way_out;       /* (o) of that one: a jmp_buf */
-	uint64_t told[2];    /* (o) ids of the green threads of which signal.c has told */
+	uint64_t told[3];    /* (o) by kind, the last green thread of which longrun.c was told */
 	void *altstack;      /* (o) for signal handlers */
 	uint64_t admitted;   /* (o) sched.admitted, as its mask of signals has it */
 
@@ -318,6 +383,10 @@ struct m {
 	struct glist pinned; /* (l) ready, and pinned to it: see "pinned" in bound.h */
 	uint32_t npinned;    /* (o) how many green threads are */
 	bool pinned_turn;    /* (o) the last turn was one of those in that list */
+
+	uint32_t blocked_as;  /* (o) the status that gmp_block_enter left in its P */
+	uint32_t block_site;  /* (o) index in p.sections */
+	uint64_t block_began; /* (o) cpu_ticks; 0: this section is not timed */
 
 	struct cxx_globals *cxx;       /* (c) its thread's; NULL without a C++ runtime */
 	struct cxx_globals cxx_before; /* (c) what the thread came with */
@@ -339,6 +408,11 @@ typedef void (*end_fn)(struct g *gp);
  * the process, or says after how many ns to ask again (NEVER: no need). */
 typedef int64_t (*stall_fn)(void);
 
+/* On sysmon, no locks held. */
+typedef void (*errand_fn)(void);
+/* The same; true: call again in a second. */
+typedef bool (*watch_fn)(void);
+
 /* What a green thread does that leaves its stack; on g0, with the G.  Does not come back. */
 typedef int (*leave_fn)(void *gp);
 
@@ -350,9 +424,22 @@ enum runstate { RUN_NONE, RUN_STARTING, RUN_ON, RUN_STOPPING };
 
 enum lane { LANE_RUN, LANE_NEW, LANES };
 
-/* An array of pointers that grows in address space set aside for it: no allocation, no links. */
+/*
+ * The compact form of a green thread that has not run: all that its g struct holds by then. An entry of
+ * LANE_NEW is such a record, or, with fn NULL, the G that arg points to.
+ */
+struct unstarted {
+	gmp_fn fn;
+	void *arg;
+	uint64_t id;
+	uintptr_t made_at;
+};
+
+/* An array that grows in reserved address space: no allocation, no links. The entries of LANE_RUN are
+ * struct g *, those of LANE_NEW struct unstarted. */
 struct gqueue {
-	struct g **slot;       /* (c) */
+	void *slot;            /* (c) */
+	uint32_t size;         /* (c) of an entry, in bytes */
 	uint32_t head, n, cap; /* (l) cap is a power of two */
 };
 
@@ -371,6 +458,7 @@ struct sched {
 	bool library;            /* (c) begun by gmp_start: nobody reports a deadlock */
 	bool threads;            /* (c) GMP_SCHED_THREAD */
 	uint64_t thread_exits;   /* (a) ends of green threads on threads of their own */
+	int slack;               /* (c) timer slack of the thread that began the run, in ns */
 	int64_t start_now;       /* (c) clock and cpu_ticks at the start: the scale of the latter */
 	uint64_t start_ticks;    /* (c) */
 	exit_fn joinable_exit;   /* (c) green.c's: a joinable green thread has ended; on g0 */
@@ -378,6 +466,8 @@ struct sched {
 	end_fn locals_end;       /* (c) local.c's: for one that has locals */
 	end_fn timer_run_end;    /* (c) time.c's: for a timer's; also when it is dropped */
 	stall_fn stalled;        /* (c) floor 5's: nothing can run; on g0 */
+	errand_fn on_errand;     /* (c) debug/dump_signal.c's: sysmon found `errand` set */
+	watch_fn long_waits;     /* (c) debug/cycle.c's: see sysmon.c */
 	look_fn on_leave, on_exit; /* (c) debug/check.c's; NULL: nobody looks */
 	look_fn on_arrive;         /* (c) the same, for one with TURN_LOOKED_AT */
 
@@ -421,6 +511,9 @@ struct sched {
 	struct g *main;                   /* (c) whose end is the end; NULL under gmp_start */
 
 	uint64_t admitted;      /* (a) signals that Ms do not block: bit signo - 1 */
+	int64_t longest_run;    /* (a) sysmon's, ns: see latency.h */
+	int64_t longest_queued; /* (a) sysmon's, ns */
+	uint32_t errand;        /* (a) 1: sysmon is to call on_errand */
 	uint32_t sysmon_asleep; /* (a) 1: the watcher waits here until somebody begins to work */
 };
 

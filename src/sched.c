@@ -2,9 +2,9 @@
 /*
  * Which green thread runs next, and where?
  *
- * A P runs, in this order: at every 61st run some of the global queue; its runnext; its ring; a
- * share of the global queue; what the poller has; half of another P's ring; another P's runnext, if
- * that P has not moved for a while.  Then its M gives the P up and sleeps (wake.c).
+ * A P runs, in this order: at every 61st run some of the global queue; the Gs of due timers; its runnext;
+ * its ring; a share of the global queue; what the poller has; half of another P's ring; another P's
+ * runnext, if that P has not moved for a while.  Then its M gives the P up and sleeps (wake.c).
  *
  * Invariants (D2, D3: wake.c; D4, D5: bound.c)
  *  D1 runnext inherits the slice of the one that made it ready, INHERIT_MAX times, and on for about
@@ -14,6 +14,12 @@
  *     by itself nothing is stolen before the last look.
  *  D7 Who is in the global queue comes to a ring's tail after about two runs for each that goes before it,
  *     also where no ring ever runs dry: at every 61st run half as many come as have run since the last.
+ *  SCHED-8 Gs that timers made ready run before runnext and before the ring, earliest deadline first, within a
+ *     budget.  While other Gs wait, firing timers and running these Gs takes at most SLICE_TICKS, plus the
+ *     runs of DUE_MOST Gs, plus as much time as the others have had since.  Then the others run for as
+ *     long as timers have used in excess, DUE_DEBT at most; timers that are due meanwhile stay in the heap.
+ *     So timers take at most half of a P's time from Gs that wait, unless a single run of a G that a timer
+ *     made ready takes longer than DUE_DEBT / DUE_MOST.  In replayed runs a switch counts as 10 us.
  *
  * Rejected: stealing single Gs (a steal is a miss each); Go's taking of one at every 61st run (61 runs
  * for each: where each takes 0.5 ms, a thousand wait for half a minute).
@@ -29,6 +35,7 @@
 #include "base/trace.h"
 #include "bound.h"
 #include "chaos.h"
+#include "latency.h"
 #include "netpoll.h"
 #include "park.h"
 #include "allgs.h"
@@ -47,6 +54,9 @@ enum {
 	SPIN_MOST = 3 * TICKS_10US,
 	SPIN_LEAST = TICKS_10US / 8,
 	POLL_TICKS = 5 * TICKS_10US,
+	/* SCHED-8 */
+	DUE_MOST = 8,
+	DUE_DEBT = 5 * SLICE_TICKS,
 	/* D6 */
 	SOON = 4, /* looks */
 	REST_LEAST = 16,
@@ -54,14 +64,6 @@ enum {
 };
 
 /* --- running one --- */
-
-static void record_latency(struct p *pp, struct g *gp)
-{
-	uint32_t ticks = (uint32_t)cpu_ticks() - gp->ready_at;
-
-	gp->ready_at = 0;
-	bump(&pp->latency[latency_bucket(ticks)], 1);
-}
 
 static int g_main(void *arg)
 {
@@ -98,19 +100,27 @@ leaves_by_jump static noinline int begin(struct m *m, struct g *gp)
 	if (unlikely(sched.threads))
 		return begin_thread(m, gp);
 	g_bind_stack(m->p, gp);
-	if (unlikely(gp->turn & TURN_PINNED)) {
-		gp->lockedm = m;
-		m->npinned++;
+	gp->turn &= (uint8_t)~TURN_UNSHARED;
+	if (unlikely(gp->turn)) {
+		if (gp->turn & TURN_MEASURED)
+			latency_record(m->p, gp);
+		if (gp->turn & TURN_PINNED) {
+			gp->lockedm = m;
+			m->npinned++;
+		}
 	}
 	san_leave(&m->san, &gp->san);
 	return gmp__gstart(gp, g_main, g_cxx(gp), sched.fpwords, m->g0);
 }
 
-/* The end of a wait that had a deadline, or whose result is not 0: no trace may be left. */
+/* The end of a wait that had a deadline, or whose result is not 0: no trace may be left.  Also of any
+ * wait or yield whose latency is measured. */
 leaves_by_jump static noinline int end_wait(struct m *m, struct g *gp, uint32_t state)
 {
 	int result = waiter_result(state);
 
+	if (gp->turn & TURN_MEASURED)
+		latency_record(m->p, gp);
 	if (gp->turn & TURN_TIMED) {
 		gp->turn &= (uint8_t)~TURN_TIMED;
 		timer_del(&gp->timer);
@@ -149,8 +159,6 @@ leaves_by_jump static int execute(struct m *m, struct p *pp, struct g *gp)
 	m->curg = gp;
 	g_set_status(gp, G_RUNNING);
 	bump(&pp->count.switches, 1);
-	if (unlikely(gp->ready_at))
-		record_latency(pp, gp);
 	if (unlikely(!gp->stack))
 		return begin(m, gp);
 	if (unlikely(state > W_CLAIMED || gp->turn))
@@ -212,26 +220,120 @@ static int64_t look_at_clock(struct p *pp)
 	return now;
 }
 
-/* Fire what is due in from's heap; the ready ones go to pp's ring. */
-static void run_timers(struct p *pp, struct p *from, int64_t now)
+/* Fire what is due in from's heap, until `most` Gs are ready. */
+static struct glist fire_timers(struct p *pp, struct p *from, int64_t now, unsigned most)
 {
 	struct glist out = { 0 };
-	unsigned n = timers_run(from, now, &out);
+	uint64_t late = time_between(timers_next(from), now);
+	unsigned n = timers_run_some(from, now, most, &out);
 
 	if (n)
 		bump(&pp->count.timers_fired, n);
+	if (unlikely(late >= LATENCY_LATE_NS) && out.head)
+		latency_stamp(out.head, LATENCY_TIMER, false);
 	glist_prefetch(&out);
+	return out;
+}
+
+/* Fire all that is due in from's heap; the ready ones go to the tail of pp's ring. */
+static void run_timers(struct p *pp, struct p *from, int64_t now)
+{
+	struct glist out = fire_timers(pp, from, now, UINT32_MAX);
+
 	sched_submit_due(&out);
+}
+
+/* --- SCHED-8 --- */
+
+static uint64_t due_clock(struct p *pp)
+{
+	return rt_replays() ? ld_rlx(&pp->count.switches) * TICKS_10US : cpu_ticks();
+}
+
+/* Gs that timers put in front of the ring are there; thieves may have taken some. */
+static bool due_in_front(struct p *pp)
+{
+	uint32_t left = pp->due_end - (uint32_t)ld_rlx(&pp->runqhead);
+
+	return left - 1 < pp->due;
+}
+
+/*
+ * The time since due_since was used by firing timers and by the runs of n Gs that they made ready.  If no
+ * timer was armed, the switch after the last of these went unnoticed; then each run since counts as equally
+ * long, and the rest of the time as the others'.
+ */
+static void charge_timers(struct p *pp, uint32_t n)
+{
+	uint32_t runs = (uint32_t)ld_rlx(&pp->count.switches) - pp->due_from;
+	uint64_t now = due_clock(pp);
+	int64_t used = (int64_t)(now - pp->due_since), theirs = runs > n ? used / runs * n : used;
+	int64_t budget = pp->due_budget - theirs + (used - theirs);
+
+	pp->due_budget = max_of(min_of(budget, (int64_t)SLICE_TICKS), -(int64_t)DUE_DEBT);
+	pp->due_since = now;
+}
+
+/* The others have used the time since due_since.  Returns false if they run on. */
+static bool timers_may_run(struct p *pp)
+{
+	uint64_t now = due_clock(pp);
+
+	pp->due_budget =
+		min_of(pp->due_budget + (int64_t)(now - pp->due_since), (int64_t)SLICE_TICKS);
+	pp->due_since = now;
+	return pp->due_budget > 0;
+}
+
+/* Gs that no timer made runnable wait on pp. */
+static bool others_wait(struct p *pp)
+{
+	return pp->runqtail != (uint32_t)ld_rlx(&pp->runqhead) || ld_rlx(&pp->runnext) ||
+	       ld_rlx(&sched.gqn) || pp->yieldtail != (uint32_t)ld_rlx(&pp->yieldhead);
+}
+
+static void run_timers_first(struct p *pp, int64_t now)
+{
+	struct glist out = fire_timers(pp, pp, now, DUE_MOST);
+
+	pp->due_from = (uint32_t)ld_rlx(&pp->count.switches);
+	pp->due = sched_submit_first(&out, &pp->due_end);
+	if (pp->due)
+		pp->looked = 0; /* the next switch ends the charge, if the last of them has run */
+	else
+		charge_timers(pp, 0);
 }
 
 static noinline void run_own_timers(struct p *pp)
 {
+	if (pp->due) {
+		if (due_in_front(pp)) {
+			if (pp->put_off && due_clock(pp) - pp->due_since > TICKS_10US)
+				sched_submit_late(pp);
+			return;
+		}
+		charge_timers(pp, pp->due);
+		pp->due = 0;
+	}
 	int64_t now = look_at_clock(pp);
 
 	if (unlikely(pp->put_off))
 		sched_submit_late(pp);
-	if (timers_next(pp) <= now)
+	if (timers_next(pp) > now)
+		return;
+	if (pp->in_order || !others_wait(pp)) {
+		pp->due_budget = SLICE_TICKS;
 		run_timers(pp, pp, now);
+	} else if (timers_may_run(pp)) {
+		run_timers_first(pp, now);
+	}
+}
+
+/* NULL: no G of a timer is to run before the others. */
+static noinline struct g *due_work(struct p *pp)
+{
+	run_own_timers(pp);
+	return pp->due ? runq_get(pp) : NULL;
 }
 
 /* Other Ps' timers that are due: their owners are busy, or gone. */
@@ -376,10 +478,11 @@ struct seen {
  * have both Ps fetch what the other has just used, and fetch it again: one of them is through sooner. */
 static bool soon_through(struct p *victim, struct seen *seen)
 {
-	uint32_t head = (uint32_t)ld_rlx(&victim->runqhead), ran = head - seen->head;
+	uint32_t head = (uint32_t)ld_rlx(&victim->runqhead);
+	int32_t ran = max_of((int32_t)(head - seen->head), 0); /* less: timers put some in front */
 
 	seen->head = head;
-	return runq_len(victim) <= SOON * ran;
+	return runq_len(victim) <= SOON * (uint32_t)ran;
 }
 
 /* Steal from one of the first n after another, from a random one on; at last what a spinner that has seen
@@ -628,10 +731,13 @@ leaves_by_jump int schedule_g0(void)
 		return rest_bound_g0(m);
 	if (unlikely(ld_rlx(&pp->attention)))
 		return attend_g0(m);
-	if (unlikely(timers_next(pp) != NEVER) && cpu_ticks() - pp->looked > TICKS_10US)
-		run_own_timers(pp);
 	/* by runs, not by slices: those that inherit one must not put it off */
 	if (unlikely((uint32_t)pp->count.switches % GLOBAL_EVERY == 0) && (gp = look_round(pp))) {
+		bump(&pp->schedtick, 1);
+		return execute(m, pp, gp);
+	}
+	if (unlikely(timers_next(pp) != NEVER) && cpu_ticks() - pp->looked > TICKS_10US &&
+	    (gp = due_work(pp))) {
 		bump(&pp->schedtick, 1);
 		return execute(m, pp, gp);
 	}

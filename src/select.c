@@ -334,7 +334,7 @@ int gmp_select_until(gmp_case *cases, int n, int64_t deadline)
 	return do_select(cases, n, WAIT, deadline);
 }
 
-int gmp_try_select(gmp_case *cases, int n)
+int gmp_select_try(gmp_case *cases, int n)
 {
 	return do_select(cases, n, TRY, 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What does a green thread wait for that is parked in a select?  For who looks at it (debug/dump.c). */
+/* What does a green thread wait for that is parked in a select?  For dumps (debug/view.c). */
 #ifndef GMP_SELECT_H
 #define GMP_SELECT_H
 

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What happens when a green thread runs over the end of its stack?
+ * Fault and signal handling of Ms: names the green thread that runs over the end of its stack.
  *
- * It touches the guard below, and the kernel sends SIGSEGV to its M.  The handler runs on the M's
- * alternate stack (there is no room on the other), says which green thread it was, and lets the
- * signal end the process.  Any other fault goes on to whoever had the signal before us.
+ * A fault raises SIGSEGV or SIGBUS on the M that runs the green thread.  The handler runs on the M's
+ * alternate stack, since the green thread's has no room, and decides by the fault address and the stack
+ * pointer (what_fault_sig):
+ *
+ *   address in the guard               overflow: two lines, then the signal ends the process, also if the
+ *                                      program had a handler of its own
+ *   stack pointer below the stack,     overflow by a frame larger than the guard: the same lines; the
+ *   and the address in that frame      program's handler, if it has one, is called
+ *   any other                          the program's handler; without one, a line that names the green
+ *                                      thread, and the stack pointer if that has left the stack
+ *
+ * Faults on g0 and of external threads go to the program's disposition without a line.
  *
  * And how is the program kept from handling signals on a green thread's stack, which may be small, and
  * whose M may be in the middle of a switch?  Ms block what comes from outside, SIGPIPE with it; the
@@ -21,6 +30,8 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/os.h"
@@ -28,6 +39,7 @@
 #include "base/throw.h"
 #include "base/trace.h"
 #include "allgs.h"
+#include "longrun.h"
 #include "wake.h"
 
 #ifndef AT_MINSIGSTKSZ
@@ -44,18 +56,35 @@ static struct {
 } handled[] = { { .signo = SIGSEGV }, { .signo = SIGBUS } };
 
 static bool installed;
-enum { SIGNAL_TELL = SIGURG }; /* which is ignored by default; also DEBUG_chaos's */
+static struct sigaction ask_old;
 
-static struct sigaction tell_old;
-
-/* The mask of the thread that began the run: the watcher's, and that of a fork's child. */
+/* The mask of the thread that began the run: sysmon's, and that of child processes. */
 static sigset_t outer;
 
 /* What a thread brings upon itself, and what may come upon a green stack. */
 static const int not_blocked[] = { SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGABRT,
 				   SIGSYS,  SIGPROF, SIGXFSZ, SIGTTIN, SIGTTOU };
 
-static void report_overflow_sig(const struct g *gp, uintptr_t pc)
+/* --- faults --- */
+
+enum fault { FAULT_GUARD, FAULT_BEYOND, FAULT_OTHER };
+
+/* BELOW: the red zone, and what a probe of -fstack-clash-protection is ahead of the stack pointer.
+ * FARTHEST: a stack pointer that is farther below belongs to a stack that the program made itself. */
+enum { FAULT_BELOW = PAGE, FAULT_FARTHEST = 1 << STACK_CLASS_MAX };
+
+static enum fault what_fault_sig(const struct g *gp, uintptr_t addr, uintptr_t sp)
+{
+	uintptr_t lo = (uintptr_t)gp->stack;
+
+	if (stack_guard_overlaps(gp->stack, (void *)addr, 1))
+		return FAULT_GUARD;
+	if (sp < lo && lo - sp <= FAULT_FARTHEST && addr < lo && addr >= sp - FAULT_BELOW)
+		return FAULT_BEYOND;
+	return FAULT_OTHER;
+}
+
+static void say_overflow_sig(const struct g *gp, uintptr_t addr, uintptr_t pc, enum fault kind)
 {
 	struct line l = { .n = 0 };
 
@@ -63,20 +92,68 @@ static void report_overflow_sig(const struct g *gp, uintptr_t pc)
 	line_green_sig(&l, gp->id, g_name(gp), (uintptr_t)gp->fn);
 	line_str_sig(&l, ": ");
 	line_dec_sig(&l, (uint64_t)1 << gp->stack_class);
-	line_str_sig(&l, " bytes reserved, ran over in ");
+	line_str_sig(&l, " bytes reserved, ");
+	line_dec_sig(&l, (uintptr_t)gp->stack - addr);
+	line_str_sig(&l, " bytes past the end, in ");
 	line_sym_sig(&l, pc);
-	line_str_sig(&l, "; raise gmp_attr.stack_size or GMP_STACK_SIZE\n");
+	line_str_sig(&l, kind == FAULT_BEYOND ? "; a frame larger than the guard?\n" : "\n");
 	line_write_sig(&l, STDERR_FILENO);
+	line_str_sig(
+		&l, "     raise gmp_attr.stack_size or GMP_STACK_SIZE, or move large arrays to the "
+		    "heap\n");
+	line_write_sig(&l, STDERR_FILENO);
+}
+
+/* No overflow that can be told by the address. */
+static void say_fault_sig(const struct g *gp, int signo, const siginfo_t *info, const void *context)
+{
+	uintptr_t sp = context_sp_sig(context), lo = (uintptr_t)gp->stack;
+	struct line l = { .n = 0 };
+
+	line_str_sig(&l, signo == SIGSEGV ? "gmp: fatal: SIGSEGV in " : "gmp: fatal: SIGBUS in ");
+	line_green_sig(&l, gp->id, g_name(gp), (uintptr_t)gp->fn);
+	if (info->si_code != SI_KERNEL) { /* which has no address */
+		line_str_sig(&l, ": address ");
+		line_hex_sig(&l, (uintptr_t)info->si_addr);
+	}
+	line_str_sig(&l, ", in ");
+	line_sym_sig(&l, context_pc_sig(context));
+	line_str_sig(&l, "\n");
+	line_write_sig(&l, STDERR_FILENO);
+	if (sp >= lo && sp <= lo + ((size_t)1 << gp->stack_class))
+		return;
+	line_str_sig(&l, "     the stack pointer is ");
+	if (sp < lo && lo - sp <= FAULT_FARTHEST) {
+		line_dec_sig(&l, lo - sp);
+		line_str_sig(&l, " bytes below the stack of ");
+		line_dec_sig(&l, (uint64_t)1 << gp->stack_class);
+		line_str_sig(&l, " bytes; a frame larger than the guard?\n");
+	} else {
+		line_str_sig(&l, "outside its stack, at ");
+		line_hex_sig(&l, sp);
+		line_str_sig(&l, "\n");
+	}
+	line_write_sig(&l, STDERR_FILENO);
+}
+
+static bool no_handler(const struct sigaction *sa)
+{
+	return sa->sa_handler == SIG_DFL || sa->sa_handler == SIG_IGN;
+}
+
+static struct sigaction *old_of(int signo)
+{
+	for (unsigned i = 0; i < countof(handled); i++)
+		if (handled[i].signo == signo)
+			return &handled[i].old;
+	return NULL;
 }
 
 /* As if we had never been there: the old disposition meets the signal. */
 static void pass_on_sig(int signo, siginfo_t *info, void *context)
 {
-	struct sigaction *old = NULL;
+	struct sigaction *old = old_of(signo);
 
-	for (unsigned i = 0; i < countof(handled); i++)
-		if (handled[i].signo == signo)
-			old = &handled[i].old;
 	if (old && old->sa_flags & SA_SIGINFO && old->sa_sigaction) {
 		old->sa_sigaction(signo, info, context);
 		return;
@@ -97,31 +174,15 @@ static void pass_on_sig(int signo, siginfo_t *info, void *context)
 		raise(signo);
 }
 
-/* Sent by the watcher: what is to be told of whoever this thread runs. */
-static void on_told(int signo, siginfo_t *info, void *context)
+/* Sent by sysmon: a question about the green thread that this M runs (longrun.c). */
+static void on_asked(int signo, siginfo_t *info, void *context)
 {
-	int saved = errno, kind = info->si_value.sival_int;
+	int saved = errno;
 	struct m *m = getm();
-	struct line l = { .n = 0 };
-	struct trace t;
 
 	(void)signo;
-	if (m && m->curg && info->si_code == SI_QUEUE && info->si_pid == getpid() &&
-	    (unsigned)kind < countof(m->told) && m->told[kind] != m->curg->id) {
-		m->told[kind] = m->curg->id;
-		line_str_sig(&l, kind == SIGNAL_LONG ? "gmp: check: " : "gmp: ");
-		line_green_sig(&l, m->curg->id, g_name(m->curg), (uintptr_t)m->curg->fn);
-		line_str_sig(&l, kind == SIGNAL_LONG
-					 ? " has run for 10 ms without a wait\n"
-					 : " keeps its thread asleep without gmp_block_enter\n");
-		line_write_sig(&l, STDERR_FILENO);
-		trace_own(&t, context_pc_sig(context));
-		for (int i = 0; i < t.n; i++) {
-			l.n = 0;
-			line_frame_sig(&l, i, t.pc[i]);
-			line_write_sig(&l, STDERR_FILENO);
-		}
-	}
+	if (m && m->curg && info->si_code == SI_QUEUE && info->si_pid == getpid())
+		longrun_answer_sig(m, context_pc_sig(context));
 	errno = saved;
 }
 
@@ -145,12 +206,20 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 	if (!m)
 		m = gmp__blockedm();
 	gp = m ? m->curg : NULL;
-	if (gp && gp->stack && info->si_code > 0 && stack_guard_hit(gp->stack, info->si_addr)) {
-		report_overflow_sig(gp, context_pc_sig(context));
-		signal(SIGSEGV, SIG_DFL);
-		if (signo != SIGSEGV)
-			raise(SIGSEGV);
-		return; /* the fault repeats, and ends the process */
+	if (gp && gp->stack && info->si_code > 0) {
+		uintptr_t addr = info->si_code == SI_KERNEL ? 0 : (uintptr_t)info->si_addr;
+		enum fault kind = what_fault_sig(gp, addr, context_sp_sig(context));
+
+		if (kind != FAULT_OTHER)
+			say_overflow_sig(gp, addr, context_pc_sig(context), kind);
+		else if (no_handler(old_of(signo)))
+			say_fault_sig(gp, signo, info, context);
+		if (kind == FAULT_GUARD) {
+			signal(SIGSEGV, SIG_DFL);
+			if (signo != SIGSEGV)
+				raise(SIGSEGV);
+			return; /* the fault repeats, and ends the process */
+		}
 	}
 	pass_on_sig(signo, info, context);
 	errno = saved;
@@ -161,27 +230,16 @@ static bool is_ours(const struct sigaction *sa)
 	return sa->sa_flags & SA_SIGINFO && sa->sa_sigaction == on_fault;
 }
 
-static bool is_nobodys(const struct sigaction *sa)
-{
-	return sa->sa_handler == SIG_DFL || sa->sa_handler == SIG_IGN;
-}
-
 /* Is on_fault still reached?  A handler that was put before it in an earlier run, and is there yet, is
  * taken to call it: put before that one again, the two would call each other for ever. */
 static bool still_reached(unsigned i, const struct sigaction *now)
 {
-	return is_ours(now) || (handled[i].chained && !is_nobodys(now));
+	return is_ours(now) || (handled[i].chained && !no_handler(now));
 }
 
 static bool may_ask(void)
 {
 	return sched.options.debug & (DEBUG_sched | DEBUG_check);
-}
-
-void signal_ask(int tid, enum signal_kind kind)
-{
-	if (sched.options.debug & (kind == SIGNAL_LONG ? DEBUG_check : DEBUG_sched))
-		os_thread_signal(tid, SIGNAL_TELL, kind);
 }
 
 static bool sends_signals(void)
@@ -192,13 +250,13 @@ static bool sends_signals(void)
 void signal_disturb(int tid)
 {
 	if (!may_ask())
-		os_thread_signal(tid, SIGNAL_TELL, 0);
+		os_thread_signal(tid, LONGRUN_SIGNAL);
 }
 
 /* SA_RESTART: the call that sleeps goes on as if nothing had been. */
-static int tell_init(void)
+static int ask_init(void)
 {
-	struct sigaction sa = { .sa_sigaction = on_told,
+	struct sigaction sa = { .sa_sigaction = on_asked,
 				.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
 
 	if (!sends_signals())
@@ -206,7 +264,7 @@ static int tell_init(void)
 	if (!may_ask())
 		sa = (struct sigaction){ .sa_handler = on_chaos, .sa_flags = SA_ONSTACK };
 	sigemptyset(&sa.sa_mask);
-	return sigaction(SIGNAL_TELL, &sa, &tell_old) < 0 ? -errno : 0;
+	return sigaction(LONGRUN_SIGNAL, &sa, &ask_old) < 0 ? -errno : 0;
 }
 
 int signal_init(void)
@@ -226,7 +284,7 @@ int signal_init(void)
 		if (sigaction(handled[i].signo, &sa, &handled[i].old) < 0)
 			return -errno;
 	}
-	return tell_init();
+	return ask_init();
 }
 
 void signal_fini(void)
@@ -237,7 +295,7 @@ void signal_fini(void)
 		return;
 	installed = false;
 	if (sends_signals())
-		sigaction(SIGNAL_TELL, &tell_old, NULL);
+		sigaction(LONGRUN_SIGNAL, &ask_old, NULL);
 	for (unsigned i = 0; i < countof(handled); i++) {
 		if (sigaction(handled[i].signo, NULL, &now) < 0)
 			continue;
@@ -260,7 +318,7 @@ static void block_others(void)
 	for (unsigned i = 0; i < countof(not_blocked); i++)
 		sigdelset(&set, not_blocked[i]);
 	if (sends_signals())
-		sigdelset(&set, SIGNAL_TELL);
+		sigdelset(&set, LONGRUN_SIGNAL);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
@@ -271,8 +329,13 @@ void signal_admit(uint64_t signals)
 	for (unsigned i = 0; i < countof(not_blocked); i++)
 		signals &= ~((uint64_t)1 << (not_blocked[i] - 1));
 	if (sends_signals())
-		signals &= ~((uint64_t)1 << (SIGNAL_TELL - 1));
+		signals &= ~((uint64_t)1 << (LONGRUN_SIGNAL - 1));
 	sched_admit(signals);
+}
+
+void signal_program_mask(sigset_t *set)
+{
+	*set = outer;
 }
 
 void signal_thread_restore(void)
@@ -304,12 +367,33 @@ bool signal_thread_begin(struct m *m)
 	return give_altstack(m);
 }
 
+/* A plain write to a broken pipe, of the program or of a library, has left SIGPIPE pending on this OS thread. It
+ * would end the process as soon as the old mask is restored. What raise, pthread_kill or another process sent
+ * stays pending. */
+static void drop_sigpipe(void)
+{
+	static const struct timespec at_once;
+	uint64_t set = (uint64_t)1 << (SIGPIPE - 1);
+	siginfo_t info;
+	long got;
+
+	if (sigismember(&outer, SIGPIPE))
+		return;
+	do /* libc's sigtimedwait hides SI_TKILL */
+		got = syscall(SYS_rt_sigtimedwait, &set, &info, &at_once, sizeof(set));
+	while (got < 0 && errno == EINTR);
+	if (got == SIGPIPE && (info.si_code != SI_USER || info.si_pid != getpid()))
+		raise(SIGPIPE);
+}
+
 void signal_thread_end(struct m *m)
 {
 	stack_t off = { .ss_flags = SS_DISABLE };
 
-	if (!m->ours)
+	if (!m->ours) {
+		drop_sigpipe();
 		signal_thread_restore();
+	}
 	if (!m->altstack)
 		return;
 	sigaltstack(&off, NULL);

@@ -3,12 +3,9 @@
 #ifndef GMP_SIGNAL_H
 #define GMP_SIGNAL_H
 
-#include "runtime.h"
+#include <signal.h>
 
-/* The thread says which green thread it runs, and by which calls that came where it is: one that sleeps
- * with GMP_DEBUG=sched, one that has run for long with GMP_DEBUG=check.  Nothing otherwise. */
-enum signal_kind { SIGNAL_SLEEPS, SIGNAL_LONG };
-void signal_ask(int tid, enum signal_kind kind);
+#include "runtime.h"
 
 /* With GMP_DEBUG=chaos: the thread stands still for a moment, and a system call of its ends with EINTR. */
 void signal_disturb(int tid);
@@ -24,5 +21,7 @@ void signal_thread_end(struct m *m);
 void signal_admit(uint64_t signals);
 /* The mask of before, in the child of a fork from an M. */
 void signal_thread_restore(void);
+/* The mask of the thread that began the run, for children. */
+void signal_program_mask(sigset_t *set);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where do green threads' stacks come from, and when does their memory go back?
+ * Stacks of green threads: makes, guards, caches and trims them.
  *
  * A stack is a piece of a slab: a mapping that holds many of one size.  Only pages that were
  * touched are resident; the rest is address space.
  *
  *   slab    | guard | ........ untouched ........ | touched | guard | ...
- *             lo                                    top^      lo of the next
+ *                     lo        2^class bytes           top^          lo of the next
  *
  * Invariants
  *  S1 Stacks of a class that are handed out, cached in Ps, or pooled here are `made` in number, and
@@ -18,14 +18,24 @@
  *     and taken at the top: the warm ones go round, the cold ones sink.
  *     Memory goes back that was wanted neither in this period nor in the whole one before it.
  *  S3 No list of stacks lives in stacks: a free stack's pages are never touched by bookkeeping.
- *  S4 The boundary between two stacks is never that of a page table (2 MiB), so that the top of
- *     one and the guard of the next share one, and a parked stack costs a fraction of a table.
+ *  S4 The guard of a stack begins where its lower neighbour ends.  A page table spans 2 MiB, so the
+ *     top of one and the guard of the next share a table, except about one pair in 32 of the classes
+ *     from 2 MiB up.  A parked stack costs an entry of 8 bytes for each of its pages and of its
+ *     guard's, and at most about a table.
+ *  S5 All 2^class bytes of a stack can be used: the guard lies below them.  It is not memory, does not
+ *     count as stack_promise counts, and its pages are never made resident.
  *
- * Guards are installed when a stack is made.  Three kinds, probed by trying: light ones (no
- * mapping is split), protected pages while the system's limit on mappings leaves room, none.
+ * Size of the guard (STACK_GUARD): each call pushes a return address, so a chain of calls whose frames
+ * are up to 64 KiB touches a byte in every 64 KiB, and cannot step over the guard.  No more, since each page
+ * of a guard is 8 bytes of page tables for each stack.
+ *
+ * Guards are installed when a stack is made, and one when a slab is.  Three kinds: light ones (MADV_GUARD_INSTALL: no mapping
+ * is split); if the kernel refuses, protected pages (two more mappings each) while vm.max_map_count
+ * leaves room; else none, which stack_counts() counts.
  *
  * Rejected: one mapping a stack (ends at 32,750 of them); a signal handler that grows stacks
- * (2.6 to 4.5 us a page where demand paging takes 1.3); huge pages (2 MiB for each first touch).
+ * (2.6 to 4.5 us a page where demand paging takes 1.3); huge pages (2 MiB for each first touch);
+ * guards of several stacks by one process_madvise (a tenth of the first use of a stack, at most).
  */
 #include "stack.h"
 
@@ -37,12 +47,20 @@
 #include "base/san.h"
 #include "base/throw.h"
 
-enum { SLAB_MIN = 64 << 20, SLAB_MAX = 1 << 30, TABLE_SPAN = 2 << 20, TRIM_BATCH = 16 };
+/* SLAB_GUARD: below the lowest stack of a slab, which is that of the first green thread.  It costs a mapping
+ * and no memory, and is larger than what a main thread's stack may hold (8 MiB, as a rule). */
+enum {
+	SLAB_MIN = 64 << 20,
+	SLAB_MAX = 1 << 30,
+	SLAB_GUARD = 16 << 20,
+	TABLE_SPAN = 2 << 20,
+	TRIM_BATCH = 16,
+};
 
+/* The first page above the slab's guard. */
 struct slab {
-	char *map; /* what was reserved, for the unmapping */
+	char *map; /* the whole mapping */
 	size_t bytes;
-	char *base; /* the first stack */
 	uint32_t count;
 	struct slab *next;
 };
@@ -69,7 +87,7 @@ static struct {
 	uint64_t bytes;     /* (l) promised by stack_promise, in all classes */
 	unsigned klass;     /* (c) the default one */
 	bool said_degraded; /* (l) */
-	enum { GUARD_LIGHT, GUARD_PROTECT, GUARD_NONE } guard;
+	bool light;         /* (c) the kernel has light guards */
 	int64_t maps_left;  /* (l) mappings that protected guards may still split */
 	uint64_t unguarded; /* (l) */
 	uint64_t trimmed;   /* (a) bytes */
@@ -82,6 +100,12 @@ static struct {
 static size_t class_bytes(unsigned klass)
 {
 	return (size_t)1 << klass;
+}
+
+/* With the guard: from one stack to the next. */
+static size_t slot_bytes(unsigned klass)
+{
+	return class_bytes(klass) + STACK_GUARD;
 }
 
 static size_t free_array_bytes(void)
@@ -97,31 +121,28 @@ static size_t ids_bytes(void)
 /* --- slabs --- */
 
 /* Slabs grow with the class, so that a million stacks lie in a few hundred; where address space is
- * scarce, one stack will do.  The slab's record is the first page of its mapping. */
+ * scarce, one stack will do, and no guard of the slab's. */
 static struct slab *slab_new(unsigned klass, uint64_t room)
 {
-	size_t size = class_bytes(klass), least = max_of(size, (size_t)SLAB_MIN);
-	size_t bytes = max_of(least, min_of((size_t)room << klass, (size_t)SLAB_MAX));
-	size_t span = min_of(size, (size_t)TABLE_SPAN);
-	size_t slack = span + PAGE;
-	char *map = os_reserve(bytes + slack);
+	size_t slot = slot_bytes(klass), least = max_of(slot, (size_t)SLAB_MIN);
+	size_t bytes = max_of(least, min_of((size_t)room * slot, (size_t)SLAB_MAX));
+	size_t guard = SLAB_GUARD;
+	char *map = os_reserve(guard + PAGE + bytes);
 
 	if (!map) {
-		bytes = size;
-		map = os_reserve(bytes + slack);
+		guard = 0;
+		bytes = slot;
+		map = os_reserve(PAGE + bytes);
 	}
 	if (!map)
 		return NULL;
-	struct slab *s = (struct slab *)map;
-	/* S4: half a span off the boundary of a page table */
-	uintptr_t base = round_up((uintptr_t)map + PAGE, span) + span / 2;
+	if (guard)
+		os_guard_protect(map, guard); /* without it stacks have their own guards yet */
+	struct slab *s = (struct slab *)(map + guard);
 
-	if (base >= (uintptr_t)map + PAGE + span)
-		base -= span;
 	*s = (struct slab){ .map = map,
-			    .bytes = bytes + slack,
-			    .base = (char *)base,
-			    .count = (uint32_t)(bytes >> klass) };
+			    .bytes = guard + PAGE + bytes,
+			    .count = (uint32_t)(bytes / slot) };
 	return s;
 }
 
@@ -208,10 +229,12 @@ static void say_unguarded(void)
 
 static void guard_install(char *lo)
 {
-	if (pool.guard == GUARD_LIGHT && os_guard_light(lo, PAGE) == 0)
+	char *at = lo - STACK_GUARD;
+
+	if (pool.light && os_guard_light(at, STACK_GUARD) == 0)
 		return;
 	lock(&pool.lock, LR_STACK);
-	if (pool.guard == GUARD_PROTECT && pool.maps_left >= 2 && os_guard_protect(lo, PAGE) == 0) {
+	if (pool.maps_left >= 2 && os_guard_protect(at, STACK_GUARD) == 0) {
 		pool.maps_left -= 2;
 	} else {
 		pool.unguarded++;
@@ -229,17 +252,10 @@ static int guard_probe(void)
 		return -ENOMEM;
 	err = os_guard_light(page, PAGE);
 	os_release(page, PAGE);
-	pool.guard = err ? GUARD_PROTECT : GUARD_LIGHT;
+	pool.light = !err;
 	/* a quarter of the mappings stays for the program */
 	pool.maps_left = (int64_t)os_max_maps() / 4 * 3;
 	return 0;
-}
-
-bool stack_guard_hit(const char *lo, const char *addr)
-{
-	/* A frame larger than the guard may jump over it; what lies within 64 KiB below is taken
-	 * for ours, since the neighbour's top would have to be untouched there to fault. */
-	return addr >= lo - (16 * PAGE) && addr < lo + PAGE;
 }
 
 /* --- get and put --- */
@@ -256,10 +272,10 @@ static char *carve_locked(unsigned klass)
 	}
 	if (!c->carving)
 		return NULL;
-	lo = c->carving->base + (size_t)c->carved++ * class_bytes(klass);
+	lo = (char *)c->carving + PAGE + (size_t)c->carved++ * slot_bytes(klass) + STACK_GUARD;
 	c->made++;
 	if (unlikely(pool.ids && pool.nids < pool.limit))
-		pool.ids[pool.nids++] = san_stack_made(lo + PAGE, class_bytes(klass) - PAGE);
+		pool.ids[pool.nids++] = san_stack_made(lo, class_bytes(klass));
 	return lo;
 }
 
@@ -301,10 +317,12 @@ void stack_put(char *lo, unsigned klass)
 	unlock(&pool.lock, LR_STACK);
 }
 
-/* As many as share a page table: two Ps that carved by turns would meet in it at each first touch. */
+/* As many as share a page table: if two Ps carved by turns, they would contend for its lock at each first
+ * touch. */
 static unsigned carve_at_once(void)
 {
-	return (unsigned)max_of(min_of(TABLE_SPAN >> pool.klass, STACK_CACHE / 4), 1);
+	return (unsigned)max_of(
+		min_of(TABLE_SPAN / slot_bytes(pool.klass), (size_t)STACK_CACHE / 4), (size_t)1);
 }
 
 static void fill(struct stackcache *c)
@@ -370,7 +388,7 @@ void stackcache_flush(struct stackcache *c)
 
 char *stack_top(char *lo, unsigned klass)
 {
-	/* a multiplicative hash of the stack's number: neighbours get colours far apart */
+	/* a multiplicative hash of about the stack's number: neighbours get colours far apart */
 	uintptr_t colour = (((uintptr_t)lo >> klass) * 0x9e3779b1u >> 16) % STACK_COLOURS;
 
 	return lo + class_bytes(klass) - colour * CACHE_LINE;
@@ -406,11 +424,10 @@ static size_t discard_down(char *from, char *to, bool to_the_end)
 
 size_t stack_trim_below(char *lo, const char *sp)
 {
-	/* The page of sp, and what signal frames of other libraries may use, stay; the guard has no
-	 * memory.  Below the first window without memory there is none, but for frames of over
-	 * 256 KiB that were never written; those wait for the stack's end. */
-	return discard_down(lo + PAGE, (char *)(((uintptr_t)sp - 256) & ~(uintptr_t)(PAGE - 1)),
-			    false);
+	/* The page of sp, and what signal frames of other libraries may use, stay.  Below the first
+	 * window without memory there is none, except under frames of over 256 KiB that were never
+	 * written; that waits for the stack's end. */
+	return discard_down(lo, (char *)(((uintptr_t)sp - 256) & ~(uintptr_t)(PAGE - 1)), false);
 }
 
 /* S2: take up to TRIM_BATCH dirty stacks out of the middle, from the cold end. */
@@ -469,7 +486,7 @@ static unsigned trim_some(unsigned klass)
 	if (k == 0)
 		return 0;
 	for (unsigned i = 0; i < k; i++)
-		discard_down(batch[i] + PAGE, batch[i] + class_bytes(klass), true);
+		discard_down(batch[i], batch[i] + class_bytes(klass), true);
 	lock(&pool.lock, LR_STACK);
 	put_clean_locked(c, batch, k);
 	unlock(&pool.lock, LR_STACK);
@@ -530,8 +547,11 @@ void stack_fini(void)
 
 		for (struct slab *s = c->slabs, *next; s; s = next) {
 			next = s->next;
-			san_forget(s->map, s->bytes);
-			os_release(s->map, s->bytes);
+			char *map = s->map;
+			size_t bytes = s->bytes;
+
+			san_forget(map, bytes);
+			os_release(map, bytes);
 		}
 		if (c->free)
 			os_release(c->free, free_array_bytes());

@@ -6,10 +6,11 @@
 #include "base/base.h"
 
 enum {
-	STACK_CLASS_MIN = 14, /* 16 KiB; a class is the binary logarithm of a reservation */
-	STACK_CLASS_MAX = 30, /* 1 GiB */
-	STACK_CACHE = 64,     /* stacks that a P keeps at most */
-	STACK_COLOURS = 32,   /* cache lines over which the tops of stacks are spread */
+	STACK_CLASS_MIN = 14,   /* 16 KiB; a class is the binary logarithm of a reservation */
+	STACK_CLASS_MAX = 30,   /* 1 GiB */
+	STACK_CACHE = 64,       /* stacks that a P keeps at most */
+	STACK_COLOURS = 32,     /* cache lines over which the tops of stacks are spread */
+	STACK_GUARD = 64 << 10, /* bytes below a stack that fault; stack.c says why so many */
 };
 
 /* A P's own stacks of the default class, last in first out: the last one is still in the cache.  The first
@@ -40,7 +41,8 @@ void stack_unreserve(unsigned klass, uint32_t n); /* the reverse, once they are 
 int stack_promise(unsigned klass, uint32_t n);
 void stack_unpromise(unsigned klass, uint32_t n);
 
-/* One stack, its lowest address; NULL without memory, which cannot be after stack_reserve. */
+/* One stack, its lowest address, below which the guard lies; NULL without memory, which cannot be after
+ * stack_reserve. */
 char *stack_get(unsigned klass);
 void stack_put(char *lo, unsigned klass);
 /* Fill the cache if it is empty (at least one, after stack_reserve), and see that the last has its guard;
@@ -60,10 +62,15 @@ static inline char *stackcache_take(struct stackcache *c)
 /* Where a new green thread's stack pointer begins: 16-aligned, coloured. */
 char *stack_top(char *lo, unsigned klass);
 
-/* Does the address lie in the guard (or so far below it that only a huge frame explains it)? */
-bool stack_guard_hit(const char *lo, const char *addr);
+/* One byte or more of the n at `at` lies in the guard of the stack `lo`.  False for lo == NULL. */
+static inline bool stack_guard_overlaps(const char *lo, const void *at, size_t n)
+{
+	uintptr_t first = (uintptr_t)at, end = (uintptr_t)lo, begin = end - STACK_GUARD;
 
-/* Give back what lies below sp of a stack that nobody runs on; bytes given back. */
+	return first < end && n > 0 && (first >= begin || n > begin - first);
+}
+
+/* Give back what lies below sp of a stack on which no thread runs; bytes given back. */
 size_t stack_trim_below(char *lo, const char *sp);
 /* Give back the memory of pooled stacks that were not wanted for a whole period and since; at most
  * `most` stacks.  True when there is more to do. */

@@ -2,25 +2,15 @@
 #include "submit.h"
 
 #include "base/os.h"
+#include "latency.h"
 #include "runq.h"
 #include "timer.h"
 #include "wake.h"
 
-enum {
-	LATENCY_EVERY = 64, /* one ready in so many is timed */
-};
-
-static inline void sample(struct p *pp, struct g *gp)
-{
-	uint64_t n = pp->count.readies + 1;
-
-	st_rlx(&pp->count.readies, n);
-	if (unlikely(n % LATENCY_EVERY == 0))
-		gp->ready_at = (uint32_t)cpu_ticks() | 1;
-}
-
+/* Each is measured: next to the lock and the fence that costs little. */
 static noinline void submit_foreign(struct glist *list)
 {
+	uint64_t ticks = cpu_ticks();
 	struct g *gp;
 
 	/* ORD(foreign): before a G can be seen runnable, so that a run's end waits for the wake too */
@@ -28,7 +18,8 @@ static noinline void submit_foreign(struct glist *list)
 	lock(&sched.lock, LR_SCHED);
 	/* under the lock: who sees it runnable, and then gets the lock, knows that this is over */
 	while ((gp = glist_pop(list))) {
-		g_set_status(gp, G_RUNNABLE);
+		latency_stamp_now(gp, latency_cause_of(gp), ticks);
+		g_set_status(gp, G_RUNNABLE); /* last: the end of the run reads gp->turn after it */
 		gq_put(gp);
 	}
 	unlock(&sched.lock, LR_SCHED);
@@ -54,7 +45,8 @@ void sched_submit(struct g *gp, bool next)
 		return;
 	}
 	g_set_status(gp, G_RUNNABLE);
-	sample(pp, gp);
+	if (unlikely(latency_draw(pp)))
+		latency_sample(pp, gp, latency_cause_of(gp));
 	if (next > pp->in_order)
 		gp = runnext_swap(pp, gp);
 	if (gp) {
@@ -79,9 +71,27 @@ void sched_wake_foreign(struct waiter *w)
 	os_futex_wake(&w->state, 1);
 }
 
-/* On the caller's P, or globally. */
-static void submit_list(struct glist *list, bool due)
+/* To the front of the ring; how many. */
+static uint32_t put_first(struct p *pp, struct glist *list, uint32_t *end)
 {
+	uint32_t n = list->n;
+
+	for (struct g *gp = list->head; gp; gp = gp->schedlink) {
+		g_set_status(gp, G_RUNNABLE);
+		if (unlikely(latency_draw(pp)))
+			latency_sample(pp, gp, LATENCY_TIMER);
+	}
+	if (runq_put_first(pp, list, end))
+		return n;
+	for (struct g *gp; (gp = glist_pop(list));)
+		runq_put(pp, gp);
+	return 0;
+}
+
+/* On the caller's P, or globally.  first: to the front of the P's ring, up to *first; how many are there. */
+static uint32_t submit_list(struct glist *list, bool due, uint32_t *first)
+{
+	uint32_t in_front = 0;
 	struct p *pp = getp();
 	struct g *gp;
 
@@ -91,35 +101,44 @@ static void submit_list(struct glist *list, bool due)
 	}
 	list->foreign = NULL;
 	if (!list->head)
-		return;
+		return 0;
 	if (unlikely(!pp)) {
 		submit_foreign(list);
-		return;
+		return 0;
 	}
+	if (first)
+		in_front = put_first(pp, list, first);
 	while ((gp = glist_pop(list))) {
 		g_set_status(gp, G_RUNNABLE);
-		sample(pp, gp);
+		if (unlikely(latency_draw(pp)))
+			latency_sample(pp, gp, due ? LATENCY_TIMER : latency_cause_of(gp));
 		runq_put(pp, gp);
 	}
 	/* curg: a green thread released them, and goes on running itself */
 	uint32_t n = getm()->curg || !pp->room ? RUNQ_SIZE : runq_len(pp);
 
 	if (n < WAKE_FROM)
-		return;
+		return in_front;
 	if (due && n < WAKE_FROM_DUE && timers_next(pp) != NEVER)
 		pp->put_off = true;
 	else
 		wake_if_idle();
+	return in_front;
 }
 
 void sched_submit_list(struct glist *list)
 {
-	submit_list(list, false);
+	submit_list(list, false, NULL);
 }
 
 void sched_submit_due(struct glist *list)
 {
-	submit_list(list, true);
+	submit_list(list, true, NULL);
+}
+
+uint32_t sched_submit_first(struct glist *list, uint32_t *end)
+{
+	return submit_list(list, true, end);
 }
 
 void sched_submit_late(struct p *pp)

@@ -7,12 +7,13 @@
  *                                                                  goes to the ring
  *    a green thread, several           to the ring, in order       yes
  *    the poller                        to the ring, in order       from WAKE_FROM on
- *    a timer                           the same                    from WAKE_FROM_DUE on; from WAKE_FROM on if
+ *    a timer                           before the ring, in order   from WAKE_FROM_DUE on; from WAKE_FROM on if
  *                                                                  some are there at the next look at
  *                                                                  the clock, 10 us later
  *    a thread without a P              to the global queue         yes
  *
- * A P that is in_order (runtime.h) has no runnext: one alone goes to the ring, too.
+ * A P that is in_order (runtime.h) has no runnext: one alone goes to the ring, too.  What a timer makes ready
+ * goes to the ring's tail there, and where the ring is empty or has no room.
  */
 #ifndef GMP_SUBMIT_H
 #define GMP_SUBMIT_H
@@ -32,6 +33,9 @@ void sched_hurry(struct g *gp);
 void sched_submit_list(struct glist *list);
 /* The same for what timers have made ready. */
 void sched_submit_due(struct glist *list);
+/* The same, before the Gs in the ring.  Returns how many are there, up to the place *end; 0 if the ring has no
+ * room and all are at the tail. */
+uint32_t sched_submit_first(struct glist *list, uint32_t *end);
 /* The next look at the clock, if put_off. */
 void sched_submit_late(struct p *pp);
 void sched_wake_foreign(struct waiter *w);

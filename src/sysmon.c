@@ -18,14 +18,21 @@
  *  - A green thread that has run for 10 ms, short blocking code included: ask it to yield at its next
  *    checkpoint.
  *  - Nobody has asked the poller for 10 ms: ask.
+ *  - Waits for descriptors: every 0.7 s, end those whose descriptor was closed by a plain close(), in at
+ *    most CHECK_CHUNK checks at a time (netpoll_check.c).  While all Ps are idle only an external thread
+ *    can close one: if the process has none, sysmon sleeps after one pass more; else it wakes for it.
  *  - A thread of ours has ended: join it.
+ *  - A green thread has waited for a second for one known other (a mutex, a join): look for cycles, once
+ *    a second at most (sched.long_waits).
+ *  - A signal asks for a dump (sched.errand).
  *  - Stacks: what lies below the stack pointer of a G that has been parked for a second goes back
  *    to the kernel, and so does the memory of free stacks that were not wanted for a second.
  *
  * Invariants
  *  Z1 It touches a parked G's stack only while it holds the waiter (W_BUSY); whoever wants to wake
  *     the G spins for those microseconds.
- *  Z2 Looking at all Gs takes at most a twentieth of a CPU, however many there are.
+ *  Z2 Looking at all Gs takes at most a twentieth of a CPU, however many there are, and so do checks of
+ *     waits: from about 100,000 waits on, a pass takes longer than a second.
  */
 #include "sysmon.h"
 
@@ -33,7 +40,11 @@
 #include "base/throw.h"
 #include "chaos.h"
 #include "handoff.h"
+#include "latency.h"
+#include "longrun.h"
 #include "allgs.h"
+#include "netpoll.h"
+#include "park.h"
 #include "proc.h"
 #include "runq.h"
 #include "sched.h"
@@ -50,12 +61,14 @@ enum {
 	PARKED_NS = 1000 * MS, /* so long a G is left alone */
 	PASS_NS = 1000 * MS,   /* between two passes over all Gs */
 	SLICE_NS = 10 * MS,
-	SHORT_NS = 20000,           /* between two looks while blocking code keeps Ps */
-	SHORT_LOOKS = 50,           /* so many without a find, then longer and longer pauses */
-	CHAOS_NS = 200000,          /* between two threads that are disturbed */
-	SCAN_CHUNK = 2048,          /* Gs a look */
-	TRIM_CHUNK = 256,           /* stacks a look */
-	DUTY = 20,                  /* Z2 */
+	SHORT_NS = 20000,    /* between two looks while blocking code keeps Ps */
+	SHORT_LOOKS = 50,    /* so many without a find, then longer and longer pauses */
+	CHAOS_NS = 200000,   /* between two threads that are disturbed */
+	SCAN_CHUNK = 2048,   /* Gs a look */
+	TRIM_CHUNK = 256,    /* stacks a look */
+	CHECK_NS = 700 * MS, /* between two passes over waits; with CHECK_YOUNG_NS below 1 s */
+	CHECK_CHUNK = 2048,  /* waits a look: 0.6 ms */
+	DUTY = 20,           /* Z2 */
 	MONITOR_STACK = 256 * 1024, /* the program's signal handlers run here */
 };
 
@@ -73,13 +86,18 @@ static struct {
 	uint64_t stuck_at; /* sum of the switches of the Ps that were stuck when a spare one came */
 	unsigned quiet;    /* looks since a P was taken */
 	bool fresh, again; /* a section was seen for the first time; this look is for such a one */
+	bool some_long;    /* a section that is expected to be long was seen */
 	uint64_t moved;    /* sum of switches at the last look */
 	int64_t active;    /* when something last ran */
 	int64_t next_pass;
 	int64_t pass_cost; /* ns of CPU time: on a busy machine the watcher may be long about it */
 	uint32_t cursor;   /* next G to look at */
 	bool in_pass, unfinished; /* some G was too young in this pass */
+	bool long_waits;          /* some G has waited for PARKED_NS for one known other */
 	bool more_stacks;
+	uint32_t check_from; /* the next descriptor to check; 0: no pass is under way */
+	int64_t check_began, check_cost, next_check;
+	int64_t checked;     /* when the last complete pass began */
 	int64_t next_period; /* of the pool's low-water mark */
 } mon;
 
@@ -104,15 +122,17 @@ static void look_at_ps(int64_t now)
 		uint32_t status = ld_rlx(&pp->status) & P_STATUS;
 
 		sum += switches;
+		latency_watch(pp, now);
 		if (switches != mon.seen[i].switches) {
 			mon.seen[i].switches = switches;
 			mon.seen[i].since = now;
+			longrun_moved(i, ld_rlx(&pp->tid), now);
 		} else if (status == P_RUNNING || status == P_BLOCKED) {
 			wake |= has_work_for_others(pp, due);
 			if (!hands_off && now - mon.seen[i].since >= SLICE_NS) {
 				sched_ask_yield(pp);
 				if (status == P_RUNNING)
-					signal_ask(ld_rlx(&pp->tid), SIGNAL_LONG);
+					longrun_poll(i, ld_rlx(&pp->tid), mon.seen[i].since, now);
 				/* no thief comes where no P runs dry */
 				if (ld_rlx(&sched.npidle) == 0)
 					runq_spill(pp);
@@ -131,20 +151,21 @@ static void look_at_ps(int64_t now)
 
 static bool is_wanted(struct p *pp)
 {
-	return has_work_for_others(pp, rt_now()) || ld_rlx(&sched.gqn) ||
-	       ld_rlx(&sched.npidle) + ld_rlx(&sched.nmspinning) == 0;
+	return p_has_work(pp) || ld_rlx(&sched.npidle) + ld_rlx(&sched.nmspinning) == 0;
 }
 
-/* Step 1 of the watcher in syscall.c: since the last look, and wanted. */
-static bool blocked_for_long(struct p *pp, int i, int64_t now)
+/* Step 1 of the watcher in syscall.c: since the last look, or expected to be long; and wanted. */
+static bool blocked_for_long(struct p *pp, int i, uint32_t status, int64_t now)
 {
 	uint64_t blocks = ld_rlx(&pp->count.blocks);
 
 	if (blocks != mon.seen[i].blocks) {
 		mon.seen[i].blocks = blocks;
 		mon.seen[i].blocked_since = os_now(); /* `now` may be long ago */
-		mon.fresh |= is_wanted(pp);
-		return false;
+		if (!(status & P_LONG)) {
+			mon.fresh |= is_wanted(pp);
+			return false;
+		}
 	}
 	return now - mon.seen[i].blocked_since >= SLICE_NS || is_wanted(pp);
 }
@@ -154,17 +175,21 @@ static void take_from_blocked(int64_t now)
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 
 	mon.quiet++;
-	mon.fresh = false;
+	mon.fresh = mon.some_long = false;
 	for (int i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];
 		uint32_t status = ld_rlx(&pp->status);
 
-		if ((status & P_STATUS) != P_BLOCKED || !blocked_for_long(pp, i, now) ||
+		if ((status & P_STATUS) != P_BLOCKED)
+			continue;
+		mon.some_long |= (status & P_LONG) != 0;
+		if (!blocked_for_long(pp, i, status, now) ||
 		    !cas_acq(&pp->status, &status, (uint32_t)P_RUNNING)) /* ORD(p.blocked) */
 			continue;
+		if (p_has_work(pp)) /* else the P becomes idle, and nothing was gained yet */
+			mon.quiet = 0;
 		add_rlx(&sched.handoffs, 1);
 		sched_hand_off(pp, true);
-		mon.quiet = 0;
 	}
 }
 
@@ -231,7 +256,7 @@ static void look_for_stuck(int64_t now)
 		return;
 	wakep();
 	for (int i = 0, n = procs_made(); i < n; i++)
-		signal_ask(ld_rlx(&sched.allp[i]->tid), SIGNAL_SLEEPS);
+		longrun_stuck(i, ld_rlx(&sched.allp[i]->tid), mon.seen[i].since, now);
 }
 
 static void look_at_poller(void)
@@ -241,7 +266,62 @@ static void look_at_poller(void)
 		sched_poll_now();
 }
 
+/* --- waits for descriptors --- */
+
+static void check_old_waits(int64_t now)
+{
+	struct glist out = { 0 };
+
+	if (!mon.check_from) {
+		if (now < mon.next_check || !ld_rlx(&sched.npollwait) || rt_replays())
+			return;
+		mon.check_began = now;
+		mon.check_cost = 0;
+	}
+	int64_t began = os_cpu_time();
+
+	mon.check_from = netpoll_check(mon.check_from, CHECK_CHUNK, now, &out);
+	mon.check_cost += os_cpu_time() - began;
+	if (!mon.check_from) {
+		mon.checked = mon.check_began;
+		mon.next_check = mon.check_began + max_of((int64_t)CHECK_NS, mon.check_cost * DUTY);
+	}
+	ready_list(&out);
+}
+
+/* True: all waits have been checked since a green thread could last close a descriptor. */
+static bool waits_checked(void)
+{
+	return !ld_rlx(&sched.npollwait) || rt_replays() ||
+	       (!mon.check_from && mon.checked >= mon.active + CHECK_YOUNG_NS);
+}
+
+/* True if the process has a thread that is no M and not sysmon, or may have one. */
+static bool others_live(void)
+{
+	int ours = ld_rlx(&sched.nm) + 1;
+
+#ifdef SAN_THREAD
+	ours++;
+#endif
+	return os_thread_count_max() > ours;
+}
+
+/* When the next pass over waits is due although all Ps are idle; NEVER: not before one runs. */
+static int64_t idle_check_at(void)
+{
+	return ld_rlx(&sched.npollwait) && !rt_replays() && others_live() ? mon.next_check : NEVER;
+}
+
 /* --- memory --- */
+
+static bool waits_for_one(const struct g *gp)
+{
+	uint8_t why = ld_rlx(&gp->reason);
+
+	return why == WAIT_MUTEX || why == WAIT_RLOCK || why == WAIT_WLOCK || why == WAIT_ONCE ||
+	       why == WAIT_JOIN;
+}
 
 /* Z1.  True if the G will want another look. */
 static bool trim_parked(struct g *gp, int64_t now)
@@ -257,6 +337,7 @@ static bool trim_parked(struct g *gp, int64_t now)
 	if (gp->stack && !sched.on_leave) /* who looks at stacks wants to see how deep they were */
 		stack_trim_below(gp->stack, gp->ctx.sp);
 	st_rlx(&gp->trimmed, true);
+	mon.long_waits |= waits_for_one(gp);
 	waiter_release(&gp->w);
 	return false;
 }
@@ -275,6 +356,10 @@ static void scan_greens(int64_t now)
 	}
 	for (; mon.cursor < end; mon.cursor++)
 		mon.unfinished |= trim_parked(g_at(mon.cursor), now);
+	if (mon.cursor >= made && mon.long_waits && !sched.threads) {
+		mon.long_waits = sched.long_waits();
+		mon.unfinished |= mon.long_waits;
+	}
 	mon.pass_cost += os_cpu_time() - began;
 	if (mon.cursor >= made) {
 		mon.in_pass = false;
@@ -307,23 +392,32 @@ static void look_at_memory(int64_t now)
 }
 
 /* --- the thread --- */
-
 static bool nothing_left(int64_t now)
 {
 	return sched_all_idle() && now - mon.active > REST_AFTER_NS && !mon.in_pass &&
-	       !mon.unfinished && !mon.more_stacks && mon.next_pass > mon.active + PARKED_NS;
+	       waits_checked() && !mon.unfinished && !mon.more_stacks &&
+	       mon.next_pass > mon.active + PARKED_NS;
 }
 
-/* Sleep until an M begins to work. */
+/* Sleep until an M begins to work, or a pass over waits is due. */
 static void rest(void)
 {
+	int64_t until = idle_check_at();
+	bool due = false;
+
 	st_seq(&sched.sysmon_asleep, 1); /* ORD(sysmon): announced before the last look */
 	fence_seq();                     /* ORD(sysmon) */
-	if (sched_all_idle())
-		while (ld_seq(&sched.sysmon_asleep) && !ld_rlx(&mon.stop)) /* ORD(sysmon) */
-			os_futex_wait(&sched.sysmon_asleep, 1, NEVER);
+	if (sched_all_idle() && !ld_rlx(&sched.errand))
+		while (ld_seq(&sched.sysmon_asleep) && !ld_rlx(&mon.stop) &&
+		       !due) { /* ORD(sysmon) */
+			os_futex_wait(&sched.sysmon_asleep, 1, until);
+			due = os_now() >= until;
+		}
+	bool asleep = ld_seq(&sched.sysmon_asleep); /* ORD(sysmon): no M has begun to work */
+
 	st_seq(&sched.sysmon_asleep, 0); /* ORD(sysmon) */
-	mon.active = os_now();
+	if (!due || !asleep)
+		mon.active = os_now();
 }
 
 /* Under GMP_DEBUG=chaos. */
@@ -347,7 +441,7 @@ static int64_t pause_ns(void)
 		return CHAOS_NS;
 
 	int idle = ld_rlx(&sched.npidle), procs = ld_rlx(&sched.procs);
-	int64_t usual = idle > 0 && idle < procs ? MIXED_NS : BUSY_NS;
+	int64_t usual = (idle > 0 && idle < procs) || mon.some_long ? MIXED_NS : BUSY_NS;
 	unsigned longer = mon.quiet > SHORT_LOOKS ? mon.quiet - SHORT_LOOKS : 0;
 
 	return min_of(usual, (int64_t)SHORT_NS << min_of(longer, 10u));
@@ -365,11 +459,15 @@ static void *sysmon_main(void *arg)
 		look_at_ps(now);
 		look_for_stuck(now);
 		look_at_poller();
+		check_old_waits(now);
 		look_at_memory(now);
 		m_join_one(true);
+		if (unlikely(ld_rlx(&sched.errand)))
+			sched.on_errand();
+		longrun_write();
 		if (chaos_on())
 			disturb_one();
-		if (nothing_left(now))
+		if (nothing_left(now) && !ld_rlx(&sched.errand))
 			rest();
 		else
 			os_futex_wait(&mon.stop, 0, now + pause_ns());
@@ -383,6 +481,7 @@ int sysmon_start(void)
 	mon.quiet = SHORT_LOOKS + 10;
 	mon.active = os_now();
 	mon.next_period = mon.next_pass = mon.active + PASS_NS;
+	longrun_begin();
 	return os_thread_start(&mon.thread, sysmon_main, NULL, MONITOR_STACK);
 }
 
@@ -393,4 +492,5 @@ void sysmon_stop(void)
 	os_futex_wake(&mon.stop, 1);
 	os_futex_wake(&sched.sysmon_asleep, 1);
 	pthread_join(mon.thread, NULL);
+	longrun_write();
 }

@@ -145,7 +145,7 @@ static bool timer_fires(struct timer *base, int64_t now, struct glist *out)
 	if (gp) { /* else it is dropped, also because max_green are alive */
 		st_rlx(&t->pending, t->period != 0);
 		st_rlx(&gp->made_at, t->made_at);
-		gp->timer_run = true;
+		gp->owes = OWES_TIMER_RUN;
 		add_rlx(&t->running, 1);
 		glist_push(out, gp);
 	}

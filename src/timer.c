@@ -197,14 +197,23 @@ static inline void prefetch_due(struct timers *ts, int64_t now)
 	}
 }
 
-unsigned timers_run(struct p *pp, int64_t now, struct glist *out)
+/* For what the last timer has appended behind `last`. */
+static inline void note_deadline(const struct glist *out, const struct g *last, int64_t when)
+{
+	for (struct g *gp = last ? last->schedlink : out->head; gp; gp = gp->schedlink)
+		st_rlx(&gp->ready_at, (uint64_t)when);
+}
+
+unsigned timers_run_some(struct p *pp, int64_t now, unsigned most, struct glist *out)
 {
 	struct timers *ts = &pp->timers;
 	unsigned fired = 0;
 
 	lock(&ts->lock, LR_TIMERS);
-	while (ts->n && ts->heap[0].when <= now) {
-		struct timer *t = ts->heap[0].t;
+	while (ts->n && ts->heap[0].when <= now && out->n < most) {
+		struct timer_slot due = ts->heap[0];
+		struct timer *t = due.t;
+		struct g *last = out->tail;
 
 		prefetch_due(ts, now);
 		heap_del(ts, 0);
@@ -212,10 +221,16 @@ unsigned timers_run(struct p *pp, int64_t now, struct glist *out)
 			heap_add(ts, t);
 		else
 			st_rel(&t->pp, (struct p *)NULL); /* ORD(timer.pp): after fire's effects */
+		note_deadline(out, last, due.when);
 		fired++;
 	}
 	unlock(&ts->lock, LR_TIMERS);
 	return fired;
+}
+
+unsigned timers_run(struct p *pp, int64_t now, struct glist *out)
+{
+	return timers_run_some(pp, now, UINT32_MAX, out);
 }
 
 int64_t timers_wake_with(struct p *pp, int64_t first)

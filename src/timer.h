@@ -46,7 +46,11 @@ static inline bool timer_armed(struct timer *t)
 	return ld_acq(&t->pp) != NULL; /* ORD(timer.pp): fire's effects before NULL */
 }
 
-/* Fire what is due in pp's heap; the Gs that became ready are appended to out.  How many fired. */
+/* Fire what is due in pp's heap, earliest first, until `most` Gs are in out or nothing is due; a timer that
+ * makes several Gs ready may exceed `most`.  The Gs that became ready are appended to out, each
+ * with its deadline in ready_at.  Returns how many timers fired. */
+unsigned timers_run_some(struct p *pp, int64_t now, unsigned most, struct glist *out);
+/* The same without a limit. */
 unsigned timers_run(struct p *pp, int64_t now, struct glist *out);
 /* The earliest `when` of pp's heap. */
 static inline int64_t timers_next(struct p *pp)

@@ -2,6 +2,8 @@
 #include "wake.h"
 
 #include "base/os.h"
+#include "handoff.h"
+#include "latency.h"
 #include "netpoll.h"
 #include "poller.h"
 #include "proc.h"
@@ -290,11 +292,16 @@ struct p *take_p(struct m *m, struct glist *out)
 		m->nextp = NULL;
 	else if (was_listed)
 		pp = pidle_get();
+	if (!pp && was_listed && out->head) /* events: BLOCK-5 of syscall.c */
+		pp = sched_take_blocked_locked();
 	if (pp) {
 		st_rlx(&pp->status, P_RUNNING);
 		p_bind(pp, m);
 	} else {
+		uint64_t ticks = cpu_ticks();
+
 		while ((gp = glist_pop(out))) {
+			latency_stamp_now(gp, latency_cause_of(gp), ticks);
 			g_set_status(gp, G_RUNNABLE);
 			gq_put(gp);
 		}

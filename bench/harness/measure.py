@@ -48,7 +48,7 @@ class Result:
     def unit(self, row):
         return self.units.get((row.name, row.procs), "")
 
-    def describe(self, root, build, mode, only):
+    def describe(self, root, build, mode, only, busy):
         def said(*command):
             try:
                 return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -65,7 +65,7 @@ class Result:
             for line in f:
                 if line.startswith("CMAKE_C_COMPILER:"):
                     compiler = said(line.strip().split("=", 1)[1], "--version").split("\n")[0]
-        self.mode, self.only = mode, only
+        self.mode, self.only, self.busy = mode, only, busy
         self.machine = {"cpu": cpu or "unknown", "cpus": len(os.sched_getaffinity(0)),
                         "kernel": platform.system() + " " + platform.release(),
                         "load": "%.2f %.2f %.2f" % os.getloadavg()}

@@ -171,7 +171,8 @@ def head(result):
             lines.append("- %s: %s" % (TITLES[name], version))
     lines += ["", "%d rounds%s%s in %d s, load average %s at the end. Medians, in brackets the quartiles; times for "
               "one operation." % (result.rounds, "" if result.mode == "full" else ", --" + result.mode,
-                                  ", --only " + result.only if result.only else "", result.took, m["load"])]
+                                  (", --only " + result.only if result.only else "") +
+                                  (", beside %d processes that compute" % result.busy if result.busy else ""), result.took, m["load"])]
     return lines
 
 

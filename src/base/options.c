@@ -9,10 +9,13 @@
 #include "base/options.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/os.h"
+
+enum { MOST_QUOTED = 32 }; /* bytes of an unknown word */
 
 enum kind { COUNT, BYTES, SCHED };
 
@@ -36,8 +39,10 @@ static const char *const sched_names[] = {
 #undef SCHED_NAME
 };
 
-static const char *const debug_words[] = {
-#define DEBUG_WORD(word, help) #word,
+static const struct {
+	const char *word, *help;
+} debug_words[] = {
+#define DEBUG_WORD(word, help) { #word, help },
 #include "base/options.def"
 #undef DEBUG_WORD
 };
@@ -101,6 +106,23 @@ static int load_one(const struct option *o, uint64_t *v, const char **why)
 	return *v < o->min || *v > o->max ? refuse(-EINVAL, why, bad) : 0;
 }
 
+/* Name the unknown word (n bytes at s) and the known ones.  The text lasts until the next start. */
+static const char *unknown_word(const char *s, size_t n)
+{
+	static char text[320];
+	size_t at = 0;
+
+	at += (size_t)snprintf(text, sizeof(text), "GMP_DEBUG: unknown word \"");
+	for (size_t i = 0; i < n && i < MOST_QUOTED; i++)
+		text[at++] = s[i] >= ' ' && s[i] <= '~' ? s[i] : '?';
+	at += (size_t)snprintf(text + at, sizeof(text) - at,
+			       "%s\"; known: ", n > MOST_QUOTED ? "..." : "");
+	for (size_t i = 0; i < countof(debug_words) && at < sizeof(text); i++)
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", i ? ", " : "",
+				       debug_words[i].word);
+	return text;
+}
+
 static int load_debug(unsigned *out, const char **why)
 {
 	const char *s = getenv("GMP_DEBUG");
@@ -108,16 +130,23 @@ static int load_debug(unsigned *out, const char **why)
 	for (*out = 0; s != NULL && *s != '\0'; s += *s == ',') {
 		size_t n = strcspn(s, ","), i = 0;
 
-		while (i < countof(debug_words) &&
-		       (strlen(debug_words[i]) != n || strncmp(s, debug_words[i], n) != 0))
+		while (i < countof(debug_words) && (strlen(debug_words[i].word) != n ||
+						    strncmp(s, debug_words[i].word, n) != 0))
 			i++;
 		if (i < countof(debug_words))
 			*out |= 1u << i;
 		else if (n > 0)
-			return refuse(-EINVAL, why, "GMP_DEBUG: a word that is not known");
+			return refuse(-EINVAL, why, unknown_word(s, n));
 		s += n;
 	}
 	return 0;
+}
+
+void options_help(int fd)
+{
+	dprintf(fd, "gmp: GMP_DEBUG takes these words, separated by commas:\n");
+	for (size_t i = 0; i < countof(debug_words); i++)
+		dprintf(fd, "gmp:   %-8s %s\n", debug_words[i].word, debug_words[i].help);
 }
 
 /* The struct may be of an older version, which ended earlier, or of a newer one. */

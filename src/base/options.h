@@ -33,4 +33,7 @@ struct options {
  */
 int options_load(const gmp_config *user, struct options *out, const char **why);
 
+/* Write every word of GMP_DEBUG to fd, with one line each. */
+void options_help(int fd);
+
 #endif

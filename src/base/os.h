@@ -86,6 +86,10 @@ int os_sink_write(struct os_sink *s, const void *buf, size_t n);
 /* Wait ns at most until there is room, or an error awaits: true. */
 bool os_sink_ready(const struct os_sink *s, int64_t ns);
 
+/* Copy n bytes of this process's memory from `at`, which need not be mapped. False: it is not, or the
+ * system does not let us look. Async-signal-safe. */
+bool os_peek(uintptr_t at, void *buf, size_t n);
+
 /* --- signals: this thread's mask, in bits signo - 1 --- */
 void os_mask(uint64_t block, uint64_t unblock);
 struct sigaction;
@@ -97,14 +101,38 @@ int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old);
 /* --- threads --- */
 int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size);
 int os_thread_id(void);
-void os_thread_signal(int tid, int signo, int value);
-int os_thread_count(void); /* threads of this process now; io_uring's workers left out */
+bool os_thread_exists(int tid);           /* of this process */
+int os_thread_signal(int tid, int signo); /* 0 or -errno; si_code is SI_QUEUE */
+int os_thread_count(void);     /* threads of this process now; io_uring's workers left out */
+int os_thread_count_max(void); /* the same, io_uring's workers counted too; takes no descriptor */
 /* What the kernel says that a thread of ours does: 'R' it runs or could, 'S' it sleeps in a system call,
  * 'D' it waits for a disk or for memory; 0: not known. */
 char os_thread_state(int tid);
+/* ns for which a thread of ours has had a CPU; for which it was runnable without one, up to the last time
+ * that it got one (-1: the kernel does not say). */
+int64_t os_thread_cpu_time(int tid);
+int64_t os_thread_delay(int tid);
+/* The system call in which a thread of ours sleeps; false: in none, or not known. */
+struct os_call {
+	const char *name; /* "read()" */
+	enum {
+		OS_CALL_OTHER,
+		OS_CALL_STREAM, /* on a socket or pipe: gmp.h has a call of that name */
+		OS_CALL_FILE,   /* on a file: likewise */
+		OS_CALL_SLEEP,
+		OS_CALL_LOCK,
+		OS_CALL_POLL,
+		OS_CALL_CHILD,
+	} kind;
+	int fd; /* its first argument; -1: that is none */
+};
+bool os_thread_call(int tid, struct os_call *call);
+/* What an fd is, as "pipe:[1234]" or a path; false if that cannot be told. */
+bool os_fd_name(int fd, char *name, size_t room);
 /* This thread's sleeps may end so many ns late, to save power; 0: as many as at its start.  Returns what it
  * was before, 0 if that cannot be told. */
 int os_timer_slack(int ns);
+int os_timer_slack_now(void); /* the same, unchanged */
 /* Sleep while *addr == val, until the deadline (NEVER: none): 0 or -ETIMEDOUT; may wake early. */
 int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline);
 void os_futex_wake(uint32_t *addr, int n);

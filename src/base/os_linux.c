@@ -377,6 +377,16 @@ bool os_sink_ready(const struct os_sink *s, int64_t ns)
 	return ppoll(&p, 1, &t, NULL) > 0;
 }
 
+bool os_peek(uintptr_t at, void *buf, size_t n)
+{
+	int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : pread(fd, buf, n, (off_t)at);
+
+	if (fd >= 0)
+		close(fd);
+	return got == (ssize_t)n;
+}
+
 /* --- threads --- */
 
 /* A large thread-local area of the program's counts against the stack, and one that leaves too
@@ -407,6 +417,11 @@ int os_thread_id(void)
 	return (int)syscall(SYS_gettid);
 }
 
+bool os_thread_exists(int tid)
+{
+	return syscall(SYS_tgkill, getpid(), tid, 0) == 0;
+}
+
 /* io_uring's workers are listed among the threads and named iou-wrk-N or iou-sqp-N. */
 static bool is_uring_worker(int task_dir, const char *tid)
 {
@@ -423,24 +438,31 @@ static bool is_uring_worker(int task_dir, const char *tid)
 	return yes;
 }
 
-/* Errs on the side of too many: the caller wants to know whether other threads may act. */
+/* Each thread is one link. */
+int os_thread_count_max(void)
+{
+	struct stat st;
+
+	if (stat("/proc/self/task", &st) == 0 && st.st_nlink > 2)
+		return (int)st.st_nlink - 2;
+	return INT_MAX;
+}
+
+/* Errs on the side of too many: the caller wants to know whether other threads may act.  The entries are not
+ * counted themselves: the kernel ends the list early where a thread ends while it is read. */
 int os_thread_count(void)
 {
 	DIR *d = opendir("/proc/self/task");
-	struct stat st;
-	int n = 0;
+	int before = os_thread_count_max(), workers = 0;
 
-	if (d == NULL) { /* no descriptor left: each thread is one link */
-		if (stat("/proc/self/task", &st) == 0 && st.st_nlink > 2)
-			return (int)st.st_nlink - 2;
-		return INT_MAX;
-	}
+	if (d == NULL) /* no descriptor left */
+		return before;
 	for (struct dirent *e; (e = readdir(d)) != NULL;) {
-		if (e->d_name[0] != '.' && !is_uring_worker(dirfd(d), e->d_name))
-			n++;
+		if (e->d_name[0] != '.' && is_uring_worker(dirfd(d), e->d_name))
+			workers++;
 	}
 	closedir(d);
-	return n;
+	return max_of(before, os_thread_count_max()) - workers;
 }
 
 #ifdef SAN_THREAD
@@ -486,42 +508,26 @@ int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old)
 }
 #endif
 
-void os_thread_signal(int tid, int signo, int value)
+int os_thread_signal(int tid, int signo)
 {
 	siginfo_t info = { .si_signo = signo, .si_code = SI_QUEUE };
 
 	info.si_pid = getpid();
 	info.si_uid = getuid();
-	info.si_value.sival_int = value;
-	syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, signo, &info);
+	return syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, signo, &info) == 0 ? 0 : -errno;
 }
 
-char os_thread_state(int tid)
+int os_timer_slack_now(void)
 {
-	char path[64], text[256];
-	const char *state;
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (n <= 0)
-		return 0;
-	text[n] = '\0';
-	state = strrchr(text, ')'); /* behind the name, which may hold anything */
-	return state && state + 2 < text + n ? state[2] : 0;
+	return max_of(prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL), 0);
 }
 
 int os_timer_slack(int ns)
 {
-	int before = prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
+	int before = os_timer_slack_now();
 
 	prctl(PR_SET_TIMERSLACK, (unsigned long)ns, 0UL, 0UL, 0UL);
-	return max_of(before, 0);
+	return before;
 }
 
 int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline)

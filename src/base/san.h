@@ -35,7 +35,9 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 #ifdef SAN_THREAD
+#include <inttypes.h>
 #include <sanitizer/tsan_interface.h>
+#include <stdio.h>
 #endif
 
 #if __has_include(<valgrind/memcheck.h>)
@@ -109,6 +111,18 @@ static inline void san_begin(struct san_stack *s, const void *lo, size_t bytes)
 #endif
 	(void)s, (void)lo, (void)bytes;
 }
+
+#ifdef SAN_THREAD
+/* How reports of ThreadSanitizer name the green thread of s; it copies 63 bytes. */
+static inline void san_name(struct san_stack *s, uint64_t id, const char *name)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text),
+		 *name ? "green thread %" PRIu64 " %s" : "green thread %" PRIu64, id, name);
+	__tsan_set_fiber_name(s->fiber, text);
+}
+#endif
 
 /* It has ended; called on another stack. */
 static inline void san_end(struct san_stack *s)

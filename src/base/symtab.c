@@ -334,6 +334,42 @@ bool symtab_find_local_sig(uintptr_t there, uint64_t at, struct symbol *out)
 	return find(there, &at, out);
 }
 
+static bool each_local_of(const struct image *im, uint32_t type, symtab_local_fn fn, void *arg)
+{
+	char name[64];
+	Elf64_Shdr sh;
+	Elf64_Sym s;
+	bool any = false;
+
+	for (unsigned i = 0; section_get(im, i, &sh); i++) {
+		if (sh.sh_type != type || sh.sh_offset > im->size)
+			continue;
+		any = true;
+		for (uint64_t k = 0; k < sh.sh_size / sizeof(s); k++) {
+			if (!image_get(im, sh.sh_offset + k * sizeof(s), &s, sizeof(s)))
+				break;
+			if (ELF64_ST_TYPE(s.st_info) == STT_TLS && s.st_shndx != SHN_UNDEF &&
+			    s.st_size && copy_name(im, &sh, s.st_name, name, sizeof(name)))
+				fn(arg, name, s.st_value, s.st_size);
+		}
+	}
+	return any;
+}
+
+bool symtab_each_local(uintptr_t there, symtab_local_fn fn, void *arg)
+{
+	struct place place;
+	struct image im;
+
+	if (!find_place(there, &place) || place.path[0] != '/' || !image_open(place.path, &im))
+		return false;
+	bool any = image_is_elf(&im) && (each_local_of(&im, SHT_SYMTAB, fn, arg) ||
+					 each_local_of(&im, SHT_DYNSYM, fn, arg));
+
+	munmap((void *)(uintptr_t)im.bytes, im.size);
+	return any;
+}
+
 /* --- what was found before --- */
 
 enum { PROBES = 8 };

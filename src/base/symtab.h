@@ -22,6 +22,13 @@ bool symtab_find_sig(uintptr_t pc, struct symbol *out);
 /* The same for a thread-local: the one at this byte of those of the object that lies at `there`. */
 bool symtab_find_local_sig(uintptr_t there, uint64_t at, struct symbol *out);
 
+/*
+ * Call fn for each thread-local of the object that lies at `there`: its name, its first byte among those of
+ * the object, its size. False if the object or its symbols cannot be read.
+ */
+typedef void (*symtab_local_fn)(void *arg, const char *name, uint64_t at, uint64_t size);
+bool symtab_each_local(uintptr_t there, symtab_local_fn fn, void *arg);
+
 /* What was found before: for who asks for the same few addresses again and again.  Zero bytes are an
  * empty one. */
 enum { SYMCACHE_SLOTS = 512 };

@@ -128,7 +128,7 @@ void line_frame_sig(struct line *l, int number, uintptr_t pc)
 	line_char(l, '\n');
 }
 
-static void write_all(int fd, const char *text, size_t n)
+void text_write_sig(int fd, const char *text, size_t n)
 {
 	while (n > 0) {
 		ssize_t done = write(fd, text, n);
@@ -147,7 +147,7 @@ void line_write_sig(struct line *l, int fd)
 {
 	if (l->n == sizeof(l->text))
 		l->text[l->n - 1] = '\n';
-	write_all(fd, l->text, l->n);
+	text_write_sig(fd, l->text, l->n);
 	l->n = 0;
 }
 
@@ -214,7 +214,7 @@ static noinline void say_last(uintptr_t first, const char *fmt, va_list ap)
 		n += min_of(more, room - n);
 	}
 	text[n++] = '\n';
-	write_all(STDERR_FILENO, text, n);
+	text_write_sig(STDERR_FILENO, text, n);
 	print_trace(STDERR_FILENO, first);
 }
 

@@ -37,6 +37,8 @@ void line_green_sig(struct line *l, uint64_t id, const char *name, uintptr_t ent
 /* `    #3 0x5581 f+0x2a (prog+0x1581)`: a line of a backtrace */
 void line_frame_sig(struct line *l, int number, uintptr_t pc);
 void line_write_sig(struct line *l, int fd);
+/* All n bytes, or as many as can be written. */
+void text_write_sig(int fd, const char *text, size_t n);
 
 #define gmp_assert(cond)                                                                           \
 	do {                                                                                       \

@@ -78,6 +78,21 @@ noinline struct held_locks *gmp__held_locks(void)
 }
 #endif
 
+noinline int gmp__own_locals(struct own_local *own)
+{
+	int n = 0;
+
+	__asm__ volatile("");
+	own[n++] = (struct own_local){ &gmp__tls_m, sizeof(gmp__tls_m) };
+	own[n++] = (struct own_local){ &tls_blocked, sizeof(tls_blocked) };
+	own[n++] = (struct own_local){ &tls_locals, sizeof(tls_locals) };
+	own[n++] = (struct own_local){ &tls_cleanups, sizeof(tls_cleanups) };
+#ifdef GMP_DEBUG_CHECKS
+	own[n++] = (struct own_local){ gmp__held_locks(), sizeof(struct held_locks) };
+#endif
+	return n;
+}
+
 /* Opaque, so that nobody keeps what it returned. */
 noinline int *gmp_errno_here(void)
 {

@@ -51,6 +51,14 @@ struct cleanup;
 struct cleanup *gmp__foreign_cleanups(void);
 void gmp__set_foreign_cleanups(struct cleanup *c);
 
+/* Where this thread has the runtime's own thread-locals: for debug/astray.c, which leaves them out. */
+enum { OWN_LOCALS = 5 };
+struct own_local {
+	const void *at;
+	size_t size;
+};
+int gmp__own_locals(struct own_local *own);
+
 #ifdef GMP_DEBUG_CHECKS
 /* The ranks of the locks that this thread holds, innermost last; see lock.h. */
 struct held_locks {

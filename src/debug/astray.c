@@ -4,30 +4,26 @@
 #include <errno.h>
 #include <link.h>
 #include <string.h>
+#include <sys/auxv.h>
 
+#include "base/finding.h"
 #include "base/os.h"
 #include "base/symtab.h"
 #include "allgs.h"
 
 enum { MODULES = 64, HELPER_STACK = 256 * 1024 };
 
-/* The thread-locals of a program or library. */
-struct module {
-	ptrdiff_t at; /* from pthread_self() */
-	size_t size;
-	uintptr_t there; /* it lies there, too */
-};
-
 static struct {
 	uintptr_t *
 		left; /* by g_index: the thread that it has left; 0: it has not begun, or is pinned */
 	size_t bytes;
-	struct module modules[MODULES];
+	struct tls_module modules[MODULES];
 	int n;
-	ptrdiff_t lo, hi; /* all modules lie between, from pthread_self() */
-#ifdef GMP_DEBUG_CHECKS
-	ptrdiff_t held_at; /* the list of locks held (base/lock.h): our own, and never kept */
-#endif
+	ptrdiff_t errno_at;           /* from pthread_self(): its symbol is not in every libc */
+	ptrdiff_t lo, hi;             /* all modules lie between, from pthread_self() */
+	ptrdiff_t own_at[OWN_LOCALS]; /* the runtime's own, which are never kept */
+	size_t own_size[OWN_LOCALS];
+	int own;
 } astray;
 
 /* --- where they are --- */
@@ -37,9 +33,21 @@ static ptrdiff_t from_self(const void *p)
 	return (ptrdiff_t)((uintptr_t)p - (uintptr_t)pthread_self());
 }
 
+/* False for those of the system, and for a static program: libc's are among its own. */
+static bool name_module(struct tls_module *m, const char *path)
+{
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	size_t n = 0;
+
+	for (; base[n] && n < sizeof(m->name) - 1; n++)
+		m->name[n] = base[n];
+	m->name[n] = '\0';
+	return getauxval(AT_BASE) && !object_is_systems(base);
+}
+
 static int note_module(struct dl_phdr_info *info, size_t size, void *unused)
 {
-	struct module *m = &astray.modules[astray.n];
+	struct tls_module *m = &astray.modules[astray.n];
 
 	(void)size;
 	(void)unused;
@@ -50,6 +58,7 @@ static int note_module(struct dl_phdr_info *info, size_t size, void *unused)
 		return 0;
 	m->at = from_self(info->dlpi_tls_data);
 	m->there = (uintptr_t)info->dlpi_phdr;
+	m->programs = name_module(m, info->dlpi_name);
 	astray.lo = min_of(astray.lo, m->at);
 	astray.hi = max_of(astray.hi, m->at + (ptrdiff_t)m->size);
 	return ++astray.n == MODULES;
@@ -58,9 +67,14 @@ static int note_module(struct dl_phdr_info *info, size_t size, void *unused)
 /* A thread that has just begun has no thread-locals but those of A1. */
 static void *look_at_self(void *unused)
 {
-#ifdef GMP_DEBUG_CHECKS
-	astray.held_at = from_self(gmp__held_locks());
-#endif
+	struct own_local own[OWN_LOCALS];
+
+	astray.own = gmp__own_locals(own);
+	for (int i = 0; i < astray.own; i++) {
+		astray.own_at[i] = from_self(own[i].at);
+		astray.own_size[i] = own[i].size;
+	}
+	astray.errno_at = from_self(gmp_errno_here());
 	astray.lo = PTRDIFF_MAX;
 	astray.hi = PTRDIFF_MIN;
 	dl_iterate_phdr(note_module, NULL);
@@ -78,22 +92,26 @@ void astray_leave(struct g *gp)
 		gp->turn |= TURN_LOOKED_AT;
 }
 
-static bool is_of(const struct module *m, ptrdiff_t at)
+static bool is_of(const struct tls_module *m, ptrdiff_t at)
 {
 	return at >= m->at && at < m->at + (ptrdiff_t)m->size;
 }
 
-static bool is_our_own(ptrdiff_t at)
+bool astray_is_own(ptrdiff_t at)
 {
-#ifdef GMP_DEBUG_CHECKS
-	return at >= astray.held_at && at < astray.held_at + (ptrdiff_t)sizeof(struct held_locks);
-#else
-	(void)at;
+	for (int i = 0; i < astray.own; i++)
+		if (at >= astray.own_at[i] && at < astray.own_at[i] + (ptrdiff_t)astray.own_size[i])
+			return true;
 	return false;
-#endif
 }
 
-static void name_it(struct line *l, const struct module *m, uint64_t at)
+int astray_modules(const struct tls_module **modules)
+{
+	*modules = astray.modules;
+	return astray.n;
+}
+
+static void name_it(struct line *l, const struct tls_module *m, uint64_t at)
 {
 	struct symbol s;
 
@@ -114,8 +132,12 @@ static void name_it(struct line *l, const struct module *m, uint64_t at)
 /* at: what may be a thread-local, from the pthread_self() of its thread. */
 static bool name_if_one(struct line *l, ptrdiff_t at)
 {
-	if (at < astray.lo || at >= astray.hi || is_our_own(at))
+	if (at < astray.lo || at >= astray.hi || astray_is_own(at))
 		return false;
+	if (at >= astray.errno_at && at < astray.errno_at + (ptrdiff_t)sizeof(int)) {
+		line_str_sig(l, "errno");
+		return true;
+	}
 	for (int i = 0; i < astray.n; i++) {
 		if (is_of(&astray.modules[i], at)) {
 			name_it(l, &astray.modules[i], (uint64_t)(at - astray.modules[i].at));

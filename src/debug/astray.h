@@ -23,6 +23,19 @@
 #include "base/throw.h"
 #include "runtime.h"
 
+/* The thread-locals of a program or library. */
+struct tls_module {
+	ptrdiff_t at; /* from pthread_self(): A1 */
+	size_t size;
+	uintptr_t there; /* an address in the object itself */
+	bool programs;   /* the program's, or that of a library that is none of the system's */
+	char name[32];   /* of the object; "" for the program */
+};
+/* Of the program and of the libraries that it was started with. */
+int astray_modules(const struct tls_module **modules);
+/* Is this place, from pthread_self(), one of the runtime's own thread-locals? */
+bool astray_is_own(ptrdiff_t at);
+
 /* 0, or -ENOMEM, -EAGAIN. */
 int astray_begin(void);
 void astray_end(void);

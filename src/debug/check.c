@@ -11,16 +11,19 @@
  *   mutexes     libgmprtcheck (check/mutexes.c) counts those that the thread holds; it is found by name
  *   canaries    a list for each green thread, in a table beside the descriptors
  *   strays      addresses of thread-locals that have moved to another thread: astray.h
+ *   values      thread-locals that a green thread wrote, and finds changed: tlswatch.c;
+ *               the same of pthread keys: keywatch.c
  *   handlers    the kernel's frame of a signal stands between the wait and the entry, or the wait is
  *               not on the green thread's stack at all
- *   long runs   are the watcher's find (sysmon.c), and told by the thread itself (signal.c)
+ *   long runs   are found by sysmon: longrun.c
  *   stacks      what was touched is known page by page (mincore), and within the last page by the first
  *               byte that is not 0; so each stack is emptied when its user ends, and the watcher does
  *               not give the memory of parked ones back
  *
  * Invariants
  *  K1 The table of entries is written by atomic steps: many Ms see green threads end.
- *  K2 A kind of finding is told MOST_TOLD times, and the program goes on; but for a wait in a handler.
+ *  K2 A kind of finding is written FINDINGS_MOST times, and the program continues, except after a wait in a
+ *    handler.
  */
 #include "debug/check.h"
 
@@ -32,13 +35,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/finding.h"
 #include "base/os.h"
+#include "base/srcline.h"
 #include "base/throw.h"
 #include "debug/astray.h"
+#include "debug/keywatch.h"
+#include "debug/tlswatch.h"
 #include "allgs.h"
 #include "unwind.h"
 
-enum { MOST_TOLD = 10, ENTRIES = 512, CHUNK_PAGES = 512 };
+enum { ENTRIES = 512, CHUNK_PAGES = 512 };
 
 /* check/mutexes.c: how many this thread holds, the last one, and where that was locked. */
 typedef int (*held_fn)(const void **mutex, const void **where);
@@ -54,31 +61,28 @@ static struct {
 	held_fn held;
 	gmp_canary **canaries; /* by g_index; each owned by its green thread */
 	size_t bytes;
-	uint32_t told_mutex, told_canary, told_stray; /* (a) */
+	uint32_t told_mutex, told_canary, told_stray, told_change; /* (a) */
 	struct entry entries[ENTRIES];
 	uint32_t lost; /* (a) green threads whose entry function found no place */
 } check;
 
 /* --- telling --- */
 
-static void tell(const struct g *gp, const char *kind, const char *what, const struct trace *t)
+/* `gmp: check: green thread 7 "x" (entry f)` */
+static void begin_finding(struct line *l, const char *kind, const struct g *gp)
 {
-	struct line l = { .n = 0 };
-
-	line_str_sig(&l, kind);
-	line_green_sig(&l, gp->id, g_name(gp), (uintptr_t)gp->fn);
-	line_str_sig(&l, what);
-	line_str_sig(&l, "\n");
-	line_write_sig(&l, STDERR_FILENO);
-	for (int i = 0; i < t->n; i++) {
-		line_frame_sig(&l, i, t->pc[i]);
-		line_write_sig(&l, STDERR_FILENO);
-	}
+	l->n = 0;
+	l->names = NULL;
+	line_str_sig(l, kind);
+	line_green_sig(l, gp->id, g_name(gp), (uintptr_t)gp->fn);
 }
 
-static bool may_tell(uint32_t *told)
+static void end_finding(struct line *l, const char *what, const struct trace *t, bool sig)
 {
-	return add_rlx(told, 1) < MOST_TOLD;
+	struct line advice = { .n = 0 };
+
+	line_str_sig(&advice, what);
+	finding_write(l, &advice, t, sig);
 }
 
 /* --- at a wait --- */
@@ -86,61 +90,145 @@ static bool may_tell(uint32_t *told)
 static void look_for_mutex(const struct g *gp, const struct trace *t)
 {
 	const void *mutex, *where;
-	struct line l = { .n = 0 };
+	struct line l;
 
-	if (!check.held || check.held(&mutex, &where) == 0 || !may_tell(&check.told_mutex))
+	if (!check.held || check.held(&mutex, &where) == 0 || !finding_wanted(&check.told_mutex))
 		return;
+	begin_finding(&l, "gmp: check: ", gp);
 	line_str_sig(&l, " waits with a pthread mutex held: ");
 	line_hex_sig(&l, (uintptr_t)mutex);
 	line_str_sig(&l, ", locked in ");
-	line_sym_sig(&l, (uintptr_t)where);
-	l.text[l.n] = '\0';
-	tell(gp, "gmp: check: ", l.text, t);
+	finding_place(&l, (uintptr_t)where - 1); /* a return address */
+	end_finding(&l,
+		    "the next green thread on this OS thread that locks it waits forever: unlock "
+		    "it before "
+		    "the wait, or use gmp_mutex",
+		    t, false);
 }
 
 static void look_for_canary(const struct g *gp, const struct trace *t)
 {
 	const gmp_canary *c = check.canaries[g_index(gp)];
-	struct line l = { .n = 0 };
+	struct line l;
 
-	if (!c || gp->pins || gp->turn & TURN_BOUND || !may_tell(&check.told_canary))
+	if (!c || gp->pins || gp->turn & TURN_BOUND || !finding_wanted(&check.told_canary))
 		return;
+	begin_finding(&l, "gmp: check: ", gp);
 	line_str_sig(&l, " waits with the address of a thread-local held: ");
 	line_str_sig(&l, c->what);
-	l.text[min_of(l.n, sizeof(l.text) - 1)] = '\0';
-	tell(gp, "gmp: check: ", l.text, t);
+	end_finding(&l,
+		    "the wait may end on another OS thread: end the use before it, or pin the "
+		    "green thread "
+		    "(gmp_pin, gmp_lock_thread)",
+		    t, false);
+}
+
+/* A wait off the green thread's own stack, which the program does not survive.  Below it, and by no handler:
+ * a frame larger than the guard has put the stack pointer there, and what it wrote to is not its own. */
+static void check_bounds(const struct g *gp, const struct trace *t)
+{
+	const char *sp = gp->ctx.sp, *lo = gp->stack;
+	struct line l;
+
+	if (!t->in_handler && sp >= lo && sp < lo + ((size_t)1 << gp->stack_class))
+		return;
+	begin_finding(&l, "gmp: fatal: ", gp);
+	if (!t->in_handler && sp < lo && lo - sp <= (ptrdiff_t)1 << STACK_CLASS_MAX) {
+		line_str_sig(&l, " waits with its stack pointer ");
+		line_dec_sig(&l, (uint64_t)(lo - sp));
+		line_str_sig(&l, " bytes below its stack of ");
+		line_dec_sig(&l, (uint64_t)1 << gp->stack_class);
+		line_str_sig(&l, " bytes: stack overflow by a frame larger than the guard?");
+		end_finding(&l,
+			    "raise gmp_attr.stack_size or GMP_STACK_SIZE, or move large arrays to "
+			    "the heap",
+			    t, true);
+		abort();
+	}
+	line_str_sig(&l, " waits in a signal handler");
+	end_finding(&l,
+		    "a handler may only make async-signal-safe calls: set a flag, or use "
+		    "gmp_signal_notify in place of a handler",
+		    t, true); /* it may have interrupted malloc */
+	abort();
 }
 
 static void on_leave(struct g *gp)
 {
-	char *sp = gp->ctx.sp, *hi = gp->stack + ((size_t)1 << gp->stack_class);
 	struct trace t;
 
 	trace_parked(&t, &gp->ctx, NULL, NULL);
-	if (t.in_handler || sp < gp->stack || sp >= hi) {
-		tell(gp, "gmp: fatal: ", " waits in a signal handler", &t);
-		abort();
-	}
+	check_bounds(gp, &t);
 	look_for_mutex(gp, &t);
 	look_for_canary(gp, &t);
 	astray_leave(gp);
+	bool locals = tlswatch_leave(getm(), gp), keys = keywatch_leave(getm(), gp);
+
+	if (locals || keys)
+		gp->turn |= TURN_LOOKED_AT;
 }
 
 /* --- after it --- */
 
-static void on_arrive(struct g *gp)
+static void look_for_stray(struct g *gp)
 {
-	struct line l = { .n = 0 };
+	struct line l, what = { .n = 0 };
 	struct trace t;
 
-	line_str_sig(&l,
-		     " is on another thread now, and holds the address of a thread-local of the "
-		     "former: ");
-	if (!astray_find(gp, &l) || !may_tell(&check.told_stray))
+	if (!astray_find(gp, &what) || !finding_wanted(&check.told_stray))
 		return;
-	l.text[min_of(l.n, sizeof(l.text) - 1)] = '\0';
+	begin_finding(&l, "gmp: check: ", gp);
+	line_str_sig(&l,
+		     " is on another OS thread now, and holds the address of a thread-local of the "
+		     "former: ");
+	what.text[min_of(what.n, sizeof(what.text) - 1)] = '\0';
+	line_str_sig(&l, what.text);
 	trace_parked(&t, &gp->ctx, NULL, NULL);
-	tell(gp, "gmp: check: ", l.text, &t);
+	end_finding(&l,
+		    "compilers keep the address across calls: use the variable in a function of "
+		    "its own that "
+		    "is not inlined, or pin the green thread (gmp_pin); of errno, read "
+		    "gmp_errno_here()",
+		    &t, false);
+}
+
+static void tell_change(const struct g *gp, const char *did, struct line *what, const char *advice)
+{
+	struct line l;
+	struct trace t;
+
+	if (finding_wanted(&check.told_change)) {
+		what->text[min_of(what->n, sizeof(what->text) - 1)] = '\0';
+		begin_finding(&l, "gmp: check: ", gp);
+		line_str_sig(&l, did);
+		line_str_sig(&l, what->text);
+		trace_parked(&t, &gp->ctx, NULL, NULL);
+		end_finding(&l, advice, &t, false);
+	}
+	what->n = 0;
+}
+
+static void look_for_changes(const struct g *gp)
+{
+	struct line what = { .n = 0 };
+
+	while (tlswatch_arrive(getm(), gp, &what))
+		tell_change(gp, " wrote thread-local ", &what,
+			    "a thread-local belongs to the OS thread, which others use during a "
+			    "wait: use "
+			    "gmp_key_create, or gmp_lock_thread from the write to the last use");
+	while (keywatch_arrive(getm(), gp, &what))
+		tell_change(
+			gp, " set pthread key ", &what,
+			"its value belongs to the OS thread, which others use during a wait: use "
+			"gmp_key_create, or gmp_lock_thread from pthread_setspecific to the last "
+			"use");
+}
+
+static void on_arrive(struct g *gp)
+{
+	look_for_stray(gp);
+	look_for_changes(gp);
 }
 
 /* --- canaries --- */
@@ -182,10 +270,10 @@ void gmp_canary_clear(gmp_canary *c)
 /* Bytes between the top and the lowest that was ever written to.  Whatever lies there is looked at. */
 __attribute__((no_sanitize("address", "thread"))) static size_t depth(const struct g *gp)
 {
-	char *top = stack_top(gp->stack, gp->stack_class), *at = gp->stack + PAGE;
+	char *top = stack_top(gp->stack, gp->stack_class), *at = gp->stack;
 	unsigned char there[CHUNK_PAGES];
 
-	while (at < top) { /* the guard's page is left out */
+	while (at < top) {
 		size_t pages = min_of((size_t)(top - at) / PAGE + 1, (size_t)CHUNK_PAGES);
 
 		if (mincore(at, pages * PAGE, there) < 0)
@@ -234,7 +322,9 @@ static void on_exit_of(struct g *gp)
 {
 	note_depth(gp);
 	check.canaries[g_index(gp)] = NULL;
-	madvise(gp->stack + PAGE, ((size_t)1 << gp->stack_class) - PAGE, MADV_DONTNEED);
+	tlswatch_exit(getm(), gp);
+	keywatch_exit(getm(), gp);
+	madvise(gp->stack, (size_t)1 << gp->stack_class, MADV_DONTNEED);
 }
 
 static int by_depth(const void *a, const void *b)
@@ -285,6 +375,8 @@ int check_begin(void)
 		check.canaries = NULL;
 		return err;
 	}
+	tlswatch_begin();
+	keywatch_begin();
 	check.held = (held_fn)dlsym(RTLD_DEFAULT, "gmp_check_mutexes");
 	sched.on_leave = on_leave;
 	sched.on_exit = on_exit_of;
@@ -303,5 +395,7 @@ void check_end(void)
 	print_depths();
 	os_release(check.canaries, check.bytes);
 	check.canaries = NULL;
+	keywatch_end();
+	tlswatch_end();
 	astray_end();
 }

@@ -1,39 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does each green thread do, and how is that written down?
+ * gmp_dump: writes what each green thread does.
  *
- * The arena of descriptors is walked once while everything runs.  Of each green thread that is alive
- * a look is taken, and its block is written; nothing is stopped, so the blocks are of one moment each.
+ * The arena of g structs is walked once while everything runs. Each green thread that is alive is looked
+ * at (view.h). Alike ones are gathered in groups (alike.h), which are written at the end; a dump
+ * of all, and what fits in no group, is written at once. Nothing is stopped, so each look is of a moment of
+ * its own.
  *
- * Invariants
- *  P1 A parked one is held (waiter_hold) while it is looked at: it cannot be woken meanwhile, and
- *     what it waits on cannot go away.  Under the hold there is neither a lock nor a system call:
- *     addresses are noted, and looked up afterwards.
- *  P2 The stack of one that is not held is never read: it may run.  The caller's own is the
- *     exception.
- *  P3 What is read of one that is not held is used only if its descriptor has not changed hands
- *     meanwhile (ORD(g.life)).
- *  P4 No lock is held and no P is kept while the output waits: a green caller sleeps when the
- *     descriptor has no room, and yields between two blocks when it is asked to.
- *  P5 What a dump works with lies in memory of its own, in a list: a green thread that is dropped in
- *     the middle leaves it to dump_fini.
+ * Invariants (VIEW-1 to VIEW-3: view.h)
+ *  DUMP-1  No lock is held and no P is kept while the output waits: a green caller sleeps when the file
+ *          descriptor has no room, and yields between two looks when it is asked to.
+ *  DUMP-2  What a dump works with lies in memory of its own, in a list: a green thread that is killed
+ *          at shutdown in the middle of one leaves it to dump_fini.
  *
- * Many green threads with the same backtrace: after SAME_MOST of them, a reference takes its place.
+ * In a dump of all, a backtrace that was written SAME_MOST times is replaced by a reference.
  */
 #include "debug/dump.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/os.h"
 #include "base/symtab.h"
-#include "base/throw.h"
-#include "netpoll.h"
 #include "allgs.h"
+#include "calltarget.h"
+#include "debug/alike.h"
 #include "proc.h"
-#include "select.h"
-#include "sync/sync.h"
-#include "unwind.h"
 
 enum {
 	MS = 1000000,
@@ -41,31 +34,6 @@ enum {
 	SAME_MOST = 100, /* so many times a backtrace is written out */
 	SAMES = 1024,    /* different backtraces that are known again */
 	PROBES = 16,
-	CASES_MOST = 6, /* of a select that are told */
-};
-
-static const char *const reasons[] = {
-#define WAITREASON(name, text, external) [name] = text,
-#include "waitreason.def"
-#undef WAITREASON
-};
-
-static const char *const states[] = {
-#define GSTATUS(name, text, edges, owner) [name] = text,
-#include "gstatus.def"
-#undef GSTATUS
-};
-
-/* What a look at one has found. */
-struct view {
-	uint64_t id;
-	gmp_fn fn;
-	uintptr_t made_at;
-	char name[G_NAME_MAX];
-	const char *state; /* NULL: it waits */
-	int64_t since;     /* when it began to */
-	struct line what;  /* what for */
-	struct trace trace;
 };
 
 struct same {
@@ -77,15 +45,16 @@ struct same {
 struct dump {
 	struct dump *next;
 	struct os_sink to;
-	int err;          /* of a write: the rest is dropped */
-	bool dying;       /* the process ends: nobody is kept from anything */
-	struct g *self;   /* who dumps; NULL: a foreign thread, or g0 */
-	uintptr_t caller; /* where gmp_dump was called */
-	int64_t now;
+	int err;               /* of a write: the rest is dropped */
+	bool impatient;        /* for room it waits a second at most */
+	struct g *self;        /* the caller; NULL: an external thread, or g0 */
+	uintptr_t caller;      /* where gmp_dump was called */
+	struct alikes *alikes; /* NULL: a dump of all, or no memory */
 	size_t n;
 	char out[PAGE];
 	struct line line;
 	struct view view;
+	struct alike one;
 	struct same same[SAMES];
 	struct symcache names;
 };
@@ -97,7 +66,7 @@ static int await_room(struct dump *d)
 {
 	int err = 0;
 
-	if (d->dying)
+	if (d->impatient)
 		return os_sink_ready(&d->to, SECOND) ? 0 : -EAGAIN;
 	while (!err && !os_sink_ready(&d->to, 0)) {
 		if (getm())
@@ -141,168 +110,12 @@ static void put_line(struct dump *d)
 	l->n = 0;
 }
 
-/* --- looking --- */
-
-struct g *dump_awaited(const struct g *gp)
-{
-	/* mutex.c and rwmutex.c queue up at several bytes of the object */
-	const void *key = (const void *)((uintptr_t)gp->sudog.key & ~(uintptr_t)3);
-
-	if (!ld_rlx(&gp->sudog.queued))
-		return NULL;
-	switch (ld_rlx(&gp->reason)) {
-	case WAIT_MUTEX: return gmp__token_g(ld_rlx(&((const gmp_mutex *)key)->owner));
-	case WAIT_RLOCK: /* its owner is a writer */
-	case WAIT_WLOCK: return gmp__token_g(ld_rlx(&((const gmp_rwmutex *)key)->owner));
-	case WAIT_ONCE: return gmp__token_g(ld_rlx(&((const gmp_once *)key)->owner));
-	case WAIT_JOIN: return container_of((uintptr_t)key, struct g, join);
-	default: return NULL;
-	}
-}
-
-static bool is_alive(const struct g *gp)
-{
-	uint8_t status = ld_acq(&gp->status); /* ORD(g.status) */
-
-	return status != G_FREE && status != G_DEAD;
-}
-
-/* ": receive 0x55d2, send 0x55d8, and 3 more" */
-static void which_cases(const struct g *gp, struct line *l)
-{
-	struct select_place at[CASES_MOST];
-	unsigned n = select_places(gp, at, CASES_MOST);
-
-	for (unsigned i = 0; i < min_of(n, (unsigned)CASES_MOST); i++) {
-		line_str_sig(l, i ? ", " : ": ");
-		line_str_sig(l, at[i].sends ? "send " : "receive ");
-		line_hex_sig(l, (uintptr_t)at[i].c);
-	}
-	if (n > CASES_MOST) {
-		line_str_sig(l, ", and ");
-		line_dec_sig(l, n - CASES_MOST);
-		line_str_sig(l, " more");
-	}
-}
-
-/* "channel receive 0x55d2", "mutex lock 0x55d8, held by green thread 4".  gp is held (P1). */
-static void what_it_waits_for(const struct g *gp, struct line *l)
-{
-	enum waitreason why = (enum waitreason)ld_rlx(&gp->reason);
-	const struct g *awaited = dump_awaited(gp);
-	uintptr_t key = (uintptr_t)gp->sudog.key;
-
-	line_str_sig(l, reasons[why]);
-	if (why == WAIT_SELECT)
-		which_cases(gp, l);
-	if (!ld_rlx(&gp->sudog.queued))
-		return;
-	if (why == WAIT_JOIN) {
-		line_str_sig(l, " of green thread ");
-		line_dec_sig(l, ld_rlx(&awaited->id));
-		return;
-	}
-	line_str_sig(l, " ");
-	if (why == WAIT_READ || why == WAIT_WRITE || why == WAIT_FILE)
-		line_dec_sig(l, (uint64_t)((const struct polldesc *)key)->fd);
-	else
-		line_hex_sig(l, why == WAIT_RLOCK || why == WAIT_MUTEX ? key & ~(uintptr_t)3 : key);
-	if (!awaited)
-		return;
-	line_str_sig(l, ", held by green thread ");
-	line_dec_sig(l, ld_rlx(&awaited->id));
-	if (!is_alive(awaited))
-		line_str_sig(l, ", which has ended");
-}
-
-static void copy_identity(struct view *v, const struct g *gp)
-{
-	const char *name = g_name(gp);
-	unsigned n = 0;
-	char c;
-
-	v->id = ld_rlx(&gp->id);
-	v->fn = ld_rlx(&gp->fn);
-	v->made_at = ld_rlx(&gp->made_at);
-	for (; n < G_NAME_MAX - 1 && (c = ld_rlx(&name[n])); n++)
-		v->name[n] = c;
-	v->name[n] = '\0';
-}
-
-static void look_at_held(struct view *v, const struct g *gp)
-{
-	copy_identity(v, gp);
-	v->state = NULL;
-	v->since = ld_rlx(&gp->since);
-	what_it_waits_for(gp, &v->what);
-	trace_parked(&v->trace, &gp->ctx, gp->stack, gp->stack + ((size_t)1 << gp->stack_class));
-}
-
-static const char *state_of(const struct g *gp, uint8_t status, uint32_t wait)
-{
-	if (status == G_WAITING) /* about to leave its stack, or woken */
-		return states[wait == W_IDLE ? G_RUNNING : G_RUNNABLE];
-	if (status == G_RUNNABLE && !ld_rlx(&gp->stack))
-		return "runnable, not begun";
-	return states[status];
-}
-
-static bool look_from_afar(struct view *v, const struct g *gp, uint32_t wait)
-{
-	uint32_t life = ld_acq(&gp->generation); /* ORD(g.life) */
-	uint8_t status = ld_acq(&gp->status);    /* ORD(g.status) */
-
-	if (!is_alive(gp))
-		return false;
-	copy_identity(v, gp);
-	v->state = state_of(gp, status, wait);
-	fence_acq(); /* ORD(g.life): P3 */
-	return ld_rlx(&gp->generation) == life;
-}
-
-/* False: it is not alive. */
-static bool look(struct dump *d, struct g *gp)
-{
-	struct view *v = &d->view;
-	uint32_t wait;
-
-	v->what.n = 0;
-	v->trace.n = 0;
-	v->trace.more = false;
-	if (!is_alive(gp))
-		return false;
-	if (gp == d->self) {
-		copy_identity(v, gp);
-		v->state = "running, the caller of gmp_dump";
-		trace_own(&v->trace, d->caller);
-		return true;
-	}
-	while ((wait = waiter_hold(&gp->w)) == W_BUSY)
-		cpu_relax(); /* another keeper looks at its stack */
-	if (wait != W_ARMED)
-		return look_from_afar(v, gp, wait);
-	look_at_held(v, gp);
-	waiter_release(&gp->w);
-	return true;
-}
-
-/* --- one block --- */
-
-static uint64_t hash_trace(const struct trace *t)
-{
-	uint64_t h = (uint64_t)t->n;
-
-	for (int i = 0; i < t->n; i++) {
-		h = (h ^ t->pc[i]) * 0x9e3779b97f4a7c15u;
-		h ^= h >> 29;
-	}
-	return h ? h : 1;
-}
+/* --- the calls of one --- */
 
 /* The id of the first that had this backtrace, if that has been written often enough; else 0. */
 static uint64_t seen_before(struct dump *d, const struct trace *t, uint64_t id)
 {
-	uint64_t hash = hash_trace(t);
+	uint64_t hash = alike_hash_trace(t);
 
 	for (unsigned i = 0; i < PROBES; i++) {
 		struct same *s = &d->same[(hash + i) % SAMES];
@@ -315,51 +128,150 @@ static uint64_t seen_before(struct dump *d, const struct trace *t, uint64_t id)
 	return 0;
 }
 
-static void add_duration(struct line *l, int64_t ns)
+/* Is the frame at pc one of the function that begins at `start`, or of a part of it that the compiler moved
+ * elsewhere (name.cold)? */
+static bool is_frame_of(struct dump *d, uintptr_t pc, const struct symbol *fn, uintptr_t start)
 {
-	uint64_t hundredths = (uint64_t)max_of(ns, 0) / (SECOND / 100);
+	size_t n = strlen(fn->name);
+	const struct symbol *s;
 
+	if (!symcache_find_sig(&d->names, pc, &s) || !s->exact)
+		return true; /* not known */
+	return pc - s->offset == start || (strncmp(s->name, fn->name, n) == 0 && s->name[n] == '.');
+}
+
+/* The function that frame i called, if it is not the one of frame i - 1: then it has left by a jump, and has
+ * no frame. Else 0. A parked one's innermost frame called gmp__mcall, or a function that jumped to it. */
+static uintptr_t jumped_from(struct dump *d, const struct view *v, int i)
+{
+	const struct symbol *s;
+	struct symbol fn;
+
+	if ((i == 0 && v->state) || v->trace.in_handler)
+		return 0;
+	uintptr_t target = call_target(v->trace.pc[i] + 1);
+
+	if (!target || target == (uintptr_t)gmp__mcall ||
+	    !symcache_find_sig(&d->names, target, &s) || !s->exact || s->offset != 0)
+		return 0;
+	fn = *s; /* the next look-up may take its place */
+	return i > 0 && is_frame_of(d, v->trace.pc[i - 1], &fn, target) ? 0 : target;
+}
+
+static void write_calls(struct dump *d, const struct view *v)
+{
+	struct line *l = &d->line;
+	int n = 0, i = 0;
+
+	for (; i < v->trace.n && n < TRACE_MOST; i++) {
+		uintptr_t jumped = jumped_from(d, v, i);
+
+		if (jumped) {
+			line_frame_sig(l, n++, jumped);
+			l->n -= l->text[l->n - 1] == '\n';
+			line_str_sig(l, ", left by a jump\n");
+			put_line(d);
+		}
+		if (n < TRACE_MOST) {
+			line_frame_sig(l, n++, v->trace.pc[i]);
+			put_line(d);
+		}
+	}
+	if (v->trace.more || i < v->trace.n) {
+		line_str_sig(l, "    ...\n");
+		put_line(d);
+	}
+}
+
+/* --- one block --- */
+
+static void add_hundredths(struct line *l, uint64_t hundredths)
+{
 	line_dec_sig(l, hundredths / 100);
 	line_str_sig(l, hundredths % 100 < 10 ? ".0" : ".");
 	line_dec_sig(l, hundredths % 100);
+}
+
+/* "1.20 s", "1.20 to 3.50 s" */
+static void add_durations(struct line *l, int64_t least, int64_t most)
+{
+	uint64_t a = (uint64_t)max_of(least, 0) / (SECOND / 100);
+	uint64_t b = (uint64_t)max_of(most, 0) / (SECOND / 100);
+
+	add_hundredths(l, a);
+	if (a != b) {
+		line_str_sig(l, " to ");
+		add_hundredths(l, b);
+	}
 	line_str_sig(l, " s");
 }
 
-static void write_block(struct dump *d)
+static int64_t age(uint32_t born, int64_t now)
 {
-	struct view *v = &d->view;
-	struct line *l = &d->line;
-	uint64_t like = v->trace.n ? seen_before(d, &v->trace, v->id) : 0;
+	return (int64_t)(uint32_t)(g_born_at(now) - born) << BORN_SHIFT;
+}
 
-	line_green_sig(l, v->id, v->name, (uintptr_t)v->fn);
+/* ", waiting for 1.20 s: channel receive 0x55d2; made at app+0x41, 1.30 s ago" */
+static void add_doing(struct line *l, const struct alike *g)
+{
+	const struct view *v = &g->v;
+	int64_t now = os_now();
+
 	line_str_sig(l, ", ");
 	if (v->state) {
 		line_str_sig(l, v->state);
 	} else {
 		line_str_sig(l, "waiting for ");
-		add_duration(l, d->now - v->since);
+		add_durations(l, now - g->since_most, now - g->since_least);
 		line_str_sig(l, ": ");
-		v->what.text[min_of(v->what.n, sizeof(v->what.text) - 1)] = '\0';
 		line_str_sig(l, v->what.text);
+		line_str_sig(l, g->same_what ? "" : " and others");
 	}
+	line_str_sig(l, v->made_at ? "; made at " : "; made ");
 	if (v->made_at) {
-		line_str_sig(l, "; made at ");
 		line_sym_sig(l, v->made_at - 1);
+		line_str_sig(l, ", ");
 	}
+	add_durations(l, age(g->born_most, now), age(g->born_least, now));
+	line_str_sig(l, " ago");
+}
+
+static void write_one(struct dump *d, const struct alike *g)
+{
+	const struct view *v = &g->v;
+	struct line *l = &d->line;
+	uint64_t like = v->trace.n ? seen_before(d, &v->trace, v->id) : 0;
+
+	line_green_sig(l, v->id, v->name, (uintptr_t)v->fn);
+	add_doing(l, g);
 	if (like) {
 		line_str_sig(l, "; backtrace as green thread ");
 		line_dec_sig(l, like);
 	}
 	line_str_sig(l, "\n");
 	put_line(d);
-	for (int i = 0; i < v->trace.n && !like; i++) {
-		line_frame_sig(l, i, v->trace.pc[i]);
+	if (!like)
+		write_calls(d, v);
+}
+
+static void write_group(struct dump *d, const struct alike *g)
+{
+	struct line *l = &d->line;
+
+	line_dec_sig(l, g->n);
+	line_str_sig(l, " \u00d7 green thread (entry ");
+	line_sym_sig(l, (uintptr_t)g->v.fn);
+	line_str_sig(l, ")");
+	add_doing(l, g);
+	line_str_sig(l, "\n");
+	put_line(d);
+	for (unsigned from = 0; from < g->members;) {
+		line_str_sig(l, "    ");
+		from += alike_members_sig(g, from, l);
+		line_str_sig(l, "\n");
 		put_line(d);
 	}
-	if (v->trace.more && !like) {
-		line_str_sig(l, "    ...\n");
-		put_line(d);
-	}
+	write_calls(d, &g->v);
 }
 
 /* --- all of them --- */
@@ -367,38 +279,73 @@ static void write_block(struct dump *d)
 static void write_head(struct dump *d)
 {
 	struct line *l = &d->line;
-	uint32_t in[countof(states)] = { 0 }, made = g_made();
+	uint32_t in[G_DEAD + 1] = { 0 }, made = g_made(), unlisted = unstarted_count();
 	const char *before = " green threads: ";
 
 	for (uint32_t i = 0; i < made; i++)
 		in[ld_rlx(&g_at(i)->status)]++;
 	line_dec_sig(l, made - in[G_FREE] - in[G_DEAD]);
-	for (unsigned s = 0; s < countof(states); s++) {
+	for (unsigned s = 0; s < countof(in); s++) {
 		if (s == G_FREE || s == G_DEAD)
 			continue;
 		line_str_sig(l, before);
 		line_dec_sig(l, in[s]);
 		line_str_sig(l, " ");
-		line_str_sig(l, states[s]);
+		line_str_sig(l, view_state(s));
 		before = ", ";
 	}
 	line_str_sig(l, "; ");
 	line_dec_sig(l, in[G_DEAD]);
-	line_str_sig(l, " ended and not joined\n");
+	line_str_sig(l, " ended and not joined");
+	if (unlisted) {
+		line_str_sig(l, "; about ");
+		line_dec_sig(l, unlisted);
+		line_str_sig(l, " more, not begun, are not listed");
+	}
+	line_str_sig(l, "\n");
 	put_line(d);
+}
+
+static void look_at_each(struct dump *d)
+{
+	for (uint32_t i = 0, made = g_made(); i < made && !d->err; i++) {
+		if (view_green(&d->view, g_at(i), d->self, d->caller) &&
+		    !(d->alikes && alike_add(d->alikes, &d->view))) {
+			alike_begin(&d->one, &d->view, 0);
+			write_one(d, &d->one);
+		}
+		if (d->self)
+			gmp_checkpoint(); /* DUMP-1 */
+	}
+}
+
+static void write_groups(struct dump *d)
+{
+	for (uint32_t i = 0; d->alikes && i < d->alikes->n && !d->err; i++) {
+		const struct alike *g = &d->alikes->of[i];
+
+		if (g->n == 1)
+			write_one(d, g);
+		else
+			write_group(d, g);
+		if (d->self)
+			gmp_checkpoint(); /* DUMP-1 */
+	}
 }
 
 static void write_all(struct dump *d)
 {
 	d->line.names = &d->names;
-	for (uint32_t i = 0, made = g_made(); i < made && !d->err; i++) {
-		d->now = os_now();
-		if (look(d, g_at(i)))
-			write_block(d);
-		if (d->self)
-			gmp_checkpoint(); /* P4 */
-	}
+	look_at_each(d);
+	write_groups(d);
 	flush(d);
+}
+
+/* Without memory each is written by itself. */
+static void want_groups(struct dump *d)
+{
+	if (!(sched.options.debug & DEBUG_dumpall))
+		d->alikes = os_reserve(sizeof(*d->alikes));
 }
 
 void dump_dying(void)
@@ -406,7 +353,8 @@ void dump_dying(void)
 	static struct dump d;
 
 	d.to = (struct os_sink){ STDERR_FILENO, SINK_PLAIN };
-	d.dying = true;
+	d.impatient = true;
+	want_groups(&d);
 	write_all(&d);
 }
 
@@ -440,6 +388,8 @@ static void end_dump(struct dump *d)
 		}
 	}
 	unlock(&under_way.lock, LR_DUMP);
+	if (d->alikes)
+		os_release(d->alikes, sizeof(*d->alikes));
 	os_release(d, sizeof(*d));
 }
 
@@ -454,7 +404,26 @@ void dump_forget(void)
 	__builtin_memset(&under_way, 0, sizeof(under_way));
 }
 
-static noinline int dump_to(const struct os_sink *to, uintptr_t caller)
+void dump_some(struct g *const *gs, unsigned n)
+{
+	struct dump *d = begin_dump();
+
+	if (!d)
+		return;
+	d->to = (struct os_sink){ STDERR_FILENO, SINK_PLAIN };
+	d->impatient = true;
+	d->line.names = &d->names;
+	for (unsigned i = 0; i < n; i++) {
+		if (view_green(&d->view, gs[i], NULL, 0)) {
+			alike_begin(&d->one, &d->view, 0);
+			write_one(d, &d->one);
+		}
+	}
+	flush(d);
+	end_dump(d);
+}
+
+static noinline int dump_to(const struct os_sink *to, bool all, const char *title, uintptr_t caller)
 {
 	struct dump *d = begin_dump();
 	int err;
@@ -464,6 +433,9 @@ static noinline int dump_to(const struct os_sink *to, uintptr_t caller)
 	d->to = *to;
 	d->self = self_green();
 	d->caller = caller;
+	if (!all)
+		want_groups(d);
+	line_str_sig(&d->line, title);
 	write_head(d);
 	write_all(d);
 	err = d->err;
@@ -471,7 +443,7 @@ static noinline int dump_to(const struct os_sink *to, uintptr_t caller)
 	return err;
 }
 
-int gmp_dump(int fd)
+static int dump_fd(int fd, bool all, const char *title, uintptr_t caller)
 {
 	struct os_sink to;
 	int err = os_sink(&to, fd);
@@ -479,7 +451,22 @@ int gmp_dump(int fd)
 	if (!rt_enter())
 		return -ESRCH;
 	if (!err)
-		err = dump_to(&to, trace_caller());
+		err = dump_to(&to, all, title, caller);
 	rt_leave();
 	return err;
+}
+
+int gmp_dump(int fd)
+{
+	return dump_fd(fd, false, "", trace_caller());
+}
+
+int gmp_dump_all(int fd)
+{
+	return dump_fd(fd, true, "", trace_caller());
+}
+
+void dump_at_signal(void)
+{
+	dump_fd(STDERR_FILENO, false, "gmp: dump at a signal: ", 0);
 }

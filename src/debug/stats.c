@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* What do the counters say, summed up?  They are written where things happen, without a locked
- * instruction, and only read here. */
+/* gmp_stats_get: sums the counters of all Ps. They are written by their Ps without a locked instruction,
+ * and only read here. Scheduling latency: latency.h. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/os.h"
 #include "gmp.h"
+#include "latency.h"
 #include "netpoll.h"
 #include "proc.h"
 #include "runq.h"
 #include "timer.h"
-
-/* The upper bound of a bucket, in cpu_ticks; the reverse of latency_bucket. */
-static uint64_t bucket_bound(unsigned bucket)
-{
-	unsigned octave = bucket / 4 + 1;
-
-	return bucket < 4 ? bucket : (((uint64_t)bucket % 4 + 5) << (octave - 2)) - 1;
-}
 
 static double ns_per_tick(void)
 {
@@ -27,9 +20,18 @@ static double ns_per_tick(void)
 }
 
 struct sums {
-	uint64_t latency[LATENCY_BUCKETS];
+	struct latency latency; /* of all causes and Ps */
 	uint64_t queued, unbinds;
+	int64_t running; /* ns: the longest run that is going on */
 };
+
+static void add_latency(struct latency *sum, const struct latency *l)
+{
+	sum->samples += ld_rlx(&l->samples);
+	sum->max = max_of(sum->max, ld_rlx(&l->max));
+	for (int i = 0; i < LATENCY_BUCKETS; i++)
+		sum->in[i] += ld_rlx(&l->in[i]);
+}
 
 static void add_p(struct p *pp, gmp_stats *s, struct sums *sum)
 {
@@ -49,32 +51,39 @@ static void add_p(struct p *pp, gmp_stats *s, struct sums *sum)
 	s->stacks_used += ld_rlx(&c->binds);
 	sum->unbinds += ld_rlx(&c->unbinds);
 	sum->queued += runq_len(pp) + (ld_rlx(&pp->runnext) != NULL);
-	for (int i = 0; i < LATENCY_BUCKETS; i++)
-		sum->latency[i] += ld_rlx(&pp->latency[i]);
+	for (int i = 0; i < LATENCY_CAUSES; i++)
+		add_latency(&sum->latency, &pp->latency[i]);
+	sum->running = max_of(sum->running, latency_running(pp, os_now()));
 }
 
-static uint64_t quantile(const struct sums *sum, uint64_t total, double q, double scale)
+/* In cpu_ticks; total is the sum of all weights. */
+static uint64_t quantile(const struct latency *l, uint64_t total, double q)
 {
 	uint64_t seen = 0;
 
 	for (unsigned i = 0; i < LATENCY_BUCKETS; i++) {
-		seen += sum->latency[i];
+		seen += l->in[i];
 		if (seen && (double)seen >= q * (double)total)
-			return (uint64_t)((double)bucket_bound(i) * scale);
+			return min_of(latency_bound(i), l->max);
 	}
 	return 0;
 }
 
 static void set_latency(gmp_stats *s, const struct sums *sum)
 {
+	const struct latency *l = &sum->latency;
 	double scale = ns_per_tick();
+	uint64_t total = 0;
 
 	for (unsigned i = 0; i < LATENCY_BUCKETS; i++)
-		s->latency_samples += sum->latency[i];
-	s->latency_p50 = quantile(sum, s->latency_samples, 0.5, scale);
-	s->latency_p90 = quantile(sum, s->latency_samples, 0.9, scale);
-	s->latency_p99 = quantile(sum, s->latency_samples, 0.99, scale);
-	s->latency_max = quantile(sum, s->latency_samples, 1, scale);
+		total += l->in[i];
+	s->latency_samples = l->samples;
+	s->latency_p50 = (uint64_t)((double)quantile(l, total, 0.5) * scale);
+	s->latency_p90 = (uint64_t)((double)quantile(l, total, 0.9) * scale);
+	s->latency_p99 = (uint64_t)((double)quantile(l, total, 0.99) * scale);
+	s->latency_max =
+		max_of((uint64_t)((double)l->max * scale), (uint64_t)ld_rlx(&sched.longest_queued));
+	s->longest_run = (uint64_t)max_of(ld_rlx(&sched.longest_run), sum->running);
 }
 
 static uint64_t less(uint64_t a, uint64_t b)

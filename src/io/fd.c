@@ -26,6 +26,9 @@
 #include "base/os.h"
 #include "base/os_msg.h"
 #include "chaos.h"
+#include "io/late.h"
+#include "netpoll_multi.h"
+#include "netpoll_owner.h"
 #include "park.h"
 
 /* --- waiting --- */
@@ -114,6 +117,21 @@ noinline int fd_late(struct polldesc *pd, int side, bool turn)
 	return self_cancelled() ? -ECANCELED : -ETIMEDOUT;
 }
 
+noinline struct polldesc *fd_find_slow(struct polldesc *pd)
+{
+	if ((ld_acq(&pd->use) & (PD_OPEN | PD_CLOSING)) != PD_OPEN) /* ORD(pd.use) */
+		return NULL;
+	owner_join(pd);
+	return pd;
+}
+
+noinline int fd_lost(struct polldesc *pd, uint32_t seq)
+{
+	if (!fd_same(pd, seq) || !self_cancelled())
+		owner_leave(pd, seq);
+	return -ECANCELED;
+}
+
 static bool drained(struct polldesc *pd, struct pollside *s, uint32_t seen, size_t n)
 {
 	return n > 0 && ld_rlx(&pd->tcp) && ld_rlx(&s->drained) == seen && !ld_rlx(&pd->hup);
@@ -134,7 +152,7 @@ static noinline ssize_t call_blocking(struct polldesc *pd, io_call call, const s
 static noinline ssize_t call_file(struct polldesc *pd, uint32_t seq, io_call call,
 				  const struct io_args *a)
 {
-	return fd_use(pd, seq) ? call_blocking(pd, call, a) : -ECANCELED;
+	return fd_use(pd, seq) ? call_blocking(pd, call, a) : fd_lost(pd, seq);
 }
 
 /* One try of one who uses the record, and does so no more. */
@@ -152,7 +170,7 @@ static inline ssize_t call_once(struct polldesc *pd, int how, io_call call, cons
 static noinline ssize_t call_for_nothing(struct polldesc *pd, uint32_t seq, io_call call,
 					 const struct io_args *a)
 {
-	return fd_use(pd, seq) ? call_once(pd, 0, call, a) : -ECANCELED;
+	return fd_use(pd, seq) ? call_once(pd, 0, call, a) : fd_lost(pd, seq);
 }
 
 /* counted: of nothing, n being 0, there is nothing to wait for */
@@ -175,7 +193,7 @@ static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int ho
 
 		if (first && (turn || !drained(pd, s, seen, a->n))) {
 			if (!fd_use(pd, seq))
-				return -ECANCELED;
+				return fd_lost(pd, seq);
 			ssize_t n = call_once(pd, how, call, a);
 
 			if (n != -EAGAIN) {
@@ -195,7 +213,7 @@ static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int ho
 		int result = fd_wait(pd, seq, side, seen, first, turn, deadline);
 
 		if (result < 0)
-			return result;
+			return result == -ECANCELED ? fd_lost(pd, seq) : result;
 		if (unlikely(result == ENDED))
 			return fd_ended(pd, turn);
 		if (result == 0)
@@ -243,7 +261,7 @@ static noinline ssize_t call_deaf(struct polldesc *pd, uint32_t seq, int how, io
 		int err = fd_nap(&nap, min_of(ld_rlx(&s->deadline), deadline));
 
 		if (!fd_same(pd, seq))
-			return -ECANCELED;
+			return fd_lost(pd, seq);
 		if (err)
 			return err;
 		n = call_loop(pd, seq, how, false, call, a, deadline);
@@ -288,50 +306,65 @@ ssize_t fd_try(int fd, int side, io_call call, const struct io_args *a)
 
 /* --- registering --- */
 
-int fd_register(int fd, bool tcp)
+enum { LOOKS = 16, NAP_NS = 50000 };
+
+static void short_wait(int i)
+{
+	if (i < LOOKS)
+		gmp_yield();
+	else
+		gmp_sleep(NAP_NS);
+}
+
+/* A late release of the number's former file may be under way: it waits for system calls that do not sleep. */
+int fd_open(int fd, unsigned how)
 {
 	struct glist out = { 0 };
-	int err = netpoll_open(fd, tcp ? OPEN_TCP : 0, &out);
+	int err;
 
+	for (int i = 0; (err = netpoll_open(fd, how, &out)) == -EAGAIN; i++)
+		short_wait(i);
 	ready_list(&out);
+	return err;
+}
+
+int fd_register(int fd, bool tcp)
+{
+	int err = fd_open(fd, tcp ? OPEN_TCP : 0);
+
 	if (!err)
 		return fd;
 	close(fd);
 	return err;
 }
 
-int gmp_adopt(int fd)
+int gmp_fd_adopt(int fd)
 {
-	struct glist out = { 0 };
-
 	if (!rt_enter())
 		return -ESRCH;
-	int err = netpoll_open(fd, OPEN_ELSEWHERE, &out);
+	int err = fd_open(fd, OPEN_ELSEWHERE);
 
-	ready_list(&out);
 	rt_leave();
 	return err ? err : fd;
 }
 
-enum { LOOKS = 16, NAP_NS = 50000 };
-
 /* No system call is under way on it, or will be.  A moment, if it does not sleep. */
 static void wait_until_unused(struct polldesc *pd)
 {
-	for (int i = 0; netpoll_used(pd); i++) {
-		if (i < LOOKS)
-			gmp_yield();
-		else
-			gmp_sleep(NAP_NS);
-	}
+	for (int i = 0; netpoll_used(pd); i++)
+		short_wait(i);
 }
 
 /* The number is the caller's alone from here on, until netpoll_forget. */
-static int shut(struct polldesc *pd)
+static int shut(struct polldesc *pd, enum late_kind kind)
 {
 	struct glist out = { 0 };
 	int err = pd ? netpoll_shut(pd, &out) : -EBADF;
 
+	if (err == -ESTALE) {
+		late_report(pd->fd, kind);
+		return -EBADF;
+	}
 	if (err)
 		return err;
 	ready_list(&out);
@@ -339,17 +372,35 @@ static int shut(struct polldesc *pd)
 	return 0;
 }
 
+static void forget(struct polldesc *pd, bool closed)
+{
+	struct glist out = { 0 };
+
+	netpoll_forget(pd);
+	if (unlikely(ld_rlx(&pd->multi))) {
+		multi_forgotten(pd, closed, &out);
+		ready_list(&out);
+	}
+}
+
 static int close_fd(int fd)
 {
 	struct polldesc *pd = netpoll_find(fd);
-	int err = shut(pd);
+	int err = shut(pd, LATE_CLOSE);
 
 	if (err)
 		return err;
 	bool file = ld_rlx(&pd->file) != 0;
 
-	netpoll_forget(pd); /* first: the number is another's as soon as it is closed */
-	if (file)           /* may write back what is left */
+	if (unlikely(pd->taken)) { /* by another connection, which is not adopted */
+		forget(pd, false);
+		late_report(fd, LATE_CLOSE);
+		return -EBADF;
+	}
+	if (unlikely(pd->gone))
+		late_report(fd, LATE_UNKNOWN);
+	forget(pd, true); /* first: the number is another's as soon as it is closed */
+	if (file)         /* may write back what is left */
 		gmp_block_enter();
 	/* Linux frees the number whatever close says; EINTR is no failure */
 	err = close(fd) == 0 || errno == EINTR ? 0 : -errno;
@@ -371,16 +422,16 @@ int gmp_close(int fd)
 static int release(int fd)
 {
 	struct polldesc *pd = netpoll_find(fd);
-	int err = shut(pd);
+	int err = shut(pd, LATE_RELEASE);
 
 	if (err)
 		return err;
 	err = pd->blocking ? os_nonblock(fd, false) : 0;
-	netpoll_forget(pd); /* last: another may adopt it from here on */
+	forget(pd, false); /* last: another may adopt it from here on */
 	return min_of(err, 0);
 }
 
-int gmp_release(int fd)
+int gmp_fd_release(int fd)
 {
 	if (!rt_enter())
 		return -ESRCH;
@@ -413,7 +464,7 @@ int gmp_shutdown(int fd, int how)
 	return result;
 }
 
-int gmp_set_deadline(int fd, int which, int64_t deadline)
+int gmp_fd_set_deadline(int fd, int which, int64_t deadline)
 {
 	struct glist out = { 0 };
 
@@ -430,6 +481,16 @@ int gmp_set_deadline(int fd, int which, int64_t deadline)
 }
 
 _Static_assert(GMP_READ == 1 << SIDE_READ && GMP_WRITE == 1 << SIDE_WRITE, "a mask of sides");
+
+/* --- buffers --- */
+
+/* In blocking code, or on an external thread. */
+noinline bool off_stack_blocked(const void *at, size_t n)
+{
+	const struct m *m = gmp__blockedm();
+
+	return m && m->curg && stack_guard_overlaps(m->curg->stack, at, n);
+}
 
 /* --- reading and writing --- */
 
@@ -497,11 +558,15 @@ static inline ssize_t call_write(int fd, const struct io_args *a)
 
 ssize_t gmp_read(int fd, void *buf, size_t n)
 {
+	if (off_stack(buf, n))
+		return -EFAULT;
 	return fd_call_here(fd, SIDE_READ, true, call_read, &(struct io_args){ buf, n }, NEVER);
 }
 
 ssize_t gmp_write(int fd, const void *buf, size_t n)
 {
+	if (off_stack(buf, n))
+		return -EFAULT;
 	return fd_call_here(fd, SIDE_WRITE, false, call_write,
 			    &(struct io_args){ (void *)(uintptr_t)buf, n }, NEVER);
 }
@@ -525,6 +590,8 @@ static ssize_t read_full(struct polldesc *pd, uint32_t seq, char *buf, size_t n)
 
 ssize_t gmp_read_full(int fd, void *buf, size_t n)
 {
+	if (off_stack(buf, n))
+		return -EFAULT;
 	if (!rt_enter())
 		return -ESRCH;
 	struct polldesc *pd = fd_find(fd);
@@ -567,6 +634,8 @@ static int whole_lock(struct polldesc *pd)
 
 ssize_t gmp_write_all(int fd, const void *buf, size_t n)
 {
+	if (off_stack(buf, n))
+		return -EFAULT;
 	if (!rt_enter())
 		return -ESRCH;
 	struct polldesc *pd = fd_find(fd);

@@ -37,14 +37,21 @@ ssize_t fd_try(int fd, int side, io_call call, const struct io_args *a);
 
 /* --- for the waiters beside fd_call --- */
 
-/* The record of an open descriptor, or NULL. */
+/* A record that is not open (NULL), or of a number that a thread has lost: OWNER-2. */
+struct polldesc *fd_find_slow(struct polldesc *pd);
+/* What a call returns whose registration has gone: -ECANCELED; its caller is remembered (netpoll_owner.c).  A caller that
+ * was cancelled, of a registration that is there, is not. */
+int fd_lost(struct polldesc *pd, uint32_t seq);
+
+/* The record of an open descriptor, or NULL.  The caller begins a call on it. */
 static inline struct polldesc *fd_find(int fd)
 {
 	struct polldesc *pd = netpoll_find(fd);
 
-	if (likely(pd && (ld_acq(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN)) /* ORD(pd.use) */
+	if (likely(pd && (ld_acq(&pd->use) & (PD_OPEN | PD_CLOSING | PD_LOST)) ==
+				 PD_OPEN)) /* ORD(pd.use) */
 		return pd;
-	return NULL;
+	return pd ? fd_find_slow(pd) : NULL;
 }
 
 /* It is open, and still the one that the call began with. */
@@ -81,6 +88,23 @@ static inline void fd_set_plain(int fd)
 void fd_pass_turn(struct polldesc *pd, int side);
 /* N6: what a call returns that comes too late; the turn, if it has it, goes on. */
 int fd_late(struct polldesc *pd, int side, bool turn);
+
+/* netpoll_open, after a release of the same number that is under way; runs the waiters that it ends. */
+int fd_open(int fd, unsigned how);
+
+/* --- buffers --- */
+
+/* The n bytes at `at` reach into the guard below the stack of the calling green thread: an array that is larger
+ * than the rest of the stack.  The kernel would fill it from its lowest byte, which may be a neighbour's.  False
+ * on an external thread. */
+bool off_stack_blocked(const void *at, size_t n);
+
+static inline bool off_stack(const void *at, size_t n)
+{
+	const struct m *m = getm();
+
+	return unlikely(m ? stack_guard_overlaps(m->curg->stack, at, n) : off_stack_blocked(at, n));
+}
 
 /* Make a fresh, non-blocking descriptor the poller's; closes it on failure.  fd or -errno. */
 int fd_register(int fd, bool tcp);

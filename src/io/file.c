@@ -79,10 +79,8 @@ static int close_with(int fd, int err)
 /* From the record on it is a descriptor like any other. */
 static int make_known(int fd, int flags)
 {
-	struct glist out = { 0 };
-	int err = netpoll_open(fd, OPEN_PATH_FLAGS(flags), &out);
+	int err = fd_open(fd, OPEN_PATH_FLAGS(flags));
 
-	ready_list(&out);
 	if (err)
 		return close_with(fd, err);
 	if (!ld_rlx(&netpoll_find(fd)->file))
@@ -214,12 +212,16 @@ static ssize_t call_file(int fd, const struct uring_op *op)
 
 ssize_t gmp_pread(int fd, void *buf, size_t n, off_t at)
 {
+	if (off_stack(buf, n))
+		return -EFAULT;
 	n = min_of(n, (size_t)IO_MOST);
 	return call_file(fd, &(struct uring_op){ URING_READ, buf, n, at });
 }
 
 ssize_t gmp_pwrite(int fd, const void *buf, size_t n, off_t at)
 {
+	if (off_stack(buf, n))
+		return -EFAULT;
 	n = min_of(n, (size_t)IO_MOST);
 	return call_file(fd, &(struct uring_op){ URING_WRITE, (void *)(uintptr_t)buf, n, at });
 }

@@ -76,6 +76,17 @@ static ssize_t call_writev(int fd, const struct io_args *a)
 	return writev_plain(fd, a, count);
 }
 
+/* The list, or one of its buffers. */
+static bool iov_off_stack(const struct iovec *v, size_t count)
+{
+	if (off_stack(v, count * sizeof(*v)))
+		return true;
+	for (size_t i = 0; i < count; i++)
+		if (off_stack(v[i].iov_base, v[i].iov_len))
+			return true;
+	return false;
+}
+
 static size_t total(const struct iovec *v, int count)
 {
 	size_t n = 0;
@@ -89,6 +100,8 @@ static ssize_t vec_call(int fd, int side, io_call call, const struct iovec *v, i
 {
 	if (count < 0 || count > IOV_MAX || (count && !v))
 		return -EINVAL;
+	if (iov_off_stack(v, (size_t)count))
+		return -EFAULT;
 	struct vec_args a = { { (void *)(uintptr_t)v, total(v, count) }, count };
 
 	if (a.io.n == 0) /* nothing to wait for, whoever waits */
@@ -159,6 +172,14 @@ static ssize_t call_sendmsg(int fd, const struct io_args *a)
 	return !(x->flags & MSG_DONTWAIT) && peer_is_full(fd, x->m) ? FD_DEAF : -EAGAIN;
 }
 
+static bool msg_off_stack(const struct msghdr *m)
+{
+	return off_stack(m, sizeof(*m)) || off_stack(m->msg_name, m->msg_namelen) ||
+	       off_stack(m->msg_control, m->msg_controllen) ||
+	       /* with more the kernel says EMSGSIZE */
+	       (m->msg_iov && m->msg_iovlen <= IOV_MAX && iov_off_stack(m->msg_iov, m->msg_iovlen));
+}
+
 static ssize_t msg_call(int fd, int side, io_call call, struct msghdr *m, int flags)
 {
 	struct msg_args a = { .m = m, .flags = flags };
@@ -167,6 +188,8 @@ static ssize_t msg_call(int fd, int side, io_call call, struct msghdr *m, int fl
 
 	if (!m)
 		return -EINVAL;
+	if (msg_off_stack(m))
+		return -EFAULT;
 	return flags & once ? fd_try(fd, side, call, &a.io) : fd_call(fd, side, call, &a.io, NEVER);
 }
 
@@ -188,6 +211,8 @@ ssize_t gmp_recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *ad
 
 	if (addr && !addrlen)
 		return -EINVAL;
+	if (addr && off_stack(addrlen, sizeof(*addrlen)))
+		return -EFAULT;
 	m.msg_namelen = addr ? *addrlen : 0;
 	ssize_t got = msg_call(fd, SIDE_READ, call_recvmsg, &m, flags);
 
@@ -234,6 +259,8 @@ static ssize_t call_sendfile(int fd, const struct io_args *a)
 
 ssize_t gmp_sendfile(int out, int in, off_t *offset, size_t n)
 {
+	if (off_stack(offset, sizeof(*offset)))
+		return -EFAULT;
 	struct file_args a = { { offset, min_of(n, (size_t)IO_MOST) }, in };
 
 	return fd_call(out, SIDE_WRITE | FD_SLEEPS, call_sendfile, &a.io, NEVER);

@@ -252,6 +252,8 @@ static int name_of(int fd, name_call call, char *buf, size_t n)
 
 	if (!buf)
 		return -EINVAL;
+	if (off_stack(buf, n))
+		return -EFAULT;
 	if (!rt_enter())
 		return -ESRCH;
 	struct polldesc *pd = netpoll_find(fd);
@@ -662,28 +664,44 @@ int gmp_dial(const char *net, const char *addr)
 	return gmp_dial_until(net, addr, NEVER);
 }
 
+struct accept_args {
+	struct io_args io;
+	bool tcp;              /* out: the listener's */
+	struct sockaddr *addr; /* out; or NULL */
+	socklen_t *len;        /* in: room; out: the address's length */
+};
+
 static ssize_t call_accept(int fd, const struct io_args *a)
 {
-	bool *tcp = a->buf;
+	struct accept_args *x =
+		container_of((struct io_args *)(uintptr_t)a, struct accept_args, io);
 	int c;
 
 	/* while the call is under way the record is this listener's */
-	*tcp = netpoll_is_tcp(netpoll_find(fd));
+	x->tcp = netpoll_is_tcp(netpoll_find(fd));
 	do
-		c = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		c = accept4(fd, x->addr, x->len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	while (c < 0 && errno == EINTR);
 	return c < 0 ? -errno : c;
 }
 
-int gmp_accept(int fd)
+int gmp_accept_from(int fd, struct sockaddr *addr, socklen_t *len)
 {
+	struct accept_args a = { .addr = addr, .len = addr ? len : NULL };
+
+	if (addr && !len)
+		return -EINVAL;
 	if (!rt_enter())
 		return -ESRCH;
-	bool tcp = false;
-	int c = (int)fd_call(fd, SIDE_READ, call_accept, &(struct io_args){ &tcp, 0 }, NEVER);
+	int c = (int)fd_call(fd, SIDE_READ, call_accept, &a.io, NEVER);
 
 	if (c >= 0)
-		c = fd_register(c, tcp);
+		c = fd_register(c, a.tcp);
 	rt_leave();
 	return c;
+}
+
+int gmp_accept(int fd)
+{
+	return gmp_accept_from(fd, NULL, NULL);
 }

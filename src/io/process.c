@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does a green thread wait for a child?
+ * Waiting for child processes.
  *
- * For the end of one child: a pidfd becomes readable then, so this is a wait for a descriptor, and the
- * try is waitpid(2) with WNOHANG.  For any child (-1, 0, a group), for a child's stops, and where the
- * system gives no pidfd (an old kernel, a filter, no descriptors left): waitpid in blocking code.
+ * The end of one child is a wait for a descriptor: its pidfd becomes readable, and the try is waitpid(2)
+ * with WNOHANG.  For any child (-1, 0, a group), for stops, and where the system gives no pidfd (an old
+ * kernel, a filter, no descriptors left) there is nothing to poll: gmp_waitpid calls waitpid in blocking
+ * code, and gmp_waitpid_until, which may not stay in the kernel beyond its deadline, asks again after
+ * naps of 1 to 16 ms.
  *
  * Invariants
  *  I1 The child is asked about before the first wait and after each: who comes late, or shares it with
@@ -61,14 +63,16 @@ static ssize_t call_ask(int fd, const struct io_args *a)
 	return pid ? pid : -EAGAIN;
 }
 
-/* The pid, -errno, or -EAGAIN: this way cannot be gone. */
-static pid_t wait_polled(struct child *c)
+/* The pid, -errno, or -EAGAIN: there is no pidfd. */
+static pid_t wait_polled(struct child *c, int64_t deadline)
 {
+	if (c->pid <= 0 || c->flags)
+		return -EAGAIN;
 	c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
 	if (c->pidfd < 0 || fd_register(c->pidfd, false) < 0) /* which closes it */
 		return -EAGAIN;
 	leftover_add(&c->left, close_pidfd);
-	ssize_t pid = fd_call(c->pidfd, SIDE_READ, call_ask, &(struct io_args){ c, 0 }, NEVER);
+	ssize_t pid = fd_call(c->pidfd, SIDE_READ, call_ask, &(struct io_args){ c, 0 }, deadline);
 
 	if (gmp_close(c->pidfd) == -ESRCH) /* the runtime stops: its record goes with it */
 		close(c->pidfd);
@@ -85,6 +89,23 @@ static pid_t wait_blocking(const struct child *c)
 	return pid;
 }
 
+/* The caller counts as a waiter for a descriptor, so that the clock does not jump over the naps in virtual
+ * time.  If shutdown kills it there, the count is one too high until the run has ended. */
+static pid_t wait_napping(const struct child *c, int64_t deadline)
+{
+	int64_t nap = 0;
+	pid_t pid;
+
+	do {
+		netpoll_expect();
+		int err = fd_nap(&nap, deadline);
+
+		add_rlx(&sched.npollwait, -1u);
+		pid = err ? err : ask(c, WNOHANG);
+	} while (pid == 0);
+	return pid;
+}
+
 pid_t gmp_waitpid(pid_t pid, int *status, int flags)
 {
 	struct child c = { .pid = pid, .status = status, .flags = flags };
@@ -94,11 +115,30 @@ pid_t gmp_waitpid(pid_t pid, int *status, int flags)
 	pid_t result = ask(&c, WNOHANG);
 
 	if (result == 0 && !(flags & WNOHANG)) {
-		result = pid > 0 && !flags ? wait_polled(&c) : -EAGAIN;
+		result = wait_polled(&c, NEVER);
 		if (result == -EAGAIN) {
 			rt_leave(); /* I3 */
 			return wait_blocking(&c);
 		}
+	}
+	rt_leave();
+	return result;
+}
+
+pid_t gmp_waitpid_until(pid_t pid, int *status, int flags, int64_t deadline)
+{
+	struct child c = { .pid = pid, .status = status, .flags = flags };
+
+	if (!rt_enter())
+		return -ESRCH;
+	pid_t result = ask(&c, WNOHANG);
+
+	if (result == 0 && !(flags & WNOHANG)) {
+		result = too_late(deadline);
+		if (!result)
+			result = wait_polled(&c, deadline);
+		if (result == -EAGAIN)
+			result = wait_napping(&c, deadline);
 	}
 	rt_leave();
 	return result;

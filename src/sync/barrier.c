@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How do n threads wait for each other?
+ * Barrier: n threads wait until all n have arrived, then one call returns 1 and the others 0.
  *
- * Invariants, under the bucket's lock
- *  R1 Those who have arrived and wait stand in the queue, and nobody else: `arrived` counts them.
- *  R2 It falls for n at a time.  The n-th first holds all who wait (waiter_hold), so that none is
- *     cancelled meanwhile; one that has been already does not count: it is taken out, and the n-th
- *     is not the n-th.  Only with n - 1 in hand it claims them.
- *  R3 Who is cancelled takes its arrival back, when it leaves the queue or is taken out by R2.
+ * Invariants, under the bucket lock
+ *  R1 The queue holds exactly the waiters that have arrived; `arrived` is its length.
+ *  R2 The n-th arrival first holds every queued waiter (waiter_hold), so that none can be cancelled and
+ *     none can time out during the release.  A waiter that was claimed before, with -ECANCELED or
+ *     -ETIMEDOUT, is dequeued and not counted; the barrier then does not trip, and the caller waits like
+ *     any other.  Only with n - 1 waiters held does the caller claim them all.
+ *  R3 A wait that ends by cancellation or at its deadline takes its arrival back: in barrier_unwait, or
+ *     when R2 dequeues its waiter.  A call whose deadline has passed before it has to wait never
+ *     arrives.
  */
 #include <errno.h>
 
@@ -50,7 +53,7 @@ static uint32_t hold_all(struct bucket *b, gmp_barrier *x)
 		if (hold(sg->w))
 			held++;
 		else
-			sema_dequeue(b, sg); /* W5: it has been claimed, with -ECANCELED */
+			sema_dequeue(b, sg); /* W5: it has been claimed otherwise */
 	}
 	return held;
 }
@@ -73,11 +76,12 @@ static void fall(struct bucket *b, gmp_barrier *x, struct glist *out)
 	}
 }
 
-int gmp_barrier_wait(gmp_barrier *x)
+int gmp_barrier_wait_until(gmp_barrier *x, int64_t deadline)
 {
 	chaos_point();
 	struct foreign f;
 	struct glist out = { 0 };
+	int late = too_late(deadline);
 	struct bucket *b = sema_lock(x);
 
 	if (x->arrived + 1 >= x->n) {
@@ -90,9 +94,18 @@ int gmp_barrier_wait(gmp_barrier *x)
 		}
 		release_all(b, x);
 	}
+	if (late) {
+		sema_unlock(b);
+		return late;
+	}
 	struct sudog *sg = self_sudog(&f);
 
 	st_rlx(&x->arrived, x->arrived + 1);
 	sema_enqueue(b, x, sg, false);
-	return sema_wait(b, sg, WAIT_BARRIER, barrier_unwait, NEVER);
+	return sema_wait(b, sg, WAIT_BARRIER, barrier_unwait, deadline);
+}
+
+int gmp_barrier_wait(gmp_barrier *x)
+{
+	return gmp_barrier_wait_until(x, NEVER);
 }

@@ -22,6 +22,7 @@
 #include "base/throw.h"
 #include "chaos.h"
 #include "sema.h"
+#include "sync/mutex.h"
 #include "sync/sync.h"
 
 struct release {

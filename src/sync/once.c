@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How is something done once, and by whoever comes first, while the others wait?
+ * Once: the first caller runs a function, the others wait until it has returned.
  *
  * Invariants
  *  O1 NEW -> RUNNING by one compare-and-swap; its winner runs fn.
- *  O2 WAITED is set, beside RUNNING, under the bucket's lock, together with the enqueueing.
- *  O3 DONE is the last touch: who sees it may free the object.  With WAITED it is set under the
- *     lock, and those who wait are claimed after it, by the address alone.
+ *  O2 RUNNING -> WAITED under the bucket lock, together with the enqueueing.  WAITED may stay set
+ *     although no waiter is queued: a waiter that gives up touches only the queue.
+ *  O3 DONE is the last touch: a caller that reads it may free the object.  From WAITED it is set under the
+ *     bucket lock, and the waiters are claimed after it, by the address alone.
  *  O4 A green thread that ends in fn (gmp_exit) has done it: the end runs `finish` (struct cleanup).
  *     One that the end of the run drops in fn has not, and never will: it stays RUNNING, as what is
  *     held stays held.
@@ -76,8 +77,8 @@ static bool is_done(gmp_once *o)
 	return ld_acq(&o->state) == DONE; /* ORD(once) */
 }
 
-/* Until it is done; not cut short. */
-static void await(gmp_once *o)
+/* Wait until it is done: 0, or why the wait ended before: -ETIMEDOUT, -ECANCELED.  `why` may carry UNCUT. */
+static int await(gmp_once *o, unsigned why, int64_t deadline)
 {
 	struct foreign f;
 	struct bucket *b = sema_lock(o);
@@ -85,25 +86,29 @@ static void await(gmp_once *o)
 
 	if (!cas_acq(&o->state, &s, WAITED) && is_done(o)) { /* ORD(once) */
 		sema_unlock(b);
-		return;
+		return 0;
 	}
 	struct sudog *sg = self_sudog(&f);
 
 	sema_enqueue(b, o, sg, false);
-	sema_wait(b, sg, WAIT_ONCE | UNCUT, sema_unwait, NEVER);
+	return sema_wait(b, sg, why, sema_unwait, deadline);
 }
 
-static noinline int do_slow(gmp_once *o, gmp_fn fn, void *arg)
+static noinline int do_slow(gmp_once *o, gmp_fn fn, void *arg, unsigned why, int64_t deadline)
 {
 	uint32_t s = NEW;
 
-	if (cas_acq(&o->state, &s, RUNNING)) /* ORD(once) */
+	if (cas_acq(&o->state, &s, RUNNING)) { /* ORD(once) */
 		run(o, fn, arg);
-	else if (!is_done(o) && runs_it(o))
+		return 0;
+	}
+	if (is_done(o))
+		return 0;
+	if (runs_it(o))
 		gmp__fatal("gmp_once_do from the function that it runs");
-	else if (!is_done(o))
-		await(o);
-	return 0;
+	int late = too_late(deadline);
+
+	return late ? late : await(o, why, deadline);
 }
 
 int gmp_once_do(gmp_once *o, gmp_fn fn, void *arg)
@@ -111,5 +116,13 @@ int gmp_once_do(gmp_once *o, gmp_fn fn, void *arg)
 	chaos_point();
 	if (likely(is_done(o)))
 		return 0;
-	return do_slow(o, fn, arg);
+	return do_slow(o, fn, arg, WAIT_ONCE | UNCUT, NEVER);
+}
+
+int gmp_once_do_until(gmp_once *o, gmp_fn fn, void *arg, int64_t deadline)
+{
+	chaos_point();
+	if (likely(is_done(o)))
+		return 0;
+	return do_slow(o, fn, arg, WAIT_ONCE, deadline);
 }

@@ -10,9 +10,6 @@
 
 enum { TOKEN_FOREIGN = 1u << 31 };
 
-enum { MUTEX_LOCKED = 1 }; /* of the word of a mutex; the rest is mutex.c's */
-enum { MUTEX_KEY = 2 };    /* a mutex waits in the table at its address and so many bytes */
-
 static inline uint32_t gmp__self_token(void)
 {
 	struct m *m = getm();

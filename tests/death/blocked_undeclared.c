@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=sched, one that sleeps in the kernel without saying so is named, once, while it keeps
- * others from running. */
+/* With GMP_DEBUG=sched: a green thread that sleeps in the kernel without gmp_block_enter is named, once, while it
+ * keeps others from running. */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include <gmp.h>
+
+#include "told.h"
 
 static int ends[2];
 static volatile long got; /* so that no call is a jump */
@@ -40,6 +42,9 @@ static void app(void *arg)
 			return;
 	}
 	gmp_join(g);
+	gmp_block_enter();
+	await_told(" sleeper+0x");
+	gmp_block_leave();
 	_exit(got == 3 ? 3 : 1);
 }
 

@@ -1,34 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check: a green thread that runs for more than 10 ms without a wait is told of, once. */
+/* With GMP_DEBUG=check: a green thread that computes for more than 10 ms is named once, with the place in the
+ * program and not in gmp, and so is what to do. */
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include <gmp.h>
 
-/* What has been told so far, if stderr is a file; else -1. */
-static long told(void)
-{
-	struct stat st;
+#include "told.h"
 
-	return fstat(2, &st) == 0 && S_ISREG(st.st_mode) ? (long)st.st_size : -1;
-}
-
-static void compute_for(int64_t ns)
-{
-	int64_t end = gmp_deadline(ns);
-
-	while (gmp_now() < end)
-		;
-}
-
-/* Until it has been told of: the watcher may come late to the CPU. */
+/* Until it is reported: sysmon may get the CPU late. */
 __attribute__((noinline)) void compute(void)
 {
-	long before = told();
-
 	for (int i = 0; i < 100; i++) {
-		compute_for(200000000);
-		if (told() < 0 || told() > before)
+		for (int64_t end = gmp_deadline(200000000); gmp_now() < end;)
+			;
+		if (told(" computed for "))
 			break;
 	}
 }

@@ -11,9 +11,9 @@ static void app(void *arg)
 	int p[2];
 
 	(void)arg;
-	if (pipe(p) || gmp_adopt(p[0]) < 0)
+	if (pipe(p) || gmp_fd_adopt(p[0]) < 0)
 		return;
-	gmp_set_deadline(p[0], GMP_READ | GMP_WRITE, gmp_deadline(INT64_C(3600000000000)));
+	gmp_fd_set_deadline(p[0], GMP_READ | GMP_WRITE, gmp_deadline(INT64_C(3600000000000)));
 	gmp_wg_add(&never, 1);
 	gmp_wg_wait(&never);
 }

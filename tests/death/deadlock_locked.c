@@ -13,15 +13,26 @@ static void stuck(void *arg)
 	woken = 1;
 }
 
-static void app(void *arg)
+/* One place of all calls, also if the compiler unrolls the loop. */
+__attribute__((noinline)) static gmp_g *make_stuck(void)
 {
 	gmp_g *g;
+
+	if (gmp_spawn(&g, stuck, NULL, NULL))
+		return NULL;
+	__asm__ volatile("");
+	return g;
+}
+
+static void app(void *arg)
+{
+	gmp_g *g = NULL;
 
 	(void)arg;
 	gmp_lock_thread();
 	gmp_wg_add(&never, 1);
 	for (int i = 0; i < 3; i++)
-		if (gmp_spawn(&g, stuck, NULL, NULL))
+		if (!(g = make_stuck()))
 			return;
 	gmp_join(g);
 	woken = 1;

@@ -6,4 +6,5 @@ extern "C" void worker(void *)
 {
 	gmp_yield();
 	fails(1);
+	no_jump();
 }

@@ -9,7 +9,20 @@
 
 extern "C" void worker(void *);
 
-extern "C" __attribute__((noinline)) void fails(int n)
+// A function that is called, by its own name.
+#ifdef __clang__
+#define CALL __attribute__((noinline))
+#else
+#define CALL __attribute__((noipa))
+#endif
+
+// So that the call before it is no jump.
+static inline void no_jump()
+{
+	__asm__ volatile("" ::: "memory");
+}
+
+extern "C" CALL void fails(int n)
 {
 	if (n > 0)
 		throw std::runtime_error("no such thing");

@@ -6,4 +6,5 @@ extern "C" void worker(void *)
 {
 	gmp_block_enter();
 	fails(1);
+	no_jump();
 }

@@ -10,38 +10,54 @@
 static gmp_mutex mutex;
 static volatile int in_blocking_code;
 
+/* A function that is called, by its own name. */
+#ifdef __clang__
+#define CALL __attribute__((noinline))
+#else
+#define CALL __attribute__((noipa))
+#endif
+
+/* So that the call before it is no jump. */
+#define NO_JUMP() __asm__ volatile("" ::: "memory")
+
 /* Where the debugger stops, or the core is made. */
-__attribute__((noinline)) void at_rest(void)
+CALL void at_rest(void)
 {
 	__asm__ volatile("");
 	if (getenv("TARGET_ABORTS"))
 		abort();
 }
 
-__attribute__((noinline)) int take_one(gmp_chan *jobs, int depth)
+CALL int take_one(gmp_chan *jobs, volatile int depth)
 {
-	int job = depth * 100;
+	int job = depth * 100, result;
 
 	if (depth > 0)
-		return take_one(jobs, depth - 1) + 1;
-	return gmp_chan_recv(jobs, &job) + 1;
+		result = take_one(jobs, depth - 1);
+	else
+		result = gmp_chan_recv(jobs, &job);
+	NO_JUMP();
+	return result + 1;
 }
 
 static void receiver(void *jobs)
 {
 	take_one(jobs, 2);
+	NO_JUMP();
 }
 
 static void sleeper(void *arg)
 {
 	(void)arg;
 	gmp_sleep_until(GMP_FOREVER);
+	NO_JUMP();
 }
 
 static void locker(void *arg)
 {
 	(void)arg;
 	gmp_mutex_lock(&mutex);
+	NO_JUMP();
 }
 
 static void blocker(void *pipe)
@@ -54,13 +70,14 @@ static void blocker(void *pipe)
 	while (read(end, &c, 1) < 0)
 		;
 	gmp_block_leave();
+	NO_JUMP();
 }
 
 static void ready_to_go(void *arg)
 {
 	(void)arg;
 	gmp_yield();
-	gmp_yield();
+	NO_JUMP();
 }
 
 static gmp_g *spawn(gmp_fn fn, void *arg, const char *name)
@@ -74,6 +91,14 @@ static gmp_g *spawn(gmp_fn fn, void *arg, const char *name)
 	return g;
 }
 
+static uint64_t waiting(void)
+{
+	gmp_stats s = GMP_STATS_INIT;
+
+	gmp_stats_get(&s);
+	return s.greens_waiting;
+}
+
 static void app(void *arg)
 {
 	static int ends[2];
@@ -85,7 +110,7 @@ static void app(void *arg)
 	spawn(sleeper, NULL, "");
 	spawn(locker, NULL, "locker");
 	spawn(blocker, &ends[0], "blocker");
-	while (!in_blocking_code)
+	while (!in_blocking_code || waiting() < 3)
 		gmp_sleep(1000000);
 	spawn(ready_to_go, NULL, "begun");
 	gmp_yield();

@@ -42,6 +42,30 @@ start() {
 	fail "$1 does not start: $(cat "$tmp/out" "$tmp/err")"
 }
 
+# start_on_free_port COMMAND...: a server that cannot choose a port itself; the word PORT stands for one, which is put
+# into $port, and the process into $pid. A server that ends at once is started again on another port.
+start_on_free_port() {
+	for _ in $(seq 5); do
+		port=$((20000 + RANDOM % 10000))
+		"${@//PORT/$port}" >"$tmp/out" 2>"$tmp/err" &
+		pid=$!
+		pids+=("$pid")
+		sleep 0.3 # a port that is taken ends the server within that time, else until_ready fails
+		kill -0 "$pid" 2>/dev/null && return
+	done
+	fail "$1 does not start: $(cat "$tmp/out" "$tmp/err")"
+}
+
+# until_ready COMMAND...: again and again until it succeeds, for half a minute at most.
+until_ready() {
+	for _ in $(seq 300); do
+		"$@" >/dev/null 2>&1 && return
+		kill -0 "$pid" 2>/dev/null || break
+		sleep 0.1
+	done
+	fail "not ready: $*: $(cat "$tmp/out" "$tmp/err")"
+}
+
 # end SIGNAL: the process of the last start must end with 0, and soon.
 end() {
 	local status

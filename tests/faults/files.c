@@ -65,9 +65,9 @@ static void use_fifo(void *arg)
 	unlink(path);
 	if (fd < 0)
 		return;
-	gmp_set_deadline(fd, GMP_READ, gmp_deadline(1000000));
+	gmp_fd_set_deadline(fd, GMP_READ, gmp_deadline(1000000));
 	CHECK(gmp_read(fd, buf, 4) == -ETIMEDOUT || plan_fired());
-	gmp_set_deadline(fd, GMP_READ, GMP_FOREVER);
+	gmp_fd_set_deadline(fd, GMP_READ, GMP_FOREVER);
 	if (ASK(gmp_write(fd, "1234", 4)) == 4 && ASK(gmp_read(fd, buf, 4)) == 4)
 		CHECK(memcmp(buf, "1234", 4) == 0);
 	ASK_ONCE(gmp_close(fd));
@@ -88,7 +88,7 @@ static void copy_to_socket(void *arg)
 	CHECK(in >= 0);
 	CHECK_EQ(ftruncate(in, 4), 0);
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p), 0);
-	int s = (int)ASK(gmp_adopt(p[0]));
+	int s = (int)ASK(gmp_fd_adopt(p[0]));
 
 	if (s >= 0) {
 		if (ASK(gmp_sendfile(s, in, &at, 4)) == 4)

@@ -59,7 +59,7 @@ static bool converse_with(int l, const char *net)
 	int c = (int)ASK_ONCE(gmp_dial(net, addr)), s = -1;
 
 	if (c >= 0 &&
-	    ASK_ONCE(gmp_set_deadline(l, GMP_READ, gmp_deadline(10000 * (int64_t)MS))) == 0)
+	    ASK_ONCE(gmp_fd_set_deadline(l, GMP_READ, gmp_deadline(10000 * (int64_t)MS))) == 0)
 		s = (int)ASK_ONCE(gmp_accept(l));
 	if (s >= 0)
 		done = use_pair(c, s);
@@ -127,10 +127,10 @@ static void call_and_wait(int a, int b)
 
 	ASK(gmp_spawn(&g, echo, &b, NULL));
 	gmp_sleep(100000);
-	ASK(gmp_set_deadline(a, GMP_READ, gmp_deadline(2000 * (int64_t)MS)));
+	ASK(gmp_fd_set_deadline(a, GMP_READ, gmp_deadline(2000 * (int64_t)MS)));
 	if (ASK(gmp_write_all(a, "1234", 4)) == 4 && g && !plan_fired())
 		CHECK(gmp_read_full(a, buf, 4) == 4 || plan_fired());
-	long r = gmp_wait_fd(a, GMP_READ, gmp_deadline(MS));
+	long r = gmp_fd_wait(a, GMP_READ, gmp_deadline(MS));
 
 	CHECK(r == GMP_READ || r == -ETIMEDOUT || plan_excuses(r, 0));
 	if (!g)
@@ -145,8 +145,8 @@ static void wait_both_ways(void *arg)
 
 	(void)arg;
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p), 0);
-	a = (int)ASK(gmp_adopt(p[0]));
-	b = (int)ASK(gmp_adopt(p[1]));
+	a = (int)ASK(gmp_fd_adopt(p[0]));
+	b = (int)ASK(gmp_fd_adopt(p[1]));
 	if (a >= 0 && b >= 0)
 		call_and_wait(a, b);
 	a < 0 ? (void)close(p[0]) : end(a);
@@ -217,7 +217,7 @@ static void leave_waiting(void *arg)
 	int *p = arg;
 
 	for (int i = 0; i < 2; i++)
-		if (ASK(gmp_adopt(p[i])) >= 0)
+		if (ASK(gmp_fd_adopt(p[i])) >= 0)
 			ASK(gmp_go(never_answered, &p[i]));
 	gmp_timer *t = ASK_PTR(gmp_timer_new(never_answered, NULL));
 
@@ -225,7 +225,7 @@ static void leave_waiting(void *arg)
 		gmp_timer_set(t, gmp_deadline(3600000 * (int64_t)MS), 0);
 	gmp_yield();
 	gmp_timer_free(t);
-	if (gmp_release(p[1]) < 0)
+	if (gmp_fd_release(p[1]) < 0)
 		CHECK(plan_fired());
 }
 

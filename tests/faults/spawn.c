@@ -67,7 +67,7 @@ static void with_local(void *arg)
 	void *v = malloc(8);
 
 	(void)arg;
-	if (v && ASK(gmp_set(key, v)) < 0)
+	if (v && ASK(gmp_key_set(key, v)) < 0)
 		free(v);
 	gmp_yield();
 }

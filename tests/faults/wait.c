@@ -133,13 +133,13 @@ static void ask_flight(void *f)
 {
 	int value = 0;
 
-	if (ASK(gmp_flight_do(f, "key", 3, compute, NULL, &value, NULL)) >= 0)
+	if (ASK(gmp_singleflight_do(f, "key", 3, compute, NULL, &value, NULL)) >= 0)
 		CHECK_EQ(value, 7);
 }
 
 static void fly(void *arg)
 {
-	gmp_flight *f = ASK_PTR(gmp_flight_new(sizeof(int)));
+	gmp_singleflight *f = ASK_PTR(gmp_singleflight_new(sizeof(int)));
 	gmp_g *g[3] = { NULL };
 
 	(void)arg;
@@ -150,7 +150,7 @@ static void fly(void *arg)
 	for (int i = 0; i < 3; i++)
 		if (g[i])
 			CHECK_EQ(gmp_join(g[i]), 0);
-	gmp_flight_free(f);
+	gmp_singleflight_free(f);
 }
 
 SWEEP(what_many_ask_for_is_computed_or_refused)

@@ -18,8 +18,9 @@ DESTDIR='' cmake --install "$build" --prefix "$tmp/first" >"$tmp/log" || { cat "
 mv "$tmp/first" "$tmp/prefix"
 prefix=$tmp/prefix
 libdir=$(dirname "$(find "$prefix" -name libgmprt.a)")
+version=$(sed -n 's/^#define GMP_VERSION_[A-Z]* //p' "$prefix/include/gmprt/gmp.h" | paste -sd.)
 for file in "$prefix/include/gmprt/gmp.h" "$libdir/libgmprt.so" "$libdir/libgmprt.so.0" \
-	"$libdir/libgmprt.so.0.1.0" "$libdir/pkgconfig/gmprt.pc" \
+	"$libdir/libgmprt.so.$version" "$libdir/pkgconfig/gmprt.pc" \
 	"$libdir/libgmprtcheck.so" "$prefix/share/gmprt/gmp-gdb.py" \
 	"$prefix/share/gmprt/gmp_lldb.py"; do
 	[ -e "$file" ] || { echo "not installed: ${file#"$prefix"/}"; exit 1; }
@@ -42,19 +43,57 @@ fi
 
 say pkg-config
 export PKG_CONFIG_PATH="$libdir/pkgconfig"
+[ "$(pkg-config --modversion gmprt)" = "$version" ] || { echo "gmprt.pc has another version"; exit 1; }
 # shellcheck disable=SC2046
 "$cc" -o "$tmp/dynamic" "$here/scratch.c" $(pkg-config --cflags --libs gmprt)
 LD_LIBRARY_PATH=$libdir "$tmp/dynamic"
+case " $(pkg-config --cflags gmprt) " in
+*" -fstack-clash-protection "*) ;;
+*) echo "gmprt.pc lacks -fstack-clash-protection"; exit 1 ;;
+esac
+case $(pkg-config --define-variable=stack_clash= --cflags gmprt) in
+*-fstack-clash-protection*) echo "gmprt.pc: stack_clash= does not take the flag away"; exit 1 ;;
+esac
 # shellcheck disable=SC2046
 "$cc" -static -o "$tmp/static" "$here/scratch.c" $(pkg-config --static --cflags --libs gmprt)
 "$tmp/static"
 
+say pkg-config, with an rpath and without LD_LIBRARY_PATH
+# shellcheck disable=SC2046
+"$cc" -o "$tmp/rpath" "$here/scratch.c" $(pkg-config --cflags --libs gmprt) "-Wl,-rpath,$libdir"
+"$tmp/rpath"
+
+say pkg-config, libgmprtcheck
+# shellcheck disable=SC2046
+"$cc" -o "$tmp/checked" "$here/mutex.c" $(pkg-config --cflags --libs gmprtcheck) "-Wl,-rpath,$libdir"
+GMP_DEBUG=check "$tmp/checked" 2>"$tmp/log"
+grep -q 'pthread mutex' "$tmp/log" || { echo "libgmprtcheck reports nothing:"; cat "$tmp/log"; exit 1; }
+
+say the commands of examples/README.md that need no other library
+cp -r "$here/../../examples" "$tmp/examples"
+sed -n '/^```sh/,/^```/p' "$tmp/examples/README.md" | sed "/^\`/d; s|^cc |$cc |" >"$tmp/commands"
+[ "$(grep -c -- ' -o ' "$tmp/commands")" -ge 10 ] || { echo "no commands in examples/README.md"; exit 1; }
+(cd "$tmp/examples" && sh -e "$tmp/commands")
+
 say CMake
 mkdir "$tmp/project"
-cp "$here/scratch.c" "$tmp/project/"
+cp "$here/scratch.c" "$here/mutex.c" "$tmp/project/"
 cp "$here/project.cmake" "$tmp/project/CMakeLists.txt"
 cmake -S "$tmp/project" -B "$tmp/project/build" -G "$generator" \
-	-DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" >"$tmp/log" || { cat "$tmp/log"; exit 1; }
+	-DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" >"$tmp/log" || { cat "$tmp/log"; exit 1; }
 cmake --build "$tmp/project/build" >"$tmp/log" || { cat "$tmp/log"; exit 1; }
 "$tmp/project/build/shared"
 "$tmp/project/build/static"
+for target in checked_gmprt checked_static; do
+	GMP_DEBUG=check "$tmp/project/build/$target" 2>"$tmp/log"
+	grep -q 'pthread mutex' "$tmp/log" || { echo "$target: gmprt::check reports nothing:"; cat "$tmp/log"; exit 1; }
+done
+for target in shared static; do
+	grep '"command"' "$tmp/project/build/compile_commands.json" | grep "/$target.dir/" |
+		grep -q -e -fstack-clash-protection || { echo "$target lacks -fstack-clash-protection"; exit 1; }
+done
+if grep '"command"' "$tmp/project/build/compile_commands.json" | grep /without.dir/ |
+	grep -q -e -fstack-clash-protection; then
+	echo "GMPRT_NO_STACK_CLASH_PROTECTION does not take the flag away"
+	exit 1
+fi

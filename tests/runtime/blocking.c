@@ -178,6 +178,34 @@ RT(the_macros_give_the_value_of_the_expression)
 	CHECK(gmp_self() != NULL);
 }
 
+static atomic_int errno_tested;
+
+static void set_errno_often(void *left)
+{
+	while (!atomic_load(&errno_tested)) {
+		*gmp_errno_here() = 1000;
+		gmp_yield();
+	}
+	gmp_wg_done(left);
+}
+
+/* The compiler may keep the address of errno from before the yield, which is another thread's after it. */
+RT(blocking_sys_after_thread_change_returns_own_error)
+{
+	gmp_wg left = GMP_WG_INIT;
+
+	gmp_wg_add(&left, 4);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(gmp_go(set_errno_often, &left), 0);
+	for (int i = 0; i < (int)check_scaled(20000); i++) {
+		errno = 0;
+		gmp_yield();
+		CHECK_EQ(gmp_blocking_sys(close(-1)), -EBADF);
+	}
+	atomic_store(&errno_tested, 1);
+	CHECK_EQ(gmp_wg_wait(&left), 0);
+}
+
 TEST(without_a_runtime_and_on_foreign_threads_nothing_happens)
 {
 	gmp_block_enter();
@@ -349,6 +377,110 @@ RT(ps_come_and_go_while_sections_last)
 		join(g[i]);
 	CHECK(gmp_set_procs(procs) > 0);
 	WAIT_FOR(stats().greens_blocked == 0);
+}
+
+/* --- sections of a length that is known --- */
+
+static __attribute__((noinline)) void known_section(int64_t ns, void (*look)(void))
+{
+	gmp_block_enter();
+	if (look)
+		look();
+	kernel_sleep(ns);
+	gmp_block_leave();
+}
+
+static uint64_t handed_off;
+
+static void count_handoffs(void)
+{
+	handed_off = stats().handoffs;
+}
+
+static void nothing(UNUSED void *arg)
+{
+}
+
+static void long_after_long(UNUSED void *arg)
+{
+	enum { TIMES = 100, ENOUGH_OF_THEM = 90 };
+	int at_once = 0;
+
+	for (int i = 0; i < 100; i++)
+		known_section(200 * US, NULL);
+	for (int i = 0; i < TIMES; i++) {
+		gmp_g *g = spawn(nothing, NULL);
+		uint64_t before = stats().handoffs;
+
+		known_section(200 * US, count_handoffs);
+		at_once += handed_off > before;
+		join(g);
+	}
+	/* a slow machine may have run it before */
+	CHECK(at_once >= ENOUGH_OF_THEM);
+}
+
+/* sysmon would need 20 us. */
+TEST(section_known_as_long_hands_off_its_p_at_entry)
+{
+	run_procs(1, long_after_long, NULL);
+}
+
+enum { CROWD = 16, SECTIONS_EACH = 200 };
+
+static void crowd_of_sections(UNUSED void *arg)
+{
+	for (int i = 0; i < SECTIONS_EACH; i++)
+		known_section(100 * US, NULL);
+}
+
+/* An M that comes back takes the P of a section that has begun meanwhile: no G is queued for it.  Another
+ * part only if this machine was slow. */
+RT(sections_of_100us_in_a_crowd_return_without_a_switch)
+{
+	uint64_t switches = UINT64_MAX;
+
+	for (int part = 0; part < 8 && switches > CROWD * SECTIONS_EACH / 4; part++) {
+		uint64_t before = stats().switches;
+		gmp_g *g[CROWD];
+
+		for (int i = 0; i < CROWD; i++)
+			g[i] = spawn(crowd_of_sections, NULL);
+		for (int i = 0; i < CROWD; i++)
+			join(g[i]);
+		switches = stats().switches - before;
+	}
+	CHECK(switches <= CROWD * SECTIONS_EACH / 4);
+}
+
+static atomic_int late_turns;
+
+static void sleep_often(UNUSED void *arg)
+{
+	for (int i = 0; i < 20; i++) {
+		int64_t due = gmp_deadline(MS);
+
+		CHECK_EQ(gmp_sleep_until(due), 0);
+		if (gmp_now() - due > 15 * MS)
+			atomic_fetch_add(&late_turns, 1);
+	}
+}
+
+/* Neither side waits for the other: a timer that is due takes a P from sections known as long. */
+RT(timers_fire_beside_sections_known_as_long)
+{
+	gmp_g *g[8], *sleeper;
+
+	atomic_store(&over, 0);
+	static const int64_t length = 300 * US;
+	for (int i = 0; i < 8; i++)
+		g[i] = spawn(one_section_after_the_other, (void *)(uintptr_t)&length);
+	sleeper = spawn(sleep_often, NULL);
+	join(sleeper);
+	atomic_store(&over, 1);
+	for (int i = 0; i < 8; i++)
+		join(g[i]);
+	CHECK(atomic_load(&late_turns) <= 10);
 }
 
 /* --- bounds, and the end --- */

@@ -82,7 +82,7 @@ static void set_up(void)
 	CHECK_EQ(gmp_rwmutex_lock(&rwmutex), 0);
 	CHECK_EQ(gmp_wg_add(&wg, 1), 0);
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	CHECK_EQ(gmp_adopt(pair[0]), pair[0]);
+	CHECK_EQ(gmp_fd_adopt(pair[0]), pair[0]);
 	sleeper = spawn(sleep_long, NULL);
 }
 
@@ -224,7 +224,7 @@ static void try_everything(UNUSED void *arg)
 	/* try forms say what they always say */
 	CHECK_EQ(gmp_chan_try_recv(empty, &v), -EAGAIN);
 	CHECK_EQ(gmp_chan_try_send(full, &v), -EAGAIN);
-	CHECK_EQ(gmp_try_select(cs, 2), -EAGAIN);
+	CHECK_EQ(gmp_select_try(cs, 2), -EAGAIN);
 	CHECK_EQ(gmp_mutex_try_lock(&mutex), -EAGAIN);
 	CHECK_EQ(gmp_rwmutex_try_lock(&rwmutex), -EAGAIN);
 	CHECK_EQ(gmp_rwmutex_try_rlock(&rwmutex), -EAGAIN);
@@ -392,7 +392,7 @@ static void free_and_close(UNUSED void *arg)
 RT(freeing_a_timer_and_closing_are_not_cut_short)
 {
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	CHECK_EQ(gmp_adopt(pair[0]), pair[0]);
+	CHECK_EQ(gmp_fd_adopt(pair[0]), pair[0]);
 	atomic_store(&step, 0);
 	CHECK_EQ(gmp_wg_add(&gate, 1), 0);
 	timer = gmp_timer_new(fire, NULL);

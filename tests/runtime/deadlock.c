@@ -54,7 +54,7 @@ RT(a_reader_is_no_deadlock)
 		usleep(50000);
 		_exit(write(fd[1], "x", 1) != 1);
 	}
-	CHECK(gmp_adopt(fd[0]) >= 0);
+	CHECK(gmp_fd_adopt(fd[0]) >= 0);
 	CHECK_EQ(gmp_read(fd[0], &c, 1), 1);
 	CHECK_EQ(c, 'x');
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
@@ -98,16 +98,16 @@ RT(deadlines_that_nobody_waits_for_hide_no_other_timer)
 		int fd[2];
 
 		CHECK_EQ(pipe(fd), 0);
-		CHECK(gmp_adopt(fd[0]) >= 0);
-		CHECK(gmp_adopt(fd[1]) >= 0);
-		CHECK_EQ(
-			gmp_set_deadline(fd[i % 2], GMP_READ | GMP_WRITE, gmp_deadline(i * 5 * MS)),
-			0);
+		CHECK(gmp_fd_adopt(fd[0]) >= 0);
+		CHECK(gmp_fd_adopt(fd[1]) >= 0);
+		CHECK_EQ(gmp_fd_set_deadline(fd[i % 2], GMP_READ | GMP_WRITE,
+					     gmp_deadline(i * 5 * MS)),
+			 0);
 		CHECK_EQ(gmp_sleep(6 * MS), 0);
 		CHECK_EQ(gmp_wg_add(&wg, 1), 0);
 		CHECK_EQ(gmp_go(sleep_and_done, NULL), 0);
 		CHECK_EQ(gmp_wg_wait(&wg), 0);
-		CHECK_EQ(gmp_set_deadline(fd[0], GMP_READ, gmp_deadline(5 * MS)), 0);
+		CHECK_EQ(gmp_fd_set_deadline(fd[0], GMP_READ, gmp_deadline(5 * MS)), 0);
 		CHECK_EQ(gmp_read(fd[0], &c, 1), -ETIMEDOUT);
 		if (i % 3) {
 			CHECK_EQ(gmp_close(fd[0]), 0);

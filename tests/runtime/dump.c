@@ -40,8 +40,8 @@ static void dump_itself(UNUSED void *arg)
 
 	check_has(b, "(entry dump_itself), running, the caller of gmp_dump; made at ");
 	check_has(b, "\n    #0 0x");
-	check_has(b, " dump+0x");
-	check_has(strstr(b, " dump+0x"), " dump_in_a_call+0x");
+	check_has(b, " dump_by+0x");
+	check_has(strstr(b, " dump_by+0x"), " dump_in_a_call+0x");
 	check_has(strstr(b, " dump_in_a_call+0x"), " dump_itself+0x");
 	check_has_not(b, " gmp_dump+0x");
 }

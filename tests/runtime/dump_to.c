@@ -135,7 +135,7 @@ static void read_slowly(UNUSED void *arg)
 
 static void dump_to_pipe(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_dump(pipe_fds[1]), 0);
+	CHECK_EQ(gmp_dump_all(pipe_fds[1]), 0);
 }
 
 static void check_pipe(int flags, int by_foreign)
@@ -145,7 +145,7 @@ static void check_pipe(int flags, int by_foreign)
 
 	CHECK_EQ(pipe2(pipe_fds, O_CLOEXEC), 0);
 	CHECK_EQ(fcntl(pipe_fds[1], F_SETFL, flags), 0);
-	CHECK(gmp_adopt(pipe_fds[0]) >= 0);
+	CHECK(gmp_fd_adopt(pipe_fds[0]) >= 0);
 	atomic_store(&bytes_read, 0);
 	reader = spawn(read_slowly, NULL);
 	if (by_foreign) {
@@ -177,7 +177,7 @@ static atomic_int dumping;
 static void dump_for_ever(UNUSED void *arg)
 {
 	atomic_fetch_add(&dumping, 1);
-	gmp_dump(pipe_fds[1]);
+	gmp_dump_all(pipe_fds[1]);
 	check_failed("a dump into a full pipe has ended");
 }
 
@@ -219,7 +219,7 @@ TEST_PROCS(a_dump_that_is_dropped_leaves_nothing_behind)
 static void dump_till_the_end(UNUSED void *arg)
 {
 	atomic_fetch_add(&dumping, 1);
-	CHECK_EQ(gmp_dump(pipe_fds[1]), -ESRCH);
+	CHECK_EQ(gmp_dump_all(pipe_fds[1]), -ESRCH);
 }
 
 static struct foreign late;

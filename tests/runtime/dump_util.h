@@ -20,15 +20,15 @@
 
 /* --- reading a dump --- */
 
-/* A whole dump as text; the caller frees it. */
-UNUSED CALL static char *dump(void)
+/* A whole dump by `how` as text; the caller frees it. */
+UNUSED CALL static char *dump_by(int (*how)(int fd))
 {
 	int fd = memfd_create("dump", MFD_CLOEXEC);
 	off_t size;
 	char *text;
 
 	CHECK(fd >= 0);
-	CHECK_EQ(gmp_dump(fd), 0);
+	CHECK_EQ(how(fd), 0);
 	size = lseek(fd, 0, SEEK_END);
 	CHECK(size > 0);
 	text = malloc((size_t)size + 1);
@@ -36,6 +36,15 @@ UNUSED CALL static char *dump(void)
 	CHECK_EQ(pread(fd, text, (size_t)size, 0), size);
 	text[size] = '\0';
 	close(fd);
+	return text;
+}
+
+/* Of each green thread by itself. */
+UNUSED CALL static char *dump(void)
+{
+	char *text = dump_by(gmp_dump_all);
+
+	__asm__ volatile("" ::: "memory");
 	return text;
 }
 

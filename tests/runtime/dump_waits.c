@@ -2,6 +2,8 @@
 /* Tests that gmp_dump tells what each green thread waits for, and how long it has. */
 #include "dump_util.h"
 
+#include <sys/socket.h>
+
 /* --- since when --- */
 
 static void sleep_long(UNUSED void *arg)
@@ -68,7 +70,7 @@ static gmp_wg wg;
 static gmp_chan *full, *empty;
 static gmp_g *target;
 static gmp_timer *timer;
-static int ends[2], filled[2];
+static int ends[2], filled[2], pair[2];
 
 static void wait_mutex(UNUSED void *arg)
 {
@@ -173,6 +175,12 @@ static void on_timer(UNUSED void *arg)
 	no_more();
 }
 
+static void wait_either(UNUSED void *arg)
+{
+	gmp_fd_wait(pair[0], GMP_READ | GMP_WRITE, GMP_FOREVER);
+	no_more();
+}
+
 static void wait_timer(UNUSED void *arg)
 {
 	gmp_timer_free(timer);
@@ -199,9 +207,13 @@ RT(what_each_waits_for_is_told)
 	empty = gmp_chan_new(sizeof(int), 1);
 	full = gmp_chan_new(sizeof(int), 0);
 	CHECK_EQ(pipe(ends), 0);
-	CHECK(gmp_adopt(ends[0]) >= 0);
+	CHECK(gmp_fd_adopt(ends[0]) >= 0);
 	CHECK_EQ(pipe(filled), 0);
-	CHECK(gmp_adopt(filled[1]) >= 0);
+	CHECK(gmp_fd_adopt(filled[1]) >= 0);
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	CHECK(gmp_fd_adopt(pair[0]) >= 0);
+	while (send(pair[0], text, sizeof(text), MSG_DONTWAIT) > 0)
+		;
 	timer = gmp_timer_new(on_timer, NULL);
 	CHECK_EQ(gmp_timer_set(timer, 0, 0), 0);
 	WAIT_FOR(stats().greens_waiting == 1);
@@ -221,7 +233,8 @@ RT(what_each_waits_for_is_told)
 	spawn_named("read", wait_read, NULL);
 	spawn_named("write", wait_write, NULL);
 	spawn_named("timer", wait_timer, NULL);
-	wait_parked(17);
+	spawn_named("either", wait_either, NULL);
+	wait_parked(18);
 
 	check_waits("sleep", "sleep");
 	snprintf(text, sizeof(text), "%s, held by green thread 1", address("mutex lock", &mu));
@@ -248,11 +261,14 @@ RT(what_each_waits_for_is_told)
 	check_waits("read", text);
 	snprintf(text, sizeof(text), "write to descriptor %d", filled[1]);
 	check_waits("write", text);
+	snprintf(text, sizeof(text), "read or write on descriptor %d", pair[0]);
+	check_waits("either", text);
 	check_waits("timer", address("timer free", timer));
 	/* a timer's green thread was made where the timer was */
 	check_has(block_of(""), "what_each_waits_for_is_told_");
-	for (const char *const *w = (const char *const[]){ "mutex", "rlock", "wg", "send", "select",
-							   "join", "read", "write", NULL };
+	for (const char *const *w =
+		     (const char *const[]){ "mutex", "rlock", "wg", "send", "select", "join",
+					    "read", "write", "either", NULL };
 	     *w; w++) {
 		char call[32];
 

@@ -52,7 +52,7 @@ static void use_file(UNUSED void *arg)
 	CHECK_EQ(gmp_read_full(fd, buf, 32), 10);
 	CHECK(memcmp(buf, "0123xyz789", 10) == 0);
 	CHECK_EQ(gmp_write_all(fd, "end", 3), 3);
-	CHECK_EQ(gmp_wait_fd(fd, GMP_READ | GMP_WRITE, 0), GMP_READ | GMP_WRITE);
+	CHECK_EQ(gmp_fd_wait(fd, GMP_READ | GMP_WRITE, 0), GMP_READ | GMP_WRITE);
 	CHECK_EQ(gmp_close(fd), 0); /* from here on the number may be another's */
 	CHECK_EQ(unlink(path), 0);
 }
@@ -92,13 +92,13 @@ RT(errors_are_the_systems)
 	CHECK_EQ(gmp_pread(fd, &c, 1, 0), -EBADF);
 	CHECK_EQ(gmp_read(fd, &c, 1), -EBADF);
 	CHECK_EQ(gmp_pwrite(fd, &c, 1, -1), -EINVAL);
-	CHECK_EQ(gmp_set_deadline(fd, GMP_WRITE, 0), -EPERM);
+	CHECK_EQ(gmp_fd_set_deadline(fd, GMP_WRITE, 0), -EPERM);
 	CHECK_EQ(gmp_close(fd), 0);
 	CHECK_EQ(gmp_pread(-1, &c, 1, 0), -EBADF);
 	CHECK_EQ(gmp_pread(0, &c, 1, 0), -EBADF); /* gmp does not know it */
 	CHECK_EQ(gmp_pwrite(9999, &c, 1, 0), -EBADF);
 	CHECK_EQ(pipe(p), 0);
-	CHECK_EQ(gmp_adopt(p[0]), p[0]);
+	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
 	CHECK_EQ(gmp_pread(p[0], &c, 1, 0), -ESPIPE);
 	CHECK_EQ(gmp_fsync(p[0]), -EINVAL);
 	CHECK_EQ(gmp_close(p[0]), 0);
@@ -143,7 +143,7 @@ RT(a_file_that_the_kernel_makes_up_may_be_polled)
 	char c;
 
 	CHECK(fd >= 0);
-	CHECK_EQ(gmp_set_deadline(fd, GMP_READ, GMP_FOREVER), 0);
+	CHECK_EQ(gmp_fd_set_deadline(fd, GMP_READ, GMP_FOREVER), 0);
 	CHECK_EQ(gmp_read(fd, &c, 1), 1);
 	CHECK_EQ(gmp_close(fd), 0);
 }
@@ -187,15 +187,15 @@ RT(the_next_owner_of_a_number_closed_behind_our_back_is_a_file_of_its_own)
 	CHECK_EQ(close(fd), 0);
 	CHECK_EQ(pipe(p), 0); /* the number is a pipe's now */
 	CHECK_EQ(p[0], fd);
-	CHECK_EQ(gmp_adopt(p[0]), fd);
+	CHECK_EQ(gmp_fd_adopt(p[0]), fd);
 	CHECK_EQ(write(p[1], "b", 1), 1);
 	CHECK_EQ(gmp_read(p[0], &c, 1), 1);
 	CHECK_EQ(c, 'b');
-	CHECK_EQ(gmp_set_deadline(p[0], GMP_READ, gmp_deadline(MS)), 0);
+	CHECK_EQ(gmp_fd_set_deadline(p[0], GMP_READ, gmp_deadline(MS)), 0);
 	CHECK_EQ(gmp_read(p[0], &c, 1), -ETIMEDOUT);
 	CHECK_EQ(close(p[0]), 0);
 	CHECK_EQ(open(name, O_RDONLY), fd); /* and a file's that was opened elsewhere */
-	CHECK_EQ(gmp_adopt(fd), fd);
+	CHECK_EQ(gmp_fd_adopt(fd), fd);
 	CHECK_EQ(gmp_read(fd, &c, 1), 1);
 	CHECK_EQ(c, 'a');
 	CHECK_EQ(stats().descriptors, 1);
@@ -249,9 +249,9 @@ RT(the_open_of_a_fifo_waits_for_its_peer_and_stalls_nobody)
 		CHECK(in[i].fd >= 0);
 		/* polled from here on */
 		CHECK(fcntl(in[i].fd, F_GETFL) & O_NONBLOCK);
-		CHECK_EQ(gmp_set_deadline(in[i].fd, GMP_READ, gmp_now()), 0);
+		CHECK_EQ(gmp_fd_set_deadline(in[i].fd, GMP_READ, gmp_now()), 0);
 		CHECK_EQ(gmp_read(in[i].fd, &c, 1), -ETIMEDOUT);
-		CHECK_EQ(gmp_set_deadline(in[i].fd, GMP_READ, GMP_FOREVER), 0);
+		CHECK_EQ(gmp_fd_set_deadline(in[i].fd, GMP_READ, GMP_FOREVER), 0);
 	}
 	CHECK_EQ(gmp_write(out.fd, "x", 1), 1);
 	CHECK_EQ(gmp_read(in[2].fd, &c, 1), 1);

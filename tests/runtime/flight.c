@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests gmp_flight: one computes, the others get its result. */
+/* Tests gmp_singleflight: one computes, the others get its result. */
 #include "util.h"
 
-static gmp_flight *table;
+static gmp_singleflight *table;
 static atomic_int calls, computing, waiting, stop, got, gone;
 
 static void make(size_t size)
 {
-	table = gmp_flight_new(size);
+	table = gmp_singleflight_new(size);
 	CHECK(table != NULL);
 }
 
@@ -27,28 +27,28 @@ static int fail(UNUSED void *arg, void *value)
 
 static void alone(UNUSED void *arg)
 {
-	gmp_flight *t = gmp_flight_new(sizeof(int));
-	int in = 42, out = 0, riders = 0;
+	gmp_singleflight *t = gmp_singleflight_new(sizeof(int));
+	int in = 42, out = 0, sharers = 0;
 
 	CHECK(t != NULL);
-	CHECK_EQ(gmp_flight_do(t, "key", 3, answer, &in, &out, &riders), 0);
+	CHECK_EQ(gmp_singleflight_do(t, "key", 3, answer, &in, &out, &sharers), 0);
 	CHECK_EQ(out, 42);
-	CHECK_EQ(riders, 1);
+	CHECK_EQ(sharers, 1);
 	in = 43;
-	CHECK_EQ(gmp_flight_do(t, "key", 3, answer, &in, &out, NULL), 0);
+	CHECK_EQ(gmp_singleflight_do(t, "key", 3, answer, &in, &out, NULL), 0);
 	CHECK_EQ(out, 43); /* nothing is kept */
-	CHECK_EQ(gmp_flight_do(t, "key", 3, fail, NULL, &out, &riders), -EIO);
+	CHECK_EQ(gmp_singleflight_do(t, "key", 3, fail, NULL, &out, &sharers), -EIO);
 	CHECK_EQ(out, 5);
-	CHECK_EQ(gmp_flight_do(t, NULL, 0, answer, &in, NULL, NULL), 0);
-	CHECK_EQ(gmp_flight_do_until(t, "key", 3, answer, &in, &out, NULL, 0), 0);
-	CHECK_EQ(gmp_flight_do(NULL, "key", 3, answer, &in, &out, NULL), -EINVAL);
-	CHECK_EQ(gmp_flight_do(t, NULL, 3, answer, &in, &out, NULL), -EINVAL);
-	CHECK_EQ(gmp_flight_do(t, "key", 3, NULL, &in, &out, NULL), -EINVAL);
-	CHECK_EQ(gmp_flight_forget(t, "key", 3), -ENOENT);
-	CHECK_EQ(gmp_flight_forget(NULL, "key", 3), -EINVAL);
-	gmp_flight_free(t);
-	gmp_flight_free(NULL);
-	CHECK(gmp_flight_new(SIZE_MAX) == NULL);
+	CHECK_EQ(gmp_singleflight_do(t, NULL, 0, answer, &in, NULL, NULL), 0);
+	CHECK_EQ(gmp_singleflight_do_until(t, "key", 3, answer, &in, &out, NULL, 0), 0);
+	CHECK_EQ(gmp_singleflight_do(NULL, "key", 3, answer, &in, &out, NULL), -EINVAL);
+	CHECK_EQ(gmp_singleflight_do(t, NULL, 3, answer, &in, &out, NULL), -EINVAL);
+	CHECK_EQ(gmp_singleflight_do(t, "key", 3, NULL, &in, &out, NULL), -EINVAL);
+	CHECK_EQ(gmp_singleflight_forget(t, "key", 3), -ENOENT);
+	CHECK_EQ(gmp_singleflight_forget(NULL, "key", 3), -EINVAL);
+	gmp_singleflight_free(t);
+	gmp_singleflight_free(NULL);
+	CHECK(gmp_singleflight_new(SIZE_MAX) == NULL);
 }
 
 RT(one_who_is_alone_computes)
@@ -94,11 +94,11 @@ static int compute_alone(void *arg, void *value)
 static void ask(UNUSED void *arg)
 {
 	struct shared *s = NULL;
-	int riders = 0;
+	int sharers = 0;
 
-	CHECK_EQ(gmp_flight_do(table, "slow", 4, compute_alone, NULL, &s, &riders), 7);
+	CHECK_EQ(gmp_singleflight_do(table, "slow", 4, compute_alone, NULL, &s, &sharers), 7);
 	atomic_fetch_add(&got, 1);
-	if (atomic_fetch_add(&s->dropped, 1) + 1 == riders) {
+	if (atomic_fetch_add(&s->dropped, 1) + 1 == sharers) {
 		atomic_fetch_add(&gone, 1);
 		free(s);
 	}
@@ -106,7 +106,7 @@ static void ask(UNUSED void *arg)
 
 static void ask_without_patience(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_flight_do_until(table, "slow", 4, compute_alone, NULL, NULL, NULL, 0),
+	CHECK_EQ(gmp_singleflight_do_until(table, "slow", 4, compute_alone, NULL, NULL, NULL, 0),
 		 -ETIMEDOUT);
 }
 
@@ -136,7 +136,7 @@ RT(those_who_ask_meanwhile_get_the_same_value_and_their_number)
 		CHECK_EQ(atomic_load(&gone), atomic_load(&calls)); /* each value is freed once */
 	}
 	CHECK_EQ(atomic_load(&got), 1030);
-	gmp_flight_free(table);
+	gmp_singleflight_free(table);
 }
 
 static int give_number(void *arg, void *value)
@@ -151,7 +151,8 @@ static void ask_for_numbers(UNUSED void *arg)
 	for (int i = 0; i < 300; i++) {
 		int key = i, value = -1;
 
-		CHECK_EQ(gmp_flight_do(table, &key, sizeof(key), give_number, &key, &value, NULL),
+		CHECK_EQ(gmp_singleflight_do(table, &key, sizeof(key), give_number, &key, &value,
+					     NULL),
 			 0);
 		CHECK_EQ(value, i);
 	}
@@ -166,7 +167,7 @@ RT(different_keys_are_different_flights)
 		g[i] = spawn(ask_for_numbers, NULL);
 	for (int i = 0; i < 20; i++)
 		join(g[i]);
-	gmp_flight_free(table);
+	gmp_singleflight_free(table);
 }
 
 static int many_at_once(void *arg, void *value)
@@ -184,7 +185,7 @@ static void ask_one(void *arg)
 {
 	int value = -1;
 
-	CHECK_EQ(gmp_flight_do(table, arg, sizeof(int), many_at_once, arg, &value, NULL), 0);
+	CHECK_EQ(gmp_singleflight_do(table, arg, sizeof(int), many_at_once, arg, &value, NULL), 0);
 	CHECK_EQ(value, *(int *)arg);
 }
 
@@ -201,7 +202,7 @@ RT(the_table_grows)
 	atomic_store(&stop, 1);
 	for (int i = 0; i < 500; i++)
 		join(g[i]);
-	gmp_flight_free(table);
+	gmp_singleflight_free(table);
 }
 
 /* --- those who leave --- */
@@ -209,15 +210,16 @@ RT(the_table_grows)
 static void give_up(UNUSED void *arg)
 {
 	struct shared *s = NULL;
-	int riders = -1;
+	int sharers = -1;
 
-	CHECK_EQ(gmp_flight_do_until(table, "slow", 4, compute_slowly, NULL, &s, &riders,
-				     gmp_deadline(MS)),
+	CHECK_EQ(gmp_singleflight_do_until(table, "slow", 4, compute_slowly, NULL, &s, &sharers,
+					   gmp_deadline(MS)),
 		 -ETIMEDOUT);
 	CHECK(s == NULL);
-	CHECK_EQ(riders, -1);
+	CHECK_EQ(sharers, -1);
 	atomic_fetch_add(&waiting, 1);
-	CHECK_EQ(gmp_flight_do(table, "slow", 4, compute_slowly, NULL, &s, &riders), -ECANCELED);
+	CHECK_EQ(gmp_singleflight_do(table, "slow", 4, compute_slowly, NULL, &s, &sharers),
+		 -ECANCELED);
 	CHECK(s == NULL);
 }
 
@@ -237,8 +239,8 @@ RT(who_gives_up_does_not_count)
 		join(g[i]);
 	atomic_store(&stop, 1);
 	join(leader);
-	CHECK_EQ(atomic_load(&gone), 1); /* it was the only rider */
-	gmp_flight_free(table);
+	CHECK_EQ(atomic_load(&gone), 1); /* it was the only sharer */
+	gmp_singleflight_free(table);
 }
 
 static int exit_in_fn(UNUSED void *arg, UNUSED void *value)
@@ -252,17 +254,17 @@ static int exit_in_fn(UNUSED void *arg, UNUSED void *value)
 
 static void ask_exiting(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_flight_do(table, "exit", 4, exit_in_fn, NULL, NULL, NULL), 0);
+	CHECK_EQ(gmp_singleflight_do(table, "exit", 4, exit_in_fn, NULL, NULL, NULL), 0);
 }
 
 static int nested_exit(void *arg, UNUSED void *value)
 {
-	return gmp_flight_do(table, "exit", 4, exit_in_fn, arg, NULL, NULL);
+	return gmp_singleflight_do(table, "exit", 4, exit_in_fn, arg, NULL, NULL);
 }
 
 static void ask_nested(UNUSED void *arg)
 {
-	gmp_flight_do(table, "outer", 5, nested_exit, NULL, NULL, NULL);
+	gmp_singleflight_do(table, "outer", 5, nested_exit, NULL, NULL, NULL);
 	CHECK(0);
 }
 
@@ -271,7 +273,7 @@ static void ask_and_be_told(void *arg)
 	int size = (int)strlen(arg);
 
 	atomic_fetch_add(&waiting, 1);
-	CHECK_EQ(gmp_flight_do(table, arg, (size_t)size, exit_in_fn, NULL, NULL, NULL),
+	CHECK_EQ(gmp_singleflight_do(table, arg, (size_t)size, exit_in_fn, NULL, NULL, NULL),
 		 -EOWNERDEAD);
 	atomic_fetch_add(&got, 1);
 }
@@ -297,7 +299,7 @@ RT(one_that_exits_in_it_leaves_nobody_waiting)
 		CHECK_EQ(atomic_load(&calls), 1);
 	}
 	CHECK_EQ(atomic_load(&got), 40);
-	gmp_flight_free(table);
+	gmp_singleflight_free(table);
 }
 
 static int until_second(void *arg, void *value)
@@ -315,7 +317,7 @@ static void ask_with(void *arg)
 {
 	int value = 0;
 
-	CHECK_EQ(gmp_flight_do(table, "k", 1, until_second, arg, &value, NULL), 0);
+	CHECK_EQ(gmp_singleflight_do(table, "k", 1, until_second, arg, &value, NULL), 0);
 	CHECK_EQ(value, arg == &stop ? 1 : 2);
 }
 
@@ -323,7 +325,7 @@ static void join_second(UNUSED void *arg)
 {
 	int value = 0;
 
-	CHECK_EQ(gmp_flight_do(table, "k", 1, answer, NULL, &value, NULL), 0);
+	CHECK_EQ(gmp_singleflight_do(table, "k", 1, answer, NULL, &value, NULL), 0);
 	CHECK_EQ(value, 2);
 }
 
@@ -334,8 +336,8 @@ RT(what_is_forgotten_is_computed_anew_beside_it)
 	make(sizeof(int));
 	first = spawn(ask_with, &stop);
 	WAIT_FOR(atomic_load(&waiting) == 1);
-	CHECK_EQ(gmp_flight_forget(table, "k", 1), 0);
-	CHECK_EQ(gmp_flight_forget(table, "k", 1), -ENOENT);
+	CHECK_EQ(gmp_singleflight_forget(table, "k", 1), 0);
+	CHECK_EQ(gmp_singleflight_forget(table, "k", 1), -ENOENT);
 	second = spawn(ask_with, &got);
 	WAIT_FOR(atomic_load(&waiting) == 2);
 	atomic_store(&stop, 1);
@@ -345,7 +347,7 @@ RT(what_is_forgotten_is_computed_anew_beside_it)
 	atomic_store(&got, 1);
 	join(second);
 	join(third);
-	gmp_flight_free(table);
+	gmp_singleflight_free(table);
 }
 
 static int nest(void *arg, void *value)
@@ -356,7 +358,8 @@ static int nest(void *arg, void *value)
 	if (depth > 0) {
 		int below = -1;
 
-		CHECK_EQ(gmp_flight_do(table, &less, sizeof(less), nest, &less, &below, NULL), 0);
+		CHECK_EQ(gmp_singleflight_do(table, &less, sizeof(less), nest, &less, &below, NULL),
+			 0);
 		*(int *)value += below;
 	}
 	return 0;
@@ -367,9 +370,9 @@ RT(flights_may_be_begun_in_flights)
 	int top = 20, sum = 0;
 
 	make(sizeof(int));
-	CHECK_EQ(gmp_flight_do(table, &top, sizeof(top), nest, &top, &sum, NULL), 0);
+	CHECK_EQ(gmp_singleflight_do(table, &top, sizeof(top), nest, &top, &sum, NULL), 0);
 	CHECK_EQ(sum, 210);
-	gmp_flight_free(table);
+	gmp_singleflight_free(table);
 }
 
 static int sleep_in_it(UNUSED void *arg, UNUSED void *value)
@@ -381,7 +384,7 @@ static int sleep_in_it(UNUSED void *arg, UNUSED void *value)
 
 static void ask_sleeping(UNUSED void *arg)
 {
-	gmp_flight_do(table, "z", 1, sleep_in_it, NULL, NULL, NULL);
+	gmp_singleflight_do(table, "z", 1, sleep_in_it, NULL, NULL, NULL);
 }
 
 static void leave_some(UNUSED void *arg)
@@ -401,7 +404,7 @@ static int pass_by(UNUSED void *arg, UNUSED void *value)
 
 static void ask_on_and_on(UNUSED void *arg)
 {
-	while (gmp_flight_do(table, "y", 1, pass_by, NULL, NULL, NULL) != -ESRCH)
+	while (gmp_singleflight_do(table, "y", 1, pass_by, NULL, NULL, NULL) != -ESRCH)
 		atomic_fetch_add(&calls, 1);
 }
 
@@ -421,10 +424,10 @@ TEST_PROCS(a_table_is_free_after_the_end_of_a_run_in_the_middle)
 	make(0);
 	for (int i = 0; i < n; i++) {
 		run_procs(procs, end_in_the_middle, NULL);
-		gmp_flight_forget(table, "y", 1);
-		CHECK_EQ(gmp_flight_do(table, "y", 1, pass_by, NULL, NULL, NULL), 0);
+		gmp_singleflight_forget(table, "y", 1);
+		CHECK_EQ(gmp_singleflight_do(table, "y", 1, pass_by, NULL, NULL, NULL), 0);
 	}
-	gmp_flight_free(table);
+	gmp_singleflight_free(table);
 }
 
 TEST_PROCS(what_a_run_dropped_can_be_forgotten)
@@ -433,7 +436,7 @@ TEST_PROCS(what_a_run_dropped_can_be_forgotten)
 	for (int i = 0; i < 3; i++) {
 		run_procs(procs, leave_some, NULL);
 		if (i < 2)
-			CHECK_EQ(gmp_flight_forget(table, "z", 1), 0);
+			CHECK_EQ(gmp_singleflight_forget(table, "z", 1), 0);
 	}
-	gmp_flight_free(table);
+	gmp_singleflight_free(table);
 }

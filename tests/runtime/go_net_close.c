@@ -85,11 +85,11 @@ static void check_unknown(int fd)
 	CHECK_EQ(gmp_sendfile(fd, 0, NULL, 1), -EBADF);
 	CHECK_EQ(gmp_accept(fd), -EBADF);
 	CHECK_EQ(gmp_shutdown(fd, SHUT_RDWR), -EBADF);
-	CHECK_EQ(gmp_set_deadline(fd, BOTH, GMP_FOREVER), -EBADF);
-	CHECK_EQ(gmp_wait_fd(fd, BOTH, GMP_FOREVER), -EBADF);
+	CHECK_EQ(gmp_fd_set_deadline(fd, BOTH, GMP_FOREVER), -EBADF);
+	CHECK_EQ(gmp_fd_wait(fd, BOTH, GMP_FOREVER), -EBADF);
 	CHECK_EQ(gmp_local_addr(fd, buf, sizeof(buf)), -EBADF);
 	CHECK_EQ(gmp_peer_addr(fd, buf, sizeof(buf)), -EBADF);
-	CHECK_EQ(gmp_release(fd), -EBADF);
+	CHECK_EQ(gmp_fd_release(fd), -EBADF);
 	CHECK_EQ(gmp_close(fd), -EBADF);
 }
 
@@ -169,7 +169,7 @@ static int call_recvmsg(int fd)
 
 static int call_wait_read(int fd)
 {
-	return gmp_wait_fd(fd, GMP_READ, GMP_FOREVER);
+	return gmp_fd_wait(fd, GMP_READ, GMP_FOREVER);
 }
 
 static int call_write_all(int fd)
@@ -295,7 +295,7 @@ RT(a_peer_that_resets_is_econnreset_and_the_end_after_that)
 	say(a, "unread");
 	reset_on_close(a);
 	CHECK_EQ(gmp_close(a), 0);
-	CHECK_EQ(gmp_wait_fd(b, GMP_READ, GMP_FOREVER), GMP_READ);
+	CHECK_EQ(gmp_fd_wait(b, GMP_READ, GMP_FOREVER), GMP_READ);
 	hear(b, "unread"); /* Linux still gives what had come */
 	CHECK_EQ(gmp_read(b, buf, sizeof(buf)), -ECONNRESET);
 	CHECK_EQ(gmp_read(b, buf, sizeof(buf)), 0);
@@ -447,7 +447,7 @@ static void dial_until_closed(void *arg)
 		char byte;
 
 		/* one whose handshake the close has cut in two is told nothing by the kernel */
-		CHECK_EQ(gmp_set_deadline(c, GMP_READ, gmp_deadline(100 * MS)), 0);
+		CHECK_EQ(gmp_fd_set_deadline(c, GMP_READ, gmp_deadline(100 * MS)), 0);
 		ssize_t n = gmp_read(c, &byte, 1);
 
 		CHECK(n == 0 || n == -ECONNRESET || n == -ETIMEDOUT); /* accepted or not */

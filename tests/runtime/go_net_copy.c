@@ -207,7 +207,7 @@ RT(to_send_from_a_pipe_is_an_error_and_leaves_it_as_it_is)
 	CHECK_EQ(gmp_sendfile(a.w, p.r, NULL, 1), -EINVAL);
 	CHECK(fcntl(p.r, F_GETFL) & O_NONBLOCK);
 	hear(p.r, "a");
-	CHECK_EQ(gmp_set_deadline(p.r, GMP_READ, gmp_deadline(US)), 0);
+	CHECK_EQ(gmp_fd_set_deadline(p.r, GMP_READ, gmp_deadline(US)), 0);
 	CHECK_EQ(gmp_read(p.r, &c, 1), -ETIMEDOUT);
 	close_end(&a);
 	close_end(&b);

@@ -23,7 +23,7 @@ static const char *const kinds[] = { "tcp", "unix", "pipe" };
 
 UNUSED static int adopted(int fd)
 {
-	CHECK_EQ(gmp_adopt(fd), fd);
+	CHECK_EQ(gmp_fd_adopt(fd), fd);
 	return fd;
 }
 
@@ -53,9 +53,9 @@ UNUSED static void close_end(const struct conn *c)
 UNUSED static void set_deadlines(const struct conn *c, int which, int64_t deadline)
 {
 	if (which & GMP_READ)
-		CHECK_EQ(gmp_set_deadline(c->r, GMP_READ, deadline), 0);
+		CHECK_EQ(gmp_fd_set_deadline(c->r, GMP_READ, deadline), 0);
 	if (which & GMP_WRITE)
-		CHECK_EQ(gmp_set_deadline(c->w, GMP_WRITE, deadline), 0);
+		CHECK_EQ(gmp_fd_set_deadline(c->w, GMP_WRITE, deadline), 0);
 }
 
 /* Long ago, but on the clock. */

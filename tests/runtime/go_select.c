@@ -159,7 +159,7 @@ static void meet(void *all)
 	atomic_fetch_add(&met, 1);
 	while (atomic_load(&met) < *(int *)all)
 		;
-	CHECK_EQ(gmp_try_select(wide, 200), -EAGAIN);
+	CHECK_EQ(gmp_select_try(wide, 200), -EAGAIN);
 	CHECK_EQ(gmp_select_until(wide, 200, gmp_deadline(US)), -ETIMEDOUT);
 }
 
@@ -217,7 +217,7 @@ static void waits(int n, gmp_case a, gmp_case b)
 {
 	gmp_case both[] = { a, b };
 
-	CHECK_EQ(gmp_try_select(both, n),
+	CHECK_EQ(gmp_select_try(both, n),
 		 -EAGAIN); /* Go: with a default; and alone, or the two meet */
 	struct trial *t = trial(n, a, b);
 
@@ -418,7 +418,7 @@ static void look_once(void *arg)
 	struct look *l = arg;
 	gmp_case cs[] = { GMP_RECV_CASE(l->first, NULL), GMP_RECV_CASE(l->second, NULL) };
 
-	put_int(l->done, gmp_try_select(cs, 2));
+	put_int(l->done, gmp_select_try(cs, 2));
 }
 
 /* From one to the other: one of them is ready at every instant. */
@@ -618,11 +618,11 @@ GO_MAIN(elements_may_be_pairs_of_pointers)
 	gmp_case cs[] = { GMP_SEND_CASE(c, &va), GMP_SEND_CASE(c, &vb) };
 
 	CHECK_EQ(gmp_chan_send(c, &va), 0);
-	CHECK_EQ(gmp_try_select(cs, 1), -EAGAIN);
-	CHECK_EQ(gmp_try_select(cs, 2), -EAGAIN);
+	CHECK_EQ(gmp_select_try(cs, 1), -EAGAIN);
+	CHECK_EQ(gmp_select_try(cs, 2), -EAGAIN);
 	CHECK_EQ(gmp_chan_recv(c, &got), 0);
 	CHECK(got.type == &type && got.data == &a);
-	int ran = gmp_try_select(cs, 2);
+	int ran = gmp_select_try(cs, 2);
 
 	CHECK_EQ(gmp_chan_recv(c, &got), 0);
 	CHECK(got.type == &type && got.data == (ran ? &b : &a));

@@ -219,7 +219,7 @@ static void destroy_late(UNUSED void *v)
 
 static int with_local(void *arg)
 {
-	CHECK_EQ(gmp_set(key, &count), 0);
+	CHECK_EQ(gmp_key_set(key, &count), 0);
 	if (arg)
 		gmp_exit();
 	return 0;

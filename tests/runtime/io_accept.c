@@ -159,7 +159,7 @@ RT(several_listen_at_one_address_with_reuse_port)
 
 		CHECK(c >= 0);
 		for (int k = 0; s < 0; k ^= 1) {
-			CHECK_EQ(gmp_set_deadline(l[k], GMP_READ, gmp_deadline(100 * US)), 0);
+			CHECK_EQ(gmp_fd_set_deadline(l[k], GMP_READ, gmp_deadline(100 * US)), 0);
 			s = gmp_accept(l[k]);
 			CHECK(s >= 0 || s == -ETIMEDOUT);
 			got[k] += s >= 0;
@@ -220,7 +220,7 @@ static void wait_it(void *arg)
 {
 	struct call *c = arg;
 
-	atomic_store(&c->result, gmp_wait_fd(c->fd, GMP_READ, GMP_FOREVER));
+	atomic_store(&c->result, gmp_fd_wait(c->fd, GMP_READ, GMP_FOREVER));
 }
 
 /* A sanitizer that knows of it calls it a race, and is right; here it is wanted. */
@@ -254,8 +254,8 @@ static void close_and_reuse(int fd, enum next how, int *peer, int *listener)
 		plain_close(fd);
 		CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 		CHECK_EQ(pair[0], fd);
-		CHECK_EQ(gmp_adopt(fd), fd);
-		CHECK_EQ(gmp_adopt(pair[1]), pair[1]);
+		CHECK_EQ(gmp_fd_adopt(fd), fd);
+		CHECK_EQ(gmp_fd_adopt(pair[1]), pair[1]);
 		*peer = pair[1];
 		return;
 	case BY_LISTEN:
@@ -276,7 +276,7 @@ static void close_and_reuse(int fd, enum next how, int *peer, int *listener)
 		l = listen_any("tcp", addr);
 		c = gmp_dial("tcp", addr);
 		CHECK(c >= 0);
-		CHECK_EQ(gmp_set_deadline(l, GMP_READ, gmp_deadline(PATIENCE)), 0);
+		CHECK_EQ(gmp_fd_set_deadline(l, GMP_READ, gmp_deadline(PATIENCE)), 0);
 		plain_close(fd);
 		s = gmp_accept(l);
 		CHECK_EQ(s, fd);
@@ -298,7 +298,7 @@ RT(after_a_plain_close_the_next_owner_is_served_whoever_waited)
 			g[i] = spawn(i < 2 ? read_it : i < 4 ? fill_for_ever : wait_it, &c[i]);
 		}
 		wait_parked(6);
-		CHECK_EQ(gmp_set_deadline(a, GMP_READ | GMP_WRITE, gmp_deadline(PATIENCE)), 0);
+		CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ | GMP_WRITE, gmp_deadline(PATIENCE)), 0);
 		close_and_reuse(a, (enum next)how, &peer, &l);
 		for (int i = 0; i < 6; i++) {
 			join(g[i]);
@@ -366,12 +366,12 @@ RT(after_a_plain_close_one_who_waits_is_ended_by_its_deadline)
 	g = spawn(read_it, &c);
 	wait_parked(1);
 	plain_close(a);
-	CHECK_EQ(gmp_set_deadline(a, GMP_READ, gmp_deadline(2 * MS)), 0);
+	CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ, gmp_deadline(2 * MS)), 0);
 	join(g);
 	CHECK_EQ(c.result, -ETIMEDOUT);
-	CHECK_EQ(gmp_wait_fd(a, GMP_READ, GMP_FOREVER), -ETIMEDOUT);
-	CHECK_EQ(gmp_set_deadline(a, GMP_READ, GMP_FOREVER), 0);
-	CHECK_EQ(gmp_wait_fd(a, GMP_READ, GMP_FOREVER), -EBADF);
+	CHECK_EQ(gmp_fd_wait(a, GMP_READ, GMP_FOREVER), -ETIMEDOUT);
+	CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ, GMP_FOREVER), 0);
+	CHECK_EQ(gmp_fd_wait(a, GMP_READ, GMP_FOREVER), -EBADF);
 	CHECK_EQ(gmp_close(a), -EBADF); /* and with it the record is gone */
 	CHECK_EQ(gmp_read(a, &c, 1), -EBADF);
 	CHECK_EQ(gmp_close(b), 0);

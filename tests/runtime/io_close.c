@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests what gmp_adopt and gmp_close promise: which descriptors gmp knows, that closing wakes all
+ * Tests what gmp_fd_adopt and gmp_close promise: which descriptors gmp knows, that closing wakes all
  * who wait, and that a number may be used again at once.
  */
 #define _GNU_SOURCE
@@ -61,8 +61,8 @@ RT(a_writer_that_waits_for_its_turn_does_not_write_to_the_next_owner)
 		wait_parked(2);
 		CHECK_EQ(gmp_close(a), 0);
 		CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-		c = gmp_adopt(pair[0]);
-		d = gmp_adopt(pair[1]);
+		c = gmp_fd_adopt(pair[0]);
+		d = gmp_fd_adopt(pair[1]);
 		CHECK(c == a || d == a);
 		for (int i = 0; i < 2; i++) {
 			join(g[i]);
@@ -139,7 +139,7 @@ RT(shutdown_ends_the_waits_for_datagrams)
 	int fd[2], l;
 
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_DGRAM, 0, fd), 0);
-	CHECK_EQ(gmp_adopt(fd[0]), fd[0]);
+	CHECK_EQ(gmp_fd_adopt(fd[0]), fd[0]);
 	l = listen_any("udp", addr);
 	int udp = gmp_dial("udp", addr);
 
@@ -164,8 +164,8 @@ RT(shutdown_ends_the_waits_for_datagrams)
 
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_DGRAM, 0, fd), 0);
 	CHECK_EQ(fd[0], was); /* the number is that of one that goes on */
-	CHECK_EQ(gmp_adopt(fd[0]), fd[0]);
-	CHECK_EQ(gmp_set_deadline(fd[0], GMP_READ, gmp_deadline(MS)), 0);
+	CHECK_EQ(gmp_fd_adopt(fd[0]), fd[0]);
+	CHECK_EQ(gmp_fd_set_deadline(fd[0], GMP_READ, gmp_deadline(MS)), 0);
 	CHECK_EQ(gmp_read(fd[0], &c, 1), -ETIMEDOUT);
 	CHECK_EQ(gmp_close(fd[0]), 0);
 	CHECK_EQ(close(fd[1]), 0);
@@ -334,9 +334,9 @@ RT(an_unknown_descriptor_is_ebadf)
 	CHECK(fcntl(fd[0], F_GETFD) >= 0);
 	CHECK_EQ(fcntl(fd[0], F_GETFL) & O_NONBLOCK, 0);
 	CHECK_EQ(close(fd[0]), 0);
-	CHECK_EQ(gmp_adopt(fd[0]), -EBADF);
-	CHECK_EQ(gmp_adopt(-1), -EBADF);
-	CHECK_EQ(gmp_adopt(INT_MAX), -EBADF);
+	CHECK_EQ(gmp_fd_adopt(fd[0]), -EBADF);
+	CHECK_EQ(gmp_fd_adopt(-1), -EBADF);
+	CHECK_EQ(gmp_fd_adopt(INT_MAX), -EBADF);
 	CHECK_EQ(close(fd[1]), 0);
 }
 
@@ -345,12 +345,12 @@ RT(adopt_makes_it_nonblocking_and_is_eexist_the_second_time)
 	int fd[2], a, b;
 
 	CHECK_EQ(pipe(fd), 0);
-	CHECK_EQ(gmp_adopt(fd[0]), fd[0]);
+	CHECK_EQ(gmp_fd_adopt(fd[0]), fd[0]);
 	CHECK(fcntl(fd[0], F_GETFL) & O_NONBLOCK);
-	CHECK_EQ(gmp_adopt(fd[0]), -EEXIST);
+	CHECK_EQ(gmp_fd_adopt(fd[0]), -EEXIST);
 	make_pair("tcp", &a, &b);
-	CHECK_EQ(gmp_adopt(a), -EEXIST);
-	CHECK_EQ(gmp_adopt(b), -EEXIST);
+	CHECK_EQ(gmp_fd_adopt(a), -EEXIST);
+	CHECK_EQ(gmp_fd_adopt(b), -EEXIST);
 	close_pair(a, b);
 	CHECK_EQ(stats().descriptors, 1);
 	CHECK_EQ(gmp_close(fd[0]), 0);
@@ -368,11 +368,11 @@ static void own_in_turn(void *arg)
 	for (int i = 0; i < 2000; i++) {
 		int err;
 
-		while ((err = gmp_adopt(r->fd)) == -EEXIST)
+		while ((err = gmp_fd_adopt(r->fd)) == -EEXIST)
 			gmp_yield();
 		CHECK_EQ(err, r->fd);
 		owned++;
-		CHECK_EQ(gmp_release(r->fd), 0);
+		CHECK_EQ(gmp_fd_release(r->fd), 0);
 	}
 }
 
@@ -407,12 +407,12 @@ RT(adopt_of_a_regular_file_leaves_it_as_it_is)
 	CHECK(fd >= 0);
 	CHECK_EQ(unlink(path), 0);
 	CHECK_EQ(gmp_read(fd, &c, 1), -EBADF);
-	CHECK_EQ(gmp_adopt(fd), fd);
-	CHECK_EQ(gmp_adopt(fd), -EEXIST);
+	CHECK_EQ(gmp_fd_adopt(fd), fd);
+	CHECK_EQ(gmp_fd_adopt(fd), -EEXIST);
 	CHECK_EQ(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
 	CHECK_EQ(gmp_read(fd, &c, 1), 0);
-	CHECK_EQ(gmp_set_deadline(fd, GMP_READ, gmp_now()), -EPERM);
-	CHECK_EQ(gmp_wait_fd(fd, GMP_READ, 0), GMP_READ);
+	CHECK_EQ(gmp_fd_set_deadline(fd, GMP_READ, gmp_now()), -EPERM);
+	CHECK_EQ(gmp_fd_wait(fd, GMP_READ, 0), GMP_READ);
 	CHECK_EQ(gmp_close(fd), 0);
 	CHECK_EQ(gmp_close(fd), -EBADF);
 }
@@ -425,20 +425,20 @@ RT(a_file_that_is_opened_anew_where_it_was_is_adopted_anew)
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		int fd = open(names[i], O_RDONLY | O_CLOEXEC);
 
-		CHECK_EQ(gmp_adopt(fd), fd);
-		CHECK_EQ(gmp_adopt(fd), -EEXIST);
+		CHECK_EQ(gmp_fd_adopt(fd), fd);
+		CHECK_EQ(gmp_fd_adopt(fd), -EEXIST);
 		CHECK_EQ(close(fd), 0);
 		CHECK_EQ(open(names[i], O_RDONLY | O_CLOEXEC), fd);
-		CHECK_EQ(gmp_adopt(fd), fd);
-		CHECK_EQ(gmp_adopt(fd), -EEXIST);
-		CHECK_EQ(gmp_release(fd), 0);
-		CHECK_EQ(gmp_adopt(fd), fd);
+		CHECK_EQ(gmp_fd_adopt(fd), fd);
+		CHECK_EQ(gmp_fd_adopt(fd), -EEXIST);
+		CHECK_EQ(gmp_fd_release(fd), 0);
+		CHECK_EQ(gmp_fd_adopt(fd), fd);
 		CHECK_EQ(gmp_close(fd), 0);
 		CHECK_EQ(gmp_open(names[i], O_RDONLY, 0), fd);
-		CHECK_EQ(gmp_adopt(fd), -EEXIST);
+		CHECK_EQ(gmp_fd_adopt(fd), -EEXIST);
 		CHECK_EQ(close(fd), 0);
 		CHECK_EQ(open(names[i], O_RDONLY | O_CLOEXEC), fd);
-		CHECK_EQ(gmp_adopt(fd), fd);
+		CHECK_EQ(gmp_fd_adopt(fd), fd);
 		CHECK_EQ(gmp_close(fd), 0);
 	}
 }
@@ -450,8 +450,8 @@ RT(adopted_sockets_work_as_any)
 	gmp_g *g;
 
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
-	CHECK_EQ(gmp_adopt(fd[0]), fd[0]);
-	CHECK_EQ(gmp_adopt(fd[1]), fd[1]);
+	CHECK_EQ(gmp_fd_adopt(fd[0]), fd[0]);
+	CHECK_EQ(gmp_fd_adopt(fd[1]), fd[1]);
 	say(fd[0], "there");
 	hear(fd[1], "there");
 	r = (struct call){ .fd = fd[0] };
@@ -470,7 +470,7 @@ RT(what_came_before_the_adoption_is_read)
 
 	CHECK_EQ(pipe(fd), 0);
 	CHECK_EQ(write(fd[1], "early", 5), 5);
-	CHECK_EQ(gmp_adopt(fd[0]), fd[0]);
+	CHECK_EQ(gmp_fd_adopt(fd[0]), fd[0]);
 	hear(fd[0], "early");
 	CHECK_EQ(gmp_close(fd[0]), 0);
 	CHECK_EQ(close(fd[1]), 0);
@@ -482,8 +482,8 @@ RT(calls_on_the_wrong_kind_of_descriptor_give_the_systems_error)
 	int fd[2], a, b, l;
 
 	CHECK_EQ(pipe(fd), 0);
-	CHECK_EQ(gmp_adopt(fd[0]), fd[0]);
-	CHECK_EQ(gmp_adopt(fd[1]), fd[1]);
+	CHECK_EQ(gmp_fd_adopt(fd[0]), fd[0]);
+	CHECK_EQ(gmp_fd_adopt(fd[1]), fd[1]);
 	CHECK_EQ(gmp_accept(fd[0]), -ENOTSOCK);
 	CHECK_EQ(gmp_shutdown(fd[0], SHUT_RD), -ENOTSOCK);
 	CHECK_EQ(gmp_local_addr(fd[0], buf, sizeof(buf)), -ENOTSOCK);
@@ -507,7 +507,7 @@ RT(after_a_plain_close_the_next_owner_of_the_number_drops_the_old_record)
 	int fd[2], next[2];
 
 	CHECK_EQ(pipe(fd), 0);
-	CHECK_EQ(gmp_adopt(fd[0]), fd[0]);
+	CHECK_EQ(gmp_fd_adopt(fd[0]), fd[0]);
 	for (int i = 0; i < 2; i++) {
 		r[i] = (struct call){ .fd = fd[0] };
 		g[i] = spawn(read_it, &r[i]);
@@ -516,7 +516,7 @@ RT(after_a_plain_close_the_next_owner_of_the_number_drops_the_old_record)
 	CHECK_EQ(close(fd[0]), 0);
 	CHECK_EQ(pipe(next), 0);
 	CHECK_EQ(next[0], fd[0]);
-	CHECK_EQ(gmp_adopt(next[0]), next[0]);
+	CHECK_EQ(gmp_fd_adopt(next[0]), next[0]);
 	for (int i = 0; i < 2; i++) {
 		join(g[i]);
 		CHECK_EQ(r[i].result, -ECANCELED);
@@ -598,7 +598,7 @@ static void leave_open(UNUSED void *arg)
 
 static void adopt_left(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_adopt(left_fd[1]), left_fd[1]);
+	CHECK_EQ(gmp_fd_adopt(left_fd[1]), left_fd[1]);
 	hear(left_fd[1], "in flight");
 	CHECK_EQ(gmp_close(left_fd[1]), 0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests what gmp_set_deadline promises: it is a point in time, in force for present and future calls of
+ * Tests what gmp_fd_set_deadline promises: it is a point in time, in force for present and future calls of
  * its direction; passed, it beats data that is there; moved, calls work again; and it goes with the
  * number.
  */
@@ -13,13 +13,13 @@ static int64_t set(int fd, int which, int64_t ns)
 {
 	int64_t deadline = gmp_deadline(ns);
 
-	CHECK_EQ(gmp_set_deadline(fd, which, deadline), 0);
+	CHECK_EQ(gmp_fd_set_deadline(fd, which, deadline), 0);
 	return deadline;
 }
 
 static void clear(int fd, int which)
 {
-	CHECK_EQ(gmp_set_deadline(fd, which, GMP_FOREVER), 0);
+	CHECK_EQ(gmp_fd_set_deadline(fd, which, GMP_FOREVER), 0);
 }
 
 static int read_now(int fd)
@@ -100,7 +100,7 @@ RT(a_deadline_in_the_past_is_in_force_at_once)
 
 		make_pair(net, &a, &b);
 		for (int i = 0; i < 4; i++) {
-			CHECK_EQ(gmp_set_deadline(a, GMP_READ, past[i]), 0);
+			CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ, past[i]), 0);
 			CHECK_EQ(read_now(a), -ETIMEDOUT);
 			clear(a, GMP_READ);
 		}
@@ -449,8 +449,8 @@ RT(a_deadline_goes_with_its_number)
 		}
 		CHECK_EQ(gmp_close(b), 0);
 		CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-		a = gmp_adopt(pair[0]);
-		b = gmp_adopt(pair[1]);
+		a = gmp_fd_adopt(pair[0]);
+		b = gmp_fd_adopt(pair[1]);
 		CHECK(a == old || b == old);
 		c = (struct call){ .fd = old };
 		g = spawn(read_it, &c);
@@ -478,7 +478,7 @@ RT(closing_beats_a_deadline_that_is_to_come)
 	CHECK_EQ(gmp_close(a), 0);
 	join(g);
 	CHECK_EQ(c.result, -ECANCELED);
-	CHECK_EQ(gmp_set_deadline(a, GMP_READ, 0), -EBADF);
+	CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ, 0), -EBADF);
 	CHECK_EQ(gmp_close(b), 0);
 }
 
@@ -487,14 +487,14 @@ RT(what_is_wrong_is_refused)
 	int a, b;
 
 	make_pair("tcp", &a, &b);
-	CHECK_EQ(gmp_set_deadline(a, 0, 0), -EINVAL);
-	CHECK_EQ(gmp_set_deadline(a, 4, 0), -EINVAL);
-	CHECK_EQ(gmp_set_deadline(a, GMP_READ | 8, 0), -EINVAL);
-	CHECK_EQ(gmp_set_deadline(a, -1, 0), -EINVAL);
-	CHECK_EQ(gmp_set_deadline(-1, GMP_READ, 0), -EBADF);
-	CHECK_EQ(gmp_set_deadline(INT_MAX, GMP_READ, 0), -EBADF);
-	CHECK_EQ(gmp_set_deadline(9999, GMP_READ, 0), -EBADF);
-	CHECK_EQ(gmp_set_deadline(0, GMP_READ, 0), -EBADF);
+	CHECK_EQ(gmp_fd_set_deadline(a, 0, 0), -EINVAL);
+	CHECK_EQ(gmp_fd_set_deadline(a, 4, 0), -EINVAL);
+	CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ | 8, 0), -EINVAL);
+	CHECK_EQ(gmp_fd_set_deadline(a, -1, 0), -EINVAL);
+	CHECK_EQ(gmp_fd_set_deadline(-1, GMP_READ, 0), -EBADF);
+	CHECK_EQ(gmp_fd_set_deadline(INT_MAX, GMP_READ, 0), -EBADF);
+	CHECK_EQ(gmp_fd_set_deadline(9999, GMP_READ, 0), -EBADF);
+	CHECK_EQ(gmp_fd_set_deadline(0, GMP_READ, 0), -EBADF);
 	say(b, "x");
 	hear(a, "x");
 	close_pair(a, b);
@@ -515,8 +515,8 @@ static void find_none(UNUSED void *arg)
 	gmp_g *g;
 
 	CHECK_EQ(stats().timers, 0);
-	CHECK_EQ(gmp_set_deadline(left[0], GMP_READ, 0), -EBADF);
-	CHECK_EQ(gmp_adopt(left[1]), left[1]);
+	CHECK_EQ(gmp_fd_set_deadline(left[0], GMP_READ, 0), -EBADF);
+	CHECK_EQ(gmp_fd_adopt(left[1]), left[1]);
 	g = spawn(read_it, &c);
 	gmp_sleep(3 * MS);
 	CHECK_EQ(write(left[0], "x", 1), 1);
@@ -528,7 +528,7 @@ static void find_none(UNUSED void *arg)
 
 TEST_PROCS(a_deadline_does_not_outlive_the_run)
 {
-	CHECK_EQ(gmp_set_deadline(0, GMP_READ, 0), -ESRCH);
+	CHECK_EQ(gmp_fd_set_deadline(0, GMP_READ, 0), -ESRCH);
 	run_procs(procs, leave_armed, NULL);
 	run_procs(procs, find_none, NULL);
 }
@@ -627,8 +627,8 @@ static void move_until_closed(void *arg)
 	struct call *c = arg;
 
 	for (unsigned i = 0;; i++) {
-		int err = gmp_set_deadline(c->fd, GMP_READ | GMP_WRITE,
-					   gmp_deadline((int64_t)(i % 5) * 10 * US));
+		int err = gmp_fd_set_deadline(c->fd, GMP_READ | GMP_WRITE,
+					      gmp_deadline((int64_t)(i % 5) * 10 * US));
 
 		if (err == -EBADF)
 			return;

@@ -104,10 +104,10 @@ static void be_plain(void)
 	CHECK_EQ(gmp_procs(), 0);
 	CHECK_EQ(gmp_read(ends[0][0], &c, 1), -ESRCH);
 	CHECK_EQ(gmp_close(ends[0][0]), -ESRCH);
-	CHECK_EQ(gmp_adopt(0), -ESRCH);
+	CHECK_EQ(gmp_fd_adopt(0), -ESRCH);
 	CHECK_EQ(gmp_dial("tcp", "127.0.0.1:1"), -ESRCH);
 	CHECK_EQ(gmp_waitpid(-1, NULL, 0), -ESRCH);
-	CHECK_EQ(gmp_set_deadline(ends[0][0], GMP_READ, 0), -ESRCH);
+	CHECK_EQ(gmp_fd_set_deadline(ends[0][0], GMP_READ, 0), -ESRCH);
 	CHECK_EQ(gmp_sleep(MS), 0);
 	CHECK_EQ(pipe(p), 0);
 	CHECK_EQ(write(p[1], &c, 1), 1);

@@ -111,8 +111,8 @@ RT(pipes_have_them_too)
 	int p[2];
 
 	CHECK_EQ(pipe(p), 0);
-	CHECK_EQ(gmp_adopt(p[0]), p[0]);
-	CHECK_EQ(gmp_adopt(p[1]), p[1]);
+	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
+	CHECK_EQ(gmp_fd_adopt(p[1]), p[1]);
 	CHECK_EQ(gmp_writev(p[1], out, 2), 3);
 	CHECK_EQ(gmp_readv(p[0], in, 2), 3);
 	CHECK(memcmp(x, "ab", 2) == 0 && y[0] == 'c');
@@ -159,7 +159,7 @@ RT(dontwait_is_one_try)
 		while ((put = gmp_sendto(a, room, sizeof(room), MSG_DONTWAIT, NULL, 0)) > 0)
 			;
 		CHECK_EQ(put, -EAGAIN);
-		CHECK_EQ(gmp_set_deadline(a, GMP_READ, 0), 0);
+		CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ, 0), 0);
 		CHECK_EQ(gmp_recvfrom(a, &c, 1, MSG_DONTWAIT, NULL, NULL), -ETIMEDOUT);
 		close_pair(a, b);
 	}
@@ -218,7 +218,7 @@ RT(what_comes_behind_an_urgent_byte_is_read)
 
 	make_pair("tcp", &a, &b);
 	CHECK_EQ(pipe(p), 0);
-	CHECK_EQ(gmp_adopt(p[0]), p[0]);
+	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
 	gmp_g *other =
 		spawn(read_a_byte, (void *)(intptr_t)p[0]); /* so that somebody asks the poller */
 
@@ -230,7 +230,7 @@ RT(what_comes_behind_an_urgent_byte_is_read)
 		usleep(1000); /* the poller is not to look before */
 	CHECK_EQ(buf[0], '!');
 	CHECK_EQ(gmp_sleep(20 * MS), 0);
-	CHECK_EQ(gmp_set_deadline(a, GMP_READ, gmp_deadline(PATIENCE)), 0);
+	CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ, gmp_deadline(PATIENCE)), 0);
 	for (int n = 0; n < 6;) {
 		ssize_t got = gmp_read(a, buf + n, sizeof(buf) - (size_t)n);
 
@@ -252,8 +252,8 @@ RT(a_write_of_nothing_sends_nothing)
 	int s[2];
 
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_DGRAM, 0, s), 0);
-	CHECK_EQ(gmp_adopt(s[0]), s[0]);
-	CHECK_EQ(gmp_adopt(s[1]), s[1]);
+	CHECK_EQ(gmp_fd_adopt(s[0]), s[0]);
+	CHECK_EQ(gmp_fd_adopt(s[1]), s[1]);
 	CHECK_EQ(gmp_writev(s[0], &v, 1), 0);
 	CHECK_EQ(gmp_writev(s[0], NULL, 0), 0);
 	CHECK_EQ(gmp_recvfrom(s[1], &c, 1, MSG_DONTWAIT, NULL, NULL), -EAGAIN);
@@ -269,7 +269,7 @@ RT(an_address_that_is_longer_than_any_is_einval)
 	struct sockaddr *a = (struct sockaddr *)(void *)addr;
 	socklen_t n = sizeof(struct sockaddr_in);
 
-	CHECK_EQ(gmp_adopt(fd), fd);
+	CHECK_EQ(gmp_fd_adopt(fd), fd);
 	a->sa_family = AF_INET;
 	CHECK_EQ(bind(at, a, n), 0);
 	CHECK_EQ(getsockname(at, a, &n), 0);
@@ -319,7 +319,7 @@ RT(datagrams_go_to_whom_they_are_sent_and_say_from_whom_they_came)
 		CHECK_EQ(gmp_read(s, buf, sizeof(buf)), 3);
 		CHECK_EQ(gmp_read(s, buf, sizeof(buf)), 0);
 		CHECK_EQ(gmp_read(s, buf, sizeof(buf)), 5);
-		CHECK_EQ(gmp_set_deadline(s, GMP_READ, gmp_deadline(MS)), 0);
+		CHECK_EQ(gmp_fd_set_deadline(s, GMP_READ, gmp_deadline(MS)), 0);
 		CHECK_EQ(gmp_read(s, buf, sizeof(buf)), -ETIMEDOUT);
 		CHECK(gmp_accept(c) < 0);
 		CHECK_EQ(gmp_listen(kinds[k], addr), -EADDRINUSE);
@@ -371,7 +371,7 @@ RT(descriptors_go_with_messages)
 		c = CMSG_FIRSTHDR(&in);
 		CHECK(c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(p)));
 		memcpy(passed, CMSG_DATA(c), sizeof(passed));
-		CHECK_EQ(gmp_adopt(passed[0]), passed[0]);
+		CHECK_EQ(gmp_fd_adopt(passed[0]), passed[0]);
 		CHECK_EQ(write(p[1], "x", 1), 1);
 		CHECK_EQ(gmp_read(passed[0], &byte, 1), 1);
 		CHECK_EQ(gmp_close(passed[0]), 0);

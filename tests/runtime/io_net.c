@@ -452,7 +452,7 @@ RT(a_dial_waits_where_a_unix_listeners_queue_is_full)
 	gmp_g *g[10];
 	int64_t t;
 
-	CHECK_EQ(gmp_adopt(l), l);
+	CHECK_EQ(gmp_fd_adopt(l), l);
 	for (int i = 0; i < 10; i++)
 		g[i] = spawn(dial_and_keep, name);
 	WAIT_FOR(atomic_load(&count) >= 2);

@@ -36,7 +36,7 @@ static enum fate serve_one(int fd, const struct server *s)
 	char request[REQUEST];
 	ssize_t n;
 
-	CHECK_EQ(gmp_set_deadline(fd, GMP_READ, gmp_deadline(s->reads)), 0);
+	CHECK_EQ(gmp_fd_set_deadline(fd, GMP_READ, gmp_deadline(s->reads)), 0);
 	n = gmp_read_full(fd, request, sizeof(request));
 	if (n == -ETIMEDOUT)
 		return LATE_READ;
@@ -45,7 +45,7 @@ static enum fate serve_one(int fd, const struct server *s)
 	CHECK(n >= 0);
 	if (n < REQUEST)
 		return n == 0 ? ENDED : CUT_SHORT;
-	CHECK_EQ(gmp_set_deadline(fd, GMP_WRITE, gmp_deadline(s->writes)), 0);
+	CHECK_EQ(gmp_fd_set_deadline(fd, GMP_WRITE, gmp_deadline(s->writes)), 0);
 	n = gmp_write_all(fd, answer, request[0] == 'l' ? ANSWER : REQUEST);
 	if (n == -ETIMEDOUT)
 		return LATE_WRITE;
@@ -171,7 +171,7 @@ static void reads_nothing(UNUSED void *arg)
 
 	CHECK_EQ(gmp_write_all(fd, request, sizeof(request)), sizeof(request));
 	/* until the server has given it up */
-	CHECK_EQ(gmp_wait_fd(fd, GMP_READ, GMP_FOREVER), GMP_READ);
+	CHECK_EQ(gmp_fd_wait(fd, GMP_READ, GMP_FOREVER), GMP_READ);
 	while (atomic_load(&fates[LATE_WRITE]) < EACH)
 		gmp_sleep(MS);
 	await_end(fd);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests what gmp_wait_fd and gmp_release promise: readiness by levels for those who read with other
+ * Tests what gmp_fd_wait and gmp_fd_release promise: level-triggered readiness for callers that read with other
  * means, and a descriptor that is as it was before gmp had it.
  */
 #define _GNU_SOURCE
@@ -17,7 +17,7 @@ static void wait_it(void *arg)
 	struct wait *w = arg;
 
 	atomic_store(&w->begun, 1);
-	atomic_store(&w->result, gmp_wait_fd(w->fd, w->events, w->deadline));
+	atomic_store(&w->result, gmp_fd_wait(w->fd, w->events, w->deadline));
 }
 
 static void read_it(void *arg)
@@ -37,7 +37,7 @@ static gmp_g *start_wait(struct wait *w, int fd, int events)
 
 static int try_wait(int fd, int events)
 {
-	return gmp_wait_fd(fd, events, 0);
+	return gmp_fd_wait(fd, events, 0);
 }
 
 /* Until the socket takes no more. */
@@ -69,19 +69,19 @@ RT(what_is_ready_is_told_as_often_as_one_asks)
 
 		make_pair(net, &a, &b);
 		for (int i = 0; i < 3; i++) {
-			CHECK_EQ(gmp_wait_fd(a, GMP_WRITE, GMP_FOREVER), GMP_WRITE);
-			CHECK_EQ(gmp_wait_fd(a, GMP_READ | GMP_WRITE, GMP_FOREVER), GMP_WRITE);
+			CHECK_EQ(gmp_fd_wait(a, GMP_WRITE, GMP_FOREVER), GMP_WRITE);
+			CHECK_EQ(gmp_fd_wait(a, GMP_READ | GMP_WRITE, GMP_FOREVER), GMP_WRITE);
 			CHECK_EQ(try_wait(a, GMP_WRITE), GMP_WRITE);
 			CHECK_EQ(try_wait(a, GMP_READ), -ETIMEDOUT);
 		}
 		say(b, "xy");
 		for (int i = 0; i < 3; i++) {
-			CHECK_EQ(gmp_wait_fd(a, GMP_READ, GMP_FOREVER), GMP_READ);
+			CHECK_EQ(gmp_fd_wait(a, GMP_READ, GMP_FOREVER), GMP_READ);
 			CHECK_EQ(try_wait(a, GMP_READ | GMP_WRITE), GMP_READ | GMP_WRITE);
 		}
 		/* another means of reading takes one; the other is still there */
 		CHECK_EQ(recv(a, &c, 1, 0), 1);
-		CHECK_EQ(gmp_wait_fd(a, GMP_READ, GMP_FOREVER), GMP_READ);
+		CHECK_EQ(gmp_fd_wait(a, GMP_READ, GMP_FOREVER), GMP_READ);
 		CHECK_EQ(recv(a, &c, 1, 0), 1);
 		CHECK_EQ(try_wait(a, GMP_READ), -ETIMEDOUT);
 		close_pair(a, b);
@@ -96,10 +96,10 @@ RT(the_end_of_the_stream_is_ready)
 
 		make_pair(net, &a, &b);
 		CHECK_EQ(gmp_shutdown(b, SHUT_WR), 0);
-		CHECK_EQ(gmp_wait_fd(a, GMP_READ, GMP_FOREVER), GMP_READ);
+		CHECK_EQ(gmp_fd_wait(a, GMP_READ, GMP_FOREVER), GMP_READ);
 		CHECK_EQ(gmp_close(b), 0);
-		CHECK_EQ(gmp_wait_fd(a, GMP_READ, GMP_FOREVER), GMP_READ);
-		CHECK_EQ(gmp_wait_fd(a, GMP_WRITE, GMP_FOREVER), GMP_WRITE);
+		CHECK_EQ(gmp_fd_wait(a, GMP_READ, GMP_FOREVER), GMP_READ);
+		CHECK_EQ(gmp_fd_wait(a, GMP_WRITE, GMP_FOREVER), GMP_WRITE);
 		CHECK_EQ(gmp_close(a), 0);
 	}
 }
@@ -201,7 +201,7 @@ RT(readers_behind_one_who_only_waits_are_served)
 			join(g[i]);
 			CHECK(w[i].result >= 1);
 		}
-		gmp_set_deadline(a, GMP_READ, gmp_deadline(MS));
+		gmp_fd_set_deadline(a, GMP_READ, gmp_deadline(MS));
 		while (gmp_read(a, buf, sizeof(buf)) > 0)
 			;
 		close_pair(a, b);
@@ -216,13 +216,13 @@ RT(a_pipe_that_nobody_reads_any_more_is_ready_for_writing)
 	int p[2];
 
 	CHECK_EQ(pipe(p), 0);
-	CHECK_EQ(gmp_adopt(p[1]), p[1]);
+	CHECK_EQ(gmp_fd_adopt(p[1]), p[1]);
 	while (write(p[1], buf, sizeof(buf)) > 0)
 		;
 	CHECK_EQ(errno, EAGAIN);
-	CHECK_EQ(gmp_wait_fd(p[1], GMP_WRITE, gmp_deadline(2 * MS)), -ETIMEDOUT);
+	CHECK_EQ(gmp_fd_wait(p[1], GMP_WRITE, gmp_deadline(2 * MS)), -ETIMEDOUT);
 	CHECK_EQ(close(p[0]), 0);
-	CHECK_EQ(gmp_wait_fd(p[1], GMP_WRITE, gmp_deadline(PATIENCE)), GMP_WRITE);
+	CHECK_EQ(gmp_fd_wait(p[1], GMP_WRITE, gmp_deadline(PATIENCE)), GMP_WRITE);
 	CHECK_EQ(gmp_write(p[1], buf, 1), -EPIPE);
 	CHECK_EQ(gmp_close(p[1]), 0);
 }
@@ -235,15 +235,15 @@ RT(its_deadline_ends_it)
 	for (int i = 0; i < 3; i++) {
 		int64_t deadline = gmp_deadline(2 * MS);
 
-		CHECK_EQ(gmp_wait_fd(a, GMP_READ, deadline), -ETIMEDOUT);
+		CHECK_EQ(gmp_fd_wait(a, GMP_READ, deadline), -ETIMEDOUT);
 		CHECK(gmp_now() >= deadline);
 	}
 	stuff(a);
 	int64_t deadline = gmp_deadline(2 * MS);
 
-	CHECK_EQ(gmp_wait_fd(a, GMP_READ | GMP_WRITE, deadline), -ETIMEDOUT);
+	CHECK_EQ(gmp_fd_wait(a, GMP_READ | GMP_WRITE, deadline), -ETIMEDOUT);
 	CHECK(gmp_now() >= deadline);
-	CHECK_EQ(gmp_wait_fd(a, GMP_READ, INT64_MIN), -ETIMEDOUT);
+	CHECK_EQ(gmp_fd_wait(a, GMP_READ, INT64_MIN), -ETIMEDOUT);
 	say(b, "data");
 	hear(a, "data");
 	close_pair(a, b);
@@ -259,13 +259,13 @@ RT(the_descriptors_deadline_holds_too)
 	stuff(a);
 	g = start_wait(&w, a, GMP_READ | GMP_WRITE);
 	wait_parked(1);
-	CHECK_EQ(gmp_set_deadline(a, GMP_WRITE, gmp_deadline(2 * MS)), 0);
+	CHECK_EQ(gmp_fd_set_deadline(a, GMP_WRITE, gmp_deadline(2 * MS)), 0);
 	join(g);
 	CHECK_EQ(w.result, -ETIMEDOUT);
 	say(b, "data");
-	CHECK_EQ(gmp_wait_fd(a, GMP_READ, GMP_FOREVER), GMP_READ);
-	CHECK_EQ(gmp_set_deadline(a, GMP_READ, 0), 0);
-	CHECK_EQ(gmp_wait_fd(a, GMP_READ, GMP_FOREVER), -ETIMEDOUT);
+	CHECK_EQ(gmp_fd_wait(a, GMP_READ, GMP_FOREVER), GMP_READ);
+	CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ, 0), 0);
+	CHECK_EQ(gmp_fd_wait(a, GMP_READ, GMP_FOREVER), -ETIMEDOUT);
 	close_pair(a, b);
 }
 
@@ -285,7 +285,7 @@ RT(cancelling_and_closing_end_it)
 		else if (i == 1)
 			CHECK_EQ(gmp_close(a), 0);
 		else
-			CHECK_EQ(gmp_release(a), 0);
+			CHECK_EQ(gmp_fd_release(a), 0);
 		join(g);
 		CHECK_EQ(w.result, -ECANCELED);
 		if (i == 0)
@@ -301,22 +301,22 @@ RT(what_is_wrong_is_refused)
 	int a, b;
 
 	make_pair("tcp", &a, &b);
-	CHECK_EQ(gmp_wait_fd(a, 0, 0), -EINVAL);
-	CHECK_EQ(gmp_wait_fd(a, 4, 0), -EINVAL);
-	CHECK_EQ(gmp_wait_fd(a, GMP_READ | 8, 0), -EINVAL);
-	CHECK_EQ(gmp_wait_fd(-1, GMP_READ, 0), -EBADF);
-	CHECK_EQ(gmp_wait_fd(0, GMP_READ, 0), -EBADF);
+	CHECK_EQ(gmp_fd_wait(a, 0, 0), -EINVAL);
+	CHECK_EQ(gmp_fd_wait(a, 4, 0), -EINVAL);
+	CHECK_EQ(gmp_fd_wait(a, GMP_READ | 8, 0), -EINVAL);
+	CHECK_EQ(gmp_fd_wait(-1, GMP_READ, 0), -EBADF);
+	CHECK_EQ(gmp_fd_wait(0, GMP_READ, 0), -EBADF);
 	close_pair(a, b);
-	CHECK_EQ(gmp_wait_fd(a, GMP_READ, 0), -EBADF);
-	CHECK_EQ(gmp_release(a), -EBADF);
-	CHECK_EQ(gmp_release(-1), -EBADF);
-	CHECK_EQ(gmp_release(0), -EBADF);
+	CHECK_EQ(gmp_fd_wait(a, GMP_READ, 0), -EBADF);
+	CHECK_EQ(gmp_fd_release(a), -EBADF);
+	CHECK_EQ(gmp_fd_release(-1), -EBADF);
+	CHECK_EQ(gmp_fd_release(0), -EBADF);
 }
 
 TEST(without_a_runtime_there_is_nothing_to_wait_with)
 {
-	CHECK_EQ(gmp_wait_fd(0, GMP_READ, 0), -ESRCH);
-	CHECK_EQ(gmp_release(0), -ESRCH);
+	CHECK_EQ(gmp_fd_wait(0, GMP_READ, 0), -ESRCH);
+	CHECK_EQ(gmp_fd_release(0), -ESRCH);
 }
 
 /* --- a library with a socket of its own --- */
@@ -335,7 +335,7 @@ static void send_by_hand(void *arg)
 			continue;
 		}
 		CHECK(errno == EAGAIN);
-		CHECK_EQ(gmp_wait_fd(fd, GMP_WRITE, GMP_FOREVER), GMP_WRITE);
+		CHECK_EQ(gmp_fd_wait(fd, GMP_WRITE, GMP_FOREVER), GMP_WRITE);
 	}
 }
 
@@ -346,7 +346,7 @@ static void receive_by_hand(void *arg)
 
 	while (next < n) {
 		if (recv(fd, &word, sizeof(word), MSG_PEEK) < (ssize_t)sizeof(word)) {
-			CHECK_EQ(gmp_wait_fd(fd, GMP_READ, gmp_deadline(PATIENCE)), GMP_READ);
+			CHECK_EQ(gmp_fd_wait(fd, GMP_READ, gmp_deadline(PATIENCE)), GMP_READ);
 			gmp_yield();
 			continue;
 		}
@@ -387,14 +387,14 @@ RT(release_gives_a_descriptor_back_as_it_was)
 		CHECK_EQ(pipe2(p, nonblock ? O_NONBLOCK : 0), 0);
 		for (int i = 0; i < 3; i++) {
 			for (int k = 0; k < 2; k++) {
-				CHECK_EQ(gmp_adopt(p[k]), p[k]);
+				CHECK_EQ(gmp_fd_adopt(p[k]), p[k]);
 				CHECK(fcntl(p[k], F_GETFL) & O_NONBLOCK);
 			}
 			say(p[1], "through");
 			hear(p[0], "through");
 			for (int k = 0; k < 2; k++) {
-				CHECK_EQ(gmp_release(p[k]), 0);
-				CHECK_EQ(gmp_release(p[k]), -EBADF);
+				CHECK_EQ(gmp_fd_release(p[k]), 0);
+				CHECK_EQ(gmp_fd_release(p[k]), -EBADF);
 				CHECK_EQ(gmp_read(p[k], p, 1), -EBADF);
 				CHECK_EQ(!!(fcntl(p[k], F_GETFL) & O_NONBLOCK), nonblock);
 			}
@@ -413,12 +413,12 @@ RT(what_gmp_opened_can_be_released_and_adopted_again)
 		int a, b;
 
 		make_pair(net, &a, &b);
-		CHECK_EQ(gmp_release(a), 0);
+		CHECK_EQ(gmp_fd_release(a), 0);
 		CHECK(fcntl(a, F_GETFL) & O_NONBLOCK);
-		CHECK_EQ(gmp_adopt(a), a);
+		CHECK_EQ(gmp_fd_adopt(a), a);
 		say(a, "again");
 		hear(b, "again");
-		CHECK_EQ(gmp_release(a), 0);
+		CHECK_EQ(gmp_fd_release(a), 0);
 		CHECK_EQ(close(a), 0);
 		CHECK_EQ(gmp_close(b), 0);
 	}
@@ -443,7 +443,7 @@ RT(release_wakes_all_who_wait_with_ecanceled)
 		foreign_start(&t, read_it, &f);
 		WAIT_FOR(atomic_load(&f.begun));
 		gmp_sleep(2 * MS);
-		CHECK_EQ(gmp_release(a), 0);
+		CHECK_EQ(gmp_fd_release(a), 0);
 		for (int i = 0; i < 5; i++) {
 			join(g[i]);
 			CHECK_EQ(w[i].result, -ECANCELED);
@@ -457,7 +457,7 @@ RT(release_wakes_all_who_wait_with_ecanceled)
 
 static void release_it(void *arg)
 {
-	CHECK_EQ(gmp_release((int)(intptr_t)arg), 0);
+	CHECK_EQ(gmp_fd_release((int)(intptr_t)arg), 0);
 }
 
 RT(a_foreign_thread_may_release)
@@ -468,7 +468,7 @@ RT(a_foreign_thread_may_release)
 	int p[2];
 
 	CHECK_EQ(pipe(p), 0);
-	CHECK_EQ(gmp_adopt(p[0]), p[0]);
+	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
 	w = (struct wait){ .fd = p[0] };
 	g = spawn(read_it, &w);
 	wait_parked(1);

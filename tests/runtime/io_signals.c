@@ -17,7 +17,7 @@ static int broken_pipe(void)
 
 	CHECK_EQ(pipe(p), 0);
 	CHECK_EQ(close(p[0]), 0);
-	CHECK_EQ(gmp_adopt(p[1]), p[1]);
+	CHECK_EQ(gmp_fd_adopt(p[1]), p[1]);
 	return p[1];
 }
 
@@ -161,6 +161,55 @@ RT(a_foreign_threads_own_sigpipe_and_mask_are_left_to_it)
 
 	foreign_start(&f, write_with_one_pending, NULL);
 	foreign_join(&f);
+}
+
+/* On the thread that calls gmp_run, as a library that writes to a closed peer by itself. */
+static void write_plainly_to_broken(UNUSED void *arg)
+{
+	int p[2];
+
+	CHECK_EQ(gmp_lock_thread(), 0);
+	CHECK_EQ(pipe(p), 0);
+	CHECK_EQ(close(p[0]), 0);
+	CHECK_EQ(write(p[1], "x", 1), -1);
+	CHECK_EQ(errno, EPIPE);
+	CHECK_EQ(close(p[1]), 0);
+	CHECK_EQ(gmp_unlock_thread(), 0);
+}
+
+TEST_PROCS(sigpipe_of_plain_write_is_dropped_at_end_of_run)
+{
+	struct sigaction sa = { .sa_handler = SIG_DFL };
+
+	CHECK_EQ(sigaction(SIGPIPE, &sa, NULL), 0);
+	for (int i = 0; i < 3; i++)
+		run_procs(procs, write_plainly_to_broken, NULL);
+	CHECK(!pending(SIGPIPE));
+	CHECK(!blocked(SIGPIPE));
+}
+
+static atomic_int sigpipes;
+
+static void count_sigpipe(UNUSED int signo)
+{
+	atomic_fetch_add(&sigpipes, 1);
+}
+
+static void raise_sigpipe(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_lock_thread(), 0);
+	CHECK_EQ(raise(SIGPIPE), 0);
+	CHECK_EQ(gmp_unlock_thread(), 0);
+	CHECK_EQ(atomic_load(&sigpipes), 0);
+}
+
+TEST(sigpipe_raised_by_program_is_delivered_at_end_of_run)
+{
+	struct sigaction sa = { .sa_handler = count_sigpipe };
+
+	CHECK_EQ(sigaction(SIGPIPE, &sa, NULL), 0);
+	run_procs(1, raise_sigpipe, NULL);
+	CHECK_EQ(atomic_load(&sigpipes), 1);
 }
 
 /* --- handlers --- */

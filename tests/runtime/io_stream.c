@@ -227,7 +227,7 @@ RT(packets_of_a_pipe_are_read_one_after_the_other)
 	int fd[2];
 
 	CHECK_EQ(pipe2(fd, O_DIRECT), 0);
-	CHECK(gmp_adopt(fd[0]) >= 0);
+	CHECK(gmp_fd_adopt(fd[0]) >= 0);
 	CHECK_EQ(write(fd[1], "one", 3), 3);
 	CHECK_EQ(write(fd[1], "three", 5), 5);
 	gmp_sleep(5 * MS); /* the poller has told of both */
@@ -249,7 +249,7 @@ RT(what_stands_behind_a_passed_descriptor_is_read)
 	int fd[2], pass = 1;
 
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
-	CHECK(gmp_adopt(fd[0]) >= 0);
+	CHECK(gmp_fd_adopt(fd[0]) >= 0);
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(int));
@@ -493,8 +493,8 @@ RT(adopted_pipes_pass_a_token_round)
 
 	for (int i = 0; i <= N; i++) {
 		CHECK_EQ(pipe(fd[i]), 0);
-		CHECK(gmp_adopt(fd[i][0]) >= 0);
-		CHECK(gmp_adopt(fd[i][1]) >= 0);
+		CHECK(gmp_fd_adopt(fd[i][0]) >= 0);
+		CHECK(gmp_fd_adopt(fd[i][1]) >= 0);
 	}
 	for (int i = 0; i < N; i++) {
 		ends[i][0] = fd[i][0];
@@ -522,8 +522,8 @@ RT(a_pipe_blocks_its_writer_when_full_and_ends_when_closed)
 	char c;
 
 	CHECK_EQ(pipe(fd), 0);
-	CHECK(gmp_adopt(fd[0]) >= 0);
-	CHECK(gmp_adopt(fd[1]) >= 0);
+	CHECK(gmp_fd_adopt(fd[0]) >= 0);
+	CHECK(gmp_fd_adopt(fd[1]) >= 0);
 	w.fd = fd[1];
 	r.fd = fd[0];
 	g = spawn(send_bulk, &w);
@@ -560,8 +560,8 @@ RT(descriptors_are_served_while_all_ps_are_busy)
 
 	CHECK_EQ(pipe(to), 0);
 	CHECK_EQ(pipe(back), 0);
-	CHECK(gmp_adopt(to[0]) >= 0);
-	CHECK(gmp_adopt(back[1]) >= 0);
+	CHECK(gmp_fd_adopt(to[0]) >= 0);
+	CHECK(gmp_fd_adopt(back[1]) >= 0);
 	for (int i = 0; i < 8; i++)
 		g[i] = spawn(yield_for_ever, NULL);
 	fds[1] = to[1];
@@ -682,7 +682,7 @@ RT(a_byte_that_is_left_over_finds_a_reader)
 	int p[2];
 
 	CHECK_EQ(pipe(p), 0);
-	CHECK_EQ(gmp_adopt(p[0]), p[0]);
+	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
 	c.fd = p[0];
 	for (int i = 0; i < check_scaled(20000); i++) {
 		atomic_store(&c.got, 0);

@@ -11,7 +11,7 @@ static atomic_int destroyed, count;
 static void count_destroyed(void *v)
 {
 	CHECK(v != NULL);
-	CHECK(gmp_get(key) == NULL);
+	CHECK(gmp_key_get(key) == NULL);
 	atomic_fetch_add(&destroyed, 1);
 }
 
@@ -27,22 +27,22 @@ static void keep_own(void *arg)
 {
 	int *v = arg;
 
-	CHECK_EQ(gmp_set(key, v + 3), 0);
-	CHECK_EQ(gmp_set(key, NULL), 0);
+	CHECK_EQ(gmp_key_set(key, v + 3), 0);
+	CHECK_EQ(gmp_key_set(key, NULL), 0);
 
-	CHECK(gmp_get(key) == NULL);
-	CHECK_EQ(gmp_set(key, v), 0);
-	CHECK_EQ(gmp_set(plain, v + 1), 0);
+	CHECK(gmp_key_get(key) == NULL);
+	CHECK_EQ(gmp_key_set(key, v), 0);
+	CHECK_EQ(gmp_key_set(plain, v + 1), 0);
 	for (int i = 0; i < 20; i++) {
-		CHECK(gmp_get(key) == v);
-		CHECK(gmp_get(plain) == v + 1);
+		CHECK(gmp_key_get(key) == v);
+		CHECK(gmp_key_get(plain) == v + 1);
 		if (i % 5 == 4)
 			gmp_sleep(10 * US);
 		else
 			gmp_yield();
 	}
-	CHECK_EQ(gmp_set(key, v + 2), 0);
-	CHECK(gmp_get(key) == v + 2);
+	CHECK_EQ(gmp_key_set(key, v + 2), 0);
+	CHECK(gmp_key_get(key) == v + 2);
 }
 
 RT(each_green_thread_has_its_own_values)
@@ -57,7 +57,7 @@ RT(each_green_thread_has_its_own_values)
 			join(g[i]);
 		CHECK_EQ(atomic_load(&destroyed), 900 * (round + 1));
 	}
-	CHECK(gmp_get(key) == NULL);
+	CHECK(gmp_key_get(key) == NULL);
 }
 
 RT(a_plain_thread_has_its_own_values_too)
@@ -65,13 +65,13 @@ RT(a_plain_thread_has_its_own_values_too)
 	struct foreign f[4];
 
 	make_keys();
-	CHECK_EQ(gmp_set(key, &values[999]), 0);
+	CHECK_EQ(gmp_key_set(key, &values[999]), 0);
 	for (int i = 0; i < 4; i++)
 		foreign_start(&f[i], keep_own, &values[i]);
 	for (int i = 0; i < 4; i++)
 		foreign_join(&f[i]);
 	CHECK_EQ(atomic_load(&destroyed), 4);
-	CHECK(gmp_get(key) == &values[999]);
+	CHECK(gmp_key_get(key) == &values[999]);
 }
 
 TEST(values_work_without_a_runtime)
@@ -83,12 +83,12 @@ TEST(values_work_without_a_runtime)
 	foreign_start(&f, keep_own, values);
 	foreign_join(&f);
 	CHECK_EQ(atomic_load(&destroyed), 1);
-	CHECK(gmp_get(key) == &values[2]);
+	CHECK(gmp_key_get(key) == &values[2]);
 }
 
 static void set_and_exit(void *arg)
 {
-	CHECK_EQ(gmp_set(key, arg), 0);
+	CHECK_EQ(gmp_key_set(key, arg), 0);
 	gmp_exit();
 }
 
@@ -103,7 +103,7 @@ RT(gmp_exit_runs_destructors)
 
 static void set_only(void *arg)
 {
-	CHECK_EQ(gmp_set(key, arg), 0);
+	CHECK_EQ(gmp_key_set(key, arg), 0);
 	atomic_fetch_add(&count, 1);
 }
 
@@ -123,9 +123,9 @@ RT(a_detached_one_and_a_timers_run_destructors_too)
 
 static void expect_nothing(UNUSED void *arg)
 {
-	CHECK(gmp_get(key) == NULL);
-	CHECK(gmp_get(other) == NULL);
-	CHECK(gmp_get(plain) == NULL);
+	CHECK(gmp_key_get(key) == NULL);
+	CHECK(gmp_key_get(other) == NULL);
+	CHECK(gmp_key_get(plain) == NULL);
 }
 
 RT(one_that_uses_anothers_descriptor_sees_nothing_of_its_values)
@@ -142,10 +142,10 @@ RT(one_that_uses_anothers_descriptor_sees_nothing_of_its_values)
 
 static void unset(void *arg)
 {
-	CHECK_EQ(gmp_set(key, NULL), 0);
-	CHECK_EQ(gmp_set(key, arg), 0);
-	CHECK_EQ(gmp_set(plain, arg), 0);
-	CHECK_EQ(gmp_set(key, NULL), 0);
+	CHECK_EQ(gmp_key_set(key, NULL), 0);
+	CHECK_EQ(gmp_key_set(key, arg), 0);
+	CHECK_EQ(gmp_key_set(plain, arg), 0);
+	CHECK_EQ(gmp_key_set(key, NULL), 0);
 }
 
 RT(a_value_that_is_null_or_without_destructor_is_not_destroyed)
@@ -160,16 +160,16 @@ static void bad_keys(UNUSED void *arg)
 	gmp_key gone;
 
 	CHECK_EQ(gmp_key_create(NULL, NULL), -EINVAL);
-	CHECK_EQ(gmp_set(0, values), -EINVAL);
-	CHECK(gmp_get(0) == NULL);
-	CHECK_EQ(gmp_set(0, NULL), -EINVAL);
+	CHECK_EQ(gmp_key_set(0, values), -EINVAL);
+	CHECK(gmp_key_get(0) == NULL);
+	CHECK_EQ(gmp_key_set(0, NULL), -EINVAL);
 	CHECK_EQ(gmp_key_delete(0), -EINVAL);
-	CHECK_EQ(gmp_set(~0u, values), -EINVAL);
-	CHECK(gmp_get(~0u) == NULL);
+	CHECK_EQ(gmp_key_set(~0u, values), -EINVAL);
+	CHECK(gmp_key_get(~0u) == NULL);
 	CHECK_EQ(gmp_key_delete(~0u), -EINVAL);
 	CHECK_EQ(gmp_key_delete(1), -EINVAL);
 	CHECK_EQ(gmp_key_create(&gone, count_destroyed), 0);
-	CHECK_EQ(gmp_set(gone, values), 0);
+	CHECK_EQ(gmp_key_set(gone, values), 0);
 	CHECK_EQ(gmp_key_delete(gone), 0);
 	CHECK_EQ(gmp_key_delete(gone), -EINVAL);
 }
@@ -203,10 +203,10 @@ static void set_all(void *arg)
 	for (int i = 0; i < KEYS; i++) {
 		int k = i * step % KEYS;
 
-		CHECK_EQ(gmp_set(all[k], (void *)(intptr_t)(k + 1)), 0);
+		CHECK_EQ(gmp_key_set(all[k], (void *)(intptr_t)(k + 1)), 0);
 	}
 	for (int k = 0; k < KEYS; k++)
-		CHECK_EQ((intptr_t)gmp_get(all[k]), k + 1);
+		CHECK_EQ((intptr_t)gmp_key_get(all[k]), k + 1);
 }
 
 RT(there_are_1024_keys_and_each_has_a_value)
@@ -231,15 +231,15 @@ static void set_sparsely(UNUSED void *arg)
 {
 	for (int apart = 1; apart < KEYS; apart *= 2) {
 		for (int k = 0; k < 3 * apart && k < KEYS; k += apart)
-			CHECK_EQ(gmp_set(all[k], &all[k]), 0);
+			CHECK_EQ(gmp_key_set(all[k], &all[k]), 0);
 		for (int k = 0; k < 3 * apart && k < KEYS; k += apart)
-			CHECK(gmp_get(all[k]) == &all[k]);
+			CHECK(gmp_key_get(all[k]) == &all[k]);
 	}
 	for (int k = 0; k < KEYS; k++) {
 		int low = k & -k;
 		int set = k == 0 || k == low || k == 2 * low;
 
-		CHECK(gmp_get(all[k]) == (set ? &all[k] : NULL));
+		CHECK(gmp_key_get(all[k]) == (set ? &all[k] : NULL));
 	}
 }
 
@@ -252,15 +252,15 @@ RT(few_values_of_keys_far_apart_are_kept)
 
 static void set_old(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_set(other, values), 0);
+	CHECK_EQ(gmp_key_set(other, values), 0);
 	CHECK_EQ(gmp_key_delete(other), 0);
 	CHECK_EQ(gmp_key_create(&key, count_destroyed), 0); /* in the same place of the table */
-	CHECK(gmp_get(key) == NULL);
-	CHECK_EQ(gmp_set(key, NULL), 0);
-	CHECK(gmp_get(key) == NULL);
-	CHECK_EQ(gmp_set(key, values + 1), 0);
-	CHECK(gmp_get(key) == values + 1);
-	CHECK_EQ(gmp_set(other, values), -EINVAL);
+	CHECK(gmp_key_get(key) == NULL);
+	CHECK_EQ(gmp_key_set(key, NULL), 0);
+	CHECK(gmp_key_get(key) == NULL);
+	CHECK_EQ(gmp_key_set(key, values + 1), 0);
+	CHECK(gmp_key_get(key) == values + 1);
+	CHECK_EQ(gmp_key_set(other, values), -EINVAL);
 }
 
 RT(a_new_key_has_no_value_of_a_deleted_one)
@@ -278,12 +278,12 @@ RT(a_new_key_has_no_value_of_a_deleted_one)
 static void set_again(UNUSED void *v)
 {
 	atomic_fetch_add(&destroyed, 1);
-	CHECK_EQ(gmp_set(key, values), 0);
+	CHECK_EQ(gmp_key_set(key, values), 0);
 }
 
 static void end_at_once(void *arg)
 {
-	CHECK_EQ(gmp_set(key, arg), 0);
+	CHECK_EQ(gmp_key_set(key, arg), 0);
 }
 
 RT(a_destructor_that_sets_its_value_again_runs_four_times)
@@ -304,14 +304,14 @@ static void set_all_others(void *v)
 	atomic_fetch_add(&destroyed, 1);
 	if (v == values)
 		for (int i = 0; i < 200; i++) /* the table grows under it */
-			CHECK_EQ(gmp_set(all[i], values + 1), 0);
+			CHECK_EQ(gmp_key_set(all[i], values + 1), 0);
 }
 
 static void set_some(UNUSED void *arg)
 {
 	for (int i = 0; i < 200; i += 3)
-		CHECK_EQ(gmp_set(all[i], values + 1), 0);
-	CHECK_EQ(gmp_set(key, values), 0);
+		CHECK_EQ(gmp_key_set(all[i], values + 1), 0);
+	CHECK_EQ(gmp_key_set(key, values), 0);
 }
 
 RT(values_set_by_a_destructor_are_destroyed)
@@ -331,13 +331,13 @@ static void set_each_other(void *v)
 	int i = (int)((int *)v - values);
 
 	atomic_fetch_add(&destroyed, 1);
-	CHECK_EQ(gmp_set(all[(i + 64) % 128], &values[(i + 64) % 128]), 0);
+	CHECK_EQ(gmp_key_set(all[(i + 64) % 128], &values[(i + 64) % 128]), 0);
 }
 
 static void set_first_half(UNUSED void *arg)
 {
 	for (int i = 0; i < 64; i++)
-		CHECK_EQ(gmp_set(all[i], &values[i]), 0);
+		CHECK_EQ(gmp_key_set(all[i], &values[i]), 0);
 }
 
 RT(destructors_that_set_each_others_values_come_to_an_end)
@@ -361,9 +361,9 @@ static void set_in_order(UNUSED void *arg)
 	for (int i = 0; i < 64; i++) {
 		int k = i * 37 % 64;
 
-		CHECK_EQ(gmp_set(all[k], &values[i]), 0);
+		CHECK_EQ(gmp_key_set(all[k], &values[i]), 0);
 	}
-	CHECK_EQ(gmp_set(all[0], &values[0]), 0); /* it had a value */
+	CHECK_EQ(gmp_key_set(all[0], &values[0]), 0); /* it had a value */
 }
 
 RT(what_was_set_last_is_destroyed_first)
@@ -384,14 +384,14 @@ static void destroy_waiting(void *v)
 	CHECK_EQ(gmp_sleep(MS), 0);
 	CHECK_EQ(gmp_chan_recv(chan, &got), 0);
 	CHECK_EQ(got, 42);
-	CHECK(gmp_get(plain) == v); /* those without a destructor stay */
+	CHECK(gmp_key_get(plain) == v); /* those without a destructor stay */
 	atomic_fetch_add(&destroyed, 1);
 }
 
 static void set_both(void *arg)
 {
-	CHECK_EQ(gmp_set(plain, arg), 0);
-	CHECK_EQ(gmp_set(key, arg), 0);
+	CHECK_EQ(gmp_key_set(plain, arg), 0);
+	CHECK_EQ(gmp_key_set(key, arg), 0);
 }
 
 static void send_42(UNUSED void *arg)
@@ -436,7 +436,7 @@ static void destroy_spawning(void *v)
 
 static void set_other(void *arg)
 {
-	CHECK_EQ(gmp_set(other, arg), 0);
+	CHECK_EQ(gmp_key_set(other, arg), 0);
 }
 
 RT(a_destructor_may_spawn_and_join)
@@ -458,7 +458,7 @@ static void destroy_exiting(UNUSED void *v)
 static void set_fifty(UNUSED void *arg)
 {
 	for (int i = 0; i < 50; i++)
-		CHECK_EQ(gmp_set(all[i], values), 0);
+		CHECK_EQ(gmp_key_set(all[i], values), 0);
 }
 
 RT(gmp_exit_in_a_destructor_leaves_the_others_to_run)
@@ -481,7 +481,7 @@ static void destroy_cancelled(UNUSED void *v)
 
 static void wait_for_the_cancel(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_set(key, values), 0);
+	CHECK_EQ(gmp_key_set(key, values), 0);
 	CHECK_EQ(gmp_sleep(100 * SEC), -ECANCELED);
 }
 
@@ -503,15 +503,16 @@ static void keep_its_first_key(UNUSED void *arg)
 	gmp_key k, first;
 
 	CHECK_EQ(gmp_key_create(&first, NULL), 0);
-	CHECK_EQ(gmp_set(first, values), 0);
+	CHECK_EQ(gmp_key_set(first, values), 0);
 	CHECK_EQ(gmp_key_delete(first), 0);
 	for (int i = 0; i < 1 << 22; i++) { /* more than one place has numbers for */
 		CHECK_EQ(gmp_key_create(&k, NULL), 0);
-		CHECK(gmp_get(k) == NULL);
+		CHECK(gmp_key_get(k) == NULL);
 		CHECK(k != first);
 		CHECK_EQ(gmp_key_delete(k), 0);
 	}
-	CHECK(gmp_get(first) == values); /* not to be asked for, but so it is told from others */
+	CHECK(gmp_key_get(first) ==
+	      values); /* not to be asked for, but so it is told from others */
 }
 
 TEST(a_number_of_a_key_is_never_used_again)
@@ -532,34 +533,34 @@ TEST(a_number_of_a_key_is_never_used_again)
 RT(blocking_code_sees_the_green_threads_values)
 {
 	make_keys();
-	CHECK_EQ(gmp_set(key, values), 0);
+	CHECK_EQ(gmp_key_set(key, values), 0);
 	gmp_block_enter();
 	CHECK(gmp_self() == NULL);
-	CHECK(gmp_get(key) == values);
-	CHECK(gmp_get(plain) == NULL);
-	CHECK_EQ(gmp_set(plain, values + 1), 0);
-	CHECK_EQ(gmp_set(key, values + 2), 0);
+	CHECK(gmp_key_get(key) == values);
+	CHECK(gmp_key_get(plain) == NULL);
+	CHECK_EQ(gmp_key_set(plain, values + 1), 0);
+	CHECK_EQ(gmp_key_set(key, values + 2), 0);
 	gmp_block_leave();
-	CHECK(gmp_get(plain) == values + 1);
-	CHECK(gmp_get(key) == values + 2);
+	CHECK(gmp_key_get(plain) == values + 1);
+	CHECK(gmp_key_get(key) == values + 2);
 }
 
 static void set_and_sleep(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_set(key, values), 0);
-	CHECK_EQ(gmp_set(plain, values), 0);
+	CHECK_EQ(gmp_key_set(key, values), 0);
+	CHECK_EQ(gmp_key_set(plain, values), 0);
 	atomic_fetch_add(&count, 1);
 	gmp_sleep(100 * SEC);
 }
 
 static void drop_some(UNUSED void *arg)
 {
-	CHECK(gmp_get(key) == NULL);
+	CHECK(gmp_key_get(key) == NULL);
 	atomic_store(&count, 0);
 	for (int i = 0; i < 100; i++)
 		CHECK_EQ(gmp_go(set_and_sleep, NULL), 0);
 	WAIT_FOR(atomic_load(&count) == 100);
-	CHECK_EQ(gmp_set(key, values), 0);
+	CHECK_EQ(gmp_key_set(key, values), 0);
 }
 
 TEST_PROCS(only_those_that_end_by_themselves_run_destructors_at_the_end_of_a_run)
@@ -573,39 +574,39 @@ TEST_PROCS(only_those_that_end_by_themselves_run_destructors_at_the_end_of_a_run
 
 static void see_none_set_one(UNUSED void *arg)
 {
-	CHECK(gmp_get(plain) == NULL);
-	CHECK_EQ(gmp_set(plain, values + 5), 0);
+	CHECK(gmp_key_get(plain) == NULL);
+	CHECK_EQ(gmp_key_set(plain, values + 5), 0);
 }
 
 TEST_PROCS(keys_and_a_plain_threads_values_outlive_a_run)
 {
 	make_keys();
-	CHECK_EQ(gmp_set(plain, values), 0);
+	CHECK_EQ(gmp_key_set(plain, values), 0);
 	for (int i = 0; i < 5; i++) {
 		run_procs(procs, see_none_set_one, NULL);
-		CHECK(gmp_get(plain) == values);
+		CHECK(gmp_key_get(plain) == values);
 	}
 }
 
 static void expect_values(void)
 {
 	CHECK(gmp_self() == NULL);
-	CHECK(gmp_get(plain) == values + 1);
-	CHECK(gmp_get(key) == values + 2);
-	CHECK_EQ(gmp_set(plain, values + 3), 0);
-	CHECK(gmp_get(plain) == values + 3);
+	CHECK(gmp_key_get(plain) == values + 1);
+	CHECK(gmp_key_get(key) == values + 2);
+	CHECK_EQ(gmp_key_set(plain, values + 3), 0);
+	CHECK(gmp_key_get(plain) == values + 3);
 	if (!SANITIZED) /* they refuse threads in a forked child */
 		CHECK_EQ(gmp_run(see_none_set_one, NULL, NULL), 0);
-	CHECK(gmp_get(plain) == values + 3);
+	CHECK(gmp_key_get(plain) == values + 3);
 }
 
 static void fork_child(UNUSED void *arg)
 {
 	gmp_yield();
-	CHECK_EQ(gmp_set(plain, values + 1), 0);
-	CHECK_EQ(gmp_set(key, values + 2), 0);
+	CHECK_EQ(gmp_key_set(plain, values + 1), 0);
+	CHECK_EQ(gmp_key_set(key, values + 2), 0);
 	CHECK_EQ(in_child(expect_values), 0);
-	CHECK(gmp_get(plain) == values + 1);
+	CHECK(gmp_key_get(plain) == values + 1);
 }
 
 RT(the_child_of_a_fork_has_the_values_of_the_thread_that_forked)
@@ -631,9 +632,9 @@ static void fork_ending(UNUSED void *arg)
 TEST(the_child_of_a_fork_may_end_its_thread)
 {
 	make_keys();
-	CHECK_EQ(gmp_set(key, values), 0); /* of the plain thread that becomes an M */
+	CHECK_EQ(gmp_key_set(key, values), 0); /* of the plain thread that becomes an M */
 	run_procs(1, fork_ending, NULL);
-	CHECK(gmp_get(key) == values);
+	CHECK(gmp_key_get(key) == values);
 }
 
 static pid_t parent;
@@ -648,8 +649,8 @@ static void fork_and_return(void *v)
 	if (pid == 0) {
 		atexit(abort);
 		CHECK(gmp_self() == NULL);
-		CHECK(gmp_get(key) == NULL);
-		CHECK(gmp_get(plain) == (v == values ? v : NULL));
+		CHECK(gmp_key_get(key) == NULL);
+		CHECK(gmp_key_get(plain) == (v == values ? v : NULL));
 		return;
 	}
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
@@ -665,14 +666,14 @@ static void destroy_in_parent(UNUSED void *v)
 
 static void end_with_one(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_set(key, values + 1), 0);
+	CHECK_EQ(gmp_key_set(key, values + 1), 0);
 }
 
 static void end_with_many(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_set(other, values), 0);
-	CHECK_EQ(gmp_set(plain, values), 0);
-	CHECK_EQ(gmp_set(key, values), 0);
+	CHECK_EQ(gmp_key_set(other, values), 0);
+	CHECK_EQ(gmp_key_set(plain, values), 0);
+	CHECK_EQ(gmp_key_set(key, values), 0);
 	gmp_exit();
 }
 
@@ -717,17 +718,17 @@ static void make_services(UNUSED void *arg)
 		n++;
 	CHECK(gmp_pool_new(1, NULL) == NULL);
 	CHECK(gmp_group_new(1, GMP_FOREVER) == NULL);
-	CHECK(gmp_flight_new(1) == NULL);
+	CHECK(gmp_singleflight_new(1) == NULL);
 	while (n > 0)
 		CHECK_EQ(gmp_key_delete(all[--n]), 0);
 	gmp_pool *p = gmp_pool_new(1, NULL);
 	gmp_group *g = gmp_group_new(1, GMP_FOREVER);
-	gmp_flight *f = gmp_flight_new(1);
+	gmp_singleflight *f = gmp_singleflight_new(1);
 
 	CHECK(p && g && f);
 	gmp_pool_free(p);
 	gmp_group_free(g);
-	gmp_flight_free(f);
+	gmp_singleflight_free(f);
 }
 
 TEST(services_that_found_no_key_find_one_later)

@@ -87,7 +87,7 @@ static void begin(struct server *s)
 	s->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	CHECK(s->fd >= 0);
 	CHECK_EQ(bind(s->fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	CHECK_EQ(gmp_adopt(s->fd), s->fd);
+	CHECK_EQ(gmp_fd_adopt(s->fd), s->fd);
 	atomic_store(&s->asked, 0);
 	s->g = spawn(hear_and_say_nothing, s);
 }

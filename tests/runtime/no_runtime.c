@@ -25,7 +25,7 @@ static void check_esrch(void)
 	CHECK_EQ(gmp_dial("tcp", "127.0.0.1:1"), -ESRCH);
 	CHECK_EQ(gmp_dial_until("tcp", "127.0.0.1:1", gmp_deadline(SEC)), -ESRCH);
 	CHECK_EQ(pipe(fd), 0);
-	CHECK_EQ(gmp_adopt(fd[0]), -ESRCH);
+	CHECK_EQ(gmp_fd_adopt(fd[0]), -ESRCH);
 	CHECK_EQ(gmp_accept(fd[0]), -ESRCH);
 	CHECK_EQ(gmp_read(fd[0], buf, 1), -ESRCH);
 	CHECK_EQ(gmp_write(fd[1], buf, 1), -ESRCH);

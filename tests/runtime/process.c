@@ -1,59 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests of waiting for children: what is told, who may wait, and that nobody else has to. */
 #define _GNU_SOURCE 1
-#include "io_util.h"
+#include "process_util.h"
 
-#include <signal.h>
 #include <sys/time.h>
-
-/* A child that ends with that status once its end of the pipe is closed; which is ours then. */
-struct child {
-	pid_t pid;
-	int leash;
-};
-
-static void let_go(struct child *c)
-{
-	CHECK_EQ(close(c->leash), 0);
-}
-
-static struct child start(int status)
-{
-	struct child c;
-	int p[2];
-
-	CHECK_EQ(pipe2(p, O_CLOEXEC), 0);
-	c.pid = fork();
-	CHECK(c.pid >= 0);
-	if (c.pid == 0) {
-		char b;
-
-		/* those of the children before it are inherited too */
-		for (int fd = 3; fd < 256; fd++)
-			if (fd != p[0])
-				close(fd);
-		while (read(p[0], &b, 1) < 0)
-			;
-		_exit(status);
-	}
-	close(p[0]);
-	c.leash = p[1];
-	return c;
-}
-
-struct waiting {
-	pid_t pid, result;
-	int flags, status;
-	atomic_int done;
-};
-
-static void wait_for_it(void *arg)
-{
-	struct waiting *w = arg;
-
-	w->result = gmp_waitpid(w->pid, &w->status, w->flags);
-	atomic_store(&w->done, 1);
-}
 
 static void run_a_while(void)
 {

@@ -351,7 +351,7 @@ static void read_pipe(UNUSED void *arg)
 static void leave_reader(UNUSED void *arg)
 {
 	CHECK_EQ(pipe(pipe_fd), 0);
-	CHECK(gmp_adopt(pipe_fd[0]) >= 0);
+	CHECK(gmp_fd_adopt(pipe_fd[0]) >= 0);
 	foreign_start(&joiner, read_pipe, NULL);
 	WAIT_FOR(atomic_load(&joining));
 	gmp_sleep(5 * MS);

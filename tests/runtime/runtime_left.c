@@ -47,7 +47,7 @@ static void busy_cycle(void *arg)
 	CHECK_EQ(gmp_close(c), 0);
 	CHECK_EQ(gmp_close(s), 0);
 	CHECK_EQ(pipe(fds), 0);
-	CHECK(gmp_adopt(fds[0]) >= 0);
+	CHECK(gmp_fd_adopt(fds[0]) >= 0);
 	CHECK_EQ(gmp_close(fds[0]), 0);
 	CHECK_EQ(close(fds[1]), 0);
 	gmp_sleep(100 * US);

@@ -95,9 +95,9 @@ static void destroyed(void *value)
 
 static void exit_deep(UNUSED void *arg)
 {
-	CHECK(gmp_get(key) == NULL);
-	CHECK_EQ(gmp_set(key, &key), 0);
-	CHECK(gmp_get(key) == &key);
+	CHECK(gmp_key_get(key) == NULL);
+	CHECK_EQ(gmp_key_set(key, &key), 0);
+	CHECK(gmp_key_get(key) == &key);
 	CHECK_EQ(gmp_lock_thread(), 0);
 	CHECK_EQ(gmp_unlock_thread(), 0);
 	gmp_block_enter();
@@ -200,7 +200,7 @@ THREADS(timers_descriptors_and_pools_work)
 	WAIT_FOR(count >= 3);
 	gmp_timer_free(t);
 	CHECK_EQ(pipe(fd), 0);
-	CHECK(gmp_adopt(fd[0]) >= 0);
+	CHECK(gmp_fd_adopt(fd[0]) >= 0);
 	g = spawn(read_one, &fd[0]);
 	gmp_sleep(MS);
 	CHECK_EQ(write(fd[1], "x", 1), 1);

@@ -21,7 +21,7 @@ RT(the_case_that_is_ready_runs)
 	CHECK_EQ(gmp_select(cs, 2), 1);
 	CHECK_EQ(cs[1].status, 0);
 	CHECK_EQ(gmp_chan_len(b), 1);
-	CHECK_EQ(gmp_try_select(cs, 2), -EAGAIN);
+	CHECK_EQ(gmp_select_try(cs, 2), -EAGAIN);
 	CHECK_EQ(gmp_select_until(cs, 2, gmp_deadline(MS)), -ETIMEDOUT);
 	CHECK_EQ(gmp_select_until(cs, 2, 0), -ETIMEDOUT);
 	v = 9;
@@ -43,7 +43,7 @@ RT(a_closed_channel_makes_its_case_ready)
 	CHECK_EQ(gmp_select(rs, 2), 0);
 	CHECK_EQ(rs[0].status, -EPIPE);
 	CHECK_EQ(x, 0);
-	CHECK_EQ(gmp_try_select(ss, 2), 0);
+	CHECK_EQ(gmp_select_try(ss, 2), 0);
 	CHECK_EQ(ss[0].status, -EPIPE);
 	CHECK_EQ(v, 7);
 	gmp_chan_free(a);
@@ -125,7 +125,7 @@ RT(it_never_meets_itself_but_another_that_stands_on_both_sides)
 	gmp_case ds[] = { GMP_RECV_CASE(c, &x2), GMP_SEND_CASE(c, &v2) };
 	struct waiting w = { .cs = cs, .n = 2, .deadline = GMP_FOREVER };
 
-	CHECK_EQ(gmp_try_select(cs, 2), -EAGAIN);
+	CHECK_EQ(gmp_select_try(cs, 2), -EAGAIN);
 	CHECK_EQ(gmp_select_until(cs, 2, gmp_deadline(MS)), -ETIMEDOUT);
 	gmp_g *g = spawn(do_select, &w);
 
@@ -144,8 +144,8 @@ RT(without_cases_it_waits_for_the_deadline)
 
 	CHECK_EQ(gmp_select_until(NULL, 0, gmp_deadline(MS)), -ETIMEDOUT);
 	CHECK_EQ(gmp_select_until(&none, 1, gmp_deadline(MS)), -ETIMEDOUT);
-	CHECK_EQ(gmp_try_select(NULL, 0), -EAGAIN);
-	CHECK_EQ(gmp_try_select(&none, 1), -EAGAIN);
+	CHECK_EQ(gmp_select_try(NULL, 0), -EAGAIN);
+	CHECK_EQ(gmp_select_try(&none, 1), -EAGAIN);
 }
 
 RT(bad_cases_are_einval_and_nothing_runs)
@@ -159,7 +159,7 @@ RT(bad_cases_are_einval_and_nothing_runs)
 	CHECK_EQ(gmp_select(NULL, 1), -EINVAL);
 	cs[1].elem = &v;
 	cs[1].dir = (gmp_dir)7;
-	CHECK_EQ(gmp_try_select(cs, 2), -EINVAL);
+	CHECK_EQ(gmp_select_try(cs, 2), -EINVAL);
 	CHECK_EQ(gmp_chan_len(c), 0);
 	gmp_chan_free(c);
 }

@@ -13,7 +13,7 @@ static int select_by(int form, gmp_case *cs, int n)
 	case PLAIN: return gmp_select(cs, n);
 	case UNTIL_PAST: return gmp_select_until(cs, n, 0);
 	case UNTIL_FAR: return gmp_select_until(cs, n, gmp_deadline(PATIENCE));
-	default: return gmp_try_select(cs, n);
+	default: return gmp_select_try(cs, n);
 	}
 }
 
@@ -78,7 +78,7 @@ EVERYWHERE(any_bad_case_makes_the_whole_call_einval)
 	/* the channel may be NULL, the direction is bad all the same */
 	cs[0] = GMP_RECV_CASE(NULL, NULL);
 	cs[0].dir = (gmp_dir)2;
-	CHECK_EQ(gmp_try_select(cs, 1), -EINVAL);
+	CHECK_EQ(gmp_select_try(cs, 1), -EINVAL);
 	for (int form = 0; form < FORMS; form++) {
 		CHECK_EQ(select_by(form, cs, -1), -EINVAL);
 		CHECK_EQ(select_by(form, cs, INT_MIN), -EINVAL);
@@ -103,7 +103,7 @@ EVERYWHERE(a_null_elem_is_wrong_only_where_bytes_would_be_sent)
 	cs[2] = GMP_RECV_CASE(full, NULL);
 	CHECK_EQ(gmp_select(cs, 3), 2);
 	CHECK_EQ(cs[2].status, 0);
-	CHECK_EQ(gmp_try_select(cs, 3), -EAGAIN);
+	CHECK_EQ(gmp_select_try(cs, 3), -EAGAIN);
 	gmp_chan_free(empty);
 	gmp_chan_free(full);
 }
@@ -193,7 +193,7 @@ EVERYWHERE(ten_thousand_cases)
 		own[i] = chan(1);
 	for (int i = 0; i < N; i++)
 		many[i] = GMP_RECV_CASE(own[(i * 7) % N], &x);
-	CHECK_EQ(gmp_try_select(many, N), -EAGAIN);
+	CHECK_EQ(gmp_select_try(many, N), -EAGAIN);
 	CHECK_EQ(gmp_select_until(many, N, gmp_deadline(MS)), -ETIMEDOUT);
 	for (int i = 0; i < N; i += 999) {
 		x = UNTOUCHED;
@@ -244,7 +244,7 @@ static void on_small_stack(void *arg)
 
 	for (int i = 0; i < n; i++)
 		many[i] = GMP_RECV_CASE(small[i % 64], &x);
-	CHECK_EQ(gmp_try_select(many, n), -EAGAIN);
+	CHECK_EQ(gmp_select_try(many, n), -EAGAIN);
 	CHECK_EQ(gmp_select_until(many, n, gmp_deadline(MS)), -ETIMEDOUT);
 	many[n - 1].c = for_small;
 	CHECK_EQ(gmp_select(many, n), n - 1);
@@ -272,8 +272,8 @@ RT(any_number_of_cases_does_with_the_smallest_stack)
 
 EVERYWHERE(no_case_at_all_is_never_ready)
 {
-	CHECK_EQ(gmp_try_select(NULL, 0), -EAGAIN);
-	CHECK_EQ(gmp_try_select(cs, 0), -EAGAIN);
+	CHECK_EQ(gmp_select_try(NULL, 0), -EAGAIN);
+	CHECK_EQ(gmp_select_try(cs, 0), -EAGAIN);
 	CHECK_EQ(gmp_select_until(NULL, 0, 0), -ETIMEDOUT);
 	CHECK_EQ(gmp_select_until(NULL, 0, INT64_MIN), -ETIMEDOUT);
 	int64_t until = gmp_deadline(2 * MS);

@@ -67,7 +67,7 @@ static void visit(int how, int i)
 
 		for (int k = 0; k < MOST; k++)
 			wide[k] = by[k == 77 ? 0 : 1];
-		CHECK_EQ(gmp_try_select(wide, MOST), 77);
+		CHECK_EQ(gmp_select_try(wide, MOST), 77);
 		break;
 	}
 	default: CHECK_EQ(gmp_chan_close(chans[i]), 0); return;
@@ -654,7 +654,7 @@ EVERYWHERE(all_cases_are_looked_at_in_one_instant)
 	partner_start(&p, shuffle, NULL);
 	while (!atomic_load(&over)) {
 		gmp_case both[] = { GMP_RECV_CASE(token_a, &v), GMP_RECV_CASE(token_b, &v) };
-		int ran = gmp_try_select(both, 2);
+		int ran = gmp_select_try(both, 2);
 
 		CHECK(ran == 0 || ran == 1);
 		CHECK_EQ(gmp_chan_send(both[ran].c, &v), 0); /* to where it was */

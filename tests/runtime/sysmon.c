@@ -48,8 +48,8 @@ static void talk_to_itself(UNUSED void *arg)
 	int p[2];
 
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p), 0);
-	CHECK_EQ(gmp_adopt(p[0]), p[0]);
-	CHECK_EQ(gmp_adopt(p[1]), p[1]);
+	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
+	CHECK_EQ(gmp_fd_adopt(p[1]), p[1]);
 	while (!atomic_load(&stop)) {
 		CHECK_EQ(gmp_write(p[0], &b, 1), 1);
 		CHECK_EQ(gmp_read(p[1], &b, 1), 1);

@@ -247,16 +247,16 @@ VT(the_clock_goes_at_the_machines_pace_while_one_waits_for_a_descriptor)
 	char b;
 
 	CHECK_EQ(pipe(p), 0);
-	CHECK_EQ(gmp_adopt(p[0]), p[0]);
-	CHECK_EQ(gmp_adopt(p[1]), p[1]);
-	CHECK_EQ(gmp_set_deadline(p[0], GMP_READ, gmp_deadline(20 * MS)), 0);
+	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
+	CHECK_EQ(gmp_fd_adopt(p[1]), p[1]);
+	CHECK_EQ(gmp_fd_set_deadline(p[0], GMP_READ, gmp_deadline(20 * MS)), 0);
 	machine = machine_now();
 	began = gmp_now();
 	CHECK_EQ(gmp_read(p[0], &b, 1), -ETIMEDOUT);
 	CHECK_EQ(gmp_now() - began, 20 * MS);
 	CHECK(machine_now() - machine >= 20 * MS);
 
-	CHECK_EQ(gmp_set_deadline(p[0], GMP_READ, gmp_deadline(HOUR)), 0);
+	CHECK_EQ(gmp_fd_set_deadline(p[0], GMP_READ, gmp_deadline(HOUR)), 0);
 	gmp_g *g = spawn(write_later, &p[1]);
 
 	CHECK_EQ(gmp_read(p[0], &b, 1), 1);
@@ -284,9 +284,9 @@ VT(a_timer_of_the_past_does_not_turn_the_clock_back_while_one_waits_for_a_descri
 	char b;
 
 	CHECK_EQ(pipe(p), 0);
-	CHECK_EQ(gmp_adopt(p[0]), p[0]);
-	CHECK_EQ(gmp_adopt(p[1]), p[1]);
-	CHECK_EQ(gmp_set_deadline(p[0], GMP_READ, gmp_deadline(HOUR)), 0);
+	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
+	CHECK_EQ(gmp_fd_adopt(p[1]), p[1]);
+	CHECK_EQ(gmp_fd_set_deadline(p[0], GMP_READ, gmp_deadline(HOUR)), 0);
 	gmp_timer *t = gmp_timer_new(write_one, &p[1]);
 	int64_t began = gmp_now();
 

@@ -36,7 +36,7 @@ static void serve(void *arg)
 	CHECK(buf != NULL);
 	for (;;) {
 		if (draw(&r, 8) == 0)
-			gmp_set_deadline(g->fd, GMP_READ, gmp_deadline(draw(&r, 20) * MS));
+			gmp_fd_set_deadline(g->fd, GMP_READ, gmp_deadline(draw(&r, 20) * MS));
 		n = gmp_read_full(g->fd, &q, sizeof(q));
 		if (n != (ssize_t)sizeof(q)) {
 			CHECK(n >= 0 || is_broken(n));
@@ -225,7 +225,7 @@ static void datagrams(struct rng *r)
 
 		fill(buf, size, n);
 		CHECK_EQ(gmp_write(b, buf, size), size);
-		CHECK_EQ(gmp_set_deadline(a, GMP_READ, gmp_deadline(PATIENCE / 2)), 0);
+		CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ, gmp_deadline(PATIENCE / 2)), 0);
 		got = gmp_recvfrom(a, back, sizeof(back), 0, NULL, NULL);
 		CHECK_EQ(got, size);
 		check_fill(back, size, n, 0);
@@ -248,8 +248,8 @@ static bool adopted_pair(int *a, int *b)
 	}
 	*a = p[0];
 	*b = p[1];
-	CHECK_EQ(gmp_adopt(*a), *a);
-	CHECK_EQ(gmp_adopt(*b), *b);
+	CHECK_EQ(gmp_fd_adopt(*a), *a);
+	CHECK_EQ(gmp_fd_adopt(*b), *b);
 	return true;
 }
 
@@ -283,7 +283,7 @@ static void pass_descriptor(int a, int b, struct rng *r)
 	} else {
 		memcpy(&got, CMSG_DATA(&control.h), sizeof(got));
 		if (draw(r, 2)) {
-			CHECK_EQ(gmp_adopt(got), got);
+			CHECK_EQ(gmp_fd_adopt(got), got);
 			CHECK_EQ(gmp_write_all(d, "y", 1), 1);
 			CHECK_EQ(gmp_read(got, &text, 1), 1);
 			CHECK_EQ(text, 'y');
@@ -310,7 +310,7 @@ static void read_one(void *arg)
 	char b;
 
 	w->result =
-		w->takes ? gmp_read(w->fd, &b, 1) : gmp_wait_fd(w->fd, GMP_READ, gmp_deadline(SEC));
+		w->takes ? gmp_read(w->fd, &b, 1) : gmp_fd_wait(w->fd, GMP_READ, gmp_deadline(SEC));
 }
 
 static void descriptors(struct rng *r)
@@ -334,11 +334,11 @@ static void descriptors(struct rng *r)
 		}
 		nap(r, 500);
 		if (kind == 1) {
-			CHECK_EQ(gmp_set_deadline(a, GMP_READ, gmp_deadline(draw(r, 1000) * US)),
+			CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ, gmp_deadline(draw(r, 1000) * US)),
 				 0);
 		} else {
 			if (draw(r, 2)) {
-				CHECK_EQ(gmp_release(a), 0);
+				CHECK_EQ(gmp_fd_release(a), 0);
 				CHECK_EQ(close(a), 0);
 			} else {
 				CHECK_EQ(gmp_close(a), 0);
@@ -358,8 +358,8 @@ static void descriptors(struct rng *r)
 		CHECK(result == -EPIPE || result == 1);
 		break;
 	default:
-		CHECK_EQ(gmp_wait_fd(a, GMP_READ, gmp_deadline(draw(r, 500) * US)), -ETIMEDOUT);
-		CHECK_EQ(gmp_wait_fd(a, GMP_WRITE, GMP_FOREVER), GMP_WRITE);
+		CHECK_EQ(gmp_fd_wait(a, GMP_READ, gmp_deadline(draw(r, 500) * US)), -ETIMEDOUT);
+		CHECK_EQ(gmp_fd_wait(a, GMP_WRITE, GMP_FOREVER), GMP_WRITE);
 		break;
 	}
 	if (a >= 0)

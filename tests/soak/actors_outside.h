@@ -116,8 +116,8 @@ static void children(struct rng *r)
 		break;
 	default: /* through a child and back */
 		if (pipes(&in, &to) == 0 && pipes(&from, &out) == 0) {
-			CHECK_EQ(gmp_adopt(to), to);
-			CHECK_EQ(gmp_adopt(from), from);
+			CHECK_EQ(gmp_fd_adopt(to), to);
+			CHECK_EQ(gmp_fd_adopt(from), from);
 			pid = start_program(cat, in, out);
 			CHECK(pid > 0 || is_short(pid));
 			close(in);

@@ -145,7 +145,7 @@ static void groups(struct rng *r)
 /* ------------------------------------------------------------------- Flights */
 
 struct asked {
-	gmp_flight *f;
+	gmp_singleflight *f;
 	atomic_int *computed;
 	long key;
 };
@@ -164,21 +164,21 @@ static void ask_for_it(void *arg)
 {
 	struct asked *a = arg;
 	long v = 0;
-	int riders = 0,
-	    err = gmp_flight_do(a->f, &a->key, sizeof(a->key), compute_it, a, &v, &riders);
+	int sharers = 0,
+	    err = gmp_singleflight_do(a->f, &a->key, sizeof(a->key), compute_it, a, &v, &sharers);
 
 	CHECK_EQ(err, 0);
 	CHECK_EQ(v, a->key * 3 + 1);
-	CHECK(riders >= 1);
-	err = gmp_flight_do_until(a->f, &a->key, sizeof(a->key), compute_it, a, &v, NULL,
-				  gmp_deadline(50 * US));
+	CHECK(sharers >= 1);
+	err = gmp_singleflight_do_until(a->f, &a->key, sizeof(a->key), compute_it, a, &v, NULL,
+					gmp_deadline(50 * US));
 	CHECK(err == 0 || err == -ETIMEDOUT);
 }
 
 static void flights(struct rng *r)
 {
 	enum { MOST = 20 };
-	gmp_flight *f = gmp_flight_new(sizeof(long));
+	gmp_singleflight *f = gmp_singleflight_new(sizeof(long));
 	struct asked a[MOST];
 	gmp_g *g[MOST];
 	atomic_int computed = 0;
@@ -190,12 +190,12 @@ static void flights(struct rng *r)
 		a[i] = (struct asked){ f, &computed, i % 3 };
 		g[i] = spawn(ask_for_it, &a[i]);
 	}
-	err = gmp_flight_forget(f, &key, sizeof(key));
+	err = gmp_singleflight_forget(f, &key, sizeof(key));
 	CHECK(err == 0 || err == -ENOENT);
 	for (int i = 0; i < n; i++)
 		join(g[i]);
 	CHECK(atomic_load(&computed) <= 2 * n);
-	gmp_flight_free(f);
+	gmp_singleflight_free(f);
 	nap(r, 5000);
 }
 
@@ -216,10 +216,10 @@ static void have_local(void *arg)
 {
 	struct keyed *k = arg;
 
-	CHECK(gmp_get(k->key) == NULL);
-	CHECK_EQ(gmp_set(k->key, k->gone), 0);
+	CHECK(gmp_key_get(k->key) == NULL);
+	CHECK_EQ(gmp_key_set(k->key, k->gone), 0);
 	gmp_sleep(50 * US);
-	CHECK(gmp_get(k->key) == k->gone);
+	CHECK(gmp_key_get(k->key) == k->gone);
 }
 
 static void locals(struct rng *r)
@@ -392,7 +392,7 @@ static void try_everything(void *arg)
 			if (draw(&r, 2))
 				v = gmp_chan_try_recv(t->chan, &v);
 			else
-				v = gmp_try_select(cases, 2);
+				v = gmp_select_try(cases, 2);
 			CHECK(v == 0 || v == -EAGAIN);
 			atomic_fetch_add(&t->received, v == 0);
 		}

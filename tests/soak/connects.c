@@ -34,7 +34,7 @@ static void serve(void *arg)
 	int fd = (int)(intptr_t)arg;
 	char ask[ASK], end;
 
-	CHECK_EQ(gmp_set_deadline(fd, GMP_READ | GMP_WRITE, gmp_deadline(TOO_SLOW)), 0);
+	CHECK_EQ(gmp_fd_set_deadline(fd, GMP_READ | GMP_WRITE, gmp_deadline(TOO_SLOW)), 0);
 	ssize_t n = gmp_read_full(fd, ask, ASK);
 
 	if (n == ASK && gmp_write_all(fd, ask, ASK) == ASK) {
@@ -99,7 +99,7 @@ static void be_client(int fd, long n, int64_t since)
 	long kind = n % 100;
 	char answer[ASK];
 
-	CHECK_EQ(gmp_set_deadline(fd, GMP_READ | GMP_WRITE, gmp_deadline(PATIENCE)), 0);
+	CHECK_EQ(gmp_fd_set_deadline(fd, GMP_READ | GMP_WRITE, gmp_deadline(PATIENCE)), 0);
 	if (kind < 15)
 		reset_on_close(fd);
 	if (kind >= 15 && kind < 17) {
@@ -208,7 +208,7 @@ static pid_t begin_process(const char *role, long n, int *out)
 	CHECK_EQ(posix_spawn_file_actions_destroy(&to), 0);
 	CHECK_EQ(close(p[1]), 0);
 	*out = p[0];
-	CHECK_EQ(gmp_adopt(*out), *out);
+	CHECK_EQ(gmp_fd_adopt(*out), *out);
 	return pid;
 }
 

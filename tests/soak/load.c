@@ -46,7 +46,7 @@ static int dial(struct target *t, struct rng *r)
 		nap(r, 20000);
 		return fd;
 	}
-	CHECK_EQ(gmp_set_deadline(fd, GMP_READ | GMP_WRITE, gmp_deadline(PATIENCE / 2)), 0);
+	CHECK_EQ(gmp_fd_set_deadline(fd, GMP_READ | GMP_WRITE, gmp_deadline(PATIENCE / 2)), 0);
 	return fd;
 }
 
@@ -323,7 +323,7 @@ static void bad(struct target *t, struct rng *r)
 
 	if (fd < 0)
 		return;
-	gmp_set_deadline(fd, GMP_READ | GMP_WRITE, gmp_deadline(draw(r, 3000) * MS));
+	gmp_fd_set_deadline(fd, GMP_READ | GMP_WRITE, gmp_deadline(draw(r, 3000) * MS));
 	switch (draw(r, 7)) {
 	case 0: /* a part, and then a long silence */
 		(void)gmp_write(fd, request, draw(r, (unsigned)n));
@@ -344,7 +344,7 @@ static void bad(struct target *t, struct rng *r)
 		for (size_t i = 0; i < sizeof(buf); i++)
 			buf[i] = (char)draw(r, 256);
 		(void)gmp_write_all(fd, buf, draw(r, sizeof(buf)));
-		gmp_set_deadline(fd, GMP_READ, gmp_deadline(100 * MS));
+		gmp_fd_set_deadline(fd, GMP_READ, gmp_deadline(100 * MS));
 		while (gmp_read(fd, buf, sizeof(buf)) > 0)
 			;
 		break;

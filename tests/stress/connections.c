@@ -47,7 +47,7 @@ static void use(int fd, long i)
 		CHECK_EQ(gmp_read(fd, &c, 1), 0);
 		break;
 	case 3:
-		CHECK_EQ(gmp_set_deadline(fd, GMP_READ | GMP_WRITE, gmp_deadline(PATIENCE)), 0);
+		CHECK_EQ(gmp_fd_set_deadline(fd, GMP_READ | GMP_WRITE, gmp_deadline(PATIENCE)), 0);
 		CHECK_EQ(gmp_write(fd, &c, 1), 1);
 		CHECK_EQ(gmp_read(fd, &c, 1), 1);
 		CHECK_EQ(gmp_shutdown(fd, SHUT_WR), 0);

@@ -142,7 +142,7 @@ static void ping(void *arg)
 		struct iovec v[2] = { { in, 20 }, { in + 20, 40 } };
 
 		for (size_t at = 0; at < sizeof(in);) {
-			CHECK_EQ(gmp_wait_fd(e->fd, GMP_READ, GMP_FOREVER), GMP_READ);
+			CHECK_EQ(gmp_fd_wait(e->fd, GMP_READ, GMP_FOREVER), GMP_READ);
 			ssize_t n = at ? gmp_read(e->fd, in + at, sizeof(in) - at)
 				       : gmp_readv(e->fd, v, 2);
 
@@ -225,7 +225,7 @@ static void pass_fds(void *arg)
 		memcpy(CMSG_DATA(&c.h), &p[0], sizeof(int));
 		CHECK_EQ(gmp_sendmsg(e->fd, &m, 0), 1);
 		CHECK_EQ(close(p[0]), 0);
-		CHECK_EQ(gmp_adopt(p[1]), p[1]);
+		CHECK_EQ(gmp_fd_adopt(p[1]), p[1]);
 		say(p[1], "through a descriptor that was passed");
 		CHECK_EQ(gmp_close(p[1]), 0);
 		gmp_yield();
@@ -253,7 +253,7 @@ static void take_fds(void *arg)
 		CHECK_EQ(n, 1);
 		CHECK_EQ(m.msg_controllen, CMSG_SPACE(sizeof(int)));
 		memcpy(&fd, CMSG_DATA(&c.h), sizeof(int));
-		CHECK_EQ(gmp_adopt(fd), fd);
+		CHECK_EQ(gmp_fd_adopt(fd), fd);
 		hear(fd, "through a descriptor that was passed");
 		CHECK_EQ(gmp_read(fd, &byte, 1), 0);
 		CHECK_EQ(gmp_close(fd), 0);
@@ -281,9 +281,9 @@ static void datagrams(void *arg)
 		CHECK_EQ(got, i);
 		CHECK_EQ(from.sin_port, to.sin_port);
 		note(what);
-		CHECK_EQ(gmp_set_deadline(a, GMP_READ, gmp_deadline(MS)), 0);
+		CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ, gmp_deadline(MS)), 0);
 		CHECK_EQ(gmp_recvfrom(a, &got, sizeof(got), 0, NULL, NULL), -ETIMEDOUT);
-		CHECK_EQ(gmp_set_deadline(a, GMP_READ, GMP_FOREVER), 0);
+		CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ, GMP_FOREVER), 0);
 	}
 	CHECK_EQ(gmp_close(a), 0);
 }

@@ -29,7 +29,7 @@ static void spin_for(int64_t ns)
 static void write_and_end(void *arg)
 {
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	CHECK_EQ(gmp_adopt(pair[0]), pair[0]);
+	CHECK_EQ(gmp_fd_adopt(pair[0]), pair[0]);
 	CHECK_EQ(gmp_go(read_one, NULL), 0);
 	gmp_sleep(1000000); /* the reader waits, and another thread sleeps in the poller */
 	spin_for(300000);

@@ -19,7 +19,7 @@ struct value {
 	struct value *next, **place; /* all that there are */
 };
 
-static gmp_flight *table;
+static gmp_singleflight *table;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards the list of values */
 static struct value *values;
 
@@ -92,8 +92,8 @@ static int compute(void *arg, void *value)
 	return result;
 }
 
-/* One of `riders` has it. */
-static void have(struct value *v, long start, int riders)
+/* One of `sharers` has it. */
+static void have(struct value *v, long start, int sharers)
 {
 	long none = 0;
 
@@ -102,8 +102,8 @@ static void have(struct value *v, long start, int riders)
 	CHECK(atomic_load(&v->landed) > start);
 	int n = atomic_fetch_add(&v->had, 1) + 1;
 
-	CHECK(n <= riders);
-	if (n == riders)
+	CHECK(n <= sharers);
+	if (n == sharers)
 		value_free(v);
 }
 
@@ -111,14 +111,14 @@ static void ask_for(int key, struct rng *r)
 {
 	struct ask a = { key, r };
 	struct value *v = NULL;
-	int riders = -1, result;
+	int sharers = -1, result;
 	long start = atomic_fetch_add(&moment, 1) + 1;
 	/* what a dropped one computes has no end */
 	bool patient = draw(r, 2) && (gmp_self() != NULL || !atomic_load(&cut));
 	int64_t deadline = patient ? GMP_FOREVER : gmp_deadline(draw(r, 300) * US);
 
-	result = gmp_flight_do_until(table, key ? &key : NULL, key ? sizeof(key) : 0, compute, &a,
-				     &v, &riders, deadline);
+	result = gmp_singleflight_do_until(table, key ? &key : NULL, key ? sizeof(key) : 0, compute,
+					   &a, &v, &sharers, deadline);
 	atomic_fetch_add(&asked, 1);
 	if (result == -ECANCELED || result == -ETIMEDOUT) {
 		CHECK(result == -ETIMEDOUT ? !patient : gmp_cancelled());
@@ -126,7 +126,7 @@ static void ask_for(int key, struct rng *r)
 		atomic_fetch_add(&gave_up, 1);
 	} else if (result == -EOWNERDEAD) {
 		CHECK(v == NULL);
-		CHECK(riders > 0);
+		CHECK(sharers > 0);
 		atomic_fetch_add(&crashed, 1);
 	} else if (result == -ESRCH) {
 		CHECK(atomic_load(&cut));
@@ -134,7 +134,7 @@ static void ask_for(int key, struct rng *r)
 		CHECK(v != NULL);
 		CHECK_EQ(v->key, key);
 		CHECK_EQ(v->result, result);
-		have(v, start, riders);
+		have(v, start, sharers);
 	}
 }
 
@@ -151,7 +151,7 @@ static void asker(void *arg)
 
 static int forget(int key)
 {
-	int err = gmp_flight_forget(table, key ? &key : NULL, key ? sizeof(key) : 0);
+	int err = gmp_singleflight_forget(table, key ? &key : NULL, key ? sizeof(key) : 0);
 
 	CHECK(err == 0 || err == -ENOENT);
 	return err;
@@ -213,14 +213,14 @@ TEST_PROCS(each_value_goes_to_those_who_asked_meanwhile_and_is_freed_once)
 	stress_begin();
 	struct rng r = rng_for((uint64_t)procs);
 
-	table = gmp_flight_new(sizeof(struct value *));
+	table = gmp_singleflight_new(sizeof(struct value *));
 	CHECK(table != NULL);
 	while (!stress_over()) {
 		run_procs(procs, crowds, &r);
 		if (atomic_load(&cut))
 			clear_up();
 	}
-	gmp_flight_free(table);
+	gmp_singleflight_free(table);
 	fprintf(stderr, "asked %lld computed %lld gave up %lld owner dead %lld cut %lld\n",
 		atomic_load(&asked), atomic_load(&computed), atomic_load(&gave_up),
 		atomic_load(&crashed), atomic_load(&cuts));

@@ -162,7 +162,7 @@ static int live(struct kid *k, struct rng *r)
 		if (gmp_sleep(draw(r, 4000) * US))
 			return fail(k);
 		break;
-	case 7: CHECK_EQ(gmp_set(slow, k), 0); break;
+	case 7: CHECK_EQ(gmp_key_set(slow, k), 0); break;
 	case 8: gmp_group_cancel(k->of->group); break;
 	case 9:
 	case 10:
@@ -182,7 +182,7 @@ static int child(void *arg)
 
 	CHECK(!k->of->limit || n <= k->of->limit);
 	CHECK(!k->cancelled || gmp_cancelled());
-	CHECK_EQ(gmp_set(passing, k), 0);
+	CHECK_EQ(gmp_key_set(passing, k), 0);
 	atomic_fetch_add(&children, 1);
 	return live(k, &r);
 }

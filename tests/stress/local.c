@@ -58,15 +58,15 @@ static void live(void *arg)
 	for (int i = 0; i < SHARED; i++) {
 		int k = (seed + i) % SHARED;
 
-		CHECK(gmp_get(shared[k]) == NULL);
+		CHECK(gmp_key_get(shared[k]) == NULL);
 		if ((seed >> i) & 1)
 			continue;
 		struct value *v = value_new(k % 2);
 
-		CHECK_EQ(gmp_set(shared[k], v), 0);
+		CHECK_EQ(gmp_key_set(shared[k], v), 0);
 		if (seed % 3 == 0)
 			gmp_yield();
-		CHECK(gmp_get(shared[k]) == v);
+		CHECK(gmp_key_get(shared[k]) == v);
 	}
 	if (seed % 5 == 0 && gmp_self() != NULL)
 		gmp_exit();
@@ -95,7 +95,7 @@ static void set_passing(void *arg)
 {
 	struct value *v = arg;
 
-	if (gmp_set(atomic_load(&passing), v) == 0)
+	if (gmp_key_set(atomic_load(&passing), v) == 0)
 		gmp_yield();
 }
 
@@ -185,10 +185,10 @@ static void live_for_a_while(void *arg)
 	int mine = 0;
 
 	for (int k = 0; k < SHARED; k++) {
-		CHECK(gmp_get(shared[k]) == NULL);
+		CHECK(gmp_key_get(shared[k]) == NULL);
 		if (draw(&r, 2))
 			continue;
-		CHECK_EQ(gmp_set(shared[k], value_kept(k % 2)), 0);
+		CHECK_EQ(gmp_key_set(shared[k], value_kept(k % 2)), 0);
 		mine++;
 		switch (draw(&r, 6)) {
 		case 0: gmp_sleep(draw(&r, 200) * US); break;

@@ -204,7 +204,7 @@ static int select_some(struct worker *w, int n, const int *which, int direction,
 	if (deadline == GMP_FOREVER)
 		ran = gmp_select(cs, n);
 	else if (deadline < 0)
-		ran = gmp_try_select(cs, n);
+		ran = gmp_select_try(cs, n);
 	else
 		ran = gmp_select_until(cs, n, deadline);
 	CHECK(ran < n);

@@ -92,7 +92,7 @@ static void *read_held_foreign(void *arg)
 static void begin(void)
 {
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	CHECK_EQ(gmp_adopt(pair[0]), pair[0]);
+	CHECK_EQ(gmp_fd_adopt(pair[0]), pair[0]);
 	st_seq(&closing, 0);
 	st_seq(&waits, 0);
 	st_seq(&done, 0);
@@ -123,7 +123,7 @@ static void close_held(ssize_t expected)
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, next), 0);
 	CHECK_EQ(next[0], number);
 	CHECK_EQ(send(next[1], "y", 1, 0), 1);
-	CHECK_EQ(gmp_adopt(number), number);
+	CHECK_EQ(gmp_fd_adopt(number), number);
 	while (!ld_seq(&done))
 		gmp_yield();
 	CHECK_EQ(result, expected);

@@ -216,14 +216,14 @@ static void adopt_and_open(void *arg)
 	fd = lowest();
 	for (unsigned i = 0; i < 4; i++) {
 		st_seq(&no_watch, errors[i]);
-		CHECK_EQ(gmp_adopt(p[0]), -errors[i]);
+		CHECK_EQ(gmp_fd_adopt(p[0]), -errors[i]);
 		CHECK(!(fcntl(p[0], F_GETFL) & O_NONBLOCK)); /* as it was */
 		CHECK_EQ(descriptors(), 0);
 		st_seq(&no_watch, errors[i]);
 		CHECK_EQ(gmp_open("/dev/null", O_RDONLY | O_CLOEXEC, 0), -errors[i]);
 		CHECK_EQ(lowest(), fd);
 	}
-	CHECK_EQ(gmp_adopt(p[0]), p[0]);
+	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
 	CHECK_EQ(gmp_close(p[0]), 0);
 	close(p[1]);
 }

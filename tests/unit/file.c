@@ -96,7 +96,7 @@ static int open_file(void)
 	CHECK(fd >= 0);
 	CHECK_EQ(unlink(name), 0);
 	CHECK_EQ(pwrite(fd, "x", 1, 0), 1);
-	CHECK_EQ(gmp_adopt(fd), fd);
+	CHECK_EQ(gmp_fd_adopt(fd), fd);
 	return fd;
 }
 

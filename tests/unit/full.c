@@ -80,7 +80,7 @@ static void begin(void)
 	CHECK_EQ(errno, EAGAIN);
 	CHECK_EQ(close(filler), 0);
 	tx = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	CHECK_EQ(gmp_adopt(tx), tx);
+	CHECK_EQ(gmp_fd_adopt(tx), tx);
 	st_seq(&tries, 0);
 }
 
@@ -133,7 +133,7 @@ static void end_by_deadline(void *arg)
 	begin();
 	gmp_g *g = start(-ETIMEDOUT);
 
-	CHECK_EQ(gmp_set_deadline(tx, GMP_WRITE, gmp_deadline(5 * MS)), 0);
+	CHECK_EQ(gmp_fd_set_deadline(tx, GMP_WRITE, gmp_deadline(5 * MS)), 0);
 	CHECK_EQ(gmp_join(g), 0);
 	end();
 }
@@ -152,8 +152,8 @@ static void end_by_close(void *arg)
 	CHECK_EQ(gmp_close(tx), 0);
 	/* the number's next owner, who has a deadline, is nobody's business */
 	tx = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	CHECK_EQ(gmp_adopt(tx), tx);
-	CHECK_EQ(gmp_set_deadline(tx, GMP_WRITE, 0), 0);
+	CHECK_EQ(gmp_fd_adopt(tx), tx);
+	CHECK_EQ(gmp_fd_set_deadline(tx, GMP_WRITE, 0), 0);
 	CHECK_EQ(gmp_join(g), 0);
 	end();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does gmp_set report that there is no memory, and leave the values as they are?  That there is none
+ * Does gmp_key_set report that there is no memory, and leave the values as they are?  That there is none
  * is said here.  And does the order of values hold when their numbers are used up?
  *
  * floors 0..6, wrap: calloc pthread_setspecific
@@ -45,16 +45,16 @@ static void set_without_memory(void *arg)
 {
 	(void)arg;
 	st_seq(&no_memory, 1);
-	CHECK_EQ(gmp_set(keys[0], &x), -ENOMEM);
-	CHECK(gmp_get(keys[0]) == NULL);
+	CHECK_EQ(gmp_key_set(keys[0], &x), -ENOMEM);
+	CHECK(gmp_key_get(keys[0]) == NULL);
 	st_seq(&no_memory, 0);
 	for (int i = 0; i < 4; i++)
-		CHECK_EQ(gmp_set(keys[i], &x), 0);
+		CHECK_EQ(gmp_key_set(keys[i], &x), 0);
 	st_seq(&no_memory, 1);
-	CHECK_EQ(gmp_set(keys[4], &x), -ENOMEM);
+	CHECK_EQ(gmp_key_set(keys[4], &x), -ENOMEM);
 	for (int i = 0; i < 10; i++)
-		CHECK(gmp_get(keys[i]) == (i < 4 ? &x : NULL));
-	CHECK_EQ(gmp_set(keys[3], NULL), 0);
+		CHECK(gmp_key_get(keys[i]) == (i < 4 ? &x : NULL));
+	CHECK_EQ(gmp_key_set(keys[3], NULL), 0);
 	st_seq(&no_memory, 0);
 }
 
@@ -62,8 +62,8 @@ static void *thread(void *arg)
 {
 	/* the table is there, but libc cannot tell of the end */
 	st_seq(&no_specific, 1);
-	CHECK_EQ(gmp_set(keys[0], &x), -ENOMEM);
-	CHECK(gmp_get(keys[0]) == NULL);
+	CHECK_EQ(gmp_key_set(keys[0], &x), -ENOMEM);
+	CHECK(gmp_key_get(keys[0]) == NULL);
 	st_seq(&no_specific, 0);
 	set_without_memory(arg);
 	return NULL;
@@ -105,7 +105,7 @@ static void note_order(void *name)
 
 static void set(int key, const char *name)
 {
-	CHECK_EQ(gmp_set(keys[key], (void *)(uintptr_t)name), 0);
+	CHECK_EQ(gmp_key_set(keys[key], (void *)(uintptr_t)name), 0);
 }
 
 /* The number of the next value, which stands second in the table: to count up to it takes a second. */

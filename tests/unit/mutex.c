@@ -423,3 +423,41 @@ TEST(the_first_who_sleeps_pays_for_the_fence_until_the_watcher_calms_the_bucket_
 		CHECK(sema_is_calm(&m));
 	}
 }
+
+static int heir_ran; /* (a) */
+
+static void note_lock(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_mutex_lock(&m), 0);
+	st_seq(&heir_ran, 1);
+	CHECK_EQ(gmp_mutex_unlock(&m), 0);
+}
+
+/* Without sysmon only the unlocker can wake the other M. */
+static void hand_over_and_compute(void *arg)
+{
+	(void)arg;
+	for (int round = 0; round < 5; round++) {
+		gmp_g *g;
+
+		CHECK_EQ(gmp_mutex_lock(&m), 0);
+		st_seq(&locked, 0);
+		st_seq(&heir_ran, 0);
+		CHECK_EQ(gmp_spawn(&g, note_lock, NULL, NULL), 0);
+		while (ld_seq(&locked) == 0)
+			gmp_yield();
+		os_nap(5000000); /* longer than 1 ms, and than the other M spins */
+		CHECK_EQ(gmp_mutex_unlock(&m), 0);
+		int64_t limit = os_now() + INT64_C(10000000000);
+
+		while (!ld_seq(&heir_ran))
+			CHECK(os_now() < limit);
+		CHECK_EQ(gmp_join(g), 0);
+	}
+}
+
+TEST(mutex_handed_over_by_busy_thread_is_locked_on_idle_p)
+{
+	run_procs(2, hand_over_and_compute, NULL);
+}

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/os.h"
 
@@ -257,6 +258,33 @@ TEST(debug_words_are_bits)
 	CHECK(strncmp(why, "GMP_DEBUG:", strlen("GMP_DEBUG:")) == 0);
 	CHECK_EQ(load_env("GMP_DEBUG", "stacks", &o), -EINVAL);
 	CHECK_EQ(load_env("GMP_DEBUG", "stack sched", &o), -EINVAL);
+}
+
+TEST(debug_unknown_word_is_named_beside_known_ones)
+{
+	struct options o;
+
+	CHECK_EQ(load_env("GMP_DEBUG", "stack,chek,sched", &o), -EINVAL);
+	CHECK(strstr(why, "GMP_DEBUG: unknown word \"chek\"; known: chaos, check, ") == why);
+#define DEBUG_WORD(word, help) CHECK(strstr(strchr(why, ';'), #word) != NULL);
+#include "base/options.def"
+#undef DEBUG_WORD
+	CHECK_EQ(load_env("GMP_DEBUG", "0123456789012345678901234567890123456789", &o), -EINVAL);
+	CHECK(strstr(why, "\"01234567890123456789012345678901...\";") != NULL);
+	CHECK_EQ(load_env("GMP_DEBUG", "a\nb", &o), -EINVAL);
+	CHECK(strstr(why, "\"a?b\";") != NULL);
+}
+
+TEST(debug_words_are_in_alphabetical_order)
+{
+	static const char *const words[] = {
+#define DEBUG_WORD(word, help) #word,
+#include "base/options.def"
+#undef DEBUG_WORD
+	};
+
+	for (size_t i = 1; i < sizeof(words) / sizeof(words[0]); i++)
+		CHECK(strcmp(words[i - 1], words[i]) < 0);
 }
 
 TEST(chaos_makes_stacks_small_where_nobody_has_said_how_large)

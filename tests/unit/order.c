@@ -15,6 +15,7 @@
 #include "chan.h"
 #include "netpoll.h"
 #include "step.h"
+#include "sync/mutex.h"
 #include "sync/sync.h"
 
 /* --- the ring: R1, and ORD(runq.take) --- */
@@ -166,6 +167,16 @@ static void put_one_more(int n)
 	runq_put(&owner, &greens[n]);
 }
 
+static void put_one_first(int n)
+{
+	struct glist one = { 0 };
+	uint32_t end;
+
+	owner.room = RUNQ_SIZE;
+	glist_push(&one, &greens[n]);
+	CHECK(runq_put_first(&owner, &one, &end));
+}
+
 /* A thief comes at the k-th instruction of what the owner does.  False: there is none. */
 static bool steal_at(void (*does)(int n), int n, int k)
 {
@@ -177,7 +188,7 @@ static bool steal_at(void (*does)(int n), int n, int k)
 	looks = 0;
 	steals_at = k;
 	STEP(steal_once, does(n));
-	expect_all(n + (does == put_one_more));
+	expect_all(n + (does == put_one_more || does == put_one_first));
 	return k < looks;
 }
 
@@ -203,6 +214,43 @@ TEST(a_thief_at_any_moment_of_a_taking_back_shares_nothing_with_it)
 TEST(with_a_thief_at_any_moment_of_an_overflow_none_is_lost)
 {
 	steal_at_any_moment(put_one_more, 3);
+}
+
+TEST(runq_put_first_with_a_thief_at_any_moment_loses_none)
+{
+	steal_at_any_moment(put_one_first, 5);
+}
+
+/* The owner runs one and puts another in front at the k-th instruction of a theft. */
+static int puts_first_at, puts_first_n;
+
+static void put_first_once(void)
+{
+	if (looks++ == puts_first_at) {
+		take_one(0);
+		put_one_first(puts_first_n);
+	}
+}
+
+static bool put_first_at(int n, int k)
+{
+	begin_rings(UINT32_MAX - 3);
+	for (int i = 0; i < n; i++)
+		runq_put(&owner, &greens[i]);
+	taken = NULL;
+	looks = 0;
+	puts_first_at = k;
+	puts_first_n = n;
+	STEP(put_first_once, stolen = runq_steal(&other, &owner, false));
+	expect_all(n + (k < looks));
+	return k < looks;
+}
+
+TEST(runq_put_first_at_any_moment_of_a_theft_loses_none)
+{
+	for (int n = 1; n <= 5; n++)
+		for (int k = 0; put_first_at(n, k); k++)
+			;
 }
 
 static int takes_back_at, in_ring;
@@ -332,9 +380,11 @@ TEST(an_unlocker_claims_before_it_takes_out)
 		if (lost)
 			timed_out(0);
 		STEP(look_at_waiters, gmp_mutex_unlock(&m));
-		expect(0, 1 + lost, -EALREADY); /* since for ever: it is handed over */
-		for (int i = 1 + lost; i < WAITERS; i++)
+		expect(0, 1 + lost, -EALREADY); /* overdue: it is handed over */
+		for (int i = 1 + lost; i < WAITERS; i++) {
+			sg[i].due = 0; /* without the pace (X5 of mutex.c) */
 			CHECK_EQ(gmp_mutex_unlock(&m), 0);
+		}
 		CHECK_EQ(gmp_mutex_unlock(&m), 0);
 	}
 }

@@ -268,6 +268,30 @@ static void start_at_gate(pthread_t *t, int *id, int n)
 		os_yield();
 }
 
+static uint32_t relaying = 1;
+
+/* Starts its successor before it ends, so that one thread of each chain always lives. */
+static void *relay(void *arg)
+{
+	pthread_t t;
+
+	while (ld_seq(&relaying) && pthread_create(&t, NULL, relay, NULL) != 0)
+		;
+	pthread_detach(pthread_self());
+	return arg;
+}
+
+TEST(thread_count_counts_threads_that_live_while_others_end)
+{
+	pthread_t t;
+
+	for (int i = 0; i < 8; i++)
+		CHECK_EQ(pthread_create(&t, NULL, relay, NULL), 0);
+	for (int i = 0; i < 3000; i++)
+		CHECK(os_thread_count() >= 9);
+	st_seq(&relaying, 0);
+}
+
 /* Each of these starts one thread before it counts, since a sanitizer's own thread comes with the
  * first, and since one that was joined is listed for a moment longer. */
 TEST(threads_are_counted_and_have_ids)

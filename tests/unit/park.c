@@ -8,6 +8,7 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
+#include "base/os.h"
 #include "park.h"
 
 #include <pthread.h>
@@ -81,4 +82,32 @@ TEST(one_that_is_cancelled_has_been_claimed_by_then_unless_the_wait_cannot_be_cu
 {
 	for (int i = 0; i < 2; i++)
 		run_procs(1, wait_cancelled, &deadlines[i]);
+}
+
+/* An inspector that holds the waiter as it goes to sleep, and releases it later: nothing is woken then, so
+ * the waiter must have gone to sleep with its deadline. */
+static void *release_later(void *w)
+{
+	os_nap(20 * 1000 * 1000);
+	waiter_release(w);
+	return NULL;
+}
+
+static pthread_t inspector;
+
+static void be_held(void *w)
+{
+	CHECK_EQ(waiter_hold(w), W_ARMED);
+	CHECK_EQ(pthread_create(&inspector, NULL, release_later, w), 0);
+}
+
+TEST(park_external_waiter_held_at_start_still_times_out)
+{
+	struct foreign f;
+	struct sudog *sg = foreign_sudog(&f);
+	int64_t deadline = gmp_deadline(30 * 1000 * 1000);
+
+	CHECK_EQ(wait_on(sg->w, WAIT_SLEEP, NULL, be_held, sg->w, deadline), -ETIMEDOUT);
+	CHECK(gmp_now() >= deadline);
+	CHECK_EQ(pthread_join(inspector, NULL), 0);
 }

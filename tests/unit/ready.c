@@ -36,9 +36,9 @@ static void wait_for_what_comes_now(void *arg)
 
 	(void)arg;
 	CHECK_EQ(pipe(p), 0);
-	CHECK_EQ(gmp_adopt(p[0]), p[0]);
+	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
 	answer = p[1];
-	CHECK_EQ(gmp_wait_fd(p[0], GMP_READ, gmp_deadline(10 * INT64_C(1000000000))), GMP_READ);
+	CHECK_EQ(gmp_fd_wait(p[0], GMP_READ, gmp_deadline(10 * INT64_C(1000000000))), GMP_READ);
 	CHECK_EQ(asked, 2);
 	CHECK_EQ(gmp_close(p[0]), 0);
 	CHECK_EQ(close(p[1]), 0);

@@ -191,6 +191,61 @@ TEST(a_ring_overflows_while_its_indices_wrap)
 	check_overflow(true, UINT32_MAX - 200);
 }
 
+static struct glist list_of(int from, int to)
+{
+	struct glist list = { 0 };
+
+	for (int i = from; i < to; i++)
+		glist_push(&list, &greens[i]);
+	return list;
+}
+
+static void check_put_first(bool shared, uint32_t start)
+{
+	struct glist list = list_of(10, 13);
+	uint32_t end;
+
+	begin(1, shared);
+	ps[0].runqhead = ps[0].runqtail = start;
+	put_range(&ps[0], 0, 3);
+	CHECK(runq_put_first(&ps[0], &list, &end));
+	CHECK_EQ(list.n, 0);
+	CHECK(!list.head && !list.tail);
+	CHECK_EQ(end, start);
+	CHECK_EQ(runq_len(&ps[0]), 6);
+	expect_range(&ps[0], 10, 12);
+	list = list_of(20, 22);
+	CHECK(runq_put_first(&ps[0], &list, &end));
+	CHECK_EQ(end, start - 1);
+	expect_range(&ps[0], 20, 22);
+	expect_range(&ps[0], 12, 13);
+	expect_range(&ps[0], 0, 3);
+	CHECK(runq_get(&ps[0]) == NULL);
+	list = list_of(30, 31); /* into an empty ring */
+	CHECK(runq_put_first(&ps[0], &list, &end));
+	expect_range(&ps[0], 30, 31);
+	CHECK(runq_get(&ps[0]) == NULL);
+	put_range(&ps[0], 100, 98 + RUNQ_SIZE);
+	list = list_of(0, 3); /* one too many */
+	CHECK(!runq_put_first(&ps[0], &list, &end));
+	CHECK_EQ(list.n, 3);
+	CHECK(list.head == &greens[0]);
+	list = list_of(0, 2);
+	CHECK(runq_put_first(&ps[0], &list, &end));
+	expect_range(&ps[0], 0, 2);
+	expect_range(&ps[0], 100, 98 + RUNQ_SIZE);
+	gq_fini();
+}
+
+TEST(runq_put_first_keeps_order_and_refuses_a_full_ring)
+{
+	check_put_first(false, 2);
+	memset(ps, 0, sizeof(ps));
+	check_put_first(true, 0); /* the places in front of it lie across the wrap */
+	memset(ps, 0, sizeof(ps));
+	check_put_first(true, UINT32_MAX);
+}
+
 static void check_taking_back(bool shared, uint32_t start)
 {
 	begin(1, shared);
@@ -332,6 +387,7 @@ TEST(after_a_burst_the_global_queue_is_small_and_in_order_again)
 	for (int i = 0; i < BURST; i++)
 		CHECK_EQ(index_of(gq_get_locked(&ps[0], 1)), i % GREENS);
 	CHECK_EQ(sched.gq[LANE_NEW].cap, GQ_LEAST);
+	CHECK(sched.gq[LANE_NEW].head < GQ_LEAST); /* slots of the queue as it is now */
 	gq_put_range(0, 100);
 	gq_expect_range(0, 100);
 	gq_put_range(0, 1000);
@@ -626,6 +682,6 @@ TEST(the_global_queue_of_a_run_for_few_lies_in_its_memory)
 {
 	CHECK_EQ(gq_init(1), 0); /* a page for each lane */
 	for (int lane = 0; lane < LANES; lane++)
-		CHECK(sched.gq[lane].cap * sizeof(struct g *) <= PAGE);
+		CHECK(sched.gq[lane].cap * sched.gq[lane].size <= PAGE);
 	gq_fini();
 }

@@ -80,7 +80,7 @@ static ssize_t result;
 static void open_all(void)
 {
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-	CHECK_EQ(gmp_adopt(pair[0]), pair[0]);
+	CHECK_EQ(gmp_fd_adopt(pair[0]), pair[0]);
 	in = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	CHECK(in >= 0);
 	st_seq(&held, 1);
@@ -228,8 +228,8 @@ static void ask_once(void *arg)
 	for (int i = 0; i < 2; i++) {
 		CHECK_EQ(pipe2(p, O_CLOEXEC), 0);
 		CHECK_EQ(pipe2(q, O_CLOEXEC), 0);
-		CHECK_EQ(gmp_adopt(p[1]), p[1]);
-		CHECK_EQ(gmp_adopt(q[1]), q[1]);
+		CHECK_EQ(gmp_fd_adopt(p[1]), p[1]);
+		CHECK_EQ(gmp_fd_adopt(q[1]), q[1]);
 		st_seq(&sends, 0);
 		write_four(p[1]);
 		CHECK_EQ(ld_seq(&sends), 1);
@@ -240,7 +240,7 @@ static void ask_once(void *arg)
 		CHECK_EQ(gmp_close(p[1]), 0);
 		CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
 		CHECK(s[0] == p[1] || s[1] == p[1]);
-		CHECK_EQ(gmp_adopt(p[1]), p[1]);
+		CHECK_EQ(gmp_fd_adopt(p[1]), p[1]);
 		write_four(p[1]);
 		CHECK_EQ(ld_seq(&sends), 6);
 		CHECK_EQ(gmp_close(p[1]), 0);

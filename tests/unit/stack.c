@@ -30,7 +30,7 @@ static long pieces = LONG_MAX; /* and how many of them */
 static int light_err, protect_err;
 static int max_maps;     /* 0: the true number */
 static size_t held;      /* bytes reserved now */
-static unsigned guarded; /* by either kind */
+static unsigned guarded; /* stacks, by either kind */
 
 void *__real_os_reserve(size_t bytes);
 void __real_os_release(void *addr, size_t bytes);
@@ -66,7 +66,7 @@ int __wrap_os_guard_light(void *addr, size_t bytes)
 {
 	int err = light_err ? light_err : __real_os_guard_light(addr, bytes);
 
-	guarded += !err;
+	guarded += !err && bytes == STACK_GUARD;
 	return err;
 }
 
@@ -74,7 +74,7 @@ int __wrap_os_guard_protect(void *addr, size_t bytes)
 {
 	int err = protect_err ? protect_err : __real_os_guard_protect(addr, bytes);
 
-	guarded += !err;
+	guarded += !err && bytes == STACK_GUARD; /* and not a slab's */
 	return err;
 }
 
@@ -219,13 +219,10 @@ TEST(every_class_has_stacks_of_its_size)
 		lo[0] = get(k);
 		lo[1] = get(k);
 		for (int i = 0; i < 2; i++) {
-			lo[i][PAGE] = 1;
+			lo[i][0] = 1; /* all of it can be used */
 			lo[i][size - 1] = 1;
-			/* the boundary of two stacks is never that of a page table */
-			CHECK((uintptr_t)lo[i] % (2 << 20) != 0);
-			CHECK((uintptr_t)(lo[i] + size) % (2 << 20) != 0);
 		}
-		check_apart(lo, 2, size);
+		check_apart(lo, 2, size + STACK_GUARD);
 		stack_put(lo[0], k);
 		stack_put(lo[1], k);
 		CHECK_EQ(stack_counts().made, 2);
@@ -323,12 +320,18 @@ static int killed_by(char *p)
 	return WEXITSTATUS(status);
 }
 
+static void check_guarded_class(char *lo, unsigned klass)
+{
+	CHECK_EQ(killed_by(lo - STACK_GUARD), SIGSEGV);
+	CHECK_EQ(killed_by(lo - STACK_GUARD / 2), SIGSEGV);
+	CHECK_EQ(killed_by(lo - 1), SIGSEGV);
+	CHECK_EQ(killed_by(lo), 0);
+	CHECK_EQ(killed_by(lo + ((size_t)1 << klass) - 1), 0);
+}
+
 static void check_guarded(char *lo)
 {
-	CHECK_EQ(killed_by(lo), SIGSEGV);
-	CHECK_EQ(killed_by(lo + PAGE - 1), SIGSEGV);
-	CHECK_EQ(killed_by(lo + PAGE), 0);
-	CHECK_EQ(killed_by(lo + SIZE - 1), 0);
+	check_guarded_class(lo, KLASS);
 }
 
 /* From here on stderr is a file, whose lines are counted. */
@@ -355,7 +358,23 @@ static unsigned lines_said(int fd)
 	return lines;
 }
 
-TEST(the_lowest_page_is_a_guard)
+TEST(every_class_has_a_guard_of_64_kib_below_the_stack)
+{
+	CHECK(STACK_GUARD >= 64 << 10);
+	for (unsigned k = STACK_CLASS_MIN; k <= STACK_CLASS_MAX; k++) {
+		begin();
+		CHECK_EQ(stack_reserve(k, 2), 0);
+		char *lo[2] = { get(k), get(k) };
+
+		check_guarded_class(lo[0], k);
+		check_guarded_class(lo[1], k);
+		check_apart(lo, 2, ((size_t)1 << k) + STACK_GUARD);
+		CHECK_EQ(stack_counts().unguarded, 0);
+		end();
+	}
+}
+
+TEST(a_guard_is_installed_once_and_stays)
 {
 	begin();
 	CHECK_EQ(stack_reserve(KLASS, 2), 0);
@@ -371,7 +390,7 @@ TEST(the_lowest_page_is_a_guard)
 
 TEST(an_empty_cache_takes_new_stacks_by_the_page_table_and_each_its_guard_when_used)
 {
-	enum { TOGETHER = (2 << 20) >> KLASS };
+	enum { TOGETHER = (2 << 20) / ((1 << KLASS) + STACK_GUARD) };
 	struct stackcache c = { 0 };
 	char *lo[TOGETHER];
 
@@ -382,9 +401,9 @@ TEST(an_empty_cache_takes_new_stacks_by_the_page_table_and_each_its_guard_when_u
 		CHECK_EQ(stack_counts().made, TOGETHER);
 		CHECK_EQ(c.n, TOGETHER - 1 - i);
 		CHECK_EQ(guarded, i + 1);
-		CHECK_EQ(killed_by(lo[i]), SIGSEGV);
+		CHECK_EQ(killed_by(lo[i] - 1), SIGSEGV);
 	}
-	check_apart(lo, TOGETHER, SIZE);
+	check_apart(lo, TOGETHER, SIZE + STACK_GUARD);
 	c.lo[c.n++] = lo[0]; /* one that has been used has its guard */
 	CHECK(stackcache_take(&c) == lo[0]);
 	CHECK_EQ(guarded, TOGETHER);
@@ -408,8 +427,8 @@ TEST(what_a_cache_gives_to_the_pool_has_its_guard)
 	stackcache_spill(&c); /* the coldest half: the unused ones too */
 	CHECK_EQ(guarded, stack_counts().made);
 	for (unsigned i = 1; i < made; i++)
-		CHECK_EQ(killed_by(get(KLASS)), SIGSEGV);
-	CHECK_EQ(killed_by(first), SIGSEGV);
+		CHECK_EQ(killed_by(get(KLASS) - 1), SIGSEGV);
+	CHECK_EQ(killed_by(first - 1), SIGSEGV);
 	stackcache_flush(&c);
 	CHECK(stackcache_take(&c) != NULL); /* an unused one or two and an empty cache */
 	stackcache_flush(&c);
@@ -442,7 +461,7 @@ TEST(the_budget_of_mappings_used_up_stacks_are_unguarded_and_that_is_said_once)
 		get(KLASS);
 	CHECK_EQ(stack_counts().unguarded, 0);
 	CHECK_EQ(lines_said(err_fd), 0);
-	CHECK_EQ(killed_by(get(KLASS)), 0);
+	CHECK_EQ(killed_by(get(KLASS) - 1), 0);
 	CHECK_EQ(stack_counts().unguarded, 1);
 	CHECK_EQ(lines_said(err_fd), 1);
 	for (int i = 0; i < 5; i++)
@@ -464,42 +483,50 @@ TEST(where_every_guard_is_refused_stacks_are_unguarded_and_that_is_said_once)
 	CHECK_EQ(stack_reserve(KLASS, 3), 0);
 	err_fd = catch_stderr();
 	for (int i = 0; i < 3; i++)
-		CHECK_EQ(killed_by(get(KLASS)), 0);
+		CHECK_EQ(killed_by(get(KLASS) - 1), 0);
 	CHECK_EQ(stack_counts().unguarded, 3);
 	CHECK_EQ(lines_said(err_fd), 1);
 	end();
 }
 
-TEST(a_light_guard_refused_later_leaves_that_stack_unguarded)
+TEST(guard_light_refused_later_is_replaced_by_protected_pages)
 {
 	int err_fd;
 
 	begin();
-	CHECK_EQ(stack_reserve(KLASS, 3), 0);
+	CHECK_EQ(stack_reserve(KLASS, 4), 0);
 	char *lo = get(KLASS);
 
 	if (os_guard_light(lo, PAGE) != 0)
 		check_skip("no light guards before Linux 6.13");
-	check_guarded(lo);
+	check_guarded(get(KLASS));
 	err_fd = catch_stderr();
 	light_err = -ENOMEM;
-	CHECK_EQ(killed_by(get(KLASS)), 0);
-	light_err = 0;
 	check_guarded(get(KLASS));
+	CHECK_EQ(stack_counts().unguarded, 0);
+	CHECK_EQ(lines_said(err_fd), 0);
+	protect_err = -ENOMEM;
+	CHECK_EQ(killed_by(get(KLASS) - 1), 0);
 	CHECK_EQ(stack_counts().unguarded, 1);
 	CHECK_EQ(lines_said(err_fd), 1);
 	end();
 }
 
-TEST(a_hit_is_in_the_guard_or_within_64_kib_below)
+TEST(guard_overlaps_counts_every_byte_of_a_block)
 {
-	char *lo = (char *)0x10000000;
+	char *lo = (char *)0x10000000, *begin = lo - STACK_GUARD;
 
-	CHECK(stack_guard_hit(lo, lo));
-	CHECK(stack_guard_hit(lo, lo + PAGE - 1));
-	CHECK(!stack_guard_hit(lo, lo + PAGE));
-	CHECK(stack_guard_hit(lo, lo - 65536));
-	CHECK(!stack_guard_hit(lo, lo - 65537));
+	CHECK(!stack_guard_overlaps(lo, lo, SIZE_MAX));
+	CHECK(stack_guard_overlaps(lo, lo - 1, 1));
+	CHECK(stack_guard_overlaps(lo, lo - 1, SIZE_MAX));
+	CHECK(!stack_guard_overlaps(lo, lo - 1, 0));
+	CHECK(stack_guard_overlaps(lo, begin, 1));
+	CHECK(!stack_guard_overlaps(lo, begin - 1, 1));
+	CHECK(stack_guard_overlaps(lo, begin - 1, 2));
+	CHECK(!stack_guard_overlaps(lo, begin - 256, 256));
+	CHECK(stack_guard_overlaps(lo, begin - 256, 257));
+	CHECK(stack_guard_overlaps(lo, (char *)8, SIZE_MAX));
+	CHECK(!stack_guard_overlaps(NULL, (char *)8, SIZE_MAX));
 }
 
 /* --- refused --- */
@@ -567,7 +594,7 @@ TEST(what_lies_below_sp_is_given_back_and_what_lies_above_stays)
 		CHECK_EQ(stack_trim_below(lo, sp), (depth[i] - 4) * PAGE);
 		given += (uint64_t)(depth[i] - 4) * PAGE;
 		CHECK_EQ(stack_counts().trimmed_bytes, given);
-		CHECK_EQ(resident(lo + PAGE, top - 4 * PAGE), 0);
+		CHECK_EQ(resident(lo, top - 4 * PAGE), 0);
 		CHECK_EQ(resident(top - 4 * PAGE, top), 4);
 		for (char *p = top - 4 * PAGE; p < top; p++)
 			CHECK_EQ(*p, 7);
@@ -596,11 +623,12 @@ TEST(a_whole_stack_is_trimmed_down_to_its_guard)
 	CHECK_EQ(stack_reserve(KLASS, 1), 0);
 	char *lo = get(KLASS);
 
-	memset(lo + PAGE, 7, SIZE - PAGE);
-	CHECK_EQ(stack_trim_below(lo, lo + SIZE + 256), SIZE - PAGE);
-	CHECK_EQ(resident(lo + PAGE, lo + SIZE), 0);
+	memset(lo, 7, SIZE);
+	CHECK_EQ(stack_trim_below(lo, lo + SIZE + 256), SIZE);
+	CHECK_EQ(resident(lo, lo + SIZE), 0);
 	CHECK_EQ(stack_trim_below(lo, lo + PAGE), 0);
 	CHECK_EQ(stack_trim_below(lo, lo), 0);
+	check_guarded(lo);
 	end();
 }
 
@@ -615,7 +643,7 @@ TEST(a_pooled_stack_gives_back_what_lies_below_a_gap_too)
 	stack_put(lo, 22);
 	for (int i = 0; i < 3; i++)
 		stack_trim_pool(1000, true);
-	CHECK_EQ(resident(lo + PAGE, top), 0);
+	CHECK_EQ(resident(lo, top), 0);
 	CHECK_EQ(stack_counts().trimmed_bytes, 2 * PAGE);
 	end();
 }
@@ -738,7 +766,7 @@ TEST(the_end_unmaps_everything)
 		for (unsigned k = 14; k <= 20; k++) {
 			CHECK_EQ(stack_reserve(k, 300), 0);
 			for (int i = 0; i < 300; i++)
-				get(k)[PAGE] = 1;
+				get(k)[0] = 1;
 		}
 		CHECK(mappings() > before + 1000);
 		CHECK_EQ(stack_counts().made, 7 * 300);
@@ -756,13 +784,13 @@ TEST(who_forgets_may_begin_anew)
 	CHECK_EQ(stack_reserve(KLASS, 1), 0);
 	char *lo = get(KLASS);
 
-	lo[PAGE] = 7;
+	lo[0] = 7;
 	stack_forget();
 	CHECK_EQ(stack_counts().made, 0);
 	held = 0;
 	begin();
 	CHECK_EQ(stack_reserve(KLASS, 1), 0);
 	CHECK(get(KLASS) != lo);
-	CHECK_EQ(lo[PAGE], 7); /* it is mapped as before */
+	CHECK_EQ(lo[0], 7); /* it is mapped as before */
 	end();
 }

@@ -89,6 +89,38 @@ TEST(a_thread_local_is_found_by_its_place_among_those_of_its_object)
 	CHECK(!s.exact);
 }
 
+struct seen {
+	int n, of_the_test;
+	uint64_t at, size;
+};
+
+static void see_local(void *arg, const char *name, uint64_t at, uint64_t size)
+{
+	struct seen *seen = arg;
+
+	seen->n++;
+	if (strcmp(name, "local_of_the_test") == 0) {
+		seen->of_the_test++;
+		seen->at = at;
+		seen->size = size;
+	}
+}
+
+TEST(each_local_lists_every_thread_local_once)
+{
+	struct seen seen = { .n = 0 };
+	struct dl_phdr_info own;
+
+	dl_iterate_phdr(first_object, &own);
+	local_before = local_of_the_test[3] = 1;
+	CHECK(symtab_each_local((uintptr_t)own.dlpi_phdr, see_local, &seen));
+	CHECK(seen.n >= 2);
+	CHECK_EQ(seen.of_the_test, 1);
+	CHECK_EQ(seen.at, (uint64_t)(local_of_the_test - (char *)own.dlpi_tls_data));
+	CHECK_EQ(seen.size, sizeof(local_of_the_test));
+	CHECK(!symtab_each_local(8, see_local, &seen));
+}
+
 TEST(data_is_named_by_its_object)
 {
 	struct symbol s;

@@ -125,6 +125,36 @@ TEST(timers_fire_in_the_order_of_their_times)
 	end();
 }
 
+static bool fire_and_ready(struct timer *t, int64_t now, struct glist *out)
+{
+	static struct g gp[6];
+
+	(void)now;
+	glist_push(out, &gp[t->when / 10 - 1]);
+	return false;
+}
+
+TEST(timers_run_some_stops_when_enough_are_ready)
+{
+	struct glist out = { 0 };
+
+	begin();
+	for (int i = 0; i < 6; i++) {
+		add(0, i, 60 - 10 * i);
+		items[i].t.fire = fire_and_ready;
+	}
+	CHECK_EQ(timers_run_some(&ps[0], 50, 2, &out), 2);
+	CHECK_EQ(out.n, 2);
+	CHECK_EQ(timers_next(&ps[0]), 30);
+	check_heap(0);
+	CHECK_EQ(timers_run_some(&ps[0], 50, 9, &out), 3);
+	CHECK_EQ(out.n, 5);
+	CHECK_EQ(timers_next(&ps[0]), 60);
+	CHECK_EQ(timers_run_some(&ps[0], 60, 5, &out), 0);
+	timer_del(&items[0].t);
+	end();
+}
+
 TEST(timers_of_equal_times_all_fire_together)
 {
 	begin();

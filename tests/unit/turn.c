@@ -71,7 +71,7 @@ static void read_beside_another(void *arg)
 
 	(void)arg;
 	CHECK_EQ(pipe(p), 0);
-	CHECK_EQ(gmp_adopt(p[0]), p[0]);
+	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
 	CHECK_EQ(gmp_spawn(&g, read_a, &p[0], NULL), 0);
 	gmp_yield(); /* it waits */
 	CHECK_EQ(write(p[1], "ab", 2), 2);
@@ -127,7 +127,7 @@ static void read_before_it_comes(void *arg)
 
 	(void)arg;
 	CHECK_EQ(pipe(p), 0);
-	CHECK_EQ(gmp_adopt(p[0]), p[0]);
+	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
 	written = p[1];
 	step_in(p[0], come);
 	CHECK_EQ(gmp_read(p[0], &c, 1), 1);
@@ -164,7 +164,7 @@ static void read_before_the_end(void *arg)
 
 	(void)arg;
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_DGRAM, 0, s), 0);
-	CHECK_EQ(gmp_adopt(s[0]), s[0]);
+	CHECK_EQ(gmp_fd_adopt(s[0]), s[0]);
 	reading = s[0];
 	written = s[1];
 	step_in(s[0], come_and_end);

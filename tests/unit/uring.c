@@ -112,7 +112,7 @@ static int open_file(void)
 
 	CHECK(fd >= 0);
 	CHECK_EQ(unlink(name), 0);
-	CHECK_EQ(gmp_adopt(fd), fd);
+	CHECK_EQ(gmp_fd_adopt(fd), fd);
 	st_seq(&plain, 0);
 	st_seq(&submitted, 0);
 	return fd;

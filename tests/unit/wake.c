@@ -382,7 +382,7 @@ TEST_PROCS(who_begins_to_wait_for_a_descriptor_is_heard_though_all_sleep)
 
 	CHECK_EQ(pipe(ends), 0);
 	start(procs);
-	CHECK_EQ(gmp_adopt(ends[0]), ends[0]);
+	CHECK_EQ(gmp_fd_adopt(ends[0]), ends[0]);
 	for (int i = 0; i < 50; i++) {
 		wait_for_deaf();
 		CHECK_EQ(pthread_create(&t, NULL, read_outside, NULL), 0);

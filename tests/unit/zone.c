@@ -136,7 +136,7 @@ static void write_zones(void *arg)
 	int fd = __real_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	(void)arg;
-	CHECK_EQ(gmp_adopt(fd), fd);
+	CHECK_EQ(gmp_fd_adopt(fd), fd);
 	check_written(fd, "fe80::1", 0, "[fe80::1]:80");
 	check_written(fd, "fe80::1", if_nametoindex("lo"), "[fe80::1%lo]:80");
 	check_written(fd, "fe80::1", UINT32_MAX, "[fe80::1%4294967295]:80");

@@ -74,8 +74,16 @@ var rows = []row{
 	{"mutex/alone", 1, 0, 10000000, mutexAlone},
 	{"mutex/8", 1, 8, 4000000, mutexContended},
 	{"mutex/8", 2, 8, 4000000, mutexContended},
+	{"mutex/2000", 2, 2000, 2000000, mutexContended},
+	{"mutex/20000", 2, 20000, 2000000, mutexContended},
 	{"rwmutex/8 readers", 1, 8, 4000000, readers},
 	{"rwmutex/8 readers", 2, 8, 4000000, readers},
+	{"rwmutex/8 writers", 2, 8, 4000000, writers},
+	{"rwmutex/8 mixed", 2, 8, 4000000, mixed},
+	{"rwmutex/2000 writers", 2, 2000, 2000000, writers},
+	{"rwmutex/2000 mixed", 2, 2000, 2000000, mixed},
+	{"rwmutex/20000 writers", 2, 20000, 2000000, writers},
+	{"rwmutex/20000 mixed", 2, 20000, 2000000, mixed},
 	{"timer/reset", 1, 0, 2000000, timerReset},
 	{"timer/create", 1, 0, 1000000, timerCreate},
 	{"sleep/100us", 1, 100000, 2000, sleepAlone},
@@ -347,16 +355,19 @@ func mutexAlone(r *row) {
 }
 
 func contend(n int, fn func()) time.Duration {
-	var gate, done sync.WaitGroup
+	var arrived, gate, done sync.WaitGroup
+	arrived.Add(n)
 	gate.Add(1)
 	done.Add(n)
 	for i := 0; i < n; i++ {
 		go func() {
+			arrived.Done()
 			gate.Wait()
 			fn()
 			done.Done()
 		}()
 	}
+	arrived.Wait()
 	time.Sleep(time.Millisecond)
 	t0 := time.Now()
 	gate.Done()
@@ -395,6 +406,38 @@ func readers(r *row) {
 	check(seen.Load() == int64(r.count), "%d reads", seen.Load())
 	check(rw.TryLock(), "still locked")
 	r.time(d, r.count)
+}
+
+func writers(r *row) { writeOneIn(r, 1) }
+
+func mixed(r *row) { writeOneIn(r, 10) }
+
+func writeOneIn(r *row, k int) {
+	var rw sync.RWMutex
+	var seen atomic.Int64
+	counter, each := 1, r.count/r.n
+	d := contend(r.n, func() {
+		sum, writes := int64(0), int64(0)
+		for i := 0; i < each; i++ {
+			if i%k == 0 {
+				rw.Lock()
+				counter++
+				rw.Unlock()
+				writes++
+			} else {
+				rw.RLock()
+				if counter > 0 {
+					sum++
+				}
+				rw.RUnlock()
+			}
+		}
+		seen.Add(sum + writes)
+	})
+	check(counter-1 == r.n*((each+k-1)/k), "counter is %d", counter)
+	check(seen.Load() == int64(each*r.n), "%d locks", seen.Load())
+	check(rw.TryLock(), "still locked")
+	r.time(d, each*r.n)
 }
 
 // timer.c.

@@ -4,6 +4,7 @@
 //
 //	goserve echo          as bench/net/echo_gmp.c
 //	goserve http FOLDER   as examples/httpd: each answer is read from its file
+//	goserve files FOLDER  net/http's FileServer
 //
 // Any free port of 127.0.0.1 is taken, and printed.
 package main
@@ -89,8 +90,10 @@ func main() {
 			die(err)
 		}
 		die(http.Serve(listen(), http.HandlerFunc(file)))
+	case len(os.Args) == 3 && os.Args[1] == "files":
+		die(http.Serve(listen(), http.FileServer(http.Dir(os.Args[2]))))
 	default:
-		fmt.Fprintln(os.Stderr, "usage: goserve echo | http FOLDER")
+		fmt.Fprintln(os.Stderr, "usage: goserve echo | http FOLDER | files FOLDER")
 		os.Exit(2)
 	}
 }

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+"""What else runs while figures are made: whether the machine is quiet enough for a page, and load on purpose."""
+
+import contextlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+IDLE = 0.95  # share of the CPUs' time
+
+
+def dirty(root):
+    """Files that differ from the commit, except the pages that are being made."""
+    done = subprocess.run(["git", "status", "--porcelain", "--", ".", ":!docs/benchmarks*", ":!docs/experiments*"],
+                          capture_output=True, text=True, cwd=root)
+    return [line[3:] for line in done.stdout.splitlines()] if done.returncode == 0 else ["(not a git checkout)"]
+
+
+def ticks():
+    fields = [int(f) for f in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return fields[3] + fields[4], sum(fields)
+
+
+def idle(seconds=3.0):
+    """The share of the CPUs' time in which nothing ran or was stolen by the host."""
+    idle0, all0 = ticks()
+    time.sleep(seconds)
+    idle1, all1 = ticks()
+    return (idle1 - idle0) / max(all1 - all0, 1)
+
+
+@contextlib.contextmanager
+def busy(processes):
+    """So many processes compute meanwhile."""
+    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def refusal(root, seconds=3.0):
+    """Why no page may be made, or None."""
+    files = dirty(root)
+    if files:
+        return "the tree is not clean: " + ", ".join(files[:3]) + (" ..." if len(files) > 3 else "")
+    share = idle(seconds)
+    if share < IDLE:
+        return f"the machine is not quiet: {100 * (1 - share):.0f} % of its CPU time is in use (at most " \
+               f"{100 * (1 - IDLE):.0f} %)"
+    return None

@@ -1,0 +1,632 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Readers and writers of gmp_rwmutex: exclusion, no lost wakeup, and a reader waits for one writer at most.
+ *
+ * Processes
+ *   Writer   two of them (0 and 1), each locks and unlocks ROUNDS times
+ *   Reader   two of them (2 and 3), likewise
+ *   Timer    with -DTIMER=1 the deadline of writer 1, with -DTIMER=3 of reader 3; it may pass during any wait
+ *            (with -DDROP, in its place: writer 1 and reader 3 may be dropped before they run, if their wait
+ *            was granted, as at the end of a run)
+ *
+ * The functions are those of src/sync/rwmutex.c, and of src/sync/mutex.c as far as an rwmutex uses them; the
+ * queue is the bucket's of src/sema.c; the wait is src/park.h's, in one step.  Whether the first writer is due
+ * for a hand-over (X5) is arbitrary.
+ *
+ * Properties
+ *   exclusion                              assertions in writer_in and reader_in
+ *   no lost wakeup                         every end state is valid; the word is clean at the end (init)
+ *   RW-1: one writer drains                assertion in drain
+ *   RW-3: a reader waits for one writer    assertions in lock_mutex and unlock_mutex: no reader is queued when
+ *                                          LOCKED is set, cleared or handed over
+ *
+ * A step is one access of the word; a section under the bucket's lock is several, since the word changes beside it.
+ * Memory is sequentially consistent.  Left out: the calm bucket (model/mutex.pml; an rwmutex has no plain store),
+ * the try forms, spinning, external threads, the treap.
+ *
+ * Models:
+ *   src/sync/rwmutex.c: rtake rlock_slow runlock_slow gmp_rwmutex_runlock drain drain_unwait reader_unwait lock_slow
+ *   src/sync/mutex.c: take enqueue mutex_unwait mutex_lock_slow claim_first mutex_unlock_slow
+ *   src/sema.c: sema_wake_first sema_wake_all sema_unwait sema_dequeue
+ *   src/runtime.h: waiter_claim
+ *   without: rwmutex mutex (memory is sequentially consistent here; model/orders.pml has the mutex's orders)
+ *
+ * Runs: what scripts/model does with this file
+ *   holds      -DROUNDS=1
+ *   holds      -DROUNDS=1 -DTIMER=1
+ *   holds      -DROUNDS=1 -DTIMER=3
+ *   holds      -DROUNDS=1 -DDROP
+ *   assertion  -DROUNDS=1 -DMUTANT_READER_BESIDE_CLAIM
+ *   assertion  -DROUNDS=1 -DMUTANT_NO_DRAIN_AT_HANDOVER
+ *   assertion  -DROUNDS=1 -DMUTANT_READERS_LEFT_QUEUED
+ *   deadlock   -DROUNDS=1 -DMUTANT_DRAIN_BLIND
+ *   deadlock   -DROUNDS=1 -DTIMER=1 -DMUTANT_LAST_READER_LOOKS_ONCE
+ *   deadlock   -DROUNDS=1 -DTIMER=1 -DMUTANT_LOCKED_KEPT
+ *   deadlock   -DROUNDS=1 -DTIMER=1 -DMUTANT_PLAIN_STORE
+ *   deadlock   -DROUNDS=1 -DDROP -DMUTANT_READ_NOT_PASSED_ON
+ */
+#define N 4
+#define IS_WRITER(who) ((who) < 2)
+#define MAY_FAIL(who) ((who) == 1 || (who) == 3)
+#define NONE 255
+
+/* the word */
+#define LOCKED 1
+#define PARKED 2
+#define WOKEN 4
+#define RPARKED 8
+#define DRAIN 16
+#define READER 32
+#define CLEAR(s, bits) ((s) & (255 - (bits)))
+#define IS_AWAITED(s) (((s) & DRAIN) && (s) - READER < READER)
+byte word;
+
+/* struct waiter, and the G's sudog */
+#define IDLE 0
+#define ARMED 1
+#define CLAIMED 2
+byte state[N], result[N];
+#define OK 0
+#define ETIMEDOUT 1
+#define HANDED_OVER 2
+bool ready[N], queued[N];
+
+/* the bucket: queues of writers and of readers, and the writer that drains */
+bool bucket_locked;
+byte wq[2], wn, rq[2], rn, drainer = NONE;
+
+/* for the properties */
+byte writers, readers, ended;
+
+inline lock_bucket()
+{
+	atomic { !bucket_locked -> bucket_locked = true }
+}
+
+inline unlock_bucket()
+{
+	bucket_locked = false
+}
+
+inline cas(from, to, won)
+{
+	atomic {
+		if
+		:: word == from -> word = to; won = true
+		:: else -> from = word; won = false
+		fi
+	}
+}
+
+inline writer_in()
+{
+	atomic { assert(writers == 0 && readers == 0); writers++ }
+}
+
+inline writer_out()
+{
+	atomic { assert(writers == 1 && readers == 0); writers-- }
+}
+
+inline reader_in()
+{
+	atomic { assert(writers == 0); readers++ }
+}
+
+inline reader_out()
+{
+	atomic { assert(writers == 0 && readers > 0); readers-- }
+}
+
+
+inline claim(who, how, won)
+{
+	atomic {
+		if
+		:: state[who] == ARMED -> state[who] = CLAIMED; result[who] = how; won = true
+		:: else -> won = false
+		fi
+	}
+}
+
+inline make_ready(who)
+{
+	atomic { assert(state[who] == CLAIMED && !ready[who]); ready[who] = true }
+}
+
+inline push_writer(who, front)
+{
+	d_step {
+		if
+		:: front -> wq[1] = wq[0]; wq[0] = who
+		:: else -> wq[wn] = who
+		fi;
+		wn++;
+		queued[who] = true
+	}
+}
+
+inline dequeue(who)
+{
+	d_step {
+		assert(queued[who]);
+		if
+		:: drainer == who -> drainer = NONE
+		:: drainer != who && IS_WRITER(who) ->
+			if
+			:: wq[0] == who -> wq[0] = wq[1]
+			:: else
+			fi;
+			wn--;
+			wq[wn] = 0
+		:: else ->
+			if
+			:: rq[0] == who -> rq[0] = rq[1]
+			:: else
+			fi;
+			rn--;
+			rq[rn] = 0
+		fi;
+		queued[who] = false
+	}
+}
+
+inline sema_unwait()
+{
+	if
+	:: queued[me] ->
+		lock_bucket();
+		if
+		:: queued[me] -> dequeue(me)
+		:: else
+		fi;
+		unlock_bucket()
+	:: else
+	fi
+}
+
+/* --- LOCKED --- */
+
+/* mutex_unlock_slow, and the fast unlock, which is its first compare-and-swap */
+inline unlock_mutex()
+{
+	first = NONE;
+	let[0] = NONE;
+	let[1] = NONE;
+	n = 0;
+	s = word;
+	do
+	:: (s & LOCKED) && !(s & RPARKED) && ((s & WOKEN) || !(s & PARKED)) ->
+		cas(s, CLEAR(s, LOCKED | DRAIN), won);
+		if
+		:: won -> break
+		:: else
+		fi
+	:: else ->
+		assert(s & LOCKED);
+		lock_bucket();
+		s = word;
+#ifndef MUTANT_READERS_LEFT_QUEUED /* the next writer comes before readers that were there first */
+		do /* sema_wake_all */
+		:: (s & RPARKED) && rn > 0 ->
+			other = rq[0];
+			claim(other, OK, won);
+			dequeue(other);
+			if
+			:: won -> let[n] = other; n++
+			:: else
+			fi
+		:: else -> break
+		od;
+#endif
+		bits = s & (PARKED | WOKEN);
+		do /* claim_first */
+		:: s & WOKEN -> break
+		:: !(s & WOKEN) && wn == 0 -> bits = 0; break
+		:: !(s & WOKEN) && wn > 0 ->
+			first = wq[0];
+			if
+			:: starving = true
+			:: starving = false
+			fi;
+			claim(first, (starving -> HANDED_OVER : OK), won);
+			dequeue(first);
+			if
+			:: won ->
+				bits = (starving -> LOCKED : WOKEN) | (wn > 0 -> PARKED : 0);
+				break
+			:: else -> first = NONE
+			fi
+		od;
+#ifdef MUTANT_READERS_LEFT_QUEUED
+		bits = bits | (s & RPARKED);
+#endif
+		do
+		:: true ->
+			atomic {
+				cas(s, (s - (s & (READER - 1))) + n * READER + bits, won);
+				assert(!won || rn == 0) /* RW-3 */
+			};
+			if
+			:: won -> break
+			:: else
+			fi
+		od;
+		unlock_bucket();
+		do
+		:: n > 0 -> n--; make_ready(let[n])
+		:: else -> break
+		od;
+		if
+		:: first != NONE -> make_ready(first)
+		:: else
+		fi;
+		break
+	od
+}
+
+/* mutex_lock_slow; in got: whether LOCKED is set */
+inline lock_mutex()
+{
+	awake = false;
+	s = word;
+	do
+	:: !(s & LOCKED) ->
+		atomic {
+			cas(s, (s & (awake -> 255 - WOKEN : 255)) | LOCKED, won);
+			assert(!won || rn == 0) /* RW-3 */
+		};
+		if
+		:: won -> got = true; break
+		:: else
+		fi
+	:: else ->
+		lock_bucket();
+		s = word;
+		do
+		:: !(s & LOCKED) -> won = false; break
+		:: else ->
+			cas(s, (s & (awake -> 255 - WOKEN : 255)) | PARKED, won);
+			if
+			:: won -> break
+			:: else
+			fi
+		od;
+		if
+		:: !won -> unlock_bucket()
+		:: else ->
+			push_writer(me, awake);
+			state[me] = ARMED;
+			unlock_bucket();
+			atomic { ready[me] -> ready[me] = false };
+#ifdef DROP
+			if
+			:: MAY_FAIL(me) -> dropped = true
+			:: true
+			fi;
+			if
+			:: dropped && result[me] == HANDED_OVER -> unlock_mutex(); got = false; break
+			:: dropped && result[me] == OK ->
+				lock_bucket();
+				atomic { s = word; word = CLEAR(s, WOKEN) };
+				first = NONE;
+				do
+				:: (s & LOCKED) || wn == 0 -> break
+				:: else ->
+					first = wq[0];
+					claim(first, OK, won);
+					dequeue(first);
+					if
+					:: won ->
+						atomic {
+							word = CLEAR(word, PARKED) | WOKEN |
+							       (wn > 0 -> PARKED : 0)
+						};
+						break
+					:: else -> first = NONE
+					fi
+				od;
+				unlock_bucket();
+				if
+				:: first != NONE -> make_ready(first)
+				:: else
+				fi;
+				got = false;
+				break
+			:: else
+			fi;
+#endif
+			if
+			:: result[me] == ETIMEDOUT -> sema_unwait()
+			:: else
+			fi;
+			state[me] = IDLE;
+			if
+			:: result[me] == HANDED_OVER -> got = true; break
+			:: result[me] == ETIMEDOUT -> got = false; break
+			:: else -> awake = true; s = word
+			fi
+		fi
+	od
+}
+
+/* With LOCKED set; in got: whether it still is, and the readers are gone */
+inline drain()
+{
+	s = word;
+#ifdef MUTANT_NO_DRAIN_AT_HANDOVER /* a lock that was handed over may have readers in it */
+	if
+	:: result[me] == HANDED_OVER -> s = 0
+	:: else
+	fi;
+#endif
+	if
+	:: s < READER
+	:: else ->
+		lock_bucket();
+		s = word;
+		do
+#ifndef MUTANT_DRAIN_BLIND /* the last reader may have left before the bucket was locked */
+		:: s < READER -> won = false; break
+		:: s >= READER ->
+#else
+		:: true ->
+#endif
+			cas(s, s | DRAIN, won);
+			if
+			:: won -> break
+			:: else
+			fi
+		od;
+		if
+		:: !won -> unlock_bucket()
+		:: else ->
+			d_step { assert(drainer == NONE); drainer = me; queued[me] = true };
+			state[me] = ARMED;
+			unlock_bucket();
+			atomic { ready[me] -> ready[me] = false };
+#ifdef DROP
+			if
+			:: MAY_FAIL(me) -> dropped = true; unlock_mutex(); got = false
+			:: true
+			fi;
+#endif
+			if
+			:: result[me] == ETIMEDOUT -> /* drain_unwait */
+				sema_unwait();
+#ifndef MUTANT_LOCKED_KEPT /* readers stay held off by a writer that has given up */
+				unlock_mutex();
+#endif
+				got = false
+			:: else
+			fi;
+			state[me] = IDLE
+		fi
+	fi
+}
+
+/* --- readers --- */
+
+inline rlock()
+{
+	s = word;
+	do
+#ifdef MUTANT_READER_BESIDE_CLAIM /* a reader comes in beside a writer that waits for readers */
+	:: !(s & LOCKED) || (s & DRAIN) ->
+#else
+	:: !(s & LOCKED) ->
+#endif
+		cas(s, s + READER, won);
+		if
+		:: won -> got = true; break
+		:: else
+		fi
+	:: s & LOCKED ->
+		lock_bucket();
+		s = word;
+		do
+		:: !(s & LOCKED) ->
+			cas(s, s + READER, won);
+			if
+			:: won -> got = true; break
+			:: else
+			fi
+		:: s & LOCKED ->
+			cas(s, s | RPARKED, won);
+			if
+			:: won -> got = false; break
+			:: else
+			fi
+		od;
+		if
+		:: got -> unlock_bucket(); break
+		:: else ->
+			d_step { rq[rn] = me; rn++; queued[me] = true };
+			state[me] = ARMED;
+			unlock_bucket();
+			atomic { ready[me] -> ready[me] = false };
+			got = result[me] == OK;
+#ifdef DROP
+			if
+			:: MAY_FAIL(me) -> dropped = true
+			:: true
+			fi;
+#endif
+			if
+			:: !got -> sema_unwait()
+			:: else
+			fi;
+			state[me] = IDLE;
+			break
+		fi
+	od
+}
+
+inline runlock()
+{
+	first = NONE;
+	s = word;
+	do
+	:: !IS_AWAITED(s) ->
+		assert(s >= READER);
+		cas(s, s - READER, won);
+		if
+		:: won -> break
+		:: else
+		fi
+	:: else ->
+		lock_bucket();
+		s = word;
+#ifdef MUTANT_LAST_READER_LOOKS_ONCE /* it becomes the last one after it has looked */
+		won = IS_AWAITED(s);
+		if
+		:: won && drainer != NONE ->
+			first = drainer;
+			claim(first, OK, won);
+			dequeue(first);
+			if
+			:: won
+			:: else -> first = NONE
+			fi
+		:: else
+		fi;
+		do
+		:: true ->
+			cas(s, (s - READER) & (IS_AWAITED(s) -> 255 - DRAIN : 255), won);
+			if
+			:: won -> break
+			:: else
+			fi
+		od;
+#else
+		won = false;
+		do
+		:: won || IS_AWAITED(s) -> break
+		:: else -> cas(s, s - READER, won)
+		od;
+		if
+		:: won
+		:: else ->
+			if
+			:: drainer != NONE ->
+				first = drainer;
+				claim(first, OK, won);
+				dequeue(first);
+				if
+				:: won
+				:: else -> first = NONE
+				fi
+			:: else
+			fi;
+#ifdef MUTANT_PLAIN_STORE /* a writer that gives up changes the word beside it */
+			word = CLEAR(s - READER, DRAIN)
+#else
+			do
+			:: true ->
+			cas(s, CLEAR(s - READER, DRAIN), won);
+				if
+				:: won -> break
+				:: else
+				fi
+			od
+#endif
+		fi;
+#endif
+		unlock_bucket();
+		if
+		:: first != NONE -> make_ready(first)
+		:: else
+		fi;
+		break
+	od
+}
+
+inline forget()
+{
+	atomic { /* what is not used again need not tell states apart */
+		round++;
+		s = 0;
+		first = 0;
+		other = 0;
+		bits = 0;
+		n = 0;
+		let[0] = 0;
+		let[1] = 0;
+		result[me] = OK;
+		won = false;
+		got = false;
+		awake = false;
+		starving = false
+	}
+}
+
+proctype Writer(byte me)
+{
+	byte s, first, other, bits, n, round, let[2];
+	bool won, got, awake, starving, dropped;
+
+	do
+	:: round == ROUNDS || dropped -> break
+	:: else ->
+		lock_mutex();
+		if
+		:: got -> drain()
+		:: else
+		fi;
+		if
+		:: got -> writer_in(); writer_out(); unlock_mutex()
+		:: else
+		fi;
+		forget()
+	od;
+	ended++
+}
+
+proctype Reader(byte me)
+{
+	byte s, first, other, bits, n, round, let[2];
+	bool won, got, awake, starving, dropped;
+
+	do
+	:: round == ROUNDS || dropped -> break
+	:: else ->
+		rlock();
+		if
+#ifdef MUTANT_READ_NOT_PASSED_ON /* let in, and gone before it could leave */
+		:: got && dropped
+		:: got && !dropped -> reader_in(); reader_out(); runlock()
+#else
+		:: got -> reader_in(); reader_out(); runlock()
+#endif
+		:: else
+		fi;
+		forget()
+	od;
+	ended++
+}
+
+#ifdef TIMER
+/* timers_run; the timer is disarmed with the wait */
+proctype Timer()
+{
+end:	do
+	:: atomic { state[TIMER] == ARMED -> state[TIMER] = CLAIMED; result[TIMER] = ETIMEDOUT };
+		make_ready(TIMER)
+	od
+}
+#endif
+
+init {
+	atomic {
+#ifdef TIMER
+		run Timer();
+#endif
+		run Writer(0);
+		run Writer(1);
+		run Reader(2);
+		run Reader(3)
+	};
+	ended == N;
+	assert(!(word & (LOCKED | WOKEN | DRAIN)) && word < READER);
+	assert(wn == 0 && rn == 0 && drainer == NONE && !bucket_locked)
+}

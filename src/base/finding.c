@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/finding.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/srcline.h"
+#include "base/symtab.h"
+
+static const char *const systems[] = {
+	"libc.so",  "libc-",    "ld-",       "libpthread",  "librt.so", "libm.so",    "libm-",
+	"libdl.so", "libdl-",   "libstdc++", "libc++",      "libgcc_s", "libgmprt",   "libasan",
+	"libtsan",  "libubsan", "liblsan",   "libclang_rt", "[vdso]",   "linux-vdso",
+};
+
+/* Where gmp's own code lies, in the program or in the shared library; NULL in a test of some floors. */
+extern const char gmp__text_begin[] __attribute__((weak, visibility("hidden")));
+extern const char gmp__text_end[] __attribute__((weak, visibility("hidden")));
+
+static bool starts_with(const char *s, const char *prefix)
+{
+	return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+bool object_is_systems(const char *base)
+{
+	for (size_t i = 0; i < countof(systems); i++)
+		if (starts_with(base, systems[i]))
+			return true;
+	return false;
+}
+
+bool finding_wanted(uint32_t *told)
+{
+	return ld_rlx(told) < FINDINGS_MOST && add_rlx(told, 1) < FINDINGS_MOST;
+}
+
+bool code_is_programs(uintptr_t pc)
+{
+	struct symbol s;
+
+	if (pc >= (uintptr_t)gmp__text_begin && pc < (uintptr_t)gmp__text_end)
+		return false;
+	return symtab_find_sig(pc, &s) && !object_is_systems(s.object);
+}
+
+int finding_frame(const struct trace *t)
+{
+	for (int i = 0; i < t->n; i++)
+		if (code_is_programs(t->pc[i]))
+			return i;
+	return 0;
+}
+
+void finding_place(struct line *l, uintptr_t pc)
+{
+	char at[128];
+
+	line_sym_sig(l, pc);
+	if (srcline_find(pc, at, sizeof(at))) {
+		line_str_sig(l, " (");
+		line_str_sig(l, at);
+		line_str_sig(l, ")");
+	}
+}
+
+/* A finding is one write, as long as it fits, so that those of two threads do not mix. */
+struct page {
+	size_t n;
+	char text[8000];
+};
+
+/* Move l to the page; l is empty afterwards. */
+static void put(struct page *page, struct line *l)
+{
+	if (l->n == sizeof(l->text)) /* it was cut off */
+		l->text[l->n - 1] = '\n';
+	if (page->n + l->n > sizeof(page->text)) {
+		text_write_sig(STDERR_FILENO, page->text, page->n);
+		page->n = 0;
+	}
+	memcpy(page->text + page->n, l->text, l->n);
+	page->n += l->n;
+	l->n = 0;
+}
+
+noinline void finding_write(struct line *l, struct line *advice, const struct trace *t, bool sig)
+{
+	struct page page;
+	char at[128];
+
+	page.n = 0;
+	line_str_sig(l, "\n");
+	put(&page, l);
+	line_str_sig(l, "     ");
+	put(&page, l);
+	line_str_sig(advice, "\n");
+	put(&page, advice);
+	for (int i = 0; i < t->n; i++) {
+		line_frame_sig(l, i, t->pc[i]);
+		if (!sig && srcline_find(t->pc[i], at, sizeof(at))) {
+			l->n--; /* the end of the line */
+			line_str_sig(l, " at ");
+			line_str_sig(l, at);
+			line_str_sig(l, "\n");
+		}
+		put(&page, l);
+	}
+	text_write_sig(STDERR_FILENO, page.text, page.n);
+}

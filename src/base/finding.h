@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Findings of GMP_DEBUG=check and sched: how they are written to stderr.
+ *
+ *   gmp: check: green thread 9 "render" (entry work) computed for 12 ms without a wait, in blur+0x1c4 (image.c:88)
+ *        call gmp_checkpoint() in the loop, ...
+ *        #0 0x557c74bca259 blur+0x1c4 (app+0x3259) at image.c:88
+ */
+#ifndef GMP_FINDING_H
+#define GMP_FINDING_H
+
+#include "base/throw.h"
+#include "base/trace.h"
+
+/* Most findings of a kind that are written in a run. */
+enum { FINDINGS_MOST = 10 };
+
+/* Is there room for one more of this kind? *told counts them. */
+bool finding_wanted(uint32_t *told);
+
+/* Append `take_it+0x11 (lock.c:15)`, without the position where it is not known. */
+void finding_place(struct line *l, uintptr_t pc);
+
+/* The number of the innermost frame that is neither a system library's nor gmp's own. */
+int finding_frame(const struct trace *t);
+
+/*
+ * Write the headline l, the advice (what to do) and the calls; both lines are empty afterwards. sig: the
+ * caller may have interrupted malloc, so no source positions.
+ */
+void finding_write(struct line *l, struct line *advice, const struct trace *t, bool sig);
+
+/* Is the file of this base name one of the libraries that come with the system's compiler, or gmp's? */
+bool object_is_systems(const char *base);
+
+/* Is the code at pc neither a system library's nor gmp's own? */
+bool code_is_programs(uintptr_t pc);
+
+#endif

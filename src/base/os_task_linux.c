@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* What the kernel says of a thread of this process: files below /proc/self/task/TID. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/os.h"
+
+/* False if it cannot be read. */
+static bool read_task(int tid, const char *name, char *text, size_t room)
+{
+	char path[64];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	n = read(fd, text, room - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+char os_thread_state(int tid)
+{
+	char text[256];
+	const char *state;
+
+	if (!read_task(tid, "stat", text, sizeof(text)))
+		return 0;
+	state = strrchr(text, ')'); /* behind the name, which may hold anything */
+	return state && state[1] ? state[2] : 0;
+}
+
+int64_t os_thread_cpu_time(int tid)
+{
+	/* the kernel's number for a thread's clock: pthread_getcpuclockid makes it of the same bits */
+	clockid_t id = (clockid_t)(~(unsigned)tid << 3 | 6);
+	struct timespec t;
+
+	return clock_gettime(id, &t) == 0 ? (int64_t)t.tv_sec * 1000000000 + t.tv_nsec : 0;
+}
+
+int64_t os_thread_delay(int tid)
+{
+	int64_t cpu, delay;
+	char text[96];
+
+	if (!read_task(tid, "schedstat", text, sizeof(text)) ||
+	    sscanf(text, "%" SCNd64 " %" SCNd64, &cpu, &delay) != 2)
+		return -1;
+	return delay;
+}
+
+/* System calls that may sleep: name and kind. */
+static const struct {
+	int nr;
+	struct os_call call;
+} calls[] = {
+#define FD_CALL(nr, name, kind)                                                                    \
+	{                                                                                          \
+		SYS_##nr,                                                                          \
+		{                                                                                  \
+			name "()", OS_CALL_##kind, 0                                               \
+		}                                                                                  \
+	}
+#define CALL(nr, name, kind)                                                                       \
+	{                                                                                          \
+		SYS_##nr,                                                                          \
+		{                                                                                  \
+			name "()", OS_CALL_##kind, -1                                              \
+		}                                                                                  \
+	}
+	FD_CALL(read, "read", STREAM),
+	FD_CALL(write, "write", STREAM),
+	FD_CALL(readv, "readv", STREAM),
+	FD_CALL(writev, "writev", STREAM),
+	FD_CALL(recvfrom, "recv", STREAM),
+	FD_CALL(sendto, "send", STREAM),
+	FD_CALL(recvmsg, "recvmsg", STREAM),
+	FD_CALL(sendmsg, "sendmsg", STREAM),
+	FD_CALL(accept4, "accept4", STREAM),
+	FD_CALL(connect, "connect", STREAM),
+	FD_CALL(pread64, "pread", FILE),
+	FD_CALL(pwrite64, "pwrite", FILE),
+	FD_CALL(fsync, "fsync", FILE),
+	FD_CALL(fdatasync, "fdatasync", OTHER),
+	FD_CALL(flock, "flock", OTHER),
+	FD_CALL(fcntl, "fcntl", OTHER),
+	FD_CALL(ioctl, "ioctl", OTHER),
+	FD_CALL(epoll_pwait, "epoll_wait", POLL),
+	CALL(openat, "open", FILE),
+	CALL(nanosleep, "nanosleep", SLEEP),
+	CALL(clock_nanosleep, "clock_nanosleep", SLEEP),
+	CALL(futex, "futex", LOCK),
+	CALL(ppoll, "poll", POLL),
+	CALL(pselect6, "select", POLL),
+	CALL(wait4, "wait4", CHILD),
+	CALL(waitid, "waitid", CHILD),
+	CALL(rt_sigtimedwait, "sigtimedwait", OTHER),
+	CALL(msgrcv, "msgrcv", OTHER),
+#ifdef SYS_poll /* newer architectures do without these */
+	FD_CALL(accept, "accept", STREAM),
+	FD_CALL(epoll_wait, "epoll_wait", POLL),
+	CALL(open, "open", FILE),
+	CALL(poll, "poll", POLL),
+	CALL(select, "select", POLL),
+	CALL(pause, "pause", OTHER),
+#endif
+#undef FD_CALL
+#undef CALL
+};
+
+bool os_thread_call(int tid, struct os_call *call)
+{
+	unsigned long first;
+	char text[256];
+	int nr;
+
+	/* "running", "-1 ..." for a page fault, or the number and the arguments */
+	if (!read_task(tid, "syscall", text, sizeof(text)) ||
+	    sscanf(text, "%d %lx", &nr, &first) != 2)
+		return false;
+	*call = (struct os_call){ nr < 0 ? "a page fault" : "a system call", OS_CALL_OTHER, -1 };
+	for (size_t i = 0; i < countof(calls); i++) {
+		if (calls[i].nr == nr) {
+			*call = calls[i].call;
+			call->fd = call->fd < 0 ? -1 : (int)first;
+		}
+	}
+	return true;
+}
+
+bool os_fd_name(int fd, char *name, size_t room)
+{
+	char path[32];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	n = readlink(path, name, room - 1);
+	name[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}

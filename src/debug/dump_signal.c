@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Dumps at a signal.
+ *
+ *   the kernel     on_signal                 sysmon                     a thread for this dump
+ *      └────────>  1 errand = 1              3 errand = 0, start a   >  4 gmp_dump(2)
+ *                  2 wake sysmon if it rests   thread
+ *
+ * The handler may interrupt anything, so it does nothing else. sysmon runs also if no green thread does.
+ * It does not dump itself: where stderr has no room, a dump waits, and sysmon must not. A signal during a
+ * dump makes one more afterwards.
+ *
+ * Ms block signals (signal.c), so the handler usually runs on sysmon, which unblocks the signal for itself
+ * even if the thread that began the run had it blocked.
+ *
+ * Invariants
+ *  DUMPSIG-1  errand is set before sysmon_asleep is read, and sysmon announces that it is about to rest
+ *             before it reads errand: no signal is missed.                       ORD(sysmon)
+ *  DUMPSIG-2  The old disposition is restored if ours is still in force: by dump_signal_set, at the end of
+ *             the run, and in the child of a fork.
+ */
+#include "debug/dump_signal.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "base/san.h"
+#include "base/throw.h"
+#include "debug/dump.h"
+#include "runtime.h"
+
+enum { SIGNALS = 64, DUMPER_STACK = 256 * 1024 };
+
+static struct {
+	struct lock lock;
+	int signo; /* (a) written under the lock; 0: none */
+	pid_t pid; /* (c) while signo is set */
+	struct sigaction old;
+	uint32_t asked; /* (a) a signal has come, and no dump has begun since */
+	/* sysmon's */
+	int unblocked; /* the signal that sysmon's mask lets through, and blocked before; 0: none */
+	bool dumping;  /* the thread is to be joined */
+	pthread_t dumper;
+	uint32_t done; /* (a) it has nothing left to do */
+} on;
+
+unsanitized static void raise_errand_sig(void)
+{
+	st_seq(&sched.errand, 1);                /* ORD(sysmon): DUMPSIG-1 */
+	if (ld_seq(&sched.sysmon_asleep)) {      /* ORD(sysmon) */
+		st_seq(&sched.sysmon_asleep, 0); /* ORD(sysmon) */
+		os_futex_wake(&sched.sysmon_asleep, 1);
+	}
+}
+
+unsanitized static void on_signal(int signo)
+{
+	int saved = errno;
+
+	(void)signo;
+	if (getpid() == on.pid) {
+		st_rlx(&on.asked, 1);
+		raise_errand_sig();
+	}
+	errno = saved;
+}
+
+static void restore_locked(void)
+{
+	struct sigaction now;
+	int signo = on.signo;
+
+	st_rlx(&on.signo, 0);
+	if (signo && os_sigaction(signo, NULL, &now) == 0 && now.sa_handler == on_signal)
+		os_sigaction(signo, &on.old, NULL);
+}
+
+static int set_locked(int signo)
+{
+	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_ONSTACK | SA_RESTART }, old;
+
+	if (signo == on.signo)
+		return 0;
+	sigfillset(&sa.sa_mask);
+	int err = signo ? os_sigaction(signo, NULL, &old) : 0;
+
+	if (err)
+		return err;
+	restore_locked();
+	if (!signo)
+		return 0;
+	on.pid = getpid();
+	on.old = old;
+	err = os_sigaction(signo, &sa, NULL);
+	if (!err)
+		st_rlx(&on.signo, signo);
+	return err;
+}
+
+int dump_signal_set(int signo)
+{
+	if (signo < 0 || signo > SIGNALS || signo == SIGSEGV || signo == SIGBUS ||
+	    signo == SIGKILL || signo == SIGSTOP)
+		return -EINVAL;
+	lock(&on.lock, LR_DUMP);
+	int err = set_locked(signo);
+
+	unlock(&on.lock, LR_DUMP);
+	if (!err)
+		raise_errand_sig();
+	return err;
+}
+
+int gmp_dump_on(int signo)
+{
+	if (!rt_enter())
+		return -ESRCH;
+	int err = dump_signal_set(signo);
+
+	rt_leave();
+	return err;
+}
+
+/* --- sysmon's side --- */
+
+static void *dump_main(void *arg)
+{
+	(void)arg;
+	os_mask(~(uint64_t)0, 0); /* the program's handlers run on its own threads */
+	dump_at_signal();
+	st_rlx(&on.done, 1); /* pthread_join orders the rest */
+	return NULL;
+}
+
+static void set_mask(void)
+{
+	int signo = ld_rlx(&on.signo);
+	sigset_t mask;
+
+	if (signo == on.unblocked)
+		return;
+	if (on.unblocked)
+		os_mask((uint64_t)1 << (on.unblocked - 1), 0);
+	on.unblocked = 0;
+	pthread_sigmask(SIG_BLOCK, NULL, &mask);
+	if (!signo || !sigismember(&mask, signo))
+		return;
+	os_mask(0, (uint64_t)1 << (signo - 1));
+	on.unblocked = signo;
+}
+
+static void start_dump(void)
+{
+	struct line l = { .n = 0 };
+
+	st_rlx(&on.asked, 0);
+	st_rlx(&on.done, 0);
+	on.dumping = os_thread_start(&on.dumper, dump_main, NULL, DUMPER_STACK) == 0;
+	if (on.dumping)
+		return;
+	line_str_sig(&l, "gmp: no dump at this signal: no thread can be started\n");
+	line_write_sig(&l, STDERR_FILENO);
+}
+
+void dump_signal_errand(void)
+{
+	bool busy = on.dumping && !ld_rlx(&on.done);
+
+	st_seq(&sched.errand, busy); /* ORD(sysmon) */
+	set_mask();
+	if (busy)
+		return; /* sysmon comes again */
+	if (on.dumping)
+		pthread_join(on.dumper, NULL);
+	on.dumping = false;
+	if (ld_rlx(&on.asked))
+		start_dump();
+}
+
+void dump_signal_fini(void)
+{
+	if (on.dumping)
+		pthread_join(on.dumper, NULL);
+	on.dumping = false;
+	on.unblocked = 0; /* the next sysmon is another OS thread */
+	st_rlx(&on.asked, 0);
+	lock(&on.lock, LR_DUMP);
+	restore_locked();
+	unlock(&on.lock, LR_DUMP);
+}
+
+void dump_signal_forget(void)
+{
+	restore_locked();
+	__builtin_memset(&on, 0, sizeof(on));
+}

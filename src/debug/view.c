@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "debug/view.h"
+
+#include "allgs.h"
+#include "netpoll.h"
+#include "select.h"
+#include "sync/mutex.h"
+#include "sync/sync.h"
+#include "unwind.h"
+
+enum { CASES_MOST = 6 }; /* of a select that are shown */
+
+static const char *const reasons[] = {
+#define WAITREASON(name, text, external) [name] = text,
+#include "waitreason.def"
+#undef WAITREASON
+};
+
+static const char *const states[] = {
+#define GSTATUS(name, text, edges, owner) [name] = text,
+#include "gstatus.def"
+#undef GSTATUS
+};
+
+const char *view_reason(unsigned reason)
+{
+	return reasons[reason];
+}
+
+const char *view_state(unsigned status)
+{
+	return states[status];
+}
+
+static bool is_lock(enum waitreason why)
+{
+	return why == WAIT_MUTEX || why == WAIT_RLOCK || why == WAIT_WLOCK;
+}
+
+/* gp waits for a writer that itself waits for readers. */
+static bool awaits_claimer(const struct g *gp)
+{
+	return is_lock(ld_rlx(&gp->reason)) &&
+	       ld_rlx(&wait_key_mutex(gp->sudog.key)->state) & RW_DRAIN;
+}
+
+struct g *view_awaited(const struct g *gp)
+{
+	const void *key = gp->sudog.key;
+
+	if (!ld_rlx(&gp->sudog.queued))
+		return NULL;
+	switch (ld_rlx(&gp->reason)) {
+	case WAIT_MUTEX:
+	case WAIT_RLOCK:
+	case WAIT_WLOCK:
+		if (key == rw_drain(wait_key_mutex(key)))
+			return NULL; /* gp is the owner, and waits for readers */
+		return gmp__token_g(ld_rlx(&wait_key_mutex(key)->owner));
+	case WAIT_ONCE: return gmp__token_g(ld_rlx(&((const gmp_once *)key)->owner));
+	case WAIT_JOIN: return container_of((uintptr_t)key, struct g, join);
+	default: return NULL;
+	}
+}
+
+static bool is_alive(const struct g *gp)
+{
+	uint8_t status = ld_acq(&gp->status); /* ORD(g.status) */
+
+	return status != G_FREE && status != G_DEAD;
+}
+
+/* ": receive 0x55d2, send 0x55d8, and 3 more" */
+static void add_cases(const struct g *gp, struct line *l)
+{
+	struct select_place at[CASES_MOST];
+	unsigned n = select_places(gp, at, CASES_MOST);
+
+	for (unsigned i = 0; i < min_of(n, (unsigned)CASES_MOST); i++) {
+		line_str_sig(l, i ? ", " : ": ");
+		line_str_sig(l, at[i].sends ? "send " : "receive ");
+		line_hex_sig(l, (uintptr_t)at[i].c);
+	}
+	if (n > CASES_MOST) {
+		line_str_sig(l, ", and ");
+		line_dec_sig(l, n - CASES_MOST);
+		line_str_sig(l, " more");
+	}
+}
+
+static bool is_descriptors(enum waitreason why)
+{
+	return why == WAIT_READ || why == WAIT_WRITE || why == WAIT_READ_WRITE || why == WAIT_FILE;
+}
+
+/* "channel receive 0x55d2", "mutex lock 0x55d8, held by green thread 4". gp is held (VIEW-1). */
+static void add_wait(struct view *v, const struct g *gp)
+{
+	enum waitreason why = (enum waitreason)ld_rlx(&gp->reason);
+	const struct g *awaited = view_awaited(gp);
+	uintptr_t key = (uintptr_t)gp->sudog.key;
+	struct line *l = &v->what;
+
+	v->reason = (uint8_t)why;
+	v->awaits = awaited;
+	line_str_sig(l, reasons[why]);
+	if (why == WAIT_SELECT)
+		add_cases(gp, l);
+	if (!ld_rlx(&gp->sudog.queued))
+		return;
+	if (why == WAIT_JOIN) {
+		line_str_sig(l, " of green thread ");
+		line_dec_sig(l, ld_rlx(&awaited->id));
+		return;
+	}
+	line_str_sig(l, " ");
+	if (is_descriptors(why))
+		line_dec_sig(l, (uint64_t)((const struct polldesc *)key)->fd);
+	else
+		line_hex_sig(l, is_lock(why) ? (uintptr_t)wait_key_mutex(gp->sudog.key) : key);
+	if (!awaited)
+		return;
+	line_str_sig(l,
+		     awaits_claimer(gp) ? ", claimed by green thread " : ", held by green thread ");
+	line_dec_sig(l, ld_rlx(&awaited->id));
+	if (!is_alive(awaited))
+		line_str_sig(l, ", which has ended");
+}
+
+static void copy_identity(struct view *v, const struct g *gp)
+{
+	const char *name = g_name(gp);
+	unsigned n = 0;
+	char c;
+
+	v->id = ld_rlx(&gp->id);
+	v->fn = ld_rlx(&gp->fn);
+	v->made_at = ld_rlx(&gp->made_at);
+	v->born = ld_rlx(&gp->born);
+	for (; n < G_NAME_MAX - 1 && (c = ld_rlx(&name[n])); n++)
+		v->name[n] = c;
+	v->name[n] = '\0';
+}
+
+static void look_at_held(struct view *v, const struct g *gp)
+{
+	copy_identity(v, gp);
+	v->state = NULL;
+	v->since = ld_rlx(&gp->since);
+	add_wait(v, gp);
+	trace_parked(&v->trace, &gp->ctx, gp->stack, gp->stack + ((size_t)1 << gp->stack_class));
+}
+
+static const char *state_of(const struct g *gp, uint8_t status, uint32_t wait)
+{
+	if (status == G_WAITING) /* about to leave its stack, or woken */
+		return states[wait == W_IDLE ? G_RUNNING : G_RUNNABLE];
+	if (status == G_RUNNABLE && !ld_rlx(&gp->stack))
+		return "runnable, not begun";
+	return states[status];
+}
+
+static bool look_from_afar(struct view *v, const struct g *gp, uint32_t wait)
+{
+	uint32_t life = ld_acq(&gp->generation); /* ORD(g.life) */
+	uint8_t status = ld_acq(&gp->status);    /* ORD(g.status) */
+
+	if (!is_alive(gp))
+		return false;
+	copy_identity(v, gp);
+	v->state = state_of(gp, status, wait);
+	fence_acq(); /* ORD(g.life): VIEW-3 */
+	return ld_rlx(&gp->generation) == life;
+}
+
+bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t caller)
+{
+	uint32_t wait;
+
+	v->what.n = 0;
+	v->awaits = false;
+	v->reason = WAIT_NONE;
+	v->trace.n = 0;
+	v->trace.more = v->trace.in_handler = false;
+	if (!is_alive(gp))
+		return false;
+	if (gp == self) {
+		copy_identity(v, gp);
+		v->state = "running, the caller of gmp_dump";
+		trace_own(&v->trace, caller);
+		return true;
+	}
+	while ((wait = waiter_hold(&gp->w)) == W_BUSY)
+		cpu_relax(); /* another thread looks at its stack */
+	if (wait != W_ARMED)
+		return look_from_afar(v, gp, wait);
+	look_at_held(v, gp);
+	waiter_release(&gp->w);
+	v->what.text[min_of(v->what.n, sizeof(v->what.text) - 1)] = '\0';
+	return true;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* Findings of GMP_DEBUG=check about descriptors that are released or closed late: see netpoll_owner.c. */
+#include "io/late.h"
+
+#include <unistd.h>
+
+#include "allgs.h"
+#include "base/finding.h"
+#include "base/os.h"
+#include "runtime.h"
+
+static const struct {
+	const char *what, *then, *advice;
+} kinds[] = {
+	[LATE_RELEASE] = { " releases file descriptor ",
+			   ", which another connection has now: -EBADF",
+			   "its own was closed by a plain close(): call gmp_fd_release before the "
+			   "library closes the descriptor, or not at all" },
+	[LATE_CLOSE] = { " closes file descriptor ", ", which another connection has now: -EBADF",
+			 "its own was closed before: close a descriptor once" },
+	[LATE_UNKNOWN] = { " closes file descriptor ", ", whose file gmp has not seen",
+			   "the one that it knew was closed by a plain close(): if this one is "
+			   "another connection's, close a descriptor once; else adopt it first" },
+};
+
+enum { REPORT_STACK = 24 << 10 }; /* bytes that finding_write and the source positions may take */
+
+static uint32_t told; /* (a) */
+
+/* The caller's stack may be a small one: then the report has no calls. */
+static bool has_stack(const struct g *gp)
+{
+	return !gp || (char *)__builtin_frame_address(0) - gp->stack >= REPORT_STACK;
+}
+
+static noinline void write_with_calls(struct line *l, struct line *advice)
+{
+	struct trace t = { 0 };
+
+	trace_walk(&t);
+	line_str_sig(l, ", in ");
+	finding_place(l, t.pc[finding_frame(&t)]);
+	finding_write(l, advice, &t, false);
+}
+
+static noinline void report(int fd, enum late_kind kind)
+{
+	struct line l = { .n = 0 }, advice = { .n = 0 };
+	const struct g *gp = own_green();
+
+	line_str_sig(&l, "gmp: check: ");
+	if (gp)
+		line_green_sig(&l, gp->id, g_name(gp), (uintptr_t)gp->fn);
+	else
+		line_str_sig(&l, "an external thread");
+	line_str_sig(&l, kinds[kind].what);
+	line_dec_sig(&l, (uint64_t)fd);
+	line_str_sig(&l, kinds[kind].then);
+	line_str_sig(&advice, kinds[kind].advice);
+	if (has_stack(gp)) {
+		write_with_calls(&l, &advice);
+		return;
+	}
+	line_str_sig(&l, "\n");
+	line_write_sig(&l, STDERR_FILENO);
+	line_str_sig(&advice, "\n");
+	line_write_sig(&advice, STDERR_FILENO);
+}
+
+void late_report(int fd, enum late_kind kind)
+{
+	if (likely(!(sched.options.debug & DEBUG_check)))
+		return;
+	if ((kind != LATE_UNKNOWN || os_is_open(fd)) && finding_wanted(&told))
+		report(fd, kind);
+}

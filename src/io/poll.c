@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gmp_poll: poll(2) for green threads and external threads.
+ *
+ * It asks the kernel first, by poll(2) without waiting, so it goes by levels and reports what poll(2) reports.  If
+ * nothing is ready, the call links itself with the records of all its descriptors and parks; netpoll_multi.c has the
+ * protocol.  Whatever wakes it, it unlinks and asks again.
+ *
+ * An external thread does the same, since a gmp_close must reach it.  Without a runtime, or when the runtime stops
+ * meanwhile, it sleeps in ppoll(2).
+ *
+ * Invariants
+ *   POLL-1  Entries and the call lie on its stack, or in memory that it frees.  It returns, or is killed at shutdown,
+ *           only with all entries unlinked (MULTI-3).
+ *   POLL-2  An entry whose descriptor gmp_close has closed is POLLNVAL, and is not asked for again: the number
+ *           may be another connection's.
+ *   POLL-3  While entries are linked the call counts once as a waiter for descriptors (sched.npollwait).
+ *   POLL-4  fds is read only after the kernel has read it: if it cannot be read, poll(2) says so (-EFAULT).
+ *
+ * Cost, n descriptors: ready at once, poll(2).  Otherwise three poll(2) (at once, before the call links itself, after
+ * the wait), an epoll_ctl(2) and two locks for each descriptor.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "io/fd.h"
+#include "netpoll_multi.h"
+#include "park.h"
+#include "vtime.h"
+
+enum { ON_STACK = 16 }; /* descriptors; more are allocated for */
+
+struct poll_call {
+	struct multi multi;
+	struct foreign f;
+	struct pollfd *fds;
+	nfds_t n;
+	struct multi_entry *entries; /* one a descriptor */
+	void *memory;                /* that they lie in, if it was allocated */
+};
+
+/* --- an external thread without a runtime --- */
+
+static int sleep_in_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
+{
+	int64_t until = vtime_real(deadline);
+
+	for (;;) {
+		int64_t ns = max_of(until - os_now(), (int64_t)0);
+		struct timespec ts = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
+		int ready = ppoll(fds, n, until == NEVER ? NULL : &ts, NULL);
+
+		if (ready > 0)
+			return ready;
+		if (ready < 0 && errno != EINTR)
+			return -errno;
+		if (until != NEVER && os_now() >= until)
+			return -ETIMEDOUT;
+	}
+}
+
+/* --- asking --- */
+
+static int ask(struct pollfd *fds, nfds_t n)
+{
+	int ready;
+
+	do
+		ready = poll(fds, n, 0);
+	while (ready < 0 && errno == EINTR);
+	return ready < 0 ? -errno : ready;
+}
+
+/* POLL-2: how many more are ready. */
+static int mark_closed(struct poll_call *c)
+{
+	int more = 0;
+
+	for (nfds_t i = 0; i < c->n; i++) {
+		if (!c->entries[i].closed)
+			continue;
+		more += !c->fds[i].revents;
+		c->fds[i].revents = POLLNVAL;
+	}
+	return more;
+}
+
+static int ask_again(struct poll_call *c)
+{
+	for (nfds_t i = 0; i < c->n; i++)
+		if (c->fds[i].fd >= 0)
+			multi_look(&c->entries[i], c->fds[i].fd);
+	int ready = ask(c->fds, c->n);
+
+	return ready < 0 ? ready : ready + mark_closed(c);
+}
+
+/* --- waiting --- */
+
+static void unlink_all(struct poll_call *c)
+{
+	for (nfds_t i = 0; i < c->n; i++)
+		multi_unlink(&c->entries[i]);
+	add_rlx(&sched.npollwait, -1u);
+}
+
+static void poll_unwait(struct waiter *w)
+{
+	struct poll_call *c = waiter_sudog(w)->elem;
+
+	lock_end(&c->multi.lock, LR_MULTI); /* the commit step has dropped it */
+	unlink_all(c);
+	if (waiter_dropped(w)) /* it will not free it */
+		free(c->memory);
+}
+
+static void commit_unlock(void *multi)
+{
+	unlock(&((struct multi *)multi)->lock, LR_MULTI);
+}
+
+/* 0: all are linked.  MULTI_AGAIN, or an error: not all are, or one has changed. */
+static int link_all(struct poll_call *c)
+{
+	struct glist out = { 0 };
+	int result = MULTI_LINKED;
+
+	for (nfds_t i = 0; i < c->n && result == MULTI_LINKED; i++)
+		if (c->fds[i].fd >= 0)
+			result = multi_link(&c->entries[i], c->fds[i].fd, &out);
+	ready_list(&out);
+	return result;
+}
+
+/* Wait until one is fired: 0, or what has ended the wait. */
+static int wait_fired(struct poll_call *c, int64_t deadline)
+{
+	struct multi *m = &c->multi;
+
+	lock(&m->lock, LR_MULTI);
+	int result = m->result;
+
+	if (m->fired) {
+		unlock(&m->lock, LR_MULTI);
+	} else {
+		m->sg->elem = c;
+		m->sg->key = NULL;
+		result = wait_on(m->sg->w, WAIT_POLL, poll_unwait, commit_unlock, m, deadline);
+		if (result)
+			return result; /* poll_unwait has */
+	}
+	unlink_all(c);
+	return result;
+}
+
+static int wait_once(struct poll_call *c, int64_t deadline)
+{
+	c->multi = (struct multi){ .sg = self_sudog(&c->f) };
+	netpoll_expect(); /* POLL-3 */
+	int result = link_all(c);
+
+	if (result == MULTI_LINKED)
+		return wait_fired(c, deadline);
+	unlink_all(c);
+	return min_of(result, 0);
+}
+
+static int wait_for_any(struct poll_call *c, int64_t deadline)
+{
+	for (;;) {
+		int result = ask_again(c);
+
+		if (!result)
+			result = too_late(deadline);
+		if (!result)
+			result = wait_once(c, deadline);
+		if (result)
+			return result;
+	}
+}
+
+static noinline int wait_few(struct pollfd *fds, nfds_t n, int64_t deadline)
+{
+	struct multi_entry entries[ON_STACK];
+	struct poll_call c = { .fds = fds, .n = n, .entries = entries };
+
+	for (nfds_t i = 0; i < n; i++)
+		entries[i] = (struct multi_entry){ .of = &c.multi, .events = fds[i].events };
+	return wait_for_any(&c, deadline);
+}
+
+static noinline int wait_many(struct pollfd *fds, nfds_t n, int64_t deadline)
+{
+	struct multi_entry *entries = malloc(n * sizeof(*entries));
+	struct poll_call c = { .fds = fds, .n = n, .entries = entries, .memory = entries };
+
+	if (!entries)
+		return -ENOMEM;
+	for (nfds_t i = 0; i < n; i++)
+		entries[i] = (struct multi_entry){ .of = &c.multi, .events = fds[i].events };
+	int result = wait_for_any(&c, deadline);
+
+	free(entries);
+	return result;
+}
+
+/* --- the call --- */
+
+static bool has_descriptor(const struct pollfd *fds, nfds_t n)
+{
+	for (nfds_t i = 0; i < n; i++)
+		if (fds[i].fd >= 0)
+			return true;
+	return false;
+}
+
+/* There is nothing to wait for but the deadline. */
+static int wait_for_none(int64_t deadline)
+{
+	int result = gmp_sleep_until(deadline);
+
+	return result ? result : -ETIMEDOUT;
+}
+
+static int wait_inside(struct pollfd *fds, nfds_t n, int64_t deadline)
+{
+	int result = too_late(deadline);
+
+	if (result)
+		return result;
+	if (!has_descriptor(fds, n))
+		return wait_for_none(deadline);
+	return n <= ON_STACK ? wait_few(fds, n, deadline) : wait_many(fds, n, deadline);
+}
+
+int gmp_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
+{
+	bool external = !self_green();
+
+	if (n && !fds)
+		return -EFAULT;
+	self_checkpoint(); /* what is always ready must not keep the P from the others */
+	int result = ask(fds, n);
+
+	if (result)
+		return result; /* POLL-4 */
+	if ((external && !has_descriptor(fds, n)) || !rt_enter())
+		return sleep_in_poll(fds, n, deadline);
+	result = wait_inside(fds, n, deadline);
+	rt_leave();
+	return external && result == -ESRCH ? sleep_in_poll(fds, n, deadline) : result;
+}

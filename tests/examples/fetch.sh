@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+# libcurl's multi interface over gmp_poll, against nginx, or else against httpd of this folder.
+. "$(dirname "$0")/lib.bash"
+
+fetch=$build/examples/fetch
+[ -x "$fetch" ] || { echo "fetch has not been built: no libcurl"; exit 77; }
+mkdir -p "$tmp/www"
+head -c 3000000 /dev/urandom >"$tmp/www/large"
+for i in $(seq 50); do
+	head -c "$((i * 100))" /dev/zero >"$tmp/www/$i"
+done
+chmod -R a+rX "$tmp"
+
+if command -v nginx >/dev/null; then
+	for _ in 1 2 3 4 5; do
+		port=$((20000 + RANDOM % 10000))
+		cat >"$tmp/nginx.conf" <<END
+daemon off; pid $tmp/nginx.pid; error_log $tmp/nginx.log;
+events {}
+http { access_log off; client_body_temp_path $tmp/b; proxy_temp_path $tmp/p; fastcgi_temp_path $tmp/f;
+	uwsgi_temp_path $tmp/u; scgi_temp_path $tmp/s; server { listen 127.0.0.1:$port; root $tmp/www; } }
+END
+		nginx -c "$tmp/nginx.conf" 2>"$tmp/err" &
+		pid=$!
+		pids+=("$pid")
+		sleep 0.2
+		kill -0 "$pid" 2>/dev/null && break
+	done
+	until_ready bash -c "exec 3<>/dev/tcp/127.0.0.1/$port"
+elif [ -x "$build/examples/httpd" ]; then
+	start "$build/examples/httpd" --port 0 "$tmp/www"
+else
+	echo "nginx is missing, and httpd has not been built"
+	exit 77
+fi
+
+url=http://127.0.0.1:$port
+urls=() wanted=
+for i in $(seq 50); do
+	urls+=("$url/$i")
+	wanted+=$(printf '200 %9d %s' "$((i * 100))" "$url/$i")$'\n'
+done
+urls+=("$url/large")
+wanted+=$(printf '200 %9d %s' 3000000 "$url/large")
+for procs in 1 2 4; do
+	got=$(GMP_PROCS=$procs timeout 60 "$fetch" "${urls[@]}") || fail "status $?"
+	check_equal "files with $procs Ps" "$wanted" "$got"
+done
+got=$(timeout 60 "$fetch" "$url/missing" | cut -c 1-3)
+check_equal "a file that is not there" 404 "$got"
+timeout 60 "$fetch" http://127.0.0.1:1/ "$url/1" >"$tmp/answer" 2>"$tmp/complaint"
+check_equal "status of a refused connection" 1 $?
+check_equal "the other transfer" 1 "$(grep -c '^200 ' "$tmp/answer")"
+kill -TERM "$pid"
+wait "$pid" 2>/dev/null
+exit 0

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests that a signal makes a dump on stderr, also if no green thread comes to run, and that the program
+ * continues as before. */
+#include "stderr_util.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+
+static bool is_caught(const char *what)
+{
+	return strstr(caught(), what) != NULL;
+}
+
+#define WAIT_CAUGHT(what)                                                                          \
+	do {                                                                                       \
+		int64_t limit_ = gmp_deadline(PATIENCE);                                           \
+		while (!is_caught(what)) {                                                         \
+			if (gmp_now() > limit_)                                                    \
+				check_failed("\"%s\" is not in:\n%s", what, caught());             \
+			gmp_sleep(MS);                                                             \
+		}                                                                                  \
+	} while (0)
+
+RT(dump_on_signal_writes_to_stderr)
+{
+	gmp_g *g;
+
+	begin_chan();
+	g = spawn_named("parked", entry_of_all, NULL);
+	wait_parked(1);
+	catch_stderr();
+	CHECK_EQ(gmp_dump_on(SIGQUIT), 0);
+	CHECK_EQ(kill(getpid(), SIGQUIT), 0);
+	WAIT_CAUGHT(" entry_of_all+0x");
+	CHECK(is_caught("2 green threads: "));
+	CHECK_EQ(gmp_dump_on(0), 0);
+	give_back_stderr();
+	end_chan(g);
+}
+
+RT(dump_on_signal_repeats)
+{
+	catch_stderr();
+	CHECK_EQ(gmp_dump_on(SIGUSR1), 0);
+	for (unsigned i = 1; i <= 3; i++) {
+		CHECK_EQ(kill(getpid(), SIGUSR1), 0);
+		int64_t limit = gmp_deadline(PATIENCE);
+
+		while (count(caught(), " green threads: ") < i) {
+			CHECK(gmp_now() < limit);
+			gmp_sleep(MS);
+		}
+	}
+	CHECK_EQ(gmp_dump_on(0), 0);
+	give_back_stderr();
+}
+
+/* No green thread gets a P. */
+static void compute_until_dumped(UNUSED void *arg)
+{
+	int64_t limit = gmp_deadline(PATIENCE);
+
+	catch_stderr();
+	CHECK_EQ(gmp_dump_on(SIGQUIT), 0);
+	CHECK_EQ(kill(getpid(), SIGQUIT), 0);
+	while (!is_caught("(entry compute_until_dumped), running"))
+		CHECK(gmp_now() < limit);
+	give_back_stderr();
+}
+
+TEST(dump_on_signal_needs_no_green_thread_to_yield)
+{
+	run_procs(1, compute_until_dumped, NULL);
+}
+
+/* sysmon rests when nothing has run for a second. */
+TEST(dump_on_signal_wakes_a_resting_runtime)
+{
+	int64_t limit = gmp_deadline(PATIENCE);
+	gmp_g *g;
+
+	CHECK_EQ(gmp_start(NULL), 0);
+	begin_chan();
+	g = spawn_named("parked", entry_of_all, NULL);
+	wait_parked(1);
+	catch_stderr();
+	CHECK_EQ(gmp_dump_on(SIGQUIT), 0);
+	gmp_sleep(3500 * MS);
+	CHECK_EQ(kill(getpid(), SIGQUIT), 0);
+	while (!is_caught(" entry_of_all+0x")) {
+		CHECK(gmp_now() < limit);
+		gmp_sleep(MS);
+	}
+	give_back_stderr();
+	end_chan(g);
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+TEST(dump_on_arguments_are_checked)
+{
+	CHECK_EQ(gmp_dump_on(SIGQUIT), -ESRCH);
+	CHECK_EQ(gmp_start(NULL), 0);
+	CHECK_EQ(gmp_dump_on(-1), -EINVAL);
+	CHECK_EQ(gmp_dump_on(65), -EINVAL);
+	CHECK_EQ(gmp_dump_on(SIGKILL), -EINVAL);
+	CHECK_EQ(gmp_dump_on(SIGSTOP), -EINVAL);
+	CHECK_EQ(gmp_dump_on(SIGSEGV), -EINVAL);
+	CHECK_EQ(gmp_dump_on(SIGBUS), -EINVAL);
+	CHECK_EQ(gmp_dump_on(0), 0);
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+static void handler(UNUSED int signo)
+{
+}
+
+static void check_disposition(int signo, void (*want)(int))
+{
+	struct sigaction sa;
+
+	CHECK_EQ(sigaction(signo, NULL, &sa), 0);
+	CHECK(sa.sa_handler == want);
+}
+
+TEST(dump_on_restores_the_disposition)
+{
+	signal(SIGUSR1, handler);
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(gmp_start(NULL), 0);
+		CHECK_EQ(gmp_dump_on(SIGUSR1), 0);
+		CHECK_EQ(gmp_dump_on(SIGUSR2), 0);
+		check_disposition(SIGUSR1, handler);
+		CHECK_EQ(gmp_dump_on(0), 0);
+		check_disposition(SIGUSR2, SIG_DFL);
+		CHECK_EQ(gmp_dump_on(SIGUSR1), 0);
+		CHECK_EQ(gmp_stop(), 0);
+		check_disposition(SIGUSR1, handler);
+	}
+}
+
+static void child_quits(void)
+{
+	struct rlimit no_core = { 0, 0 };
+
+	setrlimit(RLIMIT_CORE, &no_core);
+	raise(SIGQUIT);
+}
+
+/* The child of a fork has no runtime, and no dumps. */
+TEST(dump_on_signal_ends_in_the_child_of_a_fork)
+{
+	int status;
+
+	CHECK_EQ(gmp_start(NULL), 0);
+	CHECK_EQ(gmp_dump_on(SIGQUIT), 0);
+	status = in_child(child_quits);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGQUIT);
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+static void quit_word(UNUSED void *arg)
+{
+	catch_stderr();
+	CHECK_EQ(kill(getpid(), SIGQUIT), 0);
+	WAIT_CAUGHT("(entry quit_word), ");
+	give_back_stderr();
+}
+
+static void block_sigquit(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGQUIT);
+	CHECK_EQ(sigprocmask(SIG_BLOCK, &set, NULL), 0);
+}
+
+TEST_PROCS(debug_quit_dumps_at_sigquit)
+{
+	/* also where the program blocks it */
+	if (procs == 2)
+		block_sigquit();
+	setenv("GMP_DEBUG", "quit", 1);
+	run_procs(procs, quit_word, NULL);
+	unsetenv("GMP_DEBUG");
+	check_disposition(SIGQUIT, SIG_DFL);
+}
+
+/* sysmon, which unblocks the signal for itself, is another OS thread in each run. */
+TEST(dump_on_blocked_signal_dumps_in_each_run)
+{
+	block_sigquit();
+	setenv("GMP_DEBUG", "quit", 1);
+	for (int i = 0; i < 3; i++)
+		run_procs(1, quit_word, NULL);
+	unsetenv("GMP_DEBUG");
+}
+
+/* A full pipe as stderr holds up neither the program nor the end of the run. */
+static void dump_to_full_pipe(UNUSED void *arg)
+{
+	static char much[4096];
+	int p[2];
+
+	saved_stderr = dup(2);
+	CHECK_EQ(pipe(p), 0);
+	CHECK_EQ(fcntl(p[1], F_SETFL, O_NONBLOCK), 0);
+	while (write(p[1], much, sizeof(much)) > 0)
+		;
+	CHECK_EQ(fcntl(p[1], F_SETFL, 0), 0);
+	CHECK_EQ(dup2(p[1], 2), 2);
+	CHECK_EQ(gmp_dump_on(SIGQUIT), 0);
+	CHECK_EQ(kill(getpid(), SIGQUIT), 0);
+	gmp_sleep(100 * MS);
+	CHECK_EQ(dup2(saved_stderr, 2), 2);
+}
+
+TEST(dump_on_signal_to_a_full_pipe_ends_with_the_run)
+{
+	run_procs(2, dump_to_full_pipe, NULL);
+}

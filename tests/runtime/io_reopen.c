@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests descriptors that a library closes and opens again under the same number: gmp_fd_wait finds the new
+ * file, waiters of the former one get -ECANCELED, and no connection ends the waits of another.
+ */
+#include "reopen_util.h"
+
+/* --- close and reopen --- */
+
+/* A TCP port of 127.0.0.1; with a backlog it listens. */
+static int bound(struct sockaddr_in *a, int backlog)
+{
+	socklen_t n = sizeof(*a);
+	int l = socket(AF_INET, SOCK_STREAM, 0);
+
+	*a = (struct sockaddr_in){ .sin_family = AF_INET };
+	a->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK(l >= 0);
+	CHECK_EQ(bind(l, (struct sockaddr *)a, sizeof(*a)), 0);
+	CHECK_EQ(getsockname(l, (struct sockaddr *)a, &n), 0);
+	if (backlog)
+		CHECK_EQ(listen(l, backlog), 0);
+	return l;
+}
+
+/* As a library: a non-blocking socket, and a connect under way. */
+static int begin_connect(const struct sockaddr_in *a)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	CHECK(fd >= 0);
+	if (connect(fd, (const struct sockaddr *)a, sizeof(*a)) != 0)
+		CHECK(errno == EINPROGRESS || errno == ECONNREFUSED);
+	return fd;
+}
+
+static int error_of(int fd)
+{
+	socklen_t n = sizeof(int);
+	int err = -1;
+
+	CHECK_EQ(getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &n), 0);
+	return err;
+}
+
+struct server {
+	int l, answers;
+};
+
+/* Answers each byte after a while, so that the client waits for it. */
+static void serve_slowly(void *arg)
+{
+	struct server *s = arg;
+	int c = gmp_accept(s->l);
+	char byte;
+
+	CHECK(c >= 0);
+	for (int i = 0; i < s->answers; i++) {
+		CHECK_EQ(gmp_read(c, &byte, 1), 1);
+		CHECK_EQ(gmp_sleep(2 * MS), 0);
+		CHECK_EQ(gmp_write(c, &byte, 1), 1);
+	}
+	CHECK_EQ(gmp_close(c), 0);
+}
+
+/* The pattern of libpq with two hosts, of which the first refuses. */
+RT(fd_wait_after_reopen_for_second_host_wakes_on_data)
+{
+	struct server s = { .answers = 3 };
+	struct sockaddr_in refusing, listening;
+	int none = bound(&refusing, 0);
+	gmp_g *g;
+
+	s.l = bound(&listening, 8);
+	CHECK_EQ(gmp_fd_adopt(s.l), s.l);
+	g = spawn(serve_slowly, &s);
+	wait_parked(1);
+	int fd = begin_connect(&refusing);
+
+	CHECK_EQ(gmp_fd_adopt(fd), fd);
+	CHECK_EQ(gmp_fd_wait(fd, GMP_WRITE, gmp_deadline(PATIENCE)), GMP_WRITE);
+	(void)error_of(fd);
+	plain_close(fd);
+	CHECK_EQ(begin_connect(&listening), fd); /* the lowest free number */
+	CHECK_EQ(gmp_fd_wait(fd, GMP_WRITE, gmp_deadline(PATIENCE)), GMP_WRITE);
+	CHECK_EQ(error_of(fd), 0);
+	for (int i = 0; i < s.answers; i++) {
+		char byte;
+
+		plain_write(fd);
+		CHECK_EQ(gmp_fd_wait(fd, GMP_READ, gmp_deadline(PATIENCE)), GMP_READ);
+		CHECK_EQ(read(fd, &byte, 1), 1);
+	}
+	join(g);
+	CHECK_EQ(gmp_fd_release(fd), 0);
+	CHECK_EQ(close(fd), 0);
+	CHECK_EQ(close(none), 0);
+	CHECK_EQ(gmp_close(s.l), 0);
+	CHECK_EQ(stats().descriptors, 0);
+}
+
+RT(fd_wait_after_each_of_many_reopens_wakes)
+{
+	struct wait w;
+	int peer, fd = adopt_pair(&peer);
+
+	for (int i = 0; i < 20; i++) {
+		plain_close(fd);
+		CHECK_EQ(close(peer), 0);
+		open_at(fd, &peer);
+		gmp_g *g = start(wait_it, &w, fd, i & 1 ? GMP_READ | GMP_WRITE : GMP_READ);
+
+		if (i & 1) {
+			join(g);
+			CHECK_EQ(w.result, GMP_WRITE);
+			continue;
+		}
+		wait_parked(1);
+		plain_write(peer);
+		join(g);
+		CHECK_EQ(w.result, GMP_READ);
+	}
+	CHECK_EQ(stats().descriptors, 1);
+	CHECK_EQ(gmp_close(fd), 0);
+	CHECK_EQ(close(peer), 0);
+}
+
+/* Both directions of one connection wait, in two green threads, as soon as it is there again. */
+RT(fd_wait_of_both_directions_after_reopen_wakes_both)
+{
+	static char room[4096];
+	struct wait r, w;
+	int peer, fd = adopt_pair(&peer);
+
+	for (int i = 0; i < 20; i++) {
+		plain_close(fd);
+		CHECK_EQ(close(peer), 0);
+		open_at(fd, &peer);
+		while (write(fd, room, sizeof(room)) > 0)
+			;
+		gmp_g *gr = start(wait_it, &r, fd, GMP_READ);
+		gmp_g *gw = start(wait_it, &w, fd, GMP_WRITE);
+
+		if (i & 1)
+			wait_parked(2);
+		plain_write(peer);
+		join(gr);
+		CHECK_EQ(r.result, GMP_READ);
+		while (recv(peer, room, sizeof(room), MSG_DONTWAIT) > 0)
+			;
+		join(gw);
+		CHECK_EQ(w.result, GMP_WRITE);
+	}
+	CHECK_EQ(gmp_close(fd), 0);
+	CHECK_EQ(close(peer), 0);
+}
+
+/* A dup, here or in the child of a fork, keeps the former registration alive. */
+RT(fd_wait_with_open_dup_of_former_file_wakes_for_the_new_one_only)
+{
+	struct wait w;
+	int before, peer, fd = adopt_pair(&before), kept = dup(fd);
+
+	CHECK(kept >= 0);
+	plain_close(fd);
+	open_at(fd, &peer);
+	gmp_g *g = start(wait_it, &w, fd, GMP_READ);
+
+	wait_parked(1);
+	plain_write(before); /* an event with the former key */
+	gmp_sleep(2 * MS);
+	CHECK_EQ(atomic_load(&w.done), 0);
+	plain_write(peer);
+	join(g);
+	CHECK_EQ(w.result, GMP_READ);
+
+	/* and back: its registration has been there all the time */
+	plain_dup2(kept, fd);
+	CHECK_EQ(recv(fd, &(char){ 0 }, 1, 0), 1);
+	for (int i = 0; i < 3; i++) {
+		g = start(wait_it, &w, fd, GMP_READ);
+		wait_parked(1);
+		plain_write(before);
+		join(g);
+		CHECK_EQ(w.result, GMP_READ);
+		CHECK_EQ(recv(fd, &(char){ 0 }, 1, 0), 1);
+	}
+	CHECK_EQ(gmp_close(fd), 0);
+	CHECK_EQ(close(kept), 0);
+	CHECK_EQ(close(before), 0);
+	CHECK_EQ(close(peer), 0);
+}
+
+RT(fd_wait_of_closed_number_returns_ebadf_and_finds_a_later_file)
+{
+	struct wait w;
+	int peer, fd = adopt_pair(&peer);
+
+	plain_close(fd);
+	CHECK_EQ(gmp_fd_wait(fd, GMP_READ, GMP_FOREVER), -EBADF);
+	CHECK_EQ(close(peer), 0);
+	open_at(fd, &peer);
+	gmp_g *g = start(wait_it, &w, fd, GMP_READ);
+
+	wait_parked(1);
+	plain_write(peer);
+	join(g);
+	CHECK_EQ(w.result, GMP_READ);
+	CHECK_EQ(gmp_close(fd), 0);
+	CHECK_EQ(close(peer), 0);
+}
+
+/* A regular file is always ready, and a socket after it is waited for. */
+RT(fd_wait_of_number_that_becomes_a_file_and_a_socket_again_works)
+{
+	struct wait w;
+	int peer, fd = adopt_pair(&peer), null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	CHECK(null >= 0);
+	plain_dup2(null, fd);
+	CHECK_EQ(close(peer), 0);
+	CHECK_EQ(gmp_fd_wait(fd, GMP_READ, GMP_FOREVER), GMP_READ);
+	CHECK_EQ(close(null), 0);
+	plain_close(fd);
+	open_at(fd, &peer);
+	gmp_g *g = start(wait_it, &w, fd, GMP_READ);
+
+	wait_parked(1);
+	plain_write(peer);
+	join(g);
+	CHECK_EQ(w.result, GMP_READ);
+	CHECK_EQ(gmp_close(fd), 0);
+	CHECK_EQ(close(peer), 0);
+}
+
+RT(fd_wait_after_reopen_keeps_the_deadline_of_the_descriptor)
+{
+	int peer, fd = adopt_pair(&peer);
+
+	CHECK_EQ(gmp_fd_set_deadline(fd, GMP_READ, gmp_deadline(20 * MS)), 0);
+	plain_close(fd);
+	CHECK_EQ(close(peer), 0);
+	open_at(fd, &peer);
+	CHECK_EQ(gmp_fd_wait(fd, GMP_READ, gmp_deadline(PATIENCE)), -ETIMEDOUT);
+	CHECK_EQ(gmp_close(fd), 0);
+	CHECK_EQ(close(peer), 0);
+	CHECK_EQ(stats().timers, 0);
+}
+
+/* --- O_NONBLOCK --- */
+
+static bool blocks(int fd)
+{
+	return !(fcntl(fd, F_GETFL) & O_NONBLOCK);
+}
+
+static void reopen_pipe(int p[2])
+{
+	int number = p[0];
+
+	plain_close(p[0]);
+	CHECK_EQ(close(p[1]), 0);
+	CHECK_EQ(pipe2(p, O_CLOEXEC), 0);
+	CHECK_EQ(p[0], number);
+}
+
+RT(release_after_reopen_leaves_o_nonblock_as_it_was)
+{
+	int p[2];
+
+	CHECK_EQ(pipe2(p, O_CLOEXEC), 0);
+	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
+	reopen_pipe(p);
+	CHECK_EQ(gmp_fd_wait(p[0], GMP_READ, gmp_deadline(MS)), -ETIMEDOUT);
+	CHECK(!blocks(p[0])); /* as by adoption */
+	CHECK_EQ(gmp_fd_release(p[0]), 0);
+	CHECK(blocks(p[0]));
+
+	/* the flag of a file that gmp has not seen is left alone */
+	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
+	reopen_pipe(p);
+	CHECK_EQ(fcntl(p[0], F_SETFL, O_NONBLOCK), 0);
+	CHECK_EQ(gmp_fd_release(p[0]), 0);
+	CHECK(!blocks(p[0]));
+	CHECK_EQ(close(p[0]), 0);
+	CHECK_EQ(close(p[1]), 0);
+}
+
+/* --- the waiters of a closed descriptor --- */
+
+#define SECOND (1000 * MS)
+#define GRACE (SANITIZED ? 3000 * MS : 400 * MS) /* for a busy machine */
+
+RT(waiters_of_reopened_number_get_ecanceled_at_the_next_fd_wait)
+{
+	struct wait old[3], w;
+	gmp_g *g[3];
+	int peer, fd = adopt_pair(&peer);
+
+	for (int i = 0; i < 3; i++)
+		g[i] = start(i ? wait_it : read_it, &old[i], fd, GMP_READ);
+	wait_parked(3);
+	plain_close(fd);
+	CHECK_EQ(close(peer), 0);
+	open_at(fd, &peer);
+	int64_t began = gmp_now();
+	gmp_g *now = start(wait_it, &w, fd, GMP_READ);
+
+	for (int i = 0; i < 3; i++) {
+		join(g[i]);
+		CHECK_EQ(old[i].result, -ECANCELED);
+	}
+	CHECK(gmp_now() - began < SECOND / 2 + GRACE);
+	plain_write(peer);
+	join(now);
+	CHECK_EQ(w.result, GMP_READ);
+	CHECK_EQ(gmp_close(fd), 0);
+	CHECK_EQ(close(peer), 0);
+}
+
+static void close_later(void *arg)
+{
+	usleep(150000); /* the wait is old by then, and all Ps are idle */
+	plain_close((int)(intptr_t)arg);
+}
+
+/* Four kinds of waiters; the number is closed by a green or by an external thread, and stays free. */
+RT(waiters_of_closed_number_get_ecanceled_within_a_second)
+{
+	for (int external = 0; external < 2; external++) {
+		struct wait w[4];
+		struct foreign t, closer;
+		gmp_g *g[3];
+		int peer, fd = adopt_pair(&peer);
+
+		g[0] = start(wait_it, &w[0], fd, GMP_READ);
+		g[1] = start(read_it, &w[1], fd, 0);
+		g[2] = start(wait_it, &w[2], fd, GMP_READ);
+		w[3] = (struct wait){ .fd = fd };
+		foreign_start(&t, read_it, &w[3]);
+		WAIT_FOR(atomic_load(&w[3].begun));
+		wait_parked(3);
+		CHECK_EQ(gmp_sleep(20 * MS), 0);
+		int64_t began = gmp_now();
+
+		if (external)
+			foreign_start(&closer, close_later, (void *)(intptr_t)fd);
+		else
+			plain_close(fd);
+		for (int i = 0; i < 3; i++) {
+			join(g[i]);
+			CHECK_EQ(w[i].result, -ECANCELED);
+			CHECK(w[i].ended - began <= SECOND + external * 150 * MS + GRACE);
+		}
+		foreign_join(&t);
+		CHECK(w[3].result == -ECANCELED || w[3].result == -EBADF);
+		if (external)
+			foreign_join(&closer);
+		CHECK_EQ(gmp_close(fd), -EBADF);
+		CHECK_EQ(close(peer), 0);
+	}
+}
+
+/* Long after the last green thread ran: sysmon sleeps, and an external thread closes the number. */
+RT(waiters_of_number_closed_in_an_idle_process_get_ecanceled_within_a_second)
+{
+	struct foreign closer;
+	struct wait w;
+	int peer, fd = adopt_pair(&peer);
+
+	if (procs > 1) /* it takes seconds */
+		return;
+	gmp_g *g = start(wait_it, &w, fd, GMP_READ);
+
+	wait_parked(1);
+	CHECK_EQ(gmp_sleep(1900 * MS), 0);
+	int64_t began = gmp_now();
+
+	foreign_start(&closer, close_later, (void *)(intptr_t)fd);
+	join(g);
+	CHECK_EQ(w.result, -ECANCELED);
+	CHECK(w.ended - began <= SECOND + 150 * MS + GRACE);
+	foreign_join(&closer);
+	CHECK_EQ(close(peer), 0);
+}
+
+/* A library opens the number and does not tell gmp. */
+RT(waiters_of_number_that_a_library_has_now_get_ecanceled_and_its_file_is_left_alone)
+{
+	struct wait w[2];
+	gmp_g *g[2];
+	char buf[4];
+	int peer, fd = adopt_pair(&peer), p[2];
+
+	for (int i = 0; i < 2; i++)
+		g[i] = start(i ? wait_it : read_it, &w[i], fd, GMP_READ);
+	wait_parked(2);
+	CHECK_EQ(gmp_sleep(20 * MS), 0);
+	int64_t began = gmp_now();
+
+	plain_close(fd);
+	CHECK_EQ(pipe(p), 0);
+	CHECK_EQ(p[0], fd);
+	plain_write(p[1]);
+	for (int i = 0; i < 2; i++) {
+		join(g[i]);
+		CHECK_EQ(w[i].result, -ECANCELED);
+		CHECK(w[i].ended - began <= SECOND + GRACE);
+	}
+	CHECK(blocks(fd));
+	CHECK_EQ(read(fd, buf, 4), 1);
+	CHECK_EQ(close(fd), 0);
+	CHECK_EQ(close(p[1]), 0);
+	CHECK_EQ(close(peer), 0);
+}
+
+RT(old_waits_of_open_descriptors_go_on)
+{
+	struct wait w[2];
+	gmp_g *g[2];
+	int peer, fd = adopt_pair(&peer);
+
+	if (procs > 1) /* it takes seconds */
+		return;
+	for (int i = 0; i < 2; i++)
+		g[i] = start(i ? wait_it : read_it, &w[i], fd, GMP_READ);
+	wait_parked(2);
+	CHECK_EQ(gmp_sleep(1600 * MS), 0);
+	CHECK_EQ(atomic_load(&w[0].done) + atomic_load(&w[1].done), 0);
+	plain_write(peer);
+	join(g[0]);
+	CHECK_EQ(w[0].result, 1);
+	plain_write(peer);
+	join(g[1]);
+	CHECK_EQ(w[1].result, GMP_READ);
+	CHECK_EQ(gmp_close(fd), 0);
+	CHECK_EQ(close(peer), 0);
+}
+
+/* --- one connection does not end the waits of another --- */
+
+struct other {
+	int number, peer;
+	struct wait w;
+	atomic_int parked;
+};
+
+/* Another connection, which has got the number of a closed one. */
+static void adopt_number_and_wait(void *arg)
+{
+	struct other *o = arg;
+
+	open_at(o->number, &o->peer);
+	CHECK_EQ(gmp_fd_adopt(o->number), o->number);
+	o->w = (struct wait){ .fd = o->number, .events = GMP_READ };
+	o->w.deadline = gmp_deadline(PATIENCE);
+	atomic_store(&o->parked, 1);
+	wait_it(&o->w);
+}
+
+RT(release_of_lost_number_keeps_the_wait_of_its_next_connection)
+{
+	for (int by_close = 0; by_close < 2; by_close++) {
+		struct other o = { 0 };
+		int peer, fd = adopt_pair(&peer);
+
+		plain_close(fd);
+		o.number = fd;
+		gmp_g *g = spawn(adopt_number_and_wait, &o);
+
+		WAIT_FOR(atomic_load(&o.parked));
+		wait_parked(1);
+		CHECK_EQ(by_close ? gmp_close(fd) : gmp_fd_release(fd), -EBADF);
+		CHECK_EQ(gmp_fd_adopt(fd), -EEXIST);
+		CHECK_EQ(atomic_load(&o.w.done), 0);
+		plain_write(o.peer);
+		join(g);
+		CHECK_EQ(o.w.result, GMP_READ);
+		/* its right to a late release is used up: a connection may be handed on */
+		CHECK_EQ(gmp_fd_release(fd), 0);
+		CHECK_EQ(close(fd), 0);
+		CHECK_EQ(close(peer), 0);
+		CHECK_EQ(close(o.peer), 0);
+	}
+}
+
+RT(release_of_number_that_was_adopted_again_by_the_same_thread_works)
+{
+	int peer, fd = adopt_pair(&peer);
+
+	for (int i = 0; i < 5; i++) {
+		plain_close(fd);
+		CHECK_EQ(close(peer), 0);
+		open_at(fd, &peer);
+		CHECK_EQ(gmp_fd_adopt(fd), fd);
+	}
+	CHECK_EQ(gmp_fd_release(fd), 0);
+	CHECK_EQ(gmp_fd_release(fd), -EBADF);
+	CHECK_EQ(close(fd), 0);
+	CHECK_EQ(close(peer), 0);
+}
+
+enum { CONNECTIONS = 8, ROUNDS = 150 };
+
+static void write_to(void *arg)
+{
+	gmp_yield();
+	plain_write(*(int *)arg);
+}
+
+/* Sockets come and go by plain calls, so numbers pass from one connection to the other all the time. */
+static void live_connections(void *arg)
+{
+	int rounds = check_scaled(ROUNDS);
+	unsigned seed = (unsigned)(intptr_t)arg;
+
+	for (int i = 0; i < rounds; i++) {
+		int peer, fd = adopt_pair(&peer);
+		gmp_g *g;
+
+		if (rand_r(&seed) & 1) { /* the library goes to the next host */
+			plain_close(fd);
+			if (rand_r(&seed) & 1)
+				gmp_yield();
+			plain_close(peer);
+			int late = fd;
+
+			fd = adopt_pair(&peer);
+			if (late != fd && rand_r(&seed) & 1)
+				(void)gmp_fd_release(late); /* it may be another's by now */
+		}
+		g = spawn(write_to, &peer);
+		CHECK_EQ(gmp_fd_wait(fd, GMP_READ, gmp_deadline(PATIENCE)), GMP_READ);
+		join(g);
+		CHECK_EQ(gmp_fd_wait(fd, GMP_READ, gmp_deadline(PATIENCE)), GMP_READ);
+		if (rand_r(&seed) & 1)
+			CHECK_EQ(gmp_fd_release(fd), 0);
+		plain_close(fd);
+		plain_close(peer);
+	}
+}
+
+RT(connections_that_swap_numbers_never_end_each_others_waits)
+{
+	gmp_g *g[CONNECTIONS];
+
+	for (int i = 0; i < CONNECTIONS; i++)
+		g[i] = spawn(live_connections, (void *)(intptr_t)(i + 1));
+	for (int i = 0; i < CONNECTIONS; i++)
+		join(g[i]);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tests of child processes share: children that end when the test says so, and waits. */
+#ifndef TESTS_RUNTIME_PROCESS_UTIL_H
+#define TESTS_RUNTIME_PROCESS_UTIL_H
+
+#include <signal.h>
+
+#include "io_util.h"
+
+/* A child that ends with that status once its end of the pipe is closed; which is ours then. */
+struct child {
+	pid_t pid;
+	int leash;
+};
+
+UNUSED static void let_go(struct child *c)
+{
+	CHECK_EQ(close(c->leash), 0);
+}
+
+UNUSED static struct child start(int status)
+{
+	struct child c;
+	int p[2];
+
+	CHECK_EQ(pipe2(p, O_CLOEXEC), 0);
+	c.pid = fork();
+	CHECK(c.pid >= 0);
+	if (c.pid == 0) {
+		char b;
+
+		/* those of the children before it are inherited too */
+		for (int fd = 3; fd < 256; fd++)
+			if (fd != p[0])
+				close(fd);
+		while (read(p[0], &b, 1) < 0)
+			;
+		_exit(status);
+	}
+	close(p[0]);
+	c.leash = p[1];
+	return c;
+}
+
+struct waiting {
+	pid_t pid, result;
+	int flags, status;
+	atomic_int done;
+};
+
+UNUSED static void wait_for_it(void *arg)
+{
+	struct waiting *w = arg;
+
+	w->result = gmp_waitpid(w->pid, &w->status, w->flags);
+	atomic_store(&w->done, 1);
+}
+
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests that gmp_stats shows scheduling latency: what is sampled, and that a stall is seen. */
+#include <stdbool.h>
+
+#include "io_util.h"
+
+enum { STALL_MS = 200, SEEN_MS = 100, STALL_MOST_MS = 10000 };
+
+static atomic_int stop;
+
+/* Keeps its P without a gmp call. */
+static void compute(int64_t ns)
+{
+	int64_t until = gmp_now() + ns;
+
+	while (gmp_now() < until)
+		;
+}
+
+static void nothing(UNUSED void *arg)
+{
+}
+
+/* So that a later event falls anywhere between two samples. */
+static void settle(void)
+{
+	int n = 1000 + (int)(gmp_now() / 64 % 100);
+
+	for (int i = 0; i < n; i++)
+		gmp_yield();
+}
+
+static uint64_t samples(void)
+{
+	return stats().latency_samples;
+}
+
+/* --- what is sampled --- */
+
+RT(stats_yields_are_sampled)
+{
+	int n = (int)check_scaled(640000);
+	uint64_t before = samples();
+
+	for (int i = 0; i < n; i++)
+		gmp_yield();
+	CHECK(samples() - before >= (uint64_t)n / 128);
+	CHECK(samples() - before <= (uint64_t)n / 32 + 100);
+}
+
+RT(stats_spawns_are_sampled)
+{
+	int n = (int)check_scaled(12800);
+	uint64_t before = samples();
+	uint64_t yields = 0;
+
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(gmp_go(nothing, NULL), 0);
+	for (; stats().greens > 1; yields++)
+		gmp_yield();
+	CHECK(samples() - before >= ((uint64_t)n + yields) / 128);
+}
+
+RT(stats_sleeps_are_sampled)
+{
+	int n = (int)check_scaled(1280);
+	uint64_t before = samples();
+
+	for (int i = 0; i < n; i++)
+		gmp_sleep(10 * US);
+	CHECK(samples() - before >= (uint64_t)n / 128);
+}
+
+static void echo(void *arg)
+{
+	int fd = *(int *)arg;
+	char b;
+
+	while (gmp_read(fd, &b, 1) == 1)
+		CHECK_EQ(gmp_write(fd, &b, 1), 1);
+	CHECK_EQ(gmp_close(fd), 0);
+}
+
+RT(stats_descriptors_are_sampled)
+{
+	int n = (int)check_scaled(2560), a, b;
+	uint64_t before;
+	char c = 'x';
+	gmp_g *g;
+
+	make_pair("unix", &a, &b);
+	g = spawn(echo, &b);
+	before = samples();
+	for (int i = 0; i < n; i++) {
+		CHECK_EQ(gmp_write(a, &c, 1), 1);
+		CHECK_EQ(gmp_read(a, &c, 1), 1);
+	}
+	CHECK(samples() - before >= (uint64_t)n / 128);
+	CHECK_EQ(gmp_close(a), 0);
+	join(g);
+}
+
+static void kick(void *arg)
+{
+	WAIT_FOR(stats().greens_waiting == 1);
+	CHECK_EQ(gmp_sem_release(arg, 1), 0);
+}
+
+RT(stats_wakeup_by_external_thread_is_measured)
+{
+	uint64_t before = samples();
+	gmp_sem s = GMP_SEM_INIT(0);
+	struct foreign f;
+
+	foreign_start(&f, kick, &s);
+	CHECK_EQ(gmp_sem_acquire(&s), 0);
+	CHECK(samples() - before >= 1);
+	CHECK_EQ(pthread_join(f.thread, NULL), 0);
+}
+
+/* --- a stall is seen --- */
+
+static bool run_seen(const gmp_stats *s)
+{
+	return s->longest_run >= SEEN_MS * (uint64_t)MS;
+}
+
+static bool stall_seen(const gmp_stats *s)
+{
+	return run_seen(s) && s->latency_max >= SEEN_MS * (uint64_t)MS;
+}
+
+/* sysmon measures a stall from its first look at it. A busy machine may run sysmon late, so the stall lasts
+ * until the statistics show it, or STALL_MOST_MS. */
+static void stall_until(bool (*seen)(const gmp_stats *s))
+{
+	int64_t most = gmp_now() + STALL_MOST_MS * MS;
+	gmp_stats s;
+
+	do {
+		compute(STALL_MS * MS);
+		s = stats();
+	} while (!seen(&s) && gmp_now() < most);
+	CHECK(seen(&s));
+}
+
+static void runnable_during_stall(UNUSED void *arg)
+{
+	gmp_g *g;
+
+	settle();
+	g = spawn(nothing, NULL);
+	stall_until(stall_seen);
+	join(g);
+}
+
+TEST(stats_stall_of_a_runnable_one_is_in_latency_max)
+{
+	run_procs(1, runnable_during_stall, NULL);
+}
+
+/* They would run at once otherwise, one after the other. */
+static void yield_until_stop(UNUSED void *arg)
+{
+	while (!atomic_load(&stop))
+		gmp_yield();
+}
+
+static void yielders_during_stall(UNUSED void *arg)
+{
+	gmp_g *g[3];
+
+	for (int i = 0; i < 3; i++)
+		g[i] = spawn(yield_until_stop, NULL);
+	settle();
+	stall_until(stall_seen);
+	atomic_store(&stop, 1);
+	for (int i = 0; i < 3; i++)
+		join(g[i]);
+}
+
+TEST(stats_stall_of_yielders_is_in_latency_max)
+{
+	run_procs(1, yielders_during_stall, NULL);
+}
+
+static void sleep_a_little(UNUSED void *arg)
+{
+	gmp_sleep(1 * MS);
+}
+
+static void sleeper_during_stall(UNUSED void *arg)
+{
+	gmp_g *g;
+
+	settle();
+	g = spawn(sleep_a_little, NULL);
+	gmp_yield();
+	stall_until(run_seen);
+	join(g);
+	/* from the deadline on: exact */
+	CHECK(stats().latency_max >= (STALL_MS - 2) * (uint64_t)MS);
+}
+
+TEST(stats_stall_of_a_sleeper_counts_from_its_deadline)
+{
+	run_procs(1, sleeper_during_stall, NULL);
+}
+
+static bool run_seen_reader_runnable(const gmp_stats *s)
+{
+	return run_seen(s) && s->greens_runnable == 1;
+}
+
+/* sysmon asks the poller; the reader's latency is measured from then on. */
+static void reader_during_stall(UNUSED void *arg)
+{
+	int a, b;
+	char c = 'x';
+	gmp_g *g;
+
+	make_pair("unix", &a, &b);
+	settle();
+	g = spawn(echo, &b);
+	gmp_yield();
+	CHECK_EQ(write(a, &c, 1), 1);
+	stall_until(run_seen_reader_runnable);
+	compute(SEEN_MS * MS);
+	CHECK_EQ(gmp_read(a, &c, 1), 1);
+	CHECK(stats().latency_max >= SEEN_MS * (uint64_t)MS);
+	CHECK_EQ(gmp_close(a), 0);
+	join(g);
+}
+
+TEST(stats_stall_of_a_reader_is_in_latency_max)
+{
+	run_procs(1, reader_during_stall, NULL);
+}
+
+/* An M without a P sleeps in the poller, so it is the one to find the event. */
+static void reader_found_without_p(UNUSED void *arg)
+{
+	int a, b;
+	char c = 'x';
+	gmp_g *g;
+
+	make_pair("unix", &a, &b);
+	settle();
+	g = spawn(echo, &b);
+	gmp_yield();
+	gmp_block_enter();
+	WAIT_FOR(stats().handoffs > 0 && stats().threads_idle > 0);
+	gmp_block_leave();
+	CHECK_EQ(write(a, &c, 1), 1);
+	stall_until(run_seen_reader_runnable);
+	compute(SEEN_MS * MS);
+	CHECK_EQ(gmp_read(a, &c, 1), 1);
+	CHECK(stats().latency_max >= SEEN_MS * (uint64_t)MS);
+	CHECK_EQ(gmp_close(a), 0);
+	join(g);
+}
+
+TEST(stats_stall_of_a_reader_found_without_p_is_in_latency_max)
+{
+	run_procs(1, reader_found_without_p, NULL);
+}
+
+static void compute_long(UNUSED void *arg)
+{
+	compute(STALL_MS * MS);
+}
+
+/* More that compute than Ps, so that some of them wait for a P that others keep. With several Ps sysmon takes
+ * them from a ring, and their latency is known only once they run: hence one stall after the other. */
+RT(stats_stall_of_all_ps_is_in_latency_max)
+{
+	int64_t most = gmp_now() + STALL_MOST_MS * MS;
+	gmp_g *g[8];
+	gmp_stats s;
+
+	settle();
+	do {
+		for (int i = 0; i < 2 * procs; i++)
+			g[i] = spawn(compute_long, NULL);
+		for (int i = 0; i < 2 * procs; i++)
+			join(g[i]);
+		s = stats();
+	} while (!stall_seen(&s) && gmp_now() < most);
+	CHECK(stall_seen(&s));
+}
+
+/* --- the longest run --- */
+
+RT(stats_longest_run_includes_the_present_one)
+{
+	settle();
+	CHECK(stats().longest_run < SEEN_MS * (uint64_t)MS);
+	int64_t began = gmp_now();
+
+	stall_until(run_seen);
+	CHECK(stats().longest_run <= (uint64_t)(gmp_now() - began) + 10 * (uint64_t)MS);
+}
+
+/* A run that has ended is known as far as sysmon's last look at it. */
+RT(stats_longest_run_includes_former_ones)
+{
+	int64_t most = gmp_now() + STALL_MOST_MS * MS;
+	gmp_stats s;
+
+	settle();
+	do {
+		compute(STALL_MS * MS);
+		gmp_yield();
+		s = stats();
+	} while (!run_seen(&s) && gmp_now() < most);
+	CHECK(run_seen(&s));
+}
+
+RT(stats_idle_time_is_no_run)
+{
+	gmp_sleep(500 * MS);
+	CHECK(stats().longest_run < 300 * (uint64_t)MS);
+}
+
+RT(stats_blocking_code_is_no_run)
+{
+	settle();
+	(void)gmp_blocking(usleep(400000));
+	CHECK(stats().longest_run < 200 * (uint64_t)MS);
+	gmp_yield();
+	CHECK(stats().longest_run < 200 * (uint64_t)MS);
+}

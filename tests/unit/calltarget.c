@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests that the function that a call instruction calls is found, and that code that cannot be read is not. */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "calltarget.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+enum { SIZE = 4096, STUB = 1024, SLOT = 2048, FUNCTION = 0x1234 };
+
+static uint8_t *code;
+
+/* Two pages, of which the second cannot be read. */
+static void begin(void)
+{
+	code = mmap(NULL, 2 * SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(code != MAP_FAILED);
+	CHECK_EQ(mprotect(code + SIZE, SIZE, PROT_NONE), 0);
+}
+
+/* An instruction at `at` that ends with a displacement to `to`; where it ends. */
+static uintptr_t put(size_t at, const char *bytes, size_t n, size_t to)
+{
+	int32_t by = (int32_t)((int64_t)to - (int64_t)(at + n + 4));
+
+	memcpy(code + at, bytes, n);
+	memcpy(code + at + n, &by, 4);
+	return (uintptr_t)code + at + n + 4;
+}
+
+static uintptr_t at(size_t offset)
+{
+	return (uintptr_t)code + offset;
+}
+
+TEST(calltarget_direct_call)
+{
+	begin();
+	CHECK_EQ(call_target(put(100, "\xe8", 1, 700)), at(700));
+	CHECK_EQ(call_target(put(900, "\xe8", 1, 300)), at(300));
+}
+
+TEST(calltarget_call_through_the_global_offset_table)
+{
+	uintptr_t function = FUNCTION;
+
+	begin();
+	memcpy(code + SLOT, &function, sizeof(function));
+	CHECK_EQ(call_target(put(100, "\xff\x15", 2, SLOT)), FUNCTION);
+}
+
+TEST(calltarget_call_through_a_stub)
+{
+	uintptr_t function = FUNCTION;
+
+	begin();
+	memcpy(code + SLOT, &function, sizeof(function));
+	put(STUB, "\xff\x25", 2, SLOT);
+	CHECK_EQ(call_target(put(100, "\xe8", 1, STUB)), FUNCTION);
+	put(STUB, "\xf3\x0f\x1e\xfa\xff\x25", 6, SLOT);
+	CHECK_EQ(call_target(put(100, "\xe8", 1, STUB)), FUNCTION);
+	put(STUB, "\xf3\x0f\x1e\xfa\xf2\xff\x25", 7, SLOT);
+	CHECK_EQ(call_target(put(100, "\xe8", 1, STUB)), FUNCTION);
+}
+
+TEST(calltarget_call_through_a_register_is_not_known)
+{
+	begin();
+	put(95, "\xe8", 1, 700); /* what stands before is no call */
+	memcpy(code + 98, "\xff\xd0", 2);
+	CHECK_EQ(call_target(at(100)), 0);
+}
+
+TEST(calltarget_unreadable_code_is_not_known)
+{
+	begin();
+	CHECK_EQ(call_target(at(SIZE + 100)), 0);
+	CHECK_EQ(call_target(4096), 0);
+	/* a target that cannot be read is no stub */
+	CHECK_EQ(call_target(put(100, "\xe8", 1, SIZE + 8)), at(SIZE + 8));
+	CHECK_EQ(call_target(put(100, "\xff\x15", 2, SIZE + 8)), 0);
+}
+
+static uintptr_t came_from;
+
+static noinline void callee(void)
+{
+	came_from = (uintptr_t)__builtin_return_address(0);
+}
+
+TEST(calltarget_of_a_real_call)
+{
+	callee();
+	CHECK_EQ(call_target(came_from), (uintptr_t)callee);
+}

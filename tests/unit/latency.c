@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests of the histogram's buckets, and of what sysmon notes of a P that does not switch. */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "latency.h"
+
+enum { MS = 1000000 };
+
+static struct p pp;
+static struct g g;
+
+static void begin(void)
+{
+	sched.start_now = os_now();
+	sched.start_ticks = cpu_ticks();
+	pp.timers.next = NEVER;
+	pp.watched.since = NEVER;
+	pp.sample_in = 1;
+	pp.status = P_RUNNING;
+}
+
+TEST(latency_bucket_bound_is_at_most_a_quarter_above)
+{
+	for (uint64_t t = 0; t < UINT64_C(1) << 43; t += t / 7 + 1) {
+		unsigned b = latency_bucket(t);
+
+		CHECK(b < LATENCY_BUCKETS);
+		CHECK(latency_bound(b) >= t);
+		CHECK(latency_bound(b) <= t + t / 4);
+		CHECK(b == 0 || latency_bound(b - 1) < t);
+	}
+	CHECK_EQ(latency_bucket(UINT64_MAX), LATENCY_BUCKETS - 1);
+}
+
+TEST(latency_one_in_64_is_sampled)
+{
+	int drawn = 0;
+
+	begin();
+	for (int i = 0; i < 640000; i++) {
+		if (!latency_draw(&pp))
+			continue;
+		drawn++;
+		latency_sample(&pp, &g, LATENCY_YIELD);
+		CHECK(g.turn & TURN_MEASURED);
+		latency_record(&pp, &g);
+		CHECK(!(g.turn & TURN_MEASURED));
+	}
+	CHECK(drawn > 640000 / 96 && drawn < 640000 / 33);
+	CHECK_EQ(pp.latency[LATENCY_YIELD].samples, drawn);
+}
+
+TEST(latency_of_a_timer_counts_from_its_deadline)
+{
+	begin();
+	while (os_now() < sched.start_now + MS)
+		;
+	g.ready_at = (uint64_t)(os_now() - 500 * MS);
+	latency_stamp(&g, LATENCY_TIMER, false);
+	latency_record(&pp, &g);
+	double ns_per_tick =
+		(double)(os_now() - sched.start_now) / (double)(cpu_ticks() - sched.start_ticks);
+
+	CHECK((double)pp.latency[LATENCY_TIMER].max * ns_per_tick > 400.0 * MS);
+	CHECK((double)pp.latency[LATENCY_TIMER].max * ns_per_tick < 2000.0 * MS);
+}
+
+TEST(latency_run_without_a_switch_is_noted)
+{
+	begin();
+	latency_watch(&pp, 100 * MS);
+	CHECK_EQ(sched.longest_run, 0);
+	CHECK_EQ(latency_running(&pp, 103 * MS), 3 * MS);
+	latency_watch(&pp, 110 * MS);
+	CHECK_EQ(sched.longest_run, 10 * MS);
+	pp.count.switches++;
+	CHECK_EQ(latency_running(&pp, 112 * MS), 0);
+	latency_watch(&pp, 120 * MS);
+	CHECK_EQ(sched.longest_run, 10 * MS);
+	CHECK_EQ(latency_running(&pp, 125 * MS), 5 * MS);
+}
+
+TEST(latency_idle_p_has_no_run)
+{
+	begin();
+	latency_watch(&pp, 100 * MS);
+	pp.status = P_IDLE;
+	CHECK_EQ(latency_running(&pp, 200 * MS), 0);
+	latency_watch(&pp, 200 * MS);
+	latency_watch(&pp, 300 * MS);
+	CHECK_EQ(sched.longest_run, 0);
+	pp.status = P_RUNNING;
+	latency_watch(&pp, 310 * MS);
+	CHECK_EQ(sched.longest_run, 0);
+	latency_watch(&pp, 320 * MS);
+	CHECK_EQ(sched.longest_run, 10 * MS);
+}
+
+TEST(latency_first_of_a_queue_that_stays_is_noted)
+{
+	begin();
+	latency_watch(&pp, 100 * MS);
+	pp.runq[0] = &g;
+	pp.runqtail = 1;
+	latency_watch(&pp, 110 * MS); /* from here on it is known to be queued */
+	CHECK_EQ(sched.longest_queued, 0);
+	latency_watch(&pp, 130 * MS);
+	CHECK_EQ(sched.longest_queued, 20 * MS);
+	pp.runqhead = 1; /* a thief took it */
+	latency_watch(&pp, 170 * MS);
+	CHECK_EQ(sched.longest_queued, 20 * MS);
+	pp.runnext = &g;
+	latency_watch(&pp, 180 * MS);
+	latency_watch(&pp, 220 * MS);
+	CHECK_EQ(sched.longest_queued, 40 * MS);
+}

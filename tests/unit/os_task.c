@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* Does the system say what a thread of ours does? */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/os.h"
+
+static int ends[2], tid;
+
+static void *reader(void *arg)
+{
+	char c;
+
+	st_rel(&tid, os_thread_id());
+	while (read(ends[0], &c, 1) == 1)
+		;
+	return arg;
+}
+
+static pthread_t start_reader(void)
+{
+	pthread_t t;
+
+	CHECK_EQ(pipe(ends), 0);
+	CHECK_EQ(pthread_create(&t, NULL, reader, NULL), 0);
+	while (!ld_acq(&tid) || os_thread_state(tid) != 'S')
+		os_nap(100000);
+	return t;
+}
+
+static void end_reader(pthread_t t)
+{
+	close(ends[1]);
+	pthread_join(t, NULL);
+	close(ends[0]);
+}
+
+TEST(thread_asleep_in_read_names_call_and_fd)
+{
+	pthread_t t = start_reader();
+	struct os_call call;
+	char name[80];
+
+	if (!os_thread_call(tid, &call))
+		check_skip("/proc/self/task/TID/syscall cannot be read here");
+	CHECK_STR(call.name, "read()");
+	CHECK_EQ(call.kind, OS_CALL_STREAM);
+	CHECK_EQ(call.fd, ends[0]);
+	CHECK(os_fd_name(call.fd, name, sizeof(name)));
+	CHECK(strncmp(name, "pipe:[", 6) == 0);
+	end_reader(t);
+}
+
+TEST(running_thread_is_in_no_call)
+{
+	struct os_call call;
+
+	CHECK(!os_thread_call(os_thread_id(), &call) || call.kind != OS_CALL_STREAM || call.fd > 2);
+	CHECK(!os_thread_call(1 << 24, &call));
+	CHECK_EQ(os_thread_state(os_thread_id()), 'R');
+}
+
+TEST(cpu_time_grows_while_computing_and_not_while_asleep)
+{
+	pthread_t t = start_reader();
+	int64_t asleep = os_thread_cpu_time(tid), own = os_thread_cpu_time(os_thread_id());
+	int64_t end = os_now() + 20000000;
+
+	while (os_now() < end)
+		;
+	CHECK(os_thread_cpu_time(os_thread_id()) > own);
+	CHECK(os_thread_cpu_time(tid) - asleep < 10000000);
+	CHECK(os_thread_delay(os_thread_id()) >= -1);
+	CHECK_EQ(os_thread_cpu_time(1 << 24), 0);
+	CHECK_EQ(os_thread_delay(1 << 24), -1);
+	end_reader(t);
+}
+
+TEST(name_of_closed_fd_is_not_known)
+{
+	char name[8];
+
+	CHECK(!os_fd_name(999, name, sizeof(name)));
+	CHECK_STR(name, "");
+}
