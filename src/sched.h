@@ -42,9 +42,16 @@ void sched_ask_yield(struct p *pp);
 /* Ask the kernel, and wait for ns at most. */
 void sched_poll(int64_t ns, struct glist *out);
 
-/* The M has got a P by another way than its search: look for a green thread, from the top of g0, so
- * that calls in turns do not fill it where the compiler makes no jumps of them. */
+/* The M has got a P by another way than its search: look for a green thread, from the base of g0 (SCHED-9
+ * of sched.c). */
 leaves_by_jump int find_afresh(struct m *m);
+
+/* SCHED-9, for debug checks.  Returns true if less than 4 KiB of g0 is in use at the caller's frame, on the
+ * M's g0. */
+static inline bool is_near_base(struct m *m)
+{
+	return (uintptr_t)m->g0 - (uintptr_t)__builtin_frame_address(0) < 4096;
+}
 
 /* Step 3 of a bound G's turn: gp goes on, on its m. */
 leaves_by_jump int resume_bound(struct m *m, struct g *gp);

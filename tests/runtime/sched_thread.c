@@ -405,6 +405,39 @@ TEST_PROCS(a_timer_waits_until_it_can_have_a_thread)
 	run_threads(procs, 20, tick_when_there_is_room);
 }
 
+static _Atomic int room;
+
+static void wait_for_room(UNUSED void *arg)
+{
+	WAIT_FOR(room);
+}
+
+/* Each attempt to start the timer's thread is a switch of the scheduler; the G of the timer is the only
+ * one that an M serves. */
+static void fail_to_start_a_timer(UNUSED void *arg)
+{
+	uint64_t attempts = (uint64_t)check_scaled(4000) * (uint64_t)gmp_procs();
+	gmp_timer *t = gmp_timer_new(tick, NULL);
+	int n = 0, err;
+
+	while ((err = gmp_go(wait_for_room, NULL)) == 0)
+		CHECK(++n < 40);
+	CHECK_EQ(err, -EAGAIN);
+	attempts += stats().switches;
+	CHECK_EQ(gmp_timer_set(t, gmp_now(), 0), 0);
+	WAIT_FOR(stats().switches >= attempts);
+	CHECK_EQ(count, 0);
+	room = 1;
+	WAIT_FOR(count == 1);
+	gmp_timer_free(t);
+}
+
+/* 64 bytes of g0 for each failed attempt would be enough for an overflow. */
+TEST_PROCS(failed_starts_of_a_timers_thread_use_no_stack)
+{
+	run_threads(procs, 20, fail_to_start_a_timer);
+}
+
 static _Atomic int told;
 
 static void spawn_until_told(UNUSED void *arg)
