@@ -67,6 +67,7 @@ static void in_child(void)
 	struct m *m = getm() ? getm() : gmp__blockedm();
 
 	if (m) {
+		os_timer_slack(sched.slack);
 		signal_thread_restore();
 		local_adopt(m->curg);
 	}

@@ -2,6 +2,8 @@
 /* Tests what a forked child finds: no runtime, and it may start one. */
 #include "runtime_util.h"
 
+#include <sys/prctl.h>
+
 static void check_plain(void)
 {
 	gmp_mutex m = GMP_MUTEX_INIT;
@@ -81,6 +83,39 @@ RT(a_child_forked_from_a_green_thread_may_start_a_runtime)
 	foreign_start(&f, fork_and_run, NULL);
 	foreign_join(&f);
 	join(spawn(spawn_many, NULL));
+}
+
+/* An M waits with a timer slack of 1 ns, which is not the child's. */
+enum { SLACK = 77000 };
+
+static void check_slack_in_child(UNUSED void *arg)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0) == SLACK ? 44 : 1);
+	wait_status(pid, 44);
+	gmp_block_enter();
+	pid = fork();
+	if (pid == 0)
+		_exit(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0) == SLACK ? 45 : 1);
+	wait_status(pid, 45);
+	gmp_block_leave();
+	CHECK_EQ(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), 1);
+}
+
+static void check_slack_of_children(UNUSED void *arg)
+{
+	check_slack_in_child(NULL);
+	for (int i = 0; i < 8; i++)
+		join(spawn(check_slack_in_child, NULL));
+}
+
+TEST_PROCS(fork_child_has_timer_slack_of_program)
+{
+	CHECK_EQ(prctl(PR_SET_TIMERSLACK, (unsigned long)SLACK, 0, 0, 0), 0);
+	run_procs(procs, check_slack_of_children, NULL);
+	CHECK_EQ(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), SLACK);
 }
 
 static void fork_and_return(UNUSED void *arg)
