@@ -27,6 +27,7 @@
 #include "io/fd.h"
 #include "netpoll_multi.h"
 #include "park.h"
+#include "timer.h"
 #include "vtime.h"
 
 enum { ON_STACK = 16 }; /* descriptors; more are allocated for */
@@ -47,7 +48,7 @@ static int sleep_in_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
 	int64_t until = vtime_real(deadline);
 
 	for (;;) {
-		int64_t ns = max_of(until - os_now(), (int64_t)0);
+		int64_t ns = (int64_t)time_between(os_now(), until);
 		struct timespec ts = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
 		int ready = ppoll(fds, n, until == NEVER ? NULL : &ts, NULL);
 

@@ -213,6 +213,7 @@ TEST(poll_without_runtime_works)
 	make_pipe(p);
 	CHECK_EQ(poll_one(p[0], POLLIN, gmp_deadline(3 * MS), &revents), -ETIMEDOUT);
 	CHECK_EQ(revents, 0);
+	CHECK_EQ(poll_one(p[0], POLLIN, INT64_MIN, &revents), -ETIMEDOUT);
 	plain_write(p[1]);
 	CHECK_EQ(poll_one(p[0], POLLIN, GMP_FOREVER, &revents), 1);
 	CHECK_EQ(revents, POLLIN);
