@@ -355,7 +355,7 @@ static void wait_until_unused(struct polldesc *pd)
 		short_wait(i);
 }
 
-/* The number is the caller's alone from here on, until netpoll_forget. */
+/* 0: the number is the caller's alone from here on, until netpoll_forget.  Else -EBADF or FD_STALE. */
 static int shut(struct polldesc *pd, enum late_kind kind)
 {
 	struct glist out = { 0 };
@@ -363,7 +363,7 @@ static int shut(struct polldesc *pd, enum late_kind kind)
 
 	if (err == -ESTALE) {
 		late_report(pd->fd, kind);
-		return -EBADF;
+		return FD_STALE;
 	}
 	if (err)
 		return err;
@@ -395,7 +395,7 @@ static int close_fd(int fd)
 	if (unlikely(pd->taken)) { /* by another connection, which is not adopted */
 		forget(pd, false);
 		late_report(fd, LATE_CLOSE);
-		return -EBADF;
+		return FD_STALE;
 	}
 	if (unlikely(pd->gone))
 		late_report(fd, LATE_UNKNOWN);
@@ -409,7 +409,7 @@ static int close_fd(int fd)
 	return err;
 }
 
-int gmp_close(int fd)
+int fd_close(int fd)
 {
 	if (!rt_enter())
 		return -ESRCH;
@@ -417,6 +417,16 @@ int gmp_close(int fd)
 
 	rt_leave();
 	return result;
+}
+
+static int errno_of(int result)
+{
+	return result == FD_STALE ? -EBADF : result;
+}
+
+int gmp_close(int fd)
+{
+	return errno_of(fd_close(fd));
 }
 
 static int release(int fd)
@@ -435,7 +445,7 @@ int gmp_fd_release(int fd)
 {
 	if (!rt_enter())
 		return -ESRCH;
-	int result = release(fd);
+	int result = errno_of(release(fd));
 
 	rt_leave();
 	return result;

@@ -109,4 +109,9 @@ static inline bool off_stack(const void *at, size_t n)
 /* Make a fresh, non-blocking descriptor the poller's; closes it on failure.  fd or -errno. */
 int fd_register(int fd, bool tcp);
 
+/* gmp_close, except that it returns FD_STALE in place of -EBADF if another connection has the number: a plain close()
+ * would then close the fd of that connection.  No errno is as low, and close(2) may say ESTALE itself. */
+enum { FD_STALE = -4097 };
+int fd_close(int fd);
+
 #endif

@@ -211,7 +211,7 @@ static void close_childs(struct spawn *s)
 
 static void close_known(int *fd)
 {
-	int err = *fd < 0 ? 0 : gmp_close(*fd);
+	int err = *fd < 0 ? 0 : fd_close(*fd);
 
 	if (err == -ESRCH || err == -EBADF) /* its record went with its run */
 		close(*fd);

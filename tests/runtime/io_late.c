@@ -93,6 +93,15 @@ static action late(int i)
 	return i & 1 ? gmp_close : gmp_fd_release;
 }
 
+/* The fd of a child's pipe, as gmp_process_spawn hands it out. */
+static int close_process(int fd)
+{
+	gmp_process p = { .pidfd = -1, .in = fd, .out = -1, .err = -1 };
+
+	gmp_process_close(&p);
+	return p.in;
+}
+
 /* The library closes the number and opens it for another connection. */
 static void reopen(int fd, int *peer)
 {
@@ -145,6 +154,25 @@ RT(late_release_by_worker_that_never_adopted_keeps_the_next_connections_wait)
 		actor_end(&second);
 		end(fd, peer);
 	}
+}
+
+RT(process_close_of_lost_fd_keeps_the_next_connections_wait)
+{
+	struct actor first, second;
+	int peer, fd = adopt_pair(&peer);
+
+	actor_begin(&first);
+	actor_begin(&second);
+	CHECK_EQ(ask(&first, wait_short, fd), -ETIMEDOUT);
+	reopen(fd, &peer);
+	CHECK_EQ(gmp_fd_adopt(fd), fd);
+	wait_until_parked(&second, fd, 2);
+	CHECK_EQ(ask(&first, close_process, fd), -1);
+	check_waits(&second, fd, peer);
+	CHECK_EQ(ask(&second, gmp_fd_release, fd), 0);
+	actor_end(&first);
+	actor_end(&second);
+	end(fd, peer);
 }
 
 /* Its wait ends with -ECANCELED as the number is adopted anew, and then it cleans up. */
