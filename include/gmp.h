@@ -523,8 +523,8 @@ GMP_API size_t gmp_chan_cap(const gmp_chan *c);
  *   case 1: sum = 0; break;
  *   }
  *
- * One atomic look at all cases; uniformly random among the ready ones.  It never meets
- * itself, though the same channel may stand in several cases, on both sides.  A case whose channel
+ * Checks all cases atomically and runs one of the ready cases, chosen uniformly at random.  Two cases of one call
+ * never match each other, though the same channel may be in several cases, on both sides.  A case whose channel
  * is NULL is never ready.  Without a ready case gmp_select waits, gmp_select_until until the
  * deadline (-ETIMEDOUT), gmp_select_try not at all (-EAGAIN: Go's default branch).  n = 0 waits for
  * ever, or until the deadline.  What the pointers point to must stay until the call returns;
@@ -1602,7 +1602,7 @@ typedef struct gmp_stats {
 		longest_run; /* ns that a P ran without a switch to a green thread, the longest since
 				    the start, the present run included; without the time between
 				    gmp_block_enter and gmp_block_leave. At most 20 ms too short (the
-				    monitor thread looks every 1 to 10 ms), so shorter runs may be
+				    monitor thread polls every 1 to 10 ms), so shorter runs may be
 				    missing. Calls that block undeclared count */
 } gmp_stats;
 #define GMP_STATS_INIT GMP_SIZED_INIT_(gmp_stats)

@@ -156,7 +156,7 @@ inline rest()
 #define BLOCKED m
 #endif
 
-/* sched_take_blocked_locked: of an M whose section is expected to be long, which may be any */
+/* sched_take_blocked_locked: takes the P of any M, as each section may be expected to be long */
 #ifdef MUTANT_TAKEN_UNCOUNTED /* the count is the taker's only */
 #define TAKEN(n) n--
 #else
@@ -165,7 +165,7 @@ inline rest()
 
 inline regain_p()
 {
-#ifdef MUTANT_TAKEN_WITHOUT_CAS /* the M in the section may have left it since the look */
+#ifdef MUTANT_TAKEN_WITHOUT_CAS /* the M may have left its section since its status was read */
 	if
 	:: status < MS -> steals = true
 	:: true
@@ -208,7 +208,7 @@ inline without_p()
 #endif
 }
 
-/* step 5 and those after it; then g runs on, or stands in the queue and the M is to sleep */
+/* from step 5 on; then g continues, or is in the queue and its M sleeps */
 inline leave()
 {
 	atomic {

@@ -84,7 +84,7 @@ inline wake_all(how)
 	}
 }
 
-/* The kernel looks at once whether a file that is registered is ready. */
+/* The kernel checks at once whether a newly registered file is ready. */
 inline kernel_key(key)
 {
 	reg[file] = key;

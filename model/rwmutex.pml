@@ -46,8 +46,8 @@
  *   deadlock   -DROUNDS=1 -DDROP -DMUTANT_READ_NOT_PASSED_ON
  */
 #define N 4
-#define IS_WRITER(who) ((who) < 2)
-#define MAY_FAIL(who) ((who) == 1 || (who) == 3)
+#define IS_WRITER(w) ((w) < 2)
+#define MAY_FAIL(w) ((w) == 1 || (w) == 3)
 #define NONE 255
 
 /* the word */
@@ -119,55 +119,55 @@ inline reader_out()
 }
 
 
-inline claim(who, how, won)
+inline claim(w, how, won)
 {
 	atomic {
 		if
-		:: state[who] == ARMED -> state[who] = CLAIMED; result[who] = how; won = true
+		:: state[w] == ARMED -> state[w] = CLAIMED; result[w] = how; won = true
 		:: else -> won = false
 		fi
 	}
 }
 
-inline make_ready(who)
+inline make_ready(w)
 {
-	atomic { assert(state[who] == CLAIMED && !ready[who]); ready[who] = true }
+	atomic { assert(state[w] == CLAIMED && !ready[w]); ready[w] = true }
 }
 
-inline push_writer(who, front)
+inline push_writer(w, front)
 {
 	d_step {
 		if
-		:: front -> wq[1] = wq[0]; wq[0] = who
-		:: else -> wq[wn] = who
+		:: front -> wq[1] = wq[0]; wq[0] = w
+		:: else -> wq[wn] = w
 		fi;
 		wn++;
-		queued[who] = true
+		queued[w] = true
 	}
 }
 
-inline dequeue(who)
+inline dequeue(w)
 {
 	d_step {
-		assert(queued[who]);
+		assert(queued[w]);
 		if
-		:: drainer == who -> drainer = NONE
-		:: drainer != who && IS_WRITER(who) ->
+		:: drainer == w -> drainer = NONE
+		:: drainer != w && IS_WRITER(w) ->
 			if
-			:: wq[0] == who -> wq[0] = wq[1]
+			:: wq[0] == w -> wq[0] = wq[1]
 			:: else
 			fi;
 			wn--;
 			wq[wn] = 0
 		:: else ->
 			if
-			:: rq[0] == who -> rq[0] = rq[1]
+			:: rq[0] == w -> rq[0] = rq[1]
 			:: else
 			fi;
 			rn--;
 			rq[rn] = 0
 		fi;
-		queued[who] = false
+		queued[w] = false
 	}
 }
 

@@ -113,7 +113,7 @@ static void begin_queue(struct watched_run *w, struct p *pp, int64_t now)
 	w->next = ld_rlx(&pp->runnext);
 }
 
-/* The P has not switched since the last look. */
+/* The P has not switched since the last poll. */
 static void watch_queue(struct watched_run *w, struct p *pp, int64_t now)
 {
 	bool same_head = w->head != (uint64_t)NO_HEAD && w->head == ld_rlx(&pp->runqhead);

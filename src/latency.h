@@ -11,8 +11,8 @@
  *   3. the first of a batch of timers, if it is later than LATENCY_LATE_NS. Weight: 1.
  * A quantile is taken over the weights, so it estimates the share of all wakeups.
  *
- * sysmon adds what a sample may miss (latency_watch): at each of its looks it notes for each P since
- * when it runs without a switch, and since when the same G is first in its queue. Both are too short
+ * sysmon adds what a sample may miss (latency_watch): each time it polls a P, it notes since when the P
+ * runs without a switch, and since when the same G is first in its queue. Both are too short
  * by up to two intervals of sysmon (1 ms to 10 ms), and never too long.
  *
  * Invariants
@@ -76,7 +76,7 @@ enum latency_cause latency_cause_of(const struct g *gp);
 /* gp, which has TURN_MEASURED, runs now on the caller's P. Clears TURN_MEASURED. */
 void latency_record(struct p *pp, struct g *gp);
 
-/* sysmon's look at a P. */
+/* sysmon polls pp. */
 void latency_watch(struct p *pp, int64_t now);
 /* ns for which pp has run without a switch, as far as sysmon knows. From any thread. */
 int64_t latency_running(struct p *pp, int64_t now);

@@ -374,7 +374,7 @@ int gmp_key_set(gmp_key k, void *v)
 
 	if (unlikely(!l || !k || l->slot[k & l->mask].key != k))
 		return set_slow(k, v);
-	m->curg->owes |= OWES_LOCALS; /* its end is to look */
+	m->curg->owes |= OWES_LOCALS; /* destructors may have to run at its end */
 	return put(l, k, v);
 }
 

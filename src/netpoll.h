@@ -156,10 +156,10 @@ static inline struct polldesc *netpoll_find(int fd)
 }
 
 /* Take the number over: register it, and make it non-blocking if it was opened elsewhere.  -EEXIST if
- * it is registered already, -EAGAIN while the record is being closed or released.  One that cannot be polled is known by its record alone, and stays as it is.
- * OPEN_PATH: it was opened by a path, with those flags, so it is looked at before the poller is asked.
- * A record left behind by a plain close() is dropped, and those who wait on it go to `out` with
- * -ECANCELED. */
+ * it is registered already, -EAGAIN while the record is being closed or released.  A file that cannot be polled gets a
+ * record but no registration, and its flags stay.  OPEN_PATH: it was opened by a path, with those flags, so its kind
+ * is checked before the poller is asked.  A record left behind by a plain close() is dropped, and its waiters go to
+ * `out` with -ECANCELED. */
 enum { OPEN_TCP = 1, OPEN_ELSEWHERE = 2, OPEN_PATH = 4, OPEN_TO_DISK = 4 };
 #define OPEN_PATH_FLAGS(flags) (OPEN_PATH | os_flags_to_disk(flags) << OPEN_TO_DISK)
 int netpoll_open(int fd, unsigned how, struct glist *out);
@@ -172,7 +172,7 @@ enum { NEEDS_ROOM = 2 };
 int netpoll_renew(struct polldesc *pd, struct glist *out);
 
 /* Begin to close: -EBADF unless it is open; -ESTALE: the caller has lost the number to another connection
- * (netpoll_owner.c).  All who wait go to `out` with -ECANCELED. */
+ * (netpoll_owner.c).  All waiters go to `out` with -ECANCELED. */
 int netpoll_shut(struct polldesc *pd, struct glist *out);
 /* After the last use has ended (netpoll_used says 0): the record is free. */
 void netpoll_forget(struct polldesc *pd);
@@ -250,7 +250,7 @@ uint32_t netpoll_count(void);
  * most  how many records with a waiter to check, at a system call each
  * now   on the clock of os_now: waits that began less than CHECK_YOUNG_NS before it are left out
  *
- * Those whose wait has ended are appended to out.  Returns the number to begin the next call with; 0: all
+ * Waiters whose wait has ended are appended to out.  Returns the number to begin the next call with; 0: all
  * have been checked.  No locks held; from sysmon.
  */
 enum { CHECK_YOUNG_NS = 100000000 };

@@ -28,7 +28,7 @@
  *            since the waiter is not armed, and step 4 sees `fired`.
  *   MULTI-3  The call returns only after step 6: it took pd->lock of each entry after it was claimed, so no waker
  *            still uses multi or an entry.
- *   MULTI-4  An entry takes no turn (N3) and stands in no queue of a side: the order of readers and writers is
+ *   MULTI-4  An entry takes no turn (N3) and is in no queue of a side: the order of readers and writers is
  *            theirs alone.  All entries are fired, as readiness is not used up by a poll.
  *   MULTI-5  pd->polled is set if and only if the registration that pd->seq names is one-shot.  Then no side's
  *            waiter may park on it: netpoll_renew makes it an edge-triggered one first.

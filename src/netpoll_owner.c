@@ -25,9 +25,9 @@
  *   OWNER-5  Entries of threads that have ended are reused, so the table is no larger than four times the number of
  *            threads alive that have lost this number.
  *
- * Not told apart, as the caller is all that a release is known by: a release by a thread that adopted both
- * connections; by one that has begun a call on the number since; by one that has only read and written without ever
- * waiting.  gmp.h lists them as misuse (gmp_fd_release).
+ * A release is known by its caller and the number alone.  So a late release is not recognised if its caller has adopted
+ * both connections, has begun a call on the number since it lost it, or has only read and written without ever waiting.
+ * gmp.h lists these as misuse (gmp_fd_release).
  *
  * Verified by model/late.pml.
  *
@@ -44,7 +44,7 @@
 #include "allgs.h"
 
 struct loser {
-	struct adopter who; /* id 0: free */
+	struct adopter thread; /* id 0: free */
 	uint32_t last; /* a registration of its era: a later era has begun if pd->era is larger */
 };
 
@@ -96,7 +96,7 @@ static struct adopter user_of(const struct pollside *s)
 static struct loser *find(struct former *f, const struct adopter *a)
 {
 	for (uint32_t i = 0; f && i < f->room; i++)
-		if (same(&f->at[i].who, a))
+		if (same(&f->at[i].thread, a))
 			return &f->at[i];
 	return NULL;
 }
@@ -104,7 +104,7 @@ static struct loser *find(struct former *f, const struct adopter *a)
 static struct loser *find_free(struct former *f)
 {
 	for (uint32_t i = 0; f && i < f->room; i++)
-		if (!is_alive(&f->at[i].who))
+		if (!is_alive(&f->at[i].thread))
 			return &f->at[i];
 	return NULL;
 }
@@ -112,7 +112,7 @@ static struct loser *find_free(struct former *f)
 static bool has_free(const struct former *f, uint32_t n)
 {
 	for (uint32_t i = 0; f && n && i < f->room; i++)
-		n -= !is_alive(&f->at[i].who);
+		n -= !is_alive(&f->at[i].thread);
 	return n == 0;
 }
 

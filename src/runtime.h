@@ -188,8 +188,8 @@ struct g {
 	struct m *lockedm;   /* (o) whose it is while it has either */
 	uintptr_t made_at;   /* (c) the pc of the call that made it */
 	union {
-		int64_t since;     /* (a) of one that waits: about when it parked */
-		uint64_t ready_at; /* (a) of one that was woken, with TURN_MEASURED: cpu_ticks;
+		int64_t since;     /* (a) of a waiting G: about when it parked */
+		uint64_t ready_at; /* (a) of a woken G with TURN_MEASURED: cpu_ticks;
 				      in a list of due timers: the deadline */
 	};
 	struct cleanup *cleanups; /* (o) the last one first */
@@ -331,7 +331,7 @@ struct p {
 	struct counters count; /* (o) */
 	uint64_t sample_in;    /* (o) Gs that become runnable until one is measured */
 	int id;                /* (c) */
-	uint32_t status;       /* (a) enum pstatus; under (l), but for P_BLOCKED */
+	uint32_t status;       /* (a) enum pstatus; under (l), except P_BLOCKED */
 	int tid;               /* (a) the kernel's number of its M; 0: in a hand-off */
 	struct p *link;        /* (l) idle list */
 

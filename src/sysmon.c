@@ -22,7 +22,7 @@
  *    most CHECK_CHUNK checks at a time (netpoll_check.c).  While all Ps are idle only an external thread
  *    can close one: if the process has none, sysmon sleeps after one pass more; else it wakes for it.
  *  - A thread of ours has ended: join it.
- *  - A green thread has waited for a second for one known other (a mutex, a join): look for cycles, once
+ *  - A green thread has waited for a second for a known G (a mutex, a join): search for cycles, once
  *    a second at most (sched.long_waits).
  *  - A signal asks for a dump (sched.errand).
  *  - Stacks: what lies below the stack pointer of a G that has been parked for a second goes back
@@ -61,13 +61,13 @@ enum {
 	PARKED_NS = 1000 * MS, /* so long a G is left alone */
 	PASS_NS = 1000 * MS,   /* between two passes over all Gs */
 	SLICE_NS = 10 * MS,
-	SHORT_NS = 20000,    /* between two looks while blocking code keeps Ps */
-	SHORT_LOOKS = 50,    /* so many without a find, then longer and longer pauses */
+	SHORT_NS = 20000,    /* between two polls while blocking code keeps Ps */
+	SHORT_LOOKS = 50,    /* polls that take no P before the pauses grow */
 	CHAOS_NS = 200000,   /* between two threads that are disturbed */
-	SCAN_CHUNK = 2048,   /* Gs a look */
-	TRIM_CHUNK = 256,    /* stacks a look */
+	SCAN_CHUNK = 2048,   /* Gs a poll */
+	TRIM_CHUNK = 256,    /* stacks a poll */
 	CHECK_NS = 700 * MS, /* between two passes over waits; with CHECK_YOUNG_NS below 1 s */
-	CHECK_CHUNK = 2048,  /* waits a look: 0.6 ms */
+	CHECK_CHUNK = 2048,  /* waits a poll: 0.6 ms */
 	DUTY = 20,           /* Z2 */
 	MONITOR_STACK = 256 * 1024, /* the program's signal handlers run here */
 };
@@ -93,7 +93,7 @@ static struct {
 	int64_t pass_cost; /* ns of CPU time: on a busy machine the watcher may be long about it */
 	uint32_t cursor;   /* next G to look at */
 	bool in_pass, unfinished; /* some G was too young in this pass */
-	bool long_waits;          /* some G has waited for PARKED_NS for one known other */
+	bool long_waits;          /* some G has waited for PARKED_NS for a known G */
 	bool more_stacks;
 	uint32_t check_from; /* the next descriptor to check; 0: no pass is under way */
 	int64_t check_began, check_cost, next_check;

@@ -306,11 +306,11 @@ ssize_t fd_try(int fd, int side, io_call call, const struct io_args *a)
 
 /* --- registering --- */
 
-enum { LOOKS = 16, NAP_NS = 50000 };
+enum { YIELDS = 16, NAP_NS = 50000 };
 
 static void short_wait(int i)
 {
-	if (i < LOOKS)
+	if (i < YIELDS)
 		gmp_yield();
 	else
 		gmp_sleep(NAP_NS);

@@ -3,8 +3,8 @@
  * gmp_fd_wait: waits for readiness alone; another library reads and writes.
  *
  *   1 count the events of each side (N2)     5 else a sudog into the queue of each side, and park
- *   2 ask the kernel: poll(2), without       6 woken: what still stands in a queue leaves it, and
- *     waiting                                  if it was an event, it has that side's turn (N3)
+ *   2 ask the kernel: poll(2), without       6 woken: dequeue the sudogs that are still queued;
+ *     waiting                                  after an event, the call has that side's turn (N3)
  *   3 ready: pass the turn on, return        7 from the start
  *   4 compare the file with the registered one (N8)
  *

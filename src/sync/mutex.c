@@ -9,8 +9,8 @@
  *  X1 PARKED is set under the bucket's lock, by one who finds LOCKED there; it is cleared under it.
  *     So the unlocker of a word with PARKED goes by the bucket, and nobody is left asleep.
  *  X2 Between the fast unlock, which needs the word to be LOCKED alone, and a lock there is nothing.
- *     Both look before they swap: WOKEN may stand for as long as the one that was woken has no P, and
- *     swaps that expect the bare word would be in vain all that time.
+ *     Both read the word before they swap: WOKEN may stay set until the woken waiter has a P, and a
+ *     compare-and-swap that expects the word without WOKEN would fail during all that time.
  *  X3 While LOCKED is set, only the holder, in unlock, changes it: under the bucket's lock if a waiter is
  *     queued, or by the plain store of X4.  Nor does WOKEN change then while the bucket is locked.
  *  X4 The plain store may wipe out bits that others have set since the look; whoever made such a store
@@ -236,7 +236,7 @@ noinline int mutex_lock_slow(gmp_mutex *m, unsigned why, int64_t deadline)
 	}
 }
 
-/* Under the bucket's lock: the first waiter is claimed, or NULL; *bits: those that the word gets with that. */
+/* Under the bucket's lock: claim the first waiter; NULL if there is none.  *bits: the word's new bits. */
 static struct waiter *claim_first(struct bucket *b, gmp_mutex *m, uint32_t *bits)
 {
 	struct sudog *sg;

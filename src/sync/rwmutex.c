@@ -6,7 +6,7 @@
  *
  * Invariants
  *  RW-1  LOCKED is set and cleared as that of a mutex (X1 to X6).  A thread that has set it while readers are
- *        in waits for them (DRAIN), and is the only one that does.
+ *        in waits for them (DRAIN).  There is at most one such thread.
  *  RW-2  While LOCKED is set no reader comes in: it parks (RPARKED).  So a writer waits only for the readers
  *        that were in when it set LOCKED.
  *  RW-3  LOCKED is cleared, or handed over, only with all queued readers let in: mutex_unlock_slow, under the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* With GMP_DEBUG=check: a release and a close of descriptors that other connections have now are reported, and the
- * program goes on. */
+ * program continues. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>

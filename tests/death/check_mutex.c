@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* With GMP_DEBUG=check, which for this needs libgmprtcheck: a wait with a pthread mutex held is told of, and
- * the program goes on. */
+ * the program continues. */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -102,7 +102,7 @@ RT(cycle_is_reported_once_while_others_run)
 	wait_caught("\"second\" (entry b_then_a), waiting for ");
 	wait_caught(" b_then_a+0x");
 
-	/* a second one makes sysmon look again */
+	/* a second waiter makes sysmon search again */
 	joined = spawn(read_lock_it, NULL);
 	h = spawn(join_the_reader, NULL);
 	wait_caught("gmp: cycle of waits: ");

@@ -9,7 +9,7 @@ enum {
 	RING = 20,
 	WAITS = 30,
 	TURN = 100000, /* ns that a green thread of the ring computes: longer than 10 us, so that each
-			     switch looks at the timers */
+			     switch checks the timers */
 	DUE_MOST = 8,     /* as in sched.c */
 	SLICE_TURNS = 200 /* switches of 10 us in SLICE_TICKS */
 };
@@ -103,7 +103,7 @@ static void wait_for_timer(void)
 
 /*
  * Of WAITS waits, those before whose end at most one turn of another began too late: one may be switched to
- * between the look at the clock and `due`.
+ * between reading the clock and `due`.
  */
 static int prompt_waits(void (*wait)(void))
 {

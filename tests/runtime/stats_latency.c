@@ -130,7 +130,7 @@ static bool stall_seen(const gmp_stats *s)
 	return run_seen(s) && s->latency_max >= SEEN_MS * (uint64_t)MS;
 }
 
-/* sysmon measures a stall from its first look at it. A busy machine may run sysmon late, so the stall lasts
+/* sysmon measures a stall from its first poll of the P. A busy machine may run sysmon late, so the stall lasts
  * until the statistics show it, or STALL_MOST_MS. */
 static void stall_until(bool (*seen)(const gmp_stats *s))
 {
@@ -301,7 +301,7 @@ RT(stats_longest_run_includes_the_present_one)
 	CHECK(stats().longest_run <= (uint64_t)(gmp_now() - began) + 10 * (uint64_t)MS);
 }
 
-/* A run that has ended is known as far as sysmon's last look at it. */
+/* Of a run that has ended, the part up to sysmon's last poll is known. */
 RT(stats_longest_run_includes_former_ones)
 {
 	int64_t most = gmp_now() + STALL_MOST_MS * MS;
