@@ -93,10 +93,13 @@ static bool is_running(struct p *pp)
 	return (ld_rlx(&pp->status) & P_STATUS) == P_RUNNING;
 }
 
+/* By sysmon and by callers of gmp_stats_get. */
 static void raise_to(int64_t *longest, int64_t ns)
 {
-	if (ns > ld_rlx(longest))
-		st_rlx(longest, ns);
+	int64_t before = ld_rlx(longest);
+
+	while (ns > before && !cas_rlx(longest, &before, ns))
+		;
 }
 
 static uint64_t head_if_any(struct p *pp)
@@ -143,12 +146,11 @@ void latency_watch(struct p *pp, int64_t now)
 	begin_queue(w, pp, now);
 }
 
-int64_t latency_running(struct p *pp, int64_t now)
+void latency_note_running(struct p *pp, int64_t now)
 {
 	uint64_t steps = ld_acq(&pp->watched.steps); /* ORD(p.watched) */
 	int64_t since = ld_rlx(&pp->watched.since);
 
-	if (steps != run_steps(pp) || !is_running(pp) || since > now)
-		return 0;
-	return now - since;
+	if (steps == run_steps(pp) && is_running(pp) && since <= now)
+		raise_to(&sched.longest_run, now - since);
 }

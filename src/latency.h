@@ -78,7 +78,8 @@ void latency_record(struct p *pp, struct g *gp);
 
 /* sysmon polls pp. */
 void latency_watch(struct p *pp, int64_t now);
-/* ns for which pp has run without a switch, as far as sysmon knows. From any thread. */
-int64_t latency_running(struct p *pp, int64_t now);
+/* Count the run of pp that is going on, as far as sysmon knows it, in sched.longest_run: a reading is not smaller
+ * than an earlier one, also if the run ends between two looks of sysmon. From any thread. */
+void latency_note_running(struct p *pp, int64_t now);
 
 #endif

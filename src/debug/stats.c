@@ -22,7 +22,6 @@ static double ns_per_tick(void)
 struct sums {
 	struct latency latency; /* of all causes and Ps */
 	uint64_t queued, unbinds;
-	int64_t running; /* ns: the longest run that is going on */
 };
 
 static void add_latency(struct latency *sum, const struct latency *l)
@@ -53,7 +52,7 @@ static void add_p(struct p *pp, gmp_stats *s, struct sums *sum)
 	sum->queued += runq_len(pp) + (ld_rlx(&pp->runnext) != NULL);
 	for (int i = 0; i < LATENCY_CAUSES; i++)
 		add_latency(&sum->latency, &pp->latency[i]);
-	sum->running = max_of(sum->running, latency_running(pp, os_now()));
+	latency_note_running(pp, os_now());
 }
 
 /* In cpu_ticks; total is the sum of all weights. */
@@ -83,7 +82,7 @@ static void set_latency(gmp_stats *s, const struct sums *sum)
 	s->latency_p99 = (uint64_t)((double)quantile(l, total, 0.99) * scale);
 	s->latency_max =
 		max_of((uint64_t)((double)l->max * scale), (uint64_t)ld_rlx(&sched.longest_queued));
-	s->longest_run = (uint64_t)max_of(ld_rlx(&sched.longest_run), sum->running);
+	s->longest_run = (uint64_t)ld_rlx(&sched.longest_run);
 }
 
 static uint64_t less(uint64_t a, uint64_t b)

@@ -316,6 +316,22 @@ RT(stats_longest_run_includes_former_ones)
 	CHECK(run_seen(&s));
 }
 
+/* Runs of growing length, each read until it ends. */
+RT(stats_longest_run_never_falls)
+{
+	uint64_t before = 0;
+
+	for (int ms = 2; ms < 20; ms++) {
+		for (int64_t until = gmp_deadline(ms * MS); gmp_now() < until;) {
+			uint64_t now = stats().longest_run;
+
+			CHECK(now >= before);
+			before = now;
+		}
+		gmp_yield();
+	}
+}
+
 RT(stats_idle_time_is_no_run)
 {
 	gmp_sleep(500 * MS);

@@ -71,14 +71,30 @@ TEST(latency_run_without_a_switch_is_noted)
 	begin();
 	latency_watch(&pp, 100 * MS);
 	CHECK_EQ(sched.longest_run, 0);
-	CHECK_EQ(latency_running(&pp, 103 * MS), 3 * MS);
+	latency_note_running(&pp, 103 * MS);
+	CHECK_EQ(sched.longest_run, 3 * MS);
 	latency_watch(&pp, 110 * MS);
 	CHECK_EQ(sched.longest_run, 10 * MS);
 	pp.count.switches++;
-	CHECK_EQ(latency_running(&pp, 112 * MS), 0);
+	latency_note_running(&pp, 112 * MS);
 	latency_watch(&pp, 120 * MS);
 	CHECK_EQ(sched.longest_run, 10 * MS);
-	CHECK_EQ(latency_running(&pp, 125 * MS), 5 * MS);
+	latency_note_running(&pp, 125 * MS);
+	CHECK_EQ(sched.longest_run, 10 * MS);
+}
+
+/* A run that ends between two looks of sysmon. */
+TEST(latency_longest_run_never_falls)
+{
+	begin();
+	latency_watch(&pp, 100 * MS);
+	latency_note_running(&pp, 109 * MS);
+	CHECK_EQ(sched.longest_run, 9 * MS);
+	pp.count.switches++;
+	latency_note_running(&pp, 110 * MS);
+	CHECK_EQ(sched.longest_run, 9 * MS);
+	latency_watch(&pp, 110 * MS);
+	CHECK_EQ(sched.longest_run, 9 * MS);
 }
 
 TEST(latency_idle_p_has_no_run)
@@ -86,7 +102,8 @@ TEST(latency_idle_p_has_no_run)
 	begin();
 	latency_watch(&pp, 100 * MS);
 	pp.status = P_IDLE;
-	CHECK_EQ(latency_running(&pp, 200 * MS), 0);
+	latency_note_running(&pp, 200 * MS);
+	CHECK_EQ(sched.longest_run, 0);
 	latency_watch(&pp, 200 * MS);
 	latency_watch(&pp, 300 * MS);
 	CHECK_EQ(sched.longest_run, 0);
