@@ -44,19 +44,48 @@ static bool are_alike(const struct view *a, const struct view *b)
 	       memcmp(a->trace.pc, b->trace.pc, (size_t)a->trace.n * sizeof(a->trace.pc[0])) == 0;
 }
 
+/* Of the entries that have a name, none is a range. */
+static bool continues(const struct members *a, const struct members *b)
+{
+	return !a->name[0] && !b->name[0] && a->last + 1 == b->first;
+}
+
+/* Take entry i out. */
+static void remove_entry(struct alike *g, unsigned i)
+{
+	g->members--;
+	memmove(&g->member[i], &g->member[i + 1], (g->members - i) * sizeof(g->member[0]));
+}
+
+/* ALIKE-1. If there is no room, the entry with the largest ids is only counted. */
 static void add_member(struct alike *g, const struct view *v)
 {
-	struct members *last = g->members ? &g->member[g->members - 1] : NULL;
+	struct members m = { .first = v->id, .last = v->id };
+	unsigned i = g->members;
 
-	if (last && !g->more && !last->name[0] && !v->name[0] && v->id == last->last + 1) {
-		last->last = v->id;
-	} else if (g->members < MEMBERS_MOST) {
-		struct members *m = &g->member[g->members++];
-
-		m->first = m->last = v->id;
-		memcpy(m->name, v->name, sizeof(m->name));
-	} else {
+	memcpy(m.name, v->name, sizeof(m.name));
+	while (i > 0 && g->member[i - 1].first > m.first)
+		i--;
+	if (i > 0 && continues(&g->member[i - 1], &m)) {
+		g->member[--i].last = m.last;
+	} else if (i < g->members && continues(&m, &g->member[i])) {
+		g->member[i].first = m.first;
+	} else if (i == MEMBERS_MOST) {
 		g->more++;
+		return;
+	} else {
+		if (g->members == MEMBERS_MOST) {
+			const struct members *last = &g->member[--g->members];
+
+			g->more += last->last - last->first + 1;
+		}
+		memmove(&g->member[i + 1], &g->member[i],
+			(g->members++ - i) * sizeof(g->member[0]));
+		g->member[i] = m;
+	}
+	if (i + 1 < g->members && continues(&g->member[i], &g->member[i + 1])) {
+		g->member[i].last = g->member[i + 1].last;
+		remove_entry(g, i + 1);
 	}
 }
 

@@ -5,6 +5,10 @@
  * Two are alike if entry function, place of making, state, kind of wait and backtrace are the same, and, if
  * they wait for one known green thread (a mutex's holder, a joined one), also what they wait for. The name
  * and the object that they wait at do not count.
+ *
+ * Invariants
+ *  ALIKE-1  The entries of `member` are in the order of their ids. Two neighbours without names have ids between
+ *           them that are not in `member`. The arena of g structs is in another order: a g struct is reused.
  */
 #ifndef GMP_ALIKE_H
 #define GMP_ALIKE_H
