@@ -35,7 +35,8 @@
  *
  * Rejected: one mapping a stack (ends at 32,750 of them); a signal handler that grows stacks
  * (2.6 to 4.5 us a page where demand paging takes 1.3); huge pages (2 MiB for each first touch);
- * guards of several stacks by one process_madvise (a tenth of the first use of a stack, at most).
+ * guards of several stacks by one process_madvise (it saves entries to the kernel, but the page-table
+ * entries of each guard, and the first touch of each stack, cost the same as without).
  */
 #include "stack.h"
 
