@@ -519,7 +519,9 @@ int os_thread_signal(int tid, int signo)
 
 int os_timer_slack_now(void)
 {
-	return max_of(prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL), 0);
+	int ns = prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
+
+	return max_of(ns, 0);
 }
 
 int os_timer_slack(int ns)
