@@ -66,7 +66,7 @@ check_calls() {
 	has_not "${f}app$e"
 	whole
 	block 'green thread 4 '
-	called "(gmp_mutex_lock|lock_slow)" # the former may jump to the latter
+	called "(gmp_mutex_lock|mutex_lock_slow)" # the former may jump to the latter
 	has "${f}locker$e"
 	whole
 	block 'green thread 5 "blocker" (entry blocker): in blocking code, on thread LWP'
