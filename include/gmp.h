@@ -801,7 +801,10 @@ GMP_API int gmp_accept(int fd);
  * len   in: bytes that addr has room for; out: the address's length, larger than that if it was cut.  Written only
  *       if a connection was accepted.
  *
- * Returns the connection, or an error as gmp_accept.  -EINVAL: addr without len.
+ * Returns the connection, or an error as gmp_accept.
+ * Errors, with no connection taken:
+ *   -EINVAL  addr without len
+ *   -EFAULT  addr or len reaches into the guard of the caller's stack
  */
 GMP_API int gmp_accept_from(int fd, struct sockaddr *addr, socklen_t *len);
 

@@ -691,6 +691,9 @@ int gmp_accept_from(int fd, struct sockaddr *addr, socklen_t *len)
 
 	if (addr && !len)
 		return -EINVAL;
+	/* accept4 finds out only when it has taken the connection, which it then closes */
+	if (addr && (off_stack(len, sizeof(*len)) || off_stack(addr, *len)))
+		return -EFAULT;
 	if (!rt_enter())
 		return -ESRCH;
 	int c = (int)fd_call(fd, SIDE_READ, call_accept, &a.io, NEVER);

@@ -6,7 +6,7 @@
 
 enum { SIZE = 64 << 10 };
 
-static int a, b, file;
+static int a, b, file, listener;
 static char message[] = "hello";
 
 /* As an array of a whole stack would lie: it begins in the guard, and ends in the stack. */
@@ -73,25 +73,30 @@ static void check_all(void)
 	CHECK_EQ(gmp_pwrite(file, low, SIZE, 0), -EFAULT);
 	CHECK_EQ(gmp_local_addr(a, low, SIZE), -EFAULT);
 	CHECK_EQ(gmp_peer_addr(a, low, SIZE), -EFAULT);
+	CHECK_EQ(gmp_accept_from(listener, (struct sockaddr *)low, &n), -EFAULT);
+	CHECK_EQ(gmp_accept_from(listener, (struct sockaddr *)&un, (socklen_t *)low), -EFAULT);
 }
 
-/* None of the calls took or gave a byte. */
+/* None of the calls took or gave a byte, or accepted the connection. */
 static void check_untouched(void)
 {
 	char got[sizeof(message) + 1];
+	int c = gmp_accept(listener);
 
 	CHECK_EQ(gmp_write(a, message, sizeof(message)), sizeof(message));
 	CHECK_EQ(gmp_recvfrom(b, got, sizeof(got), MSG_PEEK, NULL, NULL), sizeof(message));
 	CHECK_EQ(gmp_read(b, got, sizeof(got)), sizeof(message));
 	CHECK(memcmp(got, message, sizeof(message)) == 0);
+	CHECK(c >= 0);
+	CHECK_EQ(gmp_close(c), 0);
 }
 
 static void on_small_stack(gmp_fn fn)
 {
 	gmp_attr attr = GMP_ATTR_INIT;
-	char path[] = "/tmp/gmp-guard-XXXXXX";
+	char path[] = "/tmp/gmp-guard-XXXXXX", addr[128];
 	gmp_g *g;
-	int fd = mkstemp(path);
+	int fd = mkstemp(path), client;
 
 	CHECK(fd >= 0);
 	close(fd);
@@ -100,11 +105,15 @@ static void on_small_stack(gmp_fn fn)
 	unlink(path);
 	CHECK_EQ(gmp_pwrite(file, message, 1, 0), 1);
 	make_pair("unix", &a, &b);
+	listener = listen_any("tcp", addr);
+	client = gmp_dial("tcp", addr);
+	CHECK(client >= 0);
 	attr.stack_size = SIZE;
 	CHECK_EQ(gmp_spawn(&g, fn, NULL, &attr), 0);
 	CHECK_EQ(gmp_join(g), 0);
 	check_untouched();
 	close_pair(a, b);
+	close_pair(client, listener);
 	CHECK_EQ(gmp_close(file), 0);
 }
 
