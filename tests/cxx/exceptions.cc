@@ -39,7 +39,7 @@ void wait_somehow(int i)
 {
 	switch (i % 4) {
 	case 0: CHECK_EQ(gmp_sleep(10 * us), 0); break;
-	case 1: gmp_blocking(usleep(50)); break;
+	case 1: gmp_blocking(usleep(50)); break; /* long enough for sysmon to take the P: 20 us */
 	default: gmp_yield();
 	}
 }
@@ -210,7 +210,7 @@ static void throw_in_blocking_code(void *arg)
 	job *j = static_cast<job *>(arg);
 
 	for (int i = 0; i < j->rounds; i++) {
-		try {
+		try { /* usleep stands for a blocking call that lasts, so that the P is taken meanwhile */
 			CHECK_EQ(gmp_blocking(usleep(100)), 0);
 			gmp_blocking((usleep(100), throw_text(text_of(j->number, i))));
 		} catch (const std::runtime_error &e) {

@@ -11,7 +11,7 @@ static gmp_wg never = GMP_WG_INIT;
 static void *foreign(void *arg)
 {
 	(void)arg;
-	usleep(1500000);
+	usleep(1500000); /* the runtime checks once a second: at least one check must stay quiet */
 	fprintf(stderr, "the foreign thread ends\n");
 	return NULL;
 }

@@ -32,7 +32,10 @@ enum { AWAIT_MS = 1500 };
 enum { AWAIT_MS = 30000 };
 #endif
 
-/* Sleep in the kernel until the text is there, AWAIT_MS at most; in a terminal for a second. */
+/*
+ * Sleep in the kernel until the text is there, AWAIT_MS at most; in a terminal for a second.  The undeclared sleep is
+ * what the test wants reported.  Polling: a file that sysmon writes to gives no event.
+ */
 static inline void await_told(const char *text)
 {
 	struct timespec ms = { .tv_nsec = 1000000 };

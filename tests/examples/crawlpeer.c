@@ -53,7 +53,7 @@ static void answer(int fd, const char *path)
 {
 	if (strcmp(path, "/stall") == 0) {
 		say(fd, HTML "<a href=\"/never\">");
-		sleep(1000);
+		sleep(1000); /* no answer: longer than any deadline of the crawler, shorter than forever */
 	}
 	if (strcmp(path, "/endless") == 0) {
 		say(fd, HTML);

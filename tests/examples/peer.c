@@ -162,6 +162,8 @@ void wait_for_descriptors(int at_most)
 
 /* ----------------------------------------------------------------- Connections */
 
+/* Only between two polls of another process's state (its exit with a time limit, its descriptors), or as a slow client:
+ * the server gives no event for them. */
 void sleep_ms(long ms)
 {
 	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };

@@ -400,7 +400,6 @@ RT(late_close_keeps_the_poll_of_a_file_that_gmp_does_not_know)
 /* A dup keeps the registration of the former file; the release of the number does not know it. */
 RT(adoption_of_file_that_dup2_brings_back_after_a_release_works)
 {
-	struct wait w;
 	int peer, fd = adopt_pair(&peer), kept = dup(fd),
 		  null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -409,12 +408,7 @@ RT(adoption_of_file_that_dup2_brings_back_after_a_release_works)
 	CHECK_EQ(gmp_fd_release(fd), 0);
 	plain_dup2(kept, fd);
 	CHECK_EQ(gmp_fd_adopt(fd), fd);
-	gmp_g *g = start(wait_it, &w, fd, GMP_READ);
-
-	wait_parked(1);
-	plain_write(peer);
-	join(g);
-	CHECK_EQ(w.result, GMP_READ);
+	check_wait_ends(fd, peer);
 	CHECK_EQ(gmp_close(fd), 0);
 	end(kept, peer);
 	plain_close(null);

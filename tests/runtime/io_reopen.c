@@ -193,19 +193,13 @@ RT(fd_wait_with_open_dup_of_former_file_wakes_for_the_new_one_only)
 
 RT(fd_wait_of_closed_number_returns_ebadf_and_finds_a_later_file)
 {
-	struct wait w;
 	int peer, fd = adopt_pair(&peer);
 
 	plain_close(fd);
 	CHECK_EQ(gmp_fd_wait(fd, GMP_READ, GMP_FOREVER), -EBADF);
 	CHECK_EQ(close(peer), 0);
 	open_at(fd, &peer);
-	gmp_g *g = start(wait_it, &w, fd, GMP_READ);
-
-	wait_parked(1);
-	plain_write(peer);
-	join(g);
-	CHECK_EQ(w.result, GMP_READ);
+	check_wait_ends(fd, peer);
 	CHECK_EQ(gmp_close(fd), 0);
 	CHECK_EQ(close(peer), 0);
 }
@@ -213,7 +207,6 @@ RT(fd_wait_of_closed_number_returns_ebadf_and_finds_a_later_file)
 /* A regular file is always ready, and a socket after it is waited for. */
 RT(fd_wait_of_number_that_becomes_a_file_and_a_socket_again_works)
 {
-	struct wait w;
 	int peer, fd = adopt_pair(&peer), null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	CHECK(null >= 0);
@@ -223,12 +216,7 @@ RT(fd_wait_of_number_that_becomes_a_file_and_a_socket_again_works)
 	CHECK_EQ(close(null), 0);
 	plain_close(fd);
 	open_at(fd, &peer);
-	gmp_g *g = start(wait_it, &w, fd, GMP_READ);
-
-	wait_parked(1);
-	plain_write(peer);
-	join(g);
-	CHECK_EQ(w.result, GMP_READ);
+	check_wait_ends(fd, peer);
 	CHECK_EQ(gmp_close(fd), 0);
 	CHECK_EQ(close(peer), 0);
 }

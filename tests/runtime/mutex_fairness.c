@@ -3,10 +3,9 @@
  * Tests the fairness of gmp_mutex in virtual time, where each bound is exact: hand-over after 1 ms, at most
  * one in 20 us, and how few switches many contenders take.
  */
-#include "util.h"
+#include "fairness_util.h"
 
 enum { LOCKED = 1, PARKED = 2, WOKEN = 4, STUCK = 8 }; /* sync/mutex.c */
-enum { STARVING = 1000000, PACE = 20000 };             /* ns, likewise */
 
 static gmp_mutex mu = GMP_MUTEX_INIT;
 static int64_t counter;
@@ -15,15 +14,6 @@ static gmp_wg ended;
 static uint32_t word(void)
 {
 	return __atomic_load_n(&mu.state, __ATOMIC_RELAXED);
-}
-
-static void run_virtual(int procs, gmp_fn fn, void *arg)
-{
-	gmp_config c = GMP_CONFIG_INIT;
-
-	c.procs = procs;
-	c.flags = GMP_VIRTUAL_TIME;
-	CHECK_EQ(gmp_run(fn, arg, &c), 0);
 }
 
 static void lock_and_unlock(UNUSED void *arg)
@@ -169,8 +159,6 @@ TEST(mutex_waiter_behind_k_others_gets_long_held_lock_within_bound)
 
 /* --- no convoy --- */
 
-enum { MANY = 2000, EACH = 100 };
-
 static void lock_often(UNUSED void *arg)
 {
 	for (int i = 0; i < EACH; i++) {
@@ -179,14 +167,6 @@ static void lock_often(UNUSED void *arg)
 		CHECK_EQ(gmp_mutex_unlock(&mu), 0);
 	}
 	gmp_wg_done(&ended);
-}
-
-static uint64_t switches(void)
-{
-	gmp_stats s = GMP_STATS_INIT;
-
-	CHECK_EQ(gmp_stats_get(&s), 0);
-	return s.switches;
 }
 
 static void starve_many(void *arg)
@@ -203,7 +183,7 @@ static void starve_many(void *arg)
 	CHECK_EQ(gmp_mutex_unlock(&mu), 0);
 	CHECK_EQ(gmp_wg_wait(&ended), 0);
 	CHECK_EQ(counter, MANY * EACH);
-	CHECK(switches() - before <= (procs == 1 ? MANY * 5 / 4 : MANY * EACH / 2));
+	check_no_convoy(before, procs);
 }
 
 TEST_PROCS(mutex_with_thousands_of_starved_waiters_does_not_switch_at_each_unlock)

@@ -81,6 +81,18 @@ static inline void open_at(int number, int *peer)
 	*peer = s[1];
 }
 
+/* A wait of another green thread on fd ends by what the peer sends. */
+static inline void check_wait_ends(int fd, int peer)
+{
+	struct wait w;
+	gmp_g *g = start(wait_it, &w, fd, GMP_READ);
+
+	wait_parked(1);
+	plain_write(peer);
+	join(g);
+	CHECK_EQ(w.result, GMP_READ);
+}
+
 static inline int adopt_pair(int *peer)
 {
 	int s[2];

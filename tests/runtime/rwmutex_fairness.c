@@ -3,22 +3,11 @@
  * Tests the fairness of gmp_rwmutex in virtual time, where each bound is exact: how long a writer and a reader
  * wait for others, when a waiting writer holds off readers, and how few switches many contenders take.
  */
-#include "util.h"
-
-enum { STARVING = 1000000, PACE = 20000 }; /* ns; sync/mutex.c */
+#include "fairness_util.h"
 
 static gmp_rwmutex rw = GMP_RWMUTEX_INIT;
 static int64_t counter;
 static gmp_wg ended;
-
-static void run_virtual(int procs, gmp_fn fn, void *arg)
-{
-	gmp_config c = GMP_CONFIG_INIT;
-
-	c.procs = procs;
-	c.flags = GMP_VIRTUAL_TIME;
-	CHECK_EQ(gmp_run(fn, arg, &c), 0);
-}
 
 static void write_once(UNUSED void *arg)
 {
@@ -208,7 +197,6 @@ TEST(rwmutex_readers_and_writers_get_long_held_lock_within_bounds)
 
 /* --- no convoy --- */
 
-enum { MANY = 2000, EACH = 100 };
 static int write_one_in;
 
 static void lock_often(UNUSED void *arg)
@@ -223,14 +211,6 @@ static void lock_often(UNUSED void *arg)
 		}
 	}
 	gmp_wg_done(&ended);
-}
-
-static uint64_t switches(void)
-{
-	gmp_stats s = GMP_STATS_INIT;
-
-	CHECK_EQ(gmp_stats_get(&s), 0);
-	return s.switches;
 }
 
 static void starve_many(void *arg)
@@ -248,7 +228,7 @@ static void starve_many(void *arg)
 	CHECK_EQ(gmp_rwmutex_unlock(&rw), 0);
 	CHECK_EQ(gmp_wg_wait(&ended), 0);
 	CHECK_EQ(counter, MANY * EACH / write_one_in);
-	CHECK(switches() - before <= (procs == 1 ? MANY * 5 / 4 : MANY * EACH / 2));
+	check_no_convoy(before, procs);
 	check_free();
 }
 
