@@ -23,8 +23,10 @@
  * Invariants
  *  LONGRUN-1  A question is sysmon's while FREE or DONE, the handler's while ANSWERING. ASKED is left by
  *             compare-and-swap alone.
- *  LONGRUN-2  One answer of each kind for a run of a green thread: a call that the signal interrupts, and that the
- *             kernel does not restart (nanosleep, poll), returns EINTR once.
+ *  LONGRUN-2  A finding is written once for each place (struct findings): the function for a computation, the
+ *             call of the program for a sleep. So a run may be asked about more than once: a computation after
+ *             10, 30, 70 ms and then every 100 ms, a sleep when the thread has run and sleeps anew. A call that
+ *             the signal interrupts, and that the kernel does not restart (nanosleep, poll), returns EINTR.
  *  LONGRUN-3  A question stays ASKED for as long as its run lasts: the signal is delivered once, and may come late
  *             (the thread waits for a CPU or a disk, or ThreadSanitizer holds it back until the call has returned).
  *  LONGRUN-4  A signal stands for all questions to its thread: a second signal that is sent while the first is
@@ -71,11 +73,13 @@ static struct question {
 static struct base {
 	int tid;
 	uint64_t run;   /* run_of the P */
-	unsigned asked; /* LONGRUN-2: bits of kinds */
+	unsigned asked; /* in this run: bits of kinds */
 	int64_t at, cpu, delay;
+	int64_t next;    /* ns of computing until the next question */
+	uint64_t slices; /* os_thread_slices at the last question about a sleep */
 } bases[PROCS_MAX];
 
-static uint32_t told[LONGRUN_KINDS]; /* (a) */
+static struct findings told[LONGRUN_KINDS];
 
 static const char *const remedies[] = {
 	[OS_CALL_OTHER] = "wrap the call: gmp_blocking(...)",
@@ -124,6 +128,13 @@ static void take_base(struct base *b, int tid, int64_t now)
 	b->delay = os_thread_delay(tid);
 }
 
+static void begin_run(struct base *b, const struct p *pp)
+{
+	b->run = run_of(pp);
+	b->asked = 0;
+	b->next = RUN_NS;
+}
+
 static bool on(void)
 {
 	return sched.options.debug & DEBUG_check;
@@ -131,8 +142,7 @@ static bool on(void)
 
 void longrun_moved(int i, int tid, int64_t now)
 {
-	bases[i].asked = 0;
-	bases[i].run = run_of(sched.allp[i]);
+	begin_run(&bases[i], sched.allp[i]);
 	if (on() && (bases[i].tid != tid || now - bases[i].at >= BASE_NS))
 		take_base(&bases[i], tid, now);
 }
@@ -149,7 +159,7 @@ static bool ask(struct question *q, int i, int tid, enum longrun_kind kind, int6
 	q->tid = tid;
 	q->kind = kind;
 	q->check = on();
-	q->run = run_of(sched.allp[i]);
+	q->run = bases[i].run;
 	q->elapsed = elapsed;
 	q->spent = spent;
 	q->in_call = kind == LONGRUN_SLEEPS && os_thread_call(tid, &q->call);
@@ -158,30 +168,43 @@ static bool ask(struct question *q, int i, int tid, enum longrun_kind kind, int6
 	       !cas_acq(&q->state, &state, (uint32_t)FREE); /* ORD(longrun) */
 }
 
-/* LONGRUN-2.  What comes after the question is measured anew. */
-static void ask_once(int p, enum longrun_kind kind, int64_t elapsed, int64_t spent, int64_t now)
+/* LONGRUN-2. A thread that has answered sleeps on, which is a time slice more. */
+static bool may_ask_of(const struct base *b, enum longrun_kind kind)
+{
+	if (finding_full(&told[kind]))
+		return false;
+	return !(b->asked & 1u << kind) || kind == LONGRUN_COMPUTES ||
+	       (kind == LONGRUN_SLEEPS && os_thread_slices(b->tid) > b->slices + 1);
+}
+
+/* What comes after the question is measured anew. */
+static void ask_of(int p, enum longrun_kind kind, int64_t elapsed, int64_t spent, int64_t now)
 {
 	struct base *b = &bases[p];
 
-	for (int i = 0; i < QUESTIONS && !(b->asked & 1u << kind); i++) {
+	for (int i = 0; i < QUESTIONS && may_ask_of(b, kind); i++) {
 		if (ld_acq(&questions[i].state) != FREE) /* ORD(longrun) */
 			continue;
-		if (!ask(&questions[i], p, b->tid, kind, elapsed, spent))
-			break;
-		b->asked |= 1u << kind;
+		if (kind == LONGRUN_SLEEPS)
+			b->slices = os_thread_slices(b->tid);
+		else if (kind == LONGRUN_COMPUTES)
+			b->next = min_of(b->next * 2, (int64_t)UNCLEAR_NS);
+		if (ask(&questions[i], p, b->tid, kind, elapsed, spent))
+			b->asked |= 1u << kind;
+		break;
 	}
 	take_base(b, b->tid, now);
 }
 
 void longrun_poll(int i, int tid, int64_t since, int64_t now)
 {
+	const struct p *pp = sched.allp[i];
 	struct base *b = &bases[i];
 
 	if (!on() || tid == 0)
 		return;
-	if (b->tid != tid || b->run != run_of(sched.allp[i])) {
-		b->asked = 0;
-		b->run = run_of(sched.allp[i]);
+	if (b->tid != tid || b->run != run_of(pp)) {
+		begin_run(b, pp);
 		take_base(b, tid, now);
 		return;
 	}
@@ -192,12 +215,15 @@ void longrun_poll(int i, int tid, int64_t since, int64_t now)
 		return;
 	delay = delay < 0 || b->delay < 0 ? -1 : delay - b->delay;
 	switch (longrun_classify(elapsed, cpu, delay, os_thread_state(tid))) {
-	case LONGRUN_COMPUTES: ask_once(i, LONGRUN_COMPUTES, run, min_of(cpu, run), now); break;
+	case LONGRUN_COMPUTES:
+		if (run >= b->next)
+			ask_of(i, LONGRUN_COMPUTES, run, min_of(cpu, run), now);
+		break;
 	case LONGRUN_STARVED:
 		delay = delay > 0 ? delay : elapsed - cpu;
-		ask_once(i, LONGRUN_STARVED, run, min_of(delay, run), now);
+		ask_of(i, LONGRUN_STARVED, run, min_of(delay, run), now);
 		break;
-	case LONGRUN_SLEEPS: ask_once(i, LONGRUN_SLEEPS, run, run, now); break;
+	case LONGRUN_SLEEPS: ask_of(i, LONGRUN_SLEEPS, run, run, now); break;
 	case LONGRUN_UNKNOWN: break;
 	}
 }
@@ -206,8 +232,10 @@ void longrun_stuck(int i, int tid, int64_t since, int64_t now)
 {
 	if (!(sched.options.debug & DEBUG_sched) || tid == 0)
 		return;
+	if (bases[i].run != run_of(sched.allp[i]))
+		begin_run(&bases[i], sched.allp[i]);
 	bases[i].tid = tid;
-	ask_once(i, LONGRUN_SLEEPS, now - since, now - since, now);
+	ask_of(i, LONGRUN_SLEEPS, now - since, now - since, now);
 }
 
 /* --- answering --- */
@@ -229,11 +257,10 @@ static void answer_sig(struct question *q, struct m *m, uintptr_t pc)
 	if (ld_acq(&q->state) != ASKED || q->tid != m->tid || /* ORD(longrun) */
 	    !cas_acq(&q->state, &state, (uint32_t)ANSWERING)) /* ORD(longrun) */
 		return;
-	if (m->told[q->kind] == gp->id || !m->p || run_of(m->p) != q->run) {
+	if (!m->p || run_of(m->p) != q->run) {
 		st_rel(&q->state, (uint32_t)FREE); /* ORD(longrun) */
 		return;
 	}
-	m->told[q->kind] = gp->id;
 	q->id = gp->id;
 	q->entry = gp->fn;
 	copy_name(q->name, g_name(gp));
@@ -310,11 +337,22 @@ static void describe(struct line *l, struct line *advice, const struct question 
 	}
 }
 
+/* A loop is interrupted anywhere: its place is the function. A sleep's is the call of the program's that leads to
+ * it, or the function that a page fault is in. */
+static uint64_t place_of(const struct question *q)
+{
+	int i = finding_frame(&q->trace);
+
+	if (q->trace.n == 0)
+		return 0;
+	return q->kind == LONGRUN_SLEEPS && i > 0 ? q->trace.pc[i] : trace_function(q->trace.pc[i]);
+}
+
 static void write_one(const struct question *q)
 {
 	struct line l = { .n = 0 }, advice = { .n = 0 };
 
-	if (!finding_wanted(&told[q->kind]))
+	if (!finding_wanted(&told[q->kind], place_of(q)))
 		return;
 	line_str_sig(&l, q->check ? "gmp: check: " : "gmp: sched: ");
 	line_green_sig(&l, q->id, q->name, (uintptr_t)q->entry);

@@ -375,7 +375,6 @@ struct m {
 	bool alone;          /* (l) it is the thread of one green thread: see thread.c */
 	bool dropped;        /* (o) of that one: its wait is undone, and does not return */
 	void *way_out;       /* (o) of that one: a jmp_buf */
-	uint64_t told[3];    /* (o) by kind, the last green thread of which longrun.c was told */
 	void *altstack;      /* (o) for signal handlers */
 	uint64_t admitted;   /* (o) sched.admitted, as its mask of signals has it */
 

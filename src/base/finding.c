@@ -31,18 +31,46 @@ bool object_is_systems(const char *base)
 	return false;
 }
 
-bool finding_wanted(uint32_t *told)
+bool finding_wanted(struct findings *f, uint64_t place)
 {
-	return ld_rlx(told) < FINDINGS_MOST && add_rlx(told, 1) < FINDINGS_MOST;
+	place += !place;
+	for (int i = 0; i < FINDINGS_MOST; i++) {
+		uint64_t there = ld_rlx(&f->place[i]);
+
+		if (there == 0 && cas_rlx(&f->place[i], &there, place))
+			return true;
+		if (there == place)
+			return false;
+	}
+	return false;
+}
+
+bool finding_full(const struct findings *f)
+{
+	return ld_rlx(&f->place[FINDINGS_MOST - 1]) != 0;
+}
+
+static bool code_is_gmps(uintptr_t pc)
+{
+	return pc >= (uintptr_t)gmp__text_begin && pc < (uintptr_t)gmp__text_end;
 }
 
 bool code_is_programs(uintptr_t pc)
 {
 	struct symbol s;
 
-	if (pc >= (uintptr_t)gmp__text_begin && pc < (uintptr_t)gmp__text_end)
-		return false;
-	return symtab_find_sig(pc, &s) && !object_is_systems(s.object);
+	return !code_is_gmps(pc) && symtab_find_sig(pc, &s) && !object_is_systems(s.object);
+}
+
+/* Asked at each wait that breaks a rule: no symbol is looked up. */
+uint64_t finding_wait(const struct trace *t, const void *about)
+{
+	uint64_t subject = (uintptr_t)about * 0x9e3779b97f4a7c15u;
+	int i = 0;
+
+	while (i < t->n - 1 && code_is_gmps(t->pc[i]))
+		i++;
+	return t->n ? t->pc[i] ^ subject : subject;
 }
 
 int finding_frame(const struct trace *t)

@@ -15,8 +15,17 @@
 /* Most findings of a kind that are written in a run. */
 enum { FINDINGS_MOST = 10 };
 
-/* Is there room for one more of this kind? *told counts them. */
-bool finding_wanted(uint32_t *told);
+/* Those of a kind that were written: by place. Zero bytes are an empty one. */
+struct findings {
+	uint64_t place[FINDINGS_MOST]; /* (a) 0: free; filled from the first on */
+};
+
+/* Is this the first finding of the kind at this place, and one of the first FINDINGS_MOST? Notes the place. */
+bool finding_wanted(struct findings *f, uint64_t place);
+/* FINDINGS_MOST places are noted. */
+bool finding_full(const struct findings *f);
+/* The place of a wait: what the program called gmp from, and what the finding is about (NULL: that alone). */
+uint64_t finding_wait(const struct trace *t, const void *about);
 
 /* Append `take_it+0x11 (lock.c:15)`, without the position where it is not known. */
 void finding_place(struct line *l, uintptr_t pc);

@@ -112,6 +112,8 @@ char os_thread_state(int tid);
  * that it got one (-1: the kernel does not say). */
 int64_t os_thread_cpu_time(int tid);
 int64_t os_thread_delay(int tid);
+/* How often a thread of ours was given a CPU; 0 if that cannot be told. */
+uint64_t os_thread_slices(int tid);
 /* The system call in which a thread of ours sleeps; false: in none, or not known. */
 struct os_call {
 	const char *name; /* "read()" */

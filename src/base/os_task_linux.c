@@ -48,15 +48,32 @@ int64_t os_thread_cpu_time(int tid)
 	return clock_gettime(id, &t) == 0 ? (int64_t)t.tv_sec * 1000000000 + t.tv_nsec : 0;
 }
 
-int64_t os_thread_delay(int tid)
-{
+struct schedstat {
 	int64_t cpu, delay;
+	uint64_t slices;
+};
+
+static bool read_schedstat(int tid, struct schedstat *s)
+{
 	char text[96];
 
-	if (!read_task(tid, "schedstat", text, sizeof(text)) ||
-	    sscanf(text, "%" SCNd64 " %" SCNd64, &cpu, &delay) != 2)
-		return -1;
-	return delay;
+	return read_task(tid, "schedstat", text, sizeof(text)) &&
+	       sscanf(text, "%" SCNd64 " %" SCNd64 " %" SCNu64, &s->cpu, &s->delay, &s->slices) ==
+		       3;
+}
+
+int64_t os_thread_delay(int tid)
+{
+	struct schedstat s;
+
+	return read_schedstat(tid, &s) ? s.delay : -1;
+}
+
+uint64_t os_thread_slices(int tid)
+{
+	struct schedstat s;
+
+	return read_schedstat(tid, &s) ? s.slices : 0;
 }
 
 /* System calls that may sleep: name and kind. */

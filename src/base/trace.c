@@ -53,6 +53,13 @@ void trace_walk(struct trace *t)
 	_Unwind_Backtrace(add_frame, &w);
 }
 
+uintptr_t trace_function(uintptr_t pc)
+{
+	void *begin = _Unwind_FindEnclosingFunction((char *)pc + 1); /* it takes a return address */
+
+	return begin ? (uintptr_t)begin : pc;
+}
+
 void trace_own(struct trace *t, uintptr_t first)
 {
 	t->first = first;

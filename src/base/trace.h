@@ -32,6 +32,9 @@ void trace_walk(struct trace *t);
 /* The same from the frame that goes on at `first`; all, where it is not found. */
 void trace_own(struct trace *t, uintptr_t first);
 
+/* Where the function at pc begins; pc, if there is no unwind table for it. */
+uintptr_t trace_function(uintptr_t pc);
+
 /* Where the caller of the calling function goes on. */
 #define trace_caller() ((uintptr_t)__builtin_extract_return_addr(__builtin_return_address(0)))
 

@@ -22,8 +22,8 @@
  *
  * Invariants
  *  K1 The table of entries is written by atomic steps: many Ms see green threads end.
- *  K2 A kind of finding is written FINDINGS_MOST times, and the program continues, except after a wait in a
- *    handler.
+ *  K2 A finding is written once for each place, FINDINGS_MOST of a kind, and the program continues, except
+ *    after a wait in a handler.
  */
 #include "debug/check.h"
 
@@ -61,7 +61,7 @@ static struct {
 	held_fn held;
 	gmp_canary **canaries; /* by g_index; each owned by its green thread */
 	size_t bytes;
-	uint32_t told_mutex, told_canary, told_stray, told_change; /* (a) */
+	struct findings mutexes, canaries_held, strays, changes;
 	struct entry entries[ENTRIES];
 	uint32_t lost; /* (a) green threads whose entry function found no place */
 } check;
@@ -92,7 +92,8 @@ static void look_for_mutex(const struct g *gp, const struct trace *t)
 	const void *mutex, *where;
 	struct line l;
 
-	if (!check.held || check.held(&mutex, &where) == 0 || !finding_wanted(&check.told_mutex))
+	if (!check.held || check.held(&mutex, &where) == 0 ||
+	    !finding_wanted(&check.mutexes, finding_wait(t, where)))
 		return;
 	begin_finding(&l, "gmp: check: ", gp);
 	line_str_sig(&l, " waits with a pthread mutex held: ");
@@ -111,7 +112,8 @@ static void look_for_canary(const struct g *gp, const struct trace *t)
 	const gmp_canary *c = check.canaries[g_index(gp)];
 	struct line l;
 
-	if (!c || gp->pins || gp->turn & TURN_BOUND || !finding_wanted(&check.told_canary))
+	if (!c || gp->pins || gp->turn & TURN_BOUND ||
+	    !finding_wanted(&check.canaries_held, finding_wait(t, c->what)))
 		return;
 	begin_finding(&l, "gmp: check: ", gp);
 	line_str_sig(&l, " waits with the address of a thread-local held: ");
@@ -170,12 +172,25 @@ static void on_leave(struct g *gp)
 
 /* --- after it --- */
 
+/* Of a text, in place of its address. */
+static const void *hash_of(const struct line *l)
+{
+	uintptr_t h = 0;
+
+	for (size_t i = 0; i < l->n; i++)
+		h = h * 31 + (unsigned char)l->text[i];
+	return (const void *)h;
+}
+
 static void look_for_stray(struct g *gp)
 {
 	struct line l, what = { .n = 0 };
 	struct trace t;
 
-	if (!astray_find(gp, &what) || !finding_wanted(&check.told_stray))
+	if (!astray_find(gp, &what))
+		return;
+	trace_parked(&t, &gp->ctx, NULL, NULL);
+	if (!finding_wanted(&check.strays, finding_wait(&t, hash_of(&what))))
 		return;
 	begin_finding(&l, "gmp: check: ", gp);
 	line_str_sig(&l,
@@ -183,7 +198,6 @@ static void look_for_stray(struct g *gp)
 		     "former: ");
 	what.text[min_of(what.n, sizeof(what.text) - 1)] = '\0';
 	line_str_sig(&l, what.text);
-	trace_parked(&t, &gp->ctx, NULL, NULL);
 	end_finding(&l,
 		    "compilers keep the address across calls: use the variable in a function of "
 		    "its own that "
@@ -192,12 +206,13 @@ static void look_for_stray(struct g *gp)
 		    &t, false);
 }
 
+/* tlswatch.c and keywatch.c find each variable and key once. */
 static void tell_change(const struct g *gp, const char *did, struct line *what, const char *advice)
 {
 	struct line l;
 	struct trace t;
 
-	if (finding_wanted(&check.told_change)) {
+	if (finding_wanted(&check.changes, (uintptr_t)hash_of(what))) {
 		what->text[min_of(what->n, sizeof(what->text) - 1)] = '\0';
 		begin_finding(&l, "gmp: check: ", gp);
 		line_str_sig(&l, did);

@@ -25,7 +25,7 @@ static const struct {
 
 enum { REPORT_STACK = 24 << 10 }; /* bytes that finding_write and the source positions may take */
 
-static uint32_t told; /* (a) */
+static struct findings told[LATE_UNKNOWN + 1]; /* by kind */
 
 /* The caller's stack may be a small one: then the report has no calls. */
 static bool has_stack(const struct g *gp)
@@ -33,34 +33,45 @@ static bool has_stack(const struct g *gp)
 	return !gp || (char *)__builtin_frame_address(0) - gp->stack >= REPORT_STACK;
 }
 
-static noinline void write_with_calls(struct line *l, struct line *advice)
+static void describe(struct line *l, struct line *advice, int fd, enum late_kind kind)
 {
-	struct trace t = { 0 };
+	const struct g *gp = own_green();
 
-	trace_walk(&t);
-	line_str_sig(l, ", in ");
-	finding_place(l, t.pc[finding_frame(&t)]);
-	finding_write(l, advice, &t, false);
+	l->n = advice->n = 0;
+	l->names = advice->names = NULL;
+	line_str_sig(l, "gmp: check: ");
+	if (gp)
+		line_green_sig(l, gp->id, g_name(gp), (uintptr_t)gp->fn);
+	else
+		line_str_sig(l, "an external thread");
+	line_str_sig(l, kinds[kind].what);
+	line_dec_sig(l, (uint64_t)fd);
+	line_str_sig(l, kinds[kind].then);
+	line_str_sig(advice, kinds[kind].advice);
 }
 
 static noinline void report(int fd, enum late_kind kind)
 {
-	struct line l = { .n = 0 }, advice = { .n = 0 };
-	const struct g *gp = own_green();
+	struct line l, advice;
+	struct trace t = { 0 };
 
-	line_str_sig(&l, "gmp: check: ");
-	if (gp)
-		line_green_sig(&l, gp->id, g_name(gp), (uintptr_t)gp->fn);
-	else
-		line_str_sig(&l, "an external thread");
-	line_str_sig(&l, kinds[kind].what);
-	line_dec_sig(&l, (uint64_t)fd);
-	line_str_sig(&l, kinds[kind].then);
-	line_str_sig(&advice, kinds[kind].advice);
-	if (has_stack(gp)) {
-		write_with_calls(&l, &advice);
+	trace_walk(&t);
+	if (!finding_wanted(&told[kind], finding_wait(&t, NULL)))
 		return;
-	}
+	describe(&l, &advice, fd, kind);
+	line_str_sig(&l, ", in ");
+	finding_place(&l, t.pc[finding_frame(&t)]);
+	finding_write(&l, &advice, &t, false);
+}
+
+/* Without the calls the place is not known: one finding of the kind. */
+static noinline void report_short(int fd, enum late_kind kind)
+{
+	struct line l, advice;
+
+	if (!finding_wanted(&told[kind], 0))
+		return;
+	describe(&l, &advice, fd, kind);
 	line_str_sig(&l, "\n");
 	line_write_sig(&l, STDERR_FILENO);
 	line_str_sig(&advice, "\n");
@@ -71,6 +82,10 @@ void late_report(int fd, enum late_kind kind)
 {
 	if (likely(!(sched.options.debug & DEBUG_check)))
 		return;
-	if ((kind != LATE_UNKNOWN || os_is_open(fd)) && finding_wanted(&told))
+	if (kind == LATE_UNKNOWN && !os_is_open(fd))
+		return;
+	if (has_stack(own_green()))
 		report(fd, kind);
+	else
+		report_short(fd, kind);
 }

@@ -9,11 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* 1: the text is there; 0: not yet; -1: stderr is no file. */
-static inline int told(const char *text)
+/* How often the text is there; -1: stderr is no file. */
+static inline int told_times(const char *text)
 {
 	static char all[65536];
 	struct stat st;
+	int times = 0;
 
 	if (fstat(2, &st) != 0 || !S_ISREG(st.st_mode))
 		return -1;
@@ -22,7 +23,17 @@ static inline int told(const char *text)
 
 	close(fd);
 	all[n > 0 ? n : 0] = '\0';
-	return strstr(all, text) != NULL;
+	for (const char *at = all; (at = strstr(at, text)); at++)
+		times++;
+	return times;
+}
+
+/* 1: the text is there; 0: not yet; -1: stderr is no file. */
+static inline int told(const char *text)
+{
+	int times = told_times(text);
+
+	return times > 0 ? 1 : times;
 }
 
 /* ThreadSanitizer calls the handler of a thread that sleeps in a system call when the call has returned. */

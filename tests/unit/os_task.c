@@ -81,6 +81,20 @@ TEST(cpu_time_grows_while_computing_and_not_while_asleep)
 	end_reader(t);
 }
 
+TEST(slices_grow_when_a_sleeping_thread_is_woken)
+{
+	pthread_t t = start_reader();
+	uint64_t asleep = os_thread_slices(tid);
+
+	CHECK_EQ(os_thread_slices(1 << 24), 0);
+	if (asleep > 0) { /* the kernel counts them */
+		CHECK_EQ(write(ends[1], "x", 1), 1);
+		while (os_thread_slices(tid) == asleep)
+			os_nap(100000);
+	}
+	end_reader(t);
+}
+
 TEST(name_of_closed_fd_is_not_known)
 {
 	char name[8];
