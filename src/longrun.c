@@ -31,6 +31,9 @@
  *             (the thread waits for a CPU or a disk, or ThreadSanitizer holds it back until the call has returned).
  *  LONGRUN-4  A signal stands for all questions to its thread: a second signal that is sent while the first is
  *             pending is dropped by the kernel.
+ *  LONGRUN-5  The runtime's own work is never reported: a P with odd `pauses` is not asked about, a signal that
+ *             comes during the pause is not answered, and what was measured before it is dropped (run_of). While
+ *             libdw searches, another thread that waits for a CPU may wait for libdw: that is no finding.
  *
  * The times are exact enough for a threshold of half: a baseline is up to BASE_NS older than the run.
  */
@@ -75,8 +78,9 @@ static struct base {
 	uint64_t run;   /* run_of the P */
 	unsigned asked; /* in this run: bits of kinds */
 	int64_t at, cpu, delay;
-	int64_t next;    /* ns of computing until the next question */
-	uint64_t slices; /* os_thread_slices at the last question about a sleep */
+	int64_t next;      /* ns of computing until the next question */
+	uint64_t slices;   /* os_thread_slices at the last question about a sleep */
+	uint32_t searches; /* finding_searches */
 } bases[PROCS_MAX];
 
 static struct findings told[LONGRUN_KINDS];
@@ -114,10 +118,16 @@ enum longrun_kind longrun_classify(int64_t elapsed, int64_t cpu, int64_t delay, 
 	return sleeping && rest >= delay ? LONGRUN_SLEEPS : LONGRUN_STARVED;
 }
 
-/* Changes with each green thread that the P gets, and with each section of blocking code. */
+/* Changes with each green thread that the P gets, each section of blocking code and each pause. */
 static uint64_t run_of(const struct p *pp)
 {
-	return ld_rlx(&pp->count.switches) + ld_rlx(&pp->count.blocks);
+	return ld_rlx(&pp->count.switches) + ld_rlx(&pp->count.blocks) + ld_rlx(&pp->pauses);
+}
+
+/* The runtime works on its own account. */
+static bool is_paused(const struct p *pp)
+{
+	return ld_rlx(&pp->pauses) & 1;
 }
 
 static void take_base(struct base *b, int tid, int64_t now)
@@ -126,6 +136,7 @@ static void take_base(struct base *b, int tid, int64_t now)
 	b->at = now;
 	b->cpu = os_thread_cpu_time(tid);
 	b->delay = os_thread_delay(tid);
+	b->searches = finding_searches();
 }
 
 static void begin_run(struct base *b, const struct p *pp)
@@ -203,7 +214,7 @@ void longrun_poll(int i, int tid, int64_t since, int64_t now)
 
 	if (!on() || tid == 0)
 		return;
-	if (b->tid != tid || b->run != run_of(pp)) {
+	if (b->tid != tid || b->run != run_of(pp) || is_paused(pp)) {
 		begin_run(b, pp);
 		take_base(b, tid, now);
 		return;
@@ -220,6 +231,10 @@ void longrun_poll(int i, int tid, int64_t since, int64_t now)
 			ask_of(i, LONGRUN_COMPUTES, run, min_of(cpu, run), now);
 		break;
 	case LONGRUN_STARVED:
+		if (b->searches & FINDING_SEARCH || b->searches != finding_searches()) {
+			take_base(b, tid, now); /* LONGRUN-5 */
+			break;
+		}
 		delay = delay > 0 ? delay : elapsed - cpu;
 		ask_of(i, LONGRUN_STARVED, run, min_of(delay, run), now);
 		break;
@@ -231,6 +246,8 @@ void longrun_poll(int i, int tid, int64_t since, int64_t now)
 void longrun_stuck(int i, int tid, int64_t since, int64_t now)
 {
 	if (!(sched.options.debug & DEBUG_sched) || tid == 0)
+		return;
+	if (is_paused(sched.allp[i]))
 		return;
 	if (bases[i].run != run_of(sched.allp[i]))
 		begin_run(&bases[i], sched.allp[i]);
@@ -257,7 +274,7 @@ static void answer_sig(struct question *q, struct m *m, uintptr_t pc)
 	if (ld_acq(&q->state) != ASKED || q->tid != m->tid || /* ORD(longrun) */
 	    !cas_acq(&q->state, &state, (uint32_t)ANSWERING)) /* ORD(longrun) */
 		return;
-	if (!m->p || run_of(m->p) != q->run) {
+	if (!m->p || is_paused(m->p) || run_of(m->p) != q->run) {
 		st_rel(&q->state, (uint32_t)FREE); /* ORD(longrun) */
 		return;
 	}

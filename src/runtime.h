@@ -337,6 +337,7 @@ struct p {
 
 	struct latency latency[LATENCY_CAUSES]; /* (o) */
 	struct watched_run watched;
+	uint64_t pauses; /* (o) odd: its M works for GMP_DEBUG=check; see run_pause */
 };
 
 /* --- M --- */
@@ -612,6 +613,31 @@ static inline struct g *own_green(void)
 	if (unlikely(!m))
 		m = gmp__blockedm();
 	return m ? m->curg : NULL;
+}
+
+/*
+ * Around what the runtime does on the calling M for GMP_DEBUG=check: to look up source positions takes libdw many
+ * milliseconds and a thread. The time before, in and after it are different runs to longrun.c. Returns what
+ * run_resume takes: NULL without a P, or in another pause.
+ */
+static inline struct p *run_pause(void)
+{
+	struct m *m = getm();
+	struct p *pp = m ? m->p : NULL;
+
+	if (!pp || pp->pauses & 1)
+		return NULL;
+	bump(&pp->pauses, 1);
+	fence_light(); /* a signal of longrun.c may come from here on */
+	return pp;
+}
+
+static inline void run_resume(struct p *pp)
+{
+	if (!pp)
+		return;
+	fence_light();
+	bump(&pp->pauses, 1);
 }
 
 /*

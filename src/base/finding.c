@@ -81,12 +81,29 @@ int finding_frame(const struct trace *t)
 	return 0;
 }
 
+/* FINDING_SEARCH: how many are under way; above: how many have begun. */
+static uint32_t searches; /* (a) */
+
+uint32_t finding_searches(void)
+{
+	return ld_rlx(&searches);
+}
+
+static bool find_line(uintptr_t pc, char *at, size_t room)
+{
+	add_rlx(&searches, FINDING_SEARCH + 1 + 1);
+	bool found = srcline_find(pc, at, room);
+
+	add_rlx(&searches, UINT32_MAX); /* one less */
+	return found;
+}
+
 void finding_place(struct line *l, uintptr_t pc)
 {
 	char at[128];
 
 	line_sym_sig(l, pc);
-	if (srcline_find(pc, at, sizeof(at))) {
+	if (find_line(pc, at, sizeof(at))) {
 		line_str_sig(l, " (");
 		line_str_sig(l, at);
 		line_str_sig(l, ")");
@@ -127,7 +144,7 @@ noinline void finding_write(struct line *l, struct line *advice, const struct tr
 	put(&page, advice);
 	for (int i = 0; i < t->n; i++) {
 		line_frame_sig(l, i, t->pc[i]);
-		if (!sig && srcline_find(t->pc[i], at, sizeof(at))) {
+		if (!sig && find_line(t->pc[i], at, sizeof(at))) {
 			l->n--; /* the end of the line */
 			line_str_sig(l, " at ");
 			line_str_sig(l, at);

@@ -27,6 +27,13 @@ bool finding_full(const struct findings *f);
 /* The place of a wait: what the program called gmp from, and what the finding is about (NULL: that alone). */
 uint64_t finding_wait(const struct trace *t, const void *about);
 
+/*
+ * Changes when a search for a source position begins, FINDING_SEARCH is set during it: libdw may take much of
+ * a CPU, which other threads then wait for.
+ */
+enum { FINDING_SEARCH = 0xff };
+uint32_t finding_searches(void);
+
 /* Append `take_it+0x11 (lock.c:15)`, without the position where it is not known. */
 void finding_place(struct line *l, uintptr_t pc);
 

@@ -24,6 +24,7 @@
  *  K1 The table of entries is written by atomic steps: many Ms see green threads end.
  *  K2 A finding is written once for each place, FINDINGS_MOST of a kind, and the program continues, except
  *    after a wait in a handler.
+ *  K3 What is done here is no run of the green thread: run_pause.
  */
 #include "debug/check.h"
 
@@ -157,6 +158,7 @@ static void check_bounds(const struct g *gp, const struct trace *t)
 
 static void on_leave(struct g *gp)
 {
+	struct p *paused = run_pause(); /* K3 */
 	struct trace t;
 
 	trace_parked(&t, &gp->ctx, NULL, NULL);
@@ -168,6 +170,7 @@ static void on_leave(struct g *gp)
 
 	if (locals || keys)
 		gp->turn |= TURN_LOOKED_AT;
+	run_resume(paused);
 }
 
 /* --- after it --- */
@@ -242,8 +245,11 @@ static void look_for_changes(const struct g *gp)
 
 static void on_arrive(struct g *gp)
 {
+	struct p *paused = run_pause(); /* K3 */
+
 	look_for_stray(gp);
 	look_for_changes(gp);
+	run_resume(paused);
 }
 
 /* --- canaries --- */
@@ -335,11 +341,14 @@ static void note_depth(const struct g *gp)
 
 static void on_exit_of(struct g *gp)
 {
+	struct p *paused = run_pause(); /* K3 */
+
 	note_depth(gp);
 	check.canaries[g_index(gp)] = NULL;
 	tlswatch_exit(getm(), gp);
 	keywatch_exit(getm(), gp);
 	madvise(gp->stack, (size_t)1 << gp->stack_class, MADV_DONTNEED);
+	run_resume(paused);
 }
 
 static int by_depth(const void *a, const void *b)

@@ -84,8 +84,11 @@ void late_report(int fd, enum late_kind kind)
 		return;
 	if (kind == LATE_UNKNOWN && !os_is_open(fd))
 		return;
+	struct p *paused = run_pause();
+
 	if (has_stack(own_green()))
 		report(fd, kind);
 	else
 		report_short(fd, kind);
+	run_resume(paused);
 }
