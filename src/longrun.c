@@ -34,12 +34,18 @@
  *  LONGRUN-5  The runtime's own work is never reported: a P with odd `pauses` is not asked about, a signal that
  *             comes during the pause is not answered, and what was measured before it is dropped (run_of). While
  *             libdw searches, another thread that waits for a CPU may wait for libdw: that is no finding.
+ *  LONGRUN-6  What has been answered is written, also if the program calls exit: a handler of atexit writes what
+ *             is DONE, after sysmon has written what it is about to. `writing.mutex` is held while a question is
+ *             written. The handler has a thread of its own write: the caller of exit may have a small stack.
  *
  * The times are exact enough for a threshold of half: a baseline is up to BASE_NS older than the run.
  */
 #include "longrun.h"
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/finding.h"
 #include "base/os.h"
@@ -51,6 +57,7 @@ enum {
 	RUN_NS = 10 * MS,
 	UNCLEAR_NS = 100 * MS, /* after that the largest of three causes is named */
 	QUESTIONS = 16,
+	EXIT_STACK = 256 * 1024, /* as sysmon's */
 };
 
 enum question_state { FREE, ASKED, ANSWERING, DONE };
@@ -381,10 +388,16 @@ static void write_one(const struct question *q)
 	finding_write(&l, &advice, &q->trace, false);
 }
 
-void longrun_write(void)
+static struct {
+	pthread_mutex_t mutex; /* LONGRUN-6 */
+	int tid;               /* (a) of its holder; 0: none */
+	int pid; /* (a) whose questions these are: a fork copies them; 0: there are none */
+} writing = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+static void write_answers(void)
 {
-	if (!(sched.options.debug & (DEBUG_check | DEBUG_sched)))
-		return;
+	pthread_mutex_lock(&writing.mutex);
+	st_rlx(&writing.tid, os_thread_id());
 	for (int i = 0; i < QUESTIONS; i++) {
 		struct question *q = &questions[i];
 		uint32_t state = ld_acq(&q->state); /* ORD(longrun) */
@@ -396,6 +409,46 @@ void longrun_write(void)
 			cas_acq(&q->state, &state, (uint32_t)FREE); /* ORD(longrun) */
 		}
 	}
+	st_rlx(&writing.tid, 0);
+	pthread_mutex_unlock(&writing.mutex);
+}
+
+void longrun_write(void)
+{
+	if (sched.options.debug & (DEBUG_check | DEBUG_sched))
+		write_answers();
+}
+
+static void *write_last(void *arg)
+{
+	(void)arg;
+	write_answers();
+	return NULL;
+}
+
+/* Is one answered, or about to be, or being written? */
+static bool has_answers(void)
+{
+	bool any = ld_rlx(&writing.tid) != 0;
+
+	for (int i = 0; i < QUESTIONS; i++)
+		any |= ld_rlx(&questions[i].state) >= ANSWERING;
+	return any;
+}
+
+/* A handler of a signal on sysmon may call exit, too, while sysmon writes: that is over then. */
+static void write_at_exit(void)
+{
+	struct p *paused;
+	pthread_t t;
+
+	if (ld_rlx(&writing.pid) != getpid() || !has_answers() ||
+	    ld_rlx(&writing.tid) == os_thread_id())
+		return;
+	paused = run_pause();
+	if (os_thread_start(&t, write_last, NULL, EXIT_STACK) == 0)
+		pthread_join(t, NULL);
+	run_resume(paused);
 }
 
 void longrun_begin(void)
@@ -403,4 +456,12 @@ void longrun_begin(void)
 	memset(questions, 0, sizeof(questions));
 	memset(bases, 0, sizeof(bases));
 	memset(told, 0, sizeof(told));
+	if (!(sched.options.debug & (DEBUG_check | DEBUG_sched)))
+		return;
+	if (ld_rlx(&writing.pid) == 0)
+		atexit(write_at_exit); /* a child of fork has this one */
+	else if (ld_rlx(&writing.pid) != getpid())
+		pthread_mutex_init(&writing.mutex, NULL); /* a fork may copy it locked */
+	st_rlx(&writing.tid, 0);
+	st_rlx(&writing.pid, (int)getpid());
 }
