@@ -6,9 +6,9 @@
  * alternate stack, since the green thread's has no room, and decides by the fault address and the stack
  * pointer (what_fault_sig):
  *
- *   address in the guard               overflow: two lines, then the signal ends the process, also if the
- *                                      program had a handler of its own
- *   stack pointer below the stack,     overflow by a frame larger than the guard: the same lines; the
+ *   address in the guard               overflow: two lines and the calls, then the signal ends the process, also if
+ *                                      the program had a handler of its own
+ *   stack pointer below the stack,     overflow by a frame larger than the guard: the same; the
  *   and the address in that frame      program's handler, if it has one, is called
  *   any other                          the program's handler; without one, a line that names the green
  *                                      thread, and the stack pointer if that has left the stack
@@ -34,6 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/finding.h"
 #include "base/os.h"
 #include "base/san.h"
 #include "base/throw.h"
@@ -48,6 +49,9 @@
 
 /* What the handlers use themselves: the name of a function is looked up in a file. */
 enum { HANDLER_BYTES = 48 * 1024 };
+
+/* Of an overflow: calls outside the program that are shown, and calls of the program above them. */
+enum { SYSTEM_CALLS = 8, PROGRAM_CALLS = 4 };
 
 static struct {
 	int signo;
@@ -84,6 +88,45 @@ static enum fault what_fault_sig(const struct g *gp, uintptr_t addr, uintptr_t s
 	return FAULT_OTHER;
 }
 
+static int first_of_program_sig(const struct trace *t)
+{
+	int i = 0;
+
+	while (i < t->n && !code_is_programs(t->pc[i]))
+		i++;
+	return i;
+}
+
+static void say_calls_of_sig(const struct trace *t, int from, int to, int number)
+{
+	struct line l = { .n = 0 };
+
+	for (int i = from; i < min_of(to, t->n); i++) {
+		line_frame_sig(&l, number + i, t->pc[i]);
+		line_write_sig(&l, STDERR_FILENO);
+	}
+}
+
+/* The innermost calls, and the first ones of the program: libc may have run over the end. Each frame is unwound by
+ * its table, as for a dump; if the tables of a frame are wrong and that faults, the process ends as it would. */
+static noinline void say_calls_sig(uintptr_t pc)
+{
+	int skip = 0, own;
+	struct trace t;
+
+	trace_own(&t, pc);
+	own = first_of_program_sig(&t);
+	say_calls_of_sig(&t, 0, min_of(own, (int)SYSTEM_CALLS), 0);
+	while (own == t.n && t.more) {
+		skip += TRACE_MOST;
+		trace_own_from(&t, pc, skip);
+		own = first_of_program_sig(&t);
+	}
+	if (skip + own > SYSTEM_CALLS)
+		text_write_sig(STDERR_FILENO, "    ...\n", 8);
+	say_calls_of_sig(&t, own, own + PROGRAM_CALLS, skip);
+}
+
 static void say_overflow_sig(const struct g *gp, uintptr_t addr, uintptr_t pc, enum fault kind)
 {
 	struct line l = { .n = 0 };
@@ -102,6 +145,7 @@ static void say_overflow_sig(const struct g *gp, uintptr_t addr, uintptr_t pc, e
 		&l, "     raise gmp_attr.stack_size or GMP_STACK_SIZE, or move large arrays to the "
 		    "heap\n");
 	line_write_sig(&l, STDERR_FILENO);
+	say_calls_sig(pc);
 }
 
 /* No overflow that can be told by the address. */

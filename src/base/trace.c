@@ -9,6 +9,7 @@ static uintptr_t outermost; /* (a) */
 
 struct walk {
 	struct trace *t;
+	int skip; /* so many frames of those that are looked for are left out */
 	bool begun;
 };
 
@@ -33,6 +34,10 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *ctx, void *arg)
 		return _URC_END_OF_STACK;
 	if (_Unwind_GetRegionStart(ctx) == ld_rlx(&outermost))
 		return _URC_END_OF_STACK;
+	if (w->skip > 0) {
+		w->skip--;
+		return _URC_NO_REASON;
+	}
 	if (t->n == TRACE_MOST) {
 		t->more = true;
 		return _URC_END_OF_STACK;
@@ -44,13 +49,18 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *ctx, void *arg)
 	return _URC_NO_REASON;
 }
 
-void trace_walk(struct trace *t)
+static void walk(struct trace *t, int skip)
 {
-	struct walk w = { .t = t };
+	struct walk w = { .t = t, .skip = skip };
 
 	t->n = 0;
 	t->more = t->in_handler = false;
 	_Unwind_Backtrace(add_frame, &w);
+}
+
+void trace_walk(struct trace *t)
+{
+	walk(t, 0);
 }
 
 uintptr_t trace_function(uintptr_t pc)
@@ -62,11 +72,14 @@ uintptr_t trace_function(uintptr_t pc)
 
 void trace_own(struct trace *t, uintptr_t first)
 {
+	trace_own_from(t, first, 0);
+	if (t->n == 0)
+		trace_own_from(t, 0, 0);
+}
+
+void trace_own_from(struct trace *t, uintptr_t first, int skip)
+{
 	t->first = first;
 	t->lo = t->hi = 0;
-	trace_walk(t);
-	if (t->n == 0) {
-		t->first = 0;
-		trace_walk(t);
-	}
+	walk(t, skip);
 }
