@@ -1309,8 +1309,8 @@ GMP_API int gmp_key_set(gmp_key k, void *v);
  * prealloc without a capacity, a stack_size above 1 GiB.
  * gmp_pool_submit: from any thread; from a task of the same pool too, but if all places are held by
  * tasks that wait for one, none of them continues: gmp_pool_waiting and gmp_pool_running tell, and where
- * nothing else can happen the deadlock report does, in which such a task is one of
- * `pool_worker` that waits in gmp_pool_submit (or gmp_pool_invoke).  Waiters are served
+ * nothing else can happen the deadlock report does, in which such a task is a green thread with the task's
+ * function as its entry that waits in gmp_pool_submit (or gmp_pool_invoke).  Waiters are served
  * in order.
  * -EAGAIN: there is no place, and the pool is nonblocking, or max_waiting wait already; also when
  * gmp_config.max_green stands in the way of the worker that is needed.  -EPIPE: the pool is

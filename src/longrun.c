@@ -379,7 +379,7 @@ static void write_one(const struct question *q)
 	if (!finding_wanted(&told[q->kind], place_of(q)))
 		return;
 	line_str_sig(&l, q->check ? "gmp: check: " : "gmp: sched: ");
-	line_green_sig(&l, q->id, q->name, (uintptr_t)q->entry);
+	line_green_sig(&l, q->id, q->name, finding_entry((uintptr_t)q->entry, &q->trace));
 	describe(&l, &advice, q);
 	if (q->trace.n) {
 		line_str_sig(&l, ", in ");

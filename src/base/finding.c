@@ -98,6 +98,17 @@ static bool find_line(uintptr_t pc, char *at, size_t room)
 	return found;
 }
 
+uintptr_t finding_entry(uintptr_t fn, const struct trace *t)
+{
+	int i = t->n - 1;
+
+	if (!code_is_gmps(fn) || t->more)
+		return fn;
+	while (i >= 0 && code_is_gmps(t->pc[i]))
+		i--;
+	return i >= 0 ? trace_function(t->pc[i]) : fn;
+}
+
 void finding_place(struct line *l, uintptr_t pc)
 {
 	char at[128];

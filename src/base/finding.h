@@ -34,6 +34,12 @@ uint64_t finding_wait(const struct trace *t, const void *about);
 enum { FINDING_SEARCH = 0xff };
 uint32_t finding_searches(void);
 
+/*
+ * The entry function to show of a green thread that began with fn and has these calls: a service (gmp_group,
+ * gmp_pool, gmp_timer) begins with a function of gmp's, which calls the program's.
+ */
+uintptr_t finding_entry(uintptr_t fn, const struct trace *t);
+
 /* Append `take_it+0x11 (lock.c:15)`, without the position where it is not known. */
 void finding_place(struct line *l, uintptr_t pc);
 

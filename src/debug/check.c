@@ -70,12 +70,13 @@ static struct {
 /* --- telling --- */
 
 /* `gmp: check: green thread 7 "x" (entry f)` */
-static void begin_finding(struct line *l, const char *kind, const struct g *gp)
+static void begin_finding(struct line *l, const char *kind, const struct g *gp,
+			  const struct trace *t)
 {
 	l->n = 0;
 	l->names = NULL;
 	line_str_sig(l, kind);
-	line_green_sig(l, gp->id, g_name(gp), (uintptr_t)gp->fn);
+	line_green_sig(l, gp->id, g_name(gp), finding_entry((uintptr_t)gp->fn, t));
 }
 
 static void end_finding(struct line *l, const char *what, const struct trace *t, bool sig)
@@ -96,7 +97,7 @@ static void look_for_mutex(const struct g *gp, const struct trace *t)
 	if (!check.held || check.held(&mutex, &where) == 0 ||
 	    !finding_wanted(&check.mutexes, finding_wait(t, where)))
 		return;
-	begin_finding(&l, "gmp: check: ", gp);
+	begin_finding(&l, "gmp: check: ", gp, t);
 	line_str_sig(&l, " waits with a pthread mutex held: ");
 	line_hex_sig(&l, (uintptr_t)mutex);
 	line_str_sig(&l, ", locked in ");
@@ -116,7 +117,7 @@ static void look_for_canary(const struct g *gp, const struct trace *t)
 	if (!c || gp->pins || gp->turn & TURN_BOUND ||
 	    !finding_wanted(&check.canaries_held, finding_wait(t, c->what)))
 		return;
-	begin_finding(&l, "gmp: check: ", gp);
+	begin_finding(&l, "gmp: check: ", gp, t);
 	line_str_sig(&l, " waits with the address of a thread-local held: ");
 	line_str_sig(&l, c->what);
 	end_finding(&l,
@@ -135,7 +136,7 @@ static void check_bounds(const struct g *gp, const struct trace *t)
 
 	if (!t->in_handler && sp >= lo && sp < lo + ((size_t)1 << gp->stack_class))
 		return;
-	begin_finding(&l, "gmp: fatal: ", gp);
+	begin_finding(&l, "gmp: fatal: ", gp, t);
 	if (!t->in_handler && sp < lo && lo - sp <= (ptrdiff_t)1 << STACK_CLASS_MAX) {
 		line_str_sig(&l, " waits with its stack pointer ");
 		line_dec_sig(&l, (uint64_t)(lo - sp));
@@ -195,7 +196,7 @@ static void look_for_stray(struct g *gp)
 	trace_parked(&t, &gp->ctx, NULL, NULL);
 	if (!finding_wanted(&check.strays, finding_wait(&t, hash_of(&what))))
 		return;
-	begin_finding(&l, "gmp: check: ", gp);
+	begin_finding(&l, "gmp: check: ", gp, &t);
 	line_str_sig(&l,
 		     " is on another OS thread now, and holds the address of a thread-local of the "
 		     "former: ");
@@ -217,10 +218,10 @@ static void tell_change(const struct g *gp, const char *did, struct line *what, 
 
 	if (finding_wanted(&check.changes, (uintptr_t)hash_of(what))) {
 		what->text[min_of(what->n, sizeof(what->text) - 1)] = '\0';
-		begin_finding(&l, "gmp: check: ", gp);
+		trace_parked(&t, &gp->ctx, NULL, NULL);
+		begin_finding(&l, "gmp: check: ", gp, &t);
 		line_str_sig(&l, did);
 		line_str_sig(&l, what->text);
-		trace_parked(&t, &gp->ctx, NULL, NULL);
 		end_finding(&l, advice, &t, false);
 	}
 	what->n = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "debug/view.h"
 
+#include "base/finding.h"
 #include "allgs.h"
 #include "netpoll.h"
 #include "select.h"
@@ -173,6 +174,12 @@ static bool look_from_afar(struct view *v, const struct g *gp, uint32_t wait)
 	return ld_rlx(&gp->generation) == life;
 }
 
+/* In place of a service's. A green thread that is not parked has no calls. */
+static void show_program_entry(struct view *v)
+{
+	v->fn = (gmp_fn)finding_entry((uintptr_t)v->fn, &v->trace);
+}
+
 bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t caller)
 {
 	uint32_t wait;
@@ -188,6 +195,7 @@ bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t ca
 		copy_identity(v, gp);
 		v->state = "running, the caller of gmp_dump";
 		trace_own(&v->trace, caller);
+		show_program_entry(v);
 		return true;
 	}
 	while ((wait = waiter_hold(&gp->w)) == W_BUSY)
@@ -196,6 +204,7 @@ bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t ca
 		return look_from_afar(v, gp, wait);
 	look_at_held(v, gp);
 	waiter_release(&gp->w);
+	show_program_entry(v);
 	v->what.text[min_of(v->what.n, sizeof(v->what.text) - 1)] = '\0';
 	return true;
 }

@@ -19,7 +19,7 @@
 
 struct view {
 	uint64_t id;
-	gmp_fn fn;
+	gmp_fn fn; /* of a service's green thread (finding_entry): the program's, if it is parked in that */
 	uintptr_t made_at;
 	char name[G_NAME_MAX];
 	const char *state;  /* NULL: it waits */

@@ -276,3 +276,42 @@ RT(who_is_looked_at_is_woken_all_the_same)
 	gmp_chan_free(c[0]);
 	gmp_chan_free(c[1]);
 }
+
+/* --- green threads of services --- */
+
+static int waits_as_child(UNUSED void *arg)
+{
+	inner_call();
+	no_more();
+	return 0;
+}
+
+static void waits_as_task(UNUSED void *arg)
+{
+	inner_call();
+	no_more();
+}
+
+/* gmp's own functions, with which these begin, say nothing. */
+RT(dump_group_child_and_pool_task_show_their_function)
+{
+	gmp_group *g = gmp_group_new(0, GMP_FOREVER);
+	gmp_pool *p = gmp_pool_new(1, NULL);
+	char *text;
+
+	begin_chan();
+	CHECK_EQ(gmp_group_go(g, waits_as_child, NULL), 0);
+	CHECK_EQ(gmp_pool_submit(p, waits_as_task, NULL), 0);
+	wait_parked(2);
+	text = dump();
+	check_has(text, " (entry waits_as_child), waiting");
+	check_has(text, " (entry waits_as_task), waiting");
+	check_has_not(text, "(entry child_main");
+	check_has_not(text, "(entry pool_worker");
+	free(text);
+	CHECK_EQ(gmp_chan_close(ch), 0);
+	CHECK_EQ(gmp_group_wait(g), 0);
+	gmp_group_free(g);
+	gmp_pool_free(p);
+	gmp_chan_free(ch);
+}
