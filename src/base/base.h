@@ -14,8 +14,19 @@
 #define aligned_to(n) __attribute__((aligned(n)))
 #define countof(a) (sizeof(a) / sizeof((a)[0]))
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-#define min_of(a, b) ((a) < (b) ? (a) : (b))
-#define max_of(a, b) ((a) > (b) ? (a) : (b))
+/* Each argument is evaluated once. */
+#define min_of(a, b)                                                                               \
+	__extension__({                                                                            \
+		__auto_type min_a = (a);                                                           \
+		__auto_type min_b = (b);                                                           \
+		min_a < min_b ? min_a : min_b;                                                     \
+	})
+#define max_of(a, b)                                                                               \
+	__extension__({                                                                            \
+		__auto_type max_a = (a);                                                           \
+		__auto_type max_b = (b);                                                           \
+		max_a > max_b ? max_a : max_b;                                                     \
+	})
 
 enum { CACHE_LINE = 64, PAGE = 4096 };
 

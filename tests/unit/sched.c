@@ -62,7 +62,7 @@ static void note_search(struct p *pp)
 	uint32_t patience = getm()->patience;
 
 	if (began && now - began < 2 * patience) {
-		add_seq(&at_rest, looks <= 8 + 2 * (patience / max_of(pauses, 1)));
+		add_seq(&at_rest, looks <= 8 + 2 * (patience / max_of(pauses, (uint64_t)1)));
 		add_seq(&undisturbed, 1);
 	}
 	if (began) {
@@ -181,7 +181,7 @@ static uint64_t time_of_pauses(void)
 			cpu_relax();
 		least = min_of(least, cpu_ticks() - start);
 	}
-	return max_of(least, 1);
+	return max_of(least, (uint64_t)1);
 }
 
 TEST(looks_at_an_owner_are_soon_far_apart)
