@@ -441,7 +441,7 @@ GMP_API int64_t gmp_deadline(int64_t ns);
  * precise as the kernel's timers, but that all times that come within 50 us of the next one may be
  * waited for together.  Where other green threads are runnable, the sleeper runs before them at the next
  * switch of its P; none is interrupted for it.  So do waits with a deadline, ticks and timers, which
- * together take at most half of the time from the others (docs/limits.md). */
+ * together take at most three quarters of the time from the others (docs/limits.md). */
 GMP_API int gmp_sleep(int64_t ns);
 GMP_API int gmp_sleep_until(int64_t deadline);
 

@@ -287,11 +287,11 @@ static void starve(UNUSED void *arg)
 	}
 	while (stats().switches - began < SWITCHES)
 		gmp_yield();
-	/* timers: half, and what they have in advance; they do have their half */
+	/* timers: three quarters, and what they have in advance; they do have more than a half */
 	uint64_t all = stats().switches - began;
 
-	CHECK(2 * ring_turns + SLICE_TURNS + RING + DUE_MOST + all / 10 >= all);
-	CHECK(ring_turns < all * 3 / 4);
+	CHECK(4 * ring_turns + SLICE_TURNS + RING + DUE_MOST + all / 10 >= all);
+	CHECK(ring_turns < all / 2);
 	/* a turn of each in the ring, and of this green thread, lies between */
 	CHECK(gap <= SLICE_TURNS + DUE_MOST + RING + 2);
 	end_others();
@@ -340,14 +340,14 @@ static void overload(UNUSED void *arg)
 	had = ring_time;
 	while ((took = gmp_now() - began) < 200 * MS)
 		gmp_yield();
-	CHECK(4 * (ring_time - had) > took);
+	CHECK(8 * (ring_time - had) > took);
 	CHECK(atomic_load(&count) > 0);
 	end_others();
 	for (int i = 0; i < PERIODIC; i++)
 		gmp_timer_free(t[i]);
 }
 
-TEST(timers_of_1_us_by_the_thousand_leave_ring_a_quarter_of_the_time)
+TEST(timers_of_1_us_by_the_thousand_leave_ring_an_eighth_of_the_time)
 {
 	run_procs(1, overload, NULL);
 }
