@@ -11,7 +11,7 @@ import platform
 import subprocess
 import time
 
-from . import peers, rows, stats
+from . import ground, peers, rows, stats
 
 
 class Result:
@@ -69,7 +69,8 @@ class Result:
         self.machine = {"cpu": cpu or "unknown", "cpus": len(os.sched_getaffinity(0)),
                         "kernel": platform.system() + " " + platform.release(),
                         "load": "%.2f %.2f %.2f" % os.getloadavg()}
-        self.versions = {"gmp": said("git", "-C", root, "describe", "--always", "--dirty") or "unknown",
+        dirty = "-dirty" if ground.dirty(root) else ""
+        self.versions = {"gmp": (said("git", "-C", root, "describe", "--always") or "unknown") + dirty,
                          "compiler": compiler or "unknown"}
         for s in self.sides + self.absent:
             if s.name != "gmp":
