@@ -602,6 +602,7 @@ GMP_API int gmp_mutex_unlock(gmp_mutex *m);
  *
  * A writer that waits for readers holds off new readers, so a thread that read-locks twice can deadlock.  When a
  * writer unlocks, the readers queued by then go first, together.  Unlocking what is not locked so is misuse.
+ * At most 2^26 - 1 read locks may be held at a time; this is not checked.
  *
  * Fairness: writers exclude each other as by a gmp_mutex, with its two modes.  A writer that waits for another
  * writer holds off readers from the moment at which the lock is handed to it, or at which it has been woken and
