@@ -13,7 +13,7 @@ unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
 
 mkdir "$tmp/include"
 echo '/* only looked for */' >"$tmp/include/liburing.h"
-cmake -S "$source" -B "$tmp/build" -DCMAKE_C_COMPILER="$cc" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON \
+cmake -G Ninja -S "$source" -B "$tmp/build" -DCMAKE_C_COMPILER="$cc" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON \
 	-DGMP_LIBURING_INCLUDE="$tmp/include" >"$tmp/log" || { cat "$tmp/log"; exit 1; }
 commands=$tmp/build/compile_commands.json
 sed -n 's/^ *"file": "\(.*\)",*$/\1/p' "$commands" | sed "s|^$source/||" >"$tmp/files"
