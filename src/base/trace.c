@@ -9,7 +9,7 @@ static uintptr_t outermost; /* (a) */
 
 struct walk {
 	struct trace *t;
-	int skip; /* so many frames of those that are looked for are left out */
+	int skip; /* the number of frames to leave out */
 	bool begun;
 };
 

@@ -31,8 +31,8 @@ void trace_ends_at(uintptr_t fn);
 void trace_walk(struct trace *t);
 /* The same from the frame that goes on at `first`; all, where it is not found. */
 void trace_own(struct trace *t, uintptr_t first);
-/* The same without its first `skip` frames: where a walk that ended with `more` goes on. No frames, where `first` is
- * not found. */
+/* The same without its first `skip` frames: it continues a walk that ended with `more`. No frames, if `first` is not
+ * found. */
 void trace_own_from(struct trace *t, uintptr_t first, int skip);
 
 /* Where the function at pc begins; pc, if there is no unwind table for it. */

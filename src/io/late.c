@@ -19,7 +19,7 @@ static const struct {
 	[LATE_CLOSE] = { " closes file descriptor ", ", which another connection has now: -EBADF",
 			 "its own was closed before: close a descriptor once" },
 	[LATE_UNKNOWN] = { " closes file descriptor ", ", whose file gmp has not seen",
-			   "the one that it knew was closed by a plain close(): if this one is "
+			   "the file that gmp knew was closed by a plain close(): if this file is "
 			   "another connection's, close a descriptor once; else adopt it first" },
 };
 

@@ -2,7 +2,7 @@
 /*
  * gmp_poll: poll(2) for green threads and external threads.
  *
- * It asks the kernel first, by poll(2) without waiting, so it goes by levels and reports what poll(2) reports.  If
+ * It asks the kernel first, by poll(2) without waiting, so it is level-triggered and reports what poll(2) reports.  If
  * nothing is ready, the call links itself with the records of all its descriptors and parks; netpoll_multi.c has the
  * protocol.  Whatever wakes it, it unlinks and asks again.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Recursion inside libc, with hundreds of frames: the report goes on to the function of the program that called it. */
+/* Recursion inside libc, with hundreds of frames: the report shows the function of the program that called libc. */
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>

@@ -512,7 +512,7 @@ static void keep_its_first_key(UNUSED void *arg)
 		CHECK_EQ(gmp_key_delete(k), 0);
 	}
 	CHECK(gmp_key_get(first) ==
-	      values); /* not to be asked for, but so it is told from others */
+	      values); /* a deleted key is misuse to read: the value shows that it is not another key's */
 }
 
 TEST(a_number_of_a_key_is_never_used_again)

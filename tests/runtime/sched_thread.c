@@ -412,8 +412,8 @@ static void wait_for_room(UNUSED void *arg)
 	WAIT_FOR(room);
 }
 
-/* Each attempt to start the timer's thread is a switch of the scheduler; the G of the timer is the only
- * one that an M serves. */
+/* Each attempt to start the timer's thread is a switch of the scheduler; an M serves only
+ * the G of the timer. */
 static void fail_to_start_a_timer(UNUSED void *arg)
 {
 	uint64_t attempts = (uint64_t)check_scaled(4000) * (uint64_t)gmp_procs();

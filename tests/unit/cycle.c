@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests the search for cycles while g structs are made: a green thread waits for one that was made after the
- * search had counted them. The memory of the search ends at the end of a page, before one without access.
+ * Tests the search for cycles while g structs are made: a green thread waits for another, which was made after
+ * the search had counted them. The memory of the search ends at the end of a page, before one without access.
  *
  * floors 0..6, wrap: g_made os_reserve os_release
  */
