@@ -19,6 +19,7 @@
  *   a green thread runs on one M           assertion in run_green
  *   BLOCK-3: no false deadlock                assertion in Poller
  *   all green threads end                  every end state is valid; ended at the end (init)
+ *   HO5: a P is given to an M that runs    the same: else nothing runs what is queued
  *
  * What a step is: an access of the P's status outside of sched.lock; a look at the global queue there; a section
  * under the lock, since a P that is in blocking code is touched by none.  Memory is sequentially
@@ -29,23 +30,28 @@
  * Models:
  *   src/syscall.c: gmp_block_enter gmp_block_leave leave_slow
  *   src/handoff.c: sched_hand_off sched_regain_p sched_take_blocked_locked sched_without_p_g0
- *   src/wake.c: wake_for_what_waited m_rest stalled
+ *   src/handoff.c: hand_to_locked overtaken_get overtake_locked sched_is_up_locked
+ *   src/wake.c: wake_for_what_waited m_rest stalled take_p sleep_until_p
  *   src/sysmon.c: take_from_blocked
  *   src/proc.c: p_rest_locked
  *
  * Runs: what scripts/model does with this file
  *   holds      -DGREENS=2
- *   holds      -DGREENS=3
+ *   holds      -DGREENS=3 -DSECTIONS=1
  *   assertion  -DGREENS=2 -DMUTANT_NO_NUMBER
  *   assertion  -DGREENS=2 -DMUTANT_TAKEN_UNCOUNTED
  *   assertion  -DGREENS=2 -DMUTANT_TAKEN_WITHOUT_CAS
  *   assertion  -DGREENS=2 -DMUTANT_COUNTED_TOO_SHORT
  *   assertion  -DGREENS=2 -DMUTANT_COUNTED_TOO_LATE
  *   deadlock   -DGREENS=2 -DMUTANT_NO_WAKE
+ *   assertion  -DGREENS=2 -DMUTANT_OVERTAKES_THE_RUNNING
+ *   deadlock   -DGREENS=2 -DMUTANT_OVERTAKEN_FOR_EVER
  */
 #define MS 3
 #define NONE 255
+#ifndef SECTIONS
 #define SECTIONS 2 /* of blocking code, each green thread */
+#endif
 
 /* struct p: the status, who acts for it, and whose it says that it is (p_bind) */
 #define IDLE 100
@@ -56,7 +62,11 @@ byte owner = 0, bound = 0;
 
 /* struct m */
 bool listed[MS];
-bool woken[MS]; /* with the P */
+bool wake[MS];
+byte given[MS]; /* nextp, and the list where it stands */
+#define WITH_P 1	/* by wakep */
+#define HANDED 2	/* by sched_hand_off, until it runs */
+#define OVERTAKEN 3	/* the P was taken meanwhile */
 
 /* struct sched, and the queue of the P */
 byte runq, gq, nblocked; /* queues are sets: bits */
@@ -115,7 +125,7 @@ inline wake_if_work()
 			:: else
 			fi;
 			if
-			:: w != NONE -> status = RUNNING; owns(w); woken[w] = true; w = NONE
+			:: w != NONE -> status = RUNNING; owns(w); given[w] = WITH_P; wake[w] = true; w = NONE
 			:: else
 			fi
 		}
@@ -163,6 +173,39 @@ inline rest()
 #define TAKEN(n)
 #endif
 
+/* An M in the given state, or NONE. */
+inline find_given(state)
+{
+	if
+	:: given[0] == state -> w = 0
+	:: given[1] == state -> w = 1
+	:: given[2] == state -> w = 2
+	:: else -> w = NONE
+	fi
+}
+
+/* overtake_locked: the P of an M that does not run yet; g goes behind what that P holds (park_yield) */
+inline overtake()
+{
+	find_given(HANDED);
+#ifdef MUTANT_OVERTAKES_THE_RUNNING /* take_p does not take it out of the list */
+	if
+	:: w == NONE && status == RUNNING && owner < MS -> owner = NONE; won = true
+	:: else
+	fi;
+#endif
+	if
+	:: w != NONE -> given[w] = OVERTAKEN; owner = NONE; w = NONE; won = true
+	:: else
+	fi;
+	if
+	:: won ->
+		owns(m); bound = m; nblocked--;
+		running[g] = false; runq = runq + (1 << g); g = NONE
+	:: else
+	fi
+}
+
 inline regain_p()
 {
 #ifdef MUTANT_TAKEN_WITHOUT_CAS /* the M may have left its section since its status was read */
@@ -183,10 +226,16 @@ inline regain_p()
 			status = RUNNING; owns(m); bound = m; nblocked--; won = true
 		:: !won && status < MS ->
 			status = RUNNING; owns(m); bound = m; TAKEN(nblocked); won = true
-		:: !won && status != IDLE ->
+		:: !won && status != IDLE -> overtake();
+			if
+			:: won
+			:: else ->
 #ifdef MUTANT_COUNTED_TOO_SHORT /* neither counted nor queued until the next section */
-			nblocked--
+				nblocked--
+#else
+				skip
 #endif
+			fi
 		fi
 	}
 }
@@ -243,11 +292,21 @@ inline hand_off()
 		nblocked++;
 #endif
 		if
-		:: (runq | gq) != 0 -> midle_get()
+		:: (runq | gq) != 0 ->
+			find_given(OVERTAKEN); /* it is awake already */
+			if
+			:: w == NONE ->
+				midle_get();
+				if
+				:: w != NONE -> wake[w] = true
+				:: else
+				fi
+			:: else
+			fi
 		:: else
 		fi;
 		if
-		:: w != NONE -> owner = w; woken[w] = true; w = NONE; won = true
+		:: w != NONE -> owner = w; given[w] = HANDED; w = NONE; won = true
 		:: else -> p_rest(); won = false
 		fi
 	};
@@ -285,7 +344,21 @@ proctype M(byte m; bool asleep)
 
 	do
 	:: asleep -> /* m_sleep, take_p */
-end_asleep:	atomic { woken[m] -> woken[m] = false; assert(owner == m); bound = m; asleep = false }
+end_asleep:	atomic { wake[m] -> wake[m] = false };
+		atomic {
+			if
+			:: given[m] == OVERTAKEN ->
+				listed[m] = true;
+#ifndef MUTANT_OVERTAKEN_FOR_EVER /* asleep, it is taken for awake */
+				given[m] = 0
+#endif
+			:: else -> assert(owner == m); given[m] = 0; bound = m; asleep = false
+			fi
+		};
+		if
+		:: asleep -> wake_if_work()
+		:: else
+		fi
 	:: else ->
 		find();
 		if

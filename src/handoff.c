@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "handoff.h"
 
+#include "base/throw.h"
 #include "bound.h"
 #include "latency.h"
 #include "proc.h"
@@ -13,6 +14,54 @@ bool p_has_work(struct p *pp)
 {
 	return runq_len(pp) || ld_rlx(&pp->runnext) || ld_rlx(&sched.gqn) ||
 	       timers_next(pp) <= rt_now();
+}
+
+/* --- Ms that are waking up: HO4, HO5 --- */
+
+static void hand_to_locked(struct m *m, struct p *pp)
+{
+	m->nextp = pp;
+	m->link = sched.handed;
+	st_rlx(&sched.handed, m);
+}
+
+static struct m *overtaken_get(void)
+{
+	struct m *m = sched.overtaken;
+
+	if (m)
+		sched.overtaken = m->link;
+	return m;
+}
+
+/* The P of an M that does not run yet, now the caller's; or NULL. */
+static struct p *overtake_locked(void)
+{
+	for (struct m **at = &sched.handed; *at; at = &(*at)->link) {
+		struct m *m = *at;
+
+		if (!m->pinned.head) {
+			struct p *pp = m->nextp;
+
+			gmp_debug_assert(pp); /* HO4: m does not run yet */
+			st_rlx(at, m->link);
+			m->nextp = NULL;
+			m->link = sched.overtaken;
+			sched.overtaken = m;
+			return pp;
+		}
+	}
+	return NULL;
+}
+
+void sched_is_up_locked(struct m *m)
+{
+	struct m **at = m->nextp ? &sched.handed : &sched.overtaken;
+
+	while (*at && *at != m)
+		at = &(*at)->link;
+	if (*at)
+		st_rlx(at, m->link);
 }
 
 struct p *sched_take_blocked_locked(void)
@@ -36,7 +85,7 @@ struct p *sched_take_blocked_locked(void)
 void sched_hand_off(struct p *pp, bool blocked)
 {
 	bool busy = runq_len(pp) || ld_rlx(&pp->runnext) || p_attends(pp);
-	bool start = false, rests;
+	bool start = false, awake = false, rests;
 	struct m *other = NULL;
 
 	/* its last M is in blocking code, or has ended: a long run of the P is not that thread's */
@@ -44,21 +93,24 @@ void sched_hand_off(struct p *pp, bool blocked)
 	lock(&sched.lock, LR_SCHED);
 	st_rlx(&sched.nblocked, sched.nblocked + blocked);
 	if (busy || ld_rlx(&sched.gqn) || sched.nmidle == 0) {
-		other = midle_get();
+		other = overtaken_get();
+		awake = other;
+		if (!other)
+			other = midle_get();
 		/* not at the end: nobody would join it */
 		start = !other && ld_rlx(&sched.state) == RUN_ON && m_reserve_locked();
 	}
 	bool in_poller = other && other->in_poller;
 
 	if (other)
-		other->nextp = pp;
+		hand_to_locked(other, pp);
 	else if (start)
 		sched.nstarting++;
 	rests = !other && !start;
 	if (rests)
 		p_rest_locked(pp);
 	unlock(&sched.lock, LR_SCHED);
-	if (other)
+	if (other && !awake)
 		m_wake(other, in_poller);
 	if (start) {
 		bool started = start_m(pp, false);
@@ -81,7 +133,7 @@ bool sched_p_is_free(void)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 
-	if (ld_rlx(&sched.npidle))
+	if (ld_rlx(&sched.npidle) || ld_rlx(&sched.handed))
 		return true;
 	for (int i = 0; i < n; i++)
 		if ((ld_rlx(&sched.allp[i]->status) & (P_STATUS | P_LONG)) == (P_BLOCKED | P_LONG))
@@ -89,10 +141,11 @@ bool sched_p_is_free(void)
 	return false;
 }
 
-bool sched_regain_p(struct m *m)
+bool sched_regain_p(struct m *m, bool *overtook)
 {
 	struct p *pp = m->p;
 
+	*overtook = false;
 	lock(&sched.lock, LR_SCHED);
 	m->p = NULL;
 	if (ld_rlx(&sched.state) != RUN_ON) {
@@ -102,6 +155,10 @@ bool sched_regain_p(struct m *m)
 		st_rlx(&pp->status, P_RUNNING);
 	} else {
 		pp = sched_take_blocked_locked();
+		if (!pp) {
+			pp = overtake_locked();
+			*overtook = pp;
+		}
 		if (!pp)
 			pp = pidle_get();
 	}

@@ -365,7 +365,7 @@ struct m {
 	struct p *nextp;     /* (l) given by its waker */
 	uint64_t rand;       /* (o) */
 	struct context base; /* (o) how to leave the scheduler: where mstart was called */
-	struct m *link;      /* (l) idle list */
+	struct m *link;      /* (l) in sched.midle, handed or overtaken */
 	struct m *alllink;   /* (l) */
 	pthread_t thread;    /* (c) */
 	bool ours;           /* (c) the runtime made its thread */
@@ -483,6 +483,8 @@ struct sched {
 	uint32_t gqn;            /* (a) how many are in both, for a look without the lock */
 	uint32_t gqturn;         /* (l) */
 	struct p *pidle;         /* (l) */
+	struct m *handed;        /* (l) (a) given a P by sched_hand_off, and not running yet */
+	struct m *overtaken;     /* (l) likewise, but another M has taken that P */
 	struct m *midle;         /* (l) asleep on their futex */
 	bool polling;            /* (l) an M is on its way into, in, or out of the poller */
 	struct m *pollm;         /* (l) (a) the one asleep in the poller, if any */

@@ -284,6 +284,9 @@ struct p *take_p(struct m *m, struct glist *out)
 	struct p *pp = m->nextp;
 	bool was_listed = !pp && midle_del(m);
 
+	if (!was_listed)
+		sched_is_up_locked(m);
+
 	if (m->in_poller) {
 		m->in_poller = false;
 		sched.polling = false;
@@ -338,8 +341,6 @@ bool sleep_until_p(struct m *m)
 		}
 		if (ld_rlx(&sched.state) != RUN_ON)
 			return false;
-		fence_seq(); /* ORD(idle): for what went to the global queue */
-		wakep();
 		lock(&sched.lock, LR_SCHED);
 		bool stopping = ld_rlx(&sched.state) != RUN_ON;
 
@@ -348,6 +349,8 @@ bool sleep_until_p(struct m *m)
 		unlock(&sched.lock, LR_SCHED);
 		if (stopping)
 			return false;
+		fence_seq(); /* ORD(idle): for what went to the global queue; it may be m that is woken */
+		wake_for_what_waited();
 	}
 }
 

@@ -483,6 +483,55 @@ RT(timers_fire_beside_sections_known_as_long)
 	CHECK(atomic_load(&late_turns) <= 10);
 }
 
+enum { LAG_MOST = 4 * CROWD };
+
+static atomic_int sections_done, late_starts, computing;
+
+static void count_late_start(void *before)
+{
+	if (atomic_load(&sections_done) - (int)(intptr_t)before > LAG_MOST)
+		atomic_fetch_add(&late_starts, 1);
+}
+
+static void spawn_and_block(UNUSED void *arg)
+{
+	for (int i = 0; i < SECTIONS_EACH; i++) {
+		gmp_g *g = spawn(count_late_start, (void *)(intptr_t)atomic_load(&sections_done));
+
+		known_section(30 * US, NULL);
+		atomic_fetch_add(&sections_done, 1);
+		join(g);
+	}
+}
+
+static void *burn(UNUSED void *arg)
+{
+	while (atomic_load(&computing))
+		;
+	return NULL;
+}
+
+/* handoff.h HO4.  Beside threads that compute a wakeup takes long, so most hand-offs are overtaken. */
+RT(queued_work_starts_soon_beside_sections_on_a_busy_machine)
+{
+	gmp_g *g[CROWD];
+	pthread_t load[2];
+
+	atomic_store(&sections_done, 0);
+	atomic_store(&late_starts, 0);
+	atomic_store(&computing, 1);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_create(&load[i], NULL, burn, NULL), 0);
+	for (int i = 0; i < CROWD; i++)
+		g[i] = spawn(spawn_and_block, NULL);
+	for (int i = 0; i < CROWD; i++)
+		join(g[i]);
+	atomic_store(&computing, 0);
+	for (int i = 0; i < 2; i++)
+		pthread_join(load[i], NULL);
+	CHECK(atomic_load(&late_starts) <= CROWD * SECTIONS_EACH / 10);
+}
+
 /* --- bounds, and the end --- */
 
 static void eight_at_most(UNUSED void *arg)
