@@ -27,13 +27,14 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #define SECOND 1000000000LL
 #define READ_SIZE 4096
 #define SMALL_FILE (16 << 10)   /* is read to the other answers, and sent with them */
-#define SEND_SIZE (256 << 10)   /* of a file at a time */
+#define SEND_SIZE (2 << 20)     /* of a file at a time */
 #define FLUSH_AT (64 << 10)     /* answers are sent once they are so many bytes */
 #define FAREWELL_MOST (1 << 20) /* bytes that are read and thrown away before closing */
 
@@ -71,6 +72,28 @@ static void flush(struct connection *c)
 	if (!c->failed && buf_len(&c->out) > 0) {
 		set_deadline(c, GMP_WRITE);
 		c->failed = gmp_write_all(c->fd, c->out.data, buf_len(&c->out)) < 0;
+	}
+	buf_clear(&c->out);
+}
+
+/* MSG_MORE: the kernel puts the head and the first bytes of the file into one segment.  A head in a segment
+ * of its own wakes the client for nothing, and lowers what BBR takes for the rate of the connection: a
+ * file of 1 MB then takes 1.6 times as long. */
+static void flush_before_file(struct connection *c)
+{
+	struct iovec rest = { c->out.data, buf_len(&c->out) };
+	const struct msghdr message = { .msg_iov = &rest, .msg_iovlen = 1 };
+
+	c->failed |= c->out.failed;
+	while (!c->failed && rest.iov_len > 0) {
+		set_deadline(c, GMP_WRITE);
+		ssize_t n = gmp_sendmsg(c->fd, &message, MSG_MORE | MSG_NOSIGNAL);
+
+		c->failed = n <= 0;
+		if (n > 0) {
+			rest.iov_base = (char *)rest.iov_base + n;
+			rest.iov_len -= (size_t)n;
+		}
 	}
 	buf_clear(&c->out);
 }
@@ -204,7 +227,7 @@ static void send_large_file(struct connection *c, int file, off_t size)
 {
 	off_t at = 0;
 
-	flush(c);
+	flush_before_file(c);
 	while (at < size && !c->failed) {
 		off_t left = size - at;
 
