@@ -8,8 +8,8 @@
  *  the M                                          the taker: sysmon, an M that leaves a section of its
  *   1 enter: getm() is NULL until leave, so          own, or an M that comes out of the poller
  *     calls behave as on an external thread and     1 sysmon: the P has been BLOCKED by the same
- *     none touches the P                               section since the last look, or is LONG; and it
- *   2 if the section is expected to be long and        is wanted, or 10 ms have passed
+ *     none touches the P                               section since the last look and is wanted, or for
+ *   2 if the section is expected to be long and        10 ms; or is LONG and has work
  *     the P has work: hand the P off at once          an M: it has no P, and this one is LONG; under
  *     (handoff.c:sched_hand_off)                       sched.lock
  *   3 else status: RUNNING -> BLOCKED, with the      2 status: BLOCKED, as it was seen, -> RUNNING
