@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/os.h"
 #include "handoff.h"
 #include "proc.h"
 #include "runq.h"
@@ -57,14 +58,21 @@ leaves_by_jump int rest_bound_g0(struct m *m)
 	return sleep_bound(m);
 }
 
-/* Under sched.lock: there will be an M for the others.  0 or -EAGAIN. */
+/* Under sched.lock: there will be an M for the others.  0 or -EAGAIN.  A thread that is being made does not
+ * count: if it fails, and all others have been bound meanwhile, nothing runs any more. */
 static int spare_m_locked(void)
 {
-	while (sched.nm - sched.nbound < 2) {
+	while (sched.nm - sched.nstarting - sched.nbound < 2) {
 		if (ld_rlx(&sched.state) != RUN_ON)
 			return 0; /* all that is left to do is to leave */
-		if (!m_reserve_locked())
-			return -EAGAIN;
+		if (!m_reserve_locked()) {
+			if (sched.nm - sched.nbound < 2)
+				return -EAGAIN;
+			unlock(&sched.lock, LR_SCHED);
+			os_yield(); /* until it is made, or not */
+			lock(&sched.lock, LR_SCHED);
+			continue;
+		}
 		sched.nstarting++;
 		unlock(&sched.lock, LR_SCHED);
 		bool started = start_m(NULL, false);
