@@ -235,7 +235,7 @@ enum pstatus { P_IDLE, P_RUNNING, P_RETIRED, P_BLOCKED, P_STATUS = 3, P_LONG = 4
 
 /* How long the sections of one call of gmp_block_enter last. */
 struct section {
-	uint32_t ticks; /* moving average in cpu_ticks, capped */
+	uint32_t ticks; /* moving average in cpu_ticks, capped; 0: none was timed */
 	uint32_t begun;
 };
 enum { SECTION_SITES = 64 };

@@ -34,9 +34,11 @@
  *  BLOCK-4  Leaving is a checkpoint: a G with one short section after the other keeps the P no longer
  *           than a G that computes.
  *  BLOCK-5  The length is learned for each call of gmp_block_enter, by its address, in each P: a moving
- *           average over WEIGHT sections.  It is a hint.  If it says "long" for a short section, that
- *           costs one hand-off; if it says "short" for a long one, the bound of sysmon holds: work of
- *           the P is held up for 10 ms and 20 us at most, and for 20 us while sections are being taken.
+ *           average over WEIGHT sections, which begins with the first one.  A call that a P does not
+ *           know yet counts as long if the P has work.  It is a hint.  If it says "long" for a short
+ *           section, that costs one hand-off; if it says "short" for a long one, the bound of sysmon
+ *           holds: work of the P is held up for 10 ms and 20 us at most, and for 20 us while sections
+ *           are being taken.
  *
  * Why LONG: with 50 green threads in sections of 50 us, two Ps and two CPUs, each section used to end
  * without a P.  sysmon took the P after 20 us (a wakeup of an M, 14 us for the waker), and the M that came
@@ -89,17 +91,21 @@ static void section_learn(struct p *pp, uint32_t site, uint64_t ticks)
 	int64_t average = pp->sections[site].ticks,
 		length = (int64_t)min_of(ticks, (uint64_t)TICKS_MOST);
 
-	pp->sections[site].ticks = (uint32_t)(average + (length - average) / WEIGHT);
+	pp->sections[site].ticks =
+		(uint32_t)(average ? average + (length - average) / WEIGHT : max_of(length, 1));
 }
 
 /* Begin a section that is timed; true: the P is handed off already. */
 static noinline bool enter_timed(struct m *m, struct p *pp, const struct section *s)
 {
+	bool known = s->ticks;
+
 	m->block_began = cpu_ticks();
-	if (s->ticks < LONG_TICKS || rt_replays())
+	if ((known && s->ticks < LONG_TICKS) || rt_replays())
 		return false;
 	if (!p_has_work(pp)) {
-		m->blocked_as |= P_LONG;
+		if (known)
+			m->blocked_as |= P_LONG;
 		return false;
 	}
 	gmp__setm_blocked(m);
