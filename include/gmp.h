@@ -182,20 +182,21 @@ typedef struct gmp_config {
 GMP_API int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg);
 
 /*
- * Signals.  The threads that run green threads, the caller of gmp_run among them, block the program's
- * asynchronous signals (SIGINT, SIGTERM, SIGALRM, SIGCHLD ...), so that no handler runs on a green
- * thread's stack: handlers run on the runtime's watcher or on another thread of the program's that has
- * the signal unblocked, with the mask that the thread had that called gmp_run or gmp_start.  What a
- * green thread sends to its own thread (raise, pthread_kill) waits there.  Not blocked: SIGSEGV,
- * SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF, SIGXFSZ, SIGTTIN, SIGTTOU.
- * SIGPIPE is blocked with the others: a plain write(2) of a green thread to a broken pipe is EPIPE, and the
- * SIGPIPE that it leaves pending is dropped at the end of the run.
+ * Signals.  The OS threads that run green threads have the signal mask of the thread that called gmp_run or
+ * gmp_start, except that SIGSEGV and SIGBUS are unblocked.  A handler of the program runs on any thread, as
+ * in every program with several threads; it may interrupt gmp, so it must not call gmp: set a flag, or use
+ * gmp_signal_notify in place of a handler.  A signal that a green thread sends to its own thread (raise) is
+ * handled at once.
+ *   Stack of a handler: handlers that exist when the run begins get SA_ONSTACK until it ends, and run on an
+ * alternate stack of gmp's (48 KiB and the kernel's frame).  Set SA_ONSTACK on a handler that you install during
+ * a run: without it, it needs room on the stack of whichever green thread it interrupts.
+ *   SIGPIPE: a plain write(2) of a green thread to a broken pipe is EPIPE and raises nothing.  While
+ * SIGPIPE has its default action, a handler of gmp stands in its place until the run ends; on other threads
+ * SIGPIPE ends the process as before.  A handler of the program is called, as by every write(2).  If the
+ * program sets SIGPIPE to its default action during a run, it ends the process from green threads, too.
  *
- * Child processes.  gmp_process_spawn starts a child with the mask that the thread had that called gmp_run
- * or gmp_start, and so does fork().  posix_spawn, system and popen, called from a green thread, start one
- * with the mask of an M: SIGTERM, SIGINT and the others above stay blocked in it, also across its exec.
- * exec itself keeps the mask of the calling thread in the same way.  Use gmp_process_spawn instead, or set
- * the mask (posix_spawnattr_setsigmask).
+ * Child processes.  A child that is made by fork, system, popen, posix_spawn or gmp_process_spawn, and a program
+ * that replaces this one by exec, start with the mask above.
  */
 
 /*
@@ -1119,8 +1120,8 @@ GMP_API void gmp_process_close(gmp_process *p);
  * After gmp_signal_stop has returned, no signal comes to that channel any more: only then it may be
  * freed.  -EINVAL: no such signal, a signal that a fault raises (SIGSEGV SIGBUS SIGFPE SIGILL SIGTRAP
  * SIGSYS), SIGKILL, SIGSTOP, or elements of another size; -ENOENT from gmp_signal_stop for what was not
- * asked for.  A signal that the program has blocked in all its own threads when the run began does not
- * come.
+ * asked for.  A signal comes although the program has it blocked, except one that is sent to a single OS
+ * thread which blocks it.
  */
 GMP_API int gmp_signal_notify(gmp_chan *c, int signo);
 GMP_API int gmp_signal_stop(gmp_chan *c, int signo);

@@ -40,7 +40,7 @@ leaves_by_jump int sleep_bound(struct m *m)
 		return leave_g0(m); /* the thread ends; the caller of gmp_run has to stay */
 	struct p *pp;
 
-	do /* it may have been roused for its mask alone */
+	do
 		m_sleep(m);
 	while (!(pp = take_p(m, &(struct glist){ 0 })) && ld_rlx(&sched.state) == RUN_ON);
 	return pp ? resume_bound(m, m->lockedg) : leave_g0(m);
@@ -52,7 +52,6 @@ leaves_by_jump int rest_bound_g0(struct m *m)
 
 	if (ld_rlx(&sched.state) != RUN_ON)
 		return leave_g0(m);
-	admit_signals(m);
 	m->p = NULL;
 	sched_hand_off(pp, false);
 	return sleep_bound(m);

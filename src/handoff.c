@@ -167,7 +167,6 @@ bool sched_regain_p(struct m *m, bool *overtook)
 		st_rlx(&sched.nblocked, sched.nblocked - 1);
 	}
 	unlock(&sched.lock, LR_SCHED);
-	admit_signals(m);
 	if (pp)
 		rouse_sysmon();
 	return pp;

@@ -72,6 +72,8 @@ static void in_child(void)
 		local_adopt(m->curg);
 	}
 	gmp__setm(NULL);
+	dump_signal_forget();
+	signals_forget();
 	if (ld_rlx(&sched.state) != RUN_NONE) {
 		uring_forget();
 		gmp__poller.close();
@@ -80,11 +82,9 @@ static void in_child(void)
 		netpoll_forget_all();
 	}
 	dump_forget();
-	dump_signal_forget();
 	ticks_forget();
 	names_forget();
 	leftovers_forget();
-	signals_forget();
 	memset(&sched, 0, sizeof(sched));
 	sched.run = run;
 }

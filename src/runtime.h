@@ -246,7 +246,6 @@ enum {
 	ATTENTION_RETIRE = 2,
 	ATTENTION_SHARE = 4,
 	ATTENTION_YIELD = 8,
-	ATTENTION_MASK = 16, /* of signals: sched.admitted has changed */
 	ATTENTION_CHAOS =
 		32, /* always, under GMP_DEBUG=chaos: each turn takes the long way (chaos.c) */
 	ATTENTION_PINNED = 64,
@@ -377,7 +376,6 @@ struct m {
 	bool dropped;        /* (o) of that one: its wait is undone, and does not return */
 	void *way_out;       /* (o) of that one: a jmp_buf */
 	void *altstack;      /* (o) for signal handlers */
-	uint64_t admitted;   /* (o) sched.admitted, as its mask of signals has it */
 
 	struct p *held;      /* (l) the P that it was given last; NULL: it is asleep, or about to */
 	struct glist pinned; /* (l) ready, and pinned to it: see "pinned" in bound.h */
@@ -512,7 +510,7 @@ struct sched {
 	struct p *allp[PROCS_MAX];        /* (a) entries are set once */
 	struct g *main;                   /* (c) whose end is the end; NULL under gmp_start */
 
-	uint64_t admitted;      /* (a) signals that Ms do not block: bit signo - 1 */
+	uint64_t admitted;      /* (a) signals that sysmon does not block: bit signo - 1 */
 	int64_t longest_run;    /* (a) sysmon's, ns: see latency.h */
 	int64_t longest_queued; /* (a) sysmon's, ns */
 	uint32_t errand;        /* (a) 1: sysmon is to call on_errand */

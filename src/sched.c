@@ -649,8 +649,7 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 
 	if (ld_rlx(&sched.state) != RUN_ON) /* the only way in from RUN_STOPPING */
 		return leave_g0(m);
-	and_seq(&pp->attention, ~(uint32_t)(ATTENTION_YIELD | ATTENTION_MASK)); /* ORD(admit) */
-	admit_signals(m);
+	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_YIELD);
 	if (ld_rlx(&pp->attention) & ATTENTION_SHARE) {
 		and_rlx(&pp->attention, ~(uint32_t)ATTENTION_SHARE);
 		p_open(pp);

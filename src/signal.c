@@ -15,12 +15,23 @@
  *
  * Faults on g0 and of external threads go to the program's disposition without a line.
  *
- * And how is the program kept from handling signals on a green thread's stack, which may be small, and
- * whose M may be in the middle of a switch?  Ms block what comes from outside, SIGPIPE with it; the
- * watcher, which has a stack of its own and the mask of the thread that began the run, is there to
- * take it, so that ^C still works when all other threads are Ms.  So a write of ours that raises
- * SIGPIPE finds it blocked, and takes it back (os_sigpipe_hold).  What io/signals.c handles for a channel
- * Ms let through (signal_admit): a signal may be sent to one thread, and that handler may run anywhere.
+ * The program's own signals: an M has the mask of the thread that began the run, so a child of system, popen,
+ * posix_spawn or exec starts with the program's mask, from whichever green thread it is called.
+ *
+ *  SIGNAL-1  A handler runs on any thread.  One that exists when a run begins is lent SA_ONSTACK until the run
+ *            ends, so it runs on the M's alternate stack, and the size of green stacks does not matter to it.
+ *            One that the program sets during a run without SA_ONSTACK runs on the stack of the green thread
+ *            that it interrupts, above a guard (stack.h).
+ *  SIGNAL-2  A write to a broken pipe by a green thread is EPIPE: while SIGPIPE has its default action,
+ *            on_sigpipe stands in its place.  It returns if an M raised the signal by a write, and otherwise
+ *            takes the default action.  An exec resets it to the default.
+ *  SIGNAL-3  gmp's own writes raise no SIGPIPE that the program could notice: Ms rely on SIGNAL-2, or on SIG_IGN;
+ *            if the program has a handler, asks for the signal by a channel, or blocks it, the write blocks it
+ *            and takes it back (os_sigpipe_hold), as on other threads.
+ *
+ * Rejected: Ms block the program's signals, and sysmon takes them.  No handler then runs on a green stack, but a
+ * program that replaces itself by exec keeps SIGTERM blocked for good, and so do the children of system and popen.
+ * gmp could restore the mask in a fork handler and around blocking code (460 ns), but not around exec.
  *
  * Everything here but init and fini is async-signal-safe.
  */
@@ -65,9 +76,12 @@ static struct sigaction ask_old;
 /* The mask of the thread that began the run: sysmon's, and that of child processes. */
 static sigset_t outer;
 
-/* What a thread brings upon itself, and what may come upon a green stack. */
-static const int not_blocked[] = { SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGABRT,
-				   SIGSYS,  SIGPROF, SIGXFSZ, SIGTTIN, SIGTTOU };
+enum { SIGNALS = 64 };
+
+/* SIGNAL-1: the handlers that were lent SA_ONSTACK. */
+static void (*lent[SIGNALS + 1])(int);
+
+static bool stands_for_sigpipe;
 
 /* --- faults --- */
 
@@ -311,6 +325,83 @@ static int ask_init(void)
 	return sigaction(LONGRUN_SIGNAL, &sa, &ask_old) < 0 ? -errno : 0;
 }
 
+/* --- the program's handlers: SIGNAL-1 --- */
+
+/* A handler that another thread sets between the two calls is lost: the kernel has no compare-and-swap. */
+static void lend_altstacks(void)
+{
+	struct sigaction sa;
+
+	for (int i = 1; i <= SIGNALS; i++) {
+		lent[i] = NULL;
+		if (i == SIGSEGV || i == SIGBUS || os_sigaction(i, NULL, &sa) < 0 ||
+		    no_handler(&sa) || sa.sa_flags & SA_ONSTACK)
+			continue;
+		sa.sa_flags |= SA_ONSTACK;
+		if (os_sigaction(i, &sa, NULL) == 0)
+			lent[i] = sa.sa_handler;
+	}
+}
+
+static void take_altstacks_back(void)
+{
+	struct sigaction sa;
+
+	for (int i = 1; i <= SIGNALS; i++) {
+		if (!lent[i] || os_sigaction(i, NULL, &sa) < 0 || sa.sa_handler != lent[i])
+			continue;
+		sa.sa_flags &= ~SA_ONSTACK;
+		os_sigaction(i, &sa, NULL);
+	}
+}
+
+/* --- SIGPIPE: SIGNAL-2 and SIGNAL-3 --- */
+
+static void on_sigpipe(int signo, siginfo_t *info, void *context)
+{
+	(void)context;
+	if ((getm() || gmp__blockedm()) && info->si_code == SI_USER && info->si_pid == getpid())
+		return; /* by a write: raise and pthread_kill have SI_TKILL */
+	signal(signo, SIG_DFL);
+	raise(signo); /* arrives when this handler returns */
+}
+
+static bool is_on_sigpipe(const struct sigaction *sa)
+{
+	return sa->sa_flags & SA_SIGINFO && sa->sa_sigaction == on_sigpipe;
+}
+
+void signal_check_sigpipe(void)
+{
+	struct sigaction sa;
+
+	os_sigpipe_trust(installed && !sigismember(&outer, SIGPIPE) &&
+			 os_sigaction(SIGPIPE, NULL, &sa) == 0 &&
+			 (is_on_sigpipe(&sa) || sa.sa_handler == SIG_IGN));
+}
+
+static void begin_sigpipe(void)
+{
+	struct sigaction sa = { .sa_sigaction = on_sigpipe,
+				.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART },
+			 now;
+
+	sigemptyset(&sa.sa_mask);
+	stands_for_sigpipe = os_sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL &&
+			     os_sigaction(SIGPIPE, &sa, NULL) == 0;
+	signal_check_sigpipe();
+}
+
+static void end_sigpipe(void)
+{
+	struct sigaction sa = { .sa_handler = SIG_DFL }, now;
+
+	os_sigpipe_trust(false);
+	if (stands_for_sigpipe && os_sigaction(SIGPIPE, NULL, &now) == 0 && is_on_sigpipe(&now))
+		os_sigaction(SIGPIPE, &sa, NULL);
+	stands_for_sigpipe = false;
+}
+
 int signal_init(void)
 {
 	struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK },
@@ -319,6 +410,8 @@ int signal_init(void)
 	sigemptyset(&sa.sa_mask);
 	pthread_sigmask(SIG_BLOCK, NULL, &outer);
 	installed = true;
+	lend_altstacks();
+	begin_sigpipe();
 	for (unsigned i = 0; i < countof(handled); i++) {
 		if (sigaction(handled[i].signo, NULL, &now) < 0)
 			return -errno;
@@ -347,6 +440,8 @@ void signal_fini(void)
 		if (is_ours(&now))
 			sigaction(handled[i].signo, &handled[i].old, NULL);
 	}
+	end_sigpipe();
+	take_altstacks_back();
 }
 
 static size_t altstack_bytes(void)
@@ -354,27 +449,16 @@ static size_t altstack_bytes(void)
 	return round_up(getauxval(AT_MINSIGSTKSZ) + HANDLER_BYTES, PAGE);
 }
 
-static void block_others(void)
+/* The program's, except that the runtime's own signals arrive. */
+static void set_mask(void)
 {
-	sigset_t set;
+	sigset_t set = outer;
 
-	sigfillset(&set);
-	for (unsigned i = 0; i < countof(not_blocked); i++)
-		sigdelset(&set, not_blocked[i]);
+	sigdelset(&set, SIGSEGV);
+	sigdelset(&set, SIGBUS);
 	if (sends_signals())
 		sigdelset(&set, LONGRUN_SIGNAL);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-}
-
-void signal_admit(uint64_t signals)
-{
-	/* a write of ours counts on it */
-	signals &= ~((uint64_t)1 << (SIGPIPE - 1));
-	for (unsigned i = 0; i < countof(not_blocked); i++)
-		signals &= ~((uint64_t)1 << (not_blocked[i] - 1));
-	if (sends_signals())
-		signals &= ~((uint64_t)1 << (LONGRUN_SIGNAL - 1));
-	sched_admit(signals);
+	pthread_sigmask(SIG_SETMASK, &set, NULL);
 }
 
 void signal_program_mask(sigset_t *set)
@@ -407,37 +491,18 @@ static bool give_altstack(struct m *m)
 
 bool signal_thread_begin(struct m *m)
 {
-	block_others();
-	return give_altstack(m);
-}
+	bool given = give_altstack(m);
 
-/* A plain write to a broken pipe, of the program or of a library, has left SIGPIPE pending on this OS thread. It
- * would end the process as soon as the old mask is restored. What raise, pthread_kill or another process sent
- * stays pending. */
-static void drop_sigpipe(void)
-{
-	static const struct timespec at_once;
-	uint64_t set = (uint64_t)1 << (SIGPIPE - 1);
-	siginfo_t info;
-	long got;
-
-	if (sigismember(&outer, SIGPIPE))
-		return;
-	do /* libc's sigtimedwait hides SI_TKILL */
-		got = syscall(SYS_rt_sigtimedwait, &set, &info, &at_once, sizeof(set));
-	while (got < 0 && errno == EINTR);
-	if (got == SIGPIPE && (info.si_code != SI_USER || info.si_pid != getpid()))
-		raise(SIGPIPE);
+	set_mask();
+	return given;
 }
 
 void signal_thread_end(struct m *m)
 {
 	stack_t off = { .ss_flags = SS_DISABLE };
 
-	if (!m->ours) {
-		drop_sigpipe();
+	if (!m->ours)
 		signal_thread_restore();
-	}
 	if (!m->altstack)
 		return;
 	sigaltstack(&off, NULL);

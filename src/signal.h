@@ -13,12 +13,11 @@ void signal_disturb(int tid);
 /* Install the handlers; put back those that were there, if ours still are. */
 int signal_init(void);
 void signal_fini(void);
-/* The calling thread is an M: it blocks the program's signals, and has an alternate stack; false
- * without memory. */
+/* The calling thread is an M: it has the program's mask of signals, and an alternate stack; false without memory. */
 bool signal_thread_begin(struct m *m);
 void signal_thread_end(struct m *m);
-/* Of these signals (bit signo - 1), those that Ms would block: they do not. */
-void signal_admit(uint64_t signals);
+/* The disposition of SIGPIPE may have changed: SIGNAL-3. */
+void signal_check_sigpipe(void);
 /* The mask of before, in the child of a fork from an M. */
 void signal_thread_restore(void);
 /* The mask of the thread that began the run, for children. */

@@ -310,7 +310,6 @@ struct p *take_p(struct m *m, struct glist *out)
 		}
 	}
 	unlock(&sched.lock, LR_SCHED);
-	admit_signals(m);
 	return pp;
 }
 
@@ -377,37 +376,7 @@ leaves_by_jump int leave_g0(struct m *m)
 	return gmp__gogo(&m->base, 0, m->g0);
 }
 
-/* --- all of them, for something else --- */
-
-void wake_change_mask(struct m *m, uint64_t admitted)
-{
-	os_mask(m->admitted & ~admitted, admitted & ~m->admitted);
-	m->admitted = admitted;
-}
-
-/* Those that sleep get up for it: they would stay as they are for as long as nobody needs them.  They
- * stand in their list, so each finds out by itself that it has been given nothing. */
-static void rouse_sleepers(void)
-{
-	lock(&sched.lock, LR_SCHED);
-	for (struct m *m = sched.midle; m; m = m->link)
-		m_wake(m, false);
-	if (sched.pollm)
-		m_wake(sched.pollm, true);
-	unlock(&sched.lock, LR_SCHED);
-}
-
-void sched_admit(uint64_t signals)
-{
-	int n = ld_acq(&sched.nallp); /* ORD(allp) */
-
-	st_rlx(&sched.admitted, signals);
-	for (int i = 0; i < n; i++)
-		or_seq(&sched.allp[i]->attention, ATTENTION_MASK); /* ORD(admit) */
-	if (getm())
-		admit_signals(getm());
-	rouse_sleepers();
-}
+/* --- the end --- */
 
 void sched_stop(void)
 {

@@ -132,23 +132,9 @@ bool sched_only_time(void);
 /* Nothing can run, as far as the scheduler knows: looked at under its lock. */
 bool sched_stalled_locked(void);
 
-/* --- all of them, for something else --- */
+/* --- the end --- */
 
 /* Tell every M to leave. */
 void sched_stop(void);
-
-/* Ms do not block these signals (bit signo - 1): the caller's at once, others from their next turn on. */
-void sched_admit(uint64_t signals);
-
-/* The calling thread is m's. */
-void wake_change_mask(struct m *m, uint64_t admitted);
-
-static inline void admit_signals(struct m *m)
-{
-	uint64_t admitted = ld_rlx(&sched.admitted);
-
-	if (unlikely(admitted != m->admitted))
-		wake_change_mask(m, admitted);
-}
 
 #endif

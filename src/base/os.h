@@ -51,15 +51,17 @@ uint64_t os_file_id(int fd);
 uint64_t os_stored_file_id(int fd);
 
 /*
- * Around a system call that raises SIGPIPE and cannot be told not to: it never reaches the program.  An
- * M has it blocked anyway (signal.c); a foreign thread blocks it for the call.  If the call may have raised
- * it the signal is taken back, unless one stood before it.
+ * Around a system call that raises SIGPIPE and cannot be told not to: it never reaches the program.  The thread
+ * blocks the signal for the call, and if the call may have raised it, the signal is taken back, unless one was
+ * pending before.  An M does this only if a SIGPIPE has an effect (os_sigpipe_trust).
  */
 struct os_sigpipe {
 	bool pending; /* one stands already: another changes nothing */
 	bool unblock; /* it was not blocked before */
 };
 void os_sigpipe_hold(struct os_sigpipe *s);
+/* harmless: a SIGPIPE of an M does nothing (signal.c), so its writes need not block it. */
+void os_sigpipe_trust(bool harmless);
 void os_sigpipe_drop(const struct os_sigpipe *s, bool raised);
 /* May a call have raised it that came to `result`, bytes or -errno, of `asked` bytes?  One that says EPIPE has;
  * and one that did a part: sendfile to a socket whose peer has gone sends the first pages, raises SIGPIPE at

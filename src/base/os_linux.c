@@ -286,12 +286,19 @@ void os_mask(uint64_t block, uint64_t unblock)
 	pthread_sigmask(SIG_UNBLOCK, &u, NULL);
 }
 
+static bool sigpipe_trusted; /* (a) */
+
+void os_sigpipe_trust(bool harmless)
+{
+	st_rlx(&sigpipe_trusted, harmless);
+}
+
 void os_sigpipe_hold(struct os_sigpipe *s)
 {
 	sigset_t set, old;
 
 	s->pending = s->unblock = false;
-	if (getm() || gmp__blockedm())
+	if (ld_rlx(&sigpipe_trusted) && (getm() || gmp__blockedm()))
 		return;
 	s->pending = sigpending(&set) == 0 && sigismember(&set, SIGPIPE) == 1;
 	sigemptyset(&set);

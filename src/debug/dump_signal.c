@@ -10,8 +10,8 @@
  * It does not dump itself: where stderr has no room, a dump waits, and sysmon must not. A signal during a
  * dump makes one more afterwards.
  *
- * Ms block signals (signal.c), so the handler usually runs on sysmon, which unblocks the signal for itself
- * even if the thread that began the run had it blocked.
+ * The handler runs on any thread. If the thread that began the run had the signal blocked, all Ms block it, too:
+ * sysmon unblocks it for itself, and so it does for signals that channels ask for (io/signals.c).
  *
  * Invariants
  *  DUMPSIG-1  errand is set before sysmon_asleep is read, and sysmon announces that it is about to rest
@@ -31,6 +31,7 @@
 #include "base/throw.h"
 #include "debug/dump.h"
 #include "runtime.h"
+#include "signal.h"
 
 enum { SIGNALS = 64, DUMPER_STACK = 256 * 1024 };
 
@@ -41,8 +42,8 @@ static struct {
 	struct sigaction old;
 	uint32_t asked; /* (a) a signal has come, and no dump has begun since */
 	/* sysmon's */
-	int unblocked; /* the signal that sysmon's mask lets through, and blocked before; 0: none */
-	bool dumping;  /* the thread is to be joined */
+	uint64_t admitted; /* signals that its mask lets through, whatever the program blocks */
+	bool dumping;      /* the thread is to be joined */
 	pthread_t dumper;
 	uint32_t done; /* (a) it has nothing left to do */
 } on;
@@ -137,19 +138,20 @@ static void *dump_main(void *arg)
 
 static void set_mask(void)
 {
+	uint64_t admitted = ld_rlx(&sched.admitted);
 	int signo = ld_rlx(&on.signo);
 	sigset_t mask;
 
-	if (signo == on.unblocked)
+	if (signo)
+		admitted |= (uint64_t)1 << (signo - 1);
+	if (admitted == on.admitted)
 		return;
-	if (on.unblocked)
-		os_mask((uint64_t)1 << (on.unblocked - 1), 0);
-	on.unblocked = 0;
-	pthread_sigmask(SIG_BLOCK, NULL, &mask);
-	if (!signo || !sigismember(&mask, signo))
-		return;
-	os_mask(0, (uint64_t)1 << (signo - 1));
-	on.unblocked = signo;
+	signal_program_mask(&mask);
+	for (int i = 1; i <= SIGNALS; i++)
+		if (admitted & (uint64_t)1 << (i - 1))
+			sigdelset(&mask, i);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	on.admitted = admitted;
 }
 
 static void start_dump(void)
@@ -185,7 +187,7 @@ void dump_signal_fini(void)
 	if (on.dumping)
 		pthread_join(on.dumper, NULL);
 	on.dumping = false;
-	on.unblocked = 0; /* the next sysmon is another OS thread */
+	on.admitted = 0; /* the next sysmon is another OS thread */
 	st_rlx(&on.asked, 0);
 	lock(&on.lock, LR_DUMP);
 	restore_locked();

@@ -16,11 +16,11 @@
  *     is left over.  Of one burst those with lower numbers come first.
  *  I2 Sending, asking and stopping are under one lock: after a stop nothing is sent to the channel.
  *  I3 `taken` says whose disposition is ours, and `old` what it was.  It is put back only if ours is
- *     still in force.  During the run a handler is put back with SA_ONSTACK: an M may let the signal
- *     through until its next turn, and then the handler runs on the M's alternate stack, not on a green
- *     one.  The end of the run puts back the rest (`lent`).
+ *     still in force: by the last stop, or by the end of the run.
  *  I4 The eventfd is closed only when no handler is inside: its number may be another's next.
  *  I5 `users` counts the askings, and those about to: the distributor ends when there are none.
+ *  I6 A signal that is asked for arrives although the program blocks it: sysmon unblocks it for itself
+ *     (sched.admitted, read by its errand).
  */
 #include "io/signals.h"
 
@@ -36,6 +36,7 @@
 #include "chan.h"
 #include "io/fd.h"
 #include "signal.h"
+#include "wake.h"
 
 enum { SIGNALS = 64 };
 
@@ -54,7 +55,7 @@ static struct {
 	pid_t owner;                 /* (c) while fd is set: the child of a vfork is another */
 	uint32_t inside;             /* (a) handlers under way */
 	uint32_t count[SIGNALS + 1]; /* (a) signals that have come, and not been sent on */
-	bool taken[SIGNALS + 1], lent[SIGNALS + 1];
+	bool taken[SIGNALS + 1];
 	struct sigaction old[SIGNALS + 1];
 } sig;
 
@@ -84,6 +85,17 @@ unsanitized static void on_signal(int signo)
 
 /* --- dispositions; under the lock --- */
 
+static void dispositions_changed(int signo)
+{
+	uint64_t bit = (uint64_t)1 << (signo - 1), admitted = ld_rlx(&sched.admitted);
+
+	st_rlx(&sched.admitted, sig.taken[signo] ? admitted | bit : admitted & ~bit);
+	if (signo == SIGPIPE)
+		signal_check_sigpipe();
+	st_seq(&sched.errand, 1); /* ORD(sysmon): I6 */
+	rouse_sysmon();
+}
+
 static int take(int signo)
 {
 	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_ONSTACK | SA_RESTART }, old;
@@ -94,11 +106,9 @@ static int take(int signo)
 
 	if (err)
 		return err;
-	if (sig.lent[signo] && old.sa_handler == sig.old[signo].sa_handler)
-		old.sa_flags &= ~SA_ONSTACK;
 	sig.old[signo] = old;
-	sig.lent[signo] = false;
 	sig.taken[signo] = true;
+	dispositions_changed(signo);
 	return 0;
 }
 
@@ -109,47 +119,19 @@ static bool is_ours(const struct sigaction *sa)
 
 static void put_back(int signo)
 {
-	struct sigaction now, old = sig.old[signo];
-
-	sig.taken[signo] = false;
-	if (os_sigaction(signo, NULL, &now) < 0 || !is_ours(&now))
-		return;
-	sig.lent[signo] = old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN &&
-			  !(old.sa_flags & SA_ONSTACK);
-	if (sig.lent[signo])
-		old.sa_flags |= SA_ONSTACK;
-	os_sigaction(signo, &old, NULL);
-}
-
-/* There are no Ms any more. */
-static void put_back_whole(int signo)
-{
-	const struct sigaction *old = &sig.old[signo];
 	struct sigaction now;
 
-	if (os_sigaction(signo, NULL, &now) < 0)
-		return;
-	if (sig.taken[signo] ? is_ours(&now)
-			     : now.sa_handler == old->sa_handler &&
-				       now.sa_flags == (old->sa_flags | SA_ONSTACK))
-		os_sigaction(signo, old, NULL);
-	sig.taken[signo] = sig.lent[signo] = false;
+	sig.taken[signo] = false;
+	if (os_sigaction(signo, NULL, &now) == 0 && is_ours(&now))
+		os_sigaction(signo, &sig.old[signo], NULL);
 }
 
 static void put_all_back(void)
 {
 	for (int i = 1; i <= SIGNALS; i++)
-		if (sig.taken[i] || sig.lent[i])
-			put_back_whole(i);
-}
-
-static uint64_t all_taken(void)
-{
-	uint64_t bits = 0;
-
-	for (int i = 1; i <= SIGNALS; i++)
-		bits |= (uint64_t)sig.taken[i] << (i - 1);
-	return bits;
+		if (sig.taken[i])
+			put_back(i);
+	st_rlx(&sched.admitted, 0);
 }
 
 /* --- the distributor --- */
@@ -275,7 +257,6 @@ static int enter(struct asking *a)
 		if (!result) {
 			a->next = sig.first;
 			sig.first = a;
-			signal_admit(all_taken());
 		}
 	}
 	unlock(&sig.lock, LR_SIGNALS);
@@ -345,7 +326,7 @@ static int stop(gmp_chan *c, int signo)
 		*from = a->next;
 		if (!anybody_asks(signo)) {
 			put_back(signo);
-			signal_admit(all_taken());
+			dispositions_changed(signo);
 		}
 	}
 	unlock(&sig.lock, LR_SIGNALS);

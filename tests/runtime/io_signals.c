@@ -74,17 +74,70 @@ static void write_to_broken(UNUSED void *arg)
 	CHECK(!pending(SIGPIPE));
 }
 
-RT(no_write_of_ours_lets_sigpipe_reach_the_program)
+static void write_to_broken_everywhere(UNUSED void *arg)
 {
-	struct sigaction sa = { .sa_handler = SIG_DFL };
 	struct foreign f;
 
-	CHECK_EQ(sigaction(SIGPIPE, &sa, NULL), 0);
 	write_to_broken(NULL);
 	for (int i = 0; i < 4; i++)
 		join(spawn(write_to_broken, NULL));
 	foreign_start(&f, write_to_broken, NULL);
 	foreign_join(&f);
+}
+
+static atomic_int sigpipes;
+
+static void count_sigpipe(UNUSED int signo)
+{
+	atomic_fetch_add(&sigpipes, 1);
+}
+
+TEST_PROCS(writes_to_broken_pipe_raise_no_sigpipe)
+{
+	struct sigaction sa = { .sa_handler = SIG_DFL };
+
+	CHECK_EQ(sigaction(SIGPIPE, &sa, NULL), 0);
+	run_procs(procs, write_to_broken_everywhere, NULL);
+	sa.sa_handler = count_sigpipe;
+	CHECK_EQ(sigaction(SIGPIPE, &sa, NULL), 0);
+	run_procs(procs, write_to_broken_everywhere, NULL);
+	CHECK_EQ(atomic_load(&sigpipes), 0);
+}
+
+static void write_while_a_channel_asks(UNUSED void *arg)
+{
+	gmp_chan *c = gmp_chan_new(sizeof(int), 1);
+	int v = 0;
+
+	CHECK_EQ(gmp_signal_notify(c, SIGPIPE), 0);
+	write_to_broken(NULL);
+	CHECK_EQ(raise(SIGPIPE), 0);
+	CHECK_EQ(gmp_chan_recv(c, &v), 0);
+	CHECK_EQ(v, SIGPIPE);
+	CHECK_EQ(gmp_chan_try_recv(c, &v), -EAGAIN);
+	CHECK_EQ(gmp_signal_stop(c, SIGPIPE), 0);
+	write_to_broken(NULL);
+	gmp_chan_free(c);
+}
+
+TEST_PROCS(writes_to_broken_pipe_send_no_sigpipe_to_a_channel)
+{
+	struct sigaction sa = { .sa_handler = SIG_DFL };
+
+	CHECK_EQ(sigaction(SIGPIPE, &sa, NULL), 0);
+	run_procs(procs, write_while_a_channel_asks, NULL);
+}
+
+TEST_PROCS(writes_to_broken_pipe_leave_no_sigpipe_pending_if_the_program_blocks_it)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	CHECK(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
+	run_procs(procs, write_to_broken_everywhere, NULL);
+	CHECK(!pending(SIGPIPE));
 }
 
 /* The first pages go out, and are answered with a reset: the next raise it, and the count is that of the first.
@@ -120,16 +173,22 @@ static void send_with_sigpipe_unblocked(UNUSED void *arg)
 	CHECK(!blocked(SIGPIPE));
 }
 
-RT(a_file_that_is_sent_in_part_lets_no_sigpipe_reach_the_program)
+static void send_to_gone_everywhere(UNUSED void *arg)
 {
-	struct sigaction sa = { .sa_handler = SIG_DFL };
 	struct foreign f;
 
-	CHECK_EQ(sigaction(SIGPIPE, &sa, NULL), 0);
 	send_to_one_who_has_gone(NULL);
 	join(spawn(send_to_one_who_has_gone, NULL));
 	foreign_start(&f, send_with_sigpipe_unblocked, NULL);
 	foreign_join(&f);
+}
+
+TEST_PROCS(a_file_that_is_sent_in_part_raises_no_sigpipe)
+{
+	struct sigaction sa = { .sa_handler = SIG_DFL };
+
+	CHECK_EQ(sigaction(SIGPIPE, &sa, NULL), 0);
+	run_procs(procs, send_to_gone_everywhere, NULL);
 }
 
 static void write_with_one_pending(UNUSED void *arg)
@@ -177,7 +236,7 @@ static void write_plainly_to_broken(UNUSED void *arg)
 	CHECK_EQ(gmp_unlock_thread(), 0);
 }
 
-TEST_PROCS(sigpipe_of_plain_write_is_dropped_at_end_of_run)
+TEST_PROCS(plain_write_to_broken_pipe_is_epipe_and_raises_nothing)
 {
 	struct sigaction sa = { .sa_handler = SIG_DFL };
 
@@ -188,22 +247,13 @@ TEST_PROCS(sigpipe_of_plain_write_is_dropped_at_end_of_run)
 	CHECK(!blocked(SIGPIPE));
 }
 
-static atomic_int sigpipes;
-
-static void count_sigpipe(UNUSED int signo)
-{
-	atomic_fetch_add(&sigpipes, 1);
-}
-
 static void raise_sigpipe(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_lock_thread(), 0);
 	CHECK_EQ(raise(SIGPIPE), 0);
-	CHECK_EQ(gmp_unlock_thread(), 0);
-	CHECK_EQ(atomic_load(&sigpipes), 0);
+	CHECK_EQ(atomic_load(&sigpipes), 1);
 }
 
-TEST(sigpipe_raised_by_program_is_delivered_at_end_of_run)
+TEST(sigpipe_raised_by_program_is_delivered_at_once)
 {
 	struct sigaction sa = { .sa_handler = count_sigpipe };
 
@@ -212,18 +262,59 @@ TEST(sigpipe_raised_by_program_is_delivered_at_end_of_run)
 	CHECK_EQ(atomic_load(&sigpipes), 1);
 }
 
+static void raise_sigpipe_at_default(UNUSED void *arg)
+{
+	raise(SIGPIPE);
+	gmp_sleep(PATIENCE);
+}
+
+static void write_to_broken_outside(UNUSED void *arg)
+{
+	int p = broken_pipe();
+
+	if (write(p, "x", 1) < 0)
+		gmp_sleep(PATIENCE);
+}
+
+static void write_to_broken_in_external_thread(UNUSED void *arg)
+{
+	struct foreign f;
+
+	foreign_start(&f, write_to_broken_outside, NULL);
+	foreign_join(&f);
+}
+
+static void (*fatal_sigpipe)(void *arg);
+
+static void run_to_fatal_sigpipe(void)
+{
+	signal(SIGPIPE, SIG_DFL);
+	run_procs(2, fatal_sigpipe, NULL);
+}
+
+TEST(sigpipe_at_default_that_no_green_thread_caused_by_a_write_ends_the_process)
+{
+	static void (*const fns[])(void *arg) = { raise_sigpipe_at_default,
+						  write_to_broken_in_external_thread };
+
+	for (int i = 0; i < 2; i++) {
+		fatal_sigpipe = fns[i];
+		int status = in_child(run_to_fatal_sigpipe);
+
+		CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE);
+	}
+}
+
 /* --- handlers --- */
 
 static atomic_uintptr_t ran_at;
-static atomic_int ran, in_green;
+static atomic_int ran;
 
 static void on_signal(UNUSED int signo)
 {
 	int here;
 
 	atomic_store(&ran_at, (uintptr_t)&here);
-	if (gmp_self() != NULL)
-		atomic_store(&in_green, 1);
 	atomic_fetch_add(&ran, 1);
 }
 
@@ -232,8 +323,14 @@ static void install(int signo)
 	struct sigaction sa = { .sa_handler = on_signal };
 
 	CHECK_EQ(sigaction(signo, &sa, NULL), 0);
-	atomic_store(&ran, 0);
-	atomic_store(&in_green, 0);
+}
+
+static bool lent_altstack(int signo)
+{
+	struct sigaction sa;
+
+	CHECK_EQ(sigaction(signo, NULL, &sa), 0);
+	return sa.sa_handler == on_signal && sa.sa_flags & SA_ONSTACK;
 }
 
 static atomic_int stop;
@@ -244,27 +341,74 @@ static void compute(UNUSED void *arg)
 		gmp_checkpoint();
 }
 
-RT(a_handler_runs_though_all_threads_are_the_runtimes_and_not_on_a_green_stack)
+static const int asynchronous[] = { SIGUSR1, SIGTERM, SIGINT, SIGALRM, SIGCHLD, SIGWINCH, SIGPROF };
+
+/* A frame of this function is on the stack of the calling green thread, of 256 KiB. */
+static bool ran_on_this_stack(void)
 {
-	static const int signals[] = { SIGUSR1, SIGTERM, SIGINT, SIGALRM, SIGCHLD, SIGWINCH };
+	char here;
+	uintptr_t a = (uintptr_t)&here, b = atomic_load(&ran_at);
+
+	return (a > b ? a - b : b - a) < 256 * 1024;
+}
+
+static void take_signals(void *arg)
+{
+	int procs = *(int *)arg;
 	gmp_g *g[4];
 
 	atomic_store(&stop, 0);
 	for (int i = 0; i < procs - 1; i++)
 		g[i] = spawn(compute, NULL);
-	for (int i = 0; i < 6; i++) {
-		install(signals[i]);
-		CHECK(blocked(signals[i]));
-		CHECK_EQ(kill(getpid(), signals[i]), 0);
+	for (unsigned i = 0; i < sizeof(asynchronous) / sizeof(asynchronous[0]); i++) {
+		int signo = asynchronous[i];
+
+		CHECK(!blocked(signo));
+		CHECK(lent_altstack(signo));
+		atomic_store(&ran, 0);
+		CHECK_EQ(kill(getpid(), signo), 0);
 		WAIT_FOR(atomic_load(&ran) == 1);
-		CHECK_EQ(atomic_load(&in_green), 0);
+		CHECK(!ran_on_this_stack());
+		CHECK_EQ(raise(signo), 0);
+		CHECK_EQ(atomic_load(&ran), 2); /* at once */
+		CHECK(!ran_on_this_stack());
 	}
-	CHECK(!blocked(SIGSEGV));
-	CHECK(!blocked(SIGABRT));
-	CHECK(!blocked(SIGPROF));
 	atomic_store(&stop, 1);
 	for (int i = 0; i < procs - 1; i++)
 		join(g[i]);
+}
+
+TEST_PROCS(handler_from_before_the_run_runs_on_the_alternate_stack)
+{
+	struct sigaction sa;
+
+	for (unsigned i = 0; i < sizeof(asynchronous) / sizeof(asynchronous[0]); i++)
+		install(asynchronous[i]);
+	run_procs(procs, take_signals, &procs);
+	for (unsigned i = 0; i < sizeof(asynchronous) / sizeof(asynchronous[0]); i++) {
+		CHECK_EQ(sigaction(asynchronous[i], NULL, &sa), 0);
+		CHECK(sa.sa_handler == on_signal);
+		CHECK_EQ(sa.sa_flags & SA_ONSTACK, 0);
+	}
+}
+
+static void change_handlers(UNUSED void *arg)
+{
+	install(SIGUSR1); /* as it was, without SA_ONSTACK */
+	CHECK(signal(SIGUSR2, SIG_IGN) != SIG_ERR);
+}
+
+TEST(end_of_run_leaves_handlers_that_the_run_has_set)
+{
+	struct sigaction sa;
+
+	install(SIGUSR1);
+	install(SIGUSR2);
+	run_procs(2, change_handlers, NULL);
+	CHECK_EQ(sigaction(SIGUSR1, NULL, &sa), 0);
+	CHECK(sa.sa_handler == on_signal);
+	CHECK_EQ(sigaction(SIGUSR2, NULL, &sa), 0);
+	CHECK(sa.sa_handler == SIG_IGN);
 }
 
 static void wait_to_be_killed(UNUSED void *arg)

@@ -137,21 +137,27 @@ TEST(run_leaves_a_disposition_that_is_no_longer_its_own)
 	CHECK(after.sa_sigaction == own_handler);
 }
 
-static void check_sigpipe(UNUSED void *arg)
+static void (*sigpipe_handler(void))(int)
 {
 	struct sigaction sa;
 
 	CHECK_EQ(sigaction(SIGPIPE, NULL, &sa), 0);
-	CHECK(sa.sa_handler == SIG_DFL);
+	return sa.sa_handler;
 }
 
-TEST(run_does_not_touch_sigpipe)
+static void check_sigpipe(void *arg)
 {
-	struct sigaction sa = { .sa_handler = SIG_DFL };
+	CHECK_EQ(sigpipe_handler() == SIG_IGN, arg != NULL);
+}
 
-	CHECK_EQ(sigaction(SIGPIPE, &sa, NULL), 0);
+TEST(run_restores_the_default_of_sigpipe_and_leaves_others_alone)
+{
+	CHECK(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
 	CHECK_EQ(gmp_run(check_sigpipe, NULL, NULL), 0);
-	check_sigpipe(NULL);
+	CHECK(sigpipe_handler() == SIG_DFL);
+	CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+	CHECK_EQ(gmp_run(check_sigpipe, "ignored", NULL), 0);
+	CHECK(sigpipe_handler() == SIG_IGN);
 }
 
 TEST_PROCS(run_restores_the_callers_signal_stack_and_mask)

@@ -324,7 +324,7 @@ static void raise_after_the_stop(UNUSED void *arg)
 
 	CHECK_EQ(gmp_signal_notify(stopped, SIGUSR1), 0);
 	CHECK_EQ(gmp_go(stop_asking, &done), 0);
-	while (!atomic_load(&done)) /* without a turn: this M does not hear of it */
+	while (!atomic_load(&done))
 		;
 	CHECK(disposition(SIGUSR1) == note_stack);
 	CHECK_EQ(raise(SIGUSR1), 0);
@@ -403,13 +403,39 @@ TEST_PROCS(who_waits_for_a_signal_is_no_deadlock)
 	run_procs(procs, ask_and_wait, NULL);
 }
 
+static void ask_for_blocked(UNUSED void *arg)
+{
+	gmp_chan *c = ints(1);
+
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
+		send_signal(SIGUSR1);
+		CHECK_EQ(next(c), SIGUSR1);
+		CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
+	}
+	gmp_chan_free(c);
+}
+
+TEST_PROCS(asked_signal_comes_though_the_program_blocks_it)
+{
+	sigset_t set, pending;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	for (int i = 0; i < 2; i++)
+		run_procs(procs, ask_for_blocked, NULL);
+	CHECK_EQ(sigpending(&pending), 0);
+	CHECK(!sigismember(&pending, SIGUSR1));
+}
+
 static void ask_from_there(void *arg)
 {
 	gmp_chan *c = ints(1);
 	int signo = (int)(intptr_t)arg;
 	sigset_t set;
 
-	sigemptyset(&set); /* a thread made by a green thread blocks what an M blocks */
+	sigemptyset(&set);
 	CHECK_EQ(pthread_sigmask(SIG_SETMASK, &set, NULL), 0);
 	CHECK_EQ(gmp_signal_notify(c, signo), 0);
 	send_signal(signo);
