@@ -763,7 +763,8 @@ GMP_API int gmp_barrier_wait_until(gmp_barrier *b, int64_t deadline);
 /*
  * Descriptors are plain ints, non-blocking inside, known to the poller since the call that opened
  * or adopted them.  From external threads too.  -ESRCH without a runtime, -EBADF for a descriptor
- * that gmp does not know.
+ * that gmp does not know.  The runtime's own descriptors have numbers from 960 on; a program that closes them
+ * (closefrom, close_range) is ended with a message: docs/limits.md.
  *
  *   int l = gmp_listen("tcp", ":7000");
  *   for (int c; (c = gmp_accept(l)) >= 0;)

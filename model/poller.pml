@@ -27,7 +27,7 @@
  *   src/wake.c: poll_time sleep_in_poller
  *   src/timer.c: timer_arm tell_sleeper
  *   src/netpoll.c: netpoll_rest netpoll_expect
- *   src/netpoll_epoll.c: drain_wake ep_wait ep_rest ep_wake
+ *   src/netpoll_epoll.c: ep_wait ep_rest ep_wake
  *   ORD: poll.until deaf poller.waking
  *
  * Runs: what scripts/model does with this file
@@ -52,7 +52,7 @@ byte npollwait;
 /* netpoll_epoll.c, and the kernel */
 bool waking, resting;
 bool on_word;  /* the sleeper is in futex_wait */
-bool readable; /* the eventfd */
+bool readable; /* the eventfd is armed: the next wait reports and disarms it */
 bool event;    /* one that epoll_wait will report */
 
 bool timer[ARMERS], seen[ARMERS], heard, cut;
@@ -138,7 +138,7 @@ proctype Peer()
 inline rest()
 {
 	late_resting = true;
-#ifndef MUTANT_RESTING_LATE /* ORD(poller.waking): the wake goes to the eventfd */
+#ifndef MUTANT_RESTING_LATE /* ORD(poller.waking): the wake arms the eventfd */
 	atomic { empty_sleepers() };
 #endif
 	atomic {
@@ -153,7 +153,7 @@ inline rest()
 	resting = false
 #else
 	atomic { late_resting = false; resting = false };
-#ifndef MUTANT_NOT_CLEARED /* ORD(poller.waking): those who come later find it set, and write nothing */
+#ifndef MUTANT_NOT_CLEARED /* ORD(poller.waking): those who come later find it set, and arm nothing */
 	atomic { empty_sleepers(); waking = false }
 #endif
 #endif
@@ -168,7 +168,7 @@ inline wait()
 	fi;
 	if
 	:: readable ->
-#ifdef MUTANT_CLEARED_BEFORE_READ /* ORD(poller.waking): a wake between is read away, and remains set */
+#ifdef MUTANT_CLEARED_BEFORE_READ /* ORD(poller.waking): the report of a wake between is lost, and it remains set */
 		atomic { empty_sleepers(); waking = false };
 		readable = false
 #else

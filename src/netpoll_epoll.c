@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* How does Linux say that a descriptor has become ready?  By epoll, and an eventfd to break a
- * wait.  Timeouts are nanoseconds where the kernel has epoll_pwait2 (5.11), else rounded up to
- * milliseconds. */
+/*
+ * Poller for Linux: epoll, and an eventfd that ends a wait.
+ *
+ * Timeouts are nanoseconds where the kernel has epoll_pwait2 (5.11), else rounded up to milliseconds.
+ *
+ *  EPOLL-1  The eventfd is always readable and registered once (EPOLLONESHOT). A wake arms it again by
+ *           EPOLL_CTL_MOD, and the wait that reports it disarms it. So nothing is ever written to a descriptor
+ *           whose number may have been reused, and a wait need not read.
+ *  EPOLL-2  The program may have closed both descriptors (closefrom, close_range), and their numbers may be in
+ *           use again. Both are moved above the numbers that programs use (os_fd_raise), and every call that fails
+ *           for such a reason is fatal and says so: a wait, a wake, or a registration after which the eventfd cannot
+ *           be armed either (arm_or_die).
+ */
 #include "poller.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -15,6 +26,7 @@
 #include "base/atomic.h"
 #include "base/os.h"
 #include "base/san.h"
+#include "base/throw.h"
 
 #ifndef SYS_epoll_pwait2
 #define SYS_epoll_pwait2 441
@@ -26,7 +38,7 @@ static struct {
 	int epfd, wakefd;
 	bool no_pwait2; /* (a) the kernel has none, or a filter forbids it */
 	uint32_t
-		waking; /* (a) futex: a wake has come that no wait has seen; unless it rests, it stands in the eventfd */
+		waking; /* (a) futex: a wake has come that no wait has seen; unless it rests, the eventfd is armed */
 	bool resting; /* (a) who waits sleeps on that word */
 } ep = {
 	.epfd = -1,
@@ -47,7 +59,7 @@ static void ep_close(void)
 
 static int ep_open(void)
 {
-	struct epoll_event e = { .events = EPOLLIN, .data.u64 = WAKE_KEY };
+	struct epoll_event e = { .events = EPOLLONESHOT, .data.u64 = WAKE_KEY };
 	int err;
 
 	ep.waking = 0;
@@ -55,12 +67,44 @@ static int ep_open(void)
 	ep.epfd = epoll_create1(EPOLL_CLOEXEC);
 	if (ep.epfd < 0)
 		return -errno;
-	ep.wakefd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (ep.wakefd >= 0 && epoll_ctl(ep.epfd, EPOLL_CTL_ADD, ep.wakefd, &e) == 0)
-		return 0;
+	ep.wakefd = eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (ep.wakefd >= 0) {
+		ep.epfd = os_fd_raise(ep.epfd);
+		ep.wakefd = os_fd_raise(ep.wakefd);
+		if (epoll_ctl(ep.epfd, EPOLL_CTL_ADD, ep.wakefd, &e) == 0)
+			return 0;
+	}
 	err = -errno;
 	ep_close();
 	return err;
+}
+
+/* EPOLL-2 */
+__attribute__((noreturn)) static noinline void lost(const char *what, int fd, int err)
+{
+	gmp__fatal("the %s of the poller, descriptor %d, is gone (%s): the program has closed it "
+		   "or reused its "
+		   "number (closefrom, close_range?); leave the descriptors from %d on open while "
+		   "gmp runs",
+		   what, fd, strerrordesc_np(err), os_fd_raised());
+}
+
+static int arm(void)
+{
+	struct epoll_event e = { .events = EPOLLIN | EPOLLONESHOT, .data.u64 = WAKE_KEY };
+
+	return epoll_ctl(ep.epfd, EPOLL_CTL_MOD, ep.wakefd, &e) == 0 ? 0 : errno;
+}
+
+/* Also after an error that a descriptor of the program explains as well: then a wait may return early for it. */
+static void arm_or_die(void)
+{
+	int err = ep.epfd < 0 ? 0 : arm();
+
+	if (err == EBADF || err == EINVAL || err == EPERM)
+		lost("epoll instance", ep.epfd, err);
+	if (err)
+		lost("eventfd", ep.wakefd, err);
 }
 
 enum { EDGES = EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | (int)EPOLLET };
@@ -69,7 +113,13 @@ static int control(int op, int fd, uint64_t key, uint32_t events)
 {
 	struct epoll_event e = { .events = events, .data.u64 = key };
 
-	return epoll_ctl(ep.epfd, op, fd, &e) == 0 ? 0 : -errno;
+	if (likely(epoll_ctl(ep.epfd, op, fd, &e) == 0))
+		return 0;
+	int err = errno;
+
+	if (err == EBADF || err == EINVAL)
+		arm_or_die();
+	return -err;
 }
 
 static int ep_add(int fd, uint64_t key)
@@ -95,9 +145,7 @@ static int ep_once(int fd, uint64_t key, short events, bool add)
 
 static int ep_del(int fd)
 {
-	struct epoll_event e = { 0 };
-
-	return epoll_ctl(ep.epfd, EPOLL_CTL_DEL, fd, &e) == 0 ? 0 : -errno;
+	return control(EPOLL_CTL_DEL, fd, 0, 0);
 }
 
 static int wait_ns(struct epoll_event *e, int max, int64_t ns)
@@ -106,13 +154,17 @@ static int wait_ns(struct epoll_event *e, int max, int64_t ns)
 		struct timespec ts = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
 		long n = syscall(SYS_epoll_pwait2, ep.epfd, e, max, &ts, NULL, 0);
 
-		if (n >= 0 || (errno != ENOSYS && errno != EPERM))
+		if (n >= 0 || errno == EINTR)
 			return (int)n;
-		st_rlx(&ep.no_pwait2, true);
+		if (errno == ENOSYS || errno == EPERM)
+			st_rlx(&ep.no_pwait2, true);
 	}
 	int64_t ms = ns == NEVER ? -1 : ns / 1000000 + (ns % 1000000 != 0);
+	int n = epoll_wait(ep.epfd, e, max, (int)min_of(ms, (int64_t)INT32_MAX));
 
-	return epoll_wait(ep.epfd, e, max, (int)min_of(ms, (int64_t)INT32_MAX));
+	if (unlikely(n < 0) && errno != EINTR)
+		lost("epoll instance", ep.epfd, errno);
+	return n;
 }
 
 static unsigned events_of(uint32_t e)
@@ -128,18 +180,6 @@ static unsigned events_of(uint32_t e)
 	return out;
 }
 
-/* Tricky: read first, clear second.  A wake that comes between the two writes nothing, but it comes
- * before this wait returns, and the exchange makes what its caller did visible to ours.  The other
- * way round, its write could be read away while `waking` stays set, and no wake would come again. */
-static void drain_wake(void)
-{
-	uint64_t n;
-	ssize_t got = read(ep.wakefd, &n, sizeof(n));
-
-	(void)got; /* nothing there: a wake that has not written yet, and will for the next wait */
-	(void)xchg_seq(&ep.waking, 0); /* ORD(poller.waking) */
-}
-
 static int ep_wait(struct poll_event *events, int max, int64_t ns)
 {
 	struct epoll_event e[MAX_EVENTS];
@@ -147,9 +187,13 @@ static int ep_wait(struct poll_event *events, int max, int64_t ns)
 
 	for (int i = 0; i < got; i++) {
 		if (e[i].data.u64 == WAKE_KEY) {
-			/* a poll that does not wait leaves the wake to the one that does */
+			/* Disarmed first, cleared second. A wake that comes between the two arms nothing, but it
+			 * comes before this wait returns, and the exchange makes what its caller did visible
+			 * to ours. A poll that does not wait leaves the wake to the one that does. */
 			if (ns != 0)
-				drain_wake();
+				(void)xchg_seq(&ep.waking, 0); /* ORD(poller.waking) */
+			else
+				arm_or_die();
 			continue;
 		}
 		events[n++] = (struct poll_event){ e[i].data.u64, events_of(e[i].events) };
@@ -158,8 +202,8 @@ static int ep_wait(struct poll_event *events, int max, int64_t ns)
 }
 
 /* Tricky: the word is cleared last.  A wake that came before that has seen us rest, or finds the word set
- * as we lie down; one that comes later writes to the eventfd.  Who has seen us not rest yet may write
- * there, too: the next wait returns at once, for nothing. */
+ * as we lie down; one that comes later arms the eventfd.  A waker that has seen us not rest yet may arm
+ * it, too: the next wait returns at once, for nothing. */
 static void ep_rest(int64_t deadline)
 {
 	st_seq(&ep.resting, true); /* ORD(poller.waking): before the kernel looks at the word */
@@ -170,16 +214,13 @@ static void ep_rest(int64_t deadline)
 
 static void ep_wake(void)
 {
-	uint64_t one = 1;
-
-	if (xchg_seq(&ep.waking, 1)) /* ORD(poller.waking): one write serves them all */
+	if (xchg_seq(&ep.waking, 1)) /* ORD(poller.waking): one call serves them all */
 		return;
 	if (ld_seq(&ep.resting)) { /* ORD(poller.waking) */
 		os_futex_wake(&ep.waking, 1);
 		return;
 	}
-	if (write(ep.wakefd, &one, sizeof(one)) < 0)
-		return; /* full: then it wakes anyway */
+	arm_or_die();
 }
 
 const struct poller gmp__poller = {

@@ -39,6 +39,10 @@ int os_nonblock(int fd, bool on);
 unsigned os_flags_to_disk(int flags);
 unsigned os_to_disk(int fd);
 bool os_is_open(int fd);
+/* Descriptors of the runtime's own have numbers from os_fd_raised() on: above those of most programs, below 1024 and
+ * below the limit.  os_fd_raise moves one there and returns its new number, or fd if none is free. */
+int os_fd_raised(void);
+int os_fd_raise(int fd);
 /* Of a socket: whether it has datagrams, and whether connections come to it, by a unix path. */
 void os_socket_kind(int fd, bool *datagrams, bool *unix_listener);
 /* Leave a mark on an open file that cannot be polled: the signal that tells of its readiness, of which there is

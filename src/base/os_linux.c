@@ -24,6 +24,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -208,6 +209,26 @@ int os_nonblock(int fd, bool on)
 bool os_is_open(int fd)
 {
 	return fcntl(fd, F_GETFD) >= 0;
+}
+
+enum { FD_RAISED = 960 }; /* the kernel's table of a process need not grow beyond 1,024 for it */
+
+int os_fd_raised(void)
+{
+	struct rlimit r;
+	uint64_t most = getrlimit(RLIMIT_NOFILE, &r) == 0 ? r.rlim_cur : 0;
+
+	return (int)min_of(most - most / 16, (uint64_t)FD_RAISED);
+}
+
+int os_fd_raise(int fd)
+{
+	int least = os_fd_raised(), raised = fd < least ? fcntl(fd, F_DUPFD_CLOEXEC, least) : -1;
+
+	if (raised < 0)
+		return fd;
+	close(fd);
+	return raised;
 }
 
 static int socket_option(int fd, int which)

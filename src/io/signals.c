@@ -3,13 +3,13 @@
  * How does a signal become an element of a channel?
  *
  *   the kernel     on_signal, on any thread         the distributor, a green thread
- *      │             1 count[signo] + 1               1 wait: read the eventfd
- *      └──────────>  2 write to the eventfd ───────>  2 take the counts, and try to send each signal so
+ *      │             1 count[signo] + 1               1 wait: read the pipe
+ *      └──────────>  2 write to the pipe ──────────>  2 take the counts, and try to send each signal so
  *                                                       often to every channel that asks for it
  *
  * The handler may interrupt anything, so it does nothing else.  The distributor waits for a descriptor:
- * therefore a run in which signals are asked for is never taken for deadlocked.  It is there while
- * somebody asks; the eventfd stays until the end of the run.
+ * therefore a run in which signals are asked for is never taken for deadlocked.  It exists while
+ * a channel asks; the pipe stays until the end of the run.
  *
  * Invariants
  *  I1 A handler counts before it writes, and the distributor reads before it takes the counts: no signal
@@ -17,7 +17,9 @@
  *  I2 Sending, asking and stopping are under one lock: after a stop nothing is sent to the channel.
  *  I3 `taken` says whose disposition is ours, and `old` what it was.  It is put back only if ours is
  *     still in force: by the last stop, or by the end of the run.
- *  I4 The eventfd is closed only when no handler is inside: its number may be another's next.
+ *  I4 The pipe is closed only when no handler is inside: its numbers may be reused next.  If the program has closed
+ *     it, the handler writes nothing (a pipe has an inode of its own, which is compared), and the distributor,
+ *     which netpoll_check.c wakes, ends the process with a message.
  *  I5 `users` counts the askings, and those about to: the distributor ends when there are none.
  *  I6 A signal that is asked for arrives although the program blocks it: sysmon unblocks it for itself
  *     (sched.admitted, read by its errand).
@@ -25,14 +27,16 @@
 #include "io/signals.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/os.h"
 #include "base/san.h"
+#include "base/throw.h"
 #include "chan.h"
 #include "io/fd.h"
 #include "signal.h"
@@ -51,7 +55,9 @@ static struct {
 	struct asking *first;
 	uint32_t users;
 	bool distributing;
-	int fd;                      /* (a) the eventfd + 1; 0: none */
+	int fd;        /* (a) end to read from + 1; 0: none */
+	int write_end; /* (c) while fd is set, as the next */
+	ino_t inode;
 	pid_t owner;                 /* (c) while fd is set: the child of a vfork is another */
 	uint32_t inside;             /* (a) handlers under way */
 	uint32_t count[SIGNALS + 1]; /* (a) signals that have come, and not been sent on */
@@ -60,11 +66,16 @@ static struct {
 } sig;
 
 /* libc's write is a place where ThreadSanitizer listens. */
-unsanitized static void wake_distributor_sig(int fd)
+unsanitized static bool is_pipe_sig(int fd)
 {
-	uint64_t one = 1;
+	struct stat st;
 
-	if (syscall(SYS_write, fd, &one, sizeof(one)) < 0)
+	return syscall(SYS_fstat, fd, &st) == 0 && S_ISFIFO(st.st_mode) && st.st_ino == sig.inode;
+}
+
+unsanitized static void wake_distributor_sig(void)
+{
+	if (is_pipe_sig(sig.write_end) && syscall(SYS_write, sig.write_end, "", 1) < 0)
 		return; /* full: then it wakes anyway */
 }
 
@@ -77,7 +88,7 @@ unsanitized static void on_signal(int signo)
 
 	if (fd >= 0 && getpid() == sig.owner) {
 		add_rlx(&sig.count[signo], 1);
-		wake_distributor_sig(fd);
+		wake_distributor_sig();
 	}
 	sub_seq(&sig.inside, 1); /* ORD(notify) */
 	errno = saved;
@@ -156,20 +167,32 @@ static void send_all_on(void)
 	}
 }
 
+/* The read has failed, or the end of the file has come: both ends are ours. */
+static void check_pipe(int fd)
+{
+	if (!is_pipe_sig(fd) || !is_pipe_sig(sig.write_end))
+		gmp__fatal("the pipe for signals, descriptors %d and %d, is gone: the program has "
+			   "closed it or "
+			   "reused its numbers (closefrom, close_range?); leave the descriptors "
+			   "from %d on "
+			   "open while gmp runs",
+			   fd, sig.write_end, os_fd_raised());
+}
+
 static void distribute(void *arg)
 {
 	int fd = ld_rlx(&sig.fd) - 1;
-	ssize_t got = sizeof(uint64_t);
-	uint64_t n;
+	char bytes[64];
 
 	(void)arg;
 	lock(&sig.lock, LR_SIGNALS);
 	if (!sig.distributing) {
 		sig.distributing = true;
-		while (sig.users && got == sizeof(n)) {
+		while (sig.users) {
 			send_all_on();
 			unlock(&sig.lock, LR_SIGNALS);
-			got = gmp_read(fd, &n, sizeof(n));
+			if (gmp_read(fd, bytes, sizeof(bytes)) <= 0)
+				check_pipe(fd);
 			lock(&sig.lock, LR_SIGNALS);
 		}
 		sig.distributing = false;
@@ -190,24 +213,39 @@ static int start_distributor(void)
 
 /* --- asking and stopping --- */
 
+static void begin_pipe(int fd, int write_end)
+{
+	struct stat st = { 0 };
+
+	fstat(fd, &st);
+	sig.inode = st.st_ino;
+	sig.write_end = write_end;
+	sig.owner = getpid();
+	st_seq(&sig.fd, fd + 1); /* ORD(notify) */
+}
+
 static int open_fd(void)
 {
-	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	int p[2];
 
-	if (fd < 0)
+	if (pipe2(p, O_NONBLOCK | O_CLOEXEC) < 0)
 		return -errno;
-	fd = fd_register(fd, false);
-	if (fd < 0)
+	int fd = fd_register(os_fd_raise(p[0]), false);
+
+	if (fd < 0) {
+		close(p[1]);
 		return fd;
+	}
 	lock(&sig.lock, LR_SIGNALS);
 	bool first = !ld_rlx(&sig.fd);
 
-	if (first) {
-		sig.owner = getpid();
-		st_seq(&sig.fd, fd + 1); /* ORD(notify) */
-	}
+	if (first)
+		begin_pipe(fd, os_fd_raise(p[1]));
 	unlock(&sig.lock, LR_SIGNALS);
-	if (!first && gmp_close(fd) == -ESRCH) /* the runtime stops: its record goes with it */
+	if (first)
+		return 0;
+	close(p[1]);
+	if (gmp_close(fd) == -ESRCH) /* the runtime stops: its record goes with it */
 		close(fd);
 	return 0;
 }
@@ -216,7 +254,7 @@ static void end_use(void)
 {
 	lock(&sig.lock, LR_SIGNALS);
 	if (--sig.users == 0 && ld_rlx(&sig.fd))
-		wake_distributor_sig(ld_rlx(&sig.fd) - 1);
+		wake_distributor_sig();
 	unlock(&sig.lock, LR_SIGNALS);
 }
 
@@ -360,6 +398,7 @@ static void close_fd(void)
 	while (ld_seq(&sig.inside)) /* ORD(notify) */
 		os_yield();
 	close(fd);
+	close(sig.write_end);
 }
 
 void signals_fini(void)

@@ -169,6 +169,7 @@ static int set_up_ring(void)
 		err = lib.queue_init_params(ENTRIES, &ring.uring, &p);
 	if (err)
 		return err;
+	ring.uring.ring_fd = ring.uring.enter_ring_fd = os_fd_raise(ring.uring.ring_fd);
 	if (!(p.features & IORING_FEAT_NODROP) || !(p.features & IORING_FEAT_SUBMIT_STABLE) ||
 	    !can_all())
 		err = -ENOSYS;

@@ -88,20 +88,22 @@ TEST(no_descriptor_is_left_behind)
 	po->close(); /* once more is fine */
 }
 
-TEST(the_pollers_descriptors_do_not_outlive_exec)
+TEST(descriptors_of_the_poller_have_high_numbers_and_do_not_outlive_exec)
 {
-	bool was_open[64];
+	enum { MOST = 1024 };
+	bool was_open[MOST];
 	int opened = 0;
 
-	for (int fd = 0; fd < 64; fd++)
+	for (int fd = 0; fd < MOST; fd++)
 		was_open[fd] = fcntl(fd, F_GETFD) >= 0;
 	begin();
-	for (int fd = 0; fd < 64; fd++) {
+	for (int fd = 0; fd < MOST; fd++) {
 		int flags = fcntl(fd, F_GETFD);
 
 		if (was_open[fd] || flags < 0)
 			continue;
 		CHECK(flags & FD_CLOEXEC);
+		CHECK(fd >= os_fd_raised());
 		opened++;
 	}
 	CHECK_EQ(opened, 2);

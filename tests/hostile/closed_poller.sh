@@ -1,0 +1,16 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# The program closes gmp's own descriptors (closefrom, close_range): one line says so and the process ends; no byte
+# lands in a file that has reused a number. Descriptors below 900 are not gmp's.
+. "$(dirname "$0")/lib.sh"
+program closed_poller.c
+holds "$scratch/closed_poller" low /dev/null
+for how in all reuse signals pipe asleep; do
+	: >"$scratch/file"
+	run "$scratch/closed_poller" $how "$scratch/file"
+	[ $status = 134 ] || { show; fail "$how: status $status"; }
+	grep -q '^gmp: fatal: .* descriptors\? .* gone.*closefrom' "$scratch/err" || { show; fail "$how: no such line"; }
+	[ ! -s "$scratch/file" ] || fail "$how: $(wc -c <"$scratch/file") bytes were written to the file"
+	grep -m 1 '^gmp: fatal' "$scratch/err" | cut -c 1-100
+done
