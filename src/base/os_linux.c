@@ -507,12 +507,15 @@ static int kernel_sigaction(int signo, const struct kernel_action *ka, struct ke
 	return syscall(SYS_rt_sigaction, signo, ka, old, sizeof(old->mask)) == 0 ? 0 : -errno;
 }
 
-/* The restorer is libc's: that of SIGSEGV, which has a handler of ours through libc (signal.c). */
+/* The restorer is libc's: that of the present handler, or of SIGSEGV, which gets a handler of gmp through libc
+ * (signal.c). */
 int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old)
 {
 	struct kernel_action ka = { 0 }, kold;
-	int err = kernel_sigaction(SIGSEGV, NULL, &kold);
+	int err = kernel_sigaction(signo, NULL, &kold);
 
+	if (!err && !kold.restorer)
+		err = kernel_sigaction(SIGSEGV, NULL, &kold);
 	if (err)
 		return err;
 	if (sa) {
