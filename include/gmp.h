@@ -120,7 +120,8 @@ typedef enum gmp_sched {
 
 /*
  * How to start the runtime.  A field that is 0 takes its value from the environment variable
- * named beside it, and where that is unset, from the default.
+ * named beside it, and where that is unset, from the default.  A program that has more privileges than
+ * its caller (set-user-ID, set-group-ID, file capabilities: secure_getenv(3)) ignores the environment.
  */
 typedef struct gmp_config {
 	size_t size; /* set by GMP_CONFIG_INIT */

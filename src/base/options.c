@@ -5,6 +5,8 @@
  * Invariants
  *  P1 The struct beats the environment, which beats the table's default.
  *  P2 A setting that makes no sense stops the start and is named, wherever it came from.
+ *  P3 A program that runs with more privileges than its caller (set-user-ID, set-group-ID, file capabilities)
+ *     ignores the environment: secure_getenv.
  */
 #include "base/options.h"
 
@@ -91,7 +93,7 @@ static bool parse(const char *s, enum kind kind, uint64_t *out)
 /* *v is what the struct says; a negative field arrives as a huge number. */
 static int load_one(const struct option *o, uint64_t *v, const char **why)
 {
-	const char *env = getenv(o->env);
+	const char *env = secure_getenv(o->env);
 	const char *bad = o->bad_field;
 
 	if (*v == 0) {
@@ -125,7 +127,7 @@ static const char *unknown_word(const char *s, size_t n)
 
 static int load_debug(unsigned *out, const char **why)
 {
-	const char *s = getenv("GMP_DEBUG");
+	const char *s = secure_getenv("GMP_DEBUG");
 
 	for (*out = 0; s != NULL && *s != '\0'; s += *s == ',') {
 		size_t n = strcspn(s, ","), i = 0;
@@ -184,7 +186,7 @@ int options_load(const gmp_config *user, struct options *out, const char **why)
 {
 	const char *ignored;
 	const struct option *o = table;
-	const char *stack = getenv("GMP_STACK_SIZE");
+	const char *stack = secure_getenv("GMP_STACK_SIZE");
 	gmp_config *c = &out->c;
 	uint64_t v;
 	int err;
