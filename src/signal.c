@@ -325,6 +325,16 @@ static int ask_init(void)
 	return sigaction(LONGRUN_SIGNAL, &sa, &ask_old) < 0 ? -errno : 0;
 }
 
+/* Another handler stands there if a second copy of gmp, in a plugin, has started since. */
+static void ask_fini(void)
+{
+	struct sigaction now;
+
+	if (sigaction(LONGRUN_SIGNAL, NULL, &now) == 0 &&
+	    (now.sa_sigaction == on_asked || now.sa_handler == on_chaos))
+		sigaction(LONGRUN_SIGNAL, &ask_old, NULL);
+}
+
 /* --- the program's handlers: SIGNAL-1 --- */
 
 /* A handler that another thread sets between the two calls is lost: the kernel has no compare-and-swap. */
@@ -432,7 +442,7 @@ void signal_fini(void)
 		return;
 	installed = false;
 	if (sends_signals())
-		sigaction(LONGRUN_SIGNAL, &ask_old, NULL);
+		ask_fini();
 	for (unsigned i = 0; i < countof(handled); i++) {
 		if (sigaction(handled[i].signo, NULL, &now) < 0)
 			continue;

@@ -58,7 +58,7 @@ program() {
 # and $scratch/err.
 run() {
 	status=0
-	timeout -k 5 30 env "$@" >"$scratch/out" 2>"$scratch/err" || status=$?
+	{ timeout -k 5 30 env "$@" >"$scratch/out" 2>"$scratch/err" || status=$?; } 2>/dev/null
 	[ $status != 124 ] && [ $status != 137 ] || { show; fail "$*: killed or timed out"; }
 }
 
