@@ -177,7 +177,8 @@ typedef struct gmp_config {
  *
  * Returns 0; -EBUSY inside a running runtime; -EINVAL for a bad configuration (also from the
  * environment); -E2BIG if cfg is of a newer version, and sets a field that this one does not know;
- * -ENOMEM, -EAGAIN, -EMFILE when the system refuses what the start needs.
+ * -ENOMEM, -EAGAIN, -EMFILE when the system refuses what the start needs; -ENOMEM if the calling thread
+ * has less than 24 KiB of its stack left: the scheduler runs there.
  * Not from a green thread (-EBUSY).  May be called again after it has returned.
  */
 GMP_API int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg);

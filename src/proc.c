@@ -38,6 +38,7 @@ static uint32_t timer_limit(void)
 static void p_delete(struct p *pp)
 {
 	timers_fini(&pp->timers, timer_limit());
+	free(pp->seen);
 	free(pp);
 }
 
@@ -48,7 +49,8 @@ static struct p *p_new(int id)
 	if (!pp)
 		return NULL;
 	memset(pp, 0, sizeof(*pp));
-	if (timers_init(&pp->timers, timer_limit()) ||
+	pp->seen = malloc(PROCS_MAX * sizeof(*pp->seen));
+	if (!pp->seen || timers_init(&pp->timers, timer_limit()) ||
 	    stack_reserve(sched.stack_class, STACK_CACHE)) {
 		p_delete(pp);
 		return NULL;
@@ -211,7 +213,7 @@ static int p_make_up_to(int n)
 /* Under `resizing`: the Ps from first to end - 1 go. */
 static void p_dismiss_from(int first, int end)
 {
-	struct p *leaving[PROCS_MAX];
+	static struct p *leaving[PROCS_MAX]; /* the caller's stack may be that of a green thread */
 	int nleaving = 0;
 
 	lock(&sched.lock, LR_SCHED);

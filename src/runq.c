@@ -209,7 +209,8 @@ static void gq_put_late(struct g **batch, uint32_t n)
  * lock whether all is at an end (sched_stalled_locked) must see what the watcher has in its hands. */
 void runq_spill(struct p *victim)
 {
-	struct g *batch[RUNQ_SIZE], *next; /* on the watcher's stack */
+	static struct g *batch[RUNQ_SIZE]; /* under the lock */
+	struct g *next;
 	uint32_t n;
 
 	if (!ld_acq(&victim->open)) /* ORD(p.open) */

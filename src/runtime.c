@@ -142,6 +142,10 @@ static void undo(void)
 	st_seq(&sched.state, RUN_NONE); /* ORD(run) */
 }
 
+/* The scheduler runs on the stack of gmp_run's caller: up to 9 KiB, 15 KiB with GMP_DEBUG=check
+ * (tests/hostile/small_stack.sh). */
+enum { CALLER_STACK = 24 * 1024 };
+
 static int set_up(const gmp_config *cfg, bool library)
 {
 	const char *why = NULL;
@@ -153,6 +157,11 @@ static int set_up(const gmp_config *cfg, bool library)
 	    options.debug & (DEBUG_virtual | DEBUG_chaos)) {
 		err = -ENOTSUP;
 		why = "GMP_SCHED_THREAD: the kernel goes by no virtual time, nor by our chaos";
+	}
+	if (!err && !library && os_stack_left() < CALLER_STACK) {
+		err = -ENOMEM;
+		why = "gmp_run: the calling thread has less than 24 KiB of stack left: "
+		      "pthread_attr_setstacksize";
 	}
 	if (err && why)
 		fprintf(stderr, "gmp: %s\n", why);

@@ -287,6 +287,12 @@ struct watched_run {
 	const void *next;     /* (o) sysmon's: runnext */
 };
 
+/* What an M that looks for work has seen of a P. */
+struct seen {
+	uint64_t switches; /* when it began to look */
+	uint32_t head;     /* at its last look */
+};
+
 struct p {
 	/* what the owner writes at every turn */
 	struct m *m;        /* (o) */
@@ -337,6 +343,8 @@ struct p {
 	struct latency latency[LATENCY_CAUSES]; /* (o) */
 	struct watched_run watched;
 	uint64_t pauses; /* (o) odd: its M works for GMP_DEBUG=check; see run_pause */
+	struct seen *
+		seen; /* (o) of each P: look_for_work; too large for the stack of a thread of the program */
 };
 
 /* --- M --- */

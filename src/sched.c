@@ -491,12 +491,6 @@ static inline struct g *own_work(struct p *pp)
 	return runq_get(pp);
 }
 
-/* What a spinner has seen of a P. */
-struct seen {
-	uint64_t switches; /* when it began to look */
-	uint32_t head;     /* at its last look */
-};
-
 /* D6: at the pace since the last look.  Whoever took half of a few Gs that run for a moment each would
  * have both Ps fetch what the other has just used, and fetch it again: one of them is through sooner. */
 static bool soon_through(struct p *victim, struct seen *seen)
@@ -537,7 +531,7 @@ static struct g *steal(struct p *pp, int n, struct seen *seen, bool at_last)
  * what lies on this P now, comes from a timer or the poller. */
 static struct g *look_for_work(struct m *m, struct p *pp, bool *sourced)
 {
-	struct seen seen[PROCS_MAX];
+	struct seen *seen = pp->seen;
 	uint64_t began = cpu_ticks();
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 	bool patient = sched.cpus > 1 && n > 1;

@@ -124,7 +124,7 @@ void finding_place(struct line *l, uintptr_t pc)
 /* A finding is one write, as long as it fits, so that those of two threads do not mix. */
 struct page {
 	size_t n;
-	char text[8000];
+	char text[3500];
 };
 
 /* Move l to the page; l is empty afterwards. */

@@ -106,6 +106,10 @@ int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old);
 
 /* --- threads --- */
 int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size);
+
+/* Bytes of the calling thread's stack below the caller's frame; SIZE_MAX if not known, as on a stack that the
+ * program made itself.  Of the main thread: RLIMIT_STACK. */
+size_t os_stack_left(void);
 int os_thread_id(void);
 bool os_thread_exists(int tid);           /* of this process */
 int os_thread_signal(int tid, int signo); /* 0 or -errno; si_code is SI_QUEUE */

@@ -440,6 +440,27 @@ int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_s
 	return -err;
 }
 
+size_t os_stack_left(void)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	size_t size = 0;
+	pthread_attr_t attr;
+	struct rlimit r;
+	void *low = NULL;
+
+	/* pthread_getattr_np would read /proc for the main thread */
+	if (getpid() == os_thread_id())
+		return getrlimit(RLIMIT_STACK, &r) == 0 && r.rlim_cur < SIZE_MAX
+			       ? (size_t)r.rlim_cur
+			       : SIZE_MAX;
+	if (pthread_getattr_np(pthread_self(), &attr) != 0)
+		return SIZE_MAX;
+	if (pthread_attr_getstack(&attr, &low, &size) != 0)
+		size = 0;
+	pthread_attr_destroy(&attr);
+	return here - (uintptr_t)low < size ? here - (uintptr_t)low : SIZE_MAX;
+}
+
 int os_thread_id(void)
 {
 	return (int)syscall(SYS_gettid);
