@@ -31,6 +31,10 @@
  * - Synchronisation objects are plain structs, valid when all bytes are zero, and need no
  *   destroy.  Once the call that completes an exchange has returned, the object may be freed,
  *   even if the peer's call has not returned yet.
+ * - No call is a cancellation point of pthreads: a pthread_cancel of an external thread inside a call stays
+ *   pending until the call has returned, gmp_run, gmp_once_do with its function, and waits included. To end a
+ *   wait use a deadline or gmp_close. The threads that run green threads are not cancelled.
+ *   PTHREAD_CANCEL_ASYNCHRONOUS inside a call is forbidden.
  * - Misuse that cannot be reported prints "gmp: fatal: ...", a backtrace, and aborts.
  * - A struct with a `size` field is initialised with its _INIT macro; size 0 is -EINVAL.
  */

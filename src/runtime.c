@@ -105,6 +105,7 @@ static void *m_main(void *arg)
 {
 	struct m *m = arg;
 
+	gmp__cancel_hold(); /* for good: a green thread may hand out pthread_self() */
 	os_timer_slack(1);
 	san_thread(&m->san);
 	signal_thread_begin(m);
@@ -383,7 +384,7 @@ static int run_on_caller(struct m *m, struct g *gp)
 	return err;
 }
 
-int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
+static int run(gmp_fn fn, void *arg, const gmp_config *cfg, uintptr_t called_from)
 {
 	int err = fn ? claim_runtime() : -EINVAL;
 
@@ -401,7 +402,7 @@ int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
 		return err ? err : -ENOMEM;
 	}
 	sched.main = gp;
-	st_rlx(&gp->made_at, (uintptr_t)__builtin_return_address(0));
+	st_rlx(&gp->made_at, called_from);
 	if (sched.threads)
 		return run_on_caller(m, gp);
 	san_thread(&m->san);
@@ -419,7 +420,18 @@ int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
 	return 0;
 }
 
-int gmp_start(const gmp_config *cfg)
+/* The hold lasts for the whole run: the green threads of the caller's M stand on stacks that a cancellation cannot
+ * unwind. */
+int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
+{
+	gmp__cancel_hold();
+	int err = run(fn, arg, cfg, (uintptr_t)__builtin_return_address(0));
+
+	gmp__cancel_release();
+	return err;
+}
+
+static int start(const gmp_config *cfg)
 {
 	int err = claim_runtime();
 
@@ -450,6 +462,15 @@ int gmp_start(const gmp_config *cfg)
 	return err;
 }
 
+int gmp_start(const gmp_config *cfg)
+{
+	gmp__cancel_hold();
+	int err = start(cfg);
+
+	gmp__cancel_release();
+	return err;
+}
+
 int gmp_stop(void)
 {
 	if (getm() || gmp__blockedm())
@@ -458,10 +479,13 @@ int gmp_stop(void)
 		return -ESRCH;
 	if (!sched.library)
 		return -EINVAL;
-	if (!begin_stop())
-		return -ESRCH;
-	tear_down();
-	return 0;
+	gmp__cancel_hold();
+	int err = begin_stop() ? 0 : -ESRCH;
+
+	if (!err)
+		tear_down();
+	gmp__cancel_release();
+	return err;
 }
 
 uint64_t gmp_run_id(void)

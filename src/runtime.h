@@ -649,24 +649,45 @@ static inline void run_resume(struct p *pp)
 }
 
 /*
+ * Around what a foreign thread does outside rt_enter, but must not be cancelled in. Nothing for green threads:
+ * Ms are not cancelled at all.
+ */
+static inline void cancel_hold(void)
+{
+	if (unlikely(!getm()) && !thread_m())
+		gmp__cancel_hold();
+}
+
+static inline void cancel_release(void)
+{
+	if (unlikely(!getm()) && !thread_m())
+		gmp__cancel_release();
+}
+
+/*
  * Around a call of a foreign thread that uses what the runtime owns: false when none runs.  The
- * runtime's end waits for those inside.  Nothing for green threads.
+ * runtime's end waits for those inside, so pthread_cancel must not end the thread there.  Nothing for
+ * green threads.
  */
 static inline bool rt_enter(void)
 {
 	if (likely(getm() != NULL) || thread_m())
 		return true;
+	gmp__cancel_hold();
 	add_seq(&sched.foreign, 1);         /* ORD(foreign): counted before the look at the state */
 	if (ld_seq(&sched.state) == RUN_ON) /* ORD(run): and what it is made of is there */
 		return true;
 	sub_seq(&sched.foreign, 1); /* ORD(foreign) */
+	gmp__cancel_release();
 	return false;
 }
 
 static inline void rt_leave(void)
 {
-	if (unlikely(!getm()) && !thread_m())
+	if (unlikely(!getm()) && !thread_m()) {
 		sub_seq(&sched.foreign, 1); /* ORD(foreign) */
+		gmp__cancel_release();
+	}
 }
 
 static inline void glist_push(struct glist *l, struct g *gp)

@@ -13,6 +13,7 @@ static noinline void submit_foreign(struct glist *list)
 	uint64_t ticks = cpu_ticks();
 	struct g *gp;
 
+	gmp__cancel_hold(); /* to wake the poller is a write(2) */
 	/* ORD(foreign): before a G can be seen runnable, so that a run's end waits for the wake too */
 	add_seq(&sched.foreign, 1);
 	lock(&sched.lock, LR_SCHED);
@@ -26,6 +27,7 @@ static noinline void submit_foreign(struct glist *list)
 	fence_seq(); /* ORD(idle) */
 	wakep();
 	sub_seq(&sched.foreign, 1); /* ORD(foreign) */
+	gmp__cancel_release();
 }
 
 static noinline void submit_one_foreign(struct g *gp)

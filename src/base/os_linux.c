@@ -79,7 +79,8 @@ void os_nap(int64_t ns)
 {
 	struct timespec t = to_timespec(max_of(ns, 0));
 
-	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	/* libc's would be a cancellation point */
+	syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &t, NULL);
 }
 
 /* The kernel refuses a mask with fewer bits than it has CPUs, so ask with more until it answers. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <gmp.h>
+#include <pthread.h>
 
 _Thread_local struct m *gmp__tls_m __attribute__((tls_model("initial-exec")));
 
@@ -60,6 +61,25 @@ noinline void gmp__set_foreign_cleanups(struct cleanup *c)
 	tls_cleanups = c;
 }
 
+static _Thread_local struct {
+	int depth;
+	int state; /* the thread's own, to be set again */
+} tls_cancel __attribute__((tls_model("initial-exec")));
+
+noinline void gmp__cancel_hold(void)
+{
+	__asm__ volatile("");
+	if (tls_cancel.depth++ == 0)
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &tls_cancel.state);
+}
+
+noinline void gmp__cancel_release(void)
+{
+	__asm__ volatile("");
+	if (--tls_cancel.depth == 0)
+		pthread_setcancelstate(tls_cancel.state, NULL);
+}
+
 #if !defined(__x86_64__)
 noinline struct m *gmp__getm(void)
 {
@@ -87,6 +107,7 @@ noinline int gmp__own_locals(struct own_local *own)
 	own[n++] = (struct own_local){ &tls_blocked, sizeof(tls_blocked) };
 	own[n++] = (struct own_local){ &tls_locals, sizeof(tls_locals) };
 	own[n++] = (struct own_local){ &tls_cleanups, sizeof(tls_cleanups) };
+	own[n++] = (struct own_local){ &tls_cancel, sizeof(tls_cancel) };
 #ifdef GMP_DEBUG_CHECKS
 	own[n++] = (struct own_local){ gmp__held_locks(), sizeof(struct held_locks) };
 #endif

@@ -51,8 +51,16 @@ struct cleanup;
 struct cleanup *gmp__foreign_cleanups(void);
 void gmp__set_foreign_cleanups(struct cleanup *c);
 
+/*
+ * Around code that pthread_cancel must not end in the middle, since it holds a count, a lock or a place in a
+ * queue: a request that comes meanwhile stays pending. Pairs nest; they belong to the thread, so none of them
+ * encloses a switch to another thread.
+ */
+void gmp__cancel_hold(void);
+void gmp__cancel_release(void);
+
 /* Where this thread has the runtime's own thread-locals: for debug/astray.c, which leaves them out. */
-enum { OWN_LOCALS = 5 };
+enum { OWN_LOCALS = 6 };
 struct own_local {
 	const void *at;
 	size_t size;

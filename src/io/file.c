@@ -97,15 +97,17 @@ int gmp_open(const char *path, int flags, mode_t mode)
 		return -EINVAL;
 	if (!rt_enter())
 		return -ESRCH;
+	cancel_hold();
 	rt_leave(); /* I1 */
 	int fd = open_blocking(path, flags, mode);
 
-	if (fd < 0)
-		return fd;
-	if (!rt_enter())
-		return close_with(fd, -ESRCH);
-	fd = make_known(fd, flags);
-	rt_leave();
+	if (fd >= 0 && !rt_enter()) {
+		fd = close_with(fd, -ESRCH);
+	} else if (fd >= 0) {
+		fd = make_known(fd, flags);
+		rt_leave();
+	}
+	cancel_release();
 	return fd;
 }
 

@@ -241,14 +241,18 @@ int gmp_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
 
 	if (n && !fds)
 		return -EFAULT;
+	cancel_hold();
 	self_checkpoint(); /* what is always ready must not keep the P from the others */
 	int result = ask(fds, n);
 
-	if (result)
-		return result; /* POLL-4 */
-	if ((external && !has_descriptor(fds, n)) || !rt_enter())
-		return sleep_in_poll(fds, n, deadline);
-	result = wait_inside(fds, n, deadline);
-	rt_leave();
-	return external && result == -ESRCH ? sleep_in_poll(fds, n, deadline) : result;
+	if (result == 0 && !(external && !has_descriptor(fds, n)) && rt_enter()) {
+		result = wait_inside(fds, n, deadline);
+		rt_leave();
+		if (external && result == -ESRCH)
+			result = sleep_in_poll(fds, n, deadline);
+	} else if (result == 0) {
+		result = sleep_in_poll(fds, n, deadline);
+	} /* else POLL-4 */
+	cancel_release();
+	return result;
 }

@@ -112,16 +112,18 @@ pid_t gmp_waitpid(pid_t pid, int *status, int flags)
 
 	if (!rt_enter())
 		return -ESRCH;
+	cancel_hold();
 	pid_t result = ask(&c, WNOHANG);
+	bool blocking = false;
 
 	if (result == 0 && !(flags & WNOHANG)) {
 		result = wait_polled(&c, NEVER);
-		if (result == -EAGAIN) {
-			rt_leave(); /* I3 */
-			return wait_blocking(&c);
-		}
+		blocking = result == -EAGAIN;
 	}
-	rt_leave();
+	rt_leave(); /* I3 */
+	if (blocking)
+		result = wait_blocking(&c);
+	cancel_release();
 	return result;
 }
 

@@ -381,17 +381,20 @@ int gmp_process_spawn(gmp_process *p, const gmp_process_opts *opts)
 		return err;
 	if (!rt_enter())
 		return -ESRCH;
+	cancel_hold();
 	err = open_streams(&s);
 	rt_leave(); /* SPAWN-5 */
 	if (err)
 		close_childs(&s);
 	else
 		err = launch_blocking(&s);
-	if (err) {
+	if (err)
 		close_ours(&s);
+	else
+		register_pidfd(&s);
+	cancel_release();
+	if (err)
 		return err;
-	}
-	register_pidfd(&s);
 	*p = (gmp_process){
 		.pid = s.pid, .pidfd = s.pidfd, .in = s.ours[0], .out = s.ours[1], .err = s.ours[2]
 	};
@@ -402,8 +405,10 @@ void gmp_process_close(gmp_process *p)
 {
 	if (!p)
 		return;
+	cancel_hold();
 	close_known(&p->in);
 	close_known(&p->out);
 	close_known(&p->err);
 	close_known(&p->pidfd);
+	cancel_release();
 }

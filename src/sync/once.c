@@ -12,6 +12,7 @@
  *     One that the end of the run drops in fn has not, and never will: it stays RUNNING, as what is
  *     held stays held.
  *  O5 Callers look for DONE themselves (gmp.h), so its value never changes.
+ *  O6 pthread_cancel takes effect after fn has returned: a thread that ended in fn would leave RUNNING.
  */
 #define GMP_NO_INLINE 1
 
@@ -63,12 +64,14 @@ static void run(gmp_once *o, gmp_fn fn, void *arg)
 		gp->cleanups = &c;
 	else
 		gmp__set_foreign_cleanups(&c);
+	cancel_hold(); /* O6 */
 	fn(arg);
 	if (gp)
 		gp->cleanups = c.next;
 	else
 		gmp__set_foreign_cleanups(c.next);
 	finish(o);
+	cancel_release();
 }
 
 /* A compare-and-swap that fails has read without an order. */
