@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/object.h"
 #include "base/os.h"
 #include "base/rand.h"
 #include "base/throw.h"
@@ -457,6 +458,7 @@ gmp_chan *gmp_chan_new(size_t elem_size, size_t capacity)
 	c->size = elem_size;
 	c->buf = (char *)(c + 1);
 	c->forks = chan_forks;
+	c->kind = OBJECT_CHAN;
 	return c;
 }
 
@@ -489,6 +491,7 @@ void gmp_chan_free(gmp_chan *c)
 {
 	if (!c)
 		return;
+	object_check(c, c->kind, OBJECT_CHAN, "gmp_chan_free");
 	/* a peer may still be about to drop the lock: its exchange is complete */
 	lock_end(&c->lock, LR_CHAN);
 	chan_forget_parents(c);
@@ -496,7 +499,7 @@ void gmp_chan_free(gmp_chan *c)
 		gmp__fatal("free of a channel that somebody waits on");
 	if (c->owner)
 		gmp__fatal("gmp_chan_free of a tick: that is for gmp_tick_free");
-	free(c);
+	object_free(c, sizeof(*c) + c->cap * c->size);
 }
 
 size_t gmp_chan_len(const gmp_chan *c)

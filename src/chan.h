@@ -44,6 +44,7 @@ struct gmp_chan {
 	void *owner;    /* (c) the tick whose it is; NULL: a plain channel */
 	uint32_t run;   /* (c) a tick's: the run that feeds it */
 	uint32_t forks; /* whose threads stand in the queues: see chan_forks */
+	uint32_t kind;  /* enum object_kind */
 };
 
 /* Neither done nor failed: it would have to wait. */

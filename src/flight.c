@@ -19,6 +19,8 @@
  *  FL4 If the runner ends in fn (gmp_exit), the destructor of a local lands the flight; flights within
  *      flights are a list there, the innermost first.
  *  FL5 The lock is spin.h's: the table outlives the run.
+ *  FL6 `external` and `green` tell calls that are inside from those that the end of a run has killed: only the
+ *      former make a free of the table misuse.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -27,6 +29,7 @@
 
 #include <gmp.h>
 
+#include "base/object.h"
 #include "have_key.h"
 #include "spin.h"
 
@@ -36,6 +39,9 @@ struct flight {
 	gmp_singleflight *table;
 	gmp_sem landed; /* a permit for each waiter */
 	int sharers, holders;
+	int external; /* FL6: holders that are external threads, */
+	int green;    /* and green threads of */
+	uint64_t run; /* this run, the latest of which one came */
 	bool over, listed;
 	int result;
 	uint64_t hash;
@@ -46,6 +52,7 @@ struct flight {
 
 struct gmp_singleflight {
 	uint32_t locked;
+	uint32_t kind;     /* (c) enum object_kind */
 	size_t value_size; /* (c) */
 	size_t n, room;    /* entries of the table; lists: a power of two */
 	struct flight **list;
@@ -132,6 +139,22 @@ static void set_aside(struct flight *f)
 	f->table->n--;
 }
 
+/* FL6, with the lock held: n is 1 or -1. */
+static void count_caller(struct flight *f, int n)
+{
+	uint64_t run = gmp_run_id();
+
+	if (!gmp_self()) {
+		f->external += n;
+		return;
+	}
+	if (f->run != run) { /* no caller of an earlier run is alive */
+		f->run = run;
+		f->green = 0;
+	}
+	f->green += n;
+}
+
 static struct flight *flight_new(gmp_singleflight *t, uint64_t hash, const void *key, size_t size)
 {
 	struct flight *f;
@@ -144,6 +167,7 @@ static struct flight *flight_new(gmp_singleflight *t, uint64_t hash, const void 
 		return NULL;
 	f->table = t;
 	f->sharers = f->holders = 1;
+	count_caller(f, 1);
 	f->hash = hash;
 	f->key = f->value + t->value_size;
 	f->key_size = size;
@@ -158,6 +182,8 @@ static struct flight *flight_new(gmp_singleflight *t, uint64_t hash, const void 
 static void part(struct flight *f)
 {
 	gmp_singleflight *t = f->table;
+
+	count_caller(f, -1);
 	bool last = --f->holders == 0;
 
 	if (last)
@@ -227,6 +253,7 @@ static int ride(struct flight *f, void *value, int *sharers, int64_t deadline)
 {
 	f->sharers++;
 	f->holders++;
+	count_caller(f, 1);
 	spin_unlock(&f->table->locked);
 	int result = gmp_sem_acquire_until(&f->landed, deadline);
 
@@ -247,6 +274,7 @@ gmp_singleflight *gmp_singleflight_new(size_t value_size)
 	gmp_singleflight *t = value_size < SIZE_MAX / 2 ? calloc(1, sizeof(*t)) : NULL;
 
 	if (t) {
+		t->kind = OBJECT_SINGLEFLIGHT;
 		t->value_size = value_size;
 		t->room = FIRST_ROOM;
 		t->list = have_key(&innermost, crash) ? calloc(t->room, sizeof(*t->list)) : NULL;
@@ -256,6 +284,25 @@ gmp_singleflight *gmp_singleflight_new(size_t value_size)
 		return NULL;
 	}
 	return t;
+}
+
+static int callers_of(const struct flight *f)
+{
+	bool running = gmp_procs() > 0; /* at its end a run drops green threads */
+	int n = 0;
+
+	for (; f; f = f->next)
+		n += f->external + (running && f->run == gmp_run_id() ? f->green : 0);
+	return n;
+}
+
+static int callers(gmp_singleflight *t)
+{
+	int n = callers_of(t->aside);
+
+	for (size_t i = 0; i < t->room; i++)
+		n += callers_of(t->list[i]);
+	return n;
 }
 
 static void free_all(struct flight *f)
@@ -270,12 +317,19 @@ void gmp_singleflight_free(gmp_singleflight *t)
 {
 	if (!t)
 		return;
+	object_check(t, t->kind, OBJECT_SINGLEFLIGHT, "gmp_singleflight_free");
+	spin_lock(&t->locked);
+	int inside = callers(t);
+
+	spin_unlock(&t->locked);
+	if (inside)
+		gmp__object_in_use(t, inside, "gmp_singleflight_free");
 	/* flights whose runner shutdown has killed */
 	for (size_t i = 0; i < t->room; i++)
 		free_all(t->list[i]);
 	free_all(t->aside);
 	free(t->list);
-	free(t);
+	object_free(t, sizeof(*t));
 }
 
 int gmp_singleflight_do_until(gmp_singleflight *t, const void *key, size_t size,

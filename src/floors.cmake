@@ -14,6 +14,7 @@ set(GMP_FLOOR0
 	base/os_task_${GMP_OS}.c
 	base/os_cgroup.c
 	base/lock.c
+	base/object.c
 	base/options.c
 	base/throw.c
 	base/trace.c

@@ -45,6 +45,7 @@
 
 #include <gmp.h>
 
+#include "base/object.h"
 #include "errand.h"
 #include "have_key.h"
 
@@ -93,6 +94,7 @@ struct block {
 };
 
 struct gmp_group {
+	uint32_t kind;         /* (c) enum object_kind */
 	int limit;             /* (c) 0: none */
 	int64_t deadline;      /* (c) */
 	gmp_timer *timer;      /* (c) of the deadline */
@@ -552,6 +554,7 @@ gmp_group *gmp_group_new(int limit, int64_t deadline)
 
 	if (!g)
 		return NULL;
+	g->kind = OBJECT_GROUP;
 	g->run = gmp_run_id();
 	g->timer = gmp_timer_new(deadline_passed, g);
 	if (!g->timer) {
@@ -648,6 +651,7 @@ void gmp_group_free(gmp_group *g)
 {
 	if (!g)
 		return;
+	object_check(g, g->kind, OBJECT_GROUP, "gmp_group_free");
 	if (!run_is_over(g)) {
 		g->freed = true;
 		on_green(wait_for_all, g, GMP_FOREVER);
@@ -657,5 +661,5 @@ void gmp_group_free(gmp_group *g)
 		g->blocks = b->next;
 		free(b);
 	}
-	free(g);
+	object_free(g, sizeof(*g));
 }

@@ -6,6 +6,7 @@
  * one, and only if that is full too the submitter waits, there.  `next` and `closed` are all that the
  * submitters share.
  */
+#include "base/object.h"
 #include "gmp.h"
 
 #include <limits.h>
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 
 struct gmp_multipool {
+	uint32_t kind;          /* (c) enum object_kind */
 	int n;                  /* (c) */
 	enum gmp_spread spread; /* (c) */
 	gmp_fn fn;              /* (c) */
@@ -27,7 +29,7 @@ static void free_pools(gmp_multipool *m)
 {
 	while (m->n > 0)
 		gmp_pool_free(m->pool[--m->n]);
-	free(m);
+	object_free(m, sizeof(*m));
 }
 
 gmp_multipool *gmp_multipool_new(int pools, int capacity, gmp_spread spread, const gmp_pool_opts *o)
@@ -37,7 +39,7 @@ gmp_multipool *gmp_multipool_new(int pools, int capacity, gmp_spread spread, con
 
 	if (pools < 1 || !known || !(m = malloc(sizeof(*m) + (size_t)pools * sizeof(*m->pool))))
 		return NULL;
-	*m = (gmp_multipool){ .spread = spread, .fn = o ? o->fn : NULL };
+	*m = (gmp_multipool){ .kind = OBJECT_MULTIPOOL, .spread = spread, .fn = o ? o->fn : NULL };
 	for (; m->n < pools; m->n++) {
 		if (!(m->pool[m->n] = gmp_pool_new(capacity, o))) {
 			free_pools(m);
@@ -187,6 +189,7 @@ void gmp_multipool_free(gmp_multipool *m)
 {
 	if (!m)
 		return;
+	object_check(m, m->kind, OBJECT_MULTIPOOL, "gmp_multipool_free");
 	__atomic_store_n(&m->closed, true, __ATOMIC_RELAXED);
 	for (int i = 0; i < m->n; i++) {
 		gmp_pool_reboot(m->pool[i]);

@@ -162,6 +162,9 @@ static int wait_ns(struct epoll_event *e, int max, int64_t ns)
 	int64_t ms = ns == NEVER ? -1 : ns / 1000000 + (ns % 1000000 != 0);
 	int n = epoll_wait(ep.epfd, e, max, (int)min_of(ms, (int64_t)INT32_MAX));
 
+	if (unlikely(n < 0) && (errno == EPERM || errno == ENOSYS))
+		gmp__fatal("the kernel refuses epoll_wait(2) (%s): a seccomp filter must allow it",
+			   strerrordesc_np(errno));
 	if (unlikely(n < 0) && errno != EINTR)
 		lost("epoll instance", ep.epfd, errno);
 	return n;

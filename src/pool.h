@@ -111,7 +111,8 @@ struct chunk {
 
 struct gmp_pool {
 	uint32_t locked;
-	int capacity; /* all that follows is under the lock; INT_MAX: no bound */
+	uint32_t kind; /* (c) enum object_kind */
+	int capacity;  /* all that follows is under the lock; INT_MAX: no bound */
 	int running, idle, waiting;
 	int threads; /* workers that have not ended */
 	int parked_count;

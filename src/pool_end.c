@@ -2,6 +2,7 @@
 /* How do pools begin, change, and end? */
 #include "pool.h"
 
+#include "base/object.h"
 #include "errand.h"
 #include "have_key.h"
 
@@ -61,6 +62,7 @@ gmp_pool *gmp_pool_new(int capacity, const gmp_pool_opts *o)
 
 	if (!p)
 		return NULL;
+	p->kind = OBJECT_POOL;
 	p->run = run;
 	p->capacity = capacity > 0 ? capacity : INT_MAX;
 	p->due = gmp_timer_new(pool_due_fired, p);
@@ -293,7 +295,7 @@ void pool_destroy(gmp_pool *p)
 	for (; (c = p->chunks); free(c))
 		p->chunks = c->next;
 	free(p->heap);
-	free(p);
+	object_free(p, sizeof(*p));
 }
 
 void pool_retire(gmp_pool *p, struct node *n)
@@ -374,8 +376,10 @@ void gmp_pool_free(gmp_pool *p)
 {
 	if (!p)
 		return;
+	object_check(p, p->kind, OBJECT_POOL, "gmp_pool_free");
 	if (gmp_run_id() == p->run) {
 		pool_lock(p);
+		object_check(p, p->dying ? POISON : p->kind, OBJECT_POOL, "gmp_pool_free");
 		if (!p->closed)
 			close_intake(p);
 		if (own_task(p)) {

@@ -481,13 +481,18 @@ void signal_thread_restore(void)
 	pthread_sigmask(SIG_SETMASK, &outer, NULL);
 }
 
+/* Of gmp_run's caller, which has it again after the run: too small for the report of a fault. */
+static stack_t small_altstack;
+
 static bool give_altstack(struct m *m)
 {
 	stack_t ss = { .ss_size = altstack_bytes() }, old;
 
-	/* one that the program gave its own thread stays */
-	if (sigaltstack(NULL, &old) == 0 && !(old.ss_flags & SS_DISABLE))
-		return true;
+	if (sigaltstack(NULL, &old) == 0 && !(old.ss_flags & SS_DISABLE)) {
+		if (m->ours || old.ss_size >= ss.ss_size)
+			return true;
+		small_altstack = old;
+	}
 	ss.ss_sp = os_reserve(ss.ss_size);
 	if (!ss.ss_sp)
 		return false;
@@ -509,13 +514,19 @@ bool signal_thread_begin(struct m *m)
 
 void signal_thread_end(struct m *m)
 {
-	stack_t off = { .ss_flags = SS_DISABLE };
+	stack_t ss = { .ss_flags = SS_DISABLE }, now;
 
 	if (!m->ours)
 		signal_thread_restore();
 	if (!m->altstack)
 		return;
-	sigaltstack(&off, NULL);
+	if (!m->ours && small_altstack.ss_sp) {
+		ss = small_altstack;
+		small_altstack = (stack_t){ 0 };
+	}
+	/* a green thread may have set another one for the thread since */
+	if (sigaltstack(NULL, &now) < 0 || now.ss_sp == m->altstack)
+		sigaltstack(&ss, NULL);
 	if (!san_keeps_altstack())
 		os_release(m->altstack, altstack_bytes());
 	m->altstack = NULL;

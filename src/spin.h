@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/object.h"
 #include "gmp.h"
 
 static inline bool spin_try(uint32_t *locked)
@@ -44,8 +45,13 @@ static __attribute__((noinline, unused)) void spin_lock_undropped(uint32_t *lock
 
 static inline void spin_lock(uint32_t *locked)
 {
-	if (__builtin_expect(!spin_try(locked), 0))
+	uint32_t was = __atomic_exchange_n(locked, 1, __ATOMIC_ACQUIRE); /* ORD(spin) */
+
+	if (__builtin_expect(was != 0, 0)) {
+		if (was == POISON)
+			gmp__object_lock_freed();
 		spin_lock_slow(locked);
+	}
 }
 
 static inline void spin_unlock(uint32_t *locked)

@@ -23,6 +23,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/object.h"
 #include "base/throw.h"
 #include "chan.h"
 #include "timer.h"
@@ -143,6 +144,7 @@ void gmp_tick_free(gmp_chan *c)
 {
 	if (!c)
 		return;
+	object_check(c, c->kind, OBJECT_CHAN, "gmp_tick_free");
 	struct tick *t = c->owner;
 
 	if (!t)

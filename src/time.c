@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/object.h"
 #include "base/os.h"
 #include "green.h"
 #include "park.h"
@@ -94,6 +95,7 @@ int gmp_sleep(int64_t ns)
 struct gmp_timer {
 	struct timer t;
 	struct lock lock;
+	uint32_t kind;     /* enum object_kind */
 	uint32_t running;  /* (a) A1 */
 	bool pending;      /* (a) A3: a run of a period has not begun */
 	bool freed;        /* under lock: A2 */
@@ -108,7 +110,7 @@ struct gmp_timer {
 static void timer_forget(struct gmp_timer *t)
 {
 	timer_give_place();
-	free(t);
+	object_free(t, sizeof(*t));
 }
 
 /* gmp_exit in fn must not lose the count: so this is no part of timer_main. */
@@ -169,6 +171,7 @@ gmp_timer *gmp_timer_new(gmp_fn fn, void *arg)
 	if (timer_take_place() && !(t = malloc_zeroed(sizeof(*t))))
 		timer_give_place();
 	if (t) {
+		t->kind = OBJECT_TIMER;
 		t->fn = fn;
 		t->arg = arg;
 		t->made_at = (uintptr_t)__builtin_return_address(0);
@@ -247,6 +250,7 @@ void gmp_timer_free(gmp_timer *t)
 
 	if (!t)
 		return;
+	object_check(t, t->freed ? POISON : t->kind, OBJECT_TIMER, "gmp_timer_free");
 	if (!timer_enter_to_free(t->run)) {
 		timer_forget(t);
 		return;

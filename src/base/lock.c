@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/lock.h"
 
+#include "base/object.h"
 #include "base/os.h"
 #include "base/throw.h"
 
 enum { PAUSES = 8, PAUSES_IN_ALL = 400, YIELD_ROUNDS = 20, NAP_NS = 20000 };
 
-noinline void gmp__lock_slow(struct lock *l, unsigned most_pauses)
+noinline void gmp__lock_slow(struct lock *l, unsigned most_pauses, uint32_t was)
 {
+	if (unlikely(was == POISON))
+		gmp__object_lock_freed();
 	for (unsigned paused = 0, pauses = PAUSES, yielded = 0;;) {
 		if (!ld_rlx(&l->word) && !xchg_acq(&l->word, 1)) /* ORD(lock) */
 			return;

@@ -36,7 +36,8 @@ enum lockrank {
 #undef LOCKRANK
 };
 
-void gmp__lock_slow(struct lock *l, unsigned most_pauses);
+/* `was`: what the word held before it was set to 1. */
+void gmp__lock_slow(struct lock *l, unsigned most_pauses, uint32_t was);
 void gmp__lock_check(struct lock *l, enum lockrank rank);
 void gmp__lock_note(struct lock *l, enum lockrank rank);
 void gmp__unlock_check(enum lockrank rank);
@@ -68,8 +69,10 @@ static inline unsigned lock_most_pauses(enum lockrank rank)
 static inline void lock(struct lock *l, enum lockrank rank)
 {
 	lock_check(l, rank);
-	if (unlikely(xchg_acq(&l->word, 1))) /* ORD(lock): pairs with the store in unlock */
-		gmp__lock_slow(l, lock_most_pauses(rank));
+	uint32_t was = xchg_acq(&l->word, 1); /* ORD(lock): pairs with the store in unlock */
+
+	if (unlikely(was != 0))
+		gmp__lock_slow(l, lock_most_pauses(rank), was);
 }
 
 static inline bool try_lock(struct lock *l, enum lockrank rank)

@@ -36,6 +36,7 @@
 #include "base/os_cgroup.h"
 #include "base/san.h"
 #include "base/tls.h"
+#include "base/throw.h"
 
 /* Younger than the headers of many systems. */
 #ifndef MADV_GUARD_INSTALL
@@ -372,7 +373,7 @@ static ssize_t sink_try(struct os_sink *s, const void *buf, size_t n)
 	if (s->how == SINK_PIPE) {
 		ssize_t done = pwritev2(s->fd, &v, 1, -1, RWF_NOWAIT);
 
-		if (done >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
+		if (done >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EPERM))
 			return done;
 		s->how = SINK_ASKED;
 	}
@@ -628,7 +629,12 @@ bool os_membarrier_init(void)
 void os_membarrier(void)
 {
 	/* it takes memory for a mask of CPUs, and without the barrier nobody may go on */
-	while (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) < 0 &&
-	       errno == ENOMEM)
+	while (unlikely(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) < 0)) {
+		if (errno != ENOMEM)
+			gmp__fatal("the kernel refuses membarrier(2) (%s), which it allowed when "
+				   "the run began: a "
+				   "seccomp filter must allow it, or stand before gmp_run",
+				   strerrordesc_np(errno));
 		sched_yield();
+	}
 }

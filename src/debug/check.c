@@ -37,6 +37,7 @@
 #include <unistd.h>
 
 #include "base/finding.h"
+#include "base/object.h"
 #include "base/os.h"
 #include "base/srcline.h"
 #include "base/throw.h"
@@ -388,6 +389,7 @@ int check_begin(void)
 {
 	if (!(sched.options.debug & DEBUG_check))
 		return 0;
+	object_keep_all();
 	memset(&check, 0, sizeof(check));
 	check.bytes = round_up((size_t)sched.options.c.max_green * sizeof(gmp_canary *), PAGE);
 	check.canaries = os_reserve(check.bytes);

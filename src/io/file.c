@@ -152,7 +152,8 @@ static ssize_t try_once(struct polldesc *pd, const struct uring_op *op)
 					   : pwritev2(pd->fd, &io, 1, op->at, RWF_NOWAIT);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
-		n = -errno;
+		n = errno == EPERM ? -EOPNOTSUPP
+				   : -errno; /* a sandbox knows pread, but not preadv2 */
 	netpoll_unuse(pd);
 	return n;
 }

@@ -21,6 +21,8 @@
 
 #include "base/lock.h"
 #include "base/mem.h"
+#include "base/object.h"
+#include "chan.h"
 #include "chaos.h"
 #include "runtime.h"
 
@@ -29,9 +31,28 @@ enum { UNSET, SETTING, SET };
 
 struct gmp_done {
 	struct lock lock;
+	uint32_t kind;           /* enum object_kind */
 	uint32_t set;            /* (a) UNSET -> SETTING -> SET */
 	gmp_chan *shard[SHARDS]; /* (a) set once, under the lock */
 };
+
+static gmp_chan *shard_new(void)
+{
+	gmp_chan *c = gmp_chan_new(0, 0);
+
+	if (c)
+		c->kind = OBJECT_DONE_CHAN;
+	return c;
+}
+
+static void shard_free(gmp_chan *c)
+{
+	if (!c)
+		return;
+	object_check(c, c->kind, OBJECT_DONE_CHAN, "gmp_done_free");
+	c->kind = OBJECT_CHAN;
+	gmp_chan_free(c);
+}
 
 gmp_done *gmp_done_new(void)
 {
@@ -39,7 +60,8 @@ gmp_done *gmp_done_new(void)
 
 	if (!d)
 		return NULL;
-	d->shard[0] = gmp_chan_new(0, 0);
+	d->kind = OBJECT_DONE;
+	d->shard[0] = shard_new();
 	if (!d->shard[0]) {
 		free(d);
 		return NULL;
@@ -51,17 +73,18 @@ void gmp_done_free(gmp_done *d)
 {
 	if (!d)
 		return;
+	object_check(d, d->kind, OBJECT_DONE, "gmp_done_free");
 	while (ld_acq(&d->set) == SETTING) /* ORD(done) */
 		gmp_yield();
 	for (int i = 0; i < SHARDS; i++)
-		gmp_chan_free(d->shard[i]);
-	free(d);
+		shard_free(d->shard[i]);
+	object_free(d, sizeof(*d));
 }
 
 /* DN1.  The channel is made outside the lock, and may turn out not to be needed. */
 static noinline gmp_chan *shard_slow(gmp_done *d, unsigned i)
 {
-	gmp_chan *made = ld_rlx(&d->set) == UNSET ? gmp_chan_new(0, 0) : NULL, *c;
+	gmp_chan *made = ld_rlx(&d->set) == UNSET ? shard_new() : NULL, *c;
 
 	lock(&d->lock, LR_DONE);
 	c = d->shard[i];
@@ -71,7 +94,7 @@ static noinline gmp_chan *shard_slow(gmp_done *d, unsigned i)
 	}
 	unlock(&d->lock, LR_DONE);
 	if (made != c)
-		gmp_chan_free(made);
+		shard_free(made);
 	return c ? c : d->shard[0];
 }
 

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Names the free of an object of the interface that has been freed already, or that is of another kind.
+ *
+ * Each object that a program frees by a gmp_X_free has a word that says what it is. object_free overwrites the
+ * object with POISON, that word and the object's lock included, and keeps the memory from malloc for a while:
+ *
+ *   gmp_X_free ──> object_free ──> ring of the address: RING_SLOTS objects ──> free(3)
+ *
+ * Invariants
+ *  OB1 An object in a ring is POISON in its first bytes, up to POISONED of them: a second free finds POISON
+ *      where the kind stands, and a lock finds it in its word (lock.h, spin.h).
+ *  OB2 A slot is emptied by the exchange that fills it, so each object goes to free(3) once.
+ *  OB3 With GMP_DEBUG=check objects stay until they take KEPT_MOST together.
+ *
+ * With AddressSanitizer free(3) is called at once: it names a second free itself, with both places.
+ */
+#ifndef GMP_OBJECT_H
+#define GMP_OBJECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define POISON UINT32_C(0xdbdbdbdb)
+
+enum object_kind {
+	OBJECT_CHAN = 0x67430001, /* no small number, which other memory is likely to hold */
+	OBJECT_DONE_CHAN,         /* a channel that a gmp_done frees */
+	OBJECT_DONE,
+	OBJECT_TIMER,
+	OBJECT_POOL,
+	OBJECT_MULTIPOOL,
+	OBJECT_GROUP,
+	OBJECT_SINGLEFLIGHT,
+};
+
+/* object, whose word is `kind`, is not what `call` takes: ends the process with a line. */
+void gmp__object_wrong(const void *object, uint32_t kind, const char *call)
+	__attribute__((noreturn, cold));
+
+static inline void object_check(const void *object, uint32_t kind, enum object_kind is,
+				const char *call)
+{
+	if (__builtin_expect(kind != (uint32_t)is, 0))
+		gmp__object_wrong(object, kind, call);
+}
+
+/* `calls` calls are inside the object that `call` frees. */
+void gmp__object_in_use(const void *object, int calls, const char *call)
+	__attribute__((noreturn, cold));
+
+/* A lock whose word is POISON has been taken. */
+void gmp__object_lock_freed(void) __attribute__((noreturn, cold));
+
+/* free(object), later. `size`: of the object, with what stands behind it. */
+void object_free(void *object, size_t size);
+
+/* OB3, from now on. */
+void object_keep_all(void);
+
+#endif

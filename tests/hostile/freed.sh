@@ -1,0 +1,22 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# Objects that are freed twice, used after that, freed by the call of another, or while calls are inside: each ends
+# the process with a line that names the call.
+. "$(dirname "$0")/lib.sh"
+program freed.c
+freed=$scratch/freed
+for kind in chan large tick timer timer_own pool multipool group done singleflight; do
+	dies "has been freed already" "$freed" twice $kind
+	dies "has been freed already" GMP_DEBUG=check "$freed" twice $kind 10000
+done
+dies "has been freed already" "$freed" twice chan 5
+dies "is a channel of gmp_done_chan, which gmp_done_free frees" "$freed" done_chan
+dies "gmp_chan_free: " "$freed" other_kind
+for kind in chan singleflight; do
+	dies "a call on an object" "$freed" used $kind
+done
+for who in green external; do
+	dies "is in use by 1 calls" "$freed" inside $who
+done
+holds "$freed" inside nobody
