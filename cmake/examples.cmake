@@ -4,6 +4,9 @@ function(gmp_example name)
 	list(TRANSFORM ARGN PREPEND examples/)
 	add_executable(${name} ${ARGN})
 	target_link_libraries(${name} PRIVATE gmprt_static)
+	# docs/security.md
+	target_compile_options(${name} PRIVATE ${GMP_FORTIFY} -fstack-protector-strong)
+	target_link_options(${name} PRIVATE -pie -Wl,-z,relro,-z,now)
 	set_target_properties(${name} PROPERTIES
 		RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
 endfunction()

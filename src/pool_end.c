@@ -137,7 +137,7 @@ void pool_tidy_fired(void *arg)
 {
 	gmp_pool *p = arg;
 	struct node *wake = NULL;
-	int unused = p->low[0];
+	int unused;
 
 	pool_lock(p);
 	unused = p->low[0];
