@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does each command do, and what does it answer?
+ * The commands of kvserver: each reads its arguments, uses the table, and adds one answer.
  *
  * Invariants:
  *
- *   1. Nothing here waits while a shard is locked: answers are written to memory, and sent later.
- *   2. A command adds exactly one answer.  Where memory ends in the middle of one, what it has of
- *      it is taken back, and "-OOM ..." stands there instead.
- *   3. Answers, those to mistakes too, are what Redis 7.0 answers, byte for byte; the exceptions
- *      are the options of SET and EXPIRE that are not there, and that there is one database.
+ *   KVC-1. Nothing here waits while a shard is locked: answers are written to memory, and sent later.
+ *   KVC-2. A command adds exactly one answer.  Where memory ends in its first step, what it has added is
+ *          taken back, and "-OOM ..." stands there instead.  In a later step, part of the answer may
+ *          have been sent, and the connection ends.
+ *   KVC-3. Answers, those to mistakes too, are what Redis 7.0 answers, byte for byte; the exceptions
+ *          are the options of SET and EXPIRE that are not there, and that there is one database.
+ *   KVC-4. Memory is freed, and long values are copied, while no shard is locked.
  */
 #include "kvcommand.h"
 
@@ -107,19 +109,39 @@ static void bad_expiry(struct kv_client *c, const char *command)
 
 /* ------------------------------------------------------------- One key's value */
 
+/* e may be NULL. */
+static void add_value_locked(struct kv_client *c, struct kv_entry *e)
+{
+	if (!e) {
+		resp_add_null(&c->out);
+	} else if (e->value_len <= KV_COPY) {
+		resp_add_bulk(&c->out, kv_value(e));
+	} else {
+		resp_add_bulk_length(&c->out, e->value_len);
+		c->value = kv_entry_hold_locked(e);
+		c->value_sent = 0;
+	}
+}
+
 static void command_get(struct kv_client *c)
 {
 	struct slice key = arg(c, 1);
 	uint64_t hash = kv_hash(c->table, key);
-	const struct kv_entry *e;
 
 	kv_read_lock(c->table, hash);
-	e = kv_find_locked(c->table, hash, key);
-	if (e)
-		resp_add_bulk(&c->out, kv_value(e));
+	add_value_locked(c, kv_find_locked(c->table, hash, key));
 	kv_read_unlock(c->table, hash);
-	if (!e)
-		resp_add_null(&c->out);
+}
+
+/* Make the entry of a long value before its shard is locked.  False without memory. */
+static bool prepare_entry(struct slice key, struct slice value, int64_t expires,
+			  struct kv_entry **entry)
+{
+	*entry = NULL;
+	if (value.len <= KV_COPY)
+		return true;
+	*entry = kv_entry_new(key, value, expires);
+	return *entry != NULL;
 }
 
 struct set_options {
@@ -174,15 +196,21 @@ static void set_value(struct kv_client *c, const struct set_options *o)
 {
 	struct slice key = arg(c, 1);
 	uint64_t hash = kv_hash(c->table, key);
+	struct kv_entry *entry;
 	bool wanted = true;
 	bool done = false;
 
+	if (!prepare_entry(key, arg(c, 2), o->expires, &entry)) {
+		resp_add_error(&c->out, OUT_OF_MEMORY);
+		return;
+	}
 	kv_write_lock(c->table, hash);
 	if (o->only_new || o->only_old)
 		wanted = !kv_find_locked(c->table, hash, key) == o->only_new;
 	if (wanted)
-		done = kv_put_locked(c->table, hash, key, arg(c, 2), o->expires);
+		done = kv_put_locked(c->table, hash, key, arg(c, 2), o->expires, &entry);
 	kv_write_unlock(c->table, hash);
+	kv_entry_release(entry);
 
 	if (!wanted)
 		resp_add_null(&c->out);
@@ -205,7 +233,8 @@ static void command_set(struct kv_client *c)
 }
 
 /* Add one to the number in `e`, or to 0 when there is no entry.  NULL, or what is wrong. */
-static const char *increment_locked(struct kv_client *c, uint64_t hash, int64_t *number)
+static const char *increment_locked(struct kv_client *c, uint64_t hash, int64_t *number,
+				    struct kv_entry **old)
 {
 	const struct kv_entry *e = kv_find_locked(c->table, hash, arg(c, 1));
 	char digits[RESP_DIGITS];
@@ -218,7 +247,7 @@ static const char *increment_locked(struct kv_client *c, uint64_t hash, int64_t 
 		return "-ERR increment or decrement would overflow\r\n";
 	++*number;
 	value.len = resp_format_integer(digits, *number);
-	if (!kv_put_locked(c->table, hash, arg(c, 1), value, e ? e->expires : 0))
+	if (!kv_put_locked(c->table, hash, arg(c, 1), value, e ? e->expires : 0, old))
 		return "-" OUT_OF_MEMORY "\r\n";
 	return NULL;
 }
@@ -226,12 +255,14 @@ static const char *increment_locked(struct kv_client *c, uint64_t hash, int64_t 
 static void command_incr(struct kv_client *c)
 {
 	uint64_t hash = hash_arg(c, 1);
+	struct kv_entry *old = NULL;
 	const char *error;
 	int64_t number;
 
 	kv_write_lock(c->table, hash);
-	error = increment_locked(c, hash, &number);
+	error = increment_locked(c, hash, &number, &old);
 	kv_write_unlock(c->table, hash);
+	kv_entry_release(old);
 	if (error)
 		buf_add(&c->out, error, strlen(error));
 	else
@@ -245,15 +276,17 @@ static bool expire_at(struct kv_client *c, int64_t when)
 {
 	struct slice key = arg(c, 1);
 	uint64_t hash = kv_hash(c->table, key);
+	struct kv_entry *erased = NULL;
 	struct kv_entry *e;
 
 	kv_write_lock(c->table, hash);
 	e = kv_find_locked(c->table, hash, key);
 	if (e && when <= kv_now())
-		kv_erase_locked(c->table, hash, key);
+		kv_erase_locked(c->table, hash, key, &erased);
 	else if (e)
 		kv_expire_locked(c->table, hash, e, when);
 	kv_write_unlock(c->table, hash);
+	kv_entry_release(erased);
 	return e != NULL;
 }
 
@@ -294,75 +327,125 @@ static void command_ttl(struct kv_client *c)
 
 /* ---------------------------------------------------------------- Several keys */
 
-/* The shards of every step-th argument from the first on. */
-static struct kv_shards shards_of_args(const struct kv_client *c, uint32_t step)
-{
-	struct kv_shards shards = { 0 };
+/* The keys of one step, whose shards are locked together. */
+struct step {
+	uint32_t n;
+	uint64_t hashes[KV_HOLD_KEYS];
+	struct kv_shards shards;
+};
 
-	for (uint32_t i = 1; i < argc(c); i += step)
-		kv_shards_add(&shards, hash_arg(c, i));
-	return shards;
+/* The keys from c->at on: every stride-th argument, each with the stride - 1 that follow it. */
+static void begin_step(struct kv_client *c, struct step *s, uint32_t stride)
+{
+	size_t bytes = 0;
+
+	s->n = 0;
+	s->shards = (struct kv_shards){ 0 };
+	if (c->at == 0)
+		c->at = 1;
+	for (uint32_t i = c->at; i < argc(c) && s->n < KV_HOLD_KEYS; i += stride) {
+		for (uint32_t k = i; k < i + stride; k++)
+			bytes += arg(c, k).len;
+		if (s->n > 0 && bytes > KV_HOLD_BYTES)
+			break;
+		s->hashes[s->n] = hash_arg(c, i);
+		kv_shards_add(&s->shards, s->hashes[s->n]);
+		s->n++;
+	}
+}
+
+/* So many arguments are done. */
+static void end_step(struct kv_client *c, uint32_t n)
+{
+	c->at += n;
+	c->more = c->at < argc(c);
 }
 
 static void command_mget(struct kv_client *c)
 {
-	struct kv_shards shards = shards_of_args(c, 1);
+	uint32_t done = 0;
+	struct step s;
 
-	resp_add_array(&c->out, argc(c) - 1);
-	kv_shards_read_lock(c->table, &shards);
-	for (uint32_t i = 1; i < argc(c) && !c->out.failed; i++) {
-		const struct kv_entry *e = kv_find_locked(c->table, hash_arg(c, i), arg(c, i));
+	if (c->at == 0)
+		resp_add_array(&c->out, argc(c) - 1);
+	begin_step(c, &s, 1);
+	kv_shards_read_lock(c->table, &s.shards);
+	for (; done < s.n && !kv_client_is_full(c) && !c->out.failed; done++)
+		add_value_locked(c, kv_find_locked(c->table, s.hashes[done], arg(c, c->at + done)));
+	kv_shards_read_unlock(c->table, &s.shards);
+	end_step(c, done);
+}
 
-		if (e)
-			resp_add_bulk(&c->out, kv_value(e));
-		else
-			resp_add_null(&c->out);
-	}
-	kv_shards_read_unlock(c->table, &shards);
+static void release_entries(struct kv_entry **entries, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		kv_entry_release(entries[i]);
+}
+
+/* Set the keys of a step.  False without memory, and then some may have been set. */
+static bool set_values(struct kv_client *c, const struct step *s)
+{
+	struct kv_entry *entries[KV_HOLD_KEYS] = { NULL };
+	bool done = true;
+
+	for (uint32_t i = 0; i < s->n && done; i++)
+		done = prepare_entry(arg(c, c->at + 2 * i), arg(c, c->at + 2 * i + 1), 0,
+				     &entries[i]);
+	kv_shards_write_lock(c->table, &s->shards);
+	for (uint32_t i = 0; i < s->n && done; i++)
+		done = kv_put_locked(c->table, s->hashes[i], arg(c, c->at + 2 * i),
+				     arg(c, c->at + 2 * i + 1), 0, &entries[i]);
+	kv_shards_write_unlock(c->table, &s->shards);
+	release_entries(entries, s->n);
+	return done;
 }
 
 static void command_mset(struct kv_client *c)
 {
-	struct kv_shards shards;
-	bool done = true;
+	struct step s;
 
 	if (argc(c) % 2 == 0) {
 		wrong_arity(c, "mset");
 		return;
 	}
-	shards = shards_of_args(c, 2);
-	kv_shards_write_lock(c->table, &shards);
-	for (uint32_t i = 1; i < argc(c) && done; i += 2)
-		done = kv_put_locked(c->table, hash_arg(c, i), arg(c, i), arg(c, i + 1), 0);
-	kv_shards_write_unlock(c->table, &shards);
-	if (done)
-		resp_add_status(&c->out, "OK");
-	else
+	begin_step(c, &s, 2);
+	if (!set_values(c, &s)) {
 		resp_add_error(&c->out, OUT_OF_MEMORY);
+		return;
+	}
+	end_step(c, 2 * s.n);
+	if (!c->more)
+		resp_add_status(&c->out, "OK");
 }
 
 static void command_del(struct kv_client *c)
 {
-	struct kv_shards shards = shards_of_args(c, 1);
-	int64_t erased = 0;
+	struct kv_entry *entries[KV_HOLD_KEYS];
+	struct step s;
 
-	kv_shards_write_lock(c->table, &shards);
-	for (uint32_t i = 1; i < argc(c); i++)
-		erased += kv_erase_locked(c->table, hash_arg(c, i), arg(c, i));
-	kv_shards_write_unlock(c->table, &shards);
-	resp_add_integer(&c->out, erased);
+	begin_step(c, &s, 1);
+	kv_shards_write_lock(c->table, &s.shards);
+	for (uint32_t i = 0; i < s.n; i++)
+		c->count += kv_erase_locked(c->table, s.hashes[i], arg(c, c->at + i), &entries[i]);
+	kv_shards_write_unlock(c->table, &s.shards);
+	release_entries(entries, s.n);
+	end_step(c, s.n);
+	if (!c->more)
+		resp_add_integer(&c->out, c->count);
 }
 
 static void command_exists(struct kv_client *c)
 {
-	struct kv_shards shards = shards_of_args(c, 1);
-	int64_t found = 0;
+	struct step s;
 
-	kv_shards_read_lock(c->table, &shards);
-	for (uint32_t i = 1; i < argc(c); i++)
-		found += kv_find_locked(c->table, hash_arg(c, i), arg(c, i)) != NULL;
-	kv_shards_read_unlock(c->table, &shards);
-	resp_add_integer(&c->out, found);
+	begin_step(c, &s, 1);
+	kv_shards_read_lock(c->table, &s.shards);
+	for (uint32_t i = 0; i < s.n; i++)
+		c->count += kv_find_locked(c->table, s.hashes[i], arg(c, c->at + i)) != NULL;
+	kv_shards_read_unlock(c->table, &s.shards);
+	end_step(c, s.n);
+	if (!c->more)
+		resp_add_integer(&c->out, c->count);
 }
 
 static void command_dbsize(struct kv_client *c)
@@ -379,8 +462,9 @@ static void command_flushall(struct kv_client *c)
 		resp_add_error(&c->out, SYNTAX_ERROR);
 		return;
 	}
-	kv_clear(c->table);
-	resp_add_status(&c->out, "OK");
+	c->more = kv_clear_some(c->table, &c->cursor);
+	if (!c->more)
+		resp_add_status(&c->out, "OK");
 }
 
 /* -------------------------------------------------------------- The connection */
@@ -586,12 +670,27 @@ static const struct command *find_command(struct slice name)
 	return NULL;
 }
 
-void kv_command_run(struct kv_client *c)
+/* Without memory for the answer of a step. */
+static void take_back(struct kv_client *c, size_t before, bool first_step)
+{
+	kv_entry_release(c->value);
+	c->value = NULL;
+	c->more = false;
+	c->out.failed = false;
+	c->out.end = before;
+	if (first_step)
+		resp_add_error(&c->out, OUT_OF_MEMORY);
+	c->closing |= c->out.failed || !first_step;
+}
+
+bool kv_command_run(struct kv_client *c)
 {
 	const struct command *command = find_command(arg(c, 0));
 	size_t before = c->out.end;
+	bool first_step = !c->more;
 	int arguments = (int)argc(c);
 
+	c->more = false;
 	if (!command)
 		unknown_command(c);
 	else if (command->arity >= 0 ? arguments != command->arity : arguments < -command->arity)
@@ -599,10 +698,12 @@ void kv_command_run(struct kv_client *c)
 	else
 		command->run(c);
 
-	if (c->out.failed) {
-		c->out.failed = false;
-		c->out.end = before;
-		resp_add_error(&c->out, OUT_OF_MEMORY);
-		c->closing |= c->out.failed;
+	if (c->out.failed)
+		take_back(c, before, first_step);
+	if (!c->more) {
+		c->at = 0;
+		c->count = 0;
+		c->cursor = 0;
 	}
+	return !c->more;
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* How does the same server look around an event loop?  Not at all, without libuv. */
+/* Stand-in for kvreactor.c in a build without libuv. */
 #include "kvreactor.h"
 
 #include <stdio.h>
 
-int kv_reactor_run(const char *unix_path, const char *bind, long port)
+int kv_reactor_run(const char *unix_path, const char *bind, long port, long timeout,
+		   long write_timeout)
 {
 	(void)unix_path;
 	(void)bind;
 	(void)port;
+	(void)timeout;
+	(void)write_timeout;
 	fputs("kvserver: built without libuv, so there is no reactor: apt-get install libuv1-dev, "
 	      "and "
 	      "run cmake again\n",

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How do many green threads use what only one of them may touch?
+ * The owner of kvserver's table: a green thread that runs the requests of all connections.
  *
- * They send what they want done over a channel to the one that owns it, and wait for its word.  Nothing
- * is locked, since nothing is shared: a session belongs to its connection, is lent to the owner with
- * the message, and comes back with the answer.
+ * A connection sends its session over a channel, and waits until the owner is done with it.  There is no
+ * contention for the table's locks: a session belongs to its connection, is lent to the owner with the
+ * message, and comes back with the answers.  The owner does KV_STEPS steps of commands at most for one
+ * message, so a long command goes to the end of the inbox again and again.
  */
 #ifndef EXAMPLES_KVOWNER_H
 #define EXAMPLES_KVOWNER_H

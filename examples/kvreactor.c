@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does the same server look around an event loop?
+ * The architecture of kvserver around an event loop, in one thread, for comparison.
  *
- * For comparison: libuv calls on_ready when a socket can be read or written, and nothing here may wait,
- * so what a green thread would have on its stack stands in struct peer: how much has been sent, whether
- * the end has begun.  Parser, commands and table are those of the other architectures; its locks are
- * free at all times, for there is one thread.
+ * libuv calls on_ready when a socket can be read or written, and nothing here may wait, so what a green
+ * thread would have on its stack stands in struct peer: what it is polled for, whether the end has begun.
+ * Parser, commands and table are those of the other architectures; its locks are free at all times, for
+ * there is one thread.
  *
  * Invariants:
  *
- *   1. While answers wait to be sent nothing is read, so that a client that does not read its answers
- *      costs no more than one buffer full of them.
- *   2. `events` is what the socket is polled for; a peer that is not polled has been ended.
+ *   KVR-1. While answers wait to be sent, or a command has more to do, nothing is read.
+ *   KVR-2. `events` is what the socket is polled for; a peer that is not polled has been ended.
+ *   KVR-3. One call of on_ready sends SEND_MOST bytes, and does KV_STEPS steps of a long command.  If more
+ *          is left, the socket is polled for writing, so the other sockets have their events first.
  */
 #define _GNU_SOURCE /* accept4 */
 #include "kvreactor.h"
@@ -31,16 +32,17 @@
 #include <uv.h>
 
 #define LISTENERS 2
-#define SWEEP_PERIOD 250 /* ms */
-#define ACCEPT_PAUSE 20  /* ms */
+#define SWEEP_PERIOD 250     /* ms */
+#define ACCEPT_PAUSE 20      /* ms */
+#define SEND_MOST (1u << 20) /* bytes */
 
 struct peer {
 	uv_poll_t poll;
 	int fd;
 	int events;
 	struct kv_session *session;
-	size_t sent;      /* bytes of the session's answers */
-	ssize_t farewell; /* bytes to read and throw away before the end; 0: it has not begun */
+	uint64_t progress; /* when it has last received or sent something, or the end began; ms */
+	ssize_t farewell;  /* bytes to read and throw away before the end; 0: it has not begun */
 	struct peer *next;
 	struct peer **link; /* what points to this one */
 };
@@ -53,6 +55,8 @@ struct listener {
 static struct {
 	uv_loop_t loop;
 	struct kv_table *table;
+	uint64_t timeout; /* ms; 0: none */
+	uint64_t write_timeout;
 	struct peer *first;
 	struct listener listeners[LISTENERS];
 	int listening;
@@ -94,29 +98,41 @@ static bool receive(struct peer *p)
 	char *at = kv_session_room(p->session, &room);
 	ssize_t n = at ? read(p->fd, at, room) : 0;
 
-	if (n > 0)
+	if (n > 0) {
 		kv_session_received(p->session, (size_t)n);
+		p->progress = uv_now(&reactor.loop);
+	}
 	return n != 0 && !has_failed(n);
 }
 
-/* Send what can be sent.  False when the connection has failed. */
+static bool has_output(struct peer *p)
+{
+	size_t n;
+
+	return kv_session_output(p->session, &n) != NULL;
+}
+
+/* Send what can be sent, up to SEND_MOST bytes or one call more.  False when the connection has failed. */
 static bool flush(struct peer *p)
 {
-	struct buf *out = &p->session->client.out;
+	size_t total = 0;
+	const char *at;
+	size_t n;
 
-	while (p->sent < buf_len(out)) {
-		ssize_t n = send(p->fd, out->data + p->sent, buf_len(out) - p->sent, MSG_NOSIGNAL);
+	while (total < SEND_MOST && (at = kv_session_output(p->session, &n))) {
+		ssize_t sent = send(p->fd, at, n < SEND_MOST ? n : SEND_MOST, MSG_NOSIGNAL);
 
-		if (n < 0)
-			return !has_failed(n);
-		p->sent += (size_t)n;
+		if (sent < 0)
+			return !has_failed(sent);
+		kv_session_sent(p->session, (size_t)sent);
+		p->progress = uv_now(&reactor.loop);
+		total += (size_t)sent;
 	}
-	buf_clear(out);
-	p->sent = 0;
 	return true;
 }
 
-/* Answer what has been received, as far as the answers can be sent. */
+/* Answer what has been received, as far as the answers can be sent, or until a long command has had its
+ * steps. */
 static bool answer(struct peer *p)
 {
 	struct kv_session *s = p->session;
@@ -124,11 +140,14 @@ static bool answer(struct peer *p)
 	for (;;) {
 		if (!flush(p))
 			return false;
-		if (buf_len(&s->client.out) > 0)
+		if (has_output(p))
 			return true;
-		while (!kv_session_is_full(s) && kv_session_parse(s))
+		while (!kv_session_is_full(s) && kv_session_parse(s)) {
 			kv_session_run(s);
-		if (buf_len(&s->client.out) == 0)
+			if (s->client.more)
+				return true;
+		}
+		if (!has_output(p))
 			return true;
 	}
 }
@@ -149,6 +168,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 	struct peer *p = poll->data;
 	const struct kv_client *c = &p->session->client;
 	int wanted;
+	bool output;
 
 	if (status < 0 || (p->farewell > 0 && !throw_away(p)) ||
 	    (p->farewell == 0 && (events & UV_READABLE) && !receive(p)) ||
@@ -156,11 +176,13 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 		end_peer(p);
 		return;
 	}
-	if (c->closing && buf_len(&c->out) == 0 && p->farewell == 0) {
+	output = has_output(p);
+	if (c->closing && !output && p->farewell == 0) {
 		shutdown(p->fd, SHUT_WR);
 		p->farewell = KV_FAREWELL;
+		p->progress = uv_now(&reactor.loop);
 	}
-	wanted = buf_len(&c->out) > 0 ? UV_WRITABLE : UV_READABLE;
+	wanted = output || (c->more && !c->closing) ? UV_WRITABLE : UV_READABLE;
 	if (wanted != p->events)
 		uv_poll_start(&p->poll, wanted, on_ready);
 	p->events = wanted;
@@ -190,6 +212,7 @@ static void start_peer(int fd)
 	if (p->next)
 		p->next->link = &p->next;
 	reactor.first = p;
+	p->progress = uv_now(&reactor.loop);
 	p->events = UV_READABLE;
 	uv_poll_start(&p->poll, UV_READABLE, on_ready);
 }
@@ -232,9 +255,32 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 		pause_accepting(errno);
 }
 
+/* How long this peer may be without progress; ms, 0: any time. */
+static uint64_t patience_with(struct peer *p)
+{
+	if (p->farewell > 0)
+		return KV_FAREWELL_SECONDS * 1000;
+	return p->events == UV_WRITABLE ? reactor.write_timeout : reactor.timeout;
+}
+
+/* A walk over all peers: 10000 of them take less than a millisecond. */
+static void end_stuck_peers(void)
+{
+	uint64_t now = uv_now(&reactor.loop);
+
+	for (struct peer *p = reactor.first, *next; p; p = next) {
+		uint64_t patience = patience_with(p);
+
+		next = p->next;
+		if (patience > 0 && now - p->progress > patience)
+			end_peer(p);
+	}
+}
+
 static void on_sweep(uv_timer_t *t)
 {
 	(void)t;
+	end_stuck_peers();
 	kv_sweep(reactor.table);
 }
 
@@ -341,10 +387,13 @@ static int listen_everywhere(const char *unix_path, const char *bind, long port)
 	return add_listener(fd, name);
 }
 
-int kv_reactor_run(const char *unix_path, const char *bind, long port)
+int kv_reactor_run(const char *unix_path, const char *bind, long port, long timeout,
+		   long write_timeout)
 {
 	static const int signals[2] = { SIGINT, SIGTERM };
 
+	reactor.timeout = (uint64_t)timeout * 1000;
+	reactor.write_timeout = (uint64_t)write_timeout * 1000;
 	reactor.table = kv_table_new();
 	if (!reactor.table || uv_loop_init(&reactor.loop) != 0) {
 		fprintf(stderr, "kvserver: cannot start: %s\n", strerror(ENOMEM));

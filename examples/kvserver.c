@@ -1,28 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does a server look like that keeps up with one written around an event loop, and yet serves
- * each connection with plain sequential code?
+ * A key-value server that speaks Redis's protocol (RESP2), with plain sequential code for each connection.
  *
  *   $ kvserver --port 7379 &
  *   $ redis-cli -p 7379 set name value
  *   $ redis-benchmark -p 7379 -t get,set -r 100000 -P 16
  *
- * It speaks the protocol of Redis (RESP2) and knows some of its commands.  The parts: server.c
- * takes the connections, resp.c finds the requests in what they send, kvcommand.c answers them,
- * kvtable.c keeps the keys, kvsession.c is what a connection knows, and this file moves the bytes:
+ * It knows some of the commands of Redis.  The parts: server.c takes the connections, resp.c finds the
+ * requests in what they send, kvcommand.c answers them, kvtable.c keeps the keys, kvsession.c is the
+ * state of a connection, and this file moves the bytes:
  *
  *   1. read what is there, once;
  *   2. answer every request in it, to one buffer;
  *   3. write that buffer, once.
  *
  * So a client that sends many requests at a time costs two system calls for all of them.  A client
- * that does not read its answers stops its own green thread in step 3, and nobody else's.
+ * that does not read its answers stops its own green thread in step 3, and no other.
  *
- * Who uses the table, in step 2, is a matter of --arch:
+ * Which green thread uses the table, in step 2, is a matter of --arch:
  *
  *   conn      every connection, under the table's locks
  *   owner     one green thread, to which the connections send their requests (kvowner.c)
  *   reactor   all in one: an event loop, libuv's, in one thread (kvreactor.c), for comparison
+ *
+ * Limits for hostile clients, in all three:
+ *
+ *   - The table's hash has a random key (siphash.h), so a client cannot choose keys that collide.
+ *   - A command runs in steps of up to KV_HOLD_KEYS keys, and the commands of others run in between
+ *     (kvcommand.h).
+ *   - A request has up to RESP_MAX_REQUEST bytes and RESP_MAX_ARGS arguments.
+ *   - Answers are written once there are KV_FULL bytes, and the commands of the client stop until it has
+ *     read them (kvsession.h).
+ *   - A client that sends nothing for --timeout seconds is closed.  So is one that has read nothing for
+ *     --write-timeout seconds while answers wait, also if it has closed its sending half.
  */
 #include "kvowner.h"
 #include "kvreactor.h"
@@ -41,29 +51,54 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SWEEP_PERIOD 250000000 /* ns */
+#define SWEEP_PERIOD 250000000  /* ns */
+#define SECOND 1000000000LL     /* ns */
+#define WRITE_MOST (256u << 10) /* bytes of one system call, so that slow progress is noticed */
 
 /* --------------------------------------------------------------- A connection */
 
 struct service {
 	struct kv_table *table;
-	struct kv_owner *owner; /* NULL: who has requests runs them */
+	struct kv_owner *owner; /* NULL: each connection runs its own requests */
+	int64_t read_timeout;   /* ns; 0: none */
+	int64_t write_timeout;
 };
 
 struct connection {
 	int fd;
+	const struct service *service;
 	struct kv_session *session;
-	struct kv_owner *owner;
-	gmp_chan *done; /* the owner's word; NULL without one */
+	gmp_chan *done;    /* the owner's word; NULL without one */
+	int64_t read_due;  /* when the deadline of reading is to be moved */
+	int64_t write_due; /* and that of writing */
 };
 
-/* False at the end of the stream. */
+/* Before reading or writing: give it at least `timeout` from now on.  The deadline lies an eighth
+ * further, so that it is moved once in that time instead of at each call. */
+static void extend_deadline(int fd, int which, int64_t timeout, int64_t *due)
+{
+	int64_t now;
+
+	if (timeout == 0)
+		return;
+	now = gmp_now();
+	if (now < *due)
+		return;
+	gmp_fd_set_deadline(fd, which, now + timeout + timeout / 8);
+	*due = now + timeout / 8;
+}
+
+/* False at the end of the stream, and if the client has been idle for too long. */
 static bool receive(struct connection *c)
 {
 	size_t room;
 	char *at = kv_session_room(c->session, &room);
-	ssize_t n = at ? gmp_read(c->fd, at, room) : 0;
+	ssize_t n;
 
+	if (!at)
+		return false;
+	extend_deadline(c->fd, GMP_READ, c->service->read_timeout, &c->read_due);
+	n = gmp_read(c->fd, at, room);
 	if (n > 0)
 		kv_session_received(c->session, (size_t)n);
 	return n > 0;
@@ -71,35 +106,45 @@ static bool receive(struct connection *c)
 
 static bool run(struct connection *c)
 {
-	if (c->owner)
-		return kv_owner_run(c->owner, c->session, c->done);
+	if (c->service->owner)
+		return kv_owner_run(c->service->owner, c->session, c->done);
 	kv_session_run(c->session);
 	return true;
 }
 
+/* Write all answers.  False if the connection has failed, or the client reads nothing for too long. */
 static bool flush(struct connection *c)
 {
-	struct buf *out = &c->session->client.out;
-	ssize_t n = 0;
+	const char *at;
+	size_t n;
 
-	if (buf_len(out) > 0)
-		n = gmp_write_all(c->fd, out->data, buf_len(out));
-	buf_clear(out);
-	return n >= 0;
+	while ((at = kv_session_output(c->session, &n))) {
+		ssize_t sent;
+
+		extend_deadline(c->fd, GMP_WRITE, c->service->write_timeout, &c->write_due);
+		sent = gmp_write(c->fd, at, n < WRITE_MOST ? n : WRITE_MOST);
+		if (sent <= 0)
+			return false;
+		kv_session_sent(c->session, (size_t)sent);
+	}
+	return true;
 }
 
 /* Answer what has been received.  False when the connection is to end. */
 static bool answer(struct connection *c)
 {
-	while (kv_session_parse(c->session))
+	while (kv_session_parse(c->session)) {
 		if (!run(c) || (kv_session_is_full(c->session) && !flush(c)))
 			return false;
+		gmp_checkpoint();
+	}
 	return flush(c) && !c->session->client.closing;
 }
 
 /*
  * Closing a socket with bytes in it that nobody has read makes the kernel reset the connection, and
- * the peer may then lose the answer that told it why.  So say that this was all, and read on.
+ * the peer may then lose the answer that told it why.  So say that this was all, and read on, for a
+ * limited time.
  */
 static void say_farewell(int fd)
 {
@@ -108,6 +153,7 @@ static void say_farewell(int fd)
 	ssize_t n = 1;
 
 	gmp_shutdown(fd, SHUT_WR);
+	gmp_fd_set_deadline(fd, GMP_READ, gmp_deadline(KV_FAREWELL_SECONDS * SECOND));
 	while (left > 0 && n > 0) {
 		n = gmp_read(fd, bytes, sizeof(bytes));
 		left -= n;
@@ -128,11 +174,11 @@ static void set_socket_options(int fd)
 static void serve(int fd, void *arg)
 {
 	const struct service *service = arg;
-	struct connection c = { .fd = fd, .owner = service->owner };
+	struct connection c = { .fd = fd, .service = service };
 
-	c.session = kv_session_new(service->table, c.owner ? KV_BATCH : 1);
-	c.done = c.owner ? gmp_chan_new(0, 1) : NULL;
-	if (c.session && (c.done || !c.owner)) {
+	c.session = kv_session_new(service->table, service->owner ? KV_BATCH : 1);
+	c.done = service->owner ? gmp_chan_new(0, 1) : NULL;
+	if (c.session && (c.done || !service->owner)) {
 		set_socket_options(fd);
 		while (receive(&c) && answer(&c))
 			gmp_checkpoint();
@@ -153,6 +199,8 @@ struct options {
 	const char *unix_path;
 	long port; /* -1: do not listen on TCP */
 	long procs;
+	long timeout; /* seconds; 0: none */
+	long write_timeout;
 	bool stats;
 	int signals;
 	int status; /* the exit status */
@@ -266,7 +314,11 @@ static void app(void *arg)
 {
 	struct options *o = arg;
 	struct kv_owner owner;
-	struct service service = { .table = kv_table_new() };
+	struct service service = {
+		.table = kv_table_new(),
+		.read_timeout = o->timeout * SECOND,
+		.write_timeout = o->write_timeout * SECOND,
+	};
 	gmp_timer *sweeper = gmp_timer_new(sweep, &service);
 	int err = service.table && sweeper ? 0 : -ENOMEM;
 
@@ -311,12 +363,19 @@ static const char usage[] =
 	"  --bind HOST   at this address (default 127.0.0.1)\n"
 	"  --unix PATH   listen on a unix socket; on TCP too if --port is given\n"
 	"  --procs N     run on N processors at a time (default: all there are; reactor: on one)\n"
+	"  --timeout SECONDS        close clients that send nothing for so long (default 300;\n"
+	"                           0: never)\n"
+	"  --write-timeout SECONDS  close clients that read nothing for so long while answers\n"
+	"                           wait (default 60; 0: never)\n"
 	"  --stats       print the scheduler's counters at the end (reactor: it has none)\n"
 	"  --help        print this\n"
 	"\n"
 	"Ends on SIGINT and SIGTERM.  Commands: PING ECHO SET (EX PX NX XX) GET DEL EXISTS INCR\n"
 	"MGET MSET EXPIRE TTL DBSIZE FLUSHALL QUIT, and what clients ask for on connecting.\n"
-	"A key or value has up to 512 MB, a command 1048576 arguments, an inline command 64 KB.\n";
+	"A command has up to 64 MB and 1048576 arguments, an inline command 64 KB.  A command of\n"
+	"more than 64 keys or 64 KB is not atomic: commands of other clients run in between.\n";
+
+#define SECONDS_MOST (1L << 30) /* of a timeout */
 
 static long read_number(const char *option, const char *text, long low, long high)
 {
@@ -345,10 +404,16 @@ static enum arch read_arch(const char *name)
 static void read_options(struct options *o, int argc, char **argv)
 {
 	static const struct option known[] = {
-		{ "arch", required_argument, NULL, 'a' },  { "port", required_argument, NULL, 'p' },
-		{ "bind", required_argument, NULL, 'b' },  { "unix", required_argument, NULL, 'u' },
-		{ "procs", required_argument, NULL, 'n' }, { "stats", no_argument, NULL, 's' },
-		{ "help", no_argument, NULL, 'h' },        { 0 },
+		{ "arch", required_argument, NULL, 'a' },
+		{ "port", required_argument, NULL, 'p' },
+		{ "bind", required_argument, NULL, 'b' },
+		{ "unix", required_argument, NULL, 'u' },
+		{ "procs", required_argument, NULL, 'n' },
+		{ "stats", no_argument, NULL, 's' },
+		{ "timeout", required_argument, NULL, 't' },
+		{ "write-timeout", required_argument, NULL, 'w' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
 	};
 	int c;
 
@@ -359,6 +424,10 @@ static void read_options(struct options *o, int argc, char **argv)
 		case 'b': o->bind = optarg; break;
 		case 'u': o->unix_path = optarg; break;
 		case 'n': o->procs = read_number("procs", optarg, 1, 1024); break;
+		case 't': o->timeout = read_number("timeout", optarg, 0, SECONDS_MOST); break;
+		case 'w':
+			o->write_timeout = read_number("write-timeout", optarg, 0, SECONDS_MOST);
+			break;
 		case 's': o->stats = true; break;
 		case 'h': fputs(usage, stdout); exit(0);
 		default: fputs("kvserver: see kvserver --help\n", stderr); exit(2);
@@ -374,14 +443,16 @@ static void read_options(struct options *o, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	struct options o = { .bind = "127.0.0.1", .port = -1 };
+	struct options o = { .bind = "127.0.0.1", .port = -1, .timeout = 300, .write_timeout = 60 };
 	int status;
 
 	read_options(&o, argc, argv);
 	signal(SIGPIPE, SIG_IGN); /* stdout may be a pipe */
 	if (o.unix_path)
 		remove_stale_socket(o.unix_path);
-	status = o.arch == REACTOR ? kv_reactor_run(o.unix_path, o.bind, o.port) : run_gmp(&o);
+	status = o.arch == REACTOR
+			 ? kv_reactor_run(o.unix_path, o.bind, o.port, o.timeout, o.write_timeout)
+			 : run_gmp(&o);
 	if (o.unix_path && status == 0)
 		unlink(o.unix_path);
 	return status;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does a connection know between two reads, whoever it is that reads?
+ * The state of a connection between two reads: its input, its parsed requests, and its answers.
  *
  * Invariants:
  *
- *   1. The arguments of a request are bytes of `in`.  They stay where they are until it has been run:
- *      while requests are left, nothing is read.
- *   2. A fault in what has been sent is named after the answers to what came before it.
+ *   KVS-1. The arguments of a request are bytes of `in`.  They stay where they are until it has been
+ *          run: while requests are left, nothing is read.
+ *   KVS-2. A fault in what has been sent is named after the answers to what came before it.
+ *   KVS-3. A command runs only if the session is not full, so answers that are not read stop the
+ *          commands of this client.
  */
 #include "kvsession.h"
 
@@ -33,6 +35,7 @@ void kv_session_free(struct kv_session *s)
 		return;
 	for (int i = 0; i < s->batch; i++)
 		resp_parser_free(&s->requests[i]);
+	kv_entry_release(s->client.value);
 	buf_free(&s->client.out);
 	buf_free(&s->in);
 	free(s);
@@ -111,8 +114,46 @@ bool kv_session_parse(struct kv_session *s)
 
 void kv_session_run(struct kv_session *s)
 {
-	while (s->next < s->ready && !s->client.closing && !kv_session_is_full(s)) {
-		s->client.request = &s->requests[s->next++];
-		kv_command_run(&s->client);
+	struct kv_client *c = &s->client;
+
+	for (int i = 0; i < KV_STEPS && s->next < s->ready; i++) {
+		if (c->closing || kv_client_is_full(c))
+			break;
+		c->request = &s->requests[s->next];
+		s->next += kv_command_run(c);
 	}
+}
+
+const char *kv_session_output(struct kv_session *s, size_t *n)
+{
+	struct kv_client *c = &s->client;
+
+	if (buf_len(&c->out) > 0) {
+		*n = buf_len(&c->out);
+		return c->out.data + c->out.start;
+	}
+	if (!c->value) {
+		buf_clear(&c->out);
+		return NULL;
+	}
+	*n = c->value->value_len - c->value_sent;
+	return kv_value(c->value).at + c->value_sent;
+}
+
+void kv_session_sent(struct kv_session *s, size_t n)
+{
+	struct kv_client *c = &s->client;
+
+	if (buf_len(&c->out) > 0) {
+		c->out.start += n;
+		return;
+	}
+	c->value_sent += n;
+	if (c->value_sent < c->value->value_len)
+		return;
+	kv_entry_release(c->value);
+	c->value = NULL;
+	buf_clear(&c->out);
+	resp_add_text(&c->out, "\r\n");
+	c->closing |= c->out.failed;
 }

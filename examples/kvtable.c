@@ -1,31 +1,50 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where are the keys and their values kept, so that many connections can use them at once?
+ * The hash table of kvserver: extendible hashing with linear probing in each segment.
  *
- * The upper eight bits of a key's hash choose the shard, the lower ones the slot.  A shard is an
- * array of slots that is searched from the key's own slot on to the first empty one.  A slot has
- * the whole hash beside the pointer, so a search reads an entry only if it is almost certainly the
- * right one, and growing reads none at all.
+ * The upper eight bits of a key's hash choose the shard, the `depth` bits below them an entry of the
+ * shard's directory, which names a segment, and the lowest bits the slot.  A segment is an array of
+ * slots that is searched from the key's own slot on to the first empty one.  A slot has the whole hash
+ * beside the pointer, so a search reads an entry only if it is almost certainly the right one, and
+ * growing reads none at all.
+ *
+ * A segment grows up to KV_SEGMENT slots.  When it is full then, it is split in two by the next bit of the
+ * hash, so the work of one insertion is bounded: it moves KV_SEGMENT slots at most.  What grows with the
+ * table is the directory, which is copied when it doubles: eight bytes for about 700 keys of the
+ * shard.  One array for each shard, which doubles, was rejected: its copy holds the lock for a
+ * time in proportion to the table.
+ *
+ * Keys come from strangers, so the hash is SipHash-1-3 under a key that each table draws at random: see
+ * siphash.h.
  *
  * Invariants, for each shard:
  *
- *   1. Between the slot that an entry's hash names and the slot where it stands none is empty.
- *      Removing an entry therefore moves up those behind it.
- *   2. At least a quarter of the slots is empty, so every search ends.
- *   3. `mortals` counts the entries with `expires` set.
- *   4. An entry whose time is over is not found, whether or not it has been removed yet.  A reader
- *      only has the read lock, so it leaves the removal to the next writer of the key or the sweep.
+ *   KV-1. Between the slot that an entry's hash names and the slot where it stands none is empty.
+ *         Removing an entry therefore moves up those behind it.
+ *   KV-2. At least a quarter of the slots of a segment is empty, so every search ends.
+ *   KV-3. `mortals` counts the entries with `expires` set, of the segment and of the shard.
+ *   KV-4. An entry whose time is over is not found, whether or not it has been removed yet.  A reader
+ *         only has the read lock, so it leaves the removal to the next writer of the key or the sweep.
+ *   KV-5. A segment of depth d is named by 2^(depth - d) entries of the directory, which are adjacent.
+ *   KV-6. An entry is changed in place only if the table has the only reference to it.
  */
 #include "kvtable.h"
 
+#include "siphash.h"
+
 #include <gmp.h>
 
+#include <errno.h>
 #include <stdalign.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 #include <sys/random.h>
 
 #define SLOTS_FIRST 16
-#define SWEEP_STEP 64  /* slots looked at under one write lock */
+#define DEPTH_MOST 24  /* a directory of 128 MB; full segments at that depth double */
+#define CLEAR_STEPS 64 /* segments that one step of clearing passes at most */
+#define SWEEP_STEP 64  /* slots or segments looked at under one write lock */
 #define SWEEP_STEPS 16 /* most steps in a shard, while they find much to remove */
 
 struct slot {
@@ -33,18 +52,27 @@ struct slot {
 	struct kv_entry *entry; /* NULL: the slot is empty */
 };
 
-struct shard {
-	alignas(64) gmp_rwmutex lock; /* guards the rest */
-	struct slot *slots;
-	size_t size; /* a power of two, or 0 */
+struct segment {
+	struct slot *slots; /* NULL: size is 0 */
+	size_t size;        /* a power of two, or 0 */
 	size_t count;
 	size_t mortals;
 	size_t sweep_at;
+	unsigned depth; /* bits of the hash that its keys have in common, below the shard's */
+};
+
+struct shard {
+	alignas(64) gmp_rwmutex lock; /* guards the rest */
+	struct segment **directory;   /* of 2^depth entries; NULL: the shard is empty */
+	unsigned depth;
+	size_t count;
+	size_t mortals;
+	size_t sweep_at; /* an entry of the directory */
 };
 
 struct kv_table {
 	struct shard shards[KV_SHARDS];
-	uint64_t seed;
+	struct siphash_key key;
 };
 
 static struct shard *shard_of(const struct kv_table *t, uint64_t hash)
@@ -59,45 +87,30 @@ int64_t kv_now(void)
 
 /* -------------------------------------------------------------------- Hashing */
 
-__extension__ typedef unsigned __int128 u128;
-
-/* Two odd numbers with as many ones as zeros, in no order. */
-#define SALT_A 0x9e3779b97f4a7c15u
-#define SALT_B 0xd6e8feb86659fd93u
-
-static uint64_t mix(uint64_t a, uint64_t b)
-{
-	u128 product = (u128)a * b;
-
-	return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
-static uint64_t load8(const char *at)
-{
-	uint64_t word;
-
-	memcpy(&word, at, sizeof(word));
-	return word;
-}
-
-/* Sixteen bytes a step; the last step ends where the key ends, and may overlap the one before. */
 uint64_t kv_hash(const struct kv_table *t, struct slice key)
 {
-	uint64_t hash = t->seed ^ mix(key.len ^ SALT_A, SALT_B);
-	const char *at = key.at;
-	size_t left = key.len;
-	char tail[16] = { 0 };
+	return siphash13(&t->key, key.at, key.len);
+}
 
-	for (; left > 16; left -= 16, at += 16)
-		hash = mix(load8(at) ^ SALT_A, load8(at + 8) ^ hash);
-	if (key.len >= 16) {
-		at = key.at + key.len - 16;
-	} else {
-		memcpy(tail, at, left);
-		at = tail;
-	}
-	hash = mix(load8(at) ^ SALT_A, load8(at + 8) ^ hash);
-	return mix(hash ^ SALT_A, SALT_B);
+/*
+ * Without getrandom(2), as on a kernel before 3.17 or under a seccomp filter, the key is the 16 random
+ * bytes that the kernel gives each program (AT_RANDOM).  False when there are none either: a key that
+ * can be guessed is none.
+ */
+static bool draw_key(struct siphash_key *key)
+{
+	const void *bytes;
+	ssize_t n;
+
+	do
+		n = getrandom(key, sizeof(*key), 0);
+	while (n < 0 && errno == EINTR);
+	if (n == sizeof(*key))
+		return true;
+	bytes = (const void *)getauxval(AT_RANDOM); /* NOLINT(performance-no-int-to-ptr) */
+	if (bytes)
+		memcpy(key, bytes, sizeof(*key));
+	return bytes != NULL;
 }
 
 /* -------------------------------------------------------------------- Locking */
@@ -154,7 +167,7 @@ void kv_shards_write_unlock(struct kv_table *t, const struct kv_shards *s)
 	for_each_shard(t, s, gmp_rwmutex_unlock);
 }
 
-/* ------------------------------------------------------- The slots of a shard */
+/* ----------------------------------------------------- The slots of a segment */
 
 static bool is_over(const struct kv_entry *e)
 {
@@ -162,86 +175,199 @@ static bool is_over(const struct kv_entry *e)
 }
 
 /* The key's slot; NULL when it has none. */
-static struct slot *find_slot(const struct shard *sh, uint64_t hash, struct slice key)
+static struct slot *find_slot(const struct segment *seg, uint64_t hash, struct slice key)
 {
-	size_t mask = sh->size - 1;
+	size_t mask;
 
-	if (sh->size == 0)
+	if (!seg || seg->size == 0)
 		return NULL;
-	for (size_t i = hash & mask; sh->slots[i].entry; i = (i + 1) & mask) {
-		const struct kv_entry *e = sh->slots[i].entry;
+	mask = seg->size - 1;
+	for (size_t i = hash & mask; seg->slots[i].entry; i = (i + 1) & mask) {
+		const struct kv_entry *e = seg->slots[i].entry;
 
-		if (sh->slots[i].hash == hash && e->key_len == key.len &&
+		if (seg->slots[i].hash == hash && e->key_len == key.len &&
 		    memcmp(e->bytes, key.at, key.len) == 0)
-			return &sh->slots[i];
+			return &seg->slots[i];
 	}
 	return NULL;
 }
 
-/* For an entry that the array does not have yet. */
-static void put_slot(struct slot *slots, size_t size, struct slot added)
+/* For an entry that the segment does not have yet, and has room for. */
+static void put_slot(struct segment *seg, struct slot added)
 {
-	size_t i = added.hash & (size - 1);
+	size_t mask = seg->size - 1;
+	size_t i = added.hash & mask;
 
-	while (slots[i].entry)
-		i = (i + 1) & (size - 1);
-	slots[i] = added;
+	while (seg->slots[i].entry)
+		i = (i + 1) & mask;
+	seg->slots[i] = added;
+	seg->count++;
+	seg->mortals += added.entry->expires != 0;
 }
 
-static bool resize(struct shard *sh, size_t size)
+/* An empty segment; its slots are NULL without memory. */
+static struct segment empty_segment(size_t size, unsigned depth)
 {
 	struct slot *slots = calloc(size, sizeof(*slots));
 
-	if (!slots)
+	return (struct segment){ .slots = slots, .size = size, .depth = depth };
+}
+
+static bool resize(struct segment *seg, size_t size)
+{
+	struct segment resized = empty_segment(size, seg->depth);
+
+	if (!resized.slots)
 		return false;
-	for (size_t i = 0; i < sh->size; i++)
-		if (sh->slots[i].entry)
-			put_slot(slots, size, sh->slots[i]);
-	free(sh->slots);
-	sh->slots = slots;
-	sh->size = size;
+	for (size_t i = 0; i < seg->size; i++)
+		if (seg->slots[i].entry)
+			put_slot(&resized, seg->slots[i]);
+	free(seg->slots);
+	*seg = resized;
 	return true;
+}
+
+/* The entry is the caller's afterwards. */
+static struct kv_entry *remove_slot(struct shard *sh, struct segment *seg, size_t hole)
+{
+	struct kv_entry *removed = seg->slots[hole].entry;
+	size_t mask = seg->size - 1;
+
+	seg->count--;
+	sh->count--;
+	seg->mortals -= removed->expires != 0;
+	sh->mortals -= removed->expires != 0;
+	for (size_t i = (hole + 1) & mask; seg->slots[i].entry; i = (i + 1) & mask) {
+		size_t home = seg->slots[i].hash & mask;
+
+		/* It may move up unless its own slot lies behind the hole. */
+		if (((i - home) & mask) >= ((i - hole) & mask)) {
+			seg->slots[hole] = seg->slots[i];
+			hole = i;
+		}
+	}
+	seg->slots[hole].entry = NULL;
+	return removed;
+}
+
+static void shrink(struct segment *seg)
+{
+	if (seg->size > SLOTS_FIRST && seg->count * 8 < seg->size)
+		resize(seg, seg->size / 2);
+}
+
+/* ---------------------------------------------------- The segments of a shard */
+
+/* The entry of a directory with 2^depth entries. */
+static size_t directory_index(uint64_t hash, unsigned depth)
+{
+	return (size_t)(hash << 8 >> 1 >> (63 - depth));
+}
+
+static struct segment *segment_of(const struct shard *sh, uint64_t hash)
+{
+	return sh->directory ? sh->directory[directory_index(hash, sh->depth)] : NULL;
+}
+
+static bool make_directory(struct shard *sh)
+{
+	struct segment **directory = malloc(sizeof(struct segment *));
+	struct segment *seg = calloc(1, sizeof(*seg));
+
+	if (!directory || !seg) {
+		free(directory);
+		free(seg);
+		return false;
+	}
+	directory[0] = seg;
+	sh->directory = directory;
+	sh->depth = 0;
+	sh->sweep_at = 0;
+	return true;
+}
+
+static bool double_directory(struct shard *sh)
+{
+	size_t size = (size_t)1 << sh->depth;
+	struct segment **directory = malloc(2 * size * sizeof(struct segment *));
+
+	if (!directory)
+		return false;
+	for (size_t i = 0; i < 2 * size; i++)
+		directory[i] = sh->directory[i / 2];
+	free(sh->directory);
+	sh->directory = directory;
+	sh->depth++;
+	sh->sweep_at *= 2;
+	return true;
+}
+
+/* Divide the segment of this hash by the next bit.  False without memory. */
+static bool split(struct shard *sh, uint64_t hash)
+{
+	struct segment *lower = segment_of(sh, hash);
+	unsigned depth = lower->depth;
+	struct segment *upper = malloc(sizeof(*upper));
+	struct segment halves[2] = { empty_segment(lower->size, depth + 1),
+				     empty_segment(lower->size, depth + 1) };
+	size_t n;
+	size_t first;
+
+	if (!upper || !halves[0].slots || !halves[1].slots ||
+	    (depth == sh->depth && !double_directory(sh))) {
+		free(upper);
+		free(halves[0].slots);
+		free(halves[1].slots);
+		return false;
+	}
+	for (size_t i = 0; i < lower->size; i++)
+		if (lower->slots[i].entry)
+			put_slot(&halves[lower->slots[i].hash >> (55 - depth) & 1],
+				 lower->slots[i]);
+	free(lower->slots);
+	*lower = halves[0];
+	*upper = halves[1];
+	n = (size_t)1 << (sh->depth - depth);
+	first = directory_index(hash, sh->depth) & ~(n - 1);
+	for (size_t i = n / 2; i < n; i++)
+		sh->directory[first + i] = upper;
+	return true;
+}
+
+/* The segment of this hash, with room for one more entry; NULL without memory. */
+static struct segment *segment_with_room(struct shard *sh, uint64_t hash)
+{
+	if (!sh->directory && !make_directory(sh))
+		return NULL;
+	for (;;) {
+		struct segment *seg = segment_of(sh, hash);
+
+		if ((seg->count + 1) * 4 <= seg->size * 3)
+			return seg;
+		if (seg->size < KV_SEGMENT || seg->depth == DEPTH_MOST) {
+			if (!resize(seg, seg->size ? 2 * seg->size : SLOTS_FIRST))
+				return NULL;
+		} else if (!split(sh, hash)) {
+			return NULL;
+		}
+	}
 }
 
 static bool insert(struct shard *sh, uint64_t hash, struct kv_entry *e)
 {
-	if ((sh->count + 1) * 4 > sh->size * 3 &&
-	    !resize(sh, sh->size ? 2 * sh->size : SLOTS_FIRST))
+	struct segment *seg = segment_with_room(sh, hash);
+
+	if (!seg)
 		return false;
-	put_slot(sh->slots, sh->size, (struct slot){ hash, e });
+	put_slot(seg, (struct slot){ hash, e });
 	sh->count++;
 	sh->mortals += e->expires != 0;
 	return true;
 }
 
-static void remove_slot(struct shard *sh, size_t hole)
-{
-	size_t mask = sh->size - 1;
-
-	sh->count--;
-	sh->mortals -= sh->slots[hole].entry->expires != 0;
-	free(sh->slots[hole].entry);
-	for (size_t i = (hole + 1) & mask; sh->slots[i].entry; i = (i + 1) & mask) {
-		size_t home = sh->slots[i].hash & mask;
-
-		/* It may move up unless its own slot lies behind the hole. */
-		if (((i - home) & mask) >= ((i - hole) & mask)) {
-			sh->slots[hole] = sh->slots[i];
-			hole = i;
-		}
-	}
-	sh->slots[hole].entry = NULL;
-}
-
-static void shrink(struct shard *sh)
-{
-	if (sh->size > SLOTS_FIRST && sh->count * 8 < sh->size)
-		resize(sh, sh->size / 2);
-}
-
 /* -------------------------------------------------------------------- Entries */
 
-static struct kv_entry *new_entry(struct slice key, struct slice value, int64_t expires)
+struct kv_entry *kv_entry_new(struct slice key, struct slice value, int64_t expires)
 {
 	size_t size = offsetof(struct kv_entry, bytes) + key.len + value.len;
 	size_t rounded = (size + 7) & ~(size_t)7;
@@ -250,6 +376,7 @@ static struct kv_entry *new_entry(struct slice key, struct slice value, int64_t 
 	if (!e)
 		return NULL;
 	e->expires = expires;
+	atomic_init(&e->refs, 1);
 	e->key_len = (uint32_t)key.len;
 	e->value_len = (uint32_t)value.len;
 	e->value_room = (uint32_t)(value.len + (rounded - size));
@@ -258,69 +385,93 @@ static struct kv_entry *new_entry(struct slice key, struct slice value, int64_t 
 	return e;
 }
 
-/* Whether the value fits, and would not leave most of a large block unused. */
+struct kv_entry *kv_entry_hold_locked(struct kv_entry *e)
+{
+	atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+	return e;
+}
+
+void kv_entry_release(struct kv_entry *e)
+{
+	if (e && atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) == 1)
+		free(e);
+}
+
+/* Whether the value fits, would not leave most of a large block unused, and is not being sent.  No
+ * reference is added meanwhile, for the shard is write-locked. */
 static bool suits(const struct kv_entry *e, size_t value_len)
 {
-	return value_len <= e->value_room && e->value_room <= 2 * value_len + 64;
+	return value_len <= e->value_room && e->value_room <= 2 * value_len + 64 &&
+	       atomic_load_explicit(&e->refs, memory_order_acquire) == 1;
 }
 
 struct kv_entry *kv_find_locked(const struct kv_table *t, uint64_t hash, struct slice key)
 {
-	const struct slot *slot = find_slot(shard_of(t, hash), hash, key);
+	const struct slot *slot = find_slot(segment_of(shard_of(t, hash), hash), hash, key);
 
 	return slot && !is_over(slot->entry) ? slot->entry : NULL;
+}
+
+static void change_mortals(struct shard *sh, struct segment *seg, int64_t before, int64_t after)
+{
+	size_t more = (size_t)(after != 0) - (size_t)(before != 0);
+
+	seg->mortals += more;
+	sh->mortals += more;
 }
 
 void kv_expire_locked(struct kv_table *t, uint64_t hash, struct kv_entry *e, int64_t expires)
 {
 	struct shard *sh = shard_of(t, hash);
 
-	sh->mortals -= e->expires != 0;
+	change_mortals(sh, segment_of(sh, hash), e->expires, expires);
 	e->expires = expires;
-	sh->mortals += e->expires != 0;
 }
 
 bool kv_put_locked(struct kv_table *t, uint64_t hash, struct slice key, struct slice value,
-		   int64_t expires)
+		   int64_t expires, struct kv_entry **entry)
 {
 	struct shard *sh = shard_of(t, hash);
-	struct slot *slot = find_slot(sh, hash, key);
-	struct kv_entry *e;
+	struct segment *seg = segment_of(sh, hash);
+	struct slot *slot = find_slot(seg, hash, key);
+	struct kv_entry *e = *entry;
 
-	if (slot && suits(slot->entry, value.len)) {
+	if (!e && slot && suits(slot->entry, value.len)) {
 		e = slot->entry;
 		memcpy(e->bytes + e->key_len, value.at, value.len);
 		e->value_len = (uint32_t)value.len;
 		kv_expire_locked(t, hash, e, expires);
 		return true;
 	}
-	e = new_entry(key, value, expires);
+	if (!e)
+		e = kv_entry_new(key, value, expires);
+	*entry = e;
 	if (!e)
 		return false;
 	if (slot) {
-		sh->mortals += (expires != 0) - (size_t)(slot->entry->expires != 0);
-		free(slot->entry);
+		change_mortals(sh, seg, slot->entry->expires, expires);
+		*entry = slot->entry;
 		slot->entry = e;
 		return true;
 	}
-	if (insert(sh, hash, e))
-		return true;
-	free(e);
-	return false;
+	if (!insert(sh, hash, e))
+		return false;
+	*entry = NULL;
+	return true;
 }
 
-bool kv_erase_locked(struct kv_table *t, uint64_t hash, struct slice key)
+bool kv_erase_locked(struct kv_table *t, uint64_t hash, struct slice key, struct kv_entry **entry)
 {
 	struct shard *sh = shard_of(t, hash);
-	const struct slot *slot = find_slot(sh, hash, key);
-	bool was_there;
+	struct segment *seg = segment_of(sh, hash);
+	const struct slot *slot = find_slot(seg, hash, key);
 
+	*entry = NULL;
 	if (!slot)
 		return false;
-	was_there = !is_over(slot->entry);
-	remove_slot(sh, (size_t)(slot - sh->slots));
-	shrink(sh);
-	return was_there;
+	*entry = remove_slot(sh, seg, (size_t)(slot - seg->slots));
+	shrink(seg);
+	return !is_over(*entry);
 }
 
 /* ------------------------------------------------------------ The whole table */
@@ -332,8 +483,10 @@ struct kv_table *kv_table_new(void)
 	if (!t)
 		return NULL;
 	memset(t, 0, sizeof(*t));
-	if (getrandom(&t->seed, sizeof(t->seed), 0) != sizeof(t->seed))
-		t->seed = (uint64_t)gmp_now();
+	if (!draw_key(&t->key)) {
+		free(t);
+		return NULL;
+	}
 	return t;
 }
 
@@ -357,50 +510,131 @@ int64_t kv_count(struct kv_table *t)
 	return (int64_t)count;
 }
 
-static void clear_shard(struct shard *sh)
-{
+/* What a step of clearing has taken from the table, to be freed without a lock. */
+struct removed {
 	struct slot *slots;
 	size_t size;
+	struct segment **directory; /* of segments without slots; NULL: it has stayed */
+	size_t directory_size;
+};
+
+/* Take the slots of the segment that *cursor is in, and the directory if nothing is left in the shard.
+ * *cursor moves behind what has been taken; 0: behind the last shard. */
+static struct removed take_slots(struct kv_table *t, uint64_t *cursor)
+{
+	struct shard *sh = shard_of(t, *cursor);
+	struct segment *seg;
+	struct removed r = { 0 };
+	unsigned depth = 0;
 
 	gmp_rwmutex_lock(&sh->lock);
-	slots = sh->slots;
-	size = sh->size;
-	sh->slots = NULL;
-	sh->size = 0;
-	sh->count = 0;
-	sh->mortals = 0;
+	seg = segment_of(sh, *cursor);
+	if (seg) {
+		depth = seg->depth;
+		r.slots = seg->slots;
+		r.size = seg->size;
+		sh->count -= seg->count;
+		sh->mortals -= seg->mortals;
+		*seg = (struct segment){ .depth = depth };
+	}
+	if (seg && sh->count == 0) {
+		r.directory = sh->directory;
+		r.directory_size = (size_t)1 << sh->depth;
+		sh->directory = NULL;
+		sh->depth = 0;
+		depth = 0;
+	}
 	gmp_rwmutex_unlock(&sh->lock);
+	*cursor = (*cursor >> (56 - depth)) + 1;
+	*cursor = *cursor >> (8 + depth) ? 0 : *cursor << (56 - depth);
+	return r;
+}
 
-	for (size_t i = 0; i < size; i++)
-		free(slots[i].entry);
-	free(slots);
+/* Returns how many entries there were. */
+static size_t free_removed(const struct removed *r)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < r->size; i++) {
+		count += r->slots[i].entry != NULL;
+		kv_entry_release(r->slots[i].entry);
+	}
+	free(r->slots);
+	for (size_t i = 0; i < r->directory_size; i++) {
+		if (i + 1 == r->directory_size || r->directory[i] != r->directory[i + 1]) {
+			free(r->directory[i]->slots); /* NULL, or without an entry */
+			free(r->directory[i]);
+		}
+	}
+	free(r->directory);
+	return count;
+}
+
+bool kv_clear_some(struct kv_table *t, uint64_t *cursor)
+{
+	for (int i = 0; i < CLEAR_STEPS; i++) {
+		const struct removed r = take_slots(t, cursor);
+		size_t count = free_removed(&r);
+
+		if (*cursor == 0)
+			return false;
+		if (count > 0)
+			return true;
+	}
+	return true;
 }
 
 void kv_clear(struct kv_table *t)
 {
-	for (struct shard *sh = t->shards; sh < t->shards + KV_SHARDS; sh++)
-		clear_shard(sh);
+	uint64_t cursor = 0;
+
+	while (kv_clear_some(t, &cursor))
+		;
 }
 
-/* Look at the next few slots.  Returns whether much of what could end had ended. */
-static bool sweep_step(struct shard *sh)
+/* Move the sweep to the segment behind `seg`. */
+static void sweep_next_segment(struct shard *sh, struct segment *seg)
 {
+	size_t n = (size_t)1 << (sh->depth - seg->depth);
+
+	seg->sweep_at = 0;
+	sh->sweep_at = ((sh->sweep_at & ~(n - 1)) + n) & (((size_t)1 << sh->depth) - 1);
+}
+
+/* The segment at which the sweep is, unless its next SWEEP_STEP segments have nothing that can end. */
+static struct segment *segment_to_sweep(struct shard *sh)
+{
+	for (int i = 0; i < SWEEP_STEP; i++) {
+		struct segment *seg = sh->directory[sh->sweep_at];
+
+		if (seg->mortals > 0 && seg->sweep_at < seg->size)
+			return seg;
+		sweep_next_segment(sh, seg);
+	}
+	return NULL;
+}
+
+/* Look at the next few slots, and move what has ended to `dead`.  Returns whether much of what could end
+ * had ended. */
+static bool sweep_step(struct shard *sh, struct kv_entry **dead)
+{
+	struct segment *seg = segment_to_sweep(sh);
 	size_t mortals = 0;
 	size_t removed = 0;
 
-	for (size_t n = 0; n < SWEEP_STEP && n < sh->size; n++) {
-		size_t i = sh->sweep_at & (sh->size - 1);
-		const struct kv_entry *e = sh->slots[i].entry;
+	if (!seg)
+		return true;
+	for (size_t n = 0; n < SWEEP_STEP && seg->sweep_at < seg->size; n++) {
+		size_t i = seg->sweep_at;
+		const struct kv_entry *e = seg->slots[i].entry;
 
 		mortals += e && e->expires != 0;
-		if (e && is_over(e)) {
-			remove_slot(sh, i); /* another entry may stand there now */
-			removed++;
-		} else {
-			sh->sweep_at = i + 1;
-		}
+		if (e && is_over(e))
+			dead[removed++] = remove_slot(sh, seg, i); /* another may stand there now */
+		else
+			seg->sweep_at++;
 	}
-	shrink(sh);
+	shrink(seg);
 	return removed * 4 > mortals;
 }
 
@@ -412,10 +646,14 @@ bool kv_sweep(struct kv_table *t)
 		bool again = true;
 
 		for (int step = 0; again && step < SWEEP_STEPS; step++) {
+			struct kv_entry *dead[SWEEP_STEP] = { NULL };
+
 			gmp_rwmutex_lock(&sh->lock);
-			again = sh->mortals > 0 && sweep_step(sh);
+			again = sh->mortals > 0 && sweep_step(sh, dead);
 			any |= sh->mortals > 0;
 			gmp_rwmutex_unlock(&sh->lock);
+			for (int i = 0; i < SWEEP_STEP && dead[i]; i++)
+				kv_entry_release(dead[i]);
 		}
 	}
 	return any;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where are the keys and their values kept, so that many connections can use them at once?
+ * The hash table of kvserver: 256 shards, each a hash table under a read-write lock of its own.
  *
- * In a table of 256 shards, each a hash table under a read-write lock of its own.  A command hashes
- * its key, locks the key's shard, uses the functions that end in _locked, and unlocks:
+ * A command hashes its key, locks the key's shard, uses the functions that end in _locked, and
+ * unlocks:
  *
  *   uint64_t hash = kv_hash(t, key);
  *   kv_read_lock(t, hash);
@@ -12,7 +12,11 @@
  *   kv_read_unlock(t, hash);
  *
  * A command of several keys locks all their shards in ascending order, so that two such commands
- * cannot wait for each other in a circle, and nobody sees one half done.
+ * cannot deadlock.  What it does to these keys is atomic.
+ *
+ * The time that a lock is held is bounded: no function here moves, compares or frees more than
+ * KV_SEGMENT entries under a lock, whatever the size of the table, and none copies more than
+ * KV_COPY bytes of a value.  Callers lock for KV_HOLD_KEYS keys at most.
  */
 #ifndef EXAMPLES_KVTABLE_H
 #define EXAMPLES_KVTABLE_H
@@ -20,11 +24,17 @@
 #include "resp.h"
 
 #define KV_SHARDS 256
+#define KV_SEGMENT 1024 /* slots that are moved under one lock; not measured against others */
+#define KV_HOLD_KEYS 64 /* keys of a command under one lock: tens of microseconds */
+#define KV_HOLD_BYTES (64u << 10) /* and bytes of them and of their values, unless it is one key */
+#define KV_COPY (64u << 10) /* longer values are copied without a lock, and sent without a copy */
 
 struct kv_table;
 
+/* Its value may be read without a lock while a reference is held. */
 struct kv_entry {
 	int64_t expires; /* a time of kv_now(); 0: never */
+	_Atomic uint32_t refs;
 	uint32_t key_len;
 	uint32_t value_len;
 	uint32_t value_room; /* longest value that fits */
@@ -36,7 +46,7 @@ struct kv_shards {
 	uint64_t bits[KV_SHARDS / 64];
 };
 
-struct kv_table *kv_table_new(void); /* NULL: no memory */
+struct kv_table *kv_table_new(void); /* NULL: no memory, or no source of random bytes */
 void kv_table_free(struct kv_table *t);
 
 /* Milliseconds on the monotonic clock, the unit of `expires`; never 0. */
@@ -63,21 +73,42 @@ static inline struct slice kv_value(const struct kv_entry *e)
 	return (struct slice){ e->bytes + e->key_len, e->value_len };
 }
 
-/* Give the key a value and a time to end (0: none).  False without memory, and then nothing has
- * changed.  The shard is write-locked, here and below. */
+/* An entry outside the table, with one reference; NULL: no memory.  Takes no lock. */
+struct kv_entry *kv_entry_new(struct slice key, struct slice value, int64_t expires);
+
+/* Another reference, under a lock of the shard. */
+struct kv_entry *kv_entry_hold_locked(struct kv_entry *e);
+
+/* Give a reference back; the last one frees the entry.  NULL is fine.  To be called without a lock,
+ * since freeing a large block takes the kernel's time. */
+void kv_entry_release(struct kv_entry *e);
+
+/*
+ * Give the key a value and a time to end (0: none).  *entry is NULL, or an entry that kv_entry_new has
+ * made of the same arguments, as it must be if the value is longer than KV_COPY.  Afterwards *entry is
+ * what the caller is to release once the shard is unlocked.  False without memory, and then nothing has
+ * changed.  The shard is write-locked, here and below.
+ */
 bool kv_put_locked(struct kv_table *t, uint64_t hash, struct slice key, struct slice value,
-		   int64_t expires);
+		   int64_t expires, struct kv_entry **entry);
 
 /* Change when the key ends; its entry must exist. */
 void kv_expire_locked(struct kv_table *t, uint64_t hash, struct kv_entry *e, int64_t expires);
 
-/* True when the key was there. */
-bool kv_erase_locked(struct kv_table *t, uint64_t hash, struct slice key);
+/* True when the key was there.  The caller releases *entry, which may be NULL, after unlocking. */
+bool kv_erase_locked(struct kv_table *t, uint64_t hash, struct slice key, struct kv_entry **entry);
 
 /* The rest locks by itself. */
 
 /* Keys in the table, those whose time is over but that nobody has removed yet among them. */
 int64_t kv_count(struct kv_table *t);
+
+/*
+ * Remove the next few entries: those in up to 64 segments, until some were there.  *cursor is 0 at
+ * first.  False once the whole table has been passed: every key that was there at the first call, and has
+ * not been set since, is gone.
+ */
+bool kv_clear_some(struct kv_table *t, uint64_t *cursor);
 
 void kv_clear(struct kv_table *t);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How are requests told apart in a stream of bytes?
+ * Incremental parser of the requests of RESP2, the protocol of Redis.
  *
  * A request is "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", an array of strings with their lengths, or a line
  * of words for people at a terminal.  It may come in any number of pieces.
@@ -11,7 +11,8 @@
  *      pieces costs a million steps and not their square.  The exception is a line that is not
  *      complete, and a line is short.
  *   2. Nothing is allocated for what a peer only announces: `args` and the caller's buffer grow
- *      with what has come.
+ *      with what has come.  A request that would be longer than RESP_MAX_REQUEST is a fault as soon
+ *      as a length says so.
  *   3. A fault is noticed where Redis notices it, and named as Redis names it.
  */
 #include "resp.h"
@@ -107,6 +108,8 @@ static enum resp_result parse_bulk_length(struct resp_parser *p, const char *byt
 	}
 	if (found < 0 || number < 0 || number > RESP_MAX_BULK)
 		return broken(p, "invalid bulk length");
+	if (p->used + (size_t)number + 2 > RESP_MAX_REQUEST)
+		return broken(p, "too big request");
 	p->bulk_len = (uint32_t)number;
 	p->in_bulk = true;
 	return RESP_REQUEST;
@@ -335,6 +338,11 @@ static void add_header(struct buf *out, char type, int64_t number)
 void resp_add_integer(struct buf *out, int64_t number)
 {
 	add_header(out, ':', number);
+}
+
+void resp_add_bulk_length(struct buf *out, size_t len)
+{
+	add_header(out, '$', (int64_t)len);
 }
 
 void resp_add_array(struct buf *out, int64_t elements)

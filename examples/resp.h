@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How are requests told apart in a stream of bytes, and how is a reply written (RESP2)? */
+/* RESP2, the protocol of Redis: an incremental parser of requests, and functions that write replies. */
 #ifndef EXAMPLES_RESP_H
 #define EXAMPLES_RESP_H
 
@@ -7,8 +7,10 @@
 
 #include <stdint.h>
 
-/* The limits of Redis, but for the number of arguments, where it allows 2^31 - 1. */
-#define RESP_MAX_BULK (512LL << 20)
+/* What a client can make the server keep before its request is complete: RESP_MAX_REQUEST bytes, and eight
+ * for each argument.  Redis allows 512 MB an argument, and 2^31 - 1 of them. */
+#define RESP_MAX_REQUEST (64LL << 20) /* bytes, with the lengths */
+#define RESP_MAX_BULK RESP_MAX_REQUEST
 #define RESP_MAX_ARGS (1LL << 20)
 #define RESP_MAX_LINE (64u << 10)
 
@@ -80,5 +82,6 @@ size_t resp_format_integer(char *at, int64_t number);
 void resp_add_integer(struct buf *out, int64_t number);
 void resp_add_array(struct buf *out, int64_t elements); /* the elements follow */
 void resp_add_bulk(struct buf *out, struct slice s);
+void resp_add_bulk_length(struct buf *out, size_t len); /* the bytes and CR LF follow */
 
 #endif

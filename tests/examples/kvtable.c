@@ -17,20 +17,24 @@ static struct slice text(const char *s)
 static void put(struct kv_table *t, const char *key, const char *value, int64_t expires)
 {
 	uint64_t hash = kv_hash(t, text(key));
+	struct kv_entry *old = NULL;
 
 	kv_write_lock(t, hash);
-	CHECK(kv_put_locked(t, hash, text(key), text(value), expires));
+	CHECK(kv_put_locked(t, hash, text(key), text(value), expires, &old));
 	kv_write_unlock(t, hash);
+	kv_entry_release(old);
 }
 
 static bool erase(struct kv_table *t, const char *key)
 {
 	uint64_t hash = kv_hash(t, text(key));
+	struct kv_entry *old;
 	bool was_there;
 
 	kv_write_lock(t, hash);
-	was_there = kv_erase_locked(t, hash, text(key));
+	was_there = kv_erase_locked(t, hash, text(key), &old);
 	kv_write_unlock(t, hash);
+	kv_entry_release(old);
 	return was_there;
 }
 
@@ -147,6 +151,82 @@ TEST(sweeps_remove_what_is_over_and_nothing_else)
 	kv_table_free(t);
 }
 
+/* So many keys that the shards have several segments each: found, erased, swept and cleared. */
+TEST(segments_split_keeps_all_keys)
+{
+	const long keys = 2L * KV_SHARDS * KV_SEGMENT;
+	struct kv_table *t = kv_table_new();
+	uint64_t cursor = 0;
+	long steps = 1;
+	char key[32];
+
+	for (long i = 0; i < keys; i++) {
+		snprintf(key, sizeof(key), "key:%ld", i);
+		put(t, key, key, i % 4 == 0 ? 1 : 0);
+	}
+	CHECK_EQ(kv_count(t), keys);
+	for (int i = 0; i < 1000 && kv_sweep(t); i++)
+		;
+	CHECK_EQ(kv_count(t), keys - keys / 4);
+	for (long i = 0; i < keys; i++) {
+		snprintf(key, sizeof(key), "key:%ld", i);
+		if (i % 4 == 1)
+			CHECK(erase(t, key));
+		check_value(t, key, i % 4 < 2 ? NULL : key);
+	}
+	CHECK_EQ(kv_count(t), keys - keys / 2);
+	while (kv_clear_some(t, &cursor)) {
+		steps++;
+		CHECK(kv_count(t) <= keys - keys / 2);
+	}
+	CHECK(steps > 256); /* bounded steps, not one for all */
+	CHECK_EQ(kv_count(t), 0);
+	put(t, "key:1", "again", 0);
+	check_value(t, "key:1", "again");
+	kv_table_free(t);
+}
+
+/* A value that is being sent stays as it is when its key gets another one, and when it is erased. */
+TEST(a_held_entry_keeps_its_value)
+{
+	struct kv_table *t = kv_table_new();
+	uint64_t hash = kv_hash(t, text("k"));
+	struct kv_entry *held;
+
+	put(t, "k", "one", 0);
+	kv_read_lock(t, hash);
+	held = kv_entry_hold_locked(kv_find_locked(t, hash, text("k")));
+	kv_read_unlock(t, hash);
+	put(t, "k", "two", 0);
+	check_value(t, "k", "two");
+	CHECK(memcmp(kv_value(held).at, "one", 3) == 0);
+	CHECK(erase(t, "k"));
+	CHECK(memcmp(kv_value(held).at, "one", 3) == 0);
+	kv_entry_release(held);
+	kv_table_free(t);
+}
+
+/* These collide for a hash that multiplies (word ^ constant) by the rest, whatever its seed. */
+TEST(hash_of_keys_with_a_zero_factor_differs)
+{
+	const uint64_t factor = 0x9e3779b97f4a7c15u;
+	struct kv_table *t = kv_table_new();
+	uint64_t first = 0;
+	char key[16];
+
+	memcpy(key, &factor, 8);
+	for (uint64_t i = 0; i < 1000; i++) {
+		uint64_t hash;
+
+		memcpy(key + 8, &i, 8);
+		hash = kv_hash(t, (struct slice){ key, 16 });
+		CHECK(i == 0 || hash != first);
+		if (i == 0)
+			first = hash;
+	}
+	kv_table_free(t);
+}
+
 /* Every byte of a key counts, wherever it stands, and the shards are used evenly. */
 TEST(hashes_spread)
 {
@@ -184,6 +264,7 @@ static void *change_pairs(void *table)
 		struct kv_shards shards = { 0 };
 		char a[16], b[16], value[64];
 		int pair = rand_r(&seed) % PAIRS;
+		struct kv_entry *old[2] = { NULL, NULL };
 		const struct kv_entry *ea, *eb;
 		uint64_t ha, hb;
 
@@ -196,9 +277,11 @@ static void *change_pairs(void *table)
 		kv_shards_add(&shards, hb);
 		if (i % 3 == 0) {
 			kv_shards_write_lock(t, &shards);
-			CHECK(kv_put_locked(t, ha, text(a), text(value), 0));
-			CHECK(kv_put_locked(t, hb, text(b), text(value), 0));
+			CHECK(kv_put_locked(t, ha, text(a), text(value), 0, &old[0]));
+			CHECK(kv_put_locked(t, hb, text(b), text(value), 0, &old[1]));
 			kv_shards_write_unlock(t, &shards);
+			kv_entry_release(old[0]);
+			kv_entry_release(old[1]);
 			continue;
 		}
 		kv_shards_read_lock(t, &shards);

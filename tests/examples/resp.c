@@ -86,6 +86,9 @@ TEST(faults_are_named_however_they_are_cut)
 	check_requests("*1\r\nPING\r\n", "!expected '$', got 'P'");
 	check_requests("*1\r\n$-1\r\n", "!invalid bulk length");
 	check_requests("*1\r\n$536870913\r\n", "!invalid bulk length");
+	check_requests("*1\r\n$67108865\r\n", "!invalid bulk length");
+	check_requests("*1\r\n$67108864\r\n", "!too big request");
+	check_requests("*2\r\n$1\r\nx\r\n$67108850\r\n", "!too big request");
 	check_requests("*1\r\n$1x\r\n", "!invalid bulk length");
 	check_requests("a \"b\r\n", "!unbalanced quotes in request");
 	check_requests("a 'b'c\r\n", "!unbalanced quotes in request");
@@ -112,7 +115,7 @@ TEST(a_line_that_does_not_end_is_a_fault)
 TEST(what_is_announced_is_not_allocated)
 {
 	struct resp_parser p = { 0 };
-	char bytes[] = "*1048576\r\n$536870912\r\nx";
+	char bytes[] = "*1048576\r\n$67100000\r\nx";
 
 	CHECK_EQ(resp_parse(&p, bytes, strlen(bytes)), RESP_INCOMPLETE);
 	CHECK(p.args_size < 100);

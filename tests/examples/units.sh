@@ -7,5 +7,7 @@ compile "$tmp/resp" tests/examples/resp.c tests/harness/main.c \
 	examples/resp.c examples/buf.c -lcmocka
 compile "$tmp/kvtable" tests/examples/kvtable.c tests/harness/main.c examples/kvtable.c \
 	"$build/libgmprt.a" -lcmocka
+compile "$tmp/siphash" tests/examples/siphash.c tests/harness/main.c -lcmocka
+"$tmp/siphash" || fail "siphash"
 "$tmp/resp" || fail "resp"
 "$tmp/kvtable" || fail "kvtable"
