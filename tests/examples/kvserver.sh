@@ -27,6 +27,8 @@ refused '--port wants a number' --port 65536
 refused '--port wants a number' --port x
 refused '--port wants a number' --port -1
 refused '--port wants a number' --port ''
+refused '--timeout wants a number' --timeout -1
+refused '--write-timeout wants a number' --write-timeout x
 refused '--procs wants a number' --procs 0
 refused '--procs wants a number' --procs 100000000000000000000
 refused 'see kvserver --help' --what
@@ -71,3 +73,5 @@ compile_client kvclient
 "$tmp/kvclient" -- "$kvserver" --arch "$arch" --port 0 2>"$tmp/log" || fail "$(tail -5 "$tmp/log")"
 compile_client ending
 "$tmp/ending" -- "$kvserver" --arch "$arch" --port 0 2>"$tmp/log" || fail "ends at any moment: $(tail -5 "$tmp/log")"
+compile_client kvhostile
+"$tmp/kvhostile" -- "$kvserver" --arch "$arch" --port 0 2>"$tmp/log" || fail "hostile clients: $(tail -5 "$tmp/log")"
