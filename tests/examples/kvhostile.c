@@ -338,22 +338,26 @@ static void requests_are_bounded(void)
 
 /* ------------------------------------------------------------------- Timeouts */
 
-static char option_timeout[] = "--timeout", option_write[] = "--write-timeout", one[] = "1";
-
-/* A server that waits a second only. */
-static void restart_with(char *option)
+/* A server with these timeouts, in seconds.  Of an option that is given twice, the last one counts. */
+static void restart_with(char *timeout, char *write_timeout)
 {
+	static char option_timeout[] = "--timeout", option_write[] = "--write-timeout";
+
 	end_server();
-	add_server_option(option);
-	add_server_option(one);
+	add_server_option(option_timeout);
+	add_server_option(timeout);
+	add_server_option(option_write);
+	add_server_option(write_timeout);
 	start_server(0);
 }
+
+static char never[] = "0", second[] = "1";
 
 static void idle_clients_are_closed(void)
 {
 	int before, silent, halfway, active;
 
-	restart_with(option_timeout);
+	restart_with(second, never);
 	before = count_descriptors();
 	silent = connect_to_server();
 	halfway = connect_to_server();
@@ -375,7 +379,7 @@ static void clients_that_do_not_read_are_closed(void)
 {
 	int before, fd, half_closed;
 
-	restart_with(option_write);
+	restart_with(never, second);
 	before = count_descriptors();
 	fd = connect_to_server();
 	set_value(fd, "k", 'v', 16 * MEGABYTE);
@@ -395,7 +399,7 @@ static void slow_reader_is_served(void)
 	char *piece = malloc(PIECE);
 	int fd;
 
-	restart_with(option_write);
+	restart_with(never, second);
 	fd = connect_to_server();
 	memset(piece, 'v', PIECE);
 	set_value(fd, "k", 'v', SIZE);

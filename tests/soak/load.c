@@ -6,9 +6,10 @@
  *
  * NAME is echo (also behind a proxy), http (which gives out the files of FOLDER; they are made here) or
  * kv.  Clients that behave check every byte; the others send half a request, a byte at a time, or
- * nonsense, read nothing, reset, or stay away without a word.  Now and then a whole process of clients is
- * killed.  At the end of each round every client has gone, and then each server must soon have the
- * descriptors that it began with.
+ * nonsense, read nothing, reset, or stay away without a word.  Those of kv also send keys that collide for
+ * a hash without a key, ask for much and read nothing, or announce too much.  Now and then a whole process
+ * of clients is killed.  At the end of each round every client has gone, and then each server must soon
+ * have the descriptors that it began with.
  */
 #define _GNU_SOURCE 1
 #include "soak.h"
@@ -26,6 +27,7 @@ struct target {
 };
 
 #define HTTPD_WAITS (2 * SEC) /* its --timeout in scripts/soak */
+#define KV_WAITS (5 * SEC)    /* the --timeout and --write-timeout of kvserver there */
 
 static struct target targets[TARGETS];
 static int ntargets;
@@ -260,11 +262,12 @@ static void good_kv(struct target *t, struct rng *r)
 {
 	/* each has its own keys; what a victim has left unread may be done when it is dead */
 	unsigned me = r->who % 100 + (is_victim ? 100 * (1 + (unsigned)(soak_seed % 10)) : 0);
+	int64_t begun = gmp_now();
 	struct stream s = { .fd = dial(t, r) };
 	char *text = malloc(4000), line[64];
 
 	CHECK(text != NULL);
-	for (unsigned n = s.fd >= 0 ? draw(r, 50) : 0; n > 0; n--) {
+	for (unsigned n = s.fd >= 0 ? draw(r, 50) : 0; n > 0 && !s.left; n--) {
 		unsigned key = draw(r, KEYS), salt = draw(r, 256);
 		size_t size = draw(r, 1000);
 		int at = snprintf(text, 4000, "*3\r\n$3\r\nSET\r\n$%d\r\n%04u:%02u\r\n$%zu\r\n", 7,
@@ -274,19 +277,31 @@ static void good_kv(struct target *t, struct rng *r)
 		at += (int)size;
 		at += snprintf(text + at, 4000 - (size_t)at,
 			       "\r\n*2\r\n$3\r\nGET\r\n$7\r\n%04u:%02u\r\n", me, key);
+		/* The server waits for this request from some time after the one before on. */
+		s.leaves_at = begun + KV_WAITS;
+		begun = gmp_now();
 		say(&s, r, text, (size_t)at);
-		read_line(&s, line, sizeof(line));
+		if (!s.left)
+			read_line(&s, line, sizeof(line));
+		if (s.left)
+			break;
 		CHECK(strcmp(line, "+OK") == 0);
 		read_line(&s, line, sizeof(line));
+		if (s.left)
+			break;
 		CHECK(line[0] == '$' && strtoul(line + 1, NULL, 10) == size);
 		read_fill(&s, size, salt);
-		read_line(&s, line, sizeof(line));
+		if (!s.left)
+			read_line(&s, line, sizeof(line));
+		if (s.left)
+			break;
 		CHECK(line[0] == '\0');
 		if (draw(r, 10) == 0) { /* one that goes by itself */
 			at = snprintf(text, 4000, "SET gone:%u %u EX 1\r\n", draw(r, 2000), salt);
 			say(&s, r, text, (size_t)at);
-			read_line(&s, line, sizeof(line));
-			CHECK(strcmp(line, "+OK") == 0);
+			if (!s.left)
+				read_line(&s, line, sizeof(line));
+			CHECK(s.left || strcmp(line, "+OK") == 0);
 		}
 	}
 	if (s.fd >= 0)
@@ -312,6 +327,82 @@ static const char *request_of(struct target *t)
 	case 'k': return "*2\r\n$3\r\nGET\r\n$4\r\nnone\r\n";
 	default: return "some words that come back\r\n";
 	}
+}
+
+/* MSET of keys that collide for a hash without a key; an answer shows that it has ended in time. */
+static void send_colliding_keys(int fd, struct rng *r)
+{
+	enum { KEYS = 5000, SIZE = 30 };
+	const uint64_t factor = 0x9e3779b97f4a7c15u;
+	char *text = malloc(64 + KEYS * SIZE), *at = text, answer[5];
+
+	CHECK(text != NULL);
+	at += sprintf(at, "*%d\r\n$4\r\nMSET\r\n", 2 * KEYS + 1);
+	for (uint64_t i = 0; i < KEYS; i++, at += SIZE) {
+		uint64_t number = i + draw(r, 2) * KEYS;
+
+		memcpy(at, "$16\r\n", 5);
+		memcpy(at + 5, &factor, 8);
+		memcpy(at + 13, &number, 8);
+		memcpy(at + 21, "\r\n$1\r\nv\r\n", 9);
+	}
+	if (gmp_write_all(fd, text, (size_t)(at - text)) == at - text)
+		(void)gmp_read(fd, answer, sizeof(answer));
+	free(text);
+}
+
+/* MGETs of a value, 200 times each, whose answers of 13 MB are not read. */
+static void ask_for_much(int fd)
+{
+	enum { SIZE = 65000, TIMES = 200 };
+	char *text = malloc(SIZE + 100), answer[5];
+	int n = sprintf(text, "*3\r\n$3\r\nSET\r\n$5\r\nlarge\r\n$%d\r\n", SIZE);
+
+	CHECK(text != NULL);
+	memset(text + n, 'v', SIZE);
+	memcpy(text + n + SIZE, "\r\n", 2);
+	if (gmp_write_all(fd, text, (size_t)n + SIZE + 2) > 0 &&
+	    gmp_read(fd, answer, sizeof(answer)) > 0) {
+		n = sprintf(text, "*%d\r\n$4\r\nMGET\r\n", TIMES + 1);
+		for (int i = 0; i < TIMES; i++)
+			n += sprintf(text + n, "$5\r\nlarge\r\n");
+		(void)gmp_write_all(fd, text, (size_t)n);
+		(void)gmp_write_all(fd, text, (size_t)n);
+	}
+	free(text);
+}
+
+/* Half of a request, a long command, or an unread answer; then silence, until the server has closed the
+ * connection or we do. */
+static void bad_kv(struct target *t, struct rng *r)
+{
+	char byte;
+	int fd = dial(t, r);
+
+	if (fd < 0)
+		return;
+	gmp_fd_set_deadline(fd, GMP_READ | GMP_WRITE, gmp_deadline(3 * SEC));
+	switch (draw(r, 5)) {
+	case 0: send_colliding_keys(fd, r); break;
+	case 1: ask_for_much(fd); break;
+	case 2: /* the same, and nothing will come any more */
+		ask_for_much(fd);
+		(void)gmp_shutdown(fd, SHUT_WR);
+		nap(r, 1000000);
+		break;
+	case 3: /* a request that is announced too big */
+		(void)gmp_write(fd, "*2\r\n$67108864\r\n", 15);
+		(void)gmp_read(fd, &byte, 1);
+		break;
+	default: /* idle, with half a request: now and then until the server does not want to wait */
+		(void)gmp_write(fd, "*2\r\n$3\r\nGET\r\n$4\r\nno", draw(r, 20));
+		gmp_fd_set_deadline(fd, GMP_READ, gmp_deadline(draw(r, 4) ? SEC : 3 * KV_WAITS));
+		(void)gmp_read(fd, &byte, 1);
+		break;
+	}
+	if (draw(r, 4) == 0)
+		vanish(fd);
+	CHECK_EQ(gmp_close(fd), 0);
 }
 
 static void bad(struct target *t, struct rng *r)
@@ -357,9 +448,9 @@ static void bad(struct target *t, struct rng *r)
 		(void)gmp_write_all(fd, request, n);
 		(void)gmp_shutdown(fd, SHUT_WR);
 		break;
-	default: /* has gone, and nobody is told; only httpd has a time after which it does not care */
+	default: /* has gone without a word; httpd and kvserver have a timeout for that */
 		(void)gmp_write_all(fd, request, draw(r, (unsigned)n));
-		if (t->name[0] == 'h')
+		if (t->name[0] != 'e')
 			vanish(fd);
 		break;
 	}
@@ -401,6 +492,15 @@ static void any_bad(struct rng *r)
 	bad(&targets[draw(r, (unsigned)ntargets)], r);
 }
 
+static void any_bad_kv(struct rng *r)
+{
+	struct target *t = &targets[draw(r, (unsigned)ntargets)];
+
+	if (t->name[0] == 'k')
+		bad_kv(t, r);
+	nap(r, 50000);
+}
+
 static void any_storm(struct rng *r)
 {
 	storm(&targets[draw(r, (unsigned)ntargets)], r);
@@ -436,9 +536,8 @@ static void victims(struct rng *r)
 /* ----------------------------------------------------------------------- Main */
 
 static struct actor actors[] = {
-	{ "good", any_good, 2 * CLIENTS, 0 },
-	{ "bad", any_bad, CLIENTS, 0 },
-	{ "storm", any_storm, 1, 0 },
+	{ "good", any_good, 2 * CLIENTS, 0 }, { "bad", any_bad, CLIENTS, 0 },
+	{ "storm", any_storm, 1, 0 },         { "bad kv", any_bad_kv, 2, 0 },
 	{ "victims", victims, 1, 0 },
 };
 enum { ACTORS = sizeof(actors) / sizeof(actors[0]) };
@@ -486,7 +585,7 @@ static void app(void *arg)
 	(void)arg;
 	begin_run();
 	if (is_victim) {
-		actors[3].n = 0;
+		actors[ACTORS - 1].n = 0;
 		run_actors(actors, ACTORS, 0);
 		return;
 	}
