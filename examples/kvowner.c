@@ -24,7 +24,7 @@ static void own(void *arg)
 	while (gmp_chan_recv(o->inbox, &m) == 0) {
 		if (m.session) {
 			kv_session_run(m.session);
-			gmp_chan_send(m.done, NULL); /* has room: the owner waits for nobody */
+			gmp_chan_send(m.done, NULL); /* has room, so the owner does not wait */
 		} else {
 			kv_sweep(o->table);
 		}

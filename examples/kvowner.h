@@ -23,7 +23,7 @@ struct kv_owner {
 /* 0 or a negative errno value. */
 int kv_owner_start(struct kv_owner *o, struct kv_table *table);
 
-/* When nobody will send to it any more: wait until it has ended. */
+/* Wait until it has ended.  No connection may send to it any more. */
 void kv_owner_stop(struct kv_owner *o);
 
 /* Have it run the requests that the session has parsed.  `done` is a channel of the caller's alone, with

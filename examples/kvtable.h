@@ -100,7 +100,7 @@ bool kv_erase_locked(struct kv_table *t, uint64_t hash, struct slice key, struct
 
 /* The rest locks by itself. */
 
-/* Keys in the table, those whose time is over but that nobody has removed yet among them. */
+/* Keys in the table, with those that have expired and are not removed yet. */
 int64_t kv_count(struct kv_table *t);
 
 /*

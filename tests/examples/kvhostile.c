@@ -15,6 +15,18 @@
 #include <unistd.h>
 
 #define MEGABYTE (1 << 20)
+
+/* This client is built with the server's sanitizer, whose own memory grows with each free(). */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SANITIZED true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define IS_SANITIZED true
+#endif
+#endif
+#ifndef IS_SANITIZED
+#define IS_SANITIZED false
+#endif
 #define LATENCY_MOST                                                                               \
 	2000 /* ms; a busy machine delays an answer too, but the faults took five times that */
 
@@ -266,7 +278,7 @@ static void check_mget(size_t size, int times)
 	ping(other);
 	grown = server_megabytes() - before;
 	fprintf(stderr, "  %ld MB for an answer of %zu MB\n", grown, times * size / MEGABYTE);
-	if (grown > 8)
+	if (grown > 8 && !IS_SANITIZED)
 		fail("an answer that is not read takes memory");
 	snprintf(head, sizeof(head), "*%d\r\n", times);
 	expect_bytes(fd, head, strlen(head));
@@ -301,7 +313,7 @@ static void unread_values_are_shared(void)
 	sleep_ms(500);
 	grown = server_megabytes() - before;
 	fprintf(stderr, "  %ld MB for %d answers of 24 MB\n", grown, CLIENTS);
-	if (grown > 16)
+	if (grown > 16 && !IS_SANITIZED)
 		fail("answers that are not read take memory");
 	set_value(fd, "k", 'b', SIZE);
 	SEND(readers[0], "GET k\r\n");
