@@ -26,7 +26,7 @@
  *   KV-4. An entry whose time is over is not found, whether or not it has been removed yet.  A reader
  *         only has the read lock, so it leaves the removal to the next writer of the key or the sweep.
  *   KV-5. A segment of depth d is named by 2^(depth - d) entries of the directory, which are adjacent.
- *   KV-6. An entry is changed in place only if the table has the only reference to it.
+ *   KV-6. An entry with a long value is not changed in place, except for `expires`.
  */
 #include "kvtable.h"
 
@@ -367,6 +367,11 @@ static bool insert(struct shard *sh, uint64_t hash, struct kv_entry *e)
 
 /* -------------------------------------------------------------------- Entries */
 
+static bool is_long(const struct kv_entry *e)
+{
+	return e->value_len > KV_COPY;
+}
+
 struct kv_entry *kv_entry_new(struct slice key, struct slice value, int64_t expires)
 {
 	size_t size = offsetof(struct kv_entry, bytes) + key.len + value.len;
@@ -376,10 +381,12 @@ struct kv_entry *kv_entry_new(struct slice key, struct slice value, int64_t expi
 	if (!e)
 		return NULL;
 	e->expires = expires;
-	atomic_init(&e->refs, 1);
 	e->key_len = (uint32_t)key.len;
 	e->value_len = (uint32_t)value.len;
-	e->value_room = (uint32_t)(value.len + (rounded - size));
+	if (is_long(e))
+		atomic_init(&e->refs, 1);
+	else
+		e->value_room = (uint32_t)(value.len + (rounded - size));
 	memcpy(e->bytes, key.at, key.len);
 	memcpy(e->bytes + key.len, value.at, value.len);
 	return e;
@@ -393,16 +400,14 @@ struct kv_entry *kv_entry_hold_locked(struct kv_entry *e)
 
 void kv_entry_release(struct kv_entry *e)
 {
-	if (e && atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) == 1)
+	if (e && (!is_long(e) || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) == 1))
 		free(e);
 }
 
-/* Whether the value fits, would not leave most of a large block unused, and is not being sent.  No
- * reference is added meanwhile, for the shard is write-locked. */
+/* Whether the value fits, and would not leave most of a large block unused. */
 static bool suits(const struct kv_entry *e, size_t value_len)
 {
-	return value_len <= e->value_room && e->value_room <= 2 * value_len + 64 &&
-	       atomic_load_explicit(&e->refs, memory_order_acquire) == 1;
+	return !is_long(e) && value_len <= e->value_room && e->value_room <= 2 * value_len + 64;
 }
 
 struct kv_entry *kv_find_locked(const struct kv_table *t, uint64_t hash, struct slice key)

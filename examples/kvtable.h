@@ -31,14 +31,17 @@
 
 struct kv_table;
 
-/* Its value may be read without a lock while a reference is held. */
+/* A long value, of more than KV_COPY bytes, is never changed in place, and may be read without a lock while
+ * a reference is held.  An entry with a short one belongs to the table alone. */
 struct kv_entry {
 	int64_t expires; /* a time of kv_now(); 0: never */
-	_Atomic uint32_t refs;
 	uint32_t key_len;
 	uint32_t value_len;
-	uint32_t value_room; /* longest value that fits */
-	char bytes[];        /* the key, then the value */
+	union {
+		uint32_t value_room;   /* short: longest value that fits */
+		_Atomic uint32_t refs; /* long */
+	};
+	char bytes[]; /* the key, then the value */
 };
 
 /* A set of shards, to be locked together. */
@@ -76,7 +79,7 @@ static inline struct slice kv_value(const struct kv_entry *e)
 /* An entry outside the table, with one reference; NULL: no memory.  Takes no lock. */
 struct kv_entry *kv_entry_new(struct slice key, struct slice value, int64_t expires);
 
-/* Another reference, under a lock of the shard. */
+/* Another reference to an entry with a long value, under a lock of the shard. */
 struct kv_entry *kv_entry_hold_locked(struct kv_entry *e);
 
 /* Give a reference back; the last one frees the entry.  NULL is fine.  To be called without a lock,

@@ -191,18 +191,23 @@ TEST(a_held_entry_keeps_its_value)
 {
 	struct kv_table *t = kv_table_new();
 	uint64_t hash = kv_hash(t, text("k"));
-	struct kv_entry *held;
+	char *value = calloc(KV_COPY + 2, 1);
+	struct kv_entry *old, *held;
 
-	put(t, "k", "one", 0);
-	kv_read_lock(t, hash);
+	memset(value, '1', KV_COPY + 1);
+	old = kv_entry_new(text("k"), text(value), 0);
+	kv_write_lock(t, hash);
+	CHECK(kv_put_locked(t, hash, text("k"), text(value), 0, &old));
+	CHECK(old == NULL);
 	held = kv_entry_hold_locked(kv_find_locked(t, hash, text("k")));
-	kv_read_unlock(t, hash);
+	kv_write_unlock(t, hash);
 	put(t, "k", "two", 0);
 	check_value(t, "k", "two");
-	CHECK(memcmp(kv_value(held).at, "one", 3) == 0);
+	CHECK(kv_value(held).len == KV_COPY + 1 && kv_value(held).at[KV_COPY] == '1');
 	CHECK(erase(t, "k"));
-	CHECK(memcmp(kv_value(held).at, "one", 3) == 0);
+	CHECK(memcmp(kv_value(held).at, value, KV_COPY + 1) == 0);
 	kv_entry_release(held);
+	free(value);
 	kv_table_free(t);
 }
 
