@@ -64,10 +64,13 @@ static uint32_t gs_make_locked(int *err)
 	uint64_t part = sched.options.c.max_stack_memory / 16 >> sched.stack_class;
 	uint32_t n = (uint32_t)min_of((uint64_t)G_BATCH, max_of(part, (uint64_t)1));
 
+	if (stack_tight()) /* the rest is for threads' stacks, which are locked, too */
+		n = 1;
 	n = min_of(n, gs.limit - gs.made - gs.unstarted);
 
 	*err = n == 0 ? -EAGAIN : stack_promise(sched.stack_class, n);
-	while (*err == -EAGAIN && n > 1) { /* up to the last that max_stack_memory allows */
+	/* up to the last that max_stack_memory or RLIMIT_MEMLOCK allows */
+	while ((*err == -EAGAIN || (*err == -ENOMEM && stack_lock_refused())) && n > 1) {
 		n /= 2;
 		*err = stack_promise(sched.stack_class, n);
 	}
@@ -255,7 +258,7 @@ void g_unbind_stack(struct p *pp, struct g *gp)
 	san_end(&gp->san);
 	bump(&pp->count.unbinds, 1);
 	if (likely(gp->stack_class == sched.stack_class)) {
-		if (unlikely(c->n == STACK_CACHE))
+		if (unlikely(c->n == c->most))
 			stackcache_spill(c);
 		c->lo[c->n++] = gp->stack;
 	} else {

@@ -50,8 +50,7 @@ static struct p *p_new(int id)
 		return NULL;
 	memset(pp, 0, sizeof(*pp));
 	pp->seen = malloc(PROCS_MAX * sizeof(*pp->seen));
-	if (!pp->seen || timers_init(&pp->timers, timer_limit()) ||
-	    stack_reserve(sched.stack_class, STACK_CACHE)) {
+	if (!pp->seen || timers_init(&pp->timers, timer_limit()) || stackcache_init(&pp->stacks)) {
 		p_delete(pp);
 		return NULL;
 	}
@@ -548,7 +547,7 @@ int proc_init(void)
 	want = min_of(want,
 		      1u << 17); /* it clears its shadow of every mapping, at each start and end */
 #endif
-	while ((err = proc_try(want)) == -ENOMEM && want / 2 >= least) {
+	while ((err = proc_try(want)) == -ENOMEM && !stack_lock_refused() && want / 2 >= least) {
 		proc_fini();
 		want /= 2;
 		shrunk = true;

@@ -25,6 +25,11 @@
  *  S5 All 2^class bytes of a stack can be used: the guard lies below them.  It is not memory, does not
  *     count as stack_promise counts, and its pages are never made resident.
  *
+ *  S6 In a process that locks its memory (mlockall with MCL_FUTURE), slots [0, ready) of a slab are locked
+ *     on fault, and have their guards; the rest is address space.  `room` counts only these, so that
+ *     the first touch of a stack cannot exceed RLIMIT_MEMLOCK.  Guards are locked with their stacks:
+ *     that keeps a slab one mapping.  If the limit binds, Ps cache few stacks (TIGHT_CACHE).
+ *
  * Size of the guard (STACK_GUARD): each call pushes a return address, so a chain of calls whose frames
  * are up to 64 KiB touches a byte in every 64 KiB, and cannot step over the guard.  No more, since each page
  * of a guard is 8 bytes of page tables for each stack.
@@ -43,6 +48,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "base/lock.h"
 #include "base/os.h"
 #include "base/san.h"
@@ -56,6 +62,7 @@ enum {
 	SLAB_GUARD = 16 << 20,
 	TABLE_SPAN = 2 << 20,
 	TRIM_BATCH = 16,
+	TIGHT_CACHE = 2, /* each stack of a cache is locked memory that no green thread can have */
 };
 
 /* The first page above the slab's guard. */
@@ -63,6 +70,7 @@ struct slab {
 	char *map; /* the whole mapping */
 	size_t bytes;
 	uint32_t count;
+	uint32_t ready; /* (l) stacks that can be carved: count, unless locked (S6) */
 	struct slab *next;
 };
 
@@ -73,7 +81,7 @@ struct stackclass {
 	uint32_t low;      /* the least n in this period: what lay below was not wanted */
 	uint32_t unwanted; /* the same of the whole period before */
 	uint64_t made;     /* carved from slabs */
-	uint64_t room;     /* stacks that the slabs hold */
+	uint64_t room; /* stacks that the slabs hold, and that are locked where they have to be */
 	uint64_t promised; /* by stack_reserve */
 	uint32_t out;      /* by stack_get; of the default class none, but in tests */
 	struct slab *slabs, *last;
@@ -88,6 +96,8 @@ static struct {
 	uint64_t bytes;     /* (l) promised by stack_promise, in all classes */
 	unsigned klass;     /* (c) the default one */
 	bool said_degraded; /* (l) */
+	bool tight;         /* (c) see stack_tight */
+	bool refused;       /* (a) RLIMIT_MEMLOCK has refused a stack */
 	bool light;         /* (c) the kernel has light guards */
 	int64_t maps_left;  /* (l) mappings that protected guards may still split */
 	uint64_t unguarded; /* (l) */
@@ -128,12 +138,13 @@ static struct slab *slab_new(unsigned klass, uint64_t room)
 	size_t slot = slot_bytes(klass), least = max_of(slot, (size_t)SLAB_MIN);
 	size_t bytes = max_of(least, min_of((size_t)room * slot, (size_t)SLAB_MAX));
 	size_t guard = SLAB_GUARD;
-	char *map = os_reserve(guard + PAGE + bytes);
+	bool locks;
+	char *map = os_reserve_unlocked(guard + PAGE + bytes, &locks);
 
 	if (!map) {
 		guard = 0;
 		bytes = slot;
-		map = os_reserve(PAGE + bytes);
+		map = os_reserve_unlocked(PAGE + bytes, &locks);
 	}
 	if (!map)
 		return NULL;
@@ -143,8 +154,42 @@ static struct slab *slab_new(unsigned klass, uint64_t room)
 
 	*s = (struct slab){ .map = map,
 			    .bytes = guard + PAGE + bytes,
-			    .count = (uint32_t)(bytes / slot) };
+			    .count = (uint32_t)(bytes / slot),
+			    .ready = locks ? 0 : (uint32_t)(bytes / slot) };
 	return s;
+}
+
+static void guard_install_locked(char *lo);
+
+static void say_refused(void)
+{
+	struct line l = { .n = 0 };
+
+	if (ld_rlx(&pool.refused))
+		return;
+	st_rlx(&pool.refused, true);
+	line_str_sig(&l, "gmp: no more stacks: the process locks its memory (mlockall), and "
+			 "RLIMIT_MEMLOCK is "
+			 "used up: raise it, or set a smaller stack_size\n");
+	line_write_sig(&l, 2);
+}
+
+/* S6: make up to n more stacks of a locked slab usable.  Guards come first: none can be installed in locked
+ * memory. */
+static int slab_lock(struct slab *s, unsigned klass, uint64_t n)
+{
+	uint32_t more = (uint32_t)min_of(n, (uint64_t)(s->count - s->ready));
+	size_t slot = slot_bytes(klass);
+	char *at = (char *)s + PAGE + s->ready * slot;
+
+	for (uint32_t i = 0; i < more; i++)
+		guard_install_locked(at + i * slot + STACK_GUARD);
+	if (os_lock_on_fault(at, more * slot) != 0) {
+		say_refused();
+		return -ENOMEM;
+	}
+	s->ready += more;
+	return (int)more;
 }
 
 static int class_init(struct stackclass *c)
@@ -153,6 +198,11 @@ static int class_init(struct stackclass *c)
 		return 0;
 	c->free = os_reserve(free_array_bytes());
 	return c->free ? 0 : -ENOMEM;
+}
+
+static unsigned trim_batch(void)
+{
+	return pool.tight ? 1 : TRIM_BATCH;
 }
 
 static int reserve(unsigned klass, uint32_t n, uint64_t bytes)
@@ -164,8 +214,18 @@ static int reserve(unsigned klass, uint32_t n, uint64_t bytes)
 	err = class_init(c);
 	if (!err && pool.most && (bytes > pool.most || pool.bytes > pool.most - bytes))
 		err = -EAGAIN;
-	while (!err && c->promised + n + TRIM_BATCH > c->room) {
-		/* a system call under the lock: once in a slab's worth of stacks */
+	while (!err && c->promised + n + trim_batch() > c->room) {
+		/* a system call under the lock: once in a slab's worth of stacks, or of locked ones */
+		if (c->last && c->last->ready < c->last->count) {
+			int more =
+				slab_lock(c->last, klass, c->promised + n + trim_batch() - c->room);
+
+			if (more < 0)
+				err = more;
+			else
+				c->room += (uint32_t)more;
+			continue;
+		}
 		struct slab *s = slab_new(klass, c->room);
 
 		if (!s) {
@@ -179,7 +239,7 @@ static int reserve(unsigned klass, uint32_t n, uint64_t bytes)
 		c->last = s;
 		if (!c->carving)
 			c->carving = s;
-		c->room += s->count;
+		c->room += s->ready;
 	}
 	if (!err) {
 		c->promised += n;
@@ -228,29 +288,38 @@ static void say_unguarded(void)
 	line_write_sig(&l, 2);
 }
 
-static void guard_install(char *lo)
+static void guard_install_locked(char *lo)
 {
 	char *at = lo - STACK_GUARD;
 
 	if (pool.light && os_guard_light(at, STACK_GUARD) == 0)
 		return;
-	lock(&pool.lock, LR_STACK);
 	if (pool.maps_left >= 2 && os_guard_protect(at, STACK_GUARD) == 0) {
 		pool.maps_left -= 2;
 	} else {
 		pool.unguarded++;
 		say_unguarded();
 	}
+}
+
+static void guard_install(char *lo)
+{
+	if (pool.light && os_guard_light(lo - STACK_GUARD, STACK_GUARD) == 0)
+		return;
+	lock(&pool.lock, LR_STACK);
+	guard_install_locked(lo);
 	unlock(&pool.lock, LR_STACK);
 }
 
 static int guard_probe(void)
 {
-	char *page = os_reserve(PAGE);
+	bool locks;
+	char *page = os_reserve_unlocked(PAGE, &locks);
 	int err;
 
 	if (!page)
 		return -ENOMEM;
+	pool.tight = locks && os_lock_limited();
 	err = os_guard_light(page, PAGE);
 	os_release(page, PAGE);
 	pool.light = !err;
@@ -271,7 +340,7 @@ static char *carve_locked(unsigned klass)
 		c->carving = c->carving->next;
 		c->carved = 0;
 	}
-	if (!c->carving)
+	if (!c->carving || c->carved == c->carving->ready)
 		return NULL;
 	lo = (char *)c->carving + PAGE + (size_t)c->carved++ * slot_bytes(klass) + STACK_GUARD;
 	c->made++;
@@ -326,16 +395,22 @@ static unsigned carve_at_once(void)
 		min_of(TABLE_SPAN / slot_bytes(pool.klass), (size_t)STACK_CACHE / 4), (size_t)1);
 }
 
+int stackcache_init(struct stackcache *c)
+{
+	c->most = pool.tight ? TIGHT_CACHE : STACK_CACHE;
+	return stack_reserve(pool.klass, c->most);
+}
+
 static void fill(struct stackcache *c)
 {
 	struct stackclass *k = &pool.classes[pool.klass];
 
 	lock(&pool.lock, LR_STACK);
-	uint32_t n = min_of(k->n, (uint32_t)STACK_CACHE / 2);
+	uint32_t n = min_of(k->n, (uint32_t)c->most / 2);
 
 	for (; c->n < n; c->n++)
 		c->lo[c->n] = get_locked(k);
-	for (n = n ? 0 : carve_at_once(); c->n < n; c->n++)
+	for (n = n ? 0 : min_of(carve_at_once(), c->most); c->n < n; c->n++)
 		if (!(c->lo[c->n] = carve_locked(pool.klass)))
 			break;
 	c->raw = n ? c->n : 0;
@@ -378,7 +453,7 @@ static void spill(struct stackcache *c, unsigned keep)
 
 void stackcache_spill(struct stackcache *c)
 {
-	spill(c, STACK_CACHE / 2);
+	spill(c, c->most / 2);
 }
 
 void stackcache_flush(struct stackcache *c)
@@ -437,7 +512,7 @@ static unsigned take_dirty_locked(struct stackclass *c, char **batch)
 	uint32_t end = min_of(c->low, c->unwanted);
 	unsigned k = 0;
 
-	while (k < TRIM_BATCH && c->clean + k < end) {
+	while (k < trim_batch() && c->clean + k < end) {
 		batch[k] = c->free[c->clean + k];
 		k++;
 	}
@@ -528,6 +603,7 @@ int stack_init(uint32_t limit, unsigned klass)
 	pool.klass = klass;
 	pool.most = pool.bytes = 0;
 	pool.said_degraded = false;
+	st_rlx(&pool.refused, false);
 	pool.unguarded = 0;
 	pool.trimmed = 0;
 	if (RUNNING_ON_VALGRIND)
@@ -563,6 +639,16 @@ void stack_fini(void)
 void stack_forget(void)
 {
 	__builtin_memset(&pool, 0, sizeof(pool));
+}
+
+bool stack_tight(void)
+{
+	return pool.tight;
+}
+
+bool stack_lock_refused(void)
+{
+	return ld_rlx(&pool.refused);
 }
 
 struct stack_counts stack_counts(void)

@@ -17,6 +17,7 @@ enum {
  * `raw` are new, and get their guards when their turn comes. */
 struct stackcache {
 	unsigned n, raw;
+	unsigned most; /* (c) as many at most: stackcache_init */
 	char *lo[STACK_CACHE];
 };
 
@@ -45,6 +46,8 @@ void stack_unpromise(unsigned klass, uint32_t n);
  * stack_reserve. */
 char *stack_get(unsigned klass);
 void stack_put(char *lo, unsigned klass);
+/* Set its size, and reserve as many stacks of the default class.  0 or -ENOMEM. */
+int stackcache_init(struct stackcache *c);
 /* Fill the cache if it is empty (at least one, after stack_reserve), and see that the last has its guard;
  * empty a full one; empty it all. */
 bool stackcache_ready(struct stackcache *c);
@@ -75,6 +78,11 @@ size_t stack_trim_below(char *lo, const char *sp);
 /* Give back the memory of pooled stacks that were not wanted for a whole period and since; at most
  * `most` stacks.  True when there is more to do. */
 bool stack_trim_pool(unsigned most, bool new_period);
+
+/* Stacks are locked, and RLIMIT_MEMLOCK binds: none may be kept in reserve. */
+bool stack_tight(void);
+/* RLIMIT_MEMLOCK has refused a stack in this run. */
+bool stack_lock_refused(void);
 
 struct stack_counts stack_counts(void);
 

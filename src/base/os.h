@@ -22,7 +22,13 @@ int os_cpus_allowed(void); /* the same, capped by the cgroup's quota, read anew 
 uint64_t os_random(void);
 
 /* --- memory: address space first, pages when touched --- */
-void *os_reserve(size_t bytes); /* zeroed, not counted against overcommit; NULL on failure */
+/* Zeroed, not counted against overcommit, and not populated in a process that locks its memory; locked on
+ * fault there unless RLIMIT_MEMLOCK binds.  NULL on failure. */
+void *os_reserve(size_t bytes);
+void *os_reserve_unlocked(size_t bytes, bool *locks); /* *locks: see os_locks_memory */
+bool os_locks_memory(void);                     /* new mappings are locked: mlockall(MCL_FUTURE) */
+bool os_lock_limited(void);                     /* RLIMIT_MEMLOCK binds this process */
+int os_lock_on_fault(void *addr, size_t bytes); /* pages are locked when they are touched */
 void os_release(void *addr, size_t bytes);
 void os_discard(void *addr, size_t bytes); /* give the pages back; they read as zero again */
 bool os_resident(void *addr, size_t bytes, unsigned char *vec); /* one byte a page, bit 0 */

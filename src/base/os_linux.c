@@ -139,29 +139,116 @@ uint64_t os_random(void)
 
 /* --- memory --- */
 
-void *os_reserve(size_t bytes)
+/*
+ * Reservations in a process that locks its memory (mlockall).
+ *
+ * MCL_FUTURE makes mmap populate each writable mapping, and counts it against RLIMIT_MEMLOCK. But mremap
+ * applies the flags of the mapping that it grows: a mapping of a page, munlock and mremap make a
+ * reservation of any size that is neither populated nor counted. What is to be locked of it is locked
+ * with MLOCK_ONFAULT afterwards.
+ *
+ * MCL_CURRENT, later, populates all mappings from their lowest address on, each up to the first page
+ * that cannot be touched: hence the light guard in the page below each reservation.
+ */
+
+enum { HEAD = PAGE }; /* the guarded page below each reservation */
+
+static void *map_rw(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (p == MAP_FAILED)
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* Neither populated nor locked although the process has MCL_FUTURE set. */
+static void *map_unlocked(size_t bytes)
+{
+	void *page = map_rw(PAGE), *p;
+
+	if (!page)
 		return NULL;
-	madvise(p, bytes, MADV_NOHUGEPAGE); /* a touched page is to cost a page */
+	munlock(page, PAGE);
+	p = mremap(page, PAGE, bytes, MREMAP_MAYMOVE);
+	if (p != MAP_FAILED)
+		return p;
+	munmap(page, PAGE);
+	return NULL;
+}
+
+bool os_locks_memory(void)
+{
+	void *page = map_rw(PAGE);
+	bool locks;
+
+	if (!page) /* RLIMIT_MEMLOCK is used up, or there is no memory */
+		return errno == EAGAIN;
+	locks = madvise(page, PAGE, MADV_DONTNEED) != 0; /* EINVAL: locked */
+	munmap(page, PAGE);
+	return locks;
+}
+
+int os_lock_on_fault(void *addr, size_t bytes)
+{
+	return (int)syscall(SYS_mlock2, addr, bytes, 1 /* MLOCK_ONFAULT */) == 0 ? 0 : -errno;
+}
+
+/* More than the limit can only be locked by a process that has none. */
+bool os_lock_limited(void)
+{
+	struct rlimit r;
+	size_t bytes;
+	bool limited;
+	void *p;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &r) != 0 || r.rlim_cur == RLIM_INFINITY)
+		return false;
+	bytes = round_up((size_t)r.rlim_cur, PAGE) + PAGE;
+	p = map_unlocked(bytes);
+	limited = !p || os_lock_on_fault(p, bytes) != 0;
+	if (p)
+		munmap(p, bytes);
+	return limited;
+}
+
+void *os_reserve_unlocked(size_t bytes, bool *locks)
+{
+	char *p;
+
+	*locks = os_locks_memory();
+	p = *locks ? map_unlocked(HEAD + bytes) : map_rw(HEAD + bytes);
+	if (!p)
+		return NULL;
+	madvise(p, HEAD + bytes, MADV_NOHUGEPAGE); /* a touched page is to cost a page */
+	os_guard_light(p, HEAD);
+	return p + HEAD;
+}
+
+void *os_reserve(size_t bytes)
+{
+	bool locks;
+	void *p = os_reserve_unlocked(bytes, &locks);
+
+	if (p && locks && !os_lock_limited())
+		os_lock_on_fault(p, bytes);
 	return p;
 }
 
 void os_release(void *addr, size_t bytes)
 {
-	munmap(addr, bytes);
+	munmap((char *)addr - HEAD, HEAD + bytes);
 }
 
 void os_discard(void *addr, size_t bytes)
 {
-	if (madvise(addr, bytes, MADV_DONTNEED) == 0)
+	if (madvise(addr, bytes, MADV_DONTNEED) == 0 ||
+	    madvise(addr, bytes, MADV_DONTNEED_LOCKED) == 0)
 		return;
-	/* mlockall: newer kernels have a word for that, on older ones the pages stay */
-	if (madvise(addr, bytes, MADV_DONTNEED_LOCKED) != 0)
+	/* locked, before Linux 5.18 */
+	munlock(addr, bytes);
+	if (madvise(addr, bytes, MADV_DONTNEED) != 0)
 		memset(addr, 0, bytes);
+	os_lock_on_fault(addr, bytes);
 }
 
 bool os_resident(void *addr, size_t bytes, unsigned char *vec)

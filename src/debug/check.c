@@ -349,7 +349,7 @@ static void on_exit_of(struct g *gp)
 	check.canaries[g_index(gp)] = NULL;
 	tlswatch_exit(getm(), gp);
 	keywatch_exit(getm(), gp);
-	madvise(gp->stack, (size_t)1 << gp->stack_class, MADV_DONTNEED);
+	os_discard(gp->stack, (size_t)1 << gp->stack_class);
 	run_resume(paused);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Are stacks had again as they were put, guarded as well as the system allows, refused in time, and
  * given back when nobody wants them? */
-/* wrap: os_reserve os_release os_guard_light os_guard_protect os_max_maps */
+/* wrap: os_reserve os_reserve_unlocked os_release os_guard_light os_guard_protect os_max_maps */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -33,27 +33,37 @@ static size_t held;      /* bytes reserved now */
 static unsigned guarded; /* stacks, by either kind */
 
 void *__real_os_reserve(size_t bytes);
+void *__real_os_reserve_unlocked(size_t bytes, bool *locks);
 void __real_os_release(void *addr, size_t bytes);
 int __real_os_guard_light(void *addr, size_t bytes);
 int __real_os_guard_protect(void *addr, size_t bytes);
 int __real_os_max_maps(void);
 void *__wrap_os_reserve(size_t bytes);
+void *__wrap_os_reserve_unlocked(size_t bytes, bool *locks);
 void __wrap_os_release(void *addr, size_t bytes);
 int __wrap_os_guard_light(void *addr, size_t bytes);
 int __wrap_os_guard_protect(void *addr, size_t bytes);
 int __wrap_os_max_maps(void);
 
-void *__wrap_os_reserve(size_t bytes)
+void *__wrap_os_reserve_unlocked(size_t bytes, bool *locks)
 {
 	void *p = NULL;
 
+	*locks = false;
 	if (bytes <= most && pieces > 0)
-		p = __real_os_reserve(bytes);
+		p = __real_os_reserve_unlocked(bytes, locks);
 	if (p) {
 		pieces--;
 		held += bytes;
 	}
 	return p;
+}
+
+void *__wrap_os_reserve(size_t bytes)
+{
+	bool locks;
+
+	return __wrap_os_reserve_unlocked(bytes, &locks);
 }
 
 void __wrap_os_release(void *addr, size_t bytes)
@@ -272,7 +282,7 @@ TEST(tops_are_aligned_inside_and_of_many_colours)
 
 TEST(a_full_cache_spills_its_coldest_half)
 {
-	struct stackcache c = { 0 };
+	struct stackcache c = { .most = STACK_CACHE };
 	char *was[STACK_CACHE];
 
 	begin();
@@ -391,7 +401,7 @@ TEST(a_guard_is_installed_once_and_stays)
 TEST(an_empty_cache_takes_new_stacks_by_the_page_table_and_each_its_guard_when_used)
 {
 	enum { TOGETHER = (2 << 20) / ((1 << KLASS) + STACK_GUARD) };
-	struct stackcache c = { 0 };
+	struct stackcache c = { .most = STACK_CACHE };
 	char *lo[TOGETHER];
 
 	begin();
@@ -414,7 +424,7 @@ TEST(an_empty_cache_takes_new_stacks_by_the_page_table_and_each_its_guard_when_u
 
 TEST(what_a_cache_gives_to_the_pool_has_its_guard)
 {
-	struct stackcache c = { 0 };
+	struct stackcache c = { .most = STACK_CACHE };
 	char *first;
 	unsigned made;
 
@@ -549,7 +559,7 @@ TEST(address_space_refused_is_an_error_and_changes_nothing)
 		CHECK_EQ(stack_counts().made, 0);
 		if (allowed < 2) { /* then there is a slab, of one stack */
 			CHECK(stack_get(KLASS) == NULL);
-			CHECK(!stackcache_take(&(struct stackcache){ 0 }));
+			CHECK(!stackcache_take(&(struct stackcache){ .most = STACK_CACHE }));
 		}
 	}
 	pieces = LONG_MAX;
