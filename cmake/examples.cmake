@@ -15,6 +15,7 @@ gmp_example(hello hello.c)
 gmp_example(retry retry.c)
 gmp_example(echo echo.c server.c)
 gmp_example(proxy proxy.c server.c)
+gmp_example(httpd httpd.c http.c server.c buf.c)
 gmp_example(crawler crawler.c server.c buf.c)
 gmp_example(runner runner.c buf.c)
 
@@ -47,18 +48,6 @@ if(libuv_FOUND)
 		target_sources(kvserver PRIVATE tests/harness/tsan.c) # libuv has handlers of signals
 	endif()
 endif()
-
-# httpd wants http-parser, which Debian has in libhttp-parser-dev.
-find_path(HTTP_PARSER_INCLUDE http_parser.h)
-find_library(HTTP_PARSER_LIBRARY http_parser)
-if(HTTP_PARSER_INCLUDE AND HTTP_PARSER_LIBRARY)
-	gmp_example(httpd httpd.c http.c server.c buf.c)
-	target_include_directories(httpd PRIVATE ${HTTP_PARSER_INCLUDE})
-	target_link_libraries(httpd PRIVATE ${HTTP_PARSER_LIBRARY})
-else()
-	message(STATUS "http-parser is missing: no examples/httpd")
-endif()
-mark_as_advanced(HTTP_PARSER_INCLUDE HTTP_PARSER_LIBRARY)
 
 # digest wants libcrypto, which Debian has in libssl-dev.
 find_path(LIBCRYPTO_INCLUDE openssl/evp.h)

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does a server treat clients that are slow, greedy, or up to no good?
+ * HTTP/1.1 file server that limits what slow, greedy and hostile clients cost.
  *
  *   $ httpd --port 8080 --root /usr/share/doc &
  *   $ curl http://127.0.0.1:8080/bash/
  *
- * It gives out the files of a folder over HTTP/1.1, to GET and HEAD, with connections that are kept
- * and requests in a pipeline.  http.c finds the requests; here they are answered:
+ * It serves the files of a folder to GET and HEAD, over persistent connections with pipelining. http.c
+ * parses the requests; here they are answered:
  *
- *   1. Whoever has begun a request must send all of it within --timeout seconds, or gets a 408; who
- *      begins none in that time, or takes nothing of an answer, is left.
+ *   1. A request must be complete --timeout seconds after its first byte, or is answered with 408. A
+ *      client that starts no request within that time, or reads no answer, is disconnected.
  *   2. Answers are collected until there is no further request, and then sent at once; a large file
  *      goes from the disk's cache to the socket by sendfile, without passing through here.
  *   3. No file is reached whose path has a part that begins with a dot: neither what lies above the
  *      folder nor what is hidden.  Links in the folder are followed.
- *   4. At the end a request that is being answered is answered, for up to three seconds.
+ *   4. A request that http.c refuses is answered with its error, and the connection is closed. A body of
+ *      another method is discarded, up to 64 KiB, and the answer is 405; GET and HEAD with a body are
+ *      refused.
+ *   5. At the end a request that is being answered is answered, for up to three seconds.
  */
 #include "http.h"
 #include "server.h"
@@ -33,10 +36,9 @@
 
 #define SECOND 1000000000LL
 #define READ_SIZE 4096
-#define SMALL_FILE (16 << 10)   /* is read to the other answers, and sent with them */
-#define SEND_SIZE (2 << 20)     /* of a file at a time */
-#define FLUSH_AT (64 << 10)     /* answers are sent once they are so many bytes */
-#define FAREWELL_MOST (1 << 20) /* bytes that are read and thrown away before closing */
+#define SMALL_FILE (16 << 10) /* is read to the other answers, and sent with them */
+#define SEND_SIZE (2 << 20)   /* of a file at a time */
+#define FLUSH_AT (64 << 10)   /* answers are sent once they are so many bytes */
 
 struct httpd {
 	struct server server;
@@ -52,7 +54,7 @@ struct connection {
 	int fd;
 	bool closing; /* the answer that comes next is the last */
 	bool failed;  /* nothing can be sent any more */
-	struct http_request request;
+	struct http_message request;
 	struct buf in;
 	struct buf out;
 	time_t date_at; /* of the text in `date` */
@@ -111,25 +113,6 @@ static const char *date(struct connection *c)
 	return c->date;
 }
 
-static const char *reason(int status)
-{
-	switch (status) {
-	case 200: return "OK";
-	case 301: return "Moved Permanently";
-	case 400: return "Bad Request";
-	case 403: return "Forbidden";
-	case 404: return "Not Found";
-	case 405: return "Method Not Allowed";
-	case 408: return "Request Timeout";
-	case 413: return "Content Too Large";
-	case 414: return "URI Too Long";
-	case 431: return "Request Header Fields Too Large";
-	case 503: return "Service Unavailable";
-	case 505: return "HTTP Version Not Supported";
-	default: return "Internal Server Error";
-	}
-}
-
 /* `extra` is further headers, each with its end of line. */
 static void add_head(struct connection *c, int status, const char *type, long long length,
 		     const char *extra)
@@ -142,23 +125,23 @@ static void add_head(struct connection *c, int status, const char *type, long lo
 		return;
 	if (c->closing)
 		connection = "Connection: close\r\n";
-	else if (c->request.parser.http_minor == 0)
+	else if (c->request.keep_alive && c->request.minor == 0)
 		connection = "Connection: keep-alive\r\n";
-	c->out.end +=
-		(size_t)snprintf(at, size,
-				 "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: %s\r\n"
-				 "Content-Length: %lld\r\n%s%s\r\n",
-				 status, reason(status), date(c), type, length, connection, extra);
+	c->out.end += (size_t)snprintf(at, size,
+				       "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: %s\r\n"
+				       "Content-Length: %lld\r\n%s%s\r\n",
+				       status, http_reason(status), date(c), type, length,
+				       connection, extra);
 }
 
 /* An answer without a file. */
 static void add_answer(struct connection *c, int status, const char *extra)
 {
 	char text[64];
-	int n = snprintf(text, sizeof(text), "%d %s\n", status, reason(status));
+	int n = snprintf(text, sizeof(text), "%d %s\n", status, http_reason(status));
 
 	add_head(c, status, "text/plain", n, extra);
-	if (c->request.parser.method != HTTP_HEAD)
+	if (c->request.method != HTTP_HEAD)
 		buf_add(&c->out, text, (size_t)n);
 }
 
@@ -240,7 +223,7 @@ static void send_large_file(struct connection *c, int file, off_t size)
 /* A folder's name without a slash at its end: links in its index would lead elsewhere. */
 static void redirect_to_folder(struct connection *c)
 {
-	const struct http_request *r = &c->request;
+	const struct http_message *r = &c->request;
 	const char *query = memchr(r->url, '?', r->url_len);
 	size_t n = query ? (size_t)(query - r->url) : r->url_len;
 	char extra[HTTP_URL_MOST + 32];
@@ -259,7 +242,7 @@ static void answer_with_file(struct connection *c, int file, const char *path)
 		redirect_to_folder(c);
 	else if (!S_ISREG(st.st_mode))
 		add_answer(c, 404, "");
-	else if (c->request.parser.method == HTTP_HEAD)
+	else if (c->request.method == HTTP_HEAD)
 		add_head(c, 200, type_of(path), st.st_size, "");
 	else if (st.st_size <= SMALL_FILE)
 		add_small_file(c, file, (size_t)st.st_size, type_of(path));
@@ -273,16 +256,22 @@ static void answer_with_file(struct connection *c, int file, const char *path)
 
 static void answer(struct connection *c)
 {
-	const http_parser *p = &c->request.parser;
+	const struct http_message *r = &c->request;
 	char path[HTTP_URL_MOST + 16] = ".";
 	int file;
 
-	c->closing = !http_should_keep_alive(p) || p->upgrade || c->httpd->server.ending;
-	if (p->method != HTTP_GET && p->method != HTTP_HEAD) {
+	/* With Expect, the body was not read: see next_request. */
+	c->closing = !r->keep_alive || r->expect || r->method == HTTP_UNKNOWN ||
+		     r->method == HTTP_CONNECT || c->httpd->server.ending;
+	if (r->method == HTTP_UNKNOWN) {
+		add_answer(c, 501, "");
+		return;
+	}
+	if (r->method != HTTP_GET && r->method != HTTP_HEAD) {
 		add_answer(c, 405, "Allow: GET, HEAD\r\n");
 		return;
 	}
-	if (!http_path(&c->request, path + 1, HTTP_URL_MOST)) {
+	if (!http_path(r, path + 1, HTTP_URL_MOST)) {
 		add_answer(c, 400, "");
 		return;
 	}
@@ -316,22 +305,25 @@ static ssize_t receive(struct connection *c)
 /* Wait for the next request.  False when there is none; what was wrong with it has been answered. */
 static bool next_request(struct connection *c)
 {
-	struct http_request *r = &c->request;
+	struct http_message *r = &c->request;
 	bool waited = false;    /* a deadline is set for its first byte */
 	bool has_begun = false; /* and for its last */
 
-	http_begin(r);
+	http_begin(r, HTTP_REQUEST, HTTP_BODY_MOST);
 	for (;;) {
-		enum http_result result = http_parse(r, &c->in);
+		enum http_event event = http_parse(r, &c->in);
 		ssize_t n;
 
-		if (result == HTTP_COMPLETE)
+		/* A client that waits for "100 Continue" gets its error without sending the body. */
+		if (event == HTTP_END || (event == HTTP_HEAD_END && r->expect))
 			return true;
-		if (result == HTTP_BROKEN) {
+		if (event == HTTP_ERROR) {
 			c->closing = true;
 			add_answer(c, r->status, "");
 			return false;
 		}
+		if (event != HTTP_MORE)
+			continue;
 		flush(c);
 		if (!waited || (r->begun && !has_begun))
 			set_deadline(c, GMP_READ);
@@ -344,22 +336,6 @@ static bool next_request(struct connection *c)
 		}
 		if (n <= 0)
 			return false;
-	}
-}
-
-/* Closing a socket with bytes in it that nobody has read makes the kernel reset the connection, and
- * the peer may then lose the last answer.  So say that this was all, and read on for a while. */
-static void say_farewell(struct connection *c)
-{
-	ssize_t left = FAREWELL_MOST;
-	ssize_t n = 1;
-
-	gmp_shutdown(c->fd, SHUT_WR);
-	gmp_fd_set_deadline(c->fd, GMP_READ, gmp_deadline(2 * SECOND));
-	while (left > 0 && n > 0) {
-		buf_clear(&c->in);
-		n = receive(c);
-		left -= n;
 	}
 }
 
@@ -379,7 +355,7 @@ static void serve(int fd, void *arg)
 	}
 	flush(c);
 	if (c->closing && !c->failed)
-		say_farewell(c);
+		server_finish(fd);
 	buf_free(&c->out);
 	buf_free(&c->in);
 	free(c);
@@ -455,7 +431,6 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	h.timeout = timeout * SECOND;
-	http_parser_set_max_header_size(HTTP_HEAD_MOST);
 
 	h.signals = server_block_signals();
 	err = h.signals < 0 ? h.signals : gmp_run(app, &h, NULL);

@@ -31,6 +31,7 @@
 
 #define MILLISECOND 1000000LL
 #define SECOND (1000 * MILLISECOND)
+#define FINISH_MOST (1 << 20) /* bytes that server_finish discards */
 
 struct connection {
 	struct server *server;
@@ -212,6 +213,20 @@ int server_end(struct server *s)
 	}
 	shut_connections(s, SHUT_RDWR);
 	return gmp_wg_wait_until(&s->connections, gmp_deadline(5 * SECOND));
+}
+
+void server_finish(int fd)
+{
+	ssize_t left = FINISH_MOST;
+	ssize_t n = 1;
+	char bytes[4096];
+
+	gmp_shutdown(fd, SHUT_WR);
+	gmp_fd_set_deadline(fd, GMP_READ, gmp_deadline(2 * SECOND));
+	while (left > 0 && n > 0) {
+		n = gmp_read(fd, bytes, sizeof(bytes));
+		left -= n;
+	}
 }
 
 long server_parse_number(const char *text, long low, long high)

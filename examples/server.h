@@ -64,6 +64,11 @@ void server_complain(struct server *s, const char *what, int err);
  * for their green threads, for five seconds at most.  0, or -ETIMEDOUT when some were still busy. */
 int server_end(struct server *s);
 
+/* Shut the sending half, then discard what the peer sends until it closes: 1 MiB or 2 s at most. If a
+ * socket is closed while it holds unread bytes, the kernel resets the connection, and the peer may lose
+ * the last answer. */
+void server_finish(int fd);
+
 /* The number in a text of digits only, or -1 when it is none or is not within low..high. */
 long server_parse_number(const char *text, long low, long high);
 

@@ -3,10 +3,6 @@
 . "$(dirname "$0")/lib.bash"
 
 httpd=$build/examples/httpd
-if [ ! -x "$httpd" ]; then
-	echo "skipped: built without http-parser"
-	exit 77
-fi
 
 for options in '--port 65536' '--timeout 0' --what x; do
 	# shellcheck disable=SC2086
