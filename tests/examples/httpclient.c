@@ -6,6 +6,7 @@
  *
  * FOLDER is an empty one, for the files to give out.
  */
+#include "httpcases.h"
 #include "peer.h"
 
 #include <fcntl.h>
@@ -285,6 +286,38 @@ static void what_is_broken_is_told_and_ends_the_connection(void)
 	}
 }
 
+/* One answer, which is the error, and then the end of the connection. */
+static void smuggling_case_gets_one_error(void)
+{
+	for (size_t i = 0; i < HTTP_CASES; i++) {
+		const struct http_case *c = &http_cases[i];
+		int fd = connect_to_server();
+		char answers[4096], wanted[32];
+		ssize_t n;
+
+		send_bytes(fd, c->bytes, c->n);
+		n = recv(fd, answers, sizeof(answers) - 1, MSG_WAITALL);
+		answers[n > 0 ? n : 0] = '\0';
+		snprintf(wanted, sizeof(wanted), "HTTP/1.1 %d ", c->status);
+		if (n <= 0 || strncmp(answers, wanted, strlen(wanted)) != 0 ||
+		    !strstr(answers, "\r\nConnection: close\r\n") ||
+		    strstr(answers + 1, "HTTP/1.1 ")) {
+			print_bytes("got", answers, n > 0 ? (size_t)n : 0);
+			fail(c->name);
+		}
+		close(fd);
+	}
+}
+
+static void unknown_method_gets_501_and_ends_the_connection(void)
+{
+	int fd = connect_to_server();
+
+	SEND(fd, "BREW / HTTP/1.1\r\nHost: x\r\n\r\n" GET("/a.txt"));
+	expect_error(fd, 501);
+	expect_end(fd);
+}
+
 static void what_is_too_much_is_refused(void)
 {
 	static char much[100000];
@@ -511,6 +544,8 @@ static const struct test tests[] = {
 	TEST_OF(what_is_not_there_is_told_and_the_connection_stays),
 	TEST_OF(no_path_leads_out_of_the_folder),
 	TEST_OF(what_is_broken_is_told_and_ends_the_connection),
+	TEST_OF(smuggling_case_gets_one_error),
+	TEST_OF(unknown_method_gets_501_and_ends_the_connection),
 	TEST_OF(what_is_too_much_is_refused),
 	TEST_OF(connections_are_kept_as_the_client_wishes),
 	TEST_OF(a_pipeline_may_be_cut_anywhere),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Do the parts of kvserver work by themselves?
+# Unit tests of the parsers and the table of the example servers.
 . "$(dirname "$0")/lib.bash"
 
 cd "$source_dir" || fail "no source"
@@ -9,5 +9,8 @@ compile "$tmp/kvtable" tests/examples/kvtable.c tests/harness/main.c examples/kv
 	"$build/libgmprt.a" -lcmocka
 compile "$tmp/siphash" tests/examples/siphash.c tests/harness/main.c -lcmocka
 "$tmp/siphash" || fail "siphash"
+compile "$tmp/http" tests/examples/http.c tests/harness/main.c \
+	examples/http.c examples/buf.c -lcmocka
+"$tmp/http" || fail "http"
 "$tmp/resp" || fail "resp"
 "$tmp/kvtable" || fail "kvtable"
