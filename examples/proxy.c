@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How do two streams run in opposite directions, and end one by one?
+ * TCP proxy that forwards two streams in opposite directions, and how each of them ends.
  *
  *   $ proxy --port 7000 --to 127.0.0.1:80 &
  *   $ curl http://127.0.0.1:7000/
+ *
+ * With --http it is a reverse proxy for HTTP/1.1 (httpproxy.c), which parses and re-frames every message.
+ * Without it no byte is interpreted: the target alone defends itself against request smuggling.
  *
  * Each connection is passed on to the target, by two green threads, one for each direction.  A TCP
  * stream has two ends that have nothing to do with each other:
@@ -15,6 +18,7 @@
  *
  * What happens to one connection is nothing to the others.
  */
+#include "httpproxy.h"
 #include "server.h"
 
 #include <getopt.h>
@@ -30,6 +34,7 @@
 struct proxy {
 	struct server server;
 	const char *to;
+	bool http;
 	long port;
 	int signals;
 	int status; /* the exit status */
@@ -103,6 +108,13 @@ static void connect_streams(int client, int target)
 	}
 }
 
+static void serve_http(int client, void *arg)
+{
+	struct proxy *p = arg;
+
+	httpproxy_serve(&p->server, p->to, client);
+}
+
 static void serve(int client, void *arg)
 {
 	struct proxy *p = arg;
@@ -127,7 +139,8 @@ static void app(void *arg)
 	char addr[64];
 	int fd;
 
-	p->server = (struct server){ .serve = serve, .arg = p, .name = "proxy" };
+	p->server =
+		(struct server){ .serve = p->http ? serve_http : serve, .arg = p, .name = "proxy" };
 	snprintf(addr, sizeof(addr), "127.0.0.1:%ld", p->port);
 	fd = server_listen(&p->server, "tcp", addr);
 	if (fd < 0) {
@@ -146,10 +159,11 @@ static void app(void *arg)
 
 static int usage(FILE *to, int status)
 {
-	fputs("usage: proxy [--port PORT] --to HOST:PORT\n"
+	fputs("usage: proxy [--port PORT] [--http] --to HOST:PORT\n"
 	      "  --port PORT     listen on this port (default 7000; 0 takes any free one)\n"
 	      "  --to HOST:PORT  pass every connection on to there; HOST is a number or "
-	      "localhost\n",
+	      "localhost\n"
+	      "  --http          parse HTTP/1.1, and re-frame each request and response\n",
 	      to);
 	return status;
 }
@@ -159,6 +173,7 @@ int main(int argc, char **argv)
 	static const struct option known[] = {
 		{ "port", required_argument, NULL, 'p' },
 		{ "to", required_argument, NULL, 't' },
+		{ "http", no_argument, NULL, 'H' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
@@ -169,6 +184,7 @@ int main(int argc, char **argv)
 		switch (c) {
 		case 'p': p.port = server_parse_number(optarg, 0, 65535); break;
 		case 't': p.to = optarg; break;
+		case 'H': p.http = true; break;
 		case 'h': return usage(stdout, 0);
 		default: return usage(stderr, 2);
 		}

@@ -24,3 +24,6 @@ check_equal "message" "proxy: 127.0.0.1:1: Connection refused" "$(cat "$tmp/err"
 ulimit -n 4096 2>/dev/null
 compile_client proxyclient
 "$tmp/proxyclient" -- "$proxy" --port 0 2>"$tmp/log" || fail "$(tail -5 "$tmp/log")"
+
+compile_client httpproxyclient
+"$tmp/httpproxyclient" -- "$proxy" --http --port 0 2>"$tmp/log" || fail "$(tail -5 "$tmp/log")"

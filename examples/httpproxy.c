@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reverse proxy for HTTP/1.1 that re-frames every message: the mode --http of examples/proxy.c.
+ *
+ *   HTTPPROXY-1  No byte is forwarded before http.c has parsed its framing. Start line, Host, framing and
+ *                Connection are written anew from the parsed values; the data of a body is copied into
+ *                new chunks, or under the Content-Length that was parsed.
+ *   HTTPPROXY-2  Each request has a connection of its own to the target, which is closed after the
+ *                response. So bytes behind a response are never taken for the next one.
+ *   HTTPPROXY-3  A request with an error in its body never gets a last chunk or its last byte: the
+ *                connection to the target is reset, the client gets the error, and is closed.
+ *   HTTPPROXY-4  A response that http.c refuses is answered with 502. If its head was already sent, the
+ *                connection to the client is reset, so that it is not taken for a complete one.
+ *
+ * Hop-by-hop fields (RFC 9110, 7.6.1), those that Connection names, and names with other characters than
+ * letters, digits and '-' are dropped; so are trailers. The body is sent before the response is read: a
+ * target that answers early is read when it has closed its side. TRACE, CONNECT and upgrades are not
+ * implemented.
+ */
+#include "httpproxy.h"
+#include "http.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#define SECOND 1000000000LL
+#define IO_TIME (30 * SECOND)  /* for each read and write; not tuned */
+#define DIAL_TIME (3 * SECOND) /* less than server_end waits */
+#define READ_SIZE (16 << 10)
+#define FLUSH_AT (64 << 10) /* bytes */
+#define INTERIM_MOST 10     /* 1xx responses to a request */
+
+enum outcome {
+	FORWARDED,
+	REFUSED,      /* the message has an error: see its status */
+	READ_FAILED,  /* the sender ended or failed too early */
+	TIMED_OUT,    /* the sender was too slow */
+	WRITE_FAILED, /* the receiver failed */
+};
+
+struct proxied {
+	struct server *server;
+	const char *to;
+	int client;
+	int target;
+	bool closing;    /* the connection to the client ends after this response */
+	bool head_sent;  /* a part of the final response may have been sent */
+	bool incomplete; /* the client must not take what it got for all: reset it */
+	struct buf in;   /* from the client */
+	struct buf back; /* from the target */
+	struct buf out;  /* to one of both */
+	struct http_message request;
+	struct http_message response;
+};
+
+/* ------------------------------------------------------------------- Reads, writes */
+
+static bool flush(struct proxied *p, int fd)
+{
+	bool sent = !p->out.failed;
+
+	if (sent && buf_len(&p->out) > 0) {
+		gmp_fd_set_deadline(fd, GMP_WRITE, gmp_deadline(IO_TIME));
+		sent = gmp_write_all(fd, p->out.data + p->out.start, buf_len(&p->out)) >= 0;
+	}
+	buf_clear(&p->out);
+	return sent;
+}
+
+static enum outcome receive(int fd, struct buf *in)
+{
+	char *at = buf_room(in, READ_SIZE);
+	ssize_t n;
+
+	if (!at)
+		return READ_FAILED;
+	gmp_fd_set_deadline(fd, GMP_READ, gmp_deadline(IO_TIME));
+	n = gmp_read(fd, at, READ_SIZE);
+	if (n == -ETIMEDOUT)
+		return TIMED_OUT;
+	if (n <= 0)
+		return READ_FAILED;
+	in->end += (size_t)n;
+	return FORWARDED;
+}
+
+static void add(struct buf *out, const char *text)
+{
+	buf_add(out, text, strlen(text));
+}
+
+static void reset_on_close(int fd)
+{
+	const struct linger now = { .l_onoff = 1, .l_linger = 0 };
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+}
+
+/* Answer with an error, as the last answer on the connection. */
+static void refuse(struct proxied *p, int status)
+{
+	char text[64], head[256];
+	int n = snprintf(text, sizeof(text), "%d %s\n", status, http_reason(status));
+
+	p->closing = true;
+	buf_clear(&p->out);
+	if (p->head_sent) {
+		p->incomplete = true;
+		return;
+	}
+	snprintf(head, sizeof(head),
+		 "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n"
+		 "Connection: close\r\n\r\n",
+		 status, http_reason(status), n);
+	add(&p->out, head);
+	if (p->request.method != HTTP_HEAD)
+		add(&p->out, text);
+	flush(p, p->client);
+}
+
+/* --------------------------------------------------------------------------- Heads */
+
+/* Whether a field of this name concerns one connection only, or is written by the proxy. */
+static bool is_dropped(const struct http_message *m, const char *name, size_t n)
+{
+	static const char *const dropped[] = {
+		"connection",
+		"keep-alive",
+		"proxy-connection",
+		"te",
+		"trailer",
+		"transfer-encoding",
+		"upgrade",
+		"host",
+		"content-length",
+		"expect",
+		"http2-settings",
+		"proxy-authenticate",
+		"proxy-authorization",
+	};
+
+	for (size_t i = 0; i < n; i++)
+		if (!isalnum((unsigned char)name[i]) && name[i] != '-')
+			return true;
+	for (size_t i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++)
+		if (strlen(dropped[i]) == n && strncasecmp(name, dropped[i], n) == 0)
+			return true;
+	for (unsigned i = 0; i < m->fields_len; i++) {
+		const struct http_field *f = &m->fields[i];
+
+		if (f->name_len == 10 && strncasecmp(m->head + f->name, "connection", 10) == 0 &&
+		    http_list_has(m->head + f->value, f->value_len, name, n))
+			return true;
+	}
+	return false;
+}
+
+static void add_fields(struct buf *out, const struct http_message *m)
+{
+	for (unsigned i = 0; i < m->fields_len; i++) {
+		const struct http_field *f = &m->fields[i];
+
+		if (is_dropped(m, m->head + f->name, f->name_len))
+			continue;
+		buf_add(out, m->head + f->name, f->name_len);
+		add(out, ": ");
+		buf_add(out, m->head + f->value, f->value_len);
+		add(out, "\r\n");
+	}
+	add(out, "Via: 1.1 gmp\r\n");
+}
+
+static void add_length(struct buf *out, int64_t length)
+{
+	char text[48];
+
+	snprintf(text, sizeof(text), "Content-Length: %lld\r\n", (long long)length);
+	add(out, text);
+}
+
+static void add_request_head(struct proxied *p)
+{
+	const struct http_message *r = &p->request;
+	const char *method_end = memchr(r->head, ' ', r->head_len);
+
+	buf_add(&p->out, r->head, (size_t)(method_end - r->head));
+	add(&p->out, r->url_len > r->path && r->url[r->path] != '?' ? " " : " /");
+	buf_add(&p->out, r->url + r->path, r->url_len - r->path);
+	add(&p->out, " HTTP/1.1\r\nHost: ");
+	if (r->hosts > 0)
+		buf_add(&p->out, r->head + r->fields[r->host].value, r->fields[r->host].value_len);
+	else if (r->path > 7)
+		buf_add(&p->out, r->url + 7, r->path - 7);
+	else
+		add(&p->out, p->to);
+	add(&p->out, "\r\n");
+	add_fields(&p->out, r);
+	if (r->chunked)
+		add(&p->out, "Transfer-Encoding: chunked\r\n");
+	else if (r->length >= 0 && r->method != HTTP_GET && r->method != HTTP_HEAD)
+		add_length(&p->out, r->length);
+	add(&p->out, "Connection: close\r\n\r\n");
+}
+
+/* True: the body is to be sent in chunks. */
+static bool add_response_head(struct proxied *p)
+{
+	const struct http_message *r = &p->response;
+	const char *line_end = memchr(r->head, '\r', r->head_len);
+	bool chunked = false;
+
+	add(&p->out, "HTTP/1.1");
+	buf_add(&p->out, r->head + 8, (size_t)(line_end - r->head - 8));
+	add(&p->out, "\r\n");
+	add_fields(&p->out, r);
+	if (r->code >= 200 && r->code != 204 && r->length >= 0) {
+		add_length(&p->out, r->length);
+	} else if (http_has_body(r)) {
+		chunked = p->request.minor == 1;
+		if (chunked)
+			add(&p->out, "Transfer-Encoding: chunked\r\n");
+		else
+			p->closing = true; /* the end of the stream is the end of the body */
+	}
+	if (r->code >= 200 && p->closing)
+		add(&p->out, "Connection: close\r\n");
+	else if (r->code >= 200 && p->request.minor == 0)
+		add(&p->out, "Connection: keep-alive\r\n");
+	add(&p->out, "\r\n");
+	return chunked;
+}
+
+/* -------------------------------------------------------------------------- Bodies */
+
+static void add_data(struct buf *out, const struct http_message *m, bool chunked)
+{
+	char size[24];
+
+	if (m->data_len == 0)
+		return;
+	snprintf(size, sizeof(size), "%zx\r\n", m->data_len);
+	if (chunked)
+		add(out, size);
+	buf_add(out, m->data, m->data_len);
+	if (chunked)
+		add(out, "\r\n");
+}
+
+/* Forward the body of `m`, which follows what `out` holds, to `to`. */
+static enum outcome forward_body(struct proxied *p, struct http_message *m, struct buf *in,
+				 int from, int to, bool chunked)
+{
+	for (;;) {
+		enum http_event event = http_parse(m, in);
+		enum outcome got = FORWARDED;
+		bool ended = event == HTTP_END;
+
+		if (event == HTTP_ERROR)
+			return REFUSED;
+		if (event == HTTP_DATA)
+			add_data(&p->out, m, chunked);
+		if (event == HTTP_MORE) {
+			if (!flush(p, to))
+				return WRITE_FAILED;
+			got = receive(from, in);
+			ended = got == READ_FAILED && http_parse_end(m);
+		}
+		if (ended && chunked)
+			add(&p->out, "0\r\n\r\n");
+		if ((ended || buf_len(&p->out) >= FLUSH_AT) && !flush(p, to))
+			return WRITE_FAILED;
+		if (ended || got != FORWARDED)
+			return ended ? FORWARDED : got;
+	}
+}
+
+/* Parse up to the end of a head. */
+static enum outcome read_head(struct http_message *m, struct buf *in, int fd)
+{
+	for (;;) {
+		enum http_event event = http_parse(m, in);
+		enum outcome got;
+
+		if (event == HTTP_HEAD_END)
+			return FORWARDED;
+		if (event == HTTP_ERROR)
+			return REFUSED;
+		got = receive(fd, in);
+		if (got != FORWARDED)
+			return got;
+	}
+}
+
+/* ----------------------------------------------------------------------- Exchanges */
+
+/* Forward one response: an interim one, or the final one. */
+static enum outcome forward_response(struct proxied *p)
+{
+	struct http_message *r = &p->response;
+	enum outcome got;
+	bool chunked;
+
+	http_begin(r, HTTP_RESPONSE, INT64_MAX);
+	r->method = p->request.method;
+	got = read_head(r, &p->back, p->target);
+	if (got != FORWARDED)
+		return got;
+	if (r->code == 101)
+		return REFUSED;
+	if (r->code >= 200 || p->request.minor == 1) {
+		p->head_sent = r->code >= 200;
+		chunked = add_response_head(p);
+		return forward_body(p, r, &p->back, p->target, p->client, chunked);
+	}
+	return http_parse(r, &p->back) == HTTP_END ? FORWARDED : REFUSED;
+}
+
+static void forward_responses(struct proxied *p)
+{
+	enum outcome got;
+
+	for (int i = 0; i < INTERIM_MOST; i++) {
+		got = forward_response(p);
+		if (got == FORWARDED && p->response.code < 200)
+			continue;
+		if (got == TIMED_OUT)
+			refuse(p, 504);
+		else if (got == WRITE_FAILED)
+			p->closing = p->incomplete = true;
+		else if (got != FORWARDED)
+			refuse(p, 502);
+		return;
+	}
+	refuse(p, 502);
+}
+
+static void exchange(struct proxied *p)
+{
+	enum outcome sent;
+
+	add_request_head(p);
+	if (p->request.expect && http_has_body(&p->request) && p->request.minor == 1) {
+		static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+		gmp_fd_set_deadline(p->client, GMP_WRITE, gmp_deadline(IO_TIME));
+		gmp_write_all(p->client, go_on, sizeof(go_on) - 1);
+	}
+	sent = forward_body(p, &p->request, &p->in, p->client, p->target, p->request.chunked);
+	if (sent == REFUSED || sent == READ_FAILED || sent == TIMED_OUT) {
+		reset_on_close(p->target);
+		refuse(p, sent == REFUSED ? p->request.status : sent == TIMED_OUT ? 408 : 400);
+		return;
+	}
+	if (sent == WRITE_FAILED)
+		p->closing = true; /* the rest of the body is not read */
+	forward_responses(p);
+}
+
+static void serve_request(struct proxied *p)
+{
+	struct server_fd entry;
+
+	if (p->request.method == HTTP_CONNECT || p->request.method == HTTP_TRACE) {
+		refuse(p, 501);
+		return;
+	}
+	p->target = gmp_dial_until("tcp", p->to, gmp_deadline(DIAL_TIME));
+	if (p->target < 0) {
+		server_complain(p->server, p->to, p->target);
+		refuse(p, 502);
+		return;
+	}
+	if (server_add_fd(p->server, &entry, p->target)) {
+		exchange(p);
+		server_remove_fd(p->server, &entry);
+	} else {
+		p->closing = true;
+	}
+	gmp_close(p->target);
+}
+
+void httpproxy_serve(struct server *s, const char *to, int client)
+{
+	struct proxied *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return;
+	p->server = s;
+	p->to = to;
+	p->client = client;
+	while (!p->closing) {
+		enum outcome got;
+
+		http_begin(&p->request, HTTP_REQUEST, INT64_MAX);
+		p->head_sent = false;
+		got = read_head(&p->request, &p->in, client);
+		if (got == REFUSED) {
+			refuse(p, p->request.status);
+		} else if (got == TIMED_OUT && p->request.begun) {
+			refuse(p, 408);
+		} else if (got != FORWARDED) {
+			break;
+		} else {
+			p->closing = !p->request.keep_alive || s->ending;
+			serve_request(p);
+			buf_clear(&p->back);
+		}
+	}
+	if (p->incomplete)
+		reset_on_close(client);
+	else if (p->closing)
+		server_finish(client);
+	buf_free(&p->in);
+	buf_free(&p->back);
+	buf_free(&p->out);
+	free(p);
+}

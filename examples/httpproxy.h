@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* Reverse proxy for HTTP/1.1 that re-frames every message: the mode --http of examples/proxy.c. */
+#ifndef EXAMPLES_HTTPPROXY_H
+#define EXAMPLES_HTTPPROXY_H
+
+#include "server.h"
+
+/* Serve the requests of a client by the server at the address `to`, until one side ends. The caller
+ * closes `client`. */
+void httpproxy_serve(struct server *s, const char *to, int client);
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests proxy --http: what reaches the target, what reaches the client, and how both connections end.
+ *
+ *   httpproxyclient [TEST...] -- PROXY --http [OPTION...]
+ *
+ * The test is both the client and the target.
+ */
+#include "httpcases.h"
+#include "peer.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int listener;
+
+static int listen_as_target(void)
+{
+	static char to[32];
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	socklen_t len = sizeof(addr);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 ||
+	    listen(fd, 1000) != 0 || getsockname(fd, (struct sockaddr *)&addr, &len) != 0)
+		fail("cannot listen");
+	set_patience(fd);
+	snprintf(to, sizeof(to), "127.0.0.1:%d", ntohs(addr.sin_port));
+	add_server_option("--to");
+	add_server_option(to);
+	return fd;
+}
+
+static int accept_as_target(void)
+{
+	int fd = accept(listener, NULL, NULL);
+
+	if (fd < 0)
+		fail("the proxy does not dial");
+	set_patience(fd);
+	return fd;
+}
+
+/* -1: the proxy did not dial. Its dial ends before the client gets an answer. */
+static int accept_if_dialled(void)
+{
+	struct pollfd p = { .fd = listener, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0 ? accept_as_target() : -1;
+}
+
+static void send_text(int fd, const char *text)
+{
+	send_bytes(fd, text, strlen(text));
+}
+
+static void expect_text(int fd, const char *text)
+{
+	expect_bytes(fd, text, strlen(text));
+}
+
+/* A request and its response, as each side sends it and as the other gets it. */
+struct exchange {
+	const char *sent;
+	const char *at_target;
+	const char *answer;
+	const char *at_client;
+	bool ends; /* the connection to the client */
+};
+
+static void run_exchange(int client, const struct exchange *e)
+{
+	int target;
+
+	print_bytes("  ", e->sent, strlen(e->sent));
+	send_text(client, e->sent);
+	target = accept_as_target();
+	expect_text(target, e->at_target);
+	send_text(target, e->answer);
+	shutdown(target, SHUT_WR);
+	expect_text(client, e->at_client);
+	if (e->ends)
+		expect_end(client);
+	expect_end(target);
+}
+
+#define GET "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+#define HEAD "HEAD / HTTP/1.1\r\nHost: x\r\n\r\n"
+#define VIA "Via: 1.1 gmp\r\n"
+#define TO_TARGET "Host: x\r\n" VIA "Connection: close\r\n\r\n"
+#define GET_TO_TARGET "GET / HTTP/1.1\r\n" TO_TARGET
+#define OK "HTTP/1.1 200 OK\r\n"
+#define EMPTY OK "Content-Length: 0\r\n\r\n"
+#define EMPTY_TO_CLIENT OK VIA "Content-Length: 0\r\n\r\n"
+#define BAD_GATEWAY                                                                                \
+	"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\nContent-Length: 16\r\n"           \
+	"Connection: close\r\n\r\n502 Bad Gateway\n"
+
+static void requests_are_framed_anew(void)
+{
+	static const struct exchange exchanges[] = {
+		{ GET, GET_TO_TARGET, EMPTY, EMPTY_TO_CLIENT, false },
+		{ "GET http://x/a?b HTTP/1.1\r\nHost: X\r\n\r\n",
+		  "GET /a?b HTTP/1.1\r\nHost: X\r\n" VIA "Connection: close\r\n\r\n", EMPTY,
+		  EMPTY_TO_CLIENT, false },
+		{ "GET / HTTP/1.1\r\nHost: x\r\nA:  b \r\nTE: trailers\r\nUpgrade: h2c\r\n"
+		  "Keep-Alive: x\r\nConnection: upgrade, C\r\nC: d\r\nContent_Length: 9\r\n"
+		  "Proxy-Connection: x\r\n\r\n",
+		  "GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n" VIA "Connection: close\r\n\r\n", EMPTY,
+		  EMPTY_TO_CLIENT, false },
+		{ "POST / HTTP/1.1\r\nContent-Length: 003\r\nHost: x\r\n\r\nabc",
+		  "POST / HTTP/1.1\r\nHost: x\r\n" VIA
+		  "Content-Length: 3\r\nConnection: close\r\n\r\nabc",
+		  EMPTY, EMPTY_TO_CLIENT, false },
+		{ "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n\r\n"
+		  "00A\r\n0123456789\r\n0\r\nX: y\r\n\r\n",
+		  "POST / HTTP/1.1\r\nHost: x\r\n" VIA "Transfer-Encoding: chunked\r\n"
+		  "Connection: close\r\n\r\na\r\n0123456789\r\n0\r\n\r\n",
+		  EMPTY, EMPTY_TO_CLIENT, false },
+		{ "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", GET_TO_TARGET, EMPTY,
+		  OK VIA "Content-Length: 0\r\nConnection: close\r\n\r\n", true },
+	};
+	int client = connect_to_server();
+
+	for (size_t i = 0; i < sizeof(exchanges) / sizeof(exchanges[0]); i++)
+		run_exchange(client, &exchanges[i]);
+}
+
+static void responses_are_framed_anew(void)
+{
+	static const struct exchange exchanges[] = {
+		{ GET, GET_TO_TARGET,
+		  OK "A: b\r\nConnection: close, C\r\nC: d\r\nContent-Length: 3\r\n\r\nabc",
+		  OK "A: b\r\n" VIA "Content-Length: 3\r\n\r\nabc", false },
+		{ GET, GET_TO_TARGET, OK "Content-Length: 3\r\n\r\nabc" OK "\r\npoison",
+		  OK VIA "Content-Length: 3\r\n\r\nabc", false },
+		{ GET, GET_TO_TARGET,
+		  OK "Transfer-Encoding: chunked\r\n\r\n03\r\nabc\r\n0\r\nX: y\r\n\r\n",
+		  OK VIA "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", false },
+		{ GET, GET_TO_TARGET, "HTTP/1.0 200 OK\r\n\r\nabc",
+		  OK VIA "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", false },
+		{ HEAD, "HEAD / HTTP/1.1\r\n" TO_TARGET, OK "Content-Length: 3\r\n\r\n",
+		  OK VIA "Content-Length: 3\r\n\r\n", false },
+		{ GET, GET_TO_TARGET, "HTTP/1.1 204 No\r\n\r\n", "HTTP/1.1 204 No\r\n" VIA "\r\n",
+		  false },
+		{ GET, GET_TO_TARGET, "HTTP/1.1 304 No\r\nContent-Length: 3\r\n\r\n",
+		  "HTTP/1.1 304 No\r\n" VIA "Content-Length: 3\r\n\r\n", false },
+		{ GET, GET_TO_TARGET, "HTTP/1.1 103 Hints\r\nA: b\r\n\r\n" EMPTY,
+		  "HTTP/1.1 103 Hints\r\nA: b\r\n" VIA "\r\n" EMPTY_TO_CLIENT, false },
+		{ "GET / HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n", GET_TO_TARGET,
+		  OK "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+		  OK VIA "Connection: close\r\n\r\nabc", true },
+	};
+	int client = connect_to_server();
+
+	for (size_t i = 0; i < sizeof(exchanges) / sizeof(exchanges[0]); i++)
+		run_exchange(client, &exchanges[i]);
+}
+
+static void ambiguous_response_gets_502(void)
+{
+	static const char *const answers[] = {
+		OK "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		OK "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
+		OK "Content-Length: 3, 3\r\n\r\nabc",
+		OK "Content-Length: +3\r\n\r\nabc",
+		OK "Content-Length : 3\r\n\r\nabc",
+		OK "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+		"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"HTTP/1.1 200 OK\nContent-Length: 0\n\n",
+		"HTTP/1.1 204 No\r\nContent-Length: 3\r\n\r\nabc",
+		"HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n",
+		"HTTP/2.0 200 OK\r\n\r\n",
+		OK "X: a\r\n b\r\nContent-Length: 0\r\n\r\n",
+		OK "X: a\rb\r\nContent-Length: 0\r\n\r\n",
+		OK "Content-Length: 3\r\n",
+		"abc",
+		"",
+	};
+
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		struct exchange e = { GET, GET_TO_TARGET, answers[i], BAD_GATEWAY, true };
+
+		run_exchange(connect_to_server(), &e);
+	}
+}
+
+/* The head was sent before the error: the client must not take the body for complete. */
+static void truncated_response_resets_the_client(void)
+{
+	static const char *const answers[] = {
+		OK "Content-Length: 4\r\n\r\nabc",
+		OK "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+		OK "Transfer-Encoding: chunked\r\n\r\n3\r\nabcX0\r\n\r\n",
+	};
+
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		int client = connect_to_server();
+		int target;
+
+		SEND(client, GET);
+		target = accept_as_target();
+		EXPECT(target, GET_TO_TARGET);
+		send_text(target, answers[i]);
+		close(target);
+		char bytes[4096];
+		ssize_t n;
+
+		while ((n = recv(client, bytes, sizeof(bytes), 0)) > 0)
+			;
+		if (n == 0)
+			fail(answers[i]);
+		close(client);
+	}
+}
+
+/* The client gets one error; the target gets no smuggled request, and no complete body. */
+static void smuggling_case_is_not_forwarded(void)
+{
+	for (size_t i = 0; i < HTTP_CASES; i++) {
+		const struct http_case *c = &http_cases[i];
+		int client = connect_to_server();
+		char bytes[4096], wanted[32];
+		ssize_t n;
+		int target;
+
+		send_bytes(client, c->bytes, c->n);
+		n = recv(client, bytes, sizeof(bytes) - 1, MSG_WAITALL);
+		bytes[n > 0 ? n : 0] = '\0';
+		snprintf(wanted, sizeof(wanted), "HTTP/1.1 %d ", c->status);
+		if (n <= 0 || strncmp(bytes, wanted, strlen(wanted)) != 0 ||
+		    !strstr(bytes, "\r\nConnection: close\r\n") || strstr(bytes + 1, "HTTP/1.1 ")) {
+			print_bytes("got", bytes, n > 0 ? (size_t)n : 0);
+			fail(c->name);
+		}
+		close(client);
+		while ((target = accept_if_dialled()) >= 0) {
+			n = recv(target, bytes, sizeof(bytes) - 1, MSG_WAITALL);
+			bytes[n > 0 ? n : 0] = '\0';
+			if (strstr(bytes, "smuggled") || strstr(bytes, "0\r\n\r\n")) {
+				print_bytes("forwarded", bytes, (size_t)n);
+				fail(c->name);
+			}
+			close(target);
+		}
+	}
+}
+
+static void expectation_is_answered_by_the_proxy(void)
+{
+	int client = connect_to_server();
+	int target;
+
+	SEND(client,
+	     "PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+	target = accept_as_target();
+	EXPECT(client, "HTTP/1.1 100 Continue\r\n\r\n");
+	SEND(client, "abc");
+	EXPECT(target, "PUT / HTTP/1.1\r\nHost: x\r\n" VIA
+		       "Content-Length: 3\r\nConnection: close\r\n\r\nabc");
+	SEND(target, EMPTY);
+	EXPECT(client, EMPTY_TO_CLIENT);
+	close(target);
+	close(client);
+}
+
+static const struct test tests[] = {
+	TEST_OF(requests_are_framed_anew),        TEST_OF(responses_are_framed_anew),
+	TEST_OF(ambiguous_response_gets_502),     TEST_OF(truncated_response_resets_the_client),
+	TEST_OF(smuggling_case_is_not_forwarded), TEST_OF(expectation_is_answered_by_the_proxy),
+};
+
+int main(int argc, char **argv)
+{
+	listener = listen_as_target();
+	return run_tests(tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
+}
