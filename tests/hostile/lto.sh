@@ -4,6 +4,7 @@
 # CFLAGS and LDFLAGS as distributions set them, with -flto: gmp builds, its floors still refuse an upward call, and
 # programs that are compiled with these flags work.
 . "$(dirname "$0")/lib.sh"
+need_shared # both libraries are built here
 command -v ninja >/dev/null || skip "no ninja"
 flags="-O2 -flto -fexceptions -fstack-protector-strong -fcf-protection -Wp,-D_FORTIFY_SOURCE=2"
 ld="-flto -Wl,-z,relro -Wl,-z,now -Wl,--as-needed"
@@ -29,8 +30,10 @@ for ipo in OFF ON; do
 	make $floors gmprt gmprt_static >"$scratch/log" 2>&1 ||
 		{ tail -n 30 "$scratch/log"; fail "with $flags, IPO $ipo: it does not build"; }
 	build=$scratch/lto
-	program everything.c $flags $ld
-	holds "$scratch/everything"
+	for link in shared static; do
+		program everything.c $flags $ld
+		holds "$scratch/everything"
+	done
 done
 
 # A call from floor 2 into floor 3.
