@@ -12,8 +12,8 @@
  *   HTTPPROXY-4  A response that http.c refuses is answered with 502. If its head was already sent, the
  *                connection to the client is reset, so that it is not taken for a complete one.
  *
- * Hop-by-hop fields (RFC 9110, 7.6.1), those that Connection names, and names with other characters than
- * letters, digits and '-' are dropped; so are trailers. The body is sent before the response is read: a
+ * Hop-by-hop fields (RFC 9110, 7.6.1), fields that Connection names, and fields whose name has characters other
+ * than letters, digits and '-' are dropped; so are trailers. The body is sent before the response is read: a
  * target that answers early is read when it has closed its side. TRACE, CONNECT and upgrades are not
  * implemented.
  */

@@ -31,8 +31,8 @@
  *   - A request has up to RESP_MAX_REQUEST bytes and RESP_MAX_ARGS arguments.
  *   - Answers are written once there are KV_FULL bytes, and the commands of the client stop until it has
  *     read them (kvsession.h).
- *   - A client that sends nothing for --timeout seconds is closed.  So is one that has read nothing for
- *     --write-timeout seconds while answers wait, also if it has closed its sending half.
+ *   - A client that sends nothing for --timeout seconds is closed, and a client that has read
+ *     nothing for --write-timeout seconds while answers wait, also after it has closed its sending half.
  */
 #include "kvowner.h"
 #include "kvreactor.h"

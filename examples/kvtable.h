@@ -103,7 +103,7 @@ bool kv_erase_locked(struct kv_table *t, uint64_t hash, struct slice key, struct
 
 /* The rest locks by itself. */
 
-/* Keys in the table, with those that have expired and are not removed yet. */
+/* Keys in the table, also expired ones until they are removed. */
 int64_t kv_count(struct kv_table *t);
 
 /*

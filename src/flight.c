@@ -19,8 +19,8 @@
  *  FL4 If the runner ends in fn (gmp_exit), the destructor of a local lands the flight; flights within
  *      flights are a list there, the innermost first.
  *  FL5 The lock is spin.h's: the table outlives the run.
- *  FL6 `external` and `green` tell calls that are inside from those that the end of a run has killed: only the
- *      former make a free of the table misuse.
+ *  FL6 `external` and `green` count calls that are inside, without the calls that the end of a run has killed: a
+ *      free of the table is misuse while the sum is not 0.
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -171,7 +171,7 @@ static void late_caller(void *arg)
 	exit(0);
 }
 
-static void inside_nobody(void)
+static void inside_killed(void)
 {
 	flight = gmp_singleflight_new(8);
 	gmp_go(call_flight, NULL);
@@ -201,7 +201,7 @@ static const struct {
 	{ "used singleflight", used_singleflight },
 	{ "inside green", inside_green },
 	{ "inside external", inside_external },
-	{ "inside nobody", inside_nobody },
+	{ "inside killed", inside_killed },
 };
 
 static void app(void *arg)

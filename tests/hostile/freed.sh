@@ -16,7 +16,7 @@ dies "gmp_chan_free: " "$freed" other_kind
 for kind in chan singleflight; do
 	dies "a call on an object" "$freed" used $kind
 done
-for who in green external; do
-	dies "is in use by 1 calls" "$freed" inside $who
+for caller in green external; do
+	dies "is in use by 1 calls" "$freed" inside $caller
 done
-holds "$freed" inside nobody
+holds "$freed" inside killed
