@@ -9,6 +9,20 @@
 #include "base/san.h"
 #include "base/throw.h"
 
+#ifdef SAN_ADDRESS
+
+void object_keep_all(void)
+{
+}
+
+void object_free(void *object, size_t size)
+{
+	(void)size;
+	free(object);
+}
+
+#else
+
 enum { RINGS = 16, RING_SLOTS = 8 };
 enum { POISONED = 256 };
 enum { LARGE = 1024 }; /* what is larger is cut to POISONED */
@@ -62,10 +76,6 @@ static void *cut(void *object)
 
 void object_free(void *object, size_t size)
 {
-#ifdef SAN_ADDRESS
-	(void)size;
-	free(object);
-#else
 	memset(object, POISON & 0xff, min_of(size, (size_t)POISONED));
 	if (size > LARGE) {
 		object = cut(object);
@@ -78,8 +88,9 @@ void object_free(void *object, size_t size)
 
 	st_rlx(&r->next, i + 1);
 	free(xchg_seq(&r->object[i % RING_SLOTS], object)); /* ORD(object) */
-#endif
 }
+
+#endif
 
 static const char *name_of(uint32_t kind)
 {
