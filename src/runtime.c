@@ -31,6 +31,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/object.h"
 #include "base/os.h"
 #include "base/srcline.h"
 #include "base/throw.h"
@@ -342,6 +343,7 @@ static void tear_down(void)
 	leftovers_fini();
 	signals_fini();
 	dump_fini();
+	object_release_all();
 	undo();
 }
 

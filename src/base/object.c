@@ -15,6 +15,10 @@ void object_keep_all(void)
 {
 }
 
+void object_release_all(void)
+{
+}
+
 void object_free(void *object, size_t size)
 {
 	(void)size;
@@ -88,6 +92,13 @@ void object_free(void *object, size_t size)
 
 	st_rlx(&r->next, i + 1);
 	free(xchg_seq(&r->object[i % RING_SLOTS], object)); /* ORD(object) */
+}
+
+void object_release_all(void)
+{
+	for (int i = 0; i < RINGS * RING_SLOTS; i++)
+		free(xchg_seq(&rings[i / RING_SLOTS].object[i % RING_SLOTS],
+			      NULL)); /* ORD(object) */
 }
 
 #endif

@@ -55,6 +55,9 @@ void gmp__object_lock_freed(void) __attribute__((noreturn, cold));
 /* free(object), later. `size`: of the object, with what stands behind it. */
 void object_free(void *object, size_t size);
 
+/* Empties the rings: at the end of a run gmp holds no memory. */
+void object_release_all(void);
+
 /* OB3, from now on. */
 void object_keep_all(void);
 

@@ -183,7 +183,7 @@ bool os_locks_memory(void)
 
 	if (!page) /* RLIMIT_MEMLOCK is used up, or there is no memory */
 		return errno == EAGAIN;
-	locks = madvise(page, PAGE, MADV_DONTNEED) != 0; /* EINVAL: locked */
+	locks = madvise(page, PAGE, MADV_DONTNEED) != 0 && errno == EINVAL;
 	munmap(page, PAGE);
 	return locks;
 }
