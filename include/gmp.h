@@ -903,7 +903,7 @@ GMP_API ssize_t gmp_sendfile(int out, int in, off_t *offset, size_t n);
  * moved: to a later time, and calls work again, or to GMP_FOREVER, which clears it.
  * -EINVAL: a bad `which`.  -EBADF.  -ENOMEM: a million are set.
  *
- *   gmp_fd_set_deadline(c, GMP_READ, gmp_deadline(30 * second));      // for this request
+ *   gmp_fd_set_deadline(c, GMP_READ, gmp_deadline(30 * GMP_S));       // for this request
  *   ssize_t n = gmp_read(c, buf, sizeof(buf));                     // -ETIMEDOUT: too slow
  */
 enum { GMP_READ = 1, GMP_WRITE = 2 };
