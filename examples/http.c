@@ -231,7 +231,7 @@ static bool parse_length(struct http_message *m, const char *at, size_t n)
 	return true;
 }
 
-/* "chunked", once. Other codings that a list of tokens names are not implemented. */
+/* "chunked", once. Another token is answered by 501, anything else by 400. */
 static bool parse_coding(struct http_message *m, const char *at, size_t n)
 {
 	if (m->chunked || n == 0)
