@@ -310,3 +310,50 @@ int run_tests(const struct test *tests, size_t n, int argc, char **argv)
 	fprintf(stderr, "all passed\n");
 	return 0;
 }
+
+void expect_one_error(int fd, int status, const char *request)
+{
+	char bytes[4096], wanted[32];
+	ssize_t n = recv(fd, bytes, sizeof(bytes) - 1, MSG_WAITALL);
+
+	bytes[n > 0 ? n : 0] = '\0';
+	snprintf(wanted, sizeof(wanted), "HTTP/1.1 %d ", status);
+	if (n <= 0 || strncmp(bytes, wanted, strlen(wanted)) != 0 ||
+	    !strstr(bytes, "\r\nConnection: close\r\n") || strstr(bytes + 1, "HTTP/1.1 ")) {
+		print_bytes("got", bytes, n > 0 ? (size_t)n : 0);
+		fail(request);
+	}
+	close(fd);
+}
+
+/* ------------------------------------------------------- The target of a proxy */
+
+int target_listener;
+
+void listen_as_target(void)
+{
+	static char to[32];
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	socklen_t len = sizeof(addr);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 ||
+	    listen(fd, 1000) != 0 || getsockname(fd, (struct sockaddr *)&addr, &len) != 0)
+		fail("cannot listen");
+	set_patience(fd);
+	snprintf(to, sizeof(to), "127.0.0.1:%d", ntohs(addr.sin_port));
+	add_server_option("--to");
+	add_server_option(to);
+	target_listener = fd;
+}
+
+int accept_as_target(void)
+{
+	int fd = accept(target_listener, NULL, NULL);
+
+	if (fd < 0)
+		fail("the proxy does not dial");
+	set_patience(fd);
+	return fd;
+}

@@ -47,6 +47,13 @@ void expect_server_to_end(void); /* which has got SIGTERM: with status 0 */
 int count_descriptors(void); /* of the server */
 void wait_for_descriptors(int at_most);
 
+/* ------------------------------------------------------- The target of a proxy */
+
+extern int target_listener;
+
+void listen_as_target(void); /* and gives each server the option --to */
+int accept_as_target(void);
+
 /* ----------------------------------------------------------------- Connections */
 
 int connect_to_server(void);
@@ -62,6 +69,9 @@ void expect_reset(int fd);                /* the peer resets the connection; clo
 void reset_connection(int fd);
 void print_bytes(const char *what, const char *bytes, size_t n);
 void sleep_ms(long ms);
+
+/* One HTTP response, with that status and "Connection: close", and then the end; closes fd. */
+void expect_one_error(int fd, int status, const char *request);
 
 #define SEND(fd, text) send_bytes(fd, text, sizeof(text) - 1)
 #define EXPECT(fd, text) expect_bytes(fd, text, sizeof(text) - 1)

@@ -17,26 +17,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static int listener;
-
-static int listen_as_target(void)
-{
-	static char to[32];
-	struct sockaddr_in addr = { .sin_family = AF_INET };
-	socklen_t len = sizeof(addr);
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 ||
-	    listen(fd, 1000) != 0 || getsockname(fd, (struct sockaddr *)&addr, &len) != 0)
-		fail("cannot listen");
-	set_patience(fd);
-	snprintf(to, sizeof(to), "127.0.0.1:%d", ntohs(addr.sin_port));
-	add_server_option("--to");
-	add_server_option(to);
-	return fd;
-}
-
 struct ends {
 	int client;
 	int target;
@@ -46,10 +26,7 @@ static struct ends connect_through(void)
 {
 	struct ends e = { .client = connect_to_server() };
 
-	e.target = accept(listener, NULL, NULL);
-	if (e.target < 0)
-		fail("the proxy does not dial");
-	set_patience(e.target);
+	e.target = accept_as_target();
 	return e;
 }
 
@@ -217,7 +194,7 @@ static void many_connections_at_once(void)
  * sent away.  It has sent a byte. */
 static int accept_from(int client)
 {
-	struct pollfd p[2] = { { .fd = listener, .events = POLLIN },
+	struct pollfd p[2] = { { .fd = target_listener, .events = POLLIN },
 			       { .fd = client, .events = POLLIN } };
 
 	for (;;) {
@@ -227,7 +204,7 @@ static int accept_from(int client)
 			fail("a client is neither served nor sent away");
 		if (!p[0].revents)
 			return -1;
-		int accepted = accept(listener, NULL, NULL);
+		int accepted = accept(target_listener, NULL, NULL);
 
 		if (accepted < 0)
 			fail("cannot accept");
@@ -243,7 +220,7 @@ static int accept_from(int client)
 static void without_descriptors_it_goes_on(void)
 {
 	enum { CLIENTS = 60 };
-	struct pollfd polled = { .fd = listener, .events = POLLIN };
+	struct pollfd polled = { .fd = target_listener, .events = POLLIN };
 	int fds[CLIENTS];
 	int client, accepted;
 	int before;
@@ -275,7 +252,7 @@ static void without_descriptors_it_goes_on(void)
 	close(accepted);
 	wait_for_descriptors(before);
 	while (poll(&polled, 1, 0) > 0)
-		close(accept(listener, NULL, NULL));
+		close(accept(target_listener, NULL, NULL));
 }
 
 static void it_ends_while_streams_are_open(void)
@@ -313,6 +290,6 @@ static const struct test tests[] = {
 
 int main(int argc, char **argv)
 {
-	listener = listen_as_target();
+	listen_as_target();
 	return run_tests(tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
 }
