@@ -487,19 +487,24 @@ int gmp_chan_close(gmp_chan *c)
 	return 0;
 }
 
-void gmp_chan_free(gmp_chan *c)
+void chan_destroy(gmp_chan *c)
 {
-	if (!c)
-		return;
-	object_check(c, c->kind, OBJECT_CHAN, "gmp_chan_free");
 	/* a peer may still be about to drop the lock: its exchange is complete */
 	lock_end(&c->lock, LR_CHAN);
 	chan_forget_parents(c);
 	if (c->recvq.first || c->sendq.first)
 		gmp__fatal("free of a channel that somebody waits on");
+	object_free(c, sizeof(*c) + c->cap * c->size);
+}
+
+void gmp_chan_free(gmp_chan *c)
+{
+	if (!c)
+		return;
+	object_claim(c, &c->kind, OBJECT_CHAN, "gmp_chan_free");
 	if (c->owner)
 		gmp__fatal("gmp_chan_free of a tick: that is for gmp_tick_free");
-	object_free(c, sizeof(*c) + c->cap * c->size);
+	chan_destroy(c);
 }
 
 size_t gmp_chan_len(const gmp_chan *c)

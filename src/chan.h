@@ -112,6 +112,8 @@ uint32_t chan_draw(uint32_t n);
 /* A waiter that nobody has met here leaves the queue, unless somebody took it out already; then the
  * channel may be gone. */
 void chan_leave(struct sudog *sg);
+/* Frees c, which the caller has claimed (base/object.h) and nothing waits on. */
+void chan_destroy(gmp_chan *c);
 
 /* Foreign threads that wait to receive, from this channel alone, are claimed with -ESRCH. */
 void chan_release_foreign(gmp_chan *c, struct glist *out);

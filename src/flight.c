@@ -317,7 +317,7 @@ void gmp_singleflight_free(gmp_singleflight *t)
 {
 	if (!t)
 		return;
-	object_check(t, t->kind, OBJECT_SINGLEFLIGHT, "gmp_singleflight_free");
+	object_claim(t, &t->kind, OBJECT_SINGLEFLIGHT, "gmp_singleflight_free");
 	spin_lock(&t->locked);
 	int inside = callers(t);
 

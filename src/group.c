@@ -651,7 +651,7 @@ void gmp_group_free(gmp_group *g)
 {
 	if (!g)
 		return;
-	object_check(g, g->kind, OBJECT_GROUP, "gmp_group_free");
+	object_claim(g, &g->kind, OBJECT_GROUP, "gmp_group_free");
 	if (!run_is_over(g)) {
 		g->freed = true;
 		on_green(wait_for_all, g, GMP_FOREVER);

@@ -189,7 +189,7 @@ void gmp_multipool_free(gmp_multipool *m)
 {
 	if (!m)
 		return;
-	object_check(m, m->kind, OBJECT_MULTIPOOL, "gmp_multipool_free");
+	object_claim(m, &m->kind, OBJECT_MULTIPOOL, "gmp_multipool_free");
 	__atomic_store_n(&m->closed, true, __ATOMIC_RELAXED);
 	for (int i = 0; i < m->n; i++) {
 		gmp_pool_reboot(m->pool[i]);

@@ -376,10 +376,9 @@ void gmp_pool_free(gmp_pool *p)
 {
 	if (!p)
 		return;
-	object_check(p, p->kind, OBJECT_POOL, "gmp_pool_free");
+	object_claim(p, &p->kind, OBJECT_POOL, "gmp_pool_free");
 	if (gmp_run_id() == p->run) {
 		pool_lock(p);
-		object_check(p, p->dying ? POISON : p->kind, OBJECT_POOL, "gmp_pool_free");
 		if (!p->closed)
 			close_intake(p);
 		if (own_task(p)) {

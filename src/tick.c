@@ -144,7 +144,7 @@ void gmp_tick_free(gmp_chan *c)
 {
 	if (!c)
 		return;
-	object_check(c, c->kind, OBJECT_CHAN, "gmp_tick_free");
+	object_claim(c, &c->kind, OBJECT_CHAN, "gmp_tick_free");
 	struct tick *t = c->owner;
 
 	if (!t)
@@ -156,6 +156,6 @@ void gmp_tick_free(gmp_chan *c)
 	tick_unlist(t);
 	timer_give_place();
 	c->owner = NULL;
-	gmp_chan_free(c);
+	chan_destroy(c);
 	free(t);
 }

@@ -250,7 +250,7 @@ void gmp_timer_free(gmp_timer *t)
 
 	if (!t)
 		return;
-	object_check(t, t->freed ? POISON : t->kind, OBJECT_TIMER, "gmp_timer_free");
+	object_claim(t, &t->kind, OBJECT_TIMER, "gmp_timer_free");
 	if (!timer_enter_to_free(t->run)) {
 		timer_forget(t);
 		return;

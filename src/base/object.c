@@ -118,11 +118,15 @@ static const char *name_of(uint32_t kind)
 	return "no object of gmp";
 }
 
-void gmp__object_wrong(const void *object, uint32_t kind, const char *call)
+void object_claim(const void *object, uint32_t *kind, enum object_kind is, const char *call)
 {
-	if (kind == POISON)
+	uint32_t found = (uint32_t)is;
+
+	if (likely(cas_rlx(kind, &found, (uint32_t)OBJECT_CLAIMED)))
+		return;
+	if (found == POISON || found == OBJECT_CLAIMED)
 		gmp__fatal("%s: %p has been freed already", call, object);
-	gmp__fatal("%s: %p is %s", call, object, name_of(kind));
+	gmp__fatal("%s: %p is %s", call, object, name_of(found));
 }
 
 void gmp__object_in_use(const void *object, int calls, const char *call)

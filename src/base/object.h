@@ -2,12 +2,14 @@
 /*
  * Names the free of an object of the interface that has been freed already, or that is of another kind.
  *
- * Each object that a program frees by a gmp_X_free has a word that says what it is. object_free overwrites the
- * object with POISON, that word and the object's lock included, and keeps the memory from malloc for a while:
+ * Each object that a program frees by a gmp_X_free has a word that says what it is. object_claim changes that word,
+ * object_free overwrites the object with POISON, that word and the object's lock included, and keeps the memory
+ * from malloc for a while:
  *
- *   gmp_X_free ──> object_free ──> ring of the address: RING_SLOTS objects ──> free(3)
+ *   gmp_X_free ──> object_claim ──> object_free ──> ring of the address: RING_SLOTS objects ──> free(3)
  *
  * Invariants
+ *  OB0 Of all calls that free an object, one changes its word from the kind to OBJECT_CLAIMED, and frees it.
  *  OB1 An object in a ring is POISON in its first bytes, up to POISONED of them: a second free finds POISON
  *      where the kind stands, and a lock finds it in its word (lock.h, spin.h).
  *  OB2 A slot is emptied by the exchange that fills it, so each object goes to free(3) once.
@@ -32,18 +34,11 @@ enum object_kind {
 	OBJECT_MULTIPOOL,
 	OBJECT_GROUP,
 	OBJECT_SINGLEFLIGHT,
+	OBJECT_CLAIMED,
 };
 
-/* object, whose word is `kind`, is not what `call` takes: ends the process with a line. */
-void gmp__object_wrong(const void *object, uint32_t kind, const char *call)
-	__attribute__((noreturn, cold));
-
-static inline void object_check(const void *object, uint32_t kind, enum object_kind is,
-				const char *call)
-{
-	if (__builtin_expect(kind != (uint32_t)is, 0))
-		gmp__object_wrong(object, kind, call);
-}
+/* OB0. kind: the word of object. What is not of kind `is` ends the process with a line that names `call`. */
+void object_claim(const void *object, uint32_t *kind, enum object_kind is, const char *call);
 
 /* `calls` calls are inside the object that `call` frees. */
 void gmp__object_in_use(const void *object, int calls, const char *call)

@@ -49,9 +49,8 @@ static void shard_free(gmp_chan *c)
 {
 	if (!c)
 		return;
-	object_check(c, c->kind, OBJECT_DONE_CHAN, "gmp_done_free");
-	c->kind = OBJECT_CHAN;
-	gmp_chan_free(c);
+	object_claim(c, &c->kind, OBJECT_DONE_CHAN, "gmp_done_free");
+	chan_destroy(c);
 }
 
 gmp_done *gmp_done_new(void)
@@ -73,7 +72,7 @@ void gmp_done_free(gmp_done *d)
 {
 	if (!d)
 		return;
-	object_check(d, d->kind, OBJECT_DONE, "gmp_done_free");
+	object_claim(d, &d->kind, OBJECT_DONE, "gmp_done_free");
 	while (ld_acq(&d->set) == SETTING) /* ORD(done) */
 		gmp_yield();
 	for (int i = 0; i < SHARDS; i++)

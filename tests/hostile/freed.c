@@ -3,6 +3,7 @@
  * Misuses the frees of gmp's objects.
  *
  *   freed twice KIND [BETWEEN]   frees an object twice, and BETWEEN other channels, of 4,000 bytes, in between
+ *   freed race KIND              frees an object in two threads at once
  *   freed NAME                   another misuse: see the table below
  */
 #include <pthread.h>
@@ -26,40 +27,82 @@ static void nothing(void *arg)
 	(void)arg;
 }
 
-#define TWICE(kind, make)                                                                          \
-	static void twice_##kind(void)                                                             \
+#define KIND(name, kind, make)                                                                     \
+	static void *make_##name(void)                                                             \
 	{                                                                                          \
-		gmp_##kind *o = (make);                                                            \
-                                                                                                   \
-		gmp_##kind##_free(o);                                                              \
-		free_others();                                                                     \
+		return make;                                                                       \
+	}                                                                                          \
+	static void free_##name(void *o)                                                           \
+	{                                                                                          \
 		gmp_##kind##_free(o);                                                              \
 	}
-TWICE(chan, gmp_chan_new(8, 4))
-TWICE(timer, gmp_timer_new(nothing, NULL))
-TWICE(pool, gmp_pool_new(4, NULL))
-TWICE(multipool, gmp_multipool_new(2, 4, GMP_ROUND_ROBIN, NULL))
-TWICE(group, gmp_group_new(4, GMP_FOREVER))
-TWICE(done, gmp_done_new())
-TWICE(singleflight, gmp_singleflight_new(8))
+KIND(chan, chan, gmp_chan_new(8, 4))
+KIND(large, chan, gmp_chan_new(1, 60000))
+KIND(tick, tick, gmp_tick_new(GMP_MS, GMP_MS))
+KIND(timer, timer, gmp_timer_new(nothing, NULL))
+KIND(pool, pool, gmp_pool_new(4, NULL))
+KIND(multipool, multipool, gmp_multipool_new(2, 4, GMP_ROUND_ROBIN, NULL))
+KIND(group, group, gmp_group_new(4, GMP_FOREVER))
+KIND(done, done, gmp_done_new())
+KIND(singleflight, singleflight, gmp_singleflight_new(8))
 
-static void twice_large(void)
+#define ENTRY(name)                                                                                \
+	{                                                                                          \
+#name, make_##name, free_##name                                                    \
+	}
+static const struct kind {
+	const char *name;
+	void *(*make)(void);
+	void (*free)(void *);
+} kinds[] = {
+	ENTRY(chan),      ENTRY(large), ENTRY(tick), ENTRY(timer),        ENTRY(pool),
+	ENTRY(multipool), ENTRY(group), ENTRY(done), ENTRY(singleflight),
+};
+
+static void twice(const struct kind *k)
 {
-	gmp_chan *c = gmp_chan_new(1, 60000);
+	void *o = k->make();
 
-	gmp_chan_free(c);
+	k->free(o);
 	free_others();
-	gmp_chan_free(c);
+	k->free(o);
 }
 
-static void twice_tick(void)
-{
-	gmp_chan *c = gmp_tick_new(1000000, 0);
+/* --- two threads free one object --- */
 
-	gmp_tick_free(c);
-	free_others();
-	gmp_tick_free(c);
+static const struct kind *raced;
+static void *object;
+static pthread_barrier_t both;
+
+static void *racer(void *arg)
+{
+	pthread_barrier_wait(&both);
+	raced->free(object);
+	return arg;
 }
+
+static void join_both(pthread_t t[2])
+{
+	pthread_join(t[0], NULL);
+	pthread_join(t[1], NULL);
+}
+
+static void race(const struct kind *k)
+{
+	pthread_t t[2];
+
+	raced = k;
+	object = k->make();
+	pthread_barrier_init(&both, NULL, 2);
+	for (int i = 0; i < 2; i++)
+		if (pthread_create(&t[i], NULL, racer, NULL) != 0)
+			exit(2);
+	gmp_block_enter();
+	join_both(t);
+	gmp_block_leave();
+}
+
+/* --- other misuses --- */
 
 static gmp_timer *own;
 
@@ -70,7 +113,7 @@ static void free_own(void *arg)
 	(void)arg;
 }
 
-static void twice_timer_own(void)
+static void timer_own(void)
 {
 	own = gmp_timer_new(free_own, NULL);
 	gmp_timer_set(own, gmp_now(), 0);
@@ -185,16 +228,7 @@ static const struct {
 	const char *name;
 	void (*fn)(void);
 } misuses[] = {
-	{ "twice chan", twice_chan },
-	{ "twice large", twice_large },
-	{ "twice tick", twice_tick },
-	{ "twice timer", twice_timer },
-	{ "twice timer_own", twice_timer_own },
-	{ "twice pool", twice_pool },
-	{ "twice multipool", twice_multipool },
-	{ "twice group", twice_group },
-	{ "twice done", twice_done },
-	{ "twice singleflight", twice_singleflight },
+	{ "timer_own", timer_own },
 	{ "done_chan", done_chan },
 	{ "other_kind", other_kind },
 	{ "used chan", used_chan },
@@ -206,13 +240,25 @@ static const struct {
 
 static void app(void *arg)
 {
+	const char *name = arg;
+
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		if (strncmp(name, "twice ", 6) == 0 && strcmp(name + 6, kinds[i].name) == 0) {
+			twice(&kinds[i]);
+			return;
+		}
+		if (strncmp(name, "race ", 5) == 0 && strcmp(name + 5, kinds[i].name) == 0) {
+			race(&kinds[i]);
+			return;
+		}
+	}
 	for (size_t i = 0; i < sizeof misuses / sizeof *misuses; i++) {
-		if (strcmp(arg, misuses[i].name) == 0) {
+		if (strcmp(name, misuses[i].name) == 0) {
 			misuses[i].fn();
 			return;
 		}
 	}
-	fprintf(stderr, "freed: no misuse \"%s\"\n", (char *)arg);
+	fprintf(stderr, "freed: no misuse \"%s\"\n", name);
 	exit(2);
 }
 
