@@ -73,5 +73,3 @@ compile_client kvclient
 "$tmp/kvclient" -- "$kvserver" --arch "$arch" --port 0 2>"$tmp/log" || fail "$(tail -5 "$tmp/log")"
 compile_client ending
 "$tmp/ending" -- "$kvserver" --arch "$arch" --port 0 2>"$tmp/log" || fail "ends at any moment: $(tail -5 "$tmp/log")"
-compile_client kvhostile
-"$tmp/kvhostile" -- "$kvserver" --arch "$arch" --port 0 2>"$tmp/log" || fail "hostile clients: $(tail -5 "$tmp/log")"
