@@ -98,7 +98,7 @@ static void dequeue(struct waitq *q, struct sudog *sg)
 	if (sg->prev)
 		sg->prev->next = sg->next;
 	else
-		st_rel(&q->first, sg->next); /* ORD(chan.closed): a look that finds nobody */
+		st_rel(&q->first, sg->next); /* ORD(chan.closed): an unlocked read of NULL */
 	if (sg->next)
 		sg->next->prev = sg->prev;
 	else
@@ -106,9 +106,9 @@ static void dequeue(struct waitq *q, struct sudog *sg)
 	st_rel(&sg->queued, false); /* ORD(sudog.queued) */
 }
 
-/* H5, for a waiter that was met as the first of a queue: its others follow in the same queue.  In the
- * other nobody stands but them: it would have met whom it found, or who came later.  Those on the
- * side of sg, or on both sides for a close, became ready together: which of them was met is drawn. */
+/* H5 for the claimed waiter of sg, the first of its queue: dequeues the waiter's other sudogs, which are
+ * next in that queue.  The opposite queue can only hold sudogs of this waiter.  The cases on the side of sg
+ * (for a close: on both sides) became ready together, so the chosen one is drawn at random. */
 static noinline struct sudog *meet_one_of(gmp_chan *c, struct sudog *sg, bool on_both_sides)
 {
 	struct sudog *met = sg;
@@ -127,7 +127,7 @@ static noinline struct sudog *meet_one_of(gmp_chan *c, struct sudog *sg, bool on
 	return met;
 }
 
-/* The first that can be claimed, out of the queue; NULL: nobody waits. */
+/* Dequeue the first waiter that can be claimed; NULL: there is none. */
 static inline struct sudog *claim_first(gmp_chan *c, int kind, int result)
 {
 	struct waitq *q = chan_queue(c, kind);
@@ -493,7 +493,7 @@ void chan_destroy(gmp_chan *c)
 	lock_end(&c->lock, LR_CHAN);
 	chan_forget_parents(c);
 	if (c->recvq.first || c->sendq.first)
-		gmp__fatal("free of a channel that somebody waits on");
+		gmp__fatal("gmp_chan_free: a thread waits on the channel: close it first");
 	object_free(c, sizeof(*c) + c->cap * c->size);
 }
 

@@ -97,7 +97,7 @@ void sched_hand_off(struct p *pp, bool blocked)
 		awake = other;
 		if (!other)
 			other = midle_get();
-		/* not at the end: nobody would join it */
+		/* not during shutdown: the new thread would not be joined */
 		start = !other && ld_rlx(&sched.state) == RUN_ON && m_reserve_locked();
 	}
 	bool in_poller = other && other->in_poller;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which green thread runs next, and where?
+ * Work-stealing scheduler loop: picks the next G for a P.
  *
- * A P runs, in this order: at every 61st run some of the global queue; the Gs of due timers; its runnext;
- * its ring; a share of the global queue; what the poller has; half of another P's ring; another P's
- * runnext, if that P has not moved for a while.  Then its M gives the P up and sleeps (wake.c).
+ * A P runs, in this order: at every 61st run some Gs of the global queue; the Gs of due timers; its runnext;
+ * its ring; a share of the global queue; the Gs that the poller makes ready; half of another P's ring; another
+ * P's runnext, if that P has made no progress for a while.  Then its M releases the P and sleeps (wake.c).
  *
  * Invariants (D2, D3: wake.c; D4, D5: bound.c)
- *  D1 runnext inherits the slice of the one that made it ready, INHERIT_MAX times, and on for about
- *     SLICE_TICKS; then it goes to the tail.  So a pair that wakes each other shares the slices of one.
- *  D6 A spinner leaves an owner alone that comes on: each look takes cache lines away from it, so the
- *     looks are twice as far apart after each one in vain; and of what the owner would soon have run
- *     by itself nothing is stolen before the last look.
- *  D7 Who is in the global queue comes to a ring's tail after about two runs for each that goes before it,
- *     also where no ring ever runs dry: at every 61st run half as many come as have run since the last.
+ *  D1 The G in runnext inherits the time slice of the G that made it ready, INHERIT_MAX times, and for about
+ *     SLICE_TICKS; then it moves to the tail of the ring.  So two Gs that wake each other share one time slice.
+ *  D6 Contention: a spinning M backs off from a P that makes progress.  Each poll of a ring takes cache lines
+ *     away from its owner, so the interval doubles after each unsuccessful poll; a G that the owner would run
+ *     soon is stolen only at the last poll.
+ *  D7 Fairness: a G in the global queue reaches a ring's tail after about two runs per G ahead of it, also if
+ *     no ring is ever empty: at every 61st run a P takes half as many Gs as it has run since the last time.
  *  SCHED-8 Gs that timers made ready run before runnext and before the ring, earliest deadline first, within a
  *     budget.  While other Gs wait, firing timers and running these Gs takes at most SLICE_TICKS, plus the
  *     runs of DUE_MOST Gs, plus DUE_SHARE times the time that the others have had since.  Then the others run
@@ -25,8 +25,8 @@
  *     switch to a G restarts g0 at its base (find_afresh, schedule_afresh).  `return f()` does not do
  *     that: compilers make it a call at -O0 and -O1, and at any level if a local's address is passed on.
  *
- * Rejected: stealing single Gs (a steal is a miss each); Go's taking of one at every 61st run (61 runs
- * for each: where each takes 0.5 ms, a thousand wait for half a minute).
+ * Rejected: stealing single Gs (each steal is a cache miss); Go's rule, one G of the global queue at every
+ * 61st run (with runs of 0.5 ms, a thousand Gs in the global queue wait for half a minute).
  */
 #include "sched.h"
 

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does one wait for whichever of several channels is ready first?
+ * Select: waits on several channels at once, and performs exactly one of the operations.
  *
- *  the one who selects                              a peer, on any of the channels
+ *  the selecting thread                             a peer, on any of the channels
  *   1 lock all channels, each once, in the order     1 lock its channel
  *     of their addresses                             2 claim the waiter of the first sudog in the
- *   2 which cases are ready?  one of them, at          queue; if the claim is lost, take the sudog
- *     random: do it, unlock all, ready the peer        out and try the next
- *   3 none: a sudog for each case into its queue     3 mark the sudog `chosen`, take it out, move
+ *   2 which cases are ready?  one of them, at          queue; if the claim is lost, dequeue the
+ *     random: do it, unlock all, ready the peer        sudog and try the next
+ *   3 none: enqueue a sudog for each case            3 mark the sudog `chosen`, dequeue it, move
  *   4 wait_on: on g0, arm and unlock all               the element
- *   5 resumed: what still stands in a queue leaves   4 unlock, ready the waiter
- *     it, under that channel's lock
- *   6 the chosen sudog's case is the one that ran
+ *   5 resumed: dequeue the sudogs that are still     4 unlock, ready the waiter
+ *     in a queue, under that channel's lock
+ *   6 return the case of the chosen sudog
  *
  * Invariants
- *  Q1 All sudogs have one waiter, so exactly one claim wins (W2): a peer of one channel, or the
- *     time, or a cancellation.  `chosen` is the winner's, and is set if and only if it is a peer.
- *  Q2 The sudogs lie on the stack of the one who waits.  It goes on only after step 5, for each of
- *     them: then no peer has it in hand (W5).
- *  Q3 Step 4 reads the list of locks, which lies on that stack too, while the first channels are
- *     unlocked already and the waiter may run.  It cannot pass step 5 before the last lock is
- *     dropped, since under each of the locks stands a sudog of it.  Without a channel there is no
- *     lock either, and the list is not read.
- *  Q4 Between 1 and 4 all channels are locked: the look at the cases, and the entry into the queues,
- *     are one instant; and nobody meets its own sudogs, since it looks before it queues.
+ *  Q1 All sudogs have one waiter, so exactly one claim wins (W2): a peer of one channel, the timeout,
+ *     or a cancellation.  `chosen` is written by the winner, and set if and only if that is a peer.
+ *  Q2 The sudogs are on the stack of the waiting thread.  It returns only after step 5 for each of them:
+ *     then no peer uses one (W5).
+ *  Q3 Step 4 reads the list of locks, which is on that stack too, while the first channels are unlocked
+ *     already and the waiter may run.  It cannot complete step 5 before the last lock is dropped, since
+ *     each of the locks protects one of its sudogs.  Without a channel there is no lock, and the list is
+ *     not read.
+ *  Q4 Between 1 and 4 all channels are locked: the check of the cases and the enqueueing are one critical
+ *     section.  A select never exchanges with itself, since it checks before it enqueues.
  *
  * Uniform choice: with all locks held, the ready cases are listed, and one is drawn; a number is
- * drawn only where there are two.  A ready case can turn out to have been a waiter that is on its way
- * out; then it is struck off the list.  Cases that wait on one channel become ready together: the
- * peer draws among their sudogs (chan.c).
+ * drawn only if there are two.  If the peer of a ready case turns out to be claimed elsewhere, the case
+ * is removed from the list.  Cases that wait on one channel become ready together: the peer draws among
+ * their sudogs (chan.c).
  */
 #include "select.h"
 

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where do those wait whose object has no room for a queue?
+ * Parking table: wait queues, by address, for objects that have no room for a queue of their own.
  *
- * In the parking table: a fixed number of buckets, each with a lock and a tree of the addresses
- * that somebody waits on; each address has a queue.  An object (a mutex of 8 bytes, a wait group, a
- * join) keeps its state in a word of its own; its address is the key.
+ * A fixed number of buckets, each with a lock and a tree of the addresses that have waiters; each address
+ * has a FIFO queue.  An object (a mutex of 8 bytes, a wait group, a join) keeps its state in a word of its
+ * own; its address is the key.
  *
  *   bucket[hash(address)]: lock, root ──> address A: sudog - sudog - sudog
  *                                    ╱  ╲
  *                         address B: sudog   address C: sudog - sudog
  *
  * Invariants
- *  K1 A word is set to "somebody waits" under the bucket's lock, together with the enqueueing; so
- *     whoever finds it so and takes the lock finds the queue as the word says, or emptier.
+ *  K1 The waiters bit of a word is set under the bucket's lock, together with the enqueueing.  So a thread
+ *     that reads it as set and then takes the lock finds the waiter in the queue, or the queue emptier.
  *  K2 Under the lock, a waker changes the word and claims waiters in any order: none of them
  *     returns before it is readied, which is after the lock was dropped.
  *  K3 After the lock is dropped the object is not touched (it may be gone); the address serves only
  *     as a key.
  *  K4 Addresses in a bucket: O(log n), by a treap whose priorities are a hash of the address.
  *     Waiters on an address: O(1) at both ends and out of the middle.
- *  K5 A bucket that is calm has no waiter that needs to be seen by those who look at nothing but that
- *     (mutex.c).  It is stirred up, under its lock, before such a one queues up, and calm again when the
- *     watcher, under its lock, finds nobody there.
+ *  K5 If a bucket is calm, no mutex waiter hashes to it, so an unlock may use a plain store (mutex.c).
+ *     sema_stir, under the bucket's lock, ends that before a mutex waiter is enqueued; sysmon, under that
+ *     lock, makes a bucket calm again when it is empty.
  *
  * Rejected: a queue head in each object (a mutex of 24 bytes); Go's semaphores under a mutex (they
  * grant by a second word, which a freed object no longer has).
@@ -49,10 +49,10 @@ static inline bool sema_is_calm(const void *key)
 	return ld_rlx(&gmp__sema_calm[sema_hash(key) >> 55]);
 }
 
-/* Under the bucket's lock.  When it returns, whoever has seen it calm has, for all to see, done what it
- * did before it looked, and all who look from now on see that it is not. */
+/* Under the bucket's lock: b is not calm any more.  On return, all stores that another thread made before it
+ * read b as calm are visible, and all later reads see that b is not calm. */
 void sema_stir(struct bucket *b);
-/* K5: every bucket where nobody waits; of use only where os_membarrier works. */
+/* K5: makes every empty bucket calm; of use only if os_membarrier works. */
 void sema_calm_down(void);
 
 /* Lock the bucket of an address.  Keys that differ in their lowest three bits share a bucket. */
@@ -63,7 +63,7 @@ void sema_unlock(struct bucket *b);
 void sema_enqueue(struct bucket *b, const void *key, struct sudog *sg, bool front);
 void sema_dequeue(struct bucket *b, struct sudog *sg);
 struct sudog *sema_first(struct bucket *b, const void *key);
-/* Take the first out that can be claimed, and add it to out.  False: nobody waits (any more). */
+/* Dequeue the first waiter that can be claimed, and add it to out.  False: there is none. */
 bool sema_wake_first(struct bucket *b, const void *key, int result, struct glist *out);
 /* The same for all of the queue; how many. */
 unsigned sema_wake_all(struct bucket *b, const void *key, struct glist *out);
@@ -71,7 +71,7 @@ unsigned sema_wake_all(struct bucket *b, const void *key, struct glist *out);
 /* Wait with sg enqueued in b: drops the bucket's lock.  Returns as wait_on. */
 int sema_wait(struct bucket *b, struct sudog *sg, unsigned why, unwait_fn unwait, int64_t deadline);
 
-/* The unwait of an object whose word may stay "somebody waits" when nobody does. */
+/* The unwait of an object whose waiters bit may be set although no waiter is queued. */
 void sema_unwait(struct waiter *w);
 
 #endif

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does one wait, with a mutex held, until another says that something has changed?
+ * Condition variable: a FIFO queue in the parking table, and a word that says whether it has waiters.
  *
- *  the waiter                                      who signals
- *   1 lock the bucket; queue up; waiters = 1        1 waiters == 0? then nobody waits
+ *  the waiter                                      the signaller
+ *   1 lock the bucket; enqueue; waiters = 1         1 waiters == 0? then there is nothing to do
  *   2 wait_on: armed                                2 lock the bucket; claim the first (all);
- *   3 commit: unlock the bucket, then the mutex       waiters = somebody is left
+ *   3 commit: unlock the bucket, then the mutex       waiters = (a waiter is left)
  *   4 resumed: lock the mutex again, in any case    3 unlock, ready
  *
  * Invariants
- *  V1 The mutex is unlocked after the waiter has queued up and is armed.  So whoever changes
- *     something under the mutex and signals after that meets it.
- *  V2 A signal is taken by exactly one claim: one whose waiter has timed out or is cancelled goes to
- *     the next.  Nobody wakes without a claim: no spurious wake-ups.
+ *  V1 The mutex is unlocked after the waiter is enqueued and armed.  So a thread that changes the condition
+ *     under the mutex and signals after that finds the waiter.
+ *  V2 A signal is consumed by exactly one claim: if the first waiter has timed out or was cancelled, the
+ *     signal goes to the next.  No waiter wakes without a claim: there are no spurious wakeups.
  *  V3 Step 3 reads what it needs from the waiter's stack before it unlocks: the waiter may have been
  *     cancelled already, but then it has to leave the queue, under the bucket's lock.
  */

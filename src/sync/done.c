@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How do thousands watch for one event, each in a select of its own, without meeting at one lock?
+ * Sharded one-time event: thousands of selects wait for it without contention at one lock.
  *
- * The event is the close of a channel, so that select needs nothing new; but each P has a channel of
- * its own, made when somebody first asks for it there.  Those who run on different Ps lock different
- * channels.
+ * The event is the close of a channel, so select needs no addition.  Each P has a channel of its own,
+ * created at the first call of gmp_done_chan on it, so that watchers on different Ps lock different channels.
  *
  *   done ──> set
- *            shard[0] ──> channel: watchers of Ps 0, 64, ..., and plain threads
+ *            shard[0] ──> channel: watchers of Ps 0, 64, ..., and external threads
  *            shard[1] ──> channel: watchers of Ps 1, 65, ...
  *
  * Invariants
- *  DN1 Under the lock a shard is made, or `set` becomes SETTING; so each shard is either closed by the
- *      one who sets, or made after that, and then it is the first one that is handed out instead.
- *  DN2 Shard 0 is always there.
- *  DN3 Who frees waits until the one who sets has left (SET).
+ *  DN1 A shard is created, and `set` becomes SETTING, under the lock.  So each shard is closed by
+ *      gmp_done_set, or would be created after it: then gmp_done_chan returns shard 0 instead.
+ *  DN2 Shard 0 always exists.
+ *  DN3 gmp_done_free waits until gmp_done_set has left the object (SET).
  */
 #include <errno.h>
 #include <stdlib.h>

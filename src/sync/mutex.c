@@ -6,31 +6,31 @@
  * in it as well (rwmutex.c): lock and unlock by the bucket are the same for both; the fast unlock is not.
  *
  * Invariants
- *  X1 PARKED is set under the bucket's lock, by one who finds LOCKED there; it is cleared under it.
- *     So the unlocker of a word with PARKED goes by the bucket, and nobody is left asleep.
+ *  X1 PARKED is set under the bucket's lock, by a thread that finds LOCKED set; it is cleared under that
+ *     lock too.  So unlock of a word with PARKED takes the bucket's lock, and no wakeup is lost.
  *  X2 Between the fast unlock, which needs the word to be LOCKED alone, and a lock there is nothing.
  *     Both read the word before they swap: WOKEN may stay set until the woken waiter has a P, and a
  *     compare-and-swap that expects the word without WOKEN would fail during all that time.
  *  X3 While LOCKED is set, only the holder, in unlock, changes it: under the bucket's lock if a waiter is
  *     queued, or by the plain store of X4.  Nor does WOKEN change then while the bucket is locked.
- *  X4 The plain store may wipe out bits that others have set since the look; whoever made such a store
- *     while somebody waited sees that the bucket is not calm, and mends the word.
+ *  X4 The plain store may clear bits that other threads have set since the read.  A thread that made such a
+ *     store while there was a waiter finds that the bucket is not calm, and repairs the word.
  *
- * Unlock without a locked instruction, which would be half of what an uncontended turn costs
+ * Unlock without a locked instruction, which would be half the cost of an uncontended lock and unlock
  *
- *   the holder                               who is to queue up, with the bucket locked
+ *   the holder                               a thread that enqueues itself, with the bucket locked
  *    1 the word is LOCKED, the bucket calm?   1 the bucket is not calm any more
  *    2 word = 0, a plain store                2 heavy fence (membarrier)              ORD(calm)
  *    3 light fence           ORD(calm)        3 LOCKED? then set PARKED, queue up
  *    4 the bucket still calm? done            4 unlock the bucket, sleep
- *    5 else lock the bucket; somebody waits?
+ *    5 else lock the bucket; is there a waiter?
  *      locked anew: set PARKED; free: wake one
  *
  *   If the store comes before the fence, step 3 on the right sees it, or a newer lock.  If it comes
- *   after, so does the look of step 4.  Who locks after the store has seen all that the fence has made
- *   visible, so it unlocks by a locked instruction.  The word may be gone after step 2: its address
- *   serves as a key, which no other kind of object uses, and if somebody waits at it it is a mutex that is
- *   alive, this one or another.
+ *   after, so does the read of step 4.  A thread that locks after the store has seen all that the fence has
+ *   made visible, so it unlocks by a locked instruction.  Lifetime: the mutex may be freed after step 2.  Its
+ *   address only serves as a key, which no other kind of object uses; if there is a waiter at that address,
+ *   a live mutex is there, this one or another.
  *
  * Fairness
  *   Normal mode: unlock frees the word and wakes the first waiter, which competes with running threads.
@@ -114,7 +114,7 @@ bool mutex_spin(uint32_t s, int *spins)
 	return true;
 }
 
-/* Under the bucket's lock, with one claimed to compete: the word says so, and who else waits. */
+/* Under the bucket's lock, after a waiter was claimed to compete: set WOKEN, and PARKED if others wait. */
 static void add_woken(struct bucket *b, gmp_mutex *m)
 {
 	uint32_t s = ld_rlx(&m->state), bits = WOKEN | parked_bit(b, m);
@@ -167,8 +167,8 @@ static void give_up(gmp_mutex *m, struct sudog *sg)
 	sema_unlock(b);
 }
 
-/* The wait is over without the lock.  One that was woken to compete, and is dropped before it could,
- * gives its turn to the next; one that was handed the lock gives that. */
+/* The wait ended without the lock.  A waiter that was woken to compete and is killed at shutdown before it
+ * could, passes the wakeup on to the next waiter; a waiter that was handed the lock passes the lock on. */
 static void mutex_unwait(struct waiter *w)
 {
 	struct sudog *sg = waiter_sudog(w);
@@ -180,7 +180,7 @@ static void mutex_unwait(struct waiter *w)
 	}
 	int result = waiter_result(ld_rlx(&w->state));
 
-	/* Tricky: what lay on the stack of one that has ended may hold anything by now */
+	/* Tricky: if m was on the stack of a G that has ended, it may hold anything by now */
 	if (result == HANDED_OVER && waiter_dropped(w) && ld_rlx(&m->state) & LOCKED)
 		mutex_unlock_slow(m);
 	if (result)
@@ -291,7 +291,7 @@ noinline int mutex_unlock_slow(gmp_mutex *m)
 	return 0;
 }
 
-/* Step 5: m may be gone, unless somebody waits there. */
+/* Step 5: m may have been freed, unless there is a waiter at its address. */
 static noinline int mend(gmp_mutex *m)
 {
 	struct glist out = { 0 };

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How are n permits shared, first come, first served?
+ * Counting semaphore: permits are granted in FIFO order, by a word and a queue in the parking table.
  *
  * The word: the number of free permits in the upper half, WAITERS in the lowest bit.
  *
  * Invariants
- *  M1 WAITERS stands if and only if somebody is in the queue; both change under the bucket's lock.
- *  M2 With WAITERS there are no free permits, and the word changes only under that lock: the fast
- *     ways need it to be clear.  So nobody overtakes those who wait.
- *  M3 A release gives its permits to the first in the queue, and adds what is left to the word.  It
- *     touches the semaphore no more once the lock is dropped, so whom it gave one to may free it.
+ *  M1 WAITERS is set if and only if the queue is not empty; both change under the bucket's lock.
+ *  M2 Fairness: while WAITERS is set there are no free permits, and the word changes only under that lock;
+ *     the fast paths need it to be clear.  So no later caller gets a permit before a waiter.
+ *  M3 A release grants its permits to the first waiters, and adds the rest to the word.  Lifetime: it does not
+ *     touch the semaphore after the unlock, so a waiter that got a permit may free it.
  *
- * A waiter that was given a permit and is dropped at the end of the run before it could go on keeps
- * it: by then the semaphore may be gone, as a lock that was handed over and has to be unlocked may not.
+ * A waiter that was granted a permit and is killed at shutdown before it could run keeps the permit: the
+ * semaphore may have been freed by then.  (A mutex that was handed over cannot have been: it is locked.)
  */
 #include <errno.h>
 

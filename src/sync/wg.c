@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does one wait until a number of others are done?
+ * Wait group: a counter, and a queue in the parking table of threads that wait until it is 0.
  *
  * The word: the counter in the upper half, WAITERS in the lowest bit.
  *
  * Invariants
- *  G1 WAITERS is set under the bucket's lock, by one who finds the counter above 0 there.
- *  G2 The counter comes to 0 in one compare-and-swap that clears WAITERS too; if it was set, under
- *     the bucket's lock, with the waking of all who stand in the queue.  It is the last touch: a
- *     waiter that sees 0 may free the object at once.
- *  G3 With the counter at 0 WAITERS is clear (G2), so who adds need not look at the word first.
+ *  G1 WAITERS is set under the bucket's lock, by a thread that finds the counter above 0 there.
+ *  G2 The counter becomes 0 by one compare-and-swap that clears WAITERS too.  If WAITERS was set, this
+ *     happens under the bucket's lock, and all waiters are dequeued.  Lifetime: it is the last access, so a
+ *     waiter that reads 0 may free the object at once.
+ *  G3 While the counter is 0 WAITERS is clear (G2), so an addition need not read the word first.
  *
- * Rejected: counting down by an addition too, as Go does.  The word would be at 0 with WAITERS beside it,
- * and to clear that is one touch too many.
+ * Rejected: counting down by an addition too, as Go does.  The counter would be 0 with WAITERS still set,
+ * and clearing it would be an access after the last.
  */
 #include <errno.h>
 
@@ -38,7 +38,7 @@ static uint64_t add(uint64_t s, int n)
 	return c == 0 ? 0 : (uint64_t)c << 32 | (s & WAITERS);
 }
 
-/* G2: from the bucket, if this addition brings it to 0 and somebody waits. */
+/* G2, under the bucket's lock, if this addition brings the counter to 0 and there are waiters. */
 static noinline int add_slow(gmp_wg *w, int n)
 {
 	struct glist out = { 0 };
@@ -55,7 +55,7 @@ static noinline int add_slow(gmp_wg *w, int n)
 	return 0;
 }
 
-/* Upwards there is nothing to decide: one exchange, whoever else changes the word meanwhile. */
+/* An addition upwards needs no decision: one exchange, whatever other threads do to the word meanwhile. */
 static inline int add_more(gmp_wg *w, int n)
 {
 	uint64_t s = add_rel(&w->state, (uint64_t)n << 32); /* ORD(wg) */
