@@ -493,7 +493,7 @@ void chan_destroy(gmp_chan *c)
 	lock_end(&c->lock, LR_CHAN);
 	chan_forget_parents(c);
 	if (c->recvq.first || c->sendq.first)
-		gmp__fatal("gmp_chan_free: a thread waits on the channel: close it first");
+		gmp__fatal("gmp_chan_free of a channel that a thread waits on: close it first");
 	object_free(c, sizeof(*c) + c->cap * c->size);
 }
 
