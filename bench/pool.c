@@ -8,7 +8,7 @@
  * memory that the process had (VmHWM, and the page tables at the end) above what it had before, ":alive"
  * the same by the most tasks that had been submitted and had not ended.
  *
- * "pool/submit/N": N green threads submit empty tasks to a pool of 1,000; "pool/foreign": a thread of the
+ * "pool/submit/N": N green threads submit empty tasks to a pool of 1,000; "pool/external": a thread of the
  * kernel's does.  "pool/empty green": the same as bare green threads, a thousand at a time.
  * "pool/delayed": bytes of a task that waits for its time.
  */
@@ -122,7 +122,7 @@ static void submit_many(void *arg)
 	}
 }
 
-static void *submit_foreign(void *arg)
+static void *submit_external(void *arg)
 {
 	submit_many(arg);
 	return NULL;
@@ -165,7 +165,7 @@ BENCH(submit, "pool/submit/1", .procs = 2, .n = 1, .count = 4000000);
 BENCH(submit, "pool/submit/8", .procs = 1, .n = 8, .count = 4000000);
 BENCH(submit, "pool/submit/8", .procs = 2, .n = 8, .count = 4000000);
 
-static void foreign(struct bench_state *st)
+static void external(struct bench_state *st)
 {
 	const struct bench_case *c = bench_this(st);
 	int64_t n = c->count, t0, t1;
@@ -174,7 +174,7 @@ static void foreign(struct bench_state *st)
 	begin(SUBMIT_CAPACITY);
 	gmp_wg_add(&all, (int)n);
 	t0 = bench_clock();
-	bench_check(pthread_create(&t, NULL, submit_foreign, &n) == 0, "pthread_create");
+	bench_check(pthread_create(&t, NULL, submit_external, &n) == 0, "pthread_create");
 	gmp_wg_wait(&all);
 	t1 = bench_clock();
 	pthread_join(t, NULL);
@@ -183,7 +183,7 @@ static void foreign(struct bench_state *st)
 	gmp_pool_free(pool);
 }
 
-BENCH(foreign, "pool/foreign", .procs = 1, .count = 1000000);
+BENCH(external, "pool/external", .procs = 1, .count = 1000000);
 
 /* --- the same without a pool --- */
 

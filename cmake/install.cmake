@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS gmprt gmprt_static gmprtcheck EXPORT gmprt)
 install(FILES include/gmp.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gmprt)
-install(FILES share/gmp-gdb.py share/gmp_lldb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/gmprt)
+install(FILES debuggers/gmp-gdb.py debuggers/gmp_lldb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/gmprt)
 
 set(GMP_CMAKEDIR ${CMAKE_INSTALL_LIBDIR}/cmake/gmprt)
 install(EXPORT gmprt NAMESPACE gmprt:: FILE gmprt-targets.cmake DESTINATION ${GMP_CMAKEDIR})

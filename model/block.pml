@@ -9,9 +9,9 @@
  *   Watcher   takes the P from an M that is in blocking code, and hands it on
  *   Poller    looks once, at any time, whether all has come to an end
  *
- * What stands for what: enter and leave are gmp_block_enter and gmp_block_leave (src/syscall.c, whose
+ * What stands for what: enter and leave are gmp_block_enter and gmp_block_leave (src/blocking.c, whose
  * protocol this is); hand_off, regain_p, without_p are src/handoff.c's sched_hand_off, sched_regain_p and
- * sched_without_p_g0; rest and stalled are src/wake.c's, without spinning and timers (wake.pml).
+ * sched_without_p_g0; rest and stalled are src/idle.c's, without spinning and timers (wake.pml).
  *
  * Properties
  *   BLOCK-1: one owner of the P            assertion in owns
@@ -28,10 +28,10 @@
  * Left out: an M out of the poller as a taker (the same step as in regain_p), bound Ms, new Ms (the number is at its limit), the end of a run, several Ps.
  *
  * Models:
- *   src/syscall.c: gmp_block_enter gmp_block_leave leave_slow
+ *   src/blocking.c: gmp_block_enter gmp_block_leave leave_slow
  *   src/handoff.c: sched_hand_off sched_regain_p sched_take_blocked_locked sched_without_p_g0
  *   src/handoff.c: hand_to_locked overtaken_get overtake_locked sched_is_up_locked
- *   src/wake.c: wake_for_what_waited m_rest stalled take_p sleep_until_p
+ *   src/idle.c: wake_for_queued stopm stalled acquirep wait_for_p
  *   src/sysmon.c: take_from_blocked
  *   src/proc.c: p_rest_locked
  *
@@ -114,7 +114,7 @@ inline midle_get()
 	fi
 }
 
-/* wake_for_what_waited, and the last look of m_rest: an idle P and a sleeper get each other */
+/* wake_for_queued, and the last look of stopm: an idle P and a sleeper get each other */
 inline wake_if_work()
 {
 	if
@@ -135,7 +135,7 @@ inline wake_if_work()
 
 /* --- the M --- */
 
-/* own_work, from_global */
+/* local_work, from_global */
 inline find()
 {
 	atomic { assert(owner == m && status == RUNNING); take_out(runq) };
@@ -145,7 +145,7 @@ inline find()
 	fi
 }
 
-/* give_up_p; with work in the global queue it keeps the P, and finds it */
+/* releasep; with work in the global queue it keeps the P, and finds it */
 inline rest()
 {
 	atomic {
@@ -188,7 +188,7 @@ inline find_given(state)
 inline overtake()
 {
 	find_given(HANDED);
-#ifdef MUTANT_OVERTAKES_THE_RUNNING /* take_p does not take it out of the list */
+#ifdef MUTANT_OVERTAKES_THE_RUNNING /* acquirep does not take it out of the list */
 	if
 	:: w == NONE && status == RUNNING && owner < MS -> owner = NONE; won = true
 	:: else
@@ -343,7 +343,7 @@ proctype M(byte m; bool asleep)
 #endif
 
 	do
-	:: asleep -> /* m_sleep, take_p */
+	:: asleep -> /* m_sleep, acquirep */
 end_asleep:	atomic { wake[m] -> wake[m] = false };
 		atomic {
 			if

@@ -33,7 +33,7 @@
  *   src/netpoll.c: disarm no_deadlines end_waits late arm side_deadline netpoll_deadline
  *   src/netpoll.c: netpoll_open netpoll_shut netpoll_forget event
  *   src/netpoll.h: netpoll_late
- *   src/timer.c: timer_add timer_del timers_run
+ *   src/timerheap.c: timer_add timer_del timers_run
  *   src/io/fd.c: call_loop fd_wait close_fd
  *   src/io/fd.h: fd_same
  *
@@ -98,7 +98,7 @@ inline wake_side(how)
 	}
 }
 
-/* --- timers, src/timer.c --- */
+/* --- timers, src/timerheap.c --- */
 
 /* Into that of the caller's P, whichever that is. */
 inline timer_add(t)

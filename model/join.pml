@@ -12,7 +12,7 @@
  *   Last     detaches it when all who join have returned and none has it
  *
  * What stands for what: join, unwait, exited, detach are join_until, join_unwait, green_exited, gmp_detach
- * (src/green.c); the bucket is one of src/sema.c; the wait is src/park.h's, whose steps and memory
+ * (src/spawn.c); the bucket is one of src/parkinglot.c; the wait is src/park.h's, whose steps and memory
  * orders are the subject of park.pml: here it is armed when the bucket is unlocked.
  *
  * Properties
@@ -23,13 +23,13 @@
  * What a step is: a look at join without the lock; a section under the bucket's lock; a claim; making
  * ready.  Memory is sequentially consistent: the bucket's lock orders all but the one look.
  *
- * Left out: those who use a handle that is gone (misuse), cancellation (as the deadline), foreign threads
+ * Left out: those who use a handle that is gone (misuse), cancellation (as the deadline), external threads
  * (park.pml), the end of a run.
  *
  * Models:
- *   src/green.c: wake_joiner green_exited join_until wait_for_end join_unwait gmp_detach
+ *   src/spawn.c: wake_joiner green_exited join_until wait_for_end join_unwait gmp_detach
  *   src/sched.c: sched_exit_g0
- *   src/allgs.c: g_free
+ *   src/g.c: g_free
  *   without: g.life (of who looks at descriptors that are not its own: dumps)
  *
  * Runs: what scripts/model does with this file

@@ -21,7 +21,7 @@
  *
  * Models:
  *   src/netpoll.c: netpoll_open netpoll_shut end_registration netpoll_forget
- *   src/netpoll_owner.c: owner_change owner_lost owner_join
+ *   src/netpoll/owner.c: owner_change owner_lost owner_join
  *   src/io/fd.c: close_fd release fd_find_slow
  *
  * Runs: what scripts/model does with this file

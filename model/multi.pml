@@ -27,7 +27,7 @@
  *
  * Models:
  *   src/io/poll.c: ask_again link_all wait_once wait_fired poll_unwait unlink_all
- *   src/netpoll_multi.c: fire multi_event multi_forgotten multi_link link_in_record multi_unlink
+ *   src/netpoll/multi.c: fire multi_event multi_forgotten multi_link link_in_record multi_unlink
  *   src/netpoll.c: netpoll_arm netpoll_open event
  *
  * Runs: what scripts/model does with this file

@@ -11,7 +11,7 @@
  *            nobody stands in it.  Without, it never is, and every unlock is by a locked instruction
  *
  * What stands for what: lock, enqueue, mutex_lock_slow, mutex_unlock_slow, mutex_unwait are those of
- * src/sync/mutex.c; the queue is the bucket's of src/sema.c; the wait is src/park.h's, whose arming
+ * src/sync/mutex.c; the queue is the bucket's of src/parkinglot.c; the wait is src/park.h's, whose arming
  * before the bucket is unlocked is select.pml's subject and one step here.  Whether the first waiter
  * is due for a hand-over (X5) is arbitrary (`starving`), and so is whether a thread spins (mutex_spin, and
  * with it the bit STUCK, which otherwise only makes an unlock compare and swap).
@@ -31,12 +31,12 @@
  * heavy fence of another, or any moment before.  The thread itself does not look at the word meanwhile but
  * to lock it, and that look is only a guess.
  *
- * Left out: try_lock (a lock that does not wait), foreign threads, the treap.
+ * Left out: try_lock (a lock that does not wait), external threads, the treap.
  *
  * Models:
  *   src/sync/mutex.c: take enqueue mutex_unwait give_up mutex_lock_slow claim_first mutex_unlock_slow mend gmp_mutex_lock gmp_mutex_unlock
- *   src/sema.c: sema_wake_first sema_unwait sema_dequeue sema_stir sema_calm_down
- *   src/runtime.h: waiter_claim
+ *   src/parkinglot.c: lot_wake_first lot_unwait lot_dequeue lot_mark_contended lot_calm_down
+ *   src/types.h: waiter_claim
  *   ORD: calm
  *
  * Runs: what scripts/model does with this file
@@ -182,7 +182,7 @@ inline make_ready(who)
 	atomic { assert(state[who] == CLAIMED && !ready[who]); ready[who] = true }
 }
 
-/* sema_wake_first, for a claim with 0; in first: whom to make ready, or NONE */
+/* lot_wake_first, for a claim with 0; in first: whom to make ready, or NONE */
 inline wake_first()
 {
 	first = NONE;
@@ -268,7 +268,7 @@ inline lock_mutex(me)
 		if
 		:: s = word /* it spins a little */
 		:: lock_bucket(me);
-			/* enqueue; first, sema_stir */
+			/* enqueue; first, lot_mark_contended */
 			if
 			:: calm ->
 				calm = false;
@@ -493,7 +493,7 @@ end:	do
 	od
 }
 
-/* sema_calm_down */
+/* lot_calm_down */
 proctype Watcher()
 {
 end:	do

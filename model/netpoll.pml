@@ -25,7 +25,7 @@
  * are ordered by the system call.
  *
  * Left out: waits that are cut short (they leave the queue like one that is late), the drained mark,
- * foreign threads, two sides at a time (gmp_fd_wait).
+ * external threads, two sides at a time (gmp_fd_wait).
  *
  * Models:
  *   src/io/fd.c: call_loop fd_wait close_fd shut wait_until_unused

@@ -23,10 +23,10 @@
  *
  * Models:
  *   src/sync/mutex.c: take mutex_unlock_slow gmp_mutex_unlock
- *   src/green.c: gmp_detach
- *   src/sched.c: sched_exit_g0 look_for_work
+ *   src/spawn.c: gmp_detach
+ *   src/sched.c: sched_exit_g0 steal_work
  *   src/proc.c: m_wake m_sleep p_make_up_to
- *   src/timer.c: timers_run timer_del
+ *   src/timerheap.c: timers_run timer_del
  *   ORD: mutex join m.wake timer.pp allp
  *
  * Runs: what scripts/model does with this file

@@ -9,9 +9,9 @@
  *   Waker    brings items: to the first who waits, or into X
  * What the runs differ in
  *   TIMED    both waits have a deadline, and the second is for nothing else (a sleep); one item comes
- *   CANCEL   one who cancels; one item comes; with UNCUT the first wait cannot be cut short
+ *   CANCEL   one who cancels; one item comes; with UNCANCELLABLE the first wait cannot be cut short
  *   HOLD     a keeper holds the waiter for a moment and writes to the stack (waiter_hold, as trim_parked)
- *   FOREIGN  in place of G a foreign thread, whose sudog lies on its stack; its waits may time out
+ *   FOREIGN  in place of G a external thread, whose sudog lies on its stack; its waits may time out
  *
  * Properties
  *   W1: resumed when off its stack, with the context that was saved       assertions in resumed
@@ -29,12 +29,12 @@
  * membarrier, where both fences are full ones.
  *
  * Models:
- *   src/park.c: park_g0 park_cancelled_g0 cut_short wait_green wait_foreign ready
- *   src/runtime.h: waiter_claim waiter_hold waiter_release
- *   src/sema.c: sema_wake_first sema_dequeue sema_unwait sema_wait
+ *   src/park.c: park_g0 park_cancelled_g0 cancel_wait wait_green wait_external ready
+ *   src/types.h: waiter_claim waiter_hold waiter_release
+ *   src/parkinglot.c: lot_wake_first lot_dequeue lot_unwait lot_wait
  *   src/sched.c: end_wait execute
- *   src/submit.c: sched_wake_foreign
- *   src/green.c: cancel
+ *   src/ready.c: sched_wake_external
+ *   src/spawn.c: cancel
  *   ORD: waiter.claim waiter.done sudog.queued cancel
  *
  * Runs: what scripts/model does with this file
@@ -147,7 +147,7 @@
 #define HEAP 1
 #include "c11.inc"
 
-/* enum waitstate; the claimed ones with their result */
+/* enum waiter_state; the claimed ones with their result */
 #define IDLE 0
 #define ARMED 1
 #define BUSY 2
@@ -164,7 +164,7 @@ bool armed;
 
 bool parked[MS]; /* from G to the g0 of its M: off the stack */
 bool off;        /* its stack is not in use */
-bool uncut;
+bool uncancellable;
 bool sleeps; /* for no object */
 bool woken;
 byte handed[LOCS]; /* what the run queue hands on */
@@ -197,8 +197,8 @@ inline make_ready()
 	}
 }
 
-/* cut_short: in won, whether it is to be made ready */
-inline cut_short()
+/* cancel_wait: in won, whether it is to be made ready */
+inline cancel_wait()
 {
 	do
 	:: was = ARMED;
@@ -212,10 +212,10 @@ inline cut_short()
 	if
 	:: won ->
 		assert(KNOWN(CONTEXT));
-		touch(STACK); /* it reads what the next wait writes: masked, uncut */
+		touch(STACK); /* it reads what the next wait writes: masked, uncancellable */
 		load(CANCELLED, RLX, was);
 		if
-		:: was && !uncut -> store(STATE, REL, ECANCELED)
+		:: was && !uncancellable -> store(STATE, REL, ECANCELED)
 		:: else -> won = false; store(STATE, ORDER_NOT_CUT, ARMED)
 		fi
 	:: else
@@ -223,14 +223,14 @@ inline cut_short()
 	was = 0
 }
 
-/* sema_dequeue */
+/* lot_dequeue */
 inline dequeue(order)
 {
 	inqueue = false;
 	store(QUEUED, order, 0)
 }
 
-/* sema_unwait */
+/* lot_unwait */
 inline unwait()
 {
 	load(QUEUED, ORDER_QUEUED_SEEN, was);
@@ -297,7 +297,7 @@ end:	atomic { parked[me] -> off = true };
 	load(CANCELLED, RLX, was);
 #endif
 	if
-	:: was -> was = 0; cut_short()
+	:: was -> was = 0; cancel_wait()
 	:: else
 	fi;
 #ifndef MUTANT_COMMIT_FIRST
@@ -355,8 +355,8 @@ proctype G()
 	:: waits == WAITS -> break
 	:: else ->
 		waits++;
-#ifdef UNCUT
-		uncut = waits == 1;
+#ifdef UNCANCELLABLE
+		uncancellable = waits == 1;
 #endif
 #ifdef TIMED
 		sleeps = waits == 2;
@@ -387,7 +387,7 @@ proctype G()
 #else
 bool live; /* the frame with the sudog is there */
 
-/* wait_foreign */
+/* wait_external */
 proctype G()
 {
 	byte me, ts, was, what;
@@ -449,7 +449,7 @@ proctype Waker()
 	:: else ->
 		k++;
 		take_lock(X);
-		/* sema_wake_first */
+		/* lot_wake_first */
 		if
 		:: inqueue ->
 #ifdef MUTANT_LATE_CLAIM /* W5, ORD(sudog.queued): the claim hits the next wait */
@@ -470,7 +470,7 @@ proctype Waker()
 		if
 		:: won ->
 #ifdef FOREIGN
-			/* sched_wake_foreign, after the links of the list */
+			/* sched_wake_external, after the links of the list */
 			assert(live);
 			touch(SUDOG);
 			store(STATE, ORDER_DONE, OK + DONE);
@@ -514,15 +514,15 @@ proctype Other()
 	bool won;
 
 	store(CANCELLED, RLX, 1);
-	cut_short();
+	cancel_wait();
 #ifndef MUTANT_NO_HEAVY_FENCE /* ORD(cancel): neither sees what the other has stored */
 	if
-	:: !won -> meet_all(); cut_short()
+	:: !won -> meet_all(); cancel_wait()
 	:: else
 	fi;
 #else
 	if
-	:: !won -> cut_short()
+	:: !won -> cancel_wait()
 	:: else
 	fi;
 #endif

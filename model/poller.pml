@@ -21,12 +21,12 @@
  *
  * Left out: that a sleep ends by itself, and that others take timers and events meanwhile: that would hide a
  * wake-up that fails to come.  How the event goes to the one who waits (netpoll.pml), which timers are early
- * enough (T5 of timer.h), and the timers of a P that is given up (tell_poller).
+ * enough (T5 of timerheap.h), and the timers of a P that is given up (notify_poller).
  *
  * Models:
- *   src/wake.c: poll_time sleep_in_poller
- *   src/timer.c: timer_arm tell_sleeper
- *   src/netpoll.c: netpoll_rest netpoll_expect
+ *   src/idle.c: poll_time sleep_in_poller
+ *   src/timerheap.c: timer_arm tell_sleeper
+ *   src/netpoll.c: netpoll_rest netpoll_add_waiter
  *   src/netpoll_epoll.c: ep_wait ep_rest ep_wake
  *   ORD: poll.until deaf poller.waking
  *

@@ -27,8 +27,8 @@
  *
  * Models:
  *   src/netpoll.c: netpoll_renew register_file netpoll_is_registered event
- *   src/netpoll_check.c: netpoll_check check_record
- *   src/io/ready.c: wait_ready wait_both moved follow
+ *   src/netpoll/check.c: netpoll_check check_record
+ *   src/io/waitfd.c: wait_ready wait_both moved follow
  *
  * Runs: what scripts/model does with this file
  *   holds      -DWAITERS=2

@@ -40,7 +40,7 @@
  *   src/runq.c: runq_put_slow runq_put_first take_yielded grab runq_steal
  *   src/proc.h: p_open
  *   src/proc.c: p_open_asleep
- *   src/syscall.c: gmp_block_enter gmp_block_leave
+ *   src/blocking.c: gmp_block_enter gmp_block_leave
  *   src/sysmon.c: take_from_blocked
  *   ORD: runq.publish runq.take runnext p.open p.blocked
  *
@@ -415,7 +415,7 @@ inline runq_take_back(g)
 #endif
 
 #ifdef FRONT
-/* of one; no room: at the tail (put_first of submit.c) */
+/* of one; no room: at the tail (put_first of ready.c) */
 inline runq_put_first(g)
 {
 	g++;
@@ -487,8 +487,8 @@ inline submit(g)
 #endif
 }
 
-/* own_work, into g */
-inline own_work(g)
+/* local_work, into g */
+inline local_work(g)
 {
 #ifdef NEXT
 	load(RUNNEXT, RLX, g);
@@ -537,7 +537,7 @@ proctype Owner(byte me)
 #endif
 	do
 	:: made < GREENS -> submit(made)
-	:: own_work(g);
+	:: local_work(g);
 		if
 		:: g != 0 -> run_green(g); g = 0
 		:: else ->
@@ -786,7 +786,7 @@ proctype Owner()
 	ended++
 }
 
-/* second_thoughts: work_in_sight, runq_len, ring_len */
+/* recheck_work: has_work, runq_len, ring_len */
 proctype Looker()
 {
 	byte me = 1, ts, head, tail;

@@ -10,7 +10,7 @@
  *            was granted, as at the end of a run)
  *
  * The functions are those of src/sync/rwmutex.c, and of src/sync/mutex.c as far as an rwmutex uses them; the
- * queue is the bucket's of src/sema.c; the wait is src/park.h's, in one step.  Whether the first writer is due
+ * queue is the bucket's of src/parkinglot.c; the wait is src/park.h's, in one step.  Whether the first writer is due
  * for a hand-over (X5) is arbitrary.
  *
  * Properties
@@ -27,8 +27,8 @@
  * Models:
  *   src/sync/rwmutex.c: rtake rlock_slow runlock_slow gmp_rwmutex_runlock drain drain_unwait reader_unwait lock_slow
  *   src/sync/mutex.c: take enqueue mutex_unwait mutex_lock_slow claim_first mutex_unlock_slow
- *   src/sema.c: sema_wake_first sema_wake_all sema_unwait sema_dequeue
- *   src/runtime.h: waiter_claim
+ *   src/parkinglot.c: lot_wake_first lot_wake_all lot_unwait lot_dequeue
+ *   src/types.h: waiter_claim
  *   without: rwmutex mutex (memory is sequentially consistent here; model/orders.pml has the mutex's orders)
  *
  * Runs: what scripts/model does with this file
@@ -171,7 +171,7 @@ inline dequeue(w)
 	}
 }
 
-inline sema_unwait()
+inline lot_unwait()
 {
 	if
 	:: queued[me] ->
@@ -207,7 +207,7 @@ inline unlock_mutex()
 		lock_bucket();
 		s = word;
 #ifndef MUTANT_READERS_LEFT_QUEUED /* the next writer comes before readers that were there first */
-		do /* sema_wake_all */
+		do /* lot_wake_all */
 		:: (s & RPARKED) && rn > 0 ->
 			other = rq[0];
 			claim(other, OK, won);
@@ -337,7 +337,7 @@ inline lock_mutex()
 			fi;
 #endif
 			if
-			:: result[me] == ETIMEDOUT -> sema_unwait()
+			:: result[me] == ETIMEDOUT -> lot_unwait()
 			:: else
 			fi;
 			state[me] = IDLE;
@@ -393,7 +393,7 @@ inline drain()
 #endif
 			if
 			:: result[me] == ETIMEDOUT -> /* drain_unwait */
-				sema_unwait();
+				lot_unwait();
 #ifndef MUTANT_LOCKED_KEPT /* readers stay held off by a writer that has given up */
 				unlock_mutex();
 #endif
@@ -453,7 +453,7 @@ inline rlock()
 			fi;
 #endif
 			if
-			:: !got -> sema_unwait()
+			:: !got -> lot_unwait()
 			:: else
 			fi;
 			state[me] = IDLE;

@@ -24,19 +24,19 @@
  * What a step is: everything that another can see in between.  Looks and changes of a queue are one
  * step: they stand under the channel's lock.  A sudog's `queued` is read without it, so that is a
  * step of its own.  Memory is sequentially consistent, but for the one store that a fence is about:
- * W_ARMED goes through a store buffer (`sb`), which a locked instruction of the same thread, a
+ * WAITER_ARMED goes through a store buffer (`sb`), which a locked instruction of the same thread, a
  * later unlock, or the heavy fence of the one who cancels empties, or it empties itself (Drain).
  *
- * Left out: a channel in several cases (HAS_TWINS), foreign threads, the looks without a lock of
+ * Left out: a channel in several cases (HAS_TWINS), external threads, the looks without a lock of
  * the try calls, ticks.
  *
  * Models:
  *   src/select.c: select_in lock_all unlock_all run_one wait_for_any leave_all select_unwait
  *   src/chan.c: claim_first dequeue send_now recv_now chan_leave chan_unwait gmp_chan_close
- *   src/park.c: park_g0 cut_short ready
- *   src/runtime.h: waiter_claim
- *   src/timer.c: timer_del timers_run
- *   src/green.c: cancel
+ *   src/park.c: park_g0 cancel_wait ready
+ *   src/types.h: waiter_claim
+ *   src/timerheap.c: timer_del timers_run
+ *   src/spawn.c: cancel
  *   src/sched.c: end_wait
  *   ORD: waiter.claim cancel sudog.queued
  *   without: chan.closed (of looks without a lock, which are left out)
@@ -65,7 +65,7 @@
 #define SG(who, c) ((who) * 2 + (c))
 #define OWNER(sg) ((sg) / 2)
 
-/* enum waitstate (src/runtime.h) */
+/* enum waiter_state (src/types.h) */
 #define IDLE 0
 #define ARMED 1
 #define CLAIMED 2
@@ -96,11 +96,11 @@ byte count[2], buf[2];
 chan queue[4] = [WAITERS] of { byte }; /* recvq of both, sendq of both */
 /* from a parking G to its g0 */
 bool parked[WAITERS]; /* it is off its stack: g0 goes on */
-bool sb[WAITERS];     /* W_ARMED is in the store buffer of that M */
+bool sb[WAITERS];     /* WAITER_ARMED is in the store buffer of that M */
 byte ncases[WAITERS]; /* 2: commit is unlock_all; 1: commit_unlock */
 byte chan_of[WAITERS];
 bool live[WAITERS];   /* the frame of select is there: struct selection and its sudogs */
-/* timer.c: the heap's lock, and whether S's timer stands in it */
+/* timerheap.c: the heap's lock, and whether S's timer stands in it */
 bool heap_locked, armed;
 
 /* the accounts; elements are 1 (T's) and 2 (R's) */
@@ -117,7 +117,7 @@ inline drop_lock(c)
 	locked[c] = false
 }
 
-/* --- src/runtime.h:waiter_claim --- */
+/* --- src/types.h:waiter_claim --- */
 
 inline claim(who, how, won)
 {
@@ -147,8 +147,8 @@ inline make_ready(who)
 	}
 }
 
-/* src/park.c:cut_short */
-inline cut_short(who, cut)
+/* src/park.c:cancel_wait */
+inline cancel_wait(who, cut)
 {
 	atomic {
 		state[who] != BUSY ->
@@ -332,11 +332,11 @@ end:	do
 			atomic { !heap_locked -> armed = true }
 		:: else
 		fi;
-		sb[who] = true; /* W_ARMED; the light fence is no instruction */
+		sb[who] = true; /* WAITER_ARMED; the light fence is no instruction */
 		if
 		:: cancelled[who] ->
 			empty_buffer(who); /* by the compare-and-swap */
-			cut_short(who, cut)
+			cancel_wait(who, cut)
 		:: else
 		fi;
 		empty_buffer(who);
@@ -532,7 +532,7 @@ proctype Plain()
 	}
 }
 
-/* src/timer.c:timers_run with wait_timed_out; then sched_submit_list */
+/* src/timerheap.c:timers_run with wait_timed_out; then sched_submit_list */
 proctype Timer()
 {
 	bool won;
@@ -589,17 +589,17 @@ proctype Closer()
 	ended++
 }
 
-/* src/green.c:cancel */
+/* src/spawn.c:cancel */
 inline cancel(who)
 {
 	cancelled[who] = true;
-	cut_short(who, cut);
+	cancel_wait(who, cut);
 #ifndef MUTANT_CANCEL_ONCE /* ORD(cancel): one whose arming was still in the store buffer is missed */
 	if
 	:: !cut ->
 		/* the heavy fence */
 		atomic { empty_buffer(S); empty_buffer(T); empty_buffer(R) };
-		cut_short(who, cut)
+		cancel_wait(who, cut)
 	:: else
 	fi;
 #endif

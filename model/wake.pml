@@ -4,11 +4,11 @@
  * sleep, or just ending their search?
  *
  * Who takes part: Ps, and as many Ms.
- *   M         an M that has run dry: it looks, spins, rests, as src/sched.c:find_g0
+ *   M         an M that has run dry: it looks, spins, rests, as src/sched.c:find_runnable_g0
  *   Submitter with -DRING: M 0, which runs a green thread that puts others into P 0's ring, and
  *             then computes without ever coming back to the scheduler
  *   Foreign   with -DGLOBAL: a thread that puts green threads into the global queue, at once or in
- *             turn (submit_foreign, sched_submit_list)
+ *             turn (submit_external, sched_submit_list)
  *   Drain     store buffers empty themselves
  *
  * The green threads compute until as many run at once as there are: so each needs a P of its own,
@@ -34,13 +34,13 @@
  * in the poller (poller.pml; it sleeps like the others here), new Ms (all exist), bound ones, resizing, the end.
  *
  * Models:
- *   src/wake.h: wake_if_idle work_in_sight
- *   src/wake.c: wakep work_in_sight_but m_rest give_up_p second_thoughts sleep_until_p take_p
- *   src/submit.c: submit_foreign sched_submit sched_submit_list
- *   src/sched.c: find_g0 own_work from_global look_for_work may_spin
+ *   src/idle.h: wake_if_idle has_work
+ *   src/idle.c: wakep has_work_except stopm releasep recheck_work wait_for_p acquirep
+ *   src/ready.c: submit_external sched_submit sched_submit_list
+ *   src/sched.c: find_runnable_g0 local_work from_global steal_work may_spin
  *   src/proc.c: pidle_get pidle_put midle_get midle_put midle_del m_wake m_sleep
  *   ORD: idle
- *   without: foreign (of the end of a run, which is left out)
+ *   without: external (of the end of a run, which is left out)
  *
  * Runs: what scripts/model does with this file
  *   holds      -DRING -DPROCS=3
@@ -183,7 +183,7 @@ inline wakep(owner)
 	fi
 }
 
-/* src/wake.h; the light fence is no instruction */
+/* src/idle.h; the light fence is no instruction */
 inline wake_if_idle(owner)
 {
 	if
@@ -204,8 +204,8 @@ inline wake_if_idle(owner)
 
 /* --- looking --- */
 
-/* own_work, of an M that has P p */
-inline own_work()
+/* local_work, of an M that has P p */
+inline local_work()
 {
 	atomic {
 		if
@@ -251,7 +251,7 @@ inline steal(victim)
 	fi
 }
 
-/* look_for_work; when its patience ends is anybody's guess */
+/* steal_work; when its patience ends is anybody's guess */
 inline spin()
 {
 	if
@@ -269,7 +269,7 @@ inline spin()
 		:: else
 		fi;
 		if
-		:: !got -> own_work()
+		:: !got -> local_work()
 		:: else
 		fi;
 		if
@@ -283,7 +283,7 @@ inline spin()
 	od
 }
 
-inline work_in_sight()
+inline has_work()
 {
 	seen = gqn > 0;
 	if
@@ -305,11 +305,11 @@ inline work_in_sight()
 
 /* --- sleeping --- */
 
-/* m_rest: give_up_p, the fence, second_thoughts, sleep_until_p.  Afterwards it has a P again. */
+/* stopm: releasep, the fence, recheck_work, wait_for_p.  Afterwards it has a P again. */
 inline rest()
 {
 #ifdef MUTANT_LAST_LOOK_TOO_EARLY /* a submitter sees no idle P after it, and the sleeper no work before */
-	work_in_sight();
+	has_work();
 	took = seen;
 #endif
 	take_lock();
@@ -333,7 +333,7 @@ inline rest()
 #elif defined(MUTANT_LAST_LOOK_TOO_EARLY)
 		seen = took;
 #else
-		work_in_sight();
+		has_work();
 #endif
 		took = false;
 		if
@@ -361,7 +361,7 @@ inline rest()
 		if
 		:: took
 		:: else ->
-			/* m_sleep, take_p */
+			/* m_sleep, acquirep */
 			p = NONE;
 end_asleep:		atomic { woken[m] -> woken[m] = false };
 			take_lock();
@@ -386,9 +386,9 @@ proctype M(byte m; byte p)
 	byte n, p2, m2;
 	bool got, seen, spun, took, go;
 
-	/* find_g0 */
+	/* find_runnable_g0 */
 	do
-	:: own_work();
+	:: local_work();
 		if
 		:: !got -> from_global()
 		:: else
@@ -408,7 +408,7 @@ proctype M(byte m; byte p)
 			if
 			:: spinning[m] ->
 				atomic { spinning[m] = false; assert(nmspinning > 0); nmspinning-- };
-				work_in_sight();
+				has_work();
 #ifndef MUTANT_FINDER_WAKES_NOBODY /* a burst wakes one, and that one nobody */
 				if
 				:: seen -> wake_if_idle(false)

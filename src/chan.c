@@ -9,7 +9,7 @@
 #include "base/os.h"
 #include "base/rand.h"
 #include "base/throw.h"
-#include "chaos.h"
+#include "mode/chaos.h"
 #include "park.h"
 
 /* --- elements --- */
@@ -109,7 +109,7 @@ static void dequeue(struct waitq *q, struct sudog *sg)
 /* H5 for the claimed waiter of sg, the first of its queue: dequeues the waiter's other sudogs, which are
  * next in that queue.  The opposite queue can only hold sudogs of this waiter.  The cases on the side of sg
  * (for a close: on both sides) became ready together, so the chosen one is drawn at random. */
-static noinline struct sudog *meet_one_of(gmp_chan *c, struct sudog *sg, bool on_both_sides)
+static noinline struct sudog *pick_duplicate(gmp_chan *c, struct sudog *sg, bool on_both_sides)
 {
 	struct sudog *met = sg;
 	uint32_t n = 1;
@@ -141,7 +141,7 @@ static inline struct sudog *claim_first(gmp_chan *c, int kind, int result)
 		dequeue(q, sg); /* W5 */
 		if (likely(won)) {
 			if (unlikely(sg->kind & HAS_TWINS))
-				sg = meet_one_of(c, sg, result != 0);
+				sg = pick_duplicate(c, sg, result != 0);
 			sg->chosen = true;
 			return sg;
 		}
@@ -171,7 +171,7 @@ static void commit_unlock(void *c)
 	unlock(&((gmp_chan *)c)->lock, LR_CHAN);
 }
 
-/* A tick that nobody feeds any more: its run has ended, or is about to (only foreign threads see
+/* A tick that nobody feeds any more: its run has ended, or is about to (only external threads see
  * that).  Under the lock, so that the end finds those in the queue who saw it alive. */
 static noinline bool tick_is_over(gmp_chan *c)
 {
@@ -194,9 +194,9 @@ static inline int wait_with(struct sudog *sg, gmp_chan *c, int kind, void *elem,
 
 static noinline int wait_foreign_in(gmp_chan *c, int kind, void *elem, int64_t deadline)
 {
-	struct foreign f;
+	struct external f;
 
-	return wait_with(foreign_sudog(&f), c, kind, elem, deadline);
+	return wait_with(external_sudog(&f), c, kind, elem, deadline);
 }
 
 /* With the lock held; drops it.  By jumps alone: the caller's caller is resumed directly. */
@@ -333,7 +333,7 @@ static inline bool closed_and_empty(gmp_chan *c)
 	return ld_acq(&c->closed) && ld_rlx(&c->count) == 0; /* ORD(chan.closed) */
 }
 
-static noinline int nothing_comes(gmp_chan *c, void *elem)
+static noinline int recv_closed(gmp_chan *c, void *elem)
 {
 	if (elem)
 		memset(elem, 0, c->size);
@@ -360,7 +360,7 @@ static inline int recv_now(gmp_chan *c, void *elem, struct sudog **peer)
 		st_rel(&c->count, c->count - 1); /* ORD(chan.closed): a look that finds it empty */
 		return 0;
 	}
-	return unlikely(c->closed) ? nothing_comes(c, elem) : MUST_WAIT;
+	return unlikely(c->closed) ? recv_closed(c, elem) : MUST_WAIT;
 }
 
 int chan_recv_locked(gmp_chan *c, void *elem, struct sudog **peer)
@@ -397,7 +397,7 @@ int gmp_chan_recv_until(gmp_chan *c, void *elem, int64_t deadline)
 	if (unlikely(!c))
 		return -EINVAL;
 	if (unlikely(closed_and_empty(c)))
-		return nothing_comes(c, elem);
+		return recv_closed(c, elem);
 	bool locked = try_lock(&c->lock, LR_CHAN);
 
 	if (likely(locked) && !c->sendq.first) {
@@ -430,7 +430,7 @@ int gmp_chan_try_recv(gmp_chan *c, void *elem)
 		if (!ld_acq(&c->closed)) /* ORD(chan.closed) */
 			return -EAGAIN;
 		if (closed_and_empty(c))
-			return nothing_comes(c, elem);
+			return recv_closed(c, elem);
 	}
 	struct sudog *peer = NULL;
 

@@ -25,7 +25,7 @@
 #define GMP_CHAN_H
 
 #include "park.h"
-#include "runtime.h"
+#include "types.h"
 
 struct waitq {
 	struct sudog *first; /* (a) for an unlocked read */

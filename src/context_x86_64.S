@@ -104,7 +104,7 @@ gmp__gogo:
 	.p2align 5
 gmp__gstart:
 	.cfi_startproc
-	/* what an exception meets that nobody has caught: cxx.c */
+	/* what an exception meets that nobody has caught: machine/cxx.c */
 	.cfi_personality 0x1b, gmp__leaves_entry
 	.cfi_undefined rip
 	.cfi_undefined rbp

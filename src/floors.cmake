@@ -39,57 +39,57 @@ set(GMP_FLOOR0_HEADERS
 
 set(GMP_FLOOR1
 	context_${GMP_ARCH}.S
-	unwind.c
-	unwind_${GMP_ARCH}.S
-	calltarget_${GMP_ARCH}.c
-	cxx.c
+	machine/unwind.c
+	machine/unwind_${GMP_ARCH}.S
+	machine/calltarget_${GMP_ARCH}.c
+	machine/cxx.c
 	stack.c
 	netpoll_${GMP_POLLER}.c
 )
 set(GMP_FLOOR1_HEADERS
-	calltarget.h
+	machine/calltarget.h
 	context.h
 	poller.h
 )
 
 set(GMP_FLOOR2
-	latency.c
-	allgs.c
+	mode/latency.c
+	g.c
 	proc.c
 	runq.c
-	timer.c
+	timerheap.c
 	netpoll.c
-	netpoll_check.c
-	netpoll_owner.c
-	netpoll_multi.c
-	chaos.c
+	netpoll/check.c
+	netpoll/owner.c
+	netpoll/multi.c
+	mode/chaos.c
 )
 set(GMP_FLOOR2_HEADERS
 	gstatus.def
-	runtime.h
+	types.h
 	waitreason.def
 )
 
 set(GMP_FLOOR3
 	sched.c
-	submit.c
-	wake.c
-	bound.c
+	ready.c
+	idle.c
+	pin.c
 	handoff.c
 	park.c
-	thread.c
-	vtime.c
+	mode/thread.c
+	mode/vtime.c
 )
 set(GMP_FLOOR3_HEADERS)
 
 set(GMP_FLOOR4
-	sema.c
-	green.c
-	local.c
-	time.c
+	parkinglot.c
+	spawn.c
+	fls.c
+	sleep.c
 	chan.c
 	select.c
-	tick.c
+	ticker.c
 	sync/mutex.c
 	sync/rwmutex.c
 	sync/wg.c
@@ -98,13 +98,13 @@ set(GMP_FLOOR4
 	sync/once.c
 	sync/barrier.c
 	sync/done.c
-	syscall.c
+	blocking.c
 	io/fd.c
-	io/ready.c
+	io/waitfd.c
 	io/poll.c
-	io/msg.c
+	io/sendmsg.c
 	io/late.c
-	io/leftover.c
+	io/cleanup.c
 	io/uring_${GMP_URING}.c
 )
 set(GMP_FLOOR4_HEADERS
@@ -114,27 +114,27 @@ set(GMP_FLOOR4_HEADERS
 
 set(GMP_FLOOR5
 	sysmon.c
-	longrun.c
-	signal.c
+	mode/longrun.c
+	faultsig.c
 )
 set(GMP_FLOOR5_HEADERS)
 
 set(GMP_FLOOR6
-	runtime.c
-	io/net.c
-	io/file.c
-	io/names.c
-	io/process.c
-	io/spawn.c
-	io/signals.c
-	errand.c
-	pool.c
-	pool_delayed.c
-	pool_end.c
-	multipool.c
-	group.c
-	flight.c
-	debug/astray.c
+	run.c
+	sys/net.c
+	sys/file.c
+	sys/resolve.c
+	sys/waitpid.c
+	sys/process.c
+	sys/notify.c
+	service/delegate.c
+	service/pool.c
+	service/pool_delayed.c
+	service/pool_lifecycle.c
+	service/multipool.c
+	service/group.c
+	service/singleflight.c
+	debug/tlsleak.c
 	debug/tlswatch.c
 	debug/keywatch.c
 	debug/check.c
@@ -148,6 +148,6 @@ set(GMP_FLOOR6
 	base/text_end.c # last
 )
 set(GMP_FLOOR6_HEADERS
-	spin.h
-	have_key.h
+	service/spin.h
+	service/key_once.h
 )

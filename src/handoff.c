@@ -2,13 +2,13 @@
 #include "handoff.h"
 
 #include "base/throw.h"
-#include "bound.h"
-#include "latency.h"
+#include "pin.h"
+#include "mode/latency.h"
 #include "proc.h"
 #include "runq.h"
 #include "sched.h"
-#include "timer.h"
-#include "wake.h"
+#include "timerheap.h"
+#include "idle.h"
 
 bool p_has_work(struct p *pp)
 {
@@ -72,7 +72,7 @@ struct p *sched_take_blocked_locked(void)
 		struct p *pp = sched.allp[i];
 		uint32_t status = ld_rlx(&pp->status);
 
-		if ((status & (P_STATUS | P_LONG)) == (P_BLOCKED | P_LONG) &&
+		if ((status & (P_STATUS_MASK | P_LONG)) == (P_BLOCKED | P_LONG) &&
 		    cas_acq(&pp->status, &status, (uint32_t)P_RUNNING)) { /* ORD(p.blocked) */
 			add_rlx(&sched.handoffs, 1);
 			st_rlx(&sched.nblocked, sched.nblocked + 1);
@@ -123,9 +123,9 @@ void sched_hand_off(struct p *pp, bool blocked)
 		unlock(&sched.lock, LR_SCHED);
 	}
 	if (rests) {
-		after_giving_up();
-		wake_for_what_waited();
-		tell_poller(pp);
+		idle_fence();
+		wake_for_queued();
+		notify_poller(pp);
 	}
 }
 
@@ -136,7 +136,7 @@ bool sched_p_is_free(void)
 	if (ld_rlx(&sched.npidle) || ld_rlx(&sched.handed))
 		return true;
 	for (int i = 0; i < n; i++)
-		if ((ld_rlx(&sched.allp[i]->status) & (P_STATUS | P_LONG)) == (P_BLOCKED | P_LONG))
+		if ((ld_rlx(&sched.allp[i]->status) & (P_STATUS_MASK | P_LONG)) == (P_BLOCKED | P_LONG))
 			return true;
 	return false;
 }
@@ -168,7 +168,7 @@ bool sched_regain_p(struct m *m, bool *overtook)
 	}
 	unlock(&sched.lock, LR_SCHED);
 	if (pp)
-		rouse_sysmon();
+		wake_sysmon();
 	return pp;
 }
 
@@ -193,8 +193,8 @@ leaves_by_jump int sched_without_p_g0(void *arg)
 	unlock(&sched.lock, LR_SCHED);
 	if (stopping)
 		return leave_g0(m);
-	wake_for_what_waited(); /* a P may have become idle since */
+	wake_for_queued(); /* a P may have become idle since */
 	if (m->bound)
-		return sleep_bound(m);
-	return sleep_until_p(m) ? find_afresh(m) : leave_g0(m);
+		return pin_sleep(m);
+	return wait_for_p(m) ? restart_search_g0(m) : leave_g0(m);
 }

@@ -2,17 +2,17 @@
 /*
  * Hand-off: gives the P of an M that cannot run Gs to another M, and finds a P for an M that returns.
  *
- * An M releases its P when its G is bound to it and stops (bound.c), or when its G is in blocking code
- * for long (syscall.c).
+ * An M releases its P when its G is bound to it and stops (pin.c), or when its G is in blocking code
+ * for long (blocking.c).
  *
  * Invariants
  *  HO1 A released P gets another M, or becomes idle with its queue moved to the global queue.  Both are
  *      decided in one critical section of sched.lock, or after the creation of a thread has failed.
  *  HO2 A released P becomes idle only if it has no work and an M sleeps that a later submitter can wake,
- *      or if no M is available.  The M that idles it then re-checks all queues, as a sleeper does (wake.h).
+ *      or if no M is available.  The M that idles it then re-checks all queues, as a sleeper does (idle.h).
  *  HO3 An M that returns without a P is in the list of idle Ms, or is bound; in both cases a later
  *      hand-off or wakeup finds it.
- *  HO4 An M to which sched_hand_off gave a P stands in sched.handed until it runs (take_p).  Until then
+ *  HO4 An M to which sched_hand_off gave a P stands in sched.handed until it runs (acquirep).  Until then
  *      an M that returns from blocking code may take that P: a wakeup lasts microseconds, on busy
  *      CPUs a time slice, and the P has work.  The returning G is enqueued behind that work.  An M with
  *      pinned Gs keeps its P: no other M can run them.
@@ -20,12 +20,12 @@
  *      the next hand-off gives it a P without a wakeup.  Otherwise it sleeps again, and re-checks the
  *      queues once it is in the list of idle Ms.
  *
- * BLOCK-3 of syscall.c is kept here: both ends of the count sched.nblocked.
+ * BLOCK-3 of blocking.c is kept here: both ends of the count sched.nblocked.
  */
 #ifndef GMP_HANDOFF_H
 #define GMP_HANDOFF_H
 
-#include "runtime.h"
+#include "types.h"
 
 /* Gives pp, which the caller owns and whose M is bound or in blocking code, to an idle M or to a new
  * one.  Idles pp if it has no work, or if no M is available.  blocked: count the G in sched.nblocked. */

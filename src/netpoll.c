@@ -4,10 +4,10 @@
 #include <errno.h>
 
 #include "base/os.h"
-#include "chaos.h"
-#include "netpoll_multi.h"
-#include "netpoll_owner.h"
-#include "timer.h"
+#include "mode/chaos.h"
+#include "netpoll/multi.h"
+#include "netpoll/owner.h"
+#include "timerheap.h"
 
 /* No descriptor's: their lower half is 1 to 2^24. */
 #define OWN_KEY UINT64_MAX
@@ -115,7 +115,7 @@ void netpoll_enqueue(struct pollside *s, struct sudog *sg, bool front)
 		s->user = gp->token;
 		s->user_generation = (uint16_t)ld_rlx(&gp->generation);
 	}
-	netpoll_expect();
+	netpoll_add_waiter();
 }
 
 void netpoll_dequeue(struct pollside *s, struct sudog *sg)
@@ -632,7 +632,7 @@ void netpoll_rest(int64_t deadline)
 	st_rlx(&sched.deaf, false);
 }
 
-void netpoll_expect(void)
+void netpoll_add_waiter(void)
 {
 	add_seq(&sched.npollwait, 1);      /* ORD(deaf): counted before the look */
 	if (unlikely(ld_seq(&sched.deaf))) /* ORD(deaf) */

@@ -31,10 +31,10 @@
  *     that fires too early, or for a deadline that is no more, goes by the word and arms itself
  *     again or not.  When it has ended the waits, the word is set to long ago: no clock that is
  *     behind lets one begin.  Where nobody waits for a descriptor, these timers do nothing: then a
- *     runtime in which nothing else is to come is deadlocked (wake.c).
+ *     runtime in which nothing else is to come is deadlocked (idle.c).
  *  N8 A plain close() takes the registration away, and the kernel sends no event for it.  Two checks find
- *     it: gmp_fd_wait's before it parks (netpoll_renew, io/ready.c), and sysmon's of waits that have
- *     lasted (netpoll_check.c).  Both run under pd->lock while the record is open, so neither of them
+ *     it: gmp_fd_wait's before it parks (netpoll_renew, io/waitfd.c), and sysmon's of waits that have
+ *     lasted (netpoll/check.c).  Both run under pd->lock while the record is open, so neither of them
  *     meets a gmp_close or an adoption halfway, and each finds the waiters of the registration that it
  *     has checked, never those of a later one.
  *  N9 A registration is `seq` of its record; each new one is the old one's plus 1, under pd->lock.
@@ -50,7 +50,7 @@
 
 #include "base/os.h"
 #include "poller.h"
-#include "runtime.h"
+#include "types.h"
 
 enum { SIDE_READ, SIDE_WRITE };
 
@@ -64,10 +64,10 @@ struct pollside {
 	bool turn;                 /* (a) written under pd->lock: somebody woken is to try first */
 	uint16_t user_generation;  /* under pd->lock: of the user, its lowest bits */
 	uint32_t
-		user; /* under pd->lock: token of the green thread that parked last; 0: none (netpoll_owner.c) */
+		user; /* under pd->lock: token of the green thread that parked last; 0: none (netpoll/owner.c) */
 };
 
-/* Sides that may have an armed timer at a time (timer.h T4). */
+/* Sides that may have an armed timer at a time (timerheap.h T4). */
 #ifdef SAN_THREAD
 enum { DEADLINES_MAX = 1 << 16 };
 #else
@@ -112,7 +112,7 @@ struct polldesc {
 	bool hup;        /* (a) the peer hung up or an error stands: always try */
 	bool tcp;        /* (a) constant while open: a short read has drained it */
 	uint8_t to_disk; /* (a) constant while open: a file's sides that ask the disk each time */
-	uint8_t plain; /* (a) PD_PLAIN: a call has found out that it is no socket; PD_SHORT: chaos.h */
+	uint8_t plain; /* (a) PD_PLAIN: a call has found out that it is no socket; PD_SHORT: mode/chaos.h */
 	bool blocking; /* constant while open: it was so when it was adopted */
 	uint8_t ended; /* (a) written under lock: enum pd_end */
 	bool multi;    /* (a) written under lock: entries is not NULL */
@@ -125,12 +125,12 @@ struct polldesc {
 	/* what plain close() calls left behind; under lock */
 	bool orphaned; /* may be set though it is none; must be set if the kernel may still have a
 			  registration of a former file of the number, of which a dup is open */
-	bool polled; /* under lock: the registration is one-shot, for gmp_poll (netpoll_multi.c) */
+	bool polled; /* under lock: the registration is one-shot, for gmp_poll (netpoll/multi.c) */
 	/* set by netpoll_shut, valid until netpoll_forget */
 	bool gone; /* the number has another file, or none; may be false for files that cannot be polled */
 	bool taken;      /* with gone: and gmp_poll waits for that file */
 	uint32_t opened; /* (a) written under lock: the seq that netpoll_open made */
-	uint32_t era;    /* under lock: the seq that the era began with (netpoll_owner.c) */
+	uint32_t era;    /* under lock: the seq that the era began with (netpoll/owner.c) */
 	uint32_t
 		joined; /* (a) written under lock: token of the last caller of owner_join; 0: none */
 	struct adopter owner;        /* OWNER-1 */
@@ -172,7 +172,7 @@ enum { NEEDS_ROOM = 2 };
 int netpoll_renew(struct polldesc *pd, struct glist *out);
 
 /* Begin to close: -EBADF unless it is open; -ESTALE: the caller has lost the number to another connection
- * (netpoll_owner.c).  All waiters go to `out` with -ECANCELED. */
+ * (netpoll/owner.c).  All waiters go to `out` with -ECANCELED. */
 int netpoll_shut(struct polldesc *pd, struct glist *out);
 /* After the last use has ended (netpoll_used says 0): the record is free. */
 void netpoll_forget(struct polldesc *pd);
@@ -181,7 +181,7 @@ void netpoll_forget(struct polldesc *pd);
  * to `out` with -ETIMEDOUT.  -EBADF unless it is open; -EPERM if it cannot be polled; -ENOMEM:
  * DEADLINES_MAX are armed. */
 int netpoll_deadline(struct polldesc *pd, unsigned sides, int64_t deadline, struct glist *out);
-/* Also where a short read says nothing because reads are cut short (chaos.h). */
+/* Also where a short read says nothing because reads are cut short (mode/chaos.h). */
 static inline bool netpoll_is_tcp(struct polldesc *pd)
 {
 	return ld_rlx(&pd->tcp) || ld_rlx(&pd->plain) == PD_SHORT;
@@ -234,7 +234,7 @@ int netpoll_poll(int64_t ns, struct glist *out);
  * or until somebody does wait for one.  May return early. */
 void netpoll_rest(int64_t deadline);
 /* One more waits for a descriptor from now on (sched.npollwait). */
-void netpoll_expect(void);
+void netpoll_add_waiter(void);
 
 /* A descriptor of the runtime's own: fn is called by whoever polls, when it has become readable.  There
  * is one; closing it ends this.  0 or -errno. */
@@ -244,7 +244,7 @@ int netpoll_watch(int fd, void (*fn)(struct glist *out));
 void netpoll_cancel_all(struct glist *out);
 uint32_t netpoll_count(void);
 /*
- * netpoll_check - end the waits of descriptors that were closed by a plain close() (netpoll_check.c)
+ * netpoll_check - end the waits of descriptors that were closed by a plain close() (netpoll/check.c)
  *
  * from  the number to begin with
  * most  how many records with a waiter to check, at a system call each
@@ -257,7 +257,7 @@ enum { CHECK_YOUNG_NS = 100000000 };
 uint32_t netpoll_check(uint32_t from, unsigned most, int64_t now, struct glist *out);
 /* Under pd->lock, of an open record: false if the kernel has no registration of the number's present file. */
 bool netpoll_is_registered(struct polldesc *pd);
-/* For gmp_poll (netpoll_multi.c), under pd->lock.  Compare the file of an open record with the registered one:
+/* For gmp_poll (netpoll/multi.c), under pd->lock.  Compare the file of an open record with the registered one:
  * -EEXIST: it is the same; else it is not, or the error of the system. */
 int netpoll_ask(struct polldesc *pd);
 /* Register the number's file for one report of these events (poll(2)'s), instead of what the record knows of a

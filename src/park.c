@@ -5,15 +5,15 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "chaos.h"
+#include "mode/chaos.h"
 #include "handoff.h"
-#include "latency.h"
+#include "mode/latency.h"
 #include "runq.h"
 #include "sched.h"
-#include "submit.h"
-#include "timer.h"
-#include "vtime.h"
-#include "wake.h"
+#include "ready.h"
+#include "timerheap.h"
+#include "mode/vtime.h"
+#include "idle.h"
 
 /* Leave the green thread's stack for g0.  With a sanitizer, it must be told before and after; else
  * this is a jump, and so is every caller's `return to_g0(...)`. */
@@ -47,27 +47,27 @@ static bool wait_timed_out(struct timer *t, int64_t now, struct glist *out)
 	return false;
 }
 
-bool cut_short(struct g *gp)
+bool cancel_wait(struct g *gp)
 {
-	uint32_t state = W_ARMED;
+	uint32_t state = WAITER_ARMED;
 
-	while (!cas_seq(&gp->w.state, &state, W_BUSY)) { /* ORD(waiter.claim) */
-		if (state != W_BUSY)
+	while (!cas_seq(&gp->w.state, &state, WAITER_BUSY)) { /* ORD(waiter.claim) */
+		if (state != WAITER_BUSY)
 			return false;
-		state = W_ARMED;
+		state = WAITER_ARMED;
 		cpu_relax();
 	}
 	/* held: it stands still, and what is read belongs to one wait */
-	bool cut = ld_rlx(&gp->cancelled) && !gp->masked && !gp->uncut;
+	bool cut = ld_rlx(&gp->cancelled) && !gp->masked && !gp->uncancellable;
 
-	st_rel(&gp->w.state, cut ? CLAIMED_WITH(-ECANCELED) : W_ARMED); /* ORD(waiter.claim) */
+	st_rel(&gp->w.state, cut ? CLAIMED_WITH(-ECANCELED) : WAITER_ARMED); /* ORD(waiter.claim) */
 	return cut;
 }
 
 /* Step 6 for one that is cancelled; steps 7 and 8. */
 leaves_by_jump static noinline int park_cancelled_g0(struct m *m, struct g *gp)
 {
-	bool cut = cut_short(gp);
+	bool cut = cancel_wait(gp);
 
 	m->commit(m->commit_arg);
 	if (cut)
@@ -88,12 +88,12 @@ leaves_by_jump static int park_g0(void *arg)
 	st_rlx(&gp->trimmed, false);
 	if (m->deadline != NEVER) {
 		st_rlx(&gp->w.state,
-		       W_BUSY); /* should it be due at once, it is claimed after this */
-		gp->turn |= TURN_TIMED;
+		       WAITER_BUSY); /* should it be due at once, it is claimed after this */
+		gp->turn |= RESUME_TIMED;
 		gp->timer.fire = wait_timed_out;
 		timer_add(m->p, &gp->timer, m->deadline);
 	}
-	st_rel(&gp->w.state, W_ARMED); /* ORD(waiter.claim) */
+	st_rel(&gp->w.state, WAITER_ARMED); /* ORD(waiter.claim) */
 	sched_light_fence();           /* ORD(cancel) */
 	if (unlikely(ld_rlx(&gp->cancelled)))
 		return park_cancelled_g0(m, gp);
@@ -106,8 +106,8 @@ static int wait_green(struct m *m, unsigned why, unwait_fn unwait, commit_fn com
 {
 	struct g *gp = m->curg;
 
-	st_rlx(&gp->reason, (uint8_t)(why & ~(unsigned)UNCUT));
-	gp->uncut = why & UNCUT;
+	st_rlx(&gp->reason, (uint8_t)(why & ~(unsigned)UNCANCELLABLE));
+	gp->uncancellable = why & UNCANCELLABLE;
 	gp->unwait = unwait;
 	m->commit = commit;
 	m->commit_arg = arg;
@@ -115,9 +115,9 @@ static int wait_green(struct m *m, unsigned why, unwait_fn unwait, commit_fn com
 	return to_g0(m, gp, sched.park);
 }
 
-/* --- a foreign thread waits --- */
+/* --- a external thread waits --- */
 
-static noinline int wait_foreign(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit,
+static noinline int wait_external(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit,
 				 void *arg, int64_t deadline)
 {
 	struct m *alone = thread_m();
@@ -127,11 +127,11 @@ static noinline int wait_foreign(struct waiter *w, unsigned why, unwait_fn unwai
 	if (alone)
 		thread_arm(alone, w, why);
 	else
-		st_rel(&w->state, W_ARMED); /* ORD(waiter.claim) */
+		st_rel(&w->state, WAITER_ARMED); /* ORD(waiter.claim) */
 	commit(arg);
-	while (!((state = ld_acq(&w->state)) & W_DONE)) { /* ORD(waiter.done) */
-		/* held (W_BUSY) it can still time out: waiter_release wakes nothing */
-		bool claimed = (state & W_BUSY) == W_CLAIMED;
+	while (!((state = ld_acq(&w->state)) & WAITER_DONE)) { /* ORD(waiter.done) */
+		/* held (WAITER_BUSY) it can still time out: waiter_release wakes nothing */
+		bool claimed = (state & WAITER_BUSY) == WAITER_CLAIMED;
 		int timeout = os_futex_wait(&w->state, state, claimed ? NEVER : deadline);
 
 		if (timeout && waiter_claim(w, -ETIMEDOUT)) {
@@ -155,7 +155,7 @@ int wait_on(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit, 
 
 	if (likely(m != NULL))
 		return wait_green(m, why, unwait, commit, arg, deadline);
-	return wait_foreign(w, why, unwait, commit, arg, deadline);
+	return wait_external(w, why, unwait, commit, arg, deadline);
 }
 
 /* --- ready --- */
@@ -165,14 +165,14 @@ void ready(struct waiter *w)
 	if (likely(w->gp != NULL))
 		sched_submit(w->gp, true);
 	else
-		sched_wake_foreign(w);
+		sched_wake_external(w);
 }
 
 void ready_list(struct glist *list)
 {
 	if (list->n == 1)
 		sched_submit(glist_pop(list), true);
-	if (list->head || list->foreign)
+	if (list->head || list->external)
 		sched_submit_list(list);
 }
 
@@ -205,34 +205,34 @@ leaves_by_jump static int yield_g0(void *arg)
 }
 
 /* The same where somebody looks (debug/check.c), or there is a C++ runtime. */
-static void looked_at(struct g *gp)
+static void observe(struct g *gp)
 {
 	sched_leave_cxx(getm(), gp);
 	if (sched.on_leave)
 		sched.on_leave(gp);
 }
 
-leaves_by_jump static int park_looked_at_g0(void *gp)
+leaves_by_jump static int park_observed_g0(void *gp)
 {
-	looked_at(gp);
+	observe(gp);
 	return park_g0(gp);
 }
 
-leaves_by_jump static int yield_looked_at_g0(void *gp)
+leaves_by_jump static int yield_observed_g0(void *gp)
 {
-	looked_at(gp);
+	observe(gp);
 	return yield_g0(gp);
 }
 
-leaves_by_jump static int exit_looked_at_g0(void *gp)
+leaves_by_jump static int exit_observed_g0(void *gp)
 {
 	sched.on_exit(gp);
 	return sched_exit_g0(gp);
 }
 
-leaves_by_jump static int without_p_looked_at_g0(void *gp)
+leaves_by_jump static int without_p_observed_g0(void *gp)
 {
-	looked_at(gp);
+	observe(gp);
 	return sched_without_p_g0(gp);
 }
 
@@ -240,9 +240,9 @@ void park_init(void)
 {
 	bool look = sched.on_leave || cxx_of_thread();
 
-	sched.park = look ? park_looked_at_g0 : park_g0;
-	sched.yield = look ? yield_looked_at_g0 : yield_g0;
-	sched.exit = sched.on_exit ? exit_looked_at_g0 : sched_exit_g0;
+	sched.park = look ? park_observed_g0 : park_g0;
+	sched.yield = look ? yield_observed_g0 : yield_g0;
+	sched.exit = sched.on_exit ? exit_observed_g0 : sched_exit_g0;
 }
 
 int park_yield(void)
@@ -256,10 +256,10 @@ noinline void park_without_p(void)
 {
 	struct m *m = getm();
 
-	to_g0(m, m->curg, without_p_looked_at_g0);
+	to_g0(m, m->curg, without_p_observed_g0);
 }
 
-void park_farewell(struct g *gp)
+void run_exit_hooks(struct g *gp)
 {
 	for (struct cleanup *c; unlikely((c = gp->cleanups) != NULL);) {
 		gp->cleanups = c->next;
@@ -275,7 +275,7 @@ noinline void park_exit(void)
 {
 	struct g *gp = getm()->curg;
 
-	park_farewell(gp);
+	run_exit_hooks(gp);
 	struct m *m = getm(); /* it may have waited */
 
 	san_leave(NULL, &m->san);

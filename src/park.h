@@ -2,7 +2,7 @@
 /*
  * How does a thread stop until another says "go on"?
  *
- * One protocol for all waits of floor 4, green or foreign.  w is the waiter, X the object it waits
+ * One protocol for all waits of floor 4, green or external.  w is the waiter, X the object it waits
  * for (a channel, a bucket of the parking table, a side of a descriptor; none for a sleep).
  *
  *  the waiter                                      a waker
@@ -43,8 +43,8 @@
  *     been claimed otherwise and sees itself out of the queue knows that no claim is under way, and
  *     need not lock X, which may be gone.  The other way round a late claim could hit its next wait.
  *
- * A foreign thread does the same with its sudog on its own stack: steps 4 to 8 are ARMED, unlock,
- * and a futex on w->state.  Nobody can cancel it.  It goes on only when ready has set W_DONE, so that a waker may use its
+ * A external thread does the same with its sudog on its own stack: steps 4 to 8 are ARMED, unlock,
+ * and a futex on w->state.  Nobody can cancel it.  It goes on only when ready has set WAITER_DONE, so that a waker may use its
  * sudog after the claim (copy an element, link it into a list).
  *
  * Rejected: a retry loop around every wait (a lost race costs a scheduling turn, and hides
@@ -55,43 +55,43 @@
 
 #include <errno.h>
 
-#include "runtime.h"
-#include "thread.h"
+#include "types.h"
+#include "mode/thread.h"
 
-/* What a wait needs on the stack of a foreign thread. */
-struct foreign {
+/* What a wait needs on the stack of a external thread. */
+struct external {
 	struct waiter w;
 	struct sudog sudog;
 };
 
-/* The sudog of a foreign thread, which is to lie on its stack, ready for a queue. */
-static inline struct sudog *foreign_sudog(struct foreign *f)
+/* The sudog of a external thread, which is to lie on its stack, ready for a queue. */
+static inline struct sudog *external_sudog(struct external *f)
 {
-	f->w.state = W_IDLE;
+	f->w.state = WAITER_IDLE;
 	f->w.gp = NULL;
 	f->sudog.w = &f->w;
 	f->sudog.queued = false;
 	return &f->sudog;
 }
 
-/* The caller's sudog, ready for a queue; f serves a foreign caller.  A green caller's is its own:
+/* The caller's sudog, ready for a queue; f serves a external caller.  A green caller's is its own:
  * it has one wait at a time.  Where wait_on is to be a jump there is no place for f: see wait_in of
  * chan.c. */
-static inline struct sudog *self_sudog(struct foreign *f)
+static inline struct sudog *self_sudog(struct external *f)
 {
 	struct m *m = getm();
 
-	return likely(m != NULL) ? &m->curg->sudog : foreign_sudog(f);
+	return likely(m != NULL) ? &m->curg->sudog : external_sudog(f);
 }
 
 /* The sudog of a waiter's own. */
 static inline struct sudog *waiter_sudog(struct waiter *w)
 {
-	return w->gp ? &w->gp->sudog : &container_of(w, struct foreign, w)->sudog;
+	return w->gp ? &w->gp->sudog : &container_of(w, struct external, w)->sudog;
 }
 
 /* Beside the reason: cancellation does not end this wait. */
-enum { UNCUT = 0x80 };
+enum { UNCANCELLABLE = 0x80 };
 
 /*
  * Steps 3 to 10.  Returns the result: 0, what the waker gave, -ETIMEDOUT, -ECANCELED.
@@ -116,7 +116,7 @@ int park_yield(void);
 void park_exit(void) __attribute__((noreturn));
 /* What an ending green thread does on its stack: for those it has told that it would, its locals, its
  * timer.  May wait. */
-void park_farewell(struct g *gp);
+void run_exit_hooks(struct g *gp);
 
 /* Yield if the scheduler has asked for it: for calls that may go on for ever without a wait. */
 static inline void self_checkpoint(void)
@@ -138,10 +138,10 @@ static inline int too_late(int64_t deadline)
 }
 
 /* End gp's present wait with -ECANCELED, if it has been cancelled and its wait can be cut short. */
-bool cut_short(struct g *gp);
+bool cancel_wait(struct g *gp);
 
 /* The last step of a waker: let one it has claimed go on.  A green one runs next on this P (from a
- * foreign thread: soon). */
+ * external thread: soon). */
 void ready(struct waiter *w);
 /* The same for all of a list, which is empty then: one alone runs next, several in order, after
  * what is ready already. */

@@ -14,13 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "allgs.h"
+#include "g.h"
 #include "base/os.h"
 #include "base/rand.h"
-#include "chaos.h"
+#include "mode/chaos.h"
 #include "netpoll.h"
 #include "runq.h"
-#include "timer.h"
+#include "timerheap.h"
 
 enum { M_STACK = 256 * 1024 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which Ps and Ms are there, who runs whom, and who is idle?  Those of Gs are in allgs.h.
+ * Which Ps and Ms are there, who runs whom, and who is idle?  Those of Gs are in g.h.
  *
- * proc.c never chooses: which G runs next, and whether to wake somebody, is sched.c's and wake.c's.
+ * proc.c never chooses: which G runs next, and whether to wake somebody, is sched.c's and idle.c's.
  */
 #ifndef GMP_PROC_H
 #define GMP_PROC_H
 
-#include "runtime.h"
+#include "types.h"
 
 /* Set the arena of descriptors, the queue and the Ps up.  0 or -errno. */
 int proc_init(void);

@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-#include "allgs.h"
+#include "g.h"
 #include "base/os.h"
 #include "base/throw.h"
-#include "latency.h"
+#include "mode/latency.h"
 
 static enum lane lane_of(const struct g *gp);
 static void *new_entry(struct gqueue *q);
@@ -91,7 +91,7 @@ bool runq_put_first(struct p *pp, struct glist *list, uint32_t *end)
 		else if (!cas_rel(&pp->runqhead, &head, first)) /* ORD(runq.take) */
 			continue; /* a thief has taken some: the places are others */
 		*end = at;
-		*list = (struct glist){ .foreign = list->foreign };
+		*list = (struct glist){ .external = list->external };
 		return true;
 	}
 }
@@ -199,7 +199,7 @@ static void gq_put_late(struct g **batch, uint32_t n)
 	uint64_t ticks = cpu_ticks();
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (!(batch[i]->turn & TURN_MEASURED))
+		if (!(batch[i]->turn & RESUME_MEASURED))
 			latency_stamp_now(batch[i], latency_cause_of(batch[i]), ticks);
 		gq_put(batch[i]);
 	}

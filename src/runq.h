@@ -53,7 +53,7 @@
  * made that sleep for a while, those that have slept end before many more begin, and leave them warm
  * stacks; behind the flood they would be half a million, each with a stack that nobody has touched.
  * A new G that has to move from a full ring becomes a compact record in that lane if gmp_go made it
- * (allgs.c, B3): ten million that wait for their first run take 32 bytes each in place of 264.
+ * (g.c, B3): ten million that wait for their first run take 32 bytes each in place of 264.
  *
  * Earlier generations (enum gmp_sched) are cases of this one, chosen for each P when it is made.
  * GMP_SCHED_LOCAL: in_order, nothing becomes runnext.  GMP_SCHED_GLOBAL: so, and a ring without room is
@@ -67,7 +67,7 @@
 #ifndef GMP_RUNQ_H
 #define GMP_RUNQ_H
 
-#include "runtime.h"
+#include "types.h"
 
 /* Of a head: the upper half counts these, the lower one says which slot is next. */
 #define TAKEN_BACK (UINT64_C(1) << 32)

@@ -4,9 +4,9 @@
  *
  * A P runs, in this order: at every 61st run some Gs of the global queue; the Gs of due timers; its runnext;
  * its ring; a share of the global queue; the Gs that the poller makes ready; half of another P's ring; another
- * P's runnext, if that P has made no progress for a while.  Then its M releases the P and sleeps (wake.c).
+ * P's runnext, if that P has made no progress for a while.  Then its M releases the P and sleeps (idle.c).
  *
- * Invariants (D2, D3: wake.c; D4, D5: bound.c)
+ * Invariants (D2, D3: idle.c; D4, D5: pin.c)
  *  D1 The G in runnext inherits the time slice of the G that made it ready, INHERIT_MAX times, and for about
  *     SLICE_TICKS; then it moves to the tail of the ring.  So two Gs that wake each other share one time slice.
  *  D6 Contention: a spinning M backs off from a P that makes progress.  Each poll of a ring takes cache lines
@@ -22,7 +22,7 @@
  *     wait, unless a single run of a G that a timer made ready takes longer than DUE_DEBT / DUE_MOST.  In
  *     replayed runs a switch counts as 10 us.
  *  SCHED-9 The depth of g0 does not grow with the number of searches: a path that searches again without a
- *     switch to a G restarts g0 at its base (find_afresh, schedule_afresh).  `return f()` does not do
+ *     switch to a G restarts g0 at its base (restart_search_g0, schedule_restart_g0).  `return f()` does not do
  *     that: compilers make it a call at -O0 and -O1, and at any level if a local's address is passed on.
  *
  * Rejected: stealing single Gs (each steal is a cache miss); Go's rule, one G of the global queue at every
@@ -37,17 +37,17 @@
 #include "base/rand.h"
 #include "base/throw.h"
 #include "base/trace.h"
-#include "bound.h"
-#include "chaos.h"
-#include "latency.h"
+#include "pin.h"
+#include "mode/chaos.h"
+#include "mode/latency.h"
 #include "netpoll.h"
 #include "park.h"
-#include "allgs.h"
+#include "g.h"
 #include "proc.h"
 #include "runq.h"
-#include "submit.h"
-#include "timer.h"
-#include "wake.h"
+#include "ready.h"
+#include "timerheap.h"
+#include "idle.h"
 
 enum {
 	INHERIT_MAX = 64,
@@ -89,22 +89,22 @@ static int g_main(void *arg)
 	return 0;
 }
 
-leaves_by_jump static int schedule_from_the_base(void *m)
+leaves_by_jump static int schedule_base_g0(void *m)
 {
 	(void)m;
 	return schedule_g0();
 }
 
 /* schedule_g0 for a path that has not switched to a G: SCHED-9. */
-leaves_by_jump static int schedule_afresh(struct m *m)
+leaves_by_jump static int schedule_restart_g0(struct m *m)
 {
 	struct context left;
 
-	return gmp__mcall(&left, schedule_from_the_base, m, m->g0);
+	return gmp__mcall(&left, schedule_base_g0, m, m->g0);
 }
 
-/* A timer's: it is to have a thread of its own (thread.c). */
-leaves_by_jump static noinline int begin_thread(struct m *m, struct g *gp)
+/* A timer's: it is to have a thread of its own (mode/thread.c). */
+leaves_by_jump static noinline int begin_thread_g0(struct m *m, struct g *gp)
 {
 	m->curg = NULL;
 	g_set_status(gp, G_RUNNABLE);
@@ -114,19 +114,19 @@ leaves_by_jump static noinline int begin_thread(struct m *m, struct g *gp)
 		unlock(&sched.lock, LR_SCHED);
 		os_nap(100000);
 	}
-	return schedule_afresh(m);
+	return schedule_restart_g0(m);
 }
 
 leaves_by_jump static noinline int begin(struct m *m, struct g *gp)
 {
 	if (unlikely(sched.threads))
-		return begin_thread(m, gp);
+		return begin_thread_g0(m, gp);
 	g_bind_stack(m->p, gp);
-	gp->turn &= (uint8_t)~TURN_UNSHARED;
+	gp->turn &= (uint8_t)~RESUME_UNSHARED;
 	if (unlikely(gp->turn)) {
-		if (gp->turn & TURN_MEASURED)
+		if (gp->turn & RESUME_MEASURED)
 			latency_record(m->p, gp);
-		if (gp->turn & TURN_PINNED) {
+		if (gp->turn & RESUME_PINNED) {
 			gp->lockedm = m;
 			m->npinned++;
 		}
@@ -141,34 +141,34 @@ leaves_by_jump static noinline int end_wait(struct m *m, struct g *gp, uint32_t 
 {
 	int result = waiter_result(state);
 
-	if (gp->turn & TURN_MEASURED)
+	if (gp->turn & RESUME_MEASURED)
 		latency_record(m->p, gp);
-	if (gp->turn & TURN_TIMED) {
-		gp->turn &= (uint8_t)~TURN_TIMED;
+	if (gp->turn & RESUME_TIMED) {
+		gp->turn &= (uint8_t)~RESUME_TIMED;
 		timer_del(&gp->timer);
 	}
-	if (gp->turn & TURN_CXX) {
-		gp->turn &= (uint8_t)~TURN_CXX;
+	if (gp->turn & RESUME_CXX) {
+		gp->turn &= (uint8_t)~RESUME_CXX;
 		cxx_move(m->cxx, g_cxx(gp));
 	}
 	if (result && gp->unwait)
 		gp->unwait(&gp->w); /* may ask the waiter what the result is */
-	st_rlx(&gp->w.state, W_IDLE);
-	if (result == -ETIMEDOUT && ld_rlx(&gp->cancelled) && !gp->masked && !gp->uncut)
+	st_rlx(&gp->w.state, WAITER_IDLE);
+	if (result == -ETIMEDOUT && ld_rlx(&gp->cancelled) && !gp->masked && !gp->uncancellable)
 		result = -ECANCELED; /* the time came first, but this is what the caller asks for */
 	san_leave(&m->san, &gp->san);
 	return gmp__gogo(&gp->ctx, result, m->g0);
 }
 
 /* The turn of one that begins with something. */
-leaves_by_jump static noinline int special_turn(struct m *m, struct g *gp, uint32_t state)
+leaves_by_jump static noinline int resume_slow_g0(struct m *m, struct g *gp, uint32_t state)
 {
-	if (gp->turn & TURN_BOUND)
-		return hand_to_its_m(m, gp);
-	if (gp->turn & TURN_PINNED && gp->lockedm != m)
-		return send_to_its_m(m, gp);
-	if (gp->turn & TURN_LOOKED_AT) {
-		gp->turn &= (uint8_t)~TURN_LOOKED_AT;
+	if (gp->turn & RESUME_BOUND)
+		return pin_hand_over(m, gp);
+	if (gp->turn & RESUME_PINNED && gp->lockedm != m)
+		return pin_send(m, gp);
+	if (gp->turn & RESUME_OBSERVED) {
+		gp->turn &= (uint8_t)~RESUME_OBSERVED;
 		sched.on_arrive(gp);
 	}
 	return end_wait(m, gp, state);
@@ -183,14 +183,14 @@ leaves_by_jump static int execute(struct m *m, struct p *pp, struct g *gp)
 	bump(&pp->count.switches, 1);
 	if (unlikely(!gp->stack))
 		return begin(m, gp);
-	if (unlikely(state > W_CLAIMED || gp->turn))
-		return special_turn(m, gp, state);
-	st_rlx(&gp->w.state, W_IDLE);
+	if (unlikely(state > WAITER_CLAIMED || gp->turn))
+		return resume_slow_g0(m, gp, state);
+	st_rlx(&gp->w.state, WAITER_IDLE);
 	san_leave(&m->san, &gp->san);
 	return gmp__gogo(&gp->ctx, 0, m->g0);
 }
 
-leaves_by_jump int resume_bound(struct m *m, struct g *gp)
+leaves_by_jump int resume_bound_g0(struct m *m, struct g *gp)
 {
 	uint32_t state = ld_rlx(&gp->w.state);
 
@@ -211,9 +211,9 @@ leaves_by_jump int sched_exit_g0(void *arg)
 	g_set_status(gp, G_DEAD);
 	bump(&pp->count.exits, 1);
 	if (unlikely(gp->turn)) {
-		if (gp->turn & TURN_BOUND)
+		if (gp->turn & RESUME_BOUND)
 			m->lockedg = NULL; /* the M stays bound, and has nothing to run any more */
-		if (gp->turn & TURN_PINNED)
+		if (gp->turn & RESUME_PINNED)
 			m->npinned--;
 	}
 	g_unbind_stack(pp, gp);
@@ -331,7 +331,7 @@ static noinline void run_own_timers(struct p *pp)
 {
 	if (pp->due) {
 		if (due_in_front(pp)) {
-			if (pp->put_off && due_clock(pp) - pp->due_since > TICKS_10US)
+			if (pp->wake_deferred && due_clock(pp) - pp->due_since > TICKS_10US)
 				sched_submit_late(pp);
 			return;
 		}
@@ -340,7 +340,7 @@ static noinline void run_own_timers(struct p *pp)
 	}
 	int64_t now = look_at_clock(pp);
 
-	if (unlikely(pp->put_off))
+	if (unlikely(pp->wake_deferred))
 		sched_submit_late(pp);
 	if (timers_next(pp) > now)
 		return;
@@ -435,7 +435,7 @@ static struct g *from_global(struct p *pp, unsigned most)
 /* The kernel keeps events in order; here they would overtake, for a full ring drives the first of its
  * Gs to the global queue, and who is there waits until the ring runs dry.  So this P has to run as many
  * as were ready at its last look before the next. */
-static void poll_in_turn(struct p *pp)
+static void poll_if_due(struct p *pp)
 {
 	if ((int32_t)(pp->schedtick - pp->poll_from) < 0)
 		return;
@@ -447,9 +447,9 @@ static void poll_in_turn(struct p *pp)
 }
 
 /* Once in a while even a P that never runs dry looks at the others' work. */
-static noinline struct g *look_round(struct p *pp)
+static noinline struct g *check_global(struct p *pp)
 {
-	poll_in_turn(pp);
+	poll_if_due(pp);
 	if (runq_yielded(pp)) /* this P may never run dry */
 		runq_flush_yielded(pp);
 	return from_global(pp, LOOK_MOST);
@@ -457,7 +457,7 @@ static noinline struct g *look_round(struct p *pp)
 
 /* D1: the clock is looked at once in INHERIT_MAX turns.  An end that is left over from an earlier slice
  * makes one slice short, and is no more. */
-static noinline bool slice_goes_on(struct p *pp)
+static noinline bool slice_continues(struct p *pp)
 {
 	uint64_t now = cpu_ticks();
 
@@ -473,12 +473,12 @@ static noinline bool slice_goes_on(struct p *pp)
 	return false;
 }
 
-static inline struct g *own_work(struct p *pp)
+static inline struct g *local_work(struct p *pp)
 {
 	struct g *gp;
 
 	if (ld_rlx(&pp->runnext)) {
-		if (likely(pp->inherited < INHERIT_MAX || slice_goes_on(pp)) &&
+		if (likely(pp->inherited < INHERIT_MAX || slice_continues(pp)) &&
 		    (gp = runnext_take(pp))) {
 			pp->inherited++;
 			return gp;
@@ -493,7 +493,7 @@ static inline struct g *own_work(struct p *pp)
 
 /* D6: at the pace since the last look.  Whoever took half of a few Gs that run for a moment each would
  * have both Ps fetch what the other has just used, and fetch it again: one of them is through sooner. */
-static bool soon_through(struct p *victim, struct seen *seen)
+static bool drains_soon(struct p *victim, struct seen *seen)
 {
 	uint32_t head = (uint32_t)ld_rlx(&victim->runqhead);
 	int32_t ran = max_of((int32_t)(head - seen->head), 0); /* less: timers put some in front */
@@ -512,7 +512,7 @@ static struct g *steal(struct p *pp, int n, struct seen *seen, bool at_last)
 		int i = (first + k) % n;
 		struct p *victim = sched.allp[i];
 
-		if (victim == pp || (seen && !at_last && soon_through(victim, &seen[i])))
+		if (victim == pp || (seen && !at_last && drains_soon(victim, &seen[i])))
 			continue;
 		/* its runnext only if it has not moved since we began to look */
 		bool next = at_last && seen[i].switches == ld_rlx(&victim->count.switches);
@@ -529,7 +529,7 @@ static struct g *steal(struct p *pp, int n, struct seen *seen, bool at_last)
 
 /* Look for work for a while.  NULL: there is none, or the P has to attend to something.  *sourced: it, and
  * what lies on this P now, comes from a timer or the poller. */
-static struct g *look_for_work(struct m *m, struct p *pp, bool *sourced)
+static struct g *steal_work(struct m *m, struct p *pp, bool *sourced)
 {
 	struct seen *seen = pp->seen;
 	uint64_t began = cpu_ticks();
@@ -553,7 +553,7 @@ static struct g *look_for_work(struct m *m, struct p *pp, bool *sourced)
 		steal_timers(pp);
 		if (sched_should_poll() && cpu_ticks() - ld_rlx(&sched.lastpoll) > TICKS_10US / 2)
 			sched_poll_now();
-		if ((gp = own_work(pp)) || p_attends(pp)) {
+		if ((gp = local_work(pp)) || p_attends(pp)) {
 			*sourced = gp;
 			return gp;
 		}
@@ -572,7 +572,7 @@ static struct g *look_for_work(struct m *m, struct p *pp, bool *sourced)
  * does not burn the CPU that its clients want.  What comes from a timer or the poller would have woken it. */
 static struct g *spin(struct m *m, struct p *pp, bool *sourced)
 {
-	struct g *gp = look_for_work(m, pp, sourced);
+	struct g *gp = steal_work(m, pp, sourced);
 
 	if (*sourced)
 		return gp;
@@ -584,7 +584,7 @@ static struct g *spin(struct m *m, struct p *pp, bool *sourced)
 static bool may_spin(struct m *m)
 {
 	/* the next to sleep in the poller: the kernel wakes it as soon as there is something */
-	if (!m->spinning && sched_should_poll() && !work_in_sight())
+	if (!m->spinning && sched_should_poll() && !has_work())
 		return false;
 	return m->spinning ||
 	       2 * ld_rlx(&sched.nmspinning) < ld_rlx(&sched.procs) - ld_rlx(&sched.npidle);
@@ -592,7 +592,7 @@ static bool may_spin(struct m *m)
 
 /* --- something else to do --- */
 
-static void chaos_turn(struct p *pp)
+static void chaos_step(struct p *pp)
 {
 	chaos_shuffle(pp);
 	wake_if_idle(); /* for what is in the global queue now */
@@ -600,40 +600,40 @@ static void chaos_turn(struct p *pp)
 		sched_poll_now();
 }
 
-/* The end of a search.  few: as for work_in_sight_but. */
-leaves_by_jump static int execute_found(struct m *m, struct g *gp, struct p *few)
+/* The end of a search.  few: as for has_work_except. */
+leaves_by_jump static int execute_found_g0(struct m *m, struct g *gp, struct p *few)
 {
 	if (m->spinning) {
 		stop_spinning(m);
-		if (work_in_sight_but(few))
+		if (has_work_except(few))
 			wake_if_idle();
 	}
 	return execute(m, m->p, gp);
 }
 
-leaves_by_jump static noinline int find_g0(struct m *m);
+leaves_by_jump static noinline int find_runnable_g0(struct m *m);
 
-leaves_by_jump static int find_from_the_top(void *m)
+leaves_by_jump static int find_base_g0(void *m)
 {
-	return find_g0(m);
+	return find_runnable_g0(m);
 }
 
-leaves_by_jump int find_afresh(struct m *m)
+leaves_by_jump int restart_search_g0(struct m *m)
 {
 	struct context left;
 
-	return gmp__mcall(&left, find_from_the_top, m, m->g0);
+	return gmp__mcall(&left, find_base_g0, m, m->g0);
 }
 
 /* One that is pinned to m, or, by turns, one of its P's own; NULL: the P was told in vain. */
-static struct g *pinned_by_turns(struct m *m, struct p *pp)
+static struct g *pin_take_fair(struct m *m, struct p *pp)
 {
 	struct g *gp;
 
-	m->pinned_turn = !m->pinned_turn;
-	if (!m->pinned_turn && (gp = own_work(pp)))
+	m->ran_pinned = !m->ran_pinned;
+	if (!m->ran_pinned && (gp = local_work(pp)))
 		return gp;
-	return take_pinned(m, pp);
+	return pin_take(m, pp);
 }
 
 /* Something that cannot wait for work to run out. */
@@ -661,23 +661,23 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 		unlock(&sched.lock, LR_SCHED);
 		wakep(); /* for what it left in the global queue */
 		if (!m->in_poller)
-			tell_poller(sched.allp[0]); /* which has got the timers */
-		if (stopping || !sleep_until_p(m))
+			notify_poller(sched.allp[0]); /* which has got the timers */
+		if (stopping || !wait_for_p(m))
 			return leave_g0(m);
 	} else if (unlikely(ld_rlx(&pp->attention) & ATTENTION_CHAOS)) {
-		chaos_turn(pp);
+		chaos_step(pp);
 	}
 	if (unlikely(ld_rlx(&m->p->attention) & ATTENTION_PINNED)) {
-		struct g *gp = pinned_by_turns(m, m->p);
+		struct g *gp = pin_take_fair(m, m->p);
 
 		if (gp)
-			return execute_found(m, gp, NULL);
+			return execute_found_g0(m, gp, NULL);
 	}
-	return find_afresh(m);
+	return restart_search_g0(m);
 }
 
 /* The M may be spinning: only here does that end, so an M that has just got its P comes this way. */
-leaves_by_jump static noinline int find_g0(struct m *m)
+leaves_by_jump static noinline int find_runnable_g0(struct m *m)
 {
 	bool sourced = false;
 	struct g *gp;
@@ -692,7 +692,7 @@ leaves_by_jump static noinline int find_g0(struct m *m)
 			return attend_g0(m);
 		if (timers_next(pp) != NEVER)
 			run_own_timers(pp);
-		if ((gp = own_work(pp)))
+		if ((gp = local_work(pp)))
 			break;
 		if (runq_yielded(pp))
 			runq_flush_yielded(pp);
@@ -700,23 +700,23 @@ leaves_by_jump static noinline int find_g0(struct m *m)
 			break;
 		if (sched_should_poll()) {
 			sched_poll_now();
-			if ((gp = own_work(pp)))
+			if ((gp = local_work(pp)))
 				break;
 		}
 		steal_timers(pp);
-		if ((gp = own_work(pp)))
+		if ((gp = local_work(pp)))
 			break;
 		if (may_spin(m)) {
 			if ((gp = spin(m, pp, &sourced)))
 				break;
 		}
 		steal_timers(pp);
-		if ((gp = own_work(pp)))
+		if ((gp = local_work(pp)))
 			break;
-		if (!m_rest(m, pp))
+		if (!stopm(m, pp))
 			return leave_g0(m);
 	}
-	return execute_found(m, gp, sourced ? m->p : NULL);
+	return execute_found_g0(m, gp, sourced ? m->p : NULL);
 }
 
 /* Descriptors and stack tops are fetched while those before them run: far enough ahead that a miss
@@ -746,11 +746,11 @@ leaves_by_jump int schedule_g0(void)
 	gmp_debug_assert(is_near_base(m));
 	switch_check(); /* L1 */
 	if (unlikely(m->bound))
-		return rest_bound_g0(m);
+		return pin_stop(m);
 	if (unlikely(ld_rlx(&pp->attention)))
 		return attend_g0(m);
 	/* by runs, not by slices: those that inherit one must not put it off */
-	if (unlikely((uint32_t)pp->count.switches % GLOBAL_EVERY == 0) && (gp = look_round(pp))) {
+	if (unlikely((uint32_t)pp->count.switches % GLOBAL_EVERY == 0) && (gp = check_global(pp))) {
 		bump(&pp->schedtick, 1);
 		return execute(m, pp, gp);
 	}
@@ -759,9 +759,9 @@ leaves_by_jump int schedule_g0(void)
 		bump(&pp->schedtick, 1);
 		return execute(m, pp, gp);
 	}
-	gp = own_work(pp);
+	gp = local_work(pp);
 	if (unlikely(!gp))
-		return find_g0(m);
+		return find_runnable_g0(m);
 	prefetch_next(pp);
 	return execute(m, pp, gp);
 }
@@ -778,8 +778,8 @@ static bool begin_with_p(struct m *m)
 		midle_put(m);
 	unlock(&sched.lock, LR_SCHED);
 	if (asleep)
-		wake_for_what_waited();
-	return asleep ? sleep_until_p(m) : take_p(m, &(struct glist){ 0 }) != NULL;
+		wake_for_queued();
+	return asleep ? wait_for_p(m) : acquirep(m, &(struct glist){ 0 }) != NULL;
 }
 
 leaves_by_jump static int mstart_g0(void *arg)
@@ -789,9 +789,9 @@ leaves_by_jump static int mstart_g0(void *arg)
 	san_head((char *)m->g0 - G0_HEAD, G0_HEAD);
 	if (!begin_with_p(m))
 		return leave_g0(m);
-	rouse_sysmon();
+	wake_sysmon();
 	if (!m->first)
-		return find_g0(m);
+		return find_runnable_g0(m);
 	wakep(); /* should it compute: its timers and the poller have somebody else */
 	return execute(m, m->p, m->first);
 }

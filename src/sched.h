@@ -8,7 +8,7 @@
 #ifndef GMP_SCHED_H
 #define GMP_SCHED_H
 
-#include "runtime.h"
+#include "types.h"
 
 /* Let the calling thread serve as m until the runtime stops. */
 void mstart(struct m *m);
@@ -30,21 +30,21 @@ static inline void sched_leave_cxx(struct m *m, struct g *gp)
 {
 	if (unlikely(m->cxx && cxx_any(m->cxx))) {
 		cxx_move(g_cxx(gp), m->cxx);
-		gp->turn |= TURN_CXX;
+		gp->turn |= RESUME_CXX;
 	}
 }
 
 /* Ask the green thread that runs on pp to yield at its next checkpoint. */
 void sched_ask_yield(struct p *pp);
 
-/* --- for wake.c, bound.c and handoff.c --- */
+/* --- for idle.c, pin.c and handoff.c --- */
 
 /* Ask the kernel, and wait for ns at most. */
 void sched_poll(int64_t ns, struct glist *out);
 
 /* The M has got a P by another way than its search: look for a green thread, from the base of g0 (SCHED-9
  * of sched.c). */
-leaves_by_jump int find_afresh(struct m *m);
+leaves_by_jump int restart_search_g0(struct m *m);
 
 /* SCHED-9, for debug checks.  Returns true if less than 4 KiB of g0 is in use at the caller's frame, on the
  * M's g0. */
@@ -54,6 +54,6 @@ static inline bool is_near_base(struct m *m)
 }
 
 /* Step 3 of a bound G's turn: gp goes on, on its m. */
-leaves_by_jump int resume_bound(struct m *m, struct g *gp);
+leaves_by_jump int resume_bound_g0(struct m *m, struct g *gp);
 
 #endif

@@ -36,9 +36,9 @@
 #include <stdlib.h>
 
 #include "chan.h"
-#include "chaos.h"
+#include "mode/chaos.h"
 #include "park.h"
-#include "thread.h"
+#include "mode/thread.h"
 
 enum { ON_STACK = 64 }; /* cases; more are allocated for */
 
@@ -176,13 +176,13 @@ static void select_unwait(struct waiter *w)
 	struct selection *sel = waiter_sudog(w)->elem;
 
 	leave_all(sel);
-	if (waiter_dropped(w)) /* it will not free it */
+	if (waiter_killed(w)) /* it will not free it */
 		free(sel->memory);
 }
 
 static int wait_for_any(struct selection *sel, gmp_case *cases, int64_t deadline)
 {
-	struct foreign f;
+	struct external f;
 	struct sudog *self = self_sudog(&f); /* stands in no queue: it leads to the others */
 
 	self->elem = sel;

@@ -3,7 +3,7 @@
 #ifndef GMP_SELECT_H
 #define GMP_SELECT_H
 
-#include "runtime.h"
+#include "types.h"
 
 struct select_place {
 	const void *c;

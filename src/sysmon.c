@@ -7,9 +7,9 @@
  * no memory is left to give back; the M that begins to work again wakes it (sched.sysmon_asleep).
  *
  *  - A P that has work for others but has not moved since the last look (a green thread computes):
- *    wake a thief, also for a runnext and for timers that are due (wake.h D2).  Where no P is idle,
+ *    wake a thief, also for a runnext and for timers that are due (idle.h D2).  Where no P is idle,
  *    after 10 ms, move its queue to the global one, which the others look at by turns.
- *  - A P whose M is in blocking code (syscall.c): take it and hand it to another M, if it is wanted,
+ *  - A P whose M is in blocking code (blocking.c): take it and hand it to another M, if it is wanted,
  *    or after 10 ms.  After a find it looks every 20 us for a while; and once more after 20 us when it
  *    sees a section for the first time, or sections of a millisecond, one after the other, would
  *    never be seen twice.
@@ -19,7 +19,7 @@
  *    checkpoint.
  *  - Nobody has asked the poller for 10 ms: ask.
  *  - Waits for descriptors: every 0.7 s, end those whose descriptor was closed by a plain close(), in at
- *    most CHECK_CHUNK checks at a time (netpoll_check.c).  While all Ps are idle only an external thread
+ *    most CHECK_CHUNK checks at a time (netpoll/check.c).  While all Ps are idle only an external thread
  *    can close one: if the process has none, sysmon sleeps after one pass more; else it wakes for it.
  *  - A thread of ours has ended: join it.
  *  - A green thread has waited for a second for a known G (a mutex, a join): search for cycles, once
@@ -29,7 +29,7 @@
  *    to the kernel, and so does the memory of free stacks that were not wanted for a second.
  *
  * Invariants
- *  Z1 It touches a parked G's stack only while it holds the waiter (W_BUSY); whoever wants to wake
+ *  Z1 It touches a parked G's stack only while it holds the waiter (WAITER_BUSY); whoever wants to wake
  *     the G spins for those microseconds.
  *  Z2 Looking at all Gs takes at most a twentieth of a CPU, however many there are, and so do checks of
  *     waits: from about 100,000 waits on, a pass takes longer than a second.
@@ -38,20 +38,20 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "chaos.h"
+#include "mode/chaos.h"
 #include "handoff.h"
-#include "latency.h"
-#include "longrun.h"
-#include "allgs.h"
+#include "mode/latency.h"
+#include "mode/longrun.h"
+#include "g.h"
 #include "netpoll.h"
 #include "park.h"
 #include "proc.h"
 #include "runq.h"
 #include "sched.h"
-#include "sema.h"
-#include "signal.h"
-#include "timer.h"
-#include "wake.h"
+#include "parkinglot.h"
+#include "faultsig.h"
+#include "timerheap.h"
+#include "idle.h"
 
 enum {
 	MS = 1000000,
@@ -119,7 +119,7 @@ static void look_at_ps(int64_t now)
 	for (int i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];
 		uint64_t switches = ld_rlx(&pp->count.switches);
-		uint32_t status = ld_rlx(&pp->status) & P_STATUS;
+		uint32_t status = ld_rlx(&pp->status) & P_STATUS_MASK;
 
 		sum += switches;
 		latency_watch(pp, now);
@@ -165,7 +165,7 @@ static bool long_is_wanted(struct p *pp)
 	       ((timers_next(pp) != NEVER || ld_rlx(&sched.nmidle) == 0) && is_wanted(pp));
 }
 
-/* Step 1 of the watcher in syscall.c: since the last look, or expected to be long; and wanted. */
+/* Step 1 of the watcher in blocking.c: since the last look, or expected to be long; and wanted. */
 static bool blocked_for_long(struct p *pp, int i, uint32_t status, int64_t now)
 {
 	uint64_t blocks = ld_rlx(&pp->count.blocks);
@@ -192,7 +192,7 @@ static void take_from_blocked(int64_t now)
 		struct p *pp = sched.allp[i];
 		uint32_t status = ld_rlx(&pp->status);
 
-		if ((status & P_STATUS) != P_BLOCKED)
+		if ((status & P_STATUS_MASK) != P_BLOCKED)
 			continue;
 		mon.some_long |= (status & P_LONG) != 0;
 		if (!blocked_for_long(pp, i, status, now) ||
@@ -344,8 +344,8 @@ static bool trim_parked(struct g *gp, int64_t now)
 		return true;
 	uint32_t state = waiter_hold(&gp->w);
 
-	if (state != W_ARMED)
-		return state == W_BUSY;   /* somebody else looks at it: later */
+	if (state != WAITER_ARMED)
+		return state == WAITER_BUSY;   /* somebody else looks at it: later */
 	if (gp->stack && !sched.on_leave) /* who looks at stacks wants to see how deep they were */
 		stack_trim_below(gp->stack, gp->ctx.sp);
 	st_rlx(&gp->trimmed, true);
@@ -396,7 +396,7 @@ static void look_at_memory(int64_t now)
 	if (new_period) {
 		mon.next_period = now + PARKED_NS;
 		if (sched.asymmetric)
-			sema_calm_down();
+			lot_calm_down();
 		if (!rt_replays()) /* the P's next green threads would be others */
 			flush_idle_ps();
 	}

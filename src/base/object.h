@@ -11,7 +11,7 @@
  * Invariants
  *  OB0 Of all calls that free an object, one changes its word from the kind to OBJECT_CLAIMED, and frees it.
  *  OB1 An object in a ring is POISON in its first bytes, up to POISONED of them: a second free finds POISON
- *      where the kind stands, and a lock finds it in its word (lock.h, spin.h).
+ *      where the kind stands, and a lock finds it in its word (lock.h, service/spin.h).
  *  OB2 A slot is emptied by the exchange that fills it, so each object goes to free(3) once.
  *  OB3 With GMP_DEBUG=check objects stay until they take KEPT_MOST together.
  *

@@ -70,7 +70,7 @@ struct os_sigpipe {
 	bool unblock; /* it was not blocked before */
 };
 void os_sigpipe_hold(struct os_sigpipe *s);
-/* harmless: a SIGPIPE of an M does nothing (signal.c), so its writes need not block it. */
+/* harmless: a SIGPIPE of an M does nothing (faultsig.c), so its writes need not block it. */
 void os_sigpipe_trust(bool harmless);
 void os_sigpipe_drop(const struct os_sigpipe *s, bool raised);
 /* May a call have raised it that came to `result`, bytes or -errno, of `asked` bytes?  One that says EPIPE has;

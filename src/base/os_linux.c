@@ -618,7 +618,7 @@ static int kernel_sigaction(int signo, const struct kernel_action *ka, struct ke
 }
 
 /* The restorer is libc's: that of the present handler, or of SIGSEGV, which gets a handler of gmp through libc
- * (signal.c). */
+ * (faultsig.c). */
 int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old)
 {
 	struct kernel_action ka = { 0 }, kold;

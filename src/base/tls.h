@@ -34,19 +34,19 @@ static inline struct m *getm(void)
 
 void gmp__setm(struct m *m);
 
-/* In blocking code (syscall.c) getm() is NULL, so that every call behaves as on a foreign thread; the M
+/* In blocking code (blocking.c) getm() is NULL, so that every call behaves as on a external thread; the M
  * is found here. */
 struct m *gmp__blockedm(void);
 /* From the one to the other: m's green thread is in blocking code now, or not any more. */
 void gmp__setm_blocked(struct m *m);
 void gmp__setm_unblocked(struct m *m);
 
-/* The locals of a foreign thread: see local.c. */
+/* The locals of a external thread: see fls.c. */
 struct locals;
 struct locals *gmp__foreign_locals(void);
 void gmp__set_foreign_locals(struct locals *l);
 
-/* What a foreign thread does once at present, the innermost first: see sync/once.c. */
+/* What a external thread does once at present, the innermost first: see sync/once.c. */
 struct cleanup;
 struct cleanup *gmp__foreign_cleanups(void);
 void gmp__set_foreign_cleanups(struct cleanup *c);
@@ -59,7 +59,7 @@ void gmp__set_foreign_cleanups(struct cleanup *c);
 void gmp__cancel_hold(void);
 void gmp__cancel_release(void);
 
-/* Where this thread has the runtime's own thread-locals: for debug/astray.c, which leaves them out. */
+/* Where this thread has the runtime's own thread-locals: for debug/tlsleak.c, which leaves them out. */
 enum { OWN_LOCALS = 6 };
 struct own_local {
 	const void *at;

@@ -15,7 +15,7 @@
  *               the same of pthread keys: keywatch.c
  *   handlers    the kernel's frame of a signal stands between the wait and the entry, or the wait is
  *               not on the green thread's stack at all
- *   long runs   are found by sysmon: longrun.c
+ *   long runs   are found by sysmon: mode/longrun.c
  *   stacks      what was touched is known page by page (mincore), and within the last page by the first
  *               byte that is not 0; so each stack is emptied when its user ends, and the watcher does
  *               not give the memory of parked ones back
@@ -41,11 +41,11 @@
 #include "base/os.h"
 #include "base/srcline.h"
 #include "base/throw.h"
-#include "debug/astray.h"
+#include "debug/tlsleak.h"
 #include "debug/keywatch.h"
 #include "debug/tlswatch.h"
-#include "allgs.h"
-#include "unwind.h"
+#include "g.h"
+#include "machine/unwind.h"
 
 enum { ENTRIES = 512, CHUNK_PAGES = 512 };
 
@@ -115,7 +115,7 @@ static void look_for_canary(const struct g *gp, const struct trace *t)
 	const gmp_canary *c = check.canaries[g_index(gp)];
 	struct line l;
 
-	if (!c || gp->pins || gp->turn & TURN_BOUND ||
+	if (!c || gp->pins || gp->turn & RESUME_BOUND ||
 	    !finding_wanted(&check.canaries_held, finding_wait(t, c->what)))
 		return;
 	begin_finding(&l, "gmp: check: ", gp, t);
@@ -171,7 +171,7 @@ static void on_leave(struct g *gp)
 	bool locals = tlswatch_leave(getm(), gp), keys = keywatch_leave(getm(), gp);
 
 	if (locals || keys)
-		gp->turn |= TURN_LOOKED_AT;
+		gp->turn |= RESUME_OBSERVED;
 	run_resume(paused);
 }
 

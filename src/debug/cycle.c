@@ -30,7 +30,7 @@
 #include "base/os.h"
 #include "debug/dump.h"
 #include "debug/view.h"
-#include "allgs.h"
+#include "g.h"
 
 enum {
 	LENGTH_MOST = 1024, /* longer ones are reported at a deadlock only */
@@ -223,7 +223,7 @@ static bool names_one(const struct g *gp)
 /* gp is held. */
 static struct g *awaited_for_good(const struct g *gp)
 {
-	return gp->turn & TURN_TIMED ? NULL : view_awaited(gp);
+	return gp->turn & RESUME_TIMED ? NULL : view_awaited(gp);
 }
 
 /* A G that was made after the search had counted them has no note: the next search sees it. */
@@ -231,7 +231,7 @@ static void note_one(uint32_t i, uint32_t made)
 {
 	struct g *gp = g_at(i), *to;
 
-	if (!names_one(gp) || waiter_hold(&gp->w) != W_ARMED)
+	if (!names_one(gp) || waiter_hold(&gp->w) != WAITER_ARMED)
 		return;
 	to = awaited_for_good(gp);
 	notes[i] = to && g_index(to) < made ? g_index(to) + 1 : 0;
@@ -255,7 +255,7 @@ static bool hold_cycle(struct cycle *c, struct g *start)
 	c->n = 0;
 	c->hash = 0;
 	c->mutexes = true;
-	while (c->n < LENGTH_MOST && waiter_hold(&gp->w) == W_ARMED) {
+	while (c->n < LENGTH_MOST && waiter_hold(&gp->w) == WAITER_ARMED) {
 		c->g[c->n] = gp;
 		c->id[c->n++] = ld_rlx(&gp->id);
 		c->hash += (gp->id ^ gp->id >> 32) * 0x9e3779b97f4a7c15u; /* wherever it starts */

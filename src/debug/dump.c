@@ -23,8 +23,8 @@
 
 #include "base/os.h"
 #include "base/symtab.h"
-#include "allgs.h"
-#include "calltarget.h"
+#include "g.h"
+#include "machine/calltarget.h"
 #include "debug/alike.h"
 #include "proc.h"
 
@@ -71,7 +71,7 @@ static int await_room(struct dump *d)
 	while (!err && !os_sink_ready(&d->to, 0)) {
 		if (getm())
 			err = gmp_sleep(MS);
-		else if (ld_seq(&sched.state) != RUN_ON) /* ORD(foreign) */
+		else if (ld_seq(&sched.state) != RUN_ON) /* ORD(external) */
 			err = -ESRCH;
 		else if (os_sink_ready(&d->to, 50 * MS))
 			break;

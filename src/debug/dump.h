@@ -3,7 +3,7 @@
 #ifndef GMP_DUMP_H
 #define GMP_DUMP_H
 
-#include "runtime.h"
+#include "types.h"
 
 /* Every green thread to stderr, for a process that ends: nothing runs any more. */
 void dump_dying(void);

@@ -11,7 +11,7 @@
  * dump makes one more afterwards.
  *
  * The handler runs on any thread. If the thread that began the run had the signal blocked, all Ms block it, too:
- * sysmon unblocks it for itself, and so it does for signals that channels ask for (io/signals.c).
+ * sysmon unblocks it for itself, and so it does for signals that channels ask for (sys/notify.c).
  *
  * Invariants
  *  DUMPSIG-1  errand is set before sysmon_asleep is read, and sysmon announces that it is about to rest
@@ -30,8 +30,8 @@
 #include "base/san.h"
 #include "base/throw.h"
 #include "debug/dump.h"
-#include "runtime.h"
-#include "signal.h"
+#include "types.h"
+#include "faultsig.h"
 
 enum { SIGNALS = 64, DUMPER_STACK = 256 * 1024 };
 

@@ -20,7 +20,7 @@
 
 #include "base/finding.h"
 #include "base/os.h"
-#include "allgs.h"
+#include "g.h"
 
 enum { KEYS_OF_G = 8, TAKEN_MOST = 16, MS_MOST = 4096 };
 

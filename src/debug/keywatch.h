@@ -4,7 +4,7 @@
 #define GMP_KEYWATCH_H
 
 #include "base/throw.h"
-#include "runtime.h"
+#include "types.h"
 
 /* On the thread that starts the run. Without libgmprtcheck, or memory, nothing is watched. */
 void keywatch_begin(void);

@@ -9,8 +9,8 @@
 #include "base/throw.h"
 #include "debug/cycle.h"
 #include "debug/dump.h"
-#include "allgs.h"
-#include "wake.h"
+#include "g.h"
+#include "idle.h"
 
 enum { SECOND = 1000000000 };
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* gmp_stats_get: sums the counters of all Ps. They are written by their Ps without a locked instruction,
- * and only read here. Scheduling latency: latency.h. */
+ * and only read here. Scheduling latency: mode/latency.h. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/os.h"
 #include "gmp.h"
-#include "latency.h"
+#include "mode/latency.h"
 #include "netpoll.h"
 #include "proc.h"
 #include "runq.h"
-#include "timer.h"
+#include "timerheap.h"
 
 static double ns_per_tick(void)
 {
@@ -130,7 +130,7 @@ int gmp_stats_get(gmp_stats *out)
 
 	for (int i = 0; i < n; i++)
 		add_p(sched.allp[i], &s, &sum);
-	s.spawns += ld_rlx(&sched.foreign_spawns);
+	s.spawns += ld_rlx(&sched.external_spawns);
 	s.exits += ld_rlx(&sched.thread_exits);
 	s.polls = ld_rlx(&sched.polls);
 	s.poll_events = ld_rlx(&sched.poll_events);

@@ -28,8 +28,8 @@
 
 #include "base/os.h"
 #include "base/symtab.h"
-#include "debug/astray.h"
-#include "allgs.h"
+#include "debug/tlsleak.h"
+#include "g.h"
 
 enum {
 	VARS_MOST = 256,

@@ -4,7 +4,7 @@
 #define GMP_TLSWATCH_H
 
 #include "base/throw.h"
-#include "runtime.h"
+#include "types.h"
 
 /* After astray_begin, on the thread that starts the run. Without memory nothing is watched. */
 void tlswatch_begin(void);

@@ -2,12 +2,12 @@
 #include "debug/view.h"
 
 #include "base/finding.h"
-#include "allgs.h"
+#include "g.h"
 #include "netpoll.h"
 #include "select.h"
 #include "sync/mutex.h"
 #include "sync/sync.h"
-#include "unwind.h"
+#include "machine/unwind.h"
 
 enum { CASES_MOST = 6 }; /* of a select that are shown */
 
@@ -155,7 +155,7 @@ static void look_at_held(struct view *v, const struct g *gp)
 static const char *state_of(const struct g *gp, uint8_t status, uint32_t wait)
 {
 	if (status == G_WAITING) /* about to leave its stack, or woken */
-		return states[wait == W_IDLE ? G_RUNNING : G_RUNNABLE];
+		return states[wait == WAITER_IDLE ? G_RUNNING : G_RUNNABLE];
 	if (status == G_RUNNABLE && !ld_rlx(&gp->stack))
 		return "runnable, not begun";
 	return states[status];
@@ -198,9 +198,9 @@ bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t ca
 		show_program_entry(v);
 		return true;
 	}
-	while ((wait = waiter_hold(&gp->w)) == W_BUSY)
+	while ((wait = waiter_hold(&gp->w)) == WAITER_BUSY)
 		cpu_relax(); /* another thread looks at its stack */
-	if (wait != W_ARMED)
+	if (wait != WAITER_ARMED)
 		return look_from_afar(v, gp, wait);
 	look_at_held(v, gp);
 	waiter_release(&gp->w);

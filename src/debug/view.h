@@ -15,7 +15,7 @@
 
 #include "base/throw.h"
 #include "base/trace.h"
-#include "runtime.h"
+#include "types.h"
 
 struct view {
 	uint64_t id;

@@ -25,10 +25,10 @@
 
 #include "base/os.h"
 #include "base/os_msg.h"
-#include "chaos.h"
+#include "mode/chaos.h"
 #include "io/late.h"
-#include "netpoll_multi.h"
-#include "netpoll_owner.h"
+#include "netpoll/multi.h"
+#include "netpoll/owner.h"
 #include "park.h"
 
 /* --- waiting --- */
@@ -57,7 +57,7 @@ static noinline int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_
 			    bool turn, int64_t deadline)
 {
 	struct pollside *s = &pd->side[side];
-	struct foreign f;
+	struct external f;
 	int result;
 
 	lock(&pd->lock, LR_POLLDESC);
@@ -239,7 +239,7 @@ static always_inline ssize_t fd_call_here(int fd, int how, bool counted, io_call
 
 int fd_nap(int64_t *nap, int64_t deadline)
 {
-	if (!getm() && ld_seq(&sched.state) != RUN_ON) /* ORD(foreign) */
+	if (!getm() && ld_seq(&sched.state) != RUN_ON) /* ORD(external) */
 		return -ESRCH;
 	int late = too_late(deadline);
 
@@ -629,7 +629,7 @@ static ssize_t write_all(struct polldesc *pd, uint32_t seq, const char *buf, siz
 }
 
 /* Two do not interleave, so one may have to wait.  The holder may be a green thread that is dropped
- * at the end of the run: a foreign thread looks up now and then. */
+ * at the end of the run: a external thread looks up now and then. */
 static int whole_lock(struct polldesc *pd)
 {
 	int err;
@@ -638,7 +638,7 @@ static int whole_lock(struct polldesc *pd)
 		return gmp_mutex_lock_until(&pd->whole, NEVER); /* may be cut short */
 	do
 		err = gmp_mutex_lock_until(&pd->whole, gmp_deadline(10000000));
-	while (err == -ETIMEDOUT && ld_seq(&sched.state) == RUN_ON); /* ORD(foreign) */
+	while (err == -ETIMEDOUT && ld_seq(&sched.state) == RUN_ON); /* ORD(external) */
 	return err == -ETIMEDOUT ? -ESRCH : err;
 }
 

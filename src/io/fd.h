@@ -39,7 +39,7 @@ ssize_t fd_try(int fd, int side, io_call call, const struct io_args *a);
 
 /* A record that is not open (NULL), or of a number that a thread has lost: OWNER-2. */
 struct polldesc *fd_find_slow(struct polldesc *pd);
-/* What a call returns whose registration has gone: -ECANCELED; its caller is remembered (netpoll_owner.c).  A caller that
+/* What a call returns whose registration has gone: -ECANCELED; its caller is remembered (netpoll/owner.c).  A caller that
  * was cancelled, of a registration that is there, is not. */
 int fd_lost(struct polldesc *pd, uint32_t seq);
 

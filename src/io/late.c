@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Findings of GMP_DEBUG=check about descriptors that are released or closed late: see netpoll_owner.c. */
+/* Findings of GMP_DEBUG=check about descriptors that are released or closed late: see netpoll/owner.c. */
 #include "io/late.h"
 
 #include <unistd.h>
 
-#include "allgs.h"
+#include "g.h"
 #include "base/finding.h"
 #include "base/os.h"
-#include "runtime.h"
+#include "types.h"
 
 static const struct {
 	const char *what, *then, *advice;

@@ -3,7 +3,7 @@
  * gmp_poll: poll(2) for green threads and external threads.
  *
  * It asks the kernel first, by poll(2) without waiting, so it is level-triggered and reports what poll(2) reports.  If
- * nothing is ready, the call links itself with the records of all its descriptors and parks; netpoll_multi.c has the
+ * nothing is ready, the call links itself with the records of all its descriptors and parks; netpoll/multi.c has the
  * protocol.  Whatever wakes it, it unlinks and asks again.
  *
  * An external thread does the same, since a gmp_close must reach it.  Without a runtime, or when the runtime stops
@@ -25,16 +25,16 @@
 #include <stdlib.h>
 
 #include "io/fd.h"
-#include "netpoll_multi.h"
+#include "netpoll/multi.h"
 #include "park.h"
-#include "timer.h"
-#include "vtime.h"
+#include "timerheap.h"
+#include "mode/vtime.h"
 
 enum { ON_STACK = 16 }; /* descriptors; more are allocated for */
 
 struct poll_call {
 	struct multi multi;
-	struct foreign f;
+	struct external f;
 	struct pollfd *fds;
 	nfds_t n;
 	struct multi_entry *entries; /* one a descriptor */
@@ -112,7 +112,7 @@ static void poll_unwait(struct waiter *w)
 
 	lock_end(&c->multi.lock, LR_MULTI); /* the commit step has dropped it */
 	unlink_all(c);
-	if (waiter_dropped(w)) /* it will not free it */
+	if (waiter_killed(w)) /* it will not free it */
 		free(c->memory);
 }
 
@@ -158,7 +158,7 @@ static int wait_fired(struct poll_call *c, int64_t deadline)
 static int wait_once(struct poll_call *c, int64_t deadline)
 {
 	c->multi = (struct multi){ .sg = self_sudog(&c->f) };
-	netpoll_expect(); /* POLL-3 */
+	netpoll_add_waiter(); /* POLL-3 */
 	int result = link_all(c);
 
 	if (result == MULTI_LINKED)

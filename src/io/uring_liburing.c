@@ -263,8 +263,8 @@ static void wait_for(struct call *c)
 	sg->key = c->pd; /* for dumps */
 	st_rlx(&sg->queued, true);
 	c->sg = sg;
-	netpoll_expect();
-	wait_on(sg->w, WAIT_FILE | UNCUT, NULL, commit_unlock, NULL, NEVER);
+	netpoll_add_waiter();
+	wait_on(sg->w, WAIT_FILE | UNCANCELLABLE, NULL, commit_unlock, NULL, NEVER);
 }
 
 /* Steps 2 to 4. */
@@ -276,7 +276,7 @@ static bool make(struct call *c, const struct uring_op *op)
 	bool taken = submit(c, op);
 
 	reap_locked(&out);
-	if (out.head || out.foreign) { /* they need not wait for us to wait */
+	if (out.head || out.external) { /* they need not wait for us to wait */
 		unlock(&ring.lock, LR_URING);
 		ready_list(&out);
 		lock(&ring.lock, LR_URING);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How does a green thread wait for a disk, where there was no liburing to build with?  In blocking code
- * (io/file.c). */
+ * (sys/file.c). */
 #include "io/uring.h"
 
 #include <errno.h>

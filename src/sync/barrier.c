@@ -15,8 +15,8 @@
 #include <errno.h>
 
 #include "base/os.h"
-#include "chaos.h"
-#include "sema.h"
+#include "mode/chaos.h"
+#include "parkinglot.h"
 
 static void barrier_unwait(struct waiter *w)
 {
@@ -25,22 +25,22 @@ static void barrier_unwait(struct waiter *w)
 	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): R2, or it fell */
 		return;
 	gmp_barrier *x = (gmp_barrier *)(uintptr_t)sg->key;
-	struct bucket *b = sema_lock(x);
+	struct bucket *b = lot_lock(x);
 
 	if (sg->queued) {
-		sema_dequeue(b, sg);
+		lot_dequeue(b, sg);
 		st_rlx(&x->arrived, x->arrived - 1);
 	}
-	sema_unlock(b);
+	lot_unlock(b);
 }
 
 static bool hold(struct waiter *w)
 {
 	uint32_t state;
 
-	while ((state = waiter_hold(w)) == W_BUSY)
+	while ((state = waiter_hold(w)) == WAITER_BUSY)
 		cpu_relax(); /* another looks at it: microseconds */
-	return state == W_ARMED;
+	return state == WAITER_ARMED;
 }
 
 /* R2: how many of those who wait are held now, and still in the queue. */
@@ -48,19 +48,19 @@ static uint32_t hold_all(struct bucket *b, gmp_barrier *x)
 {
 	uint32_t held = 0;
 
-	for (struct sudog *sg = sema_first(b, x), *next; sg; sg = next) {
+	for (struct sudog *sg = lot_first(b, x), *next; sg; sg = next) {
 		next = sg->next;
 		if (hold(sg->w))
 			held++;
 		else
-			sema_dequeue(b, sg); /* W5: it has been claimed otherwise */
+			lot_dequeue(b, sg); /* W5: it has been claimed otherwise */
 	}
 	return held;
 }
 
 static void release_all(struct bucket *b, gmp_barrier *x)
 {
-	for (struct sudog *sg = sema_first(b, x); sg; sg = sg->next)
+	for (struct sudog *sg = lot_first(b, x); sg; sg = sg->next)
 		waiter_release(sg->w);
 }
 
@@ -69,9 +69,9 @@ static void fall(struct bucket *b, gmp_barrier *x, struct glist *out)
 	struct sudog *sg;
 
 	st_rlx(&x->arrived, 0);
-	while ((sg = sema_first(b, x))) {
+	while ((sg = lot_first(b, x))) {
 		st_rel(&sg->w->state, CLAIMED_WITH(0)); /* ORD(waiter.claim) */
-		sema_dequeue(b, sg);
+		lot_dequeue(b, sg);
 		glist_claimed(out, sg);
 	}
 }
@@ -79,30 +79,30 @@ static void fall(struct bucket *b, gmp_barrier *x, struct glist *out)
 int gmp_barrier_wait_until(gmp_barrier *x, int64_t deadline)
 {
 	chaos_point();
-	struct foreign f;
+	struct external f;
 	struct glist out = { 0 };
 	int late = too_late(deadline);
-	struct bucket *b = sema_lock(x);
+	struct bucket *b = lot_lock(x);
 
 	if (x->arrived + 1 >= x->n) {
 		st_rlx(&x->arrived, hold_all(b, x));
 		if (x->arrived + 1 >= x->n) {
 			fall(b, x, &out);
-			sema_unlock(b);
+			lot_unlock(b);
 			ready_list(&out);
 			return 1;
 		}
 		release_all(b, x);
 	}
 	if (late) {
-		sema_unlock(b);
+		lot_unlock(b);
 		return late;
 	}
 	struct sudog *sg = self_sudog(&f);
 
 	st_rlx(&x->arrived, x->arrived + 1);
-	sema_enqueue(b, x, sg, false);
-	return sema_wait(b, sg, WAIT_BARRIER, barrier_unwait, deadline);
+	lot_enqueue(b, x, sg, false);
+	return lot_wait(b, sg, WAIT_BARRIER, barrier_unwait, deadline);
 }
 
 int gmp_barrier_wait(gmp_barrier *x)

@@ -20,8 +20,8 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "chaos.h"
-#include "sema.h"
+#include "mode/chaos.h"
+#include "parkinglot.h"
 #include "sync/mutex.h"
 #include "sync/sync.h"
 
@@ -34,14 +34,14 @@ static void commit_release(void *arg)
 {
 	struct release r = *(struct release *)arg; /* V3 */
 
-	sema_unlock(r.b);
+	lot_unlock(r.b);
 	gmp_mutex_unlock(r.m);
 }
 
 int gmp_cond_wait_until(gmp_cond *c, gmp_mutex *m, int64_t deadline)
 {
 	chaos_point();
-	struct foreign f;
+	struct external f;
 	struct release r = { .m = m };
 
 	if (unlikely(!(ld_rlx(&m->state) & MUTEX_LOCKED)))
@@ -50,12 +50,12 @@ int gmp_cond_wait_until(gmp_cond *c, gmp_mutex *m, int64_t deadline)
 
 	if (result)
 		return result;
-	r.b = sema_lock(c);
+	r.b = lot_lock(c);
 	struct sudog *sg = self_sudog(&f);
 
-	sema_enqueue(r.b, c, sg, false);
+	lot_enqueue(r.b, c, sg, false);
 	st_rlx(&c->waiters, 1);
-	result = wait_on(sg->w, WAIT_COND, sema_unwait, commit_release, &r, deadline);
+	result = wait_on(sg->w, WAIT_COND, lot_unwait, commit_release, &r, deadline);
 	gmp_mutex_lock(m);
 	return result;
 }
@@ -69,14 +69,14 @@ int gmp_cond_wait(gmp_cond *c, gmp_mutex *m)
 static noinline void wake(gmp_cond *c, bool all)
 {
 	struct glist out = { 0 };
-	struct bucket *b = sema_lock(c);
+	struct bucket *b = lot_lock(c);
 
 	if (all)
-		sema_wake_all(b, c, &out);
+		lot_wake_all(b, c, &out);
 	else
-		sema_wake_first(b, c, 0, &out);
-	st_rlx(&c->waiters, sema_first(b, c) != NULL);
-	sema_unlock(b);
+		lot_wake_first(b, c, 0, &out);
+	st_rlx(&c->waiters, lot_first(b, c) != NULL);
+	lot_unlock(b);
 	ready_list(&out);
 }
 

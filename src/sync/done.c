@@ -22,8 +22,8 @@
 #include "base/mem.h"
 #include "base/object.h"
 #include "chan.h"
-#include "chaos.h"
-#include "runtime.h"
+#include "mode/chaos.h"
+#include "types.h"
 
 enum { SHARDS = 64 };
 enum { UNSET, SETTING, SET };

@@ -68,10 +68,10 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "chaos.h"
+#include "mode/chaos.h"
 #include "proc.h"
 #include "sync/sync.h"
-#include "wake.h"
+#include "idle.h"
 
 enum { LOCKED = MUTEX_LOCKED, PARKED = MUTEX_PARKED, WOKEN = MUTEX_WOKEN, STUCK = MUTEX_STUCK };
 enum { RPARKED = RW_RPARKED, DRAIN = RW_DRAIN, READER = RW_READER };
@@ -101,7 +101,7 @@ static const void *queue_of(const gmp_mutex *m)
 /* Under the bucket's lock. */
 static uint32_t parked_bit(struct bucket *b, const gmp_mutex *m)
 {
-	return sema_first(b, queue_of(m)) ? PARKED : 0;
+	return lot_first(b, queue_of(m)) ? PARKED : 0;
 }
 
 bool mutex_spin(uint32_t s, int *spins)
@@ -126,14 +126,14 @@ static void add_woken(struct bucket *b, gmp_mutex *m)
 /* Set PARKED and queue up; false if the lock has come free meanwhile. */
 static bool enqueue(struct bucket *b, gmp_mutex *m, struct sudog *sg, bool woken)
 {
-	sema_stir(b);
+	lot_mark_contended(b);
 	uint32_t s = ld_rlx(&m->state);
 
 	do {
 		if (!(s & LOCKED))
 			return false;
 	} while (!cas_rlx(&m->state, &s, (s | PARKED | STUCK) & ~(woken ? (uint32_t)WOKEN : 0)));
-	sema_enqueue(b, queue_of(m), sg, woken);
+	lot_enqueue(b, queue_of(m), sg, woken);
 	return true;
 }
 
@@ -147,10 +147,10 @@ static int64_t pace(const struct sudog *sg)
  * that one is not overdue before `due` (X5). */
 static struct sudog *dequeue(struct bucket *b, const gmp_mutex *m, struct sudog *sg, int64_t due)
 {
-	bool first = sg == sema_first(b, queue_of(m));
+	bool first = sg == lot_first(b, queue_of(m));
 
-	sema_dequeue(b, sg);
-	struct sudog *next = sema_first(b, queue_of(m));
+	lot_dequeue(b, sg);
+	struct sudog *next = lot_first(b, queue_of(m));
 
 	if (first && next)
 		next->due = max_of(next->due, due);
@@ -160,11 +160,11 @@ static struct sudog *dequeue(struct bucket *b, const gmp_mutex *m, struct sudog 
 /* sg has timed out, or is cancelled. */
 static void give_up(gmp_mutex *m, struct sudog *sg)
 {
-	struct bucket *b = sema_lock(m);
+	struct bucket *b = lot_lock(m);
 
 	if (sg->queued)
 		dequeue(b, m, sg, sg->due);
-	sema_unlock(b);
+	lot_unlock(b);
 }
 
 /* The wait ended without the lock.  A waiter that was woken to compete and is killed at shutdown before it
@@ -181,25 +181,25 @@ static void mutex_unwait(struct waiter *w)
 	int result = waiter_result(ld_rlx(&w->state));
 
 	/* Tricky: if m was on the stack of a G that has ended, it may hold anything by now */
-	if (result == HANDED_OVER && waiter_dropped(w) && ld_rlx(&m->state) & LOCKED)
+	if (result == HANDED_OVER && waiter_killed(w) && ld_rlx(&m->state) & LOCKED)
 		mutex_unlock_slow(m);
 	if (result)
 		return;
 	struct glist out = { 0 };
-	struct bucket *b = sema_lock(m);
+	struct bucket *b = lot_lock(m);
 	uint32_t s = ld_rlx(&m->state);
 
 	while (!cas_rlx(&m->state, &s, s & ~(uint32_t)WOKEN))
 		;
-	if (!(s & LOCKED) && sema_wake_first(b, queue_of(m), 0, &out))
+	if (!(s & LOCKED) && lot_wake_first(b, queue_of(m), 0, &out))
 		add_woken(b, m);
-	sema_unlock(b);
+	lot_unlock(b);
 	ready_list(&out);
 }
 
 noinline int mutex_lock_slow(gmp_mutex *m, unsigned why, int64_t deadline)
 {
-	struct foreign f;
+	struct external f;
 	struct sudog *sg = NULL;
 	bool woken = false;
 
@@ -217,13 +217,13 @@ noinline int mutex_lock_slow(gmp_mutex *m, unsigned why, int64_t deadline)
 			sg = self_sudog(&f);
 			sg->due = rt_now() + STARVING_NS;
 		}
-		struct bucket *b = sema_lock(m);
+		struct bucket *b = lot_lock(m);
 
 		if (!enqueue(b, m, sg, woken)) {
-			sema_unlock(b);
+			lot_unlock(b);
 			continue;
 		}
-		int result = sema_wait(b, sg, why, mutex_unwait, deadline);
+		int result = lot_wait(b, sg, why, mutex_unwait, deadline);
 
 		if (result == HANDED_OVER) {
 			st_rlx(&m->owner, gmp__self_token());
@@ -241,7 +241,7 @@ static struct waiter *claim_first(struct bucket *b, gmp_mutex *m, uint32_t *bits
 {
 	struct sudog *sg;
 
-	while ((sg = sema_first(b, queue_of(m)))) {
+	while ((sg = lot_first(b, queue_of(m)))) {
 		int64_t now = rt_now();
 		bool starving = now > sg->due;
 		bool won = waiter_claim(sg->w, starving ? HANDED_OVER : 0);
@@ -267,13 +267,13 @@ noinline int mutex_unlock_slow(gmp_mutex *m)
 	if (!(s & LOCKED))
 		gmp__fatal("unlock of an unlocked mutex");
 	struct glist in = { 0 };
-	struct bucket *b = sema_lock(m);
+	struct bucket *b = lot_lock(m);
 	struct waiter *w = NULL;
 	uint32_t n = 0, bits;
 
 	s = ld_rlx(&m->state);
 	if (s & RPARKED)
-		n = sema_wake_all(b, rw_readers(m), &in);
+		n = lot_wake_all(b, rw_readers(m), &in);
 	if (s & WOKEN)
 		bits = s & (PARKED | WOKEN); /* X3 */
 	else
@@ -282,7 +282,7 @@ noinline int mutex_unlock_slow(gmp_mutex *m)
 
 	while (!cas_rel(&m->state, &s, (s / READER + n) * READER + bits)) /* ORD(mutex) */
 		;
-	sema_unlock(b);
+	lot_unlock(b);
 	ready_list(&in);
 	if (w)
 		ready(w);
@@ -295,17 +295,17 @@ noinline int mutex_unlock_slow(gmp_mutex *m)
 static noinline int mend(gmp_mutex *m)
 {
 	struct glist out = { 0 };
-	struct bucket *b = sema_lock(m);
+	struct bucket *b = lot_lock(m);
 
-	if (sema_first(b, queue_of(m))) {
+	if (lot_first(b, queue_of(m))) {
 		uint32_t s = ld_rlx(&m->state);
 
 		while (s & (LOCKED | WOKEN) && !cas_rlx(&m->state, &s, s | PARKED))
 			;
-		if (!(s & (LOCKED | WOKEN)) && sema_wake_first(b, queue_of(m), 0, &out))
+		if (!(s & (LOCKED | WOKEN)) && lot_wake_first(b, queue_of(m), 0, &out))
 			add_woken(b, m);
 	}
-	sema_unlock(b);
+	lot_unlock(b);
 	ready_list(&out);
 	return 0;
 }
@@ -315,7 +315,7 @@ int gmp_mutex_lock(gmp_mutex *m)
 	chaos_point();
 	if (likely(ld_rlx(&m->state) == 0) && likely(take(m, 0, LOCKED)))
 		return 0;
-	return mutex_lock_slow(m, WAIT_MUTEX | UNCUT, NEVER);
+	return mutex_lock_slow(m, WAIT_MUTEX | UNCANCELLABLE, NEVER);
 }
 
 int gmp_mutex_try_lock(gmp_mutex *m)
@@ -349,10 +349,10 @@ int gmp_mutex_unlock(gmp_mutex *m)
 	st_rlx(&m->owner, 0);
 	if (unlikely(ld_rlx(&m->state) != LOCKED))
 		return mutex_unlock_slow(m);
-	if (likely(sema_is_calm(m))) {
+	if (likely(lot_is_uncontended(m))) {
 		st_rel(&m->state, 0); /* ORD(mutex): the last touch */
 		fence_light();        /* ORD(calm) */
-		return likely(sema_is_calm(m)) ? 0 : mend(m);
+		return likely(lot_is_uncontended(m)) ? 0 : mend(m);
 	}
 	if (likely(cas_rel(&m->state, &s, 0))) /* ORD(mutex): the last touch */
 		return 0;

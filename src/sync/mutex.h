@@ -20,7 +20,7 @@
 #ifndef GMP_MUTEX_H
 #define GMP_MUTEX_H
 
-#include "sema.h"
+#include "parkinglot.h"
 
 enum {
 	MUTEX_LOCKED = 1,
@@ -55,7 +55,7 @@ static inline gmp_mutex *wait_key_mutex(const void *key)
  * meanwhile.  False: park. */
 bool mutex_spin(uint32_t s, int *spins);
 
-/* Set LOCKED, if need be by waiting in the queue of m; why is a reason, perhaps with UNCUT.  Returns 0, also
+/* Set LOCKED, if need be by waiting in the queue of m; why is a reason, perhaps with UNCANCELLABLE.  Returns 0, also
  * while readers hold it, or as wait_on without LOCKED. */
 int mutex_lock_slow(gmp_mutex *m, unsigned why, int64_t deadline);
 

@@ -18,8 +18,8 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "chaos.h"
-#include "sema.h"
+#include "mode/chaos.h"
+#include "parkinglot.h"
 #include "sync/sync.h"
 
 enum { NEW, RUNNING, WAITED, DONE = GMP_ONCE_DONE_ };
@@ -33,16 +33,16 @@ static void finish(void *arg)
 	st_rlx(&o->owner, 0);
 	if (likely(cas_rel(&o->state, &s, DONE))) /* ORD(once) */
 		return;
-	struct bucket *b = sema_lock(o);
+	struct bucket *b = lot_lock(o);
 
 	st_rel(&o->state, DONE); /* ORD(once) */
-	sema_wake_all(b, o, &out);
-	sema_unlock(b);
+	lot_wake_all(b, o, &out);
+	lot_unlock(b);
 	ready_list(&out);
 }
 
 /* The caller is in the function that o runs.  (The owner would not do: one that was dropped in the
- * middle by the end of a run leaves its number to another, and foreign threads have one token.) */
+ * middle by the end of a run leaves its number to another, and external threads have one token.) */
 static bool runs_it(const gmp_once *o)
 {
 	struct g *gp = self_green();
@@ -80,21 +80,21 @@ static bool is_done(gmp_once *o)
 	return ld_acq(&o->state) == DONE; /* ORD(once) */
 }
 
-/* Wait until it is done: 0, or why the wait ended before: -ETIMEDOUT, -ECANCELED.  `why` may carry UNCUT. */
+/* Wait until it is done: 0, or why the wait ended before: -ETIMEDOUT, -ECANCELED.  `why` may carry UNCANCELLABLE. */
 static int await(gmp_once *o, unsigned why, int64_t deadline)
 {
-	struct foreign f;
-	struct bucket *b = sema_lock(o);
+	struct external f;
+	struct bucket *b = lot_lock(o);
 	uint32_t s = RUNNING;
 
 	if (!cas_acq(&o->state, &s, WAITED) && is_done(o)) { /* ORD(once) */
-		sema_unlock(b);
+		lot_unlock(b);
 		return 0;
 	}
 	struct sudog *sg = self_sudog(&f);
 
-	sema_enqueue(b, o, sg, false);
-	return sema_wait(b, sg, why, sema_unwait, deadline);
+	lot_enqueue(b, o, sg, false);
+	return lot_wait(b, sg, why, lot_unwait, deadline);
 }
 
 static noinline int do_slow(gmp_once *o, gmp_fn fn, void *arg, unsigned why, int64_t deadline)
@@ -119,7 +119,7 @@ int gmp_once_do(gmp_once *o, gmp_fn fn, void *arg)
 	chaos_point();
 	if (likely(is_done(o)))
 		return 0;
-	return do_slow(o, fn, arg, WAIT_ONCE | UNCUT, NEVER);
+	return do_slow(o, fn, arg, WAIT_ONCE | UNCANCELLABLE, NEVER);
 }
 
 int gmp_once_do_until(gmp_once *o, gmp_fn fn, void *arg, int64_t deadline)

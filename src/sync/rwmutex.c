@@ -57,7 +57,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "chaos.h"
+#include "mode/chaos.h"
 #include "sync/mutex.h"
 #include "sync/sync.h"
 
@@ -81,33 +81,33 @@ static void reader_unwait(struct waiter *w)
 
 	/* Tricky: what lay on the stack of a G that has ended may hold anything by now */
 	if (waiter_result(ld_rlx(&w->state)))
-		sema_unwait(w);
+		lot_unwait(w);
 	else if (ld_rlx(&m->state) >= READER)
 		gmp_rwmutex_runlock(container_of(m, gmp_rwmutex, m));
 }
 
-static noinline int rlock_slow(gmp_mutex *m, unsigned uncut, int64_t deadline)
+static noinline int rlock_slow(gmp_mutex *m, unsigned uncancellable, int64_t deadline)
 {
-	struct foreign f;
+	struct external f;
 	uint32_t s = ld_rlx(&m->state);
 
 	for (int spins = 0; s & LOCKED && mutex_spin(s, &spins);)
 		s = ld_rlx(&m->state);
 	if (rtake(m, &s))
 		return 0;
-	struct bucket *b = sema_lock(m);
+	struct bucket *b = lot_lock(m);
 
 	s = ld_rlx(&m->state);
 	do {
 		if (rtake(m, &s)) {
-			sema_unlock(b);
+			lot_unlock(b);
 			return 0;
 		}
 	} while (!cas_rlx(&m->state, &s, s | RPARKED | STUCK));
 	struct sudog *sg = self_sudog(&f);
 
-	sema_enqueue(b, rw_readers(m), sg, false);
-	return sema_wait(b, sg, WAIT_RLOCK | uncut, reader_unwait, deadline);
+	lot_enqueue(b, rw_readers(m), sg, false);
+	return lot_wait(b, sg, WAIT_RLOCK | uncancellable, reader_unwait, deadline);
 }
 
 int gmp_rwmutex_rlock(gmp_rwmutex *rw)
@@ -115,7 +115,7 @@ int gmp_rwmutex_rlock(gmp_rwmutex *rw)
 	chaos_point();
 	uint32_t s = ld_rlx(&rw->m.state);
 
-	return likely(rtake(&rw->m, &s)) ? 0 : rlock_slow(&rw->m, UNCUT, NEVER);
+	return likely(rtake(&rw->m, &s)) ? 0 : rlock_slow(&rw->m, UNCANCELLABLE, NEVER);
 }
 
 int gmp_rwmutex_try_rlock(gmp_rwmutex *rw)
@@ -152,7 +152,7 @@ static noinline int runlock_slow(gmp_mutex *m)
 	if (s < READER)
 		gmp__fatal("runlock of an rwmutex that is not read-locked");
 	struct glist out = { 0 };
-	struct bucket *b = sema_lock(m);
+	struct bucket *b = lot_lock(m);
 
 	for (;;) {
 		/* ORD(rwmutex): what the readers before us did comes before what the writer does */
@@ -160,14 +160,14 @@ static noinline int runlock_slow(gmp_mutex *m)
 		if (is_awaited(s))
 			break;
 		if (cas_rel(&m->state, &s, s - READER)) { /* ORD(rwmutex) */
-			sema_unlock(b);
+			lot_unlock(b);
 			return 0;
 		}
 	}
-	sema_wake_first(b, rw_drain(m), 0, &out);
+	lot_wake_first(b, rw_drain(m), 0, &out);
 	while (!cas_rel(&m->state, &s, (s - READER) & ~(uint32_t)DRAIN)) /* ORD(rwmutex) */
 		;                                                        /* the writer gives up */
-	sema_unlock(b);
+	lot_unlock(b);
 	ready_list(&out);
 	return 0;
 }
@@ -190,7 +190,7 @@ static void drain_unwait(struct waiter *w)
 	gmp_mutex *m = wait_key_mutex(waiter_sudog(w)->key);
 
 	if (waiter_result(ld_rlx(&w->state)))
-		sema_unwait(w);
+		lot_unwait(w);
 	if (!(ld_rlx(&m->state) & LOCKED)) /* as in reader_unwait */
 		return;
 	st_rlx(&m->owner, 0);
@@ -198,32 +198,32 @@ static void drain_unwait(struct waiter *w)
 }
 
 /* With LOCKED set: wait until the readers are gone, or give LOCKED up. */
-static int drain(gmp_mutex *m, unsigned uncut, int64_t deadline)
+static int drain(gmp_mutex *m, unsigned uncancellable, int64_t deadline)
 {
 	if (ld_acq(&m->state) < READER) /* ORD(rwmutex) */
 		return 0;
-	struct foreign f;
-	struct bucket *b = sema_lock(m);
+	struct external f;
+	struct bucket *b = lot_lock(m);
 	uint32_t s;
 
 	do {
 		s = ld_acq(&m->state); /* ORD(rwmutex) */
 		if (s < READER) {
-			sema_unlock(b);
+			lot_unlock(b);
 			return 0;
 		}
 	} while (!cas_acq(&m->state, &s, s | DRAIN | STUCK)); /* ORD(rwmutex) */
 	struct sudog *sg = self_sudog(&f);
 
-	sema_enqueue(b, rw_drain(m), sg, false);
-	return sema_wait(b, sg, WAIT_WLOCK | uncut, drain_unwait, deadline);
+	lot_enqueue(b, rw_drain(m), sg, false);
+	return lot_wait(b, sg, WAIT_WLOCK | uncancellable, drain_unwait, deadline);
 }
 
-static noinline int lock_slow(gmp_mutex *m, unsigned uncut, int64_t deadline)
+static noinline int lock_slow(gmp_mutex *m, unsigned uncancellable, int64_t deadline)
 {
-	int result = mutex_lock_slow(m, WAIT_WLOCK | uncut, deadline);
+	int result = mutex_lock_slow(m, WAIT_WLOCK | uncancellable, deadline);
 
-	return result ? result : drain(m, uncut, deadline);
+	return result ? result : drain(m, uncancellable, deadline);
 }
 
 /* If no thread holds it. */
@@ -243,7 +243,7 @@ static inline bool wtake(gmp_mutex *m)
 int gmp_rwmutex_lock(gmp_rwmutex *rw)
 {
 	chaos_point();
-	return likely(wtake(&rw->m)) ? 0 : lock_slow(&rw->m, UNCUT, NEVER);
+	return likely(wtake(&rw->m)) ? 0 : lock_slow(&rw->m, UNCANCELLABLE, NEVER);
 }
 
 int gmp_rwmutex_try_lock(gmp_rwmutex *rw)

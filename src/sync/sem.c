@@ -17,8 +17,8 @@
 #include <errno.h>
 
 #include "base/os.h"
-#include "chaos.h"
-#include "sema.h"
+#include "mode/chaos.h"
+#include "parkinglot.h"
 
 enum { WAITERS = 1 };
 
@@ -44,20 +44,20 @@ static void sem_unwait(struct waiter *w)
 	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): a waker took it out, and owns the object */
 		return;
 	gmp_sem *s = (gmp_sem *)(uintptr_t)sg->key;
-	struct bucket *b = sema_lock(s);
+	struct bucket *b = lot_lock(s);
 
 	if (sg->queued) {
-		sema_dequeue(b, sg);
-		if (!sema_first(b, s))
+		lot_dequeue(b, sg);
+		if (!lot_first(b, s))
 			st_rlx(&s->state, 0); /* M2: there was nothing but WAITERS */
 	}
-	sema_unlock(b);
+	lot_unlock(b);
 }
 
 static noinline int acquire_slow(gmp_sem *s, int64_t deadline)
 {
-	struct foreign f;
-	struct bucket *b = sema_lock(s);
+	struct external f;
+	struct bucket *b = lot_lock(s);
 	uint64_t w = ld_rlx(&s->state);
 
 	while (!(w & WAITERS)) {
@@ -66,15 +66,15 @@ static noinline int acquire_slow(gmp_sem *s, int64_t deadline)
 		if (!cas_acq(&s->state, &w, to)) /* ORD(sem) */
 			continue;
 		if (to != WAITERS) {
-			sema_unlock(b);
+			lot_unlock(b);
 			return 0;
 		}
 		break;
 	}
 	struct sudog *sg = self_sudog(&f);
 
-	sema_enqueue(b, s, sg, false);
-	return sema_wait(b, sg, WAIT_SEM, sem_unwait, deadline);
+	lot_enqueue(b, s, sg, false);
+	return lot_wait(b, sg, WAIT_SEM, sem_unwait, deadline);
 }
 
 int gmp_sem_acquire(gmp_sem *s)
@@ -101,23 +101,23 @@ int gmp_sem_try_acquire(gmp_sem *s)
 static noinline int release_slow(gmp_sem *s, uint32_t n)
 {
 	struct glist out = { 0 };
-	struct bucket *b = sema_lock(s);
+	struct bucket *b = lot_lock(s);
 	uint64_t w = ld_rlx(&s->state);
 
 	while (!(w & WAITERS)) { /* they have given up meanwhile */
 		if (permits(w) > INT32_MAX - n) {
-			sema_unlock(b);
+			lot_unlock(b);
 			return -EOVERFLOW;
 		}
 		if (cas_rel(&s->state, &w, w + ((uint64_t)n << 32))) { /* ORD(sem) */
-			sema_unlock(b);
+			lot_unlock(b);
 			return 0;
 		}
 	}
-	while (n > 0 && sema_wake_first(b, s, 0, &out))
+	while (n > 0 && lot_wake_first(b, s, 0, &out))
 		n--;
-	st_rel(&s->state, sema_first(b, s) ? WAITERS : (uint64_t)n << 32); /* ORD(sem) */
-	sema_unlock(b);
+	st_rel(&s->state, lot_first(b, s) ? WAITERS : (uint64_t)n << 32); /* ORD(sem) */
+	lot_unlock(b);
 	ready_list(&out);
 	return 0;
 }

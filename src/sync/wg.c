@@ -18,8 +18,8 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "chaos.h"
-#include "sema.h"
+#include "mode/chaos.h"
+#include "parkinglot.h"
 
 enum { WAITERS = 1 };
 
@@ -42,15 +42,15 @@ static uint64_t add(uint64_t s, int n)
 static noinline int add_slow(gmp_wg *w, int n)
 {
 	struct glist out = { 0 };
-	struct bucket *b = sema_lock(w);
+	struct bucket *b = lot_lock(w);
 	uint64_t s = ld_rlx(&w->state), to;
 
 	do
 		to = add(s, n);
 	while (!cas_seq(&w->state, &s, to)); /* ORD(wg) */
 	if (to == 0 && s & WAITERS)
-		sema_wake_all(b, w, &out);
-	sema_unlock(b);
+		lot_wake_all(b, w, &out);
+	lot_unlock(b);
 	ready_list(&out);
 	return 0;
 }
@@ -87,15 +87,15 @@ int gmp_wg_done(gmp_wg *w)
 
 static inline int wait_with(struct sudog *sg, struct bucket *b, gmp_wg *w, int64_t deadline)
 {
-	sema_enqueue(b, w, sg, false);
-	return sema_wait(b, sg, WAIT_WG, sema_unwait, deadline);
+	lot_enqueue(b, w, sg, false);
+	return lot_wait(b, sg, WAIT_WG, lot_unwait, deadline);
 }
 
-static noinline int wait_foreign(struct bucket *b, gmp_wg *w, int64_t deadline)
+static noinline int wait_external(struct bucket *b, gmp_wg *w, int64_t deadline)
 {
-	struct foreign f;
+	struct external f;
 
-	return wait_with(foreign_sudog(&f), b, w, deadline);
+	return wait_with(external_sudog(&f), b, w, deadline);
 }
 
 int gmp_wg_wait_until(gmp_wg *w, int64_t deadline)
@@ -107,20 +107,20 @@ int gmp_wg_wait_until(gmp_wg *w, int64_t deadline)
 
 	if (late)
 		return late;
-	struct bucket *b = sema_lock(w);
+	struct bucket *b = lot_lock(w);
 	uint64_t s;
 
 	do {
 		s = ld_acq(&w->state); /* ORD(wg): also after a failed exchange */
 		if (counter(s) == 0) {
-			sema_unlock(b);
+			lot_unlock(b);
 			return 0;
 		}
 	} while (!cas_acq(&w->state, &s, s | WAITERS)); /* ORD(wg) */
 	struct m *m = getm();
 
 	if (unlikely(!m))
-		return wait_foreign(b, w, deadline);
+		return wait_external(b, w, deadline);
 	return wait_with(&m->curg->sudog, b, w, deadline);
 }
 

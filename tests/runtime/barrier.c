@@ -31,7 +31,7 @@ static void check_rounds(void)
 RT(all_wait_for_all_and_one_is_chosen)
 {
 	gmp_g *g[N - 1];
-	struct foreign f;
+	struct external f;
 
 	foreign_start(&f, go_round, NULL);
 	for (int i = 0; i < N - 1; i++)
@@ -44,7 +44,7 @@ RT(all_wait_for_all_and_one_is_chosen)
 
 TEST(it_works_between_plain_threads)
 {
-	struct foreign f[N];
+	struct external f[N];
 
 	for (int i = 0; i < N; i++)
 		foreign_start(&f[i], go_round, NULL);
@@ -182,7 +182,7 @@ static void be_the_last_though_cancelled(void *arg)
 RT(the_last_one_need_not_wait_though_it_is_cancelled)
 {
 	gmp_barrier two = GMP_BARRIER_INIT(2);
-	struct foreign f;
+	struct external f;
 
 	for (int i = 0; i < 20; i++) {
 		foreign_start(&f, pass, &two);
@@ -215,7 +215,7 @@ RT(it_may_be_freed_by_the_first_who_comes_out)
 {
 	for (long i = 0, n = check_scaled(2000); i < n; i++) {
 		struct heap_barrier *h = calloc(1, sizeof(*h));
-		struct foreign f;
+		struct external f;
 		gmp_g *g = NULL;
 
 		CHECK(h != NULL);
@@ -243,7 +243,7 @@ static void wait_for_ever(UNUSED void *arg)
 	CHECK(!"a dropped green thread went on");
 }
 
-static struct foreign outside;
+static struct external outside;
 
 static void pass_kept(UNUSED void *arg)
 {
@@ -262,7 +262,7 @@ static void leave_one_waiting(UNUSED void *arg)
 TEST_PROCS(those_whom_a_run_drops_take_their_arrivals_back)
 {
 	for (int i = 0; i < 5; i++) {
-		struct foreign other;
+		struct external other;
 
 		run_procs(procs, leave_one_waiting, NULL);
 		CHECK_EQ(__atomic_load_n(&kept.arrived, __ATOMIC_RELAXED), 1);

@@ -40,7 +40,7 @@ TEST(barrier_past_deadline_without_runtime_is_a_try)
 RT(barrier_past_deadline_is_a_try)
 {
 	gmp_barrier two = GMP_BARRIER_INIT(2);
-	struct foreign f;
+	struct external f;
 
 	try_alone(NULL);
 	foreign_start(&f, try_alone, NULL);
@@ -67,7 +67,7 @@ TEST(barrier_timeout_without_runtime_takes_arrival_back)
 {
 	gmp_barrier two = GMP_BARRIER_INIT(2);
 	struct arrival a = { &two, gmp_deadline(PATIENCE), -1 };
-	struct foreign f;
+	struct external f;
 
 	time_out(&two);
 	CHECK_EQ(arrived_at(&two), 0);
@@ -82,7 +82,7 @@ RT(barrier_timeout_takes_arrival_back)
 {
 	gmp_barrier three = GMP_BARRIER_INIT(3);
 	struct arrival a[2] = { { &three, GMP_FOREVER, -1 }, { &three, GMP_FOREVER, -1 } };
-	struct foreign f;
+	struct external f;
 	gmp_g *g = spawn(arrive, &a[0]);
 
 	wait_parked(1);
@@ -156,7 +156,7 @@ static void killed_in_wait(UNUSED void *arg)
 	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
-static struct foreign outside;
+static struct external outside;
 static struct arrival external;
 
 static void leave_one_waiting(UNUSED void *arg)
@@ -171,7 +171,7 @@ static void leave_one_waiting(UNUSED void *arg)
 TEST_PROCS(barrier_shutdown_during_timed_wait_takes_arrival_back)
 {
 	struct arrival late = { &kept, gmp_deadline(PATIENCE), -1 };
-	struct foreign other;
+	struct external other;
 
 	external = late;
 	run_procs(procs, leave_one_waiting, NULL);

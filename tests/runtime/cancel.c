@@ -155,7 +155,7 @@ static void cancel_it(void *g)
 
 RT(a_foreign_thread_may_cancel)
 {
-	struct foreign f;
+	struct external f;
 
 	set_up();
 	for (int kind = 0; kind < KINDS; kind++) {

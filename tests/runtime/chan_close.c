@@ -187,7 +187,7 @@ static void wait_for_close(void *arg)
 RT(ten_thousand_that_wait_all_hear_of_the_close)
 {
 	int n = SLOW ? 2000 : 10000;
-	struct foreign f[4];
+	struct external f[4];
 
 	for (int side = 0; side < 2; side++) {
 		the_chan = int_chan(0);
@@ -214,7 +214,7 @@ static void close_it(UNUSED void *arg)
 RT(a_foreign_close_wakes_all_green_ones)
 {
 	int n = SLOW ? 200 : 1000;
-	struct foreign f;
+	struct external f;
 
 	for (int round = 0; round < 5; round++) {
 		the_chan = int_chan(0);
@@ -347,7 +347,7 @@ RT(a_try_never_finds_empty_what_was_closed_before_it_was_empty)
 {
 	int n = (int)check_scaled(100000);
 	int64_t limit = gmp_deadline(SEC); /* on a machine that is busy otherwise */
-	struct foreign f;
+	struct external f;
 
 	look_dir = GMP_RECV;
 	foreign_start(&f, look, NULL);
@@ -374,7 +374,7 @@ RT(a_try_never_finds_nobody_where_somebody_waited_until_the_close)
 {
 	int n = (int)check_scaled(50000);
 	int64_t limit = gmp_deadline(SEC); /* on a machine that is busy otherwise */
-	struct foreign f;
+	struct external f;
 
 	look_dir = GMP_SEND;
 	foreign_start(&f, look, NULL);

@@ -140,7 +140,7 @@ TEST_PROCS(a_run_may_end_before_those_who_were_served_go_on)
 	}
 }
 
-/* --- foreign threads --- */
+/* --- external threads --- */
 
 static struct peer across;
 static int value;
@@ -232,7 +232,7 @@ static void leave_busy(UNUSED void *arg)
 TEST_PROCS(a_run_ends_while_foreign_threads_serve_those_who_wait)
 {
 	for (side = 0; side < 2; side++) {
-		struct foreign f[2];
+		struct external f[2];
 
 		c = int_chan(0);
 		atomic_store(&stop, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the tests of channels share: a property that is to hold everywhere, peers that are green or
- * foreign, and knowing that one of them waits.
+ * external, and knowing that one of them waits.
  */
 #ifndef TESTS_RUNTIME_CHAN_UTIL_H
 #define TESTS_RUNTIME_CHAN_UTIL_H
@@ -22,12 +22,12 @@ static enum { GREEN, FOREIGN, MIXED } peer_kind;
 
 /* One that makes one call, usually one that has to wait. */
 struct peer {
-	bool foreign;
+	bool external;
 	gmp_g *g;
-	struct foreign f;
+	struct external f;
 	gmp_fn fn;
 	void *arg;
-	atomic_int tid; /* of a foreign one, once its stack is known */
+	atomic_int tid; /* of a external one, once its stack is known */
 	uintptr_t stack, stack_size;
 	gmp_chan *c;
 	void *elem;
@@ -39,7 +39,7 @@ static inline void peer_main(void *arg)
 {
 	struct peer *p = arg;
 
-	if (p->foreign) {
+	if (p->external) {
 		pthread_attr_t a;
 		void *low;
 		size_t size;
@@ -60,9 +60,9 @@ static inline void start(struct peer *p, gmp_fn fn, void *arg)
 
 	p->fn = fn;
 	p->arg = arg;
-	p->foreign = peer_kind == FOREIGN || (peer_kind == MIXED && started++ % 2);
+	p->external = peer_kind == FOREIGN || (peer_kind == MIXED && started++ % 2);
 	atomic_store(&p->tid, 0);
-	if (p->foreign)
+	if (p->external)
 		foreign_start(&p->f, peer_main, p);
 	else
 		p->g = spawn(peer_main, p);
@@ -70,7 +70,7 @@ static inline void start(struct peer *p, gmp_fn fn, void *arg)
 
 static inline int finish(struct peer *p)
 {
-	if (p->foreign)
+	if (p->external)
 		foreign_join(&p->f);
 	else
 		join(p->g);
@@ -119,7 +119,7 @@ static inline bool waiting(const struct peer *p, int n)
 	uint64_t green = 0;
 
 	for (int i = 0; i < n; i++) {
-		if (!p[i].foreign)
+		if (!p[i].external)
 			green++;
 		else if (!foreign_waits(&p[i]))
 			return false;
@@ -219,8 +219,8 @@ static inline void check_idle(gmp_chan *c)
 }
 
 /*
- * EVERYWHERE(name) { ... }: a property that green threads find, among each other, with foreign ones
- * and with both, at 1, 2 and 4 Ps; that a foreign thread finds with green ones; and plain threads
+ * EVERYWHERE(name) { ... }: a property that green threads find, among each other, with external ones
+ * and with both, at 1, 2 and 4 Ps; that a external thread finds with green ones; and plain threads
  * where no runtime is.
  */
 #define EVERYWHERE(name)                                                                           \
@@ -233,7 +233,7 @@ static inline void check_idle(gmp_chan *c)
 	RT(name)                                                                                   \
 	{                                                                                          \
 		gmp_wg there = GMP_WG_INIT;                                                        \
-		struct foreign f;                                                                  \
+		struct external f;                                                                  \
                                                                                                    \
 		for (peer_kind = GREEN; peer_kind <= MIXED; peer_kind++)                           \
 			name##_here();                                                             \

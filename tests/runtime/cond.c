@@ -31,7 +31,7 @@ static int locked(const int *p)
 RT(signal_wakes_in_order_and_nobody_wakes_without)
 {
 	gmp_g *g[N];
-	struct foreign f;
+	struct external f;
 
 	asleep = woken = 0;
 	for (int i = 0; i < N - 1; i++)
@@ -62,7 +62,7 @@ static void wait_any(UNUSED void *arg)
 RT(broadcast_wakes_all_who_wait)
 {
 	gmp_g *g[N];
-	struct foreign f;
+	struct external f;
 
 	asleep = woken = 0;
 	CHECK_EQ(gmp_cond_broadcast(&c), 0);
@@ -167,7 +167,7 @@ static void take_turns(void *arg)
 RT(no_wake_up_is_lost)
 {
 	gmp_g *g[3];
-	struct foreign f;
+	struct external f;
 
 	turn = 0;
 	for (int i = 0; i < 3; i++)
@@ -180,7 +180,7 @@ RT(no_wake_up_is_lost)
 
 TEST(it_works_between_plain_threads)
 {
-	struct foreign f[4];
+	struct external f[4];
 
 	turn = 0;
 	for (int i = 0; i < 4; i++)
@@ -208,7 +208,7 @@ static void give_up(void *deadline)
 RT(a_wait_that_was_given_up_waits_for_the_mutex)
 {
 	gmp_g *g[2];
-	struct foreign f;
+	struct external f;
 	static int yes;
 
 	asleep = 0;
@@ -378,7 +378,7 @@ RT(who_was_signalled_may_free_it)
 {
 	for (long i = 0, n = check_scaled(2000); i < n; i++) {
 		struct monitor *o = calloc(1, sizeof(*o));
-		struct foreign f;
+		struct external f;
 		gmp_g *g = NULL;
 
 		CHECK(o != NULL);
@@ -416,7 +416,7 @@ static void wait_for_ever(UNUSED void *arg)
 	CHECK(!"a dropped green thread went on");
 }
 
-static struct foreign outside;
+static struct external outside;
 
 static void leave_waiters(UNUSED void *arg)
 {

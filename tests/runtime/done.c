@@ -57,7 +57,7 @@ static void basics(UNUSED void *arg)
 
 RT(it_is_set_once_and_stays_set)
 {
-	struct foreign f;
+	struct external f;
 
 	basics(NULL);
 	foreign_start(&f, basics, NULL);
@@ -103,7 +103,7 @@ RT(all_who_watch_see_it)
 {
 	gmp_chan *c[100];
 	gmp_g *g[200];
-	struct foreign f[3];
+	struct external f[3];
 
 	for (int round = 0; round < 5; round++) {
 		make();

@@ -161,7 +161,7 @@ static void look_at_ready_ones(UNUSED void *arg)
 static void ready_ones(UNUSED void *arg)
 {
 	gmp_g *a = spawn_named("yields", yield_until_told, NULL), *b;
-	struct foreign f;
+	struct external f;
 
 	WAIT_FOR(atomic_load(&flag) == 1);
 	b = spawn_named("new", yield_until_told, NULL);

@@ -19,7 +19,7 @@ static void dump_from_here(UNUSED void *arg)
 
 RT(a_foreign_thread_can_dump)
 {
-	struct foreign f;
+	struct external f;
 	gmp_g *g;
 
 	begin_chan();
@@ -90,7 +90,7 @@ static void check_bad_descriptors(UNUSED void *arg)
 
 RT(what_write_says_is_returned)
 {
-	struct foreign f;
+	struct external f;
 
 	check_bad_descriptors(NULL);
 	foreign_start(&f, check_bad_descriptors, NULL);
@@ -140,7 +140,7 @@ static void dump_to_pipe(UNUSED void *arg)
 
 static void check_pipe(int flags, int by_foreign)
 {
-	struct foreign f;
+	struct external f;
 	gmp_g *reader;
 
 	CHECK_EQ(pipe2(pipe_fds, O_CLOEXEC), 0);
@@ -222,7 +222,7 @@ static void dump_till_the_end(UNUSED void *arg)
 	CHECK_EQ(gmp_dump_all(pipe_fds[1]), -ESRCH);
 }
 
-static struct foreign late;
+static struct external late;
 
 static void end_under_a_foreign_dump(UNUSED void *arg)
 {

@@ -59,7 +59,7 @@ static void use_file(UNUSED void *arg)
 
 RT(a_file_is_written_and_read_at_its_position_and_at_any_other)
 {
-	struct foreign f;
+	struct external f;
 	gmp_g *g[8];
 
 	begin();
@@ -319,7 +319,7 @@ static void open_the_other_end(UNUSED void *arg)
 
 TEST_PROCS(the_end_of_a_run_waits_for_a_green_thread_that_opens_a_fifo)
 {
-	struct foreign f;
+	struct external f;
 	int fds = count_fds();
 
 	begin();
@@ -364,7 +364,7 @@ static bool opener_sleeps(void)
 TEST(a_foreign_thread_that_opens_a_fifo_does_not_hold_up_the_end)
 {
 	struct opening in = { .flags = O_RDONLY };
-	struct foreign f;
+	struct external f;
 	int fds, fd;
 
 	begin();

@@ -53,7 +53,7 @@ static void alone(UNUSED void *arg)
 
 RT(one_who_is_alone_computes)
 {
-	struct foreign f;
+	struct external f;
 
 	alone(NULL);
 	foreign_start(&f, alone, NULL);
@@ -114,7 +114,7 @@ static void ask_without_patience(UNUSED void *arg)
 RT(those_who_ask_meanwhile_get_the_same_value_and_their_number)
 {
 	gmp_g *g[100];
-	struct foreign f[3];
+	struct external f[3];
 
 	make(sizeof(struct shared *));
 	for (int round = 0; round < 10; round++) {

@@ -265,7 +265,7 @@ static void close_it(UNUSED void *arg)
 RT(of_several_who_close_one_does)
 {
 	for (int i = 0; i < 50; i++) {
-		struct foreign f;
+		struct external f;
 		gmp_g *g[8];
 		int other;
 
@@ -394,7 +394,7 @@ RT(many_use_both_directions_at_a_time_till_it_is_closed_under_them)
 	{
 		for (int round = 0; round < 5; round++) {
 			struct user u[USERS];
-			struct foreign f[2];
+			struct external f[2];
 			gmp_g *g[USERS], *e;
 			struct conn a, b;
 

@@ -663,7 +663,7 @@ RT(several_serve_the_datagrams_of_many)
 {
 	int hub = udp_at(&hub_at), ids[SENDERS];
 	gmp_g *g[SENDERS], *servers[3];
-	struct foreign f;
+	struct external f;
 
 	for (int i = 0; i < 3; i++)
 		servers[i] = spawn(send_back, &hub);

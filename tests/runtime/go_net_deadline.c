@@ -472,7 +472,7 @@ static void set_many(void *arg)
 
 RT(many_set_the_deadlines_of_many)
 {
-	struct foreign f[2];
+	struct external f[2];
 	gmp_g *g[SETTERS];
 
 	for (int k = 0; k < CONNS; k++)

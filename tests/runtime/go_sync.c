@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Do wait groups, once objects and the table of those who wait do what Go's public tests ask of them?
- * Programs of the same intent as those of src/sync/{waitgroup,once}_test.go and src/runtime/sema_test.go;
+ * Programs of the same intent as those of src/sync/{waitgroup,once}_test.go and src/runtime/lot_test.go;
  * each section names its own.
  */
 #include <stdbool.h>
@@ -156,7 +156,7 @@ GO_MAIN(once_is_once_though_its_function_ends_the_green_thread)
 	}
 }
 
-/* --- sema_test.go of the runtime: the table of those who wait --- */
+/* --- lot_test.go of the runtime: the table of those who wait --- */
 
 enum { ADDRESSES = 307 }; /* a prime: every step goes round to all */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests the life of a green thread: starting, joining, detaching, ending, from green threads and from
- * foreign ones; its name and number.
+ * external ones; its name and number.
  */
 #include "green_util.h"
 
@@ -349,7 +349,7 @@ static void see_no_self(UNUSED void *arg)
 
 RT(self_is_null_on_a_foreign_thread)
 {
-	struct foreign f;
+	struct external f;
 
 	foreign_start(&f, see_no_self, NULL);
 	foreign_join(&f);
@@ -441,7 +441,7 @@ RT(without_a_name_the_name_is_empty)
 	}
 }
 
-/* ---- foreign threads */
+/* ---- external threads */
 
 static void spawn_from_here(UNUSED void *arg)
 {
@@ -459,7 +459,7 @@ static void spawn_from_here(UNUSED void *arg)
 
 RT(foreign_threads_spawn_and_join)
 {
-	struct foreign f[4];
+	struct external f[4];
 
 	for (int i = 0; i < 4; i++)
 		foreign_start(&f[i], spawn_from_here, NULL);
@@ -481,7 +481,7 @@ static void join_until_here(void *arg)
 
 RT(join_until_works_from_a_foreign_thread)
 {
-	struct foreign f;
+	struct external f;
 
 	gmp_wg_add(&gate, 1);
 	foreign_start(&f, join_until_here, spawn(wait_gate, NULL));
@@ -498,7 +498,7 @@ static void join_one(void *arg)
 RT(a_foreign_joiner_wakes_when_the_green_thread_ends)
 {
 	for (int i = 0; i < 50; i++) {
-		struct foreign f;
+		struct external f;
 		gmp_g *g;
 
 		gmp_wg_add(&gate, 1);

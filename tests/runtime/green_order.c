@@ -143,7 +143,7 @@ static void spawn_now_and_then(UNUSED void *arg)
 
 RT(a_yielder_is_not_starved_by_those_that_keep_coming)
 {
-	struct foreign f;
+	struct external f;
 
 	/* There is always one more ready, here and in the global queue. */
 	for (int i = 0; i < 3 * procs; i++) {
@@ -213,7 +213,7 @@ static void yield_for_ever(UNUSED void *arg)
 
 RT(yielders_do_not_starve_what_foreign_threads_spawn)
 {
-	struct foreign f;
+	struct external f;
 	gmp_g *g[20];
 	void spawn_and_join_here(void *arg);
 

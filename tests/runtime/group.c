@@ -32,7 +32,7 @@ static void results(UNUSED void *unused)
 
 RT(the_first_result_that_is_not_0_is_the_groups)
 {
-	struct foreign f;
+	struct external f;
 
 	results(NULL);
 	foreign_start(&f, results, NULL);
@@ -287,7 +287,7 @@ RT(no_more_run_at_a_time_than_the_limit_allows)
 {
 	for (int limit = 1; limit < 100; limit = limit * 3 + 1) {
 		gmp_group *g = make(limit, GMP_FOREVER);
-		struct foreign f;
+		struct external f;
 		gmp_g *other = spawn(start_many, g);
 
 		foreign_start(&f, start_many, g);
@@ -364,7 +364,7 @@ static int fail_at_stop(UNUSED void *arg)
 
 RT(several_may_wait)
 {
-	struct foreign f[3];
+	struct external f[3];
 	gmp_g *g[20];
 
 	group = make(0, GMP_FOREVER);
@@ -418,7 +418,7 @@ static int sleep_long(UNUSED void *arg)
 	return 0;
 }
 
-static struct foreign waits, goes;
+static struct external waits, goes;
 
 static void leave_children(UNUSED void *arg)
 {

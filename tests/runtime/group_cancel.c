@@ -106,7 +106,7 @@ static void cancel_from_outside(UNUSED void *arg)
 
 RT(a_plain_thread_may_cancel)
 {
-	struct foreign f;
+	struct external f;
 
 	group = make(0, GMP_FOREVER);
 	foreign_start(&f, cancel_from_outside, NULL);

@@ -22,7 +22,7 @@ RT(group_timeout_leaves_group_intact)
 {
 	enum { N = 70 }; /* more than two chunks */
 	gmp_group *g = make(0, GMP_FOREVER);
-	struct foreign f;
+	struct external f;
 
 	CHECK_EQ(gmp_group_wait_until(g, 0), 0);
 	CHECK_EQ(gmp_group_running(g), 0);
@@ -138,7 +138,7 @@ static void wait_forever_outside(void *g)
 	CHECK_EQ(gmp_group_wait_until(g, gmp_deadline(PATIENCE)), -ESRCH);
 }
 
-static struct foreign outside;
+static struct external outside;
 
 static void leave_waiting(UNUSED void *arg)
 {

@@ -35,7 +35,7 @@ RT(a_listener_closed_under_a_hundred_accepters_ends_them_all)
 	FOR_NETS(net)
 	{
 		struct accepting a = { 0 };
-		struct foreign f[2];
+		struct external f[2];
 		char addr[128];
 		int fds = count_fds();
 
@@ -332,7 +332,7 @@ RT(after_a_plain_close_the_next_owner_is_served_whoever_waited)
 RT(after_a_plain_close_no_foreign_thread_is_left_waiting)
 {
 	for (int i = 0; i < 5; i++) {
-		struct foreign t;
+		struct external t;
 		struct call f;
 		int a, b, peer, l;
 

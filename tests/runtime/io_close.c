@@ -16,7 +16,7 @@ RT(close_wakes_all_readers_and_writers_with_ecanceled)
 	FOR_NETS(net)
 	{
 		struct call r[6], f;
-		struct foreign t;
+		struct external t;
 		gmp_g *g[6];
 		int a, b;
 
@@ -29,7 +29,7 @@ RT(close_wakes_all_readers_and_writers_with_ecanceled)
 		f = (struct call){ .fd = a };
 		foreign_start(&t, read_it, &f);
 		WAIT_FOR(atomic_load(&f.begun));
-		/* Closed before the foreign thread waits it is EBADF, and after it ECANCELED. */
+		/* Closed before the external thread waits it is EBADF, and after it ECANCELED. */
 		gmp_sleep(5 * MS);
 		CHECK_EQ(gmp_close(a), 0);
 		check_free_number(a);
@@ -220,7 +220,7 @@ RT(close_wakes_all_accepters_with_ecanceled)
 	FOR_NETS(net)
 	{
 		struct call r[5], f;
-		struct foreign t;
+		struct external t;
 		char addr[128];
 		gmp_g *g[5];
 		int l = listen_any(net, addr);
@@ -255,7 +255,7 @@ RT(close_from_a_foreign_thread_wakes_a_green_reader)
 	FOR_NETS(net)
 	{
 		struct call r;
-		struct foreign t;
+		struct external t;
 		gmp_g *g;
 		int a, b;
 
@@ -380,7 +380,7 @@ RT(who_adopts_a_number_has_it_alone_until_it_is_released)
 {
 	int fd[2];
 	struct call r;
-	struct foreign f;
+	struct external f;
 	gmp_g *g;
 
 	CHECK_EQ(pipe(fd), 0);
@@ -571,7 +571,7 @@ static void churn(void *arg)
 RT(opening_and_closing_at_once_from_many_threads_confuses_nobody)
 {
 	int fds = count_fds();
-	struct foreign f;
+	struct external f;
 	gmp_g *g[8];
 
 	foreign_start(&f, churn, (void *)100);

@@ -230,7 +230,7 @@ RT(it_cuts_all_calls_in_progress_short)
 	{
 		for (int soon = 0; soon < 2; soon++) {
 			struct call c[7];
-			struct foreign t;
+			struct external t;
 			gmp_g *g[6];
 			int a, b;
 
@@ -362,7 +362,7 @@ RT(foreign_threads_have_deadlines_too)
 {
 	FOR_NETS(net)
 	{
-		struct foreign t;
+		struct external t;
 		struct call c;
 		gmp_g *g;
 		int fd[2];
@@ -392,7 +392,7 @@ static void set_while_all_rest(void *arg)
 
 RT(a_deadline_set_by_a_foreign_thread_wakes_a_sleeping_runtime)
 {
-	struct foreign t;
+	struct external t;
 	int a, b;
 
 	make_pair("tcp", &a, &b);
@@ -568,7 +568,7 @@ static void feed(void *arg)
 /* Deadlines that come and go while data does: every byte is read, in order, and the end is seen. */
 RT(deadlines_that_move_all_the_time_lose_no_data)
 {
-	struct foreign t;
+	struct external t;
 	gmp_g *g[3];
 	int a, b;
 	char got[4];

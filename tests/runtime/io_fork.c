@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests a fork in the middle of everything: descriptors, timers, channels, locks, blocking code, names,
- * green and foreign callers.  The child is a plain thread; the parent loses nothing.
+ * green and external callers.  The child is a plain thread; the parent loses nothing.
  */
 #define _GNU_SOURCE 1
 #include <netdb.h>
@@ -144,7 +144,7 @@ static void fork_some(UNUSED void *arg)
 
 RT(a_fork_in_the_middle_of_everything_takes_nothing_from_the_parent)
 {
-	struct foreign f[3];
+	struct external f[3];
 	gmp_g *g[2 * ECHOES + 8];
 	int n = 0;
 

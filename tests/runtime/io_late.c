@@ -334,7 +334,7 @@ static void adopt_and_release_late(void *arg)
 RT(late_release_by_external_thread_keeps_the_next_connections_wait)
 {
 	struct external e = { 0 };
-	struct foreign t;
+	struct external t;
 	struct actor b;
 	int s[2], peer;
 

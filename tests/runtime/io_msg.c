@@ -446,7 +446,7 @@ RT(foreign_threads_may_call_them)
 {
 	FOR_NETS(net)
 	{
-		struct foreign f;
+		struct external f;
 		int fd[2];
 
 		make_pair(net, &fd[0], &fd[1]);
@@ -479,7 +479,7 @@ RT(two_write_all_do_not_interleave_whoever_calls_them)
 		char *buf = malloc(PARCEL);
 		int arg[WRITERS + 1][2], a, b;
 		gmp_g *g[WRITERS];
-		struct foreign f;
+		struct external f;
 
 		CHECK(buf != NULL);
 		make_pair(net, &a, &b);

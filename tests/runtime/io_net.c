@@ -373,7 +373,7 @@ static void dial_deaf(void *arg)
 
 RT(dial_until_gives_up_at_its_deadline_and_leaves_nothing)
 {
-	struct foreign f;
+	struct external f;
 	struct deaf d;
 	gmp_g *g[5];
 	int fds;
@@ -733,8 +733,8 @@ static void dial_here(void *arg)
 		CHECK(c >= 0);
 		s = gmp_accept(l);
 		CHECK(s >= 0);
-		say(c, "foreign");
-		hear(s, "foreign");
+		say(c, "external");
+		hear(s, "external");
 		close_pair(c, s);
 		CHECK_EQ(gmp_close(l), 0);
 	}
@@ -744,7 +744,7 @@ static void dial_here(void *arg)
 TEST_PROCS(descriptors_work_from_foreign_threads_of_a_started_runtime)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
-	struct foreign f[4];
+	struct external f[4];
 	atomic_int done = 0;
 
 	cfg.procs = procs;

@@ -147,7 +147,7 @@ static void compare_it(void *arg)
 
 RT(poll_try_reports_what_poll2_reports)
 {
-	struct foreign f;
+	struct external f;
 
 	compare_with_poll2();
 	foreign_start(&f, compare_it, NULL);
@@ -186,7 +186,7 @@ static void poll_unreadable_fds(void *arg)
 
 RT(poll_unreadable_fds_returns_efault)
 {
-	struct foreign f;
+	struct external f;
 
 	poll_unreadable_fds(NULL);
 	gmp_blocking(poll_unreadable_fds(NULL));
@@ -348,7 +348,7 @@ RT(poll_of_one_descriptor_several_times_reports_each)
 RT(poll_of_one_descriptor_by_several_threads_wakes_all)
 {
 	static struct polling x[6];
-	struct foreign f[2];
+	struct external f[2];
 	gmp_g *g[4];
 	int s[2];
 
@@ -528,7 +528,7 @@ RT(poll_of_closed_descriptor_reports_pollnval)
 {
 	for (int how = 0; how < 3; how++) { /* by gmp; plainly, known and unknown */
 		static struct polling x[2];
-		struct foreign f;
+		struct external f;
 		int s[2];
 
 		CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, s), 0);
@@ -644,14 +644,14 @@ TEST_PROCS(poll_at_the_end_of_the_run_leaves_nothing)
 /* An external thread needs no runtime for it: the end of one does not end its wait. */
 TEST(poll_of_external_thread_outlives_the_runtime)
 {
-	struct foreign f;
+	struct external f;
 	int p[2];
 
 	make_pipe(p);
 	for (int i = 0; i < 5; i++) {
 		CHECK_EQ(gmp_start(NULL), 0);
 		prepare(&left[0], p[0], POLLIN);
-		f = (struct foreign){ .fn = poll_it, .arg = &left[0] };
+		f = (struct external){ .fn = poll_it, .arg = &left[0] };
 		CHECK_EQ(pthread_create(&f.thread, NULL, foreign_main, &f), 0);
 		while (!atomic_load(&left[0].begun))
 			sched_yield();
@@ -707,7 +707,7 @@ static void give_bytes(void *arg)
 /* Half of the pipes are known to gmp; green and external threads poll them all. */
 RT(poll_of_shared_descriptors_by_many_threads_loses_no_wakeup)
 {
-	struct foreign f[2];
+	struct external f[2];
 	gmp_g *g[READERS], *w[2];
 	int stop = eventfd(0, EFD_CLOEXEC);
 

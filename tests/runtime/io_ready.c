@@ -360,7 +360,7 @@ RT(both_directions_at_once_from_green_and_foreign_threads)
 {
 	FOR_NETS(net)
 	{
-		struct foreign f[2];
+		struct external f[2];
 		gmp_g *g[2];
 		int a, b;
 
@@ -429,7 +429,7 @@ RT(release_wakes_all_who_wait_with_ecanceled)
 	FOR_NETS(net)
 	{
 		struct wait w[5], f;
-		struct foreign t;
+		struct external t;
 		gmp_g *g[5];
 		int a, b;
 
@@ -462,7 +462,7 @@ static void release_it(void *arg)
 
 RT(a_foreign_thread_may_release)
 {
-	struct foreign t;
+	struct external t;
 	struct wait w;
 	gmp_g *g;
 	int p[2];

@@ -317,7 +317,7 @@ RT(waiters_of_closed_number_get_ecanceled_within_a_second)
 {
 	for (int external = 0; external < 2; external++) {
 		struct wait w[4];
-		struct foreign t, closer;
+		struct external t, closer;
 		gmp_g *g[3];
 		int peer, fd = adopt_pair(&peer);
 
@@ -352,7 +352,7 @@ RT(waiters_of_closed_number_get_ecanceled_within_a_second)
 /* Long after the last green thread ran: sysmon sleeps, and an external thread closes the number. */
 RT(waiters_of_number_closed_in_an_idle_process_get_ecanceled_within_a_second)
 {
-	struct foreign closer;
+	struct external closer;
 	struct wait w;
 	int peer, fd = adopt_pair(&peer);
 

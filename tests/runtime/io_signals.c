@@ -76,7 +76,7 @@ static void write_to_broken(UNUSED void *arg)
 
 static void write_to_broken_everywhere(UNUSED void *arg)
 {
-	struct foreign f;
+	struct external f;
 
 	write_to_broken(NULL);
 	for (int i = 0; i < 4; i++)
@@ -193,7 +193,7 @@ static void send_with_sigpipe_unblocked(UNUSED void *arg)
 
 static void send_to_gone_everywhere(UNUSED void *arg)
 {
-	struct foreign f;
+	struct external f;
 
 	send_to_one_who_has_gone(NULL);
 	join(spawn(send_to_one_who_has_gone, NULL));
@@ -234,7 +234,7 @@ static void write_with_one_pending(UNUSED void *arg)
 
 RT(a_foreign_threads_own_sigpipe_and_mask_are_left_to_it)
 {
-	struct foreign f;
+	struct external f;
 
 	foreign_start(&f, write_with_one_pending, NULL);
 	foreign_join(&f);
@@ -296,7 +296,7 @@ static void write_to_broken_outside(UNUSED void *arg)
 
 static void write_to_broken_in_external_thread(UNUSED void *arg)
 {
-	struct foreign f;
+	struct external f;
 
 	foreign_start(&f, write_to_broken_outside, NULL);
 	foreign_join(&f);
@@ -511,7 +511,7 @@ static void converse(void *arg)
 
 RT(a_signal_every_100_us_disturbs_nobody)
 {
-	struct foreign storm, f[2];
+	struct external storm, f[2];
 	int fd[4][2];
 	gmp_g *g[6];
 

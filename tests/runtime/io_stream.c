@@ -60,7 +60,7 @@ RT(many_clients_get_their_own_words_back)
 	FOR_NETS(net)
 	{
 		struct client cl[50];
-		struct foreign f[3];
+		struct external f[3];
 		char addr[128];
 		int l = listen_any(net, addr), fds = count_fds();
 		gmp_g *s = spawn(echo_server, (void *)(intptr_t)l), *g[47];
@@ -96,7 +96,7 @@ RT(a_foreign_thread_serves_a_green_client)
 {
 	FOR_NETS(net)
 	{
-		struct foreign f;
+		struct external f;
 		char addr[128];
 		int l = listen_any(net, addr);
 		struct client c = { net, addr, 100, 1 };
@@ -150,7 +150,7 @@ RT(large_transfers_arrive_whole_in_both_directions)
 	{
 		size_t n = SLOW ? 4 << 20 : 32 << 20;
 		struct bulk a, b;
-		struct foreign f;
+		struct external f;
 		gmp_g *g[3];
 
 		a.n = b.n = n;
@@ -191,7 +191,7 @@ RT(concurrent_write_alls_do_not_interleave)
 	{
 		unsigned char *buf = malloc(BLOCK);
 		struct writer w[6];
-		struct foreign f;
+		struct external f;
 		gmp_g *g[5];
 		int a, b, seen[6] = { 0 };
 
@@ -554,7 +554,7 @@ static void write_plainly(void *arg)
 RT(descriptors_are_served_while_all_ps_are_busy)
 {
 	int to[2], back[2], fds[3];
-	struct foreign f;
+	struct external f;
 	gmp_g *g[8];
 	char c;
 

@@ -62,7 +62,7 @@ RT(each_green_thread_has_its_own_values)
 
 RT(a_plain_thread_has_its_own_values_too)
 {
-	struct foreign f[4];
+	struct external f[4];
 
 	make_keys();
 	CHECK_EQ(gmp_key_set(key, &values[999]), 0);
@@ -76,7 +76,7 @@ RT(a_plain_thread_has_its_own_values_too)
 
 TEST(values_work_without_a_runtime)
 {
-	struct foreign f;
+	struct external f;
 
 	make_keys();
 	keep_own(values);
@@ -176,7 +176,7 @@ static void bad_keys(UNUSED void *arg)
 
 RT(bad_and_deleted_keys_are_refused)
 {
-	struct foreign f;
+	struct external f;
 
 	make_keys();
 	bad_keys(NULL);
@@ -288,7 +288,7 @@ static void end_at_once(void *arg)
 
 RT(a_destructor_that_sets_its_value_again_runs_four_times)
 {
-	struct foreign f;
+	struct external f;
 
 	CHECK_EQ(gmp_key_create(&key, set_again), 0);
 	join(spawn(end_at_once, values));
@@ -404,7 +404,7 @@ static void send_42(UNUSED void *arg)
 RT(a_destructor_may_wait_and_join_waits_for_it)
 {
 	gmp_g *g[20];
-	struct foreign f;
+	struct external f;
 
 	chan = gmp_chan_new(sizeof(int), 0);
 	CHECK_EQ(gmp_key_create(&plain, NULL), 0);

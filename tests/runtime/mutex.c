@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests gmp_mutex: exclusion, its until and try forms, hand-over to those who have waited long, and
- * that it may be freed at once; between green threads, foreign threads, and without a runtime.
+ * that it may be freed at once; between green threads, external threads, and without a runtime.
  */
 #include "util.h"
 
@@ -100,7 +100,7 @@ static void basics(UNUSED void *arg)
 
 RT(try_and_until_forms_keep_their_word)
 {
-	struct foreign f;
+	struct external f;
 
 	basics(NULL);
 	foreign_start(&f, basics, NULL);
@@ -119,7 +119,7 @@ static void unlock_it(UNUSED void *arg)
 
 RT(another_thread_may_unlock)
 {
-	struct foreign f;
+	struct external f;
 
 	for (int i = 0; i < 20; i++) {
 		CHECK_EQ(gmp_mutex_lock(&mu), 0);
@@ -209,7 +209,7 @@ enum { PARKED = 2 }; /* of its word: somebody waits */
 
 RT(unlock_hands_over_to_a_foreign_waiter_too)
 {
-	struct foreign f;
+	struct external f;
 	int taken = 0;
 
 	CHECK_EQ(gmp_mutex_lock(&mu), 0);
@@ -336,7 +336,7 @@ static void drop_slots(UNUSED void *arg)
 RT(it_may_be_freed_after_a_foreign_threads_last_unlock)
 {
 	int n = SLOW ? 500 : 5000;
-	struct foreign f;
+	struct external f;
 
 	foreign_start(&f, drop_slots, NULL);
 	for (int i = 0; i < n; i++) {

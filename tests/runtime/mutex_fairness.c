@@ -195,7 +195,7 @@ TEST_PROCS(mutex_with_thousands_of_starved_waiters_does_not_switch_at_each_unloc
 
 static void watch_stuck(UNUSED void *arg)
 {
-	struct foreign f;
+	struct external f;
 	gmp_g *g;
 
 	CHECK_EQ(gmp_mutex_lock(&mu), 0);

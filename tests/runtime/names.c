@@ -74,7 +74,7 @@ static void look_up_some(UNUSED void *arg)
 RT(the_result_is_zero_or_getaddrinfos_own_code)
 {
 	struct addrinfo bad = { .ai_family = 9999 }, *a;
-	struct foreign f;
+	struct external f;
 	gmp_g *g = spawn(look_up_some, NULL);
 
 	look_up_some(NULL);
@@ -113,7 +113,7 @@ RT(what_stands_in_digits_is_answered_at_once_and_on_a_small_stack)
 {
 	gmp_attr attr = GMP_ATTR_INIT;
 	uint64_t spawns = stats().spawns;
-	struct foreign f;
+	struct external f;
 	gmp_g *g;
 
 	look_up_numbers(NULL);
@@ -153,7 +153,7 @@ static void wait_till_none_inside(void)
 RT(a_silent_resolver_holds_nobody_past_the_deadline)
 {
 	int64_t past = 0, began = gmp_now(), soon = gmp_deadline(20 * MS);
-	struct foreign f;
+	struct external f;
 	gmp_g *g[5];
 
 	reset();
@@ -228,7 +228,7 @@ static void dial_by_name(UNUSED void *arg)
 
 RT(a_host_may_be_a_name)
 {
-	struct foreign f;
+	struct external f;
 
 	reset();
 	dial_by_name(NULL);
@@ -273,7 +273,7 @@ static void crowd(UNUSED void *arg)
 {
 	enum { N = 30 };
 	int64_t soon = gmp_deadline(30 * MS);
-	struct foreign f;
+	struct external f;
 	gmp_g *g[N];
 
 	reset();
@@ -343,7 +343,7 @@ static void answer_later(UNUSED void *arg)
 TEST_PROCS(a_run_that_ends_meanwhile_awaits_the_lookups_and_forgets_them)
 {
 	for (int i = 0; i < 3; i++) {
-		struct foreign f;
+		struct external f;
 
 		reset();
 		atomic_store(&silent, 1);
@@ -366,7 +366,7 @@ static void leave_a_crowd(UNUSED void *arg)
 /* Their memory, too. */
 TEST_PROCS(a_run_that_ends_while_some_await_their_turn_forgets_those)
 {
-	struct foreign f;
+	struct external f;
 
 	reset();
 	atomic_store(&silent, 1);
@@ -419,7 +419,7 @@ static void look_up_to_the_end(UNUSED void *arg)
 TEST(foreign_threads_that_look_up_when_the_run_ends_get_eai_again)
 {
 	for (int i = 0; i < 10; i++) {
-		struct foreign f[4], late;
+		struct external f[4], late;
 
 		reset();
 		CHECK_EQ(gmp_start(NULL), 0);

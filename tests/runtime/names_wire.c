@@ -114,7 +114,7 @@ static void look_up(void *arg)
 static void nobody_answers(UNUSED void *arg)
 {
 	int64_t began = gmp_now(), soon = gmp_deadline(500 * MS), forever = GMP_FOREVER;
-	struct foreign f;
+	struct external f;
 	struct server s;
 	gmp_g *g[10], *patient;
 

@@ -37,7 +37,7 @@ static void do_it(UNUSED void *arg)
 RT(it_runs_once_and_the_others_wait_for_its_end)
 {
 	gmp_g *g[N];
-	struct foreign f;
+	struct external f;
 
 	start_afresh();
 	gmp_wg_add(&gate, 1);
@@ -181,7 +181,7 @@ static void run_it_cancelled(UNUSED void *arg)
 RT(a_cancelled_green_thread_runs_it_to_its_end)
 {
 	gmp_g *g[N];
-	struct foreign f;
+	struct external f;
 
 	start_afresh();
 	gmp_wg_add(&gate, 1);
@@ -221,7 +221,7 @@ static void do_two_deep(UNUSED void *arg)
 
 RT(one_that_exits_in_two_has_done_both)
 {
-	struct foreign f;
+	struct external f;
 
 	o = inner = (gmp_once)GMP_ONCE_INIT;
 	value = 0;
@@ -266,7 +266,7 @@ static void do_and_free(UNUSED void *arg)
 RT(who_waited_may_free_it)
 {
 	for (long i = 0, n = check_scaled(500); i < n; i++) {
-		struct foreign f;
+		struct external f;
 
 		heap_once = calloc(1, sizeof(*heap_once));
 		CHECK(heap_once != NULL);
@@ -333,7 +333,7 @@ static void do_plainly(UNUSED void *arg)
 TEST(it_works_between_plain_threads)
 {
 	for (int i = 0; i < 50; i++) {
-		struct foreign f[4];
+		struct external f[4];
 
 		o = (gmp_once)GMP_ONCE_INIT;
 		atomic_store(&seen, 0);

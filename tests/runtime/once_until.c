@@ -73,14 +73,14 @@ TEST(once_past_deadline_without_runtime_runs_fn)
 
 RT(once_past_deadline_runs_fn)
 {
-	struct foreign f;
+	struct external f;
 
 	try_new(NULL);
 	foreign_start(&f, try_new, NULL);
 	foreign_join(&f);
 }
 
-static void check_timeout(struct foreign *f)
+static void check_timeout(struct external *f)
 {
 	WAIT_FOR(atomic_load(&runs) == 1);
 	give_up(NULL);
@@ -97,7 +97,7 @@ static void check_timeout(struct foreign *f)
 
 TEST(once_timeout_without_runtime_leaves_fn_running)
 {
-	struct foreign f, runner;
+	struct external f, runner;
 
 	start_afresh();
 	foreign_start(&runner, run_it, NULL);
@@ -107,7 +107,7 @@ TEST(once_timeout_without_runtime_leaves_fn_running)
 
 RT(once_timeout_leaves_fn_running)
 {
-	struct foreign f;
+	struct external f;
 
 	start_afresh();
 	gmp_g *g = spawn(run_it, NULL), *h;
@@ -180,7 +180,7 @@ RT(once_deadline_racing_end_of_fn_sees_value_or_times_out)
 }
 
 static gmp_once kept;
-static struct foreign outside;
+static struct external outside;
 static atomic_int waits;
 
 static void sleep_on(UNUSED void *arg)

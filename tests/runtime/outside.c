@@ -94,7 +94,7 @@ static void plain_handler(int signo)
 
 static void raise_everywhere(UNUSED void *arg)
 {
-	struct foreign f;
+	struct external f;
 
 	CHECK_EQ(raise(SIGSEGV), 0);
 	gmp_block_enter();
@@ -174,7 +174,7 @@ static void go_on_in_child(void)
 
 TEST(threads_that_wait_without_a_runtime_are_not_there_in_a_forked_child)
 {
-	struct foreign f;
+	struct external f;
 
 	CHECK_EQ(gmp_mutex_lock(&held), 0);
 	foreign_start(&f, wait_for_held, NULL);

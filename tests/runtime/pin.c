@@ -244,7 +244,7 @@ static void receive_pinned(void *c)
 RT(a_foreign_thread_wakes_a_pinned_one)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
-	struct foreign f[2];
+	struct external f[2];
 	gmp_g *g[2];
 
 	for (int i = 0; i < 2; i++)

@@ -183,7 +183,7 @@ static void foreign_delays(void *arg)
 RT(foreign_threads_submit_delayed_tasks)
 {
 	gmp_pool *p = pool_new(4);
-	struct foreign f;
+	struct external f;
 
 	foreign_start(&f, foreign_delays, p);
 	foreign_join(&f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests how pools end: release, reboot, free, foreign threads, and the end of the run. */
+/* Tests how pools end: release, reboot, free, external threads, and the end of the run. */
 #include "pool_util.h"
 
 /* --- release --- */
@@ -286,7 +286,7 @@ RT(a_release_that_waits_ends_though_the_pool_is_opened_again)
 	}
 }
 
-/* --- foreign threads --- */
+/* --- external threads --- */
 
 static void release_without_a_green_thread(void *p)
 {
@@ -299,7 +299,7 @@ static void release_without_a_green_thread(void *p)
 static void fill_the_run(UNUSED void *arg)
 {
 	gmp_pool *p = pool_new(9);
-	struct foreign f;
+	struct external f;
 
 	fill_up(p, 9); /* the caller is the tenth */
 	foreign_start(&f, release_without_a_green_thread, p);
@@ -327,7 +327,7 @@ static void foreign_submit(void *arg)
 RT(foreign_threads_submit_and_wait_for_places)
 {
 	gmp_pool *p = pool_new(2);
-	struct foreign f[3];
+	struct external f[3];
 	int n = (int)check_scaled(500) * 3;
 
 	for (int i = 0; i < 3; i++)
@@ -355,7 +355,7 @@ static void foreign_ends_it(void *arg)
 RT(a_foreign_thread_releases_and_frees_a_pool)
 {
 	gmp_pool *p = pool_new(2);
-	struct foreign f;
+	struct external f;
 
 	fill_up(p, 2);
 	foreign_start(&f, foreign_ends_it, p);
@@ -400,7 +400,7 @@ RT(blocking_code_may_submit)
 
 static gmp_pool *kept;
 static struct submitter waiting[3];
-static struct foreign waiter;
+static struct external waiter;
 
 static void foreign_waits(void *arg)
 {
@@ -467,7 +467,7 @@ static void submit_for_ever(void *arg)
 
 static void end_under_load(void *arg)
 {
-	struct foreign *f = arg;
+	struct external *f = arg;
 
 	kept = pool_new(5);
 	for (int i = 0; i < 2; i++)
@@ -480,7 +480,7 @@ static void end_under_load(void *arg)
 TEST_PROCS(a_run_ends_while_everybody_submits)
 {
 	for (int i = 0, n = (int)check_scaled(30); i < n; i++) {
-		struct foreign f[2];
+		struct external f[2];
 
 		atomic_store(&ended, 0);
 		run_procs(procs, end_under_load, f);

@@ -29,7 +29,7 @@ static void one_child(UNUSED void *arg)
 RT(the_end_of_a_child_is_told_with_its_status)
 {
 	struct waiting w;
-	struct foreign f;
+	struct external f;
 	struct child c;
 
 	one_child(NULL);
@@ -70,7 +70,7 @@ static void many(UNUSED void *arg)
 	enum { N = 25 };
 	static struct waiting w[N];
 	struct child c[N];
-	struct foreign f;
+	struct external f;
 	gmp_g *g[N];
 
 	for (int i = 0; i < N; i++) {
@@ -255,7 +255,7 @@ TEST(a_foreign_thread_that_waits_when_the_run_ends_gets_esrch)
 	check_skip_on_valgrind("Valgrind knows no pidfds");
 	struct child c = start(6);
 	struct waiting w = { .pid = c.pid };
-	struct foreign f;
+	struct external f;
 	int fds = count_fds();
 
 	CHECK_EQ(gmp_start(NULL), 0);

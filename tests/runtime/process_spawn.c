@@ -64,7 +64,7 @@ static void run_some(UNUSED void *arg)
 
 RT(spawn_child_runs_and_its_status_is_read)
 {
-	struct foreign f;
+	struct external f;
 
 	run_some(NULL); /* the run has its descriptors now */
 	run_some(NULL);
@@ -229,7 +229,7 @@ static void check_signals(UNUSED void *arg)
 static void check_signals_on_all_kinds(UNUSED void *arg)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 1);
-	struct foreign f;
+	struct external f;
 
 	CHECK_EQ(gmp_signal_notify(c, SIGTERM), 0); /* Ms let it through, and handle it */
 	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
@@ -527,7 +527,7 @@ RT(spawn_failure_is_reported_and_leaves_nothing)
 {
 	check_skip_on_valgrind(
 		"Valgrind makes a vfork a fork, and the error of the exec stays in it");
-	struct foreign f;
+	struct external f;
 
 	run_some(NULL);
 	check_errors(NULL);

@@ -39,7 +39,7 @@ RT(waitpid_timeout_leaves_child_unreaped)
 {
 	struct child c = start(5);
 	int status, fds = count_fds();
-	struct foreign f;
+	struct external f;
 
 	give_up(&c);
 	foreign_start(&f, give_up, &c);
@@ -73,7 +73,7 @@ RT(waitpid_before_deadline_returns_status)
 		struct child c = start(i + 1);
 		struct timed t = { kinds[i % 2](&c), 0,
 				   i < 2 ? GMP_FOREVER : gmp_deadline(PATIENCE), 0 };
-		struct foreign f;
+		struct external f;
 		gmp_g *g = NULL;
 
 		if (i < 3)
@@ -222,7 +222,7 @@ TEST(waitpid_stop_during_external_wait_returns_esrch)
 {
 	struct child c = start(6);
 	struct timed t[2] = { { c.pid, 0, GMP_FOREVER, 0 }, { -1, 0, gmp_deadline(PATIENCE), 0 } };
-	struct foreign f[2];
+	struct external f[2];
 
 	CHECK_EQ(gmp_start(NULL), 0);
 	for (int i = 0; i < 2; i++)

@@ -276,7 +276,7 @@ RT(resizing_from_several_threads_at_once_loses_nothing)
 	static atomic_int count;
 	static gmp_g *g[100];
 	gmp_g *r[2];
-	struct foreign f;
+	struct external f;
 
 	r[0] = spawn(resize, (void *)1);
 	r[1] = spawn(resize, (void *)3);
@@ -310,7 +310,7 @@ RT(all_ps_are_there_after_resizing_from_several_threads)
 
 	for (int round = 0; round < (SLOW ? 5 : 50); round++) {
 		gmp_g *r[3], *g[6];
-		struct foreign f;
+		struct external f;
 
 		atomic_store(&resize_stop, 0);
 		for (int i = 0; i < 3; i++)
@@ -340,7 +340,7 @@ static void resize_once(void *arg)
 
 RT(set_procs_works_from_a_foreign_thread)
 {
-	struct foreign f;
+	struct external f;
 	int old = 0;
 
 	foreign_start(&f, resize_once, &old);

@@ -187,7 +187,7 @@ static void start_again(UNUSED void *arg)
 
 RT(a_runtime_inside_a_runtime_is_ebusy)
 {
-	struct foreign f;
+	struct external f;
 
 	start_again(NULL);
 	foreign_start(&f, start_again, NULL);
@@ -203,7 +203,7 @@ static void run_it(void *arg)
 TEST_PROCS(run_works_on_any_thread)
 {
 	for (int i = 0; i < 10; i++) {
-		struct foreign f;
+		struct external f;
 
 		foreign_start(&f, run_it, &procs);
 		CHECK_EQ(pthread_join(f.thread, NULL), 0);
@@ -254,7 +254,7 @@ static void stop_einval(UNUSED void *arg)
 
 RT(stop_of_a_run_is_einval)
 {
-	struct foreign f;
+	struct external f;
 
 	foreign_start(&f, stop_einval, NULL);
 	foreign_join(&f);
@@ -285,7 +285,7 @@ static void stop_it(UNUSED void *arg)
 
 TEST(stop_works_from_another_foreign_thread)
 {
-	struct foreign f;
+	struct external f;
 
 	CHECK_EQ(gmp_start(NULL), 0);
 	foreign_start(&f, stop_it, NULL);

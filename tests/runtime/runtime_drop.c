@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests what becomes of those who live when a run ends: green threads are dropped, and what they waited
- * for stays usable; foreign threads hear of it. */
+ * for stays usable; external threads hear of it. */
 #include "runtime_util.h"
 
 static gmp_mutex held, kept;
@@ -199,7 +199,7 @@ static void lock_kept(UNUSED void *arg)
 	CHECK(!"a dropped green thread went on");
 }
 
-static struct foreign locker;
+static struct external locker;
 
 static void leave_woken(UNUSED void *arg)
 {
@@ -319,7 +319,7 @@ static void join_parked(UNUSED void *arg)
 	atomic_store(&join_result, gmp_join(parked_g));
 }
 
-static struct foreign joiner;
+static struct external joiner;
 
 static void leave_joiner(UNUSED void *arg)
 {

@@ -73,7 +73,7 @@ static void fork_and_run(UNUSED void *arg)
 
 RT(a_child_forked_from_a_green_thread_may_start_a_runtime)
 {
-	struct foreign f;
+	struct external f;
 
 	if (SANITIZED)
 		check_skip("sanitizers refuse threads in a forked child");

@@ -138,7 +138,7 @@ static void basics(UNUSED void *arg)
 
 RT(try_and_until_forms_keep_their_word)
 {
-	struct foreign f;
+	struct external f;
 
 	basics(NULL);
 	foreign_start(&f, basics, NULL);

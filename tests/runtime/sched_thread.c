@@ -499,7 +499,7 @@ static void share_a_pool(UNUSED void *arg)
 TEST(no_pool_stays_locked_by_one_that_is_dropped)
 {
 	for (int i = 0; i < 20; i++) {
-		struct foreign f;
+		struct external f;
 
 		shared = 0;
 		foreign_start(&f, submit_from_outside, NULL);

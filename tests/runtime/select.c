@@ -214,7 +214,7 @@ RT(the_choice_among_the_ready_is_uniform)
 	}
 }
 
-/* Two that select over the same channels in opposite order, and a foreign thread among them. */
+/* Two that select over the same channels in opposite order, and a external thread among them. */
 enum { EXCHANGES = 20000 };
 
 static gmp_chan *xa, *xb, *xend;
@@ -247,7 +247,7 @@ static void exchange(void *arg)
 
 RT(selects_meet_each_other_and_lose_nothing)
 {
-	struct foreign f;
+	struct external f;
 	gmp_g *g[4];
 
 	xa = chan(0), xb = chan(0), xend = chan(0);

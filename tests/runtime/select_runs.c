@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is left of a select when the run ends in the middle of it: nothing, but for foreign threads,
+/* What is left of a select when the run ends in the middle of it: nothing, but for external threads,
  * which wait on. */
 #include "select_util.h"
 
@@ -191,7 +191,7 @@ TEST_PROCS(a_run_ends_while_their_time_runs_out)
 	}
 }
 
-/* --- foreign threads --- */
+/* --- external threads --- */
 
 static void wait_until_met(void *arg)
 {
@@ -256,7 +256,7 @@ static void select_and_end(UNUSED void *arg)
 
 TEST_PROCS(a_run_ends_while_foreign_threads_meet_those_who_select)
 {
-	struct foreign f[2];
+	struct external f[2];
 
 	keep(MOST);
 	atomic_store(&enough, 0);

@@ -100,7 +100,7 @@ EVERYWHERE(who_comes_first_is_met_and_all_else_is_as_it_was)
 	}
 }
 
-/* Also by one who comes from outside the runtime, and by a green one that comes to a foreign. */
+/* Also by one who comes from outside the runtime, and by a green one that comes to a external. */
 static void visit_first(void *arg)
 {
 	visit(OPERATION, (int)(intptr_t)arg);
@@ -110,7 +110,7 @@ RT(who_comes_may_be_of_the_other_kind)
 {
 	struct selector s = { .cs = cs, .n = 4, .deadline = GMP_FOREVER };
 	struct partner p = { 0 };
-	struct foreign f;
+	struct external f;
 
 	for (int k = 0; k < 40; k++) {
 		partners_are_green = k % 2;

@@ -126,7 +126,7 @@ static void come_and_go(UNUSED void *arg)
 RT(never_more_inside_than_permits)
 {
 	gmp_g *g[8];
-	struct foreign f[2];
+	struct external f[2];
 
 	atomic_store(&most, 0);
 	CHECK_EQ(gmp_sem_release(&s, 3), 0);
@@ -249,7 +249,7 @@ RT(a_release_and_a_deadline_at_once_lose_nothing)
 RT(a_foreign_deadline_and_a_release_at_once_lose_nothing)
 {
 	for (long i = 0, n = check_scaled(200); i < n; i++) {
-		struct foreign f;
+		struct external f;
 
 		foreign_start(&f, acquire_with, (void *)(1 + i % 100));
 		if (i % 2)
@@ -305,7 +305,7 @@ RT(who_has_the_last_permit_may_free_it)
 {
 	for (long i = 0, n = check_scaled(3000); i < n; i++) {
 		gmp_sem *x = calloc(1, sizeof(*x));
-		struct foreign f;
+		struct external f;
 		gmp_g *g = NULL;
 
 		CHECK(x != NULL);
@@ -327,7 +327,7 @@ RT(who_has_the_last_permit_may_free_it)
 
 TEST(it_works_between_plain_threads)
 {
-	struct foreign f[4];
+	struct external f[4];
 
 	CHECK_EQ(gmp_sem_release(&s, 2), 0);
 	for (int i = 0; i < 4; i++)
@@ -352,7 +352,7 @@ static void acquire_outside(UNUSED void *arg)
 	atomic_store(&result, gmp_sem_acquire(&s));
 }
 
-static struct foreign outside;
+static struct external outside;
 
 static void leave_waiters(UNUSED void *arg)
 {

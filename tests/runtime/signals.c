@@ -122,7 +122,7 @@ static void send_to_its_thread(UNUSED void *arg)
 RT(one_sent_to_the_thread_of_a_green_thread_that_ends_comes_too)
 {
 	gmp_chan *c = ints(1);
-	struct foreign f;
+	struct external f;
 	gmp_g *g;
 
 	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
@@ -448,7 +448,7 @@ static void ask_from_there(void *arg)
 
 RT(foreign_threads_ask_as_well)
 {
-	struct foreign f[3];
+	struct external f[3];
 
 	for (int i = 0; i < 3; i++)
 		foreign_start(&f[i], ask_from_there, (void *)(intptr_t)(SIGRTMIN + i));
@@ -475,7 +475,7 @@ static void sleep_a_little(UNUSED void *arg)
 
 TEST(those_who_ask_while_runs_begin_and_end_leave_no_descriptor)
 {
-	struct foreign f[4];
+	struct external f[4];
 	int before = count_fds();
 
 	for (int i = 0; i < 4; i++)
@@ -626,7 +626,7 @@ static void ask_and_stop(void *arg)
 RT(a_storm_of_signals_while_channels_come_and_go)
 {
 	struct itimerval t = { { 0, 100 }, { 0, 100 } };
-	struct foreign f;
+	struct external f;
 	int arg[8];
 	gmp_g *g[8];
 

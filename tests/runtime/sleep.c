@@ -74,7 +74,7 @@ static void sleep_not_early(UNUSED void *arg)
 
 RT(sleep_is_never_short)
 {
-	struct foreign f;
+	struct external f;
 
 	sleep_not_early(NULL);
 	foreign_start(&f, sleep_not_early, NULL);

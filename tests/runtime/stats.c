@@ -164,7 +164,7 @@ static void see_stats(UNUSED void *arg)
 
 RT(stats_work_from_a_foreign_thread)
 {
-	struct foreign f;
+	struct external f;
 
 	foreign_start(&f, see_stats, NULL);
 	foreign_join(&f);

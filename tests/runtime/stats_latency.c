@@ -110,7 +110,7 @@ RT(stats_wakeup_by_external_thread_is_measured)
 {
 	uint64_t before = samples();
 	gmp_sem s = GMP_SEM_INIT(0);
-	struct foreign f;
+	struct external f;
 
 	foreign_start(&f, kick, &s);
 	CHECK_EQ(gmp_sem_acquire(&s), 0);

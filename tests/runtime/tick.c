@@ -59,7 +59,7 @@ static void read_ticks(UNUSED void *arg)
 
 RT(ticks_come_from_the_first_on_at_each_period_and_carry_their_time)
 {
-	struct foreign f;
+	struct external f;
 
 	read_ticks(NULL);
 	foreign_start(&f, read_ticks, NULL);
@@ -257,7 +257,7 @@ static void share(UNUSED void *arg)
 
 RT(several_readers_green_and_foreign_share_a_tick)
 {
-	struct foreign f[2];
+	struct external f[2];
 	gmp_g *g[3];
 
 	shared = tick(0, 500 * US);
@@ -321,7 +321,7 @@ static void make_and_free(UNUSED void *arg)
 
 RT(ticks_may_be_made_and_freed_by_anybody_at_once)
 {
-	struct foreign f[2];
+	struct external f[2];
 	gmp_g *g[3];
 
 	for (int i = 0; i < 2; i++)
@@ -433,7 +433,7 @@ static void read_until_the_end(UNUSED void *arg)
 	CHECK_EQ(err, -ESRCH);
 }
 
-static struct foreign busy_reader;
+static struct external busy_reader;
 
 static void leave_busy_reader(UNUSED void *arg)
 {

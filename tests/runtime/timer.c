@@ -323,7 +323,7 @@ static void start_and_free(UNUSED void *arg)
 
 RT(free_waits_for_a_running_function)
 {
-	struct foreign f;
+	struct external f;
 
 	start_and_free(NULL);
 	join(spawn(start_and_free, NULL));
@@ -475,7 +475,7 @@ static void race(void *arg)
 
 RT(a_timer_either_fires_or_is_stopped)
 {
-	struct foreign f;
+	struct external f;
 	gmp_g *g[4];
 
 	foreign_start(&f, race, (void *)5);
@@ -525,7 +525,7 @@ static void use_from_here(UNUSED void *arg)
 
 RT(timers_work_from_a_foreign_thread)
 {
-	struct foreign f;
+	struct external f;
 
 	foreign_start(&f, use_from_here, NULL);
 	foreign_join(&f);

@@ -279,7 +279,7 @@ static void set_for_the_past(void *t)
 
 VT(a_timer_of_the_past_does_not_turn_the_clock_back_while_one_waits_for_a_descriptor)
 {
-	struct foreign f;
+	struct external f;
 	int p[2];
 	char b;
 
@@ -312,7 +312,7 @@ static void foreign_waits(void *arg)
 VT(foreign_threads_wait_in_real_time)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
-	struct foreign f;
+	struct external f;
 	int64_t began = gmp_now();
 	int v;
 

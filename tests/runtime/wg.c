@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests gmp_wg: everyone who waits is woken when the counter comes to 0, it can be used again and
- * freed at once; between green threads, foreign threads, and without a runtime.
+ * freed at once; between green threads, external threads, and without a runtime.
  */
 #include "util.h"
 
@@ -40,7 +40,7 @@ static void basics(UNUSED void *arg)
 
 RT(wait_returns_when_the_counter_is_0_or_the_time_is_up)
 {
-	struct foreign f;
+	struct external f;
 
 	basics(NULL);
 	foreign_start(&f, basics, NULL);
@@ -85,7 +85,7 @@ static void wait_and_count(UNUSED void *arg)
 
 RT(all_who_wait_are_woken)
 {
-	struct foreign f[3];
+	struct external f[3];
 	gmp_g *g[200];
 
 	for (int round = 0; round < 10; round++) {
@@ -214,7 +214,7 @@ static void wait_and_free(UNUSED void *arg)
 
 RT(it_may_be_freed_while_a_foreign_done_returns)
 {
-	struct foreign f;
+	struct external f;
 
 	foreign_start(&f, done_slots, NULL);
 	wait_and_free(NULL);
@@ -224,7 +224,7 @@ RT(it_may_be_freed_while_a_foreign_done_returns)
 
 RT(a_foreign_waiter_may_free_it_while_a_green_done_returns)
 {
-	struct foreign f;
+	struct external f;
 
 	foreign_start(&f, wait_and_free, NULL);
 	while (!atomic_load(&f.done)) {
@@ -239,7 +239,7 @@ RT(a_foreign_waiter_may_free_it_while_a_green_done_returns)
 
 TEST(it_works_between_threads_without_a_runtime)
 {
-	struct foreign f[6];
+	struct external f[6];
 
 	for (int round = 0; round < 100; round++) {
 		atomic_store(&count, 0);
@@ -257,7 +257,7 @@ TEST(it_works_between_threads_without_a_runtime)
 
 TEST(it_may_be_freed_between_threads_without_a_runtime)
 {
-	struct foreign f;
+	struct external f;
 
 	foreign_start(&f, done_slots, NULL);
 	wait_and_free(NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Games of producers and consumers, green and foreign, on channels of random sizes and capacities:
+ * Games of producers and consumers, green and external, on channels of random sizes and capacities:
  * every form of every call, short deadlines, a close when all is sent or at a random moment, while
  * the number of Ps changes.  Each element that was accepted arrives once, whole, and in the order
  * of its producer; the channels are freed as soon as the last call that matters has returned.
@@ -219,7 +219,7 @@ static void settle(struct game *g)
 /* foreigners: of ten members, about how many are threads of the kernel's */
 static void play(struct rng *r, unsigned foreigners)
 {
-	struct foreign f[2 * MOST];
+	struct external f[2 * MOST];
 	struct game *g = malloc(sizeof(*g));
 	int through[2] = { 0, 0 }, nforeign = 0;
 
@@ -269,7 +269,7 @@ static void report(void)
 static void mix(int procs, int resize)
 {
 	struct rng r = rng_for(0);
-	struct foreign f;
+	struct external f;
 	gmp_g *g[NGAMES];
 
 	for (int i = 0; i < NGAMES; i++)
@@ -348,7 +348,7 @@ static void both_sides(void *arg)
 
 RT(what_went_in_and_not_out_is_what_is_there)
 {
-	struct foreign f[2];
+	struct external f[2];
 	gmp_g *g[20];
 
 	stress_begin();

@@ -198,7 +198,7 @@ static void dump_and_check(UNUSED void *arg)
 
 static void app(UNUSED void *arg)
 {
-	struct foreign f;
+	struct external f;
 	gmp_g *g[CHILDREN], *dumper = spawn(dump_and_check, NULL);
 	long before = -1;
 
@@ -268,7 +268,7 @@ static void burst_for_ever(UNUSED void *arg)
 
 static void burst_app(UNUSED void *arg)
 {
-	struct foreign f[DUMPERS];
+	struct external f[DUMPERS];
 
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(gmp_go(burst_for_ever, NULL), 0);

@@ -556,7 +556,7 @@ static void begin_storm(gmp_chan *c)
 RT(a_signal_every_100_us_to_any_thread_is_told_to_nobody)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 1);
-	struct foreign f[3], s;
+	struct external f[3], s;
 	int fds, ng = 0, nf = 0, what = 0, l[2], fd[2];
 	gmp_g *g[WORKS], *accepters[2];
 
@@ -602,7 +602,7 @@ RT(a_signal_every_100_us_to_any_thread_is_told_to_nobody)
 	g[ng++] = spawn(hold_lock, NULL);
 	for (int i = 0; i < 2; i++, what++)
 		g[ng++] = spawn(dial_each, (void *)(intptr_t)(what << 1 | i));
-	/* and on foreign threads */
+	/* and on external threads */
 	make_pair("tcp", &fd[0], &fd[1]);
 	foreign_start(&f[nf++], ping, end_of(fd[0], what));
 	foreign_start(&f[nf++], pong, end_of(fd[1], what++));

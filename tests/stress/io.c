@@ -116,7 +116,7 @@ static void client(void *arg)
 
 RT(random_connections_get_right_answers_and_leave_nothing)
 {
-	struct foreign f[NFOREIGN];
+	struct external f[NFOREIGN];
 	gmp_g *g[NGREEN], *a[4];
 	int fds = count_fds();
 

@@ -80,7 +80,7 @@ static void worker(void *arg)
 
 static void plain_thread(void *arg)
 {
-	struct foreign f;
+	struct external f;
 
 	for (int i = 0; i < check_scaled(50); i++) {
 		foreign_start(&f, live, (void *)((intptr_t)arg + i));
@@ -142,7 +142,7 @@ static void passers(UNUSED void *arg)
 RT(each_value_meets_the_destructor_of_its_key_once)
 {
 	gmp_g *g[WORKERS], *pass[4];
-	struct foreign f;
+	struct external f;
 
 	for (int i = 0; i < SHARED; i++)
 		CHECK_EQ(gmp_key_create(&shared[i], i % 2 ? destroy_1 : destroy_0), 0);

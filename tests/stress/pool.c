@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pools and multipools under load: submitters, green and foreign, with and without deadlines, delayed
+ * Pools and multipools under load: submitters, green and external, with and without deadlines, delayed
  * tasks, tasks that wait, exit, are cancelled and submit themselves, while the pool is resized, released
  * and opened again at random.  Nothing is lost, nothing runs twice, nothing is left.
  */
@@ -209,7 +209,7 @@ static void change(struct rng *r)
 
 static void one_pool(struct rng *r, bool single)
 {
-	struct foreign f[FOREIGN];
+	struct external f[FOREIGN];
 	int64_t end = gmp_deadline(ROUND * MS);
 
 	atomic_store(&stop, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random mixes of selects and plain operations on a few channels, by green and foreign threads, while
+ * Random mixes of selects and plain operations on a few channels, by green and external threads, while
  * the channels are closed one by one.  Every element is one of a kind: it arrives once if its send
  * says so, and never if not; what one sends on a channel arrives in its order; what did not run was
  * not touched; and what the sender wrote before is seen (by ThreadSanitizer, too).  Some are
@@ -374,7 +374,7 @@ static void settle(void)
 static void mix(int procs, int resize)
 {
 	struct rng r = rng_for(++next_stream);
-	struct foreign f[FOREIGN];
+	struct external f[FOREIGN];
 	gmp_g *g[WORKERS];
 
 	while (!stress_over()) {
@@ -424,7 +424,7 @@ RT(every_element_arrives_once_or_not_at_all_while_ps_come_and_go)
 TEST(every_element_arrives_once_or_not_at_all_between_plain_threads)
 {
 	enum { THREADS = 8 };
-	static struct foreign f[THREADS + 2];
+	static struct external f[THREADS + 2];
 	struct rng r;
 
 	stress_begin();
@@ -456,11 +456,11 @@ static void begin_and_end(void *arg)
 	gmp_sleep((int64_t)draw(r, 3000) * US);
 }
 
-/* Those of a run that ends are dropped, and what was given to them with them; foreign threads go on
+/* Those of a run that ends are dropped, and what was given to them with them; external threads go on
  * through the runs, and so do the channels. */
 TEST_PROCS(an_element_arrives_at_most_once_though_runs_end)
 {
-	struct foreign f[FOREIGN + 2];
+	struct external f[FOREIGN + 2];
 	struct rng r;
 
 	stress_begin();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Random mixes of everything that waits: mutexes, rwmutexes, condition variables, semaphores, wait
- * groups, onces, barriers, sleeps, joins and timers, on green and foreign threads, some of them
+ * groups, onces, barriers, sleeps, joins and timers, on green and external threads, some of them
  * cancelled at a random moment, while the number of Ps changes; every exclusion and count holds, and
  * what only one round needs is freed by the first who may.
  */
@@ -584,7 +584,7 @@ static void check_all_at_rest(void)
 
 static void mix(int procs, int resize)
 {
-	struct foreign f[NFOREIGN];
+	struct external f[NFOREIGN];
 	struct rng r = rng_for(0);
 	gmp_g *g[NGREEN];
 

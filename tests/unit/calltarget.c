@@ -3,7 +3,7 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
-#include "calltarget.h"
+#include "machine/calltarget.h"
 
 #include <string.h>
 #include <sys/mman.h>

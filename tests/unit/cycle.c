@@ -14,7 +14,7 @@
 
 #include "base/os.h"
 #include "rt.h"
-#include "allgs.h"
+#include "g.h"
 
 uint32_t __real_g_made(void);
 void *__real_os_reserve(size_t bytes);

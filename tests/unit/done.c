@@ -12,7 +12,7 @@
 
 #include "base/atomic.h"
 #include "rt.h"
-#include "runtime.h"
+#include "types.h"
 
 gmp_chan *__real_gmp_chan_new(size_t elem, size_t cap);
 gmp_chan *__wrap_gmp_chan_new(size_t elem, size_t cap);

@@ -3,7 +3,7 @@
  * One is on the way to the parking table to wait, or to wake somebody, and meanwhile there is no more need:
  * does each object of sync/ notice?  What happens meanwhile happens here, before the bucket is locked.
  *
- * floors 0..6, wrap: sema_lock
+ * floors 0..6, wrap: lot_lock
  */
 #define _GNU_SOURCE 1
 #include "check.h"
@@ -12,7 +12,7 @@
 
 #include "base/atomic.h"
 #include "rt.h"
-#include "sema.h"
+#include "parkinglot.h"
 
 struct bucket *__real_sema_lock(const void *key);
 struct bucket *__wrap_sema_lock(const void *key);

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
-#include "longrun.h"
+#include "mode/longrun.h"
 
 enum { MS = 1000000 };
 

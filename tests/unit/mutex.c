@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does the mutex go to the parking table only when it has to?  Calls of sema_lock are counted.  And is one
+ * Does the mutex go to the parking table only when it has to?  Calls of lot_lock are counted.  And is one
  * that sleeps there woken when it has to be, also by who unlocks with a plain store?  Without the watcher: one P
  * stays one, though its thread sleeps for a while.
  *
- * floors 0..6, wrap: sema_lock os_membarrier sysmon_start sysmon_stop
+ * floors 0..6, wrap: lot_lock os_membarrier sysmon_start sysmon_stop
  */
 #define _GNU_SOURCE 1
 #include "check.h"
@@ -15,11 +15,11 @@
 #include "base/atomic.h"
 #include "base/os.h"
 #include "rt.h"
-#include "sema.h"
+#include "parkinglot.h"
 #include "step.h"
 #include "sync/sync.h"
 #include "sysmon.h"
-#include "timer.h"
+#include "timerheap.h"
 
 struct bucket *__real_sema_lock(const void *key);
 struct bucket *__wrap_sema_lock(const void *key);
@@ -259,14 +259,14 @@ TEST(one_that_was_woken_and_is_dropped_gives_its_turn_to_the_next)
 static void calm_or_not(gmp_mutex *of, bool calm)
 {
 	CHECK(os_membarrier_init());
-	sema_calm_down();
-	CHECK(sema_is_calm(of));
+	lot_calm_down();
+	CHECK(lot_is_uncontended(of));
 	if (calm)
 		return;
-	struct bucket *b = sema_lock(of);
+	struct bucket *b = lot_lock(of);
 
-	sema_stir(b);
-	sema_unlock(b);
+	lot_mark_contended(b);
+	lot_unlock(b);
 }
 
 static int looks, come_at;         /* at which look the other one comes */
@@ -404,8 +404,8 @@ static void sleep_and_be_woken(void)
 	CHECK_EQ(pthread_create(&thread, NULL, lock_outside, NULL), 0);
 	while (!(ld_seq(&m.state) & PARKED))
 		os_nap(100000);
-	sema_calm_down();
-	CHECK(!sema_is_calm(&m)); /* somebody waits */
+	lot_calm_down();
+	CHECK(!lot_is_uncontended(&m)); /* somebody waits */
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 }
@@ -419,8 +419,8 @@ TEST(the_first_who_sleeps_pays_for_the_fence_until_the_watcher_calms_the_bucket_
 		CHECK_EQ(ld_seq(&fences), 1);
 		sleep_and_be_woken();
 		CHECK_EQ(ld_seq(&fences), 1);
-		sema_calm_down();
-		CHECK(sema_is_calm(&m));
+		lot_calm_down();
+		CHECK(lot_is_uncontended(&m));
 	}
 }
 

@@ -5,7 +5,7 @@
 #include "check.h"
 
 #include "netpoll.h"
-#include "timer.h"
+#include "timerheap.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static struct polldesc *begin(void)
 static void end(void)
 {
 	CHECK(out.head == NULL);
-	CHECK(out.foreign == NULL);
+	CHECK(out.external == NULL);
 	CHECK_EQ(sched.npollwait, 0);
 	netpoll_fini();
 }
@@ -42,7 +42,7 @@ static void enqueue(struct polldesc *pd, int side, int i, bool front)
 	struct g *gp = &greens[i];
 
 	gp->w.gp = gp;
-	gp->w.state = W_ARMED;
+	gp->w.state = WAITER_ARMED;
 	gp->sudog.w = &gp->w;
 	lock(&pd->lock, LR_POLLDESC);
 	netpoll_enqueue(&pd->side[side], &gp->sudog, front);
@@ -64,7 +64,7 @@ static void dequeue(struct polldesc *pd, int side, int i)
 static void woken(int i, int result)
 {
 	CHECK(glist_pop(&out) == &greens[i]);
-	CHECK_EQ(greens[i].w.state & 3, W_CLAIMED);
+	CHECK_EQ(greens[i].w.state & 3, WAITER_CLAIMED);
 	CHECK_EQ(waiter_result(greens[i].w.state), result);
 	CHECK(!greens[i].sudog.queued);
 }
@@ -275,7 +275,7 @@ TEST(any_place_of_the_queue_may_be_left)
 TEST(a_foreign_thread_goes_to_its_own_list)
 {
 	struct polldesc *pd = begin();
-	struct waiter w = { .state = W_ARMED };
+	struct waiter w = { .state = WAITER_ARMED };
 	struct sudog sg = { .w = &w };
 
 	lock(&pd->lock, LR_POLLDESC);
@@ -283,9 +283,9 @@ TEST(a_foreign_thread_goes_to_its_own_list)
 	unlock(&pd->lock, LR_POLLDESC);
 	arrive();
 	nobody_woken();
-	CHECK(out.foreign == &sg);
-	CHECK_EQ(w.state & 3, W_CLAIMED);
-	out.foreign = NULL;
+	CHECK(out.external == &sg);
+	CHECK_EQ(w.state & 3, WAITER_CLAIMED);
+	out.external = NULL;
 	end();
 }
 

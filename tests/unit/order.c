@@ -5,7 +5,7 @@
 #include "check.h"
 
 #include "runq.h"
-#include "sema.h"
+#include "parkinglot.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -295,7 +295,7 @@ static int gone; /* claimed by the time already */
 static void begin_waiters(const void *key)
 {
 	for (int i = 0; i < WAITERS; i++) {
-		w[i] = (struct waiter){ .state = W_ARMED };
+		w[i] = (struct waiter){ .state = WAITER_ARMED };
 		sg[i] = (struct sudog){ .w = &w[i], .key = key, .elem = &elem[i] };
 	}
 	gone = -1;
@@ -311,7 +311,7 @@ static void timed_out(int i)
 static void look_at_waiters(void)
 {
 	for (int i = 0; i < WAITERS; i++)
-		CHECK(sg[i].queued || (w[i].state & 3) != W_ARMED);
+		CHECK(sg[i].queued || (w[i].state & 3) != WAITER_ARMED);
 }
 
 /* Which of them are out of the queue, and with which result. */
@@ -324,9 +324,9 @@ static void expect(int first, int n, int result)
 		if (i == gone)
 			CHECK_EQ(waiter_result(w[i].state), -ETIMEDOUT);
 		else
-			CHECK_EQ(w[i].state & 3, out ? W_CLAIMED : W_ARMED);
+			CHECK_EQ(w[i].state & 3, out ? WAITER_CLAIMED : WAITER_ARMED);
 		if (out && i != gone)
-			CHECK_EQ(waiter_result(w[i].state & ~(uint32_t)W_DONE), result);
+			CHECK_EQ(waiter_result(w[i].state & ~(uint32_t)WAITER_DONE), result);
 	}
 }
 
@@ -340,10 +340,10 @@ static void enqueue_all(const void *key)
 {
 	begin_waiters(key);
 	for (int i = 0; i < WAITERS; i++) {
-		struct bucket *b = sema_lock(key);
+		struct bucket *b = lot_lock(key);
 
-		sema_enqueue(b, key, &sg[i], false);
-		sema_unlock(b);
+		lot_enqueue(b, key, &sg[i], false);
+		lot_unlock(b);
 	}
 }
 
@@ -359,13 +359,13 @@ TEST(the_tables_wakers_claim_before_they_take_out)
 		enqueue_all(&key);
 		if (lost)
 			timed_out(0);
-		b = sema_lock(&key);
-		STEP(look_at_waiters, woken = sema_wake_first(b, &key, -EPIPE, &out));
+		b = lot_lock(&key);
+		STEP(look_at_waiters, woken = lot_wake_first(b, &key, -EPIPE, &out));
 		CHECK(woken);
 		expect(0, 1 + lost, -EPIPE);
-		STEP(look_at_waiters, sema_wake_all(b, &key, &out));
+		STEP(look_at_waiters, lot_wake_all(b, &key, &out));
 		expect_all_out();
-		sema_unlock(b);
+		lot_unlock(b);
 	}
 }
 

@@ -42,8 +42,8 @@ TEST(a_waiter_can_be_claimed_when_what_it_stands_in_is_unlocked)
 
 static void *wait_as_a_foreign_thread(void *deadline)
 {
-	struct foreign f;
-	struct sudog *sg = foreign_sudog(&f);
+	struct external f;
+	struct sudog *sg = external_sudog(&f);
 
 	CHECK_EQ(wait_on(sg->w, WAIT_SLEEP, NULL, claim_and_wake, sg->w, *(int64_t *)deadline),
 		 -EPIPE);
@@ -74,7 +74,7 @@ static void wait_cancelled(void *deadline)
 	CHECK_EQ(gmp_cancel(gmp_self()), 0);
 	CHECK_EQ(wait_on(w, WAIT_SLEEP, NULL, look_whether_it_is_claimed, w, *(int64_t *)deadline),
 		 -ECANCELED);
-	CHECK_EQ(wait_on(w, WAIT_SLEEP | UNCUT, NULL, claim_and_wake, w, *(int64_t *)deadline),
+	CHECK_EQ(wait_on(w, WAIT_SLEEP | UNCANCELLABLE, NULL, claim_and_wake, w, *(int64_t *)deadline),
 		 -EPIPE);
 }
 
@@ -97,14 +97,14 @@ static pthread_t inspector;
 
 static void be_held(void *w)
 {
-	CHECK_EQ(waiter_hold(w), W_ARMED);
+	CHECK_EQ(waiter_hold(w), WAITER_ARMED);
 	CHECK_EQ(pthread_create(&inspector, NULL, release_later, w), 0);
 }
 
 TEST(park_external_waiter_held_at_start_still_times_out)
 {
-	struct foreign f;
-	struct sudog *sg = foreign_sudog(&f);
+	struct external f;
+	struct sudog *sg = external_sudog(&f);
 	int64_t deadline = gmp_deadline(30 * 1000 * 1000);
 
 	CHECK_EQ(wait_on(sg->w, WAIT_SLEEP, NULL, be_held, sg->w, deadline), -ETIMEDOUT);

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
-#include "allgs.h"
+#include "g.h"
 #include "proc.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "base/rand.h"
 #include "poller.h"
 #include "runq.h"
-#include "timer.h"
+#include "timerheap.h"
 
 enum { MAX_GREEN = 100 };
 
@@ -32,7 +32,7 @@ static void begin(int procs)
 	CHECK_EQ(sched.npidle, procs);
 }
 
-static struct p *take_p(void)
+static struct p *acquirep(void)
 {
 	lock(&sched.lock, LR_SCHED);
 	struct p *pp = pidle_get();
@@ -74,8 +74,8 @@ TEST(ids_begin_at_1_and_are_unique)
 	struct p *a, *b;
 
 	begin(2);
-	a = take_p();
-	b = take_p();
+	a = acquirep();
+	b = acquirep();
 	CHECK_EQ(g_new_id(a), 1);
 	seen[1] = true;
 	for (int i = 0; i < 600; i++) {
@@ -95,7 +95,7 @@ static void check_limit(bool cached)
 	int err = 0;
 
 	begin(1);
-	pp = cached ? take_p() : NULL;
+	pp = cached ? acquirep() : NULL;
 	for (int round = 0; round < 3; round++) {
 		bool seen[MAX_GREEN] = { false };
 
@@ -132,7 +132,7 @@ TEST(the_last_freed_is_the_first_used)
 	struct p *pp;
 
 	begin(1);
-	pp = take_p();
+	pp = acquirep();
 	struct g *a = new_g(pp), *b = new_g(pp);
 
 	CHECK_EQ(g_index(a), 0); /* in the order of addresses */
@@ -154,8 +154,8 @@ TEST(what_a_p_gives_back_another_can_have)
 	struct p *a, *b;
 
 	begin(2);
-	a = take_p();
-	b = take_p();
+	a = acquirep();
+	b = acquirep();
 	for (int i = 0; i < MAX_GREEN; i++)
 		gp[i] = new_g(a);
 	for (int i = 0; i < MAX_GREEN; i++)
@@ -174,7 +174,7 @@ TEST(a_green_thread_gets_a_stack_and_gives_it_back)
 	struct p *pp;
 
 	begin(1);
-	pp = take_p();
+	pp = acquirep();
 	for (int i = 0; i < MAX_GREEN; i++) {
 		gp[i] = new_g(pp);
 		g_bind_stack(pp, gp[i]);
@@ -228,16 +228,16 @@ TEST(idle_ps_are_had_one_by_one)
 	begin(3);
 	for (int i = 0; i < 3; i++) {
 		CHECK_EQ(sched.npidle, 3 - i);
-		pp[i] = take_p();
+		pp[i] = acquirep();
 		CHECK(pp[i] != NULL);
 		CHECK_EQ(pp[i]->status, P_RUNNING);
 	}
 	CHECK(pp[0] != pp[1] && pp[1] != pp[2] && pp[0] != pp[2]);
-	CHECK(take_p() == NULL);
+	CHECK(acquirep() == NULL);
 	put_p(pp[1]);
 	CHECK_EQ(pp[1]->status, P_IDLE);
 	CHECK_EQ(sched.npidle, 1);
-	CHECK(take_p() == pp[1]);
+	CHECK(acquirep() == pp[1]);
 	proc_fini();
 }
 
@@ -301,7 +301,7 @@ TEST_PROCS(when_there_are_more_ps_each_keeps_fewer_free_green_threads)
 
 	begin(procs);
 	for (int i = 0; i < procs; i++) {
-		pp[i] = take_p();
+		pp[i] = acquirep();
 		use_and_free(pp[i], 10);
 		CHECK(pp[i]->gfree_n > 0);
 	}
@@ -313,7 +313,7 @@ TEST_PROCS(when_there_are_more_ps_each_keeps_fewer_free_green_threads)
 	for (int i = procs > 1; i < procs; i++)
 		use_and_free(pp[i], 1); /* with what it has kept from before */
 	CHECK_EQ(kept(), 0);            /* 100 are few for 16 */
-	for (struct p *fresh; (fresh = take_p()) != NULL;)
+	for (struct p *fresh; (fresh = acquirep()) != NULL;)
 		use_and_free(fresh, 10);
 	CHECK(kept() <= MAX_GREEN / 16);
 	use_and_free(NULL, MAX_GREEN - MAX_GREEN / 16);
@@ -323,12 +323,12 @@ TEST_PROCS(when_there_are_more_ps_each_keeps_fewer_free_green_threads)
 TEST(when_there_are_fewer_ps_each_keeps_more_free_green_threads)
 {
 	begin(16);
-	struct p *pp = take_p();
+	struct p *pp = acquirep();
 
 	use_and_free(pp, 10);
 	CHECK_EQ(pp->gfree_n, 0);
 	for (int i = 0; i < 15; i++)
-		take_p();
+		acquirep();
 	put_p(pp);
 	resize(1, 16, false);
 	pp = sched.allp[0];
@@ -359,7 +359,7 @@ TEST(a_p_that_runs_is_asked_to_share_and_to_go)
 	struct p *pp;
 
 	begin(2);
-	while ((pp = take_p()))
+	while ((pp = acquirep()))
 		;
 	pp = sched.allp[1];
 	resize(1, 2, false);
@@ -376,7 +376,7 @@ TEST(a_p_that_runs_is_asked_to_share_and_to_go)
 	sched_reset();
 
 	begin(1);
-	pp = take_p();
+	pp = acquirep();
 	resize(2, 1, true);
 	CHECK(!pp->shared);
 	CHECK(pp->attention & ATTENTION_SHARE);
@@ -403,7 +403,7 @@ TEST(what_a_leaving_p_holds_goes_to_the_others)
 	sched_reset();
 
 	begin(2);
-	while (take_p())
+	while (acquirep())
 		;
 	pp = sched.allp[1];
 	timer_add(pp, &t[1], 10);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a P choose what runs next as src/sched.c and src/bound.c say?  Runs of the whole runtime, without
+ * Does a P choose what runs next as src/sched.c and src/pin.c say?  Runs of the whole runtime, without
  * the watcher, which would put much right after a millisecond; hooks see where thieves look.
  *
  * floors 0..6, wrap: sysmon_start sysmon_stop runq_steal gq_get
@@ -8,7 +8,7 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
-#include "submit.h"
+#include "ready.h"
 
 #include <pthread.h>
 
@@ -132,7 +132,7 @@ static void own_a_ring(void *arg)
 	if (sched.cpus == 1)
 		check_skip("nobody spins on one CPU");
 	CHECK_EQ(gmp_go(be_found, NULL), 0);
-	while (!ld_seq(&found) || ld_seq(&found->w.state) != W_ARMED)
+	while (!ld_seq(&found) || ld_seq(&found->w.state) != WAITER_ARMED)
 		gmp_yield();
 	st_seq(&owner, getp());
 	while ((int)runq_len(owner) < ahead)
@@ -240,7 +240,7 @@ static void pin_and_take_turns(void *arg)
 	for (intptr_t i = 0; i < PINNED; i++)
 		CHECK_EQ(gmp_go(wait_pinned, (void *)i), 0);
 	for (int i = 0; i < PINNED; i++)
-		while (!parked[i] || ld_seq(&parked[i]->w.state) != W_ARMED)
+		while (!parked[i] || ld_seq(&parked[i]->w.state) != WAITER_ARMED)
 			gmp_yield();
 	CHECK_EQ(gmp_go(take_turns, NULL), 0);
 	wake_pinned();

@@ -3,9 +3,9 @@
  * them at a chosen point, and lets the others act.  floors 0..6 */
 /* wrap: wait_on ready chan_leave gmp__unlock_check */
 #define _GNU_SOURCE 1
-#define foreign thread /* park.h has another */
+#define external thread /* park.h has another */
 #include "../runtime/util.h"
-#undef foreign
+#undef external
 
 #include "chan.h"
 #include "park.h"
@@ -114,7 +114,7 @@ void __wrap_gmp__unlock_check(enum lockrank rank)
 }
 #endif
 
-/* --- one who selects, green or foreign --- */
+/* --- one who selects, green or external --- */
 
 enum { UNTOUCHED = 77, MOST = 100 };
 
@@ -195,7 +195,7 @@ static void nobody_stands_in(gmp_chan *c)
 	CHECK_EQ(c->lock.word, 0);
 }
 
-/* For a green and a foreign one, directed from a thread that no P can hold up. */
+/* For a green and a external one, directed from a thread that no P can hold up. */
 #define STOPPED(name)                                                                              \
 	static void name##_body(struct one *o);                                                    \
 	TEST_PROCS(name)                                                                           \

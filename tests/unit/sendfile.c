@@ -160,7 +160,7 @@ TEST_PROCS(a_number_is_not_closed_under_a_sendfile_that_sleeps)
 	run_procs(procs, closed_meanwhile, NULL);
 }
 
-static int wanted; /* (a) the foreign closer may begin */
+static int wanted; /* (a) the external closer may begin */
 
 static void *close_from_outside(void *arg)
 {

@@ -14,7 +14,7 @@
 
 #include "base/atomic.h"
 #include "rt.h"
-#include "runtime.h"
+#include "types.h"
 
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);

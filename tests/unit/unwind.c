@@ -4,7 +4,7 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
-#include "unwind.h"
+#include "machine/unwind.h"
 
 #include <execinfo.h>
 #include <signal.h>

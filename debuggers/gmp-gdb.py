@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: MIT
+"""What do the green threads of a program do, as seen from gdb?
+
+    (gdb) source PREFIX/share/gmprt/gmp-gdb.py
+    (gdb) info gmp              all green threads: number, state, what for, name, entry
+    (gdb) gmp bt ID             the calls of one, wherever it is
+    (gdb) gmp bt all            of all
+    (gdb) gmp with ID COMMAND   COMMAND (frame function f, info locals ...) on its stack
+    (gdb) gmp core FILE         gcore, with the green threads' stacks
+
+The process may live or be a core file.  Nothing in it is written to or called: a parked green
+thread is shown by an unwinder, which says that the newest frame of the selected thread has been
+called by the place where the green thread parked.  That frame, #0, is left out of what is shown.
+"""
+
+import os
+import re
+import struct
+
+import gdb
+import gdb.unwinder
+
+# What mcall leaves at the saved stack pointer, as struct context_frame has it (src/context.h).
+FRAME_SIZE = 64
+FRAME = {"r15": 8, "r14": 16, "r13": 24, "r12": 32, "rbx": 40, "rbp": 48, "rip": 56}
+
+
+def is_struct_with(field):
+    return lambda value: value.type.code == gdb.TYPE_CODE_STRUCT and \
+        field in [f.name for f in value.type.fields()]
+
+
+def is_texts_from(first):
+    return lambda value: value.type.code == gdb.TYPE_CODE_ARRAY and \
+        value.type.target().code == gdb.TYPE_CODE_PTR and value[0].string() == first
+
+
+def variable(name, fits):
+    """The runtime's; the program may have others of that name."""
+    symbols = list(gdb.lookup_static_symbols(name)) + [gdb.lookup_global_symbol(name)]
+    for symbol in symbols:
+        if symbol is not None and symbol.is_variable and fits(symbol.value()):
+            return symbol.value()
+    raise gdb.GdbError("gmp: no runtime here, or no debugging information of it")
+
+
+def descriptors():
+    return variable("gs", is_struct_with("arena"))
+
+
+class Green:
+    """A green thread that lives."""
+
+    def __init__(self, gp):
+        self.gp = gp
+        self.id = int(gp["id"])
+        self.state = str(gp["status"].cast(gdb.lookup_type("enum gstatus")))
+        self.lwp = None  # the kernel's number of the thread that it is on
+
+    def name(self):
+        if not int(self.gp["named"]):
+            return ""
+        gs = descriptors()
+        index = int(self.gp - gs["arena"])
+        most = int(gdb.lookup_static_symbol("G_NAME_MAX").value())
+        return (gs["names"] + index * most).string(errors="replace")
+
+    def entry(self):
+        return self.symbol(int(self.gp["fn"]))
+
+    @staticmethod
+    def symbol(pc):
+        block = gdb.execute("info symbol %#x" % pc, to_string=True)
+        return block.split()[0] if " in section " in block else "%#x" % pc
+
+    def what(self):
+        """The state, and what it waits for."""
+        text = variable("states", is_texts_from("free"))[int(self.gp["status"])].string()
+        if self.state == "G_WAITING":
+            reasons = variable("reasons", is_texts_from("nothing"))
+            return "%s (%s)" % (text, reasons[int(self.gp["reason"])].string())
+        if self.state == "G_RUNNABLE" and not int(self.gp["stack"]):
+            return text + " (new)"
+        return text
+
+    def title(self):
+        on = ", on thread LWP %d" % self.lwp if self.lwp else ""
+        return 'green thread %d "%s" (entry %s): %s%s' % (
+            self.id, self.name(), self.entry(), self.what(), on)
+
+
+def ms():
+    m = variable("sched", is_struct_with("allm"))["allm"]
+    while int(m):
+        yield m
+        m = m["alllink"]
+
+
+def greens():
+    """All that live, by number."""
+    gs = descriptors()
+    found = []
+    on = {int(m["curg"]): int(m["tid"]) for m in ms() if int(m["curg"])}
+    for i in range(int(gs["made"])):
+        gp = gs["arena"] + i
+        green = Green(gp)
+        if green.state in ("G_FREE", "G_DEAD") or not green.id:
+            continue
+        green.lwp = on.get(int(gp))
+        found.append(green)
+    return sorted(found, key=lambda g: g.id)
+
+
+def green_of(text):
+    try:
+        number = int(text, 0)
+    except ValueError:
+        raise gdb.GdbError("gmp: %s is not the number of a green thread" % text)
+    for green in greens():
+        if green.id == number:
+            return green
+    raise gdb.GdbError("gmp: there is no green thread %d" % number)
+
+
+class FrameId:
+    def __init__(self, sp, pc):
+        self.sp = sp
+        self.pc = pc
+
+
+class Parked(gdb.unwinder.Unwinder):
+    """While `at` is set: what is above the frame whose stack pointer is `newest` stands there."""
+
+    def __init__(self):
+        super().__init__("gmp")
+        self.at = None
+        self.newest = None
+
+    def __call__(self, pending):
+        if self.at is None or int(pending.read_register("rsp")) != self.newest:
+            return None
+        u64 = gdb.lookup_type("unsigned long")
+        # a frame below all others of that stack, which is what gdb expects of a newest one
+        frame = FrameId(gdb.Value(self.at).cast(u64), pending.read_register("rip"))
+        info = pending.create_unwind_info(frame)
+        inferior = gdb.selected_inferior()
+        for register, offset in FRAME.items():
+            raw = inferior.read_memory(self.at + offset, 8)
+            info.add_saved_register(register, gdb.Value(bytes(raw), u64))
+        info.add_saved_register("rsp", gdb.Value(self.at + FRAME_SIZE).cast(u64))
+        return info
+
+
+unwinder = Parked()
+
+
+def word(at):
+    return struct.unpack("<Q", bytes(gdb.selected_inferior().read_memory(at, 8)))[0]
+
+
+def behind_stub(target):
+    """Of a stub of the procedure linkage table: [endbr64] [bnd] jmp *slot(%rip)."""
+    code = bytes(gdb.selected_inferior().read_memory(target, 16))
+    i = 4 if code.startswith(b"\xf3\x0f\x1e\xfa") else 0
+    i += code[i] == 0xf2
+    if code[i:i + 2] != b"\xff\x25":
+        return target
+    return word(target + i + 6 + struct.unpack_from("<i", code, i + 2)[0])
+
+
+def called_before(pc):
+    """The function that the call before pc called, as src/machine/calltarget_x86_64.c finds it, or None."""
+    try:
+        code = bytes(gdb.selected_inferior().read_memory(pc - 7, 7))
+        by = pc + struct.unpack_from("<i", code, 3)[0]
+        if code[5] == 0xff and code[6] & 0xf8 == 0xd0:
+            return None
+        if code[1:3] == b"\xff\x15":
+            target = word(by)
+        elif code[2] == 0xe8:
+            target = behind_stub(by)
+        else:
+            return None
+    except gdb.MemoryError:
+        return None
+    text = gdb.execute("info symbol %#x" % target, to_string=True)
+    found = re.match(r"(\w+) in section ", text)
+    return found[1] if found and found[1] != "gmp__mcall" else None
+
+
+class on_stack_of:
+    """Within it, gdb commands are about that green thread; `hidden` frames come before its own."""
+
+    def __init__(self, green):
+        self.green = green
+        self.thread = gdb.selected_thread()
+        self.frame = gdb.selected_frame()
+        self.level = self.frame.level()
+
+    def __enter__(self):
+        if self.green.lwp:
+            for thread in gdb.selected_inferior().threads():
+                if self.green.lwp in thread.ptid[1:]:
+                    thread.switch()
+                    return 0
+            raise gdb.GdbError("gmp: gdb does not know thread LWP %d" % self.green.lwp)
+        if not int(self.green.gp["stack"]):
+            return None
+        unwinder.newest = int(gdb.newest_frame().read_register("rsp"))
+        unwinder.at = int(self.green.gp["ctx"]["sp"])
+        gdb.invalidate_cached_frames()
+        hidden = 1
+        frame = gdb.newest_frame()
+        while frame.type() == gdb.INLINE_FRAME:
+            frame = frame.older()
+            hidden += 1
+        frame.older().select()
+        return hidden
+
+    def __exit__(self, *error):
+        if unwinder.at is not None:
+            unwinder.at = None
+            gdb.invalidate_cached_frames()
+        self.thread.switch()
+        gdb.execute("frame %d" % self.level, to_string=True)
+
+
+def renumbered(text, hidden):
+    """Frames as bt prints them, without the first few."""
+    out = []
+    number = 0
+    for line in text.splitlines():
+        frame = re.match(r"#(\d+) +(.*)", line)
+        if frame:
+            number = int(frame[1])
+            line = "#%-3d%s" % (number - hidden, frame[2])
+        if number >= hidden:  # also what `full` tells of a frame
+            out.append(line)
+    return "\n".join(out) + "\n"
+
+
+def jumped_from(green):
+    """In optimised builds the function that waits ends in a jump and has no frame: its name."""
+    if green.lwp or not int(green.gp["stack"]):
+        return ""
+    name = called_before(word(int(green.gp["ctx"]["sp"]) + FRAME["rip"]))
+    return "in %s, left by a jump\n" % name if name else ""
+
+
+def run_with(green, command):
+    with on_stack_of(green) as hidden:
+        if hidden is None:
+            return "has not run yet\n"
+        if not re.match(r"(bt|backtrace|where)\b", command):
+            return gdb.execute(command, to_string=True)
+        command = re.sub(r" (\d+)$", lambda n: " %d" % (int(n[1]) + hidden), command)
+        return renumbered(gdb.execute(command, to_string=True), hidden)
+
+
+class InfoGmp(gdb.Command):
+    """List the green threads that live: number, state and what it waits for, the kernel's thread
+that it is on, name, entry function.  The one that the selected thread runs has a star."""
+
+    def __init__(self):
+        super().__init__("info gmp", gdb.COMMAND_STATUS)
+
+    def invoke(self, arg, from_tty):
+        here = gdb.selected_thread()
+        rows = []
+        for green in greens():
+            mine = green.lwp is not None and here and green.lwp in here.ptid[1:]
+            rows.append((
+                "*" if mine else " ", str(green.id), green.what(),
+                "LWP %d" % green.lwp if green.lwp else "-",
+                '"%s"' % green.name(), green.entry()))
+        if not rows:
+            gdb.write("No green threads.\n")
+            return
+        rows.insert(0, (" ", "Id", "State", "Thread", "Name", "Entry"))
+        widths = [max(len(row[i]) for row in rows) for i in range(6)]
+        for row in rows:
+            gdb.write(" ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() + "\n")
+
+
+class Gmp(gdb.Command):
+    """Commands about green threads; `info gmp` lists them."""
+
+    def __init__(self):
+        super().__init__("gmp", gdb.COMMAND_STACK, gdb.COMPLETE_NONE, True)
+
+
+class GmpBt(gdb.Command):
+    """gmp bt ID [OPTIONS] | gmp bt all [OPTIONS]: the calls of a green thread, or of all.
+The options are those of bt: full, a number of frames."""
+
+    def __init__(self):
+        super().__init__("gmp bt", gdb.COMMAND_STACK)
+
+    def invoke(self, arg, from_tty):
+        which, _, options = arg.strip().partition(" ")
+        if not which:
+            raise gdb.GdbError("gmp bt: the number of a green thread, or all")
+        for green in greens() if which == "all" else [green_of(which)]:
+            gdb.write(green.title() + "\n" + jumped_from(green))
+            gdb.write(run_with(green, ("bt " + options).strip()) + "\n")
+
+
+class GmpWith(gdb.Command):
+    """gmp with ID COMMAND: a gdb command on the stack of a green thread.
+The numbers of a parked one's frames are higher than in gmp bt: frame 0 is the selected thread's."""
+
+    def __init__(self):
+        super().__init__("gmp with", gdb.COMMAND_STACK)
+
+    def invoke(self, arg, from_tty):
+        which, _, command = arg.strip().partition(" ")
+        if not command:
+            raise gdb.GdbError("gmp with: the number of a green thread, and a command")
+        gdb.write(run_with(green_of(which), command.strip()))
+
+
+class GmpCore(gdb.Command):
+    """gmp core FILE: write a core file of the process, which lives on, as gcore does.
+gcore gives a mapping up where it meets a page that cannot be read, and the stacks' guards are such.
+This fills in what it has left out."""
+
+    PAGE = 4096
+    CHUNK = 4096  # entries of pagemap read at once
+    PRESENT = 1 << 63 | 1 << 62  # in memory, or swapped out
+
+    def __init__(self):
+        super().__init__("gmp core", gdb.COMMAND_FILES, gdb.COMPLETE_FILENAME)
+
+    def invoke(self, arg, from_tty):
+        if not arg:
+            raise gdb.GdbError("gmp core: the name of a file")
+        gdb.execute("gcore " + arg)
+        with open(os.path.expanduser(arg), "r+b") as core:
+            for kind, flags, offset, address, size in self.segments(core):
+                if kind == 1 and flags & 2 and size:
+                    self.fill(core, offset, address, size)
+
+    @staticmethod
+    def segments(core):
+        header = core.read(64)
+        at, = struct.unpack_from("<Q", header, 32)
+        each, n = struct.unpack_from("<HH", header, 54)
+        core.seek(at)
+        table = core.read(each * n)
+        for i in range(n):
+            kind, flags, offset, address, _, size = struct.unpack_from("<IIQQQQ", table, i * each)
+            yield kind, flags, offset, address, size
+
+    def fill(self, core, offset, address, size):
+        of = "/proc/%d/" % gdb.selected_inferior().pid
+        with open(of + "pagemap", "rb", 0) as pagemap, open(of + "mem", "rb", 0) as memory:
+            for first in range(0, size // self.PAGE, self.CHUNK):
+                pagemap.seek((address // self.PAGE + first) * 8)
+                raw = pagemap.read(8 * min(self.CHUNK, size // self.PAGE - first))
+                if not raw.strip(b"\0"):
+                    continue
+                for i, (entry,) in enumerate(struct.iter_unpack("<Q", raw)):
+                    if entry & self.PRESENT:
+                        self.copy(core, memory, offset, address, (first + i) * self.PAGE)
+
+    def copy(self, core, memory, offset, address, at):
+        try:
+            memory.seek(address + at)
+            page = memory.read(self.PAGE)
+        except OSError:
+            return  # a guard
+        core.seek(offset + at)
+        core.write(page)
+
+
+gdb.unwinder.register_unwinder(None, unwinder, replace=True)
+InfoGmp()
+Gmp()
+GmpBt()
+GmpWith()
+GmpCore()

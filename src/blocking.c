@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocking code: lets a green thread sleep in the kernel while its P runs others.
+ *
+ * Around blocking code the M releases its P.  After a short section the P is still there: entering and
+ * leaving cost nanoseconds.  A P whose section lasts goes to another M.
+ *
+ *  the M                                          the taker: sysmon, an M that leaves a section of its
+ *   1 enter: getm() is NULL until leave, so          own, or an M that comes out of the poller
+ *     calls behave as on an external thread and     1 sysmon: the P has been BLOCKED by the same
+ *     none touches the P                               section since the last look and is wanted, or for
+ *   2 if the section is expected to be long and        10 ms; or is LONG and has work
+ *     the P has work: hand the P off at once          an M: it has no P, and this one is LONG; under
+ *     (handoff.c:sched_hand_off)                       sched.lock
+ *   3 else status: RUNNING -> BLOCKED, with the      2 status: BLOCKED, as it was seen, -> RUNNING
+ *     M's number, and LONG if that is expected         by compare-and-swap          ORD(p.blocked)
+ *                                 ORD(p.blocked)     3 if that won: the P belongs to the taker; sysmon
+ *   4 the blocking code runs                           hands it to another M, an M runs on it
+ *   5 leave: the status of step 3 -> RUNNING by
+ *     compare-and-swap; if that wins, continue
+ *   6 else, after up to YIELDS calls of sched_yield until a P is free, under sched.lock: the same
+ *     P if it is idle; else become a taker; else the P of an M that was woken for it and does not run
+ *     yet, where the G goes behind the others (handoff.h HO4); else another idle P
+ *   7 else, on g0: the G into the global queue, the M to the idle Ms
+ *
+ * Invariants
+ *  BLOCK-1  Between steps 3 and 5 nothing in this thread touches the P: the thread that wins the
+ *           compare-and-swap owns it from there on.  After step 2 the P is not this M's any more.
+ *  BLOCK-2  Only M number n writes BLOCKED with n.  So the number tells an M whether its P was taken
+ *           meanwhile, whatever has become of the P since.
+ *  BLOCK-3  A G whose P was taken counts in sched.nblocked, from the section of sched.lock in which the
+ *           P gets another owner to the one in which the G has a P or is in the global queue: a program
+ *           with a G in blocking code is never reported as deadlocked.  Verified by model/block.pml.
+ *  BLOCK-4  Leaving is a checkpoint: a G with one short section after the other keeps the P no longer
+ *           than a G that computes.
+ *  BLOCK-5  The length is learned for each call of gmp_block_enter, by its address, in each P: a moving
+ *           average over WEIGHT sections, which begins with the first one.  A call that a P does not
+ *           know yet counts as long if the P has work.  It is a hint.  If it says "long" for a short
+ *           section, that costs one hand-off; if it says "short" for a long one, the bound of sysmon
+ *           holds: work of the P is held up for 10 ms and 20 us at most, and for 20 us while sections
+ *           are being taken.
+ *
+ * Why LONG: with 50 green threads in sections of 50 us, two Ps and two CPUs, each section used to end
+ * without a P.  sysmon took the P after 20 us (a wakeup of an M, 14 us for the waker), and the M that came
+ * back queued its G globally and slept (40 us until it ran again).  Now an M that comes back takes the P
+ * of a section that has just begun, by one compare-and-swap, and no thread is woken.
+ *
+ * Why an M that does not run yet loses its P (HO4): 50 green threads with 400 commands each to a server
+ * on the same two CPUs begin with 50 Gs queued, so each entry hands its P off.  The M that was woken for it
+ * waited for a CPU, the M that came back found no P, queued its G and slept: two futex calls and a switch
+ * for a command, until the queue was empty by chance.  The first 1,000 commands took 1.5 times as long as
+ * with pthreads, and take 1.2 times.
+ *
+ * Rejected
+ *   A hand-off at each entry to a long section, without work for it: the P becomes idle, with a membarrier
+ *   each time.
+ *   No sched_yield in step 6: the M with the P is often preempted in the two microseconds between two
+ *   sections.  Of 20,000 sections 153 to 20,002 then ended in step 7, with four calls 74 to 178.
+ */
+#include "base/os.h"
+#include "base/throw.h"
+#include "handoff.h"
+#include "park.h"
+#include "types.h"
+
+enum {
+	LONG_TICKS = 2 * TICKS_10US, /* about 20 us: a hand-off costs its two threads as much */
+	TICKS_MOST = 4 * LONG_TICKS, /* so one outlier does not make a site long */
+	WEIGHT = 8,                  /* of the average, to 1 of a new section */
+	YIELDS = 4, /* at most, and for 20 us: beside busy processes one may cost a time slice */
+	TIMED_EVERY =
+		8, /* of the short sections: two readings of the counter cost more than the rest */
+};
+
+/* Index in p.sections: two calls may share one, which makes the hint worse. */
+static uint32_t site_of(const void *call)
+{
+	uint32_t hash = (uint32_t)(uintptr_t)call * 0x9e3779b1u;
+
+	return hash / (UINT32_MAX / SECTION_SITES + 1);
+}
+
+static uint32_t blocked_by(const struct m *m)
+{
+	return P_BLOCKED | (uint32_t)m->id << P_BLOCKED_M_SHIFT;
+}
+
+/* The P of the caller learns that a section has taken so long. */
+static void section_learn(struct p *pp, uint32_t site, uint64_t ticks)
+{
+	int64_t average = pp->sections[site].ticks,
+		length = (int64_t)min_of(ticks, (uint64_t)TICKS_MOST);
+
+	pp->sections[site].ticks =
+		(uint32_t)(average ? average + (length - average) / WEIGHT : max_of(length, 1));
+}
+
+/* Begin a section that is timed; true: the P is handed off already. */
+static noinline bool enter_timed(struct m *m, struct p *pp, const struct section *s)
+{
+	bool known = s->ticks;
+
+	m->block_began = cpu_ticks();
+	if ((known && s->ticks < LONG_TICKS) || rt_replays())
+		return false;
+	if (!p_has_work(pp)) {
+		if (known)
+			m->blocked_as |= P_LONG;
+		return false;
+	}
+	gmp__setm_blocked(m);
+	add_rlx(&sched.handoffs, 1);
+	sched_hand_off(pp, true);
+	return true;
+}
+
+void gmp_block_enter(void)
+{
+	struct m *m = getm();
+
+	if (unlikely(!m)) {
+		m = gmp__blockedm();
+		if (m)
+			m->blocks++;
+		return;
+	}
+	struct p *pp = m->p;
+	uint32_t site = site_of(__builtin_return_address(0));
+	struct section *s = &pp->sections[site];
+
+	m->blocks = 1;
+	m->blocked_as = blocked_by(m);
+	m->block_site = site;
+	m->block_began = 0;
+	g_set_status(m->curg, G_BLOCKED);
+	bump(&pp->count.blocks, 1);
+	if (unlikely(s->ticks >= LONG_TICKS || s->begun++ % TIMED_EVERY == 0) &&
+	    enter_timed(m, pp, s))
+		return;
+	gmp__setm_blocked(m);
+	st_rel(&pp->status, m->blocked_as); /* ORD(p.blocked): all that this M did with it */
+}
+
+static noinline void leave_slow(struct m *m)
+{
+	uint32_t site = m->block_site;
+	uint64_t began = m->block_began, ticks = began ? cpu_ticks() - began : TICKS_MOST;
+	uint64_t back = cpu_ticks();
+	bool overtook;
+
+	for (int i = 0; i < YIELDS && !sched_p_is_free() && cpu_ticks() - back < LONG_TICKS; i++)
+		os_yield();
+	if (!sched_regain_p(m, &overtook))
+		park_without_p();
+	else
+		g_set_status(m->curg, G_RUNNING);
+	section_learn(getp(), site, ticks);
+	if (overtook)
+		park_yield();
+}
+
+static noinline void leave_timed(struct m *m)
+{
+	section_learn(m->p, m->block_site, cpu_ticks() - m->block_began);
+}
+
+void gmp_block_leave(void)
+{
+	struct m *m = gmp__blockedm();
+
+	if (unlikely(!m || --m->blocks > 0))
+		return;
+	uint32_t mine = m->blocked_as;
+
+	gmp__setm_unblocked(m);
+	if (unlikely(!cas_acq(&m->p->status, &mine, (uint32_t)P_RUNNING))) { /* ORD(p.blocked) */
+		leave_slow(m);
+		return;
+	}
+	if (unlikely(m->block_began != 0))
+		leave_timed(m);
+	g_set_status(m->curg, G_RUNNING);
+	if (unlikely(ld_rlx(&m->p->attention))) /* BLOCK-4 */
+		park_yield();
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fault and signal handling of Ms: names the green thread that runs over the end of its stack.
+ *
+ * A fault raises SIGSEGV or SIGBUS on the M that runs the green thread.  The handler runs on the M's
+ * alternate stack, since the green thread's has no room, and decides by the fault address and the stack
+ * pointer (what_fault_sig):
+ *
+ *   address in the guard               overflow: two lines and the calls, then the signal ends the process, also if
+ *                                      the program had a handler of its own
+ *   stack pointer below the stack,     overflow by a frame larger than the guard: the same; the
+ *   and the address in that frame      program's handler, if it has one, is called
+ *   any other                          the program's handler; without one, a line that names the green
+ *                                      thread, and the stack pointer if that has left the stack
+ *
+ * Faults on g0 and of external threads go to the program's disposition without a line.
+ *
+ * The program's own signals: an M has the mask of the thread that began the run, so a child of system, popen,
+ * posix_spawn or exec starts with the program's mask, from whichever green thread it is called.
+ *
+ *  SIGNAL-1  A handler runs on any thread.  One that exists when a run begins is lent SA_ONSTACK until the run
+ *            ends, so it runs on the M's alternate stack, and the size of green stacks does not matter to it.
+ *            One that the program sets during a run without SA_ONSTACK runs on the stack of the green thread
+ *            that it interrupts, above a guard (stack.h).
+ *  SIGNAL-2  A write to a broken pipe by a green thread is EPIPE: while SIGPIPE has its default action,
+ *            on_sigpipe stands in its place.  It returns if an M raised the signal by a write, and otherwise
+ *            takes the default action.  An exec resets it to the default.
+ *  SIGNAL-3  gmp's own writes raise no SIGPIPE that the program could notice: Ms rely on SIGNAL-2, or on SIG_IGN;
+ *            if the program has a handler, asks for the signal by a channel, or blocks it, the write blocks it
+ *            and takes it back (os_sigpipe_hold), as on other threads.
+ *
+ * Rejected: Ms block the program's signals, and sysmon takes them.  No handler then runs on a green stack, but a
+ * program that replaces itself by exec keeps SIGTERM blocked for good, and so do the children of system and popen.
+ * gmp could restore the mask in a fork handler and around blocking code (460 ns), but not around exec.
+ *
+ * Everything here but init and fini is async-signal-safe.
+ */
+#include "faultsig.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/finding.h"
+#include "base/os.h"
+#include "base/san.h"
+#include "base/throw.h"
+#include "base/trace.h"
+#include "g.h"
+#include "mode/longrun.h"
+#include "idle.h"
+
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
+
+/* What the handlers use themselves: the name of a function is looked up in a file. */
+enum { HANDLER_BYTES = 48 * 1024 };
+
+/* Of an overflow: calls outside the program that are shown, and calls of the program above them. */
+enum { SYSTEM_CALLS = 8, PROGRAM_CALLS = 4 };
+
+static struct {
+	int signo;
+	struct sigaction old;
+	bool chained; /* at the end of a run another handler stood before ours, which may call it */
+} handled[] = { { .signo = SIGSEGV }, { .signo = SIGBUS } };
+
+static bool installed;
+static struct sigaction ask_old;
+
+/* The mask of the thread that began the run: sysmon's, and that of child processes. */
+static sigset_t outer;
+
+enum { SIGNALS = 64 };
+
+/* SIGNAL-1: the handlers that were lent SA_ONSTACK. */
+static void (*lent[SIGNALS + 1])(int);
+
+static bool stands_for_sigpipe;
+
+/* --- faults --- */
+
+enum fault { FAULT_GUARD, FAULT_BEYOND, FAULT_OTHER };
+
+/* BELOW: the red zone, and what a probe of -fstack-clash-protection is ahead of the stack pointer.
+ * FARTHEST: a stack pointer that is farther below belongs to a stack that the program made itself. */
+enum { FAULT_BELOW = PAGE, FAULT_FARTHEST = 1 << STACK_CLASS_MAX };
+
+static enum fault what_fault_sig(const struct g *gp, uintptr_t addr, uintptr_t sp)
+{
+	uintptr_t lo = (uintptr_t)gp->stack;
+
+	if (stack_guard_overlaps(gp->stack, (void *)addr, 1))
+		return FAULT_GUARD;
+	if (sp < lo && lo - sp <= FAULT_FARTHEST && addr < lo && addr >= sp - FAULT_BELOW)
+		return FAULT_BEYOND;
+	return FAULT_OTHER;
+}
+
+static int first_of_program_sig(const struct trace *t)
+{
+	int i = 0;
+
+	while (i < t->n && !code_is_programs(t->pc[i]))
+		i++;
+	return i;
+}
+
+static void say_calls_of_sig(const struct trace *t, int from, int to, int number)
+{
+	struct line l = { .n = 0 };
+
+	for (int i = from; i < min_of(to, t->n); i++) {
+		line_frame_sig(&l, number + i, t->pc[i]);
+		line_write_sig(&l, STDERR_FILENO);
+	}
+}
+
+/* The innermost calls, and the first ones of the program: libc may have run over the end. Each frame is unwound by
+ * its table, as for a dump; if the tables of a frame are wrong and that faults, the process ends as it would. */
+static noinline void say_calls_sig(uintptr_t pc)
+{
+	int skip = 0, own;
+	struct trace t;
+
+	trace_own(&t, pc);
+	own = first_of_program_sig(&t);
+	say_calls_of_sig(&t, 0, min_of(own, (int)SYSTEM_CALLS), 0);
+	while (own == t.n && t.more) {
+		skip += TRACE_MOST;
+		trace_own_from(&t, pc, skip);
+		own = first_of_program_sig(&t);
+	}
+	if (skip + own > SYSTEM_CALLS)
+		text_write_sig(STDERR_FILENO, "    ...\n", 8);
+	say_calls_of_sig(&t, own, own + PROGRAM_CALLS, skip);
+}
+
+static void say_overflow_sig(const struct g *gp, uintptr_t addr, uintptr_t pc, enum fault kind)
+{
+	struct line l = { .n = 0 };
+
+	line_str_sig(&l, "gmp: fatal: stack overflow in ");
+	line_green_sig(&l, gp->id, g_name(gp), (uintptr_t)gp->fn);
+	line_str_sig(&l, ": ");
+	line_dec_sig(&l, (uint64_t)1 << gp->stack_class);
+	line_str_sig(&l, " bytes reserved, ");
+	line_dec_sig(&l, (uintptr_t)gp->stack - addr);
+	line_str_sig(&l, " bytes past the end, in ");
+	line_sym_sig(&l, pc);
+	line_str_sig(&l, kind == FAULT_BEYOND ? "; a frame larger than the guard?\n" : "\n");
+	line_write_sig(&l, STDERR_FILENO);
+	line_str_sig(
+		&l, "     raise gmp_attr.stack_size or GMP_STACK_SIZE, or move large arrays to the "
+		    "heap\n");
+	line_write_sig(&l, STDERR_FILENO);
+	say_calls_sig(pc);
+}
+
+/* No overflow that can be told by the address. */
+static void say_fault_sig(const struct g *gp, int signo, const siginfo_t *info, const void *context)
+{
+	uintptr_t sp = context_sp_sig(context), lo = (uintptr_t)gp->stack;
+	struct line l = { .n = 0 };
+
+	line_str_sig(&l, signo == SIGSEGV ? "gmp: fatal: SIGSEGV in " : "gmp: fatal: SIGBUS in ");
+	line_green_sig(&l, gp->id, g_name(gp), (uintptr_t)gp->fn);
+	if (info->si_code != SI_KERNEL) { /* which has no address */
+		line_str_sig(&l, ": address ");
+		line_hex_sig(&l, (uintptr_t)info->si_addr);
+	}
+	line_str_sig(&l, ", in ");
+	line_sym_sig(&l, context_pc_sig(context));
+	line_str_sig(&l, "\n");
+	line_write_sig(&l, STDERR_FILENO);
+	if (sp >= lo && sp <= lo + ((size_t)1 << gp->stack_class))
+		return;
+	line_str_sig(&l, "     the stack pointer is ");
+	if (sp < lo && lo - sp <= FAULT_FARTHEST) {
+		line_dec_sig(&l, lo - sp);
+		line_str_sig(&l, " bytes below the stack of ");
+		line_dec_sig(&l, (uint64_t)1 << gp->stack_class);
+		line_str_sig(&l, " bytes; a frame larger than the guard?\n");
+	} else {
+		line_str_sig(&l, "outside its stack, at ");
+		line_hex_sig(&l, sp);
+		line_str_sig(&l, "\n");
+	}
+	line_write_sig(&l, STDERR_FILENO);
+}
+
+static bool no_handler(const struct sigaction *sa)
+{
+	return sa->sa_handler == SIG_DFL || sa->sa_handler == SIG_IGN;
+}
+
+static struct sigaction *old_of(int signo)
+{
+	for (unsigned i = 0; i < countof(handled); i++)
+		if (handled[i].signo == signo)
+			return &handled[i].old;
+	return NULL;
+}
+
+/* As if we had never been there: the old disposition meets the signal. */
+static void pass_on_sig(int signo, siginfo_t *info, void *context)
+{
+	struct sigaction *old = old_of(signo);
+
+	if (old && old->sa_flags & SA_SIGINFO && old->sa_sigaction) {
+		old->sa_sigaction(signo, info, context);
+		return;
+	}
+	if (old && !(old->sa_flags & SA_SIGINFO) && old->sa_handler != SIG_DFL &&
+	    old->sa_handler != SIG_IGN) {
+		old->sa_handler(signo);
+		return;
+	}
+	bool sent = info->si_code <= 0;
+
+	if (sent && old && old->sa_handler == SIG_IGN)
+		return;
+	/* the default, also for a fault that is ignored: returning repeats the fault, or the signal
+	 * that was sent is sent again */
+	signal(signo, SIG_DFL);
+	if (sent)
+		raise(signo);
+}
+
+/* Sent by sysmon: a question about the green thread that this M runs (mode/longrun.c). */
+static void on_asked(int signo, siginfo_t *info, void *context)
+{
+	int saved = errno;
+	struct m *m = getm();
+
+	(void)signo;
+	if (m && m->curg && info->si_code == SI_QUEUE && info->si_pid == getpid())
+		longrun_answer_sig(m, context_pc_sig(context));
+	errno = saved;
+}
+
+/* Sent by the watcher, with DEBUG_chaos: this thread stands still for a moment, whatever it does; and a
+ * system call that sleeps ends (no SA_RESTART). */
+static void on_chaos(int signo)
+{
+	int saved = errno;
+
+	(void)signo;
+	os_nap((int64_t)(cpu_ticks() >> 4) % 50000);
+	errno = saved;
+}
+
+static void on_fault(int signo, siginfo_t *info, void *context)
+{
+	int saved = errno;
+	struct m *m = getm();
+	struct g *gp;
+
+	if (!m)
+		m = gmp__blockedm();
+	gp = m ? m->curg : NULL;
+	if (gp && gp->stack && info->si_code > 0) {
+		uintptr_t addr = info->si_code == SI_KERNEL ? 0 : (uintptr_t)info->si_addr;
+		enum fault kind = what_fault_sig(gp, addr, context_sp_sig(context));
+
+		if (kind != FAULT_OTHER)
+			say_overflow_sig(gp, addr, context_pc_sig(context), kind);
+		else if (no_handler(old_of(signo)))
+			say_fault_sig(gp, signo, info, context);
+		if (kind == FAULT_GUARD) {
+			signal(SIGSEGV, SIG_DFL);
+			if (signo != SIGSEGV)
+				raise(SIGSEGV);
+			return; /* the fault repeats, and ends the process */
+		}
+	}
+	pass_on_sig(signo, info, context);
+	errno = saved;
+}
+
+static bool is_ours(const struct sigaction *sa)
+{
+	return sa->sa_flags & SA_SIGINFO && sa->sa_sigaction == on_fault;
+}
+
+/* Is on_fault still reached?  A handler that was put before it in an earlier run, and is there yet, is
+ * taken to call it: put before that one again, the two would call each other for ever. */
+static bool still_reached(unsigned i, const struct sigaction *now)
+{
+	return is_ours(now) || (handled[i].chained && !no_handler(now));
+}
+
+static bool may_ask(void)
+{
+	return sched.options.debug & (DEBUG_sched | DEBUG_check);
+}
+
+static bool sends_signals(void)
+{
+	return may_ask() || sched.options.debug & DEBUG_chaos;
+}
+
+void signal_disturb(int tid)
+{
+	if (!may_ask())
+		os_thread_signal(tid, LONGRUN_SIGNAL);
+}
+
+/* SA_RESTART: the call that sleeps goes on as if nothing had been. */
+static int ask_init(void)
+{
+	struct sigaction sa = { .sa_sigaction = on_asked,
+				.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
+
+	if (!sends_signals())
+		return 0;
+	if (!may_ask())
+		sa = (struct sigaction){ .sa_handler = on_chaos, .sa_flags = SA_ONSTACK };
+	sigemptyset(&sa.sa_mask);
+	return sigaction(LONGRUN_SIGNAL, &sa, &ask_old) < 0 ? -errno : 0;
+}
+
+/* Another handler stands there if a second copy of gmp, in a plugin, has started since. */
+static void ask_fini(void)
+{
+	struct sigaction now;
+
+	if (sigaction(LONGRUN_SIGNAL, NULL, &now) == 0 &&
+	    (now.sa_sigaction == on_asked || now.sa_handler == on_chaos))
+		sigaction(LONGRUN_SIGNAL, &ask_old, NULL);
+}
+
+/* --- the program's handlers: SIGNAL-1 --- */
+
+/* A handler that another thread sets between the two calls is lost: the kernel has no compare-and-swap. */
+static void lend_altstacks(void)
+{
+	struct sigaction sa;
+
+	for (int i = 1; i <= SIGNALS; i++) {
+		lent[i] = NULL;
+		if (i == SIGSEGV || i == SIGBUS || os_sigaction(i, NULL, &sa) < 0 ||
+		    no_handler(&sa) || sa.sa_flags & SA_ONSTACK)
+			continue;
+		sa.sa_flags |= SA_ONSTACK;
+		if (os_sigaction(i, &sa, NULL) == 0)
+			lent[i] = sa.sa_handler;
+	}
+}
+
+static void take_altstacks_back(void)
+{
+	struct sigaction sa;
+
+	for (int i = 1; i <= SIGNALS; i++) {
+		if (!lent[i] || os_sigaction(i, NULL, &sa) < 0 || sa.sa_handler != lent[i])
+			continue;
+		sa.sa_flags &= ~SA_ONSTACK;
+		os_sigaction(i, &sa, NULL);
+	}
+}
+
+/* --- SIGPIPE: SIGNAL-2 and SIGNAL-3 --- */
+
+static void on_sigpipe(int signo, siginfo_t *info, void *context)
+{
+	(void)context;
+	if ((getm() || gmp__blockedm()) && info->si_code == SI_USER && info->si_pid == getpid())
+		return; /* by a write: raise and pthread_kill have SI_TKILL */
+	signal(signo, SIG_DFL);
+	raise(signo); /* arrives when this handler returns */
+}
+
+static bool is_on_sigpipe(const struct sigaction *sa)
+{
+	return sa->sa_flags & SA_SIGINFO && sa->sa_sigaction == on_sigpipe;
+}
+
+void signal_check_sigpipe(void)
+{
+	struct sigaction sa;
+
+	os_sigpipe_trust(installed && !sigismember(&outer, SIGPIPE) &&
+			 os_sigaction(SIGPIPE, NULL, &sa) == 0 &&
+			 (is_on_sigpipe(&sa) || sa.sa_handler == SIG_IGN));
+}
+
+static void begin_sigpipe(void)
+{
+	struct sigaction sa = { .sa_sigaction = on_sigpipe,
+				.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART },
+			 now;
+
+	sigemptyset(&sa.sa_mask);
+	stands_for_sigpipe = os_sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL &&
+			     os_sigaction(SIGPIPE, &sa, NULL) == 0;
+	signal_check_sigpipe();
+}
+
+static void end_sigpipe(void)
+{
+	struct sigaction sa = { .sa_handler = SIG_DFL }, now;
+
+	os_sigpipe_trust(false);
+	if (stands_for_sigpipe && os_sigaction(SIGPIPE, NULL, &now) == 0 && is_on_sigpipe(&now))
+		os_sigaction(SIGPIPE, &sa, NULL);
+	stands_for_sigpipe = false;
+}
+
+int signal_init(void)
+{
+	struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK },
+			 now;
+
+	sigemptyset(&sa.sa_mask);
+	pthread_sigmask(SIG_BLOCK, NULL, &outer);
+	installed = true;
+	lend_altstacks();
+	begin_sigpipe();
+	for (unsigned i = 0; i < countof(handled); i++) {
+		if (sigaction(handled[i].signo, NULL, &now) < 0)
+			return -errno;
+		if (still_reached(i, &now))
+			continue;
+		handled[i].chained = false;
+		if (sigaction(handled[i].signo, &sa, &handled[i].old) < 0)
+			return -errno;
+	}
+	return ask_init();
+}
+
+void signal_fini(void)
+{
+	struct sigaction now;
+
+	if (!installed)
+		return;
+	installed = false;
+	if (sends_signals())
+		ask_fini();
+	for (unsigned i = 0; i < countof(handled); i++) {
+		if (sigaction(handled[i].signo, NULL, &now) < 0)
+			continue;
+		handled[i].chained = !is_ours(&now);
+		if (is_ours(&now))
+			sigaction(handled[i].signo, &handled[i].old, NULL);
+	}
+	end_sigpipe();
+	take_altstacks_back();
+}
+
+static size_t altstack_bytes(void)
+{
+	return round_up(getauxval(AT_MINSIGSTKSZ) + HANDLER_BYTES, PAGE);
+}
+
+/* The program's, except that the runtime's own signals arrive. */
+static void set_mask(void)
+{
+	sigset_t set = outer;
+
+	sigdelset(&set, SIGSEGV);
+	sigdelset(&set, SIGBUS);
+	if (sends_signals())
+		sigdelset(&set, LONGRUN_SIGNAL);
+	pthread_sigmask(SIG_SETMASK, &set, NULL);
+}
+
+void signal_program_mask(sigset_t *set)
+{
+	*set = outer;
+}
+
+void signal_thread_restore(void)
+{
+	pthread_sigmask(SIG_SETMASK, &outer, NULL);
+}
+
+/* Of gmp_run's caller, which has it again after the run: too small for the report of a fault. */
+static stack_t small_altstack;
+
+static bool give_altstack(struct m *m)
+{
+	stack_t ss = { .ss_size = altstack_bytes() }, old;
+
+	if (sigaltstack(NULL, &old) == 0 && !(old.ss_flags & SS_DISABLE)) {
+		if (m->ours || old.ss_size >= ss.ss_size)
+			return true;
+		small_altstack = old;
+	}
+	ss.ss_sp = os_reserve(ss.ss_size);
+	if (!ss.ss_sp)
+		return false;
+	if (sigaltstack(&ss, NULL) < 0) {
+		os_release(ss.ss_sp, ss.ss_size);
+		return false;
+	}
+	m->altstack = ss.ss_sp;
+	return true;
+}
+
+bool signal_thread_begin(struct m *m)
+{
+	bool given = give_altstack(m);
+
+	set_mask();
+	return given;
+}
+
+void signal_thread_end(struct m *m)
+{
+	stack_t ss = { .ss_flags = SS_DISABLE }, now;
+
+	if (!m->ours)
+		signal_thread_restore();
+	if (!m->altstack)
+		return;
+	if (!m->ours && small_altstack.ss_sp) {
+		ss = small_altstack;
+		small_altstack = (stack_t){ 0 };
+	}
+	/* a green thread may have set another one for the thread since */
+	if (sigaltstack(NULL, &now) < 0 || now.ss_sp == m->altstack)
+		sigaltstack(&ss, NULL);
+	if (!san_keeps_altstack())
+		os_release(m->altstack, altstack_bytes());
+	m->altstack = NULL;
+}

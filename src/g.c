@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which green threads are there, and where does a new one get its record from?
+ *
+ * Invariants
+ *  B1 Descriptors of green threads lie in one arena, side by side, apart from the stacks; they are
+ *     never unmapped while the runtime runs, so a stale pointer reads a descriptor, not garbage.
+ *  B2 Every descriptor that was ever made has a stack of the default class reserved (stack.c S1).
+ *  B3 A G that gmp_go made and that leaves a full ring before its first run becomes a struct unstarted of 32
+ *     bytes in the global queue, and its g struct is free. made + unstarted <= limit, and a stack is
+ *     promised for each record. So g_expand cannot fail when the record's turn comes: if no g struct
+ *     is free, the record's own share of the limit and its promise become one.
+ *
+ * A free descriptor stands in one of two places: in the cache of a P, for its owner alone, or in the
+ * list that all share.  It goes from one to the other by batches.
+ */
+#include "g.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "base/throw.h"
+
+enum { G_BATCH = 32, ID_BATCH = 64 };
+
+static struct {
+	struct lock lock;
+	struct g *arena; /* (c) */
+	char *names;    /* (c) G_NAME_MAX bytes for each descriptor, touched only for those named */
+	size_t bytes;   /* (c) */
+	uint32_t made;  /* (a) written under the lock */
+	uint32_t limit; /* (c) */
+	uint32_t keep; /* (a) how many free ones a P keeps for itself: few, where few are allowed */
+	uint32_t unstarted; /* (a) B3; written under the lock */
+	struct g *free;     /* under the lock, by schedlink */
+	uint64_t next_id;   /* (a) */
+} gs;
+
+static void gs_give(struct g *gp)
+{
+	gp->schedlink = gs.free;
+	gs.free = gp;
+}
+
+/* Make n g structs, whose stacks are promised. */
+static void gs_add_locked(uint32_t n)
+{
+	for (uint32_t i = n; i-- > 0;) { /* so that they are used in the order of addresses */
+		struct g *gp = &gs.arena[gs.made + i];
+
+		gp->w.gp = gp;
+		gp->token = gs.made + i + 1;
+		gp->sudog.w = &gp->w;
+		gs_give(gp);
+	}
+	st_rel(&gs.made, gs.made + n); /* ORD(g.made): descriptors before their number */
+}
+
+/* Make a batch of descriptors, with stacks promised; how many. */
+static uint32_t gs_make_locked(int *err)
+{
+	/* of what max_stack_memory allows a small part at a time: stacks of other sizes want some */
+	uint64_t part = sched.options.c.max_stack_memory / 16 >> sched.stack_class;
+	uint32_t n = (uint32_t)min_of((uint64_t)G_BATCH, max_of(part, (uint64_t)1));
+
+	if (stack_tight()) /* the rest is for threads' stacks, which are locked, too */
+		n = 1;
+	n = min_of(n, gs.limit - gs.made - gs.unstarted);
+
+	*err = n == 0 ? -EAGAIN : stack_promise(sched.stack_class, n);
+	/* up to the last that max_stack_memory or RLIMIT_MEMLOCK allows */
+	while ((*err == -EAGAIN || (*err == -ENOMEM && stack_lock_refused())) && n > 1) {
+		n /= 2;
+		*err = stack_promise(sched.stack_class, n);
+	}
+	if (*err)
+		return 0;
+	gs_add_locked(n);
+	return n;
+}
+
+static struct g *gs_take_locked(int *err)
+{
+	if (!gs.free && !gs_make_locked(err))
+		return NULL;
+	struct g *gp = gs.free;
+
+	gs.free = gp->schedlink;
+	return gp;
+}
+
+/* Fill pp's cache, which is empty, from the shared list. */
+static void gfree_refill_locked(struct p *pp)
+{
+	unsigned most = min_of(G_BATCH - 1u, ld_rlx(&gs.keep) / 2);
+	struct g *more;
+
+	for (unsigned i = 0; i < most && (more = gs.free); i++) {
+		gs.free = more->schedlink;
+		pp->gfree[pp->gfree_n++] = more;
+	}
+	/* the cache is last in first out: the lowest address on top */
+	for (unsigned i = 0; i < pp->gfree_n / 2; i++) {
+		more = pp->gfree[i];
+		pp->gfree[i] = pp->gfree[pp->gfree_n - 1 - i];
+		pp->gfree[pp->gfree_n - 1 - i] = more;
+	}
+}
+
+struct g *g_alloc(struct p *pp, int *err)
+{
+	if (likely(pp && pp->gfree_n > 0))
+		return pp->gfree[--pp->gfree_n];
+	lock(&gs.lock, LR_GFREE);
+	struct g *gp = gs_take_locked(err);
+
+	if (gp && pp)
+		gfree_refill_locked(pp);
+	unlock(&gs.lock, LR_GFREE);
+	return gp;
+}
+
+/* --- the compact form --- */
+
+uint32_t unstarted_reserve(uint32_t n)
+{
+	lock(&gs.lock, LR_GFREE);
+	n = min_of(n, gs.limit - (gs.made + gs.unstarted));
+	if (n > 0 && stack_promise(sched.stack_class, n))
+		n = 0;
+	st_rlx(&gs.unstarted, gs.unstarted + n);
+	unlock(&gs.lock, LR_GFREE);
+	return n;
+}
+
+void unstarted_unreserve(uint32_t n)
+{
+	if (n == 0)
+		return;
+	lock(&gs.lock, LR_GFREE);
+	st_rlx(&gs.unstarted, gs.unstarted - n);
+	unlock(&gs.lock, LR_GFREE);
+	stack_unpromise(sched.stack_class, n);
+}
+
+uint32_t unstarted_count(void)
+{
+	return ld_rlx(&gs.unstarted);
+}
+
+/* A free g struct; *fresh: there was none, and one was made of a reservation. */
+static noinline struct g *expand_slow(struct p *pp, bool *fresh)
+{
+	lock(&gs.lock, LR_GFREE);
+	*fresh = !gs.free;
+	if (*fresh) {
+		st_rlx(&gs.unstarted, gs.unstarted - 1);
+		gs_add_locked(1);
+	}
+	struct g *gp = gs.free;
+
+	gs.free = gp->schedlink;
+	gfree_refill_locked(pp);
+	unlock(&gs.lock, LR_GFREE);
+	return gp;
+}
+
+struct g *g_expand(struct p *pp, const struct unstarted *u, uint32_t *unused)
+{
+	bool fresh = false;
+	struct g *gp = likely(pp->gfree_n > 0) ? pp->gfree[--pp->gfree_n] : expand_slow(pp, &fresh);
+
+	*unused += !fresh;
+	g_init(gp, u->fn, u->arg, u->id, sched.stack_class);
+	st_rlx(&gp->join, (uintptr_t)0); /* detached: spawn.c */
+	st_rlx(&gp->made_at, u->made_at);
+	g_set_status(gp, G_RUNNABLE);
+	return gp;
+}
+
+void gfree_spill(struct p *pp, unsigned keep)
+{
+	lock(&gs.lock, LR_GFREE);
+	while (pp->gfree_n > keep)
+		gs_give(pp->gfree[--pp->gfree_n]);
+	unlock(&gs.lock, LR_GFREE);
+}
+
+/* To those that all share. */
+static void gfree_shared(struct g *gp)
+{
+	lock(&gs.lock, LR_GFREE);
+	gs_give(gp);
+	unlock(&gs.lock, LR_GFREE);
+}
+
+void g_free(struct p *pp, struct g *gp)
+{
+	st_rlx(&gp->named, false);
+	g_set_status(gp, G_FREE);
+	/* ORD(g.life): who sees the new number sees that it is free, or what it became since */
+	st_rel(&gp->generation, gp->generation + 1);
+	uint32_t keep = ld_rlx(&gs.keep);
+
+	if (unlikely(!pp)) {
+		gfree_shared(gp);
+		return;
+	}
+	if (unlikely(pp->gfree_n >= keep)) {
+		if (pp->gfree_n > keep / 2) /* it may be more, from when there were fewer Ps */
+			gfree_spill(pp, keep / 2);
+		if (keep == 0) {
+			gfree_shared(gp);
+			return;
+		}
+	}
+	pp->gfree[pp->gfree_n++] = gp;
+}
+
+void gfree_set_keep(int procs)
+{
+	uint64_t stacks = sched.options.c.max_stack_memory >> sched.stack_class;
+	uint64_t most = min_of(stacks, (uint64_t)gs.limit);
+
+	st_rlx(&gs.keep, (uint32_t)min_of((uint64_t)GFREE_CACHE, most / (16 * (uint64_t)procs)));
+}
+
+void gfree_trim(struct p *pp)
+{
+	gfree_spill(pp, ld_rlx(&gs.keep));
+}
+
+void g_bind_stack(struct p *pp, struct g *gp)
+{
+	struct stackcache *c = &pp->stacks;
+
+	if (likely(gp->stack_class == sched.stack_class)) {
+		char *lo = stackcache_take(c);
+
+		if (unlikely(!lo))
+			gmp__fatal("no stack, although one was reserved"); /* B2 */
+		st_rlx(&gp->stack, lo);
+	} else {
+		st_rlx(&gp->stack, stack_get(gp->stack_class));
+	}
+	bump(&pp->count.binds, 1);
+	san_begin(&gp->san, gp->stack, (size_t)1 << gp->stack_class);
+#ifdef SAN_THREAD
+	san_name(&gp->san, gp->id, g_name(gp));
+#endif
+}
+
+void g_unbind_stack(struct p *pp, struct g *gp)
+{
+	struct stackcache *c = &pp->stacks;
+
+	san_end(&gp->san);
+	bump(&pp->count.unbinds, 1);
+	if (likely(gp->stack_class == sched.stack_class)) {
+		if (unlikely(c->n == c->most))
+			stackcache_spill(c);
+		c->lo[c->n++] = gp->stack;
+	} else {
+		stack_put(gp->stack, gp->stack_class);
+		stack_unpromise(gp->stack_class, 1);
+	}
+	st_rlx(&gp->stack, (char *)NULL);
+}
+
+uint64_t g_new_id(struct p *pp)
+{
+	if (unlikely(!pp))
+		return add_rlx(&gs.next_id, 1);
+	if (unlikely(pp->id_next == pp->id_end)) {
+		pp->id_next = add_rlx(&gs.next_id, ID_BATCH);
+		pp->id_end = pp->id_next + ID_BATCH;
+	}
+	return pp->id_next++;
+}
+
+/* By bytes: others may read it at any time, and find out afterwards whether it was the name of the
+ * life that they look at (ORD(g.life)). */
+void g_set_name(struct g *gp, const char *name)
+{
+	char *to = gs.names + (size_t)g_index(gp) * G_NAME_MAX;
+	unsigned n = 0;
+
+	for (; name[n] && n < G_NAME_MAX - 1; n++)
+		st_rlx(&to[n], name[n]);
+	st_rlx(&to[n], '\0');
+	st_rlx(&gp->named, true);
+}
+
+const char *g_name(const struct g *gp)
+{
+	/* none: the child of a fork has a handle of its parent's */
+	return ld_rlx(&gp->named) && gs.names ? gs.names + (size_t)g_index(gp) * G_NAME_MAX : "";
+}
+
+uint32_t g_index(const struct g *gp)
+{
+	return (uint32_t)(gp - gs.arena);
+}
+
+uint32_t g_made(void)
+{
+	return ld_acq(&gs.made); /* ORD(g.made) */
+}
+
+struct g *g_at(uint32_t index)
+{
+	return index < g_made() ? &gs.arena[index] : NULL;
+}
+
+#ifdef GMP_DEBUG_CHECKS
+void gmp__check_edge(struct g *gp, enum gstatus to)
+{
+	static const struct {
+		const char *name;
+		unsigned edges;
+	} table[] = {
+#define GSTATUS(name, text, edges, owner) [name] = { text, edges },
+#include "gstatus.def"
+#undef GSTATUS
+	};
+	enum gstatus from = (enum gstatus)ld_rlx(&gp->status);
+
+	if (!(table[from].edges & 1u << to))
+		gmp__fatal("green thread %llu cannot go from %s to %s", (unsigned long long)gp->id,
+			   table[from].name, table[to].name);
+}
+#endif
+
+/* --- begin and end --- */
+
+int allgs_init(uint32_t limit)
+{
+	gs.limit = limit;
+	gs.made = 0;
+	gs.unstarted = 0;
+	gs.free = NULL;
+	gs.next_id = 1;
+	gs.bytes = round_up((size_t)limit * sizeof(struct g), PAGE);
+	gs.arena = os_reserve(gs.bytes);
+	gs.names = os_reserve((size_t)limit * G_NAME_MAX);
+	return gs.arena && gs.names ? 0 : -ENOMEM;
+}
+
+void allgs_fini(void)
+{
+	if (gs.arena)
+		os_release(gs.arena, gs.bytes);
+	if (gs.names)
+		os_release(gs.names, (size_t)gs.limit * G_NAME_MAX);
+	gs.arena = NULL;
+	gs.names = NULL;
+	gs.made = 0;
+}
+
+void allgs_forget(void)
+{
+	memset(&gs, 0, sizeof(gs));
+}

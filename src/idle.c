@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT */
+#include "idle.h"
+
+#include "base/os.h"
+#include "handoff.h"
+#include "mode/latency.h"
+#include "netpoll.h"
+#include "poller.h"
+#include "proc.h"
+#include "runq.h"
+#include "sched.h"
+#include "ready.h"
+#include "timerheap.h"
+#include "mode/vtime.h"
+
+/* --- waking --- */
+
+bool start_m(struct p *pp, bool spinning)
+{
+	struct m *m;
+
+	m_join_one(true);
+	m = m_new();
+	if (!m)
+		return false;
+	m->nextp = pp;
+	m->spinning = spinning;
+	if (m_start(m) == 0)
+		return true;
+	m_free(m);
+	return false;
+}
+
+void wakep(void)
+{
+	int none = 0;
+	struct p *mine = getp();
+
+	if (ld_seq(&sched.npidle) == 0 || ld_seq(&sched.nmspinning) != 0 ||
+	    !cas_seq(&sched.nmspinning, &none, 1)) /* ORD(idle) */
+		return;
+	lock(&sched.lock, LR_SCHED);
+	bool on = ld_rlx(&sched.state) == RUN_ON;
+	struct p *pp = on ? pidle_get() : NULL;
+	struct m *m = pp ? midle_get() : NULL;
+	bool in_poller = m && m->in_poller, may_start = pp && !m && m_reserve_locked();
+
+	if (m) {
+		m->nextp = pp;
+		m->spinning = true;
+	} else if (may_start) {
+		sched.nstarting++;
+	} else if (pp) {
+		pidle_put(pp);
+	}
+	unlock(&sched.lock, LR_SCHED);
+	if (mine && (m || may_start))
+		bump(&mine->count.wakeups, 1);
+	if (m) {
+		m_wake(m, in_poller);
+		return;
+	}
+	bool started = may_start && start_m(pp, true);
+
+	if (may_start) {
+		lock(&sched.lock, LR_SCHED);
+		sched.nstarting--;
+		if (!started) /* no memory or no thread: those that run will do */
+			pidle_put(pp);
+		unlock(&sched.lock, LR_SCHED);
+	}
+	if (!started)
+		sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
+}
+
+bool has_work_except(struct p *few)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+
+	if (ld_rlx(&sched.gqn))
+		return true;
+	for (int i = 0; i < n; i++) {
+		struct p *pp = sched.allp[i];
+		uint32_t n = runq_len(pp);
+
+		if (n && ld_rlx(&pp->open) &&
+		    (pp != few || (!pp->wake_deferred && n >= WAKE_FROM - 1))) /* it has taken one */
+			return true;
+	}
+	return false;
+}
+
+void wake_for_queued(void)
+{
+	if (has_work())
+		wakep();
+}
+
+/* --- has everything come to an end? --- */
+
+bool sched_all_idle(void)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+
+	for (int i = 0; i < n; i++) {
+		uint32_t status = ld_rlx(&sched.allp[i]->status) & P_STATUS_MASK;
+
+		if (status == P_RUNNING || status == P_BLOCKED)
+			return false;
+	}
+	return true;
+}
+
+/* None but those of deadlines of descriptors, which only end waits.  Where no P runs, both counts stand
+ * still. */
+static bool no_timer_matters(void)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+	uint32_t armed = 0;
+
+	for (int i = 0; i < n; i++)
+		armed += timers_glance(sched.allp[i]);
+	return armed == netpoll_deadlines();
+}
+
+bool sched_only_time(void)
+{
+	return !ld_rlx(&sched.npollwait) && sched_all_idle() && !ld_rlx(&sched.nblocked) &&
+	       !ld_rlx(&sched.gqn) && ld_rlx(&sched.state) == RUN_ON;
+}
+
+/* And no timer would make anything ready: has everything come to an end? */
+static bool stalled(void)
+{
+	return !sched.library && sched_only_time() && no_timer_matters();
+}
+
+bool sched_stalled_locked(void)
+{
+	lock(&sched.lock, LR_SCHED);
+	bool yes = stalled() && !ld_rlx(&sched.gqn);
+	unlock(&sched.lock, LR_SCHED);
+	return yes;
+}
+
+static int64_t stall_check(int64_t until)
+{
+	if (!stalled())
+		return until;
+	int64_t ns = sched.stalled();
+
+	return ns == NEVER ? until : min_of(until, rt_now() + ns);
+}
+
+/* --- going to sleep --- */
+
+/* T5 of timerheap.h. */
+static int64_t earliest_with_slack(void)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+	int64_t first = sched_earliest_timer(), until = first;
+
+	if (first >= NEVER - TIMER_SLACK)
+		return first;
+	for (int i = 0; i < n; i++) {
+		struct p *pp = sched.allp[i];
+
+		if (time_between(first, timers_next(pp)) <= (uint64_t)timer_slack())
+			until = max_of(until, timers_wake_with(pp, first));
+	}
+	return until;
+}
+
+/* How long to sleep in the poller; announces it (poll_until). */
+static int64_t poll_time(void)
+{
+	int64_t until;
+
+	do {
+		until = earliest_with_slack();
+		st_seq(&sched.poll_until,
+		       until); /* ORD(poll.until): announced before the last look */
+		fence_seq();
+	} while (timer_is_missed(sched_earliest_timer(), until));
+	return until;
+}
+
+/* Sleep as the one in the poller.  The ready ones are in *out. */
+static void sleep_in_poller(struct glist *out)
+{
+	/* with no P to be had it can do nothing for timers; the next to give one up tells it */
+	st_seq(&sched.poll_until, NEVER); /* ORD(poll.until) */
+	int64_t until = ld_seq(&sched.npidle) ? stall_check(poll_time()) : NEVER;
+	int64_t ns = until;
+
+	if (unlikely(ld_rlx(&sched.virtual_now))) {
+		int64_t began = os_now();
+
+		ns = vtime_sleep(until);
+		sched_poll(ns, out);
+		vtime_slept(ns, began);
+	} else if (!ld_rlx(&sched.npollwait) && sched_all_idle()) {
+		add_rlx(&sched.polls, 1);
+		netpoll_rest(until);
+	} else {
+		if (until != NEVER)
+			ns = max_of(until - os_now(), 0);
+		if (ns > 0) /* else there is no time for events: they are asked for later */
+			sched_poll(ns, out);
+	}
+	st_rlx(&sched.poll_until, INT64_MIN);
+}
+
+/* Step 4: out of the lists again, with a P, and as one that spins, if there is work after all. */
+static bool recheck_work(struct m *m)
+{
+	bool got = false;
+
+	if (!has_work())
+		return false;
+	lock(&sched.lock, LR_SCHED);
+	if (midle_del(m)) {
+		struct p *pp = pidle_get();
+
+		if (m->in_poller) {
+			m->in_poller = false;
+			sched.polling = false;
+		}
+		if (pp) {
+			p_bind(pp, m);
+			m->spinning = true; /* there may be more than it takes: it owes a look */
+			add_seq(&sched.nmspinning, 1); /* ORD(idle) */
+			got = true;
+		} else {
+			midle_put(m);
+		}
+	}
+	unlock(&sched.lock, LR_SCHED);
+	return got;
+}
+
+/* Give the P up.  False: there was work, or the P has to attend to something. */
+static bool releasep(struct m *m, struct p *pp, bool *spun)
+{
+	lock(&sched.lock, LR_SCHED);
+	if (ld_rlx(&sched.gqn) || p_attends(pp) || ld_rlx(&sched.state) != RUN_ON) {
+		unlock(&sched.lock, LR_SCHED);
+		return false;
+	}
+	m->p = NULL;
+	bump(&pp->count.parks, 1);
+	*spun = m->spinning; /* from here on it is the waker's to set */
+	m->spinning = false;
+	pidle_put(pp);
+	midle_put(m);
+	unlock(&sched.lock, LR_SCHED);
+	return true;
+}
+
+void notify_poller(struct p *pp)
+{
+	int64_t until = ld_seq(&sched.poll_until); /* ORD(poll.until): our timers stand already */
+
+	if (timer_is_missed(timers_next(pp), until) ||
+	    (until != INT64_MIN && (ld_rlx(&sched.virtual_now) || stalled())))
+		gmp__poller.wake();
+}
+
+void idle_fence(void)
+{
+	if (sched.asymmetric && !sched_all_idle())
+		os_membarrier();
+	else
+		fence_seq(); /* ORD(idle) */
+}
+
+/* --- getting up --- */
+
+struct p *acquirep(struct m *m, struct glist *out)
+{
+	struct g *gp;
+
+	lock(&sched.lock, LR_SCHED);
+	struct p *pp = m->nextp;
+	bool was_listed = !pp && midle_del(m);
+
+	if (!was_listed)
+		sched_is_up_locked(m);
+
+	if (m->in_poller) {
+		m->in_poller = false;
+		sched.polling = false;
+	}
+	if (pp)
+		m->nextp = NULL;
+	else if (was_listed)
+		pp = pidle_get();
+	if (!pp && was_listed && out->head) /* events: BLOCK-5 of blocking.c */
+		pp = sched_take_blocked_locked();
+	if (pp) {
+		st_rlx(&pp->status, P_RUNNING);
+		p_bind(pp, m);
+	} else {
+		uint64_t ticks = cpu_ticks();
+
+		while ((gp = glist_pop(out))) {
+			latency_stamp_now(gp, latency_cause_of(gp), ticks);
+			g_set_status(gp, G_RUNNABLE);
+			gq_put(gp);
+		}
+	}
+	unlock(&sched.lock, LR_SCHED);
+	return pp;
+}
+
+void wake_sysmon(void)
+{
+	fence_seq(); /* ORD(sysmon): the P runs before the look; the watcher announces, then looks */
+	if (unlikely(ld_rlx(&sched.sysmon_asleep)) && xchg_seq(&sched.sysmon_asleep, 0)) {
+		st_rlx(&sched.coarse_now, os_now()); /* nobody has set it for long */
+		os_futex_wake(&sched.sysmon_asleep, 1);
+	}
+}
+
+bool wait_for_p(struct m *m)
+{
+	for (;;) {
+		struct glist out = { 0 };
+
+		if (m->in_poller)
+			sleep_in_poller(&out);
+		else
+			m_sleep(m);
+		struct p *pp = acquirep(m, &out);
+
+		sched_submit_list(&out); /* without a P: the external ones that are left */
+		if (pp) {
+			wake_sysmon();
+			return true;
+		}
+		if (ld_rlx(&sched.state) != RUN_ON)
+			return false;
+		lock(&sched.lock, LR_SCHED);
+		bool stopping = ld_rlx(&sched.state) != RUN_ON;
+
+		if (!stopping)
+			midle_put(m);
+		unlock(&sched.lock, LR_SCHED);
+		if (stopping)
+			return false;
+		fence_seq(); /* ORD(idle): for what went to the global queue; it may be m that is woken */
+		wake_for_queued();
+	}
+}
+
+bool stopm(struct m *m, struct p *pp)
+{
+	bool spun;
+
+	if (!releasep(m, pp, &spun))
+		return true;
+	if (spun)
+		sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
+	idle_fence();
+	if (recheck_work(m)) {
+		wake_sysmon();
+		return true;
+	}
+	if (!m->in_poller)
+		notify_poller(pp);
+	return wait_for_p(m);
+}
+
+leaves_by_jump int leave_g0(struct m *m)
+{
+	return gmp__gogo(&m->base, 0, m->g0);
+}
+
+/* --- the end --- */
+
+void sched_stop(void)
+{
+	struct m *m;
+
+	lock(&sched.lock, LR_SCHED);
+	st_seq(&sched.state, RUN_STOPPING); /* ORD(external): who enters after this does not stay */
+	for (int i = 0, n = ld_acq(&sched.nallp); i < n; i++) /* ORD(allp) */
+		or_rlx(&sched.allp[i]->attention, ATTENTION_STOP);
+	while ((m = midle_get()))
+		m_wake(m, m->in_poller);
+	for (m = sched.allm; m; m = m->alllink)
+		if (m->bound &&
+		    !m->nextp) /* else it is woken by who gave it a P, and not gone before */
+			m_wake(m, false);
+	unlock(&sched.lock, LR_SCHED);
+}

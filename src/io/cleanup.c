@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/cleanup.h"
+
+#include <stddef.h>
+
+#include "base/lock.h"
+#include "proc.h"
+
+static struct {
+	struct lock lock;
+	struct leftover *first;
+} left;
+
+void leftover_add(struct leftover *l, void (*end)(struct leftover *l))
+{
+	l->end = end;
+	l->from = &left.first;
+	l->thread = thread_m();
+	lock(&left.lock, LR_LEFTOVER);
+	l->link = left.first;
+	if (l->link)
+		l->link->from = &l->link;
+	left.first = l;
+	unlock(&left.lock, LR_LEFTOVER);
+}
+
+static void take_out_locked(struct leftover *l)
+{
+	*l->from = l->link;
+	if (l->link)
+		l->link->from = l->from;
+}
+
+void leftover_del(struct leftover *l)
+{
+	lock(&left.lock, LR_LEFTOVER);
+	take_out_locked(l);
+	unlock(&left.lock, LR_LEFTOVER);
+}
+
+static struct leftover *take_one_of(const struct m *m)
+{
+	struct leftover *l;
+
+	lock(&left.lock, LR_LEFTOVER);
+	for (l = left.first; l && l->thread != m; l = l->link)
+		;
+	if (l)
+		take_out_locked(l);
+	unlock(&left.lock, LR_LEFTOVER);
+	return l;
+}
+
+void leftovers_dropped(const struct m *m)
+{
+	for (struct leftover *l; (l = take_one_of(m)) != NULL;)
+		l->end(l);
+}
+
+void leftovers_fini(void)
+{
+	for (struct leftover *l = left.first; l; l = l->link)
+		l->end(l);
+	left.first = NULL;
+}
+
+void leftovers_forget(void)
+{
+	left.lock = (struct lock){ 0 };
+	left.first = NULL;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+#include "mode/latency.h"
+
+#include "base/os.h"
+#include "timerheap.h"
+
+/* --- one G --- */
+
+/* Between 33 and 96 Gs, 64.5 on average. Not from pp->rand: measuring draws must not change the schedule
+ * that a seed repeats. */
+static uint64_t next_sample(uint64_t ticks)
+{
+	return LATENCY_EVERY / 2 + 1 + (ticks * 0x9e3779b97f4a7c15u >> 58);
+}
+
+/* A deadline that has passed, in cpu_ticks. */
+static uint64_t ticks_of(int64_t deadline, uint64_t ticks)
+{
+	int64_t now = os_now(), run = now - sched.start_now;
+	double late = (double)time_between(deadline, now);
+
+	if (ld_rlx(&sched.virtual_now) || run <= 0)
+		return ticks;
+	late *= (double)(ticks - sched.start_ticks) / (double)run;
+	return late < (double)ticks ? ticks - (uint64_t)late : 0;
+}
+
+void latency_stamp(struct g *gp, enum latency_cause cause, bool sampled)
+{
+	uint64_t ticks = cpu_ticks();
+
+	if (cause == LATENCY_TIMER)
+		ticks = ticks_of((int64_t)ld_rlx(&gp->ready_at), ticks);
+	st_rlx(&gp->ready_at, ticks);
+	gp->measured = (uint8_t)(cause | (sampled ? LATENCY_SAMPLED : 0));
+	gp->turn |= RESUME_MEASURED;
+}
+
+noinline void latency_sample(struct p *pp, struct g *gp, enum latency_cause cause)
+{
+	pp->sample_in = next_sample(cpu_ticks());
+	if (!(gp->turn & RESUME_MEASURED)) /* else a late timer's, which is converted already */
+		latency_stamp(gp, cause, true);
+}
+
+enum latency_cause latency_cause_of(const struct g *gp)
+{
+	if (!ld_rlx(&gp->stack))
+		return LATENCY_SPAWN;
+	switch (ld_rlx(&gp->reason)) {
+	case WAIT_READ:
+	case WAIT_WRITE:
+	case WAIT_READ_WRITE:
+	case WAIT_POLL:
+	case WAIT_FILE: return LATENCY_DESCRIPTOR;
+	default: return LATENCY_WAKE;
+	}
+}
+
+noinline void latency_record(struct p *pp, struct g *gp)
+{
+	uint64_t now = cpu_ticks(), ready_at = ld_rlx(&gp->ready_at);
+	uint64_t ticks = now > ready_at ? now - ready_at : 0; /* CPUs may differ a little */
+	struct latency *l = &pp->latency[gp->measured & LATENCY_CAUSE_MASK];
+	unsigned weight = gp->measured & LATENCY_SAMPLED ? LATENCY_EVERY : 1;
+
+	gp->turn &= (uint8_t)~RESUME_MEASURED;
+	bump(&l->samples, 1);
+	bump(&l->in[latency_bucket(ticks)], weight);
+	if (ticks > l->max)
+		st_rlx(&l->max, ticks);
+}
+
+uint64_t latency_bound(unsigned bucket)
+{
+	unsigned octave = bucket / 4 + 1;
+
+	return bucket < 4 ? bucket : (((uint64_t)bucket % 4 + 5) << (octave - 2)) - 1;
+}
+
+/* --- one P, as sysmon sees it --- */
+
+enum { NO_HEAD = -1 };
+
+/* Changes whenever a G begins to run, enters blocking code, or the P is given up. */
+static uint64_t run_steps(struct p *pp)
+{
+	return ld_rlx(&pp->count.switches) + ld_rlx(&pp->count.blocks) + ld_rlx(&pp->count.parks);
+}
+
+static bool is_running(struct p *pp)
+{
+	return (ld_rlx(&pp->status) & P_STATUS_MASK) == P_RUNNING;
+}
+
+/* By sysmon and by callers of gmp_stats_get. */
+static void raise_to(int64_t *longest, int64_t ns)
+{
+	int64_t before = ld_rlx(longest);
+
+	while (ns > before && !cas_rlx(longest, &before, ns))
+		;
+}
+
+static uint64_t head_if_any(struct p *pp)
+{
+	uint64_t head = ld_rlx(&pp->runqhead);
+
+	return (uint32_t)head == ld_rlx(&pp->runqtail) ? (uint64_t)NO_HEAD : head;
+}
+
+static void begin_queue(struct watched_run *w, struct p *pp, int64_t now)
+{
+	w->queued_since = now;
+	w->head = head_if_any(pp);
+	w->next = ld_rlx(&pp->runnext);
+}
+
+/* The P has not switched since the last poll. */
+static void watch_queue(struct watched_run *w, struct p *pp, int64_t now)
+{
+	bool same_head = w->head != (uint64_t)NO_HEAD && w->head == ld_rlx(&pp->runqhead);
+	bool same_next = w->next && w->next == ld_rlx(&pp->runnext);
+
+	if (same_head || same_next)
+		raise_to(&sched.longest_queued, now - w->queued_since);
+	else
+		begin_queue(w, pp, now);
+	if (!ld_rlx(&sched.virtual_now))
+		raise_to(&sched.longest_queued, (int64_t)time_between(timers_next(pp), now));
+}
+
+void latency_watch(struct p *pp, int64_t now)
+{
+	struct watched_run *w = &pp->watched;
+	uint64_t steps = run_steps(pp);
+	bool runs = is_running(pp);
+
+	if (runs && steps == w->steps && w->since != NEVER) {
+		raise_to(&sched.longest_run, now - w->since);
+		watch_queue(w, pp, now);
+		return;
+	}
+	st_rlx(&w->since, runs ? now : NEVER);
+	st_rel(&w->steps, steps); /* ORD(p.watched) */
+	begin_queue(w, pp, now);
+}
+
+void latency_note_running(struct p *pp, int64_t now)
+{
+	uint64_t steps = ld_acq(&pp->watched.steps); /* ORD(p.watched) */
+	int64_t since = ld_rlx(&pp->watched.since);
+
+	if (steps == run_steps(pp) && is_running(pp) && since <= now)
+		raise_to(&sched.longest_run, now - since);
+}

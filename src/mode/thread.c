@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+#include "mode/thread.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "base/throw.h"
+#include "park.h"
+#include "g.h"
+#include "proc.h"
+#include "sched.h"
+#include "ready.h"
+#include "idle.h"
+
+enum { RAN = 0, EXITED, DROPPED }; /* how a thread came to its end */
+
+#define HELD ((struct waiter *)1)
+
+/* --- beginning --- */
+
+/* Under no lock: 0, or why no thread may begin; from then on the end of the run awaits it. */
+static int announce(void)
+{
+	lock(&sched.lock, LR_SCHED);
+	int err = ld_rlx(&sched.state) != RUN_ON ? -ESRCH : m_reserve_locked() ? 0 : -EAGAIN;
+
+	if (!err)
+		sched.nstarting++;
+	unlock(&sched.lock, LR_SCHED);
+	return err;
+}
+
+static void count_blocked(int n)
+{
+	st_rlx(&sched.nblocked, sched.nblocked + n); /* O3 */
+}
+
+void thread_adopt(struct m *m, struct g *gp)
+{
+	gp->awaits = NULL;
+	g_set_status(gp, G_RUNNING);
+	g_set_status(gp, G_BLOCKED);
+	lock(&sched.lock, LR_SCHED);
+	m->alone = true;
+	m->curg = gp;
+	count_blocked(1);
+	unlock(&sched.lock, LR_SCHED);
+}
+
+/* The M has no green thread any more.  O4 */
+static void let_go(struct m *m)
+{
+	lock(&sched.lock, LR_SCHED);
+	m->curg = NULL;
+	count_blocked(-1);
+	unlock(&sched.lock, LR_SCHED);
+}
+
+int thread_start(struct g *gp)
+{
+	for (int i = 0; i < 2; i++) /* each may have had a thread before it */
+		m_join_one(true);
+	int err = announce();
+
+	if (err)
+		return err;
+	struct m *m = m_new();
+
+	err = m ? 0 : -EAGAIN;
+	if (m) {
+		thread_adopt(m, gp);
+		err = m_start(m) ? -EAGAIN : 0;
+	}
+	if (err && m) {
+		let_go(m);
+		m_free(m);
+		g_set_status(gp, G_RUNNABLE);
+	}
+	lock(&sched.lock, LR_SCHED);
+	sched.nstarting--;
+	unlock(&sched.lock, LR_SCHED);
+	return err;
+}
+
+/* --- ending --- */
+
+/* The last that is heard of it, as sched_exit_g0 has it for others. */
+static void end(struct m *m, struct g *gp)
+{
+	if (gp == sched.main)
+		sched_stop(); /* first: with nobody in blocking code it would look like a deadlock */
+	let_go(m);
+	g_set_status(gp, G_RUNNING);
+	g_set_status(gp, G_DEAD);
+	add_rlx(&sched.thread_exits, 1);
+	if (gp->stack_class != sched.stack_class)
+		stack_unpromise(gp->stack_class, 1); /* promised, and never used */
+	if (ld_acq(&gp->join))                       /* ORD(join) */
+		sched.joinable_exit(gp);
+	else
+		g_free(NULL, gp);
+}
+
+static _Noreturn void leave(struct m *m, int how)
+{
+	if (how == DROPPED)
+		sched.thread_killed(m);
+	longjmp(*(jmp_buf *)m->way_out, how);
+}
+
+void thread_run(struct m *m)
+{
+	struct g *gp = m->curg;
+	jmp_buf way_out;
+
+	m->way_out = &way_out;
+	m->tid = os_thread_id();
+	m->blocks = UINT32_MAX / 2; /* gmp_block_leave never comes to the last */
+	gmp__setm_blocked(m);
+	switch (setjmp(way_out)) {
+	case RAN:
+		gp->fn(gp->arg);
+		if (!gmp__blockedm())
+			_exit(0); /* forked from this green thread: it goes on as a plain thread */
+		run_exit_hooks(gp);
+		/* fallthrough */
+	case EXITED: end(m, gp); break;
+	case DROPPED: let_go(m); break;
+	}
+	gmp__setm(NULL);
+}
+
+noinline void thread_exit(struct m *m)
+{
+	run_exit_hooks(m->curg);
+	leave(m, EXITED);
+}
+
+static bool run_ends(void)
+{
+	return ld_acq(&sched.state) != RUN_ON; /* ORD(external) */
+}
+
+void thread_checkpoint(void)
+{
+	struct m *m = thread_m();
+
+	if (m && run_ends())
+		leave(m, DROPPED);
+}
+
+/* --- waiting --- */
+
+static bool is_cut(const struct g *gp)
+{
+	return ld_rlx(&gp->cancelled) && !gp->masked && !gp->uncancellable;
+}
+
+/* The caller holds what w is in, or keeps w: it stays. */
+static void claim(struct waiter *w, int result)
+{
+	if (waiter_claim(w, result))
+		sched_wake_external(w);
+}
+
+void thread_arm(struct m *m, struct waiter *w, unsigned why)
+{
+	struct g *gp = m->curg;
+
+	st_rlx(&gp->reason, (uint8_t)(why & ~(unsigned)UNCANCELLABLE));
+	gp->uncancellable = why & UNCANCELLABLE;
+	st_rel(&w->state, WAITER_ARMED); /* ORD(waiter.claim) */
+	st_rel(&gp->awaits, w);     /* ORD(awaits) */
+	fence_seq();                /* ORD(cancel) */
+	if (run_ends())
+		claim(w, -ESRCH);
+	else if (is_cut(gp))
+		claim(w, -ECANCELED);
+}
+
+int thread_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result)
+{
+	struct g *gp = m->curg;
+	struct waiter *mine = w;
+
+	while (!cas_acq(&gp->awaits, &mine, (struct waiter *)NULL)) { /* ORD(awaits) */
+		mine = w;
+		cpu_relax();
+	}
+	m->dropped = result && run_ends(); /* one look: unwait goes by the same */
+	if (result && unwait)
+		unwait(w);
+	if (m->dropped)
+		leave(m, DROPPED);
+	return result == -ETIMEDOUT && is_cut(gp) ? -ECANCELED : result;
+}
+
+bool thread_killed(void)
+{
+	struct m *m = thread_m();
+
+	return m && m->dropped;
+}
+
+/* O1: NULL if gp does not wait; else release. */
+static struct waiter *hold(struct g *gp)
+{
+	struct waiter *w = ld_acq(&gp->awaits); /* ORD(awaits) */
+
+	while (w) {
+		if (w != HELD && cas_acq(&gp->awaits, &w, HELD)) /* ORD(awaits) */
+			return w;
+		cpu_relax();
+		w = ld_acq(&gp->awaits); /* ORD(awaits) */
+	}
+	return NULL;
+}
+
+static void end_wait(struct g *gp, bool all, int result)
+{
+	struct waiter *w = hold(gp);
+
+	if (!w)
+		return;
+	if (all || is_cut(gp)) /* held: it stands still, and what is read belongs to this wait */
+		claim(w, result);
+	st_rel(&gp->awaits, w); /* ORD(awaits) */
+}
+
+void thread_cut(struct g *gp)
+{
+	fence_seq(); /* ORD(cancel) */
+	end_wait(gp, false, -ECANCELED);
+}
+
+/* --- the end of a run --- */
+
+static bool wake_all(void)
+{
+	lock(&sched.lock, LR_SCHED);
+	bool any = sched.nstarting > 0;
+
+	for (struct m *m = sched.allm; m; m = m->alllink) {
+		if (!m->alone || !m->curg)
+			continue;
+		any = true;
+		end_wait(m->curg, true, -ESRCH);
+	}
+	unlock(&sched.lock, LR_SCHED);
+	return any;
+}
+
+void threads_end(void)
+{
+	while (wake_all()) /* again: one that ran may wait only now, and sees to itself */
+		os_nap(200000);
+}

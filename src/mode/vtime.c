@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#include "mode/vtime.h"
+
+#include "base/os.h"
+#include "sched.h"
+#include "idle.h"
+
+/* The same at each start, so that a run repeats what it prints, too; and not 0, from where all that lies
+ * back would be negative. */
+enum { BEGINNING = 1000000000 };
+
+void vtime_begin(void)
+{
+	st_rlx(&sched.virtual_now, (int64_t)BEGINNING);
+}
+
+void vtime_end(void)
+{
+	st_rlx(&sched.virtual_now, (int64_t)0);
+}
+
+static void advance_to(int64_t when)
+{
+	if (when > ld_rlx(&sched.virtual_now))
+		st_rlx(&sched.virtual_now, when);
+}
+
+/* VT2 */
+static bool jump(void)
+{
+	bool can;
+
+	lock(&sched.lock, LR_SCHED);
+	int64_t next = sched_earliest_timer();
+
+	can = next != NEVER && sched_only_time() && !ld_rlx(&sched.gqn);
+	if (can)
+		advance_to(next);
+	unlock(&sched.lock, LR_SCHED);
+	return can;
+}
+
+int64_t vtime_sleep(int64_t until)
+{
+	if (until == NEVER)
+		return NEVER;
+	if (jump())
+		return 0;
+	return sched_all_idle() ? max_of(until - rt_now(), 0) : NEVER; /* VT3 */
+}
+
+void vtime_slept(int64_t ns, int64_t began)
+{
+	int64_t next = sched_earliest_timer();
+
+	if (ns > 0 && ns != NEVER && next != NEVER)
+		advance_to(min_of(next, rt_now() + (os_now() - began)));
+}
+
+int64_t vtime_real(int64_t deadline)
+{
+	int64_t now = ld_rlx(&sched.virtual_now), real, ns;
+
+	if (likely(!now) || deadline == NEVER)
+		return deadline;
+	real = os_now();
+	ns = max_of(deadline, now) - now;
+	return ns > NEVER - real ? NEVER : real + ns;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+#include "parkinglot.h"
+
+#include "base/os.h"
+
+struct bucket {
+	struct lock lock;
+	struct sudog *root; /* a treap of the first sudogs of each address */
+} aligned_to(CACHE_LINE);
+
+static struct bucket buckets[SEMA_BUCKETS];
+uint8_t gmp__lot_calm[SEMA_BUCKETS];
+
+struct bucket *lot_lock(const void *key)
+{
+	struct bucket *b = &buckets[lot_hash(key) >> 55];
+
+	lock(&b->lock, LR_SEMA);
+	return b;
+}
+
+void lot_unlock(struct bucket *b)
+{
+	unlock(&b->lock, LR_SEMA);
+}
+
+/* The child of a fork has none of the threads that wait or hold a lock, also where no runtime ran. */
+static void forget_all(void)
+{
+	for (int i = 0; i < SEMA_BUCKETS; i++) {
+		buckets[i] = (struct bucket){ 0 };
+		gmp__lot_calm[i] = false;
+	}
+}
+
+__attribute__((constructor)) static void register_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, forget_all);
+}
+
+/* --- calm --- */
+
+/* The system call is made with the lock held, or another could take the bucket for stirred up while the
+ * fence is still on its way; once a second and bucket at most (sysmon.c). */
+void lot_mark_contended(struct bucket *b)
+{
+	uint8_t *calm = &gmp__lot_calm[b - buckets];
+
+	if (likely(!ld_rlx(calm)))
+		return;
+	st_rlx(calm, false);
+	os_membarrier(); /* ORD(calm) */
+}
+
+void lot_calm_down(void)
+{
+	for (int i = 0; i < SEMA_BUCKETS; i++) {
+		if (ld_rlx(&gmp__lot_calm[i]))
+			continue;
+		lock(&buckets[i].lock, LR_SEMA);
+		st_rlx(&gmp__lot_calm[i], !buckets[i].root);
+		unlock(&buckets[i].lock, LR_SEMA);
+	}
+}
+
+/* --- the treap --- */
+
+/* Where the address's queue hangs, or would hang. */
+static struct sudog **find(struct bucket *b, const void *key)
+{
+	struct sudog **at = &b->root;
+
+	while (*at && (*at)->key != key)
+		at = (uintptr_t)key < (uintptr_t)(*at)->key ? &(*at)->left : &(*at)->right;
+	return at;
+}
+
+/* Part a tree into the addresses below key and those above. */
+static void split(struct sudog *t, const void *key, struct sudog **below, struct sudog **above)
+{
+	while (t) {
+		if ((uintptr_t)t->key < (uintptr_t)key) {
+			*below = t;
+			below = &t->right;
+			t = t->right;
+		} else {
+			*above = t;
+			above = &t->left;
+			t = t->left;
+		}
+	}
+	*below = *above = NULL;
+}
+
+static struct sudog *merge(struct sudog *below, struct sudog *above)
+{
+	struct sudog *root, **at = &root;
+
+	while (below && above) {
+		if (below->priority > above->priority) {
+			*at = below;
+			at = &below->right;
+			below = below->right;
+		} else {
+			*at = above;
+			at = &above->left;
+			above = above->left;
+		}
+	}
+	*at = below ? below : above;
+	return root;
+}
+
+static void insert(struct bucket *b, struct sudog *sg)
+{
+	struct sudog **at = &b->root;
+
+	sg->priority = (uint32_t)(lot_hash(sg->key) * 0xd1342543de82ef95u >> 32);
+	while (*at && (*at)->priority >= sg->priority)
+		at = (uintptr_t)sg->key < (uintptr_t)(*at)->key ? &(*at)->left : &(*at)->right;
+	split(*at, sg->key, &sg->left, &sg->right);
+	*at = sg;
+}
+
+/* Another sudog takes the place of an address's first. */
+static void replace(struct sudog **at, struct sudog *sg)
+{
+	struct sudog *old = *at;
+
+	sg->left = old->left;
+	sg->right = old->right;
+	sg->priority = old->priority;
+	sg->tail = old->tail;
+	*at = sg;
+}
+
+/* --- queues --- */
+
+void lot_enqueue(struct bucket *b, const void *key, struct sudog *sg, bool front)
+{
+	struct sudog **at = find(b, key), *first = *at;
+
+	sg->key = key;
+	sg->next = sg->prev = NULL;
+	st_rlx(&sg->queued, true);
+	if (!first) {
+		sg->tail = sg;
+		insert(b, sg);
+	} else if (front) {
+		replace(at, sg);
+		sg->next = first;
+		first->prev = sg;
+	} else {
+		sg->prev = first->tail;
+		first->tail->next = sg;
+		first->tail = sg;
+	}
+}
+
+void lot_dequeue(struct bucket *b, struct sudog *sg)
+{
+	struct sudog **at = find(b, sg->key), *first = *at;
+
+	if (sg == first) {
+		if (sg->next) {
+			sg->next->prev = NULL;
+			replace(at, sg->next);
+		} else {
+			*at = merge(sg->left, sg->right);
+		}
+	} else {
+		sg->prev->next = sg->next;
+		if (sg->next)
+			sg->next->prev = sg->prev;
+		else
+			first->tail = sg->prev;
+	}
+	st_rel(&sg->queued, false); /* ORD(sudog.queued) */
+}
+
+struct sudog *lot_first(struct bucket *b, const void *key)
+{
+	return *find(b, key);
+}
+
+/* --- waking and waiting --- */
+
+bool lot_wake_first(struct bucket *b, const void *key, int result, struct glist *out)
+{
+	struct sudog *sg;
+
+	while ((sg = lot_first(b, key))) {
+		bool won = waiter_claim(sg->w, result);
+
+		lot_dequeue(b, sg); /* W5 */
+		if (!won)
+			continue;
+		glist_claimed(out, sg);
+		return true;
+	}
+	return false;
+}
+
+unsigned lot_wake_all(struct bucket *b, const void *key, struct glist *out)
+{
+	unsigned n = 0;
+
+	while (lot_wake_first(b, key, 0, out))
+		n++;
+	return n;
+}
+
+static void commit_unlock(void *b)
+{
+	lot_unlock(b);
+}
+
+int lot_wait(struct bucket *b, struct sudog *sg, unsigned why, unwait_fn unwait, int64_t deadline)
+{
+	return wait_on(sg->w, why, unwait, commit_unlock, b, deadline);
+}
+
+void lot_unwait(struct waiter *w)
+{
+	struct sudog *sg = waiter_sudog(w);
+
+	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): a waker took it out, and owns the object */
+		return;
+	struct bucket *b = lot_lock(sg->key);
+
+	if (sg->queued)
+		lot_dequeue(b, sg);
+	lot_unlock(b);
+}

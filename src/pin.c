@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+#include "pin.h"
+
+#include <errno.h>
+
+#include "base/os.h"
+#include "handoff.h"
+#include "proc.h"
+#include "runq.h"
+#include "sched.h"
+#include "idle.h"
+
+/* --- bound: D4 --- */
+
+leaves_by_jump int pin_hand_over(struct m *m, struct g *gp)
+{
+	struct m *its = gp->lockedm;
+
+	m->curg = NULL;
+	g_set_status(gp, G_RUNNABLE);
+	lock(&sched.lock, LR_SCHED);
+	bool stopping = ld_rlx(&sched.state) != RUN_ON;
+
+	if (!stopping) {
+		its->nextp = m->p;
+		m->p = NULL;
+		midle_put(m);
+	}
+	unlock(&sched.lock, LR_SCHED);
+	if (stopping)
+		return leave_g0(m);
+	m_wake(its, false);
+	wake_for_queued();
+	return wait_for_p(m) ? restart_search_g0(m) : leave_g0(m);
+}
+
+leaves_by_jump int pin_sleep(struct m *m)
+{
+	if (!m->lockedg && m->ours)
+		return leave_g0(m); /* the thread ends; the caller of gmp_run has to stay */
+	struct p *pp;
+
+	do
+		m_sleep(m);
+	while (!(pp = acquirep(m, &(struct glist){ 0 })) && ld_rlx(&sched.state) == RUN_ON);
+	return pp ? resume_bound_g0(m, m->lockedg) : leave_g0(m);
+}
+
+leaves_by_jump int pin_stop(struct m *m)
+{
+	struct p *pp = m->p;
+
+	if (ld_rlx(&sched.state) != RUN_ON)
+		return leave_g0(m);
+	m->p = NULL;
+	sched_hand_off(pp, false);
+	return pin_sleep(m);
+}
+
+/* Under sched.lock: there will be an M for the others.  0 or -EAGAIN.  A thread that is being made does not
+ * count: if it fails, and all others have been bound meanwhile, nothing runs any more. */
+static int spare_m_locked(void)
+{
+	while (sched.nm - sched.nstarting - sched.nbound < 2) {
+		if (ld_rlx(&sched.state) != RUN_ON)
+			return 0; /* all that is left to do is to leave */
+		if (!m_reserve_locked()) {
+			if (sched.nm - sched.nbound < 2)
+				return -EAGAIN;
+			unlock(&sched.lock, LR_SCHED);
+			os_yield(); /* until it is made, or not */
+			lock(&sched.lock, LR_SCHED);
+			continue;
+		}
+		sched.nstarting++;
+		unlock(&sched.lock, LR_SCHED);
+		bool started = start_m(NULL, false);
+
+		lock(&sched.lock, LR_SCHED);
+		sched.nstarting--;
+		if (!started)
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+int sched_bind(struct m *m)
+{
+	if (m->npinned > (m->curg->pins > 0))
+		return -EAGAIN;
+	lock(&sched.lock, LR_SCHED);
+	int err = spare_m_locked();
+
+	if (!err) {
+		m->bound = true;
+		sched.nbound++;
+		m->lockedg = m->curg;
+	}
+	unlock(&sched.lock, LR_SCHED);
+	return err;
+}
+
+void sched_unbind(struct m *m)
+{
+	lock(&sched.lock, LR_SCHED);
+	m->bound = false;
+	sched.nbound--;
+	m->lockedg = NULL;
+	unlock(&sched.lock, LR_SCHED);
+}
+
+/* --- pinned: D5 --- */
+
+leaves_by_jump int pin_send(struct m *m, struct g *gp)
+{
+	struct m *its = gp->lockedm;
+	bool lie_down = false;
+
+	m->curg = NULL;
+	g_set_status(gp, G_RUNNABLE);
+	lock(&sched.lock, LR_SCHED);
+	if (ld_rlx(&sched.state) != RUN_ON) {
+		unlock(&sched.lock, LR_SCHED);
+		return leave_g0(m);
+	}
+	bool in_poller = its->in_poller, asleep = !its->held && !its->nextp && midle_del(its);
+
+	if (asleep || its->nextp || its->held)
+		glist_push(&its->pinned, gp);
+	else
+		gq_put(gp);
+	if (asleep) {
+		its->nextp = pidle_get();
+		lie_down = !its->nextp;
+		if (lie_down) {
+			its->nextp = m->p;
+			m->p = NULL;
+			midle_put(m);
+		}
+	} else if (its->held) {
+		or_rlx(&its->held->attention, ATTENTION_PINNED);
+	}
+	unlock(&sched.lock, LR_SCHED);
+	if (asleep)
+		m_wake(its, in_poller);
+	if (!lie_down)
+		return restart_search_g0(m);
+	wake_for_queued();
+	return wait_for_p(m) ? restart_search_g0(m) : leave_g0(m);
+}
+
+struct g *pin_take(struct m *m, struct p *pp)
+{
+	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_PINNED);
+	lock(&sched.lock, LR_SCHED);
+	struct g *gp = glist_pop(&m->pinned);
+
+	if (m->pinned.head)
+		or_rlx(&pp->attention, ATTENTION_PINNED);
+	unlock(&sched.lock, LR_SCHED);
+	return gp;
+}
+
+void sched_pin(struct m *m)
+{
+	m->curg->lockedm = m;
+	m->curg->turn |= RESUME_PINNED;
+	m->npinned++;
+}
+
+void sched_unpin(struct m *m)
+{
+	m->curg->turn &= (uint8_t)~RESUME_PINNED;
+	m->npinned--;
+}

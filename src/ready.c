@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+#include "ready.h"
+
+#include "base/os.h"
+#include "mode/latency.h"
+#include "runq.h"
+#include "timerheap.h"
+#include "idle.h"
+
+/* Each is measured: next to the lock and the fence that costs little. */
+static noinline void submit_external(struct glist *list)
+{
+	uint64_t ticks = cpu_ticks();
+	struct g *gp;
+
+	gmp__cancel_hold(); /* to wake the poller is a write(2) */
+	/* ORD(external): before a G can be seen runnable, so that a run's end waits for the wake too */
+	add_seq(&sched.external, 1);
+	lock(&sched.lock, LR_SCHED);
+	/* under the lock: who sees it runnable, and then gets the lock, knows that this is over */
+	while ((gp = glist_pop(list))) {
+		latency_stamp_now(gp, latency_cause_of(gp), ticks);
+		g_set_status(gp, G_RUNNABLE); /* last: the end of the run reads gp->turn after it */
+		gq_put(gp);
+	}
+	unlock(&sched.lock, LR_SCHED);
+	fence_seq(); /* ORD(idle) */
+	wakep();
+	sub_seq(&sched.external, 1); /* ORD(external) */
+	gmp__cancel_release();
+}
+
+static noinline void submit_one_external(struct g *gp)
+{
+	struct glist one = { 0 };
+
+	glist_push(&one, gp);
+	submit_external(&one);
+}
+
+void sched_submit(struct g *gp, bool next)
+{
+	struct p *pp = getp();
+
+	if (unlikely(!pp)) {
+		submit_one_external(gp);
+		return;
+	}
+	g_set_status(gp, G_RUNNABLE);
+	if (unlikely(latency_draw(pp)))
+		latency_sample(pp, gp, latency_cause_of(gp));
+	if (next > pp->in_order)
+		gp = runnext_swap(pp, gp);
+	if (gp) {
+		runq_put(pp, gp);
+		wake_if_idle();
+	}
+}
+
+void sched_run_next(struct g *gp)
+{
+	struct p *pp = getp();
+
+	/* a former next goes first, whatever it is */
+	if (pp && !pp->in_order && !ld_rlx(&pp->runnext) && runq_take_back(pp, gp))
+		runnext_swap(pp, gp);
+}
+
+void sched_wake_external(struct waiter *w)
+{
+	/* ORD(waiter.done): the last touch of what lies on the thread's stack */
+	st_rel(&w->state, ld_rlx(&w->state) | WAITER_DONE);
+	os_futex_wake(&w->state, 1);
+}
+
+/* To the front of the ring; how many. */
+static uint32_t put_first(struct p *pp, struct glist *list, uint32_t *end)
+{
+	uint32_t n = list->n;
+
+	for (struct g *gp = list->head; gp; gp = gp->schedlink) {
+		g_set_status(gp, G_RUNNABLE);
+		if (unlikely(latency_draw(pp)))
+			latency_sample(pp, gp, LATENCY_TIMER);
+	}
+	if (runq_put_first(pp, list, end))
+		return n;
+	for (struct g *gp; (gp = glist_pop(list));)
+		runq_put(pp, gp);
+	return 0;
+}
+
+/* On the caller's P, or globally.  first: to the front of the P's ring, up to *first; how many are there. */
+static uint32_t submit_list(struct glist *list, bool due, uint32_t *first)
+{
+	uint32_t in_front = 0;
+	struct p *pp = getp();
+	struct g *gp;
+
+	for (struct sudog *sg = list->external, *next; unlikely(sg != NULL); sg = next) {
+		next = sg->next;
+		sched_wake_external(sg->w);
+	}
+	list->external = NULL;
+	if (!list->head)
+		return 0;
+	if (unlikely(!pp)) {
+		submit_external(list);
+		return 0;
+	}
+	if (first)
+		in_front = put_first(pp, list, first);
+	while ((gp = glist_pop(list))) {
+		g_set_status(gp, G_RUNNABLE);
+		if (unlikely(latency_draw(pp)))
+			latency_sample(pp, gp, due ? LATENCY_TIMER : latency_cause_of(gp));
+		runq_put(pp, gp);
+	}
+	/* curg: a green thread released them, and goes on running itself */
+	uint32_t n = getm()->curg || !pp->room ? RUNQ_SIZE : runq_len(pp);
+
+	if (n < WAKE_FROM)
+		return in_front;
+	if (due && n < WAKE_FROM_DUE && timers_next(pp) != NEVER)
+		pp->wake_deferred = true;
+	else
+		wake_if_idle();
+	return in_front;
+}
+
+void sched_submit_list(struct glist *list)
+{
+	submit_list(list, false, NULL);
+}
+
+void sched_submit_due(struct glist *list)
+{
+	submit_list(list, true, NULL);
+}
+
+uint32_t sched_submit_first(struct glist *list, uint32_t *end)
+{
+	return submit_list(list, true, end);
+}
+
+void sched_submit_late(struct p *pp)
+{
+	pp->wake_deferred = false;
+	if (runq_len(pp))
+		wake_if_idle();
+}

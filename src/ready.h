@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A green thread has become ready: where does it wait for its turn, and is an M woken for it (idle.h)?
+ *
+ *   made ready by                     goes                        is an M woken, where a P is idle?
+ *    a green thread, one alone         to this P's runnext         no; but for the former runnext, which
+ *                                                                  goes to the ring
+ *    a green thread, several           to the ring, in order       yes
+ *    the poller                        to the ring, in order       from WAKE_FROM on
+ *    a timer                           before the ring, in order   from WAKE_FROM_DUE on; from WAKE_FROM on if
+ *                                                                  some are there at the next look at
+ *                                                                  the clock, 10 us later
+ *    a thread without a P              to the global queue         yes
+ *
+ * A P that is in_order (types.h) has no runnext: one alone goes to the ring, too.  What a timer makes ready
+ * goes to the ring's tail there, and where the ring is empty or has no room.
+ */
+#ifndef GMP_READY_H
+#define GMP_READY_H
+
+#include "types.h"
+
+/* Gs that became ready together: fewer are sooner run than shared. */
+enum { WAKE_FROM = 8, WAKE_FROM_DUE = 32 };
+
+/* Make it runnable: as this P's next, at its ring's tail, or, from a external thread, globally. */
+void sched_submit(struct g *gp, bool next);
+/* The caller is about to wait for the end of gp: it runs at once, if it is what this P has last made
+ * ready.  So a tree of calls that fork and join is gone through in depth, on stacks that are warm, and
+ * not in breadth; thieves take its large branches from the other end. */
+void sched_run_next(struct g *gp);
+/* All of a list, external threads too: at the tail. */
+void sched_submit_list(struct glist *list);
+/* The same for what timers have made ready. */
+void sched_submit_due(struct glist *list);
+/* The same, before the Gs in the ring.  Returns how many are there, up to the place *end; 0 if the ring has no
+ * room and all are at the tail. */
+uint32_t sched_submit_first(struct glist *list, uint32_t *end);
+/* The next look at the clock, if wake_deferred. */
+void sched_submit_late(struct p *pp);
+void sched_wake_external(struct waiter *w);
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where do tasks wait whose time has not come?
+ *
+ * In a heap of 24 bytes each, the earliest first, four children to a node; the timer `due` is set to the
+ * earliest.  When it fires, `ripe` says so, and a worker comes, which takes what is due, one task for
+ * each free place, and brings on the next worker if more is left (O2).  Whoever finds that the earliest
+ * is not due sets the timer, and `ripe` is over.  The timer has a period until it has been heard: a run
+ * that finds no green thread for itself is dropped, the next may find one.
+ */
+#include "service/pool.h"
+
+static int heap_push(gmp_pool *p, struct delayed d)
+{
+	size_t i = p->delayed;
+
+	if (i == p->heap_size) {
+		size_t size = i ? 2 * i : 64;
+		struct delayed *heap = realloc(p->heap, size * sizeof(*heap));
+
+		if (!heap)
+			return -ENOMEM;
+		p->heap = heap;
+		p->heap_size = size;
+	}
+	for (; i > 0 && p->heap[(i - 1) / 4].when > d.when; i = (i - 1) / 4)
+		p->heap[i] = p->heap[(i - 1) / 4];
+	p->heap[i] = d;
+	set(&p->delayed, p->delayed + 1);
+	return 0;
+}
+
+struct task pool_delayed_pop(gmp_pool *p)
+{
+	struct task t = p->heap[0].task;
+	size_t n = p->delayed - 1, i = 0;
+	struct delayed last = p->heap[n];
+
+	set(&p->delayed, n);
+	for (size_t first; (first = 4 * i + 1) < n;) {
+		size_t least = first, end = first + 4 < n ? first + 4 : n;
+
+		for (size_t c = first + 1; c < end; c++)
+			if (p->heap[c].when < p->heap[least].when)
+				least = c;
+		if (p->heap[least].when >= last.when)
+			break;
+		p->heap[i] = p->heap[least];
+		i = least;
+	}
+	p->heap[i] = last;
+	return t;
+}
+
+bool pool_due(gmp_pool *p)
+{
+	if (!p->ripe)
+		return false;
+	if (p->delayed) {
+		int64_t when = p->heap[0].when;
+
+		if (when <= p->until || when <= (p->until = gmp_now()))
+			return true;
+		gmp_timer_set(p->due, when, RETRY_NS);
+	}
+	p->ripe = false;
+	return false;
+}
+
+/* A delayed task is due, or no worker could be started when one was needed. */
+void pool_due_fired(void *arg)
+{
+	gmp_pool *p = arg;
+	struct node *wake = NULL;
+
+	pool_lock(p);
+	gmp_timer_stop(p->due);
+	p->ripe = true;
+	if (!provided(p))
+		pool_grow(p);
+	pool_admit(p, &wake);
+	pool_bring_on(p, &wake);
+	pool_unlock(p);
+	wake_all(wake);
+}
+
+int gmp_pool_submit_at(gmp_pool *p, int64_t deadline, gmp_fn fn, void *arg)
+{
+	if (!p)
+		return -EINVAL;
+	if (gmp_run_id() != p->run)
+		return -ESRCH;
+	pool_lock(p);
+	bool first = !p->delayed || deadline < p->heap[0].when;
+	int err = p->closed ? -EPIPE : fn ? 0 : -EINVAL;
+
+	if (!err)
+		err = heap_push(p, (struct delayed){ deadline, { fn, arg } });
+	if (!err && first && !p->ripe)
+		gmp_timer_set(p->due, deadline, RETRY_NS);
+	pool_unlock(p);
+	return err;
+}
+
+int64_t gmp_pool_delayed(gmp_pool *p)
+{
+	if (!p)
+		return -EINVAL;
+	return gmp_run_id() == p->run ? (int64_t)get(&p->delayed) : -ESRCH;
+}

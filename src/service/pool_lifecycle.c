@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+/* How do pools begin, change, and end? */
+#include "service/pool.h"
+
+#include "base/object.h"
+#include "service/delegate.h"
+#include "service/key_once.h"
+
+/* --- beginning --- */
+
+/* Room for n more workers and their tasks. */
+static int fill(gmp_pool *p, int n)
+{
+	for (n = n / CHUNK + 1; n > 0; n--) {
+		struct chunk *c = malloc(sizeof(*c));
+		struct block *b = malloc(sizeof(*b));
+
+		pool_lock_undropped(p);
+		if (c)
+			add_chunk(p, c);
+		if (b)
+			add_block(p, b);
+		pool_unlock(p);
+		if (!c || !b)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int configure(gmp_pool *p, const gmp_pool_opts *opts)
+{
+	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
+
+	if (opts) {
+		if (opts->size < offsetof(gmp_pool_opts, name))
+			return -EINVAL;
+		memcpy(&o, opts, opts->size < sizeof(o) ? opts->size : sizeof(o));
+	}
+	if (o.idle_ns < 0 || (o.prealloc && p->capacity == INT_MAX) ||
+	    o.stack_size > (size_t)1 << 30)
+		return -EINVAL;
+	p->fn = o.fn;
+	p->dropped = o.dropped;
+	p->nonblocking = o.nonblocking;
+	p->max_waiting = o.max_waiting;
+	p->idle_ns = o.idle_ns ? o.idle_ns : SECOND;
+	p->prealloc = o.prealloc;
+	p->special = o.name || o.stack_size;
+	p->attr = (gmp_attr)GMP_ATTR_INIT;
+	if (o.name)
+		strncpy(p->name, o.name, sizeof(p->name) - 1);
+	p->attr.name = p->name;
+	p->attr.stack_size = o.stack_size;
+	return 0;
+}
+
+gmp_pool *gmp_pool_new(int capacity, const gmp_pool_opts *o)
+{
+	uint64_t run = gmp_run_id();
+	gmp_pool *p =
+		run && key_once(&pool_worker_key, pool_worker_ended) ? calloc(1, sizeof(*p)) : NULL;
+
+	if (!p)
+		return NULL;
+	p->kind = OBJECT_POOL;
+	p->run = run;
+	p->capacity = capacity > 0 ? capacity : INT_MAX;
+	p->due = gmp_timer_new(pool_due_fired, p);
+	p->tidy = gmp_timer_new(pool_tidy_fired, p);
+	if (configure(p, o) || !p->due || !p->tidy || fill(p, p->prealloc ? capacity : 0)) {
+		pool_destroy(p);
+		return NULL;
+	}
+	p->head = p->tail = p->spare;
+	p->spare = p->spare->next;
+	p->head->next = NULL;
+	pool_lock(p);
+	while (!roomy(p)) { /* slots > 2 * BLOCK */
+		if (pool_grow(p)) {
+			pool_unlock(p);
+			pool_destroy(p);
+			return NULL;
+		}
+	}
+	pool_unlock(p);
+	return p;
+}
+
+/* --- changing --- */
+
+int gmp_pool_resize(gmp_pool *p, int capacity)
+{
+	struct node *wake = NULL;
+	int err = 0;
+
+	if (!p)
+		return -EINVAL;
+	if (gmp_run_id() != p->run)
+		return -ESRCH;
+	if (p->prealloc && capacity > get(&p->capacity))
+		err = fill(p, capacity - get(&p->capacity));
+	if (err)
+		return err;
+	pool_lock(p);
+	set(&p->capacity, capacity > 0 ? capacity : INT_MAX);
+	int surplus = p->idle - (p->capacity - p->running);
+
+	if (p->idle && surplus > 0) {
+		set(&p->idle, surplus < p->idle ? p->idle - surplus : 0);
+		for (int i = 0; i < QUARTERS; i++)
+			p->low[i] = p->idle < p->low[i] ? p->idle : p->low[i];
+	}
+	pool_dismiss_parked(p, &wake);
+	pool_admit(p, &wake);
+	pool_bring_on(p, &wake);
+	pool_unlock(p);
+	wake_all(wake);
+	return 0;
+}
+
+static struct block *take_spare_blocks(gmp_pool *p)
+{
+	struct block *b, *out = NULL;
+
+	while (!p->prealloc && (b = p->spare) &&
+	       p->slots > p->queued + (size_t)p->waiting + 8 * BLOCK) {
+		p->spare = b->next;
+		p->slots -= BLOCK;
+		b->next = out;
+		out = b;
+	}
+	return out;
+}
+
+/* O4: a quarter of idle_ns is over. */
+void pool_tidy_fired(void *arg)
+{
+	gmp_pool *p = arg;
+	struct node *wake = NULL;
+	int unused;
+
+	pool_lock(p);
+	unused = p->low[0];
+	for (int i = 1; i < QUARTERS; i++)
+		unused = p->low[i] < unused ? p->low[i] : unused;
+	set(&p->idle, p->idle - unused);
+	for (int i = QUARTERS - 1; i > 0; i--)
+		p->low[i] = p->low[i - 1] - unused;
+	p->low[0] = p->idle;
+	pool_dismiss_parked(p, &wake);
+	if (p->idle == 0) {
+		p->tidying = false;
+		gmp_timer_stop(p->tidy);
+	}
+	struct block *spare = take_spare_blocks(p);
+
+	pool_unlock(p);
+	wake_all(wake);
+	for (struct block *b; (b = spare); free(b))
+		spare = b->next;
+}
+
+/* --- waiting --- */
+
+static void run_errand(void *arg)
+{
+	struct pool_errand *e = arg;
+
+	e->result = e->wait(e->n, e->deadline);
+}
+
+bool pool_wait(struct pool_errand *e)
+{
+	if (gmp_self()) {
+		run_errand(e);
+		return true;
+	}
+	int err = errand(run_errand, e, sizeof(*e), "waits for a external thread");
+
+	if (err)
+		e->result = err;
+	return !err || err == -ESRCH;
+}
+
+/* Of a pool that has been opened again idle workers stay. */
+static bool has_drained(const gmp_pool *p, int goal)
+{
+	if (goal < 0)
+		return p->threads + p->guests == 0;
+	return p->running <= goal && (!p->closed || p->threads <= goal);
+}
+
+noinline void pool_drained(gmp_pool *p, struct node **wake)
+{
+	for (struct node *n = p->drainers.first, *next; n; n = next) {
+		next = n->next;
+		if (!has_drained(p, n->result))
+			continue;
+		take_out(&p->drainers, n);
+		to_wake(wake, n);
+	}
+}
+
+/* The caller is a task of p. */
+static bool own_task(gmp_pool *p)
+{
+	struct node *w = gmp_key_get(pool_worker_key);
+
+	return w && w->pool == p;
+}
+
+static int await_end(struct node *n, int64_t deadline)
+{
+	gmp_pool *p = n->pool;
+	int goal = n->result, masked = gmp_cancel_mask(1);
+	int result = gmp_sem_acquire_until(&n->wake, deadline);
+
+	pool_lock(p);
+	if (n->listed) {
+		take_out(&p->drainers, n);
+		result = p->running > goal ? -ETIMEDOUT : 0; /* all but idle workers' ends */
+	} else if (result) {
+		pool_unlock(p);
+		while (gmp_sem_acquire(&n->wake)) /* it is on its way */
+			gmp_yield();
+		result = 0;
+		pool_lock(p);
+	}
+	if (goal < 0) {
+		put_node(p, n);
+		pool_unlock(p);
+	} else {
+		pool_retire(p, n);
+	}
+	if (masked == 0)
+		gmp_cancel_mask(0);
+	return result;
+}
+
+/* Look again now and then whether there is memory, or somebody can be sent.  False: it is too late. */
+static bool patience(int64_t deadline)
+{
+	int64_t next = gmp_deadline(RETRY_NS / 10);
+
+	gmp_sleep_until(next < deadline ? next : deadline);
+	return deadline == GMP_FOREVER || gmp_now() < deadline;
+}
+
+/* Wait for the end of all tasks but `goal`; with -1, of whoever may touch the pool.  The lock is held. */
+static int drain(gmp_pool *p, int goal, int64_t deadline)
+{
+	struct node *wake = NULL;
+
+	while (!p->free && pool_grow(p)) {
+		pool_unlock(p);
+		bool late = !patience(deadline);
+
+		pool_lock(p);
+		if (late && !p->free) {
+			int result = p->running > goal ? -ETIMEDOUT : 0;
+
+			pool_unlock(p);
+			return result;
+		}
+	}
+	struct node *n = take_node(p);
+	struct pool_errand e = { .wait = await_end, .n = n, .deadline = deadline };
+	uint64_t run = p->run; /* once it is over the pool may be gone */
+
+	n->result = goal;
+	p->guests += goal >= 0;
+	push_last(&p->drainers, n);
+	pool_drained(p, &wake);
+	pool_unlock(p);
+	wake_all(wake);
+	while (!pool_wait(&e))
+		if (!patience(deadline))
+			return gmp_run_id() == run ? await_end(n, INT64_MIN) : -ESRCH;
+	return e.result;
+}
+
+/* --- the end, and a new beginning --- */
+
+void pool_destroy(gmp_pool *p)
+{
+	struct block *b;
+	struct chunk *c;
+
+	gmp_timer_free(p->due);
+	gmp_timer_free(p->tidy);
+	for (; (b = p->head); free(b))
+		p->head = b->next;
+	for (; (b = p->spare); free(b))
+		p->spare = b->next;
+	for (; (c = p->chunks); free(c))
+		p->chunks = c->next;
+	free(p->heap);
+	object_free(p, sizeof(*p));
+}
+
+void pool_retire(gmp_pool *p, struct node *n)
+{
+	struct node *wake = NULL;
+
+	p->threads -= n->worker;
+	p->guests -= !n->worker;
+	put_node(p, n);
+	pool_drained(p, &wake);
+	bool last = p->dying && p->threads + p->guests == 0;
+
+	pool_unlock(p);
+	wake_all(wake);
+	if (last)
+		pool_destroy(p);
+}
+
+/* Close it, with the lock held, which is dropped meanwhile.  Delayed tasks are given back. */
+static void close_intake(gmp_pool *p)
+{
+	struct node *wake = NULL;
+	struct delayed *heap = p->heap;
+	size_t n = p->delayed;
+
+	p->closed = true;
+	set(&p->idle, 0);
+	memset(p->low, 0, sizeof(p->low));
+	pool_dismiss_parked(p, &wake);
+	while (p->waiters.first)
+		pool_dismiss(p, p->waiters.first, -EPIPE, &wake);
+	p->heap = NULL;
+	set(&p->delayed, 0);
+	p->heap_size = 0;
+	p->ripe = false;
+	p->guests++; /* O7: the caller comes back */
+	pool_unlock(p);
+	wake_all(wake);
+	for (size_t i = 0; i < n && p->dropped; i++)
+		p->dropped(heap[i].task.fn, heap[i].task.arg);
+	free(heap);
+	pool_lock(p);
+	p->guests--;
+}
+
+int gmp_pool_release(gmp_pool *p, int64_t deadline)
+{
+	if (!p)
+		return -EINVAL;
+	if (gmp_run_id() != p->run)
+		return -ESRCH;
+	pool_lock(p);
+	if (p->closed) {
+		pool_unlock(p);
+		return -EPIPE;
+	}
+	close_intake(p);
+	return drain(p, own_task(p), deadline);
+}
+
+int gmp_pool_reboot(gmp_pool *p)
+{
+	if (!p)
+		return -EINVAL;
+	if (gmp_run_id() != p->run)
+		return -ESRCH;
+	struct node *wake = NULL;
+
+	pool_lock(p);
+	p->closed = false;
+	pool_drained(p, &wake);
+	pool_unlock(p);
+	wake_all(wake);
+	return 0;
+}
+
+void gmp_pool_free(gmp_pool *p)
+{
+	if (!p)
+		return;
+	object_claim(p, &p->kind, OBJECT_POOL, "gmp_pool_free");
+	if (gmp_run_id() == p->run) {
+		pool_lock(p);
+		if (!p->closed)
+			close_intake(p);
+		if (own_task(p)) {
+			p->dying = true;
+			pool_unlock(p);
+			return;
+		}
+		drain(p, -1, GMP_FOREVER);
+	}
+	pool_destroy(p);
+}

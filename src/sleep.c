@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How does a green thread sleep, and how does time start one?
+ *
+ * A sleep is a wait for nothing but the G's own timer: it needs no memory.  A gmp_timer starts a
+ * green thread for each of its runs.
+ *
+ * Invariants of a gmp_timer
+ *  A1 `running` counts the runs that have been started and have not ended.  It grows in fire, under
+ *     the heap's lock, and shrinks under the lock of the bucket whose key the timer is.
+ *  A2 set, stop and free take t->lock, so that disarming and arming are one step for others.  One that has
+ *     been freed is not armed any more: its last runs may try, until they have ended.
+ *  A3 A period in which the run of an earlier one has not begun yet is missed, and dropped: however
+ *     short the period, and however busy the Ps, no more than one run waits for its turn.
+ *  A4 Memory goes when it has been freed by the program and running is 0: in gmp_timer_free, or, if
+ *     that was called from a run of its own, or the end of the run drops it there, with the last run.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/object.h"
+#include "base/os.h"
+#include "spawn.h"
+#include "park.h"
+#include "proc.h"
+#include "parkinglot.h"
+#include "timerheap.h"
+#include "mode/vtime.h"
+
+int64_t gmp_now(void)
+{
+	return rt_now();
+}
+
+int64_t gmp_deadline(int64_t ns)
+{
+	int64_t now = rt_now();
+
+	return ns > NEVER - now ? NEVER : now + ns;
+}
+
+/* --- sleep --- */
+
+/* One that can be cancelled, or dropped. */
+static int sleep_alone(int64_t deadline)
+{
+	struct external f;
+
+	if (deadline <= rt_now()) {
+		gmp_yield();
+		return 0;
+	}
+	int result = wait_on(external_sudog(&f)->w, WAIT_SLEEP, NULL, commit_none, NULL, deadline);
+
+	return result == -ETIMEDOUT ? 0 : result;
+}
+
+static int sleep_foreign(int64_t deadline)
+{
+	static uint32_t never;
+
+	if (thread_m())
+		return sleep_alone(deadline);
+	deadline = vtime_real(deadline);
+	while (os_now() < deadline)
+		os_futex_wait(&never, 0, deadline);
+	return 0;
+}
+
+int gmp_sleep_until(int64_t deadline)
+{
+	struct m *m = getm();
+
+	if (unlikely(!m))
+		return sleep_foreign(deadline);
+	if (deadline <= rt_now())
+		return park_yield();
+	int result = wait_on(&m->curg->w, WAIT_SLEEP, NULL, commit_none, NULL, deadline);
+
+	return result == -ETIMEDOUT ? 0 : result;
+}
+
+int gmp_sleep(int64_t ns)
+{
+	if (ns <= 0) {
+		gmp_yield();
+		return 0;
+	}
+	return gmp_sleep_until(gmp_deadline(ns));
+}
+
+/* --- timers --- */
+
+struct gmp_timer {
+	struct timer t;
+	struct lock lock;
+	uint32_t kind;     /* enum object_kind */
+	uint32_t running;  /* (a) A1 */
+	bool pending;      /* (a) A3: a run of a period has not begun */
+	bool freed;        /* under lock: A2 */
+	uint32_t run;      /* (c) of the runtime: one of an earlier run is only memory */
+	bool dying;        /* under the bucket's lock: freed, and nobody waits for the last run */
+	int64_t period;    /* under the heap's lock, or while not armed */
+	gmp_fn fn;         /* (c) */
+	void *arg;         /* (c) */
+	uintptr_t made_at; /* (c) the pc of the call of gmp_timer_new */
+};
+
+static void timer_forget(struct gmp_timer *t)
+{
+	timer_give_place();
+	object_free(t, sizeof(*t));
+}
+
+/* gmp_exit in fn must not lose the count: so this is no part of timer_main. */
+void timer_run_ended(struct g *gp)
+{
+	struct gmp_timer *t = gp->arg;
+	struct glist out = { 0 };
+	struct bucket *b = lot_lock(t);
+	bool last = add_rlx(&t->running, -1u) == 1, gone = last && t->dying;
+
+	if (last)
+		lot_wake_first(b, t, 0, &out);
+	lot_unlock(b);
+	ready_list(&out);
+	if (gone)
+		timer_forget(t);
+}
+
+static void timer_main(void *arg)
+{
+	struct gmp_timer *t = arg;
+
+	st_rlx(&t->pending, false);
+	t->fn(t->arg);
+}
+
+static bool timer_fires(struct timer *base, int64_t now, struct glist *out)
+{
+	struct gmp_timer *t = container_of(base, struct gmp_timer, t);
+	bool missed = t->period && ld_rlx(&t->pending);
+	int err;
+	struct g *gp = missed ? NULL : green_new(timer_main, t, 0, 0, &err);
+
+	if (gp) { /* else it is dropped, also because max_green are alive */
+		st_rlx(&t->pending, t->period != 0);
+		st_rlx(&gp->made_at, t->made_at);
+		gp->owes = OWES_TIMER_RUN;
+		add_rlx(&t->running, 1);
+		glist_push(out, gp);
+	}
+	if (t->period == 0)
+		return false;
+	__int128 late = (__int128)now - base->when;
+	__int128 next = base->when + t->period * (1 + late / t->period);
+
+	if (next >= NEVER) /* the clock does not get there */
+		return false;
+	base->when = (int64_t)next;
+	return true;
+}
+
+gmp_timer *gmp_timer_new(gmp_fn fn, void *arg)
+{
+	struct gmp_timer *t = NULL;
+
+	if (!fn || !rt_enter())
+		return NULL;
+	if (timer_take_place() && !(t = malloc_zeroed(sizeof(*t))))
+		timer_give_place();
+	if (t) {
+		t->kind = OBJECT_TIMER;
+		t->fn = fn;
+		t->arg = arg;
+		t->made_at = (uintptr_t)__builtin_return_address(0);
+		t->run = sched.run;
+		t->t.fire = timer_fires;
+	}
+	rt_leave();
+	return t;
+}
+
+/* With t->lock held.  True: it was armed. */
+static bool set_locked(struct gmp_timer *t, int64_t deadline, int64_t period)
+{
+	bool was = timer_armed(&t->t);
+
+	if (was && deadline != NEVER && timer_hold(&t->t)) {
+		t->period = period;
+		timer_rearm(&t->t, deadline);
+		return true;
+	}
+	if (was)
+		was = timer_del(&t->t);
+	t->period = period;
+	if (deadline != NEVER)
+		timer_arm(&t->t, deadline);
+	return was;
+}
+
+int gmp_timer_set(gmp_timer *t, int64_t deadline, int64_t period)
+{
+	if (!t || period < 0)
+		return -EINVAL;
+	if (!timer_enter(&t->run))
+		return -ESRCH;
+	lock(&t->lock, LR_USERTIMER);
+	bool was = set_locked(t, likely(!t->freed) ? deadline : NEVER, period);
+	unlock(&t->lock, LR_USERTIMER);
+
+	rt_leave();
+	return was;
+}
+
+int gmp_timer_stop(gmp_timer *t)
+{
+	return gmp_timer_set(t, NEVER, 0);
+}
+
+/* The caller is a run of t, be it in blocking code. */
+static bool called_from(struct gmp_timer *t)
+{
+	struct g *gp = own_green();
+
+	return gp && gp->fn == timer_main && gp->arg == t;
+}
+
+/* The end of the run drops the one who frees it. */
+static void free_unwait(struct waiter *w)
+{
+	struct sudog *sg = waiter_sudog(w);
+	struct gmp_timer *t = (struct gmp_timer *)(uintptr_t)sg->key;
+	struct bucket *b = lot_lock(t);
+
+	if (sg->queued)
+		lot_dequeue(b, sg);
+	t->dying = ld_rlx(&t->running) > 0;
+	bool gone = !t->dying;
+
+	lot_unlock(b);
+	if (gone)
+		timer_forget(t);
+}
+
+void gmp_timer_free(gmp_timer *t)
+{
+	struct external f;
+
+	if (!t)
+		return;
+	object_claim(t, &t->kind, OBJECT_TIMER, "gmp_timer_free");
+	if (!timer_enter_to_free(t->run)) {
+		timer_forget(t);
+		return;
+	}
+	lock(&t->lock, LR_USERTIMER);
+	t->freed = true;
+	timer_del(&t->t);
+	unlock(&t->lock, LR_USERTIMER);
+	/* no fire from here on (T3): running only shrinks */
+	struct bucket *b = lot_lock(t);
+
+	if (called_from(t)) {
+		t->dying = true;
+		lot_unlock(b);
+		rt_leave();
+		return;
+	}
+	if (ld_rlx(&t->running)) {
+		struct sudog *sg = self_sudog(&f);
+
+		lot_enqueue(b, t, sg, false);
+		lot_wait(b, sg, WAIT_TIMER_FREE | UNCANCELLABLE, free_unwait, NEVER);
+	} else {
+		lot_unlock(b);
+	}
+	timer_forget(t);
+	rt_leave();
+}

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Starting child processes: posix_spawn(3) in blocking code, around it the descriptors.
+ *
+ * The fork and the exec of a large program take milliseconds, and an exec from a file server may take
+ * longer, so the call is blocking code: the P runs other green threads meanwhile.  libc's posix_spawn shares
+ * the memory with the child until the exec instead of copying page tables, closes what must be closed, sets
+ * mask and dispositions in the child, and reports a failed exec as an error of the call.
+ *
+ *   caller             ours[i]      child[i]         the child
+ *   gmp_write(p->in)  ──> pipe ──────────────────────> 0
+ *   gmp_read(p->out)  <── pipe <────────────────────── 1
+ *   gmp_read(p->err)  <── pipe <────────────────────── 2
+ *
+ * Invariants
+ *  SPAWN-1  Every descriptor that is opened here has FD_CLOEXEC from the system call that makes it: a child
+ *           that another thread starts at the same time gets none of them.
+ *  SPAWN-2  A descriptor that the child dups to 0, 1 or 2 is itself 3 or above, also where the program has
+ *           closed its standard descriptors and new ones get those numbers.  So no dup2 overwrites the
+ *           source of a later one, and none is from a number to itself, which would keep FD_CLOEXEC.
+ *  SPAWN-3  Everything that can fail for want of memory or descriptors is done before the child exists.  The
+ *           pidfd, which is made after it, gets the number that `spare` has kept.  Another thread can take
+ *           that number at the last instant; then p->pidfd is -1, which is a legal result.
+ *  SPAWN-4  The caller may be killed at shutdown when the blocking code ends.  What it holds then is a
+ *           leftover: our ends of the pipes, and the pidfd.  The rest is closed within the blocking code.
+ *  SPAWN-5  An external thread is not inside the runtime (rt_enter) during the blocking code.  If the run has
+ *           ended by then, the call succeeds as it would have an instant earlier: the pipes are plain
+ *           descriptors, as those of any earlier run.
+ *
+ * Rejected: fork and exec (a fork copies page tables, and what runs in the child is our own code between
+ * the two); clone3 with CLONE_PIDFD (libc does not know of the child then, and its own locks are ours to
+ * keep; the pidfd is that of the right child here too, as long as nothing else reaps it first).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "io/fd.h"
+#include "io/cleanup.h"
+#include "park.h"
+#include "faultsig.h"
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+#define CAN_CLOSE_FROM 1
+#else
+#define CAN_CLOSE_FROM 0
+#define posix_spawn_file_actions_addclosefrom_np(actions, fd) ENOTSUP
+#endif
+
+enum { STREAMS = 3 };
+enum {
+	KNOWN_FLAGS =
+		GMP_PROCESS_SEARCH | GMP_PROCESS_GROUP | GMP_PROCESS_SESSION | GMP_PROCESS_CLOSE
+};
+
+struct spawn {
+	gmp_process_opts o;
+	const gmp_process_stream *stream[STREAMS];
+	int ours[STREAMS];      /* our end of a pipe, known to the poller; -1: no pipe */
+	int child[STREAMS];     /* what the child dups to i; -1: nothing */
+	bool borrowed[STREAMS]; /* child[i] is the caller's */
+	int spare;              /* SPAWN-3 */
+	int pidfd;
+	pid_t pid;
+	struct leftover left;
+};
+
+extern char **environ;
+
+static void close_if_open(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* --- options --- */
+
+static bool stream_is_valid(const gmp_process_stream *s, int i)
+{
+	switch (s->kind) {
+	case GMP_PROCESS_INHERIT:
+	case GMP_PROCESS_NULL:
+	case GMP_PROCESS_PIPE: return true;
+	case GMP_PROCESS_FD: return s->fd >= 0;
+	case GMP_PROCESS_STDOUT: return i == STDERR_FILENO;
+	default: return false;
+	}
+}
+
+static int load(struct spawn *s, const gmp_process_opts *user)
+{
+	*s = (struct spawn){ .o = GMP_PROCESS_OPTS_INIT,
+			     .ours = { -1, -1, -1 },
+			     .child = { -1, -1, -1 },
+			     .spare = -1,
+			     .pidfd = -1 };
+	if (!user || user->size < sizeof(user->size))
+		return -EINVAL;
+	for (size_t i = sizeof(s->o); i < user->size; i++)
+		if (((const char *)user)[i]) /* of a later version, and not known here */
+			return -E2BIG;
+	memcpy(&s->o, user, min_of(user->size, sizeof(s->o)));
+	s->stream[0] = &s->o.in;
+	s->stream[1] = &s->o.out;
+	s->stream[2] = &s->o.err;
+	if (!s->o.argv || !s->o.argv[0] || s->o.flags & ~(unsigned)KNOWN_FLAGS)
+		return -EINVAL;
+	for (int i = 0; i < STREAMS; i++)
+		if (!stream_is_valid(s->stream[i], i))
+			return -EINVAL;
+	return s->o.flags & GMP_PROCESS_CLOSE && !CAN_CLOSE_FROM ? -ENOTSUP : 0;
+}
+
+/* --- descriptors --- */
+
+/* SPAWN-2: fd, or -errno and fd as it was. */
+static int dup_high(int fd)
+{
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, STREAMS);
+
+	return high < 0 ? -errno : high;
+}
+
+static int raise_above_streams(int *fd)
+{
+	if (*fd >= STREAMS)
+		return 0;
+	int high = dup_high(*fd);
+
+	if (high < 0)
+		return high;
+	close(*fd);
+	*fd = high;
+	return 0;
+}
+
+static int make_pipe(struct spawn *s, int i)
+{
+	int p[2], write_end = i == STDIN_FILENO;
+
+	if (pipe2(p, O_CLOEXEC) < 0) /* SPAWN-1 */
+		return -errno;
+	int ours = p[write_end];
+
+	s->child[i] = p[!write_end];
+	int err = raise_above_streams(&s->child[i]);
+
+	if (!err)
+		err = raise_above_streams(&ours);
+	if (!err)
+		err = os_nonblock(ours, true);
+	if (err < 0) {
+		close(ours);
+		return err;
+	}
+	ours = fd_register(ours, false);
+	if (ours < 0)
+		return ours;
+	s->ours[i] = ours;
+	return 0;
+}
+
+static int borrow(struct spawn *s, int i)
+{
+	int fd = s->stream[i]->fd;
+
+	s->borrowed[i] = fd >= STREAMS;
+	if (!s->borrowed[i])
+		fd = dup_high(fd);
+	if (fd < 0)
+		return fd;
+	s->child[i] = fd;
+	return 0;
+}
+
+static int open_streams(struct spawn *s)
+{
+	int err = 0;
+
+	for (int i = 0; i < STREAMS && !err; i++) {
+		if (s->stream[i]->kind == GMP_PROCESS_PIPE)
+			err = make_pipe(s, i);
+		else if (s->stream[i]->kind == GMP_PROCESS_FD)
+			err = borrow(s, i);
+	}
+	if (err)
+		return err;
+	s->spare = eventfd(0, EFD_CLOEXEC);
+	return s->spare < 0 ? -errno : 0;
+}
+
+static void close_childs(struct spawn *s)
+{
+	for (int i = 0; i < STREAMS; i++)
+		if (!s->borrowed[i])
+			close_if_open(&s->child[i]);
+	close_if_open(&s->spare);
+}
+
+static void close_known(int *fd)
+{
+	int err = *fd < 0 ? 0 : fd_close(*fd);
+
+	if (err == -ESRCH || err == -EBADF) /* its record went with its run */
+		close(*fd);
+	*fd = -1;
+}
+
+static void close_ours(struct spawn *s)
+{
+	for (int i = 0; i < STREAMS; i++)
+		close_known(&s->ours[i]);
+}
+
+/* SPAWN-4 */
+static void close_left(struct leftover *l)
+{
+	struct spawn *s = container_of(l, struct spawn, left);
+
+	for (int i = 0; i < STREAMS; i++)
+		close_if_open(&s->ours[i]);
+	close_if_open(&s->pidfd);
+}
+
+/* --- the child; errors of libc's here are positive --- */
+
+static int add_stream(const struct spawn *s, posix_spawn_file_actions_t *actions, int i)
+{
+	switch (s->stream[i]->kind) {
+	case GMP_PROCESS_NULL:
+		return posix_spawn_file_actions_addopen(actions, i, "/dev/null",
+							i ? O_WRONLY : O_RDONLY, 0);
+	case GMP_PROCESS_STDOUT: return posix_spawn_file_actions_adddup2(actions, STDOUT_FILENO, i);
+	default:
+		if (s->child[i] < 0)
+			return 0;
+		return posix_spawn_file_actions_adddup2(actions, s->child[i], i);
+	}
+}
+
+static int add_actions(const struct spawn *s, posix_spawn_file_actions_t *actions)
+{
+	int err = 0;
+
+	for (int i = 0; i < STREAMS && !err; i++)
+		err = add_stream(s, actions, i);
+	if (!err && s->o.flags & GMP_PROCESS_CLOSE)
+		err = posix_spawn_file_actions_addclosefrom_np(actions, STREAMS);
+	if (!err && s->o.cwd)
+		err = posix_spawn_file_actions_addchdir_np(actions, s->o.cwd);
+	return err;
+}
+
+/* Handlers of gmp's and of the program's become the default by the exec.  SIGPIPE, which servers ignore, would
+ * stay ignored: filters then write to a broken pipe for good. */
+static void set_attributes(const struct spawn *s, posix_spawnattr_t *attr)
+{
+	short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+	sigset_t set;
+
+	signal_program_mask(&set);
+	posix_spawnattr_setsigmask(attr, &set);
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	posix_spawnattr_setsigdefault(attr, &set);
+	if (s->o.flags & GMP_PROCESS_SESSION)
+		flags |= POSIX_SPAWN_SETSID;
+	else if (s->o.flags & GMP_PROCESS_GROUP)
+		flags |= POSIX_SPAWN_SETPGROUP; /* of its own: the default of the attribute is 0 */
+	posix_spawnattr_setflags(attr, flags);
+}
+
+static int spawn_with(struct spawn *s, const posix_spawn_file_actions_t *actions,
+		      const posix_spawnattr_t *attr)
+{
+	const char *file = s->o.file ? s->o.file : s->o.argv[0];
+	char *const *argv = (char *const *)(uintptr_t)s->o.argv;
+	char *const *envp = s->o.envp ? (char *const *)(uintptr_t)s->o.envp : environ;
+
+	if (s->o.flags & GMP_PROCESS_SEARCH)
+		return posix_spawnp(&s->pid, file, actions, attr, argv, envp);
+	return posix_spawn(&s->pid, file, actions, attr, argv, envp);
+}
+
+/* An M has a timer slack of its own, which a child would inherit. */
+static int spawn_from_m(struct spawn *s, const posix_spawn_file_actions_t *actions,
+			const posix_spawnattr_t *attr)
+{
+	if (!gmp__blockedm())
+		return spawn_with(s, actions, attr);
+	int slack = os_timer_slack(sched.slack);
+	int err = spawn_with(s, actions, attr);
+
+	os_timer_slack(slack);
+	return err;
+}
+
+static int spawn(struct spawn *s)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	int err = posix_spawn_file_actions_init(&actions);
+
+	if (err)
+		return -err;
+	err = posix_spawnattr_init(&attr);
+	if (!err) {
+		set_attributes(s, &attr);
+		err = add_actions(s, &actions);
+		if (!err)
+			err = spawn_from_m(s, &actions, &attr);
+		posix_spawnattr_destroy(&attr);
+	}
+	posix_spawn_file_actions_destroy(&actions);
+	return -err;
+}
+
+/* In blocking code: the child runs, or nothing is left but our ends. */
+static int launch(struct spawn *s)
+{
+	int err = spawn(s);
+
+	close_childs(s);
+	if (!err)
+		s->pidfd = (int)syscall(SYS_pidfd_open, s->pid, 0);
+	return err;
+}
+
+static int launch_blocking(struct spawn *s)
+{
+	bool green = gmp_self() != NULL;
+
+	if (green)
+		leftover_add(&s->left, close_left);
+	gmp_block_enter();
+	int err = launch(s);
+
+	gmp_block_leave();
+	if (green)
+		leftover_del(&s->left);
+	return err;
+}
+
+/* --- the calls --- */
+
+/* SPAWN-3: there is a child, so this does not fail. */
+static void register_pidfd(struct spawn *s)
+{
+	if (s->pidfd < 0) {
+		s->pidfd = -1;
+	} else if (!rt_enter()) {
+		close_if_open(&s->pidfd);
+	} else {
+		int fd = fd_register(s->pidfd, false);
+
+		s->pidfd = max_of(fd, -1);
+		rt_leave();
+	}
+}
+
+int gmp_process_spawn(gmp_process *p, const gmp_process_opts *opts)
+{
+	struct spawn s;
+	int err = load(&s, opts);
+
+	if (!p)
+		return -EINVAL;
+	if (err)
+		return err;
+	if (!rt_enter())
+		return -ESRCH;
+	cancel_hold();
+	err = open_streams(&s);
+	rt_leave(); /* SPAWN-5 */
+	if (err)
+		close_childs(&s);
+	else
+		err = launch_blocking(&s);
+	if (err)
+		close_ours(&s);
+	else
+		register_pidfd(&s);
+	cancel_release();
+	if (err)
+		return err;
+	*p = (gmp_process){
+		.pid = s.pid, .pidfd = s.pidfd, .in = s.ours[0], .out = s.ours[1], .err = s.ours[2]
+	};
+	return 0;
+}
+
+void gmp_process_close(gmp_process *p)
+{
+	if (!p)
+		return;
+	cancel_hold();
+	close_known(&p->in);
+	close_known(&p->out);
+	close_known(&p->err);
+	close_known(&p->pidfd);
+	cancel_release();
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How does time become elements of a channel?
+ *
+ * A tick is a timer that, where it is fired, tries to send the time at which it was due to a channel of
+ * capacity 1: a reader that is late finds one tick and has lost the others, the phase stays.  No
+ * green thread is made for it: the reader, if one waits, is made ready with what else was due.
+ *
+ * Invariants
+ *  K1 The timer is armed for the first period that has not been sent, or later, and its firings are
+ *     one after the other (T3): times are sent in order, and none twice.
+ *  K2 The ticks of the present run are listed.  At its end, when nothing can tick any more, external
+ *     threads that wait for one get -ESRCH; those that come later are told by the channel's run.
+ *  K3 Who waits in a channel until a deadline holds its lock and wants a heap's; the firing holds a
+ *     heap's and wants the channel's.  It only tries, and comes again a little later.
+ *
+ * Rejected: a green thread for each tick (a switch more, and turns of their own for those that are
+ * late together).
+ */
+#include "ticker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/object.h"
+#include "base/throw.h"
+#include "chan.h"
+#include "timerheap.h"
+
+enum { RETRY_NS = 20000 }; /* K3 */
+
+struct tick {
+	struct timer timer;
+	gmp_chan *c;               /* (c) */
+	int64_t first, period;     /* (c) */
+	struct tick *link, **from; /* under the list's lock */
+};
+
+static struct {
+	struct lock lock;
+	uint32_t run; /* whose ticks these are */
+	struct tick *first;
+} list;
+
+static void tick_list(struct tick *t)
+{
+	lock(&list.lock, LR_TICKS);
+	if (list.run != t->c->run) { /* the others are of a run that is over */
+		list.run = t->c->run;
+		list.first = NULL;
+	}
+	t->link = list.first;
+	t->from = &list.first;
+	if (t->link)
+		t->link->from = &t->link;
+	list.first = t;
+	unlock(&list.lock, LR_TICKS);
+}
+
+static void tick_unlist(struct tick *t)
+{
+	lock(&list.lock, LR_TICKS);
+	if (list.run == t->c->run) {
+		*t->from = t->link;
+		if (t->link)
+			t->link->from = t->from;
+	}
+	unlock(&list.lock, LR_TICKS);
+}
+
+void ticks_release(struct glist *out)
+{
+	lock(&list.lock, LR_TICKS);
+	if (list.run == sched.run)
+		for (struct tick *t = list.first; t; t = t->link)
+			chan_release_foreign(t->c, out);
+	unlock(&list.lock, LR_TICKS);
+}
+
+void ticks_forget(void)
+{
+	list.lock = (struct lock){ 0 };
+	list.run = 0;
+	list.first = NULL;
+}
+
+static bool tick_fires(struct timer *base, int64_t now, struct glist *out)
+{
+	struct tick *t = container_of(base, struct tick, timer);
+	struct sudog *reader = NULL;
+	uint64_t n = 0;
+
+	if (!try_lock_against(&t->c->lock, LR_CHAN)) { /* K3 */
+		base->when = now + RETRY_NS;
+		return true;
+	}
+	/* unsigned, the difference is right for any two times */
+	if (t->period)
+		n = ((uint64_t)now - (uint64_t)t->first) / (uint64_t)t->period;
+	int64_t due = (int64_t)((uint64_t)t->first + n * (uint64_t)t->period);
+
+	chan_send_locked(t->c, &due, &reader); /* full: the tick is lost */
+	unlock(&t->c->lock, LR_CHAN);
+	if (reader)
+		glist_claimed(out, reader);
+	if (!t->period || due >= NEVER - t->period) /* the clock does not get to the next */
+		return false;
+	base->when = due + t->period;
+	return true;
+}
+
+static gmp_chan *make(int64_t first, int64_t period)
+{
+	struct tick *t = malloc_zeroed(sizeof(*t));
+	gmp_chan *c = t ? gmp_chan_new(sizeof(int64_t), 1) : NULL;
+
+	if (!c) {
+		free(t);
+		return NULL;
+	}
+	*t = (struct tick){ .timer.fire = tick_fires, .c = c, .first = first, .period = period };
+	c->owner = t;
+	c->run = sched.run;
+	tick_list(t);
+	if (first != NEVER)
+		timer_arm(&t->timer, first);
+	return c;
+}
+
+gmp_chan *gmp_tick_new(int64_t first, int64_t period)
+{
+	gmp_chan *c = NULL;
+
+	if (period < 0 || !rt_enter())
+		return NULL;
+	if (timer_take_place() && !(c = make(first, period)))
+		timer_give_place();
+	rt_leave();
+	return c;
+}
+
+void gmp_tick_free(gmp_chan *c)
+{
+	if (!c)
+		return;
+	object_claim(c, &c->kind, OBJECT_CHAN, "gmp_tick_free");
+	struct tick *t = c->owner;
+
+	if (!t)
+		gmp__fatal("gmp_tick_free of a channel that is not a tick");
+	if (timer_enter_to_free(t->c->run)) {
+		timer_del(&t->timer); /* T3: its firing is over */
+		rt_leave();
+	}
+	tick_unlist(t);
+	timer_give_place();
+	c->owner = NULL;
+	chan_destroy(c);
+	free(t);
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+#include "timerheap.h"
+
+#include <errno.h>
+
+#include "base/os.h"
+#include "base/throw.h"
+#include "poller.h"
+
+enum { ARITY = 4 };
+
+static size_t heap_bytes(uint32_t limit)
+{
+	return round_up((size_t)limit * sizeof(struct timer_slot), PAGE);
+}
+
+int timers_init(struct timers *ts, uint32_t limit)
+{
+	*ts = (struct timers){ .next = NEVER, .heap = os_reserve(heap_bytes(limit)) };
+	return ts->heap ? 0 : -ENOMEM;
+}
+
+void timers_fini(struct timers *ts, uint32_t limit)
+{
+	if (ts->heap)
+		os_release(ts->heap, heap_bytes(limit));
+	*ts = (struct timers){ .next = NEVER };
+}
+
+/* --- the heap; all under ts->lock --- */
+
+static void place(struct timers *ts, uint32_t i, struct timer_slot s)
+{
+	ts->heap[i] = s;
+	s.t->at = i;
+}
+
+static void sift_up(struct timers *ts, uint32_t i, struct timer_slot s)
+{
+	while (i > 0) {
+		uint32_t parent = (i - 1) / ARITY;
+
+		if (ts->heap[parent].when <= s.when)
+			break;
+		place(ts, i, ts->heap[parent]);
+		i = parent;
+	}
+	place(ts, i, s);
+}
+
+static void sift_down(struct timers *ts, uint32_t i, struct timer_slot s)
+{
+	for (;;) {
+		uint32_t first = i * ARITY + 1, least = first;
+
+		if (first >= ts->n)
+			break;
+		for (uint32_t c = first + 1; c < min_of(first + ARITY, ts->n); c++)
+			if (ts->heap[c].when < ts->heap[least].when)
+				least = c;
+		if (ts->heap[least].when >= s.when)
+			break;
+		place(ts, i, ts->heap[least]);
+		i = least;
+	}
+	place(ts, i, s);
+}
+
+static void set_next(struct timers *ts)
+{
+	st_rlx(&ts->next, ts->n ? ts->heap[0].when : NEVER);
+}
+
+static void heap_add(struct timers *ts, struct timer *t)
+{
+	uint32_t i = ts->n;
+
+	st_rlx(&ts->n, i + 1);
+
+	sift_up(ts, i, (struct timer_slot){ t->when, t });
+	if (t->at == 0)
+		set_next(ts);
+}
+
+/* To its place, from i, which is free. */
+static void sift(struct timers *ts, uint32_t i, struct timer_slot s)
+{
+	if (i > 0 && ts->heap[(i - 1) / ARITY].when > s.when)
+		sift_up(ts, i, s);
+	else
+		sift_down(ts, i, s);
+}
+
+static void heap_del(struct timers *ts, uint32_t i)
+{
+	struct timer_slot last = ts->heap[ts->n - 1];
+
+	st_rlx(&ts->n, ts->n - 1);
+	if (i < ts->n)
+		sift(ts, i, last);
+	if (i == 0)
+		set_next(ts);
+}
+
+/* --- arm and disarm --- */
+
+bool timer_add(struct p *pp, struct timer *t, int64_t when)
+{
+	struct timers *ts = &pp->timers;
+
+	lock(&ts->lock, LR_TIMERS);
+	gmp_debug_assert(!t->pp);
+	t->when = when;
+	st_rlx(&t->pp, pp);
+	heap_add(ts, t);
+	bool first = t->at == 0;
+	unlock(&ts->lock, LR_TIMERS);
+	return first;
+}
+
+/* It is the earliest of its heap. */
+static void tell_sleeper(int64_t when)
+{
+	if (timer_is_missed(when, ld_rlx(&sched.poll_until)))
+		gmp__poller.wake();
+}
+
+void timer_arm(struct timer *t, int64_t when)
+{
+	struct p *mine = getp();
+
+	if (!timer_add(mine ? mine : sched.allp[0], t, when))
+		return;
+	fence_seq(); /* ORD(poll.until): the timer stands before the look */
+	tell_sleeper(when);
+}
+
+bool timer_hold(struct timer *t)
+{
+	struct p *mine = getp();
+
+	if (!mine || ld_rlx(&t->pp) != mine)
+		return false;
+	lock(&mine->timers.lock, LR_TIMERS);
+	if (likely(ld_rlx(&t->pp) == mine))
+		return true;
+	unlock(&mine->timers.lock, LR_TIMERS); /* another has run it, or moved it away */
+	return false;
+}
+
+void timer_rearm(struct timer *t, int64_t when)
+{
+	struct timers *ts = &ld_rlx(&t->pp)->timers;
+	int64_t before = ts->next;
+
+	t->when = when;
+	sift(ts, t->at, (struct timer_slot){ when, t });
+	set_next(ts);
+	bool first = t->at == 0;
+	unlock(&ts->lock, LR_TIMERS);
+
+	if (!first)
+		return;
+	/* else who is about to sleep sees an earlier time, or this one */
+	if (when < before)
+		fence_seq(); /* ORD(poll.until): as above */
+	tell_sleeper(when);
+}
+
+bool timer_del(struct timer *t)
+{
+	for (;;) {
+		struct p *pp = ld_acq(&t->pp); /* ORD(timer.pp) */
+
+		if (!pp)
+			return false;
+		lock(&pp->timers.lock, LR_TIMERS);
+		if (ld_rlx(&t->pp) == pp) { /* else: it fired or moved meanwhile */
+			heap_del(&pp->timers, t->at);
+			st_rlx(&t->pp, (struct p *)NULL);
+			unlock(&pp->timers.lock, LR_TIMERS);
+			return true;
+		}
+		unlock(&pp->timers.lock, LR_TIMERS);
+	}
+}
+
+/* One of the root's children is the next; the one who waits for it, if it is a wait's, has not
+ * been touched for long. */
+static inline void prefetch_due(struct timers *ts, int64_t now)
+{
+	for (uint32_t i = 1; i < min_of(ts->n, 1u + ARITY); i++) {
+		if (ts->heap[i].when <= now) {
+			__builtin_prefetch(ts->heap[i].t, 1);
+			__builtin_prefetch(container_of(ts->heap[i].t, struct g, timer), 1);
+		}
+	}
+}
+
+/* For what the last timer has appended behind `last`. */
+static inline void note_deadline(const struct glist *out, const struct g *last, int64_t when)
+{
+	for (struct g *gp = last ? last->schedlink : out->head; gp; gp = gp->schedlink)
+		st_rlx(&gp->ready_at, (uint64_t)when);
+}
+
+unsigned timers_run_some(struct p *pp, int64_t now, unsigned most, struct glist *out)
+{
+	struct timers *ts = &pp->timers;
+	unsigned fired = 0;
+
+	lock(&ts->lock, LR_TIMERS);
+	while (ts->n && ts->heap[0].when <= now && out->n < most) {
+		struct timer_slot due = ts->heap[0];
+		struct timer *t = due.t;
+		struct g *last = out->tail;
+
+		prefetch_due(ts, now);
+		heap_del(ts, 0);
+		if (t->fire(t, now, out))
+			heap_add(ts, t);
+		else
+			st_rel(&t->pp, (struct p *)NULL); /* ORD(timer.pp): after fire's effects */
+		note_deadline(out, last, due.when);
+		fired++;
+	}
+	unlock(&ts->lock, LR_TIMERS);
+	return fired;
+}
+
+unsigned timers_run(struct p *pp, int64_t now, struct glist *out)
+{
+	return timers_run_some(pp, now, UINT32_MAX, out);
+}
+
+int64_t timers_wake_with(struct p *pp, int64_t first)
+{
+	enum { GLANCE = 1 + ARITY + ARITY * ARITY }; /* the root, its children and theirs */
+	struct timers *ts = &pp->timers;
+	int64_t latest = first, end = first + timer_slack();
+
+	lock(&ts->lock, LR_TIMERS);
+	for (uint32_t i = 0; i < min_of(ts->n, (uint32_t)GLANCE); i++)
+		if (ts->heap[i].when <= end)
+			latest = max_of(latest, ts->heap[i].when);
+	unlock(&ts->lock, LR_TIMERS);
+	return latest;
+}
+
+void timers_move(struct p *from, struct p *to)
+{
+	struct p *first = from < to ? from : to, *second = from < to ? to : from;
+
+	lock(&first->timers.lock, LR_TIMERS);
+	lock(&second->timers.lock, LR_TIMERS);
+	for (uint32_t i = 0; i < from->timers.n; i++) {
+		struct timer *t = from->timers.heap[i].t;
+
+		st_rlx(&t->pp, to);
+		heap_add(&to->timers, t);
+	}
+	st_rlx(&from->timers.n, 0u);
+	set_next(&from->timers);
+	unlock(&second->timers.lock, LR_TIMERS);
+	unlock(&first->timers.lock, LR_TIMERS);
+}
+
+uint32_t timers_count(struct p *pp)
+{
+	lock(&pp->timers.lock, LR_TIMERS);
+	uint32_t n = pp->timers.n;
+	unlock(&pp->timers.lock, LR_TIMERS);
+	return n;
+}
+
+/* --- those of the program --- */
+
+static uint32_t places_taken; /* (a) */
+
+bool timer_take_place(void)
+{
+	if (add_rlx(&places_taken, 1) < sched.options.c.max_green)
+		return true;
+	timer_give_place();
+	return false;
+}
+
+void timer_give_place(void)
+{
+	add_rlx(&places_taken, -1u);
+}
+
+bool timer_enter_to_free(uint32_t run)
+{
+	/* while its run stops, heaps and runs that are dropped still point to it */
+	while (!timer_enter(&run)) {
+		uint32_t state = ld_seq(&sched.state); /* ORD(run): its heaps are gone */
+
+		if (state != RUN_STOPPING && (state != RUN_ON || run != sched.run))
+			return false;
+		os_nap(100000);
+	}
+	return true;
+}

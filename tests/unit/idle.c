@@ -1,0 +1,716 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Does work that becomes ready always find an idle P, though every thread sleeps or is just about
+ * to?  Runs of the whole runtime, with hooks where threads fall asleep.  The watcher would put most
+ * faults right after a millisecond: it is left out, but in the cases that are about it.
+ *
+ * floors 0..6, wrap: sysmon_start sysmon_stop netpoll_poll netpoll_rest m_sleep pidle_put midle_put os_membarrier m_start
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "ready.h"
+
+#include <errno.h>
+
+#include "base/os.h"
+#include "netpoll.h"
+#include "park.h"
+#include "poller.h"
+#include "proc.h"
+#include "rt.h"
+#include "sysmon.h"
+
+#define MS INT64_C(1000000)
+#define PATIENCE (40000 * MS) /* a bound on failure only */
+
+/* Look again and again, without giving the P away. */
+#define SPIN_FOR(cond)                                                                             \
+	do {                                                                                       \
+		int64_t spin_limit_ = gmp_now() + PATIENCE;                                        \
+		while (!(cond)) {                                                                  \
+			CHECK(gmp_now() < spin_limit_ && #cond);                                   \
+			os_yield();                                                                \
+		}                                                                                  \
+	} while (0)
+
+/* --- the hooks --- */
+
+int __real_sysmon_start(void);
+void __real_sysmon_stop(void);
+int __real_netpoll_poll(int64_t ns, struct glist *out);
+void __real_netpoll_rest(int64_t deadline);
+void __real_m_sleep(struct m *m);
+void __real_pidle_put(struct p *pp);
+void __real_midle_put(struct m *m);
+void __real_os_membarrier(void);
+int __real_m_start(struct m *m);
+int __wrap_sysmon_start(void);
+void __wrap_sysmon_stop(void);
+int __wrap_netpoll_poll(int64_t ns, struct glist *out);
+void __wrap_netpoll_rest(int64_t deadline);
+void __wrap_m_sleep(struct m *m);
+void __wrap_pidle_put(struct p *pp);
+void __wrap_midle_put(struct m *m);
+void __wrap_os_membarrier(void);
+int __wrap_m_start(struct m *m);
+
+static bool watched; /* before a run: with the watcher */
+static int asleep;   /* (a) Ms that have looked at everything and go to the kernel */
+
+/* The next M that goes to sleep waits there, until somebody lets it go on; before its last look
+ * without a lock, else under sched.lock. */
+enum edge { NOWHERE, BEFORE_ITS_P_IS_IDLE, BEFORE_IT_SPINS_NO_MORE, BEFORE_ITS_LAST_LOOK };
+static enum edge edge; /* (a) */
+static int at_edge;    /* (a) */
+
+int __wrap_sysmon_start(void)
+{
+	return watched ? __real_sysmon_start() : 0;
+}
+
+void __wrap_sysmon_stop(void)
+{
+	if (watched)
+		__real_sysmon_stop();
+}
+
+int __wrap_netpoll_poll(int64_t ns, struct glist *out)
+{
+	if (ns == 0)
+		return __real_netpoll_poll(ns, out);
+	add_seq(&asleep, 1);
+	int n = __real_netpoll_poll(ns, out);
+
+	sub_seq(&asleep, 1);
+	return n;
+}
+
+void __wrap_netpoll_rest(int64_t deadline)
+{
+	add_seq(&asleep, 1);
+	__real_netpoll_rest(deadline);
+	sub_seq(&asleep, 1);
+}
+
+void __wrap_m_sleep(struct m *m)
+{
+	add_seq(&asleep, 1);
+	__real_m_sleep(m);
+	sub_seq(&asleep, 1);
+}
+
+static void stop_at(enum edge where)
+{
+	if (ld_seq(&edge) != where)
+		return;
+	st_seq(&at_edge, 1);
+	SPIN_FOR(ld_seq(&edge) == NOWHERE);
+}
+
+void __wrap_pidle_put(struct p *pp)
+{
+	stop_at(BEFORE_ITS_P_IS_IDLE);
+	__real_pidle_put(pp);
+}
+
+void __wrap_midle_put(struct m *m)
+{
+	if (ld_seq(&sched.nmspinning)) /* else who submits goes for the lock */
+		stop_at(BEFORE_IT_SPINS_NO_MORE);
+	__real_midle_put(m);
+}
+
+void __wrap_os_membarrier(void)
+{
+	stop_at(BEFORE_ITS_LAST_LOOK);
+	__real_os_membarrier();
+}
+
+static bool refuse; /* threads cannot be made */
+static int refused; /* (a) */
+
+int __wrap_m_start(struct m *m)
+{
+	if (!refuse)
+		return __real_m_start(m);
+	add_seq(&refused, 1);
+	return -EAGAIN;
+}
+
+static bool all_asleep_but(int n)
+{
+	lock(&sched.lock, LR_SCHED);
+	bool yes = ld_seq(&asleep) == sched.nm - n;
+	unlock(&sched.lock, LR_SCHED);
+	return yes;
+}
+
+static void start(int procs)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	cfg.procs = procs;
+	CHECK_EQ(gmp_start(&cfg), 0);
+}
+
+static void note(void *flag)
+{
+	add_seq((int *)flag, 1);
+}
+
+/* --- a submitter, and a sleeper (wake.h, "waking") --- */
+
+static void submit_at(enum edge where)
+{
+	int before = 0, ran = 0;
+
+	SPIN_FOR(all_asleep_but(1));
+	st_seq(&at_edge, 0);
+	st_seq(&edge, where);
+	/* one goes to the ring: the other M wakes, runs it, finds no more, goes to sleep */
+	CHECK_EQ(gmp_go(note, &before), 0);
+	CHECK_EQ(gmp_go(note, &before), 0);
+	SPIN_FOR(ld_seq(&at_edge));
+	/* of two one is in the ring, at least; nobody is woken: no P is idle, or somebody spins */
+	CHECK_EQ(gmp_go(note, &ran), 0);
+	CHECK_EQ(gmp_go(note, &ran), 0);
+	st_seq(&edge, NOWHERE);
+	/* this P runs nothing else meanwhile */
+	SPIN_FOR(ld_seq(&ran) > 0);
+	while (ld_seq(&ran) < 2 || ld_seq(&before) < 2)
+		gmp_yield();
+}
+
+static void submit_at_edges(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 20; i++) {
+		submit_at(BEFORE_ITS_P_IS_IDLE);
+		submit_at(BEFORE_IT_SPINS_NO_MORE);
+	}
+}
+
+TEST(what_is_submitted_while_a_thread_goes_to_sleep_is_run)
+{
+	run_procs(2, submit_at_edges, NULL);
+}
+
+/* One comes to the ring, of two: for it a thread is wanted. */
+static void want_a_thread(int *ran)
+{
+	CHECK_EQ(gmp_go(note, ran), 0);
+	CHECK_EQ(gmp_go(note, ran), 0);
+}
+
+static void submit_without_threads(void *arg)
+{
+	int ran = 0;
+
+	(void)arg;
+	want_a_thread(&ran);
+	while (ld_seq(&ran) < 2)
+		gmp_yield();
+	CHECK(ld_seq(&refused) > 0);
+	refuse = false;
+	want_a_thread(&ran);
+	SPIN_FOR(ld_seq(&ran) > 2); /* on another P */
+	while (ld_seq(&ran) < 4)
+		gmp_yield();
+}
+
+TEST(after_a_thread_could_not_be_made_it_is_tried_again)
+{
+	refuse = true;
+	run_procs(2, submit_without_threads, NULL);
+}
+
+/* --- external submitters --- */
+
+TEST_PROCS(what_a_foreign_thread_spawns_is_run_though_all_sleep)
+{
+	start(procs);
+	for (int i = 0; i < 100; i++) {
+		int ran = 0;
+
+		SPIN_FOR(all_asleep_but(0));
+		CHECK_EQ(gmp_go(note, &ran), 0);
+		SPIN_FOR(ld_seq(&ran));
+	}
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+static gmp_wg gate;
+static int entered, left;
+
+static void go_through(void *arg)
+{
+	(void)arg;
+	add_seq(&entered, 1);
+	CHECK_EQ(gmp_wg_wait(&gate), 0);
+	add_seq(&left, 1);
+}
+
+TEST_PROCS(those_whom_a_foreign_thread_wakes_together_are_run_though_all_sleep)
+{
+	start(procs);
+	for (int i = 0; i < 100; i++) {
+		st_seq(&entered, 0);
+		st_seq(&left, 0);
+		CHECK_EQ(gmp_wg_add(&gate, 1), 0);
+		for (int k = 0; k < 3; k++)
+			CHECK_EQ(gmp_go(go_through, NULL), 0);
+		SPIN_FOR(ld_seq(&entered) == 3);
+		SPIN_FOR(all_asleep_but(0));
+		CHECK_EQ(gmp_wg_done(&gate), 0);
+		SPIN_FOR(ld_seq(&left) == 3);
+	}
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+static int computing, enough;
+
+static void compute(void *arg)
+{
+	(void)arg;
+	add_seq(&computing, 1);
+	SPIN_FOR(ld_seq(&enough));
+}
+
+TEST_PROCS(what_a_foreign_thread_spawns_is_run_though_the_other_ps_compute)
+{
+	start(procs);
+	for (int i = 1; i < procs; i++)
+		CHECK_EQ(gmp_go(compute, NULL), 0);
+	SPIN_FOR(ld_seq(&computing) == procs - 1);
+	for (int i = 0; i < 100; i++) {
+		int ran = 0;
+
+		SPIN_FOR(all_asleep_but(procs - 1));
+		CHECK_EQ(gmp_go(note, &ran), 0);
+		SPIN_FOR(ld_seq(&ran));
+	}
+	st_seq(&enough, 1);
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+static int together;
+
+static void compute_together(void *n)
+{
+	add_seq(&together, 1);
+	SPIN_FOR(ld_seq(&together) >= (int)(intptr_t)n);
+}
+
+/* One computes; the last that goes to sleep is the one to whom who submits has left the work, since
+ * it still spun. */
+static void submit_to_one_that_rests(int procs)
+{
+	int ran = 0;
+
+	SPIN_FOR(all_asleep_but(1));
+	st_seq(&together, 0);
+	st_seq(&at_edge, 0);
+	st_seq(&edge, BEFORE_ITS_LAST_LOOK);
+	CHECK_EQ(gmp_go(note, &ran), 0); /* somebody wakes, runs it, finds no more */
+	SPIN_FOR(ld_seq(&ran) && ld_seq(&at_edge));
+	add_seq(&sched.nmspinning, 1); /* as if it had not come to take itself out yet */
+	for (int i = 1; i < procs; i++)
+		CHECK_EQ(gmp_go(compute_together, (void *)(intptr_t)(procs - 1)), 0);
+	sub_seq(&sched.nmspinning, 1);
+	st_seq(&edge, NOWHERE);
+	SPIN_FOR(ld_seq(&together) == procs - 1);
+}
+
+TEST(what_is_left_to_one_that_rests_runs_on_as_many_ps_as_there_are)
+{
+	for (int procs = 3; procs <= 4; procs++) {
+		st_seq(&computing, 0);
+		st_seq(&enough, 0);
+		start(procs);
+		if (!sched.asymmetric)
+			check_skip("no membarrier");
+		CHECK_EQ(gmp_go(compute, NULL), 0);
+		SPIN_FOR(ld_seq(&computing));
+		for (int i = 0; i < 20; i++)
+			submit_to_one_that_rests(procs);
+		st_seq(&enough, 1);
+		CHECK_EQ(gmp_stop(), 0);
+	}
+}
+
+/* --- descriptors, and the one who sleeps deaf to them --- */
+
+static int ends[2], got_one; /* a pipe */
+
+static void read_one(void *arg)
+{
+	char c;
+
+	(void)arg;
+	CHECK_EQ(gmp_read(ends[0], &c, 1), 1);
+	st_seq(&got_one, 1);
+}
+
+static void *read_outside(void *arg)
+{
+	read_one(arg);
+	return NULL;
+}
+
+static void wait_and_write(void)
+{
+	SPIN_FOR(ld_seq(&sched.npollwait) == 1);
+	CHECK_EQ(write(ends[1], "x", 1), 1);
+	SPIN_FOR(ld_seq(&got_one));
+	st_seq(&got_one, 0);
+}
+
+/* Who lay down while another still ran hears of descriptors: once more, then. */
+static void wait_for_deaf(void)
+{
+	SPIN_FOR(all_asleep_but(0));
+	while (!ld_seq(&sched.deaf)) {
+		gmp__poller.wake();
+		SPIN_FOR(all_asleep_but(0));
+	}
+}
+
+TEST_PROCS(who_begins_to_wait_for_a_descriptor_is_heard_though_all_sleep)
+{
+	pthread_t t;
+
+	CHECK_EQ(pipe(ends), 0);
+	start(procs);
+	CHECK_EQ(gmp_fd_adopt(ends[0]), ends[0]);
+	for (int i = 0; i < 50; i++) {
+		wait_for_deaf();
+		CHECK_EQ(pthread_create(&t, NULL, read_outside, NULL), 0);
+		wait_and_write();
+		CHECK_EQ(pthread_join(t, NULL), 0);
+		wait_for_deaf();
+		CHECK_EQ(gmp_go(read_one, NULL), 0);
+		wait_and_write();
+	}
+	CHECK_EQ(gmp_close(ends[0]) | close(ends[1]), 0);
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+/* --- timers, and the one who sleeps in the poller --- */
+
+TEST_PROCS(a_foreign_threads_timer_shortens_the_sleep_in_the_poller)
+{
+	int fired = 0, never = 0;
+
+	start(procs);
+	gmp_timer *hour = gmp_timer_new(note, &never), *soon = gmp_timer_new(note, &fired);
+
+	CHECK(hour && soon);
+	for (int i = 0; i < 10; i++) {
+		SPIN_FOR(all_asleep_but(0) && ld_seq(&sched.poll_until) == NEVER);
+		CHECK_EQ(gmp_timer_set(hour, gmp_now() + 3600000 * MS, 0), 0);
+		SPIN_FOR(all_asleep_but(0) && ld_seq(&sched.poll_until) != NEVER);
+		CHECK_EQ(gmp_timer_set(soon, gmp_now() + MS, 0), 0);
+		SPIN_FOR(ld_seq(&fired) == i + 1);
+		CHECK_EQ(gmp_timer_stop(hour), 1);
+		/* who sleeps until a timer that is no more gets up once in vain, or at the next */
+		SPIN_FOR(all_asleep_but(0));
+		CHECK_EQ(gmp_timer_set(soon, gmp_now() + MS, 0), 0);
+		SPIN_FOR(ld_seq(&fired) == i + 2);
+		fired--;
+	}
+	CHECK_EQ(never, 0);
+	gmp_timer_free(hour);
+	gmp_timer_free(soon);
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+static void arm_and_compute(void *arg)
+{
+	int fired = 0;
+	gmp_timer *t = gmp_timer_new(note, &fired);
+
+	(void)arg;
+	CHECK(t);
+	for (int i = 0; i < 10; i++) {
+		SPIN_FOR(all_asleep_but(1));
+		CHECK_EQ(gmp_timer_set(t, gmp_now() + MS, 0), 0);
+		SPIN_FOR(ld_seq(&fired) == i + 1);
+	}
+	gmp_timer_free(t);
+}
+
+static void set_anew_and_compute(void *arg)
+{
+	int fired = 0;
+	gmp_timer *t = gmp_timer_new(note, &fired);
+
+	(void)arg;
+	CHECK(t);
+	for (int i = 0; i < 10; i++) {
+		int64_t hour = gmp_now() + 3600000 * MS;
+
+		/* one that is about to sleep may be told in vain, and would get up once more for it */
+		SPIN_FOR(all_asleep_but(1));
+		CHECK_EQ(gmp_timer_set(t, hour, 0), 0);
+		SPIN_FOR(all_asleep_but(1) && ld_seq(&sched.poll_until) == hour);
+		CHECK_EQ(gmp_timer_set(t, hour + MS, 0), 1); /* nobody need hear of it */
+		CHECK_EQ(ld_seq(&sched.poll_until), hour);
+		CHECK_EQ(gmp_timer_set(t, gmp_now() + MS, 0), 1);
+		SPIN_FOR(ld_seq(&fired) == i + 1);
+	}
+	gmp_timer_free(t);
+}
+
+TEST(a_computing_green_threads_timer_set_anew_shortens_it_too)
+{
+	for (int procs = 2; procs <= 4; procs *= 2)
+		run_procs(procs, set_anew_and_compute, NULL);
+}
+
+TEST(a_computing_green_threads_timer_shortens_the_sleep_in_the_poller)
+{
+	for (int procs = 2; procs <= 4; procs *= 2)
+		run_procs(procs, arm_and_compute, NULL);
+}
+
+/* --- a P that goes --- */
+
+static int beside;
+
+/* Two of them, on two Ps: the one on the P that stays ends, and its thread sleeps in the poller for good. */
+static bool on_the_p_that_goes(void)
+{
+	add_seq(&beside, 1);
+	SPIN_FOR(ld_seq(&beside) == 2);
+	if (getp()->id == 0)
+		return false;
+	SPIN_FOR(all_asleep_but(1));
+	return true;
+}
+
+static void sleep_on_it(void *flag)
+{
+	if (!on_the_p_that_goes())
+		return;
+	CHECK_EQ(gmp_set_procs(1), 2);
+	CHECK_EQ(gmp_sleep(20 * MS), 0);
+	note(flag);
+}
+
+static void leave_one_behind(void *flag)
+{
+	if (!on_the_p_that_goes())
+		return;
+	CHECK_EQ(gmp_go(note, flag), 0);
+	CHECK_EQ(gmp_set_procs(1), 2);
+}
+
+static void run_two(gmp_fn fn)
+{
+	int flag = 0;
+
+	beside = 0;
+	start(2);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(gmp_go(fn, &flag), 0);
+	SPIN_FOR(ld_seq(&flag));
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+TEST(what_is_ready_on_a_p_that_goes_is_run_though_all_sleep)
+{
+	run_two(leave_one_behind);
+}
+
+TEST(a_timer_of_a_p_that_goes_shortens_the_sleep_in_the_poller)
+{
+	run_two(sleep_on_it);
+}
+
+/* --- what timers make ready together --- */
+
+enum { TOGETHER = 12 };
+
+static int at_work;
+
+/* Long enough for a look at the clock; then two must be at it at once. */
+static void wake_and_compute(void *arg)
+{
+	int64_t *deadline = arg;
+
+	CHECK_EQ(gmp_sleep_until(*deadline), 0);
+	int64_t began = gmp_now();
+
+	SPIN_FOR(gmp_now() - began > MS / 10);
+	if (add_seq(&at_work, 1) > 0)
+		SPIN_FOR(ld_seq(&at_work) > 2);
+}
+
+static void sleep_an_hour(void *arg)
+{
+	(void)arg;
+	gmp_sleep(3600 * 1000 * MS);
+}
+
+static void sleep_together(void *arg)
+{
+	static int64_t deadline;
+	gmp_g *g[TOGETHER];
+
+	(void)arg;
+	at_work = 0;
+	CHECK_EQ(gmp_go(sleep_an_hour, NULL), 0); /* it goes on looking at the clock */
+	deadline = gmp_now() + 100 * MS;
+	for (int i = 0; i < TOGETHER; i++)
+		CHECK_EQ(gmp_spawn(&g[i], wake_and_compute, &deadline, NULL), 0);
+	gmp_yield(); /* all in the heap of the one P */
+	CHECK_EQ(gmp_set_procs(2), 1);
+	for (int i = 0; i < TOGETHER; i++)
+		CHECK_EQ(gmp_join(g[i]), 0);
+}
+
+TEST(what_timers_made_ready_together_is_shared_when_it_takes_longer)
+{
+	for (int i = 0; i < 5; i++)
+		run_procs(1, sleep_together, NULL);
+}
+
+/* --- what wakes nobody, and the watcher sees to (D2) --- */
+
+static void spawn_and_compute(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 10; i++) {
+		int ran = 0;
+
+		SPIN_FOR(all_asleep_but(1));
+		uint64_t wakeups = getp()->count.wakeups;
+
+		CHECK_EQ(gmp_go(note, &ran), 0);
+		CHECK_EQ(getp()->count.wakeups, wakeups); /* alone: nobody has been woken */
+		SPIN_FOR(ld_seq(&ran));
+	}
+}
+
+TEST(a_lone_next_behind_a_computing_green_thread_is_taken)
+{
+	watched = true;
+	for (int procs = 2; procs <= 4; procs *= 2)
+		run_procs(procs, spawn_and_compute, NULL);
+}
+
+enum { FEW = 3, SEVERAL = 2 * WAKE_FROM };
+
+static struct g *parked[SEVERAL];
+static int woken, gone;
+
+static void park(void *arg)
+{
+	struct g *gp = getm()->curg;
+
+	st_seq(&parked[(intptr_t)arg], gp);
+	CHECK_EQ(wait_on(&gp->w, WAIT_SLEEP, NULL, commit_none, NULL, NEVER), 0);
+	add_seq(&woken, 1);
+	SPIN_FOR(ld_seq(&woken) == FEW); /* the first does not give way to those behind it */
+	add_seq(&gone, 1);
+}
+
+/* On g0, as a timer or the poller would: the first n that are parked, and who waits for this. */
+static struct glist claim_parked(int n, struct g *self)
+{
+	struct glist out = { 0 };
+
+	for (int i = 0; i < n; i++) {
+		CHECK(waiter_claim(&parked[i]->w, 0));
+		glist_push(&out, parked[i]);
+	}
+	CHECK(waiter_claim(&self->w, 0));
+	glist_push(&out, self);
+	return out;
+}
+
+static void wake_few(void *self)
+{
+	struct glist out = claim_parked(FEW, self);
+
+	sched_submit_list(&out);
+}
+
+static void wake_few_and_compute(void *arg)
+{
+	struct g *self = getm()->curg;
+
+	(void)arg;
+	for (int i = 0; i < 10; i++) {
+		st_seq(&woken, 0);
+		st_seq(&gone, 0);
+		for (intptr_t k = 0; k < FEW; k++) {
+			st_seq(&parked[k], (struct g *)NULL);
+			CHECK_EQ(gmp_go(park, (void *)k), 0);
+		}
+		for (int k = 0; k < FEW; k++)
+			while (!ld_seq(&parked[k]) || ld_seq(&parked[k]->w.state) != WAITER_ARMED)
+				gmp_yield();
+		SPIN_FOR(all_asleep_but(1));
+		CHECK_EQ(wait_on(&self->w, WAIT_SLEEP, NULL, wake_few, self, NEVER), 0);
+		while (ld_seq(&gone) < FEW)
+			gmp_yield();
+	}
+}
+
+TEST(a_few_behind_a_computing_green_thread_are_taken)
+{
+	watched = true;
+	run_procs(4, wake_few_and_compute, NULL);
+}
+
+/* --- what timers make ready, and its P does not come to soon --- */
+
+static void park_and_run_beside_another(void *arg)
+{
+	struct g *gp = getm()->curg;
+
+	st_seq(&parked[(intptr_t)arg], gp);
+	CHECK_EQ(wait_on(&gp->w, WAIT_SLEEP, NULL, commit_none, NULL, NEVER), 0);
+	if (add_seq(&woken, 1) == 0)
+		os_nap(100000); /* until long after the next look at the clock was due */
+	else
+		SPIN_FOR(ld_seq(&woken) > 2);
+	add_seq(&gone, 1);
+}
+
+static void all_are_due(void *self)
+{
+	struct glist out = claim_parked(SEVERAL, self);
+
+	sched_submit_due(&out);
+	CHECK(getp()->wake_deferred); /* nobody has been woken */
+}
+
+static void several_are_due(void *arg)
+{
+	struct g *self = getm()->curg;
+	int never = 0;
+	gmp_timer *hour = gmp_timer_new(note, &never);
+	int64_t in_an_hour = gmp_now() + 3600000 * MS;
+
+	(void)arg;
+	CHECK(hour);
+	for (intptr_t k = 0; k < SEVERAL; k++)
+		CHECK_EQ(gmp_go(park_and_run_beside_another, (void *)k), 0);
+	for (int k = 0; k < SEVERAL; k++)
+		while (!ld_seq(&parked[k]) || ld_seq(&parked[k]->w.state) != WAITER_ARMED)
+			gmp_yield();
+	CHECK_EQ(gmp_timer_set(hour, in_an_hour, 0), 0); /* on this P */
+	SPIN_FOR(all_asleep_but(1) && ld_seq(&sched.poll_until) == in_an_hour);
+	CHECK_EQ(wait_on(&self->w, WAIT_SLEEP, NULL, all_are_due, self, NEVER), 0);
+	while (ld_seq(&gone) < SEVERAL)
+		gmp_yield();
+	gmp_timer_free(hour);
+}
+
+TEST(several_that_timers_make_ready_are_shared_if_they_still_wait_a_little_later)
+{
+	run_procs(2, several_are_due, NULL);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The firing of a gmp_timer, step by step: for when is it armed next, and what does it start?
+ *
+ * floors 0..6
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "park.h"
+#include "rt.h"
+#include "timerheap.h"
+
+enum { PERIOD = 10 };
+
+static int64_t first; /* an hour away: only fire() gets there */
+static int runs;
+
+static void count(void *arg)
+{
+	(void)arg;
+	runs++;
+}
+
+/* Whoever looks at the timers at that time; what was started has run. */
+static void fire(int64_t now)
+{
+	struct glist out = { 0 };
+
+	CHECK_EQ(timers_run(getp(), now, &out), 1);
+	ready_list(&out);
+	gmp_yield();
+}
+
+static gmp_timer *begin(int64_t period)
+{
+	gmp_timer *t = gmp_timer_new(count, NULL);
+
+	CHECK(t != NULL);
+	first = gmp_now() + INT64_C(3600000000000);
+	runs = 0;
+	CHECK_EQ(gmp_timer_set(t, first, period), 0);
+	CHECK_EQ(timers_next(getp()), first);
+	return t;
+}
+
+static void fire_late(void *arg)
+{
+	gmp_timer *t = begin(PERIOD);
+
+	(void)arg;
+	fire(first + 3);
+	CHECK_EQ(timers_next(getp()), first + PERIOD);
+	fire(first + 3 * PERIOD + 9);
+	CHECK_EQ(timers_next(getp()), first + 4 * PERIOD);
+	fire(first + 4 * PERIOD);
+	CHECK_EQ(timers_next(getp()), first + 5 * PERIOD);
+	CHECK_EQ(runs, 3);
+	gmp_timer_free(t);
+	CHECK_EQ(timers_next(getp()), NEVER);
+}
+
+TEST(a_late_run_keeps_the_phase_and_drops_what_was_missed)
+{
+	run_procs(1, fire_late, NULL);
+}
+
+static void fire_once(void *arg)
+{
+	gmp_timer *t = begin(0);
+
+	(void)arg;
+	fire(first + 3);
+	CHECK_EQ(timers_next(getp()), NEVER);
+	CHECK_EQ(runs, 1);
+	gmp_timer_free(t);
+}
+
+TEST(without_a_period_it_fires_once)
+{
+	run_procs(1, fire_once, NULL);
+}
+
+static void fire_at_the_end(void *arg)
+{
+	gmp_timer *t = begin(PERIOD);
+
+	(void)arg;
+	CHECK_EQ(gmp_timer_set(t, first, NEVER - first), 1);
+	fire(first);
+	CHECK_EQ(timers_next(getp()), NEVER);
+	CHECK_EQ(gmp_timer_set(t, first, NEVER - 1 - first), 0);
+	fire(first);
+	CHECK_EQ(timers_next(getp()), NEVER - 1);
+	fire(NEVER - 1);
+	CHECK_EQ(timers_next(getp()), NEVER);
+	CHECK_EQ(gmp_timer_stop(t), 0);
+	CHECK_EQ(runs, 3);
+	gmp_timer_free(t);
+}
+
+TEST(a_period_that_the_clock_does_not_reach_disarms)
+{
+	run_procs(1, fire_at_the_end, NULL);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The firing of a tick, step by step: what is sent, for when it is armed next, who is made ready.
+ *
+ * floors 0..6
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "chan.h"
+#include "rt.h"
+#include "timerheap.h"
+
+enum { MS = 1000000, PERIOD = 10 };
+static const int64_t HOUR = 3600 * INT64_C(1000) * MS;
+
+static int64_t first; /* far enough away: only fire() gets there */
+static gmp_chan *c;
+
+static void begin(void)
+{
+	first = gmp_now() + HOUR;
+	c = gmp_tick_new(first, PERIOD);
+	CHECK(c != NULL);
+}
+
+/* Whoever looks at the timers at that time; how many were made ready. */
+static int fire(int64_t now)
+{
+	struct glist out = { 0 };
+
+	CHECK_EQ(timers_run(getp(), now, &out), 1);
+	int n = out.n;
+
+	ready_list(&out);
+	return n;
+}
+
+static void expect_tick(int64_t at)
+{
+	int64_t v = 0;
+
+	CHECK_EQ(gmp_chan_try_recv(c, &v), 0);
+	CHECK_EQ(v, at);
+}
+
+static void fire_late(void *arg)
+{
+	(void)arg;
+	begin();
+	CHECK_EQ(timers_next(getp()), first);
+	CHECK_EQ(fire(first + 3), 0);
+	CHECK_EQ(timers_next(getp()), first + PERIOD);
+	expect_tick(first);
+	/* three periods are over: the time is that of the last, and the next is the one after it */
+	CHECK_EQ(fire(first + 3 * PERIOD + 9), 0);
+	expect_tick(first + 3 * PERIOD);
+	CHECK_EQ(timers_next(getp()), first + 4 * PERIOD);
+	gmp_tick_free(c);
+	CHECK_EQ(timers_next(getp()), NEVER);
+}
+
+TEST(a_late_tick_has_the_time_of_the_last_period_and_keeps_the_phase)
+{
+	run_procs(1, fire_late, NULL);
+}
+
+static void fire_unread(void *arg)
+{
+	(void)arg;
+	begin();
+	fire(first);
+	fire(first + PERIOD);
+	expect_tick(first);
+	CHECK_EQ(gmp_chan_len(c), 0);
+	fire(first + 2 * PERIOD);
+	expect_tick(first + 2 * PERIOD);
+	gmp_tick_free(c);
+}
+
+TEST(a_tick_that_finds_no_room_is_lost)
+{
+	run_procs(1, fire_unread, NULL);
+}
+
+static void fire_locked(void *arg)
+{
+	(void)arg;
+	begin();
+	CHECK(try_lock_against(&c->lock, LR_CHAN)); /* as one who is about to wait there has it */
+	CHECK_EQ(fire(first), 0);
+	unlock(&c->lock, LR_CHAN);
+	CHECK_EQ(gmp_chan_len(c), 0);
+	CHECK(timers_next(getp()) > first);
+	CHECK(timers_next(getp()) <= first + MS);
+	int64_t again = timers_next(getp()), periods = (again - first) / PERIOD;
+
+	fire(again);
+	expect_tick(first + periods * PERIOD);
+	CHECK_EQ(timers_next(getp()), first + (periods + 1) * PERIOD);
+	gmp_tick_free(c);
+}
+
+TEST(a_tick_whose_channel_is_locked_comes_again)
+{
+	run_procs(1, fire_locked, NULL);
+}
+
+static int64_t heard;
+
+static void hear(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_chan_recv(c, &heard), 0);
+}
+
+static void fire_for_a_reader(void *arg)
+{
+	gmp_g *reader;
+
+	(void)arg;
+	begin();
+	CHECK_EQ(gmp_spawn(&reader, hear, NULL, NULL), 0);
+	gmp_yield(); /* it waits now */
+	CHECK_EQ(fire(first), 1);
+	CHECK_EQ(heard, first); /* without anybody between */
+	CHECK_EQ(gmp_join(reader), 0);
+	gmp_tick_free(c);
+}
+
+TEST(a_tick_makes_its_reader_ready_and_no_other_green_thread)
+{
+	run_procs(1, fire_for_a_reader, NULL);
+}
+
+static void fire_at_the_end(void *arg)
+{
+	(void)arg;
+	first = gmp_now() + HOUR;
+	c = gmp_tick_new(first, NEVER - first);
+	CHECK(c != NULL);
+	fire(first);
+	expect_tick(first);
+	CHECK_EQ(timers_next(getp()), NEVER);
+	gmp_tick_free(c);
+	c = gmp_tick_new(first, NEVER - 1 - first);
+	CHECK(c != NULL);
+	fire(first);
+	expect_tick(first);
+	CHECK_EQ(timers_next(getp()), NEVER - 1);
+	fire(NEVER - 1);
+	expect_tick(NEVER - 1);
+	CHECK_EQ(timers_next(getp()), NEVER);
+	gmp_tick_free(c);
+}
+
+TEST(a_period_that_the_clock_does_not_reach_is_the_last)
+{
+	run_procs(1, fire_at_the_end, NULL);
+}
