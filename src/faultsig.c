@@ -51,8 +51,8 @@
 #include "base/throw.h"
 #include "base/trace.h"
 #include "g.h"
-#include "mode/longrun.h"
 #include "idle.h"
+#include "mode/longrun.h"
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51

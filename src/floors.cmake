@@ -62,23 +62,28 @@ set(GMP_FLOOR2
 	netpoll/check.c
 	netpoll/owner.c
 	netpoll/multi.c
+	netpoll/fire.c
 	mode/chaos.c
 )
 set(GMP_FLOOR2_HEADERS
 	gstatus.def
+	netpoll/record.h
 	types.h
 	waitreason.def
 )
 
 set(GMP_FLOOR3
-	sched.c
-	ready.c
-	idle.c
-	pin.c
-	handoff.c
-	park.c
-	mode/thread.c
+	stall.c
 	mode/vtime.c
+	ready.c
+	source.c
+	idle.c
+	handoff.c
+	pin.c
+	mode/thread.c
+	mode/chaos_step.c
+	sched.c
+	park.c
 )
 set(GMP_FLOOR3_HEADERS)
 

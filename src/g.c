@@ -362,3 +362,15 @@ void allgs_forget(void)
 {
 	memset(&gs, 0, sizeof(gs));
 }
+
+void run_exit_hooks(struct g *gp)
+{
+	for (struct cleanup *c; unlikely((c = gp->cleanups) != NULL);) {
+		gp->cleanups = c->next;
+		c->fn(c->arg);
+	}
+	if (unlikely(gp->owes & OWES_LOCALS))
+		sched.locals_end(gp);
+	if (unlikely(gp->owes & OWES_TIMER_RUN))
+		sched.timer_run_end(gp);
+}

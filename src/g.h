@@ -77,4 +77,7 @@ void gfree_trim(struct p *pp);
  * there can be.  One caller at a time. */
 void gfree_set_keep(int procs);
 
+/* On the stack of gp, which ends: its clean-up functions and those of its locals.  May wait. */
+void run_exit_hooks(struct g *gp);
+
 #endif

@@ -2,84 +2,17 @@
 #include "handoff.h"
 
 #include "base/throw.h"
-#include "pin.h"
+#include "idle.h"
 #include "mode/latency.h"
 #include "proc.h"
+#include "ready.h"
 #include "runq.h"
-#include "sched.h"
 #include "timerheap.h"
-#include "idle.h"
 
 bool p_has_work(struct p *pp)
 {
 	return runq_len(pp) || ld_rlx(&pp->runnext) || ld_rlx(&sched.gqn) ||
 	       timers_next(pp) <= rt_now();
-}
-
-/* --- Ms that are waking up: HO4, HO5 --- */
-
-static void hand_to_locked(struct m *m, struct p *pp)
-{
-	m->nextp = pp;
-	m->link = sched.handed;
-	st_rlx(&sched.handed, m);
-}
-
-static struct m *overtaken_get(void)
-{
-	struct m *m = sched.overtaken;
-
-	if (m)
-		sched.overtaken = m->link;
-	return m;
-}
-
-/* The P of an M that does not run yet, now the caller's; or NULL. */
-static struct p *overtake_locked(void)
-{
-	for (struct m **at = &sched.handed; *at; at = &(*at)->link) {
-		struct m *m = *at;
-
-		if (!m->pinned.head) {
-			struct p *pp = m->nextp;
-
-			gmp_debug_assert(pp); /* HO4: m does not run yet */
-			st_rlx(at, m->link);
-			m->nextp = NULL;
-			m->link = sched.overtaken;
-			sched.overtaken = m;
-			return pp;
-		}
-	}
-	return NULL;
-}
-
-void sched_is_up_locked(struct m *m)
-{
-	struct m **at = m->nextp ? &sched.handed : &sched.overtaken;
-
-	while (*at && *at != m)
-		at = &(*at)->link;
-	if (*at)
-		st_rlx(at, m->link);
-}
-
-struct p *sched_take_blocked_locked(void)
-{
-	int n = ld_acq(&sched.nallp); /* ORD(allp) */
-
-	for (int i = 0; i < n; i++) {
-		struct p *pp = sched.allp[i];
-		uint32_t status = ld_rlx(&pp->status);
-
-		if ((status & (P_STATUS_MASK | P_LONG)) == (P_BLOCKED | P_LONG) &&
-		    cas_acq(&pp->status, &status, (uint32_t)P_RUNNING)) { /* ORD(p.blocked) */
-			add_rlx(&sched.handoffs, 1);
-			st_rlx(&sched.nblocked, sched.nblocked + 1);
-			return pp;
-		}
-	}
-	return NULL;
 }
 
 void sched_hand_off(struct p *pp, bool blocked)
@@ -93,7 +26,7 @@ void sched_hand_off(struct p *pp, bool blocked)
 	lock(&sched.lock, LR_SCHED);
 	st_rlx(&sched.nblocked, sched.nblocked + blocked);
 	if (busy || ld_rlx(&sched.gqn) || sched.nmidle == 0) {
-		other = overtaken_get();
+		other = m_overtaken_locked();
 		awake = other;
 		if (!other)
 			other = midle_get();
@@ -103,7 +36,7 @@ void sched_hand_off(struct p *pp, bool blocked)
 	bool in_poller = other && other->in_poller;
 
 	if (other)
-		hand_to_locked(other, pp);
+		p_hand_to_locked(other, pp);
 	else if (start)
 		sched.nstarting++;
 	rests = !other && !start;
@@ -154,9 +87,9 @@ bool sched_regain_p(struct m *m, bool *overtook)
 		pidle_del(pp);
 		st_rlx(&pp->status, P_RUNNING);
 	} else {
-		pp = sched_take_blocked_locked();
+		pp = p_take_blocked_locked();
 		if (!pp) {
-			pp = overtake_locked();
+			pp = p_overtake_locked();
 			*overtook = pp;
 		}
 		if (!pp)
@@ -172,12 +105,8 @@ bool sched_regain_p(struct m *m, bool *overtook)
 	return pp;
 }
 
-leaves_by_jump int sched_without_p_g0(void *arg)
+bool sched_queue_without_p(struct m *m, struct g *gp)
 {
-	struct m *m = getm();
-	struct g *gp = arg;
-
-	san_arrive(&m->san);
 	m->curg = NULL;
 	lock(&sched.lock, LR_SCHED);
 	bool stopping = ld_rlx(&sched.state) != RUN_ON;
@@ -192,9 +121,7 @@ leaves_by_jump int sched_without_p_g0(void *arg)
 	st_rlx(&sched.nblocked, sched.nblocked - 1); /* BLOCK-3: it is in the queue */
 	unlock(&sched.lock, LR_SCHED);
 	if (stopping)
-		return leave_g0(m);
+		return false;
 	wake_for_queued(); /* a P may have become idle since */
-	if (m->bound)
-		return pin_sleep(m);
-	return wait_for_p(m) ? restart_search_g0(m) : leave_g0(m);
+	return true;
 }

@@ -32,17 +32,14 @@
 void sched_hand_off(struct p *pp, bool blocked);
 /* Whether pp has work that another M could run now: a queued G, or a timer that is due. */
 bool p_has_work(struct p *pp);
-/* Under sched.lock: a P whose M is in a section that is expected to be long, now the caller's; or NULL. */
-struct p *sched_take_blocked_locked(void);
 /* Unlocked read: would sched_regain_p find a P now? */
 bool sched_p_is_free(void);
 /* A P for m, which returns from blocking code and whose P was taken: in this order its former P if it is
  * idle, the P of an M in a section that is expected to be long, the P of an M that does not run yet
  * (*overtook is true, and the caller has its G yield: HO4), another idle P.  False: there is none. */
 bool sched_regain_p(struct m *m, bool *overtook);
-/* Under sched.lock: m was asleep or is new, and takes m->nextp, if it is given, or is about to sleep. */
-void sched_is_up_locked(struct m *m);
-/* On g0: enqueues the G globally, and m sleeps until it gets a P. */
-int sched_without_p_g0(void *gp);
+/* On g0: gp, which m has run in blocking code without a P, goes to the global queue, and m to the idle Ms
+ * unless it is bound.  False: the runtime stops. */
+bool sched_queue_without_p(struct m *m, struct g *gp);
 
 #endif

@@ -2,150 +2,20 @@
 #include "idle.h"
 
 #include "base/os.h"
-#include "handoff.h"
 #include "mode/latency.h"
+#include "mode/vtime.h"
 #include "netpoll.h"
 #include "poller.h"
 #include "proc.h"
-#include "runq.h"
-#include "sched.h"
 #include "ready.h"
+#include "runq.h"
+#include "source.h"
+#include "stall.h"
 #include "timerheap.h"
-#include "mode/vtime.h"
-
-/* --- waking --- */
-
-bool start_m(struct p *pp, bool spinning)
-{
-	struct m *m;
-
-	m_join_one(true);
-	m = m_new();
-	if (!m)
-		return false;
-	m->nextp = pp;
-	m->spinning = spinning;
-	if (m_start(m) == 0)
-		return true;
-	m_free(m);
-	return false;
-}
-
-void wakep(void)
-{
-	int none = 0;
-	struct p *mine = getp();
-
-	if (ld_seq(&sched.npidle) == 0 || ld_seq(&sched.nmspinning) != 0 ||
-	    !cas_seq(&sched.nmspinning, &none, 1)) /* ORD(idle) */
-		return;
-	lock(&sched.lock, LR_SCHED);
-	bool on = ld_rlx(&sched.state) == RUN_ON;
-	struct p *pp = on ? pidle_get() : NULL;
-	struct m *m = pp ? midle_get() : NULL;
-	bool in_poller = m && m->in_poller, may_start = pp && !m && m_reserve_locked();
-
-	if (m) {
-		m->nextp = pp;
-		m->spinning = true;
-	} else if (may_start) {
-		sched.nstarting++;
-	} else if (pp) {
-		pidle_put(pp);
-	}
-	unlock(&sched.lock, LR_SCHED);
-	if (mine && (m || may_start))
-		bump(&mine->count.wakeups, 1);
-	if (m) {
-		m_wake(m, in_poller);
-		return;
-	}
-	bool started = may_start && start_m(pp, true);
-
-	if (may_start) {
-		lock(&sched.lock, LR_SCHED);
-		sched.nstarting--;
-		if (!started) /* no memory or no thread: those that run will do */
-			pidle_put(pp);
-		unlock(&sched.lock, LR_SCHED);
-	}
-	if (!started)
-		sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
-}
-
-bool has_work_except(struct p *few)
-{
-	int n = ld_acq(&sched.nallp); /* ORD(allp) */
-
-	if (ld_rlx(&sched.gqn))
-		return true;
-	for (int i = 0; i < n; i++) {
-		struct p *pp = sched.allp[i];
-		uint32_t n = runq_len(pp);
-
-		if (n && ld_rlx(&pp->open) &&
-		    (pp != few || (!pp->wake_deferred && n >= WAKE_FROM - 1))) /* it has taken one */
-			return true;
-	}
-	return false;
-}
-
-void wake_for_queued(void)
-{
-	if (has_work())
-		wakep();
-}
-
-/* --- has everything come to an end? --- */
-
-bool sched_all_idle(void)
-{
-	int n = ld_acq(&sched.nallp); /* ORD(allp) */
-
-	for (int i = 0; i < n; i++) {
-		uint32_t status = ld_rlx(&sched.allp[i]->status) & P_STATUS_MASK;
-
-		if (status == P_RUNNING || status == P_BLOCKED)
-			return false;
-	}
-	return true;
-}
-
-/* None but those of deadlines of descriptors, which only end waits.  Where no P runs, both counts stand
- * still. */
-static bool no_timer_matters(void)
-{
-	int n = ld_acq(&sched.nallp); /* ORD(allp) */
-	uint32_t armed = 0;
-
-	for (int i = 0; i < n; i++)
-		armed += timers_glance(sched.allp[i]);
-	return armed == netpoll_deadlines();
-}
-
-bool sched_only_time(void)
-{
-	return !ld_rlx(&sched.npollwait) && sched_all_idle() && !ld_rlx(&sched.nblocked) &&
-	       !ld_rlx(&sched.gqn) && ld_rlx(&sched.state) == RUN_ON;
-}
-
-/* And no timer would make anything ready: has everything come to an end? */
-static bool stalled(void)
-{
-	return !sched.library && sched_only_time() && no_timer_matters();
-}
-
-bool sched_stalled_locked(void)
-{
-	lock(&sched.lock, LR_SCHED);
-	bool yes = stalled() && !ld_rlx(&sched.gqn);
-	unlock(&sched.lock, LR_SCHED);
-	return yes;
-}
 
 static int64_t stall_check(int64_t until)
 {
-	if (!stalled())
+	if (!sched_is_stalled())
 		return until;
 	int64_t ns = sched.stalled();
 
@@ -158,7 +28,7 @@ static int64_t stall_check(int64_t until)
 static int64_t earliest_with_slack(void)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
-	int64_t first = sched_earliest_timer(), until = first;
+	int64_t first = timers_earliest(), until = first;
 
 	if (first >= NEVER - TIMER_SLACK)
 		return first;
@@ -181,7 +51,7 @@ static int64_t poll_time(void)
 		st_seq(&sched.poll_until,
 		       until); /* ORD(poll.until): announced before the last look */
 		fence_seq();
-	} while (timer_is_missed(sched_earliest_timer(), until));
+	} while (timer_is_missed(timers_earliest(), until));
 	return until;
 }
 
@@ -262,7 +132,7 @@ void notify_poller(struct p *pp)
 	int64_t until = ld_seq(&sched.poll_until); /* ORD(poll.until): our timers stand already */
 
 	if (timer_is_missed(timers_next(pp), until) ||
-	    (until != INT64_MIN && (ld_rlx(&sched.virtual_now) || stalled())))
+	    (until != INT64_MIN && (ld_rlx(&sched.virtual_now) || sched_is_stalled())))
 		gmp__poller.wake();
 }
 
@@ -285,7 +155,7 @@ struct p *acquirep(struct m *m, struct glist *out)
 	bool was_listed = !pp && midle_del(m);
 
 	if (!was_listed)
-		sched_is_up_locked(m);
+		m_is_up_locked(m);
 
 	if (m->in_poller) {
 		m->in_poller = false;
@@ -296,7 +166,7 @@ struct p *acquirep(struct m *m, struct glist *out)
 	else if (was_listed)
 		pp = pidle_get();
 	if (!pp && was_listed && out->head) /* events: BLOCK-5 of blocking.c */
-		pp = sched_take_blocked_locked();
+		pp = p_take_blocked_locked();
 	if (pp) {
 		st_rlx(&pp->status, P_RUNNING);
 		p_bind(pp, m);
@@ -369,11 +239,6 @@ bool stopm(struct m *m, struct p *pp)
 	if (!m->in_poller)
 		notify_poller(pp);
 	return wait_for_p(m);
-}
-
-leaves_by_jump int leave_g0(struct m *m)
-{
-	return gmp__gogo(&m->base, 0, m->g0);
 }
 
 /* --- the end --- */

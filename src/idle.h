@@ -39,61 +39,6 @@
 #include "base/os.h"
 #include "types.h"
 
-/* --- waking --- */
-
-/* There is work that another P could take: start a spinner, if none spins and a P is idle. */
-void wakep(void);
-
-/* The cheap side of a pair whose other side is os_membarrier: no instruction, where that works. */
-static inline void sched_light_fence(void)
-{
-	if (likely(sched.asymmetric))
-		fence_light();
-	else
-		fence_seq(); /* ORD(idle), ORD(cancel) */
-}
-
-/* The other side. */
-static inline void sched_heavy_fence(void)
-{
-	if (likely(sched.asymmetric))
-		os_membarrier();
-	else
-		fence_seq(); /* ORD(idle), ORD(cancel) */
-}
-
-/* Fast path of wakep, for a P that has just enqueued a G that thieves may take. */
-static inline void wake_if_idle(void)
-{
-	sched_light_fence(); /* ORD(idle): see "waking" */
-	if (likely(ld_rlx(&sched.npidle) == 0))
-		return;
-	fence_seq(); /* ORD(idle): an M that ends its spin has no heavy fence */
-	if (ld_rlx(&sched.nmspinning) == 0)
-		wakep();
-}
-
-/* Step 4 of the sleeper: is there work that a thief could take?  Except Gs on `few` that a timer or the
- * poller made ready there, if they are too few for a wakeup (D2). */
-bool has_work_except(struct p *few);
-static inline bool has_work(void)
-{
-	return has_work_except(NULL);
-}
-
-/* Re-check for an M that has joined the idle Ms without steps 1 to 4 of the sleeper: a submitter may have
- * found no M to wake, in a critical section of sched.lock before this M's. */
-void wake_for_queued(void);
-
-static inline void stop_spinning(struct m *m)
-{
-	m->spinning = false;
-	sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
-}
-
-/* A new M for pp, since no M sleeps; pp NULL: one that sleeps at once. */
-bool start_m(struct p *pp, bool spinning);
-
 /* --- sleeping and waking up --- */
 
 /* Steps 1 to 5 of the sleeper, until it is woken.  False: the runtime stops. */
@@ -117,19 +62,6 @@ struct p *acquirep(struct m *m, struct glist *out);
 
 /* The M has a P again: wake sysmon, which sleeps while no M has one. */
 void wake_sysmon(void);
-
-/* The M leaves the scheduler and ends. */
-leaves_by_jump int leave_g0(struct m *m);
-
-/* --- has everything come to an end? --- */
-
-/* No M runs a P.  A P that is to be removed and still runs counts as run, and so does one whose M may
- * return from blocking code at any time. */
-bool sched_all_idle(void);
-/* No G runs, waits for a file descriptor or is in blocking code: only a timer can make one ready. */
-bool sched_only_time(void);
-/* Nothing can run, as far as the scheduler knows: looked at under its lock. */
-bool sched_stalled_locked(void);
 
 /* --- the end --- */
 

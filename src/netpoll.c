@@ -5,7 +5,7 @@
 
 #include "base/os.h"
 #include "mode/chaos.h"
-#include "netpoll/multi.h"
+#include "netpoll/fire.h"
 #include "netpoll/owner.h"
 #include "timerheap.h"
 

@@ -5,15 +5,14 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "idle.h"
 #include "mode/chaos.h"
-#include "handoff.h"
 #include "mode/latency.h"
+#include "mode/vtime.h"
+#include "ready.h"
 #include "runq.h"
 #include "sched.h"
-#include "ready.h"
 #include "timerheap.h"
-#include "mode/vtime.h"
-#include "idle.h"
 
 /* Leave the green thread's stack for g0.  With a sanitizer, it must be told before and after; else
  * this is a jump, and so is every caller's `return to_g0(...)`. */
@@ -176,7 +175,7 @@ void ready_list(struct glist *list)
 		sched_submit_list(list);
 }
 
-/* --- yield and exit --- */
+/* --- yield --- */
 
 #ifdef GMP_DEBUG_CHECKS
 noinline void gmp__chaos_point(void)
@@ -257,28 +256,4 @@ noinline void park_without_p(void)
 	struct m *m = getm();
 
 	to_g0(m, m->curg, without_p_observed_g0);
-}
-
-void run_exit_hooks(struct g *gp)
-{
-	for (struct cleanup *c; unlikely((c = gp->cleanups) != NULL);) {
-		gp->cleanups = c->next;
-		c->fn(c->arg);
-	}
-	if (unlikely(gp->owes & OWES_LOCALS))
-		sched.locals_end(gp);
-	if (unlikely(gp->owes & OWES_TIMER_RUN))
-		sched.timer_run_end(gp);
-}
-
-noinline void park_exit(void)
-{
-	struct g *gp = getm()->curg;
-
-	run_exit_hooks(gp);
-	struct m *m = getm(); /* it may have waited */
-
-	san_leave(NULL, &m->san);
-	gmp__mcall(&gp->ctx, sched.exit, gp, m->g0);
-	__builtin_unreachable();
 }

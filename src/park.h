@@ -55,8 +55,8 @@
 
 #include <errno.h>
 
-#include "types.h"
 #include "mode/thread.h"
+#include "types.h"
 
 /* What a wait needs on the stack of a external thread. */
 struct external {
@@ -90,9 +90,6 @@ static inline struct sudog *waiter_sudog(struct waiter *w)
 	return w->gp ? &w->gp->sudog : &container_of(w, struct external, w)->sudog;
 }
 
-/* Beside the reason: cancellation does not end this wait. */
-enum { UNCANCELLABLE = 0x80 };
-
 /*
  * Steps 3 to 10.  Returns the result: 0, what the waker gave, -ETIMEDOUT, -ECANCELED.
  * Green: called in tail position, so that resuming jumps straight back to the caller's caller.
@@ -113,10 +110,6 @@ void park_init(void);
 
 /* The heart of gmp_yield, and of ending. */
 int park_yield(void);
-void park_exit(void) __attribute__((noreturn));
-/* What an ending green thread does on its stack: for those it has told that it would, its locals, its
- * timer.  May wait. */
-void run_exit_hooks(struct g *gp);
 
 /* Yield if the scheduler has asked for it: for calls that may go on for ever without a wait. */
 static inline void self_checkpoint(void)

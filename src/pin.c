@@ -5,14 +5,14 @@
 
 #include "base/os.h"
 #include "handoff.h"
-#include "proc.h"
-#include "runq.h"
-#include "sched.h"
 #include "idle.h"
+#include "proc.h"
+#include "ready.h"
+#include "runq.h"
 
 /* --- bound: D4 --- */
 
-leaves_by_jump int pin_hand_over(struct m *m, struct g *gp)
+bool pin_hand_over(struct m *m, struct g *gp)
 {
 	struct m *its = gp->lockedm;
 
@@ -28,30 +28,30 @@ leaves_by_jump int pin_hand_over(struct m *m, struct g *gp)
 	}
 	unlock(&sched.lock, LR_SCHED);
 	if (stopping)
-		return leave_g0(m);
+		return false;
 	m_wake(its, false);
 	wake_for_queued();
-	return wait_for_p(m) ? restart_search_g0(m) : leave_g0(m);
+	return wait_for_p(m);
 }
 
-leaves_by_jump int pin_sleep(struct m *m)
+bool pin_sleep(struct m *m)
 {
 	if (!m->lockedg && m->ours)
-		return leave_g0(m); /* the thread ends; the caller of gmp_run has to stay */
+		return false; /* the thread ends; the caller of gmp_run has to stay */
 	struct p *pp;
 
 	do
 		m_sleep(m);
 	while (!(pp = acquirep(m, &(struct glist){ 0 })) && ld_rlx(&sched.state) == RUN_ON);
-	return pp ? resume_bound_g0(m, m->lockedg) : leave_g0(m);
+	return pp;
 }
 
-leaves_by_jump int pin_stop(struct m *m)
+bool pin_stop(struct m *m)
 {
 	struct p *pp = m->p;
 
 	if (ld_rlx(&sched.state) != RUN_ON)
-		return leave_g0(m);
+		return false;
 	m->p = NULL;
 	sched_hand_off(pp, false);
 	return pin_sleep(m);
@@ -111,17 +111,17 @@ void sched_unbind(struct m *m)
 
 /* --- pinned: D5 --- */
 
-leaves_by_jump int pin_send(struct m *m, struct g *gp)
+bool pin_send(struct m *m, struct g *gp)
 {
 	struct m *its = gp->lockedm;
-	bool lie_down = false;
+	bool releases = false;
 
 	m->curg = NULL;
 	g_set_status(gp, G_RUNNABLE);
 	lock(&sched.lock, LR_SCHED);
 	if (ld_rlx(&sched.state) != RUN_ON) {
 		unlock(&sched.lock, LR_SCHED);
-		return leave_g0(m);
+		return false;
 	}
 	bool in_poller = its->in_poller, asleep = !its->held && !its->nextp && midle_del(its);
 
@@ -131,8 +131,8 @@ leaves_by_jump int pin_send(struct m *m, struct g *gp)
 		gq_put(gp);
 	if (asleep) {
 		its->nextp = pidle_get();
-		lie_down = !its->nextp;
-		if (lie_down) {
+		releases = !its->nextp;
+		if (releases) {
 			its->nextp = m->p;
 			m->p = NULL;
 			midle_put(m);
@@ -143,10 +143,10 @@ leaves_by_jump int pin_send(struct m *m, struct g *gp)
 	unlock(&sched.lock, LR_SCHED);
 	if (asleep)
 		m_wake(its, in_poller);
-	if (!lie_down)
-		return restart_search_g0(m);
+	if (!releases)
+		return true;
 	wake_for_queued();
-	return wait_for_p(m) ? restart_search_g0(m) : leave_g0(m);
+	return wait_for_p(m);
 }
 
 struct g *pin_take(struct m *m, struct p *pp)

@@ -41,16 +41,18 @@ void sched_unbind(struct m *m);
 void sched_pin(struct m *m);
 void sched_unpin(struct m *m);
 
-/* Step 1: the G of a bound M has stopped, or ended. */
-leaves_by_jump int pin_stop(struct m *m);
-/* The same without a P: until somebody has found its G in a queue. */
-leaves_by_jump int pin_sleep(struct m *m);
-/* Step 2: m has found a G that is another M's. */
-leaves_by_jump int pin_hand_over(struct m *m, struct g *gp);
+/* --- on g0; false: the runtime stops, or the thread of m is to end --- */
 
-/* m has found a pinned G of another M's: see "pinned". */
-leaves_by_jump int pin_send(struct m *m, struct g *gp);
-/* The next of those that are pinned to m; NULL: its P was told in vain. */
+/* Step 1: the G of a bound M has stopped, or ended.  Returns with m's P, to resume m->lockedg. */
+bool pin_stop(struct m *m);
+/* The same without a P: sleeps until another M has found m->lockedg in a queue. */
+bool pin_sleep(struct m *m);
+/* Step 2: m has found a G that is bound to another M.  Returns with a P. */
+bool pin_hand_over(struct m *m, struct g *gp);
+/* m has found a G that is pinned to another M: see "pinned".  Returns with a P. */
+bool pin_send(struct m *m, struct g *gp);
+
+/* The next of the Gs that are pinned to m; NULL: there is none. */
 struct g *pin_take(struct m *m, struct p *pp);
 
 #endif

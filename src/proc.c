@@ -14,11 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "g.h"
 #include "base/os.h"
 #include "base/rand.h"
+#include "base/throw.h"
+#include "g.h"
 #include "mode/chaos.h"
-#include "netpoll.h"
+#include "netpoll/record.h"
+#include "poller.h"
 #include "runq.h"
 #include "timerheap.h"
 
@@ -310,6 +312,71 @@ void procs_drop_spares(void)
 	gfree_set_keep(first);
 	p_dismiss_from(first, end);
 	unlock(&resizing, LR_START);
+}
+
+/* --- hand-off: Ps of Ms that do not run yet (HO4, HO5 of handoff.h) --- */
+
+void p_hand_to_locked(struct m *m, struct p *pp)
+{
+	m->nextp = pp;
+	m->link = sched.handed;
+	st_rlx(&sched.handed, m);
+}
+
+struct m *m_overtaken_locked(void)
+{
+	struct m *m = sched.overtaken;
+
+	if (m)
+		sched.overtaken = m->link;
+	return m;
+}
+
+struct p *p_overtake_locked(void)
+{
+	for (struct m **at = &sched.handed; *at; at = &(*at)->link) {
+		struct m *m = *at;
+
+		if (!m->pinned.head) {
+			struct p *pp = m->nextp;
+
+			gmp_debug_assert(pp); /* HO4: m does not run yet */
+			st_rlx(at, m->link);
+			m->nextp = NULL;
+			m->link = sched.overtaken;
+			sched.overtaken = m;
+			return pp;
+		}
+	}
+	return NULL;
+}
+
+void m_is_up_locked(struct m *m)
+{
+	struct m **at = m->nextp ? &sched.handed : &sched.overtaken;
+
+	while (*at && *at != m)
+		at = &(*at)->link;
+	if (*at)
+		st_rlx(at, m->link);
+}
+
+struct p *p_take_blocked_locked(void)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+
+	for (int i = 0; i < n; i++) {
+		struct p *pp = sched.allp[i];
+		uint32_t status = ld_rlx(&pp->status);
+
+		if ((status & (P_STATUS_MASK | P_LONG)) == (P_BLOCKED | P_LONG) &&
+		    cas_acq(&pp->status, &status, (uint32_t)P_RUNNING)) { /* ORD(p.blocked) */
+			add_rlx(&sched.handoffs, 1);
+			st_rlx(&sched.nblocked, sched.nblocked + 1);
+			return pp;
+		}
+	}
+	return NULL;
 }
 
 /* --- M --- */

@@ -56,6 +56,19 @@ bool p_retire(struct p *pp);
 /* Change the number of Ps.  Old number, or -ENOMEM.  *fresh: idle Ps were added. */
 int procs_resize(int n, bool *fresh);
 
+/* --- hand-off, under sched.lock: the lists sched.handed and sched.overtaken (HO4, HO5 of handoff.h) --- */
+
+/* Gives pp to m, which was asleep or is overtaken, and does not run yet. */
+void p_hand_to_locked(struct m *m, struct p *pp);
+/* An M that lost its P before it ran, now out of the list; or NULL. */
+struct m *m_overtaken_locked(void);
+/* The P of an M that does not run yet, now the caller's; or NULL. */
+struct p *p_overtake_locked(void);
+/* A P whose M is in a section that is expected to be long, now the caller's; or NULL. */
+struct p *p_take_blocked_locked(void);
+/* m was asleep or is new, and takes m->nextp, if it is given, or is about to sleep. */
+void m_is_up_locked(struct m *m);
+
 /* --- M --- */
 
 typedef void *(*m_entry)(void *m);

@@ -3,9 +3,94 @@
 
 #include "base/os.h"
 #include "mode/latency.h"
+#include "proc.h"
 #include "runq.h"
 #include "timerheap.h"
-#include "idle.h"
+
+/* --- waking an M --- */
+
+bool start_m(struct p *pp, bool spinning)
+{
+	struct m *m;
+
+	m_join_one(true);
+	m = m_new();
+	if (!m)
+		return false;
+	m->nextp = pp;
+	m->spinning = spinning;
+	if (m_start(m) == 0)
+		return true;
+	m_free(m);
+	return false;
+}
+
+void wakep(void)
+{
+	int none = 0;
+	struct p *mine = getp();
+
+	if (ld_seq(&sched.npidle) == 0 || ld_seq(&sched.nmspinning) != 0 ||
+	    !cas_seq(&sched.nmspinning, &none, 1)) /* ORD(idle) */
+		return;
+	lock(&sched.lock, LR_SCHED);
+	bool on = ld_rlx(&sched.state) == RUN_ON;
+	struct p *pp = on ? pidle_get() : NULL;
+	struct m *m = pp ? midle_get() : NULL;
+	bool in_poller = m && m->in_poller, may_start = pp && !m && m_reserve_locked();
+
+	if (m) {
+		m->nextp = pp;
+		m->spinning = true;
+	} else if (may_start) {
+		sched.nstarting++;
+	} else if (pp) {
+		pidle_put(pp);
+	}
+	unlock(&sched.lock, LR_SCHED);
+	if (mine && (m || may_start))
+		bump(&mine->count.wakeups, 1);
+	if (m) {
+		m_wake(m, in_poller);
+		return;
+	}
+	bool started = may_start && start_m(pp, true);
+
+	if (may_start) {
+		lock(&sched.lock, LR_SCHED);
+		sched.nstarting--;
+		if (!started) /* no memory or no thread: those that run will do */
+			pidle_put(pp);
+		unlock(&sched.lock, LR_SCHED);
+	}
+	if (!started)
+		sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
+}
+
+bool has_work_except(struct p *few)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+
+	if (ld_rlx(&sched.gqn))
+		return true;
+	for (int i = 0; i < n; i++) {
+		struct p *pp = sched.allp[i];
+		uint32_t n = runq_len(pp);
+
+		if (n && ld_rlx(&pp->open) &&
+		    (pp != few || (!pp->wake_deferred && n >= WAKE_FROM - 1))) /* it has taken one */
+			return true;
+	}
+	return false;
+}
+
+void wake_for_queued(void)
+{
+	if (has_work())
+		wakep();
+}
+
+/* --- enqueuing Gs --- */
 
 /* Each is measured: next to the lock and the fence that costs little. */
 static noinline void submit_external(struct glist *list)

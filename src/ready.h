@@ -18,6 +18,7 @@
 #ifndef GMP_READY_H
 #define GMP_READY_H
 
+#include "base/os.h"
 #include "types.h"
 
 /* Gs that became ready together: fewer are sooner run than shared. */
@@ -39,5 +40,60 @@ uint32_t sched_submit_first(struct glist *list, uint32_t *end);
 /* The next look at the clock, if wake_deferred. */
 void sched_submit_late(struct p *pp);
 void sched_wake_external(struct waiter *w);
+
+/* --- waking an M --- */
+
+/* There is work that another P could take: start a spinner, if none spins and a P is idle. */
+void wakep(void);
+
+/* The cheap side of a pair whose other side is os_membarrier: no instruction, where that works. */
+static inline void sched_light_fence(void)
+{
+	if (likely(sched.asymmetric))
+		fence_light();
+	else
+		fence_seq(); /* ORD(idle), ORD(cancel) */
+}
+
+/* The other side. */
+static inline void sched_heavy_fence(void)
+{
+	if (likely(sched.asymmetric))
+		os_membarrier();
+	else
+		fence_seq(); /* ORD(idle), ORD(cancel) */
+}
+
+/* Fast path of wakep, for a P that has just enqueued a G that thieves may take. */
+static inline void wake_if_idle(void)
+{
+	sched_light_fence(); /* ORD(idle): see "waking" */
+	if (likely(ld_rlx(&sched.npidle) == 0))
+		return;
+	fence_seq(); /* ORD(idle): an M that ends its spin has no heavy fence */
+	if (ld_rlx(&sched.nmspinning) == 0)
+		wakep();
+}
+
+/* Step 4 of the sleeper: is there work that a thief could take?  Except Gs on `few` that a timer or the
+ * poller made ready there, if they are too few for a wakeup (D2). */
+bool has_work_except(struct p *few);
+static inline bool has_work(void)
+{
+	return has_work_except(NULL);
+}
+
+/* Re-check for an M that has joined the idle Ms without steps 1 to 4 of the sleeper: a submitter may have
+ * found no M to wake, in a critical section of sched.lock before this M's. */
+void wake_for_queued(void);
+
+static inline void stop_spinning(struct m *m)
+{
+	m->spinning = false;
+	sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
+}
+
+/* A new M for pp, since no M sleeps; pp NULL: one that sleeps at once. */
+bool start_m(struct p *pp, bool spinning);
 
 #endif

@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-#include "g.h"
 #include "base/os.h"
 #include "base/throw.h"
+#include "g.h"
 #include "mode/latency.h"
 
 static enum lane lane_of(const struct g *gp);

@@ -14,13 +14,6 @@
  *     soon is stolen only at the last poll.
  *  D7 Fairness: a G in the global queue reaches a ring's tail after about two runs per G ahead of it, also if
  *     no ring is ever empty: at every 61st run a P takes half as many Gs as it has run since the last time.
- *  SCHED-8 Gs that timers made ready run before runnext and before the ring, earliest deadline first, within a
- *     budget.  While other Gs wait, firing timers and running these Gs takes at most SLICE_TICKS, plus the
- *     runs of DUE_MOST Gs, plus DUE_SHARE times the time that the others have had since.  Then the others run
- *     until DUE_SHARE times their time makes up for what timers have used in excess, DUE_DEBT at most; timers
- *     that are due meanwhile stay in the heap.  So timers take at most three quarters of a P's time from Gs that
- *     wait, unless a single run of a G that a timer made ready takes longer than DUE_DEBT / DUE_MOST.  In
- *     replayed runs a switch counts as 10 us.
  *  SCHED-9 The depth of g0 does not grow with the number of searches: a path that searches again without a
  *     switch to a G restarts g0 at its base (restart_search_g0, schedule_restart_g0).  `return f()` does not do
  *     that: compilers make it a call at -O0 and -O1, and at any level if a local's address is passed on.
@@ -37,41 +30,41 @@
 #include "base/rand.h"
 #include "base/throw.h"
 #include "base/trace.h"
-#include "pin.h"
-#include "mode/chaos.h"
-#include "mode/latency.h"
-#include "netpoll.h"
-#include "park.h"
 #include "g.h"
-#include "proc.h"
-#include "runq.h"
-#include "ready.h"
-#include "timerheap.h"
+#include "handoff.h"
 #include "idle.h"
+#include "mode/chaos_step.h"
+#include "mode/latency.h"
+#include "mode/thread.h"
+#include "pin.h"
+#include "proc.h"
+#include "ready.h"
+#include "runq.h"
+#include "source.h"
+#include "timerheap.h"
 
 enum {
 	INHERIT_MAX = 64,
-	SLICE_TICKS = 200 * TICKS_10US,
 	GLOBAL_EVERY = 61, /* a prime, so that it does not beat with a program's own rhythm */
 	GLOBAL_MOST = RUNQ_BATCH,
 	LOOK_MOST = 32, /* D7 */
 	SPIN_MOST = 3 * TICKS_10US,
 	SPIN_LEAST = TICKS_10US / 8,
-	POLL_TICKS = 5 * TICKS_10US,
-	/* SCHED-8 */
-	DUE_MOST = 8,
-	DUE_DEBT = 5 * SLICE_TICKS,
-	/* To start a G that sleeps takes less time than to resume and end it.  At equal shares, of 10,000,000 tasks
-	 * that sleep for 10 ms 700,000 slept at a time, with a stack each: 3.8 GB; now 32,000, 0.7 GB
-	 * (bench/experiments/tasks.c, 2 Ps). */
-	DUE_SHARE = 3,
 	/* D6 */
 	SOON = 4, /* looks */
 	REST_LEAST = 16,
 	REST_MOST = 128, /* pauses between two looks: some 4 us */
 };
 
-/* --- running one --- */
+leaves_by_jump static int restart_search_g0(struct m *m);
+
+/* --- running a G --- */
+
+/* The M leaves the scheduler and ends. */
+leaves_by_jump static int leave_g0(struct m *m)
+{
+	return gmp__gogo(&m->base, 0, m->g0);
+}
 
 static int g_main(void *arg)
 {
@@ -85,7 +78,7 @@ static int g_main(void *arg)
 				"a green thread ends in blocking code: gmp_block_leave is missing");
 		_exit(0); /* forked from this green thread: it goes on as a plain thread */
 	}
-	park_exit();
+	sched_exit();
 	return 0;
 }
 
@@ -117,7 +110,7 @@ leaves_by_jump static noinline int begin_thread_g0(struct m *m, struct g *gp)
 	return schedule_restart_g0(m);
 }
 
-leaves_by_jump static noinline int begin(struct m *m, struct g *gp)
+leaves_by_jump static noinline int begin_g0(struct m *m, struct g *gp)
 {
 	if (unlikely(sched.threads))
 		return begin_thread_g0(m, gp);
@@ -137,7 +130,7 @@ leaves_by_jump static noinline int begin(struct m *m, struct g *gp)
 
 /* The end of a wait that had a deadline, or whose result is not 0: no trace may be left.  Also of any
  * wait or yield whose latency is measured. */
-leaves_by_jump static noinline int end_wait(struct m *m, struct g *gp, uint32_t state)
+leaves_by_jump static noinline int end_wait_g0(struct m *m, struct g *gp, uint32_t state)
 {
 	int result = waiter_result(state);
 
@@ -164,17 +157,17 @@ leaves_by_jump static noinline int end_wait(struct m *m, struct g *gp, uint32_t 
 leaves_by_jump static noinline int resume_slow_g0(struct m *m, struct g *gp, uint32_t state)
 {
 	if (gp->turn & RESUME_BOUND)
-		return pin_hand_over(m, gp);
+		return pin_hand_over(m, gp) ? restart_search_g0(m) : leave_g0(m);
 	if (gp->turn & RESUME_PINNED && gp->lockedm != m)
-		return pin_send(m, gp);
+		return pin_send(m, gp) ? restart_search_g0(m) : leave_g0(m);
 	if (gp->turn & RESUME_OBSERVED) {
 		gp->turn &= (uint8_t)~RESUME_OBSERVED;
 		sched.on_arrive(gp);
 	}
-	return end_wait(m, gp, state);
+	return end_wait_g0(m, gp, state);
 }
 
-leaves_by_jump static int execute(struct m *m, struct p *pp, struct g *gp)
+leaves_by_jump static int execute_g0(struct m *m, struct p *pp, struct g *gp)
 {
 	uint32_t state = ld_rlx(&gp->w.state);
 
@@ -182,7 +175,7 @@ leaves_by_jump static int execute(struct m *m, struct p *pp, struct g *gp)
 	g_set_status(gp, G_RUNNING);
 	bump(&pp->count.switches, 1);
 	if (unlikely(!gp->stack))
-		return begin(m, gp);
+		return begin_g0(m, gp);
 	if (unlikely(state > WAITER_CLAIMED || gp->turn))
 		return resume_slow_g0(m, gp, state);
 	st_rlx(&gp->w.state, WAITER_IDLE);
@@ -190,14 +183,44 @@ leaves_by_jump static int execute(struct m *m, struct p *pp, struct g *gp)
 	return gmp__gogo(&gp->ctx, 0, m->g0);
 }
 
-leaves_by_jump int resume_bound_g0(struct m *m, struct g *gp)
+leaves_by_jump static int resume_bound_g0(struct m *m, struct g *gp)
 {
 	uint32_t state = ld_rlx(&gp->w.state);
 
 	m->curg = gp;
 	g_set_status(gp, G_RUNNING);
 	bump(&m->p->count.switches, 1);
-	return end_wait(m, gp, state);
+	return end_wait_g0(m, gp, state);
+}
+
+/* The G of a bound M has stopped, or ended. */
+leaves_by_jump static noinline int bound_stop_g0(struct m *m)
+{
+	return pin_stop(m) ? resume_bound_g0(m, m->lockedg) : leave_g0(m);
+}
+
+leaves_by_jump int sched_without_p_g0(void *gp)
+{
+	struct m *m = getm();
+
+	san_arrive(&m->san);
+	if (!sched_queue_without_p(m, gp))
+		return leave_g0(m);
+	if (m->bound)
+		return pin_sleep(m) ? resume_bound_g0(m, m->lockedg) : leave_g0(m);
+	return wait_for_p(m) ? restart_search_g0(m) : leave_g0(m);
+}
+
+noinline void sched_exit(void)
+{
+	struct g *gp = getm()->curg;
+
+	run_exit_hooks(gp);
+	struct m *m = getm(); /* it may have waited */
+
+	san_leave(NULL, &m->san);
+	gmp__mcall(&gp->ctx, sched.exit, gp, m->g0);
+	__builtin_unreachable();
 }
 
 leaves_by_jump int sched_exit_g0(void *arg)
@@ -226,195 +249,6 @@ leaves_by_jump int sched_exit_g0(void *arg)
 	return schedule_g0();
 }
 
-/* --- timers and the poller, as sources --- */
-
-static int64_t look_at_clock(struct p *pp)
-{
-	int64_t now = ld_rlx(&sched.virtual_now);
-
-	if (unlikely(now)) {
-		pp->looked = 0; /* it looks at every turn: real time is not to decide when */
-		return now;
-	}
-	now = os_now();
-	pp->looked = cpu_ticks();
-	st_rlx(&sched.coarse_now, now);
-	return now;
-}
-
-/* Fire what is due in from's heap, until `most` Gs are ready. */
-static struct glist fire_timers(struct p *pp, struct p *from, int64_t now, unsigned most)
-{
-	struct glist out = { 0 };
-	uint64_t late = time_between(timers_next(from), now);
-	unsigned n = timers_run_some(from, now, most, &out);
-
-	if (n)
-		bump(&pp->count.timers_fired, n);
-	if (unlikely(late >= LATENCY_LATE_NS) && out.head)
-		latency_stamp(out.head, LATENCY_TIMER, false);
-	glist_prefetch(&out);
-	return out;
-}
-
-/* Fire all that is due in from's heap; the ready ones go to the tail of pp's ring. */
-static void run_timers(struct p *pp, struct p *from, int64_t now)
-{
-	struct glist out = fire_timers(pp, from, now, UINT32_MAX);
-
-	sched_submit_due(&out);
-}
-
-/* --- SCHED-8 --- */
-
-static uint64_t due_clock(struct p *pp)
-{
-	return rt_replays() ? ld_rlx(&pp->count.switches) * TICKS_10US : cpu_ticks();
-}
-
-/* Gs that timers put in front of the ring are there; thieves may have taken some. */
-static bool due_in_front(struct p *pp)
-{
-	uint32_t left = pp->due_end - (uint32_t)ld_rlx(&pp->runqhead);
-
-	return left - 1 < pp->due;
-}
-
-/*
- * The time since due_since was used by firing timers and by the runs of n Gs that they made ready.  If no
- * timer was armed, the switch after the last of these went unnoticed; then each run since counts as equally
- * long, and the rest of the time as the others'.
- */
-static void charge_timers(struct p *pp, uint32_t n)
-{
-	uint32_t runs = (uint32_t)ld_rlx(&pp->count.switches) - pp->due_from;
-	uint64_t now = due_clock(pp);
-	int64_t used = (int64_t)(now - pp->due_since), theirs = runs > n ? used / runs * n : used;
-	int64_t budget = pp->due_budget - theirs + DUE_SHARE * (used - theirs);
-
-	pp->due_budget = max_of(min_of(budget, (int64_t)SLICE_TICKS), -(int64_t)DUE_DEBT);
-	pp->due_since = now;
-}
-
-/* The others have used the time since due_since.  Returns false if they run on. */
-static bool timers_may_run(struct p *pp)
-{
-	uint64_t now = due_clock(pp);
-
-	int64_t earned = DUE_SHARE * (int64_t)(now - pp->due_since);
-
-	pp->due_budget = min_of(pp->due_budget + earned, (int64_t)SLICE_TICKS);
-	pp->due_since = now;
-	return pp->due_budget > 0;
-}
-
-/* Gs that no timer made runnable wait on pp. */
-static bool others_wait(struct p *pp)
-{
-	return pp->runqtail != (uint32_t)ld_rlx(&pp->runqhead) || ld_rlx(&pp->runnext) ||
-	       ld_rlx(&sched.gqn) || pp->yieldtail != (uint32_t)ld_rlx(&pp->yieldhead);
-}
-
-static void run_timers_first(struct p *pp, int64_t now)
-{
-	struct glist out = fire_timers(pp, pp, now, DUE_MOST);
-
-	pp->due_from = (uint32_t)ld_rlx(&pp->count.switches);
-	pp->due = sched_submit_first(&out, &pp->due_end);
-	if (pp->due)
-		pp->looked = 0; /* the next switch ends the charge, if the last of them has run */
-	else
-		charge_timers(pp, 0);
-}
-
-static noinline void run_own_timers(struct p *pp)
-{
-	if (pp->due) {
-		if (due_in_front(pp)) {
-			if (pp->wake_deferred && due_clock(pp) - pp->due_since > TICKS_10US)
-				sched_submit_late(pp);
-			return;
-		}
-		charge_timers(pp, pp->due);
-		pp->due = 0;
-	}
-	int64_t now = look_at_clock(pp);
-
-	if (unlikely(pp->wake_deferred))
-		sched_submit_late(pp);
-	if (timers_next(pp) > now)
-		return;
-	if (pp->in_order || !others_wait(pp)) {
-		pp->due_budget = SLICE_TICKS;
-		run_timers(pp, pp, now);
-	} else if (timers_may_run(pp)) {
-		run_timers_first(pp, now);
-	}
-}
-
-/* NULL: no G of a timer is to run before the others. */
-static noinline struct g *due_work(struct p *pp)
-{
-	run_own_timers(pp);
-	return pp->due ? runq_get(pp) : NULL;
-}
-
-/* Other Ps' timers that are due: their owners are busy, or gone. */
-static void steal_timers(struct p *pp)
-{
-	int n = ld_acq(&sched.nallp); /* ORD(allp) */
-	int64_t now = 0;
-
-	for (int i = 0; i < n; i++) {
-		struct p *other = sched.allp[i];
-		int64_t next = timers_next(other);
-
-		if (other == pp || next == NEVER)
-			continue;
-		if (!now)
-			now = look_at_clock(pp);
-		if (next <= now)
-			run_timers(pp, other, now);
-	}
-}
-
-int64_t sched_earliest_timer(void)
-{
-	int n = ld_acq(&sched.nallp); /* ORD(allp) */
-	int64_t least = NEVER;
-
-	for (int i = 0; i < n; i++)
-		least = min_of(least, timers_next(sched.allp[i]));
-	return least;
-}
-
-void sched_poll(int64_t ns, struct glist *out)
-{
-	int n = netpoll_poll(ns, out);
-
-	add_rlx(&sched.polls, 1);
-	add_rlx(&sched.poll_events, (uint64_t)n);
-	st_rlx(&sched.lastpoll, cpu_ticks());
-}
-
-void sched_poll_now(void)
-{
-	struct glist out = { 0 };
-	bool bare = !getp(); /* the watcher: what it wakes stands nowhere until it is submitted */
-
-	if (bare) /* so that nobody takes that for a deadlock */
-		add_rlx(&sched.npollwait, 1);
-	sched_poll(0, &out);
-	sched_submit_list(&out);
-	if (bare)
-		add_rlx(&sched.npollwait, -1u);
-}
-
-bool sched_should_poll(void)
-{
-	return ld_rlx(&sched.npollwait) > 0 && !ld_rlx(&sched.pollm);
-}
-
 /* --- finding one --- */
 
 static inline struct g *runnext_take(struct p *pp)
@@ -430,20 +264,6 @@ static struct g *from_global(struct p *pp, unsigned most)
 	struct g *gp = gq_get(pp, most);
 	unlock(&sched.lock, LR_SCHED);
 	return gp;
-}
-
-/* The kernel keeps events in order; here they would overtake, for a full ring drives the first of its
- * Gs to the global queue, and who is there waits until the ring runs dry.  So this P has to run as many
- * as were ready at its last look before the next. */
-static void poll_if_due(struct p *pp)
-{
-	if ((int32_t)(pp->schedtick - pp->poll_from) < 0)
-		return;
-	pp->poll_from = pp->schedtick; /* never far behind, for the sake of the sign */
-	if (!sched_should_poll() || cpu_ticks() - ld_rlx(&sched.lastpoll) <= POLL_TICKS)
-		return;
-	sched_poll_now();
-	pp->poll_from += runq_len(pp) + ld_rlx(&sched.gqn);
 }
 
 /* Once in a while even a P that never runs dry looks at the others' work. */
@@ -592,14 +412,6 @@ static bool may_spin(struct m *m)
 
 /* --- something else to do --- */
 
-static void chaos_step(struct p *pp)
-{
-	chaos_shuffle(pp);
-	wake_if_idle(); /* for what is in the global queue now */
-	if (sched_should_poll() && chaos_draw(8) == 0)
-		sched_poll_now();
-}
-
 /* The end of a search.  few: as for has_work_except. */
 leaves_by_jump static int execute_found_g0(struct m *m, struct g *gp, struct p *few)
 {
@@ -608,7 +420,7 @@ leaves_by_jump static int execute_found_g0(struct m *m, struct g *gp, struct p *
 		if (has_work_except(few))
 			wake_if_idle();
 	}
-	return execute(m, m->p, gp);
+	return execute_g0(m, m->p, gp);
 }
 
 leaves_by_jump static noinline int find_runnable_g0(struct m *m);
@@ -618,7 +430,7 @@ leaves_by_jump static int find_base_g0(void *m)
 	return find_runnable_g0(m);
 }
 
-leaves_by_jump int restart_search_g0(struct m *m)
+leaves_by_jump static int restart_search_g0(struct m *m)
 {
 	struct context left;
 
@@ -746,24 +558,24 @@ leaves_by_jump int schedule_g0(void)
 	gmp_debug_assert(is_near_base(m));
 	switch_check(); /* L1 */
 	if (unlikely(m->bound))
-		return pin_stop(m);
+		return bound_stop_g0(m);
 	if (unlikely(ld_rlx(&pp->attention)))
 		return attend_g0(m);
 	/* by runs, not by slices: those that inherit one must not put it off */
 	if (unlikely((uint32_t)pp->count.switches % GLOBAL_EVERY == 0) && (gp = check_global(pp))) {
 		bump(&pp->schedtick, 1);
-		return execute(m, pp, gp);
+		return execute_g0(m, pp, gp);
 	}
 	if (unlikely(timers_next(pp) != NEVER) && cpu_ticks() - pp->looked > TICKS_10US &&
 	    (gp = due_work(pp))) {
 		bump(&pp->schedtick, 1);
-		return execute(m, pp, gp);
+		return execute_g0(m, pp, gp);
 	}
 	gp = local_work(pp);
 	if (unlikely(!gp))
 		return find_runnable_g0(m);
 	prefetch_next(pp);
-	return execute(m, pp, gp);
+	return execute_g0(m, pp, gp);
 }
 
 /* --- an M's beginning --- */
@@ -793,7 +605,7 @@ leaves_by_jump static int mstart_g0(void *arg)
 	if (!m->first)
 		return find_runnable_g0(m);
 	wakep(); /* should it compute: its timers and the poller have somebody else */
-	return execute(m, m->p, m->first);
+	return execute_g0(m, m->p, m->first);
 }
 
 leaves_by_jump noinline void mstart(struct m *m)

@@ -16,14 +16,12 @@ void mstart(struct m *m);
 /* The M has nothing on it: find a green thread and go on with it. */
 int schedule_g0(void);
 
-/* Somebody waits for a descriptor, and no M sleeps in the poller; ask the kernel without waiting. */
-bool sched_should_poll(void);
-void sched_poll_now(void);
-
-int64_t sched_earliest_timer(void);
-
-/* The last that is heard of a green thread. */
+/* Final scheduler step of an exiting G. */
 int sched_exit_g0(void *gp);
+/* gp leaves blocking code and has no P: it is queued, and the M waits for a P. */
+int sched_without_p_g0(void *gp);
+/* End the calling green thread, on its stack: exit hooks, then sched.exit on g0. */
+void sched_exit(void) __attribute__((noreturn));
 
 /* gp, on whose thread the caller is, leaves its stack: what a C++ runtime has there goes with it. */
 static inline void sched_leave_cxx(struct m *m, struct g *gp)
@@ -37,23 +35,11 @@ static inline void sched_leave_cxx(struct m *m, struct g *gp)
 /* Ask the green thread that runs on pp to yield at its next checkpoint. */
 void sched_ask_yield(struct p *pp);
 
-/* --- for idle.c, pin.c and handoff.c --- */
-
-/* Ask the kernel, and wait for ns at most. */
-void sched_poll(int64_t ns, struct glist *out);
-
-/* The M has got a P by another way than its search: look for a green thread, from the base of g0 (SCHED-9
- * of sched.c). */
-leaves_by_jump int restart_search_g0(struct m *m);
-
 /* SCHED-9, for debug checks.  Returns true if less than 4 KiB of g0 is in use at the caller's frame, on the
  * M's g0. */
 static inline bool is_near_base(struct m *m)
 {
 	return (uintptr_t)m->g0 - (uintptr_t)__builtin_frame_address(0) < 4096;
 }
-
-/* Step 3 of a bound G's turn: gp goes on, on its m. */
-leaves_by_jump int resume_bound_g0(struct m *m, struct g *gp);
 
 #endif

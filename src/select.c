@@ -37,8 +37,8 @@
 
 #include "chan.h"
 #include "mode/chaos.h"
-#include "park.h"
 #include "mode/thread.h"
+#include "park.h"
 
 enum { ON_STACK = 64 }; /* cases; more are allocated for */
 

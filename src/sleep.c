@@ -21,12 +21,12 @@
 #include "base/mem.h"
 #include "base/object.h"
 #include "base/os.h"
-#include "spawn.h"
-#include "park.h"
-#include "proc.h"
-#include "parkinglot.h"
-#include "timerheap.h"
 #include "mode/vtime.h"
+#include "park.h"
+#include "parkinglot.h"
+#include "proc.h"
+#include "spawn.h"
+#include "timerheap.h"
 
 int64_t gmp_now(void)
 {

@@ -21,14 +21,14 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "pin.h"
+#include "g.h"
 #include "mode/chaos.h"
 #include "park.h"
-#include "g.h"
+#include "parkinglot.h"
+#include "pin.h"
 #include "proc.h"
 #include "ready.h"
-#include "parkinglot.h"
-#include "idle.h"
+#include "sched.h"
 
 enum joinstate { DETACHED, JOINABLE, DONE }; /* JOINED: greater */
 
@@ -314,7 +314,7 @@ void gmp_exit(void)
 	if (m->cxx)
 		cxx_move(g_cxx(m->curg),
 			 m->cxx); /* X1: it may be in a catch block, and never leaves it */
-	park_exit();
+	sched_exit();
 }
 
 /* --- cancellation --- */

@@ -38,20 +38,23 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "mode/chaos.h"
+#include "faultsig.h"
+#include "g.h"
 #include "handoff.h"
+#include "idle.h"
+#include "mode/chaos.h"
 #include "mode/latency.h"
 #include "mode/longrun.h"
-#include "g.h"
 #include "netpoll.h"
 #include "park.h"
+#include "parkinglot.h"
 #include "proc.h"
+#include "ready.h"
 #include "runq.h"
 #include "sched.h"
-#include "parkinglot.h"
-#include "faultsig.h"
+#include "source.h"
+#include "stall.h"
 #include "timerheap.h"
-#include "idle.h"
 
 enum {
 	MS = 1000000,

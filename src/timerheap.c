@@ -302,3 +302,13 @@ bool timer_enter_to_free(uint32_t run)
 	}
 	return true;
 }
+
+int64_t timers_earliest(void)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+	int64_t least = NEVER;
+
+	for (int i = 0; i < n; i++)
+		least = min_of(least, timers_next(sched.allp[i]));
+	return least;
+}

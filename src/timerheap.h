@@ -108,4 +108,7 @@ static inline bool timer_enter(const uint32_t *run)
 /* The same for who disarms it for good: false only when its run's heaps are gone. */
 bool timer_enter_to_free(uint32_t run);
 
+/* The earliest timer of all Ps; NEVER: none is armed.  Unlocked reads. */
+int64_t timers_earliest(void);
+
 #endif

@@ -29,8 +29,8 @@
 #include "base/san.h"
 #include "base/tls.h"
 #include "context.h"
-#include "machine/cxx.h"
 #include "gmp.h"
+#include "machine/cxx.h"
 #include "stack.h"
 
 struct g;
@@ -49,6 +49,9 @@ enum waitreason {
 #include "waitreason.def"
 #undef WAITREASON
 };
+
+/* Beside the reason of a wait: cancellation does not end it. */
+enum { UNCANCELLABLE = 0x80 };
 
 /* --- timers: see timerheap.c --- */
 

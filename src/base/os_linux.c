@@ -35,8 +35,8 @@
 #include "base/atomic.h"
 #include "base/os_cgroup.h"
 #include "base/san.h"
-#include "base/tls.h"
 #include "base/throw.h"
+#include "base/tls.h"
 
 /* Younger than the headers of many systems. */
 #ifndef MADV_GUARD_INSTALL

@@ -23,9 +23,9 @@
 
 #include "base/os.h"
 #include "base/symtab.h"
+#include "debug/alike.h"
 #include "g.h"
 #include "machine/calltarget.h"
-#include "debug/alike.h"
 #include "proc.h"
 
 enum {

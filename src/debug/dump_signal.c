@@ -30,8 +30,8 @@
 #include "base/san.h"
 #include "base/throw.h"
 #include "debug/dump.h"
-#include "types.h"
 #include "faultsig.h"
+#include "types.h"
 
 enum { SIGNALS = 64, DUMPER_STACK = 256 * 1024 };
 

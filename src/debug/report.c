@@ -10,7 +10,7 @@
 #include "debug/cycle.h"
 #include "debug/dump.h"
 #include "g.h"
-#include "idle.h"
+#include "stall.h"
 
 enum { SECOND = 1000000000 };
 

@@ -3,11 +3,11 @@
 
 #include "base/finding.h"
 #include "g.h"
+#include "machine/unwind.h"
 #include "netpoll.h"
 #include "select.h"
 #include "sync/mutex.h"
 #include "sync/sync.h"
-#include "machine/unwind.h"
 
 enum { CASES_MOST = 6 }; /* of a select that are shown */
 

@@ -25,8 +25,8 @@
 
 #include "base/os.h"
 #include "base/os_msg.h"
-#include "mode/chaos.h"
 #include "io/late.h"
+#include "mode/chaos.h"
 #include "netpoll/multi.h"
 #include "netpoll/owner.h"
 #include "park.h"

@@ -4,9 +4,9 @@
 
 #include <unistd.h>
 
-#include "g.h"
 #include "base/finding.h"
 #include "base/os.h"
+#include "g.h"
 #include "types.h"
 
 static const struct {

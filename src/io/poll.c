@@ -25,10 +25,10 @@
 #include <stdlib.h>
 
 #include "io/fd.h"
+#include "mode/vtime.h"
 #include "netpoll/multi.h"
 #include "park.h"
 #include "timerheap.h"
-#include "mode/vtime.h"
 
 enum { ON_STACK = 16 }; /* descriptors; more are allocated for */
 

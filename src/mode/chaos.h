@@ -35,9 +35,6 @@ static inline bool chaos_on(void)
 /* A number below n. */
 uint32_t chaos_draw(uint32_t n);
 
-/* At a turn of pp: all that it has goes to the global queue, and one that was drawn there is its next. */
-void chaos_shuffle(struct p *pp);
-
 /* Now and then a moment goes by. */
 void chaos_late(void);
 

@@ -7,12 +7,10 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "park.h"
 #include "g.h"
-#include "proc.h"
-#include "sched.h"
-#include "ready.h"
 #include "idle.h"
+#include "proc.h"
+#include "ready.h"
 
 enum { RAN = 0, EXITED, DROPPED }; /* how a thread came to its end */
 

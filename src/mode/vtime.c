@@ -2,8 +2,8 @@
 #include "mode/vtime.h"
 
 #include "base/os.h"
-#include "sched.h"
-#include "idle.h"
+#include "stall.h"
+#include "timerheap.h"
 
 /* The same at each start, so that a run repeats what it prints, too; and not 0, from where all that lies
  * back would be negative. */
@@ -31,7 +31,7 @@ static bool jump(void)
 	bool can;
 
 	lock(&sched.lock, LR_SCHED);
-	int64_t next = sched_earliest_timer();
+	int64_t next = timers_earliest();
 
 	can = next != NEVER && sched_only_time() && !ld_rlx(&sched.gqn);
 	if (can)
@@ -51,7 +51,7 @@ int64_t vtime_sleep(int64_t until)
 
 void vtime_slept(int64_t ns, int64_t began)
 {
-	int64_t next = sched_earliest_timer();
+	int64_t next = timers_earliest();
 
 	if (ns > 0 && ns != NEVER && next != NEVER)
 		advance_to(min_of(next, rt_now() + (os_now() - began)));

@@ -24,7 +24,8 @@
  *
  * Cost: a system call of about 0.3 us for each descriptor with a wait older than CHECK_YOUNG_NS.
  */
-#include "netpoll/multi.h"
+#include "netpoll.h"
+#include "netpoll/fire.h"
 
 static bool has_waiter(struct polldesc *pd)
 {

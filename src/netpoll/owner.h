@@ -3,7 +3,7 @@
 #ifndef GMP_OWNER_H
 #define GMP_OWNER_H
 
-#include "netpoll.h"
+#include "netpoll/record.h"
 
 /*
  * Take pd->lock, with room for what the next owner_change remembers.  No locks held.

@@ -70,8 +70,8 @@
 #include "base/throw.h"
 #include "mode/chaos.h"
 #include "proc.h"
+#include "ready.h"
 #include "sync/sync.h"
-#include "idle.h"
 
 enum { LOCKED = MUTEX_LOCKED, PARKED = MUTEX_PARKED, WOKEN = MUTEX_WOKEN, STUCK = MUTEX_STUCK };
 enum { RPARKED = RW_RPARKED, DRAIN = RW_DRAIN, READER = RW_READER };

@@ -31,8 +31,8 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "io/fd.h"
 #include "io/cleanup.h"
+#include "io/fd.h"
 #include "io/uring.h"
 #include "park.h"
 

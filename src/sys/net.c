@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "io/fd.h"
 #include "io/cleanup.h"
+#include "io/fd.h"
 #include "park.h"
 
 enum { BACKLOG = 4096 /* the system caps it at net.core.somaxconn */, NAME_MOST = 253 };

@@ -38,9 +38,9 @@
 #include "base/san.h"
 #include "base/throw.h"
 #include "chan.h"
-#include "io/fd.h"
 #include "faultsig.h"
 #include "idle.h"
+#include "io/fd.h"
 
 enum { SIGNALS = 64 };
 

@@ -42,10 +42,10 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "io/fd.h"
-#include "io/cleanup.h"
-#include "park.h"
 #include "faultsig.h"
+#include "io/cleanup.h"
+#include "io/fd.h"
+#include "park.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434

@@ -20,8 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "io/fd.h"
 #include "io/cleanup.h"
+#include "io/fd.h"
 #include "park.h"
 
 #ifndef SYS_pidfd_open

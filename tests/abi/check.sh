@@ -36,8 +36,8 @@ none() {
 		failed=1
 	fi
 }
-grep -v '^gmp_[a-z0-9]' "$tmp/exported" >"$tmp/external" || true
-none "exported, but not named gmp_..." "$tmp/external"
+grep -v '^gmp_[a-z0-9]' "$tmp/exported" >"$tmp/foreign" || true
+none "exported, but not named gmp_..." "$tmp/foreign"
 comm -13 "$tmp/exported" "$tmp/declared" >"$tmp/missing"
 none "declared in the header, but not exported" "$tmp/missing"
 comm -23 "$tmp/exported" "$tmp/declared" >"$tmp/hidden"

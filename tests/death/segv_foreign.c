@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A external thread's own stack overflow is not a green thread's. */
+/* A foreign thread's own stack overflow is not a green thread's. */
 #include <unistd.h>
 
 #include <gmp.h>

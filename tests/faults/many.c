@@ -144,7 +144,7 @@ static int child_of_main(void *arg)
 	return *(int *)arg;
 }
 
-/* Main is a external thread: what it waits for, a green thread awaits in its place, if there is memory for one. */
+/* Main is a foreign thread: what it waits for, a green thread awaits in its place, if there is memory for one. */
 SWEEP(a_foreign_thread_awaits_a_group_and_a_pool_or_is_told)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;

@@ -31,23 +31,23 @@ static void check_rounds(void)
 RT(all_wait_for_all_and_one_is_chosen)
 {
 	gmp_g *g[N - 1];
-	struct external f;
+	struct ext_thread f;
 
-	foreign_start(&f, go_round, NULL);
+	ext_thread_start(&f, go_round, NULL);
 	for (int i = 0; i < N - 1; i++)
 		g[i] = spawn(go_round, NULL);
 	for (int i = 0; i < N - 1; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	check_rounds();
 }
 
 TEST(it_works_between_plain_threads)
 {
-	struct external f[N];
+	struct ext_thread f[N];
 
 	for (int i = 0; i < N; i++)
-		foreign_start(&f[i], go_round, NULL);
+		ext_thread_start(&f[i], go_round, NULL);
 	for (int i = 0; i < N; i++)
 		CHECK_EQ(pthread_join(f[i].thread, NULL), 0);
 	check_rounds();
@@ -182,13 +182,13 @@ static void be_the_last_though_cancelled(void *arg)
 RT(the_last_one_need_not_wait_though_it_is_cancelled)
 {
 	gmp_barrier two = GMP_BARRIER_INIT(2);
-	struct external f;
+	struct ext_thread f;
 
 	for (int i = 0; i < 20; i++) {
-		foreign_start(&f, pass, &two);
+		ext_thread_start(&f, pass, &two);
 		WAIT_FOR(__atomic_load_n(&two.arrived, __ATOMIC_RELAXED) == 1);
 		join(spawn(be_the_last_though_cancelled, &two));
-		foreign_join(&f);
+		ext_thread_join(&f);
 		CHECK_EQ(two.arrived, 0);
 	}
 }
@@ -215,7 +215,7 @@ RT(it_may_be_freed_by_the_first_who_comes_out)
 {
 	for (long i = 0, n = check_scaled(2000); i < n; i++) {
 		struct heap_barrier *h = calloc(1, sizeof(*h));
-		struct external f;
+		struct ext_thread f;
 		gmp_g *g = NULL;
 
 		CHECK(h != NULL);
@@ -224,14 +224,14 @@ RT(it_may_be_freed_by_the_first_who_comes_out)
 		if (i % 20)
 			g = spawn(pass_and_free, h);
 		else
-			foreign_start(&f, pass_and_free, h);
+			ext_thread_start(&f, pass_and_free, h);
 		if (i % 3)
 			gmp_yield();
 		pass_and_free(h);
 		if (g)
 			join(g);
 		else
-			foreign_join(&f);
+			ext_thread_join(&f);
 	}
 }
 
@@ -243,7 +243,7 @@ static void wait_for_ever(UNUSED void *arg)
 	CHECK(!"a dropped green thread went on");
 }
 
-static struct external outside;
+static struct ext_thread outside;
 
 static void pass_kept(UNUSED void *arg)
 {
@@ -252,7 +252,7 @@ static void pass_kept(UNUSED void *arg)
 
 static void leave_one_waiting(UNUSED void *arg)
 {
-	foreign_start(&outside, pass_kept, NULL);
+	ext_thread_start(&outside, pass_kept, NULL);
 	WAIT_FOR(__atomic_load_n(&kept.arrived, __ATOMIC_RELAXED) == 1);
 	CHECK_EQ(gmp_go(wait_for_ever, NULL), 0);
 	wait_parked(1);
@@ -262,11 +262,11 @@ static void leave_one_waiting(UNUSED void *arg)
 TEST_PROCS(those_whom_a_run_drops_take_their_arrivals_back)
 {
 	for (int i = 0; i < 5; i++) {
-		struct external other;
+		struct ext_thread other;
 
 		run_procs(procs, leave_one_waiting, NULL);
 		CHECK_EQ(__atomic_load_n(&kept.arrived, __ATOMIC_RELAXED), 1);
-		foreign_start(&other, pass_kept, NULL);
+		ext_thread_start(&other, pass_kept, NULL);
 		WAIT_FOR(__atomic_load_n(&kept.arrived, __ATOMIC_RELAXED) == 2);
 		CHECK_EQ(gmp_barrier_wait(&kept), 1);
 		CHECK_EQ(pthread_join(outside.thread, NULL), 0);

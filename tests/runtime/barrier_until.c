@@ -40,11 +40,11 @@ TEST(barrier_past_deadline_without_runtime_is_a_try)
 RT(barrier_past_deadline_is_a_try)
 {
 	gmp_barrier two = GMP_BARRIER_INIT(2);
-	struct external f;
+	struct ext_thread f;
 
 	try_alone(NULL);
-	foreign_start(&f, try_alone, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, try_alone, NULL);
+	ext_thread_join(&f);
 	struct arrival a = { &two, GMP_FOREVER, -1 };
 	gmp_g *g = spawn(arrive, &a);
 
@@ -67,11 +67,11 @@ TEST(barrier_timeout_without_runtime_takes_arrival_back)
 {
 	gmp_barrier two = GMP_BARRIER_INIT(2);
 	struct arrival a = { &two, gmp_deadline(PATIENCE), -1 };
-	struct external f;
+	struct ext_thread f;
 
 	time_out(&two);
 	CHECK_EQ(arrived_at(&two), 0);
-	foreign_start(&f, arrive, &a);
+	ext_thread_start(&f, arrive, &a);
 	WAIT_FOR(arrived_at(&two) == 1);
 	CHECK_EQ(gmp_barrier_wait(&two), 1);
 	CHECK_EQ(pthread_join(f.thread, NULL), 0);
@@ -82,19 +82,19 @@ RT(barrier_timeout_takes_arrival_back)
 {
 	gmp_barrier three = GMP_BARRIER_INIT(3);
 	struct arrival a[2] = { { &three, GMP_FOREVER, -1 }, { &three, GMP_FOREVER, -1 } };
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g = spawn(arrive, &a[0]);
 
 	wait_parked(1);
 	time_out(&three);
-	foreign_start(&f, time_out, &three);
-	foreign_join(&f);
+	ext_thread_start(&f, time_out, &three);
+	ext_thread_join(&f);
 	CHECK_EQ(arrived_at(&three), 1);
-	foreign_start(&f, arrive, &a[1]);
+	ext_thread_start(&f, arrive, &a[1]);
 	WAIT_FOR(arrived_at(&three) == 2);
 	CHECK_EQ(gmp_barrier_wait_until(&three, gmp_deadline(PATIENCE)), 1);
 	join(g);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(a[0].result, 0);
 	CHECK_EQ(a[1].result, 0);
 	CHECK_EQ(arrived_at(&three), 0);
@@ -156,12 +156,12 @@ static void killed_in_wait(UNUSED void *arg)
 	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
-static struct external outside;
+static struct ext_thread outside;
 static struct arrival external;
 
 static void leave_one_waiting(UNUSED void *arg)
 {
-	foreign_start(&outside, arrive, &external);
+	ext_thread_start(&outside, arrive, &external);
 	WAIT_FOR(arrived_at(&kept) == 1);
 	CHECK_EQ(gmp_go(killed_in_wait, NULL), 0);
 	wait_parked(1);
@@ -171,12 +171,12 @@ static void leave_one_waiting(UNUSED void *arg)
 TEST_PROCS(barrier_shutdown_during_timed_wait_takes_arrival_back)
 {
 	struct arrival late = { &kept, gmp_deadline(PATIENCE), -1 };
-	struct external other;
+	struct ext_thread other;
 
 	external = late;
 	run_procs(procs, leave_one_waiting, NULL);
 	CHECK_EQ(arrived_at(&kept), 1); /* the external thread waits on */
-	foreign_start(&other, arrive, &late);
+	ext_thread_start(&other, arrive, &late);
 	WAIT_FOR(arrived_at(&kept) == 2);
 	CHECK_EQ(gmp_barrier_wait_until(&kept, 0), 1);
 	CHECK_EQ(pthread_join(outside.thread, NULL), 0);

@@ -298,7 +298,7 @@ static void run_inside(void *arg)
 	int v;
 
 	gmp_block_enter();
-	/* as a external thread: this sleeps in the kernel, and is woken */
+	/* as a foreign thread: this sleeps in the kernel, and is woken */
 	CHECK_EQ(gmp_chan_recv(c, &v), 0);
 	CHECK_EQ(v, 1);
 	v++;
@@ -732,16 +732,16 @@ static void end_computation(void *arg)
 RT(those_that_compute_get_no_spare_p)
 {
 	atomic_int stop = 0;
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g[4];
 
 	for (int i = 0; i < procs; i++)
 		g[i] = spawn(compute, &stop);
-	foreign_start(&f, end_computation, &stop);
+	ext_thread_start(&f, end_computation, &stop);
 	gmp_yield();
 	for (int i = 0; i < procs; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(stats().spares, 0);
 }
 

@@ -155,16 +155,16 @@ static void cancel_it(void *g)
 
 RT(a_foreign_thread_may_cancel)
 {
-	struct external f;
+	struct ext_thread f;
 
 	set_up();
 	for (int kind = 0; kind < KINDS; kind++) {
 		gmp_g *g = spawn(wait_twice, (void *)(intptr_t)kind);
 
 		wait_parked(2);
-		foreign_start(&f, cancel_it, g);
+		ext_thread_start(&f, cancel_it, g);
 		join(g);
-		foreign_join(&f);
+		ext_thread_join(&f);
 	}
 	tear_down();
 }

@@ -187,20 +187,20 @@ static void wait_for_close(void *arg)
 RT(ten_thousand_that_wait_all_hear_of_the_close)
 {
 	int n = SLOW ? 2000 : 10000;
-	struct external f[4];
+	struct ext_thread f[4];
 
 	for (int side = 0; side < 2; side++) {
 		the_chan = int_chan(0);
 		atomic_store(&woken, 0);
 		for (int i = 0; i < 4; i++)
-			foreign_start(&f[i], wait_for_close, side ? &woken : NULL);
+			ext_thread_start(&f[i], wait_for_close, side ? &woken : NULL);
 		for (int i = 0; i < n; i++)
 			CHECK_EQ(gmp_go(wait_for_close, side ? &woken : NULL), 0);
 		WAIT_FOR(all_wait((uint64_t)n));
 		CHECK_EQ(gmp_chan_close(the_chan), 0);
 		WAIT_FOR(atomic_load(&woken) == n + 4);
 		for (int i = 0; i < 4; i++)
-			foreign_join(&f[i]);
+			ext_thread_join(&f[i]);
 		WAIT_FOR(stats().greens == 1);
 		gmp_chan_free(the_chan);
 	}
@@ -214,7 +214,7 @@ static void close_it(UNUSED void *arg)
 RT(a_foreign_close_wakes_all_green_ones)
 {
 	int n = SLOW ? 200 : 1000;
-	struct external f;
+	struct ext_thread f;
 
 	for (int round = 0; round < 5; round++) {
 		the_chan = int_chan(0);
@@ -222,9 +222,9 @@ RT(a_foreign_close_wakes_all_green_ones)
 		for (int i = 0; i < n; i++)
 			CHECK_EQ(gmp_go(wait_for_close, NULL), 0);
 		WAIT_FOR(all_wait((uint64_t)n));
-		foreign_start(&f, close_it, NULL);
+		ext_thread_start(&f, close_it, NULL);
 		WAIT_FOR(atomic_load(&woken) == n);
-		foreign_join(&f);
+		ext_thread_join(&f);
 		WAIT_FOR(stats().greens == 1);
 		gmp_chan_free(the_chan);
 	}
@@ -347,10 +347,10 @@ RT(a_try_never_finds_empty_what_was_closed_before_it_was_empty)
 {
 	int n = (int)check_scaled(100000);
 	int64_t limit = gmp_deadline(SEC); /* on a machine that is busy otherwise */
-	struct external f;
+	struct ext_thread f;
 
 	look_dir = GMP_RECV;
-	foreign_start(&f, look, NULL);
+	ext_thread_start(&f, look, NULL);
 	for (int round = 1; round <= n && gmp_now() < limit; round++) {
 		int v = 0;
 
@@ -367,17 +367,17 @@ RT(a_try_never_finds_empty_what_was_closed_before_it_was_empty)
 		gmp_chan_free(the_chan);
 	}
 	atomic_store(&turn, -1);
-	foreign_join(&f);
+	ext_thread_join(&f);
 }
 
 RT(a_try_never_finds_nobody_where_somebody_waited_until_the_close)
 {
 	int n = (int)check_scaled(50000);
 	int64_t limit = gmp_deadline(SEC); /* on a machine that is busy otherwise */
-	struct external f;
+	struct ext_thread f;
 
 	look_dir = GMP_SEND;
-	foreign_start(&f, look, NULL);
+	ext_thread_start(&f, look, NULL);
 	for (int round = 1; round <= n && gmp_now() < limit; round++) {
 		struct peer p;
 		int v;
@@ -396,5 +396,5 @@ RT(a_try_never_finds_nobody_where_somebody_waited_until_the_close)
 		gmp_chan_free(the_chan);
 	}
 	atomic_store(&turn, -1);
-	foreign_join(&f);
+	ext_thread_join(&f);
 }

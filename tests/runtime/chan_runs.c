@@ -140,7 +140,7 @@ TEST_PROCS(a_run_may_end_before_those_who_were_served_go_on)
 	}
 }
 
-/* --- external threads --- */
+/* --- foreign threads --- */
 
 static struct peer across;
 static int value;
@@ -232,19 +232,19 @@ static void leave_busy(UNUSED void *arg)
 TEST_PROCS(a_run_ends_while_foreign_threads_serve_those_who_wait)
 {
 	for (side = 0; side < 2; side++) {
-		struct external f[2];
+		struct ext_thread f[2];
 
 		c = int_chan(0);
 		atomic_store(&stop, 0);
 		for (int i = 0; i < 2; i++)
-			foreign_start(&f[i], serve_all_the_time, NULL);
+			ext_thread_start(&f[i], serve_all_the_time, NULL);
 		for (int round = 0; round < (SLOW ? 30 : 200); round++) {
 			turns = round % 20;
 			run_procs(procs, leave_busy, NULL);
 		}
 		atomic_store(&stop, 1);
 		for (int i = 0; i < 2; i++)
-			foreign_join(&f[i]);
+			ext_thread_join(&f[i]);
 		check_idle(c);
 		gmp_chan_free(c);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the tests of channels share: a property that is to hold everywhere, peers that are green or
- * external, and knowing that one of them waits.
+ * foreign, and knowing that one of them waits.
  */
 #ifndef TESTS_RUNTIME_CHAN_UTIL_H
 #define TESTS_RUNTIME_CHAN_UTIL_H
@@ -22,12 +22,12 @@ static enum { GREEN, FOREIGN, MIXED } peer_kind;
 
 /* One that makes one call, usually one that has to wait. */
 struct peer {
-	bool external;
+	bool foreign;
 	gmp_g *g;
-	struct external f;
+	struct ext_thread f;
 	gmp_fn fn;
 	void *arg;
-	atomic_int tid; /* of a external one, once its stack is known */
+	atomic_int tid; /* of a foreign one, once its stack is known */
 	uintptr_t stack, stack_size;
 	gmp_chan *c;
 	void *elem;
@@ -39,7 +39,7 @@ static inline void peer_main(void *arg)
 {
 	struct peer *p = arg;
 
-	if (p->external) {
+	if (p->foreign) {
 		pthread_attr_t a;
 		void *low;
 		size_t size;
@@ -60,18 +60,18 @@ static inline void start(struct peer *p, gmp_fn fn, void *arg)
 
 	p->fn = fn;
 	p->arg = arg;
-	p->external = peer_kind == FOREIGN || (peer_kind == MIXED && started++ % 2);
+	p->foreign = peer_kind == FOREIGN || (peer_kind == MIXED && started++ % 2);
 	atomic_store(&p->tid, 0);
-	if (p->external)
-		foreign_start(&p->f, peer_main, p);
+	if (p->foreign)
+		ext_thread_start(&p->f, peer_main, p);
 	else
 		p->g = spawn(peer_main, p);
 }
 
 static inline int finish(struct peer *p)
 {
-	if (p->external)
-		foreign_join(&p->f);
+	if (p->foreign)
+		ext_thread_join(&p->f);
 	else
 		join(p->g);
 	return p->result;
@@ -119,7 +119,7 @@ static inline bool waiting(const struct peer *p, int n)
 	uint64_t green = 0;
 
 	for (int i = 0; i < n; i++) {
-		if (!p[i].external)
+		if (!p[i].foreign)
 			green++;
 		else if (!foreign_waits(&p[i]))
 			return false;
@@ -219,8 +219,8 @@ static inline void check_idle(gmp_chan *c)
 }
 
 /*
- * EVERYWHERE(name) { ... }: a property that green threads find, among each other, with external ones
- * and with both, at 1, 2 and 4 Ps; that a external thread finds with green ones; and plain threads
+ * EVERYWHERE(name) { ... }: a property that green threads find, among each other, with foreign ones
+ * and with both, at 1, 2 and 4 Ps; that a foreign thread finds with green ones; and plain threads
  * where no runtime is.
  */
 #define EVERYWHERE(name)                                                                           \
@@ -233,15 +233,15 @@ static inline void check_idle(gmp_chan *c)
 	RT(name)                                                                                   \
 	{                                                                                          \
 		gmp_wg there = GMP_WG_INIT;                                                        \
-		struct external f;                                                                  \
+		struct ext_thread f;                                                                  \
                                                                                                    \
 		for (peer_kind = GREEN; peer_kind <= MIXED; peer_kind++)                           \
 			name##_here();                                                             \
 		peer_kind = GREEN;                                                                 \
 		CHECK_EQ(gmp_wg_add(&there, 1), 0);                                                \
-		foreign_start(&f, name##_there, &there);                                           \
+		ext_thread_start(&f, name##_there, &there);                                           \
 		CHECK_EQ(gmp_wg_wait(&there), 0); /* so that this one waits, too */                \
-		foreign_join(&f);                                                                  \
+		ext_thread_join(&f);                                                                  \
 	}                                                                                          \
 	TEST(name##_without_a_runtime)                                                             \
 	{                                                                                          \

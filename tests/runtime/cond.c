@@ -31,13 +31,13 @@ static int locked(const int *p)
 RT(signal_wakes_in_order_and_nobody_wakes_without)
 {
 	gmp_g *g[N];
-	struct external f;
+	struct ext_thread f;
 
 	asleep = woken = 0;
 	for (int i = 0; i < N - 1; i++)
 		g[i] = spawn(wait_once, (void *)(intptr_t)i);
 	WAIT_FOR(locked(&asleep) == N - 1);
-	foreign_start(&f, wait_once, (void *)(intptr_t)(N - 1));
+	ext_thread_start(&f, wait_once, (void *)(intptr_t)(N - 1));
 	WAIT_FOR(locked(&asleep) == N);
 	for (int i = 0; i < N; i++) {
 		CHECK_EQ(locked(&woken), i);
@@ -47,7 +47,7 @@ RT(signal_wakes_in_order_and_nobody_wakes_without)
 	CHECK_EQ(gmp_cond_signal(&c), 0);
 	for (int i = 0; i < N - 1; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 }
 
 static void wait_any(UNUSED void *arg)
@@ -62,19 +62,19 @@ static void wait_any(UNUSED void *arg)
 RT(broadcast_wakes_all_who_wait)
 {
 	gmp_g *g[N];
-	struct external f;
+	struct ext_thread f;
 
 	asleep = woken = 0;
 	CHECK_EQ(gmp_cond_broadcast(&c), 0);
 	for (int i = 0; i < N; i++)
 		g[i] = spawn(wait_any, NULL);
-	foreign_start(&f, wait_any, NULL);
+	ext_thread_start(&f, wait_any, NULL);
 	WAIT_FOR(locked(&asleep) == N + 1);
 	CHECK_EQ(locked(&woken), 0);
 	CHECK_EQ(gmp_cond_broadcast(&c), 0);
 	for (int i = 0; i < N; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(woken, N + 1);
 }
 
@@ -167,24 +167,24 @@ static void take_turns(void *arg)
 RT(no_wake_up_is_lost)
 {
 	gmp_g *g[3];
-	struct external f;
+	struct ext_thread f;
 
 	turn = 0;
 	for (int i = 0; i < 3; i++)
 		g[i] = spawn(take_turns, (void *)(intptr_t)i);
-	foreign_start(&f, take_turns, (void *)(intptr_t)3);
+	ext_thread_start(&f, take_turns, (void *)(intptr_t)3);
 	for (int i = 0; i < 3; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 }
 
 TEST(it_works_between_plain_threads)
 {
-	struct external f[4];
+	struct ext_thread f[4];
 
 	turn = 0;
 	for (int i = 0; i < 4; i++)
-		foreign_start(&f[i], take_turns, (void *)(intptr_t)i);
+		ext_thread_start(&f[i], take_turns, (void *)(intptr_t)i);
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(pthread_join(f[i].thread, NULL), 0);
 }
@@ -208,14 +208,14 @@ static void give_up(void *deadline)
 RT(a_wait_that_was_given_up_waits_for_the_mutex)
 {
 	gmp_g *g[2];
-	struct external f;
+	struct ext_thread f;
 	static int yes;
 
 	asleep = 0;
 	atomic_store(&returned, 0);
 	g[0] = spawn(give_up, NULL);
 	g[1] = spawn(give_up, &yes);
-	foreign_start(&f, give_up, &yes);
+	ext_thread_start(&f, give_up, &yes);
 	for (;;) {
 		CHECK_EQ(gmp_mutex_lock(&m), 0);
 		if (asleep == 3)
@@ -231,7 +231,7 @@ RT(a_wait_that_was_given_up_waits_for_the_mutex)
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 	for (int i = 0; i < 2; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(gmp_mutex_try_lock(&m), 0);
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 }
@@ -378,14 +378,14 @@ RT(who_was_signalled_may_free_it)
 {
 	for (long i = 0, n = check_scaled(2000); i < n; i++) {
 		struct monitor *o = calloc(1, sizeof(*o));
-		struct external f;
+		struct ext_thread f;
 		gmp_g *g = NULL;
 
 		CHECK(o != NULL);
 		if (i % 20)
 			g = spawn(wait_and_free, o);
 		else
-			foreign_start(&f, wait_and_free, o);
+			ext_thread_start(&f, wait_and_free, o);
 		for (;;) {
 			CHECK_EQ(gmp_mutex_lock(&o->m), 0);
 			if (o->ready)
@@ -403,7 +403,7 @@ RT(who_was_signalled_may_free_it)
 		if (g)
 			join(g);
 		else
-			foreign_join(&f);
+			ext_thread_join(&f);
 	}
 }
 
@@ -416,14 +416,14 @@ static void wait_for_ever(UNUSED void *arg)
 	CHECK(!"a dropped green thread went on");
 }
 
-static struct external outside;
+static struct ext_thread outside;
 
 static void leave_waiters(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_go(wait_for_ever, NULL), 0);
 	wait_parked(1);
 	asleep = woken = 0;
-	foreign_start(&outside, wait_any, NULL);
+	ext_thread_start(&outside, wait_any, NULL);
 	WAIT_FOR(locked(&asleep) == 1);
 	CHECK_EQ(gmp_go(wait_for_ever, NULL), 0);
 	wait_parked(2);

@@ -57,11 +57,11 @@ static void basics(UNUSED void *arg)
 
 RT(it_is_set_once_and_stays_set)
 {
-	struct external f;
+	struct ext_thread f;
 
 	basics(NULL);
-	foreign_start(&f, basics, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, basics, NULL);
+	ext_thread_join(&f);
 }
 
 TEST(it_is_set_once_and_stays_set_without_a_runtime)
@@ -103,7 +103,7 @@ RT(all_who_watch_see_it)
 {
 	gmp_chan *c[100];
 	gmp_g *g[200];
-	struct external f[3];
+	struct ext_thread f[3];
 
 	for (int round = 0; round < 5; round++) {
 		make();
@@ -115,9 +115,9 @@ RT(all_who_watch_see_it)
 			g[i] = spawn(select_done, c[i]);
 			g[100 + i] = spawn(wait_done, NULL);
 		}
-		foreign_start(&f[0], wait_done, NULL);
-		foreign_start(&f[1], select_done, c[0]);
-		foreign_start(&f[2], wait_done, NULL);
+		ext_thread_start(&f[0], wait_done, NULL);
+		ext_thread_start(&f[1], select_done, c[0]);
+		ext_thread_start(&f[2], wait_done, NULL);
 		CHECK_EQ(gmp_chan_send(c[0], &round), 0);
 		for (int i = 0; i < 100; i++)
 			CHECK_EQ(gmp_chan_send(c[i], &round), 0);
@@ -131,7 +131,7 @@ RT(all_who_watch_see_it)
 		for (int i = 0; i < 200; i++)
 			join(g[i]);
 		for (int i = 0; i < 3; i++)
-			foreign_join(&f[i]);
+			ext_thread_join(&f[i]);
 		CHECK_EQ(atomic_load(&count), 203);
 		for (int i = 0; i < 100; i++)
 			gmp_chan_free(c[i]);

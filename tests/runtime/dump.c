@@ -161,11 +161,11 @@ static void look_at_ready_ones(UNUSED void *arg)
 static void ready_ones(UNUSED void *arg)
 {
 	gmp_g *a = spawn_named("yields", yield_until_told, NULL), *b;
-	struct external f;
+	struct ext_thread f;
 
 	WAIT_FOR(atomic_load(&flag) == 1);
 	b = spawn_named("new", yield_until_told, NULL);
-	foreign_start(&f, look_at_ready_ones, NULL);
+	ext_thread_start(&f, look_at_ready_ones, NULL);
 	while (!atomic_load(&f.done))
 		;
 	CHECK_EQ(pthread_join(f.thread, NULL), 0);

@@ -19,14 +19,14 @@ static void dump_from_here(UNUSED void *arg)
 
 RT(a_foreign_thread_can_dump)
 {
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g;
 
 	begin_chan();
 	g = spawn_named("parked", entry_of_all, NULL);
 	wait_parked(1);
-	foreign_start(&f, dump_from_here, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, dump_from_here, NULL);
+	ext_thread_join(&f);
 	end_chan(g);
 }
 
@@ -90,11 +90,11 @@ static void check_bad_descriptors(UNUSED void *arg)
 
 RT(what_write_says_is_returned)
 {
-	struct external f;
+	struct ext_thread f;
 
 	check_bad_descriptors(NULL);
-	foreign_start(&f, check_bad_descriptors, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, check_bad_descriptors, NULL);
+	ext_thread_join(&f);
 }
 
 /* The text of a dump of these is more than a pipe holds. */
@@ -140,7 +140,7 @@ static void dump_to_pipe(UNUSED void *arg)
 
 static void check_pipe(int flags, int by_foreign)
 {
-	struct external f;
+	struct ext_thread f;
 	gmp_g *reader;
 
 	CHECK_EQ(pipe2(pipe_fds, O_CLOEXEC), 0);
@@ -149,8 +149,8 @@ static void check_pipe(int flags, int by_foreign)
 	atomic_store(&bytes_read, 0);
 	reader = spawn(read_slowly, NULL);
 	if (by_foreign) {
-		foreign_start(&f, dump_to_pipe, NULL);
-		foreign_join(&f);
+		ext_thread_start(&f, dump_to_pipe, NULL);
+		ext_thread_join(&f);
 	} else {
 		dump_to_pipe(NULL);
 	}
@@ -222,7 +222,7 @@ static void dump_till_the_end(UNUSED void *arg)
 	CHECK_EQ(gmp_dump_all(pipe_fds[1]), -ESRCH);
 }
 
-static struct external late;
+static struct ext_thread late;
 
 static void end_under_a_foreign_dump(UNUSED void *arg)
 {
@@ -230,7 +230,7 @@ static void end_under_a_foreign_dump(UNUSED void *arg)
 	for (int i = 0; i < PIPEFUL; i++)
 		spawn(entry_of_all, NULL);
 	wait_parked(PIPEFUL);
-	foreign_start(&late, dump_till_the_end, NULL);
+	ext_thread_start(&late, dump_till_the_end, NULL);
 	WAIT_FOR(poll(&(struct pollfd){ .fd = pipe_fds[1], .events = POLLOUT }, 1, 0) == 0);
 }
 
@@ -238,6 +238,6 @@ TEST_PROCS(a_foreign_dump_ends_with_the_run)
 {
 	CHECK_EQ(pipe2(pipe_fds, O_CLOEXEC), 0);
 	run_procs(procs, end_under_a_foreign_dump, NULL);
-	foreign_join(&late);
+	ext_thread_join(&late);
 	CHECK_EQ(gmp_dump(2), -ESRCH);
 }

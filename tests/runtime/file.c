@@ -59,16 +59,16 @@ static void use_file(UNUSED void *arg)
 
 RT(a_file_is_written_and_read_at_its_position_and_at_any_other)
 {
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g[8];
 
 	begin();
 	for (int i = 0; i < 8; i++)
 		g[i] = spawn(use_file, NULL);
-	foreign_start(&f, use_file, NULL);
+	ext_thread_start(&f, use_file, NULL);
 	for (int i = 0; i < 8; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(stats().descriptors, 0);
 	end();
 }
@@ -319,13 +319,13 @@ static void open_the_other_end(UNUSED void *arg)
 
 TEST_PROCS(the_end_of_a_run_waits_for_a_green_thread_that_opens_a_fifo)
 {
-	struct external f;
+	struct ext_thread f;
 	int fds = count_fds();
 
 	begin();
 	CHECK_EQ(mkfifo(fifo, 0600), 0);
 	late = (struct opening){ .flags = O_RDONLY, .fd = -1 };
-	foreign_start(&f, open_the_other_end, NULL);
+	ext_thread_start(&f, open_the_other_end, NULL);
 	run_procs(procs, leave_an_open, NULL);
 	CHECK(atomic_load(&other_end));
 	CHECK_EQ(pthread_join(f.thread, NULL), 0);
@@ -364,14 +364,14 @@ static bool opener_sleeps(void)
 TEST(a_foreign_thread_that_opens_a_fifo_does_not_hold_up_the_end)
 {
 	struct opening in = { .flags = O_RDONLY };
-	struct external f;
+	struct ext_thread f;
 	int fds, fd;
 
 	begin();
 	CHECK_EQ(mkfifo(fifo, 0600), 0);
 	fds = count_fds();
 	CHECK_EQ(gmp_start(NULL), 0);
-	foreign_start(&f, open_fifo_there, &in);
+	ext_thread_start(&f, open_fifo_there, &in);
 	while (!opener_sleeps())
 		usleep(1000);
 	CHECK_EQ(gmp_stop(), 0);

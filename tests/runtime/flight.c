@@ -53,11 +53,11 @@ static void alone(UNUSED void *arg)
 
 RT(one_who_is_alone_computes)
 {
-	struct external f;
+	struct ext_thread f;
 
 	alone(NULL);
-	foreign_start(&f, alone, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, alone, NULL);
+	ext_thread_join(&f);
 }
 
 TEST(one_who_is_alone_computes_without_a_runtime)
@@ -114,7 +114,7 @@ static void ask_without_patience(UNUSED void *arg)
 RT(those_who_ask_meanwhile_get_the_same_value_and_their_number)
 {
 	gmp_g *g[100];
-	struct external f[3];
+	struct ext_thread f[3];
 
 	make(sizeof(struct shared *));
 	for (int round = 0; round < 10; round++) {
@@ -124,7 +124,7 @@ RT(those_who_ask_meanwhile_get_the_same_value_and_their_number)
 		for (int i = 0; i < 100; i++)
 			g[i] = spawn(ask, NULL);
 		for (int i = 0; i < 3; i++)
-			foreign_start(&f[i], ask, NULL);
+			ext_thread_start(&f[i], ask, NULL);
 		WAIT_FOR(atomic_load(&calls) > 0 && stats().greens_waiting >= 99);
 		run_crowd(ask_without_patience, 3, 20);
 		CHECK_EQ(atomic_load(&calls), 1);
@@ -132,7 +132,7 @@ RT(those_who_ask_meanwhile_get_the_same_value_and_their_number)
 		for (int i = 0; i < 100; i++)
 			join(g[i]);
 		for (int i = 0; i < 3; i++)
-			foreign_join(&f[i]);
+			ext_thread_join(&f[i]);
 		CHECK_EQ(atomic_load(&gone), atomic_load(&calls)); /* each value is freed once */
 	}
 	CHECK_EQ(atomic_load(&got), 1030);

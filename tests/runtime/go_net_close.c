@@ -265,19 +265,19 @@ static void close_it(UNUSED void *arg)
 RT(of_several_who_close_one_does)
 {
 	for (int i = 0; i < 50; i++) {
-		struct external f;
+		struct ext_thread f;
 		gmp_g *g[8];
 		int other;
 
 		make_pair(nets[i % 2], &the_one, &other);
 		atomic_store(&closed, 0);
 		atomic_store(&unknown, 0);
-		foreign_start(&f, close_it, NULL);
+		ext_thread_start(&f, close_it, NULL);
 		for (int k = 0; k < 8; k++)
 			g[k] = spawn(close_it, NULL);
 		for (int k = 0; k < 8; k++)
 			join(g[k]);
-		foreign_join(&f);
+		ext_thread_join(&f);
 		CHECK_EQ(atomic_load(&closed), 1);
 		CHECK_EQ(atomic_load(&unknown), 8);
 		CHECK_EQ(gmp_close(other), 0);
@@ -394,7 +394,7 @@ RT(many_use_both_directions_at_a_time_till_it_is_closed_under_them)
 	{
 		for (int round = 0; round < 5; round++) {
 			struct user u[USERS];
-			struct external f[2];
+			struct ext_thread f[2];
 			gmp_g *g[USERS], *e;
 			struct conn a, b;
 
@@ -405,7 +405,7 @@ RT(many_use_both_directions_at_a_time_till_it_is_closed_under_them)
 			for (int i = 0; i < USERS; i++) {
 				u[i] = (struct user){ a, (uint64_t)(round * USERS + i) };
 				if (i < 2)
-					foreign_start(&f[i], use_at_random, &u[i]);
+					ext_thread_start(&f[i], use_at_random, &u[i]);
 				else
 					g[i] = spawn(use_at_random, &u[i]);
 			}
@@ -413,7 +413,7 @@ RT(many_use_both_directions_at_a_time_till_it_is_closed_under_them)
 			close_end(&a); /* wherever they are */
 			for (int i = 0; i < USERS; i++) {
 				if (i < 2)
-					foreign_join(&f[i]);
+					ext_thread_join(&f[i]);
 				else
 					join(g[i]);
 			}

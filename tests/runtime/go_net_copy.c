@@ -663,20 +663,20 @@ RT(several_serve_the_datagrams_of_many)
 {
 	int hub = udp_at(&hub_at), ids[SENDERS];
 	gmp_g *g[SENDERS], *servers[3];
-	struct external f;
+	struct ext_thread f;
 
 	for (int i = 0; i < 3; i++)
 		servers[i] = spawn(send_back, &hub);
 	for (int i = 0; i < SENDERS; i++) {
 		ids[i] = i;
 		if (i == 0)
-			foreign_start(&f, send_numbered, &ids[i]);
+			ext_thread_start(&f, send_numbered, &ids[i]);
 		else
 			g[i] = spawn(send_numbered, &ids[i]);
 	}
 	for (int i = 1; i < SENDERS; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(gmp_close(hub), 0);
 	for (int i = 0; i < 3; i++)
 		join(servers[i]);

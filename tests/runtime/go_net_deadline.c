@@ -472,7 +472,7 @@ static void set_many(void *arg)
 
 RT(many_set_the_deadlines_of_many)
 {
-	struct external f[2];
+	struct ext_thread f[2];
 	gmp_g *g[SETTERS];
 
 	for (int k = 0; k < CONNS; k++)
@@ -480,11 +480,11 @@ RT(many_set_the_deadlines_of_many)
 	for (int i = 0; i < SETTERS; i++)
 		g[i] = spawn(set_many, (void *)(intptr_t)i);
 	for (int i = 0; i < 2; i++)
-		foreign_start(&f[i], set_many, (void *)(intptr_t)(SETTERS + i));
+		ext_thread_start(&f[i], set_many, (void *)(intptr_t)(SETTERS + i));
 	for (int i = 0; i < SETTERS; i++)
 		join(g[i]);
 	for (int i = 0; i < 2; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	CHECK_EQ(stats().timers, 2 * CONNS);
 	for (int k = 0; k < CONNS; k++) {
 		say(conns[k][0].w, word);

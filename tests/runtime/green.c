@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests the life of a green thread: starting, joining, detaching, ending, from green threads and from
- * external ones; its name and number.
+ * foreign ones; its name and number.
  */
 #include "green_util.h"
 
@@ -349,10 +349,10 @@ static void see_no_self(UNUSED void *arg)
 
 RT(self_is_null_on_a_foreign_thread)
 {
-	struct external f;
+	struct ext_thread f;
 
-	foreign_start(&f, see_no_self, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, see_no_self, NULL);
+	ext_thread_join(&f);
 	CHECK(gmp_self() != NULL);
 }
 
@@ -441,7 +441,7 @@ RT(without_a_name_the_name_is_empty)
 	}
 }
 
-/* ---- external threads */
+/* ---- foreign threads */
 
 static void spawn_from_here(UNUSED void *arg)
 {
@@ -459,13 +459,13 @@ static void spawn_from_here(UNUSED void *arg)
 
 RT(foreign_threads_spawn_and_join)
 {
-	struct external f[4];
+	struct ext_thread f[4];
 
 	for (int i = 0; i < 4; i++)
-		foreign_start(&f[i], spawn_from_here, NULL);
+		ext_thread_start(&f[i], spawn_from_here, NULL);
 	spawn_from_here(NULL);
 	for (int i = 0; i < 4; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	WAIT_FOR(atomic_load(&count) == 5 * (500 + 167) && stats().greens == 1);
 }
 
@@ -481,11 +481,11 @@ static void join_until_here(void *arg)
 
 RT(join_until_works_from_a_foreign_thread)
 {
-	struct external f;
+	struct ext_thread f;
 
 	gmp_wg_add(&gate, 1);
-	foreign_start(&f, join_until_here, spawn(wait_gate, NULL));
-	foreign_join(&f);
+	ext_thread_start(&f, join_until_here, spawn(wait_gate, NULL));
+	ext_thread_join(&f);
 	gmp_wg_done(&gate);
 	WAIT_FOR(atomic_load(&count) == 1);
 }
@@ -498,15 +498,15 @@ static void join_one(void *arg)
 RT(a_foreign_joiner_wakes_when_the_green_thread_ends)
 {
 	for (int i = 0; i < 50; i++) {
-		struct external f;
+		struct ext_thread f;
 		gmp_g *g;
 
 		gmp_wg_add(&gate, 1);
 		g = spawn(wait_gate, NULL);
-		foreign_start(&f, join_one, g);
+		ext_thread_start(&f, join_one, g);
 		if (i % 2)
 			gmp_sleep(200 * US);
 		gmp_wg_done(&gate);
-		foreign_join(&f);
+		ext_thread_join(&f);
 	}
 }

@@ -143,15 +143,15 @@ static void spawn_now_and_then(UNUSED void *arg)
 
 RT(a_yielder_is_not_starved_by_those_that_keep_coming)
 {
-	struct external f;
+	struct ext_thread f;
 
 	/* There is always one more ready, here and in the global queue. */
 	for (int i = 0; i < 3 * procs; i++) {
 		atomic_fetch_add(&chains, 1);
 		CHECK_EQ(gmp_go(spawn_the_next, NULL), 0);
 	}
-	foreign_start(&f, spawn_now_and_then, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, spawn_now_and_then, NULL);
+	ext_thread_join(&f);
 	for (int i = 0; i < TURNS; i++)
 		gmp_yield();
 	atomic_store(&stop, 1);
@@ -213,14 +213,14 @@ static void yield_for_ever(UNUSED void *arg)
 
 RT(yielders_do_not_starve_what_foreign_threads_spawn)
 {
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g[20];
 	void spawn_and_join_here(void *arg);
 
 	for (int i = 0; i < 20; i++)
 		g[i] = spawn(yield_for_ever, NULL);
-	foreign_start(&f, spawn_and_join_here, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, spawn_and_join_here, NULL);
+	ext_thread_join(&f);
 	atomic_store(&stop, 1);
 	for (int i = 0; i < 20; i++)
 		join(g[i]);

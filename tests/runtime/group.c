@@ -32,11 +32,11 @@ static void results(UNUSED void *unused)
 
 RT(the_first_result_that_is_not_0_is_the_groups)
 {
-	struct external f;
+	struct ext_thread f;
 
 	results(NULL);
-	foreign_start(&f, results, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, results, NULL);
+	ext_thread_join(&f);
 	gmp_block_enter();
 	results(NULL);
 	gmp_block_leave();
@@ -287,13 +287,13 @@ RT(no_more_run_at_a_time_than_the_limit_allows)
 {
 	for (int limit = 1; limit < 100; limit = limit * 3 + 1) {
 		gmp_group *g = make(limit, GMP_FOREVER);
-		struct external f;
+		struct ext_thread f;
 		gmp_g *other = spawn(start_many, g);
 
-		foreign_start(&f, start_many, g);
+		ext_thread_start(&f, start_many, g);
 		start_many(g);
 		join(other);
-		foreign_join(&f);
+		ext_thread_join(&f);
 		CHECK_EQ(gmp_group_wait(g), 0);
 		CHECK(atomic_load(&most) <= limit);
 		CHECK_EQ(atomic_load(&running), 0);
@@ -364,7 +364,7 @@ static int fail_at_stop(UNUSED void *arg)
 
 RT(several_may_wait)
 {
-	struct external f[3];
+	struct ext_thread f[3];
 	gmp_g *g[20];
 
 	group = make(0, GMP_FOREVER);
@@ -372,13 +372,13 @@ RT(several_may_wait)
 	for (int i = 0; i < 20; i++)
 		g[i] = spawn(wait_and_count, NULL);
 	for (int i = 0; i < 3; i++)
-		foreign_start(&f[i], wait_and_count, NULL);
+		ext_thread_start(&f[i], wait_and_count, NULL);
 	gmp_yield();
 	atomic_store(&stop, 1);
 	for (int i = 0; i < 20; i++)
 		join(g[i]);
 	for (int i = 0; i < 3; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	CHECK_EQ(atomic_load(&most), 23);
 	gmp_group_free(group);
 }
@@ -418,7 +418,7 @@ static int sleep_long(UNUSED void *arg)
 	return 0;
 }
 
-static struct external waits, goes;
+static struct ext_thread waits, goes;
 
 static void leave_children(UNUSED void *arg)
 {
@@ -428,8 +428,8 @@ static void leave_children(UNUSED void *arg)
 	for (int i = 0; i < 50; i++)
 		CHECK_EQ(gmp_group_go(group, sleep_long, NULL), 0);
 	CHECK_EQ(gmp_group_go(inner, sleep_long, NULL), 0);
-	foreign_start(&waits, wait_till_the_end, NULL);
-	foreign_start(&goes, go_till_the_end, NULL);
+	ext_thread_start(&waits, wait_till_the_end, NULL);
+	ext_thread_start(&goes, go_till_the_end, NULL);
 	WAIT_FOR(atomic_load(&running) == 51);
 	wait_parked(53); /* and those on behalf of the two */
 }
@@ -438,8 +438,8 @@ TEST_PROCS(at_the_end_of_a_run_plain_threads_hear_of_it)
 {
 	for (int i = 0; i < 3; i++) {
 		run_procs(procs, leave_children, NULL);
-		foreign_join(&waits);
-		foreign_join(&goes);
+		ext_thread_join(&waits);
+		ext_thread_join(&goes);
 		CHECK_EQ(atomic_load(&most), -ESRCH);
 	}
 }

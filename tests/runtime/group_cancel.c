@@ -106,14 +106,14 @@ static void cancel_from_outside(UNUSED void *arg)
 
 RT(a_plain_thread_may_cancel)
 {
-	struct external f;
+	struct ext_thread f;
 
 	group = make(0, GMP_FOREVER);
-	foreign_start(&f, cancel_from_outside, NULL);
+	ext_thread_start(&f, cancel_from_outside, NULL);
 	for (int i = 0; i < 50; i++)
 		CHECK_EQ(gmp_group_go(group, until_cancelled, NULL), 0);
 	CHECK_EQ(gmp_group_wait(group), -ECANCELED);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	gmp_group_free(group);
 }
 

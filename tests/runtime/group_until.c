@@ -22,7 +22,7 @@ RT(group_timeout_leaves_group_intact)
 {
 	enum { N = 70 }; /* more than two chunks */
 	gmp_group *g = make(0, GMP_FOREVER);
-	struct external f;
+	struct ext_thread f;
 
 	CHECK_EQ(gmp_group_wait_until(g, 0), 0);
 	CHECK_EQ(gmp_group_running(g), 0);
@@ -31,8 +31,8 @@ RT(group_timeout_leaves_group_intact)
 	CHECK_EQ(gmp_group_running(g), N);
 	WAIT_FOR(atomic_load(&count) == N);
 	give_up(g);
-	foreign_start(&f, give_up, g);
-	foreign_join(&f);
+	ext_thread_start(&f, give_up, g);
+	ext_thread_join(&f);
 	CHECK_EQ(gmp_group_running(g), N);
 	atomic_store(&stop, 1);
 	CHECK_EQ(gmp_group_wait_until(g, gmp_deadline(PATIENCE)), 12);
@@ -138,13 +138,13 @@ static void wait_forever_outside(void *g)
 	CHECK_EQ(gmp_group_wait_until(g, gmp_deadline(PATIENCE)), -ESRCH);
 }
 
-static struct external outside;
+static struct ext_thread outside;
 
 static void leave_waiting(UNUSED void *arg)
 {
 	group = make(0, GMP_FOREVER);
 	CHECK_EQ(gmp_group_go(group, until_cancelled, NULL), 0);
-	foreign_start(&outside, wait_forever_outside, group);
+	ext_thread_start(&outside, wait_forever_outside, group);
 	wait_parked(2); /* the child, and the green thread that waits for the external one */
 }
 

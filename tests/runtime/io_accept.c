@@ -35,7 +35,7 @@ RT(a_listener_closed_under_a_hundred_accepters_ends_them_all)
 	FOR_NETS(net)
 	{
 		struct accepting a = { 0 };
-		struct external f[2];
+		struct ext_thread f[2];
 		char addr[128];
 		int fds = count_fds();
 
@@ -43,7 +43,7 @@ RT(a_listener_closed_under_a_hundred_accepters_ends_them_all)
 		for (int i = 0; i < ACCEPTERS; i++)
 			CHECK_EQ(gmp_go(accept_all, &a), 0);
 		for (int i = 0; i < 2; i++)
-			foreign_start(&f[i], accept_all, &a);
+			ext_thread_start(&f[i], accept_all, &a);
 		for (int i = 0; i < DIALS; i++) {
 			int c = gmp_dial(net, addr);
 
@@ -55,7 +55,7 @@ RT(a_listener_closed_under_a_hundred_accepters_ends_them_all)
 		WAIT_FOR(atomic_load(&a.accepted) > 0);
 		CHECK_EQ(gmp_close(a.l), 0);
 		for (int i = 0; i < 2; i++)
-			foreign_join(&f[i]);
+			ext_thread_join(&f[i]);
 		WAIT_FOR(atomic_load(&a.ended) == ACCEPTERS + 2);
 		CHECK(atomic_load(&a.accepted) <= DIALS);
 		CHECK_EQ(stats().descriptors, 0);
@@ -332,20 +332,20 @@ RT(after_a_plain_close_the_next_owner_is_served_whoever_waited)
 RT(after_a_plain_close_no_foreign_thread_is_left_waiting)
 {
 	for (int i = 0; i < 5; i++) {
-		struct external t;
+		struct ext_thread t;
 		struct call f;
 		int a, b, peer, l;
 
 		make_pair("tcp", &a, &b);
 		f = (struct call){ .fd = a };
-		foreign_start(&t, read_it, &f);
+		ext_thread_start(&t, read_it, &f);
 		WAIT_FOR(atomic_load(&f.begun));
 		gmp_sleep(
 			2 *
 			MS); /* it waits by then, most likely; else it is the next owner's reader */
 		close_and_reuse(a, BY_ADOPT, &peer, &l);
 		say(peer, "next");
-		foreign_join(&t);
+		ext_thread_join(&t);
 		CHECK(f.result == -ECANCELED || f.result == -EBADF || f.result == 4);
 		if (f.result != 4)
 			hear(a, "next");

@@ -16,7 +16,7 @@ RT(close_wakes_all_readers_and_writers_with_ecanceled)
 	FOR_NETS(net)
 	{
 		struct call r[6], f;
-		struct external t;
+		struct ext_thread t;
 		gmp_g *g[6];
 		int a, b;
 
@@ -27,9 +27,9 @@ RT(close_wakes_all_readers_and_writers_with_ecanceled)
 		}
 		wait_parked(6);
 		f = (struct call){ .fd = a };
-		foreign_start(&t, read_it, &f);
+		ext_thread_start(&t, read_it, &f);
 		WAIT_FOR(atomic_load(&f.begun));
-		/* Closed before the external thread waits it is EBADF, and after it ECANCELED. */
+		/* Closed before the foreign thread waits it is EBADF, and after it ECANCELED. */
 		gmp_sleep(5 * MS);
 		CHECK_EQ(gmp_close(a), 0);
 		check_free_number(a);
@@ -37,7 +37,7 @@ RT(close_wakes_all_readers_and_writers_with_ecanceled)
 			join(g[i]);
 			CHECK_EQ(r[i].result, -ECANCELED);
 		}
-		foreign_join(&t);
+		ext_thread_join(&t);
 		CHECK(f.result == -ECANCELED || f.result == -EBADF);
 		CHECK_EQ(gmp_close(a), -EBADF);
 		CHECK_EQ(gmp_close(b), 0);
@@ -220,7 +220,7 @@ RT(close_wakes_all_accepters_with_ecanceled)
 	FOR_NETS(net)
 	{
 		struct call r[5], f;
-		struct external t;
+		struct ext_thread t;
 		char addr[128];
 		gmp_g *g[5];
 		int l = listen_any(net, addr);
@@ -231,7 +231,7 @@ RT(close_wakes_all_accepters_with_ecanceled)
 		}
 		wait_parked(5);
 		f = (struct call){ .fd = l };
-		foreign_start(&t, accept_it, &f);
+		ext_thread_start(&t, accept_it, &f);
 		WAIT_FOR(atomic_load(&f.begun));
 		gmp_sleep(5 * MS);
 		CHECK_EQ(gmp_close(l), 0);
@@ -240,7 +240,7 @@ RT(close_wakes_all_accepters_with_ecanceled)
 			join(g[i]);
 			CHECK_EQ(r[i].result, -ECANCELED);
 		}
-		foreign_join(&t);
+		ext_thread_join(&t);
 		CHECK(f.result == -ECANCELED || f.result == -EBADF);
 	}
 }
@@ -255,7 +255,7 @@ RT(close_from_a_foreign_thread_wakes_a_green_reader)
 	FOR_NETS(net)
 	{
 		struct call r;
-		struct external t;
+		struct ext_thread t;
 		gmp_g *g;
 		int a, b;
 
@@ -263,10 +263,10 @@ RT(close_from_a_foreign_thread_wakes_a_green_reader)
 		r = (struct call){ .fd = a };
 		g = spawn(read_it, &r);
 		wait_parked(1);
-		foreign_start(&t, close_it, (void *)(intptr_t)a);
+		ext_thread_start(&t, close_it, (void *)(intptr_t)a);
 		join(g);
 		CHECK_EQ(r.result, -ECANCELED);
-		foreign_join(&t);
+		ext_thread_join(&t);
 		CHECK_EQ(gmp_close(b), 0);
 	}
 }
@@ -380,17 +380,17 @@ RT(who_adopts_a_number_has_it_alone_until_it_is_released)
 {
 	int fd[2];
 	struct call r;
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g;
 
 	CHECK_EQ(pipe(fd), 0);
 	r.fd = fd[0];
 	owned = 0;
 	g = spawn(own_in_turn, &r);
-	foreign_start(&f, own_in_turn, &r);
+	ext_thread_start(&f, own_in_turn, &r);
 	own_in_turn(&r);
 	join(g);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(owned, 6000);
 	CHECK_EQ(stats().descriptors, 0);
 	CHECK_EQ(fcntl(fd[0], F_GETFL) & O_NONBLOCK, 0);
@@ -571,15 +571,15 @@ static void churn(void *arg)
 RT(opening_and_closing_at_once_from_many_threads_confuses_nobody)
 {
 	int fds = count_fds();
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g[8];
 
-	foreign_start(&f, churn, (void *)100);
+	ext_thread_start(&f, churn, (void *)100);
 	for (int i = 0; i < 8; i++)
 		g[i] = spawn(churn, (void *)(intptr_t)i);
 	for (int i = 0; i < 8; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(stats().descriptors, 0);
 	CHECK_EQ(count_fds(), fds);
 }

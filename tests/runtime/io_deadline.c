@@ -230,7 +230,7 @@ RT(it_cuts_all_calls_in_progress_short)
 	{
 		for (int soon = 0; soon < 2; soon++) {
 			struct call c[7];
-			struct external t;
+			struct ext_thread t;
 			gmp_g *g[6];
 			int a, b;
 
@@ -243,12 +243,12 @@ RT(it_cuts_all_calls_in_progress_short)
 						     : fill_it,
 					     &c[i]);
 			wait_parked(6);
-			foreign_start(&t, read_it, &c[6]);
+			ext_thread_start(&t, read_it, &c[6]);
 			WAIT_FOR(atomic_load(&c[6].begun));
 			set(a, GMP_READ | GMP_WRITE, soon * 3 * MS);
 			for (int i = 0; i < 6; i++)
 				join(g[i]);
-			foreign_join(&t);
+			ext_thread_join(&t);
 			for (int i = 0; i < 7; i++)
 				CHECK_EQ(c[i].result, -ETIMEDOUT);
 			close_pair(a, b);
@@ -362,22 +362,22 @@ RT(foreign_threads_have_deadlines_too)
 {
 	FOR_NETS(net)
 	{
-		struct external t;
+		struct ext_thread t;
 		struct call c;
 		gmp_g *g;
 		int fd[2];
 
 		make_pair(net, &fd[0], &fd[1]);
-		foreign_start(&t, set_and_read, fd);
-		foreign_join(&t);
+		ext_thread_start(&t, set_and_read, fd);
+		ext_thread_join(&t);
 		/* set by one of them for a green thread that waits */
 		c = (struct call){ .fd = fd[1] };
 		g = spawn(read_it, &c);
 		wait_parked(1);
-		foreign_start(&t, set_and_read, (int[]){ fd[1], fd[0] });
+		ext_thread_start(&t, set_and_read, (int[]){ fd[1], fd[0] });
 		join(g);
 		CHECK_EQ(c.result, -ETIMEDOUT);
-		foreign_join(&t);
+		ext_thread_join(&t);
 		close_pair(fd[0], fd[1]);
 	}
 }
@@ -392,15 +392,15 @@ static void set_while_all_rest(void *arg)
 
 RT(a_deadline_set_by_a_foreign_thread_wakes_a_sleeping_runtime)
 {
-	struct external t;
+	struct ext_thread t;
 	int a, b;
 
 	make_pair("tcp", &a, &b);
 	for (int i = 0; i < 3; i++) {
 		clear(a, GMP_READ);
-		foreign_start(&t, set_while_all_rest, &a);
+		ext_thread_start(&t, set_while_all_rest, &a);
 		CHECK_EQ(read_now(a), -ETIMEDOUT);
-		foreign_join(&t);
+		ext_thread_join(&t);
 	}
 	close_pair(a, b);
 }
@@ -568,7 +568,7 @@ static void feed(void *arg)
 /* Deadlines that come and go while data does: every byte is read, in order, and the end is seen. */
 RT(deadlines_that_move_all_the_time_lose_no_data)
 {
-	struct external t;
+	struct ext_thread t;
 	gmp_g *g[3];
 	int a, b;
 	char got[4];
@@ -579,7 +579,7 @@ RT(deadlines_that_move_all_the_time_lose_no_data)
 	atomic_store(&stop, 0);
 	g[0] = spawn(move_deadlines, &a);
 	g[1] = spawn(move_deadlines, &a);
-	foreign_start(&t, move_deadlines, &a);
+	ext_thread_start(&t, move_deadlines, &a);
 	g[2] = spawn(feed, &b);
 	for (;;) {
 		ssize_t n = gmp_read(a, got + have, sizeof(got) - have);
@@ -603,7 +603,7 @@ RT(deadlines_that_move_all_the_time_lose_no_data)
 	atomic_store(&stop, 1);
 	for (int i = 0; i < 3; i++)
 		join(g[i]);
-	foreign_join(&t);
+	ext_thread_join(&t);
 	close_pair(a, b);
 	CHECK_EQ(stats().timers, 0);
 }

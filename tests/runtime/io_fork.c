@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests a fork in the middle of everything: descriptors, timers, channels, locks, blocking code, names,
- * green and external callers.  The child is a plain thread; the parent loses nothing.
+ * green and foreign callers.  The child is a plain thread; the parent loses nothing.
  */
 #define _GNU_SOURCE 1
 #include <netdb.h>
@@ -144,7 +144,7 @@ static void fork_some(UNUSED void *arg)
 
 RT(a_fork_in_the_middle_of_everything_takes_nothing_from_the_parent)
 {
-	struct external f[3];
+	struct ext_thread f[3];
 	gmp_g *g[2 * ECHOES + 8];
 	int n = 0;
 
@@ -159,8 +159,8 @@ RT(a_fork_in_the_middle_of_everything_takes_nothing_from_the_parent)
 		g[n++] = spawn(echo_whole, &ends[i][0]);
 		g[n++] = spawn(converse, &ends[i][1]);
 	}
-	foreign_start(&f[0], echo_whole, &ends[ECHOES - 1][0]);
-	foreign_start(&f[1], converse, &ends[ECHOES - 1][1]);
+	ext_thread_start(&f[0], echo_whole, &ends[ECHOES - 1][0]);
+	ext_thread_start(&f[1], converse, &ends[ECHOES - 1][1]);
 	g[n++] = spawn(sleep_on, NULL);
 	g[n++] = spawn(ask, NULL);
 	g[n++] = spawn(answer, NULL);
@@ -169,13 +169,13 @@ RT(a_fork_in_the_middle_of_everything_takes_nothing_from_the_parent)
 	g[n++] = spawn(lock_it, NULL);
 	g[n++] = spawn(look_up, NULL);
 	fork_some(NULL);
-	foreign_start(&f[2], fork_some, NULL);
-	foreign_join(&f[2]);
+	ext_thread_start(&f[2], fork_some, NULL);
+	ext_thread_join(&f[2]);
 	atomic_store(&over, 1);
 	for (int i = 0; i < n; i++)
 		join(g[i]);
-	foreign_join(&f[0]);
-	foreign_join(&f[1]);
+	ext_thread_join(&f[0]);
+	ext_thread_join(&f[1]);
 	for (int i = 0; i < ECHOES; i++)
 		close_pair(ends[i][0], ends[i][1]);
 	gmp_tick_free(ticks);

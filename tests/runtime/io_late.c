@@ -334,21 +334,21 @@ static void adopt_and_release_late(void *arg)
 RT(late_release_by_external_thread_keeps_the_next_connections_wait)
 {
 	struct external e = { 0 };
-	struct external t;
+	struct ext_thread t;
 	struct actor b;
 	int s[2], peer;
 
 	plain_pair(s);
 	e.fd = s[0];
 	peer = s[1];
-	foreign_start(&t, adopt_and_release_late, &e);
+	ext_thread_start(&t, adopt_and_release_late, &e);
 	WAIT_FOR(atomic_load(&e.adopted));
 	reopen(e.fd, &peer);
 	actor_begin(&b);
 	CHECK_EQ(ask(&b, gmp_fd_adopt, e.fd), e.fd);
 	wait_until_parked(&b, e.fd, 1);
 	atomic_store(&e.go, 1);
-	foreign_join(&t);
+	ext_thread_join(&t);
 	CHECK_EQ(e.result, -EBADF);
 	check_waits(&b, e.fd, peer);
 	CHECK_EQ(ask(&b, gmp_fd_release, e.fd), 0);

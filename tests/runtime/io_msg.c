@@ -446,12 +446,12 @@ RT(foreign_threads_may_call_them)
 {
 	FOR_NETS(net)
 	{
-		struct external f;
+		struct ext_thread f;
 		int fd[2];
 
 		make_pair(net, &fd[0], &fd[1]);
-		foreign_start(&f, all_at_once, fd);
-		foreign_join(&f);
+		ext_thread_start(&f, all_at_once, fd);
+		ext_thread_join(&f);
 		close_pair(fd[0], fd[1]);
 	}
 }
@@ -479,7 +479,7 @@ RT(two_write_all_do_not_interleave_whoever_calls_them)
 		char *buf = malloc(PARCEL);
 		int arg[WRITERS + 1][2], a, b;
 		gmp_g *g[WRITERS];
-		struct external f;
+		struct ext_thread f;
 
 		CHECK(buf != NULL);
 		make_pair(net, &a, &b);
@@ -489,7 +489,7 @@ RT(two_write_all_do_not_interleave_whoever_calls_them)
 		}
 		for (int i = 0; i < WRITERS; i++)
 			g[i] = spawn(send_parcels, arg[i]);
-		foreign_start(&f, send_parcels, arg[WRITERS]);
+		ext_thread_start(&f, send_parcels, arg[WRITERS]);
 		for (int i = 0; i < 3 * (WRITERS + 1); i++) {
 			CHECK_EQ(gmp_read_full(b, buf, PARCEL), PARCEL);
 			for (int k = 1; k < PARCEL; k++)
@@ -498,7 +498,7 @@ RT(two_write_all_do_not_interleave_whoever_calls_them)
 		}
 		for (int i = 0; i < WRITERS; i++)
 			join(g[i]);
-		foreign_join(&f);
+		ext_thread_join(&f);
 		free(buf);
 		close_pair(a, b);
 	}

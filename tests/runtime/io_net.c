@@ -373,7 +373,7 @@ static void dial_deaf(void *arg)
 
 RT(dial_until_gives_up_at_its_deadline_and_leaves_nothing)
 {
-	struct external f;
+	struct ext_thread f;
 	struct deaf d;
 	gmp_g *g[5];
 	int fds;
@@ -382,10 +382,10 @@ RT(dial_until_gives_up_at_its_deadline_and_leaves_nothing)
 	fds = count_fds();
 	for (int i = 0; i < 5; i++)
 		g[i] = spawn(dial_deaf, &d);
-	foreign_start(&f, dial_deaf, &d);
+	ext_thread_start(&f, dial_deaf, &d);
 	for (int i = 0; i < 5; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(count_fds(), fds);
 	CHECK_EQ(stats().descriptors, 0);
 	end_deaf(&d);
@@ -733,8 +733,8 @@ static void dial_here(void *arg)
 		CHECK(c >= 0);
 		s = gmp_accept(l);
 		CHECK(s >= 0);
-		say(c, "external");
-		hear(s, "external");
+		say(c, "foreign");
+		hear(s, "foreign");
 		close_pair(c, s);
 		CHECK_EQ(gmp_close(l), 0);
 	}
@@ -744,15 +744,15 @@ static void dial_here(void *arg)
 TEST_PROCS(descriptors_work_from_foreign_threads_of_a_started_runtime)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
-	struct external f[4];
+	struct ext_thread f[4];
 	atomic_int done = 0;
 
 	cfg.procs = procs;
 	CHECK_EQ(gmp_start(&cfg), 0);
 	for (int i = 0; i < 4; i++)
-		foreign_start(&f[i], dial_here, &done);
+		ext_thread_start(&f[i], dial_here, &done);
 	for (int i = 0; i < 4; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	CHECK_EQ(atomic_load(&done), 4);
 	CHECK_EQ(gmp_stop(), 0);
 }

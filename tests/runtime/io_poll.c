@@ -147,11 +147,11 @@ static void compare_it(void *arg)
 
 RT(poll_try_reports_what_poll2_reports)
 {
-	struct external f;
+	struct ext_thread f;
 
 	compare_with_poll2();
-	foreign_start(&f, compare_it, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, compare_it, NULL);
+	ext_thread_join(&f);
 }
 
 static void poll_unreadable(void *fds)
@@ -186,12 +186,12 @@ static void poll_unreadable_fds(void *arg)
 
 RT(poll_unreadable_fds_returns_efault)
 {
-	struct external f;
+	struct ext_thread f;
 
 	poll_unreadable_fds(NULL);
 	gmp_blocking(poll_unreadable_fds(NULL));
-	foreign_start(&f, poll_unreadable_fds, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, poll_unreadable_fds, NULL);
+	ext_thread_join(&f);
 }
 
 TEST(poll_unreadable_fds_without_runtime_returns_efault)
@@ -348,7 +348,7 @@ RT(poll_of_one_descriptor_several_times_reports_each)
 RT(poll_of_one_descriptor_by_several_threads_wakes_all)
 {
 	static struct polling x[6];
-	struct external f[2];
+	struct ext_thread f[2];
 	gmp_g *g[4];
 	int s[2];
 
@@ -360,14 +360,14 @@ RT(poll_of_one_descriptor_by_several_threads_wakes_all)
 			g[i] = start(&x[i], s[0], i & 1 ? POLLIN : POLLIN | POLLPRI);
 		for (int i = 4; i < 6; i++) {
 			prepare(&x[i], s[0], POLLIN);
-			foreign_start(&f[i - 4], poll_it, &x[i]);
+			ext_thread_start(&f[i - 4], poll_it, &x[i]);
 		}
 		wait_parked(4);
 		plain_write(s[1]);
 		for (int i = 0; i < 4; i++)
 			join(g[i]);
 		for (int i = 0; i < 2; i++)
-			foreign_join(&f[i]);
+			ext_thread_join(&f[i]);
 		for (int i = 0; i < 6; i++) {
 			CHECK_EQ(x[i].result, 1);
 			CHECK_EQ(x[i].p[0].revents, POLLIN);
@@ -528,7 +528,7 @@ RT(poll_of_closed_descriptor_reports_pollnval)
 {
 	for (int how = 0; how < 3; how++) { /* by gmp; plainly, known and unknown */
 		static struct polling x[2];
-		struct external f;
+		struct ext_thread f;
 		int s[2];
 
 		CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, s), 0);
@@ -537,7 +537,7 @@ RT(poll_of_closed_descriptor_reports_pollnval)
 		gmp_g *g = start(&x[0], s[0], POLLIN);
 
 		prepare(&x[1], s[0], POLLIN);
-		foreign_start(&f, poll_it, &x[1]);
+		ext_thread_start(&f, poll_it, &x[1]);
 		WAIT_FOR(atomic_load(&x[1].begun));
 		wait_parked(1);
 		CHECK_EQ(gmp_sleep(2 * MS), 0);
@@ -548,7 +548,7 @@ RT(poll_of_closed_descriptor_reports_pollnval)
 		else
 			plain_close(s[0]);
 		join(g);
-		foreign_join(&f);
+		ext_thread_join(&f);
 		for (int i = 0; i < 2; i++) {
 			CHECK_EQ(x[i].result, 1);
 			CHECK_EQ(x[i].p[0].revents, POLLNVAL);
@@ -644,15 +644,15 @@ TEST_PROCS(poll_at_the_end_of_the_run_leaves_nothing)
 /* An external thread needs no runtime for it: the end of one does not end its wait. */
 TEST(poll_of_external_thread_outlives_the_runtime)
 {
-	struct external f;
+	struct ext_thread f;
 	int p[2];
 
 	make_pipe(p);
 	for (int i = 0; i < 5; i++) {
 		CHECK_EQ(gmp_start(NULL), 0);
 		prepare(&left[0], p[0], POLLIN);
-		f = (struct external){ .fn = poll_it, .arg = &left[0] };
-		CHECK_EQ(pthread_create(&f.thread, NULL, foreign_main, &f), 0);
+		f = (struct ext_thread){ .fn = poll_it, .arg = &left[0] };
+		CHECK_EQ(pthread_create(&f.thread, NULL, ext_thread_main, &f), 0);
 		while (!atomic_load(&left[0].begun))
 			sched_yield();
 		usleep(2000);
@@ -707,7 +707,7 @@ static void give_bytes(void *arg)
 /* Half of the pipes are known to gmp; green and external threads poll them all. */
 RT(poll_of_shared_descriptors_by_many_threads_loses_no_wakeup)
 {
-	struct external f[2];
+	struct ext_thread f[2];
 	gmp_g *g[READERS], *w[2];
 	int stop = eventfd(0, EFD_CLOEXEC);
 
@@ -720,7 +720,7 @@ RT(poll_of_shared_descriptors_by_many_threads_loses_no_wakeup)
 	for (int i = 0; i < READERS; i++)
 		g[i] = spawn(take_bytes, (void *)(intptr_t)stop);
 	for (int i = 0; i < 2; i++)
-		foreign_start(&f[i], take_bytes, (void *)(intptr_t)stop);
+		ext_thread_start(&f[i], take_bytes, (void *)(intptr_t)stop);
 	for (int i = 0; i < 2; i++)
 		w[i] = spawn(give_bytes, (void *)(intptr_t)(i + 1));
 	for (int i = 0; i < 2; i++)
@@ -730,7 +730,7 @@ RT(poll_of_shared_descriptors_by_many_threads_loses_no_wakeup)
 	for (int i = 0; i < READERS; i++)
 		join(g[i]);
 	for (int i = 0; i < 2; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	for (int i = 0; i < PIPES; i++) {
 		if (i & 1)
 			CHECK_EQ(gmp_fd_release(shared[i][0]), 0);

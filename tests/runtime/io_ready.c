@@ -360,19 +360,19 @@ RT(both_directions_at_once_from_green_and_foreign_threads)
 {
 	FOR_NETS(net)
 	{
-		struct external f[2];
+		struct ext_thread f[2];
 		gmp_g *g[2];
 		int a, b;
 
 		make_pair(net, &a, &b);
 		g[0] = spawn(send_by_hand, &a);
 		g[1] = spawn(receive_by_hand, &a);
-		foreign_start(&f[0], send_by_hand, &b);
-		foreign_start(&f[1], receive_by_hand, &b);
+		ext_thread_start(&f[0], send_by_hand, &b);
+		ext_thread_start(&f[1], receive_by_hand, &b);
 		for (int i = 0; i < 2; i++)
 			join(g[i]);
 		for (int i = 0; i < 2; i++)
-			foreign_join(&f[i]);
+			ext_thread_join(&f[i]);
 		close_pair(a, b);
 	}
 }
@@ -429,7 +429,7 @@ RT(release_wakes_all_who_wait_with_ecanceled)
 	FOR_NETS(net)
 	{
 		struct wait w[5], f;
-		struct external t;
+		struct ext_thread t;
 		gmp_g *g[5];
 		int a, b;
 
@@ -440,7 +440,7 @@ RT(release_wakes_all_who_wait_with_ecanceled)
 		}
 		wait_parked(5);
 		f = (struct wait){ .fd = a };
-		foreign_start(&t, read_it, &f);
+		ext_thread_start(&t, read_it, &f);
 		WAIT_FOR(atomic_load(&f.begun));
 		gmp_sleep(2 * MS);
 		CHECK_EQ(gmp_fd_release(a), 0);
@@ -448,7 +448,7 @@ RT(release_wakes_all_who_wait_with_ecanceled)
 			join(g[i]);
 			CHECK_EQ(w[i].result, -ECANCELED);
 		}
-		foreign_join(&t);
+		ext_thread_join(&t);
 		CHECK(f.result == -ECANCELED || f.result == -EBADF);
 		CHECK_EQ(close(a), 0);
 		CHECK_EQ(gmp_close(b), 0);
@@ -462,7 +462,7 @@ static void release_it(void *arg)
 
 RT(a_foreign_thread_may_release)
 {
-	struct external t;
+	struct ext_thread t;
 	struct wait w;
 	gmp_g *g;
 	int p[2];
@@ -472,10 +472,10 @@ RT(a_foreign_thread_may_release)
 	w = (struct wait){ .fd = p[0] };
 	g = spawn(read_it, &w);
 	wait_parked(1);
-	foreign_start(&t, release_it, (void *)(intptr_t)p[0]);
+	ext_thread_start(&t, release_it, (void *)(intptr_t)p[0]);
 	join(g);
 	CHECK_EQ(w.result, -ECANCELED);
-	foreign_join(&t);
+	ext_thread_join(&t);
 	CHECK(!(fcntl(p[0], F_GETFL) & O_NONBLOCK));
 	CHECK_EQ(close(p[0]), 0);
 	CHECK_EQ(close(p[1]), 0);

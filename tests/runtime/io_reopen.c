@@ -317,7 +317,7 @@ RT(waiters_of_closed_number_get_ecanceled_within_a_second)
 {
 	for (int external = 0; external < 2; external++) {
 		struct wait w[4];
-		struct external t, closer;
+		struct ext_thread t, closer;
 		gmp_g *g[3];
 		int peer, fd = adopt_pair(&peer);
 
@@ -325,14 +325,14 @@ RT(waiters_of_closed_number_get_ecanceled_within_a_second)
 		g[1] = start(read_it, &w[1], fd, 0);
 		g[2] = start(wait_it, &w[2], fd, GMP_READ);
 		w[3] = (struct wait){ .fd = fd };
-		foreign_start(&t, read_it, &w[3]);
+		ext_thread_start(&t, read_it, &w[3]);
 		WAIT_FOR(atomic_load(&w[3].begun));
 		wait_parked(3);
 		CHECK_EQ(gmp_sleep(20 * MS), 0);
 		int64_t began = gmp_now();
 
 		if (external)
-			foreign_start(&closer, close_later, (void *)(intptr_t)fd);
+			ext_thread_start(&closer, close_later, (void *)(intptr_t)fd);
 		else
 			plain_close(fd);
 		for (int i = 0; i < 3; i++) {
@@ -340,10 +340,10 @@ RT(waiters_of_closed_number_get_ecanceled_within_a_second)
 			CHECK_EQ(w[i].result, -ECANCELED);
 			CHECK(w[i].ended - began <= SECOND + external * 150 * MS + GRACE);
 		}
-		foreign_join(&t);
+		ext_thread_join(&t);
 		CHECK(w[3].result == -ECANCELED || w[3].result == -EBADF);
 		if (external)
-			foreign_join(&closer);
+			ext_thread_join(&closer);
 		CHECK_EQ(gmp_close(fd), -EBADF);
 		CHECK_EQ(close(peer), 0);
 	}
@@ -352,7 +352,7 @@ RT(waiters_of_closed_number_get_ecanceled_within_a_second)
 /* Long after the last green thread ran: sysmon sleeps, and an external thread closes the number. */
 RT(waiters_of_number_closed_in_an_idle_process_get_ecanceled_within_a_second)
 {
-	struct external closer;
+	struct ext_thread closer;
 	struct wait w;
 	int peer, fd = adopt_pair(&peer);
 
@@ -364,11 +364,11 @@ RT(waiters_of_number_closed_in_an_idle_process_get_ecanceled_within_a_second)
 	CHECK_EQ(gmp_sleep(1900 * MS), 0);
 	int64_t began = gmp_now();
 
-	foreign_start(&closer, close_later, (void *)(intptr_t)fd);
+	ext_thread_start(&closer, close_later, (void *)(intptr_t)fd);
 	join(g);
 	CHECK_EQ(w.result, -ECANCELED);
 	CHECK(w.ended - began <= SECOND + 150 * MS + GRACE);
-	foreign_join(&closer);
+	ext_thread_join(&closer);
 	CHECK_EQ(close(peer), 0);
 }
 

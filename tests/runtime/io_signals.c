@@ -76,13 +76,13 @@ static void write_to_broken(UNUSED void *arg)
 
 static void write_to_broken_everywhere(UNUSED void *arg)
 {
-	struct external f;
+	struct ext_thread f;
 
 	write_to_broken(NULL);
 	for (int i = 0; i < 4; i++)
 		join(spawn(write_to_broken, NULL));
-	foreign_start(&f, write_to_broken, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, write_to_broken, NULL);
+	ext_thread_join(&f);
 }
 
 static atomic_int sigpipes;
@@ -193,12 +193,12 @@ static void send_with_sigpipe_unblocked(UNUSED void *arg)
 
 static void send_to_gone_everywhere(UNUSED void *arg)
 {
-	struct external f;
+	struct ext_thread f;
 
 	send_to_one_who_has_gone(NULL);
 	join(spawn(send_to_one_who_has_gone, NULL));
-	foreign_start(&f, send_with_sigpipe_unblocked, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, send_with_sigpipe_unblocked, NULL);
+	ext_thread_join(&f);
 }
 
 TEST_PROCS(a_file_that_is_sent_in_part_raises_no_sigpipe)
@@ -234,10 +234,10 @@ static void write_with_one_pending(UNUSED void *arg)
 
 RT(a_foreign_threads_own_sigpipe_and_mask_are_left_to_it)
 {
-	struct external f;
+	struct ext_thread f;
 
-	foreign_start(&f, write_with_one_pending, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, write_with_one_pending, NULL);
+	ext_thread_join(&f);
 }
 
 /* On the thread that calls gmp_run, as a library that writes to a closed peer by itself. */
@@ -296,10 +296,10 @@ static void write_to_broken_outside(UNUSED void *arg)
 
 static void write_to_broken_in_external_thread(UNUSED void *arg)
 {
-	struct external f;
+	struct ext_thread f;
 
-	foreign_start(&f, write_to_broken_outside, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, write_to_broken_outside, NULL);
+	ext_thread_join(&f);
 }
 
 static void (*fatal_sigpipe)(void *arg);
@@ -511,28 +511,28 @@ static void converse(void *arg)
 
 RT(a_signal_every_100_us_disturbs_nobody)
 {
-	struct external storm, f[2];
+	struct ext_thread storm, f[2];
 	int fd[4][2];
 	gmp_g *g[6];
 
 	install(SIGUSR1);
 	install(SIGPROF);
 	atomic_store(&stop, 0);
-	foreign_start(&storm, interrupt_all_the_time, NULL);
+	ext_thread_start(&storm, interrupt_all_the_time, NULL);
 	for (int i = 0; i < 4; i++)
 		make_pair(nets[i & 1], &fd[i][0], &fd[i][1]);
 	for (int i = 0; i < 3; i++) {
 		g[2 * i] = spawn(echo_whole, &fd[i][0]);
 		g[2 * i + 1] = spawn(converse, &fd[i][1]);
 	}
-	foreign_start(&f[0], echo_whole, &fd[3][0]);
-	foreign_start(&f[1], converse, &fd[3][1]);
+	ext_thread_start(&f[0], echo_whole, &fd[3][0]);
+	ext_thread_start(&f[1], converse, &fd[3][1]);
 	for (int i = 0; i < 6; i++)
 		join(g[i]);
-	foreign_join(&f[0]);
-	foreign_join(&f[1]);
+	ext_thread_join(&f[0]);
+	ext_thread_join(&f[1]);
 	atomic_store(&stop, 1);
-	foreign_join(&storm);
+	ext_thread_join(&storm);
 	CHECK(atomic_load(&ran) > 0);
 	for (int i = 0; i < 4; i++)
 		close_pair(fd[i][0], fd[i][1]);

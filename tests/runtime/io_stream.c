@@ -60,7 +60,7 @@ RT(many_clients_get_their_own_words_back)
 	FOR_NETS(net)
 	{
 		struct client cl[50];
-		struct external f[3];
+		struct ext_thread f[3];
 		char addr[128];
 		int l = listen_any(net, addr), fds = count_fds();
 		gmp_g *s = spawn(echo_server, (void *)(intptr_t)l), *g[47];
@@ -71,12 +71,12 @@ RT(many_clients_get_their_own_words_back)
 			if (i < 47)
 				g[i] = spawn(talk, &cl[i]);
 			else
-				foreign_start(&f[i - 47], talk, &cl[i]);
+				ext_thread_start(&f[i - 47], talk, &cl[i]);
 		}
 		for (int i = 0; i < 47; i++)
 			join(g[i]);
 		for (int i = 0; i < 3; i++)
-			foreign_join(&f[i]);
+			ext_thread_join(&f[i]);
 		WAIT_FOR(atomic_load(&count) == 50);
 		CHECK_EQ(count_fds(), fds);
 		CHECK_EQ(gmp_close(l), 0);
@@ -96,14 +96,14 @@ RT(a_foreign_thread_serves_a_green_client)
 {
 	FOR_NETS(net)
 	{
-		struct external f;
+		struct ext_thread f;
 		char addr[128];
 		int l = listen_any(net, addr);
 		struct client c = { net, addr, 100, 1 };
 
-		foreign_start(&f, echo_server_here, (void *)(intptr_t)l);
+		ext_thread_start(&f, echo_server_here, (void *)(intptr_t)l);
 		join(spawn(talk, &c));
-		foreign_join(&f);
+		ext_thread_join(&f);
 		CHECK_EQ(gmp_close(l), 0);
 	}
 }
@@ -150,7 +150,7 @@ RT(large_transfers_arrive_whole_in_both_directions)
 	{
 		size_t n = SLOW ? 4 << 20 : 32 << 20;
 		struct bulk a, b;
-		struct external f;
+		struct ext_thread f;
 		gmp_g *g[3];
 
 		a.n = b.n = n;
@@ -158,10 +158,10 @@ RT(large_transfers_arrive_whole_in_both_directions)
 		g[0] = spawn(send_bulk, &a);
 		g[1] = spawn(send_bulk, &b);
 		g[2] = spawn(recv_bulk, &a);
-		foreign_start(&f, recv_bulk, &b);
+		ext_thread_start(&f, recv_bulk, &b);
 		for (int i = 0; i < 3; i++)
 			join(g[i]);
-		foreign_join(&f);
+		ext_thread_join(&f);
 		close_pair(a.fd, b.fd);
 	}
 }
@@ -191,7 +191,7 @@ RT(concurrent_write_alls_do_not_interleave)
 	{
 		unsigned char *buf = malloc(BLOCK);
 		struct writer w[6];
-		struct external f;
+		struct ext_thread f;
 		gmp_g *g[5];
 		int a, b, seen[6] = { 0 };
 
@@ -202,7 +202,7 @@ RT(concurrent_write_alls_do_not_interleave)
 			if (i < 5)
 				g[i] = spawn(write_blocks, &w[i]);
 			else
-				foreign_start(&f, write_blocks, &w[i]);
+				ext_thread_start(&f, write_blocks, &w[i]);
 		}
 		for (int i = 0; i < 6 * BLOCKS; i++) {
 			CHECK_EQ(gmp_read_full(b, buf, BLOCK), BLOCK);
@@ -214,7 +214,7 @@ RT(concurrent_write_alls_do_not_interleave)
 			CHECK_EQ(seen[i], BLOCKS);
 		for (int i = 0; i < 5; i++)
 			join(g[i]);
-		foreign_join(&f);
+		ext_thread_join(&f);
 		close_pair(a, b);
 		free(buf);
 	}
@@ -554,7 +554,7 @@ static void write_plainly(void *arg)
 RT(descriptors_are_served_while_all_ps_are_busy)
 {
 	int to[2], back[2], fds[3];
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g[8];
 	char c;
 
@@ -566,12 +566,12 @@ RT(descriptors_are_served_while_all_ps_are_busy)
 		g[i] = spawn(yield_for_ever, NULL);
 	fds[1] = to[1];
 	fds[2] = back[0];
-	foreign_start(&f, write_plainly, fds);
+	ext_thread_start(&f, write_plainly, fds);
 	for (int i = 0; i < 20; i++) {
 		CHECK_EQ(gmp_read(to[0], &c, 1), 1);
 		CHECK_EQ(gmp_write_all(back[1], "y", 1), 1);
 	}
-	foreign_join(&f);
+	ext_thread_join(&f);
 	atomic_store(&stop, 1);
 	for (int i = 0; i < 8; i++)
 		join(g[i]);

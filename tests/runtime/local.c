@@ -62,26 +62,26 @@ RT(each_green_thread_has_its_own_values)
 
 RT(a_plain_thread_has_its_own_values_too)
 {
-	struct external f[4];
+	struct ext_thread f[4];
 
 	make_keys();
 	CHECK_EQ(gmp_key_set(key, &values[999]), 0);
 	for (int i = 0; i < 4; i++)
-		foreign_start(&f[i], keep_own, &values[i]);
+		ext_thread_start(&f[i], keep_own, &values[i]);
 	for (int i = 0; i < 4; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	CHECK_EQ(atomic_load(&destroyed), 4);
 	CHECK(gmp_key_get(key) == &values[999]);
 }
 
 TEST(values_work_without_a_runtime)
 {
-	struct external f;
+	struct ext_thread f;
 
 	make_keys();
 	keep_own(values);
-	foreign_start(&f, keep_own, values);
-	foreign_join(&f);
+	ext_thread_start(&f, keep_own, values);
+	ext_thread_join(&f);
 	CHECK_EQ(atomic_load(&destroyed), 1);
 	CHECK(gmp_key_get(key) == &values[2]);
 }
@@ -176,13 +176,13 @@ static void bad_keys(UNUSED void *arg)
 
 RT(bad_and_deleted_keys_are_refused)
 {
-	struct external f;
+	struct ext_thread f;
 
 	make_keys();
 	bad_keys(NULL);
 	join(spawn(bad_keys, NULL));
-	foreign_start(&f, bad_keys, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, bad_keys, NULL);
+	ext_thread_join(&f);
 	CHECK_EQ(atomic_load(&destroyed), 0); /* not for values of a deleted key */
 }
 
@@ -288,13 +288,13 @@ static void end_at_once(void *arg)
 
 RT(a_destructor_that_sets_its_value_again_runs_four_times)
 {
-	struct external f;
+	struct ext_thread f;
 
 	CHECK_EQ(gmp_key_create(&key, set_again), 0);
 	join(spawn(end_at_once, values));
 	CHECK_EQ(atomic_load(&destroyed), 4);
-	foreign_start(&f, end_at_once, values);
-	foreign_join(&f);
+	ext_thread_start(&f, end_at_once, values);
+	ext_thread_join(&f);
 	CHECK_EQ(atomic_load(&destroyed), 8);
 	join(spawn(expect_nothing, NULL));
 }
@@ -404,7 +404,7 @@ static void send_42(UNUSED void *arg)
 RT(a_destructor_may_wait_and_join_waits_for_it)
 {
 	gmp_g *g[20];
-	struct external f;
+	struct ext_thread f;
 
 	chan = gmp_chan_new(sizeof(int), 0);
 	CHECK_EQ(gmp_key_create(&plain, NULL), 0);
@@ -418,9 +418,9 @@ RT(a_destructor_may_wait_and_join_waits_for_it)
 	for (int i = 0; i < 20; i++)
 		join(g[i]);
 	CHECK_EQ(atomic_load(&destroyed), 20);
-	foreign_start(&f, set_both, values);
+	ext_thread_start(&f, set_both, values);
 	send_42(NULL);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(atomic_load(&destroyed), 21);
 	gmp_chan_free(chan);
 }

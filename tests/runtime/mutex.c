@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests gmp_mutex: exclusion, its until and try forms, hand-over to those who have waited long, and
- * that it may be freed at once; between green threads, external threads, and without a runtime.
+ * that it may be freed at once; between green threads, foreign threads, and without a runtime.
  */
 #include "util.h"
 
@@ -100,11 +100,11 @@ static void basics(UNUSED void *arg)
 
 RT(try_and_until_forms_keep_their_word)
 {
-	struct external f;
+	struct ext_thread f;
 
 	basics(NULL);
-	foreign_start(&f, basics, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, basics, NULL);
+	ext_thread_join(&f);
 }
 
 TEST(try_and_until_forms_keep_their_word_without_a_runtime)
@@ -119,15 +119,15 @@ static void unlock_it(UNUSED void *arg)
 
 RT(another_thread_may_unlock)
 {
-	struct external f;
+	struct ext_thread f;
 
 	for (int i = 0; i < 20; i++) {
 		CHECK_EQ(gmp_mutex_lock(&mu), 0);
 		CHECK_EQ(gmp_go(unlock_it, NULL), 0);
 		CHECK_EQ(gmp_mutex_lock(&mu), 0);
-		foreign_start(&f, unlock_it, NULL);
+		ext_thread_start(&f, unlock_it, NULL);
 		CHECK_EQ(gmp_mutex_lock(&mu), 0);
-		foreign_join(&f);
+		ext_thread_join(&f);
 		CHECK_EQ(gmp_mutex_unlock(&mu), 0);
 	}
 }
@@ -209,11 +209,11 @@ enum { PARKED = 2 }; /* of its word: somebody waits */
 
 RT(unlock_hands_over_to_a_foreign_waiter_too)
 {
-	struct external f;
+	struct ext_thread f;
 	int taken = 0;
 
 	CHECK_EQ(gmp_mutex_lock(&mu), 0);
-	foreign_start(&f, lock_and_count, NULL);
+	ext_thread_start(&f, lock_and_count, NULL);
 	WAIT_FOR(__atomic_load_n(&mu.state, __ATOMIC_RELAXED) & PARKED);
 	/* Whoever holds it nearly all the time cannot keep the other out. */
 	for (int i = 0; i < 1000 && !atomic_load(&count); i++) {
@@ -225,7 +225,7 @@ RT(unlock_hands_over_to_a_foreign_waiter_too)
 	CHECK_EQ(atomic_load(&count), 1);
 	CHECK(taken <= 100);
 	CHECK_EQ(gmp_mutex_unlock(&mu), 0);
-	foreign_join(&f);
+	ext_thread_join(&f);
 }
 
 static void hold_nearly_always(UNUSED void *arg)
@@ -336,9 +336,9 @@ static void drop_slots(UNUSED void *arg)
 RT(it_may_be_freed_after_a_foreign_threads_last_unlock)
 {
 	int n = SLOW ? 500 : 5000;
-	struct external f;
+	struct ext_thread f;
 
-	foreign_start(&f, drop_slots, NULL);
+	ext_thread_start(&f, drop_slots, NULL);
 	for (int i = 0; i < n; i++) {
 		struct object *o = calloc(1, sizeof(*o));
 
@@ -351,7 +351,7 @@ RT(it_may_be_freed_after_a_foreign_threads_last_unlock)
 		WAIT_FOR(atomic_load(&slot) == NULL);
 	}
 	atomic_store(&stop, 1);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(atomic_load(&count), n);
 }
 

@@ -195,7 +195,7 @@ TEST_PROCS(mutex_with_thousands_of_starved_waiters_does_not_switch_at_each_unloc
 
 static void watch_stuck(UNUSED void *arg)
 {
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g;
 
 	CHECK_EQ(gmp_mutex_lock(&mu), 0);
@@ -205,14 +205,14 @@ static void watch_stuck(UNUSED void *arg)
 	CHECK_EQ(gmp_mutex_unlock(&mu), 0);
 	CHECK_EQ(word(), WOKEN);
 	CHECK_EQ(gmp_mutex_try_lock(&mu), 0); /* ahead of the woken one, which has not run */
-	foreign_start(&f, lock_and_unlock, NULL);
+	ext_thread_start(&f, lock_and_unlock, NULL);
 	while (!(word() & PARKED)) /* no switch here */
 		;
 	CHECK_EQ(word(), LOCKED | PARKED | WOKEN | STUCK);
 	CHECK_EQ(gmp_mutex_unlock(&mu), 0);
 	CHECK_EQ(word(), PARKED | WOKEN);
 	join(g);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(word(), 0);
 }
 

@@ -74,12 +74,12 @@ static void look_up_some(UNUSED void *arg)
 RT(the_result_is_zero_or_getaddrinfos_own_code)
 {
 	struct addrinfo bad = { .ai_family = 9999 }, *a;
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g = spawn(look_up_some, NULL);
 
 	look_up_some(NULL);
-	foreign_start(&f, look_up_some, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, look_up_some, NULL);
+	ext_thread_join(&f);
 	join(g);
 	CHECK_EQ(gmp_getaddrinfo("c.test", NULL, &bad, &a), EAI_FAMILY);
 	CHECK_EQ(gmp_getaddrinfo(NULL, NULL, NULL, &a), EAI_NONAME);
@@ -113,12 +113,12 @@ RT(what_stands_in_digits_is_answered_at_once_and_on_a_small_stack)
 {
 	gmp_attr attr = GMP_ATTR_INIT;
 	uint64_t spawns = stats().spawns;
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g;
 
 	look_up_numbers(NULL);
-	foreign_start(&f, look_up_numbers, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, look_up_numbers, NULL);
+	ext_thread_join(&f);
 	CHECK_EQ(stats().spawns, spawns);
 	attr.stack_size = SLOW ? 65536 : 16384;
 	CHECK_EQ(gmp_spawn(&g, look_up_numbers, NULL, &attr), 0);
@@ -153,7 +153,7 @@ static void wait_till_none_inside(void)
 RT(a_silent_resolver_holds_nobody_past_the_deadline)
 {
 	int64_t past = 0, began = gmp_now(), soon = gmp_deadline(20 * MS);
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g[5];
 
 	reset();
@@ -162,11 +162,11 @@ RT(a_silent_resolver_holds_nobody_past_the_deadline)
 	CHECK_EQ(atomic_load(&asked), 0);
 	for (int i = 0; i < 5; i++)
 		g[i] = spawn(look_up_silent, &soon);
-	foreign_start(&f, look_up_silent, &soon);
+	ext_thread_start(&f, look_up_silent, &soon);
 	look_up_silent(&soon);
 	for (int i = 0; i < 5; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK(gmp_now() >= soon);
 	CHECK(gmp_now() - began < 5 * SEC);
 	/* they go on, and free what they find; one may just be coming in */
@@ -228,12 +228,12 @@ static void dial_by_name(UNUSED void *arg)
 
 RT(a_host_may_be_a_name)
 {
-	struct external f;
+	struct ext_thread f;
 
 	reset();
 	dial_by_name(NULL);
-	foreign_start(&f, dial_by_name, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, dial_by_name, NULL);
+	ext_thread_join(&f);
 	CHECK_EQ(stats().descriptors, 0);
 	atomic_store(&silent, 1);
 	CHECK_EQ(gmp_dial_until("tcp", "silent.test:80", gmp_deadline(5 * MS)), -ETIMEDOUT);
@@ -273,7 +273,7 @@ static void crowd(UNUSED void *arg)
 {
 	enum { N = 30 };
 	int64_t soon = gmp_deadline(30 * MS);
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g[N];
 
 	reset();
@@ -283,7 +283,7 @@ static void crowd(UNUSED void *arg)
 		g[i] = spawn(look_up_in_a_crowd, NULL);
 	WAIT_FOR(atomic_load(&asked) == 4);
 	look_up_silent(&soon); /* also while it waits for its turn */
-	foreign_start(&f, look_up_in_a_crowd, NULL);
+	ext_thread_start(&f, look_up_in_a_crowd, NULL);
 	CHECK_EQ(atomic_load(&inside), 4);
 	CHECK_EQ(atomic_load(&asked), 4);
 	for (int i = 0; i < 4; i++) /* there are threads left for others */
@@ -291,7 +291,7 @@ static void crowd(UNUSED void *arg)
 	atomic_store(&silent, 0);
 	for (int i = 0; i < N; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(atomic_load(&answered), N + 1);
 	CHECK_EQ(atomic_load(&most_inside), 4);
 }
@@ -343,11 +343,11 @@ static void answer_later(UNUSED void *arg)
 TEST_PROCS(a_run_that_ends_meanwhile_awaits_the_lookups_and_forgets_them)
 {
 	for (int i = 0; i < 3; i++) {
-		struct external f;
+		struct ext_thread f;
 
 		reset();
 		atomic_store(&silent, 1);
-		foreign_start(&f, answer_later, NULL);
+		ext_thread_start(&f, answer_later, NULL);
 		run_procs(procs, leave_lookups, NULL);
 		CHECK_EQ(atomic_load(&inside), 0);
 		CHECK_EQ(pthread_join(f.thread, NULL), 0);
@@ -366,11 +366,11 @@ static void leave_a_crowd(UNUSED void *arg)
 /* Their memory, too. */
 TEST_PROCS(a_run_that_ends_while_some_await_their_turn_forgets_those)
 {
-	struct external f;
+	struct ext_thread f;
 
 	reset();
 	atomic_store(&silent, 1);
-	foreign_start(&f, answer_later, NULL);
+	ext_thread_start(&f, answer_later, NULL);
 	run_bounded(procs, 8, leave_a_crowd, NULL);
 	CHECK_EQ(atomic_load(&asked), 4);
 	CHECK_EQ(pthread_join(f.thread, NULL), 0);
@@ -419,17 +419,17 @@ static void look_up_to_the_end(UNUSED void *arg)
 TEST(foreign_threads_that_look_up_when_the_run_ends_get_eai_again)
 {
 	for (int i = 0; i < 10; i++) {
-		struct external f[4], late;
+		struct ext_thread f[4], late;
 
 		reset();
 		CHECK_EQ(gmp_start(NULL), 0);
 		for (int k = 0; k < 4; k++)
-			foreign_start(&f[k], look_up_to_the_end, NULL);
+			ext_thread_start(&f[k], look_up_to_the_end, NULL);
 		usleep(3000);
 		atomic_store(&silent, i & 1);
 		usleep(1000);
 		if (i & 1)
-			foreign_start(&late, answer_later, NULL);
+			ext_thread_start(&late, answer_later, NULL);
 		atomic_store(&leaving, 1);
 		CHECK_EQ(gmp_stop(), 0);
 		for (int k = 0; k < 4; k++)

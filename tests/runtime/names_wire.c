@@ -114,7 +114,7 @@ static void look_up(void *arg)
 static void nobody_answers(UNUSED void *arg)
 {
 	int64_t began = gmp_now(), soon = gmp_deadline(500 * MS), forever = GMP_FOREVER;
-	struct external f;
+	struct ext_thread f;
 	struct server s;
 	gmp_g *g[10], *patient;
 
@@ -122,12 +122,12 @@ static void nobody_answers(UNUSED void *arg)
 	patient = spawn(look_up, &forever);
 	for (int i = 0; i < 10; i++)
 		g[i] = spawn(look_up, &soon);
-	foreign_start(&f, look_up, &soon);
+	ext_thread_start(&f, look_up, &soon);
 	for (int i = 0; i < 100; i++)
 		gmp_sleep(MS);
 	for (int i = 0; i < 10; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(gmp_dial_until("tcp", "nobody.test:80", gmp_deadline(50 * MS)), -ETIMEDOUT);
 	CHECK(SLOW || gmp_now() - began < 5 * SEC); /* all went on meanwhile */
 	join(patient);

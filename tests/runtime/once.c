@@ -37,14 +37,14 @@ static void do_it(UNUSED void *arg)
 RT(it_runs_once_and_the_others_wait_for_its_end)
 {
 	gmp_g *g[N];
-	struct external f;
+	struct ext_thread f;
 
 	start_afresh();
 	gmp_wg_add(&gate, 1);
 	for (int i = 0; i < N; i++)
 		g[i] = spawn(do_it, NULL);
 	wait_parked(N);
-	foreign_start(&f, do_it, NULL);
+	ext_thread_start(&f, do_it, NULL);
 	for (int i = 0; i < N; i++)
 		CHECK_EQ(gmp_cancel(g[i]), 0); /* it is not cut short */
 	for (int i = 0; i < 10; i++)
@@ -53,7 +53,7 @@ RT(it_runs_once_and_the_others_wait_for_its_end)
 	gmp_wg_done(&gate);
 	for (int i = 0; i < N; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	do_it(NULL);
 	CHECK_EQ(atomic_load(&runs), 1);
 	CHECK_EQ(atomic_load(&seen), N + 2);
@@ -181,7 +181,7 @@ static void run_it_cancelled(UNUSED void *arg)
 RT(a_cancelled_green_thread_runs_it_to_its_end)
 {
 	gmp_g *g[N];
-	struct external f;
+	struct ext_thread f;
 
 	start_afresh();
 	gmp_wg_add(&gate, 1);
@@ -189,13 +189,13 @@ RT(a_cancelled_green_thread_runs_it_to_its_end)
 	WAIT_FOR(atomic_load(&runs) == 1);
 	for (int i = 1; i < N; i++)
 		g[i] = spawn(run_it_cancelled, NULL);
-	foreign_start(&f, run_it_cancelled, NULL);
+	ext_thread_start(&f, run_it_cancelled, NULL);
 	wait_parked(N);
 	CHECK_EQ(atomic_load(&seen), 0);
 	CHECK_EQ(gmp_cancel(g[0]), 0);
 	for (int i = 0; i < N; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	gmp_wg_done(&gate);
 	CHECK_EQ(atomic_load(&runs), 1);
 	CHECK_EQ(atomic_load(&seen), N + 1);
@@ -221,7 +221,7 @@ static void do_two_deep(UNUSED void *arg)
 
 RT(one_that_exits_in_two_has_done_both)
 {
-	struct external f;
+	struct ext_thread f;
 
 	o = inner = (gmp_once)GMP_ONCE_INIT;
 	value = 0;
@@ -232,8 +232,8 @@ RT(one_that_exits_in_two_has_done_both)
 	join(g);
 	CHECK_EQ(gmp_once_do(&o, count_inner, NULL), 0);
 	CHECK_EQ(gmp_once_do(&inner, count_inner, NULL), 0);
-	foreign_start(&f, do_it, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, do_it, NULL);
+	ext_thread_join(&f);
 	CHECK_EQ(atomic_load(&runs), 0);
 	CHECK_EQ(atomic_load(&seen), 1);
 }
@@ -266,7 +266,7 @@ static void do_and_free(UNUSED void *arg)
 RT(who_waited_may_free_it)
 {
 	for (long i = 0, n = check_scaled(500); i < n; i++) {
-		struct external f;
+		struct ext_thread f;
 
 		heap_once = calloc(1, sizeof(*heap_once));
 		CHECK(heap_once != NULL);
@@ -275,8 +275,8 @@ RT(who_waited_may_free_it)
 		if (i % 10) {
 			join(spawn(do_and_free, NULL));
 		} else {
-			foreign_start(&f, do_and_free, NULL);
-			foreign_join(&f);
+			ext_thread_start(&f, do_and_free, NULL);
+			ext_thread_join(&f);
 		}
 		join(g);
 	}
@@ -333,12 +333,12 @@ static void do_plainly(UNUSED void *arg)
 TEST(it_works_between_plain_threads)
 {
 	for (int i = 0; i < 50; i++) {
-		struct external f[4];
+		struct ext_thread f[4];
 
 		o = (gmp_once)GMP_ONCE_INIT;
 		atomic_store(&seen, 0);
 		for (int k = 0; k < 4; k++)
-			foreign_start(&f[k], do_plainly, NULL);
+			ext_thread_start(&f[k], do_plainly, NULL);
 		for (int k = 0; k < 4; k++)
 			CHECK_EQ(pthread_join(f[k].thread, NULL), 0);
 		CHECK_EQ(atomic_load(&seen), 4);

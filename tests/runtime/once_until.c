@@ -73,41 +73,41 @@ TEST(once_past_deadline_without_runtime_runs_fn)
 
 RT(once_past_deadline_runs_fn)
 {
-	struct external f;
+	struct ext_thread f;
 
 	try_new(NULL);
-	foreign_start(&f, try_new, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, try_new, NULL);
+	ext_thread_join(&f);
 }
 
-static void check_timeout(struct external *f)
+static void check_timeout(struct ext_thread *f)
 {
 	WAIT_FOR(atomic_load(&runs) == 1);
 	give_up(NULL);
-	foreign_start(f, give_up, NULL);
-	foreign_join(f);
-	foreign_start(f, wait_for_it, NULL);
+	ext_thread_start(f, give_up, NULL);
+	ext_thread_join(f);
+	ext_thread_start(f, wait_for_it, NULL);
 	gmp_sleep(MS);
 	gmp_wg_done(&gate);
 	wait_for_it(NULL);
-	foreign_join(f);
+	ext_thread_join(f);
 	CHECK_EQ(gmp_once_do_until(&o, never, NULL, 0), 0); /* done beats a past deadline */
 	CHECK_EQ(atomic_load(&runs), 1);
 }
 
 TEST(once_timeout_without_runtime_leaves_fn_running)
 {
-	struct external f, runner;
+	struct ext_thread f, runner;
 
 	start_afresh();
-	foreign_start(&runner, run_it, NULL);
+	ext_thread_start(&runner, run_it, NULL);
 	check_timeout(&f);
 	CHECK_EQ(pthread_join(runner.thread, NULL), 0);
 }
 
 RT(once_timeout_leaves_fn_running)
 {
-	struct external f;
+	struct ext_thread f;
 
 	start_afresh();
 	gmp_g *g = spawn(run_it, NULL), *h;
@@ -180,7 +180,7 @@ RT(once_deadline_racing_end_of_fn_sees_value_or_times_out)
 }
 
 static gmp_once kept;
-static struct external outside;
+static struct ext_thread outside;
 static atomic_int waits;
 
 static void sleep_on(UNUSED void *arg)
@@ -206,7 +206,7 @@ static void leave_in_it(UNUSED void *arg)
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(gmp_go(run_kept, NULL), 0);
 	wait_parked(3);
-	foreign_start(&outside, wait_outside, NULL);
+	ext_thread_start(&outside, wait_outside, NULL);
 	WAIT_FOR(atomic_load(&waits));
 }
 

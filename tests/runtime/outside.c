@@ -94,14 +94,14 @@ static void plain_handler(int signo)
 
 static void raise_everywhere(UNUSED void *arg)
 {
-	struct external f;
+	struct ext_thread f;
 
 	CHECK_EQ(raise(SIGSEGV), 0);
 	gmp_block_enter();
 	CHECK_EQ(raise(SIGSEGV), 0);
 	gmp_block_leave();
-	foreign_start(&f, send_segv, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, send_segv, NULL);
+	ext_thread_join(&f);
 }
 
 TEST(a_handler_of_one_argument_gets_the_signal_on_all_threads)
@@ -174,15 +174,15 @@ static void go_on_in_child(void)
 
 TEST(threads_that_wait_without_a_runtime_are_not_there_in_a_forked_child)
 {
-	struct external f;
+	struct ext_thread f;
 
 	CHECK_EQ(gmp_mutex_lock(&held), 0);
-	foreign_start(&f, wait_for_held, NULL);
+	ext_thread_start(&f, wait_for_held, NULL);
 	WAIT_FOR(atomic_load(&waiting));
 	gmp_sleep(20 * MS); /* until it is most likely asleep; the property holds at any time */
 	CHECK_EQ(in_child(go_on_in_child), 0);
 	CHECK_EQ(gmp_mutex_unlock(&held), 0);
-	foreign_join(&f);
+	ext_thread_join(&f);
 }
 
 static gmp_timer *of_parent;

@@ -244,15 +244,15 @@ static void receive_pinned(void *c)
 RT(a_foreign_thread_wakes_a_pinned_one)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
-	struct external f[2];
+	struct ext_thread f[2];
 	gmp_g *g[2];
 
 	for (int i = 0; i < 2; i++)
 		g[i] = spawn(receive_pinned, c);
 	for (int i = 0; i < 2; i++)
-		foreign_start(&f[i], wake_from_outside, c);
+		ext_thread_start(&f[i], wake_from_outside, c);
 	for (int i = 0; i < 2; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	for (int i = 0; i < 2; i++)
 		join(g[i]);
 	gmp_chan_free(c);

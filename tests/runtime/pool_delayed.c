@@ -183,10 +183,10 @@ static void foreign_delays(void *arg)
 RT(foreign_threads_submit_delayed_tasks)
 {
 	gmp_pool *p = pool_new(4);
-	struct external f;
+	struct ext_thread f;
 
-	foreign_start(&f, foreign_delays, p);
-	foreign_join(&f);
+	ext_thread_start(&f, foreign_delays, p);
+	ext_thread_join(&f);
 	WAIT_FOR(atomic_load(&ended) == 200);
 	release_and_free(p);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests how pools end: release, reboot, free, external threads, and the end of the run. */
+/* Tests how pools end: release, reboot, free, foreign threads, and the end of the run. */
 #include "pool_util.h"
 
 /* --- release --- */
@@ -286,7 +286,7 @@ RT(a_release_that_waits_ends_though_the_pool_is_opened_again)
 	}
 }
 
-/* --- external threads --- */
+/* --- foreign threads --- */
 
 static void release_without_a_green_thread(void *p)
 {
@@ -299,11 +299,11 @@ static void release_without_a_green_thread(void *p)
 static void fill_the_run(UNUSED void *arg)
 {
 	gmp_pool *p = pool_new(9);
-	struct external f;
+	struct ext_thread f;
 
 	fill_up(p, 9); /* the caller is the tenth */
-	foreign_start(&f, release_without_a_green_thread, p);
-	foreign_join(&f);
+	ext_thread_start(&f, release_without_a_green_thread, p);
+	ext_thread_join(&f);
 	let_through(9);
 	gmp_pool_free(p);
 	CHECK_EQ(atomic_load(&ended), 9);
@@ -327,13 +327,13 @@ static void foreign_submit(void *arg)
 RT(foreign_threads_submit_and_wait_for_places)
 {
 	gmp_pool *p = pool_new(2);
-	struct external f[3];
+	struct ext_thread f[3];
 	int n = (int)check_scaled(500) * 3;
 
 	for (int i = 0; i < 3; i++)
-		foreign_start(&f[i], foreign_submit, p);
+		ext_thread_start(&f[i], foreign_submit, p);
 	for (int i = 0; i < 3; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	WAIT_FOR(atomic_load(&ended) == n);
 	CHECK(atomic_load(&most_inside) <= 2);
 	release_and_free(p);
@@ -355,11 +355,11 @@ static void foreign_ends_it(void *arg)
 RT(a_foreign_thread_releases_and_frees_a_pool)
 {
 	gmp_pool *p = pool_new(2);
-	struct external f;
+	struct ext_thread f;
 
 	fill_up(p, 2);
-	foreign_start(&f, foreign_ends_it, p);
-	foreign_join(&f);
+	ext_thread_start(&f, foreign_ends_it, p);
+	ext_thread_join(&f);
 }
 
 TEST(under_gmp_start_a_pool_serves_a_foreign_main)
@@ -400,7 +400,7 @@ RT(blocking_code_may_submit)
 
 static gmp_pool *kept;
 static struct submitter waiting[3];
-static struct external waiter;
+static struct ext_thread waiter;
 
 static void foreign_waits(void *arg)
 {
@@ -414,7 +414,7 @@ static void end_in_use(UNUSED void *arg)
 	submitters_start(waiting, 2, kept, count_task);
 	CHECK_EQ(gmp_pool_submit_at(kept, gmp_deadline(3600 * SEC), count_task, NULL), 0);
 	atomic_store(&waiting[2].result, 1);
-	foreign_start(&waiter, foreign_waits, kept);
+	ext_thread_start(&waiter, foreign_waits, kept);
 	WAIT_FOR(gmp_pool_waiting(kept) == 3);
 }
 
@@ -467,11 +467,11 @@ static void submit_for_ever(void *arg)
 
 static void end_under_load(void *arg)
 {
-	struct external *f = arg;
+	struct ext_thread *f = arg;
 
 	kept = pool_new(5);
 	for (int i = 0; i < 2; i++)
-		foreign_start(&f[i], submit_for_ever, kept);
+		ext_thread_start(&f[i], submit_for_ever, kept);
 	for (int i = 0; i < 3; i++)
 		gmp_go(submit_for_ever, kept);
 	WAIT_FOR(atomic_load(&ended) > 100);
@@ -480,7 +480,7 @@ static void end_under_load(void *arg)
 TEST_PROCS(a_run_ends_while_everybody_submits)
 {
 	for (int i = 0, n = (int)check_scaled(30); i < n; i++) {
-		struct external f[2];
+		struct ext_thread f[2];
 
 		atomic_store(&ended, 0);
 		run_procs(procs, end_under_load, f);

@@ -29,12 +29,12 @@ static void one_child(UNUSED void *arg)
 RT(the_end_of_a_child_is_told_with_its_status)
 {
 	struct waiting w;
-	struct external f;
+	struct ext_thread f;
 	struct child c;
 
 	one_child(NULL);
-	foreign_start(&f, one_child, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, one_child, NULL);
+	ext_thread_join(&f);
 	c = start(0);
 	w = (struct waiting){ .pid = c.pid };
 	gmp_g *g = spawn(wait_for_it, &w);
@@ -70,7 +70,7 @@ static void many(UNUSED void *arg)
 	enum { N = 25 };
 	static struct waiting w[N];
 	struct child c[N];
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g[N];
 
 	for (int i = 0; i < N; i++) {
@@ -79,7 +79,7 @@ static void many(UNUSED void *arg)
 		if (i)
 			g[i] = spawn(wait_for_it, &w[i]);
 		else
-			foreign_start(&f, wait_for_it, &w[i]);
+			ext_thread_start(&f, wait_for_it, &w[i]);
 	}
 	wait_parked(N - 1);
 	CHECK(stats().threads < N); /* no thread each */
@@ -90,7 +90,7 @@ static void many(UNUSED void *arg)
 		if (i)
 			join(g[i]);
 		else
-			foreign_join(&f);
+			ext_thread_join(&f);
 		CHECK_EQ(w[i].result, w[i].pid);
 		CHECK_EQ(WEXITSTATUS(w[i].status), i);
 	}
@@ -255,11 +255,11 @@ TEST(a_foreign_thread_that_waits_when_the_run_ends_gets_esrch)
 	check_skip_on_valgrind("Valgrind knows no pidfds");
 	struct child c = start(6);
 	struct waiting w = { .pid = c.pid };
-	struct external f;
+	struct ext_thread f;
 	int fds = count_fds();
 
 	CHECK_EQ(gmp_start(NULL), 0);
-	foreign_start(&f, wait_for_it, &w);
+	ext_thread_start(&f, wait_for_it, &w);
 	WAIT_FOR(stats().descriptors == 1);
 	usleep(2000);
 	CHECK_EQ(gmp_stop(), 0);

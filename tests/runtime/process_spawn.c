@@ -64,12 +64,12 @@ static void run_some(UNUSED void *arg)
 
 RT(spawn_child_runs_and_its_status_is_read)
 {
-	struct external f;
+	struct ext_thread f;
 
 	run_some(NULL); /* the run has its descriptors now */
 	run_some(NULL);
-	foreign_start(&f, run_some, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, run_some, NULL);
+	ext_thread_join(&f);
 	CHECK_EQ(stats().descriptors, 0);
 }
 
@@ -229,13 +229,13 @@ static void check_signals(UNUSED void *arg)
 static void check_signals_on_all_kinds(UNUSED void *arg)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 1);
-	struct external f;
+	struct ext_thread f;
 
 	CHECK_EQ(gmp_signal_notify(c, SIGTERM), 0); /* Ms let it through, and handle it */
 	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
 	check_signals(NULL);
-	foreign_start(&f, check_signals, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, check_signals, NULL);
+	ext_thread_join(&f);
 	gmp_block_enter();
 	check_signals(NULL);
 	gmp_block_leave();
@@ -527,12 +527,12 @@ RT(spawn_failure_is_reported_and_leaves_nothing)
 {
 	check_skip_on_valgrind(
 		"Valgrind makes a vfork a fork, and the error of the exec stays in it");
-	struct external f;
+	struct ext_thread f;
 
 	run_some(NULL);
 	check_errors(NULL);
-	foreign_start(&f, check_errors, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, check_errors, NULL);
+	ext_thread_join(&f);
 	CHECK_EQ(stats().descriptors, 0);
 }
 

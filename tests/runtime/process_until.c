@@ -39,11 +39,11 @@ RT(waitpid_timeout_leaves_child_unreaped)
 {
 	struct child c = start(5);
 	int status, fds = count_fds();
-	struct external f;
+	struct ext_thread f;
 
 	give_up(&c);
-	foreign_start(&f, give_up, &c);
-	foreign_join(&f);
+	ext_thread_start(&f, give_up, &c);
+	ext_thread_join(&f);
 	CHECK_EQ(count_fds(), fds);
 	CHECK_EQ(stats().descriptors, 0);
 	let_go(&c);
@@ -73,19 +73,19 @@ RT(waitpid_before_deadline_returns_status)
 		struct child c = start(i + 1);
 		struct timed t = { kinds[i % 2](&c), 0,
 				   i < 2 ? GMP_FOREVER : gmp_deadline(PATIENCE), 0 };
-		struct external f;
+		struct ext_thread f;
 		gmp_g *g = NULL;
 
 		if (i < 3)
 			g = spawn(wait_timed, &t);
 		else
-			foreign_start(&f, wait_timed, &t);
+			ext_thread_start(&f, wait_timed, &t);
 		gmp_sleep(3 * MS);
 		let_go(&c);
 		if (g)
 			join(g);
 		else
-			foreign_join(&f);
+			ext_thread_join(&f);
 		CHECK_EQ(t.result, c.pid);
 		CHECK_EQ(WEXITSTATUS(t.status), i + 1);
 	}
@@ -222,11 +222,11 @@ TEST(waitpid_stop_during_external_wait_returns_esrch)
 {
 	struct child c = start(6);
 	struct timed t[2] = { { c.pid, 0, GMP_FOREVER, 0 }, { -1, 0, gmp_deadline(PATIENCE), 0 } };
-	struct external f[2];
+	struct ext_thread f[2];
 
 	CHECK_EQ(gmp_start(NULL), 0);
 	for (int i = 0; i < 2; i++)
-		foreign_start(&f[i], wait_timed, &t[i]);
+		ext_thread_start(&f[i], wait_timed, &t[i]);
 	usleep(5000);
 	CHECK_EQ(gmp_stop(), 0);
 	for (int i = 0; i < 2; i++) {

@@ -276,11 +276,11 @@ RT(resizing_from_several_threads_at_once_loses_nothing)
 	static atomic_int count;
 	static gmp_g *g[100];
 	gmp_g *r[2];
-	struct external f;
+	struct ext_thread f;
 
 	r[0] = spawn(resize, (void *)1);
 	r[1] = spawn(resize, (void *)3);
-	foreign_start(&f, resize, (void *)5);
+	ext_thread_start(&f, resize, (void *)5);
 	for (int round = 0; round < (SLOW ? 20 : 200); round++) {
 		for (int i = 0; i < 100; i++)
 			g[i] = spawn(i % 10 ? add_one : occupy, &count);
@@ -292,7 +292,7 @@ RT(resizing_from_several_threads_at_once_loses_nothing)
 	atomic_store(&resize_stop, 1);
 	join(r[0]);
 	join(r[1]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 }
 
 static atomic_int met;
@@ -310,18 +310,18 @@ RT(all_ps_are_there_after_resizing_from_several_threads)
 
 	for (int round = 0; round < (SLOW ? 5 : 50); round++) {
 		gmp_g *r[3], *g[6];
-		struct external f;
+		struct ext_thread f;
 
 		atomic_store(&resize_stop, 0);
 		for (int i = 0; i < 3; i++)
 			r[i] = spawn(resize, (void *)(intptr_t)i);
-		foreign_start(&f, resize, (void *)5);
+		ext_thread_start(&f, resize, (void *)5);
 		for (int i = 0; i < 100; i++)
 			gmp_sleep(20 * US);
 		atomic_store(&resize_stop, 1);
 		for (int i = 0; i < 3; i++)
 			join(r[i]);
-		foreign_join(&f);
+		ext_thread_join(&f);
 		CHECK(gmp_set_procs(all) > 0);
 		CHECK_EQ(gmp_procs(), all);
 		/* Each keeps its P until all six have one. */
@@ -340,11 +340,11 @@ static void resize_once(void *arg)
 
 RT(set_procs_works_from_a_foreign_thread)
 {
-	struct external f;
+	struct ext_thread f;
 	int old = 0;
 
-	foreign_start(&f, resize_once, &old);
-	foreign_join(&f);
+	ext_thread_start(&f, resize_once, &old);
+	ext_thread_join(&f);
 	CHECK_EQ(old, procs);
 	CHECK_EQ(gmp_procs(), 3);
 }

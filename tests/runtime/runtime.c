@@ -187,11 +187,11 @@ static void start_again(UNUSED void *arg)
 
 RT(a_runtime_inside_a_runtime_is_ebusy)
 {
-	struct external f;
+	struct ext_thread f;
 
 	start_again(NULL);
-	foreign_start(&f, start_again, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, start_again, NULL);
+	ext_thread_join(&f);
 	CHECK_EQ(gmp_procs(), procs);
 }
 
@@ -203,9 +203,9 @@ static void run_it(void *arg)
 TEST_PROCS(run_works_on_any_thread)
 {
 	for (int i = 0; i < 10; i++) {
-		struct external f;
+		struct ext_thread f;
 
-		foreign_start(&f, run_it, &procs);
+		ext_thread_start(&f, run_it, &procs);
 		CHECK_EQ(pthread_join(f.thread, NULL), 0);
 	}
 	run_it(&procs);
@@ -254,10 +254,10 @@ static void stop_einval(UNUSED void *arg)
 
 RT(stop_of_a_run_is_einval)
 {
-	struct external f;
+	struct ext_thread f;
 
-	foreign_start(&f, stop_einval, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, stop_einval, NULL);
+	ext_thread_join(&f);
 }
 
 TEST_PROCS(stop_drops_what_lives)
@@ -285,10 +285,10 @@ static void stop_it(UNUSED void *arg)
 
 TEST(stop_works_from_another_foreign_thread)
 {
-	struct external f;
+	struct ext_thread f;
 
 	CHECK_EQ(gmp_start(NULL), 0);
-	foreign_start(&f, stop_it, NULL);
+	ext_thread_start(&f, stop_it, NULL);
 	CHECK_EQ(pthread_join(f.thread, NULL), 0);
 	CHECK_EQ(gmp_procs(), 0);
 }

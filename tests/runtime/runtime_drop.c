@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests what becomes of those who live when a run ends: green threads are dropped, and what they waited
- * for stays usable; external threads hear of it. */
+ * for stays usable; foreign threads hear of it. */
 #include "runtime_util.h"
 
 static gmp_mutex held, kept;
@@ -199,14 +199,14 @@ static void lock_kept(UNUSED void *arg)
 	CHECK(!"a dropped green thread went on");
 }
 
-static struct external locker;
+static struct ext_thread locker;
 
 static void leave_woken(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_mutex_lock(&kept), 0);
 	CHECK_EQ(gmp_go(lock_kept, NULL), 0);
 	gmp_yield();
-	foreign_start(&locker, lock_foreign, NULL);
+	ext_thread_start(&locker, lock_foreign, NULL);
 	WAIT_FOR(atomic_load(&locking));
 	gmp_sleep(100 * US);
 	/* Wakes the green thread, which is first in the queue but never runs again. */
@@ -222,7 +222,7 @@ TEST(a_wake_up_given_to_a_dropped_green_thread_is_not_lost)
 		run_procs(1, leave_woken, NULL);
 		CHECK_EQ(gmp_mutex_lock_until(&kept, gmp_deadline(PATIENCE)), 0);
 		CHECK_EQ(gmp_mutex_unlock(&kept), 0);
-		foreign_join(&locker);
+		ext_thread_join(&locker);
 	}
 }
 
@@ -236,7 +236,7 @@ static void leave_owners(UNUSED void *arg)
 		CHECK_EQ(gmp_go(rlock_held, NULL), 0);
 	CHECK_EQ(gmp_go(wlock_read, NULL), 0);
 	wait_parked(5);
-	foreign_start(&locker, lock_foreign, NULL);
+	ext_thread_start(&locker, lock_foreign, NULL);
 	WAIT_FOR(atomic_load(&locking));
 	gmp_sleep(5 * MS); /* so long that a mutex is handed over */
 	/* they have the locks now, and do not run any more */
@@ -254,7 +254,7 @@ TEST(a_lock_handed_over_to_a_dropped_green_thread_is_not_lost)
 		atomic_store(&locking, 0);
 		atomic_store(&locked, 0);
 		run_procs(1, leave_owners, NULL);
-		foreign_join(&locker);
+		ext_thread_join(&locker);
 		CHECK_EQ(atomic_load(&locked), 1);
 		CHECK_EQ(gmp_mutex_try_lock(&kept), 0);
 		CHECK_EQ(gmp_mutex_unlock(&kept), 0);
@@ -319,13 +319,13 @@ static void join_parked(UNUSED void *arg)
 	atomic_store(&join_result, gmp_join(parked_g));
 }
 
-static struct external joiner;
+static struct ext_thread joiner;
 
 static void leave_joiner(UNUSED void *arg)
 {
 	gmp_wg_add(&never, 1);
 	parked_g = spawn(wait_never, NULL);
-	foreign_start(&joiner, join_parked, NULL);
+	ext_thread_start(&joiner, join_parked, NULL);
 	WAIT_FOR(atomic_load(&joining));
 	/* Whether it waits already cannot be seen from here; both orders must be right. */
 	gmp_sleep(5 * MS);
@@ -334,7 +334,7 @@ static void leave_joiner(UNUSED void *arg)
 TEST_PROCS(a_foreign_joiner_gets_esrch_when_the_run_ends)
 {
 	run_procs(procs, leave_joiner, NULL);
-	foreign_join(&joiner);
+	ext_thread_join(&joiner);
 	CHECK_EQ(atomic_load(&join_result), -ESRCH);
 }
 
@@ -352,7 +352,7 @@ static void leave_reader(UNUSED void *arg)
 {
 	CHECK_EQ(pipe(pipe_fd), 0);
 	CHECK(gmp_fd_adopt(pipe_fd[0]) >= 0);
-	foreign_start(&joiner, read_pipe, NULL);
+	ext_thread_start(&joiner, read_pipe, NULL);
 	WAIT_FOR(atomic_load(&joining));
 	gmp_sleep(5 * MS);
 }
@@ -360,7 +360,7 @@ static void leave_reader(UNUSED void *arg)
 TEST_PROCS(a_foreign_reader_gets_esrch_when_the_run_ends)
 {
 	run_procs(procs, leave_reader, NULL);
-	foreign_join(&joiner);
+	ext_thread_join(&joiner);
 	CHECK_EQ(atomic_load(&join_result), -ESRCH);
 }
 
@@ -373,7 +373,7 @@ static void wait_never_foreign(UNUSED void *arg)
 static void leave_waiter(UNUSED void *arg)
 {
 	gmp_wg_add(&never, 1);
-	foreign_start(&joiner, wait_never_foreign, NULL);
+	ext_thread_start(&joiner, wait_never_foreign, NULL);
 	WAIT_FOR(atomic_load(&joining));
 	gmp_sleep(5 * MS);
 }
@@ -384,6 +384,6 @@ TEST_PROCS(a_foreign_waiter_that_another_thread_can_wake_outlives_the_run)
 	gmp_sleep(5 * MS);
 	CHECK_EQ(atomic_load(&join_result), 0);
 	gmp_wg_done(&never);
-	foreign_join(&joiner);
+	ext_thread_join(&joiner);
 	CHECK_EQ(atomic_load(&join_result), 100);
 }

@@ -73,15 +73,15 @@ static void fork_and_run(UNUSED void *arg)
 
 RT(a_child_forked_from_a_green_thread_may_start_a_runtime)
 {
-	struct external f;
+	struct ext_thread f;
 
 	if (SANITIZED)
 		check_skip("sanitizers refuse threads in a forked child");
 	fork_procs = procs;
 	fork_and_run(NULL);
 	join(spawn(fork_and_run, NULL));
-	foreign_start(&f, fork_and_run, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, fork_and_run, NULL);
+	ext_thread_join(&f);
 	join(spawn(spawn_many, NULL));
 }
 

@@ -138,11 +138,11 @@ static void basics(UNUSED void *arg)
 
 RT(try_and_until_forms_keep_their_word)
 {
-	struct external f;
+	struct ext_thread f;
 
 	basics(NULL);
-	foreign_start(&f, basics, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, basics, NULL);
+	ext_thread_join(&f);
 }
 
 TEST(try_and_until_forms_keep_their_word_without_a_runtime)

@@ -499,12 +499,12 @@ static void share_a_pool(UNUSED void *arg)
 TEST(no_pool_stays_locked_by_one_that_is_dropped)
 {
 	for (int i = 0; i < 20; i++) {
-		struct external f;
+		struct ext_thread f;
 
 		shared = 0;
-		foreign_start(&f, submit_from_outside, NULL);
+		ext_thread_start(&f, submit_from_outside, NULL);
 		run_threads(2, 100, share_a_pool);
-		foreign_join(&f);
+		ext_thread_join(&f);
 		gmp_pool_free(shared_pool);
 	}
 }

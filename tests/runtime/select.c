@@ -214,7 +214,7 @@ RT(the_choice_among_the_ready_is_uniform)
 	}
 }
 
-/* Two that select over the same channels in opposite order, and a external thread among them. */
+/* Two that select over the same channels in opposite order, and a foreign thread among them. */
 enum { EXCHANGES = 20000 };
 
 static gmp_chan *xa, *xb, *xend;
@@ -247,19 +247,19 @@ static void exchange(void *arg)
 
 RT(selects_meet_each_other_and_lose_nothing)
 {
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g[4];
 
 	xa = chan(0), xb = chan(0), xend = chan(0);
 	atomic_store(&active, 5);
 	atomic_store(&sum_in, 0);
 	atomic_store(&sum_out, 0);
-	foreign_start(&f, exchange, NULL);
+	ext_thread_start(&f, exchange, NULL);
 	for (int i = 0; i < 4; i++)
 		g[i] = spawn(exchange, (void *)(intptr_t)(i % 2));
 	for (int i = 0; i < 4; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(atomic_load(&sum_in), atomic_load(&sum_out));
 	gmp_chan_free(xa);
 	gmp_chan_free(xb);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is left of a select when the run ends in the middle of it: nothing, but for external threads,
+/* What is left of a select when the run ends in the middle of it: nothing, but for foreign threads,
  * which wait on. */
 #include "select_util.h"
 
@@ -191,7 +191,7 @@ TEST_PROCS(a_run_ends_while_their_time_runs_out)
 	}
 }
 
-/* --- external threads --- */
+/* --- foreign threads --- */
 
 static void wait_until_met(void *arg)
 {
@@ -256,19 +256,19 @@ static void select_and_end(UNUSED void *arg)
 
 TEST_PROCS(a_run_ends_while_foreign_threads_meet_those_who_select)
 {
-	struct external f[2];
+	struct ext_thread f[2];
 
 	keep(MOST);
 	atomic_store(&enough, 0);
 	for (int i = 0; i < 2; i++)
-		foreign_start(&f[i], send_everywhere, NULL);
+		ext_thread_start(&f[i], send_everywhere, NULL);
 	for (turns = 0; turns < (SLOW ? 30 : 200); turns++) {
 		width = turns % 10 == 9 ? 70 : 2 + turns % 6;
 		run_procs(procs, select_and_end, NULL);
 	}
 	atomic_store(&enough, 1);
 	for (int i = 0; i < 2; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	let_go(MOST);
 }
 

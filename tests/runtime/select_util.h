@@ -3,8 +3,8 @@
  * What the select tests share: cases that run everywhere, partners, elements that show a touch.
  *
  * EVERYWHERE(name) { ... } is six cases: on a green thread at 1, 2 and 4 Ps, its partners green;
- * /external: on a external thread, its partners green; /beside: on a green thread, its partners
- * external; /plain: on a thread without a runtime, and so its partners.
+ * /foreign: on a foreign thread, its partners green; /beside: on a green thread, its partners
+ * foreign; /plain: on a thread without a runtime, and so its partners.
  */
 #ifndef TESTS_RUNTIME_SELECT_UTIL_H
 #define TESTS_RUNTIME_SELECT_UTIL_H
@@ -24,7 +24,7 @@ UNUSED static void body_here(void *arg)
 	((struct place *)arg)->body();
 }
 
-/* The caller stays a external thread. */
+/* The caller stays a foreign thread. */
 UNUSED static void beside_runtime(int procs, void (*body)(void))
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
@@ -56,7 +56,7 @@ UNUSED static void beside_runtime(int procs, void (*body)(void))
 	{                                                                                          \
 		name##_body();                                                                     \
 	}                                                                                          \
-	CHECK_CASE_(case_##name##_foreign_, #name "/external", name##_foreign, 2)                   \
+	CHECK_CASE_(case_##name##_foreign_, #name "/foreign", name##_foreign, 2)                   \
 	CHECK_CASE_(case_##name##_beside_, #name "/beside", name##_beside, 2)                      \
 	CHECK_CASE_(case_##name##_plain_, #name "/plain", name##_plain, 0)                         \
 	static void name##_body(void)
@@ -67,8 +67,8 @@ struct partner {
 	gmp_fn fn;
 	void *arg;
 	gmp_g *g;
-	struct external f;
-	atomic_int tid; /* of a external one that has begun */
+	struct ext_thread f;
+	atomic_int tid; /* of a foreign one that has begun */
 };
 
 UNUSED static void foreign_partner(void *arg)
@@ -87,7 +87,7 @@ UNUSED static void partner_start(struct partner *p, gmp_fn fn, void *arg)
 	if (partners_are_green)
 		p->g = spawn(fn, arg);
 	else
-		foreign_start(&p->f, foreign_partner, p);
+		ext_thread_start(&p->f, foreign_partner, p);
 }
 
 UNUSED static void partner_join(struct partner *p)
@@ -95,7 +95,7 @@ UNUSED static void partner_join(struct partner *p)
 	if (partners_are_green)
 		join(p->g);
 	else
-		foreign_join(&p->f);
+		ext_thread_join(&p->f);
 }
 
 UNUSED static int sleeps(struct partner *p)

@@ -100,7 +100,7 @@ EVERYWHERE(who_comes_first_is_met_and_all_else_is_as_it_was)
 	}
 }
 
-/* Also by one who comes from outside the runtime, and by a green one that comes to a external. */
+/* Also by one who comes from outside the runtime, and by a green one that comes to a foreign. */
 static void visit_first(void *arg)
 {
 	visit(OPERATION, (int)(intptr_t)arg);
@@ -110,7 +110,7 @@ RT(who_comes_may_be_of_the_other_kind)
 {
 	struct selector s = { .cs = cs, .n = 4, .deadline = GMP_FOREVER };
 	struct partner p = { 0 };
-	struct external f;
+	struct ext_thread f;
 
 	for (int k = 0; k < 40; k++) {
 		partners_are_green = k % 2;
@@ -118,8 +118,8 @@ RT(who_comes_may_be_of_the_other_kind)
 		selector_start(&p, &s);
 		partners_wait(&p, 1);
 		if (partners_are_green) {
-			foreign_start(&f, visit_first, (void *)(intptr_t)(k / 2 % 4));
-			foreign_join(&f);
+			ext_thread_start(&f, visit_first, (void *)(intptr_t)(k / 2 % 4));
+			ext_thread_join(&f);
 		} else {
 			join(spawn(visit_first, (void *)(intptr_t)(k / 2 % 4)));
 		}

@@ -126,18 +126,18 @@ static void come_and_go(UNUSED void *arg)
 RT(never_more_inside_than_permits)
 {
 	gmp_g *g[8];
-	struct external f[2];
+	struct ext_thread f[2];
 
 	atomic_store(&most, 0);
 	CHECK_EQ(gmp_sem_release(&s, 3), 0);
 	for (int i = 0; i < 2; i++)
-		foreign_start(&f[i], come_and_go, NULL);
+		ext_thread_start(&f[i], come_and_go, NULL);
 	for (int i = 0; i < 8; i++)
 		g[i] = spawn(come_and_go, NULL);
 	for (int i = 0; i < 8; i++)
 		join(g[i]);
 	for (int i = 0; i < 2; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	CHECK(atomic_load(&most) <= 3);
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(gmp_sem_try_acquire(&s), 0);
@@ -249,13 +249,13 @@ RT(a_release_and_a_deadline_at_once_lose_nothing)
 RT(a_foreign_deadline_and_a_release_at_once_lose_nothing)
 {
 	for (long i = 0, n = check_scaled(200); i < n; i++) {
-		struct external f;
+		struct ext_thread f;
 
-		foreign_start(&f, acquire_with, (void *)(1 + i % 100));
+		ext_thread_start(&f, acquire_with, (void *)(1 + i % 100));
 		if (i % 2)
 			gmp_sleep(50 * US);
 		CHECK_EQ(gmp_sem_release(&s, 1), 0);
-		foreign_join(&f);
+		ext_thread_join(&f);
 		check_permit(-ETIMEDOUT);
 	}
 }
@@ -305,21 +305,21 @@ RT(who_has_the_last_permit_may_free_it)
 {
 	for (long i = 0, n = check_scaled(3000); i < n; i++) {
 		gmp_sem *x = calloc(1, sizeof(*x));
-		struct external f;
+		struct ext_thread f;
 		gmp_g *g = NULL;
 
 		CHECK(x != NULL);
 		if (i % 30)
 			g = spawn(acquire_and_free, x);
 		else
-			foreign_start(&f, acquire_and_free, x);
+			ext_thread_start(&f, acquire_and_free, x);
 		if (i % 3)
 			gmp_yield();
 		CHECK_EQ(gmp_sem_release(x, 1), 0);
 		if (g)
 			join(g);
 		else
-			foreign_join(&f);
+			ext_thread_join(&f);
 	}
 }
 
@@ -327,11 +327,11 @@ RT(who_has_the_last_permit_may_free_it)
 
 TEST(it_works_between_plain_threads)
 {
-	struct external f[4];
+	struct ext_thread f[4];
 
 	CHECK_EQ(gmp_sem_release(&s, 2), 0);
 	for (int i = 0; i < 4; i++)
-		foreign_start(&f[i], come_and_go, NULL);
+		ext_thread_start(&f[i], come_and_go, NULL);
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(pthread_join(f[i].thread, NULL), 0);
 	CHECK(atomic_load(&most) <= 2);
@@ -352,14 +352,14 @@ static void acquire_outside(UNUSED void *arg)
 	atomic_store(&result, gmp_sem_acquire(&s));
 }
 
-static struct external outside;
+static struct ext_thread outside;
 
 static void leave_waiters(UNUSED void *arg)
 {
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(gmp_go(acquire_in_vain, NULL), 0);
 	wait_parked(3);
-	foreign_start(&outside, acquire_outside, NULL);
+	ext_thread_start(&outside, acquire_outside, NULL);
 }
 
 TEST_PROCS(those_whom_a_run_drops_take_no_permit)

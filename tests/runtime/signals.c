@@ -122,18 +122,18 @@ static void send_to_its_thread(UNUSED void *arg)
 RT(one_sent_to_the_thread_of_a_green_thread_that_ends_comes_too)
 {
 	gmp_chan *c = ints(1);
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g;
 
 	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
 	for (int i = 0; i < 20; i++) {
 		atomic_store(&its_thread, 0);
 		atomic_store(&sent, false);
-		foreign_start(&f, send_to_its_thread, NULL);
+		ext_thread_start(&f, send_to_its_thread, NULL);
 		g = spawn(compute_until_sent, NULL);
 		join(g);
 		CHECK_EQ(next(c), SIGUSR1);
-		foreign_join(&f);
+		ext_thread_join(&f);
 	}
 	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
 	gmp_chan_free(c);
@@ -448,12 +448,12 @@ static void ask_from_there(void *arg)
 
 RT(foreign_threads_ask_as_well)
 {
-	struct external f[3];
+	struct ext_thread f[3];
 
 	for (int i = 0; i < 3; i++)
-		foreign_start(&f[i], ask_from_there, (void *)(intptr_t)(SIGRTMIN + i));
+		ext_thread_start(&f[i], ask_from_there, (void *)(intptr_t)(SIGRTMIN + i));
 	for (int i = 0; i < 3; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 }
 
 static atomic_int asking_over;
@@ -475,16 +475,16 @@ static void sleep_a_little(UNUSED void *arg)
 
 TEST(those_who_ask_while_runs_begin_and_end_leave_no_descriptor)
 {
-	struct external f[4];
+	struct ext_thread f[4];
 	int before = count_fds();
 
 	for (int i = 0; i < 4; i++)
-		foreign_start(&f[i], ask_over_and_over, NULL);
+		ext_thread_start(&f[i], ask_over_and_over, NULL);
 	for (int i = 0; i < 100; i++)
 		run_procs(2, sleep_a_little, NULL);
 	atomic_store(&asking_over, 1);
 	for (int i = 0; i < 4; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	CHECK_EQ(count_fds(), before);
 }
 
@@ -626,7 +626,7 @@ static void ask_and_stop(void *arg)
 RT(a_storm_of_signals_while_channels_come_and_go)
 {
 	struct itimerval t = { { 0, 100 }, { 0, 100 } };
-	struct external f;
+	struct ext_thread f;
 	int arg[8];
 	gmp_g *g[8];
 
@@ -640,7 +640,7 @@ RT(a_storm_of_signals_while_channels_come_and_go)
 		if (i)
 			g[i] = spawn(ask_and_stop, &arg[i]);
 		else
-			foreign_start(&f, ask_and_stop, &arg[i]);
+			ext_thread_start(&f, ask_and_stop, &arg[i]);
 	}
 	for (int i = 0; i < check_scaled(500); i++) {
 		send_signal(SIGRTMIN + i % 3);
@@ -649,7 +649,7 @@ RT(a_storm_of_signals_while_channels_come_and_go)
 	atomic_store(&over, 1);
 	for (int i = 1; i < 8; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	t = (struct itimerval){ { 0, 0 }, { 0, 0 } };
 	CHECK_EQ(setitimer(ITIMER_REAL, &t, NULL), 0);
 	for (int i = 0; i < 3; i++)

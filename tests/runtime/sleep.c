@@ -74,12 +74,12 @@ static void sleep_not_early(UNUSED void *arg)
 
 RT(sleep_is_never_short)
 {
-	struct external f;
+	struct ext_thread f;
 
 	sleep_not_early(NULL);
-	foreign_start(&f, sleep_not_early, NULL);
+	ext_thread_start(&f, sleep_not_early, NULL);
 	join(spawn(sleep_not_early, NULL));
-	foreign_join(&f);
+	ext_thread_join(&f);
 }
 
 static atomic_int alarms;

@@ -164,10 +164,10 @@ static void see_stats(UNUSED void *arg)
 
 RT(stats_work_from_a_foreign_thread)
 {
-	struct external f;
+	struct ext_thread f;
 
-	foreign_start(&f, see_stats, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, see_stats, NULL);
+	ext_thread_join(&f);
 	CHECK_EQ(atomic_load(&count), 1);
 }
 

@@ -110,9 +110,9 @@ RT(stats_wakeup_by_external_thread_is_measured)
 {
 	uint64_t before = samples();
 	gmp_sem s = GMP_SEM_INIT(0);
-	struct external f;
+	struct ext_thread f;
 
-	foreign_start(&f, kick, &s);
+	ext_thread_start(&f, kick, &s);
 	CHECK_EQ(gmp_sem_acquire(&s), 0);
 	CHECK(samples() - before >= 1);
 	CHECK_EQ(pthread_join(f.thread, NULL), 0);

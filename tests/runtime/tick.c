@@ -59,12 +59,12 @@ static void read_ticks(UNUSED void *arg)
 
 RT(ticks_come_from_the_first_on_at_each_period_and_carry_their_time)
 {
-	struct external f;
+	struct ext_thread f;
 
 	read_ticks(NULL);
-	foreign_start(&f, read_ticks, NULL);
+	ext_thread_start(&f, read_ticks, NULL);
 	read_ticks(NULL);
-	foreign_join(&f);
+	ext_thread_join(&f);
 }
 
 RT(the_first_is_a_deadline_and_not_a_delay)
@@ -257,18 +257,18 @@ static void share(UNUSED void *arg)
 
 RT(several_readers_green_and_foreign_share_a_tick)
 {
-	struct external f[2];
+	struct ext_thread f[2];
 	gmp_g *g[3];
 
 	shared = tick(0, 500 * US);
 	for (int i = 0; i < 2; i++)
-		foreign_start(&f[i], share, NULL);
+		ext_thread_start(&f[i], share, NULL);
 	for (int i = 0; i < 3; i++)
 		g[i] = spawn(share, NULL);
 	for (int i = 0; i < 3; i++)
 		join(g[i]);
 	for (int i = 0; i < 2; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	gmp_tick_free(shared);
 }
 
@@ -321,17 +321,17 @@ static void make_and_free(UNUSED void *arg)
 
 RT(ticks_may_be_made_and_freed_by_anybody_at_once)
 {
-	struct external f[2];
+	struct ext_thread f[2];
 	gmp_g *g[3];
 
 	for (int i = 0; i < 2; i++)
-		foreign_start(&f[i], make_and_free, NULL);
+		ext_thread_start(&f[i], make_and_free, NULL);
 	for (int i = 0; i < 3; i++)
 		g[i] = spawn(make_and_free, NULL);
 	for (int i = 0; i < 3; i++)
 		join(g[i]);
 	for (int i = 0; i < 2; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	CHECK_EQ(stats().timers, 0);
 }
 
@@ -433,12 +433,12 @@ static void read_until_the_end(UNUSED void *arg)
 	CHECK_EQ(err, -ESRCH);
 }
 
-static struct external busy_reader;
+static struct ext_thread busy_reader;
 
 static void leave_busy_reader(UNUSED void *arg)
 {
 	shared = tick(0, 10 * US);
-	foreign_start(&busy_reader, read_until_the_end, NULL);
+	ext_thread_start(&busy_reader, read_until_the_end, NULL);
 	for (int i = 0; i < 20; i++)
 		gmp_yield();
 }

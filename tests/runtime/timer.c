@@ -323,12 +323,12 @@ static void start_and_free(UNUSED void *arg)
 
 RT(free_waits_for_a_running_function)
 {
-	struct external f;
+	struct ext_thread f;
 
 	start_and_free(NULL);
 	join(spawn(start_and_free, NULL));
-	foreign_start(&f, start_and_free, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, start_and_free, NULL);
+	ext_thread_join(&f);
 }
 
 static void free_the_timer(UNUSED void *arg)
@@ -475,15 +475,15 @@ static void race(void *arg)
 
 RT(a_timer_either_fires_or_is_stopped)
 {
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g[4];
 
-	foreign_start(&f, race, (void *)5);
+	ext_thread_start(&f, race, (void *)5);
 	for (int i = 0; i < 4; i++)
 		g[i] = spawn(race, (void *)(intptr_t)i);
 	for (int i = 0; i < 4; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 }
 
 RT(thousands_of_timers_fire_once_each)
@@ -525,10 +525,10 @@ static void use_from_here(UNUSED void *arg)
 
 RT(timers_work_from_a_foreign_thread)
 {
-	struct external f;
+	struct ext_thread f;
 
-	foreign_start(&f, use_from_here, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, use_from_here, NULL);
+	ext_thread_join(&f);
 }
 
 TEST_PROCS(a_timer_set_from_a_foreign_thread_wakes_an_idle_runtime)

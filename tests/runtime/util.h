@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the runtime tests share: waiting for a condition, external threads, counting what is left. */
+/* What the runtime tests share: waiting for a condition, foreign threads, counting what is left. */
 #ifndef TESTS_RUNTIME_UTIL_H
 #define TESTS_RUNTIME_UTIL_H
 
@@ -36,7 +36,7 @@
 /* A bound on failure only: nothing waits as long as this unless it is broken. */
 #define PATIENCE (100 * SEC)
 
-/* Let the others run until cond holds.  From green threads and from external ones. */
+/* Let the others run until cond holds.  From green threads and from foreign ones. */
 #define WAIT_FOR(cond)                                                                             \
 	do {                                                                                       \
 		int64_t wait_for_limit_ = gmp_deadline(PATIENCE);                                  \
@@ -109,52 +109,52 @@ static inline void wait_parked(uint64_t n)
 }
 
 /* A thread that the runtime did not make. */
-struct external {
+struct ext_thread {
 	pthread_t thread;
 	gmp_fn fn;
 	void *arg;
 	atomic_int done;
 };
 
-static inline void *foreign_main(void *p)
+static inline void *ext_thread_main(void *p)
 {
-	struct external *f = p;
+	struct ext_thread *f = p;
 
 	f->fn(f->arg);
 	atomic_store(&f->done, 1);
 	return NULL;
 }
 
-static inline void foreign_start(struct external *f, gmp_fn fn, void *arg)
+static inline void ext_thread_start(struct ext_thread *f, gmp_fn fn, void *arg)
 {
 	f->fn = fn;
 	f->arg = arg;
 	atomic_store(&f->done, 0);
-	CHECK_EQ(pthread_create(&f->thread, NULL, foreign_main, f), 0);
+	CHECK_EQ(pthread_create(&f->thread, NULL, ext_thread_main, f), 0);
 }
 
 /* Keeps the P busy with the others, so that the thread may need what they do. */
-static inline void foreign_join(struct external *f)
+static inline void ext_thread_join(struct ext_thread *f)
 {
 	WAIT_FOR(atomic_load(&f->done));
 	CHECK_EQ(pthread_join(f->thread, NULL), 0);
 }
 
-/* fn, with their numbers, on so many external threads and green ones at once, until all are through. */
-static inline void run_crowd(gmp_fn fn, int external, int green)
+/* fn, with their numbers, on so many foreign threads and green ones at once, until all are through. */
+static inline void run_crowd(gmp_fn fn, int foreign, int green)
 {
-	struct external f[8];
+	struct ext_thread f[8];
 	gmp_g *g[32];
 
-	CHECK(external <= 8 && green <= 32);
-	for (int i = 0; i < external; i++)
-		foreign_start(&f[i], fn, (void *)(intptr_t)(100 + i));
+	CHECK(foreign <= 8 && green <= 32);
+	for (int i = 0; i < foreign; i++)
+		ext_thread_start(&f[i], fn, (void *)(intptr_t)(100 + i));
 	for (int i = 0; i < green; i++)
 		g[i] = spawn(fn, (void *)(intptr_t)i);
 	for (int i = 0; i < green; i++)
 		join(g[i]);
-	for (int i = 0; i < external; i++)
-		foreign_join(&f[i]);
+	for (int i = 0; i < foreign; i++)
+		ext_thread_join(&f[i]);
 }
 
 static inline int count_dir(const char *path)

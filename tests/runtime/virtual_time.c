@@ -279,7 +279,7 @@ static void set_for_the_past(void *t)
 
 VT(a_timer_of_the_past_does_not_turn_the_clock_back_while_one_waits_for_a_descriptor)
 {
-	struct external f;
+	struct ext_thread f;
 	int p[2];
 	char b;
 
@@ -290,10 +290,10 @@ VT(a_timer_of_the_past_does_not_turn_the_clock_back_while_one_waits_for_a_descri
 	gmp_timer *t = gmp_timer_new(write_one, &p[1]);
 	int64_t began = gmp_now();
 
-	foreign_start(&f, set_for_the_past, t);
+	ext_thread_start(&f, set_for_the_past, t);
 	CHECK_EQ(gmp_read(p[0], &b, 1), 1);
 	CHECK(gmp_now() >= began);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	gmp_timer_free(t);
 	CHECK_EQ(gmp_close(p[0]), 0);
 	CHECK_EQ(gmp_close(p[1]), 0);
@@ -312,15 +312,15 @@ static void foreign_waits(void *arg)
 VT(foreign_threads_wait_in_real_time)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
-	struct external f;
+	struct ext_thread f;
 	int64_t began = gmp_now();
 	int v;
 
-	foreign_start(&f, foreign_waits, c);
+	ext_thread_start(&f, foreign_waits, c);
 	kernel_sleep(20 * MS);
 	CHECK_EQ(gmp_chan_recv(c, &v), 0);
 	CHECK_EQ(v, 7);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(gmp_now(), began);
 	gmp_chan_free(c);
 }

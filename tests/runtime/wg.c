@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests gmp_wg: everyone who waits is woken when the counter comes to 0, it can be used again and
- * freed at once; between green threads, external threads, and without a runtime.
+ * freed at once; between green threads, foreign threads, and without a runtime.
  */
 #include "util.h"
 
@@ -40,11 +40,11 @@ static void basics(UNUSED void *arg)
 
 RT(wait_returns_when_the_counter_is_0_or_the_time_is_up)
 {
-	struct external f;
+	struct ext_thread f;
 
 	basics(NULL);
-	foreign_start(&f, basics, NULL);
-	foreign_join(&f);
+	ext_thread_start(&f, basics, NULL);
+	ext_thread_join(&f);
 }
 
 TEST(wait_returns_when_the_counter_is_0_or_the_time_is_up_without_a_runtime)
@@ -85,7 +85,7 @@ static void wait_and_count(UNUSED void *arg)
 
 RT(all_who_wait_are_woken)
 {
-	struct external f[3];
+	struct ext_thread f[3];
 	gmp_g *g[200];
 
 	for (int round = 0; round < 10; round++) {
@@ -94,7 +94,7 @@ RT(all_who_wait_are_woken)
 		for (int i = 0; i < 200; i++)
 			g[i] = spawn(wait_and_count, NULL);
 		for (int i = 0; i < 3; i++)
-			foreign_start(&f[i], wait_and_count, NULL);
+			ext_thread_start(&f[i], wait_and_count, NULL);
 		wait_parked(200);
 		CHECK_EQ(gmp_wg_done(&wg), 0);
 		CHECK_EQ(atomic_load(&count), 0);
@@ -102,7 +102,7 @@ RT(all_who_wait_are_woken)
 		for (int i = 0; i < 200; i++)
 			join(g[i]);
 		for (int i = 0; i < 3; i++)
-			foreign_join(&f[i]);
+			ext_thread_join(&f[i]);
 		CHECK_EQ(atomic_load(&count), 203);
 	}
 }
@@ -214,19 +214,19 @@ static void wait_and_free(UNUSED void *arg)
 
 RT(it_may_be_freed_while_a_foreign_done_returns)
 {
-	struct external f;
+	struct ext_thread f;
 
-	foreign_start(&f, done_slots, NULL);
+	ext_thread_start(&f, done_slots, NULL);
 	wait_and_free(NULL);
 	atomic_store(&stop, 1);
-	foreign_join(&f);
+	ext_thread_join(&f);
 }
 
 RT(a_foreign_waiter_may_free_it_while_a_green_done_returns)
 {
-	struct external f;
+	struct ext_thread f;
 
-	foreign_start(&f, wait_and_free, NULL);
+	ext_thread_start(&f, wait_and_free, NULL);
 	while (!atomic_load(&f.done)) {
 		gmp_wg *w = atomic_exchange(&slot, NULL);
 
@@ -234,20 +234,20 @@ RT(a_foreign_waiter_may_free_it_while_a_green_done_returns)
 			CHECK_EQ(gmp_wg_done(w), 0);
 		gmp_yield();
 	}
-	foreign_join(&f);
+	ext_thread_join(&f);
 }
 
 TEST(it_works_between_threads_without_a_runtime)
 {
-	struct external f[6];
+	struct ext_thread f[6];
 
 	for (int round = 0; round < 100; round++) {
 		atomic_store(&count, 0);
 		CHECK_EQ(gmp_wg_add(&wg, 3), 0);
 		for (int i = 0; i < 3; i++)
-			foreign_start(&f[i], wait_and_count, NULL);
+			ext_thread_start(&f[i], wait_and_count, NULL);
 		for (int i = 3; i < 6; i++)
-			foreign_start(&f[i], done_one, NULL);
+			ext_thread_start(&f[i], done_one, NULL);
 		CHECK_EQ(gmp_wg_wait(&wg), 0);
 		for (int i = 0; i < 6; i++)
 			CHECK_EQ(pthread_join(f[i].thread, NULL), 0);
@@ -257,9 +257,9 @@ TEST(it_works_between_threads_without_a_runtime)
 
 TEST(it_may_be_freed_between_threads_without_a_runtime)
 {
-	struct external f;
+	struct ext_thread f;
 
-	foreign_start(&f, done_slots, NULL);
+	ext_thread_start(&f, done_slots, NULL);
 	wait_and_free(NULL);
 	atomic_store(&stop, 1);
 	CHECK_EQ(pthread_join(f.thread, NULL), 0);

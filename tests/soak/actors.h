@@ -3,7 +3,7 @@
  * Who uses everything that gmp.h has, and knows what must come of it?
  *
  * Each kind of work is an actor (soak.h): connections, datagrams, files, names, children, signals,
- * timers, channels, locks, blocking code, cancellation, external threads, deep stacks, Ps that come and
+ * timers, channels, locks, blocking code, cancellation, foreign threads, deep stacks, Ps that come and
  * go, pools, groups and what else there is; and two that are a nuisance: one takes all descriptors there
  * are, one sends a signal every 100 us.
  */
@@ -56,7 +56,7 @@ static struct actor actors[] = {
 	{ "blocking", blocking, 6, 0 },
 	{ "computing", computing, 1, 0 },
 	{ "procs", procs, 1, 0 },
-	{ "external", foreign_threads, 2, 0 },
+	{ "foreign", foreign_threads, 2, 0 },
 	{ "burst", burst, 1, 0 },
 	{ "stacks", stacks, 1, 0 },
 	{ "cancelling", cancelling, 2, 0 },

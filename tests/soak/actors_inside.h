@@ -215,7 +215,7 @@ static void procs(struct rng *r)
 	CHECK(stats().threads <= MOST_THREADS);
 }
 
-static void *foreign_main(void *arg)
+static void *ext_thread_main(void *arg)
 {
 	gmp_chan *c = arg;
 	long v;
@@ -235,7 +235,7 @@ static void foreign_threads(struct rng *r)
 	long sum = 0, v;
 
 	CHECK(c != NULL);
-	if (pthread_create(&t, NULL, foreign_main, c) == 0) {
+	if (pthread_create(&t, NULL, ext_thread_main, c) == 0) {
 		for (int i = 0; i < 20; i++) {
 			CHECK_EQ(gmp_chan_recv(c, &v), 0);
 			sum += v;

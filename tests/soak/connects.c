@@ -319,7 +319,7 @@ static void be_stuck(void *unused)
 	usleep(300 * 1000); /* which the runtime is not told of */
 }
 
-/* A external thread: the server's may all be stuck. */
+/* A foreign thread: the server's may all be stuck. */
 static void *watch_them_come(void *done)
 {
 	while (!atomic_load((atomic_bool *)done)) {

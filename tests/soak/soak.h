@@ -6,7 +6,7 @@
  * A program runs rounds of some seconds.  At the end of each everything that the round began has
  * ended, and then, exactly: one green thread lives, no timer is armed, gmp knows no descriptor, and the
  * process has as many as after the first round.  (That the memory is flat is for scripts/soak, which
- * looks from outside.)  A watchdog, which is a external thread, ends the process if a round does not end,
+ * looks from outside.)  A watchdog, which is a foreign thread, ends the process if a round does not end,
  * with what every green thread does; and prints a line of gmp_stats a second.
  */
 #ifndef TESTS_SOAK_H

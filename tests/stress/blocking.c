@@ -58,7 +58,7 @@ static void worker(void *arg)
 		case 3: in_blocking_code(draw(&r, 400)); break;
 		case 4:
 			gmp_block_enter();
-			pass_on(&r); /* as a external thread */
+			pass_on(&r); /* as a foreign thread */
 			gmp_block_leave();
 			break;
 		case 5:

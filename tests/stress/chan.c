@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Games of producers and consumers, green and external, on channels of random sizes and capacities:
+ * Games of producers and consumers, green and foreign, on channels of random sizes and capacities:
  * every form of every call, short deadlines, a close when all is sent or at a random moment, while
  * the number of Ps changes.  Each element that was accepted arrives once, whole, and in the order
  * of its producer; the channels are freed as soon as the last call that matters has returned.
@@ -219,7 +219,7 @@ static void settle(struct game *g)
 /* foreigners: of ten members, about how many are threads of the kernel's */
 static void play(struct rng *r, unsigned foreigners)
 {
-	struct external f[2 * MOST];
+	struct ext_thread f[2 * MOST];
 	struct game *g = malloc(sizeof(*g));
 	int through[2] = { 0, 0 }, nforeign = 0;
 
@@ -227,7 +227,7 @@ static void play(struct rng *r, unsigned foreigners)
 	deal(g, r);
 	for (int i = 0; i < g->producers + g->consumers; i++) {
 		if (draw(r, 10) < foreigners)
-			foreign_start(&f[nforeign++], member, g);
+			ext_thread_start(&f[nforeign++], member, g);
 		else
 			CHECK_EQ(gmp_go(member, g), 0);
 		dwell(r);
@@ -247,7 +247,7 @@ static void play(struct rng *r, unsigned foreigners)
 	gmp_chan_free(g->c);
 	settle(g);
 	for (int i = 0; i < nforeign; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	free(g);
 }
 
@@ -269,12 +269,12 @@ static void report(void)
 static void mix(int procs, int resize)
 {
 	struct rng r = rng_for(0);
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g[NGAMES];
 
 	for (int i = 0; i < NGAMES; i++)
 		g[i] = spawn(play_on, (void *)(intptr_t)i);
-	foreign_start(&f, play_on, (void *)(intptr_t)NGAMES);
+	ext_thread_start(&f, play_on, (void *)(intptr_t)NGAMES);
 	while (!stress_over()) {
 		if (resize)
 			CHECK(gmp_set_procs(1 + (int)draw(&r, 6)) > 0);
@@ -283,7 +283,7 @@ static void mix(int procs, int resize)
 	CHECK(gmp_set_procs(procs) > 0);
 	for (int i = 0; i < NGAMES; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	WAIT_FOR(stats().greens == 1);
 	CHECK_EQ(stats().timers, 0);
 	report();
@@ -348,20 +348,20 @@ static void both_sides(void *arg)
 
 RT(what_went_in_and_not_out_is_what_is_there)
 {
-	struct external f[2];
+	struct ext_thread f[2];
 	gmp_g *g[20];
 
 	stress_begin();
 	hot = gmp_chan_new(sizeof(int), (size_t)procs - 1);
 	CHECK(hot != NULL);
 	for (int i = 0; i < 2; i++)
-		foreign_start(&f[i], both_sides, (void *)(intptr_t)(900 + i));
+		ext_thread_start(&f[i], both_sides, (void *)(intptr_t)(900 + i));
 	for (int i = 0; i < 20; i++)
 		g[i] = spawn(both_sides, (void *)(intptr_t)i);
 	for (int i = 0; i < 20; i++)
 		join(g[i]);
 	for (int i = 0; i < 2; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	CHECK_EQ(gmp_chan_len(hot), atomic_load(&balance));
 	gmp_chan_free(hot);
 	CHECK_EQ(stats().timers, 0);

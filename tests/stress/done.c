@@ -109,14 +109,14 @@ static void set_alone(void *arg)
 static void freed_at_once(struct rng *r)
 {
 	gmp_done *d = gmp_done_new();
-	struct external f;
+	struct ext_thread f;
 	bool plain = draw(r, 4) == 0;
 
 	CHECK(d != NULL);
 	for (unsigned i = draw(r, 3); i > 0; i--)
 		CHECK(gmp_done_chan(d) != NULL);
 	if (plain)
-		foreign_start(&f, set_alone, d);
+		ext_thread_start(&f, set_alone, d);
 	else
 		CHECK_EQ(gmp_go(set_alone, d), 0);
 	if (draw(r, 2))
@@ -125,10 +125,10 @@ static void freed_at_once(struct rng *r)
 		WAIT_FOR(gmp_done_get(d));
 	gmp_done_free(d);
 	if (plain)
-		foreign_join(&f);
+		ext_thread_join(&f);
 }
 
-static struct external external[FOREIGN];
+static struct ext_thread foreign[FOREIGN];
 
 static void event_new(void)
 {
@@ -152,7 +152,7 @@ static void start_all(struct rng *r, gmp_g **g)
 	for (int i = 0; i < WATCHERS; i++)
 		g[i] = spawn(watcher, (void *)(uintptr_t)draw(r, 1 << 30));
 	for (int i = 0; i < FOREIGN; i++)
-		foreign_start(&external[i], watcher, (void *)(uintptr_t)draw(r, 1 << 30));
+		ext_thread_start(&foreign[i], watcher, (void *)(uintptr_t)draw(r, 1 << 30));
 	if (draw(r, 2))
 		gmp_sleep(draw(r, 200) * US);
 	event.written = 42;
@@ -182,7 +182,7 @@ static void one_event(struct rng *r)
 	for (int i = 0; i < WATCHERS; i++)
 		join(g[i]);
 	for (int i = 0; i < FOREIGN; i++)
-		foreign_join(&external[i]);
+		ext_thread_join(&foreign[i]);
 	WAIT_FOR(atomic_load(&event.watching) == 0);
 	CHECK_EQ(atomic_load(&event.set), 1);
 	atomic_fetch_add(&sets, 1);
@@ -206,7 +206,7 @@ static void clear_up(void)
 {
 	gmp_done_set(event.done);
 	for (int i = 0; i < FOREIGN; i++)
-		CHECK_EQ(pthread_join(external[i].thread, NULL), 0);
+		CHECK_EQ(pthread_join(foreign[i].thread, NULL), 0);
 	event_free();
 	atomic_fetch_add(&dropped, 1);
 }

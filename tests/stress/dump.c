@@ -198,14 +198,14 @@ static void dump_and_check(UNUSED void *arg)
 
 static void app(UNUSED void *arg)
 {
-	struct external f;
+	struct ext_thread f;
 	gmp_g *g[CHILDREN], *dumper = spawn(dump_and_check, NULL);
 	long before = -1;
 
 	ch = gmp_chan_new(sizeof(long), 1);
 	for (int i = 0; i < CHILDREN; i++)
 		g[i] = spawn(parent, (void *)(uintptr_t)(1000 + i));
-	foreign_start(&f, dump_and_check, NULL);
+	ext_thread_start(&f, dump_and_check, NULL);
 	while (!stress_over()) {
 		CHECK(atomic_load(&ended) > before); /* nobody stands still */
 		before = atomic_load(&ended);
@@ -216,7 +216,7 @@ static void app(UNUSED void *arg)
 	for (int i = 0; i < CHILDREN; i++)
 		join(g[i]);
 	join(dumper);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(gmp_wg_wait(&children), 0);
 	gmp_chan_free(ch);
 }
@@ -268,17 +268,17 @@ static void burst_for_ever(UNUSED void *arg)
 
 static void burst_app(UNUSED void *arg)
 {
-	struct external f[DUMPERS];
+	struct ext_thread f[DUMPERS];
 
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(gmp_go(burst_for_ever, NULL), 0);
 	for (int i = 0; i < DUMPERS; i++)
-		foreign_start(&f[i], dump_and_check, NULL);
+		ext_thread_start(&f[i], dump_and_check, NULL);
 	while (!stress_over())
 		gmp_sleep(20 * MS);
 	atomic_store(&over, 1);
 	for (int i = 0; i < DUMPERS; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 }
 
 TEST_PROCS(name_and_entry_are_of_one_life)

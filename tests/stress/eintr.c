@@ -556,7 +556,7 @@ static void begin_storm(gmp_chan *c)
 RT(a_signal_every_100_us_to_any_thread_is_told_to_nobody)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 1);
-	struct external f[3], s;
+	struct ext_thread f[3], s;
 	int fds, ng = 0, nf = 0, what = 0, l[2], fd[2];
 	gmp_g *g[WORKS], *accepters[2];
 
@@ -575,7 +575,7 @@ RT(a_signal_every_100_us_to_any_thread_is_told_to_nobody)
 		l[i] = listen_any(nets[i], addrs[i]);
 		accepters[i] = spawn(accept_each, (void *)(intptr_t)l[i]);
 	}
-	foreign_start(&s, storm, NULL);
+	ext_thread_start(&s, storm, NULL);
 #define PAIR(net, one, other)                                                                      \
 	make_pair(net, &fd[0], &fd[1]);                                                            \
 	g[ng++] = spawn(one, end_of(fd[0], what));                                                 \
@@ -602,11 +602,11 @@ RT(a_signal_every_100_us_to_any_thread_is_told_to_nobody)
 	g[ng++] = spawn(hold_lock, NULL);
 	for (int i = 0; i < 2; i++, what++)
 		g[ng++] = spawn(dial_each, (void *)(intptr_t)(what << 1 | i));
-	/* and on external threads */
+	/* and on foreign threads */
 	make_pair("tcp", &fd[0], &fd[1]);
-	foreign_start(&f[nf++], ping, end_of(fd[0], what));
-	foreign_start(&f[nf++], pong, end_of(fd[1], what++));
-	foreign_start(&f[nf++], dial_each, (void *)(intptr_t)(what++ << 1));
+	ext_thread_start(&f[nf++], ping, end_of(fd[0], what));
+	ext_thread_start(&f[nf++], pong, end_of(fd[1], what++));
+	ext_thread_start(&f[nf++], dial_each, (void *)(intptr_t)(what++ << 1));
 	for (int i = 0; i < what; i++)
 		WAIT_FOR(atomic_load(&did[i]) > 0);
 	WAIT_FOR(atomic_load(&interrupts) > 0);
@@ -616,13 +616,13 @@ RT(a_signal_every_100_us_to_any_thread_is_told_to_nobody)
 	for (int i = 0; i < ng; i++)
 		join(g[i]);
 	for (int i = 0; i < nf; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	for (int i = 0; i < 2; i++) {
 		CHECK_EQ(gmp_close(l[i]), 0);
 		join(accepters[i]);
 	}
 	atomic_store(&over, 1);
-	foreign_join(&s);
+	ext_thread_join(&s);
 	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
 	CHECK_EQ(unlink(fifo_path), 0);
 	for (int i = 0; i < what; i++)

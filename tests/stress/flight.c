@@ -157,7 +157,7 @@ static int forget(int key)
 	return err;
 }
 
-static struct external external[FOREIGN];
+static struct ext_thread foreign[FOREIGN];
 
 static void one_crowd(struct rng *r)
 {
@@ -166,7 +166,7 @@ static void one_crowd(struct rng *r)
 	for (int i = 0; i < ASKERS; i++)
 		g[i] = spawn(asker, (void *)(uintptr_t)draw(r, 1 << 30));
 	for (int i = 0; i < FOREIGN; i++)
-		foreign_start(&external[i], asker, (void *)(uintptr_t)draw(r, 1 << 30));
+		ext_thread_start(&foreign[i], asker, (void *)(uintptr_t)draw(r, 1 << 30));
 	for (int i = (int)draw(r, 20); i > 0; i--) {
 		forget((int)draw(r, KEYS));
 		gmp_sleep(draw(r, 100) * US);
@@ -180,7 +180,7 @@ static void one_crowd(struct rng *r)
 	for (int i = 0; i < ASKERS; i++)
 		join(g[i]);
 	for (int i = 0; i < FOREIGN; i++)
-		foreign_join(&external[i]);
+		ext_thread_join(&foreign[i]);
 	CHECK(values == NULL);
 	for (int key = 0; key < KEYS; key++)
 		CHECK_EQ(forget(key), -ENOENT);
@@ -200,7 +200,7 @@ static void crowds(void *arg)
 static void clear_up(void)
 {
 	for (int i = 0; i < FOREIGN; i++)
-		CHECK_EQ(pthread_join(external[i].thread, NULL), 0);
+		CHECK_EQ(pthread_join(foreign[i].thread, NULL), 0);
 	for (int key = 0; key < KEYS; key++)
 		forget(key);
 	while (values)

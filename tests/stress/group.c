@@ -210,7 +210,7 @@ static void waiter(UNUSED void *arg)
 	atomic_fetch_sub(&waiting, 1);
 }
 
-static struct external external[FOREIGN + 1];
+static struct ext_thread foreign[FOREIGN + 1];
 
 static void one_round(struct rng *r)
 {
@@ -224,8 +224,8 @@ static void one_round(struct rng *r)
 	for (int i = 0; i < WAITERS; i++)
 		g[STARTERS + i] = spawn(waiter, NULL);
 	for (int i = 0; i < FOREIGN; i++)
-		foreign_start(&external[i], starter, (void *)(uintptr_t)draw(r, 1 << 30));
-	foreign_start(&external[FOREIGN], waiter, NULL);
+		ext_thread_start(&foreign[i], starter, (void *)(uintptr_t)draw(r, 1 << 30));
+	ext_thread_start(&foreign[FOREIGN], waiter, NULL);
 	gmp_sleep(draw(r, 2000) * US);
 	if (atomic_load(&cut))
 		return;
@@ -238,7 +238,7 @@ static void one_round(struct rng *r)
 	for (int i = 0; i < STARTERS + WAITERS; i++)
 		join(g[i]);
 	for (int i = 0; i <= FOREIGN; i++)
-		foreign_join(&external[i]);
+		ext_thread_join(&foreign[i]);
 	CHECK_EQ(atomic_load(&going) + atomic_load(&waiting), 0);
 	family_end(outermost);
 	WAIT_FOR(stats().greens == 1);
@@ -280,7 +280,7 @@ TEST_PROCS(no_child_is_lost_and_none_outlives_its_group)
 		run_procs(procs, rounds, &r);
 		if (atomic_load(&cut)) {
 			for (int i = 0; i <= FOREIGN; i++)
-				CHECK_EQ(pthread_join(external[i].thread, NULL), 0);
+				CHECK_EQ(pthread_join(foreign[i].thread, NULL), 0);
 			clear_up();
 		}
 	}

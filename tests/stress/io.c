@@ -116,7 +116,7 @@ static void client(void *arg)
 
 RT(random_connections_get_right_answers_and_leave_nothing)
 {
-	struct external f[NFOREIGN];
+	struct ext_thread f[NFOREIGN];
 	gmp_g *g[NGREEN], *a[4];
 	int fds = count_fds();
 
@@ -128,13 +128,13 @@ RT(random_connections_get_right_answers_and_leave_nothing)
 		a[2 + i] = spawn(accept_all, (void *)(intptr_t)listeners[i]);
 	}
 	for (int i = 0; i < NFOREIGN; i++)
-		foreign_start(&f[i], client, (void *)(intptr_t)(500 + i));
+		ext_thread_start(&f[i], client, (void *)(intptr_t)(500 + i));
 	for (int i = 0; i < NGREEN; i++)
 		g[i] = spawn(client, (void *)(intptr_t)(1 + i));
 	for (int i = 0; i < NGREEN; i++)
 		join(g[i]);
 	for (int i = 0; i < NFOREIGN; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(gmp_close(listeners[i]), 0);
 	for (int i = 0; i < 4; i++)

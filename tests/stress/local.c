@@ -80,11 +80,11 @@ static void worker(void *arg)
 
 static void plain_thread(void *arg)
 {
-	struct external f;
+	struct ext_thread f;
 
 	for (int i = 0; i < check_scaled(50); i++) {
-		foreign_start(&f, live, (void *)((intptr_t)arg + i));
-		foreign_join(&f);
+		ext_thread_start(&f, live, (void *)((intptr_t)arg + i));
+		ext_thread_join(&f);
 	}
 }
 
@@ -142,19 +142,19 @@ static void passers(UNUSED void *arg)
 RT(each_value_meets_the_destructor_of_its_key_once)
 {
 	gmp_g *g[WORKERS], *pass[4];
-	struct external f;
+	struct ext_thread f;
 
 	for (int i = 0; i < SHARED; i++)
 		CHECK_EQ(gmp_key_create(&shared[i], i % 2 ? destroy_1 : destroy_0), 0);
 	pass[0] = spawn(change_keys, NULL);
 	for (int i = 1; i < 4; i++)
 		pass[i] = spawn(passers, NULL);
-	foreign_start(&f, plain_thread, (void *)1);
+	ext_thread_start(&f, plain_thread, (void *)1);
 	for (intptr_t i = 0; i < WORKERS; i++)
 		g[i] = spawn(worker, (void *)i);
 	for (int i = 0; i < WORKERS; i++)
 		join(g[i]);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	atomic_store(&stop, 1);
 	for (int i = 0; i < 4; i++)
 		join(pass[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pools and multipools under load: submitters, green and external, with and without deadlines, delayed
+ * Pools and multipools under load: submitters, green and foreign, with and without deadlines, delayed
  * tasks, tasks that wait, exit, are cancelled and submit themselves, while the pool is resized, released
  * and opened again at random.  Nothing is lost, nothing runs twice, nothing is left.
  */
@@ -209,7 +209,7 @@ static void change(struct rng *r)
 
 static void one_pool(struct rng *r, bool single)
 {
-	struct external f[FOREIGN];
+	struct ext_thread f[FOREIGN];
 	int64_t end = gmp_deadline(ROUND * MS);
 
 	atomic_store(&stop, 0);
@@ -218,7 +218,7 @@ static void one_pool(struct rng *r, bool single)
 	for (int i = 0; i < SUBMITTERS; i++)
 		CHECK_EQ(gmp_go(submitter, (void *)(uintptr_t)(draw(r, 1 << 20))), 0);
 	for (int i = 0; i < FOREIGN; i++)
-		foreign_start(&f[i], submitter, (void *)(uintptr_t)draw(r, 1 << 20));
+		ext_thread_start(&f[i], submitter, (void *)(uintptr_t)draw(r, 1 << 20));
 	while (gmp_now() < end) {
 		gmp_g *g = spawn(short_lived, NULL);
 
@@ -232,7 +232,7 @@ static void one_pool(struct rng *r, bool single)
 	atomic_store(&stop, 1);
 	WAIT_FOR(atomic_load(&working) == 0);
 	for (int i = 0; i < FOREIGN; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	pool_end();
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random mixes of selects and plain operations on a few channels, by green and external threads, while
+ * Random mixes of selects and plain operations on a few channels, by green and foreign threads, while
  * the channels are closed one by one.  Every element is one of a kind: it arrives once if its send
  * says so, and never if not; what one sends on a channel arrives in its order; what did not run was
  * not touched; and what the sender wrote before is seen (by ThreadSanitizer, too).  Some are
@@ -374,7 +374,7 @@ static void settle(void)
 static void mix(int procs, int resize)
 {
 	struct rng r = rng_for(++next_stream);
-	struct external f[FOREIGN];
+	struct ext_thread f[FOREIGN];
 	gmp_g *g[WORKERS];
 
 	while (!stress_over()) {
@@ -382,7 +382,7 @@ static void mix(int procs, int resize)
 
 		begin_round(&r);
 		for (int i = 0; i < FOREIGN; i++)
-			foreign_start(&f[i], work, &workers[GREEN + i]);
+			ext_thread_start(&f[i], work, &workers[GREEN + i]);
 		for (int i = 0; i < GREEN; i++)
 			g[i] = spawn(work, &workers[i]);
 		g[FEEDER] = spawn(keep_going, &workers[FEEDER]);
@@ -400,7 +400,7 @@ static void mix(int procs, int resize)
 		join(g[FEEDER]);
 		join(g[PUMP]);
 		for (int i = 0; i < FOREIGN; i++)
-			foreign_join(&f[i]);
+			ext_thread_join(&f[i]);
 		settle();
 	}
 	CHECK(gmp_set_procs(procs) > 0);
@@ -424,7 +424,7 @@ RT(every_element_arrives_once_or_not_at_all_while_ps_come_and_go)
 TEST(every_element_arrives_once_or_not_at_all_between_plain_threads)
 {
 	enum { THREADS = 8 };
-	static struct external f[THREADS + 2];
+	static struct ext_thread f[THREADS + 2];
 	struct rng r;
 
 	stress_begin();
@@ -432,14 +432,14 @@ TEST(every_element_arrives_once_or_not_at_all_between_plain_threads)
 	while (!stress_over()) {
 		begin_round(&r);
 		for (int i = 0; i < THREADS; i++)
-			foreign_start(&f[i], work, &workers[i]);
-		foreign_start(&f[THREADS], keep_going, &workers[FEEDER]);
-		foreign_start(&f[THREADS + 1], keep_going, &workers[PUMP]);
+			ext_thread_start(&f[i], work, &workers[i]);
+		ext_thread_start(&f[THREADS], keep_going, &workers[FEEDER]);
+		ext_thread_start(&f[THREADS + 1], keep_going, &workers[PUMP]);
 		for (int i = (int)draw(&r, 100); i > 0 && !atomic_load(&at.over); i--)
 			gmp_sleep(MS);
 		close_all(&r);
 		for (int i = 0; i < THREADS + 2; i++)
-			foreign_join(&f[i]);
+			ext_thread_join(&f[i]);
 		settle();
 	}
 	fprintf(stderr, "%ld operations, %ld selects\n", atomic_load(&ops), atomic_load(&selects));
@@ -456,11 +456,11 @@ static void begin_and_end(void *arg)
 	gmp_sleep((int64_t)draw(r, 3000) * US);
 }
 
-/* Those of a run that ends are dropped, and what was given to them with them; external threads go on
+/* Those of a run that ends are dropped, and what was given to them with them; foreign threads go on
  * through the runs, and so do the channels. */
 TEST_PROCS(an_element_arrives_at_most_once_though_runs_end)
 {
-	struct external f[FOREIGN + 2];
+	struct ext_thread f[FOREIGN + 2];
 	struct rng r;
 
 	stress_begin();
@@ -468,14 +468,14 @@ TEST_PROCS(an_element_arrives_at_most_once_though_runs_end)
 	while (!stress_over()) {
 		begin_round(&r);
 		for (int i = 0; i < FOREIGN; i++)
-			foreign_start(&f[i], work, &workers[GREEN + i]);
-		foreign_start(&f[FOREIGN], keep_going, &workers[FEEDER]);
-		foreign_start(&f[FOREIGN + 1], keep_going, &workers[PUMP]);
+			ext_thread_start(&f[i], work, &workers[GREEN + i]);
+		ext_thread_start(&f[FOREIGN], keep_going, &workers[FEEDER]);
+		ext_thread_start(&f[FOREIGN + 1], keep_going, &workers[PUMP]);
 		for (int run = 0; run < 5; run++)
 			run_procs(procs, begin_and_end, &r);
 		close_all(&r);
 		for (int i = 0; i < FOREIGN + 2; i++)
-			foreign_join(&f[i]);
+			ext_thread_join(&f[i]);
 		for (int k = 0; k < at.n; k++) {
 			struct elem e;
 

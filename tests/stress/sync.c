@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Random mixes of everything that waits: mutexes, rwmutexes, condition variables, semaphores, wait
- * groups, onces, barriers, sleeps, joins and timers, on green and external threads, some of them
+ * groups, onces, barriers, sleeps, joins and timers, on green and foreign threads, some of them
  * cancelled at a random moment, while the number of Ps changes; every exclusion and count holds, and
  * what only one round needs is freed by the first who may.
  */
@@ -584,13 +584,13 @@ static void check_all_at_rest(void)
 
 static void mix(int procs, int resize)
 {
-	struct external f[NFOREIGN];
+	struct ext_thread f[NFOREIGN];
 	struct rng r = rng_for(0);
 	gmp_g *g[NGREEN];
 
 	set_up();
 	for (int i = 0; i < NFOREIGN; i++)
-		foreign_start(&f[i], worker, (void *)(intptr_t)(500 + i));
+		ext_thread_start(&f[i], worker, (void *)(intptr_t)(500 + i));
 	for (int i = 0; i < NGREEN; i++)
 		g[i] = spawn(worker, (void *)(intptr_t)(1 + i));
 	while (!stress_over()) {
@@ -602,7 +602,7 @@ static void mix(int procs, int resize)
 	for (int i = 0; i < NGREEN; i++)
 		join(g[i]);
 	for (int i = 0; i < NFOREIGN; i++)
-		foreign_join(&f[i]);
+		ext_thread_join(&f[i]);
 	check_all_at_rest();
 	WAIT_FOR(stats().greens == 1);
 	CHECK_EQ(stats().timers, 0);

@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 
 #include "base/os.h"
-#include "rt.h"
 #include "g.h"
+#include "rt.h"
 
 uint32_t __real_g_made(void);
 void *__real_os_reserve(size_t bytes);

@@ -11,22 +11,22 @@
 #include <errno.h>
 
 #include "base/atomic.h"
-#include "rt.h"
 #include "parkinglot.h"
+#include "rt.h"
 
-struct bucket *__real_sema_lock(const void *key);
-struct bucket *__wrap_sema_lock(const void *key);
+struct bucket *__real_lot_lock(const void *key);
+struct bucket *__wrap_lot_lock(const void *key);
 
 static const void *awaited; /* (a) whose bucket is to be locked next */
 static void (*meanwhile)(void);
 
-struct bucket *__wrap_sema_lock(const void *key)
+struct bucket *__wrap_lot_lock(const void *key)
 {
 	const void *expected = key;
 
 	if (cas_seq(&awaited, &expected, NULL))
 		meanwhile();
-	return __real_sema_lock(key);
+	return __real_lot_lock(key);
 }
 
 static void on_the_way(const void *key, void (*fn)(void))

@@ -14,15 +14,15 @@
 
 #include "base/atomic.h"
 #include "base/os.h"
-#include "rt.h"
 #include "parkinglot.h"
+#include "rt.h"
 #include "step.h"
 #include "sync/sync.h"
 #include "sysmon.h"
 #include "timerheap.h"
 
-struct bucket *__real_sema_lock(const void *key);
-struct bucket *__wrap_sema_lock(const void *key);
+struct bucket *__real_lot_lock(const void *key);
+struct bucket *__wrap_lot_lock(const void *key);
 
 void __real_os_membarrier(void);
 void __wrap_os_membarrier(void);
@@ -45,7 +45,7 @@ static int late;   /* (a) what the waiter's lock returned */
 
 static bool comes_free; /* when next somebody goes to the table for it */
 
-struct bucket *__wrap_sema_lock(const void *key)
+struct bucket *__wrap_lot_lock(const void *key)
 {
 	if (key == &m) {
 		add_seq(&locked, 1);
@@ -54,7 +54,7 @@ struct bucket *__wrap_sema_lock(const void *key)
 			CHECK_EQ(gmp_mutex_unlock(&m), 0);
 		}
 	}
-	return __real_sema_lock(key);
+	return __real_lot_lock(key);
 }
 
 static int fences; /* (a) heavy ones */

@@ -3,9 +3,7 @@
  * them at a chosen point, and lets the others act.  floors 0..6 */
 /* wrap: wait_on ready chan_leave gmp__unlock_check */
 #define _GNU_SOURCE 1
-#define external thread /* park.h has another */
 #include "../runtime/util.h"
-#undef external
 
 #include "chan.h"
 #include "park.h"
@@ -127,7 +125,7 @@ struct one {
 	atomic_int done;
 	bool is_foreign;
 	gmp_g *g;
-	struct thread f;
+	struct ext_thread f;
 };
 
 /* Where the frames of the select were, there is something else now. */
@@ -158,7 +156,7 @@ static void start(struct one *o)
 	if (o->gate)
 		atomic_store(&o->gate->there, 0);
 	if (o->is_foreign)
-		foreign_start(&o->f, select_one, o);
+		ext_thread_start(&o->f, select_one, o);
 	else
 		o->g = spawn(select_one, o);
 }
@@ -166,7 +164,7 @@ static void start(struct one *o)
 static void finish(struct one *o)
 {
 	if (o->is_foreign)
-		foreign_join(&o->f);
+		ext_thread_join(&o->f);
 	else
 		join(o->g);
 	CHECK(atomic_load(&o->done));
@@ -374,7 +372,7 @@ STOPPED(who_has_been_met_is_met_by_nobody_else)
 	gmp_chan *a = chan(0), *b = chan(0), *full = chan(1), *closing = chan(0), *twin = chan(0);
 	int x[6] = { UNTOUCHED, UNTOUCHED, UNTOUCHED, UNTOUCHED, UNTOUCHED, UNTOUCHED }, v = 9;
 	struct sender s = { .c = a, .v = 5 };
-	struct thread f;
+	struct ext_thread f;
 
 	CHECK_EQ(gmp_chan_send(full, &v), 0);
 	o->cs[0] = GMP_RECV_CASE(b, &x[0]);
@@ -390,11 +388,11 @@ STOPPED(who_has_been_met_is_met_by_nobody_else)
 		o->deadline = gmp_deadline(50 * MS);
 		start(o);
 		WAIT_FOR(ld_rlx(&a->recvq.first) || atomic_load(&o->done));
-		foreign_start(&f, try_to_send_it, &s);
+		ext_thread_start(&f, try_to_send_it, &s);
 		WAIT_FOR(atomic_load(&before_ready.there) || atomic_load(&s.missed));
 		if (atomic_load(&before_ready.there))
 			break;
-		foreign_join(&f);
+		ext_thread_join(&f);
 		finish(o);
 	}
 	WAIT_FOR(gmp_now() > o->deadline + 5 * MS);
@@ -408,7 +406,7 @@ STOPPED(who_has_been_met_is_met_by_nobody_else)
 	CHECK(!atomic_load(&o->done));
 	pass(&before_ready);
 	finish(o);
-	foreign_join(&f);
+	ext_thread_join(&f);
 	CHECK_EQ(o->result, 3);
 	CHECK_EQ(o->cs[3].status, 0);
 	for (int i = 0; i < 6; i++)
@@ -496,7 +494,7 @@ STOPPED(who_leaves_is_met_by_nobody_and_does_not_touch_where_it_was_met)
 /* --- the end of a run --- */
 
 static gmp_chan *kept[MOST];
-static struct thread last_sender;
+static struct ext_thread last_sender;
 static struct sender last = { .v = 5 };
 
 static void wait_in_all(void *arg)
@@ -515,7 +513,7 @@ static void leave_it_met(void *arg)
 	CHECK_EQ(gmp_go(wait_in_all, arg), 0);
 	wait_parked(1);
 	last.c = kept[0];
-	foreign_start(&last_sender, send_it, &last);
+	ext_thread_start(&last_sender, send_it, &last);
 	WAIT_FOR(atomic_load(&before_ready.there));
 }
 
@@ -539,7 +537,7 @@ TEST(a_run_that_ends_waits_for_who_has_met_a_select_and_leaves_no_trace)
 		CHECK_EQ(pthread_create(&t, NULL, open_when_it_ends, NULL), 0);
 		run_procs(2, leave_it_met, &n);
 		CHECK_EQ(pthread_join(t, NULL), 0);
-		foreign_join(&last_sender);
+		ext_thread_join(&last_sender);
 		for (int i = 0; i < MOST; i++) {
 			nobody_stands_in(kept[i]);
 			gmp_chan_free(kept[i]);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "rt.h"
-#include "sched.h"
+#include "source.h"
 
 int __real_poll(struct pollfd *fds, nfds_t n, int ms);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#include "netpoll/fire.h"
+
+#include <poll.h>
+
+#include "poller.h"
+
+enum {
+	ASKS_READ = POLLIN | POLLPRI | POLLRDHUP | POLLRDNORM | POLLRDBAND,
+	ASKS_WRITE = POLLOUT | POLLWRNORM | POLLWRBAND,
+};
+
+static void fire(struct multi *m, int result, struct glist *out)
+{
+	lock(&m->lock, LR_MULTI);
+	if (!m->fired) {
+		m->fired = true; /* MULTI-2 */
+		m->result = result;
+		if (waiter_claim(m->sg->w, result))
+			glist_claimed(out, m->sg);
+	}
+	unlock(&m->lock, LR_MULTI);
+}
+
+void multi_fire(struct polldesc *pd, int result, struct glist *out)
+{
+	for (struct multi_entry *e = pd->entries; e; e = e->next)
+		fire(e->of, result, out);
+}
+
+void multi_event(struct polldesc *pd, unsigned events, struct glist *out)
+{
+	for (struct multi_entry *e = pd->entries; e; e = e->next) {
+		if (pd->polled || events & POLL_HUNG ||
+		    (events & POLL_READ && e->events & ASKS_READ) ||
+		    (events & POLL_WRITE && e->events & ASKS_WRITE))
+			fire(e->of, 0, out);
+	}
+}
+
+void multi_forgotten(struct polldesc *pd, bool closed, struct glist *out)
+{
+	lock(&pd->lock, LR_POLLDESC);
+	for (struct multi_entry *e = pd->entries; e; e = e->next) {
+		e->closed = closed;
+		fire(e->of, 0, out);
+	}
+	unlock(&pd->lock, LR_POLLDESC);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Calls of gmp_poll in a poll record: entries that an event, a close or the end of the run fires.
+ *
+ * The protocol is in netpoll/multi.c.  All functions run under pd->lock, except multi_forgotten.
+ */
+#ifndef GMP_FIRE_H
+#define GMP_FIRE_H
+
+#include "netpoll/record.h"
+
+/* One call of gmp_poll; on its stack.  Lock order: a record's lock, then this one. */
+struct multi {
+	struct lock lock;
+	bool fired; /* under lock: a descriptor may be ready; never cleared while an entry is linked */
+	int result;       /* under lock: 0, or -ESRCH, valid with fired */
+	struct sudog *sg; /* (c) of the caller; in no queue */
+};
+
+/* One descriptor of the call; linked in its record, under pd->lock. */
+struct multi_entry {
+	struct multi_entry *next, *prev;
+	struct multi *of;
+	struct polldesc *pd; /* NULL: not linked */
+	uint32_t seen[2];    /* events of the sides before the kernel was asked (N2) */
+	short events;        /* poll(2)'s */
+	bool closed;         /* written under pd->lock: gmp_close has closed the number; stays */
+};
+
+/* Fire all entries. */
+void multi_fire(struct polldesc *pd, int result, struct glist *out);
+/* Fire the entries that wait for one of the sides (a mask of enum poll_events). */
+void multi_event(struct polldesc *pd, unsigned events, struct glist *out);
+/* The record is free, or known no more: entries that were linked meanwhile ask again, or find it closed. */
+void multi_forgotten(struct polldesc *pd, bool closed, struct glist *out);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#include "stall.h"
+
+#include "netpoll.h"
+#include "timerheap.h"
+
+bool sched_all_idle(void)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+
+	for (int i = 0; i < n; i++) {
+		uint32_t status = ld_rlx(&sched.allp[i]->status) & P_STATUS_MASK;
+
+		if (status == P_RUNNING || status == P_BLOCKED)
+			return false;
+	}
+	return true;
+}
+
+/* None but those of deadlines of descriptors, which only end waits.  Where no P runs, both counts stand
+ * still. */
+static bool no_timer_matters(void)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+	uint32_t armed = 0;
+
+	for (int i = 0; i < n; i++)
+		armed += timers_glance(sched.allp[i]);
+	return armed == netpoll_deadlines();
+}
+
+bool sched_only_time(void)
+{
+	return !ld_rlx(&sched.npollwait) && sched_all_idle() && !ld_rlx(&sched.nblocked) &&
+	       !ld_rlx(&sched.gqn) && ld_rlx(&sched.state) == RUN_ON;
+}
+
+bool sched_is_stalled(void)
+{
+	return !sched.library && sched_only_time() && no_timer_matters();
+}
+
+bool sched_stalled_locked(void)
+{
+	lock(&sched.lock, LR_SCHED);
+	bool yes = sched_is_stalled() && !ld_rlx(&sched.gqn);
+	unlock(&sched.lock, LR_SCHED);
+	return yes;
+}
