@@ -29,11 +29,14 @@
  *
  * Models:
  *   src/blocking.c: gmp_block_enter gmp_block_leave leave_slow
- *   src/handoff.c: sched_hand_off sched_regain_p sched_take_blocked_locked sched_without_p_g0
- *   src/handoff.c: hand_to_locked overtaken_get overtake_locked sched_is_up_locked
- *   src/idle.c: wake_for_queued stopm stalled acquirep wait_for_p
+ *   src/handoff.c: sched_hand_off sched_regain_p
+ *   src/proc.c: p_take_blocked_locked p_hand_to_locked m_overtaken_locked p_overtake_locked
+ *   src/proc.c: m_is_up_locked p_rest_locked
+ *   src/sched.c: sched_without_p_g0
+ *   src/ready.c: wake_for_queued
+ *   src/idle.c: stopm acquirep wait_for_p
+ *   src/stall.c: sched_is_stalled
  *   src/sysmon.c: take_from_blocked
- *   src/proc.c: p_rest_locked
  *
  * Runs: what scripts/model does with this file
  *   holds      -DGREENS=2

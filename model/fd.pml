@@ -32,7 +32,7 @@
  * Models:
  *   src/netpoll.c: disarm no_deadlines end_waits late arm side_deadline netpoll_deadline
  *   src/netpoll.c: netpoll_open netpoll_shut netpoll_forget event
- *   src/netpoll.h: netpoll_late
+ *   src/netpoll/record.h: netpoll_late
  *   src/timerheap.c: timer_add timer_del timers_run
  *   src/io/fd.c: call_loop fd_wait close_fd
  *   src/io/fd.h: fd_same

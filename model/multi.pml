@@ -27,7 +27,8 @@
  *
  * Models:
  *   src/io/poll.c: ask_again link_all wait_once wait_fired poll_unwait unlink_all
- *   src/netpoll/multi.c: fire multi_event multi_forgotten multi_link link_in_record multi_unlink
+ *   src/netpoll/fire.c: fire multi_event multi_forgotten
+ *   src/netpoll/multi.c: multi_link link_in_record multi_unlink
  *   src/netpoll.c: netpoll_arm netpoll_open event
  *
  * Runs: what scripts/model does with this file

@@ -30,7 +30,7 @@
  * Models:
  *   src/io/fd.c: call_loop fd_wait close_fd shut wait_until_unused
  *   src/netpoll.c: event side_ready wake_first netpoll_pass netpoll_shut netpoll_forget end_waits
- *   src/netpoll.h: netpoll_use netpoll_unuse netpoll_used
+ *   src/netpoll/record.h: netpoll_use netpoll_unuse netpoll_used
  *   ORD: pd.use pd.events
  *
  * Runs: what scripts/model does with this file

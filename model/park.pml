@@ -32,7 +32,7 @@
  *   src/park.c: park_g0 park_cancelled_g0 cancel_wait wait_green wait_external ready
  *   src/types.h: waiter_claim waiter_hold waiter_release
  *   src/parkinglot.c: lot_wake_first lot_dequeue lot_unwait lot_wait
- *   src/sched.c: end_wait execute
+ *   src/sched.c: end_wait_g0 execute_g0
  *   src/ready.c: sched_wake_external
  *   src/spawn.c: cancel
  *   ORD: waiter.claim waiter.done sudog.queued cancel

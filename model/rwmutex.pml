@@ -25,7 +25,8 @@
  * the try forms, spinning, external threads, the treap.
  *
  * Models:
- *   src/sync/rwmutex.c: rtake rlock_slow runlock_slow gmp_rwmutex_runlock drain drain_unwait reader_unwait lock_slow
+ *   src/sync/rwmutex.c: rtake rlock_slow runlock_slow gmp_rwmutex_runlock drain drain_unwait
+ *   src/sync/rwmutex.c: reader_unwait lock_slow
  *   src/sync/mutex.c: take enqueue mutex_unwait mutex_lock_slow claim_first mutex_unlock_slow
  *   src/parkinglot.c: lot_wake_first lot_wake_all lot_unwait lot_dequeue
  *   src/types.h: waiter_claim

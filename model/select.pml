@@ -37,7 +37,7 @@
  *   src/types.h: waiter_claim
  *   src/timerheap.c: timer_del timers_run
  *   src/spawn.c: cancel
- *   src/sched.c: end_wait
+ *   src/sched.c: end_wait_g0
  *   ORD: waiter.claim cancel sudog.queued
  *   without: chan.closed (of looks without a lock, which are left out)
  *

@@ -34,9 +34,9 @@
  * in the poller (poller.pml; it sleeps like the others here), new Ms (all exist), bound ones, resizing, the end.
  *
  * Models:
- *   src/idle.h: wake_if_idle has_work
- *   src/idle.c: wakep has_work_except stopm releasep recheck_work wait_for_p acquirep
- *   src/ready.c: submit_external sched_submit sched_submit_list
+ *   src/ready.h: wake_if_idle has_work
+ *   src/ready.c: wakep has_work_except submit_external sched_submit sched_submit_list
+ *   src/idle.c: stopm releasep recheck_work wait_for_p acquirep
  *   src/sched.c: find_runnable_g0 local_work from_global steal_work may_spin
  *   src/proc.c: pidle_get pidle_put midle_get midle_put midle_del m_wake m_sleep
  *   ORD: idle

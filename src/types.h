@@ -329,7 +329,7 @@ struct p {
 	uint64_t slice_end; /* (o) cpu_ticks; 0: not asked for yet; see sched.c, D1 */
 	struct section sections[SECTION_SITES]; /* (o) by a hash of the call's address: blocking.c */
 
-	/* sched.c, SCHED-8: Gs that timers made ready, in front of the ring */
+	/* source.h, SOURCE-1: Gs that timers made ready, in front of the ring */
 	uint32_t due;       /* (o) how many were put there; 0 once none is left */
 	uint32_t due_end;   /* (o) the place in the ring behind the last of them */
 	uint32_t due_from;  /* (o) count.switches then, the lower half */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of exceptions in green threads: each has its own, wherever it goes on after a wait. */
+/*
+ * Tests C++ exceptions in green threads: each keeps its own across waits, on whichever OS thread it
+ * continues.
+ */
 #include <atomic>
 #include <exception>
 #include <stdexcept>
@@ -20,7 +23,7 @@ struct job {
 	std::atomic<int> *done;
 };
 
-/* fn on n green threads, and until all have ended. */
+/* Runs fn on n green threads and waits until all have ended. */
 void crowd(int n, int rounds, gmp_fn fn)
 {
 	std::atomic<int> done{ 0 };
@@ -39,7 +42,7 @@ void wait_somehow(int i)
 {
 	switch (i % 4) {
 	case 0: CHECK_EQ(gmp_sleep(10 * us), 0); break;
-	case 1: gmp_blocking(usleep(50)); break; /* long enough for sysmon to take the P: 20 us */
+	case 1: gmp_blocking(usleep(50)); break; /* 50 us: sysmon takes the P after 20 us */
 	default: gmp_yield();
 	}
 }
@@ -63,7 +66,10 @@ std::string text_of(const std::exception_ptr &e)
 	}
 }
 
-/* For those that are never done with: so that a search for leaks finds them. */
+/*
+ * Keeps a reference to an exception that is never destroyed, so that a leak check finds it
+ * reachable.
+ */
 void keep_current()
 {
 	static std::exception_ptr kept[100];
@@ -106,7 +112,7 @@ static void throw_and_catch(void *arg)
 	++*j->done;
 }
 
-RT(what_a_green_thread_throws_it_catches)
+RT(exception_is_caught_by_throwing_green_thread)
 {
 	crowd(50, (int)check_scaled(50), throw_and_catch);
 }
@@ -135,7 +141,7 @@ static void wait_in_catch(void *arg)
 	++*j->done;
 }
 
-RT(an_exception_is_still_ones_own_after_a_wait_in_its_catch_block)
+RT(exception_survives_wait_in_catch_block)
 {
 	crowd(50, (int)check_scaled(50), wait_in_catch);
 }
@@ -164,16 +170,16 @@ static void wait_in_nested_catch(void *arg)
 	++*j->done;
 }
 
-RT(exceptions_within_catch_blocks_are_told_apart_across_waits)
+RT(exception_nested_in_catch_block_survives_waits)
 {
 	crowd(30, (int)check_scaled(30), wait_in_nested_catch);
 }
 
 namespace {
-struct waits_at_its_end {
+struct waits_in_destructor {
 	int round;
 	int expected;
-	~waits_at_its_end()
+	~waits_in_destructor()
 	{
 		CHECK_EQ(std::uncaught_exceptions(), expected);
 		wait_somehow(round);
@@ -188,7 +194,7 @@ static void wait_in_destructor(void *arg)
 
 	for (int i = 0; i < j->rounds; i++) {
 		try {
-			waits_at_its_end w{ i + j->number, i % 2 };
+			waits_in_destructor w{ i + j->number, i % 2 };
 
 			if (i % 2)
 				throw_text(text_of(j->number, i));
@@ -200,7 +206,7 @@ static void wait_in_destructor(void *arg)
 	++*j->done;
 }
 
-RT(a_destructor_may_wait_while_an_exception_is_on_its_way)
+RT(exception_survives_wait_in_destructor)
 {
 	crowd(30, (int)check_scaled(40), wait_in_destructor);
 }
@@ -210,7 +216,7 @@ static void throw_in_blocking_code(void *arg)
 	job *j = static_cast<job *>(arg);
 
 	for (int i = 0; i < j->rounds; i++) {
-		try { /* usleep stands for a blocking call that lasts, so that the P is taken meanwhile */
+		try { /* usleep is a blocking call that is long enough for sysmon to take the P */
 			CHECK_EQ(gmp_blocking(usleep(100)), 0);
 			gmp_blocking((usleep(100), throw_text(text_of(j->number, i))));
 		} catch (const std::runtime_error &e) {
@@ -223,7 +229,7 @@ static void throw_in_blocking_code(void *arg)
 	++*j->done;
 }
 
-RT(blocking_code_may_be_left_by_an_exception)
+RT(exception_may_leave_blocking_section)
 {
 	crowd(10, (int)check_scaled(20), throw_in_blocking_code);
 }
@@ -231,7 +237,7 @@ RT(blocking_code_may_be_left_by_an_exception)
 static void exit_in_catch(void *arg)
 {
 	try {
-		throw_text("never done with");
+		throw_text("never destroyed");
 	} catch (const std::runtime_error &) {
 		keep_current();
 		++*static_cast<std::atomic<int> *>(arg);
@@ -245,7 +251,7 @@ static void expect_none(void *arg)
 	++*static_cast<std::atomic<int> *>(arg);
 }
 
-RT(who_ends_in_a_catch_block_leaves_nothing_to_the_next)
+RT(exception_of_exited_g_is_not_seen_by_later_g)
 {
 	std::atomic<int> ended{ 0 };
 	int n = 20;
@@ -267,12 +273,12 @@ static void locked_in_catch(void *arg)
 	wait_in_catch(j);
 }
 
-RT(the_same_for_one_that_is_locked_to_its_thread)
+RT(exception_survives_wait_of_locked_green_thread)
 {
 	crowd(4, 10, locked_in_catch);
 }
 
-static void fail_late(void *arg)
+static void send_exception_ptr(void *arg)
 {
 	gmp_chan *c = static_cast<gmp_chan *>(arg);
 	std::exception_ptr e;
@@ -287,22 +293,25 @@ static void fail_late(void *arg)
 	CHECK_EQ(gmp_chan_send(c, &copy), 0);
 }
 
-RT(an_exception_pointer_is_good_in_another_green_thread)
+RT(exception_ptr_is_valid_in_other_green_thread)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(std::exception_ptr *), 0);
 	gmp_g *g[20];
 	std::exception_ptr *e[20];
 
 	for (auto &sender : g)
-		CHECK_EQ(gmp_spawn(&sender, fail_late, c, nullptr), 0);
-	for (auto &received : e) { /* its sender has one of its own, and drops it meanwhile */
+		CHECK_EQ(gmp_spawn(&sender, send_exception_ptr, c, nullptr), 0);
+	for (auto &received : e) { /* the sender destroys its own copy meanwhile */
 		CHECK_EQ(gmp_chan_recv(c, &received), 0);
 		CHECK(text_of(*received) == "sent");
 	}
 	for (auto sender : g)
 		CHECK_EQ(gmp_join(sender), 0);
-	/* Only now: the count is libstdc++'s, which is not built for ThreadSanitizer.  It knows of no order
-	 * between a use here and a sender that drops the last one. */
+	/*
+	 * After the joins: the reference count is in libstdc++, which is not instrumented for
+	 * ThreadSanitizer, so it sees no order between a use here and a sender that destroys the
+	 * last reference.
+	 */
 	for (auto received : e) {
 		CHECK(text_of(*received) == "sent");
 		delete received;
@@ -310,32 +319,32 @@ RT(an_exception_pointer_is_good_in_another_green_thread)
 	gmp_chan_free(c);
 }
 
-static void dropped_in_catch(void *)
+static void killed_in_catch(void *)
 {
 	try {
-		throw_text("dropped");
+		throw_text("killed at shutdown");
 	} catch (const std::runtime_error &) {
 		keep_current();
 		gmp_sleep_until(GMP_FOREVER);
 	}
 }
 
-static void leave_some_behind(void *)
+static void leave_gs_in_catch(void *)
 {
 	CHECK(has_none());
 	for (int i = 0; i < 10; i++)
-		CHECK_EQ(gmp_go(dropped_in_catch, nullptr), 0);
+		CHECK_EQ(gmp_go(killed_in_catch, nullptr), 0);
 	for (int i = 0; i < 20; i++)
 		gmp_yield();
 }
 
-TEST_PROCS(a_run_within_a_catch_block_leaves_its_exception_alone)
+TEST_PROCS(exception_of_caller_survives_run_in_catch_block)
 {
 	try {
 		throw_text("the caller's");
 	} catch (const std::runtime_error &) {
 		for (int i = 0; i < 3; i++)
-			run_procs(procs, leave_some_behind, nullptr);
+			run_procs(procs, leave_gs_in_catch, nullptr);
 		CHECK(text_of(std::current_exception()) == "the caller's");
 	}
 	CHECK(has_none());

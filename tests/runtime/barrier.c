@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What gmp_barrier promises. */
+/* Tests gmp_barrier: rounds, cancellation, lifetime, and waiters that are killed at shutdown. */
 #include "util.h"
 
 enum { N = 7, ROUNDS = 300 };
@@ -28,7 +28,7 @@ static void check_rounds(void)
 	CHECK_EQ(b.arrived, 0);
 }
 
-RT(all_wait_for_all_and_one_is_chosen)
+RT(barrier_nth_arrival_releases_all_and_one_returns_1)
 {
 	gmp_g *g[N - 1];
 	struct ext_thread f;
@@ -42,7 +42,7 @@ RT(all_wait_for_all_and_one_is_chosen)
 	check_rounds();
 }
 
-TEST(it_works_between_plain_threads)
+TEST(barrier_without_runtime_works_for_external_threads)
 {
 	struct ext_thread f[N];
 
@@ -53,7 +53,7 @@ TEST(it_works_between_plain_threads)
 	check_rounds();
 }
 
-RT(alone_nobody_waits)
+RT(barrier_of_one_returns_1_at_once)
 {
 	gmp_barrier one = GMP_BARRIER_INIT(1), zero = { 0 };
 
@@ -62,7 +62,7 @@ RT(alone_nobody_waits)
 	CHECK_EQ(gmp_barrier_wait(&zero), 1);
 }
 
-static void be_cancelled(void *arg)
+static void wait_until_cancelled(void *arg)
 {
 	CHECK_EQ(gmp_barrier_wait(arg), -ECANCELED);
 }
@@ -72,16 +72,16 @@ static void pass(void *arg)
 	CHECK(gmp_barrier_wait(arg) >= 0);
 }
 
-RT(a_cancelled_wait_takes_its_arrival_back)
+RT(barrier_cancelled_wait_takes_arrival_back)
 {
 	gmp_barrier two = GMP_BARRIER_INIT(2);
 
 	for (int i = 0; i < 200; i++) {
-		gmp_g *g = spawn(be_cancelled, &two), *h;
+		gmp_g *g = spawn(wait_until_cancelled, &two), *h;
 
 		wait_parked(1);
 		CHECK_EQ(gmp_cancel(g), 0);
-		h = spawn(pass, &two); /* may come before or after the cancelled one has left */
+		h = spawn(pass, &two); /* may arrive before or after g has left */
 		if (i % 2)
 			gmp_yield();
 		CHECK(gmp_barrier_wait(&two) >= 0);
@@ -91,17 +91,17 @@ RT(a_cancelled_wait_takes_its_arrival_back)
 	}
 }
 
-RT(those_beside_a_cancelled_one_wait_on_when_the_last_comes)
+RT(barrier_cancelled_waiter_is_not_counted_at_last_arrival)
 {
 	for (int i = 0; i < 100; i++) {
 		gmp_barrier all = GMP_BARRIER_INIT(4);
-		gmp_g *g = spawn(be_cancelled, &all), *h[3];
+		gmp_g *g = spawn(wait_until_cancelled, &all), *h[3];
 
 		for (int k = 0; k < 2; k++)
 			h[k] = spawn(pass, &all);
 		wait_parked(3);
 		CHECK_EQ(gmp_cancel(g), 0);
-		/* it has been claimed, and stands among them still */
+		/* g is claimed, but still queued */
 		h[2] = spawn(pass, &all);
 		CHECK(gmp_barrier_wait(&all) >= 0);
 		join(g);
@@ -111,7 +111,7 @@ RT(those_beside_a_cancelled_one_wait_on_when_the_last_comes)
 	}
 }
 
-/* Cancelled while the last one arrives: a round has n arrivals that were not taken back. */
+/* Race: waiters are cancelled during the last arrival. Each round has three arrivals that count. */
 static gmp_barrier three = GMP_BARRIER_INIT(3);
 static atomic_int passed, cancelled, rounds;
 
@@ -128,7 +128,7 @@ static void arrive(UNUSED void *arg)
 	atomic_fetch_add(&rounds, r);
 }
 
-RT(a_round_has_as_many_arrivals_as_it_should)
+RT(barrier_cancel_racing_last_arrival_keeps_rounds_whole)
 {
 	atomic_store(&passed, 0);
 	atomic_store(&cancelled, 0);
@@ -158,7 +158,7 @@ static void arrive_masked(void *arg)
 	CHECK_EQ(gmp_barrier_wait(arg), -ECANCELED);
 }
 
-RT(a_masked_wait_stays)
+RT(barrier_cancel_of_masked_wait_leaves_it_waiting)
 {
 	gmp_barrier two = GMP_BARRIER_INIT(2);
 	gmp_g *g = spawn(arrive_masked, &two);
@@ -172,14 +172,14 @@ RT(a_masked_wait_stays)
 	CHECK_EQ(two.arrived, 0);
 }
 
-static void be_the_last_though_cancelled(void *arg)
+static void arrive_last_cancelled(void *arg)
 {
 	CHECK_EQ(gmp_cancel(gmp_self()), 0);
 	CHECK_EQ(gmp_barrier_wait(arg), 1);
 	CHECK_EQ(gmp_barrier_wait(arg), -ECANCELED);
 }
 
-RT(the_last_one_need_not_wait_though_it_is_cancelled)
+RT(barrier_cancelled_last_arrival_returns_1)
 {
 	gmp_barrier two = GMP_BARRIER_INIT(2);
 	struct ext_thread f;
@@ -187,31 +187,31 @@ RT(the_last_one_need_not_wait_though_it_is_cancelled)
 	for (int i = 0; i < 20; i++) {
 		ext_thread_start(&f, pass, &two);
 		WAIT_FOR(__atomic_load_n(&two.arrived, __ATOMIC_RELAXED) == 1);
-		join(spawn(be_the_last_though_cancelled, &two));
+		join(spawn(arrive_last_cancelled, &two));
 		ext_thread_join(&f);
 		CHECK_EQ(two.arrived, 0);
 	}
 }
 
-/* Whoever comes out may free it, be it the last one to come in or another. */
+/* The first or the second thread to return frees the barrier. */
 struct heap_barrier {
 	gmp_barrier b;
-	int who;
+	int freer;
 	char pad[50];
 };
 
 static void pass_and_free(void *arg)
 {
 	struct heap_barrier *h = arg;
-	int who = h->who;
+	int freer = h->freer;
 
-	if (gmp_barrier_wait(&h->b) != who)
+	if (gmp_barrier_wait(&h->b) != freer)
 		return;
 	memset(h, 0xee, sizeof(*h));
 	free(h);
 }
 
-RT(it_may_be_freed_by_the_first_who_comes_out)
+RT(barrier_freed_after_return_is_not_used_again)
 {
 	for (long i = 0, n = check_scaled(2000); i < n; i++) {
 		struct heap_barrier *h = calloc(1, sizeof(*h));
@@ -220,7 +220,7 @@ RT(it_may_be_freed_by_the_first_who_comes_out)
 
 		CHECK(h != NULL);
 		h->b = (gmp_barrier)GMP_BARRIER_INIT(2);
-		h->who = (int)(i / 2 % 2);
+		h->freer = (int)(i / 2 % 2);
 		if (i % 20)
 			g = spawn(pass_and_free, h);
 		else
@@ -237,39 +237,39 @@ RT(it_may_be_freed_by_the_first_who_comes_out)
 
 static gmp_barrier kept = GMP_BARRIER_INIT(3);
 
-static void wait_for_ever(UNUSED void *arg)
+static void killed_in_wait(UNUSED void *arg)
 {
 	gmp_barrier_wait(&kept);
-	CHECK(!"a dropped green thread went on");
+	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
-static struct ext_thread outside;
+static struct ext_thread external;
 
 static void pass_kept(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_barrier_wait(&kept), 0);
 }
 
-static void leave_one_waiting(UNUSED void *arg)
+static void leave_waiter(UNUSED void *arg)
 {
-	ext_thread_start(&outside, pass_kept, NULL);
+	ext_thread_start(&external, pass_kept, NULL);
 	WAIT_FOR(__atomic_load_n(&kept.arrived, __ATOMIC_RELAXED) == 1);
-	CHECK_EQ(gmp_go(wait_for_ever, NULL), 0);
+	CHECK_EQ(gmp_go(killed_in_wait, NULL), 0);
 	wait_parked(1);
 	CHECK_EQ(__atomic_load_n(&kept.arrived, __ATOMIC_RELAXED), 2);
 }
 
-TEST_PROCS(those_whom_a_run_drops_take_their_arrivals_back)
+TEST_PROCS(barrier_killed_waiter_takes_arrival_back)
 {
 	for (int i = 0; i < 5; i++) {
 		struct ext_thread other;
 
-		run_procs(procs, leave_one_waiting, NULL);
+		run_procs(procs, leave_waiter, NULL);
 		CHECK_EQ(__atomic_load_n(&kept.arrived, __ATOMIC_RELAXED), 1);
 		ext_thread_start(&other, pass_kept, NULL);
 		WAIT_FOR(__atomic_load_n(&kept.arrived, __ATOMIC_RELAXED) == 2);
 		CHECK_EQ(gmp_barrier_wait(&kept), 1);
-		CHECK_EQ(pthread_join(outside.thread, NULL), 0);
+		CHECK_EQ(pthread_join(external.thread, NULL), 0);
 		CHECK_EQ(pthread_join(other.thread, NULL), 0);
 	}
 }

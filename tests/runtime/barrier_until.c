@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What gmp_barrier_wait_until promises. */
+/* Tests gmp_barrier_wait_until: timeouts, cancellation and shutdown take the arrival back. */
 #include "util.h"
 
 static int arrived_at(const gmp_barrier *b)
@@ -121,7 +121,7 @@ RT(barrier_cancelled_beats_timed_out)
 	CHECK_EQ(arrived_at(&two), 0);
 }
 
-/* Deadlines that pass while the last one arrives: each round that trips has three arrivals. */
+/* Race: deadlines expire during the last arrival. Each round that trips has three arrivals. */
 static gmp_barrier raced = GMP_BARRIER_INIT(3);
 static atomic_int passed, timed_out, rounds;
 
@@ -156,12 +156,12 @@ static void killed_in_wait(UNUSED void *arg)
 	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
-static struct ext_thread outside;
+static struct ext_thread external_thread;
 static struct arrival external;
 
-static void leave_one_waiting(UNUSED void *arg)
+static void leave_waiter(UNUSED void *arg)
 {
-	ext_thread_start(&outside, arrive, &external);
+	ext_thread_start(&external_thread, arrive, &external);
 	WAIT_FOR(arrived_at(&kept) == 1);
 	CHECK_EQ(gmp_go(killed_in_wait, NULL), 0);
 	wait_parked(1);
@@ -174,12 +174,12 @@ TEST_PROCS(barrier_shutdown_during_timed_wait_takes_arrival_back)
 	struct ext_thread other;
 
 	external = late;
-	run_procs(procs, leave_one_waiting, NULL);
-	CHECK_EQ(arrived_at(&kept), 1); /* the external thread waits on */
+	run_procs(procs, leave_waiter, NULL);
+	CHECK_EQ(arrived_at(&kept), 1); /* the external thread still waits */
 	ext_thread_start(&other, arrive, &late);
 	WAIT_FOR(arrived_at(&kept) == 2);
 	CHECK_EQ(gmp_barrier_wait_until(&kept, 0), 1);
-	CHECK_EQ(pthread_join(outside.thread, NULL), 0);
+	CHECK_EQ(pthread_join(external_thread.thread, NULL), 0);
 	CHECK_EQ(pthread_join(other.thread, NULL), 0);
 	CHECK_EQ(external.result, 0);
 	CHECK_EQ(late.result, 0);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of blocking code: others run meanwhile, the green thread keeps its thread, and comes back. */
+/*
+ * Tests blocking sections: the P is handed off to other Gs, the G keeps its OS thread, and it gets
+ * a P again when the section ends.
+ */
 #define _GNU_SOURCE 1
 #include "util.h"
 
@@ -15,7 +18,7 @@ static __attribute__((noinline)) int thread_id(void)
 	return (int)syscall(SYS_gettid);
 }
 
-static void kernel_sleep(int64_t ns)
+static void sleep_in_kernel(int64_t ns)
 {
 	struct timespec t = { ns / SEC, ns % SEC };
 
@@ -23,7 +26,7 @@ static void kernel_sleep(int64_t ns)
 		;
 }
 
-static void kernel_read(int fd)
+static void read_in_kernel(int fd)
 {
 	char c;
 
@@ -33,7 +36,7 @@ static void kernel_read(int fd)
 
 /* --- short sections --- */
 
-RT(a_short_section_keeps_thread_and_p)
+RT(block_short_section_keeps_thread_and_p)
 {
 	int64_t began = gmp_now();
 
@@ -45,7 +48,7 @@ RT(a_short_section_keeps_thread_and_p)
 		CHECK_EQ(thread_id(), here);
 		gmp_block_leave();
 		CHECK(gmp_self() != NULL);
-		/* it may have been taken for long by a slow machine, but the P is there for it */
+		/* a slow machine may make a section long enough for a handoff */
 		CHECK(thread_id() == here || stats().handoffs > 0 || gmp_now() > began + 10 * MS);
 		if (i % 100 == 0)
 			gmp_yield();
@@ -54,21 +57,21 @@ RT(a_short_section_keeps_thread_and_p)
 
 static atomic_int over, woken;
 
-static void one_section_after_the_other(void *arg)
+static void repeat_sections(void *arg)
 {
 	int64_t ns = *(int64_t *)arg;
 
 	while (!atomic_load(&over)) {
 		for (int64_t till = gmp_now() - ns; ns < 0 && gmp_now() < till;)
-			; /* it computes between two sections */
+			; /* compute between two sections */
 		gmp_block_enter();
 		if (ns > 0)
-			kernel_sleep(ns);
+			sleep_in_kernel(ns);
 		gmp_block_leave();
 	}
 }
 
-static void sleep_a_little(UNUSED void *arg)
+static void sleep_five_times(UNUSED void *arg)
 {
 	for (int i = 0; i < 5; i++) {
 		CHECK_EQ(gmp_sleep(100 * US), 0);
@@ -76,7 +79,7 @@ static void sleep_a_little(UNUSED void *arg)
 	}
 }
 
-RT(who_goes_from_one_short_section_to_the_next_keeps_no_p_for_long)
+RT(block_repeated_short_sections_do_not_starve_sleeper)
 {
 	static const int64_t lengths[] = { 0, 5 * US, 700 * US, -300 * US };
 
@@ -86,9 +89,8 @@ RT(who_goes_from_one_short_section_to_the_next_keeps_no_p_for_long)
 		atomic_store(&over, 0);
 		atomic_store(&woken, 0);
 		for (int k = 0; k < 5; k++)
-			g[k] = k ? spawn(one_section_after_the_other,
-					 (void *)(uintptr_t)&lengths[i])
-				 : spawn(sleep_a_little, NULL);
+			g[k] = k ? spawn(repeat_sections, (void *)(uintptr_t)&lengths[i])
+				 : spawn(sleep_five_times, NULL);
 		join(g[0]);
 		CHECK_EQ(atomic_load(&woken), 5);
 		atomic_store(&over, 1);
@@ -110,17 +112,17 @@ static void short_sections(UNUSED void *arg)
 		gmp_block_leave();
 		now = gmp_now();
 	}
-	/* of those that this machine has made long each may have cost the P */
+	/* a section that a slow machine made long may have cost the P */
 	CHECK(stats().handoffs - before <= lengthy);
 }
 
-/* One P is idle, so that this one is not wanted. */
-TEST(many_short_sections_are_not_taken_for_a_long_one)
+/* One P is idle, so no other G needs the P of the sections. */
+TEST(block_short_sections_beside_idle_p_are_not_handed_off)
 {
 	run_procs(2, short_sections, NULL);
 }
 
-RT(sections_nest)
+RT(block_nested_sections_end_at_outermost_leave)
 {
 	gmp_block_enter();
 	gmp_block_enter();
@@ -131,18 +133,18 @@ RT(sections_nest)
 	CHECK(gmp_self() == NULL);
 	gmp_block_leave();
 	CHECK(gmp_self() != NULL);
-	gmp_block_leave(); /* nothing */
+	gmp_block_leave(); /* does nothing */
 	CHECK(gmp_self() != NULL);
 	gmp_yield();
 }
 
-static int answer(void)
+static int return_42(void)
 {
 	CHECK(gmp_self() == NULL);
 	return 42;
 }
 
-static int answered;
+static int calls_made;
 
 static const struct with_array {
 	char array[8];
@@ -150,28 +152,28 @@ static const struct with_array {
 {
 	static const struct with_array w = { "array" };
 
-	answered++;
+	calls_made++;
 	return &w;
 }
 
-static void nothing_at_all(void)
+static void return_nothing(void)
 {
 	CHECK(gmp_self() == NULL);
-	answered++;
+	calls_made++;
 }
 
-RT(the_macros_give_the_value_of_the_expression)
+RT(blocking_macros_return_value_of_expression)
 {
 	char c;
 
-	CHECK_EQ(gmp_blocking(answer()), 42);
+	CHECK_EQ(gmp_blocking(return_42()), 42);
 	CHECK(gmp_blocking((char *)NULL) == NULL);
 	const char *array = gmp_blocking(has_array()->array), *literal = gmp_blocking("literal");
 
 	CHECK_EQ(strcmp(array, "array"), 0);
 	CHECK_EQ(strcmp(literal, "literal"), 0);
-	gmp_blocking(nothing_at_all());
-	CHECK_EQ(answered, 2);
+	gmp_blocking(return_nothing());
+	CHECK_EQ(calls_made, 2);
 	CHECK_EQ(gmp_blocking_sys(read(-1, &c, 1)), -EBADF);
 	CHECK_EQ(gmp_blocking_sys(open("/nowhere/at/all", O_RDONLY)), -ENOENT);
 	CHECK_EQ(gmp_blocking_sys(getppid()), getppid());
@@ -189,7 +191,10 @@ static void set_errno_often(void *left)
 	gmp_wg_done(left);
 }
 
-/* The compiler may keep the address of errno from before the yield, which is another thread's after it. */
+/*
+ * The compiler may cache the address of errno across the yield, after which it belongs to another
+ * OS thread.
+ */
 RT(blocking_sys_after_thread_change_returns_own_error)
 {
 	gmp_wg left = GMP_WG_INIT;
@@ -206,7 +211,7 @@ RT(blocking_sys_after_thread_change_returns_own_error)
 	CHECK_EQ(gmp_wg_wait(&left), 0);
 }
 
-TEST(without_a_runtime_and_on_foreign_threads_nothing_happens)
+TEST(block_on_external_thread_does_nothing)
 {
 	gmp_block_enter();
 	gmp_block_leave();
@@ -220,12 +225,12 @@ TEST(without_a_runtime_and_on_foreign_threads_nothing_happens)
 
 /* --- long sections --- */
 
-static atomic_int turns_had, go_on;
+static atomic_int yields, go_on;
 
-static void count_turns(UNUSED void *arg)
+static void count_yields(UNUSED void *arg)
 {
 	while (!atomic_load(&go_on)) {
-		atomic_fetch_add(&turns_had, 1);
+		atomic_fetch_add(&yields, 1);
 		gmp_yield();
 	}
 }
@@ -236,14 +241,14 @@ static void read_from_pipe(void *arg)
 {
 	gmp_block_enter();
 	atomic_fetch_add((atomic_int *)arg, 1);
-	kernel_read(ends[0]);
+	read_in_kernel(ends[0]);
 	gmp_block_leave();
 	CHECK(gmp_self() != NULL);
 	atomic_fetch_sub((atomic_int *)arg, 1);
 }
 
-/* All Ps are kept by threads that sleep in the kernel, and will until somebody else has run. */
-RT(others_run_while_all_ps_were_blocked)
+/* All Ps are held by OS threads that sleep in the kernel until another G has written. */
+RT(block_on_all_ps_hands_ps_to_other_gs)
 {
 	enum { N = 20 };
 	atomic_int inside = 0;
@@ -255,8 +260,7 @@ RT(others_run_while_all_ps_were_blocked)
 	WAIT_FOR(atomic_load(&inside) == N);
 	CHECK(stats().handoffs >= (uint64_t)(N - procs));
 	WAIT_FOR(stats().greens_blocked == N);
-	WAIT_FOR(stats().procs_idle + 1 ==
-		 (uint64_t)procs); /* the others have stopped looking for work */
+	WAIT_FOR(stats().procs_idle + 1 == (uint64_t)procs); /* the other Ms do not spin any more */
 	for (int i = 0; i < N; i++)
 		CHECK_EQ(write(ends[1], "x", 1), 1);
 	for (int i = 0; i < N; i++)
@@ -267,8 +271,8 @@ RT(others_run_while_all_ps_were_blocked)
 	close(ends[1]);
 }
 
-/* They come back only when this one, whom the timer wakes, has written. */
-RT(a_timer_fires_while_its_p_is_blocked)
+/* The readers return only after the sleeper, which a timer wakes, has written. */
+RT(block_on_all_ps_lets_timer_fire)
 {
 	atomic_int inside = 0;
 	gmp_g *g[4];
@@ -285,20 +289,20 @@ RT(a_timer_fires_while_its_p_is_blocked)
 	close(ends[1]);
 }
 
-static void sleep_there(void *arg)
+static void sleep_in_section(void *arg)
 {
 	gmp_block_enter();
-	kernel_sleep((int64_t)(intptr_t)arg);
+	sleep_in_kernel((int64_t)(intptr_t)arg);
 	gmp_block_leave();
 }
 
-static void run_inside(void *arg)
+static void call_gmp_in_section(void *arg)
 {
 	gmp_chan *c = arg;
 	int v;
 
 	gmp_block_enter();
-	/* as a foreign thread: this sleeps in the kernel, and is woken */
+	/* as on an external thread: the wait sleeps in the kernel */
 	CHECK_EQ(gmp_chan_recv(c, &v), 0);
 	CHECK_EQ(v, 1);
 	v++;
@@ -307,10 +311,10 @@ static void run_inside(void *arg)
 	gmp_block_leave();
 }
 
-RT(calls_inside_behave_as_on_a_foreign_thread)
+RT(block_inside_gmp_calls_act_as_on_external_thread)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
-	gmp_g *g = spawn(run_inside, c);
+	gmp_g *g = spawn(call_gmp_in_section, c);
 	int v = 1;
 
 	CHECK_EQ(gmp_chan_send(c, &v), 0);
@@ -328,7 +332,7 @@ static void locked_and_blocked(UNUSED void *arg)
 	here = thread_id();
 	for (int i = 0; i < 5; i++) {
 		gmp_block_enter();
-		kernel_sleep(12 * MS);
+		sleep_in_kernel(12 * MS);
 		gmp_block_leave();
 		CHECK_EQ(thread_id(), here);
 		gmp_yield();
@@ -337,9 +341,9 @@ static void locked_and_blocked(UNUSED void *arg)
 	CHECK_EQ(gmp_unlock_thread(), 0);
 }
 
-RT(one_that_is_locked_to_its_thread_comes_back_to_it)
+RT(block_leave_of_locked_green_thread_keeps_its_thread)
 {
-	gmp_g *g[3], *busy = spawn(count_turns, NULL);
+	gmp_g *g[3], *busy = spawn(count_yields, NULL);
 
 	atomic_store(&go_on, 0);
 	for (int i = 0; i < 3; i++)
@@ -350,25 +354,25 @@ RT(one_that_is_locked_to_its_thread_comes_back_to_it)
 	join(busy);
 }
 
-static void short_ones(void *arg)
+static void run_short_sections(void *arg)
 {
 	for (int i = 0; i < (SLOW ? 100 : 500); i++) {
 		gmp_block_enter();
 		if (i % 50 == (int)(intptr_t)arg)
-			kernel_sleep(MS);
+			sleep_in_kernel(MS);
 		gmp_block_leave();
 		if (i % 7 == 0)
 			gmp_yield();
 	}
 }
 
-RT(ps_come_and_go_while_sections_last)
+RT(block_sections_survive_set_procs)
 {
 	enum { N = 8 };
 	gmp_g *g[N];
 
 	for (intptr_t i = 0; i < N; i++)
-		g[i] = spawn(short_ones, (void *)i);
+		g[i] = spawn(run_short_sections, (void *)i);
 	for (int i = 0; i < (SLOW ? 30 : 200); i++) {
 		CHECK(gmp_set_procs(1 + i % 4) > 0);
 		gmp_sleep(50 * US);
@@ -379,14 +383,14 @@ RT(ps_come_and_go_while_sections_last)
 	WAIT_FOR(stats().greens_blocked == 0);
 }
 
-/* --- sections of a length that is known --- */
+/* --- sections whose length is predicted --- */
 
-static __attribute__((noinline)) void known_section(int64_t ns, void (*look)(void))
+static __attribute__((noinline)) void run_section(int64_t ns, void (*in_section)(void))
 {
 	gmp_block_enter();
-	if (look)
-		look();
-	kernel_sleep(ns);
+	if (in_section)
+		in_section();
+	sleep_in_kernel(ns);
 	gmp_block_leave();
 }
 
@@ -401,29 +405,29 @@ static void nothing(UNUSED void *arg)
 {
 }
 
-static void long_after_long(UNUSED void *arg)
+static void repeat_long_sections(UNUSED void *arg)
 {
-	enum { TIMES = 100, ENOUGH_OF_THEM = 90 };
-	int at_once = 0;
+	enum { TIMES = 100, AT_ENTRY_LEAST = 90 };
+	int handed_off_at_entry = 0;
 
 	for (int i = 0; i < 100; i++)
-		known_section(200 * US, NULL);
+		run_section(200 * US, NULL);
 	for (int i = 0; i < TIMES; i++) {
 		gmp_g *g = spawn(nothing, NULL);
 		uint64_t before = stats().handoffs;
 
-		known_section(200 * US, count_handoffs);
-		at_once += handed_off > before;
+		run_section(200 * US, count_handoffs);
+		handed_off_at_entry += handed_off > before;
 		join(g);
 	}
-	/* a slow machine may have run it before */
-	CHECK(at_once >= ENOUGH_OF_THEM);
+	/* on a slow machine g may run before the section begins */
+	CHECK(handed_off_at_entry >= AT_ENTRY_LEAST);
 }
 
-/* sysmon would need 20 us. */
-TEST(section_known_as_long_hands_off_its_p_at_entry)
+/* sysmon would take the P only after 20 us. */
+TEST(block_predicted_long_section_hands_off_p_at_entry)
 {
-	run_procs(1, long_after_long, NULL);
+	run_procs(1, repeat_long_sections, NULL);
 }
 
 enum { CROWD = 16, SECTIONS_EACH = 200 };
@@ -431,12 +435,14 @@ enum { CROWD = 16, SECTIONS_EACH = 200 };
 static void crowd_of_sections(UNUSED void *arg)
 {
 	for (int i = 0; i < SECTIONS_EACH; i++)
-		known_section(100 * US, NULL);
+		run_section(100 * US, NULL);
 }
 
-/* An M that comes back takes the P of a section that has begun meanwhile: no G is queued for it.  Another
- * part only if this machine was slow. */
-RT(sections_of_100us_in_a_crowd_return_without_a_switch)
+/*
+ * An M that leaves a section takes the P of a section that has begun meanwhile, so its G is not
+ * queued. Repeated only if this machine was slow.
+ */
+RT(block_100us_sections_in_crowd_return_without_switch)
 {
 	uint64_t switches = UINT64_MAX;
 
@@ -453,7 +459,7 @@ RT(sections_of_100us_in_a_crowd_return_without_a_switch)
 	CHECK(switches <= CROWD * SECTIONS_EACH / 4);
 }
 
-static atomic_int late_turns;
+static atomic_int late_wakeups;
 
 static void sleep_often(UNUSED void *arg)
 {
@@ -462,25 +468,25 @@ static void sleep_often(UNUSED void *arg)
 
 		CHECK_EQ(gmp_sleep_until(due), 0);
 		if (gmp_now() - due > 15 * MS)
-			atomic_fetch_add(&late_turns, 1);
+			atomic_fetch_add(&late_wakeups, 1);
 	}
 }
 
-/* Neither side waits for the other: a timer that is due takes a P from sections known as long. */
-RT(timers_fire_beside_sections_known_as_long)
+/* An expired timer takes a P from sections that are predicted to be long. */
+RT(block_predicted_long_sections_do_not_delay_timers)
 {
 	gmp_g *g[8], *sleeper;
 
 	atomic_store(&over, 0);
 	static const int64_t length = 300 * US;
 	for (int i = 0; i < 8; i++)
-		g[i] = spawn(one_section_after_the_other, (void *)(uintptr_t)&length);
+		g[i] = spawn(repeat_sections, (void *)(uintptr_t)&length);
 	sleeper = spawn(sleep_often, NULL);
 	join(sleeper);
 	atomic_store(&over, 1);
 	for (int i = 0; i < 8; i++)
 		join(g[i]);
-	CHECK(atomic_load(&late_turns) <= 10);
+	CHECK(atomic_load(&late_wakeups) <= 10);
 }
 
 enum { LAG_MOST = 4 * CROWD };
@@ -498,7 +504,7 @@ static void spawn_and_block(UNUSED void *arg)
 	for (int i = 0; i < SECTIONS_EACH; i++) {
 		gmp_g *g = spawn(count_late_start, (void *)(intptr_t)atomic_load(&sections_done));
 
-		known_section(30 * US, NULL);
+		run_section(30 * US, NULL);
 		atomic_fetch_add(&sections_done, 1);
 		join(g);
 	}
@@ -511,8 +517,11 @@ static void *burn(UNUSED void *arg)
 	return NULL;
 }
 
-/* handoff.h HO4.  Beside threads that compute a wakeup takes long, so most hand-offs are overtaken. */
-RT(queued_work_starts_soon_beside_sections_on_a_busy_machine)
+/*
+ * handoff.h HO4. Beside OS threads that compute, a wakeup is slow, so a returning M takes back most
+ * Ps that were handed off.
+ */
+RT(block_sections_on_busy_machine_do_not_starve_ready_gs)
 {
 	gmp_g *g[CROWD];
 	pthread_t load[2];
@@ -532,91 +541,91 @@ RT(queued_work_starts_soon_beside_sections_on_a_busy_machine)
 	CHECK(atomic_load(&late_starts) <= CROWD * SECTIONS_EACH / 10);
 }
 
-/* --- bounds, and the end --- */
+/* --- limits and shutdown --- */
 
-static void eight_at_most(UNUSED void *arg)
+static void check_thread_limit(UNUSED void *arg)
 {
 	enum { N = 40 };
 	gmp_g *g[N];
 
 	for (int i = 0; i < N; i++)
-		g[i] = spawn(sleep_there, (void *)(intptr_t)(15 * MS));
+		g[i] = spawn(sleep_in_section, (void *)(intptr_t)(15 * MS));
 	for (int i = 0; i < N; i++) {
 		CHECK(stats().threads <= 8);
 		join(g[i]);
 	}
 }
 
-TEST(beyond_max_threads_they_wait_their_turn)
+TEST(block_beyond_max_threads_waits_for_a_thread)
 {
-	run_bounded(2, 8, eight_at_most, NULL);
+	run_bounded(2, 8, check_thread_limit, NULL);
 }
 
-static void one_at_a_time(UNUSED void *arg)
+static void run_five_sections(UNUSED void *arg)
 {
 	gmp_g *g[5];
 
 	for (int i = 0; i < 5; i++)
-		g[i] = spawn(sleep_there, (void *)(intptr_t)(15 * MS));
+		g[i] = spawn(sleep_in_section, (void *)(intptr_t)(15 * MS));
 	for (int i = 0; i < 5; i++)
 		join(g[i]);
 }
 
-TEST(with_one_thread_in_all_they_do_it_one_after_the_other)
+TEST(block_with_max_threads_1_runs_sections_in_turn)
 {
-	run_bounded(1, 1, one_at_a_time, NULL);
+	run_bounded(1, 1, run_five_sections, NULL);
 }
 
-static atomic_int came_back;
+static atomic_int left_section;
 
-static void sleep_past_the_end(UNUSED void *arg)
+static void block_past_shutdown(UNUSED void *arg)
 {
 	gmp_block_enter();
 	atomic_fetch_add(&go_on, 1);
-	kernel_sleep(50 * MS);
-	atomic_fetch_add(&came_back, 1);
+	sleep_in_kernel(50 * MS);
+	atomic_fetch_add(&left_section, 1);
 	gmp_block_leave();
 	for (;;)
-		gmp_yield(); /* it is dropped here */
+		gmp_yield(); /* killed here at shutdown */
 }
 
-static void leave_behind(UNUSED void *arg)
+static void leave_blocked(UNUSED void *arg)
 {
 	atomic_store(&go_on, 0);
-	atomic_store(&came_back, 0);
+	atomic_store(&left_section, 0);
 	for (int i = 0; i < 6; i++)
-		CHECK_EQ(gmp_go(sleep_past_the_end, NULL), 0);
+		CHECK_EQ(gmp_go(block_past_shutdown, NULL), 0);
 	WAIT_FOR(atomic_load(&go_on) == 6);
 }
 
-TEST_PROCS(the_end_of_a_run_waits_for_blocking_code)
+TEST_PROCS(shutdown_waits_for_blocking_sections)
 {
-	run_procs(procs, leave_behind, NULL);
-	CHECK_EQ(atomic_load(&came_back), 6);
+	run_procs(procs, leave_blocked, NULL);
+	CHECK_EQ(atomic_load(&left_section), 6);
 }
 
-/* Its thread is counted by nobody else, and nothing else can run: yet this is no deadlock. */
-static void only_one(UNUSED void *arg)
+/* The only G is in a blocking section and no other can run: this is no deadlock. */
+static void block_then_wait(UNUSED void *arg)
 {
 	gmp_wg wg = GMP_WG_INIT;
 
 	gmp_wg_add(&wg, 1);
 	gmp_block_enter();
-	kernel_sleep(1500 * MS);
+	sleep_in_kernel(1500 * MS);
 	gmp_block_leave();
 	gmp_wg_done(&wg);
 	CHECK_EQ(gmp_wg_wait(&wg), 0);
 }
 
-TEST_PROCS(somebody_in_blocking_code_is_no_deadlock)
+TEST_PROCS(deadlock_is_not_reported_during_blocking_section)
 {
-	run_procs(procs, only_one, NULL);
+	run_procs(procs, block_then_wait, NULL);
 }
 
-static void done_later(void *arg)
+static void block_then_done(void *arg)
 {
 	gmp_block_enter();
-	kernel_sleep(1200 * MS);
+	sleep_in_kernel(1200 * MS);
 	gmp_block_leave();
 	gmp_wg_done(arg);
 }
@@ -626,7 +635,7 @@ static void wait_for_blocked(UNUSED void *arg)
 	gmp_wg wg = GMP_WG_INIT;
 
 	gmp_wg_add(&wg, 1);
-	CHECK_EQ(gmp_go(done_later, &wg), 0);
+	CHECK_EQ(gmp_go(block_then_done, &wg), 0);
 	CHECK_EQ(gmp_wg_wait(&wg), 0);
 }
 
@@ -642,29 +651,31 @@ static void block_all(UNUSED void *arg)
 	gmp_sleep(5 * MS);
 }
 
-/* The watcher takes Ps while the run ends, and makes no thread for them that nobody joins: a sanitizer
- * would tell. */
-TEST_PROCS(ps_are_taken_while_the_run_ends)
+/*
+ * sysmon takes Ps during shutdown. It must not create an M for them that is not joined, which a
+ * sanitizer would report as a leak.
+ */
+TEST_PROCS(shutdown_during_handoff_leaks_no_thread)
 {
 	for (int i = 0; i < 30; i++)
 		run_procs(procs, block_all, NULL);
 }
 
-TEST_PROCS(who_waits_for_one_in_blocking_code_is_no_deadlock)
+TEST_PROCS(deadlock_is_not_reported_for_waiter_on_blocked_g)
 {
 	run_procs(procs, wait_for_blocked, NULL);
 }
 
-/* --- without saying so --- */
+/* --- blocking calls outside of sections --- */
 
 static void read_undeclared(void *arg)
 {
 	atomic_fetch_add((atomic_int *)arg, 1);
-	kernel_read(ends[0]);
+	read_in_kernel(ends[0]);
 	atomic_fetch_sub((atomic_int *)arg, 1);
 }
 
-RT(others_run_though_every_thread_sleeps_in_undeclared_calls)
+RT(undeclared_blocking_on_all_ps_adds_spare_p)
 {
 	atomic_int inside = 0;
 	gmp_g *g[8];
@@ -673,7 +684,7 @@ RT(others_run_though_every_thread_sleeps_in_undeclared_calls)
 		CHECK_EQ(pipe(ends), 0);
 		for (int i = 0; i < procs; i++)
 			g[i] = spawn(read_undeclared, &inside);
-		WAIT_FOR(atomic_load(&inside) == procs); /* not before there is one more P */
+		WAIT_FOR(atomic_load(&inside) == procs); /* needs one more P */
 		CHECK(stats().spares >= (uint64_t)round + 1);
 		CHECK_EQ(stats().procs_spare, 1);
 		CHECK_EQ(gmp_procs(), procs);
@@ -694,8 +705,8 @@ static void read_twice(void *arg)
 	read_undeclared(arg);
 }
 
-/* The spare one gets stuck, too. */
-RT(there_are_as_many_spare_ps_as_it_takes)
+/* The spare P is blocked as well. */
+RT(undeclared_blocking_on_spare_p_adds_further_spare_ps)
 {
 	enum { MORE = 3 };
 	atomic_int inside = 0;
@@ -724,12 +735,12 @@ static void compute(void *arg)
 
 static void end_computation(void *arg)
 {
-	kernel_sleep(100 * MS);
+	sleep_in_kernel(100 * MS);
 	atomic_store((atomic_int *)arg, 1);
 }
 
-/* They run: it is the program's wish that nobody else does. */
-RT(those_that_compute_get_no_spare_p)
+/* A G that computes is not blocked, so its P needs no replacement. */
+RT(computing_on_all_ps_adds_no_spare_p)
 {
 	atomic_int stop = 0;
 	struct ext_thread f;
@@ -745,9 +756,9 @@ RT(those_that_compute_get_no_spare_p)
 	CHECK_EQ(stats().spares, 0);
 }
 
-/* --- sections as long as a look at the disk, one after the other --- */
+/* --- sections as long as a disk access --- */
 
-enum { MILLISECONDS = 4000, ENOUGH = 100, PARTS = 4 };
+enum { MILLISECONDS = 4000, HANDOFFS_LEAST = 100, PARTS = 4 };
 
 static atomic_int sections;
 
@@ -756,16 +767,17 @@ static void sleep_a_millisecond_often(void *arg)
 	uint64_t before = *(uint64_t *)arg;
 	struct timespec t = { 0, 1000000 };
 
-	while (atomic_fetch_add(&sections, 1) < MILLISECONDS && stats().handoffs - before < ENOUGH)
+	while (atomic_fetch_add(&sections, 1) < MILLISECONDS &&
+	       stats().handoffs - before < HANDOFFS_LEAST)
 		gmp_blocking(nanosleep(&t, NULL));
 }
 
-/* Another part only after one without any: the watcher may have had no CPU for seconds. */
-RT(sections_of_a_millisecond_do_not_stand_in_line)
+/* Repeated only after a part without handoffs: sysmon may have had no CPU for seconds. */
+RT(block_1ms_sections_run_in_parallel)
 {
-	uint64_t those = 0;
+	uint64_t handoffs_seen = 0;
 
-	for (int part = 0; part < PARTS && those == 0; part++) {
+	for (int part = 0; part < PARTS && handoffs_seen == 0; part++) {
 		uint64_t before = stats().handoffs;
 		gmp_g *g[16];
 
@@ -774,7 +786,7 @@ RT(sections_of_a_millisecond_do_not_stand_in_line)
 			g[i] = spawn(sleep_a_millisecond_often, &before);
 		for (int i = 0; i < 16; i++)
 			join(g[i]);
-		those = stats().handoffs - before;
+		handoffs_seen = stats().handoffs - before;
 	}
-	CHECK(those >= ENOUGH);
+	CHECK(handoffs_seen >= HANDOFFS_LEAST);
 }

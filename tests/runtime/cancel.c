@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What cancellation promises: every wait ends, present and later, and no object notices. */
+/* Tests cancellation: it ends every present and later wait, and leaves the objects unchanged. */
 #include <sys/socket.h>
 
 #include "util.h"
@@ -31,7 +31,7 @@ static int wait_on_cond(int64_t deadline)
 	return r;
 }
 
-/* The kind of wait; "until" ones have a deadline far away. */
+/* Wait by the call with this number. Timed calls get a far deadline. */
 static int wait_in(int kind)
 {
 	int v = 5, x = 6, r;
@@ -86,7 +86,7 @@ static void set_up(void)
 	sleeper = spawn(sleep_long, NULL);
 }
 
-/* All is as if nobody had ever waited. */
+/* Every object must be as if no G had waited for it. */
 static void tear_down(void)
 {
 	int v = 0;
@@ -134,7 +134,7 @@ static void wait_twice(void *arg)
 	CHECK_EQ(wait_in((kind + 1) % KINDS), -ECANCELED);
 }
 
-RT(every_wait_ends_and_so_do_later_ones)
+RT(cancel_ends_present_and_later_waits)
 {
 	set_up();
 	for (int kind = 0; kind < KINDS; kind++) {
@@ -153,7 +153,7 @@ static void cancel_it(void *g)
 	CHECK_EQ(gmp_cancel(g), 0);
 }
 
-RT(a_foreign_thread_may_cancel)
+RT(cancel_from_external_thread_ends_waits)
 {
 	struct ext_thread f;
 
@@ -175,8 +175,8 @@ static void wait_cancelled(void *arg)
 	CHECK_EQ(wait_in((int)(intptr_t)arg), -ECANCELED);
 }
 
-/* Cancelled at any moment around the wait: before, at its beginning, in it. */
-RT(no_cancellation_is_lost_at_the_beginning_of_a_wait)
+/* Race: the cancellation comes before, at the start of, or during the wait. */
+RT(cancel_racing_start_of_wait_is_not_lost)
 {
 	enum { ROUNDS = 3000 };
 
@@ -199,7 +199,7 @@ RT(no_cancellation_is_lost_at_the_beginning_of_a_wait)
 	tear_down();
 }
 
-static void try_everything(UNUSED void *arg)
+static void call_when_cancelled(UNUSED void *arg)
 {
 	int v = 3;
 	gmp_case cs[] = { GMP_RECV_CASE(empty, &v), GMP_SEND_CASE(full, &v) };
@@ -207,7 +207,7 @@ static void try_everything(UNUSED void *arg)
 	gmp_barrier alone = GMP_BARRIER_INIT(1);
 
 	CHECK_EQ(gmp_cancel(gmp_self()), 0);
-	/* what need not wait works */
+	/* calls that need not wait succeed */
 	CHECK_EQ(gmp_chan_send(empty, &v), 0);
 	CHECK_EQ(gmp_select(cs, 2), 0);
 	CHECK_EQ(v, 3);
@@ -221,7 +221,7 @@ static void try_everything(UNUSED void *arg)
 	CHECK_EQ(gmp_sem_acquire(&sem), 0);
 	CHECK_EQ(gmp_wg_wait(&done), 0);
 	CHECK_EQ(gmp_barrier_wait(&alone), 1);
-	/* try forms say what they always say */
+	/* try calls fail with -EAGAIN as usual */
 	CHECK_EQ(gmp_chan_try_recv(empty, &v), -EAGAIN);
 	CHECK_EQ(gmp_chan_try_send(full, &v), -EAGAIN);
 	CHECK_EQ(gmp_select_try(cs, 2), -EAGAIN);
@@ -229,7 +229,7 @@ static void try_everything(UNUSED void *arg)
 	CHECK_EQ(gmp_rwmutex_try_lock(&rwmutex), -EAGAIN);
 	CHECK_EQ(gmp_rwmutex_try_rlock(&rwmutex), -EAGAIN);
 	CHECK_EQ(gmp_sem_try_acquire(&sem), -EAGAIN);
-	/* cancelled beats timed out */
+	/* -ECANCELED beats -ETIMEDOUT */
 	CHECK_EQ(gmp_sem_acquire_until(&sem, 0), -ECANCELED);
 	CHECK_EQ(gmp_rwmutex_lock_until(&rwmutex, 0), -ECANCELED);
 	CHECK_EQ(gmp_rwmutex_rlock_until(&rwmutex, 0), -ECANCELED);
@@ -243,16 +243,16 @@ static void try_everything(UNUSED void *arg)
 	CHECK_EQ(gmp_sleep(0), 0);
 }
 
-RT(what_need_not_wait_works_as_usual)
+RT(cancel_does_not_fail_calls_that_need_not_wait)
 {
 	set_up();
-	join(spawn(try_everything, NULL));
+	join(spawn(call_when_cancelled, NULL));
 	tear_down();
 }
 
 static atomic_int step;
 
-static void lock_plainly(UNUSED void *arg)
+static void lock_untimed(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_mutex_lock(&mutex), 0);
 	CHECK_EQ(gmp_mutex_unlock(&mutex), 0);
@@ -265,8 +265,8 @@ static void lock_plainly(UNUSED void *arg)
 	CHECK_EQ(gmp_wg_wait(&wg), -ECANCELED);
 }
 
-/* The deadline comes while the wait begins: what it is called is still the same. */
-static void wait_with_no_time(UNUSED void *arg)
+/* The deadline expires at the start of the wait. */
+static void wait_with_short_deadline(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_cancel(gmp_self()), 0);
 	for (long i = 0, n = check_scaled(3000); i < n; i++) {
@@ -281,28 +281,31 @@ static void wait_with_no_time(UNUSED void *arg)
 	}
 }
 
-RT(cancelled_beats_a_deadline_that_passes_meanwhile)
+RT(cancel_beats_deadline_that_expires_at_start_of_wait)
 {
 	gmp_g *g[4];
 
 	set_up();
 	for (int k = 0; k < 4; k++)
-		g[k] = spawn(wait_with_no_time, NULL);
+		g[k] = spawn(wait_with_short_deadline, NULL);
 	for (int k = 0; k < 4; k++)
 		join(g[k]);
 	tear_down();
 }
 
-/* Two whose time has come; the first to run cancels the other, which was made ready by the time. */
+/*
+ * Both deadlines expire. The first twin to run cancels the other, which its timer has made
+ * runnable.
+ */
 static gmp_g *twin[2];
 static int twin_result[2];
-static int64_t their_time;
+static int64_t twin_deadline;
 
-static void cancel_the_other(void *arg)
+static void cancel_twin(void *arg)
 {
 	int me = (int)(intptr_t)arg;
 
-	twin_result[me] = gmp_chan_recv_until(empty, NULL, their_time);
+	twin_result[me] = gmp_chan_recv_until(empty, NULL, twin_deadline);
 	if (twin_result[me] == -ETIMEDOUT)
 		CHECK_EQ(gmp_cancel(twin[!me]), 0);
 }
@@ -311,12 +314,12 @@ static void spawn_twins(UNUSED void *arg)
 {
 	for (int i = 0; i < 20; i++) {
 		empty = gmp_chan_new(1, 0);
-		their_time = gmp_deadline(MS);
+		twin_deadline = gmp_deadline(MS);
 		for (int k = 0; k < 2; k++)
-			twin[k] = spawn(cancel_the_other, (void *)(intptr_t)k);
+			twin[k] = spawn(cancel_twin, (void *)(intptr_t)k);
 		gmp_yield();
 		gmp_yield();
-		while (gmp_now() <= their_time)
+		while (gmp_now() <= twin_deadline)
 			;
 		for (int k = 0; k < 2; k++)
 			join(twin[k]);
@@ -325,12 +328,12 @@ static void spawn_twins(UNUSED void *arg)
 	}
 }
 
-TEST(cancelled_beats_a_deadline_that_has_just_passed)
+TEST(cancel_beats_timeout_of_waiter_that_is_runnable)
 {
 	run_procs(1, spawn_twins, NULL);
 }
 
-RT(masks_nest_as_deep_as_they_say)
+RT(cancel_mask_nests_255_deep)
 {
 	CHECK_EQ(gmp_cancelled(), 0);
 	CHECK_EQ(gmp_cancel_mask(0), -EINVAL);
@@ -348,11 +351,11 @@ RT(masks_nest_as_deep_as_they_say)
 	CHECK_EQ(gmp_cancelled(), 1);
 }
 
-RT(plain_locking_is_not_cut_short)
+RT(cancel_does_not_end_untimed_lock)
 {
 	atomic_store(&step, 0);
 	set_up();
-	gmp_g *g = spawn(lock_plainly, NULL);
+	gmp_g *g = spawn(lock_untimed, NULL);
 
 	wait_parked(2);
 	CHECK_EQ(gmp_cancel(g), 0);
@@ -389,7 +392,7 @@ static void free_and_close(UNUSED void *arg)
 	CHECK_EQ(close(pair[1]), 0);
 }
 
-RT(freeing_a_timer_and_closing_are_not_cut_short)
+RT(cancel_does_not_end_timer_free_or_close)
 {
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	CHECK_EQ(gmp_fd_adopt(pair[0]), pair[0]);
@@ -425,7 +428,7 @@ static void clean_up(UNUSED void *arg)
 	CHECK_EQ(gmp_chan_recv(empty, &v), -ECANCELED);
 }
 
-RT(a_mask_makes_waits_behave_as_if_uncancelled)
+RT(cancel_mask_makes_waits_ignore_cancellation)
 {
 	int v = 77;
 
@@ -452,7 +455,7 @@ static void mask_first(UNUSED void *arg)
 	CHECK_EQ(gmp_wg_wait(&wg), -ECANCELED);
 }
 
-RT(a_masked_wait_is_not_ended)
+RT(cancel_during_masked_wait_does_not_end_it)
 {
 	set_up();
 	atomic_store(&step, 0);
@@ -473,7 +476,7 @@ static void nothing(UNUSED void *arg)
 {
 }
 
-RT(cancelling_one_that_has_ended_does_nothing)
+RT(cancel_of_ended_g_does_not_reach_reused_g_struct)
 {
 	gmp_g *g = spawn(nothing, NULL), *next;
 
@@ -481,7 +484,7 @@ RT(cancelling_one_that_has_ended_does_nothing)
 	CHECK_EQ(gmp_cancel(g), 0);
 	join(g);
 	CHECK_EQ(gmp_cancel(NULL), -EINVAL);
-	/* and its descriptor's next user is not cancelled */
+	/* a G that reuses the g struct is not cancelled */
 	for (int i = 0; i < 100; i++) {
 		next = spawn(nothing, NULL);
 		join(next);
@@ -492,7 +495,7 @@ RT(cancelling_one_that_has_ended_does_nothing)
 	CHECK_EQ(gmp_wg_wait_until(&w, gmp_deadline(MS)), -ETIMEDOUT);
 }
 
-/* The element is sent or it is not; a cancellation that comes with it changes nothing of that. */
+/* Race between a cancellation and a peer: an element is counted by both sides or by neither. */
 static atomic_long sent, received;
 static gmp_chan *line;
 
@@ -513,7 +516,7 @@ static void receive_until_cancelled(UNUSED void *arg)
 		atomic_fetch_add(&received, v);
 }
 
-RT(a_cancellation_and_a_peer_have_one_winner)
+RT(cancel_racing_chan_peer_has_one_winner)
 {
 	enum { ROUNDS = 300 };
 	int64_t v;
@@ -546,7 +549,7 @@ static void cancel_main(void *g)
 	CHECK_EQ(gmp_cancel(g), 0);
 }
 
-RT(the_first_green_thread_may_be_cancelled_too)
+RT(cancel_of_first_green_thread_ends_its_wait)
 {
 	gmp_g *g = spawn(cancel_main, gmp_self());
 
@@ -556,7 +559,7 @@ RT(the_first_green_thread_may_be_cancelled_too)
 	CHECK_EQ(gmp_cancel_mask(0), 0);
 }
 
-TEST(foreign_threads_are_not_cancelled)
+TEST(cancel_on_external_thread_has_no_effect)
 {
 	CHECK_EQ(gmp_cancelled(), 0);
 	CHECK_EQ(gmp_cancel_mask(1), 0);

@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests the exchange: what one sends is what another gets, once, whole and in order, by way of the
- * buffer or past it.  Closing stands in chan_close.c, deadlines and ends in chan_wait.c, what is
- * seen along with an element in chan_order.c.
+ * Tests channel send and receive: each element arrives once, whole and in order, through the buffer
+ * or directly. Close is tested by chan_close.c, deadlines and lifetime by chan_wait.c,
+ * happens-before by chan_order.c, channels that outlive a run by chan_runs.c.
  */
 #include "chan_util.h"
 
-/* --- making --- */
+/* --- gmp_chan_new --- */
 
-TEST(a_product_that_overflows_is_null)
+TEST(chan_new_overflowing_size_returns_null)
 {
 	CHECK(gmp_chan_new(SIZE_MAX, 2) == NULL);
 	CHECK(gmp_chan_new(2, SIZE_MAX) == NULL);
 	CHECK(gmp_chan_new(SIZE_MAX, SIZE_MAX) == NULL);
 	CHECK(gmp_chan_new(SIZE_MAX / 2 + 1, 2) == NULL);
 	CHECK(gmp_chan_new((size_t)1 << 32, (size_t)1 << 32) == NULL);
-	/* the product does not, but there is the channel's own memory */
+	/* the product fits, but its sum with the channel's header overflows */
 	CHECK(gmp_chan_new(SIZE_MAX, 1) == NULL);
 	CHECK(gmp_chan_new(1, SIZE_MAX - 8) == NULL);
 }
 
-TEST(no_memory_is_null)
+TEST(chan_new_without_memory_returns_null)
 {
 	if (SANITIZED)
-		check_skip("a sanitizer dies of it");
+		check_skip("a sanitizer aborts if malloc fails");
 	CHECK(gmp_chan_new(SIZE_MAX / 4, 1) == NULL);
 	CHECK(gmp_chan_new(1, SIZE_MAX / 4) == NULL);
 	CHECK(gmp_chan_new((size_t)1 << 40, (size_t)1 << 20) == NULL);
 }
 
-TEST(a_rendezvous_of_huge_elements_needs_no_memory)
+TEST(chan_unbuffered_of_huge_elements_needs_no_memory)
 {
 	gmp_chan *c = chan(SIZE_MAX, 0);
 
@@ -40,7 +40,7 @@ TEST(a_rendezvous_of_huge_elements_needs_no_memory)
 	gmp_chan_free(c);
 }
 
-TEST(any_number_of_empty_elements_fits)
+TEST(chan_of_empty_elements_holds_any_number)
 {
 	gmp_chan *c = chan(0, SIZE_MAX);
 
@@ -54,14 +54,14 @@ TEST(any_number_of_empty_elements_fits)
 	gmp_chan_free(c);
 }
 
-TEST(free_of_null_is_nothing)
+TEST(chan_free_of_null_does_nothing)
 {
 	gmp_chan_free(NULL);
 }
 
-/* --- meeting, and the buffer --- */
+/* --- direct and buffered exchange --- */
 
-EVERYWHERE(an_unbuffered_send_meets_its_receive)
+EVERYWHERE(chan_unbuffered_send_matches_recv)
 {
 	gmp_chan *c = int_chan(0);
 	struct peer p;
@@ -85,7 +85,7 @@ EVERYWHERE(an_unbuffered_send_meets_its_receive)
 	CHECK_EQ(got, 7);
 	check_idle(c);
 
-	/* the try forms and those with a deadline meet one who waits, too */
+	/* try and timed calls match a waiter, too */
 	start_send(&p, c, &v, gmp_deadline(3600 * SEC));
 	until_waiting(&p, 1);
 	CHECK_EQ(gmp_chan_try_recv(c, &got), 0);
@@ -109,7 +109,7 @@ EVERYWHERE(an_unbuffered_send_meets_its_receive)
 	gmp_chan_free(c);
 }
 
-EVERYWHERE(a_buffer_takes_capacity_elements_without_a_receiver)
+EVERYWHERE(chan_buffer_holds_capacity_elements)
 {
 	for (int cap = 1; cap <= 100; cap += cap < 5 ? 1 : 19) {
 		gmp_chan *c = int_chan((size_t)cap);
@@ -143,7 +143,7 @@ EVERYWHERE(a_buffer_takes_capacity_elements_without_a_receiver)
 	}
 }
 
-TEST(len_and_cap_of_null_are_0)
+TEST(chan_len_and_cap_of_null_are_0)
 {
 	CHECK_EQ(gmp_chan_len(NULL), 0);
 	CHECK_EQ(gmp_chan_cap(NULL), 0);
@@ -157,7 +157,7 @@ struct bytes {
 	unsigned char b[PAD + BIGGEST + PAD];
 };
 
-/* at an odd address, unless the element is to be aligned */
+/* Sizes that 3 divides get an aligned address, all others an odd one. */
 static unsigned char *at(struct bytes *m, size_t size)
 {
 	return m->b + PAD + (size % 3 != 0);
@@ -170,7 +170,7 @@ static void fill(struct bytes *m, size_t size, int seed)
 		at(m, size)[i] = (unsigned char)(seed * 31 + (int)i * 7 + (int)(i >> 8) + 1);
 }
 
-/* As fill left it, and nothing beside it has changed. */
+/* m must be as fill() left it, including the padding. */
 static void check_filled(struct bytes *m, size_t size, int seed)
 {
 	struct bytes want;
@@ -197,13 +197,13 @@ static void send_filled(gmp_chan *c, size_t size, int seed)
 	check_filled(&m, size, seed);
 }
 
-static void exchange_of_size(size_t size, int cap)
+static void exchange_elements(size_t size, int cap)
 {
 	gmp_chan *c = chan(size, (size_t)cap);
 	struct bytes m;
 	struct peer p;
 
-	/* through the buffer, from each of its places */
+	/* through the buffer, from each slot */
 	for (int round = 0; round < 3 && cap > 0; round++) {
 		for (int i = 0; i < cap; i++)
 			send_filled(c, size, 10 * round + i);
@@ -212,20 +212,20 @@ static void exchange_of_size(size_t size, int cap)
 		send_filled(c, size, 1);
 		recv_filled(c, size, 1);
 	}
-	/* to one who waits */
+	/* to a waiting receiver */
 	fill(&m, size, 200);
 	start_recv(&p, c, at(&m, size), GMP_FOREVER);
 	until_waiting(&p, 1);
 	send_filled(c, size, 50);
 	CHECK_EQ(finish(&p), 0);
 	check_filled(&m, size, 50);
-	/* to one who waits and does not want it */
+	/* to a waiting receiver that discards it */
 	start_recv(&p, c, NULL, GMP_FOREVER);
 	until_waiting(&p, 1);
 	send_filled(c, size, 51);
 	CHECK_EQ(finish(&p), 0);
 	CHECK_EQ(gmp_chan_len(c), 0);
-	/* from one who waits */
+	/* from a waiting sender */
 	for (int drop = 0; drop <= 1; drop++) {
 		for (int i = 0; i < cap; i++)
 			send_filled(c, size, i);
@@ -249,15 +249,15 @@ static const size_t sizes[] = { 0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 3
 
 #define NSIZES ((int)(sizeof(sizes) / sizeof(sizes[0])))
 
-EVERYWHERE(elements_of_any_size_arrive_whole_at_any_address)
+EVERYWHERE(chan_elements_of_any_size_and_alignment_arrive_whole)
 {
 	for (int i = 0; i < NSIZES; i++)
 		for (int cap = 0; cap <= 3; cap += cap ? 2 : 1)
-			exchange_of_size(sizes[i], cap);
+			exchange_elements(sizes[i], cap);
 }
 
-/* Against the plainest queue there is. */
-TEST(steps_at_random_agree_with_a_model)
+/* The model is a queue of two counters. */
+TEST(chan_random_steps_agree_with_model)
 {
 	unsigned rnd = 12345;
 
@@ -297,14 +297,14 @@ TEST(steps_at_random_agree_with_a_model)
 	}
 }
 
-EVERYWHERE(a_null_element_is_nothing_to_send_but_may_be_received)
+EVERYWHERE(chan_null_element_send_is_einval_recv_discards)
 {
 	for (size_t cap = 0; cap <= 1; cap++) {
 		gmp_chan *c = int_chan(cap), *empty = chan(0, cap);
 		struct peer p;
 		int v = 3;
 
-		/* whether there is room, or a receiver, or it is closed */
+		/* with room, without room, with a waiting receiver, closed */
 		for (int round = 0; round < 2; round++) {
 			CHECK_EQ(gmp_chan_send(c, NULL), -EINVAL);
 			CHECK_EQ(gmp_chan_try_send(c, NULL), -EINVAL);
@@ -349,7 +349,7 @@ EVERYWHERE(a_null_element_is_nothing_to_send_but_may_be_received)
 	}
 }
 
-EVERYWHERE(a_null_channel_is_einval)
+EVERYWHERE(chan_null_returns_einval)
 {
 	int v = 3;
 
@@ -371,7 +371,7 @@ EVERYWHERE(a_null_channel_is_einval)
 
 enum { CROWD = 10 };
 
-EVERYWHERE(receivers_are_served_in_the_order_in_which_they_came)
+EVERYWHERE(chan_receivers_are_served_in_fifo_order)
 {
 	for (size_t cap = 0; cap <= 3; cap += 3) {
 		gmp_chan *c = int_chan(cap);
@@ -394,7 +394,7 @@ EVERYWHERE(receivers_are_served_in_the_order_in_which_they_came)
 	}
 }
 
-EVERYWHERE(senders_are_served_in_the_order_in_which_they_came_after_what_is_buffered)
+EVERYWHERE(chan_senders_are_served_in_fifo_order_after_buffer)
 {
 	for (int cap = 0; cap <= 3; cap++) {
 		gmp_chan *c = int_chan((size_t)cap);
@@ -412,9 +412,9 @@ EVERYWHERE(senders_are_served_in_the_order_in_which_they_came_after_what_is_buff
 		for (int i = 0, got = -1; i < cap + CROWD; i++) {
 			CHECK_EQ(i % 2 ? gmp_chan_try_recv(c, &got) : gmp_chan_recv(c, &got), 0);
 			CHECK_EQ(got, i);
-			/* as long as somebody waits, the place is taken at once */
+			/* while a sender waits, it takes the free slot at once */
 			CHECK_EQ(gmp_chan_len(c), i < CROWD ? cap : cap + CROWD - 1 - i);
-			/* one more of them is done, in their order */
+			/* the next sender in FIFO order has returned */
 			if (i < CROWD)
 				CHECK_EQ(finish(&p[i]), 0);
 		}
@@ -423,7 +423,7 @@ EVERYWHERE(senders_are_served_in_the_order_in_which_they_came_after_what_is_buff
 	}
 }
 
-EVERYWHERE(an_element_goes_straight_to_a_waiting_receiver)
+EVERYWHERE(chan_send_hands_element_to_waiting_receiver)
 {
 	for (size_t cap = 0; cap <= 2; cap++) {
 		gmp_chan *c = int_chan(cap);
@@ -433,7 +433,7 @@ EVERYWHERE(an_element_goes_straight_to_a_waiting_receiver)
 		start_recv(&p, c, &got, GMP_FOREVER);
 		until_waiting(&p, 1);
 		send_int(c, 1);
-		/* it has run or not: nobody can have it any more */
+		/* the element is the waiter's, even if that has not run yet */
 		CHECK_EQ(gmp_chan_len(c), 0);
 		CHECK_EQ(gmp_chan_try_recv(c, &mine), -EAGAIN);
 		CHECK_EQ(gmp_chan_recv_until(c, &mine, 0), -ETIMEDOUT);
@@ -444,7 +444,7 @@ EVERYWHERE(an_element_goes_straight_to_a_waiting_receiver)
 	}
 }
 
-EVERYWHERE(the_place_in_the_buffer_goes_straight_to_a_waiting_sender)
+EVERYWHERE(chan_recv_hands_slot_to_waiting_sender)
 {
 	gmp_chan *c = int_chan(2);
 	struct peer p;
@@ -465,8 +465,7 @@ EVERYWHERE(the_place_in_the_buffer_goes_straight_to_a_waiting_sender)
 	gmp_chan_free(c);
 }
 
-/* Both what was sent before and what the one who waits sends later. */
-EVERYWHERE(one_who_waits_gets_its_wake_up_with_the_element_in_place)
+EVERYWHERE(chan_receiver_is_woken_with_element_in_place)
 {
 	gmp_chan *to = int_chan(0), *from = int_chan(0);
 	struct peer p[2];
@@ -489,7 +488,7 @@ EVERYWHERE(one_who_waits_gets_its_wake_up_with_the_element_in_place)
 	gmp_chan_free(from);
 }
 
-/* --- many of both --- */
+/* --- crowds of producers and consumers --- */
 
 enum { PRODUCERS = 5, CONSUMERS = 4 };
 
@@ -522,7 +521,7 @@ static void consume(UNUSED void *arg)
 	}
 }
 
-EVERYWHERE(each_element_arrives_once_and_in_its_senders_order)
+EVERYWHERE(chan_crowd_receives_each_element_once_in_sender_order)
 {
 	static const size_t caps[] = { 0, 1, 2, 7, 1000 };
 

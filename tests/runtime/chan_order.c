@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests what is seen along with an element: memory that is not atomic, written before a send, a
- * close, or a receive that makes room, and read after what waited for it.  ThreadSanitizer looks on.
+ * Tests happens-before of channels: plain memory that is written before a send, a close, or a
+ * receive that frees a slot is read after the call that waited for it. ThreadSanitizer checks the
+ * same.
  */
 #include "chan_util.h"
 
@@ -26,7 +27,7 @@ static void dwell(int i)
 		gmp_yield();
 }
 
-/* Two that only try never meet. */
+/* In an unbuffered channel two try calls never match, so at most one side tries in a round. */
 static int send_somehow(int i)
 {
 	int err;
@@ -55,7 +56,7 @@ static int recv_somehow(int i, int *v)
 	}
 }
 
-/* The k-th send is over only after the (k - capacity)-th receive has begun. */
+/* The k-th send returns only after the (k - capacity)-th receive has begun. */
 static void send_all(UNUSED void *arg)
 {
 	for (int i = 0; i < rounds; i++) {
@@ -80,8 +81,7 @@ static void recv_all(void)
 	}
 }
 
-EVERYWHERE(
-	a_receive_sees_what_was_before_its_send_and_a_send_what_was_before_the_receive_that_made_room)
+EVERYWHERE(chan_send_and_recv_establish_happens_before)
 {
 	static const int caps[] = { 0, 1, 2, 5 };
 
@@ -102,7 +102,7 @@ enum { CROWD = 8 };
 
 static int before_close;
 
-static void hear(void *arg)
+static void wait_for_epipe(void *arg)
 {
 	int i = (int)(intptr_t)arg, v = 5, err;
 
@@ -119,7 +119,7 @@ static void hear(void *arg)
 	CHECK_EQ(before_close, 42);
 }
 
-EVERYWHERE(who_hears_of_a_close_sees_what_was_before_it)
+EVERYWHERE(chan_close_happens_before_epipe)
 {
 	for (int round = 0; round < (SLOW ? 20 : 60); round++) {
 		struct peer p[CROWD];
@@ -127,10 +127,10 @@ EVERYWHERE(who_hears_of_a_close_sees_what_was_before_it)
 
 		begin(0);
 		before_close = 0;
-		/* senders would meet receivers: one kind of them a round */
+		/* senders and receivers would match: only one side per round */
 		for (int i = 0; i < CROWD; i++)
 			if ((i % 4 == 2) == (round % 3 == 0))
-				start(&p[n++], hear, (void *)(intptr_t)i);
+				start(&p[n++], wait_for_epipe, (void *)(intptr_t)i);
 		for (int i = round % 4; i > 0; i--)
 			gmp_yield();
 		before_close = 42;
@@ -144,7 +144,7 @@ EVERYWHERE(who_hears_of_a_close_sees_what_was_before_it)
 /* --- as a semaphore --- */
 
 static long counter;
-static int inside[3]; /* who uses one of `cap` places */
+static int slot_user[3]; /* round of the user of each of `cap` slots, or FREED */
 
 static void count(UNUSED void *arg)
 {
@@ -156,7 +156,7 @@ static void count(UNUSED void *arg)
 	}
 }
 
-EVERYWHERE(a_buffer_of_one_is_a_mutex)
+EVERYWHERE(chan_buffer_of_one_acts_as_mutex)
 {
 	struct peer p[5];
 
@@ -172,30 +172,30 @@ EVERYWHERE(a_buffer_of_one_is_a_mutex)
 	gmp_chan_free(c);
 }
 
-/* A pool of places, each used by one at a time, as elements of a channel. */
+/* The elements are the free slots of a pool. A slot has one user at a time. */
 static void use_pool(UNUSED void *arg)
 {
 	for (int i = 0; i < rounds; i++) {
-		int place = -1;
+		int slot = -1;
 
-		CHECK_EQ(recv_somehow(i, &place), 0);
-		CHECK_EQ(inside[place], FREED);
-		inside[place] = i;
+		CHECK_EQ(recv_somehow(i, &slot), 0);
+		CHECK_EQ(slot_user[slot], FREED);
+		slot_user[slot] = i;
 		dwell(i);
-		CHECK_EQ(inside[place], i);
-		inside[place] = FREED;
-		CHECK_EQ(gmp_chan_send(c, &place), 0);
+		CHECK_EQ(slot_user[slot], i);
+		slot_user[slot] = FREED;
+		CHECK_EQ(gmp_chan_send(c, &slot), 0);
 	}
 }
 
-EVERYWHERE(a_channel_of_places_is_a_pool)
+EVERYWHERE(chan_of_slots_acts_as_pool)
 {
 	struct peer p[6];
 
 	begin(3);
 	rounds /= 6;
 	for (int i = 0; i < 3; i++) {
-		inside[i] = FREED;
+		slot_user[i] = FREED;
 		send_int(c, i);
 	}
 	for (int i = 0; i < 6; i++)
@@ -212,7 +212,7 @@ struct box {
 	int v[20];
 };
 
-/* What is sent is the receiver's: it may be freed while the sender's call has not returned. */
+/* The receiver may free the box before the sender's call has returned. */
 static void send_boxes(UNUSED void *arg)
 {
 	for (int i = 0; i < rounds; i++) {
@@ -227,7 +227,7 @@ static void send_boxes(UNUSED void *arg)
 	CHECK_EQ(gmp_chan_close(c), 0);
 }
 
-EVERYWHERE(memory_goes_from_hand_to_hand)
+EVERYWHERE(chan_send_passes_ownership_of_memory)
 {
 	for (size_t k = 0; k < 4; k += 3) {
 		struct peer p;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests channels that outlive runs: the green threads of a run that has ended stand in no queue, the
- * others are where they were.
+ * Tests channels that outlive a run or a fork: the waiters that were killed are dequeued, all other
+ * waiters stay queued.
  */
 #include "chan_util.h"
 
 enum { LEFT = 8 };
 
 static gmp_chan *c;
-static int side;  /* 0: they receive, 1: they send */
-static int turns; /* how long the run goes on */
+static int side;   /* 0: the waiters receive, 1: they send */
+static int yields; /* by the first green thread before the run ends */
 
 static int call(int i, int64_t deadline)
 {
@@ -18,8 +18,8 @@ static int call(int i, int64_t deadline)
 	return side ? gmp_chan_send_until(c, &v, deadline) : gmp_chan_recv_until(c, &v, deadline);
 }
 
-/* For ever, for long, or for moments, again and again. */
-static void left_behind(void *arg)
+/* Wait without a deadline, with a far one, or repeatedly with short ones. */
+static void wait_for_peer(void *arg)
 {
 	int i = (int)(intptr_t)arg, err;
 
@@ -31,26 +31,26 @@ static void left_behind(void *arg)
 	CHECK_EQ(err, 0);
 }
 
-static void leave_them(UNUSED void *arg)
+static void leave_waiters(UNUSED void *arg)
 {
 	for (int i = 0; i < LEFT; i++)
-		CHECK_EQ(gmp_go(left_behind, (void *)(intptr_t)i), 0);
-	for (int i = 0; i < turns; i++)
+		CHECK_EQ(gmp_go(wait_for_peer, (void *)(intptr_t)i), 0);
+	for (int i = 0; i < yields; i++)
 		gmp_yield();
 }
 
-/* Some wait, some are about to, the time of some has just come. */
-TEST_PROCS(a_run_that_ends_takes_those_who_wait_out_of_the_channel)
+/* At shutdown some green threads wait, some begin to, and some timeouts expire. */
+TEST_PROCS(chan_shutdown_dequeues_killed_waiters)
 {
 	for (int round = 0; round < (SLOW ? 60 : 300); round++) {
 		size_t cap = (size_t)round % 3;
 
 		side = round / 3 % 2;
-		turns = round / 6 % 5 * 4;
+		yields = round / 6 % 5 * 4;
 		c = int_chan(cap);
 		for (size_t i = 0; side && i < cap; i++)
 			send_int(c, (int)i);
-		run_procs(procs, leave_them, NULL);
+		run_procs(procs, leave_waiters, NULL);
 		CHECK_EQ(gmp_chan_len(c), side ? cap : 0);
 		CHECK_EQ(side ? try_send_int(c, 1) : gmp_chan_try_recv(c, NULL), -EAGAIN);
 		for (size_t i = 0; side && i < cap; i++)
@@ -60,7 +60,7 @@ TEST_PROCS(a_run_that_ends_takes_those_who_wait_out_of_the_channel)
 	}
 }
 
-static void pass(void *arg)
+static void pass_ints(void *arg)
 {
 	for (int i = 0; i < 100; i++) {
 		if (arg == NULL)
@@ -70,16 +70,16 @@ static void pass(void *arg)
 	}
 }
 
-static void pass_on(UNUSED void *arg)
+static void pass_ints_between_gs(UNUSED void *arg)
 {
-	gmp_g *g = spawn(pass, NULL);
+	gmp_g *g = spawn(pass_ints, NULL);
 
-	pass(c);
+	pass_ints(c);
 	join(g);
 	check_idle(c);
 }
 
-static void wait_for_ever(void *arg)
+static void wait_untimed(void *arg)
 {
 	CHECK_EQ(call((int)(intptr_t)arg, GMP_FOREVER), 0);
 }
@@ -87,23 +87,26 @@ static void wait_for_ever(void *arg)
 static void leave_all_waiting(UNUSED void *arg)
 {
 	for (int i = 0; i < LEFT; i++)
-		CHECK_EQ(gmp_go(wait_for_ever, (void *)(intptr_t)i), 0);
+		CHECK_EQ(gmp_go(wait_untimed, (void *)(intptr_t)i), 0);
 	WAIT_FOR(all_wait(LEFT));
 }
 
-TEST_PROCS(a_channel_that_outlives_a_run_serves_the_next)
+TEST_PROCS(chan_outlives_run_and_serves_next_run)
 {
 	c = int_chan(0);
 	for (int round = 0; round < 20; round++) {
 		side = round % 2;
 		run_procs(procs, leave_all_waiting, NULL);
 		check_idle(c);
-		run_procs(procs, pass_on, NULL);
+		run_procs(procs, pass_ints_between_gs, NULL);
 	}
 	gmp_chan_free(c);
 }
 
-/* What was sent to them is gone with them, what they sent is not. */
+/*
+ * Elements that were sent to a killed receiver are lost; elements that a killed sender sent are
+ * not.
+ */
 static void serve_half_and_end(UNUSED void *arg)
 {
 	leave_all_waiting(NULL);
@@ -115,7 +118,7 @@ static void serve_half_and_end(UNUSED void *arg)
 	}
 }
 
-static void hear_of_close(void *arg)
+static void wait_for_close(void *arg)
 {
 	CHECK_EQ(call((int)(intptr_t)arg, GMP_FOREVER), -EPIPE);
 }
@@ -123,13 +126,13 @@ static void hear_of_close(void *arg)
 static void close_free_and_end(UNUSED void *arg)
 {
 	for (int i = 0; i < LEFT; i++)
-		CHECK_EQ(gmp_go(hear_of_close, (void *)(intptr_t)i), 0);
+		CHECK_EQ(gmp_go(wait_for_close, (void *)(intptr_t)i), 0);
 	WAIT_FOR(all_wait(LEFT));
 	CHECK_EQ(gmp_chan_close(c), 0);
 	gmp_chan_free(c);
 }
 
-TEST_PROCS(a_run_may_end_before_those_who_were_served_go_on)
+TEST_PROCS(chan_shutdown_kills_matched_waiters_before_they_run)
 {
 	for (int round = 0; round < 50; round++) {
 		side = round % 2;
@@ -140,69 +143,69 @@ TEST_PROCS(a_run_may_end_before_those_who_were_served_go_on)
 	}
 }
 
-/* --- foreign threads --- */
+/* --- external threads --- */
 
-static struct peer across;
+static struct peer external_peer;
 static int value;
 
-static void put_a_foreign_one_before_them(void)
+static void enqueue_external_first(void)
 {
 	peer_kind = FOREIGN;
 	value = 7;
 	if (side)
-		start_send(&across, c, &value, GMP_FOREVER);
+		start_send(&external_peer, c, &value, GMP_FOREVER);
 	else
-		start_recv(&across, c, &value, GMP_FOREVER);
-	until_waiting(&across, 1);
+		start_recv(&external_peer, c, &value, GMP_FOREVER);
+	until_waiting(&external_peer, 1);
 	for (int i = 0; i < LEFT; i++)
-		CHECK_EQ(gmp_go(wait_for_ever, (void *)(intptr_t)i), 0);
+		CHECK_EQ(gmp_go(wait_untimed, (void *)(intptr_t)i), 0);
 }
 
-static void leave_around_a_foreign_one(UNUSED void *arg)
+static void leave_waiters_around_external(UNUSED void *arg)
 {
 	leave_all_waiting(NULL);
-	put_a_foreign_one_before_them();
+	enqueue_external_first();
 	WAIT_FOR(all_wait(2 * LEFT));
 }
 
-static void serve_foreign(void)
+static void serve_external(void)
 {
-	until_waiting(&across, 1);
+	until_waiting(&external_peer, 1);
 	if (side)
 		CHECK_EQ(recv_int(c), 7);
 	else
 		send_int(c, 8);
-	CHECK_EQ(finish(&across), 0);
+	CHECK_EQ(finish(&external_peer), 0);
 	CHECK_EQ(value, side ? 7 : 8);
 	check_idle(c);
 }
 
-/* It waits for what any thread could do, so it does not get -ESRCH. */
-TEST_PROCS(a_foreign_thread_among_them_waits_on_and_is_served_by_another)
+/* Any OS thread can still serve the external waiter, so it does not get -ESRCH. */
+TEST_PROCS(chan_external_waiter_outlives_run_and_is_served)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 
 	c = int_chan(0);
 	for (int round = 0; round < 20; round++) {
 		side = round % 2;
-		run_procs(procs, leave_around_a_foreign_one, NULL);
-		serve_foreign();
+		run_procs(procs, leave_waiters_around_external, NULL);
+		serve_external();
 	}
 	cfg.procs = procs;
 	for (side = 0; side < 2; side++) {
 		CHECK_EQ(gmp_start(&cfg), 0);
-		put_a_foreign_one_before_them();
+		enqueue_external_first();
 		for (int i = 0; i < 50; i++)
 			gmp_yield();
 		CHECK_EQ(gmp_stop(), 0);
-		serve_foreign();
+		serve_external();
 	}
 	gmp_chan_free(c);
 }
 
 static atomic_int stop;
 
-static void serve_all_the_time(UNUSED void *arg)
+static void serve_until_stop(UNUSED void *arg)
 {
 	for (int i = 0; !atomic_load(&stop); i++) {
 		int v = i, err = side ? gmp_chan_recv_until(c, &v, gmp_deadline(i % 30 * US))
@@ -212,7 +215,7 @@ static void serve_all_the_time(UNUSED void *arg)
 	}
 }
 
-static void forever(UNUSED void *arg)
+static void call_repeatedly(UNUSED void *arg)
 {
 	for (int i = 0;; i++) {
 		int err = call(i, i % 2 ? gmp_deadline(20 * US) : GMP_FOREVER);
@@ -224,12 +227,12 @@ static void forever(UNUSED void *arg)
 static void leave_busy(UNUSED void *arg)
 {
 	for (int i = 0; i < LEFT; i++)
-		CHECK_EQ(gmp_go(forever, NULL), 0);
-	for (int i = 0; i < turns; i++)
+		CHECK_EQ(gmp_go(call_repeatedly, NULL), 0);
+	for (int i = 0; i < yields; i++)
 		gmp_yield();
 }
 
-TEST_PROCS(a_run_ends_while_foreign_threads_serve_those_who_wait)
+TEST_PROCS(chan_shutdown_racing_external_peers_leaves_channel_idle)
 {
 	for (side = 0; side < 2; side++) {
 		struct ext_thread f[2];
@@ -237,9 +240,9 @@ TEST_PROCS(a_run_ends_while_foreign_threads_serve_those_who_wait)
 		c = int_chan(0);
 		atomic_store(&stop, 0);
 		for (int i = 0; i < 2; i++)
-			ext_thread_start(&f[i], serve_all_the_time, NULL);
+			ext_thread_start(&f[i], serve_until_stop, NULL);
 		for (int round = 0; round < (SLOW ? 30 : 200); round++) {
-			turns = round % 20;
+			yields = round % 20;
 			run_procs(procs, leave_busy, NULL);
 		}
 		atomic_store(&stop, 1);
@@ -276,7 +279,7 @@ static void free_in_child(void)
 	gmp_chan_free(full);
 }
 
-/* The child's own threads wait after the parent's, and are the first. */
+/* The parent's waiters are ahead in the queue, but the child's threads are served first. */
 static void wait_in_child(void)
 {
 	struct peer p[2];
@@ -295,7 +298,7 @@ static void wait_in_child(void)
 	free_in_child();
 }
 
-EVERYWHERE(those_who_wait_are_not_there_in_a_forked_child)
+EVERYWHERE(chan_waiters_do_not_exist_in_forked_child)
 {
 	struct peer p[6];
 	int v[6];
@@ -315,9 +318,9 @@ EVERYWHERE(those_who_wait_are_not_there_in_a_forked_child)
 	until_waiting(p, 6);
 	CHECK_EQ(in_child(use_in_child), 0);
 	CHECK_EQ(in_child(free_in_child), 0);
-	if (!SANITIZED) /* they refuse threads in a forked child */
+	if (!SANITIZED) /* sanitizers refuse new threads in a forked child */
 		CHECK_EQ(in_child(wait_in_child), 0);
-	/* and here they are */
+	/* in the parent they still wait */
 	for (int i = 0; i < 3; i++)
 		send_int(wanted, 9);
 	for (int i = 0; i < 4; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of channels share: a property that is to hold everywhere, peers that are green or
- * foreign, and knowing that one of them waits.
+ * Helpers for the tests of channels: peers on green and external threads, a check that a peer
+ * waits, and cases that run in every combination of them.
  */
 #ifndef TESTS_RUNTIME_CHAN_UTIL_H
 #define TESTS_RUNTIME_CHAN_UTIL_H
@@ -20,14 +20,14 @@
 
 static enum { GREEN, FOREIGN, MIXED } peer_kind;
 
-/* One that makes one call, usually one that has to wait. */
+/* A green or external thread that makes one call, which usually has to wait. */
 struct peer {
 	bool foreign;
 	gmp_g *g;
 	struct ext_thread f;
 	gmp_fn fn;
 	void *arg;
-	atomic_int tid; /* of a foreign one, once its stack is known */
+	atomic_int tid; /* of an external thread, once its stack is known */
 	uintptr_t stack, stack_size;
 	gmp_chan *c;
 	void *elem;
@@ -77,7 +77,7 @@ static inline int finish(struct peer *p)
 	return p->result;
 }
 
-/* It sleeps in the kernel on a word of its own stack: so it stands in the queue. */
+/* True if the external thread sleeps on a futex in its own stack, so it is enqueued as a waiter. */
 static inline bool foreign_waits(const struct peer *p)
 {
 	char path[64], line[256];
@@ -101,9 +101,9 @@ static inline bool foreign_waits(const struct peer *p)
 }
 
 /*
- * There are n green threads beside the first, and all of them wait, but for the caller: no queue has
- * any, and no P is taken but the caller's.  (The statistics' own count of those who wait is a
- * difference of figures that are read at different times.)
+ * True if n green threads exist beside the first and all except the caller wait: no G is runnable,
+ * and the caller holds the only busy P. (stats().greens_waiting is a difference of counters that
+ * are read at different times, so it is not exact.)
  */
 static inline bool all_wait(uint64_t n)
 {
@@ -113,7 +113,7 @@ static inline bool all_wait(uint64_t n)
 	       s.procs_idle + (gmp_self() != NULL) == s.procs;
 }
 
-/* These wait, and there are no other green threads. */
+/* True if the n peers wait and no other green threads exist. */
 static inline bool waiting(const struct peer *p, int n)
 {
 	uint64_t green = 0;
@@ -201,7 +201,7 @@ static inline int try_send_int(gmp_chan *c, int v)
 	return gmp_chan_try_send(c, &v);
 }
 
-/* Open, without elements, and nobody waits on either side: all that a new one does, it does. */
+/* c must be open, empty and without waiters: it behaves like a new channel. */
 static inline void check_idle(gmp_chan *c)
 {
 	int v = 77;
@@ -219,9 +219,9 @@ static inline void check_idle(gmp_chan *c)
 }
 
 /*
- * EVERYWHERE(name) { ... }: a property that green threads find, among each other, with foreign ones
- * and with both, at 1, 2 and 4 Ps; that a foreign thread finds with green ones; and plain threads
- * where no runtime is.
+ * EVERYWHERE(name) { ... }: a case at 1, 2 and 4 Ps whose body runs on a green thread with green,
+ * external and mixed peers, then on an external thread with green peers. A further case,
+ * name_without_runtime, runs it on OS threads without a runtime.
  */
 #define EVERYWHERE(name)                                                                           \
 	static void name##_here(void);                                                             \
@@ -240,10 +240,10 @@ static inline void check_idle(gmp_chan *c)
 		peer_kind = GREEN;                                                                 \
 		CHECK_EQ(gmp_wg_add(&there, 1), 0);                                                \
 		ext_thread_start(&f, name##_there, &there);                                           \
-		CHECK_EQ(gmp_wg_wait(&there), 0); /* so that this one waits, too */                \
+		CHECK_EQ(gmp_wg_wait(&there), 0); /* the caller waits, too: see all_wait() */      \
 		ext_thread_join(&f);                                                                  \
 	}                                                                                          \
-	TEST(name##_without_a_runtime)                                                             \
+	TEST(name##_without_runtime)                                                               \
 	{                                                                                          \
 		peer_kind = FOREIGN;                                                               \
 		name##_here();                                                                     \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests the waits on a channel: deadlines, and that one who gave up leaves nothing behind; that a
- * channel may be freed as soon as the call that needed it has returned; that it outlives runs.
+ * Tests timed waits on a channel and the lifetime of a channel: a timeout leaves no trace, a race
+ * between a timeout and a peer has one winner, and a channel may be freed as soon as the call
+ * returns.
  */
 #include "chan_util.h"
 
@@ -9,7 +10,7 @@
 
 static const int64_t past[] = { 0, -1, 1, INT64_MIN, INT64_MIN + 1 };
 
-EVERYWHERE(a_deadline_in_the_past_makes_it_a_try_that_times_out)
+EVERYWHERE(chan_past_deadline_makes_one_attempt)
 {
 	for (size_t cap = 0; cap <= 2; cap++) {
 		gmp_chan *c = int_chan(cap);
@@ -37,7 +38,7 @@ EVERYWHERE(a_deadline_in_the_past_makes_it_a_try_that_times_out)
 	}
 }
 
-static void count_turn(void *arg)
+static void count_run(void *arg)
 {
 	++*(int *)arg;
 }
@@ -45,8 +46,8 @@ static void count_turn(void *arg)
 static void try_beside_another(UNUSED void *arg)
 {
 	gmp_chan *c[] = { int_chan(0), int_chan(1) };
-	int turns = 0, v = 7;
-	gmp_g *g = spawn(count_turn, &turns);
+	int runs = 0, v = 7;
+	gmp_g *g = spawn(count_run, &runs);
 
 	send_int(c[1], 1);
 	for (int i = 0; i < 5; i++) {
@@ -54,18 +55,18 @@ static void try_beside_another(UNUSED void *arg)
 		CHECK_EQ(gmp_chan_send_until(c[0], &v, past[i]), -ETIMEDOUT);
 		CHECK_EQ(gmp_chan_send_until(c[1], &v, past[i]), -ETIMEDOUT);
 	}
-	CHECK_EQ(turns, 0);
+	CHECK_EQ(runs, 0);
 	join(g);
 	for (int i = 0; i < 2; i++)
 		gmp_chan_free(c[i]);
 }
 
-TEST(on_the_only_p_it_lets_nobody_else_run)
+TEST(chan_past_deadline_does_not_yield)
 {
 	run_procs(1, try_beside_another, NULL);
 }
 
-EVERYWHERE(a_wait_ends_at_its_deadline_and_not_before)
+EVERYWHERE(chan_wait_times_out_not_before_deadline)
 {
 	gmp_chan *c = int_chan(1), *full = int_chan(1);
 	int v = 7;
@@ -90,7 +91,7 @@ EVERYWHERE(a_wait_ends_at_its_deadline_and_not_before)
 
 enum { CROWD = 12 };
 
-EVERYWHERE(those_who_time_out_leave_their_elements_alone_and_no_trace)
+EVERYWHERE(chan_timeout_leaves_element_and_queue_unchanged)
 {
 	for (int cap = 0; cap <= 2; cap++) {
 		gmp_chan *c = int_chan((size_t)cap);
@@ -131,7 +132,7 @@ static void finish_crowd(void)
 		finish(&crowd[i]);
 }
 
-/* All wait, those of the set `leave` with a deadline.  False: it has passed already. */
+/* All wait, those of the set `leave` with a deadline. Returns false if it expired too early. */
 static bool queue_up(gmp_chan *c, int side, unsigned leave, int64_t soon)
 {
 	for (int i = 0; i < CROWD; i++) {
@@ -155,7 +156,7 @@ static bool queue_up(gmp_chan *c, int side, unsigned leave, int64_t soon)
 	return true;
 }
 
-static void leave_and_serve(int side, unsigned leave)
+static void time_out_and_serve(int side, unsigned leave)
 {
 	int64_t ns = MS;
 	gmp_chan *c;
@@ -185,18 +186,18 @@ static void leave_and_serve(int side, unsigned leave)
 	gmp_chan_free(c);
 }
 
-/* Those at the head, at the end, in the middle of the queue, and neighbours. */
-EVERYWHERE(those_who_time_out_leave_the_others_in_their_order)
+/* Timeouts at the head, at the tail, and in the middle of the queue, also of neighbours. */
+EVERYWHERE(chan_timeout_keeps_fifo_order_of_other_waiters)
 {
 	static const unsigned leave[] = { 0x001, 0x800, 0x018, 0x555, 0xaaa, 0xe07, 0x7fe };
 
 	for (int k = 0; k < 7; k++) {
-		leave_and_serve(0, leave[k]);
-		leave_and_serve(1, leave[k]);
+		time_out_and_serve(0, leave[k]);
+		time_out_and_serve(1, leave[k]);
 	}
 }
 
-EVERYWHERE(a_wait_that_is_answered_in_time_leaves_no_timer)
+EVERYWHERE(chan_wait_served_before_deadline_leaves_no_timer)
 {
 	gmp_chan *c = int_chan(0);
 
@@ -222,7 +223,7 @@ EVERYWHERE(a_wait_that_is_answered_in_time_leaves_no_timer)
 	gmp_chan_free(c);
 }
 
-/* --- a timeout and a peer at once --- */
+/* --- race between a timeout and a peer --- */
 
 enum { SIDES = 3 };
 
@@ -284,7 +285,7 @@ static void recv_in_a_race(void *arg)
 	}
 }
 
-EVERYWHERE(a_timeout_and_a_peer_at_once_have_one_winner_and_both_know_it)
+EVERYWHERE(chan_timeout_racing_peer_has_one_winner)
 {
 	for (size_t cap = 0; cap <= 2; cap++) {
 		struct peer p[2 * SIDES];
@@ -306,7 +307,7 @@ EVERYWHERE(a_timeout_and_a_peer_at_once_have_one_winner_and_both_know_it)
 	}
 }
 
-/* --- free as soon as the call has returned --- */
+/* --- lifetime: free as soon as the call has returned --- */
 
 static gmp_chan *slots; /* of channels: the peer makes one call on each */
 static enum { PEER_SENDS, PEER_RECEIVES, PEER_CLOSES } peer_does;
@@ -329,7 +330,7 @@ static void serve(UNUSED void *arg)
 	}
 }
 
-/* Waits, tries until it is so, or comes late. */
+/* Wait, poll, or call after the peer. */
 static void recv_and_free(gmp_chan *c, int i, int want)
 {
 	int v = -1, err;
@@ -366,7 +367,7 @@ static void send_and_free(gmp_chan *c, int i)
 	CHECK_EQ(err, 0);
 }
 
-EVERYWHERE(a_channel_may_be_freed_as_soon_as_the_call_has_returned)
+EVERYWHERE(chan_freed_after_call_returns_is_not_used_again)
 {
 	for (peer_does = PEER_SENDS; peer_does <= PEER_CLOSES; peer_does++) {
 		struct peer p;
@@ -388,8 +389,8 @@ EVERYWHERE(a_channel_may_be_freed_as_soon_as_the_call_has_returned)
 	}
 }
 
-/* Those who waited are still on their way when it is gone. */
-EVERYWHERE(a_channel_may_be_freed_as_soon_as_close_has_returned)
+/* The waiters have been woken, but have not returned when the channel is freed. */
+EVERYWHERE(chan_freed_after_close_is_not_used_by_woken_waiters)
 {
 	for (int round = 0; round < (SLOW ? 20 : 60); round++) {
 		gmp_chan *c = int_chan(0);
@@ -413,7 +414,7 @@ EVERYWHERE(a_channel_may_be_freed_as_soon_as_close_has_returned)
 	}
 }
 
-EVERYWHERE(a_channel_may_be_freed_by_one_whose_wait_timed_out)
+EVERYWHERE(chan_freed_after_timeout_is_not_used_again)
 {
 	for (int i = 0; i < 200; i++) {
 		gmp_chan *c = int_chan((size_t)i % 2);
@@ -430,7 +431,7 @@ EVERYWHERE(a_channel_may_be_freed_by_one_whose_wait_timed_out)
 	}
 }
 
-TEST(what_is_buffered_goes_with_the_channel)
+TEST(chan_free_discards_buffered_elements)
 {
 	gmp_chan *c = int_chan(4);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Under GMP_DEBUG=chaos: is what the runtime leaves open really left to chance, and what it promises kept? */
+/* Tests GMP_DEBUG=chaos: unspecified behaviour becomes random, and every guarantee still holds. */
 #include <stdbool.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -38,27 +38,27 @@ static void run_chaos(int procs, uint64_t seed, unsigned flags, gmp_fn fn, void 
 	CHECK_EQ(gmp_run(fn, arg, &c), 0);
 }
 
-TEST(who_runs_next_is_drawn_and_the_seed_repeats_it_in_virtual_time)
+TEST(chaos_run_order_is_random_and_repeats_with_seed)
 {
 	int first[GREENS];
-	bool others = false;
+	bool orders_differ = false;
 
 	for (uint64_t seed = 1; seed <= 20; seed++) {
 		run_chaos(1, seed, GMP_VIRTUAL_TIME, spawn_all, NULL);
 		CHECK_EQ(atomic_load(&ran), GREENS);
-		others |= seed > 1 && memcmp(first, order, sizeof(order)) != 0;
+		orders_differ |= seed > 1 && memcmp(first, order, sizeof(order)) != 0;
 		memcpy(first, order, sizeof(order));
 		run_chaos(1, seed, GMP_VIRTUAL_TIME, spawn_all, NULL);
 		CHECK(memcmp(first, order, sizeof(order)) == 0);
 	}
-	CHECK(others);
+	CHECK(orders_differ);
 }
 
 static void nothing(UNUSED void *arg)
 {
 }
 
-/* It yields after each burst: all that were there then have their turn before the next one, on the average. */
+/* On average a yield lets all Gs of the burst run before the next burst. */
 static void spawn_and_yield(UNUSED void *arg)
 {
 	uint64_t most = 0;
@@ -72,14 +72,14 @@ static void spawn_and_yield(UNUSED void *arg)
 	CHECK(most < 20 * GREENS);
 }
 
-TEST_PROCS(who_starts_others_and_yields_does_not_outrun_them)
+TEST_PROCS(chaos_yield_lets_spawned_gs_run)
 {
 	run_chaos(procs, 0, 0, spawn_and_yield, NULL);
 }
 
 static atomic_int moves;
 
-static void wander(UNUSED void *arg)
+static void count_moves(UNUSED void *arg)
 {
 	pid_t before = (pid_t)syscall(SYS_gettid);
 
@@ -96,19 +96,19 @@ static void wander(UNUSED void *arg)
 	}
 }
 
-static void wander_all(UNUSED void *arg)
+static void count_all_moves(UNUSED void *arg)
 {
 	gmp_g *g[8];
 
 	for (int i = 0; i < 8; i++)
-		g[i] = spawn(wander, NULL);
+		g[i] = spawn(count_moves, NULL);
 	for (int i = 0; i < 8; i++)
 		join(g[i]);
 }
 
-TEST(waits_end_on_another_thread)
+TEST(chaos_waits_end_on_another_os_thread)
 {
-	run_chaos(2, 0, 0, wander_all, NULL);
+	run_chaos(2, 0, 0, count_all_moves, NULL);
 	CHECK(atomic_load(&moves) >= MOVES);
 }
 
@@ -120,7 +120,7 @@ static void short_calls(UNUSED void *arg)
 	memset(out, 'x', sizeof(out));
 	make_pair("tcp", &a, &b);
 	for (int i = 0; i < 60; i++) {
-		size_t all = i % 3 ? 2 : sizeof(out); /* of two bytes, one */
+		size_t all = i % 3 ? 2 : sizeof(out); /* 2: transfers one byte at a time */
 
 		for (size_t n = 0; n < all; writes++) {
 			ssize_t put = gmp_write(a, out + n, all - n);
@@ -137,7 +137,7 @@ static void short_calls(UNUSED void *arg)
 		CHECK(memcmp(in, out, all) == 0);
 	}
 	CHECK(writes > 60 && reads > 60);
-	for (int i = 0; i < 20; i++) { /* these promise all of it */
+	for (int i = 0; i < 20; i++) { /* these calls are never short */
 		CHECK_EQ(gmp_write_all(a, out, sizeof(out)), sizeof(out));
 		CHECK_EQ(gmp_read_full(b, in, sizeof(in)), sizeof(in));
 	}
@@ -145,12 +145,12 @@ static void short_calls(UNUSED void *arg)
 	CHECK_EQ(gmp_close(b), 0);
 }
 
-TEST_PROCS(reads_and_writes_of_tcp_are_short_and_lose_nothing)
+TEST_PROCS(chaos_tcp_io_is_short_but_loses_nothing)
 {
 	run_chaos(procs, 0, 0, short_calls, NULL);
 }
 
-static void sleep_in_the_kernel(UNUSED void *arg)
+static void sleep_until_eintr(UNUSED void *arg)
 {
 	struct timespec t = { 0, 20 * MS };
 	int interrupted = 0;
@@ -160,7 +160,7 @@ static void sleep_in_the_kernel(UNUSED void *arg)
 	CHECK(interrupted);
 }
 
-TEST(system_calls_are_interrupted)
+TEST(chaos_system_calls_fail_with_eintr)
 {
-	run_chaos(2, 0, 0, sleep_in_the_kernel, NULL);
+	run_chaos(2, 0, 0, sleep_until_eintr, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What gmp_cond promises. */
+/* Tests gmp_cond: signal, broadcast, timeouts, cancellation, lifetime and shutdown. */
 #include "util.h"
 
 enum { N = 20 };
@@ -28,7 +28,7 @@ static int locked(const int *p)
 	return v;
 }
 
-RT(signal_wakes_in_order_and_nobody_wakes_without)
+RT(cond_signal_wakes_one_waiter_in_fifo_order)
 {
 	gmp_g *g[N];
 	struct ext_thread f;
@@ -59,7 +59,7 @@ static void wait_any(UNUSED void *arg)
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 }
 
-RT(broadcast_wakes_all_who_wait)
+RT(cond_broadcast_wakes_all_waiters)
 {
 	gmp_g *g[N];
 	struct ext_thread f;
@@ -78,7 +78,7 @@ RT(broadcast_wakes_all_who_wait)
 	CHECK_EQ(woken, N + 1);
 }
 
-RT(a_wait_that_times_out_has_the_mutex_again)
+RT(cond_wait_timed_out_returns_with_mutex_locked)
 {
 	CHECK_EQ(gmp_mutex_lock(&m), 0);
 	CHECK_EQ(gmp_cond_wait_until(&c, &m, gmp_deadline(MS)), -ETIMEDOUT);
@@ -100,7 +100,7 @@ static void wait_cancelled(UNUSED void *arg)
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 }
 
-RT(a_wait_that_is_cancelled_has_the_mutex_again)
+RT(cond_wait_cancelled_returns_with_mutex_locked)
 {
 	asleep = 0;
 	gmp_g *g = spawn(wait_cancelled, NULL);
@@ -110,10 +110,10 @@ RT(a_wait_that_is_cancelled_has_the_mutex_again)
 	join(g);
 }
 
-/* A signal meets a waiter, or the time does: each signal that was sent to a waiter is taken. */
+/* Race between signals and timeouts: every item that is put in stock is taken. */
 static int stock, taken, tries;
 
-static void take_with_little_patience(UNUSED void *arg)
+static void take_with_short_timeout(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_mutex_lock(&m), 0);
 	while (taken < 2000) {
@@ -130,13 +130,13 @@ static void take_with_little_patience(UNUSED void *arg)
 	CHECK_EQ(gmp_cond_broadcast(&c), 0);
 }
 
-RT(timeouts_and_signals_at_once_lose_nothing)
+RT(cond_timeouts_racing_signals_do_not_stall_consumers)
 {
 	gmp_g *g[4];
 
 	stock = taken = tries = 0;
 	for (int i = 0; i < 4; i++)
-		g[i] = spawn(take_with_little_patience, NULL);
+		g[i] = spawn(take_with_short_timeout, NULL);
 	for (int i = 0; i < 2000; i++) {
 		CHECK_EQ(gmp_mutex_lock(&m), 0);
 		stock++;
@@ -149,7 +149,7 @@ RT(timeouts_and_signals_at_once_lose_nothing)
 	CHECK_EQ(taken, 2000);
 }
 
-/* Each waits for its turn, and hands it on: one lost wake-up and nothing moves any more. */
+/* Each thread waits for its turn and passes it on: a lost wakeup would stop them all. */
 static void take_turns(void *arg)
 {
 	int me = (int)(intptr_t)arg;
@@ -164,7 +164,7 @@ static void take_turns(void *arg)
 	}
 }
 
-RT(no_wake_up_is_lost)
+RT(cond_broadcast_in_turns_loses_no_wakeup)
 {
 	gmp_g *g[3];
 	struct ext_thread f;
@@ -178,7 +178,7 @@ RT(no_wake_up_is_lost)
 	ext_thread_join(&f);
 }
 
-TEST(it_works_between_plain_threads)
+TEST(cond_without_runtime_works_for_external_threads)
 {
 	struct ext_thread f[4];
 
@@ -189,11 +189,11 @@ TEST(it_works_between_plain_threads)
 		CHECK_EQ(pthread_join(f[i].thread, NULL), 0);
 }
 
-/* --- the mutex after a wait that was given up --- */
+/* --- the mutex after a failed wait --- */
 
 static atomic_int returned;
 
-static void give_up(void *deadline)
+static void time_out_or_be_cancelled(void *deadline)
 {
 	int want = deadline != NULL ? -ETIMEDOUT : -ECANCELED;
 
@@ -204,18 +204,18 @@ static void give_up(void *deadline)
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 }
 
-/* Locking the mutex again is not cut short, whatever ended the wait. */
-RT(a_wait_that_was_given_up_waits_for_the_mutex)
+/* A timeout or a cancellation ends the wait, but not the locking of the mutex after it. */
+RT(cond_wait_timed_out_or_cancelled_waits_for_mutex)
 {
 	gmp_g *g[2];
 	struct ext_thread f;
-	static int yes;
+	static int timed;
 
 	asleep = 0;
 	atomic_store(&returned, 0);
-	g[0] = spawn(give_up, NULL);
-	g[1] = spawn(give_up, &yes);
-	ext_thread_start(&f, give_up, &yes);
+	g[0] = spawn(time_out_or_be_cancelled, NULL);
+	g[1] = spawn(time_out_or_be_cancelled, &timed);
+	ext_thread_start(&f, time_out_or_be_cancelled, &timed);
 	for (;;) {
 		CHECK_EQ(gmp_mutex_lock(&m), 0);
 		if (asleep == 3)
@@ -223,7 +223,7 @@ RT(a_wait_that_was_given_up_waits_for_the_mutex)
 		CHECK_EQ(gmp_mutex_unlock(&m), 0);
 		gmp_yield();
 	}
-	int before = atomic_load(&returned); /* a time may have come before this */
+	int before = atomic_load(&returned); /* a timeout may have expired before */
 
 	CHECK_EQ(gmp_cancel(g[0]), 0);
 	CHECK_EQ(gmp_sleep(3 * MS), 0);
@@ -247,7 +247,7 @@ static void wait_masked(UNUSED void *arg)
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 }
 
-RT(a_masked_wait_is_ended_by_a_signal_alone)
+RT(cond_cancel_of_masked_wait_leaves_it_to_signal)
 {
 	asleep = 0;
 	gmp_g *g = spawn(wait_masked, NULL);
@@ -259,9 +259,9 @@ RT(a_masked_wait_is_ended_by_a_signal_alone)
 	join(g);
 }
 
-/* --- a signal, and something else at the same time --- */
+/* --- races of a signal with a cancellation or a timeout --- */
 
-static atomic_int zeros, others;
+static atomic_int successes, failures;
 
 static void count_result(void *patience)
 {
@@ -273,7 +273,7 @@ static void count_result(void *patience)
 
 	CHECK(r == 0 || r == (patience ? -ETIMEDOUT : -ECANCELED));
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
-	atomic_fetch_add(r == 0 ? &zeros : &others, 1);
+	atomic_fetch_add(r == 0 ? &successes : &failures, 1);
 }
 
 static void signal_it(UNUSED void *arg)
@@ -289,13 +289,15 @@ static void cancel_it(void *g)
 static void begin_round(void)
 {
 	asleep = 0;
-	atomic_store(&zeros, 0);
-	atomic_store(&others, 0);
+	atomic_store(&successes, 0);
+	atomic_store(&failures, 0);
 }
 
-/* Two wait, for the first a cancellation comes with the signal: if it is not the first that takes the
- * signal, the second has it. */
-RT(a_signal_and_a_cancellation_at_once_lose_nothing)
+/*
+ * The first of two waiters is cancelled during the signal. If it is cancelled, the second gets the
+ * signal.
+ */
+RT(cond_signal_racing_cancel_is_not_lost)
 {
 	for (long i = 0, n = check_scaled(1000); i < n; i++) {
 		gmp_g *first, *second, *one, *two;
@@ -309,19 +311,19 @@ RT(a_signal_and_a_cancellation_at_once_lose_nothing)
 		two = i % 2 ? spawn(cancel_it, first) : spawn(signal_it, NULL);
 		join(one);
 		join(two);
-		WAIT_FOR(atomic_load(&zeros) == 1);
+		WAIT_FOR(atomic_load(&successes) == 1);
 		CHECK_EQ(gmp_cancel(second), 0);
 		join(first);
 		join(second);
-		CHECK_EQ(atomic_load(&zeros), 1);
-		CHECK_EQ(atomic_load(&others), 1);
+		CHECK_EQ(atomic_load(&successes), 1);
+		CHECK_EQ(atomic_load(&failures), 1);
 		CHECK_EQ(gmp_cond_signal(&c), 0);
 		CHECK_EQ(c.waiters, 0);
 	}
 }
 
-/* One has no time, and one has all of it. */
-RT(a_signal_and_a_deadline_at_once_lose_nothing)
+/* The first waiter has a short deadline, the second has none. */
+RT(cond_signal_racing_timeout_is_not_lost)
 {
 	for (long i = 0, n = check_scaled(1000); i < n; i++) {
 		gmp_g *first, *second;
@@ -332,17 +334,16 @@ RT(a_signal_and_a_deadline_at_once_lose_nothing)
 		second = spawn(count_result, NULL);
 		WAIT_FOR(locked(&asleep) == 2);
 		CHECK_EQ(gmp_cond_signal(&c), 0);
-		WAIT_FOR(atomic_load(&zeros) == 1);
+		WAIT_FOR(atomic_load(&successes) == 1);
 		CHECK_EQ(gmp_cancel(second), 0);
 		join(first);
 		join(second);
-		CHECK_EQ(atomic_load(&zeros), 1);
-		CHECK_EQ(atomic_load(&others), 1);
+		CHECK_EQ(atomic_load(&successes), 1);
+		CHECK_EQ(atomic_load(&failures), 1);
 	}
 }
 
-/* Those who wait when it comes, and no later ones. */
-RT(a_broadcast_is_not_kept)
+RT(cond_broadcast_without_waiter_has_no_effect)
 {
 	CHECK_EQ(gmp_cond_broadcast(&c), 0);
 	CHECK_EQ(gmp_cond_signal(&c), 0);
@@ -353,7 +354,7 @@ RT(a_broadcast_is_not_kept)
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 }
 
-/* --- freed at once --- */
+/* --- lifetime --- */
 
 struct monitor {
 	gmp_mutex m;
@@ -374,7 +375,7 @@ static void wait_and_free(void *arg)
 	free(o);
 }
 
-RT(who_was_signalled_may_free_it)
+RT(cond_freed_by_signalled_waiter_is_not_used_again)
 {
 	for (long i = 0, n = check_scaled(2000); i < n; i++) {
 		struct monitor *o = calloc(1, sizeof(*o));
@@ -407,35 +408,35 @@ RT(who_was_signalled_may_free_it)
 	}
 }
 
-/* --- the end of a run --- */
+/* --- shutdown --- */
 
-static void wait_for_ever(UNUSED void *arg)
+static void killed_in_wait(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_mutex_lock(&m), 0);
 	gmp_cond_wait(&c, &m);
-	CHECK(!"a dropped green thread went on");
+	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
-static struct ext_thread outside;
+static struct ext_thread external;
 
 static void leave_waiters(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_go(wait_for_ever, NULL), 0);
+	CHECK_EQ(gmp_go(killed_in_wait, NULL), 0);
 	wait_parked(1);
 	asleep = woken = 0;
-	ext_thread_start(&outside, wait_any, NULL);
+	ext_thread_start(&external, wait_any, NULL);
 	WAIT_FOR(locked(&asleep) == 1);
-	CHECK_EQ(gmp_go(wait_for_ever, NULL), 0);
+	CHECK_EQ(gmp_go(killed_in_wait, NULL), 0);
 	wait_parked(2);
 }
 
-TEST_PROCS(those_whom_a_run_drops_take_no_signal)
+TEST_PROCS(cond_killed_waiter_takes_no_signal)
 {
 	for (int i = 0; i < 5; i++) {
 		run_procs(procs, leave_waiters, NULL);
 		CHECK_EQ(locked(&woken), 0);
 		CHECK_EQ(gmp_cond_signal(&c), 0);
-		CHECK_EQ(pthread_join(outside.thread, NULL), 0);
+		CHECK_EQ(pthread_join(external.thread, NULL), 0);
 		CHECK_EQ(woken, 1);
 		CHECK_EQ(gmp_cond_signal(&c), 0);
 		CHECK_EQ(c.waiters, 0);

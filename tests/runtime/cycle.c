@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that a cycle of green threads that wait for each other is reported once while others run, and that
- * what may end by itself is not. */
+/*
+ * Tests cycle detection: a cycle of waits is reported once while other green threads run; a cycle
+ * that a timeout can end is not.
+ */
 #include "stderr_util.h"
 
 #include <stdbool.h>
@@ -38,7 +40,7 @@ static void b_then_a(UNUSED void *arg)
 	no_more();
 }
 
-/* One of the two gives up some time. */
+/* This cycle ends by a timeout. */
 static void timed_a_then_b(UNUSED void *arg)
 {
 	gmp_mutex_lock(&timed_a);
@@ -55,14 +57,14 @@ static void timed_b_then_a(UNUSED void *arg)
 	no_more();
 }
 
-static void read_lock_it(UNUSED void *arg)
+static void wait_rlock(UNUSED void *arg)
 {
 	gmp_barrier_wait(&mixed_both);
 	gmp_rwmutex_rlock(&rw);
 	no_more();
 }
 
-static void join_the_reader(UNUSED void *arg)
+static void join_reader(UNUSED void *arg)
 {
 	gmp_rwmutex_lock(&rw);
 	gmp_barrier_wait(&mixed_both);
@@ -77,14 +79,14 @@ static void wait_held(UNUSED void *arg)
 }
 
 /* Everything waits until the end of the run, except the caller, which holds `held`. */
-RT(cycle_is_reported_once_while_others_run)
+RT(cycle_of_waits_is_reported_once_while_others_run)
 {
 	char want[128];
 	gmp_g *g[2], *h;
 
 	catch_stderr();
 	gmp_mutex_lock(&held);
-	spawn(wait_held, NULL); /* long, but in no cycle */
+	spawn(wait_held, NULL); /* a long wait, but in no cycle */
 	spawn(timed_a_then_b, NULL);
 	spawn(timed_b_then_a, NULL);
 	g[0] = spawn_named("first", a_then_b, NULL);
@@ -103,8 +105,8 @@ RT(cycle_is_reported_once_while_others_run)
 	wait_caught(" b_then_a+0x");
 
 	/* a second waiter makes sysmon search again */
-	joined = spawn(read_lock_it, NULL);
-	h = spawn(join_the_reader, NULL);
+	joined = spawn(wait_rlock, NULL);
+	h = spawn(join_reader, NULL);
 	wait_caught("gmp: cycle of waits: ");
 	snprintf(want, sizeof(want), " %llu -> ", (unsigned long long)gmp_id(h));
 	check_has(strstr(caught(), "gmp: cycle of waits: "), want);

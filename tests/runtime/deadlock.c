@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that what may still happen is not taken for a deadlock. */
+/* Tests deadlock detection: no report while a timer, an fd or an OS thread can still end a wait. */
 #include "util.h"
 
 static gmp_wg wg;
@@ -10,7 +10,7 @@ static void done(UNUSED void *arg)
 	CHECK_EQ(gmp_wg_done(&wg), 0);
 }
 
-RT(an_armed_timer_is_no_deadlock)
+RT(deadlock_is_not_reported_with_armed_timer)
 {
 	gmp_timer *t = gmp_timer_new(done, NULL);
 
@@ -26,14 +26,14 @@ static void sleep_and_done(UNUSED void *arg)
 	CHECK_EQ(gmp_wg_done(&wg), 0);
 }
 
-RT(a_sleeper_is_no_deadlock)
+RT(deadlock_is_not_reported_with_sleeper)
 {
 	CHECK_EQ(gmp_wg_add(&wg, 1), 0);
 	CHECK_EQ(gmp_go(sleep_and_done, NULL), 0);
 	CHECK_EQ(gmp_wg_wait(&wg), 0);
 }
 
-RT(a_wait_with_a_deadline_is_no_deadlock)
+RT(deadlock_is_not_reported_for_timed_wait)
 {
 	CHECK_EQ(gmp_wg_add(&wg, 1), 0);
 	CHECK_EQ(gmp_wg_wait_until(&wg, gmp_deadline(30 * MS)), -ETIMEDOUT);
@@ -41,7 +41,7 @@ RT(a_wait_with_a_deadline_is_no_deadlock)
 	CHECK_EQ(gmp_mutex_lock_until(&mu, gmp_deadline(30 * MS)), -ETIMEDOUT);
 }
 
-RT(a_reader_is_no_deadlock)
+RT(deadlock_is_not_reported_with_reader)
 {
 	int fd[2];
 	pid_t pid;
@@ -67,7 +67,7 @@ static void *late_done(UNUSED void *arg)
 	return NULL;
 }
 
-RT(a_foreign_thread_may_always_come_to_the_rescue)
+RT(deadlock_is_not_reported_with_external_thread)
 {
 	pthread_t t;
 
@@ -79,18 +79,18 @@ RT(a_foreign_thread_may_always_come_to_the_rescue)
 
 static void unlock_later(UNUSED void *arg)
 {
-	usleep(50000); /* sleeps in the kernel, with its P */
+	usleep(50000); /* the G sleeps in the kernel and keeps its P */
 	CHECK_EQ(gmp_mutex_unlock(&mu), 0);
 }
 
-RT(a_green_thread_that_sleeps_in_the_kernel_is_no_deadlock)
+RT(deadlock_is_not_reported_with_g_in_kernel_sleep)
 {
 	CHECK_EQ(gmp_mutex_lock(&mu), 0);
 	CHECK_EQ(gmp_go(unlock_later, NULL), 0);
 	CHECK_EQ(gmp_mutex_lock(&mu), 0);
 }
 
-RT(deadlines_that_nobody_waits_for_hide_no_other_timer)
+RT(deadlock_check_unused_fd_deadline_hides_no_timer)
 {
 	char c;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests gmp_done: set once, seen by all who watch, in selects and alone, from any thread. */
+/* Tests gmp_done: it is set once, and ends every wait and select on it, on any OS thread. */
 #include <malloc.h>
 
 #include "util.h"
 
 static gmp_done *done;
-static atomic_int count, ready_to_go;
+static atomic_int count, watching;
 
 static void make(void)
 {
@@ -14,10 +14,10 @@ static void make(void)
 }
 
 #if defined(__GLIBC__)
-TEST(what_was_freed_leaves_no_memory_behind)
+TEST(done_free_leaks_no_memory)
 {
 	if (SANITIZED)
-		check_skip("a sanitizer keeps what was freed");
+		check_skip("a sanitizer delays the reuse of freed memory");
 	size_t before = mallinfo2().uordblks;
 
 	for (int i = 0; i < 10000; i++) {
@@ -30,7 +30,7 @@ TEST(what_was_freed_leaves_no_memory_behind)
 }
 #endif
 
-static void basics(UNUSED void *arg)
+static void check_basics(UNUSED void *arg)
 {
 	gmp_done *d = gmp_done_new();
 	int64_t t = gmp_now();
@@ -55,23 +55,23 @@ static void basics(UNUSED void *arg)
 	CHECK(gmp_done_chan(NULL) == NULL);
 }
 
-RT(it_is_set_once_and_stays_set)
+RT(done_is_set_once_and_stays_set)
 {
 	struct ext_thread f;
 
-	basics(NULL);
-	ext_thread_start(&f, basics, NULL);
+	check_basics(NULL);
+	ext_thread_start(&f, check_basics, NULL);
 	ext_thread_join(&f);
 }
 
-TEST(it_is_set_once_and_stays_set_without_a_runtime)
+TEST(done_without_runtime_is_set_once_and_stays_set)
 {
-	basics(NULL);
+	check_basics(NULL);
 }
 
 static void wait_done(UNUSED void *arg)
 {
-	atomic_fetch_add(&ready_to_go, 1);
+	atomic_fetch_add(&watching, 1);
 	CHECK_EQ(gmp_done_wait(done), 0);
 	CHECK_EQ(gmp_done_get(done), 1);
 	atomic_fetch_add(&count, 1);
@@ -92,14 +92,14 @@ static void select_done(void *arg)
 		}
 		CHECK_EQ(cs[0].status, 0);
 		if (got++ == 0)
-			atomic_fetch_add(&ready_to_go, 1);
+			atomic_fetch_add(&watching, 1);
 	}
 	CHECK_EQ(gmp_done_get(done), 1);
 	CHECK(got > 0);
 	atomic_fetch_add(&count, 1);
 }
 
-RT(all_who_watch_see_it)
+RT(done_set_ends_all_waits_and_selects)
 {
 	gmp_chan *c[100];
 	gmp_g *g[200];
@@ -108,7 +108,7 @@ RT(all_who_watch_see_it)
 	for (int round = 0; round < 5; round++) {
 		make();
 		atomic_store(&count, 0);
-		atomic_store(&ready_to_go, 0);
+		atomic_store(&watching, 0);
 		for (int i = 0; i < 100; i++) {
 			c[i] = gmp_chan_new(sizeof(int), 1);
 			CHECK(c[i] != NULL);
@@ -121,8 +121,11 @@ RT(all_who_watch_see_it)
 		CHECK_EQ(gmp_chan_send(c[0], &round), 0);
 		for (int i = 0; i < 100; i++)
 			CHECK_EQ(gmp_chan_send(c[i], &round), 0);
-		/* a channel may be read by the plain thread alone: until each has had one */
-		while (atomic_load(&ready_to_go) < 203) {
+		/*
+		 * the external thread may take all elements of c[0]: send until both readers have
+		 * one
+		 */
+		while (atomic_load(&watching) < 203) {
 			gmp_chan_try_send(c[0], &round);
 			gmp_yield();
 		}
@@ -147,7 +150,7 @@ static void write_and_set(UNUSED void *arg)
 	CHECK_EQ(gmp_done_set(done), 0);
 }
 
-RT(who_sees_it_sees_what_was_done_before)
+RT(done_set_happens_before_wait_returns)
 {
 	for (int i = 0; i < (SLOW ? 200 : 2000); i++) {
 		long before = written;
@@ -160,7 +163,7 @@ RT(who_sees_it_sees_what_was_done_before)
 		else
 			WAIT_FOR(gmp_done_get(done));
 		CHECK_EQ(written, before + 1);
-		gmp_done_free(done); /* though the one who sets may still be in the call */
+		gmp_done_free(done); /* the setter may still be inside gmp_done_set() */
 		join(g);
 	}
 }
@@ -170,10 +173,10 @@ static void cancelled_wait(UNUSED void *arg)
 	CHECK_EQ(gmp_done_wait(done), -ECANCELED);
 	CHECK_EQ(gmp_done_wait_until(done, gmp_deadline(SEC)), -ECANCELED);
 	CHECK_EQ(gmp_done_set(done), 0);
-	CHECK_EQ(gmp_done_wait(done), 0); /* need not wait */
+	CHECK_EQ(gmp_done_wait(done), 0); /* does not wait */
 }
 
-RT(a_cancelled_wait_is_cut_short)
+RT(done_wait_cancelled_returns_ecanceled)
 {
 	gmp_g *g;
 
@@ -192,7 +195,7 @@ static void try_to_set(UNUSED void *arg)
 	CHECK_EQ(gmp_done_get(done), 1);
 }
 
-RT(one_of_many_sets_it)
+RT(done_concurrent_sets_have_one_winner)
 {
 	gmp_g *g[20];
 
@@ -208,7 +211,7 @@ RT(one_of_many_sets_it)
 	}
 }
 
-static void ask_for_channels(UNUSED void *arg)
+static void poll_done_chan(UNUSED void *arg)
 {
 	for (int i = 0; i < 50; i++) {
 		gmp_chan *c = gmp_done_chan(done);
@@ -221,14 +224,14 @@ static void ask_for_channels(UNUSED void *arg)
 	CHECK_EQ(gmp_done_wait(done), 0);
 }
 
-RT(no_channel_is_left_open_however_many_ask_while_it_is_set)
+RT(done_chan_racing_set_is_closed)
 {
 	gmp_g *g[40];
 
 	for (int i = 0; i < (SLOW ? 20 : 200); i++) {
 		make();
 		for (int k = 0; k < 40; k++)
-			g[k] = spawn(ask_for_channels, NULL);
+			g[k] = spawn(poll_done_chan, NULL);
 		for (int k = 0; k < i % 7; k++)
 			gmp_yield();
 		CHECK_EQ(gmp_done_set(done), 0);
@@ -240,13 +243,13 @@ RT(no_channel_is_left_open_however_many_ask_while_it_is_set)
 
 static void leave_watchers(UNUSED void *arg)
 {
-	atomic_store(&ready_to_go, 0);
+	atomic_store(&watching, 0);
 	for (int i = 0; i < 20; i++)
 		CHECK_EQ(gmp_go(wait_done, NULL), 0);
-	WAIT_FOR(atomic_load(&ready_to_go) == 20);
+	WAIT_FOR(atomic_load(&watching) == 20);
 }
 
-TEST_PROCS(it_outlives_a_run)
+TEST_PROCS(done_outlives_run_with_killed_waiters)
 {
 	make();
 	run_procs(procs, leave_watchers, NULL);

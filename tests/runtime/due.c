@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Green threads that timers make runnable: do they run before the Gs of the ring, in the order of
- * their deadlines, and does their budget keep the ring from starvation (sched.c, SCHED-8)?
+ * Tests Gs that timers make runnable: they run before the Gs of the ring, in the order of their
+ * deadlines, and their budget keeps the ring from starvation (source.h, SOURCE-1).
  */
 #include "green_util.h"
 
 enum {
 	RING = 20,
 	WAITS = 30,
-	TURN = 100000, /* ns that a green thread of the ring computes: longer than 10 us, so that each
-			     switch checks the timers */
-	DUE_MOST = 8,     /* as in sched.c */
-	SLICE_TURNS = 200 /* switches of 10 us in SLICE_TICKS */
+	COMPUTE_NS = 100000, /* of a G of the ring: > 10 us, so each switch checks the timers */
+	DUE_MOST = 8,        /* as in sched.c */
+	SLICE_SWITCHES = 200 /* switches of 10 us in SLICE_TICKS */
 };
 
 static atomic_int stop;
 static _Atomic int64_t due; /* 0: the waiter does not wait */
-static int late_turns;      /* that began after `due` */
+static int late_runs;       /* of Gs of the ring, begun after `due` */
 static gmp_wg others;
 
 static void compute(int64_t ns)
@@ -27,18 +26,18 @@ static void compute(int64_t ns)
 		;
 }
 
-static void take_turn(void)
+static void run_once(void)
 {
 	int64_t when = atomic_load(&due);
 
-	late_turns += when && gmp_now() > when;
-	compute(TURN);
+	late_runs += when && gmp_now() > when;
+	compute(COMPUTE_NS);
 }
 
-static void stand_in_ring(UNUSED void *arg)
+static void yield_in_ring(UNUSED void *arg)
 {
 	while (!atomic_load(&stop)) {
-		take_turn();
+		run_once();
 		gmp_yield();
 	}
 	gmp_wg_done(&others);
@@ -46,12 +45,12 @@ static void stand_in_ring(UNUSED void *arg)
 
 static gmp_chan *there, *back, *silent;
 
-static void wake_each_other(void *arg)
+static void ping_pong(void *arg)
 {
 	char c = 0;
 
 	while (!atomic_load(&stop)) {
-		take_turn();
+		run_once();
 		if (arg ? gmp_chan_send(there, &c) || gmp_chan_recv(back, &c)
 			: gmp_chan_recv(there, &c) || gmp_chan_send(back, &c))
 			break;
@@ -102,19 +101,19 @@ static void wait_for_timer(void)
 }
 
 /*
- * Of WAITS waits, those before whose end at most one turn of another began too late: one may be switched to
- * between reading the clock and `due`.
+ * Returns how many of WAITS waits were prompt: at most one other G began to run after `due`. One
+ * may, if the switch happens between reading the clock and `due`.
  */
 static int prompt_waits(void (*wait)(void))
 {
 	int prompt = 0;
 
 	for (int i = 0; i < WAITS; i++) {
-		late_turns = 0;
+		late_runs = 0;
 		atomic_store(&due, gmp_deadline(MS + MS / 3));
 		wait();
 		atomic_store(&due, 0);
-		prompt += late_turns <= 1;
+		prompt += late_runs <= 1;
 	}
 	return prompt;
 }
@@ -140,21 +139,21 @@ static void end_others(void)
 	gmp_chan_free(back);
 }
 
-/* Most waits, not all: the kernel may take the CPU away at any moment, and the budget with it. */
+/* Most waits, not all: if the kernel preempts the M, the budget of the timers is used up. */
 static void wait_beside_ring(void *wait)
 {
-	begin_others(stand_in_ring, RING);
+	begin_others(yield_in_ring, RING);
 	CHECK(prompt_waits((void (*)(void))(uintptr_t)wait) > WAITS / 2);
 	end_others();
 }
 
-/* The heap is empty meanwhile: the time of the ring is not charged to timers. */
+/* While the timer heap is empty, the run time of the ring must not be charged to timers. */
 static void wait_after_pause(void)
 {
 	atomic_store(&due, 0);
 	for (int i = 0; i < 4; i++)
 		gmp_yield();
-	late_turns = 0;
+	late_runs = 0;
 	atomic_store(&due, gmp_deadline(MS + MS / 3));
 	wait_asleep();
 }
@@ -173,7 +172,7 @@ PROMPT(timer_function_due_runs_before_ring, wait_for_timer)
 
 static void wait_beside_pair(UNUSED void *arg)
 {
-	begin_others(wake_each_other, 2);
+	begin_others(ping_pong, 2);
 	CHECK(prompt_waits(wait_asleep) > WAITS / 2);
 	end_others();
 }
@@ -185,12 +184,12 @@ TEST(sleep_expired_runs_before_runnext)
 
 static void wait_behind_ring(UNUSED void *arg)
 {
-	begin_others(stand_in_ring, RING);
+	begin_others(yield_in_ring, RING);
 	CHECK(prompt_waits(wait_asleep) < WAITS / 2);
 	end_others();
 }
 
-/* Older generations of the scheduler have no front. */
+/* The older schedulers enqueue a woken G at the tail. */
 TEST(sleep_expired_without_runnext_goes_to_tail)
 {
 	gmp_config c = GMP_CONFIG_INIT;
@@ -200,32 +199,32 @@ TEST(sleep_expired_without_runnext_goes_to_tail)
 	CHECK_EQ(gmp_run(wait_behind_ring, NULL, &c), 0);
 }
 
-/* --- in which order --- */
+/* --- order --- */
 
 enum { SLEEPERS = 3 * DUE_MOST + 1 };
 
 static int64_t base;
-static int woke[SLEEPERS], nwoke;
+static int woken[SLEEPERS], nwoken;
 
-static void sleep_and_note(void *arg)
+static void sleep_and_record(void *arg)
 {
 	intptr_t i = (intptr_t)arg;
 
 	CHECK_EQ(gmp_sleep_until(base + i * US), 0);
-	woke[nwoke++] = (int)i;
+	woken[nwoken++] = (int)i;
 	gmp_wg_done(&gate);
 }
 
 static void sleep_together(UNUSED void *arg)
 {
-	begin_others(stand_in_ring, RING);
-	/* all must sleep before the first is due: on a slow machine that takes longer */
+	begin_others(yield_in_ring, RING);
+	/* all must sleep before the first deadline, so a slow machine needs a later one */
 	for (int64_t ahead = 50 * MS;; ahead *= 2) {
-		nwoke = 0;
+		nwoken = 0;
 		base = gmp_deadline(ahead);
 		gmp_wg_add(&gate, SLEEPERS);
 		for (intptr_t i = 0; i < SLEEPERS; i++)
-			CHECK_EQ(gmp_go(sleep_and_note, (void *)(i * 7 % SLEEPERS)), 0);
+			CHECK_EQ(gmp_go(sleep_and_record, (void *)(i * 7 % SLEEPERS)), 0);
 		while (stats().greens_waiting < SLEEPERS && gmp_now() < base)
 			gmp_yield();
 		if (gmp_now() < base)
@@ -235,7 +234,7 @@ static void sleep_together(UNUSED void *arg)
 	compute(base + SLEEPERS * US - gmp_now());
 	gmp_wg_wait(&gate);
 	for (int i = 0; i < SLEEPERS; i++)
-		CHECK_EQ(woke[i], i);
+		CHECK_EQ(woken[i], i);
 	end_others();
 }
 
@@ -248,7 +247,7 @@ TEST(sleepers_due_together_run_in_order_of_deadline)
 
 enum { MANY = 100, SWITCHES = 20000 };
 
-static uint64_t gap, ring_turns;
+static uint64_t gap, ring_runs;
 
 static void set_again(void *arg)
 {
@@ -258,7 +257,7 @@ static void set_again(void *arg)
 		CHECK(gmp_timer_set(*t, gmp_now(), 0) >= 0);
 }
 
-static void count_turns(UNUSED void *arg)
+static void measure_gap(UNUSED void *arg)
 {
 	uint64_t last = stats().switches;
 
@@ -268,7 +267,7 @@ static void count_turns(UNUSED void *arg)
 
 		gap = now - last > gap ? now - last : gap;
 		last = now;
-		ring_turns++;
+		ring_runs++;
 	}
 	gmp_wg_done(&others);
 }
@@ -278,7 +277,7 @@ static void starve(UNUSED void *arg)
 	gmp_timer *t[MANY];
 	uint64_t began;
 
-	begin_others(count_turns, RING);
+	begin_others(measure_gap, RING);
 	began = stats().switches;
 	for (int i = 0; i < MANY; i++) {
 		t[i] = gmp_timer_new(set_again, &t[i]);
@@ -287,20 +286,20 @@ static void starve(UNUSED void *arg)
 	}
 	while (stats().switches - began < SWITCHES)
 		gmp_yield();
-	/* timers: three quarters, and what they have in advance; they do have more than a half */
+	/* timers get three quarters plus their initial budget, and more than a half */
 	uint64_t all = stats().switches - began;
 
-	CHECK(4 * ring_turns + SLICE_TURNS + RING + DUE_MOST + all / 10 >= all);
-	CHECK(ring_turns < all / 2);
-	/* a turn of each in the ring, and of this green thread, lies between */
-	CHECK(gap <= SLICE_TURNS + DUE_MOST + RING + 2);
+	CHECK(4 * ring_runs + SLICE_SWITCHES + RING + DUE_MOST + all / 10 >= all);
+	CHECK(ring_runs < all / 2);
+	/* each G of the ring and this one run once in between */
+	CHECK(gap <= SLICE_SWITCHES + DUE_MOST + RING + 2);
 	end_others();
 	for (int i = 0; i < MANY; i++)
 		gmp_timer_free(t[i]);
 }
 
 /* In virtual time on one P a switch counts as 10 us, so the bound is exact. */
-TEST(timers_always_due_hold_ring_up_for_a_slice_at_most)
+TEST(timers_always_due_delay_ring_by_one_slice_at_most)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 
@@ -311,7 +310,7 @@ TEST(timers_always_due_hold_ring_up_for_a_slice_at_most)
 
 static int64_t ring_time;
 
-static void take_short_turns(UNUSED void *arg)
+static void run_short(UNUSED void *arg)
 {
 	while (!atomic_load(&stop)) {
 		int64_t began = gmp_now();
@@ -329,7 +328,7 @@ static void overload(UNUSED void *arg)
 	gmp_timer *t[PERIODIC];
 	int64_t began, had, took;
 
-	begin_others(take_short_turns, RING);
+	begin_others(run_short, RING);
 	for (int i = 0; i < PERIODIC; i++) {
 		t[i] = gmp_timer_new(add_one, NULL);
 		CHECK(t[i] != NULL);
@@ -347,7 +346,7 @@ static void overload(UNUSED void *arg)
 		gmp_timer_free(t[i]);
 }
 
-TEST(timers_of_1_us_by_the_thousand_leave_ring_an_eighth_of_the_time)
+TEST(timers_1us_overload_leaves_ring_an_eighth_of_time)
 {
 	run_procs(1, overload, NULL);
 }

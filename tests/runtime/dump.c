@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that gmp_dump tells of every green thread what it is and does, and of the parked ones by which
- * calls they came there; and that nobody is disturbed by that. */
+/*
+ * Tests gmp_dump: it shows every green thread with its state, the parked ones with their backtrace,
+ * and does not disturb them.
+ */
 #include "dump_util.h"
 
 /* --- calls --- */
 
-RT(a_parked_one_shows_its_calls_down_to_its_entry)
+RT(dump_parked_g_shows_calls_down_to_entry)
 {
 	const char *b, *last;
 	gmp_g *g;
@@ -20,7 +22,7 @@ RT(a_parked_one_shows_its_calls_down_to_its_entry)
 	check_has(b, " inner_call+0x");
 	check_has(strstr(b, " inner_call+0x"), " outer_call+0x");
 	check_has(strstr(b, " outer_call+0x"), " entry_of_all+0x");
-	/* nothing of the runtime below the entry */
+	/* no frame of the runtime below the entry function */
 	last = strstr(b, " entry_of_all+0x");
 	CHECK(strchr(last, '\n')[1] == '\0');
 	end_chan(g);
@@ -46,7 +48,7 @@ static void dump_itself(UNUSED void *arg)
 	check_has_not(b, " gmp_dump+0x");
 }
 
-RT(the_caller_shows_its_own_calls)
+RT(dump_caller_shows_its_own_calls)
 {
 	join(spawn_named("myself", dump_itself, NULL));
 }
@@ -65,7 +67,7 @@ static void deep_entry(UNUSED void *arg)
 	recurse(200);
 }
 
-RT(deep_calls_are_shown_in_part)
+RT(dump_deep_backtrace_is_cut_at_64_frames)
 {
 	const char *b;
 	gmp_g *g;
@@ -81,9 +83,9 @@ RT(deep_calls_are_shown_in_part)
 	end_chan(g);
 }
 
-/* --- what is said of each --- */
+/* --- contents of a block --- */
 
-RT(id_name_and_place_are_told)
+RT(dump_shows_id_name_and_spawn_site)
 {
 	char text[128];
 	const char *b;
@@ -114,16 +116,16 @@ static void first_green_thread(UNUSED void *arg)
 	check_has(text, "1 green threads: 0 runnable, 1 running, 0 waiting, 0 in blocking code; 0 "
 			"ended and not joined\n");
 	check_has(text, "\ngreen thread 1 \"\" (entry first_green_thread), running");
-	check_has(text, "; made at test_the_first_line_counts_");
+	check_has(text, "; made at test_dump_first_line_counts_");
 	free(text);
 }
 
-TEST_PROCS(the_first_line_counts_and_the_first_was_made_by_gmp_run)
+TEST_PROCS(dump_first_line_counts_gs_by_state)
 {
 	run_procs(procs, first_green_thread, NULL);
 }
 
-RT(one_that_ended_is_counted_until_it_is_joined_and_has_no_block)
+RT(dump_ended_g_is_counted_until_joined)
 {
 	gmp_g *g = spawn_named("ended", nothing, NULL);
 	char *text;
@@ -146,7 +148,7 @@ static void yield_until_told(UNUSED void *arg)
 		gmp_yield();
 }
 
-static void look_at_ready_ones(UNUSED void *arg)
+static void check_runnable_gs(UNUSED void *arg)
 {
 	const char *text = block_of("yields");
 
@@ -157,15 +159,15 @@ static void look_at_ready_ones(UNUSED void *arg)
 	check_has_not(text, "#0");
 }
 
-/* Keeps the only P while another thread looks. */
-static void ready_ones(UNUSED void *arg)
+/* Keeps the only P while an external thread makes the dump. */
+static void dump_runnable_gs(UNUSED void *arg)
 {
 	gmp_g *a = spawn_named("yields", yield_until_told, NULL), *b;
 	struct ext_thread f;
 
 	WAIT_FOR(atomic_load(&flag) == 1);
 	b = spawn_named("new", yield_until_told, NULL);
-	ext_thread_start(&f, look_at_ready_ones, NULL);
+	ext_thread_start(&f, check_runnable_gs, NULL);
 	while (!atomic_load(&f.done))
 		;
 	CHECK_EQ(pthread_join(f.thread, NULL), 0);
@@ -174,10 +176,10 @@ static void ready_ones(UNUSED void *arg)
 	join(b);
 }
 
-TEST(those_that_are_ready_show_no_calls)
+TEST(dump_runnable_g_shows_no_calls)
 {
-	check_skip_on_valgrind("to look takes so long that the watcher adds a P, and they run");
-	run_procs(1, ready_ones, NULL);
+	check_skip_on_valgrind("the dump takes so long that sysmon adds a P and the Gs run");
+	run_procs(1, dump_runnable_gs, NULL);
 }
 
 static void compute(UNUSED void *arg)
@@ -187,13 +189,13 @@ static void compute(UNUSED void *arg)
 		;
 }
 
-static void one_that_runs(UNUSED void *arg)
+static void dump_running_g(UNUSED void *arg)
 {
 	gmp_g *g = spawn_named("computes", compute, NULL);
 	const char *text;
 
 	while (!atomic_load(&flag))
-		gmp_yield(); /* the other P has it, or this one gets back by the watcher */
+		gmp_yield(); /* the other P runs it, or sysmon preempts it */
 	text = block_of("computes");
 	check_has(text, "(entry compute), running; made at");
 	check_has_not(text, "#0");
@@ -201,14 +203,14 @@ static void one_that_runs(UNUSED void *arg)
 	join(g);
 }
 
-TEST(one_that_runs_elsewhere_shows_no_calls)
+TEST(dump_running_g_shows_no_calls)
 {
-	run_procs(2, one_that_runs, NULL);
+	run_procs(2, dump_running_g, NULL);
 }
 
 /* --- many --- */
 
-RT(of_ten_thousand_everyone_is_there)
+RT(dump_of_10000_gs_shows_each_one)
 {
 	enum { MANY = 10000 };
 	unsigned n = (unsigned)check_scaled(MANY), written;
@@ -227,7 +229,10 @@ RT(of_ten_thousand_everyone_is_there)
 		seen[strtoull(at + strlen("\ngreen thread "), NULL, 10)] = 1;
 	for (unsigned i = 0; i < n; i++)
 		CHECK(seen[gmp_id(g[i])]);
-	/* 100 times each: there are two ways into the wait, by the lock's state when they came */
+	/*
+	 * 100 of each distinct backtrace: there are one or two, by whether the channel lock was
+	 * contended
+	 */
 	written = count(text, " entry_of_all+0x");
 	CHECK(written >= 100 && written <= 200);
 	CHECK_EQ(count(text, "; backtrace as green thread "), n - written);
@@ -240,9 +245,9 @@ RT(of_ten_thousand_everyone_is_there)
 	free(g);
 }
 
-/* --- nobody is disturbed --- */
+/* --- a dump does not disturb --- */
 
-static void take_turns(void *arg)
+static void pass_counter(void *arg)
 {
 	gmp_chan **c = arg;
 	long v;
@@ -255,11 +260,11 @@ static void take_turns(void *arg)
 	gmp_chan_close(c[1]);
 }
 
-RT(who_is_looked_at_is_woken_all_the_same)
+RT(dump_does_not_lose_wakeups_of_dumped_gs)
 {
 	gmp_chan *c[3] = { gmp_chan_new(sizeof(long), 0), gmp_chan_new(sizeof(long), 0) };
 	gmp_chan *there[2] = { c[0], c[1] }, *back[2] = { c[1], c[0] };
-	gmp_g *a = spawn(take_turns, there), *b = spawn(take_turns, back);
+	gmp_g *a = spawn(pass_counter, there), *b = spawn(pass_counter, back);
 	long v = 0, dumps = check_scaled(300);
 	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
@@ -292,7 +297,7 @@ static void waits_as_task(UNUSED void *arg)
 	no_more();
 }
 
-/* gmp's own functions, with which these begin, say nothing. */
+/* The entry functions child_main and pool_worker of gmp would tell the reader nothing. */
 RT(dump_group_child_and_pool_task_show_their_function)
 {
 	gmp_group *g = gmp_group_new(0, GMP_FOREVER);

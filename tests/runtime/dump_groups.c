@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that gmp_dump puts green threads that are alike into one block, with its members, ages and calls. */
+/*
+ * Tests that gmp_dump groups green threads that are alike into one block with its members, ages and
+ * backtrace.
+ */
 #include "dump_util.h"
 
 static char *grouped(void)
@@ -23,8 +26,10 @@ CALL static gmp_g *spawn_here(gmp_fn fn, void *arg)
 	return g;
 }
 
-/* They may park behind one or two different calls, by the lock's state when they came: all but a few are
- * in one group. */
+/*
+ * The backtrace depends on whether the channel lock was contended, so all but a few are in one
+ * group.
+ */
 RT(dump_alike_green_threads_share_a_block)
 {
 	enum { N = 300 };
@@ -74,7 +79,7 @@ RT(dump_all_shows_each_by_itself)
 	end_all(g, 20);
 }
 
-/* Parked one after the other, so that the calls are the same. */
+/* Parked one after the other, so that the backtraces are equal. */
 static gmp_g *spawn_parked(const char *name, uint64_t n)
 {
 	gmp_g *g = spawn_named(name, entry_of_all, NULL);
@@ -157,7 +162,7 @@ static void hold_it(void *arg)
 	gmp_mutex_unlock(arg);
 }
 
-/* Which green thread holds what is not lost in a group. */
+/* Waiters for locks with different holders must not share a group. */
 RT(dump_waits_for_different_holders_are_different_groups)
 {
 	char *text, want[64];
@@ -187,7 +192,7 @@ RT(dump_waits_for_different_holders_are_different_groups)
 	gmp_chan_free(go_on);
 }
 
-/* More groups than there is room for: the others are shown by themselves. */
+/* More kinds of backtrace than groups: the rest is shown one by one. */
 CALL static void deep(uint32_t bits, int n)
 {
 	if (n == 0)
@@ -258,7 +263,7 @@ RT(dump_age_is_since_the_spawn)
 	end_chan(g);
 }
 
-/* The clock that ages are taken from stands still while nothing happens. */
+/* The cached clock of the ages is not updated while the runtime is idle. */
 TEST(dump_age_after_a_long_rest_is_right)
 {
 	gmp_g *g;
@@ -290,7 +295,7 @@ RT(dump_wait_function_is_shown_in_every_build)
 	end_chan(g);
 }
 
-/* A function of the program that jumps to the wait, or to another function that waits. */
+/* Functions that tail-call the wait, or another function that waits. */
 CALL static int jumps_to_wait(int *v)
 {
 	return gmp_chan_recv(ch, v);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that a signal makes a dump on stderr, also if no green thread comes to run, and that the program
- * continues as before. */
+/*
+ * Tests gmp_dump_on: a signal writes a dump to stderr, even if no green thread gets a P, and the
+ * program continues.
+ */
 #include "stderr_util.h"
 
 #include <signal.h>
@@ -74,8 +76,8 @@ TEST(dump_on_signal_needs_no_green_thread_to_yield)
 	run_procs(1, compute_until_dumped, NULL);
 }
 
-/* sysmon rests when nothing has run for a second. */
-TEST(dump_on_signal_wakes_a_resting_runtime)
+/* sysmon sleeps after a second in which no G ran. */
+TEST(dump_on_signal_wakes_idle_runtime)
 {
 	int64_t limit = gmp_deadline(PATIENCE);
 	gmp_g *g;
@@ -123,7 +125,7 @@ static void check_disposition(int signo, void (*want)(int))
 	CHECK(sa.sa_handler == want);
 }
 
-TEST(dump_on_restores_the_disposition)
+TEST(dump_on_restores_disposition)
 {
 	signal(SIGUSR1, handler);
 	for (int i = 0; i < 3; i++) {
@@ -147,8 +149,8 @@ static void child_quits(void)
 	raise(SIGQUIT);
 }
 
-/* The child of a fork has no runtime, and no dumps. */
-TEST(dump_on_signal_ends_in_the_child_of_a_fork)
+/* A forked child has no runtime, so the signal has its default action there. */
+TEST(dump_on_signal_is_off_in_forked_child)
 {
 	int status;
 
@@ -176,9 +178,9 @@ static void block_sigquit(void)
 	CHECK_EQ(sigprocmask(SIG_BLOCK, &set, NULL), 0);
 }
 
-TEST_PROCS(debug_quit_dumps_at_sigquit)
+TEST_PROCS(dump_on_debug_word_quit_dumps_at_sigquit)
 {
-	/* also where the program blocks it */
+	/* also if the program blocks the signal */
 	if (procs == 2)
 		block_sigquit();
 	setenv("GMP_DEBUG", "quit", 1);
@@ -187,7 +189,7 @@ TEST_PROCS(debug_quit_dumps_at_sigquit)
 	check_disposition(SIGQUIT, SIG_DFL);
 }
 
-/* sysmon, which unblocks the signal for itself, is another OS thread in each run. */
+/* sysmon unblocks the signal for itself, and is a new OS thread in each run. */
 TEST(dump_on_blocked_signal_dumps_in_each_run)
 {
 	block_sigquit();
@@ -197,7 +199,7 @@ TEST(dump_on_blocked_signal_dumps_in_each_run)
 	unsetenv("GMP_DEBUG");
 }
 
-/* A full pipe as stderr holds up neither the program nor the end of the run. */
+/* A full pipe as stderr blocks neither the program nor the shutdown. */
 static void dump_to_full_pipe(UNUSED void *arg)
 {
 	static char much[4096];
@@ -216,7 +218,7 @@ static void dump_to_full_pipe(UNUSED void *arg)
 	CHECK_EQ(dup2(saved_stderr, 2), 2);
 }
 
-TEST(dump_on_signal_to_a_full_pipe_ends_with_the_run)
+TEST(dump_on_signal_to_full_pipe_does_not_delay_shutdown)
 {
 	run_procs(2, dump_to_full_pipe, NULL);
 }

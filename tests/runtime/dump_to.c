@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests from where and to where gmp_dump can write: any thread, any stack, any descriptor, and when the
- * run ends meanwhile. */
+/*
+ * Tests where gmp_dump can be called and what it can write to: any OS thread, any stack, any file
+ * descriptor, also during shutdown.
+ */
 #include "dump_util.h"
 
 #include <poll.h>
 #include <signal.h>
 
-/* --- from where, and to where --- */
+/* --- callers and file descriptors --- */
 
 static void dump_from_here(UNUSED void *arg)
 {
@@ -17,7 +19,7 @@ static void dump_from_here(UNUSED void *arg)
 	check_has_not(b, "the caller");
 }
 
-RT(a_foreign_thread_can_dump)
+RT(dump_from_external_thread_shows_parked_g)
 {
 	struct ext_thread f;
 	gmp_g *g;
@@ -30,7 +32,7 @@ RT(a_foreign_thread_can_dump)
 	end_chan(g);
 }
 
-TEST(a_started_runtime_can_be_dumped_until_it_stops)
+TEST(dump_before_start_and_after_stop_returns_esrch)
 {
 	gmp_g *g;
 
@@ -45,13 +47,13 @@ TEST(a_started_runtime_can_be_dumped_until_it_stops)
 	CHECK_EQ(gmp_dump(2), -ESRCH);
 }
 
-static void dump_on_a_small_stack(UNUSED void *arg)
+static void dump_on_small_stack(UNUSED void *arg)
 {
 	dump_from_here(NULL);
 	check_has(block_of("small"), " dump+0x");
 }
 
-RT(the_smallest_stack_is_enough)
+RT(dump_on_smallest_stack_succeeds)
 {
 	gmp_attr a = GMP_ATTR_INIT;
 	gmp_g *g, *small;
@@ -64,7 +66,7 @@ RT(the_smallest_stack_is_enough)
 	a.name = "small";
 	if (SANITIZED)
 		a.stack_size = 65536;
-	CHECK_EQ(gmp_spawn(&small, dump_on_a_small_stack, NULL, &a), 0);
+	CHECK_EQ(gmp_spawn(&small, dump_on_small_stack, NULL, &a), 0);
 	join(small);
 	end_chan(g);
 }
@@ -88,7 +90,7 @@ static void check_bad_descriptors(UNUSED void *arg)
 	close(full_fd);
 }
 
-RT(what_write_says_is_returned)
+RT(dump_write_error_is_returned)
 {
 	struct ext_thread f;
 
@@ -97,7 +99,7 @@ RT(what_write_says_is_returned)
 	ext_thread_join(&f);
 }
 
-/* The text of a dump of these is more than a pipe holds. */
+/* A dump of so many green threads is larger than the buffer of a pipe. */
 enum { PIPEFUL = 400 };
 
 static gmp_g *crowd[PIPEFUL];
@@ -138,7 +140,7 @@ static void dump_to_pipe(UNUSED void *arg)
 	CHECK_EQ(gmp_dump_all(pipe_fds[1]), 0);
 }
 
-static void check_pipe(int flags, int by_foreign)
+static void check_pipe(int flags, int by_external)
 {
 	struct ext_thread f;
 	gmp_g *reader;
@@ -148,7 +150,7 @@ static void check_pipe(int flags, int by_foreign)
 	CHECK(gmp_fd_adopt(pipe_fds[0]) >= 0);
 	atomic_store(&bytes_read, 0);
 	reader = spawn(read_slowly, NULL);
-	if (by_foreign) {
+	if (by_external) {
 		ext_thread_start(&f, dump_to_pipe, NULL);
 		ext_thread_join(&f);
 	} else {
@@ -160,25 +162,25 @@ static void check_pipe(int flags, int by_foreign)
 	CHECK(atomic_load(&bytes_read) > 65536);
 }
 
-RT(a_pipe_that_is_full_is_waited_for_while_others_run)
+RT(dump_to_full_pipe_lets_reader_run)
 {
 	begin_crowd();
-	for (int by_foreign = 0; by_foreign < 2; by_foreign++) {
-		check_pipe(0, by_foreign);
-		check_pipe(O_NONBLOCK, by_foreign);
+	for (int by_external = 0; by_external < 2; by_external++) {
+		check_pipe(0, by_external);
+		check_pipe(O_NONBLOCK, by_external);
 	}
 	end_crowd();
 }
 
-/* --- the end of a run --- */
+/* --- shutdown --- */
 
 static atomic_int dumping;
 
-static void dump_for_ever(UNUSED void *arg)
+static void dump_until_killed(UNUSED void *arg)
 {
 	atomic_fetch_add(&dumping, 1);
 	gmp_dump_all(pipe_fds[1]);
-	check_failed("a dump into a full pipe has ended");
+	check_failed("a dump into a full pipe has returned");
 }
 
 enum { DUMPERS = 20 };
@@ -190,14 +192,14 @@ static void end_while_dumping(UNUSED void *arg)
 		spawn(entry_of_all, NULL);
 	wait_parked(PIPEFUL);
 	for (int i = 0; i < DUMPERS; i++)
-		spawn(dump_for_ever, NULL);
+		spawn(dump_until_killed, NULL);
 	WAIT_FOR(atomic_load(&dumping) == DUMPERS);
 	WAIT_FOR(poll(&(struct pollfd){ .fd = pipe_fds[1], .events = POLLOUT }, 1, 0) == 0);
 	gmp_sleep(5 * MS);
 }
 
-/* What each works with is 100 KiB and more. */
-TEST_PROCS(a_dump_that_is_dropped_leaves_nothing_behind)
+/* Each dump has working memory of 100 KiB and more. */
+TEST_PROCS(dump_killed_at_shutdown_leaks_nothing)
 {
 	long kb = 0;
 
@@ -211,12 +213,12 @@ TEST_PROCS(a_dump_that_is_dropped_leaves_nothing_behind)
 		if (i == 1)
 			kb = proc_kb("/proc/self/status", "VmSize");
 	}
-	/* with more threads the C library's own space for them varies by more than that */
+	/* with more OS threads the memory that the C library keeps for them varies by more */
 	if (!SANITIZED && procs == 1)
 		CHECK(proc_kb("/proc/self/status", "VmSize") < kb + 8L * DUMPERS * 100 / 2);
 }
 
-static void dump_till_the_end(UNUSED void *arg)
+static void dump_until_shutdown(UNUSED void *arg)
 {
 	atomic_fetch_add(&dumping, 1);
 	CHECK_EQ(gmp_dump_all(pipe_fds[1]), -ESRCH);
@@ -224,20 +226,20 @@ static void dump_till_the_end(UNUSED void *arg)
 
 static struct ext_thread late;
 
-static void end_under_a_foreign_dump(UNUSED void *arg)
+static void end_during_external_dump(UNUSED void *arg)
 {
 	begin_chan();
 	for (int i = 0; i < PIPEFUL; i++)
 		spawn(entry_of_all, NULL);
 	wait_parked(PIPEFUL);
-	ext_thread_start(&late, dump_till_the_end, NULL);
+	ext_thread_start(&late, dump_until_shutdown, NULL);
 	WAIT_FOR(poll(&(struct pollfd){ .fd = pipe_fds[1], .events = POLLOUT }, 1, 0) == 0);
 }
 
-TEST_PROCS(a_foreign_dump_ends_with_the_run)
+TEST_PROCS(dump_by_external_thread_returns_esrch_at_shutdown)
 {
 	CHECK_EQ(pipe2(pipe_fds, O_CLOEXEC), 0);
-	run_procs(procs, end_under_a_foreign_dump, NULL);
+	run_procs(procs, end_during_external_dump, NULL);
 	ext_thread_join(&late);
 	CHECK_EQ(gmp_dump(2), -ESRCH);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of dumps share: reading one, and a green thread that is parked some calls deep. */
+/*
+ * Helpers for the tests of dumps: reading a dump, and a green thread that is parked some calls
+ * deep.
+ */
 #ifndef TESTS_RUNTIME_DUMP_UTIL_H
 #define TESTS_RUNTIME_DUMP_UTIL_H
 
@@ -11,7 +14,7 @@
 
 #include "util.h"
 
-/* A function that is called, by its own name. */
+/* A function that keeps its own frame and symbol: neither inlined nor cloned. */
 #ifdef __clang__
 #define CALL __attribute__((noinline))
 #else
@@ -20,7 +23,7 @@
 
 /* --- reading a dump --- */
 
-/* A whole dump by `how` as text; the caller frees it. */
+/* Returns the text of a dump made by how(); the caller frees it. */
 UNUSED CALL static char *dump_by(int (*how)(int fd))
 {
 	int fd = memfd_create("dump", MFD_CLOEXEC);
@@ -39,7 +42,7 @@ UNUSED CALL static char *dump_by(int (*how)(int fd))
 	return text;
 }
 
-/* Of each green thread by itself. */
+/* A dump with one block for each green thread. */
 UNUSED CALL static char *dump(void)
 {
 	char *text = dump_by(gmp_dump_all);
@@ -48,7 +51,7 @@ UNUSED CALL static char *dump(void)
 	return text;
 }
 
-/* The block of the first green thread with that name, cut out of a fresh dump. */
+/* Returns the block of the first green thread with this name, from a new dump. */
 UNUSED static const char *block_of(const char *name)
 {
 	static _Thread_local char block[16384];
@@ -111,7 +114,7 @@ UNUSED CALL static gmp_g *spawn_named(const char *name, gmp_fn fn, void *arg)
 
 UNUSED static void no_more(void)
 {
-	__asm__ volatile("" ::: "memory"); /* so that calls before it are no jumps */
+	__asm__ volatile("" ::: "memory"); /* prevents a tail call before it */
 }
 
 /* --- calls --- */

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that gmp_dump tells what each green thread waits for, and how long it has. */
+/* Tests that gmp_dump shows what each green thread waits for, and for how long. */
 #include "dump_util.h"
 
 #include <sys/socket.h>
 
-/* --- since when --- */
+/* --- duration --- */
 
 static void sleep_long(UNUSED void *arg)
 {
 	gmp_sleep(3600 * SEC);
 }
 
-/* Timed by a clock that somebody has read a while before: it may be said to have waited for a little
- * longer than it has, and for a second where the machine is busy. */
-RT(the_time_of_a_wait_is_told)
+/*
+ * The start of a wait is read from a cached clock: the duration may be a little too long, up to a
+ * second on a busy machine.
+ */
+RT(dump_wait_shows_its_duration)
 {
 	double s = -1;
 	int64_t before;
@@ -37,8 +39,8 @@ static void wait_twice(UNUSED void *arg)
 	inner_call();
 }
 
-/* The clock that waits are timed by stands still while nothing happens. */
-TEST(after_a_long_rest_the_time_of_a_wait_is_right)
+/* The cached clock of the waits is not updated while the runtime is idle. */
+TEST(dump_wait_duration_after_idle_runtime_is_right)
 {
 	double s = -1;
 	int64_t before;
@@ -56,13 +58,13 @@ TEST(after_a_long_rest_the_time_of_a_wait_is_right)
 	CHECK_EQ(gmp_chan_send(ch, &v), 0);
 	WAIT_FOR(strstr(block_of("wakes"), " inner_call+0x") != NULL);
 	CHECK_EQ(sscanf(strstr(block_of("wakes"), ", waiting for "), ", waiting for %lf s", &s), 1);
-	/* less than the rest, and a second where the machine is busy, as above */
+	/* less than the idle time, and up to a second too long on a busy machine, as above */
 	CHECK(s < (double)(gmp_now() - before) / 1e9 + 1);
 	end_chan(g);
 	CHECK_EQ(gmp_stop(), 0);
 }
 
-/* --- what is waited for --- */
+/* --- object and holder --- */
 
 static gmp_mutex mu;
 static gmp_rwmutex rw, read_locked;
@@ -195,8 +197,8 @@ static void check_waits(const char *name, const char *what)
 	check_has(block_of(name), text);
 }
 
-/* Everything waits; the end of the run drops it. */
-RT(what_each_waits_for_is_told)
+/* All these green threads wait until they are killed at shutdown. */
+RT(dump_wait_names_object_and_holder)
 {
 	char text[160];
 
@@ -264,8 +266,8 @@ RT(what_each_waits_for_is_told)
 	snprintf(text, sizeof(text), "read or write on descriptor %d", pair[0]);
 	check_waits("either", text);
 	check_waits("timer", address("timer free", timer));
-	/* a timer's green thread was made where the timer was */
-	check_has(block_of(""), "what_each_waits_for_is_told_");
+	/* the spawn site of a timer's green thread is the call of gmp_timer_new */
+	check_has(block_of(""), "dump_wait_names_object_and_holder_");
 	for (const char *const *w =
 		     (const char *const[]){ "mutex", "rlock", "wg", "send", "select", "join",
 					    "read", "write", "either", NULL };
@@ -282,19 +284,19 @@ static void lock_and_end(UNUSED void *arg)
 	CHECK_EQ(gmp_mutex_lock(&mu), 0);
 }
 
-static void lock_and_note(UNUSED void *arg)
+static void lock_and_unlock(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_mutex_lock(&mu), 0);
 	CHECK_EQ(gmp_mutex_unlock(&mu), 0);
 }
 
-RT(a_holder_that_has_ended_is_told)
+RT(dump_wait_names_holder_that_has_ended)
 {
 	gmp_g *holder = spawn(lock_and_end, NULL), *g;
 	char text[64];
 
 	WAIT_FOR(stats().exits == 1);
-	g = spawn_named("waiter", lock_and_note, NULL);
+	g = spawn_named("waiter", lock_and_unlock, NULL);
 	wait_parked(1);
 	snprintf(text, sizeof(text), ", held by green thread %llu, which has ended; ",
 		 (unsigned long long)gmp_id(holder));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* For tests of fairness in virtual time, where each bound is exact. */
+/* Helpers for the tests of lock fairness in virtual time, where each bound is exact. */
 #ifndef GMP_TEST_FAIRNESS_UTIL_H
 #define GMP_TEST_FAIRNESS_UTIL_H
 
@@ -24,10 +24,10 @@ static inline uint64_t switches(void)
 	return s.switches;
 }
 
-/* MANY green threads that lock a lock EACH times; it was held until all of them were overdue. */
+/* MANY green threads lock EACH times. The lock was held until all of them were starving. */
 enum { MANY = 2000, EACH = 100 };
 
-/* `before`: of switches(), just before the unlock.  A convoy would switch at each unlock. */
+/* before: switches() just before the unlock. In a lock convoy each unlock would cost a switch. */
 static inline void check_no_convoy(uint64_t before, int procs)
 {
 	CHECK(switches() - before <= (procs == 1 ? MANY * 5 / 4 : MANY * EACH / 2));

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of files: what the calls give, that they keep no P from others, and that nothing is left. */
+/*
+ * Tests the file calls: results and errors, that they block no P, and that shutdown and fork leak
+ * nothing.
+ */
 #define _GNU_SOURCE 1
 #include "io_util.h"
 
@@ -10,7 +13,7 @@
 
 static char dir[] = "/tmp/gmp-file-XXXXXX", name[64], fifo[64];
 
-/* An empty folder of our own; both names are free. */
+/* Makes an empty directory; `name` and `fifo` are unused paths in it. */
 static void begin(void)
 {
 	if (!name[0])
@@ -26,7 +29,7 @@ static void end(void)
 	CHECK_EQ(rmdir(dir), 0);
 }
 
-/* --- what the calls give --- */
+/* --- results and errors --- */
 
 static void use_file(UNUSED void *arg)
 {
@@ -53,11 +56,11 @@ static void use_file(UNUSED void *arg)
 	CHECK(memcmp(buf, "0123xyz789", 10) == 0);
 	CHECK_EQ(gmp_write_all(fd, "end", 3), 3);
 	CHECK_EQ(gmp_fd_wait(fd, GMP_READ | GMP_WRITE, 0), GMP_READ | GMP_WRITE);
-	CHECK_EQ(gmp_close(fd), 0); /* from here on the number may be another's */
+	CHECK_EQ(gmp_close(fd), 0); /* the fd may be reused from here on */
 	CHECK_EQ(unlink(path), 0);
 }
 
-RT(a_file_is_written_and_read_at_its_position_and_at_any_other)
+RT(file_io_at_position_and_offset_returns_written_data)
 {
 	struct ext_thread f;
 	gmp_g *g[8];
@@ -73,7 +76,7 @@ RT(a_file_is_written_and_read_at_its_position_and_at_any_other)
 	end();
 }
 
-RT(errors_are_the_systems)
+RT(file_calls_return_errors_of_kernel)
 {
 	char c;
 	int fd, p[2];
@@ -95,7 +98,7 @@ RT(errors_are_the_systems)
 	CHECK_EQ(gmp_fd_set_deadline(fd, GMP_WRITE, 0), -EPERM);
 	CHECK_EQ(gmp_close(fd), 0);
 	CHECK_EQ(gmp_pread(-1, &c, 1, 0), -EBADF);
-	CHECK_EQ(gmp_pread(0, &c, 1, 0), -EBADF); /* gmp does not know it */
+	CHECK_EQ(gmp_pread(0, &c, 1, 0), -EBADF); /* not registered with gmp */
 	CHECK_EQ(gmp_pwrite(9999, &c, 1, 0), -EBADF);
 	CHECK_EQ(pipe(p), 0);
 	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
@@ -106,7 +109,7 @@ RT(errors_are_the_systems)
 	end();
 }
 
-RT(a_device_without_readiness_is_a_file)
+RT(file_device_without_poll_is_read_and_written)
 {
 	char buf[64] = "x";
 	int fd = gmp_open("/dev/zero", O_RDWR, 0);
@@ -118,8 +121,8 @@ RT(a_device_without_readiness_is_a_file)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-/* It stands for the file, and can be neither read nor polled. */
-RT(what_is_opened_for_its_path_alone_is_a_file)
+/* An O_PATH fd can be neither read nor polled. */
+RT(file_open_with_o_path_succeeds_and_read_is_ebadf)
 {
 	const char *paths[] = { "/tmp", "/dev/null", "/etc/passwd" };
 	struct stat st;
@@ -136,8 +139,8 @@ RT(what_is_opened_for_its_path_alone_is_a_file)
 	}
 }
 
-/* As are the mounts of a process, which say so when they change: a file by name only. */
-RT(a_file_that_the_kernel_makes_up_may_be_polled)
+/* /proc/self/mounts becomes readable to poll when it changes. */
+RT(file_in_proc_that_can_be_polled_accepts_deadline)
 {
 	int fd = gmp_open("/proc/self/mounts", O_RDONLY, 0);
 	char c;
@@ -148,7 +151,7 @@ RT(a_file_that_the_kernel_makes_up_may_be_polled)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-RT(descriptors_run_out_and_come_back)
+RT(file_open_at_fd_limit_returns_emfile)
 {
 	struct rlimit r, few;
 	int fd[64], n = 0;
@@ -172,7 +175,7 @@ RT(descriptors_run_out_and_come_back)
 	end();
 }
 
-RT(the_next_owner_of_a_number_closed_behind_our_back_is_a_file_of_its_own)
+RT(file_fd_closed_outside_gmp_can_be_reused)
 {
 	int fd, p[2];
 	char c = 0;
@@ -185,7 +188,7 @@ RT(the_next_owner_of_a_number_closed_behind_our_back_is_a_file_of_its_own)
 	CHECK_EQ(stats().descriptors, 1);
 	CHECK_EQ(gmp_write(fd, "a", 1), 1);
 	CHECK_EQ(close(fd), 0);
-	CHECK_EQ(pipe(p), 0); /* the number is a pipe's now */
+	CHECK_EQ(pipe(p), 0); /* the fd is reused by a pipe */
 	CHECK_EQ(p[0], fd);
 	CHECK_EQ(gmp_fd_adopt(p[0]), fd);
 	CHECK_EQ(write(p[1], "b", 1), 1);
@@ -194,7 +197,7 @@ RT(the_next_owner_of_a_number_closed_behind_our_back_is_a_file_of_its_own)
 	CHECK_EQ(gmp_fd_set_deadline(p[0], GMP_READ, gmp_deadline(MS)), 0);
 	CHECK_EQ(gmp_read(p[0], &c, 1), -ETIMEDOUT);
 	CHECK_EQ(close(p[0]), 0);
-	CHECK_EQ(open(name, O_RDONLY), fd); /* and a file's that was opened elsewhere */
+	CHECK_EQ(open(name, O_RDONLY), fd); /* and by a file that gmp did not open */
 	CHECK_EQ(gmp_fd_adopt(fd), fd);
 	CHECK_EQ(gmp_read(fd, &c, 1), 1);
 	CHECK_EQ(c, 'a');
@@ -220,13 +223,13 @@ static void open_fifo(void *arg)
 	atomic_store(&o->done, 1);
 }
 
-static void run_a_while(void)
+static void sleep_20_ms(void)
 {
 	for (int i = 0; i < 20; i++)
 		CHECK_EQ(gmp_sleep(MS), 0);
 }
 
-RT(the_open_of_a_fifo_waits_for_its_peer_and_stalls_nobody)
+RT(file_open_of_fifo_waits_for_peer_without_p)
 {
 	struct opening in[4], out = { .flags = O_WRONLY };
 	gmp_g *g[4];
@@ -238,16 +241,16 @@ RT(the_open_of_a_fifo_waits_for_its_peer_and_stalls_nobody)
 		in[i] = (struct opening){ .flags = O_RDONLY };
 		g[i] = spawn(open_fifo, &in[i]);
 	}
-	run_a_while();
+	sleep_20_ms();
 	WAIT_FOR(stats().greens_blocked == 4);
 	for (int i = 0; i < 4; i++)
 		CHECK(!atomic_load(&in[i].done));
-	open_fifo(&out); /* and all four go on */
+	open_fifo(&out); /* all four opens return */
 	CHECK(out.fd >= 0);
 	for (int i = 0; i < 4; i++) {
 		join(g[i]);
 		CHECK(in[i].fd >= 0);
-		/* polled from here on */
+		/* the fd is non-blocking and polled */
 		CHECK(fcntl(in[i].fd, F_GETFL) & O_NONBLOCK);
 		CHECK_EQ(gmp_fd_set_deadline(in[i].fd, GMP_READ, gmp_now()), 0);
 		CHECK_EQ(gmp_read(in[i].fd, &c, 1), -ETIMEDOUT);
@@ -263,7 +266,7 @@ RT(the_open_of_a_fifo_waits_for_its_peer_and_stalls_nobody)
 	end();
 }
 
-RT(a_fifo_opened_without_waiting_says_what_the_system_says)
+RT(file_open_of_fifo_nonblock_does_not_wait)
 {
 	int fd;
 
@@ -276,7 +279,7 @@ RT(a_fifo_opened_without_waiting_says_what_the_system_says)
 	end();
 }
 
-RT(cancellation_does_not_cut_an_open_short)
+RT(file_open_of_fifo_is_not_ended_by_cancel)
 {
 	struct opening in = { .flags = O_RDONLY };
 	gmp_g *g;
@@ -285,9 +288,9 @@ RT(cancellation_does_not_cut_an_open_short)
 	begin();
 	CHECK_EQ(mkfifo(fifo, 0600), 0);
 	g = spawn(open_fifo, &in);
-	run_a_while();
+	sleep_20_ms();
 	CHECK_EQ(gmp_cancel(g), 0);
-	run_a_while();
+	sleep_20_ms();
 	CHECK(!atomic_load(&in.done));
 	fd = gmp_open(fifo, O_WRONLY, 0);
 	CHECK(fd >= 0);
@@ -299,12 +302,12 @@ RT(cancellation_does_not_cut_an_open_short)
 }
 
 static struct opening late;
-static atomic_int leaving, other_end; /* the run ends; somebody opens it */
+static atomic_int leaving, other_end; /* the run ends; the other end is opened */
 
-static void leave_an_open(UNUSED void *arg)
+static void leave_fifo_open(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_go(open_fifo, &late), 0);
-	run_a_while();
+	sleep_20_ms();
 	atomic_store(&leaving, 1);
 }
 
@@ -317,7 +320,7 @@ static void open_the_other_end(UNUSED void *arg)
 	late.fd = open(fifo, O_WRONLY);
 }
 
-TEST_PROCS(the_end_of_a_run_waits_for_a_green_thread_that_opens_a_fifo)
+TEST_PROCS(shutdown_waits_for_green_thread_in_fifo_open)
 {
 	struct ext_thread f;
 	int fds = count_fds();
@@ -326,28 +329,28 @@ TEST_PROCS(the_end_of_a_run_waits_for_a_green_thread_that_opens_a_fifo)
 	CHECK_EQ(mkfifo(fifo, 0600), 0);
 	late = (struct opening){ .flags = O_RDONLY, .fd = -1 };
 	ext_thread_start(&f, open_the_other_end, NULL);
-	run_procs(procs, leave_an_open, NULL);
+	run_procs(procs, leave_fifo_open, NULL);
 	CHECK(atomic_load(&other_end));
 	CHECK_EQ(pthread_join(f.thread, NULL), 0);
 	CHECK(!atomic_load(&late.done));
 	CHECK_EQ(close(late.fd), 0);
 	end();
-	CHECK_EQ(count_fds(), fds); /* what it has opened is closed with it */
+	CHECK_EQ(count_fds(), fds); /* the fd of the killed green thread was closed */
 }
 
-static atomic_int opener; /* the kernel's number of the thread */
+static atomic_int opener_tid; /* thread id of the external thread */
 
-static void open_fifo_there(void *arg)
+static void open_fifo_with_tid(void *arg)
 {
-	atomic_store(&opener, gettid());
+	atomic_store(&opener_tid, gettid());
 	open_fifo(arg);
 }
 
-/* The thread sleeps: after it has given its number, that can only be in open(2). */
+/* True if the external thread sleeps: once its thread id is set, that can only be in open(2). */
 static bool opener_sleeps(void)
 {
 	char path[64], stat[256] = "";
-	int fd, tid = atomic_load(&opener);
+	int fd, tid = atomic_load(&opener_tid);
 
 	if (!tid)
 		return false;
@@ -361,7 +364,7 @@ static bool opener_sleeps(void)
 	return state && state[2] == 'S';
 }
 
-TEST(a_foreign_thread_that_opens_a_fifo_does_not_hold_up_the_end)
+TEST(shutdown_does_not_wait_for_external_fifo_open)
 {
 	struct opening in = { .flags = O_RDONLY };
 	struct ext_thread f;
@@ -371,7 +374,7 @@ TEST(a_foreign_thread_that_opens_a_fifo_does_not_hold_up_the_end)
 	CHECK_EQ(mkfifo(fifo, 0600), 0);
 	fds = count_fds();
 	CHECK_EQ(gmp_start(NULL), 0);
-	ext_thread_start(&f, open_fifo_there, &in);
+	ext_thread_start(&f, open_fifo_with_tid, &in);
 	while (!opener_sleeps())
 		usleep(1000);
 	CHECK_EQ(gmp_stop(), 0);
@@ -385,7 +388,7 @@ TEST(a_foreign_thread_that_opens_a_fifo_does_not_hold_up_the_end)
 	end();
 }
 
-TEST(without_a_runtime_they_are_esrch)
+TEST(file_calls_without_runtime_return_esrch)
 {
 	char c;
 
@@ -401,7 +404,7 @@ static void ignore(UNUSED int signo)
 {
 }
 
-static void storm(int usec)
+static void start_signal_storm(int usec)
 {
 	struct itimerval t = { { 0, usec }, { 0, usec } };
 	struct sigaction sa = { .sa_handler = ignore, .sa_flags = SA_ONSTACK }; /* no SA_RESTART */
@@ -410,14 +413,14 @@ static void storm(int usec)
 	CHECK_EQ(setitimer(ITIMER_REAL, &t, NULL), 0);
 }
 
-RT(a_storm_of_signals_does_not_show)
+RT(file_calls_under_signal_storm_never_return_eintr)
 {
 	struct opening in, out;
 	gmp_g *g;
 
 	begin();
 	CHECK_EQ(mkfifo(fifo, 0600), 0);
-	storm(100);
+	start_signal_storm(100);
 	for (int i = 0; i < check_scaled(50); i++) {
 		in = (struct opening){ .flags = O_RDONLY };
 		out = (struct opening){ .flags = O_WRONLY };
@@ -431,7 +434,7 @@ RT(a_storm_of_signals_does_not_show)
 		CHECK_EQ(gmp_close(out.fd), 0);
 		use_file(NULL);
 	}
-	storm(0);
+	start_signal_storm(0); /* stop */
 	end();
 }
 
@@ -452,7 +455,7 @@ static void write_blocks(void *arg)
 	}
 }
 
-RT(many_work_on_one_file_at_a_time)
+RT(file_concurrent_pread_pwrite_keep_blocks_whole)
 {
 	enum { N = 16 };
 	int fd, arg[N];
@@ -471,12 +474,14 @@ RT(many_work_on_one_file_at_a_time)
 	end();
 }
 
-/* --- what is not in memory --- */
+/* --- files that are not in the page cache --- */
 
 enum { BLOCK = 4096, BLOCKS = 1024 };
 
-/* A file each of whose blocks says which it is, and none of which is in memory (where the file system
- * can do without). */
+/*
+ * Opens a file whose blocks hold their index, and none of which is in the page cache (if the file
+ * system can drop them).
+ */
 static int open_cold(int flags)
 {
 	static _Alignas(BLOCK) uint32_t block[BLOCK / 4];
@@ -521,7 +526,7 @@ static void read_by_many(int flags)
 	gmp_g *g[N];
 	int fd = open_cold(flags);
 
-	if (fd == -EINVAL && flags) /* not on this file system */
+	if (fd == -EINVAL && flags) /* the file system has no O_DIRECT */
 		return;
 	CHECK(fd >= 0);
 	for (int i = 0; i < N; i++) {
@@ -533,7 +538,7 @@ static void read_by_many(int flags)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-RT(what_is_not_in_memory_is_read_by_many_at_once)
+RT(file_cold_blocks_are_read_by_many_gs)
 {
 	begin();
 	read_by_many(0);
@@ -541,7 +546,7 @@ RT(what_is_not_in_memory_is_read_by_many_at_once)
 	end();
 }
 
-RT(a_read_goes_on_over_what_is_in_memory_and_what_is_not)
+RT(file_pread_across_cached_and_cold_blocks_is_whole)
 {
 	uint32_t *all = malloc((BLOCKS + 1) * BLOCK), block[BLOCK / 4];
 	int fd;
@@ -549,7 +554,7 @@ RT(a_read_goes_on_over_what_is_in_memory_and_what_is_not)
 	begin();
 	fd = open_cold(0);
 	CHECK(fd >= 0 && all);
-	for (off_t i = 0; i < BLOCKS; i += 3) /* into memory */
+	for (off_t i = 0; i < BLOCKS; i += 3) /* into the page cache */
 		CHECK_EQ(gmp_pread(fd, block, BLOCK, i * BLOCK), BLOCK);
 	CHECK_EQ(gmp_pread(fd, all, (BLOCKS + 1) * BLOCK, BLOCK), (BLOCKS - 1) * BLOCK);
 	for (uint32_t i = 1; i < BLOCKS; i++)
@@ -559,9 +564,9 @@ RT(a_read_goes_on_over_what_is_in_memory_and_what_is_not)
 	end();
 }
 
-static void write_on(void *arg)
+static void write_until_killed(void *arg)
 {
-	char block[BLOCK]; /* on this stack, which goes with the run */
+	char block[BLOCK]; /* on the stack of this G, which is freed at shutdown */
 
 	memset(block, 'x', sizeof(block));
 	for (;;) {
@@ -578,11 +583,11 @@ static void leave_writers(UNUSED void *arg)
 	synced = gmp_open(name, O_RDWR | O_CREAT | O_SYNC, 0600);
 	CHECK(synced >= 0);
 	for (int i = 0; i < 32; i++)
-		CHECK_EQ(gmp_go(write_on, &synced), 0);
+		CHECK_EQ(gmp_go(write_until_killed, &synced), 0);
 	gmp_sleep(3 * MS);
 }
 
-TEST_PROCS(the_end_of_a_run_leaves_nothing_of_calls_under_way)
+TEST_PROCS(shutdown_during_file_writes_leaks_no_fd)
 {
 	begin();
 	int fds = count_fds();
@@ -595,7 +600,7 @@ TEST_PROCS(the_end_of_a_run_leaves_nothing_of_calls_under_way)
 	end();
 }
 
-static void in_the_child(UNUSED void *arg)
+static void use_file_in_child(UNUSED void *arg)
 {
 	int fd = gmp_open(name, O_RDWR | O_SYNC, 0);
 	char c = 0;
@@ -608,9 +613,9 @@ static void in_the_child(UNUSED void *arg)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-static int written; /* until the run has ended */
+static int written; /* static: used until shutdown */
 
-RT(a_fork_while_calls_are_under_way_disturbs_neither)
+RT(fork_during_file_writes_disturbs_neither_process)
 {
 	int fd, status;
 	pid_t child;
@@ -620,7 +625,7 @@ RT(a_fork_while_calls_are_under_way_disturbs_neither)
 	fd = written = gmp_open(name, O_RDWR | O_CREAT | O_SYNC, 0600);
 	CHECK(fd >= 0);
 	for (int i = 0; i < 8; i++)
-		CHECK_EQ(gmp_go(write_on, &written), 0);
+		CHECK_EQ(gmp_go(write_until_killed, &written), 0);
 	for (int i = 0; i < 5; i++) {
 		gmp_sleep(2 * MS);
 		child = fork();
@@ -628,8 +633,9 @@ RT(a_fork_while_calls_are_under_way_disturbs_neither)
 		if (child == 0) {
 			if (gmp_pread(fd, &c, 1, 0) != -ESRCH)
 				_exit(2);
-			if (!SANITIZED) /* their allocators' locks may be held in the parent */
-				run_procs(procs, in_the_child, NULL);
+			/* a sanitizer's allocator locks may have been held at the fork */
+			if (!SANITIZED)
+				run_procs(procs, use_file_in_child, NULL);
 			_exit(0);
 		}
 		CHECK_EQ(gmp_waitpid(child, &status, 0), child);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The tests of file.c, each once more in a run that makes its calls without io_uring: same results and
- * errors both ways. */
+/*
+ * Tests the file calls without io_uring: every case of file.c must give the same results and
+ * errors.
+ */
 #include "file.c"
 
 __attribute__((constructor)) static void without_uring(void)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests gmp_singleflight: one computes, the others get its result. */
+/* Tests gmp_singleflight: of concurrent calls with one key one runs fn, and all get its result. */
 #include "util.h"
 
 static gmp_singleflight *table;
-static atomic_int calls, computing, waiting, stop, got, gone;
+static atomic_int calls, computing, waiting, stop, got, values_freed;
 
 static void make(size_t size)
 {
@@ -25,7 +25,7 @@ static int fail(UNUSED void *arg, void *value)
 	return -EIO;
 }
 
-static void alone(UNUSED void *arg)
+static void check_basics(UNUSED void *arg)
 {
 	gmp_singleflight *t = gmp_singleflight_new(sizeof(int));
 	int in = 42, out = 0, sharers = 0;
@@ -36,7 +36,7 @@ static void alone(UNUSED void *arg)
 	CHECK_EQ(sharers, 1);
 	in = 43;
 	CHECK_EQ(gmp_singleflight_do(t, "key", 3, answer, &in, &out, NULL), 0);
-	CHECK_EQ(out, 43); /* nothing is kept */
+	CHECK_EQ(out, 43); /* no result is cached */
 	CHECK_EQ(gmp_singleflight_do(t, "key", 3, fail, NULL, &out, &sharers), -EIO);
 	CHECK_EQ(out, 5);
 	CHECK_EQ(gmp_singleflight_do(t, NULL, 0, answer, &in, NULL, NULL), 0);
@@ -51,23 +51,23 @@ static void alone(UNUSED void *arg)
 	CHECK(gmp_singleflight_new(SIZE_MAX) == NULL);
 }
 
-RT(one_who_is_alone_computes)
+RT(singleflight_single_caller_computes)
 {
 	struct ext_thread f;
 
-	alone(NULL);
-	ext_thread_start(&f, alone, NULL);
+	check_basics(NULL);
+	ext_thread_start(&f, check_basics, NULL);
 	ext_thread_join(&f);
 }
 
-TEST(one_who_is_alone_computes_without_a_runtime)
+TEST(singleflight_single_caller_without_runtime_computes)
 {
-	alone(NULL);
+	check_basics(NULL);
 }
 
 struct shared {
 	int n;
-	atomic_int dropped;
+	atomic_int released;
 };
 
 static int compute_slowly(UNUSED void *arg, void *value)
@@ -91,27 +91,27 @@ static int compute_alone(void *arg, void *value)
 	return result;
 }
 
-static void ask(UNUSED void *arg)
+static void ask_slow(UNUSED void *arg)
 {
 	struct shared *s = NULL;
 	int sharers = 0;
 
 	CHECK_EQ(gmp_singleflight_do(table, "slow", 4, compute_alone, NULL, &s, &sharers), 7);
 	atomic_fetch_add(&got, 1);
-	if (atomic_fetch_add(&s->dropped, 1) + 1 == sharers) {
-		atomic_fetch_add(&gone, 1);
+	if (atomic_fetch_add(&s->released, 1) + 1 == sharers) {
+		atomic_fetch_add(&values_freed, 1);
 		free(s);
 	}
 }
 
-static void ask_without_patience(UNUSED void *arg)
+static void ask_with_past_deadline(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_singleflight_do_until(table, "slow", 4, compute_alone, NULL, NULL, NULL, 0),
 		 -ETIMEDOUT);
 }
 
-/* Who comes when the first has landed, however soon, is the first of the next flight. */
-RT(those_who_ask_meanwhile_get_the_same_value_and_their_number)
+/* A call that comes after fn has returned starts the next flight, so there may be more than one. */
+RT(singleflight_concurrent_callers_share_value)
 {
 	gmp_g *g[100];
 	struct ext_thread f[3];
@@ -119,27 +119,28 @@ RT(those_who_ask_meanwhile_get_the_same_value_and_their_number)
 	make(sizeof(struct shared *));
 	for (int round = 0; round < 10; round++) {
 		atomic_store(&calls, 0);
-		atomic_store(&gone, 0);
+		atomic_store(&values_freed, 0);
 		atomic_store(&stop, 0);
 		for (int i = 0; i < 100; i++)
-			g[i] = spawn(ask, NULL);
+			g[i] = spawn(ask_slow, NULL);
 		for (int i = 0; i < 3; i++)
-			ext_thread_start(&f[i], ask, NULL);
+			ext_thread_start(&f[i], ask_slow, NULL);
 		WAIT_FOR(atomic_load(&calls) > 0 && stats().greens_waiting >= 99);
-		run_crowd(ask_without_patience, 3, 20);
+		run_crowd(ask_with_past_deadline, 3, 20);
 		CHECK_EQ(atomic_load(&calls), 1);
 		atomic_store(&stop, 1);
 		for (int i = 0; i < 100; i++)
 			join(g[i]);
 		for (int i = 0; i < 3; i++)
 			ext_thread_join(&f[i]);
-		CHECK_EQ(atomic_load(&gone), atomic_load(&calls)); /* each value is freed once */
+		/* each value is freed once */
+		CHECK_EQ(atomic_load(&values_freed), atomic_load(&calls));
 	}
 	CHECK_EQ(atomic_load(&got), 1030);
 	gmp_singleflight_free(table);
 }
 
-static int give_number(void *arg, void *value)
+static int return_key(void *arg, void *value)
 {
 	gmp_yield();
 	*(int *)value = *(int *)arg;
@@ -151,14 +152,14 @@ static void ask_for_numbers(UNUSED void *arg)
 	for (int i = 0; i < 300; i++) {
 		int key = i, value = -1;
 
-		CHECK_EQ(gmp_singleflight_do(table, &key, sizeof(key), give_number, &key, &value,
+		CHECK_EQ(gmp_singleflight_do(table, &key, sizeof(key), return_key, &key, &value,
 					     NULL),
 			 0);
 		CHECK_EQ(value, i);
 	}
 }
 
-RT(different_keys_are_different_flights)
+RT(singleflight_different_keys_share_nothing)
 {
 	gmp_g *g[20];
 
@@ -170,7 +171,7 @@ RT(different_keys_are_different_flights)
 	gmp_singleflight_free(table);
 }
 
-static int many_at_once(void *arg, void *value)
+static int wait_for_stop(void *arg, void *value)
 {
 	atomic_fetch_add(&waiting, 1);
 	while (!atomic_load(&stop))
@@ -185,11 +186,11 @@ static void ask_one(void *arg)
 {
 	int value = -1;
 
-	CHECK_EQ(gmp_singleflight_do(table, arg, sizeof(int), many_at_once, arg, &value, NULL), 0);
+	CHECK_EQ(gmp_singleflight_do(table, arg, sizeof(int), wait_for_stop, arg, &value, NULL), 0);
 	CHECK_EQ(value, *(int *)arg);
 }
 
-RT(the_table_grows)
+RT(singleflight_table_grows_to_500_keys)
 {
 	gmp_g *g[500];
 
@@ -205,9 +206,9 @@ RT(the_table_grows)
 	gmp_singleflight_free(table);
 }
 
-/* --- those who leave --- */
+/* --- callers that leave --- */
 
-static void give_up(UNUSED void *arg)
+static void time_out_then_be_cancelled(UNUSED void *arg)
 {
 	struct shared *s = NULL;
 	int sharers = -1;
@@ -223,15 +224,15 @@ static void give_up(UNUSED void *arg)
 	CHECK(s == NULL);
 }
 
-RT(who_gives_up_does_not_count)
+RT(singleflight_timed_out_or_cancelled_is_no_sharer)
 {
 	gmp_g *g[10], *leader;
 
 	make(sizeof(struct shared *));
-	leader = spawn(ask, NULL);
+	leader = spawn(ask_slow, NULL);
 	WAIT_FOR(atomic_load(&calls) == 1);
 	for (int i = 0; i < 10; i++)
-		g[i] = spawn(give_up, NULL);
+		g[i] = spawn(time_out_then_be_cancelled, NULL);
 	WAIT_FOR(atomic_load(&waiting) == 10);
 	for (int i = 0; i < 10; i++)
 		CHECK_EQ(gmp_cancel(g[i]), 0);
@@ -239,7 +240,7 @@ RT(who_gives_up_does_not_count)
 		join(g[i]);
 	atomic_store(&stop, 1);
 	join(leader);
-	CHECK_EQ(atomic_load(&gone), 1); /* it was the only sharer */
+	CHECK_EQ(atomic_load(&values_freed), 1); /* the leader was the only sharer */
 	gmp_singleflight_free(table);
 }
 
@@ -268,7 +269,7 @@ static void ask_nested(UNUSED void *arg)
 	CHECK(0);
 }
 
-static void ask_and_be_told(void *arg)
+static void ask_for_eownerdead(void *arg)
 {
 	int size = (int)strlen(arg);
 
@@ -278,7 +279,7 @@ static void ask_and_be_told(void *arg)
 	atomic_fetch_add(&got, 1);
 }
 
-RT(one_that_exits_in_it_leaves_nobody_waiting)
+RT(singleflight_exit_in_fn_gives_waiters_eownerdead)
 {
 	gmp_g *g[20], *leader;
 
@@ -290,7 +291,7 @@ RT(one_that_exits_in_it_leaves_nobody_waiting)
 		leader = spawn(round ? ask_nested : ask_exiting, NULL);
 		WAIT_FOR(atomic_load(&calls) == 1);
 		for (int i = 0; i < 20; i++)
-			g[i] = spawn(ask_and_be_told, round && i % 2 ? "outer" : "exit");
+			g[i] = spawn(ask_for_eownerdead, round && i % 2 ? "outer" : "exit");
 		wait_parked(20);
 		atomic_store(&stop, 1);
 		join(leader);
@@ -321,7 +322,7 @@ static void ask_with(void *arg)
 	CHECK_EQ(value, arg == &stop ? 1 : 2);
 }
 
-static void join_second(UNUSED void *arg)
+static void ask_second_flight(UNUSED void *arg)
 {
 	int value = 0;
 
@@ -329,7 +330,7 @@ static void join_second(UNUSED void *arg)
 	CHECK_EQ(value, 2);
 }
 
-RT(what_is_forgotten_is_computed_anew_beside_it)
+RT(singleflight_forgotten_key_is_computed_again)
 {
 	gmp_g *first, *second, *third;
 
@@ -341,8 +342,8 @@ RT(what_is_forgotten_is_computed_anew_beside_it)
 	second = spawn(ask_with, &got);
 	WAIT_FOR(atomic_load(&waiting) == 2);
 	atomic_store(&stop, 1);
-	join(first); /* its landing does not take the second out of the table */
-	third = spawn(join_second, NULL);
+	join(first); /* the end of the first flight must not remove the second from the table */
+	third = spawn(ask_second_flight, NULL);
 	wait_parked(1);
 	atomic_store(&got, 1);
 	join(second);
@@ -365,7 +366,7 @@ static int nest(void *arg, void *value)
 	return 0;
 }
 
-RT(flights_may_be_begun_in_flights)
+RT(singleflight_nested_calls_compute)
 {
 	int top = 20, sum = 0;
 
@@ -375,7 +376,7 @@ RT(flights_may_be_begun_in_flights)
 	gmp_singleflight_free(table);
 }
 
-static int sleep_in_it(UNUSED void *arg, UNUSED void *value)
+static int sleep_in_fn(UNUSED void *arg, UNUSED void *value)
 {
 	atomic_fetch_add(&waiting, 1);
 	gmp_sleep(100 * SEC);
@@ -384,10 +385,10 @@ static int sleep_in_it(UNUSED void *arg, UNUSED void *value)
 
 static void ask_sleeping(UNUSED void *arg)
 {
-	gmp_singleflight_do(table, "z", 1, sleep_in_it, NULL, NULL, NULL);
+	gmp_singleflight_do(table, "z", 1, sleep_in_fn, NULL, NULL, NULL);
 }
 
-static void leave_some(UNUSED void *arg)
+static void leave_flight(UNUSED void *arg)
 {
 	atomic_store(&waiting, 0);
 	for (int i = 0; i < 5; i++)
@@ -396,45 +397,45 @@ static void leave_some(UNUSED void *arg)
 	wait_parked(5);
 }
 
-static int pass_by(UNUSED void *arg, UNUSED void *value)
+static int yield_in_fn(UNUSED void *arg, UNUSED void *value)
 {
 	gmp_yield();
 	return 0;
 }
 
-static void ask_on_and_on(UNUSED void *arg)
+static void ask_repeatedly(UNUSED void *arg)
 {
-	while (gmp_singleflight_do(table, "y", 1, pass_by, NULL, NULL, NULL) != -ESRCH)
+	while (gmp_singleflight_do(table, "y", 1, yield_in_fn, NULL, NULL, NULL) != -ESRCH)
 		atomic_fetch_add(&calls, 1);
 }
 
-static void end_in_the_middle(UNUSED void *arg)
+static void end_in_flight(UNUSED void *arg)
 {
 	int before = atomic_load(&calls);
 
 	for (int i = 0; i < 20; i++)
-		CHECK_EQ(gmp_go(ask_on_and_on, NULL), 0);
+		CHECK_EQ(gmp_go(ask_repeatedly, NULL), 0);
 	WAIT_FOR(atomic_load(&calls) > before + 100);
 }
 
-TEST_PROCS(a_table_is_free_after_the_end_of_a_run_in_the_middle)
+TEST_PROCS(singleflight_table_survives_shutdown_in_flight)
 {
 	int n = SLOW ? 50 : 1000;
 
 	make(0);
 	for (int i = 0; i < n; i++) {
-		run_procs(procs, end_in_the_middle, NULL);
+		run_procs(procs, end_in_flight, NULL);
 		gmp_singleflight_forget(table, "y", 1);
-		CHECK_EQ(gmp_singleflight_do(table, "y", 1, pass_by, NULL, NULL, NULL), 0);
+		CHECK_EQ(gmp_singleflight_do(table, "y", 1, yield_in_fn, NULL, NULL, NULL), 0);
 	}
 	gmp_singleflight_free(table);
 }
 
-TEST_PROCS(what_a_run_dropped_can_be_forgotten)
+TEST_PROCS(singleflight_key_of_killed_flight_can_be_forgotten)
 {
 	make(0);
 	for (int i = 0; i < 3; i++) {
-		run_procs(procs, leave_some, NULL);
+		run_procs(procs, leave_flight, NULL);
 		if (i < 2)
 			CHECK_EQ(gmp_singleflight_forget(table, "z", 1), 0);
 	}

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of trees of green threads that fork and join: gone through in depth, and fair to the others. */
+/*
+ * Tests trees of green threads that fork and join: they run depth first, and are fair to other Gs.
+ */
 #define _GNU_SOURCE 1
 #include "util.h"
 
@@ -51,7 +53,7 @@ static void count_and_fib(void *arg)
 	atomic_fetch_sub(&begun, 1);
 }
 
-RT(a_tree_gives_its_result)
+RT(fork_join_tree_returns_result)
 {
 	struct call c = { .n = N };
 
@@ -59,16 +61,18 @@ RT(a_tree_gives_its_result)
 	CHECK_EQ(c.result, RESULT);
 }
 
-/* With one P those that have begun and not ended are a path from the root, and one for each end of a slice,
- * which leaves its own behind. */
-RT(a_tree_is_gone_through_in_depth)
+/*
+ * On one P the calls that have begun and not ended are a path from the root, plus one path for each
+ * time slice that ends.
+ */
+RT(fork_join_tree_on_one_p_is_depth_first)
 {
 	struct call c = { .n = N };
 	int64_t begun_at = gmp_now();
 
-	check_skip_on_valgrind("each slice would leave some behind");
+	check_skip_on_valgrind("the many time slices would leave too many calls begun");
 	if (procs > 1 || getenv("GMP_DEBUG"))
-		check_skip("for one P, in the usual order");
+		check_skip("needs one P and the default order");
 	count_and_fib(&c);
 	CHECK_EQ(c.result, RESULT);
 	int slices = (int)((gmp_now() - begun_at) / (10 * MS));
@@ -77,29 +81,30 @@ RT(a_tree_is_gone_through_in_depth)
 }
 
 static atomic_bool over;
-static atomic_long turns;
+static atomic_long yields;
 
-static void take_turns(UNUSED void *arg)
+static void count_yields(UNUSED void *arg)
 {
 	while (!atomic_load(&over)) {
-		atomic_fetch_add(&turns, 1);
+		atomic_fetch_add(&yields, 1);
 		gmp_yield();
 	}
 }
 
-RT(a_tree_cannot_starve_the_others)
+RT(fork_join_tree_does_not_starve_others)
 {
 	struct call c = { .n = N };
 	gmp_g *g[3];
 	long before;
 
 	for (int i = 0; i < 3; i++)
-		g[i] = spawn(take_turns, NULL);
+		g[i] = spawn(count_yields, NULL);
 	for (int k = 0; k < 3; k++) {
 		int64_t limit = gmp_deadline(PATIENCE);
 
-		before = atomic_load(&turns);
-		while (atomic_load(&turns) <= before + 3) { /* a tree may take less than a slice */
+		before = atomic_load(&yields);
+		/* a tree may need less than a time slice */
+		while (atomic_load(&yields) <= before + 3) {
 			CHECK(gmp_now() < limit);
 			fib(&c);
 			CHECK_EQ(c.result, RESULT);
@@ -110,44 +115,47 @@ RT(a_tree_cannot_starve_the_others)
 		join(g[i]);
 }
 
-static void note(void *arg)
+static void record_order(void *arg)
 {
 	static atomic_int order;
 
 	*(int *)arg = atomic_fetch_add(&order, 1);
 }
 
-static void make_notes(gmp_g *g[4], int at[4])
+static void spawn_recorders(gmp_g *g[4], int at[4])
 {
 	for (int i = 0; i < 4; i++)
-		g[i] = spawn(note, &at[i]);
+		g[i] = spawn(record_order, &at[i]);
 }
 
-/* What was made last, and not yet run, goes before what was ready earlier. */
-RT(those_joined_in_reverse_run_in_reverse)
+/* The G that was spawned last and has not run yet runs before Gs that became runnable earlier. */
+RT(join_in_reverse_runs_gs_in_reverse)
 {
 	int at[4];
 	gmp_g *g[4];
 
 	if (procs > 1 || getenv("GMP_DEBUG"))
-		check_skip("for one P, in the usual order");
-	make_notes(g, at);
+		check_skip("needs one P and the default order");
+	spawn_recorders(g, at);
 	for (int i = 4; i-- > 0;)
 		join(g[i]);
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(at[i], 3 - i);
 }
 
-/* The last one is the next anyway; to wait for the first of several does not put it before the others. */
-RT(those_joined_in_order_run_in_order)
+/*
+ * The G spawned last is in runnext and runs first. A join does not move an earlier G ahead of the
+ * others.
+ */
+RT(join_in_order_runs_gs_in_order_after_runnext)
 {
 	static const int order[4] = { 1, 2, 3, 0 };
 	int at[4];
 	gmp_g *g[4];
 
 	if (procs > 1 || getenv("GMP_DEBUG"))
-		check_skip("for one P, in the usual order");
-	make_notes(g, at);
+		check_skip("needs one P and the default order");
+	spawn_recorders(g, at);
 	for (int i = 0; i < 4; i++)
 		join(g[i]);
 	for (int i = 0; i < 4; i++)

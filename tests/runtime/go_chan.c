@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Do channels do what Go's public tests ask of them?  Programs of the same intent as test/chan/
- * {fifo,goroutines,nonblock,perm,zerosize}.go and, of src/runtime/chan_test.go, TestChan,
- * TestNonblockRecvRace and TestMultiConsumer; each names its own.
+ * Tests channels with programs of the same intent as Go's public tests
+ * test/chan/{fifo,goroutines,nonblock,perm,zerosize}.go, and TestChan, TestNonblockRecvRace and
+ * TestMultiConsumer of src/runtime/chan_test.go. Each section names its counterpart.
  */
 #include "go_util.h"
 
 /* --- fifo.go --- */
 
-GO_MAIN(a_buffer_keeps_the_order)
+GO_MAIN(chan_buffered_keeps_fifo_order)
 {
 	gmp_chan *c = make_ints(10);
 
@@ -25,7 +25,7 @@ struct link {
 	int number;
 };
 
-/* Takes the number that is its own, when the one before it has got its. */
+/* Receives after the previous link has received, and checks that it gets its own number. */
 static void take_own(void *arg)
 {
 	struct link *l = arg;
@@ -44,7 +44,7 @@ static void take_own_first(void *arg)
 	CHECK_EQ(gmp_chan_close(l->after), 0);
 }
 
-GO_MAIN(a_rendezvous_keeps_the_order)
+GO_MAIN(chan_unbuffered_serves_receivers_in_order)
 {
 	gmp_chan *c = make_ints(0), *before = make_ints(1);
 
@@ -67,14 +67,14 @@ struct ends {
 	gmp_chan *left, *right;
 };
 
-static void pass_on_one_more(void *arg)
+static void pass_on_plus_one(void *arg)
 {
 	struct ends *e = arg;
 
 	put_int(e->left, get_int(e->right) + 1);
 }
 
-GO_MAIN(a_chain_of_ten_thousand)
+GO_MAIN(chan_chain_of_10000_gs_passes_value)
 {
 	int n = SLOW ? 1000 : 10000;
 	gmp_chan *leftmost = make_ints(0), *right = leftmost;
@@ -84,7 +84,7 @@ GO_MAIN(a_chain_of_ten_thousand)
 
 		e->left = right;
 		right = e->right = make_ints(0);
-		go(pass_on_one_more, e);
+		go(pass_on_plus_one, e);
 	}
 	put_int(right, 1);
 	CHECK_EQ(get_int(leftmost), n + 1);
@@ -121,7 +121,7 @@ static void send_typed(void *arg)
 	put_int(t->strobe, 1);
 }
 
-static void tries_find_who_waits(size_t size, const void *value, size_t capacity)
+static void check_try_calls(size_t size, const void *value, size_t capacity)
 {
 	struct typed t = { make_chan(size, capacity), make_ints(0), size, value };
 	unsigned char got[32];
@@ -146,7 +146,7 @@ static void tries_find_who_waits(size_t size, const void *value, size_t capacity
 	CHECK_EQ(gmp_chan_try_recv(t.c, got), -EAGAIN);
 }
 
-GO_MAIN(tries_find_who_waits_whatever_the_type)
+GO_MAIN(chan_try_calls_match_waiter_for_each_element_type)
 {
 	int32_t small = 123;
 	int64_t large = 123456789012;
@@ -154,17 +154,17 @@ GO_MAIN(tries_find_who_waits_whatever_the_type)
 	struct text hello = { "hello", 5 };
 
 	for (size_t capacity = 0; capacity < 2; capacity++) {
-		tries_find_who_waits(sizeof(small), &small, capacity);
-		tries_find_who_waits(sizeof(large), &large, capacity);
-		tries_find_who_waits(sizeof(yes), &yes, capacity);
-		tries_find_who_waits(sizeof(hello), &hello, capacity);
-		tries_find_who_waits(0, "", capacity);
+		check_try_calls(sizeof(small), &small, capacity);
+		check_try_calls(sizeof(large), &large, capacity);
+		check_try_calls(sizeof(yes), &yes, capacity);
+		check_try_calls(sizeof(hello), &hello, capacity);
+		check_try_calls(0, "", capacity);
 	}
 }
 
-/* --- perm.go: what Go's compiler refuses, and what its runtime panics about --- */
+/* --- perm.go: errors of Go's compiler, and panics of its runtime --- */
 
-GO_MAIN(wrong_uses_are_errors)
+GO_MAIN(chan_misuse_returns_einval_or_epipe)
 {
 	gmp_chan *c = make_ints(1);
 	int v = 1;
@@ -182,7 +182,7 @@ GO_MAIN(wrong_uses_are_errors)
 
 /* --- zerosize.go --- */
 
-GO_MAIN(elements_without_size)
+GO_MAIN(chan_of_zero_size_elements_counts_them)
 {
 	gmp_chan *none = make_chan(0, 0), *few = make_chan(0, 2),
 		 *many = make_chan(0, SIZE_MAX / 2);
@@ -238,7 +238,7 @@ static struct one_call *call(gmp_fn fn, gmp_chan *c)
 	return o;
 }
 
-static void waits_when_empty(size_t capacity)
+static void check_wait_if_empty(size_t capacity)
 {
 	gmp_chan *c = make_ints(capacity);
 	struct one_call *a = call(receive_one, c), *b = call(receive_one, c);
@@ -254,7 +254,7 @@ static void waits_when_empty(size_t capacity)
 	CHECK(a->v == 7 && b->v == 7);
 }
 
-static void waits_when_full(size_t capacity)
+static void check_wait_if_full(size_t capacity)
 {
 	gmp_chan *c = make_ints(capacity);
 	int v = 0;
@@ -274,7 +274,7 @@ static void waits_when_full(size_t capacity)
 	CHECK_EQ(gmp_chan_len(c), capacity);
 }
 
-static void ends_when_closed(size_t capacity)
+static void check_close(size_t capacity)
 {
 	gmp_chan *c = make_ints(capacity), *d = make_ints(capacity);
 	int v;
@@ -320,7 +320,7 @@ static void count_range(void *arg)
 	put_int(s->done, 1);
 }
 
-static void all_arrive(size_t capacity)
+static void check_delivery(size_t capacity)
 {
 	enum { P = 4 };
 	int n = SLOW ? 100 : 1000, *sum = make_memory(sizeof(int) * (size_t)n);
@@ -351,30 +351,30 @@ static void all_arrive(size_t capacity)
 		CHECK_EQ(sum[i], P);
 }
 
-GO_MAIN(channels_of_many_capacities_keep_all_their_promises)
+GO_MAIN(chan_of_each_capacity_waits_closes_and_delivers)
 {
 	for (size_t capacity = 0; capacity < 200;
 	     capacity = capacity < 5 ? capacity + 1 : capacity * 2) {
-		waits_when_empty(capacity);
-		waits_when_full(capacity);
-		ends_when_closed(capacity);
-		all_arrive(capacity);
+		check_wait_if_empty(capacity);
+		check_wait_if_full(capacity);
+		check_close(capacity);
+		check_delivery(capacity);
 	}
 }
 
 /* --- TestNonblockRecvRace --- */
 
-static void must_find_one(void *arg)
+static void try_recv_one(void *arg)
 {
 	struct one_call *o = arg;
 
-	/* the one that is buffered, or the end */
+	/* gets the buffered element or -EPIPE, never -EAGAIN */
 	o->result = gmp_chan_try_recv(o->c, &o->v);
 	CHECK(o->result == 0 || o->result == -EPIPE);
 	put_int(o->done, 1);
 }
 
-GO_MAIN(a_try_to_receive_never_misses_what_is_there)
+GO_MAIN(chan_try_recv_racing_close_gets_element_or_epipe)
 {
 	struct one_call o;
 	int n = (int)check_scaled(10000), v;
@@ -383,14 +383,14 @@ GO_MAIN(a_try_to_receive_never_misses_what_is_there)
 		o.c = gmp_chan_new(sizeof(int), 1);
 		o.done = gmp_chan_new(sizeof(int), 0);
 		put_int(o.c, 1);
-		go(must_find_one, &o);
+		go(try_recv_one, &o);
 		if (i % 4 == 0)
 			gmp_yield();
 		CHECK_EQ(gmp_chan_close(o.c), 0);
 		int err = gmp_chan_recv(o.c, &v);
 
 		get_int(o.done);
-		CHECK_EQ(err + o.result, -EPIPE); /* one has it */
+		CHECK_EQ(err + o.result, -EPIPE); /* one of the two got it */
 		gmp_chan_free(o.c);
 		gmp_chan_free(o.done);
 	}
@@ -402,8 +402,8 @@ enum { WORKERS = 23 };
 
 static const int primes[] = { 2, 3, 7, 11, 13, 17, 19, 23, 27, 31 };
 static gmp_chan *queue, *results;
-static gmp_wg at_work;
-static long fed;
+static gmp_wg workers_left;
+static long sum_sent;
 
 struct worker {
 	int v, yields_at;
@@ -418,7 +418,7 @@ static void work(void *arg)
 			gmp_yield();
 		CHECK_EQ(gmp_chan_send(results, &w->v), 0);
 	}
-	CHECK_EQ(gmp_wg_done(&at_work), 0);
+	CHECK_EQ(gmp_wg_done(&workers_left), 0);
 }
 
 static void feed(void *arg)
@@ -426,15 +426,15 @@ static void feed(void *arg)
 	long n = *(long *)arg;
 
 	for (long i = 0; i < n; i++) {
-		fed += primes[i % 10];
+		sum_sent += primes[i % 10];
 		put_int(queue, primes[i % 10]);
 	}
 	CHECK_EQ(gmp_chan_close(queue), 0);
-	CHECK_EQ(gmp_wg_wait(&at_work), 0);
+	CHECK_EQ(gmp_wg_wait(&workers_left), 0);
 	CHECK_EQ(gmp_chan_close(results), 0);
 }
 
-GO_MAIN(many_consumers_lose_nothing)
+GO_MAIN(chan_23_consumers_lose_no_element)
 {
 	long n = check_scaled(271828), sum = 0, count = 0;
 	struct worker w[WORKERS];
@@ -442,7 +442,7 @@ GO_MAIN(many_consumers_lose_nothing)
 
 	queue = make_ints(WORKERS * 3);
 	results = make_ints(WORKERS * 3);
-	CHECK_EQ(gmp_wg_add(&at_work, WORKERS), 0);
+	CHECK_EQ(gmp_wg_add(&workers_left, WORKERS), 0);
 	for (int i = 0; i < WORKERS; i++) {
 		w[i].yields_at = primes[i % 10];
 		go(work, &w[i]);
@@ -451,5 +451,5 @@ GO_MAIN(many_consumers_lose_nothing)
 	for (; gmp_chan_recv(results, &v) == 0; count++)
 		sum += v;
 	CHECK_EQ(count, n);
-	CHECK_EQ(sum, fed);
+	CHECK_EQ(sum, sum_sent);
 }

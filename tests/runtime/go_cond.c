@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Do condition variables do what Go's public tests ask of them?  Programs of the same intent as those of
- * src/sync/cond_test.go; each section names its own.
+ * Tests condition variables with programs of the same intent as Go's src/sync/cond_test.go; each
+ * section names its counterpart.
  */
 #include <stdbool.h>
 
@@ -38,7 +38,7 @@ static struct sleepers *make_sleepers(int n)
 	return s;
 }
 
-GO_MAIN(a_signal_wakes_one)
+GO_MAIN(cond_signal_wakes_exactly_one_of_20_waiters)
 {
 	enum { SLEEPERS = 20 };
 	struct sleepers *s = make_sleepers(SLEEPERS);
@@ -67,16 +67,16 @@ static void sleep_in_order(void *arg)
 	struct sleepers *s = arg;
 
 	CHECK_EQ(gmp_mutex_lock(&m), 0);
-	int mine = s->number++;
+	int own = s->number++;
 
-	put_int(s->asleep, mine);
+	put_int(s->asleep, own);
 	CHECK_EQ(gmp_cond_wait(&cond, &m), 0);
-	put_int(s->awake, mine);
+	put_int(s->awake, own);
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 }
 
-/* One more sleeps, then one is woken: always the one before. */
-GO_MAIN(signals_go_by_generations)
+/* In each round one more thread waits, and the signal wakes the previous one. */
+GO_MAIN(cond_signal_wakes_oldest_waiter_each_time)
 {
 	enum { SLEEPERS = 100 };
 	struct sleepers *s = make_sleepers(SLEEPERS);
@@ -95,7 +95,7 @@ GO_MAIN(signals_go_by_generations)
 
 /* --- TestCondBroadcast --- */
 
-static void sleep_again_and_again(void *arg)
+static void sleep_until_over(void *arg)
 {
 	struct sleepers *s = arg;
 
@@ -109,13 +109,13 @@ static void sleep_again_and_again(void *arg)
 	put_int(s->asleep, 1);
 }
 
-GO_MAIN(a_broadcast_wakes_all_each_time)
+GO_MAIN(cond_broadcast_wakes_all_waiters_each_round)
 {
 	int n = SLOW ? 50 : 200;
 	struct sleepers *s = make_sleepers(n);
 
 	for (int i = 0; i < n; i++)
-		go(sleep_again_and_again, s);
+		go(sleep_until_over, s);
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < n; i++)
 			get_int(s->asleep);
@@ -123,7 +123,7 @@ GO_MAIN(a_broadcast_wakes_all_each_time)
 		if (round == 2)
 			s->over = true;
 		else
-			CHECK_EQ(gmp_chan_len(s->asleep), 0); /* nobody is up */
+			CHECK_EQ(gmp_chan_len(s->asleep), 0); /* no sleeper has been woken */
 		CHECK_EQ(gmp_cond_broadcast(&cond), 0);
 		CHECK_EQ(gmp_mutex_unlock(&m), 0);
 		for (int i = 0; i < n; i++)
@@ -135,7 +135,7 @@ GO_MAIN(a_broadcast_wakes_all_each_time)
 	CHECK_EQ(gmp_cond_broadcast(&cond), 0);
 }
 
-/* --- TestRace: three, each of which knows what it finds --- */
+/* --- TestRace: three green threads, each of which checks the stage that it finds --- */
 
 static int stage;
 
@@ -166,7 +166,7 @@ static void answer(void *done)
 	put_int(done, 1);
 }
 
-static void wait_for_the_answer(void *done)
+static void wait_for_answer(void *done)
 {
 	for (bool seen = false; !seen;) {
 		CHECK_EQ(gmp_mutex_lock(&m), 0);
@@ -182,7 +182,7 @@ static void wait_for_the_answer(void *done)
 	put_int(done, 1);
 }
 
-GO_MAIN(a_signal_comes_with_what_it_tells_of)
+GO_MAIN(cond_signal_makes_change_of_state_visible)
 {
 	gmp_chan *done = make_ints(0);
 
@@ -190,7 +190,7 @@ GO_MAIN(a_signal_comes_with_what_it_tells_of)
 		stage = 0;
 		go(begin_and_wait, done);
 		go(answer, done);
-		go(wait_for_the_answer, done);
+		go(wait_for_answer, done);
 		for (int k = 0; k < 3; k++)
 			get_int(done);
 	}
@@ -198,7 +198,7 @@ GO_MAIN(a_signal_comes_with_what_it_tells_of)
 
 /* --- TestCondSignalStealing --- */
 
-struct theft {
+struct steal_test {
 	gmp_mutex m;
 	gmp_cond c;
 	gmp_chan *first;
@@ -208,7 +208,7 @@ struct theft {
 
 static void wait_first(void *arg)
 {
-	struct theft *t = arg;
+	struct steal_test *t = arg;
 
 	CHECK_EQ(gmp_mutex_lock(&t->m), 0);
 	put_int(t->first, 1);
@@ -220,7 +220,7 @@ static void wait_first(void *arg)
 
 static void wake_all(void *arg)
 {
-	struct theft *t = arg;
+	struct steal_test *t = arg;
 
 	CHECK_EQ(gmp_cond_broadcast(&t->c), 0);
 	CHECK_EQ(gmp_wg_done(&t->all), 0);
@@ -228,7 +228,7 @@ static void wake_all(void *arg)
 
 static void wake_first(void *arg)
 {
-	struct theft *t = arg;
+	struct steal_test *t = arg;
 
 	CHECK_EQ(gmp_cond_signal(&t->c), 0);
 	CHECK_EQ(gmp_wg_done(&t->all), 0);
@@ -236,7 +236,7 @@ static void wake_first(void *arg)
 
 static void wait_second(void *arg)
 {
-	struct theft *t = arg;
+	struct steal_test *t = arg;
 
 	CHECK_EQ(gmp_mutex_lock(&t->m), 0);
 	while (!t->over)
@@ -245,17 +245,17 @@ static void wait_second(void *arg)
 	CHECK_EQ(gmp_wg_done(&t->all), 0);
 }
 
-/* Who waits already gets the wake-up, whoever comes to wait while it is sent. */
-GO_MAIN(nobody_steals_a_signal)
+/* The thread that waits before the signal is woken, even if another begins to wait meanwhile. */
+GO_MAIN(cond_signal_is_not_taken_by_later_waiter)
 {
 	for (long i = 0, n = check_scaled(1000); i < n; i++) {
-		struct theft t = { .first = gmp_chan_new(sizeof(int), 0) };
+		struct steal_test t = { .first = gmp_chan_new(sizeof(int), 0) };
 
 		CHECK_EQ(gmp_wg_add(&t.all, 3), 0);
 		go(wait_first, &t);
 		CHECK_EQ(get_int(t.first), 1);
 		CHECK_EQ(gmp_mutex_lock(&t.m), 0);
-		CHECK_EQ(gmp_mutex_unlock(&t.m), 0); /* it waits now */
+		CHECK_EQ(gmp_mutex_unlock(&t.m), 0); /* wait_first waits now */
 		go(i % 2 ? wake_all : wake_first, &t);
 		go(wait_second, &t);
 		CHECK_EQ(get_int(t.first), 2);

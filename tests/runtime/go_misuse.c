@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does what Go calls misuse end the process?  A program of the same intent as TestMutexMisuse,
- * TestWaitGroupMisuse and TestWaitGroupMisuse3 of src/sync/{mutex,rwmutex,waitgroup}_test.go.
+ * Tests that misuse of locks and wait groups aborts the process, with a program of the same intent
+ * as Go's TestMutexMisuse, TestWaitGroupMisuse and TestWaitGroupMisuse3 in
+ * src/sync/{mutex,rwmutex,waitgroup}_test.go.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -85,30 +86,30 @@ static void (*const misuses[])(void) = {
 	misuse_add,
 };
 
-static int which, on_procs;
+static int which, run_with_procs;
 
 static void misuse(UNUSED void *arg)
 {
 	misuses[which]();
 }
 
-static void misuse_in_silence(void)
+static void misuse_without_stderr(void)
 {
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
 	if (null < 0 || dup2(null, 2) < 0)
 		return;
-	if (on_procs)
-		run_procs(on_procs, misuse, NULL);
+	if (run_with_procs)
+		run_procs(run_with_procs, misuse, NULL);
 	else
 		misuse(NULL);
 }
 
-TEST(misuse_ends_the_process)
+TEST(misuse_of_lock_or_wait_group_aborts_process)
 {
-	for (on_procs = 0; on_procs <= 2; on_procs += 2) {
+	for (run_with_procs = 0; run_with_procs <= 2; run_with_procs += 2) {
 		for (which = 0; which < (int)(sizeof(misuses) / sizeof(misuses[0])); which++) {
-			int status = in_child(misuse_in_silence);
+			int status = in_child(misuse_without_stderr);
 
 			CHECK(WIFSIGNALED(status));
 			CHECK_EQ(WTERMSIG(status), SIGABRT);

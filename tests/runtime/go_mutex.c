@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Do locks do what Go's public tests ask of them?  Programs of the same intent as those of
- * src/sync/{mutex,rwmutex}_test.go; each section names its own.
+ * Tests locks with programs of the same intent as Go's src/sync/{mutex,rwmutex}_test.go; each
+ * section names its counterpart.
  */
 #include "go_util.h"
 
@@ -10,26 +10,26 @@ static gmp_rwmutex rw;
 /* --- mutex_test.go: TestSemaphore --- */
 
 static gmp_sem sem;
-static int plain; /* guarded by whatever is tested */
+static int counter; /* guarded by the lock under test */
 
 static void hammer_sem(UNUSED void *arg)
 {
 	for (long i = 0, n = check_scaled(1000); i < n; i++) {
 		CHECK_EQ(gmp_sem_acquire(&sem), 0);
-		plain++;
+		counter++;
 		CHECK_EQ(gmp_sem_release(&sem, 1), 0);
 	}
 }
 
-GO_MAIN(a_semaphore_of_one_is_a_lock)
+GO_MAIN(sem_of_one_acts_as_mutex)
 {
 	gmp_g *g[10];
 
-	plain = 0;
+	counter = 0;
 	sem = (gmp_sem)GMP_SEM_INIT(1);
 	spawn_all(hammer_sem, NULL, g, 10);
 	join_all(g, 10);
-	CHECK_EQ(plain, 10 * check_scaled(1000));
+	CHECK_EQ(counter, 10 * check_scaled(1000));
 	CHECK_EQ(gmp_sem_try_acquire(&sem), 0);
 	CHECK_EQ(gmp_sem_try_acquire(&sem), -EAGAIN);
 }
@@ -50,17 +50,17 @@ static void hammer_mutex(void *rounds)
 			continue;
 		}
 		CHECK_EQ(gmp_mutex_lock(&m), 0);
-		plain++;
+		counter++;
 		CHECK_EQ(gmp_mutex_unlock(&m), 0);
 	}
 }
 
-GO_MAIN(a_hammered_mutex_holds)
+GO_MAIN(mutex_contended_lock_and_try_lock_exclude)
 {
 	gmp_g *g[10];
 	long n = check_scaled(10000);
 
-	plain = 0;
+	counter = 0;
 	CHECK_EQ(gmp_mutex_lock(&m), 0);
 	CHECK_EQ(gmp_mutex_try_lock(&m), -EAGAIN);
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
@@ -68,7 +68,7 @@ GO_MAIN(a_hammered_mutex_holds)
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 	spawn_all(hammer_mutex, &n, g, 10);
 	join_all(g, 10);
-	CHECK_EQ(plain, 10 * (n - (n + 2) / 3));
+	CHECK_EQ(counter, 10 * (n - (n + 2) / 3));
 	CHECK_EQ(gmp_mutex_try_lock(&m), 0);
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 }
@@ -77,8 +77,8 @@ GO_MAIN(a_hammered_mutex_holds)
 
 static atomic_int enough;
 
-/* Holds it all the time, but for the instant between an unlock and the next lock. */
-static void hog(UNUSED void *arg)
+/* Holds the mutex except between an unlock and the next lock. */
+static void hold_repeatedly(UNUSED void *arg)
 {
 	while (!atomic_load(&enough)) {
 		CHECK_EQ(gmp_mutex_lock(&m), 0);
@@ -87,9 +87,9 @@ static void hog(UNUSED void *arg)
 	}
 }
 
-GO_MAIN(a_hog_does_not_starve_the_others)
+GO_MAIN(mutex_repeated_holder_does_not_starve_waiter)
 {
-	gmp_g *g = spawn(hog, NULL);
+	gmp_g *g = spawn(hold_repeatedly, NULL);
 
 	atomic_store(&enough, 0);
 	for (int i = 0; i < 10; i++) {
@@ -118,7 +118,7 @@ static void read_in_a_crowd(void *arg)
 	put_int(c->done, 1);
 }
 
-GO_MAIN(readers_are_inside_together)
+GO_MAIN(rwmutex_readers_hold_lock_together)
 {
 	for (int readers = 1; readers <= 10; readers++) {
 		struct crowd *c = make_memory(sizeof(*c));
@@ -127,7 +127,7 @@ GO_MAIN(readers_are_inside_together)
 		for (int i = 0; i < readers; i++)
 			go(read_in_a_crowd, c);
 		for (int i = 0; i < readers; i++)
-			get_int(c->locked); /* all of them are in */
+			get_int(c->locked); /* all of them hold the lock */
 		CHECK_EQ(gmp_rwmutex_try_lock(&rw), -EAGAIN);
 		for (int i = 0; i < readers; i++)
 			put_int(c->unlock, 1);
@@ -140,18 +140,18 @@ GO_MAIN(readers_are_inside_together)
 
 /* --- HammerRWMutex, TestRLocker --- */
 
-enum { WRITER = 10000 }; /* what a writer counts for */
+enum { WRITER = 10000 }; /* weight of a writer; a reader has weight 1 */
 
 static atomic_int activity;
 
-static void stay_for(int of_what)
+static void count_holder(int weight)
 {
-	int now = atomic_fetch_add(&activity, of_what) + of_what;
+	int now = atomic_fetch_add(&activity, weight) + weight;
 
-	CHECK(of_what == WRITER ? now == WRITER : now >= 1 && now < WRITER);
+	CHECK(weight == WRITER ? now == WRITER : now >= 1 && now < WRITER);
 	for (volatile int i = 0; i < 100; i++)
 		;
-	atomic_fetch_sub(&activity, of_what);
+	atomic_fetch_sub(&activity, weight);
 }
 
 static void hammer_readers(void *rounds)
@@ -159,7 +159,7 @@ static void hammer_readers(void *rounds)
 	for (long i = 0, n = *(long *)rounds; i < n; i++) {
 		if (i % 4 == 3 ? gmp_rwmutex_try_rlock(&rw) : gmp_rwmutex_rlock(&rw))
 			continue;
-		stay_for(1);
+		count_holder(1);
 		CHECK_EQ(gmp_rwmutex_runlock(&rw), 0);
 	}
 }
@@ -169,14 +169,14 @@ static void hammer_writers(void *rounds)
 	for (long i = 0, n = *(long *)rounds; i < n; i++) {
 		if (i % 4 == 3 ? gmp_rwmutex_try_lock(&rw) : gmp_rwmutex_lock(&rw))
 			continue;
-		stay_for(WRITER);
-		plain++;
+		count_holder(WRITER);
+		counter++;
 		CHECK_EQ(gmp_rwmutex_unlock(&rw), 0);
 	}
 }
 
-/* Two writers, as many readers before, between, and after them. */
-GO_MAIN(a_hammered_rwmutex_holds)
+/* Two writers; the readers are spawned between and after them. */
+GO_MAIN(rwmutex_contended_readers_and_writers_exclude)
 {
 	long n = check_scaled(500);
 
@@ -197,7 +197,7 @@ GO_MAIN(a_hammered_rwmutex_holds)
 	}
 }
 
-GO_MAIN(tries_at_an_rwmutex_say_what_holds_it)
+GO_MAIN(rwmutex_try_calls_return_eagain_if_held)
 {
 	CHECK_EQ(gmp_rwmutex_lock(&rw), 0);
 	CHECK_EQ(gmp_rwmutex_try_lock(&rw), -EAGAIN);
@@ -213,14 +213,14 @@ GO_MAIN(tries_at_an_rwmutex_say_what_holds_it)
 	CHECK_EQ(gmp_rwmutex_unlock(&rw), 0);
 }
 
-struct turns {
+struct alternation {
 	gmp_chan *written, *read;
 	int n;
 };
 
 static void write_in_turn(void *arg)
 {
-	struct turns *t = arg;
+	struct alternation *t = arg;
 
 	for (int i = 0; i < t->n; i++) {
 		CHECK_EQ(gmp_rwmutex_lock(&rw), 0);
@@ -232,11 +232,11 @@ static void write_in_turn(void *arg)
 	}
 }
 
-GO_MAIN(readers_and_a_writer_take_turns)
+GO_MAIN(rwmutex_writer_and_readers_alternate)
 {
-	struct turns *t = make_memory(sizeof(*t));
+	struct alternation *t = make_memory(sizeof(*t));
 
-	*t = (struct turns){ make_ints(0), make_ints(0), 10 };
+	*t = (struct alternation){ make_ints(0), make_ints(0), 10 };
 	go(write_in_turn, t);
 	for (int i = 0; i < t->n; i++) {
 		CHECK_EQ(get_int(t->written), i);

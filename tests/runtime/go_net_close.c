@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does closing do what Go's public tests ask of it?  Programs of the same intent as those of
- * src/net/net_test.go, protoconn_test.go and src/internal/poll/fd_mutex_test.go; each section names its
- * own.
+ * Tests close and half-close of connections with programs of the same intent as Go's
+ * src/net/{net,protoconn}_test.go and src/internal/poll/fd_mutex_test.go; each section names its
+ * counterpart.
  */
 #include "go_net_util.h"
 
 /* --- TestCloseRead, TestCloseWrite --- */
 
-RT(a_half_that_is_shut_is_at_its_end_and_the_other_goes_on)
+RT(net_shutdown_of_one_direction_keeps_the_other)
 {
 	FOR_NETS(net)
 	{
@@ -31,7 +31,7 @@ RT(a_half_that_is_shut_is_at_its_end_and_the_other_goes_on)
 	}
 }
 
-static void answer_at_the_end(void *arg)
+static void answer_at_eof(void *arg)
 {
 	char got[64];
 	int fd = *(int *)arg;
@@ -42,7 +42,7 @@ static void answer_at_the_end(void *arg)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-RT(an_answer_comes_through_the_half_that_is_open)
+RT(net_half_closed_connection_delivers_answer)
 {
 	FOR_NETS(net)
 	{
@@ -50,7 +50,7 @@ RT(an_answer_comes_through_the_half_that_is_open)
 		gmp_g *g;
 
 		make_pair(net, &a, &b);
-		g = spawn(answer_at_the_end, &b);
+		g = spawn(answer_at_eof, &b);
 		say(a, "request");
 		CHECK_EQ(gmp_shutdown(a, SHUT_WR), 0);
 		hear(a, "request");
@@ -62,7 +62,7 @@ RT(an_answer_comes_through_the_half_that_is_open)
 
 /* --- TestConnClose, TestListenerClose, TestPacketConnClose --- */
 
-static void check_unknown(int fd)
+static void check_ebadf(int fd)
 {
 	char buf[64] = "";
 	struct iovec v = { buf, 1 };
@@ -93,7 +93,7 @@ static void check_unknown(int fd)
 	CHECK_EQ(gmp_close(fd), -EBADF);
 }
 
-RT(what_was_closed_is_known_to_no_call)
+RT(net_calls_on_closed_fd_return_ebadf)
 {
 	FOR_KINDS(kind)
 	{
@@ -101,8 +101,8 @@ RT(what_was_closed_is_known_to_no_call)
 
 		connect_ends(kind, &a, &b);
 		close_end(&a);
-		check_unknown(a.r);
-		check_unknown(a.w);
+		check_ebadf(a.r);
+		check_ebadf(a.w);
 		close_end(&b);
 	}
 	FOR_NETS(net)
@@ -111,16 +111,16 @@ RT(what_was_closed_is_known_to_no_call)
 		int l = listen_any(net, addr);
 
 		CHECK_EQ(gmp_close(l), 0);
-		check_unknown(l);
+		check_ebadf(l);
 		CHECK_EQ(gmp_dial(net, addr), -ECONNREFUSED);
 	}
 	int u = gmp_listen("udp", "127.0.0.1:0");
 
 	CHECK_EQ(gmp_close(u), 0);
-	check_unknown(u);
+	check_ebadf(u);
 }
 
-/* --- TestCloseUnblocksRead, ...UDP, and of whatever else may wait --- */
+/* --- TestCloseUnblocksRead, ...UDP, and every other call that may wait --- */
 
 struct waiting {
 	int fd;
@@ -196,7 +196,7 @@ static int call_writev(int fd)
 	return (int)n;
 }
 
-static void wait_for_it(void *arg)
+static void call_until_closed(void *arg)
 {
 	struct waiting *w = arg;
 
@@ -211,7 +211,7 @@ static void close_under(int fd, int (*const *calls)(int fd), int n)
 	CHECK(n <= 16);
 	for (int i = 0; i < n; i++) {
 		w[i] = (struct waiting){ fd, calls[i] };
-		g[i] = spawn(wait_for_it, &w[i]);
+		g[i] = spawn(call_until_closed, &w[i]);
 	}
 	wait_parked((uint64_t)n);
 	CHECK_EQ(gmp_close(fd), 0);
@@ -220,7 +220,7 @@ static void close_under(int fd, int (*const *calls)(int fd), int n)
 	CHECK_EQ(gmp_read(fd, large, 1), -EBADF);
 }
 
-RT(closing_ends_every_call_that_waits)
+RT(net_close_ends_waiting_calls_with_ecanceled)
 {
 	static int (*const of_sockets[])(int) = { call_read,      call_read_full, call_readv,
 						  call_recvfrom,  call_recvmsg,   call_wait_read,
@@ -251,42 +251,42 @@ RT(closing_ends_every_call_that_waits)
 
 /* --- closing twice --- */
 
-static int the_one;
-static atomic_int closed, unknown;
+static int contested_fd;
+static atomic_int closed, refused;
 
-static void close_it(UNUSED void *arg)
+static void close_contested(UNUSED void *arg)
 {
-	int err = gmp_close(the_one);
+	int err = gmp_close(contested_fd);
 
 	CHECK(err == 0 || err == -EBADF);
-	atomic_fetch_add(err ? &unknown : &closed, 1);
+	atomic_fetch_add(err ? &refused : &closed, 1);
 }
 
-RT(of_several_who_close_one_does)
+RT(net_concurrent_closes_have_one_winner)
 {
 	for (int i = 0; i < 50; i++) {
 		struct ext_thread f;
 		gmp_g *g[8];
 		int other;
 
-		make_pair(nets[i % 2], &the_one, &other);
+		make_pair(nets[i % 2], &contested_fd, &other);
 		atomic_store(&closed, 0);
-		atomic_store(&unknown, 0);
-		ext_thread_start(&f, close_it, NULL);
+		atomic_store(&refused, 0);
+		ext_thread_start(&f, close_contested, NULL);
 		for (int k = 0; k < 8; k++)
-			g[k] = spawn(close_it, NULL);
+			g[k] = spawn(close_contested, NULL);
 		for (int k = 0; k < 8; k++)
 			join(g[k]);
 		ext_thread_join(&f);
 		CHECK_EQ(atomic_load(&closed), 1);
-		CHECK_EQ(atomic_load(&unknown), 8);
+		CHECK_EQ(atomic_load(&refused), 8);
 		CHECK_EQ(gmp_close(other), 0);
 	}
 }
 
 /* --- TestNotTemporaryRead: a reset is an error of its own --- */
 
-RT(a_peer_that_resets_is_econnreset_and_the_end_after_that)
+RT(net_read_after_reset_returns_econnreset_then_eof)
 {
 	char buf[16];
 	int a, b;
@@ -296,28 +296,28 @@ RT(a_peer_that_resets_is_econnreset_and_the_end_after_that)
 	reset_on_close(a);
 	CHECK_EQ(gmp_close(a), 0);
 	CHECK_EQ(gmp_fd_wait(b, GMP_READ, GMP_FOREVER), GMP_READ);
-	hear(b, "unread"); /* Linux still gives what had come */
+	hear(b, "unread"); /* Linux still delivers the data that has arrived */
 	CHECK_EQ(gmp_read(b, buf, sizeof(buf)), -ECONNRESET);
 	CHECK_EQ(gmp_read(b, buf, sizeof(buf)), 0);
 	CHECK_EQ(gmp_write(b, "x", 1), -EPIPE);
 	CHECK_EQ(gmp_close(b), 0);
 }
 
-static void read_till_reset(void *arg)
+static void read_until_reset(void *arg)
 {
 	char buf[16];
 
 	CHECK_EQ(gmp_read(*(int *)arg, buf, sizeof(buf)), -ECONNRESET);
 }
 
-RT(a_reset_wakes_who_waits)
+RT(net_reset_wakes_waiting_reader)
 {
 	for (int i = 0; i < 20; i++) {
 		gmp_g *g;
 		int a, b;
 
 		make_pair("tcp", &a, &b);
-		g = spawn(read_till_reset, &b);
+		g = spawn(read_until_reset, &b);
 		if (i % 2)
 			wait_parked(1);
 		reset_on_close(a);
@@ -329,7 +329,7 @@ RT(a_reset_wakes_who_waits)
 
 /* --- TestZeroByteRead --- */
 
-RT(to_read_nothing_is_neither_the_end_nor_a_wait)
+RT(net_read_of_zero_bytes_returns_0_without_wait)
 {
 	FOR_KINDS(kind)
 	{
@@ -337,14 +337,14 @@ RT(to_read_nothing_is_neither_the_end_nor_a_wait)
 		char c;
 
 		connect_ends(kind, &a, &b);
-		CHECK_EQ(gmp_read(a.r, &c, 0), 0); /* there is nothing */
+		CHECK_EQ(gmp_read(a.r, &c, 0), 0); /* without data */
 		say(b.w, "x");
-		CHECK_EQ(gmp_read(a.r, NULL, 0), 0); /* there is something */
+		CHECK_EQ(gmp_read(a.r, NULL, 0), 0); /* with data */
 		CHECK_EQ(gmp_write(a.w, NULL, 0), 0);
 		CHECK_EQ(gmp_read(a.r, &c, 1), 1);
 		CHECK_EQ(c, 'x');
 		close_end(&b);
-		CHECK_EQ(gmp_read(a.r, &c, 0), 0); /* it is the end */
+		CHECK_EQ(gmp_read(a.r, &c, 0), 0); /* at the end of the stream */
 		CHECK_EQ(gmp_read(a.r, &c, 1), 0);
 		close_end(&a);
 	}
@@ -361,7 +361,7 @@ struct user {
 	uint64_t rand;
 };
 
-/* Uses of three kinds, at random, until it is closed. */
+/* Makes random calls of three kinds until the connection is closed. */
 static void use_at_random(void *arg)
 {
 	struct user *u = arg;
@@ -388,7 +388,7 @@ static void use_at_random(void *arg)
 	CHECK(n == -ECANCELED || n == -EBADF || n == -EPIPE || n == -ECONNRESET);
 }
 
-RT(many_use_both_directions_at_a_time_till_it_is_closed_under_them)
+RT(net_close_racing_reads_and_writes_ends_all_users)
 {
 	FOR_KINDS(kind)
 	{
@@ -410,7 +410,7 @@ RT(many_use_both_directions_at_a_time_till_it_is_closed_under_them)
 					g[i] = spawn(use_at_random, &u[i]);
 			}
 			gmp_sleep(3 * MS);
-			close_end(&a); /* wherever they are */
+			close_end(&a); /* races with the calls of the users */
 			for (int i = 0; i < USERS; i++) {
 				if (i < 2)
 					ext_thread_join(&f[i]);
@@ -419,7 +419,7 @@ RT(many_use_both_directions_at_a_time_till_it_is_closed_under_them)
 			}
 			join(e);
 			close_end(&b);
-			/* what is echoed was sent, and is read by one of them */
+			/* only bytes that were written are echoed, and each is read once */
 			CHECK(atomic_load(&read_in_all) <= atomic_load(&written_in_all));
 		}
 	}
@@ -446,7 +446,7 @@ static void dial_until_closed(void *arg)
 	while ((c = gmp_dial(net, race_addr)) >= 0) {
 		char byte;
 
-		/* one whose handshake the close has cut in two is told nothing by the kernel */
+		/* if the close interrupts the handshake, the kernel tells the client nothing */
 		CHECK_EQ(gmp_fd_set_deadline(c, GMP_READ, gmp_deadline(100 * MS)), 0);
 		ssize_t n = gmp_read(c, &byte, 1);
 
@@ -457,8 +457,10 @@ static void dial_until_closed(void *arg)
 	CHECK(c == -ECONNREFUSED || c == -ECONNRESET);
 }
 
-/* Whose number nobody else is given when it has been closed, for lower ones are free: who comes late to an
- * accept would meet the socket of one who dials. */
+/*
+ * Returns a listener whose fd is not reused after its close, since lower fds are free: otherwise a
+ * late accept could get the socket of a dial.
+ */
 static int listen_above_others(const char *net)
 {
 	enum { LOW = 32 };
@@ -474,7 +476,7 @@ static int listen_above_others(const char *net)
 	return l;
 }
 
-RT(a_listener_closed_while_many_dial_and_accept_leaves_nothing)
+RT(net_listener_close_racing_dials_leaks_no_fd)
 {
 	int fds = count_fds();
 
@@ -500,23 +502,23 @@ RT(a_listener_closed_while_many_dial_and_accept_leaves_nothing)
 	CHECK_EQ(count_fds(), fds);
 }
 
-/* --- a dial that is given up --- */
+/* --- a cancelled dial --- */
 
 static struct deaf silence;
 
-static void dial_till_cancelled(UNUSED void *arg)
+static void dial_until_cancelled(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_dial("tcp", silence.addr), -ECANCELED);
 }
 
-RT(a_dial_that_is_cancelled_leaves_no_socket)
+RT(net_dial_cancelled_leaks_no_fd)
 {
 	int fds;
 
 	make_deaf(&silence);
 	fds = count_fds();
 	for (int i = 0; i < 10; i++) {
-		gmp_g *g = spawn(dial_till_cancelled, NULL);
+		gmp_g *g = spawn(dial_until_cancelled, NULL);
 
 		if (i % 2)
 			wait_parked(1);

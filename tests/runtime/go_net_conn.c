@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is what gmp gives a connection, as Go's suite for implementations of net.Conn understands it
- * (golang.org/x/net/nettest)?  Programs of the same intent, over tcp, unix sockets and pairs of pipes.
+ * Tests connections over tcp, unix sockets and pairs of pipes with programs of the same intent as
+ * Go's test suite for implementations of net.Conn (golang.org/x/net/nettest).
  */
 #include "go_net_util.h"
 
-/* --- what is sent arrives --- */
+/* --- delivery --- */
 
 enum { TOTAL = 1 << 20, CHUNK = 1024 };
 
@@ -30,7 +30,7 @@ static void send_noise(void *arg)
 	close_end(c);
 }
 
-RT(what_goes_in_at_one_end_comes_out_at_the_other)
+RT(conn_delivers_written_bytes_unchanged)
 {
 	static unsigned char got[TOTAL + 1];
 
@@ -77,7 +77,7 @@ static void count_up(void *arg)
 	close_end(c);
 }
 
-RT(two_that_answer_each_other_lose_count_of_nothing)
+RT(conn_ping_pong_loses_no_message)
 {
 	FOR_KINDS(kind)
 	{
@@ -94,11 +94,11 @@ RT(two_that_answer_each_other_lose_count_of_nothing)
 	}
 }
 
-/* --- a buffer is the caller's again as soon as the call has returned --- */
+/* --- the caller may reuse a buffer as soon as the call has returned --- */
 
-static atomic_int late, done;
+static atomic_int timeouts, done;
 
-static void fill_mine(char *buf, size_t n)
+static void reuse_buffer(char *buf, size_t n)
 {
 	memset(buf, 'm', n);
 	gmp_yield();
@@ -114,10 +114,10 @@ static void read_racily(void *arg)
 	for (int i = 0; i < 100; i++) {
 		ssize_t n = gmp_read(c->r, buf, sizeof(buf));
 
-		fill_mine(buf, sizeof(buf));
+		reuse_buffer(buf, sizeof(buf));
 		CHECK(n > 0 || n == -ETIMEDOUT);
 		if (n < 0) {
-			atomic_fetch_add(&late, 1);
+			atomic_fetch_add(&timeouts, 1);
 			set_deadlines(c, GMP_READ, gmp_deadline(MS));
 		}
 	}
@@ -133,17 +133,17 @@ static void write_racily(void *arg)
 		memset(buf, 's', sizeof(buf));
 		ssize_t n = gmp_write(c->w, buf, sizeof(buf));
 
-		fill_mine(buf, sizeof(buf));
+		reuse_buffer(buf, sizeof(buf));
 		CHECK(n > 0 || n == -ETIMEDOUT);
 		if (n < 0) {
-			atomic_fetch_add(&late, 1);
+			atomic_fetch_add(&timeouts, 1);
 			set_deadlines(c, GMP_WRITE, gmp_deadline(MS));
 		}
 	}
 	atomic_fetch_add(&done, 1);
 }
 
-static void read_only_theirs(void *arg)
+static void check_bytes_sent(void *arg)
 {
 	const struct conn *c = arg;
 	char buf[CHUNK];
@@ -172,21 +172,21 @@ static void race(const char *kind, gmp_fn racer, gmp_fn other, int which)
 	close_end(&b);
 }
 
-RT(a_buffer_that_was_read_into_is_the_callers_again)
+RT(conn_read_buffer_is_not_used_after_return)
 {
 	FOR_KINDS(kind)
 	race(kind, read_racily, stream_all, GMP_READ);
 }
 
-RT(a_buffer_that_was_written_from_is_the_callers_again)
+RT(conn_write_buffer_is_not_used_after_return)
 {
 	FOR_KINDS(kind)
-	race(kind, write_racily, read_only_theirs, GMP_WRITE);
+	race(kind, write_racily, check_bytes_sent, GMP_WRITE);
 }
 
 /* --- deadlines --- */
 
-RT(a_deadline_for_reads_is_none_for_writes_nor_the_other_way_round)
+RT(conn_read_and_write_deadlines_are_independent)
 {
 	FOR_KINDS(kind)
 	{
@@ -214,7 +214,7 @@ RT(a_deadline_for_reads_is_none_for_writes_nor_the_other_way_round)
 	}
 }
 
-RT(a_deadline_in_the_past_ends_calls_at_once_until_it_is_moved)
+RT(conn_past_deadline_fails_calls_until_moved)
 {
 	FOR_KINDS(kind)
 	{
@@ -231,7 +231,7 @@ RT(a_deadline_in_the_past_ends_calls_at_once_until_it_is_moved)
 			CHECK_EQ(gmp_read(a.r, buf, sizeof(buf)), -ETIMEDOUT);
 			CHECK_EQ(gmp_write_all(a.w, buf, sizeof(buf)), -ETIMEDOUT);
 			CHECK_EQ(gmp_read_full(a.r, buf, sizeof(buf)), -ETIMEDOUT);
-			round_trip(&a); /* nothing of that was sent */
+			round_trip(&a); /* the failed calls sent nothing */
 		}
 		close_end(&a);
 		join(g);
@@ -239,18 +239,18 @@ RT(a_deadline_in_the_past_ends_calls_at_once_until_it_is_moved)
 	}
 }
 
-static atomic_int set_already;
+static atomic_int deadline_set;
 
-static void read_till_set(void *arg)
+static void read_until_set(void *arg)
 {
 	const struct conn *c = arg;
 	char buf[CHUNK];
 
 	CHECK_EQ(gmp_read(c->r, buf, sizeof(buf)), -ETIMEDOUT);
-	CHECK(atomic_load(&set_already));
+	CHECK(atomic_load(&deadline_set));
 }
 
-static void write_till_set(void *arg)
+static void write_until_set(void *arg)
 {
 	const struct conn *c = arg;
 	char buf[CHUNK] = "";
@@ -259,10 +259,10 @@ static void write_till_set(void *arg)
 	while ((n = gmp_write(c->w, buf, sizeof(buf))) > 0)
 		;
 	CHECK_EQ(n, -ETIMEDOUT);
-	CHECK(atomic_load(&set_already));
+	CHECK(atomic_load(&deadline_set));
 }
 
-RT(a_deadline_in_the_past_ends_the_calls_under_way)
+RT(conn_past_deadline_ends_waiting_calls)
 {
 	FOR_KINDS(kind)
 	{
@@ -270,11 +270,11 @@ RT(a_deadline_in_the_past_ends_the_calls_under_way)
 		gmp_g *g[2];
 
 		connect_ends(kind, &a, &b);
-		atomic_store(&set_already, 0);
-		g[0] = spawn(read_till_set, &a);
-		g[1] = spawn(write_till_set, &a);
+		atomic_store(&deadline_set, 0);
+		g[0] = spawn(read_until_set, &a);
+		g[1] = spawn(write_until_set, &a);
 		wait_parked(2);
-		atomic_store(&set_already, 1);
+		atomic_store(&deadline_set, 1);
 		set_deadlines(&a, GMP_READ, LONG_AGO);
 		set_deadlines(&a, GMP_WRITE, LONG_AGO);
 		for (int i = 0; i < 2; i++)
@@ -286,7 +286,7 @@ RT(a_deadline_in_the_past_ends_the_calls_under_way)
 
 static int64_t due;
 
-static void read_till_due(void *arg)
+static void read_until_due(void *arg)
 {
 	const struct conn *c = arg;
 	char buf[CHUNK];
@@ -295,7 +295,7 @@ static void read_till_due(void *arg)
 	CHECK(gmp_now() >= due);
 }
 
-static void write_till_due(void *arg)
+static void write_until_due(void *arg)
 {
 	const struct conn *c = arg;
 	char buf[CHUNK] = "";
@@ -314,8 +314,8 @@ static void send_mark(void *arg)
 	CHECK_EQ(gmp_write(c->w, "\377", 1), 1);
 }
 
-/* Read what is under way, which is zeros, up to a mark of one's own. */
-static void find_step(const struct conn *c)
+/* Writes a mark, and reads everything up to it. All other bytes are zeros. */
+static void resynchronize(const struct conn *c)
 {
 	char buf[CHUNK];
 	gmp_g *g;
@@ -333,7 +333,7 @@ static void find_step(const struct conn *c)
 	join(g);
 }
 
-RT(a_deadline_to_come_ends_calls_when_it_has_and_then_all_goes_on)
+RT(conn_future_deadline_ends_calls_and_can_be_cleared)
 {
 	FOR_KINDS(kind)
 	{
@@ -343,12 +343,12 @@ RT(a_deadline_to_come_ends_calls_when_it_has_and_then_all_goes_on)
 		connect_ends(kind, &a, &b);
 		due = gmp_deadline(50 * MS);
 		set_deadlines(&a, BOTH, due);
-		g[0] = spawn(read_till_due, &a);
-		g[1] = spawn(write_till_due, &a);
+		g[0] = spawn(read_until_due, &a);
+		g[1] = spawn(write_until_due, &a);
 		for (int i = 0; i < 2; i++)
 			join(g[i]);
 		g[0] = spawn(echo_all, &b);
-		find_step(&a);
+		resynchronize(&a);
 		round_trip(&a);
 		close_end(&a);
 		join(g[0]);
@@ -358,17 +358,17 @@ RT(a_deadline_to_come_ends_calls_when_it_has_and_then_all_goes_on)
 
 /* --- closing --- */
 
-static void read_till_closed(void *arg)
+static void read_until_closed(void *arg)
 {
 	drain_all(arg);
 }
 
-static void write_till_closed(void *arg)
+static void write_until_closed(void *arg)
 {
 	stream_all(arg);
 }
 
-RT(closing_ends_the_calls_under_way)
+RT(conn_close_ends_calls_in_progress)
 {
 	FOR_KINDS(kind)
 	{
@@ -376,10 +376,10 @@ RT(closing_ends_the_calls_under_way)
 		gmp_g *g[3];
 
 		connect_ends(kind, &a, &b);
-		g[0] = spawn(read_till_closed, &a);
-		g[1] = spawn(write_till_closed, &a);
+		g[0] = spawn(read_until_closed, &a);
+		g[1] = spawn(write_until_closed, &a);
 		g[2] = spawn(echo_all, &b);
-		gmp_sleep(2 * MS); /* whatever they do by then */
+		gmp_sleep(2 * MS); /* until the calls are in progress */
 		close_end(&a);
 		for (int i = 0; i < 2; i++)
 			join(g[i]);
@@ -434,7 +434,7 @@ static void ask_names(void *arg)
 	CHECK(n >= 0 || n == -ENOTSOCK);
 }
 
-RT(all_calls_may_be_made_at_the_same_time)
+RT(conn_concurrent_calls_of_all_kinds_succeed)
 {
 	static const gmp_fn calls[] = { read_some,     write_some,     set_both,
 					set_past_read, set_past_write, ask_names };
@@ -451,11 +451,11 @@ RT(all_calls_may_be_made_at_the_same_time)
 		for (int i = 0; i < CALLS * TIMES; i++)
 			g[i] = spawn(calls[i % CALLS], &a);
 		for (int i = 0; i < CALLS * TIMES; i++) {
-			/* the last word may have been a deadline that is none */
+			/* the last deadline that was set may be too late to end the call */
 			while (gmp_join_until(g[i], gmp_deadline(20 * MS)) == -ETIMEDOUT)
 				set_deadlines(&a, BOTH, LONG_AGO);
 		}
-		find_step(&a);
+		resynchronize(&a);
 		round_trip(&a);
 		close_end(&a);
 		join(e);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Do many buffers, files, proxies, passed descriptors and datagrams do what Go's public tests ask of them?
- * Programs of the same intent as those of src/net/{writev,sendfile,splice,unixsock,udpsock}_test.go; each
- * section names its own.
+ * Tests writev, sendfile, proxies, fd passing and datagrams with programs of the same intent as
+ * Go's src/net/{writev,sendfile,splice,unixsock,udpsock}_test.go; each section names its
+ * counterpart.
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -24,15 +24,15 @@ static unsigned char *bytes(size_t n)
 	return p;
 }
 
-struct taking {
+struct receiving {
 	int fd;
 	size_t got;
 };
 
-/* All that comes has to be bytes(), up to the end. */
-static void take_bytes(void *arg)
+/* Reads up to EOF; the data must be that of bytes(). */
+static void receive_bytes(void *arg)
 {
-	struct taking *t = arg;
+	struct receiving *t = arg;
 	unsigned char buf[30000];
 	ssize_t n;
 
@@ -45,9 +45,9 @@ static void take_bytes(void *arg)
 	CHECK_EQ(n, 0);
 }
 
-/* --- writev_test.go: TestBuffers_WriteTo and kin --- */
+/* --- writev_test.go: TestBuffers_WriteTo and similar --- */
 
-/* Writes them all, whatever part of them a call takes. */
+/* Writes all vectors, also if single calls are short. */
 static void write_vectors(int fd, struct iovec *v, int n)
 {
 	while (n > 0) {
@@ -66,7 +66,7 @@ static void write_vectors(int fd, struct iovec *v, int n)
 	}
 }
 
-RT(many_buffers_arrive_in_order_and_whole)
+RT(writev_of_many_buffers_arrives_whole_and_in_order)
 {
 	static const int counts[] = { 1, 2, 100, 1000, 3000 };
 	static struct iovec v[3000];
@@ -75,7 +75,7 @@ RT(many_buffers_arrive_in_order_and_whole)
 	{
 		for (unsigned i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 			struct conn a, b;
-			struct taking t;
+			struct receiving t;
 			size_t total = 0;
 			unsigned char *all;
 			gmp_g *g;
@@ -86,8 +86,8 @@ RT(many_buffers_arrive_in_order_and_whole)
 			for (size_t k = 0, at = 0; k < (size_t)counts[i]; at += v[k++].iov_len)
 				v[k].iov_base = all + at;
 			connect_ends(kind, &a, &b);
-			t = (struct taking){ b.r, 0 };
-			g = spawn(take_bytes, &t);
+			t = (struct receiving){ b.r, 0 };
+			g = spawn(receive_bytes, &t);
 			write_vectors(a.w, v, counts[i]);
 			close_end(&a);
 			join(g);
@@ -98,7 +98,7 @@ RT(many_buffers_arrive_in_order_and_whole)
 	}
 }
 
-RT(buffers_with_nothing_in_them_write_nothing)
+RT(writev_of_empty_buffers_writes_nothing)
 {
 	FOR_KINDS(kind)
 	{
@@ -119,7 +119,7 @@ RT(buffers_with_nothing_in_them_write_nothing)
 
 enum { FILE_SIZE = 600000 };
 
-/* A file of bytes(), of which no name is left. */
+/* Makes an unlinked file with the data of bytes(). */
 static int make_file(void)
 {
 	char path[] = "/tmp/gmp-go-net-XXXXXX";
@@ -135,21 +135,21 @@ static int make_file(void)
 }
 
 /* TestSendfile */
-RT(a_file_is_sent_whole)
+RT(sendfile_at_offset_sends_file_whole)
 {
 	int in = make_file();
 
 	FOR_KINDS(kind)
 	{
 		struct conn a, b;
-		struct taking t;
+		struct receiving t;
 		off_t at = 0;
 		ssize_t n;
 		gmp_g *g;
 
 		connect_ends(kind, &a, &b);
-		t = (struct taking){ b.r, 0 };
-		g = spawn(take_bytes, &t);
+		t = (struct receiving){ b.r, 0 };
+		g = spawn(receive_bytes, &t);
 		while ((n = gmp_sendfile(a.w, in, &at, 10 * FILE_SIZE)) > 0)
 			;
 		CHECK_EQ(n, 0); /* the end of the file */
@@ -159,12 +159,12 @@ RT(a_file_is_sent_whole)
 		CHECK_EQ(t.got, FILE_SIZE);
 		close_end(&b);
 	}
-	CHECK_EQ(lseek(in, 0, SEEK_CUR), 0); /* where it was */
+	CHECK_EQ(lseek(in, 0, SEEK_CUR), 0); /* unchanged, since an offset was given */
 	CHECK_EQ(close(in), 0);
 }
 
 /* TestSendfileParts, TestSendfileSeeked */
-RT(a_file_is_sent_in_parts_from_where_it_stands)
+RT(sendfile_in_parts_continues_at_file_position)
 {
 	FOR_KINDS(kind)
 	{
@@ -195,8 +195,8 @@ RT(a_file_is_sent_in_parts_from_where_it_stands)
 	}
 }
 
-/* TestSendfilePipe: what it cannot send from it says, and leaves as it is. */
-RT(to_send_from_a_pipe_is_an_error_and_leaves_it_as_it_is)
+/* TestSendfilePipe: the error must not change the pipe. */
+RT(sendfile_from_pipe_returns_einval_and_keeps_data)
 {
 	struct conn a, b, p, q;
 	char c;
@@ -216,7 +216,7 @@ RT(to_send_from_a_pipe_is_an_error_and_leaves_it_as_it_is)
 }
 
 /* TestSendfileOnWriteTimeoutExceeded */
-RT(a_file_that_is_sent_too_late_is_not_sent)
+RT(sendfile_after_deadline_returns_etimedout)
 {
 	int in = make_file();
 
@@ -234,7 +234,7 @@ RT(a_file_that_is_sent_too_late_is_not_sent)
 		close_end(&a);
 		CHECK_EQ(gmp_read(b.r, &c, 1), 0);
 		close_end(&b);
-		/* nor what does not fit in time */
+		/* a transfer that lasts until the deadline */
 		connect_ends(kind, &a, &b);
 		set_deadlines(&a, GMP_WRITE, gmp_deadline(20 * MS));
 		do
@@ -247,7 +247,7 @@ RT(a_file_that_is_sent_too_late_is_not_sent)
 	CHECK_EQ(close(in), 0);
 }
 
-RT(a_file_that_nobody_reads_is_an_error_without_sigpipe)
+RT(sendfile_to_closed_peer_fails_without_sigpipe)
 {
 	int in = make_file();
 
@@ -310,7 +310,7 @@ static void send_bytes(void *arg)
 }
 
 /* testSpliceBig, both ways at the same time */
-RT(a_proxy_passes_all_on_both_ways_and_each_end_when_it_comes)
+RT(proxy_forwards_data_and_eof_both_ways)
 {
 	enum { BIG = 5 << 20, SMALL = 12345 };
 
@@ -318,7 +318,7 @@ RT(a_proxy_passes_all_on_both_ways_and_each_end_when_it_comes)
 		int up[2], down[2];
 		struct copying there, back;
 		struct sending s1, s2;
-		struct taking t1, t2;
+		struct receiving t1, t2;
 		gmp_g *g[6];
 
 		make_pair(nets[i & 1], &up[0], &up[1]);
@@ -327,14 +327,14 @@ RT(a_proxy_passes_all_on_both_ways_and_each_end_when_it_comes)
 		back = (struct copying){ down[0], up[1], SIZE_MAX, 0 };
 		s1 = (struct sending){ up[0], BIG };
 		s2 = (struct sending){ down[1], SMALL };
-		t1 = (struct taking){ up[0], 0 };
-		t2 = (struct taking){ down[1], 0 };
+		t1 = (struct receiving){ up[0], 0 };
+		t2 = (struct receiving){ down[1], 0 };
 		g[0] = spawn(copy, &there);
 		g[1] = spawn(copy, &back);
 		g[2] = spawn(send_bytes, &s1);
 		g[3] = spawn(send_bytes, &s2);
-		g[4] = spawn(take_bytes, &t1);
-		g[5] = spawn(take_bytes, &t2);
+		g[4] = spawn(receive_bytes, &t1);
+		g[5] = spawn(receive_bytes, &t2);
 		for (int k = 0; k < 6; k++)
 			join(g[k]);
 		CHECK_EQ(there.done, BIG);
@@ -347,7 +347,7 @@ RT(a_proxy_passes_all_on_both_ways_and_each_end_when_it_comes)
 }
 
 /* testSpliceStopsAfterN, testSpliceUpdatesN, testSpliceReaderAtEOF */
-RT(a_proxy_stops_after_what_it_is_to_pass_on_or_at_the_end)
+RT(proxy_stops_at_limit_or_eof)
 {
 	FOR_NETS(net)
 	{
@@ -357,17 +357,17 @@ RT(a_proxy_stops_after_what_it_is_to_pass_on_or_at_the_end)
 			int up[2], down[2];
 			struct copying c;
 			struct sending s;
-			struct taking t;
+			struct receiving t;
 			gmp_g *g;
 
 			make_pair(net, &up[0], &up[1]);
 			make_pair(net, &down[0], &down[1]);
 			c = (struct copying){ up[1], down[0], most[i], 0 };
 			s = (struct sending){ up[0], 256 };
-			t = (struct taking){ down[1], 0 };
+			t = (struct receiving){ down[1], 0 };
 			g = spawn(copy, &c);
 			send_bytes(&s);
-			take_bytes(&t);
+			receive_bytes(&t);
 			join(g);
 			CHECK_EQ(c.done, passed[i]);
 			CHECK_EQ(t.got, passed[i]);
@@ -377,7 +377,7 @@ RT(a_proxy_stops_after_what_it_is_to_pass_on_or_at_the_end)
 	}
 }
 
-/* testSpliceIssue25985: the client has gone before the other side is there. */
+/* testSpliceIssue25985: the client has closed before the proxy has dialled the server. */
 static char back_addr[128];
 static const char *back_net;
 
@@ -398,7 +398,7 @@ static void proxy_one(void *arg)
 	close_pair(src, dst);
 }
 
-RT(a_client_that_has_gone_is_told_to_the_other_side)
+RT(proxy_forwards_eof_of_closed_client)
 {
 	FOR_NETS(net)
 	{
@@ -423,14 +423,14 @@ RT(a_client_that_has_gone_is_told_to_the_other_side)
 	}
 }
 
-/* --- unixsock_test.go: descriptors that are passed --- */
+/* --- unixsock_test.go: fd passing --- */
 
 union control {
 	struct cmsghdr h;
 	char space[CMSG_SPACE(3 * sizeof(int))];
 };
 
-static void pass(int through, const int *fds, size_t n)
+static void send_fds(int through, const int *fds, size_t n)
 {
 	struct iovec v = { (void *)(uintptr_t) "f", 1 };
 	union control c;
@@ -445,7 +445,7 @@ static void pass(int through, const int *fds, size_t n)
 	CHECK_EQ(gmp_sendmsg(through, &m, 0), 1);
 }
 
-static void take(int through, int *fds, size_t n)
+static void receive_fds(int through, int *fds, size_t n)
 {
 	char byte;
 	struct iovec v = { &byte, 1 };
@@ -460,14 +460,14 @@ static void take(int through, int *fds, size_t n)
 	memcpy(fds, CMSG_DATA(&c.h), n * sizeof(int));
 }
 
-static int pass_to;
+static int fds_through;
 
-static void pass_all(void *arg)
+static void send_three_fds(void *arg)
 {
-	pass(pass_to, arg, 3);
+	send_fds(fds_through, arg, 3);
 }
 
-RT(a_listener_a_connection_and_a_pipe_work_on_where_they_are_passed_to)
+RT(fds_passed_over_unix_socket_can_be_used)
 {
 	char addr[128];
 	int u[2], t[2], p[2], fds[3], got[3], c, s;
@@ -479,9 +479,9 @@ RT(a_listener_a_connection_and_a_pipe_work_on_where_they_are_passed_to)
 	fds[0] = listen_any("tcp", addr);
 	fds[1] = t[1];
 	fds[2] = p[0];
-	pass_to = u[0];
-	g = spawn(pass_all, fds);
-	take(u[1], got, 3); /* it may wait for them */
+	fds_through = u[0];
+	g = spawn(send_three_fds, fds);
+	receive_fds(u[1], got, 3); /* may wait for the message */
 	join(g);
 	CHECK_EQ(gmp_close(fds[0]), 0);
 	CHECK_EQ(gmp_close(fds[1]), 0);
@@ -526,7 +526,7 @@ static ssize_t send_to(int fd, const struct sockaddr_in *to, const void *buf, si
 }
 
 /* TestUDPZeroBytePayload */
-RT(an_empty_datagram_is_0_and_not_the_end)
+RT(udp_empty_datagram_returns_0_and_is_no_eof)
 {
 	struct sockaddr_in at, from;
 	int fd = udp_at(&at);
@@ -547,7 +547,7 @@ RT(an_empty_datagram_is_0_and_not_the_end)
 }
 
 /* TestUDPReadSizeError */
-RT(what_does_not_fit_of_a_datagram_is_gone)
+RT(udp_read_into_short_buffer_truncates_datagram)
 {
 	struct sockaddr_in at;
 	int fd = udp_at(&at);
@@ -573,7 +573,7 @@ RT(what_does_not_fit_of_a_datagram_is_gone)
 }
 
 /* TestWriteToUDP, TestUDPConnLocalAndRemoteNames */
-RT(a_datagram_needs_an_address_unless_it_was_dialled)
+RT(udp_send_without_address_needs_dialled_fd)
 {
 	char addr[64], mine[64], theirs[64], buf[8];
 	struct sockaddr_in at;
@@ -591,7 +591,7 @@ RT(a_datagram_needs_an_address_unless_it_was_dialled)
 	CHECK(strcmp(mine, "127.0.0.1:0") != 0);
 	CHECK_EQ(gmp_write(c, "x", 1), 1);
 	CHECK_EQ(gmp_read(fd, buf, sizeof(buf)), 1);
-	/* only its peer's datagrams are heard */
+	/* a dialled fd receives only the datagrams of its peer */
 	struct sockaddr_in other_at, c_at;
 	socklen_t n = sizeof(c_at);
 	int other = udp_at(&other_at);
@@ -605,7 +605,7 @@ RT(a_datagram_needs_an_address_unless_it_was_dialled)
 	close_pair(fd, c);
 }
 
-RT(a_port_where_nobody_listens_is_told_by_the_next_call)
+RT(udp_read_after_send_to_closed_port_is_econnrefused)
 {
 	char addr[64], byte;
 	struct sockaddr_in at;
@@ -659,7 +659,7 @@ static void send_back(void *arg)
 	}
 }
 
-RT(several_serve_the_datagrams_of_many)
+RT(udp_servers_sharing_fd_answer_all_clients)
 {
 	int hub = udp_at(&hub_at), ids[SENDERS];
 	gmp_g *g[SENDERS], *servers[3];

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Do deadlines do what Go's public tests ask of them?  Programs of the same intent as those of
- * src/net/timeout_test.go; each section names its own.
+ * Tests I/O deadlines with programs of the same intent as Go's src/net/timeout_test.go; each
+ * section names its counterpart.
  */
 #include "go_net_util.h"
 
-static const char word[] = "a word that may be late";
+static const char message[] = "a message that may be late";
 
 /* --- TestDialTimeout, TestDialTimeoutMaxDuration --- */
 
-RT(a_dial_ends_at_its_deadline_wherever_that_is)
+RT(dial_times_out_at_past_or_future_deadline)
 {
 	const int64_t past[] = { INT64_MIN, -1, 0, LONG_AGO, gmp_now() - 5 * SEC };
 	struct deaf d;
@@ -25,7 +25,7 @@ RT(a_dial_ends_at_its_deadline_wherever_that_is)
 	CHECK_EQ(stats().descriptors, 0);
 }
 
-RT(a_deadline_at_the_end_of_time_is_none)
+RT(io_deadline_forever_does_not_expire)
 {
 	const int64_t far[] = { GMP_FOREVER, GMP_FOREVER - 1, gmp_deadline(GMP_FOREVER) };
 
@@ -42,8 +42,8 @@ RT(a_deadline_at_the_end_of_time_is_none)
 			s = gmp_accept(l);
 			CHECK(s >= 0);
 			CHECK_EQ(gmp_fd_set_deadline(s, BOTH, far[i]), 0);
-			say(c, word);
-			hear(s, word);
+			say(c, message);
+			hear(s, message);
 			close_pair(c, s);
 		}
 		CHECK_EQ(gmp_close(l), 0);
@@ -52,7 +52,7 @@ RT(a_deadline_at_the_end_of_time_is_none)
 
 /* --- TestAcceptTimeout, ...MustReturn, ...MustNotReturn --- */
 
-RT(a_deadline_of_the_past_beats_a_connection_that_is_there)
+RT(accept_past_deadline_beats_pending_connection)
 {
 	FOR_NETS(net)
 	{
@@ -64,7 +64,7 @@ RT(a_deadline_of_the_past_beats_a_connection_that_is_there)
 		for (int i = 0; i < 2; i++)
 			CHECK_EQ(gmp_accept(l), -ETIMEDOUT);
 		CHECK_EQ(gmp_fd_set_deadline(l, GMP_READ, gmp_deadline(PATIENCE)), 0);
-		s = gmp_accept(l); /* which is still there */
+		s = gmp_accept(l); /* the connection is still pending */
 		CHECK(s >= 0);
 		CHECK_EQ(gmp_fd_set_deadline(l, GMP_READ, GMP_FOREVER), 0);
 		CHECK_EQ(gmp_fd_set_deadline(l, GMP_READ, gmp_deadline(10 * MS)), 0);
@@ -75,12 +75,12 @@ RT(a_deadline_of_the_past_beats_a_connection_that_is_there)
 	}
 }
 
-static void accept_till_closed(void *arg)
+static void accept_until_closed(void *arg)
 {
 	CHECK_EQ(gmp_accept(*(int *)arg), -ECANCELED);
 }
 
-RT(an_accept_whose_deadline_was_cleared_does_not_return)
+RT(accept_cleared_deadline_does_not_end_wait)
 {
 	FOR_NETS(net)
 	{
@@ -90,7 +90,7 @@ RT(an_accept_whose_deadline_was_cleared_does_not_return)
 
 		CHECK_EQ(gmp_fd_set_deadline(l, BOTH, gmp_now() - 5 * SEC), 0);
 		CHECK_EQ(gmp_fd_set_deadline(l, GMP_READ, GMP_FOREVER), 0);
-		g = spawn(accept_till_closed, &l);
+		g = spawn(accept_until_closed, &l);
 		wait_parked(1);
 		CHECK_EQ(gmp_join_until(g, gmp_deadline(30 * MS)), -ETIMEDOUT);
 		CHECK_EQ(gmp_close(l), 0);
@@ -100,7 +100,7 @@ RT(an_accept_whose_deadline_was_cleared_does_not_return)
 
 /* --- TestReadTimeout, ...MustNotReturn --- */
 
-RT(a_deadline_of_the_past_beats_what_can_be_read)
+RT(read_past_deadline_beats_readable_data)
 {
 	FOR_KINDS(kind)
 	{
@@ -110,30 +110,31 @@ RT(a_deadline_of_the_past_beats_what_can_be_read)
 		char c;
 
 		connect_ends(kind, &a, &b);
-		say(b.w, word);
+		say(b.w, message);
 		set_deadlines(&a, GMP_READ, gmp_now() - 5 * SEC);
 		for (int i = 0; i < 2; i++)
 			CHECK_EQ(gmp_read(a.r, &c, 1), -ETIMEDOUT);
 		set_deadlines(&a, GMP_READ, gmp_deadline(50 * MS));
 		while ((n = gmp_read(a.r, &c, 1)) == 1)
-			CHECK_EQ(c, word[got++]);
-		CHECK_EQ(n, -ETIMEDOUT); /* as the next, and the one after it */
+			CHECK_EQ(c, message[got++]);
+		CHECK_EQ(n, -ETIMEDOUT); /* and later calls, too */
 		CHECK_EQ(gmp_read(a.r, &c, 1), -ETIMEDOUT);
 		set_deadlines(&a, GMP_READ, GMP_FOREVER);
-		hear(a.r, word + got); /* on a slow machine not all of it has come */
+		/* the rest, if the deadline expired early on a slow machine */
+		hear(a.r, message + got);
 		close_end(&a);
 		close_end(&b);
 	}
 }
 
-struct till_closed {
+struct waiter_until_closed {
 	struct conn c;
 	int which;
 };
 
-static void wait_till_closed(void *arg)
+static void wait_until_closed(void *arg)
 {
-	struct till_closed *t = arg;
+	struct waiter_until_closed *t = arg;
 	char buf[1024] = "";
 	ssize_t n;
 
@@ -144,13 +145,13 @@ static void wait_till_closed(void *arg)
 	CHECK_EQ(n, -ECANCELED);
 }
 
-/* TestWriteTimeoutMustNotReturn as well. */
-RT(a_call_whose_own_deadline_was_cleared_does_not_return)
+/* Includes TestWriteTimeoutMustNotReturn. */
+RT(io_cleared_deadline_does_not_end_wait)
 {
 	FOR_KINDS(kind)
 	{
 		for (int which = GMP_READ; which <= GMP_WRITE; which++) {
-			struct till_closed t = { .which = which };
+			struct waiter_until_closed t = { .which = which };
 			struct conn b;
 			gmp_g *g;
 
@@ -158,7 +159,7 @@ RT(a_call_whose_own_deadline_was_cleared_does_not_return)
 			set_deadlines(&t.c, BOTH, gmp_now() - 5 * SEC);
 			set_deadlines(&t.c, BOTH & ~which, gmp_now() - 5 * SEC);
 			set_deadlines(&t.c, which, GMP_FOREVER);
-			g = spawn(wait_till_closed, &t);
+			g = spawn(wait_until_closed, &t);
 			wait_parked(1);
 			CHECK_EQ(gmp_join_until(g, gmp_deadline(20 * MS)), -ETIMEDOUT);
 			close_end(&t.c);
@@ -170,7 +171,7 @@ RT(a_call_whose_own_deadline_was_cleared_does_not_return)
 
 /* --- TestReadFromTimeout, TestWriteToTimeout --- */
 
-RT(datagrams_have_deadlines_too)
+RT(udp_calls_time_out_at_deadline)
 {
 	int a = gmp_listen("udp", "127.0.0.1:0"), b = gmp_listen("udp", "127.0.0.1:0");
 	struct sockaddr_in to, from;
@@ -182,14 +183,15 @@ RT(datagrams_have_deadlines_too)
 	CHECK_EQ(getsockname(a, (struct sockaddr *)&to, &n), 0);
 	CHECK_EQ(gmp_fd_set_deadline(b, GMP_WRITE, gmp_now() - 5 * SEC), 0);
 	for (int i = 0; i < 2; i++)
-		CHECK_EQ(gmp_sendto(b, word, sizeof(word), 0, (struct sockaddr *)&to, sizeof(to)),
+		CHECK_EQ(gmp_sendto(b, message, sizeof(message), 0, (struct sockaddr *)&to,
+				    sizeof(to)),
 			 -ETIMEDOUT);
 	CHECK_EQ(gmp_fd_set_deadline(b, GMP_WRITE, gmp_deadline(PATIENCE)), 0);
-	CHECK_EQ(gmp_sendto(b, word, sizeof(word), 0, (struct sockaddr *)&to, sizeof(to)),
-		 sizeof(word));
+	CHECK_EQ(gmp_sendto(b, message, sizeof(message), 0, (struct sockaddr *)&to, sizeof(to)),
+		 sizeof(message));
 	CHECK_EQ(gmp_fd_wait(a, GMP_READ, GMP_FOREVER), GMP_READ);
 	CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ, gmp_now() - 5 * SEC), 0);
-	n = 1; /* neither data nor an address */
+	n = 1; /* the call must store neither data nor an address */
 	memset(buf, 'u', sizeof(buf));
 	CHECK_EQ(gmp_recvfrom(a, buf, sizeof(buf), 0, (struct sockaddr *)&from, &n), -ETIMEDOUT);
 	CHECK_EQ(n, 1);
@@ -197,8 +199,9 @@ RT(datagrams_have_deadlines_too)
 	CHECK_EQ(gmp_fd_wait(a, GMP_READ, GMP_FOREVER), -ETIMEDOUT);
 	CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ, GMP_FOREVER), 0);
 	n = sizeof(from);
-	CHECK_EQ(gmp_recvfrom(a, buf, sizeof(buf), 0, (struct sockaddr *)&from, &n), sizeof(word));
-	CHECK_STR(buf, word);
+	CHECK_EQ(gmp_recvfrom(a, buf, sizeof(buf), 0, (struct sockaddr *)&from, &n),
+		 sizeof(message));
+	CHECK_STR(buf, message);
 	CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ, gmp_deadline(10 * MS)), 0);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(gmp_recvfrom(a, buf, sizeof(buf), 0, NULL, NULL), -ETIMEDOUT);
@@ -207,7 +210,7 @@ RT(datagrams_have_deadlines_too)
 
 /* --- TestWriteTimeout --- */
 
-RT(a_deadline_of_the_past_beats_room_to_write)
+RT(write_past_deadline_beats_room_in_buffer)
 {
 	FOR_KINDS(kind)
 	{
@@ -220,14 +223,14 @@ RT(a_deadline_of_the_past_beats_room_to_write)
 		g = spawn(drain_all, &b);
 		set_deadlines(&a, GMP_WRITE, gmp_now() - 5 * SEC);
 		for (int i = 0; i < 2; i++)
-			CHECK_EQ(gmp_write(a.w, word, sizeof(word)), -ETIMEDOUT);
+			CHECK_EQ(gmp_write(a.w, message, sizeof(message)), -ETIMEDOUT);
 		due = gmp_deadline(10 * MS);
 		set_deadlines(&a, GMP_WRITE, due);
-		while ((n = gmp_write(a.w, word, sizeof(word))) > 0)
+		while ((n = gmp_write(a.w, message, sizeof(message))) > 0)
 			gmp_sleep(MS);
 		CHECK_EQ(n, -ETIMEDOUT);
 		CHECK(gmp_now() >= due);
-		CHECK_EQ(gmp_write(a.w, word, sizeof(word)), -ETIMEDOUT);
+		CHECK_EQ(gmp_write(a.w, message, sizeof(message)), -ETIMEDOUT);
 		close_end(&a);
 		join(g);
 		close_end(&b);
@@ -236,7 +239,7 @@ RT(a_deadline_of_the_past_beats_room_to_write)
 
 /* --- Test{Read,ReadFrom,Write}TimeoutFluctuation --- */
 
-static void drip(void *arg)
+static void write_slowly(void *arg)
 {
 	const struct conn *c = arg;
 
@@ -244,18 +247,18 @@ static void drip(void *arg)
 		gmp_sleep(2 * MS);
 }
 
-static atomic_int sipping;
+static atomic_int reading;
 
-static void sip(void *arg)
+static void read_slowly(void *arg)
 {
 	const struct conn *c = arg;
 	char buf[512];
 
-	while (atomic_load(&sipping) && gmp_read(c->r, buf, sizeof(buf)) > 0)
+	while (atomic_load(&reading) && gmp_read(c->r, buf, sizeof(buf)) > 0)
 		gmp_sleep(2 * MS);
 }
 
-RT(what_comes_now_and_then_does_not_prolong_a_deadline)
+RT(io_progress_does_not_extend_deadline)
 {
 	FOR_KINDS(kind)
 	{
@@ -266,8 +269,8 @@ RT(what_comes_now_and_then_does_not_prolong_a_deadline)
 		gmp_g *g;
 
 		connect_ends(kind, &a, &b);
-		g = spawn(drip, &b);
-		CHECK_EQ(gmp_read(a.r, buf, 1), 1); /* it has begun */
+		g = spawn(write_slowly, &b);
+		CHECK_EQ(gmp_read(a.r, buf, 1), 1); /* the writer has begun */
 		due = gmp_deadline(50 * MS);
 		set_deadlines(&a, GMP_READ, due);
 		while ((n = gmp_read(a.r, buf, sizeof(buf))) > 0)
@@ -279,15 +282,15 @@ RT(what_comes_now_and_then_does_not_prolong_a_deadline)
 		close_end(&b);
 
 		connect_ends(kind, &a, &b);
-		atomic_store(&sipping, 1);
-		g = spawn(sip, &b);
+		atomic_store(&reading, 1);
+		g = spawn(read_slowly, &b);
 		due = gmp_deadline(50 * MS);
 		set_deadlines(&a, GMP_WRITE, due);
 		while ((n = gmp_write_all(a.w, buf, sizeof(buf))) > 0)
 			;
 		CHECK_EQ(n, -ETIMEDOUT);
 		CHECK(gmp_now() >= due);
-		atomic_store(&sipping, 0);
+		atomic_store(&reading, 0);
 		close_end(&a);
 		join(g);
 		close_end(&b);
@@ -296,7 +299,7 @@ RT(what_comes_now_and_then_does_not_prolong_a_deadline)
 
 /* --- TestVariousDeadlines --- */
 
-RT(deadlines_of_any_length_end_calls)
+RT(io_deadlines_of_1_ns_to_20_ms_end_calls)
 {
 	static const int64_t lengths[] = { 1,        2,      5,      50,     100,     200,
 					   500,      750,    1 * US, 5 * US, 25 * US, 250 * US,
@@ -351,7 +354,7 @@ static void write_prolonged(void *arg)
 	}
 }
 
-RT(a_deadline_that_is_put_off_before_each_call_is_never_met)
+RT(io_deadline_renewed_before_each_call_never_expires)
 {
 	FOR_KINDS(kind)
 	{
@@ -378,7 +381,7 @@ RT(a_deadline_that_is_put_off_before_each_call_is_never_met)
 
 static atomic_long bytes_read, bytes_written;
 
-static void set_all_the_time(void *arg)
+static void set_repeatedly(void *arg)
 {
 	for (long i = 0; i < check_scaled(TIMES); i++) {
 		set_deadlines(arg, GMP_READ, gmp_deadline(2 * US));
@@ -387,7 +390,7 @@ static void set_all_the_time(void *arg)
 	}
 }
 
-static void read_all_the_time(void *arg)
+static void read_repeatedly(void *arg)
 {
 	const struct conn *c = arg;
 	char byte;
@@ -403,7 +406,7 @@ static void read_all_the_time(void *arg)
 	}
 }
 
-static void write_all_the_time(void *arg)
+static void write_repeatedly(void *arg)
 {
 	const struct conn *c = arg;
 
@@ -418,7 +421,7 @@ static void write_all_the_time(void *arg)
 	}
 }
 
-RT(calls_race_with_their_deadlines_and_lose_no_byte)
+RT(io_calls_racing_deadlines_lose_no_byte)
 {
 	FOR_KINDS(kind)
 	{
@@ -431,11 +434,11 @@ RT(calls_race_with_their_deadlines_and_lose_no_byte)
 		atomic_store(&bytes_read, 0);
 		atomic_store(&bytes_written, 0);
 		e = spawn(echo_all, &b);
-		g[0] = spawn(set_all_the_time, &a);
-		g[1] = spawn(read_all_the_time, &a);
-		g[2] = spawn(write_all_the_time, &a);
+		g[0] = spawn(set_repeatedly, &a);
+		g[1] = spawn(read_repeatedly, &a);
+		g[2] = spawn(write_repeatedly, &a);
 		join(g[0]);
-		join(g[1]); /* the last deadline has passed, and stays */
+		join(g[1]); /* ends, since the last deadline has expired */
 		join(g[2]);
 		set_deadlines(&a, BOTH, GMP_FOREVER);
 		while (atomic_load(&bytes_read) < atomic_load(&bytes_written)) {
@@ -462,7 +465,7 @@ static void set_many(void *arg)
 	int64_t i = (intptr_t)arg, now = gmp_now();
 
 	for (int64_t j = TRIES; j > 0; j--) {
-		for (int64_t k = 0; k < CONNS; k++) { /* earlier and earlier ones */
+		for (int64_t k = 0; k < CONNS; k++) { /* ever earlier deadlines */
 			set_deadlines(&conns[k][0], GMP_READ, now + 7200 * SEC + (i * j * k) * SEC);
 			set_deadlines(&conns[k][0], GMP_WRITE,
 				      now + 3600 * SEC + (i * j * k) * SEC);
@@ -470,7 +473,7 @@ static void set_many(void *arg)
 	}
 }
 
-RT(many_set_the_deadlines_of_many)
+RT(io_concurrent_deadline_sets_keep_one_timer_each)
 {
 	struct ext_thread f[2];
 	gmp_g *g[SETTERS];
@@ -487,10 +490,10 @@ RT(many_set_the_deadlines_of_many)
 		ext_thread_join(&f[i]);
 	CHECK_EQ(stats().timers, 2 * CONNS);
 	for (int k = 0; k < CONNS; k++) {
-		say(conns[k][0].w, word);
-		hear(conns[k][1].r, word);
-		say(conns[k][1].w, word);
-		hear(conns[k][0].r, word);
+		say(conns[k][0].w, message);
+		hear(conns[k][1].r, message);
+		say(conns[k][1].w, message);
+		hear(conns[k][0].r, message);
 		close_end(&conns[k][0]);
 		close_end(&conns[k][1]);
 	}
@@ -499,7 +502,7 @@ RT(many_set_the_deadlines_of_many)
 
 /* --- a deadline that is set again and again, before and after it has passed --- */
 
-RT(the_last_deadline_is_the_one_that_counts)
+RT(io_last_deadline_set_is_effective)
 {
 	FOR_KINDS(kind)
 	{

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests have in common that check of descriptors what Go's public tests check of connections:
- * both ends of something that can be read and written, over tcp, unix sockets and pipes. */
+/*
+ * Helpers for the tests that follow Go's public network tests: pairs of connected ends over tcp,
+ * unix sockets and pipes.
+ */
 #ifndef TESTS_RUNTIME_GO_NET_UTIL_H
 #define TESTS_RUNTIME_GO_NET_UTIL_H
 
@@ -9,7 +11,7 @@
 
 #include "io_util.h"
 
-/* One end.  Of a pair of pipes it has two numbers. */
+/* One end of a connection: the fds to read and to write, which differ only for a pair of pipes. */
 struct conn {
 	int r, w;
 };
@@ -58,12 +60,12 @@ UNUSED static void set_deadlines(const struct conn *c, int which, int64_t deadli
 		CHECK_EQ(gmp_fd_set_deadline(c->w, GMP_WRITE, deadline), 0);
 }
 
-/* Long ago, but on the clock. */
+/* A deadline that is long past, but positive. */
 #define LONG_AGO INT64_C(1)
 
 enum { BOTH = GMP_READ | GMP_WRITE };
 
-/* What a call may say whose descriptor, or peer, is closed meanwhile. */
+/* True for the results of a call whose fd or peer is closed meanwhile. */
 UNUSED static int is_end(ssize_t n)
 {
 	return n == 0 || n == -EPIPE || n == -ECONNRESET || n == -ECANCELED || n == -EBADF;
@@ -104,7 +106,7 @@ UNUSED static void stream_all(void *arg)
 	CHECK(is_end(n));
 }
 
-/* There and back, where the other end echoes. */
+/* One round trip; the other end echoes. */
 UNUSED static void round_trip(const struct conn *c)
 {
 	set_deadlines(c, BOTH, GMP_FOREVER);

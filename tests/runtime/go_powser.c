@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Do thousands of small processes that talk by channels and selects compute what they should?  Power
- * series as processes, after M. D. McIlroy's "Squinting at Power Series"; the intent is that of Go's
+ * Tests thousands of green threads that communicate by channels and selects: power series as
+ * processes, after M. D. McIlroy's "Squinting at Power Series"; the intent is that of Go's
  * test/chan/powser1.go.
  *
- * A series is a pair of channels: who wants the next coefficient says so on `ask`, and gets it from
- * `give`.  Nothing is computed before it is asked for, so series may be infinite, and may be defined
- * by themselves.
+ * A series is a pair of channels: a reader requests the next coefficient on `ask` and receives it
+ * from `give`. A coefficient is computed only on request, so a series may be infinite, and may be
+ * defined in terms of itself.
  */
 #include "go_util.h"
 
@@ -83,7 +83,7 @@ static rat get(struct series s)
 	return r;
 }
 
-/* One of each, in whichever order they come. */
+/* Gets one coefficient of each, in any order. */
 static void get_both(struct series u, struct series v, rat *out)
 {
 	struct series s[2] = { u, v };
@@ -103,7 +103,7 @@ static void get_both(struct series u, struct series v, rat *out)
 	}
 }
 
-static void asked(struct series z)
+static void wait_request(struct series z)
 {
 	CHECK_EQ(gmp_chan_recv(z.ask, NULL), 0);
 }
@@ -115,7 +115,7 @@ static void give(struct series z, rat r)
 
 static void put(struct series z, rat r)
 {
-	asked(z);
+	wait_request(z);
 	give(z, r);
 }
 
@@ -128,12 +128,12 @@ static void finish(struct series z)
 static void copy(struct series u, struct series z)
 {
 	for (;;) {
-		asked(z);
+		wait_request(z);
 		give(z, get(u));
 	}
 }
 
-/* What a process works with. */
+/* Operands of a process. */
 struct op {
 	struct series u, v, z;
 	rat c;
@@ -151,7 +151,7 @@ static struct series process(gmp_fn fn, struct op o)
 	return p->z;
 }
 
-/* --- one series for two readers, who read at their own paces --- */
+/* --- one series for two readers that read at different speeds --- */
 
 struct splitter {
 	struct series in, out[2];
@@ -181,8 +181,7 @@ static void do_split(void *arg)
 				memcpy(more, got, n * sizeof(rat));
 			got = more;
 		}
-		/* while the next one is on its way, the other reader may have what there is: the series
-		 * may depend on it */
+		/* serve the other reader while a request is pending: the series may depend on it */
 		gmp_case cs[] = {
 			GMP_RECV_CASE(wants[0] ? NULL : s->out[0].ask, NULL),
 			GMP_RECV_CASE(wants[1] ? NULL : s->out[1].ask, NULL),
@@ -226,7 +225,7 @@ static struct pair split(struct series u)
 	return p;
 }
 
-/* --- simple ones --- */
+/* --- operations on coefficients --- */
 
 static void do_rep(void *arg)
 {
@@ -262,7 +261,7 @@ static void do_add(void *arg)
 	rat r[2];
 
 	for (;;) {
-		asked(o->z);
+		wait_request(o->z);
 		get_both(o->u, o->v, r);
 		give(o->z, is_end(r[0]) ? r[1] : is_end(r[1]) ? r[0] : plus(r[0], r[1]));
 	}
@@ -278,7 +277,7 @@ static void do_cmul(void *arg)
 	struct op *o = arg;
 
 	for (;;) {
-		asked(o->z);
+		wait_request(o->z);
 		rat r = get(o->u);
 
 		give(o->z, is_end(r) ? end : times(o->c, r));
@@ -313,7 +312,7 @@ static void do_diff(void *arg)
 {
 	struct op *o = arg;
 
-	asked(o->z);
+	wait_request(o->z);
 	if (!is_end(get(o->u))) {
 		for (int i = 1;; i++) {
 			rat r = get(o->u);
@@ -321,7 +320,7 @@ static void do_diff(void *arg)
 			if (is_end(r))
 				break;
 			give(o->z, times(frac(i, 1), r));
-			asked(o->z);
+			wait_request(o->z);
 		}
 	}
 	give(o->z, end);
@@ -339,7 +338,7 @@ static void do_integ(void *arg)
 
 	put(o->z, o->c);
 	for (int i = 1;; i++) {
-		asked(o->z);
+		wait_request(o->z);
 		rat r = get(o->u);
 
 		give(o->z, is_end(r) ? end : times(frac(1, i), r));
@@ -377,7 +376,7 @@ static void do_monsubst(void *arg)
 	rat c = one;
 
 	for (;;) {
-		asked(o->z);
+		wait_request(o->z);
 		rat r = get(o->u);
 
 		if (is_end(r))
@@ -397,7 +396,7 @@ static struct series monsubst(struct series u, rat c, int n)
 	return process(do_monsubst, (struct op){ .u = u, .c = c, .n = n });
 }
 
-/* --- those that are made of series again --- */
+/* --- operations that build further series --- */
 
 /* (u + x U')(v + x V') = uv + x (u V' + v U' + x U'V') */
 static struct series mul(struct series u, struct series v);
@@ -407,7 +406,7 @@ static void do_mul(void *arg)
 	struct op *o = arg;
 	rat r[2];
 
-	asked(o->z);
+	wait_request(o->z);
 	get_both(o->u, o->v, r);
 	if (is_end(r[0]) || is_end(r[1])) {
 		give(o->z, end);
@@ -417,7 +416,7 @@ static void do_mul(void *arg)
 	struct pair u = split(o->u), v = split(o->v);
 	struct series w = add(cmul(r[0], v.a), cmul(r[1], u.a));
 
-	asked(o->z);
+	wait_request(o->z);
 	rat first = get(w);
 
 	give(o->z, first);
@@ -434,7 +433,7 @@ static void do_recip(void *arg)
 {
 	struct op *o = arg;
 
-	asked(o->z);
+	wait_request(o->z);
 	rat u = get(o->u), z = frac(u.d, u.n);
 	struct pair p = new_pair();
 
@@ -448,7 +447,7 @@ static struct series recip(struct series u)
 	return process(do_recip, (struct op){ .u = u });
 }
 
-/* Z = exp U: Z' = Z U'; the constant of U is taken for 0 */
+/* Z = exp U: Z' = Z U'; the constant term of U is taken as 0 */
 static struct series expo(struct series u)
 {
 	struct pair p = new_pair();
@@ -457,7 +456,7 @@ static struct series expo(struct series u)
 	return p.b;
 }
 
-/* U(V): with U = u + x U', u + V U'(V); the constant of V is taken for 0 */
+/* U(V): with U = u + x U', u + V U'(V); the constant term of V is taken as 0 */
 static struct series subst(struct series u, struct series v);
 
 static void do_subst(void *arg)
@@ -465,7 +464,7 @@ static void do_subst(void *arg)
 	struct op *o = arg;
 	struct pair v = split(o->v);
 
-	asked(o->z);
+	wait_request(o->z);
 	rat u = get(o->u);
 
 	give(o->z, u);
@@ -487,7 +486,7 @@ static void do_reverse(void *arg)
 	struct pair r = new_pair();
 
 	put(o->z, zero);
-	asked(o->z);
+	wait_request(o->z);
 	get(o->u);
 	split_into(recip(subst(o->u, shift(zero, r.a))), r);
 	give(o->z, get(r.b));
@@ -499,7 +498,7 @@ static struct series reverse(struct series u)
 	return process(do_reverse, (struct op){ .u = u });
 }
 
-/* --- what they come to --- */
+/* --- checks --- */
 
 #define N 10
 
@@ -521,7 +520,7 @@ static void check_all(struct series s, rat c)
 		check_series(s, &c, 1);
 }
 
-GO_MAIN(sums_and_multiples_of_series)
+GO_MAIN(powser_sums_and_multiples_are_right)
 {
 	static const rat two = { 2, 1 };
 
@@ -530,7 +529,7 @@ GO_MAIN(sums_and_multiples_of_series)
 	check_all(cmul(minus(one), rep(two)), frac(-2, 1));
 	check_all(sub(rep(one), rep(two)), minus(one));
 	check_all(sub(rep(one), rep(one)), zero);
-	/* a finite one and an infinite one, and two finite ones */
+	/* a finite and an infinite series, and two finite series */
 	static const rat some[] = { { 1, 1 }, { 1, 2 }, { 1, 3 } };
 	static const rat sum[] = { { 3, 1 }, { 5, 2 }, { 7, 3 }, { 2, 1 }, { 2, 1 } };
 	static const rat doubled[] = { { 2, 1 }, { 1, 1 }, { 2, 3 }, { 0, 0 }, { 0, 0 } };
@@ -540,7 +539,7 @@ GO_MAIN(sums_and_multiples_of_series)
 	check_series(add(poly(some, 3), poly(some, 3)), doubled, 5);
 }
 
-GO_MAIN(derivatives_and_integrals)
+GO_MAIN(powser_derivatives_and_integrals_are_right)
 {
 	rat d[N], in[N] = { zero };
 
@@ -564,7 +563,7 @@ GO_MAIN(derivatives_and_integrals)
 	check_series(diff(poly(some, 3)), derived, 4);
 }
 
-GO_MAIN(products_and_reciprocals)
+GO_MAIN(powser_products_and_reciprocals_are_right)
 {
 	static const rat unit[N] = { { 1, 1 }, { 0, 1 }, { 0, 1 }, { 0, 1 }, { 0, 1 },
 				     { 0, 1 }, { 0, 1 }, { 0, 1 }, { 0, 1 }, { 0, 1 } };
@@ -586,14 +585,14 @@ GO_MAIN(products_and_reciprocals)
 					   { 0, 1 }, { 0, 1 }, { 0, 1 }, { 0, 1 }, { 0, 1 } };
 
 	check_series(mul(binom(frac(1, 2)), binom(frac(1, 2))), one_plus_x, N);
-	/* of two finite ones */
+	/* two finite series */
 	static const rat a[] = { { 1, 1 }, { 2, 1 } }, b[] = { { 3, 1 }, { 1, 1 }, { 5, 1 } };
 	static const rat ab[] = { { 3, 1 }, { 7, 1 }, { 7, 1 }, { 10, 1 } };
 
 	check_series(mul(poly(a, 2), poly(b, 3)), ab, 4);
 }
 
-GO_MAIN(exponentials)
+GO_MAIN(powser_exponentials_are_right)
 {
 	static const rat x[] = { { 0, 1 }, { 1, 1 } };
 	static const rat of_ones[N] = {
@@ -615,7 +614,7 @@ GO_MAIN(exponentials)
 	check_series(expo(integ(zero, recip(binom(one)))), one_plus_x, 5);
 }
 
-GO_MAIN(substitution_and_reversal)
+GO_MAIN(powser_substitution_and_reversal_are_right)
 {
 	static const rat x_minus_xx[] = { { 0, 1 }, { 1, 1 }, { -1, 1 } };
 	static const rat fibonacci[] = { { 1, 1 }, { 1, 1 }, { 2, 1 }, { 3, 1 },

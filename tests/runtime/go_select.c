@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does select do what Go's public tests ask of it?  Programs of the same intent as test/chan/
- * {doubleselect,select,select2,select3,select4,select5,select6,select7}.go and, of
- * src/runtime/chan_test.go, TestNonblockSelectRace, TestNonblockSelectRace2, TestSelfSelect,
- * TestSelectStress, TestSelectFairness, TestChanSendInterface, TestPseudoRandomSend,
- * TestSelectDuplicateChannel and TestChanSendSelectBarrier; each names its own.
+ * Tests select with programs of the same intent as Go's public tests test/chan/
+ * {doubleselect,select,select2,select3,select4,select5,select6,select7}.go, and
+ * TestNonblockSelectRace, TestNonblockSelectRace2, TestSelfSelect, TestSelectStress,
+ * TestSelectFairness, TestChanSendInterface, TestPseudoRandomSend, TestSelectDuplicateChannel and
+ * TestChanSendSelectBarrier of src/runtime/chan_test.go. Each section names its counterpart.
  */
 #include "go_util.h"
 
 /* --- doubleselect.go --- */
 
-static gmp_chan *quarter[4], *joined;
-static atomic_int open_quarters;
-static int doubles;
+static gmp_chan *branch[4], *joined;
+static atomic_int open_branches;
+static int to_send;
 
 static void send_to_any(UNUSED void *arg)
 {
-	for (int i = 0; i < doubles; i++) {
+	for (int i = 0; i < to_send; i++) {
 		gmp_case cs[4];
 
 		for (int k = 0; k < 4; k++)
-			cs[k] = GMP_SEND_CASE(quarter[k], &i);
+			cs[k] = GMP_SEND_CASE(branch[k], &i);
 		int ran = gmp_select(cs, 4);
 
 		CHECK(ran >= 0 && cs[ran].status == 0);
 	}
 	for (int k = 0; k < 4; k++)
-		CHECK_EQ(gmp_chan_close(quarter[k]), 0);
+		CHECK_EQ(gmp_chan_close(branch[k]), 0);
 }
 
 static void forward(void *arg)
@@ -35,28 +35,28 @@ static void forward(void *arg)
 
 	while (gmp_chan_recv(arg, &v) == 0)
 		put_int(joined, v);
-	if (atomic_fetch_sub(&open_quarters, 1) == 1)
+	if (atomic_fetch_sub(&open_branches, 1) == 1)
 		CHECK_EQ(gmp_chan_close(joined), 0);
 }
 
-GO_MAIN(never_two_cases_of_one_select_run)
+GO_MAIN(select_runs_at_most_one_case)
 {
-	doubles = (int)check_scaled(100000);
-	char *seen = make_memory((size_t)doubles);
+	to_send = (int)check_scaled(100000);
+	char *seen = make_memory((size_t)to_send);
 	int v, n = 0;
 
 	joined = make_ints(0);
-	atomic_store(&open_quarters, 4);
+	atomic_store(&open_branches, 4);
 	for (int k = 0; k < 4; k++) {
-		quarter[k] = make_ints(0);
-		go(forward, quarter[k]);
+		branch[k] = make_ints(0);
+		go(forward, branch[k]);
 	}
 	go(send_to_any, NULL);
 	for (; gmp_chan_recv(joined, &v) == 0; n++) {
-		CHECK(v >= 0 && v < doubles && !seen[v]);
+		CHECK(v >= 0 && v < to_send && !seen[v]);
 		seen[v] = 1;
 	}
-	CHECK_EQ(n, doubles);
+	CHECK_EQ(n, to_send);
 }
 
 /* --- select.go --- */
@@ -78,8 +78,7 @@ struct out {
 	int sent[2], rounds;
 };
 
-/* Whichever takes it: each number goes to one of the two.  One of them is left out when it has had
- * its share. */
+/* Sends each number on one of the two channels. A channel that has had its share is set to NULL. */
 static void send_numbers(void *arg)
 {
 	struct out *o = arg;
@@ -99,7 +98,7 @@ static void send_numbers(void *arg)
 	CHECK_EQ(gmp_chan_close(o->b), 0);
 }
 
-GO_MAIN(a_case_is_left_out_by_a_null_channel)
+GO_MAIN(select_skips_case_with_null_channel)
 {
 	struct out *o = make_memory(sizeof(*o));
 	unsigned v, last[2] = { 0, 0 };
@@ -149,27 +148,30 @@ static void select_many(int n)
 	WAIT_FOR(stats().greens == 1);
 }
 
-static atomic_int met;
+static atomic_int began;
 
-/* On all threads at once: what a thread takes when it begins, and at its first wide select, it keeps. */
-static void meet(void *all)
+/*
+ * On all Ms at once: an M keeps the memory that it allocates at its start and at its first wide
+ * select.
+ */
+static void begin_together(void *all)
 {
 	gmp_case wide[200] = { GMP_RECV_CASE(NULL, NULL) };
 
-	atomic_fetch_add(&met, 1);
-	while (atomic_load(&met) < *(int *)all)
+	atomic_fetch_add(&began, 1);
+	while (atomic_load(&began) < *(int *)all)
 		;
 	CHECK_EQ(gmp_select_try(wide, 200), -EAGAIN);
 	CHECK_EQ(gmp_select_until(wide, 200, gmp_deadline(US)), -ETIMEDOUT);
 }
 
-GO_MAIN(selects_leave_no_memory_behind)
+GO_MAIN(select_leaks_no_memory)
 {
 	int n = (int)check_scaled(100000), x;
 	gmp_case wide[200];
 
 	for (int i = 0; i < procs; i++)
-		go(meet, &procs);
+		go(begin_together, &procs);
 	WAIT_FOR(stats().greens == 1);
 	stream = make_ints(0);
 	dummy = make_ints(0);
@@ -184,7 +186,7 @@ GO_MAIN(selects_leave_no_memory_behind)
 	CHECK(allocated() <= before + 4096);
 }
 
-/* --- select3.go: what waits, and what does not --- */
+/* --- select3.go: which cases wait --- */
 
 struct trial {
 	gmp_case cs[2];
@@ -211,21 +213,21 @@ static struct trial *trial(int n, gmp_case a, gmp_case b)
 	return t;
 }
 
-static uint64_t never_to_return;
+static uint64_t parked_until_shutdown;
 
-static void waits(int n, gmp_case a, gmp_case b)
+static void check_waits(int n, gmp_case a, gmp_case b)
 {
 	gmp_case both[] = { a, b };
 
 	CHECK_EQ(gmp_select_try(both, n),
-		 -EAGAIN); /* Go: with a default; and alone, or the two meet */
+		 -EAGAIN); /* first, because it would match the waiting select */
 	struct trial *t = trial(n, a, b);
 
-	wait_parked(++never_to_return);
+	wait_parked(++parked_until_shutdown);
 	CHECK(!atomic_load(&t->over));
 }
 
-static void waits_not(int n, gmp_case a, gmp_case b, int ran, int status)
+static void check_returns(int n, gmp_case a, gmp_case b, int ran, int status)
 {
 	struct trial *t = trial(n, a, b);
 
@@ -234,43 +236,43 @@ static void waits_not(int n, gmp_case a, gmp_case b, int ran, int status)
 	CHECK_EQ(t->cs[ran].status, status);
 }
 
-GO_MAIN(only_what_is_not_ready_waits)
+GO_MAIN(select_waits_iff_no_case_is_ready)
 {
 	gmp_chan *closed = make_ints(0), *room = make_ints(1), *some = make_ints(2);
 	gmp_case none = GMP_RECV_CASE(NULL, NULL);
 	static int v = 7, x;
 
-	never_to_return = 0;
+	parked_until_shutdown = 0;
 	CHECK_EQ(gmp_chan_close(closed), 0);
-	waits(0, none, none);
-	waits(1, GMP_SEND_CASE(NULL, &v), none);
-	waits(1, GMP_RECV_CASE(NULL, &x), none);
-	waits(2, GMP_SEND_CASE(NULL, &v), GMP_RECV_CASE(NULL, &x));
+	check_waits(0, none, none);
+	check_waits(1, GMP_SEND_CASE(NULL, &v), none);
+	check_waits(1, GMP_RECV_CASE(NULL, &x), none);
+	check_waits(2, GMP_SEND_CASE(NULL, &v), GMP_RECV_CASE(NULL, &x));
 	for (size_t capacity = 0; capacity < 2; capacity++) {
-		waits(1, GMP_RECV_CASE(make_ints(capacity), &x), none);
-		waits(2, GMP_RECV_CASE(make_ints(capacity), &x), none);
-		waits(2, none, GMP_RECV_CASE(make_ints(capacity), NULL));
+		check_waits(1, GMP_RECV_CASE(make_ints(capacity), &x), none);
+		check_waits(2, GMP_RECV_CASE(make_ints(capacity), &x), none);
+		check_waits(2, none, GMP_RECV_CASE(make_ints(capacity), NULL));
 	}
-	waits(1, GMP_SEND_CASE(make_ints(0), &v), none);
-	waits(2, none, GMP_SEND_CASE(make_ints(0), &v));
-	waits_not(1, GMP_SEND_CASE(room, &v), none, 0, 0);
-	waits(1, GMP_SEND_CASE(room, &v), none);
+	check_waits(1, GMP_SEND_CASE(make_ints(0), &v), none);
+	check_waits(2, none, GMP_SEND_CASE(make_ints(0), &v));
+	check_returns(1, GMP_SEND_CASE(room, &v), none, 0, 0);
+	check_waits(1, GMP_SEND_CASE(room, &v), none);
 	put_int(some, 7);
-	waits_not(2, none, GMP_RECV_CASE(some, &x), 1, 0);
+	check_returns(2, none, GMP_RECV_CASE(some, &x), 1, 0);
 	CHECK_EQ(x, 7);
-	waits_not(1, GMP_RECV_CASE(closed, &x), none, 0, -EPIPE);
+	check_returns(1, GMP_RECV_CASE(closed, &x), none, 0, -EPIPE);
 	CHECK_EQ(x, 0);
-	waits_not(2, none, GMP_RECV_CASE(closed, NULL), 1, -EPIPE);
-	waits_not(2, GMP_SEND_CASE(closed, &v), none, 0, -EPIPE);
-	/* nor is it confused by seeing itself */
+	check_returns(2, none, GMP_RECV_CASE(closed, NULL), 1, -EPIPE);
+	check_returns(2, GMP_SEND_CASE(closed, &v), none, 0, -EPIPE);
+	/* a select does not match itself */
 	gmp_chan *own = make_ints(0);
 
-	waits(2, GMP_SEND_CASE(own, &v), GMP_RECV_CASE(own, &x));
+	check_waits(2, GMP_SEND_CASE(own, &v), GMP_RECV_CASE(own, &x));
 }
 
-/* --- select4.go: the others' pointers are not followed --- */
+/* --- select4.go: elements of cases that do not run are not accessed --- */
 
-GO_MAIN(pointers_of_cases_that_do_not_run_are_not_followed)
+GO_MAIN(select_does_not_access_elements_of_other_cases)
 {
 	gmp_chan *ready = make_ints(1), *other = make_ints(0), *closed = make_ints(0);
 	void *nowhere = (void *)(uintptr_t)64;
@@ -289,9 +291,9 @@ GO_MAIN(pointers_of_cases_that_do_not_run_are_not_followed)
 	CHECK_EQ(cs[3].status, -EPIPE);
 }
 
-/* --- select5.go, as far as C has a like: the place in the list is of no importance --- */
+/* --- select5.go, as far as it applies to C: the index of a case does not matter --- */
 
-GO_MAIN(cases_may_stand_in_any_order)
+GO_MAIN(select_runs_ready_case_at_any_index)
 {
 	gmp_chan *c[4];
 	int x[4], order[4];
@@ -318,9 +320,9 @@ GO_MAIN(cases_may_stand_in_any_order)
 	}
 }
 
-/* --- select6.go: what a select leaves of a queue in whose midst it stood --- */
+/* --- select6.go: a queue from whose middle a select is dequeued --- */
 
-static gmp_chan *queue, *way_out, *told;
+static gmp_chan *queue, *other_case, *dequeued;
 
 static void receive_once(UNUSED void *arg)
 {
@@ -330,29 +332,29 @@ static void receive_once(UNUSED void *arg)
 static void leave_then_receive(UNUSED void *arg)
 {
 	int v;
-	gmp_case cs[] = { GMP_RECV_CASE(queue, &v), GMP_RECV_CASE(way_out, &v) };
+	gmp_case cs[] = { GMP_RECV_CASE(queue, &v), GMP_RECV_CASE(other_case, &v) };
 
 	CHECK_EQ(gmp_select(cs, 2), 1);
-	put_int(told, 1);
+	put_int(dequeued, 1);
 	get_int(queue);
 }
 
-GO_MAIN(a_select_that_goes_leaves_the_queue_whole)
+GO_MAIN(select_dequeued_from_any_position_keeps_queue_whole)
 {
-	/* before it, and after it, so many */
+	/* number of receivers ahead of the select and behind it */
 	for (int before = 0; before < 3; before++) {
 		for (int after = 0; after < 3; after++) {
 			uint64_t parked = 0;
 
 			queue = make_ints(0);
-			way_out = make_ints(0);
-			told = make_ints(0);
+			other_case = make_ints(0);
+			dequeued = make_ints(0);
 			for (int i = 0; i < before + 1 + after; i++) {
 				go(i == before ? leave_then_receive : receive_once, NULL);
 				wait_parked(++parked);
 			}
-			put_int(way_out, 1);
-			get_int(told);
+			put_int(other_case, 1);
+			get_int(dequeued);
 			for (int i = 0; i < before + after + 1; i++)
 				put_int(queue, i);
 			WAIT_FOR(stats().greens == 1);
@@ -360,7 +362,7 @@ GO_MAIN(a_select_that_goes_leaves_the_queue_whole)
 	}
 }
 
-/* --- select7.go: the element is dropped, whoever meets whom --- */
+/* --- select7.go: the element is discarded in every combination of sender and receiver --- */
 
 static void drop_by_receive(void *arg)
 {
@@ -382,7 +384,7 @@ static void drop_by_two_cases(void *arg)
 	CHECK_EQ(gmp_select(two, 2), 0);
 }
 
-GO_MAIN(an_element_can_be_dropped)
+GO_MAIN(select_null_element_discards_received_value)
 {
 	static const gmp_fn drops[] = { drop_by_receive, drop_by_one_case, drop_by_two_cases };
 	int v = 1;
@@ -409,29 +411,29 @@ GO_MAIN(an_element_can_be_dropped)
 
 /* --- TestNonblockSelectRace, TestNonblockSelectRace2 --- */
 
-struct look {
+struct try_args {
 	gmp_chan *first, *second, *done;
 };
 
-static void look_once(void *arg)
+static void try_select_once(void *arg)
 {
-	struct look *l = arg;
+	struct try_args *l = arg;
 	gmp_case cs[] = { GMP_RECV_CASE(l->first, NULL), GMP_RECV_CASE(l->second, NULL) };
 
 	put_int(l->done, gmp_select_try(cs, 2));
 }
 
-/* From one to the other: one of them is ready at every instant. */
-static void ready_moves(int closing)
+/* Readiness moves from the first channel to the second: at least one is ready at every instant. */
+static void move_readiness(int closing)
 {
-	struct look l = { .done = make_ints(1) };
+	struct try_args l = { .done = make_ints(1) };
 	int n = (int)check_scaled(50000);
 
 	for (int i = 0; i < n; i++) {
 		l.first = gmp_chan_new(sizeof(int), 1);
 		l.second = gmp_chan_new(sizeof(int), 1);
 		put_int(l.first, 1);
-		go(look_once, &l);
+		go(try_select_once, &l);
 		if (i % 8 == 0)
 			gmp_yield();
 		if (closing)
@@ -445,20 +447,20 @@ static void ready_moves(int closing)
 	}
 }
 
-GO_MAIN(a_try_sees_all_channels_at_one_moment)
+GO_MAIN(select_try_polls_channels_at_one_instant)
 {
-	ready_moves(0);
+	move_readiness(0);
 }
 
-GO_MAIN(a_try_sees_a_close_at_the_same_moment)
+GO_MAIN(select_try_polls_element_and_close_at_one_instant)
 {
-	ready_moves(1);
+	move_readiness(1);
 }
 
 /* --- TestSelfSelect --- */
 
 static gmp_chan *shared;
-static atomic_int selfs;
+static atomic_int selecting;
 static size_t shared_cap;
 
 static void send_or_receive(void *arg)
@@ -475,41 +477,41 @@ static void send_or_receive(void *arg)
 		CHECK(ran == 0 ? v == -1 : v == 0 || v == 1);
 		CHECK(shared_cap > 0 || v != me);
 	}
-	atomic_fetch_sub(&selfs, 1);
+	atomic_fetch_sub(&selecting, 1);
 }
 
-GO_MAIN(nobody_receives_its_own)
+GO_MAIN(select_never_matches_its_own_case)
 {
 	for (shared_cap = 0; shared_cap <= 10; shared_cap += 10) {
 		shared = make_ints(shared_cap);
-		atomic_store(&selfs, 2);
+		atomic_store(&selecting, 2);
 		for (intptr_t i = 0; i < 2; i++)
 			go(send_or_receive, (void *)i);
-		WAIT_FOR(atomic_load(&selfs) == 0);
+		WAIT_FOR(atomic_load(&selecting) == 0);
 	}
 }
 
 /* --- TestSelectStress --- */
 
 static gmp_chan *four[4];
-static gmp_wg ten;
+static gmp_wg workers;
 static int each;
 
 static void send_each(void *arg)
 {
 	for (int i = 0; i < each; i++)
 		put_int(arg, i);
-	CHECK_EQ(gmp_wg_done(&ten), 0);
+	CHECK_EQ(gmp_wg_done(&workers), 0);
 }
 
 static void receive_each(void *arg)
 {
 	for (int i = 0; i < each; i++)
 		get_int(arg);
-	CHECK_EQ(gmp_wg_done(&ten), 0);
+	CHECK_EQ(gmp_wg_done(&workers), 0);
 }
 
-/* As many on each of the four, in one select; arg tells the direction. */
+/* Sends (arg != NULL) or receives `each` elements on each of the four channels by selects. */
 static void select_each(void *arg)
 {
 	int n[4] = { 0 }, v = 0, first = arg ? 3 : 0;
@@ -531,23 +533,23 @@ static void select_each(void *arg)
 		if (++n[ran] == each)
 			c[ran] = NULL;
 	}
-	CHECK_EQ(gmp_wg_done(&ten), 0);
+	CHECK_EQ(gmp_wg_done(&workers), 0);
 }
 
-GO_MAIN(selects_and_operations_add_up)
+GO_MAIN(select_beside_plain_calls_loses_no_element)
 {
 	static const size_t caps[] = { 0, 0, 2, 3 };
 
 	each = (int)check_scaled(20000);
-	CHECK_EQ(gmp_wg_add(&ten, 10), 0);
+	CHECK_EQ(gmp_wg_add(&workers, 10), 0);
 	for (int i = 0; i < 4; i++) {
 		four[i] = make_ints(caps[i]);
 		go(send_each, four[i]);
 		go(receive_each, four[i]);
 	}
 	go(select_each, NULL);
-	go(select_each, &ten);
-	CHECK_EQ(gmp_wg_wait(&ten), 0);
+	go(select_each, &workers);
+	CHECK_EQ(gmp_wg_wait(&workers), 0);
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(gmp_chan_len(four[i]), 0);
 }
@@ -574,7 +576,7 @@ static void route(UNUSED void *arg)
 	}
 }
 
-GO_MAIN(two_that_are_always_ready_get_half_each)
+GO_MAIN(select_fairness_gives_two_ready_cases_half_each)
 {
 	int n = (int)check_scaled(20000), b, hits[4] = { 0 };
 
@@ -595,7 +597,7 @@ GO_MAIN(two_that_are_always_ready_get_half_each)
 		hits[2 + ran]++;
 	}
 	CHECK_EQ(gmp_chan_close(enough), 0);
-	/* seven deviations off, at most */
+	/* at most seven standard deviations */
 	for (int i = 0; i < 2; i++) {
 		double off = hits[i] - n / 2.0;
 
@@ -604,13 +606,13 @@ GO_MAIN(two_that_are_always_ready_get_half_each)
 	CHECK(hits[2] > 0 && hits[3] > 0);
 }
 
-/* --- TestChanSendInterface: elements of more than a word, from more than one place --- */
+/* --- TestChanSendInterface: elements of two words --- */
 
 struct value {
 	const void *type, *data;
 };
 
-GO_MAIN(elements_may_be_pairs_of_pointers)
+GO_MAIN(select_elements_of_two_words_arrive_whole)
 {
 	gmp_chan *c = make_chan(sizeof(struct value), 1);
 	static const int type, a, b;
@@ -646,7 +648,7 @@ static void receive_draws(void *arg)
 	put_int(d->done, 1);
 }
 
-GO_MAIN(zeros_and_ones_are_sent_by_chance)
+GO_MAIN(select_choice_between_two_sends_is_random)
 {
 	static const int zero = 0, one = 1;
 
@@ -694,7 +696,7 @@ static void wait_behind(UNUSED void *arg)
 	put_int(gone, 10);
 }
 
-GO_MAIN(who_stands_twice_in_a_queue_leaves_it_twice)
+GO_MAIN(select_with_channel_twice_is_dequeued_twice)
 {
 	twice = make_ints(0);
 	once = make_ints(0);
@@ -709,8 +711,7 @@ GO_MAIN(who_stands_twice_in_a_queue_leaves_it_twice)
 	CHECK_EQ(get_int(gone), 10);
 }
 
-/* --- TestChanSendSelectBarrier: what is sent is whole when it is received, and the channel is the
- * receiver's then --- */
+/* --- TestChanSendSelectBarrier: the receiver gets a whole element and may free the channel --- */
 
 struct response {
 	int number, squared;
@@ -736,19 +737,19 @@ static void respond(void *arg)
 }
 
 static gmp_wg askers;
-static gmp_chan *nobody_cancels;
+static gmp_chan *never_cancelled;
 
 static void ask(void *arg)
 {
 	int n = (int)check_scaled(200);
 
 	for (int i = 0; i < n; i++) {
-		/* the request lives as long as anybody may read it: until the end */
+		/* freed after the run, since respond() may still read it */
 		struct request *q = make_memory(sizeof(*q));
 		struct response *r = NULL;
 
 		q->answer = gmp_chan_new(sizeof(r), 0);
-		q->cancelled = nobody_cancels;
+		q->cancelled = never_cancelled;
 		q->number = i;
 		q->by_select = arg != NULL;
 		go(respond, q);
@@ -763,7 +764,7 @@ static void ask(void *arg)
 
 static void ask_all(void *by_select)
 {
-	nobody_cancels = make_ints(0);
+	never_cancelled = make_ints(0);
 	CHECK_EQ(gmp_wg_add(&askers, 100), 0);
 	for (int i = 0; i < 100; i++)
 		go(ask, by_select);
@@ -771,12 +772,12 @@ static void ask_all(void *by_select)
 	WAIT_FOR(stats().greens == 1);
 }
 
-GO_MAIN(an_answer_is_whole_and_its_channel_may_be_freed)
+GO_MAIN(chan_freed_after_recv_is_not_used_by_sender)
 {
 	ask_all(NULL);
 }
 
-GO_MAIN(an_answer_by_select_is_whole_and_its_channel_may_be_freed)
+GO_MAIN(chan_freed_after_recv_is_not_used_by_select_sender)
 {
 	ask_all(&askers);
 }

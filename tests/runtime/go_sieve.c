@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Do chains of filters that grow as they run give the primes?  The intent of Go's test/chan/
- * sieve1.go (every channel a rendezvous) and sieve2.go (buffers of several sizes). */
+/*
+ * Tests prime sieves, which are growing chains of filters; the intent is that of Go's
+ * test/chan/sieve1.go (unbuffered channels) and sieve2.go (buffers of several sizes).
+ */
 #include "go_util.h"
 
 static size_t buffers[8];
-static int selects; /* pass on by a select that could also stop */
+static int selects; /* send by a select that also receives from `stop` */
 static gmp_chan *stop;
 
 static void count_up(void *arg)
@@ -23,8 +25,8 @@ struct filter {
 	int prime;
 };
 
-/* What its prime does not divide goes on; so does the end. */
-static void sift(void *arg)
+/* Passes on the numbers that its prime does not divide, and the close. */
+static void filter_multiples(void *arg)
 {
 	struct filter *f = arg;
 	int v, stopped = 0;
@@ -50,14 +52,14 @@ static int is_prime(int n)
 	return n > 1;
 }
 
-static void sieve(int how_many)
+static void sieve(int count)
 {
 	gmp_chan *c = make_ints(buffers[0]);
 	int expected = 2;
 
 	stop = make_ints(0);
 	go(count_up, c);
-	for (int i = 0; i < how_many; i++) {
+	for (int i = 0; i < count; i++) {
 		struct filter *f = make_memory(sizeof(*f));
 
 		*f = (struct filter){ c, make_ints(buffers[(i + 1) % 8]), get_int(c) };
@@ -65,7 +67,7 @@ static void sieve(int how_many)
 		do
 			expected++;
 		while (!is_prime(expected));
-		go(sift, f);
+		go(filter_multiples, f);
 		c = f->out;
 	}
 	CHECK_EQ(gmp_chan_close(stop), 0);
@@ -74,7 +76,7 @@ static void sieve(int how_many)
 	WAIT_FOR(stats().greens == 1);
 }
 
-GO_MAIN(a_chain_of_rendezvous_sifts_the_primes)
+GO_MAIN(sieve_of_unbuffered_chans_yields_primes)
 {
 	memset(buffers, 0, sizeof(buffers));
 	selects = 0;
@@ -83,19 +85,19 @@ GO_MAIN(a_chain_of_rendezvous_sifts_the_primes)
 	sieve((int)check_scaled(200));
 }
 
-GO_MAIN(a_chain_of_buffers_sifts_the_primes)
+GO_MAIN(sieve_of_buffered_chans_yields_primes)
 {
-	static const size_t some[8] = { 50, 0, 1, 10, 0, 3, 100, 2 };
+	static const size_t sizes[8] = { 50, 0, 1, 10, 0, 3, 100, 2 };
 
-	memcpy(buffers, some, sizeof(buffers));
+	memcpy(buffers, sizes, sizeof(buffers));
 	selects = 0;
 	sieve((int)check_scaled(300));
 	selects = 1;
 	sieve((int)check_scaled(300));
 }
 
-/* The run is over when the last prime wanted is known; the chain is dropped as it stands. */
-GO_MAIN(a_chain_may_be_left_standing)
+/* The run ends with the last prime wanted, while the filters wait. */
+GO_MAIN(sieve_still_waiting_is_killed_at_shutdown)
 {
 	gmp_chan *c = make_ints(0);
 
@@ -106,7 +108,7 @@ GO_MAIN(a_chain_may_be_left_standing)
 
 		*f = (struct filter){ c, make_ints((size_t)i % 3), get_int(c) };
 		CHECK(is_prime(f->prime));
-		go(sift, f);
+		go(filter_multiples, f);
 		c = f->out;
 	}
 	CHECK_EQ(get_int(c), 233);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Do wait groups, once objects and the table of those who wait do what Go's public tests ask of them?
- * Programs of the same intent as those of src/sync/{waitgroup,once}_test.go and src/runtime/lot_test.go;
- * each section names its own.
+ * Tests wait groups, once objects and the wait queue table with programs of the same intent as Go's
+ * src/sync/{waitgroup,once}_test.go and src/runtime/lot_test.go; each section names its
+ * counterpart.
  */
 #include <stdbool.h>
 
@@ -14,30 +14,30 @@ static gmp_sem sem;
 
 enum { GROUP = 16 };
 
-struct two_groups {
+struct wg_pair {
 	gmp_wg here, there;
 	gmp_chan *out;
 };
 
-static void meet(void *arg)
+static void done_and_wait(void *arg)
 {
-	struct two_groups *t = arg;
+	struct wg_pair *t = arg;
 
 	CHECK_EQ(gmp_wg_done(&t->here), 0);
 	CHECK_EQ(gmp_wg_wait(&t->there), 0);
 	put_int(t->out, 1);
 }
 
-GO_MAIN(wait_groups_are_used_again_and_again)
+GO_MAIN(wg_can_be_reused_after_wait)
 {
-	struct two_groups *t = make_memory(sizeof(*t));
+	struct wg_pair *t = make_memory(sizeof(*t));
 
 	t->out = make_ints(GROUP);
 	for (int round = 0; round < 8; round++) {
 		CHECK_EQ(gmp_wg_add(&t->here, GROUP), 0);
 		CHECK_EQ(gmp_wg_add(&t->there, GROUP), 0);
 		for (int i = 0; i < GROUP; i++)
-			go(meet, t);
+			go(done_and_wait, t);
 		CHECK_EQ(gmp_wg_wait(&t->here), 0);
 		for (int i = 0; i < GROUP; i++) {
 			CHECK_EQ(gmp_chan_try_recv(t->out, NULL), -EAGAIN);
@@ -48,103 +48,103 @@ GO_MAIN(wait_groups_are_used_again_and_again)
 	}
 }
 
-/* --- TestWaitGroupRace, TestWaitGroupMisuse2: on the stack of who waits, and gone after that --- */
+/* --- TestWaitGroupRace, TestWaitGroupMisuse2: a wait group on the waiter's stack --- */
 
-struct errand {
+struct task {
 	gmp_wg *wg;
 	atomic_int *n;
 };
 
-static void run_errand(void *arg)
+static void run_task(void *arg)
 {
-	struct errand *e = arg;
+	struct task *e = arg;
 
 	atomic_fetch_add_explicit(e->n, 1, memory_order_relaxed);
 	CHECK_EQ(gmp_wg_done(e->wg), 0);
 }
 
-static __attribute__((noinline)) void wait_for_errands(int errands)
+static __attribute__((noinline)) void wait_for_tasks(int tasks)
 {
 	gmp_wg w = GMP_WG_INIT;
 	atomic_int n = 0;
-	struct errand e = { &w, &n };
+	struct task e = { &w, &n };
 
-	for (int i = 0; i < errands; i++) {
+	for (int i = 0; i < tasks; i++) {
 		CHECK_EQ(gmp_wg_add(&w, 1), 0);
-		go(run_errand, &e);
+		go(run_task, &e);
 	}
 	CHECK_EQ(gmp_wg_wait(&w), 0);
-	CHECK_EQ(atomic_load_explicit(&n, memory_order_relaxed), errands);
+	CHECK_EQ(atomic_load_explicit(&n, memory_order_relaxed), tasks);
 	memset(&w, 0xee, sizeof(w));
 }
 
-static void wait_for_many_errands(UNUSED void *arg)
+static void wait_for_tasks_often(UNUSED void *arg)
 {
 	for (long i = 0, n = check_scaled(1000); i < n; i++)
-		wait_for_errands(1 + (int)(i % 3));
+		wait_for_tasks(1 + (int)(i % 3));
 }
 
-GO_MAIN(a_wait_group_may_live_on_the_stack)
+GO_MAIN(wg_on_stack_is_not_used_after_wait_returns)
 {
 	gmp_g *g[4];
 
-	spawn_all(wait_for_many_errands, NULL, g, 4);
+	spawn_all(wait_for_tasks_often, NULL, g, 4);
 	join_all(g, 4);
 }
 
 /* --- once_test.go: TestOnce, TestOncePanic --- */
 
 static gmp_once once;
-static int times;
+static int calls;
 
-static void count_time(UNUSED void *arg)
+static void count_call(UNUSED void *arg)
 {
-	times++;
+	calls++;
 }
 
 static void do_once(void *done)
 {
-	CHECK_EQ(gmp_once_do(&once, count_time, NULL), 0);
-	CHECK_EQ(times, 1);
+	CHECK_EQ(gmp_once_do(&once, count_call, NULL), 0);
+	CHECK_EQ(calls, 1);
 	put_int(done, 1);
 }
 
-GO_MAIN(once_is_once)
+GO_MAIN(once_concurrent_callers_run_fn_once)
 {
 	gmp_chan *done = make_ints(0);
 
 	for (long i = 0, n = check_scaled(200); i < n; i++) {
 		once = (gmp_once)GMP_ONCE_INIT;
-		times = 0;
+		calls = 0;
 		for (int k = 0; k < 10; k++)
 			go(do_once, done);
 		for (int k = 0; k < 10; k++)
 			get_int(done);
-		CHECK_EQ(times, 1);
+		CHECK_EQ(calls, 1);
 	}
 }
 
-static void count_time_and_end(void *done)
+static void count_call_and_exit(void *done)
 {
-	times++;
+	calls++;
 	put_int(done, 2);
 	gmp_exit();
 }
 
-static void do_once_and_end(void *done)
+static void do_once_and_exit(void *done)
 {
-	gmp_once_do(&once, count_time_and_end, done);
-	CHECK(!"its function has ended it");
+	gmp_once_do(&once, count_call_and_exit, done);
+	CHECK(!"gmp_once_do returned although its function exits");
 }
 
-GO_MAIN(once_is_once_though_its_function_ends_the_green_thread)
+GO_MAIN(once_fn_that_exits_counts_as_done)
 {
 	gmp_chan *done = make_ints(0);
 
 	for (long i = 0, n = check_scaled(200); i < n; i++) {
 		once = (gmp_once)GMP_ONCE_INIT;
-		times = 0;
-		gmp_g *first = spawn(do_once_and_end, done);
+		calls = 0;
+		gmp_g *first = spawn(do_once_and_exit, done);
 
 		WAIT_FOR(__atomic_load_n(&once.state, __ATOMIC_RELAXED) != 0);
 		for (int k = 0; k < 3; k++)
@@ -156,9 +156,9 @@ GO_MAIN(once_is_once_though_its_function_ends_the_green_thread)
 	}
 }
 
-/* --- lot_test.go of the runtime: the table of those who wait --- */
+/* --- lot_test.go of the runtime: the wait queue table --- */
 
-enum { ADDRESSES = 307 }; /* a prime: every step goes round to all */
+enum { ADDRESSES = 307 }; /* prime, so that every step visits all addresses */
 
 static gmp_sem table[ADDRESSES];
 
@@ -170,8 +170,8 @@ static void acquire_own(void *arg)
 	CHECK_EQ(gmp_sem_try_acquire(s), -EAGAIN);
 }
 
-/* Many addresses, released in an order of their own: each wakes who waits for it. */
-GO_MAIN(who_waits_on_an_address_is_woken_by_it)
+/* Releases many addresses in an order other than that of the waits. */
+GO_MAIN(sem_release_wakes_waiter_of_its_address)
 {
 	gmp_g *g[ADDRESSES];
 
@@ -195,7 +195,7 @@ static void acquire_numbered(void *number)
 }
 
 /* One address with a long queue. */
-GO_MAIN(a_long_queue_keeps_its_order)
+GO_MAIN(sem_long_queue_keeps_fifo_order)
 {
 	int n = SLOW ? 100 : 1000;
 

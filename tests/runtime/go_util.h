@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the programs have in common whose properties Go's public tests check as well: what they make
- * lives until the run is over, since a run drops those who still live, as Go does at the end of main. */
+/*
+ * Helpers for the tests that follow Go's public tests: what a program makes is freed after the run,
+ * since green threads that still exist are killed at shutdown, as in Go at the end of main.
+ */
 #ifndef TESTS_RUNTIME_GO_UTIL_H
 #define TESTS_RUNTIME_GO_UTIL_H
 
@@ -40,7 +42,7 @@ UNUSED static void free_made(void)
 	atomic_store(&n_chans, 0);
 }
 
-/* GO_MAIN(name) { ... }: a case at 1, 2 and 4 Ps; what was made is freed after the run. */
+/* GO_MAIN(name) { ... }: a case at 1, 2 and 4 Ps. What make_*() returned is freed after the run. */
 #define GO_MAIN(name) RT_THEN(name, free_made)
 
 UNUSED static void go(gmp_fn fn, void *arg)

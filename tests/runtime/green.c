@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests the life of a green thread: starting, joining, detaching, ending, from green threads and from
- * foreign ones; its name and number.
+ * Tests the lifetime of green threads (spawn, join, detach, exit), from green and external threads,
+ * and their names and ids.
  */
 #include "green_util.h"
 
@@ -40,7 +40,7 @@ static void set_flag(void *arg)
 	*(int *)arg = 1;
 }
 
-RT(spawn_does_not_run_it_at_once)
+RT(spawn_on_one_p_does_not_switch_to_new_g)
 {
 	int flag = 0;
 	gmp_g *g;
@@ -53,7 +53,7 @@ RT(spawn_does_not_run_it_at_once)
 	CHECK_EQ(flag, 1);
 }
 
-RT(join_sees_what_the_green_thread_wrote)
+RT(join_makes_writes_of_green_thread_visible)
 {
 	for (int i = 0; i < 1000; i++) {
 		int *flag = calloc(1, sizeof(*flag));
@@ -65,18 +65,18 @@ RT(join_sees_what_the_green_thread_wrote)
 	}
 }
 
-RT(join_of_an_ended_green_thread_returns_at_once)
+RT(join_ended_green_thread_returns_at_once)
 {
 	gmp_g *g[10];
 
 	for (int i = 0; i < 10; i++)
 		g[i] = spawn(add_one, NULL);
 	WAIT_FOR(atomic_load(&count) == 10);
-	for (int i = 0; i < 10; i++) /* counted as ended is not yet ended for who joins */
+	for (int i = 0; i < 10; i++) /* add_one counts before the exit */
 		WAIT_FOR(gmp_join_until(g[i], 0) == 0);
 }
 
-RT(join_until_times_out_and_keeps_the_handle)
+RT(join_until_timeout_keeps_handle_valid)
 {
 	int64_t t = gmp_now();
 	gmp_g *g;
@@ -94,19 +94,19 @@ RT(join_until_times_out_and_keeps_the_handle)
 	CHECK_EQ(atomic_load(&count), 1);
 }
 
-static void join_itself(UNUSED void *arg)
+static void join_self(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_join(gmp_self()), -EDEADLK);
 	CHECK_EQ(gmp_join_until(gmp_self(), gmp_deadline(MS)), -EDEADLK);
 	CHECK_EQ(gmp_join_until(gmp_self(), 0), -EDEADLK);
 }
 
-RT(joining_oneself_is_edeadlk)
+RT(join_self_returns_edeadlk)
 {
-	join(spawn(join_itself, NULL));
+	join(spawn(join_self, NULL));
 }
 
-static void join_itself_in_blocking_code(void *through)
+static void join_self_in_blocking_code(void *returned)
 {
 	gmp_g *self = gmp_self();
 
@@ -115,19 +115,19 @@ static void join_itself_in_blocking_code(void *through)
 	CHECK_EQ(gmp_join_until(self, gmp_deadline(MS)), -EDEADLK);
 	CHECK_EQ(gmp_join(self), -EDEADLK);
 	gmp_block_leave();
-	atomic_store((atomic_int *)through, 1);
+	atomic_store((atomic_int *)returned, 1);
 }
 
-RT(joining_oneself_in_blocking_code_is_edeadlk)
+RT(join_self_in_blocking_code_returns_edeadlk)
 {
-	atomic_int through = 0;
-	gmp_g *g = spawn(join_itself_in_blocking_code, &through);
+	atomic_int returned = 0;
+	gmp_g *g = spawn(join_self_in_blocking_code, &returned);
 
-	WAIT_FOR(atomic_load(&through)); /* nobody else is its joiner */
+	WAIT_FOR(atomic_load(&returned)); /* no other joiner until then */
 	join(g);
 }
 
-RT(join_of_null_is_einval)
+RT(join_null_returns_einval)
 {
 	CHECK_EQ(gmp_join(NULL), -EINVAL);
 	CHECK_EQ(gmp_join_until(NULL, 0), -EINVAL);
@@ -140,12 +140,12 @@ static void join_arg(void *arg)
 	atomic_fetch_add(&count, 10);
 }
 
-static void join_arg_for_a_while(void *arg)
+static void join_arg_until_timeout(void *arg)
 {
 	CHECK_EQ(gmp_join_until(arg, gmp_deadline(20 * MS)), -ETIMEDOUT);
 }
 
-RT(a_second_joiner_at_the_same_time_is_einval)
+RT(join_while_another_joiner_waits_returns_einval)
 {
 	gmp_g *g, *j;
 
@@ -162,19 +162,19 @@ RT(a_second_joiner_at_the_same_time_is_einval)
 	CHECK_EQ(atomic_load(&count), 11);
 }
 
-RT(after_a_joiner_timed_out_another_may_join)
+RT(join_after_timeout_of_another_joiner_works)
 {
 	gmp_g *g;
 
 	gmp_wg_add(&gate, 1);
 	g = spawn(wait_gate, NULL);
-	join(spawn(join_arg_for_a_while, g));
-	join(spawn(join_arg_for_a_while, g));
+	join(spawn(join_arg_until_timeout, g));
+	join(spawn(join_arg_until_timeout, g));
 	gmp_wg_done(&gate);
 	join(g);
 }
 
-RT(join_until_racing_with_the_end_takes_the_handle_once)
+RT(join_until_racing_exit_consumes_handle_once)
 {
 	for (int i = 0; i < (SLOW ? 500 : 3000); i++) {
 		gmp_g *g = spawn(add_one, NULL);
@@ -188,7 +188,7 @@ RT(join_until_racing_with_the_end_takes_the_handle_once)
 	WAIT_FOR(stats().greens == 1);
 }
 
-RT(detach_lets_it_go_on)
+RT(detach_running_green_thread_lets_it_continue)
 {
 	gmp_g *g;
 
@@ -200,7 +200,7 @@ RT(detach_lets_it_go_on)
 	WAIT_FOR(atomic_load(&count) == 1 && stats().greens == 1);
 }
 
-RT(detach_before_during_and_after_the_end_leaves_nothing)
+RT(detach_racing_exit_leaves_no_green_thread)
 {
 	for (int i = 0; i < 10000; i++) {
 		gmp_g *g = spawn(add_one, NULL);
@@ -225,14 +225,14 @@ static void cancel_and_detach(UNUSED void *arg)
 	}
 }
 
-/* Which the sanitizer sees. */
-RT(a_descriptor_is_used_again_only_when_its_detacher_has_done_with_it)
+/* A sanitizer reports a use of the reused g struct. */
+RT(g_struct_is_reused_only_after_detach_has_returned)
 {
 	run_crowd(cancel_and_detach, 0, 4);
 	WAIT_FOR(atomic_load(&count) == 4 * 1000 && stats().greens == 1);
 }
 
-static void end_deep_down(int depth)
+static void exit_at_depth(int depth)
 {
 	volatile char pad[64];
 
@@ -241,28 +241,28 @@ static void end_deep_down(int depth)
 		return;
 	if (depth == 0)
 		gmp_exit();
-	end_deep_down(depth - 1);
+	exit_at_depth(depth - 1);
 	CHECK(!"gmp_exit returned" && pad[0]);
 }
 
-static void end_early(UNUSED void *arg)
+static void exit_early(UNUSED void *arg)
 {
 	atomic_fetch_add(&count, 1);
-	end_deep_down(20);
+	exit_at_depth(20);
 }
 
-RT(exit_ends_the_caller_from_any_depth)
+RT(exit_in_nested_call_ends_green_thread)
 {
 	for (int i = 0; i < 100; i++)
-		join(spawn(end_early, NULL));
+		join(spawn(exit_early, NULL));
 	for (int i = 0; i < 100; i++)
-		CHECK_EQ(gmp_go(end_early, NULL), 0);
+		CHECK_EQ(gmp_go(exit_early, NULL), 0);
 	WAIT_FOR(atomic_load(&count) == 200 && stats().greens == 1);
 }
 
 /* ---- arguments */
 
-RT(bad_arguments_of_spawn_are_einval)
+RT(spawn_bad_arguments_return_einval)
 {
 	gmp_attr a = GMP_ATTR_INIT;
 	gmp_g *g = NULL;
@@ -296,7 +296,7 @@ static void use_8_kib(void *arg)
 	atomic_fetch_add((atomic_int *)arg, 1);
 }
 
-RT(small_stacks_are_rounded_up_to_16_kib)
+RT(spawn_small_stack_size_is_rounded_up_to_16_kib)
 {
 	static const size_t sizes[] = { 1, 100, 4096, 8192, 16383, 16384 };
 	gmp_g *g[6];
@@ -312,7 +312,7 @@ RT(small_stacks_are_rounded_up_to_16_kib)
 	CHECK_EQ(atomic_load(&count), 6);
 }
 
-RT(a_stack_of_1_gib_is_accepted)
+RT(spawn_stack_size_of_1_gib_works)
 {
 	gmp_attr a = GMP_ATTR_INIT;
 	gmp_g *g;
@@ -325,21 +325,21 @@ RT(a_stack_of_1_gib_is_accepted)
 
 /* ---- self, id, name */
 
-static void see_self(void *arg)
+static void store_self(void *arg)
 {
 	*(gmp_g **)arg = gmp_self();
 }
 
-RT(self_is_the_handle_that_spawn_gave)
+RT(self_equals_handle_from_spawn)
 {
-	gmp_g *seen = NULL, *g = spawn(see_self, &seen);
+	gmp_g *seen = NULL, *g = spawn(store_self, &seen);
 
 	join(g);
 	CHECK(seen == g);
 	CHECK(gmp_self() != NULL);
 }
 
-static void see_no_self(UNUSED void *arg)
+static void check_self_is_null(UNUSED void *arg)
 {
 	CHECK(gmp_self() == NULL);
 	gmp_yield();
@@ -347,16 +347,16 @@ static void see_no_self(UNUSED void *arg)
 	CHECK(gmp_self() == NULL);
 }
 
-RT(self_is_null_on_a_foreign_thread)
+RT(self_on_external_thread_returns_null)
 {
 	struct ext_thread f;
 
-	ext_thread_start(&f, see_no_self, NULL);
+	ext_thread_start(&f, check_self_is_null, NULL);
 	ext_thread_join(&f);
 	CHECK(gmp_self() != NULL);
 }
 
-RT(ids_are_positive_and_never_used_twice)
+RT(id_is_positive_and_never_reused)
 {
 	enum { N = 2000 };
 	static int64_t ids[N + 1];
@@ -385,16 +385,16 @@ RT(ids_are_positive_and_never_used_twice)
 		CHECK(ids[i] != ids[i - 1]);
 }
 
-static atomic_int names_seen;
+static atomic_int names_stored;
 
-static void see_name(void *arg)
+static void store_name(void *arg)
 {
 	snprintf(arg, 100, "%s", gmp_name(gmp_self()));
-	atomic_fetch_add(&names_seen, 1);
+	atomic_fetch_add(&names_stored, 1);
 	gmp_wg_wait(&gate);
 }
 
-RT(the_name_is_copied_and_cut_at_63_bytes)
+RT(name_is_copied_and_truncated_to_63_bytes)
 {
 	char name[] = "worker", seen[100] = "?", lng[101];
 	gmp_attr a = GMP_ATTR_INIT;
@@ -402,9 +402,9 @@ RT(the_name_is_copied_and_cut_at_63_bytes)
 
 	gmp_wg_add(&gate, 1);
 	a.name = name;
-	CHECK_EQ(gmp_spawn(&g, see_name, seen, &a), 0);
+	CHECK_EQ(gmp_spawn(&g, store_name, seen, &a), 0);
 	memset(name, 'x', sizeof(name) - 1);
-	WAIT_FOR(atomic_load(&names_seen) == 1);
+	WAIT_FOR(atomic_load(&names_stored) == 1);
 	CHECK_STR(seen, "worker");
 	CHECK_STR(gmp_name(g), "worker");
 	gmp_wg_done(&gate);
@@ -414,22 +414,22 @@ RT(the_name_is_copied_and_cut_at_63_bytes)
 	memset(lng, 'y', 100);
 	lng[100] = '\0';
 	a.name = lng;
-	CHECK_EQ(gmp_spawn(&g, see_name, seen, &a), 0);
-	WAIT_FOR(atomic_load(&names_seen) == 2);
+	CHECK_EQ(gmp_spawn(&g, store_name, seen, &a), 0);
+	WAIT_FOR(atomic_load(&names_stored) == 2);
 	CHECK_EQ(strlen(gmp_name(g)), 63);
 	CHECK_EQ(strncmp(gmp_name(g), lng, 63), 0);
 	gmp_wg_done(&gate);
 	join(g);
 }
 
-RT(without_a_name_the_name_is_empty)
+RT(name_unset_is_empty_also_in_reused_g_struct)
 {
 	gmp_attr a = GMP_ATTR_INIT;
 	gmp_g *g = spawn(nothing, NULL);
 
 	CHECK_STR(gmp_name(g), "");
 	join(g);
-	/* A record that is used again does not keep the old name. */
+	/* A reused g struct does not keep the old name. */
 	a.name = "old";
 	for (int i = 0; i < 100; i++) {
 		CHECK_EQ(gmp_spawn(&g, nothing, NULL, &a), 0);
@@ -441,9 +441,9 @@ RT(without_a_name_the_name_is_empty)
 	}
 }
 
-/* ---- foreign threads */
+/* ---- external threads */
 
-static void spawn_from_here(UNUSED void *arg)
+static void spawn_and_join_many(UNUSED void *arg)
 {
 	enum { N = 500 };
 	gmp_g *g[N];
@@ -457,19 +457,19 @@ static void spawn_from_here(UNUSED void *arg)
 		join(g[i]);
 }
 
-RT(foreign_threads_spawn_and_join)
+RT(spawn_and_join_from_external_threads_work)
 {
 	struct ext_thread f[4];
 
 	for (int i = 0; i < 4; i++)
-		ext_thread_start(&f[i], spawn_from_here, NULL);
-	spawn_from_here(NULL);
+		ext_thread_start(&f[i], spawn_and_join_many, NULL);
+	spawn_and_join_many(NULL);
 	for (int i = 0; i < 4; i++)
 		ext_thread_join(&f[i]);
 	WAIT_FOR(atomic_load(&count) == 5 * (500 + 167) && stats().greens == 1);
 }
 
-static void join_until_here(void *arg)
+static void join_until_timeout(void *arg)
 {
 	int64_t t = gmp_now();
 
@@ -479,12 +479,12 @@ static void join_until_here(void *arg)
 	CHECK_EQ(gmp_detach(arg), 0);
 }
 
-RT(join_until_works_from_a_foreign_thread)
+RT(join_until_on_external_thread_times_out)
 {
 	struct ext_thread f;
 
 	gmp_wg_add(&gate, 1);
-	ext_thread_start(&f, join_until_here, spawn(wait_gate, NULL));
+	ext_thread_start(&f, join_until_timeout, spawn(wait_gate, NULL));
 	ext_thread_join(&f);
 	gmp_wg_done(&gate);
 	WAIT_FOR(atomic_load(&count) == 1);
@@ -495,7 +495,7 @@ static void join_one(void *arg)
 	CHECK_EQ(gmp_join(arg), 0);
 }
 
-RT(a_foreign_joiner_wakes_when_the_green_thread_ends)
+RT(join_on_external_thread_wakes_at_exit)
 {
 	for (int i = 0; i < 50; i++) {
 		struct ext_thread f;

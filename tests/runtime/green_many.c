@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that there can be very many green threads, and what each of them takes. */
+/* Tests 100,000 and 1,000,000 green threads at once, and the memory that each of them uses. */
 #include "green_util.h"
 
 static void tree(void *arg)
@@ -16,7 +16,7 @@ static void tree(void *arg)
 	join(b);
 }
 
-RT(a_tree_of_green_threads_is_joined_from_below)
+RT(spawn_tree_is_joined_from_the_leaves_up)
 {
 	int depth = SLOW ? 9 : 14;
 
@@ -24,7 +24,7 @@ RT(a_tree_of_green_threads_is_joined_from_below)
 	CHECK_EQ(atomic_load(&count), (2 << depth) - 1);
 }
 
-RT(a_hundred_thousand_green_threads_run)
+RT(spawn_100000_green_threads_all_run)
 {
 	int n = SLOW ? 5000 : 100000;
 	gmp_g **g = calloc((size_t)n, sizeof(gmp_g *));
@@ -59,7 +59,7 @@ static void release_many(int n)
 	WAIT_FOR(atomic_load(&count) == n && stats().greens == 1);
 }
 
-RT(a_hundred_thousand_parked_take_at_most_5000_bytes_each)
+RT(parked_100000_green_threads_use_at_most_5000_bytes_each)
 {
 	int n = SLOW ? 2000 : 100000;
 	long before = footprint_kb(), after;
@@ -69,20 +69,20 @@ RT(a_hundred_thousand_parked_take_at_most_5000_bytes_each)
 	if (!SLOW)
 		CHECK((after - before) * 1024 / n <= 5000);
 	release_many(n);
-	/* A second wave uses what the first left. */
+	/* A second wave reuses the memory of the first. */
 	park_many(n);
 	if (!SLOW)
 		CHECK(footprint_kb() <= after + after / 10);
 	release_many(n);
 }
 
-RT(a_million_parked_work_with_the_systems_defaults)
+RT(parked_million_green_threads_work_at_system_defaults)
 {
 	int n = 1000000;
 	long before = footprint_kb();
 
 	if (SLOW || procs == 2)
-		check_skip("too much for this build, or shown at 1 and 4 Ps");
+		check_skip("too slow in this build, or covered at 1 and 4 Ps");
 	if (proc_kb("/proc/meminfo", "MemAvailable") < (8L << 20))
 		check_skip("less than 8 GiB of memory");
 	park_many(n);
@@ -90,7 +90,7 @@ RT(a_million_parked_work_with_the_systems_defaults)
 	release_many(n);
 }
 
-static void unstarted_app(UNUSED void *arg)
+static void spawn_without_running(UNUSED void *arg)
 {
 	int n = (int)check_scaled(100000);
 	long before = rss_kb();
@@ -104,7 +104,7 @@ static void unstarted_app(UNUSED void *arg)
 	WAIT_FOR(atomic_load(&count) == n);
 }
 
-TEST(a_green_thread_has_no_stack_before_it_runs)
+TEST(green_thread_that_has_not_run_has_no_stack)
 {
-	run_procs(1, unstarted_app, NULL);
+	run_procs(1, spawn_without_running, NULL);
 }

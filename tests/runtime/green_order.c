@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the order in which green threads run, and that none is starved. */
+/* Tests the order in which green threads run, and fairness: none of them is starved. */
 #include "green_util.h"
 
 static int order[64], norder;
@@ -23,7 +23,7 @@ static void order_app(UNUSED void *arg)
 		CHECK_EQ(order[i], i - 1);
 }
 
-TEST(the_last_spawned_runs_next_then_the_others_in_order)
+TEST(spawned_last_runs_first_and_the_others_in_fifo_order)
 {
 	run_procs(1, order_app, NULL);
 }
@@ -53,7 +53,7 @@ static void fifo_app(UNUSED void *arg)
 	}
 }
 
-TEST(yields_go_round_in_order_on_one_p)
+TEST(yield_on_one_p_is_round_robin)
 {
 	run_procs(1, fifo_app, NULL);
 }
@@ -62,7 +62,7 @@ static atomic_int stop;
 static atomic_int pair_over;
 static gmp_wg ping, pong;
 
-static void play_ping(UNUSED void *arg)
+static void run_ping(UNUSED void *arg)
 {
 	while (!atomic_load(&stop)) {
 		gmp_wg_add(&ping, 1);
@@ -73,7 +73,7 @@ static void play_ping(UNUSED void *arg)
 	gmp_wg_done(&pong);
 }
 
-static void play_pong(UNUSED void *arg)
+static void run_pong(UNUSED void *arg)
 {
 	for (;;) {
 		gmp_wg_wait(&pong);
@@ -84,13 +84,13 @@ static void play_pong(UNUSED void *arg)
 	}
 }
 
-RT(a_pair_that_wakes_each_other_cannot_starve_the_others)
+RT(wakeup_pair_does_not_starve_other_green_threads)
 {
 	gmp_g *a[8], *b, *c;
 
 	gmp_wg_add(&pong, 1);
-	b = spawn(play_pong, NULL);
-	c = spawn(play_ping, NULL);
+	b = spawn(run_pong, NULL);
+	c = spawn(run_ping, NULL);
 	for (int i = 0; i < 20; i++)
 		gmp_yield();
 	for (int i = 0; i < 8; i++)
@@ -105,19 +105,19 @@ RT(a_pair_that_wakes_each_other_cannot_starve_the_others)
 
 static atomic_int chains;
 
-static void spawn_the_next(UNUSED void *arg)
+static void spawn_next(UNUSED void *arg)
 {
 	if (atomic_load(&stop))
 		atomic_fetch_sub(&chains, 1);
 	else
-		CHECK_EQ(gmp_go(spawn_the_next, NULL), 0);
+		CHECK_EQ(gmp_go(spawn_next, NULL), 0);
 }
 
-RT(a_chain_of_spawns_cannot_starve_the_others)
+RT(spawn_chain_does_not_starve_other_green_threads)
 {
 	for (int i = 0; i < procs; i++) {
 		atomic_fetch_add(&chains, 1);
-		CHECK_EQ(gmp_go(spawn_the_next, NULL), 0);
+		CHECK_EQ(gmp_go(spawn_next, NULL), 0);
 	}
 	for (int i = 0; i < 5; i++)
 		gmp_yield();
@@ -128,56 +128,57 @@ RT(a_chain_of_spawns_cannot_starve_the_others)
 }
 
 #ifdef __SANITIZE_THREAD__
-enum { COMING = 30, TURNS = 10 }; /* to it each new green thread is some 50 us */
+enum { SPAWNS = 30, YIELDS = 10 }; /* it needs about 50 us per green thread */
 #else
-enum { COMING = 300, TURNS = 100 };
+enum { SPAWNS = 300, YIELDS = 100 };
 #endif
 
-static void spawn_now_and_then(UNUSED void *arg)
+static void spawn_and_yield(UNUSED void *arg)
 {
-	for (int i = 0; i < COMING; i++) {
+	for (int i = 0; i < SPAWNS; i++) {
 		CHECK_EQ(gmp_go(add_one, NULL), 0);
 		gmp_yield();
 	}
 }
 
-RT(a_yielder_is_not_starved_by_those_that_keep_coming)
+RT(yield_is_not_starved_by_steady_spawns)
 {
 	struct ext_thread f;
 
-	/* There is always one more ready, here and in the global queue. */
+	/* A G is always runnable, in the local queue and in the global queue. */
 	for (int i = 0; i < 3 * procs; i++) {
 		atomic_fetch_add(&chains, 1);
-		CHECK_EQ(gmp_go(spawn_the_next, NULL), 0);
+		CHECK_EQ(gmp_go(spawn_next, NULL), 0);
 	}
-	ext_thread_start(&f, spawn_now_and_then, NULL);
+	ext_thread_start(&f, spawn_and_yield, NULL);
 	ext_thread_join(&f);
-	for (int i = 0; i < TURNS; i++)
+	for (int i = 0; i < YIELDS; i++)
 		gmp_yield();
 	atomic_store(&stop, 1);
-	WAIT_FOR(atomic_load(&chains) == 0 && atomic_load(&count) == COMING);
+	WAIT_FOR(atomic_load(&chains) == 0 && atomic_load(&count) == SPAWNS);
 }
 
-/* More than a ring holds, so that many wait in the global queue. */
-enum { FLOOD = 5000, TURNS_OF_EACH = 8, RINGS = 2, IN_A_RING = 20 };
+/* A ring holds fewer than FLOOD Gs, so many wait in the global queue. */
+enum { FLOOD = 5000, SWITCHES_PER_G = 8, BARRIERS = 2, PER_BARRIER = 20 };
 
-static gmp_sem all_came = GMP_SEM_INIT(0);
-static gmp_barrier at[RINGS] = { GMP_BARRIER_INIT(IN_A_RING), GMP_BARRIER_INIT(IN_A_RING) };
+static gmp_sem all_ran = GMP_SEM_INIT(0);
+static gmp_barrier barriers[BARRIERS] = { GMP_BARRIER_INIT(PER_BARRIER),
+					  GMP_BARRIER_INIT(PER_BARRIER) };
 
-static void come(UNUSED void *arg)
+static void count_run(UNUSED void *arg)
 {
 	if (atomic_fetch_add(&count, 1) == FLOOD - 1)
-		gmp_sem_release(&all_came, 1);
+		gmp_sem_release(&all_ran, 1);
 }
 
-/* Who comes last puts the others at the ring's tail; those of the other barrier stand there then. */
-static void meet_for_ever(void *barrier)
+/* The last arrival puts the others at the ring's tail, behind those of the other barrier. */
+static void loop_on_barrier(void *barrier)
 {
 	while (gmp_barrier_wait(barrier) >= 0 && !atomic_load(&stop))
 		;
 }
 
-static uint64_t turns(void)
+static uint64_t switch_count(void)
 {
 	gmp_stats s = GMP_STATS_INIT;
 
@@ -189,36 +190,36 @@ static void flood_app(UNUSED void *arg)
 {
 	uint64_t began;
 
-	for (int i = 0; i < RINGS * IN_A_RING; i++)
-		CHECK_EQ(gmp_go(meet_for_ever, &at[i % RINGS]), 0);
-	began = turns();
+	for (int i = 0; i < BARRIERS * PER_BARRIER; i++)
+		CHECK_EQ(gmp_go(loop_on_barrier, &barriers[i % BARRIERS]), 0);
+	began = switch_count();
 	for (int i = 0; i < FLOOD; i++)
-		CHECK_EQ(gmp_go(come, NULL), 0);
-	CHECK_EQ(gmp_sem_acquire(&all_came), 0);
-	CHECK(turns() - began < (uint64_t)TURNS_OF_EACH * FLOOD);
+		CHECK_EQ(gmp_go(count_run, NULL), 0);
+	CHECK_EQ(gmp_sem_acquire(&all_ran), 0);
+	CHECK(switch_count() - began < (uint64_t)SWITCHES_PER_G * FLOOD);
 	atomic_store(&stop, 1);
 }
 
-/* On one P: of two, one may have its share while the kernel lets it wait. */
-TEST(a_ring_that_never_runs_dry_does_not_put_off_who_is_in_the_global_queue)
+/* One P: with two, the kernel may preempt one of them while it holds its share of the Gs. */
+TEST(global_queue_is_not_starved_by_nonempty_ring)
 {
 	run_procs(1, flood_app, NULL);
 }
 
-static void yield_for_ever(UNUSED void *arg)
+static void yield_until_stop(UNUSED void *arg)
 {
 	while (!atomic_load(&stop))
 		gmp_yield();
 }
 
-RT(yielders_do_not_starve_what_foreign_threads_spawn)
+RT(external_spawn_is_not_starved_by_yielding_gs)
 {
 	struct ext_thread f;
 	gmp_g *g[20];
 	void spawn_and_join_here(void *arg);
 
 	for (int i = 0; i < 20; i++)
-		g[i] = spawn(yield_for_ever, NULL);
+		g[i] = spawn(yield_until_stop, NULL);
 	ext_thread_start(&f, spawn_and_join_here, NULL);
 	ext_thread_join(&f);
 	atomic_store(&stop, 1);
@@ -232,19 +233,19 @@ void spawn_and_join_here(UNUSED void *arg)
 		join(spawn(add_one, NULL));
 }
 
-static void check_for_ever(UNUSED void *arg)
+static void checkpoint_until_stop(UNUSED void *arg)
 {
 	while (!atomic_load(&stop))
 		gmp_checkpoint();
 }
 
-RT(a_loop_with_checkpoints_lets_the_others_run)
+RT(checkpoint_loop_lets_other_green_threads_run)
 {
 	gmp_g *g[5];
 
 	for (int i = 0; i < 5; i++)
-		g[i] = spawn(check_for_ever, NULL);
-	/* Each of these comes back only because the loops give way. */
+		g[i] = spawn(checkpoint_until_stop, NULL);
+	/* Each yield returns only because the loops yield at their checkpoints. */
 	for (int i = 0; i < 5; i++)
 		gmp_yield();
 	join(spawn(add_one, NULL));
@@ -253,39 +254,39 @@ RT(a_loop_with_checkpoints_lets_the_others_run)
 		join(g[i]);
 }
 
-RT(a_ready_green_thread_is_taken_from_a_p_that_is_busy)
+RT(runnable_g_of_busy_p_is_stolen)
 {
 	int64_t limit = gmp_deadline(PATIENCE);
 	gmp_g *g[3];
 
 	if (procs == 1)
-		check_skip("takes a second P");
+		check_skip("needs a second P");
 	for (int i = 0; i < 3; i++)
 		g[i] = spawn(add_one, NULL);
-	/* This loop never gives way: another P has to take all three, the runnext too. */
+	/* This loop never yields: another P must steal all three Gs, the runnext too. */
 	while (atomic_load(&count) < 3)
 		CHECK(gmp_now() < limit);
 	for (int i = 0; i < 3; i++)
 		join(g[i]);
 }
 
-static atomic_int met;
+static atomic_int arrived;
 
-static void meet(void *arg)
+static void arrive_and_wait(void *arg)
 {
-	atomic_fetch_add(&met, 1);
-	while (atomic_load(&met) < *(int *)arg)
+	atomic_fetch_add(&arrived, 1);
+	while (atomic_load(&arrived) < *(int *)arg)
 		;
 }
 
-RT(as_many_run_at_once_as_there_are_ps)
+RT(green_threads_run_in_parallel_on_all_ps)
 {
 	gmp_g *g[4];
 
 	for (int round = 0; round < 20; round++) {
-		atomic_store(&met, 0);
+		atomic_store(&arrived, 0);
 		for (int i = 0; i < procs; i++)
-			g[i] = spawn(meet, &procs);
+			g[i] = spawn(arrive_and_wait, &procs);
 		for (int i = 0; i < procs; i++)
 			join(g[i]);
 	}

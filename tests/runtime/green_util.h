@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of green threads share: a count, and a gate at which they stand. */
+/* Shared by the tests of green threads: a counter, and a gate to wait at. */
 #ifndef TESTS_RUNTIME_GREEN_UTIL_H
 #define TESTS_RUNTIME_GREEN_UTIL_H
 

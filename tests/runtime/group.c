@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests gmp_group: the result, how children end, the limit, who waits and who frees; no child outlives
- * the wait, and none the run.
+ * Tests gmp_group: the result, how children end, the limit, waiters and free. No child outlives the
+ * wait, and none the run.
  */
 #include "group_util.h"
 
-static atomic_int most;
+static atomic_int most_seen;
 static gmp_group *inner;
 
 static void results(UNUSED void *unused)
 {
 	static const int given[][4] = {
 		{ 0 }, { 1, 0 }, { 1, -7 }, { 2, -7, 0 }, { 3, -7, 0, 9 }, { 3, 0, 0, 5 }
-	}; /* how many, then what they return */
+	}; /* the number of children, then their results */
 
 	for (unsigned i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
 		gmp_group *g = make(0, GMP_FOREVER);
@@ -20,7 +20,7 @@ static void results(UNUSED void *unused)
 
 		CHECK_EQ(gmp_group_wait(g), 0);
 		for (int k = 1; k <= given[i][0]; k++) {
-			CHECK_EQ(gmp_group_go(g, give, (void *)(intptr_t)given[i][k]), 0);
+			CHECK_EQ(gmp_group_go(g, return_arg, (void *)(intptr_t)given[i][k]), 0);
 			if (!first)
 				first = given[i][k];
 			CHECK_EQ(gmp_group_wait(g), first);
@@ -30,7 +30,7 @@ static void results(UNUSED void *unused)
 	}
 }
 
-RT(the_first_result_that_is_not_0_is_the_groups)
+RT(group_first_nonzero_result_is_returned_by_wait)
 {
 	struct ext_thread f;
 
@@ -42,7 +42,7 @@ RT(the_first_result_that_is_not_0_is_the_groups)
 	gmp_block_leave();
 }
 
-RT(wrong_arguments_are_refused)
+RT(group_bad_arguments_are_rejected)
 {
 	gmp_group *g = make(-5, GMP_FOREVER);
 
@@ -57,40 +57,40 @@ RT(wrong_arguments_are_refused)
 	gmp_group_free(g);
 }
 
-static gmp_group *of_the_first_run;
+static gmp_group *first_run_group;
 
-static int never_ends(UNUSED void *arg)
+static int sleep_forever(UNUSED void *arg)
 {
 	return gmp_sleep_until(GMP_FOREVER);
 }
 
-static void leave_a_group(UNUSED void *arg)
+static void leave_first_run_group(UNUSED void *arg)
 {
-	of_the_first_run = make(1, GMP_FOREVER);
-	CHECK_EQ(gmp_group_go(of_the_first_run, never_ends, NULL), 0);
+	first_run_group = make(1, GMP_FOREVER);
+	CHECK_EQ(gmp_group_go(first_run_group, sleep_forever, NULL), 0);
 }
 
-static void use_a_former_group(UNUSED void *arg)
+static void use_first_run_group(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_group_go(of_the_first_run, nothing, NULL), -ESRCH);
-	CHECK_EQ(gmp_group_try_go(of_the_first_run, nothing, NULL), -ESRCH);
-	CHECK_EQ(gmp_group_wait(of_the_first_run), -ESRCH);
-	gmp_group_cancel(of_the_first_run);
-	gmp_group_free(of_the_first_run);
+	CHECK_EQ(gmp_group_go(first_run_group, nothing, NULL), -ESRCH);
+	CHECK_EQ(gmp_group_try_go(first_run_group, nothing, NULL), -ESRCH);
+	CHECK_EQ(gmp_group_wait(first_run_group), -ESRCH);
+	gmp_group_cancel(first_run_group);
+	gmp_group_free(first_run_group);
 }
 
-TEST_PROCS(in_a_later_run_it_starts_nobody)
+TEST_PROCS(group_go_in_later_run_returns_esrch)
 {
-	run_procs(procs, leave_a_group, NULL);
-	run_procs(procs, use_a_former_group, NULL);
+	run_procs(procs, leave_first_run_group, NULL);
+	run_procs(procs, use_first_run_group, NULL);
 }
 
-TEST(without_a_runtime_there_is_no_group)
+TEST(group_new_without_runtime_returns_null)
 {
 	CHECK(gmp_group_new(0, GMP_FOREVER) == NULL);
 }
 
-RT(all_of_many_have_ended_when_the_wait_returns)
+RT(group_wait_returns_after_all_children_ended)
 {
 	gmp_group *g = make(0, GMP_FOREVER);
 
@@ -116,7 +116,7 @@ static int grow_tree(void *arg)
 	return 0;
 }
 
-RT(children_that_children_start_are_awaited_too)
+RT(group_wait_includes_children_started_by_children)
 {
 	for (int i = 0; i < 20; i++) {
 		group = make(0, GMP_FOREVER);
@@ -128,67 +128,67 @@ RT(children_that_children_start_are_awaited_too)
 	}
 }
 
-static atomic_int behind; /* 1: it runs; 2: it may end */
+static atomic_int late; /* state of the late child: 1 runs, 2 may end */
 
-static int until_behind_is_2(UNUSED void *arg)
+static int run_late_child(UNUSED void *arg)
 {
-	atomic_store(&behind, 1);
-	while (atomic_load(&behind) != 2)
+	atomic_store(&late, 1);
+	while (atomic_load(&late) != 2)
 		gmp_yield();
 	atomic_fetch_add(&count, 1);
 	return 0;
 }
 
-static int start_one_behind(UNUSED void *arg)
+static int start_late_child(UNUSED void *arg)
 {
 	until_stop(NULL);
-	CHECK_EQ(gmp_group_go(group, until_behind_is_2, NULL), 0);
+	CHECK_EQ(gmp_group_go(group, run_late_child, NULL), 0);
 	return 0;
 }
 
-static int until_let_out(void *arg)
+static int until_may_end(void *arg)
 {
 	while (!atomic_load((atomic_int *)arg))
 		gmp_yield();
 	return 0;
 }
 
-static void wait_for_those_behind(UNUSED void *arg)
+static void wait_for_late_child(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_group_wait(group), 0);
-	CHECK_EQ(atomic_load(&behind), 2);
-	atomic_fetch_add(&most, 1);
+	CHECK_EQ(atomic_load(&late), 2);
+	atomic_fetch_add(&most_seen, 1);
 }
 
-/* A group looks at its children 32 at a time, those started last first. */
-RT(one_that_is_started_where_the_wait_has_looked_is_awaited)
+/* A wait scans the children in chunks of 32, the youngest chunk first. */
+RT(group_wait_includes_child_started_in_scanned_chunk)
 {
-	atomic_int let_out = 0;
+	atomic_int may_end = 0;
 	gmp_g *waiter;
 
 	group = make(0, GMP_FOREVER);
-	CHECK_EQ(gmp_group_go(group, start_one_behind, NULL), 0);
+	CHECK_EQ(gmp_group_go(group, start_late_child, NULL), 0);
 	for (int i = 0; i < 40; i++)
-		CHECK_EQ(gmp_group_go(group, until_let_out, &let_out), 0);
+		CHECK_EQ(gmp_group_go(group, until_may_end, &may_end), 0);
 	WAIT_FOR(atomic_load(&count) == 1);
-	atomic_store(&let_out, 1);
+	atomic_store(&may_end, 1);
 	WAIT_FOR(stats().greens == 2);
-	waiter = spawn(wait_for_those_behind, NULL);
-	wait_parked(1); /* it has found the one child that is left, among the first 32 */
+	waiter = spawn(wait_for_late_child, NULL);
+	wait_parked(1); /* it waits for the one child left, in the oldest chunk */
 	atomic_store(&stop, 1);
-	WAIT_FOR(atomic_load(&behind) == 1);
-	WAIT_FOR(stats().greens == 3); /* the child is gone; its own is among the last 32 */
+	WAIT_FOR(atomic_load(&late) == 1);
+	WAIT_FOR(stats().greens == 3); /* the late child, in a chunk already scanned, is left */
 	wait_parked(1);
-	atomic_store(&behind, 2);
+	atomic_store(&late, 2);
 	join(waiter);
-	CHECK_EQ(atomic_load(&most), 1);
+	CHECK_EQ(atomic_load(&most_seen), 1);
 	CHECK_EQ(atomic_load(&count), 2);
 	gmp_group_free(group);
 }
 
 /* --- how children end --- */
 
-static int exit_in_the_middle(void *arg)
+static int exit_early(void *arg)
 {
 	atomic_fetch_add(&count, 1);
 	if (arg)
@@ -197,12 +197,12 @@ static int exit_in_the_middle(void *arg)
 	return 77;
 }
 
-RT(a_child_that_exits_has_ended_well_and_left_its_place)
+RT(group_child_gmp_exit_counts_as_0_and_frees_place)
 {
 	gmp_group *g = make(2, gmp_deadline(100 * SEC));
 
 	for (int i = 0; i < 100; i++)
-		CHECK_EQ(gmp_group_go(g, exit_in_the_middle, i % 2 ? g : NULL), 0);
+		CHECK_EQ(gmp_group_go(g, exit_early, i % 2 ? g : NULL), 0);
 	CHECK_EQ(gmp_group_wait(g), 0);
 	CHECK_EQ(atomic_load(&count), 100);
 	gmp_group_free(g);
@@ -225,7 +225,7 @@ static int with_local(void *arg)
 	return 0;
 }
 
-RT(the_wait_includes_destructors_of_locals)
+RT(group_wait_includes_destructors_of_locals)
 {
 	gmp_group *g = make(0, GMP_FOREVER);
 
@@ -249,7 +249,7 @@ static int write_plain(void *arg)
 	return 0;
 }
 
-RT(the_wait_sees_what_the_children_wrote)
+RT(group_wait_makes_writes_of_children_visible)
 {
 	gmp_group *g = make(0, GMP_FOREVER);
 
@@ -268,9 +268,9 @@ RT(the_wait_sees_what_the_children_wrote)
 
 static int count_running(UNUSED void *arg)
 {
-	int now = atomic_fetch_add(&running, 1) + 1, seen = atomic_load(&most);
+	int now = atomic_fetch_add(&running, 1) + 1, seen = atomic_load(&most_seen);
 
-	while (now > seen && !atomic_compare_exchange_weak(&most, &seen, now))
+	while (now > seen && !atomic_compare_exchange_weak(&most_seen, &seen, now))
 		;
 	gmp_sleep(US);
 	atomic_fetch_sub(&running, 1);
@@ -283,7 +283,7 @@ static void start_many(void *arg)
 		CHECK_EQ(gmp_group_go(arg, count_running, NULL), 0);
 }
 
-RT(no_more_run_at_a_time_than_the_limit_allows)
+RT(group_limit_bounds_running_children)
 {
 	for (int limit = 1; limit < 100; limit = limit * 3 + 1) {
 		gmp_group *g = make(limit, GMP_FOREVER);
@@ -295,13 +295,13 @@ RT(no_more_run_at_a_time_than_the_limit_allows)
 		join(other);
 		ext_thread_join(&f);
 		CHECK_EQ(gmp_group_wait(g), 0);
-		CHECK(atomic_load(&most) <= limit);
+		CHECK(atomic_load(&most_seen) <= limit);
 		CHECK_EQ(atomic_load(&running), 0);
 		gmp_group_free(g);
 	}
 }
 
-RT(try_go_refuses_at_the_limit)
+RT(group_try_go_at_limit_returns_eagain)
 {
 	gmp_group *g = make(42, GMP_FOREVER);
 
@@ -328,7 +328,7 @@ static void go_at_the_limit(void *arg)
 	atomic_fetch_add(&running, 1);
 }
 
-RT(a_cancelled_caller_does_not_wait_at_the_limit)
+RT(group_go_cancelled_at_limit_returns_ecanceled)
 {
 	gmp_group *g = make(1, GMP_FOREVER);
 	gmp_g *caller;
@@ -342,18 +342,18 @@ RT(a_cancelled_caller_does_not_wait_at_the_limit)
 	atomic_store(&stop, 1);
 	CHECK_EQ(gmp_group_wait(g), 0);
 	CHECK_EQ(atomic_load(&count), 1);
-	CHECK_EQ(gmp_group_try_go(g, nothing, NULL), 0); /* its turn was not lost */
+	CHECK_EQ(gmp_group_try_go(g, nothing, NULL), 0); /* the cancelled call holds no place */
 	CHECK_EQ(gmp_group_wait(g), 0);
 	gmp_group_free(g);
 }
 
-/* --- several who wait, and the one who frees --- */
+/* --- several waiters, and free --- */
 
 static void wait_and_count(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_group_wait(group), 3);
 	CHECK_EQ(atomic_load(&count), 1);
-	atomic_fetch_add(&most, 1);
+	atomic_fetch_add(&most_seen, 1);
 }
 
 static int fail_at_stop(UNUSED void *arg)
@@ -362,7 +362,7 @@ static int fail_at_stop(UNUSED void *arg)
 	return 3;
 }
 
-RT(several_may_wait)
+RT(group_wait_by_several_waiters_wakes_all)
 {
 	struct ext_thread f[3];
 	gmp_g *g[20];
@@ -379,11 +379,11 @@ RT(several_may_wait)
 		join(g[i]);
 	for (int i = 0; i < 3; i++)
 		ext_thread_join(&f[i]);
-	CHECK_EQ(atomic_load(&most), 23);
+	CHECK_EQ(atomic_load(&most_seen), 23);
 	gmp_group_free(group);
 }
 
-RT(it_may_be_freed_when_the_wait_has_returned)
+RT(group_free_right_after_wait_works)
 {
 	for (int i = 0; i < (SLOW ? 200 : 3000); i++) {
 		gmp_group *g = make(i % 3, i % 5 ? GMP_FOREVER : gmp_deadline(100 * SEC));
@@ -397,15 +397,15 @@ RT(it_may_be_freed_when_the_wait_has_returned)
 
 /* --- the end of a run --- */
 
-static void wait_till_the_end(UNUSED void *arg)
+static void wait_until_shutdown(UNUSED void *arg)
 {
-	atomic_store(&most, gmp_group_wait(group));
+	atomic_store(&most_seen, gmp_group_wait(group));
 	CHECK_EQ(gmp_group_wait(group), -ESRCH);
 	gmp_group_cancel(group);
 	gmp_group_free(group);
 }
 
-static void go_till_the_end(UNUSED void *arg)
+static void go_until_shutdown(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_group_go(inner, nothing, NULL), -ESRCH);
 	gmp_group_free(inner);
@@ -418,7 +418,7 @@ static int sleep_long(UNUSED void *arg)
 	return 0;
 }
 
-static struct ext_thread waits, goes;
+static struct ext_thread external_waiter, external_starter;
 
 static void leave_children(UNUSED void *arg)
 {
@@ -428,19 +428,19 @@ static void leave_children(UNUSED void *arg)
 	for (int i = 0; i < 50; i++)
 		CHECK_EQ(gmp_group_go(group, sleep_long, NULL), 0);
 	CHECK_EQ(gmp_group_go(inner, sleep_long, NULL), 0);
-	ext_thread_start(&waits, wait_till_the_end, NULL);
-	ext_thread_start(&goes, go_till_the_end, NULL);
+	ext_thread_start(&external_waiter, wait_until_shutdown, NULL);
+	ext_thread_start(&external_starter, go_until_shutdown, NULL);
 	WAIT_FOR(atomic_load(&running) == 51);
-	wait_parked(53); /* and those on behalf of the two */
+	wait_parked(53); /* 51 children, and a G for each external thread */
 }
 
-TEST_PROCS(at_the_end_of_a_run_plain_threads_hear_of_it)
+TEST_PROCS(group_shutdown_wakes_external_threads_with_esrch)
 {
 	for (int i = 0; i < 3; i++) {
 		run_procs(procs, leave_children, NULL);
-		ext_thread_join(&waits);
-		ext_thread_join(&goes);
-		CHECK_EQ(atomic_load(&most), -ESRCH);
+		ext_thread_join(&external_waiter);
+		ext_thread_join(&external_starter);
+		CHECK_EQ(atomic_load(&most_seen), -ESRCH);
 	}
 }
 
@@ -452,19 +452,19 @@ static void leave_group(UNUSED void *arg)
 	WAIT_FOR(atomic_load(&running) == 1);
 }
 
-static void find_group(UNUSED void *arg)
+static void use_former_group(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_group_wait(group), -ESRCH);
 	gmp_group_cancel(group);
 	gmp_group_free(group);
 }
 
-TEST_PROCS(a_group_of_an_earlier_run_can_still_be_freed)
+TEST_PROCS(group_free_after_run_ended_works)
 {
 	run_procs(procs, leave_group, NULL);
 	CHECK_EQ(gmp_group_wait(group), -ESRCH);
 	gmp_group_cancel(group);
 	gmp_group_free(group);
 	run_procs(procs, leave_group, NULL);
-	run_procs(procs, find_group, NULL);
+	run_procs(procs, use_former_group, NULL);
 }

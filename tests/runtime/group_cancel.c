@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests what cancels the children of a group: the first failure, the deadline, one who says so, and the
- * cancellation of the one who waits.
+ * Tests what cancels the children of a group: the first failure, the deadline, gmp_group_cancel,
+ * and the cancellation of the waiter.
  */
 #include "group_util.h"
 
 /* --- failure --- */
 
-RT(a_failure_cancels_the_others)
+RT(group_failure_cancels_other_children)
 {
 	gmp_group *g = make(0, GMP_FOREVER);
 
 	for (int i = 0; i < 100; i++)
 		CHECK_EQ(gmp_group_go(g, until_cancelled, NULL), 0);
 	WAIT_FOR(atomic_load(&running) == 100);
-	CHECK_EQ(gmp_group_go(g, give, (void *)(intptr_t)-EIO), 0);
+	CHECK_EQ(gmp_group_go(g, return_arg, (void *)(intptr_t)-EIO), 0);
 	CHECK_EQ(gmp_group_wait(g), -EIO);
 	CHECK_EQ(atomic_load(&count), 101);
 	gmp_group_free(g);
@@ -30,7 +30,7 @@ static int fail_at_some(void *arg)
 	return 0;
 }
 
-RT(none_is_missed_however_early_the_failure)
+RT(group_failure_during_starts_cancels_every_child)
 {
 	for (int round = 0; round < (SLOW ? 20 : 200); round++) {
 		gmp_group *g = make(0, GMP_FOREVER);
@@ -44,13 +44,13 @@ RT(none_is_missed_however_early_the_failure)
 	}
 }
 
-RT(after_a_failure_a_child_starts_cancelled)
+RT(group_child_started_after_failure_is_cancelled)
 {
 	gmp_group *g = make(3, GMP_FOREVER);
 
 	CHECK_EQ(gmp_group_go(g, expect_not_cancelled, NULL), 0);
 	CHECK_EQ(gmp_group_wait(g), 0);
-	CHECK_EQ(gmp_group_go(g, give, (void *)4), 0);
+	CHECK_EQ(gmp_group_go(g, return_arg, (void *)4), 0);
 	CHECK_EQ(gmp_group_wait(g), 4);
 	for (int i = 0; i < 20; i++)
 		CHECK_EQ(gmp_group_go(g, expect_cancelled, NULL), 0);
@@ -66,18 +66,18 @@ static int start_one_more(UNUSED void *arg)
 	return 0;
 }
 
-RT(what_a_cancelled_child_starts_is_cancelled_too)
+RT(group_child_started_by_cancelled_child_is_cancelled)
 {
 	group = make(0, GMP_FOREVER);
 	for (int i = 0; i < 40; i++)
 		CHECK_EQ(gmp_group_go(group, start_one_more, NULL), 0);
-	CHECK_EQ(gmp_group_go(group, give, (void *)-1), 0);
+	CHECK_EQ(gmp_group_go(group, return_arg, (void *)-1), 0);
 	CHECK_EQ(gmp_group_wait(group), -1);
 	CHECK_EQ(atomic_load(&count), 41);
 	gmp_group_free(group);
 }
 
-RT(cancel_reaches_all_and_the_result_is_what_they_make_of_it)
+RT(group_cancel_reaches_all_and_sets_no_result_itself)
 {
 	gmp_group *g = make(0, GMP_FOREVER);
 
@@ -104,7 +104,7 @@ static void cancel_from_outside(UNUSED void *arg)
 	gmp_group_cancel(group);
 }
 
-RT(a_plain_thread_may_cancel)
+RT(group_cancel_from_external_thread_works)
 {
 	struct ext_thread f;
 
@@ -117,7 +117,7 @@ RT(a_plain_thread_may_cancel)
 	gmp_group_free(group);
 }
 
-RT(free_cancels_and_waits)
+RT(group_free_cancels_children_and_waits)
 {
 	for (int i = 0; i < 30; i++) {
 		gmp_group *g = make(0, i % 2 ? gmp_deadline(100 * SEC) : GMP_FOREVER);
@@ -132,7 +132,7 @@ RT(free_cancels_and_waits)
 
 /* --- the deadline --- */
 
-RT(the_deadline_cancels_and_is_the_result)
+RT(group_deadline_cancels_children_and_is_result)
 {
 	int64_t deadline = gmp_deadline(5 * MS);
 	gmp_group *g = make(0, deadline);
@@ -147,7 +147,7 @@ RT(the_deadline_cancels_and_is_the_result)
 	gmp_group_free(g);
 }
 
-RT(the_deadline_cancels_though_nobody_waits)
+RT(group_deadline_without_waiter_cancels_children)
 {
 	gmp_group *g = make(0, gmp_deadline(2 * MS));
 
@@ -161,7 +161,7 @@ RT(the_deadline_cancels_though_nobody_waits)
 static int spin_past(void *arg)
 {
 	while (gmp_now() <= *(int64_t *)arg)
-		; /* and no timer fires on one P */
+		; /* on one P no timer fires meanwhile */
 	return 0;
 }
 
@@ -178,7 +178,7 @@ static int fail_past(void *arg)
 	return -EIO;
 }
 
-RT(one_that_ends_late_is_late_whatever_it_says)
+RT(group_child_ending_after_deadline_gives_etimedout)
 {
 	static int (*const fns[])(void *) = { spin_past, exit_past, fail_past };
 
@@ -192,7 +192,7 @@ RT(one_that_ends_late_is_late_whatever_it_says)
 	}
 }
 
-RT(those_who_end_in_time_are_not_late)
+RT(group_children_ending_before_deadline_give_0)
 {
 	for (int i = 0; i < 20; i++) {
 		int64_t deadline = gmp_deadline(i % 2 ? 100 * SEC : 20 * MS);
@@ -200,14 +200,14 @@ RT(those_who_end_in_time_are_not_late)
 		int result;
 
 		for (int k = 0; k < 10; k++)
-			CHECK_EQ(gmp_group_go(g, give, NULL), 0);
+			CHECK_EQ(gmp_group_go(g, return_arg, NULL), 0);
 		result = gmp_group_wait(g);
 		CHECK(result == 0 || (result == -ETIMEDOUT && gmp_now() >= deadline));
 		gmp_group_free(g);
 	}
 }
 
-RT(after_the_deadline_a_child_starts_cancelled_and_late)
+RT(group_child_started_after_deadline_is_cancelled)
 {
 	for (int i = 0; i < 3; i++) {
 		int64_t past[] = { 0, INT64_MIN, gmp_now() - 1 };
@@ -220,31 +220,31 @@ RT(after_the_deadline_a_child_starts_cancelled_and_late)
 	}
 }
 
-RT(a_failure_before_the_deadline_is_the_result)
+RT(group_failure_before_deadline_is_result)
 {
 	gmp_group *g = make(0, gmp_deadline(100 * SEC));
 
 	CHECK_EQ(gmp_group_go(g, until_cancelled, NULL), 0);
-	CHECK_EQ(gmp_group_go(g, give, (void *)12), 0);
+	CHECK_EQ(gmp_group_go(g, return_arg, (void *)12), 0);
 	CHECK_EQ(gmp_group_wait(g), 12);
 	gmp_group_free(g);
 }
 
-/* --- the deadline, where no green thread can be had for it --- */
+/* --- the deadline if max_green leaves no green thread for it --- */
 
-enum { MOST = 8 }; /* alive at once */
+enum { MAX_GREEN = 8 };
 
-static void run_crowded(int procs, gmp_fn fn)
+static void run_at_max_green(int procs, gmp_fn fn)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 
 	c.procs = procs;
-	c.max_green = MOST;
+	c.max_green = MAX_GREEN;
 	CHECK_EQ(gmp_run(fn, NULL, &c), 0);
 }
 
-/* One that has ended may still be on its way out. */
-static void go_when_there_is_room(gmp_group *g, int (*fn)(void *arg))
+/* A child whose function has returned may still count against max_green. */
+static void go_retrying(gmp_group *g, int (*fn)(void *arg))
 {
 	int err;
 
@@ -253,47 +253,47 @@ static void go_when_there_is_room(gmp_group *g, int (*fn)(void *arg))
 	CHECK_EQ(err, 0);
 }
 
-static void wait_crowded(UNUSED void *arg)
+static void wait_at_max_green(UNUSED void *arg)
 {
 	gmp_group *g = make(0, gmp_deadline(10 * MS));
 
-	go_when_there_is_room(g, until_cancelled);
-	for (int i = 1; i < MOST; i++) /* the last one has no room, or all are late */
+	go_retrying(g, until_cancelled);
+	for (int i = 1; i < MAX_GREEN; i++) /* the last spawn fails, or all are late */
 		(void)gmp_group_go(g, until_cancelled, NULL);
 	CHECK_EQ(gmp_group_wait(g), -ETIMEDOUT);
 	gmp_group_free(g);
 }
 
-TEST_PROCS(whoever_waits_for_a_group_sees_to_its_deadline)
+TEST_PROCS(group_wait_at_max_green_enforces_deadline)
 {
-	run_crowded(procs, wait_crowded);
+	run_at_max_green(procs, wait_at_max_green);
 }
 
-static void sleep_beside(UNUSED void *arg)
+static void sleep_long(UNUSED void *arg)
 {
 	gmp_sleep(1000 * SEC);
 }
 
-static void go_crowded(UNUSED void *arg)
+static void go_at_max_green(UNUSED void *arg)
 {
-	for (int i = 2; i < MOST; i++)
-		CHECK_EQ(gmp_go(sleep_beside, NULL), 0);
+	for (int i = 2; i < MAX_GREEN; i++)
+		CHECK_EQ(gmp_go(sleep_long, NULL), 0);
 	gmp_group *g = make(1, gmp_deadline(10 * MS));
 
-	go_when_there_is_room(g, until_cancelled);
-	go_when_there_is_room(g, expect_cancelled); /* waits until the first has ended */
+	go_retrying(g, until_cancelled);
+	go_retrying(g, expect_cancelled); /* waits until the first has ended */
 	CHECK_EQ(atomic_load(&running), 1);
 	CHECK_EQ(gmp_group_wait(g), -ETIMEDOUT);
 	CHECK_EQ(atomic_load(&count), 2);
 	gmp_group_free(g);
 }
 
-TEST_PROCS(whoever_waits_for_a_place_in_a_group_sees_to_its_deadline)
+TEST_PROCS(group_go_at_max_green_enforces_deadline)
 {
-	run_crowded(procs, go_crowded);
+	run_at_max_green(procs, go_at_max_green);
 }
 
-/* --- nesting, and the one who waits --- */
+/* --- nesting, and the waiter --- */
 
 static int nested(void *arg)
 {
@@ -313,14 +313,14 @@ static int nested(void *arg)
 	return result;
 }
 
-RT(cancellation_goes_down_through_nested_groups)
+RT(group_cancellation_propagates_to_nested_groups)
 {
 	gmp_group *g = make(0, GMP_FOREVER);
 
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(gmp_group_go(g, nested, (void *)2), 0);
 	WAIT_FOR(atomic_load(&running) == 81);
-	CHECK_EQ(gmp_group_go(g, give, (void *)-5), 0);
+	CHECK_EQ(gmp_group_go(g, return_arg, (void *)-5), 0);
 	CHECK_EQ(gmp_group_wait(g), -5);
 	CHECK_EQ(atomic_load(&count), 82);
 	gmp_group_free(g);
@@ -331,14 +331,14 @@ static int inner_fails(UNUSED void *arg)
 	gmp_group *g = make(0, GMP_FOREVER);
 
 	CHECK_EQ(gmp_group_go(g, until_cancelled, NULL), 0);
-	CHECK_EQ(gmp_group_go(g, give, (void *)-9), 0);
+	CHECK_EQ(gmp_group_go(g, return_arg, (void *)-9), 0);
 	CHECK_EQ(gmp_group_wait(g), -9);
 	CHECK_EQ(gmp_cancelled(), 0);
 	gmp_group_free(g);
 	return 0;
 }
 
-RT(the_failure_of_a_nested_group_is_its_own)
+RT(group_failure_stays_in_nested_group)
 {
 	gmp_group *g = make(0, GMP_FOREVER);
 
@@ -363,10 +363,10 @@ static void wait_for_group(UNUSED void *arg)
 	CHECK_EQ(gmp_group_wait(group), 0);
 	CHECK_EQ(atomic_load(&count), 10);
 	CHECK_EQ(gmp_cancelled(), 1);
-	CHECK_EQ(gmp_sleep(SEC), -ECANCELED); /* the mask is as it was */
+	CHECK_EQ(gmp_sleep(SEC), -ECANCELED); /* the wait has restored the mask */
 }
 
-RT(the_wait_of_a_cancelled_one_passes_it_on_and_waits_for_all)
+RT(group_wait_cancelled_cancels_and_awaits_children)
 {
 	gmp_g *waiter;
 
@@ -389,19 +389,19 @@ static void wait_masked(UNUSED void *arg)
 	CHECK_EQ(gmp_cancel_mask(0), 0);
 }
 
-static int not_cancelled_while(UNUSED void *arg)
+static int not_cancelled_until_stop(UNUSED void *arg)
 {
 	while (!atomic_load(&stop))
 		CHECK_EQ(gmp_sleep(100 * US), 0);
 	return 0;
 }
 
-RT(the_wait_of_one_that_masks_cancellation_does_not_pass_it_on)
+RT(group_wait_masked_does_not_cancel_children)
 {
 	gmp_g *waiter;
 
 	group = make(0, GMP_FOREVER);
-	CHECK_EQ(gmp_group_go(group, not_cancelled_while, NULL), 0);
+	CHECK_EQ(gmp_group_go(group, not_cancelled_until_stop, NULL), 0);
 	waiter = spawn(wait_masked, NULL);
 	WAIT_FOR(atomic_load(&running) == 1);
 	CHECK_EQ(gmp_cancel(waiter), 0);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What gmp_group_wait_until and gmp_group_running promise. */
+/* Tests gmp_group_wait_until and gmp_group_running: timeouts, cancellation and shutdown. */
 #include "group_util.h"
 
-static int until_stop_and_give(void *arg)
+static int return_arg_at_stop(void *arg)
 {
 	until_stop(NULL);
 	return (int)(intptr_t)arg;
 }
 
-static void give_up(void *g)
+static void wait_until_timeout(void *g)
 {
 	int64_t deadline = gmp_deadline(2 * MS);
 
@@ -27,17 +27,17 @@ RT(group_timeout_leaves_group_intact)
 	CHECK_EQ(gmp_group_wait_until(g, 0), 0);
 	CHECK_EQ(gmp_group_running(g), 0);
 	for (intptr_t i = 0; i < N; i++)
-		CHECK_EQ(gmp_group_go(g, until_stop_and_give, (void *)(i == 7 ? 12 : i * 0)), 0);
+		CHECK_EQ(gmp_group_go(g, return_arg_at_stop, (void *)(i == 7 ? 12 : i * 0)), 0);
 	CHECK_EQ(gmp_group_running(g), N);
 	WAIT_FOR(atomic_load(&count) == N);
-	give_up(g);
-	ext_thread_start(&f, give_up, g);
+	wait_until_timeout(g);
+	ext_thread_start(&f, wait_until_timeout, g);
 	ext_thread_join(&f);
 	CHECK_EQ(gmp_group_running(g), N);
 	atomic_store(&stop, 1);
 	CHECK_EQ(gmp_group_wait_until(g, gmp_deadline(PATIENCE)), 12);
 	CHECK_EQ(gmp_group_running(g), 0);
-	CHECK_EQ(gmp_group_wait_until(g, 0), 12); /* nothing to wait for beats a past deadline */
+	CHECK_EQ(gmp_group_wait_until(g, 0), 12); /* no child runs: no timeout */
 	CHECK_EQ(gmp_group_wait(g), 12);
 	gmp_group_free(g);
 }
@@ -83,7 +83,7 @@ static void wait_cancelled(UNUSED void *arg)
 	gmp_cancel_mask(1);
 	CHECK_EQ(gmp_group_wait_until(group, GMP_FOREVER), 0);
 	gmp_cancel_mask(0);
-	CHECK_EQ(gmp_group_wait_until(group, GMP_FOREVER), 0); /* need not wait */
+	CHECK_EQ(gmp_group_wait_until(group, GMP_FOREVER), 0); /* no child runs: no wait */
 }
 
 static int not_cancelled_until_stop(UNUSED void *arg)
@@ -113,7 +113,7 @@ static int sleep_for(void *ns)
 	return 0;
 }
 
-/* After the wait that returned 0 the group may be freed at once, however often it timed out before. */
+/* After a wait that returned 0 the group may be freed, however many waits timed out before. */
 RT(group_deadline_racing_last_child_waits_for_all)
 {
 	for (int i = 0; i < 100; i++) {
@@ -125,7 +125,7 @@ RT(group_deadline_racing_last_child_waits_for_all)
 			CHECK_EQ(gmp_group_go(g, sleep_for, (void *)(intptr_t)(k * 20 * US)), 0);
 		while ((result = gmp_group_wait_until(g, gmp_deadline(i % 10 * 10 * US))) != 0) {
 			CHECK_EQ(result, -ETIMEDOUT);
-			gmp_yield(); /* a try lets no other run */
+			gmp_yield(); /* an expired wait does not switch */
 		}
 		CHECK_EQ(result, 0);
 		CHECK_EQ(atomic_load(&count), 3);
@@ -133,25 +133,25 @@ RT(group_deadline_racing_last_child_waits_for_all)
 	}
 }
 
-static void wait_forever_outside(void *g)
+static void wait_on_external_thread(void *g)
 {
 	CHECK_EQ(gmp_group_wait_until(g, gmp_deadline(PATIENCE)), -ESRCH);
 }
 
-static struct ext_thread outside;
+static struct ext_thread external_waiter;
 
-static void leave_waiting(UNUSED void *arg)
+static void leave_external_wait(UNUSED void *arg)
 {
 	group = make(0, GMP_FOREVER);
 	CHECK_EQ(gmp_group_go(group, until_cancelled, NULL), 0);
-	ext_thread_start(&outside, wait_forever_outside, group);
+	ext_thread_start(&external_waiter, wait_on_external_thread, group);
 	wait_parked(2); /* the child, and the green thread that waits for the external one */
 }
 
 TEST_PROCS(group_shutdown_during_external_wait_returns_esrch)
 {
-	run_procs(procs, leave_waiting, NULL);
-	CHECK_EQ(pthread_join(outside.thread, NULL), 0);
+	run_procs(procs, leave_external_wait, NULL);
+	CHECK_EQ(pthread_join(external_waiter.thread, NULL), 0);
 	CHECK_EQ(gmp_group_wait_until(group, GMP_FOREVER), -ESRCH);
 	CHECK_EQ(gmp_group_running(group), -ESRCH);
 	gmp_group_free(group);

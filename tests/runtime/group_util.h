@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of groups share: children that end as they are told, and what they count. */
+/* Shared by the tests of groups: functions of children, and counters. */
 #ifndef TESTS_RUNTIME_GROUP_UTIL_H
 #define TESTS_RUNTIME_GROUP_UTIL_H
 
@@ -22,7 +22,7 @@ UNUSED static int nothing(UNUSED void *arg)
 	return 0;
 }
 
-UNUSED static int give(void *arg)
+UNUSED static int return_arg(void *arg)
 {
 	atomic_fetch_add(&count, 1);
 	return (int)(intptr_t)arg;

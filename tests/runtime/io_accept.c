@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests listeners under stress: descriptors that run out and come back, a listener closed under a
- * hundred accepters, options; and numbers that were closed behind our back, whoever has them next.
+ * Tests listeners under stress: fd exhaustion, a close with 100 accepters, listen options, and fds
+ * that are closed by close(2) and reused while threads wait on them.
  */
 #define _GNU_SOURCE
 #include <sys/syscall.h>
@@ -28,7 +28,7 @@ static void accept_all(void *arg)
 	atomic_fetch_add(&a->ended, 1);
 }
 
-RT(a_listener_closed_under_a_hundred_accepters_ends_them_all)
+RT(listener_close_during_dials_ends_100_accepters)
 {
 	enum { ACCEPTERS = 100, DIALS = 50 };
 
@@ -51,7 +51,7 @@ RT(a_listener_closed_under_a_hundred_accepters_ends_them_all)
 			reset_on_close(c);
 			CHECK_EQ(gmp_close(c), 0);
 		}
-		/* connections that were reset before their turn may be gone */
+		/* connections that were reset before the accept may be gone */
 		WAIT_FOR(atomic_load(&a.accepted) > 0);
 		CHECK_EQ(gmp_close(a.l), 0);
 		for (int i = 0; i < 2; i++)
@@ -63,7 +63,7 @@ RT(a_listener_closed_under_a_hundred_accepters_ends_them_all)
 	}
 }
 
-/* --- no descriptors --- */
+/* --- fd exhaustion --- */
 
 static void limit_descriptors(int n)
 {
@@ -83,7 +83,7 @@ static int lowest_free(void)
 	return fd;
 }
 
-static void accept_when_there_are_some(void *arg)
+static void accept_with_retries(void *arg)
 {
 	struct accepting *a = arg;
 	int c;
@@ -98,7 +98,7 @@ static void accept_when_there_are_some(void *arg)
 	atomic_fetch_add(&a->accepted, 1);
 }
 
-RT(accept_says_when_descriptors_run_out_and_works_when_they_are_back)
+RT(accept_at_fd_limit_returns_emfile_then_recovers)
 {
 	check_skip_on_valgrind("Valgrind accepts, sees that the limit is passed, and closes");
 	enum { CLIENTS = 5 };
@@ -122,7 +122,7 @@ RT(accept_says_when_descriptors_run_out_and_works_when_they_are_back)
 		CHECK_EQ(gmp_dial(net, addr), -EMFILE);
 		CHECK_EQ(gmp_listen("tcp", "127.0.0.1:0"), -EMFILE);
 		for (int i = 0; i < CLIENTS; i++)
-			g[i] = spawn(accept_when_there_are_some, &a);
+			g[i] = spawn(accept_with_retries, &a);
 		WAIT_FOR(atomic_load(&a.result) >= 2 * CLIENTS);
 		CHECK_EQ(atomic_load(&a.accepted), 0);
 		limit_descriptors(256);
@@ -138,7 +138,7 @@ RT(accept_says_when_descriptors_run_out_and_works_when_they_are_back)
 
 /* --- options --- */
 
-RT(several_listen_at_one_address_with_reuse_port)
+RT(listen_reuse_port_serves_both_listeners)
 {
 	gmp_listen_opts o = GMP_LISTEN_OPTS_INIT;
 	int got[2] = { 0, 0 }, l[2], on = 0;
@@ -175,7 +175,7 @@ RT(several_listen_at_one_address_with_reuse_port)
 	CHECK_EQ(gmp_close(l[0]), 0);
 }
 
-RT(options_are_checked)
+RT(listen_bad_options_are_rejected)
 {
 	struct {
 		gmp_listen_opts o;
@@ -197,16 +197,16 @@ RT(options_are_checked)
 	l = gmp_listen_with("tcp", "127.0.0.1:0", NULL);
 	CHECK(l >= 0);
 	CHECK_EQ(gmp_close(l), 0);
-	l = gmp_listen_with("tcp", "127.0.0.1:0", &big.o); /* a later version's, nothing set */
+	l = gmp_listen_with("tcp", "127.0.0.1:0", &big.o); /* larger struct, new fields zero */
 	CHECK(l >= 0);
 	CHECK_EQ(gmp_close(l), 0);
 	big.later[3] = 1;
 	CHECK_EQ(gmp_listen_with("tcp", "127.0.0.1:0", &big.o), -E2BIG);
 }
 
-/* --- closed behind our back --- */
+/* --- close(2) of an fd that gmp knows --- */
 
-static void fill_for_ever(void *arg)
+static void write_until_error(void *arg)
 {
 	struct call *c = arg;
 	static char buf[1 << 20];
@@ -223,13 +223,13 @@ static void wait_it(void *arg)
 	atomic_store(&c->result, gmp_fd_wait(c->fd, GMP_READ, GMP_FOREVER));
 }
 
-/* A sanitizer that knows of it calls it a race, and is right; here it is wanted. */
+/* By syscall: this race is intended, and a sanitizer would report it for close(2). */
 static void plain_close(int fd)
 {
 	CHECK_EQ(syscall(SYS_close, fd), 0);
 }
 
-enum next { BY_ADOPT, BY_LISTEN, BY_DIAL, BY_ACCEPT, WAYS };
+enum reuse { BY_ADOPT, BY_LISTEN, BY_DIAL, BY_ACCEPT, WAYS };
 
 static int hole[16], holes;
 
@@ -239,14 +239,14 @@ static void open_holes(void)
 		CHECK_EQ(close(hole[--holes]), 0);
 }
 
-/* Closes fd plainly, and lets the number be given again in that way. */
-static void close_and_reuse(int fd, enum next how, int *peer, int *listener)
+/* Closes fd by close(2) and makes the kernel reuse it in the given way. */
+static void close_and_reuse(int fd, enum reuse how, int *peer, int *listener)
 {
 	char addr[128];
 	int pair[2], l, c, s;
 
 	*listener = *peer = -1;
-	while (holes < 16 && (hole[holes] = dup(0)) < fd) /* no lower number is free */
+	while (holes < 16 && (hole[holes] = dup(0)) < fd) /* leave no lower fd free */
 		holes++;
 	CHECK_EQ(close(hole[holes]), 0);
 	switch (how) {
@@ -285,7 +285,7 @@ static void close_and_reuse(int fd, enum next how, int *peer, int *listener)
 	}
 }
 
-RT(after_a_plain_close_the_next_owner_is_served_whoever_waited)
+RT(plain_close_ends_waits_and_reused_fd_works)
 {
 	for (int how = 0; how < WAYS; how++) {
 		struct call c[6];
@@ -295,11 +295,11 @@ RT(after_a_plain_close_the_next_owner_is_served_whoever_waited)
 		make_pair("tcp", &a, &b);
 		for (int i = 0; i < 6; i++) {
 			c[i] = (struct call){ .fd = a };
-			g[i] = spawn(i < 2 ? read_it : i < 4 ? fill_for_ever : wait_it, &c[i]);
+			g[i] = spawn(i < 2 ? read_it : i < 4 ? write_until_error : wait_it, &c[i]);
 		}
 		wait_parked(6);
 		CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ | GMP_WRITE, gmp_deadline(PATIENCE)), 0);
-		close_and_reuse(a, (enum next)how, &peer, &l);
+		close_and_reuse(a, (enum reuse)how, &peer, &l);
 		for (int i = 0; i < 6; i++) {
 			join(g[i]);
 			CHECK_EQ(c[i].result, -ECANCELED);
@@ -329,7 +329,7 @@ RT(after_a_plain_close_the_next_owner_is_served_whoever_waited)
 	}
 }
 
-RT(after_a_plain_close_no_foreign_thread_is_left_waiting)
+RT(plain_close_ends_wait_of_external_thread)
 {
 	for (int i = 0; i < 5; i++) {
 		struct ext_thread t;
@@ -340,9 +340,8 @@ RT(after_a_plain_close_no_foreign_thread_is_left_waiting)
 		f = (struct call){ .fd = a };
 		ext_thread_start(&t, read_it, &f);
 		WAIT_FOR(atomic_load(&f.begun));
-		gmp_sleep(
-			2 *
-			MS); /* it waits by then, most likely; else it is the next owner's reader */
+		/* By then it waits, most likely. Otherwise it reads from the reused fd. */
+		gmp_sleep(2 * MS);
 		close_and_reuse(a, BY_ADOPT, &peer, &l);
 		say(peer, "next");
 		ext_thread_join(&t);
@@ -355,7 +354,7 @@ RT(after_a_plain_close_no_foreign_thread_is_left_waiting)
 	}
 }
 
-RT(after_a_plain_close_one_who_waits_is_ended_by_its_deadline)
+RT(plain_close_wait_ends_at_fd_deadline)
 {
 	struct call c;
 	gmp_g *g;
@@ -372,7 +371,7 @@ RT(after_a_plain_close_one_who_waits_is_ended_by_its_deadline)
 	CHECK_EQ(gmp_fd_wait(a, GMP_READ, GMP_FOREVER), -ETIMEDOUT);
 	CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ, GMP_FOREVER), 0);
 	CHECK_EQ(gmp_fd_wait(a, GMP_READ, GMP_FOREVER), -EBADF);
-	CHECK_EQ(gmp_close(a), -EBADF); /* and with it the record is gone */
+	CHECK_EQ(gmp_close(a), -EBADF); /* this drops gmp's record of it */
 	CHECK_EQ(gmp_read(a, &c, 1), -EBADF);
 	CHECK_EQ(gmp_close(b), 0);
 	CHECK_EQ(stats().descriptors, 0);

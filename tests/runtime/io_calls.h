@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls on a descriptor, each made by a thread of its own: what was said, and when. */
+/* Calls on a file descriptor, each in a thread of its own: the result, and when it returned. */
 #ifndef TESTS_RUNTIME_IO_CALLS_H
 #define TESTS_RUNTIME_IO_CALLS_H
 
@@ -11,7 +11,7 @@ struct call {
 	int64_t ended;
 };
 
-static atomic_int count; /* those that have ended */
+static atomic_int count; /* calls that have returned */
 
 static inline void call_begins(struct call *c)
 {
@@ -51,7 +51,7 @@ static inline void accept_it(void *arg)
 	call_ends(c, gmp_accept(c->fd));
 }
 
-/* More than there is room for. */
+/* Writes more than the socket buffers hold. */
 static inline void fill_it(void *arg)
 {
 	struct call *c = arg;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests what gmp_fd_adopt and gmp_close promise: which descriptors gmp knows, that closing wakes all
- * who wait, and that a number may be used again at once.
+ * Tests gmp_fd_adopt, gmp_close and gmp_shutdown: which fds gmp knows, that closing wakes all
+ * waiters, and that an fd may be reused at once.
  */
 #define _GNU_SOURCE
 #include "io_calls.h"
 
-static void check_free_number(int fd)
+static void check_closed(int fd)
 {
 	CHECK(fcntl(fd, F_GETFD) == -1 && errno == EBADF);
 }
@@ -29,10 +29,10 @@ RT(close_wakes_all_readers_and_writers_with_ecanceled)
 		f = (struct call){ .fd = a };
 		ext_thread_start(&t, read_it, &f);
 		WAIT_FOR(atomic_load(&f.begun));
-		/* Closed before the foreign thread waits it is EBADF, and after it ECANCELED. */
+		/* A close before the external thread waits gives it EBADF, later ECANCELED. */
 		gmp_sleep(5 * MS);
 		CHECK_EQ(gmp_close(a), 0);
-		check_free_number(a);
+		check_closed(a);
 		for (int i = 0; i < 6; i++) {
 			join(g[i]);
 			CHECK_EQ(r[i].result, -ECANCELED);
@@ -44,7 +44,7 @@ RT(close_wakes_all_readers_and_writers_with_ecanceled)
 	}
 }
 
-RT(a_writer_that_waits_for_its_turn_does_not_write_to_the_next_owner)
+RT(close_with_queued_writer_writes_nothing_to_reused_fd)
 {
 	FOR_NETS(net)
 	{
@@ -88,14 +88,14 @@ static void write_until_epipe(void *arg)
 	CHECK_EQ(n, -EPIPE);
 }
 
-static void read_the_end(void *arg)
+static void read_eof(void *arg)
 {
 	char c;
 
 	CHECK_EQ(gmp_read((int)(intptr_t)arg, &c, 1), 0);
 }
 
-RT(shutdown_ends_the_waits_of_its_side_and_no_others)
+RT(shutdown_wakes_waiters_of_its_direction_only)
 {
 	FOR_NETS(net)
 	{
@@ -105,7 +105,7 @@ RT(shutdown_ends_the_waits_of_its_side_and_no_others)
 		make_pair(net, &a, &b);
 		for (int i = 0; i < 3; i++) {
 			writers[i] = spawn(write_until_epipe, (void *)(intptr_t)a);
-			readers[i] = spawn(read_the_end, (void *)(intptr_t)a);
+			readers[i] = spawn(read_eof, (void *)(intptr_t)a);
 		}
 		wait_parked(6);
 		CHECK_EQ(gmp_shutdown(a, SHUT_WR), 0);
@@ -119,7 +119,7 @@ RT(shutdown_ends_the_waits_of_its_side_and_no_others)
 	}
 }
 
-static void receive_the_end(void *arg)
+static void receive_eof(void *arg)
 {
 	int fd = (int)(intptr_t)arg;
 	struct iovec v = { &(char){ 0 }, 1 };
@@ -131,8 +131,8 @@ static void receive_the_end(void *arg)
 	CHECK_EQ(gmp_recvmsg(fd, &m, 0), 0);
 }
 
-/* To a try the system goes on to say that nothing is there yet. */
-RT(shutdown_ends_the_waits_for_datagrams)
+/* After the shutdown a non-blocking receive of the kernel still returns EAGAIN. */
+RT(shutdown_wakes_datagram_receivers)
 {
 	char addr[128];
 	gmp_g *g[3];
@@ -148,14 +148,14 @@ RT(shutdown_ends_the_waits_for_datagrams)
 		int receiver = k ? udp : fd[0];
 
 		for (int i = 0; i < 3; i++)
-			g[i] = spawn(receive_the_end, (void *)(intptr_t)receiver);
+			g[i] = spawn(receive_eof, (void *)(intptr_t)receiver);
 		wait_parked(3);
 		CHECK_EQ(gmp_shutdown(receiver, SHUT_WR), 0);
-		wait_parked(3); /* again: that was not their side */
+		wait_parked(3); /* SHUT_WR does not end receives */
 		CHECK_EQ(gmp_shutdown(receiver, SHUT_RD), 0);
 		for (int i = 0; i < 3; i++)
 			join(g[i]);
-		receive_the_end((void *)(intptr_t)receiver);
+		receive_eof((void *)(intptr_t)receiver);
 		CHECK_EQ(gmp_close(receiver), 0);
 	}
 	CHECK_EQ(close(fd[1]), 0);
@@ -163,7 +163,7 @@ RT(shutdown_ends_the_waits_for_datagrams)
 	char c;
 
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_DGRAM, 0, fd), 0);
-	CHECK_EQ(fd[0], was); /* the number is that of one that goes on */
+	CHECK_EQ(fd[0], was); /* the reused fd is not treated as shut down */
 	CHECK_EQ(gmp_fd_adopt(fd[0]), fd[0]);
 	CHECK_EQ(gmp_fd_set_deadline(fd[0], GMP_READ, gmp_deadline(MS)), 0);
 	CHECK_EQ(gmp_read(fd[0], &c, 1), -ETIMEDOUT);
@@ -172,7 +172,7 @@ RT(shutdown_ends_the_waits_for_datagrams)
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-RT(shutdown_of_a_listener_ends_the_waits_for_connections)
+RT(shutdown_of_listener_wakes_accepters_with_einval)
 {
 	FOR_NETS(net)
 	{
@@ -196,7 +196,7 @@ RT(shutdown_of_a_listener_ends_the_waits_for_connections)
 	}
 }
 
-RT(a_tcp_listener_that_was_shut_down_may_listen_again)
+RT(listen_after_shutdown_of_listener_accepts_again)
 {
 	char addr[128];
 	int l = listen_any("tcp", addr);
@@ -235,7 +235,7 @@ RT(close_wakes_all_accepters_with_ecanceled)
 		WAIT_FOR(atomic_load(&f.begun));
 		gmp_sleep(5 * MS);
 		CHECK_EQ(gmp_close(l), 0);
-		check_free_number(l);
+		check_closed(l);
 		for (int i = 0; i < 5; i++) {
 			join(g[i]);
 			CHECK_EQ(r[i].result, -ECANCELED);
@@ -250,7 +250,7 @@ static void close_it(void *arg)
 	CHECK_EQ(gmp_close((int)(intptr_t)arg), 0);
 }
 
-RT(close_from_a_foreign_thread_wakes_a_green_reader)
+RT(close_from_external_thread_wakes_green_reader)
 {
 	FOR_NETS(net)
 	{
@@ -271,7 +271,7 @@ RT(close_from_a_foreign_thread_wakes_a_green_reader)
 	}
 }
 
-RT(a_number_can_be_used_again_at_once)
+RT(fd_reused_at_once_has_no_old_state)
 {
 	int first = -1;
 
@@ -288,7 +288,7 @@ RT(a_number_can_be_used_again_at_once)
 		CHECK(b <= first + 1);
 		say(a, "fresh");
 		hear(b, "fresh");
-		/* Nothing of the former owner is left: a read on it waits. */
+		/* The reused fd has no state of the former socket: a read waits. */
 		r = (struct call){ .fd = b };
 		g = spawn(read_it, &r);
 		if (i % 4 < 2) {
@@ -310,7 +310,7 @@ RT(a_number_can_be_used_again_at_once)
 	CHECK_EQ(stats().descriptors, 0);
 }
 
-RT(an_unknown_descriptor_is_ebadf)
+RT(unknown_fd_returns_ebadf)
 {
 	static const int unknown[] = { -1, INT_MIN, INT_MAX, 1 << 20, 9999 };
 	int fd[2], n = 5;
@@ -330,7 +330,7 @@ RT(an_unknown_descriptor_is_ebadf)
 		CHECK_EQ(gmp_peer_addr(u, buf, sizeof(buf)), -EBADF);
 		CHECK_EQ(gmp_close(u), -EBADF);
 	}
-	/* A descriptor that is not gmp's was not touched. */
+	/* The calls did not touch an fd that gmp does not know. */
 	CHECK(fcntl(fd[0], F_GETFD) >= 0);
 	CHECK_EQ(fcntl(fd[0], F_GETFL) & O_NONBLOCK, 0);
 	CHECK_EQ(close(fd[0]), 0);
@@ -340,7 +340,7 @@ RT(an_unknown_descriptor_is_ebadf)
 	CHECK_EQ(close(fd[1]), 0);
 }
 
-RT(adopt_makes_it_nonblocking_and_is_eexist_the_second_time)
+RT(adopt_sets_o_nonblock_and_second_adopt_is_eexist)
 {
 	int fd[2], a, b;
 
@@ -358,10 +358,10 @@ RT(adopt_makes_it_nonblocking_and_is_eexist_the_second_time)
 	CHECK_EQ(close(fd[1]), 0);
 }
 
-static int owned; /* by whoever has adopted it */
+static int owned; /* guarded by the adoption */
 
-/* Adopting fails until the other has released. */
-static void own_in_turn(void *arg)
+/* Adoption fails with -EEXIST until the other thread has released the fd. */
+static void adopt_and_release(void *arg)
 {
 	struct call *r = arg;
 
@@ -376,7 +376,7 @@ static void own_in_turn(void *arg)
 	}
 }
 
-RT(who_adopts_a_number_has_it_alone_until_it_is_released)
+RT(adopt_is_exclusive_until_release)
 {
 	int fd[2];
 	struct call r;
@@ -386,9 +386,9 @@ RT(who_adopts_a_number_has_it_alone_until_it_is_released)
 	CHECK_EQ(pipe(fd), 0);
 	r.fd = fd[0];
 	owned = 0;
-	g = spawn(own_in_turn, &r);
-	ext_thread_start(&f, own_in_turn, &r);
-	own_in_turn(&r);
+	g = spawn(adopt_and_release, &r);
+	ext_thread_start(&f, adopt_and_release, &r);
+	adopt_and_release(&r);
 	join(g);
 	ext_thread_join(&f);
 	CHECK_EQ(owned, 6000);
@@ -398,7 +398,7 @@ RT(who_adopts_a_number_has_it_alone_until_it_is_released)
 	CHECK_EQ(close(fd[1]), 0);
 }
 
-RT(adopt_of_a_regular_file_leaves_it_as_it_is)
+RT(adopt_regular_file_leaves_flags_unchanged)
 {
 	char path[] = "/tmp/gmp-test-XXXXXX";
 	int fd = mkstemp(path);
@@ -417,8 +417,8 @@ RT(adopt_of_a_regular_file_leaves_it_as_it_is)
 	CHECK_EQ(gmp_close(fd), -EBADF);
 }
 
-/* The poller knows nothing of it. */
-RT(a_file_that_is_opened_anew_where_it_was_is_adopted_anew)
+/* These files are not registered with the poller. */
+RT(adopt_file_reopened_at_same_fd_works)
 {
 	static const char *const names[] = { "/dev/null", "/tmp", "/bin/sh" };
 
@@ -443,7 +443,7 @@ RT(a_file_that_is_opened_anew_where_it_was_is_adopted_anew)
 	}
 }
 
-RT(adopted_sockets_work_as_any)
+RT(adopted_socket_reads_writes_and_waits)
 {
 	struct call r;
 	int fd[2];
@@ -463,8 +463,8 @@ RT(adopted_sockets_work_as_any)
 	close_pair(fd[0], fd[1]);
 }
 
-/* Data that was there before the adoption is found: readiness is asked for, not waited for. */
-RT(what_came_before_the_adoption_is_read)
+/* Data from before the adoption is found without a new event of the poller. */
+RT(read_after_adopt_finds_earlier_data)
 {
 	int fd[2];
 
@@ -476,7 +476,7 @@ RT(what_came_before_the_adoption_is_read)
 	CHECK_EQ(close(fd[1]), 0);
 }
 
-RT(calls_on_the_wrong_kind_of_descriptor_give_the_systems_error)
+RT(wrong_kind_of_fd_returns_system_error)
 {
 	char addr[128], buf[128];
 	int fd[2], a, b, l;
@@ -500,7 +500,7 @@ RT(calls_on_the_wrong_kind_of_descriptor_give_the_systems_error)
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-RT(after_a_plain_close_the_next_owner_of_the_number_drops_the_old_record)
+RT(adopt_of_reused_fd_cancels_old_waiters)
 {
 	struct call r[2];
 	gmp_g *g[2];
@@ -526,7 +526,7 @@ RT(after_a_plain_close_the_next_owner_of_the_number_drops_the_old_record)
 	CHECK_EQ(gmp_close(next[0]), 0);
 	CHECK_EQ(close(next[1]), 0);
 	CHECK_EQ(close(fd[1]), 0);
-	/* The same when the next owner is a socket of gmp's own making. */
+	/* The same if gmp opens the socket that reuses the fd. */
 	for (int i = 0; i < 10; i++) {
 		int a, b, c, d;
 
@@ -559,8 +559,10 @@ static void churn(void *arg)
 			gmp_yield();
 		if ((id + i) % 5 == 0)
 			say(a, "something");
-		/* Races with the read that begins: it never hangs, and never sees another's data.
-		 * The reader's own end stays open till it is through: its number is not free. */
+		/*
+		 * Races with the start of the read, which must neither hang nor get data of another
+		 * pair. The reader's end stays open until the read returns, so it is not reused.
+		 */
 		CHECK_EQ(gmp_close(a), 0);
 		join(g);
 		CHECK_EQ(gmp_close(b), 0);
@@ -568,7 +570,7 @@ static void churn(void *arg)
 	}
 }
 
-RT(opening_and_closing_at_once_from_many_threads_confuses_nobody)
+RT(open_close_race_leaks_no_fd_and_mixes_no_data)
 {
 	int fds = count_fds();
 	struct ext_thread f;
@@ -603,7 +605,7 @@ static void adopt_left(UNUSED void *arg)
 	CHECK_EQ(gmp_close(left_fd[1]), 0);
 }
 
-TEST_PROCS(descriptors_outlive_the_run_and_can_be_adopted_by_the_next)
+TEST_PROCS(fd_outlives_run_and_is_adopted_by_next_run)
 {
 	char c;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests what gmp_fd_set_deadline promises: it is a point in time, in force for present and future calls of
- * its direction; passed, it beats data that is there; moved, calls work again; and it goes with the
- * number.
+ * Tests gmp_fd_set_deadline: a deadline holds for present and future calls of its direction.
+ *
+ * An expired deadline wins over ready data. If it is moved, calls work again. A reused fd does not
+ * inherit it.
  */
 #define _GNU_SOURCE
 #include <stdbool.h>
@@ -29,8 +30,8 @@ static int read_now(int fd)
 	return (int)gmp_read(fd, buf, sizeof(buf));
 }
 
-/* What there is room for, which grows now and then though nobody reads, and then a call that waits. */
-static int write_in_vain(int fd)
+/* Fills the socket, whose buffer the kernel may enlarge, until a write fails. */
+static int write_until_error(int fd)
 {
 	static char buf[64 << 10];
 	ssize_t n;
@@ -42,7 +43,7 @@ static int write_in_vain(int fd)
 
 /* --- one call --- */
 
-RT(a_call_of_either_direction_ends_at_its_deadline)
+RT(fd_deadline_ends_read_and_write)
 {
 	FOR_NETS(net)
 	{
@@ -58,7 +59,7 @@ RT(a_call_of_either_direction_ends_at_its_deadline)
 		for (int i = 0; i < 3; i++) {
 			int64_t deadline = set(a, GMP_READ | GMP_WRITE, 3 * MS);
 
-			CHECK_EQ(write_in_vain(a), -ETIMEDOUT);
+			CHECK_EQ(write_until_error(a), -ETIMEDOUT);
 			CHECK(gmp_now() >= deadline);
 			CHECK_EQ(read_now(a), -ETIMEDOUT);
 		}
@@ -66,7 +67,7 @@ RT(a_call_of_either_direction_ends_at_its_deadline)
 	}
 }
 
-RT(an_accept_ends_at_its_deadline)
+RT(fd_deadline_ends_accept)
 {
 	FOR_NETS(net)
 	{
@@ -82,7 +83,7 @@ RT(an_accept_ends_at_its_deadline)
 		clear(l, GMP_READ);
 		d = gmp_accept(l);
 		CHECK(d >= 0);
-		/* what it gives has no deadline */
+		/* the accepted connection has no deadline */
 		say(c, "hello");
 		hear(d, "hello");
 		close_pair(c, d);
@@ -90,7 +91,7 @@ RT(an_accept_ends_at_its_deadline)
 	}
 }
 
-RT(a_deadline_in_the_past_is_in_force_at_once)
+RT(fd_deadline_in_past_times_out_at_once)
 {
 	static const int64_t past[] = { 0, 1, -1, INT64_MIN };
 
@@ -110,7 +111,7 @@ RT(a_deadline_in_the_past_is_in_force_at_once)
 	}
 }
 
-RT(a_deadline_that_has_passed_beats_data_that_is_there)
+RT(fd_deadline_expired_wins_over_ready_data)
 {
 	FOR_NETS(net)
 	{
@@ -134,7 +135,7 @@ RT(a_deadline_that_has_passed_beats_data_that_is_there)
 	}
 }
 
-RT(it_beats_data_also_where_nobody_has_given_way_since_it_passed)
+RT(fd_deadline_expired_without_switch_wins_over_data)
 {
 	int a, b;
 	int64_t deadline;
@@ -150,7 +151,7 @@ RT(it_beats_data_also_where_nobody_has_given_way_since_it_passed)
 	close_pair(a, b);
 }
 
-RT(the_directions_have_deadlines_of_their_own)
+RT(fd_deadline_is_separate_per_direction)
 {
 	FOR_NETS(net)
 	{
@@ -172,7 +173,7 @@ RT(the_directions_have_deadlines_of_their_own)
 	}
 }
 
-RT(moving_it_revives)
+RT(fd_deadline_moved_after_expiry_revives_calls)
 {
 	FOR_NETS(net)
 	{
@@ -199,7 +200,7 @@ RT(moving_it_revives)
 	}
 }
 
-RT(it_stays_in_force_for_call_after_call)
+RT(fd_deadline_covers_successive_calls)
 {
 	int a, b;
 	int64_t deadline;
@@ -211,7 +212,7 @@ RT(it_stays_in_force_for_call_after_call)
 		say(b, "in time");
 		ssize_t n = gmp_read_full(a, buf, sizeof(buf));
 
-		/* on a slow machine it may pass here already */
+		/* on a slow machine the deadline may expire here already */
 		CHECK(n == sizeof(buf) || (n == -ETIMEDOUT && gmp_now() >= deadline));
 	}
 	CHECK_EQ(read_now(a), -ETIMEDOUT);
@@ -224,7 +225,7 @@ RT(it_stays_in_force_for_call_after_call)
 
 /* --- calls in progress --- */
 
-RT(it_cuts_all_calls_in_progress_short)
+RT(fd_deadline_ends_all_calls_in_progress)
 {
 	FOR_NETS(net)
 	{
@@ -256,7 +257,7 @@ RT(it_cuts_all_calls_in_progress_short)
 	}
 }
 
-RT(an_accept_in_progress_is_cut_short)
+RT(fd_deadline_ends_accepts_in_progress)
 {
 	FOR_NETS(net)
 	{
@@ -279,7 +280,7 @@ RT(an_accept_in_progress_is_cut_short)
 	}
 }
 
-RT(a_call_in_progress_goes_by_where_the_deadline_was_moved)
+RT(fd_deadline_moved_applies_to_call_in_progress)
 {
 	static const int64_t steps[][2] = { { 4 * MS, 12 * MS }, { PATIENCE, 3 * MS } };
 
@@ -294,7 +295,7 @@ RT(a_call_in_progress_goes_by_where_the_deadline_was_moved)
 
 		c = (struct call){ .fd = a };
 		g = spawn(read_it, &c);
-		/* on a slow machine the first one may pass before it is moved */
+		/* on a slow machine the first deadline may expire before it is moved */
 		WAIT_FOR(stats().greens_waiting == 1 || atomic_load(&c.result));
 		deadline = set(a, GMP_READ, steps[i][1]);
 		bool moved = gmp_now() < first;
@@ -306,7 +307,7 @@ RT(a_call_in_progress_goes_by_where_the_deadline_was_moved)
 	}
 }
 
-RT(a_call_in_progress_whose_deadline_is_cleared_goes_on)
+RT(fd_deadline_cleared_lets_call_in_progress_continue)
 {
 	struct call c;
 	gmp_g *g;
@@ -325,7 +326,7 @@ RT(a_call_in_progress_whose_deadline_is_cleared_goes_on)
 	close_pair(a, b);
 }
 
-RT(a_writer_that_waits_for_another_to_end_is_cut_short_too)
+RT(fd_deadline_ends_queued_writers)
 {
 	struct call c[3];
 	gmp_g *g[3];
@@ -358,7 +359,7 @@ static void set_and_read(void *arg)
 	hear(fd[0], "data");
 }
 
-RT(foreign_threads_have_deadlines_too)
+RT(fd_deadline_works_on_external_thread)
 {
 	FOR_NETS(net)
 	{
@@ -370,7 +371,7 @@ RT(foreign_threads_have_deadlines_too)
 		make_pair(net, &fd[0], &fd[1]);
 		ext_thread_start(&t, set_and_read, fd);
 		ext_thread_join(&t);
-		/* set by one of them for a green thread that waits */
+		/* set by an external thread for a green thread that waits */
 		c = (struct call){ .fd = fd[1] };
 		g = spawn(read_it, &c);
 		wait_parked(1);
@@ -382,15 +383,15 @@ RT(foreign_threads_have_deadlines_too)
 	}
 }
 
-static void set_while_all_rest(void *arg)
+static void set_while_runtime_is_idle(void *arg)
 {
 	int fd = *(int *)arg;
 
-	gmp_sleep(20 * MS); /* the runtime has gone to sleep by then, most likely */
+	gmp_sleep(20 * MS); /* by then all Ms have stopped, most likely */
 	set(fd, GMP_READ, 3 * MS);
 }
 
-RT(a_deadline_set_by_a_foreign_thread_wakes_a_sleeping_runtime)
+RT(fd_deadline_set_externally_wakes_idle_runtime)
 {
 	struct ext_thread t;
 	int a, b;
@@ -398,7 +399,7 @@ RT(a_deadline_set_by_a_foreign_thread_wakes_a_sleeping_runtime)
 	make_pair("tcp", &a, &b);
 	for (int i = 0; i < 3; i++) {
 		clear(a, GMP_READ);
-		ext_thread_start(&t, set_while_all_rest, &a);
+		ext_thread_start(&t, set_while_runtime_is_idle, &a);
 		CHECK_EQ(read_now(a), -ETIMEDOUT);
 		ext_thread_join(&t);
 	}
@@ -413,7 +414,7 @@ static void cancelled_read(void *arg)
 	read_it(c);
 }
 
-RT(cancelled_beats_late)
+RT(fd_deadline_expired_loses_to_cancellation)
 {
 	struct call c;
 	gmp_g *g;
@@ -429,9 +430,9 @@ RT(cancelled_beats_late)
 	close_pair(a, b);
 }
 
-/* --- the number's life --- */
+/* --- lifetime --- */
 
-RT(a_deadline_goes_with_its_number)
+RT(fd_deadline_is_not_inherited_by_reused_fd)
 {
 	for (int i = 0; i < 6; i++) {
 		struct call c;
@@ -445,7 +446,7 @@ RT(a_deadline_goes_with_its_number)
 			CHECK_EQ(gmp_close(a), 0);
 			CHECK_EQ(stats().timers, 0);
 		} else {
-			CHECK_EQ(close(a), 0); /* behind our back */
+			CHECK_EQ(close(a), 0); /* without gmp's knowledge */
 		}
 		CHECK_EQ(gmp_close(b), 0);
 		CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
@@ -464,7 +465,7 @@ RT(a_deadline_goes_with_its_number)
 	}
 }
 
-RT(closing_beats_a_deadline_that_is_to_come)
+RT(fd_deadline_pending_loses_to_close)
 {
 	struct call c;
 	gmp_g *g;
@@ -482,7 +483,7 @@ RT(closing_beats_a_deadline_that_is_to_come)
 	CHECK_EQ(gmp_close(b), 0);
 }
 
-RT(what_is_wrong_is_refused)
+RT(fd_deadline_bad_arguments_are_rejected)
 {
 	int a, b;
 
@@ -509,7 +510,7 @@ static void leave_armed(UNUSED void *arg)
 	set(left[1], GMP_READ, MS);
 }
 
-static void find_none(UNUSED void *arg)
+static void adopt_without_deadline(UNUSED void *arg)
 {
 	struct call c = { .fd = left[1] };
 	gmp_g *g;
@@ -526,11 +527,11 @@ static void find_none(UNUSED void *arg)
 	CHECK_EQ(close(left[0]), 0);
 }
 
-TEST_PROCS(a_deadline_does_not_outlive_the_run)
+TEST_PROCS(fd_deadline_does_not_outlive_run)
 {
 	CHECK_EQ(gmp_fd_set_deadline(0, GMP_READ, 0), -ESRCH);
 	run_procs(procs, leave_armed, NULL);
-	run_procs(procs, find_none, NULL);
+	run_procs(procs, adopt_without_deadline, NULL);
 }
 
 /* --- races --- */
@@ -565,8 +566,8 @@ static void feed(void *arg)
 	CHECK_EQ(gmp_shutdown(fd, SHUT_WR), 0);
 }
 
-/* Deadlines that come and go while data does: every byte is read, in order, and the end is seen. */
-RT(deadlines_that_move_all_the_time_lose_no_data)
+/* Deadlines change while data arrives: each byte is read in order, then the end of the stream. */
+RT(fd_deadline_moved_constantly_loses_no_data)
 {
 	struct ext_thread t;
 	gmp_g *g[3];
@@ -637,7 +638,7 @@ static void move_until_closed(void *arg)
 	}
 }
 
-RT(deadlines_race_with_close_and_leave_nothing)
+RT(fd_deadline_racing_close_leaves_no_timer)
 {
 	for (int i = 0; i < (SLOW ? 30 : 200); i++) {
 		struct call c[3];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls with a buffer, a list, a message or an address that reaches into the guard of the caller's stack. */
+/* Tests I/O calls with a buffer, iovec, message or address in the guard of the caller's stack. */
 #include <sys/uio.h>
 
 #include "io_util.h"
@@ -9,7 +9,7 @@ enum { SIZE = 64 << 10 };
 static int a, b, file, listener;
 static char message[] = "hello";
 
-/* As an array of a whole stack would lie: it begins in the guard, and ends in the stack. */
+/* The address of an array as large as the stack: it begins in the guard, and ends in the stack. */
 static char *whole_stack(void)
 {
 	return (char *)__builtin_frame_address(0) - SIZE;
@@ -77,7 +77,7 @@ static void check_all(void)
 	CHECK_EQ(gmp_accept_from(listener, (struct sockaddr *)&un, (socklen_t *)low), -EFAULT);
 }
 
-/* None of the calls took or gave a byte, or accepted the connection. */
+/* Checks that no call has transferred a byte or accepted the connection. */
 static void check_untouched(void)
 {
 	char got[sizeof(message) + 1];
@@ -122,7 +122,7 @@ static void calls(UNUSED void *arg)
 	check_all();
 }
 
-RT(buffer_in_guard_of_the_callers_stack_is_efault)
+RT(buffer_in_stack_guard_returns_efault)
 {
 	on_small_stack(calls);
 }
@@ -134,23 +134,23 @@ static void calls_in_blocking_code(UNUSED void *arg)
 	gmp_block_leave();
 }
 
-RT(buffer_in_guard_is_efault_in_blocking_code_too)
+RT(buffer_in_stack_guard_in_blocking_code_returns_efault)
 {
 	on_small_stack(calls_in_blocking_code);
 }
 
-static void in_the_stack(UNUSED void *arg)
+static void calls_with_buffer_in_stack(UNUSED void *arg)
 {
 	char *low = (char *)__builtin_frame_address(0) - SIZE / 2, c = 'x';
 
-	/* half a stack of free room, as a function that is called would use it */
+	/* the half of the stack below this frame is free */
 	CHECK_EQ(gmp_write(a, &c, 1), 1);
 	CHECK_EQ(gmp_recvfrom(b, low, 1, MSG_PEEK, NULL, NULL), 1);
 	CHECK_EQ(gmp_read(b, low, 1), 1);
 	CHECK_EQ(*low, 'x');
 }
 
-RT(buffer_in_the_callers_stack_is_filled)
+RT(buffer_in_stack_of_caller_is_filled)
 {
-	on_small_stack(in_the_stack);
+	on_small_stack(calls_with_buffer_in_stack);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests late releases and closes: a thread of a connection that has lost its descriptor number ends no wait of the
- * connection that has the number now, and a connection that was handed to it is its own.
+ * Tests late releases and closes of an fd that close(2) has freed and another connection reuses.
+ *
+ * A thread that has lost its fd ends no wait of the connection that has the fd now. If that
+ * connection was handed to the thread, its release and its close work.
  */
 #include "reopen_util.h"
 
@@ -14,7 +16,7 @@ struct job {
 	int fd;
 };
 
-/* A green thread that does what it is asked, one call after the other. */
+/* A green thread that makes the requested calls, one after the other. */
 struct actor {
 	gmp_chan *jobs, *results;
 	gmp_g *g;
@@ -74,7 +76,7 @@ static int wait_long(int fd)
 	return gmp_fd_wait(fd, GMP_READ, gmp_deadline(PATIENCE));
 }
 
-/* Parks if there is nothing. */
+/* Parks if there is no data. */
 static int wait_short(int fd)
 {
 	return gmp_fd_wait(fd, GMP_READ, gmp_deadline(MS / 5));
@@ -87,7 +89,7 @@ static int read_byte(int fd)
 	return (int)gmp_read(fd, &byte, 1);
 }
 
-/* One of them by a case's number. */
+/* The late call, by the index of the variant. */
 static action late(int i)
 {
 	return i & 1 ? gmp_close : gmp_fd_release;
@@ -102,7 +104,7 @@ static int close_process(int fd)
 	return p.in;
 }
 
-/* The library closes the number and opens it for another connection. */
+/* The library closes the fd and opens it again for another connection. */
 static void reopen(int fd, int *peer)
 {
 	plain_close(fd);
@@ -110,7 +112,7 @@ static void reopen(int fd, int *peer)
 	open_at(fd, peer);
 }
 
-/* b waits on fd, and nothing has ended that. */
+/* Checks that b still waits on fd. */
 static void check_waits(struct actor *b, int fd, int peer)
 {
 	plain_write(peer);
@@ -118,14 +120,14 @@ static void check_waits(struct actor *b, int fd, int peer)
 	CHECK_EQ(read(fd, &(char){ 0 }, 1), 1);
 }
 
-/* b parks; n actors there are, and the others wait for a job. */
+/* Makes b wait on fd, until all n actors are parked; the others wait for a job. */
 static void wait_until_parked(struct actor *b, int fd, int n)
 {
 	tell(b, wait_long, fd);
 	wait_parked((uint64_t)n);
 }
 
-static void end(int fd, int peer)
+static void close_both(int fd, int peer)
 {
 	plain_close(fd);
 	plain_close(peer);
@@ -133,8 +135,8 @@ static void end(int fd, int peer)
 
 /* --- releases that are refused --- */
 
-/* The adopter of both connections is a third green thread; the worker of the first had waited before. */
-RT(late_release_by_worker_that_never_adopted_keeps_the_next_connections_wait)
+/* A third green thread adopts both connections. The worker of the first has waited before. */
+RT(late_release_by_non_adopter_keeps_wait_on_reused_fd)
 {
 	for (int i = 0; i < 2; i++) {
 		struct actor first, second;
@@ -152,11 +154,11 @@ RT(late_release_by_worker_that_never_adopted_keeps_the_next_connections_wait)
 		CHECK_EQ(ask(&second, gmp_fd_release, fd), 0);
 		actor_end(&first);
 		actor_end(&second);
-		end(fd, peer);
+		close_both(fd, peer);
 	}
 }
 
-RT(process_close_of_lost_fd_keeps_the_next_connections_wait)
+RT(process_close_of_lost_fd_keeps_wait_on_reused_fd)
 {
 	struct actor first, second;
 	int peer, fd = adopt_pair(&peer);
@@ -172,11 +174,11 @@ RT(process_close_of_lost_fd_keeps_the_next_connections_wait)
 	CHECK_EQ(ask(&second, gmp_fd_release, fd), 0);
 	actor_end(&first);
 	actor_end(&second);
-	end(fd, peer);
+	close_both(fd, peer);
 }
 
-/* Its wait ends with -ECANCELED as the number is adopted anew, and then it cleans up. */
-RT(late_release_after_ecanceled_keeps_the_next_connections_wait)
+/* The new adoption ends the wait of `first` with -ECANCELED, and then `first` cleans up. */
+RT(late_release_after_ecanceled_keeps_wait_on_reused_fd)
 {
 	for (int i = 0; i < 4; i++) {
 		struct actor first, second;
@@ -198,12 +200,12 @@ RT(late_release_after_ecanceled_keeps_the_next_connections_wait)
 		CHECK_EQ(gmp_fd_release(fd), 0);
 		actor_end(&first);
 		actor_end(&second);
-		end(fd, peer);
+		close_both(fd, peer);
 	}
 }
 
-/* Three of one side: sysmon ends their waits while the number is closed, and it is adopted after that. */
-RT(late_release_after_sysmons_ecanceled_keeps_the_next_connections_wait)
+/* sysmon ends three waits while the fd is closed. The fd is adopted again after that. */
+RT(late_release_after_sysmon_cancel_keeps_wait_on_reused_fd)
 {
 	struct actor first[3], second;
 	int peer, fd = adopt_pair(&peer);
@@ -230,10 +232,10 @@ RT(late_release_after_sysmons_ecanceled_keeps_the_next_connections_wait)
 	check_waits(&second, fd, peer);
 	CHECK_EQ(gmp_fd_release(fd), 0);
 	actor_end(&second);
-	end(fd, peer);
+	close_both(fd, peer);
 }
 
-RT(late_releases_of_two_lost_connections_are_both_refused)
+RT(late_release_of_two_lost_connections_returns_ebadf)
 {
 	struct actor a, b;
 	int peer, fd;
@@ -251,16 +253,16 @@ RT(late_releases_of_two_lost_connections_are_both_refused)
 	CHECK_EQ(ask(&a, gmp_fd_release, fd), -EBADF);
 	CHECK_EQ(ask(&a, gmp_fd_adopt, fd), -EEXIST);
 	CHECK_EQ(ask(&a, gmp_fd_release, fd), -EBADF);
-	CHECK_EQ(gmp_fd_release(fd), -EBADF); /* this thread was the first */
+	CHECK_EQ(gmp_fd_release(fd), -EBADF); /* this thread adopted it first */
 	check_waits(&b, fd, peer);
 	CHECK_EQ(ask(&b, gmp_fd_release, fd), 0);
 	actor_end(&a);
 	actor_end(&b);
-	end(fd, peer);
+	close_both(fd, peer);
 }
 
-/* b has adopted the number before, and its library opens it again: gmp_fd_wait treats it as adopted by b. */
-RT(late_release_keeps_the_wait_of_a_file_that_fd_wait_has_found)
+/* b adopted the fd before, and its library reopens it: gmp_fd_wait takes b for the adopter. */
+RT(late_release_keeps_fd_wait_on_reopened_file)
 {
 	for (int i = 0; i < 2; i++) {
 		struct actor a, b;
@@ -279,12 +281,12 @@ RT(late_release_keeps_the_wait_of_a_file_that_fd_wait_has_found)
 		CHECK_EQ(ask(&b, gmp_fd_release, fd), 0);
 		actor_end(&a);
 		actor_end(&b);
-		end(fd, peer);
+		close_both(fd, peer);
 	}
 }
 
-/* Another thread closes a's descriptor, which a did not know, waiting or not. */
-RT(late_release_after_another_threads_close_keeps_the_next_connections_wait)
+/* Another thread closes the fd of a without a's knowledge, while a waits or not. */
+RT(late_release_after_other_close_keeps_wait_on_reused_fd)
 {
 	for (int i = 0; i < 4; i++) {
 		struct actor a, b;
@@ -331,7 +333,7 @@ static void adopt_and_release_late(void *arg)
 	e->result = gmp_fd_release(e->fd);
 }
 
-RT(late_release_by_external_thread_keeps_the_next_connections_wait)
+RT(late_release_by_external_thread_keeps_wait_on_reused_fd)
 {
 	struct external e = { 0 };
 	struct ext_thread t;
@@ -353,13 +355,13 @@ RT(late_release_by_external_thread_keeps_the_next_connections_wait)
 	check_waits(&b, e.fd, peer);
 	CHECK_EQ(ask(&b, gmp_fd_release, e.fd), 0);
 	actor_end(&b);
-	end(e.fd, peer);
+	close_both(e.fd, peer);
 }
 
 /* --- files that gmp does not know --- */
 
-/* The connection is the same, and gmp_fd_wait has found it ready at once, so that it did not compare files. */
-RT(close_after_a_wait_for_a_reopened_file_that_was_ready_works)
+/* gmp_fd_wait finds the reopened fd ready at once, so it does not compare files. */
+RT(close_after_fd_wait_on_ready_reopened_fd_works)
 {
 	int peer, fd = adopt_pair(&peer);
 
@@ -378,7 +380,7 @@ static int poll_it(int fd)
 	return ready == 1 ? p.revents : ready;
 }
 
-RT(late_close_keeps_the_poll_of_a_file_that_gmp_does_not_know)
+RT(late_close_keeps_poll_of_unknown_file)
 {
 	for (int i = 0; i < 2; i++) {
 		struct actor b;
@@ -393,12 +395,12 @@ RT(late_close_keeps_the_poll_of_a_file_that_gmp_does_not_know)
 		plain_write(peer);
 		CHECK_EQ(answer(&b), POLLIN);
 		actor_end(&b);
-		end(fd, peer);
+		close_both(fd, peer);
 	}
 }
 
-/* A dup keeps the registration of the former file; the release of the number does not know it. */
-RT(adoption_of_file_that_dup2_brings_back_after_a_release_works)
+/* A dup keeps the former file registered with the poller; the release does not find it. */
+RT(adopt_of_file_restored_by_dup2_after_release_works)
 {
 	int peer, fd = adopt_pair(&peer), kept = dup(fd),
 		  null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -410,13 +412,13 @@ RT(adoption_of_file_that_dup2_brings_back_after_a_release_works)
 	CHECK_EQ(gmp_fd_adopt(fd), fd);
 	check_wait_ends(fd, peer);
 	CHECK_EQ(gmp_close(fd), 0);
-	end(kept, peer);
+	close_both(kept, peer);
 	plain_close(null);
 }
 
-/* --- releases that are meant --- */
+/* --- releases that are valid --- */
 
-RT(close_of_descriptor_that_gmp_opened_under_a_lost_number_works)
+RT(close_of_lost_fd_that_gmp_opened_again_works)
 {
 	int peer, fd = adopt_pair(&peer);
 	char addr[128];
@@ -430,8 +432,8 @@ RT(close_of_descriptor_that_gmp_opened_under_a_lost_number_works)
 	plain_close(peer);
 }
 
-/* a has lost the number; another green thread gets it, and hands it to a. */
-RT(close_of_connection_that_was_handed_on_works_for_a_thread_that_lost_the_number)
+/* a has lost the fd. Another green thread adopts the reused fd and hands it to a. */
+RT(close_of_handed_over_fd_by_thread_that_lost_it_works)
 {
 	struct actor a;
 	char addr[128];
@@ -460,8 +462,8 @@ RT(close_of_connection_that_was_handed_on_works_for_a_thread_that_lost_the_numbe
 	CHECK_EQ(stats().descriptors, 0);
 }
 
-/* The adopter hands its connection to a worker whose library reopens the number, and releases it in the end. */
-RT(release_by_adopter_after_its_worker_has_ended_works)
+/* The adopter hands its fd to a worker, whose library reopens it. Later the adopter releases it. */
+RT(release_by_adopter_after_worker_exit_works)
 {
 	struct actor w;
 	int peer, fd = adopt_pair(&peer);
@@ -472,7 +474,7 @@ RT(release_by_adopter_after_its_worker_has_ended_works)
 	actor_end(&w);
 	CHECK_EQ(gmp_fd_release(fd), 0);
 	CHECK_EQ(stats().descriptors, 0);
-	end(fd, peer);
+	close_both(fd, peer);
 }
 
 /* --- at random --- */
@@ -482,15 +484,15 @@ enum { WORKERS = 6, ROUNDS = 120 };
 struct worker {
 	unsigned seed;
 	struct actor *adopter;
-	gmp_mutex *one; /* asks the adopter at a time */
+	gmp_mutex *adopter_lock; /* one request to the adopter at a time */
 };
 
 static int adopt_by(struct worker *w, int fd)
 {
-	CHECK_EQ(gmp_mutex_lock(w->one), 0);
+	CHECK_EQ(gmp_mutex_lock(w->adopter_lock), 0);
 	int result = rand_r(&w->seed) & 1 ? ask(w->adopter, gmp_fd_adopt, fd) : gmp_fd_adopt(fd);
 
-	gmp_mutex_unlock(w->one);
+	gmp_mutex_unlock(w->adopter_lock);
 	return result;
 }
 
@@ -522,20 +524,20 @@ static void work(void *arg)
 			CHECK_EQ(gmp_fd_release(s[0]), 0);
 			late_fd = -1;
 		}
-		end(s[0], s[1]);
+		close_both(s[0], s[1]);
 	}
 }
 
-RT(workers_whose_connections_another_thread_adopts_never_end_each_others_waits)
+RT(workers_with_other_adopter_never_end_each_others_waits)
 {
-	gmp_mutex one = { 0 };
+	gmp_mutex adopter_lock = { 0 };
 	struct actor adopter;
 	struct worker w[WORKERS];
 	gmp_g *g[WORKERS];
 
 	actor_begin(&adopter);
 	for (int i = 0; i < WORKERS; i++) {
-		w[i] = (struct worker){ (unsigned)i + 1, &adopter, &one };
+		w[i] = (struct worker){ (unsigned)i + 1, &adopter, &adopter_lock };
 		g[i] = spawn(work, &w[i]);
 	}
 	for (int i = 0; i < WORKERS; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests the calls that take many buffers, messages or files: they wait as gmp_read and gmp_write do, and
- * otherwise do what their namesakes do.
+ * Tests vectored, datagram, message and sendfile calls: they wait as gmp_read and gmp_write do, and
+ * otherwise do what the system calls of the same name do.
  */
 #define _GNU_SOURCE
 #include <sys/uio.h>
@@ -29,7 +29,7 @@ static void recvmsg_it(void *arg)
 	g->n = gmp_recvmsg(g->fd, g->m, 0);
 }
 
-RT(readv_waits_and_fills_one_buffer_after_the_other)
+RT(readv_waits_and_fills_buffers_in_order)
 {
 	FOR_NETS(net)
 	{
@@ -65,7 +65,7 @@ static void read_big(void *arg)
 	CHECK_EQ(gmp_read_full(fd, buf, BIG), BIG);
 	for (size_t i = 0; i < BIG; i++)
 		if (buf[i] != (char)(i * 2654435761u >> 20))
-			CHECK(!"what was written");
+			CHECK(!"byte differs from what was written");
 	free(buf);
 }
 
@@ -104,7 +104,7 @@ RT(writev_waits_for_room)
 	}
 }
 
-RT(pipes_have_them_too)
+RT(readv_and_writev_work_on_pipes)
 {
 	char x[2], y[2];
 	struct iovec out[] = { { "ab", 2 }, { "c", 1 } }, in[] = { { x, 2 }, { y, 2 } };
@@ -121,7 +121,7 @@ RT(pipes_have_them_too)
 	close_pair(p[0], p[1]);
 }
 
-RT(counts_of_buffers_are_checked)
+RT(readv_and_writev_bad_arguments_are_rejected)
 {
 	struct iovec v = { "x", 1 };
 	int a, b;
@@ -140,7 +140,7 @@ RT(counts_of_buffers_are_checked)
 	close_pair(a, b);
 }
 
-RT(dontwait_is_one_try)
+RT(msg_dontwait_makes_one_attempt)
 {
 	FOR_NETS(net)
 	{
@@ -155,7 +155,7 @@ RT(dontwait_is_one_try)
 		CHECK_EQ(gmp_recvfrom(a, &c, 1, MSG_PEEK, NULL, NULL), 1);
 		CHECK_EQ(gmp_recvfrom(a, &c, 1, MSG_PEEK | MSG_DONTWAIT, NULL, NULL), 1);
 		hear(a, "x");
-		/* that there is no room is true of one instant: the kernel's late ACK makes some */
+		/* the buffer is full for an instant only: a late ACK makes room */
 		while ((put = gmp_sendto(a, room, sizeof(room), MSG_DONTWAIT, NULL, 0)) > 0)
 			;
 		CHECK_EQ(put, -EAGAIN);
@@ -165,7 +165,7 @@ RT(dontwait_is_one_try)
 	}
 }
 
-RT(a_peek_that_is_short_has_drained_nothing)
+RT(msg_peek_short_count_drains_nothing)
 {
 	char buf[64];
 	int a, b;
@@ -178,15 +178,15 @@ RT(a_peek_that_is_short_has_drained_nothing)
 	close_pair(a, b);
 }
 
-/* --- what does not wait in the line --- */
+/* --- receives that do not queue behind readers --- */
 
 static void read_one(void *arg)
 {
 	hear((int)(intptr_t)arg, "x");
 }
 
-/* Nobody waits for it in the kernel, so nobody does here, whoever waits for ordinary data. */
-RT(what_is_urgent_and_errors_are_received_beside_a_reader)
+/* The kernel never blocks for these, so gmp does not either, even if a reader waits. */
+RT(msg_oob_and_errqueue_do_not_wait_behind_reader)
 {
 	char c, control[256];
 	struct msghdr m = { .msg_control = control, .msg_controllen = sizeof(control) };
@@ -210,8 +210,8 @@ static void read_a_byte(void *arg)
 	CHECK_EQ(gmp_read((int)(intptr_t)arg, &c, 1), 1);
 }
 
-/* A read stops there, and the poller has nothing to say of what lies behind. */
-RT(what_comes_behind_an_urgent_byte_is_read)
+/* A read stops at the urgent byte, and the poller has no event for the data after it. */
+RT(read_after_msg_oob_gets_data_behind_urgent_byte)
 {
 	char buf[64];
 	int a, b, p[2];
@@ -219,15 +219,15 @@ RT(what_comes_behind_an_urgent_byte_is_read)
 	make_pair("tcp", &a, &b);
 	CHECK_EQ(pipe(p), 0);
 	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
-	gmp_g *other =
-		spawn(read_a_byte, (void *)(intptr_t)p[0]); /* so that somebody asks the poller */
+	/* This waiter makes the runtime poll. */
+	gmp_g *other = spawn(read_a_byte, (void *)(intptr_t)p[0]);
 
 	wait_parked(1);
 	CHECK_EQ(send(b, "abc", 3, 0), 3);
 	CHECK_EQ(send(b, "!", 1, MSG_OOB), 1);
 	CHECK_EQ(send(b, "def", 3, 0), 3);
 	while (gmp_recvfrom(a, buf, 1, MSG_OOB, NULL, NULL) == -EAGAIN)
-		usleep(1000); /* the poller is not to look before */
+		usleep(1000); /* keep the P from polling before that */
 	CHECK_EQ(buf[0], '!');
 	CHECK_EQ(gmp_sleep(20 * MS), 0);
 	CHECK_EQ(gmp_fd_set_deadline(a, GMP_READ, gmp_deadline(PATIENCE)), 0);
@@ -245,7 +245,7 @@ RT(what_comes_behind_an_urgent_byte_is_read)
 	close_pair(a, b);
 }
 
-RT(a_write_of_nothing_sends_nothing)
+RT(writev_of_no_bytes_sends_no_datagram)
 {
 	struct iovec v = { "", 0 };
 	char c;
@@ -257,12 +257,12 @@ RT(a_write_of_nothing_sends_nothing)
 	CHECK_EQ(gmp_writev(s[0], &v, 1), 0);
 	CHECK_EQ(gmp_writev(s[0], NULL, 0), 0);
 	CHECK_EQ(gmp_recvfrom(s[1], &c, 1, MSG_DONTWAIT, NULL, NULL), -EAGAIN);
-	CHECK_EQ(gmp_writev(s[0], &(struct iovec){ "x", 1 }, 1), 1); /* and it is a socket still */
+	CHECK_EQ(gmp_writev(s[0], &(struct iovec){ "x", 1 }, 1), 1); /* the socket still works */
 	CHECK_EQ(gmp_recvfrom(s[1], &c, 1, 0, NULL, NULL), 1);
 	close_pair(s[0], s[1]);
 }
 
-RT(an_address_that_is_longer_than_any_is_einval)
+RT(sendto_too_long_address_returns_einval)
 {
 	char addr[200] = { 0 };
 	int fd = socket(AF_INET, SOCK_DGRAM, 0), at = socket(AF_INET, SOCK_DGRAM, 0);
@@ -281,7 +281,7 @@ RT(an_address_that_is_longer_than_any_is_einval)
 
 /* --- datagrams --- */
 
-RT(datagrams_go_to_whom_they_are_sent_and_say_from_whom_they_came)
+RT(udp_datagrams_carry_sender_and_keep_boundaries)
 {
 	static const char *const kinds[] = { "udp", "udp4" };
 
@@ -299,20 +299,20 @@ RT(datagrams_go_to_whom_they_are_sent_and_say_from_whom_they_came)
 		CHECK_EQ(gmp_peer_addr(c, name, sizeof(name)), strlen(addr));
 		CHECK_STR(name, addr);
 		for (int i = 0; i < 4; i++) {
-			int from_whom = i & 1 ? c : d;
+			int sender = i & 1 ? c : d;
 
-			say(from_whom, "ping");
+			say(sender, "ping");
 			n = sizeof(from);
 			CHECK_EQ(gmp_recvfrom(s, buf, sizeof(buf), 0, (struct sockaddr *)&from, &n),
 				 4);
 			CHECK_EQ(n, sizeof(struct sockaddr_in));
-			CHECK(gmp_local_addr(from_whom, other, sizeof(other)) > 0);
+			CHECK(gmp_local_addr(sender, other, sizeof(other)) > 0);
 			CHECK_EQ(ntohs(((struct sockaddr_in *)&from)->sin_port),
 				 atoi(strrchr(other, ':') + 1));
 			CHECK_EQ(gmp_sendto(s, "pong!", 5, 0, (struct sockaddr *)&from, n), 5);
-			CHECK_EQ(gmp_read(from_whom, buf, sizeof(buf)), 5);
+			CHECK_EQ(gmp_read(sender, buf, sizeof(buf)), 5);
 		}
-		/* their borders stay, and an empty one is one */
+		/* boundaries are kept, and an empty datagram counts */
 		say(c, "one");
 		CHECK_EQ(gmp_write(c, "", 0), 0);
 		say(c, "three");
@@ -330,7 +330,7 @@ RT(datagrams_go_to_whom_they_are_sent_and_say_from_whom_they_came)
 
 /* --- messages --- */
 
-RT(descriptors_go_with_messages)
+RT(sendmsg_passes_file_descriptors)
 {
 	union {
 		char buf[CMSG_SPACE(2 * sizeof(int))];
@@ -395,7 +395,7 @@ static int temporary(const char *buf, size_t n)
 	return fd;
 }
 
-RT(sendfile_waits_for_room_and_keeps_its_place)
+RT(sendfile_waits_for_room_and_advances_offset)
 {
 	char *buf = big();
 	int in = temporary(buf, BIG);
@@ -417,7 +417,7 @@ RT(sendfile_waits_for_room_and_keeps_its_place)
 		}
 		join(g);
 		CHECK_EQ(gmp_sendfile(a, in, &at, 10), 0); /* the end of the file */
-		/* without a place of its own it moves the file's */
+		/* without an offset argument it moves the file's offset */
 		CHECK_EQ(lseek(in, BIG - 4, SEEK_SET), BIG - 4);
 		CHECK_EQ(gmp_sendfile(a, in, NULL, 100), 4);
 		CHECK_EQ(lseek(in, 0, SEEK_CUR), BIG);
@@ -429,7 +429,7 @@ RT(sendfile_waits_for_room_and_keeps_its_place)
 	CHECK_EQ(close(in), 0);
 }
 
-static void all_at_once(void *arg)
+static void call_each(void *arg)
 {
 	int *fd = arg;
 	struct iovec v[] = { { "vec", 3 }, { "tor", 3 } };
@@ -442,7 +442,7 @@ static void all_at_once(void *arg)
 	CHECK_EQ(gmp_recvfrom(fd[1], buf, sizeof(buf), 0, NULL, NULL), 2);
 }
 
-RT(foreign_threads_may_call_them)
+RT(message_calls_work_on_external_thread)
 {
 	FOR_NETS(net)
 	{
@@ -450,7 +450,7 @@ RT(foreign_threads_may_call_them)
 		int fd[2];
 
 		make_pair(net, &fd[0], &fd[1]);
-		ext_thread_start(&f, all_at_once, fd);
+		ext_thread_start(&f, call_each, fd);
 		ext_thread_join(&f);
 		close_pair(fd[0], fd[1]);
 	}
@@ -472,7 +472,7 @@ static void send_parcels(void *arg)
 	free(buf);
 }
 
-RT(two_write_all_do_not_interleave_whoever_calls_them)
+RT(write_all_by_mixed_threads_does_not_interleave)
 {
 	FOR_NETS(net)
 	{
@@ -494,7 +494,7 @@ RT(two_write_all_do_not_interleave_whoever_calls_them)
 			CHECK_EQ(gmp_read_full(b, buf, PARCEL), PARCEL);
 			for (int k = 1; k < PARCEL; k++)
 				if (buf[k] != buf[0])
-					CHECK(!"one writer's alone");
+					CHECK(!"bytes of two writers are interleaved");
 		}
 		for (int i = 0; i < WRITERS; i++)
 			join(g[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests listening, dialling and accepting: addresses and their errors, deadlines, many connections,
- * and that running out of descriptors is survived.
+ * and recovery from fd exhaustion.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -28,7 +28,7 @@ static void check_prefix(const char *s, const char *prefix)
 		CHECK_STR(s, prefix);
 }
 
-/* Listens there, sees how the address is written, and talks over it. */
+/* Listens at the address, checks how it is formatted, and transfers data. */
 static void listen_and_talk(const char *net, const char *at, const char *prefix)
 {
 	char addr[128], peer[128], local[128];
@@ -55,7 +55,7 @@ static void listen_and_talk(const char *net, const char *at, const char *prefix)
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-RT(tcp_addresses_are_understood_and_written)
+RT(tcp_address_is_parsed_and_formatted)
 {
 	listen_and_talk("tcp", "127.0.0.1:0", "127.0.0.1:");
 	listen_and_talk("tcp4", "127.0.0.1:0", "127.0.0.1:");
@@ -71,7 +71,7 @@ RT(tcp_addresses_are_understood_and_written)
 	}
 }
 
-RT(all_addresses_means_v4_too)
+RT(listen_on_all_addresses_accepts_ipv4)
 {
 	char addr[128], dial[128];
 	int l = gmp_listen("tcp", ":0"), c, s;
@@ -83,7 +83,7 @@ RT(all_addresses_means_v4_too)
 	CHECK(c >= 0);
 	s = gmp_accept(l);
 	CHECK(s >= 0);
-	/* and who comes so has an address that can be dialled */
+	/* the peer's address has the IPv4 form, which can be dialled */
 	CHECK(gmp_peer_addr(s, addr, sizeof(addr)) > 0);
 	CHECK_EQ(strncmp(addr, "127.0.0.1:", 10), 0);
 	CHECK(gmp_local_addr(s, addr, sizeof(addr)) > 0);
@@ -92,7 +92,7 @@ RT(all_addresses_means_v4_too)
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-static void dial_this_machine(const char *net, const char *at)
+static void dial_without_host(const char *net, const char *at)
 {
 	char addr[128];
 	int l = gmp_listen(net, at), c, s;
@@ -107,12 +107,12 @@ static void dial_this_machine(const char *net, const char *at)
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-RT(a_dial_without_a_host_is_to_this_machine)
+RT(dial_without_host_reaches_loopback)
 {
-	dial_this_machine("tcp", "127.0.0.1:0");
-	dial_this_machine("tcp4", "127.0.0.1:0");
+	dial_without_host("tcp", "127.0.0.1:0");
+	dial_without_host("tcp4", "127.0.0.1:0");
 	if (has_ipv6())
-		dial_this_machine("tcp6", "[::1]:0");
+		dial_without_host("tcp6", "[::1]:0");
 }
 
 static void dial_localhost(int l, int64_t deadline)
@@ -131,7 +131,7 @@ static void dial_localhost(int l, int64_t deadline)
 	close_pair(c, s);
 }
 
-/* A port of 127.0.0.1 that refuses, and is nobody else's. */
+/* Binds a port of 127.0.0.1 without listening: a dial is refused. six: that port of ::1. */
 static int take_port(char six[64])
 {
 	struct sockaddr_in a = { .sin_family = AF_INET };
@@ -146,7 +146,7 @@ static int take_port(char six[64])
 	return s;
 }
 
-RT(localhost_is_either_loopback_address)
+RT(dial_localhost_tries_both_loopback_addresses)
 {
 	char addr[128], name[160];
 	int l = listen_any("tcp", addr), fds = count_fds(), s;
@@ -156,7 +156,7 @@ RT(localhost_is_either_loopback_address)
 	CHECK_EQ(count_fds(), fds - 1);
 	s = take_port(addr);
 	if (has_ipv6()) {
-		while ((l = gmp_listen("tcp", addr)) == -EADDRINUSE) { /* another's, by chance */
+		while ((l = gmp_listen("tcp", addr)) == -EADDRINUSE) { /* another process has it */
 			close(s);
 			s = take_port(addr);
 		}
@@ -172,7 +172,7 @@ RT(localhost_is_either_loopback_address)
 	CHECK_EQ(count_fds(), fds - 1);
 }
 
-RT(the_second_address_of_localhost_has_its_share_of_the_time)
+RT(dial_localhost_leaves_time_for_second_address)
 {
 	char at[128];
 	struct deaf d;
@@ -196,7 +196,7 @@ RT(the_second_address_of_localhost_has_its_share_of_the_time)
 	end_deaf(&d);
 }
 
-RT(an_address_needs_room)
+RT(local_addr_small_buffer_returns_enospc)
 {
 	char addr[128], small[128];
 	int l = listen_any("tcp", addr), n = (int)strlen(addr);
@@ -217,7 +217,7 @@ static void check_bad(const char *net, const char *addr)
 	CHECK_EQ(gmp_dial_until(net, addr, 0), -EINVAL);
 }
 
-RT(what_is_no_address_is_einval)
+RT(listen_and_dial_bad_address_return_einval)
 {
 	int fds = count_fds();
 
@@ -247,7 +247,7 @@ RT(what_is_no_address_is_einval)
 	CHECK_EQ(count_fds(), fds);
 }
 
-RT(a_path_that_is_too_long_is_an_error)
+RT(listen_and_dial_too_long_address_fail)
 {
 	char addr[300];
 
@@ -260,7 +260,7 @@ RT(a_path_that_is_too_long_is_an_error)
 	CHECK_EQ(gmp_listen("tcp", addr), -EINVAL);
 }
 
-RT(unix_paths_and_abstract_names_work)
+RT(unix_path_and_abstract_name_work)
 {
 	char dir[] = "/tmp/gmp-test-XXXXXX", path[128], addr[128];
 	int l, c, s;
@@ -312,8 +312,8 @@ static void listen_at_a_name(const char *name)
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-/* An abstract name may fill the address; a path has an end, too. */
-RT(the_longest_names_are_understood_and_written)
+/* An abstract name may fill sun_path; a path needs its terminating zero, too. */
+RT(unix_longest_name_works_and_longer_is_enametoolong)
 {
 	enum { MOST = sizeof(((struct sockaddr_un *)NULL)->sun_path) };
 	char name[MOST + 2];
@@ -331,7 +331,7 @@ RT(the_longest_names_are_understood_and_written)
 	CHECK_EQ(gmp_listen("unix", name), -ENAMETOOLONG);
 }
 
-RT(an_address_in_use_is_eaddrinuse)
+RT(listen_address_in_use_returns_eaddrinuse)
 {
 	char addr[128];
 	int l = listen_any("tcp", addr), fds = count_fds();
@@ -339,13 +339,13 @@ RT(an_address_in_use_is_eaddrinuse)
 	CHECK_EQ(gmp_listen("tcp", addr), -EADDRINUSE);
 	CHECK_EQ(count_fds(), fds);
 	CHECK_EQ(gmp_close(l), 0);
-	/* And free again at once. */
+	/* The address is free again at once. */
 	l = gmp_listen("tcp", addr);
 	CHECK(l >= 0);
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-RT(nobody_there_is_econnrefused)
+RT(dial_without_listener_returns_econnrefused)
 {
 	char addr[128];
 	int l = listen_any("tcp", addr), fds;
@@ -358,7 +358,7 @@ RT(nobody_there_is_econnrefused)
 	CHECK_EQ(stats().descriptors, 0);
 }
 
-static void dial_deaf(void *arg)
+static void dial_until_timeout(void *arg)
 {
 	struct deaf *d = arg;
 	int64_t t = gmp_now();
@@ -371,7 +371,7 @@ static void dial_deaf(void *arg)
 	CHECK_EQ(gmp_dial_until("tcp", d->addr, gmp_now() - 1), -ETIMEDOUT);
 }
 
-RT(dial_until_gives_up_at_its_deadline_and_leaves_nothing)
+RT(dial_until_timeout_leaks_no_fd)
 {
 	struct ext_thread f;
 	struct deaf d;
@@ -381,8 +381,8 @@ RT(dial_until_gives_up_at_its_deadline_and_leaves_nothing)
 	make_deaf(&d);
 	fds = count_fds();
 	for (int i = 0; i < 5; i++)
-		g[i] = spawn(dial_deaf, &d);
-	ext_thread_start(&f, dial_deaf, &d);
+		g[i] = spawn(dial_until_timeout, &d);
+	ext_thread_start(&f, dial_until_timeout, &d);
 	for (int i = 0; i < 5; i++)
 		join(g[i]);
 	ext_thread_join(&f);
@@ -391,7 +391,7 @@ RT(dial_until_gives_up_at_its_deadline_and_leaves_nothing)
 	end_deaf(&d);
 }
 
-RT(dial_until_in_time_works)
+RT(dial_until_before_deadline_connects)
 {
 	FOR_NETS(net)
 	{
@@ -402,14 +402,14 @@ RT(dial_until_in_time_works)
 		CHECK(c >= 0);
 		s = gmp_accept(l);
 		CHECK(s >= 0);
-		/* The deadline was the dial's: what follows has none. */
+		/* The deadline applied to the dial only. */
 		say(c, "later");
 		hear(s, "later");
 		close_pair(c, s);
 		c = gmp_dial_until(net, addr, GMP_FOREVER);
 		CHECK(c >= 0);
 		CHECK_EQ(gmp_close(c), 0);
-		/* A try of what needs no wait. */
+		/* A past deadline makes one attempt. */
 		c = gmp_dial_until(net, addr, 0);
 		CHECK(c >= 0 || (c == -ETIMEDOUT && strcmp(net, "tcp") == 0));
 		if (c >= 0)
@@ -428,7 +428,7 @@ static void dial_and_keep(void *arg)
 	CHECK_EQ(gmp_close(c), 0);
 }
 
-/* An abstract address where two connections wait to be accepted, and no more. */
+/* Listens at an abstract address whose backlog holds two connections. */
 static int listen_narrow(char name[64])
 {
 	static atomic_int serial;
@@ -445,7 +445,7 @@ static int listen_narrow(char name[64])
 	return l;
 }
 
-RT(a_dial_waits_where_a_unix_listeners_queue_is_full)
+RT(dial_unix_with_full_backlog_waits)
 {
 	char name[64];
 	int l = listen_narrow(name), c;
@@ -475,37 +475,37 @@ RT(a_dial_waits_where_a_unix_listeners_queue_is_full)
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-static char full_name[64];
-static struct deaf silence;
+static char full_unix[64];
+static struct deaf full_tcp;
 
-static void dial_full(UNUSED void *arg)
+static void dial_full_unix(UNUSED void *arg)
 {
-	gmp_dial("unix", full_name);
-	CHECK(!"it was dropped");
+	gmp_dial("unix", full_unix);
+	CHECK(!"dial returned, although shutdown kills it");
 }
 
-static void dial_silence(UNUSED void *arg)
+static void dial_full_tcp(UNUSED void *arg)
 {
-	gmp_dial("tcp", silence.addr);
-	CHECK(!"it was dropped");
+	gmp_dial("tcp", full_tcp.addr);
+	CHECK(!"dial returned, although shutdown kills it");
 }
 
 static void leave_diallers(UNUSED void *arg)
 {
 	for (int i = 0; i < 3; i++) {
-		CHECK_EQ(gmp_go(dial_silence, NULL), 0);
-		CHECK_EQ(gmp_go(dial_full, NULL), 0);
+		CHECK_EQ(gmp_go(dial_full_tcp, NULL), 0);
+		CHECK_EQ(gmp_go(dial_full_unix, NULL), 0);
 	}
 	wait_parked(6);
 }
 
-TEST_PROCS(a_run_that_ends_while_some_dial_leaves_no_descriptor)
+TEST_PROCS(shutdown_during_dials_leaks_no_fd)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	int l = listen_narrow(full_name), fill[2], fds;
+	int l = listen_narrow(full_unix), fill[2], fds;
 	socklen_t n = sizeof(a);
 
-	make_deaf(&silence);
+	make_deaf(&full_tcp);
 	CHECK_EQ(getsockname(l, (struct sockaddr *)&a, &n), 0);
 	for (int i = 0; i < 2; i++) {
 		fill[i] = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -516,7 +516,7 @@ TEST_PROCS(a_run_that_ends_while_some_dial_leaves_no_descriptor)
 		run_procs(procs, leave_diallers, NULL);
 		CHECK_EQ(count_fds(), fds);
 	}
-	end_deaf(&silence);
+	end_deaf(&full_tcp);
 	close(l);
 	close(fill[0]);
 	close(fill[1]);
@@ -538,7 +538,7 @@ static void accept_one(void *arg)
 	atomic_fetch_add(&count, 1);
 }
 
-RT(several_accepters_are_served_in_order)
+RT(accept_waiters_are_served_in_fifo_order)
 {
 	FOR_NETS(net)
 	{
@@ -589,7 +589,7 @@ static void serve_all(void *arg)
 	CHECK_EQ(c, -ECANCELED);
 }
 
-RT(a_thousand_connections_live_at_the_same_time)
+RT(connections_1000_at_once_are_all_served)
 {
 	int n = SLOW ? 200 : 1000;
 
@@ -640,7 +640,7 @@ static void drop_all(void *arg)
 {
 	int l = (int)(intptr_t)arg, c;
 
-	/* closed while it waits, or between two calls */
+	/* the listener is closed during a call, or between two calls */
 	while ((c = gmp_accept(l)) != -ECANCELED && c != -EBADF) {
 		if (c >= 0)
 			CHECK_EQ(gmp_go(drop_one, (void *)(intptr_t)c), 0);
@@ -649,7 +649,7 @@ static void drop_all(void *arg)
 	}
 }
 
-RT(ten_thousand_connections_opened_and_dropped_leave_nothing)
+RT(connections_10000_reset_by_client_leak_nothing)
 {
 	int n = SLOW ? 500 : 10000;
 
@@ -679,7 +679,7 @@ RT(ten_thousand_connections_opened_and_dropped_leave_nothing)
 	}
 }
 
-RT(running_out_of_descriptors_is_emfile_and_passes)
+RT(fd_limit_returns_emfile_and_disturbs_no_connection)
 {
 	check_skip_on_valgrind("Valgrind accepts, sees that the limit is passed, and closes");
 	FOR_NETS(net)
@@ -693,7 +693,7 @@ RT(running_out_of_descriptors_is_emfile_and_passes)
 		CHECK(c >= 0);
 		CHECK_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
 		low = old;
-		low.rlim_cur = (rlim_t)c + 64; /* the harness may hold some of them */
+		low.rlim_cur = (rlim_t)c + 64; /* the harness may hold some fds */
 		CHECK_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
 		while (nhog < 1024 && (h = dup(l)) >= 0)
 			hog[nhog++] = h;
@@ -704,10 +704,10 @@ RT(running_out_of_descriptors_is_emfile_and_passes)
 			CHECK_EQ(gmp_listen(net, net[0] == 't' ? "127.0.0.1:0" : "@gmp-none"),
 				 -EMFILE);
 		}
-		/* Nobody else is disturbed. */
+		/* Other connections are not disturbed. */
 		say(a, "still here");
 		hear(b, "still here");
-		/* And the connection that could not be accepted is there when one is free. */
+		/* The connection that was not accepted is still there when an fd is free. */
 		CHECK_EQ(close(hog[--nhog]), 0);
 		s = gmp_accept(l);
 		CHECK(s >= 0);
@@ -733,15 +733,15 @@ static void dial_here(void *arg)
 		CHECK(c >= 0);
 		s = gmp_accept(l);
 		CHECK(s >= 0);
-		say(c, "foreign");
-		hear(s, "foreign");
+		say(c, "external");
+		hear(s, "external");
 		close_pair(c, s);
 		CHECK_EQ(gmp_close(l), 0);
 	}
 	atomic_fetch_add((atomic_int *)arg, 1);
 }
 
-TEST_PROCS(descriptors_work_from_foreign_threads_of_a_started_runtime)
+TEST_PROCS(dial_and_accept_on_external_threads_work)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 	struct ext_thread f[4];

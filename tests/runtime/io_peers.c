@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests a server with peers of all kinds at the same time: good ones, and such that reset, stall, send a
- * byte now and then, read nothing, or leave in the middle.  Each bad one costs what its deadline says,
- * the good ones notice nothing, and no descriptor is left.
+ * Tests a server with good and bad peers at the same time.
+ *
+ * Bad peers reset, stall, send a byte now and then, do not read, or close early. Each costs what
+ * its deadline says, the good peers are served, and no fd leaks.
  */
 #include "io_util.h"
 
-/* A request is so long that who sends it byte by byte is not through before the server has given it up,
- * on a machine however slow. */
+/*
+ * REQUEST is so long that a client which sends it byte by byte hits the server's timeout first,
+ * however slow the machine is.
+ */
 enum { REQUEST = 4096, ANSWER = 16 << 20, EACH = 8 };
 
 enum fate { ANSWERED, ENDED, CUT_SHORT, RESET, LATE_READ, LATE_WRITE, FATES };
 
 static atomic_int fates[FATES];
 
-/* How long a server waits for a request, and for its answer to be taken. */
+/* A server with timeouts for reading a request and for writing the answer. */
 struct server {
 	const char *net;
 	int64_t reads, writes;
@@ -22,7 +25,7 @@ struct server {
 	char addr[128];
 };
 
-/* Only those whose peers never come in time are strict: the others do not depend on the machine. */
+/* Only servers whose peers always time out are strict, so a slow machine changes no result. */
 static struct server strict_reader, strict_writer, patient;
 
 static void note(enum fate f)
@@ -93,7 +96,7 @@ static int dial(const struct server *s)
 	return fd;
 }
 
-static void good(UNUSED void *arg)
+static void good_client(UNUSED void *arg)
 {
 	char buf[REQUEST] = "s";
 	int fd = dial(&patient);
@@ -107,7 +110,7 @@ static void good(UNUSED void *arg)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-static void resets(UNUSED void *arg)
+static void resetting_client(UNUSED void *arg)
 {
 	int fd = dial(&patient);
 
@@ -116,7 +119,7 @@ static void resets(UNUSED void *arg)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-static void leaves(UNUSED void *arg)
+static void leaving_client(UNUSED void *arg)
 {
 	int fd = dial(&patient);
 	char c;
@@ -127,8 +130,8 @@ static void leaves(UNUSED void *arg)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-/* The end is the server's doing. */
-static void await_end(int fd)
+/* Waits until the server closes the connection. */
+static void read_until_closed(int fd)
 {
 	char buf[16 << 10];
 	ssize_t n;
@@ -139,18 +142,18 @@ static void await_end(int fd)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-static void stalls(UNUSED void *arg)
+static void stalling_client(UNUSED void *arg)
 {
 	int fd = dial(&strict_reader);
 	ssize_t n = gmp_write(fd, "half a request", 14);
 
-	/* a slow machine may make it stall before this, until the server has gone */
+	/* on a slow machine the server may have closed before this write */
 	CHECK(n == 14 || n == -EPIPE || n == -ECONNRESET);
-	await_end(fd);
+	read_until_closed(fd);
 }
 
-/* A byte at a time: each comes in time, the request as a whole does not. */
-static void drips(UNUSED void *arg)
+/* Sends one byte at a time, so that the request as a whole exceeds the timeout. */
+static void dripping_client(UNUSED void *arg)
 {
 	int fd = dial(&strict_reader);
 	ssize_t n = 1;
@@ -164,22 +167,23 @@ static void drips(UNUSED void *arg)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-static void reads_nothing(UNUSED void *arg)
+static void non_reading_client(UNUSED void *arg)
 {
 	char request[REQUEST] = "long";
 	int fd = dial(&strict_writer);
 
 	CHECK_EQ(gmp_write_all(fd, request, sizeof(request)), sizeof(request));
-	/* until the server has given it up */
+	/* until the server closes */
 	CHECK_EQ(gmp_fd_wait(fd, GMP_READ, GMP_FOREVER), GMP_READ);
 	while (atomic_load(&fates[LATE_WRITE]) < EACH)
 		gmp_sleep(MS);
-	await_end(fd);
+	read_until_closed(fd);
 }
 
-RT(bad_peers_cost_what_their_deadline_says_and_disturb_no_good_ones)
+RT(bad_peers_time_out_and_good_peers_are_served)
 {
-	static const gmp_fn kinds[] = { good, resets, leaves, stalls, drips, reads_nothing };
+	static const gmp_fn kinds[] = { good_client,     resetting_client, leaving_client,
+					stalling_client, dripping_client,  non_reading_client };
 	struct server *servers[] = { &strict_reader, &strict_writer, &patient };
 	enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
@@ -220,13 +224,13 @@ RT(bad_peers_cost_what_their_deadline_says_and_disturb_no_good_ones)
 	}
 }
 
-/* --- descriptors run out under load, again and again, and come back --- */
+/* --- fd exhaustion under load --- */
 
 enum { CLIENTS = 24, ROUNDS = 20 };
 
 static atomic_int refused, done;
 
-static void serve_to_the_end(void *arg)
+static void serve_until_eof(void *arg)
 {
 	int fd = (int)(intptr_t)arg;
 
@@ -235,13 +239,13 @@ static void serve_to_the_end(void *arg)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-static void accept_or_wait(void *arg)
+static void accept_with_retries(void *arg)
 {
 	int l = (int)(intptr_t)arg, c;
 
 	while ((c = gmp_accept(l)) != -ECANCELED && c != -EBADF) {
 		if (c >= 0) {
-			CHECK_EQ(gmp_go(serve_to_the_end, (void *)(intptr_t)c), 0);
+			CHECK_EQ(gmp_go(serve_until_eof, (void *)(intptr_t)c), 0);
 			continue;
 		}
 		CHECK_EQ(c, -EMFILE);
@@ -250,7 +254,7 @@ static void accept_or_wait(void *arg)
 	}
 }
 
-static void dial_till_served(UNUSED void *arg)
+static void dial_with_retries(UNUSED void *arg)
 {
 	char buf[REQUEST] = "s";
 
@@ -269,7 +273,7 @@ static void dial_till_served(UNUSED void *arg)
 	atomic_fetch_add(&done, 1);
 }
 
-/* The limit below which n numbers are free. */
+/* The RLIMIT_NOFILE that leaves n fds free. */
 static rlim_t limit_with_free(int n)
 {
 	int limit = 0;
@@ -279,20 +283,20 @@ static rlim_t limit_with_free(int n)
 	return (rlim_t)limit;
 }
 
-RT(all_are_served_in_the_end_though_descriptors_run_out_all_the_time)
+RT(clients_at_fd_limit_are_all_served_eventually)
 {
 	check_skip_on_valgrind("Valgrind accepts, sees that the limit is passed, and closes");
 	int l = listen_any("unix", patient.addr), fds = count_fds();
-	gmp_g *a = spawn(accept_or_wait, (void *)(intptr_t)l), *g[CLIENTS];
+	gmp_g *a = spawn(accept_with_retries, (void *)(intptr_t)l), *g[CLIENTS];
 	struct rlimit old, low;
 
 	patient.reads = patient.writes = PATIENCE;
 	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
 	low = old;
-	low.rlim_cur = limit_with_free(CLIENTS + 2); /* each client that holds one wants one more */
+	low.rlim_cur = limit_with_free(CLIENTS + 2); /* all clients at once need 2 * CLIENTS */
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
 	for (int i = 0; i < CLIENTS; i++)
-		g[i] = spawn(dial_till_served, NULL);
+		g[i] = spawn(dial_with_retries, NULL);
 	for (int i = 0; i < CLIENTS; i++)
 		join(g[i]);
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);

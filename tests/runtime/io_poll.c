@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests gmp_poll: what it reports beside poll(2), descriptors that gmp knows and does not know, that come and go while
- * it waits, from green and external threads, and with no runtime; and gmp_accept_from.
+ * Tests gmp_poll and gmp_accept_from.
+ *
+ * gmp_poll reports what poll(2) reports: for fds that gmp knows or does not know, which are opened
+ * and closed during the wait, from green and external threads, and without a runtime.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -66,7 +68,7 @@ static void end_pipe(int p[2])
 	CHECK_EQ(close(p[1]), 0);
 }
 
-/* A sanitizer that knows of it calls it a race, and is right; here it is wanted. */
+/* By syscall: this race is intended, and a sanitizer would report it for close(2). */
 static void plain_close(int fd)
 {
 	CHECK_EQ(syscall(SYS_close, fd), 0);
@@ -102,7 +104,7 @@ static void same_as_poll2(struct pollfd *p, nfds_t n)
 		CHECK_EQ(p[i].revents, q[i].revents);
 }
 
-/* One of each kind; also with negative ones among them, bad ones, and one several times. */
+/* One fd of each kind, also a negative and a bad fd, and one fd twice. */
 static void compare_with_poll2(void)
 {
 	int full[2], empty[2], left[2], s[2], file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -130,7 +132,7 @@ static void compare_with_poll2(void)
 	same_as_poll2(&p[3], 1);
 	CHECK_EQ(p[3].revents, POLLRDHUP);
 	CHECK_EQ(gmp_poll(NULL, 1, 0), -EFAULT);
-	if (!SANITIZED) /* it reads them all */
+	if (!SANITIZED) /* a sanitizer reads all entries */
 		CHECK_EQ(gmp_poll(p, 1 << 30, 0), -EINVAL);
 	CHECK_EQ(close(left[0]), 0);
 	end_pipe(full);
@@ -222,7 +224,7 @@ TEST(poll_without_runtime_works)
 
 /* --- waiting --- */
 
-RT(poll_of_unknown_descriptor_wakes_on_data_and_leaves_it_as_it_is)
+RT(poll_of_unknown_fd_wakes_and_leaves_flags_unchanged)
 {
 	struct polling x;
 	int p[2];
@@ -302,7 +304,7 @@ RT(poll_reports_hang_up_error_and_urgent_data_while_waiting)
 	CHECK_EQ(x.p[0].revents, POLLERR);
 	CHECK_EQ(close(p[1]), 0);
 
-	make_pair("tcp", &a, &b); /* known ones */
+	make_pair("tcp", &a, &b); /* fds that gmp knows */
 	g = start(&x, a, POLLPRI);
 	wait_parked(1);
 	CHECK_EQ(send(b, "!", 1, MSG_OOB), 1);
@@ -423,7 +425,7 @@ RT(poll_is_ended_by_cancellation)
 }
 
 /* A regular file has no urgent data, and cannot be watched: it must not spin. */
-RT(poll_of_file_for_what_never_comes_ends_at_its_deadline)
+RT(poll_of_regular_file_for_pollpri_ends_at_deadline)
 {
 	int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	struct polling x;
@@ -455,7 +457,7 @@ static void read_one(void *arg)
 	atomic_store(&x->result, (int)gmp_read(x->p[0].fd, &c, 1));
 }
 
-RT(poll_of_known_descriptor_leaves_the_order_of_readers_alone)
+RT(poll_of_known_fd_keeps_fifo_order_of_readers)
 {
 	FOR_NETS(net)
 	{
@@ -479,7 +481,7 @@ RT(poll_of_known_descriptor_leaves_the_order_of_readers_alone)
 			for (int k = i + 1; k < 3; k++)
 				CHECK_EQ(atomic_load(&r[k].result), 0);
 		}
-		say(b, "y"); /* for readers that have found it read already */
+		say(b, "y"); /* for polls that found the former data consumed */
 		for (int i = 0; i < 2; i++) {
 			join(gx[i]);
 			CHECK_EQ(x[i].result, 1);
@@ -489,7 +491,7 @@ RT(poll_of_known_descriptor_leaves_the_order_of_readers_alone)
 	}
 }
 
-RT(poll_of_descriptor_that_is_adopted_and_released_meanwhile_goes_on)
+RT(poll_across_adopt_and_release_goes_on)
 {
 	struct polling x, y;
 	int s[2];
@@ -526,7 +528,7 @@ RT(poll_of_descriptor_that_is_adopted_and_released_meanwhile_goes_on)
 
 RT(poll_of_closed_descriptor_reports_pollnval)
 {
-	for (int how = 0; how < 3; how++) { /* by gmp; plainly, known and unknown */
+	for (int how = 0; how < 3; how++) { /* 0 gmp_close; 1, 2 close(2) of a known, unknown fd */
 		static struct polling x[2];
 		struct ext_thread f;
 		int s[2];
@@ -561,8 +563,8 @@ RT(poll_of_closed_descriptor_reports_pollnval)
 	}
 }
 
-/* The call waits for the file that has the number now, whatever had it before. */
-RT(poll_of_reopened_number_waits_for_the_present_file)
+/* The call waits for the file that the fd refers to now. */
+RT(poll_of_reopened_fd_waits_for_new_file)
 {
 	for (int known = 0; known < 2; known++) {
 		struct polling x;
@@ -575,13 +577,13 @@ RT(poll_of_reopened_number_waits_for_the_present_file)
 
 		wait_parked(1);
 		make_pipe(p);
-		plain_dup2(p[0], s[0]); /* while it waits: within a second */
+		plain_dup2(p[0], s[0]); /* during the wait: noticed within a second */
 		plain_write(p[1]);
 		join(g);
 		CHECK_EQ(x.result, 1);
 		plain_read(p[0]);
 		end_pipe(p);
-		for (int i = 0; i < 3; i++) { /* before it waits */
+		for (int i = 0; i < 3; i++) { /* before the wait */
 			make_pipe(p);
 			plain_dup2(p[0], s[0]);
 			g = start(&x, s[0], POLLIN);
@@ -592,7 +594,7 @@ RT(poll_of_reopened_number_waits_for_the_present_file)
 			CHECK(!(fcntl(s[0], F_GETFL) & O_NONBLOCK));
 			end_pipe(p);
 		}
-		if (known) { /* and gmp_fd_wait takes it over again */
+		if (known) { /* gmp_fd_wait finds the new file */
 			make_pipe(p);
 			plain_dup2(p[0], s[0]);
 			CHECK_EQ(close(p[0]), 0);
@@ -623,7 +625,7 @@ static void leave_polls(void *arg)
 	make_pipe(left_pipe);
 	for (int i = 0; i < 3; i++) {
 		prepare(&left[i], left_pipe[0], POLLIN);
-		left[i].n = i == 2 ? 100 : 1; /* with memory of its own */
+		left[i].n = i == 2 ? 100 : 1; /* allocates memory */
 		for (nfds_t k = 1; k < left[i].n; k++)
 			left[i].p[k] = left[i].p[0];
 	}
@@ -632,7 +634,7 @@ static void leave_polls(void *arg)
 	wait_parked(2);
 }
 
-TEST_PROCS(poll_at_the_end_of_the_run_leaves_nothing)
+TEST_PROCS(poll_killed_at_shutdown_leaves_nothing)
 {
 	for (int i = 0; i < 3; i++) {
 		run_procs(procs, leave_polls, NULL);
@@ -641,8 +643,8 @@ TEST_PROCS(poll_at_the_end_of_the_run_leaves_nothing)
 	}
 }
 
-/* An external thread needs no runtime for it: the end of one does not end its wait. */
-TEST(poll_of_external_thread_outlives_the_runtime)
+/* An external thread polls without the runtime, so a shutdown does not end its wait. */
+TEST(poll_on_external_thread_outlives_runtime)
 {
 	struct ext_thread f;
 	int p[2];
@@ -667,7 +669,7 @@ TEST(poll_of_external_thread_outlives_the_runtime)
 	end_pipe(p);
 }
 
-/* --- all at once --- */
+/* --- many pollers at once --- */
 
 enum { PIPES = 12, READERS = 4, BYTES = 3000 };
 
@@ -741,7 +743,7 @@ RT(poll_of_shared_descriptors_by_many_threads_loses_no_wakeup)
 
 /* --- accept --- */
 
-RT(accept_from_gives_the_address_of_the_peer)
+RT(accept_from_returns_peer_address)
 {
 	struct sockaddr_in at, own;
 	socklen_t n = sizeof(own);

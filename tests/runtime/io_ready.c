@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests what gmp_fd_wait and gmp_fd_release promise: level-triggered readiness for callers that read with other
- * means, and a descriptor that is as it was before gmp had it.
+ * Tests gmp_fd_wait and gmp_fd_release: level-triggered readiness for callers that read by other
+ * means, and an fd that is restored when it is released.
  */
 #define _GNU_SOURCE
 #include "io_util.h"
@@ -40,8 +40,8 @@ static int try_wait(int fd, int events)
 	return gmp_fd_wait(fd, events, 0);
 }
 
-/* Until the socket takes no more. */
-static void stuff(int fd)
+/* Writes until the socket buffer is full. */
+static void fill_buffer(int fd)
 {
 	static char buf[64 << 10];
 
@@ -50,7 +50,7 @@ static void stuff(int fd)
 	CHECK(errno == EAGAIN);
 }
 
-static void drain(int fd)
+static void drain_buffer(int fd)
 {
 	static char buf[64 << 10];
 
@@ -58,9 +58,9 @@ static void drain(int fd)
 		;
 }
 
-/* --- levels --- */
+/* --- level-triggered readiness --- */
 
-RT(what_is_ready_is_told_as_often_as_one_asks)
+RT(fd_wait_is_level_triggered)
 {
 	FOR_NETS(net)
 	{
@@ -79,7 +79,7 @@ RT(what_is_ready_is_told_as_often_as_one_asks)
 			CHECK_EQ(gmp_fd_wait(a, GMP_READ, GMP_FOREVER), GMP_READ);
 			CHECK_EQ(try_wait(a, GMP_READ | GMP_WRITE), GMP_READ | GMP_WRITE);
 		}
-		/* another means of reading takes one; the other is still there */
+		/* recv takes one byte; the other one is still reported */
 		CHECK_EQ(recv(a, &c, 1, 0), 1);
 		CHECK_EQ(gmp_fd_wait(a, GMP_READ, GMP_FOREVER), GMP_READ);
 		CHECK_EQ(recv(a, &c, 1, 0), 1);
@@ -88,7 +88,7 @@ RT(what_is_ready_is_told_as_often_as_one_asks)
 	}
 }
 
-RT(the_end_of_the_stream_is_ready)
+RT(fd_wait_reports_end_of_stream_as_readable)
 {
 	FOR_NETS(net)
 	{
@@ -104,7 +104,7 @@ RT(the_end_of_the_stream_is_ready)
 	}
 }
 
-RT(one_who_waits_goes_on_when_it_becomes_ready)
+RT(fd_wait_wakes_when_fd_becomes_ready)
 {
 	FOR_NETS(net)
 	{
@@ -123,17 +123,17 @@ RT(one_who_waits_goes_on_when_it_becomes_ready)
 			CHECK_EQ(w.result, GMP_READ);
 			CHECK_EQ(recv(a, buf, sizeof(buf), 0), 4);
 		}
-		stuff(a);
+		fill_buffer(a);
 		g = start_wait(&w, a, GMP_WRITE);
 		wait_parked(1);
-		drain(b);
+		drain_buffer(b);
 		join(g);
 		CHECK_EQ(w.result, GMP_WRITE);
 		close_pair(a, b);
 	}
 }
 
-RT(one_who_waits_for_both_is_told_of_the_one_that_came)
+RT(fd_wait_for_both_directions_reports_the_ready_one)
 {
 	FOR_NETS(net)
 	{
@@ -143,17 +143,17 @@ RT(one_who_waits_for_both_is_told_of_the_one_that_came)
 
 		for (int i = 0; i < 6; i++) {
 			make_pair(net, &a, &b);
-			stuff(a);
+			fill_buffer(a);
 			g = start_wait(&w, a, GMP_READ | GMP_WRITE);
 			wait_parked(1);
 			if (i & 1)
 				say(b, "data");
 			else
-				drain(b);
+				drain_buffer(b);
 			join(g);
 			CHECK_EQ(w.result, i & 1 ? GMP_READ : GMP_WRITE);
-			/* nothing of it is left in the other's queue */
-			drain(b);
+			/* no sudog is left in the queue of the other direction */
+			drain_buffer(b);
 			g = start_wait(&w, a, GMP_WRITE);
 			join(g);
 			CHECK_EQ(w.result, GMP_WRITE);
@@ -166,7 +166,7 @@ RT(one_who_waits_for_both_is_told_of_the_one_that_came)
 	}
 }
 
-RT(readers_behind_one_who_only_waits_are_served)
+RT(fd_wait_does_not_hold_up_queued_readers)
 {
 	FOR_NETS(net)
 	{
@@ -185,7 +185,7 @@ RT(readers_behind_one_who_only_waits_are_served)
 			}
 			wait_parked((uint64_t)i + 1);
 		}
-		say(b, "x"); /* the three who only wait, and one reader */
+		say(b, "x"); /* wakes waiters, and one reader */
 		for (int i = 0; i < 2; i++)
 			join(g[i]);
 		CHECK_EQ(w[0].result, GMP_READ);
@@ -208,9 +208,9 @@ RT(readers_behind_one_who_only_waits_are_served)
 	}
 }
 
-/* --- what else ends it --- */
+/* --- other ends of a wait --- */
 
-RT(a_pipe_that_nobody_reads_any_more_is_ready_for_writing)
+RT(fd_wait_reports_pipe_without_reader_as_writable)
 {
 	static char buf[4096];
 	int p[2];
@@ -227,7 +227,7 @@ RT(a_pipe_that_nobody_reads_any_more_is_ready_for_writing)
 	CHECK_EQ(gmp_close(p[1]), 0);
 }
 
-RT(its_deadline_ends_it)
+RT(fd_wait_ends_at_its_deadline)
 {
 	int a, b;
 
@@ -238,7 +238,7 @@ RT(its_deadline_ends_it)
 		CHECK_EQ(gmp_fd_wait(a, GMP_READ, deadline), -ETIMEDOUT);
 		CHECK(gmp_now() >= deadline);
 	}
-	stuff(a);
+	fill_buffer(a);
 	int64_t deadline = gmp_deadline(2 * MS);
 
 	CHECK_EQ(gmp_fd_wait(a, GMP_READ | GMP_WRITE, deadline), -ETIMEDOUT);
@@ -249,14 +249,14 @@ RT(its_deadline_ends_it)
 	close_pair(a, b);
 }
 
-RT(the_descriptors_deadline_holds_too)
+RT(fd_wait_ends_at_fd_deadline)
 {
 	struct wait w;
 	gmp_g *g;
 	int a, b;
 
 	make_pair("tcp", &a, &b);
-	stuff(a);
+	fill_buffer(a);
 	g = start_wait(&w, a, GMP_READ | GMP_WRITE);
 	wait_parked(1);
 	CHECK_EQ(gmp_fd_set_deadline(a, GMP_WRITE, gmp_deadline(2 * MS)), 0);
@@ -269,7 +269,7 @@ RT(the_descriptors_deadline_holds_too)
 	close_pair(a, b);
 }
 
-RT(cancelling_and_closing_end_it)
+RT(fd_wait_ended_by_cancel_or_close_returns_ecanceled)
 {
 	for (int i = 0; i < 3; i++) {
 		struct wait w;
@@ -277,7 +277,7 @@ RT(cancelling_and_closing_end_it)
 		int a, b;
 
 		make_pair("tcp", &a, &b);
-		stuff(a);
+		fill_buffer(a);
 		g = start_wait(&w, a, GMP_READ | GMP_WRITE);
 		wait_parked(1);
 		if (i == 0)
@@ -296,7 +296,7 @@ RT(cancelling_and_closing_end_it)
 	}
 }
 
-RT(what_is_wrong_is_refused)
+RT(fd_wait_and_release_bad_arguments_are_rejected)
 {
 	int a, b;
 
@@ -313,7 +313,7 @@ RT(what_is_wrong_is_refused)
 	CHECK_EQ(gmp_fd_release(0), -EBADF);
 }
 
-TEST(without_a_runtime_there_is_nothing_to_wait_with)
+TEST(fd_wait_without_runtime_returns_esrch)
 {
 	CHECK_EQ(gmp_fd_wait(0, GMP_READ, 0), -ESRCH);
 	CHECK_EQ(gmp_fd_release(0), -ESRCH);
@@ -323,7 +323,7 @@ TEST(without_a_runtime_there_is_nothing_to_wait_with)
 
 enum { WORDS = 2000 };
 
-/* As one that was written for poll(): it calls, and where it is told to wait, it waits. */
+/* Like a library that was written for poll(): it waits if send returns EAGAIN. */
 static void send_by_hand(void *arg)
 {
 	int fd = *(int *)arg;
@@ -356,7 +356,7 @@ static void receive_by_hand(void *arg)
 	}
 }
 
-RT(both_directions_at_once_from_green_and_foreign_threads)
+RT(fd_wait_by_mixed_threads_works_in_both_directions)
 {
 	FOR_NETS(net)
 	{
@@ -379,7 +379,7 @@ RT(both_directions_at_once_from_green_and_foreign_threads)
 
 /* --- release --- */
 
-RT(release_gives_a_descriptor_back_as_it_was)
+RT(fd_release_restores_o_nonblock)
 {
 	for (int nonblock = 0; nonblock < 2; nonblock++) {
 		int p[2];
@@ -400,13 +400,13 @@ RT(release_gives_a_descriptor_back_as_it_was)
 			}
 			CHECK_EQ(stats().descriptors, 0);
 		}
-		CHECK_EQ(write(p[1], "x", 1), 1); /* they are open still */
+		CHECK_EQ(write(p[1], "x", 1), 1); /* both are still open */
 		CHECK_EQ(close(p[0]), 0);
 		CHECK_EQ(close(p[1]), 0);
 	}
 }
 
-RT(what_gmp_opened_can_be_released_and_adopted_again)
+RT(fd_release_of_gmp_socket_allows_new_adopt)
 {
 	FOR_NETS(net)
 	{
@@ -424,7 +424,7 @@ RT(what_gmp_opened_can_be_released_and_adopted_again)
 	}
 }
 
-RT(release_wakes_all_who_wait_with_ecanceled)
+RT(fd_release_wakes_all_waiters_with_ecanceled)
 {
 	FOR_NETS(net)
 	{
@@ -460,7 +460,7 @@ static void release_it(void *arg)
 	CHECK_EQ(gmp_fd_release((int)(intptr_t)arg), 0);
 }
 
-RT(a_foreign_thread_may_release)
+RT(fd_release_from_external_thread_wakes_reader)
 {
 	struct ext_thread t;
 	struct wait w;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests descriptors that a library closes and opens again under the same number: gmp_fd_wait finds the new
- * file, waiters of the former one get -ECANCELED, and no connection ends the waits of another.
+ * Tests fds that a library closes and reopens: gmp_fd_wait finds the new file, waiters of the
+ * former file get -ECANCELED, and no connection ends the waits of another.
  */
 #include "reopen_util.h"
 
@@ -23,7 +23,7 @@ static int bound(struct sockaddr_in *a, int backlog)
 	return l;
 }
 
-/* As a library: a non-blocking socket, and a connect under way. */
+/* Like a library: a non-blocking socket with a connect in progress. */
 static int begin_connect(const struct sockaddr_in *a)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -47,7 +47,7 @@ struct server {
 	int l, answers;
 };
 
-/* Answers each byte after a while, so that the client waits for it. */
+/* Answers each byte after 2 ms, so that the client waits for it. */
 static void serve_slowly(void *arg)
 {
 	struct server *s = arg;
@@ -81,7 +81,7 @@ RT(fd_wait_after_reopen_for_second_host_wakes_on_data)
 	CHECK_EQ(gmp_fd_wait(fd, GMP_WRITE, gmp_deadline(PATIENCE)), GMP_WRITE);
 	(void)error_of(fd);
 	plain_close(fd);
-	CHECK_EQ(begin_connect(&listening), fd); /* the lowest free number */
+	CHECK_EQ(begin_connect(&listening), fd); /* the lowest free fd */
 	CHECK_EQ(gmp_fd_wait(fd, GMP_WRITE, gmp_deadline(PATIENCE)), GMP_WRITE);
 	CHECK_EQ(error_of(fd), 0);
 	for (int i = 0; i < s.answers; i++) {
@@ -125,7 +125,7 @@ RT(fd_wait_after_each_of_many_reopens_wakes)
 	CHECK_EQ(close(peer), 0);
 }
 
-/* Both directions of one connection wait, in two green threads, as soon as it is there again. */
+/* Two green threads wait for both directions as soon as the connection is reopened. */
 RT(fd_wait_of_both_directions_after_reopen_wakes_both)
 {
 	static char room[4096];
@@ -156,7 +156,7 @@ RT(fd_wait_of_both_directions_after_reopen_wakes_both)
 }
 
 /* A dup, here or in the child of a fork, keeps the former registration alive. */
-RT(fd_wait_with_open_dup_of_former_file_wakes_for_the_new_one_only)
+RT(fd_wait_with_dup_of_old_file_wakes_for_new_file_only)
 {
 	struct wait w;
 	int before, peer, fd = adopt_pair(&before), kept = dup(fd);
@@ -167,14 +167,14 @@ RT(fd_wait_with_open_dup_of_former_file_wakes_for_the_new_one_only)
 	gmp_g *g = start(wait_it, &w, fd, GMP_READ);
 
 	wait_parked(1);
-	plain_write(before); /* an event with the former key */
+	plain_write(before); /* an event of the former file */
 	gmp_sleep(2 * MS);
 	CHECK_EQ(atomic_load(&w.done), 0);
 	plain_write(peer);
 	join(g);
 	CHECK_EQ(w.result, GMP_READ);
 
-	/* and back: its registration has been there all the time */
+	/* back to the former file, which has stayed registered */
 	plain_dup2(kept, fd);
 	CHECK_EQ(recv(fd, &(char){ 0 }, 1, 0), 1);
 	for (int i = 0; i < 3; i++) {
@@ -191,7 +191,7 @@ RT(fd_wait_with_open_dup_of_former_file_wakes_for_the_new_one_only)
 	CHECK_EQ(close(peer), 0);
 }
 
-RT(fd_wait_of_closed_number_returns_ebadf_and_finds_a_later_file)
+RT(fd_wait_of_closed_fd_returns_ebadf_until_reopened)
 {
 	int peer, fd = adopt_pair(&peer);
 
@@ -204,8 +204,8 @@ RT(fd_wait_of_closed_number_returns_ebadf_and_finds_a_later_file)
 	CHECK_EQ(close(peer), 0);
 }
 
-/* A regular file is always ready, and a socket after it is waited for. */
-RT(fd_wait_of_number_that_becomes_a_file_and_a_socket_again_works)
+/* A regular file is always ready; the socket after it is waited for. */
+RT(fd_wait_of_fd_reopened_as_file_then_socket_works)
 {
 	int peer, fd = adopt_pair(&peer), null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -221,7 +221,7 @@ RT(fd_wait_of_number_that_becomes_a_file_and_a_socket_again_works)
 	CHECK_EQ(close(peer), 0);
 }
 
-RT(fd_wait_after_reopen_keeps_the_deadline_of_the_descriptor)
+RT(fd_wait_after_reopen_keeps_fd_deadline)
 {
 	int peer, fd = adopt_pair(&peer);
 
@@ -260,7 +260,7 @@ RT(release_after_reopen_leaves_o_nonblock_as_it_was)
 	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
 	reopen_pipe(p);
 	CHECK_EQ(gmp_fd_wait(p[0], GMP_READ, gmp_deadline(MS)), -ETIMEDOUT);
-	CHECK(!blocks(p[0])); /* as by adoption */
+	CHECK(!blocks(p[0])); /* gmp_fd_wait sets it, as adoption does */
 	CHECK_EQ(gmp_fd_release(p[0]), 0);
 	CHECK(blocks(p[0]));
 
@@ -274,12 +274,12 @@ RT(release_after_reopen_leaves_o_nonblock_as_it_was)
 	CHECK_EQ(close(p[1]), 0);
 }
 
-/* --- the waiters of a closed descriptor --- */
+/* --- the waiters of a closed fd --- */
 
 #define SECOND (1000 * MS)
 #define GRACE (SANITIZED ? 3000 * MS : 400 * MS) /* for a busy machine */
 
-RT(waiters_of_reopened_number_get_ecanceled_at_the_next_fd_wait)
+RT(waiters_of_reopened_fd_get_ecanceled_at_next_fd_wait)
 {
 	struct wait old[3], w;
 	gmp_g *g[3];
@@ -312,8 +312,8 @@ static void close_later(void *arg)
 	plain_close((int)(intptr_t)arg);
 }
 
-/* Four kinds of waiters; the number is closed by a green or by an external thread, and stays free. */
-RT(waiters_of_closed_number_get_ecanceled_within_a_second)
+/* Four waiters. A green or an external thread closes the fd, which is not reused. */
+RT(waiters_of_closed_fd_get_ecanceled_within_a_second)
 {
 	for (int external = 0; external < 2; external++) {
 		struct wait w[4];
@@ -349,8 +349,8 @@ RT(waiters_of_closed_number_get_ecanceled_within_a_second)
 	}
 }
 
-/* Long after the last green thread ran: sysmon sleeps, and an external thread closes the number. */
-RT(waiters_of_number_closed_in_an_idle_process_get_ecanceled_within_a_second)
+/* Long after the last green thread ran: sysmon sleeps, and an external thread closes the fd. */
+RT(waiters_of_fd_closed_in_idle_process_get_ecanceled)
 {
 	struct ext_thread closer;
 	struct wait w;
@@ -372,8 +372,8 @@ RT(waiters_of_number_closed_in_an_idle_process_get_ecanceled_within_a_second)
 	CHECK_EQ(close(peer), 0);
 }
 
-/* A library opens the number and does not tell gmp. */
-RT(waiters_of_number_that_a_library_has_now_get_ecanceled_and_its_file_is_left_alone)
+/* A library opens the fd without gmp's knowledge; its file is left unchanged. */
+RT(waiters_of_fd_reused_by_library_get_ecanceled)
 {
 	struct wait w[2];
 	gmp_g *g[2];
@@ -402,7 +402,7 @@ RT(waiters_of_number_that_a_library_has_now_get_ecanceled_and_its_file_is_left_a
 	CHECK_EQ(close(peer), 0);
 }
 
-RT(old_waits_of_open_descriptors_go_on)
+RT(old_waits_on_open_fd_are_not_cancelled)
 {
 	struct wait w[2];
 	gmp_g *g[2];
@@ -428,33 +428,33 @@ RT(old_waits_of_open_descriptors_go_on)
 /* --- one connection does not end the waits of another --- */
 
 struct other {
-	int number, peer;
+	int fd, peer;
 	struct wait w;
 	atomic_int parked;
 };
 
-/* Another connection, which has got the number of a closed one. */
-static void adopt_number_and_wait(void *arg)
+/* Another connection, which reuses the fd of a closed one. */
+static void adopt_reused_fd_and_wait(void *arg)
 {
 	struct other *o = arg;
 
-	open_at(o->number, &o->peer);
-	CHECK_EQ(gmp_fd_adopt(o->number), o->number);
-	o->w = (struct wait){ .fd = o->number, .events = GMP_READ };
+	open_at(o->fd, &o->peer);
+	CHECK_EQ(gmp_fd_adopt(o->fd), o->fd);
+	o->w = (struct wait){ .fd = o->fd, .events = GMP_READ };
 	o->w.deadline = gmp_deadline(PATIENCE);
 	atomic_store(&o->parked, 1);
 	wait_it(&o->w);
 }
 
-RT(release_of_lost_number_keeps_the_wait_of_its_next_connection)
+RT(release_of_lost_fd_keeps_wait_on_reused_fd)
 {
 	for (int by_close = 0; by_close < 2; by_close++) {
 		struct other o = { 0 };
 		int peer, fd = adopt_pair(&peer);
 
 		plain_close(fd);
-		o.number = fd;
-		gmp_g *g = spawn(adopt_number_and_wait, &o);
+		o.fd = fd;
+		gmp_g *g = spawn(adopt_reused_fd_and_wait, &o);
 
 		WAIT_FOR(atomic_load(&o.parked));
 		wait_parked(1);
@@ -464,7 +464,7 @@ RT(release_of_lost_number_keeps_the_wait_of_its_next_connection)
 		plain_write(o.peer);
 		join(g);
 		CHECK_EQ(o.w.result, GMP_READ);
-		/* its right to a late release is used up: a connection may be handed on */
+		/* the late release was refused once; the next release is valid */
 		CHECK_EQ(gmp_fd_release(fd), 0);
 		CHECK_EQ(close(fd), 0);
 		CHECK_EQ(close(peer), 0);
@@ -472,7 +472,7 @@ RT(release_of_lost_number_keeps_the_wait_of_its_next_connection)
 	}
 }
 
-RT(release_of_number_that_was_adopted_again_by_the_same_thread_works)
+RT(release_of_fd_adopted_again_by_same_thread_works)
 {
 	int peer, fd = adopt_pair(&peer);
 
@@ -496,8 +496,8 @@ static void write_to(void *arg)
 	plain_write(*(int *)arg);
 }
 
-/* Sockets come and go by plain calls, so numbers pass from one connection to the other all the time. */
-static void live_connections(void *arg)
+/* System calls open and close the sockets, so fds pass from one connection to another. */
+static void use_connections(void *arg)
 {
 	int rounds = check_scaled(ROUNDS);
 	unsigned seed = (unsigned)(intptr_t)arg;
@@ -515,7 +515,7 @@ static void live_connections(void *arg)
 
 			fd = adopt_pair(&peer);
 			if (late != fd && rand_r(&seed) & 1)
-				(void)gmp_fd_release(late); /* it may be another's by now */
+				(void)gmp_fd_release(late); /* another connection may have it now */
 		}
 		g = spawn(write_to, &peer);
 		CHECK_EQ(gmp_fd_wait(fd, GMP_READ, gmp_deadline(PATIENCE)), GMP_READ);
@@ -528,12 +528,12 @@ static void live_connections(void *arg)
 	}
 }
 
-RT(connections_that_swap_numbers_never_end_each_others_waits)
+RT(connections_that_swap_fds_never_end_each_others_waits)
 {
 	gmp_g *g[CONNECTIONS];
 
 	for (int i = 0; i < CONNECTIONS; i++)
-		g[i] = spawn(live_connections, (void *)(intptr_t)(i + 1));
+		g[i] = spawn(use_connections, (void *)(intptr_t)(i + 1));
 	for (int i = 0; i < CONNECTIONS; i++)
 		join(g[i]);
 }

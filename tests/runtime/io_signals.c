@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests what becomes of signals while the runtime runs: SIGPIPE of our writes reaches nobody, handlers
- * of the program never run on a green thread's stack, children of a fork have the mask of before, and
- * calls survive interruptions.
+ * Tests signals while the runtime runs: writes raise no SIGPIPE, handlers of the program run on the
+ * alternate stack, forked children have the signal mask from before the run, and calls survive
+ * interruptions.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -37,7 +37,7 @@ static bool blocked(int signo)
 	return sigismember(&set, signo);
 }
 
-/* --- SIGPIPE; its disposition is the default, which would end the process --- */
+/* --- SIGPIPE: its default action would end the process --- */
 
 static void write_to_broken(UNUSED void *arg)
 {
@@ -104,7 +104,7 @@ TEST_PROCS(writes_to_broken_pipe_raise_no_sigpipe)
 	CHECK_EQ(atomic_load(&sigpipes), 0);
 }
 
-static void write_while_a_channel_asks(UNUSED void *arg)
+static void write_with_signal_channel(UNUSED void *arg)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 1);
 	int v = 0;
@@ -125,10 +125,10 @@ TEST_PROCS(writes_to_broken_pipe_send_no_sigpipe_to_a_channel)
 	struct sigaction sa = { .sa_handler = SIG_DFL };
 
 	CHECK_EQ(sigaction(SIGPIPE, &sa, NULL), 0);
-	run_procs(procs, write_while_a_channel_asks, NULL);
+	run_procs(procs, write_with_signal_channel, NULL);
 }
 
-static void write_with_own_pending(UNUSED void *arg)
+static void write_with_blocked_sigpipe_pending(UNUSED void *arg)
 {
 	sigset_t set;
 
@@ -139,14 +139,14 @@ static void write_with_own_pending(UNUSED void *arg)
 
 	CHECK_EQ(gmp_write(p, "x", 1), -EPIPE);
 	CHECK_EQ(gmp_close(p), 0);
-	CHECK(pending(SIGPIPE)); /* the program's own */
+	CHECK(pending(SIGPIPE)); /* raised by the program */
 	sigemptyset(&set);
 	sigaddset(&set, SIGPIPE);
 	CHECK_EQ(sigtimedwait(&set, NULL, &(struct timespec){ 0 }), SIGPIPE);
 	CHECK_EQ(gmp_unlock_thread(), 0);
 }
 
-TEST_PROCS(writes_to_broken_pipe_leave_pending_what_the_program_raised_and_blocks)
+TEST_PROCS(writes_to_broken_pipe_keep_pending_sigpipe_of_program)
 {
 	sigset_t set;
 
@@ -154,13 +154,15 @@ TEST_PROCS(writes_to_broken_pipe_leave_pending_what_the_program_raised_and_block
 	sigaddset(&set, SIGPIPE);
 	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
 	CHECK(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
-	run_procs(procs, write_with_own_pending, NULL);
+	run_procs(procs, write_with_blocked_sigpipe_pending, NULL);
 	CHECK(!pending(SIGPIPE));
 }
 
-/* The first pages go out, and are answered with a reset: the next raise it, and the count is that of the first.
- * It is one call: another would find EPIPE. */
-static void send_to_one_who_has_gone(UNUSED void *arg)
+/*
+ * The peer answers the first pages with a reset, so the next pages of the same call raise SIGPIPE.
+ * The call returns the count of the first pages; a second call would return EPIPE.
+ */
+static void send_to_closed_peer(UNUSED void *arg)
 {
 	enum { MUCH = 1 << 20 };
 	char name[] = "/tmp/gmp-signals-XXXXXX";
@@ -187,29 +189,29 @@ static void send_with_sigpipe_unblocked(UNUSED void *arg)
 	sigemptyset(&set);
 	sigaddset(&set, SIGPIPE);
 	CHECK_EQ(pthread_sigmask(SIG_UNBLOCK, &set, NULL), 0);
-	send_to_one_who_has_gone(NULL);
+	send_to_closed_peer(NULL);
 	CHECK(!blocked(SIGPIPE));
 }
 
-static void send_to_gone_everywhere(UNUSED void *arg)
+static void send_to_closed_peer_everywhere(UNUSED void *arg)
 {
 	struct ext_thread f;
 
-	send_to_one_who_has_gone(NULL);
-	join(spawn(send_to_one_who_has_gone, NULL));
+	send_to_closed_peer(NULL);
+	join(spawn(send_to_closed_peer, NULL));
 	ext_thread_start(&f, send_with_sigpipe_unblocked, NULL);
 	ext_thread_join(&f);
 }
 
-TEST_PROCS(a_file_that_is_sent_in_part_raises_no_sigpipe)
+TEST_PROCS(sendfile_sent_in_part_raises_no_sigpipe)
 {
 	struct sigaction sa = { .sa_handler = SIG_DFL };
 
 	CHECK_EQ(sigaction(SIGPIPE, &sa, NULL), 0);
-	run_procs(procs, send_to_gone_everywhere, NULL);
+	run_procs(procs, send_to_closed_peer_everywhere, NULL);
 }
 
-static void write_with_one_pending(UNUSED void *arg)
+static void write_with_sigpipe_pending(UNUSED void *arg)
 {
 	int p = broken_pipe();
 	sigset_t set;
@@ -221,7 +223,7 @@ static void write_with_one_pending(UNUSED void *arg)
 	CHECK(!pending(SIGPIPE));
 	CHECK_EQ(raise(SIGPIPE), 0);
 	CHECK_EQ(gmp_write(p, "x", 1), -EPIPE);
-	CHECK(pending(SIGPIPE)); /* the program's own */
+	CHECK(pending(SIGPIPE)); /* raised by the program */
 	CHECK(blocked(SIGPIPE));
 	CHECK_EQ(gmp_close(p), 0);
 	CHECK_EQ(sigtimedwait(&set, NULL, &(struct timespec){ 0 }), SIGPIPE);
@@ -232,15 +234,15 @@ static void write_with_one_pending(UNUSED void *arg)
 	CHECK_EQ(gmp_close(p), 0);
 }
 
-RT(a_foreign_threads_own_sigpipe_and_mask_are_left_to_it)
+RT(writes_on_external_thread_keep_its_sigpipe_and_mask)
 {
 	struct ext_thread f;
 
-	ext_thread_start(&f, write_with_one_pending, NULL);
+	ext_thread_start(&f, write_with_sigpipe_pending, NULL);
 	ext_thread_join(&f);
 }
 
-/* On the thread that calls gmp_run, as a library that writes to a closed peer by itself. */
+/* Like a library that calls write(2), on the thread that called gmp_run. */
 static void write_plainly_to_broken(UNUSED void *arg)
 {
 	int p[2];
@@ -254,7 +256,7 @@ static void write_plainly_to_broken(UNUSED void *arg)
 	CHECK_EQ(gmp_unlock_thread(), 0);
 }
 
-TEST_PROCS(plain_write_to_broken_pipe_is_epipe_and_raises_nothing)
+TEST_PROCS(plain_write_to_broken_pipe_raises_no_sigpipe)
 {
 	struct sigaction sa = { .sa_handler = SIG_DFL };
 
@@ -286,7 +288,7 @@ static void raise_sigpipe_at_default(UNUSED void *arg)
 	gmp_sleep(PATIENCE);
 }
 
-static void write_to_broken_outside(UNUSED void *arg)
+static void write_to_broken_or_sleep(UNUSED void *arg)
 {
 	int p = broken_pipe();
 
@@ -298,7 +300,7 @@ static void write_to_broken_in_external_thread(UNUSED void *arg)
 {
 	struct ext_thread f;
 
-	ext_thread_start(&f, write_to_broken_outside, NULL);
+	ext_thread_start(&f, write_to_broken_or_sleep, NULL);
 	ext_thread_join(&f);
 }
 
@@ -310,7 +312,7 @@ static void run_to_fatal_sigpipe(void)
 	run_procs(2, fatal_sigpipe, NULL);
 }
 
-TEST(sigpipe_at_default_that_no_green_thread_caused_by_a_write_ends_the_process)
+TEST(sigpipe_at_default_not_from_green_write_ends_process)
 {
 	static void (*const fns[])(void *arg) = { raise_sigpipe_at_default,
 						  write_to_broken_in_external_thread };
@@ -353,7 +355,7 @@ static void compute(UNUSED void *arg)
 
 static const int asynchronous[] = { SIGUSR1, SIGTERM, SIGINT, SIGALRM, SIGCHLD, SIGWINCH, SIGPROF };
 
-/* A frame of this function is on the stack of the calling green thread, of 256 KiB. */
+/* Whether the handler ran within 256 KiB, the size of a stack, of this frame. */
 static bool ran_on_this_stack(void)
 {
 	char here;
@@ -431,7 +433,7 @@ static void run_and_be_killed(void)
 	run_procs(2, wait_to_be_killed, NULL);
 }
 
-TEST(a_signal_that_ends_the_process_still_does)
+TEST(fatal_signal_during_run_ends_process)
 {
 	int status = in_child(run_and_be_killed);
 
@@ -466,7 +468,7 @@ static void check_child_masks(void *arg)
 		join(spawn(check_child_mask, NULL));
 }
 
-TEST_PROCS(the_child_of_a_fork_has_the_mask_of_before)
+TEST_PROCS(fork_child_has_signal_mask_from_before_run)
 {
 	sigset_t set;
 
@@ -481,11 +483,11 @@ TEST_PROCS(the_child_of_a_fork_has_the_mask_of_before)
 
 /* --- interruptions --- */
 
-static void interrupt_all_the_time(UNUSED void *arg)
+static void send_signals_until_stop(UNUSED void *arg)
 {
 	struct timespec t = { .tv_nsec = 100 * 1000 };
 
-	/* each thread of the process in turn, also the Ms, where they let a signal through */
+	/* any thread that does not block the signal may get it, also an M */
 	while (!atomic_load(&stop)) {
 		kill(getpid(), SIGUSR1);
 		kill(getpid(), SIGPROF);
@@ -509,7 +511,7 @@ static void converse(void *arg)
 	CHECK_EQ(gmp_shutdown(fd, SHUT_WR), 0);
 }
 
-RT(a_signal_every_100_us_disturbs_nobody)
+RT(signals_every_100_us_disturb_no_transfer)
 {
 	struct ext_thread storm, f[2];
 	int fd[4][2];
@@ -518,7 +520,7 @@ RT(a_signal_every_100_us_disturbs_nobody)
 	install(SIGUSR1);
 	install(SIGPROF);
 	atomic_store(&stop, 0);
-	ext_thread_start(&storm, interrupt_all_the_time, NULL);
+	ext_thread_start(&storm, send_signals_until_stop, NULL);
 	for (int i = 0; i < 4; i++)
 		make_pair(nets[i & 1], &fd[i][0], &fd[i][1]);
 	for (int i = 0; i < 3; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests what flows through a descriptor: echo, large transfers, ends and errors of a stream, and
- * that two gmp_write_all do not interleave; over tcp and unix sockets and pipes.
+ * Tests data transfer over tcp and unix sockets and pipes: echo, large transfers, ends and errors
+ * of a stream, and that concurrent gmp_write_all calls do not interleave.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -55,7 +55,7 @@ static void talk(void *arg)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-RT(many_clients_get_their_own_words_back)
+RT(echo_50_clients_each_get_own_data_back)
 {
 	FOR_NETS(net)
 	{
@@ -92,7 +92,7 @@ static void echo_server_here(void *arg)
 	echo((void *)(intptr_t)c);
 }
 
-RT(a_foreign_thread_serves_a_green_client)
+RT(echo_by_external_thread_serves_green_client)
 {
 	FOR_NETS(net)
 	{
@@ -220,8 +220,8 @@ RT(concurrent_write_alls_do_not_interleave)
 	}
 }
 
-/* A read that gets less than it asked for does not always leave nothing behind. */
-RT(packets_of_a_pipe_are_read_one_after_the_other)
+/* A short read does not always mean that no data is left. */
+RT(packet_pipe_read_returns_one_packet_per_call)
 {
 	char buf[100];
 	int fd[2];
@@ -230,14 +230,14 @@ RT(packets_of_a_pipe_are_read_one_after_the_other)
 	CHECK(gmp_fd_adopt(fd[0]) >= 0);
 	CHECK_EQ(write(fd[1], "one", 3), 3);
 	CHECK_EQ(write(fd[1], "three", 5), 5);
-	gmp_sleep(5 * MS); /* the poller has told of both */
+	gmp_sleep(5 * MS); /* the poller has reported both */
 	CHECK_EQ(gmp_read(fd[0], buf, sizeof(buf)), 3);
 	CHECK_EQ(gmp_read(fd[0], buf, sizeof(buf)), 5);
 	CHECK_EQ(gmp_close(fd[0]), 0);
 	CHECK_EQ(close(fd[1]), 0);
 }
 
-RT(what_stands_behind_a_passed_descriptor_is_read)
+RT(read_full_gets_data_behind_passed_fd)
 {
 	char control[CMSG_SPACE(sizeof(int))] = { 0 }, buf[100];
 	struct iovec iov = { "a", 1 };
@@ -263,7 +263,7 @@ RT(what_stands_behind_a_passed_descriptor_is_read)
 	CHECK_EQ(close(fd[1]), 0);
 }
 
-RT(what_stands_behind_urgent_data_is_read)
+RT(read_full_gets_data_behind_urgent_byte)
 {
 	char buf[100];
 	int a, b;
@@ -278,7 +278,7 @@ RT(what_stands_behind_urgent_data_is_read)
 	close_pair(a, b);
 }
 
-RT(the_end_of_the_stream_is_0_and_a_short_count)
+RT(end_of_stream_returns_0_or_short_count)
 {
 	FOR_NETS(net)
 	{
@@ -292,7 +292,7 @@ RT(the_end_of_the_stream_is_0_and_a_short_count)
 		CHECK_EQ(memcmp(buf, "hello", 5), 0);
 		CHECK_EQ(gmp_read(b, buf, 100), 0);
 		CHECK_EQ(gmp_read_full(b, buf, 100), 0);
-		/* The other direction lives on. */
+		/* The other direction still works. */
 		say(b, "bye");
 		hear(a, "bye");
 		CHECK_EQ(gmp_close(b), 0);
@@ -301,7 +301,7 @@ RT(the_end_of_the_stream_is_0_and_a_short_count)
 	}
 }
 
-static void expect_end(void *arg)
+static void expect_eof(void *arg)
 {
 	char buf[10];
 
@@ -309,7 +309,7 @@ static void expect_end(void *arg)
 	atomic_fetch_add(&count, 1);
 }
 
-RT(closing_one_end_wakes_a_reader_at_the_other_with_the_end)
+RT(close_wakes_reader_of_peer_with_end_of_stream)
 {
 	FOR_NETS(net)
 	{
@@ -317,7 +317,7 @@ RT(closing_one_end_wakes_a_reader_at_the_other_with_the_end)
 		gmp_g *g;
 
 		make_pair(net, &a, &b);
-		g = spawn(expect_end, (void *)(intptr_t)a);
+		g = spawn(expect_eof, (void *)(intptr_t)a);
 		wait_parked(1);
 		CHECK_EQ(gmp_close(b), 0);
 		join(g);
@@ -325,7 +325,7 @@ RT(closing_one_end_wakes_a_reader_at_the_other_with_the_end)
 	}
 }
 
-RT(shutdown_wakes_a_reader_of_the_same_descriptor)
+RT(shutdown_wakes_reader_of_same_fd)
 {
 	FOR_NETS(net)
 	{
@@ -333,7 +333,7 @@ RT(shutdown_wakes_a_reader_of_the_same_descriptor)
 		gmp_g *g;
 
 		make_pair(net, &a, &b);
-		g = spawn(expect_end, (void *)(intptr_t)a);
+		g = spawn(expect_eof, (void *)(intptr_t)a);
 		wait_parked(1);
 		CHECK_EQ(gmp_shutdown(a, SHUT_RDWR), 0);
 		join(g);
@@ -341,7 +341,7 @@ RT(shutdown_wakes_a_reader_of_the_same_descriptor)
 	}
 }
 
-RT(nothing_to_read_or_write_is_0_at_once)
+RT(zero_length_read_and_write_return_0_at_once)
 {
 	FOR_NETS(net)
 	{
@@ -353,7 +353,7 @@ RT(nothing_to_read_or_write_is_0_at_once)
 		CHECK_EQ(gmp_read_full(a, &c, 0), 0);
 		CHECK_EQ(gmp_write(a, &c, 0), 0);
 		CHECK_EQ(gmp_write_all(a, &c, 0), 0);
-		/* Also after a read that got less than it asked for. */
+		/* Also after a short read. */
 		say(a, "xy");
 		while (gmp_read(b, buf, sizeof(buf)) == 1)
 			;
@@ -374,7 +374,7 @@ static void write_much(void *arg)
 	CHECK_EQ(gmp_write_all(*(int *)arg, room, sizeof(room)), -ECANCELED);
 }
 
-RT(nothing_to_read_is_0_at_once_beside_a_reader)
+RT(zero_length_read_beside_waiting_reader_returns_0)
 {
 	FOR_NETS(net)
 	{
@@ -401,7 +401,7 @@ RT(nothing_to_read_is_0_at_once_beside_a_reader)
 	}
 }
 
-RT(writing_to_a_closed_peer_is_epipe_without_sigpipe)
+RT(write_to_closed_peer_returns_epipe_without_sigpipe)
 {
 	struct sigaction sa = { .sa_handler = SIG_DFL };
 
@@ -419,7 +419,7 @@ RT(writing_to_a_closed_peer_is_epipe_without_sigpipe)
 		CHECK_EQ(gmp_write(a, "x", 1), -EPIPE);
 		CHECK_EQ(gmp_write_all(a, "x", 1), -EPIPE);
 		CHECK_EQ(gmp_close(a), 0);
-		/* One's own direction that was shut down. */
+		/* A write after a shutdown of the own direction. */
 		make_pair(net, &a, &b);
 		CHECK_EQ(gmp_shutdown(a, SHUT_WR), 0);
 		CHECK_EQ(gmp_write_all(a, "x", 1), -EPIPE);
@@ -427,7 +427,7 @@ RT(writing_to_a_closed_peer_is_epipe_without_sigpipe)
 	}
 }
 
-RT(an_error_partway_is_returned_by_read_full)
+RT(read_full_error_partway_is_returned)
 {
 	char buf[100];
 	int a, b;
@@ -442,7 +442,7 @@ RT(an_error_partway_is_returned_by_read_full)
 	CHECK_EQ(gmp_close(b), 0);
 }
 
-static void expect_broken(void *arg)
+static void write_until_peer_closes(void *arg)
 {
 	size_t n = 64 << 20;
 	char *buf = calloc(1, n);
@@ -454,7 +454,7 @@ static void expect_broken(void *arg)
 	free(buf);
 }
 
-RT(an_error_partway_is_returned_by_write_all)
+RT(write_all_error_partway_is_returned)
 {
 	FOR_NETS(net)
 	{
@@ -463,7 +463,7 @@ RT(an_error_partway_is_returned_by_write_all)
 		gmp_g *g;
 
 		make_pair(net, &a, &b);
-		g = spawn(expect_broken, (void *)(intptr_t)a);
+		g = spawn(write_until_peer_closes, (void *)(intptr_t)a);
 		CHECK_EQ(gmp_read_full(b, buf, sizeof(buf)), (ssize_t)sizeof(buf));
 		wait_parked(1);
 		CHECK_EQ(gmp_close(b), 0);
@@ -472,7 +472,7 @@ RT(an_error_partway_is_returned_by_write_all)
 	}
 }
 
-static void pass_on(void *arg)
+static void increment_and_forward(void *arg)
 {
 	int *fd = arg;
 
@@ -485,7 +485,7 @@ static void pass_on(void *arg)
 	}
 }
 
-RT(adopted_pipes_pass_a_token_round)
+RT(adopted_pipes_in_chain_pass_value_on)
 {
 	enum { N = 20 };
 	int fd[N + 1][2], ends[N][2];
@@ -499,7 +499,7 @@ RT(adopted_pipes_pass_a_token_round)
 	for (int i = 0; i < N; i++) {
 		ends[i][0] = fd[i][0];
 		ends[i][1] = fd[i + 1][1];
-		g[i] = spawn(pass_on, ends[i]);
+		g[i] = spawn(increment_and_forward, ends[i]);
 	}
 	for (int i = 0; i < 200; i++) {
 		int v = i;
@@ -514,7 +514,7 @@ RT(adopted_pipes_pass_a_token_round)
 		close_pair(fd[i][0], fd[i][1]);
 }
 
-RT(a_pipe_blocks_its_writer_when_full_and_ends_when_closed)
+RT(pipe_full_parks_writer_and_close_ends_stream)
 {
 	struct bulk w = { -1, 1 << 20 }, r = { -1, 1 << 20 };
 	int fd[2];
@@ -535,13 +535,13 @@ RT(a_pipe_blocks_its_writer_when_full_and_ends_when_closed)
 	CHECK_EQ(gmp_close(fd[0]), 0);
 }
 
-static void yield_for_ever(UNUSED void *arg)
+static void yield_until_stop(UNUSED void *arg)
 {
 	while (!atomic_load(&stop))
 		gmp_yield();
 }
 
-static void write_plainly(void *arg)
+static void ping_by_system_calls(void *arg)
 {
 	for (int i = 0; i < 20; i++) {
 		char c;
@@ -563,10 +563,10 @@ RT(descriptors_are_served_while_all_ps_are_busy)
 	CHECK(gmp_fd_adopt(to[0]) >= 0);
 	CHECK(gmp_fd_adopt(back[1]) >= 0);
 	for (int i = 0; i < 8; i++)
-		g[i] = spawn(yield_for_ever, NULL);
+		g[i] = spawn(yield_until_stop, NULL);
 	fds[1] = to[1];
 	fds[2] = back[0];
-	ext_thread_start(&f, write_plainly, fds);
+	ext_thread_start(&f, ping_by_system_calls, fds);
 	for (int i = 0; i < 20; i++) {
 		CHECK_EQ(gmp_read(to[0], &c, 1), 1);
 		CHECK_EQ(gmp_write_all(back[1], "y", 1), 1);
@@ -593,7 +593,7 @@ static void read_one(void *arg)
 	atomic_fetch_add(&count, 1);
 }
 
-RT(several_readers_of_one_descriptor_are_served_in_order)
+RT(readers_of_one_fd_are_served_in_fifo_order)
 {
 	FOR_NETS(net)
 	{
@@ -620,7 +620,7 @@ RT(several_readers_of_one_descriptor_are_served_in_order)
 	}
 }
 
-RT(one_byte_at_a_time_wakes_every_reader_in_the_end)
+RT(readers_of_one_fd_all_wake_after_one_write)
 {
 	FOR_NETS(net)
 	{
@@ -636,7 +636,7 @@ RT(one_byte_at_a_time_wakes_every_reader_in_the_end)
 			g[i] = spawn(read_one, &r[i]);
 		}
 		wait_parked(30);
-		/* All at once: one edge for the poller, thirty readers to serve. */
+		/* One write: a single edge of the poller must wake thirty readers. */
 		for (int i = 0; i < 30; i++)
 			all[i] = (char)i;
 		CHECK_EQ(gmp_write_all(a, all, 30), 30);
@@ -647,7 +647,7 @@ RT(one_byte_at_a_time_wakes_every_reader_in_the_end)
 	}
 }
 
-/* --- many who read one descriptor --- */
+/* --- many readers of one fd --- */
 
 enum { READERS = 3 };
 
@@ -656,7 +656,7 @@ struct crowd {
 	atomic_int got;
 };
 
-static void read_and_go(void *arg)
+static void read_one_byte(void *arg)
 {
 	struct crowd *c = arg;
 	char byte;
@@ -665,16 +665,16 @@ static void read_and_go(void *arg)
 	atomic_fetch_add(&c->got, 1);
 }
 
-/* For less than a microsecond: for those that come and go beside it. */
-static void wait_a_little(unsigned *seed)
+/* Delays by less than a microsecond, to vary the race with the readers. */
+static void delay(unsigned *seed)
 {
 	*seed = *seed * 1103515245 + 12345;
 	for (volatile unsigned i = *seed >> 16 & 1023; i; i--)
 		;
 }
 
-/* Each reads one byte and goes: nobody comes back to find what was left. */
-RT(a_byte_that_is_left_over_finds_a_reader)
+/* Each reader ends after one byte, so none comes back for a byte that is left over. */
+RT(byte_left_over_wakes_queued_reader)
 {
 	struct crowd c = { 0 };
 	gmp_g *g[READERS];
@@ -687,8 +687,8 @@ RT(a_byte_that_is_left_over_finds_a_reader)
 	for (int i = 0; i < check_scaled(20000); i++) {
 		atomic_store(&c.got, 0);
 		for (int k = 0; k < READERS; k++) {
-			g[k] = spawn(read_and_go, &c);
-			wait_a_little(&seed);
+			g[k] = spawn(read_one_byte, &c);
+			delay(&seed);
 			CHECK_EQ(write(p[1], "", 1), 1);
 		}
 		WAIT_FOR(atomic_load(&c.got) == READERS);

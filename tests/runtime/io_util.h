@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of descriptors share: listening anywhere, and pairs of connected ends. */
+/* Shared by the tests of sockets: listening at a free address, and connected pairs. */
 #ifndef TESTS_RUNTIME_IO_UTIL_H
 #define TESTS_RUNTIME_IO_UTIL_H
 
@@ -19,7 +19,7 @@ static const char *const nets[] = { "tcp", "unix" };
 	for (const char *net = nets[0], *const *net##_p_ = nets; net##_p_ < nets + 2;              \
 	     net##_p_++, net = net##_p_ < nets + 2 ? *net##_p_ : NULL)
 
-/* Listens at an address of the system's (or our) choice and says what to dial. */
+/* Listens at a free address and writes the address to dial to addr. */
 static inline int listen_any(const char *net, char addr[128])
 {
 	static atomic_int serial;
@@ -53,7 +53,7 @@ static inline void close_pair(int a, int b)
 	CHECK_EQ(gmp_close(b), 0);
 }
 
-/* Closing resets the connection, and leaves no port behind in TIME_WAIT. */
+/* Makes a close reset the connection, so that no port stays in TIME_WAIT. */
 static inline void reset_on_close(int fd)
 {
 	struct linger l = { 1, 0 };
@@ -69,7 +69,7 @@ static inline void need_descriptors(rlim_t n)
 	if (r.rlim_cur < n) {
 		r.rlim_cur = r.rlim_max < n ? r.rlim_max : n;
 		if (setrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur < n)
-			check_skip("too few descriptors");
+			check_skip("RLIMIT_NOFILE is too low");
 	}
 }
 
@@ -89,7 +89,7 @@ static inline void hear(int fd, const char *text)
 	CHECK_STR(buf, text);
 }
 
-/* A listener that nobody serves and whose queue is full: a further dial waits. */
+/* A listener without accepters and with a full backlog: a further dial waits. */
 struct deaf {
 	int l, fill[8];
 	char addr[128];
@@ -121,7 +121,7 @@ static inline void end_deaf(struct deaf *d)
 		close(d->fill[i]);
 }
 
-/* Until the other end says that it was all.  arg: the descriptor's place. */
+/* Echoes until the end of the stream.  arg: points to the fd. */
 static inline void echo_whole(void *arg)
 {
 	int fd = *(int *)arg;

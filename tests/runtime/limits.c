@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of limits that the program sets: an error where they are met, and all is well when there is room
- * again. */
+/* Tests limits that the program sets: calls fail at a limit, and work when there is room again. */
 #define _GNU_SOURCE 1
 #include "util.h"
 
@@ -9,11 +8,11 @@
 
 enum { KIB = 1024, STACK = 64 * KIB };
 
-static gmp_wg never;
+static gmp_wg drained;
 
-static void wait_for_never(UNUSED void *arg)
+static void wait_until_drained(UNUSED void *arg)
 {
-	gmp_wg_wait(&never);
+	gmp_wg_wait(&drained);
 }
 
 static void nothing(UNUSED void *arg)
@@ -30,13 +29,13 @@ static gmp_config with_stack_memory(int procs, uint64_t bytes)
 	return c;
 }
 
-/* As many as there is room for; how many that is. */
+/* Spawns green threads, which wait until drain, until -EAGAIN; returns how many. */
 static int fill(gmp_g **g, int most, const gmp_attr *a)
 {
 	int n = 0, err = 0;
 
-	gmp_wg_add(&never, 1);
-	while (n < most && (err = gmp_spawn(&g[n], wait_for_never, NULL, a)) == 0)
+	gmp_wg_add(&drained, 1);
+	while (n < most && (err = gmp_spawn(&g[n], wait_until_drained, NULL, a)) == 0)
 		n++;
 	CHECK_EQ(err, -EAGAIN);
 	return n;
@@ -44,17 +43,17 @@ static int fill(gmp_g **g, int most, const gmp_attr *a)
 
 static void drain(gmp_g **g, int n)
 {
-	gmp_wg_done(&never);
+	gmp_wg_done(&drained);
 	for (int i = 0; i < n; i++)
 		join(g[i]);
 }
 
-static void ten_stacks(UNUSED void *arg)
+static void use_ten_stacks(UNUSED void *arg)
 {
 	gmp_g *g[64];
 
 	for (int round = 0; round < 3; round++) {
-		CHECK_EQ(fill(g, 64, NULL), 9); /* and the entry */
+		CHECK_EQ(fill(g, 64, NULL), 9); /* the entry has a stack, too */
 		CHECK_EQ(gmp_go(nothing, NULL), -EAGAIN);
 		drain(g, 9);
 		CHECK_EQ(gmp_spawn(&g[0], nothing, NULL, NULL), 0);
@@ -62,14 +61,14 @@ static void ten_stacks(UNUSED void *arg)
 	}
 }
 
-TEST_PROCS(stacks_that_would_exceed_max_stack_memory_are_eagain)
+TEST_PROCS(spawn_beyond_max_stack_memory_returns_eagain)
 {
 	gmp_config c = with_stack_memory(procs, 10 * STACK);
 
-	CHECK_EQ(gmp_run(ten_stacks, NULL, &c), 0);
+	CHECK_EQ(gmp_run(use_ten_stacks, NULL, &c), 0);
 }
 
-static void all_stacks(UNUSED void *arg)
+static void use_all_stacks(UNUSED void *arg)
 {
 	gmp_g *g[128];
 
@@ -77,15 +76,15 @@ static void all_stacks(UNUSED void *arg)
 	drain(g, 65);
 }
 
-/* They are set aside several at a time: 66 is no multiple of that. */
-TEST_PROCS(the_last_stacks_that_memory_allows_are_had)
+/* Stacks are allocated in batches; 66 is not a multiple of a batch. */
+TEST_PROCS(max_stack_memory_is_usable_to_the_last_stack)
 {
 	gmp_config c = with_stack_memory(procs, 66 * STACK);
 
-	CHECK_EQ(gmp_run(all_stacks, NULL, &c), 0);
+	CHECK_EQ(gmp_run(use_all_stacks, NULL, &c), 0);
 }
 
-static void refused_for_other_reasons(UNUSED void *arg)
+static void spawn_beyond_max_green(UNUSED void *arg)
 {
 	gmp_attr a = GMP_ATTR_INIT;
 	gmp_g *g[64], *one;
@@ -99,12 +98,12 @@ static void refused_for_other_reasons(UNUSED void *arg)
 	join(one);
 }
 
-TEST_PROCS(a_spawn_refused_by_max_green_takes_no_stack_memory)
+TEST_PROCS(spawn_refused_by_max_green_takes_no_stack_memory)
 {
 	gmp_config c = with_stack_memory(procs, 4 * 1024 * KIB);
 
 	c.max_green = 10;
-	CHECK_EQ(gmp_run(refused_for_other_reasons, NULL, &c), 0);
+	CHECK_EQ(gmp_run(spawn_beyond_max_green, NULL, &c), 0);
 }
 
 static void look_up_at_the_limit(UNUSED void *arg)
@@ -113,15 +112,15 @@ static void look_up_at_the_limit(UNUSED void *arg)
 	gmp_g *g[64];
 	int n = fill(g, 64, NULL);
 
-	for (int i = 0; i < 10; i++) /* more often than there may be lookups at a time */
+	for (int i = 0; i < 10; i++) /* more calls than lookups are allowed at a time */
 		CHECK_EQ(gmp_getaddrinfo("localhost", "80", NULL, &a), EAI_AGAIN);
-	CHECK_EQ(gmp_dial("tcp", "LOCALHOST:1"), -EAGAIN); /* as a name */
+	CHECK_EQ(gmp_dial("tcp", "LOCALHOST:1"), -EAGAIN); /* by a lookup */
 	drain(g, n);
 	if (gmp_getaddrinfo("localhost", "80", NULL, &a) == 0)
 		freeaddrinfo(a);
 }
 
-TEST_PROCS(a_lookup_refused_by_max_green_is_told_so_and_the_next_is_served)
+TEST_PROCS(lookup_at_max_green_returns_eai_again_then_recovers)
 {
 	gmp_config c = with_stack_memory(procs, 0);
 
@@ -139,7 +138,7 @@ static void large_stacks(UNUSED void *arg)
 	for (int round = 0; round < 3; round++) {
 		int n = fill(g, 64, &a);
 
-		CHECK(n >= 2 && n <= 3); /* beside what was set aside for those of the usual size */
+		CHECK(n >= 2 && n <= 3); /* the rest is set aside for default stacks */
 		drain(g, n);
 	}
 	a.stack_size = 8192 * KIB;
@@ -148,14 +147,14 @@ static void large_stacks(UNUSED void *arg)
 	join(one);
 }
 
-TEST_PROCS(stacks_of_all_sizes_count)
+TEST_PROCS(max_stack_memory_counts_stacks_of_all_sizes)
 {
 	gmp_config c = with_stack_memory(procs, 3072 * KIB + 8 * STACK);
 
 	CHECK_EQ(gmp_run(large_stacks, NULL, &c), 0);
 }
 
-TEST(a_limit_below_one_stack_refuses_the_run)
+TEST(max_stack_memory_below_one_stack_fails_run)
 {
 	gmp_config c = with_stack_memory(1, STACK / 2);
 
@@ -166,17 +165,17 @@ TEST(a_limit_below_one_stack_refuses_the_run)
 	CHECK_EQ(gmp_run(nothing, NULL, &c), 0);
 }
 
-TEST(the_environment_limits_stack_memory)
+TEST(max_stack_memory_from_environment_applies)
 {
 	gmp_config c = with_stack_memory(2, 0);
 
 	setenv("GMP_MAX_STACK_MEMORY", "640k", 1);
-	CHECK_EQ(gmp_run(ten_stacks, NULL, &c), 0);
+	CHECK_EQ(gmp_run(use_ten_stacks, NULL, &c), 0);
 	setenv("GMP_MAX_STACK_MEMORY", "much", 1);
-	CHECK_EQ(gmp_run(ten_stacks, NULL, &c), -EINVAL);
+	CHECK_EQ(gmp_run(use_ten_stacks, NULL, &c), -EINVAL);
 }
 
-TEST_PROCS(a_foreign_thread_is_told_of_the_limit_too)
+TEST_PROCS(max_stack_memory_applies_to_external_spawn)
 {
 	gmp_config c = with_stack_memory(procs, 10 * STACK);
 	gmp_g *g[64];
@@ -208,7 +207,7 @@ static void detach_a_hundred(UNUSED void *arg)
 	}
 }
 
-TEST_PROCS(who_is_detached_before_or_after_its_end_makes_room_for_the_next)
+TEST_PROCS(detach_at_max_green_makes_room_for_next_spawn)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 
@@ -217,7 +216,7 @@ TEST_PROCS(who_is_detached_before_or_after_its_end_makes_room_for_the_next)
 	CHECK_EQ(gmp_run(detach_a_hundred, NULL, &c), 0);
 }
 
-static void timers_of_ten(UNUSED void *arg)
+static void use_ten_timers(UNUSED void *arg)
 {
 	gmp_timer *t[64];
 	int n = 0;
@@ -226,7 +225,7 @@ static void timers_of_ten(UNUSED void *arg)
 		n++;
 	CHECK_EQ(n, 10);
 	gmp_timer_free(t[--n]);
-	gmp_chan *tick = gmp_tick_new(GMP_FOREVER, 0); /* they share the places */
+	gmp_chan *tick = gmp_tick_new(GMP_FOREVER, 0); /* they share the limit */
 
 	CHECK(tick != NULL);
 	CHECK(gmp_timer_new(nothing, NULL) == NULL);
@@ -237,13 +236,13 @@ static void timers_of_ten(UNUSED void *arg)
 		gmp_timer_free(t[--n]);
 }
 
-TEST_PROCS(there_are_at_most_max_green_timers_and_ticks)
+TEST_PROCS(max_green_bounds_timers_and_ticks)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 
 	c.procs = procs;
 	c.max_green = 10;
-	CHECK_EQ(gmp_run(timers_of_ten, NULL, &c), 0);
+	CHECK_EQ(gmp_run(use_ten_timers, NULL, &c), 0);
 }
 
 static atomic_int in_timer;
@@ -255,14 +254,14 @@ static void stay_in_timer(UNUSED void *arg)
 	gmp_sleep_until(GMP_FOREVER);
 }
 
-/* The green thread is older than the run that it awaits, or younger: dropped before it, or after. */
+/* The G that frees is older or younger than the timer's G: killed before it, or after it. */
 static void free_timer(void *t)
 {
 	WAIT_FOR(atomic_load(&in_timer));
 	gmp_timer_free(t);
 }
 
-static void leave_one_that_frees(UNUSED void *arg)
+static void leave_timer_free(UNUSED void *arg)
 {
 	gmp_timer *t = gmp_timer_new(stay_in_timer, NULL);
 
@@ -278,14 +277,14 @@ static void leave_one_that_frees(UNUSED void *arg)
 	wait_parked(2);
 }
 
-TEST_PROCS(a_timer_whose_end_was_awaited_when_the_run_ended_gives_its_place_back)
+TEST_PROCS(timer_free_killed_at_shutdown_gives_place_back)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 
 	c.procs = procs;
 	c.max_green = 10;
 	for (int i = 0; i < 40; i++)
-		CHECK_EQ(gmp_run(leave_one_that_frees, NULL, &c), 0);
+		CHECK_EQ(gmp_run(leave_timer_free, NULL, &c), 0);
 }
 
 static atomic_int timer_ran;
@@ -311,7 +310,7 @@ static void timer_without_room(UNUSED void *arg)
 	gmp_timer_free(t);
 }
 
-TEST_PROCS(a_timer_whose_green_thread_cannot_be_had_is_skipped)
+TEST_PROCS(timer_run_beyond_max_stack_memory_is_skipped)
 {
 	gmp_config c = with_stack_memory(procs, 10 * STACK);
 
@@ -340,7 +339,7 @@ static void pool_without_room(UNUSED void *arg)
 	gmp_pool_free(p);
 }
 
-TEST_PROCS(a_pool_makes_do_or_says_eagain)
+TEST_PROCS(pool_at_max_stack_memory_works_or_returns_eagain)
 {
 	gmp_config c = with_stack_memory(procs, 10 * STACK);
 
@@ -375,7 +374,7 @@ static void run_that_forks(void)
 	_exit(0);
 }
 
-TEST(a_fork_refused_changes_nothing)
+TEST(fork_that_fails_leaves_runtime_working)
 {
 	if (SANITIZED || geteuid() != 0)
 		check_skip("needs root, and no sanitizer's threads");

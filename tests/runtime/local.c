@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests gmp_key and its values: each thread has its own, destructors run when it ends, on it, before
- * a join returns, and nothing of it is left for the next that uses its descriptor.
+ * Tests gmp_key and its values: each thread has its own; destructors run on the ending thread,
+ * before a join returns; a reused g struct has no former values.
  */
 #include "util.h"
 
@@ -45,7 +45,7 @@ static void keep_own(void *arg)
 	CHECK(gmp_key_get(key) == v + 2);
 }
 
-RT(each_green_thread_has_its_own_values)
+RT(key_values_are_per_green_thread)
 {
 	gmp_g *g[900];
 
@@ -60,7 +60,7 @@ RT(each_green_thread_has_its_own_values)
 	CHECK(gmp_key_get(key) == NULL);
 }
 
-RT(a_plain_thread_has_its_own_values_too)
+RT(key_values_are_per_external_thread)
 {
 	struct ext_thread f[4];
 
@@ -74,7 +74,7 @@ RT(a_plain_thread_has_its_own_values_too)
 	CHECK(gmp_key_get(key) == &values[999]);
 }
 
-TEST(values_work_without_a_runtime)
+TEST(key_values_work_without_runtime)
 {
 	struct ext_thread f;
 
@@ -107,7 +107,7 @@ static void set_only(void *arg)
 	atomic_fetch_add(&count, 1);
 }
 
-RT(a_detached_one_and_a_timers_run_destructors_too)
+RT(detached_and_timer_green_threads_run_destructors)
 {
 	gmp_timer *t = gmp_timer_new(set_only, values);
 
@@ -118,7 +118,7 @@ RT(a_detached_one_and_a_timers_run_destructors_too)
 	CHECK_EQ(gmp_timer_set(t, gmp_now(), 0), 0);
 	WAIT_FOR(atomic_load(&count) == 101);
 	gmp_timer_free(t);
-	CHECK_EQ(atomic_load(&destroyed), 101); /* a run of a timer ends after them */
+	CHECK_EQ(atomic_load(&destroyed), 101); /* gmp_timer_free has waited for them */
 }
 
 static void expect_nothing(UNUSED void *arg)
@@ -128,7 +128,7 @@ static void expect_nothing(UNUSED void *arg)
 	CHECK(gmp_key_get(plain) == NULL);
 }
 
-RT(one_that_uses_anothers_descriptor_sees_nothing_of_its_values)
+RT(key_values_are_null_in_reused_g_struct)
 {
 	make_keys();
 	CHECK_EQ(gmp_key_create(&other, NULL), 0);
@@ -148,7 +148,7 @@ static void unset(void *arg)
 	CHECK_EQ(gmp_key_set(key, NULL), 0);
 }
 
-RT(a_value_that_is_null_or_without_destructor_is_not_destroyed)
+RT(key_value_null_or_without_destructor_is_not_destroyed)
 {
 	make_keys();
 	join(spawn(unset, values));
@@ -174,7 +174,7 @@ static void bad_keys(UNUSED void *arg)
 	CHECK_EQ(gmp_key_delete(gone), -EINVAL);
 }
 
-RT(bad_and_deleted_keys_are_refused)
+RT(key_bad_or_deleted_returns_einval)
 {
 	struct ext_thread f;
 
@@ -209,7 +209,7 @@ static void set_all(void *arg)
 		CHECK_EQ((intptr_t)gmp_key_get(all[k]), k + 1);
 }
 
-RT(there_are_1024_keys_and_each_has_a_value)
+RT(keys_up_to_1024_each_hold_a_value)
 {
 	gmp_key more = 12345;
 
@@ -243,7 +243,7 @@ static void set_sparsely(UNUSED void *arg)
 	}
 }
 
-RT(few_values_of_keys_far_apart_are_kept)
+RT(key_values_of_sparse_keys_are_kept)
 {
 	for (int i = 0; i < KEYS; i++)
 		CHECK_EQ(gmp_key_create(&all[i], NULL), 0);
@@ -254,7 +254,7 @@ static void set_old(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_key_set(other, values), 0);
 	CHECK_EQ(gmp_key_delete(other), 0);
-	CHECK_EQ(gmp_key_create(&key, count_destroyed), 0); /* in the same place of the table */
+	CHECK_EQ(gmp_key_create(&key, count_destroyed), 0); /* reuses the table entry */
 	CHECK(gmp_key_get(key) == NULL);
 	CHECK_EQ(gmp_key_set(key, NULL), 0);
 	CHECK(gmp_key_get(key) == NULL);
@@ -263,7 +263,7 @@ static void set_old(UNUSED void *arg)
 	CHECK_EQ(gmp_key_set(other, values), -EINVAL);
 }
 
-RT(a_new_key_has_no_value_of_a_deleted_one)
+RT(key_new_has_no_value_of_deleted_key)
 {
 	for (int i = 0; i < 100; i++) {
 		CHECK_EQ(gmp_key_create(&other, count_destroyed), 0);
@@ -281,19 +281,19 @@ static void set_again(UNUSED void *v)
 	CHECK_EQ(gmp_key_set(key, values), 0);
 }
 
-static void end_at_once(void *arg)
+static void set_and_return(void *arg)
 {
 	CHECK_EQ(gmp_key_set(key, arg), 0);
 }
 
-RT(a_destructor_that_sets_its_value_again_runs_four_times)
+RT(destructor_setting_its_value_again_runs_four_times)
 {
 	struct ext_thread f;
 
 	CHECK_EQ(gmp_key_create(&key, set_again), 0);
-	join(spawn(end_at_once, values));
+	join(spawn(set_and_return, values));
 	CHECK_EQ(atomic_load(&destroyed), 4);
-	ext_thread_start(&f, end_at_once, values);
+	ext_thread_start(&f, set_and_return, values);
 	ext_thread_join(&f);
 	CHECK_EQ(atomic_load(&destroyed), 8);
 	join(spawn(expect_nothing, NULL));
@@ -303,7 +303,7 @@ static void set_all_others(void *v)
 {
 	atomic_fetch_add(&destroyed, 1);
 	if (v == values)
-		for (int i = 0; i < 200; i++) /* the table grows under it */
+		for (int i = 0; i < 200; i++) /* the table of values grows */
 			CHECK_EQ(gmp_key_set(all[i], values + 1), 0);
 }
 
@@ -314,16 +314,16 @@ static void set_some(UNUSED void *arg)
 	CHECK_EQ(gmp_key_set(key, values), 0);
 }
 
-RT(values_set_by_a_destructor_are_destroyed)
+RT(destructor_setting_other_values_has_them_destroyed)
 {
 	CHECK_EQ(gmp_key_create(&key, set_all_others), 0);
 	for (int i = 0; i < 200; i++)
 		CHECK_EQ(gmp_key_create(&all[i], set_all_others), 0);
-	join(spawn(end_at_once, values));
+	join(spawn(set_and_return, values));
 	CHECK_EQ(atomic_load(&destroyed), 1 + 200);
 	atomic_store(&destroyed, 0);
 	join(spawn(set_some, NULL));
-	CHECK_EQ(atomic_load(&destroyed), 1 + 200); /* key was the last to be set, and went first */
+	CHECK_EQ(atomic_load(&destroyed), 1 + 200); /* key, set last, is destroyed first */
 }
 
 static void set_each_other(void *v)
@@ -340,9 +340,9 @@ static void set_first_half(UNUSED void *arg)
 		CHECK_EQ(gmp_key_set(all[i], &values[i]), 0);
 }
 
-RT(destructors_that_set_each_others_values_come_to_an_end)
+RT(destructors_setting_each_others_values_terminate)
 {
-	for (int i = 0; i < 128; i++) /* of which two want the same slot, while there are few */
+	for (int i = 0; i < 128; i++) /* two keys share a slot of a small table */
 		CHECK_EQ(gmp_key_create(&all[i], set_each_other), 0);
 	join(spawn(set_first_half, NULL));
 	CHECK_EQ(atomic_load(&destroyed), 128 * 4);
@@ -366,7 +366,7 @@ static void set_in_order(UNUSED void *arg)
 	CHECK_EQ(gmp_key_set(all[0], &values[0]), 0); /* it had a value */
 }
 
-RT(what_was_set_last_is_destroyed_first)
+RT(destructors_run_in_reverse_order_of_set)
 {
 	for (int i = 0; i < 64; i++)
 		CHECK_EQ(gmp_key_create(&all[i], note_order), 0);
@@ -384,7 +384,7 @@ static void destroy_waiting(void *v)
 	CHECK_EQ(gmp_sleep(MS), 0);
 	CHECK_EQ(gmp_chan_recv(chan, &got), 0);
 	CHECK_EQ(got, 42);
-	CHECK(gmp_key_get(plain) == v); /* those without a destructor stay */
+	CHECK(gmp_key_get(plain) == v); /* values without a destructor stay */
 	atomic_fetch_add(&destroyed, 1);
 }
 
@@ -401,7 +401,7 @@ static void send_42(UNUSED void *arg)
 	CHECK_EQ(gmp_chan_send(chan, &v), 0);
 }
 
-RT(a_destructor_may_wait_and_join_waits_for_it)
+RT(destructor_may_wait_and_join_waits_for_it)
 {
 	gmp_g *g[20];
 	struct ext_thread f;
@@ -439,7 +439,7 @@ static void set_other(void *arg)
 	CHECK_EQ(gmp_key_set(other, arg), 0);
 }
 
-RT(a_destructor_may_spawn_and_join)
+RT(destructor_may_spawn_and_join)
 {
 	make_keys();
 	CHECK_EQ(gmp_key_create(&other, destroy_spawning), 0);
@@ -461,7 +461,7 @@ static void set_fifty(UNUSED void *arg)
 		CHECK_EQ(gmp_key_set(all[i], values), 0);
 }
 
-RT(gmp_exit_in_a_destructor_leaves_the_others_to_run)
+RT(gmp_exit_in_destructor_leaves_the_others_to_run)
 {
 	for (int i = 0; i < 50; i++)
 		CHECK_EQ(gmp_key_create(&all[i], destroy_exiting), 0);
@@ -485,7 +485,7 @@ static void wait_for_the_cancel(UNUSED void *arg)
 	CHECK_EQ(gmp_sleep(100 * SEC), -ECANCELED);
 }
 
-RT(a_destructor_of_a_cancelled_one_is_cancelled_and_may_mask_it)
+RT(destructor_of_cancelled_g_may_mask_cancellation)
 {
 	gmp_g *g;
 
@@ -498,31 +498,31 @@ RT(a_destructor_of_a_cancelled_one_is_cancelled_and_may_mask_it)
 
 /* --- numbers of keys --- */
 
-static void keep_its_first_key(UNUSED void *arg)
+static void use_up_key_numbers(UNUSED void *arg)
 {
 	gmp_key k, first;
 
 	CHECK_EQ(gmp_key_create(&first, NULL), 0);
 	CHECK_EQ(gmp_key_set(first, values), 0);
 	CHECK_EQ(gmp_key_delete(first), 0);
-	for (int i = 0; i < 1 << 22; i++) { /* more than one place has numbers for */
+	for (int i = 0; i < 1 << 22; i++) { /* more numbers than one table entry has */
 		CHECK_EQ(gmp_key_create(&k, NULL), 0);
 		CHECK(gmp_key_get(k) == NULL);
 		CHECK(k != first);
 		CHECK_EQ(gmp_key_delete(k), 0);
 	}
-	CHECK(gmp_key_get(first) ==
-	      values); /* a deleted key is misuse to read: the value shows that it is not another key's */
+	/* Reading a deleted key is misuse. The value shows that no other key has its number. */
+	CHECK(gmp_key_get(first) == values);
 }
 
-TEST(a_number_of_a_key_is_never_used_again)
+TEST(key_number_is_never_reused)
 {
 	int n = 0;
 
-	run_procs(1, keep_its_first_key, NULL);
+	run_procs(1, use_up_key_numbers, NULL);
 	while (gmp_key_create(&all[n], NULL) == 0)
 		n++;
-	CHECK_EQ(n, KEYS - 1); /* its place is used up, the others are not */
+	CHECK_EQ(n, KEYS - 1); /* the numbers of one table entry are used up */
 	CHECK_EQ(gmp_key_delete(all[7]), 0);
 	CHECK_EQ(gmp_key_create(&all[7], NULL), 0);
 	CHECK_EQ(gmp_key_create(&key, NULL), -EAGAIN);
@@ -530,7 +530,7 @@ TEST(a_number_of_a_key_is_never_used_again)
 
 /* --- blocking code, runs, fork --- */
 
-RT(blocking_code_sees_the_green_threads_values)
+RT(blocking_code_sees_values_of_green_thread)
 {
 	make_keys();
 	CHECK_EQ(gmp_key_set(key, values), 0);
@@ -553,7 +553,7 @@ static void set_and_sleep(UNUSED void *arg)
 	gmp_sleep(100 * SEC);
 }
 
-static void drop_some(UNUSED void *arg)
+static void leave_sleepers(UNUSED void *arg)
 {
 	CHECK(gmp_key_get(key) == NULL);
 	atomic_store(&count, 0);
@@ -563,27 +563,27 @@ static void drop_some(UNUSED void *arg)
 	CHECK_EQ(gmp_key_set(key, values), 0);
 }
 
-TEST_PROCS(only_those_that_end_by_themselves_run_destructors_at_the_end_of_a_run)
+TEST_PROCS(green_thread_killed_at_shutdown_runs_no_destructors)
 {
 	make_keys();
 	for (int i = 0; i < 5; i++) {
-		run_procs(procs, drop_some, NULL);
-		CHECK_EQ(atomic_load(&destroyed), i + 1); /* that of the first one */
+		run_procs(procs, leave_sleepers, NULL);
+		CHECK_EQ(atomic_load(&destroyed), i + 1); /* of the entry, which returned */
 	}
 }
 
-static void see_none_set_one(UNUSED void *arg)
+static void expect_null_then_set(UNUSED void *arg)
 {
 	CHECK(gmp_key_get(plain) == NULL);
 	CHECK_EQ(gmp_key_set(plain, values + 5), 0);
 }
 
-TEST_PROCS(keys_and_a_plain_threads_values_outlive_a_run)
+TEST_PROCS(keys_and_external_threads_values_outlive_run)
 {
 	make_keys();
 	CHECK_EQ(gmp_key_set(plain, values), 0);
 	for (int i = 0; i < 5; i++) {
-		run_procs(procs, see_none_set_one, NULL);
+		run_procs(procs, expect_null_then_set, NULL);
 		CHECK(gmp_key_get(plain) == values);
 	}
 }
@@ -595,8 +595,8 @@ static void expect_values(void)
 	CHECK(gmp_key_get(key) == values + 2);
 	CHECK_EQ(gmp_key_set(plain, values + 3), 0);
 	CHECK(gmp_key_get(plain) == values + 3);
-	if (!SANITIZED) /* they refuse threads in a forked child */
-		CHECK_EQ(gmp_run(see_none_set_one, NULL, NULL), 0);
+	if (!SANITIZED) /* sanitizers refuse threads in a forked child */
+		CHECK_EQ(gmp_run(expect_null_then_set, NULL, NULL), 0);
 	CHECK(gmp_key_get(plain) == values + 3);
 }
 
@@ -609,7 +609,7 @@ static void fork_child(UNUSED void *arg)
 	CHECK(gmp_key_get(plain) == values + 1);
 }
 
-RT(the_child_of_a_fork_has_the_values_of_the_thread_that_forked)
+RT(fork_child_has_values_of_forking_thread)
 {
 	make_keys();
 	join(spawn(fork_child, NULL));
@@ -629,17 +629,17 @@ static void fork_ending(UNUSED void *arg)
 	CHECK(WIFEXITED(in_child(end_thread_of_child)));
 }
 
-TEST(the_child_of_a_fork_may_end_its_thread)
+TEST(fork_child_may_call_pthread_exit)
 {
 	make_keys();
-	CHECK_EQ(gmp_key_set(key, values), 0); /* of the plain thread that becomes an M */
+	CHECK_EQ(gmp_key_set(key, values), 0); /* of the external thread that becomes an M */
 	run_procs(1, fork_ending, NULL);
 	CHECK(gmp_key_get(key) == values);
 }
 
 static pid_t parent;
 
-/* The first destructor to run.  values: of one that has set others too. */
+/* Runs as the first destructor.  v == values: the green thread has set other keys, too. */
 static void fork_and_return(void *v)
 {
 	pid_t pid = fork();
@@ -664,12 +664,12 @@ static void destroy_in_parent(UNUSED void *v)
 	atomic_fetch_add(&destroyed, 1);
 }
 
-static void end_with_one(UNUSED void *arg)
+static void return_with_one_value(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_key_set(key, values + 1), 0);
 }
 
-static void end_with_many(UNUSED void *arg)
+static void exit_with_many_values(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_key_set(other, values), 0);
 	CHECK_EQ(gmp_key_set(plain, values), 0);
@@ -686,21 +686,21 @@ static void fork_in_destructors(UNUSED void *arg)
 	CHECK_EQ(gmp_key_create(&plain, NULL), 0);
 	for (int i = 0; i < 8; i++)
 		CHECK_EQ(gmp_key_create(&far[i], destroy_in_parent), 0);
-	for (int i = 0; i < 8; i += 3) { /* those that meet in a slot get a larger table */
+	for (int i = 0; i < 8; i += 3) { /* keys that share a slot enlarge the table */
 		other = far[i];
-		join(spawn(end_with_one, NULL));
-		join(spawn(end_with_many, NULL));
+		join(spawn(return_with_one_value, NULL));
+		join(spawn(exit_with_many_values, NULL));
 		CHECK_EQ(atomic_load(&count), i / 3 * 2 + 2);
 		CHECK_EQ(atomic_load(&destroyed), i / 3 + 1);
 	}
 }
 
-TEST_PROCS(returning_from_a_destructor_in_a_forked_child_is_exit_0)
+TEST_PROCS(fork_child_returning_from_destructor_exits_0)
 {
 	run_procs(procs, fork_in_destructors, NULL);
 }
 
-TEST(so_it_is_where_each_is_a_thread_of_its_own)
+TEST(fork_child_returning_from_destructor_exits_0_threaded)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 
@@ -731,7 +731,7 @@ static void make_services(UNUSED void *arg)
 	gmp_singleflight_free(f);
 }
 
-TEST(services_that_found_no_key_find_one_later)
+TEST(services_new_without_free_key_fails_then_recovers)
 {
 	run_procs(1, make_services, NULL);
 }

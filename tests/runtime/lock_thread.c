@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of gmp_lock_thread: the green thread runs on its thread only, and the thread runs it only. */
+/* Tests gmp_lock_thread: a locked green thread runs on its OS thread only, which runs no other. */
 #define _GNU_SOURCE 1
 #include "util.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A function of its own: the address of a thread's variable must not be kept across a switch. */
+/* Not inlined: the compiler must not keep a thread-local address across a switch. */
 static __attribute__((noinline)) int thread_id(void)
 {
 	__asm__ volatile("" ::: "memory");
@@ -31,7 +31,7 @@ static void bounce(UNUSED void *arg)
 
 static int caller;
 
-RT(locked_at_the_start_the_entry_stays_on_the_callers_thread)
+RT(lock_thread_in_entry_stays_on_callers_thread)
 {
 	CHECK_EQ(gmp_lock_thread(), 0);
 	CHECK_EQ(thread_id(), (int)getpid());
@@ -49,16 +49,16 @@ RT(locked_at_the_start_the_entry_stays_on_the_callers_thread)
 	CHECK_EQ(gmp_unlock_thread(), 0);
 }
 
-/* --- it stays --- */
+/* --- a locked green thread keeps its thread --- */
 
-struct stayer {
+struct locked_g {
 	gmp_chan *c;
 	int rounds, n;
 };
 
-static void stay(void *arg)
+static void wait_in_each_way(void *arg)
 {
-	struct stayer *s = arg;
+	struct locked_g *s = arg;
 	int here, e;
 
 	gmp_yield();
@@ -81,15 +81,15 @@ static void stay(void *arg)
 	CHECK_EQ(gmp_unlock_thread(), 0);
 }
 
-RT(a_locked_green_thread_comes_back_to_its_thread_after_every_wait)
+RT(locked_g_resumes_on_its_thread_after_every_wait)
 {
 	enum { N = 6 };
-	struct stayer s[N];
+	struct locked_g s[N];
 	gmp_g *g[N];
 
 	for (int i = 0; i < N; i++) {
-		s[i] = (struct stayer){ gmp_chan_new(sizeof(int), 1), SLOW ? 60 : 300, 0 };
-		g[i] = spawn(stay, &s[i]);
+		s[i] = (struct locked_g){ gmp_chan_new(sizeof(int), 1), SLOW ? 60 : 300, 0 };
+		g[i] = spawn(wait_in_each_way, &s[i]);
 	}
 	for (int i = 0; i < N; i++) {
 		join(g[i]);
@@ -100,7 +100,7 @@ RT(a_locked_green_thread_comes_back_to_its_thread_after_every_wait)
 
 static atomic_int on_marked, runs;
 
-static void look_at_mark(UNUSED void *arg)
+static void check_mark(UNUSED void *arg)
 {
 	for (int i = 0; i < 50; i++) {
 		if (*mark_here())
@@ -110,7 +110,7 @@ static void look_at_mark(UNUSED void *arg)
 	}
 }
 
-RT(nobody_else_runs_on_its_thread)
+RT(locked_thread_runs_no_other_green_thread)
 {
 	enum { N = 20 };
 	gmp_g *g[N];
@@ -120,7 +120,7 @@ RT(nobody_else_runs_on_its_thread)
 	CHECK_EQ(gmp_lock_thread(), 0);
 	*mark_here() = 1;
 	for (int i = 0; i < N; i++)
-		g[i] = spawn(look_at_mark, NULL);
+		g[i] = spawn(check_mark, NULL);
 	for (int i = 0; i < 100; i++) {
 		gmp_yield();
 		CHECK_EQ(*mark_here(), 1);
@@ -133,7 +133,7 @@ RT(nobody_else_runs_on_its_thread)
 	CHECK_EQ(atomic_load(&runs), N * 50);
 }
 
-RT(locks_are_counted)
+RT(lock_thread_calls_are_counted)
 {
 	int here;
 
@@ -147,26 +147,26 @@ RT(locks_are_counted)
 	}
 	CHECK_EQ(gmp_unlock_thread(), 0);
 	*mark_here() = 5;
-	/* its thread is one like any other again */
+	/* its thread is unlocked again */
 	atomic_store(&on_marked, 0);
 	WAIT_FOR(({
-		join(spawn(look_at_mark, NULL));
+		join(spawn(check_mark, NULL));
 		atomic_load(&on_marked) > 0 || thread_id() != here;
 	}));
 	*mark_here() = 0;
 }
 
-static void child(void *arg)
+static void store_thread_id(void *arg)
 {
 	*(int *)arg = thread_id();
 }
 
-RT(those_that_it_spawns_are_not_locked)
+RT(locked_g_spawns_unlocked_green_threads)
 {
 	int child_ran_on = 0;
 
 	CHECK_EQ(gmp_lock_thread(), 0);
-	join(spawn(child, &child_ran_on));
+	join(spawn(store_thread_id, &child_ran_on));
 	CHECK(child_ran_on != 0 && child_ran_on != thread_id());
 	CHECK_EQ(gmp_unlock_thread(), 0);
 }
@@ -177,13 +177,13 @@ static void end_locked(void *arg)
 {
 	CHECK_EQ(gmp_lock_thread(), 0);
 	if (thread_id() == caller)
-		return; /* that one stays */
+		return; /* the caller's thread does not end */
 	*(int *)arg = thread_id();
 	*mark_here() = 7;
 	gmp_yield();
 }
 
-static int is_there(int tid)
+static int thread_exists(int tid)
 {
 	char path[64];
 
@@ -191,7 +191,7 @@ static int is_there(int tid)
 	return access(path, F_OK) == 0;
 }
 
-RT(a_locked_green_thread_that_ends_takes_its_thread_with_it)
+RT(locked_g_exit_ends_its_thread)
 {
 	int tid[8] = { 0 };
 	gmp_g *g[8];
@@ -202,10 +202,10 @@ RT(a_locked_green_thread_that_ends_takes_its_thread_with_it)
 	for (int i = 0; i < 8; i++)
 		join(g[i]);
 	for (int i = 0; i < 8; i++)
-		WAIT_FOR(!tid[i] || !is_there(tid[i]));
+		WAIT_FOR(!tid[i] || !thread_exists(tid[i]));
 }
 
-RT(threads_of_locked_ones_do_not_pile_up)
+RT(locked_g_exits_do_not_accumulate_threads)
 {
 	uint64_t most = 0;
 	int tid = 0;
@@ -218,14 +218,14 @@ RT(threads_of_locked_ones_do_not_pile_up)
 	WAIT_FOR(count_threads() <= procs + 8);
 }
 
-static void other_work(UNUSED void *arg)
+static void run_elsewhere(UNUSED void *arg)
 {
 	join(spawn(bounce, NULL));
 	CHECK(thread_id() != caller);
 	atomic_fetch_add(&runs, 1);
 }
 
-/* The first green thread leaves the caller's thread to one that locks itself there, and ends. */
+/* The entry leaves the caller's thread to a green thread that locks it and ends. */
 static void ends_on_caller(UNUSED void *arg)
 {
 	CHECK_EQ(thread_id(), caller);
@@ -238,10 +238,10 @@ static void give_caller_away(UNUSED void *arg)
 	gmp_g *g = spawn(ends_on_caller, NULL);
 
 	join(g); /* one P, and one thread so far: g runs on it */
-	join(spawn(other_work, NULL));
+	join(spawn(run_elsewhere, NULL));
 }
 
-TEST(after_a_locked_one_ended_on_the_callers_thread_that_runs_nothing_more)
+TEST(locked_g_exit_on_callers_thread_retires_that_thread)
 {
 	caller = getpid();
 	atomic_store(&runs, 0);
@@ -251,7 +251,7 @@ TEST(after_a_locked_one_ended_on_the_callers_thread_that_runs_nothing_more)
 
 /* --- with the rest of the runtime --- */
 
-static void hold(void *arg)
+static void hold_locked(void *arg)
 {
 	CHECK_EQ(gmp_lock_thread(), 0);
 	gmp_wg_done(&((gmp_wg *)arg)[0]);
@@ -259,7 +259,7 @@ static void hold(void *arg)
 	CHECK_EQ(gmp_unlock_thread(), 0);
 }
 
-RT(a_hundred_locked_ones_wait_and_others_run)
+RT(locked_100_waiting_gs_let_the_others_run)
 {
 	enum { N = 100 };
 	gmp_wg wg[2] = { GMP_WG_INIT, GMP_WG_INIT };
@@ -268,7 +268,7 @@ RT(a_hundred_locked_ones_wait_and_others_run)
 	gmp_wg_add(&wg[0], N);
 	gmp_wg_add(&wg[1], 1);
 	for (int i = 0; i < N; i++)
-		g[i] = spawn(hold, wg);
+		g[i] = spawn(hold_locked, wg);
 	CHECK_EQ(gmp_wg_wait(&wg[0]), 0);
 	join(spawn(bounce, NULL));
 	gmp_wg_done(&wg[1]);
@@ -276,8 +276,8 @@ RT(a_hundred_locked_ones_wait_and_others_run)
 		join(g[i]);
 }
 
-/* The run ends while they are locked: asleep, ready, or running. */
-static void forever_locked(void *arg)
+/* Locked at shutdown: sleeping, runnable or running. */
+static void stay_locked(void *arg)
 {
 	CHECK_EQ(gmp_lock_thread(), 0);
 	switch ((intptr_t)arg % 3) {
@@ -291,25 +291,25 @@ static void forever_locked(void *arg)
 	}
 }
 
-static void leave_them(void *arg)
+static void leave_locked_gs(void *arg)
 {
 	int n = *(int *)arg;
 
 	for (intptr_t i = 0; i < 6; i++)
-		CHECK_EQ(gmp_go(forever_locked, (void *)(n == 1 && i % 3 == 2 ? i + 1 : i)), 0);
+		CHECK_EQ(gmp_go(stay_locked, (void *)(n == 1 && i % 3 == 2 ? i + 1 : i)), 0);
 	for (int i = 0; i < 20; i++)
 		gmp_yield();
 }
 
-TEST_PROCS(a_run_may_end_while_they_are_locked)
+TEST_PROCS(shutdown_with_locked_gs_leaves_no_thread)
 {
 	int before;
 
-	run_procs(procs, leave_them, &procs);
+	run_procs(procs, leave_locked_gs, &procs);
 	before = count_threads();
 	for (int i = 0; i < 10; i++)
-		run_procs(procs, leave_them, &procs);
-	WAIT_FOR(count_threads() <= before); /* the kernel lists one for a moment after its join */
+		run_procs(procs, leave_locked_gs, &procs);
+	WAIT_FOR(count_threads() <= before); /* /proc lists a thread briefly after its join */
 }
 
 static void locked_sleeper(void *arg)
@@ -320,7 +320,7 @@ static void locked_sleeper(void *arg)
 	CHECK_EQ(gmp_unlock_thread(), 0);
 }
 
-RT(ps_come_and_go_under_locked_ones)
+RT(set_procs_with_locked_gs_works)
 {
 	atomic_int stop = 0;
 	gmp_g *g[3];
@@ -349,7 +349,7 @@ static void cancelled_locked(void *arg)
 	CHECK_EQ(gmp_unlock_thread(), 0);
 }
 
-RT(a_locked_one_can_be_cancelled)
+RT(locked_g_can_be_cancelled)
 {
 	gmp_wg wg = GMP_WG_INIT;
 	gmp_g *g;
@@ -361,16 +361,16 @@ RT(a_locked_one_can_be_cancelled)
 	join(g);
 }
 
-static void only_thread(UNUSED void *arg)
+static void lock_only_thread(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_lock_thread(), -EAGAIN);
-	join(spawn(bounce, NULL)); /* and nothing is locked */
+	join(spawn(bounce, NULL)); /* the caller is not locked */
 	CHECK_EQ(gmp_sleep(10 * US), 0);
 }
 
-TEST(without_a_thread_for_the_others_it_is_eagain)
+TEST(lock_thread_of_only_thread_returns_eagain)
 {
-	run_bounded(1, 1, only_thread, NULL);
+	run_bounded(1, 1, lock_only_thread, NULL);
 }
 
 static atomic_int refused;
@@ -386,7 +386,7 @@ static void lock_if_possible(void *arg)
 	gmp_wg_wait((gmp_wg *)arg + 1);
 }
 
-static void eight_threads(UNUSED void *arg)
+static void lock_at_max_threads(UNUSED void *arg)
 {
 	gmp_wg wg[2] = { GMP_WG_INIT, GMP_WG_INIT };
 	gmp_g *g[20];
@@ -402,9 +402,9 @@ static void eight_threads(UNUSED void *arg)
 		join(g[i]);
 }
 
-TEST(of_max_threads_one_is_left_for_the_others)
+TEST(lock_thread_leaves_one_of_max_threads_unlocked)
 {
-	run_bounded(2, 8, eight_threads, NULL);
+	run_bounded(2, 8, lock_at_max_threads, NULL);
 }
 
 static void lock_again_and_again(UNUSED void *arg)
@@ -415,29 +415,29 @@ static void lock_again_and_again(UNUSED void *arg)
 	}
 }
 
-TEST(threads_that_were_unlocked_are_there_for_the_others_again)
+TEST(unlock_thread_makes_thread_available_again)
 {
 	run_bounded(2, 4, lock_again_and_again, NULL);
 }
 
-static void timer_beside(UNUSED void *arg)
+static void sleep_locked(UNUSED void *arg)
 {
 	int64_t began = gmp_now();
 
 	CHECK_EQ(gmp_lock_thread(), 0);
-	/* its P is idle meanwhile, and another M sees to the timer */
+	/* its P is idle meanwhile, and another M runs the timer */
 	for (int i = 0; i < 20; i++)
 		CHECK_EQ(gmp_sleep(MS), 0);
 	CHECK(gmp_now() - began >= 20 * MS);
 	CHECK_EQ(gmp_unlock_thread(), 0);
 }
 
-TEST_PROCS(a_locked_one_sleeps_as_others_do)
+TEST_PROCS(locked_g_sleep_ends_in_time)
 {
-	run_procs(procs, timer_beside, NULL);
+	run_procs(procs, sleep_locked, NULL);
 }
 
-TEST(a_started_runtime_has_locked_ones_too)
+TEST(lock_thread_works_in_started_runtime)
 {
 	int tid = 0;
 	gmp_g *g;
@@ -447,6 +447,6 @@ TEST(a_started_runtime_has_locked_ones_too)
 	CHECK_EQ(gmp_spawn(&g, end_locked, &tid, NULL), 0);
 	CHECK_EQ(gmp_join(g), 0);
 	CHECK(tid != 0);
-	WAIT_FOR(!is_there(tid));
+	WAIT_FOR(!thread_exists(tid));
 	CHECK_EQ(gmp_stop(), 0);
 }

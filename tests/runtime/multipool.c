@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that load is spread over several pools. */
+/* Tests gmp_multipool: tasks are spread over several pools. */
 #include "pool_util.h"
 
 #include <limits.h>
@@ -28,7 +28,7 @@ static void fill_evenly(gmp_multipool *m)
 	CHECK_EQ(gmp_multipool_running(m), 0);
 }
 
-RT(each_pool_gets_its_share)
+RT(multipool_spreads_tasks_evenly)
 {
 	static const gmp_spread spreads[] = { GMP_ROUND_ROBIN, GMP_LEAST_BUSY };
 
@@ -43,7 +43,7 @@ RT(each_pool_gets_its_share)
 	}
 }
 
-RT(a_full_pool_is_passed_over)
+RT(multipool_skips_full_pool)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
 
@@ -70,7 +70,7 @@ static void keep_submitting(void *arg)
 		CHECK_EQ(gmp_multipool_submit(arg, yield_task, (void *)(intptr_t)(i % 2)), 0);
 }
 
-RT(many_submitters_wait_for_places_in_several_pools)
+RT(multipool_full_makes_submitters_wait)
 {
 	gmp_multipool *m = gmp_multipool_new(3, 2, GMP_ROUND_ROBIN, NULL);
 	gmp_g *g[6];
@@ -85,7 +85,7 @@ RT(many_submitters_wait_for_places_in_several_pools)
 	gmp_multipool_free(m);
 }
 
-RT(one_whose_release_has_given_up_is_used_again_after_a_reboot)
+RT(multipool_reboot_after_release_timeout_works)
 {
 	static const gmp_spread spreads[] = { GMP_ROUND_ROBIN, GMP_LEAST_BUSY };
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
@@ -110,7 +110,7 @@ RT(one_whose_release_has_given_up_is_used_again_after_a_reboot)
 	CHECK_EQ(atomic_load(&ended), 200);
 }
 
-static void submit_at_the_gate(void *arg)
+static void submit_during_release(void *arg)
 {
 	come_in();
 	gmp_sem_acquire(&gate);
@@ -119,22 +119,22 @@ static void submit_at_the_gate(void *arg)
 	go_out();
 }
 
-static void free_it(void *arg)
+static void free_multipool(void *arg)
 {
 	gmp_multipool_free(arg);
 }
 
-RT(tasks_may_submit_to_the_others_until_they_have_ended)
+RT(multipool_submit_by_task_during_release_returns_epipe)
 {
 	for (int released = 0; released < 2; released++) {
 		gmp_multipool *m = gmp_multipool_new(3, 2, GMP_ROUND_ROBIN, NULL);
 
-		submit(gmp_multipool_at(m, released), submit_at_the_gate, m);
+		submit(gmp_multipool_at(m, released), submit_during_release, m);
 		if (released)
 			CHECK_EQ(gmp_multipool_release(m, 0), -ETIMEDOUT);
-		gmp_g *g = spawn(free_it, m);
+		gmp_g *g = spawn(free_multipool, m);
 
-		wait_parked(2); /* the task, and the one who waits for it */
+		wait_parked(2); /* the task, and the G that frees m */
 		let_through(1);
 		join(g);
 		CHECK_EQ(atomic_load(&ended), released + 1);
@@ -147,7 +147,7 @@ static void free_own(void *arg)
 	go_out();
 }
 
-RT(a_task_frees_its_own_multipool)
+RT(multipool_free_by_own_task_works)
 {
 	gmp_multipool *m = gmp_multipool_new(3, 2, GMP_ROUND_ROBIN, NULL);
 
@@ -160,7 +160,7 @@ RT(a_task_frees_its_own_multipool)
 	WAIT_FOR(stats().greens == 1);
 }
 
-RT(a_sum_that_is_too_large_is_int_max)
+RT(multipool_capacity_saturates_at_int_max)
 {
 	for (int n = 1; n <= 5; n++) {
 		gmp_multipool *m = gmp_multipool_new(n, 1 << 30, GMP_ROUND_ROBIN, NULL);
@@ -170,7 +170,7 @@ RT(a_sum_that_is_too_large_is_int_max)
 	}
 }
 
-RT(what_makes_no_sense_is_refused)
+RT(multipool_bad_arguments_are_rejected)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
 
