@@ -43,6 +43,7 @@
  *   assertion  -DMUTANT_BLIND_UNWAIT
  *   assertion  -DMUTANT_JOIN_IN_TWO
  *   assertion  -DMUTANT_DETACH_LEAVES_IT
+ *   assertion  -DMUTANT_STAYS_DONE
  *   deadlock   -DSECOND -DMUTANT_TWO_JOINERS
  */
 #ifdef SECOND
@@ -161,13 +162,17 @@ inline exited()
 	if
 	:: !detached ->
 		wake_first();
+		detached_now = (w != NONE);
 #ifdef MUTANT_READY_EARLY /* the joiner gives back what is still to be written to */
 		if
 		:: w != NONE -> make_ready(w); w = NONE
 		:: else
 		fi;
 #endif
-		atomic { at_it(); join = DONE }
+#ifdef MUTANT_STAYS_DONE /* a second join finds it ended, and gives it back too */
+		detached_now = false;
+#endif
+		atomic { at_it(); join = (detached_now -> DETACHED : DONE) }
 	:: else
 	fi;
 	drop_lock();
@@ -184,7 +189,7 @@ inline exited()
 proctype Target()
 {
 	byte w = NONE;
-	bool won, detached;
+	bool won, detached, detached_now;
 
 #ifdef SECOND
 	tried == 2;
@@ -256,7 +261,11 @@ inline join_it(me)
 		fi;
 		result[me] = OK
 	:: else ->
-		atomic { r = (join == DONE -> OK : EINVAL); tried++ };
+		atomic {
+			r = (join == DONE -> OK : EINVAL);
+			tried++;
+			join = (join == DONE -> DETACHED : join)
+		};
 		drop_lock()
 	fi;
 	if
@@ -273,7 +282,7 @@ inline detach()
 	r = (join == JOINABLE || join == DONE -> OK : EINVAL);
 	d = (join == DONE);
 	if
-	:: join == JOINABLE -> join = DETACHED
+	:: join == JOINABLE || join == DONE -> join = DETACHED
 	:: else
 	fi;
 	drop_lock();
@@ -313,7 +322,11 @@ proctype Last()
 	if
 	:: had == 0 -> detach()
 	:: else
-	fi
+	fi;
+	/* a further join or detach of the handle returns EINVAL, as long as the g struct is not reused */
+	take_lock();
+	assert(join != DONE && join != JOINABLE);
+	drop_lock()
 }
 
 /* wait_timed_out */

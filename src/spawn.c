@@ -169,19 +169,22 @@ int gmp_spawn(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *attr)
 
 /* --- ending, and waiting for it --- */
 
-/* Under the lock; in other states nobody waits.  W5: the claim first. */
-static void wake_joiner(struct g *gp, int result, struct glist *out)
+/* Under the lock.  Claims the joiner, if one waits, before it is dequeued (W5).  Returns false if no joiner
+ * has got the result. */
+static bool wake_joiner(struct g *gp, int result, struct glist *out)
 {
 	uintptr_t join = ld_rlx(&gp->join);
 
 	if (join <= DONE)
-		return;
+		return false;
 	struct sudog *sg = (struct sudog *)join;
+	bool claimed = waiter_claim(sg->w, result);
 
-	if (waiter_claim(sg->w, result))
+	if (claimed)
 		glist_claimed(out, sg);
 	st_rlx(&gp->join, DONE);
 	st_rel(&sg->queued, false); /* ORD(sudog.queued) */
+	return claimed;
 }
 
 void green_exited(struct g *gp)
@@ -191,8 +194,10 @@ void green_exited(struct g *gp)
 	bool detached = gp->join == DETACHED;
 
 	if (!detached) {
-		wake_joiner(gp, 0, &out);
-		st_rlx(&gp->join, DONE);
+		bool joined = wake_joiner(gp, 0, &out);
+
+		/* the joiner frees it: a further join or detach of the handle must not */
+		st_rlx(&gp->join, joined ? DETACHED : DONE);
 	}
 	lot_unlock(b);
 	if (detached)
@@ -251,10 +256,13 @@ static int join_until(struct g *gp, int64_t deadline)
 	bool joinable = gp->join == JOINABLE;
 	int result = joinable ? too_late(deadline) : gp->join == DONE ? 0 : -EINVAL;
 
-	if (joinable && !result)
+	if (joinable && !result) {
 		result = wait_for_end(gp, b, deadline);
-	else
+	} else {
+		if (!result)
+			st_rlx(&gp->join, DETACHED); /* DONE, and the caller frees it */
 		lot_unlock(b);
+	}
 	if (result == 0)
 		g_free(getp(), gp);
 	return result;
@@ -294,7 +302,9 @@ int gmp_detach(gmp_g *g)
 
 	if (gp->join == JOINABLE)
 		st_rel(&gp->join, DETACHED); /* ORD(join): at its end nobody takes the lock */
-	else if (!over)
+	else if (over)
+		st_rlx(&gp->join, DETACHED);
+	else
 		result = -EINVAL;
 	lot_unlock(b);
 	if (over)

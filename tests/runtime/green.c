@@ -127,6 +127,35 @@ RT(join_self_in_blocking_code_returns_edeadlk)
 	join(g);
 }
 
+RT(join_of_joined_handle_returns_einval)
+{
+	gmp_g *waited = spawn(nothing, NULL), *ended = spawn(nothing, NULL);
+
+	CHECK_EQ(gmp_join(waited), 0);
+	CHECK_EQ(gmp_join(waited), -EINVAL);
+	CHECK_EQ(gmp_detach(waited), -EINVAL);
+	WAIT_FOR(gmp_join_until(ended, 0) == 0);
+	CHECK_EQ(gmp_join(ended), -EINVAL);
+	CHECK_EQ(gmp_detach(ended), -EINVAL);
+	/* two spawns do not get the same g struct */
+	gmp_g *a = spawn(nothing, NULL), *b = spawn(nothing, NULL);
+
+	CHECK(a != b);
+	join(a);
+	join(b);
+}
+
+RT(detach_of_detached_handle_returns_einval)
+{
+	uint64_t alive = stats().greens;
+	gmp_g *g = spawn(nothing, NULL);
+
+	WAIT_FOR(stats().greens == alive); /* it has ended */
+	CHECK_EQ(gmp_detach(g), 0);
+	CHECK_EQ(gmp_detach(g), -EINVAL);
+	CHECK_EQ(gmp_join(g), -EINVAL);
+}
+
 RT(join_null_returns_einval)
 {
 	CHECK_EQ(gmp_join(NULL), -EINVAL);
