@@ -146,6 +146,8 @@ GMP_API int gmp_chan_try_recv(gmp_chan *c, void *elem);
 /*
  * gmp_chan_close - close a channel: no more elements can be sent
  *
+ * c  the channel
+ *
  * All waiters are woken: receivers and senders get -EPIPE, and the elements of waiting senders are
  * dropped. What is in the buffer can still be received.
  *
@@ -159,12 +161,16 @@ GMP_API int gmp_chan_close(gmp_chan *c);
 /*
  * gmp_chan_len - number of elements in the buffer
  *
+ * c  the channel, or NULL
+ *
  * Returns the number at the time of the call; 0 for NULL.
  */
 GMP_API size_t gmp_chan_len(const gmp_chan *c);
 
 /*
  * gmp_chan_cap - number of elements that the buffer can hold
+ *
+ * c  the channel, or NULL
  *
  * Returns the capacity; 0 for NULL.
  */

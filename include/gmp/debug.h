@@ -136,6 +136,8 @@ GMP_API int gmp_dump(int fd);
 /*
  * gmp_dump_all - gmp_dump with a block for each green thread
  *
+ * fd  as gmp_dump
+ *
  * Of many green threads with the same calls, all except the first 100 say "; backtrace as green
  * thread N" instead. GMP_DEBUG=dumpall does the same for gmp_dump, for dumps at a signal and for
  * the report of a deadlock.

@@ -86,6 +86,8 @@ GMP_API int gmp_group_go(gmp_group *g, int (*fn)(void *arg), void *arg);
 /*
  * gmp_group_try_go - gmp_group_go that does not wait
  *
+ * g, fn, arg  as gmp_group_go
+ *
  * Returns and errors: as gmp_group_go without -ECANCELED, and
  *   -EAGAIN  also: the limit is reached
  */
@@ -130,6 +132,8 @@ GMP_API int gmp_group_wait_until(gmp_group *g, int64_t deadline);
 
 /*
  * gmp_group_running - the number of children that have been started and have not ended
+ *
+ * g  the group
  *
  * Returns the number; it is of the past as soon as other green threads start children or children
  * end.

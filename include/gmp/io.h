@@ -88,6 +88,10 @@ extern "C" {
 
 /*
  * gmp_listen - gmp_listen_with without options
+ *
+ * net, addr  see "Networks and addresses"
+ *
+ * Returns and errors: as gmp_listen_with.
  */
 GMP_API int gmp_listen(const char *net, const char *addr);
 
@@ -133,9 +137,10 @@ GMP_API int gmp_listen_with(const char *net, const char *addr, const gmp_listen_
  *   -ENAMETOOLONG  the path is too long
  *   -ECANCELED     the calling green thread was cancelled
  *   -ESRCH         no runtime
- *   -ECONNREFUSED, -EMFILE, -ENOSPC (the poller has no room) ...  the system's; of several
- *   addresses, that of
- *                  the last, and for "localhost" that of 127.0.0.1
+ *   -ECONNREFUSED, -EMFILE, -ENOSPC (the poller has no room) ...  the system's
+ *
+ * If a host has several addresses, the error is that of the last; for "localhost" that of
+ * 127.0.0.1.
  */
 GMP_API int gmp_dial(const char *net, const char *addr);
 
@@ -158,10 +163,9 @@ GMP_API int gmp_dial_until(const char *net, const char *addr, int64_t deadline);
  *
  * Returns the descriptor of the connection.
  * Errors, no connection is lost:
- *   -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM, -ECONNABORTED ...  the system's. Try again when there are
- *   descriptors,
- *            after a while: at once the call would return the same.
  *   -EINVAL  the socket has been shut down
+ *   -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM, -ECONNABORTED ...  the system's. Try again after a while,
+ *            when there are descriptors: at once the call would return the same.
  * Errors, the connection is closed, since the poller has no room for it:
  *   -ENOSPC  fs.epoll.max_user_watches
  *   -ENOMEM  the kernel's memory
@@ -402,6 +406,8 @@ GMP_API int gmp_shutdown(int fd, int how);
 /*
  * gmp_close - close a descriptor that gmp opened or adopted
  *
+ * fd  a descriptor that gmp knows
+ *
  * Waiters of fd get -ECANCELED; the number is free when the call returns. Cancellation does not cut
  * it short.
  *
@@ -474,6 +480,9 @@ GMP_API ssize_t gmp_write_all(int fd, const void *buf, size_t n);
 /*
  * gmp_readv - readv(2), waiting as gmp_read
  *
+ * fd          a descriptor that gmp knows
+ * iov, count  buffers, and how many: 0 to IOV_MAX
+ *
  * Returns and errors: as gmp_read, and
  *   -EINVAL  count is negative or more than IOV_MAX, or iov is NULL and count is not 0
  */
@@ -481,6 +490,9 @@ GMP_API ssize_t gmp_readv(int fd, const struct iovec *iov, int count);
 
 /*
  * gmp_writev - writev(2), waiting as gmp_write
+ *
+ * fd          a descriptor that gmp knows
+ * iov, count  buffers, and how many: 0 to IOV_MAX
  *
  * Returns and errors: as gmp_write, and
  *   -EINVAL  count is negative or more than IOV_MAX, or iov is NULL and count is not 0
@@ -490,6 +502,7 @@ GMP_API ssize_t gmp_writev(int fd, const struct iovec *iov, int count);
 /*
  * gmp_recvfrom - recvfrom(2), waiting as gmp_read
  *
+ * fd, buf, n     as gmp_read
  * flags          as for recvfrom(2). MSG_DONTWAIT makes one attempt; so do MSG_OOB and
  *                MSG_ERRQUEUE, for which the system does not wait either. MSG_WAITALL has no
  *                effect: use gmp_read_full.
@@ -505,6 +518,7 @@ GMP_API ssize_t gmp_recvfrom(int fd, void *buf, size_t n, int flags, struct sock
 /*
  * gmp_sendto - sendto(2), waiting as gmp_write
  *
+ * fd, buf, n     as gmp_write
  * flags          as for sendto(2). MSG_DONTWAIT makes one attempt.
  * addr, addrlen  as for sendto(2)
  *
@@ -521,6 +535,7 @@ GMP_API ssize_t gmp_sendto(int fd, const void *buf, size_t n, int flags,
 /*
  * gmp_recvmsg - recvmsg(2), waiting as gmp_read
  *
+ * fd     a descriptor that gmp knows
  * m      as for recvmsg(2). Descriptors that come with the message are plain ones: gmp_fd_adopt.
  * flags  as gmp_recvfrom
  *
@@ -533,6 +548,7 @@ GMP_API ssize_t gmp_recvmsg(int fd, struct msghdr *m, int flags);
 /*
  * gmp_sendmsg - sendmsg(2), waiting as gmp_write
  *
+ * fd     a descriptor that gmp knows
  * m      as for sendmsg(2)
  * flags  as gmp_sendto, which also says how a message to a full unix socket is tried again
  *
@@ -621,6 +637,8 @@ GMP_API ssize_t gmp_pwrite(int fd, const void *buf, size_t n, off_t at);
 
 /*
  * gmp_fsync - fsync(2) that keeps no P while it waits for a disk
+ *
+ * fd  a descriptor that gmp knows
  *
  * Returns 0.
  * Errors: -EBADF and -ESRCH as at the head of this file, and those of fsync(2).
@@ -837,7 +855,7 @@ GMP_API int gmp_signal_notify(gmp_chan *c, int signo);
  * Returns 0.
  * Errors:
  *   -ENOENT  the channel has not asked for the signal
- *   -EINVAL  c is NULL, or a signal that gmp_signal_notify does not take
+ *   -EINVAL  c is NULL, no such signal, or a signal that a fault raises
  *   -ESRCH   no runtime
  */
 GMP_API int gmp_signal_stop(gmp_chan *c, int signo);
@@ -852,8 +870,8 @@ struct addrinfo;
  * host, service, hints  as for getaddrinfo(3)
  * res                   receives the result; free it by freeaddrinfo
  *
- * The look-up runs on an OS thread that no green thread needs meanwhile. At most half of
- * gmp_config.max_threads look up at a time; other calls wait. Hosts and services in digits are
+ * The look-up is blocking code of a green thread of its own, and the caller is parked. At most half
+ * of gmp_config.max_threads look up at a time; other calls wait. Hosts and services in digits are
  * answered at once.
  *
  * Returns 0 or an EAI_ code of getaddrinfo(3), which is negative and never an errno value:

@@ -96,6 +96,8 @@ GMP_API int gmp_key_delete(gmp_key k);
 /*
  * gmp_key_get - the caller's value under a key
  *
+ * k  the key
+ *
  * Cost: a few instructions.
  *
  * Returns the value; NULL if the caller has set none.
@@ -112,7 +114,7 @@ GMP_API void *gmp_key_get(gmp_key k);
  * Errors, only if the caller sets its first value, or one under a key that it has not used yet:
  *   -EINVAL  k is no key
  *   -ENOMEM  no memory
- *   -EAGAIN  on an external thread: no memory or no pthread key for its values
+ *   -EAGAIN  on an external thread: libc has no pthread key left for gmp
  */
 GMP_API int gmp_key_set(gmp_key k, void *v);
 

@@ -116,6 +116,8 @@ GMP_API int gmp_pool_submit_until(gmp_pool *p, gmp_fn fn, void *arg, int64_t dea
 /*
  * gmp_pool_try_submit - gmp_pool_submit that returns -EAGAIN in place of waiting
  *
+ * p, fn, arg  as gmp_pool_submit
+ *
  * Returns and errors: as gmp_pool_submit without -ECANCELED.
  */
 GMP_API int gmp_pool_try_submit(gmp_pool *p, gmp_fn fn, void *arg);
@@ -153,6 +155,8 @@ GMP_API int gmp_pool_submit_at(gmp_pool *p, int64_t deadline, gmp_fn fn, void *a
 /*
  * gmp_pool_running - number of tasks that hold a place (workers with a task)
  *
+ * p  the pool
+ *
  * Returns the number at the time of the call.
  * Errors:
  *   -EINVAL  p is NULL
@@ -163,12 +167,16 @@ GMP_API int gmp_pool_running(gmp_pool *p);
 /*
  * gmp_pool_idle - number of workers without a task
  *
+ * p  the pool
+ *
  * Returns and errors: as gmp_pool_running.
  */
 GMP_API int gmp_pool_idle(gmp_pool *p);
 
 /*
  * gmp_pool_waiting - number of submitters that wait for a place
+ *
+ * p  the pool
  *
  * Returns and errors: as gmp_pool_running.
  */
@@ -177,6 +185,8 @@ GMP_API int gmp_pool_waiting(gmp_pool *p);
 /*
  * gmp_pool_capacity - capacity of a pool
  *
+ * p  the pool
+ *
  * Returns the capacity; -1 (which is not an error) without a bound.
  * Errors: as gmp_pool_running.
  */
@@ -184,6 +194,8 @@ GMP_API int gmp_pool_capacity(gmp_pool *p);
 
 /*
  * gmp_pool_delayed - number of tasks of gmp_pool_submit_at that have not begun
+ *
+ * p  the pool
  *
  * Returns and errors: as gmp_pool_running.
  */
@@ -226,6 +238,8 @@ GMP_API int gmp_pool_release(gmp_pool *p, int64_t deadline);
 
 /*
  * gmp_pool_reboot - open a released pool again
+ *
+ * p  the pool
  *
  * Tasks that still run count. A release that waits continues to wait, until at some instant no
  * tasks run, new ones among them.
@@ -296,12 +310,16 @@ GMP_API gmp_multipool *gmp_multipool_new(int pools, int capacity, gmp_spread spr
 /*
  * gmp_multipool_submit - gmp_pool_submit to one of the pools
  *
+ * m, fn, arg  the multipool and the task
+ *
  * Returns and errors: as gmp_pool_submit.
  */
 GMP_API int gmp_multipool_submit(gmp_multipool *m, gmp_fn fn, void *arg);
 
 /*
  * gmp_multipool_invoke - gmp_pool_invoke to one of the pools
+ *
+ * m, arg  the multipool and the argument of the task
  *
  * Returns and errors: as gmp_pool_invoke.
  */
@@ -310,6 +328,7 @@ GMP_API int gmp_multipool_invoke(gmp_multipool *m, void *arg);
 /*
  * gmp_multipool_at - one of the pools
  *
+ * m  the multipool
  * i  0 to pools - 1
  *
  * Returns the pool; NULL for an index out of range, and for NULL. Freeing it is misuse.
@@ -319,6 +338,8 @@ GMP_API gmp_pool *gmp_multipool_at(gmp_multipool *m, int i);
 /*
  * gmp_multipool_running - sum of gmp_pool_running over the pools
  *
+ * m  the multipool
+ *
  * Returns the sum, INT_MAX at most.
  * Errors: as gmp_pool_running.
  */
@@ -327,6 +348,8 @@ GMP_API int gmp_multipool_running(gmp_multipool *m);
 /*
  * gmp_multipool_idle - sum of gmp_pool_idle over the pools
  *
+ * m  the multipool
+ *
  * Returns and errors: as gmp_multipool_running.
  */
 GMP_API int gmp_multipool_idle(gmp_multipool *m);
@@ -334,12 +357,16 @@ GMP_API int gmp_multipool_idle(gmp_multipool *m);
 /*
  * gmp_multipool_waiting - sum of gmp_pool_waiting over the pools
  *
+ * m  the multipool
+ *
  * Returns and errors: as gmp_multipool_running.
  */
 GMP_API int gmp_multipool_waiting(gmp_multipool *m);
 
 /*
  * gmp_multipool_capacity - sum of gmp_pool_capacity over the pools
+ *
+ * m  the multipool
  *
  * Returns the sum, INT_MAX at most; -1 (which is not an error) without a bound.
  * Errors: as gmp_pool_running.
@@ -349,6 +376,7 @@ GMP_API int gmp_multipool_capacity(gmp_multipool *m);
 /*
  * gmp_multipool_resize - gmp_pool_resize of each pool
  *
+ * m         the multipool
  * capacity  of each pool
  *
  * Returns and errors: as gmp_pool_resize. After an error the pools before the one that failed have
@@ -359,6 +387,7 @@ GMP_API int gmp_multipool_resize(gmp_multipool *m, int capacity);
 /*
  * gmp_multipool_release - gmp_pool_release of one pool after the other
  *
+ * m         the multipool
  * deadline  nanoseconds on the clock of gmp_now(), of all waits together
  *
  * Returns and errors: as gmp_pool_release.
@@ -367,6 +396,8 @@ GMP_API int gmp_multipool_release(gmp_multipool *m, int64_t deadline);
 
 /*
  * gmp_multipool_reboot - gmp_pool_reboot of each pool
+ *
+ * m  the multipool
  *
  * Returns and errors: as gmp_pool_reboot.
  */

@@ -92,9 +92,9 @@ GMP_API int gmp_singleflight_do(gmp_singleflight *f, const void *key, size_t siz
 /*
  * gmp_singleflight_do_until - gmp_singleflight_do, or give up at a deadline
  *
+ * f, key, size, fn, arg, value, sharers  as gmp_singleflight_do
  * deadline  nanoseconds on the clock of gmp_now(), of the wait for another caller, not of an fn
  *           that this call runs. A deadline in the past makes one attempt.
- * others    as gmp_singleflight_do
  *
  * Returns and errors: as gmp_singleflight_do, and
  *   -ETIMEDOUT  another caller still computes at the deadline

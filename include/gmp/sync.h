@@ -91,6 +91,8 @@ GMP_API int gmp_mutex_lock_until(gmp_mutex *m, int64_t deadline);
 /*
  * gmp_mutex_try_lock - lock a mutex if it is free
  *
+ * m  the mutex
+ *
  * Returns 0 with m locked.
  * Errors:
  *   -EAGAIN  m is locked
@@ -160,6 +162,8 @@ typedef struct gmp_rwmutex {
 /*
  * gmp_rwmutex_rlock - lock for reading
  *
+ * rw  the rwmutex; all-zero bytes are an unlocked one
+ *
  * Cancellation does not cut it short.
  *
  * Returns 0 with a read lock held.
@@ -183,6 +187,8 @@ GMP_API int gmp_rwmutex_rlock_until(gmp_rwmutex *rw, int64_t deadline);
 /*
  * gmp_rwmutex_try_rlock - lock for reading if that needs no wait
  *
+ * rw  the rwmutex; all-zero bytes are an unlocked one
+ *
  * Returns 0 with a read lock held.
  * Errors:
  *   -EAGAIN  a writer holds the lock or holds off readers
@@ -200,6 +206,8 @@ GMP_API int gmp_rwmutex_runlock(gmp_rwmutex *rw);
 
 /*
  * gmp_rwmutex_lock - lock for writing
+ *
+ * rw  the rwmutex; all-zero bytes are an unlocked one
  *
  * Cancellation does not cut it short.
  *
@@ -223,6 +231,8 @@ GMP_API int gmp_rwmutex_lock_until(gmp_rwmutex *rw, int64_t deadline);
 
 /*
  * gmp_rwmutex_try_lock - lock for writing if the lock is free
+ *
+ * rw  the rwmutex; all-zero bytes are an unlocked one
  *
  * Returns 0 with the write lock held.
  * Errors:
@@ -269,12 +279,16 @@ GMP_API int gmp_wg_add(gmp_wg *w, int n);
 /*
  * gmp_wg_done - gmp_wg_add(w, -1)
  *
+ * w  the wait group
+ *
  * Returns 0.
  */
 GMP_API int gmp_wg_done(gmp_wg *w);
 
 /*
  * gmp_wg_wait - wait until the counter is 0
+ *
+ * w  the wait group
  *
  * Returns 0.
  * Errors:
@@ -360,6 +374,8 @@ GMP_API int gmp_cond_wait_until(gmp_cond *c, gmp_mutex *m, int64_t deadline);
 /*
  * gmp_cond_signal - wake the waiter that has waited longest
  *
+ * c  the condition
+ *
  * The mutex may be held or not.
  *
  * Returns 0.
@@ -368,6 +384,8 @@ GMP_API int gmp_cond_signal(gmp_cond *c);
 
 /*
  * gmp_cond_broadcast - wake all waiters that wait now
+ *
+ * c  the condition
  *
  * The mutex may be held or not.
  *
@@ -415,6 +433,8 @@ typedef struct gmp_sem {
 /*
  * gmp_sem_acquire - take a permit
  *
+ * s  the semaphore
+ *
  * Returns 0 with a permit taken.
  * Errors, no permit taken:
  *   -ECANCELED  the calling green thread was cancelled
@@ -434,6 +454,8 @@ GMP_API int gmp_sem_acquire_until(gmp_sem *s, int64_t deadline);
 
 /*
  * gmp_sem_try_acquire - take a permit if one is free
+ *
+ * s  the semaphore
  *
  * Returns 0 with a permit taken.
  * Errors:
@@ -566,6 +588,8 @@ typedef struct gmp_barrier {
 /*
  * gmp_barrier_wait - arrive at a barrier, and wait until n have arrived
  *
+ * b  the barrier
+ *
  * Returns 1 for one of the n callers of a round and 0 for the others.
  * Errors; the arrival is taken back, and the round needs another caller instead:
  *   -ECANCELED  the calling green thread was cancelled
@@ -640,6 +664,8 @@ GMP_API gmp_done *gmp_done_new(void);
 /*
  * gmp_done_set - set a done object, and wake all waiters
  *
+ * d  the done object
+ *
  * Returns 0 for the first call.
  * Errors:
  *   -EALREADY  it has been set before
@@ -650,12 +676,16 @@ GMP_API int gmp_done_set(gmp_done *d);
 /*
  * gmp_done_get - whether a done object has been set
  *
+ * d  the done object, or NULL
+ *
  * Returns 1 after the first gmp_done_set has begun, otherwise 0; 0 for NULL.
  */
 GMP_API int gmp_done_get(gmp_done *d);
 
 /*
  * gmp_done_wait - wait until a done object is set
+ *
+ * d  the done object
  *
  * Returns 0 when it is set.
  * Errors:
@@ -677,6 +707,8 @@ GMP_API int gmp_done_wait_until(gmp_done *d, int64_t deadline);
 
 /*
  * gmp_done_chan - a channel that is closed when the done object is set
+ *
+ * d  the done object, or NULL
  *
  * A receive from it waits until then and has the status -EPIPE. There is a channel for each P: call
  * this again before each select that may wait; it costs nanoseconds. Any thread may use any of the

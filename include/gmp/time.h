@@ -44,7 +44,8 @@ GMP_API int64_t gmp_deadline(int64_t ns);
  *
  * Precision: that of the kernel's timers, except that all deadlines within 50 us after the next one
  * may be waited for together. If other green threads are runnable, the sleeper runs before them at
- * the next switch of its P; none is interrupted for it.
+ * the next switch of its P; none is interrupted for it. So do waits with a deadline, ticks and
+ * timers: the green thread whose deadline has come runs before the runnable ones.
  *
  * Returns 0 when the time has passed.
  * Errors:
@@ -118,6 +119,8 @@ GMP_API int gmp_timer_set(gmp_timer *t, int64_t deadline, int64_t period);
 /*
  * gmp_timer_stop - disarm a timer
  *
+ * t  the timer
+ *
  * It does not wait for a running fn.
  *
  * Returns 1 if this call stopped the timer, otherwise 0.
@@ -131,7 +134,7 @@ GMP_API int gmp_timer_stop(gmp_timer *t);
  * t  the timer; NULL is a no-op. After the end of its run the call only frees.
  *
  * It waits for a running fn, unless it is called from that fn. Cancellation does not cut it short.
- * No call with t may be under way or follow.
+ * No other call with t may follow.
  */
 GMP_API void gmp_timer_free(gmp_timer *t);
 
