@@ -11,7 +11,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-run() { "$python" "$here/examples.py" --seconds 2 "$cc" "" "$include" "$library" "$1" >"$tmp/log" 2>&1; }
+seconds=20
+run() { "$python" "$here/examples.py" --seconds $seconds "$cc" "" "$include" "$library" "$1" >"$tmp/log" 2>&1; }
 
 # page NAME, header NAME: the example on stdin as a page, or as a comment of a header
 page() { { echo '```c'; cat; echo '```'; } >"$tmp/$1.md"; }
@@ -37,8 +38,10 @@ for kind in page header; do
 	rejected warns.$suffix 'does not compile'
 	echo 'static void app(void *arg) { assert(arg); }' | $kind fails
 	rejected fails.$suffix 'exit status'
+	seconds=1
 	echo 'static void app(void *arg) { for (;;) gmp_sleep(GMP_S), (void)arg; }' | $kind hangs
 	rejected hangs.$suffix 'not over'
+	seconds=20
 done
 echo 'int main(void) { return 0; }' >"$tmp/none.h"
 rejected none.h 'at least 1'
