@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-# The library, the header in a folder of its own (GNU MP has a gmp.h too), and the files by which
+# The library, the headers in a folder of their own (GNU MP has a gmp.h too), and the files by which
 # pkg-config and CMake find them.  All paths are relative to the prefix: a tree can be moved.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS gmprt gmprt_static gmprtcheck EXPORT gmprt)
 install(FILES include/gmp.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gmprt)
+install(DIRECTORY include/gmp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gmprt FILES_MATCHING PATTERN *.h)
 install(FILES debuggers/gmp-gdb.py debuggers/gmp_lldb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/gmprt)
 
 set(GMP_CMAKEDIR ${CMAKE_INSTALL_LIBDIR}/cmake/gmprt)

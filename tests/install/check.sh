@@ -18,17 +18,21 @@ DESTDIR='' cmake --install "$build" --prefix "$tmp/first" >"$tmp/log" || { cat "
 mv "$tmp/first" "$tmp/prefix"
 prefix=$tmp/prefix
 libdir=$(dirname "$(find "$prefix" -name libgmprt.a)")
-version=$(sed -n 's/^#define GMP_VERSION_[A-Z]* //p' "$prefix/include/gmprt/gmp.h" | paste -sd.)
+version=$(sed -n 's/^#define GMP_VERSION_[A-Z]* //p' "$prefix/include/gmprt/gmp/base.h" | paste -sd.)
 for file in "$prefix/include/gmprt/gmp.h" "$libdir/libgmprt.so" "$libdir/libgmprt.so.0" \
 	"$libdir/libgmprt.so.$version" "$libdir/pkgconfig/gmprt.pc" \
 	"$libdir/libgmprtcheck.so" "$prefix/share/gmprt/gmp-gdb.py" \
 	"$prefix/share/gmprt/gmp_lldb.py"; do
 	[ -e "$file" ] || { echo "not installed: ${file#"$prefix"/}"; exit 1; }
 done
+for name in base runtime green time chan sync io blocking key debug pool group singleflight; do
+	[ -e "$prefix/include/gmprt/gmp/$name.h" ] || { echo "not installed: gmp/$name.h"; exit 1; }
+done
 [ ! -e "$prefix/include/gmp.h" ] || { echo "include/gmp.h hides GNU MP's"; exit 1; }
 
-say the header alone
+say the headers, each alone
 include=$prefix/include/gmprt
+"$here/../headers/alone.sh" "$include" "$cc" "$(command -v c++ || true)"
 echo '#include <gmp.h>' >"$tmp/only.c"
 cat "$here/gnump.h" "$tmp/only.c" >"$tmp/both.c"
 cat "$tmp/only.c" "$here/gnump.h" >"$tmp/both2.c"
@@ -57,6 +61,42 @@ esac
 # shellcheck disable=SC2046
 "$cc" -static -o "$tmp/static" "$here/scratch.c" $(pkg-config --static --cflags --libs gmprt)
 "$tmp/static"
+
+say pkg-config, a program that includes headers of subjects only
+cat >"$tmp/subject.c" <<END
+#include <gmp/chan.h>
+#include <gmp/green.h>
+#include <gmp/runtime.h>
+
+static void send_one(void *c)
+{
+	int one = 1;
+
+	gmp_chan_send((gmp_chan *)c, &one);
+}
+
+static void app(void *v)
+{
+	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
+
+	gmp_go(send_one, c);
+	gmp_chan_recv(c, v);
+	gmp_chan_free(c);
+}
+
+int main(void)
+{
+	int v = 0;
+
+	return gmp_run(app, &v, NULL) || v != 1;
+}
+END
+for compiler in "$cc -x c -std=c11" "c++ -x c++ -std=c++17"; do
+	command -v "${compiler%% *}" >/dev/null || continue
+	# shellcheck disable=SC2046,SC2086
+	$compiler -o "$tmp/subject" "$tmp/subject.c" -x none $(pkg-config --cflags --libs gmprt)
+	LD_LIBRARY_PATH=$libdir "$tmp/subject"
+done
 
 say pkg-config, with an rpath and without LD_LIBRARY_PATH
 # shellcheck disable=SC2046

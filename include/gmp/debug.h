@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Looking inside: statistics, dumps of all green threads, and canaries for thread-locals.
+ *
+ * The words of GMP_DEBUG, what its reports mean and what they cost: docs/debugging.md. How a dump
+ * reads: docs/api/dumps.md.
+ */
+#ifndef GMPRT_DEBUG_H
+#define GMPRT_DEBUG_H
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* -------------------------------------------------------------- Statistics */
+
+/* Sums since the start of the run, and levels at the time of the call. */
+typedef struct gmp_stats {
+	size_t size; /* set by GMP_STATS_INIT */
+	/* levels */
+	uint64_t greens;           /* green threads alive */
+	uint64_t greens_running;   /* on a P */
+	uint64_t greens_runnable;  /* in a run queue */
+	uint64_t greens_waiting;   /* parked */
+	uint64_t threads;          /* Ms alive, the caller of gmp_run among them */
+	uint64_t threads_idle;     /* Ms asleep */
+	uint64_t procs;            /* Ps */
+	uint64_t procs_idle;       /* Ps that no M holds */
+	uint64_t timers;           /* armed timers, sleeping green threads among them */
+	uint64_t descriptors;      /* descriptors known to the poller */
+	uint64_t stack_bytes;      /* reserved for stacks_used: the most that can be resident */
+	uint64_t stacks_used;      /* stacks bound to a green thread */
+	uint64_t stacks_cached;    /* stacks kept for reuse */
+	uint64_t stacks_unguarded; /* stacks made without a guard */
+	/* sums */
+	uint64_t spawns;      /* green threads started */
+	uint64_t exits;       /* green threads ended */
+	uint64_t switches;    /* times that a green thread got a P */
+	uint64_t steals;      /* successful steals from another P's queue */
+	uint64_t stolen;      /* green threads so taken */
+	uint64_t overflows;   /* times that a full ring of 2,048 moved 128 Gs to the global queue */
+	uint64_t polls;       /* calls to the kernel's poller */
+	uint64_t poll_events; /* events that these returned */
+	uint64_t wakeups;     /* idle Ms woken */
+	uint64_t parks;       /* times that an M went to sleep */
+	uint64_t spins;       /* times that an M found no work and continued to spin */
+	uint64_t handoffs;    /* Ps taken from a thread in blocking code */
+	uint64_t timers_fired;
+	uint64_t trimmed_bytes; /* stack memory given back to the kernel */
+	/*
+	 * Scheduling latency in ns: from the time when a green thread becomes runnable (started,
+	 * yields, woken, reported as ready by the poller), for a sleep or a timer from the
+	 * deadline, until it runs. Sampled: one wakeup in 64; and each of the wakeups by threads
+	 * without a P, of the green threads that return from blocking code without a P, and of
+	 * those queued behind a green thread that computes for more than 10 ms. The quantiles
+	 * estimate all wakeups; each is at most a quarter above the exact one. latency_max is
+	 * the longest measured, or the longest that sysmon saw a green thread or a due timer
+	 * wait on a P that did not switch. After a queue that is long only once, latency_max is
+	 * that of a sample.
+	 */
+	uint64_t latency_samples; /* measurements */
+	uint64_t latency_p50;
+	uint64_t latency_p90;
+	uint64_t latency_p99;
+	uint64_t latency_max;
+	uint64_t greens_blocked; /* level: blocked, while their P is used by others */
+	uint64_t procs_spare;    /* level: Ps beyond gmp_procs(), while those are all stuck in calls
+	                         that block without gmp_block_enter */
+	uint64_t spares;         /* sum: how often one was added */
+	/*
+	 * ns that a P ran without a switch to a green thread, the longest since the start, the
+	 * present run included; without the time between gmp_block_enter and gmp_block_leave. At
+	 * most 20 ms too short (sysmon polls every 1 to 10 ms), so shorter runs may be missing.
+	 * Calls that block without gmp_block_enter count.
+	 */
+	uint64_t longest_run;
+} gmp_stats;
+#define GMP_STATS_INIT GMP_SIZED_INIT_(gmp_stats)
+
+/*
+ * gmp_stats_get - fill in the statistics of the runtime
+ *
+ * s  initialised with GMP_STATS_INIT
+ *
+ * The figures are read one by one while green threads run, so they need not add up.
+ *
+ * Returns 0.
+ * Errors:
+ *   -EINVAL  s is NULL, or s->size is 0
+ *   -ESRCH   no runtime
+ *
+ * Example:
+ *   static void app(void *arg)
+ *   {
+ *           gmp_stats s = GMP_STATS_INIT;
+ *
+ *           (void)arg;
+ *           assert(gmp_stats_get(&s) == 0);
+ *           assert(s.greens == 1 && s.procs == (uint64_t)gmp_procs());
+ *   }
+ */
+GMP_API int gmp_stats_get(gmp_stats *s);
+
+/* ------------------------------------------------------------------- Dumps */
+
+/*
+ * gmp_dump - write to fd what every green thread does
+ *
+ * fd  where to write plain text: a line of counts, then blocks. Green threads that are alike share
+ *     a block (docs/api/dumps.md).
+ *
+ * The program continues meanwhile: each green thread is shown at a moment of its own. It cannot be
+ * woken for the microseconds in which its stack is read. If fd has no room the caller waits, and
+ * while it is a green thread, others run. Several dumps at a time are possible.
+ *
+ * Returns 0.
+ * Errors:
+ *   -ESRCH   no runtime
+ *   -EBADF   fd cannot be written to; or another error of write (a pipe without a reader: -EPIPE,
+ *            and no SIGPIPE)
+ *   -ENOMEM  no memory
+ *
+ * See also: gmp_dump_all, gmp_dump_on.
+ *
+ * Example:
+ *   static void app(void *arg)
+ *   {
+ *           (void)arg;
+ *           assert(gmp_dump(STDERR_FILENO) == 0);
+ *   }
+ */
+GMP_API int gmp_dump(int fd);
+
+/*
+ * gmp_dump_all - gmp_dump with a block for each green thread
+ *
+ * fd  as gmp_dump
+ *
+ * Of many green threads with the same calls, all except the first 100 say "; backtrace as green
+ * thread N" instead. GMP_DEBUG=dumpall does the same for gmp_dump, for dumps at a signal and for
+ * the report of a deadlock.
+ *
+ * Returns and errors: as gmp_dump.
+ */
+GMP_API int gmp_dump_all(int fd);
+
+/*
+ * gmp_dump_on - dump to stderr at each signal signo
+ *
+ * signo  1 to 64; 0 turns it off. Replaces the signal of an earlier call. Also by GMP_DEBUG=quit,
+ *        for SIGQUIT.
+ *
+ * The program continues. An OS thread of its own makes the dump, so no green thread needs to yield
+ * for it. The disposition of the signal is replaced until gmp_dump_on(0) or the end of the run. Do
+ * not use the same signal with gmp_signal_notify.
+ *
+ * Returns 0.
+ * Errors:
+ *   -ESRCH   no runtime
+ *   -EINVAL  signo is out of range, SIGKILL, SIGSTOP, or a signal of the runtime: SIGSEGV, SIGBUS
+ */
+GMP_API int gmp_dump_on(int signo);
+
+/* ---------------------------------------------------------------- Canaries */
+
+/*
+ * GMP_TLS_CANARY(var): from here to the end of the block the caller uses the address of the
+ * thread-local var. With GMP_DEBUG=check a wait before that end is reported, since it may end on
+ * another OS thread, unless the caller is pinned or locked to its OS thread. Otherwise it costs a
+ * call at either end.
+ *
+ * Example:
+ *   static _Thread_local char scratch[64];
+ *
+ *   static void app(void *arg)
+ *   {
+ *           char copy[64];
+ *
+ *           (void)arg;
+ *           {
+ *                   GMP_TLS_CANARY(scratch);
+ *                   snprintf(scratch, sizeof(scratch), "job %d", 1);
+ *                   memcpy(copy, scratch, sizeof(copy));    // a gmp_write_all here is reported
+ *           }
+ *           gmp_yield();
+ *           assert(strcmp(copy, "job 1") == 0);
+ *   }
+ */
+typedef struct gmp_canary {
+	struct gmp_canary *next;
+	const void *address;
+	const char *what;
+} gmp_canary;
+
+/*
+ * gmp_canary_set - begin of the block of a GMP_TLS_CANARY; not to be called directly
+ */
+GMP_API void gmp_canary_set(gmp_canary *c, const void *address, const char *what);
+
+/*
+ * gmp_canary_clear - end of the block of a GMP_TLS_CANARY; not to be called directly
+ */
+GMP_API void gmp_canary_clear(gmp_canary *c);
+#define GMP_TLS_CANARY(var) GMP_TLS_CANARY_(var, __LINE__)
+#define GMP_TLS_CANARY_(var, line) GMP_TLS_CANARY_2_(var, line)
+#define GMP_TLS_CANARY_2_(var, line)                                                               \
+	gmp_canary gmp_canary_##line __attribute__((cleanup(gmp_canary_clear)));                   \
+	gmp_canary_set(&gmp_canary_##line, &(var), #var " of " __FILE__ ":" #line)
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
