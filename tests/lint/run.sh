@@ -6,8 +6,8 @@
 #   tests/lint/run.sh SCENARIO
 #
 # Copies tree/ and the scripts to a temporary folder.  There the check of the scenario must pass.
-# Then the scenario plants its violation, and the check must fail with the expected line.  A scenario
-# is a shell script with two lines in its head:
+# Then the scenario plants its violation, and the check must fail with the expected line.  A
+# scenario is a shell script with two lines in its head:
 #   check: COMMAND        runs from the root of the copy
 #   expect: REGEX         an extended regular expression that matches a line of its output
 set -euo pipefail
