@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""The files of the project, for the checks in scripts/: tracked by git, or found below its root."""
+
+import os
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SKIPPED = {".git", ".cache", "build", "__pycache__"}
+
+
+def is_checkout():
+    """True in a git checkout, also in a worktree whose .git is a file."""
+    return os.path.exists(os.path.join(ROOT, ".git"))
+
+
+def git(*arguments):
+    """Returns the lines that git prints; raises CalledProcessError if it fails."""
+    return subprocess.run(("git", "-C", ROOT) + arguments, check=True, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.splitlines()
+
+
+def has_commit(revision):
+    try:
+        git("cat-file", "-e", revision + "^{commit}")
+    except subprocess.CalledProcessError:
+        return False
+    return True
+
+
+def files():
+    """Returns the paths of all text files relative to the root, sorted."""
+    if is_checkout():
+        listed = set(git("ls-files", "--cached", "--others", "--exclude-standard"))
+        return sorted(f for f in listed if os.path.isfile(os.path.join(ROOT, f)))
+    found = []
+    for folder, below, names in os.walk(ROOT):
+        below[:] = [name for name in below if name not in SKIPPED]
+        found += [os.path.relpath(os.path.join(folder, name), ROOT) for name in names]
+    return sorted(found)
+
+
+def read(path):
+    """Returns the text of a file; bytes that are not UTF-8 are replaced."""
+    with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as f:
+        return f.read()
