@@ -11,7 +11,7 @@
  *   TIMED    both waits have a deadline, and the second is for nothing else (a sleep); one item comes
  *   CANCEL   one who cancels; one item comes; with UNCANCELLABLE the first wait cannot be cut short
  *   HOLD     a keeper holds the waiter for a moment and writes to the stack (waiter_hold, as trim_parked)
- *   FOREIGN  in place of G a external thread, whose sudog lies on its stack; its waits may time out
+ *   FOREIGN  in place of G an external thread, whose sudog lies on its stack; its waits may time out
  *
  * Properties
  *   W1: resumed when off its stack, with the context that was saved       assertions in resumed

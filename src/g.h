@@ -12,7 +12,7 @@ int allgs_init(uint32_t limit);
 void allgs_fini(void);
 void allgs_forget(void); /* the child of a fork */
 
-/* A descriptor from pp's cache (pp NULL: a external thread's call), with a stack promised to it.
+/* A descriptor from pp's cache (pp NULL: an external thread's call), with a stack promised to it.
  * NULL: *err is -EAGAIN (max_green) or -ENOMEM. */
 struct g *g_alloc(struct p *pp, int *err);
 void g_free(struct p *pp, struct g *gp);

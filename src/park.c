@@ -114,7 +114,7 @@ static int wait_green(struct m *m, unsigned why, unwait_fn unwait, commit_fn com
 	return to_g0(m, gp, sched.park);
 }
 
-/* --- a external thread waits --- */
+/* --- an external thread waits --- */
 
 static noinline int wait_external(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit,
 				 void *arg, int64_t deadline)

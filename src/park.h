@@ -43,7 +43,7 @@
  *     been claimed otherwise and sees itself out of the queue knows that no claim is under way, and
  *     need not lock X, which may be gone.  The other way round a late claim could hit its next wait.
  *
- * A external thread does the same with its sudog on its own stack: steps 4 to 8 are ARMED, unlock,
+ * An external thread does the same with its sudog on its own stack: steps 4 to 8 are ARMED, unlock,
  * and a futex on w->state.  Nobody can cancel it.  It goes on only when ready has set WAITER_DONE, so that a waker may use its
  * sudog after the claim (copy an element, link it into a list).
  *
@@ -58,13 +58,13 @@
 #include "mode/thread.h"
 #include "types.h"
 
-/* What a wait needs on the stack of a external thread. */
+/* What a wait needs on the stack of an external thread. */
 struct external {
 	struct waiter w;
 	struct sudog sudog;
 };
 
-/* The sudog of a external thread, which is to lie on its stack, ready for a queue. */
+/* The sudog of an external thread, which is to lie on its stack, ready for a queue. */
 static inline struct sudog *external_sudog(struct external *f)
 {
 	f->w.state = WAITER_IDLE;
@@ -74,7 +74,7 @@ static inline struct sudog *external_sudog(struct external *f)
 	return &f->sudog;
 }
 
-/* The caller's sudog, ready for a queue; f serves a external caller.  A green caller's is its own:
+/* The caller's sudog, ready for a queue; f serves an external caller.  A green caller's is its own:
  * it has one wait at a time.  Where wait_on is to be a jump there is no place for f: see wait_in of
  * chan.c. */
 static inline struct sudog *self_sudog(struct external *f)

@@ -24,7 +24,7 @@
 /* Gs that became ready together: fewer are sooner run than shared. */
 enum { WAKE_FROM = 8, WAKE_FROM_DUE = 32 };
 
-/* Make it runnable: as this P's next, at its ring's tail, or, from a external thread, globally. */
+/* Make it runnable: as this P's next, at its ring's tail, or, from an external thread, globally. */
 void sched_submit(struct g *gp, bool next);
 /* The caller is about to wait for the end of gp: it runs at once, if it is what this P has last made
  * ready.  So a tree of calls that fork and join is gone through in depth, on stacks that are warm, and

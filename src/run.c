@@ -12,7 +12,7 @@
  *  3 every green thread that waits is claimed, and then the wait of each undone (park.h W3): no
  *    queue of an object that outlives the run holds it.  First all are claimed: whoever leaves a
  *    queue and lets others in (readers behind a writer) must not give the object to one that is
- *    dropped too.  One that somebody has claimed already is awaited: a external thread is about to
+ *    dropped too.  One that somebody has claimed already is awaited: an external thread is about to
  *    make it runnable
  *  4 external threads that wait for the end of a green thread, a descriptor, or a tick, get -ESRCH;
  *    those inside a call are awaited (sched.external)
@@ -310,7 +310,7 @@ static void for_each_green(void (*fn)(struct g *gp))
 		struct g *gp = g_at(i);
 
 		if (ld_acq(&gp->status) !=
-		    G_FREE) /* ORD(g.status): a external thread may have just made it */
+		    G_FREE) /* ORD(g.status): an external thread may have just made it */
 			fn(gp);
 	}
 }

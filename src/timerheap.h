@@ -32,7 +32,7 @@ void timers_fini(struct timers *ts, uint32_t limit);
 
 /* Arm a timer that is not armed, in pp's heap.  True if it is now the earliest there. */
 bool timer_add(struct p *pp, struct timer *t, int64_t when);
-/* The same in the caller's P's heap (a external thread: some P's), and whoever sleeps until a later
+/* The same in the caller's P's heap (an external thread: some P's), and whoever sleeps until a later
  * timer looks up. */
 void timer_arm(struct timer *t, int64_t when);
 /* To another time in one step, for one that is armed in the heap of the caller's P.  timer_hold says

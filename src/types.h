@@ -66,7 +66,7 @@ struct glist {
 };
 
 /*
- * What a timer does when its time has come.  Runs on g0 or a external thread, with the heap's lock
+ * What a timer does when its time has come.  Runs on g0 or an external thread, with the heap's lock
  * held: it may claim a waiter and append its G to out, set t->when and return true to stay in
  * the heap, and nothing else.
  */
@@ -99,14 +99,14 @@ enum waiter_state {
 	WAITER_ARMED,   /* off its stack (or in the kernel): may be claimed */
 	WAITER_CLAIMED, /* one waker has won; it alone makes it ready */
 	WAITER_BUSY,    /* held for a moment, by one who looks at it, or who arms its timer */
-	WAITER_DONE, /* a flag beside WAITER_CLAIMED: the waker of a external thread is done with its sudog */
+	WAITER_DONE, /* a flag beside WAITER_CLAIMED: the waker of an external thread is done with its sudog */
 	WAITER_RESULT_SHIFT = 3, /* how far the negated result is shifted */
 };
 
-/* One that can wait: a G, or a external thread asleep on its state word. */
+/* One that can wait: a G, or an external thread asleep on its state word. */
 struct waiter {
 	uint32_t state; /* (a) enum waiter_state; once claimed, also what the wait returns */
-	struct g *gp;   /* (c) NULL: a external thread */
+	struct g *gp;   /* (c) NULL: an external thread */
 };
 
 /* Take all traces of a wait away that nobody has answered; called for a waiter that the time, a
@@ -563,7 +563,7 @@ static inline struct p *getp(void)
 /*
  * Win the right to wake w, and say what its wait returns (0 or a negative errno).  False: somebody
  * else has won.  Exactly one claim of a wait succeeds; the winner, and only it, then readies w.
- * A external waiter does not go on before its WAITER_DONE, so its sudog stays until it is made ready.
+ * An external waiter does not go on before its WAITER_DONE, so its sudog stays until it is made ready.
  */
 static inline bool waiter_claim(struct waiter *w, int result)
 {
@@ -616,7 +616,7 @@ static inline struct g *self_green(void)
 	return m ? m->curg : NULL;
 }
 
-/* The same, also in blocking code: there calls behave as on a external thread, but who it is stays. */
+/* The same, also in blocking code: there calls behave as on an external thread, but who it is stays. */
 static inline struct g *own_green(void)
 {
 	struct m *m = getm();
@@ -652,7 +652,7 @@ static inline void run_resume(struct p *pp)
 }
 
 /*
- * Around what a external thread does outside rt_enter, but must not be cancelled in. Nothing for green threads:
+ * Around what an external thread does outside rt_enter, but must not be cancelled in. Nothing for green threads:
  * Ms are not cancelled at all.
  */
 static inline void cancel_hold(void)
@@ -668,7 +668,7 @@ static inline void cancel_release(void)
 }
 
 /*
- * Around a call of a external thread that uses what the runtime owns: false when none runs.  The
+ * Around a call of an external thread that uses what the runtime owns: false when none runs.  The
  * runtime's end waits for those inside, so pthread_cancel must not end the thread there.  Nothing for
  * green threads.
  */

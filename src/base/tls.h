@@ -34,19 +34,19 @@ static inline struct m *getm(void)
 
 void gmp__setm(struct m *m);
 
-/* In blocking code (blocking.c) getm() is NULL, so that every call behaves as on a external thread; the M
+/* In blocking code (blocking.c) getm() is NULL, so that every call behaves as on an external thread; the M
  * is found here. */
 struct m *gmp__blockedm(void);
 /* From the one to the other: m's green thread is in blocking code now, or not any more. */
 void gmp__setm_blocked(struct m *m);
 void gmp__setm_unblocked(struct m *m);
 
-/* The locals of a external thread: see fls.c. */
+/* The locals of an external thread: see fls.c. */
 struct locals;
 struct locals *gmp__foreign_locals(void);
 void gmp__set_foreign_locals(struct locals *l);
 
-/* What a external thread does once at present, the innermost first: see sync/once.c. */
+/* What an external thread does once at present, the innermost first: see sync/once.c. */
 struct cleanup;
 struct cleanup *gmp__foreign_cleanups(void);
 void gmp__set_foreign_cleanups(struct cleanup *c);

@@ -629,7 +629,7 @@ static ssize_t write_all(struct polldesc *pd, uint32_t seq, const char *buf, siz
 }
 
 /* Two do not interleave, so one may have to wait.  The holder may be a green thread that is dropped
- * at the end of the run: a external thread looks up now and then. */
+ * at the end of the run: an external thread looks up now and then. */
 static int whole_lock(struct polldesc *pd)
 {
 	int err;

@@ -3,7 +3,7 @@
  * How does a green thread run as a thread of the kernel's (GMP_SCHED_THREAD)?
  *
  * From its beginning to its end it is in what blocking.c calls blocking code: it has an M of its own
- * (m->alone) without a P, getm() is NULL, and every call behaves as on a external thread, whose waits
+ * (m->alone) without a P, getm() is NULL, and every call behaves as on an external thread, whose waits
  * sleep in the kernel.  gmp__blockedm() tells which green thread it is; so it has its gmp_self, its
  * locals, and its cancellation.  Other Ms there are too, for the poller and timers, and the one that
  * finds a green thread in a queue (a timer's) starts a thread for it.

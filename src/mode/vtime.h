@@ -43,7 +43,7 @@ int64_t vtime_sleep(int64_t until);
 /* It has slept, for that many ns at most. */
 void vtime_slept(int64_t ns, int64_t began);
 
-/* The point of the machine's clock at which the wait of a external thread, which sleeps in the kernel,
+/* The point of the machine's clock at which the wait of an external thread, which sleeps in the kernel,
  * is to end. */
 int64_t vtime_real(int64_t deadline);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does a external thread wait for what the end of a run may drop?
+ * How does an external thread wait for what the end of a run may drop?
  *
- * A green thread that is dropped tells nobody, so a external thread that waits for its mutex or its signal
+ * A green thread that is dropped tells nobody, so an external thread that waits for its mutex or its signal
  * would wait for ever.  A join ends with the run.  So the external thread sends a green one with an errand,
  * and joins it.
  *

@@ -45,7 +45,7 @@
  *
  * The lock is that of service/spin.h, not a gmp_mutex: the pool may have to go on when its run has ended.
  *
- * A external thread that has to wait sends a green thread to do it, and joins that: so it gets -ESRCH
+ * An external thread that has to wait sends a green thread to do it, and joins that: so it gets -ESRCH
  * if the run ends first.
  *
  * Rejected: to hand each task to a worker of its own (ants): two switches and a wake-up for each empty

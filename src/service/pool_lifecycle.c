@@ -175,7 +175,7 @@ bool pool_wait(struct pool_errand *e)
 		run_errand(e);
 		return true;
 	}
-	int err = errand(run_errand, e, sizeof(*e), "waits for a external thread");
+	int err = errand(run_errand, e, sizeof(*e), "waits for an external thread");
 
 	if (err)
 		e->result = err;

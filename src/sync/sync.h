@@ -17,7 +17,7 @@ static inline uint32_t gmp__self_token(void)
 	return likely(m != NULL) ? m->curg->token : TOKEN_FOREIGN;
 }
 
-/* The green thread of a token; NULL for none, or a external thread. */
+/* The green thread of a token; NULL for none, or an external thread. */
 static inline struct g *gmp__token_g(uint32_t token)
 {
 	return token == 0 || token & TOKEN_FOREIGN ? NULL : g_at(token - 1);

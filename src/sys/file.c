@@ -14,11 +14,11 @@
  *                code, since a write into memory is mostly short
  *   gmp_fsync, and files opened with O_DIRECT, O_SYNC
  *                by the ring at once
- *   no ring, a external thread, what can be polled
+ *   no ring, an external thread, what can be polled
  *                the use of the record begins; blocking code { pread(2); the use ends }
  *
  * Invariants
- *  I1 While it opens a file, a external thread is not inside the runtime (rt_enter): the other end of a
+ *  I1 While it opens a file, an external thread is not inside the runtime (rt_enter): the other end of a
  *     FIFO may never come, and the end of a run waits for those inside.
  *  I2 The use of a record ends within the blocking code: a green thread that is dropped when it comes
  *     back from there holds up no close.
@@ -49,7 +49,7 @@ static void close_opened(struct leftover *l)
 		close(fd);
 }
 
-/* A green thread may be dropped at the end of the section, when it has the descriptor.  (A external thread goes
+/* A green thread may be dropped at the end of the section, when it has the descriptor.  (An external thread goes
  * on, whatever has become of the run.) */
 static int open_blocking(const char *path, int flags, mode_t mode)
 {

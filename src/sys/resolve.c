@@ -174,7 +174,7 @@ static int start_helper(struct lookup *l)
 
 /* --- the caller --- */
 
-/* A external thread may wait for one that was dropped at the end of the run. */
+/* An external thread may wait for one that was dropped at the end of the run. */
 static int await(gmp_sem *s, int64_t deadline)
 {
 	int err;

@@ -13,7 +13,7 @@
  *     others, hears what waitpid says (-ECHILD).
  *  I2 Each pidfd is a leftover while its caller waits, so that the end of a run closes those of green
  *     threads that are dropped there.
- *  I3 A external thread is not inside the runtime (rt_enter) while it is in a waitpid that may sleep.
+ *  I3 An external thread is not inside the runtime (rt_enter) while it is in a waitpid that may sleep.
  */
 #include <errno.h>
 #include <sys/syscall.h>

@@ -193,7 +193,7 @@ static void nobody_stands_in(gmp_chan *c)
 	CHECK_EQ(c->lock.word, 0);
 }
 
-/* For a green and a external one, directed from a thread that no P can hold up. */
+/* For a green and an external one, directed from a thread that no P can hold up. */
 #define STOPPED(name)                                                                              \
 	static void name##_body(struct one *o);                                                    \
 	TEST_PROCS(name)                                                                           \

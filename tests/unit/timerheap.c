@@ -268,7 +268,7 @@ TEST(only_what_is_armed_on_ones_own_p_is_set_anew_in_one_step)
 
 	begin();
 	add(1, 0, 10);
-	CHECK(!set_anew(0, 20)); /* a external thread */
+	CHECK(!set_anew(0, 20)); /* an external thread */
 	hold_p(&me, 0);
 	CHECK(!set_anew(0, 20));
 	CHECK(!set_anew(1, 20)); /* not armed */
