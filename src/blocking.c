@@ -96,10 +96,12 @@ static void section_learn(struct p *pp, uint32_t site, uint64_t ticks)
 }
 
 /* Begin a section that is timed; true: the P is handed off already. */
-static noinline bool enter_timed(struct m *m, struct p *pp, const struct section *s)
+static noinline bool enter_timed(struct m *m, struct p *pp, struct section *s)
 {
 	bool known = s->ticks;
 
+	if (!known) /* the next section, too, is timed */
+		s->begun = 0;
 	m->block_began = cpu_ticks();
 	if ((known && s->ticks < LONG_TICKS) || rt_replays())
 		return false;

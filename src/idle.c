@@ -245,17 +245,29 @@ bool stopm(struct m *m, struct p *pp)
 
 void sched_stop(void)
 {
-	struct m *m;
+	struct m *m, *asleep = NULL;
+	bool polls = false;
 
 	lock(&sched.lock, LR_SCHED);
-	st_seq(&sched.state, RUN_STOPPING); /* ORD(external): who enters after this does not stay */
+	st_seq(&sched.state, RUN_STOPPING); /* ORD(external): a thread that enters after this leaves at once */
 	for (int i = 0, n = ld_acq(&sched.nallp); i < n; i++) /* ORD(allp) */
 		or_rlx(&sched.allp[i]->attention, ATTENTION_STOP);
-	while ((m = midle_get()))
-		m_wake(m, m->in_poller);
+	while ((m = midle_get())) {
+		polls |= m->in_poller;
+		if (!m->in_poller) {
+			m->link = asleep;
+			asleep = m;
+		}
+	}
 	for (m = sched.allm; m; m = m->alllink)
-		if (m->bound &&
-		    !m->nextp) /* else it is woken by who gave it a P, and not gone before */
+		if (m->bound && !m->nextp) /* otherwise the M that gave it a P wakes it */
 			m_wake(m, false);
 	unlock(&sched.lock, LR_SCHED);
+	/* without the lock, which each of them takes at once; none ends before it is woken */
+	while ((m = asleep)) {
+		asleep = m->link;
+		m_wake(m, false);
+	}
+	if (polls)
+		gmp__poller.wake();
 }

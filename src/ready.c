@@ -7,6 +7,10 @@
 #include "runq.h"
 #include "timerheap.h"
 
+/* cpu_ticks: an M that is started for a P whose M is in blocking code expects its own G to enter such code
+ * soon, and as many Ms compete for the CPUs as Gs do that.  Its patience grows with each G that it finds. */
+enum { PATIENCE_LEAST = TICKS_10US / 8 };
+
 /* --- waking an M --- */
 
 bool start_m(struct p *pp, bool spinning)
@@ -19,6 +23,8 @@ bool start_m(struct p *pp, bool spinning)
 		return false;
 	m->nextp = pp;
 	m->spinning = spinning;
+	if (!spinning)
+		m->patience = PATIENCE_LEAST;
 	if (m_start(m) == 0)
 		return true;
 	m_free(m);

@@ -432,6 +432,39 @@ TEST(block_predicted_long_section_hands_off_p_at_entry)
 
 enum { CROWD = 16, SECTIONS_EACH = 200 };
 
+static atomic_int handed_at_once;
+
+/* A call of its own: no other test makes it known. */
+static void first_section(UNUSED void *arg)
+{
+	uint64_t before = stats().handoffs;
+
+	gmp_block_enter();
+	if (stats().handoffs > before)
+		atomic_fetch_add(&handed_at_once, 1);
+	kernel_sleep(100 * MS);
+	gmp_block_leave();
+}
+
+static void crowd_of_first_sections(UNUSED void *arg)
+{
+	gmp_g *g[CROWD];
+
+	for (int i = 0; i < CROWD; i++)
+		g[i] = spawn(first_section, NULL);
+	for (int i = 0; i < CROWD; i++)
+		join(g[i]);
+}
+
+/* Sections that begin before the first one has ended.  The last has no work to hand off.  Without the
+ * hand-off each would wait for sysmon. */
+TEST(block_unknown_call_with_work_hands_off_p_at_entry)
+{
+	atomic_store(&handed_at_once, 0);
+	run_procs(1, crowd_of_first_sections, NULL);
+	CHECK(atomic_load(&handed_at_once) >= CROWD - 4);
+}
+
 static void crowd_of_sections(UNUSED void *arg)
 {
 	for (int i = 0; i < SECTIONS_EACH; i++)
