@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Hundreds of green threads that wait alike, until the end of a deadlock. */
+/* Deadlock of hundreds of green threads that wait alike. */
 #ifndef TESTS_DEATH_ALIKE_H
 #define TESTS_DEATH_ALIKE_H
 
@@ -15,7 +15,7 @@ static void stuck(void *arg)
 	woken = 1;
 }
 
-/* One place of all calls, also if the compiler peels the first one off the loop. */
+/* One call site, also if the compiler peels the first call off the loop. */
 __attribute__((noinline)) static int make_stuck(void)
 {
 	int err = gmp_go(stuck, NULL);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=sched: a green thread that sleeps in the kernel without gmp_block_enter is named, once, while it
- * keeps others from running. */
+/*
+ * With GMP_DEBUG=sched, a green thread that sleeps in the kernel without gmp_block_enter is
+ * reported once while it keeps other Gs from running.
+ */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -36,7 +38,7 @@ static void app(void *arg)
 	if (pipe(ends) || gmp_spawn(&g, sleeper, NULL, &a))
 		return;
 	for (int i = 0; i < 2; i++) {
-		gmp_yield(); /* to the reader: back here only on a spare P */
+		gmp_yield(); /* to the reader; returns only on a spare P */
 		gmp_sleep(30000000);
 		if (write(ends[1], "x", 1) != 1)
 			return;

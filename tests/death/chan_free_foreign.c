@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A channel is freed that a plain thread waits on, where no runtime runs. */
+/* Without a runtime, a channel is freed while an external thread waits on it: fatal error. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,7 +19,7 @@ static void *receiver(void *arg)
 	return arg;
 }
 
-/* It sleeps on a futex. */
+/* Returns 1 if the receiver sleeps on a futex. */
 static int waits(void)
 {
 	char path[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A channel is freed that a green thread waits on to receive. */
+/* A channel is freed while a green thread waits to receive from it: fatal error. */
 #include "culprit.h"
 
 static gmp_chan *c;

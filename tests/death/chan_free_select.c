@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A channel is freed that stands in a select that waits. */
+/* A channel is freed while a select waits on it: fatal error. */
 #include "culprit.h"
 
 static gmp_chan *a, *b;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A channel with a full buffer is freed that a green thread waits on to send. */
+/* A channel with a full buffer is freed while a green thread waits to send: fatal error. */
 #include "culprit.h"
 
 static gmp_chan *c;

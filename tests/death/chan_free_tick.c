@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A tick is freed as if it were any channel. */
+/* gmp_chan_free of a tick channel: fatal error. */
 #include <gmp.h>
 
 static void culprit(void *arg)

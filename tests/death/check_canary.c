@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check: a wait while the address of a thread-local is in use is told of, and the program goes
- * on; one that is pinned may, and so may one who is done with it. */
+/*
+ * With GMP_DEBUG=check, a wait while the address of a thread-local is in use is reported, and the
+ * program continues. Not reported: a pinned green thread, and a wait after the last use.
+ */
 #include <stdlib.h>
 
 #include <gmp.h>
@@ -42,7 +44,7 @@ static void app(void *arg)
 
 int main(void)
 {
-	GMP_TLS_CANARY(scratch); /* no runtime, nothing */
+	GMP_TLS_CANARY(scratch); /* no report without a runtime */
 	setenv("GMP_DEBUG", "check", 1);
 	return gmp_run(app, NULL, NULL) != 0;
 }

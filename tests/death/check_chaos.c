@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check,chaos: a call that may wait and need not, with a pthread mutex held, is reported because
- * chaos yields there now and then.  needs libgmprtcheck, needs GMP_DEBUG_CHECKS (chaos_point). */
+/*
+ * With GMP_DEBUG=check,chaos, a call that may wait but need not, made with a pthread mutex held, is
+ * reported, because chaos makes such calls yield at random.
+ *
+ * needs libgmprtcheck, needs GMP_DEBUG_CHECKS (chaos_point)
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -8,7 +12,7 @@
 
 #include <gmp.h>
 
-enum { ROUNDS = 200 }; /* one in three yields: none does in one of 10^35 runs */
+enum { ROUNDS = 200 }; /* a third of the calls yield: none does in one of 10^35 runs */
 
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
 static gmp_mutex inner;
@@ -59,7 +63,7 @@ static int run(gmp_fn fn)
 	return gmp_run(fn, NULL, &c) != 0;
 }
 
-/* Each in a process of its own: a finding is written ten times at most. */
+/* One process per scenario: a finding is written at most ten times. */
 int main(void)
 {
 	pid_t child;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check: a finding that is about to be written when the program calls exit is written. stderr is a
- * full pipe until then. */
+/*
+ * With GMP_DEBUG=check, a finding that is being written when the program calls exit is still
+ * written. stderr is a full pipe until then.
+ */
 #include "slow_stderr.h"
 
 #include <stdlib.h>

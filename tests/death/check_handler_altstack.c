@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check: a wait within a signal handler, on the stack for signals. */
+/* With GMP_DEBUG=check, a wait in a signal handler on the signal stack is fatal. */
 #include <signal.h>
 #include <stdlib.h>
 

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check, which for this needs libgmprtcheck: a pthread key that a green thread set, and that has another
- * value after a wait, is named once, with the green thread that set it meanwhile. Not named: a key that is set
- * to NULL before each wait, a deleted key, and a key that the waiting green thread never set. */
+/*
+ * With GMP_DEBUG=check, a pthread key that a green thread set and that has another value after a
+ * wait is reported once, with the green thread that set it meanwhile. Not reported: a key that is
+ * NULL at each wait, a deleted key, and a key that the waiting green thread never set.
+ *
+ * needs libgmprtcheck
+ */
 #include <pthread.h>
 
 #include <gmp.h>

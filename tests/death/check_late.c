@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check: a release and a close of descriptors that other connections have now are reported, and the
- * program continues. */
+/*
+ * With GMP_DEBUG=check, a release and a close of fds that belong to other connections now are
+ * reported, and the program continues.
+ */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -42,7 +44,7 @@ static void app(void *arg)
 	socketpair(AF_UNIX, SOCK_STREAM, 0, s);
 	socketpair(AF_UNIX, SOCK_STREAM, 0, t);
 	fd = gmp_fd_adopt(s[0]);
-	dup2(t[0], fd); /* the library: close and reopen */
+	dup2(t[0], fd); /* what a library does: close and reopen */
 	gmp_spawn(&g, next_connection, NULL, NULL);
 	while (!waiting)
 		gmp_yield();
@@ -50,7 +52,7 @@ static void app(void *arg)
 	*status |= close_all() == 0;
 	*status |= write(t[1], "x", 1) != 1;
 	gmp_join(g);
-	dup2(STDERR_FILENO, fd); /* and again, without an adoption */
+	dup2(STDERR_FILENO, fd); /* once more, without an adoption */
 	*status |= close_all() != 0;
 }
 

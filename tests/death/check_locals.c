@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check: a thread-local that a green thread wrote, and that has another value after a wait, is named
- * once, with the green thread that wrote it meanwhile. Not named: a variable that is reset before each wait or before
- * this wait, and a variable that the waiting green thread never wrote. */
+/*
+ * With GMP_DEBUG=check, a thread-local that a green thread wrote and that has another value after a
+ * wait is reported once, with the green thread that wrote it meanwhile. Not reported: a variable
+ * that is reset before each wait or before this wait, and a variable that the waiting green thread
+ * never wrote.
+ */
 #include <gmp.h>
 
 #include "pair.h"
@@ -33,7 +36,8 @@ __attribute__((noinline)) void wait_between(void)
 	__asm__ volatile("");
 }
 
-static int pairs; /* so many have begun; only the first has variables named, which takes long */
+/* Pairs begun. Variables are reported in the first pair only, because a report takes long. */
+static int pairs;
 
 static void first(void *arg)
 {

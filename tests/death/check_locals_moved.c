@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check: a thread-local that a green thread wrote, and whose wait ends on another OS thread, is named;
- * not that of a green thread that is locked to its thread. */
+/*
+ * With GMP_DEBUG=check, a thread-local that a green thread wrote before a wait that ends on another
+ * OS thread is reported, except for a green thread that is locked to its thread.
+ */
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -10,7 +12,7 @@ static _Thread_local int session, locked_session;
 
 static gmp_chan *from[2], *done;
 static atomic_int pinned;
-static int *volatile thread; /* where it was: that thread's errno */
+static int *volatile thread; /* identifies an OS thread: the address of its errno */
 
 __attribute__((noinline)) static int *at(int *p)
 {
@@ -28,7 +30,7 @@ __attribute__((noinline)) static int same_thread(void)
 	return thread == gmp_errno_here();
 }
 
-/* Until it is another one: a woken green thread runs where its waker is, until it is stolen. */
+/* Wait until the OS thread changes: a woken G runs on its waker's thread unless it is stolen. */
 __attribute__((noinline)) void wait_elsewhere(void)
 {
 	int v;
@@ -38,7 +40,7 @@ __attribute__((noinline)) void wait_elsewhere(void)
 		gmp_chan_recv(from[i % 2], &v);
 }
 
-/* It locks its OS thread before others are pinned to any. */
+/* Locks its OS thread before other Gs are pinned. */
 static void keeps_locked(void *arg)
 {
 	if (gmp_lock_thread())
@@ -49,7 +51,7 @@ static void keeps_locked(void *arg)
 		gmp_chan_recv(from[i % 2], arg);
 }
 
-/* Two that run at the same time are on two OS threads. */
+/* Gs that run at the same time are on different OS threads. */
 static void send_on(void *c)
 {
 	int v = 1;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check: a green thread that computes for more than 10 ms is named once, with the place in the
- * program and not in gmp, and so is what to do. */
+/*
+ * With GMP_DEBUG=check, a green thread that computes for more than 10 ms is reported once, with the
+ * place in the program (not in gmp) and advice.
+ */
 #include <stdlib.h>
 
 #include <gmp.h>
 
 #include "told.h"
 
-/* Until it is reported: sysmon may get the CPU late. */
+/* Compute until it is reported: sysmon may get the CPU late. */
 __attribute__((noinline)) void compute(void)
 {
 	for (int i = 0; i < 100; i++) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check: the table of stacks has room for 512 entry functions, and says what it leaves out. */
+/*
+ * With GMP_DEBUG=check, the table of stacks holds 512 entry functions and reports how many it
+ * omits.
+ */
 #include <stdlib.h>
 
 #include <gmp.h>
@@ -11,7 +14,7 @@
 	}
 #define ADDRESS(n) entry_##n,
 
-/* for each number of so many octal digits that begins so */
+/* x for every number that begins with n and has that many more octal digits */
 #define ONE(x, n) x(n##0) x(n##1) x(n##2) x(n##3) x(n##4) x(n##5) x(n##6) x(n##7)
 #define TWO(x, n)                                                                                  \
 	ONE(x, n##0)                                                                               \
@@ -20,7 +23,7 @@
 	TWO(x, n##0)                                                                               \
 	TWO(x, n##1) TWO(x, n##2) TWO(x, n##3) TWO(x, n##4) TWO(x, n##5) TWO(x, n##6) TWO(x, n##7)
 
-/* 520 of them; with app it is 9 more than there is room for */
+/* 520 entry functions; with app 9 more than the table holds */
 THREE(ENTRY, a)
 ONE(ENTRY, b)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check: a run in which no green thread was ever made ends without a table. */
+/* With GMP_DEBUG=check, a run without any green thread ends without a table of stacks. */
 #include <stdlib.h>
 
 #include <gmp.h>

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check: a wait below the green thread's stack, where a frame larger than the guard has put the stack
- * pointer.  Compiled without -fstack-clash-protection. */
+/*
+ * With GMP_DEBUG=check, a wait is fatal when a frame larger than the guard has put the stack
+ * pointer below the green thread's stack.
+ *
+ * Compiled without -fstack-clash-protection.
+ */
 #include <stdlib.h>
 
 #include "neighbour.h"

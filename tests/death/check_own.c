@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check: the time that the runtime takes to write a finding is no finding itself. stderr is a full
- * pipe for 100 ms: first at a wait, where the scheduler's stack writes, then on the green thread's stack. */
+/*
+ * With GMP_DEBUG=check, the time that the runtime needs to write a finding is not a finding. stderr
+ * is a full pipe for 100 ms: first at a wait, where the scheduler's stack writes, then on the green
+ * thread's stack.
+ */
 #include "slow_stderr.h"
 
 #include <pthread.h>
@@ -48,7 +51,7 @@ static void release_late(void)
 	socketpair(AF_UNIX, SOCK_STREAM, 0, s);
 	socketpair(AF_UNIX, SOCK_STREAM, 0, t);
 	late = gmp_fd_adopt(s[0]);
-	dup2(t[0], late); /* a library: close and reopen */
+	dup2(t[0], late); /* what a library does: close and reopen */
 	gmp_spawn(&g, next_connection, NULL, NULL);
 	while (!sum)
 		gmp_yield();

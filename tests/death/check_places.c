@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check: a finding is written once for each place. The same place in many green threads is one
- * finding; two places in one green thread are two, for waits, computations and sleeps, also without a wait between. */
+/*
+ * With GMP_DEBUG=check, a finding is written once per place. The same place in many green threads
+ * is one finding; two places in one green thread are two, for waits, computations and sleeps, also
+ * without a wait between them.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -36,7 +39,7 @@ static void waits(void *arg)
 	}
 }
 
-/* Until it is reported: sysmon may get the CPU late. */
+/* Compute until it is reported: sysmon may get the CPU late. */
 #define COMPUTE_UNTIL(text)                                                                        \
 	for (int i = 0; i < 100 && !told(text); i++)                                               \
 		for (int64_t end = gmp_deadline(200000000); gmp_now() < end;)                      \

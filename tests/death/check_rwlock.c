@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check, which for this needs libgmprtcheck: a wait with a pthread rwlock held is told of, and
- * the program continues. */
+/*
+ * With GMP_DEBUG=check, a wait with a pthread rwlock held is reported, and the program continues.
+ *
+ * needs libgmprtcheck
+ */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check: a green thread that sleeps in read() without gmp_blocking is named, with the system call,
- * the descriptor and what to do; a green thread that sleeps in gmp_blocking is not. */
+/*
+ * With GMP_DEBUG=check, a green thread that sleeps in read() without gmp_blocking is reported, with
+ * the system call, the fd and advice. A sleep in gmp_blocking is not reported.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check: a table of the deepest stacks at the end of the run; also of those that never ended. */
+/*
+ * With GMP_DEBUG=check, a run ends with a table of the deepest stacks, also of green threads that
+ * never ended.
+ */
 #include <stdlib.h>
 
 #include <gmp.h>

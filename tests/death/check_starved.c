@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check: a green thread whose OS thread is runnable, while others have the CPU, is reported as not
- * given a CPU, and not as computing. */
+/*
+ * With GMP_DEBUG=check, a green thread whose OS thread is runnable while other threads have the CPU
+ * is reported as not given a CPU, and not as computing.
+ */
 #define _GNU_SOURCE 1
 #include <pthread.h>
 #include <sched.h>

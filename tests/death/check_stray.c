@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* With GMP_DEBUG=check: one that keeps the address of a thread-local and comes up on another thread is told of,
- * by that variable's place; who takes the address anew is not, nor is one that stays. */
+/*
+ * With GMP_DEBUG=check, a green thread that keeps the address of a thread-local and resumes on
+ * another OS thread is reported, with the place of the variable. Not reported: a green thread that
+ * takes the address again, and one that stays on its thread.
+ */
 #include <ctype.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,7 +17,7 @@ static _Thread_local struct {
 
 static gmp_chan *from[2], *done;
 static atomic_int pinned;
-static int *volatile thread; /* where it was: that thread's errno */
+static int *volatile thread; /* identifies an OS thread: the address of its errno */
 
 __attribute__((noinline)) static int same_thread(void)
 {
@@ -26,7 +29,7 @@ __attribute__((noinline)) static void note_thread(void)
 	thread = gmp_errno_here();
 }
 
-/* Until it is another one.  Who is woken goes on where the sender is, as long as nobody steals it. */
+/* Wait until the OS thread changes: a woken G runs on its waker's thread unless it is stolen. */
 static void wait_elsewhere(void)
 {
 	int v;
@@ -53,7 +56,7 @@ __attribute__((noinline)) void keeps_errno(void)
 	*p = 0;
 }
 
-/* libc's own, and mostly without a name outside. */
+/* A thread-local of libc that usually has no public symbol. */
 __attribute__((noinline)) void keeps_nameless(void)
 {
 	const unsigned short **volatile p = __ctype_b_loc();
@@ -77,7 +80,7 @@ __attribute__((noinline)) void keeps_nothing(void)
 	write_here();
 }
 
-/* Two that run at the same time are on two threads. */
+/* Gs that run at the same time are on different OS threads. */
 static void send_on(void *c)
 {
 	int v = 1;

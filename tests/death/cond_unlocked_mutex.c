@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting on a condition variable with an unlocked mutex. */
+/* gmp_cond_wait with an unlocked mutex: fatal error. */
 #include "culprit.h"
 
 static gmp_mutex m = GMP_MUTEX_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The same where the deadline has passed: it is misuse all the same. */
+/* gmp_cond_wait_until with an unlocked mutex and a past deadline: fatal error. */
 #include "culprit.h"
 
 static gmp_mutex m = GMP_MUTEX_INIT;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting on a condition variable with a mutex that is unlocked, but for which somebody has just been
- * woken: its word is not 0. */
+/*
+ * gmp_cond_wait with an unlocked mutex whose word is not 0, because a waiter has just been woken:
+ * fatal error.
+ */
 #include "culprit.h"
 
 static gmp_mutex m = GMP_MUTEX_INIT;
@@ -25,7 +27,7 @@ static void culprit(void *arg)
 		for (int i = 0; i < 5; i++)
 			gmp_yield(); /* the rival waits now */
 		gmp_mutex_unlock(&m);
-		if (gmp_mutex_try_lock(&m) == 0) { /* else it was handed over */
+		if (gmp_mutex_try_lock(&m) == 0) { /* otherwise it was handed over */
 			gmp_mutex_unlock(&m);
 			gmp_cond_wait(&c, &m);
 			survived = 1;

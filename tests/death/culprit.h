@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A green thread called the-culprit, which does what it must not do: its name is to be in the report. */
+/* Runs a misuse on a green thread named "the-culprit", which the report must name. */
 #ifndef TESTS_DEATH_CULPRIT_H
 #define TESTS_DEATH_CULPRIT_H
 
@@ -20,14 +20,14 @@ static inline void culprit_app(void *arg)
 	run_culprit(*(gmp_fn *)arg);
 }
 
-/* A run with nobody else: returns what main returns. */
+/* A run without other green threads; returns the exit status for main. */
 static inline int run_with_culprit(gmp_fn culprit)
 {
 	gmp_run(culprit_app, &culprit, NULL);
 	return 0;
 }
 
-/* A run whose other green threads, if there are any, are on the same P. */
+/* A run on one P. */
 static inline int run_on_one_p(gmp_fn app)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Everybody waits: reported with every green thread's name, status 2, and no atexit function. */
+/*
+ * Deadlock of all green threads: reported with the name of each, status 2, and without atexit
+ * functions.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 

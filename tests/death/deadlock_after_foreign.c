@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Quiet while a foreign thread lives, reported once it has gone. */
+/* A deadlock is not reported while an external thread exists, and is reported after its end. */
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -8,11 +8,11 @@
 
 static gmp_wg never = GMP_WG_INIT;
 
-static void *foreign(void *arg)
+static void *external(void *arg)
 {
 	(void)arg;
 	usleep(1500000); /* the runtime checks once a second: at least one check must stay quiet */
-	fprintf(stderr, "the foreign thread ends\n");
+	fprintf(stderr, "the external thread ends\n");
 	return NULL;
 }
 
@@ -22,7 +22,7 @@ static void app(void *arg)
 
 	(void)arg;
 	gmp_wg_add(&never, 1);
-	if (pthread_create(&t, NULL, foreign, NULL) == 0 && pthread_detach(t) == 0)
+	if (pthread_create(&t, NULL, external, NULL) == 0 && pthread_detach(t) == 0)
 		gmp_wg_wait(&never);
 }
 

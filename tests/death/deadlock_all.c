@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Many that wait alike: with GMP_DEBUG=dumpall each has a block of its own. */
+/* Deadlock of many green threads that wait alike: with GMP_DEBUG=dumpall each has its own block. */
 #include <stdlib.h>
 
 #include "alike.h"

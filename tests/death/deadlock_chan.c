@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* All wait on channels: one to send, one to receive, one for a tick that has come already. */
+/* Deadlock on channels: one G sends, one receives, one waits for a tick that came already. */
 #include <gmp.h>
 
 static gmp_chan *full, *empty, *tick;

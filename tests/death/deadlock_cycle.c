@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Two green threads lock two mutexes in opposite orders: the report shows the cycle. */
+/*
+ * Deadlock of two green threads that lock two mutexes in opposite orders: the report shows the
+ * cycle.
+ */
 #include <gmp.h>
 
 static gmp_mutex fork_l = GMP_MUTEX_INIT, fork_r = GMP_MUTEX_INIT;

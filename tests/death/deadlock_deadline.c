@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A deadline on a descriptor that nobody waits for makes nothing happen: the deadlock is reported long
- * before it has passed. */
+/* A deadline on an fd without waiters does not delay the report of a deadlock. */
 #include <unistd.h>
 
 #include <gmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Many that wait alike: one block with all their numbers. */
+/* Deadlock of many green threads that wait alike: one block lists all their ids. */
 #include "alike.h"
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* All wait, each on a thread of its own. */
+/* Deadlock of green threads that are locked to their OS threads. */
 #include <gmp.h>
 
 static gmp_wg never = GMP_WG_INIT;
@@ -13,7 +13,7 @@ static void stuck(void *arg)
 	woken = 1;
 }
 
-/* One place of all calls, also if the compiler unrolls the loop. */
+/* One call site, also if the compiler unrolls the loop. */
 __attribute__((noinline)) static gmp_g *make_stuck(void)
 {
 	gmp_g *g;

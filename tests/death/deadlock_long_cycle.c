@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* 200 green threads each hold a mutex and wait for the next one's: the cycle is one line, however long. */
+/*
+ * Deadlock of 200 green threads that each hold a mutex and wait for the next: the cycle is one
+ * line.
+ */
 #include <gmp.h>
 
 enum { N = 200 };

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* A cycle through an rwmutex that is held for writing, a mutex and a join; and one beside it. */
+/*
+ * Deadlock with a cycle through an rwmutex held for writing, a mutex and a join; and a second
+ * cycle.
+ */
 #include <gmp.h>
 
 static gmp_rwmutex shelf = GMP_RWMUTEX_INIT;
 static gmp_mutex desk = GMP_MUTEX_INIT;
 static gmp_g *reader, *writer, *third;
-/* all five have begun and hold what they hold, and app has made them all */
+/* all five Gs hold their locks, and app has spawned all of them */
 static gmp_barrier all_set = GMP_BARRIER_INIT(6);
 
 static void read_shelf(void *arg)
@@ -42,7 +45,7 @@ static void app(void *arg)
 	static gmp_g *a, *b;
 
 	(void)arg;
-	/* 2 holds the desk and wants the shelf, 3 has the shelf and joins 4, who wants the desk */
+	/* 2 holds the desk and wants the shelf; 3 holds the shelf and joins 4; 4 wants the desk */
 	if (gmp_spawn(&reader, read_shelf, NULL, NULL) != 0 ||
 	    gmp_spawn(&writer, write_shelf, NULL, NULL) != 0 ||
 	    gmp_spawn(&third, wait_for_desk, NULL, NULL) != 0)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Two onces whose functions wait for each other: the report says who runs which. */
+/*
+ * Deadlock of two onces whose functions wait for each other: the report names the runner of each.
+ */
 #include <gmp.h>
 
 static gmp_once first = GMP_ONCE_INIT, second = GMP_ONCE_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A green thread that locks a mutex twice, alone on one P. */
+/* Deadlock of a green thread that locks a mutex twice, alone on one P. */
 #include <gmp.h>
 
 static gmp_mutex m = GMP_MUTEX_INIT;

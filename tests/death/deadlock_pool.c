@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A task submits to its own pool, which is full of such. */
+/* Deadlock of tasks that submit to their own pool, which is full of such tasks. */
 #include <gmp.h>
 
 static gmp_pool *pool;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The last ones to wait do so on Ps that are to go. */
+/* Deadlock in which the last Gs start to wait on Ps that gmp_set_procs has removed. */
 #include <stdatomic.h>
 
 #include <gmp.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* All wait in selects: one that nobody will meet, though itself stands on both sides; one without
- * channels; one without cases. */
+/*
+ * Deadlock in selects: one on both sides of a channel without a partner, one of NULL channels, one
+ * without cases.
+ */
 #include <stddef.h>
 
 #include <gmp.h>

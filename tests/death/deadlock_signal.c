@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A signal was asked for, and is no longer: nothing can happen any more. */
+/* Deadlock after a signal subscription was stopped: no event can occur any more. */
 #include <signal.h>
 
 #include <gmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A green thread holds a mutex and sends; the receiver waits for the mutex: a cycle through a channel. */
+/* Deadlock through a channel: a G sends with a mutex held, and the receiver waits for the mutex. */
 #include <gmp.h>
 
 static gmp_mutex mutex;

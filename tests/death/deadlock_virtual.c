@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* In virtual time: a deadlock is found once the last timer has come. */
+/* In virtual time, a deadlock is detected after the last timer has expired. */
 #include <stddef.h>
 
 #include <gmp.h>

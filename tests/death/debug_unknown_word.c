@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An unknown word in GMP_DEBUG is named beside the known ones, and no run starts. */
+/* An unknown word in GMP_DEBUG is reported with the known words, and no run starts. */
 #include <errno.h>
 #include <stdlib.h>
 

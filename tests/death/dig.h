@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Endless recursion, DIG_BYTES of stack at a time: a report names it, so it is a function of the program's. */
+/* Endless recursion, DIG_BYTES of stack per call, by a function that a report can name. */
 #ifndef TESTS_DEATH_DIG_H
 #define TESTS_DEATH_DIG_H
 

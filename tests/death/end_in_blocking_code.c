@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A green thread returns between gmp_block_enter and gmp_block_leave. */
+/* A green thread returns between gmp_block_enter and gmp_block_leave: fatal error. */
 #include <gmp.h>
 
 static void app(void *arg)

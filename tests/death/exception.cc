@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An exception that nobody catches leaves the entry function of a green thread. */
+/* An exception that no green thread catches leaves the entry function: fatal error. */
 #include "exception.h"
 
 extern "C" void worker(void *)

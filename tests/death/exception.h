@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A green thread called clerk, whose function, worker, does not catch what fails throws.
+// The green thread "clerk" runs worker(), which does not catch the exception of fails().
 #ifndef TESTS_DEATH_EXCEPTION_H
 #define TESTS_DEATH_EXCEPTION_H
 
@@ -9,14 +9,14 @@
 
 extern "C" void worker(void *);
 
-// A function that is called, by its own name.
+// A function that is not inlined and keeps its name.
 #ifdef __clang__
 #define CALL __attribute__((noinline))
 #else
 #define CALL __attribute__((noipa))
 #endif
 
-// So that the call before it is no jump.
+// Keeps the call before it from becoming a jump.
 static inline void no_jump()
 {
 	__asm__ volatile("" ::: "memory");

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The same in blocking code: it leaves the entry function of a green thread. */
+/*
+ * An uncaught exception leaves the entry function of a green thread in blocking code: fatal error.
+ */
 #include "exception.h"
 
 extern "C" void worker(void *)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gmp_exit where no runtime runs. */
+/* gmp_exit without a runtime: fatal error. */
 #include <gmp.h>
 
 int main(void)

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* A frame larger than the guard puts the stack pointer on a neighbour's untouched stack: the green thread `digger`
- * calls jump() between two neighbours. */
+/*
+ * A frame larger than the guard puts the stack pointer on a neighbour's untouched stack: the green
+ * thread of `digger` calls jump() between two neighbours.
+ */
 #ifndef TESTS_DEATH_NEIGHBOUR_H
 #define TESTS_DEATH_NEIGHBOUR_H
 
 #include <gmp.h>
 
-/* What is done there. */
+/* What the test does with the stack pointer there. */
 static inline __attribute__((always_inline)) void there(void);
 
 static int __attribute__((noinline)) jump(volatile int depth)
 {
-	volatile char array[300 << 10]; /* from the top over the whole stack and its guard */
+	volatile char array[300 << 10]; /* from the top across the whole stack and its guard */
 
 	__asm__ volatile("" : : "r"(array) : "memory"); /* clang would make it smaller */
 	array[250 << 10] = (char)depth;

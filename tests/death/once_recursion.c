@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A once whose function asks for it again, by way of another once. */
+/* The function of a gmp_once calls the same once through another once: fatal error. */
 #include "culprit.h"
 
 static gmp_once outer = GMP_ONCE_INIT, inner = GMP_ONCE_INIT;

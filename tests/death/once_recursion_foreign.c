@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A once whose function asks for it again, on a thread that the runtime did not make. */
+/* The function of a gmp_once calls the same once on an external thread: fatal error. */
 #include <gmp.h>
 
 static gmp_once outer = GMP_ONCE_INIT, inner = GMP_ONCE_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Endless recursion on a stack of the default size. */
+/* Stack overflow by endless recursion on a stack of the default size. */
 #include <gmp.h>
 
 #include "dig.h"

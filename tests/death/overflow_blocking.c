@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Endless recursion in blocking code, when the thread runs no green thread for the scheduler. */
+/* Stack overflow by endless recursion in blocking code, where the OS thread has no P. */
 #include <gmp.h>
 
 #include "dig.h"

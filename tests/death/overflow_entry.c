@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The first green thread runs over its stack, in a program that had a SIGSEGV handler before. */
+/* Stack overflow of the first green thread in a program that installed a SIGSEGV handler before. */
 #include <signal.h>
 #include <unistd.h>
 

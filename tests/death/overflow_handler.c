@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* A frame larger than the guard, in a program that had a SIGSEGV handler before: that is called after the line.
- * Compiled without -fstack-clash-protection. */
+/*
+ * Stack overflow by a frame larger than the guard: a SIGSEGV handler that the program installed
+ * before is called after the report.
+ *
+ * Compiled without -fstack-clash-protection.
+ */
 #include <signal.h>
 #include <unistd.h>
 

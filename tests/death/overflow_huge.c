@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The first green thread has a frame four times as large as its stack; compiled without -fstack-clash-protection. */
+/*
+ * Stack overflow of the first green thread by a frame four times as large as its stack.
+ *
+ * Compiled without -fstack-clash-protection.
+ */
 #include <gmp.h>
 
 static int __attribute__((noinline)) huge(volatile int depth)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Recursion inside libc, with hundreds of frames: the report shows the function of the program that called libc. */
+/*
+ * Stack overflow by recursion inside libc with hundreds of frames: the report shows the function of
+ * the program that called libc.
+ */
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>

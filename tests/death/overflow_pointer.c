@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The program faults elsewhere while a frame larger than the guard has its stack pointer on a neighbour's stack: the
- * line says where the stack pointer is.  Compiled without -fstack-clash-protection. */
+/*
+ * A fault elsewhere while a frame larger than the guard has put the stack pointer on a neighbour's
+ * stack: the report says where the stack pointer is.
+ *
+ * Compiled without -fstack-clash-protection.
+ */
 #include "neighbour.h"
 
 static int *volatile where = (int *)8;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Endless recursion on a small stack of the green thread's own choice, beside a thousand others. */
+/* Stack overflow by endless recursion on a small stack set in gmp_attr, beside 999 other Gs. */
 #include <gmp.h>
 
 #include "dig.h"

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Two green threads that run one after the other on one P, with GMP_DEBUG=check: first() up to its wait, second(),
- * the rest of first(). Twice; the first of them is named. */
+/*
+ * Two green threads that run one after the other on one P, with GMP_DEBUG=check: first() up to its
+ * wait, second(), the rest of first(). This happens twice; the first green thread of each pair has
+ * a name.
+ */
 #ifndef TESTS_DEATH_PAIR_H
 #define TESTS_DEATH_PAIR_H
 
@@ -35,7 +38,7 @@ static int run_pairs(void)
 	gmp_config c = GMP_CONFIG_INIT;
 
 	setenv("GMP_DEBUG", "check", 1);
-	setenv("GMP_SCHED", "local", 1); /* first come, first served */
+	setenv("GMP_SCHED", "local", 1); /* FIFO order */
 	c.procs = 1;
 	return gmp_run(app, NULL, &c) != 0;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A green thread enables cancellation and is cancelled on its green stack, from which a thread cannot unwind. */
+/*
+ * A green thread enables pthread cancellation and is cancelled on its stack, which cannot be
+ * unwound as a thread: fatal error.
+ */
 #include <pthread.h>
 
 #include <gmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Read unlock of an rwmutex that nobody holds. */
+/* Read unlock of an unlocked rwmutex: fatal error. */
 #include "culprit.h"
 
 static gmp_rwmutex m = GMP_RWMUTEX_INIT;

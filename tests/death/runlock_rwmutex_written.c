@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Read unlock of an rwmutex that is held for writing. */
+/* Read unlock of an rwmutex held for writing: fatal error. */
 #include "culprit.h"
 
 static gmp_rwmutex m = GMP_RWMUTEX_INIT;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A SIGSEGV that is no stack overflow, in a program without a handler, ends it as ever. */
+/*
+ * A SIGSEGV other than a stack overflow, in a program without a handler, ends the program by
+ * SIGSEGV.
+ */
 #include <unistd.h>
 
 #include <gmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A foreign thread's own stack overflow is not a green thread's. */
+/* The stack overflow of an external thread is not reported as a green thread's. */
 #include <unistd.h>
 
 #include <gmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A SIGSEGV that is no stack overflow goes to the handler that the program had installed before. */
+/* A SIGSEGV other than a stack overflow goes to the handler that the program installed before. */
 #include <signal.h>
 #include <unistd.h>
 

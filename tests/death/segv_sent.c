@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A SIGSEGV that somebody sends is no fault that would come again: it ends the program all the same. */
+/* A SIGSEGV sent by raise, which no fault would repeat, ends the program. */
 #include <signal.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@ static void app(void *arg)
 	(void)arg;
 	(void)!write(2, "about to raise\n", 15);
 	raise(SIGSEGV);
-	(void)!write(2, "it goes on\n", 11);
+	(void)!write(2, "it continues\n", 13);
 }
 
 int main(void)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A stderr that takes nothing until it is asked to: a pipe that is full. The program runs in a child process; this
- * one shows what it wrote, when it has said that it may. */
+/*
+ * A stderr that blocks writers until it is released: a full pipe. The program runs in a child
+ * process; after the release the parent copies its output.
+ */
 #ifndef TESTS_DEATH_SLOW_STDERR_H
 #define TESTS_DEATH_SLOW_STDERR_H
 
@@ -30,13 +32,13 @@ static inline void slow_fill(int fd)
 	fcntl(fd, F_SETFL, flags);
 }
 
-/* From here on stderr takes what is written. */
+/* Release stderr: writes no longer block. */
 static inline void slow_let_go(void)
 {
 	(void)!write(slow_go[1], "x", 1);
 }
 
-/* Does an OS thread of this process sleep in a write to stderr? */
+/* Returns 1 if an OS thread of this process sleeps in a write to stderr. */
 static inline int slow_is_written_to(void)
 {
 	DIR *d = opendir("/proc/self/task");
@@ -59,7 +61,7 @@ static inline int slow_is_written_to(void)
 	return found;
 }
 
-/* body() in a child process with that stderr; returns its exit status. */
+/* Run body() in a child process with that stderr; returns its exit status. */
 static inline int slow_run(int (*body)(void))
 {
 	int out[2], status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A channel is freed as if it were a tick. */
+/* gmp_tick_free of a plain channel: fatal error. */
 #include <gmp.h>
 
 static void culprit(void *arg)

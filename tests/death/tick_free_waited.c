@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A tick is freed that a green thread waits for. */
+/* A tick is freed while a green thread waits for it: fatal error. */
 #include "culprit.h"
 
 static gmp_chan *c;

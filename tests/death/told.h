@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What has this program written to stderr, which death.sh makes a file? */
+/* Checks what this program has written to stderr so far, which death.sh makes a file. */
 #ifndef TESTS_DEATH_TOLD_H
 #define TESTS_DEATH_TOLD_H
 
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How often the text is there; -1: stderr is no file. */
+/* Returns how often stderr contains the text, or -1 if stderr is no file. */
 static inline int told_times(const char *text)
 {
 	static char all[65536];
@@ -28,7 +28,7 @@ static inline int told_times(const char *text)
 	return times;
 }
 
-/* 1: the text is there; 0: not yet; -1: stderr is no file. */
+/* Returns 1 if stderr contains the text, 0 if not yet, -1 if stderr is no file. */
 static inline int told(const char *text)
 {
 	int times = told_times(text);
@@ -36,7 +36,7 @@ static inline int told(const char *text)
 	return times > 0 ? 1 : times;
 }
 
-/* ThreadSanitizer calls the handler of a thread that sleeps in a system call when the call has returned. */
+/* ThreadSanitizer delays the handler of a thread in a system call until the call returns. */
 #ifdef __SANITIZE_THREAD__
 enum { AWAIT_MS = 1500 };
 #else
@@ -44,8 +44,9 @@ enum { AWAIT_MS = 30000 };
 #endif
 
 /*
- * Sleep in the kernel until the text is there, AWAIT_MS at most; in a terminal for a second.  The undeclared sleep is
- * what the test wants reported.  Polling: a file that sysmon writes to gives no event.
+ * Sleep in the kernel until stderr contains the text, for at most AWAIT_MS; for a second if stderr
+ * is a terminal.  The undeclared sleep is what the test wants reported.  Polling, because a file
+ * that sysmon writes to gives no event.
  */
 static inline void await_told(const char *text)
 {

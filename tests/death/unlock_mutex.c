@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Unlock of an unlocked mutex. */
+/* Unlock of an unlocked mutex: fatal error. */
 #include "culprit.h"
 
 static gmp_mutex m = GMP_MUTEX_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Unlock of an unlocked mutex on a plain thread. */
+/* Unlock of an unlocked mutex on an external thread without a runtime: fatal error. */
 #include <gmp.h>
 
 int main(void)

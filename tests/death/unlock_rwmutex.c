@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Write unlock of an rwmutex that nobody holds. */
+/* Write unlock of an unlocked rwmutex: fatal error. */
 #include "culprit.h"
 
 static gmp_rwmutex m = GMP_RWMUTEX_INIT;

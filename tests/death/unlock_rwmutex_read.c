@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Write unlock of an rwmutex that is held for reading. */
+/* Write unlock of an rwmutex held for reading: fatal error. */
 #include "culprit.h"
 
 static gmp_rwmutex m = GMP_RWMUTEX_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gmp_unlock_thread once more than gmp_lock_thread. */
+/* gmp_unlock_thread called once more than gmp_lock_thread: fatal error. */
 #include <gmp.h>
 
 static void app(void *arg)

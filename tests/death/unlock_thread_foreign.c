@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* gmp_unlock_thread on a thread that the runtime did not make. */
+/* gmp_unlock_thread on an external thread: fatal error. */
 #include <gmp.h>
 
 int main(void)

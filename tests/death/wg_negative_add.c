@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A wait group's counter below 0 by one large step. */
+/* The counter of a wait group falls below 0 by one large step: fatal error. */
 #include "culprit.h"
 
 static gmp_wg w = GMP_WG_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A wait group's counter over INT32_MAX. */
+/* The counter of a wait group exceeds INT32_MAX: fatal error. */
 #include "culprit.h"
 
 static gmp_wg w = GMP_WG_INIT;

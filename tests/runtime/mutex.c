@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests gmp_mutex: exclusion, its until and try forms, hand-over to those who have waited long, and
- * that it may be freed at once; between green threads, foreign threads, and without a runtime.
+ * Tests gmp_mutex: mutual exclusion, the try and until forms, hand-over to starved waiters, and
+ * lifetime; between green threads, external threads, and without a runtime.
  */
 #include "util.h"
 
@@ -12,7 +12,7 @@ static long shared_a, shared_b;
 static atomic_int count, stop;
 static int rounds = 2000;
 
-/* Both numbers are plain: ThreadSanitizer sees a lock that does not order. */
+/* Not atomic: ThreadSanitizer reports a race if the lock does not order the accesses. */
 static void hammer(void *arg)
 {
 	unsigned seed = (unsigned)(uintptr_t)arg * 2654435761u + 1;
@@ -56,25 +56,25 @@ static void after_hammer(void)
 	CHECK_EQ(gmp_mutex_unlock(&mu), 0);
 }
 
-RT(only_one_green_thread_holds_it)
+RT(mutex_excludes_green_threads)
 {
 	run_crowd(hammer, 0, 20);
 	after_hammer();
 }
 
-RT(only_one_green_or_foreign_thread_holds_it)
+RT(mutex_excludes_green_and_external_threads)
 {
 	run_crowd(hammer, 3, 10);
 	after_hammer();
 }
 
-TEST(only_one_thread_holds_it_without_a_runtime)
+TEST(mutex_without_runtime_excludes_external_threads)
 {
 	run_crowd(hammer, 6, 0);
 	after_hammer();
 }
 
-static void basics(UNUSED void *arg)
+static void check_try_and_until(UNUSED void *arg)
 {
 	gmp_mutex m;
 	int64_t t;
@@ -89,7 +89,7 @@ static void basics(UNUSED void *arg)
 	CHECK_EQ(gmp_mutex_lock_until(&m, t + 5 * MS), -ETIMEDOUT);
 	CHECK(gmp_now() >= t + 5 * MS);
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
-	/* A deadline in the past makes it a try, and a try of a free one works. */
+	/* A deadline in the past makes one attempt, which locks a free mutex. */
 	CHECK_EQ(gmp_mutex_lock_until(&m, 0), 0);
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 	CHECK_EQ(gmp_mutex_try_lock(&m), 0);
@@ -98,34 +98,34 @@ static void basics(UNUSED void *arg)
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 }
 
-RT(try_and_until_forms_keep_their_word)
+RT(mutex_try_and_until_return_eagain_and_etimedout)
 {
 	struct ext_thread f;
 
-	basics(NULL);
-	ext_thread_start(&f, basics, NULL);
+	check_try_and_until(NULL);
+	ext_thread_start(&f, check_try_and_until, NULL);
 	ext_thread_join(&f);
 }
 
-TEST(try_and_until_forms_keep_their_word_without_a_runtime)
+TEST(mutex_try_and_until_without_runtime_work)
 {
-	basics(NULL);
+	check_try_and_until(NULL);
 }
 
-static void unlock_it(UNUSED void *arg)
+static void unlock_mu(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_mutex_unlock(&mu), 0);
 }
 
-RT(another_thread_may_unlock)
+RT(mutex_unlock_by_other_thread_works)
 {
 	struct ext_thread f;
 
 	for (int i = 0; i < 20; i++) {
 		CHECK_EQ(gmp_mutex_lock(&mu), 0);
-		CHECK_EQ(gmp_go(unlock_it, NULL), 0);
+		CHECK_EQ(gmp_go(unlock_mu, NULL), 0);
 		CHECK_EQ(gmp_mutex_lock(&mu), 0);
-		ext_thread_start(&f, unlock_it, NULL);
+		ext_thread_start(&f, unlock_mu, NULL);
 		CHECK_EQ(gmp_mutex_lock(&mu), 0);
 		ext_thread_join(&f);
 		CHECK_EQ(gmp_mutex_unlock(&mu), 0);
@@ -139,7 +139,7 @@ static void lock_and_count(UNUSED void *arg)
 	CHECK_EQ(gmp_mutex_unlock(&mu), 0);
 }
 
-RT(unlock_wakes_the_waiters_one_after_the_other)
+RT(mutex_unlock_wakes_all_of_100_waiters_in_turn)
 {
 	gmp_g *g[100];
 
@@ -165,8 +165,8 @@ static void burn(int64_t ns)
 		;
 }
 
-/* Returns the one who has waited. */
-static gmp_g *unlock_after_a_long_wait(void)
+/* Returns the waiter, which has waited for over 1 ms. */
+static gmp_g *unlock_after_long_wait(void)
 {
 	gmp_g *g;
 
@@ -179,12 +179,12 @@ static gmp_g *unlock_after_a_long_wait(void)
 	return g;
 }
 
-RT(unlock_hands_over_to_a_waiter_of_more_than_a_millisecond)
+RT(mutex_unlock_hands_over_to_waiter_of_over_1_ms)
 {
 	for (int round = 0; round < 20; round++) {
-		gmp_g *g = unlock_after_a_long_wait();
+		gmp_g *g = unlock_after_long_wait();
 
-		/* The lock is the waiter's already: we come after it. */
+		/* The waiter owns the lock already: this call waits for it. */
 		CHECK_EQ(gmp_mutex_lock(&mu), 0);
 		CHECK_EQ(atomic_load(&count), 1);
 		CHECK_EQ(gmp_mutex_unlock(&mu), 0);
@@ -192,10 +192,10 @@ RT(unlock_hands_over_to_a_waiter_of_more_than_a_millisecond)
 	}
 }
 
-RT(a_try_does_not_overtake_a_waiter_of_more_than_a_millisecond)
+RT(mutex_try_lock_does_not_overtake_waiter_of_over_1_ms)
 {
 	for (int round = 0; round < 20; round++) {
-		gmp_g *g = unlock_after_a_long_wait();
+		gmp_g *g = unlock_after_long_wait();
 
 		if (gmp_mutex_try_lock(&mu) == 0) {
 			CHECK_EQ(atomic_load(&count), 1);
@@ -205,9 +205,9 @@ RT(a_try_does_not_overtake_a_waiter_of_more_than_a_millisecond)
 	}
 }
 
-enum { PARKED = 2 }; /* of its word: somebody waits */
+enum { PARKED = 2 }; /* bit of mu.state: a waiter is parked */
 
-RT(unlock_hands_over_to_a_foreign_waiter_too)
+RT(mutex_unlock_hands_over_to_external_waiter)
 {
 	struct ext_thread f;
 	int taken = 0;
@@ -215,7 +215,7 @@ RT(unlock_hands_over_to_a_foreign_waiter_too)
 	CHECK_EQ(gmp_mutex_lock(&mu), 0);
 	ext_thread_start(&f, lock_and_count, NULL);
 	WAIT_FOR(__atomic_load_n(&mu.state, __ATOMIC_RELAXED) & PARKED);
-	/* Whoever holds it nearly all the time cannot keep the other out. */
+	/* An owner that holds the lock nearly always cannot starve the waiter. */
 	for (int i = 0; i < 1000 && !atomic_load(&count); i++) {
 		burn(2 * MS);
 		CHECK_EQ(gmp_mutex_unlock(&mu), 0);
@@ -237,7 +237,7 @@ static void hold_nearly_always(UNUSED void *arg)
 	}
 }
 
-RT(nobody_is_kept_out_by_those_who_hold_it_nearly_always)
+RT(mutex_busy_owners_do_not_starve_waiter)
 {
 	gmp_g *g[3];
 
@@ -256,7 +256,7 @@ static void time_out(void *arg)
 	CHECK_EQ(gmp_mutex_lock_until(&mu, gmp_deadline((intptr_t)arg)), -ETIMEDOUT);
 }
 
-RT(waiters_that_timed_out_leave_the_others_in_place)
+RT(mutex_timeout_keeps_other_waiters_queued)
 {
 	gmp_g *out[50], *in[50];
 
@@ -282,7 +282,7 @@ struct object {
 	char pad[48];
 };
 
-/* The textbook's reference count: the last one out frees the object, mutex and all. */
+/* A reference count: the last user frees the object with its mutex. */
 static void drop(void *arg)
 {
 	struct object *o = arg;
@@ -298,7 +298,7 @@ static void drop(void *arg)
 	}
 }
 
-RT(it_may_be_freed_after_the_last_unlock)
+RT(mutex_freed_after_last_unlock_is_not_used_again)
 {
 	int n = SLOW ? 500 : 5000;
 
@@ -333,7 +333,7 @@ static void drop_slots(UNUSED void *arg)
 	}
 }
 
-RT(it_may_be_freed_after_a_foreign_threads_last_unlock)
+RT(mutex_freed_after_external_unlock_is_not_used_again)
 {
 	int n = SLOW ? 500 : 5000;
 	struct ext_thread f;
@@ -361,8 +361,8 @@ static void lock_and_unlock(void *m)
 	CHECK_EQ(gmp_mutex_unlock(m), 0);
 }
 
-/* Some eight addresses in each bucket of the table, so that its trees have branches on both sides. */
-RT(each_of_thousands_who_wait_for_a_mutex_of_their_own_is_woken)
+/* About eight addresses per bucket of the table, so that its trees branch on both sides. */
+RT(mutex_waiters_of_4096_mutexes_are_all_woken)
 {
 	enum { N = 4096 };
 	static gmp_mutex m[N];
@@ -379,7 +379,7 @@ RT(each_of_thousands_who_wait_for_a_mutex_of_their_own_is_woken)
 		join(g[i]);
 }
 
-RT(thousands_of_mutexes_do_not_disturb_each_other)
+RT(mutex_states_of_10000_mutexes_are_independent)
 {
 	enum { N = 10000 };
 	static gmp_mutex m[N];

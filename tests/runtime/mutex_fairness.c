@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests the fairness of gmp_mutex in virtual time, where each bound is exact: hand-over after 1 ms, at most
- * one in 20 us, and how few switches many contenders take.
+ * Tests the fairness of gmp_mutex in virtual time, where each bound is exact: hand-over after 1 ms,
+ * at most one hand-over in 20 us, and few switches under contention.
  */
 #include "fairness_util.h"
 
@@ -31,7 +31,7 @@ static void be_handed_and_relock(UNUSED void *arg)
 	CHECK_EQ(gmp_mutex_try_lock(&mu), 0); /* the other waiter is only woken */
 	CHECK_EQ(gmp_sleep(PACE), 0);
 	CHECK_EQ(gmp_mutex_unlock(&mu), 0);
-	CHECK_EQ(gmp_mutex_try_lock(&mu), 0); /* not more than 20 us since the last hand-over */
+	CHECK_EQ(gmp_mutex_try_lock(&mu), 0); /* at most 20 us since the last hand-over */
 	CHECK_EQ(gmp_sleep(1), 0);
 	CHECK_EQ(gmp_mutex_unlock(&mu), 0);
 	CHECK_EQ(gmp_mutex_try_lock(&mu), -EAGAIN); /* handed over */
@@ -66,7 +66,7 @@ static void lock_until(void *deadline)
 static void be_handed_and_relock_twice(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_mutex_lock(&mu), 0);
-	CHECK_EQ(gmp_sleep(PACE / 2), 0); /* the first waiter gives up */
+	CHECK_EQ(gmp_sleep(PACE / 2), 0); /* the first waiter times out */
 	CHECK_EQ(gmp_mutex_unlock(&mu), 0);
 	CHECK_EQ(gmp_mutex_try_lock(&mu), 0); /* the next is only woken */
 	CHECK_EQ(gmp_sleep(PACE / 2 + 1), 0);
@@ -74,7 +74,7 @@ static void be_handed_and_relock_twice(UNUSED void *arg)
 	CHECK_EQ(gmp_mutex_try_lock(&mu), -EAGAIN); /* handed over */
 }
 
-static void give_up_as_first(UNUSED void *arg)
+static void time_out_as_first(UNUSED void *arg)
 {
 	int64_t deadline = gmp_now() + 2 * STARVING + PACE / 4;
 	gmp_g *g[3];
@@ -94,7 +94,7 @@ static void give_up_as_first(UNUSED void *arg)
 
 TEST(mutex_keeps_pace_when_first_waiter_times_out)
 {
-	run_virtual(1, give_up_as_first, NULL);
+	run_virtual(1, time_out_as_first, NULL);
 }
 
 /* --- the bound --- */
@@ -178,7 +178,7 @@ static void starve_many(void *arg)
 	CHECK_EQ(gmp_mutex_lock(&mu), 0);
 	for (int i = 0; i < MANY; i++)
 		CHECK_EQ(gmp_go(lock_often, NULL), 0);
-	CHECK_EQ(gmp_sleep(3 * STARVING), 0); /* when all others are parked */
+	CHECK_EQ(gmp_sleep(3 * STARVING), 0); /* by then all others are parked */
 	before = switches();
 	CHECK_EQ(gmp_mutex_unlock(&mu), 0);
 	CHECK_EQ(gmp_wg_wait(&ended), 0);
@@ -186,7 +186,7 @@ static void starve_many(void *arg)
 	check_no_convoy(before, procs);
 }
 
-TEST_PROCS(mutex_with_thousands_of_starved_waiters_does_not_switch_at_each_unlock)
+TEST_PROCS(mutex_with_2000_starved_waiters_forms_no_convoy)
 {
 	run_virtual(procs, starve_many, &procs);
 }
@@ -204,7 +204,7 @@ static void watch_stuck(UNUSED void *arg)
 	CHECK_EQ(word(), LOCKED | PARKED | STUCK);
 	CHECK_EQ(gmp_mutex_unlock(&mu), 0);
 	CHECK_EQ(word(), WOKEN);
-	CHECK_EQ(gmp_mutex_try_lock(&mu), 0); /* ahead of the woken one, which has not run */
+	CHECK_EQ(gmp_mutex_try_lock(&mu), 0); /* ahead of the woken waiter */
 	ext_thread_start(&f, lock_and_unlock, NULL);
 	while (!(word() & PARKED)) /* no switch here */
 		;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of looking up names, against a resolver that answers, lies, or is silent as they like. */
+/* Tests name lookup with a resolver that answers, fails or stays silent as each case asks. */
 #define _GNU_SOURCE 1
 #include "io_util.h"
 
@@ -8,11 +8,11 @@
 
 typedef int (*resolver)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 
-static atomic_int silent;        /* names that begin with "silent" are answered when it is 0 */
-static atomic_int asked, inside; /* of names that are ours */
-static atomic_int most_inside, leaving; /* the run is about to end */
+static atomic_int silent;               /* while set, names that begin with "silent" block */
+static atomic_int asked, inside;        /* lookups of ".test" names: begun, running */
+static atomic_int most_inside, leaving; /* leaving: the run is about to end */
 
-/* In place of libc's: names that end in ".test" are ours. */
+/* Replaces libc's getaddrinfo, and answers names that end in ".test" itself. */
 int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
 		struct addrinfo **res)
 {
@@ -71,7 +71,7 @@ static void look_up_some(UNUSED void *arg)
 	CHECK(a == NULL);
 }
 
-RT(the_result_is_zero_or_getaddrinfos_own_code)
+RT(lookup_returns_0_or_error_of_getaddrinfo)
 {
 	struct addrinfo bad = { .ai_family = 9999 }, *a;
 	struct ext_thread f;
@@ -109,7 +109,7 @@ static void look_up_numbers(UNUSED void *arg)
 	freeaddrinfo(a);
 }
 
-RT(what_stands_in_digits_is_answered_at_once_and_on_a_small_stack)
+RT(lookup_of_numeric_host_spawns_nothing_on_small_stack)
 {
 	gmp_attr attr = GMP_ATTR_INIT;
 	uint64_t spawns = stats().spawns;
@@ -125,7 +125,7 @@ RT(what_stands_in_digits_is_answered_at_once_and_on_a_small_stack)
 	join(g);
 }
 
-RT(a_name_is_looked_up_from_a_small_stack)
+RT(lookup_of_name_works_on_16_kib_stack)
 {
 	gmp_attr attr = GMP_ATTR_INIT;
 	gmp_g *g;
@@ -144,13 +144,13 @@ static void look_up_silent(void *arg)
 	CHECK(a == NULL);
 }
 
-static void wait_till_none_inside(void)
+static void wait_for_no_lookup(void)
 {
 	atomic_store(&silent, 0);
 	WAIT_FOR(atomic_load(&inside) == 0 && stats().greens == 1);
 }
 
-RT(a_silent_resolver_holds_nobody_past_the_deadline)
+RT(lookup_with_silent_resolver_ends_at_deadline)
 {
 	int64_t past = 0, began = gmp_now(), soon = gmp_deadline(20 * MS);
 	struct ext_thread f;
@@ -169,9 +169,9 @@ RT(a_silent_resolver_holds_nobody_past_the_deadline)
 	ext_thread_join(&f);
 	CHECK(gmp_now() >= soon);
 	CHECK(gmp_now() - began < 5 * SEC);
-	/* they go on, and free what they find; one may just be coming in */
+	/* The lookups continue and free their results; one may not have begun yet. */
 	WAIT_FOR(atomic_load(&inside) == atomic_load(&asked));
-	wait_till_none_inside();
+	wait_for_no_lookup();
 }
 
 static atomic_int code;
@@ -182,13 +182,13 @@ static void look_up_till_cancelled(UNUSED void *arg)
 
 	atomic_store(&code, gmp_getaddrinfo("silent.test", "80", &stream, &a));
 	CHECK(a == NULL);
-	/* and at once, from now on; digits need no wait */
+	/* Later lookups fail at once; numeric hosts need no wait. */
 	CHECK_EQ(gmp_getaddrinfo("silent.test", "80", &stream, &a), EAI_CANCELED);
 	CHECK_EQ(gmp_getaddrinfo("127.0.0.1", "80", &stream, &a), 0);
 	check_answer(a, 80);
 }
 
-RT(cancellation_ends_the_wait_and_not_the_lookup)
+RT(lookup_cancelled_returns_while_resolver_continues)
 {
 	gmp_g *g;
 
@@ -201,7 +201,7 @@ RT(cancellation_ends_the_wait_and_not_the_lookup)
 	CHECK_EQ(atomic_load(&code), EAI_CANCELED);
 	CHECK_EQ(atomic_load(&inside), 1);
 	CHECK_EQ(atomic_load(&asked), 1);
-	wait_till_none_inside();
+	wait_for_no_lookup();
 }
 
 static void dial_by_name(UNUSED void *arg)
@@ -226,7 +226,7 @@ static void dial_by_name(UNUSED void *arg)
 	CHECK_EQ(gmp_dial_until("tcp", name, 0), -ETIMEDOUT);
 }
 
-RT(a_host_may_be_a_name)
+RT(dial_and_listen_accept_host_names)
 {
 	struct ext_thread f;
 
@@ -237,7 +237,7 @@ RT(a_host_may_be_a_name)
 	CHECK_EQ(stats().descriptors, 0);
 	atomic_store(&silent, 1);
 	CHECK_EQ(gmp_dial_until("tcp", "silent.test:80", gmp_deadline(5 * MS)), -ETIMEDOUT);
-	wait_till_none_inside();
+	wait_for_no_lookup();
 }
 
 static void dial_till_cancelled(UNUSED void *arg)
@@ -245,7 +245,7 @@ static void dial_till_cancelled(UNUSED void *arg)
 	CHECK_EQ(gmp_dial("tcp", "silent.test:80"), -ECANCELED);
 }
 
-RT(cancellation_ends_a_dial_that_looks_up)
+RT(dial_cancelled_during_lookup_returns_ecanceled)
 {
 	gmp_g *g;
 
@@ -255,12 +255,12 @@ RT(cancellation_ends_a_dial_that_looks_up)
 	WAIT_FOR(atomic_load(&inside) == 1);
 	CHECK_EQ(gmp_cancel(g), 0);
 	join(g);
-	wait_till_none_inside();
+	wait_for_no_lookup();
 }
 
 static atomic_int answered;
 
-static void look_up_in_a_crowd(UNUSED void *arg)
+static void look_up_in_crowd(UNUSED void *arg)
 {
 	struct addrinfo *a = NULL;
 
@@ -280,13 +280,13 @@ static void crowd(UNUSED void *arg)
 	atomic_store(&answered, 0);
 	atomic_store(&silent, 1);
 	for (int i = 0; i < N; i++)
-		g[i] = spawn(look_up_in_a_crowd, NULL);
+		g[i] = spawn(look_up_in_crowd, NULL);
 	WAIT_FOR(atomic_load(&asked) == 4);
-	look_up_silent(&soon); /* also while it waits for its turn */
-	ext_thread_start(&f, look_up_in_a_crowd, NULL);
+	look_up_silent(&soon); /* times out also while it is queued */
+	ext_thread_start(&f, look_up_in_crowd, NULL);
 	CHECK_EQ(atomic_load(&inside), 4);
 	CHECK_EQ(atomic_load(&asked), 4);
-	for (int i = 0; i < 4; i++) /* there are threads left for others */
+	for (int i = 0; i < 4; i++) /* threads are left for blocking code */
 		CHECK_EQ(gmp_blocking(usleep(12000)), 0);
 	atomic_store(&silent, 0);
 	for (int i = 0; i < N; i++)
@@ -296,7 +296,7 @@ static void crowd(UNUSED void *arg)
 	CHECK_EQ(atomic_load(&most_inside), 4);
 }
 
-TEST_PROCS(at_most_half_of_the_threads_look_up_at_a_time)
+TEST_PROCS(lookups_use_at_most_half_of_max_threads)
 {
 	for (int i = 0; i < 3; i++)
 		run_bounded(procs, 8, crowd, NULL);
@@ -307,12 +307,12 @@ static void alone(UNUSED void *arg)
 	look_up_some(NULL);
 }
 
-TEST(with_one_thread_in_all_names_are_looked_up)
+TEST(lookup_with_max_threads_1_works)
 {
 	run_bounded(1, 1, alone, NULL);
 }
 
-static void look_up_for_a_while(UNUSED void *arg)
+static void look_up_until_timeout(UNUSED void *arg)
 {
 	struct addrinfo *a = NULL;
 
@@ -323,8 +323,8 @@ static void look_up_for_a_while(UNUSED void *arg)
 static void leave_lookups(UNUSED void *arg)
 {
 	for (int i = 0; i < 6; i++) {
-		CHECK_EQ(gmp_go(look_up_in_a_crowd, NULL), 0);
-		CHECK_EQ(gmp_go(look_up_for_a_while, NULL), 0);
+		CHECK_EQ(gmp_go(look_up_in_crowd, NULL), 0);
+		CHECK_EQ(gmp_go(look_up_until_timeout, NULL), 0);
 	}
 	WAIT_FOR(atomic_load(&inside) >= 3);
 	gmp_sleep(6 * MS);
@@ -333,14 +333,14 @@ static void leave_lookups(UNUSED void *arg)
 
 static void answer_later(UNUSED void *arg)
 {
-	while (!atomic_load(&leaving) || gmp_procs() > 0) /* until the run is being ended */
+	while (!atomic_load(&leaving) || gmp_procs() > 0) /* until the run ends */
 		usleep(1000);
 	usleep(20000);
 	atomic_store(&silent, 0);
 }
 
-/* Their memory is freed, too: a sanitizer would tell. */
-TEST_PROCS(a_run_that_ends_meanwhile_awaits_the_lookups_and_forgets_them)
+/* A sanitizer reports a leak of the lookups' memory. */
+TEST_PROCS(lookup_running_at_shutdown_is_awaited_and_freed)
 {
 	for (int i = 0; i < 3; i++) {
 		struct ext_thread f;
@@ -354,24 +354,24 @@ TEST_PROCS(a_run_that_ends_meanwhile_awaits_the_lookups_and_forgets_them)
 	}
 }
 
-static void leave_a_crowd(UNUSED void *arg)
+static void leave_crowd(UNUSED void *arg)
 {
 	for (int i = 0; i < 12; i++)
-		CHECK_EQ(gmp_go(look_up_in_a_crowd, NULL), 0);
+		CHECK_EQ(gmp_go(look_up_in_crowd, NULL), 0);
 	WAIT_FOR(atomic_load(&inside) == 4);
 	wait_parked(12);
 	atomic_store(&leaving, 1);
 }
 
-/* Their memory, too. */
-TEST_PROCS(a_run_that_ends_while_some_await_their_turn_forgets_those)
+/* A sanitizer reports a leak of the queued lookups. */
+TEST_PROCS(lookup_queued_at_shutdown_is_freed)
 {
 	struct ext_thread f;
 
 	reset();
 	atomic_store(&silent, 1);
 	ext_thread_start(&f, answer_later, NULL);
-	run_bounded(procs, 8, leave_a_crowd, NULL);
+	run_bounded(procs, 8, leave_crowd, NULL);
 	CHECK_EQ(atomic_load(&asked), 4);
 	CHECK_EQ(pthread_join(f.thread, NULL), 0);
 }
@@ -382,7 +382,7 @@ static char silence_name[160];
 static void dial_silence(UNUSED void *arg)
 {
 	gmp_dial("tcp", silence_name);
-	CHECK(!"it was dropped");
+	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
 static void leave_diallers(UNUSED void *arg)
@@ -393,8 +393,8 @@ static void leave_diallers(UNUSED void *arg)
 	wait_parked(3);
 }
 
-/* And what they were told of its addresses. */
-TEST_PROCS(a_run_that_ends_while_a_name_is_dialled_leaves_nothing)
+/* The addresses that the lookup found are freed, too. */
+TEST_PROCS(dial_by_name_killed_at_shutdown_leaks_nothing)
 {
 	make_deaf(&silence);
 	snprintf(silence_name, sizeof(silence_name), "deaf.test%s", strchr(silence.addr, ':'));
@@ -406,7 +406,7 @@ TEST_PROCS(a_run_that_ends_while_a_name_is_dialled_leaves_nothing)
 	end_deaf(&silence);
 }
 
-static void look_up_to_the_end(UNUSED void *arg)
+static void look_up_until_shutdown(UNUSED void *arg)
 {
 	struct addrinfo *a = NULL;
 	int err;
@@ -416,7 +416,7 @@ static void look_up_to_the_end(UNUSED void *arg)
 	CHECK_EQ(err, EAI_AGAIN);
 }
 
-TEST(foreign_threads_that_look_up_when_the_run_ends_get_eai_again)
+TEST(lookup_by_external_thread_at_shutdown_gets_eai_again)
 {
 	for (int i = 0; i < 10; i++) {
 		struct ext_thread f[4], late;
@@ -424,7 +424,7 @@ TEST(foreign_threads_that_look_up_when_the_run_ends_get_eai_again)
 		reset();
 		CHECK_EQ(gmp_start(NULL), 0);
 		for (int k = 0; k < 4; k++)
-			ext_thread_start(&f[k], look_up_to_the_end, NULL);
+			ext_thread_start(&f[k], look_up_until_shutdown, NULL);
 		usleep(3000);
 		atomic_store(&silent, i & 1);
 		usleep(1000);
@@ -439,7 +439,7 @@ TEST(foreign_threads_that_look_up_when_the_run_ends_get_eai_again)
 	}
 }
 
-TEST(without_a_runtime_it_is_eai_again)
+TEST(lookup_without_runtime_returns_eai_again)
 {
 	struct addrinfo *a;
 

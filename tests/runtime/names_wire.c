@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of looking up names with libc's own resolver and a name server on the wire that never answers. */
+/* Tests name lookup through libc's resolver with a name server that never answers. */
 #define _GNU_SOURCE 1
 #include "io_util.h"
 
@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 
-/* What the name server is asked, counted by the datagrams. */
+/* A name server that counts the datagrams it receives and answers none. */
 struct server {
 	int fd;
 	atomic_int asked;
@@ -38,10 +38,10 @@ static bool loopback_up(void)
 }
 
 /*
- * A network and a view of the files of our own, where the name server is 127.0.0.1 and asked again after
- * five seconds, once.  False where the system does not let us.
+ * Enter own network and mount namespaces with name server 127.0.0.1, a timeout of 5 seconds and one
+ * attempt.  Returns false if the system does not permit it.
  */
-static bool alone_in_the_world(void)
+static bool enter_namespaces(void)
 {
 	char conf[] = "/tmp/gmp-resolv-XXXXXX", nsswitch[] = "/tmp/gmp-nss-XXXXXX", map[64];
 	unsigned uid = getuid(), gid = getgid();
@@ -69,7 +69,7 @@ static bool alone_in_the_world(void)
 	return done;
 }
 
-static void hear_and_say_nothing(void *arg)
+static void receive_and_ignore(void *arg)
 {
 	struct server *s = arg;
 	char query[512];
@@ -89,7 +89,7 @@ static void begin(struct server *s)
 	CHECK_EQ(bind(s->fd, (struct sockaddr *)&at, sizeof(at)), 0);
 	CHECK_EQ(gmp_fd_adopt(s->fd), s->fd);
 	atomic_store(&s->asked, 0);
-	s->g = spawn(hear_and_say_nothing, s);
+	s->g = spawn(receive_and_ignore, s);
 }
 
 static void end(struct server *s)
@@ -103,7 +103,7 @@ static void look_up(void *arg)
 	int64_t deadline = *(const int64_t *)arg, began = gmp_now();
 	struct addrinfo *a = NULL;
 
-	CHECK_EQ(gmp_getaddrinfo_until("nobody.test", "80", NULL, &a, deadline), EAI_AGAIN);
+	CHECK_EQ(gmp_getaddrinfo_until("absent.test", "80", NULL, &a, deadline), EAI_AGAIN);
 	CHECK(a == NULL);
 	if (deadline == GMP_FOREVER)
 		CHECK(gmp_now() - began >= 5 * SEC); /* libc itself gave up */
@@ -111,7 +111,7 @@ static void look_up(void *arg)
 		CHECK(gmp_now() >= deadline);
 }
 
-static void nobody_answers(UNUSED void *arg)
+static void look_up_all(UNUSED void *arg)
 {
 	int64_t began = gmp_now(), soon = gmp_deadline(500 * MS), forever = GMP_FOREVER;
 	struct ext_thread f;
@@ -128,19 +128,19 @@ static void nobody_answers(UNUSED void *arg)
 	for (int i = 0; i < 10; i++)
 		join(g[i]);
 	ext_thread_join(&f);
-	CHECK_EQ(gmp_dial_until("tcp", "nobody.test:80", gmp_deadline(50 * MS)), -ETIMEDOUT);
-	CHECK(SLOW || gmp_now() - began < 5 * SEC); /* all went on meanwhile */
+	CHECK_EQ(gmp_dial_until("tcp", "absent.test:80", gmp_deadline(50 * MS)), -ETIMEDOUT);
+	CHECK(SLOW || gmp_now() - began < 5 * SEC); /* no other G was held up */
 	join(patient);
 	CHECK(atomic_load(&s.asked) > 0);
 	end(&s);
 }
 
-TEST_PROCS(a_name_server_that_is_silent_holds_nobody_past_the_deadline)
+TEST_PROCS(lookup_with_silent_name_server_ends_at_deadline)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 
 	c.procs = procs;
-	if (!alone_in_the_world())
-		check_skip("the system lets us have no network of our own");
-	CHECK_EQ(gmp_run(nobody_answers, NULL, &c), 0);
+	if (!enter_namespaces())
+		check_skip("the system permits no network namespace");
+	CHECK_EQ(gmp_run(look_up_all, NULL, &c), 0);
 }

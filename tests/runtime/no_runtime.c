@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that what needs a runtime says so where none runs, before the first and after a run. */
+/* Tests that calls that need a runtime return -ESRCH before the first run and after a run. */
 #include "util.h"
 
 static void nothing(UNUSED void *arg)
@@ -51,13 +51,13 @@ static void check_works(void)
 	gmp_timer_free(NULL);
 }
 
-TEST(before_the_first_run)
+TEST(calls_before_first_run_return_esrch)
 {
 	check_esrch();
 	check_works();
 }
 
-TEST_PROCS(after_a_run)
+TEST_PROCS(calls_after_run_return_esrch)
 {
 	run_procs(procs, nothing, NULL);
 	check_esrch();
@@ -66,7 +66,7 @@ TEST_PROCS(after_a_run)
 	check_esrch();
 }
 
-TEST_PROCS(after_a_stop)
+TEST_PROCS(calls_after_stop_return_esrch)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 

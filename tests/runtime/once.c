@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What gmp_once promises. */
+/* Tests gmp_once: fn runs once; nesting, gmp_exit, cancellation, shutdown and lifetime. */
 #include "util.h"
 
 enum { N = 16 };
 
 static gmp_once o;
-static int value; /* plain: published by the once */
+static int value; /* not atomic: published by the once */
 static atomic_int runs, seen;
 static gmp_wg gate;
 
-static void start_afresh(void)
+static void reset_once(void)
 {
 	o = (gmp_once)GMP_ONCE_INIT;
 	value = 0;
@@ -27,26 +27,26 @@ static void set(UNUSED void *arg)
 	value = 42;
 }
 
-static void do_it(UNUSED void *arg)
+static void do_once_and_check(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_once_do(&o, set, NULL), 0);
 	CHECK_EQ(value, 42);
 	atomic_fetch_add(&seen, 1);
 }
 
-RT(it_runs_once_and_the_others_wait_for_its_end)
+RT(once_runs_fn_once_and_other_callers_wait)
 {
 	gmp_g *g[N];
 	struct ext_thread f;
 
-	start_afresh();
+	reset_once();
 	gmp_wg_add(&gate, 1);
 	for (int i = 0; i < N; i++)
-		g[i] = spawn(do_it, NULL);
+		g[i] = spawn(do_once_and_check, NULL);
 	wait_parked(N);
-	ext_thread_start(&f, do_it, NULL);
+	ext_thread_start(&f, do_once_and_check, NULL);
 	for (int i = 0; i < N; i++)
-		CHECK_EQ(gmp_cancel(g[i]), 0); /* it is not cut short */
+		CHECK_EQ(gmp_cancel(g[i]), 0); /* the wait is not cancelled */
 	for (int i = 0; i < 10; i++)
 		gmp_yield();
 	CHECK_EQ(atomic_load(&seen), 0);
@@ -54,7 +54,7 @@ RT(it_runs_once_and_the_others_wait_for_its_end)
 	for (int i = 0; i < N; i++)
 		join(g[i]);
 	ext_thread_join(&f);
-	do_it(NULL);
+	do_once_and_check(NULL);
 	CHECK_EQ(atomic_load(&runs), 1);
 	CHECK_EQ(atomic_load(&seen), N + 2);
 }
@@ -64,8 +64,8 @@ static void count_run(UNUSED void *arg)
 	atomic_fetch_add(&runs, 1);
 }
 
-/* Callers look at the state themselves; called by its address it is the library's function that looks. */
-RT(called_by_its_address_it_is_the_same)
+/* A direct call checks the state inline; by a pointer, the library's function checks it. */
+RT(once_called_by_function_pointer_works)
 {
 	int (*volatile by_address)(gmp_once *, gmp_fn, void *) = gmp_once_do;
 
@@ -96,7 +96,7 @@ static void do_and_exit(UNUSED void *arg)
 	atomic_fetch_add(&seen, 1);
 }
 
-RT(one_that_exits_in_it_has_done_it)
+RT(once_gmp_exit_in_fn_counts_as_done)
 {
 	gmp_g *g[N];
 
@@ -124,7 +124,7 @@ static void nest(UNUSED void *arg)
 	atomic_fetch_add(&runs, 1);
 }
 
-RT(one_may_run_in_another)
+RT(once_nested_in_other_once_works)
 {
 	o = inner = (gmp_once)GMP_ONCE_INIT;
 	atomic_store(&runs, 0);
@@ -135,25 +135,25 @@ RT(one_may_run_in_another)
 
 static void do_other(UNUSED void *arg)
 {
-	do_it(NULL);
+	do_once_and_check(NULL);
 	atomic_fetch_add(&seen, 1);
 }
 
-static void wait_in_ones_own(void *other)
+static void wait_in_own_once(void *other)
 {
 	CHECK_EQ(gmp_once_do(other, do_other, NULL), 0);
 }
 
-RT(one_may_wait_for_anothers_in_ones_own)
+RT(once_in_fn_may_wait_for_once_of_other_g)
 {
 	gmp_once other = GMP_ONCE_INIT;
 	gmp_g *g[2];
 
-	start_afresh();
+	reset_once();
 	gmp_wg_add(&gate, 1);
-	g[0] = spawn(do_it, NULL);
+	g[0] = spawn(do_once_and_check, NULL);
 	WAIT_FOR(atomic_load(&runs) == 1);
-	g[1] = spawn(wait_in_ones_own, &other);
+	g[1] = spawn(wait_in_own_once, &other);
 	wait_parked(2);
 	gmp_wg_done(&gate);
 	join(g[0]);
@@ -162,34 +162,34 @@ RT(one_may_wait_for_anothers_in_ones_own)
 	CHECK_EQ(atomic_load(&seen), 3);
 }
 
-/* --- leaving it by other ways, and the end of the run --- */
+/* --- cancellation, gmp_exit and shutdown --- */
 
-static void wait_cancelled_in_it(UNUSED void *arg)
+static void wait_cancelled_in_fn(UNUSED void *arg)
 {
 	atomic_fetch_add(&runs, 1);
 	CHECK_EQ(gmp_wg_wait(&gate), -ECANCELED);
 	value = 42;
 }
 
-static void run_it_cancelled(UNUSED void *arg)
+static void do_once_cancelled(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_once_do(&o, wait_cancelled_in_it, NULL), 0);
+	CHECK_EQ(gmp_once_do(&o, wait_cancelled_in_fn, NULL), 0);
 	CHECK_EQ(value, 42);
 	atomic_fetch_add(&seen, 1);
 }
 
-RT(a_cancelled_green_thread_runs_it_to_its_end)
+RT(once_cancelled_in_fn_runs_fn_to_its_end)
 {
 	gmp_g *g[N];
 	struct ext_thread f;
 
-	start_afresh();
+	reset_once();
 	gmp_wg_add(&gate, 1);
-	g[0] = spawn(run_it_cancelled, NULL);
+	g[0] = spawn(do_once_cancelled, NULL);
 	WAIT_FOR(atomic_load(&runs) == 1);
 	for (int i = 1; i < N; i++)
-		g[i] = spawn(run_it_cancelled, NULL);
-	ext_thread_start(&f, run_it_cancelled, NULL);
+		g[i] = spawn(do_once_cancelled, NULL);
+	ext_thread_start(&f, do_once_cancelled, NULL);
 	wait_parked(N);
 	CHECK_EQ(atomic_load(&seen), 0);
 	CHECK_EQ(gmp_cancel(g[0]), 0);
@@ -210,16 +210,16 @@ static void exit_inside(UNUSED void *arg)
 static void exit_two_deep(UNUSED void *arg)
 {
 	gmp_once_do(&inner, exit_inside, NULL);
-	CHECK(!"it went on");
+	CHECK(!"gmp_exit returned");
 }
 
 static void do_two_deep(UNUSED void *arg)
 {
 	gmp_once_do(&o, exit_two_deep, NULL);
-	CHECK(!"it went on");
+	CHECK(!"gmp_exit returned");
 }
 
-RT(one_that_exits_in_two_has_done_both)
+RT(once_gmp_exit_in_nested_fn_completes_both)
 {
 	struct ext_thread f;
 
@@ -232,25 +232,25 @@ RT(one_that_exits_in_two_has_done_both)
 	join(g);
 	CHECK_EQ(gmp_once_do(&o, count_inner, NULL), 0);
 	CHECK_EQ(gmp_once_do(&inner, count_inner, NULL), 0);
-	ext_thread_start(&f, do_it, NULL);
+	ext_thread_start(&f, do_once_and_check, NULL);
 	ext_thread_join(&f);
 	CHECK_EQ(atomic_load(&runs), 0);
 	CHECK_EQ(atomic_load(&seen), 1);
 }
 
-/* Who waited frees it at once, while the one who did it may still be on its way out. */
+/* A waiter frees the once while the call that ran fn may not have returned yet. */
 static gmp_once *heap_once;
 
-enum { WAITED = 2 }; /* of its word: somebody waits */
+enum { WAITED = 2 }; /* value of the state: a caller waits */
 
-static void until_one_waits(UNUSED void *arg)
+static void wait_for_waiter(UNUSED void *arg)
 {
 	WAIT_FOR(__atomic_load_n(&heap_once->state, __ATOMIC_RELAXED) == WAITED);
 }
 
 static void do_heap_once(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_once_do(heap_once, until_one_waits, NULL), 0);
+	CHECK_EQ(gmp_once_do(heap_once, wait_for_waiter, NULL), 0);
 }
 
 static void do_and_free(UNUSED void *arg)
@@ -258,12 +258,12 @@ static void do_and_free(UNUSED void *arg)
 	gmp_once *mine = heap_once;
 
 	WAIT_FOR(__atomic_load_n(&mine->state, __ATOMIC_RELAXED) != 0);
-	CHECK_EQ(gmp_once_do(mine, until_one_waits, NULL), 0);
+	CHECK_EQ(gmp_once_do(mine, wait_for_waiter, NULL), 0);
 	memset(mine, 0xee, sizeof(*mine));
 	free(mine);
 }
 
-RT(who_waited_may_free_it)
+RT(once_freed_by_waiter_is_not_used_again)
 {
 	for (long i = 0, n = check_scaled(500); i < n; i++) {
 		struct ext_thread f;
@@ -284,20 +284,20 @@ RT(who_waited_may_free_it)
 
 static gmp_once outer_once, kept;
 
-static void never_ends(UNUSED void *arg)
+static void sleep_forever(UNUSED void *arg)
 {
 	atomic_fetch_add(&runs, 1);
 	gmp_sleep_until(GMP_FOREVER);
-	CHECK(!"a dropped green thread went on");
+	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
 static void do_kept(UNUSED void *arg)
 {
-	gmp_once_do(&kept, never_ends, NULL);
-	CHECK(!"a dropped green thread went on");
+	gmp_once_do(&kept, sleep_forever, NULL);
+	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
-static void leave_in_it(UNUSED void *arg)
+static void leave_running_fn(UNUSED void *arg)
 {
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(gmp_go(do_kept, NULL), 0);
@@ -305,32 +305,31 @@ static void leave_in_it(UNUSED void *arg)
 	CHECK_EQ(gmp_once_do(&outer_once, count_inner, NULL), 0);
 }
 
-/* What was under way stays so: nobody runs it a second time, and no green thread of a later run is
- * taken for the one that did. */
-TEST_PROCS(a_run_that_ends_in_it_leaves_it_under_way)
+/* fn stays running: it does not run again, and no G of a later run is mistaken for its runner. */
+TEST_PROCS(once_shutdown_in_fn_leaves_it_running)
 {
 	for (int i = 0; i < 3; i++) {
 		kept = outer_once = (gmp_once)GMP_ONCE_INIT;
 		atomic_store(&runs, 0);
-		run_procs(procs, leave_in_it, NULL);
+		run_procs(procs, leave_running_fn, NULL);
 		CHECK_EQ(atomic_load(&runs), 2);
-		run_procs(procs, leave_in_it, NULL);
+		run_procs(procs, leave_running_fn, NULL);
 		CHECK_EQ(atomic_load(&runs), 2);
 	}
 }
 
-static void yield_in_it(UNUSED void *arg)
+static void yield_in_fn(UNUSED void *arg)
 {
 	gmp_yield();
 }
 
-static void do_plainly(UNUSED void *arg)
+static void do_once(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_once_do(&o, yield_in_it, NULL), 0);
+	CHECK_EQ(gmp_once_do(&o, yield_in_fn, NULL), 0);
 	atomic_fetch_add(&seen, 1);
 }
 
-TEST(it_works_between_plain_threads)
+TEST(once_without_runtime_works_for_external_threads)
 {
 	for (int i = 0; i < 50; i++) {
 		struct ext_thread f[4];
@@ -338,7 +337,7 @@ TEST(it_works_between_plain_threads)
 		o = (gmp_once)GMP_ONCE_INIT;
 		atomic_store(&seen, 0);
 		for (int k = 0; k < 4; k++)
-			ext_thread_start(&f[k], do_plainly, NULL);
+			ext_thread_start(&f[k], do_once, NULL);
 		for (int k = 0; k < 4; k++)
 			CHECK_EQ(pthread_join(f[k].thread, NULL), 0);
 		CHECK_EQ(atomic_load(&seen), 4);

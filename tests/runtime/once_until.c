@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What gmp_once_do_until promises. */
+/* Tests gmp_once_do_until: timeout, cancellation, races with the end of fn, and shutdown. */
 #include "util.h"
 
 static gmp_once o;
 static gmp_wg gate;
 static atomic_int runs;
-static int value; /* plain: published by the once */
+static int value; /* not atomic: published by the once */
 
 static void set(UNUSED void *arg)
 {
@@ -25,7 +25,7 @@ static void never(UNUSED void *arg)
 	CHECK(!"fn ran a second time");
 }
 
-static void give_up(UNUSED void *arg)
+static void time_out(UNUSED void *arg)
 {
 	int64_t deadline = gmp_deadline(2 * MS);
 
@@ -41,7 +41,7 @@ static void wait_for_it(UNUSED void *arg)
 	CHECK_EQ(value, 42);
 }
 
-static void start_afresh(void)
+static void reset_once(void)
 {
 	o = (gmp_once)GMP_ONCE_INIT;
 	gate = (gmp_wg)GMP_WG_INIT;
@@ -83,8 +83,8 @@ RT(once_past_deadline_runs_fn)
 static void check_timeout(struct ext_thread *f)
 {
 	WAIT_FOR(atomic_load(&runs) == 1);
-	give_up(NULL);
-	ext_thread_start(f, give_up, NULL);
+	time_out(NULL);
+	ext_thread_start(f, time_out, NULL);
 	ext_thread_join(f);
 	ext_thread_start(f, wait_for_it, NULL);
 	gmp_sleep(MS);
@@ -99,7 +99,7 @@ TEST(once_timeout_without_runtime_leaves_fn_running)
 {
 	struct ext_thread f, runner;
 
-	start_afresh();
+	reset_once();
 	ext_thread_start(&runner, run_it, NULL);
 	check_timeout(&f);
 	CHECK_EQ(pthread_join(runner.thread, NULL), 0);
@@ -109,11 +109,11 @@ RT(once_timeout_leaves_fn_running)
 {
 	struct ext_thread f;
 
-	start_afresh();
+	reset_once();
 	gmp_g *g = spawn(run_it, NULL), *h;
 
 	WAIT_FOR(atomic_load(&runs) == 1);
-	h = spawn(wait_for_it, NULL); /* behind it the others give up */
+	h = spawn(wait_for_it, NULL); /* later callers time out behind it */
 	wait_parked(2);
 	check_timeout(&f);
 	join(g);
@@ -132,7 +132,7 @@ static void wait_cancelled(UNUSED void *arg)
 
 RT(once_cancelled_beats_timed_out)
 {
-	start_afresh();
+	reset_once();
 	gmp_g *g = spawn(run_it, NULL), *h;
 
 	WAIT_FOR(atomic_load(&runs) == 1);
@@ -165,7 +165,7 @@ static void race(void *arg)
 	CHECK(r == 0 || r == -ETIMEDOUT);
 	if (r == 0)
 		CHECK_EQ(value, 42);
-	CHECK_EQ(gmp_once_do(&o, never, NULL), 0); /* whichever ran it, it ends */
+	CHECK_EQ(gmp_once_do(&o, never, NULL), 0); /* fn ends, whichever caller ran it */
 	CHECK_EQ(value, 42);
 }
 
@@ -201,7 +201,7 @@ static void wait_outside(UNUSED void *arg)
 	CHECK_EQ(gmp_once_do_until(&kept, never, NULL, gmp_deadline(50 * MS)), -ETIMEDOUT);
 }
 
-static void leave_in_it(UNUSED void *arg)
+static void leave_running_fn(UNUSED void *arg)
 {
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(gmp_go(run_kept, NULL), 0);
@@ -213,7 +213,7 @@ static void leave_in_it(UNUSED void *arg)
 TEST_PROCS(once_shutdown_in_fn_lets_waiters_time_out)
 {
 	kept = (gmp_once)GMP_ONCE_INIT;
-	run_procs(procs, leave_in_it, NULL);
+	run_procs(procs, leave_running_fn, NULL);
 	CHECK_EQ(pthread_join(outside.thread, NULL), 0);
 	CHECK_EQ(gmp_once_do_until(&kept, never, NULL, gmp_deadline(MS)), -ETIMEDOUT);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the rest of the process does to the runtime: too little address space, handlers of its own
- * before and after ours, a fork in the middle of a wait.
+ * Tests the runtime beside what the rest of the process does: little address space, signal handlers
+ * installed before and after those of gmp, and a fork during a wait.
  */
 #include <signal.h>
 #include <sys/resource.h>
@@ -45,7 +45,7 @@ static void run_in_space(void)
 	}
 }
 
-TEST(a_runtime_starts_in_whatever_address_space_there_is)
+TEST(run_with_200_mib_or_more_address_space_works)
 {
 	static const rlim_t mib[] = { 200,  260,  333,  512,  777,  1024,
 				      1500, 2048, 3000, 4096, 6000, 12000 };
@@ -67,7 +67,7 @@ static void send_ignored(UNUSED void *arg)
 	atomic_fetch_add(&ran, 1);
 }
 
-TEST(a_fault_signal_that_is_sent_and_ignored_stays_ignored)
+TEST(fault_signal_sent_and_ignored_stays_ignored)
 {
 	struct sigaction sa = { .sa_handler = SIG_IGN }, now;
 
@@ -104,7 +104,7 @@ static void raise_everywhere(UNUSED void *arg)
 	ext_thread_join(&f);
 }
 
-TEST(a_handler_of_one_argument_gets_the_signal_on_all_threads)
+TEST(sigsegv_handler_without_siginfo_runs_on_all_threads)
 {
 	struct sigaction sa = { .sa_handler = plain_handler };
 
@@ -123,7 +123,7 @@ static void library_handler(int signo, siginfo_t *info, void *context)
 		before_library.sa_sigaction(signo, info, context);
 }
 
-/* As a crash reporter does that is loaded while green threads run. */
+/* Like a crash reporter that is loaded while green threads run. */
 static void load_library(UNUSED void *arg)
 {
 	struct sigaction sa = { .sa_sigaction = library_handler,
@@ -132,7 +132,7 @@ static void load_library(UNUSED void *arg)
 	CHECK_EQ(sigaction(SIGSEGV, &sa, &before_library), 0);
 }
 
-TEST(a_handler_put_before_ours_and_ours_never_call_each_other_for_ever)
+TEST(sigsegv_handlers_chained_both_ways_do_not_recurse)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
 
@@ -142,7 +142,7 @@ TEST(a_handler_put_before_ours_and_ours_never_call_each_other_for_ever)
 		CHECK_EQ(gmp_run(send_segv, NULL, NULL), 0);
 		CHECK_EQ(atomic_load(&library_calls), i);
 	}
-	/* the library goes: ours stands alone again, and is taken away at the end of a run */
+	/* the library restores gmp's handler, which gmp then removes at the end of the run */
 	CHECK_EQ(sigaction(SIGSEGV, &before_library, NULL), 0);
 	CHECK_EQ(gmp_run(send_segv, NULL, NULL), 0);
 	CHECK_EQ(atomic_load(&library_calls), 3);
@@ -162,9 +162,9 @@ static void wait_for_held(UNUSED void *arg)
 	CHECK_EQ(gmp_mutex_unlock(&held), 0);
 }
 
-static void go_on_in_child(void)
+static void lock_in_child(void)
 {
-	/* the one who waits is the parent's thread: this must not wake what is not there */
+	/* the waiter is a thread of the parent: the unlock must not wake it */
 	CHECK_EQ(gmp_mutex_unlock(&held), 0);
 	CHECK_EQ(gmp_mutex_lock(&held), 0);
 	CHECK_EQ(gmp_mutex_lock_until(&held, gmp_deadline(MS)), -ETIMEDOUT);
@@ -172,44 +172,44 @@ static void go_on_in_child(void)
 	CHECK_EQ(held.state, 0);
 }
 
-TEST(threads_that_wait_without_a_runtime_are_not_there_in_a_forked_child)
+TEST(fork_child_does_not_wake_external_waiter_of_parent)
 {
 	struct ext_thread f;
 
 	CHECK_EQ(gmp_mutex_lock(&held), 0);
 	ext_thread_start(&f, wait_for_held, NULL);
 	WAIT_FOR(atomic_load(&waiting));
-	gmp_sleep(20 * MS); /* until it is most likely asleep; the property holds at any time */
-	CHECK_EQ(in_child(go_on_in_child), 0);
+	gmp_sleep(20 * MS); /* until the waiter probably sleeps; the test holds at any time */
+	CHECK_EQ(in_child(lock_in_child), 0);
 	CHECK_EQ(gmp_mutex_unlock(&held), 0);
 	ext_thread_join(&f);
 }
 
-static gmp_timer *of_parent;
+static gmp_timer *parent_timer;
 
-static void touch_parents_timer(UNUSED void *arg)
+static void use_parent_timer(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_timer_set(of_parent, gmp_now(), 0), -ESRCH);
-	gmp_timer_free(of_parent);
+	CHECK_EQ(gmp_timer_set(parent_timer, gmp_now(), 0), -ESRCH);
+	gmp_timer_free(parent_timer);
 }
 
-static void run_with_parents_timer(void)
+static void run_with_parent_timer(void)
 {
-	run_procs(2, touch_parents_timer, NULL);
+	run_procs(2, use_parent_timer, NULL);
 	CHECK_EQ(atomic_load(&ran), 0);
 }
 
 static void fork_with_timer(UNUSED void *arg)
 {
-	of_parent = gmp_timer_new(count, NULL);
-	CHECK(of_parent != NULL);
-	CHECK_EQ(gmp_timer_set(of_parent, gmp_deadline(3600 * SEC), 0), 0);
-	CHECK_EQ(in_child(run_with_parents_timer), 0);
-	CHECK_EQ(gmp_timer_stop(of_parent), 1);
-	gmp_timer_free(of_parent);
+	parent_timer = gmp_timer_new(count, NULL);
+	CHECK(parent_timer != NULL);
+	CHECK_EQ(gmp_timer_set(parent_timer, gmp_deadline(3600 * SEC), 0), 0);
+	CHECK_EQ(in_child(run_with_parent_timer), 0);
+	CHECK_EQ(gmp_timer_stop(parent_timer), 1);
+	gmp_timer_free(parent_timer);
 }
 
-TEST(a_forked_childs_runtime_does_not_take_the_parents_timers_for_its_own)
+TEST(fork_child_run_rejects_timer_of_parent_with_esrch)
 {
 	if (SANITIZED)
 		check_skip("sanitizers refuse threads in a forked child");

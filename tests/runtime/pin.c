@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of gmp_pin, GMP_PINNED and gmp_errno_here: a pinned green thread stays on its thread, others run there
- * too, and none is forgotten. */
+/*
+ * Tests gmp_pin, GMP_PINNED and gmp_errno_here: a pinned green thread stays on its OS thread, other
+ * Gs run there too, and none of them is starved.
+ */
 #define _GNU_SOURCE 1
 #define GMP_SAFE_ERRNO
 #include "util.h"
 
 #include <sys/syscall.h>
 
-/* A function of its own: the address of a thread's variable must not be kept across a switch. */
+/* noinline: the address of a thread-local must not be kept across a switch. */
 static __attribute__((noinline)) int thread_id(void)
 {
 	__asm__ volatile("" ::: "memory");
@@ -16,7 +18,7 @@ static __attribute__((noinline)) int thread_id(void)
 
 static gmp_wg busy;
 static gmp_chan *baton;
-static atomic_int foreign_wakes;
+static atomic_int external_wakes;
 
 /* Wait in one of several ways. */
 static void wait_somehow(int i)
@@ -43,7 +45,7 @@ static void pinned_worker(void *arg)
 	for (int i = 0; i < rounds; i++) {
 		wait_somehow(i);
 		CHECK_EQ(thread_id(), here);
-		if (i % 16 == 7) { /* elsewhere, from here on */
+		if (i % 16 == 7) { /* pin again, perhaps to another thread */
 			CHECK_EQ(gmp_unpin(), 0);
 			gmp_yield();
 			CHECK_EQ(gmp_pin(), 0);
@@ -63,7 +65,7 @@ static void free_worker(void *arg)
 	gmp_wg_done(&busy);
 }
 
-/* As many sends as receives: each worker makes the same number of both. */
+/* Each worker makes as many sends as receives. */
 static void run_workers(int pinned, int others, int rounds)
 {
 	rounds -= rounds % 6;
@@ -77,17 +79,17 @@ static void run_workers(int pinned, int others, int rounds)
 	gmp_chan_free(baton);
 }
 
-RT(a_pinned_one_goes_on_on_its_thread_after_any_wait)
+RT(pin_keeps_thread_across_every_wait)
 {
 	run_workers(4, 4, (int)check_scaled(600));
 }
 
-RT(many_may_be_pinned_to_a_thread)
+RT(pin_of_100_green_threads_works)
 {
 	run_workers(100, 20, (int)check_scaled(120));
 }
 
-RT(all_may_be_pinned)
+RT(pin_of_all_green_threads_works)
 {
 	run_workers(16, 0, (int)check_scaled(300));
 }
@@ -109,7 +111,7 @@ static void pinned_by_attribute(void *arg)
 	gmp_yield();
 }
 
-RT(by_the_attribute_it_stays_where_it_begins)
+RT(pinned_attribute_keeps_first_thread)
 {
 	gmp_attr a = GMP_ATTR_INIT;
 	gmp_g *g[20];
@@ -123,7 +125,7 @@ RT(by_the_attribute_it_stays_where_it_begins)
 	CHECK_EQ(gmp_spawn(&g[0], pinned_by_attribute, NULL, &a), -EINVAL);
 }
 
-RT(pins_are_counted)
+RT(pin_calls_are_counted_up_to_255)
 {
 	CHECK_EQ(gmp_unpin(), -EINVAL);
 	for (int i = 0; i < 255; i++)
@@ -137,7 +139,7 @@ RT(pins_are_counted)
 		CHECK_EQ(gmp_unpin(), 0);
 	}
 	CHECK_EQ(gmp_unpin(), -EINVAL);
-	/* nobody is pinned to its thread any more */
+	/* no G is pinned to this thread any more */
 	CHECK_EQ(gmp_lock_thread(), 0);
 	CHECK_EQ(gmp_unlock_thread(), 0);
 }
@@ -157,15 +159,15 @@ static void wait_pinned(void *c)
 	CHECK_EQ(gmp_unpin(), 0);
 }
 
-RT(one_that_ends_pinned_leaves_its_thread_as_it_was)
+RT(pin_ends_with_green_thread)
 {
 	for (int i = 0; i < 20; i++)
 		join(spawn(end_pinned, NULL));
-	CHECK_EQ(gmp_lock_thread(), 0); /* nobody is pinned to it */
+	CHECK_EQ(gmp_lock_thread(), 0); /* no G is pinned to it */
 	CHECK_EQ(gmp_unlock_thread(), 0);
 }
 
-RT(a_thread_that_others_are_pinned_to_cannot_be_locked)
+RT(lock_thread_with_other_gs_pinned_returns_eagain)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
 	gmp_g *g[8];
@@ -209,7 +211,7 @@ static void pinned_and_locked(UNUSED void *arg)
 	CHECK_EQ(gmp_unpin(), 0);
 }
 
-RT(one_may_be_pinned_and_locked)
+RT(pin_and_lock_thread_combine)
 {
 	gmp_g *g[4];
 
@@ -219,13 +221,13 @@ RT(one_may_be_pinned_and_locked)
 		join(g[i]);
 }
 
-static void wake_from_outside(void *c)
+static void send_from_external(void *c)
 {
 	int v = 1;
 
 	for (int i = 0; i < 100; i++)
 		CHECK_EQ(gmp_chan_send(c, &v), 0);
-	atomic_fetch_add(&foreign_wakes, 1);
+	atomic_fetch_add(&external_wakes, 1);
 }
 
 static void receive_pinned(void *c)
@@ -241,7 +243,7 @@ static void receive_pinned(void *c)
 	CHECK_EQ(gmp_unpin(), 0);
 }
 
-RT(a_foreign_thread_wakes_a_pinned_one)
+RT(pinned_g_is_woken_by_external_thread)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
 	struct ext_thread f[2];
@@ -250,7 +252,7 @@ RT(a_foreign_thread_wakes_a_pinned_one)
 	for (int i = 0; i < 2; i++)
 		g[i] = spawn(receive_pinned, c);
 	for (int i = 0; i < 2; i++)
-		ext_thread_start(&f[i], wake_from_outside, c);
+		ext_thread_start(&f[i], send_from_external, c);
 	for (int i = 0; i < 2; i++)
 		ext_thread_join(&f[i]);
 	for (int i = 0; i < 2; i++)
@@ -258,7 +260,7 @@ RT(a_foreign_thread_wakes_a_pinned_one)
 	gmp_chan_free(c);
 }
 
-RT(a_pinned_one_gets_its_turn_while_its_thread_is_busy_and_the_others_theirs)
+RT(pinned_and_unpinned_gs_do_not_starve_each_other)
 {
 	static int rounds = 60;
 
@@ -274,14 +276,14 @@ RT(a_pinned_one_gets_its_turn_while_its_thread_is_busy_and_the_others_theirs)
 	gmp_unpin();
 }
 
-static atomic_int on_their_threads;
+static atomic_int running;
 static atomic_int served;
 
-/* Two that run at the same time are on two threads. */
-static void pin_beside_the_other(void)
+/* Gs that run at the same time are on different threads. */
+static void pin_beside_other(void)
 {
-	atomic_fetch_add(&on_their_threads, 1);
-	while (atomic_load(&on_their_threads) < 2)
+	atomic_fetch_add(&running, 1);
+	while (atomic_load(&running) < 2)
 		;
 	CHECK_EQ(gmp_pin(), 0);
 }
@@ -293,11 +295,11 @@ static void keep_busy(void *unused)
 		gmp_yield();
 }
 
-static void receive_where_others_are_busy(void *c)
+static void receive_on_busy_thread(void *c)
 {
 	int v;
 
-	pin_beside_the_other();
+	pin_beside_other();
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(gmp_go(keep_busy, NULL), 0);
 	for (int i = 0; i < 100; i++)
@@ -306,23 +308,23 @@ static void receive_where_others_are_busy(void *c)
 	CHECK_EQ(gmp_unpin(), 0);
 }
 
-static void send_from_elsewhere(void *c)
+static void send_from_other_thread(void *c)
 {
 	int v = 1;
 
-	pin_beside_the_other();
+	pin_beside_other();
 	for (int i = 0; i < 100; i++)
 		CHECK_EQ(gmp_chan_send(c, &v), 0);
 	CHECK_EQ(gmp_unpin(), 0);
 }
 
-RT(a_pinned_one_that_another_p_wakes_gets_its_turn_though_its_thread_never_runs_dry)
+RT(pinned_g_woken_by_other_p_is_not_starved_by_busy_thread)
 {
 	if (procs == 1)
 		return;
 	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
-	gmp_g *receiver = spawn(receive_where_others_are_busy, c);
-	gmp_g *sender = spawn(send_from_elsewhere, c);
+	gmp_g *receiver = spawn(receive_on_busy_thread, c);
+	gmp_g *sender = spawn(send_from_other_thread, c);
 
 	join(receiver);
 	join(sender);
@@ -332,7 +334,7 @@ RT(a_pinned_one_that_another_p_wakes_gets_its_turn_though_its_thread_never_runs_
 enum { PINNED_THERE = 5 };
 
 static int home;
-static atomic_int there, woken, computes, may_go_on;
+static atomic_int there, woken, computes, may_continue;
 static gmp_wg gate;
 
 static void wait_at_home(UNUSED void *arg)
@@ -347,9 +349,9 @@ static void wait_at_home(UNUSED void *arg)
 		atomic_store(&served, 1);
 }
 
-static void compute_while_they_are_woken(UNUSED void *arg)
+static void compute_during_wakeups(UNUSED void *arg)
 {
-	pin_beside_the_other();
+	pin_beside_other();
 	home = thread_id();
 	while (atomic_load(&there) < PINNED_THERE) {
 		CHECK_EQ(gmp_go(wait_at_home, NULL), 0);
@@ -358,33 +360,33 @@ static void compute_while_they_are_woken(UNUSED void *arg)
 	for (int i = 0; i < 8; i++)
 		CHECK_EQ(gmp_go(keep_busy, NULL), 0);
 	atomic_store(&computes, 1);
-	while (!atomic_load(&may_go_on))
+	while (!atomic_load(&may_continue))
 		;
 	CHECK_EQ(gmp_unpin(), 0);
 }
 
-static void wake_them_from_elsewhere(UNUSED void *arg)
+static void wake_from_other_thread(UNUSED void *arg)
 {
-	pin_beside_the_other();
+	pin_beside_other();
 	while (!atomic_load(&computes))
 		;
 	CHECK_EQ(gmp_wg_done(&gate), 0);
 	for (int i = 0; i < 50; i++)
 		gmp_yield();
-	atomic_store(&may_go_on, 1);
+	atomic_store(&may_continue, 1);
 	CHECK_EQ(gmp_unpin(), 0);
 }
 
-RT(of_several_pinned_ones_that_are_woken_together_each_gets_its_turn)
+RT(pinned_gs_woken_together_all_run)
 {
 	if (procs == 1)
 		return;
 	CHECK_EQ(gmp_wg_add(&gate, 1), 0);
-	gmp_g *there_too = spawn(compute_while_they_are_woken, NULL);
-	gmp_g *elsewhere = spawn(wake_them_from_elsewhere, NULL);
+	gmp_g *computing = spawn(compute_during_wakeups, NULL);
+	gmp_g *waker = spawn(wake_from_other_thread, NULL);
 
-	join(there_too);
-	join(elsewhere);
+	join(computing);
+	join(waker);
 	WAIT_FOR(atomic_load(&woken) == PINNED_THERE);
 }
 
@@ -396,7 +398,7 @@ static void leave_pinned(void *c)
 		gmp_yield();
 }
 
-TEST_PROCS(runs_end_with_pinned_ones_left)
+TEST_PROCS(pinned_gs_are_killed_at_shutdown)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
 
@@ -405,7 +407,7 @@ TEST_PROCS(runs_end_with_pinned_ones_left)
 	gmp_chan_free(c);
 }
 
-TEST(outside_a_run_a_pin_does_nothing)
+TEST(pin_without_runtime_does_nothing)
 {
 	CHECK_EQ(gmp_pin(), 0);
 	CHECK_EQ(gmp_unpin(), 0);
@@ -423,8 +425,8 @@ static void spoil_errno(void *arg)
 	gmp_wg_done(&busy);
 }
 
-/* The optimiser may merge what it takes for the address of one variable. */
-RT(errno_is_the_present_threads_after_a_wait)
+/* The optimiser may merge two reads of the address of errno. */
+RT(errno_after_wait_belongs_to_current_thread)
 {
 	int number[4] = { 0, 1, 2, 3 };
 
@@ -443,43 +445,43 @@ RT(errno_is_the_present_threads_after_a_wait)
 	CHECK_EQ(gmp_wg_wait(&busy), 0);
 }
 
-static __attribute__((noinline)) int *libcs_errno(void)
+static __attribute__((noinline)) int *libc_errno(void)
 {
 	__asm__ volatile("" ::: "memory");
 	return __errno_location();
 }
 
-static void wander(UNUSED void *arg)
+static void check_errno_address(UNUSED void *arg)
 {
 	for (int i = 0; i < (int)check_scaled(600); i++) {
 		wait_somehow(i);
-		CHECK(gmp_errno_here() == libcs_errno());
-		CHECK(&errno == libcs_errno());
+		CHECK(gmp_errno_here() == libc_errno());
+		CHECK(&errno == libc_errno());
 	}
 	gmp_wg_done(&busy);
 }
 
-RT(its_address_is_libcs_wherever_one_goes_on)
+RT(errno_address_equals_libc_address_after_wait)
 {
 	baton = gmp_chan_new(sizeof(int), 100);
 	gmp_wg_add(&busy, 8);
 	for (int i = 0; i < 8; i++)
-		CHECK_EQ(gmp_go(wander, NULL), 0);
+		CHECK_EQ(gmp_go(check_errno_address, NULL), 0);
 	CHECK_EQ(gmp_wg_wait(&busy), 0);
 	gmp_chan_free(baton);
 }
 
-enum { MINE = 1001, THE_OTHERS = 1002 };
+enum { MINE = 1001, OTHER = 1002 };
 
 static void set_errno_and_send(void *c)
 {
 	int v = 0;
 
-	errno = THE_OTHERS;
+	errno = OTHER;
 	CHECK_EQ(gmp_chan_send(c, &v), 0);
 }
 
-static void keep_errno_over_a_wait(UNUSED void *arg)
+static void keep_errno_across_wait(UNUSED void *arg)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
 
@@ -492,9 +494,9 @@ static void keep_errno_over_a_wait(UNUSED void *arg)
 	gmp_chan_free(c);
 }
 
-TEST(its_value_is_not_carried_across_a_wait)
+TEST(errno_value_is_not_carried_across_wait)
 {
-	run_procs(1, keep_errno_over_a_wait, NULL);
+	run_procs(1, keep_errno_across_wait, NULL);
 }
 
 static void keep_errno_in_blocking_code(UNUSED void *arg)
@@ -502,14 +504,14 @@ static void keep_errno_in_blocking_code(UNUSED void *arg)
 	for (int i = 0; i < 10; i++) {
 		gmp_block_enter();
 		errno = MINE;
-		usleep(500); /* others take the P */
+		usleep(500); /* other Gs take the P */
 		CHECK_EQ(errno, MINE);
 		gmp_block_leave();
 	}
 	gmp_wg_done(&busy);
 }
 
-RT(in_blocking_code_its_value_stays)
+RT(errno_value_is_kept_in_blocking_code)
 {
 	int number[2] = { 4, 5 };
 

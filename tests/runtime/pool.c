@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests pools: who gets a place, in which order, and what the counts say at each instant. */
+/* Tests gmp_pool: FIFO order of submitters, workers, capacity, options, and the counters. */
 #include "pool_util.h"
 
-RT(every_task_runs_once)
+RT(pool_every_task_runs_once)
 {
 	gmp_pool *p = pool_new(10);
 	int n = (int)check_scaled(20000);
@@ -15,7 +15,7 @@ RT(every_task_runs_once)
 	CHECK(atomic_load(&most_inside) <= 10);
 }
 
-RT(a_pool_with_one_function_invokes_it)
+RT(pool_invoke_runs_function_of_pool)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
 
@@ -31,7 +31,7 @@ RT(a_pool_with_one_function_invokes_it)
 	release_and_free(p);
 }
 
-RT(a_pool_without_a_bound_never_makes_a_submitter_wait)
+RT(pool_unbounded_never_makes_submitter_wait)
 {
 	static const int bounds[] = { 0, -1, INT32_MIN };
 
@@ -47,7 +47,7 @@ RT(a_pool_without_a_bound_never_makes_a_submitter_wait)
 	}
 }
 
-RT(running_counts_a_task_from_the_submission_on)
+RT(pool_running_counts_task_from_submission)
 {
 	gmp_pool *p = pool_new(10);
 
@@ -74,8 +74,8 @@ RT(running_counts_a_task_from_the_submission_on)
 	release_and_free(p);
 }
 
-/* The places of ended tasks stay idle, whether or not these had to wait. */
-RT(idle_counts_places_also_of_tasks_that_shared_a_worker)
+/* The places of ended tasks stay idle, whether or not the tasks had to wait. */
+RT(pool_idle_counts_places_of_tasks_on_shared_worker)
 {
 	gmp_pool *p = pool_new(10);
 
@@ -89,7 +89,7 @@ RT(idle_counts_places_also_of_tasks_that_shared_a_worker)
 	release_and_free(p);
 }
 
-RT(a_full_pool_makes_submitters_wait_in_order)
+RT(pool_full_serves_submitters_in_fifo_order)
 {
 	enum { N = 8 };
 	gmp_pool *p = pool_new(2);
@@ -112,7 +112,7 @@ RT(a_full_pool_makes_submitters_wait_in_order)
 	CHECK_EQ(atomic_load(&ended), N + 2);
 }
 
-RT(a_nonblocking_pool_refuses_what_it_has_no_place_for)
+RT(pool_nonblocking_full_returns_eagain)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
 
@@ -133,7 +133,7 @@ RT(a_nonblocking_pool_refuses_what_it_has_no_place_for)
 	CHECK_EQ(atomic_load(&ended), 11);
 }
 
-RT(no_more_than_max_waiting_wait)
+RT(pool_max_waiting_bounds_waiting_submitters)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
 	struct submitter s[3];
@@ -157,7 +157,7 @@ RT(no_more_than_max_waiting_wait)
 	release_and_free(p);
 }
 
-RT(try_submit_never_waits_and_submit_until_gives_up)
+RT(pool_full_try_submit_and_submit_until_fail)
 {
 	gmp_pool *p = pool_new(1);
 
@@ -177,7 +177,7 @@ RT(try_submit_never_waits_and_submit_until_gives_up)
 	CHECK_EQ(atomic_load(&ended), 2);
 }
 
-RT(a_cancelled_submitter_leaves_the_queue)
+RT(pool_cancelled_submitter_is_dequeued)
 {
 	gmp_pool *p = pool_new(1);
 	struct submitter s[3];
@@ -210,10 +210,10 @@ static void submit_cancelled(void *arg)
 	CHECK_EQ(gmp_pool_submit_until(p, count_task, NULL, gmp_deadline(MS)), -ETIMEDOUT);
 	gmp_cancel_mask(0);
 	let_through(1);
-	CHECK_EQ(gmp_pool_release(p, gmp_deadline(PATIENCE)), 0); /* not cut short */
+	CHECK_EQ(gmp_pool_release(p, gmp_deadline(PATIENCE)), 0); /* release is not cancelled */
 }
 
-RT(one_that_is_cancelled_submits_where_it_need_not_wait)
+RT(pool_submit_by_cancelled_g_works_if_place_is_free)
 {
 	gmp_pool *p = pool_new(1);
 
@@ -234,7 +234,7 @@ static void note_worker(UNUSED void *arg)
 	go_out();
 }
 
-RT(the_worker_that_became_free_last_is_used_next)
+RT(pool_reuses_workers_in_lifo_order)
 {
 	gmp_pool *p = pool_new(4);
 	uint64_t ids[4];
@@ -247,7 +247,7 @@ RT(the_worker_that_became_free_last_is_used_next)
 		for (int k = 0; k < i; k++)
 			CHECK(ids[k] != ids[i]);
 	}
-	/* Permits go to those who have waited longest: 0, 1, 2, 3. */
+	/* Permits are granted in FIFO order: 0, 1, 2, 3. */
 	for (int i = 0; i < 4; i++) {
 		let_through(1);
 		WAIT_FOR(gmp_pool_idle(p) == i + 1);
@@ -263,7 +263,7 @@ RT(the_worker_that_became_free_last_is_used_next)
 	release_and_free(p);
 }
 
-RT(tasks_that_do_not_wait_share_a_worker)
+RT(pool_tasks_without_wait_share_worker)
 {
 	gmp_pool *p = pool_new(0);
 	uint64_t spawns = stats().spawns;
@@ -290,8 +290,8 @@ static void second_of_two(UNUSED void *arg)
 	gmp_sem_release(&second, 1);
 }
 
-/* Whatever one task does, the next begins beside it. */
-RT(a_task_that_waits_holds_up_nobody)
+/* A task that waits does not keep the next one from starting. */
+RT(pool_waiting_tasks_do_not_delay_others)
 {
 	gmp_pool *p = pool_new(100);
 
@@ -311,7 +311,7 @@ static void spin_until_begun(UNUSED void *arg)
 	atomic_fetch_add(&ended, 1);
 }
 
-RT(tasks_that_yield_to_each_other_get_on)
+RT(pool_tasks_yielding_to_each_other_progress)
 {
 	gmp_pool *p = pool_new(2);
 
@@ -321,7 +321,7 @@ RT(tasks_that_yield_to_each_other_get_on)
 	release_and_free(p);
 }
 
-RT(idle_workers_end_after_their_time)
+RT(pool_idle_workers_end_after_idle_ns)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
 
@@ -337,14 +337,14 @@ RT(idle_workers_end_after_their_time)
 	WAIT_FOR(gmp_pool_idle(p) == 0);
 	CHECK(gmp_now() - since >= 40 * MS);
 	WAIT_FOR(stats().greens <= greens - 20);
-	WAIT_FOR(stats().timers == 0); /* nothing is left that would wake up */
+	WAIT_FOR(stats().timers == 0); /* no idle timer is left */
 	fill_up(p, 20);
 	let_through(20);
 	release_and_free(p);
 	CHECK_EQ(atomic_load(&ended), 40);
 }
 
-RT(workers_in_use_do_not_end)
+RT(pool_used_workers_do_not_end)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
 
@@ -354,7 +354,7 @@ RT(workers_in_use_do_not_end)
 	fill_up(p, 8);
 	let_through(8);
 	WAIT_FOR(gmp_pool_running(p) == 0);
-	/* Two at a time: the others are not needed. */
+	/* Two tasks at a time need two workers. */
 	for (int64_t end = gmp_deadline(PATIENCE); gmp_pool_idle(p) > 2;) {
 		CHECK(gmp_now() < end);
 		fill_up(p, 2);
@@ -363,14 +363,14 @@ RT(workers_in_use_do_not_end)
 
 		let_through(2);
 		WAIT_FOR(gmp_pool_running(p) == 0);
-		/* or we were kept from using them for so long, of which the first quarters may be short */
+		/* otherwise the machine delayed this loop for a large part of idle_ns */
 		CHECK(gmp_pool_idle(p) >= 2 || gmp_now() - used >= o.idle_ns / 2);
 		gmp_sleep(MS);
 	}
 	release_and_free(p);
 }
 
-RT(idle_workers_of_no_patience_end_as_well)
+RT(pool_idle_ns_1_ends_idle_workers)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
 
@@ -386,8 +386,8 @@ RT(idle_workers_of_no_patience_end_as_well)
 	CHECK_EQ(atomic_load(&ended), 8);
 }
 
-/* The room for a hundred thousand tasks is not needed any more, and the last of them run all the same. */
-RT(a_crowd_of_tasks_that_has_passed_leaves_room_for_the_next)
+/* The pool frees the blocks of 100,000 tasks between the rounds, and every task still runs. */
+RT(pool_100000_tasks_twice_all_run)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
 
@@ -405,7 +405,7 @@ RT(a_crowd_of_tasks_that_has_passed_leaves_room_for_the_next)
 	release_and_free(p);
 }
 
-RT(a_pool_whose_workers_never_expire_keeps_them)
+RT(pool_idle_ns_forever_keeps_workers)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
 
@@ -440,7 +440,7 @@ static void uncancelled_task(UNUSED void *arg)
 	atomic_fetch_add(&ended, 1);
 }
 
-RT(gmp_exit_in_a_task_frees_its_place)
+RT(pool_gmp_exit_in_task_frees_place)
 {
 	gmp_pool *p = pool_new(3);
 	int n = (int)check_scaled(3000);
@@ -455,7 +455,7 @@ RT(gmp_exit_in_a_task_frees_its_place)
 	release_and_free(p);
 }
 
-RT(gmp_exit_lets_a_waiting_submitter_in)
+RT(pool_gmp_exit_in_task_admits_waiting_submitter)
 {
 	gmp_pool *p = pool_new(1);
 	struct submitter s[20];
@@ -472,7 +472,7 @@ RT(gmp_exit_lets_a_waiting_submitter_in)
 	CHECK_EQ(atomic_load(&ended), 20);
 }
 
-RT(a_task_that_was_cancelled_does_not_cancel_the_next)
+RT(pool_cancelled_task_does_not_cancel_next_task)
 {
 	gmp_pool *p = pool_new(2);
 
@@ -490,7 +490,7 @@ static void tell_worker(UNUSED void *arg)
 	atomic_fetch_add(&ended, 1);
 }
 
-RT(a_worker_that_is_cancelled_while_it_waits_for_tasks_runs_the_next)
+RT(pool_idle_worker_cancelled_runs_next_task)
 {
 	gmp_pool *p = pool_new(1);
 
@@ -519,7 +519,7 @@ static void nest(void *arg)
 	count_task(NULL);
 }
 
-RT(a_task_submits_to_its_own_pool)
+RT(pool_task_may_submit_to_own_pool)
 {
 	nest_pool = pool_new(0);
 	submit(nest_pool, nest, (void *)10);
@@ -529,7 +529,7 @@ RT(a_task_submits_to_its_own_pool)
 
 /* --- resize --- */
 
-RT(a_larger_capacity_lets_those_who_wait_in)
+RT(pool_resize_up_admits_waiting_submitters)
 {
 	gmp_pool *p = pool_new(2);
 	struct submitter s[6];
@@ -555,7 +555,7 @@ RT(a_larger_capacity_lets_those_who_wait_in)
 	release_and_free(p);
 }
 
-RT(a_smaller_capacity_holds_once_enough_tasks_have_ended)
+RT(pool_resize_down_applies_as_tasks_end)
 {
 	gmp_pool *p = pool_new(8);
 	struct submitter s[2];
@@ -573,7 +573,7 @@ RT(a_smaller_capacity_holds_once_enough_tasks_have_ended)
 	}
 	let_through(1);
 	WAIT_FOR(gmp_pool_waiting(p) == 1 &&
-		 gmp_pool_running(p) == 3); /* one word, then the other */
+		 gmp_pool_running(p) == 3); /* two words, not written together */
 	let_through(4);
 	WAIT_FOR(gmp_pool_running(p) == 0);
 	CHECK(gmp_pool_idle(p) <= 3);
@@ -583,7 +583,7 @@ RT(a_smaller_capacity_holds_once_enough_tasks_have_ended)
 	CHECK_EQ(atomic_load(&ended), 10);
 }
 
-RT(a_smaller_capacity_sends_idle_workers_away)
+RT(pool_resize_down_ends_idle_workers)
 {
 	gmp_pool *p = pool_new(0);
 
@@ -603,7 +603,7 @@ RT(a_smaller_capacity_sends_idle_workers_away)
 
 /* --- options and errors --- */
 
-RT(prealloc_wants_a_capacity_and_takes_the_memory_first)
+RT(pool_prealloc_requires_capacity)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
 
@@ -624,7 +624,7 @@ RT(prealloc_wants_a_capacity_and_takes_the_memory_first)
 	release_and_free(p);
 }
 
-RT(options_that_make_no_sense_are_refused)
+RT(pool_bad_options_and_arguments_are_rejected)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT, none = { 0 };
 
@@ -655,7 +655,7 @@ RT(options_that_make_no_sense_are_refused)
 	gmp_pool_free(NULL);
 }
 
-RT(no_options_are_the_defaults)
+RT(pool_null_options_are_defaults)
 {
 	gmp_pool *p = gmp_pool_new(2, NULL);
 
@@ -671,7 +671,7 @@ static void check_name(UNUSED void *arg)
 	atomic_fetch_add(&ended, 1);
 }
 
-RT(workers_have_the_name_and_the_stack_that_was_asked_for)
+RT(pool_workers_have_name_and_stack_of_options)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
 
@@ -691,7 +691,7 @@ static void fork_task(void *arg)
 {
 	int status = -1;
 
-	WAIT_FOR(gmp_pool_waiting(arg) == 1); /* what the child would find to do */
+	WAIT_FOR(gmp_pool_waiting(arg) == 1); /* a task that the child would find */
 	pid_t pid = fork();
 
 	CHECK(pid >= 0);
@@ -723,12 +723,12 @@ static void fork_in_pool(UNUSED void *arg)
 	release_and_free(p);
 }
 
-TEST_PROCS(a_task_that_returns_in_a_forked_child_ends_it)
+TEST_PROCS(pool_task_returning_in_fork_child_exits_0)
 {
 	run_procs(procs, fork_in_pool, NULL);
 }
 
-TEST_PROCS(a_task_that_returns_in_a_forked_child_ends_it_where_each_is_a_thread)
+TEST_PROCS(pool_task_returning_in_fork_child_exits_0_threaded)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 
@@ -747,9 +747,9 @@ static void limited(UNUSED void *arg)
 		WAIT_FOR(atomic_load(&begun) == n);
 	}
 	CHECK_EQ(err, -EAGAIN);
-	CHECK(n >= 1); /* other Ps keep some for themselves */
+	CHECK(n >= 1); /* other Ps reserve some green threads */
 	CHECK_EQ(gmp_pool_running(p), n);
-	/* What was accepted runs, once there is room. */
+	/* Accepted tasks run once there is room. */
 	let_through(n);
 	WAIT_FOR(atomic_load(&ended) == n);
 	WAIT_FOR(gmp_pool_running(p) == 0);
@@ -758,7 +758,7 @@ static void limited(UNUSED void *arg)
 	CHECK_EQ(atomic_load(&ended), n + 1);
 }
 
-TEST_PROCS(a_worker_that_cannot_be_started_is_reported)
+TEST_PROCS(pool_worker_beyond_max_green_returns_eagain)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 
@@ -767,7 +767,7 @@ TEST_PROCS(a_worker_that_cannot_be_started_is_reported)
 	CHECK_EQ(gmp_run(limited, NULL, &cfg), 0);
 }
 
-TEST(without_a_runtime_there_is_no_pool)
+TEST(pool_new_without_runtime_returns_null)
 {
 	CHECK(gmp_pool_new(1, NULL) == NULL);
 	CHECK_EQ(gmp_run_id(), 0);

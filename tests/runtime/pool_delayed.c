@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests delayed tasks: when they begin, that they need no place before, and what a release drops. */
+/* Tests delayed tasks of gmp_pool: deadlines, places, capacity, and release. */
 #include "pool_util.h"
 
 struct late {
@@ -15,7 +15,7 @@ static void note_time(void *arg)
 	count_task(NULL);
 }
 
-RT(a_delayed_task_begins_when_its_time_has_come)
+RT(pool_delayed_task_begins_not_before_deadline)
 {
 	enum { N = 200 };
 	static struct late l[N];
@@ -32,7 +32,7 @@ RT(a_delayed_task_begins_when_its_time_has_come)
 	release_and_free(p);
 }
 
-RT(a_delayed_task_has_no_place_before)
+RT(pool_delayed_task_uses_no_place_before_deadline)
 {
 	gmp_pool *p = pool_new(2);
 
@@ -44,7 +44,7 @@ RT(a_delayed_task_has_no_place_before)
 	let_through(2);
 	WAIT_FOR(gmp_pool_running(p) == 0);
 	CHECK_EQ(gmp_pool_delayed(p), 100);
-	/* An earlier one goes first. */
+	/* A task with an earlier deadline runs first. */
 	CHECK_EQ(gmp_pool_submit_at(p, gmp_deadline(MS), count_task, NULL), 0);
 	WAIT_FOR(atomic_load(&ended) == 3);
 	CHECK_EQ(gmp_pool_delayed(p), 100);
@@ -52,7 +52,7 @@ RT(a_delayed_task_has_no_place_before)
 	CHECK_EQ(atomic_load(&ended), 3);
 }
 
-RT(delayed_tasks_that_are_due_keep_to_the_capacity)
+RT(pool_delayed_tasks_due_respect_capacity)
 {
 	gmp_pool *p = pool_new(3);
 
@@ -69,7 +69,7 @@ RT(delayed_tasks_that_are_due_keep_to_the_capacity)
 	release_and_free(p);
 }
 
-RT(submitters_that_wait_and_delayed_tasks_take_turns)
+RT(pool_delayed_tasks_and_submitters_alternate)
 {
 	gmp_pool *p = pool_new(1);
 	struct submitter s[5];
@@ -78,9 +78,8 @@ RT(submitters_that_wait_and_delayed_tasks_take_turns)
 	for (int i = 0; i < 5; i++)
 		CHECK_EQ(gmp_pool_submit_at(p, 0, gate_task, NULL), 0);
 	submitters_start(s, 5, p, gate_task);
-	gmp_sleep(
-		5 *
-		MS); /* due is due, though the pool may hear of it late: `alone` is what goes before */
+	/* `alone`: submitters served before the pool sees that the delayed tasks are due. */
+	gmp_sleep(5 * MS);
 	for (int i = 1, alone = 0; i <= 10; i++) {
 		let_through(1);
 		WAIT_FOR(atomic_load(&begun) == 1 + i);
@@ -98,7 +97,7 @@ RT(submitters_that_wait_and_delayed_tasks_take_turns)
 	release_and_free(p);
 }
 
-RT(delayed_tasks_that_wait_get_a_worker_each)
+RT(pool_delayed_tasks_that_wait_get_a_worker_each)
 {
 	gmp_pool *p = pool_new(0);
 
@@ -110,19 +109,19 @@ RT(delayed_tasks_that_wait_get_a_worker_each)
 	release_and_free(p);
 }
 
-static void again(void *arg)
+static void submit_again(void *arg)
 {
 	gmp_pool *p = arg;
 
 	if (atomic_fetch_add(&ended, 1) < 100)
-		CHECK_EQ(gmp_pool_submit_at(p, gmp_deadline(10 * US), again, p), 0);
+		CHECK_EQ(gmp_pool_submit_at(p, gmp_deadline(10 * US), submit_again, p), 0);
 }
 
-RT(a_delayed_task_submits_the_next)
+RT(pool_delayed_task_may_submit_next)
 {
 	gmp_pool *p = pool_new(1);
 
-	CHECK_EQ(gmp_pool_submit_at(p, 0, again, p), 0);
+	CHECK_EQ(gmp_pool_submit_at(p, 0, submit_again, p), 0);
 	WAIT_FOR(atomic_load(&ended) == 101);
 	release_and_free(p);
 }
@@ -137,7 +136,7 @@ static void dropped(gmp_fn fn, void *arg)
 	atomic_fetch_add(&drops, 1);
 }
 
-RT(a_release_gives_back_what_has_not_begun)
+RT(pool_release_drops_delayed_tasks_not_begun)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
 
@@ -160,7 +159,7 @@ RT(a_release_gives_back_what_has_not_begun)
 	CHECK_EQ(atomic_load(&ended), 1);
 }
 
-RT(extreme_deadlines_are_taken)
+RT(pool_delayed_extreme_deadlines_work)
 {
 	gmp_pool *p = pool_new(4);
 
@@ -173,19 +172,19 @@ RT(extreme_deadlines_are_taken)
 	release_and_free(p);
 }
 
-static void foreign_delays(void *arg)
+static void external_delays(void *arg)
 {
 	for (int i = 0; i < 200; i++)
 		CHECK_EQ(gmp_pool_submit_at(arg, gmp_deadline(i % 7 * 100 * US), count_task, NULL),
 			 0);
 }
 
-RT(foreign_threads_submit_delayed_tasks)
+RT(pool_delayed_submit_by_external_thread_works)
 {
 	gmp_pool *p = pool_new(4);
 	struct ext_thread f;
 
-	ext_thread_start(&f, foreign_delays, p);
+	ext_thread_start(&f, external_delays, p);
 	ext_thread_join(&f);
 	WAIT_FOR(atomic_load(&ended) == 200);
 	release_and_free(p);
@@ -196,7 +195,7 @@ static void wait_on(void *arg)
 	CHECK_EQ(gmp_sem_acquire(arg), 0);
 }
 
-static void crowded(UNUSED void *arg)
+static void delay_at_max_green(UNUSED void *arg)
 {
 	gmp_pool *p = pool_new(4);
 	gmp_g *g[8];
@@ -205,7 +204,7 @@ static void crowded(UNUSED void *arg)
 	for (int i = 0; i < 8; i++)
 		g[i] = spawn(wait_on, &stop);
 	CHECK_EQ(gmp_pool_submit_at(p, gmp_deadline(2 * MS), count_task, NULL), 0);
-	gmp_sleep(10 * MS); /* when its time comes there is room for no other green thread */
+	gmp_sleep(10 * MS); /* at its deadline max_green is reached */
 	CHECK_EQ(atomic_load(&ended), 0);
 	gmp_sem_release(&stop, 8);
 	for (int i = 0; i < 8; i++)
@@ -214,11 +213,11 @@ static void crowded(UNUSED void *arg)
 	release_and_free(p);
 }
 
-TEST_PROCS(a_delayed_task_that_finds_no_room_is_not_lost)
+TEST_PROCS(pool_delayed_task_at_max_green_is_not_lost)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 
 	cfg.procs = procs;
 	cfg.max_green = 9;
-	CHECK_EQ(gmp_run(crowded, NULL, &cfg), 0);
+	CHECK_EQ(gmp_run(delay_at_max_green, NULL, &cfg), 0);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests how pools end: release, reboot, free, foreign threads, and the end of the run. */
+/* Tests how gmp_pool ends: release, reboot, free, external threads, shutdown and fork. */
 #include "pool_util.h"
 
 /* --- release --- */
 
-RT(release_waits_for_what_runs)
+RT(pool_release_waits_for_running_tasks)
 {
 	gmp_pool *p = pool_new(5);
 
@@ -22,7 +22,7 @@ RT(release_waits_for_what_runs)
 	WAIT_FOR(stats().greens == 1);
 }
 
-RT(release_gives_up_at_its_deadline_and_tasks_go_on)
+RT(pool_release_timeout_lets_tasks_continue)
 {
 	gmp_pool *p = pool_new(5);
 
@@ -39,7 +39,7 @@ RT(release_gives_up_at_its_deadline_and_tasks_go_on)
 	CHECK_EQ(atomic_load(&ended), 5);
 }
 
-RT(release_with_a_deadline_in_the_past_is_a_try)
+RT(pool_release_past_deadline_makes_one_attempt)
 {
 	gmp_pool *p = pool_new(5);
 
@@ -51,12 +51,12 @@ RT(release_with_a_deadline_in_the_past_is_a_try)
 	let_through(2);
 	WAIT_FOR(gmp_pool_running(p) == 0);
 	CHECK_EQ(gmp_pool_idle(p), 2);
-	CHECK_EQ(gmp_pool_release(p, 0), 0); /* idle workers are nothing to wait for */
+	CHECK_EQ(gmp_pool_release(p, 0), 0); /* idle workers are not waited for */
 	CHECK_EQ(gmp_pool_idle(p), 0);
 	gmp_pool_free(p);
 }
 
-RT(release_refuses_submitters_that_wait)
+RT(pool_release_returns_epipe_to_waiting_submitters)
 {
 	gmp_pool *p = pool_new(1);
 	struct submitter s[5];
@@ -73,7 +73,7 @@ RT(release_refuses_submitters_that_wait)
 	CHECK_EQ(atomic_load(&ended), 1);
 }
 
-RT(what_was_accepted_before_a_release_runs)
+RT(pool_release_runs_accepted_tasks)
 {
 	gmp_pool *p = pool_new(0);
 
@@ -93,7 +93,7 @@ static void release_own(UNUSED void *arg)
 	atomic_fetch_add(&ended, 1);
 }
 
-RT(a_task_that_releases_its_own_pool_waits_for_the_others)
+RT(pool_release_by_own_task_waits_for_other_tasks)
 {
 	the_pool = pool_new(3);
 	fill_up(the_pool, 2);
@@ -113,7 +113,7 @@ static void free_own(UNUSED void *arg)
 	atomic_fetch_add(&ended, 1);
 }
 
-RT(a_task_frees_its_own_pool)
+RT(pool_free_by_own_task_works)
 {
 	the_pool = pool_new(3);
 	fill_up(the_pool, 2);
@@ -131,7 +131,7 @@ static void free_then_exit(UNUSED void *arg)
 	gmp_exit();
 }
 
-RT(a_task_frees_its_own_pool_and_exits)
+RT(pool_free_by_own_task_before_gmp_exit_works)
 {
 	the_pool = pool_new(1);
 	submit(the_pool, free_then_exit, NULL);
@@ -139,7 +139,7 @@ RT(a_task_frees_its_own_pool_and_exits)
 	CHECK_EQ(atomic_load(&ended), 1);
 }
 
-RT(free_releases_and_waits)
+RT(pool_free_waits_for_running_tasks)
 {
 	gmp_pool *p = pool_new(4);
 
@@ -150,7 +150,7 @@ RT(free_releases_and_waits)
 	WAIT_FOR(stats().greens == 1);
 }
 
-/* The task is done before its submitter's call has returned, and the pool goes. */
+/* The pool is freed when its tasks have ended, perhaps before submit has returned. */
 struct brief {
 	gmp_pool *p;
 	gmp_wg wg;
@@ -168,7 +168,7 @@ static void brief_submit(void *arg)
 	gmp_pool_submit(b->p, brief_done, &b->wg);
 }
 
-RT(a_pool_may_be_freed_once_its_tasks_are_done)
+RT(pool_free_racing_return_of_submit_works)
 {
 	for (int i = 0, n = (int)check_scaled(2000); i < n; i++) {
 		struct brief b = { pool_new(1), GMP_WG_INIT };
@@ -186,7 +186,7 @@ RT(a_pool_may_be_freed_once_its_tasks_are_done)
 
 /* --- reboot --- */
 
-RT(a_released_pool_is_used_again_after_a_reboot)
+RT(pool_reboot_after_release_works)
 {
 	gmp_pool *p = pool_new(3);
 
@@ -210,8 +210,8 @@ static void add_to_sum(void *arg)
 	atomic_fetch_add(&sum, (intptr_t)arg);
 }
 
-/* One function for all tasks, and the memory taken first; idle workers come and go between. */
-RT(a_preallocated_pool_of_one_function_computes_the_same_after_each_reboot)
+/* A pool with one function and preallocated memory; its idle workers end in between. */
+RT(pool_prealloc_invoke_works_after_each_reboot)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
 
@@ -227,7 +227,7 @@ RT(a_preallocated_pool_of_one_function_computes_the_same_after_each_reboot)
 			CHECK_EQ(gmp_pool_invoke(p, (void *)i), 0);
 		WAIT_FOR(gmp_pool_running(p) == 0);
 		CHECK_EQ(atomic_load(&sum), 499500);
-		WAIT_FOR(gmp_pool_idle(p) == 0); /* these expire, too */
+		WAIT_FOR(gmp_pool_idle(p) == 0); /* preallocated workers expire, too */
 		CHECK_EQ(gmp_pool_invoke(p, (void *)500), 0);
 		CHECK_EQ(gmp_pool_release(p, gmp_deadline(PATIENCE)), 0);
 		CHECK_EQ(atomic_load(&sum), 500000);
@@ -237,7 +237,7 @@ RT(a_preallocated_pool_of_one_function_computes_the_same_after_each_reboot)
 	release_and_free(p);
 }
 
-RT(tasks_that_outlive_a_release_count_after_the_reboot)
+RT(pool_reboot_counts_tasks_from_before_release)
 {
 	gmp_pool *p = pool_new(2);
 
@@ -256,12 +256,12 @@ RT(tasks_that_outlive_a_release_count_after_the_reboot)
 
 static atomic_int released;
 
-static void release_it(void *p)
+static void release_pool(void *p)
 {
 	atomic_store(&released, gmp_pool_release(p, GMP_FOREVER) + 1);
 }
 
-RT(a_release_that_waits_ends_though_the_pool_is_opened_again)
+RT(pool_release_waiting_during_reboot_returns)
 {
 	for (int now = 0; now < 2; now++) {
 		gmp_pool *p = pool_new(3);
@@ -269,9 +269,9 @@ RT(a_release_that_waits_ends_though_the_pool_is_opened_again)
 
 		atomic_store(&released, 0);
 		fill_up(p, 2);
-		g = spawn(release_it, p);
+		g = spawn(release_pool, p);
 		WAIT_FOR(gmp_pool_try_submit(p, count_task, NULL) == -EPIPE);
-		if (now) /* they may end before the pool is opened again, or after it */
+		if (now) /* the tasks end before the reboot, or after it */
 			let_through(2);
 		CHECK_EQ(gmp_pool_reboot(p), 0);
 		if (!now) {
@@ -286,9 +286,9 @@ RT(a_release_that_waits_ends_though_the_pool_is_opened_again)
 	}
 }
 
-/* --- foreign threads --- */
+/* --- external threads --- */
 
-static void release_without_a_green_thread(void *p)
+static void release_at_max_green(void *p)
 {
 	int64_t deadline = gmp_deadline(20 * MS);
 
@@ -301,15 +301,15 @@ static void fill_the_run(UNUSED void *arg)
 	gmp_pool *p = pool_new(9);
 	struct ext_thread f;
 
-	fill_up(p, 9); /* the caller is the tenth */
-	ext_thread_start(&f, release_without_a_green_thread, p);
+	fill_up(p, 9); /* the caller is the tenth G */
+	ext_thread_start(&f, release_at_max_green, p);
 	ext_thread_join(&f);
 	let_through(9);
 	gmp_pool_free(p);
 	CHECK_EQ(atomic_load(&ended), 9);
 }
 
-TEST_PROCS(a_foreign_thread_that_nobody_can_wait_for_releases_until_its_deadline)
+TEST_PROCS(pool_release_by_external_thread_at_max_green_times_out)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 
@@ -318,20 +318,20 @@ TEST_PROCS(a_foreign_thread_that_nobody_can_wait_for_releases_until_its_deadline
 	CHECK_EQ(gmp_run(fill_the_run, NULL, &c), 0);
 }
 
-static void foreign_submit(void *arg)
+static void external_submit(void *arg)
 {
 	for (int i = 0, n = (int)check_scaled(500); i < n; i++)
 		CHECK_EQ(gmp_pool_submit(arg, i % 2 ? count_task : yield_task, (void *)1), 0);
 }
 
-RT(foreign_threads_submit_and_wait_for_places)
+RT(pool_submit_by_external_threads_waits_for_place)
 {
 	gmp_pool *p = pool_new(2);
 	struct ext_thread f[3];
 	int n = (int)check_scaled(500) * 3;
 
 	for (int i = 0; i < 3; i++)
-		ext_thread_start(&f[i], foreign_submit, p);
+		ext_thread_start(&f[i], external_submit, p);
 	for (int i = 0; i < 3; i++)
 		ext_thread_join(&f[i]);
 	WAIT_FOR(atomic_load(&ended) == n);
@@ -339,7 +339,7 @@ RT(foreign_threads_submit_and_wait_for_places)
 	release_and_free(p);
 }
 
-static void foreign_ends_it(void *arg)
+static void external_release_and_free(void *arg)
 {
 	gmp_pool *p = arg;
 
@@ -352,17 +352,17 @@ static void foreign_ends_it(void *arg)
 	CHECK_EQ(atomic_load(&ended), 2);
 }
 
-RT(a_foreign_thread_releases_and_frees_a_pool)
+RT(pool_release_and_free_by_external_thread_work)
 {
 	gmp_pool *p = pool_new(2);
 	struct ext_thread f;
 
 	fill_up(p, 2);
-	ext_thread_start(&f, foreign_ends_it, p);
+	ext_thread_start(&f, external_release_and_free, p);
 	ext_thread_join(&f);
 }
 
-TEST(under_gmp_start_a_pool_serves_a_foreign_main)
+TEST(pool_in_started_runtime_serves_external_main_thread)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 
@@ -379,7 +379,7 @@ TEST(under_gmp_start_a_pool_serves_a_foreign_main)
 	CHECK_EQ(gmp_stop(), 0);
 }
 
-static void in_a_blocking_section(UNUSED void *arg)
+static void submit_in_blocking_code(UNUSED void *arg)
 {
 	gmp_pool *p = pool_new(1);
 
@@ -391,18 +391,18 @@ static void in_a_blocking_section(UNUSED void *arg)
 	CHECK_EQ(atomic_load(&ended), 2);
 }
 
-RT(blocking_code_may_submit)
+RT(pool_submit_in_blocking_code_works)
 {
-	join(spawn(in_a_blocking_section, NULL));
+	join(spawn(submit_in_blocking_code, NULL));
 }
 
-/* --- the end of the run --- */
+/* --- shutdown and fork --- */
 
 static gmp_pool *kept;
 static struct submitter waiting[3];
 static struct ext_thread waiter;
 
-static void foreign_waits(void *arg)
+static void external_submit_waiting(void *arg)
 {
 	atomic_store(&waiting[2].result, gmp_pool_submit(arg, count_task, NULL));
 }
@@ -414,11 +414,11 @@ static void end_in_use(UNUSED void *arg)
 	submitters_start(waiting, 2, kept, count_task);
 	CHECK_EQ(gmp_pool_submit_at(kept, gmp_deadline(3600 * SEC), count_task, NULL), 0);
 	atomic_store(&waiting[2].result, 1);
-	ext_thread_start(&waiter, foreign_waits, kept);
+	ext_thread_start(&waiter, external_submit_waiting, kept);
 	WAIT_FOR(gmp_pool_waiting(kept) == 3);
 }
 
-static void use_dead(gmp_pool *p)
+static void check_esrch(gmp_pool *p)
 {
 	CHECK_EQ(gmp_pool_submit(p, count_task, NULL), -ESRCH);
 	CHECK_EQ(gmp_pool_submit_at(p, 0, count_task, NULL), -ESRCH);
@@ -434,18 +434,18 @@ static void use_dead(gmp_pool *p)
 
 static void next_run(UNUSED void *arg)
 {
-	use_dead(kept);
+	check_esrch(kept);
 	gmp_pool_free(kept);
 }
 
-TEST_PROCS(a_pool_in_use_ends_with_its_run)
+TEST_PROCS(pool_calls_after_run_ended_return_esrch)
 {
 	for (int i = 0; i < 20; i++) {
 		atomic_store(&begun, 0);
 		run_procs(procs, end_in_use, NULL);
 		CHECK_EQ(pthread_join(waiter.thread, NULL), 0);
 		CHECK_EQ(atomic_load(&waiting[2].result), -ESRCH);
-		use_dead(kept);
+		check_esrch(kept);
 		if (i % 2)
 			run_procs(procs, next_run, NULL);
 		else
@@ -455,7 +455,7 @@ TEST_PROCS(a_pool_in_use_ends_with_its_run)
 
 static atomic_int enough;
 
-static void submit_for_ever(void *arg)
+static void submit_until_esrch(void *arg)
 {
 	int err;
 
@@ -471,13 +471,13 @@ static void end_under_load(void *arg)
 
 	kept = pool_new(5);
 	for (int i = 0; i < 2; i++)
-		ext_thread_start(&f[i], submit_for_ever, kept);
+		ext_thread_start(&f[i], submit_until_esrch, kept);
 	for (int i = 0; i < 3; i++)
-		gmp_go(submit_for_ever, kept);
+		gmp_go(submit_until_esrch, kept);
 	WAIT_FOR(atomic_load(&ended) > 100);
 }
 
-TEST_PROCS(a_run_ends_while_everybody_submits)
+TEST_PROCS(pool_submit_racing_shutdown_returns_esrch)
 {
 	for (int i = 0, n = (int)check_scaled(30); i < n; i++) {
 		struct ext_thread f[2];
@@ -496,7 +496,7 @@ static void fork_in_task(UNUSED void *arg)
 
 	CHECK(pid >= 0);
 	if (pid == 0) {
-		use_dead(the_pool);
+		check_esrch(the_pool);
 		gmp_pool_free(the_pool);
 		_exit(0);
 	}
@@ -507,7 +507,7 @@ static void fork_in_task(UNUSED void *arg)
 	atomic_fetch_add(&ended, 1);
 }
 
-RT(the_child_of_a_fork_has_no_use_of_a_pool)
+RT(pool_calls_in_fork_child_return_esrch)
 {
 	the_pool = pool_new(1);
 	submit(the_pool, fork_in_task, NULL);

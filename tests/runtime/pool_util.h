@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of pools share: tasks that count themselves and stand at a gate. */
+/* Shared by the pool tests: tasks that count themselves and wait at a gate. */
 #ifndef TESTS_RUNTIME_POOL_UTIL_H
 #define TESTS_RUNTIME_POOL_UTIL_H
 
@@ -49,7 +49,7 @@ static inline void let_through(int n)
 	CHECK_EQ(gmp_sem_release(&gate, n), 0);
 }
 
-/* With the defaults, but that idle places stay however slow the machine is. */
+/* A pool with default options, except that idle workers never end. */
 static inline gmp_pool *pool_new(int capacity)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
@@ -66,7 +66,7 @@ static inline void submit(gmp_pool *p, gmp_fn fn, void *arg)
 	CHECK_EQ(gmp_pool_submit(p, fn, arg), 0);
 }
 
-/* n tasks that stand at the gate, all begun. */
+/* Submit n tasks that wait at the gate; returns once all have begun. */
 static inline void fill_up(gmp_pool *p, int n)
 {
 	int before = atomic_load(&begun);
@@ -76,13 +76,13 @@ static inline void fill_up(gmp_pool *p, int n)
 	WAIT_FOR(atomic_load(&begun) == before + n);
 }
 
-/* One who submits a task that counts itself, and keeps the result. */
+/* A green thread that submits one task and keeps the result. */
 struct submitter {
 	gmp_pool *p;
 	gmp_fn fn;
 	void *arg;
 	int64_t deadline;
-	atomic_int result; /* 1: not yet */
+	atomic_int result; /* 1: submit has not returned */
 	gmp_g *g;
 };
 
@@ -95,7 +95,7 @@ static inline void submitter_main(void *arg)
 	atomic_store(&s->result, result);
 }
 
-/* They wait one after the other, in the order of s[]. */
+/* Start n submitters that wait in the order of s[]. */
 static inline void submitters_start(struct submitter *s, int n, gmp_pool *p, gmp_fn fn)
 {
 	for (int i = 0; i < n; i++) {

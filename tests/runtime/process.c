@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of waiting for children: what is told, who may wait, and that nobody else has to. */
+/* Tests gmp_waitpid: results, several waiters, cancellation, shutdown, and no thread per wait. */
 #define _GNU_SOURCE 1
 #include "process_util.h"
 
@@ -26,7 +26,7 @@ static void one_child(UNUSED void *arg)
 	CHECK_EQ(gmp_waitpid(c.pid, &status, WNOHANG), -ECHILD);
 }
 
-RT(the_end_of_a_child_is_told_with_its_status)
+RT(waitpid_returns_status_of_ended_child)
 {
 	struct waiting w;
 	struct ext_thread f;
@@ -37,7 +37,7 @@ RT(the_end_of_a_child_is_told_with_its_status)
 	ext_thread_join(&f);
 	c = start(0);
 	w = (struct waiting){ .pid = c.pid };
-	gmp_g *g = spawn(wait_for_it, &w);
+	gmp_g *g = spawn(wait_for_child, &w);
 
 	run_a_while();
 	CHECK(!atomic_load(&w.done));
@@ -53,7 +53,7 @@ RT(the_end_of_a_child_is_told_with_its_status)
 	CHECK_EQ(stats().descriptors, 0);
 }
 
-RT(what_is_no_child_of_ours_is_echild)
+RT(waitpid_of_non_child_returns_echild)
 {
 	int status;
 
@@ -77,12 +77,12 @@ static void many(UNUSED void *arg)
 		c[i] = start(i);
 		w[i] = (struct waiting){ .pid = c[i].pid };
 		if (i)
-			g[i] = spawn(wait_for_it, &w[i]);
+			g[i] = spawn(wait_for_child, &w[i]);
 		else
-			ext_thread_start(&f, wait_for_it, &w[i]);
+			ext_thread_start(&f, wait_for_child, &w[i]);
 	}
 	wait_parked(N - 1);
-	CHECK(stats().threads < N); /* no thread each */
+	CHECK(stats().threads < N); /* not one thread per wait */
 	for (int i = N; i-- > 0;) {
 		for (int k = 0; k < i; k++)
 			CHECK(!atomic_load(&w[k].done));
@@ -96,18 +96,18 @@ static void many(UNUSED void *arg)
 	}
 }
 
-RT(many_wait_each_for_its_child_and_keep_no_thread)
+RT(waitpid_of_25_children_uses_no_thread_each)
 {
 	check_skip_on_valgrind("Valgrind knows no pidfds");
 	many(NULL);
 }
 
-RT(of_two_who_wait_for_one_child_one_gets_it)
+RT(waitpid_of_same_child_by_two_waiters_reaps_once)
 {
 	check_skip_on_valgrind("Valgrind knows no pidfds");
 	struct child c = start(3);
 	struct waiting w[2] = { { .pid = c.pid }, { .pid = c.pid } };
-	gmp_g *a = spawn(wait_for_it, &w[0]), *b = spawn(wait_for_it, &w[1]);
+	gmp_g *a = spawn(wait_for_child, &w[0]), *b = spawn(wait_for_child, &w[1]);
 
 	wait_parked(2);
 	let_go(&c);
@@ -117,13 +117,13 @@ RT(of_two_who_wait_for_one_child_one_gets_it)
 	CHECK(w[0].result == -ECHILD || w[1].result == -ECHILD);
 }
 
-RT(cancellation_ends_the_wait_for_one_child)
+RT(waitpid_cancelled_leaves_child_unreaped)
 {
 	check_skip_on_valgrind("Valgrind knows no pidfds");
 	struct child c = start(5);
 	struct waiting w = { .pid = c.pid };
 	int fds = count_fds();
-	gmp_g *g = spawn(wait_for_it, &w);
+	gmp_g *g = spawn(wait_for_child, &w);
 
 	wait_parked(1);
 	CHECK_EQ(gmp_cancel(g), 0);
@@ -145,8 +145,8 @@ static void wait_for_group(pid_t pid, pid_t group)
 		CHECK_EQ(setpgid(c.pid, c.pid), 0);
 	if (group)
 		w.pid = -c.pid;
-	g = spawn(wait_for_it, &w);
-	run_a_while(); /* others run, on one P too */
+	g = spawn(wait_for_child, &w);
+	run_a_while(); /* other Gs run, also on one P */
 	WAIT_FOR(stats().greens_blocked == 1);
 	CHECK(!atomic_load(&w.done));
 	let_go(&c);
@@ -155,18 +155,18 @@ static void wait_for_group(pid_t pid, pid_t group)
 	CHECK_EQ(WEXITSTATUS(w.status), 9);
 }
 
-RT(any_child_and_groups_go_the_way_of_blocking_code)
+RT(waitpid_of_any_child_or_group_is_blocking_code)
 {
 	wait_for_group(-1, 0);
 	wait_for_group(0, 0);
 	wait_for_group(0, 1);
 }
 
-RT(stops_are_told_to_who_asks_for_them)
+RT(waitpid_wuntraced_and_wcontinued_report_changes)
 {
 	struct child c = start(0);
 	struct waiting w = { .pid = c.pid, .flags = WUNTRACED };
-	gmp_g *g = spawn(wait_for_it, &w);
+	gmp_g *g = spawn(wait_for_child, &w);
 
 	run_a_while();
 	CHECK_EQ(kill(c.pid, SIGSTOP), 0);
@@ -174,7 +174,7 @@ RT(stops_are_told_to_who_asks_for_them)
 	CHECK_EQ(w.result, c.pid);
 	CHECK(WIFSTOPPED(w.status));
 	w = (struct waiting){ .pid = c.pid, .flags = WCONTINUED };
-	g = spawn(wait_for_it, &w);
+	g = spawn(wait_for_child, &w);
 	run_a_while();
 	CHECK_EQ(kill(c.pid, SIGCONT), 0);
 	join(g);
@@ -184,7 +184,7 @@ RT(stops_are_told_to_who_asks_for_them)
 	CHECK_EQ(gmp_waitpid(c.pid, NULL, 0), c.pid);
 }
 
-RT(without_a_descriptor_to_spare_it_waits_as_blocking_code)
+RT(waitpid_without_spare_fd_is_blocking_code)
 {
 	struct child c = start(4);
 	struct waiting w = { .pid = c.pid };
@@ -192,9 +192,9 @@ RT(without_a_descriptor_to_spare_it_waits_as_blocking_code)
 	gmp_g *g;
 
 	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &r), 0);
-	none = (struct rlimit){ 3, r.rlim_max }; /* those that are open stay */
+	none = (struct rlimit){ 3, r.rlim_max }; /* open fds stay valid */
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-	g = spawn(wait_for_it, &w);
+	g = spawn(wait_for_child, &w);
 	run_a_while();
 	CHECK_EQ(stats().descriptors, 0);
 	CHECK(!atomic_load(&w.done));
@@ -205,7 +205,7 @@ RT(without_a_descriptor_to_spare_it_waits_as_blocking_code)
 	CHECK_EQ(WEXITSTATUS(w.status), 4);
 }
 
-RT(a_child_that_nobody_is_told_of_is_echild_in_the_end)
+RT(waitpid_with_sigchld_ignored_returns_echild)
 {
 	check_skip_on_valgrind("Valgrind knows no pidfds");
 	struct waiting w;
@@ -215,7 +215,7 @@ RT(a_child_that_nobody_is_told_of_is_echild_in_the_end)
 	CHECK(signal(SIGCHLD, SIG_IGN) != SIG_ERR);
 	c = start(0);
 	w = (struct waiting){ .pid = c.pid };
-	g = spawn(wait_for_it, &w);
+	g = spawn(wait_for_child, &w);
 	wait_parked(1);
 	let_go(&c);
 	join(g);
@@ -228,11 +228,11 @@ static struct waiting left[3];
 static void leave_waiting(UNUSED void *arg)
 {
 	for (int i = 0; i < 3; i++)
-		CHECK_EQ(gmp_go(wait_for_it, &left[i]), 0);
+		CHECK_EQ(gmp_go(wait_for_child, &left[i]), 0);
 	wait_parked(3);
 }
 
-TEST_PROCS(a_run_that_ends_meanwhile_leaves_no_descriptor)
+TEST_PROCS(waitpid_killed_at_shutdown_leaks_no_fd)
 {
 	check_skip_on_valgrind("Valgrind knows no pidfds");
 	struct child c = start(6);
@@ -250,7 +250,7 @@ TEST_PROCS(a_run_that_ends_meanwhile_leaves_no_descriptor)
 	CHECK_EQ(waitpid(c.pid, NULL, 0), c.pid);
 }
 
-TEST(a_foreign_thread_that_waits_when_the_run_ends_gets_esrch)
+TEST(waitpid_by_external_thread_at_shutdown_returns_esrch)
 {
 	check_skip_on_valgrind("Valgrind knows no pidfds");
 	struct child c = start(6);
@@ -259,7 +259,7 @@ TEST(a_foreign_thread_that_waits_when_the_run_ends_gets_esrch)
 	int fds = count_fds();
 
 	CHECK_EQ(gmp_start(NULL), 0);
-	ext_thread_start(&f, wait_for_it, &w);
+	ext_thread_start(&f, wait_for_child, &w);
 	WAIT_FOR(stats().descriptors == 1);
 	usleep(2000);
 	CHECK_EQ(gmp_stop(), 0);
@@ -275,7 +275,7 @@ static void ignore(UNUSED int signo)
 {
 }
 
-RT(a_storm_of_signals_does_not_show)
+RT(waitpid_during_signals_every_100_us_works)
 {
 	struct itimerval t = { { 0, 100 }, { 0, 100 } };
 	struct sigaction sa = { .sa_handler = ignore, .sa_flags = SA_ONSTACK }; /* no SA_RESTART */

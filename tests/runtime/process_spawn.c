@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What gmp_process_spawn promises: what the child gets, and what is left when there is none. */
+/* Tests gmp_process_spawn: what the child inherits, and that a failure leaves no child or fd. */
 #define _GNU_SOURCE 1
 #include "process_util.h"
 
@@ -26,7 +26,7 @@ static int exit_status(pid_t pid)
 	return WEXITSTATUS(status);
 }
 
-/* Run it; what it has written is in buf; its exit status. */
+/* Run a child; copies its output to buf and returns its exit status. */
 static int output_of(gmp_process_opts o, char *buf, size_t n)
 {
 	gmp_process p;
@@ -66,7 +66,7 @@ RT(spawn_child_runs_and_its_status_is_read)
 {
 	struct ext_thread f;
 
-	run_some(NULL); /* the run has its descriptors now */
+	run_some(NULL); /* the runtime has opened its fds now */
 	run_some(NULL);
 	ext_thread_start(&f, run_some, NULL);
 	ext_thread_join(&f);
@@ -140,7 +140,7 @@ RT(spawn_streams_go_where_opts_say)
 	check_output(o, "out\n");
 	CHECK_EQ(pread(fd, buf, sizeof(buf), 0), 4);
 	CHECK(memcmp(buf, "err\n", 4) == 0);
-	CHECK_EQ(fcntl(fd, F_GETFD), 0); /* it is the caller's, as it was */
+	CHECK_EQ(fcntl(fd, F_GETFD), 0); /* the caller's fd is unchanged */
 	o.out.kind = GMP_PROCESS_NULL;
 	o.err.kind = GMP_PROCESS_PIPE;
 	CHECK_EQ(gmp_process_spawn(&p, &o), 0);
@@ -157,7 +157,7 @@ RT(spawn_streams_go_where_opts_say)
 	unlink(path);
 }
 
-/* Blocking in the child, although our ends are not. */
+/* Blocking in the child, although the parent's ends are not. */
 RT(spawn_pipe_ends_of_child_are_blocking)
 {
 	gmp_process_opts o = opts_for(SH("cat /proc/self/fdinfo/0 /proc/self/fdinfo/1"));
@@ -179,9 +179,9 @@ RT(spawn_pipe_ends_of_child_are_blocking)
 	CHECK_EQ(exit_status(p.pid), 0);
 }
 
-/* --- what the child has --- */
+/* --- what the child inherits --- */
 
-RT(spawn_environment_directory_and_path)
+RT(spawn_passes_environment_directory_and_path)
 {
 	gmp_process_opts o = opts_for(SH("echo $GMP_TEST_A-$GMP_TEST_B; pwd"));
 
@@ -220,7 +220,7 @@ static void check_signals(UNUSED void *arg)
 	char buf[4096];
 
 	CHECK_EQ(output_of(o, buf, sizeof(buf)), 0);
-	CHECK_EQ(mask_of(buf, "SigBlk:"), bit(SIGUSR2)); /* main's, and nothing of an M's */
+	CHECK_EQ(mask_of(buf, "SigBlk:"), bit(SIGUSR2)); /* the mask of main, not of an M */
 	CHECK_EQ(mask_of(buf, "SigIgn:") & (bit(SIGPIPE) | bit(SIGTERM) | bit(SIGUSR1)), 0);
 	CHECK(mask_of(buf, "SigIgn:") & bit(SIGHUP)); /* the program ignores it, as nohup would */
 	CHECK_EQ(mask_of(buf, "SigCgt:"), 0);
@@ -231,7 +231,7 @@ static void check_signals_on_all_kinds(UNUSED void *arg)
 	gmp_chan *c = gmp_chan_new(sizeof(int), 1);
 	struct ext_thread f;
 
-	CHECK_EQ(gmp_signal_notify(c, SIGTERM), 0); /* Ms let it through, and handle it */
+	CHECK_EQ(gmp_signal_notify(c, SIGTERM), 0); /* Ms unblock and handle SIGTERM */
 	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
 	check_signals(NULL);
 	ext_thread_start(&f, check_signals, NULL);
@@ -245,7 +245,7 @@ static void check_signals_on_all_kinds(UNUSED void *arg)
 	struct sigaction sa;
 
 	CHECK_EQ(sigaction(SIGPIPE, NULL, &sa), 0);
-	CHECK(sa.sa_handler == SIG_IGN); /* ours is as it was */
+	CHECK(sa.sa_handler == SIG_IGN); /* the parent's disposition is unchanged */
 	CHECK_EQ(sigaction(SIGCHLD, NULL, &sa), 0);
 	CHECK(sa.sa_handler == SIG_DFL);
 }
@@ -277,7 +277,7 @@ RT(spawn_child_ends_on_sigterm)
 	gmp_process_close(&p);
 }
 
-RT(spawn_group_and_session)
+RT(spawn_group_and_session_flags_set_ids)
 {
 	/* pid, group, session */
 	gmp_process_opts o = opts_for(SH("read a b c d e f g </proc/self/stat; echo $a $e $f"));
@@ -296,7 +296,7 @@ RT(spawn_group_and_session)
 	}
 }
 
-/* Each M waits with a slack of 1 ns, which is none of the child's business. */
+/* Each M waits with a slack of 1 ns, which the child must not inherit. */
 static long slack_wanted;
 
 static void check_slack(UNUSED void *arg)
@@ -325,11 +325,11 @@ TEST_PROCS(spawn_child_has_timer_slack_of_program)
 	CHECK_EQ(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), slack_wanted);
 }
 
-/* --- descriptors --- */
+/* --- file descriptors --- */
 
 static void check_descriptors(UNUSED void *arg)
 {
-	/* the shell's own: 0 to 2; ls has one more for the folder */
+	/* fds 0 to 2, and one that ls opens for the folder */
 	gmp_process_opts o = opts_for(ARGV("/bin/ls", "/proc/self/fd"));
 	int l = gmp_listen("tcp", "127.0.0.1:0"), p[2];
 
@@ -337,7 +337,7 @@ static void check_descriptors(UNUSED void *arg)
 	o.in.kind = GMP_PROCESS_NULL;
 	o.err.kind = GMP_PROCESS_STDOUT;
 	check_output(o, "0\n1\n2\n3\n");
-	CHECK_EQ(pipe(p), 0); /* those the program lets through are its own affair */
+	CHECK_EQ(pipe(p), 0); /* fds without close-on-exec are inherited */
 	CHECK_EQ(fcntl(p[0], F_DUPFD, 200), 200);
 	char buf[256];
 
@@ -369,7 +369,7 @@ static void close_others(void)
 TEST_PROCS(spawn_child_gets_no_descriptor_of_gmp)
 {
 	check_skip_on_valgrind("Valgrind has descriptors of its own");
-	close_others(); /* the descriptors that the test inherited */
+	close_others(); /* the fds that the test inherited */
 	run_procs(procs, check_descriptors, NULL);
 }
 
@@ -414,13 +414,13 @@ static void run_without_standard_streams(void)
 	_exit(20);
 }
 
-TEST_PROCS(spawn_with_standard_streams_closed_in_parent)
+TEST_PROCS(spawn_with_standard_streams_closed_works)
 {
 	procs_of_child = procs;
 	CHECK_EQ(in_child(run_without_standard_streams), 0);
 }
 
-/* Standard descriptors of the caller's, exchanged. */
+/* Swap the caller's standard fds. */
 static void exchange_streams(void)
 {
 	int out = memfd_create("out", 0), err = memfd_create("err", 0);
@@ -536,7 +536,7 @@ RT(spawn_failure_is_reported_and_leaves_nothing)
 	CHECK_EQ(stats().descriptors, 0);
 }
 
-RT(spawn_without_spare_descriptors_fails_before_there_is_a_child)
+RT(spawn_without_spare_fds_returns_emfile_without_child)
 {
 	gmp_process_opts o = opts_for(SH("exit 5"));
 	int fds, started = 0;
@@ -576,7 +576,7 @@ TEST(spawn_without_runtime_returns_esrch)
 	CHECK_EQ(gmp_process_spawn(&p, &o), -ESRCH);
 }
 
-/* --- the P, and the end of the run --- */
+/* --- concurrency and shutdown --- */
 
 static atomic_int beats, stop;
 
@@ -594,7 +594,7 @@ static void spawn_and_wait(UNUSED void *arg)
 		check_output(opts_for(SH("echo x")), "x\n");
 }
 
-RT(spawn_many_at_once_from_green_and_external_threads)
+RT(spawn_concurrent_from_green_and_external_threads_works)
 {
 	atomic_store(&stop, 0);
 	gmp_g *g = spawn(beat, NULL);
@@ -607,7 +607,7 @@ RT(spawn_many_at_once_from_green_and_external_threads)
 	check_no_child();
 }
 
-static void spawn_on_and_on(UNUSED void *arg)
+static void spawn_until_killed(UNUSED void *arg)
 {
 	gmp_process_opts o = opts_for(ARGV("/bin/true"));
 
@@ -625,11 +625,11 @@ static void spawn_on_and_on(UNUSED void *arg)
 static void leave_spawning(void *n)
 {
 	for (int i = 0; i < 4; i++)
-		CHECK_EQ(gmp_go(spawn_on_and_on, NULL), 0);
+		CHECK_EQ(gmp_go(spawn_until_killed, NULL), 0);
 	gmp_sleep((intptr_t)n * 300 * US);
 }
 
-/* A green thread that is killed in the call, in the middle or just after it, has closed what it had. */
+/* A green thread that is killed during the call or just after it leaks no fd. */
 TEST_PROCS(spawn_shutdown_during_call_leaves_no_descriptor)
 {
 	int fds = count_fds();

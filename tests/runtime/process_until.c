@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What gmp_waitpid_until promises. */
+/* Tests gmp_waitpid_until: timeout, cancellation, races with the end of the child, shutdown. */
 #define _GNU_SOURCE 1
 #include "process_util.h"
 
@@ -16,7 +16,7 @@ static pid_t any(UNUSED struct child *c)
 /* A wait by the child's pidfd, and a wait that has nothing to poll. */
 static pid_t (*const kinds[])(struct child *c) = { own, any };
 
-static void give_up(void *p)
+static void time_out(void *p)
 {
 	struct child *c = p;
 	int status = -7;
@@ -41,8 +41,8 @@ RT(waitpid_timeout_leaves_child_unreaped)
 	int status, fds = count_fds();
 	struct ext_thread f;
 
-	give_up(&c);
-	ext_thread_start(&f, give_up, &c);
+	time_out(&c);
+	ext_thread_start(&f, time_out, &c);
 	ext_thread_join(&f);
 	CHECK_EQ(count_fds(), fds);
 	CHECK_EQ(stats().descriptors, 0);
@@ -131,7 +131,7 @@ RT(waitpid_for_any_child_is_cut_by_cancellation)
 	gmp_g *g = spawn(wait_forever_cut, (void *)(intptr_t)-1);
 
 	gmp_sleep(5 * MS);
-	CHECK_EQ(stats().greens_blocked, 0); /* it keeps no thread */
+	CHECK_EQ(stats().greens_blocked, 0); /* the wait keeps no thread */
 	CHECK_EQ(gmp_cancel(g), 0);
 	join(g);
 	let_go(&c);
@@ -164,9 +164,9 @@ RT(waitpid_without_spare_descriptor_times_out)
 	int status;
 
 	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &r), 0);
-	none = (struct rlimit){ 3, r.rlim_max }; /* open descriptors stay */
+	none = (struct rlimit){ 3, r.rlim_max }; /* open fds stay valid */
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-	give_up(&c);
+	time_out(&c);
 	let_go(&c);
 	CHECK_EQ(gmp_waitpid_until(c.pid, &status, 0, gmp_deadline(PATIENCE)), c.pid);
 	CHECK_EQ(WEXITSTATUS(status), 4);
@@ -177,9 +177,9 @@ static void wait_in_virtual_time(void *arg)
 {
 	struct child *c = arg;
 
-	give_up(c);
+	time_out(c);
 	let_go(c);
-	/* the child needs some of the machine's time to end, and a clock that jumped would not grant it */
+	/* the child needs real time to end, so the virtual clock must not jump */
 	CHECK_EQ(gmp_waitpid_until(-1, NULL, 0, gmp_deadline(PATIENCE)), c->pid);
 }
 

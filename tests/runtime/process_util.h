@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of child processes share: children that end when the test says so, and waits. */
+/* Shared by the tests of child processes: children that end on request, and waits for them. */
 #ifndef TESTS_RUNTIME_PROCESS_UTIL_H
 #define TESTS_RUNTIME_PROCESS_UTIL_H
 
@@ -7,7 +7,7 @@
 
 #include "io_util.h"
 
-/* A child that ends with that status once its end of the pipe is closed; which is ours then. */
+/* A child that exits with a given status once the test closes the pipe end `leash`. */
 struct child {
 	pid_t pid;
 	int leash;
@@ -29,7 +29,7 @@ UNUSED static struct child start(int status)
 	if (c.pid == 0) {
 		char b;
 
-		/* those of the children before it are inherited too */
+		/* close inherited pipe ends of earlier children */
 		for (int fd = 3; fd < 256; fd++)
 			if (fd != p[0])
 				close(fd);
@@ -48,7 +48,7 @@ struct waiting {
 	atomic_int done;
 };
 
-UNUSED static void wait_for_it(void *arg)
+UNUSED static void wait_for_child(void *arg)
 {
 	struct waiting *w = arg;
 

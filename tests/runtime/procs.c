@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that gmp_set_procs changes the number of Ps while everything runs, and waits for nobody. */
+/* Tests that gmp_set_procs changes the number of Ps while Gs run, without waiting for any G. */
 #include "util.h"
 
 static atomic_int together, most, release_all;
 
-/* Notes how many run at the same instant. */
+/* Record the largest number of Gs that run at the same instant. */
 static void occupy(UNUSED void *arg)
 {
 	int n = atomic_fetch_add(&together, 1) + 1;
@@ -16,7 +16,7 @@ static void occupy(UNUSED void *arg)
 		gmp_checkpoint();
 }
 
-RT(set_procs_returns_the_old_number)
+RT(set_procs_returns_previous_number)
 {
 	int old = procs;
 
@@ -35,7 +35,7 @@ RT(set_procs_returns_the_old_number)
 	CHECK_EQ(gmp_set_procs(1), 1);
 }
 
-RT(set_procs_out_of_range_is_einval)
+RT(set_procs_out_of_range_returns_einval)
 {
 	CHECK_EQ(gmp_set_procs(0), -EINVAL);
 	CHECK_EQ(gmp_set_procs(-1), -EINVAL);
@@ -45,19 +45,19 @@ RT(set_procs_out_of_range_is_einval)
 	CHECK_EQ(gmp_procs(), procs);
 }
 
-TEST(set_procs_without_a_runtime_is_esrch)
+TEST(set_procs_without_runtime_returns_esrch)
 {
 	CHECK_EQ(gmp_set_procs(2), -ESRCH);
 }
 
-RT(after_growth_that_many_run_at_once)
+RT(set_procs_up_runs_that_many_gs_at_once)
 {
 	gmp_g *g[7];
 
 	CHECK_EQ(gmp_set_procs(8), procs);
 	for (int i = 0; i < 7; i++)
 		g[i] = spawn(occupy, NULL);
-	/* Each of the seven keeps its P to itself until all have been seen together. */
+	/* Each of the seven Gs keeps its P until all seven run at once. */
 	WAIT_FOR(atomic_load(&together) == 7);
 	atomic_store(&release_all, 1);
 	for (int i = 0; i < 7; i++)
@@ -66,10 +66,10 @@ RT(after_growth_that_many_run_at_once)
 
 static atomic_int inside, most_inside, inside_stop;
 
-/* Counts those that run between two yields, and its own turns. */
+/* Count the Gs that run at once between two yields, and the rounds of this G. */
 static void count_inside(void *arg)
 {
-	atomic_long *turns = arg;
+	atomic_long *rounds = arg;
 
 	while (!atomic_load(&inside_stop)) {
 		int n = atomic_fetch_add(&inside, 1) + 1;
@@ -80,36 +80,37 @@ static void count_inside(void *arg)
 		for (int i = 0; i < 200; i++)
 			__asm__ volatile("" ::: "memory");
 		atomic_fetch_sub(&inside, 1);
-		atomic_fetch_add(turns, 1);
+		atomic_fetch_add(rounds, 1);
 		gmp_yield();
 	}
 }
 
-/* Each of them has been through n more switches. */
-static void wait_turns(atomic_long *turns, int count, long n)
+/* Wait until each G has made n more rounds. */
+static void wait_rounds(atomic_long *rounds, int count, long n)
 {
 	for (int i = 0; i < count; i++) {
-		long seen = atomic_load(&turns[i]);
+		long seen = atomic_load(&rounds[i]);
 
-		WAIT_FOR(atomic_load(&turns[i]) >= seen + n);
+		WAIT_FOR(atomic_load(&rounds[i]) >= seen + n);
 	}
 }
 
-RT(after_shrinking_no_more_than_that_many_run_at_once)
+RT(set_procs_down_runs_no_more_gs_at_once)
 {
-	static atomic_long turns[16];
+	static atomic_long rounds[16];
 	gmp_g *g[16];
 
 	CHECK_EQ(gmp_set_procs(4), procs);
 	for (int i = 0; i < 16; i++)
-		g[i] = spawn(count_inside, &turns[i]);
-	wait_turns(turns, 16, 10);
+		g[i] = spawn(count_inside, &rounds[i]);
+	wait_rounds(rounds, 16, 10);
 	CHECK_EQ(gmp_set_procs(1), 4);
-	/* The Ps that are to go go at their next switch. */
-	wait_turns(turns, 16, 3);
+	/* Removed Ps stop at their next switch. */
+	wait_rounds(rounds, 16, 3);
 	atomic_store(&most_inside, 0);
-	wait_turns(turns, 16, 100);
-	CHECK(atomic_load(&most_inside) == 1 || stats().spares > 0); /* for one that stood still */
+	wait_rounds(rounds, 16, 100);
+	/* or a spare P ran for a stalled one */
+	CHECK(atomic_load(&most_inside) == 1 || stats().spares > 0);
 	atomic_store(&inside_stop, 1);
 	for (int i = 0; i < 16; i++)
 		join(g[i]);
@@ -125,7 +126,7 @@ static void spin_hard(UNUSED void *arg)
 	atomic_fetch_sub(&spinning, 1);
 }
 
-TEST(set_procs_does_not_wait_for_a_running_green_thread)
+TEST(set_procs_does_not_wait_for_running_green_thread)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 	gmp_g *g[3], *h;
@@ -135,7 +136,7 @@ TEST(set_procs_does_not_wait_for_a_running_green_thread)
 	for (int i = 0; i < 3; i++)
 		g[i] = spawn(spin_hard, NULL);
 	WAIT_FOR(atomic_load(&spinning) == 3);
-	/* Three Ps are busy with threads that never switch: neither call may wait for them. */
+	/* Three Gs never switch: neither call may wait for their Ps. */
 	CHECK_EQ(gmp_set_procs(1), 4);
 	CHECK_EQ(gmp_procs(), 1);
 	CHECK_EQ(gmp_set_procs(6), 1);
@@ -157,7 +158,7 @@ static void add_one(void *arg)
 	atomic_fetch_add((atomic_int *)arg, 1);
 }
 
-RT(what_was_queued_on_a_p_that_goes_still_runs)
+RT(set_procs_down_keeps_queued_gs_of_removed_p)
 {
 	static atomic_int count;
 	enum { N = 1000 };
@@ -187,7 +188,7 @@ static void sleep_a_little(void *arg)
 	atomic_fetch_add((atomic_int *)arg, 1);
 }
 
-RT(timers_of_a_p_that_goes_still_fire)
+RT(set_procs_down_keeps_timers_of_removed_p)
 {
 	static atomic_int count;
 	enum { N = 200 };
@@ -216,7 +217,7 @@ static void nap(UNUSED void *arg)
 	gmp_sleep(5 * MS);
 }
 
-RT(a_green_thread_on_a_p_that_goes_is_no_deadlock)
+RT(set_procs_down_with_running_g_is_no_deadlock)
 {
 	for (int i = 0; i < 30; i++) {
 		CHECK(gmp_set_procs(4) > 0);
@@ -225,8 +226,7 @@ RT(a_green_thread_on_a_p_that_goes_is_no_deadlock)
 		gmp_sleep(100 * US);
 		burn(MS);
 		CHECK_EQ(gmp_set_procs(1), 4);
-		/* The others fall asleep meanwhile; this one runs, though perhaps on none of the
-		 * Ps that count. */
+		/* The other Gs sleep meanwhile; this G runs, perhaps on a removed P. */
 		burn(10 * MS);
 		gmp_yield();
 	}
@@ -240,16 +240,16 @@ static void spin_till_stop(UNUSED void *arg)
 	atomic_fetch_sub(&spinning, 1);
 }
 
-RT(timers_fire_after_the_other_p_has_gone)
+RT(timer_fires_after_other_p_was_removed)
 {
 	for (int i = 0; i < 300; i++) {
 		gmp_g *g;
 
 		CHECK(gmp_set_procs(2) > 0);
-		gmp_yield(); /* a P that was alone is open to thieves from its next switch on */
+		gmp_yield(); /* a single P can be stolen from only after its next switch */
 		atomic_store(&spin_stop, 0);
 		g = spawn(spin_till_stop, NULL);
-		while (!atomic_load(&spinning)) /* on the other P: this loop gives way to nobody */
+		while (!atomic_load(&spinning)) /* on the other P: this loop never yields */
 			;
 		CHECK_EQ(gmp_set_procs(1), 2);
 		atomic_store(&spin_stop, 1);
@@ -271,7 +271,7 @@ static void resize(void *arg)
 	}
 }
 
-RT(resizing_from_several_threads_at_once_loses_nothing)
+RT(set_procs_concurrent_loses_no_green_thread)
 {
 	static atomic_int count;
 	static gmp_g *g[100];
@@ -295,16 +295,16 @@ RT(resizing_from_several_threads_at_once_loses_nothing)
 	ext_thread_join(&f);
 }
 
-static atomic_int met;
+static atomic_int arrived;
 
-static void meet(void *arg)
+static void arrive_and_wait(void *arg)
 {
-	atomic_fetch_add(&met, 1);
-	while (atomic_load(&met) < *(int *)arg)
+	atomic_fetch_add(&arrived, 1);
+	while (atomic_load(&arrived) < *(int *)arg)
 		;
 }
 
-RT(all_ps_are_there_after_resizing_from_several_threads)
+RT(set_procs_concurrent_leaves_all_ps_usable)
 {
 	int all = 6;
 
@@ -324,10 +324,10 @@ RT(all_ps_are_there_after_resizing_from_several_threads)
 		ext_thread_join(&f);
 		CHECK(gmp_set_procs(all) > 0);
 		CHECK_EQ(gmp_procs(), all);
-		/* Each keeps its P until all six have one. */
-		atomic_store(&met, 0);
+		/* Each G keeps its P until all six run. */
+		atomic_store(&arrived, 0);
 		for (int i = 0; i < all; i++)
-			g[i] = spawn(meet, &all);
+			g[i] = spawn(arrive_and_wait, &all);
 		for (int i = 0; i < all; i++)
 			join(g[i]);
 	}
@@ -338,7 +338,7 @@ static void resize_once(void *arg)
 	*(int *)arg = gmp_set_procs(3);
 }
 
-RT(set_procs_works_from_a_foreign_thread)
+RT(set_procs_from_external_thread_works)
 {
 	struct ext_thread f;
 	int old = 0;

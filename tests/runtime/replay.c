@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * On one P in virtual time: does the seed repeat a run step by step?
+ * Tests that on one P in virtual time the seed repeats a run step by step.
  *
- * A program is 50 green threads which, by numbers drawn from the program's own, select, send, receive,
- * lock, sleep, set timers, wait for conditions and cancel each other.  Each step leaves a record: who,
- * what, with which result, when.  Two runs of a program with one seed must leave the same records, bit
- * for bit.
+ * A program is 50 green threads that select, send, receive, lock, sleep, set timers, wait for
+ * conditions and cancel each other, driven by random numbers of the program. Each step leaves a
+ * record: green thread, operation, result, time. Two runs of a program with one seed must leave
+ * equal records.
  */
 #include <stdbool.h>
 #include <time.h>
@@ -15,7 +15,7 @@
 enum { GREENS = 50, STEPS = 16, CHANNELS = 6, MUTEXES = 4, TIMERS = 3, MOST = 8 * GREENS * STEPS };
 
 struct record {
-	uint16_t who, what;
+	uint16_t worker_id, what;
 	int32_t result;
 	int64_t when;
 };
@@ -51,15 +51,16 @@ static unsigned draw(struct worker *w, unsigned n)
 	return (unsigned)((w->rng * UINT64_C(0x2545f4914f6cdd1d)) >> 33) % n;
 }
 
-static void note(struct program *p, int who, int what, int64_t result)
+static void note(struct program *p, int worker_id, int what, int64_t result)
 {
 	struct trace *t = p->trace;
 
 	CHECK(t->n < MOST);
-	t->r[t->n++] = (struct record){ (uint16_t)who, (uint16_t)what, (int32_t)result, gmp_now() };
+	t->r[t->n++] =
+		(struct record){ (uint16_t)worker_id, (uint16_t)what, (int32_t)result, gmp_now() };
 }
 
-/* Short, so that many end at the same time. */
+/* Short deadlines, so that many expire at the same time. */
 static int64_t soon(struct worker *w)
 {
 	return gmp_deadline(draw(w, 5) * MS);
@@ -171,7 +172,7 @@ static int step(struct worker *w, unsigned what)
 	case 11: return do_spawn(w);
 	case 12:
 		if (draw(w, 4) == 0)
-			return gmp_cancel(p->g[w->id - w->id % 2]); /* the one before, or itself */
+			return gmp_cancel(p->g[w->id - w->id % 2]); /* its neighbour or itself */
 								    /* fall through */
 	default: gmp_yield(); return 0;
 	}
@@ -212,7 +213,7 @@ static void run_program(void *arg)
 		p->w[i] = (struct worker){ p, (p->number * GREENS + (uint64_t)i + 1) << 20 | 1, i };
 		p->g[i] = spawn(work, &p->w[i]);
 	}
-	CHECK_EQ(gmp_wg_wait(&p->done), 0); /* until then some may be cancelled */
+	CHECK_EQ(gmp_wg_wait(&p->done), 0); /* the workers may be cancelled until here */
 	for (int i = 0; i < GREENS; i++)
 		join(p->g[i]);
 	for (int i = 0; i < TIMERS; i++)
@@ -249,18 +250,18 @@ static void check_same(const struct trace *a, const struct trace *b, uint64_t nu
 		i++;
 	check_failed("program %llu, seed %llu: step %zu of %zu and %zu: green thread %u, %u",
 		     (unsigned long long)number, (unsigned long long)seed, i, a->n, b->n,
-		     a->r[i].who, b->r[i].who);
+		     a->r[i].worker_id, b->r[i].worker_id);
 }
 
 static struct trace first, second, other;
 
 #ifdef __SANITIZE_THREAD__
-enum { PROGRAMS = 100 }; /* to it each of their 150 green threads is some 150 us */
+enum { PROGRAMS = 100 }; /* ThreadSanitizer needs about 150 us per green thread */
 #else
 enum { PROGRAMS = 1000 };
 #endif
 
-TEST(a_seed_repeats_a_run_bit_for_bit_and_another_seed_does_not)
+TEST(replay_same_seed_repeats_run_and_other_seed_differs)
 {
 	const char *from = getenv("REPLAY_FROM");
 	uint64_t begin = from ? strtoull(from, NULL, 10) : 1;
@@ -273,11 +274,11 @@ TEST(a_seed_repeats_a_run_bit_for_bit_and_another_seed_does_not)
 		run(number, number + 1000000, &other);
 		differ += !same(&first, &other);
 	}
-	fprintf(stderr, "%d of %d programs ran otherwise with another seed\n", differ, programs);
+	fprintf(stderr, "%d of %d programs ran differently with another seed\n", differ, programs);
 	CHECK(differ >= programs - programs / 100);
 }
 
-/* Computing takes real time, by which the watcher would have it yield. */
+/* Computing takes real time, after which sysmon would preempt the G. */
 static void compute(void *arg)
 {
 	struct worker *w = arg;
@@ -306,7 +307,7 @@ static void computing(void *arg)
 		join(p->g[i]);
 }
 
-TEST(how_long_a_green_thread_computes_decides_nothing)
+TEST(replay_is_independent_of_computing_time)
 {
 	struct trace *t[2] = { &first, &second };
 
@@ -320,7 +321,7 @@ TEST(how_long_a_green_thread_computes_decides_nothing)
 		CHECK_EQ(gmp_run(computing, &p, &c), 0);
 	}
 	check_same(&first, &second, 0, 7);
-	for (size_t i = 0; i < 8; i += 2) { /* nobody was interrupted */
+	for (size_t i = 0; i < 8; i += 2) { /* no G was preempted */
 		CHECK_EQ(first.r[i].what, 102);
 		CHECK_EQ(first.r[i + 1].what, 103);
 	}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the promises of gmp_run, gmp_start and gmp_stop: what they do, and what they return. */
+/* Tests gmp_run, gmp_start and gmp_stop: configuration, environment, results and errors. */
 #define _GNU_SOURCE
 #include <sched.h>
 
 #include "runtime_util.h"
 
-TEST_PROCS(run_runs_the_entry_once_with_its_argument)
+TEST_PROCS(run_calls_entry_once)
 {
 	run_procs(procs, count_run, NULL);
 	CHECK_EQ(atomic_load(&ran), 1);
@@ -13,7 +13,7 @@ TEST_PROCS(run_runs_the_entry_once_with_its_argument)
 	CHECK_EQ(atomic_load(&ran), 2);
 }
 
-TEST(run_without_a_configuration_works)
+TEST(run_with_null_config_works)
 {
 	CHECK_EQ(gmp_run(count_run, NULL, NULL), 0);
 	CHECK_EQ(atomic_load(&ran), 1);
@@ -25,7 +25,7 @@ static void exit_app(UNUSED void *arg)
 	gmp_exit();
 }
 
-TEST_PROCS(exit_in_the_entry_ends_the_run)
+TEST_PROCS(gmp_exit_in_entry_ends_run)
 {
 	run_procs(procs, exit_app, NULL);
 	CHECK_EQ(atomic_load(&ran), 1);
@@ -36,7 +36,7 @@ static void see_procs(void *arg)
 	*(int *)arg = gmp_procs();
 }
 
-TEST(procs_is_what_the_configuration_says_and_0_without_a_runtime)
+TEST(procs_equals_config_and_is_0_without_runtime)
 {
 	for (int n = 1; n <= 8; n++) {
 		gmp_config c = GMP_CONFIG_INIT;
@@ -50,7 +50,7 @@ TEST(procs_is_what_the_configuration_says_and_0_without_a_runtime)
 	CHECK_EQ(gmp_procs(), 0);
 }
 
-TEST(procs_comes_from_the_environment)
+TEST(procs_default_comes_from_environment)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 	int seen = -1;
@@ -62,7 +62,7 @@ TEST(procs_comes_from_the_environment)
 	CHECK_EQ(seen, 3);
 }
 
-TEST(the_configuration_beats_the_environment)
+TEST(procs_of_config_overrides_environment)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 	int seen = -1;
@@ -82,7 +82,7 @@ static void bad_env(const char *name, const char *value)
 	CHECK_EQ(atomic_load(&ran), 0);
 }
 
-TEST(a_bad_environment_is_einval)
+TEST(run_bad_environment_returns_einval)
 {
 	bad_env("GMP_PROCS", "-1");
 	bad_env("GMP_PROCS", "many");
@@ -98,7 +98,7 @@ TEST(a_bad_environment_is_einval)
 	CHECK_EQ(atomic_load(&ran), 1);
 }
 
-TEST(procs_is_1_where_affinity_leaves_one_cpu)
+TEST(procs_with_affinity_of_one_cpu_is_1)
 {
 	cpu_set_t set, one;
 	int seen = -1;
@@ -117,7 +117,7 @@ TEST(procs_is_1_where_affinity_leaves_one_cpu)
 	CHECK_EQ(seen, 1);
 }
 
-TEST(procs_is_never_more_than_affinity_leaves)
+TEST(procs_default_is_at_most_cpus_in_affinity)
 {
 	cpu_set_t set;
 	int seen = -1;
@@ -137,7 +137,7 @@ static void both_refuse(const gmp_config *c)
 	CHECK_EQ(atomic_load(&ran), 0);
 }
 
-TEST(a_bad_configuration_is_einval)
+TEST(run_bad_config_returns_einval)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 
@@ -169,7 +169,7 @@ TEST(a_bad_configuration_is_einval)
 	CHECK_EQ(atomic_load(&ran), 1);
 }
 
-TEST(a_thousand_ps_work)
+TEST(run_with_1024_ps_works)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 	int seen = -1;
@@ -185,7 +185,7 @@ static void start_again(UNUSED void *arg)
 	CHECK_EQ(gmp_start(NULL), -EBUSY);
 }
 
-RT(a_runtime_inside_a_runtime_is_ebusy)
+RT(run_inside_run_returns_ebusy)
 {
 	struct ext_thread f;
 
@@ -195,26 +195,26 @@ RT(a_runtime_inside_a_runtime_is_ebusy)
 	CHECK_EQ(gmp_procs(), procs);
 }
 
-static void run_it(void *arg)
+static void run_count(void *arg)
 {
 	run_procs(*(int *)arg, count_run, NULL);
 }
 
-TEST_PROCS(run_works_on_any_thread)
+TEST_PROCS(run_works_on_any_os_thread)
 {
 	for (int i = 0; i < 10; i++) {
 		struct ext_thread f;
 
-		ext_thread_start(&f, run_it, &procs);
+		ext_thread_start(&f, run_count, &procs);
 		CHECK_EQ(pthread_join(f.thread, NULL), 0);
 	}
-	run_it(&procs);
+	run_count(&procs);
 	CHECK_EQ(atomic_load(&ran), 11);
 }
 
 /* ---- start and stop */
 
-TEST_PROCS(start_runs_green_threads_beside_a_foreign_caller)
+TEST_PROCS(start_runs_green_threads_beside_external_caller)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 	gmp_g *g[100];
@@ -240,7 +240,7 @@ static void stop_eperm(UNUSED void *arg)
 	CHECK_EQ(gmp_stop(), -EPERM);
 }
 
-TEST(stop_from_a_green_thread_is_eperm)
+TEST(stop_from_green_thread_returns_eperm)
 {
 	CHECK_EQ(gmp_start(NULL), 0);
 	join(spawn(stop_eperm, NULL));
@@ -252,7 +252,7 @@ static void stop_einval(UNUSED void *arg)
 	CHECK_EQ(gmp_stop(), -EINVAL);
 }
 
-RT(stop_of_a_run_is_einval)
+RT(stop_of_gmp_run_returns_einval)
 {
 	struct ext_thread f;
 
@@ -260,7 +260,7 @@ RT(stop_of_a_run_is_einval)
 	ext_thread_join(&f);
 }
 
-TEST_PROCS(stop_drops_what_lives)
+TEST_PROCS(stop_kills_remaining_green_threads)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 
@@ -268,14 +268,14 @@ TEST_PROCS(stop_drops_what_lives)
 	CHECK_EQ(gmp_start(&c), 0);
 	gmp_wg_add(&never, 1);
 	for (int i = 0; i < 20; i++) {
-		CHECK_EQ(gmp_go(step_for_ever, NULL), 0);
+		CHECK_EQ(gmp_go(step_and_yield, NULL), 0);
 		CHECK_EQ(gmp_go(step_and_check, NULL), 0);
 		CHECK_EQ(gmp_go(step_after_sleep, NULL), 0);
 		CHECK_EQ(gmp_go(wait_never, NULL), 0);
 	}
 	WAIT_FOR(atomic_load(&steps) > 1000);
 	CHECK_EQ(gmp_stop(), 0);
-	nobody_steps_any_more();
+	check_no_steps();
 }
 
 static void stop_it(UNUSED void *arg)
@@ -283,7 +283,7 @@ static void stop_it(UNUSED void *arg)
 	CHECK_EQ(gmp_stop(), 0);
 }
 
-TEST(stop_works_from_another_foreign_thread)
+TEST(stop_from_other_external_thread_works)
 {
 	struct ext_thread f;
 
@@ -293,7 +293,7 @@ TEST(stop_works_from_another_foreign_thread)
 	CHECK_EQ(gmp_procs(), 0);
 }
 
-TEST_PROCS(a_started_runtime_that_sleeps_is_not_a_deadlock)
+TEST_PROCS(start_idle_runtime_is_no_deadlock)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests what becomes of those who live when a run ends: green threads are dropped, and what they waited
- * for stays usable; foreign threads hear of it. */
+/*
+ * Tests shutdown: remaining Gs are killed, the objects they waited on stay usable, and external
+ * threads that wait for the runtime get -ESRCH.
+ */
 #include "runtime_util.h"
 
 static gmp_mutex held, kept;
@@ -9,14 +11,14 @@ static gmp_rwmutex rw_held, rw_read;
 static void leave_yielders(UNUSED void *arg)
 {
 	for (int i = 0; i < 50; i++)
-		CHECK_EQ(gmp_go(step_for_ever, NULL), 0);
+		CHECK_EQ(gmp_go(step_and_yield, NULL), 0);
 	WAIT_FOR(atomic_load(&steps) >= 500);
 }
 
-TEST_PROCS(ready_green_threads_are_dropped_when_the_entry_returns)
+TEST_PROCS(shutdown_kills_runnable_green_threads)
 {
 	run_procs(procs, leave_yielders, NULL);
-	nobody_steps_any_more();
+	check_no_steps();
 }
 
 static void leave_sleepers(UNUSED void *arg)
@@ -26,22 +28,22 @@ static void leave_sleepers(UNUSED void *arg)
 	WAIT_FOR(atomic_load(&steps) >= 50);
 }
 
-TEST_PROCS(sleeping_green_threads_are_dropped_when_the_entry_returns)
+TEST_PROCS(shutdown_kills_sleeping_green_threads)
 {
 	run_procs(procs, leave_sleepers, NULL);
-	nobody_steps_any_more();
+	check_no_steps();
 }
 
 static void leave_unstarted(UNUSED void *arg)
 {
 	for (int i = 0; i < 1000; i++)
-		CHECK_EQ(gmp_go(step_for_ever, NULL), 0);
+		CHECK_EQ(gmp_go(step_and_yield, NULL), 0);
 }
 
-TEST_PROCS(green_threads_that_never_ran_are_dropped)
+TEST_PROCS(shutdown_kills_green_threads_that_never_ran)
 {
 	run_procs(procs, leave_unstarted, NULL);
-	nobody_steps_any_more();
+	check_no_steps();
 }
 
 static void leave_runners(UNUSED void *arg)
@@ -50,10 +52,10 @@ static void leave_runners(UNUSED void *arg)
 	WAIT_FOR(atomic_load(&steps) > 0);
 }
 
-TEST_PROCS(running_green_threads_are_dropped_at_their_next_checkpoint)
+TEST_PROCS(shutdown_kills_running_green_threads_at_checkpoint)
 {
 	run_procs(procs, leave_runners, NULL);
-	nobody_steps_any_more();
+	check_no_steps();
 }
 
 static atomic_int run_started, run_done;
@@ -74,7 +76,7 @@ static void leave_running(UNUSED void *arg)
 	WAIT_FOR(atomic_load(&run_started));
 }
 
-TEST_PROCS(run_waits_for_what_runs_on_other_threads)
+TEST_PROCS(shutdown_waits_for_gs_running_on_other_threads)
 {
 	run_procs(procs, leave_running, NULL);
 	CHECK_EQ(atomic_load(&run_done), 1);
@@ -83,31 +85,31 @@ TEST_PROCS(run_waits_for_what_runs_on_other_threads)
 static void lock_held(UNUSED void *arg)
 {
 	gmp_mutex_lock(&held);
-	CHECK(!"a dropped green thread went on");
+	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
 static void rlock_held(UNUSED void *arg)
 {
 	gmp_rwmutex_rlock(&rw_held);
-	CHECK(!"a dropped green thread went on");
+	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
 static void wlock_held(UNUSED void *arg)
 {
 	gmp_rwmutex_lock(&rw_held);
-	CHECK(!"a dropped green thread went on");
+	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
 static void wlock_read(UNUSED void *arg)
 {
 	gmp_rwmutex_lock(&rw_read);
-	CHECK(!"a dropped green thread went on");
+	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
 static void rlock_read(UNUSED void *arg)
 {
 	gmp_rwmutex_rlock(&rw_read);
-	CHECK(!"a dropped green thread went on");
+	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
 static void keep_lock(UNUSED void *arg)
@@ -131,7 +133,7 @@ static void leave_waiters(UNUSED void *arg)
 		CHECK_EQ(gmp_go(wait_never, NULL), 0);
 	}
 	wait_parked(16);
-	/* held off by those who want to write */
+	/* these readers wait behind the queued writers */
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(gmp_go(rlock_read, NULL), 0);
 	wait_parked(19);
@@ -159,18 +161,18 @@ static void use_objects(UNUSED void *arg)
 	}
 }
 
-TEST_PROCS(objects_that_dropped_green_threads_waited_on_stay_usable)
+TEST_PROCS(shutdown_leaves_waited_on_objects_usable)
 {
 	for (int i = 0; i < 3; i++) {
 		run_procs(procs, leave_waiters, NULL);
-		/* What was held stays held. */
+		/* Held locks stay held. */
 		CHECK_EQ(gmp_mutex_try_lock(&held), -EAGAIN);
 		CHECK_EQ(gmp_mutex_try_lock(&kept), -EAGAIN);
 		CHECK_EQ(gmp_rwmutex_try_rlock(&rw_held), -EAGAIN);
 		CHECK_EQ(gmp_rwmutex_try_lock(&rw_read), -EAGAIN);
 		CHECK_EQ(gmp_mutex_lock_until(&held, gmp_deadline(MS)), -ETIMEDOUT);
 		CHECK_EQ(gmp_wg_wait_until(&never, gmp_deadline(MS)), -ETIMEDOUT);
-		/* Nobody waits any more: readers may come in beside the one reader. */
+		/* No waiter is queued any more: a reader may join the one reader. */
 		CHECK_EQ(gmp_rwmutex_try_rlock(&rw_read), 0);
 		CHECK_EQ(gmp_rwmutex_runlock(&rw_read), 0);
 		CHECK_EQ(gmp_mutex_unlock(&held), 0);
@@ -185,7 +187,7 @@ TEST_PROCS(objects_that_dropped_green_threads_waited_on_stay_usable)
 
 static atomic_int locking, locked;
 
-static void lock_foreign(UNUSED void *arg)
+static void lock_external(UNUSED void *arg)
 {
 	atomic_store(&locking, 1);
 	CHECK_EQ(gmp_mutex_lock(&kept), 0);
@@ -196,7 +198,7 @@ static void lock_foreign(UNUSED void *arg)
 static void lock_kept(UNUSED void *arg)
 {
 	gmp_mutex_lock(&kept);
-	CHECK(!"a dropped green thread went on");
+	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
 static struct ext_thread locker;
@@ -206,14 +208,14 @@ static void leave_woken(UNUSED void *arg)
 	CHECK_EQ(gmp_mutex_lock(&kept), 0);
 	CHECK_EQ(gmp_go(lock_kept, NULL), 0);
 	gmp_yield();
-	ext_thread_start(&locker, lock_foreign, NULL);
+	ext_thread_start(&locker, lock_external, NULL);
 	WAIT_FOR(atomic_load(&locking));
 	gmp_sleep(100 * US);
 	/* Wakes the green thread, which is first in the queue but never runs again. */
 	CHECK_EQ(gmp_mutex_unlock(&kept), 0);
 }
 
-TEST(a_wake_up_given_to_a_dropped_green_thread_is_not_lost)
+TEST(shutdown_passes_on_wakeup_of_killed_waiter)
 {
 	for (int i = 0; i < 5; i++) {
 		memset(&kept, 0, sizeof(kept));
@@ -236,10 +238,10 @@ static void leave_owners(UNUSED void *arg)
 		CHECK_EQ(gmp_go(rlock_held, NULL), 0);
 	CHECK_EQ(gmp_go(wlock_read, NULL), 0);
 	wait_parked(5);
-	ext_thread_start(&locker, lock_foreign, NULL);
+	ext_thread_start(&locker, lock_external, NULL);
 	WAIT_FOR(atomic_load(&locking));
-	gmp_sleep(5 * MS); /* so long that a mutex is handed over */
-	/* they have the locks now, and do not run any more */
+	gmp_sleep(5 * MS); /* long enough for a hand-over of the mutex */
+	/* these hand the locks to Gs that never run again */
 	CHECK_EQ(gmp_mutex_unlock(&kept), 0);
 	CHECK_EQ(gmp_rwmutex_unlock(&rw_held), 0);
 	CHECK_EQ(gmp_rwmutex_runlock(&rw_read), 0);
@@ -248,7 +250,7 @@ static void leave_owners(UNUSED void *arg)
 	CHECK_EQ(gmp_rwmutex_try_rlock(&rw_read), -EAGAIN);
 }
 
-TEST(a_lock_handed_over_to_a_dropped_green_thread_is_not_lost)
+TEST(shutdown_passes_on_lock_handed_to_killed_waiter)
 {
 	for (int i = 0; i < 5; i++) {
 		atomic_store(&locking, 0);
@@ -265,26 +267,26 @@ TEST(a_lock_handed_over_to_a_dropped_green_thread_is_not_lost)
 	}
 }
 
-static void lock_it(void *m)
+static void lock_local(void *m)
 {
 	gmp_mutex_lock(m);
-	CHECK(!"a dropped green thread went on");
+	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
-static void lock_it_for_writing(void *rw)
+static void wlock_local(void *rw)
 {
 	gmp_rwmutex_lock(rw);
-	CHECK(!"a dropped green thread went on");
+	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
-static void lock_it_for_reading(void *rw)
+static void rlock_local(void *rw)
 {
 	gmp_rwmutex_rlock(rw);
-	CHECK(!"a dropped green thread went on");
+	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
-/* Locks that are gone with the stack they lay on. */
-static void leave_owners_of_nothing(UNUSED void *arg)
+/* Locks on a stack that is gone when the run ends. */
+static void leave_owners_of_local_locks(UNUSED void *arg)
 {
 	gmp_mutex m = GMP_MUTEX_INIT;
 	gmp_rwmutex held_here = GMP_RWMUTEX_INIT, read_here = GMP_RWMUTEX_INIT;
@@ -292,9 +294,9 @@ static void leave_owners_of_nothing(UNUSED void *arg)
 	CHECK_EQ(gmp_mutex_lock(&m), 0);
 	CHECK_EQ(gmp_rwmutex_lock(&held_here), 0);
 	CHECK_EQ(gmp_rwmutex_rlock(&read_here), 0);
-	CHECK_EQ(gmp_go(lock_it, &m), 0);
-	CHECK_EQ(gmp_go(lock_it_for_reading, &held_here), 0);
-	CHECK_EQ(gmp_go(lock_it_for_writing, &read_here), 0);
+	CHECK_EQ(gmp_go(lock_local, &m), 0);
+	CHECK_EQ(gmp_go(rlock_local, &held_here), 0);
+	CHECK_EQ(gmp_go(wlock_local, &read_here), 0);
 	wait_parked(3);
 	gmp_sleep(5 * MS);
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
@@ -305,9 +307,9 @@ static void leave_owners_of_nothing(UNUSED void *arg)
 	memset(&read_here, 0, sizeof(read_here));
 }
 
-TEST(a_lock_that_is_gone_with_the_run_is_left_alone)
+TEST(shutdown_does_not_touch_locks_on_killed_stacks)
 {
-	run_procs(1, leave_owners_of_nothing, NULL);
+	run_procs(1, leave_owners_of_local_locks, NULL);
 }
 
 static gmp_g *parked_g;
@@ -327,11 +329,11 @@ static void leave_joiner(UNUSED void *arg)
 	parked_g = spawn(wait_never, NULL);
 	ext_thread_start(&joiner, join_parked, NULL);
 	WAIT_FOR(atomic_load(&joining));
-	/* Whether it waits already cannot be seen from here; both orders must be right. */
+	/* The joiner may or may not wait already; both orders must work. */
 	gmp_sleep(5 * MS);
 }
 
-TEST_PROCS(a_foreign_joiner_gets_esrch_when_the_run_ends)
+TEST_PROCS(shutdown_returns_esrch_to_external_joiner)
 {
 	run_procs(procs, leave_joiner, NULL);
 	ext_thread_join(&joiner);
@@ -357,14 +359,14 @@ static void leave_reader(UNUSED void *arg)
 	gmp_sleep(5 * MS);
 }
 
-TEST_PROCS(a_foreign_reader_gets_esrch_when_the_run_ends)
+TEST_PROCS(shutdown_returns_esrch_to_external_reader)
 {
 	run_procs(procs, leave_reader, NULL);
 	ext_thread_join(&joiner);
 	CHECK_EQ(atomic_load(&join_result), -ESRCH);
 }
 
-static void wait_never_foreign(UNUSED void *arg)
+static void wait_never_external(UNUSED void *arg)
 {
 	atomic_store(&joining, 1);
 	atomic_store(&join_result, gmp_wg_wait(&never) + 100);
@@ -373,12 +375,12 @@ static void wait_never_foreign(UNUSED void *arg)
 static void leave_waiter(UNUSED void *arg)
 {
 	gmp_wg_add(&never, 1);
-	ext_thread_start(&joiner, wait_never_foreign, NULL);
+	ext_thread_start(&joiner, wait_never_external, NULL);
 	WAIT_FOR(atomic_load(&joining));
 	gmp_sleep(5 * MS);
 }
 
-TEST_PROCS(a_foreign_waiter_that_another_thread_can_wake_outlives_the_run)
+TEST_PROCS(shutdown_leaves_external_wg_waiter_waiting)
 {
 	run_procs(procs, leave_waiter, NULL);
 	gmp_sleep(5 * MS);

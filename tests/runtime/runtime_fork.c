@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests what a forked child finds: no runtime, and it may start one. */
+/* Tests that a forked child has no runtime and may start one. */
 #include "runtime_util.h"
 
 #include <sys/prctl.h>
 
-static void check_plain(void)
+static void check_no_runtime(void)
 {
 	gmp_mutex m = GMP_MUTEX_INIT;
 	gmp_g *g;
@@ -36,21 +36,21 @@ static void wait_status(pid_t pid, int code)
 
 static int fork_procs;
 
-static void fork_and_go_on(UNUSED void *arg)
+static void fork_and_check(UNUSED void *arg)
 {
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		check_plain();
+		check_no_runtime();
 		_exit(42);
 	}
 	wait_status(pid, 42);
 }
 
-RT(a_child_forked_from_a_green_thread_has_no_runtime)
+RT(fork_child_of_green_thread_has_no_runtime)
 {
-	fork_and_go_on(NULL);
-	join(spawn(fork_and_go_on, NULL));
+	fork_and_check(NULL);
+	join(spawn(fork_and_check, NULL));
 	gmp_yield();
 	CHECK_EQ(gmp_procs(), procs);
 }
@@ -60,7 +60,7 @@ static void fork_and_run(UNUSED void *arg)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		check_plain();
+		check_no_runtime();
 		for (int i = 0; i < 3; i++) {
 			atomic_store(&ran, 0);
 			run_procs(fork_procs, spawn_many, NULL);
@@ -71,7 +71,7 @@ static void fork_and_run(UNUSED void *arg)
 	wait_status(pid, 43);
 }
 
-RT(a_child_forked_from_a_green_thread_may_start_a_runtime)
+RT(fork_child_of_green_thread_may_start_runtime)
 {
 	struct ext_thread f;
 
@@ -85,7 +85,7 @@ RT(a_child_forked_from_a_green_thread_may_start_a_runtime)
 	join(spawn(spawn_many, NULL));
 }
 
-/* An M waits with a timer slack of 1 ns, which is not the child's. */
+/* An M waits with a timer slack of 1 ns, which the child must not inherit. */
 enum { SLACK = 77000 };
 
 static void check_slack_in_child(UNUSED void *arg)
@@ -129,7 +129,7 @@ static void fork_and_return(UNUSED void *arg)
 	wait_status(pid, 0);
 }
 
-RT(returning_from_the_entry_in_a_forked_child_is_exit_0)
+RT(fork_child_returning_from_entry_exits_0)
 {
 	join(spawn(fork_and_return, NULL));
 	fork_and_return(NULL);
@@ -145,19 +145,19 @@ static void fork_and_exit(UNUSED void *arg)
 		wait_status(pid, 0);
 }
 
-RT(a_child_of_a_forked_child_is_plain_too)
+RT(fork_child_of_fork_child_exits_0)
 {
 	join(spawn(fork_and_exit, NULL));
 }
 
-TEST_PROCS(a_fork_while_everything_runs_leaves_the_parent_undisturbed)
+TEST_PROCS(fork_in_started_runtime_leaves_parent_undisturbed)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 
 	c.procs = procs;
 	CHECK_EQ(gmp_start(&c), 0);
 	for (int i = 0; i < 20; i++) {
-		CHECK_EQ(gmp_go(step_for_ever, NULL), 0);
+		CHECK_EQ(gmp_go(step_and_yield, NULL), 0);
 		CHECK_EQ(gmp_go(step_after_sleep, NULL), 0);
 	}
 	for (int i = 0; i < 10; i++) {
@@ -165,7 +165,7 @@ TEST_PROCS(a_fork_while_everything_runs_leaves_the_parent_undisturbed)
 		pid_t pid = fork();
 
 		if (pid == 0) {
-			check_plain();
+			check_no_runtime();
 			_exit(44);
 		}
 		wait_status(pid, 44);

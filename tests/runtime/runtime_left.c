@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests what a run leaves behind: no thread, descriptor or mapping, and signals as they were. */
+/* Tests that a run leaves no thread, fd or mapping behind and restores the signal state. */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <signal.h>
 
 #include "runtime_util.h"
 
-static atomic_int met;
+static atomic_int arrived;
 
-static void meet(void *arg)
+static void arrive_and_wait(void *arg)
 {
 	int n = *(int *)arg;
 
-	atomic_fetch_add(&met, 1);
-	while (atomic_load(&met) < n)
+	atomic_fetch_add(&arrived, 1);
+	while (atomic_load(&arrived) < n)
 		gmp_checkpoint();
 }
 
@@ -25,14 +25,14 @@ static void busy_cycle(void *arg)
 	int l, c, s;
 	char addr[64];
 
-	/* All Ps and their threads at once. */
-	atomic_store(&met, 0);
+	/* Run all Ps and their threads at once. */
+	atomic_store(&arrived, 0);
 	for (int i = 0; i < procs; i++)
-		g[i] = spawn(meet, arg);
+		g[i] = spawn(arrive_and_wait, arg);
 	for (int i = 0; i < procs; i++)
 		join(g[i]);
 	for (int i = 0; i < 100; i++)
-		CHECK_EQ(gmp_go(i % 2 ? step_for_ever : step_after_sleep, NULL), 0);
+		CHECK_EQ(gmp_go(i % 2 ? step_and_yield : step_after_sleep, NULL), 0);
 	gmp_wg_add(&never, 1);
 	for (int i = 0; i < 100; i++)
 		CHECK_EQ(gmp_go(wait_never, NULL), 0);
@@ -88,12 +88,12 @@ static void cycles(int procs, int n, int start)
 		CHECK(late <= maps + 4);
 }
 
-TEST_PROCS(a_hundred_runs_leave_no_thread_descriptor_or_mapping)
+TEST_PROCS(run_100_times_leaves_no_thread_fd_or_mapping)
 {
 	cycles(procs, SLOW ? 20 : 100, 0);
 }
 
-TEST_PROCS(a_hundred_starts_and_stops_leave_no_thread_descriptor_or_mapping)
+TEST_PROCS(start_stop_100_times_leaves_no_thread_fd_or_mapping)
 {
 	cycles(procs, SLOW ? 20 : 100, 1);
 }
@@ -128,7 +128,7 @@ static void take_segv(UNUSED void *arg)
 	CHECK_EQ(sigaction(SIGSEGV, &sa, NULL), 0);
 }
 
-TEST(run_leaves_a_disposition_that_is_no_longer_its_own)
+TEST(run_keeps_disposition_changed_by_program)
 {
 	struct sigaction after;
 
@@ -150,7 +150,7 @@ static void check_sigpipe(void *arg)
 	CHECK_EQ(sigpipe_handler() == SIG_IGN, arg != NULL);
 }
 
-TEST(run_restores_the_default_of_sigpipe_and_leaves_others_alone)
+TEST(run_restores_sigpipe_disposition_of_program)
 {
 	CHECK(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
 	CHECK_EQ(gmp_run(check_sigpipe, NULL, NULL), 0);
@@ -160,7 +160,7 @@ TEST(run_restores_the_default_of_sigpipe_and_leaves_others_alone)
 	CHECK(sigpipe_handler() == SIG_IGN);
 }
 
-TEST_PROCS(run_restores_the_callers_signal_stack_and_mask)
+TEST_PROCS(run_restores_signal_stack_and_mask_of_caller)
 {
 	static char own[65536];
 	stack_t ss = { .ss_sp = own, .ss_size = sizeof(own) }, before, after;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that a run which the system refuses something says so, and that all is well afterwards. */
+/* Tests that a run reports refused resources as errors and works again afterwards. */
 #define _GNU_SOURCE
 #include <sys/resource.h>
 
@@ -23,7 +23,7 @@ static void fill_up(UNUSED void *arg)
 	join(g[0]);
 }
 
-TEST_PROCS(spawn_over_max_green_is_eagain)
+TEST_PROCS(spawn_beyond_max_green_returns_eagain)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 
@@ -32,7 +32,7 @@ TEST_PROCS(spawn_over_max_green_is_eagain)
 	CHECK_EQ(gmp_run(fill_up, NULL, &c), 0);
 }
 
-TEST(run_without_descriptors_is_emfile_and_leaves_nothing)
+TEST(run_without_fds_returns_emfile_and_leaks_nothing)
 {
 	struct rlimit old, low;
 	int fds = count_fds(), threads = count_threads();
@@ -74,10 +74,10 @@ static void run_without_threads(void)
 	_exit(0);
 }
 
-TEST(thread_creation_refused_is_an_error_or_fewer_threads)
+TEST(run_without_threads_returns_eagain_or_uses_fewer)
 {
 	if (SANITIZED || geteuid() != 0)
-		check_skip("needs root, and no sanitizer's threads");
+		check_skip("needs root and no sanitizer");
 	CHECK_EQ(in_child(run_without_threads), 0);
 }
 
@@ -99,7 +99,7 @@ static void spawn_without_memory(UNUSED void *arg)
 	join(g);
 }
 
-TEST_PROCS(spawn_without_address_space_is_enomem)
+TEST_PROCS(spawn_without_address_space_returns_enomem)
 {
 	check_skip_on_valgrind("Valgrind needs the memory, too");
 	if (SANITIZED)
@@ -136,7 +136,7 @@ static void fill_memory(UNUSED void *arg)
 	free(g);
 }
 
-TEST_PROCS(spawning_until_memory_runs_out_is_enomem_and_passes)
+TEST_PROCS(spawn_until_out_of_memory_returns_enomem_then_recovers)
 {
 	check_skip_on_valgrind("Valgrind needs the memory, too");
 	if (SANITIZED)

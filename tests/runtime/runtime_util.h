@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of a run's beginning and end share: green threads that go on for ever, or wait. */
+/* Shared by the tests of the start and end of a run: Gs that loop indefinitely, or wait. */
 #ifndef TESTS_RUNTIME_RUNTIME_UTIL_H
 #define TESTS_RUNTIME_RUNTIME_UTIL_H
 
@@ -29,7 +29,7 @@ UNUSED static void spawn_many(UNUSED void *arg)
 static atomic_long steps;
 static gmp_wg never;
 
-UNUSED static void step_for_ever(UNUSED void *arg)
+UNUSED static void step_and_yield(UNUSED void *arg)
 {
 	for (;;) {
 		atomic_fetch_add(&steps, 1);
@@ -54,7 +54,7 @@ UNUSED static void step_after_sleep(UNUSED void *arg)
 	}
 }
 
-UNUSED static void nobody_steps_any_more(void)
+UNUSED static void check_no_steps(void)
 {
 	long seen = atomic_load(&steps);
 
@@ -65,7 +65,7 @@ UNUSED static void nobody_steps_any_more(void)
 UNUSED static void wait_never(UNUSED void *arg)
 {
 	gmp_wg_wait(&never);
-	CHECK(!"a dropped green thread went on");
+	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
 UNUSED static void wait_until_done(UNUSED void *arg)

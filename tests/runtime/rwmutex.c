@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests gmp_rwmutex: many readers or one writer, a waiting writer holds off new readers, and the
- * readers queued when a writer unlocks go first, together.
+ * Tests gmp_rwmutex: many readers or one writer; a waiting writer holds off new readers; a write
+ * unlock first admits all queued readers together.
  */
 #include "util.h"
 
@@ -81,25 +81,25 @@ static void after_hammer(void)
 	CHECK_EQ(gmp_rwmutex_runlock(&rw), 0);
 }
 
-RT(a_writer_is_alone)
+RT(rwmutex_writer_excludes_green_threads)
 {
 	run_crowd(hammer, 0, 20);
 	after_hammer();
 }
 
-RT(a_writer_is_alone_among_green_and_foreign_threads)
+RT(rwmutex_writer_excludes_green_and_external_threads)
 {
 	run_crowd(hammer, 3, 10);
 	after_hammer();
 }
 
-TEST(a_writer_is_alone_without_a_runtime)
+TEST(rwmutex_writer_without_runtime_excludes_threads)
 {
 	run_crowd(hammer, 6, 0);
 	after_hammer();
 }
 
-static void basics(UNUSED void *arg)
+static void check_try_and_until(UNUSED void *arg)
 {
 	gmp_rwmutex m;
 	int64_t t;
@@ -113,7 +113,7 @@ static void basics(UNUSED void *arg)
 	t = gmp_now();
 	CHECK_EQ(gmp_rwmutex_lock_until(&m, t + 3 * MS), -ETIMEDOUT);
 	CHECK(gmp_now() >= t + 3 * MS);
-	/* The writer that gave up holds nobody off any more. */
+	/* A writer that timed out no longer holds off readers. */
 	CHECK_EQ(gmp_rwmutex_try_rlock(&m), 0);
 	for (int i = 0; i < 4; i++) {
 		CHECK_EQ(gmp_rwmutex_try_lock(&m), -EAGAIN);
@@ -136,21 +136,21 @@ static void basics(UNUSED void *arg)
 	CHECK_EQ(gmp_rwmutex_runlock(&m), 0);
 }
 
-RT(try_and_until_forms_keep_their_word)
+RT(rwmutex_try_and_until_return_eagain_and_etimedout)
 {
 	struct ext_thread f;
 
-	basics(NULL);
-	ext_thread_start(&f, basics, NULL);
+	check_try_and_until(NULL);
+	ext_thread_start(&f, check_try_and_until, NULL);
 	ext_thread_join(&f);
 }
 
-TEST(try_and_until_forms_keep_their_word_without_a_runtime)
+TEST(rwmutex_try_and_until_without_runtime_work)
 {
-	basics(NULL);
+	check_try_and_until(NULL);
 }
 
-/* Stays in its read section until `*arg` readers are inside. */
+/* Stay in the read section until `*arg` readers are inside. */
 static void read_together(void *arg)
 {
 	CHECK_EQ(gmp_rwmutex_rlock(&rw), 0);
@@ -163,7 +163,7 @@ static void read_together(void *arg)
 	CHECK_EQ(gmp_rwmutex_runlock(&rw), 0);
 }
 
-RT(readers_hold_it_together)
+RT(rwmutex_30_readers_hold_lock_together)
 {
 	int n = 30;
 	gmp_g *g[30];
@@ -191,7 +191,7 @@ static void read_once(UNUSED void *arg)
 	CHECK_EQ(gmp_rwmutex_runlock(&rw), 0);
 }
 
-RT(a_waiting_writer_holds_off_new_readers)
+RT(rwmutex_waiting_writer_holds_off_new_readers)
 {
 	gmp_g *w, *r;
 
@@ -212,7 +212,7 @@ RT(a_waiting_writer_holds_off_new_readers)
 	CHECK_EQ(atomic_load(&count), 1);
 }
 
-/* None of the writers that have come meanwhile has been in. */
+/* No writer that queued meanwhile has held the lock. */
 static void read_together_first(void *arg)
 {
 	CHECK_EQ(gmp_rwmutex_rlock(&rw), 0);
@@ -222,7 +222,7 @@ static void read_together_first(void *arg)
 	CHECK_EQ(gmp_rwmutex_runlock(&rw), 0);
 }
 
-RT(readers_queued_when_a_writer_unlocks_go_first_together)
+RT(rwmutex_write_unlock_admits_all_queued_readers_first)
 {
 	int n = 20;
 	gmp_g *g[20], *w[3];
@@ -233,7 +233,7 @@ RT(readers_queued_when_a_writer_unlocks_go_first_together)
 		atomic_store(&writer_in, 0);
 		atomic_store(&let_go, 1);
 		CHECK_EQ(gmp_rwmutex_lock(&rw), 0);
-		/* Writers queue before and among the readers: the readers go first all the same. */
+		/* Writers queue before and among the readers: the readers still go first. */
 		w[0] = spawn(write_and_wait, NULL);
 		wait_parked(1);
 		for (int i = 0; i < n; i++) {
@@ -258,7 +258,7 @@ static void write_until(UNUSED void *arg)
 	atomic_store(&timed_out, 1);
 }
 
-RT(readers_behind_a_writer_that_gives_up_come_in)
+RT(rwmutex_writer_timeout_admits_queued_readers)
 {
 	gmp_g *w, *r[5];
 
@@ -268,7 +268,7 @@ RT(readers_behind_a_writer_that_gives_up_come_in)
 		 atomic_load(&timed_out));
 	for (int i = 0; i < 5; i++)
 		r[i] = spawn(read_once, NULL);
-	/* We still hold it for reading: nothing but the writer's time-out lets them in. */
+	/* The caller still holds a read lock: only the writer's timeout admits the readers. */
 	for (int i = 0; i < 5; i++)
 		join(r[i]);
 	join(w);
@@ -298,7 +298,7 @@ static void write_nearly_always(UNUSED void *arg)
 	}
 }
 
-RT(readers_do_not_starve_a_writer)
+RT(rwmutex_readers_do_not_starve_writer)
 {
 	gmp_g *g[10];
 
@@ -313,7 +313,7 @@ RT(readers_do_not_starve_a_writer)
 		join(g[i]);
 }
 
-RT(writers_do_not_starve_a_reader)
+RT(rwmutex_writers_do_not_starve_reader)
 {
 	gmp_g *g[10];
 
@@ -350,7 +350,7 @@ static void drop(void *arg)
 	}
 }
 
-RT(it_may_be_freed_after_the_last_unlock)
+RT(rwmutex_freed_after_last_unlock_is_not_used_again)
 {
 	int n = SLOW ? 300 : 3000;
 

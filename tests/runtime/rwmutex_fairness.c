@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests the fairness of gmp_rwmutex in virtual time, where each bound is exact: how long a writer and a reader
- * wait for others, when a waiting writer holds off readers, and how few switches many contenders take.
+ * Tests the fairness of gmp_rwmutex in virtual time, where each bound is exact: how long a writer
+ * and a reader wait for others, when a waiting writer holds off readers, and few switches under
+ * contention.
  */
 #include "fairness_util.h"
 
@@ -39,7 +40,7 @@ static void wake_writer(UNUSED void *arg)
 	CHECK_EQ(gmp_rwmutex_unlock(&rw), 0);
 	CHECK_EQ(gmp_rwmutex_try_rlock(&rw), 0); /* the writer has not run yet */
 	CHECK_EQ(gmp_sleep(1), 0);
-	CHECK_EQ(gmp_rwmutex_try_rlock(&rw), -EAGAIN); /* it waits for us */
+	CHECK_EQ(gmp_rwmutex_try_rlock(&rw), -EAGAIN); /* the writer waits for this reader */
 	CHECK_EQ(gmp_rwmutex_runlock(&rw), 0);
 	join(w);
 	check_free();
@@ -76,7 +77,7 @@ static void write_until(UNUSED void *arg)
 	CHECK_EQ(gmp_rwmutex_lock_until(&rw, gmp_deadline(STARVING)), -ETIMEDOUT);
 }
 
-static void give_up(void *arg)
+static void time_out_first_writer(void *arg)
 {
 	gmp_g *first, *second, *r;
 
@@ -88,25 +89,25 @@ static void give_up(void *arg)
 	CHECK_EQ(gmp_sleep(STARVING / 2), 0);
 	CHECK_EQ(gmp_rwmutex_try_rlock(&rw), -EAGAIN);
 	if (*(int *)arg) {
-		CHECK_EQ(gmp_cancel(second), 0); /* a plain lock is not cut short */
+		CHECK_EQ(gmp_cancel(second), 0); /* gmp_rwmutex_lock is not cancelled */
 		CHECK_EQ(gmp_sleep(1), 0);
 	}
 	join(first);
-	join(r); /* let in while we hold it for reading */
+	join(r); /* admitted while the caller holds a read lock */
 	CHECK_EQ(gmp_sleep(1), 0);
-	CHECK_EQ(gmp_rwmutex_try_rlock(&rw), -EAGAIN); /* the second waits for us now */
+	CHECK_EQ(gmp_rwmutex_try_rlock(&rw), -EAGAIN); /* the second writer waits now */
 	CHECK_EQ(gmp_rwmutex_runlock(&rw), 0);
 	join(second);
 	check_free();
 }
 
-TEST(rwmutex_writer_that_times_out_lets_readers_in_and_wakes_next_writer)
+TEST(rwmutex_writer_timeout_admits_readers_and_wakes_next_writer)
 {
 	int cancelled = 0;
 
-	run_virtual(1, give_up, &cancelled);
+	run_virtual(1, time_out_first_writer, &cancelled);
 	cancelled = 1;
-	run_virtual(1, give_up, &cancelled);
+	run_virtual(1, time_out_first_writer, &cancelled);
 }
 
 /* --- the bounds --- */
@@ -135,7 +136,7 @@ static void write_in_crowd(UNUSED void *arg)
 	hold_until_handed_over();
 }
 
-/* Readers hold it nearly always. */
+/* Readers hold the lock nearly always. */
 static void read_in_crowd(UNUSED void *arg)
 {
 	while (served < CROWD) {
@@ -223,7 +224,7 @@ static void starve_many(void *arg)
 	CHECK_EQ(gmp_rwmutex_lock(&rw), 0);
 	for (int i = 0; i < MANY; i++)
 		CHECK_EQ(gmp_go(lock_often, NULL), 0);
-	CHECK_EQ(gmp_sleep(3 * STARVING), 0); /* when all others are parked */
+	CHECK_EQ(gmp_sleep(3 * STARVING), 0); /* by then all others are parked */
 	before = switches();
 	CHECK_EQ(gmp_rwmutex_unlock(&rw), 0);
 	CHECK_EQ(gmp_wg_wait(&ended), 0);
@@ -232,13 +233,13 @@ static void starve_many(void *arg)
 	check_free();
 }
 
-TEST_PROCS(rwmutex_with_thousands_of_starved_writers_does_not_switch_at_each_unlock)
+TEST_PROCS(rwmutex_with_2000_starved_writers_forms_no_convoy)
 {
 	write_one_in = 1;
 	run_virtual(procs, starve_many, &procs);
 }
 
-TEST_PROCS(rwmutex_with_thousands_of_starved_waiters_does_not_switch_at_each_unlock)
+TEST_PROCS(rwmutex_with_2000_starved_waiters_forms_no_convoy)
 {
 	write_one_in = 10;
 	run_virtual(procs, starve_many, &procs);
@@ -261,7 +262,7 @@ static void read_and_free(void *arg)
 	free(o);
 }
 
-/* The reader is queued, or comes in just then. */
+/* The reader is queued, or arrives at the unlock. */
 RT(rwmutex_may_be_freed_by_reader_after_write_unlock)
 {
 	int n = SLOW ? 300 : 3000;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does every generation of the scheduler (enum gmp_sched) run the same programs, each in its order? */
+/* Tests that every scheduler mode (enum gmp_sched) runs the same programs, each in its order. */
 #define _GNU_SOURCE 1
 #include "util.h"
 
@@ -15,7 +15,7 @@ static void run_mode(int procs, gmp_sched how, gmp_fn fn, void *arg)
 	CHECK_EQ(gmp_run(fn, arg, &cfg), 0);
 }
 
-/* A case at 1, 2 and 4 Ps for each generation; the body runs on the first green thread. */
+/* A case at 1, 2 and 4 Ps for each mode; the body runs on the first green thread. */
 #define MODES(name)                                                                                \
 	static void name##_body(void *arg);                                                        \
 	MODE(name, runnext, GMP_SCHED_RUNNEXT)                                                     \
@@ -37,7 +37,7 @@ static gmp_chan *make_ints(size_t capacity)
 	return c;
 }
 
-/* --- two that pass a message to and fro --- */
+/* --- ping-pong --- */
 
 struct pair {
 	gmp_chan *there, *back;
@@ -52,7 +52,7 @@ static void echo(void *arg)
 		CHECK_EQ(gmp_chan_send(p->back, &v), 0);
 }
 
-MODES(a_message_goes_to_and_fro)
+MODES(sched_ping_pong_passes_messages)
 {
 	struct pair p = { make_ints(0), make_ints(0), (int)check_scaled(2000) };
 	gmp_g *g = spawn(echo, &p);
@@ -68,7 +68,7 @@ MODES(a_message_goes_to_and_fro)
 	gmp_chan_free(p.back);
 }
 
-/* --- a chain that grows --- */
+/* --- a growing chain of channels --- */
 
 enum { PRIMES = 30 };
 
@@ -92,7 +92,7 @@ static void sift(void *arg)
 			break;
 }
 
-MODES(a_sieve_finds_the_primes_and_is_dropped_as_it_stands)
+MODES(sched_sieve_finds_primes_and_is_killed_at_shutdown)
 {
 	static struct link links[PRIMES];
 	gmp_chan *c = make_ints(0);
@@ -126,7 +126,7 @@ static void add_and_yield(UNUSED void *arg)
 	CHECK_EQ(gmp_wg_done(&all), 0);
 }
 
-MODES(many_fan_out_and_all_come_back)
+MODES(sched_many_green_threads_all_run)
 {
 	int n = (int)check_scaled(600);
 
@@ -147,7 +147,7 @@ static void sleep_a_little(UNUSED void *arg)
 	CHECK_EQ(gmp_wg_done(&all), 0);
 }
 
-MODES(sleepers_wake_and_a_select_takes_what_is_ready)
+MODES(sched_sleep_and_select_work)
 {
 	gmp_chan *never = make_ints(0), *full = make_ints(1);
 	int v = 7, got = 0;
@@ -172,39 +172,39 @@ static void compute(void *arg)
 		;
 }
 
-static void set(void *arg)
+static void set_flag(void *arg)
 {
 	atomic_store((_Atomic int *)arg, 1);
 }
 
-/* The other P, asleep till then, takes what the one that computes cannot come to. */
-static void two_body(UNUSED void *arg)
+/* The other P, idle until then, runs the G that waits behind the computing G. */
+static void compute_and_set(UNUSED void *arg)
 {
 	_Atomic int done = 0;
-	gmp_g *a = spawn(compute, (void *)&done), *b = spawn(set, (void *)&done);
+	gmp_g *a = spawn(compute, (void *)&done), *b = spawn(set_flag, (void *)&done);
 
 	gmp_yield();
 	join(a);
 	join(b);
 }
 
-TEST(one_that_computes_does_not_keep_the_rest_from_running)
+TEST(sched_computing_g_does_not_starve_others)
 {
-	run_mode(2, GMP_SCHED_RUNNEXT, two_body, NULL);
-	run_mode(2, GMP_SCHED_LOCAL, two_body, NULL);
-	run_mode(2, GMP_SCHED_GLOBAL, two_body, NULL);
-	run_mode(2, GMP_SCHED_THREAD, two_body, NULL);
+	run_mode(2, GMP_SCHED_RUNNEXT, compute_and_set, NULL);
+	run_mode(2, GMP_SCHED_LOCAL, compute_and_set, NULL);
+	run_mode(2, GMP_SCHED_GLOBAL, compute_and_set, NULL);
+	run_mode(2, GMP_SCHED_THREAD, compute_and_set, NULL);
 }
 
-/* --- the end --- */
+/* --- shutdown --- */
 
-static void wait_for_ever(void *arg)
+static void wait_forever(void *arg)
 {
 	(void)gmp_chan_recv(arg, NULL);
-	CHECK(0 && "dropped, but runs again");
+	CHECK(0 && "a killed green thread ran again");
 }
 
-static void yield_for_ever(UNUSED void *arg)
+static void yield_forever(UNUSED void *arg)
 {
 	for (;;)
 		gmp_yield();
@@ -212,40 +212,40 @@ static void yield_for_ever(UNUSED void *arg)
 
 static gmp_chan *kept;
 
-static void left_behind(UNUSED void *arg)
+static void leave_gs(UNUSED void *arg)
 {
 	for (int i = 0; i < 20; i++) {
-		CHECK_EQ(gmp_go(wait_for_ever, kept), 0);
-		CHECK_EQ(gmp_go(yield_for_ever, NULL), 0);
+		CHECK_EQ(gmp_go(wait_forever, kept), 0);
+		CHECK_EQ(gmp_go(yield_forever, NULL), 0);
 	}
 	gmp_yield();
 }
 
-/* Nothing of the run is left, and its objects can be used on. */
-static void end_twice(int procs, gmp_sched how)
+/* The runs leave no thread, and their channel stays usable. */
+static void shut_down_twice(int procs, gmp_sched how)
 {
 	int threads = count_threads(), v = 3;
 
 	kept = make_ints(1);
-	run_mode(procs, how, left_behind, NULL);
-	run_mode(procs, how, left_behind, NULL);
-	WAIT_FOR(count_threads() == threads); /* the kernel lists one for a moment after its join */
+	run_mode(procs, how, leave_gs, NULL);
+	run_mode(procs, how, leave_gs, NULL);
+	WAIT_FOR(count_threads() == threads); /* the kernel lists a joined thread for a moment */
 	CHECK_EQ(gmp_chan_try_send(kept, &v), 0);
 	CHECK_EQ(gmp_chan_len(kept), 1);
 	gmp_chan_free(kept);
 }
 
 #define END(word, how)                                                                             \
-	TEST_PROCS(the_end_drops_what_still_lives_##word)                                          \
+	TEST_PROCS(sched_shutdown_kills_remaining_gs_##word)                                       \
 	{                                                                                          \
-		end_twice(procs, how);                                                             \
+		shut_down_twice(procs, how);                                                       \
 	}
 END(runnext, GMP_SCHED_RUNNEXT)
 END(local, GMP_SCHED_LOCAL)
 END(global, GMP_SCHED_GLOBAL)
 END(thread, GMP_SCHED_THREAD)
 
-/* --- in which order --- */
+/* --- order --- */
 
 static int order[8], norder;
 
@@ -274,14 +274,14 @@ static void check_order(gmp_sched how, int first)
 		CHECK_EQ(order[i], (first + i) % 4);
 }
 
-TEST(what_was_made_ready_last_runs_next_only_with_runnext)
+TEST(sched_runnext_alone_runs_last_spawned_first)
 {
 	check_order(GMP_SCHED_RUNNEXT, 3);
 	check_order(GMP_SCHED_LOCAL, 0);
 	check_order(GMP_SCHED_GLOBAL, 0);
 }
 
-TEST(the_environment_chooses_and_nonsense_is_refused)
+TEST(sched_from_environment_and_bad_value_is_einval)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Where every green thread is a thread of the kernel's (GMP_SCHED_THREAD): is each still a green thread
- * to all who call it one, and does the run end with all of them? */
+/*
+ * Tests GMP_SCHED_THREAD, where every green thread is an OS thread: each behaves as a green thread,
+ * and shutdown kills all of them.
+ */
 #define _GNU_SOURCE 1
 #include "util.h"
 
@@ -32,7 +34,7 @@ static int tid(void)
 	return (int)syscall(SYS_gettid);
 }
 
-/* --- being --- */
+/* --- identity --- */
 
 static void tell_tid(void *arg)
 {
@@ -47,13 +49,13 @@ static void tell_tid(void *arg)
 	CHECK_EQ(gmp_chan_send(c, &me), 0);
 }
 
-THREADS(each_has_a_thread_and_a_self_of_its_own)
+THREADS(sched_thread_gives_each_g_own_thread_and_self)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
 	gmp_g *g[4];
 	int ids[4];
 
-	CHECK_EQ(tid(), getpid()); /* the first runs on the caller of gmp_run */
+	CHECK_EQ(tid(), getpid()); /* the first G runs on the caller of gmp_run */
 	for (int i = 0; i < 4; i++)
 		g[i] = spawn(tell_tid, c);
 	for (int i = 0; i < 4; i++) {
@@ -74,7 +76,7 @@ static void end_at_once(UNUSED void *arg)
 {
 }
 
-THREADS(one_that_has_ended_is_in_blocking_code_no_more)
+THREADS(sched_thread_ended_g_is_not_counted_as_blocked)
 {
 	gmp_g *g[4];
 
@@ -82,7 +84,7 @@ THREADS(one_that_has_ended_is_in_blocking_code_no_more)
 		g[i] = spawn(end_at_once, NULL);
 	for (int i = 0; i < 4; i++)
 		join(g[i]);
-	CHECK_EQ(stats().greens_blocked, 1); /* the first, which asks */
+	CHECK_EQ(stats().greens_blocked, 1); /* the caller */
 }
 
 static gmp_key key;
@@ -105,7 +107,7 @@ static void exit_deep(UNUSED void *arg)
 	gmp_exit();
 }
 
-THREADS(gmp_exit_ends_it_and_its_locals_before_the_join)
+THREADS(sched_thread_exit_destroys_locals_before_join)
 {
 	CHECK_EQ(gmp_key_create(&key, destroyed), 0);
 	for (int i = 1; i <= 20; i++) {
@@ -129,7 +131,7 @@ static void wait_to_be_cancelled(void *arg)
 	count++;
 }
 
-THREADS(cancelling_one_cuts_its_wait_short)
+THREADS(sched_thread_cancel_ends_wait)
 {
 	int64_t deadlines[] = { GMP_FOREVER, gmp_deadline(100 * SEC) };
 
@@ -156,7 +158,7 @@ static int wait_in_group(UNUSED void *arg)
 	return gmp_sleep(100 * SEC);
 }
 
-THREADS(a_failing_child_cancels_the_group)
+THREADS(sched_thread_failing_child_cancels_group)
 {
 	gmp_group *g = gmp_group_new(0, GMP_FOREVER);
 
@@ -167,7 +169,7 @@ THREADS(a_failing_child_cancels_the_group)
 	gmp_group_free(g);
 }
 
-/* --- what the other Ms serve --- */
+/* --- timers, fds and pools, which other Ms serve --- */
 
 static void tick(UNUSED void *arg)
 {
@@ -189,7 +191,7 @@ static void count_task(UNUSED void *arg)
 	count++;
 }
 
-THREADS(timers_descriptors_and_pools_work)
+THREADS(sched_thread_timers_fds_and_pools_work)
 {
 	gmp_timer *t = gmp_timer_new(tick, NULL);
 	gmp_pool *p;
@@ -216,7 +218,7 @@ THREADS(timers_descriptors_and_pools_work)
 	gmp_pool_free(p);
 }
 
-/* --- pins: each is on its thread anyhow, and they are counted as ever --- */
+/* --- pins: counted, although each G has its own thread --- */
 
 static void pin_and_unpin(UNUSED void *arg)
 {
@@ -226,7 +228,7 @@ static void pin_and_unpin(UNUSED void *arg)
 	for (int i = 0; i < 255; i++)
 		CHECK_EQ(gmp_pin(), 0);
 	CHECK_EQ(gmp_pin(), -EAGAIN);
-	CHECK_EQ(gmp_lock_thread(), 0); /* nobody else is pinned there */
+	CHECK_EQ(gmp_lock_thread(), 0); /* no other G is pinned there */
 	gmp_yield();
 	CHECK_EQ(gmp_sleep(100 * US), 0);
 	CHECK_EQ(gmp_unlock_thread(), 0);
@@ -249,10 +251,10 @@ static void unpin_by_attribute(void *arg)
 	CHECK_EQ(gmp_unpin(), -EINVAL);
 	CHECK_EQ(gmp_chan_send(arg, &me), 0);
 	CHECK_EQ(tid(), me);
-	CHECK_EQ(gmp_pin(), 0); /* and so it ends */
+	CHECK_EQ(gmp_pin(), 0); /* the G ends pinned */
 }
 
-THREADS(pins_are_counted_and_change_nothing)
+THREADS(sched_thread_pins_are_counted_and_change_nothing)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
 	gmp_attr a = GMP_ATTR_INIT;
@@ -260,14 +262,14 @@ THREADS(pins_are_counted_and_change_nothing)
 	int sum = 0, v;
 
 	a.flags = GMP_PINNED;
-	pin_and_unpin(NULL); /* the first is on the thread of gmp_run */
+	pin_and_unpin(NULL); /* the first G runs on the thread of gmp_run */
 	for (int i = 0; i < 4; i++)
 		g[i] = spawn(pin_and_unpin, NULL);
 	for (int i = 4; i < 8; i++)
 		CHECK_EQ(gmp_spawn(&g[i], unpin_by_attribute, c, &a), 0);
 	for (int i = 0; i < 8; i++) {
 		CHECK_EQ(gmp_chan_recv(c, &v), 0);
-		sum ^= v; /* each sends its thread's number twice */
+		sum ^= v; /* each sends its thread id twice */
 	}
 	CHECK_EQ(sum, 0);
 	for (int i = 0; i < 8; i++)
@@ -279,10 +281,10 @@ static void wait_pinned(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_pin(), 0);
 	(void)gmp_chan_recv(never, NULL);
-	CHECK(0 && "dropped, but goes on");
+	CHECK(0 && "a killed green thread ran on");
 }
 
-THREADS(the_end_drops_pinned_ones)
+THREADS(sched_thread_shutdown_kills_pinned_gs)
 {
 	gmp_attr a = GMP_ATTR_INIT;
 	gmp_g *g;
@@ -304,7 +306,7 @@ static void fork_and_return(UNUSED void *arg)
 	CHECK(forked >= 0);
 }
 
-THREADS(a_forked_child_that_returns_from_its_function_ends_well)
+THREADS(sched_thread_fork_child_returning_exits_0)
 {
 	int status = -1;
 
@@ -313,7 +315,7 @@ THREADS(a_forked_child_that_returns_from_its_function_ends_well)
 	CHECK_EQ(status, 0);
 }
 
-/* --- how many, and the end --- */
+/* --- limits and shutdown --- */
 
 enum { CHILDREN = 20 };
 
@@ -324,7 +326,7 @@ static void await_child(void *pid)
 {
 	awaited++;
 	(void)gmp_waitpid(*(pid_t *)pid, NULL, 0);
-	CHECK(0 && "dropped, but goes on");
+	CHECK(0 && "a killed green thread ran on");
 }
 
 static void leave_waiting(UNUSED void *arg)
@@ -334,8 +336,8 @@ static void leave_waiting(UNUSED void *arg)
 	WAIT_FOR(awaited == CHILDREN);
 }
 
-/* Each waits with a descriptor in its hands, which is noted on a stack that goes. */
-TEST_PROCS(what_a_dropped_call_has_in_its_hands_is_given_back)
+/* Each wait holds a pidfd that is recorded on the stack of the killed G. */
+TEST_PROCS(sched_thread_killed_waitpid_leaks_no_fd)
 {
 	check_skip_on_valgrind("Valgrind knows no pidfds");
 	int before = count_fds();
@@ -362,10 +364,10 @@ TEST_PROCS(what_a_dropped_call_has_in_its_hands_is_given_back)
 static void wait_for_never(UNUSED void *arg)
 {
 	(void)gmp_chan_recv(never, NULL);
-	CHECK(0 && "dropped, but goes on");
+	CHECK(0 && "a killed green thread ran on");
 }
 
-static void as_many_as_can_be(UNUSED void *arg)
+static void spawn_to_limit(UNUSED void *arg)
 {
 	int n = 0, err;
 
@@ -376,7 +378,7 @@ static void as_many_as_can_be(UNUSED void *arg)
 	CHECK_EQ(stats().greens, n + 1);
 }
 
-static void tick_when_there_is_room(UNUSED void *arg)
+static void tick_after_room(UNUSED void *arg)
 {
 	gmp_timer *t = gmp_timer_new(tick, NULL);
 	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
@@ -400,9 +402,9 @@ static void tick_when_there_is_room(UNUSED void *arg)
 	gmp_chan_free(c);
 }
 
-TEST_PROCS(a_timer_waits_until_it_can_have_a_thread)
+TEST_PROCS(sched_thread_timer_at_max_threads_runs_later)
 {
-	run_threads(procs, 20, tick_when_there_is_room);
+	run_threads(procs, 20, tick_after_room);
 }
 
 static _Atomic int room;
@@ -433,33 +435,33 @@ static void fail_to_start_a_timer(UNUSED void *arg)
 }
 
 /* 64 bytes of g0 for each failed attempt would be enough for an overflow. */
-TEST_PROCS(failed_starts_of_a_timers_thread_use_no_stack)
+TEST_PROCS(sched_thread_failed_timer_starts_use_no_g0_stack)
 {
 	run_threads(procs, 20, fail_to_start_a_timer);
 }
 
-static _Atomic int told;
+static _Atomic int refused;
 
-static void spawn_until_told(UNUSED void *arg)
+static void spawn_until_refused(UNUSED void *arg)
 {
 	while (gmp_go(tick, NULL) != -ESRCH)
 		;
-	told++;
+	refused++;
 	gmp_yield();
-	CHECK(0 && "dropped, but goes on");
+	CHECK(0 && "a killed green thread ran on");
 }
 
 static void run_spawners(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_go(spawn_until_told, NULL), 0);
-	CHECK_EQ(gmp_go(spawn_until_told, NULL), 0);
+	CHECK_EQ(gmp_go(spawn_until_refused, NULL), 0);
+	CHECK_EQ(gmp_go(spawn_until_refused, NULL), 0);
 	gmp_sleep(MS);
 }
 
-TEST_PROCS(one_that_spawns_when_the_run_ends_is_told_so)
+TEST_PROCS(sched_thread_spawn_at_shutdown_returns_esrch)
 {
 	run_threads(procs, 0, run_spawners);
-	CHECK_EQ(told, 2);
+	CHECK_EQ(refused, 2);
 }
 
 static gmp_pool *shared_pool;
@@ -470,7 +472,7 @@ static void sleep_a_little(UNUSED void *arg)
 	gmp_sleep(MS);
 }
 
-static void submit_for_ever(UNUSED void *arg)
+static void submit_forever(UNUSED void *arg)
 {
 	for (;;) {
 		(void)gmp_pool_submit(shared_pool, sleep_a_little, NULL);
@@ -478,50 +480,50 @@ static void submit_for_ever(UNUSED void *arg)
 	}
 }
 
-static void submit_from_outside(UNUSED void *arg)
+static void submit_from_external(UNUSED void *arg)
 {
 	WAIT_FOR(shared);
 	while (gmp_pool_submit(shared_pool, sleep_a_little, NULL) != -ESRCH)
 		;
 }
 
-static void share_a_pool(UNUSED void *arg)
+static void share_pool(UNUSED void *arg)
 {
 	shared_pool = gmp_pool_new(0, NULL);
 	CHECK(shared_pool != NULL);
 	shared = 1;
-	CHECK_EQ(gmp_go(submit_for_ever, NULL), 0);
-	CHECK_EQ(gmp_go(submit_for_ever, NULL), 0);
+	CHECK_EQ(gmp_go(submit_forever, NULL), 0);
+	CHECK_EQ(gmp_go(submit_forever, NULL), 0);
 	gmp_sleep(3 * MS);
 }
 
-/* A plain thread would spin for its lock for ever. */
-TEST(no_pool_stays_locked_by_one_that_is_dropped)
+/* If a killed G kept the pool's lock, the external thread would spin indefinitely. */
+TEST(sched_thread_killed_submitter_leaves_pool_unlocked)
 {
 	for (int i = 0; i < 20; i++) {
 		struct ext_thread f;
 
 		shared = 0;
-		ext_thread_start(&f, submit_from_outside, NULL);
-		run_threads(2, 100, share_a_pool);
+		ext_thread_start(&f, submit_from_external, NULL);
+		run_threads(2, 100, share_pool);
 		ext_thread_join(&f);
 		gmp_pool_free(shared_pool);
 	}
 }
 
-TEST(max_threads_bounds_them)
+TEST(sched_thread_max_threads_bounds_green_threads)
 {
 	int threads = count_threads();
 
 	never = gmp_chan_new(sizeof(int), 0);
-	run_threads(1, 40, as_many_as_can_be);
-	WAIT_FOR(count_threads() == threads); /* the kernel lists one for a moment after its join */
+	run_threads(1, 40, spawn_to_limit);
+	WAIT_FOR(count_threads() == threads); /* the kernel lists a joined thread for a moment */
 	gmp_chan_free(never);
 }
 
 static gmp_mutex held;
 
-static void wait_all_ways(void *arg)
+static void wait_in_every_way(void *arg)
 {
 	gmp_case cs[] = { GMP_RECV_CASE(never, NULL) };
 
@@ -534,19 +536,19 @@ static void wait_all_ways(void *arg)
 			gmp_checkpoint();
 	case 4: wait_for_never(NULL);
 	}
-	CHECK(0 && "dropped, but goes on");
+	CHECK(0 && "a killed green thread ran on");
 }
 
-THREADS(the_end_drops_them_wherever_they_wait)
+THREADS(sched_thread_shutdown_kills_gs_in_every_wait)
 {
 	never = gmp_chan_new(sizeof(int), 0);
 	CHECK_EQ(gmp_mutex_lock(&held), 0);
 	for (int i = 0; i < 20; i++)
-		CHECK_EQ(gmp_go(wait_all_ways, (void *)(intptr_t)i), 0);
-	gmp_sleep(MS); /* some wait by then, some do not: the end is to find both */
+		CHECK_EQ(gmp_go(wait_in_every_way, (void *)(intptr_t)i), 0);
+	gmp_sleep(MS); /* some Gs wait by then and some do not: shutdown must find both */
 }
 
-TEST(gmp_stop_drops_them)
+TEST(sched_thread_stop_kills_green_threads)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 	int threads = count_threads();
@@ -563,7 +565,7 @@ TEST(gmp_stop_drops_them)
 	gmp_chan_free(never);
 }
 
-TEST(virtual_time_is_refused)
+TEST(sched_thread_with_virtual_time_returns_enotsup)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 

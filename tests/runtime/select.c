@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What gmp_select promises: one case, the right one, once, and no trace of the others. */
+/* Tests gmp_select: one ready case runs, once, and all other cases are dequeued. */
 #include "util.h"
 
 enum { MANY = 200 };
@@ -12,7 +12,7 @@ static gmp_chan *chan(size_t capacity)
 	return c;
 }
 
-RT(the_case_that_is_ready_runs)
+RT(select_ready_case_runs)
 {
 	gmp_chan *a = chan(1), *b = chan(1);
 	int v = 7, x = 0;
@@ -32,7 +32,7 @@ RT(the_case_that_is_ready_runs)
 	gmp_chan_free(b);
 }
 
-RT(a_closed_channel_makes_its_case_ready)
+RT(select_closed_channel_is_ready_with_epipe)
 {
 	gmp_chan *a = chan(0), *b = chan(0);
 	int v = 7, x = 5;
@@ -65,7 +65,7 @@ static void do_select(void *arg)
 	atomic_store(&w->done, 1);
 }
 
-RT(a_waiting_select_gets_what_comes_first_and_leaves_the_others)
+RT(select_waiting_takes_first_partner_and_dequeues_rest)
 {
 	gmp_chan *c[4];
 	int x[4] = { 0 }, v = 3, got;
@@ -98,7 +98,7 @@ RT(a_waiting_select_gets_what_comes_first_and_leaves_the_others)
 	}
 }
 
-RT(close_wakes_a_waiting_select)
+RT(select_waiting_is_woken_by_close)
 {
 	gmp_chan *a = chan(0), *b = chan(0);
 	int v = 1, x = 4;
@@ -117,7 +117,7 @@ RT(close_wakes_a_waiting_select)
 	gmp_chan_free(b);
 }
 
-RT(it_never_meets_itself_but_another_that_stands_on_both_sides)
+RT(select_on_both_sides_matches_other_select_not_itself)
 {
 	gmp_chan *c = chan(0);
 	int v = 1, x = 0, v2 = 2, x2 = 0;
@@ -138,7 +138,7 @@ RT(it_never_meets_itself_but_another_that_stands_on_both_sides)
 	gmp_chan_free(c);
 }
 
-RT(without_cases_it_waits_for_the_deadline)
+RT(select_without_cases_times_out)
 {
 	gmp_case none = GMP_RECV_CASE(NULL, NULL);
 
@@ -148,7 +148,7 @@ RT(without_cases_it_waits_for_the_deadline)
 	CHECK_EQ(gmp_select_try(&none, 1), -EAGAIN);
 }
 
-RT(bad_cases_are_einval_and_nothing_runs)
+RT(select_bad_cases_return_einval)
 {
 	gmp_chan *c = chan(1);
 	int v = 1;
@@ -164,7 +164,7 @@ RT(bad_cases_are_einval_and_nothing_runs)
 	gmp_chan_free(c);
 }
 
-RT(any_number_of_cases)
+RT(select_1_to_200_cases_work)
 {
 	static gmp_chan *c[MANY];
 	static gmp_case cs[MANY];
@@ -190,7 +190,7 @@ RT(any_number_of_cases)
 		gmp_chan_free(c[i]);
 }
 
-RT(the_choice_among_the_ready_is_uniform)
+RT(select_choice_among_ready_cases_is_uniform)
 {
 	enum { N = 5, ROUNDS = 20000 };
 	gmp_chan *c[N + 1];
@@ -214,7 +214,7 @@ RT(the_choice_among_the_ready_is_uniform)
 	}
 }
 
-/* Two that select over the same channels in opposite order, and a foreign thread among them. */
+/* Gs that select over the same channels in opposite order, and one external thread. */
 enum { EXCHANGES = 20000 };
 
 static gmp_chan *xa, *xb, *xend;
@@ -241,11 +241,11 @@ static void exchange(void *arg)
 		else
 			atomic_fetch_add(&sum_out, x);
 	}
-	if (atomic_fetch_sub(&active, 1) == 2) /* the last has nobody to meet */
+	if (atomic_fetch_sub(&active, 1) == 2) /* the last selector has no partner */
 		CHECK_EQ(gmp_chan_close(xend), 0);
 }
 
-RT(selects_meet_each_other_and_lose_nothing)
+RT(select_against_select_loses_no_element)
 {
 	struct ext_thread f;
 	gmp_g *g[4];
@@ -275,24 +275,24 @@ static void wait_in_70(UNUSED void *arg)
 	for (int i = 0; i < 70; i++)
 		cs[i] = GMP_RECV_CASE(kept[i], NULL);
 	gmp_select(cs, 70);
-	CHECK(0 && "dropped");
+	CHECK(0 && "a killed green thread ran on");
 }
 
-static void leave_them(UNUSED void *arg)
+static void leave_selects(UNUSED void *arg)
 {
 	for (int i = 0; i < 10; i++)
 		CHECK_EQ(gmp_go(wait_in_70, NULL), 0);
 	wait_parked(10);
 }
 
-TEST_PROCS(a_select_that_is_dropped_at_the_end_leaves_all_its_channels)
+TEST_PROCS(select_of_70_cases_killed_at_shutdown_is_dequeued)
 {
 	int v = 1;
 
 	for (int i = 0; i < 70; i++)
 		kept[i] = chan(0);
 	for (int k = 0; k < 3; k++)
-		run_procs(procs, leave_them, NULL);
+		run_procs(procs, leave_selects, NULL);
 	for (int i = 0; i < 70; i++) {
 		CHECK_EQ(gmp_chan_try_send(kept[i], &v), -EAGAIN);
 		gmp_chan_free(kept[i]);

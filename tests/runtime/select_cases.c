@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What a select makes of its cases when it need not wait: which are ready, which of these runs, what
- * is refused, and what stays as it was. */
+/*
+ * Tests a select that does not wait: which cases are ready, which of them runs, what is rejected,
+ * and what stays unchanged.
+ */
 #include "select_util.h"
 
 /* --- the three calls --- */
@@ -17,9 +19,9 @@ static int select_by(int form, gmp_case *cs, int n)
 	}
 }
 
-/* Those that do not wait, and what they say. */
+/* The forms that do not wait, and their result if no case is ready. */
 static const struct {
-	int form, says;
+	int form, result;
 } at_once[] = { { UNTIL_PAST, -ETIMEDOUT }, { TRY, -EAGAIN } };
 
 enum { MOST = 130 };
@@ -44,9 +46,9 @@ static void check_elems(int n, int but)
 		CHECK(i == but || elems[i] == UNTOUCHED);
 }
 
-/* --- what is refused --- */
+/* --- rejected calls --- */
 
-EVERYWHERE(any_bad_case_makes_the_whole_call_einval)
+EVERYWHERE(select_any_bad_case_returns_einval)
 {
 	gmp_chan *ready = chan(1000), *open = chan(0), *closed = chan(0);
 	int n;
@@ -75,7 +77,7 @@ EVERYWHERE(any_bad_case_makes_the_whole_call_einval)
 		}
 	}
 	CHECK_EQ(gmp_chan_len(ready), 0);
-	/* the channel may be NULL, the direction is bad all the same */
+	/* a bad direction is rejected also with a NULL channel */
 	cs[0] = GMP_RECV_CASE(NULL, NULL);
 	cs[0].dir = (gmp_dir)2;
 	CHECK_EQ(gmp_select_try(cs, 1), -EINVAL);
@@ -89,7 +91,7 @@ EVERYWHERE(any_bad_case_makes_the_whole_call_einval)
 	gmp_chan_free(closed);
 }
 
-EVERYWHERE(a_null_elem_is_wrong_only_where_bytes_would_be_sent)
+EVERYWHERE(select_null_elem_is_einval_only_for_send_of_bytes)
 {
 	gmp_chan *empty = gmp_chan_new(0, 2), *full = chan(1);
 
@@ -110,7 +112,7 @@ EVERYWHERE(a_null_elem_is_wrong_only_where_bytes_would_be_sent)
 
 /* --- which are ready --- */
 
-EVERYWHERE(a_null_channel_is_never_ready)
+EVERYWHERE(select_null_channel_is_never_ready)
 {
 	gmp_chan *c = chan(1);
 	int n;
@@ -122,7 +124,7 @@ EVERYWHERE(a_null_channel_is_never_ready)
 				      : GMP_SEND_CASE(NULL, &elems[i]);
 		reset(n);
 		for (int k = 0; k < 2; k++)
-			CHECK_EQ(select_by(at_once[k].form, cs, n), at_once[k].says);
+			CHECK_EQ(select_by(at_once[k].form, cs, n), at_once[k].result);
 		CHECK_EQ(gmp_select_until(cs, n, gmp_deadline(MS)), -ETIMEDOUT);
 		check_statuses(cs, n, -1, 0);
 		for (int form = 0; form < FORMS; form++) {
@@ -143,7 +145,7 @@ EVERYWHERE(a_null_channel_is_never_ready)
 	gmp_chan_free(c);
 }
 
-EVERYWHERE(the_one_ready_case_of_any_number_runs)
+EVERYWHERE(select_single_ready_case_of_many_runs)
 {
 	gmp_chan *empty = chan(0), *some = chan(2);
 	int n;
@@ -155,7 +157,7 @@ EVERYWHERE(the_one_ready_case_of_any_number_runs)
 				      : GMP_SEND_CASE(empty, &elems[i]);
 		reset(n);
 		for (int k = 0; k < 2; k++)
-			CHECK_EQ(select_by(at_once[k].form, cs, n), at_once[k].says);
+			CHECK_EQ(select_by(at_once[k].form, cs, n), at_once[k].result);
 		check_statuses(cs, n, -1, 0);
 		check_elems(n, -1);
 		for (int at = 0; at < n; at = at * 2 + 1) {
@@ -184,7 +186,7 @@ EVERYWHERE(the_one_ready_case_of_any_number_runs)
 static gmp_case many[10000];
 static gmp_chan *own[10000];
 
-EVERYWHERE(ten_thousand_cases)
+EVERYWHERE(select_10000_cases_work)
 {
 	enum { N = sizeof(many) / sizeof(many[0]) };
 	int v = 4, x = UNTOUCHED;
@@ -205,8 +207,8 @@ EVERYWHERE(ten_thousand_cases)
 		gmp_chan_free(own[i]);
 }
 
-/* Some lie in the heap, some in mappings of their own, far away. */
-EVERYWHERE(channels_may_lie_anywhere)
+/* Some channels are in the heap, some in separate mappings far away. */
+EVERYWHERE(select_channels_in_heap_and_mappings_work)
 {
 	gmp_chan *c[70];
 
@@ -251,7 +253,7 @@ static void on_small_stack(void *arg)
 	CHECK_EQ(x, 8);
 }
 
-RT(any_number_of_cases_does_with_the_smallest_stack)
+RT(select_10000_cases_fit_smallest_stack)
 {
 	gmp_attr a = GMP_ATTR_INIT;
 	gmp_g *g;
@@ -270,7 +272,7 @@ RT(any_number_of_cases_does_with_the_smallest_stack)
 	gmp_chan_free(for_small);
 }
 
-EVERYWHERE(no_case_at_all_is_never_ready)
+EVERYWHERE(select_zero_cases_is_never_ready)
 {
 	CHECK_EQ(gmp_select_try(NULL, 0), -EAGAIN);
 	CHECK_EQ(gmp_select_try(cs, 0), -EAGAIN);
@@ -282,7 +284,7 @@ EVERYWHERE(no_case_at_all_is_never_ready)
 	CHECK(gmp_now() >= until);
 }
 
-EVERYWHERE(a_deadline_in_the_past_makes_it_a_try)
+EVERYWHERE(select_past_deadline_makes_one_attempt)
 {
 	static const int64_t past[] = { 0, 1, -1, INT64_MIN, INT64_MIN + 1 };
 	gmp_chan *c = chan(1), *never = chan(0);
@@ -306,7 +308,7 @@ EVERYWHERE(a_deadline_in_the_past_makes_it_a_try)
 	gmp_chan_free(never);
 }
 
-static void count_turn(void *arg)
+static void count_run(void *arg)
 {
 	++*(int *)arg;
 }
@@ -314,29 +316,29 @@ static void count_turn(void *arg)
 static void try_beside_another(UNUSED void *arg)
 {
 	gmp_chan *never = chan(0);
-	int turns = 0;
+	int runs = 0;
 
-	gmp_g *g = spawn(count_turn, &turns);
+	gmp_g *g = spawn(count_run, &runs);
 
 	for (int n = 0; n <= 70; n = 2 * n + 1) {
 		for (int i = 0; i < n; i++)
 			cs[i] = GMP_RECV_CASE(never, NULL);
 		for (int k = 0; k < 2; k++)
-			CHECK_EQ(select_by(at_once[k].form, cs, n), at_once[k].says);
+			CHECK_EQ(select_by(at_once[k].form, cs, n), at_once[k].result);
 	}
-	CHECK_EQ(turns, 0);
+	CHECK_EQ(runs, 0);
 	join(g);
 	gmp_chan_free(never);
 }
 
-TEST(on_the_only_p_a_try_lets_nobody_else_run)
+TEST(select_try_does_not_switch)
 {
 	run_procs(1, try_beside_another, NULL);
 }
 
-/* --- closed ones --- */
+/* --- closed channels --- */
 
-EVERYWHERE(what_is_buffered_comes_before_the_end)
+EVERYWHERE(select_closed_channel_gives_buffered_elements_first)
 {
 	gmp_chan *c = chan(3), *never = chan(0);
 	int n;
@@ -358,7 +360,7 @@ EVERYWHERE(what_is_buffered_comes_before_the_end)
 	gmp_chan_free(never);
 }
 
-EVERYWHERE(to_send_on_a_closed_channel_is_ready_and_sends_nothing)
+EVERYWHERE(select_send_on_closed_channel_returns_epipe)
 {
 	gmp_chan *c = chan(3), *never = chan(0);
 
@@ -383,7 +385,7 @@ EVERYWHERE(to_send_on_a_closed_channel_is_ready_and_sends_nothing)
 
 /* --- elements --- */
 
-EVERYWHERE(elements_of_any_size_are_whole)
+EVERYWHERE(select_elements_of_any_size_are_intact)
 {
 	static const size_t bytes[] = { 0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 24, 100, 4096, 70001 };
 	static unsigned char from[70001 + 1], to[70001 + 1];
@@ -418,7 +420,7 @@ EVERYWHERE(elements_of_any_size_are_whole)
 
 static int hits[MOST], pairs[3][3];
 
-EVERYWHERE(each_ready_case_is_as_likely_as_the_others)
+EVERYWHERE(select_ready_cases_are_equally_likely)
 {
 	static const int ns[] = { 2, 3, 7, 64, 65, MOST };
 	gmp_chan *open = chan(0), *closed = chan(0), *buffer = chan(1000);
@@ -426,7 +428,7 @@ EVERYWHERE(each_ready_case_is_as_likely_as_the_others)
 	CHECK_EQ(gmp_chan_close(closed), 0);
 	for (size_t k = 0; k < sizeof(ns) / sizeof(ns[0]); k++) {
 		for (int some = 0; some < 2; some++) {
-			/* all are ready, or every second, on one or the other side */
+			/* all cases are ready, or every second one */
 			int n = ns[k], nready = some ? (n + 1) / 2 : n;
 			int trials = (int)check_scaled(1000L * nready);
 
@@ -455,7 +457,7 @@ EVERYWHERE(each_ready_case_is_as_likely_as_the_others)
 	gmp_chan_free(buffer);
 }
 
-EVERYWHERE(one_choice_does_not_tell_the_next)
+EVERYWHERE(select_successive_choices_are_independent)
 {
 	gmp_chan *c = chan(0);
 	int trials = (int)check_scaled(90000), before = 0;
@@ -475,7 +477,7 @@ EVERYWHERE(one_choice_does_not_tell_the_next)
 	gmp_chan_free(c);
 }
 
-EVERYWHERE(a_channel_in_several_cases_counts_as_often)
+EVERYWHERE(select_channel_in_two_cases_is_twice_as_likely)
 {
 	gmp_chan *twice = chan(1), *once = chan(1);
 	int trials = (int)check_scaled(30000);
@@ -497,7 +499,7 @@ EVERYWHERE(a_channel_in_several_cases_counts_as_often)
 	gmp_chan_free(once);
 }
 
-EVERYWHERE(a_channel_with_room_and_elements_is_ready_on_both_sides)
+EVERYWHERE(select_half_full_channel_is_ready_on_both_sides)
 {
 	gmp_chan *c = chan(2);
 	int trials = (int)check_scaled(20000), v = 1, x = 0;
@@ -510,7 +512,7 @@ EVERYWHERE(a_channel_with_room_and_elements_is_ready_on_both_sides)
 
 		hits[ran]++;
 		CHECK_EQ(gmp_chan_len(c), ran ? 0 : 2);
-		/* full, or empty: now it is ready on the other side alone */
+		/* now full or empty: only the other case is ready */
 		CHECK_EQ(gmp_select(both, 2), 1 - ran);
 		CHECK_EQ(gmp_chan_len(c), 1);
 	}
@@ -530,7 +532,7 @@ static void keep_sending(void *arg)
 		;
 }
 
-EVERYWHERE(a_partner_that_waits_makes_its_case_ready)
+EVERYWHERE(select_waiting_partner_makes_case_ready)
 {
 	struct partner p[4] = { 0 };
 	int x[4];
@@ -564,9 +566,9 @@ EVERYWHERE(a_partner_that_waits_makes_its_case_ready)
 	gmp_chan_free(enough);
 }
 
-/* --- itself --- */
+/* --- own cases --- */
 
-EVERYWHERE(it_never_meets_itself)
+EVERYWHERE(select_never_matches_itself)
 {
 	gmp_chan *c = chan(0), *d = chan(0);
 	int n;
@@ -578,7 +580,7 @@ EVERYWHERE(it_never_meets_itself)
 				      : GMP_SEND_CASE(i % 3 ? c : d, &elems[i]);
 		reset(n);
 		for (int k = 0; k < 2; k++)
-			CHECK_EQ(select_by(at_once[k].form, cs, n), at_once[k].says);
+			CHECK_EQ(select_by(at_once[k].form, cs, n), at_once[k].result);
 		CHECK_EQ(gmp_select_until(cs, n, gmp_deadline(MS)), -ETIMEDOUT);
 		check_statuses(cs, n, -1, 0);
 		check_elems(n, -1);

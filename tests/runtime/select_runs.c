@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What is left of a select when the run ends in the middle of it: nothing, but for foreign threads,
- * which wait on. */
+/*
+ * Tests selects at the end of a run: a killed select is dequeued and frees its memory; external
+ * threads continue to wait.
+ */
 #include "select_util.h"
 
 enum { MOST = 130, SELECTORS = 10 };
 
 static gmp_chan *kept[MOST];
-static int turns, width;
+static int yields, width;
 
 static void keep(int n)
 {
@@ -22,40 +24,40 @@ static void let_go(int n)
 	}
 }
 
-static void none_for_ever(UNUSED void *arg)
+static void select_none_forever(UNUSED void *arg)
 {
 	gmp_case none[70] = { GMP_RECV_CASE(NULL, NULL) };
 
 	gmp_select(none, width);
-	CHECK(0 && "dropped");
+	CHECK(0 && "a killed green thread ran on");
 }
 
-static void leave_those_without(UNUSED void *arg)
+static void leave_selects_without_channels(UNUSED void *arg)
 {
 	for (int i = 0; i < SELECTORS; i++)
-		CHECK_EQ(gmp_go(none_for_ever, NULL), 0);
+		CHECK_EQ(gmp_go(select_none_forever, NULL), 0);
 	wait_parked(SELECTORS);
 }
 
-TEST_PROCS(a_run_ends_though_some_wait_for_nothing)
+TEST_PROCS(select_of_null_channels_is_killed_at_shutdown)
 {
 	for (width = 0; width <= 70; width += 35)
-		run_procs(procs, leave_those_without, NULL);
+		run_procs(procs, leave_selects_without_channels, NULL);
 }
 
-/* Those of one direction never meet. */
-static void receive_for_ever(UNUSED void *arg)
+/* Receivers alone never match each other. */
+static void receive_forever(UNUSED void *arg)
 {
 	gmp_case cs[MOST];
 
 	for (int i = 0; i < width; i++)
 		cs[i] = GMP_RECV_CASE(kept[i / 2], NULL);
 	gmp_select(cs, width);
-	CHECK(0 && "dropped");
+	CHECK(0 && "a killed green thread ran on");
 }
 
-/* Only one can wait on both sides of a channel. */
-static void both_for_ever(UNUSED void *arg)
+/* Only one select can wait on both sides of a channel. */
+static void both_sides_forever(UNUSED void *arg)
 {
 	gmp_case cs[MOST];
 	int v = 1;
@@ -63,33 +65,33 @@ static void both_for_ever(UNUSED void *arg)
 	for (int i = 0; i < width; i++)
 		cs[i] = i % 2 ? GMP_RECV_CASE(kept[0], NULL) : GMP_SEND_CASE(kept[0], &v);
 	gmp_select(cs, width);
-	CHECK(0 && "dropped");
+	CHECK(0 && "a killed green thread ran on");
 }
 
 static void leave_one_on_both_sides(UNUSED void *arg)
 {
-	CHECK_EQ(gmp_go(both_for_ever, NULL), 0);
+	CHECK_EQ(gmp_go(both_sides_forever, NULL), 0);
 	wait_parked(1);
 }
 
 static void leave_receivers(UNUSED void *arg)
 {
 	for (int i = 0; i < SELECTORS; i++)
-		CHECK_EQ(gmp_go(receive_for_ever, NULL), 0);
-	if (turns)
+		CHECK_EQ(gmp_go(receive_forever, NULL), 0);
+	if (yields)
 		wait_parked(SELECTORS);
 	else
 		gmp_yield(); /* some wait, some are about to */
 }
 
-TEST_PROCS(who_is_dropped_stands_in_no_channel)
+TEST_PROCS(select_killed_at_shutdown_is_dequeued)
 {
 	static const int widths[] = { 2, 5, 64, 65, MOST };
 
 	for (int k = 0; k < 5; k++) {
 		width = widths[k];
 		keep(MOST);
-		for (turns = 0; turns < 2; turns++)
+		for (yields = 0; yields < 2; yields++)
 			run_procs(procs, leave_receivers, NULL);
 		let_go(MOST);
 	}
@@ -99,12 +101,12 @@ TEST_PROCS(who_is_dropped_stands_in_no_channel)
 	let_go(1);
 }
 
-/* The run ends before the one who was met goes on. */
-static void meet_and_end(UNUSED void *arg)
+/* The run ends before the matched select resumes. */
+static void match_and_end(UNUSED void *arg)
 {
 	int v = 1;
 
-	CHECK_EQ(gmp_go(receive_for_ever, NULL), 0);
+	CHECK_EQ(gmp_go(receive_forever, NULL), 0);
 	wait_parked(1);
 	CHECK_EQ(gmp_chan_send(kept[0], &v), 0);
 }
@@ -112,29 +114,29 @@ static void meet_and_end(UNUSED void *arg)
 static void close_and_end(UNUSED void *arg)
 {
 	for (int i = 0; i < SELECTORS; i++)
-		CHECK_EQ(gmp_go(receive_for_ever, NULL), 0);
+		CHECK_EQ(gmp_go(receive_forever, NULL), 0);
 	wait_parked(SELECTORS);
 	CHECK_EQ(gmp_chan_close(kept[1]), 0);
 	gmp_chan_free(kept[1]);
 	kept[1] = chan(0);
 }
 
-TEST(who_was_met_and_is_dropped_before_it_goes_on_stands_in_no_channel)
+TEST(select_killed_after_match_is_dequeued)
 {
 	for (width = 4; width <= MOST; width += MOST - 4) {
 		keep(MOST);
-		run_procs(1, meet_and_end, NULL);
+		run_procs(1, match_and_end, NULL);
 		run_procs(1, close_and_end, NULL);
 		let_go(MOST);
 	}
 }
 
-/* Each has some 15 KB for its cases. */
-TEST(who_is_dropped_leaves_no_memory_behind)
+/* Each select allocates about 15 KB for its cases. */
+TEST(select_killed_at_shutdown_leaks_no_memory)
 {
 	size_t before = 0;
 
-	width = turns = MOST;
+	width = yields = MOST;
 	keep(MOST);
 	for (int i = 0; i < 20; i++) {
 		run_procs(1, leave_receivers, NULL);
@@ -145,14 +147,14 @@ TEST(who_is_dropped_leaves_no_memory_behind)
 	let_go(MOST);
 }
 
-TEST(who_is_dropped_as_a_thread_of_its_own_leaves_no_memory_behind)
+TEST(select_killed_in_thread_mode_leaks_no_memory)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 	size_t before = 0;
 
 	cfg.sched = GMP_SCHED_THREAD;
 	width = MOST;
-	turns = 0; /* one that has not begun begins yet, and is dropped in its wait */
+	yields = 0; /* a G that has not begun still begins, and is killed in its wait */
 	keep(MOST);
 	for (int i = 0; i < 20; i++) {
 		CHECK_EQ(gmp_run(leave_receivers, NULL, &cfg), 0);
@@ -163,7 +165,7 @@ TEST(who_is_dropped_as_a_thread_of_its_own_leaves_no_memory_behind)
 	let_go(MOST);
 }
 
-static void time_out_again_and_again(UNUSED void *arg)
+static void time_out_repeatedly(UNUSED void *arg)
 {
 	gmp_case cs[MOST];
 
@@ -176,24 +178,24 @@ static void time_out_again_and_again(UNUSED void *arg)
 static void end_among_timeouts(UNUSED void *arg)
 {
 	for (int i = 0; i < SELECTORS; i++)
-		CHECK_EQ(gmp_go(time_out_again_and_again, NULL), 0);
-	for (int i = 0; i < turns; i++)
+		CHECK_EQ(gmp_go(time_out_repeatedly, NULL), 0);
+	for (int i = 0; i < yields; i++)
 		gmp_yield();
 }
 
-TEST_PROCS(a_run_ends_while_their_time_runs_out)
+TEST_PROCS(select_timeout_racing_shutdown_is_dequeued)
 {
-	for (turns = 0; turns < (SLOW ? 10 : 60); turns++) {
-		width = turns % 10 == 9 ? 70 : 1 + turns % 4;
+	for (yields = 0; yields < (SLOW ? 10 : 60); yields++) {
+		width = yields % 10 == 9 ? 70 : 1 + yields % 4;
 		keep(MOST);
 		run_procs(procs, end_among_timeouts, NULL);
 		let_go(MOST);
 	}
 }
 
-/* --- foreign threads --- */
+/* --- external threads --- */
 
-static void wait_until_met(void *arg)
+static void wait_until_matched(void *arg)
 {
 	int x = UNTOUCHED;
 	gmp_case cs[] = { GMP_RECV_CASE(kept[0], &x), GMP_RECV_CASE(kept[1], &x) };
@@ -207,7 +209,7 @@ static void do_nothing(UNUSED void *arg)
 {
 }
 
-TEST_PROCS(a_foreign_thread_waits_through_runs)
+TEST_PROCS(select_by_external_thread_outlives_runs)
 {
 	struct partner p = { 0 };
 	int v = 0;
@@ -215,7 +217,7 @@ TEST_PROCS(a_foreign_thread_waits_through_runs)
 	keep(2);
 	for (int k = 0; k < 10; k++) {
 		v = k;
-		partner_start(&p, wait_until_met, &v);
+		partner_start(&p, wait_until_matched, &v);
 		partners_wait(&p, 1);
 		run_procs(procs, k % 2 ? do_nothing : leave_receivers, NULL);
 		CHECK_EQ(gmp_chan_send(kept[1], &v), 0);
@@ -250,11 +252,11 @@ static void select_and_end(UNUSED void *arg)
 {
 	for (int i = 0; i < SELECTORS; i++)
 		CHECK_EQ(gmp_go(time_out_or_receive, NULL), 0);
-	for (int i = 0; i < turns; i++)
+	for (int i = 0; i < yields; i++)
 		gmp_yield();
 }
 
-TEST_PROCS(a_run_ends_while_foreign_threads_meet_those_who_select)
+TEST_PROCS(select_shutdown_racing_external_senders_is_dequeued)
 {
 	struct ext_thread f[2];
 
@@ -262,8 +264,8 @@ TEST_PROCS(a_run_ends_while_foreign_threads_meet_those_who_select)
 	atomic_store(&enough, 0);
 	for (int i = 0; i < 2; i++)
 		ext_thread_start(&f[i], send_everywhere, NULL);
-	for (turns = 0; turns < (SLOW ? 30 : 200); turns++) {
-		width = turns % 10 == 9 ? 70 : 2 + turns % 6;
+	for (yields = 0; yields < (SLOW ? 30 : 200); yields++) {
+		width = yields % 10 == 9 ? 70 : 2 + yields % 6;
 		run_procs(procs, select_and_end, NULL);
 	}
 	atomic_store(&enough, 1);
@@ -294,7 +296,7 @@ static void use_channels(void)
 	gmp_chan_free(kept[0]);
 }
 
-RT(a_forked_child_has_the_channels_as_they_were)
+RT(select_in_fork_child_finds_channels_unchanged)
 {
 	kept[0] = chan(1);
 	send_int(kept[0], 7);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the select tests share: cases that run everywhere, partners, elements that show a touch.
+ * Shared by the select tests: cases for each kind of thread, partners, and untouched elements.
  *
- * EVERYWHERE(name) { ... } is six cases: on a green thread at 1, 2 and 4 Ps, its partners green;
- * /foreign: on a foreign thread, its partners green; /beside: on a green thread, its partners
- * foreign; /plain: on a thread without a runtime, and so its partners.
+ * EVERYWHERE(name) { ... } is six cases: on a green thread at 1, 2 and 4 Ps, with green partners;
+ * /external: on an external thread, with green partners; /external_partners: on a green thread,
+ * with external partners; /without_runtime: on an external thread, with external partners.
  */
 #ifndef TESTS_RUNTIME_SELECT_UTIL_H
 #define TESTS_RUNTIME_SELECT_UTIL_H
@@ -24,7 +24,7 @@ UNUSED static void body_here(void *arg)
 	((struct place *)arg)->body();
 }
 
-/* The caller stays a foreign thread. */
+/* The caller stays an external thread. */
 UNUSED static void beside_runtime(int procs, void (*body)(void))
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
@@ -43,22 +43,24 @@ UNUSED static void beside_runtime(int procs, void (*body)(void))
 		partners_are_green = 1;                                                            \
 		run_procs(procs, body_here, &name##_place);                                        \
 	}                                                                                          \
-	static void name##_foreign(int procs)                                                      \
+	static void name##_external(int procs)                                                     \
 	{                                                                                          \
 		partners_are_green = 1;                                                            \
 		beside_runtime(procs, name##_body);                                                \
 	}                                                                                          \
-	static void name##_beside(int procs)                                                       \
+	static void name##_external_partners(int procs)                                            \
 	{                                                                                          \
 		run_procs(procs, body_here, &name##_place);                                        \
 	}                                                                                          \
-	static void name##_plain(UNUSED int procs)                                                 \
+	static void name##_without_runtime(UNUSED int procs)                                       \
 	{                                                                                          \
 		name##_body();                                                                     \
 	}                                                                                          \
-	CHECK_CASE_(case_##name##_foreign_, #name "/foreign", name##_foreign, 2)                   \
-	CHECK_CASE_(case_##name##_beside_, #name "/beside", name##_beside, 2)                      \
-	CHECK_CASE_(case_##name##_plain_, #name "/plain", name##_plain, 0)                         \
+	CHECK_CASE_(case_##name##_external_, #name "/external", name##_external, 2)                \
+	CHECK_CASE_(case_##name##_external_partners_, #name "/external_partners",                  \
+		    name##_external_partners, 2)                                                   \
+	CHECK_CASE_(case_##name##_without_runtime_, #name "/without_runtime",                      \
+		    name##_without_runtime, 0)                                                     \
 	static void name##_body(void)
 
 /* --- partners --- */
@@ -68,10 +70,10 @@ struct partner {
 	void *arg;
 	gmp_g *g;
 	struct ext_thread f;
-	atomic_int tid; /* of a foreign one that has begun */
+	atomic_int tid; /* of an external partner that has begun */
 };
 
-UNUSED static void foreign_partner(void *arg)
+UNUSED static void external_partner(void *arg)
 {
 	struct partner *p = arg;
 
@@ -87,7 +89,7 @@ UNUSED static void partner_start(struct partner *p, gmp_fn fn, void *arg)
 	if (partners_are_green)
 		p->g = spawn(fn, arg);
 	else
-		ext_thread_start(&p->f, foreign_partner, p);
+		ext_thread_start(&p->f, external_partner, p);
 }
 
 UNUSED static void partner_join(struct partner *p)
@@ -117,7 +119,7 @@ UNUSED static int sleeps(struct partner *p)
 	return name_end && name_end[1] && name_end[2] == 'S';
 }
 
-/* Until all of them wait.  The green ones are all that wait. */
+/* Wait until all n partners wait.  Green partners are the only waiting Gs. */
 UNUSED static void partners_wait(struct partner *p, int n)
 {
 	if (partners_are_green) {
@@ -128,7 +130,7 @@ UNUSED static void partners_wait(struct partner *p, int n)
 		WAIT_FOR(sleeps(&p[i]));
 }
 
-/* --- one that selects --- */
+/* --- selectors --- */
 
 enum { UNTOUCHED = 0x55aa };
 
@@ -155,7 +157,7 @@ UNUSED static void selector_start(struct partner *p, struct selector *s)
 	partner_start(p, do_select, s);
 }
 
-/* The case that ran, or none, has a status; the others have not. */
+/* Only case `ran` (-1: none) has its status set. */
 UNUSED static void check_statuses(const gmp_case *cs, int n, int ran, int status)
 {
 	for (int i = 0; i < n; i++)
@@ -185,7 +187,7 @@ UNUSED static int recv_int(gmp_chan *c)
 	return v;
 }
 
-/* Nobody waits on it, and an open one without capacity says so. */
+/* No waiter is queued on c, which is open and unbuffered. */
 UNUSED static void check_idle(gmp_chan *c)
 {
 	int v = UNTOUCHED;
@@ -196,7 +198,7 @@ UNUSED static void check_idle(gmp_chan *c)
 	CHECK_EQ(v, UNTOUCHED);
 }
 
-/* Of `trials` draws with probability 1/k, `hits` is not by chance so far off (once in 10^10). */
+/* `hits` of `trials` draws fit probability 1/k; chance fails this once in 10^10. */
 UNUSED static void check_one_in(int k, int hits, int trials)
 {
 	double mean = (double)trials / k, off = hits - mean;

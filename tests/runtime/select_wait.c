@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What a select that has to wait gets: one case, from whoever comes first, in its turn; and what is
- * left behind, which is nothing. */
+/*
+ * Tests a select that waits: one case runs, in FIFO order, also under races; all other cases are
+ * dequeued.
+ */
 #include <stdbool.h>
 
 #include "select_util.h"
@@ -39,12 +41,12 @@ static void free_cases(int n, int closed)
 	}
 }
 
-/* --- who comes first --- */
+/* --- the first partner --- */
 
-enum visit { OPERATION, TRY, SELECT, SELECT_MANY, CLOSE, VISITS };
+enum match { OPERATION, TRY, SELECT, SELECT_MANY, CLOSE, MATCHES };
 
-/* Meet the case i of a waiting select: send 1000 to it, or receive what it sends. */
-static void visit(int how, int i)
+/* Match case i of a waiting select: send 1000 to it, or receive what it sends. */
+static void match(int how, int i)
 {
 	int v = i % 2 ? UNTOUCHED : 1000, sends = i % 2 == 0;
 	gmp_case by[3] = { sends ? GMP_SEND_CASE(chans[i], &v) : GMP_RECV_CASE(chans[i], &v),
@@ -75,7 +77,7 @@ static void visit(int how, int i)
 	CHECK_EQ(v, sends ? 1000 : i);
 }
 
-EVERYWHERE(who_comes_first_is_met_and_all_else_is_as_it_was)
+EVERYWHERE(select_first_partner_matches_and_rest_is_unchanged)
 {
 	struct partner p = { 0 };
 	struct selector s = { .cs = cs, .deadline = GMP_FOREVER };
@@ -83,12 +85,12 @@ EVERYWHERE(who_comes_first_is_met_and_all_else_is_as_it_was)
 	for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
 		int n = s.n = sizes[k];
 
-		for (int how = 0; how < VISITS; how++) {
+		for (int how = 0; how < MATCHES; how++) {
 			for (int i = 0; i < n; i = i * 2 + 1) {
 				make_cases(n);
 				selector_start(&p, &s);
 				partners_wait(&p, 1);
-				visit(how, i);
+				match(how, i);
 				partner_join(&p);
 				CHECK_EQ(s.result, i);
 				check_statuses(cs, n, i, how == CLOSE ? -EPIPE : 0);
@@ -100,13 +102,13 @@ EVERYWHERE(who_comes_first_is_met_and_all_else_is_as_it_was)
 	}
 }
 
-/* Also by one who comes from outside the runtime, and by a green one that comes to a foreign. */
-static void visit_first(void *arg)
+/* External and green threads match each other's selects. */
+static void match_first(void *arg)
 {
-	visit(OPERATION, (int)(intptr_t)arg);
+	match(OPERATION, (int)(intptr_t)arg);
 }
 
-RT(who_comes_may_be_of_the_other_kind)
+RT(select_matches_green_with_external_thread)
 {
 	struct selector s = { .cs = cs, .n = 4, .deadline = GMP_FOREVER };
 	struct partner p = { 0 };
@@ -118,10 +120,10 @@ RT(who_comes_may_be_of_the_other_kind)
 		selector_start(&p, &s);
 		partners_wait(&p, 1);
 		if (partners_are_green) {
-			ext_thread_start(&f, visit_first, (void *)(intptr_t)(k / 2 % 4));
+			ext_thread_start(&f, match_first, (void *)(intptr_t)(k / 2 % 4));
 			ext_thread_join(&f);
 		} else {
-			join(spawn(visit_first, (void *)(intptr_t)(k / 2 % 4)));
+			join(spawn(match_first, (void *)(intptr_t)(k / 2 % 4)));
 		}
 		partner_join(&p);
 		CHECK_EQ(s.result, k / 2 % 4);
@@ -132,7 +134,7 @@ RT(who_comes_may_be_of_the_other_kind)
 
 /* --- the same channel in several cases --- */
 
-EVERYWHERE(of_several_cases_on_one_channel_one_runs)
+EVERYWHERE(select_several_cases_on_one_channel_run_one)
 {
 	struct partner p = { 0 };
 	struct selector s = { .cs = cs, .deadline = GMP_FOREVER };
@@ -157,7 +159,7 @@ EVERYWHERE(of_several_cases_on_one_channel_one_runs)
 				CHECK_EQ(gmp_chan_recv(c, &v), 0);
 			else
 				CHECK_EQ(gmp_chan_close(c), 0);
-			/* what was met may go at once; the other when the select has returned */
+			/* c may be freed at once, d after the select has returned */
 			gmp_chan_free(c);
 			partner_join(&p);
 			CHECK(s.result >= 0 && s.result < n && s.result % 4 < 2);
@@ -176,7 +178,7 @@ EVERYWHERE(of_several_cases_on_one_channel_one_runs)
 	}
 }
 
-EVERYWHERE(two_that_stand_on_both_sides_of_a_channel_meet)
+EVERYWHERE(select_two_on_both_sides_of_channel_match)
 {
 	struct partner p = { 0 };
 	int x[4], mine = 1, theirs = 2;
@@ -215,8 +217,8 @@ EVERYWHERE(two_that_stand_on_both_sides_of_a_channel_meet)
 	}
 }
 
-/* Three receive, two send: met by a sender, by a receiver, by a close. */
-EVERYWHERE(of_the_cases_on_one_channel_each_is_as_likely_to_be_met)
+/* Three cases receive, two send; matched by a sender, a receiver, a close. */
+EVERYWHERE(select_waiting_cases_on_one_channel_are_equally_likely)
 {
 	static const int alike[] = { 3, 2, 5 };
 	struct partner p = { 0 };
@@ -256,7 +258,7 @@ EVERYWHERE(of_the_cases_on_one_channel_each_is_as_likely_to_be_met)
 	}
 }
 
-/* --- turns --- */
+/* --- FIFO order --- */
 
 struct waiting {
 	gmp_chan *c, *other;
@@ -265,8 +267,8 @@ struct waiting {
 	atomic_int done;
 };
 
-/* On the channel: an operation, a select with another channel, and one in which it stands thrice. */
-static void wait_there(void *arg)
+/* Wait by an operation, by a select of two channels, or by one with three equal cases. */
+static void wait_on_channel(void *arg)
 {
 	struct waiting *w = arg;
 	gmp_case on = w->sends ? GMP_SEND_CASE(w->c, &w->got) : GMP_RECV_CASE(w->c, &w->got);
@@ -280,7 +282,7 @@ static void wait_there(void *arg)
 	atomic_store(&w->done, 1);
 }
 
-static uint64_t still_there(struct waiting *w, int n)
+static uint64_t count_waiting(struct waiting *w, int n)
 {
 	uint64_t some = 0;
 
@@ -289,16 +291,16 @@ static uint64_t still_there(struct waiting *w, int n)
 	return some;
 }
 
-/* All who are still there wait: none of them left while they were counted. */
+/* All remaining waiters are parked: none of them returned during the count. */
 static bool all_wait(struct waiting *w, int n)
 {
-	uint64_t some = still_there(w, n);
+	uint64_t some = count_waiting(w, n);
 
-	return stats().greens_waiting == some && still_there(w, n) == some;
+	return stats().greens_waiting == some && count_waiting(w, n) == some;
 }
 
-/* Six in a queue; those in `leave` give up.  The rest is served in the order of coming. */
-static void in_turns(int sends, unsigned leave)
+/* Six waiters: those in `leave` time out, the rest are served in FIFO order. */
+static void check_fifo(int sends, unsigned leave)
 {
 	enum { N = 6 };
 	static struct waiting w[N];
@@ -309,8 +311,8 @@ static void in_turns(int sends, unsigned leave)
 		w[i] = (struct waiting){ .c = c, .other = other, .kind = i % 3, .sends = sends };
 		w[i].got = sends ? i : UNTOUCHED;
 		w[i].deadline = leave >> i & 1 ? gmp_deadline(20 * MS) : GMP_FOREVER;
-		partner_start(&p[i], wait_there, &w[i]);
-		/* it waits, or has given up already */
+		partner_start(&p[i], wait_on_channel, &w[i]);
+		/* it waits, or has timed out already */
 		if (partners_are_green)
 			WAIT_FOR(all_wait(w, i + 1));
 		else
@@ -350,24 +352,24 @@ static void in_turns(int sends, unsigned leave)
 	gmp_chan_free(other);
 }
 
-EVERYWHERE(a_select_is_served_in_its_turn)
+EVERYWHERE(select_waiters_are_served_in_fifo_order)
 {
-	in_turns(0, 0);
-	in_turns(1, 0);
+	check_fifo(0, 0);
+	check_fifo(1, 0);
 }
 
-EVERYWHERE(who_gives_up_leaves_the_others_in_their_order)
+EVERYWHERE(select_timeout_keeps_fifo_order_of_other_waiters)
 {
 	static const unsigned leave[] = { 1,     2,         4,      8,          16, 32,
 					  1 + 2, 2 + 4 + 8, 4 + 32, 2 + 8 + 32, 63 };
 
 	for (size_t i = 0; i < sizeof(leave) / sizeof(leave[0]); i++)
-		in_turns((int)i % 2, leave[i]);
+		check_fifo((int)i % 2, leave[i]);
 }
 
 /* --- deadlines --- */
 
-EVERYWHERE(it_does_not_give_up_before_its_time)
+EVERYWHERE(select_timeout_is_not_before_deadline)
 {
 	gmp_chan *c = chan(0), *full = chan(1);
 	int v = 1;
@@ -384,7 +386,7 @@ EVERYWHERE(it_does_not_give_up_before_its_time)
 	gmp_chan_free(full);
 }
 
-EVERYWHERE(after_its_time_no_trace_is_left)
+EVERYWHERE(select_timeout_dequeues_all_cases)
 {
 	long rounds = check_scaled(300);
 
@@ -399,8 +401,8 @@ EVERYWHERE(after_its_time_no_trace_is_left)
 }
 
 /*
- * Races.  Rounds begin when the number of the round comes through `go`, and end when the partner says
- * through `back` how it went; each begins a little later than in the round before.
+ * Races.  The number of the round arrives through `go`; the partner answers through `back` with its
+ * result.  The delay of the partner changes from round to round.
  */
 static void linger(int k)
 {
@@ -448,7 +450,7 @@ static void rival_end(struct rival *r)
 	gmp_chan_free(r->back);
 }
 
-EVERYWHERE(time_and_a_sender_agree_on_who_was_first)
+EVERYWHERE(select_timeout_racing_send_has_one_winner)
 {
 	int rounds = (int)check_scaled(2000);
 	gmp_chan *full = chan(1), *a = chan(0);
@@ -485,8 +487,8 @@ EVERYWHERE(time_and_a_sender_agree_on_who_was_first)
 	gmp_chan_free(full);
 }
 
-/* A close, a send to a buffer, and sometimes the time, at once. */
-EVERYWHERE(under_a_race_with_close_one_case_runs_and_the_other_elements_stay)
+/* A close, a buffered send and sometimes a timeout race. */
+EVERYWHERE(select_racing_close_and_send_runs_one_case)
 {
 	int rounds = (int)check_scaled(2000);
 	gmp_chan *b = chan(1), *c = chan(0);
@@ -527,7 +529,7 @@ EVERYWHERE(under_a_race_with_close_one_case_runs_and_the_other_elements_stay)
 	gmp_chan_free(c);
 }
 
-EVERYWHERE(of_two_who_come_at_once_one_is_met)
+EVERYWHERE(select_racing_partners_match_one)
 {
 	int rounds = (int)check_scaled(2000);
 	gmp_chan *a = chan(0), *b = chan(0);
@@ -558,9 +560,9 @@ EVERYWHERE(of_two_who_come_at_once_one_is_met)
 	gmp_chan_free(b);
 }
 
-/* --- cancellation, which only green threads know --- */
+/* --- cancellation, of green threads only --- */
 
-RT(a_cancelled_select_leaves_no_trace)
+RT(select_cancelled_dequeues_all_cases)
 {
 	struct partner p = { 0 };
 	struct selector s = { .cs = cs };
@@ -582,7 +584,7 @@ RT(a_cancelled_select_leaves_no_trace)
 	}
 }
 
-RT(who_cancels_and_who_sends_agree_on_who_was_first)
+RT(select_cancel_racing_send_has_one_winner)
 {
 	int rounds = (int)check_scaled(2000);
 	gmp_chan *a = chan(0), *b = chan(0);
@@ -620,12 +622,12 @@ RT(who_cancels_and_who_sends_agree_on_who_was_first)
 	gmp_chan_free(b);
 }
 
-/* --- one look --- */
+/* --- atomic check of all cases --- */
 
 static gmp_chan *token_a, *token_b;
 static atomic_int over;
 
-/* There is always a token in a or in b: it goes into the one before it is taken from the other. */
+/* a or b always holds a token: it is sent to one before it is received from the other. */
 static void shuffle(UNUSED void *arg)
 {
 	int v = 1;
@@ -641,10 +643,10 @@ static void shuffle(UNUSED void *arg)
 	atomic_store(&over, 1);
 }
 
-EVERYWHERE(all_cases_are_looked_at_in_one_instant)
+EVERYWHERE(select_checks_all_cases_atomically)
 {
 	struct partner p = { 0 };
-	unsigned looks = 0;
+	unsigned tries = 0;
 	int v = 1;
 
 	token_a = chan(2);
@@ -657,8 +659,8 @@ EVERYWHERE(all_cases_are_looked_at_in_one_instant)
 		int ran = gmp_select_try(both, 2);
 
 		CHECK(ran == 0 || ran == 1);
-		CHECK_EQ(gmp_chan_send(both[ran].c, &v), 0); /* to where it was */
-		if (looks++ % 64 == 0)
+		CHECK_EQ(gmp_chan_send(both[ran].c, &v), 0); /* back to its channel */
+		if (tries++ % 64 == 0)
 			gmp_yield();
 	}
 	partner_join(&p);

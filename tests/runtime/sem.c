@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What gmp_sem promises. */
+/* Tests gmp_sem: permits, FIFO order, races with cancel and timeout, lifetime, shutdown. */
 #include "util.h"
 
 enum { N = 16 };
 
 static gmp_sem s;
-static atomic_int inside, most, came, entered, order[N];
+static atomic_int inside, most, next_place, entered, order[N];
 
-RT(as_many_as_there_are_permits_come_in)
+RT(sem_acquire_succeeds_once_per_permit)
 {
 	gmp_sem three = GMP_SEM_INIT(3), zero = { 0 };
 
@@ -23,7 +23,7 @@ RT(as_many_as_there_are_permits_come_in)
 	CHECK_EQ(gmp_sem_try_acquire(&zero), -EAGAIN);
 }
 
-RT(bad_numbers_are_refused)
+RT(sem_release_bad_count_is_rejected)
 {
 	gmp_sem x = GMP_SEM_INIT(5);
 
@@ -36,15 +36,15 @@ RT(bad_numbers_are_refused)
 	CHECK_EQ(gmp_sem_release(&x, 1), 0);
 }
 
-/* The number stands in its place before the count says so. */
+/* order[] is written before `entered` counts it. */
 static void acquire(void *arg)
 {
 	CHECK_EQ(gmp_sem_acquire(&s), 0);
-	atomic_store(&order[atomic_fetch_add(&came, 1)], (int)(intptr_t)arg);
+	atomic_store(&order[atomic_fetch_add(&next_place, 1)], (int)(intptr_t)arg);
 	atomic_fetch_add(&entered, 1);
 }
 
-RT(first_come_first_served)
+RT(sem_waiters_are_served_in_fifo_order)
 {
 	gmp_g *g[N];
 
@@ -55,7 +55,8 @@ RT(first_come_first_served)
 	}
 	for (int i = 0; i < N; i++) {
 		CHECK_EQ(gmp_sem_release(&s, 1), 0);
-		CHECK_EQ(gmp_sem_try_acquire(&s), -EAGAIN); /* it is not for newcomers */
+		/* the permit is reserved for the waiter */
+		CHECK_EQ(gmp_sem_try_acquire(&s), -EAGAIN);
 		WAIT_FOR(atomic_load(&entered) == i + 1);
 		CHECK_EQ(atomic_load(&order[i]), i);
 	}
@@ -64,7 +65,7 @@ RT(first_come_first_served)
 	CHECK_EQ(s.state, 0);
 }
 
-RT(a_release_of_many_serves_many_and_keeps_the_rest)
+RT(sem_release_n_wakes_n_waiters_and_keeps_rest)
 {
 	gmp_g *g[N];
 
@@ -85,7 +86,7 @@ static void be_cancelled(UNUSED void *arg)
 	CHECK_EQ(gmp_sem_acquire(&s), -ECANCELED);
 }
 
-RT(no_permit_is_lost_to_one_who_gave_up)
+RT(sem_cancelled_waiter_takes_no_permit)
 {
 	gmp_g *g[N];
 
@@ -102,7 +103,7 @@ RT(no_permit_is_lost_to_one_who_gave_up)
 	CHECK_EQ(s.state, 0);
 }
 
-static void come_and_go(UNUSED void *arg)
+static void acquire_and_release(UNUSED void *arg)
 {
 	for (int i = 0; i < 1000; i++) {
 		int err = i % 3 ? gmp_sem_acquire(&s)
@@ -123,7 +124,7 @@ static void come_and_go(UNUSED void *arg)
 	}
 }
 
-RT(never_more_inside_than_permits)
+RT(sem_holders_never_exceed_permits)
 {
 	gmp_g *g[8];
 	struct ext_thread f[2];
@@ -131,9 +132,9 @@ RT(never_more_inside_than_permits)
 	atomic_store(&most, 0);
 	CHECK_EQ(gmp_sem_release(&s, 3), 0);
 	for (int i = 0; i < 2; i++)
-		ext_thread_start(&f[i], come_and_go, NULL);
+		ext_thread_start(&f[i], acquire_and_release, NULL);
 	for (int i = 0; i < 8; i++)
-		g[i] = spawn(come_and_go, NULL);
+		g[i] = spawn(acquire_and_release, NULL);
 	for (int i = 0; i < 8; i++)
 		join(g[i]);
 	for (int i = 0; i < 2; i++)
@@ -144,7 +145,7 @@ RT(never_more_inside_than_permits)
 	CHECK_EQ(s.state, 0);
 }
 
-RT(a_release_serves_those_who_wait_however_many_it_gives)
+RT(sem_release_of_int32_max_serves_waiter)
 {
 	gmp_g *g = spawn(acquire, NULL);
 
@@ -157,12 +158,12 @@ RT(a_release_serves_those_who_wait_however_many_it_gives)
 	s = (gmp_sem)GMP_SEM_INIT(0);
 }
 
-static void acquire_for_a_moment(UNUSED void *arg)
+static void acquire_until_timeout(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_sem_acquire_until(&s, gmp_deadline(MS)), -ETIMEDOUT);
 }
 
-RT(those_who_gave_up_leave_the_others_in_order)
+RT(sem_cancel_keeps_fifo_order_of_other_waiters)
 {
 	gmp_g *g[N], *gone[N];
 
@@ -176,7 +177,7 @@ RT(those_who_gave_up_leave_the_others_in_order)
 		CHECK_EQ(gmp_cancel(gone[i]), 0);
 	for (int i = 1; i < N; i += 2)
 		join(gone[i]);
-	join(spawn(acquire_for_a_moment, NULL));
+	join(spawn(acquire_until_timeout, NULL));
 	for (int i = 0; i < N; i++) {
 		CHECK_EQ(gmp_sem_release(&s, 1), 0);
 		WAIT_FOR(atomic_load(&entered) == i + 1);
@@ -187,7 +188,7 @@ RT(those_who_gave_up_leave_the_others_in_order)
 	CHECK_EQ(s.state, 0);
 }
 
-/* --- a permit, and something else at the same time --- */
+/* --- a release that races with cancel or timeout --- */
 
 static atomic_int result;
 
@@ -203,12 +204,12 @@ static void release_one(UNUSED void *arg)
 	CHECK_EQ(gmp_sem_release(&s, 1), 0);
 }
 
-static void cancel_it(void *g)
+static void cancel_g(void *g)
 {
 	CHECK_EQ(gmp_cancel(g), 0);
 }
 
-/* Either it was taken or it is there. */
+/* The permit was either taken or is still free. */
 static void check_permit(int otherwise)
 {
 	int r = atomic_load(&result);
@@ -218,15 +219,15 @@ static void check_permit(int otherwise)
 	CHECK_EQ(s.state, 0);
 }
 
-RT(a_release_and_a_cancellation_at_once_lose_nothing)
+RT(sem_release_racing_cancel_loses_no_permit)
 {
 	for (long i = 0, n = check_scaled(2000); i < n; i++) {
 		gmp_g *g = spawn(acquire_with, NULL), *one, *two;
 
 		if (i % 3)
 			wait_parked(1);
-		one = i % 2 ? spawn(release_one, NULL) : spawn(cancel_it, g);
-		two = i % 2 ? spawn(cancel_it, g) : spawn(release_one, NULL);
+		one = i % 2 ? spawn(release_one, NULL) : spawn(cancel_g, g);
+		two = i % 2 ? spawn(cancel_g, g) : spawn(release_one, NULL);
 		join(one);
 		join(two);
 		join(g);
@@ -234,7 +235,7 @@ RT(a_release_and_a_cancellation_at_once_lose_nothing)
 	}
 }
 
-RT(a_release_and_a_deadline_at_once_lose_nothing)
+RT(sem_release_racing_timeout_loses_no_permit)
 {
 	for (long i = 0, n = check_scaled(2000); i < n; i++) {
 		gmp_g *g = spawn(acquire_with, (void *)(1 + i % 30));
@@ -246,7 +247,7 @@ RT(a_release_and_a_deadline_at_once_lose_nothing)
 	}
 }
 
-RT(a_foreign_deadline_and_a_release_at_once_lose_nothing)
+RT(sem_release_racing_external_timeout_loses_no_permit)
 {
 	for (long i = 0, n = check_scaled(200); i < n; i++) {
 		struct ext_thread f;
@@ -278,7 +279,7 @@ static void use_cancelled(UNUSED void *arg)
 	CHECK_EQ(gmp_cancel_mask(0), 0);
 }
 
-RT(one_that_is_cancelled_takes_what_is_there)
+RT(sem_acquire_by_cancelled_g_takes_free_permit)
 {
 	atomic_store(&entered, 0);
 	gmp_g *g = spawn(use_cancelled, NULL);
@@ -290,7 +291,7 @@ RT(one_that_is_cancelled_takes_what_is_there)
 	CHECK_EQ(s.state, 0);
 }
 
-/* --- freed at once --- */
+/* --- lifetime --- */
 
 static void acquire_and_free(void *arg)
 {
@@ -301,7 +302,7 @@ static void acquire_and_free(void *arg)
 	free(x);
 }
 
-RT(who_has_the_last_permit_may_free_it)
+RT(sem_freed_by_acquirer_is_not_used_again)
 {
 	for (long i = 0, n = check_scaled(3000); i < n; i++) {
 		gmp_sem *x = calloc(1, sizeof(*x));
@@ -323,15 +324,15 @@ RT(who_has_the_last_permit_may_free_it)
 	}
 }
 
-/* --- without a runtime, and across its end --- */
+/* --- without a runtime, and across shutdown --- */
 
-TEST(it_works_between_plain_threads)
+TEST(sem_without_runtime_works_for_external_threads)
 {
 	struct ext_thread f[4];
 
 	CHECK_EQ(gmp_sem_release(&s, 2), 0);
 	for (int i = 0; i < 4; i++)
-		ext_thread_start(&f[i], come_and_go, NULL);
+		ext_thread_start(&f[i], acquire_and_release, NULL);
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(pthread_join(f[i].thread, NULL), 0);
 	CHECK(atomic_load(&most) <= 2);
@@ -341,33 +342,33 @@ TEST(it_works_between_plain_threads)
 	CHECK_EQ(s.state, 0);
 }
 
-static void acquire_in_vain(UNUSED void *arg)
+static void acquire_forever(UNUSED void *arg)
 {
 	gmp_sem_acquire(&s);
-	CHECK(!"a dropped green thread went on");
+	CHECK(!"a green thread that was killed at shutdown ran on");
 }
 
-static void acquire_outside(UNUSED void *arg)
+static void acquire_external(UNUSED void *arg)
 {
 	atomic_store(&result, gmp_sem_acquire(&s));
 }
 
-static struct ext_thread outside;
+static struct ext_thread external;
 
 static void leave_waiters(UNUSED void *arg)
 {
 	for (int i = 0; i < 3; i++)
-		CHECK_EQ(gmp_go(acquire_in_vain, NULL), 0);
+		CHECK_EQ(gmp_go(acquire_forever, NULL), 0);
 	wait_parked(3);
-	ext_thread_start(&outside, acquire_outside, NULL);
+	ext_thread_start(&external, acquire_external, NULL);
 }
 
-TEST_PROCS(those_whom_a_run_drops_take_no_permit)
+TEST_PROCS(sem_killed_waiters_take_no_permit)
 {
 	for (int i = 0; i < 5; i++) {
 		run_procs(procs, leave_waiters, NULL);
 		CHECK_EQ(gmp_sem_release(&s, 1), 0);
-		CHECK_EQ(pthread_join(outside.thread, NULL), 0);
+		CHECK_EQ(pthread_join(external.thread, NULL), 0);
 		CHECK_EQ(atomic_load(&result), 0);
 		CHECK_EQ(s.state, 0);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of signals as elements of channels: who gets which, what is dropped, and what is put back. */
+/* Tests signals delivered to channels: subscription, full channels, dispositions, shutdown. */
 #define _GNU_SOURCE 1
 #include "io_util.h"
 
@@ -36,7 +36,7 @@ static void send_signal(int signo)
 
 static atomic_int handled;
 
-static void count_it(UNUSED int signo)
+static void count_handled(UNUSED int signo)
 {
 	atomic_fetch_add(&handled, 1);
 }
@@ -49,7 +49,7 @@ static void (*disposition(int signo))(int)
 	return sa.sa_handler;
 }
 
-RT(a_signal_comes_to_who_asks_for_it)
+RT(signal_is_delivered_to_subscribed_channel)
 {
 	gmp_chan *c = ints(1), *d = ints(1);
 
@@ -69,7 +69,7 @@ RT(a_signal_comes_to_who_asks_for_it)
 	gmp_chan_free(d);
 }
 
-static void hear_one(UNUSED void *arg)
+static void receive_one(UNUSED void *arg)
 {
 	gmp_chan *c = ints(1);
 
@@ -80,13 +80,13 @@ static void hear_one(UNUSED void *arg)
 	gmp_chan_free(c);
 }
 
-TEST_PROCS(they_come_where_the_runtime_sends_signals_of_its_own)
+TEST_PROCS(signal_is_delivered_under_gmp_debug_sched)
 {
 	CHECK_EQ(setenv("GMP_DEBUG", "sched", 1), 0);
-	run_procs(procs, hear_one, NULL);
+	run_procs(procs, receive_one, NULL);
 }
 
-RT(one_that_a_green_thread_raises_comes_too)
+RT(signal_raised_by_green_thread_is_delivered)
 {
 	gmp_chan *c = ints(1);
 
@@ -99,27 +99,27 @@ RT(one_that_a_green_thread_raises_comes_too)
 	gmp_chan_free(c);
 }
 
-static atomic_ulong its_thread;
+static atomic_ulong g_thread;
 static atomic_bool sent;
 
-/* Between the signal and its end it calls nothing: ThreadSanitizer runs the program's handlers where libc is
- * called, and for this green thread that would be never. */
+/* Calls nothing between the signal and its end: ThreadSanitizer runs handlers only at libc calls,
+ * which this green thread never makes. */
 static void compute_until_sent(UNUSED void *arg)
 {
-	atomic_store(&its_thread, pthread_self());
+	atomic_store(&g_thread, pthread_self());
 	while (!atomic_load(&sent))
 		;
 }
 
-static void send_to_its_thread(UNUSED void *arg)
+static void send_to_g_thread(UNUSED void *arg)
 {
-	while (!atomic_load(&its_thread))
+	while (!atomic_load(&g_thread))
 		;
-	CHECK_EQ(pthread_kill(atomic_load(&its_thread), SIGUSR1), 0);
+	CHECK_EQ(pthread_kill(atomic_load(&g_thread), SIGUSR1), 0);
 	atomic_store(&sent, true);
 }
 
-RT(one_sent_to_the_thread_of_a_green_thread_that_ends_comes_too)
+RT(signal_to_thread_of_exiting_g_is_delivered)
 {
 	gmp_chan *c = ints(1);
 	struct ext_thread f;
@@ -127,9 +127,9 @@ RT(one_sent_to_the_thread_of_a_green_thread_that_ends_comes_too)
 
 	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
 	for (int i = 0; i < 20; i++) {
-		atomic_store(&its_thread, 0);
+		atomic_store(&g_thread, 0);
 		atomic_store(&sent, false);
-		ext_thread_start(&f, send_to_its_thread, NULL);
+		ext_thread_start(&f, send_to_g_thread, NULL);
 		g = spawn(compute_until_sent, NULL);
 		join(g);
 		CHECK_EQ(next(c), SIGUSR1);
@@ -139,57 +139,57 @@ RT(one_sent_to_the_thread_of_a_green_thread_that_ends_comes_too)
 	gmp_chan_free(c);
 }
 
-static atomic_int go_on;
+static atomic_int phase;
 
 static void raise_some(UNUSED void *arg)
 {
-	while (!atomic_load(&go_on))
+	while (!atomic_load(&phase))
 		gmp_yield();
 	CHECK_EQ(raise(SIGUSR1), 0);
-	while (atomic_load(&go_on) == 1)
+	while (atomic_load(&phase) == 1)
 		gmp_yield();
 }
 
-static void raise_bound(void *arg)
+static void raise_locked(void *arg)
 {
 	CHECK_EQ(gmp_lock_thread(), 0);
 	raise_some(arg);
 	CHECK_EQ(gmp_unlock_thread(), 0);
 }
 
-/* Threads that were there before, and do not rest. */
-RT(signals_raised_on_busy_threads_come_too)
+/* Threads that existed before the subscription and stay busy. */
+RT(signal_raised_on_busy_threads_is_delivered)
 {
 	gmp_chan *c = ints(16);
 	gmp_g *g[6];
 
-	CHECK(signal(SIGUSR1, SIG_IGN) != SIG_ERR); /* for what is pending when it is over */
-	atomic_store(&go_on, 0);
+	CHECK(signal(SIGUSR1, SIG_IGN) != SIG_ERR); /* for signals still pending at the end */
+	atomic_store(&phase, 0);
 	for (int i = 0; i < 6; i++)
-		g[i] = spawn(i < 4 ? raise_some : raise_bound, NULL);
+		g[i] = spawn(i < 4 ? raise_some : raise_locked, NULL);
 	for (int i = 0; i < 100; i++)
 		gmp_yield();
 	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
 	for (int i = 0; i < 100; i++)
 		gmp_yield();
-	atomic_store(&go_on, 1);
-	/* one that is pending on a thread is raised there only once */
+	atomic_store(&phase, 1);
+	/* a signal that is pending on a thread is not queued twice */
 	CHECK_EQ(next(c), SIGUSR1);
-	atomic_store(&go_on, 2);
+	atomic_store(&phase, 2);
 	for (int i = 0; i < 6; i++)
 		join(g[i]);
 	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
 	gmp_chan_free(c);
 }
 
-RT(several_channels_get_the_same_signal)
+RT(signal_is_delivered_to_several_channels)
 {
 	gmp_chan *c[5];
 
 	for (int i = 0; i < 5; i++) {
 		c[i] = ints(2);
 		CHECK_EQ(gmp_signal_notify(c[i], SIGUSR1), 0);
-		CHECK_EQ(gmp_signal_notify(c[i], SIGUSR1), 0); /* asked for already */
+		CHECK_EQ(gmp_signal_notify(c[i], SIGUSR1), 0); /* subscribed already */
 	}
 	send_signal(SIGUSR1);
 	for (int i = 0; i < 5; i++) {
@@ -208,10 +208,10 @@ RT(several_channels_get_the_same_signal)
 	}
 }
 
-RT(one_channel_gets_several_signals)
+RT(signal_channel_receives_several_signals)
 {
 	gmp_chan *c = ints(4);
-	int seen = 0, last = SIGRTMAX - check_on_valgrind(); /* which keeps one for itself */
+	int seen = 0, last = SIGRTMAX - check_on_valgrind(); /* it reserves one */
 
 	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
 	CHECK_EQ(gmp_signal_notify(c, SIGHUP), 0);
@@ -231,7 +231,7 @@ RT(one_channel_gets_several_signals)
 	gmp_chan_free(c);
 }
 
-RT(a_signal_to_a_full_channel_is_dropped)
+RT(signal_to_full_channel_is_dropped)
 {
 	gmp_chan *full = ints(2), *none = ints(0), *wide = ints(100);
 
@@ -239,14 +239,14 @@ RT(a_signal_to_a_full_channel_is_dropped)
 	CHECK_EQ(gmp_signal_notify(none, SIGRTMIN), 0);
 	CHECK_EQ(gmp_signal_notify(wide, SIGRTMIN), 0);
 	for (int i = 0; i < 30; i++)
-		send_signal(SIGRTMIN); /* these are queued, none is merged with another */
+		send_signal(SIGRTMIN); /* real-time signals are queued, not merged */
 	for (int i = 0; i < 30; i++)
 		CHECK_EQ(next(wide), SIGRTMIN);
-	WAIT_FOR(gmp_chan_len(full) == 2); /* wide may be served before it */
+	WAIT_FOR(gmp_chan_len(full) == 2); /* `wide` may be served first */
 	CHECK_EQ(next(full), SIGRTMIN);
 	send_signal(SIGRTMIN);
 	CHECK_EQ(next(wide), SIGRTMIN);
-	WAIT_FOR(gmp_chan_len(full) == 2); /* wide may be served before it */
+	WAIT_FOR(gmp_chan_len(full) == 2); /* `wide` may be served first */
 	CHECK_EQ(gmp_chan_try_recv(none, NULL), -EAGAIN);
 	CHECK_EQ(gmp_signal_stop(full, SIGRTMIN), 0);
 	CHECK_EQ(gmp_signal_stop(none, SIGRTMIN), 0);
@@ -256,7 +256,7 @@ RT(a_signal_to_a_full_channel_is_dropped)
 	gmp_chan_free(wide);
 }
 
-RT(a_closed_channel_gets_none_and_disturbs_nobody)
+RT(signal_to_closed_channel_reaches_other_channels)
 {
 	gmp_chan *c = ints(1), *d = ints(1);
 
@@ -272,11 +272,11 @@ RT(a_closed_channel_gets_none_and_disturbs_nobody)
 	gmp_chan_free(d);
 }
 
-RT(the_last_stop_puts_back_what_was_there)
+RT(signal_last_stop_restores_disposition)
 {
 	gmp_chan *c = ints(1), *d = ints(1);
 
-	CHECK(signal(SIGUSR1, count_it) != SIG_ERR);
+	CHECK(signal(SIGUSR1, count_handled) != SIG_ERR);
 	CHECK(signal(SIGUSR2, SIG_IGN) != SIG_ERR);
 	for (int i = 0; i < 3; i++) {
 		CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
@@ -288,10 +288,10 @@ RT(the_last_stop_puts_back_what_was_there)
 		CHECK_EQ(atomic_load(&handled), i);
 		CHECK_EQ(gmp_signal_stop(c, SIGUSR2), 0);
 		CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
-		CHECK(disposition(SIGUSR1) != count_it);
+		CHECK(disposition(SIGUSR1) != count_handled);
 		CHECK(disposition(SIGUSR2) == SIG_IGN);
 		CHECK_EQ(gmp_signal_stop(d, SIGUSR1), 0);
-		CHECK(disposition(SIGUSR1) == count_it);
+		CHECK(disposition(SIGUSR1) == count_handled);
 		send_signal(SIGUSR1);
 		WAIT_FOR(atomic_load(&handled) == i + 1);
 		CHECK(empty(c));
@@ -311,19 +311,19 @@ static void note_stack(UNUSED int signo)
 
 static gmp_chan *stopped;
 
-static void stop_asking(void *arg)
+static void unsubscribe(void *arg)
 {
 	CHECK_EQ(gmp_signal_stop(stopped, SIGUSR1), 0);
 	atomic_store((atomic_int *)arg, 1);
 }
 
-static void raise_after_the_stop(UNUSED void *arg)
+static void raise_after_stop(UNUSED void *arg)
 {
 	atomic_int done = 0;
 	uintptr_t here = (uintptr_t)&done, there;
 
 	CHECK_EQ(gmp_signal_notify(stopped, SIGUSR1), 0);
-	CHECK_EQ(gmp_go(stop_asking, &done), 0);
+	CHECK_EQ(gmp_go(unsubscribe, &done), 0);
 	while (!atomic_load(&done))
 		;
 	CHECK(disposition(SIGUSR1) == note_stack);
@@ -333,34 +333,34 @@ static void raise_after_the_stop(UNUSED void *arg)
 	CHECK(there > here ? there - here > 1 << 18 : here - there > 1 << 18);
 }
 
-TEST(a_handler_that_is_there_again_runs_on_no_green_stack)
+TEST(signal_handler_restored_runs_on_no_green_stack)
 {
 	struct sigaction sa;
 
 	CHECK(signal(SIGUSR1, note_stack) != SIG_ERR);
 	stopped = ints(1);
 	for (int i = 0; i < 3; i++)
-		run_procs(2, raise_after_the_stop, NULL);
+		run_procs(2, raise_after_stop, NULL);
 	CHECK_EQ(sigaction(SIGUSR1, NULL, &sa), 0);
 	CHECK(sa.sa_handler == note_stack);
 	CHECK_EQ(sa.sa_flags & SA_ONSTACK, 0);
 	gmp_chan_free(stopped);
 }
 
-RT(what_somebody_else_has_put_there_stays)
+RT(signal_stop_keeps_handler_installed_by_program)
 {
 	gmp_chan *c = ints(1);
 
 	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
-	CHECK(signal(SIGUSR1, count_it) != SIG_ERR);
+	CHECK(signal(SIGUSR1, count_handled) != SIG_ERR);
 	CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
-	CHECK(disposition(SIGUSR1) == count_it);
+	CHECK(disposition(SIGUSR1) == count_handled);
 	gmp_chan_free(c);
 }
 
 static gmp_chan *kept;
 
-static void leave_asking(UNUSED void *arg)
+static void leave_subscribed(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_signal_notify(kept, SIGUSR1), 0);
 	CHECK_EQ(gmp_signal_notify(kept, SIGTERM), 0);
@@ -368,15 +368,15 @@ static void leave_asking(UNUSED void *arg)
 	CHECK_EQ(next(kept), SIGUSR1);
 }
 
-TEST_PROCS(the_end_of_a_run_puts_back_what_was_there_and_leaves_no_descriptor)
+TEST_PROCS(signal_dispositions_are_restored_at_shutdown)
 {
 	int fds = count_fds();
 
 	kept = ints(1);
-	CHECK(signal(SIGUSR1, count_it) != SIG_ERR);
+	CHECK(signal(SIGUSR1, count_handled) != SIG_ERR);
 	for (int i = 0; i < 5; i++) {
-		run_procs(procs, leave_asking, NULL);
-		CHECK(disposition(SIGUSR1) == count_it);
+		run_procs(procs, leave_subscribed, NULL);
+		CHECK(disposition(SIGUSR1) == count_handled);
 		CHECK(disposition(SIGTERM) == SIG_DFL);
 		CHECK_EQ(count_fds(), fds);
 		CHECK_EQ(raise(SIGUSR1), 0);
@@ -387,23 +387,23 @@ TEST_PROCS(the_end_of_a_run_puts_back_what_was_there_and_leaves_no_descriptor)
 	gmp_chan_free(kept);
 }
 
-static void ask_and_wait(UNUSED void *arg)
+static void subscribe_and_wait(UNUSED void *arg)
 {
 	gmp_chan *c = ints(1);
 
 	CHECK_EQ(gmp_signal_notify(c, SIGALRM), 0);
 	ualarm(60000, 0);
-	CHECK_EQ(gmp_chan_recv(c, NULL), 0); /* nothing else is going on */
+	CHECK_EQ(gmp_chan_recv(c, NULL), 0); /* no other G exists */
 	CHECK_EQ(gmp_signal_stop(c, SIGALRM), 0);
 	gmp_chan_free(c);
 }
 
-TEST_PROCS(who_waits_for_a_signal_is_no_deadlock)
+TEST_PROCS(signal_waiter_is_no_deadlock)
 {
-	run_procs(procs, ask_and_wait, NULL);
+	run_procs(procs, subscribe_and_wait, NULL);
 }
 
-static void ask_for_blocked(UNUSED void *arg)
+static void subscribe_blocked(UNUSED void *arg)
 {
 	gmp_chan *c = ints(1);
 
@@ -416,7 +416,7 @@ static void ask_for_blocked(UNUSED void *arg)
 	gmp_chan_free(c);
 }
 
-TEST_PROCS(asked_signal_comes_though_the_program_blocks_it)
+TEST_PROCS(signal_blocked_by_program_is_delivered)
 {
 	sigset_t set, pending;
 
@@ -424,12 +424,12 @@ TEST_PROCS(asked_signal_comes_though_the_program_blocks_it)
 	sigaddset(&set, SIGUSR1);
 	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
 	for (int i = 0; i < 2; i++)
-		run_procs(procs, ask_for_blocked, NULL);
+		run_procs(procs, subscribe_blocked, NULL);
 	CHECK_EQ(sigpending(&pending), 0);
 	CHECK(!sigismember(&pending, SIGUSR1));
 }
 
-static void ask_from_there(void *arg)
+static void subscribe_external(void *arg)
 {
 	gmp_chan *c = ints(1);
 	int signo = (int)(intptr_t)arg;
@@ -446,23 +446,23 @@ static void ask_from_there(void *arg)
 	gmp_chan_free(c);
 }
 
-RT(foreign_threads_ask_as_well)
+RT(signal_notify_by_external_threads_works)
 {
 	struct ext_thread f[3];
 
 	for (int i = 0; i < 3; i++)
-		ext_thread_start(&f[i], ask_from_there, (void *)(intptr_t)(SIGRTMIN + i));
+		ext_thread_start(&f[i], subscribe_external, (void *)(intptr_t)(SIGRTMIN + i));
 	for (int i = 0; i < 3; i++)
 		ext_thread_join(&f[i]);
 }
 
-static atomic_int asking_over;
+static atomic_int subscribing_over;
 
-static void ask_over_and_over(UNUSED void *arg)
+static void subscribe_repeatedly(UNUSED void *arg)
 {
 	gmp_chan *c = ints(1);
 
-	while (!atomic_load(&asking_over))
+	while (!atomic_load(&subscribing_over))
 		if (gmp_signal_notify(c, SIGUSR1) == 0)
 			gmp_signal_stop(c, SIGUSR1);
 	gmp_chan_free(c);
@@ -473,16 +473,16 @@ static void sleep_a_little(UNUSED void *arg)
 	gmp_sleep(200 * US);
 }
 
-TEST(those_who_ask_while_runs_begin_and_end_leave_no_descriptor)
+TEST(signal_notify_racing_runs_leaks_no_fd)
 {
 	struct ext_thread f[4];
 	int before = count_fds();
 
 	for (int i = 0; i < 4; i++)
-		ext_thread_start(&f[i], ask_over_and_over, NULL);
+		ext_thread_start(&f[i], subscribe_repeatedly, NULL);
 	for (int i = 0; i < 100; i++)
 		run_procs(2, sleep_a_little, NULL);
-	atomic_store(&asking_over, 1);
+	atomic_store(&subscribing_over, 1);
 	for (int i = 0; i < 4; i++)
 		ext_thread_join(&f[i]);
 	CHECK_EQ(count_fds(), before);
@@ -498,28 +498,28 @@ static bool all_sleep(void)
 enum { THREADS = 4 };
 
 static int tids[THREADS];
-static atomic_int told;
+static atomic_int recorded;
 
-/* They run at the same time, so on a thread each. */
-static void tell_thread(UNUSED void *arg)
+/* The Gs run at the same time, so each has its own thread. */
+static void record_thread(UNUSED void *arg)
 {
-	tids[atomic_fetch_add(&told, 1)] = (int)syscall(SYS_gettid);
-	while (atomic_load(&told) < THREADS)
+	tids[atomic_fetch_add(&recorded, 1)] = (int)syscall(SYS_gettid);
+	while (atomic_load(&recorded) < THREADS)
 		;
 }
 
-TEST(a_signal_sent_to_a_thread_that_sleeps_comes_too)
+TEST(signal_to_sleeping_thread_is_delivered)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 	gmp_chan *c = ints(THREADS);
 	gmp_g *g[THREADS];
 
 	if (SANITIZED)
-		check_skip("a sanitizer puts handlers off while a thread sleeps");
+		check_skip("a sanitizer delays handlers while a thread sleeps");
 	cfg.procs = THREADS;
 	CHECK_EQ(gmp_start(&cfg), 0);
 	for (int i = 0; i < THREADS; i++)
-		g[i] = spawn(tell_thread, NULL);
+		g[i] = spawn(record_thread, NULL);
 	for (int i = 0; i < THREADS; i++)
 		join(g[i]);
 	WAIT_FOR(all_sleep());
@@ -533,7 +533,7 @@ TEST(a_signal_sent_to_a_thread_that_sleeps_comes_too)
 	gmp_chan_free(c);
 }
 
-RT(bad_ones_are_einval)
+RT(signal_notify_bad_arguments_return_einval)
 {
 	static const int bad[] = { -1,      0,      65,     1000,   SIGKILL, SIGSTOP,
 				   SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
@@ -552,7 +552,7 @@ RT(bad_ones_are_einval)
 	WAIT_FOR(stats().greens == 1);
 }
 
-TEST(without_a_runtime_it_is_esrch)
+TEST(signal_notify_without_runtime_returns_esrch)
 {
 	gmp_chan *c = ints(1);
 
@@ -561,7 +561,7 @@ TEST(without_a_runtime_it_is_esrch)
 	gmp_chan_free(c);
 }
 
-RT(without_a_descriptor_to_spare_it_fails_and_changes_nothing)
+RT(signal_notify_without_spare_fd_returns_emfile)
 {
 	struct rlimit r, none;
 	gmp_chan *c = ints(1);
@@ -579,7 +579,7 @@ RT(without_a_descriptor_to_spare_it_fails_and_changes_nothing)
 	gmp_chan_free(c);
 }
 
-RT(the_child_of_a_fork_has_none)
+RT(signal_subscription_is_not_inherited_by_fork_child)
 {
 	gmp_chan *c = ints(4);
 	int status;
@@ -590,7 +590,7 @@ RT(the_child_of_a_fork_has_none)
 	CHECK(pid >= 0);
 	if (pid == 0) {
 		CHECK(disposition(SIGUSR1) == SIG_DFL);
-		CHECK_EQ(raise(SIGUSR1), 0); /* ends it */
+		CHECK_EQ(raise(SIGUSR1), 0); /* ends the child */
 		_exit(0);
 	}
 	CHECK_EQ(gmp_waitpid(pid, &status, 0), pid);
@@ -606,7 +606,7 @@ RT(the_child_of_a_fork_has_none)
 
 static atomic_int over;
 
-static void ask_and_stop(void *arg)
+static void subscribe_and_stop(void *arg)
 {
 	gmp_chan *c = *(int *)arg & 1 ? ints(1) : ints(0);
 	int signo = SIGRTMIN + *(int *)arg % 3;
@@ -619,11 +619,11 @@ static void ask_and_stop(void *arg)
 			gmp_yield();
 		CHECK_EQ(gmp_signal_stop(c, signo), 0);
 	}
-	gmp_chan_free(c); /* a sanitizer tells if it is still sent to */
+	gmp_chan_free(c); /* a sanitizer reports a late send as use-after-free */
 }
 
-/* Three signals every 100 us, while they are asked for and not asked for. */
-RT(a_storm_of_signals_while_channels_come_and_go)
+/* Signals every 100 us race with notify and stop. */
+RT(signal_storm_racing_notify_and_stop_works)
 {
 	struct itimerval t = { { 0, 100 }, { 0, 100 } };
 	struct ext_thread f;
@@ -632,15 +632,15 @@ RT(a_storm_of_signals_while_channels_come_and_go)
 
 	for (int i = 0; i < 3; i++)
 		CHECK(signal(SIGRTMIN + i, SIG_IGN) != SIG_ERR);
-	CHECK(signal(SIGALRM, count_it) != SIG_ERR);
+	CHECK(signal(SIGALRM, count_handled) != SIG_ERR);
 	atomic_store(&over, 0);
 	CHECK_EQ(setitimer(ITIMER_REAL, &t, NULL), 0);
 	for (int i = 0; i < 8; i++) {
 		arg[i] = i;
 		if (i)
-			g[i] = spawn(ask_and_stop, &arg[i]);
+			g[i] = spawn(subscribe_and_stop, &arg[i]);
 		else
-			ext_thread_start(&f, ask_and_stop, &arg[i]);
+			ext_thread_start(&f, subscribe_and_stop, &arg[i]);
 	}
 	for (int i = 0; i < check_scaled(500); i++) {
 		send_signal(SIGRTMIN + i % 3);
@@ -654,5 +654,5 @@ RT(a_storm_of_signals_while_channels_come_and_go)
 	CHECK_EQ(setitimer(ITIMER_REAL, &t, NULL), 0);
 	for (int i = 0; i < 3; i++)
 		CHECK(disposition(SIGRTMIN + i) == SIG_IGN);
-	WAIT_FOR(stats().greens == 1); /* the distributor has gone, too */
+	WAIT_FOR(stats().greens == 1); /* the distributor G has ended, too */
 }

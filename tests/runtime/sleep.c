@@ -18,7 +18,7 @@ static int64_t clock_ns(clockid_t id)
 	return ts.tv_sec * SEC + ts.tv_nsec;
 }
 
-TEST(now_is_the_monotonic_clock)
+TEST(now_equals_monotonic_clock)
 {
 	int64_t last = 0;
 
@@ -32,7 +32,7 @@ TEST(now_is_the_monotonic_clock)
 	}
 }
 
-TEST(deadlines_saturate_at_forever)
+TEST(deadline_saturates_at_forever)
 {
 	CHECK_EQ(gmp_deadline(INT64_MAX), GMP_FOREVER);
 	CHECK_EQ(gmp_deadline(INT64_MAX - 1), GMP_FOREVER);
@@ -40,7 +40,7 @@ TEST(deadlines_saturate_at_forever)
 	CHECK(gmp_deadline(INT64_MAX / 2) > gmp_now());
 }
 
-TEST(a_deadline_of_nothing_or_less_has_passed)
+TEST(deadline_of_zero_or_less_has_passed)
 {
 	CHECK(gmp_deadline(0) <= gmp_now());
 	CHECK(gmp_deadline(-1) <= gmp_now());
@@ -48,7 +48,7 @@ TEST(a_deadline_of_nothing_or_less_has_passed)
 	CHECK(gmp_deadline(INT64_MIN) <= gmp_now());
 }
 
-TEST(a_deadline_is_now_and_that_much)
+TEST(deadline_equals_now_plus_duration)
 {
 	int64_t a = gmp_now(), d = gmp_deadline(SEC), b = gmp_now();
 
@@ -89,7 +89,7 @@ static void count_alarm(UNUSED int signo)
 	atomic_fetch_add(&alarms, 1);
 }
 
-TEST(a_plain_threads_sleep_is_not_short_though_signals_come)
+TEST(sleep_of_external_thread_with_signals_is_not_short)
 {
 	struct sigaction sa = { .sa_handler = count_alarm };
 	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { 0 };
@@ -106,7 +106,7 @@ TEST(a_plain_threads_sleep_is_not_short_though_signals_come)
 	CHECK_EQ(setitimer(ITIMER_REAL, &never, NULL), 0);
 }
 
-TEST(sleep_works_without_a_runtime)
+TEST(sleep_without_runtime_works)
 {
 	sleep_not_early(NULL);
 	CHECK_EQ(gmp_sleep(0), 0);
@@ -115,7 +115,7 @@ TEST(sleep_works_without_a_runtime)
 	CHECK_EQ(gmp_sleep_until(INT64_MIN), 0);
 }
 
-RT(sleeping_100_us_takes_less_than_a_millisecond_at_the_median)
+RT(sleep_100_us_median_is_below_1_ms)
 {
 	enum { N = 201 };
 	int64_t took[N];
@@ -163,7 +163,7 @@ static void sleep_nothing(UNUSED void *arg)
 	}
 }
 
-TEST(a_sleep_of_nothing_or_less_yields)
+TEST(sleep_of_zero_or_less_yields)
 {
 	run_procs(1, sleep_nothing, NULL);
 }
@@ -180,7 +180,7 @@ static void sleep_and_note(void *arg)
 	order[atomic_fetch_add(&norder, 1)] = (int)(*deadline & 7);
 }
 
-/* False if not all of them slept before the first was due. */
+/* Returns 0 if a sleeper did not sleep before the first deadline. */
 static int sleep_in_disorder(int64_t lead)
 {
 	static const int perm[] = { 3, 1, 4, 0, 2 };
@@ -202,7 +202,7 @@ static int sleep_in_disorder(int64_t lead)
 	return asleep;
 }
 
-/* All are due before the only P comes to look. */
+/* All sleeps are due before the only P checks its timers. */
 static void wake_in_order(UNUSED void *arg)
 {
 	for (int64_t lead = 20 * MS; !sleep_in_disorder(lead);)
@@ -211,7 +211,7 @@ static void wake_in_order(UNUSED void *arg)
 		CHECK_EQ(order[i], i);
 }
 
-TEST(sleepers_wake_in_the_order_of_their_deadlines)
+TEST(sleep_ends_in_order_of_deadlines)
 {
 	run_procs(1, wake_in_order, NULL);
 }
@@ -222,19 +222,19 @@ static void sleep_long(UNUSED void *arg)
 	CHECK(!"slept an hour");
 }
 
-static void sleep_for_ever(UNUSED void *arg)
+static void sleep_forever(UNUSED void *arg)
 {
 	gmp_sleep_until(GMP_FOREVER);
-	CHECK(!"slept for ever");
+	CHECK(!"woke from a sleep until GMP_FOREVER");
 }
 
-RT(a_short_sleep_is_not_held_up_by_longer_ones)
+RT(sleep_short_is_not_delayed_by_longer_sleeps)
 {
 	int64_t t = gmp_now();
 
 	for (int i = 0; i < 50; i++) {
 		CHECK_EQ(gmp_go(sleep_long, NULL), 0);
-		CHECK_EQ(gmp_go(sleep_for_ever, NULL), 0);
+		CHECK_EQ(gmp_go(sleep_forever, NULL), 0);
 	}
 	wait_parked(100);
 	gmp_sleep(5 * MS);
@@ -250,7 +250,7 @@ static void sleep_some(void *arg)
 	atomic_fetch_add(&count, 1);
 }
 
-RT(thousands_of_sleepers_all_wake)
+RT(sleep_by_20000_green_threads_all_end)
 {
 	int n = SLOW ? 1000 : 20000;
 	unsigned seed = 1;
@@ -269,7 +269,7 @@ static void sleep_often(UNUSED void *arg)
 	atomic_fetch_add(&count, 1);
 }
 
-RT(short_sleeps_from_many_green_threads_all_end)
+RT(sleep_repeated_by_50_green_threads_all_end)
 {
 	gmp_g *g[50];
 
@@ -280,16 +280,16 @@ RT(short_sleeps_from_many_green_threads_all_end)
 	CHECK_EQ(atomic_load(&count), 50);
 }
 
-RT(a_sleeper_whose_p_is_busy_is_woken_by_another)
+RT(sleep_expired_on_busy_p_is_run_by_idle_p)
 {
 	int64_t limit = gmp_deadline(PATIENCE);
 	gmp_g *g;
 
 	if (procs == 1)
-		check_skip("takes a second P");
+		check_skip("needs a second P");
 	g = spawn(sleep_some, (void *)(intptr_t)MS);
 	gmp_yield();
-	/* This loop never gives way. */
+	/* This loop never yields. */
 	while (atomic_load(&count) == 0)
 		CHECK(gmp_now() < limit);
 	join(g);
@@ -322,14 +322,14 @@ static void sleep_close_together(UNUSED void *arg)
 	gmp_sleep_until(first);
 	while (atomic_load(&count) < N)
 		gmp_sleep(20 * MS);
-	/* one for each slack of 50 us, and not one for each sleeper */
+	/* one poll per slack of 50 us, not one per sleeper */
 	CHECK(!in_time || stats().polls - polls < N / 2);
 }
 
-TEST(sleepers_whose_times_lie_close_together_share_wakeups)
+TEST(sleep_deadlines_close_together_share_wakeups)
 {
 	if (SANITIZED)
-		check_skip("waking takes longer there than they lie apart");
+		check_skip("a wakeup takes longer than the deadlines are apart");
 	run_procs(1, sleep_close_together, NULL); /* so that no thread wakes another */
 }
 
@@ -340,7 +340,7 @@ static void wait_gate(UNUSED void *arg)
 	gmp_wg_wait(&gate);
 }
 
-RT(an_idle_runtime_uses_no_cpu)
+RT(idle_runtime_uses_no_cpu)
 {
 	gmp_g *g[1000];
 	int64_t cpu;
@@ -364,7 +364,7 @@ static void do_nothing(UNUSED void *arg)
 {
 }
 
-TEST(a_run_leaves_the_callers_timer_slack_as_it_was)
+TEST(run_restores_timer_slack_of_caller)
 {
 	CHECK_EQ(prctl(PR_SET_TIMERSLACK, 77777UL, 0UL, 0UL, 0UL), 0);
 	run_procs(2, do_nothing, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests that stacks hold what they promise, that their memory goes back to the kernel, and that
- * what belongs to a green thread (registers, floating-point control words, frames) stays with it.
+ * Tests stacks: usable size, return of memory to the kernel, and the state that stays with a green
+ * thread across switches (registers, floating-point control words, frames).
  */
 #define _GNU_SOURCE
 #include <execinfo.h>
@@ -44,7 +44,7 @@ static void dive_and_yield(void *arg)
 	atomic_fetch_add(&count, 1);
 }
 
-RT(recursion_within_the_default_reservation_works)
+RT(stack_default_size_holds_200_kib_recursion)
 {
 	struct depth d = { SLOW ? 64 << 10 : 200 << 10 };
 	gmp_g *g[50];
@@ -56,7 +56,7 @@ RT(recursion_within_the_default_reservation_works)
 	CHECK_EQ(atomic_load(&count), 50);
 }
 
-RT(stacks_of_every_size_hold_most_of_it)
+RT(stack_of_every_size_holds_most_of_it)
 {
 	for (size_t size = 64 << 10; size <= (size_t)256 << 20; size *= 4) {
 		struct depth d = { SLOW ? size / 4 : size / 8 * 6 };
@@ -75,7 +75,7 @@ static void dive_here(void *arg)
 	dive_and_yield(arg);
 }
 
-TEST(the_configured_stack_size_is_everybodys)
+TEST(stack_size_of_config_and_environment_applies)
 {
 	struct depth d = { (size_t)24 << 20 };
 	gmp_config c = GMP_CONFIG_INIT;
@@ -87,7 +87,7 @@ TEST(the_configured_stack_size_is_everybodys)
 	CHECK_EQ(atomic_load(&count), 2);
 }
 
-RT(stacks_of_different_sizes_live_side_by_side)
+RT(stacks_of_different_sizes_work_side_by_side)
 {
 	gmp_g *g[100];
 	struct depth d[100];
@@ -104,13 +104,13 @@ RT(stacks_of_different_sizes_live_side_by_side)
 	CHECK_EQ(atomic_load(&count), 100);
 }
 
-/* ---- memory goes back */
+/* ---- memory returned to the kernel */
 
 static void dive_and_wait(void *arg)
 {
 	struct depth *d = arg;
 
-	/* The deep frames are gone before it parks: `deep` says whether it parks inside them. */
+	/* The deep frames have returned before the G parks. */
 	dive(d->bytes, 0);
 	atomic_fetch_add(&count, 1);
 	CHECK_EQ(gmp_wg_wait(&gate), 0);
@@ -127,7 +127,7 @@ static void wait_for_rss_below(long kb)
 	}
 }
 
-RT(the_unused_part_of_a_parked_stack_goes_back_to_the_kernel)
+RT(stack_unused_part_of_parked_g_is_returned_to_kernel)
 {
 	enum { N = 500 };
 	struct depth d = { 192 << 10 };
@@ -142,10 +142,10 @@ RT(the_unused_part_of_a_parked_stack_goes_back_to_the_kernel)
 	WAIT_FOR(atomic_load(&count) == N);
 	wait_parked(N);
 	deep = rss_kb();
-	if (deep - before >= N * 96) /* else it is back already */
+	if (deep - before >= N * 96) /* otherwise it is returned already */
 		wait_for_rss_below(before + N * 24);
 	CHECK(rss_kb() < before + N * 96);
-	/* And they can go deep again. */
+	/* The green threads can use deep stacks again. */
 	gmp_wg_done(&gate);
 	for (int i = 0; i < N; i++)
 		join(g[i]);
@@ -174,7 +174,7 @@ static void wait_deep_down(void *arg)
 	wait_deep(d->bytes);
 }
 
-RT(after_a_burst_the_memory_goes_back_to_the_kernel)
+RT(stack_memory_after_burst_is_returned_to_kernel)
 {
 	enum { N = 1000 };
 	struct depth d = { 160 << 10 };
@@ -193,7 +193,7 @@ RT(after_a_burst_the_memory_goes_back_to_the_kernel)
 		join(g[i]);
 	wait_for_rss_below(before + N * 24);
 	CHECK(stats().trimmed_bytes > 0);
-	/* And stacks can be had again. */
+	/* Stacks can be allocated again. */
 	atomic_store(&count, 0);
 	gmp_wg_add(&gate, 1);
 	for (int i = 0; i < N; i++)
@@ -204,7 +204,7 @@ RT(after_a_burst_the_memory_goes_back_to_the_kernel)
 		join(g[i]);
 }
 
-RT(what_a_parked_green_thread_has_on_its_stack_survives_trimming)
+RT(stack_of_parked_g_survives_trimming)
 {
 	enum { N = 100 };
 	struct depth d = { 100 << 10 };
@@ -222,7 +222,7 @@ RT(what_a_parked_green_thread_has_on_its_stack_survives_trimming)
 		join(g[i]); /* wait_deep checks every byte */
 }
 
-/* ---- what belongs to a green thread */
+/* ---- state per green thread */
 
 #if defined(__x86_64__)
 
@@ -264,7 +264,7 @@ static void keep_fp_control(void *arg)
 	set_cw(0x037f);
 }
 
-RT(each_green_thread_has_its_own_floating_point_control_words)
+RT(fp_control_words_are_per_green_thread)
 {
 	check_skip_on_valgrind("Valgrind does not keep all control words");
 	gmp_g *g[32];
@@ -296,7 +296,7 @@ static void round_up(UNUSED void *arg)
 	CHECK(seen < up);
 }
 
-RT(a_rounding_mode_holds_across_switches)
+RT(fp_rounding_mode_survives_switch)
 {
 	check_skip_on_valgrind("Valgrind does not keep all control words");
 	gmp_g *g[10];
@@ -362,7 +362,7 @@ static void keep_registers(void *arg)
 			 0);
 }
 
-RT(registers_survive_switches)
+RT(callee_saved_registers_survive_switch)
 {
 	gmp_g *g[16];
 
@@ -379,7 +379,7 @@ static void check_alignment(UNUSED void *arg)
 	CHECK_EQ((uintptr_t)__builtin_frame_address(0) & 15, 0);
 }
 
-RT(stacks_are_aligned_as_the_abi_wants)
+RT(stack_is_aligned_to_16_bytes)
 {
 	gmp_g *g[8];
 
@@ -401,7 +401,7 @@ static void print_numbers(UNUSED void *arg)
 	CHECK_STR(buf, "0.3333333333 0.500000 42");
 }
 
-RT(the_c_library_works_on_a_default_stack)
+RT(stack_default_size_holds_printf)
 {
 	gmp_g *g[8];
 
@@ -441,7 +441,7 @@ static void trace_entry(UNUSED void *arg)
 	CHECK(frames - at <= 3);
 }
 
-RT(backtrace_ends_at_the_entry)
+RT(backtrace_ends_at_entry)
 {
 	for (int i = 0; i < 4; i++)
 		join(spawn(trace_entry, NULL));

@@ -15,7 +15,7 @@ static void nothing(UNUSED void *arg)
 	atomic_fetch_add(&count, 1);
 }
 
-RT(bad_arguments_are_einval)
+RT(stats_bad_arguments_return_einval)
 {
 	gmp_stats s = GMP_STATS_INIT;
 
@@ -24,7 +24,7 @@ RT(bad_arguments_are_einval)
 	CHECK_EQ(gmp_stats_get(&s), -EINVAL);
 }
 
-RT(a_smaller_struct_of_an_older_program_is_filled_as_far_as_it_goes)
+RT(stats_smaller_struct_is_filled_up_to_its_size)
 {
 	union {
 		gmp_stats s;
@@ -41,7 +41,7 @@ RT(a_smaller_struct_of_an_older_program_is_filled_as_far_as_it_goes)
 		CHECK_EQ(u.bytes[i], 0xa5);
 }
 
-RT(the_entry_is_the_only_green_thread_at_first)
+RT(stats_at_start_count_entry_alone)
 {
 	gmp_stats s = stats();
 
@@ -71,7 +71,7 @@ static gmp_g *spawn_at_gate(size_t stack_size)
 	return g;
 }
 
-RT(stacks_count_with_their_own_size)
+RT(stats_stack_bytes_count_each_stack_size)
 {
 	static const size_t sizes[] = { 0, 1 << 20, 64 << 10, 0, 100 << 10, 1 << 20 };
 	uint64_t one = stats().stack_bytes;
@@ -92,7 +92,7 @@ RT(stacks_count_with_their_own_size)
 	}
 }
 
-RT(levels_follow_what_is_parked_asleep_and_open)
+RT(stats_gauges_follow_greens_timers_and_fds)
 {
 	gmp_timer *t;
 	gmp_g *g[20];
@@ -121,7 +121,7 @@ RT(levels_follow_what_is_parked_asleep_and_open)
 	CHECK_EQ(stats().greens_waiting, 0);
 }
 
-RT(sums_count_spawns_exits_and_switches)
+RT(stats_counters_count_spawns_exits_and_switches)
 {
 	gmp_stats before = stats(), after;
 
@@ -138,7 +138,7 @@ RT(sums_count_spawns_exits_and_switches)
 	CHECK(stats().switches > after.switches);
 }
 
-RT(the_latency_quantiles_are_in_order)
+RT(stats_latency_quantiles_are_ordered)
 {
 	int n = (int)check_scaled(20000);
 	gmp_stats s;
@@ -162,7 +162,7 @@ static void see_stats(UNUSED void *arg)
 	atomic_fetch_add(&count, 1);
 }
 
-RT(stats_work_from_a_foreign_thread)
+RT(stats_from_external_thread_work)
 {
 	struct ext_thread f;
 
@@ -171,7 +171,7 @@ RT(stats_work_from_a_foreign_thread)
 	CHECK_EQ(atomic_load(&count), 1);
 }
 
-TEST_PROCS(sums_begin_anew_with_each_run)
+TEST_PROCS(stats_start_afresh_in_each_run)
 {
 	for (int i = 0; i < 3; i++)
 		run_procs(procs, see_stats, NULL);

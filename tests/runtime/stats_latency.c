@@ -21,7 +21,7 @@ static void nothing(UNUSED void *arg)
 {
 }
 
-/* So that a later event falls anywhere between two samples. */
+/* Yield so often that a later event falls anywhere between two samples. */
 static void settle(void)
 {
 	int n = 1000 + (int)(gmp_now() / 64 % 100);
@@ -130,8 +130,8 @@ static bool stall_seen(const gmp_stats *s)
 	return run_seen(s) && s->latency_max >= SEEN_MS * (uint64_t)MS;
 }
 
-/* sysmon measures a stall from its first poll of the P. A busy machine may run sysmon late, so the stall lasts
- * until the statistics show it, or STALL_MOST_MS. */
+/* sysmon measures a stall from its first poll of the P. A busy machine may run sysmon late, so the
+ * stall lasts until the statistics show it, or STALL_MOST_MS. */
 static void stall_until(bool (*seen)(const gmp_stats *s))
 {
 	int64_t most = gmp_now() + STALL_MOST_MS * MS;
@@ -154,12 +154,12 @@ static void runnable_during_stall(UNUSED void *arg)
 	join(g);
 }
 
-TEST(stats_stall_of_a_runnable_one_is_in_latency_max)
+TEST(stats_stall_of_runnable_g_is_in_latency_max)
 {
 	run_procs(1, runnable_during_stall, NULL);
 }
 
-/* They would run at once otherwise, one after the other. */
+/* Without the stall these Gs run at once, one after the other. */
 static void yield_until_stop(UNUSED void *arg)
 {
 	while (!atomic_load(&stop))
@@ -202,7 +202,7 @@ static void sleeper_during_stall(UNUSED void *arg)
 	CHECK(stats().latency_max >= (STALL_MS - 2) * (uint64_t)MS);
 }
 
-TEST(stats_stall_of_a_sleeper_counts_from_its_deadline)
+TEST(stats_stall_of_sleeper_counts_from_deadline)
 {
 	run_procs(1, sleeper_during_stall, NULL);
 }
@@ -239,12 +239,12 @@ static void reader_during_stall(UNUSED void *arg)
 	stall_reader(a, g);
 }
 
-TEST(stats_stall_of_a_reader_is_in_latency_max)
+TEST(stats_stall_of_reader_is_in_latency_max)
 {
 	run_procs(1, reader_during_stall, NULL);
 }
 
-/* An M without a P sleeps in the poller, so it is the one to find the event. */
+/* An M without a P sleeps in the poller, so that M finds the event. */
 static void reader_found_without_p(UNUSED void *arg)
 {
 	int a, b;
@@ -260,7 +260,7 @@ static void reader_found_without_p(UNUSED void *arg)
 	stall_reader(a, g);
 }
 
-TEST(stats_stall_of_a_reader_found_without_p_is_in_latency_max)
+TEST(stats_stall_of_reader_found_without_p_is_in_latency_max)
 {
 	run_procs(1, reader_found_without_p, NULL);
 }
@@ -270,8 +270,8 @@ static void compute_long(UNUSED void *arg)
 	compute(STALL_MS * MS);
 }
 
-/* More that compute than Ps, so that some of them wait for a P that others keep. With several Ps sysmon takes
- * them from a ring, and their latency is known only once they run: hence one stall after the other. */
+/* More computing Gs than Ps, so that some wait for a busy P. With several Ps sysmon takes them from
+ * a ring, and their latency is known only once they run: hence one stall after the other. */
 RT(stats_stall_of_all_ps_is_in_latency_max)
 {
 	int64_t most = gmp_now() + STALL_MOST_MS * MS;
@@ -291,7 +291,7 @@ RT(stats_stall_of_all_ps_is_in_latency_max)
 
 /* --- the longest run --- */
 
-RT(stats_longest_run_includes_the_present_one)
+RT(stats_longest_run_includes_current_run)
 {
 	settle();
 	CHECK(stats().longest_run < SEEN_MS * (uint64_t)MS);
@@ -302,7 +302,7 @@ RT(stats_longest_run_includes_the_present_one)
 }
 
 /* Of a run that has ended, the part up to sysmon's last poll is known. */
-RT(stats_longest_run_includes_former_ones)
+RT(stats_longest_run_includes_ended_runs)
 {
 	int64_t most = gmp_now() + STALL_MOST_MS * MS;
 	gmp_stats s;

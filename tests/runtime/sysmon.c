@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of what the watcher sees to. */
+/* Tests fairness: Gs that compute, or whose calls never wait, do not starve others (sysmon). */
 #include "io_util.h"
 
 static atomic_int stop, ran;
 
-static void yield_for_ever(UNUSED void *arg)
+static void yield_until_stop(UNUSED void *arg)
 {
 	atomic_fetch_add(&ran, 1);
 	while (!atomic_load(&stop))
@@ -16,17 +16,17 @@ static void mark(void *arg)
 	atomic_store((atomic_int *)arg, 1);
 }
 
-/* The others never run dry, so they do not come to steal. */
-RT(what_is_queued_behind_one_that_computes_runs_though_all_ps_are_busy)
+/* The other Ps always have a runnable G, so they never steal. */
+RT(sysmon_runs_gs_queued_behind_computing_g)
 {
 	int64_t limit = gmp_deadline(PATIENCE);
 	atomic_int seen[3] = { 0 };
 	gmp_g *g[4], *queued[3];
 
 	if (procs == 1)
-		check_skip("nobody else is there");
+		check_skip("needs a second P");
 	for (int i = 0; i < procs - 1; i++)
-		g[i] = spawn(yield_for_ever, NULL);
+		g[i] = spawn(yield_until_stop, NULL);
 	WAIT_FOR(atomic_load(&ran) == procs - 1);
 	for (int i = 0; i < 3; i++)
 		queued[i] = spawn(mark, &seen[i]);
@@ -40,9 +40,9 @@ RT(what_is_queued_behind_one_that_computes_runs_though_all_ps_are_busy)
 		join(queued[i]);
 }
 
-/* --- what never waits, and makes no checkpoint of its own --- */
+/* --- calls that never wait, without a checkpoint --- */
 
-static void talk_to_itself(UNUSED void *arg)
+static void exchange_with_self(UNUSED void *arg)
 {
 	char b = 'x';
 	int p[2];
@@ -57,13 +57,13 @@ static void talk_to_itself(UNUSED void *arg)
 	close_pair(p[0], p[1]);
 }
 
-static void block_for_moments(UNUSED void *arg)
+static void block_briefly(UNUSED void *arg)
 {
 	while (!atomic_load(&stop))
 		(void)gmp_blocking(getppid());
 }
 
-static void read_a_file(UNUSED void *arg)
+static void read_cached_file(UNUSED void *arg)
 {
 	char b;
 	int fd = gmp_open("/proc/self/exe", O_RDONLY, 0);
@@ -74,7 +74,7 @@ static void read_a_file(UNUSED void *arg)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-static void gives_way(gmp_fn fn, int procs)
+static void check_not_starving(gmp_fn fn, int procs)
 {
 	atomic_int seen = 0;
 	gmp_g *g[4], *queued;
@@ -82,24 +82,24 @@ static void gives_way(gmp_fn fn, int procs)
 	for (int i = 0; i < procs; i++)
 		g[i] = spawn(fn, NULL);
 	queued = spawn(mark, &seen);
-	WAIT_FOR(atomic_load(&seen)); /* if this one ever runs again */
+	WAIT_FOR(atomic_load(&seen)); /* passes only if this G gets the P again */
 	atomic_store(&stop, 1);
 	for (int i = 0; i < procs; i++)
 		join(g[i]);
 	join(queued);
 }
 
-RT(a_peer_that_is_never_behind_keeps_the_p_from_nobody)
+RT(socket_io_that_never_waits_does_not_starve_others)
 {
-	gives_way(talk_to_itself, procs);
+	check_not_starving(exchange_with_self, procs);
 }
 
-RT(blocking_code_that_never_lasts_keeps_the_p_from_nobody)
+RT(short_blocking_calls_do_not_starve_others)
 {
-	gives_way(block_for_moments, procs);
+	check_not_starving(block_briefly, procs);
 }
 
-RT(a_file_in_memory_keeps_the_p_from_nobody)
+RT(cached_file_reads_do_not_starve_others)
 {
-	gives_way(read_a_file, procs);
+	check_not_starving(read_cached_file, procs);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests ticks: when they come, what they carry, what a slow reader loses, and their end. */
+/* Tests gmp_tick: arrival times, values, slow readers, free and shutdown. */
 #include "chan_util.h"
 
 static int64_t recv_tick(gmp_chan *c)
@@ -26,7 +26,7 @@ static gmp_chan *far_tick(void)
 
 /* --- when, and what --- */
 
-RT(it_is_a_channel_of_one_time)
+RT(tick_is_channel_with_capacity_1)
 {
 	gmp_chan *c = far_tick();
 	int64_t v = 7;
@@ -52,12 +52,12 @@ static void read_ticks(UNUSED void *arg)
 		CHECK_EQ((v - first) % period, 0);
 		last = v;
 	}
-	/* so many, and the time is told of none before it has come */
+	/* 20 ticks, none of them before its time */
 	CHECK(last >= first + 19 * period);
 	gmp_tick_free(c);
 }
 
-RT(ticks_come_from_the_first_on_at_each_period_and_carry_their_time)
+RT(tick_arrives_each_period_and_carries_its_time)
 {
 	struct ext_thread f;
 
@@ -67,7 +67,7 @@ RT(ticks_come_from_the_first_on_at_each_period_and_carry_their_time)
 	ext_thread_join(&f);
 }
 
-RT(the_first_is_a_deadline_and_not_a_delay)
+RT(tick_first_is_absolute_deadline)
 {
 	for (int i = 0; i < 10; i++) {
 		int64_t first = gmp_deadline(i * MS);
@@ -79,7 +79,7 @@ RT(the_first_is_a_deadline_and_not_a_delay)
 	}
 }
 
-RT(a_first_in_the_past_is_due_at_once_and_keeps_its_phase)
+RT(tick_first_in_past_is_due_at_once_and_keeps_phase)
 {
 	static const int64_t past[] = { 0, 1, -1, -1000000007, INT64_MIN, INT64_MIN + 1 };
 	int64_t period = 3 * MS;
@@ -100,7 +100,7 @@ RT(a_first_in_the_past_is_due_at_once_and_keeps_its_phase)
 	}
 }
 
-RT(period_0_is_one_tick)
+RT(tick_period_0_ticks_once)
 {
 	static const int64_t past[] = { 0, -1, INT64_MIN };
 
@@ -115,7 +115,7 @@ RT(period_0_is_one_tick)
 	}
 }
 
-RT(a_negative_period_is_null)
+RT(tick_negative_period_returns_null)
 {
 	CHECK(gmp_tick_new(gmp_deadline(MS), -1) == NULL);
 	CHECK(gmp_tick_new(gmp_deadline(MS), INT64_MIN) == NULL);
@@ -124,7 +124,7 @@ RT(a_negative_period_is_null)
 	CHECK_EQ(stats().timers, 0);
 }
 
-RT(forever_never_ticks)
+RT(tick_first_forever_never_ticks)
 {
 	for (int64_t period = 0; period <= MS; period += MS) {
 		gmp_chan *c = tick(GMP_FOREVER, period);
@@ -136,7 +136,7 @@ RT(forever_never_ticks)
 	}
 }
 
-RT(a_huge_period_ticks_once_and_does_not_overflow)
+RT(tick_huge_period_does_not_overflow)
 {
 	static const int64_t first[] = { INT64_MIN, -1, 0, 1 };
 
@@ -150,7 +150,7 @@ RT(a_huge_period_ticks_once_and_does_not_overflow)
 	}
 }
 
-RT(a_tick_after_the_last_is_not_armed)
+RT(tick_beyond_clock_end_is_not_armed)
 {
 	gmp_chan *c = tick(gmp_deadline(MS), INT64_MAX);
 	int64_t limit = gmp_deadline(20 * SEC);
@@ -163,7 +163,7 @@ RT(a_tick_after_the_last_is_not_armed)
 	gmp_tick_free(c);
 }
 
-RT(a_tiny_period_lets_others_run)
+RT(tick_period_1_ns_does_not_starve_others)
 {
 	gmp_chan *c = tick(0, 1);
 	int64_t last = -1;
@@ -190,15 +190,15 @@ static void read_slowly(UNUSED void *arg)
 		int64_t begun = gmp_now(); /* a period before the next */
 
 		CHECK_EQ(gmp_sleep(20 * period + period / 2), 0);
-		/* the one that came first; what came after it found no room */
+		/* the first tick; later ticks found the buffer full */
 		CHECK_EQ(recv_tick(c), begun + period);
 		CHECK_EQ(recv_tick(c), begun + 21 * period);
 	}
 	gmp_tick_free(c);
 }
 
-/* In virtual time, where no tick is late however slow the machine is. */
-TEST_PROCS(a_slow_reader_loses_ticks_and_keeps_the_phase)
+/* In virtual time no tick is late, however slow the machine is. */
+TEST_PROCS(tick_slow_reader_loses_ticks_and_keeps_phase)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 
@@ -207,7 +207,7 @@ TEST_PROCS(a_slow_reader_loses_ticks_and_keeps_the_phase)
 	CHECK_EQ(gmp_run(read_slowly, NULL, &cfg), 0);
 }
 
-static void hog(UNUSED void *arg)
+static void compute(UNUSED void *arg)
 {
 	int64_t until = gmp_now() + 3 * MS / 2;
 
@@ -215,15 +215,15 @@ static void hog(UNUSED void *arg)
 		;
 }
 
-/* Those of several periods may be made ready before any of them runs. */
-RT(no_tick_comes_twice_however_late_they_are)
+/* Ticks of several periods may become runnable before any of them runs. */
+RT(tick_late_is_not_delivered_twice)
 {
 	int64_t first = gmp_deadline(MS), last = 0;
 	gmp_chan *c = tick(first, MS);
 
 	for (int round = 0; round < 5; round++) {
 		for (int i = 0; i < 6; i++)
-			CHECK_EQ(gmp_go(hog, NULL), 0);
+			CHECK_EQ(gmp_go(compute, NULL), 0);
 		for (int i = 0; i < 15; i++) {
 			int64_t v = recv_tick(c);
 
@@ -247,7 +247,7 @@ static void share(UNUSED void *arg)
 
 		if (gmp_chan_recv_until(shared, &v, gmp_deadline(3 * MS)) != 0)
 			continue;
-		/* each is new to one of them only */
+		/* each tick is received by one reader only */
 		CHECK(v > before);
 		before = v;
 		CHECK(atomic_exchange(&latest, v) != v);
@@ -255,7 +255,7 @@ static void share(UNUSED void *arg)
 	}
 }
 
-RT(several_readers_green_and_foreign_share_a_tick)
+RT(tick_is_shared_by_green_and_external_readers)
 {
 	struct ext_thread f[2];
 	gmp_g *g[3];
@@ -284,15 +284,15 @@ static void wait_for_ticks_alone(UNUSED void *arg)
 	gmp_tick_free(c);
 }
 
-/* No thread but the runtime's, nobody but one who waits. */
-TEST_PROCS(an_armed_tick_is_no_deadlock)
+/* The only G waits for a tick, and no external thread exists. */
+TEST_PROCS(tick_armed_is_no_deadlock)
 {
 	run_procs(procs, wait_for_ticks_alone, NULL);
 }
 
-/* --- the end --- */
+/* --- free and shutdown --- */
 
-RT(free_stops_it)
+RT(tick_free_disarms)
 {
 	for (int i = 0; i < 500; i++) {
 		gmp_chan *c = tick(gmp_deadline(i % 20 * 10 * US), i % 2 ? 10 * US : 0);
@@ -319,7 +319,7 @@ static void make_and_free(UNUSED void *arg)
 	}
 }
 
-RT(ticks_may_be_made_and_freed_by_anybody_at_once)
+RT(tick_new_and_free_from_many_threads_work)
 {
 	struct ext_thread f[2];
 	gmp_g *g[3];
@@ -335,7 +335,7 @@ RT(ticks_may_be_made_and_freed_by_anybody_at_once)
 	CHECK_EQ(stats().timers, 0);
 }
 
-RT(it_may_be_freed_by_one_whose_wait_timed_out_or_was_answered)
+RT(tick_free_after_recv_until_works)
 {
 	for (int i = 0; i < 300; i++) {
 		gmp_chan *c = tick(gmp_deadline(30 * US), 0);
@@ -346,7 +346,7 @@ RT(it_may_be_freed_by_one_whose_wait_timed_out_or_was_answered)
 	}
 }
 
-RT(a_closed_tick_gives_what_is_there_and_then_epipe)
+RT(tick_closed_gives_buffered_tick_then_epipe)
 {
 	gmp_chan *c = tick(0, MS);
 	int64_t v = 7;
@@ -361,7 +361,7 @@ RT(a_closed_tick_gives_what_is_there_and_then_epipe)
 	gmp_tick_free(c);
 }
 
-TEST(without_a_runtime_there_is_none)
+TEST(tick_new_without_runtime_returns_null)
 {
 	CHECK(gmp_tick_new(gmp_now(), MS) == NULL);
 	CHECK(gmp_tick_new(GMP_FOREVER, 0) == NULL);
@@ -374,7 +374,7 @@ static void leave_ticks(UNUSED void *arg)
 	WAIT_FOR(gmp_chan_len(shared) == 1);
 }
 
-static void find_it_silent(UNUSED void *arg)
+static void check_no_tick(UNUSED void *arg)
 {
 	int64_t v = 7;
 
@@ -387,16 +387,16 @@ static void find_it_silent(UNUSED void *arg)
 	CHECK_EQ(v, 7);
 }
 
-/* What it gave is still there; there is nothing to wait for. */
-TEST_PROCS(a_tick_belongs_to_its_run)
+/* A buffered tick stays readable; a wait for the next returns -ESRCH. */
+TEST_PROCS(tick_recv_after_run_ended_returns_esrch)
 {
 	for (int i = 0; i < 20; i++) {
 		run_procs(procs, leave_ticks, NULL);
 		CHECK_EQ(gmp_chan_len(shared), 1);
 		CHECK_EQ(gmp_chan_recv(shared, NULL), 0);
-		find_it_silent(NULL);
+		check_no_tick(NULL);
 		if (i % 2)
-			run_procs(procs, find_it_silent, NULL);
+			run_procs(procs, check_no_tick, NULL);
 		gmp_tick_free(shared);
 	}
 }
@@ -414,7 +414,7 @@ static void leave_reader(UNUSED void *arg)
 	until_waiting(&reader, 1);
 }
 
-TEST_PROCS(a_foreign_thread_that_waits_for_a_tick_when_the_run_ends_gets_esrch)
+TEST_PROCS(tick_waiter_on_external_thread_gets_esrch_at_shutdown)
 {
 	for (int i = 0; i < 20; i++) {
 		run_procs(procs, leave_reader, i % 2 ? &reader : NULL);
@@ -424,7 +424,7 @@ TEST_PROCS(a_foreign_thread_that_waits_for_a_tick_when_the_run_ends_gets_esrch)
 	}
 }
 
-static void read_until_the_end(UNUSED void *arg)
+static void read_until_shutdown(UNUSED void *arg)
 {
 	int err;
 
@@ -438,12 +438,12 @@ static struct ext_thread busy_reader;
 static void leave_busy_reader(UNUSED void *arg)
 {
 	shared = tick(0, 10 * US);
-	ext_thread_start(&busy_reader, read_until_the_end, NULL);
+	ext_thread_start(&busy_reader, read_until_shutdown, NULL);
 	for (int i = 0; i < 20; i++)
 		gmp_yield();
 }
 
-TEST_PROCS(a_foreign_thread_that_reads_ticks_all_the_time_hears_of_the_end_of_the_run)
+TEST_PROCS(tick_reader_on_external_thread_gets_esrch_at_shutdown)
 {
 	for (int i = 0; i < (SLOW ? 30 : 150); i++) {
 		run_procs(procs, leave_busy_reader, NULL);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the timers: when they fire and when they do not, stopping, periods, and freeing. */
+/* Tests gmp_timer: expiry, stop, periods, free, external threads and shutdown. */
 #include "util.h"
 
 static atomic_int begun, fired, inside, most_inside, started, finished, release_fn;
 static _Atomic int64_t fired_at[4096];
 static gmp_timer *the_timer;
 
-/* The time stands in its place before the count says so; runs of one timer seldom overlap. */
+/* fired_at[] is written before `fired` counts it; runs of one timer seldom overlap. */
 static void fire(UNUSED void *arg)
 {
 	int i = atomic_fetch_add(&begun, 1);
@@ -16,7 +16,7 @@ static void fire(UNUSED void *arg)
 	atomic_fetch_add(&fired, 1);
 }
 
-static void quiet(int64_t ns)
+static void check_quiet(int64_t ns)
 {
 	int seen = atomic_load(&fired);
 
@@ -36,13 +36,13 @@ static void see(void *arg)
 
 	s->self = gmp_self();
 	s->arg = arg;
-	gmp_yield(); /* it may wait as any other */
+	gmp_yield(); /* the function may wait */
 	gmp_sleep(10 * US);
 	CHECK(gmp_self() == s->self);
 	atomic_store(&s->at, gmp_now());
 }
 
-RT(a_timer_runs_its_function_on_a_green_thread_of_its_own)
+RT(timer_fn_runs_on_own_green_thread)
 {
 	struct seen s = { NULL, NULL, 0 };
 	gmp_timer *t = gmp_timer_new(see, &s);
@@ -58,27 +58,27 @@ RT(a_timer_runs_its_function_on_a_green_thread_of_its_own)
 	gmp_timer_free(t);
 }
 
-RT(new_without_a_function_is_null)
+RT(timer_new_null_fn_returns_null)
 {
 	CHECK(gmp_timer_new(NULL, NULL) == NULL);
 	gmp_timer_free(NULL);
 }
 
-RT(a_timer_without_a_period_fires_once)
+RT(timer_without_period_fires_once)
 {
 	gmp_timer *t = gmp_timer_new(fire, NULL);
 
 	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), 0), 0);
 	WAIT_FOR(atomic_load(&fired) == 1);
-	quiet(20 * MS);
+	check_quiet(20 * MS);
 	/* It may be set again. */
 	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), 0), 0);
 	WAIT_FOR(atomic_load(&fired) == 2);
-	quiet(5 * MS);
+	check_quiet(5 * MS);
 	gmp_timer_free(t);
 }
 
-RT(a_deadline_in_the_past_fires_at_once)
+RT(timer_past_deadline_fires_at_once)
 {
 	static const int64_t past[] = { 0, -1, INT64_MIN, 1 };
 	gmp_timer *t = gmp_timer_new(fire, NULL);
@@ -92,14 +92,14 @@ RT(a_deadline_in_the_past_fires_at_once)
 	gmp_timer_free(t);
 }
 
-RT(extreme_deadlines_and_periods_do_not_overflow)
+RT(timer_extreme_deadlines_and_periods_do_not_overflow)
 {
 	gmp_timer *t = gmp_timer_new(fire, NULL);
 	int n;
 
 	CHECK_EQ(gmp_timer_set(t, gmp_now(), INT64_MAX), 0);
 	WAIT_FOR(atomic_load(&fired) == 1);
-	quiet(20 * MS);
+	check_quiet(20 * MS);
 	CHECK(gmp_timer_set(t, INT64_MIN, INT64_MAX) >= 0);
 	WAIT_FOR(atomic_load(&fired) >= 2);
 	CHECK(gmp_timer_set(t, INT64_MIN, MS) >= 0);
@@ -111,7 +111,7 @@ RT(extreme_deadlines_and_periods_do_not_overflow)
 	gmp_timer_free(t);
 }
 
-RT(a_period_beyond_the_end_of_the_clock_disarms)
+RT(timer_period_beyond_clock_end_disarms)
 {
 	gmp_timer *t = gmp_timer_new(fire, NULL);
 
@@ -124,7 +124,7 @@ RT(a_period_beyond_the_end_of_the_clock_disarms)
 	gmp_timer_free(t);
 }
 
-RT(set_and_stop_say_whether_it_was_armed)
+RT(timer_set_and_stop_return_whether_armed)
 {
 	gmp_timer *t = gmp_timer_new(fire, NULL);
 
@@ -138,15 +138,15 @@ RT(set_and_stop_say_whether_it_was_armed)
 	CHECK_EQ(gmp_timer_stop(t), 0);
 	CHECK_EQ(gmp_timer_set(t, gmp_deadline(3600 * SEC), MS), 0);
 	CHECK_EQ(gmp_timer_set(t, gmp_deadline(3600 * SEC), 0), 1);
-	quiet(10 * MS);
+	check_quiet(10 * MS);
 	gmp_timer_free(t);
 }
 
-RT(set_to_forever_disarms)
+RT(timer_set_to_forever_disarms)
 {
 	gmp_timer *t = gmp_timer_new(fire, NULL);
 	int64_t soon;
-	int slow; /* its time may have come before we disarmed it */
+	int slow; /* it may have expired before it was disarmed */
 
 	CHECK_EQ(gmp_timer_set(t, GMP_FOREVER, 0), 0);
 	CHECK_EQ(gmp_timer_stop(t), 0);
@@ -159,25 +159,25 @@ RT(set_to_forever_disarms)
 	CHECK_EQ(gmp_timer_set(t, GMP_FOREVER, MS), 1);
 	slow |= gmp_now() >= soon;
 	CHECK_EQ(gmp_timer_stop(t), 0);
-	WAIT_FOR(stats().greens == 1); /* what has fired has run */
+	WAIT_FOR(stats().greens == 1); /* all fired functions have run */
 	CHECK(slow || atomic_load(&fired) == 0);
-	quiet(20 * MS);
+	check_quiet(20 * MS);
 	gmp_timer_free(t);
 }
 
-RT(a_negative_period_is_einval_and_changes_nothing)
+RT(timer_negative_period_returns_einval)
 {
 	gmp_timer *t = gmp_timer_new(fire, NULL);
 
 	CHECK_EQ(gmp_timer_set(t, gmp_deadline(3600 * SEC), 0), 0);
 	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), -1), -EINVAL);
 	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), INT64_MIN), -EINVAL);
-	quiet(10 * MS);
+	check_quiet(10 * MS);
 	CHECK_EQ(gmp_timer_stop(t), 1);
 	gmp_timer_free(t);
 }
 
-RT(a_later_set_replaces_the_earlier)
+RT(timer_set_replaces_earlier_set)
 {
 	gmp_timer *t = gmp_timer_new(fire, NULL);
 	int64_t deadline;
@@ -185,19 +185,19 @@ RT(a_later_set_replaces_the_earlier)
 
 	CHECK_EQ(gmp_timer_set(t, gmp_deadline(3600 * SEC), 0), 0);
 	deadline = gmp_deadline(5 * MS);
-	CHECK_EQ(gmp_timer_set(t, deadline, 0), 1); /* to earlier */
+	CHECK_EQ(gmp_timer_set(t, deadline, 0), 1); /* earlier */
 	WAIT_FOR(atomic_load(&fired) == 1);
 	CHECK(fired_at[0] >= deadline);
 	CHECK_EQ(gmp_timer_set(t, gmp_deadline(20 * MS), 0), 0);
 	deadline = gmp_deadline(60 * MS);
-	armed = gmp_timer_set(t, deadline, 0); /* to later; 0 if it fired before we came to that */
+	armed = gmp_timer_set(t, deadline, 0); /* later; 0 if it fired before */
 	WAIT_FOR(atomic_load(&fired) == 3 - armed);
 	CHECK(fired_at[2 - armed] >= deadline);
-	quiet(30 * MS);
+	check_quiet(30 * MS);
 	gmp_timer_free(t);
 }
 
-RT(a_period_keeps_its_phase)
+RT(timer_period_keeps_phase)
 {
 	gmp_timer *t = gmp_timer_new(fire, NULL);
 	int64_t first = gmp_deadline(5 * MS), period = 3 * MS;
@@ -208,24 +208,24 @@ RT(a_period_keeps_its_phase)
 	CHECK_EQ(gmp_timer_stop(t), 1);
 	gmp_timer_free(t);
 	n = atomic_load(&fired);
-	/* The k-th run is never before the k-th point, so there are never too many. */
+	/* The k-th run is never before the k-th expiry, so there are never too many runs. */
 	for (int k = 0; k < n && k < 4096; k++) {
 		CHECK(fired_at[k] >= first + k * period);
-		/* Some follow their point at once, however busy the machine: the phase does not drift. */
+		/* Some runs follow their expiry at once, also on a busy machine: no drift. */
 		late += (fired_at[k] - first) % period > period / 2;
 	}
 	CHECK(late < n);
-	quiet(10 * MS);
+	check_quiet(10 * MS);
 }
 
-static void missed_app(UNUSED void *arg)
+static void miss_periods(UNUSED void *arg)
 {
 	gmp_timer *t = gmp_timer_new(fire, NULL);
 	int64_t first = gmp_deadline(2 * MS), period = 10 * MS;
 	int n;
 
 	CHECK_EQ(gmp_timer_set(t, first, period), 0);
-	/* Nothing else can run on the only P meanwhile: nine points pass unseen. */
+	/* No other G can run on the only P meanwhile: nine expiries are missed. */
 	while (gmp_now() < first + 9 * period + period / 2)
 		;
 	gmp_yield();
@@ -240,9 +240,9 @@ static void missed_app(UNUSED void *arg)
 	gmp_timer_free(t);
 }
 
-TEST(missed_periods_are_dropped)
+TEST(timer_missed_periods_are_dropped)
 {
-	run_procs(1, missed_app, NULL);
+	run_procs(1, miss_periods, NULL);
 }
 
 static void linger(UNUSED void *arg)
@@ -255,7 +255,7 @@ static void linger(UNUSED void *arg)
 	atomic_fetch_sub(&inside, 1);
 }
 
-RT(runs_of_a_periodic_timer_may_overlap)
+RT(timer_periodic_runs_may_overlap)
 {
 	gmp_timer *t = gmp_timer_new(linger, NULL);
 
@@ -268,13 +268,13 @@ RT(runs_of_a_periodic_timer_may_overlap)
 	CHECK_EQ(atomic_load(&inside), 0); /* free does */
 }
 
-static void turns(UNUSED void *arg)
+static void yield_often(UNUSED void *arg)
 {
 	for (int i = 0; i < 200; i++)
 		gmp_yield();
 }
 
-RT(a_period_shorter_than_a_turn_does_not_pile_up)
+RT(timer_period_1_ns_does_not_pile_up_runs)
 {
 	gmp_timer *t = gmp_timer_new(fire, NULL);
 	gmp_g *g[30];
@@ -283,7 +283,7 @@ RT(a_period_shorter_than_a_turn_does_not_pile_up)
 	CHECK_EQ(gmp_timer_set(t, 0, 1), 0);
 	gmp_yield();
 	for (int i = 0; i < 30; i++)
-		g[i] = spawn(turns, NULL);
+		g[i] = spawn(yield_often, NULL);
 	for (int i = 0; i < 200; i++) {
 		uint64_t n = stats().greens;
 
@@ -294,7 +294,7 @@ RT(a_period_shorter_than_a_turn_does_not_pile_up)
 	for (int i = 0; i < 30; i++)
 		join(g[i]);
 	gmp_timer_free(t);
-	/* one that waits for its turn, and one on each P */
+	/* one runnable run, and one running on each P */
 	CHECK(most <= 31 + 1 + (uint64_t)procs);
 }
 
@@ -317,11 +317,11 @@ static void start_and_free(UNUSED void *arg)
 	CHECK_EQ(gmp_timer_set(t, 0, 0), 0);
 	WAIT_FOR(atomic_load(&started));
 	CHECK_EQ(gmp_timer_stop(t), 0);
-	gmp_timer_free(t); /* while it runs, but on a machine where this took longer than 20 ms */
+	gmp_timer_free(t); /* while fn runs, unless the machine is too slow */
 	CHECK_EQ(atomic_load(&finished), 1);
 }
 
-RT(free_waits_for_a_running_function)
+RT(timer_free_waits_for_running_fn)
 {
 	struct ext_thread f;
 
@@ -339,21 +339,21 @@ static void free_the_timer(UNUSED void *arg)
 static void set_while_freed(UNUSED void *arg)
 {
 	atomic_fetch_add(&started, 1);
-	wait_parked(2); /* who frees it, and who waits for that one */
+	wait_parked(2); /* the G in gmp_timer_free, and its joiner */
 	CHECK_EQ(gmp_timer_set(the_timer, gmp_now(), 0), 0);
 	CHECK_EQ(gmp_timer_set(the_timer, gmp_now(), MS), 0);
 	CHECK_EQ(gmp_timer_stop(the_timer), 0);
 	atomic_fetch_add(&finished, 1);
 }
 
-RT(a_function_that_sets_its_timer_while_it_is_freed_sets_nothing)
+RT(timer_set_in_fn_during_free_does_not_arm)
 {
 	the_timer = gmp_timer_new(set_while_freed, NULL);
 	CHECK_EQ(gmp_timer_set(the_timer, 0, 0), 0);
 	WAIT_FOR(atomic_load(&started) == 1);
 	join(spawn(free_the_timer, NULL));
 	CHECK_EQ(atomic_load(&finished), 1);
-	quiet(5 * MS);
+	check_quiet(5 * MS);
 	CHECK_EQ(atomic_load(&started), 1);
 }
 
@@ -363,12 +363,12 @@ static void free_itself(UNUSED void *arg)
 	atomic_fetch_add(&finished, 1);
 }
 
-RT(a_function_may_free_its_own_timer)
+RT(timer_free_in_own_fn_works)
 {
 	for (int i = 0; i < 100; i++) {
 		atomic_store(&finished, 0);
 		the_timer = gmp_timer_new(free_itself, NULL);
-		/* Periodic: the free must also stop what is to come. */
+		/* Periodic: the free must also stop later runs. */
 		CHECK_EQ(gmp_timer_set(the_timer, 0, i % 2 ? 3600 * SEC : 0), 0);
 		WAIT_FOR(atomic_load(&finished) == 1);
 	}
@@ -383,7 +383,7 @@ static void free_itself_in_blocking_code(UNUSED void *arg)
 	atomic_fetch_add(&finished, 1);
 }
 
-RT(a_function_may_free_its_own_timer_in_blocking_code)
+RT(timer_free_in_own_fn_in_blocking_code_works)
 {
 	int64_t limit = gmp_deadline(20 * SEC);
 
@@ -398,9 +398,9 @@ RT(a_function_may_free_its_own_timer_in_blocking_code)
 	WAIT_FOR(stats().timers == 0);
 }
 
-RT(free_of_an_armed_timer_stops_it)
+RT(timer_free_disarms)
 {
-	int slow = 0; /* the time of one may have come before we freed it */
+	int slow = 0; /* a timer may have expired before it was freed */
 
 	for (int i = 0; i < 1000; i++) {
 		gmp_timer *t = gmp_timer_new(fire, NULL);
@@ -412,7 +412,7 @@ RT(free_of_an_armed_timer_stops_it)
 	}
 	CHECK_EQ(stats().timers, 0);
 	CHECK(slow || atomic_load(&fired) == 0);
-	quiet(30 * MS);
+	check_quiet(30 * MS);
 }
 
 static void set_again(UNUSED void *arg)
@@ -421,12 +421,12 @@ static void set_again(UNUSED void *arg)
 		CHECK_EQ(gmp_timer_set(the_timer, gmp_deadline(100 * US), 0), 0);
 }
 
-RT(a_function_may_set_its_own_timer)
+RT(timer_set_in_own_fn_works)
 {
 	the_timer = gmp_timer_new(set_again, NULL);
 	CHECK_EQ(gmp_timer_set(the_timer, gmp_deadline(100 * US), 0), 0);
 	WAIT_FOR(atomic_load(&fired) == 10);
-	quiet(5 * MS);
+	check_quiet(5 * MS);
 	gmp_timer_free(the_timer);
 }
 
@@ -436,7 +436,7 @@ static void exit_early(UNUSED void *arg)
 	gmp_exit();
 }
 
-RT(a_function_may_end_by_exit)
+RT(timer_fn_may_call_gmp_exit)
 {
 	gmp_timer *t = gmp_timer_new(exit_early, NULL);
 
@@ -473,7 +473,7 @@ static void race(void *arg)
 	}
 }
 
-RT(a_timer_either_fires_or_is_stopped)
+RT(timer_stop_racing_expiry_fires_or_stops)
 {
 	struct ext_thread f;
 	gmp_g *g[4];
@@ -486,7 +486,7 @@ RT(a_timer_either_fires_or_is_stopped)
 	ext_thread_join(&f);
 }
 
-RT(thousands_of_timers_fire_once_each)
+RT(timer_5000_fire_once_each)
 {
 	enum { N = 5000 };
 	static gmp_timer *t[N];
@@ -509,7 +509,7 @@ RT(thousands_of_timers_fire_once_each)
 	CHECK_EQ(stats().timers, 0);
 }
 
-static void use_from_here(UNUSED void *arg)
+static void use_timer(UNUSED void *arg)
 {
 	gmp_timer *t = gmp_timer_new(fire, NULL);
 	int64_t deadline = gmp_deadline(5 * MS);
@@ -523,15 +523,15 @@ static void use_from_here(UNUSED void *arg)
 	gmp_timer_free(t);
 }
 
-RT(timers_work_from_a_foreign_thread)
+RT(timer_on_external_thread_works)
 {
 	struct ext_thread f;
 
-	ext_thread_start(&f, use_from_here, NULL);
+	ext_thread_start(&f, use_timer, NULL);
 	ext_thread_join(&f);
 }
 
-TEST_PROCS(a_timer_set_from_a_foreign_thread_wakes_an_idle_runtime)
+TEST_PROCS(timer_set_externally_wakes_idle_runtime)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 
@@ -540,7 +540,7 @@ TEST_PROCS(a_timer_set_from_a_foreign_thread_wakes_an_idle_runtime)
 	for (int i = 0; i < 20; i++) {
 		gmp_timer *t = gmp_timer_new(fire, NULL);
 
-		gmp_sleep(2 * MS); /* let it fall asleep */
+		gmp_sleep(2 * MS); /* let the runtime become idle */
 		CHECK_EQ(gmp_timer_set(t, gmp_deadline(500 * US), 0), 0);
 		WAIT_FOR(atomic_load(&fired) == i + 1);
 		gmp_timer_free(t);
@@ -563,10 +563,10 @@ static void try_left(UNUSED void *arg)
 {
 	CHECK_EQ(gmp_timer_set(left[0], gmp_deadline(MS), 0), -ESRCH);
 	CHECK_EQ(gmp_timer_stop(left[1]), -ESRCH);
-	quiet(40 * MS); /* some may have fired before a run that was slow to end */
+	check_quiet(40 * MS); /* some may have fired before a run that was slow to end */
 }
 
-TEST_PROCS(a_timer_belongs_to_its_run)
+TEST_PROCS(timer_calls_after_run_ended_return_esrch)
 {
 	run_procs(procs, leave_timers, NULL);
 	try_left(NULL);

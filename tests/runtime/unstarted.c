@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Green threads that gmp_go made and that wait for their first run in the global queue, in compact form. */
+/* Tests Gs of gmp_go that wait for their first run, in compact form, in the global queue. */
 #include "rt.h"
 
 #include <stdlib.h>
@@ -125,7 +125,7 @@ TEST_PROCS(unstarted_with_a_handle_keeps_its_g_struct)
 }
 
 /* Each waits until all have begun, so that none gives its g struct back. */
-static void wait_for_the_others(UNUSED void *arg)
+static void wait_for_all(UNUSED void *arg)
 {
 	__atomic_add_fetch(&begun, 1, __ATOMIC_RELAXED);
 	gmp_wg_done(&all);
@@ -139,7 +139,7 @@ static void fill_to_the_limit(UNUSED void *arg)
 	int n = 0, err;
 
 	CHECK_EQ(gmp_wg_add(&all, LIMIT), 0);
-	while ((err = gmp_go(wait_for_the_others, NULL)) == 0)
+	while ((err = gmp_go(wait_for_all, NULL)) == 0)
 		n++;
 	CHECK_EQ(err, -EAGAIN);
 	CHECK_EQ(n, LIMIT - 1); /* and the caller */

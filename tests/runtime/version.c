@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Version macros and the units of time: their values and types. */
+/* Tests the values and types of the version macros and of the time units. */
 #include "rt.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* In virtual time: does the clock jump when, and only when, nothing can run? */
+/* Tests virtual time: the clock jumps if, and only if, no G can run. */
 #include <time.h>
 
 #include "io_util.h"
@@ -30,7 +30,7 @@ static void run_virtual(int procs, gmp_fn fn, void *arg)
 	CHECK_EQ(gmp_run(fn, arg, &c), 0);
 }
 
-/* As RT of util.h. */
+/* Like RT of util.h, in virtual time. */
 #define VT(name)                                                                                   \
 	static void name##_app(void *arg);                                                         \
 	TEST_PROCS(name)                                                                           \
@@ -39,7 +39,7 @@ static void run_virtual(int procs, gmp_fn fn, void *arg)
 	}                                                                                          \
 	static void name##_app(UNUSED void *arg)
 
-VT(a_sleep_of_an_hour_is_exact_and_takes_no_time)
+VT(virtual_time_sleep_of_an_hour_is_exact)
 {
 	int64_t machine = machine_now(), began = gmp_now();
 
@@ -50,7 +50,7 @@ VT(a_sleep_of_an_hour_is_exact_and_takes_no_time)
 	CHECK(machine_now() - machine < PATIENCE);
 }
 
-VT(the_clock_stands_while_a_green_thread_runs)
+VT(virtual_time_stands_still_while_green_thread_runs)
 {
 	int64_t began = gmp_now();
 
@@ -83,7 +83,7 @@ static void sleep_one(void *arg)
 	gmp_wg_done(&s->all->done);
 }
 
-VT(sleepers_wake_in_the_order_of_their_times_each_at_its_own)
+VT(virtual_time_sleepers_wake_in_order_of_deadlines)
 {
 	enum { N = 200 };
 	static struct sleeper s[N];
@@ -99,7 +99,7 @@ VT(sleepers_wake_in_the_order_of_their_times_each_at_its_own)
 		CHECK_EQ(s[i].place, s[i].ns / SEC - 1);
 }
 
-VT(a_deadline_comes_at_its_time)
+VT(virtual_time_deadlines_are_exact)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
 	gmp_mutex m = GMP_MUTEX_INIT;
@@ -130,7 +130,7 @@ static void answer(void *arg)
 	CHECK_EQ(gmp_chan_send(a->c, &a->after), 0);
 }
 
-VT(an_answer_that_comes_before_the_deadline_beats_it_by_however_little)
+VT(virtual_time_event_1_ns_before_deadline_wins)
 {
 	struct answer a = { gmp_chan_new(sizeof(int64_t), 0), 0 };
 	int64_t got;
@@ -155,7 +155,7 @@ static void count(void *arg)
 	atomic_fetch_add((atomic_int *)arg, 1);
 }
 
-VT(ticks_and_timers_miss_no_period)
+VT(virtual_time_ticks_and_timers_miss_no_period)
 {
 	gmp_chan *tick = gmp_tick_new(gmp_deadline(60 * SEC), 60 * SEC);
 	atomic_int runs = 0;
@@ -174,7 +174,7 @@ VT(ticks_and_timers_miss_no_period)
 	gmp_tick_free(tick);
 }
 
-static void jump_to_the_end(UNUSED void *arg)
+static void jump_to_clock_end(UNUSED void *arg)
 {
 	gmp_chan *tick = gmp_tick_new(gmp_deadline(SEC), INT64_MAX);
 	atomic_int runs = 0;
@@ -193,13 +193,13 @@ static void jump_to_the_end(UNUSED void *arg)
 	gmp_tick_free(tick);
 }
 
-/* At one P, so that whoever sleeps until then has them in its own heap. */
-TEST(a_period_beyond_the_end_of_the_clock_never_comes)
+/* One P, so that the timers are in the heap of the sleeper's P. */
+TEST(virtual_time_period_beyond_clock_end_never_comes)
 {
-	run_virtual(1, jump_to_the_end, NULL);
+	run_virtual(1, jump_to_clock_end, NULL);
 }
 
-VT(a_timer_of_the_past_runs_without_a_jump)
+VT(virtual_time_past_timer_runs_without_jump)
 {
 	atomic_int runs = 0;
 	gmp_timer *t = gmp_timer_new(count, &runs);
@@ -211,7 +211,7 @@ VT(a_timer_of_the_past_runs_without_a_jump)
 	gmp_timer_free(t);
 }
 
-static void sleep_in_the_kernel(void *arg)
+static void sleep_in_kernel(void *arg)
 {
 	int64_t before = gmp_now();
 
@@ -221,10 +221,10 @@ static void sleep_in_the_kernel(void *arg)
 	*(int64_t *)arg = gmp_now() - before;
 }
 
-VT(the_clock_does_not_jump_while_one_is_in_blocking_code)
+VT(virtual_time_does_not_jump_during_blocking_code)
 {
 	int64_t passed = -1, machine = machine_now(), began = gmp_now();
-	gmp_g *g = spawn(sleep_in_the_kernel, &passed);
+	gmp_g *g = spawn(sleep_in_kernel, &passed);
 
 	CHECK_EQ(gmp_join_until(g, gmp_deadline(HOUR)), 0);
 	CHECK(passed >= 0 && gmp_now() - began <= machine_now() - machine);
@@ -240,7 +240,7 @@ static void write_later(void *arg)
 	CHECK_EQ(gmp_write_all(fd, "x", 1), 1);
 }
 
-VT(the_clock_goes_at_the_machines_pace_while_one_waits_for_a_descriptor)
+VT(virtual_time_is_real_time_while_g_waits_for_fd)
 {
 	int64_t machine, began;
 	int p[2];
@@ -271,13 +271,13 @@ static void write_one(void *arg)
 	CHECK_EQ(gmp_write_all(*(int *)arg, "x", 1), 1);
 }
 
-static void set_for_the_past(void *t)
+static void set_to_past(void *t)
 {
 	WAIT_FOR(stats().threads_idle == stats().threads);
 	CHECK_EQ(gmp_timer_set(t, gmp_now() - HOUR, 0), 0);
 }
 
-VT(a_timer_of_the_past_does_not_turn_the_clock_back_while_one_waits_for_a_descriptor)
+VT(virtual_time_past_timer_does_not_turn_clock_back)
 {
 	struct ext_thread f;
 	int p[2];
@@ -290,7 +290,7 @@ VT(a_timer_of_the_past_does_not_turn_the_clock_back_while_one_waits_for_a_descri
 	gmp_timer *t = gmp_timer_new(write_one, &p[1]);
 	int64_t began = gmp_now();
 
-	ext_thread_start(&f, set_for_the_past, t);
+	ext_thread_start(&f, set_to_past, t);
 	CHECK_EQ(gmp_read(p[0], &b, 1), 1);
 	CHECK(gmp_now() >= began);
 	ext_thread_join(&f);
@@ -299,7 +299,7 @@ VT(a_timer_of_the_past_does_not_turn_the_clock_back_while_one_waits_for_a_descri
 	CHECK_EQ(gmp_close(p[1]), 0);
 }
 
-static void foreign_waits(void *arg)
+static void wait_externally(void *arg)
 {
 	gmp_chan *c = arg;
 	int v = 7;
@@ -309,14 +309,14 @@ static void foreign_waits(void *arg)
 	CHECK_EQ(gmp_chan_send_until(c, &v, gmp_deadline(PATIENCE)), 0);
 }
 
-VT(foreign_threads_wait_in_real_time)
+VT(virtual_time_external_threads_wait_in_real_time)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
 	struct ext_thread f;
 	int64_t began = gmp_now();
 	int v;
 
-	ext_thread_start(&f, foreign_waits, c);
+	ext_thread_start(&f, wait_externally, c);
 	kernel_sleep(20 * MS);
 	CHECK_EQ(gmp_chan_recv(c, &v), 0);
 	CHECK_EQ(v, 7);
@@ -325,17 +325,17 @@ VT(foreign_threads_wait_in_real_time)
 	gmp_chan_free(c);
 }
 
-/* A mutex that is held for a virtual second starves its waiter, who is handed it. */
-static atomic_int had_it;
+/* A mutex held for a virtual second is handed over to its starved waiter. */
+static atomic_int was_locked;
 
 static void lock_it(void *arg)
 {
 	gmp_mutex_lock(arg);
-	atomic_store(&had_it, 1);
+	atomic_store(&was_locked, 1);
 	gmp_mutex_unlock(arg);
 }
 
-VT(a_mutex_starves_by_the_same_clock)
+VT(virtual_time_counts_for_mutex_handover)
 {
 	gmp_mutex m = GMP_MUTEX_INIT;
 	int64_t began = gmp_now();
@@ -345,12 +345,13 @@ VT(a_mutex_starves_by_the_same_clock)
 
 	CHECK_EQ(gmp_sleep(SEC), 0);
 	gmp_mutex_unlock(&m);
-	CHECK(gmp_mutex_try_lock(&m) == -EAGAIN || atomic_load(&had_it)); /* we come after it */
+	/* the waiter comes first */
+	CHECK(gmp_mutex_try_lock(&m) == -EAGAIN || atomic_load(&was_locked));
 	join(g);
 	CHECK_EQ(gmp_now() - began, SEC);
 }
 
-static void lose_once(UNUSED void *arg)
+static void lose_race_once(UNUSED void *arg)
 {
 	gmp_mutex m = GMP_MUTEX_INIT;
 
@@ -359,17 +360,17 @@ static void lose_once(UNUSED void *arg)
 
 	CHECK_EQ(gmp_sleep(6 * MS / 10), 0);
 	gmp_mutex_unlock(&m);
-	CHECK_EQ(gmp_mutex_try_lock(&m),
-		 0); /* not for so long: it has been woken, and comes too late */
+	/* The waiter is not starved yet: it is only woken, and comes too late. */
+	CHECK_EQ(gmp_mutex_try_lock(&m), 0);
 	CHECK_EQ(gmp_sleep(6 * MS / 10), 0);
 	gmp_mutex_unlock(&m);
 	CHECK_EQ(gmp_mutex_try_lock(&m), -EAGAIN);
 	join(g);
 }
 
-TEST(a_mutexs_waiter_that_came_too_late_has_waited_since_it_first_came)
+TEST(virtual_time_woken_mutex_waiter_keeps_wait_time)
 {
-	run_virtual(1, lose_once, NULL);
+	run_virtual(1, lose_race_once, NULL);
 }
 
 static void resize(void *arg)
@@ -385,7 +386,7 @@ static void resize(void *arg)
 	gmp_wg_done(w);
 }
 
-VT(the_clock_jumps_whatever_becomes_of_the_ps)
+VT(virtual_time_jumps_during_set_procs)
 {
 	gmp_wg w = GMP_WG_INIT;
 
@@ -400,7 +401,7 @@ static void note_time(void *arg)
 	*(int64_t *)arg = gmp_now();
 }
 
-TEST(each_run_begins_at_the_same_time_and_leaves_the_machines_clock_behind)
+TEST(virtual_time_starts_equal_in_each_run)
 {
 	int64_t first = 0, second = 0, before = gmp_now();
 	FOR_PROCS(n) {
@@ -413,7 +414,7 @@ TEST(each_run_begins_at_the_same_time_and_leaves_the_machines_clock_behind)
 	CHECK(gmp_now() >= second);
 }
 
-TEST(the_environment_asks_for_it_too)
+TEST(virtual_time_is_enabled_by_environment)
 {
 	int64_t first = 0, second = 0;
 
@@ -424,12 +425,12 @@ TEST(the_environment_asks_for_it_too)
 	CHECK_EQ(first, second);
 }
 
-static void answer_foreign(void *arg)
+static void answer_external_caller(void *arg)
 {
 	answer(arg);
 }
 
-TEST_PROCS(under_gmp_start_green_threads_jump_and_the_main_thread_waits)
+TEST_PROCS(virtual_time_in_started_runtime_jumps)
 {
 	struct answer a = { gmp_chan_new(sizeof(int64_t), 0), HOUR };
 	gmp_config c = GMP_CONFIG_INIT;
@@ -438,7 +439,7 @@ TEST_PROCS(under_gmp_start_green_threads_jump_and_the_main_thread_waits)
 	c.procs = procs;
 	c.flags = GMP_VIRTUAL_TIME;
 	CHECK_EQ(gmp_start(&c), 0);
-	CHECK_EQ(gmp_go(answer_foreign, &a), 0);
+	CHECK_EQ(gmp_go(answer_external_caller, &a), 0);
 	CHECK_EQ(gmp_chan_recv(a.c, &got), 0);
 	CHECK_EQ(gmp_stop(), 0);
 	CHECK(machine_now() - machine < PATIENCE);

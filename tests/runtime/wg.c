@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests gmp_wg: everyone who waits is woken when the counter comes to 0, it can be used again and
- * freed at once; between green threads, foreign threads, and without a runtime.
+ * Tests gmp_wg: all waiters are woken when the counter reaches 0, reuse, and lifetime; between
+ * green threads, external threads, and without a runtime.
  */
 #include "util.h"
 
 static gmp_wg wg = GMP_WG_INIT;
 static atomic_int count, stop;
 
-static void basics(UNUSED void *arg)
+static void check_wait(UNUSED void *arg)
 {
 	gmp_wg w;
 	int64_t t;
@@ -38,18 +38,18 @@ static void basics(UNUSED void *arg)
 	CHECK_EQ(gmp_wg_wait(&w), 0);
 }
 
-RT(wait_returns_when_the_counter_is_0_or_the_time_is_up)
+RT(wg_wait_returns_at_counter_0_or_deadline)
 {
 	struct ext_thread f;
 
-	basics(NULL);
-	ext_thread_start(&f, basics, NULL);
+	check_wait(NULL);
+	ext_thread_start(&f, check_wait, NULL);
 	ext_thread_join(&f);
 }
 
-TEST(wait_returns_when_the_counter_is_0_or_the_time_is_up_without_a_runtime)
+TEST(wg_wait_without_runtime_returns_at_0_or_deadline)
 {
-	basics(NULL);
+	check_wait(NULL);
 }
 
 static long results[1000];
@@ -60,11 +60,11 @@ static void compute(void *arg)
 
 	if ((r - results) % 3 == 0)
 		gmp_yield();
-	*r = r - results; /* plain: the wait must order it */
+	*r = r - results; /* not atomic: the wait must order it */
 	CHECK_EQ(gmp_wg_done(&wg), 0);
 }
 
-RT(wait_sees_what_was_written_before_done)
+RT(wg_wait_sees_writes_before_done)
 {
 	for (int round = 0; round < check_scaled(20); round++) {
 		memset(results, 0xff, sizeof(results));
@@ -83,7 +83,7 @@ static void wait_and_count(UNUSED void *arg)
 	atomic_fetch_add(&count, 1);
 }
 
-RT(all_who_wait_are_woken)
+RT(wg_done_to_0_wakes_all_waiters)
 {
 	struct ext_thread f[3];
 	gmp_g *g[200];
@@ -116,7 +116,7 @@ static void wait_a_while(void *arg)
 	atomic_fetch_add(&count, 1);
 }
 
-RT(waiters_that_timed_out_leave_the_others_in_place)
+RT(wg_timeout_keeps_other_waiters_queued)
 {
 	gmp_g *out[50], *in[50];
 
@@ -139,7 +139,7 @@ static void done_one(UNUSED void *arg)
 	CHECK_EQ(gmp_wg_done(&wg), 0);
 }
 
-RT(it_can_be_used_again_and_again)
+RT(wg_reuse_after_wait_works)
 {
 	for (int i = 0; i < (SLOW ? 2000 : 20000); i++) {
 		CHECK_EQ(gmp_wg_add(&wg, 1), 0);
@@ -148,7 +148,7 @@ RT(it_can_be_used_again_and_again)
 	}
 }
 
-RT(wait_until_racing_with_done_tells_the_truth)
+RT(wg_wait_until_racing_done_returns_0_or_etimedout)
 {
 	for (int i = 0; i < (SLOW ? 500 : 5000); i++) {
 		int err;
@@ -166,7 +166,7 @@ static void done_given(void *arg)
 	CHECK_EQ(gmp_wg_done(arg), 0);
 }
 
-RT(it_may_be_freed_when_wait_has_returned)
+RT(wg_freed_after_wait_is_not_used_again)
 {
 	for (int i = 0; i < (SLOW ? 500 : 10000); i++) {
 		gmp_wg *w = calloc(1, sizeof(*w));
@@ -212,7 +212,7 @@ static void wait_and_free(UNUSED void *arg)
 	}
 }
 
-RT(it_may_be_freed_while_a_foreign_done_returns)
+RT(wg_freed_during_external_done_is_not_used_again)
 {
 	struct ext_thread f;
 
@@ -222,7 +222,7 @@ RT(it_may_be_freed_while_a_foreign_done_returns)
 	ext_thread_join(&f);
 }
 
-RT(a_foreign_waiter_may_free_it_while_a_green_done_returns)
+RT(wg_freed_by_external_waiter_is_not_used_again)
 {
 	struct ext_thread f;
 
@@ -237,7 +237,7 @@ RT(a_foreign_waiter_may_free_it_while_a_green_done_returns)
 	ext_thread_join(&f);
 }
 
-TEST(it_works_between_threads_without_a_runtime)
+TEST(wg_without_runtime_works_for_external_threads)
 {
 	struct ext_thread f[6];
 
@@ -255,7 +255,7 @@ TEST(it_works_between_threads_without_a_runtime)
 	}
 }
 
-TEST(it_may_be_freed_between_threads_without_a_runtime)
+TEST(wg_without_runtime_freed_after_wait_is_not_used_again)
 {
 	struct ext_thread f;
 
