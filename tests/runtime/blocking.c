@@ -442,7 +442,7 @@ static void first_section(UNUSED void *arg)
 	gmp_block_enter();
 	if (stats().handoffs > before)
 		atomic_fetch_add(&handed_at_once, 1);
-	kernel_sleep(100 * MS);
+	sleep_in_kernel(100 * MS);
 	gmp_block_leave();
 }
 
