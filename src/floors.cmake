@@ -96,6 +96,7 @@ set(GMP_FLOOR4
 	select.c
 	ticker.c
 	sync/mutex.c
+	sync/mutex_unlock.c
 	sync/rwmutex.c
 	sync/wg.c
 	sync/cond.c
