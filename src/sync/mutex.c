@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mutex: barging lock with a FIFO queue in the parking table, and paced hand-over against starvation.
+ * Mutex: barging lock, FIFO queue in the parking table, paced hand-over against starvation.
  *
  * State word: mutex.h.  Next to it, for reports, the token of the owner (sync.h).  The slow paths
  * also serve the word of an rwmutex (rwmutex.c).  Unlock by a plain store, the fast path:
@@ -16,20 +16,21 @@
  *    5 handed over: the lock is owned                otherwise clear LOCKED, set WOKEN
  *
  * Invariants
- *   MUTEX-1  PARKED is set under the bucket lock, by a thread that then reads LOCKED as set, and
- *            cleared under it.  So unlock of a word with PARKED locks the bucket, unless a woken
- *            waiter competes, and no wakeup is lost.
+ *   MUTEX-1  PARKED is set under the bucket lock, by a compare-and-swap of a word with LOCKED or
+ *            WOKEN set, and cleared under it.  So unlock of a word with PARKED locks the bucket,
+ *            unless a woken waiter competes, and no wakeup is lost.
  *   MUTEX-2  Lock and unlock read the word and compare-and-swap the value that they have read.
  *            WOKEN may stay set until the woken waiter gets a P; a compare-and-swap that expects a
  *            word without WOKEN would fail until then.
  *   MUTEX-3  While LOCKED is set, only its owner clears it, in unlock, and WOKEN changes only under
  *            the bucket lock.
  *   MUTEX-4  Starvation: a waiter is overdue 1 ms after its lock call, but not before PACE_GREEN_NS
- *            (PACE_THREAD_NS) have passed since the mutex was last handed over to a green (external)
- *            thread.  mutex_dequeue passes the later of the two times on to each new first waiter.
- *   MUTEX-5  A green thread that is handed the lock is the next G of the unlocker's P.  An idle P is
- *            woken as well, to steal it, in case the unlocker does not park soon or its OS thread
- *            does not run.
+ *            (PACE_THREAD_NS) have passed since the mutex was last handed over to a green
+ *            (external) thread.  mutex_dequeue passes the later of the two times on to each new
+ *            first waiter.
+ *   MUTEX-5  A green thread that is handed the lock is the next G of the unlocker's P.  An idle P
+ *            is woken as well, to steal it, in case the unlocker does not park soon or its OS
+ *            thread does not run.
  *
  * Fairness
  *   Normal mode: unlock frees the word and wakes the first waiter, which competes with running
@@ -37,12 +38,12 @@
  *   is enqueued at the front again.
  *   Starvation mode: if the first waiter is overdue (MUTEX-4), unlock leaves LOCKED set and hands
  *   the lock over.
- *   Bound: with k waiters ahead of it, a waiter has the lock at the latest 1 ms + k * pace after its
- *   call, rounded up k + 1 times to the next unlock.  An unlock does not count while WOKEN is set,
- *   that is, until the woken waiter has run.
- *   The pace bounds the cost of hand-overs.  Each is two switches, and a wakeup by the kernel if the
- *   waiter is an external thread.  If the lock is held for longer than the pace, every unlock hands
- *   over to the next overdue waiter.
+ *   Bound: with k waiters ahead of it, a waiter has the lock at the latest 1 ms + k * pace after
+ *   its call, rounded up k + 1 times to the next unlock.  An unlock does not count while WOKEN is
+ *   set, that is, until the woken waiter has run.
+ *   The pace bounds the cost of hand-overs.  Each is two switches, and a wakeup by the kernel if
+ *   the waiter is an external thread.  If the lock is held for longer than the pace, every unlock
+ *   hands over to the next overdue waiter.
  *
  * Measured (20,000 green threads, 2 million locks held for some ns, 2 Ps, ns per lock; medians of 9
  * runs, of 27 next to two busy processes): idle machine 11 (Go 46), next to two busy processes 41
@@ -50,8 +51,8 @@
  *
  * Rejected
  *   A hand-over at each unlock while the first waiter is older than 1 ms: 330 to 610 ns per lock,
- *   890 next to two busy processes.  Every G parks after one lock, so a queue longer than 1 ms never
- *   drains.
+ *   890 next to two busy processes.  Every G parks after one lock, so a queue longer than 1 ms
+ *   never drains.
  *   Parking as soon as another waiter is parked, instead of spinning: 27 ns.  The lock becomes free
  *   while the bucket is being locked, so the Ps contend for the bucket lock as well.
  *   Spinning without STUCK: 12 ns, but 68 next to two busy processes.  While the CPU of the owner
@@ -120,8 +121,8 @@ void mutex_set_woken(struct bucket *b, gmp_mutex *m)
 }
 
 /*
- * Set PARKED and enqueue sg, at the front if it was woken before.  Returns false if m is free.  Under
- * the bucket lock.
+ * Set PARKED and enqueue sg, at the front if it was woken before.  Returns false if m is free.
+ * Under the bucket lock.
  */
 static bool mutex_enqueue(struct bucket *b, gmp_mutex *m, struct sudog *sg, bool woken)
 {
@@ -146,7 +147,8 @@ static int64_t mutex_pace(const struct sudog *sg)
  * Dequeue sg, which is claimed (PARK-5).  If it was the first waiter, the next one is not overdue
  * before `due` (MUTEX-4).  Returns the first waiter that is left.  Under the bucket lock.
  */
-static struct sudog *mutex_dequeue(struct bucket *b, const gmp_mutex *m, struct sudog *sg, int64_t due)
+static struct sudog *mutex_dequeue(struct bucket *b, const gmp_mutex *m, struct sudog *sg,
+				   int64_t due)
 {
 	bool first = sg == lot_first(b, mutex_queue(m));
 
@@ -240,7 +242,8 @@ noinline int mutex_lock_slow(gmp_mutex *m, unsigned why, int64_t deadline)
 }
 
 /*
- * Claim and dequeue the first waiter that can be claimed; hand the lock over to it if it is overdue.
+ * Claim and dequeue the first waiter that can be claimed; hand the lock over to it if it is
+ * overdue.
  * Returns NULL if there is none.  *bits: the new flags of the word.  Under the bucket lock.
  */
 static struct waiter *mutex_claim_first(struct bucket *b, gmp_mutex *m, uint32_t *bits)
@@ -251,7 +254,8 @@ static struct waiter *mutex_claim_first(struct bucket *b, gmp_mutex *m, uint32_t
 		int64_t now = rt_now();
 		bool starving = now > sg->due;
 		bool won = waiter_claim(sg->w, starving ? HANDED_OVER : 0);
-		struct sudog *next = mutex_dequeue(b, m, sg, won && starving ? now + mutex_pace(sg) : sg->due);
+		int64_t due = won && starving ? now + mutex_pace(sg) : sg->due;
+		struct sudog *next = mutex_dequeue(b, m, sg, due);
 
 		if (!won)
 			continue;

@@ -9,19 +9,20 @@
  *                   otherwise a writer has claimed it and waits for the readers.  Set by the owner,
  *                   or left set by an unlock that hands the lock over.  Only the owner clears it.
  *   bit 1  PARKED   A waiter may be queued in the parking table.  Set and cleared under the bucket
- *                   lock.  May be set although no waiter is queued (the waiter gave up); must be set
- *                   if one is, except until unlock_repair has run (mutex_unlock.c).
+ *                   lock.  May be set although no waiter is queued (the waiter gave up); must be
+ *                   set if one is, except until unlock_repair has run (mutex_unlock.c).
  *   bit 2  WOKEN    A waiter that was woken to compete has not run yet.  While it is set, unlock
  *                   wakes no further waiter.  Set under the bucket lock, after that waiter was
  *                   claimed.  Cleared by it, when it locks or parks again.
  *   bit 3  STUCK    Hint, read by mutex_spin only: spinning during this hold is a waste.  A waiter
- *                   has spun to the end and has parked, or the new owner was handed the lock and has
- *                   not run yet.  Set only with LOCKED, under the bucket lock; cleared with LOCKED.
+ *                   has spun to the end and has parked, or the new owner was handed the lock and
+ *                   has not run yet.  Set only with LOCKED, under the bucket lock; cleared with
+ *                   LOCKED.
  *   bit 4  RPARKED  A reader may be queued.  Set only with LOCKED, under the bucket lock; cleared
  *                   with LOCKED.  May be set although no reader is queued (the reader gave up).
- *   bit 5  DRAIN    The writer that owns LOCKED is parked until the count is 0.  Set under the bucket
- *                   lock.  Cleared under it by the last reader, or with LOCKED by the writer if it
- *                   gives up.
+ *   bit 5  DRAIN    The writer that owns LOCKED is parked until the count is 0.  Set under the
+ *                   bucket lock.  Cleared under it by the last reader, or with LOCKED by the writer
+ *                   if it gives up.
  *   bits 6..31      Number of readers that hold the rwmutex, in units of READER.
  */
 #ifndef GMP_MUTEX_H
@@ -73,8 +74,8 @@ static inline gmp_mutex *wait_key_mutex(const void *key)
 }
 
 /*
- * Spin for a moment if the owner may run meanwhile.  s: the word, with LOCKED set.  *spins: how many
- * times the caller has spun.  Returns false if the caller must park.
+ * Spin for a moment if the owner may run meanwhile.  s: the word, with LOCKED set.  *spins: how
+ * many times the caller has spun.  Returns false if the caller must park.
  */
 bool mutex_spin(uint32_t s, int *spins);
 
@@ -85,8 +86,8 @@ bool mutex_spin(uint32_t s, int *spins);
 int mutex_lock_slow(gmp_mutex *m, unsigned why, int64_t deadline);
 
 /*
- * Clear LOCKED, which the caller owns: let all queued readers in, then wake the first waiter or hand
- * LOCKED over to it.  m may be freed by another thread before this returns.
+ * Clear LOCKED, which the caller owns: let all queued readers in, then wake the first waiter or
+ * hand LOCKED over to it.  m may be freed by another thread before this returns.
  */
 int mutex_unlock_slow(gmp_mutex *m);
 

@@ -22,8 +22,8 @@
  *
  * No lost wakeup.  The heavy fence takes effect before or after the store of step 2, in the program
  * order of the owner.
- *   Store before the fence: step 4 of the waiter reads the 0, or the word of a later lock.  The same
- *   argument applies to that later owner.
+ *   Store before the fence: step 4 of the waiter reads the 0, or the word of a later lock.  The
+ *   same argument applies to that later owner.
  *   Store after the fence: so is step 4 of the owner.  It reads the bucket as contended and repairs
  *   what the store has overwritten.  A thread that locks between the store and the repair acquires
  *   the contended mark with the word, so it unlocks by compare-and-swap and keeps PARKED.
@@ -32,13 +32,14 @@
  * Invariants
  *   UNLOCK-1  The store can only overwrite PARKED and STUCK, set by mutex_enqueue after step 1.  If
  *             it has overwritten PARKED, the store came after the fence of the waiter, and
- *             unlock_repair sets PARKED again or wakes the waiter.  STUCK ends with the hold anyway.
- *             WOKEN is never overwritten: it is set after a waiter was queued, so after a fence, and
- *             the next owner reads the bucket as contended.
+ *             unlock_repair sets PARKED again or wakes the waiter.  STUCK ends with the hold
+ *             anyway.
+ *             WOKEN is never overwritten: it is set after a waiter was queued, so after a fence,
+ *             and the next owner reads the bucket as contended.
  *   UNLOCK-2  Lifetime: the mutex may be freed as soon as the store is visible.  Steps 4 and 5 use
  *             its address only as a key, with the offset MUTEX_KEY, which no other kind of object
- *             uses.  If a waiter is queued under that key, a live mutex is at that address, this one
- *             or a later one, and a repair of it is correct.
+ *             uses.  If a waiter is queued under that key, a live mutex is at that address, this
+ *             one or a later one, and a repair of it is correct.
  *
  * An rwmutex does not use the store: readers change the word while LOCKED is set.
  *
