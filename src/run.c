@@ -204,7 +204,7 @@ static int set_up(const gmp_config *cfg, bool library)
 	sched.start_now = sched.coarse_now = os_now();
 	sched.start_ticks = cpu_ticks();
 	sched.joinable_exit = green_exited;
-	sched.thread_killed = leftovers_dropped;
+	sched.thread_killed = leftovers_killed;
 	sched.locals_end = local_end;
 	sched.timer_run_end = timer_run_ended;
 	sched.stalled = report_stall;
