@@ -127,6 +127,7 @@ set(GMP_FLOOR5_HEADERS)
 
 set(GMP_FLOOR6
 	run.c
+	sys/address.c
 	sys/net.c
 	sys/file.c
 	sys/resolve.c
