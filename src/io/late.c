@@ -15,12 +15,13 @@ static const struct {
 	[LATE_RELEASE] = { " releases file descriptor ",
 			   ", which another connection has now: -EBADF",
 			   "its own was closed by a plain close(): call gmp_fd_release before the "
-			   "library closes the descriptor, or not at all" },
+			   "library closes the fd, or not at all" },
 	[LATE_CLOSE] = { " closes file descriptor ", ", which another connection has now: -EBADF",
-			 "its own was closed before: close a descriptor once" },
+			 "its own was closed before: close each fd once" },
 	[LATE_UNKNOWN] = { " closes file descriptor ", ", whose file gmp has not seen",
-			   "the file that gmp knew was closed by a plain close(): if this file is "
-			   "another connection's, close a descriptor once; else adopt it first" },
+			   "the file that gmp knew was closed by a plain close(): if this file "
+			   "belongs to another connection, close each fd once; otherwise adopt it "
+			   "first" },
 };
 
 /* Bytes of stack that finding_write and the lookup of source positions may need. */

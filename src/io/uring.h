@@ -5,16 +5,15 @@
  * The first call that wants the ring sets it up.  The ring's own fd is registered with the poller,
  * so the polling M reaps completions.
  *
- *   caller (a G)                                   reaper: a G that has just submitted, or the
- *    poller 1 begin a use of the record                    1 lock the ring
- *    2 lock the ring; fill an entry that names      2 for each completion: end the use of the
- *      record, the request, which lies on its stack;          store the result; if the G waits,
- *      claim it submit                                       3 unlock; ready the claimed Gs (the
- *      poller: return
- *    3 reap: completions of other Gs, and its own     them to the caller of netpoll_poll)
- *      if the kernel has finished at once
- *    4 not finished: wait (park.h), with the ring
- *      lock in the place of X's lock
+ *   caller (a G)                               reaper: a G that has submitted, or the poller
+ *    1 begin a use of the record                1 lock the ring
+ *    2 lock the ring; fill an entry that        2 for each completion: end the use of the record,
+ *      names the request, which lies on its       store the result; if the G waits, claim it
+ *      stack; submit                            3 unlock; ready the claimed Gs (the poller: append
+ *    3 reap: completions of other Gs, and its     them to the list of netpoll_poll)
+ *      own if the kernel has finished at once
+ *    4 not finished: wait (park.h), with the
+ *      ring lock in the place of X's lock
  *
  * Invariants
  *   URING-1  The request and the caller's buffer stay valid until the completion has been reaped:

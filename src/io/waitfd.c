@@ -2,11 +2,14 @@
 /*
  * gmp_fd_wait: waits for readiness only; another library reads and writes the fd.
  *
- *   1 read the counts of events (NETPOLL-2)  5 otherwise enqueue a sudog at each side, and park
- *   2 poll the kernel: poll(2) without       6 woken: dequeue the sudogs that are still queued;
- *     after timeout                                  an event, the call has the token of that side
- *   3 ready: pass the token on, return       7 from 1
+ *   1 read the counts of events (NETPOLL-2)
+ *   2 poll the kernel: poll(2) without timeout
+ *   3 ready: pass the token on, return
  *   4 compare the file with the registered one (NETPOLL-8)
+ *   5 enqueue a sudog at each side, and park
+ *   6 woken: dequeue the sudogs that are still queued; after an event, the call has the token of
+ *     that side
+ *   7 from 1
  *
  * The call polls the kernel before each wait.  So it is level-triggered although the poller is
  * edge-triggered, and other readers of the fd do no harm.
@@ -14,15 +17,14 @@
  * Another library may close the fd and open it again, as libpq does from one host to the next.  The
  * kernel drops the registration with the close, without an event:
  *
- *   waiter                                          library
- *    1 lock pd                                       1 close(fd): the kernel drops the registration
- *    2 EPOLL_CTL_ADD with the next seq               2 socket(), dup2(): fd is another file
+ *   waiter                                       library
+ *    1 lock pd                                    1 close(fd): the kernel drops the registration
+ *    2 EPOLL_CTL_ADD with the next seq            2 socket(), dup2(): fd is another file
  *      EEXIST: the file is registered: 3
- *      0: it was not, and is now: cancel the         waiter from before
- *         waiters of the former file, unlock,          is woken with -ECANCELED by step 2 of a
- *         later from the start                               waiter, by an adoption, or by sysmon
- *         within
- *    3 enqueue, unlock, park                           a second (netpoll/check.c)
+ *      0: it was not, and is now: cancel the      waiter from before
+ *         waiters of the former file, unlock,      is woken with -ECANCELED by step 2 of a later
+ *         from the start                           waiter, by an adoption, or by sysmon within a
+ *    3 enqueue, unlock, park                       second (netpoll/check.c)
  *
  * The library runs in the caller's G, or in another one that waits for the caller.  So between
  * steps 2 and 3 only misuse closes the fd, and sysmon ends such a wait, too.
@@ -39,8 +41,7 @@
  *
  * Invariants
  *   WAITFD-1  Both sudogs have one waiter, so one claim wins; the sudog that was claimed is
- *             `chosen`.
- *             A side whose claim fails continues with its next waiter.
+ *             `chosen`.  A side whose claim fails continues with its next waiter.
  *   WAITFD-2  The second sudog lies on the caller's stack.  Both are dequeued, under pd->lock,
  *             before the call continues.
  *   WAITFD-3  Readiness is not consumed: a call that has the token and reads the side as ready

@@ -243,8 +243,8 @@ noinline int mutex_lock_slow(gmp_mutex *m, unsigned why, int64_t deadline)
 
 /*
  * Claim and dequeue the first waiter that can be claimed; hand the lock over to it if it is
- * overdue.
- * Returns NULL if there is none.  *bits: the new flags of the word.  Under the bucket lock.
+ * overdue.  Returns NULL if there is none.  *bits: the new flags of the word.  Under the bucket
+ * lock.
  */
 static struct waiter *mutex_claim_first(struct bucket *b, gmp_mutex *m, uint32_t *bits)
 {

@@ -33,9 +33,8 @@
  *   UNLOCK-1  The store can only overwrite PARKED and STUCK, set by mutex_enqueue after step 1.  If
  *             it has overwritten PARKED, the store came after the fence of the waiter, and
  *             unlock_repair sets PARKED again or wakes the waiter.  STUCK ends with the hold
- *             anyway.
- *             WOKEN is never overwritten: it is set after a waiter was queued, so after a fence,
- *             and the next owner reads the bucket as contended.
+ *             anyway.  WOKEN is never overwritten: it is set only after a waiter was queued, so
+ *             after a fence, and an owner that locks later reads the bucket as contended in step 1.
  *   UNLOCK-2  Lifetime: the mutex may be freed as soon as the store is visible.  Steps 4 and 5 use
  *             its address only as a key, with the offset MUTEX_KEY, which no other kind of object
  *             uses.  If a waiter is queued under that key, a live mutex is at that address, this

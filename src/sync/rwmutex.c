@@ -56,8 +56,7 @@
  *   A writer that spins before it parks in rw_wait_readers: 315 ns.  A reader that was let in has
  *   mostly not run yet, and may be next on the P of the spinning writer.
  *   A first compare-and-swap in rlock and runlock without a read before it: readers alone take 0.91
- *   of the time at 2 Ps, but with one write in ten 1.34, since it takes the cache line from a
- *   writer.
+ *   of the time at 2 Ps, but with one write in ten 1.34: it takes the cache line from a writer.
  *   A prefetch for writing instead of the read: 0.95 and 1.00 (medians of seven interleaved runs).
  *   A gmp_mutex next to a word for readers: two releases, and after the first one the lock may be
  *   freed.

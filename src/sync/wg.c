@@ -3,8 +3,8 @@
  * Wait group: a counter, and a queue in the parking table of threads that wait until it is 0.
  *
  * State word
- *   bit  0       WAITERS: a waiter may be queued; must be set if one is; clear while the counter is
- *                0
+ *   bit  0       WAITERS: must be set if a waiter is queued; may be set although none is (the
+ *                waiter gave up); clear while the counter is 0
  *   bits 1..31   0
  *   bits 32..63  counter, 0 to INT32_MAX
  *

@@ -4,9 +4,8 @@
  *
  *   kernel         on_notify_signal, on any thread  distributor, a G
  *      │             1 count[signo] + 1               1 wait: read the pipe
- *      └──────────>  2 write to the pipe ──────────>  2 take the counts, and try to send each
- *                                                       signal that often to every subscribed
- *                                                       channel
+ *      └──────────>  2 write to the pipe ──────────>  2 take the counts; try to send each signal
+ *                                                       that often to every subscribed channel
  *
  * The handler may interrupt anything, so it does nothing else.  The distributor waits for an fd, so
  * a run with subscriptions is never reported as a deadlock.  It exists while there is a
@@ -14,8 +13,7 @@
  *
  * Invariants
  *   NOTIFY-1  A handler counts before it writes, and the distributor reads before it takes the
- *             counts.
- *             So no signal is lost.  Within one burst, lower signal numbers come first.
+ *             counts.  So no signal is lost.  Within one burst, lower signal numbers come first.
  *   NOTIFY-2  Sending, subscribing and stopping hold one lock: after a stop nothing is sent to the
  *             channel.
  *   NOTIFY-3  `taken` marks the signals whose disposition is ours; `old` is the one from before.

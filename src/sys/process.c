@@ -31,9 +31,8 @@
  *              those of any earlier run.
  *
  * Rejected
- *   fork and exec: a fork copies page tables, and the code that runs in the child in between is
- *   ours. clone3 with CLONE_PIDFD: libc does not know of the child then, and its locks are ours to
- *   keep.
+ *   fork and exec: a fork copies page tables, and the code in the child before the exec is ours.
+ *   clone3 with CLONE_PIDFD: libc does not know of the child, and its locks are ours to keep.
  *   The pidfd of posix_spawn is that of the right child too, unless another thread reaps it first.
  */
 #include <errno.h>
@@ -275,9 +274,8 @@ static int add_actions(const struct spawn *s, posix_spawn_file_actions_t *action
 
 /*
  * Signal mask, dispositions, group and session of the child.  The exec resets handlers to the
- * default.
- * A SIGPIPE that the program ignores would stay ignored, and filters then write to a broken pipe
- * indefinitely; so it is reset too.
+ * default.  A SIGPIPE that the program ignores would stay ignored, and filters would write to a
+ * broken pipe indefinitely; so it is reset too.
  */
 static void set_attributes(const struct spawn *s, posix_spawnattr_t *attr)
 {
