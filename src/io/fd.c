@@ -90,7 +90,7 @@ static noinline int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_
 	if (!fd_same(pd, seq))
 		result = -ECANCELED;
 	else if (netpoll_late(s) ||
-		 ((s->events != seen || !tried) && (token || (!s->head && !s->token))))
+		 ((s->events != seen || !tried) && (token || (!s->head && !s->token_out))))
 		result = TRY_AGAIN;
 	else if (side == SIDE_READ && tried && s->events == seen && unlikely(pd->ended))
 		result = ENDED; /* the attempt came after the shutdown, which counts as an event */
@@ -105,7 +105,7 @@ static noinline int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_
 	sg->key = pd;
 	sg->kind = (uint16_t)side;
 	if (token)
-		st_rlx(&s->token, false);
+		st_rlx(&s->token_out, false);
 	netpoll_enqueue(s, sg, token);
 	return wait_on(sg->w, side == SIDE_READ ? WAIT_READ : WAIT_WRITE, fd_unwait,
 		       fd_commit_unlock, pd, deadline);
@@ -222,7 +222,7 @@ static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int ho
 
 		if (unlikely(netpoll_late(s)))
 			return fd_expired(pd, side, token);
-		bool first = token || (!ld_rlx(&s->head) && !ld_rlx(&s->token));
+		bool first = token || (!ld_rlx(&s->head) && !ld_rlx(&s->token_out));
 
 		if (first && (token || !is_drained(pd, s, seen, a->n))) {
 			if (!fd_use(pd, seq))

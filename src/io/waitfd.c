@@ -222,7 +222,7 @@ static int wait_both(struct waitfd *rw, int64_t deadline)
 		sg->chosen = false;
 		rw->sg[i] = sg;
 		if (rw->token == i)
-			st_rlx(&pd->side[i].token, false);
+			st_rlx(&pd->side[i].token_out, false);
 		netpoll_enqueue(&pd->side[i], sg, rw->token == i);
 		sg = &rw->second;
 	}

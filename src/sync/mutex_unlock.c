@@ -4,7 +4,7 @@
  *
  * A locked instruction in unlock would be half the cost of an uncontended lock and unlock.  The
  * parking table keeps one byte per bucket that says "uncontended": no mutex waiter hashes to this
- * bucket (parkinglot.h).  While the bucket of a mutex is uncontended, unlock stores 0 without a
+ * bucket (LOT-5).  While the bucket of a mutex is uncontended, unlock stores 0 without a
  * locked instruction, and checks the byte again afterwards.  The first waiter of an uncontended
  * bucket pays for that with a membarrier(2).
  *
