@@ -27,8 +27,8 @@
  * One attempt saved: on a TCP socket that gmp has opened, a read that returned less than it asked
  * for has drained the socket.  The next read parks without an attempt, unless an event has come
  * since (the count differs), the peer has hung up, or there is urgent data.  Not for other streams:
- * a read of a pipe may end with a packet, that of a unix socket before one that carries file
- * descriptors. Nor for sockets opened elsewhere, which may have a protocol with records on top of
+ * a read of a pipe may end with a packet, and that of a unix socket before data with attached file
+ * descriptors.  Nor for sockets opened elsewhere, which may have a protocol with records on top of
  * TCP.
  */
 #include "io/fd.h"

@@ -30,9 +30,9 @@ typedef ssize_t (*io_call)(int fd, const struct io_args *a);
 enum { FD_SLEEPS = 2 };
 
 /*
- * Repeat the call while it returns -EAGAIN, and wait for readiness in between.  Returns the result
- * of the call, or -EBADF if gmp does not know fd; -ECANCELED if fd was closed or the caller
- * cancelled meanwhile; -ETIMEDOUT; -ESRCH without a runtime.
+ * Repeat the call while it returns -EAGAIN, and wait for readiness before each repetition.  Returns
+ * the result of the call, or -EBADF if gmp does not know fd; -ECANCELED if fd was closed or the
+ * caller cancelled meanwhile; -ETIMEDOUT; -ESRCH without a runtime.
  */
 ssize_t fd_call(int fd, int how, io_call call, const struct io_args *a, int64_t deadline);
 
@@ -66,14 +66,14 @@ static inline struct polldesc *fd_find(int fd)
 	return pd ? fd_find_slow(pd) : NULL;
 }
 
-/* True if pd is open and its registration is the one that the call began with. */
+/* True if pd is open and its registration is still seq, with which the call began. */
 static inline bool fd_same(struct polldesc *pd, uint32_t seq)
 {
 	return (ld_acq(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN && /* ORD(pd.use) */
 	       ld_rlx(&pd->seq) == seq;
 }
 
-/* Begin a use (netpoll_use) if the registration is still the one that the call began with. */
+/* Begin a use (netpoll_use) if the registration is still seq, with which the call began. */
 static inline bool fd_use(struct polldesc *pd, uint32_t seq)
 {
 	if (!netpoll_use(pd))

@@ -2,7 +2,7 @@
 /*
  * Socket calls with several buffers, messages with addresses and control data, and sendfile.
  *
- * Each is an fd_call whose arguments follow those that fd.c knows (struct io_args).  io_args.n is
+ * Each is an fd_call whose arguments follow the struct io_args that fd.c knows.  io_args.n is
  * the length that a short read is compared with (the socket is drained); 0 if the comparison is
  * meaningless, as with MSG_PEEK.
  *

@@ -26,7 +26,7 @@
  *         from the start                           waiter, by an adoption, or by sysmon within a
  *    3 enqueue, unlock, park                       second (netpoll/check.c)
  *
- * The library runs in the caller's G, or in another one that waits for the caller.  So between
+ * The library runs in the caller's G, or in a G that waits for the caller.  So between
  * steps 2 and 3 only misuse closes the fd, and sysmon ends such a wait, too.
  *
  * Verified by model/reopen.pml.

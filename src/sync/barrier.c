@@ -51,9 +51,7 @@ static bool barrier_hold(struct waiter *w)
 	return state == WAITER_ARMED;
 }
 
-/*
- * BARRIER-2: hold all waiters, dequeue those that were claimed.  Returns the number of held ones.
- */
+/* BARRIER-2: hold each waiter, or dequeue it if it was claimed.  Returns the number held. */
 static uint32_t barrier_hold_all(struct bucket *b, gmp_barrier *x)
 {
 	uint32_t held = 0;

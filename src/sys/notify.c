@@ -16,9 +16,9 @@
  *             counts.  So no signal is lost.  Within one burst, lower signal numbers come first.
  *   NOTIFY-2  Sending, subscribing and stopping hold one lock: after a stop nothing is sent to the
  *             channel.
- *   NOTIFY-3  `taken` marks the signals whose disposition is ours; `old` is the one from before.
- *             It is restored only if ours is still in force: by the last stop, or by the end of the
- *             run.
+ *   NOTIFY-3  `taken` marks the signals with on_notify_signal installed; `old` is the disposition
+ *             from before.  It is restored, by the last stop or by the end of the run, only if
+ *             on_notify_signal is still installed.
  *   NOTIFY-4  Lifetime: the pipe is closed only while no handler is inside, since its fds may be
  *             reused.  If the program has closed the pipe, the handler writes nothing (a pipe has
  *             an inode of its own, which is compared), and the distributor, which netpoll/check.c
@@ -181,7 +181,7 @@ static void notify_send_all(void)
 	}
 }
 
-/* The read has failed or returned 0: end the process if the pipe is not ours any more. */
+/* The read has failed or returned 0: end the process unless both fds are still the pipe. */
 static void check_pipe(int fd)
 {
 	if (!is_pipe_sig(fd) || !is_pipe_sig(sig.write_end))

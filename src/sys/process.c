@@ -22,17 +22,18 @@
  *              FD_CLOEXEC.
  *   PROCESS-3  Everything that can fail for want of memory or fds is done before the child exists.
  *              The pidfd, which is created after it, gets the number that `spare` has kept.
- *              Another thread can take that number in between; then p->pidfd is -1, a legal result.
+ *              Another thread can take that number first; then p->pidfd is -1, a legal result.
  *   PROCESS-4  Shutdown may kill the caller when the blocking section ends.  What it then holds is
- *              a leftover: our ends of the pipes, and the pidfd.  The other fds are closed inside
- *              the section.
+ *              a leftover: the parent's ends of the pipes, and the pidfd.  The other fds are closed
+ *              inside the section.
  *   PROCESS-5  An external thread is not inside the runtime (rt_enter) during the blocking section.
  *              If the run has ended by then, the call still succeeds: the pipes are plain fds, as
  *              those of any earlier run.
  *
  * Rejected
- *   fork and exec: a fork copies page tables, and the code in the child before the exec is ours.
- *   clone3 with CLONE_PIDFD: libc does not know of the child, and its locks are ours to keep.
+ *   fork and exec: a fork copies page tables, and the child runs code of gmp until the exec.
+ *   clone3 with CLONE_PIDFD: libc does not know of the child, and gmp would have to guard its
+ *   locks.
  *   The pidfd of posix_spawn is that of the right child too, unless another thread reaps it first.
  */
 #include <errno.h>
@@ -71,7 +72,7 @@ enum {
 struct spawn {
 	gmp_process_opts o;
 	const gmp_process_stream *stream[STREAMS];
-	int ours[STREAMS];      /* our end of a pipe, registered with the poller; -1: no pipe */
+	int ours[STREAMS];      /* the parent's end of a pipe, registered; -1: no pipe */
 	int child[STREAMS];     /* the fd that the child dups to i; -1: none */
 	bool borrowed[STREAMS]; /* child[i] belongs to the caller */
 	int spare;              /* PROCESS-3 */
