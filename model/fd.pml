@@ -34,7 +34,7 @@
  *   src/netpoll.c: netpoll_open netpoll_shut netpoll_forget event
  *   src/netpoll/record.h: netpoll_late
  *   src/timerheap.c: timer_add timer_del timers_run
- *   src/io/fd.c: call_loop fd_wait close_fd
+ *   src/io/fd.c: call_loop fd_wait fd_close_inside
  *   src/io/fd.h: fd_same
  *
  * Runs: what scripts/model does with this file

@@ -22,7 +22,7 @@
  * Models:
  *   src/netpoll.c: netpoll_open netpoll_shut end_registration netpoll_forget
  *   src/netpoll/owner.c: owner_change owner_lost owner_join
- *   src/io/fd.c: close_fd release fd_find_slow
+ *   src/io/fd.c: fd_close_inside fd_release fd_find_slow
  *
  * Runs: what scripts/model does with this file
  *   holds      -DLATE

@@ -26,7 +26,7 @@
  * (reopen.pml), cancellation, which ends the wait as the timer does.
  *
  * Models:
- *   src/io/poll.c: ask_again link_all wait_once wait_fired poll_unwait unlink_all
+ *   src/io/poll.c: poll_kernel_again link_all wait_once wait_fired poll_unwait unlink_all
  *   src/netpoll/fire.c: fire multi_event multi_forgotten
  *   src/netpoll/multi.c: multi_link link_in_record multi_unlink
  *   src/netpoll.c: netpoll_arm netpoll_open event

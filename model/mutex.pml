@@ -34,8 +34,9 @@
  * Left out: try_lock (a lock that does not wait), external threads, the treap.
  *
  * Models:
- *   src/sync/mutex.c: take enqueue mutex_unwait give_up mutex_lock_slow claim_first
- *   src/sync/mutex.c: mutex_unlock_slow mend gmp_mutex_lock gmp_mutex_unlock
+ *   src/sync/mutex.c: mutex_take mutex_enqueue mutex_unwait mutex_give_up mutex_lock_slow
+ *   src/sync/mutex.c: mutex_claim_first mutex_unlock_slow gmp_mutex_lock
+ *   src/sync/mutex_unlock.c: unlock_repair gmp_mutex_unlock
  *   src/parkinglot.c: lot_wake_first lot_unwait lot_dequeue lot_mark_contended lot_calm_down
  *   src/types.h: waiter_claim
  *   ORD: calm

@@ -28,7 +28,7 @@
  * external threads, two sides at a time (gmp_fd_wait).
  *
  * Models:
- *   src/io/fd.c: call_loop fd_wait close_fd shut wait_until_unused
+ *   src/io/fd.c: call_loop fd_wait fd_close_inside fd_shut wait_until_unused
  *   src/netpoll.c: event side_ready wake_first netpoll_pass netpoll_shut netpoll_forget end_waits
  *   src/netpoll/record.h: netpoll_use netpoll_unuse netpoll_used
  *   ORD: pd.use pd.events

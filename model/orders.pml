@@ -22,7 +22,8 @@
  * (mutex.pml, join.pml, wake.pml, fd.pml).
  *
  * Models:
- *   src/sync/mutex.c: take mutex_unlock_slow gmp_mutex_unlock
+ *   src/sync/mutex.c: mutex_take mutex_unlock_slow
+ *   src/sync/mutex_unlock.c: gmp_mutex_unlock
  *   src/spawn.c: gmp_detach
  *   src/sched.c: sched_exit_g0 steal_work
  *   src/proc.c: m_wake m_sleep p_make_up_to

@@ -28,7 +28,7 @@
  * Models:
  *   src/netpoll.c: netpoll_renew register_file netpoll_is_registered event
  *   src/netpoll/check.c: netpoll_check check_record
- *   src/io/waitfd.c: wait_ready wait_both moved follow
+ *   src/io/waitfd.c: waitfd_call wait_both is_reopened follow_renewal
  *
  * Runs: what scripts/model does with this file
  *   holds      -DWAITERS=2

@@ -25,9 +25,10 @@
  * the try forms, spinning, external threads, the treap.
  *
  * Models:
- *   src/sync/rwmutex.c: rtake rlock_slow runlock_slow gmp_rwmutex_runlock drain drain_unwait
- *   src/sync/rwmutex.c: reader_unwait lock_slow
- *   src/sync/mutex.c: take enqueue mutex_unwait mutex_lock_slow claim_first mutex_unlock_slow
+ *   src/sync/rwmutex.c: rw_take_read rlock_slow runlock_slow gmp_rwmutex_runlock rw_wait_readers
+ *   src/sync/rwmutex.c: drain_unwait reader_unwait wlock_slow
+ *   src/sync/mutex.c: mutex_take mutex_enqueue mutex_unwait mutex_lock_slow mutex_claim_first
+ *   src/sync/mutex.c: mutex_unlock_slow
  *   src/parkinglot.c: lot_wake_first lot_wake_all lot_unwait lot_dequeue
  *   src/types.h: waiter_claim
  *   without: rwmutex mutex (memory is sequentially consistent here; model/orders.pml has the mutex's orders)

@@ -96,6 +96,7 @@ set(GMP_FLOOR4
 	select.c
 	ticker.c
 	sync/mutex.c
+	sync/mutex_unlock.c
 	sync/rwmutex.c
 	sync/wg.c
 	sync/cond.c
@@ -126,6 +127,7 @@ set(GMP_FLOOR5_HEADERS)
 
 set(GMP_FLOOR6
 	run.c
+	sys/address.c
 	sys/net.c
 	sys/file.c
 	sys/resolve.c

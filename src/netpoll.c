@@ -167,7 +167,7 @@ void netpoll_pass(struct polldesc *pd, int side, struct glist *out)
 	struct pollside *s = &pd->side[side];
 
 	lock(&pd->lock, LR_POLLDESC);
-	st_rlx(&s->turn, wake_first(s, 0, out));
+	st_rlx(&s->token_out, wake_first(s, 0, out));
 	unlock(&pd->lock, LR_POLLDESC);
 }
 
@@ -352,7 +352,7 @@ static void begin_file(struct polldesc *pd, uint32_t seq, uint64_t file, bool wa
 	st_rlx(&pd->hup, false);
 	for (int i = 0; i < 2; i++) {
 		st_rlx(&pd->side[i].drained, pd->side[i].events - 1);
-		st_rlx(&pd->side[i].turn, false);
+		st_rlx(&pd->side[i].token_out, false);
 	}
 }
 
@@ -538,8 +538,8 @@ static int number_of(const struct poll_event *e)
 static void side_ready(struct pollside *s, struct glist *out)
 {
 	st_rel(&s->events, s->events + 1); /* ORD(pd.events) */
-	if (!s->turn)
-		st_rlx(&s->turn, wake_first(s, 0, out));
+	if (!s->token_out)
+		st_rlx(&s->token_out, wake_first(s, 0, out));
 }
 
 void netpoll_shut_down(struct polldesc *pd, enum pd_end end, struct glist *out)

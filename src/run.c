@@ -76,7 +76,7 @@ static void in_child(void)
 	}
 	gmp__setm(NULL);
 	dump_signal_forget();
-	signals_forget();
+	notify_forget();
 	if (ld_rlx(&sched.state) != RUN_NONE) {
 		uring_forget();
 		gmp__poller.close();
@@ -86,7 +86,7 @@ static void in_child(void)
 	}
 	dump_forget();
 	ticks_forget();
-	names_forget();
+	resolve_forget();
 	leftovers_forget();
 	memset(&sched, 0, sizeof(sched));
 	sched.run = run;
@@ -204,7 +204,7 @@ static int set_up(const gmp_config *cfg, bool library)
 	sched.start_now = sched.coarse_now = os_now();
 	sched.start_ticks = cpu_ticks();
 	sched.joinable_exit = green_exited;
-	sched.thread_killed = leftovers_dropped;
+	sched.thread_killed = leftovers_killed;
 	sched.locals_end = local_end;
 	sched.timer_run_end = timer_run_ended;
 	sched.stalled = report_stall;
@@ -212,7 +212,7 @@ static int set_up(const gmp_config *cfg, bool library)
 	sched.long_waits = cycles_watch;
 	cycles_reset();
 	proc_set_entry(m_main);
-	names_init(max_of(options.c.max_threads / 2, 1));
+	resolve_init(max_of(options.c.max_threads / 2, 1));
 	gmp__fatal_describe(report_self);
 	srcline_begin();
 	err = proc_init();
@@ -341,9 +341,9 @@ static void tear_down(void)
 	dump_signal_fini();
 	uring_fini();
 	drop_all();
-	names_fini();
+	resolve_fini();
 	leftovers_fini();
-	signals_fini();
+	notify_fini();
 	dump_fini();
 	object_release_all();
 	undo();

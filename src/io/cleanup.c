@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Leftovers: see cleanup.h. */
 #include "io/cleanup.h"
 
 #include <stddef.h>
@@ -24,7 +25,7 @@ void leftover_add(struct leftover *l, void (*end)(struct leftover *l))
 	unlock(&left.lock, LR_LEFTOVER);
 }
 
-static void take_out_locked(struct leftover *l)
+static void leftover_unlink_locked(struct leftover *l)
 {
 	*l->from = l->link;
 	if (l->link)
@@ -34,11 +35,11 @@ static void take_out_locked(struct leftover *l)
 void leftover_del(struct leftover *l)
 {
 	lock(&left.lock, LR_LEFTOVER);
-	take_out_locked(l);
+	leftover_unlink_locked(l);
 	unlock(&left.lock, LR_LEFTOVER);
 }
 
-static struct leftover *take_one_of(const struct m *m)
+static struct leftover *leftover_pop_of(const struct m *m)
 {
 	struct leftover *l;
 
@@ -46,14 +47,14 @@ static struct leftover *take_one_of(const struct m *m)
 	for (l = left.first; l && l->thread != m; l = l->link)
 		;
 	if (l)
-		take_out_locked(l);
+		leftover_unlink_locked(l);
 	unlock(&left.lock, LR_LEFTOVER);
 	return l;
 }
 
-void leftovers_dropped(const struct m *m)
+void leftovers_killed(const struct m *m)
 {
-	for (struct leftover *l; (l = take_one_of(m)) != NULL;)
+	for (struct leftover *l; (l = leftover_pop_of(m)) != NULL;)
 		l->end(l);
 }
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does a call leave behind whose green thread is dropped in it, at the end of a run?
+ * Leftovers: list of resources to free if shutdown kills the G that holds them inside a call.
  *
- * A call that waits with something of its own in its hands (a socket that it connects, a list of
- * addresses) enters it here for the time.
+ * A call that waits while it holds a resource on its stack (a socket that it connects, a list of
+ * addresses) enters the resource as a leftover for that time.
  *
  * Invariants
- *  I1 The entry lies on the caller's stack, which is still there when leftovers_fini ends it.  That of a
- *     green thread that is a thread of its own is not: it ends its entries when it is dropped
- *     (leftovers_dropped).
- *  I2 Nobody waits between taking the entry out and giving up what it stands for, or the other way
- *     round: so a green thread is dropped with both or with neither.
+ *   LEFTOVER-1  The entry lies on the caller's stack, which still exists when leftovers_fini frees
+ *               what the entry holds.  A G that runs on an OS thread of its own loses its stack
+ *               earlier: leftovers_killed frees its entries when it is killed.
+ *   LEFTOVER-2  The caller does not wait between removing the entry and giving up the resource, nor
+ *               in the opposite order.  So a G is killed with both or with neither.
  */
 #ifndef GMP_CLEANUP_H
 #define GMP_CLEANUP_H
@@ -18,20 +18,20 @@
 struct m;
 
 struct leftover {
-	void (*end)(struct leftover
-			    *l); /* give back what it holds: closes, frees; calls nothing of ours */
+	/* frees the resource: closes, frees memory; calls no function of gmp */
+	void (*end)(struct leftover *l);
 	struct leftover *link, **from;
-	const struct m
-		*thread; /* whose stack it is on, if that is one green thread's alone; else NULL */
+	const struct m *thread; /* the M of a G with its own OS thread; otherwise NULL */
 };
 
 void leftover_add(struct leftover *l, void (*end)(struct leftover *l));
 void leftover_del(struct leftover *l);
 
-/* sched.thread_killed: that thread leaves its calls, and its stack. */
-void leftovers_dropped(const struct m *m);
-/* Nobody is inside any more: what is still there was dropped. */
+/* sched.thread_killed: free the leftovers of the G that owns m, before its stack goes. */
+void leftovers_killed(const struct m *m);
+/* Free all leftovers: their Gs were killed.  No thread is inside the runtime. */
 void leftovers_fini(void);
-void leftovers_forget(void); /* the child of a fork */
+/* In the child of a fork: drop the list. */
+void leftovers_forget(void);
 
 #endif

@@ -1,21 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does a call on a descriptor wait until the descriptor is ready?
+ * Calls on a file descriptor: attempt the system call, park until the fd is ready if it must wait.
  *
- * It tries first: most calls need not wait.  Only when the kernel says EAGAIN does it queue up at
- * its side of the record and park; netpoll.h has the protocol (N1 to N5), this file is its waiters'
- * half.
+ * This file is the waiters' half of the protocol in netpoll.h (NETPOLL-1 to NETPOLL-6).
  *
- * What cannot be polled (a regular file) is called in blocking code, and so is what may sleep in the
- * kernel all the same (FD_SLEEPS: sendfile).
+ *   call_loop                                      netpoll, on an event
+ *    1 read side.events = e; deadline expired?      1 lock pd; side.events + 1
+ *      return -ETIMEDOUT                            2 no token is out?  give it to the first
+ *    2 no waiter is queued and no token is out,       waiter; otherwise only the count changes
+ *      or the caller has the token?  attempt the    3 unlock pd, ready the waiter
+ *      call inside a use of the record
+ *    3 not -EAGAIN?  pass the token on, return
+ *    4 lock pd; events != e?  unlock, from 1
+ *    5 enqueue, at the front if the caller has
+ *      the token, which it gives up; park
+ *    6 woken with the token; from 1
  *
- * A deadline that has passed (N6) is met before each try, so it beats data that is there.
+ * A token (read token, write token) is the right to attempt the call before queued waiters.
+ * Fairness: one event serves waiters in FIFO order, since each passes the token to the next.
  *
- * One try saved: on a TCP socket that we have opened, a read that got less than it asked for has
- * drained it.  The next read waits without asking, unless an event has come since the try (the count
- * differs), the peer has hung up, or there is urgent data.  Not on other streams: a read of a pipe
- * may end with a packet, that of a unix socket before one that carries descriptors; nor on what was
- * opened elsewhere, which may have a protocol with records on top of TCP.
+ * An fd that cannot be polled (a regular file) is called in a blocking section; so is a call that
+ * may block in the kernel anyway (FD_SLEEPS: sendfile).
+ *
+ * An expired deadline (NETPOLL-6) is checked before each attempt, so it beats available data.
+ *
+ * One attempt saved: on a TCP socket that gmp has opened, a read that returned less than it asked
+ * for has drained the socket.  The next read parks without an attempt, unless an event has come
+ * since (the count differs), the peer has hung up, or there is urgent data.  Not for other streams:
+ * a read of a pipe may end with a packet, and that of a unix socket before data with attached file
+ * descriptors.  Nor for sockets opened elsewhere, which may have a protocol with records on top of
+ * TCP.
  */
 #include "io/fd.h"
 
@@ -31,8 +45,15 @@
 #include "netpoll/owner.h"
 #include "park.h"
 
+/* Backoff of fd_backoff: a change without an event is noticed this late at most.  Not measured. */
+enum { BACKOFF_MIN_NS = 1000000, BACKOFF_MAX_NS = 16000000 };
+
+/* Interval at which an external thread in gmp_write_all checks whether the runtime still runs. */
+enum { RECHECK_NS = 10000000 };
+
 /* --- waiting --- */
 
+/* Dequeue a waiter that was cancelled, has timed out or is killed at shutdown. */
 static void fd_unwait(struct waiter *w)
 {
 	struct sudog *sg = waiter_sudog(w);
@@ -44,17 +65,22 @@ static void fd_unwait(struct waiter *w)
 	unlock(&pd->lock, LR_POLLDESC);
 }
 
-static void commit_unlock(void *pd)
+/* Commit step of a wait: drop pd->lock. */
+static void fd_commit_unlock(void *pd)
 {
 	unlock(&((struct polldesc *)pd)->lock, LR_POLLDESC);
 }
 
-enum { TRY_AGAIN = 1, ENDED };
+enum { TRY_AGAIN = 1, ENDED = 2 };
 
-/* Wait for the side's turn (N2): 0 it has come, TRY_AGAIN an event came between, or who stood before us
- * has gone, ENDED there is nothing to wait for, or an error. */
+/*
+ * Park until the caller has the token of the side (NETPOLL-2).  seen: the count of events before
+ * the attempt.  tried: the caller has made one.  token: the caller has the token; this gives it up.
+ * Returns 0 with the token; TRY_AGAIN, without parking, if an event came meanwhile or the queue has
+ * become empty; ENDED if no data will come any more; or an error.
+ */
 static noinline int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_t seen, bool tried,
-			    bool turn, int64_t deadline)
+			    bool token, int64_t deadline)
 {
 	struct pollside *s = &pd->side[side];
 	struct external f;
@@ -64,10 +90,10 @@ static noinline int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_
 	if (!fd_same(pd, seq))
 		result = -ECANCELED;
 	else if (netpoll_late(s) ||
-		 ((s->events != seen || !tried) && (turn || (!s->head && !s->turn))))
+		 ((s->events != seen || !tried) && (token || (!s->head && !s->token_out))))
 		result = TRY_AGAIN;
 	else if (side == SIDE_READ && tried && s->events == seen && unlikely(pd->ended))
-		result = ENDED; /* and the try came after the shutdown, which counts as an event */
+		result = ENDED; /* the attempt came after the shutdown, which counts as an event */
 	else
 		result = 0;
 	if (result) {
@@ -78,14 +104,14 @@ static noinline int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_
 
 	sg->key = pd;
 	sg->kind = (uint16_t)side;
-	if (turn)
-		st_rlx(&s->turn, false);
-	netpoll_enqueue(s, sg, turn);
-	return wait_on(sg->w, side == SIDE_READ ? WAIT_READ : WAIT_WRITE, fd_unwait, commit_unlock,
-		       pd, deadline);
+	if (token)
+		st_rlx(&s->token_out, false);
+	netpoll_enqueue(s, sg, token);
+	return wait_on(sg->w, side == SIDE_READ ? WAIT_READ : WAIT_WRITE, fd_unwait,
+		       fd_commit_unlock, pd, deadline);
 }
 
-noinline void fd_pass_turn(struct polldesc *pd, int side)
+noinline void fd_pass_token(struct polldesc *pd, int side)
 {
 	struct glist out = { 0 };
 
@@ -93,16 +119,16 @@ noinline void fd_pass_turn(struct polldesc *pd, int side)
 	ready_list(&out);
 }
 
-/* Nothing is there, and nothing will be: what a call that may wait says then. */
-static noinline int fd_ended(struct polldesc *pd, bool turn)
+/* End a read of an fd that was shut down: 0 (end of stream) or -EINVAL. */
+static noinline int fd_ended(struct polldesc *pd, bool token)
 {
-	if (turn)
-		fd_pass_turn(pd, SIDE_READ); /* N3 */
+	if (token)
+		fd_pass_token(pd, SIDE_READ); /* NETPOLL-3 */
 	return ld_rlx(&pd->ended) == PD_ENDS_WITH_EINVAL ? -EINVAL : 0;
 }
 
-/* What a shutdown of the receiving side makes of later tries that find nothing. */
-static enum pd_end end_of(int fd)
+/* How later reads that find no data end after a shutdown of the receiving side. */
+static enum pd_end shutdown_end_of(int fd)
 {
 	bool datagrams, unix_listener;
 
@@ -110,10 +136,10 @@ static enum pd_end end_of(int fd)
 	return unix_listener ? PD_ENDS_WITH_EINVAL : datagrams ? PD_ENDS : PD_GOES_ON;
 }
 
-noinline int fd_late(struct polldesc *pd, int side, bool turn)
+noinline int fd_expired(struct polldesc *pd, int side, bool token)
 {
-	if (turn)
-		fd_pass_turn(pd, side);
+	if (token)
+		fd_pass_token(pd, side);
 	return self_cancelled() ? -ECANCELED : -ETIMEDOUT;
 }
 
@@ -132,14 +158,17 @@ noinline int fd_lost(struct polldesc *pd, uint32_t seq)
 	return -ECANCELED;
 }
 
-static bool drained(struct polldesc *pd, struct pollside *s, uint32_t seen, size_t n)
+/* True if a read would find no data: see the head. */
+static bool is_drained(struct polldesc *pd, struct pollside *s, uint32_t seen, size_t n)
 {
 	return n > 0 && ld_rlx(&pd->tcp) && ld_rlx(&s->drained) == seen && !ld_rlx(&pd->hup);
 }
 
-/* The call may sleep in the kernel, and the P goes on without it.  The use ends inside: a green thread
- * may be dropped at the end of the section. */
-static noinline ssize_t call_blocking(struct polldesc *pd, io_call call, const struct io_args *a)
+/*
+ * Make the call in a blocking section.  The caller has begun a use of pd; it ends inside the
+ * section, since shutdown may kill a G at the end of one.
+ */
+static noinline ssize_t fd_call_blocking(struct polldesc *pd, io_call call, const struct io_args *a)
 {
 	gmp_block_enter();
 	ssize_t n = call(pd->fd, a);
@@ -149,49 +178,53 @@ static noinline ssize_t call_blocking(struct polldesc *pd, io_call call, const s
 	return n;
 }
 
-static noinline ssize_t call_file(struct polldesc *pd, uint32_t seq, io_call call,
-				  const struct io_args *a)
+/* The same for an fd that cannot be polled. */
+static noinline ssize_t fd_call_file(struct polldesc *pd, uint32_t seq, io_call call,
+				     const struct io_args *a)
 {
-	return fd_use(pd, seq) ? call_blocking(pd, call, a) : fd_lost(pd, seq);
+	return fd_use(pd, seq) ? fd_call_blocking(pd, call, a) : fd_lost(pd, seq);
 }
 
-/* One try of one who uses the record, and does so no more. */
+/* One attempt.  The caller has begun a use of pd; this ends it. */
 static inline ssize_t call_once(struct polldesc *pd, int how, io_call call, const struct io_args *a)
 {
 	if (unlikely(how & FD_SLEEPS))
-		return call_blocking(pd, call, a);
+		return fd_call_blocking(pd, call, a);
 	ssize_t n = call(pd->fd, a);
 
 	netpoll_unuse(pd);
 	return n;
 }
 
-/* Beside those who wait. */
-static noinline ssize_t call_for_nothing(struct polldesc *pd, uint32_t seq, io_call call,
+/* A read of 0 bytes: one attempt without the token, also if waiters are queued. */
+static noinline ssize_t call_zero_length(struct polldesc *pd, uint32_t seq, io_call call,
 					 const struct io_args *a)
 {
 	return fd_use(pd, seq) ? call_once(pd, 0, call, a) : fd_lost(pd, seq);
 }
 
-/* counted: of nothing, n being 0, there is nothing to wait for */
+/*
+ * fd_call on registration seq of pd.  counted: a call of 0 bytes has nothing to wait for.  Always
+ * inlined, so that gmp_read and gmp_write are one function each (os_msg.h).
+ */
 static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int how, bool counted,
 				       io_call call, const struct io_args *a, int64_t deadline)
 {
 	int side = how & SIDE_WRITE;
 	struct pollside *s = &pd->side[side];
-	bool turn = false; /* woken: it stands before those who wait */
+	bool token = false; /* woken: the caller goes before queued waiters */
 
-	self_checkpoint(); /* a peer that is never behind must not keep the P from the others */
+	self_checkpoint(); /* an fd that is always ready must not starve other Gs of the P */
 	if (unlikely(ld_rlx(&pd->file)))
-		return call_file(pd, seq, call, a);
+		return fd_call_file(pd, seq, call, a);
 	for (;;) {
-		uint32_t seen = ld_acq(&s->events); /* ORD(pd.events): before the try */
+		uint32_t seen = ld_acq(&s->events); /* ORD(pd.events): before the attempt */
 
 		if (unlikely(netpoll_late(s)))
-			return fd_late(pd, side, turn);
-		bool first = turn || (!ld_rlx(&s->head) && !ld_rlx(&s->turn));
+			return fd_expired(pd, side, token);
+		bool first = token || (!ld_rlx(&s->head) && !ld_rlx(&s->token_out));
 
-		if (first && (turn || !drained(pd, s, seen, a->n))) {
+		if (first && (token || !is_drained(pd, s, seen, a->n))) {
 			if (!fd_use(pd, seq))
 				return fd_lost(pd, seq);
 			ssize_t n = call_once(pd, how, call, a);
@@ -200,31 +233,30 @@ static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int ho
 				if (side == SIDE_READ && n > 0 &&
 				    (size_t)n < min_of(a->n, (size_t)IO_MOST))
 					st_rlx(&s->drained, seen);
-				if (turn)
-					fd_pass_turn(pd, side); /* N3 */
+				if (token)
+					fd_pass_token(pd, side); /* NETPOLL-3 */
 				return n;
 			}
 		} else if (!first && counted && a->n == 0) {
-			ssize_t n = call_for_nothing(pd, seq, call, a);
+			ssize_t n = call_zero_length(pd, seq, call, a);
 
 			if (n != -EAGAIN)
 				return n;
 		}
-		int result = fd_wait(pd, seq, side, seen, first, turn, deadline);
+		int result = fd_wait(pd, seq, side, seen, first, token, deadline);
 
 		if (result < 0)
 			return result == -ECANCELED ? fd_lost(pd, seq) : result;
 		if (unlikely(result == ENDED))
-			return fd_ended(pd, turn);
+			return fd_ended(pd, token);
 		if (result == 0)
-			turn = true;
+			token = true;
 	}
 }
 
-/* Inline, as call_loop, so that reading and writing are one function each: see os_msg.h.  They are never
- * FD_DEAF. */
-static always_inline ssize_t fd_call_here(int fd, int how, bool counted, io_call call,
-					  const struct io_args *a, int64_t deadline)
+/* fd_call for a call that never returns FD_NO_EVENT, inlined like call_loop. */
+static always_inline ssize_t fd_call_inline(int fd, int how, bool counted, io_call call,
+					    const struct io_args *a, int64_t deadline)
 {
 	if (!rt_enter())
 		return -ESRCH;
@@ -237,7 +269,7 @@ static always_inline ssize_t fd_call_here(int fd, int how, bool counted, io_call
 	return n;
 }
 
-int fd_nap(int64_t *nap, int64_t deadline)
+int fd_backoff(int64_t *last, int64_t deadline)
 {
 	if (!getm() && ld_seq(&sched.state) != RUN_ON) /* ORD(external) */
 		return -ESRCH;
@@ -245,27 +277,30 @@ int fd_nap(int64_t *nap, int64_t deadline)
 
 	if (late)
 		return late;
-	*nap = *nap ? min_of(*nap * 2, (int64_t)16000000) : 1000000;
-	return gmp_sleep_until(min_of(gmp_deadline(*nap), deadline));
+	*last = *last ? min_of(*last * 2, (int64_t)BACKOFF_MAX_NS) : BACKOFF_MIN_NS;
+	return gmp_sleep_until(min_of(gmp_deadline(*last), deadline));
 }
 
-/* Without the turn between two tries: that is for those whom an event helps. */
-static noinline ssize_t call_deaf(struct polldesc *pd, uint32_t seq, int how, io_call call,
-				  const struct io_args *a, int64_t deadline)
+/*
+ * Attempts with backoff, for a call that no event reports as ready.  The caller has no token
+ * between two attempts: the token is for waiters that an event helps.
+ */
+static noinline ssize_t call_with_backoff(struct polldesc *pd, uint32_t seq, int how, io_call call,
+					  const struct io_args *a, int64_t deadline)
 {
 	struct pollside *s = &pd->side[how & SIDE_WRITE];
-	int64_t nap = 0;
+	int64_t last = 0;
 	ssize_t n;
 
 	do {
-		int err = fd_nap(&nap, min_of(ld_rlx(&s->deadline), deadline));
+		int err = fd_backoff(&last, min_of(ld_rlx(&s->deadline), deadline));
 
 		if (!fd_same(pd, seq))
 			return fd_lost(pd, seq);
 		if (err)
 			return err;
 		n = call_loop(pd, seq, how, false, call, a, deadline);
-	} while (n == FD_DEAF);
+	} while (n == FD_NO_EVENT);
 	return n;
 }
 
@@ -280,8 +315,8 @@ ssize_t fd_call(int fd, int how, io_call call, const struct io_args *a, int64_t 
 		uint32_t seq = ld_rlx(&pd->seq);
 
 		n = call_loop(pd, seq, how, false, call, a, deadline);
-		if (unlikely(n == FD_DEAF))
-			n = call_deaf(pd, seq, how, call, a, deadline);
+		if (unlikely(n == FD_NO_EVENT))
+			n = call_with_backoff(pd, seq, how, call, a, deadline);
 	}
 	rt_leave();
 	return n;
@@ -295,7 +330,7 @@ ssize_t fd_try(int fd, int side, io_call call, const struct io_args *a)
 	ssize_t n = -EBADF;
 
 	if (pd && netpoll_late(&pd->side[side])) {
-		n = fd_late(pd, side, false);
+		n = fd_expired(pd, side, false);
 	} else if (pd && netpoll_use(pd)) {
 		n = call(fd, a);
 		netpoll_unuse(pd);
@@ -306,8 +341,10 @@ ssize_t fd_try(int fd, int side, io_call call, const struct io_args *a)
 
 /* --- registering --- */
 
+/* Backoff of fd_open and fd_shut: yields, then sleeps.  Not measured. */
 enum { YIELDS = 16, NAP_NS = 50000 };
 
+/* The i-th wait for another thread that is inside a system call that does not block. */
 static void short_wait(int i)
 {
 	if (i < YIELDS)
@@ -316,7 +353,7 @@ static void short_wait(int i)
 		gmp_sleep(NAP_NS);
 }
 
-/* A late release of the number's former file may be under way: it waits for system calls that do not sleep. */
+/* -EAGAIN: a release of the former file of the same fd is under way; it ends soon. */
 int fd_open(int fd, unsigned how)
 {
 	struct glist out = { 0 };
@@ -348,15 +385,18 @@ int gmp_fd_adopt(int fd)
 	return err ? err : fd;
 }
 
-/* No system call is under way on it, or will be.  A moment, if it does not sleep. */
+/* Wait until no thread uses pd, which is closing. */
 static void wait_until_unused(struct polldesc *pd)
 {
 	for (int i = 0; netpoll_used(pd); i++)
 		short_wait(i);
 }
 
-/* 0: the number is the caller's alone from here on, until netpoll_forget.  Else -EBADF or FD_STALE. */
-static int shut(struct polldesc *pd, enum late_kind kind)
+/*
+ * Begin a close or release: end all waits and uses.  Returns 0, and pd belongs to the caller until
+ * netpoll_forget; or -EBADF or FD_STALE.
+ */
+static int fd_shut(struct polldesc *pd, enum late_kind kind)
 {
 	struct glist out = { 0 };
 	int err = pd ? netpoll_shut(pd, &out) : -EBADF;
@@ -372,7 +412,8 @@ static int shut(struct polldesc *pd, enum late_kind kind)
 	return 0;
 }
 
-static void forget(struct polldesc *pd, bool closed)
+/* End a close or release: free pd for another file. */
+static void fd_forget(struct polldesc *pd, bool closed)
 {
 	struct glist out = { 0 };
 
@@ -383,26 +424,26 @@ static void forget(struct polldesc *pd, bool closed)
 	}
 }
 
-static int close_fd(int fd)
+static int fd_close_inside(int fd)
 {
 	struct polldesc *pd = netpoll_find(fd);
-	int err = shut(pd, LATE_CLOSE);
+	int err = fd_shut(pd, LATE_CLOSE);
 
 	if (err)
 		return err;
 	bool file = ld_rlx(&pd->file) != 0;
 
 	if (unlikely(pd->taken)) { /* by another connection, which is not adopted */
-		forget(pd, false);
+		fd_forget(pd, false);
 		late_report(fd, LATE_CLOSE);
 		return FD_STALE;
 	}
 	if (unlikely(pd->gone))
 		late_report(fd, LATE_UNKNOWN);
-	forget(pd, true); /* first: the number is another's as soon as it is closed */
-	if (file)         /* may write back what is left */
+	fd_forget(pd, true); /* first: the number may be reused as soon as it is closed */
+	if (file)            /* close may write back dirty data */
 		gmp_block_enter();
-	/* Linux frees the number whatever close says; EINTR is no failure */
+	/* Linux frees the number whatever close returns; EINTR is no failure */
 	err = close(fd) == 0 || errno == EINTR ? 0 : -errno;
 	if (file)
 		gmp_block_leave();
@@ -413,31 +454,32 @@ int fd_close(int fd)
 {
 	if (!rt_enter())
 		return -ESRCH;
-	int result = close_fd(fd);
+	int result = fd_close_inside(fd);
 
 	rt_leave();
 	return result;
 }
 
-static int errno_of(int result)
+/* The public form of a result: FD_STALE is -EBADF. */
+static int hide_stale(int result)
 {
 	return result == FD_STALE ? -EBADF : result;
 }
 
 int gmp_close(int fd)
 {
-	return errno_of(fd_close(fd));
+	return hide_stale(fd_close(fd));
 }
 
-static int release(int fd)
+static int fd_release(int fd)
 {
 	struct polldesc *pd = netpoll_find(fd);
-	int err = shut(pd, LATE_RELEASE);
+	int err = fd_shut(pd, LATE_RELEASE);
 
 	if (err)
 		return err;
 	err = pd->blocking ? os_nonblock(fd, false) : 0;
-	forget(pd, false); /* last: another may adopt it from here on */
+	fd_forget(pd, false); /* last: another thread may adopt it from here on */
 	return min_of(err, 0);
 }
 
@@ -445,7 +487,7 @@ int gmp_fd_release(int fd)
 {
 	if (!rt_enter())
 		return -ESRCH;
-	int result = errno_of(release(fd));
+	int result = hide_stale(fd_release(fd));
 
 	rt_leave();
 	return result;
@@ -460,11 +502,11 @@ int gmp_shutdown(int fd, int how)
 	int result = -EBADF;
 
 	if (pd && netpoll_use(pd)) {
-		enum pd_end end = how == SHUT_WR ? PD_GOES_ON : end_of(fd);
+		enum pd_end end = how == SHUT_WR ? PD_GOES_ON : shutdown_end_of(fd);
 
 		result = shutdown(fd, how) == 0 ? 0 : -errno;
-		/* those of a unix socket that wait for room hear nothing from the kernel, nor who waits
-		 * for a datagram or for a connection to a unix socket */
+		/* the kernel reports no event to writers of a unix socket that wait for room, nor
+		 * to waiters for a datagram or for a connection to a unix socket */
 		if (result == 0)
 			netpoll_shut_down(pd, end, &out);
 		netpoll_unuse(pd);
@@ -494,7 +536,6 @@ _Static_assert(GMP_READ == 1 << SIDE_READ && GMP_WRITE == 1 << SIDE_WRITE, "a ma
 
 /* --- buffers --- */
 
-/* In blocking code, or on an external thread. */
 noinline bool off_stack_blocked(const void *at, size_t n)
 {
 	const struct m *m = gmp__blockedm();
@@ -516,7 +557,7 @@ static noinline ssize_t read_plain(int fd, void *buf, size_t n)
 	return got < 0 ? -errno : got;
 }
 
-/* recv costs less than read.  Not for nothing: it would take a datagram out all the same. */
+/* recv costs less than read.  Not for 0 bytes: recv would consume a datagram anyway. */
 static inline ssize_t call_read(int fd, const struct io_args *a)
 {
 	size_t most = min_of(a->n, (size_t)IO_MOST);
@@ -533,7 +574,7 @@ static inline ssize_t call_read(int fd, const struct io_args *a)
 	return read_plain(fd, a->buf, most);
 }
 
-/* What is no socket cannot be told to send no SIGPIPE. */
+/* Write to an fd that is no socket: without MSG_NOSIGNAL, so SIGPIPE is held back. */
 static noinline ssize_t write_plain(int fd, const void *buf, size_t n)
 {
 	struct os_sigpipe sigpipe;
@@ -570,18 +611,18 @@ ssize_t gmp_read(int fd, void *buf, size_t n)
 {
 	if (off_stack(buf, n))
 		return -EFAULT;
-	return fd_call_here(fd, SIDE_READ, true, call_read, &(struct io_args){ buf, n }, NEVER);
+	return fd_call_inline(fd, SIDE_READ, true, call_read, &(struct io_args){ buf, n }, NEVER);
 }
 
 ssize_t gmp_write(int fd, const void *buf, size_t n)
 {
 	if (off_stack(buf, n))
 		return -EFAULT;
-	return fd_call_here(fd, SIDE_WRITE, false, call_write,
-			    &(struct io_args){ (void *)(uintptr_t)buf, n }, NEVER);
+	return fd_call_inline(fd, SIDE_WRITE, false, call_write,
+			      &(struct io_args){ (void *)(uintptr_t)buf, n }, NEVER);
 }
 
-static ssize_t read_full(struct polldesc *pd, uint32_t seq, char *buf, size_t n)
+static ssize_t fd_read_full(struct polldesc *pd, uint32_t seq, char *buf, size_t n)
 {
 	size_t done = 0;
 
@@ -607,13 +648,13 @@ ssize_t gmp_read_full(int fd, void *buf, size_t n)
 	struct polldesc *pd = fd_find(fd);
 	ssize_t result = -EBADF;
 
-	if (pd) /* not from the number's next owner, should it be closed between two calls */
-		result = read_full(pd, ld_rlx(&pd->seq), buf, n);
+	if (pd) /* one seq: if fd is closed between two calls, not from its next file */
+		result = fd_read_full(pd, ld_rlx(&pd->seq), buf, n);
 	rt_leave();
 	return result;
 }
 
-static ssize_t write_all(struct polldesc *pd, uint32_t seq, const char *buf, size_t n)
+static ssize_t fd_write_all(struct polldesc *pd, uint32_t seq, const char *buf, size_t n)
 {
 	size_t done = 0;
 
@@ -628,16 +669,19 @@ static ssize_t write_all(struct polldesc *pd, uint32_t seq, const char *buf, siz
 	return (ssize_t)n;
 }
 
-/* Two do not interleave, so one may have to wait.  The holder may be a green thread that is dropped
- * at the end of the run: an external thread looks up now and then. */
-static int whole_lock(struct polldesc *pd)
+/*
+ * Lock the fd against other calls of gmp_write_all, so that two do not interleave.  The owner may
+ * be a G that shutdown kills: an external thread re-checks every 10 ms whether the runtime still
+ * runs.
+ */
+static int lock_write_all(struct polldesc *pd)
 {
 	int err;
 
 	if (getm())
-		return gmp_mutex_lock_until(&pd->whole, NEVER); /* may be cut short */
+		return gmp_mutex_lock_until(&pd->write_all_lock, NEVER); /* can be cancelled */
 	do
-		err = gmp_mutex_lock_until(&pd->whole, gmp_deadline(10000000));
+		err = gmp_mutex_lock_until(&pd->write_all_lock, gmp_deadline(RECHECK_NS));
 	while (err == -ETIMEDOUT && ld_seq(&sched.state) == RUN_ON); /* ORD(external) */
 	return err == -ETIMEDOUT ? -ESRCH : err;
 }
@@ -652,12 +696,12 @@ ssize_t gmp_write_all(int fd, const void *buf, size_t n)
 	ssize_t result = -EBADF;
 
 	if (pd) {
-		uint32_t seq = ld_rlx(&pd->seq); /* not the number's next owner, after the wait */
+		uint32_t seq = ld_rlx(&pd->seq); /* before the wait: not the next file */
 
-		result = whole_lock(pd);
+		result = lock_write_all(pd);
 		if (!result) {
-			result = write_all(pd, seq, buf, n);
-			gmp_mutex_unlock(&pd->whole);
+			result = fd_write_all(pd, seq, buf, n);
+			gmp_mutex_unlock(&pd->write_all_lock);
 		}
 	}
 	rt_leave();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How does a call on a descriptor wait until the descriptor is ready?  See fd.c. */
+/* Calls on a file descriptor that wait until it is ready: see fd.c. */
 #ifndef GMP_FD_H
 #define GMP_FD_H
 
@@ -7,43 +7,55 @@
 
 #include "netpoll.h"
 
-enum { IO_MOST = 1 << 30 }; /* bytes a system call; Linux itself stops 4 KiB short of 2 GiB */
+/* Most bytes per system call.  Linux itself stops 4 KiB short of 2 GiB. */
+enum { IO_MOST = 1 << 30 };
 
-/* What a system call needs beside the descriptor. */
+/* Arguments of a system call, apart from the fd. */
 struct io_args {
 	void *buf;
 	size_t n;
 };
 
-/* One try: a count, or a negative errno, -EAGAIN when it is not ready.  FD_DEAF: it is not, and no event will
- * say when it is; no errno is as low. */
-enum { FD_DEAF = -4096 };
+/*
+ * One attempt of a call.  Returns a count, a negative errno, -EAGAIN if fd is not ready, or
+ * FD_NO_EVENT: not ready, and no event will report when it is.  No errno is as low.
+ */
+enum { FD_NO_EVENT = -4096 };
 typedef ssize_t (*io_call)(int fd, const struct io_args *a);
 
-/* Beside the side: the call may sleep in the kernel although the descriptor is non-blocking (it reads
- * from a disk), so each try is blocking code. */
+/*
+ * Flag in `how`, next to the side: the call may block in the kernel although fd is non-blocking (it
+ * reads from a disk), so each attempt is a blocking section.
+ */
 enum { FD_SLEEPS = 2 };
 
-/* Call until it says something else than -EAGAIN, waiting in between; -EBADF for a descriptor that
- * is not ours, -ECANCELED if it was closed while we waited, -ESRCH, -ETIMEDOUT. */
+/*
+ * Repeat the call while it returns -EAGAIN, and wait for readiness before each repetition.  Returns
+ * the result of the call, or -EBADF if gmp does not know fd; -ECANCELED if fd was closed or the
+ * caller cancelled meanwhile; -ETIMEDOUT; -ESRCH without a runtime.
+ */
 ssize_t fd_call(int fd, int how, io_call call, const struct io_args *a, int64_t deadline);
 
-/* For what the kernel tells nobody: a nap of 1, 2, 4 ... 16 ms, of which *nap, 0 at first, remembers the last.
- * 0, or an error: -ETIMEDOUT, -ECANCELED, -ESRCH. */
-int fd_nap(int64_t *nap, int64_t deadline);
+/*
+ * Backoff between two attempts if no event reports readiness: sleep 1, 2, 4 ... 16 ms.  *last: the
+ * last interval in ns, 0 at first.  Returns 0, -ETIMEDOUT, -ECANCELED or -ESRCH.
+ */
+int fd_backoff(int64_t *last, int64_t deadline);
 
-/* One try of it, by one who does not want to wait: also -EAGAIN. */
+/* One attempt without waiting.  Returns as fd_call, or -EAGAIN. */
 ssize_t fd_try(int fd, int side, io_call call, const struct io_args *a);
 
-/* --- for the waiters beside fd_call --- */
+/* --- for waiters other than fd_call --- */
 
-/* A record that is not open (NULL), or of a number that a thread has lost: OWNER-2. */
+/* Slow path of fd_find: NULL if pd is not open; otherwise a thread has lost the fd (OWNER-2). */
 struct polldesc *fd_find_slow(struct polldesc *pd);
-/* What a call returns whose registration has gone: -ECANCELED; its caller is remembered (netpoll/owner.c).  A caller that
- * was cancelled, of a registration that is there, is not. */
+/*
+ * End a call that was cancelled, or whose registration seq is gone.  In the second case the caller
+ * is remembered as a former owner (netpoll/owner.c).  Returns -ECANCELED.
+ */
 int fd_lost(struct polldesc *pd, uint32_t seq);
 
-/* The record of an open descriptor, or NULL.  The caller begins a call on it. */
+/* The record of an open fd, or NULL.  The caller begins a call on it. */
 static inline struct polldesc *fd_find(int fd)
 {
 	struct polldesc *pd = netpoll_find(fd);
@@ -54,14 +66,14 @@ static inline struct polldesc *fd_find(int fd)
 	return pd ? fd_find_slow(pd) : NULL;
 }
 
-/* It is open, and still the one that the call began with. */
+/* True if pd is open and its registration is still seq, with which the call began. */
 static inline bool fd_same(struct polldesc *pd, uint32_t seq)
 {
 	return (ld_acq(&pd->use) & (PD_OPEN | PD_CLOSING)) == PD_OPEN && /* ORD(pd.use) */
 	       ld_rlx(&pd->seq) == seq;
 }
 
-/* Use, if it is still the registration that the call began with. */
+/* Begin a use (netpoll_use) if the registration is still seq, with which the call began. */
 static inline bool fd_use(struct polldesc *pd, uint32_t seq)
 {
 	if (!netpoll_use(pd))
@@ -72,8 +84,10 @@ static inline bool fd_use(struct polldesc *pd, uint32_t seq)
 	return false;
 }
 
-/* Writes begin with what sends no SIGPIPE, and ends in ENOTSOCK on what is no socket: asked once, and
- * remembered.  For one who uses the record. */
+/*
+ * Nonzero if fd is known to be no socket (PD_PLAIN), or chaos shortens its transfers (PD_SHORT).
+ * Reads and writes try recv and send first; the first ENOTSOCK is remembered.  Inside a use.
+ */
 static inline uint8_t fd_plain(int fd)
 {
 	return ld_rlx(&netpoll_find(fd)->plain);
@@ -84,19 +98,28 @@ static inline void fd_set_plain(int fd)
 	st_rlx(&netpoll_find(fd)->plain, (uint8_t)PD_PLAIN);
 }
 
-/* N3: done with the turn. */
-void fd_pass_turn(struct polldesc *pd, int side);
-/* N6: what a call returns that comes too late; the turn, if it has it, goes on. */
-int fd_late(struct polldesc *pd, int side, bool turn);
+/* NETPOLL-3: pass the token of the side on.  The caller has it. */
+void fd_pass_token(struct polldesc *pd, int side);
+/*
+ * End a call whose deadline has expired (NETPOLL-6); pass the token on if the caller has it.
+ * Returns -ETIMEDOUT or -ECANCELED.
+ */
+int fd_expired(struct polldesc *pd, int side, bool token);
 
-/* netpoll_open, after a release of the same number that is under way; runs the waiters that it ends. */
+/*
+ * netpoll_open, after a release of the same fd that is under way.  Readies the waiters that it
+ * ends.
+ */
 int fd_open(int fd, unsigned how);
 
 /* --- buffers --- */
 
-/* The n bytes at `at` reach into the guard below the stack of the calling green thread: an array that is larger
- * than the rest of the stack.  The kernel would fill it from its lowest byte, which may be a neighbour's.  False
- * on an external thread. */
+/*
+ * True if the n bytes at `at` reach into the guard below the stack of the calling G: an array that
+ * is larger than the rest of the stack.  The kernel would fill it from its lowest byte, which may
+ * belong to a neighbouring stack.  off_stack_blocked: in a blocking section; false on an external
+ * thread.
+ */
 bool off_stack_blocked(const void *at, size_t n);
 
 static inline bool off_stack(const void *at, size_t n)
@@ -106,11 +129,13 @@ static inline bool off_stack(const void *at, size_t n)
 	return unlikely(m ? stack_guard_overlaps(m->curg->stack, at, n) : off_stack_blocked(at, n));
 }
 
-/* Make a fresh, non-blocking descriptor the poller's; closes it on failure.  fd or -errno. */
+/* Register a new, non-blocking fd with the poller; closes it on failure.  Returns fd or -errno. */
 int fd_register(int fd, bool tcp);
 
-/* gmp_close, except that it returns FD_STALE in place of -EBADF if another connection has the number: a plain close()
- * would then close the fd of that connection.  No errno is as low, and close(2) may say ESTALE itself. */
+/*
+ * gmp_close, except that it returns FD_STALE instead of -EBADF if another connection owns fd now: a
+ * plain close() would close that one.  No errno is as low, and close(2) may return ESTALE itself.
+ */
 enum { FD_STALE = -4097 };
 int fd_close(int fd);
 

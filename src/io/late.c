@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Findings of GMP_DEBUG=check about descriptors that are released or closed late: see netpoll/owner.c. */
+/* Findings of GMP_DEBUG=check: late releases and closes.  netpoll/owner.c detects them. */
 #include "io/late.h"
 
 #include <unistd.h>
@@ -15,25 +15,28 @@ static const struct {
 	[LATE_RELEASE] = { " releases file descriptor ",
 			   ", which another connection has now: -EBADF",
 			   "its own was closed by a plain close(): call gmp_fd_release before the "
-			   "library closes the descriptor, or not at all" },
+			   "library closes the fd, or not at all" },
 	[LATE_CLOSE] = { " closes file descriptor ", ", which another connection has now: -EBADF",
-			 "its own was closed before: close a descriptor once" },
+			 "its own was closed before: close each fd once" },
 	[LATE_UNKNOWN] = { " closes file descriptor ", ", whose file gmp has not seen",
-			   "the file that gmp knew was closed by a plain close(): if this file is "
-			   "another connection's, close a descriptor once; else adopt it first" },
+			   "the file that gmp knew was closed by a plain close(): if this file "
+			   "belongs to another connection, close each fd once; otherwise adopt it "
+			   "first" },
 };
 
-enum { REPORT_STACK = 24 << 10 }; /* bytes that finding_write and the source positions may take */
+/* Bytes of stack that finding_write and the lookup of source positions may need. */
+enum { REPORT_STACK = 24 << 10 };
 
-static struct findings told[LATE_UNKNOWN + 1]; /* by kind */
+static struct findings reported[LATE_UNKNOWN + 1]; /* by kind */
 
-/* The caller's stack may be a small one: then the report has no calls. */
-static bool has_stack(const struct g *gp)
+/* True if gp has REPORT_STACK bytes left; otherwise the report has no backtrace. */
+static bool late_has_stack(const struct g *gp)
 {
 	return !gp || (char *)__builtin_frame_address(0) - gp->stack >= REPORT_STACK;
 }
 
-static void describe(struct line *l, struct line *advice, int fd, enum late_kind kind)
+/* The first line of the finding, without the place, and the advice. */
+static void late_describe(struct line *l, struct line *advice, int fd, enum late_kind kind)
 {
 	const struct g *gp = own_green();
 
@@ -50,28 +53,28 @@ static void describe(struct line *l, struct line *advice, int fd, enum late_kind
 	line_str_sig(advice, kinds[kind].advice);
 }
 
-static noinline void report(int fd, enum late_kind kind)
+static noinline void late_write(int fd, enum late_kind kind)
 {
 	struct line l, advice;
 	struct trace t = { 0 };
 
 	trace_walk(&t);
-	if (!finding_wanted(&told[kind], finding_wait(&t, NULL)))
+	if (!finding_wanted(&reported[kind], finding_wait(&t, NULL)))
 		return;
-	describe(&l, &advice, fd, kind);
+	late_describe(&l, &advice, fd, kind);
 	line_str_sig(&l, ", in ");
 	finding_place(&l, t.pc[finding_frame(&t)]);
 	finding_write(&l, &advice, &t, false);
 }
 
-/* Without the calls the place is not known: one finding of the kind. */
-static noinline void report_short(int fd, enum late_kind kind)
+/* Without a backtrace.  The place is not known, so one finding per kind is written. */
+static noinline void late_write_short(int fd, enum late_kind kind)
 {
 	struct line l, advice;
 
-	if (!finding_wanted(&told[kind], 0))
+	if (!finding_wanted(&reported[kind], 0))
 		return;
-	describe(&l, &advice, fd, kind);
+	late_describe(&l, &advice, fd, kind);
 	line_str_sig(&l, "\n");
 	line_write_sig(&l, STDERR_FILENO);
 	line_str_sig(&advice, "\n");
@@ -86,9 +89,9 @@ void late_report(int fd, enum late_kind kind)
 		return;
 	struct p *paused = run_pause();
 
-	if (has_stack(own_green()))
-		report(fd, kind);
+	if (late_has_stack(own_green()))
+		late_write(fd, kind);
 	else
-		report_short(fd, kind);
+		late_write_short(fd, kind);
 	run_resume(paused);
 }

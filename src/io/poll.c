@@ -2,23 +2,25 @@
 /*
  * gmp_poll: poll(2) for green threads and external threads.
  *
- * It asks the kernel first, by poll(2) without waiting, so it is level-triggered and reports what poll(2) reports.  If
- * nothing is ready, the call links itself with the records of all its descriptors and parks; netpoll/multi.c has the
- * protocol.  Whatever wakes it, it unlinks and asks again.
+ * The call polls the kernel first, with poll(2) and no timeout, so it is level-triggered and
+ * reports what poll(2) reports.  If no fd is ready, it links itself with the records of all its fds
+ * and parks; netpoll/multi.c has the protocol.  Whatever wakes it, it unlinks itself and polls the
+ * kernel again.
  *
- * An external thread does the same, since a gmp_close must reach it.  Without a runtime, or when the runtime stops
- * meanwhile, it sleeps in ppoll(2).
+ * An external thread does the same, since a gmp_close must wake it.  Without a runtime, or if the
+ * runtime stops meanwhile, it blocks in ppoll(2).
  *
  * Invariants
- *   POLL-1  Entries and the call lie on its stack, or in memory that it frees.  It returns, or is killed at shutdown,
- *           only with all entries unlinked (MULTI-3).
- *   POLL-2  An entry whose descriptor gmp_close has closed is POLLNVAL, and is not asked for again: the number
- *           may be another connection's.
- *   POLL-3  While entries are linked the call counts once as a waiter for descriptors (sched.npollwait).
- *   POLL-4  fds is read only after the kernel has read it: if it cannot be read, poll(2) says so (-EFAULT).
+ *   POLL-1  The entries and the call lie on the caller's stack, or in memory that the call frees.
+ *           It returns, or is killed at shutdown, only with all entries unlinked (MULTI-3).
+ *   POLL-2  An entry whose fd gmp_close has closed is POLLNVAL, and is not polled again: the number
+ *           may belong to another connection.
+ *   POLL-3  While entries are linked, the call counts once as a waiter for fds (sched.npollwait).
+ *   POLL-4  fds is read only after the kernel has read it: if it cannot be read, poll(2) returns
+ *           -EFAULT.
  *
- * Cost, n descriptors: ready at once, poll(2).  Otherwise three poll(2) (at once, before the call links itself, after
- * the wait), an epoll_ctl(2) and two locks for each descriptor.
+ * Cost, n fds: if one is ready at once, poll(2).  Otherwise three poll(2) (at once, before the call
+ * links itself, after the wait), and an epoll_ctl(2) and two locks per fd.
  */
 #include <errno.h>
 #include <poll.h>
@@ -30,19 +32,21 @@
 #include "park.h"
 #include "timerheap.h"
 
-enum { ON_STACK = 16 }; /* descriptors; more are allocated for */
+/* Most fds whose entries lie on the stack; more are allocated. */
+enum { ON_STACK = 16 };
 
 struct poll_call {
 	struct multi multi;
 	struct external f;
 	struct pollfd *fds;
 	nfds_t n;
-	struct multi_entry *entries; /* one a descriptor */
-	void *memory;                /* that they lie in, if it was allocated */
+	struct multi_entry *entries; /* one per fd */
+	void *memory;                /* to free: the entries, if they were allocated */
 };
 
 /* --- an external thread without a runtime --- */
 
+/* Block in ppoll(2) until the deadline. */
 static int sleep_in_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
 {
 	int64_t until = vtime_real(deadline);
@@ -61,9 +65,10 @@ static int sleep_in_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
 	}
 }
 
-/* --- asking --- */
+/* --- polling the kernel --- */
 
-static int ask(struct pollfd *fds, nfds_t n)
+/* poll(2) without timeout.  Returns the number of ready fds, or -errno. */
+static int poll_kernel(struct pollfd *fds, nfds_t n)
 {
 	int ready;
 
@@ -73,7 +78,7 @@ static int ask(struct pollfd *fds, nfds_t n)
 	return ready < 0 ? -errno : ready;
 }
 
-/* POLL-2: how many more are ready. */
+/* POLL-2.  Returns the number of fds that are ready because of it. */
 static int mark_closed(struct poll_call *c)
 {
 	int more = 0;
@@ -87,18 +92,20 @@ static int mark_closed(struct poll_call *c)
 	return more;
 }
 
-static int ask_again(struct poll_call *c)
+/* Poll the kernel, but not for entries whose fd was closed. */
+static int poll_kernel_again(struct poll_call *c)
 {
 	for (nfds_t i = 0; i < c->n; i++)
 		if (c->fds[i].fd >= 0)
 			multi_look(&c->entries[i], c->fds[i].fd);
-	int ready = ask(c->fds, c->n);
+	int ready = poll_kernel(c->fds, c->n);
 
 	return ready < 0 ? ready : ready + mark_closed(c);
 }
 
 /* --- waiting --- */
 
+/* End POLL-3.  multi.lock is not held. */
 static void unlink_all(struct poll_call *c)
 {
 	for (nfds_t i = 0; i < c->n; i++)
@@ -106,22 +113,27 @@ static void unlink_all(struct poll_call *c)
 	add_rlx(&sched.npollwait, -1u);
 }
 
+/* Undo a wait that was cancelled, has timed out or is killed at shutdown. */
 static void poll_unwait(struct waiter *w)
 {
 	struct poll_call *c = waiter_sudog(w)->elem;
 
-	lock_end(&c->multi.lock, LR_MULTI); /* the commit step has dropped it */
+	lock_end(&c->multi.lock, LR_MULTI); /* the commit step has unlocked it */
 	unlink_all(c);
-	if (waiter_killed(w)) /* it will not free it */
+	if (waiter_killed(w)) /* wait_many will not run */
 		free(c->memory);
 }
 
-static void commit_unlock(void *multi)
+/* Commit step of the wait. */
+static void poll_commit_unlock(void *multi)
 {
 	unlock(&((struct multi *)multi)->lock, LR_MULTI);
 }
 
-/* 0: all are linked.  MULTI_AGAIN, or an error: not all are, or one has changed. */
+/*
+ * Link all entries.  Returns MULTI_LINKED; otherwise not all are linked, or one has changed:
+ * MULTI_AGAIN or an error.
+ */
 static int link_all(struct poll_call *c)
 {
 	struct glist out = { 0 };
@@ -134,7 +146,7 @@ static int link_all(struct poll_call *c)
 	return result;
 }
 
-/* Wait until one is fired: 0, or what has ended the wait. */
+/* Wait until an entry fires, with all linked; unlink them.  Returns 0 or an error. */
 static int wait_fired(struct poll_call *c, int64_t deadline)
 {
 	struct multi *m = &c->multi;
@@ -147,14 +159,16 @@ static int wait_fired(struct poll_call *c, int64_t deadline)
 	} else {
 		m->sg->elem = c;
 		m->sg->key = NULL;
-		result = wait_on(m->sg->w, WAIT_POLL, poll_unwait, commit_unlock, m, deadline);
+		result = wait_on(m->sg->w, WAIT_POLL, poll_unwait, poll_commit_unlock, m,
+				 deadline);
 		if (result)
-			return result; /* poll_unwait has */
+			return result; /* poll_unwait has unlinked them */
 	}
 	unlink_all(c);
 	return result;
 }
 
+/* Link all entries and wait.  Returns 0 to poll the kernel again, or an error. */
 static int wait_once(struct poll_call *c, int64_t deadline)
 {
 	c->multi = (struct multi){ .sg = self_sudog(&c->f) };
@@ -167,10 +181,11 @@ static int wait_once(struct poll_call *c, int64_t deadline)
 	return min_of(result, 0);
 }
 
-static int wait_for_any(struct poll_call *c, int64_t deadline)
+/* Returns the number of ready fds, or an error. */
+static int poll_wait_any(struct poll_call *c, int64_t deadline)
 {
 	for (;;) {
-		int result = ask_again(c);
+		int result = poll_kernel_again(c);
 
 		if (!result)
 			result = too_late(deadline);
@@ -188,7 +203,7 @@ static noinline int wait_few(struct pollfd *fds, nfds_t n, int64_t deadline)
 
 	for (nfds_t i = 0; i < n; i++)
 		entries[i] = (struct multi_entry){ .of = &c.multi, .events = fds[i].events };
-	return wait_for_any(&c, deadline);
+	return poll_wait_any(&c, deadline);
 }
 
 static noinline int wait_many(struct pollfd *fds, nfds_t n, int64_t deadline)
@@ -200,7 +215,7 @@ static noinline int wait_many(struct pollfd *fds, nfds_t n, int64_t deadline)
 		return -ENOMEM;
 	for (nfds_t i = 0; i < n; i++)
 		entries[i] = (struct multi_entry){ .of = &c.multi, .events = fds[i].events };
-	int result = wait_for_any(&c, deadline);
+	int result = poll_wait_any(&c, deadline);
 
 	free(entries);
 	return result;
@@ -208,7 +223,7 @@ static noinline int wait_many(struct pollfd *fds, nfds_t n, int64_t deadline)
 
 /* --- the call --- */
 
-static bool has_descriptor(const struct pollfd *fds, nfds_t n)
+static bool has_fd(const struct pollfd *fds, nfds_t n)
 {
 	for (nfds_t i = 0; i < n; i++)
 		if (fds[i].fd >= 0)
@@ -216,8 +231,8 @@ static bool has_descriptor(const struct pollfd *fds, nfds_t n)
 	return false;
 }
 
-/* There is nothing to wait for but the deadline. */
-static int wait_for_none(int64_t deadline)
+/* No fd is given: sleep until the deadline. */
+static int poll_wait_none(int64_t deadline)
 {
 	int result = gmp_sleep_until(deadline);
 
@@ -230,8 +245,8 @@ static int wait_inside(struct pollfd *fds, nfds_t n, int64_t deadline)
 
 	if (result)
 		return result;
-	if (!has_descriptor(fds, n))
-		return wait_for_none(deadline);
+	if (!has_fd(fds, n))
+		return poll_wait_none(deadline);
 	return n <= ON_STACK ? wait_few(fds, n, deadline) : wait_many(fds, n, deadline);
 }
 
@@ -242,17 +257,17 @@ int gmp_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
 	if (n && !fds)
 		return -EFAULT;
 	cancel_hold();
-	self_checkpoint(); /* what is always ready must not keep the P from the others */
-	int result = ask(fds, n);
+	self_checkpoint(); /* fds that are always ready must not starve other Gs of the P */
+	int result = poll_kernel(fds, n);
 
-	if (result == 0 && !(external && !has_descriptor(fds, n)) && rt_enter()) {
+	if (result == 0 && !(external && !has_fd(fds, n)) && rt_enter()) {
 		result = wait_inside(fds, n, deadline);
 		rt_leave();
 		if (external && result == -ESRCH)
 			result = sleep_in_poll(fds, n, deadline);
 	} else if (result == 0) {
 		result = sleep_in_poll(fds, n, deadline);
-	} /* else POLL-4 */
+	} /* otherwise POLL-4 */
 	cancel_release();
 	return result;
 }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How are the other calls of a socket made: many buffers, messages with addresses and descriptors, and
- * a file sent by the kernel?
+ * Socket calls with several buffers, messages with addresses and control data, and sendfile.
  *
- * Each is fd_call with arguments of its own behind the ones that fd.c knows.  io_args.n is what a
- * short read is measured by (it has drained the socket): 0 where that means nothing, as with
- * MSG_PEEK.
+ * Each is an fd_call whose arguments follow the struct io_args that fd.c knows.  io_args.n is
+ * the length that a short read is compared with (the socket is drained); 0 if the comparison is
+ * meaningless, as with MSG_PEEK.
  *
- * sendfile reads from a disk what is not in memory, and sleeps for it whatever the socket is: so it is
- * blocking code.  That costs nanoseconds where it does not sleep; to ask the kernel first (mincore, a
- * read with RWF_NOWAIT) costs a system call a time, and answers for a moment.
+ * sendfile reads from a disk what is not in memory, and blocks for that whatever the socket is, so
+ * each attempt is a blocking section.  That costs nanoseconds if it does not block.
+ * Rejected: asking the kernel first (mincore, a read with RWF_NOWAIT): a system call per attempt,
+ * and the answer may be stale.
  *
- * A message to a unix socket whose queue is full is tried again after a while (FD_DEAF), beside the line of those
- * who wait for room in their own socket: no event ends that wait, and who writes to another peer need not
- * wait at all.  So a close, a deadline that is moved, or room may be noticed 16 ms late.
+ * A message to a unix socket whose queue is full is retried with backoff (FD_NO_EVENT), outside the
+ * queue of waiters for room in their own socket: no event ends that wait, and a writer to another
+ * peer need not wait at all.  So a close, a changed deadline, or room may be noticed 16 ms late.
  *
- * MSG_DONTWAIT is the caller's wish not to wait: one try, and -EAGAIN.
+ * MSG_DONTWAIT: the caller does not want to wait.  One attempt, and -EAGAIN.
  */
 #include <errno.h>
 #include <limits.h>
@@ -65,7 +65,7 @@ static ssize_t call_writev(int fd, const struct io_args *a)
 	struct msghdr m = { .msg_iov = a->buf, .msg_iovlen = (size_t)count };
 	ssize_t n;
 
-	if (fd_plain(fd) || a->n == 0) /* nothing; as a message it would be an empty datagram */
+	if (fd_plain(fd) || a->n == 0) /* 0 bytes as a message would be an empty datagram */
 		return writev_plain(fd, a, count);
 	do
 		n = sendmsg(fd, &m, MSG_NOSIGNAL);
@@ -76,7 +76,7 @@ static ssize_t call_writev(int fd, const struct io_args *a)
 	return writev_plain(fd, a, count);
 }
 
-/* The list, or one of its buffers. */
+/* True if the list or one of its buffers reaches into the guard (off_stack). */
 static bool iov_off_stack(const struct iovec *v, size_t count)
 {
 	if (off_stack(v, count * sizeof(*v)))
@@ -87,7 +87,8 @@ static bool iov_off_stack(const struct iovec *v, size_t count)
 	return false;
 }
 
-static size_t total(const struct iovec *v, int count)
+/* Number of bytes in all buffers. */
+static size_t iov_total(const struct iovec *v, int count)
 {
 	size_t n = 0;
 
@@ -102,9 +103,9 @@ static ssize_t vec_call(int fd, int side, io_call call, const struct iovec *v, i
 		return -EINVAL;
 	if (iov_off_stack(v, (size_t)count))
 		return -EFAULT;
-	struct vec_args a = { { (void *)(uintptr_t)v, total(v, count) }, count };
+	struct vec_args a = { { (void *)(uintptr_t)v, iov_total(v, count) }, count };
 
-	if (a.io.n == 0) /* nothing to wait for, whoever waits */
+	if (a.io.n == 0) /* nothing to wait for, also if waiters are queued */
 		return fd_try(fd, side, call, &a.io);
 	return fd_call(fd, side, call, &a.io, NEVER);
 }
@@ -130,7 +131,7 @@ struct msg_args {
 static ssize_t call_recvmsg(int fd, const struct io_args *a)
 {
 	const struct msg_args *x = container_of(a, const struct msg_args, io);
-	struct msghdr m = *x->m; /* each try begins with what the caller gave */
+	struct msghdr m = *x->m; /* each attempt begins with the caller's lengths */
 	ssize_t n;
 
 	do
@@ -139,15 +140,17 @@ static ssize_t call_recvmsg(int fd, const struct io_args *a)
 	if (n < 0)
 		return -errno;
 	*x->m = m;
-	/* What came before the urgent byte may be all that a read gets, though there is more behind it, and the
-	 * poller no longer tells of it: from now on a short read has not emptied the socket. */
+	/* A later read may end before the place of the urgent byte although there is data behind
+	 * it, and no event reports that data: from now on a short read does not mean "drained". */
 	if (unlikely(x->flags & MSG_OOB))
 		st_rlx(&netpoll_find(fd)->hup, true);
 	return n;
 }
 
-/* The message did not fit, but the socket is writable.  A unix socket that is not connected is so whatever the
- * queues of its peers are like, and the kernel says nothing when one is full no longer. */
+/*
+ * True if the message did not fit although the socket is writable.  An unconnected unix socket is
+ * writable whatever the state of its peers' queues, and no event reports room in one of them.
+ */
 static noinline bool peer_is_full(int fd, const struct msghdr *m)
 {
 	const struct sockaddr *peer = m->msg_name;
@@ -169,21 +172,21 @@ static ssize_t call_sendmsg(int fd, const struct io_args *a)
 		return n;
 	if (errno != EAGAIN)
 		return -errno;
-	return !(x->flags & MSG_DONTWAIT) && peer_is_full(fd, x->m) ? FD_DEAF : -EAGAIN;
+	return !(x->flags & MSG_DONTWAIT) && peer_is_full(fd, x->m) ? FD_NO_EVENT : -EAGAIN;
 }
 
 static bool msg_off_stack(const struct msghdr *m)
 {
 	return off_stack(m, sizeof(*m)) || off_stack(m->msg_name, m->msg_namelen) ||
 	       off_stack(m->msg_control, m->msg_controllen) ||
-	       /* with more the kernel says EMSGSIZE */
+	       /* with more buffers the kernel returns EMSGSIZE */
 	       (m->msg_iov && m->msg_iovlen <= IOV_MAX && iov_off_stack(m->msg_iov, m->msg_iovlen));
 }
 
 static ssize_t msg_call(int fd, int side, io_call call, struct msghdr *m, int flags)
 {
 	struct msg_args a = { .m = m, .flags = flags };
-	/* the kernel waits for neither, and who waits for ordinary data is not in their way */
+	/* the kernel never waits for these two, so queued readers must not delay them */
 	int once = MSG_DONTWAIT | (side == SIDE_READ ? MSG_OOB | MSG_ERRQUEUE : 0);
 
 	if (!m)
@@ -230,7 +233,7 @@ ssize_t gmp_sendto(int fd, const void *buf, size_t n, int flags, const struct so
 			    .msg_name = (void *)(uintptr_t)addr,
 			    .msg_namelen = addr ? addrlen : 0 };
 
-	if (addr && addrlen > sizeof(struct sockaddr_storage)) /* sendmsg would cut it */
+	if (addr && addrlen > sizeof(struct sockaddr_storage)) /* sendmsg would truncate it */
 		return -EINVAL;
 	return msg_call(fd, SIDE_WRITE, call_sendmsg, &m, flags);
 }

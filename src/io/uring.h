@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does a green thread wait for a disk, and no thread with it?
+ * File calls through io_uring: one ring for the runtime, so that a G waits for a disk without an M.
  *
- * By io_uring: one ring for the runtime, set up by the first call that wants it.  The ring's own
- * descriptor is with the poller, so whoever polls reaps.
+ * The first call that wants the ring sets it up.  The ring's own fd is registered with the poller,
+ * so the polling M reaps completions.
  *
- *  the G                                          who reaps: a G that has just submitted, or the poller
- *   1 the use of the record begins                  1 lock the ring
- *   2 lock the ring; an entry that names the        2 of each completion, the call: the use of the
- *     call, which lies on its stack; submit           record ends, the result is noted, and if the G
- *   3 reap: the others' and, if the kernel had        waits, claim it
- *     the answer at hand, its own                   3 unlock; make them ready (or hand them to the
- *   4 no answer yet: wait (park.h), with the          one who polled)
- *     ring's lock in the place of X's
+ *   caller (a G)                               reaper: a G that has submitted, or the poller
+ *    1 begin a use of the record                1 lock the ring
+ *    2 lock the ring; fill an entry that        2 for each completion: end the use of the record,
+ *      names the request, which lies on its       store the result; if the G waits, claim it
+ *      stack; submit                            3 unlock; ready the claimed Gs (the poller: append
+ *    3 reap: completions of other Gs, and its     them to the list of netpoll_poll)
+ *      own if the kernel has finished at once
+ *    4 not finished: wait (park.h), with the
+ *      ring lock in the place of X's lock
  *
  * Invariants
- *  R1 The call and the caller's buffer stay where they are until the completion has been reaped: the
- *     wait has no deadline and is not cut short, and the end of a run waits for what is under way
- *     before it drops anybody.
- *  R2 The use of the record lasts as long as the kernel works on the file, and no longer, whatever
- *     becomes of the G.
- *  R3 An entry is submitted in the section that fills it.  One that the kernel does not take is made
- *     a no-op, and the call goes the other way.
- *  R4 A G that waits counts in sched.npollwait: somebody polls, and nobody takes it for a deadlock.
- *  R5 Each result that says less than the call itself would (the thread that submitted has ended, the
- *     kernel cannot do it so) sends the call the other way: reads and writes have a position, so to
- *     begin again does no harm.
+ *   URING-1  The request and the caller's buffer stay valid until the completion has been reaped:
+ *            the wait has no deadline and cannot be cancelled, and the end of a run waits for
+ *            requests in flight before it kills Gs.
+ *   URING-2  The use of the record lasts as long as the kernel works on the file, and no longer,
+ *            whatever happens to the G.
+ *   URING-3  An entry is submitted in the critical section that fills it.  If the kernel does not
+ *            accept it, it becomes a no-op, and the call falls back to a blocking section.
+ *   URING-4  A G that waits counts in sched.npollwait: an M polls, and the wait is no deadlock.
+ *   URING-5  A result that says less than the system call itself would (the submitting OS thread
+ *            has ended, the kernel cannot do it asynchronously) makes the call fall back to a
+ *            blocking section.  Reads and writes have a position, so a repetition is harmless.
  *
- * liburing is looked for when the ring is set up (dlopen): the library itself needs libc alone.
+ * liburing is loaded with dlopen when the ring is set up: the library itself depends on libc only.
  *
- * Rejected: opening by the ring.  The kernel tries it without waiting first, and a FIFO is then open
- * before its other end is; told not to try, it hands each to a thread of its own, 13 us where the call
- * itself takes 2.
+ * Rejected: opening through the ring.  The kernel tries it without waiting first, and a FIFO is
+ * then open before its other end is.  With IOSQE_ASYNC it hands each open to a kernel thread, which
+ * takes 13 us; the system call takes 2 us.
  */
 #ifndef GMP_URING_H
 #define GMP_URING_H
@@ -49,13 +50,17 @@ struct uring_op {
 	off_t at; /* not negative */
 };
 
-/* Is there a ring for a green thread's calls?  Sets it up if need be. */
+/* True if the caller is a G and there is a ring; sets it up at the first call of a run. */
 bool uring_on(void);
-/* Do it by the ring: what the system call would return, -EBADF if it is closed; or -EAGAIN: do it in
- * blocking code.  From green threads, after uring_on. */
+/*
+ * Make the call through the ring.  From a G, after uring_on.  Returns what the system call would
+ * return; -EBADF if pd is closed; -EAGAIN: make the call in a blocking section instead.
+ */
 ssize_t uring_call(struct polldesc *pd, const struct uring_op *op);
 
-void uring_fini(void);   /* after the last G has run: waits for what is under way */
-void uring_forget(void); /* the child of a fork */
+/* After the last G has run: wait for requests in flight, free the ring. */
+void uring_fini(void);
+/* In the child of a fork: close the ring. */
+void uring_forget(void);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* io_uring through liburing: see uring.h. */
 #include "io/uring.h"
 
 #include <dlfcn.h>
@@ -12,27 +13,36 @@
 #include "base/san.h"
 #include "park.h"
 
+/* Sizes of the two rings; completions reaped at once; stack of the thread that sets the ring up.
+ * Each request is submitted at once (URING-3), so a few entries suffice.  Not measured. */
 enum { ENTRIES = 8, COMPLETIONS = 1024, BATCH = 32, STACK = 256 * 1024 };
 
-enum ring_state { RING_NONE, RING_ON, RING_REFUSED, RING_ENDING };
+/*
+ * RING_NONE     not set up in this run, or the last attempt failed for want of a resource
+ * RING_ON       set up
+ * RING_REFUSED  not available in this run
+ * RING_ENDING   the run ends: completions wake no G any more
+ */
+enum ring_state { RING_NONE = 0, RING_ON = 1, RING_REFUSED = 2, RING_ENDING = 3 };
 
-/* On the stack of the G that makes it; under ring.lock. */
-struct call {
+/* On the stack of the calling G; under ring.lock. */
+struct request {
 	struct polldesc *pd;
-	struct sudog *sg; /* it waits */
+	struct sudog *sg; /* NULL until the G waits */
 	int result;
 	bool done;
 };
 
 static struct {
 	struct lock lock;
-	uint32_t state; /* (a) */
-	uint32_t under_way;
+	uint32_t state; /* (a) enum ring_state; written under lock */
+	uint32_t in_flight;
 	struct io_uring uring;
 } ring;
 
 /* --- liburing --- */
 
+/* Functions of the loaded library. */
 static struct {
 	int (*queue_init_params)(unsigned entries, struct io_uring *r, struct io_uring_params *p);
 	void (*queue_exit)(struct io_uring *r);
@@ -43,7 +53,7 @@ static struct {
 	unsigned (*peek_batch_cqe)(struct io_uring *r, struct io_uring_cqe **cqes, unsigned n);
 } lib;
 
-static bool find(void *handle, const char *name, void *to)
+static bool find_symbol(void *handle, const char *name, void *to)
 {
 	void *fn = dlsym(handle, name);
 
@@ -51,103 +61,105 @@ static bool find(void *handle, const char *name, void *to)
 	return fn != NULL;
 }
 
-static bool find_all(void *handle)
+static bool find_symbols(void *handle)
 {
-	return find(handle, "io_uring_queue_init_params", &lib.queue_init_params) &&
-	       find(handle, "io_uring_queue_exit", &lib.queue_exit) &&
-	       find(handle, "io_uring_get_probe_ring", &lib.get_probe_ring) &&
-	       find(handle, "io_uring_free_probe", &lib.free_probe) &&
-	       find(handle, "io_uring_submit_and_wait", &lib.submit_and_wait) &&
-	       find(handle, "io_uring_peek_batch_cqe", &lib.peek_batch_cqe) &&
-	       find(handle, "io_uring_submit", &lib.submit);
+	return find_symbol(handle, "io_uring_queue_init_params", &lib.queue_init_params) &&
+	       find_symbol(handle, "io_uring_queue_exit", &lib.queue_exit) &&
+	       find_symbol(handle, "io_uring_get_probe_ring", &lib.get_probe_ring) &&
+	       find_symbol(handle, "io_uring_free_probe", &lib.free_probe) &&
+	       find_symbol(handle, "io_uring_submit_and_wait", &lib.submit_and_wait) &&
+	       find_symbol(handle, "io_uring_peek_batch_cqe", &lib.peek_batch_cqe) &&
+	       find_symbol(handle, "io_uring_submit", &lib.submit);
 }
 
-/* What may be there another time. */
-static const int passing[] = { EMFILE, ENFILE, ENOMEM, EAGAIN };
+/* Errors for want of a resource: a later attempt may succeed. */
+static const int transient[] = { EMFILE, ENFILE, ENOMEM, EAGAIN };
 
-static bool passes(int err)
+static bool is_transient(int err)
 {
-	for (size_t i = 0; i < sizeof(passing) / sizeof(passing[0]); i++)
-		if (err == -passing[i])
+	for (size_t i = 0; i < sizeof(transient) / sizeof(transient[0]); i++)
+		if (err == -transient[i])
 			return true;
 	return false;
 }
 
-/* The loader has no codes: it has a text, with the system's words in it. */
-static int why_not_loaded(void)
+/* -errno of the last dlopen.  The loader gives no code, only a text that contains strerror's. */
+static int load_error(void)
 {
 	const char *text = dlerror();
 
-	for (size_t i = 0; text && i < sizeof(passing) / sizeof(passing[0]); i++)
-		if (strstr(text, strerror(passing[i])))
-			return -passing[i];
+	for (size_t i = 0; text && i < sizeof(transient) / sizeof(transient[0]); i++)
+		if (strstr(text, strerror(transient[i])))
+			return -transient[i];
 	return -ELIBACC;
 }
 
-/* 0, or -errno: -ELIBACC if there is none.  It stays loaded. */
+/* Returns 0, or -errno: -ELIBACC if there is no liburing.  The library stays loaded. */
 static int load_library(void)
 {
 	if (lib.submit)
 		return 0;
-	if (!getauxval(AT_BASE)) /* a static program, and another libc would come with it */
+	if (!getauxval(AT_BASE)) /* a static program: dlopen would load a second libc */
 		return -ELIBACC;
 	void *handle = dlopen("liburing.so.2", RTLD_NOW | RTLD_LOCAL);
 
 	if (!handle)
-		return why_not_loaded();
-	return find_all(handle) ? 0 : -ELIBACC;
+		return load_error();
+	return find_symbols(handle) ? 0 : -ELIBACC;
 }
 
 /* --- reaping --- */
 
-static void complete(struct call *c, int result, struct glist *out)
+/* Step 2 of the reaper. */
+static void uring_complete(struct request *c, int result, struct glist *out)
 {
 	struct sudog *sg = c->sg;
 
-	ring.under_way--;
-	netpoll_unuse(c->pd); /* R2 */
+	ring.in_flight--;
+	netpoll_unuse(c->pd); /* URING-2 */
 	c->result = result;
 	c->done = true;
 	if (!sg)
 		return;
 	add_rlx(&sched.npollwait, -1u);
-	if (ld_rlx(&ring.state) == RING_ENDING) /* it will be dropped */
+	if (ld_rlx(&ring.state) == RING_ENDING) /* it will be killed */
 		return;
-	bool won = waiter_claim(sg->w, 0); /* R1: nobody else claims it */
+	bool won = waiter_claim(sg->w, 0); /* URING-1: no other thread claims it */
 
 	st_rel(&sg->queued, false); /* ORD(sudog.queued) */
 	if (won)
 		glist_claimed(out, sg);
 }
 
-static void reap_locked(struct glist *out)
+static void uring_reap_locked(struct glist *out)
 {
 	struct io_uring_cqe *cqe[BATCH];
 	unsigned n;
 
 	while ((n = lib.peek_batch_cqe(&ring.uring, cqe, BATCH))) {
 		for (unsigned i = 0; i < n; i++) {
-			struct call *c = io_uring_cqe_get_data(cqe[i]);
+			struct request *c = io_uring_cqe_get_data(cqe[i]);
 
 			if (c)
-				complete(c, cqe[i]->res, out);
+				uring_complete(c, cqe[i]->res, out);
 		}
 		io_uring_cq_advance(&ring.uring, n);
 	}
 }
 
-/* From the poller. */
-static void reap(struct glist *out)
+/* The poller's callback: the ring's fd is readable. */
+static void uring_reap(struct glist *out)
 {
 	lock(&ring.lock, LR_URING);
 	if (ld_rlx(&ring.state) == RING_ON)
-		reap_locked(out);
+		uring_reap_locked(out);
 	unlock(&ring.lock, LR_URING);
 }
 
 /* --- setting up --- */
 
-static bool can_all(void)
+/* True if the kernel supports the operations that are used. */
+static bool supports_all(void)
 {
 	struct io_uring_probe *probe = lib.get_probe_ring(&ring.uring);
 	bool can = probe && io_uring_opcode_supported(probe, IORING_OP_READ) &&
@@ -159,7 +171,7 @@ static bool can_all(void)
 	return can;
 }
 
-/* 0, or -errno. */
+/* Returns 0 or -errno. */
 static int set_up_ring(void)
 {
 	struct io_uring_params p = { .flags = IORING_SETUP_CQSIZE, .cq_entries = COMPLETIONS };
@@ -171,23 +183,24 @@ static int set_up_ring(void)
 		return err;
 	ring.uring.ring_fd = ring.uring.enter_ring_fd = os_fd_raise(ring.uring.ring_fd);
 	if (!(p.features & IORING_FEAT_NODROP) || !(p.features & IORING_FEAT_SUBMIT_STABLE) ||
-	    !can_all())
+	    !supports_all())
 		err = -ENOSYS;
 	else
-		err = netpoll_watch(ring.uring.ring_fd, reap);
+		err = netpoll_watch(ring.uring.ring_fd, uring_reap);
 	if (err)
 		lib.queue_exit(&ring.uring);
 	return err;
 }
 
-static void *set_up(void *unused)
+/* Thread function: set the ring up and store ring.state. */
+static void *uring_set_up(void *unused)
 {
 	int err = sched.options.debug & DEBUG_nouring ? -ECANCELED : set_up_ring();
 
 	(void)unused;
 	if (!err)
 		st_rel(&ring.state, RING_ON); /* ORD(uring.state) */
-	else if (!passes(err))
+	else if (!is_transient(err))
 		st_rlx(&ring.state, RING_REFUSED);
 	if (err && sched.options.debug & DEBUG_uring)
 		fprintf(stderr, "gmp: no io_uring (%s): calls on files are blocking code\n",
@@ -195,13 +208,14 @@ static void *set_up(void *unused)
 	return NULL;
 }
 
-/* Once in a run.  On a thread of its own: the green thread's stack may be too small for the loader. */
+/* On an OS thread of its own: the stack of the G may be too small for the loader. */
 static noinline void set_up_once(void)
 {
 	pthread_t thread;
 
 	lock(&ring.lock, LR_URING);
-	if (ld_rlx(&ring.state) == RING_NONE && !os_thread_start(&thread, set_up, NULL, STACK))
+	if (ld_rlx(&ring.state) == RING_NONE &&
+	    !os_thread_start(&thread, uring_set_up, NULL, STACK))
 		pthread_join(thread, NULL);
 	unlock(&ring.lock, LR_URING);
 }
@@ -217,7 +231,7 @@ bool uring_on(void)
 
 /* --- a call --- */
 
-static void fill(struct io_uring_sqe *sqe, int fd, const struct uring_op *op)
+static void uring_fill(struct io_uring_sqe *sqe, int fd, const struct uring_op *op)
 {
 	switch (op->kind) {
 	case URING_READ:
@@ -230,14 +244,14 @@ static void fill(struct io_uring_sqe *sqe, int fd, const struct uring_op *op)
 	}
 }
 
-/* R3 */
-static bool submit(struct call *c, const struct uring_op *op)
+/* URING-3.  Returns false if the kernel has not accepted the entry.  Under ring.lock. */
+static bool uring_submit(struct request *c, const struct uring_op *op)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring.uring);
 
 	if (!sqe)
 		return false;
-	fill(sqe, c->pd->fd, op);
+	uring_fill(sqe, c->pd->fd, op);
 	io_uring_sqe_set_data(sqe, c);
 	lib.submit(&ring.uring);
 	if (io_uring_sq_ready(&ring.uring)) {
@@ -245,18 +259,19 @@ static bool submit(struct call *c, const struct uring_op *op)
 		io_uring_sqe_set_data(sqe, NULL);
 		return false;
 	}
-	ring.under_way++;
+	ring.in_flight++;
 	return true;
 }
 
-static void commit_unlock(void *arg)
+/* Commit step of the wait. */
+static void uring_commit_unlock(void *arg)
 {
 	(void)arg;
 	unlock(&ring.lock, LR_URING);
 }
 
-/* Step 4, under the lock, which it gives back. */
-static void wait_for(struct call *c)
+/* Step 4 of the caller.  ring.lock is held; this drops it. */
+static void wait_completion(struct request *c)
 {
 	struct sudog *sg = self_sudog(NULL);
 
@@ -264,31 +279,33 @@ static void wait_for(struct call *c)
 	st_rlx(&sg->queued, true);
 	c->sg = sg;
 	netpoll_add_waiter();
-	wait_on(sg->w, WAIT_FILE | UNCANCELLABLE, NULL, commit_unlock, NULL, NEVER);
+	wait_on(sg->w, WAIT_FILE | UNCANCELLABLE, NULL, uring_commit_unlock,
+		NULL, NEVER);
 }
 
-/* Steps 2 to 4. */
-static bool make(struct call *c, const struct uring_op *op)
+/* Steps 2 to 4 of the caller.  Returns false if the entry was not accepted. */
+static bool submit_and_wait(struct request *c, const struct uring_op *op)
 {
 	struct glist out = { 0 };
 
 	lock(&ring.lock, LR_URING);
-	bool taken = submit(c, op);
+	bool accepted = uring_submit(c, op);
 
-	reap_locked(&out);
-	if (out.head || out.external) { /* they need not wait for us to wait */
+	uring_reap_locked(&out);
+	if (out.head || out.external) { /* ready them before this G parks */
 		unlock(&ring.lock, LR_URING);
 		ready_list(&out);
 		lock(&ring.lock, LR_URING);
 	}
-	if (taken && !c->done)
-		wait_for(c);
+	if (accepted && !c->done)
+		wait_completion(c);
 	else
 		unlock(&ring.lock, LR_URING);
-	return taken;
+	return accepted;
 }
 
-static bool says_less(int result)
+/* URING-5: the system call itself would have a better result. */
+static bool needs_fallback(int result)
 {
 	return result == -EAGAIN || result == -EINTR || result == -ECANCELED ||
 	       result == -EOPNOTSUPP;
@@ -296,17 +313,17 @@ static bool says_less(int result)
 
 ssize_t uring_call(struct polldesc *pd, const struct uring_op *op)
 {
-	struct call c = { .pd = pd };
+	struct request c = { .pd = pd };
 
 	if (!netpoll_use(pd))
 		return -EBADF;
-	if (!make(&c, op)) {
+	if (!submit_and_wait(&c, op)) {
 		netpoll_unuse(pd);
 		return -EAGAIN;
 	}
 	if (op->kind == URING_READ && c.result > 0)
 		san_filled(op->buf, (size_t)c.result);
-	return says_less(c.result) ? -EAGAIN : c.result; /* R5 */
+	return needs_fallback(c.result) ? -EAGAIN : c.result; /* URING-5 */
 }
 
 /* --- the end --- */
@@ -318,7 +335,7 @@ void uring_fini(void)
 	lock(&ring.lock, LR_URING);
 	if (ld_rlx(&ring.state) == RING_ON) {
 		st_rlx(&ring.state, RING_ENDING);
-		for (reap_locked(&out); ring.under_way; reap_locked(&out))
+		for (uring_reap_locked(&out); ring.in_flight; uring_reap_locked(&out))
 			lib.submit_and_wait(&ring.uring, 1);
 		lib.queue_exit(&ring.uring);
 	}

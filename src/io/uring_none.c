@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How does a green thread wait for a disk, where there was no liburing to build with?  In blocking code
- * (sys/file.c). */
+/* Build without liburing: file calls are blocking sections (sys/file.c). */
 #include "io/uring.h"
 
 #include <errno.h>

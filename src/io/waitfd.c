@@ -1,46 +1,53 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gmp_fd_wait: waits for readiness alone; another library reads and writes.
+ * gmp_fd_wait: waits for readiness only; another library reads and writes the fd.
  *
- *   1 count the events of each side (N2)     5 else a sudog into the queue of each side, and park
- *   2 ask the kernel: poll(2), without       6 woken: dequeue the sudogs that are still queued;
- *     waiting                                  after an event, the call has that side's turn (N3)
- *   3 ready: pass the turn on, return        7 from the start
- *   4 compare the file with the registered one (N8)
+ *   1 read the counts of events (NETPOLL-2)
+ *   2 poll the kernel: poll(2) without timeout
+ *   3 ready: pass the token on, return
+ *   4 compare the file with the registered one (NETPOLL-8)
+ *   5 enqueue a sudog at each side, and park
+ *   6 woken: dequeue the sudogs that are still queued; after an event, the call has the token of
+ *     that side
+ *   7 from 1
  *
- * It asks before each wait, so it goes by levels although the poller goes by edges, and whoever else
- * reads the descriptor meanwhile does no harm.
+ * The call polls the kernel before each wait.  So it is level-triggered although the poller is
+ * edge-triggered, and other readers of the fd do no harm.
  *
- * Another library may close the number and open it again, as libpq does from one host to the next.  The
+ * Another library may close the fd and open it again, as libpq does from one host to the next.  The
  * kernel drops the registration with the close, without an event:
  *
- *   the waiter                                      the library
- *    1 lock pd                                       1 close(fd): the kernel forgets the registration
- *    2 EPOLL_CTL_ADD with the next seq               2 socket(), dup2(): fd is another file
+ *   waiter                                       library
+ *    1 lock pd                                    1 close(fd): the kernel drops the registration
+ *    2 EPOLL_CTL_ADD with the next seq            2 socket(), dup2(): fd is another file
  *      EEXIST: the file is registered: 3
- *      0: it was not, and is now: cancel the         a waiter of before
- *         waiters of the former file, unlock,          is woken with -ECANCELED by the 2 of a later
- *         begin again                                  waiter, by an adoption, or by sysmon within
- *    3 enqueue, unlock, park                           a second (netpoll/check.c)
+ *      0: it was not, and is now: cancel the      waiter from before
+ *         waiters of the former file, unlock,      is woken with -ECANCELED by step 2 of a later
+ *         from the start                           waiter, by an adoption, or by sysmon within a
+ *    3 enqueue, unlock, park                       second (netpoll/check.c)
  *
- * The library works in the caller's green thread, or in another that waits for the caller: between 2 and 3
- * nothing closes the number that is not misuse, and sysmon ends such a wait, too.
+ * The library runs in the caller's G, or in a G that waits for the caller.  So between
+ * steps 2 and 3 only misuse closes the fd, and sysmon ends such a wait, too.
  *
  * Verified by model/reopen.pml.
  *
- * Cost: one epoll_ctl for each wait that parks, about 0.3 us where a poll(2) is 0.4 us; nothing where the
- * descriptor is ready.  Reads and writes do not pay for it.
- * Rejected: EPOLL_CTL_MOD (0.5 us, and it reports a writable socket each time that a reader waits);
- * comparing inode numbers (fstat costs as much, and the registration is gone also when dup2() has brought
- * the same file back).
+ * Cost: one epoll_ctl per wait that parks, about 0.3 us where a poll(2) is 0.4 us; none if the fd
+ * is ready.  Reads and writes do not pay for it.
+ *
+ * Rejected
+ *   EPOLL_CTL_MOD: 0.5 us, and it reports a writable socket each time that a reader waits.
+ *   Comparing inode numbers: fstat costs as much, and the registration is also gone after dup2()
+ *   has brought the same file back.
  *
  * Invariants
- *  I1 Both sudogs have one waiter, so one claim wins, and the sudog that it was won by is `chosen`;
- *     a side that finds the other's winner goes to its next waiter.
- *  I2 The second sudog lies on the caller's stack; both have left their queues, under pd->lock,
- *     before the call goes on.
- *  I3 Readiness is not used up: who has the turn and found the side ready passes it on.
- *  I4 A wait parks only on a registration that was the file's, under pd->lock, when it was enqueued.
+ *   WAITFD-1  Both sudogs have one waiter, so one claim wins; the sudog that was claimed is
+ *             `chosen`.  A side whose claim fails continues with its next waiter.
+ *   WAITFD-2  The second sudog lies on the caller's stack.  Both are dequeued, under pd->lock,
+ *             before the call continues.
+ *   WAITFD-3  Readiness is not consumed: a call that has the token and reads the side as ready
+ *             passes the token on.
+ *   WAITFD-4  A wait parks only if the registration was that of the present file when it was
+ *             enqueued, under pd->lock.
  */
 #include <errno.h>
 #include <poll.h>
@@ -49,20 +56,20 @@
 #include "netpoll/owner.h"
 #include "park.h"
 
-struct ready_wait {
+struct waitfd {
 	struct polldesc *pd;
 	uint32_t seq;
 	unsigned sides; /* a mask */
 	uint32_t seen[2];
-	int turn;    /* the side whose turn it has, or -1 */
-	bool parked; /* it has waited for this registration */
+	int token;   /* the side whose token the call has; -1: none */
+	bool parked; /* the call has parked on this registration */
 	struct external f;
 	struct sudog second;
 	struct sudog *sg[2]; /* by side */
 };
 
-/* What of the sides is ready: a mask, 0, or -EBADF. */
-static int ask_kernel(int fd, unsigned sides)
+/* Returns the mask of the sides that are ready, or -EBADF. */
+static int poll_sides(int fd, unsigned sides)
 {
 	struct pollfd p = { .fd = fd };
 
@@ -76,7 +83,7 @@ static int ask_kernel(int fd, unsigned sides)
 	unsigned ready = 0;
 
 	if (p.revents & POLLNVAL)
-		return -EBADF; /* closed behind our back */
+		return -EBADF; /* closed by a plain close() */
 	if (p.revents & (POLLIN | POLLRDHUP | POLLHUP | POLLERR))
 		ready |= GMP_READ;
 	if (p.revents & (POLLOUT | POLLHUP | POLLERR))
@@ -88,7 +95,8 @@ static int ask_kernel(int fd, unsigned sides)
 	for (int i = 0; i < 2; i++)                                                                \
 		if ((sides)&1u << i)
 
-static void leave_both(struct ready_wait *rw)
+/* WAITFD-2 */
+static void dequeue_both(struct waitfd *rw)
 {
 	lock(&rw->pd->lock, LR_POLLDESC);
 	FOR_SIDES(i, rw->sides)
@@ -99,18 +107,20 @@ static void leave_both(struct ready_wait *rw)
 	unlock(&rw->pd->lock, LR_POLLDESC);
 }
 
-static void ready_unwait(struct waiter *w)
+/* Undo a wait that was cancelled, has timed out or is killed at shutdown. */
+static void waitfd_unwait(struct waiter *w)
 {
-	leave_both(waiter_sudog(w)->elem);
+	dequeue_both(waiter_sudog(w)->elem);
 }
 
-static void commit_unlock(void *pd)
+/* Commit step of the wait. */
+static void waitfd_commit_unlock(void *pd)
 {
 	unlock(&((struct polldesc *)pd)->lock, LR_POLLDESC);
 }
 
-/* Under pd->lock: nothing has happened since step 1. */
-static bool unchanged(struct ready_wait *rw)
+/* True if no event has come and no deadline expired since step 1.  Under pd->lock. */
+static bool unchanged(struct waitfd *rw)
 {
 	FOR_SIDES(i, rw->sides)
 	{
@@ -120,15 +130,16 @@ static bool unchanged(struct ready_wait *rw)
 	return true;
 }
 
-static int done(struct ready_wait *rw, int result)
+/* End the call with result; pass the token on (WAITFD-3). */
+static int waitfd_finish(struct waitfd *rw, int result)
 {
-	if (rw->turn >= 0)
-		fd_pass_turn(rw->pd, rw->turn);
+	if (rw->token >= 0)
+		fd_pass_token(rw->pd, rw->token);
 	return result;
 }
 
-/* OWNER-4: for the threads of the connection that had the number before. */
-static int make_room(struct polldesc *pd)
+/* OWNER-4: allocate room to remember the threads of the former connection. */
+static int make_owner_room(struct polldesc *pd)
 {
 	int err = owner_lock(pd);
 
@@ -137,35 +148,43 @@ static int make_room(struct polldesc *pd)
 	return err;
 }
 
-/* Step 4, with pd->lock held.  False: the file is the registered one.  True: the lock has been dropped, and
- * *result is what the call returns; 0: it begins again, with the file that is registered now. */
-static noinline bool moved_slow(struct ready_wait *rw, int renewed, struct glist *out, int *result)
+/* Slow path of is_reopened: the file is not the registered one. */
+static noinline bool is_reopened_slow(struct waitfd *rw, int renewed, struct glist *out,
+				      int *result)
 {
 	struct polldesc *pd = rw->pd;
 
 	if (renewed > 0) {
 		rw->seq = ld_rlx(&pd->seq);
-		rw->turn = -1; /* it was the former file's */
+		rw->token = -1; /* it was that of the former file */
 	}
 	unlock(&pd->lock, LR_POLLDESC);
 	ready_list(out);
 	if (renewed == NEEDS_ROOM)
-		renewed = make_room(pd);
-	*result = renewed >= 0 || renewed == -EPERM ? 0 : done(rw, renewed);
+		renewed = make_owner_room(pd);
+	*result = renewed >= 0 || renewed == -EPERM ? 0 : waitfd_finish(rw, renewed);
 	return true;
 }
 
-static bool moved(struct ready_wait *rw, int *result)
+/*
+ * Step 4, with pd->lock held.  Returns false if the file is the registered one.  Otherwise drops
+ * the lock and returns true; *result is the result of the call, or 0: from 1, with the file that is
+ * registered now.
+ */
+static bool is_reopened(struct waitfd *rw, int *result)
 {
 	struct glist out = { 0 };
 	int renewed = netpoll_renew(rw->pd, &out);
 
-	return unlikely(renewed) ? moved_slow(rw, renewed, &out, result) : false;
+	return unlikely(renewed) ? is_reopened_slow(rw, renewed, &out, result) : false;
 }
 
-/* True: the registration is another one, but of the same adoption, and the call has not waited for the former
- * one.  So it is as good as begun after the netpoll_renew of another call. */
-static bool follow(struct ready_wait *rw)
+/*
+ * Continue with the present registration if it belongs to the same adoption and the call has not
+ * parked on the former one: the call counts as begun after the netpoll_renew of another one.
+ * Returns false if that does not hold.
+ */
+static bool follow_renewal(struct waitfd *rw)
 {
 	uint32_t seq = ld_rlx(&rw->pd->seq);
 
@@ -180,8 +199,8 @@ static const unsigned side_reasons[] = {
 	[GMP_READ] = WAIT_READ, [GMP_WRITE] = WAIT_WRITE, [GMP_READ | GMP_WRITE] = WAIT_READ_WRITE
 };
 
-/* Steps 5 and 6: 0, or an error. */
-static int wait_both(struct ready_wait *rw, int64_t deadline)
+/* Steps 4 to 6.  Returns 0 or an error. */
+static int wait_both(struct waitfd *rw, int64_t deadline)
 {
 	struct polldesc *pd = rw->pd;
 	int result;
@@ -189,9 +208,9 @@ static int wait_both(struct ready_wait *rw, int64_t deadline)
 	lock(&pd->lock, LR_POLLDESC);
 	if (!fd_same(pd, rw->seq) || !unchanged(rw)) {
 		unlock(&pd->lock, LR_POLLDESC);
-		return 0; /* the next round finds out */
+		return 0; /* from 1 */
 	}
-	if (unlikely(moved(rw, &result)))
+	if (unlikely(is_reopened(rw, &result)))
 		return result;
 	struct sudog *first = self_sudog(&rw->f), *sg = first;
 
@@ -202,28 +221,29 @@ static int wait_both(struct ready_wait *rw, int64_t deadline)
 	{
 		sg->chosen = false;
 		rw->sg[i] = sg;
-		if (rw->turn == i)
-			st_rlx(&pd->side[i].turn, false);
-		netpoll_enqueue(&pd->side[i], sg, rw->turn == i);
+		if (rw->token == i)
+			st_rlx(&pd->side[i].token_out, false);
+		netpoll_enqueue(&pd->side[i], sg, rw->token == i);
 		sg = &rw->second;
 	}
-	rw->turn = -1;
+	rw->token = -1;
 	rw->parked = true;
-	result = wait_on(first->w, side_reasons[rw->sides], ready_unwait, commit_unlock, pd,
-			 deadline);
+	result = wait_on(first->w, side_reasons[rw->sides], waitfd_unwait,
+			 waitfd_commit_unlock, pd, deadline);
 
 	if (result)
-		return result; /* ready_unwait has */
-	leave_both(rw);
+		return result; /* waitfd_unwait has dequeued them */
+	dequeue_both(rw);
 	FOR_SIDES(i, rw->sides)
 	{
 		if (rw->sg[i]->chosen)
-			rw->turn = i;
+			rw->token = i;
 	}
 	return 0;
 }
 
-static int wait_ready(struct ready_wait *rw, int64_t deadline)
+/* The call: steps 1 to 7. */
+static int waitfd_call(struct waitfd *rw, int64_t deadline)
 {
 	struct polldesc *pd = rw->pd;
 
@@ -232,18 +252,18 @@ static int wait_ready(struct ready_wait *rw, int64_t deadline)
 		{
 			rw->seen[i] = ld_acq(&pd->side[i].events); /* ORD(pd.events) */
 			if (netpoll_late(&pd->side[i]))
-				return done(rw, fd_late(pd, i, false));
+				return waitfd_finish(rw, fd_expired(pd, i, false));
 		}
 		while (!fd_use(pd, rw->seq))
-			if (!follow(rw))
+			if (!follow_renewal(rw))
 				return fd_lost(pd, rw->seq);
-		int result = ask_kernel(pd->fd, rw->sides);
+		int result = poll_sides(pd->fd, rw->sides);
 
 		netpoll_unuse(pd);
 		if (!result)
 			result = too_late(deadline);
 		if (result)
-			return done(rw, result);
+			return waitfd_finish(rw, result);
 		result = wait_both(rw, deadline);
 		if (result)
 			return result == -ECANCELED ? fd_lost(pd, rw->seq) : result;
@@ -260,10 +280,10 @@ int gmp_fd_wait(int fd, int events, int64_t deadline)
 	int result = -EBADF;
 
 	if (pd) {
-		struct ready_wait rw = {
-			.pd = pd, .seq = ld_rlx(&pd->seq), .sides = (unsigned)events, .turn = -1
+		struct waitfd rw = {
+			.pd = pd, .seq = ld_rlx(&pd->seq), .sides = (unsigned)events, .token = -1
 		};
-		result = wait_ready(&rw, deadline);
+		result = waitfd_call(&rw, deadline);
 	}
 	rt_leave();
 	return result;

@@ -19,7 +19,7 @@ struct pollside {
 	uint32_t drained; /* (a) a short read at this count: nothing is left until the next */
 	struct sudog *head, *tail; /* under pd->lock; head also (a) for a look */
 	int64_t deadline;          /* (a) written under pd->lock; NEVER: none */
-	bool turn;                 /* (a) written under pd->lock: somebody woken is to try first */
+	bool token_out;            /* (a) written under pd->lock: somebody woken is to try first */
 	uint16_t user_generation;  /* under pd->lock: of the user, its lowest bits */
 	uint32_t
 		user; /* under pd->lock: token of the green thread that parked last; 0: none (netpoll/owner.c) */
@@ -77,7 +77,7 @@ struct polldesc {
 	uint64_t
 		file; /* (a) constant while open: it cannot be polled, and is that file; 0: it can */
 	struct pollside side[2];
-	gmp_mutex whole; /* held by a write_all, so that two do not interleave */
+	gmp_mutex write_all_lock; /* held by a write_all, so that two do not interleave */
 	struct timer timer[2];
 	int64_t armed[2]; /* under lock: for when that timer is in a heap; NEVER: it is in none */
 	/* what plain close() calls left behind; under lock */

@@ -2,15 +2,18 @@
 /*
  * Barrier: n threads wait until all n have arrived, then one call returns 1 and the others 0.
  *
- * Invariants, under the bucket lock
- *  R1 The queue holds exactly the waiters that have arrived; `arrived` is its length.
- *  R2 The n-th arrival first holds every queued waiter (waiter_hold), so that none can be cancelled and
- *     none can time out during the release.  A waiter that was claimed before, with -ECANCELED or
- *     -ETIMEDOUT, is dequeued and not counted; the barrier then does not trip, and the caller waits like
- *     any other.  Only with n - 1 waiters held does the caller claim them all.
- *  R3 A wait that ends by cancellation or at its deadline takes its arrival back: in barrier_unwait, or
- *     when R2 dequeues its waiter.  A call whose deadline has passed before it has to wait never
- *     arrives.
+ * State: `n` is constant, `arrived` is the number of queued waiters, written under the bucket lock.
+ *
+ * Invariants, all under the bucket lock
+ *   BARRIER-1  The queue holds exactly the waiters that have arrived; `arrived` is its length.
+ *   BARRIER-2  The n-th arrival first holds every queued waiter (waiter_hold), so that none can be
+ *              cancelled and none can time out during the release.  A waiter that was claimed
+ *              before, with -ECANCELED or -ETIMEDOUT, is dequeued and not counted; the barrier then
+ *              does not trip, and the caller waits like any other.  Only with n - 1 waiters held
+ *              does the caller claim them all.
+ *   BARRIER-3  A wait that ends by cancellation or timeout takes its arrival back: in
+ *              barrier_unwait, or when BARRIER-2 dequeues its waiter.  A call whose deadline has
+ *              passed before it has to wait never arrives.
  */
 #include <errno.h>
 
@@ -18,11 +21,12 @@
 #include "mode/chaos.h"
 #include "parkinglot.h"
 
+/* Take back the arrival of a waiter that was cancelled, has timed out or is killed at shutdown. */
 static void barrier_unwait(struct waiter *w)
 {
 	struct sudog *sg = waiter_sudog(w);
 
-	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): R2, or it fell */
+	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): BARRIER-2, or tripped */
 		return;
 	gmp_barrier *x = (gmp_barrier *)(uintptr_t)sg->key;
 	struct bucket *b = lot_lock(x);
@@ -34,37 +38,43 @@ static void barrier_unwait(struct waiter *w)
 	lot_unlock(b);
 }
 
-static bool hold(struct waiter *w)
+/*
+ * Hold w so that it can be neither cancelled nor woken.  Spins while another thread inspects it,
+ * for microseconds.  Returns false if it was already claimed.
+ */
+static bool barrier_hold(struct waiter *w)
 {
 	uint32_t state;
 
 	while ((state = waiter_hold(w)) == WAITER_BUSY)
-		cpu_relax(); /* another looks at it: microseconds */
+		cpu_relax();
 	return state == WAITER_ARMED;
 }
 
-/* R2: how many of those who wait are held now, and still in the queue. */
-static uint32_t hold_all(struct bucket *b, gmp_barrier *x)
+/* BARRIER-2: hold each waiter, or dequeue it if it was claimed.  Returns the number held. */
+static uint32_t barrier_hold_all(struct bucket *b, gmp_barrier *x)
 {
 	uint32_t held = 0;
 
 	for (struct sudog *sg = lot_first(b, x), *next; sg; sg = next) {
 		next = sg->next;
-		if (hold(sg->w))
+		if (barrier_hold(sg->w))
 			held++;
 		else
-			lot_dequeue(b, sg); /* W5: it has been claimed otherwise */
+			lot_dequeue(b, sg); /* claimed with -ECANCELED or -ETIMEDOUT */
 	}
 	return held;
 }
 
-static void release_all(struct bucket *b, gmp_barrier *x)
+/* Let go of all waiters held by barrier_hold_all. */
+static void barrier_release_all(struct bucket *b, gmp_barrier *x)
 {
 	for (struct sudog *sg = lot_first(b, x); sg; sg = sg->next)
 		waiter_release(sg->w);
 }
 
-static void fall(struct bucket *b, gmp_barrier *x, struct glist *out)
+/* Claim and dequeue all waiters, which are held, and append them to out. */
+static void barrier_trip(struct bucket *b, gmp_barrier *x, struct glist *out)
 {
 	struct sudog *sg;
 
@@ -85,14 +95,14 @@ int gmp_barrier_wait_until(gmp_barrier *x, int64_t deadline)
 	struct bucket *b = lot_lock(x);
 
 	if (x->arrived + 1 >= x->n) {
-		st_rlx(&x->arrived, hold_all(b, x));
+		st_rlx(&x->arrived, barrier_hold_all(b, x));
 		if (x->arrived + 1 >= x->n) {
-			fall(b, x, &out);
+			barrier_trip(b, x, &out);
 			lot_unlock(b);
 			ready_list(&out);
 			return 1;
 		}
-		release_all(b, x);
+		barrier_release_all(b, x);
 	}
 	if (late) {
 		lot_unlock(b);

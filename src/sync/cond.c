@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Condition variable: a FIFO queue in the parking table, and a word that says whether it has waiters.
+ * Condition variable: FIFO queue in the parking table, and a word that says whether it is empty.
  *
- *  the waiter                                      the signaller
- *   1 lock the bucket; enqueue; waiters = 1         1 waiters == 0? then there is nothing to do
- *   2 wait_on: armed                                2 lock the bucket; claim the first (all);
- *   3 commit: unlock the bucket, then the mutex       waiters = (a waiter is left)
- *   4 resumed: lock the mutex again, in any case    3 unlock, ready
+ * State word `waiters`: 0 or 1, written under the bucket lock.  May be 1 although no waiter is
+ * queued (the waiter timed out or was cancelled); must be 1 if one is.
+ *
+ *   waiter                                          signaller
+ *    1 lock the bucket; enqueue; waiters = 1         1 waiters == 0?  nothing to do
+ *    2 wait_on: armed                                2 lock the bucket; claim the first waiter (all
+ *    3 commit: unlock the bucket, then the mutex       waiters); waiters = a waiter is left
+ *    4 resumed: lock the mutex, whatever the result  3 unlock the bucket, ready
  *
  * Invariants
- *  V1 The mutex is unlocked after the waiter is enqueued and armed.  So a thread that changes the condition
- *     under the mutex and signals after that finds the waiter.
- *  V2 A signal is consumed by exactly one claim: if the first waiter has timed out or was cancelled, the
- *     signal goes to the next.  No waiter wakes without a claim: there are no spurious wakeups.
- *  V3 Step 3 reads what it needs from the waiter's stack before it unlocks: the waiter may have been
- *     cancelled already, but then it has to leave the queue, under the bucket's lock.
+ *   COND-1  The mutex is unlocked after the waiter is enqueued and armed.  So a thread that changes
+ *           the condition under the mutex and signals after that finds the waiter.
+ *   COND-2  A signal is consumed by exactly one claim.  If the first waiter has timed out or was
+ *           cancelled, the signal goes to the next one.  No waiter returns 0 without a claim: there
+ *           are no spurious wakeups.
+ *   COND-3  Step 3 copies what it needs from the waiter's stack before it unlocks the bucket.  A
+ *           waiter that is cancelled before that dequeues itself under the bucket lock, so its
+ *           stack is valid until then.
  */
 #include <errno.h>
 
@@ -25,14 +30,15 @@
 #include "sync/mutex.h"
 #include "sync/sync.h"
 
-struct release {
+struct cond_release {
 	struct bucket *b;
 	gmp_mutex *m;
 };
 
-static void commit_release(void *arg)
+/* Commit step of the wait: runs on g0 for a G. */
+static void cond_commit(void *arg)
 {
-	struct release r = *(struct release *)arg; /* V3 */
+	struct cond_release r = *(struct cond_release *)arg; /* COND-3 */
 
 	lot_unlock(r.b);
 	gmp_mutex_unlock(r.m);
@@ -42,10 +48,12 @@ int gmp_cond_wait_until(gmp_cond *c, gmp_mutex *m, int64_t deadline)
 {
 	chaos_point();
 	struct external f;
-	struct release r = { .m = m };
+	struct cond_release r = { .m = m };
 
 	if (unlikely(!(ld_rlx(&m->state) & MUTEX_LOCKED)))
-		gmp__fatal("wait on a condition variable with an unlocked mutex");
+		gmp__fatal("wait on condition variable %p with an unlocked mutex %p (lock it "
+			   "before the wait)",
+			   (void *)c, (void *)m);
 	int result = too_late(deadline);
 
 	if (result)
@@ -55,7 +63,7 @@ int gmp_cond_wait_until(gmp_cond *c, gmp_mutex *m, int64_t deadline)
 
 	lot_enqueue(r.b, c, sg, false);
 	st_rlx(&c->waiters, 1);
-	result = wait_on(sg->w, WAIT_COND, lot_unwait, commit_release, &r, deadline);
+	result = wait_on(sg->w, WAIT_COND, lot_unwait, cond_commit, &r, deadline);
 	gmp_mutex_lock(m);
 	return result;
 }
@@ -66,7 +74,8 @@ int gmp_cond_wait(gmp_cond *c, gmp_mutex *m)
 	return gmp_cond_wait_until(c, m, NEVER);
 }
 
-static noinline void wake(gmp_cond *c, bool all)
+/* Steps 2 and 3 of a signaller. */
+static noinline void cond_wake(gmp_cond *c, bool all)
 {
 	struct glist out = { 0 };
 	struct bucket *b = lot_lock(c);
@@ -83,13 +92,13 @@ static noinline void wake(gmp_cond *c, bool all)
 int gmp_cond_signal(gmp_cond *c)
 {
 	if (ld_rlx(&c->waiters))
-		wake(c, false);
+		cond_wake(c, false);
 	return 0;
 }
 
 int gmp_cond_broadcast(gmp_cond *c)
 {
 	if (ld_rlx(&c->waiters))
-		wake(c, true);
+		cond_wake(c, true);
 	return 0;
 }

@@ -2,18 +2,25 @@
 /*
  * Sharded one-time event: thousands of selects wait for it without contention at one lock.
  *
- * The event is the close of a channel, so select needs no addition.  Each P has a channel of its own,
- * created at the first call of gmp_done_chan on it, so that watchers on different Ps lock different channels.
+ * The event is the close of a channel, so select needs no case of its own.  Each P has its own
+ * channel, created at the first gmp_done_chan on it, so that watchers on different Ps lock
+ * different channels.
  *
  *   done ──> set
- *            shard[0] ──> channel: watchers of Ps 0, 64, ..., and external threads
- *            shard[1] ──> channel: watchers of Ps 1, 65, ...
+ *            shard[0] ──> channel: watchers on Ps 0, 64, ..., and external threads
+ *            shard[1] ──> channel: watchers on Ps 1, 65, ...
+ *
+ * State word `set`
+ *   UNSET    the event has not happened
+ *   SETTING  it has happened; gmp_done_set still closes the shards.  Set under the lock.
+ *   SET      gmp_done_set does not access the object any more.  Set without the lock; final.
  *
  * Invariants
- *  DN1 A shard is created, and `set` becomes SETTING, under the lock.  So each shard is closed by
- *      gmp_done_set, or would be created after it: then gmp_done_chan returns shard 0 instead.
- *  DN2 Shard 0 always exists.
- *  DN3 gmp_done_free waits until gmp_done_set has left the object (SET).
+ *   DONE-1  A shard is created, and `set` becomes SETTING, under the lock.  So each shard is either
+ *           closed by gmp_done_set or would be created after it; gmp_done_chan then returns shard 0
+ *           instead.
+ *   DONE-2  Shard 0 always exists.
+ *   DONE-3  Lifetime: gmp_done_free waits until `set` is UNSET or SET.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,12 +33,12 @@
 #include "types.h"
 
 enum { SHARDS = 64 };
-enum { UNSET, SETTING, SET };
+enum done_state { UNSET = 0, SETTING = 1, SET = 2 };
 
 struct gmp_done {
 	struct lock lock;
 	uint32_t kind;           /* enum object_kind */
-	uint32_t set;            /* (a) UNSET -> SETTING -> SET */
+	uint32_t set;            /* (a) enum done_state */
 	gmp_chan *shard[SHARDS]; /* (a) set once, under the lock */
 };
 
@@ -79,14 +86,17 @@ void gmp_done_free(gmp_done *d)
 	object_free(d, sizeof(*d));
 }
 
-/* DN1.  The channel is made outside the lock, and may turn out not to be needed. */
+/*
+ * Create shard i (DONE-1).  The channel is created outside the lock and freed again if another
+ * thread was faster.  Returns shard 0 if the event has happened or there is no memory.
+ */
 static noinline gmp_chan *shard_slow(gmp_done *d, unsigned i)
 {
 	gmp_chan *made = ld_rlx(&d->set) == UNSET ? shard_new() : NULL, *c;
 
 	lock(&d->lock, LR_DONE);
 	c = d->shard[i];
-	if (!c && made && ld_rlx(&d->set) == UNSET) { /* SET is written outside */
+	if (!c && made && ld_rlx(&d->set) == UNSET) { /* SET is stored unlocked */
 		st_rel(&d->shard[i], made);           /* ORD(done.shard) */
 		c = made;
 	}
@@ -112,7 +122,7 @@ int gmp_done_set(gmp_done *d)
 	if (!d)
 		return -EINVAL;
 	lock(&d->lock, LR_DONE);
-	bool first = ld_rlx(&d->set) == UNSET; /* SET is written outside */
+	bool first = ld_rlx(&d->set) == UNSET; /* SET is stored unlocked */
 
 	if (first)
 		st_rel(&d->set, SETTING); /* ORD(done) */
@@ -122,7 +132,7 @@ int gmp_done_set(gmp_done *d)
 	for (int i = 0; i < SHARDS; i++)
 		if (d->shard[i])
 			gmp_chan_close(d->shard[i]);
-	st_rel(&d->set, SET); /* ORD(done): the last touch */
+	st_rel(&d->set, SET); /* ORD(done): the last access */
 	return 0;
 }
 

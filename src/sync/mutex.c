@@ -1,66 +1,64 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mutex: barging lock with a FIFO queue in the parking table, and paced hand-over against starvation.
+ * Mutex: barging lock, FIFO queue in the parking table, paced hand-over against starvation.
  *
- * The word: sync/mutex.h.  Beside it, for reports, the token of the owner.  The word of an rwmutex has readers
- * in it as well (rwmutex.c): lock and unlock by the bucket are the same for both; the fast unlock is not.
+ * State word: mutex.h.  Next to it, for reports, the token of the owner (sync.h).  The slow paths
+ * also serve the word of an rwmutex (rwmutex.c).  Unlock by a plain store, the fast path:
+ * mutex_unlock.c.
+ *
+ *   lock                                          unlock
+ *    1 the word is 0?  compare-and-swap LOCKED     1 the word is LOCKED alone?  clear it
+ *    2 spin a few times                            2 WOKEN is set, or no waiter is queued?  clear
+ *    3 lock the bucket; LOCKED is set?  set          LOCKED by compare-and-swap
+ *      PARKED, enqueue, park; otherwise from 1     3 otherwise lock the bucket; claim the first
+ *    4 woken: compete, from 1, and enqueue at        waiter
+ *      the front if another thread won             4 it is overdue?  leave LOCKED set: handed over;
+ *    5 handed over: the lock is owned                otherwise clear LOCKED, set WOKEN
  *
  * Invariants
- *  X1 PARKED is set under the bucket's lock, by a thread that finds LOCKED set; it is cleared under that
- *     lock too.  So unlock of a word with PARKED takes the bucket's lock, and no wakeup is lost.
- *  X2 Between the fast unlock, which needs the word to be LOCKED alone, and a lock there is nothing.
- *     Both read the word before they swap: WOKEN may stay set until the woken waiter has a P, and a
- *     compare-and-swap that expects the word without WOKEN would fail during all that time.
- *  X3 While LOCKED is set, only the holder, in unlock, changes it: under the bucket's lock if a waiter is
- *     queued, or by the plain store of X4.  Nor does WOKEN change then while the bucket is locked.
- *  X4 The plain store may clear bits that other threads have set since the read.  A thread that made such a
- *     store while there was a waiter finds that the bucket is not calm, and repairs the word.
- *
- * Unlock without a locked instruction, which would be half the cost of an uncontended lock and unlock
- *
- *   the holder                               a thread that enqueues itself, with the bucket locked
- *    1 the word is LOCKED, the bucket calm?   1 the bucket is not calm any more
- *    2 word = 0, a plain store                2 heavy fence (membarrier)              ORD(calm)
- *    3 light fence           ORD(calm)        3 LOCKED? then set PARKED, queue up
- *    4 the bucket still calm? done            4 unlock the bucket, sleep
- *    5 else lock the bucket; is there a waiter?
- *      locked anew: set PARKED; free: wake one
- *
- *   If the store comes before the fence, step 3 on the right sees it, or a newer lock.  If it comes
- *   after, so does the read of step 4.  A thread that locks after the store has seen all that the fence has
- *   made visible, so it unlocks by a locked instruction.  Lifetime: the mutex may be freed after step 2.  Its
- *   address only serves as a key, which no other kind of object uses; if there is a waiter at that address,
- *   a live mutex is there, this one or another.
+ *   MUTEX-1  PARKED is set under the bucket lock, by a compare-and-swap of a word with LOCKED or
+ *            WOKEN set, and cleared under it.  So unlock of a word with PARKED locks the bucket,
+ *            unless a woken waiter competes, and no wakeup is lost.
+ *   MUTEX-2  Lock and unlock read the word and compare-and-swap the value that they have read.
+ *            WOKEN may stay set until the woken waiter gets a P; a compare-and-swap that expects a
+ *            word without WOKEN would fail until then.
+ *   MUTEX-3  While LOCKED is set, only its owner clears it, in unlock, and WOKEN changes only under
+ *            the bucket lock.
+ *   MUTEX-4  Starvation: a waiter is overdue 1 ms after its lock call, but not before PACE_GREEN_NS
+ *            (PACE_THREAD_NS) have passed since the mutex was last handed over to a green
+ *            (external) thread.  mutex_dequeue passes the later of the two times on to each new
+ *            first waiter.
+ *   MUTEX-5  A green thread that is handed the lock is the next G of the unlocker's P.  An idle P
+ *            is woken as well, to steal it, in case the unlocker does not park soon or its OS
+ *            thread does not run.
  *
  * Fairness
- *   Normal mode: unlock frees the word and wakes the first waiter, which competes with running threads.
- *   They are on a CPU and mostly win, which is good for throughput.  A waiter that loses goes back to the
- *   front of the queue.
- *   Starvation: if the first waiter is overdue, unlock leaves the word LOCKED and hands the lock over.
- *  X5 A waiter is overdue 1 ms after its lock call, but not before PACE_GREEN_NS (PACE_THREAD_NS) have
- *     passed since the mutex was last handed over to a green (external) thread.  dequeue passes the later of
- *     the two times on to each new first waiter.
- *     Bound: with k waiters ahead of it a waiter has the lock at the latest 1 ms + k × pace after its
- *     call, rounded up k + 1 times to the next unlock.  An unlock does not count while WOKEN is set: until
- *     the woken waiter has run.
- *     The pace bounds the cost of hand-overs: each is two switches, and a wakeup by the kernel if the
- *     waiter is an external thread.  Where the lock is held for longer than the pace, every unlock hands
- *     over to the next overdue waiter.
+ *   Normal mode: unlock frees the word and wakes the first waiter, which competes with running
+ *   threads.  These are on a CPU and mostly win, which is good for throughput.  A waiter that loses
+ *   is enqueued at the front again.
+ *   Starvation mode: if the first waiter is overdue (MUTEX-4), unlock leaves LOCKED set and hands
+ *   the lock over.
+ *   Bound: with k waiters ahead of it, a waiter has the lock at the latest 1 ms + k * pace after
+ *   its call, rounded up k + 1 times to the next unlock.  An unlock does not count while WOKEN is
+ *   set, that is, until the woken waiter has run.
+ *   The pace bounds the cost of hand-overs.  Each is two switches, and a wakeup by the kernel if
+ *   the waiter is an external thread.  If the lock is held for longer than the pace, every unlock
+ *   hands over to the next overdue waiter.
  *
- *  X6 A green thread that is handed the lock is its P's next, and an idle P is woken to steal it, should the
- *     unlocker not wait soon or its thread not run.
+ * Measured (20,000 green threads, 2 million locks held for some ns, 2 Ps, ns per lock; medians of 9
+ * runs, of 27 next to two busy processes): idle machine 11 (Go 46), next to two busy processes 41
+ * (Go 41).
  *
- * Measured (20,000 green threads, 2 million locks held for some ns, 2 Ps, ns for each lock; medians of 9 runs,
- * beside two busy processes of 27): quiet 11 (Go 46), beside two busy processes 41 (Go 41).
  * Rejected
- *   A hand-over at each unlock while the first waiter is older than 1 ms: 330 to 610 ns for each lock, 890
- *   beside two busy processes.  Every G parks after one lock, so a queue of more than 1 ms never drains.
- *   Parking as soon as another waiter is parked, in place of spinning: 27 ns.  The lock comes free while the
- *   bucket is being locked, so the Ps contend for the bucket's lock as well.
- *   Spinning without STUCK: 12 ns, but 68 beside two busy processes: while the CPU of the owner runs
- *   another process, each G of the other P spins before it parks.
- *   A pace of 2 us: some 20 per cent slower; of 10, 50, 100 or 1000 us: no different from 20.
- *   A yield of the unlocker at each hand-over (Go): unlock would switch. Not measured.
+ *   A hand-over at each unlock while the first waiter is older than 1 ms: 330 to 610 ns per lock,
+ *   890 next to two busy processes.  Every G parks after one lock, so a queue longer than 1 ms
+ *   never drains.
+ *   Parking as soon as another waiter is parked, instead of spinning: 27 ns.  The lock becomes free
+ *   while the bucket is being locked, so the Ps contend for the bucket lock as well.
+ *   Spinning without STUCK: 12 ns, but 68 next to two busy processes.  While the CPU of the owner
+ *   runs another process, each G of the other P spins before it parks.
+ *   A pace of 2 us: about 20 per cent slower; of 10, 50, 100 or 1000 us: the same as 20.
+ *   A yield of the unlocker at each hand-over (Go): unlock would switch.  Not measured.
  */
 #include "sync/mutex.h"
 
@@ -75,16 +73,22 @@
 
 enum { LOCKED = MUTEX_LOCKED, PARKED = MUTEX_PARKED, WOKEN = MUTEX_WOKEN, STUCK = MUTEX_STUCK };
 enum { RPARKED = RW_RPARKED, DRAIN = RW_DRAIN, READER = RW_READER };
-enum { OF_HOLD = LOCKED | STUCK | DRAIN }; /* end with it */
+
+/* Bits that end with the hold. */
+enum { OF_HOLD = LOCKED | STUCK | DRAIN };
+
+/* A lock call spins at most SPINS times, for SPIN_PAUSES pause instructions each. */
 enum { SPINS = 4, SPIN_PAUSES = 30 };
-/* X5.  The pace is some hundred times the cost of a hand-over between green threads, and some ten times that
- * of waking a thread of the kernel's. */
+
+/* MUTEX-4.  The pace is about a hundred times the cost of a hand-over between green threads, and
+ * about ten times the cost of waking an OS thread. */
 enum { STARVING_NS = 1000000, PACE_GREEN_NS = 20000, PACE_THREAD_NS = 500000 };
 
-/* What a wait returns that was handed the lock. */
+/* Result of a wait that ended with the lock handed over. */
 enum { HANDED_OVER = -EALREADY };
 
-static bool take(gmp_mutex *m, uint32_t from, uint32_t to)
+/* Lock m by a compare-and-swap of its word; false if the word is not `from` any more. */
+static bool mutex_take(gmp_mutex *m, uint32_t from, uint32_t to)
 {
 	if (!cas_acq(&m->state, &from, to)) /* ORD(mutex): with the release in unlock */
 		return false;
@@ -92,16 +96,10 @@ static bool take(gmp_mutex *m, uint32_t from, uint32_t to)
 	return true;
 }
 
-/* K3, X4: a key that tells a mutex's queue from those of what may have its place in memory next. */
-static const void *queue_of(const gmp_mutex *m)
-{
-	return (const char *)m + MUTEX_KEY;
-}
-
-/* Under the bucket's lock. */
+/* PARKED if a waiter is queued, otherwise 0.  Under the bucket lock. */
 static uint32_t parked_bit(struct bucket *b, const gmp_mutex *m)
 {
-	return lot_first(b, queue_of(m)) ? PARKED : 0;
+	return lot_first(b, mutex_queue(m)) ? PARKED : 0;
 }
 
 bool mutex_spin(uint32_t s, int *spins)
@@ -114,8 +112,7 @@ bool mutex_spin(uint32_t s, int *spins)
 	return true;
 }
 
-/* Under the bucket's lock, after a waiter was claimed to compete: set WOKEN, and PARKED if others wait. */
-static void add_woken(struct bucket *b, gmp_mutex *m)
+void mutex_set_woken(struct bucket *b, gmp_mutex *m)
 {
 	uint32_t s = ld_rlx(&m->state), bits = WOKEN | parked_bit(b, m);
 
@@ -123,8 +120,11 @@ static void add_woken(struct bucket *b, gmp_mutex *m)
 		;
 }
 
-/* Set PARKED and queue up; false if the lock has come free meanwhile. */
-static bool enqueue(struct bucket *b, gmp_mutex *m, struct sudog *sg, bool woken)
+/*
+ * Set PARKED and enqueue sg, at the front if it was woken before.  Returns false if m is free.
+ * Under the bucket lock.
+ */
+static bool mutex_enqueue(struct bucket *b, gmp_mutex *m, struct sudog *sg, bool woken)
 {
 	lot_mark_contended(b);
 	uint32_t s = ld_rlx(&m->state);
@@ -133,54 +133,59 @@ static bool enqueue(struct bucket *b, gmp_mutex *m, struct sudog *sg, bool woken
 		if (!(s & LOCKED))
 			return false;
 	} while (!cas_rlx(&m->state, &s, (s | PARKED | STUCK) & ~(woken ? (uint32_t)WOKEN : 0)));
-	lot_enqueue(b, queue_of(m), sg, woken);
+	lot_enqueue(b, mutex_queue(m), sg, woken);
 	return true;
 }
 
-/* X5: how long after a hand-over to sg the next one may come. */
-static int64_t pace(const struct sudog *sg)
+/* MUTEX-4: least time between a hand-over to sg and the next one, in ns. */
+static int64_t mutex_pace(const struct sudog *sg)
 {
 	return sg->w->gp ? PACE_GREEN_NS : PACE_THREAD_NS;
 }
 
-/* Under the bucket's lock, after the claim (W5).  Returns the first waiter that is left.  If sg was the first,
- * that one is not overdue before `due` (X5). */
-static struct sudog *dequeue(struct bucket *b, const gmp_mutex *m, struct sudog *sg, int64_t due)
+/*
+ * Dequeue sg, which is claimed (PARK-5).  If it was the first waiter, the next one is not overdue
+ * before `due` (MUTEX-4).  Returns the first waiter that is left.  Under the bucket lock.
+ */
+static struct sudog *mutex_dequeue(struct bucket *b, const gmp_mutex *m, struct sudog *sg,
+				   int64_t due)
 {
-	bool first = sg == lot_first(b, queue_of(m));
+	bool first = sg == lot_first(b, mutex_queue(m));
 
 	lot_dequeue(b, sg);
-	struct sudog *next = lot_first(b, queue_of(m));
+	struct sudog *next = lot_first(b, mutex_queue(m));
 
 	if (first && next)
 		next->due = max_of(next->due, due);
 	return next;
 }
 
-/* sg has timed out, or is cancelled. */
-static void give_up(gmp_mutex *m, struct sudog *sg)
+/* Dequeue sg, whose wait has timed out or was cancelled. */
+static void mutex_give_up(gmp_mutex *m, struct sudog *sg)
 {
 	struct bucket *b = lot_lock(m);
 
 	if (sg->queued)
-		dequeue(b, m, sg, sg->due);
+		mutex_dequeue(b, m, sg, sg->due);
 	lot_unlock(b);
 }
 
-/* The wait ended without the lock.  A waiter that was woken to compete and is killed at shutdown before it
- * could, passes the wakeup on to the next waiter; a waiter that was handed the lock passes the lock on. */
+/*
+ * Undo a wait that ended without the lock: dequeue the waiter.  If shutdown kills it after it was
+ * woken to compete, wake the next waiter in its place; if it was handed the lock, unlock.
+ */
 static void mutex_unwait(struct waiter *w)
 {
 	struct sudog *sg = waiter_sudog(w);
 	gmp_mutex *m = wait_key_mutex(sg->key);
 
 	if (ld_acq(&sg->queued)) { /* ORD(sudog.queued) */
-		give_up(m, sg);
+		mutex_give_up(m, sg);
 		return;
 	}
 	int result = waiter_result(ld_rlx(&w->state));
 
-	/* Tricky: if m was on the stack of a G that has ended, it may hold anything by now */
+	/* Caution: if m was on the stack of a G that has ended, its word is arbitrary by now */
 	if (result == HANDED_OVER && waiter_killed(w) && ld_rlx(&m->state) & LOCKED)
 		mutex_unlock_slow(m);
 	if (result)
@@ -191,8 +196,8 @@ static void mutex_unwait(struct waiter *w)
 
 	while (!cas_rlx(&m->state, &s, s & ~(uint32_t)WOKEN))
 		;
-	if (!(s & LOCKED) && lot_wake_first(b, queue_of(m), 0, &out))
-		add_woken(b, m);
+	if (!(s & LOCKED) && lot_wake_first(b, mutex_queue(m), 0, &out))
+		mutex_set_woken(b, m);
 	lot_unlock(b);
 	ready_list(&out);
 }
@@ -207,7 +212,7 @@ noinline int mutex_lock_slow(gmp_mutex *m, unsigned why, int64_t deadline)
 		uint32_t s = ld_rlx(&m->state);
 
 		if (!(s & LOCKED)) {
-			if (take(m, s, (s | LOCKED) & ~(woken ? (uint32_t)WOKEN : 0)))
+			if (mutex_take(m, s, (s | LOCKED) & ~(woken ? (uint32_t)WOKEN : 0)))
 				return 0;
 			continue;
 		}
@@ -219,7 +224,7 @@ noinline int mutex_lock_slow(gmp_mutex *m, unsigned why, int64_t deadline)
 		}
 		struct bucket *b = lot_lock(m);
 
-		if (!enqueue(b, m, sg, woken)) {
+		if (!mutex_enqueue(b, m, sg, woken)) {
 			lot_unlock(b);
 			continue;
 		}
@@ -236,23 +241,28 @@ noinline int mutex_lock_slow(gmp_mutex *m, unsigned why, int64_t deadline)
 	}
 }
 
-/* Under the bucket's lock: claim the first waiter; NULL if there is none.  *bits: the word's new bits. */
-static struct waiter *claim_first(struct bucket *b, gmp_mutex *m, uint32_t *bits)
+/*
+ * Claim and dequeue the first waiter that can be claimed; hand the lock over to it if it is
+ * overdue.  Returns NULL if there is none.  *bits: the new flags of the word.  Under the bucket
+ * lock.
+ */
+static struct waiter *mutex_claim_first(struct bucket *b, gmp_mutex *m, uint32_t *bits)
 {
 	struct sudog *sg;
 
-	while ((sg = lot_first(b, queue_of(m)))) {
+	while ((sg = lot_first(b, mutex_queue(m)))) {
 		int64_t now = rt_now();
 		bool starving = now > sg->due;
 		bool won = waiter_claim(sg->w, starving ? HANDED_OVER : 0);
-		struct sudog *next = dequeue(b, m, sg, won && starving ? now + pace(sg) : sg->due);
+		int64_t due = won && starving ? now + mutex_pace(sg) : sg->due;
+		struct sudog *next = mutex_dequeue(b, m, sg, due);
 
 		if (!won)
 			continue;
 		*bits = (starving ? LOCKED | STUCK : WOKEN) | (next ? PARKED : 0);
 		return sg->w;
 	}
-	*bits = 0; /* all waiters have given up */
+	*bits = 0; /* all waiters gave up */
 	return NULL;
 }
 
@@ -265,7 +275,9 @@ noinline int mutex_unlock_slow(gmp_mutex *m)
 			return 0; /* the woken waiter competes, or there is none */
 	}
 	if (!(s & LOCKED))
-		gmp__fatal("unlock of an unlocked mutex");
+		gmp__fatal("unlock of mutex %p, which is not locked (unlocked twice, or a missing "
+			   "lock?)",
+			   (void *)m);
 	struct glist in = { 0 };
 	struct bucket *b = lot_lock(m);
 	struct waiter *w = NULL;
@@ -275,10 +287,10 @@ noinline int mutex_unlock_slow(gmp_mutex *m)
 	if (s & RPARKED)
 		n = lot_wake_all(b, rw_readers(m), &in);
 	if (s & WOKEN)
-		bits = s & (PARKED | WOKEN); /* X3 */
+		bits = s & (PARKED | WOKEN); /* MUTEX-3 */
 	else
-		w = claim_first(b, m, &bits);
-	bool heir = bits & LOCKED && w->gp;
+		w = mutex_claim_first(b, m, &bits);
+	bool handed_over = bits & LOCKED && w->gp;
 
 	while (!cas_rel(&m->state, &s, (s / READER + n) * READER + bits)) /* ORD(mutex) */
 		;
@@ -286,34 +298,15 @@ noinline int mutex_unlock_slow(gmp_mutex *m)
 	ready_list(&in);
 	if (w)
 		ready(w);
-	if (heir && getp())
-		wake_if_idle(); /* X6 */
-	return 0;
-}
-
-/* Step 5: m may have been freed, unless there is a waiter at its address. */
-static noinline int mend(gmp_mutex *m)
-{
-	struct glist out = { 0 };
-	struct bucket *b = lot_lock(m);
-
-	if (lot_first(b, queue_of(m))) {
-		uint32_t s = ld_rlx(&m->state);
-
-		while (s & (LOCKED | WOKEN) && !cas_rlx(&m->state, &s, s | PARKED))
-			;
-		if (!(s & (LOCKED | WOKEN)) && lot_wake_first(b, queue_of(m), 0, &out))
-			add_woken(b, m);
-	}
-	lot_unlock(b);
-	ready_list(&out);
+	if (handed_over && getp())
+		wake_if_idle(); /* MUTEX-5 */
 	return 0;
 }
 
 int gmp_mutex_lock(gmp_mutex *m)
 {
 	chaos_point();
-	if (likely(ld_rlx(&m->state) == 0) && likely(take(m, 0, LOCKED)))
+	if (likely(ld_rlx(&m->state) == 0) && likely(mutex_take(m, 0, LOCKED)))
 		return 0;
 	return mutex_lock_slow(m, WAIT_MUTEX | UNCANCELLABLE, NEVER);
 }
@@ -323,7 +316,7 @@ int gmp_mutex_try_lock(gmp_mutex *m)
 	uint32_t s = ld_rlx(&m->state);
 
 	while (!(s & LOCKED)) {
-		if (take(m, s, s | LOCKED))
+		if (mutex_take(m, s, s | LOCKED))
 			return 0;
 		s = ld_rlx(&m->state);
 	}
@@ -333,28 +326,11 @@ int gmp_mutex_try_lock(gmp_mutex *m)
 int gmp_mutex_lock_until(gmp_mutex *m, int64_t deadline)
 {
 	chaos_point();
-	if (likely(take(m, 0, LOCKED)))
+	if (likely(mutex_take(m, 0, LOCKED)))
 		return 0;
 	int late = too_late(deadline);
 
 	if (late)
 		return gmp_mutex_try_lock(m) ? late : 0;
 	return mutex_lock_slow(m, WAIT_MUTEX, deadline);
-}
-
-int gmp_mutex_unlock(gmp_mutex *m)
-{
-	uint32_t s = LOCKED;
-
-	st_rlx(&m->owner, 0);
-	if (unlikely(ld_rlx(&m->state) != LOCKED))
-		return mutex_unlock_slow(m);
-	if (likely(lot_is_uncontended(m))) {
-		st_rel(&m->state, 0); /* ORD(mutex): the last touch */
-		fence_light();        /* ORD(calm) */
-		return likely(lot_is_uncontended(m)) ? 0 : mend(m);
-	}
-	if (likely(cas_rel(&m->state, &s, 0))) /* ORD(mutex): the last touch */
-		return 0;
-	return mutex_unlock_slow(m);
 }

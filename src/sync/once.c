@@ -2,17 +2,26 @@
 /*
  * Once: the first caller runs a function, the others wait until it has returned.
  *
+ * State word: NEW -> RUNNING -> [WAITED ->] DONE
+ *   NEW      no call yet
+ *   RUNNING  fn runs, no caller waits
+ *   WAITED   fn runs, callers may wait: may stay set although no waiter is queued, since a waiter
+ *            that gives up changes only the queue; must be set if one is
+ *   DONE     fn has returned; final
+ * `owner` is the token of the thread that runs fn, for reports.
+ *
  * Invariants
- *  O1 NEW -> RUNNING by one compare-and-swap; its winner runs fn.
- *  O2 RUNNING -> WAITED under the bucket lock, together with the enqueueing.  WAITED may stay set
- *     although no waiter is queued: a waiter that gives up touches only the queue.
- *  O3 DONE is the last touch: a caller that reads it may free the object.  From WAITED it is set under the
- *     bucket lock, and the waiters are claimed after it, by the address alone.
- *  O4 A green thread that ends in fn (gmp_exit) has done it: the end runs `finish` (struct cleanup).
- *     One that the end of the run drops in fn has not, and never will: it stays RUNNING, as what is
- *     held stays held.
- *  O5 Callers look for DONE themselves (gmp.h), so its value never changes.
- *  O6 pthread_cancel takes effect after fn has returned: a thread that ended in fn would leave RUNNING.
+ *   ONCE-1  NEW -> RUNNING is one compare-and-swap; the thread that wins it runs fn.
+ *   ONCE-2  RUNNING -> WAITED is made under the bucket lock, together with the enqueue.
+ *   ONCE-3  Lifetime: the store of DONE is the last access: a caller that reads DONE may free the
+ *           object.  From WAITED it is stored under the bucket lock, and the waiters are claimed
+ *           after it, by the address alone.
+ *   ONCE-4  If a green thread exits in fn (gmp_exit), fn counts as done: the exit runs once_finish
+ *           (struct cleanup).  If shutdown kills it in fn, the word stays RUNNING or WAITED, as a
+ *           lock held by a killed thread stays locked.
+ *   ONCE-5  Callers check for DONE inline (gmp.h), so its value is part of the ABI.
+ *   ONCE-6  pthread_cancel takes effect after fn has returned.  A thread that ended in fn would
+ *           leave RUNNING.
  */
 #define GMP_NO_INLINE 1
 
@@ -22,9 +31,12 @@
 #include "parkinglot.h"
 #include "sync/sync.h"
 
-enum { NEW, RUNNING, WAITED, DONE = GMP_ONCE_DONE_ };
+enum { NEW = 0, RUNNING = 1, WAITED = 2, DONE = GMP_ONCE_DONE_ };
 
-static void finish(void *arg)
+_Static_assert(DONE != NEW && DONE != RUNNING && DONE != WAITED, "states differ");
+
+/* Set DONE and wake all waiters. */
+static void once_finish(void *arg)
 {
 	gmp_once *o = arg;
 	struct glist out = { 0 };
@@ -41,22 +53,25 @@ static void finish(void *arg)
 	ready_list(&out);
 }
 
-/* The caller is in the function that o runs.  (The owner would not do: one that was dropped in the
- * middle by the end of a run leaves its number to another, and external threads have one token.) */
+/*
+ * True if the caller is inside the function that o runs.  The owner token cannot tell: after
+ * shutdown has killed the owner its index is reused, and all external threads share one token.
+ */
 static bool runs_it(const gmp_once *o)
 {
 	struct g *gp = self_green();
 
 	for (const struct cleanup *c = gp ? gp->cleanups : gmp__foreign_cleanups(); c; c = c->next)
-		if (c->fn == finish && c->arg == o)
+		if (c->fn == once_finish && c->arg == o)
 			return true;
 	return false;
 }
 
-static void run(gmp_once *o, gmp_fn fn, void *arg)
+/* Run fn, then set DONE. */
+static void once_run(gmp_once *o, gmp_fn fn, void *arg)
 {
 	struct g *gp = self_green();
-	struct cleanup c = { .fn = finish, .arg = o };
+	struct cleanup c = { .fn = once_finish, .arg = o };
 
 	st_rlx(&o->owner, gmp__self_token());
 	c.next = gp ? gp->cleanups : gmp__foreign_cleanups();
@@ -64,24 +79,27 @@ static void run(gmp_once *o, gmp_fn fn, void *arg)
 		gp->cleanups = &c;
 	else
 		gmp__set_foreign_cleanups(&c);
-	cancel_hold(); /* O6 */
+	cancel_hold(); /* ONCE-6 */
 	fn(arg);
 	if (gp)
 		gp->cleanups = c.next;
 	else
 		gmp__set_foreign_cleanups(c.next);
-	finish(o);
+	once_finish(o);
 	cancel_release();
 }
 
-/* A compare-and-swap that fails has read without an order. */
+/* With acquire: a compare-and-swap that fails reads without an order. */
 static bool is_done(gmp_once *o)
 {
 	return ld_acq(&o->state) == DONE; /* ORD(once) */
 }
 
-/* Wait until it is done: 0, or why the wait ended before: -ETIMEDOUT, -ECANCELED.  `why` may carry UNCANCELLABLE. */
-static int await(gmp_once *o, unsigned why, int64_t deadline)
+/*
+ * Wait for DONE.  why: the wait reason, with UNCANCELLABLE or without.  Returns 0, -ETIMEDOUT or
+ * -ECANCELED.
+ */
+static int once_await(gmp_once *o, unsigned why, int64_t deadline)
 {
 	struct external f;
 	struct bucket *b = lot_lock(o);
@@ -97,21 +115,24 @@ static int await(gmp_once *o, unsigned why, int64_t deadline)
 	return lot_wait(b, sg, why, lot_unwait, deadline);
 }
 
-static noinline int do_slow(gmp_once *o, gmp_fn fn, void *arg, unsigned why, int64_t deadline)
+/* Run fn, or wait until another caller has run it. */
+static noinline int once_do_slow(gmp_once *o, gmp_fn fn, void *arg, unsigned why, int64_t deadline)
 {
 	uint32_t s = NEW;
 
 	if (cas_acq(&o->state, &s, RUNNING)) { /* ORD(once) */
-		run(o, fn, arg);
+		once_run(o, fn, arg);
 		return 0;
 	}
 	if (is_done(o))
 		return 0;
 	if (runs_it(o))
-		gmp__fatal("gmp_once_do from the function that it runs");
+		gmp__fatal("gmp_once_do of once object %p from the function that it runs (it would "
+			   "wait for itself)",
+			   (void *)o);
 	int late = too_late(deadline);
 
-	return late ? late : await(o, why, deadline);
+	return late ? late : once_await(o, why, deadline);
 }
 
 int gmp_once_do(gmp_once *o, gmp_fn fn, void *arg)
@@ -119,7 +140,7 @@ int gmp_once_do(gmp_once *o, gmp_fn fn, void *arg)
 	chaos_point();
 	if (likely(is_done(o)))
 		return 0;
-	return do_slow(o, fn, arg, WAIT_ONCE | UNCANCELLABLE, NEVER);
+	return once_do_slow(o, fn, arg, WAIT_ONCE | UNCANCELLABLE, NEVER);
 }
 
 int gmp_once_do_until(gmp_once *o, gmp_fn fn, void *arg, int64_t deadline)
@@ -127,5 +148,5 @@ int gmp_once_do_until(gmp_once *o, gmp_fn fn, void *arg, int64_t deadline)
 	chaos_point();
 	if (likely(is_done(o)))
 		return 0;
-	return do_slow(o, fn, arg, WAIT_ONCE, deadline);
+	return once_do_slow(o, fn, arg, WAIT_ONCE, deadline);
 }

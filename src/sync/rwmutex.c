@@ -1,57 +1,65 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reader/writer lock: the paced mutex of mutex.c between writers, and a count of readers in its word.
+ * Reader/writer lock: the paced mutex of mutex.c between writers, and a reader count in its word.
  *
- * The word is that of sync/mutex.h.  A writer holds the lock while LOCKED is set and the count is 0.
+ * State word: mutex.h.  A writer holds the lock while LOCKED is set and the count is 0.
  *
  * Invariants
- *  RW-1  LOCKED is set and cleared as that of a mutex (X1 to X6).  A thread that has set it while readers are
- *        in waits for them (DRAIN).  There is at most one such thread.
- *  RW-2  While LOCKED is set no reader comes in: it parks (RPARKED).  So a writer waits only for the readers
- *        that were in when it set LOCKED.
- *  RW-3  LOCKED is cleared, or handed over, only with all queued readers let in: mutex_unlock_slow, under the
- *        bucket's lock.  So a reader waits for one writer at most, and for the readers that writer waits for.
- *  RW-4  A thread that changes the word after its turn has ended does so under the bucket's lock, before any
- *        thread that it has let in runs.  Every other way out is one compare-and-swap, the last touch.
+ *   RW-1  LOCKED is set and cleared as that of a mutex (MUTEX-1 to MUTEX-5).  A thread that has set
+ *         it while readers hold the lock waits for them (DRAIN).  There is at most one such thread.
+ *   RW-2  While LOCKED is set, no reader gets the lock: it parks (RPARKED).  So a writer waits only
+ *         for the readers that held the lock when it set LOCKED.
+ *   RW-3  LOCKED is cleared, or handed over, only together with letting in all queued readers
+ *         (mutex_unlock_slow, under the bucket lock).  So a reader waits for at most one writer,
+ *         and for the readers that this writer waits for.
+ *   RW-4  Lifetime: a thread that changes the word after its hold has ended does so under the
+ *         bucket lock, before any thread that it has let in runs.  Every other release is one
+ *         compare-and-swap, the last access.
  *
- * The last reader and the writer
+ * Last reader and writer
  *
- *   reader that leaves                        writer, LOCKED set (by compare-and-swap or by hand-over)
- *    1 the last one, and DRAIN is set?         1 the count is 0? done
- *      no: count - 1, by compare-and-swap;     2 lock the bucket
- *      done                                    3 the count is 0? done; else set DRAIN, by
- *    2 yes: lock the bucket                      compare-and-swap
- *    3 still so? claim the writer; count - 1,  4 queue up; unlock the bucket, sleep
- *      clear DRAIN                             5 the deadline has passed: dequeue; mutex_unlock_slow
- *    4 unlock the bucket, ready the writer       clears DRAIN and LOCKED
+ *   gmp_rwmutex_runlock                         rw_wait_readers, LOCKED set by the writer or for it
+ *    1 this is the last reader, and DRAIN set?   1 the count is 0?  done
+ *      no: count - 1 by compare-and-swap; done   2 lock the bucket
+ *    2 lock the bucket                           3 the count is 0?  done; otherwise set DRAIN by
+ *    3 still so?  claim the writer; count - 1      compare-and-swap
+ *      and clear DRAIN                           4 enqueue; unlock the bucket, park
+ *    4 unlock the bucket, ready the writer       5 timeout or cancelled: dequeue;
+ *                                                  mutex_unlock_slow clears DRAIN and LOCKED
  *
- *   Both change one word by compare-and-swap, so either step 1 sees DRAIN or step 3 sees the count at 0.  While
- *   the bucket is locked and DRAIN set, only the last reader changes the count: no other one comes in
- *   (RW-2).  In step 3 of the reader the writer may be claimed by its deadline already.  Then it has LOCKED
- *   still, and gives it up in step 5.
+ *   No lost wakeup: both sides change one word by compare-and-swap, so either step 1 of the reader
+ *   sees DRAIN, or step 3 of the writer sees the count at 0.  While the bucket is locked and DRAIN
+ *   is set, only the last reader changes the count, since no other reader gets in (RW-2).  In step
+ *   3 of the reader, the writer may have been claimed by its timeout already.  It then still owns
+ *   LOCKED, and clears it in step 5.
  *
  * Fairness
- *   Between writers: X5, where an unlock is that of a writer, or a writer that gives up.  A writer that waits
- *   in the mutex's queue does not hold readers off until it has LOCKED: by its own hand when it runs, or by
- *   the unlocker's, if it is handed over.
- *   Between readers and writers: RW-2 and RW-3.  If readers queue up during each hold, a writer that is not
- *   overdue yet waits for the readers of several writers.
- *   Bound: with k writers ahead of it a writer has the lock at the latest 1 ms + k × 20 us after its call (k ×
- *   500 us with external threads), rounded up k + 1 times to the next unlock of a writer, and then waits for the
- *   readers that are in.  As in X5, an unlock does not count until the woken writer has run.
+ *   Between writers: MUTEX-4, where an unlock is one by a writer, or by a writer that gives up.  A
+ *   writer in the queue of the mutex holds no reader off until LOCKED is its own: by its
+ *   compare-and-swap when it runs, or by hand-over.
+ *   Between readers and writers: RW-2 and RW-3.  If readers are queued during each hold, a writer
+ *   that is not overdue yet waits for the readers of several writers.
+ *   Bound: with k writers ahead of it, a writer has the lock at the latest 1 ms + k * 20 us after
+ *   its call (k * 500 us with external threads), rounded up k + 1 times to the next unlock by a
+ *   writer, and then waits for the readers that hold the lock.  As in MUTEX-4, an unlock does not
+ *   count until the woken writer has run.
+ *
+ * Verified by model/rwmutex.pml.
  *
  * Rejected
- *   A queue of writers in FIFO order, each granted the lock by the last, which holds readers off while it is not
- *   empty: once all threads are parked every lock is a switch.  20,000 green threads on 2 Ps took 563 ns for each
- *   write, and 257 ns for each lock with one write in ten (one run each).  Now 29 and 27, Go 41 and 25 (medians of
- *   nine runs).
- *   Readers that park without spinning: with 2,000 green threads and one write in ten 15 ns a lock, not 11.
- *   A writer that spins before it parks in drain: 315 ns.  A reader that was let in has mostly not run yet, and
- *   may be next on the P of the writer that spins.
- *   A first compare-and-swap in rlock and runlock without a read before it: readers alone take 0.91 of the time
- *   at 2 Ps, but with one write in ten 1.34, since it takes the line from a writer.  A prefetch for writing in
- *   place of it: 0.95 and 1.00 (medians of seven interleaved runs).
- *   A gmp_mutex beside a word for readers: two releases, and after the first the lock may be gone.
+ *   A FIFO queue of writers, each granted the lock by the last, that holds readers off while it is
+ *   not empty: once all threads are parked, every lock is a switch.  20,000 green threads on 2 Ps
+ *   took 563 ns per write, and 257 ns per lock with one write in ten (one run each).  Now 29 and
+ *   27, Go 41 and 25 (medians of nine runs).
+ *   Readers that park without spinning: with 2,000 green threads and one write in ten 15 ns per
+ *   lock, not 11.
+ *   A writer that spins before it parks in rw_wait_readers: 315 ns.  A reader that was let in has
+ *   mostly not run yet, and may be next on the P of the spinning writer.
+ *   A first compare-and-swap in rlock and runlock without a read before it: readers alone take 0.91
+ *   of the time at 2 Ps, but with one write in ten 1.34: it takes the cache line from a writer.
+ *   A prefetch for writing instead of the read: 0.95 and 1.00 (medians of seven interleaved runs).
+ *   A gmp_mutex next to a word for readers: two releases, and after the first one the lock may be
+ *   freed.
  */
 #include <errno.h>
 
@@ -66,7 +74,8 @@ enum { RPARKED = RW_RPARKED, DRAIN = RW_DRAIN, READER = RW_READER };
 
 /* --- readers --- */
 
-static inline bool rtake(gmp_mutex *m, uint32_t *s)
+/* Count the caller as a reader; false if LOCKED is set.  *s: the word as read before, updated. */
+static inline bool rw_take_read(gmp_mutex *m, uint32_t *s)
 {
 	while (!(*s & LOCKED))
 		if (cas_acq(&m->state, s, *s + READER)) /* ORD(rwmutex) */
@@ -74,18 +83,22 @@ static inline bool rtake(gmp_mutex *m, uint32_t *s)
 	return false;
 }
 
-/* A reader gives up, or is dropped after it was let in. */
+/*
+ * Undo the wait of a reader: dequeue it if it gave up; if it was let in but is killed at shutdown,
+ * unlock.
+ */
 static void reader_unwait(struct waiter *w)
 {
 	gmp_mutex *m = wait_key_mutex(waiter_sudog(w)->key);
 
-	/* Tricky: what lay on the stack of a G that has ended may hold anything by now */
+	/* Caution: if m was on the stack of a G that has ended, its word is arbitrary by now */
 	if (waiter_result(ld_rlx(&w->state)))
 		lot_unwait(w);
 	else if (ld_rlx(&m->state) >= READER)
 		gmp_rwmutex_runlock(container_of(m, gmp_rwmutex, m));
 }
 
+/* Lock for reading: spin, then park until a writer unlocks. */
 static noinline int rlock_slow(gmp_mutex *m, unsigned uncancellable, int64_t deadline)
 {
 	struct external f;
@@ -93,13 +106,13 @@ static noinline int rlock_slow(gmp_mutex *m, unsigned uncancellable, int64_t dea
 
 	for (int spins = 0; s & LOCKED && mutex_spin(s, &spins);)
 		s = ld_rlx(&m->state);
-	if (rtake(m, &s))
+	if (rw_take_read(m, &s))
 		return 0;
 	struct bucket *b = lot_lock(m);
 
 	s = ld_rlx(&m->state);
 	do {
-		if (rtake(m, &s)) {
+		if (rw_take_read(m, &s)) {
 			lot_unlock(b);
 			return 0;
 		}
@@ -115,14 +128,14 @@ int gmp_rwmutex_rlock(gmp_rwmutex *rw)
 	chaos_point();
 	uint32_t s = ld_rlx(&rw->m.state);
 
-	return likely(rtake(&rw->m, &s)) ? 0 : rlock_slow(&rw->m, UNCANCELLABLE, NEVER);
+	return likely(rw_take_read(&rw->m, &s)) ? 0 : rlock_slow(&rw->m, UNCANCELLABLE, NEVER);
 }
 
 int gmp_rwmutex_try_rlock(gmp_rwmutex *rw)
 {
 	uint32_t s = ld_rlx(&rw->m.state);
 
-	return rtake(&rw->m, &s) ? 0 : -EAGAIN;
+	return rw_take_read(&rw->m, &s) ? 0 : -EAGAIN;
 }
 
 int gmp_rwmutex_rlock_until(gmp_rwmutex *rw, int64_t deadline)
@@ -130,7 +143,7 @@ int gmp_rwmutex_rlock_until(gmp_rwmutex *rw, int64_t deadline)
 	chaos_point();
 	uint32_t s = ld_rlx(&rw->m.state);
 
-	if (rtake(&rw->m, &s))
+	if (rw_take_read(&rw->m, &s))
 		return 0;
 	int late = too_late(deadline);
 
@@ -139,25 +152,28 @@ int gmp_rwmutex_rlock_until(gmp_rwmutex *rw, int64_t deadline)
 	return rlock_slow(&rw->m, 0, deadline);
 }
 
-/* The caller is the last reader, and a parked writer waits for it. */
-static bool is_awaited(uint32_t s)
+/* True if the word s has one reader, the caller, and a parked writer waits for it. */
+static bool is_awaited_reader(uint32_t s)
 {
 	return s & DRAIN && s - READER < READER;
 }
 
+/* Steps 2 to 4 of the reader. */
 static noinline int runlock_slow(gmp_mutex *m)
 {
 	uint32_t s = ld_rlx(&m->state);
 
 	if (s < READER)
-		gmp__fatal("runlock of an rwmutex that is not read-locked");
+		gmp__fatal("runlock of rwmutex %p, which is not read-locked (unlocked twice, or "
+			   "locked for writing?)",
+			   (void *)m);
 	struct glist out = { 0 };
 	struct bucket *b = lot_lock(m);
 
 	for (;;) {
-		/* ORD(rwmutex): what the readers before us did comes before what the writer does */
+		/* ORD(rwmutex): accesses of earlier readers happen before those of the writer */
 		s = ld_acq(&m->state);
-		if (is_awaited(s))
+		if (is_awaited_reader(s))
 			break;
 		if (cas_rel(&m->state, &s, s - READER)) { /* ORD(rwmutex) */
 			lot_unlock(b);
@@ -166,7 +182,7 @@ static noinline int runlock_slow(gmp_mutex *m)
 	}
 	lot_wake_first(b, rw_drain(m), 0, &out);
 	while (!cas_rel(&m->state, &s, (s - READER) & ~(uint32_t)DRAIN)) /* ORD(rwmutex) */
-		;                                                        /* the writer gives up */
+		; /* the writer is giving up */
 	lot_unlock(b);
 	ready_list(&out);
 	return 0;
@@ -176,15 +192,18 @@ int gmp_rwmutex_runlock(gmp_rwmutex *rw)
 {
 	uint32_t s = ld_rlx(&rw->m.state);
 
-	while (s >= READER && !is_awaited(s))
-		if (cas_rel(&rw->m.state, &s, s - READER)) /* ORD(rwmutex): the last touch */
+	while (s >= READER && !is_awaited_reader(s))
+		if (cas_rel(&rw->m.state, &s, s - READER)) /* ORD(rwmutex): the last access */
 			return 0;
 	return runlock_slow(&rw->m);
 }
 
 /* --- writers --- */
 
-/* LOCKED is the waiter's, and it gives it up, or is dropped after the last reader has left. */
+/*
+ * Undo the wait of a writer for readers, which owns LOCKED: unlock.  It gave up, or is killed at
+ * shutdown after the last reader has left.
+ */
 static void drain_unwait(struct waiter *w)
 {
 	gmp_mutex *m = wait_key_mutex(waiter_sudog(w)->key);
@@ -197,8 +216,11 @@ static void drain_unwait(struct waiter *w)
 	mutex_unlock_slow(m);
 }
 
-/* With LOCKED set: wait until the readers are gone, or give LOCKED up. */
-static int drain(gmp_mutex *m, unsigned uncancellable, int64_t deadline)
+/*
+ * Wait until no reader holds m.  The caller owns LOCKED.  Returns 0; or the result of wait_on, and
+ * LOCKED is cleared.
+ */
+static int rw_wait_readers(gmp_mutex *m, unsigned uncancellable, int64_t deadline)
 {
 	if (ld_acq(&m->state) < READER) /* ORD(rwmutex) */
 		return 0;
@@ -219,15 +241,15 @@ static int drain(gmp_mutex *m, unsigned uncancellable, int64_t deadline)
 	return lot_wait(b, sg, WAIT_WLOCK | uncancellable, drain_unwait, deadline);
 }
 
-static noinline int lock_slow(gmp_mutex *m, unsigned uncancellable, int64_t deadline)
+static noinline int wlock_slow(gmp_mutex *m, unsigned uncancellable, int64_t deadline)
 {
 	int result = mutex_lock_slow(m, WAIT_WLOCK | uncancellable, deadline);
 
-	return result ? result : drain(m, uncancellable, deadline);
+	return result ? result : rw_wait_readers(m, uncancellable, deadline);
 }
 
-/* If no thread holds it. */
-static inline bool wtake(gmp_mutex *m)
+/* Lock for writing; false if a thread holds the lock. */
+static inline bool rw_take_write(gmp_mutex *m)
 {
 	uint32_t s = ld_rlx(&m->state);
 
@@ -243,24 +265,24 @@ static inline bool wtake(gmp_mutex *m)
 int gmp_rwmutex_lock(gmp_rwmutex *rw)
 {
 	chaos_point();
-	return likely(wtake(&rw->m)) ? 0 : lock_slow(&rw->m, UNCANCELLABLE, NEVER);
+	return likely(rw_take_write(&rw->m)) ? 0 : wlock_slow(&rw->m, UNCANCELLABLE, NEVER);
 }
 
 int gmp_rwmutex_try_lock(gmp_rwmutex *rw)
 {
-	return wtake(&rw->m) ? 0 : -EAGAIN;
+	return rw_take_write(&rw->m) ? 0 : -EAGAIN;
 }
 
 int gmp_rwmutex_lock_until(gmp_rwmutex *rw, int64_t deadline)
 {
 	chaos_point();
-	if (wtake(&rw->m))
+	if (rw_take_write(&rw->m))
 		return 0;
 	int late = too_late(deadline);
 
 	if (late)
 		return late;
-	return lock_slow(&rw->m, 0, deadline);
+	return wlock_slow(&rw->m, 0, deadline);
 }
 
 int gmp_rwmutex_unlock(gmp_rwmutex *rw)
@@ -268,9 +290,11 @@ int gmp_rwmutex_unlock(gmp_rwmutex *rw)
 	uint32_t s = LOCKED;
 
 	st_rlx(&rw->m.owner, 0);
-	if (likely(cas_rel(&rw->m.state, &s, 0))) /* ORD(rwmutex): the last touch */
+	if (likely(cas_rel(&rw->m.state, &s, 0))) /* ORD(rwmutex): the last access */
 		return 0;
 	if (!(s & LOCKED) || s >= READER)
-		gmp__fatal("unlock of an rwmutex that is not locked");
+		gmp__fatal("unlock of rwmutex %p, which is not write-locked (unlocked twice, or "
+			   "locked for reading?)",
+			   (void *)rw);
 	return mutex_unlock_slow(&rw->m);
 }

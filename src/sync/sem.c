@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counting semaphore: permits are granted in FIFO order, by a word and a queue in the parking table.
+ * Counting semaphore: permits are granted in FIFO order, by a word and a queue in the parking
+ * table.
  *
- * The word: the number of free permits in the upper half, WAITERS in the lowest bit.
+ * State word
+ *   bit  0       WAITERS: a waiter is queued (SEM-1)
+ *   bits 1..31   0
+ *   bits 32..63  number of free permits, at most INT32_MAX; 0 while WAITERS is set
  *
  * Invariants
- *  M1 WAITERS is set if and only if the queue is not empty; both change under the bucket's lock.
- *  M2 Fairness: while WAITERS is set there are no free permits, and the word changes only under that lock;
- *     the fast paths need it to be clear.  So no later caller gets a permit before a waiter.
- *  M3 A release grants its permits to the first waiters, and adds the rest to the word.  Lifetime: it does not
- *     touch the semaphore after the unlock, so a waiter that got a permit may free it.
+ *   SEM-1  WAITERS is set if and only if the queue is not empty; both change under the bucket lock.
+ *   SEM-2  Fairness: while WAITERS is set there are no free permits, and the word changes only
+ *          under the bucket lock; the fast paths need WAITERS to be clear.  So no later caller gets
+ *          a permit before a waiter.
+ *   SEM-3  A release grants its permits to the first waiters, and adds the rest to the word.
+ *          Lifetime: it does not access the semaphore after it has unlocked the bucket, so a waiter
+ *          that got a permit may free it.
  *
- * A waiter that was granted a permit and is killed at shutdown before it could run keeps the permit: the
- * semaphore may have been freed by then.  (A mutex that was handed over cannot have been: it is locked.)
+ * A waiter that was granted a permit and is killed at shutdown before it could run keeps the
+ * permit: the semaphore may have been freed by then.  (A mutex that was handed over cannot have
+ * been freed: it is locked.)
  */
 #include <errno.h>
 
@@ -21,27 +28,32 @@
 #include "parkinglot.h"
 
 enum { WAITERS = 1 };
+#define ONE_PERMIT (1ull << 32)
+
+_Static_assert(WAITERS < ONE_PERMIT, "the permits are above the flag");
 
 static uint32_t permits(uint64_t s)
 {
 	return (uint32_t)(s >> 32);
 }
 
+/* Take a free permit; false if there is none, or a waiter is queued. */
 static bool acquire_now(gmp_sem *s)
 {
 	uint64_t w = ld_rlx(&s->state);
 
 	while (permits(w) && !(w & WAITERS))
-		if (cas_acq(&s->state, &w, w - (1ull << 32))) /* ORD(sem) */
+		if (cas_acq(&s->state, &w, w - ONE_PERMIT)) /* ORD(sem) */
 			return true;
 	return false;
 }
 
+/* Dequeue a waiter that was cancelled or has timed out. */
 static void sem_unwait(struct waiter *w)
 {
 	struct sudog *sg = waiter_sudog(w);
 
-	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): a waker took it out, and owns the object */
+	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): a waker dequeued it; s may be freed */
 		return;
 	gmp_sem *s = (gmp_sem *)(uintptr_t)sg->key;
 	struct bucket *b = lot_lock(s);
@@ -49,7 +61,7 @@ static void sem_unwait(struct waiter *w)
 	if (sg->queued) {
 		lot_dequeue(b, sg);
 		if (!lot_first(b, s))
-			st_rlx(&s->state, 0); /* M2: there was nothing but WAITERS */
+			st_rlx(&s->state, 0); /* SEM-2: only WAITERS was set */
 	}
 	lot_unlock(b);
 }
@@ -61,7 +73,7 @@ static noinline int acquire_slow(gmp_sem *s, int64_t deadline)
 	uint64_t w = ld_rlx(&s->state);
 
 	while (!(w & WAITERS)) {
-		uint64_t to = permits(w) ? w - (1ull << 32) : WAITERS;
+		uint64_t to = permits(w) ? w - ONE_PERMIT : WAITERS;
 
 		if (!cas_acq(&s->state, &w, to)) /* ORD(sem) */
 			continue;
@@ -97,14 +109,14 @@ int gmp_sem_try_acquire(gmp_sem *s)
 	return acquire_now(s) ? 0 : -EAGAIN;
 }
 
-/* M3, from the bucket. */
+/* SEM-3, under the bucket lock. */
 static noinline int release_slow(gmp_sem *s, uint32_t n)
 {
 	struct glist out = { 0 };
 	struct bucket *b = lot_lock(s);
 	uint64_t w = ld_rlx(&s->state);
 
-	while (!(w & WAITERS)) { /* they have given up meanwhile */
+	while (!(w & WAITERS)) { /* all waiters gave up meanwhile */
 		if (permits(w) > INT32_MAX - n) {
 			lot_unlock(b);
 			return -EOVERFLOW;
@@ -131,7 +143,7 @@ int gmp_sem_release(gmp_sem *s, int n)
 	while (!(w & WAITERS)) {
 		if (permits(w) > INT32_MAX - (uint32_t)n)
 			return -EOVERFLOW;
-		if (cas_rel(&s->state, &w, w + ((uint64_t)n << 32))) /* ORD(sem): the last touch */
+		if (cas_rel(&s->state, &w, w + ((uint64_t)n << 32))) /* ORD(sem): the last access */
 			return 0;
 	}
 	return release_slow(s, (uint32_t)n);

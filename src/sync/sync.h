@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Who holds a lock?  A token of 32 bits: a green thread's index + 1; the top bit alone for any
- * external thread (its kernel id would cost a system call); 0: nobody. */
+/*
+ * Owner tokens: 32-bit names of the threads that own locks, for reports and deadlock checks.
+ *
+ *   0               no owner
+ *   TOKEN_EXTERNAL  an external thread, any of them: its kernel id would cost a system call
+ *   otherwise       index of the g struct + 1
+ */
 #ifndef GMP_SYNC_H
 #define GMP_SYNC_H
 
@@ -8,19 +13,20 @@
 #include "g.h"
 #include "types.h"
 
-enum { TOKEN_FOREIGN = 1u << 31 };
+enum { TOKEN_EXTERNAL = 1u << 31 };
 
+/* The token of the caller. */
 static inline uint32_t gmp__self_token(void)
 {
 	struct m *m = getm();
 
-	return likely(m != NULL) ? m->curg->token : TOKEN_FOREIGN;
+	return likely(m != NULL) ? m->curg->token : TOKEN_EXTERNAL;
 }
 
-/* The green thread of a token; NULL for none, or an external thread. */
+/* The green thread of a token; NULL if there is no owner or it is an external thread. */
 static inline struct g *gmp__token_g(uint32_t token)
 {
-	return token == 0 || token & TOKEN_FOREIGN ? NULL : g_at(token - 1);
+	return token == 0 || token & TOKEN_EXTERNAL ? NULL : g_at(token - 1);
 }
 
 #endif

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does a green thread use a file without keeping its P from the others?
+ * File calls: open, pread, pwrite and fsync without keeping a P from other Gs.
  *
- * The kernel has no readiness of a file: open, read and write sleep until the disk (or a file server,
- * or the other end of a FIFO) has answered.  So either they are blocking code (blocking.c): the call is
- * made on the thread that runs the green thread, and the watcher hands the P on if it takes long.  Or they
- * go into the ring (io/uring.h), and nobody sleeps for them.
+ * A regular file has no readiness: open, read and write sleep in the kernel until the disk (or a
+ * file server, or the other end of a FIFO) has answered.  Such a call is either a blocking section
+ * (blocking.c): it runs on the M of the calling G, and sysmon hands the P off if it takes long.  Or
+ * it goes through the ring (io/uring.h), and no OS thread sleeps for it.
  *
- *   gmp_open     open(2) in blocking code; then the record: one that can be polled becomes non-blocking
- *                and waits as a socket does, any other is called in blocking code (io/fd.c)
- *   gmp_pread    what is in memory is read at once (RWF_NOWAIT); the rest by the ring
- *   gmp_pwrite   the same; where the file system cannot say whether it would sleep (ext4), in blocking
- *                code, since a write into memory is mostly short
- *   gmp_fsync, and files opened with O_DIRECT, O_SYNC
- *                by the ring at once
- *   no ring, an external thread, what can be polled
- *                the use of the record begins; blocking code { pread(2); the use ends }
+ *   gmp_open     open(2) in a blocking section; then the record: an fd that can be polled becomes
+ *                non-blocking and waits as a socket does; any other is called in blocking sections
+ *                (io/fd.c)
+ *   gmp_pread    data in the page cache is read at once (RWF_NOWAIT), the rest through the ring
+ *   gmp_pwrite   likewise; if the file system cannot tell whether it would sleep (ext4), in a
+ *                blocking section, since a write to the page cache is mostly short
+ *   gmp_fsync, and files opened with O_DIRECT or O_SYNC
+ *                through the ring at once
+ *   no ring, an external thread, an fd that can be polled
+ *                begin a use of the record; blocking section { pread(2); end the use }
  *
  * Invariants
- *  I1 While it opens a file, an external thread is not inside the runtime (rt_enter): the other end of a
- *     FIFO may never come, and the end of a run waits for those inside.
- *  I2 The use of a record ends within the blocking code: a green thread that is dropped when it comes
- *     back from there holds up no close.
- *  I3 Both ways give the same: a result counts what came from memory and from the ring; an error after
- *     some bytes is left to the next call.
+ *   FILE-1  While it opens a file, an external thread is not inside the runtime (rt_enter): the
+ *           other end of a FIFO may never be opened, and the end of a run waits for threads inside.
+ *   FILE-2  The use of a record ends inside the blocking section: a G that is killed at shutdown
+ *           when it leaves the section delays no close.
+ *   FILE-3  Both ways have the same result: the count includes bytes from the page cache and from
+ *           the ring; an error after some bytes is left to the next call.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,8 +50,11 @@ static void close_opened(struct leftover *l)
 		close(fd);
 }
 
-/* A green thread may be dropped at the end of the section, when it has the descriptor.  (An external thread goes
- * on, whatever has become of the run.) */
+/*
+ * open(2) in a blocking section.  Returns fd or -errno.  The fd of a G is a leftover, since
+ * shutdown may kill the G at the end of the section; an external thread continues after the end of
+ * the run.
+ */
 static int open_blocking(const char *path, int flags, mode_t mode)
 {
 	struct opened o = { .fd = -1 };
@@ -70,19 +74,20 @@ static int open_blocking(const char *path, int flags, mode_t mode)
 	return o.fd;
 }
 
-static int close_with(int fd, int err)
+/* Close fd and return err. */
+static int file_close_with(int fd, int err)
 {
 	close(fd);
 	return err;
 }
 
-/* From the record on it is a descriptor like any other. */
-static int make_known(int fd, int flags)
+/* Open the record of a new fd.  Returns fd, or -errno with fd closed. */
+static int file_register(int fd, int flags)
 {
 	int err = fd_open(fd, OPEN_PATH_FLAGS(flags));
 
 	if (err)
-		return close_with(fd, err);
+		return file_close_with(fd, err);
 	if (!ld_rlx(&netpoll_find(fd)->file))
 		err = os_nonblock(fd, true);
 	if (err >= 0)
@@ -98,22 +103,22 @@ int gmp_open(const char *path, int flags, mode_t mode)
 	if (!rt_enter())
 		return -ESRCH;
 	cancel_hold();
-	rt_leave(); /* I1 */
+	rt_leave(); /* FILE-1 */
 	int fd = open_blocking(path, flags, mode);
 
 	if (fd >= 0 && !rt_enter()) {
-		fd = close_with(fd, -ESRCH);
+		fd = file_close_with(fd, -ESRCH);
 	} else if (fd >= 0) {
-		fd = make_known(fd, flags);
+		fd = file_register(fd, flags);
 		rt_leave();
 	}
 	cancel_release();
 	return fd;
 }
 
-/* --- reading, writing, to the disk --- */
+/* --- pread, pwrite, fsync --- */
 
-static ssize_t call(int fd, const struct uring_op *op)
+static ssize_t file_syscall(int fd, const struct uring_op *op)
 {
 	switch (op->kind) {
 	case URING_READ: return pread(fd, op->buf, op->n, op->at);
@@ -123,7 +128,7 @@ static ssize_t call(int fd, const struct uring_op *op)
 	__builtin_unreachable();
 }
 
-static ssize_t call_blocking(struct polldesc *pd, const struct uring_op *op)
+static ssize_t file_call_blocking(struct polldesc *pd, const struct uring_op *op)
 {
 	ssize_t n;
 
@@ -131,16 +136,17 @@ static ssize_t call_blocking(struct polldesc *pd, const struct uring_op *op)
 		return -EBADF;
 	gmp_block_enter();
 	do
-		n = call(pd->fd, op);
+		n = file_syscall(pd->fd, op);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		n = -errno;
-	netpoll_unuse(pd); /* I2 */
+	netpoll_unuse(pd); /* FILE-2 */
 	gmp_block_leave();
 	return n;
 }
 
-static ssize_t try_once(struct polldesc *pd, const struct uring_op *op)
+/* One attempt with RWF_NOWAIT: -EAGAIN if it would sleep, -EOPNOTSUPP if that is not known. */
+static ssize_t try_cached(struct polldesc *pd, const struct uring_op *op)
 {
 	struct iovec io = { op->buf, op->n };
 	ssize_t n;
@@ -151,18 +157,20 @@ static ssize_t try_once(struct polldesc *pd, const struct uring_op *op)
 		n = op->kind == URING_READ ? preadv2(pd->fd, &io, 1, op->at, RWF_NOWAIT)
 					   : pwritev2(pd->fd, &io, 1, op->at, RWF_NOWAIT);
 	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		n = errno == EPERM ? -EOPNOTSUPP
-				   : -errno; /* a sandbox knows pread, but not preadv2 */
+	if (n < 0) /* EPERM: a sandbox that allows pread, but not preadv2 */
+		n = errno == EPERM ? -EOPNOTSUPP : -errno;
 	netpoll_unuse(pd);
 	return n;
 }
 
-/* What memory has of it; the rest is left in op.  True: there is no more to come, and the call says *n. */
-static bool from_memory(struct polldesc *pd, struct uring_op *op, ssize_t *n)
+/*
+ * Transfer what the page cache can; op is the rest.  Returns true if the call is complete; *n is
+ * the result of the last attempt.
+ */
+static bool transfer_cached(struct polldesc *pd, struct uring_op *op, ssize_t *n)
 {
 	do {
-		*n = try_once(pd, op);
+		*n = try_cached(pd, op);
 		if (*n <= 0)
 			break;
 		op->buf = (char *)op->buf + *n;
@@ -172,43 +180,44 @@ static bool from_memory(struct polldesc *pd, struct uring_op *op, ssize_t *n)
 	return *n >= 0 || (*n != -EAGAIN && *n != -EOPNOTSUPP);
 }
 
-static bool asks_disk(struct polldesc *pd, const struct uring_op *op)
+/* True if the call sleeps in any case: fsync, or a file opened with O_DIRECT or O_SYNC. */
+static bool always_sleeps(struct polldesc *pd, const struct uring_op *op)
 {
 	return op->kind == URING_FSYNC ||
 	       ld_rlx(&pd->to_disk) & (op->kind == URING_READ ? GMP_READ : GMP_WRITE);
 }
 
-/* I3 */
-static ssize_t call_uring(struct polldesc *pd, const struct uring_op *whole)
+/* FILE-3 */
+static ssize_t file_call_uring(struct polldesc *pd, const struct uring_op *all)
 {
-	struct uring_op op = *whole;
+	struct uring_op op = *all;
 	ssize_t n = -EAGAIN, done;
 
-	if (asks_disk(pd, &op) || !from_memory(pd, &op, &n)) {
+	if (always_sleeps(pd, &op) || !transfer_cached(pd, &op, &n)) {
 		if (n != -EOPNOTSUPP || op.kind == URING_READ)
 			n = uring_call(pd, &op);
 		if (n == -EAGAIN || n == -EOPNOTSUPP)
-			n = call_blocking(pd, &op);
+			n = file_call_blocking(pd, &op);
 		if (n > 0)
 			op.n -= (size_t)n;
 	}
-	done = (ssize_t)(whole->n - op.n);
+	done = (ssize_t)(all->n - op.n);
 	return done ? done : n;
 }
 
-static ssize_t call_file(int fd, const struct uring_op *op)
+static ssize_t file_call(int fd, const struct uring_op *op)
 {
 	if (!rt_enter())
 		return -ESRCH;
-	self_checkpoint(); /* what is in memory never waits */
-
+	self_checkpoint(); /* calls on cached data never wait: they must not starve other Gs */
 	struct polldesc *pd = fd_find(fd);
 	ssize_t n = -EBADF;
 
 	if (op->at < 0)
 		n = -EINVAL;
 	else if (pd)
-		n = ld_rlx(&pd->file) && uring_on() ? call_uring(pd, op) : call_blocking(pd, op);
+		n = ld_rlx(&pd->file) && uring_on() ? file_call_uring(pd, op)
+						     : file_call_blocking(pd, op);
 	rt_leave();
 	return n;
 }
@@ -218,7 +227,7 @@ ssize_t gmp_pread(int fd, void *buf, size_t n, off_t at)
 	if (off_stack(buf, n))
 		return -EFAULT;
 	n = min_of(n, (size_t)IO_MOST);
-	return call_file(fd, &(struct uring_op){ URING_READ, buf, n, at });
+	return file_call(fd, &(struct uring_op){ URING_READ, buf, n, at });
 }
 
 ssize_t gmp_pwrite(int fd, const void *buf, size_t n, off_t at)
@@ -226,10 +235,10 @@ ssize_t gmp_pwrite(int fd, const void *buf, size_t n, off_t at)
 	if (off_stack(buf, n))
 		return -EFAULT;
 	n = min_of(n, (size_t)IO_MOST);
-	return call_file(fd, &(struct uring_op){ URING_WRITE, (void *)(uintptr_t)buf, n, at });
+	return file_call(fd, &(struct uring_op){ URING_WRITE, (void *)(uintptr_t)buf, n, at });
 }
 
 int gmp_fsync(int fd)
 {
-	return (int)call_file(fd, &(struct uring_op){ .kind = URING_FSYNC });
+	return (int)file_call(fd, &(struct uring_op){ .kind = URING_FSYNC });
 }

@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does a signal become an element of a channel?
+ * gmp_signal_notify: delivers signals as elements of channels, by a self-pipe and a distributor G.
  *
- *   the kernel     on_signal, on any thread         the distributor, a green thread
+ *   kernel         on_notify_signal, on any thread  distributor, a G
  *      │             1 count[signo] + 1               1 wait: read the pipe
- *      └──────────>  2 write to the pipe ──────────>  2 take the counts, and try to send each signal so
- *                                                       often to every channel that asks for it
+ *      └──────────>  2 write to the pipe ──────────>  2 take the counts; try to send each signal
+ *                                                       that often to every subscribed channel
  *
- * The handler may interrupt anything, so it does nothing else.  The distributor waits for a descriptor:
- * therefore a run in which signals are asked for is never taken for deadlocked.  It exists while
- * a channel asks; the pipe stays until the end of the run.
+ * The handler may interrupt anything, so it does nothing else.  The distributor waits for an fd, so
+ * a run with subscriptions is never reported as a deadlock.  It exists while there is a
+ * subscription; the pipe stays open until the end of the run.
  *
  * Invariants
- *  I1 A handler counts before it writes, and the distributor reads before it takes the counts: no signal
- *     is left over.  Of one burst those with lower numbers come first.
- *  I2 Sending, asking and stopping are under one lock: after a stop nothing is sent to the channel.
- *  I3 `taken` says whose disposition is ours, and `old` what it was.  It is put back only if ours is
- *     still in force: by the last stop, or by the end of the run.
- *  I4 The pipe is closed only when no handler is inside: its numbers may be reused next.  If the program has closed
- *     it, the handler writes nothing (a pipe has an inode of its own, which is compared), and the distributor,
- *     which netpoll/check.c wakes, ends the process with a message.
- *  I5 `users` counts the askings, and those about to: the distributor ends when there are none.
- *  I6 A signal that is asked for arrives although the program blocks it: sysmon unblocks it for itself
- *     (sched.admitted, read by its errand).
+ *   NOTIFY-1  A handler counts before it writes, and the distributor reads before it takes the
+ *             counts.  So no signal is lost.  Within one burst, lower signal numbers come first.
+ *   NOTIFY-2  Sending, subscribing and stopping hold one lock: after a stop nothing is sent to the
+ *             channel.
+ *   NOTIFY-3  `taken` marks the signals with on_notify_signal installed; `old` is the disposition
+ *             from before.  It is restored, by the last stop or by the end of the run, only if
+ *             on_notify_signal is still installed.
+ *   NOTIFY-4  Lifetime: the pipe is closed only while no handler is inside, since its fds may be
+ *             reused.  If the program has closed the pipe, the handler writes nothing (a pipe has
+ *             an inode of its own, which is compared), and the distributor, which netpoll/check.c
+ *             wakes, ends the process with a message.
+ *   NOTIFY-5  `users` counts the subscriptions, and calls that are about to add one.  The
+ *             distributor ends when it is 0.
+ *   NOTIFY-6  A subscribed signal arrives although the program blocks it: sysmon unblocks it for
+ *             itself (sched.admitted).
  */
 #include "sys/notify.h"
 
@@ -44,28 +48,30 @@
 
 enum { SIGNALS = 64 };
 
-struct asking {
+struct subscription {
 	gmp_chan *c;
 	int signo;
-	struct asking *next;
+	struct subscription *next;
 };
 
 static struct {
 	struct lock lock;
-	struct asking *first;
-	uint32_t users;
-	bool distributing;
-	int fd;        /* (a) end to read from + 1; 0: none */
-	int write_end; /* (c) while fd is set, as the next */
+	struct subscription *first;
+	uint32_t users;    /* NOTIFY-5 */
+	bool distributing; /* a distributor runs */
+	int fd;            /* (a) read end of the pipe + 1; 0: none */
+	int write_end;     /* (c) while fd is set, as the next two */
 	ino_t inode;
-	pid_t owner;                 /* (c) while fd is set: the child of a vfork is another */
-	uint32_t inside;             /* (a) handlers under way */
-	uint32_t count[SIGNALS + 1]; /* (a) signals that have come, and not been sent on */
-	bool taken[SIGNALS + 1];
+	pid_t owner;                 /* the process: the child of a vfork is another one */
+	uint32_t inside;             /* (a) number of running handlers */
+	uint32_t count[SIGNALS + 1]; /* (a) signals that have arrived and were not sent yet */
+	bool taken[SIGNALS + 1]; /* NOTIFY-3 */
 	struct sigaction old[SIGNALS + 1];
 } sig;
 
-/* libc's write is a place where ThreadSanitizer listens. */
+/*
+ * Raw system calls: ThreadSanitizer intercepts those of libc.  True if fd is our pipe (NOTIFY-4).
+ */
 unsanitized static bool is_pipe_sig(int fd)
 {
 	struct stat st;
@@ -76,10 +82,11 @@ unsanitized static bool is_pipe_sig(int fd)
 unsanitized static void wake_distributor_sig(void)
 {
 	if (is_pipe_sig(sig.write_end) && syscall(SYS_write, sig.write_end, "", 1) < 0)
-		return; /* full: then it wakes anyway */
+		return; /* the pipe is full: the distributor wakes anyway */
 }
 
-unsanitized static void on_signal(int signo)
+/* The signal handler. */
+unsanitized static void on_notify_signal(int signo)
 {
 	int saved = errno;
 
@@ -96,20 +103,24 @@ unsanitized static void on_signal(int signo)
 
 /* --- dispositions; under the lock --- */
 
-static void dispositions_changed(int signo)
+/* Update sched.admitted for signo and let sysmon apply it (NOTIFY-6). */
+static void notify_disposition_changed(int signo)
 {
 	uint64_t bit = (uint64_t)1 << (signo - 1), admitted = ld_rlx(&sched.admitted);
 
 	st_rlx(&sched.admitted, sig.taken[signo] ? admitted | bit : admitted & ~bit);
 	if (signo == SIGPIPE)
 		signal_check_sigpipe();
-	st_seq(&sched.errand, 1); /* ORD(sysmon): I6 */
+	st_seq(&sched.errand, 1); /* ORD(sysmon): NOTIFY-6 */
 	wake_sysmon();
 }
 
-static int take(int signo)
+/* Install the handler for signo.  Returns 0 or -errno. */
+static int notify_install(int signo)
 {
-	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_ONSTACK | SA_RESTART }, old;
+	struct sigaction sa = { .sa_handler = on_notify_signal,
+			       .sa_flags = SA_ONSTACK | SA_RESTART },
+			 old;
 
 	sigfillset(&sa.sa_mask);
 	st_rlx(&sig.count[signo], 0);
@@ -119,66 +130,68 @@ static int take(int signo)
 		return err;
 	sig.old[signo] = old;
 	sig.taken[signo] = true;
-	dispositions_changed(signo);
+	notify_disposition_changed(signo);
 	return 0;
 }
 
-static bool is_ours(const struct sigaction *sa)
+static bool is_notify_handler(const struct sigaction *sa)
 {
-	return !(sa->sa_flags & SA_SIGINFO) && sa->sa_handler == on_signal;
+	return !(sa->sa_flags & SA_SIGINFO) && sa->sa_handler == on_notify_signal;
 }
 
-static void put_back(int signo)
+/* NOTIFY-3 */
+static void notify_restore(int signo)
 {
 	struct sigaction now;
 
 	sig.taken[signo] = false;
-	if (os_sigaction(signo, NULL, &now) == 0 && is_ours(&now))
+	if (os_sigaction(signo, NULL, &now) == 0 && is_notify_handler(&now))
 		os_sigaction(signo, &sig.old[signo], NULL);
 }
 
-static void put_all_back(void)
+static void notify_restore_all(void)
 {
 	for (int i = 1; i <= SIGNALS; i++)
 		if (sig.taken[i])
-			put_back(i);
+			notify_restore(i);
 	st_rlx(&sched.admitted, 0);
 }
 
-/* --- the distributor --- */
+/* --- distributor; sending is under the lock --- */
 
-static void send_on(int signo, uint32_t times)
+/* Send signo `times` times to each subscribed channel; a full channel loses the rest. */
+static void notify_send(int signo, uint32_t times)
 {
-	for (struct asking *a = sig.first; a; a = a->next)
+	for (struct subscription *a = sig.first; a; a = a->next)
 		for (uint32_t k = 0; a->signo == signo && k < times; k++)
 			if (gmp_chan_try_send(a->c, &signo))
-				break; /* full: the others are dropped too */
+				break; /* full */
 }
 
-static void send_all_on(void)
+/* Step 2 of the distributor. */
+static void notify_send_all(void)
 {
 	for (int i = 1; i <= SIGNALS; i++) {
 		uint32_t n = ld_rlx(&sig.count[i]);
 
 		if (n) {
 			add_rlx(&sig.count[i], -n);
-			send_on(i, n);
+			notify_send(i, n);
 		}
 	}
 }
 
-/* The read has failed, or the end of the file has come: both ends are ours. */
+/* The read has failed or returned 0: end the process unless both fds are still the pipe. */
 static void check_pipe(int fd)
 {
 	if (!is_pipe_sig(fd) || !is_pipe_sig(sig.write_end))
-		gmp__fatal("the pipe for signals, descriptors %d and %d, is gone: the program has "
-			   "closed it or "
-			   "reused its numbers (closefrom, close_range?); leave the descriptors "
-			   "from %d on "
-			   "open while gmp runs",
+		gmp__fatal("the pipe for signals, file descriptors %d and %d, is gone: the program "
+			   "has closed it or reused its numbers (closefrom, close_range?); leave "
+			   "the file descriptors from %d on open while gmp runs",
 			   fd, sig.write_end, os_fd_raised());
 }
 
+/* Entry function of the distributor.  Returns at once if there is one already. */
 static void distribute(void *arg)
 {
 	int fd = ld_rlx(&sig.fd) - 1;
@@ -189,7 +202,7 @@ static void distribute(void *arg)
 	if (!sig.distributing) {
 		sig.distributing = true;
 		while (sig.users) {
-			send_all_on();
+			notify_send_all();
 			unlock(&sig.lock, LR_SIGNALS);
 			if (gmp_read(fd, bytes, sizeof(bytes)) <= 0)
 				check_pipe(fd);
@@ -211,9 +224,10 @@ static int start_distributor(void)
 	return err ? err : gmp_detach(g);
 }
 
-/* --- asking and stopping --- */
+/* --- subscribing and stopping --- */
 
-static void begin_pipe(int fd, int write_end)
+/* Publish the pipe to the handlers. */
+static void publish_pipe(int fd, int write_end)
 {
 	struct stat st = { 0 };
 
@@ -224,7 +238,8 @@ static void begin_pipe(int fd, int write_end)
 	st_seq(&sig.fd, fd + 1); /* ORD(notify) */
 }
 
-static int open_fd(void)
+/* Open the pipe if there is none.  Returns 0 or -errno. */
+static int open_pipe(void)
 {
 	int p[2];
 
@@ -240,12 +255,12 @@ static int open_fd(void)
 	bool first = !ld_rlx(&sig.fd);
 
 	if (first)
-		begin_pipe(fd, os_fd_raise(p[1]));
+		publish_pipe(fd, os_fd_raise(p[1]));
 	unlock(&sig.lock, LR_SIGNALS);
 	if (first)
 		return 0;
 	close(p[1]);
-	if (gmp_close(fd) == -ESRCH) /* the runtime stops: its record goes with it */
+	if (gmp_close(fd) == -ESRCH) /* the runtime stops, and the record ends with it */
 		close(fd);
 	return 0;
 }
@@ -258,7 +273,10 @@ static void end_use(void)
 	unlock(&sig.lock, LR_SIGNALS);
 }
 
-/* I5.  Two may start a distributor at a time: one of these ends at once. */
+/*
+ * NOTIFY-5: make sure that pipe and distributor exist.  Two threads may start a distributor at the
+ * same time; one of these returns at once.
+ */
 static int begin_use(void)
 {
 	lock(&sig.lock, LR_SIGNALS);
@@ -266,7 +284,7 @@ static int begin_use(void)
 	bool open = ld_rlx(&sig.fd), start = !sig.distributing;
 
 	unlock(&sig.lock, LR_SIGNALS);
-	int err = open ? 0 : open_fd();
+	int err = open ? 0 : open_pipe();
 
 	if (!err && start)
 		err = start_distributor();
@@ -275,23 +293,24 @@ static int begin_use(void)
 	return err;
 }
 
-static struct asking **find(gmp_chan *c, int signo)
+/* The link to the subscription, or to the end of the list. */
+static struct subscription **notify_find(gmp_chan *c, int signo)
 {
-	struct asking **a = &sig.first;
+	struct subscription **a = &sig.first;
 
 	while (*a && ((*a)->c != c || (*a)->signo != signo))
 		a = &(*a)->next;
 	return a;
 }
 
-/* 0: entered; 1: it was already; -errno. */
-static int enter(struct asking *a)
+/* Returns 0: added; 1: there is one already; or -errno. */
+static int notify_add(struct subscription *a)
 {
 	int result = 1;
 
 	lock(&sig.lock, LR_SIGNALS);
-	if (!*find(a->c, a->signo)) {
-		result = sig.taken[a->signo] ? 0 : take(a->signo);
+	if (!*notify_find(a->c, a->signo)) {
+		result = sig.taken[a->signo] ? 0 : notify_install(a->signo);
 		if (!result) {
 			a->next = sig.first;
 			sig.first = a;
@@ -301,7 +320,8 @@ static int enter(struct asking *a)
 	return result;
 }
 
-static bool allowed(int signo)
+/* False for faults, which the runtime handles, and for invalid numbers. */
+static bool is_notifiable(int signo)
 {
 	switch (signo) {
 	case SIGSEGV:
@@ -316,18 +336,18 @@ static bool allowed(int signo)
 
 static int notify(gmp_chan *c, int signo)
 {
-	struct asking *a = malloc(sizeof(*a));
+	struct subscription *a = malloc(sizeof(*a));
 
 	if (!a)
 		return -ENOMEM;
-	*a = (struct asking){ .c = c, .signo = signo };
+	*a = (struct subscription){ .c = c, .signo = signo };
 	int result = begin_use();
 
 	if (result) {
 		free(a);
 		return result;
 	}
-	result = enter(a);
+	result = notify_add(a);
 	if (result) {
 		end_use();
 		free(a);
@@ -337,7 +357,7 @@ static int notify(gmp_chan *c, int signo)
 
 int gmp_signal_notify(gmp_chan *c, int signo)
 {
-	if (!c || c->size != sizeof(int) || !allowed(signo))
+	if (!c || c->size != sizeof(int) || !is_notifiable(signo))
 		return -EINVAL;
 	if (!rt_enter())
 		return -ESRCH;
@@ -347,24 +367,25 @@ int gmp_signal_notify(gmp_chan *c, int signo)
 	return result;
 }
 
-static bool anybody_asks(int signo)
+static bool is_subscribed(int signo)
 {
-	for (struct asking *a = sig.first; a; a = a->next)
+	for (struct subscription *a = sig.first; a; a = a->next)
 		if (a->signo == signo)
 			return true;
 	return false;
 }
 
-static int stop(gmp_chan *c, int signo)
+/* Returns 0, or -ENOENT if there is no such subscription. */
+static int notify_stop(gmp_chan *c, int signo)
 {
 	lock(&sig.lock, LR_SIGNALS);
-	struct asking **from = find(c, signo), *a = *from;
+	struct subscription **from = notify_find(c, signo), *a = *from;
 
 	if (a) {
 		*from = a->next;
-		if (!anybody_asks(signo)) {
-			put_back(signo);
-			dispositions_changed(signo);
+		if (!is_subscribed(signo)) {
+			notify_restore(signo);
+			notify_disposition_changed(signo);
 		}
 	}
 	unlock(&sig.lock, LR_SIGNALS);
@@ -377,11 +398,11 @@ static int stop(gmp_chan *c, int signo)
 
 int gmp_signal_stop(gmp_chan *c, int signo)
 {
-	if (!c || !allowed(signo))
+	if (!c || !is_notifiable(signo))
 		return -EINVAL;
 	if (!rt_enter())
 		return -ESRCH;
-	int result = stop(c, signo);
+	int result = notify_stop(c, signo);
 
 	rt_leave();
 	return result;
@@ -389,7 +410,8 @@ int gmp_signal_stop(gmp_chan *c, int signo)
 
 /* --- the end --- */
 
-static void close_fd(void)
+/* Close the pipe when no handler is inside (NOTIFY-4). */
+static void close_pipe(void)
 {
 	int fd = xchg_seq(&sig.fd, 0) - 1; /* ORD(notify) */
 
@@ -401,12 +423,12 @@ static void close_fd(void)
 	close(sig.write_end);
 }
 
-void signals_fini(void)
+void notify_fini(void)
 {
-	struct asking *a;
+	struct subscription *a;
 
-	put_all_back();
-	close_fd();
+	notify_restore_all();
+	close_pipe();
 	while ((a = sig.first)) {
 		sig.first = a->next;
 		free(a);
@@ -415,13 +437,13 @@ void signals_fini(void)
 	sig.distributing = false;
 }
 
-/* The list may be in the middle of a change, and stays behind. */
-void signals_forget(void)
+/* The parent may have been changing the list, so the child leaks it. */
+void notify_forget(void)
 {
 	sig.lock = (struct lock){ 0 };
-	put_all_back();
+	notify_restore_all();
 	st_seq(&sig.inside, 0); /* ORD(notify): the parent's */
-	close_fd();
+	close_pipe();
 	sig.first = NULL;
 	sig.users = 0;
 	sig.distributing = false;

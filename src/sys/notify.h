@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the runtime's begin and end need to know of signals for channels.  See signals.c. */
+/* Signals as channel elements: what the end of a run and a fork do for them.  See notify.c. */
 #ifndef GMP_NOTIFY_H
 #define GMP_NOTIFY_H
 
-/* Nobody is inside any more: what was there before is put back. */
-void signals_fini(void);
-void signals_forget(void); /* the child of a fork: the same, for itself */
+/* End of a run, no thread is inside the runtime: restore the dispositions from before. */
+void notify_fini(void);
+/* The same in the child of a fork. */
+void notify_forget(void);
 
 #endif

@@ -1,35 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starting child processes: posix_spawn(3) in blocking code, around it the descriptors.
+ * gmp_process_spawn: posix_spawn(3) in a blocking section, with pipes to the child and a pidfd.
  *
- * The fork and the exec of a large program take milliseconds, and an exec from a file server may take
- * longer, so the call is blocking code: the P runs other green threads meanwhile.  libc's posix_spawn shares
- * the memory with the child until the exec instead of copying page tables, closes what must be closed, sets
- * mask and dispositions in the child, and reports a failed exec as an error of the call.
+ * Fork and exec of a large program take milliseconds, an exec from a file server may take longer,
+ * so the call is a blocking section: the P runs other Gs meanwhile.  posix_spawn of libc shares the
+ * memory with the child until the exec instead of copying page tables, closes what must be closed,
+ * sets signal mask and dispositions in the child, and reports a failed exec as an error of the
+ * call.
  *
- *   caller             ours[i]      child[i]         the child
+ *   caller             ours[i]      child[i]         child
  *   gmp_write(p->in)  ──> pipe ──────────────────────> 0
  *   gmp_read(p->out)  <── pipe <────────────────────── 1
  *   gmp_read(p->err)  <── pipe <────────────────────── 2
  *
  * Invariants
- *  SPAWN-1  Every descriptor that is opened here has FD_CLOEXEC from the system call that makes it: a child
- *           that another thread starts at the same time gets none of them.
- *  SPAWN-2  A descriptor that the child dups to 0, 1 or 2 is itself 3 or above, also where the program has
- *           closed its standard descriptors and new ones get those numbers.  So no dup2 overwrites the
- *           source of a later one, and none is from a number to itself, which would keep FD_CLOEXEC.
- *  SPAWN-3  Everything that can fail for want of memory or descriptors is done before the child exists.  The
- *           pidfd, which is made after it, gets the number that `spare` has kept.  Another thread can take
- *           that number at the last instant; then p->pidfd is -1, which is a legal result.
- *  SPAWN-4  The caller may be killed at shutdown when the blocking code ends.  What it holds then is a
- *           leftover: our ends of the pipes, and the pidfd.  The rest is closed within the blocking code.
- *  SPAWN-5  An external thread is not inside the runtime (rt_enter) during the blocking code.  If the run has
- *           ended by then, the call succeeds as it would have an instant earlier: the pipes are plain
- *           descriptors, as those of any earlier run.
+ *   PROCESS-1  Every fd that is opened here has FD_CLOEXEC from the system call that creates it.
+ *              So a child that another thread starts at the same time inherits none of them.
+ *   PROCESS-2  An fd that the child dups to 0, 1 or 2 is itself 3 or above, also if the program has
+ *              closed its standard fds and new ones get those numbers.  So no dup2 overwrites the
+ *              source of a later one, and none is from an fd to itself, which would keep
+ *              FD_CLOEXEC.
+ *   PROCESS-3  Everything that can fail for want of memory or fds is done before the child exists.
+ *              The pidfd, which is created after it, gets the number that `spare` has kept.
+ *              Another thread can take that number first; then p->pidfd is -1, a legal result.
+ *   PROCESS-4  Shutdown may kill the caller when the blocking section ends.  What it then holds is
+ *              a leftover: the parent's ends of the pipes, and the pidfd.  The other fds are closed
+ *              inside the section.
+ *   PROCESS-5  An external thread is not inside the runtime (rt_enter) during the blocking section.
+ *              If the run has ended by then, the call still succeeds: the pipes are plain fds, as
+ *              those of any earlier run.
  *
- * Rejected: fork and exec (a fork copies page tables, and what runs in the child is our own code between
- * the two); clone3 with CLONE_PIDFD (libc does not know of the child then, and its own locks are ours to
- * keep; the pidfd is that of the right child here too, as long as nothing else reaps it first).
+ * Rejected
+ *   fork and exec: a fork copies page tables, and the child runs code of gmp until the exec.
+ *   clone3 with CLONE_PIDFD: libc does not know of the child, and gmp would have to guard its
+ *   locks.
+ *   The pidfd of posix_spawn is that of the right child too, unless another thread reaps it first.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -67,10 +72,10 @@ enum {
 struct spawn {
 	gmp_process_opts o;
 	const gmp_process_stream *stream[STREAMS];
-	int ours[STREAMS];      /* our end of a pipe, known to the poller; -1: no pipe */
-	int child[STREAMS];     /* what the child dups to i; -1: nothing */
-	bool borrowed[STREAMS]; /* child[i] is the caller's */
-	int spare;              /* SPAWN-3 */
+	int ours[STREAMS];      /* the parent's end of a pipe, registered; -1: no pipe */
+	int child[STREAMS];     /* the fd that the child dups to i; -1: none */
+	bool borrowed[STREAMS]; /* child[i] belongs to the caller */
+	int spare;              /* PROCESS-3 */
 	int pidfd;
 	pid_t pid;
 	struct leftover left;
@@ -99,7 +104,8 @@ static bool stream_is_valid(const gmp_process_stream *s, int i)
 	}
 }
 
-static int load(struct spawn *s, const gmp_process_opts *user)
+/* Copy and check the options.  Returns 0 or -errno. */
+static int process_load(struct spawn *s, const gmp_process_opts *user)
 {
 	*s = (struct spawn){ .o = GMP_PROCESS_OPTS_INIT,
 			     .ours = { -1, -1, -1 },
@@ -109,8 +115,8 @@ static int load(struct spawn *s, const gmp_process_opts *user)
 	if (!user || user->size < sizeof(user->size))
 		return -EINVAL;
 	for (size_t i = sizeof(s->o); i < user->size; i++)
-		if (((const char *)user)[i]) /* of a later version, and not known here */
-			return -E2BIG;
+		if (((const char *)user)[i])
+			return -E2BIG; /* an option of a later version */
 	memcpy(&s->o, user, min_of(user->size, sizeof(s->o)));
 	s->stream[0] = &s->o.in;
 	s->stream[1] = &s->o.out;
@@ -123,9 +129,9 @@ static int load(struct spawn *s, const gmp_process_opts *user)
 	return s->o.flags & GMP_PROCESS_CLOSE && !CAN_CLOSE_FROM ? -ENOTSUP : 0;
 }
 
-/* --- descriptors --- */
+/* --- file descriptors --- */
 
-/* SPAWN-2: fd, or -errno and fd as it was. */
+/* PROCESS-2.  Returns a duplicate of fd, or -errno; fd stays open. */
 static int dup_high(int fd)
 {
 	int high = fcntl(fd, F_DUPFD_CLOEXEC, STREAMS);
@@ -133,6 +139,7 @@ static int dup_high(int fd)
 	return high < 0 ? -errno : high;
 }
 
+/* Replace *fd by a duplicate if it is a stream number.  Returns 0, or -errno with *fd unchanged. */
 static int raise_above_streams(int *fd)
 {
 	if (*fd >= STREAMS)
@@ -146,11 +153,12 @@ static int raise_above_streams(int *fd)
 	return 0;
 }
 
+/* Create the pipe of stream i. */
 static int make_pipe(struct spawn *s, int i)
 {
 	int p[2], write_end = i == STDIN_FILENO;
 
-	if (pipe2(p, O_CLOEXEC) < 0) /* SPAWN-1 */
+	if (pipe2(p, O_CLOEXEC) < 0) /* PROCESS-1 */
 		return -errno;
 	int ours = p[write_end];
 
@@ -172,7 +180,8 @@ static int make_pipe(struct spawn *s, int i)
 	return 0;
 }
 
-static int borrow(struct spawn *s, int i)
+/* Use the fd of the caller for stream i. */
+static int borrow_fd(struct spawn *s, int i)
 {
 	int fd = s->stream[i]->fd;
 
@@ -193,7 +202,7 @@ static int open_streams(struct spawn *s)
 		if (s->stream[i]->kind == GMP_PROCESS_PIPE)
 			err = make_pipe(s, i);
 		else if (s->stream[i]->kind == GMP_PROCESS_FD)
-			err = borrow(s, i);
+			err = borrow_fd(s, i);
 	}
 	if (err)
 		return err;
@@ -209,11 +218,12 @@ static void close_childs(struct spawn *s)
 	close_if_open(&s->spare);
 }
 
-static void close_known(int *fd)
+/* Close an fd that was registered with the poller. */
+static void close_registered(int *fd)
 {
 	int err = *fd < 0 ? 0 : fd_close(*fd);
 
-	if (err == -ESRCH || err == -EBADF) /* its record went with its run */
+	if (err == -ESRCH || err == -EBADF) /* its record ended with its run */
 		close(*fd);
 	*fd = -1;
 }
@@ -221,10 +231,10 @@ static void close_known(int *fd)
 static void close_ours(struct spawn *s)
 {
 	for (int i = 0; i < STREAMS; i++)
-		close_known(&s->ours[i]);
+		close_registered(&s->ours[i]);
 }
 
-/* SPAWN-4 */
+/* PROCESS-4 */
 static void close_left(struct leftover *l)
 {
 	struct spawn *s = container_of(l, struct spawn, left);
@@ -234,7 +244,7 @@ static void close_left(struct leftover *l)
 	close_if_open(&s->pidfd);
 }
 
-/* --- the child; errors of libc's here are positive --- */
+/* --- child; functions of libc return positive error codes here --- */
 
 static int add_stream(const struct spawn *s, posix_spawn_file_actions_t *actions, int i)
 {
@@ -263,8 +273,11 @@ static int add_actions(const struct spawn *s, posix_spawn_file_actions_t *action
 	return err;
 }
 
-/* Handlers of gmp's and of the program's become the default by the exec.  SIGPIPE, which servers ignore, would
- * stay ignored: filters then write to a broken pipe for good. */
+/*
+ * Signal mask, dispositions, group and session of the child.  The exec resets handlers to the
+ * default.  A SIGPIPE that the program ignores would stay ignored, and filters would write to a
+ * broken pipe indefinitely; so it is reset too.
+ */
 static void set_attributes(const struct spawn *s, posix_spawnattr_t *attr)
 {
 	short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
@@ -278,11 +291,12 @@ static void set_attributes(const struct spawn *s, posix_spawnattr_t *attr)
 	if (s->o.flags & GMP_PROCESS_SESSION)
 		flags |= POSIX_SPAWN_SETSID;
 	else if (s->o.flags & GMP_PROCESS_GROUP)
-		flags |= POSIX_SPAWN_SETPGROUP; /* of its own: the default of the attribute is 0 */
+		flags |= POSIX_SPAWN_SETPGROUP; /* a new group: the default of the attribute is 0 */
 	posix_spawnattr_setflags(attr, flags);
 }
 
-static int spawn_with(struct spawn *s, const posix_spawn_file_actions_t *actions,
+/* Returns 0 or a positive error code. */
+static int process_spawn_with(struct spawn *s, const posix_spawn_file_actions_t *actions,
 		      const posix_spawnattr_t *attr)
 {
 	const char *file = s->o.file ? s->o.file : s->o.argv[0];
@@ -294,20 +308,21 @@ static int spawn_with(struct spawn *s, const posix_spawn_file_actions_t *actions
 	return posix_spawn(&s->pid, file, actions, attr, argv, envp);
 }
 
-/* An M has a timer slack of its own, which a child would inherit. */
-static int spawn_from_m(struct spawn *s, const posix_spawn_file_actions_t *actions,
+/* process_spawn_with without the timer slack of an M, which the child would inherit. */
+static int process_spawn_from_m(struct spawn *s, const posix_spawn_file_actions_t *actions,
 			const posix_spawnattr_t *attr)
 {
 	if (!gmp__blockedm())
-		return spawn_with(s, actions, attr);
+		return process_spawn_with(s, actions, attr);
 	int slack = os_timer_slack(sched.slack);
-	int err = spawn_with(s, actions, attr);
+	int err = process_spawn_with(s, actions, attr);
 
 	os_timer_slack(slack);
 	return err;
 }
 
-static int spawn(struct spawn *s)
+/* Returns 0 or -errno. */
+static int process_spawn(struct spawn *s)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
@@ -320,17 +335,17 @@ static int spawn(struct spawn *s)
 		set_attributes(s, &attr);
 		err = add_actions(s, &actions);
 		if (!err)
-			err = spawn_from_m(s, &actions, &attr);
+			err = process_spawn_from_m(s, &actions, &attr);
 		posix_spawnattr_destroy(&attr);
 	}
 	posix_spawn_file_actions_destroy(&actions);
 	return -err;
 }
 
-/* In blocking code: the child runs, or nothing is left but our ends. */
-static int launch(struct spawn *s)
+/* In a blocking section.  Returns 0 with the child running, or -errno; closes the child's ends. */
+static int process_launch(struct spawn *s)
 {
-	int err = spawn(s);
+	int err = process_spawn(s);
 
 	close_childs(s);
 	if (!err)
@@ -338,14 +353,15 @@ static int launch(struct spawn *s)
 	return err;
 }
 
-static int launch_blocking(struct spawn *s)
+/* PROCESS-4: launch with the leftover entered. */
+static int process_launch_blocking(struct spawn *s)
 {
 	bool green = gmp_self() != NULL;
 
 	if (green)
 		leftover_add(&s->left, close_left);
 	gmp_block_enter();
-	int err = launch(s);
+	int err = process_launch(s);
 
 	gmp_block_leave();
 	if (green)
@@ -355,7 +371,7 @@ static int launch_blocking(struct spawn *s)
 
 /* --- the calls --- */
 
-/* SPAWN-3: there is a child, so this does not fail. */
+/* PROCESS-3: the child exists, so this cannot fail: without a pidfd, s->pidfd is -1. */
 static void register_pidfd(struct spawn *s)
 {
 	if (s->pidfd < 0) {
@@ -373,7 +389,7 @@ static void register_pidfd(struct spawn *s)
 int gmp_process_spawn(gmp_process *p, const gmp_process_opts *opts)
 {
 	struct spawn s;
-	int err = load(&s, opts);
+	int err = process_load(&s, opts);
 
 	if (!p)
 		return -EINVAL;
@@ -383,11 +399,11 @@ int gmp_process_spawn(gmp_process *p, const gmp_process_opts *opts)
 		return -ESRCH;
 	cancel_hold();
 	err = open_streams(&s);
-	rt_leave(); /* SPAWN-5 */
+	rt_leave(); /* PROCESS-5 */
 	if (err)
 		close_childs(&s);
 	else
-		err = launch_blocking(&s);
+		err = process_launch_blocking(&s);
 	if (err)
 		close_ours(&s);
 	else
@@ -406,9 +422,9 @@ void gmp_process_close(gmp_process *p)
 	if (!p)
 		return;
 	cancel_hold();
-	close_known(&p->in);
-	close_known(&p->out);
-	close_known(&p->err);
-	close_known(&p->pidfd);
+	close_registered(&p->in);
+	close_registered(&p->out);
+	close_registered(&p->err);
+	close_registered(&p->pidfd);
 	cancel_release();
 }

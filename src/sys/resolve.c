@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How is a name looked up when libc's resolver may be silent for half a minute, and cannot be stopped?
+ * gmp_getaddrinfo: each lookup runs in a helper G, so that its caller can give up.
  *
- * By a green thread of its own, in blocking code; the caller waits for it as long as it likes.  What
- * both use lies in a struct lookup, with copies of the arguments.
+ * The resolver of libc may block for half a minute and cannot be interrupted.  The helper calls it
+ * in a blocking section; the caller waits as long as it wants.  Both share a struct lookup with
+ * copies of the arguments.
  *
- *   the caller                                      the helper
- *    1 the lookup into the list                      1 blocking code begins
- *    2 a slot, or wait for one; start the helper     2 getaddrinfo
- *    3 wait for `done`, until the deadline           3 the slot is free again
- *    4 under the lock: finished? take the result     4 under the lock: finished; abandoned? free it,
- *      and free it; else abandon it                    else `done` is released
- *                                                    5 blocking code ends
+ *   caller                                          helper
+ *    1 link the lookup into the list                 1 begin a blocking section
+ *    2 get a slot, or wait for one; start helper     2 getaddrinfo
+ *    3 wait for `done`, until the deadline           3 release the slot
+ *    4 under the lock: finished?  take the result    4 under the lock: set finished; abandoned?
+ *      and free the lookup; otherwise set              free the lookup; otherwise release `done`
+ *      abandoned                                     5 end the blocking section
  *
- * There is no helper where the answer needs no looking up: a host in digits, or none.
+ * No helper is started if no lookup is needed: a host in digits, or none.
  *
  * Invariants
- *  I1 A lookup is freed once: by the caller if it saw it finished, by the helper if it saw it
- *     abandoned, else (either was dropped at the end of a run) by names_fini.
- *  I2 At most `most` helpers are in getaddrinfo, which is half of max_threads: silent name servers do
- *     not take all threads from files and the program's own blocking code.
- *  I3 All that a helper does for others is inside its blocking code, which the end of a run awaits.  So
- *     only one that never began fails a caller; green callers are dropped then, too, and external ones
- *     look up now and then.
+ *   RESOLVE-1  A lookup is freed once: by the caller if it reads finished, by the helper if it
+ *              reads abandoned, otherwise (one of them was killed at shutdown) by resolve_fini.
+ *   RESOLVE-2  At most `most` helpers are in getaddrinfo, half of max_threads, so that silent name
+ *              servers do not take all OS threads from file calls and other blocking sections.
+ *   RESOLVE-3  All that a helper does for its caller is inside its blocking section, and the end of
+ *              a run waits for that.  So only a helper that has not begun leaves a caller without
+ *              an answer.  Green callers are killed too; external ones re-check the state of the
+ *              run.
  */
 #include "sys/resolve.h"
 
@@ -38,7 +40,8 @@
 #define EAI_CANCELED EAI_AGAIN
 #endif
 
-enum { LOOKUP_STACK = 256 * 1024, LOOK_NS = 10000000 };
+/* Bytes of stack for getaddrinfo; ns between two checks of an external caller (RESOLVE-3). */
+enum { LOOKUP_STACK = 256 * 1024, RECHECK_NS = 10000000 };
 
 struct lookup {
 	struct addrinfo hints, *res;
@@ -52,35 +55,36 @@ struct lookup {
 
 static struct {
 	struct lock lock;
-	struct lookup *first; /* all there are */
+	struct lookup *first; /* all lookups */
 	gmp_sem slots;
-} names;
+} resolver;
 
-void names_init(int most)
+void resolve_init(int most)
 {
-	names.slots = (gmp_sem)GMP_SEM_INIT(most);
+	resolver.slots = (gmp_sem)GMP_SEM_INIT(most);
 }
 
 /* --- the list; under the lock --- */
 
-static void enlist(struct lookup *l)
+static void lookup_link(struct lookup *l)
 {
-	l->link = names.first;
-	l->from = &names.first;
+	l->link = resolver.first;
+	l->from = &resolver.first;
 	if (l->link)
 		l->link->from = &l->link;
-	names.first = l;
+	resolver.first = l;
 }
 
-static void unlist(struct lookup *l)
+static void lookup_unlink(struct lookup *l)
 {
 	*l->from = l->link;
 	if (l->link)
 		l->link->from = l->from;
 }
 
-/* --- what both use --- */
+/* --- lookups --- */
 
+/* A lookup with copies of the arguments; NULL: no memory. */
 static struct lookup *lookup_new(const char *host, const char *service,
 				 const struct addrinfo *hints)
 {
@@ -109,40 +113,42 @@ static void lookup_free(struct lookup *l)
 	free(l);
 }
 
-void names_fini(void)
+void resolve_fini(void)
 {
 	struct lookup *l;
 
-	while ((l = names.first)) {
-		unlist(l);
+	while ((l = resolver.first)) {
+		lookup_unlink(l);
 		lookup_free(l);
 	}
 }
 
-void names_forget(void)
+void resolve_forget(void)
 {
-	names.lock = (struct lock){ 0 };
-	names.first = NULL;
+	resolver.lock = (struct lock){ 0 };
+	resolver.first = NULL;
 }
 
-/* --- the helper --- */
+/* --- helper --- */
 
-static void finish(struct lookup *l)
+/* Step 4 of the helper. */
+static void lookup_finish(struct lookup *l)
 {
-	lock(&names.lock, LR_NAMES);
+	lock(&resolver.lock, LR_NAMES);
 	bool alone = l->abandoned;
 
 	l->finished = true;
 	if (alone)
-		unlist(l);
+		lookup_unlink(l);
 	else
-		gmp_sem_release(&l->done, 1); /* under the lock: then the caller may free it */
-	unlock(&names.lock, LR_NAMES);
+		gmp_sem_release(&l->done, 1); /* under the lock: the caller may free l after that */
+	unlock(&resolver.lock, LR_NAMES);
 	if (alone)
 		lookup_free(l);
 }
 
-static void look_up(void *arg)
+/* Entry function of the helper. */
+static void lookup_run(void *arg)
 {
 	struct lookup *l = arg;
 
@@ -152,8 +158,8 @@ static void look_up(void *arg)
 	while (l->err == EAI_SYSTEM && errno == EINTR);
 	if (l->err)
 		l->res = NULL;
-	gmp_sem_release(&names.slots, 1);
-	finish(l);
+	gmp_sem_release(&resolver.slots, 1);
+	lookup_finish(l);
 	gmp_block_leave();
 }
 
@@ -164,31 +170,31 @@ static int start_helper(struct lookup *l)
 
 	attr.name = "lookup";
 	attr.stack_size = LOOKUP_STACK;
-	int err = gmp_spawn(&g, look_up, l, &attr);
+	int err = gmp_spawn(&g, lookup_run, l, &attr);
 
 	if (!err)
-		gmp_detach(
-			g); /* fails when the run has just ended: then it is dropped, or has run */
+		gmp_detach(g); /* fails if the run has just ended: g has run or is killed */
 	return err;
 }
 
-/* --- the caller --- */
+/* --- caller --- */
 
-/* An external thread may wait for one that was dropped at the end of the run. */
-static int await(gmp_sem *s, int64_t deadline)
+/* Acquire s.  An external thread re-checks whether the runtime still runs (RESOLVE-3). */
+static int sem_await(gmp_sem *s, int64_t deadline)
 {
 	int err;
 
 	if (getm())
 		return gmp_sem_acquire_until(s, deadline);
 	do
-		err = gmp_sem_acquire_until(s, min_of(deadline, gmp_deadline(LOOK_NS)));
+		err = gmp_sem_acquire_until(s, min_of(deadline, gmp_deadline(RECHECK_NS)));
 	while (err == -ETIMEDOUT && gmp_now() < deadline &&
 	       ld_seq(&sched.state) == RUN_ON); /* ORD(external) */
 	return err;
 }
 
-static int why_not(int err)
+/* The EAI_ code for -errno. */
+static int eai_of(int err)
 {
 	switch (err) {
 	case -ECANCELED: return EAI_CANCELED;
@@ -197,19 +203,19 @@ static int why_not(int err)
 	}
 }
 
-/* Step 4, when the wait has ended with err. */
-static int take(struct lookup *l, int err, struct addrinfo **res)
+/* Step 4 of the caller.  err: the result of the wait. */
+static int lookup_take(struct lookup *l, int err, struct addrinfo **res)
 {
-	lock(&names.lock, LR_NAMES);
+	lock(&resolver.lock, LR_NAMES);
 	bool finished = l->finished;
 
 	if (finished)
-		unlist(l);
+		lookup_unlink(l);
 	else
 		l->abandoned = true;
-	unlock(&names.lock, LR_NAMES);
+	unlock(&resolver.lock, LR_NAMES);
 	if (!finished)
-		return why_not(err);
+		return eai_of(err);
 	int result = l->err;
 
 	if (!result)
@@ -218,46 +224,47 @@ static int take(struct lookup *l, int err, struct addrinfo **res)
 	return result;
 }
 
-static int begin(struct lookup *l, int64_t deadline)
+/* Step 2 of the caller. */
+static int lookup_begin(struct lookup *l, int64_t deadline)
 {
 	int err = too_late(deadline);
 
 	if (!err && self_cancelled())
 		err = -ECANCELED;
 	if (!err)
-		err = await(&names.slots, deadline);
+		err = sem_await(&resolver.slots, deadline);
 	if (err)
 		return err;
 	err = start_helper(l);
 	if (err)
-		gmp_sem_release(&names.slots, 1);
+		gmp_sem_release(&resolver.slots, 1);
 	return err;
 }
 
-static int look_up_until(const char *host, const char *service, const struct addrinfo *hints,
+static int lookup_until(const char *host, const char *service, const struct addrinfo *hints,
 			 struct addrinfo **res, int64_t deadline)
 {
 	struct lookup *l = lookup_new(host, service, hints);
 
 	if (!l)
 		return EAI_MEMORY;
-	lock(&names.lock, LR_NAMES);
-	enlist(l);
-	unlock(&names.lock, LR_NAMES);
-	int err = begin(l, deadline);
+	lock(&resolver.lock, LR_NAMES);
+	lookup_link(l);
+	unlock(&resolver.lock, LR_NAMES);
+	int err = lookup_begin(l, deadline);
 
 	if (err) {
-		lock(&names.lock, LR_NAMES);
-		unlist(l);
-		unlock(&names.lock, LR_NAMES);
+		lock(&resolver.lock, LR_NAMES);
+		lookup_unlink(l);
+		unlock(&resolver.lock, LR_NAMES);
 		free(l);
-		return why_not(err);
+		return eai_of(err);
 	}
-	return take(l, await(&l->done, deadline), res);
+	return lookup_take(l, sem_await(&l->done, deadline), res);
 }
 
-/* Nobody has to be asked. */
-static bool in_digits(const char *host, const char *service)
+/* True if neither host nor service needs a lookup. */
+static bool is_numeric(const char *host, const char *service)
 {
 	struct in6_addr any;
 
@@ -273,8 +280,8 @@ int gmp_getaddrinfo_until(const char *host, const char *service, const struct ad
 		return EAI_NONAME;
 	if (!rt_enter())
 		return EAI_AGAIN;
-	int result = in_digits(host, service) ? getaddrinfo(host, service, hints, res)
-					      : look_up_until(host, service, hints, res, deadline);
+	int result = is_numeric(host, service) ? getaddrinfo(host, service, hints, res)
+					       : lookup_until(host, service, hints, res, deadline);
 
 	rt_leave();
 	return result;

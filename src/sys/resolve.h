@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What the runtime's begin and end need to know of lookups.  See names.c. */
+/* Lookups of host names: what the start and the end of a run do for them.  See resolve.c. */
 #ifndef GMP_RESOLVE_H
 #define GMP_RESOLVE_H
 
-/* So many at a time in this run. */
-void names_init(int most);
-/* No green or external thread is inside any more: what the dropped ones have left is freed. */
-void names_fini(void);
-void names_forget(void); /* the child of a fork */
+/* Start of a run: at most `most` lookups at a time. */
+void resolve_init(int most);
+/* End of a run, no thread is inside the runtime: free the lookups of killed Gs. */
+void resolve_fini(void);
+/* In the child of a fork. */
+void resolve_forget(void);
 
 #endif
