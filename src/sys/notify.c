@@ -36,6 +36,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/os.h"
@@ -139,14 +140,33 @@ static bool is_notify_handler(const struct sigaction *sa)
 	return !(sa->sa_flags & SA_SIGINFO) && sa->sa_handler == on_notify_signal;
 }
 
+/*
+ * Take signo off the signals that are pending for the process.  A signal that was sent before the last
+ * stop, and that no thread has taken yet, would otherwise get the restored disposition, which may end
+ * the process.
+ */
+static void notify_discard_pending(int signo)
+{
+	sigset_t only, mask;
+
+	sigemptyset(&only);
+	sigaddset(&only, signo);
+	pthread_sigmask(SIG_BLOCK, &only, &mask);
+	while (sigtimedwait(&only, NULL, &(struct timespec){ 0 }) == signo)
+		;
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+}
+
 /* NOTIFY-3 */
 static void notify_restore(int signo)
 {
 	struct sigaction now;
 
 	sig.taken[signo] = false;
-	if (os_sigaction(signo, NULL, &now) == 0 && is_notify_handler(&now))
+	if (os_sigaction(signo, NULL, &now) == 0 && is_notify_handler(&now)) {
+		notify_discard_pending(signo);
 		os_sigaction(signo, &sig.old[signo], NULL);
+	}
 }
 
 static void notify_restore_all(void)

@@ -347,6 +347,37 @@ TEST(signal_handler_restored_runs_on_no_green_stack)
 	gmp_chan_free(stopped);
 }
 
+static atomic_bool spinning;
+
+static void yield_until_told(UNUSED void *arg)
+{
+	while (atomic_load(&spinning))
+		gmp_yield();
+}
+
+/* The default action of SIGUSR2 ends the process. */
+RT(signal_sent_before_last_stop_does_not_end_process)
+{
+	gmp_chan *c = gmp_chan_new(sizeof(int), 1);
+	gmp_g *g[3];
+
+	atomic_store(&spinning, true);
+	for (int i = 0; i < 3; i++)
+		g[i] = spawn(yield_until_told, NULL);
+	for (int i = 0; i < check_scaled(2000); i++) {
+		int signo;
+
+		CHECK_EQ(gmp_signal_notify(c, SIGUSR2), 0);
+		CHECK_EQ(kill(getpid(), SIGUSR2), 0);
+		CHECK_EQ(gmp_signal_stop(c, SIGUSR2), 0);
+		gmp_chan_try_recv(c, &signo);
+	}
+	atomic_store(&spinning, false);
+	for (int i = 0; i < 3; i++)
+		join(g[i]);
+	gmp_chan_free(c);
+}
+
 RT(signal_stop_keeps_handler_installed_by_program)
 {
 	gmp_chan *c = ints(1);
