@@ -66,7 +66,7 @@ static struct {
 	pid_t owner;                 /* the process: the child of a vfork is another one */
 	uint32_t inside;             /* (a) number of running handlers */
 	uint32_t count[SIGNALS + 1]; /* (a) signals that have arrived and were not sent yet */
-	bool taken[SIGNALS + 1]; /* NOTIFY-3 */
+	bool taken[SIGNALS + 1];     /* NOTIFY-3 */
 	struct sigaction old[SIGNALS + 1];
 } sig;
 
@@ -120,7 +120,7 @@ static void notify_disposition_changed(int signo)
 static int notify_install(int signo)
 {
 	struct sigaction sa = { .sa_handler = on_notify_signal,
-			       .sa_flags = SA_ONSTACK | SA_RESTART },
+				.sa_flags = SA_ONSTACK | SA_RESTART },
 			 old;
 
 	sigfillset(&sa.sa_mask);

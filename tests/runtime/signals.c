@@ -347,12 +347,15 @@ TEST(signal_handler_restored_runs_on_no_green_stack)
 	gmp_chan_free(stopped);
 }
 
-static atomic_bool spinning;
+static atomic_bool computing;
 
-static void yield_until_told(UNUSED void *arg)
+static void compute_and_yield(UNUSED void *arg)
 {
-	while (atomic_load(&spinning))
+	while (atomic_load(&computing)) {
+		for (volatile int i = 0; i < 100000; i++)
+			;
 		gmp_yield();
+	}
 }
 
 /* The default action of SIGUSR2 ends the process. */
@@ -361,18 +364,20 @@ RT(signal_sent_before_last_stop_does_not_end_process)
 	gmp_chan *c = gmp_chan_new(sizeof(int), 1);
 	gmp_g *g[3];
 
-	atomic_store(&spinning, true);
+	atomic_store(&computing, true);
 	for (int i = 0; i < 3; i++)
-		g[i] = spawn(yield_until_told, NULL);
+		g[i] = spawn(compute_and_yield, NULL);
 	for (int i = 0; i < check_scaled(2000); i++) {
 		int signo;
 
 		CHECK_EQ(gmp_signal_notify(c, SIGUSR2), 0);
 		CHECK_EQ(kill(getpid(), SIGUSR2), 0);
+		/* moves the caller to another OS thread than the one that has the signal */
+		gmp_chan_recv_until(c, &signo, gmp_deadline(GMP_US));
 		CHECK_EQ(gmp_signal_stop(c, SIGUSR2), 0);
 		gmp_chan_try_recv(c, &signo);
 	}
-	atomic_store(&spinning, false);
+	atomic_store(&computing, false);
 	for (int i = 0; i < 3; i++)
 		join(g[i]);
 	gmp_chan_free(c);
@@ -673,7 +678,7 @@ RT(signal_storm_racing_notify_and_stop_works)
 		else
 			ext_thread_start(&f, subscribe_and_stop, &arg[i]);
 	}
-	for (int i = 0; i < check_scaled(500); i++) {
+	for (int i = 0; i < check_scaled(2000); i++) {
 		send_signal(SIGRTMIN + i % 3);
 		gmp_sleep(100 * US);
 	}
