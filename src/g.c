@@ -320,7 +320,7 @@ void gmp__check_edge(struct g *gp, enum gstatus to)
 		const char *name;
 		unsigned edges;
 	} table[] = {
-#define GSTATUS(name, text, edges, owner) [name] = { text, edges },
+#define GSTATUS(name, text, edges) [name] = { text, edges },
 #include "gstatus.def"
 #undef GSTATUS
 	};

@@ -28,7 +28,7 @@ static inline void g_init(struct g *gp, gmp_fn fn, void *arg, uint64_t id, unsig
 	gp->cleanups = NULL;
 	gp->owes = 0;
 	st_rlx(&gp->born, g_born_at(ld_rlx(&sched.coarse_now)));
-	gp->turn = 0;
+	gp->resume = 0;
 	st_rlx(&gp->cancelled, false); /* the waker of its last user may read it still (W1) */
 	gp->masked = 0;
 	gp->pins = 0;
@@ -41,7 +41,7 @@ static inline void g_init(struct g *gp, gmp_fn fn, void *arg, uint64_t id, unsig
  * keeps its struct, so that its scheduling latency is recorded. */
 static inline bool g_can_be_compact(const struct g *gp)
 {
-	return gp->turn == RESUME_UNSHARED;
+	return gp->resume == RESUME_UNSHARED;
 }
 
 /* Reserve what at most n compact records need later: g structs and stacks. Returns for how many. */

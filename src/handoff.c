@@ -26,7 +26,7 @@ void sched_hand_off(struct p *pp, bool blocked)
 	lock(&sched.lock, LR_SCHED);
 	st_rlx(&sched.nblocked, sched.nblocked + blocked);
 	if (busy || ld_rlx(&sched.gqn) || sched.nmidle == 0) {
-		other = m_overtaken_locked();
+		other = m_take_overtaken_locked();
 		awake = other;
 		if (!other)
 			other = midle_get();
@@ -41,7 +41,7 @@ void sched_hand_off(struct p *pp, bool blocked)
 		sched.nstarting++;
 	rests = !other && !start;
 	if (rests)
-		p_rest_locked(pp);
+		p_idle_locked(pp);
 	unlock(&sched.lock, LR_SCHED);
 	if (other && !awake)
 		m_wake(other, in_poller);
@@ -52,7 +52,7 @@ void sched_hand_off(struct p *pp, bool blocked)
 		sched.nstarting--;
 		rests = !started;
 		if (rests) /* no memory or no thread */
-			p_rest_locked(pp);
+			p_idle_locked(pp);
 		unlock(&sched.lock, LR_SCHED);
 	}
 	if (rests) {

@@ -155,7 +155,7 @@ struct p *acquirep(struct m *m, struct glist *out)
 	bool was_listed = !pp && midle_del(m);
 
 	if (!was_listed)
-		m_is_up_locked(m);
+		m_unlist_handed_locked(m);
 
 	if (m->in_poller) {
 		m->in_poller = false;

@@ -7,7 +7,7 @@
  *     it), or has been woken, or the submitter is about to wake one (see "waking").
  *     A G in a runnext alone causes no wakeup: its P will run it at the next wait.  If the P does not
  *     reach its next wait, sysmon acts (sysmon.c).
- *     The same holds for a few Gs (WAKE_FROM of ready.h) that the poller or a timer made ready together: they
+ *     The same holds for a few Gs (WAKE_MIN of ready.h) that the poller or a timer made ready together: they
  *     run before a woken thread could, or sysmon acts.
  *  D3 Of the Ms without work at most half as many as there are busy Ps spin; the others sleep.  One
  *     of the sleepers sleeps in the poller, until the earliest timer of all.

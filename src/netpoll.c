@@ -10,13 +10,13 @@
 #include "timerheap.h"
 
 /* No descriptor's: their lower half is 1 to 2^24. */
-#define OWN_KEY UINT64_MAX
+#define WATCH_KEY UINT64_MAX
 
 enum { BATCH = 128 };
 enum { RETRY_NS = 20000 }; /* N7 */
 
-static bool read_late(struct timer *t, int64_t now, struct glist *out);
-static bool write_late(struct timer *t, int64_t now, struct glist *out);
+static bool deadline_fire_read(struct timer *t, int64_t now, struct glist *out);
+static bool deadline_fire_write(struct timer *t, int64_t now, struct glist *out);
 
 static struct {
 	struct lock lock;               /* growth */
@@ -69,7 +69,7 @@ static void record_init(struct polldesc *pd, int fd)
 	pd->fd = fd;
 	for (int i = 0; i < 2; i++) {
 		pd->side[i].deadline = pd->armed[i] = NEVER;
-		pd->timer[i].fire = i == SIDE_READ ? read_late : write_late;
+		pd->timer[i].fire = i == SIDE_READ ? deadline_fire_read : deadline_fire_write;
 	}
 }
 
@@ -167,13 +167,13 @@ void netpoll_pass(struct polldesc *pd, int side, struct glist *out)
 	struct pollside *s = &pd->side[side];
 
 	lock(&pd->lock, LR_POLLDESC);
-	st_rlx(&s->turn, wake_first(s, 0, out));
+	st_rlx(&s->token_out, wake_first(s, 0, out));
 	unlock(&pd->lock, LR_POLLDESC);
 }
 
 /* --- deadlines; under pd->lock but for the firing --- */
 
-static void disarm(struct polldesc *pd, int side)
+static void deadline_disarm(struct polldesc *pd, int side)
 {
 	if (pd->armed[side] == NEVER)
 		return;
@@ -182,21 +182,21 @@ static void disarm(struct polldesc *pd, int side)
 	add_rlx(&np.armed, -1u);
 }
 
-static void no_deadlines(struct polldesc *pd)
+static void deadlines_clear(struct polldesc *pd)
 {
 	for (int i = 0; i < 2; i++) {
-		disarm(pd, i);
+		deadline_disarm(pd, i);
 		st_rlx(&pd->side[i].deadline, NEVER);
 	}
 }
 
-static void end_waits(struct pollside *s, struct glist *out)
+static void deadline_end_waits(struct pollside *s, struct glist *out)
 {
 	st_rlx(&s->deadline, INT64_MIN);
 	wake_side(s, -ETIMEDOUT, out);
 }
 
-static bool late(struct polldesc *pd, int side, int64_t now, struct glist *out)
+static bool deadline_fire(struct polldesc *pd, int side, int64_t now, struct glist *out)
 {
 	struct pollside *s = &pd->side[side];
 
@@ -211,7 +211,7 @@ static bool late(struct polldesc *pd, int side, int64_t now, struct glist *out)
 		pd->timer[side].when = pd->armed[side] = deadline;
 	} else {
 		if (deadline <= now)
-			end_waits(s, out);
+			deadline_end_waits(s, out);
 		pd->armed[side] = NEVER;
 		add_rlx(&np.armed, -1u);
 	}
@@ -219,18 +219,18 @@ static bool late(struct polldesc *pd, int side, int64_t now, struct glist *out)
 	return later;
 }
 
-static bool read_late(struct timer *t, int64_t now, struct glist *out)
+static bool deadline_fire_read(struct timer *t, int64_t now, struct glist *out)
 {
-	return late(container_of(t, struct polldesc, timer[SIDE_READ]), SIDE_READ, now, out);
+	return deadline_fire(container_of(t, struct polldesc, timer[SIDE_READ]), SIDE_READ, now, out);
 }
 
-static bool write_late(struct timer *t, int64_t now, struct glist *out)
+static bool deadline_fire_write(struct timer *t, int64_t now, struct glist *out)
 {
-	return late(container_of(t, struct polldesc, timer[SIDE_WRITE]), SIDE_WRITE, now, out);
+	return deadline_fire(container_of(t, struct polldesc, timer[SIDE_WRITE]), SIDE_WRITE, now, out);
 }
 
 /* The side is to have a timer for that time, or an earlier one. */
-static int arm(struct polldesc *pd, int side, int64_t deadline)
+static int deadline_arm(struct polldesc *pd, int side, int64_t deadline)
 {
 	if (pd->armed[side] <= deadline)
 		return 0;
@@ -246,20 +246,20 @@ static int arm(struct polldesc *pd, int side, int64_t deadline)
 	return 0;
 }
 
-static int side_deadline(struct polldesc *pd, int side, int64_t deadline, struct glist *out)
+static int deadline_set_side(struct polldesc *pd, int side, int64_t deadline, struct glist *out)
 {
 	struct pollside *s = &pd->side[side];
 	int err = 0;
 
 	if (deadline == NEVER || deadline <= rt_now())
-		disarm(pd, side);
+		deadline_disarm(pd, side);
 	else
-		err = arm(pd, side, deadline);
+		err = deadline_arm(pd, side, deadline);
 	if (err)
 		return err;
 	st_rlx(&s->deadline, deadline);
 	if (netpoll_late(s))
-		end_waits(s, out);
+		deadline_end_waits(s, out);
 	return 0;
 }
 
@@ -272,7 +272,7 @@ int netpoll_deadline(struct polldesc *pd, unsigned sides, int64_t deadline, stru
 		err = ld_rlx(&pd->file) ? -EPERM : 0;
 		for (int i = 0; i < 2 && !err; i++)
 			if (sides & 1u << i)
-				err = side_deadline(pd, i, deadline, out);
+				err = deadline_set_side(pd, i, deadline, out);
 	}
 	unlock(&pd->lock, LR_POLLDESC);
 	return err;
@@ -352,7 +352,7 @@ static void begin_file(struct polldesc *pd, uint32_t seq, uint64_t file, bool wa
 	st_rlx(&pd->hup, false);
 	for (int i = 0; i < 2; i++) {
 		st_rlx(&pd->side[i].drained, pd->side[i].events - 1);
-		st_rlx(&pd->side[i].turn, false);
+		st_rlx(&pd->side[i].token_out, false);
 	}
 }
 
@@ -399,7 +399,7 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 			drop_file(pd, out);
 		else
 			add_rlx(&np.open, 1);
-		no_deadlines(pd);
+		deadlines_clear(pd);
 		begin_file(pd, seq, file, changed > 0);
 		st_rlx(&pd->opened, seq);
 		owner_change(pd, how & OPEN_ELSEWHERE, seq);
@@ -509,7 +509,7 @@ int netpoll_shut(struct polldesc *pd, struct glist *out)
 	if (!err) {
 		or_seq(&pd->use, PD_CLOSING); /* ORD(pd.use): no use begins from here on */
 		netpoll_wake_all(pd, -ECANCELED, out);
-		no_deadlines(pd);
+		deadlines_clear(pd);
 		pd->gone = end_registration(pd);
 		pd->taken = pd->gone && pd->entries;
 		if (pd->gone)
@@ -529,7 +529,7 @@ void netpoll_forget(struct polldesc *pd)
 
 /* --- events --- */
 
-static int number_of(const struct poll_event *e)
+static int event_fd(const struct poll_event *e)
 {
 	return (int)(uint32_t)e->key - 1;
 }
@@ -538,8 +538,8 @@ static int number_of(const struct poll_event *e)
 static void side_ready(struct pollside *s, struct glist *out)
 {
 	st_rel(&s->events, s->events + 1); /* ORD(pd.events) */
-	if (!s->turn)
-		st_rlx(&s->turn, wake_first(s, 0, out));
+	if (!s->token_out)
+		st_rlx(&s->token_out, wake_first(s, 0, out));
 }
 
 void netpoll_shut_down(struct polldesc *pd, enum pd_end end, struct glist *out)
@@ -553,9 +553,9 @@ void netpoll_shut_down(struct polldesc *pd, enum pd_end end, struct glist *out)
 	unlock(&pd->lock, LR_POLLDESC);
 }
 
-static void event(const struct poll_event *e, struct glist *out)
+static void netpoll_event(const struct poll_event *e, struct glist *out)
 {
-	struct polldesc *pd = netpoll_find(number_of(e));
+	struct polldesc *pd = netpoll_find(event_fd(e));
 
 	if (!pd)
 		return;
@@ -576,7 +576,7 @@ static void event(const struct poll_event *e, struct glist *out)
  * one who waits.  So both are fetched ahead, the one through the other. */
 static inline void prefetch_record(const struct poll_event *e)
 {
-	struct polldesc *pd = netpoll_find(number_of(e));
+	struct polldesc *pd = netpoll_find(event_fd(e));
 
 	if (pd) {
 		__builtin_prefetch(pd, 1);
@@ -586,7 +586,7 @@ static inline void prefetch_record(const struct poll_event *e)
 
 static inline void prefetch_waiter(const struct poll_event *e)
 {
-	struct polldesc *pd = netpoll_find(number_of(e));
+	struct polldesc *pd = netpoll_find(event_fd(e));
 	struct sudog *sg = pd ? ld_rlx(&pd->side[SIDE_READ].head) : NULL;
 
 	if (sg) { /* it may have gone since: nothing is read */
@@ -595,9 +595,9 @@ static inline void prefetch_waiter(const struct poll_event *e)
 	}
 }
 
-static void own_event(struct glist *out)
+static void watch_event(struct glist *out)
 {
-	void (*fn)(struct glist * out) = ld_acq(&np.own); /* ORD(np.own) */
+	void (*fn)(struct glist * out) = ld_acq(&np.watch_fn); /* ORD(np.own) */
 
 	fn(out);
 }
@@ -614,10 +614,10 @@ int netpoll_poll(int64_t ns, struct glist *out)
 			prefetch_record(&events[i + 8]);
 		if (i + 4 < n)
 			prefetch_waiter(&events[i + 4]);
-		if (unlikely(events[i].key == OWN_KEY))
-			own_event(out);
+		if (unlikely(events[i].key == WATCH_KEY))
+			watch_event(out);
 		else
-			event(&events[i], out);
+			netpoll_event(&events[i], out);
 	}
 	glist_prefetch(out);
 	return n;
@@ -642,8 +642,8 @@ void netpoll_add_waiter(void)
 int netpoll_watch(int fd, void (*fn)(struct glist *out))
 {
 	/* The system calls that register fd and report it order this too, but ThreadSanitizer does not know it. */
-	st_rel(&np.own, fn); /* ORD(np.own) */
-	return gmp__poller.add(fd, OWN_KEY);
+	st_rel(&np.watch_fn, fn); /* ORD(np.own) */
+	return gmp__poller.add(fd, WATCH_KEY);
 }
 
 /* --- the end --- */

@@ -10,7 +10,7 @@
  *  EPOLL-2  The program may have closed both descriptors (closefrom, close_range), and their numbers may be in
  *           use again. Both are moved above the numbers that programs use (os_fd_raise), and every call that fails
  *           for such a reason is fatal and says so: a wait, a wake, or a registration after which the eventfd cannot
- *           be armed either (arm_or_die).
+ *           be armed either (wake_arm_or_die).
  */
 #include "poller.h"
 
@@ -80,7 +80,7 @@ static int ep_open(void)
 }
 
 /* EPOLL-2 */
-__attribute__((noreturn)) static noinline void lost(const char *what, int fd, int err)
+__attribute__((noreturn)) static noinline void ep_lost(const char *what, int fd, int err)
 {
 	gmp__fatal("the %s of the poller, descriptor %d, is gone (%s): the program has closed it "
 		   "or reused its "
@@ -89,7 +89,7 @@ __attribute__((noreturn)) static noinline void lost(const char *what, int fd, in
 		   what, fd, strerrordesc_np(err), os_fd_raised());
 }
 
-static int arm(void)
+static int wake_arm(void)
 {
 	struct epoll_event e = { .events = EPOLLIN | EPOLLONESHOT, .data.u64 = WAKE_KEY };
 
@@ -97,19 +97,19 @@ static int arm(void)
 }
 
 /* Also after an error that a descriptor of the program explains as well: then a wait may return early for it. */
-static void arm_or_die(void)
+static void wake_arm_or_die(void)
 {
-	int err = ep.epfd < 0 ? 0 : arm();
+	int err = ep.epfd < 0 ? 0 : wake_arm();
 
 	if (err == EBADF || err == EINVAL || err == EPERM)
-		lost("epoll instance", ep.epfd, err);
+		ep_lost("epoll instance", ep.epfd, err);
 	if (err)
-		lost("eventfd", ep.wakefd, err);
+		ep_lost("eventfd", ep.wakefd, err);
 }
 
 enum { EDGES = EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | (int)EPOLLET };
 
-static int control(int op, int fd, uint64_t key, uint32_t events)
+static int ep_ctl(int op, int fd, uint64_t key, uint32_t events)
 {
 	struct epoll_event e = { .events = events, .data.u64 = key };
 
@@ -118,18 +118,18 @@ static int control(int op, int fd, uint64_t key, uint32_t events)
 	int err = errno;
 
 	if (err == EBADF || err == EINVAL)
-		arm_or_die();
+		wake_arm_or_die();
 	return -err;
 }
 
 static int ep_add(int fd, uint64_t key)
 {
-	return control(EPOLL_CTL_ADD, fd, key, (uint32_t)EDGES);
+	return ep_ctl(EPOLL_CTL_ADD, fd, key, (uint32_t)EDGES);
 }
 
 static int ep_rekey(int fd, uint64_t key)
 {
-	return control(EPOLL_CTL_MOD, fd, key, (uint32_t)EDGES);
+	return ep_ctl(EPOLL_CTL_MOD, fd, key, (uint32_t)EDGES);
 }
 
 _Static_assert(POLLIN == EPOLLIN && POLLPRI == EPOLLPRI && POLLOUT == EPOLLOUT &&
@@ -139,13 +139,13 @@ _Static_assert(POLLIN == EPOLLIN && POLLPRI == EPOLLPRI && POLLOUT == EPOLLOUT &
 
 static int ep_once(int fd, uint64_t key, short events, bool add)
 {
-	return control(add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, key,
+	return ep_ctl(add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, key,
 		       (uint16_t)events | (uint32_t)EPOLLONESHOT);
 }
 
 static int ep_del(int fd)
 {
-	return control(EPOLL_CTL_DEL, fd, 0, 0);
+	return ep_ctl(EPOLL_CTL_DEL, fd, 0, 0);
 }
 
 static int wait_ns(struct epoll_event *e, int max, int64_t ns)
@@ -166,7 +166,7 @@ static int wait_ns(struct epoll_event *e, int max, int64_t ns)
 		gmp__fatal("the kernel refuses epoll_wait(2) (%s): a seccomp filter must allow it",
 			   strerrordesc_np(errno));
 	if (unlikely(n < 0) && errno != EINTR)
-		lost("epoll instance", ep.epfd, errno);
+		ep_lost("epoll instance", ep.epfd, errno);
 	return n;
 }
 
@@ -196,7 +196,7 @@ static int ep_wait(struct poll_event *events, int max, int64_t ns)
 			if (ns != 0)
 				(void)xchg_seq(&ep.waking, 0); /* ORD(poller.waking) */
 			else
-				arm_or_die();
+				wake_arm_or_die();
 			continue;
 		}
 		events[n++] = (struct poll_event){ e[i].data.u64, events_of(e[i].events) };
@@ -223,7 +223,7 @@ static void ep_wake(void)
 		os_futex_wake(&ep.waking, 1);
 		return;
 	}
-	arm_or_die();
+	wake_arm_or_die();
 }
 
 const struct poller gmp__poller = {

@@ -88,7 +88,7 @@ leaves_by_jump static int park_g0(void *arg)
 	if (m->deadline != NEVER) {
 		st_rlx(&gp->w.state,
 		       WAITER_BUSY); /* should it be due at once, it is claimed after this */
-		gp->turn |= RESUME_TIMED;
+		gp->resume |= RESUME_TIMED;
 		gp->timer.fire = wait_timed_out;
 		timer_add(m->p, &gp->timer, m->deadline);
 	}
@@ -100,7 +100,7 @@ leaves_by_jump static int park_g0(void *arg)
 	return schedule_g0();
 }
 
-static int wait_green(struct m *m, unsigned why, unwait_fn unwait, commit_fn commit, void *arg,
+static int park_green(struct m *m, unsigned why, unwait_fn unwait, commit_fn commit, void *arg,
 		      int64_t deadline)
 {
 	struct g *gp = m->curg;
@@ -116,7 +116,7 @@ static int wait_green(struct m *m, unsigned why, unwait_fn unwait, commit_fn com
 
 /* --- a external thread waits --- */
 
-static noinline int wait_external(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit,
+static noinline int park_external(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit,
 				 void *arg, int64_t deadline)
 {
 	struct m *alone = thread_m();
@@ -130,7 +130,7 @@ static noinline int wait_external(struct waiter *w, unsigned why, unwait_fn unwa
 	commit(arg);
 	while (!((state = ld_acq(&w->state)) & WAITER_DONE)) { /* ORD(waiter.done) */
 		/* held (WAITER_BUSY) it can still time out: waiter_release wakes nothing */
-		bool claimed = (state & WAITER_BUSY) == WAITER_CLAIMED;
+		bool claimed = (state & WAITER_STATE_MASK) == WAITER_CLAIMED;
 		int timeout = os_futex_wait(&w->state, state, claimed ? NEVER : deadline);
 
 		if (timeout && waiter_claim(w, -ETIMEDOUT)) {
@@ -153,8 +153,8 @@ int wait_on(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit, 
 	struct m *m = getm();
 
 	if (likely(m != NULL))
-		return wait_green(m, why, unwait, commit, arg, deadline);
-	return wait_external(w, why, unwait, commit, arg, deadline);
+		return park_green(m, why, unwait, commit, arg, deadline);
+	return park_external(w, why, unwait, commit, arg, deadline);
 }
 
 /* --- ready --- */

@@ -59,7 +59,7 @@ bool pin_stop(struct m *m)
 
 /* Under sched.lock: there will be an M for the others.  0 or -EAGAIN.  A thread that is being made does not
  * count: if it fails, and all others have been bound meanwhile, nothing runs any more. */
-static int spare_m_locked(void)
+static int ensure_unbound_m_locked(void)
 {
 	while (sched.nm - sched.nstarting - sched.nbound < 2) {
 		if (ld_rlx(&sched.state) != RUN_ON)
@@ -89,7 +89,7 @@ int sched_bind(struct m *m)
 	if (m->npinned > (m->curg->pins > 0))
 		return -EAGAIN;
 	lock(&sched.lock, LR_SCHED);
-	int err = spare_m_locked();
+	int err = ensure_unbound_m_locked();
 
 	if (!err) {
 		m->bound = true;
@@ -164,12 +164,12 @@ struct g *pin_take(struct m *m, struct p *pp)
 void sched_pin(struct m *m)
 {
 	m->curg->lockedm = m;
-	m->curg->turn |= RESUME_PINNED;
+	m->curg->resume |= RESUME_PINNED;
 	m->npinned++;
 }
 
 void sched_unpin(struct m *m)
 {
-	m->curg->turn &= (uint8_t)~RESUME_PINNED;
+	m->curg->resume &= (uint8_t)~RESUME_PINNED;
 	m->npinned--;
 }

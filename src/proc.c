@@ -40,7 +40,7 @@ static uint32_t timer_limit(void)
 static void p_delete(struct p *pp)
 {
 	timers_fini(&pp->timers, timer_limit());
-	free(pp->seen);
+	free(pp->probes);
 	free(pp);
 }
 
@@ -51,8 +51,8 @@ static struct p *p_new(int id)
 	if (!pp)
 		return NULL;
 	memset(pp, 0, sizeof(*pp));
-	pp->seen = malloc(PROCS_MAX * sizeof(*pp->seen));
-	if (!pp->seen || timers_init(&pp->timers, timer_limit()) || stackcache_init(&pp->stacks)) {
+	pp->probes = malloc(PROCS_MAX * sizeof(*pp->probes));
+	if (!pp->probes || timers_init(&pp->timers, timer_limit()) || stackcache_init(&pp->stacks)) {
 		p_delete(pp);
 		return NULL;
 	}
@@ -118,7 +118,7 @@ void p_empty_locked(struct p *pp)
 	runq_flush_yielded_locked(pp);
 }
 
-void p_rest_locked(struct p *pp)
+void p_idle_locked(struct p *pp)
 {
 	p_empty_locked(pp);
 	if (ld_rlx(&pp->attention) & ATTENTION_RETIRE) {
@@ -323,7 +323,7 @@ void p_hand_to_locked(struct m *m, struct p *pp)
 	st_rlx(&sched.handed, m);
 }
 
-struct m *m_overtaken_locked(void)
+struct m *m_take_overtaken_locked(void)
 {
 	struct m *m = sched.overtaken;
 
@@ -351,7 +351,7 @@ struct p *p_overtake_locked(void)
 	return NULL;
 }
 
-void m_is_up_locked(struct m *m)
+void m_unlist_handed_locked(struct m *m)
 {
 	struct m **at = m->nextp ? &sched.handed : &sched.overtaken;
 
@@ -381,11 +381,11 @@ struct p *p_take_blocked_locked(void)
 
 /* --- M --- */
 
-static m_entry first_function;
+static m_entry m_main_fn;
 
 void proc_set_entry(m_entry entry)
 {
-	first_function = entry;
+	m_main_fn = entry;
 }
 
 bool m_reserve_locked(void)
@@ -457,7 +457,7 @@ int m_start(struct m *m)
 	int err;
 
 	m->ours = true;
-	err = os_thread_start(&m->thread, first_function, m,
+	err = os_thread_start(&m->thread, m_main_fn, m,
 			      m->alone ? (size_t)1 << m->curg->stack_class : M_STACK);
 
 	if (err)

@@ -50,7 +50,7 @@ void procs_drop_spares(void);
 void p_empty_locked(struct p *pp);
 /* Under sched.lock: the P of an M that cannot keep it becomes idle; what it held goes to the global
  * queue. */
-void p_rest_locked(struct p *pp);
+void p_idle_locked(struct p *pp);
 /* The owner of a P that has been told to go: empty it and mark it; false if it may stay after all. */
 bool p_retire(struct p *pp);
 /* Change the number of Ps.  Old number, or -ENOMEM.  *fresh: idle Ps were added. */
@@ -61,13 +61,13 @@ int procs_resize(int n, bool *fresh);
 /* Gives pp to m, which was asleep or is overtaken, and does not run yet. */
 void p_hand_to_locked(struct m *m, struct p *pp);
 /* An M that lost its P before it ran, now out of the list; or NULL. */
-struct m *m_overtaken_locked(void);
+struct m *m_take_overtaken_locked(void);
 /* The P of an M that does not run yet, now the caller's; or NULL. */
 struct p *p_overtake_locked(void);
 /* A P whose M is in a section that is expected to be long, now the caller's; or NULL. */
 struct p *p_take_blocked_locked(void);
 /* m was asleep or is new, and takes m->nextp, if it is given, or is about to sleep. */
-void m_is_up_locked(struct m *m);
+void m_unlist_handed_locked(struct m *m);
 
 /* --- M --- */
 

@@ -78,7 +78,7 @@ bool has_work_except(struct p *few)
 		uint32_t n = runq_len(pp);
 
 		if (n && ld_rlx(&pp->open) &&
-		    (pp != few || (!pp->wake_deferred && n >= WAKE_FROM - 1))) /* it has taken one */
+		    (pp != few || (!pp->wake_deferred && n >= WAKE_MIN - 1))) /* it has taken one */
 			return true;
 	}
 	return false;
@@ -105,7 +105,7 @@ static noinline void submit_external(struct glist *list)
 	/* under the lock: who sees it runnable, and then gets the lock, knows that this is over */
 	while ((gp = glist_pop(list))) {
 		latency_stamp_now(gp, latency_cause_of(gp), ticks);
-		g_set_status(gp, G_RUNNABLE); /* last: the end of the run reads gp->turn after it */
+		g_set_status(gp, G_RUNNABLE); /* last: the end of the run reads gp->resume after it */
 		gq_put(gp);
 	}
 	unlock(&sched.lock, LR_SCHED);
@@ -204,9 +204,9 @@ static uint32_t submit_list(struct glist *list, bool due, uint32_t *first)
 	/* curg: a green thread released them, and goes on running itself */
 	uint32_t n = getm()->curg || !pp->room ? RUNQ_SIZE : runq_len(pp);
 
-	if (n < WAKE_FROM)
+	if (n < WAKE_MIN)
 		return in_front;
-	if (due && n < WAKE_FROM_DUE && timers_next(pp) != NEVER)
+	if (due && n < WAKE_MIN_DUE && timers_next(pp) != NEVER)
 		pp->wake_deferred = true;
 	else
 		wake_if_idle();

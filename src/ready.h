@@ -6,8 +6,8 @@
  *    a green thread, one alone         to this P's runnext         no; but for the former runnext, which
  *                                                                  goes to the ring
  *    a green thread, several           to the ring, in order       yes
- *    the poller                        to the ring, in order       from WAKE_FROM on
- *    a timer                           before the ring, in order   from WAKE_FROM_DUE on; from WAKE_FROM on if
+ *    the poller                        to the ring, in order       from WAKE_MIN on
+ *    a timer                           before the ring, in order   from WAKE_MIN_DUE on; from WAKE_MIN on if
  *                                                                  some are there at the next look at
  *                                                                  the clock, 10 us later
  *    a thread without a P              to the global queue         yes
@@ -22,7 +22,7 @@
 #include "types.h"
 
 /* Gs that became ready together: fewer are sooner run than shared. */
-enum { WAKE_FROM = 8, WAKE_FROM_DUE = 32 };
+enum { WAKE_MIN = 8, WAKE_MIN_DUE = 32 };
 
 /* Make it runnable: as this P's next, at its ring's tail, or, from a external thread, globally. */
 void sched_submit(struct g *gp, bool next);

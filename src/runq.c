@@ -11,14 +11,14 @@
 #include "mode/latency.h"
 
 static enum lane lane_of(const struct g *gp);
-static void *new_entry(struct gqueue *q);
+static void *gq_new_entry(struct gqueue *q);
 
 static bool compactable(const struct g *gp)
 {
 	return g_can_be_compact(gp) && lane_of(gp) == LANE_NEW;
 }
 
-static void put_batch(struct g **batch, uint32_t n)
+static void gq_put_batch(struct g **batch, uint32_t n)
 {
 	lock(&sched.lock, LR_SCHED);
 	for (uint32_t i = 0; i < n; i++)
@@ -27,7 +27,7 @@ static void put_batch(struct g **batch, uint32_t n)
 }
 
 /* Move a batch that the caller owns to the global queue; Gs that only gmp_go knows in compact form. */
-static void put_batch_compact(struct p *pp, struct g **batch, uint32_t n)
+static void gq_put_batch_compact(struct p *pp, struct g **batch, uint32_t n)
 {
 	uint32_t most = 0, done = 0;
 
@@ -40,7 +40,7 @@ static void put_batch_compact(struct p *pp, struct g **batch, uint32_t n)
 		struct g *gp = batch[i];
 
 		if (done < most && compactable(gp)) {
-			*(struct unstarted *)new_entry(&sched.gq[LANE_NEW]) = g_compact(gp);
+			*(struct unstarted *)gq_new_entry(&sched.gq[LANE_NEW]) = g_compact(gp);
 			batch[done++] = gp;
 		} else {
 			gq_put(gp);
@@ -69,9 +69,9 @@ noinline void runq_put_slow(struct p *pp, struct g *gp, uint64_t head, uint32_t 
 	}
 	batch[n] = gp;
 	if (compactable(batch[0])) /* a flood comes in a row: the oldest stands for the batch */
-		put_batch_compact(pp, batch, n + 1);
+		gq_put_batch_compact(pp, batch, n + 1);
 	else
-		put_batch(batch, n + 1);
+		gq_put_batch(batch, n + 1);
 	bump(&pp->count.overflows, pp->room != 0);
 }
 
@@ -105,7 +105,7 @@ static uint32_t take_yielded(struct p *pp, struct g **out)
 		uint32_t n = pp->yieldtail - (uint32_t)head;
 
 		for (uint32_t i = 0; i < n; i++)
-			out[i] = ld_rlx(&pp->yielded[(head + i) % YIELDED]);
+			out[i] = ld_rlx(&pp->yielded[(head + i) % YIELD_RING]);
 		if (!ld_rlx(&pp->shared)) {
 			st_rlx(&pp->yieldhead, head + n);
 			return n;
@@ -117,7 +117,7 @@ static uint32_t take_yielded(struct p *pp, struct g **out)
 
 void runq_flush_yielded_locked(struct p *pp)
 {
-	struct g *batch[YIELDED];
+	struct g *batch[YIELD_RING];
 	uint32_t n = take_yielded(pp, batch);
 
 	for (uint32_t i = 0; i < n; i++)
@@ -139,15 +139,15 @@ noinline void runq_yield_slow(struct p *pp, struct g *gp)
 		runq_put(pp, gp);
 		return;
 	}
-	st_rlx(&pp->yielded[tail % YIELDED], gp);
+	st_rlx(&pp->yielded[tail % YIELD_RING], gp);
 	st_rel(&pp->yieldtail, tail + 1); /* ORD(runq.publish) */
 	/* a thief's take only makes it less */
-	if (tail + 1 - (uint32_t)ld_rlx(&pp->yieldhead) == YIELDED)
+	if (tail + 1 - (uint32_t)ld_rlx(&pp->yieldhead) == YIELD_RING)
 		runq_flush_yielded(pp);
 }
 
 /* R3: copy the older half of a ring of that size into `out`, pp's ring, from `at` on; how many. */
-static uint32_t grab(uint64_t *head_of, uint32_t *tail_of, struct g **ring, uint32_t size,
+static uint32_t ring_grab(uint64_t *head_of, uint32_t *tail_of, struct g **ring, uint32_t size,
 		     struct g **out, uint32_t at)
 {
 	for (;;) {
@@ -172,11 +172,11 @@ struct g *runq_steal(struct p *pp, struct p *victim, bool next)
 		return NULL;
 	/* the thief's ring is empty: the slot before its tail is as free as those behind */
 	uint32_t tail = pp->runqtail;
-	uint32_t n = grab(&victim->runqhead, &victim->runqtail, victim->runq, RUNQ_SIZE, pp->runq,
+	uint32_t n = ring_grab(&victim->runqhead, &victim->runqtail, victim->runq, RUNQ_SIZE, pp->runq,
 			  tail - 1);
 
 	if (n == 0)
-		n = grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, YIELDED, pp->runq,
+		n = ring_grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, YIELD_RING, pp->runq,
 			 tail - 1);
 	if (n == 0) {
 		struct g *gp = next ? ld_rlx(&victim->runnext) : NULL;
@@ -199,7 +199,7 @@ static void gq_put_late(struct g **batch, uint32_t n)
 	uint64_t ticks = cpu_ticks();
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (!(batch[i]->turn & RESUME_MEASURED))
+		if (!(batch[i]->resume & RESUME_MEASURED))
 			latency_stamp_now(batch[i], latency_cause_of(batch[i]), ticks);
 		gq_put(batch[i]);
 	}
@@ -216,9 +216,9 @@ void runq_spill(struct p *victim)
 	if (!ld_acq(&victim->open)) /* ORD(p.open) */
 		return;
 	lock(&sched.lock, LR_SCHED);
-	while ((n = grab(&victim->runqhead, &victim->runqtail, victim->runq, RUNQ_SIZE, batch, 0)))
+	while ((n = ring_grab(&victim->runqhead, &victim->runqtail, victim->runq, RUNQ_SIZE, batch, 0)))
 		gq_put_late(batch, n);
-	while ((n = grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, YIELDED, batch,
+	while ((n = ring_grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, YIELD_RING, batch,
 			 0)))
 		gq_put_late(batch, n);
 	next = ld_rlx(&victim->runnext);
@@ -245,14 +245,14 @@ int gq_init(uint32_t limit)
 		lane_bytes[i] = round_up(((size_t)1 << log2_ceil(limit)) * sizes[i], PAGE);
 		*q = (struct gqueue){ .slot = os_reserve(lane_bytes[i]),
 				      .size = sizes[i],
-				      .cap = GQ_LEAST };
+				      .cap = GQ_CAP_MIN };
 		if (!q->slot) {
 			gq_fini();
 			return -ENOMEM;
 		}
 	}
 	st_rlx(&sched.gqn, 0);
-	sched.gqturn = 0;
+	sched.gq_takes = 0;
 	return 0;
 }
 
@@ -265,7 +265,7 @@ void gq_fini(void)
 	}
 }
 
-static void *entry_at(const struct gqueue *q, uint32_t i)
+static void *gq_entry(const struct gqueue *q, uint32_t i)
 {
 	return (char *)q->slot + (size_t)((q->head + i) & (q->cap - 1)) * q->size;
 }
@@ -288,18 +288,18 @@ static enum lane lane_of(const struct g *gp)
 }
 
 /* A new last entry of the lane, which the caller fills. */
-static void *new_entry(struct gqueue *q)
+static void *gq_new_entry(struct gqueue *q)
 {
 	if (q->n == q->cap)
 		gq_grow(q);
 	st_rlx(&sched.gqn, sched.gqn + 1);
-	return entry_at(q, q->n++);
+	return gq_entry(q, q->n++);
 }
 
 void gq_put(struct g *gp)
 {
 	enum lane lane = lane_of(gp);
-	void *entry = new_entry(&sched.gq[lane]);
+	void *entry = gq_new_entry(&sched.gq[lane]);
 
 	if (lane == LANE_RUN)
 		*(struct g **)entry = gp;
@@ -312,17 +312,17 @@ void gq_to_front(enum lane lane, uint32_t at)
 	struct gqueue *q = &sched.gq[lane];
 	struct unstarted first, other; /* the larger of the two kinds of entries */
 
-	memcpy(&first, entry_at(q, 0), q->size);
-	memcpy(&other, entry_at(q, at), q->size);
-	memcpy(entry_at(q, 0), &other, q->size);
-	memcpy(entry_at(q, at), &first, q->size);
+	memcpy(&first, gq_entry(q, 0), q->size);
+	memcpy(&other, gq_entry(q, at), q->size);
+	memcpy(gq_entry(q, 0), &other, q->size);
+	memcpy(gq_entry(q, at), &first, q->size);
 }
 
 /* The first of a lane. *unused: as for g_expand. */
 static struct g *lane_take(struct p *pp, enum lane lane, uint32_t *unused)
 {
 	struct gqueue *q = &sched.gq[lane];
-	const void *entry = entry_at(q, 0);
+	const void *entry = gq_entry(q, 0);
 	const struct unstarted *u = entry;
 	struct g *gp;
 
@@ -339,7 +339,7 @@ static struct g *lane_take(struct p *pp, enum lane lane, uint32_t *unused)
 static struct g *gq_take(struct p *pp, uint32_t *unused)
 {
 	bool new =
-		sched.gq[LANE_NEW].n && (!sched.gq[LANE_RUN].n || ++sched.gqturn % NEW_EVERY == 0);
+		sched.gq[LANE_NEW].n && (!sched.gq[LANE_RUN].n || ++sched.gq_takes % NEW_EVERY == 0);
 
 	return lane_take(pp, new ? LANE_NEW : LANE_RUN, unused);
 }
@@ -349,7 +349,7 @@ static void gq_shrink(struct gqueue *q)
 {
 	if (q->n == 0 && q->cap > 64 * 1024) {
 		os_discard(q->slot, (size_t)q->cap * q->size);
-		q->cap = GQ_LEAST;
+		q->cap = GQ_CAP_MIN;
 		q->head = 0;
 	}
 }

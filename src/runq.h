@@ -183,7 +183,7 @@ static inline uint32_t runq_room(struct p *pp)
 /* Snapshots, for statistics and thieves' looks: 0 only if there was a moment with nothing. */
 static inline uint32_t runq_yielded(struct p *pp)
 {
-	return ring_len(&pp->yieldhead, &pp->yieldtail, YIELDED);
+	return ring_len(&pp->yieldhead, &pp->yieldtail, YIELD_RING);
 }
 
 /* Both rings. */

@@ -45,15 +45,15 @@
 
 enum {
 	INHERIT_MAX = 64,
-	GLOBAL_EVERY = 61, /* a prime, so that it does not beat with a program's own rhythm */
-	GLOBAL_MOST = RUNQ_BATCH,
-	LOOK_MOST = 32, /* D7 */
-	SPIN_MOST = 3 * TICKS_10US,
-	SPIN_LEAST = TICKS_10US / 8,
+	GLOBAL_INTERVAL = 61, /* a prime, so that it does not beat with a program's own rhythm */
+	GLOBAL_BATCH = RUNQ_BATCH,
+	GLOBAL_CHECK_BATCH = 32, /* D7 */
+	SPIN_TICKS_MAX = 3 * TICKS_10US,
+	SPIN_TICKS_MIN = TICKS_10US / 8,
 	/* D6 */
-	SOON = 4, /* looks */
-	REST_LEAST = 16,
-	REST_MOST = 128, /* pauses between two looks: some 4 us */
+	DRAIN_PROBES = 4, /* looks */
+	BACKOFF_MIN = 16,
+	BACKOFF_MAX = 128, /* pauses between two looks: some 4 us */
 };
 
 leaves_by_jump static int restart_search_g0(struct m *m);
@@ -115,11 +115,11 @@ leaves_by_jump static noinline int begin_g0(struct m *m, struct g *gp)
 	if (unlikely(sched.threads))
 		return begin_thread_g0(m, gp);
 	g_bind_stack(m->p, gp);
-	gp->turn &= (uint8_t)~RESUME_UNSHARED;
-	if (unlikely(gp->turn)) {
-		if (gp->turn & RESUME_MEASURED)
+	gp->resume &= (uint8_t)~RESUME_UNSHARED;
+	if (unlikely(gp->resume)) {
+		if (gp->resume & RESUME_MEASURED)
 			latency_record(m->p, gp);
-		if (gp->turn & RESUME_PINNED) {
+		if (gp->resume & RESUME_PINNED) {
 			gp->lockedm = m;
 			m->npinned++;
 		}
@@ -134,14 +134,14 @@ leaves_by_jump static noinline int end_wait_g0(struct m *m, struct g *gp, uint32
 {
 	int result = waiter_result(state);
 
-	if (gp->turn & RESUME_MEASURED)
+	if (gp->resume & RESUME_MEASURED)
 		latency_record(m->p, gp);
-	if (gp->turn & RESUME_TIMED) {
-		gp->turn &= (uint8_t)~RESUME_TIMED;
+	if (gp->resume & RESUME_TIMED) {
+		gp->resume &= (uint8_t)~RESUME_TIMED;
 		timer_del(&gp->timer);
 	}
-	if (gp->turn & RESUME_CXX) {
-		gp->turn &= (uint8_t)~RESUME_CXX;
+	if (gp->resume & RESUME_CXX) {
+		gp->resume &= (uint8_t)~RESUME_CXX;
 		cxx_move(m->cxx, g_cxx(gp));
 	}
 	if (result && gp->unwait)
@@ -156,12 +156,12 @@ leaves_by_jump static noinline int end_wait_g0(struct m *m, struct g *gp, uint32
 /* The turn of one that begins with something. */
 leaves_by_jump static noinline int resume_slow_g0(struct m *m, struct g *gp, uint32_t state)
 {
-	if (gp->turn & RESUME_BOUND)
+	if (gp->resume & RESUME_BOUND)
 		return pin_hand_over(m, gp) ? restart_search_g0(m) : leave_g0(m);
-	if (gp->turn & RESUME_PINNED && gp->lockedm != m)
+	if (gp->resume & RESUME_PINNED && gp->lockedm != m)
 		return pin_send(m, gp) ? restart_search_g0(m) : leave_g0(m);
-	if (gp->turn & RESUME_OBSERVED) {
-		gp->turn &= (uint8_t)~RESUME_OBSERVED;
+	if (gp->resume & RESUME_OBSERVED) {
+		gp->resume &= (uint8_t)~RESUME_OBSERVED;
 		sched.on_arrive(gp);
 	}
 	return end_wait_g0(m, gp, state);
@@ -176,7 +176,7 @@ leaves_by_jump static int execute_g0(struct m *m, struct p *pp, struct g *gp)
 	bump(&pp->count.switches, 1);
 	if (unlikely(!gp->stack))
 		return begin_g0(m, gp);
-	if (unlikely(state > WAITER_CLAIMED || gp->turn))
+	if (unlikely(state > WAITER_CLAIMED || gp->resume))
 		return resume_slow_g0(m, gp, state);
 	st_rlx(&gp->w.state, WAITER_IDLE);
 	san_leave(&m->san, &gp->san);
@@ -233,10 +233,10 @@ leaves_by_jump int sched_exit_g0(void *arg)
 	m->curg = NULL;
 	g_set_status(gp, G_DEAD);
 	bump(&pp->count.exits, 1);
-	if (unlikely(gp->turn)) {
-		if (gp->turn & RESUME_BOUND)
+	if (unlikely(gp->resume)) {
+		if (gp->resume & RESUME_BOUND)
 			m->lockedg = NULL; /* the M stays bound, and has nothing to run any more */
-		if (gp->turn & RESUME_PINNED)
+		if (gp->resume & RESUME_PINNED)
 			m->npinned--;
 	}
 	g_unbind_stack(pp, gp);
@@ -272,7 +272,7 @@ static noinline struct g *check_global(struct p *pp)
 	poll_if_due(pp);
 	if (runq_yielded(pp)) /* this P may never run dry */
 		runq_flush_yielded(pp);
-	return from_global(pp, LOOK_MOST);
+	return from_global(pp, GLOBAL_CHECK_BATCH);
 }
 
 /* D1: the clock is looked at once in INHERIT_MAX turns.  An end that is left over from an earlier slice
@@ -313,18 +313,18 @@ static inline struct g *local_work(struct p *pp)
 
 /* D6: at the pace since the last look.  Whoever took half of a few Gs that run for a moment each would
  * have both Ps fetch what the other has just used, and fetch it again: one of them is through sooner. */
-static bool drains_soon(struct p *victim, struct seen *seen)
+static bool drains_soon(struct p *victim, struct probe *probes)
 {
 	uint32_t head = (uint32_t)ld_rlx(&victim->runqhead);
-	int32_t ran = max_of((int32_t)(head - seen->head), 0); /* less: timers put some in front */
+	int32_t ran = max_of((int32_t)(head - probes->head), 0); /* less: timers put some in front */
 
-	seen->head = head;
-	return runq_len(victim) <= SOON * (uint32_t)ran;
+	probes->head = head;
+	return runq_len(victim) <= DRAIN_PROBES * (uint32_t)ran;
 }
 
-/* Steal from one of the first n after another, from a random one on; at last what a spinner that has seen
+/* Steal from one of the first n after another, from a random one on; at last what a spinner that has probes
  * them leaves at first. */
-static struct g *steal(struct p *pp, int n, struct seen *seen, bool at_last)
+static struct g *steal(struct p *pp, int n, struct probe *probes, bool at_last)
 {
 	int first = (int)rand_below(&pp->rand, (uint32_t)n);
 
@@ -332,10 +332,10 @@ static struct g *steal(struct p *pp, int n, struct seen *seen, bool at_last)
 		int i = (first + k) % n;
 		struct p *victim = sched.allp[i];
 
-		if (victim == pp || (seen && !at_last && drains_soon(victim, &seen[i])))
+		if (victim == pp || (probes && !at_last && drains_soon(victim, &probes[i])))
 			continue;
 		/* its runnext only if it has not moved since we began to look */
-		bool next = at_last && seen[i].switches == ld_rlx(&victim->count.switches);
+		bool next = at_last && probes[i].switches == ld_rlx(&victim->count.switches);
 		struct g *gp = runq_steal(pp, victim, next);
 
 		if (gp) {
@@ -351,7 +351,7 @@ static struct g *steal(struct p *pp, int n, struct seen *seen, bool at_last)
  * what lies on this P now, comes from a timer or the poller. */
 static struct g *steal_work(struct m *m, struct p *pp, bool *sourced)
 {
-	struct seen *seen = pp->seen;
+	struct probe *probes = pp->probes;
 	uint64_t began = cpu_ticks();
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 	bool patient = sched.cpus > 1 && n > 1;
@@ -361,14 +361,14 @@ static struct g *steal_work(struct m *m, struct p *pp, bool *sourced)
 	if (!m->spinning) {
 		m->spinning = true;
 		add_seq(&sched.nmspinning, 1); /* ORD(idle) */
-		rest = REST_LEAST;
+		rest = BACKOFF_MIN;
 	}
 	for (int i = 0; i < n; i++) {
-		seen[i].switches = ld_rlx(&sched.allp[i]->count.switches);
-		seen[i].head = (uint32_t)ld_rlx(&sched.allp[i]->runqhead);
+		probes[i].switches = ld_rlx(&sched.allp[i]->count.switches);
+		probes[i].head = (uint32_t)ld_rlx(&sched.allp[i]->runqhead);
 	}
 	do {
-		if ((gp = from_global(pp, GLOBAL_MOST)))
+		if ((gp = from_global(pp, GLOBAL_BATCH)))
 			return gp;
 		steal_timers(pp);
 		if (sched_should_poll() && cpu_ticks() - ld_rlx(&sched.lastpoll) > TICKS_10US / 2)
@@ -380,11 +380,11 @@ static struct g *steal_work(struct m *m, struct p *pp, bool *sourced)
 		bump(&pp->count.spins, 1);
 		for (int i = 0; i < rest && patient; i++)
 			cpu_relax();
-		if ((gp = steal(pp, n, patient ? seen : NULL, false)))
+		if ((gp = steal(pp, n, patient ? probes : NULL, false)))
 			return gp;
-		rest = max_of(min_of(rest * 2, (int)REST_MOST), (int)REST_LEAST);
+		rest = max_of(min_of(rest * 2, (int)BACKOFF_MAX), (int)BACKOFF_MIN);
 	} while (patient && cpu_ticks() - began < m->patience);
-	return patient ? steal(pp, n, seen, true) : NULL;
+	return patient ? steal(pp, n, probes, true) : NULL;
 }
 
 /* An M is as patient as it pays: twice as long after a find, half as long after a vain search.  So
@@ -396,8 +396,8 @@ static struct g *spin(struct m *m, struct p *pp, bool *sourced)
 
 	if (*sourced)
 		return gp;
-	m->patience = gp ? min_of(m->patience * 2, (uint32_t)SPIN_MOST)
-			 : max_of(m->patience / 2, (uint32_t)SPIN_LEAST);
+	m->patience = gp ? min_of(m->patience * 2, (uint32_t)SPIN_TICKS_MAX)
+			 : max_of(m->patience / 2, (uint32_t)SPIN_TICKS_MIN);
 	return gp;
 }
 
@@ -508,7 +508,7 @@ leaves_by_jump static noinline int find_runnable_g0(struct m *m)
 			break;
 		if (runq_yielded(pp))
 			runq_flush_yielded(pp);
-		if ((gp = from_global(pp, GLOBAL_MOST)))
+		if ((gp = from_global(pp, GLOBAL_BATCH)))
 			break;
 		if (sched_should_poll()) {
 			sched_poll_now();
@@ -562,11 +562,11 @@ leaves_by_jump int schedule_g0(void)
 	if (unlikely(ld_rlx(&pp->attention)))
 		return attend_g0(m);
 	/* by runs, not by slices: those that inherit one must not put it off */
-	if (unlikely((uint32_t)pp->count.switches % GLOBAL_EVERY == 0) && (gp = check_global(pp))) {
+	if (unlikely((uint32_t)pp->count.switches % GLOBAL_INTERVAL == 0) && (gp = check_global(pp))) {
 		bump(&pp->schedtick, 1);
 		return execute_g0(m, pp, gp);
 	}
-	if (unlikely(timers_next(pp) != NEVER) && cpu_ticks() - pp->looked > TICKS_10US &&
+	if (unlikely(timers_next(pp) != NEVER) && cpu_ticks() - pp->clock_read_at > TICKS_10US &&
 	    (gp = due_work(pp))) {
 		bump(&pp->schedtick, 1);
 		return execute_g0(m, pp, gp);

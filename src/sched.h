@@ -28,7 +28,7 @@ static inline void sched_leave_cxx(struct m *m, struct g *gp)
 {
 	if (unlikely(m->cxx && cxx_any(m->cxx))) {
 		cxx_move(g_cxx(gp), m->cxx);
-		gp->turn |= RESUME_CXX;
+		gp->resume |= RESUME_CXX;
 	}
 }
 

@@ -11,7 +11,7 @@
 enum {
 	POLL_TICKS = 5 * TICKS_10US,
 	/* SOURCE-1 */
-	DUE_MOST = 8,
+	DUE_BATCH = 8,
 	DUE_DEBT = 5 * SLICE_TICKS,
 	/* To start a G that sleeps takes less time than to resume and end it.  At equal shares, of
 	 * 10,000,000 tasks that sleep for 10 ms 700,000 slept at a time, with a stack each: 3.8 GB; now
@@ -21,16 +21,16 @@ enum {
 
 /* --- timers --- */
 
-static int64_t look_at_clock(struct p *pp)
+static int64_t read_clock(struct p *pp)
 {
 	int64_t now = ld_rlx(&sched.virtual_now);
 
 	if (unlikely(now)) {
-		pp->looked = 0; /* it looks at every turn: real time is not to decide when */
+		pp->clock_read_at = 0; /* it looks at every turn: real time is not to decide when */
 		return now;
 	}
 	now = os_now();
-	pp->looked = cpu_ticks();
+	pp->clock_read_at = cpu_ticks();
 	st_rlx(&sched.coarse_now, now);
 	return now;
 }
@@ -110,12 +110,12 @@ static bool others_wait(struct p *pp)
 
 static void run_timers_first(struct p *pp, int64_t now)
 {
-	struct glist out = fire_timers(pp, pp, now, DUE_MOST);
+	struct glist out = fire_timers(pp, pp, now, DUE_BATCH);
 
 	pp->due_from = (uint32_t)ld_rlx(&pp->count.switches);
 	pp->due = sched_submit_first(&out, &pp->due_end);
 	if (pp->due)
-		pp->looked = 0; /* the next switch ends the charge, if the last of them has run */
+		pp->clock_read_at = 0; /* the next switch ends the charge, if the last of them has run */
 	else
 		charge_timers(pp, 0);
 }
@@ -131,7 +131,7 @@ noinline void run_own_timers(struct p *pp)
 		charge_timers(pp, pp->due);
 		pp->due = 0;
 	}
-	int64_t now = look_at_clock(pp);
+	int64_t now = read_clock(pp);
 
 	if (unlikely(pp->wake_deferred))
 		sched_submit_late(pp);
@@ -163,7 +163,7 @@ void steal_timers(struct p *pp)
 		if (other == pp || next == NEVER)
 			continue;
 		if (!now)
-			now = look_at_clock(pp);
+			now = read_clock(pp);
 		if (next <= now)
 			run_timers(pp, other, now);
 	}

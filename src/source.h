@@ -5,10 +5,10 @@
  * Invariant
  *  SOURCE-1 Gs that timers made ready run before runnext and before the ring, earliest deadline first, within a
  *     budget.  While other Gs wait, firing timers and running these Gs takes at most SLICE_TICKS, plus the
- *     runs of DUE_MOST Gs, plus DUE_SHARE times the time that the others have had since.  Then the others run
+ *     runs of DUE_BATCH Gs, plus DUE_SHARE times the time that the others have had since.  Then the others run
  *     until DUE_SHARE times their time makes up for what timers have used in excess, DUE_DEBT at most; timers
  *     that are due meanwhile stay in the heap.  So timers take at most three quarters of a P's time from Gs that
- *     wait, unless a single run of a G that a timer made ready takes longer than DUE_DEBT / DUE_MOST.  In
+ *     wait, unless a single run of a G that a timer made ready takes longer than DUE_DEBT / DUE_BATCH.  In
  *     replayed runs a switch counts as 10 us.
  */
 #ifndef GMP_SOURCE_H

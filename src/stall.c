@@ -25,7 +25,7 @@ static bool no_timer_matters(void)
 	uint32_t armed = 0;
 
 	for (int i = 0; i < n; i++)
-		armed += timers_glance(sched.allp[i]);
+		armed += timers_count_unlocked(sched.allp[i]);
 	return armed == netpoll_deadlines();
 }
 

@@ -29,26 +29,26 @@ void timers_fini(struct timers *ts, uint32_t limit)
 
 /* --- the heap; all under ts->lock --- */
 
-static void place(struct timers *ts, uint32_t i, struct timer_slot s)
+static void heap_set(struct timers *ts, uint32_t i, struct timer_slot s)
 {
 	ts->heap[i] = s;
 	s.t->at = i;
 }
 
-static void sift_up(struct timers *ts, uint32_t i, struct timer_slot s)
+static void heap_sift_up(struct timers *ts, uint32_t i, struct timer_slot s)
 {
 	while (i > 0) {
 		uint32_t parent = (i - 1) / ARITY;
 
 		if (ts->heap[parent].when <= s.when)
 			break;
-		place(ts, i, ts->heap[parent]);
+		heap_set(ts, i, ts->heap[parent]);
 		i = parent;
 	}
-	place(ts, i, s);
+	heap_set(ts, i, s);
 }
 
-static void sift_down(struct timers *ts, uint32_t i, struct timer_slot s)
+static void heap_sift_down(struct timers *ts, uint32_t i, struct timer_slot s)
 {
 	for (;;) {
 		uint32_t first = i * ARITY + 1, least = first;
@@ -60,10 +60,10 @@ static void sift_down(struct timers *ts, uint32_t i, struct timer_slot s)
 				least = c;
 		if (ts->heap[least].when >= s.when)
 			break;
-		place(ts, i, ts->heap[least]);
+		heap_set(ts, i, ts->heap[least]);
 		i = least;
 	}
-	place(ts, i, s);
+	heap_set(ts, i, s);
 }
 
 static void set_next(struct timers *ts)
@@ -77,18 +77,18 @@ static void heap_add(struct timers *ts, struct timer *t)
 
 	st_rlx(&ts->n, i + 1);
 
-	sift_up(ts, i, (struct timer_slot){ t->when, t });
+	heap_sift_up(ts, i, (struct timer_slot){ t->when, t });
 	if (t->at == 0)
 		set_next(ts);
 }
 
 /* To its place, from i, which is free. */
-static void sift(struct timers *ts, uint32_t i, struct timer_slot s)
+static void heap_sift(struct timers *ts, uint32_t i, struct timer_slot s)
 {
 	if (i > 0 && ts->heap[(i - 1) / ARITY].when > s.when)
-		sift_up(ts, i, s);
+		heap_sift_up(ts, i, s);
 	else
-		sift_down(ts, i, s);
+		heap_sift_down(ts, i, s);
 }
 
 static void heap_del(struct timers *ts, uint32_t i)
@@ -97,7 +97,7 @@ static void heap_del(struct timers *ts, uint32_t i)
 
 	st_rlx(&ts->n, ts->n - 1);
 	if (i < ts->n)
-		sift(ts, i, last);
+		heap_sift(ts, i, last);
 	if (i == 0)
 		set_next(ts);
 }
@@ -119,7 +119,7 @@ bool timer_add(struct p *pp, struct timer *t, int64_t when)
 }
 
 /* It is the earliest of its heap. */
-static void tell_sleeper(int64_t when)
+static void notify_sleeper(int64_t when)
 {
 	if (timer_is_missed(when, ld_rlx(&sched.poll_until)))
 		gmp__poller.wake();
@@ -132,7 +132,7 @@ void timer_arm(struct timer *t, int64_t when)
 	if (!timer_add(mine ? mine : sched.allp[0], t, when))
 		return;
 	fence_seq(); /* ORD(poll.until): the timer stands before the look */
-	tell_sleeper(when);
+	notify_sleeper(when);
 }
 
 bool timer_hold(struct timer *t)
@@ -154,7 +154,7 @@ void timer_rearm(struct timer *t, int64_t when)
 	int64_t before = ts->next;
 
 	t->when = when;
-	sift(ts, t->at, (struct timer_slot){ when, t });
+	heap_sift(ts, t->at, (struct timer_slot){ when, t });
 	set_next(ts);
 	bool first = t->at == 0;
 	unlock(&ts->lock, LR_TIMERS);
@@ -164,7 +164,7 @@ void timer_rearm(struct timer *t, int64_t when)
 	/* else who is about to sleep sees an earlier time, or this one */
 	if (when < before)
 		fence_seq(); /* ORD(poll.until): as above */
-	tell_sleeper(when);
+	notify_sleeper(when);
 }
 
 bool timer_del(struct timer *t)

@@ -81,7 +81,7 @@ int64_t timers_wake_with(struct p *pp, int64_t first);
 /* How many are armed in pp's heap; and the same at a glance, exact while nobody arms, disarms or
  * fires. */
 uint32_t timers_count(struct p *pp);
-static inline uint32_t timers_glance(struct p *pp)
+static inline uint32_t timers_count_unlocked(struct p *pp)
 {
 	return ld_rlx(&pp->timers.n);
 }

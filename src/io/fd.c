@@ -64,7 +64,7 @@ static noinline int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_
 	if (!fd_same(pd, seq))
 		result = -ECANCELED;
 	else if (netpoll_late(s) ||
-		 ((s->events != seen || !tried) && (turn || (!s->head && !s->turn))))
+		 ((s->events != seen || !tried) && (turn || (!s->head && !s->token_out))))
 		result = TRY_AGAIN;
 	else if (side == SIDE_READ && tried && s->events == seen && unlikely(pd->ended))
 		result = ENDED; /* and the try came after the shutdown, which counts as an event */
@@ -79,7 +79,7 @@ static noinline int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_
 	sg->key = pd;
 	sg->kind = (uint16_t)side;
 	if (turn)
-		st_rlx(&s->turn, false);
+		st_rlx(&s->token_out, false);
 	netpoll_enqueue(s, sg, turn);
 	return wait_on(sg->w, side == SIDE_READ ? WAIT_READ : WAIT_WRITE, fd_unwait, commit_unlock,
 		       pd, deadline);
@@ -189,7 +189,7 @@ static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int ho
 
 		if (unlikely(netpoll_late(s)))
 			return fd_late(pd, side, turn);
-		bool first = turn || (!ld_rlx(&s->head) && !ld_rlx(&s->turn));
+		bool first = turn || (!ld_rlx(&s->head) && !ld_rlx(&s->token_out));
 
 		if (first && (turn || !drained(pd, s, seen, a->n))) {
 			if (!fd_use(pd, seq))

@@ -203,7 +203,7 @@ static int wait_both(struct ready_wait *rw, int64_t deadline)
 		sg->chosen = false;
 		rw->sg[i] = sg;
 		if (rw->turn == i)
-			st_rlx(&pd->side[i].turn, false);
+			st_rlx(&pd->side[i].token_out, false);
 		netpoll_enqueue(&pd->side[i], sg, rw->turn == i);
 		sg = &rw->second;
 	}

@@ -43,14 +43,14 @@
 
 #include "g.h"
 
-struct loser {
+struct former_user {
 	struct adopter thread; /* id 0: free */
 	uint32_t last; /* a registration of its era: a later era has begun if pd->era is larger */
 };
 
 struct former {
 	uint32_t room;
-	struct loser at[];
+	struct former_user at[];
 };
 
 enum { FORMER_LEAST = 4, FORMER_MOST = 1 << 16 };
@@ -65,12 +65,12 @@ static struct adopter adopter_self(void)
 	return (struct adopter){ (uint32_t)os_thread_id(), NULL };
 }
 
-static bool same(const struct adopter *a, const struct adopter *b)
+static bool is_same(const struct adopter *a, const struct adopter *b)
 {
 	return a->id == b->id && a->gp == b->gp;
 }
 
-static bool is_alive(const struct adopter *a)
+static bool owner_is_alive(const struct adopter *a)
 {
 	if (!a->id)
 		return false;
@@ -93,18 +93,18 @@ static struct adopter user_of(const struct pollside *s)
 
 /* --- the table --- */
 
-static struct loser *find(struct former *f, const struct adopter *a)
+static struct former_user *owner_find(struct former *f, const struct adopter *a)
 {
 	for (uint32_t i = 0; f && i < f->room; i++)
-		if (same(&f->at[i].thread, a))
+		if (is_same(&f->at[i].thread, a))
 			return &f->at[i];
 	return NULL;
 }
 
-static struct loser *find_free(struct former *f)
+static struct former_user *owner_find_free(struct former *f)
 {
 	for (uint32_t i = 0; f && i < f->room; i++)
-		if (!is_alive(&f->at[i].thread))
+		if (!owner_is_alive(&f->at[i].thread))
 			return &f->at[i];
 	return NULL;
 }
@@ -112,7 +112,7 @@ static struct loser *find_free(struct former *f)
 static bool has_free(const struct former *f, uint32_t n)
 {
 	for (uint32_t i = 0; f && n && i < f->room; i++)
-		n -= !is_alive(&f->at[i].thread);
+		n -= !owner_is_alive(&f->at[i].thread);
 	return n == 0;
 }
 
@@ -149,20 +149,20 @@ static int grow_unlocking(struct polldesc *pd)
 
 static void remember(struct polldesc *pd, const struct adopter *a, uint32_t last)
 {
-	if (!is_alive(a))
+	if (!owner_is_alive(a))
 		return;
-	struct loser *at = find(pd->former, a);
+	struct former_user *at = owner_find(pd->former, a);
 
 	if (!at)
-		at = find_free(pd->former);
+		at = owner_find_free(pd->former);
 	if (!at)
 		return;
-	*at = (struct loser){ *a, last };
+	*at = (struct former_user){ *a, last };
 	st_rlx(&pd->joined, 0u);
 	or_seq(&pd->use, PD_LOST); /* ORD(pd.use) */
 }
 
-static bool is_former(const struct polldesc *pd, const struct loser *l)
+static bool is_former(const struct polldesc *pd, const struct former_user *l)
 {
 	return l && (int32_t)(l->last - pd->era) < 0;
 }
@@ -174,7 +174,7 @@ static uint32_t count_members(const struct polldesc *pd)
 {
 	struct adopter users[] = { user_of(&pd->side[0]), user_of(&pd->side[1]) };
 
-	return (uint32_t)is_alive(&pd->owner) + is_alive(&users[0]) + is_alive(&users[1]);
+	return (uint32_t)owner_is_alive(&pd->owner) + owner_is_alive(&users[0]) + owner_is_alive(&users[1]);
 }
 
 bool owner_has_room(struct polldesc *pd)
@@ -212,12 +212,12 @@ void owner_change(struct polldesc *pd, bool adopted, uint32_t seq)
 	struct adopter members[] = { pd->owner, user_of(&pd->side[0]), user_of(&pd->side[1]) };
 
 	for (int i = 0; i < 3; i++)
-		if (!same(&members[i], &self))
+		if (!is_same(&members[i], &self))
 			remember(pd, &members[i], seq - 1);
-	struct loser *was = find(pd->former, &self);
+	struct former_user *was = owner_find(pd->former, &self);
 
 	if (was)
-		*was = (struct loser){ 0 };
+		*was = (struct former_user){ 0 };
 	forget_members(pd);
 	if (adopted)
 		pd->owner = self;
@@ -227,7 +227,7 @@ bool owner_is_self(const struct polldesc *pd)
 {
 	struct adopter self = adopter_self();
 
-	return same(&pd->owner, &self);
+	return is_same(&pd->owner, &self);
 }
 
 void owner_closes(struct polldesc *pd)
@@ -236,12 +236,12 @@ void owner_closes(struct polldesc *pd)
 		return;
 	struct adopter self = adopter_self();
 
-	if (same(&pd->owner, &self))
+	if (is_same(&pd->owner, &self))
 		pd->owner = (struct adopter){ 0 };
 	for (int i = 0; i < 2; i++) {
 		struct adopter user = user_of(&pd->side[i]);
 
-		if (same(&user, &self))
+		if (is_same(&user, &self))
 			pd->side[i].user = 0;
 	}
 }
@@ -251,7 +251,7 @@ static bool has_other(const struct polldesc *pd)
 	struct adopter users[] = { user_of(&pd->side[0]), user_of(&pd->side[1]) };
 
 	return ld_rlx(&pd->side[0].head) || ld_rlx(&pd->side[1].head) || pd->entries ||
-	       is_alive(&pd->owner) || is_alive(&users[0]) || is_alive(&users[1]);
+	       owner_is_alive(&pd->owner) || owner_is_alive(&users[0]) || owner_is_alive(&users[1]);
 }
 
 bool owner_lost(struct polldesc *pd)
@@ -261,7 +261,7 @@ bool owner_lost(struct polldesc *pd)
 	struct adopter self = adopter_self();
 
 	/* a thread of the present era is none of pd->former: so the others are not the caller */
-	return is_former(pd, find(pd->former, &self)) && has_other(pd);
+	return is_former(pd, owner_find(pd->former, &self)) && has_other(pd);
 }
 
 /* --- calls --- */
@@ -271,7 +271,7 @@ void owner_leave(struct polldesc *pd, uint32_t seq)
 	struct adopter self = adopter_self();
 
 	lock(&pd->lock, LR_POLLDESC);
-	while (!find(pd->former, &self) && !find_free(pd->former))
+	while (!owner_find(pd->former, &self) && !owner_find_free(pd->former))
 		if (grow_unlocking(pd) != 0)
 			break;
 	remember(pd, &self, seq);
@@ -286,10 +286,10 @@ void owner_join(struct polldesc *pd)
 	if (token && ld_rlx(&pd->joined) == token)
 		return;
 	lock(&pd->lock, LR_POLLDESC);
-	struct loser *was = find(pd->former, &self);
+	struct former_user *was = owner_find(pd->former, &self);
 
 	if (is_former(pd, was))
-		*was = (struct loser){ 0 };
+		*was = (struct former_user){ 0 };
 	if (is_empty(pd->former))
 		and_seq(&pd->use, ~(uint32_t)PD_LOST); /* ORD(pd.use) */
 	st_rlx(&pd->joined, token);

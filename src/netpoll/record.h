@@ -19,7 +19,7 @@ struct pollside {
 	uint32_t drained; /* (a) a short read at this count: nothing is left until the next */
 	struct sudog *head, *tail; /* under pd->lock; head also (a) for a look */
 	int64_t deadline;          /* (a) written under pd->lock; NEVER: none */
-	bool turn;                 /* (a) written under pd->lock: somebody woken is to try first */
+	bool token_out;            /* (a) written under pd->lock: somebody woken is to try first */
 	uint16_t user_generation;  /* under pd->lock: of the user, its lowest bits */
 	uint32_t
 		user; /* under pd->lock: token of the green thread that parked last; 0: none (netpoll/owner.c) */

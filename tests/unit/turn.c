@@ -52,7 +52,7 @@ static void step_in(int fd, void (*fn)(struct pollside *side))
 /* The caller has seen the turn out: the one who had it is done, and finds nobody to pass it to. */
 static void end_turn(struct pollside *side)
 {
-	side->turn = false;
+	side->token_out = false;
 }
 
 static void read_a(void *arg)
@@ -77,7 +77,7 @@ static void read_beside_another(void *arg)
 	CHECK_EQ(write(p[1], "ab", 2), 2);
 	CHECK_EQ(gmp_join(g), 0); /* the event has come, and comes no more */
 	step_in(p[0], end_turn);
-	netpoll_find(p[0])->side[SIDE_READ].turn = true; /* somebody has it */
+	netpoll_find(p[0])->side[SIDE_READ].token_out = true; /* somebody has it */
 	CHECK_EQ(gmp_read(p[0], &c, 1), 1);
 	CHECK_EQ(c, 'b');
 	CHECK_EQ(looked, 1);
