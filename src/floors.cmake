@@ -67,6 +67,7 @@ set(GMP_FLOOR2
 )
 set(GMP_FLOOR2_HEADERS
 	gstatus.def
+	mode/hooks.h
 	netpoll/record.h
 	types.h
 	waitreason.def
@@ -80,6 +81,7 @@ set(GMP_FLOOR3
 	idle.c
 	handoff.c
 	pin.c
+	pick.c
 	mode/thread.c
 	mode/chaos_step.c
 	sched.c

@@ -478,8 +478,7 @@ enum { PROCS_MAX = 1024 };
 
 /* A joinable G has ended; on g0. */
 typedef void (*exit_fn)(struct g *gp);
-/* An OS thread that runs one G is about to jump out of all its calls; on its stack, no locks held.
- * */
+/* An OS thread that runs one G is about to jump out of its calls; on its stack, no locks held. */
 typedef void (*kill_fn)(const struct m *m);
 /* A G ends; on its stack; may wait. */
 typedef void (*end_fn)(struct g *gp);
