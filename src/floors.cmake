@@ -55,6 +55,7 @@ set(GMP_FLOOR1_HEADERS
 set(GMP_FLOOR2
 	mode/latency.c
 	g.c
+	m.c
 	proc.c
 	runq.c
 	timerheap.c

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Stall detection; see stall.h. */
 #include "stall.h"
 
 #include "netpoll.h"
@@ -17,8 +18,8 @@ bool sched_all_idle(void)
 	return true;
 }
 
-/* None but those of deadlines of descriptors, which only end waits.  Where no P runs, both counts stand
- * still. */
+/* Only timers of fd deadlines are armed, which make no G runnable if no waiter waits for an fd.
+ * While no P runs, both counts are constant. */
 static bool no_timer_matters(void)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
