@@ -61,6 +61,8 @@ set(GMP_FLOOR2
 	timerheap.c
 	netpoll.c
 	netpoll/check.c
+	netpoll/register.c
+	netpoll/deadline.c
 	netpoll/owner.c
 	netpoll/multi.c
 	netpoll/fire.c

@@ -2,15 +2,17 @@
 /*
  * Poller for Linux: epoll, and an eventfd that ends a wait.
  *
- * Timeouts are nanoseconds where the kernel has epoll_pwait2 (5.11), else rounded up to milliseconds.
+ * Timeouts are nanoseconds if the kernel has epoll_pwait2 (5.11), otherwise rounded up to
+ * milliseconds.
  *
- *  EPOLL-1  The eventfd is always readable and registered once (EPOLLONESHOT). A wake arms it again by
- *           EPOLL_CTL_MOD, and the wait that reports it disarms it. So nothing is ever written to a descriptor
- *           whose number may have been reused, and a wait need not read.
- *  EPOLL-2  The program may have closed both descriptors (closefrom, close_range), and their numbers may be in
- *           use again. Both are moved above the numbers that programs use (os_fd_raise), and every call that fails
- *           for such a reason is fatal and says so: a wait, a wake, or a registration after which the eventfd cannot
- *           be armed either (wake_arm_or_die).
+ * Invariants
+ *   EPOLL-1  The eventfd is always readable and registered once (EPOLLONESHOT).  A wake arms it
+ *            again by EPOLL_CTL_MOD, and the wait that reports it disarms it.  So nothing is ever
+ *            written to an fd whose number may have been reused, and a wait need not read.
+ *   EPOLL-2  The program may have closed both fds (closefrom, close_range), and their numbers may
+ *            be in use again.  Both are moved above the numbers that programs use (os_fd_raise).
+ *            Every call that fails for such a reason is fatal: a wait, a wake, or a registration
+ *            after which the eventfd cannot be armed either (wake_arm_or_die).
  */
 #include "poller.h"
 
@@ -37,14 +39,15 @@ enum { WAKE_KEY = 0, MAX_EVENTS = 128 }; /* netpoll's keys are never 0 */
 static struct {
 	int epfd, wakefd;
 	bool no_pwait2; /* (a) the kernel has none, or a filter forbids it */
-	uint32_t
-		waking; /* (a) futex: a wake has come that no wait has seen; unless it rests, the eventfd is armed */
-	bool resting; /* (a) who waits sleeps on that word */
+	/* (a) futex; 1: a wake has come that no wait has seen.  Then the eventfd is armed, unless
+	 * `resting` */
+	uint32_t waking;
+	bool resting; /* (a) the waiting thread sleeps on `waking` */
 } ep = {
 	.epfd = -1,
 	.wakefd = -1,
 #ifdef SAN_THREAD
-	.no_pwait2 = true, /* it would not run handlers of signals there */
+	.no_pwait2 = true, /* the sanitizer runs no signal handlers in it */
 #endif
 };
 
@@ -79,7 +82,7 @@ static int ep_open(void)
 	return err;
 }
 
-/* EPOLL-2 */
+/* EPOLL-2: fd was closed by the program. */
 __attribute__((noreturn)) static noinline void ep_lost(const char *what, int fd, int err)
 {
 	gmp__fatal("the %s of the poller, descriptor %d, is gone (%s): the program has closed it "
@@ -89,6 +92,7 @@ __attribute__((noreturn)) static noinline void ep_lost(const char *what, int fd,
 		   what, fd, strerrordesc_np(err), os_fd_raised());
 }
 
+/* EPOLL-1.  Returns 0 or errno. */
 static int wake_arm(void)
 {
 	struct epoll_event e = { .events = EPOLLIN | EPOLLONESHOT, .data.u64 = WAKE_KEY };
@@ -96,7 +100,8 @@ static int wake_arm(void)
 	return epoll_ctl(ep.epfd, EPOLL_CTL_MOD, ep.wakefd, &e) == 0 ? 0 : errno;
 }
 
-/* Also after an error that a descriptor of the program explains as well: then a wait may return early for it. */
+/* Also called after an error that an fd of the program may have caused; then a wait may return
+ * early. */
 static void wake_arm_or_die(void)
 {
 	int err = ep.epfd < 0 ? 0 : wake_arm();
@@ -140,7 +145,7 @@ _Static_assert(POLLIN == EPOLLIN && POLLPRI == EPOLLPRI && POLLOUT == EPOLLOUT &
 static int ep_once(int fd, uint64_t key, short events, bool add)
 {
 	return ep_ctl(add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, key,
-		       (uint16_t)events | (uint32_t)EPOLLONESHOT);
+		      (uint16_t)events | (uint32_t)EPOLLONESHOT);
 }
 
 static int ep_del(int fd)
@@ -190,9 +195,10 @@ static int ep_wait(struct poll_event *events, int max, int64_t ns)
 
 	for (int i = 0; i < got; i++) {
 		if (e[i].data.u64 == WAKE_KEY) {
-			/* Disarmed first, cleared second. A wake that comes between the two arms nothing, but it
-			 * comes before this wait returns, and the exchange makes what its caller did visible
-			 * to ours. A poll that does not wait leaves the wake to the one that does. */
+			/* The eventfd is disarmed first, the word cleared second.  A wake between
+			 * the two arms nothing, but it comes before this wait returns, and the
+			 * exchange makes its caller's writes visible to ours.  A wait with ns == 0
+			 * leaves the wake to the next one. */
 			if (ns != 0)
 				(void)xchg_seq(&ep.waking, 0); /* ORD(poller.waking) */
 			else
@@ -204,9 +210,11 @@ static int ep_wait(struct poll_event *events, int max, int64_t ns)
 	return n;
 }
 
-/* Tricky: the word is cleared last.  A wake that came before that has seen us rest, or finds the word set
- * as we lie down; one that comes later arms the eventfd.  A waker that has seen us not rest yet may arm
- * it, too: the next wait returns at once, for nothing. */
+/*
+ * Race with ep_wake: the word is cleared last.  A wake before that has read `resting`, or has set
+ * the word before the futex reads it; a later one arms the eventfd.  A waker that has read
+ * `resting` too early arms it too: a spurious wakeup of the next wait.
+ */
 static void ep_rest(int64_t deadline)
 {
 	st_seq(&ep.resting, true); /* ORD(poller.waking): before the kernel looks at the word */
@@ -217,7 +225,7 @@ static void ep_rest(int64_t deadline)
 
 static void ep_wake(void)
 {
-	if (xchg_seq(&ep.waking, 1)) /* ORD(poller.waking): one call serves them all */
+	if (xchg_seq(&ep.waking, 1)) /* ORD(poller.waking): one call serves all wakers */
 		return;
 	if (ld_seq(&ep.resting)) { /* ORD(poller.waking) */
 		os_futex_wake(&ep.waking, 1);

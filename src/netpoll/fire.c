@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Fires entries of gmp_poll; see netpoll/fire.h. */
 #include "netpoll/fire.h"
 
 #include <poll.h>
@@ -10,6 +11,7 @@ enum {
 	ASKS_WRITE = POLLOUT | POLLWRNORM | POLLWRBAND,
 };
 
+/* MULTI-2. */
 static void multi_fire_entry(struct multi *m, int result, struct glist *out)
 {
 	lock(&m->lock, LR_MULTI);

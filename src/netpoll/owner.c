@@ -1,40 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads of a descriptor number: refuses a release or close that is not meant for the present file.
+ * Threads of an fd number: refuses a release or close that is not meant for the present file.
  *
- * A library closes the descriptor of connection A.  The number goes to connection B, which gmp opens, or which a
- * thread adopts.  Then a thread of A cleans up with gmp_fd_release or gmp_close of the number that it knows.
- * Without a memory of A's threads this would end B's waits, and B's connection would be unknown to gmp.
+ * A library closes the fd of connection A.  The number goes to connection B, which gmp opens, or
+ * which a thread adopts.  Then a thread of A cleans up with gmp_fd_release or gmp_close of the
+ * number that it knows.  Without a memory of A's threads this would end B's waits, and B's
+ * connection would be unknown to gmp.
  *
- * An era is the time of one connection under the number.  It begins when gmp opens or adopts the number, and when
- * gmp_fd_wait of another thread than the adopter finds a new file there.  Threads of an era are its adopter, the
- * green thread that parked last on each side, and each thread whose call ended with -ECANCELED because the
- * registration was gone.
+ * An era is the time of one connection under the number.  It begins when gmp opens or adopts the
+ * number, and when gmp_fd_wait of another thread than the adopter finds a new file there.  Threads
+ * of an era are its adopter, the green thread that parked last on each side, and each thread whose
+ * call ended with -ECANCELED because the registration was gone.
  *
  * Invariants, all under pd->lock
- *   OWNER-1  pd->owner is the adopter of the era; id 0 if gmp opened the file.  It stays after a gmp_close or
- *            gmp_fd_release by another thread, until the next era begins.
- *   OWNER-2  pd->former holds each thread of an earlier era that is alive and has neither opened or adopted the
- *            number nor begun a call on it since.  PD_LOST is set if there is such a thread; it may be set
- *            although there is none.
- *   OWNER-3  A release or close by a thread of pd->former is refused while a thread waits on the record, or while
- *            the adopter, or a green thread that has parked on it in this era, is alive.  If there is none, the
- *            connection was handed to the caller, and no wait can be ended.
- *   OWNER-4  A registration is never replaced by that of another thread without room to remember the threads of
- *            the era: the adoption, the opening or the wait fails with -ENOMEM.
- *   OWNER-5  Entries of threads that have ended are reused, so the table is no larger than four times the number of
- *            threads alive that have lost this number.
+ *   OWNER-1  pd->owner is the adopter of the era; id 0 if gmp opened the file.  It stays after a
+ *            gmp_close or gmp_fd_release by another thread, until the next era begins.
+ *   OWNER-2  pd->former holds each thread of an earlier era that is alive and has neither opened or
+ *            adopted the number nor begun a call on it since.  PD_LOST is set if there is such a
+ *            thread; it may be set although there is none.
+ *   OWNER-3  A release or close by a thread of pd->former is refused while a thread waits on the
+ *            record, or while the adopter, or a green thread that has parked on it in this era, is
+ *            alive.  If there is none, the connection was handed to the caller, and no wait can be
+ *            ended.
+ *   OWNER-4  A registration is never replaced by that of another thread without room to remember
+ *            the threads of the era: the adoption, the opening or the wait fails with -ENOMEM.
+ *   OWNER-5  Entries of threads that have ended are reused, so the table is no larger than four
+ *            times the number of threads alive that have lost this number.
  *
- * A release is known by its caller and the number alone.  So a late release is not recognised if its caller has adopted
- * both connections, has begun a call on the number since it lost it, or has only read and written without ever waiting.
- * gmp.h lists these as misuse (gmp_fd_release).
+ * A release is known by its caller and the number alone.  So a late release is not recognised if
+ * its caller has adopted both connections, has begun a call on the number since it lost it, or has
+ * only read and written without ever waiting.  gmp.h lists these as misuse (gmp_fd_release).
  *
  * Verified by model/late.pml.
  *
- * Cost: two stores for a wait that parks; nothing for other reads, writes and waits while PD_LOST is clear.  While
- * it is set, a call also takes pd->lock once, unless the same green thread has made the last call.
- * Rejected: comparing files by kcmp(2) or inode (the number's present file is known; the question is which file
- * the caller means); refusing releases by all threads but the adopter (a connection may be handed on).
+ * Cost: two stores for a wait that parks; nothing for other reads, writes and waits while PD_LOST
+ * is clear.  While it is set, a call also takes pd->lock once, unless the same green thread has
+ * made the last call.  Rejected: comparing files by kcmp(2) or inode (the number's present file is
+ * known; the question is which file the caller means); refusing releases by all threads but the
+ * adopter (a connection may be handed on).
  */
 #include "netpoll/owner.h"
 
@@ -112,7 +115,8 @@ static struct former_user *owner_find_free(struct former *f)
 static bool has_free(const struct former *f, uint32_t n)
 {
 	for (uint32_t i = 0; f && n && i < f->room; i++)
-		n -= !owner_is_alive(&f->at[i].thread);
+		if (!owner_is_alive(&f->at[i].thread))
+			n--;
 	return n == 0;
 }
 
@@ -169,12 +173,19 @@ static bool is_former(const struct polldesc *pd, const struct former_user *l)
 
 /* --- eras --- */
 
-/* How many threads of the era the next one may have to remember. */
+/* How many threads of this era the next era may have to remember. */
 static uint32_t count_members(const struct polldesc *pd)
 {
 	struct adopter users[] = { user_of(&pd->side[0]), user_of(&pd->side[1]) };
 
-	return (uint32_t)owner_is_alive(&pd->owner) + owner_is_alive(&users[0]) + owner_is_alive(&users[1]);
+	uint32_t n = 0;
+
+	if (owner_is_alive(&pd->owner))
+		n++;
+	for (int i = 0; i < 2; i++)
+		if (owner_is_alive(&users[i]))
+			n++;
+	return n;
 }
 
 bool owner_has_room(struct polldesc *pd)
@@ -260,7 +271,7 @@ bool owner_lost(struct polldesc *pd)
 		return false;
 	struct adopter self = adopter_self();
 
-	/* a thread of the present era is none of pd->former: so the others are not the caller */
+	/* a thread of the present era is not in pd->former, so the others are not the caller */
 	return is_former(pd, owner_find(pd->former, &self)) && has_other(pd);
 }
 
