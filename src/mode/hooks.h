@@ -62,7 +62,7 @@ static inline bool mode_time_is_virtual(void)
 	return ld_rlx(&sched.virtual_now) != 0;
 }
 
-/* pick.c:pick_slice_continues.  True: no decision may depend on the machine's speed. */
+/* pick.h:pick_slice_continues.  True: no decision may depend on the machine's speed. */
 static inline bool mode_ignores_clock(void)
 {
 	return rt_replays();

@@ -61,7 +61,7 @@ struct adopter {
  *               by netpoll_forget.
  *   bit 30      PD_CLOSING: a close or release is under way; set only with PD_OPEN.  Set by
  *               netpoll_shut under pd->lock, cleared by netpoll_forget.
- *   bit 29      PD_LOST: a call runs owner_join first.  Written under pd->lock.  May be set although
+ *   bit 29      PD_LOST: a call runs owner_join first.  Written under pd->lock.  May be set though
  *               no living thread has lost the number; must be set if one has (OWNER-2).
  *   bits 0..28  system calls under way (NETPOLL-4).  May be too high for a moment, by a call that
  *               finds the record closed; never too low.
