@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
 #
-# Which files is the runtime made of?  This is the only list of sources, relative to src/.
+# Sources of the runtime by floor, relative to src/: the only list of them.
+#
 # Floor n may use the floors 0..n: the linker checks calls (targets floor_link_n), and
 # scripts/check-floors checks includes.  A header belongs to the floor of the .c of the same name;
-# those without one are listed in GMP_FLOORn_HEADERS.
+# a header without such a .c is listed in GMP_FLOORn_HEADERS.
 #
-# GMP_ARCH, GMP_OS and GMP_POLLER choose the machine's files, GMP_URING what calls on files go by,
-# GMP_DWARF what finds source positions.
+# GMP_ARCH, GMP_OS and GMP_POLLER choose the files of the platform, GMP_URING the implementation of
+# file operations, GMP_DWARF that of source positions.
 
 set(GMP_FLOOR0
 	base/text_begin.c # first

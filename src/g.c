@@ -55,7 +55,7 @@ static uint32_t gs_make_locked(int *err)
 	n = min_of(n, gs.limit - gs.made - gs.unstarted);
 
 	*err = n == 0 ? -EAGAIN : stack_promise(sched.stack_class, n);
-	/* down to the last one that max_stack_memory or RLIMIT_MEMLOCK allows */
+	/* down to the last stack that max_stack_memory or RLIMIT_MEMLOCK allows */
 	while ((*err == -EAGAIN || (*err == -ENOMEM && stack_lock_refused())) && n > 1) {
 		n /= 2;
 		*err = stack_promise(sched.stack_class, n);
@@ -314,8 +314,8 @@ void gmp__check_edge(struct g *gp, enum gstatus to)
 	enum gstatus from = (enum gstatus)ld_rlx(&gp->status);
 
 	if (!(table[from].edges & 1u << to))
-		gmp__fatal("green thread %llu cannot go from %s to %s", (unsigned long long)gp->id,
-			   table[from].name, table[to].name);
+		gmp__fatal("green thread %llu cannot change from state \"%s\" to \"%s\"",
+			   (unsigned long long)gp->id, table[from].name, table[to].name);
 }
 #endif
 

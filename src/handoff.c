@@ -28,7 +28,7 @@ void sched_hand_off(struct p *pp, bool blocked)
 	if (blocked)
 		st_rlx(&sched.nblocked, sched.nblocked + 1);
 	if (busy || ld_rlx(&sched.gqn) || sched.nmidle == 0) {
-		other = m_take_overtaken_locked();
+		other = m_take_lostp_locked();
 		awake = other;
 		if (!other)
 			other = midle_get();
@@ -77,11 +77,11 @@ bool sched_p_is_free(void)
 	return false;
 }
 
-bool sched_regain_p(struct m *m, bool *overtook)
+bool sched_regain_p(struct m *m, bool *took_handed)
 {
 	struct p *pp = m->p;
 
-	*overtook = false;
+	*took_handed = false;
 	lock(&sched.lock, LR_SCHED);
 	m->p = NULL;
 	if (ld_rlx(&sched.state) != RUN_ON) {
@@ -92,8 +92,8 @@ bool sched_regain_p(struct m *m, bool *overtook)
 	} else {
 		pp = p_take_blocked_locked();
 		if (!pp) {
-			pp = p_overtake_locked();
-			*overtook = pp;
+			pp = p_take_handed_locked();
+			*took_handed = pp;
 		}
 		if (!pp)
 			pp = pidle_get();

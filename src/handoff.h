@@ -20,7 +20,7 @@
  *              microseconds, on busy CPUs a time slice, and the P has work.  The returning G is
  *              enqueued behind that work.  An M with pinned Gs keeps its P, since no other M can
  *              run them.
- *   HANDOFF-5  An M that lost its P that way is in sched.overtaken until it runs.  It is awake
+ *   HANDOFF-5  An M that lost its P that way is in sched.lostp until it runs.  It is awake
  *              already, so the next hand-off gives it a P without a wakeup.  Otherwise it stops
  *              again, and re-checks the queues once it is among the stopped Ms.
  *
@@ -43,10 +43,10 @@ bool sched_p_is_free(void);
 /*
  * Find a P for m, which returns from blocking code and whose P was taken.  In this order: its
  * former P if that is idle; the P of an M in a section that is expected to be long; the P of an M
- * that does not run yet (*overtook is true, and the caller makes its G yield: HANDOFF-4); another
- * idle P.  Returns false if there is none.
+ * that does not run yet (*took_handed is true, and the caller makes its G yield: HANDOFF-4);
+ * another idle P.  Returns false if there is none.
  */
-bool sched_regain_p(struct m *m, bool *overtook);
+bool sched_regain_p(struct m *m, bool *took_handed);
 /* On g0: enqueue gp, which leaves blocking code without a P, globally, and add m to the stopped Ms
  * unless it is bound.  Returns false if the runtime stops. */
 bool sched_queue_without_p(struct m *m, struct g *gp);

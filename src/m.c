@@ -208,16 +208,16 @@ void p_hand_to_locked(struct m *m, struct p *pp)
 	st_rlx(&sched.handed, m);
 }
 
-struct m *m_take_overtaken_locked(void)
+struct m *m_take_lostp_locked(void)
 {
-	struct m *m = sched.overtaken;
+	struct m *m = sched.lostp;
 
 	if (m)
-		sched.overtaken = m->link;
+		sched.lostp = m->link;
 	return m;
 }
 
-struct p *p_overtake_locked(void)
+struct p *p_take_handed_locked(void)
 {
 	for (struct m **at = &sched.handed; *at; at = &(*at)->link) {
 		struct m *m = *at;
@@ -228,8 +228,8 @@ struct p *p_overtake_locked(void)
 			gmp_debug_assert(pp); /* HANDOFF-4: m does not run yet */
 			st_rlx(at, m->link);
 			m->nextp = NULL;
-			m->link = sched.overtaken;
-			sched.overtaken = m;
+			m->link = sched.lostp;
+			sched.lostp = m;
 			return pp;
 		}
 	}
@@ -238,7 +238,7 @@ struct p *p_overtake_locked(void)
 
 void m_unlist_handed_locked(struct m *m)
 {
-	struct m **at = m->nextp ? &sched.handed : &sched.overtaken;
+	struct m **at = m->nextp ? &sched.handed : &sched.lostp;
 
 	while (*at && *at != m)
 		at = &(*at)->link;

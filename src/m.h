@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ms: OS threads that run Gs, and the lists of those that run none.
+ * Ms: OS threads that run Gs, and the lists of idle Ms.
  *
  * m.c never chooses: whether an M stops or is woken is decided by ready.c, idle.c, handoff.c and
  * pin.c.
  *
  * Invariants, under sched.lock
  *   M-1  A stopped M is in exactly one place: sched.midle (it sleeps on its futex) or sched.pollm
- *        (it sleeps in the poller).  The thread that takes it out gives it a P, or ends the run,
- *        and wakes it.  An M takes itself out by the same rule.
+ *        (it sleeps in the poller).  The thread that unlinks it gives it a P, or ends the run,
+ *        and wakes it.  An M unlinks itself by the same rule.
  *   M-2  An M with a P that does not run yet is in sched.handed; if another M has taken that P, it
- *        is in sched.overtaken.  See HANDOFF-4 and HANDOFF-5 of handoff.h.
+ *        is in sched.lostp.  See HANDOFF-4 and HANDOFF-5 of handoff.h.
  *   M-3  sched.nm counts every M from the decision to make it (m_reserve_locked) until m_dead.
  */
 #ifndef GMP_M_H
@@ -34,8 +34,8 @@ struct m *m_new(void);
 int m_start(struct m *m);
 /* The last step of an M's OS thread. */
 void m_dead(struct m *m);
-/* Join one OS thread that the runtime made; dead: only one that has ended.  Returns false if there
- * is none. */
+/* Join one OS thread that the runtime made; dead: only a thread that has ended.  Returns false if
+ * there is none. */
 bool m_join_one(bool dead);
 /* Free an M whose thread was joined or never started. */
 void m_free(struct m *m);
@@ -45,7 +45,7 @@ void m_free(struct m *m);
 /* Sleep on m's futex until m_wake. */
 void m_sleep(struct m *m);
 /* Wake an M that midle_get returned, or a bound one.  in_poller: m->in_poller, read in the critical
- * section that took it out; m may have woken and moved since. */
+ * section that unlinked it; m may have woken and moved since. */
 void m_wake(struct m *m, bool in_poller);
 
 /* --- the lists, under sched.lock --- */
@@ -57,13 +57,14 @@ void midle_put(struct m *m);
 struct m *midle_get(void);
 /* Take m out.  Returns false if a waker has done so already. */
 bool midle_del(struct m *m);
-/* Give pp to m, which was stopped or is overtaken, and does not run yet. */
+/* Give pp to m, which was stopped or has lost its P, and does not run yet. */
 void p_hand_to_locked(struct m *m, struct p *pp);
-/* Take an overtaken M out of its list; NULL: there is none. */
-struct m *m_take_overtaken_locked(void);
-/* Take the P of an M that does not run yet, and list that M as overtaken; NULL: there is none. */
-struct p *p_overtake_locked(void);
-/* m runs: take it out of sched.handed (m->nextp is set) or sched.overtaken, if it is there. */
+/* Unlink an M from sched.lostp; NULL: there is none. */
+struct m *m_take_lostp_locked(void);
+/* Take the P of an M that does not run yet, and move that M to sched.lostp; NULL: there is
+ * none. */
+struct p *p_take_handed_locked(void);
+/* m runs: unlink it from sched.handed (m->nextp is set) or sched.lostp, if it is there. */
 void m_unlist_handed_locked(struct m *m);
 
 #endif

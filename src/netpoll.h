@@ -46,7 +46,7 @@
  *              dropped.
  *   NETPOLL-6  A side's deadline is a word, written under pd->lock.  It is read before each try
  *              and, under the lock, before each wait.  The side's timer only ends the waits under
- *              way.  It is armed for a time not after a deadline that is to come, so moving a
+ *              way.  It is armed for a time not after the next deadline, so moving a
  *              deadline later is a store; a timer that fires too early, or for a deadline that was
  *              removed, reads the word and arms itself again, or not.  After it has ended the
  *              waits, the word is in the distant past, so that a clock that is behind lets no wait
@@ -156,8 +156,8 @@ void netpoll_wake_side(struct pollside *s, int result, struct glist *out);
 void netpoll_wake_all(struct polldesc *pd, int result, struct glist *out);
 /* NETPOLL-3: the caller, which has the token, is done: give it to the next waiter, if any. */
 void netpoll_pass(struct polldesc *pd, int side, struct glist *out);
-/* Count one more waiter for an fd (sched.npollwait), and wake the M in the poller if it does not
- * look at fds. */
+/* Count one more waiter for an fd (sched.npollwait), and wake the M in the poller if it
+ * ignores fds. */
 void netpoll_add_waiter(void);
 
 /* --- events --- */
@@ -165,7 +165,7 @@ void netpoll_add_waiter(void);
 /* Poll, waiting ns at most (0: not at all; NEVER: indefinitely).  Waiters are appended to out.
  * Returns the number of events. */
 int netpoll_poll(int64_t ns, struct glist *out);
-/* Sleep in the poller without looking at fds, for which there is no waiter, until a wakeup, the
+/* Sleep in the poller and ignore fds, for which there is no waiter, until a wakeup, the
  * deadline, or the first waiter.  May return early. */
 void netpoll_rest(int64_t deadline);
 /* The fd was shut down: make both sides try again, as by an event, since the kernel may report

@@ -217,7 +217,7 @@ static int ep_wait(struct poll_event *events, int max, int64_t ns)
  */
 static void ep_rest(int64_t deadline)
 {
-	st_seq(&ep.resting, true); /* ORD(poller.waking): before the kernel looks at the word */
+	st_seq(&ep.resting, true); /* ORD(poller.waking): before the futex reads the word */
 	os_futex_wait(&ep.waking, 0, deadline);
 	st_seq(&ep.resting, false);    /* ORD(poller.waking) */
 	(void)xchg_seq(&ep.waking, 0); /* ORD(poller.waking) */

@@ -8,8 +8,8 @@
  *   waiter                                         waker
  *    1 lock X                                       1 lock X
  *    2 it must wait: enqueue its sudog in X         2 waiter_claim(w, result) of the first in X
- *    3 wait_on(w, ..., commit): leave the stack     3 dequeue its sudog; if the claim failed, go on
- *    4 on g0: arm the timer, if there is a            with the next sudog
+ *    3 wait_on(w, ..., commit): leave the stack     3 dequeue its sudog; if the claim failed, take
+ *    4 on g0: arm the timer, if there is a            the next sudog
  *      deadline, under w = BUSY                     4 unlock X
  *    5 on g0: w = ARMED                             5 ready(w)
  *    6 on g0: if the G is cancelled, claim w

@@ -50,7 +50,7 @@
  *
  * The global queue has two lanes, each FIFO: Gs that have run, and new Gs (RUNQ-5).  A new G is a g
  * struct only; a G that has run keeps its stack until it ends.  If a program makes a million Gs
- * that sleep for a while, those that have slept end before many more begin, and leave warm stacks;
+ * that sleep for a while, the first of them end before many more begin, and leave warm stacks;
  * in one lane half a million Gs would have a stack each.  A new G made by gmp_go that leaves a full
  * ring becomes a compact record of 32 bytes instead of 264 (G-3 of g.h).
  *

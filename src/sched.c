@@ -40,8 +40,9 @@ static int g_main(void *arg)
 	gp->fn(gp->arg);
 	if (unlikely(!getm())) {
 		if (gmp__blockedm())
-			gmp__fatal(
-				"a green thread ends in blocking code: gmp_block_leave is missing");
+			gmp__fatal("green thread %llu \"%s\" ends in blocking code: "
+				   "gmp_block_leave is missing",
+				   (unsigned long long)gp->id, g_name(gp));
 		_exit(0); /* a child that fork made from this G: it ends as an OS thread */
 	}
 	sched_exit();

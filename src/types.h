@@ -174,7 +174,7 @@ enum {
 	/* Made by gmp_go and has not run, so that only the run queue has a pointer to it (G-3).
 	 * Set by gmp_go, cleared by begin_g0. */
 	RESUME_UNSHARED = 1 << 5,
-	/* The time since ready_at is to be recorded: mode/latency.h, which sets and clears it. */
+	/* The time since ready_at must be recorded: mode/latency.h, which sets and clears it. */
 	RESUME_MEASURED = 1 << 6,
 };
 
@@ -285,7 +285,7 @@ enum {
  *   BLOCKED  its M is in blocking code                  RUNNING         its M: gmp_block_enter
  *
  * Staleness: an unlocked read may be outdated in every direction.  Under sched.lock only the change
- * between RUNNING and BLOCKED can go on meanwhile, so a taker decides by the compare-and-swap.
+ * between RUNNING and BLOCKED can happen meanwhile, so a taker decides by the compare-and-swap.
  */
 enum p_status { P_IDLE = 0, P_RUNNING = 1, P_RETIRED = 2, P_BLOCKED = 3 };
 enum { P_STATUS_MASK = 3, P_LONG = 1 << 2, P_BLOCKED_M_SHIFT = 3 };
@@ -444,7 +444,7 @@ struct m {
 	struct p *nextp;     /* (l) given by its waker */
 	uint64_t rand;       /* (o) */
 	struct context base; /* (o) the call of mstart: how to leave the scheduler */
-	struct m *link;      /* (l) in sched.midle, handed or overtaken */
+	struct m *link;      /* (l) in sched.midle, handed or lostp */
 	struct m *alllink;   /* (l) */
 	pthread_t thread;    /* (c) */
 	bool ours;           /* (c) the runtime made its thread */
@@ -554,7 +554,7 @@ struct sched {
 
 	int procs aligned_to(CACHE_LINE); /* (a) what gmp_procs returns */
 	int npidle;                       /* (a) Ps without an M */
-	int nmspinning;                   /* (a) spinning Ms, and those that are woken to spin */
+	int nmspinning;                   /* (a) spinning Ms, and Ms that are woken to spin */
 	bool asymmetric;                  /* (c) os_membarrier works: submitters need no fence */
 	int cpus;                         /* (c) */
 	/* (c) set by park_init: park_g0, yield_g0, sched_exit_g0, or the *_observed_g0 variants */
@@ -566,12 +566,12 @@ struct sched {
 	uint32_t gq_takes;       /* (l) counts takes while both lanes hold Gs: RUNQ-5 */
 	struct p *pidle;         /* (l) */
 	struct m *handed;        /* (l) (a) Ms with a P from sched_hand_off, not running yet */
-	struct m *overtaken;     /* (l) likewise, but another M has taken that P */
+	struct m *lostp;         /* (l) likewise, but another M has taken that P */
 	struct m *midle;         /* (l) Ms that sleep on their futex */
 	bool polling;            /* (l) an M is in the poller, or on its way into or out of it */
 	struct m *pollm;         /* (l) (a) the M that sleeps in the poller; NULL: none */
 	int nmidle;              /* (l) */
-	int nm;                  /* (l) (a) Ms alive, and those that are being made */
+	int nm;                  /* (l) (a) Ms alive, and Ms that are being made */
 	int nbound;              /* (l) of these, bound to a G */
 	int nblocked;            /* (l) (a) Gs in blocking code whose P has been taken */
 	uint64_t handoffs;       /* (a) how often a P was taken from blocking code */
@@ -588,7 +588,7 @@ struct sched {
 	uint64_t lastpoll;              /* (a) cpu_ticks at the end of the last poll */
 	int64_t coarse_now;             /* (a) about now: written at each reading of the clock */
 	uint32_t npollwait;             /* (a) Gs and external threads that wait for an fd */
-	bool deaf;                      /* (a) pollm sleeps without looking at fds: netpoll_rest */
+	bool deaf;                      /* (a) pollm sleeps and ignores fds: netpoll_rest */
 
 	int nallp aligned_to(CACHE_LINE); /* (a) entries of allp ever used */
 	struct p *allp[PROCS_MAX];        /* (a) entries are set once */

@@ -32,7 +32,7 @@ static inline void mode_p_init(struct p *pp)
 	st_rlx(&pp->attention, chaos_on() ? (uint32_t)ATTENTION_CHAOS : 0u);
 }
 
-/* ready.c, source.c.  False: a G never runs before those that became runnable earlier. */
+/* ready.c, source.c.  False: Gs run in FIFO order. */
 static inline bool mode_has_runnext(const struct p *pp)
 {
 	return !pp->in_order;
@@ -56,7 +56,8 @@ static inline bool mode_begins_thread(void)
 	return sched.threads;
 }
 
-/* source.c, idle.c, timerheap.h.  True: the clock stands while a G can run, so it is exact. */
+/* source.c, idle.c, timerheap.h.  True: the clock does not move while a G can run, so it is
+ * exact. */
 static inline bool mode_time_is_virtual(void)
 {
 	return ld_rlx(&sched.virtual_now) != 0;

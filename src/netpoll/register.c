@@ -30,7 +30,7 @@ uint32_t netpoll_count(void)
 }
 
 /* For a file that cannot be polled: is it the record's?  The poller cannot tell, but another file
- * has another id, and one that was opened since has no mark. */
+ * has another id, and a file that was opened since has no mark. */
 static bool known_file(struct polldesc *pd, uint64_t file, bool marked)
 {
 	return marked && ld_rlx(&pd->use) & PD_OPEN && ld_rlx(&pd->file) == file;
@@ -43,7 +43,7 @@ static uint64_t key_of(const struct polldesc *pd, uint32_t seq)
 
 /*
  * Register the number's present file with that seq.  Returns -EEXIST if it is registered.  If there
- * may be an orphan (polldesc.orphaned), the file may be a former one that dup2() has restored: its
+ * may be an orphan (polldesc.orphaned), the file may be a former file that dup2() has restored: its
  * registration has an old key, so its events would be dropped.  It gets the present key.
  */
 static int register_file(struct polldesc *pd, uint32_t seq)
