@@ -124,7 +124,7 @@ void netpoll_dequeue(struct pollside *s, struct sudog *sg)
 }
 
 /* Claim the first waiter that was not claimed otherwise.  Returns false if there is none. */
-static bool wake_first(struct pollside *s, int result, struct glist *out)
+static inline bool wake_first(struct pollside *s, int result, struct glist *out)
 {
 	struct sudog *sg;
 
@@ -141,7 +141,7 @@ static bool wake_first(struct pollside *s, int result, struct glist *out)
 	return false;
 }
 
-void netpoll_wake_side(struct pollside *s, int result, struct glist *out)
+noinline void netpoll_wake_side(struct pollside *s, int result, struct glist *out)
 {
 	while (wake_first(s, result, out))
 		;

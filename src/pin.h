@@ -5,7 +5,8 @@
  * Invariants
  *   PIN-1  A bound G (RESUME_BOUND, gmp_lock_thread) runs only on gp->lockedm, and that M, once
  *          bound, runs no other G.  At least one M is not bound, to run the other Gs.
- *   PIN-2  A pinned G (RESUME_PINNED, gmp_pin) runs only on gp->lockedm, which runs other Gs too.
+ *   PIN-2  A pinned G (RESUME_PINNED, gmp_pin or GMP_PINNED) runs only on gp->lockedm, which runs
+ *          other Gs too.
  *
  * Steps of a bound G
  *   1 the G parks, yields or ends: its M hands its P off (handoff.h) and sleeps on its futex, in no

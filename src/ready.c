@@ -102,7 +102,7 @@ static noinline void submit_external(struct glist *list)
 	uint64_t ticks = cpu_ticks();
 	struct g *gp;
 
-	gmp__cancel_hold(); /* waking the poller is a cancellation point */
+	gmp__cancel_hold(); /* the wakeup may be a cancellation point */
 	/* ORD(external): before a G is visible as runnable, so that the end of a run waits for the
 	 * wakeup */
 	add_seq(&sched.external, 1);

@@ -166,8 +166,8 @@ enum {
 	/* It has exception state of a C++ runtime on its stack, see machine/cxx.h.  Set by
 	 * sched_leave_cxx, cleared by end_wait_g0. */
 	RESUME_CXX = 1 << 2,
-	/* It runs only on one M, which runs others too (PIN-2).  Set and cleared by gmp_pin, its
-	 * inverse and a spawn on the same thread. */
+	/* It runs only on one M, which runs others too (PIN-2).  Set by gmp_pin and for GMP_PINNED,
+	 * cleared by gmp_unpin. */
 	RESUME_PINNED = 1 << 3,
 	/* Call sched.on_arrive once.  Set by debug/, cleared by resume_slow_g0. */
 	RESUME_OBSERVED = 1 << 4,
@@ -360,7 +360,7 @@ struct watched_run {
 	const void *next;     /* (o) sysmon's: runnext */
 };
 
-/* What a spinning M has read of a P: SCHED-2. */
+/* What a spinning M has read of a P: PICK-2. */
 struct probe {
 	uint64_t switches; /* when the search began */
 	uint32_t head;     /* at the last probe */
@@ -371,7 +371,7 @@ struct p {
 	struct m *m;            /* (o) */
 	struct g *runnext;      /* (a) runs next; inherits the time slice; thieves may take it */
 	uint32_t schedtick;     /* (a) slices begun */
-	uint32_t inherited;     /* (o) how often runnext has run in this slice: SCHED-1 */
+	uint32_t inherited;     /* (o) how often runnext has run in this slice: PICK-1 */
 	uint32_t attention;     /* (a) ATTENTION_* */
 	bool shared;            /* (a) the owner uses locked instructions */
 	bool open;              /* (a) thieves may come; set only after `shared` */
@@ -396,7 +396,7 @@ struct p {
 	struct stackcache stacks aligned_to(CACHE_LINE); /* (o) */
 	struct g *gfree[GFREE_CACHE];                    /* (o) free g structs, LIFO */
 	uint64_t id_next, id_end;                        /* (o) ids for new Gs */
-	uint64_t slice_end; /* (o) cpu_ticks; 0: the slice has not been timed yet: SCHED-1 */
+	uint64_t slice_end; /* (o) cpu_ticks; 0: the slice has not been timed yet: PICK-1 */
 	struct section sections[SECTION_SITES]; /* (o) by a hash of the call's pc: blocking.c */
 
 	/* SOURCE-1: Gs that timers made ready, in front of the ring */
