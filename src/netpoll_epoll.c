@@ -86,9 +86,8 @@ static int ep_open(void)
 __attribute__((noreturn)) static noinline void ep_lost(const char *what, int fd, int err)
 {
 	gmp__fatal("the %s of the poller, descriptor %d, is gone (%s): the program has closed it "
-		   "or reused its "
-		   "number (closefrom, close_range?); leave the descriptors from %d on open while "
-		   "gmp runs",
+		   "or reused its number (closefrom, close_range?); leave the descriptors from %d "
+		   "on open while gmp runs",
 		   what, fd, strerrordesc_np(err), os_fd_raised());
 }
 

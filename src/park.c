@@ -87,8 +87,8 @@ leaves_by_jump static int park_g0(void *arg)
 	st_rlx(&gp->since, ld_rlx(&sched.coarse_now));
 	st_rlx(&gp->trimmed, false);
 	if (m->deadline != NEVER) {
-		st_rlx(&gp->w.state,
-		       WAITER_BUSY); /* a timer that fires at once spins until ARMED */
+		/* BUSY: a timer that fires at once spins until ARMED */
+		st_rlx(&gp->w.state, WAITER_BUSY);
 		gp->resume |= RESUME_TIMED;
 		gp->timer.fire = wait_timed_out;
 		timer_add(m->p, &gp->timer, m->deadline);

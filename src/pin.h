@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pin: runs a G on one OS thread only.
+ * Pin: runs a G on one OS thread only.  The story of scheduling: sched.h.
  *
  * Invariants
  *   PIN-1  A bound G (RESUME_BOUND, gmp_lock_thread) runs only on gp->lockedm, and that M, once

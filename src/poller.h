@@ -11,12 +11,12 @@
 
 #include "base/base.h"
 
+/* POLL_HUNG: the peer hung up, an error is pending, or urgent data came, before which reads stop.
+ * From then on a short read does not mean that no data is left. */
 enum poll_events {
-	POLL_READ = 1,  /* readable, or at the end of the stream */
-	POLL_WRITE = 2, /* writable */
-	POLL_HUNG =
-		4, /* the peer hung up, an error is pending, or urgent data came, before which reads
-	                   stop: from now on a short read does not mean that no data is left */
+	POLL_READ = 1 << 0,  /* readable, or at the end of the stream */
+	POLL_WRITE = 1 << 1, /* writable */
+	POLL_HUNG = 1 << 2,
 };
 
 struct poll_event {

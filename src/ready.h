@@ -15,7 +15,8 @@
  * A P without runnext (mode/hooks.h: mode_has_runnext) puts a single G at the ring's tail too.  Gs
  * of timers go to the ring's tail there, and if the ring is empty or has no room.
  *
- * The wakeup protocol, of which wake_if_idle and wakep are the submitter's side, is in idle.h.
+ * The story of scheduling: sched.h.  The wakeup protocol, of which wake_if_idle and wakep are the
+ * submitter's side, is in idle.h.
  */
 #ifndef GMP_READY_H
 #define GMP_READY_H

@@ -582,13 +582,12 @@ struct sched {
 	int nstarting;           /* (l) threads being made: not in allm yet */
 	int nextm;               /* (l) */
 
-	int64_t poll_until
-		aligned_to(CACHE_LINE); /* (a) until when pollm sleeps; INT64_MIN: it is awake */
-	uint64_t polls, poll_events;    /* (a) */
-	uint64_t lastpoll;              /* (a) cpu_ticks at the end of the last poll */
-	int64_t coarse_now;             /* (a) about now: written at each reading of the clock */
-	uint32_t npollwait;             /* (a) Gs and external threads that wait for an fd */
-	bool deaf;                      /* (a) pollm sleeps and ignores fds: netpoll_rest */
+	int64_t poll_until aligned_to(CACHE_LINE); /* (a) end of pollm's sleep; INT64_MIN: awake */
+	uint64_t polls, poll_events;               /* (a) */
+	uint64_t lastpoll;                         /* (a) cpu_ticks at the end of the last poll */
+	int64_t coarse_now; /* (a) about now: written at each reading of the clock */
+	uint32_t npollwait; /* (a) Gs and external threads that wait for an fd */
+	bool deaf;          /* (a) pollm sleeps and ignores fds: netpoll_rest */
 
 	int nallp aligned_to(CACHE_LINE); /* (a) entries of allp ever used */
 	struct p *allp[PROCS_MAX];        /* (a) entries are set once */

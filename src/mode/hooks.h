@@ -5,14 +5,17 @@
  *   mode                               set by             hooks
  *   scheduler generations              gmp_config.sched   mode_p_init, mode_has_runnext,
  *     (FIFO ring, global queue only)                      mode_takes_next, mode_has_one_lane
- *   Gs as OS threads (mode/thread.h)   GMP_SCHED_THREAD   mode_begins_thread; thread_m in
+ *   Gs as OS threads (mode/thread.h)   GMP_SCHED_THREAD   mode_begins_thread; thread_m, thread_arm
+ *                                                         and thread_resume in
  *                                                         park.c:park_external
- *   virtual time (mode/vtime.h)        GMP_VIRTUAL_TIME   mode_time_is_virtual; vtime_real in
- *                                                         park.c:park_external
+ *   virtual time (mode/vtime.h)        GMP_VIRTUAL_TIME   mode_time_is_virtual; vtime_sleep and
+ *                                                         vtime_slept in idle.c:sleep_in_poller;
+ *                                                         vtime_real in park.c:park_external
  *   replay: virtual time with one P    GMP_VIRTUAL_TIME   mode_ignores_clock, mode_ticks
- *   chaos (mode/chaos.h)               GMP_DEBUG=chaos    mode_p_init (the ATTENTION_CHAOS that
- *                                                         sched.c:attend_g0 acts on),
- *                                                         mode_delays_wakeup, mode_shortens_io
+ *   chaos (mode/chaos.h)               GMP_DEBUG=chaos    mode_p_init sets ATTENTION_CHAOS, so that
+ *                                                         sched.c:attend_g0 calls chaos_step;
+ *                                                         mode_delays_wakeup, mode_shortens_io;
+ *                                                         chaos_point in calls that may wait
  *
  * Cost while a mode is off: a hook on a hot path reads a field of the P that the path reads anyway;
  * the others are on slow paths.
