@@ -30,8 +30,8 @@
  * Models:
  *   src/blocking.c: gmp_block_enter gmp_block_leave leave_slow
  *   src/handoff.c: sched_hand_off sched_regain_p
- *   src/proc.c: p_take_blocked_locked p_hand_to_locked m_overtaken_locked p_overtake_locked
- *   src/proc.c: m_is_up_locked p_rest_locked
+ *   src/proc.c: p_take_blocked_locked p_idle_locked
+ *   src/m.c: p_hand_to_locked m_take_lostp_locked p_take_handed_locked m_unlist_handed_locked
  *   src/sched.c: sched_without_p_g0
  *   src/ready.c: wake_for_queued
  *   src/idle.c: stopm acquirep wait_for_p
@@ -279,7 +279,7 @@ inline leave()
 	fi
 }
 
-/* p_rest_locked */
+/* p_idle_locked */
 inline p_rest()
 {
 	gq = gq + runq;

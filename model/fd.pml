@@ -11,13 +11,13 @@
  *   Closer   with -DCLOSE: closes the descriptor at any time; the number is opened anew, by another
  *   Poller   with -DCLOSE: has an event of the first owner in its hands, which it may report late
  *
- * What stands for what: word, armed, arm, disarm, late, end_waits are those of src/netpoll.c; pp is
+ * What stands for what: word, armed, arm, disarm, late, deadline_end_waits are those of src/netpoll.c; pp is
  * timer.pp.  The queue is one place, its waiter is claimed in the section that takes it out (netpoll.pml has
  * several readers and whose turn it is; park.pml has the claim).
  *
  * Properties
  *   N6: a wait that begins, or is under way, when the deadline passes is over    every end state is valid
- *   N6: it is not over before                                      assertion in end_waits
+ *   N6: it is not over before                                      assertion in deadline_end_waits
  *   N7: pd->lock and the heap's hold nobody up for ever            every end state is valid
  *   T1: a timer is armed once                                      assertion in timer_add
  *   N5: nothing of the first owner is seen by the next             assertions in Opener, Poller, wait
@@ -30,8 +30,10 @@
  * Left out: the other side, heaps that are moved to another P, cancellation.
  *
  * Models:
- *   src/netpoll.c: disarm no_deadlines end_waits late arm side_deadline netpoll_deadline
- *   src/netpoll.c: netpoll_open netpoll_shut netpoll_forget event
+ *   src/netpoll/deadline.c: deadline_disarm deadlines_clear deadline_end_waits deadline_fire
+ *   src/netpoll/deadline.c: deadline_arm deadline_set_side netpoll_deadline
+ *   src/netpoll/register.c: netpoll_open netpoll_shut netpoll_forget
+ *   src/netpoll.c: netpoll_event
  *   src/netpoll/record.h: netpoll_late
  *   src/timerheap.c: timer_add timer_del timers_run
  *   src/io/fd.c: call_loop fd_wait fd_close_inside
@@ -140,7 +142,7 @@ inline disarm()
 	fi
 }
 
-inline end_waits()
+inline deadline_end_waits()
 {
 	assert(word <= now);
 #ifndef MUTANT_WORD_LEFT /* N6: one whose clock is behind begins to wait, and the timer has been */
@@ -176,7 +178,7 @@ inline arm(t)
 	fi
 }
 
-/* netpoll_deadline, side_deadline */
+/* netpoll_deadline, deadline_set_side */
 inline set_deadline(t)
 {
 	lock_pd();
@@ -188,7 +190,7 @@ inline set_deadline(t)
 		fi;
 		word = t;
 		if
-		:: word <= now -> end_waits()
+		:: word <= now -> deadline_end_waits()
 		:: else
 		fi
 	:: else
@@ -227,10 +229,10 @@ end:	do
 #endif
 			:: else ->
 #ifdef MUTANT_BLIND_TIMER
-				end_waits();
+				deadline_end_waits();
 #else
 				if
-				:: word <= now -> end_waits()
+				:: word <= now -> deadline_end_waits()
 				:: else
 				fi;
 #endif

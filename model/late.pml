@@ -20,7 +20,7 @@
  * that end with -ECANCELED; dups (reopen.pml); system calls under way (netpoll.pml); memory that runs out.
  *
  * Models:
- *   src/netpoll.c: netpoll_open netpoll_shut end_registration netpoll_forget
+ *   src/netpoll/register.c: netpoll_open netpoll_shut end_registration netpoll_forget
  *   src/netpoll/owner.c: owner_change owner_lost owner_join
  *   src/io/fd.c: fd_close_inside fd_release fd_find_slow
  *

@@ -27,9 +27,10 @@
  *
  * Models:
  *   src/io/poll.c: poll_kernel_again link_all wait_once wait_fired poll_unwait unlink_all
- *   src/netpoll/fire.c: fire multi_event multi_forgotten
+ *   src/netpoll/fire.c: multi_fire_entry multi_event multi_forgotten
  *   src/netpoll/multi.c: multi_link link_in_record multi_unlink
- *   src/netpoll.c: netpoll_arm netpoll_open event
+ *   src/netpoll/register.c: netpoll_arm netpoll_open
+ *   src/netpoll.c: netpoll_event
  *
  * Runs: what scripts/model does with this file
  *   holds      -DLATE

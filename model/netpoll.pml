@@ -8,7 +8,7 @@
  *   Peer     sends N bytes, one after the other; with -DCLOSE or -DLATE perhaps fewer
  *   Poller   reports what the kernel has noted, edge by edge (event of src/netpoll.c)
  *   Closer   with -DCLOSE: closes it at any time (close_fd), and then the number is another's
- *   Deadline with -DLATE: passes at any time, and its timer fires after that (end_waits)
+ *   Deadline with -DLATE: passes at any time, and its timer fires after that (deadline_end_waits)
  *
  * What stands for what: seen, turn, queue, events, use are those of src/netpoll.h; a reader's waiter is
  * claimed by whoever takes it out of the queue, in the section that does (its arming before pd->lock is
@@ -29,7 +29,9 @@
  *
  * Models:
  *   src/io/fd.c: call_loop fd_wait fd_close_inside fd_shut wait_until_unused
- *   src/netpoll.c: event side_ready wake_first netpoll_pass netpoll_shut netpoll_forget end_waits
+ *   src/netpoll.c: netpoll_event side_ready wake_first netpoll_pass
+ *   src/netpoll/register.c: netpoll_shut netpoll_forget
+ *   src/netpoll/deadline.c: deadline_end_waits
  *   src/netpoll/record.h: netpoll_use netpoll_unuse netpoll_used
  *   ORD: pd.use pd.events
  *

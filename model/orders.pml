@@ -25,8 +25,10 @@
  *   src/sync/mutex.c: mutex_take mutex_unlock_slow
  *   src/sync/mutex_unlock.c: gmp_mutex_unlock
  *   src/spawn.c: gmp_detach
- *   src/sched.c: sched_exit_g0 steal_work
- *   src/proc.c: m_wake m_sleep p_make_up_to
+ *   src/sched.c: sched_exit_g0
+ *   src/pick.c: steal_work
+ *   src/m.c: m_wake m_sleep
+ *   src/proc.c: p_make_up_to
  *   src/timerheap.c: timers_run timer_del
  *   ORD: mutex join m.wake timer.pp allp
  *

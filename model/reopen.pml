@@ -26,7 +26,8 @@
  * Left out: turns and order of waiters (netpoll.pml), gmp_close (netpoll.pml), deadlines (fd.pml), adopters.
  *
  * Models:
- *   src/netpoll.c: netpoll_renew register_file netpoll_is_registered event
+ *   src/netpoll/register.c: netpoll_renew register_file netpoll_is_registered
+ *   src/netpoll.c: netpoll_event
  *   src/netpoll/check.c: netpoll_check check_record
  *   src/io/waitfd.c: waitfd_call wait_both is_reopened follow_renewal
  *

@@ -37,7 +37,7 @@
  *
  * Models:
  *   src/runq.h: runq_put runq_get runq_take_back runnext_swap ring_len runq_len
- *   src/runq.c: runq_put_slow runq_put_first take_yielded grab runq_steal
+ *   src/runq.c: runq_put_slow runq_put_first take_yielded ring_grab runq_steal
  *   src/proc.h: p_open
  *   src/proc.c: p_open_asleep
  *   src/blocking.c: gmp_block_enter gmp_block_leave

@@ -37,8 +37,11 @@
  *   src/ready.h: wake_if_idle has_work
  *   src/ready.c: wakep has_work_except submit_external sched_submit sched_submit_list
  *   src/idle.c: stopm releasep recheck_work wait_for_p acquirep
- *   src/sched.c: find_runnable_g0 local_work from_global steal_work may_spin
- *   src/proc.c: pidle_get pidle_put midle_get midle_put midle_del m_wake m_sleep
+ *   src/sched.c: find_runnable_g0
+ *   src/pick.h: local_work
+ *   src/pick.c: from_global steal_work may_spin
+ *   src/proc.c: pidle_get pidle_put
+ *   src/m.c: midle_get midle_put midle_del m_wake m_sleep
  *   ORD: idle
  *   without: external (of the end of a run, which is left out)
  *

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
 #
-# Which files is the runtime made of?  This is the only list of sources, relative to src/.
+# Sources of the runtime by floor, relative to src/: the only list of them.
+#
 # Floor n may use the floors 0..n: the linker checks calls (targets floor_link_n), and
 # scripts/check-floors checks includes.  A header belongs to the floor of the .c of the same name;
-# those without one are listed in GMP_FLOORn_HEADERS.
+# a header without such a .c is listed in GMP_FLOORn_HEADERS.
 #
-# GMP_ARCH, GMP_OS and GMP_POLLER choose the machine's files, GMP_URING what calls on files go by,
-# GMP_DWARF what finds source positions.
+# GMP_ARCH, GMP_OS and GMP_POLLER choose the files of the platform, GMP_URING the implementation of
+# file operations, GMP_DWARF that of source positions.
 
 set(GMP_FLOOR0
 	base/text_begin.c # first
@@ -55,11 +56,15 @@ set(GMP_FLOOR1_HEADERS
 set(GMP_FLOOR2
 	mode/latency.c
 	g.c
+	m.c
 	proc.c
 	runq.c
 	timerheap.c
 	netpoll.c
 	netpoll/check.c
+	netpoll/register.c
+	netpoll/table.c
+	netpoll/deadline.c
 	netpoll/owner.c
 	netpoll/multi.c
 	netpoll/fire.c
@@ -67,6 +72,7 @@ set(GMP_FLOOR2
 )
 set(GMP_FLOOR2_HEADERS
 	gstatus.def
+	mode/hooks.h
 	netpoll/record.h
 	types.h
 	waitreason.def
@@ -80,6 +86,7 @@ set(GMP_FLOOR3
 	idle.c
 	handoff.c
 	pin.c
+	pick.c
 	mode/thread.c
 	mode/chaos_step.c
 	sched.c
@@ -91,10 +98,10 @@ set(GMP_FLOOR4
 	parkinglot.c
 	spawn.c
 	fls.c
-	sleep.c
+	time/sleep.c
 	chan.c
 	select.c
-	ticker.c
+	time/ticker.c
 	sync/mutex.c
 	sync/mutex_unlock.c
 	sync/rwmutex.c

@@ -1,19 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Which green threads are there, and where does a new one get its record from?
- *
- * Invariants
- *  B1 Descriptors of green threads lie in one arena, side by side, apart from the stacks; they are
- *     never unmapped while the runtime runs, so a stale pointer reads a descriptor, not garbage.
- *  B2 Every descriptor that was ever made has a stack of the default class reserved (stack.c S1).
- *  B3 A G that gmp_go made and that leaves a full ring before its first run becomes a struct unstarted of 32
- *     bytes in the global queue, and its g struct is free. made + unstarted <= limit, and a stack is
- *     promised for each record. So g_expand cannot fail when the record's turn comes: if no g struct
- *     is free, the record's own share of the limit and its promise become one.
- *
- * A free descriptor stands in one of two places: in the cache of a P, for its owner alone, or in the
- * list that all share.  It goes from one to the other by batches.
- */
+/* The arena of g structs; see g.h. */
 #include "g.h"
 
 #include <errno.h>
@@ -26,13 +12,13 @@ enum { G_BATCH = 32, ID_BATCH = 64 };
 
 static struct {
 	struct lock lock;
-	struct g *arena; /* (c) */
-	char *names;    /* (c) G_NAME_MAX bytes for each descriptor, touched only for those named */
-	size_t bytes;   /* (c) */
-	uint32_t made;  /* (a) written under the lock */
-	uint32_t limit; /* (c) */
-	uint32_t keep; /* (a) how many free ones a P keeps for itself: few, where few are allowed */
-	uint32_t unstarted; /* (a) B3; written under the lock */
+	struct g *arena;    /* (c) */
+	char *names;        /* (c) G_NAME_MAX bytes per g struct, touched only if named */
+	size_t bytes;       /* (c) */
+	uint32_t made;      /* (a) written under the lock */
+	uint32_t limit;     /* (c) */
+	uint32_t keep;      /* (a) free g structs that a P may keep: gfree_set_keep */
+	uint32_t unstarted; /* (a) G-3; written under the lock */
 	struct g *free;     /* under the lock, by schedlink */
 	uint64_t next_id;   /* (a) */
 } gs;
@@ -46,7 +32,7 @@ static void gs_give(struct g *gp)
 /* Make n g structs, whose stacks are promised. */
 static void gs_add_locked(uint32_t n)
 {
-	for (uint32_t i = n; i-- > 0;) { /* so that they are used in the order of addresses */
+	for (uint32_t i = n; i-- > 0;) { /* LIFO: the lowest address on top */
 		struct g *gp = &gs.arena[gs.made + i];
 
 		gp->w.gp = gp;
@@ -54,22 +40,22 @@ static void gs_add_locked(uint32_t n)
 		gp->sudog.w = &gp->w;
 		gs_give(gp);
 	}
-	st_rel(&gs.made, gs.made + n); /* ORD(g.made): descriptors before their number */
+	st_rel(&gs.made, gs.made + n); /* ORD(g.made): the g structs before their number */
 }
 
-/* Make a batch of descriptors, with stacks promised; how many. */
+/* Make a batch of g structs, with stacks promised.  Returns how many; 0: *err is set. */
 static uint32_t gs_make_locked(int *err)
 {
-	/* of what max_stack_memory allows a small part at a time: stacks of other sizes want some */
+	/* promise a small part of max_stack_memory at a time: stacks of other sizes need some */
 	uint64_t part = sched.options.c.max_stack_memory / 16 >> sched.stack_class;
 	uint32_t n = (uint32_t)min_of((uint64_t)G_BATCH, max_of(part, (uint64_t)1));
 
-	if (stack_tight()) /* the rest is for threads' stacks, which are locked, too */
+	if (stack_tight()) /* the rest is for stacks of OS threads, which mlockall locks too */
 		n = 1;
 	n = min_of(n, gs.limit - gs.made - gs.unstarted);
 
 	*err = n == 0 ? -EAGAIN : stack_promise(sched.stack_class, n);
-	/* up to the last that max_stack_memory or RLIMIT_MEMLOCK allows */
+	/* down to the last stack that max_stack_memory or RLIMIT_MEMLOCK allows */
 	while ((*err == -EAGAIN || (*err == -ENOMEM && stack_lock_refused())) && n > 1) {
 		n /= 2;
 		*err = stack_promise(sched.stack_class, n);
@@ -100,7 +86,7 @@ static void gfree_refill_locked(struct p *pp)
 		gs.free = more->schedlink;
 		pp->gfree[pp->gfree_n++] = more;
 	}
-	/* the cache is last in first out: the lowest address on top */
+	/* LIFO: the lowest address on top */
 	for (unsigned i = 0; i < pp->gfree_n / 2; i++) {
 		more = pp->gfree[i];
 		pp->gfree[i] = pp->gfree[pp->gfree_n - 1 - i];
@@ -121,7 +107,7 @@ struct g *g_alloc(struct p *pp, int *err)
 	return gp;
 }
 
-/* --- the compact form --- */
+/* --- the compact form: G-3 --- */
 
 uint32_t unstarted_reserve(uint32_t n)
 {
@@ -149,7 +135,8 @@ uint32_t unstarted_count(void)
 	return ld_rlx(&gs.unstarted);
 }
 
-/* A free g struct; *fresh: there was none, and one was made of a reservation. */
+/* Take a free g struct from the shared list.  *fresh: there was none, and a reservation became
+ * one. */
 static noinline struct g *expand_slow(struct p *pp, bool *fresh)
 {
 	lock(&gs.lock, LR_GFREE);
@@ -171,9 +158,10 @@ struct g *g_expand(struct p *pp, const struct unstarted *u, uint32_t *unused)
 	bool fresh = false;
 	struct g *gp = likely(pp->gfree_n > 0) ? pp->gfree[--pp->gfree_n] : expand_slow(pp, &fresh);
 
-	*unused += !fresh;
+	if (!fresh)
+		++*unused;
 	g_init(gp, u->fn, u->arg, u->id, sched.stack_class);
-	st_rlx(&gp->join, (uintptr_t)0); /* detached: spawn.c */
+	st_rlx(&gp->join, (uintptr_t)0); /* DETACHED: spawn.c */
 	st_rlx(&gp->made_at, u->made_at);
 	g_set_status(gp, G_RUNNABLE);
 	return gp;
@@ -187,7 +175,6 @@ void gfree_spill(struct p *pp, unsigned keep)
 	unlock(&gs.lock, LR_GFREE);
 }
 
-/* To those that all share. */
 static void gfree_shared(struct g *gp)
 {
 	lock(&gs.lock, LR_GFREE);
@@ -199,7 +186,7 @@ void g_free(struct p *pp, struct g *gp)
 {
 	st_rlx(&gp->named, false);
 	g_set_status(gp, G_FREE);
-	/* ORD(g.life): who sees the new number sees that it is free, or what it became since */
+	/* ORD(g.life): a reader of the new generation sees FREE, or a later state */
 	st_rel(&gp->generation, gp->generation + 1);
 	uint32_t keep = ld_rlx(&gs.keep);
 
@@ -208,7 +195,7 @@ void g_free(struct p *pp, struct g *gp)
 		return;
 	}
 	if (unlikely(pp->gfree_n >= keep)) {
-		if (pp->gfree_n > keep / 2) /* it may be more, from when there were fewer Ps */
+		if (pp->gfree_n > keep / 2) /* above keep if there were fewer Ps before */
 			gfree_spill(pp, keep / 2);
 		if (keep == 0) {
 			gfree_shared(gp);
@@ -239,7 +226,7 @@ void g_bind_stack(struct p *pp, struct g *gp)
 		char *lo = stackcache_take(c);
 
 		if (unlikely(!lo))
-			gmp__fatal("no stack, although one was reserved"); /* B2 */
+			gmp__fatal("no stack, although one was reserved"); /* G-2 */
 		st_rlx(&gp->stack, lo);
 	} else {
 		st_rlx(&gp->stack, stack_get(gp->stack_class));
@@ -279,8 +266,8 @@ uint64_t g_new_id(struct p *pp)
 	return pp->id_next++;
 }
 
-/* By bytes: others may read it at any time, and find out afterwards whether it was the name of the
- * life that they look at (ORD(g.life)). */
+/* By bytes: other threads may read it at any time, and check afterwards whether the G was reused
+ * (ORD(g.life)). */
 void g_set_name(struct g *gp, const char *name)
 {
 	char *to = gs.names + (size_t)g_index(gp) * G_NAME_MAX;
@@ -294,7 +281,7 @@ void g_set_name(struct g *gp, const char *name)
 
 const char *g_name(const struct g *gp)
 {
-	/* none: the child of a fork has a handle of its parent's */
+	/* gs.names is NULL in the child of a fork, which has handles of its parent's Gs */
 	return ld_rlx(&gp->named) && gs.names ? gs.names + (size_t)g_index(gp) * G_NAME_MAX : "";
 }
 
@@ -320,15 +307,15 @@ void gmp__check_edge(struct g *gp, enum gstatus to)
 		const char *name;
 		unsigned edges;
 	} table[] = {
-#define GSTATUS(name, text, edges, owner) [name] = { text, edges },
+#define GSTATUS(name, text, edges) [name] = { text, edges },
 #include "gstatus.def"
 #undef GSTATUS
 	};
 	enum gstatus from = (enum gstatus)ld_rlx(&gp->status);
 
 	if (!(table[from].edges & 1u << to))
-		gmp__fatal("green thread %llu cannot go from %s to %s", (unsigned long long)gp->id,
-			   table[from].name, table[to].name);
+		gmp__fatal("green thread %llu cannot change from state \"%s\" to \"%s\"",
+			   (unsigned long long)gp->id, table[from].name, table[to].name);
 }
 #endif
 

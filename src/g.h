@@ -1,26 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which green threads are there: their descriptors, made, given out and taken back.
+ * g structs: allocates, frees and finds the control blocks of Gs.
+ *
+ * A free g struct is in one of two places: in the cache of a P, for its owner alone, or in the
+ * shared free list.  They move between the two in batches.
+ *
+ * Invariants
+ *   G-1  All g structs are in one arena, apart from the stacks.  The arena is never unmapped while
+ *        the runtime runs, so a stale pointer reads a g struct; `generation` and `id` tell whether
+ *        it was reused.
+ *   G-2  Every g struct that was ever made has a stack of the default class reserved (stack.c S1),
+ *        so a first run cannot fail.
+ *   G-3  A G that gmp_go made and that leaves a full ring before its first run becomes a struct
+ *        unstarted of 32 bytes in the global queue, and its g struct is freed.  made + unstarted <=
+ *        limit, and a stack is promised for each record.  So g_expand cannot fail: if no g struct
+ *        is free, the record's share of the limit and its promise become a new one.
  */
 #ifndef GMP_G_H
 #define GMP_G_H
 
 #include "types.h"
 
-/* Address space for that many.  0 or -ENOMEM; allgs_fini gives back what there is of it either way. */
+/* Reserve address space for `limit` Gs.  Returns 0 or -ENOMEM; call allgs_fini in both cases. */
 int allgs_init(uint32_t limit);
 void allgs_fini(void);
 void allgs_forget(void); /* the child of a fork */
 
-/* A descriptor from pp's cache (pp NULL: an external thread's call), with a stack promised to it.
- * NULL: *err is -EAGAIN (max_green) or -ENOMEM. */
+/* Allocate a g struct with a stack promised to it.  pp: the caller's P; NULL: an external thread.
+ * Returns NULL with *err -EAGAIN (max_green) or -ENOMEM. */
 struct g *g_alloc(struct p *pp, int *err);
+/* Free a dead G without a stack; pp as above. */
 void g_free(struct p *pp, struct g *gp);
 
 /* Fill a g struct that g_alloc returned, for a first run of fn(arg); its status is still G_FREE. */
 static inline void g_init(struct g *gp, gmp_fn fn, void *arg, uint64_t id, unsigned klass)
 {
-	fence_rel(); /* ORD(g.life): it was free before; a reader of what follows notices that */
+	fence_rel(); /* ORD(g.life): a reader of the fields below sees the new generation */
 	st_rlx(&gp->fn, fn);
 	gp->arg = arg;
 	st_rlx(&gp->id, id);
@@ -28,56 +43,61 @@ static inline void g_init(struct g *gp, gmp_fn fn, void *arg, uint64_t id, unsig
 	gp->cleanups = NULL;
 	gp->owes = 0;
 	st_rlx(&gp->born, g_born_at(ld_rlx(&sched.coarse_now)));
-	gp->turn = 0;
-	st_rlx(&gp->cancelled, false); /* the waker of its last user may read it still (W1) */
+	gp->resume = 0;
+	st_rlx(&gp->cancelled, false); /* the waker of a former G may still read it (PARK-1) */
 	gp->masked = 0;
 	gp->pins = 0;
 	st_rlx(&gp->reason, (uint8_t)WAIT_NONE);
 }
 
-/* --- the compact form of Gs that have not run: B3 --- */
+/* --- the compact form of Gs that have not run: G-3 --- */
 
-/* Only the caller, which owns gp's place in a run queue, has a pointer to it. A sampled G (RESUME_MEASURED)
- * keeps its struct, so that its scheduling latency is recorded. */
+/* No pointer to gp exists, except that of the caller, which has taken it from a run queue.  A
+ * sampled G (RESUME_MEASURED) keeps its g struct, so that its latency is recorded. */
 static inline bool g_can_be_compact(const struct g *gp)
 {
-	return gp->turn == RESUME_UNSHARED;
+	return gp->resume == RESUME_UNSHARED;
 }
 
-/* Reserve what at most n compact records need later: g structs and stacks. Returns for how many. */
+/* Reserve g structs and stacks for at most n records.  Returns for how many. */
 uint32_t unstarted_reserve(uint32_t n);
 void unstarted_unreserve(uint32_t n);
-/* How many there are, and reservations that are about to be given back. */
+/* How many records there are, and reservations that are about to be given back. */
 uint32_t unstarted_count(void);
-/* The record of gp; the caller passes gp to g_free next. */
+/* Make the record of gp; the caller frees gp next. */
 static inline struct unstarted g_compact(const struct g *gp)
 {
 	return (struct unstarted){ gp->fn, gp->arg, gp->id, gp->made_at };
 }
-/* A runnable G of a record; pp's owner. Uses the record's reservation, or, if it had a free g struct at
- * hand, adds 1 to *unused: the caller passes the sum to unstarted_unreserve. Cannot fail. */
+/* Make a runnable G of a record; owner of pp.  Uses the record's reservation or, if a g struct is
+ * free, adds 1 to *unused: the caller passes the sum to unstarted_unreserve.  Cannot fail. */
 struct g *g_expand(struct p *pp, const struct unstarted *u, uint32_t *unused);
-/* A stack for its first run; and back. */
+/* --- fields --- */
+
+/* Give gp a stack for its first run, and free it after its last. */
 void g_bind_stack(struct p *pp, struct g *gp);
 void g_unbind_stack(struct p *pp, struct g *gp);
 uint64_t g_new_id(struct p *pp);
-/* Before it is made runnable; what is longer than G_NAME_MAX - 1 bytes is cut off. */
+/* Before gp is runnable; a name longer than G_NAME_MAX - 1 bytes is truncated. */
 void g_set_name(struct g *gp, const char *name);
-const char *g_name(const struct g *gp); /* "" without one */
+const char *g_name(const struct g *gp); /* "": none */
 uint32_t g_index(const struct g *gp);
-struct g *g_at(uint32_t index); /* NULL beyond those ever made */
-uint32_t g_made(void);          /* descriptors ever made: g_at(0..made-1) */
+struct g *g_at(uint32_t index); /* NULL: not made yet */
+uint32_t g_made(void);          /* g structs ever made: g_at(0..made-1) */
 
-/* Free ones from pp's cache to those that all share, until `keep` are left; pp's owner, or while it has
- * none. */
+/* --- the caches of Ps --- */
+
+/* Move g structs from pp's cache to the shared list, until `keep` are left.  Owner of pp, or while
+ * it has none. */
 void gfree_spill(struct p *pp, unsigned keep);
-/* The same, down to what a P may keep. */
+/* The same, down to the number that a P may keep. */
 void gfree_trim(struct p *pp);
-/* That goes by how many Ps there are: all together keep a sixteenth, at most, of the green threads that
- * there can be.  One caller at a time. */
+/* Set that number: all Ps together keep at most a sixteenth of the Gs that can exist.  One caller
+ * at a time. */
 void gfree_set_keep(int procs);
 
-/* On the stack of gp, which ends: its clean-up functions and those of its locals.  May wait. */
+/* Run the clean-up functions of gp, which ends, and those of its locals, on its stack.  May
+ * wait. */
 void run_exit_hooks(struct g *gp);
 
 #endif

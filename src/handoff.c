@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Hand-off of Ps; see handoff.h. */
 #include "handoff.h"
 
 #include "base/throw.h"
@@ -21,12 +22,13 @@ void sched_hand_off(struct p *pp, bool blocked)
 	bool start = false, awake = false, rests;
 	struct m *other = NULL;
 
-	/* its last M is in blocking code, or has ended: a long run of the P is not that thread's */
+	/* the next run of the P is another thread's: mode/longrun.c must not signal this one */
 	st_rlx(&pp->tid, 0);
 	lock(&sched.lock, LR_SCHED);
-	st_rlx(&sched.nblocked, sched.nblocked + blocked);
+	if (blocked)
+		st_rlx(&sched.nblocked, sched.nblocked + 1);
 	if (busy || ld_rlx(&sched.gqn) || sched.nmidle == 0) {
-		other = m_overtaken_locked();
+		other = m_take_lostp_locked();
 		awake = other;
 		if (!other)
 			other = midle_get();
@@ -41,7 +43,7 @@ void sched_hand_off(struct p *pp, bool blocked)
 		sched.nstarting++;
 	rests = !other && !start;
 	if (rests)
-		p_rest_locked(pp);
+		p_idle_locked(pp);
 	unlock(&sched.lock, LR_SCHED);
 	if (other && !awake)
 		m_wake(other, in_poller);
@@ -51,8 +53,8 @@ void sched_hand_off(struct p *pp, bool blocked)
 		lock(&sched.lock, LR_SCHED);
 		sched.nstarting--;
 		rests = !started;
-		if (rests) /* no memory or no thread */
-			p_rest_locked(pp);
+		if (rests) /* no memory or no OS thread */
+			p_idle_locked(pp);
 		unlock(&sched.lock, LR_SCHED);
 	}
 	if (rests) {
@@ -69,33 +71,34 @@ bool sched_p_is_free(void)
 	if (ld_rlx(&sched.npidle) || ld_rlx(&sched.handed))
 		return true;
 	for (int i = 0; i < n; i++)
-		if ((ld_rlx(&sched.allp[i]->status) & (P_STATUS_MASK | P_LONG)) == (P_BLOCKED | P_LONG))
+		if ((ld_rlx(&sched.allp[i]->status) & (P_STATUS_MASK | P_LONG)) ==
+		    (P_BLOCKED | P_LONG))
 			return true;
 	return false;
 }
 
-bool sched_regain_p(struct m *m, bool *overtook)
+bool sched_regain_p(struct m *m, bool *took_handed)
 {
 	struct p *pp = m->p;
 
-	*overtook = false;
+	*took_handed = false;
 	lock(&sched.lock, LR_SCHED);
 	m->p = NULL;
 	if (ld_rlx(&sched.state) != RUN_ON) {
 		pp = NULL;
-	} else if (ld_rlx(&pp->status) == P_IDLE) { /* its caches are warm for this M */
+	} else if (ld_rlx(&pp->status) == P_IDLE) { /* this M's CPU caches are warm for it */
 		pidle_del(pp);
 		st_rlx(&pp->status, P_RUNNING);
 	} else {
 		pp = p_take_blocked_locked();
 		if (!pp) {
-			pp = p_overtake_locked();
-			*overtook = pp;
+			pp = p_take_handed_locked();
+			*took_handed = pp;
 		}
 		if (!pp)
 			pp = pidle_get();
 	}
-	if (pp) { /* else it still counts: BLOCK-3 */
+	if (pp) { /* otherwise the G still counts: BLOCK-3 */
 		p_bind(pp, m);
 		st_rlx(&sched.nblocked, sched.nblocked - 1);
 	}

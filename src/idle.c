@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/* Stops Ms and lets them acquire a P; the wakeup protocol is in idle.h. */
 #include "idle.h"
 
 #include "base/os.h"
+#include "mode/hooks.h"
 #include "mode/latency.h"
 #include "mode/vtime.h"
 #include "netpoll.h"
@@ -13,6 +15,7 @@
 #include "stall.h"
 #include "timerheap.h"
 
+/* Call the deadlock report if the run is stalled.  Returns until when to sleep. */
 static int64_t stall_check(int64_t until)
 {
 	if (!sched_is_stalled())
@@ -22,9 +25,9 @@ static int64_t stall_check(int64_t until)
 	return ns == NEVER ? until : min_of(until, rt_now() + ns);
 }
 
-/* --- going to sleep --- */
+/* --- stopping --- */
 
-/* T5 of timerheap.h. */
+/* The latest time until when sleeping misses no timer: TIMER-5. */
 static int64_t earliest_with_slack(void)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
@@ -41,29 +44,28 @@ static int64_t earliest_with_slack(void)
 	return until;
 }
 
-/* How long to sleep in the poller; announces it (poll_until). */
+/* Until when to sleep in the poller; publishes it in poll_until. */
 static int64_t poll_time(void)
 {
 	int64_t until;
 
 	do {
 		until = earliest_with_slack();
-		st_seq(&sched.poll_until,
-		       until); /* ORD(poll.until): announced before the last look */
+		st_seq(&sched.poll_until, until); /* ORD(poll.until): then the timers again */
 		fence_seq();
 	} while (timer_is_missed(timers_earliest(), until));
 	return until;
 }
 
-/* Sleep as the one in the poller.  The ready ones are in *out. */
+/* Sleep in the poller.  Gs that became runnable are appended to *out. */
 static void sleep_in_poller(struct glist *out)
 {
-	/* with no P to be had it can do nothing for timers; the next to give one up tells it */
+	/* without an idle P m cannot run timers; the next M that releases a P notifies it */
 	st_seq(&sched.poll_until, NEVER); /* ORD(poll.until) */
 	int64_t until = ld_seq(&sched.npidle) ? stall_check(poll_time()) : NEVER;
 	int64_t ns = until;
 
-	if (unlikely(ld_rlx(&sched.virtual_now))) {
+	if (unlikely(mode_time_is_virtual())) {
 		int64_t began = os_now();
 
 		ns = vtime_sleep(until);
@@ -75,13 +77,13 @@ static void sleep_in_poller(struct glist *out)
 	} else {
 		if (until != NEVER)
 			ns = max_of(until - os_now(), 0);
-		if (ns > 0) /* else there is no time for events: they are asked for later */
+		if (ns > 0) /* otherwise a timer is due; the P polls later */
 			sched_poll(ns, out);
 	}
 	st_rlx(&sched.poll_until, INT64_MIN);
 }
 
-/* Step 4: out of the lists again, with a P, and as one that spins, if there is work after all. */
+/* Step 4: if there is work after all, take m and a P off the lists, and spin. */
 static bool recheck_work(struct m *m)
 {
 	bool got = false;
@@ -98,7 +100,7 @@ static bool recheck_work(struct m *m)
 		}
 		if (pp) {
 			p_bind(pp, m);
-			m->spinning = true; /* there may be more than it takes: it owes a look */
+			m->spinning = true; /* then it wakes another M if there is more work */
 			add_seq(&sched.nmspinning, 1); /* ORD(idle) */
 			got = true;
 		} else {
@@ -109,7 +111,7 @@ static bool recheck_work(struct m *m)
 	return got;
 }
 
-/* Give the P up.  False: there was work, or the P has to attend to something. */
+/* Step 1.  Returns false, with the P kept, if there is work or the P has to attend. */
 static bool releasep(struct m *m, struct p *pp, bool *spun)
 {
 	lock(&sched.lock, LR_SCHED);
@@ -119,7 +121,7 @@ static bool releasep(struct m *m, struct p *pp, bool *spun)
 	}
 	m->p = NULL;
 	bump(&pp->count.parks, 1);
-	*spun = m->spinning; /* from here on it is the waker's to set */
+	*spun = m->spinning; /* a waker may write it from here on */
 	m->spinning = false;
 	pidle_put(pp);
 	midle_put(m);
@@ -129,10 +131,10 @@ static bool releasep(struct m *m, struct p *pp, bool *spun)
 
 void notify_poller(struct p *pp)
 {
-	int64_t until = ld_seq(&sched.poll_until); /* ORD(poll.until): our timers stand already */
+	int64_t until = ld_seq(&sched.poll_until); /* ORD(poll.until): after the timers */
 
 	if (timer_is_missed(timers_next(pp), until) ||
-	    (until != INT64_MIN && (ld_rlx(&sched.virtual_now) || sched_is_stalled())))
+	    (until != INT64_MIN && (mode_time_is_virtual() || sched_is_stalled())))
 		gmp__poller.wake();
 }
 
@@ -144,7 +146,7 @@ void idle_fence(void)
 		fence_seq(); /* ORD(idle) */
 }
 
-/* --- getting up --- */
+/* --- acquiring a P --- */
 
 struct p *acquirep(struct m *m, struct glist *out)
 {
@@ -155,7 +157,7 @@ struct p *acquirep(struct m *m, struct glist *out)
 	bool was_listed = !pp && midle_del(m);
 
 	if (!was_listed)
-		m_is_up_locked(m);
+		m_unlist_handed_locked(m);
 
 	if (m->in_poller) {
 		m->in_poller = false;
@@ -185,9 +187,9 @@ struct p *acquirep(struct m *m, struct glist *out)
 
 void wake_sysmon(void)
 {
-	fence_seq(); /* ORD(sysmon): the P runs before the look; the watcher announces, then looks */
+	fence_seq(); /* ORD(sysmon): the P runs before the read; sysmon writes, then reads */
 	if (unlikely(ld_rlx(&sched.sysmon_asleep)) && xchg_seq(&sched.sysmon_asleep, 0)) {
-		st_rlx(&sched.coarse_now, os_now()); /* nobody has set it for long */
+		st_rlx(&sched.coarse_now, os_now()); /* it may be old */
 		os_futex_wake(&sched.sysmon_asleep, 1);
 	}
 }
@@ -203,7 +205,7 @@ bool wait_for_p(struct m *m)
 			m_sleep(m);
 		struct p *pp = acquirep(m, &out);
 
-		sched_submit_list(&out); /* without a P: the external ones that are left */
+		sched_submit_list(&out); /* without a P: only external threads are left */
 		if (pp) {
 			wake_sysmon();
 			return true;
@@ -218,7 +220,7 @@ bool wait_for_p(struct m *m)
 		unlock(&sched.lock, LR_SCHED);
 		if (stopping)
 			return false;
-		fence_seq(); /* ORD(idle): for what went to the global queue; it may be m that is woken */
+		fence_seq(); /* ORD(idle): for Gs that went to the global queue; may wake m */
 		wake_for_queued();
 	}
 }
@@ -241,7 +243,7 @@ bool stopm(struct m *m, struct p *pp)
 	return wait_for_p(m);
 }
 
-/* --- the end --- */
+/* --- the end of a run --- */
 
 void sched_stop(void)
 {
@@ -249,7 +251,7 @@ void sched_stop(void)
 	bool polls = false;
 
 	lock(&sched.lock, LR_SCHED);
-	st_seq(&sched.state, RUN_STOPPING); /* ORD(external): a thread that enters after this leaves at once */
+	st_seq(&sched.state, RUN_STOPPING); /* ORD(external): a later rt_enter fails */
 	for (int i = 0, n = ld_acq(&sched.nallp); i < n; i++) /* ORD(allp) */
 		or_rlx(&sched.allp[i]->attention, ATTENTION_STOP);
 	while ((m = midle_get())) {

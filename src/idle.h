@@ -1,37 +1,47 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Wakeups: submitters wake an idle M when there is work, and Ms go to sleep without a lost wakeup.
+ * Idle Ms: stop an M without a lost wakeup, and let it acquire a P when it is woken.
+ *
+ * The story of scheduling: sched.h.
+ *
+ * Wakeup protocol: no runnable G is left in a queue while a P is idle and no M spins.
+ *
+ *   submitter (ready.h)                          M that goes idle (stopm)
+ *    1 publish G in a ring or the global queue    1 under sched.lock: P to the idle list, M to
+ *    2 light fence                 ORD(idle)        the stopped Ms                  ORD(idle)
+ *    3 if a P is idle: full fence                 2 if it was spinning: nmspinning - 1
+ *    4 if nmspinning == 0: CAS it to 1; under     3 heavy fence (membarrier)
+ *      sched.lock take an idle P and a stopped    4 re-check every queue; if one is not empty,
+ *      M (or start one), give the P to the M;       under sched.lock take M and a P off the
+ *      wake the M                                   lists, and spin
+ *                                                 5 sleep
+ *
+ * Store-buffering (Dekker): each side writes, fences, then reads what the other side writes.  At
+ * least one of them sees the other's write: the submitter sees the idle P and no spinning M, or the
+ * idle M sees the G.  The fences are asymmetric because submitting is frequent and going idle is
+ * rare: the light fence is no instruction, and the membarrier makes it a full fence in every
+ * running thread. Without membarrier in the kernel both are full fences.
+ *
+ * An M that ends its spin with a G starts the next spinner if there is more work
+ * (execute_found_g0).  It has no heavy fence between nmspinning - 1 and its re-check, so the
+ * submitter needs the full fence of step 3, which costs only if a P is idle.
+ *
+ * Verified by model/wake.pml.  Lost wakeup if step 3 of the idle M is removed: mutant
+ * NO_MEMBARRIER.
  *
  * Invariants
- *  D2 If a G is in a ring or in the global queue and a P is idle, then an M spins (and will find
- *     it), or has been woken, or the submitter is about to wake one (see "waking").
- *     A G in a runnext alone causes no wakeup: its P will run it at the next wait.  If the P does not
- *     reach its next wait, sysmon acts (sysmon.c).
- *     The same holds for a few Gs (WAKE_FROM of ready.h) that the poller or a timer made ready together: they
- *     run before a woken thread could, or sysmon acts.
- *  D3 Of the Ms without work at most half as many as there are busy Ps spin; the others sleep.  One
- *     of the sleepers sleeps in the poller, until the earliest timer of all.
+ *   IDLE-1  If a G is in a ring or in the global queue and a P is idle, then an M spins (and will
+ *           find the G), or has been woken, or the submitter is about to wake one.
+ *           Exceptions: a G in runnext alone, which its P runs at the next wait; and a few Gs
+ *           (below WAKE_MIN of ready.h) that the poller or a timer made runnable together, which
+ *           run before a woken M could take them.  If that P does not reach its next wait, sysmon
+ *           acts (sysmon.c).
+ *   IDLE-2  At most half as many Ms spin as there are busy Ps (may_spin); the others stop.  One of
+ *           the stopped Ms sleeps in the poller, until the earliest timer of all Ps.
  *
- * Waking: the submitter of work, and an M that goes to sleep
- *  submitter                                     sleeper (under D3, or after an unsuccessful spin)
- *   1 put the G where thieves look                1 under sched.lock: P to the idle list, M to the
- *   2 light fence                    ORD(idle)      list of sleepers               ORD(idle)
- *   3 a P idle?  then a full fence; and           2 if it spun: decrement nmspinning
- *     no M spinning?                              3 heavy fence (membarrier)
- *     then start a spinner: nmspinning 0 -> 1,    4 re-check every queue; if there is work:
- *     under sched.lock take an idle P and a         remove itself and a P from the lists,
- *     sleeping M, give the P to the M,              and spin
- *     wake the M                                  5 sleep
- *  Whichever of step 1 of the submitter and steps 1, 2 of the sleeper comes first in the order of
- *  the fences, either the submitter sees the idle P and no spinner, or the sleeper sees the G.  The
- *  light fence is no instruction; the membarrier of the sleeper, which is off the hot path, turns it into a
- *  full fence in every running thread.  Without membarrier in the kernel both are full fences.
- *  A spinning M that finds work stops spinning and, if there is more, starts the next spinner.  It has
- *  no heavy fence in between: hence the full fence of step 3, which is needed only if a P is idle.
- *  That none of this loses work is checked by model/wake.pml.
- *
- * Rejected: waking a thread for every ready G (a wake costs its caller 14 us; Go does it); a
- * condition variable per P (the same).
+ * Rejected
+ *   A wakeup for every runnable G (Go): a wakeup costs its caller 14 us.
+ *   A condition variable per P: the same.
  */
 #ifndef GMP_IDLE_H
 #define GMP_IDLE_H
@@ -39,33 +49,39 @@
 #include "base/os.h"
 #include "types.h"
 
-/* --- sleeping and waking up --- */
+/* --- stopping --- */
 
-/* Steps 1 to 5 of the sleeper, until it is woken.  False: the runtime stops. */
+/* Steps 1 to 5 of an idle M, until it is woken with a P; also returns at once if there is work.
+ * Returns false if the runtime stops. */
 bool stopm(struct m *m, struct p *pp);
 
-/* Step 3 of the sleeper.  ORD(idle): the heavy side; if no P runs, all submitters are external threads,
- * which use the lock. */
+/* Step 3.  ORD(idle): the heavy side; if no P runs, all submitters are external threads, which take
+ * sched.lock. */
 void idle_fence(void);
 
-/* Wakes the M that sleeps in the poller if the released pp has an earlier timer, or if it has to check
- * for a deadlock. */
+/* Wake the M in the poller if the released pp has an earlier timer, or if it must check for a
+ * deadlock. */
 void notify_poller(struct p *pp);
 
-/* From no P to a P.  False: the runtime stops. */
+/* --- acquiring a P --- */
+
+/* Sleep until m, a stopped M without a P, has one.  Returns false if the runtime stops. */
 bool wait_for_p(struct m *m);
 
-/* A wake, a timer or an event has ended the sleep: take the P that was given, or an idle one.
- * Without one, the Gs that the poller made ready go to the global queue in the critical section in which
- * this M stops polling: a thread that saw only one of the two would report a deadlock. */
+/*
+ * Take the P that a waker gave to m, or an idle one, after a wakeup, a timer or an event.  Returns
+ * NULL if there is none.  Then the Gs of *out, which the poller made runnable, go to the global
+ * queue in the critical section in which m leaves the poller: a thread that saw only one of the two
+ * would report a deadlock.
+ */
 struct p *acquirep(struct m *m, struct glist *out);
 
-/* The M has a P again: wake sysmon, which sleeps while no M has one. */
+/* An M has a P again: wake sysmon, which sleeps while no M has one. */
 void wake_sysmon(void);
 
-/* --- the end --- */
+/* --- the end of a run --- */
 
-/* Tell every M to leave. */
+/* Make every M leave the scheduler. */
 void sched_stop(void);
 
 #endif

@@ -1,49 +1,75 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who waits for which descriptor, and who is it that an event makes ready?
+ * Network poller: waiters of file descriptors, made runnable by edge-triggered events of the
+ * kernel.
  *
- * A record (struct polldesc) for each descriptor number, found by the number, never freed while
- * the runtime runs.  Each direction is a side: a count of readiness events, and a queue of those
- * who wait.
+ * Each fd number has a record (struct polldesc, netpoll/record.h), found by the number and never
+ * freed while the runtime runs.  Each direction is a side: a count of readiness events, and a FIFO
+ * queue of waiters.
  *
  *            registered with the poller (edge-triggered)
  *   fd ──> polldesc { use, seq, side[READ], side[WRITE] }
  *                              │ events: n    │ queue: sudog - sudog - ...
  *
- * Invariants
- *  N1 side.events grows with every event that the kernel reports for the side, under pd->lock.
- *  N2 Who wants to wait has seen events == e before its system call said EAGAIN, and goes to the
- *     queue only if it still is e (checked under pd->lock).  So an event either finds it in the
- *     queue or makes it try again: none is lost.  Who has not tried, because others stood before it,
- *     goes to the queue only if they still do: the one with the turn may have left something and
- *     found nobody to pass it to.
- *  N3 A side has at most one turn out.  An event gives it to the first of the queue, unless it is out
- *     already; newcomers queue up while it is out or somebody waits.  Its holder tries: if it got
- *     nothing, it goes back to the front, with the turn given up (unless an event came meanwhile:
- *     N2); if it got something, the turn goes to the next, who tries in turn.  So one event serves
- *     all that it can, in order.
- *  N4 pd->use counts the system calls under way, and says whether the record is open.  close(2)
- *     is called only when it has fallen to none, so no call ever reaches the number's next owner.
- *  N5 An event carries the seq of the registration; one of a former owner is dropped.
- *  N6 A side's deadline is a word: written under pd->lock, and looked at before each try and, under
- *     the lock, before each wait.  The side's timer only ends the waits that are under way.  It is
- *     armed for no later than a deadline that is to come, so that moving one later is a store; one
- *     that fires too early, or for a deadline that is no more, goes by the word and arms itself
- *     again or not.  When it has ended the waits, the word is set to long ago: no clock that is
- *     behind lets one begin.  Where nobody waits for a descriptor, these timers do nothing: then a
- *     runtime in which nothing else is to come is deadlocked (idle.c).
- *  N8 A plain close() takes the registration away, and the kernel sends no event for it.  Two checks find
- *     it: gmp_fd_wait's before it parks (netpoll_renew, io/waitfd.c), and sysmon's of waits that have
- *     lasted (netpoll/check.c).  Both run under pd->lock while the record is open, so neither of them
- *     meets a gmp_close or an adoption halfway, and each finds the waiters of the registration that it
- *     has checked, never those of a later one.
- *  N9 A registration is `seq` of its record; each new one is the old one's plus 1, under pd->lock.
- *  N7 Who arms a side's timer holds pd->lock and wants the heap's; its firing holds the heap's and
- *     wants pd->lock.  It only tries, and comes again a little later.
+ * Files: netpoll.c (records, queues, events), netpoll/register.c (open, adopt, close),
+ * netpoll/deadline.c, netpoll/owner.c (threads of a number), netpoll/check.c (plain close),
+ * netpoll/multi.c (gmp_poll), netpoll_*.c (the kernel's interface, poller.h).  The calls that wait
+ * are in io/fd.c.
  *
- * Rejected: re-arming with EPOLLONESHOT (a system call a wait); waking all of a queue (a herd for
- * each connection on a listener that many accept from); a timer for each wait (two changes of a heap
- * a call, where a deadline set once serves many calls).
+ * Wait for readiness
+ *   caller (io/fd.c)                               event (netpoll_event)
+ *    1 e = side.events          ORD(pd.events)      1 lock pd
+ *    2 system call: EAGAIN                          2 drop it unless its seq is the record's
+ *    3 lock pd; side.events != e: unlock, from 1    3 side.events + 1         ORD(pd.events)
+ *    4 enqueue its sudog                            4 if no token is out: claim the first waiter
+ *    5 park; the commit step unlocks pd               and give it the token
+ *    6 with the token: from 1                       5 unlock pd, make it runnable
+ *
+ * Invariants
+ *   NETPOLL-1  side.events grows with every event that the kernel reports for the side, under
+ *              pd->lock.
+ *   NETPOLL-2  No lost wakeup: a waiter has read events == e before its system call returned
+ *              EAGAIN, and is enqueued only if events is still e, under pd->lock.  So an event
+ *              finds it in the queue or makes it try again.  A caller that has not tried, because
+ *              waiters are ahead of it, is enqueued only if they still are: the holder of the token
+ *              may have left data without a waiter to pass it to.
+ *   NETPOLL-3  Fairness: a side has at most one token.  An event gives it to the first waiter of
+ *              the queue, unless it is out; newcomers are enqueued while it is out or a waiter is
+ *              queued.  Its holder tries.  If it got nothing, it gives the token up and goes back
+ *              to the front (unless an event came meanwhile: NETPOLL-2).  If it got something, the
+ *              token goes to the next waiter.  So one event serves every waiter that it can, in
+ *              FIFO order.
+ *   NETPOLL-4  Lifetime of the number: pd->use counts the system calls under way, and says whether
+ *              the record is open.  close(2) is called only at 0, so no call ever reaches the
+ *              number's next file.
+ *   NETPOLL-5  An event carries the seq of its registration; events of a former registration are
+ *              dropped.
+ *   NETPOLL-6  A side's deadline is a word, written under pd->lock.  It is read before each try
+ *              and, under the lock, before each wait.  The side's timer only ends the waits under
+ *              way.  It is armed for a time not after the next deadline, so moving a
+ *              deadline later is a store; a timer that fires too early, or for a deadline that was
+ *              removed, reads the word and arms itself again, or not.  After it has ended the
+ *              waits, the word is in the distant past, so that a clock that is behind lets no wait
+ *              begin.  While no waiter waits for an fd these timers have no effect: a runtime with
+ *              nothing else to come is deadlocked (stall.c).
+ *   NETPOLL-7  Lock order: arming a side's timer holds pd->lock and takes the heap's lock; firing
+ *              holds the heap's lock and needs pd->lock.  Firing therefore only tries to lock, and
+ *              retries RETRY_NS later.
+ *   NETPOLL-8  A plain close() removes the registration without an event.  Two checks find it: that
+ *              of gmp_fd_wait before it parks (netpoll_renew, io/waitfd.c), and that of sysmon for
+ *              waits that have lasted (netpoll/check.c).  Both hold pd->lock of an open record, so
+ *              neither meets a gmp_close or an adoption halfway, and each wakes the waiters of the
+ *              registration that it has checked.
+ *   NETPOLL-9  The number of a registration is the `seq` of its record; each new one is the former
+ *              plus 1, under pd->lock.
+ *
+ * Verified by model/netpoll.pml, fd.pml, reopen.pml and poller.pml.
+ *
+ * Rejected
+ *   Re-arming with EPOLLONESHOT: a system call per wait.
+ *   Waking the whole queue: a thundering herd for each connection on a shared listener.
+ *   A timer per wait: two changes of a heap per call, where a deadline that is set once serves many
+ *   calls.
  */
 #ifndef GMP_NETPOLL_H
 #define GMP_NETPOLL_H
@@ -51,91 +77,114 @@
 #include "netpoll/record.h"
 #include "poller.h"
 
+/* --- begin and end; records: netpoll/table.c --- */
+
+/* Open the poller.  Returns 0 or -errno. */
 int netpoll_init(void);
 void netpoll_fini(void);
-void netpoll_forget_all(void); /* the child of a fork */
+/* In the child of a fork: forget the parent's records. */
+void netpoll_forget_all(void);
+/* The runtime stops: end all waits with -ESRCH; waiters are appended to out. */
+void netpoll_cancel_all(struct glist *out);
 
-/* Take the number over: register it, and make it non-blocking if it was opened elsewhere.  -EEXIST if
- * it is registered already, -EAGAIN while the record is being closed or released.  A file that cannot be polled gets a
- * record but no registration, and its flags stay.  OPEN_PATH: it was opened by a path, with those flags, so its kind
- * is checked before the poller is asked.  A record left behind by a plain close() is dropped, and its waiters go to
- * `out` with -ECANCELED. */
-enum { OPEN_TCP = 1, OPEN_ELSEWHERE = 2, OPEN_PATH = 4, OPEN_TO_DISK = 4 };
+/* The record of the number, made if there is none; NULL: no memory, or no such number. */
+struct polldesc *netpoll_record(int fd);
+/* No record has this number or a higher one. */
+uint32_t netpoll_end(void);
+/* How many records are open. */
+uint32_t netpoll_count(void);
+
+/* --- registration: netpoll/register.c --- */
+
+/*
+ * Open the record of fd: register the number and, if the file was opened elsewhere, make it
+ * non-blocking.  how:
+ *   OPEN_TCP        a TCP connection
+ *   OPEN_ELSEWHERE  an adoption
+ *   OPEN_PATH       opened by a path, with flags: its kind is checked before the poller is asked
+ * A file that cannot be polled gets a record but no registration, and its flags stay.  A record
+ * that a plain close() left behind is dropped; its waiters are appended to out with -ECANCELED.
+ * Returns 0; -EEXIST: it is registered already; -EAGAIN: the record is being closed or released;
+ * another error of the system.
+ */
+enum { OPEN_TCP = 1, OPEN_ELSEWHERE = 2, OPEN_PATH = 4, OPEN_TO_DISK = 4 /* shift */ };
 #define OPEN_PATH_FLAGS(flags) (OPEN_PATH | os_flags_to_disk(flags) << OPEN_TO_DISK)
 int netpoll_open(int fd, unsigned how, struct glist *out);
-/* With pd->lock held, of an open record: compare the number's present file with the registered one (N8).
- * 0: it is the same.  1: it was not, and is registered now: seq has changed, O_NONBLOCK is set, and all
- * waiters of the former file are in `out` with -ECANCELED; deadlines stay.  NEEDS_ROOM: as before, with another seq:
- * call owner_lock, and this again.  Else nothing has changed:
- * -EBADF: the number is closed; -EPERM: its file cannot be polled; -ENOMEM, -ENOSPC: no room for it. */
+/*
+ * Under pd->lock, of an open record: compare the number's present file with the registered one
+ * (NETPOLL-8).  Returns 0: it is the same.  1: it was not, and is registered now: seq has changed,
+ * O_NONBLOCK is set, and all waiters of the former file are in out with -ECANCELED; deadlines stay.
+ * NEEDS_ROOM: it was not; call owner_lock, and this again.  Otherwise nothing has changed: -EBADF:
+ * the number is closed; -EPERM: its file cannot be polled; -ENOMEM, -ENOSPC: no room for it.
+ */
 enum { NEEDS_ROOM = 2 };
 int netpoll_renew(struct polldesc *pd, struct glist *out);
-
-/* Begin to close: -EBADF unless it is open; -ESTALE: the caller has lost the number to another connection
- * (netpoll/owner.c).  All waiters go to `out` with -ECANCELED. */
+/* Begin to close: all waiters are appended to out with -ECANCELED.  Returns 0; -EBADF: it is not
+ * open; -ESTALE: the caller has lost the number to another connection (netpoll/owner.c). */
 int netpoll_shut(struct polldesc *pd, struct glist *out);
-/* After the last use has ended (netpoll_used says 0): the record is free. */
+/* End of closing, after the last use (netpoll_used returns 0): the record is free. */
 void netpoll_forget(struct polldesc *pd);
+/* Under pd->lock, of an open record: false if the kernel has no registration of the number's
+ * present file. */
+bool netpoll_is_registered(struct polldesc *pd);
+/* For gmp_poll, under pd->lock: compare the file of an open record with the registered one.
+ * Returns -EEXIST: it is the same; otherwise it is another one (0), or the error of the system. */
+int netpoll_ask(struct polldesc *pd);
+/* For gmp_poll, under pd->lock: register the number's file for one report of these events
+ * (poll(2)'s), instead of what the record has of a former file, whose waiters are appended to out.
+ * Returns 0 or the error of the system. */
+int netpoll_arm(struct polldesc *pd, short events, struct glist *out);
 
-/* Set the deadline of the sides of that mask (1 << SIDE_...).  Who waits there while it has passed goes
- * to `out` with -ETIMEDOUT.  -EBADF unless it is open; -EPERM if it cannot be polled; -ENOMEM:
- * DEADLINES_MAX are armed. */
+/* --- deadlines: netpoll/deadline.c --- */
+
+/* Set the deadline of the sides of a mask (1 << SIDE_...).  If it has passed, their waiters are
+ * appended to out with -ETIMEDOUT.  Returns 0; -EBADF: not open; -EPERM: it cannot be polled;
+ * -ENOMEM: DEADLINES_MAX are armed. */
 int netpoll_deadline(struct polldesc *pd, unsigned sides, int64_t deadline, struct glist *out);
-/* Under pd->lock: queue up, at the front if it was woken before; leave. */
+/* How many sides have an armed timer; exact while no thread sets deadlines and none fires. */
+uint32_t netpoll_deadlines(void);
+
+/* --- waiting; the first four under pd->lock --- */
+
+/* Enqueue a waiter; front: it was woken before. */
 void netpoll_enqueue(struct pollside *s, struct sudog *sg, bool front);
 void netpoll_dequeue(struct pollside *s, struct sudog *sg);
-/* N3: the caller, who has the turn, is done: it goes to the next, if any. */
+/* End all waits of a side, or of both, with `result`; waiters are appended to out. */
+void netpoll_wake_side(struct pollside *s, int result, struct glist *out);
+void netpoll_wake_all(struct polldesc *pd, int result, struct glist *out);
+/* NETPOLL-3: the caller, which has the token, is done: give it to the next waiter, if any. */
 void netpoll_pass(struct polldesc *pd, int side, struct glist *out);
-
-/* It has been shut down.  Both sides are to try again, as at an event of both: the kernel may have nothing to
- * say. */
-void netpoll_shut_down(struct polldesc *pd, enum pd_end end, struct glist *out);
-
-/* Ask the kernel; wait ns at most.  Those who became ready are appended to out.  How many events
- * there were. */
-int netpoll_poll(int64_t ns, struct glist *out);
-
-/* Sleep as the one in the poller, deaf to descriptors, for which nobody waits: until a wake or the deadline,
- * or until somebody does wait for one.  May return early. */
-void netpoll_rest(int64_t deadline);
-/* One more waits for a descriptor from now on (sched.npollwait). */
+/* Count one more waiter for an fd (sched.npollwait), and wake the M in the poller if it
+ * ignores fds. */
 void netpoll_add_waiter(void);
 
-/* A descriptor of the runtime's own: fn is called by whoever polls, when it has become readable.  There
- * is one; closing it ends this.  0 or -errno. */
-int netpoll_watch(int fd, void (*fn)(struct glist *out));
+/* --- events --- */
 
-/* Everybody who waits, with -ESRCH: the runtime stops. */
-void netpoll_cancel_all(struct glist *out);
-uint32_t netpoll_count(void);
+/* Poll, waiting ns at most (0: not at all; NEVER: indefinitely).  Waiters are appended to out.
+ * Returns the number of events. */
+int netpoll_poll(int64_t ns, struct glist *out);
+/* Sleep in the poller and ignore fds, for which there is no waiter, until a wakeup, the
+ * deadline, or the first waiter.  May return early. */
+void netpoll_rest(int64_t deadline);
+/* The fd was shut down: make both sides try again, as by an event, since the kernel may report
+ * none. */
+void netpoll_shut_down(struct polldesc *pd, enum pd_end end, struct glist *out);
+/* Watch an fd of the runtime: each poll that finds it readable calls fn.  There is one; closing it
+ * ends this.  Returns
+ * 0 or -errno. */
+int netpoll_watch(int fd, void (*fn)(struct glist *out));
 /*
- * netpoll_check - end the waits of descriptors that were closed by a plain close() (netpoll/check.c)
+ * End the waits of fds that were closed by a plain close() (netpoll/check.c).  No locks held; from
+ * sysmon.
  *
  * from  the number to begin with
  * most  how many records with a waiter to check, at a system call each
  * now   on the clock of os_now: waits that began less than CHECK_YOUNG_NS before it are left out
  *
- * Waiters whose wait has ended are appended to out.  Returns the number to begin the next call with; 0: all
- * have been checked.  No locks held; from sysmon.
+ * Waiters whose wait has ended are appended to out.  Returns the number to begin the next call
+ * with; 0: all records have been checked.
  */
 enum { CHECK_YOUNG_NS = 100000000 };
 uint32_t netpoll_check(uint32_t from, unsigned most, int64_t now, struct glist *out);
-/* Under pd->lock, of an open record: false if the kernel has no registration of the number's present file. */
-bool netpoll_is_registered(struct polldesc *pd);
-/* For gmp_poll (netpoll/multi.c), under pd->lock.  Compare the file of an open record with the registered one:
- * -EEXIST: it is the same; else it is not, or the error of the system. */
-int netpoll_ask(struct polldesc *pd);
-/* Register the number's file for one report of these events (poll(2)'s), instead of what the record knows of a
- * former file; waiters of that go to out.  0, or the error of the system. */
-int netpoll_arm(struct polldesc *pd, short events, struct glist *out);
-/* The record of the number, made if there is none; NULL: no memory, or no such number. */
-struct polldesc *netpoll_record(int fd);
-/* Under pd->lock: all waiters of both sides, with that result. */
-void netpoll_wake_all(struct polldesc *pd, int result, struct glist *out);
-/* No record has this number or a higher one. */
-uint32_t netpoll_end(void);
-
-/* How many sides have an armed timer; exact while nobody sets deadlines and none fires. */
-uint32_t netpoll_deadlines(void);
 
 #endif

@@ -2,15 +2,17 @@
 /*
  * Poller for Linux: epoll, and an eventfd that ends a wait.
  *
- * Timeouts are nanoseconds where the kernel has epoll_pwait2 (5.11), else rounded up to milliseconds.
+ * Timeouts are nanoseconds if the kernel has epoll_pwait2 (5.11), otherwise rounded up to
+ * milliseconds.
  *
- *  EPOLL-1  The eventfd is always readable and registered once (EPOLLONESHOT). A wake arms it again by
- *           EPOLL_CTL_MOD, and the wait that reports it disarms it. So nothing is ever written to a descriptor
- *           whose number may have been reused, and a wait need not read.
- *  EPOLL-2  The program may have closed both descriptors (closefrom, close_range), and their numbers may be in
- *           use again. Both are moved above the numbers that programs use (os_fd_raise), and every call that fails
- *           for such a reason is fatal and says so: a wait, a wake, or a registration after which the eventfd cannot
- *           be armed either (arm_or_die).
+ * Invariants
+ *   EPOLL-1  The eventfd is always readable and registered once (EPOLLONESHOT).  A wake arms it
+ *            again by EPOLL_CTL_MOD, and the wait that reports it disarms it.  So nothing is ever
+ *            written to an fd whose number may have been reused, and a wait need not read.
+ *   EPOLL-2  The program may have closed both fds (closefrom, close_range), and their numbers may
+ *            be in use again.  Both are moved above the numbers that programs use (os_fd_raise).
+ *            Every call that fails for such a reason is fatal: a wait, a wake, or a registration
+ *            after which the eventfd cannot be armed either (wake_arm_or_die).
  */
 #include "poller.h"
 
@@ -37,14 +39,15 @@ enum { WAKE_KEY = 0, MAX_EVENTS = 128 }; /* netpoll's keys are never 0 */
 static struct {
 	int epfd, wakefd;
 	bool no_pwait2; /* (a) the kernel has none, or a filter forbids it */
-	uint32_t
-		waking; /* (a) futex: a wake has come that no wait has seen; unless it rests, the eventfd is armed */
-	bool resting; /* (a) who waits sleeps on that word */
+	/* (a) futex; 1: a wake has come that no wait has seen.  Then the eventfd is armed, unless
+	 * `resting` */
+	uint32_t waking;
+	bool resting; /* (a) the waiting thread sleeps on `waking` */
 } ep = {
 	.epfd = -1,
 	.wakefd = -1,
 #ifdef SAN_THREAD
-	.no_pwait2 = true, /* it would not run handlers of signals there */
+	.no_pwait2 = true, /* the sanitizer runs no signal handlers in it */
 #endif
 };
 
@@ -79,37 +82,38 @@ static int ep_open(void)
 	return err;
 }
 
-/* EPOLL-2 */
-__attribute__((noreturn)) static noinline void lost(const char *what, int fd, int err)
+/* EPOLL-2: fd was closed by the program. */
+__attribute__((noreturn)) static noinline void ep_lost(const char *what, int fd, int err)
 {
 	gmp__fatal("the %s of the poller, descriptor %d, is gone (%s): the program has closed it "
-		   "or reused its "
-		   "number (closefrom, close_range?); leave the descriptors from %d on open while "
-		   "gmp runs",
+		   "or reused its number (closefrom, close_range?); leave the descriptors from %d "
+		   "on open while gmp runs",
 		   what, fd, strerrordesc_np(err), os_fd_raised());
 }
 
-static int arm(void)
+/* EPOLL-1.  Returns 0 or errno. */
+static int wake_arm(void)
 {
 	struct epoll_event e = { .events = EPOLLIN | EPOLLONESHOT, .data.u64 = WAKE_KEY };
 
 	return epoll_ctl(ep.epfd, EPOLL_CTL_MOD, ep.wakefd, &e) == 0 ? 0 : errno;
 }
 
-/* Also after an error that a descriptor of the program explains as well: then a wait may return early for it. */
-static void arm_or_die(void)
+/* Also called after an error that an fd of the program may have caused; then a wait may return
+ * early. */
+static void wake_arm_or_die(void)
 {
-	int err = ep.epfd < 0 ? 0 : arm();
+	int err = ep.epfd < 0 ? 0 : wake_arm();
 
 	if (err == EBADF || err == EINVAL || err == EPERM)
-		lost("epoll instance", ep.epfd, err);
+		ep_lost("epoll instance", ep.epfd, err);
 	if (err)
-		lost("eventfd", ep.wakefd, err);
+		ep_lost("eventfd", ep.wakefd, err);
 }
 
 enum { EDGES = EPOLLIN | EPOLLOUT | EPOLLPRI | EPOLLRDHUP | (int)EPOLLET };
 
-static int control(int op, int fd, uint64_t key, uint32_t events)
+static int ep_ctl(int op, int fd, uint64_t key, uint32_t events)
 {
 	struct epoll_event e = { .events = events, .data.u64 = key };
 
@@ -118,18 +122,18 @@ static int control(int op, int fd, uint64_t key, uint32_t events)
 	int err = errno;
 
 	if (err == EBADF || err == EINVAL)
-		arm_or_die();
+		wake_arm_or_die();
 	return -err;
 }
 
 static int ep_add(int fd, uint64_t key)
 {
-	return control(EPOLL_CTL_ADD, fd, key, (uint32_t)EDGES);
+	return ep_ctl(EPOLL_CTL_ADD, fd, key, (uint32_t)EDGES);
 }
 
 static int ep_rekey(int fd, uint64_t key)
 {
-	return control(EPOLL_CTL_MOD, fd, key, (uint32_t)EDGES);
+	return ep_ctl(EPOLL_CTL_MOD, fd, key, (uint32_t)EDGES);
 }
 
 _Static_assert(POLLIN == EPOLLIN && POLLPRI == EPOLLPRI && POLLOUT == EPOLLOUT &&
@@ -139,13 +143,13 @@ _Static_assert(POLLIN == EPOLLIN && POLLPRI == EPOLLPRI && POLLOUT == EPOLLOUT &
 
 static int ep_once(int fd, uint64_t key, short events, bool add)
 {
-	return control(add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, key,
-		       (uint16_t)events | (uint32_t)EPOLLONESHOT);
+	return ep_ctl(add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, key,
+		      (uint16_t)events | (uint32_t)EPOLLONESHOT);
 }
 
 static int ep_del(int fd)
 {
-	return control(EPOLL_CTL_DEL, fd, 0, 0);
+	return ep_ctl(EPOLL_CTL_DEL, fd, 0, 0);
 }
 
 static int wait_ns(struct epoll_event *e, int max, int64_t ns)
@@ -166,7 +170,7 @@ static int wait_ns(struct epoll_event *e, int max, int64_t ns)
 		gmp__fatal("the kernel refuses epoll_wait(2) (%s): a seccomp filter must allow it",
 			   strerrordesc_np(errno));
 	if (unlikely(n < 0) && errno != EINTR)
-		lost("epoll instance", ep.epfd, errno);
+		ep_lost("epoll instance", ep.epfd, errno);
 	return n;
 }
 
@@ -190,13 +194,14 @@ static int ep_wait(struct poll_event *events, int max, int64_t ns)
 
 	for (int i = 0; i < got; i++) {
 		if (e[i].data.u64 == WAKE_KEY) {
-			/* Disarmed first, cleared second. A wake that comes between the two arms nothing, but it
-			 * comes before this wait returns, and the exchange makes what its caller did visible
-			 * to ours. A poll that does not wait leaves the wake to the one that does. */
+			/* The eventfd is disarmed first, the word cleared second.  A wake between
+			 * the two arms nothing, but it comes before this wait returns, and the
+			 * exchange makes its caller's writes visible to ours.  A wait with ns == 0
+			 * leaves the wake to the next one. */
 			if (ns != 0)
 				(void)xchg_seq(&ep.waking, 0); /* ORD(poller.waking) */
 			else
-				arm_or_die();
+				wake_arm_or_die();
 			continue;
 		}
 		events[n++] = (struct poll_event){ e[i].data.u64, events_of(e[i].events) };
@@ -204,12 +209,14 @@ static int ep_wait(struct poll_event *events, int max, int64_t ns)
 	return n;
 }
 
-/* Tricky: the word is cleared last.  A wake that came before that has seen us rest, or finds the word set
- * as we lie down; one that comes later arms the eventfd.  A waker that has seen us not rest yet may arm
- * it, too: the next wait returns at once, for nothing. */
+/*
+ * Race with ep_wake: the word is cleared last.  A wake before that has read `resting`, or has set
+ * the word before the futex reads it; a later one arms the eventfd.  A waker that has read
+ * `resting` too early arms it too: a spurious wakeup of the next wait.
+ */
 static void ep_rest(int64_t deadline)
 {
-	st_seq(&ep.resting, true); /* ORD(poller.waking): before the kernel looks at the word */
+	st_seq(&ep.resting, true); /* ORD(poller.waking): before the futex reads the word */
 	os_futex_wait(&ep.waking, 0, deadline);
 	st_seq(&ep.resting, false);    /* ORD(poller.waking) */
 	(void)xchg_seq(&ep.waking, 0); /* ORD(poller.waking) */
@@ -217,13 +224,13 @@ static void ep_rest(int64_t deadline)
 
 static void ep_wake(void)
 {
-	if (xchg_seq(&ep.waking, 1)) /* ORD(poller.waking): one call serves them all */
+	if (xchg_seq(&ep.waking, 1)) /* ORD(poller.waking): one call serves all wakers */
 		return;
 	if (ld_seq(&ep.resting)) { /* ORD(poller.waking) */
 		os_futex_wake(&ep.waking, 1);
 		return;
 	}
-	arm_or_die();
+	wake_arm_or_die();
 }
 
 const struct poller gmp__poller = {

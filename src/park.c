@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Parks, readies and yields; the protocol is in park.h. */
 #include "park.h"
 
 #include <errno.h>
@@ -14,8 +15,8 @@
 #include "sched.h"
 #include "timerheap.h"
 
-/* Leave the green thread's stack for g0.  With a sanitizer, it must be told before and after; else
- * this is a jump, and so is every caller's `return to_g0(...)`. */
+/* Leave the G's stack for g0.  A sanitizer must be informed before and after; without one this is a
+ * jump, and so is every caller's `return to_g0(...)`. */
 static inline int to_g0(struct m *m, struct g *gp, int (*fn)(void *))
 {
 #if defined(SAN_ADDRESS) || defined(SAN_THREAD)
@@ -34,7 +35,7 @@ void commit_none(void *arg)
 	(void)arg;
 }
 
-/* --- a green thread waits --- */
+/* --- a G waits --- */
 
 static bool wait_timed_out(struct timer *t, int64_t now, struct glist *out)
 {
@@ -56,14 +57,14 @@ bool cancel_wait(struct g *gp)
 		state = WAITER_ARMED;
 		cpu_relax();
 	}
-	/* held: it stands still, and what is read belongs to one wait */
+	/* while held, all that is read belongs to one wait */
 	bool cut = ld_rlx(&gp->cancelled) && !gp->masked && !gp->uncancellable;
 
 	st_rel(&gp->w.state, cut ? CLAIMED_WITH(-ECANCELED) : WAITER_ARMED); /* ORD(waiter.claim) */
 	return cut;
 }
 
-/* Step 6 for one that is cancelled; steps 7 and 8. */
+/* Steps 6 to 8 of a G that is cancelled. */
 leaves_by_jump static noinline int park_cancelled_g0(struct m *m, struct g *gp)
 {
 	bool cut = cancel_wait(gp);
@@ -86,21 +87,22 @@ leaves_by_jump static int park_g0(void *arg)
 	st_rlx(&gp->since, ld_rlx(&sched.coarse_now));
 	st_rlx(&gp->trimmed, false);
 	if (m->deadline != NEVER) {
-		st_rlx(&gp->w.state,
-		       WAITER_BUSY); /* should it be due at once, it is claimed after this */
-		gp->turn |= RESUME_TIMED;
+		/* BUSY: a timer that fires at once spins until ARMED */
+		st_rlx(&gp->w.state, WAITER_BUSY);
+		gp->resume |= RESUME_TIMED;
 		gp->timer.fire = wait_timed_out;
 		timer_add(m->p, &gp->timer, m->deadline);
 	}
 	st_rel(&gp->w.state, WAITER_ARMED); /* ORD(waiter.claim) */
-	sched_light_fence();           /* ORD(cancel) */
+	sched_light_fence();                /* ORD(cancel) */
 	if (unlikely(ld_rlx(&gp->cancelled)))
 		return park_cancelled_g0(m, gp);
 	m->commit(m->commit_arg);
 	return schedule_g0();
 }
 
-static int wait_green(struct m *m, unsigned why, unwait_fn unwait, commit_fn commit, void *arg,
+/* Step 3 of a G; resuming it returns the result (step 10). */
+static int park_green(struct m *m, unsigned why, unwait_fn unwait, commit_fn commit, void *arg,
 		      int64_t deadline)
 {
 	struct g *gp = m->curg;
@@ -116,8 +118,10 @@ static int wait_green(struct m *m, unsigned why, unwait_fn unwait, commit_fn com
 
 /* --- an external thread waits --- */
 
-static noinline int wait_external(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit,
-				 void *arg, int64_t deadline)
+/* All steps of an external thread.  Mode hooks: virtual time (vtime_real), and a G that runs as an
+ * OS thread (thread_m, thread_arm, thread_resume). */
+static noinline int park_external(struct waiter *w, unsigned why, unwait_fn unwait,
+				  commit_fn commit, void *arg, int64_t deadline)
 {
 	struct m *alone = thread_m();
 	uint32_t state;
@@ -129,8 +133,8 @@ static noinline int wait_external(struct waiter *w, unsigned why, unwait_fn unwa
 		st_rel(&w->state, WAITER_ARMED); /* ORD(waiter.claim) */
 	commit(arg);
 	while (!((state = ld_acq(&w->state)) & WAITER_DONE)) { /* ORD(waiter.done) */
-		/* held (WAITER_BUSY) it can still time out: waiter_release wakes nothing */
-		bool claimed = (state & WAITER_BUSY) == WAITER_CLAIMED;
+		/* BUSY may become ARMED again without a wakeup, so the deadline stays */
+		bool claimed = (state & WAITER_STATE_MASK) == WAITER_CLAIMED;
 		int timeout = os_futex_wait(&w->state, state, claimed ? NEVER : deadline);
 
 		if (timeout && waiter_claim(w, -ETIMEDOUT)) {
@@ -153,8 +157,8 @@ int wait_on(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit, 
 	struct m *m = getm();
 
 	if (likely(m != NULL))
-		return wait_green(m, why, unwait, commit, arg, deadline);
-	return wait_external(w, why, unwait, commit, arg, deadline);
+		return park_green(m, why, unwait, commit, arg, deadline);
+	return park_external(w, why, unwait, commit, arg, deadline);
 }
 
 /* --- ready --- */
@@ -178,6 +182,7 @@ void ready_list(struct glist *list)
 /* --- yield --- */
 
 #ifdef GMP_DEBUG_CHECKS
+/* Mode hook of chaos: a call that may wait sometimes yields. */
 noinline void gmp__chaos_point(void)
 {
 	if (chaos_draw(3))
@@ -189,6 +194,7 @@ noinline void gmp__chaos_point(void)
 }
 #endif
 
+/* park_yield, on g0. */
 leaves_by_jump static int yield_g0(void *arg)
 {
 	struct m *m = getm();
@@ -199,12 +205,13 @@ leaves_by_jump static int yield_g0(void *arg)
 	g_set_status(gp, G_RUNNABLE);
 	if (unlikely(latency_draw(m->p)))
 		latency_sample(m->p, gp, LATENCY_YIELD);
-	runq_yield(m->p, gp); /* wakes nobody: it would only move what runs here anyway */
+	runq_yield(m->p, gp); /* no wakeup: it would only move Gs that run here anyway */
 	return schedule_g0();
 }
 
-/* The same where somebody looks (debug/check.c), or there is a C++ runtime. */
-static void observe(struct g *gp)
+/* --- the steps on g0 with GMP_DEBUG=check, or in a process with a C++ runtime --- */
+
+static void park_observe(struct g *gp)
 {
 	sched_leave_cxx(getm(), gp);
 	if (sched.on_leave)
@@ -213,13 +220,13 @@ static void observe(struct g *gp)
 
 leaves_by_jump static int park_observed_g0(void *gp)
 {
-	observe(gp);
+	park_observe(gp);
 	return park_g0(gp);
 }
 
 leaves_by_jump static int yield_observed_g0(void *gp)
 {
-	observe(gp);
+	park_observe(gp);
 	return yield_g0(gp);
 }
 
@@ -231,7 +238,7 @@ leaves_by_jump static int exit_observed_g0(void *gp)
 
 leaves_by_jump static int without_p_observed_g0(void *gp)
 {
-	observe(gp);
+	park_observe(gp);
 	return sched_without_p_g0(gp);
 }
 

@@ -1,54 +1,59 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does a thread stop until another says "go on"?
+ * Park: one wait protocol for all objects, for Gs and for external threads.
  *
- * One protocol for all waits of floor 4, green or external.  w is the waiter, X the object it waits
- * for (a channel, a bucket of the parking table, a side of a descriptor; none for a sleep).
+ * w is the waiter, X the object (a channel, a bucket of the parking table, a side of an fd; none
+ * for a sleep).  Its place in the story of scheduling: sched.h.
  *
- *  the waiter                                      a waker
- *   1 lock X                                        1 lock X
- *   2 it must wait: put its sudog into X's queue    2 waiter_claim(w, result) the first in X's queue
- *   3 wait_on(w, ..., commit): leave the stack      3 take its sudog out; if another had won the
- *   4 on g0: arm the timer, if a deadline is set,     claim, the next sudog
- *     under w = BUSY                                4 unlock X
- *   5 on g0: w = ARMED                              5 ready(w)
- *   6 on g0: if it is cancelled, claim it
- *   7 on g0: commit: unlock X                       the timer (and the end)
- *   8 another G runs                                1 waiter_claim(w, -ETIMEDOUT): if another has
- *   9 resumed: the timer is disarmed, and if the      won, nothing
- *     result is not 0, unwait(w) has taken the      2 ready(w)
- *     sudog out of X
- *  10 wait_on returns the result
+ *   waiter                                         waker
+ *    1 lock X                                       1 lock X
+ *    2 it must wait: enqueue its sudog in X         2 waiter_claim(w, result) of the first in X
+ *    3 wait_on(w, ..., commit): leave the stack     3 dequeue its sudog; if the claim failed, take
+ *    4 on g0: arm the timer, if there is a            the next sudog
+ *      deadline, under w = BUSY                     4 unlock X
+ *    5 on g0: w = ARMED                             5 ready(w)
+ *    6 on g0: if the G is cancelled, claim w
+ *    7 on g0: commit: unlock X                     timer (timeout), or end of the run
+ *    8 another G runs                               1 waiter_claim(w, -ETIMEDOUT); if that fails,
+ *    9 resumed: the timer is disarmed; if the         return
+ *      result is not 0, unwait(w) has dequeued      2 ready(w)
+ *      the sudog
+ *   10 wait_on returns the result
  *
- * Cancellation is a flag of the G that stays, and a claim of the wait that it finds:
+ * Cancellation sets a flag of the G, which stays, and claims the wait that it finds:
  *
- *  the G                                           the one who cancels
- *   1 w = ARMED (step 5)                            1 cancelled = true
- *   2 light fence              ORD(cancel)          2 heavy fence (membarrier)     ORD(cancel)
- *   3 cancelled (step 6)? cut it short              3 cut it short
+ *   the G                                          canceller
+ *    1 w = ARMED (step 5)                           1 cancelled = true
+ *    2 light fence              ORD(cancel)         2 heavy fence (membarrier)    ORD(cancel)
+ *    3 if cancelled (step 6): cancel_wait           3 cancel_wait
  *
- *  Whichever comes first in the order of the fences, the G sees the flag or the other sees it armed.
- *  Both may; to cut short is to hold the waiter (ARMED -> BUSY), to look whether this wait, which
- *  may be a later one than the one meant, can be cut short, and to claim it or let it go.
+ * Store-buffering (Dekker): at least one side sees the other's write, so no cancellation is lost.
+ * Both may see it.  cancel_wait holds the waiter (ARMED -> BUSY), checks whether the present wait,
+ * which may be a later one, can be cancelled, and claims or releases it.
  *
  * Invariants
- *  W1 Nobody claims a waiter that is still on its stack: ARMED is set in step 5.  From there on the
- *     G may run elsewhere, and steps 6 and 7 touch nothing of it but `cancelled` and its waiter.
- *  W2 Exactly one claim wins; so the wait has one result, and an element moves if and only if the
- *     result says so.
- *  W3 When wait_on returns, no trace of the wait is left: not in X, not in a heap.
- *  W4 A waker touches X no more once it has dropped X's lock; it touches w only through the claim
- *     and ready.  So X may be freed as soon as the wait has returned.
- *  W5 A waker claims before it takes the sudog out (before `queued` is false): a waiter that has
- *     been claimed otherwise and sees itself out of the queue knows that no claim is under way, and
- *     need not lock X, which may be gone.  The other way round a late claim could hit its next wait.
+ *   PARK-1  No waker claims a waiter that is still on its stack: ARMED is set in step 5.  From
+ *           there on the G may run elsewhere, and steps 6 and 7 touch only its `cancelled` and its
+ *           waiter.
+ *   PARK-2  Exactly one claim wins.  So the wait has one result, and an element moves if and only
+ *           if the result says so.
+ *   PARK-3  When wait_on returns, no trace of the wait is left, neither in X nor in a timer heap.
+ *   PARK-4  Lifetime: a waker does not touch X after it has unlocked X; it touches w only by the
+ *           claim and ready.  So X may be freed as soon as the wait has returned.
+ *   PARK-5  Use-after-free: a waker claims before it dequeues the sudog (before `queued` is false).
+ *           `queued == false` therefore implies, for a waiter that was claimed otherwise, that no
+ *           waker still uses its sudog, so unwait need not lock X, which may be gone.  In the other
+ *           order a late claim could hit the waiter's next wait.
  *
- * An external thread does the same with its sudog on its own stack: steps 4 to 8 are ARMED, unlock,
- * and a futex on w->state.  Nobody can cancel it.  It goes on only when ready has set WAITER_DONE, so that a waker may use its
- * sudog after the claim (copy an element, link it into a list).
+ * An external thread has its sudog on its own stack.  For it steps 4 to 8 are: ARMED, commit, futex
+ * on w->state.  It cannot be cancelled.  It returns only after ready has set WAITER_DONE, so a
+ * waker may use its sudog after the claim (copy an element, link it into a list).
  *
- * Rejected: a retry loop around every wait (a lost race costs a scheduling turn, and hides
- * faults); cleaning up on the waiter's own stack (a frame more between every call and the switch).
+ * Verified by model/park.pml.
+ *
+ * Rejected
+ *   A retry loop around every wait: a lost race costs a switch, and hides faults.
+ *   Cleanup on the waiter's own stack: one more frame between every call and the switch.
  */
 #ifndef GMP_PARK_H
 #define GMP_PARK_H
@@ -58,13 +63,13 @@
 #include "mode/thread.h"
 #include "types.h"
 
-/* What a wait needs on the stack of an external thread. */
+/* The waiter of an external thread, on its stack. */
 struct external {
 	struct waiter w;
 	struct sudog sudog;
 };
 
-/* The sudog of an external thread, which is to lie on its stack, ready for a queue. */
+/* Prepare f, on the stack of the calling external thread, for a wait.  Returns its sudog. */
 static inline struct sudog *external_sudog(struct external *f)
 {
 	f->w.state = WAITER_IDLE;
@@ -74,9 +79,8 @@ static inline struct sudog *external_sudog(struct external *f)
 	return &f->sudog;
 }
 
-/* The caller's sudog, ready for a queue; f serves an external caller.  A green caller's is its own:
- * it has one wait at a time.  Where wait_on is to be a jump there is no place for f: see wait_in of
- * chan.c. */
+/* The caller's sudog, ready for a queue: that of the G, which has one wait at a time, or f.  Code
+ * whose call of wait_on must be a jump has no place for f: see wait_in of chan.c. */
 static inline struct sudog *self_sudog(struct external *f)
 {
 	struct m *m = getm();
@@ -84,20 +88,21 @@ static inline struct sudog *self_sudog(struct external *f)
 	return likely(m != NULL) ? &m->curg->sudog : external_sudog(f);
 }
 
-/* The sudog of a waiter's own. */
+/* The sudog that is embedded beside w. */
 static inline struct sudog *waiter_sudog(struct waiter *w)
 {
 	return w->gp ? &w->gp->sudog : &container_of(w, struct external, w)->sudog;
 }
 
 /*
- * Steps 3 to 10.  Returns the result: 0, what the waker gave, -ETIMEDOUT, -ECANCELED.
- * Green: called in tail position, so that resuming jumps straight back to the caller's caller.
+ * Steps 3 to 10.  why: enum waitreason, or-ed with UNCANCELLABLE.  commit and unwait: see types.h.
+ * Returns the waker's result (0 or a negative errno), -ETIMEDOUT or -ECANCELED.
+ * For a G: call it in tail position, so that resuming jumps straight to the caller's caller.
  */
 int wait_on(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn commit, void *arg,
 	    int64_t deadline);
 
-/* The caller is cancelled, and has not masked that. */
+/* The calling G is cancelled, and has not masked cancellation. */
 static inline bool self_cancelled(void)
 {
 	struct g *gp = self_green();
@@ -105,13 +110,13 @@ static inline bool self_cancelled(void)
 	return gp && ld_rlx(&gp->cancelled) && !gp->masked;
 }
 
-/* Before anything runs: which steps a wait, a yield and an end take on g0. */
+/* Set sched.park, yield and exit, before the first G runs. */
 void park_init(void);
 
-/* The heart of gmp_yield, and of ending. */
+/* Yield: move the calling G behind the other runnable Gs. */
 int park_yield(void);
 
-/* Yield if the scheduler has asked for it: for calls that may go on for ever without a wait. */
+/* Yield if the scheduler has asked for it: for calls that may loop indefinitely without a wait. */
 static inline void self_checkpoint(void)
 {
 	struct m *m = getm();
@@ -122,7 +127,7 @@ static inline void self_checkpoint(void)
 		park_yield();
 }
 
-/* What a call returns in place of a wait whose deadline has passed already; 0: it may wait. */
+/* The result of a wait whose deadline has passed already; 0: the caller may wait. */
 static inline int too_late(int64_t deadline)
 {
 	if (likely(deadline == NEVER) || gmp_now() < deadline)
@@ -130,20 +135,21 @@ static inline int too_late(int64_t deadline)
 	return self_cancelled() ? -ECANCELED : -ETIMEDOUT;
 }
 
-/* End gp's present wait with -ECANCELED, if it has been cancelled and its wait can be cut short. */
+/* Claim gp's present wait with -ECANCELED if gp is cancelled and the wait is cancellable.  Returns
+ * true if it did: the caller readies gp. */
 bool cancel_wait(struct g *gp);
 
-/* The last step of a waker: let one it has claimed go on.  A green one runs next on this P (from a
- * external thread: soon). */
+/* Make a claimed waiter run: a G becomes runnext of this P (from an external thread: it is enqueued
+ * globally). */
 void ready(struct waiter *w);
-/* The same for all of a list, which is empty then: one alone runs next, several in order, after
- * what is ready already. */
+/* The same for all of a list, which is empty then: a single G becomes runnext, several go to the
+ * tail of the ring in order. */
 void ready_list(struct glist *list);
 
-/* The M has no P: until there is one. */
+/* On the stack of a G that leaves blocking code without a P: wait for one. */
 void park_without_p(void);
 
-/* A commit step that has nothing to unlock. */
+/* A commit step that does nothing. */
 void commit_none(void *arg);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Bound and pinned Gs; see pin.h. */
 #include "pin.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 #include "ready.h"
 #include "runq.h"
 
-/* --- bound: D4 --- */
+/* --- bound Gs: PIN-1 --- */
 
 bool pin_hand_over(struct m *m, struct g *gp)
 {
@@ -37,7 +38,7 @@ bool pin_hand_over(struct m *m, struct g *gp)
 bool pin_sleep(struct m *m)
 {
 	if (!m->lockedg && m->ours)
-		return false; /* the thread ends; the caller of gmp_run has to stay */
+		return false; /* the OS thread ends; the caller of gmp_run stays */
 	struct p *pp;
 
 	do
@@ -57,18 +58,19 @@ bool pin_stop(struct m *m)
 	return pin_sleep(m);
 }
 
-/* Under sched.lock: there will be an M for the others.  0 or -EAGAIN.  A thread that is being made does not
- * count: if it fails, and all others have been bound meanwhile, nothing runs any more. */
-static int spare_m_locked(void)
+/* Under sched.lock, which it drops meanwhile: make sure that an M besides the caller's is not
+ * bound.  Returns 0 or -EAGAIN.  An M that is being made does not count: if that fails, and all
+ * others have been bound meanwhile, no M is left. */
+static int ensure_unbound_m_locked(void)
 {
 	while (sched.nm - sched.nstarting - sched.nbound < 2) {
 		if (ld_rlx(&sched.state) != RUN_ON)
-			return 0; /* all that is left to do is to leave */
+			return 0; /* no G runs any more */
 		if (!m_reserve_locked()) {
 			if (sched.nm - sched.nbound < 2)
 				return -EAGAIN;
 			unlock(&sched.lock, LR_SCHED);
-			os_yield(); /* until it is made, or not */
+			os_yield(); /* until that M is made, or has failed */
 			lock(&sched.lock, LR_SCHED);
 			continue;
 		}
@@ -86,10 +88,12 @@ static int spare_m_locked(void)
 
 int sched_bind(struct m *m)
 {
-	if (m->npinned > (m->curg->pins > 0))
+	uint32_t own = m->curg->pins > 0 ? 1 : 0;
+
+	if (m->npinned > own)
 		return -EAGAIN;
 	lock(&sched.lock, LR_SCHED);
-	int err = spare_m_locked();
+	int err = ensure_unbound_m_locked();
 
 	if (!err) {
 		m->bound = true;
@@ -109,7 +113,7 @@ void sched_unbind(struct m *m)
 	unlock(&sched.lock, LR_SCHED);
 }
 
-/* --- pinned: D5 --- */
+/* --- pinned Gs: PIN-2 --- */
 
 bool pin_send(struct m *m, struct g *gp)
 {
@@ -164,12 +168,12 @@ struct g *pin_take(struct m *m, struct p *pp)
 void sched_pin(struct m *m)
 {
 	m->curg->lockedm = m;
-	m->curg->turn |= RESUME_PINNED;
+	m->curg->resume |= RESUME_PINNED;
 	m->npinned++;
 }
 
 void sched_unpin(struct m *m)
 {
-	m->curg->turn &= (uint8_t)~RESUME_PINNED;
+	m->curg->resume &= (uint8_t)~RESUME_PINNED;
 	m->npinned--;
 }

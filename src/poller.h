@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does the kernel say that a descriptor has become ready?  One table of functions per kernel
- * interface (epoll here, kqueue one more file); it knows descriptors and keys, no green threads.
+ * Interface to the kernel's readiness events: one table of functions per kernel interface
+ * (netpoll_epoll.c).  It knows fds and keys, no Gs.
  *
- * Every descriptor is registered once, for both directions, edge-triggered: the kernel reports
- * each change to ready once, and a report is never lost between two calls of wait.
+ * An fd is registered once, for both directions, edge-triggered: the kernel reports each change to
+ * ready once, and no report is lost between two calls of wait.
  */
 #ifndef GMP_POLLER_H
 #define GMP_POLLER_H
 
 #include "base/base.h"
 
+/* POLL_HUNG: the peer hung up, an error is pending, or urgent data came, before which reads stop.
+ * From then on a short read does not mean that no data is left. */
 enum poll_events {
-	POLL_READ = 1,  /* readable, or at the end of the stream */
-	POLL_WRITE = 2, /* writable */
-	POLL_HUNG = 4,  /* the other end hung up, an error stands, or urgent data came (reads stop
-	                   short before it): from now on a short read says nothing */
+	POLL_READ = 1 << 0,  /* readable, or at the end of the stream */
+	POLL_WRITE = 1 << 1, /* writable */
+	POLL_HUNG = 1 << 2,
 };
 
 struct poll_event {
@@ -27,19 +28,19 @@ struct poller {
 	int (*open)(void); /* 0 or -errno */
 	void (*close)(void);
 	int (*add)(int fd, uint64_t key); /* 0; -EPERM: cannot be polled; -EEXIST; -ENOMEM ... */
-	/* A registered descriptor gets another key, and is reported at once if it is ready: 0, -ENOENT. */
+	/* Give a registered fd another key; if it is ready, it is reported at once.  0, -ENOENT. */
 	int (*rekey)(int fd, uint64_t key);
-	/* One report of poll(2)'s events, then none until it is armed again; add: it is registered by this
-	 * call.  0, -ENOENT, -EEXIST, or as add.  If it is ready, it is reported at once. */
+	/* Arm for one report of poll(2)'s events; add: register it by this call.  If it is ready,
+	 * it is reported at once.  0, -ENOENT, -EEXIST, or as add. */
 	int (*once)(int fd, uint64_t key, short events, bool add);
 	int (*del)(int fd); /* 0, -ENOENT */
-	/* Up to max events; waits `ns` at most (0: not at all, NEVER: no limit).  The number of
-	 * events; also 0 after a wake, a signal, or the time.  One thread at a time waits. */
+	/* Wait up to ns (0: not at all, NEVER: indefinitely) for up to max events.  Returns their
+	 * number; 0 also after a wake, a signal or the timeout.  One thread at a time waits. */
 	int (*wait)(struct poll_event *events, int max, int64_t ns);
-	/* The same without looking at descriptors, until the deadline (NEVER: none), for a thread that
-	 * waits for nothing but a wake: sooner up than from wait.  May return early. */
+	/* Wait only for a wake, until the deadline (NEVER: indefinitely): wakes sooner than wait.
+	 * May return early. */
 	void (*rest)(int64_t deadline);
-	/* Make the present or the next wait or rest return at once; from anywhere. */
+	/* Make the present or the next wait or rest return at once.  Any thread. */
 	void (*wake)(void);
 };
 

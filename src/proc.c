@@ -1,13 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Which Ps and Ms are there, who runs whom, and who is idle?
- *
- * Invariants
- *  B3 A P is run by at most one M.  An idle P has empty queues (its timers may stay).
- *  B4 A sleeping M stands in exactly one place, sched.midle or sched.pollm; whoever takes it out,
- *     under sched.lock, gives it a P (or the end) and wakes it.  It takes itself out by the same
- *     rule.
- */
+/* Ps, and what a run allocates; see proc.h. */
 #include "proc.h"
 
 #include <errno.h>
@@ -16,22 +8,17 @@
 
 #include "base/os.h"
 #include "base/rand.h"
-#include "base/throw.h"
 #include "g.h"
-#include "mode/chaos.h"
+#include "mode/hooks.h"
 #include "netpoll/record.h"
-#include "poller.h"
 #include "runq.h"
 #include "timerheap.h"
-
-enum { M_STACK = 256 * 1024 };
 
 struct sched sched;
 
 /* --- P --- */
 
-/* As many timers as green threads for their waits, as many for the program's own, and those of
- * descriptors (T4). */
+/* TIMER-4: one timer per G for its wait, as many for the program, and those of fds. */
 static uint32_t timer_limit(void)
 {
 	return sched.options.c.max_green * 2 + DEADLINES_MAX;
@@ -40,7 +27,7 @@ static uint32_t timer_limit(void)
 static void p_delete(struct p *pp)
 {
 	timers_fini(&pp->timers, timer_limit());
-	free(pp->seen);
+	free(pp->probes);
 	free(pp);
 }
 
@@ -51,18 +38,17 @@ static struct p *p_new(int id)
 	if (!pp)
 		return NULL;
 	memset(pp, 0, sizeof(*pp));
-	pp->seen = malloc(PROCS_MAX * sizeof(*pp->seen));
-	if (!pp->seen || timers_init(&pp->timers, timer_limit()) || stackcache_init(&pp->stacks)) {
+	pp->probes = malloc(PROCS_MAX * sizeof(*pp->probes));
+	if (!pp->probes || timers_init(&pp->timers, timer_limit()) ||
+	    stackcache_init(&pp->stacks)) {
 		p_delete(pp);
 		return NULL;
 	}
 	pp->id = id;
 	pp->sample_in = 1;
 	pp->watched.since = NEVER;
-	pp->in_order = sched.options.c.sched > GMP_SCHED_RUNNEXT;
-	pp->room = sched.options.c.sched == GMP_SCHED_GLOBAL ? 0 : RUNQ_SIZE;
 	st_rlx(&pp->status, P_RETIRED);
-	st_rlx(&pp->attention, chaos_on() ? (uint32_t)ATTENTION_CHAOS : 0u);
+	mode_p_init(pp);
 	pp->rand = rand_start(sched.options.c.seed, (uint64_t)id);
 	return pp;
 }
@@ -86,7 +72,7 @@ void pidle_put(struct p *pp)
 	st_rlx(&pp->status, P_IDLE);
 	pp->link = sched.pidle;
 	sched.pidle = pp;
-	st_seq(&sched.npidle, sched.npidle + 1); /* ORD(idle): before the last look at the queues */
+	st_seq(&sched.npidle, sched.npidle + 1); /* ORD(idle): before the queues are re-checked */
 }
 
 void pidle_del(struct p *pp)
@@ -118,13 +104,13 @@ void p_empty_locked(struct p *pp)
 	runq_flush_yielded_locked(pp);
 }
 
-void p_rest_locked(struct p *pp)
+void p_idle_locked(struct p *pp)
 {
 	p_empty_locked(pp);
 	if (ld_rlx(&pp->attention) & ATTENTION_RETIRE) {
 		and_rlx(&pp->attention, ~(uint32_t)ATTENTION_RETIRE);
 		pp->m = NULL;
-		st_rlx(&pp->status, P_RETIRED); /* its timers are seen to there, too */
+		st_rlx(&pp->status, P_RETIRED); /* other Ps run its timers */
 	} else {
 		pidle_put(pp);
 	}
@@ -138,7 +124,7 @@ bool p_retire(struct p *pp)
 	p_flush(pp);
 	timers_move(pp, sched.allp[0]);
 	lock(&sched.lock, LR_SCHED);
-	/* unless it has been called back meanwhile: once it says that it is retired, another may run it */
+	/* PROC-2; once it is RETIRED, another M may run it */
 	bool still = ld_rlx(&pp->attention) & ATTENTION_RETIRE;
 
 	if (still) {
@@ -150,7 +136,7 @@ bool p_retire(struct p *pp)
 	return still;
 }
 
-/* Under sched.lock. */
+/* Under sched.lock: pp is one of procs again. */
 static void p_revive(struct p *pp)
 {
 	if (ld_rlx(&pp->status) == P_RETIRED)
@@ -159,7 +145,8 @@ static void p_revive(struct p *pp)
 		and_rlx(&pp->attention, ~(uint32_t)ATTENTION_RETIRE);
 }
 
-/* Under sched.lock; true if it is empty now and only its timers are left to move. */
+/* Under sched.lock: pp is beyond procs.  Returns true if it was idle, so that the caller moves its
+ * timers; otherwise its owner retires it. */
 static bool p_dismiss(struct p *pp)
 {
 	uint32_t status = ld_rlx(&pp->status);
@@ -174,10 +161,10 @@ static bool p_dismiss(struct p *pp)
 	return false;
 }
 
-/* Thieves may come from now on: say so to those who have run alone. */
+/* Under sched.lock: thieves may come from now on.  A P that has run alone opens itself. */
 static void p_share(struct p *pp)
 {
-	if (ld_rlx(&pp->open)) /* once true, it stays */
+	if (ld_rlx(&pp->open)) /* never reset */
 		return;
 	uint32_t status = ld_rlx(&pp->status);
 
@@ -187,17 +174,17 @@ static void p_share(struct p *pp)
 		p_open(pp); /* its queue is empty */
 }
 
-/* Several resizes at a time would undo each other. */
+/* Serializes changes of the number of Ps. */
 static struct lock resizing;
 
-/* Under sched.lock, after gfree_set_keep: those that run see to it when they free one. */
+/* Under sched.lock, after gfree_set_keep.  Running Ps trim their caches when they free a G. */
 static void gfree_spill_idle(void)
 {
 	for (struct p *pp = sched.pidle; pp; pp = pp->link)
 		gfree_trim(pp);
 }
 
-/* Under `resizing`: records for n Ps.  0 or -ENOMEM. */
+/* Under `resizing`: make n Ps.  Returns 0 or -ENOMEM. */
 static int p_make_up_to(int n)
 {
 	for (int i = sched.nallp; i < n; i++) {
@@ -211,10 +198,10 @@ static int p_make_up_to(int n)
 	return 0;
 }
 
-/* Under `resizing`: the Ps from first to end - 1 go. */
+/* Under `resizing`: remove the Ps from first to end - 1. */
 static void p_dismiss_from(int first, int end)
 {
-	static struct p *leaving[PROCS_MAX]; /* the caller's stack may be that of a green thread */
+	static struct p *leaving[PROCS_MAX]; /* too large for the stack of a G */
 	int nleaving = 0;
 
 	lock(&sched.lock, LR_SCHED);
@@ -257,9 +244,11 @@ int procs_resize(int n, bool *fresh)
 
 /* --- spare Ps --- */
 
-/* A P that is not shared, whose thread sleeps and will not come to a turn of the scheduler.  A thread
- * that sleeps in a system call is in the middle of no operation on its ring, since those make none;
- * and those that it begins once the barrier is over see the flag.  ORD(p.open) */
+/*
+ * Open a P whose M sleeps in a system call and reaches no step of the scheduler.  An M that sleeps
+ * there is not inside an operation on its ring, since those make no system call; operations that it
+ * begins after the membarrier see `shared`.  ORD(p.open).  Returns false if the M does not sleep.
+ */
 static bool p_open_asleep(struct p *pp)
 {
 	if (ld_rlx(&pp->open))
@@ -269,7 +258,7 @@ static bool p_open_asleep(struct p *pp)
 	st_rlx(&pp->shared, true);
 	os_membarrier();
 	if (os_thread_state(ld_rlx(&pp->tid)) != 'S') /* 'D' may be a page of the ring */
-		return false; /* it may have begun one before: let it open by its own hand */
+		return false; /* it may be inside an operation that began before */
 	p_open(pp);
 	return true;
 }
@@ -290,7 +279,7 @@ bool procs_add_spare(void)
 	added = added && ld_rlx(&sched.state) == RUN_ON;
 	if (added) {
 		st_rlx(&sched.nspare, sched.nspare + 1);
-		add_rlx(&sched.spares, 1); /* before anyone can run on it, and ask */
+		add_rlx(&sched.spares, 1); /* before an M can run on it and read the counter */
 		p_share(sched.allp[i]);
 		p_revive(sched.allp[i]);
 	}
@@ -314,52 +303,7 @@ void procs_drop_spares(void)
 	unlock(&resizing, LR_START);
 }
 
-/* --- hand-off: Ps of Ms that do not run yet (HO4, HO5 of handoff.h) --- */
-
-void p_hand_to_locked(struct m *m, struct p *pp)
-{
-	m->nextp = pp;
-	m->link = sched.handed;
-	st_rlx(&sched.handed, m);
-}
-
-struct m *m_overtaken_locked(void)
-{
-	struct m *m = sched.overtaken;
-
-	if (m)
-		sched.overtaken = m->link;
-	return m;
-}
-
-struct p *p_overtake_locked(void)
-{
-	for (struct m **at = &sched.handed; *at; at = &(*at)->link) {
-		struct m *m = *at;
-
-		if (!m->pinned.head) {
-			struct p *pp = m->nextp;
-
-			gmp_debug_assert(pp); /* HO4: m does not run yet */
-			st_rlx(at, m->link);
-			m->nextp = NULL;
-			m->link = sched.overtaken;
-			sched.overtaken = m;
-			return pp;
-		}
-	}
-	return NULL;
-}
-
-void m_is_up_locked(struct m *m)
-{
-	struct m **at = m->nextp ? &sched.handed : &sched.overtaken;
-
-	while (*at && *at != m)
-		at = &(*at)->link;
-	if (*at)
-		st_rlx(at, m->link);
-}
+/* --- blocking code --- */
 
 struct p *p_take_blocked_locked(void)
 {
@@ -379,190 +323,6 @@ struct p *p_take_blocked_locked(void)
 	return NULL;
 }
 
-/* --- M --- */
-
-static m_entry first_function;
-
-void proc_set_entry(m_entry entry)
-{
-	first_function = entry;
-}
-
-bool m_reserve_locked(void)
-{
-	if (sched.nm >= sched.nmlimit)
-		return false;
-	st_rlx(&sched.nm, sched.nm + 1);
-	return true;
-}
-
-struct m *m_new(void)
-{
-	struct m *m = calloc(1, sizeof(*m));
-
-	lock(&sched.lock, LR_SCHED);
-	if (!m) {
-		st_rlx(&sched.nm, sched.nm - 1);
-		unlock(&sched.lock, LR_SCHED);
-		return NULL;
-	}
-	m->patience = TICKS_10US;
-	m->id = sched.nextm++;
-	m->alllink = sched.allm;
-	sched.allm = m;
-	m->rand = sched.options.c.seed ^ (uint64_t)(m->id + 1) * 0xd1342543de82ef95u;
-	unlock(&sched.lock, LR_SCHED);
-	return m;
-}
-
-/* Under sched.lock: it counts no more. */
-static void m_dead_locked(struct m *m)
-{
-	if (m->dead)
-		return;
-	m->dead = true;
-	st_rlx(&sched.nm, sched.nm - 1);
-	if (m->bound)
-		sched.nbound--;
-}
-
-void m_dead(struct m *m)
-{
-	lock(&sched.lock, LR_SCHED);
-	m_dead_locked(m);
-	unlock(&sched.lock, LR_SCHED);
-}
-
-static void m_unlink_locked(struct m *m)
-{
-	for (struct m **at = &sched.allm; *at; at = &(*at)->alllink) {
-		if (*at == m) {
-			*at = m->alllink;
-			return;
-		}
-	}
-}
-
-void m_free(struct m *m)
-{
-	lock(&sched.lock, LR_SCHED);
-	m_dead_locked(m);
-	m_unlink_locked(m);
-	unlock(&sched.lock, LR_SCHED);
-	free(m);
-}
-
-int m_start(struct m *m)
-{
-	int err;
-
-	m->ours = true;
-	err = os_thread_start(&m->thread, first_function, m,
-			      m->alone ? (size_t)1 << m->curg->stack_class : M_STACK);
-
-	if (err)
-		return err;
-	lock(&sched.lock, LR_SCHED);
-	m->joinable = true;
-	unlock(&sched.lock, LR_SCHED);
-	return 0;
-}
-
-noinline struct m *thread_m(void)
-{
-	struct m *m = gmp__blockedm();
-
-	return m && m->alone ? m : NULL;
-}
-
-void m_sleep(struct m *m)
-{
-	while (!ld_acq(&m->wake)) /* ORD(m.wake) */
-		os_futex_wait(&m->wake, 0, NEVER);
-	st_rlx(&m->wake, 0);
-}
-
-void m_wake(struct m *m, bool in_poller)
-{
-	if (chaos_on())
-		chaos_late();
-	if (in_poller) {
-		gmp__poller.wake();
-		return;
-	}
-	st_rel(&m->wake, 1); /* ORD(m.wake): nextp before it */
-	os_futex_wake(&m->wake, 1);
-}
-
-void midle_put(struct m *m)
-{
-	struct g *gp;
-
-	m->held = NULL;
-	while (unlikely((gp = glist_pop(&m->pinned)) != NULL))
-		gq_put(gp);
-	m->in_poller = !sched.polling;
-	if (m->in_poller) {
-		sched.polling = true;
-		st_rlx(&sched.pollm, m);
-	} else {
-		m->link = sched.midle;
-		sched.midle = m;
-	}
-	st_rlx(&sched.nmidle, sched.nmidle + 1);
-}
-
-struct m *midle_get(void)
-{
-	struct m *m = sched.midle;
-
-	if (m) {
-		sched.midle = m->link;
-	} else {
-		m = sched.pollm;
-		st_rlx(&sched.pollm, (struct m *)NULL);
-	}
-	if (m)
-		st_rlx(&sched.nmidle, sched.nmidle - 1);
-	return m;
-}
-
-bool midle_del(struct m *m)
-{
-	if (m->in_poller) {
-		if (sched.pollm != m)
-			return false;
-		st_rlx(&sched.pollm, (struct m *)NULL);
-		st_rlx(&sched.nmidle, sched.nmidle - 1);
-		return true;
-	}
-	for (struct m **at = &sched.midle; *at; at = &(*at)->link) {
-		if (*at == m) {
-			*at = m->link;
-			st_rlx(&sched.nmidle, sched.nmidle - 1);
-			return true;
-		}
-	}
-	return false;
-}
-
-bool m_join_one(bool dead)
-{
-	struct m *m;
-
-	lock(&sched.lock, LR_SCHED);
-	for (m = sched.allm; m && !(m->joinable && (m->dead || !dead)); m = m->alllink)
-		;
-	if (m)
-		m_unlink_locked(m); /* so that nobody else joins it */
-	unlock(&sched.lock, LR_SCHED);
-	if (!m)
-		return false;
-	pthread_join(m->thread, NULL);
-	m_free(m);
-	return true;
-}
-
 /* --- begin and end --- */
 
 void sched_reset(void)
@@ -580,14 +340,14 @@ void proc_forget(void)
 	stack_forget();
 }
 
-/* Set address space aside for that many green threads, and make the Ps. */
+/* Reserve address space for max_green Gs, and make the Ps.  Returns 0 or -errno. */
 static int proc_try(uint32_t max_green)
 {
 	gmp_config *c = &sched.options.c;
 	bool fresh;
 	int err;
 
-	c->max_green = max_green; /* T4: the program's timers go by it, too */
+	c->max_green = max_green; /* TIMER-4: also limits the program's timers */
 	err = allgs_init(max_green);
 	if (err)
 		return err;
@@ -601,9 +361,8 @@ static int proc_try(uint32_t max_green)
 	return err < 0 ? err : 0;
 }
 
-/* For as many green threads as asked for, or as address space allows.  What had to be less than
- * asked for is a quarter of what would just fit: stacks need most of the space, and the program
- * some, too. */
+/* Use the max_green of the options, or less if address space is short: then a quarter of what fits,
+ * since stacks need most of the space, and the program some too. */
 int proc_init(void)
 {
 	uint32_t want = sched.options.c.max_green, least = min_of(want, 1024u);
@@ -611,8 +370,8 @@ int proc_init(void)
 	int err;
 
 #ifdef SAN_THREAD
-	want = min_of(want,
-		      1u << 17); /* it clears its shadow of every mapping, at each start and end */
+	/* the sanitizer clears its shadow of every mapping, at each start and end */
+	want = min_of(want, 1u << 17);
 #endif
 	while ((err = proc_try(want)) == -ENOMEM && !stack_lock_refused() && want / 2 >= least) {
 		proc_fini();

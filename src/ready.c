@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/* Enqueues runnable Gs and wakes Ms; see ready.h. */
 #include "ready.h"
 
 #include "base/os.h"
+#include "mode/hooks.h"
 #include "mode/latency.h"
 #include "proc.h"
 #include "runq.h"
@@ -65,7 +67,7 @@ void wakep(void)
 	if (may_start) {
 		lock(&sched.lock, LR_SCHED);
 		sched.nstarting--;
-		if (!started) /* no memory or no thread: those that run will do */
+		if (!started) /* no memory or no OS thread: the running Ms must suffice */
 			pidle_put(pp);
 		unlock(&sched.lock, LR_SCHED);
 	}
@@ -84,7 +86,8 @@ bool has_work_except(struct p *few)
 		uint32_t n = runq_len(pp);
 
 		if (n && ld_rlx(&pp->open) &&
-		    (pp != few || (!pp->wake_deferred && n >= WAKE_FROM - 1))) /* it has taken one */
+		    (pp != few ||
+		     (!pp->wake_deferred && n >= WAKE_MIN - 1))) /* one has been taken */
 			return true;
 	}
 	return false;
@@ -98,20 +101,23 @@ void wake_for_queued(void)
 
 /* --- enqueuing Gs --- */
 
-/* Each is measured: next to the lock and the fence that costs little. */
+/* Enqueue globally, for a thread without a P.  The latency of each G is measured: that costs little
+ * beside the lock and the fence. */
 static noinline void submit_external(struct glist *list)
 {
 	uint64_t ticks = cpu_ticks();
 	struct g *gp;
 
-	gmp__cancel_hold(); /* to wake the poller is a write(2) */
-	/* ORD(external): before a G can be seen runnable, so that a run's end waits for the wake too */
+	gmp__cancel_hold(); /* the wakeup may be a cancellation point */
+	/* ORD(external): before a G is visible as runnable, so that the end of a run waits for the
+	 * wakeup */
 	add_seq(&sched.external, 1);
 	lock(&sched.lock, LR_SCHED);
-	/* under the lock: who sees it runnable, and then gets the lock, knows that this is over */
+	/* under the lock: a thread that sees gp runnable and then takes the lock finds it
+	 * enqueued */
 	while ((gp = glist_pop(list))) {
 		latency_stamp_now(gp, latency_cause_of(gp), ticks);
-		g_set_status(gp, G_RUNNABLE); /* last: the end of the run reads gp->turn after it */
+		g_set_status(gp, G_RUNNABLE); /* last: the end of a run reads gp->resume after it */
 		gq_put(gp);
 	}
 	unlock(&sched.lock, LR_SCHED);
@@ -140,7 +146,7 @@ void sched_submit(struct g *gp, bool next)
 	g_set_status(gp, G_RUNNABLE);
 	if (unlikely(latency_draw(pp)))
 		latency_sample(pp, gp, latency_cause_of(gp));
-	if (next > pp->in_order)
+	if (mode_takes_next(pp, next))
 		gp = runnext_swap(pp, gp);
 	if (gp) {
 		runq_put(pp, gp);
@@ -152,19 +158,20 @@ void sched_run_next(struct g *gp)
 {
 	struct p *pp = getp();
 
-	/* a former next goes first, whatever it is */
-	if (pp && !pp->in_order && !ld_rlx(&pp->runnext) && runq_take_back(pp, gp))
+	/* a G that is runnext already stays */
+	if (pp && mode_has_runnext(pp) && !ld_rlx(&pp->runnext) && runq_take_back(pp, gp))
 		runnext_swap(pp, gp);
 }
 
 void sched_wake_external(struct waiter *w)
 {
-	/* ORD(waiter.done): the last touch of what lies on the thread's stack */
+	/* ORD(waiter.done): the last access to the thread's stack */
 	st_rel(&w->state, ld_rlx(&w->state) | WAITER_DONE);
 	os_futex_wake(&w->state, 1);
 }
 
-/* To the front of the ring; how many. */
+/* Put a list in front of the ring, up to the place *end; all go to the tail if there is no room.
+ * Returns how many are in front. */
 static uint32_t put_first(struct p *pp, struct glist *list, uint32_t *end)
 {
 	uint32_t n = list->n;
@@ -181,7 +188,8 @@ static uint32_t put_first(struct p *pp, struct glist *list, uint32_t *end)
 	return 0;
 }
 
-/* On the caller's P, or globally.  first: to the front of the P's ring, up to *first; how many are there. */
+/* Enqueue a list on the caller's P, or globally.  first: in front of the ring, up to the place
+ * *first. due: timers made the Gs runnable.  Returns how many are in front. */
 static uint32_t submit_list(struct glist *list, bool due, uint32_t *first)
 {
 	uint32_t in_front = 0;
@@ -207,12 +215,12 @@ static uint32_t submit_list(struct glist *list, bool due, uint32_t *first)
 			latency_sample(pp, gp, due ? LATENCY_TIMER : latency_cause_of(gp));
 		runq_put(pp, gp);
 	}
-	/* curg: a green thread released them, and goes on running itself */
+	/* curg: a G released them, and keeps the P; then any number is worth a wakeup */
 	uint32_t n = getm()->curg || !pp->room ? RUNQ_SIZE : runq_len(pp);
 
-	if (n < WAKE_FROM)
+	if (n < WAKE_MIN)
 		return in_front;
-	if (due && n < WAKE_FROM_DUE && timers_next(pp) != NEVER)
+	if (due && n < WAKE_MIN_DUE && timers_next(pp) != NEVER)
 		pp->wake_deferred = true;
 	else
 		wake_if_idle();

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A green thread has become ready: where does it wait for its turn, and is an M woken for it (idle.h)?
+ * Ready: enqueues a G that has become runnable, and wakes an M for it.
  *
- *   made ready by                     goes                        is an M woken, where a P is idle?
- *    a green thread, one alone         to this P's runnext         no; but for the former runnext, which
- *                                                                  goes to the ring
- *    a green thread, several           to the ring, in order       yes
- *    the poller                        to the ring, in order       from WAKE_FROM on
- *    a timer                           before the ring, in order   from WAKE_FROM_DUE on; from WAKE_FROM on if
- *                                                                  some are there at the next look at
- *                                                                  the clock, 10 us later
- *    a thread without a P              to the global queue         yes
+ *   made runnable by          goes to                        is an M woken, if a P is idle?
+ *    a G, a single G           runnext of this P              no, except for the former runnext,
+ *                                                             which moves to the ring
+ *    a G, several Gs           the ring's tail, in order      yes
+ *    the poller                the ring's tail, in order      from WAKE_MIN Gs on
+ *    a timer                   the ring's front, in order     from WAKE_MIN_DUE Gs on; from
+ *                                                             WAKE_MIN on if they are still there
+ *                                                             10 us later
+ *    a thread without a P      the global queue               yes
  *
- * A P that is in_order (types.h) has no runnext: one alone goes to the ring, too.  What a timer makes ready
- * goes to the ring's tail there, and where the ring is empty or has no room.
+ * A P without runnext (mode/hooks.h: mode_has_runnext) puts a single G at the ring's tail too.  Gs
+ * of timers go to the ring's tail there, and if the ring is empty or has no room.
+ *
+ * The story of scheduling: sched.h.  The wakeup protocol, of which wake_if_idle and wakep are the
+ * submitter's side, is in idle.h.
  */
 #ifndef GMP_READY_H
 #define GMP_READY_H
@@ -21,32 +24,37 @@
 #include "base/os.h"
 #include "types.h"
 
-/* Gs that became ready together: fewer are sooner run than shared. */
-enum { WAKE_FROM = 8, WAKE_FROM_DUE = 32 };
+/* Gs that became runnable together: fewer run sooner here than a woken M could take them. */
+enum { WAKE_MIN = 8, WAKE_MIN_DUE = 32 };
 
-/* Make it runnable: as this P's next, at its ring's tail, or, from an external thread, globally. */
+/* Make gp runnable: as runnext of this P (next), at its ring's tail, or, without a P, globally. */
 void sched_submit(struct g *gp, bool next);
-/* The caller is about to wait for the end of gp: it runs at once, if it is what this P has last made
- * ready.  So a tree of calls that fork and join is gone through in depth, on stacks that are warm, and
- * not in breadth; thieves take its large branches from the other end. */
+/*
+ * The caller is about to join gp: make gp runnext, if it is the G that this P has enqueued last.  A
+ * tree of calls that fork and join is thus traversed depth first, on warm stacks; thieves take its
+ * large branches from the head of the ring.
+ */
 void sched_run_next(struct g *gp);
-/* All of a list, external threads too: at the tail. */
+/* Make all of a list runnable, also external threads; Gs go to the tail.  The list is empty
+ * then. */
 void sched_submit_list(struct glist *list);
-/* The same for what timers have made ready. */
+/* The same for Gs that timers made runnable. */
 void sched_submit_due(struct glist *list);
-/* The same, before the Gs in the ring.  Returns how many are there, up to the place *end; 0 if the ring has no
- * room and all are at the tail. */
+/* The same, but in front of the Gs in the ring.  Returns how many are there, up to the place *end;
+ * 0 if the ring has no room, and all are at the tail. */
 uint32_t sched_submit_first(struct glist *list, uint32_t *end);
-/* The next look at the clock, if wake_deferred. */
+/* Wake an M for Gs of timers that are still queued (pp->wake_deferred). */
 void sched_submit_late(struct p *pp);
+/* The last access to the waiter of an external thread: WAITER_DONE, and a wakeup. */
 void sched_wake_external(struct waiter *w);
 
 /* --- waking an M --- */
 
-/* There is work that another P could take: start a spinner, if none spins and a P is idle. */
+/* Wake or start an M that spins, if no M spins and a P is idle. */
 void wakep(void);
 
-/* The cheap side of a pair whose other side is os_membarrier: no instruction, where that works. */
+/* The cheap side of a Dekker pair whose other side is sched_heavy_fence: no instruction, if
+ * membarrier works. */
 static inline void sched_light_fence(void)
 {
 	if (likely(sched.asymmetric))
@@ -67,24 +75,26 @@ static inline void sched_heavy_fence(void)
 /* Fast path of wakep, for a P that has just enqueued a G that thieves may take. */
 static inline void wake_if_idle(void)
 {
-	sched_light_fence(); /* ORD(idle): see "waking" */
+	sched_light_fence(); /* ORD(idle): step 2 of the submitter */
 	if (likely(ld_rlx(&sched.npidle) == 0))
 		return;
-	fence_seq(); /* ORD(idle): an M that ends its spin has no heavy fence */
+	fence_seq(); /* ORD(idle): step 3; an M that stops spinning has no heavy fence */
 	if (ld_rlx(&sched.nmspinning) == 0)
 		wakep();
 }
 
-/* Step 4 of the sleeper: is there work that a thief could take?  Except Gs on `few` that a timer or the
- * poller made ready there, if they are too few for a wakeup (D2). */
+/*
+ * Step 4 of an M that goes idle: can a thief take a G?  Ignores Gs on `few` that a timer or the
+ * poller made runnable there, if they are too few for a wakeup (IDLE-1); NULL: none are ignored.
+ */
 bool has_work_except(struct p *few);
 static inline bool has_work(void)
 {
 	return has_work_except(NULL);
 }
 
-/* Re-check for an M that has joined the idle Ms without steps 1 to 4 of the sleeper: a submitter may have
- * found no M to wake, in a critical section of sched.lock before this M's. */
+/* Re-check the queues for an M that has joined the stopped Ms without steps 1 to 4 of an idle M: a
+ * submitter may have found no M to wake in an earlier critical section of sched.lock. */
 void wake_for_queued(void);
 
 static inline void stop_spinning(struct m *m)
@@ -93,7 +103,8 @@ static inline void stop_spinning(struct m *m)
 	sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
 }
 
-/* A new M for pp, since no M sleeps; pp NULL: one that sleeps at once. */
+/* Start a new M, reserved before (m_reserve_locked), with pp; NULL: the M stops at once.  Returns
+ * false without memory or an OS thread. */
 bool start_m(struct p *pp, bool spinning);
 
 #endif

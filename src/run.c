@@ -58,7 +58,7 @@
 #include "sys/notify.h"
 #include "sys/resolve.h"
 #include "sysmon.h"
-#include "ticker.h"
+#include "time/ticker.h"
 #include "timerheap.h"
 
 /* --- fork --- */
@@ -282,7 +282,7 @@ static void drop(struct g *gp)
 	/* also for one that was claimed and has not run since: its traces are still there, or what
 	 * it was woken for must go to the next */
 	if (ld_rlx(&gp->w.state) != WAITER_IDLE) {
-		if (gp->turn & RESUME_TIMED)
+		if (gp->resume & RESUME_TIMED)
 			timer_del(&gp->timer);
 		if (gp->unwait)
 			gp->unwait(&gp->w);

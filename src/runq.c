@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT */
+/* Slow paths of the rings, stealing, and the global queue; see runq.h. */
 #include "runq.h"
 
 #include <errno.h>
-
 #include <string.h>
 
 #include "base/os.h"
 #include "base/throw.h"
 #include "g.h"
+#include "mode/hooks.h"
 #include "mode/latency.h"
 
 static enum lane lane_of(const struct g *gp);
-static void *new_entry(struct gqueue *q);
+static void *gq_new_entry(struct gqueue *q);
 
+/* G-3: may gp become a compact record? */
 static bool compactable(const struct g *gp)
 {
 	return g_can_be_compact(gp) && lane_of(gp) == LANE_NEW;
 }
 
-static void put_batch(struct g **batch, uint32_t n)
+static void gq_put_batch(struct g **batch, uint32_t n)
 {
 	lock(&sched.lock, LR_SCHED);
 	for (uint32_t i = 0; i < n; i++)
@@ -26,13 +28,14 @@ static void put_batch(struct g **batch, uint32_t n)
 	unlock(&sched.lock, LR_SCHED);
 }
 
-/* Move a batch that the caller owns to the global queue; Gs that only gmp_go knows in compact form. */
-static void put_batch_compact(struct p *pp, struct g **batch, uint32_t n)
+/* Move a batch that the caller owns to the global queue, compactable Gs as records (G-3). */
+static void gq_put_batch_compact(struct p *pp, struct g **batch, uint32_t n)
 {
 	uint32_t most = 0, done = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		most += compactable(batch[i]);
+		if (compactable(batch[i]))
+			most++;
 	if (most)
 		most = unstarted_reserve(most);
 	lock(&sched.lock, LR_SCHED);
@@ -40,7 +43,7 @@ static void put_batch_compact(struct p *pp, struct g **batch, uint32_t n)
 		struct g *gp = batch[i];
 
 		if (done < most && compactable(gp)) {
-			*(struct unstarted *)new_entry(&sched.gq[LANE_NEW]) = g_compact(gp);
+			*(struct unstarted *)gq_new_entry(&sched.gq[LANE_NEW]) = g_compact(gp);
 			batch[done++] = gp;
 		} else {
 			gq_put(gp);
@@ -51,9 +54,8 @@ static void put_batch_compact(struct p *pp, struct g **batch, uint32_t n)
 		g_free(pp, batch[i]);
 }
 
-/* The ring is full: the oldest go to the global queue, where idle Ps find them, and gp with them, so
- * that it stays behind those that were ready before it.  Not half of the ring: the batch may be on the
- * stack of a green thread. */
+/* Move the oldest RUNQ_BATCH Gs to the global queue, where idle Ps find them, and gp behind them,
+ * so that FIFO order is kept.  Not half of the ring: the batch may be on the stack of a G. */
 noinline void runq_put_slow(struct p *pp, struct g *gp, uint64_t head, uint32_t tail)
 {
 	struct g *batch[RUNQ_BATCH + 1];
@@ -68,11 +70,12 @@ noinline void runq_put_slow(struct p *pp, struct g *gp, uint64_t head, uint32_t 
 		return;
 	}
 	batch[n] = gp;
-	if (compactable(batch[0])) /* a flood comes in a row: the oldest stands for the batch */
-		put_batch_compact(pp, batch, n + 1);
+	if (compactable(batch[0])) /* new Gs come in a row: a sample of the batch */
+		gq_put_batch_compact(pp, batch, n + 1);
 	else
-		put_batch(batch, n + 1);
-	bump(&pp->count.overflows, pp->room != 0);
+		gq_put_batch(batch, n + 1);
+	if (pp->room)
+		bump(&pp->count.overflows, 1);
 }
 
 bool runq_put_first(struct p *pp, struct glist *list, uint32_t *end)
@@ -89,14 +92,14 @@ bool runq_put_first(struct p *pp, struct glist *list, uint32_t *end)
 		if (!ld_rlx(&pp->shared))
 			st_rlx(&pp->runqhead, first);
 		else if (!cas_rel(&pp->runqhead, &head, first)) /* ORD(runq.take) */
-			continue; /* a thief has taken some: the places are others */
+			continue; /* a thief has taken some, so the slots differ */
 		*end = at;
 		*list = (struct glist){ .external = list->external };
 		return true;
 	}
 }
 
-/* Owner only: all that have yielded; how many. */
+/* Take all Gs of the second ring.  Returns how many.  Owner only. */
 static uint32_t take_yielded(struct p *pp, struct g **out)
 {
 	uint64_t head = ld_rlx(&pp->yieldhead);
@@ -105,7 +108,7 @@ static uint32_t take_yielded(struct p *pp, struct g **out)
 		uint32_t n = pp->yieldtail - (uint32_t)head;
 
 		for (uint32_t i = 0; i < n; i++)
-			out[i] = ld_rlx(&pp->yielded[(head + i) % YIELDED]);
+			out[i] = ld_rlx(&pp->yielded[(head + i) % YIELD_RING]);
 		if (!ld_rlx(&pp->shared)) {
 			st_rlx(&pp->yieldhead, head + n);
 			return n;
@@ -117,7 +120,7 @@ static uint32_t take_yielded(struct p *pp, struct g **out)
 
 void runq_flush_yielded_locked(struct p *pp)
 {
-	struct g *batch[YIELDED];
+	struct g *batch[YIELD_RING];
 	uint32_t n = take_yielded(pp, batch);
 
 	for (uint32_t i = 0; i < n; i++)
@@ -139,16 +142,17 @@ noinline void runq_yield_slow(struct p *pp, struct g *gp)
 		runq_put(pp, gp);
 		return;
 	}
-	st_rlx(&pp->yielded[tail % YIELDED], gp);
+	st_rlx(&pp->yielded[tail % YIELD_RING], gp);
 	st_rel(&pp->yieldtail, tail + 1); /* ORD(runq.publish) */
-	/* a thief's take only makes it less */
-	if (tail + 1 - (uint32_t)ld_rlx(&pp->yieldhead) == YIELDED)
+	/* a concurrent thief only makes it less */
+	if (tail + 1 - (uint32_t)ld_rlx(&pp->yieldhead) == YIELD_RING)
 		runq_flush_yielded(pp);
 }
 
-/* R3: copy the older half of a ring of that size into `out`, pp's ring, from `at` on; how many. */
-static uint32_t grab(uint64_t *head_of, uint32_t *tail_of, struct g **ring, uint32_t size,
-		     struct g **out, uint32_t at)
+/* RUNQ-3: take the older half of a ring of `size` slots into `out`, pp's ring, from `at` on.
+ * Returns how many. */
+static uint32_t ring_grab(uint64_t *head_of, uint32_t *tail_of, struct g **ring, uint32_t size,
+			  struct g **out, uint32_t at)
 {
 	for (;;) {
 		uint64_t head = ld_acq(head_of); /* ORD(runq.take): a tail that is not older */
@@ -157,7 +161,7 @@ static uint32_t grab(uint64_t *head_of, uint32_t *tail_of, struct g **ring, uint
 
 		if (all <= 0)
 			return 0;
-		if (n > size / 2) /* a whole round has gone by in between */
+		if (n > size / 2) /* the tail is a whole round newer */
 			continue;
 		for (uint32_t i = 0; i < n; i++)
 			st_rlx(&out[(at + i) % RUNQ_SIZE], ld_rlx(&ring[(head + i) % size]));
@@ -170,14 +174,14 @@ struct g *runq_steal(struct p *pp, struct p *victim, bool next)
 {
 	if (!ld_acq(&victim->open)) /* ORD(p.open) */
 		return NULL;
-	/* the thief's ring is empty: the slot before its tail is as free as those behind */
+	/* the thief's ring is empty, so the slot before its tail is free too */
 	uint32_t tail = pp->runqtail;
-	uint32_t n = grab(&victim->runqhead, &victim->runqtail, victim->runq, RUNQ_SIZE, pp->runq,
-			  tail - 1);
+	uint32_t n = ring_grab(&victim->runqhead, &victim->runqtail, victim->runq, RUNQ_SIZE,
+			       pp->runq, tail - 1);
 
 	if (n == 0)
-		n = grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, YIELDED, pp->runq,
-			 tail - 1);
+		n = ring_grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, YIELD_RING,
+			      pp->runq, tail - 1);
 	if (n == 0) {
 		struct g *gp = next ? ld_rlx(&victim->runnext) : NULL;
 
@@ -185,7 +189,7 @@ struct g *runq_steal(struct p *pp, struct p *victim, bool next)
 			return gp;
 		return NULL;
 	}
-	/* the oldest runs at once, the rest are published */
+	/* the oldest G runs at once, the others are published */
 	struct g *gp = ld_rlx(&pp->runq[(tail - 1) % RUNQ_SIZE]);
 
 	st_rel(&pp->runqtail, tail + n - 1); /* ORD(runq.publish) */
@@ -193,20 +197,20 @@ struct g *runq_steal(struct p *pp, struct p *victim, bool next)
 	return gp;
 }
 
-/* They wait for a P that does not come to its next wait: each is measured from here on. */
+/* Gs of a P that does not reach its next wait: the latency of each is measured from here on. */
 static void gq_put_late(struct g **batch, uint32_t n)
 {
 	uint64_t ticks = cpu_ticks();
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (!(batch[i]->turn & RESUME_MEASURED))
+		if (!(batch[i]->resume & RESUME_MEASURED))
 			latency_stamp_now(batch[i], latency_cause_of(batch[i]), ticks);
 		gq_put(batch[i]);
 	}
 }
 
-/* All under the lock: the victim's M may find its ring empty and go to sleep, and whoever asks under the
- * lock whether all is at an end (sched_stalled_locked) must see what the watcher has in its hands. */
+/* All under the lock: the victim's M may find its ring empty and stop, and sched_stalled_locked
+ * must not miss the Gs that sysmon holds. */
 void runq_spill(struct p *victim)
 {
 	static struct g *batch[RUNQ_SIZE]; /* under the lock */
@@ -216,10 +220,11 @@ void runq_spill(struct p *victim)
 	if (!ld_acq(&victim->open)) /* ORD(p.open) */
 		return;
 	lock(&sched.lock, LR_SCHED);
-	while ((n = grab(&victim->runqhead, &victim->runqtail, victim->runq, RUNQ_SIZE, batch, 0)))
+	while ((n = ring_grab(&victim->runqhead, &victim->runqtail, victim->runq, RUNQ_SIZE, batch,
+			      0)))
 		gq_put_late(batch, n);
-	while ((n = grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, YIELDED, batch,
-			 0)))
+	while ((n = ring_grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, YIELD_RING,
+			      batch, 0)))
 		gq_put_late(batch, n);
 	next = ld_rlx(&victim->runnext);
 	if (next && cas_seq(&victim->runnext, &next, (struct g *)NULL)) /* ORD(runnext) */
@@ -245,14 +250,14 @@ int gq_init(uint32_t limit)
 		lane_bytes[i] = round_up(((size_t)1 << log2_ceil(limit)) * sizes[i], PAGE);
 		*q = (struct gqueue){ .slot = os_reserve(lane_bytes[i]),
 				      .size = sizes[i],
-				      .cap = GQ_LEAST };
+				      .cap = GQ_CAP_MIN };
 		if (!q->slot) {
 			gq_fini();
 			return -ENOMEM;
 		}
 	}
 	st_rlx(&sched.gqn, 0);
-	sched.gqturn = 0;
+	sched.gq_takes = 0;
 	return 0;
 }
 
@@ -265,12 +270,12 @@ void gq_fini(void)
 	}
 }
 
-static void *entry_at(const struct gqueue *q, uint32_t i)
+static void *gq_entry(const struct gqueue *q, uint32_t i)
 {
 	return (char *)q->slot + (size_t)((q->head + i) & (q->cap - 1)) * q->size;
 }
 
-/* Double the ring in place: the part that had wrapped round moves behind the rest. */
+/* Double the ring in place: the wrapped part moves behind the rest. */
 static void gq_grow(struct gqueue *q)
 {
 	size_t cap = (size_t)q->cap * q->size;
@@ -280,26 +285,24 @@ static void gq_grow(struct gqueue *q)
 	q->cap *= 2;
 }
 
-/* GMP_SCHED_GLOBAL's is one queue. */
 static enum lane lane_of(const struct g *gp)
 {
-	return ld_rlx(&gp->stack) || sched.options.c.sched == GMP_SCHED_GLOBAL ? LANE_RUN
-									       : LANE_NEW;
+	return ld_rlx(&gp->stack) || mode_has_one_lane() ? LANE_RUN : LANE_NEW;
 }
 
-/* A new last entry of the lane, which the caller fills. */
-static void *new_entry(struct gqueue *q)
+/* Append an entry, which the caller fills. */
+static void *gq_new_entry(struct gqueue *q)
 {
 	if (q->n == q->cap)
 		gq_grow(q);
 	st_rlx(&sched.gqn, sched.gqn + 1);
-	return entry_at(q, q->n++);
+	return gq_entry(q, q->n++);
 }
 
 void gq_put(struct g *gp)
 {
 	enum lane lane = lane_of(gp);
-	void *entry = new_entry(&sched.gq[lane]);
+	void *entry = gq_new_entry(&sched.gq[lane]);
 
 	if (lane == LANE_RUN)
 		*(struct g **)entry = gp;
@@ -312,17 +315,17 @@ void gq_to_front(enum lane lane, uint32_t at)
 	struct gqueue *q = &sched.gq[lane];
 	struct unstarted first, other; /* the larger of the two kinds of entries */
 
-	memcpy(&first, entry_at(q, 0), q->size);
-	memcpy(&other, entry_at(q, at), q->size);
-	memcpy(entry_at(q, 0), &other, q->size);
-	memcpy(entry_at(q, at), &first, q->size);
+	memcpy(&first, gq_entry(q, 0), q->size);
+	memcpy(&other, gq_entry(q, at), q->size);
+	memcpy(gq_entry(q, 0), &other, q->size);
+	memcpy(gq_entry(q, at), &first, q->size);
 }
 
-/* The first of a lane. *unused: as for g_expand. */
+/* Take the first G of a lane that is not empty.  *unused: see g_expand. */
 static struct g *lane_take(struct p *pp, enum lane lane, uint32_t *unused)
 {
 	struct gqueue *q = &sched.gq[lane];
-	const void *entry = entry_at(q, 0);
+	const void *entry = gq_entry(q, 0);
 	const struct unstarted *u = entry;
 	struct g *gp;
 
@@ -335,21 +338,21 @@ static struct g *lane_take(struct p *pp, enum lane lane, uint32_t *unused)
 	return gp;
 }
 
-/* R5 */
+/* RUNQ-5.  gqn is not 0. */
 static struct g *gq_take(struct p *pp, uint32_t *unused)
 {
-	bool new =
-		sched.gq[LANE_NEW].n && (!sched.gq[LANE_RUN].n || ++sched.gqturn % NEW_EVERY == 0);
+	bool new = sched.gq[LANE_NEW].n &&
+		   (!sched.gq[LANE_RUN].n || ++sched.gq_takes % NEW_EVERY == 0);
 
 	return lane_take(pp, new ? LANE_NEW : LANE_RUN, unused);
 }
 
-/* A burst has passed: begin again with a small ring, and give the pages back. */
+/* After a burst: discard the pages of an empty large ring. */
 static void gq_shrink(struct gqueue *q)
 {
 	if (q->n == 0 && q->cap > 64 * 1024) {
 		os_discard(q->slot, (size_t)q->cap * q->size);
-		q->cap = GQ_LEAST;
+		q->cap = GQ_CAP_MIN;
 		q->head = 0;
 	}
 }

@@ -1,42 +1,91 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which green thread runs next, and where?
+ * Work-stealing scheduler: chooses the next G for a P and switches to it.
  *
- * Every function that ends in _g0 runs on a thread's own stack and does not come back: it ends in
- * a jump into a green thread, or out of the scheduler.
+ * This head tells the whole story of scheduling.  The heads of the files that it names hold their
+ * own invariants and protocols.
+ *
+ * 1. Choose (sched.c, pick.h).  A G that parks, yields or ends leaves its stack for g0, where
+ *    schedule_g0 takes the next G from the first source that has one:
+ *      fast path   at every 61st switch up to 32 Gs of the global queue, Gs of due timers, runnext,
+ *                  the local ring
+ *      slow path   (find_runnable_g0) Gs that have yielded, a share of the global queue, the
+ *                  poller, due timers of other Ps, half of another P's ring; at last the runnext
+ *                  of a P that has not switched since the search began
+ *    execute_g0 then jumps into the G.  Rare work of a P comes first (attend_g0, p.attention); rare
+ *    work of a G comes before its jump (resume_slow_g0, g.resume).
+ * 2. Sources (source.h).  Timers and the poller return lists of runnable Gs.  source.c decides how
+ *    often to ask them, and how much of a P's time Gs of timers may take.
+ * 3. Ready and wake (ready.h).  A G that becomes runnable goes to runnext, to the local ring or to
+ *    the global queue.  If a P is idle and no M spins, an M is woken.
+ * 4. Idle (idle.h).  If every source is empty, the M spins for a while, then releases its P and
+ *    stops: one M sleeps in the poller, the others on their futex.  The wakeup protocol guarantees
+ *    that no runnable G is left behind (IDLE-1).
+ * 5. Hand-off (handoff.h).  An M whose G is in blocking code, or is bound and stops, gives its P to
+ *    another M.  An M that returns from blocking code looks for a P.
+ * 6. Pin (pin.h).  A G that is bound or pinned is forwarded to its own M.
+ * 7. Park (park.h).  One wait protocol for all objects: commit on g0, claim by one waker, ready.
+ *
+ * Ps are in proc.h, Ms in m.h, queues in runq.h, optional modes in mode/hooks.h.
+ *
+ * Where does a change go?
+ *   the order of the sources                       sched.c: schedule_g0, find_runnable_g0
+ *   time slices, spinning, stealing                pick.c
+ *   when to poll; the share of timers              source.c
+ *   where a runnable G is enqueued                 ready.c
+ *   when an M is woken, how it stops               ready.c, idle.c; then model/wake.pml
+ *   which M runs a P during blocking code          handoff.c, blocking.c; then model/block.pml
+ *   how a wait begins, ends or is cancelled        park.c; then model/park.pml
+ *   work at the next switch to a G                 a RESUME_* bit (types.h), resume_slow_g0
+ *   work at the next step of a P                   an ATTENTION_* bit (types.h), attend_g0
+ *   work at the end of a G                         an OWES_* bit (types.h), g.c:run_exit_hooks
+ *   a new source of runnable Gs                    a function that returns a struct glist; calls in
+ *                                                  source.c, and a count in stall.c
+ *   an optional mode                               mode/hooks.h
+ *
+ * Conventions
+ *   A function whose name ends in _g0 runs on g0 and does not return: it ends in a jump into a G,
+ *   or out of the scheduler.
+ *
+ * Invariant
+ *   SCHED-1  The depth of g0 does not grow with the number of searches: a path that searches again
+ *            without a switch to a G restarts g0 at its base (restart_search_g0,
+ *            schedule_restart_g0). `return f()` does not ensure that: compilers make it a call at
+ *            -O0 and -O1, and at any level if a local's address is passed on.
  */
 #ifndef GMP_SCHED_H
 #define GMP_SCHED_H
 
 #include "types.h"
 
-/* Let the calling thread serve as m until the runtime stops. */
+/* Run the calling OS thread as m until the runtime stops. */
 void mstart(struct m *m);
 
-/* The M has nothing on it: find a green thread and go on with it. */
+/* Find a G and switch to it.  The M has a P and no G; it does not spin. */
 int schedule_g0(void);
 
 /* Final scheduler step of an exiting G. */
 int sched_exit_g0(void *gp);
-/* gp leaves blocking code and has no P: it is queued, and the M waits for a P. */
+/* gp leaves blocking code without a P: enqueue it, and let the M wait for a P. */
 int sched_without_p_g0(void *gp);
-/* End the calling green thread, on its stack: exit hooks, then sched.exit on g0. */
+/* End the calling G, on its stack: exit hooks, then sched.exit on g0. */
 void sched_exit(void) __attribute__((noreturn));
 
-/* gp, on whose thread the caller is, leaves its stack: what a C++ runtime has there goes with it. */
+/* Save the C++ exception state of gp, which leaves its stack, from the thread of m to that
+ * stack. */
 static inline void sched_leave_cxx(struct m *m, struct g *gp)
 {
 	if (unlikely(m->cxx && cxx_any(m->cxx))) {
 		cxx_move(g_cxx(gp), m->cxx);
-		gp->turn |= RESUME_CXX;
+		gp->resume |= RESUME_CXX;
 	}
 }
 
-/* Ask the green thread that runs on pp to yield at its next checkpoint. */
+/* Make the G that runs on pp yield at its next checkpoint. */
 void sched_ask_yield(struct p *pp);
 
-/* SCHED-9, for debug checks.  Returns true if less than 4 KiB of g0 is in use at the caller's frame, on the
- * M's g0. */
+/* SCHED-1, for debug checks, on the M's g0.  Returns true if less than 4 KiB of g0 is in use at the
+ * caller's frame. */
 static inline bool is_near_base(struct m *m)
 {
 	return (uintptr_t)m->g0 - (uintptr_t)__builtin_frame_address(0) < 4096;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/* Asks timers and the poller; see source.h. */
 #include "source.h"
 
 #include "base/os.h"
+#include "mode/hooks.h"
 #include "mode/latency.h"
 #include "netpoll.h"
 #include "ready.h"
@@ -11,31 +13,32 @@
 enum {
 	POLL_TICKS = 5 * TICKS_10US,
 	/* SOURCE-1 */
-	DUE_MOST = 8,
+	DUE_BATCH = 8,
 	DUE_DEBT = 5 * SLICE_TICKS,
-	/* To start a G that sleeps takes less time than to resume and end it.  At equal shares, of
-	 * 10,000,000 tasks that sleep for 10 ms 700,000 slept at a time, with a stack each: 3.8 GB; now
-	 * 32,000, 0.7 GB (bench/experiments/tasks.c, 2 Ps). */
+	/* Starting a G that sleeps takes less time than resuming and ending it.  With equal shares,
+	 * 700,000 of 10,000,000 tasks that sleep for 10 ms slept at a time, with a stack each: 3.8
+	 * GB; with this share 32,000, 0.7 GB (bench/experiments/tasks.c, 2 Ps). */
 	DUE_SHARE = 3,
 };
 
 /* --- timers --- */
 
-static int64_t look_at_clock(struct p *pp)
+/* The time for the timers of pp; keeps when it was read. */
+static int64_t read_clock(struct p *pp)
 {
 	int64_t now = ld_rlx(&sched.virtual_now);
 
-	if (unlikely(now)) {
-		pp->looked = 0; /* it looks at every turn: real time is not to decide when */
+	if (unlikely(now)) {           /* mode_time_is_virtual */
+		pp->clock_read_at = 0; /* check timers at every step, whatever the real time is */
 		return now;
 	}
 	now = os_now();
-	pp->looked = cpu_ticks();
+	pp->clock_read_at = cpu_ticks();
 	st_rlx(&sched.coarse_now, now);
 	return now;
 }
 
-/* Fire what is due in from's heap, until `most` Gs are ready. */
+/* Fire the due timers of from's heap, until `most` Gs are runnable.  Returns these. */
 static struct glist fire_timers(struct p *pp, struct p *from, int64_t now, unsigned most)
 {
 	struct glist out = { 0 };
@@ -50,7 +53,7 @@ static struct glist fire_timers(struct p *pp, struct p *from, int64_t now, unsig
 	return out;
 }
 
-/* Fire all that is due in from's heap; the ready ones go to the tail of pp's ring. */
+/* Fire all due timers of from's heap; the Gs go to the tail of pp's ring. */
 static void run_timers(struct p *pp, struct p *from, int64_t now)
 {
 	struct glist out = fire_timers(pp, from, now, UINT32_MAX);
@@ -60,12 +63,7 @@ static void run_timers(struct p *pp, struct p *from, int64_t now)
 
 /* --- SOURCE-1 --- */
 
-static uint64_t due_clock(struct p *pp)
-{
-	return rt_replays() ? ld_rlx(&pp->count.switches) * TICKS_10US : cpu_ticks();
-}
-
-/* Gs that timers put in front of the ring are there; thieves may have taken some. */
+/* Are Gs that timers put in front of the ring still there?  Thieves may have taken some. */
 static bool due_in_front(struct p *pp)
 {
 	uint32_t left = pp->due_end - (uint32_t)ld_rlx(&pp->runqhead);
@@ -74,14 +72,14 @@ static bool due_in_front(struct p *pp)
 }
 
 /*
- * The time since due_since was used by firing timers and by the runs of n Gs that they made ready.  If no
- * timer was armed, the switch after the last of these went unnoticed; then each run since counts as equally
- * long, and the rest of the time as the others'.
+ * Charge the time since due_since to timers: to firing them, and to the runs of n Gs.  If no timer
+ * was armed meanwhile, the switch after the last of these Gs went unnoticed; then all runs since
+ * count as equally long, and those after the first n are the other Gs'.
  */
 static void charge_timers(struct p *pp, uint32_t n)
 {
 	uint32_t runs = (uint32_t)ld_rlx(&pp->count.switches) - pp->due_from;
-	uint64_t now = due_clock(pp);
+	uint64_t now = mode_ticks(pp);
 	int64_t used = (int64_t)(now - pp->due_since), theirs = runs > n ? used / runs * n : used;
 	int64_t budget = pp->due_budget - theirs + DUE_SHARE * (used - theirs);
 
@@ -89,10 +87,10 @@ static void charge_timers(struct p *pp, uint32_t n)
 	pp->due_since = now;
 }
 
-/* The others have used the time since due_since.  Returns false if they run on. */
+/* Credit the time since due_since to the other Gs.  Returns false if they must run on. */
 static bool timers_may_run(struct p *pp)
 {
-	uint64_t now = due_clock(pp);
+	uint64_t now = mode_ticks(pp);
 
 	int64_t earned = DUE_SHARE * (int64_t)(now - pp->due_since);
 
@@ -101,21 +99,22 @@ static bool timers_may_run(struct p *pp)
 	return pp->due_budget > 0;
 }
 
-/* Gs that no timer made runnable wait on pp. */
+/* Are Gs queued that no timer made runnable? */
 static bool others_wait(struct p *pp)
 {
 	return pp->runqtail != (uint32_t)ld_rlx(&pp->runqhead) || ld_rlx(&pp->runnext) ||
 	       ld_rlx(&sched.gqn) || pp->yieldtail != (uint32_t)ld_rlx(&pp->yieldhead);
 }
 
+/* Fire due timers of pp; their Gs go in front of its ring. */
 static void run_timers_first(struct p *pp, int64_t now)
 {
-	struct glist out = fire_timers(pp, pp, now, DUE_MOST);
+	struct glist out = fire_timers(pp, pp, now, DUE_BATCH);
 
 	pp->due_from = (uint32_t)ld_rlx(&pp->count.switches);
 	pp->due = sched_submit_first(&out, &pp->due_end);
 	if (pp->due)
-		pp->looked = 0; /* the next switch ends the charge, if the last of them has run */
+		pp->clock_read_at = 0; /* the switch after the last of them ends the charge */
 	else
 		charge_timers(pp, 0);
 }
@@ -124,20 +123,20 @@ noinline void run_own_timers(struct p *pp)
 {
 	if (pp->due) {
 		if (due_in_front(pp)) {
-			if (pp->wake_deferred && due_clock(pp) - pp->due_since > TICKS_10US)
+			if (pp->wake_deferred && mode_ticks(pp) - pp->due_since > TICKS_10US)
 				sched_submit_late(pp);
 			return;
 		}
 		charge_timers(pp, pp->due);
 		pp->due = 0;
 	}
-	int64_t now = look_at_clock(pp);
+	int64_t now = read_clock(pp);
 
 	if (unlikely(pp->wake_deferred))
 		sched_submit_late(pp);
 	if (timers_next(pp) > now)
 		return;
-	if (pp->in_order || !others_wait(pp)) {
+	if (!mode_has_runnext(pp) || !others_wait(pp)) {
 		pp->due_budget = SLICE_TICKS;
 		run_timers(pp, pp, now);
 	} else if (timers_may_run(pp)) {
@@ -163,7 +162,7 @@ void steal_timers(struct p *pp)
 		if (other == pp || next == NEVER)
 			continue;
 		if (!now)
-			now = look_at_clock(pp);
+			now = read_clock(pp);
 		if (next <= now)
 			run_timers(pp, other, now);
 	}
@@ -183,9 +182,9 @@ void sched_poll(int64_t ns, struct glist *out)
 void sched_poll_now(void)
 {
 	struct glist out = { 0 };
-	bool bare = !getp(); /* the watcher: what it wakes stands nowhere until it is submitted */
+	bool bare = !getp(); /* sysmon: the Gs are in no queue until they are submitted */
 
-	if (bare) /* so that nobody takes that for a deadlock */
+	if (bare) /* prevents the report of a deadlock meanwhile */
 		add_rlx(&sched.npollwait, 1);
 	sched_poll(0, &out);
 	sched_submit_list(&out);
@@ -198,14 +197,14 @@ bool sched_should_poll(void)
 	return ld_rlx(&sched.npollwait) > 0 && !ld_rlx(&sched.pollm);
 }
 
-/* The kernel keeps events in order; here they would overtake, for a full ring drives the first of its
- * Gs to the global queue, and who is there waits until the ring runs dry.  So this P has to run as many
- * as were ready at its last look before the next. */
+/* Fairness: the kernel reports events in order, but Gs of later polls could run before those of
+ * earlier ones, because a full ring moves its oldest Gs to the global queue.  So pp must first run
+ * as many Gs as were runnable at its last poll. */
 void poll_if_due(struct p *pp)
 {
 	if ((int32_t)(pp->schedtick - pp->poll_from) < 0)
 		return;
-	pp->poll_from = pp->schedtick; /* never far behind, for the sake of the sign */
+	pp->poll_from = pp->schedtick; /* so that the difference does not overflow */
 	if (!sched_should_poll() || cpu_ticks() - ld_rlx(&sched.lastpoll) <= POLL_TICKS)
 		return;
 	sched_poll_now();

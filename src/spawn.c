@@ -119,7 +119,7 @@ static noinline int spawn_with(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *
 		g_set_name(gp, attr->name);
 	if (attr->flags & GMP_PINNED) {
 		gp->pins = 1;
-		gp->turn = RESUME_PINNED;
+		gp->resume = RESUME_PINNED;
 	}
 	st_rlx(&gp->made_at, pc);
 	*g = (gmp_g *)gp;
@@ -137,7 +137,7 @@ static inline int spawn_plain(gmp_g **g, gmp_fn fn, void *arg, enum joinstate jo
 	if (g)
 		*g = (gmp_g *)gp;
 	else
-		gp->turn = RESUME_UNSHARED;
+		gp->resume = RESUME_UNSHARED;
 	return launch(gp);
 }
 
@@ -408,7 +408,7 @@ int gmp_lock_thread(void)
 	if (!m)
 		return 0;
 	m->curg->lockedm = m;
-	m->curg->turn |= RESUME_BOUND;
+	m->curg->resume |= RESUME_BOUND;
 	return 0;
 }
 
@@ -421,7 +421,7 @@ int gmp_unlock_thread(void)
 	if (!its->locks)
 		gmp__fatal("gmp_unlock_thread of a green thread that is not locked to its thread");
 	if (--its->locks == 0 && m) {
-		m->curg->turn &= (uint8_t)~RESUME_BOUND;
+		m->curg->resume &= (uint8_t)~RESUME_BOUND;
 		sched_unbind(m);
 	}
 	return 0;

@@ -12,7 +12,7 @@ void green_exited(struct g *gp);
 /* The runtime stops: whoever joins it gets -ESRCH. */
 void green_release_joiner(struct g *gp);
 
-/* sched.timer_run_end, of sleep.c: one that a timer started ends, or is dropped. */
+/* sched.timer_run_end, of time/sleep.c: one that a timer started ends, or is dropped. */
 void timer_run_ended(struct g *gp);
 
 #endif

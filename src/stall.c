@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Stall detection; see stall.h. */
 #include "stall.h"
 
 #include "netpoll.h"
@@ -17,15 +18,15 @@ bool sched_all_idle(void)
 	return true;
 }
 
-/* None but those of deadlines of descriptors, which only end waits.  Where no P runs, both counts stand
- * still. */
+/* Only timers of fd deadlines are armed, which make no G runnable if no waiter waits for an fd.
+ * While no P runs, both counts are constant. */
 static bool no_timer_matters(void)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 	uint32_t armed = 0;
 
 	for (int i = 0; i < n; i++)
-		armed += timers_glance(sched.allp[i]);
+		armed += timers_count_unlocked(sched.allp[i]);
 	return armed == netpoll_deadlines();
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Timer heaps; see timerheap.h. */
 #include "timerheap.h"
 
 #include <errno.h>
@@ -27,28 +28,28 @@ void timers_fini(struct timers *ts, uint32_t limit)
 	*ts = (struct timers){ .next = NEVER };
 }
 
-/* --- the heap; all under ts->lock --- */
+/* --- the heap; under ts->lock --- */
 
-static void place(struct timers *ts, uint32_t i, struct timer_slot s)
+static void heap_set(struct timers *ts, uint32_t i, struct timer_slot s)
 {
 	ts->heap[i] = s;
 	s.t->at = i;
 }
 
-static void sift_up(struct timers *ts, uint32_t i, struct timer_slot s)
+static void heap_sift_up(struct timers *ts, uint32_t i, struct timer_slot s)
 {
 	while (i > 0) {
 		uint32_t parent = (i - 1) / ARITY;
 
 		if (ts->heap[parent].when <= s.when)
 			break;
-		place(ts, i, ts->heap[parent]);
+		heap_set(ts, i, ts->heap[parent]);
 		i = parent;
 	}
-	place(ts, i, s);
+	heap_set(ts, i, s);
 }
 
-static void sift_down(struct timers *ts, uint32_t i, struct timer_slot s)
+static void heap_sift_down(struct timers *ts, uint32_t i, struct timer_slot s)
 {
 	for (;;) {
 		uint32_t first = i * ARITY + 1, least = first;
@@ -60,10 +61,10 @@ static void sift_down(struct timers *ts, uint32_t i, struct timer_slot s)
 				least = c;
 		if (ts->heap[least].when >= s.when)
 			break;
-		place(ts, i, ts->heap[least]);
+		heap_set(ts, i, ts->heap[least]);
 		i = least;
 	}
-	place(ts, i, s);
+	heap_set(ts, i, s);
 }
 
 static void set_next(struct timers *ts)
@@ -77,18 +78,18 @@ static void heap_add(struct timers *ts, struct timer *t)
 
 	st_rlx(&ts->n, i + 1);
 
-	sift_up(ts, i, (struct timer_slot){ t->when, t });
+	heap_sift_up(ts, i, (struct timer_slot){ t->when, t });
 	if (t->at == 0)
 		set_next(ts);
 }
 
-/* To its place, from i, which is free. */
-static void sift(struct timers *ts, uint32_t i, struct timer_slot s)
+/* Put s at its place, beginning at i, which is free. */
+static void heap_sift(struct timers *ts, uint32_t i, struct timer_slot s)
 {
 	if (i > 0 && ts->heap[(i - 1) / ARITY].when > s.when)
-		sift_up(ts, i, s);
+		heap_sift_up(ts, i, s);
 	else
-		sift_down(ts, i, s);
+		heap_sift_down(ts, i, s);
 }
 
 static void heap_del(struct timers *ts, uint32_t i)
@@ -97,7 +98,7 @@ static void heap_del(struct timers *ts, uint32_t i)
 
 	st_rlx(&ts->n, ts->n - 1);
 	if (i < ts->n)
-		sift(ts, i, last);
+		heap_sift(ts, i, last);
 	if (i == 0)
 		set_next(ts);
 }
@@ -118,8 +119,8 @@ bool timer_add(struct p *pp, struct timer *t, int64_t when)
 	return first;
 }
 
-/* It is the earliest of its heap. */
-static void tell_sleeper(int64_t when)
+/* Wake the M in the poller if it would miss a timer at `when`. */
+static void notify_sleeper(int64_t when)
 {
 	if (timer_is_missed(when, ld_rlx(&sched.poll_until)))
 		gmp__poller.wake();
@@ -131,8 +132,8 @@ void timer_arm(struct timer *t, int64_t when)
 
 	if (!timer_add(mine ? mine : sched.allp[0], t, when))
 		return;
-	fence_seq(); /* ORD(poll.until): the timer stands before the look */
-	tell_sleeper(when);
+	fence_seq(); /* ORD(poll.until): the timer before poll_until is read */
+	notify_sleeper(when);
 }
 
 bool timer_hold(struct timer *t)
@@ -144,7 +145,7 @@ bool timer_hold(struct timer *t)
 	lock(&mine->timers.lock, LR_TIMERS);
 	if (likely(ld_rlx(&t->pp) == mine))
 		return true;
-	unlock(&mine->timers.lock, LR_TIMERS); /* another has run it, or moved it away */
+	unlock(&mine->timers.lock, LR_TIMERS); /* another thread has run or moved it */
 	return false;
 }
 
@@ -154,17 +155,17 @@ void timer_rearm(struct timer *t, int64_t when)
 	int64_t before = ts->next;
 
 	t->when = when;
-	sift(ts, t->at, (struct timer_slot){ when, t });
+	heap_sift(ts, t->at, (struct timer_slot){ when, t });
 	set_next(ts);
 	bool first = t->at == 0;
 	unlock(&ts->lock, LR_TIMERS);
 
 	if (!first)
 		return;
-	/* else who is about to sleep sees an earlier time, or this one */
+	/* otherwise an M that is about to sleep reads an earlier time, or this one */
 	if (when < before)
 		fence_seq(); /* ORD(poll.until): as above */
-	tell_sleeper(when);
+	notify_sleeper(when);
 }
 
 bool timer_del(struct timer *t)
@@ -175,7 +176,7 @@ bool timer_del(struct timer *t)
 		if (!pp)
 			return false;
 		lock(&pp->timers.lock, LR_TIMERS);
-		if (ld_rlx(&t->pp) == pp) { /* else: it fired or moved meanwhile */
+		if (ld_rlx(&t->pp) == pp) { /* otherwise it fired or moved meanwhile */
 			heap_del(&pp->timers, t->at);
 			st_rlx(&t->pp, (struct p *)NULL);
 			unlock(&pp->timers.lock, LR_TIMERS);
@@ -185,8 +186,8 @@ bool timer_del(struct timer *t)
 	}
 }
 
-/* One of the root's children is the next; the one who waits for it, if it is a wait's, has not
- * been touched for long. */
+/* Prefetch the due timers among the root's children, and the Gs that contain them (if they are
+ * timers of waits): they have been idle for long. */
 static inline void prefetch_due(struct timers *ts, int64_t now)
 {
 	for (uint32_t i = 1; i < min_of(ts->n, 1u + ARITY); i++) {
@@ -197,7 +198,7 @@ static inline void prefetch_due(struct timers *ts, int64_t now)
 	}
 }
 
-/* For what the last timer has appended behind `last`. */
+/* Record the deadline of a timer in the Gs that it appended behind `last`. */
 static inline void note_deadline(const struct glist *out, const struct g *last, int64_t when)
 {
 	for (struct g *gp = last ? last->schedlink : out->head; gp; gp = gp->schedlink)
@@ -235,12 +236,12 @@ unsigned timers_run(struct p *pp, int64_t now, struct glist *out)
 
 int64_t timers_wake_with(struct p *pp, int64_t first)
 {
-	enum { GLANCE = 1 + ARITY + ARITY * ARITY }; /* the root, its children and theirs */
+	enum { NEAR_ROOT = 1 + ARITY + ARITY * ARITY }; /* the root, its children and theirs */
 	struct timers *ts = &pp->timers;
 	int64_t latest = first, end = first + timer_slack();
 
 	lock(&ts->lock, LR_TIMERS);
-	for (uint32_t i = 0; i < min_of(ts->n, (uint32_t)GLANCE); i++)
+	for (uint32_t i = 0; i < min_of(ts->n, (uint32_t)NEAR_ROOT); i++)
 		if (ts->heap[i].when <= end)
 			latest = max_of(latest, ts->heap[i].when);
 	unlock(&ts->lock, LR_TIMERS);
@@ -273,7 +274,7 @@ uint32_t timers_count(struct p *pp)
 	return n;
 }
 
-/* --- those of the program --- */
+/* --- timers of the program --- */
 
 static uint32_t places_taken; /* (a) */
 
@@ -292,7 +293,7 @@ void timer_give_place(void)
 
 bool timer_enter_to_free(uint32_t run)
 {
-	/* while its run stops, heaps and runs that are dropped still point to it */
+	/* while its run stops, heaps and killed Gs may still point to the timer */
 	while (!timer_enter(&run)) {
 		uint32_t state = ld_seq(&sched.state); /* ORD(run): its heaps are gone */
 

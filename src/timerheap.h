@@ -1,101 +1,110 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which timers are due?
+ * Timer heaps: a 4-ary heap of timers per P, with the times beside the pointers.
  *
- * Each P has a heap of its own, 4-ary, with the times beside the pointers, so that arming and
- * disarming are a short section under a lock that is hardly ever contended.  A heap belongs to its
- * P, but anybody may arm, disarm, or run what is due in it: an idle P steals timers as it steals
- * green threads.
+ * Arming and disarming are a short critical section under a lock that has little contention.  Every
+ * thread may arm, disarm or run timers of every heap: an idle P steals timers as it steals Gs.
  *
  * Invariants
- *  T1 t->pp is the P whose heap holds t, NULL when none does; it changes under that P's timers.lock.
- *  T2 timers.next is the `when` of the root, NEVER without one.
- *  T3 fire runs with the heap's lock held.  So when timer_del has returned, fire of that arming
- *     has either not begun and never will, or has returned.
- *  T4 Address space for every timer that can exist is set aside in every heap: arming cannot fail.
- *  T5 Where nobody runs, timers that lie within TIMER_SLACK ns of the earliest are waited for with it: the
- *     kernel is asked to wake a thread once for all of them.  One that has no other near it is not
- *     late.  Who arms a timer by so much earlier than a sleeper means to get up lets him sleep.
+ *   TIMER-1  t->pp is the P whose heap holds t; NULL: t is not armed.  It changes under timers.lock
+ *            of that P.
+ *   TIMER-2  timers.next is the `when` of the root; NEVER: the heap is empty.
+ *   TIMER-3  fire runs with the heap's lock held.  So when timer_del has returned, fire of that
+ *            arming has either returned or will never begin.
+ *   TIMER-4  Every heap has reserved address space for every timer that can exist, so arming cannot
+ *            fail.
+ *   TIMER-5  While no P runs, the M in the poller waits for timers within TIMER_SLACK ns of the
+ *            earliest together with it, so one wakeup of the thread serves all of them.  A timer
+ *            without others near it is not late.  Arming a timer wakes that M only if the timer is
+ *            earlier than the end of its sleep by more than the slack.
  *
- * Rejected: one wheel for all (a lock for all, and cascades that wake an idle process); lazy
- * deletion (a wait that is answered in time is the rule, and would leave its timer behind).
+ * Rejected
+ *   One timer wheel for all Ps: a contended lock, and cascades that wake an idle process.
+ *   Lazy deletion: most waits end before their deadline, and each would leave its timer behind.
  */
 #ifndef GMP_TIMERHEAP_H
 #define GMP_TIMERHEAP_H
 
+#include "mode/hooks.h"
 #include "types.h"
 
-enum { TIMER_SLACK = 50000 };
+enum { TIMER_SLACK = 50000 }; /* ns: TIMER-5 */
 
+/* Reserve a heap for at most `limit` timers.  Returns 0 or -ENOMEM. */
 int timers_init(struct timers *ts, uint32_t limit);
 void timers_fini(struct timers *ts, uint32_t limit);
 
-/* Arm a timer that is not armed, in pp's heap.  True if it is now the earliest there. */
+/* Arm a timer that is not armed, in pp's heap.  Returns true if it is the earliest there now. */
 bool timer_add(struct p *pp, struct timer *t, int64_t when);
-/* The same in the caller's P's heap (an external thread: some P's), and whoever sleeps until a later
- * timer looks up. */
+/* The same in the heap of the caller's P (external thread: of P 0); wakes the M in the poller if
+ * that sleeps until a later timer. */
 void timer_arm(struct timer *t, int64_t when);
-/* To another time in one step, for one that is armed in the heap of the caller's P.  timer_hold says
- * whether it is; then it cannot fire, for that heap is locked until timer_rearm. */
+/*
+ * Change the time of a timer that is armed in the heap of the caller's P, in one step.  timer_hold
+ * returns true if it is; then that heap is locked, so t cannot fire, until timer_rearm, which the
+ * caller must call.
+ */
 bool timer_hold(struct timer *t);
 void timer_rearm(struct timer *t, int64_t when);
-/* Disarm; false if it was not armed (has fired, or never was). */
+/* Disarm.  Returns false if t was not armed: it has fired, or never was. */
 bool timer_del(struct timer *t);
 static inline bool timer_armed(struct timer *t)
 {
-	return ld_acq(&t->pp) != NULL; /* ORD(timer.pp): fire's effects before NULL */
+	return ld_acq(&t->pp) != NULL; /* ORD(timer.pp): the effects of fire before NULL */
 }
 
-/* Fire what is due in pp's heap, earliest first, until `most` Gs are in out or nothing is due; a timer that
- * makes several Gs ready may exceed `most`.  The Gs that became ready are appended to out, each
- * with its deadline in ready_at.  Returns how many timers fired. */
+/* Fire the due timers of pp's heap, earliest first, until out has `most` Gs; a timer that makes
+ * several Gs runnable may exceed that.  Runnable Gs are appended to out, with their deadline in
+ * ready_at.  Returns how many timers fired. */
 unsigned timers_run_some(struct p *pp, int64_t now, unsigned most, struct glist *out);
 /* The same without a limit. */
 unsigned timers_run(struct p *pp, int64_t now, struct glist *out);
-/* The earliest `when` of pp's heap. */
+/* The earliest `when` of pp's heap; NEVER: none.  Unlocked read. */
 static inline int64_t timers_next(struct p *pp)
 {
 	return ld_rlx(&pp->timers.next);
 }
 
-/* 0: `to` is no later.  Times of the past may be negative, and NEVER is the largest. */
+/* ns from `from` to `to`; 0 if `to` is not later.  Past times may be negative; NEVER is the
+ * largest. */
 static inline uint64_t time_between(int64_t from, int64_t to)
 {
 	return to > from ? (uint64_t)to - (uint64_t)from : 0;
 }
 
-/* T5: how late a timer may be so that those near it fire with it. */
+/* TIMER-5: how many ns late a timer may fire together with later ones. */
 static inline int64_t timer_slack(void)
 {
-	return ld_rlx(&sched.virtual_now) ? 0 : TIMER_SLACK;
+	return mode_time_is_virtual() ? 0 : TIMER_SLACK;
 }
-/* Would who sleeps until `until` be too late for a timer at `when`? */
+/* Is a thread that sleeps until `until` too late for a timer at `when`? */
 static inline bool timer_is_missed(int64_t when, int64_t until)
 {
 	return time_between(when, until) > (uint64_t)timer_slack();
 }
-/* Somebody sleeps until pp's earliest timer, which is due at `first`: what he may wait for with it,
- * the latest within the slack that can be seen at a glance. */
+/* The latest time within the slack of `first`, the time of pp's earliest timer, among the timers
+ * near the root: until then a thread may sleep without missing a timer. */
 int64_t timers_wake_with(struct p *pp, int64_t first);
 
-/* How many are armed in pp's heap; and the same at a glance, exact while nobody arms, disarms or
- * fires. */
+/* How many timers are armed in pp's heap; and the same by an unlocked read, exact while no thread
+ * arms, disarms or fires one. */
 uint32_t timers_count(struct p *pp);
-static inline uint32_t timers_glance(struct p *pp)
+static inline uint32_t timers_count_unlocked(struct p *pp)
 {
 	return ld_rlx(&pp->timers.n);
 }
 
-/* All timers of a P that goes to another. */
+/* Move all timers of a P that is retired to another P. */
 void timers_move(struct p *from, struct p *to);
 
-/* --- those of the program: gmp_timer and ticks --- */
+/* --- timers of the program: gmp_timer and tickers --- */
 
-/* T4: not more of them than green threads.  False: one more has no place. */
+/* TIMER-4: reserve room for a timer of the program.  Returns false if there are max_green of
+ * them. */
 bool timer_take_place(void);
 void timer_give_place(void);
-/* The runtime is there (rt_enter), and its run is the one that the timer was made in, `*run`: read when it
- * is compared, so that no register is kept for it on the way. */
+/* rt_enter for a timer that was made in run *run.  Returns false if that run has ended.  By
+ * pointer, so that no register is kept across rt_enter. */
 static inline bool timer_enter(const uint32_t *run)
 {
 	if (!rt_enter())
@@ -105,10 +114,11 @@ static inline bool timer_enter(const uint32_t *run)
 	rt_leave();
 	return false;
 }
-/* The same for who disarms it for good: false only when its run's heaps are gone. */
+/* The same to free the timer: waits while its run ends, and returns false only when the heaps are
+ * gone. */
 bool timer_enter_to_free(uint32_t run);
 
-/* The earliest timer of all Ps; NEVER: none is armed.  Unlocked reads. */
+/* The time of the earliest timer of all Ps; NEVER: none is armed.  Unlocked reads. */
 int64_t timers_earliest(void);
 
 #endif

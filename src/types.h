@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is there?  The nouns of the runtime: G, M, P, and what they are made of.
+ * The nouns of the runtime: G, M and P, and the waiters, timers and queues that they are made of.
  *
- *   G  a green thread: a descriptor (here) and, from its first run to its end, a stack (stack.c)
- *   M  a thread of the kernel's; its own stack is called g0, and only the scheduler runs on it
- *   P  the right to run green threads, with a run queue and caches of its own; procs of them
+ *   G  a green thread: a g struct (below) and, from its first run to its end, a stack (stack.c)
+ *   M  an OS thread that runs Gs; its own stack is called g0, and only the scheduler runs on it
+ *   P  the right to run Gs, with a local run queue and caches; there are `procs` of them
  *
  *        M ── holds ──> P ── runq ──> G G G ...          global queue: G G G ...
  *        └─ runs ─────> G
  *
- * Who may touch a field stands behind it:
- *   (c) constant once set   (o) its owner only: a G's M, a P's M, an M itself
- *   (a) atomic              (l) under sched.lock
- *   (t) under the P's timers.lock        (w) the one who has claimed the waiter
+ * Access rule of a field, in the comment behind it
+ *   (c) constant once set      (o) its owner only: the M of a G, the M of a P, an M itself
+ *   (a) atomic                 (l) under sched.lock
+ *   (t) under timers.lock of the P      (w) the waker that claimed the waiter
  *
- * Which locks guard what, and which orders the atomics keep: docs/internals/memory-order.md.
+ * State words: waiter.state, g.status, g.resume, g.owes, p.status, p.attention (here), g.join
+ * (spawn.c), polldesc.use (netpoll/record.h).  Locks and the orders of the atomics:
+ * docs/internals/memory-order.md.
  */
 #ifndef GMP_TYPES_H
 #define GMP_TYPES_H
@@ -39,47 +41,47 @@ struct p;
 struct waiter;
 
 enum gstatus {
-#define GSTATUS(name, text, edges, owner) name,
+#define GSTATUS(name, text, edges) name,
 #include "gstatus.def"
 #undef GSTATUS
 };
 
 enum waitreason {
-#define WAITREASON(name, text, external) name,
+#define WAITREASON(name, text) name,
 #include "waitreason.def"
 #undef WAITREASON
 };
 
-/* Beside the reason of a wait: cancellation does not end it. */
+/* Or-ed to the reason of a wait: cancellation does not end it. */
 enum { UNCANCELLABLE = 0x80 };
 
-/* --- timers: see timerheap.c --- */
+/* --- timers: timerheap.c --- */
 
 struct timer;
 
-/* Those who became ready: green threads, linked through their schedlink, in order; and external
- * threads, through their sudogs.  ready_list (park.h) lets them go on. */
+/* Waiters that became runnable together: Gs, linked by schedlink in FIFO order, and external
+ * threads, linked by their sudogs.  ready_list (park.h) makes them run. */
 struct glist {
 	struct g *head, *tail;
-	unsigned n; /* green ones */
+	unsigned n; /* Gs */
 	struct sudog *external;
 };
 
 /*
- * What a timer does when its time has come.  Runs on g0 or an external thread, with the heap's lock
- * held: it may claim a waiter and append its G to out, set t->when and return true to stay in
- * the heap, and nothing else.
+ * Action of a timer that is due.  Runs on g0 or on an external thread, with the heap's lock held.
+ * It may claim a waiter and append its G to out, and nothing else.  To stay in the heap, it sets
+ * t->when and returns true.
  */
 typedef bool (*timer_fire)(struct timer *t, int64_t now, struct glist *out);
 
 struct timer {
 	int64_t when;    /* (t) */
 	timer_fire fire; /* (c) */
-	struct p *pp;    /* (a) whose heap it is in; NULL: none */
-	uint32_t at;     /* (t) its place there */
+	struct p *pp;    /* (a) the P whose heap holds it; NULL: not armed */
+	uint32_t at;     /* (t) its index there */
 };
 
-/* In the heap the time stands beside the pointer: sifting touches no timer but those it moves. */
+/* The heap holds the time beside the pointer, so sifting touches only the timers that it moves. */
 struct timer_slot {
 	int64_t when;
 	struct timer *t;
@@ -88,70 +90,101 @@ struct timer_slot {
 struct timers {
 	struct lock lock;
 	uint32_t n;              /* (a) written under the lock */
-	int64_t next;            /* (a) the earliest `when`, NEVER when empty */
-	struct timer_slot *heap; /* (c) address space for every timer there can be */
+	int64_t next;            /* (a) the earliest `when`; NEVER when empty */
+	struct timer_slot *heap; /* (c) address space for every timer that can exist */
 };
 
-/* --- waiting: see park.c --- */
+/* --- waiting: park.h --- */
 
-enum waiter_state {
-	WAITER_IDLE,    /* not waiting */
-	WAITER_ARMED,   /* off its stack (or in the kernel): may be claimed */
-	WAITER_CLAIMED, /* one waker has won; it alone makes it ready */
-	WAITER_BUSY,    /* held for a moment, by one who looks at it, or who arms its timer */
-	WAITER_DONE, /* a flag beside WAITER_CLAIMED: the waker of an external thread is done with its sudog */
-	WAITER_RESULT_SHIFT = 3, /* how far the negated result is shifted */
-};
+/*
+ * State word of a waiter.  One writer wins the transition ARMED -> CLAIMED by compare-and-swap.
+ *
+ *   bits 0..1   enum waiter_state
+ *   bit  2      WAITER_DONE: the waker of an external thread no longer uses its sudog.  Set only
+ *               with CLAIMED, by sched_wake_external; never cleared.  An external thread that was
+ *               claimed by a waker returns only after it.
+ *   bits 3..31  the negated result of the wait (a negative errno); valid while CLAIMED
+ *
+ *   IDLE     the owner runs; no other thread writes the word
+ *   ARMED    the owner is off its stack (an external thread: about to sleep); a waker may claim it
+ *   BUSY     one thread inspects the waiter or arms its timer, and then makes it ARMED or CLAIMED;
+ *            other claimers spin
+ *   CLAIMED  exactly one waker owns the waiter and makes it runnable
+ */
+enum waiter_state { WAITER_IDLE = 0, WAITER_ARMED = 1, WAITER_CLAIMED = 2, WAITER_BUSY = 3 };
+enum { WAITER_STATE_MASK = 3, WAITER_DONE = 1 << 2, WAITER_RESULT_SHIFT = 3 };
 
-/* One that can wait: a G, or an external thread asleep on its state word. */
+_Static_assert(WAITER_BUSY == (int)WAITER_STATE_MASK, "the states fill the mask");
+_Static_assert((WAITER_DONE & WAITER_STATE_MASK) == 0 && WAITER_DONE < 1 << WAITER_RESULT_SHIFT,
+	       "WAITER_DONE lies between the state and the result");
+
+/* Something that can wait: a G, or an external thread that sleeps on the state word. */
 struct waiter {
-	uint32_t state; /* (a) enum waiter_state; once claimed, also what the wait returns */
+	uint32_t state; /* (a) see above */
 	struct g *gp;   /* (c) NULL: an external thread */
 };
 
-/* Take all traces of a wait away that nobody has answered; called for a waiter that the time, a
- * cancellation, or the end of the run has claimed.  Also for a green thread that is dropped between
- * being woken (result 0) and running: what it was to do for others must be done.  On g0 or on the
- * waiting external thread; no locks held. */
+/*
+ * Undo an unfinished wait: dequeue the sudog of w.  Called when a timeout, a cancellation or the
+ * end of the run has claimed w, and for a G that shutdown kills after it was woken (result 0) and
+ * before it ran: then a grant that it received is passed on.  Runs on g0 or on the waiting external
+ * thread, with no lock held.
+ */
 typedef void (*unwait_fn)(struct waiter *w);
 
-/* A waiter's place in one queue: Go's sudog.  A G has one inside, for all waits but select. */
+/* A waiter's place in one queue.  A G has one inside, which serves every wait except select. */
 struct sudog {
-	/* the parking table's tree, see parkinglot.c */
+	/* the tree of the parking table, see parkinglot.c */
 	struct sudog *left, *right, *tail;
-	int64_t due; /* from when on an unlock hands the mutex over to it: X5 of sync/mutex.c */
-	/* from here on: what every wait touches, one cache line of a G */
+	int64_t due; /* from this time on an unlock hands the mutex over: X5 of sync/mutex.c */
+	/* fields that every wait touches, in one cache line of a G */
 	struct waiter *w;
-	struct sudog *next, *prev; /* in the queue of its object or, in parkinglot.c, of its address */
-	const void *key;           /* the object: an address, a channel, a side of a descriptor */
-	void *elem;                /* what is sent, or where to receive */
-	uint32_t priority;         /* the tree's */
+	struct sudog *next, *prev; /* in the queue of its object (parkinglot.c: address) */
+	const void *key;           /* the object: an address, a channel, a side of an fd */
+	void *elem;                /* the element to send, or the place to receive it */
+	uint32_t priority;         /* in the tree */
 	uint16_t kind;             /* free for the object: reader or writer, ... */
-	bool queued;               /* it stands in a queue */
-	bool chosen;               /* (w) a channel's peer, or an event, has met the waiter here */
+	bool queued;               /* it is in a queue */
+	bool chosen;               /* (w) the peer of a channel, or an event, matched this sudog */
 };
 
 /* --- G --- */
 
 enum { G_NAME_MAX = 64 };
 
+/*
+ * g.resume: work of the next switch to the G.  Any bit sends the switch to the slow path
+ * (sched.c: begin_g0, resume_slow_g0).  Written by the owner of the G only, so never stale.
+ */
 enum {
-	RESUME_TIMED = 1,      /* its wait has a deadline: the timer may be armed */
-	RESUME_BOUND = 2,      /* only its own M may run it */
-	RESUME_PINNED = 8,     /* it runs on its own M only, which runs others too */
-	RESUME_CXX = 4,        /* it has words of a C++ runtime, see machine/cxx.h */
-	RESUME_OBSERVED = 16, /* sched.on_arrive wants to see it */
-	/* made by gmp_go, and has not run: only the run queue has a pointer to it (g.c, B3) */
-	RESUME_UNSHARED = 32,
-	RESUME_MEASURED = 64, /* the time since ready_at is recorded: see mode/latency.h */
+	/* The wait has a deadline, so its timer may be armed.  Set by park_g0, cleared by
+	 * end_wait_g0. */
+	RESUME_TIMED = 1 << 0,
+	/* Only its own M may run it (PIN-1).  Set and cleared by gmp_lock_thread and its
+	 * inverse. */
+	RESUME_BOUND = 1 << 1,
+	/* It has exception state of a C++ runtime on its stack, see machine/cxx.h.  Set by
+	 * sched_leave_cxx, cleared by end_wait_g0. */
+	RESUME_CXX = 1 << 2,
+	/* It runs only on one M, which runs others too (PIN-2).  Set by gmp_pin and for GMP_PINNED,
+	 * cleared by gmp_unpin. */
+	RESUME_PINNED = 1 << 3,
+	/* Call sched.on_arrive once.  Set by debug/, cleared by resume_slow_g0. */
+	RESUME_OBSERVED = 1 << 4,
+	/* Made by gmp_go and has not run, so that only the run queue has a pointer to it (G-3).
+	 * Set by gmp_go, cleared by begin_g0. */
+	RESUME_UNSHARED = 1 << 5,
+	/* The time since ready_at must be recorded: mode/latency.h, which sets and clears it. */
+	RESUME_MEASURED = 1 << 6,
 };
 
+/* g.owes: work of the G's end.  Set by the G's M, cleared when the g struct is reused. */
 enum {
-	OWES_LOCALS = 1,    /* it has locals: sched.locals_end */
-	OWES_TIMER_RUN = 2, /* a timer started it: sched.timer_run_end */
+	OWES_LOCALS = 1 << 0,    /* it has locals: sched.locals_end */
+	OWES_TIMER_RUN = 1 << 1, /* a timer started it: sched.timer_run_end */
 };
 
-/* What a green thread that ends by gmp_exit has to do for others first; on its stack. */
+/* A function that runs on the G's stack when it ends, also by gmp_exit. */
 struct cleanup {
 	struct cleanup *next;
 	void (*fn)(void *arg);
@@ -159,44 +192,44 @@ struct cleanup {
 };
 
 struct g {
-	/* what a switch touches: one cache line */
+	/* fields that a switch touches: one cache line */
 	struct context ctx; /* (o) */
 	struct waiter w;
-	char *stack;         /* (o) lowest address; NULL before the first run; (a) for that look */
+	char *stack;         /* (o) lowest address, (a) for reads; NULL before the first run */
 	uint8_t status;      /* (a) enum gstatus */
 	uint8_t stack_class; /* (c) while alive */
 	uint8_t reason;      /* (a) enum waitreason */
-	bool trimmed;        /* (a) its stack has been looked at since it parked */
-	uint8_t turn;        /* (o) TURN_*: what its next turn begins with */
+	bool trimmed;        /* (a) sysmon has checked its stack since it parked */
+	uint8_t resume;      /* (o) RESUME_* */
 	uint8_t measured;    /* (o) with RESUME_MEASURED: see mode/latency.h */
-	bool uncancellable;          /* (o) cancellation does not end its present wait */
+	bool uncancellable;  /* (o) cancellation does not end its present wait */
 	bool cancelled;      /* (a) */
-	uint32_t token;      /* (c) who holds a lock: index + 1 */
+	uint32_t token;      /* (c) identifies it as a lock owner: index + 1 */
 	uint32_t born;       /* (a) when it was made: see g_age */
 	union {
-		struct g *schedlink;   /* (o) of whichever list holds it */
-		struct waiter *awaits; /* (a) of one that is a thread of its own: see mode/thread.c */
+		struct g *schedlink;   /* (o) next in the list that holds it */
+		struct waiter *awaits; /* (a) if it runs as an OS thread: see mode/thread.c */
 	};
-	unwait_fn unwait; /* (o) how to end its present wait */
+	unwait_fn unwait; /* (o) undoes its present wait */
 
 	gmp_fn fn;           /* (c) while alive */
 	void *arg;           /* (c) while alive */
 	uint64_t id;         /* (c) while alive */
 	uintptr_t join;      /* (a) enum joinstate, or the joiner's sudog: see spawn.c */
-	uint32_t generation; /* (a) how often the descriptor was used */
-	uint8_t masked;      /* (o) gmp_cancel_mask: how deep */
-	uint8_t owes;        /* (o) OWES_*: what its end has to do */
-	bool named;          /* (a) g_name says how */
-	uint8_t pins;        /* (o) gmp_pin: how deep */
-	struct m *lockedm;   /* (o) whose it is while it has either */
+	uint32_t generation; /* (a) how often the g struct was freed */
+	uint8_t masked;      /* (o) depth of gmp_cancel_mask */
+	uint8_t owes;        /* (o) OWES_* */
+	bool named;          /* (a) g_name returns a name */
+	uint8_t pins;        /* (o) depth of gmp_pin */
+	struct m *lockedm;   /* (o) its M while it is bound or pinned */
 	uintptr_t made_at;   /* (c) the pc of the call that made it */
 	union {
 		int64_t since;     /* (a) of a waiting G: about when it parked */
 		uint64_t ready_at; /* (a) of a woken G with RESUME_MEASURED: cpu_ticks;
 				      in a list of due timers: the deadline */
 	};
-	struct cleanup *cleanups; /* (o) the last one first */
-	struct locals *locals;    /* (o) see fls.c; may be left by the descriptor's last user */
+	struct cleanup *cleanups; /* (o) LIFO */
+	struct locals *locals;    /* (o) see fls.c; may be left by a former G */
 	struct timer timer;       /* of a wait with a deadline */
 	struct sudog sudog;
 	struct san_stack san;
@@ -214,7 +247,7 @@ static inline uint32_t g_born_at(int64_t ns)
 	return (uint32_t)((uint64_t)ns >> BORN_SHIFT);
 }
 
-/* What C++ has of one that waits, if RESUME_CXX: above its first frame, where it costs nothing. */
+/* The C++ exception state of a parked G with RESUME_CXX, above its first frame. */
 static inline struct cxx_globals *g_cxx(const struct g *gp)
 {
 	return (struct cxx_globals *)stack_top(gp->stack, gp->stack_class) - 1;
@@ -222,19 +255,44 @@ static inline struct cxx_globals *g_cxx(const struct g *gp)
 
 /* --- P --- */
 
-/* GQ_LEAST: entries of a lane of the global queue at first; a page has room for them (gq_init) */
-enum { RUNQ_SIZE = 2048, RUNQ_BATCH = 128, GQ_LEAST = 128, GFREE_CACHE = 64, YIELDED = 64 };
+enum {
+	RUNQ_SIZE = 2048, /* of the ring of a P: see runq.h */
+	RUNQ_BATCH = 128, /* at most so many Gs move to or from the global queue at a time */
+	GQ_CAP_MIN = 128, /* least entries of a lane of the global queue; a page holds them */
+	GFREE_CACHE = 64, /* free g structs of a P */
+	YIELD_RING = 64,  /* of the ring of Gs that have yielded */
+};
 
 /*
  * Status word of a P.
  *
  *   bits 0..1   enum p_status
- *   bit  2      P_LONG, with P_BLOCKED only: the section is expected to be long, so any M that needs a P
- *               takes this one at once (blocking.c, BLOCK-5).  A hint: it may be wrong either way.
+ *   bit  2      P_LONG, with P_BLOCKED only: the section is expected to be long, so any M that
+ *               needs a P takes this one at once (blocking.c, BLOCK-5).  A hint: it may be wrong
+ *               either way.
  *   bits 3..31  with P_BLOCKED only: the number of the M in blocking code.  An M therefore never
  *               mistakes a section of another M in the same P for its own.
+ *
+ *   state    meaning                                    entered from    by
+ *   IDLE     on sched.pidle, no M, empty queues         RUNNING         its M: pidle_put       (l)
+ *                                                       RETIRED         p_revive               (l)
+ *   RUNNING  an M runs it, or is about to: between a    IDLE            pidle_get, sched_regain_p,
+ *            hand-off and acquirep it has no M                          acquirep               (l)
+ *                                                       BLOCKED         its M or a taker, by
+ *                                                                       compare-and-swap
+ *   RETIRED  beyond procs: no M, empty queues           IDLE            p_dismiss              (l)
+ *                                                       RUNNING         p_retire, p_idle_locked (l)
+ *   BLOCKED  its M is in blocking code                  RUNNING         its M: gmp_block_enter
+ *
+ * Staleness: an unlocked read may be outdated in every direction.  Under sched.lock only the change
+ * between RUNNING and BLOCKED can happen meanwhile, so a taker decides by the compare-and-swap.
  */
-enum p_status { P_IDLE, P_RUNNING, P_RETIRED, P_BLOCKED, P_STATUS_MASK = 3, P_LONG = 4, P_BLOCKED_M_SHIFT = 3 };
+enum p_status { P_IDLE = 0, P_RUNNING = 1, P_RETIRED = 2, P_BLOCKED = 3 };
+enum { P_STATUS_MASK = 3, P_LONG = 1 << 2, P_BLOCKED_M_SHIFT = 3 };
+
+_Static_assert(P_BLOCKED == (int)P_STATUS_MASK, "the states fill the mask");
+_Static_assert((P_LONG & P_STATUS_MASK) == 0 && P_LONG < 1 << P_BLOCKED_M_SHIFT,
+	       "P_LONG lies between the state and the number of the M");
 
 /* How long the sections of one call of gmp_block_enter last. */
 struct section {
@@ -243,24 +301,36 @@ struct section {
 };
 enum { SECTION_SITES = 64 };
 
-/* why a P's owner should look up at its next turn */
+/*
+ * p.attention: why the M of a P leaves the fast path of schedule_g0 (attend_g0) at its next step.
+ * A bit that is set although the cause is gone costs one slow step; a bit that is missing would
+ * delay its cause without bound.  Set by other threads with an atomic or; cleared by the owner, and
+ * RETIRE also under sched.lock.
+ */
 enum {
-	ATTENTION_STOP = 1,
-	ATTENTION_RETIRE = 2,
-	ATTENTION_SHARE = 4,
-	ATTENTION_YIELD = 8,
-	ATTENTION_CHAOS =
-		32, /* always, under GMP_DEBUG=chaos: each turn takes the long way (mode/chaos.c) */
-	ATTENTION_PINNED = 64,
+	/* The runtime stops.  Set by sched_stop; never cleared. */
+	ATTENTION_STOP = 1 << 0,
+	/* The P is beyond procs: retire it (p_retire).  Set by p_dismiss, also cleared by
+	 * p_revive. */
+	ATTENTION_RETIRE = 1 << 1,
+	/* Thieves may come: call p_open.  Set by p_share. */
+	ATTENTION_SHARE = 1 << 2,
+	/* The running G yields at its next checkpoint.  Set by sched_ask_yield. */
+	ATTENTION_YIELD = 1 << 3,
+	/* GMP_DEBUG=chaos: each step takes the slow path (mode/chaos.c).  Constant. */
+	ATTENTION_CHAOS = 1 << 4,
+	/* Gs that are pinned to the P's M may be in m->pinned.  Set by pin_send and p_bind, cleared
+	 * by pin_take.  May be set although the list is empty, or the P has another M. */
+	ATTENTION_PINNED = 1 << 5,
 };
 
-/* written by the owner alone, read by anybody */
+/* Written by the owner alone, read by any thread. */
 struct counters {
 	uint64_t spawns, exits, binds, unbinds, switches, steals, stolen, overflows, wakeups, parks,
 		spins, timers_fired, blocks;
 };
 
-/* --- scheduling latency: see mode/latency.h --- */
+/* --- scheduling latency: mode/latency.h --- */
 
 /* What made a G runnable. */
 enum latency_cause {
@@ -286,50 +356,50 @@ struct watched_run {
 	uint64_t steps;       /* (a) what run_steps was */
 	int64_t since;        /* (a) when sysmon first saw that; NEVER: nothing runs */
 	int64_t queued_since; /* (o) sysmon's: since when its queue has the same first G */
-	uint64_t head;        /* (o) sysmon's: runqhead, if something was queued; else NO_HEAD */
+	uint64_t head;        /* (o) sysmon's: runqhead, if a G was queued; otherwise NO_HEAD */
 	const void *next;     /* (o) sysmon's: runnext */
 };
 
-/* What an M that looks for work has seen of a P. */
-struct seen {
-	uint64_t switches; /* when it began to look */
-	uint32_t head;     /* at its last look */
+/* What a spinning M has read of a P: PICK-2. */
+struct probe {
+	uint64_t switches; /* when the search began */
+	uint32_t head;     /* at the last probe */
 };
 
 struct p {
-	/* what the owner writes at every turn */
-	struct m *m;        /* (o) */
-	struct g *runnext;  /* (a) runs next; inherits the time slice; thieves may take it */
-	uint32_t schedtick; /* (a) slices begun: a thief sees by it whether the owner moves */
-	uint32_t inherited; /* (o) turns that runnext has had in this slice */
-	uint32_t attention; /* (a) ATTENTION_* */
-	bool shared;        /* (a) the owner uses locked instructions */
-	bool open;          /* (a) and so thieves may come */
-	bool in_order;      /* (c) no runnext */
-	bool wake_deferred;       /* (o) nobody was woken for what timers made ready: see ready.h */
-	uint32_t runqtail;  /* (a) written by the owner */
-	uint32_t room;      /* (c) of the ring: RUNQ_SIZE; 0: there is the global queue only */
-	uint32_t gfree_n;   /* (o) */
-	uint32_t poll_from; /* (o) the schedtick from which on it may poll between two turns */
-	uint64_t rand;      /* (o) */
-	uint64_t looked;    /* (o) cpu_ticks when it last read the clock for its timers */
+	/* fields that the owner writes at every step of the scheduler */
+	struct m *m;            /* (o) */
+	struct g *runnext;      /* (a) runs next; inherits the time slice; thieves may take it */
+	uint32_t schedtick;     /* (a) slices begun */
+	uint32_t inherited;     /* (o) how often runnext has run in this slice: PICK-1 */
+	uint32_t attention;     /* (a) ATTENTION_* */
+	bool shared;            /* (a) the owner uses locked instructions */
+	bool open;              /* (a) thieves may come; set only after `shared` */
+	bool in_order;          /* (c) no runnext, FIFO order: GMP_SCHED_LOCAL, _GLOBAL */
+	bool wake_deferred;     /* (o) no M was woken for Gs that timers made ready: ready.h */
+	uint32_t runqtail;      /* (a) written by the owner */
+	uint32_t room;          /* (c) of the ring: RUNQ_SIZE; 0: only the global queue is used */
+	uint32_t gfree_n;       /* (o) */
+	uint32_t poll_from;     /* (o) the schedtick from which on poll_if_due may poll */
+	uint64_t rand;          /* (o) */
+	uint64_t clock_read_at; /* (o) cpu_ticks when it last read the clock for its timers */
 
-	uint64_t runqhead aligned_to(CACHE_LINE); /* (a) written by whoever takes; see runq.h */
+	uint64_t runqhead aligned_to(CACHE_LINE); /* (a) owner and thieves; see runq.h */
 	uint64_t yieldhead;                       /* (a) likewise */
 	uint32_t yieldtail;                       /* (a) written by the owner */
 	struct g *runq[RUNQ_SIZE];                /* (a) */
 
 	struct timers timers aligned_to(CACHE_LINE);
 
-	struct g *yielded[YIELDED]; /* (a) a second ring: on their way to the global queue */
+	struct g *yielded[YIELD_RING]; /* (a) a second ring: Gs on their way to the global queue */
 
 	struct stackcache stacks aligned_to(CACHE_LINE); /* (o) */
-	struct g *gfree[GFREE_CACHE];                    /* (o) descriptors, last in first out */
-	uint64_t id_next, id_end;                        /* (o) numbers for new green threads */
-	uint64_t slice_end; /* (o) cpu_ticks; 0: not asked for yet; see sched.c, D1 */
-	struct section sections[SECTION_SITES]; /* (o) by a hash of the call's address: blocking.c */
+	struct g *gfree[GFREE_CACHE];                    /* (o) free g structs, LIFO */
+	uint64_t id_next, id_end;                        /* (o) ids for new Gs */
+	uint64_t slice_end; /* (o) cpu_ticks; 0: the slice has not been timed yet: PICK-1 */
+	struct section sections[SECTION_SITES]; /* (o) by a hash of the call's pc: blocking.c */
 
-	/* source.h, SOURCE-1: Gs that timers made ready, in front of the ring */
+	/* SOURCE-1: Gs that timers made ready, in front of the ring */
 	uint32_t due;       /* (o) how many were put there; 0 once none is left */
 	uint32_t due_end;   /* (o) the place in the ring behind the last of them */
 	uint32_t due_from;  /* (o) count.switches then, the lower half */
@@ -339,82 +409,81 @@ struct p {
 	struct counters count; /* (o) */
 	uint64_t sample_in;    /* (o) Gs that become runnable until one is measured */
 	int id;                /* (c) */
-	uint32_t status;       /* (a) enum p_status; under (l), except P_BLOCKED */
-	int tid;               /* (a) the kernel's number of its M; 0: in a hand-off */
+	uint32_t status;       /* (a) see above; under (l), except for P_BLOCKED */
+	int tid;               /* (a) the kernel's thread id of its M; 0: in a hand-off */
 	struct p *link;        /* (l) idle list */
 
 	struct latency latency[LATENCY_CAUSES]; /* (o) */
 	struct watched_run watched;
-	uint64_t pauses; /* (o) odd: its M works for GMP_DEBUG=check; see run_pause */
-	struct seen *
-		seen; /* (o) of each P: steal_work; too large for the stack of a thread of the program */
+	uint64_t pauses;      /* (o) odd: its M works for GMP_DEBUG=check; see run_pause */
+	struct probe *probes; /* (o) of each P, for steal_work; too large for g0 */
 };
 
 /* --- M --- */
 
-/* Called on g0 once the G that parks is off its stack: arms, publishes, unlocks.  It may not touch
- * the G after what it published can be seen. */
+/* Commit step of a park: called on g0 once the G is off its stack; arms, publishes, unlocks.  It
+ * must not touch the G after another thread can see what it published. */
 typedef void (*commit_fn)(void *arg);
 
 struct m {
-	struct g *curg;      /* (o) the green thread on it; NULL on g0 */
+	struct g *curg;      /* (o) the G that runs on it; NULL on g0 */
 	struct p *p;         /* (o) */
-	void *g0;            /* (c) where the scheduler's stack begins */
-	commit_fn commit;    /* (o) from a parking G to g0 */
+	void *g0;            /* (c) the base of the scheduler's stack */
+	commit_fn commit;    /* (o) passed from a parking G to g0 */
 	void *commit_arg;    /* (o) */
 	int64_t deadline;    /* (o) likewise: of the wait */
-	uint32_t patience;   /* (o) cpu_ticks to spin at most before sleeping */
+	uint32_t patience;   /* (o) cpu_ticks to spin at most before it stops */
 	bool spinning;       /* (o) counted in sched.nmspinning */
-	bool in_poller;      /* (l) where it sleeps */
-	uint32_t blocks;     /* (o) gmp_block_enter: how deep; 0: not in blocking code */
+	bool in_poller;      /* (l) it sleeps in the poller, or is about to; false: on its futex */
+	uint32_t blocks;     /* (o) depth of gmp_block_enter; 0: not in blocking code */
 	bool bound;          /* (o) (l) written under the lock: it runs lockedg only */
-	struct g *first;     /* (c) what it begins with, where no thief can take it; or NULL */
-	struct g *lockedg;   /* (o) NULL while bound: it ended, and the thread is to end */
-	uint32_t locks;      /* (o) gmp_lock_thread: how often its green thread has called it */
-	uint32_t wake;       /* (a) 1: get up; a futex */
+	struct g *first;     /* (c) the G that it begins with, invisible to thieves; or NULL */
+	struct g *lockedg;   /* (o) NULL while bound: the G has ended, and the M must end */
+	uint32_t locks;      /* (o) depth of gmp_lock_thread of its G */
+	uint32_t wake;       /* (a) 1: wake up; a futex */
 	struct p *nextp;     /* (l) given by its waker */
 	uint64_t rand;       /* (o) */
-	struct context base; /* (o) how to leave the scheduler: where mstart was called */
-	struct m *link;      /* (l) in sched.midle, handed or overtaken */
+	struct context base; /* (o) the call of mstart: how to leave the scheduler */
+	struct m *link;      /* (l) in sched.midle, handed or lostp */
 	struct m *alllink;   /* (l) */
 	pthread_t thread;    /* (c) */
 	bool ours;           /* (c) the runtime made its thread */
-	bool joinable;       /* (l) that thread is there */
+	bool joinable;       /* (l) that thread exists */
 	bool dead;           /* (l) it runs nothing any more, and ends */
 	int id;              /* (c) */
-	int tid;             /* (c) the kernel's number of its thread */
-	bool alone;          /* (l) it is the thread of one green thread: see mode/thread.c */
-	bool dropped;        /* (o) of that one: its wait is undone, and does not return */
-	void *way_out;       /* (o) of that one: a jmp_buf */
+	int tid;             /* (c) the kernel's thread id */
+	bool alone;          /* (l) it is the OS thread of one G: mode/thread.c */
+	bool killed;         /* (o) of such an M: shutdown kills its G; the wait never returns */
+	void *way_out;       /* (o) of such an M: a jmp_buf */
 	void *altstack;      /* (o) for signal handlers */
 
-	struct p *held;      /* (l) the P that it was given last; NULL: it is asleep, or about to */
-	struct glist pinned; /* (l) ready, and pinned to it: see "pinned" in pin.h */
-	uint32_t npinned;    /* (o) how many green threads are */
-	bool ran_pinned;    /* (o) the last turn was one of those in that list */
+	struct p *held;      /* (l) the P that it was given last; NULL: it is stopping */
+	struct glist pinned; /* (l) runnable Gs that are pinned to it: PIN-2 */
+	uint32_t npinned;    /* (o) how many Gs are pinned to it */
+	bool ran_pinned;     /* (o) the G that it ran last came from that list */
 
 	uint32_t blocked_as;  /* (o) the status that gmp_block_enter left in its P */
 	uint32_t block_site;  /* (o) index in p.sections */
 	uint64_t block_began; /* (o) cpu_ticks; 0: this section is not timed */
 
 	struct cxx_globals *cxx;       /* (c) its thread's; NULL without a C++ runtime */
-	struct cxx_globals cxx_before; /* (c) what the thread came with */
+	struct cxx_globals cxx_before; /* (c) what the thread had before mstart */
 
 	struct san_stack san;
 };
 
-/* --- the one and only scheduler --- */
+/* --- the scheduler: one per process --- */
 
 enum { PROCS_MAX = 1024 };
 
-/* A joinable green thread has ended. */
+/* A joinable G has ended; on g0. */
 typedef void (*exit_fn)(struct g *gp);
-/* On its stack, under no lock: the thread of one green thread is about to jump out of all its calls. */
+/* An OS thread that runs one G is about to jump out of its calls; on its stack, no locks held. */
 typedef void (*kill_fn)(const struct m *m);
-/* A green thread ends, on its stack; it may wait. */
+/* A G ends; on its stack; may wait. */
 typedef void (*end_fn)(struct g *gp);
-/* Nothing can run, no timer is armed, nobody waits for a descriptor.  Reports a deadlock and ends
- * the process, or says after how many ns to ask again (NEVER: no need). */
+/* No G can run, no timer is armed, no waiter waits for an fd.  Reports a deadlock and ends the
+ * process, or returns after how many ns to call it again (NEVER: no need). */
 typedef int64_t (*stall_fn)(void);
 
 /* On sysmon, no locks held. */
@@ -422,20 +491,20 @@ typedef void (*errand_fn)(void);
 /* The same; true: call again in a second. */
 typedef bool (*watch_fn)(void);
 
-/* What a green thread does that leaves its stack; on g0, with the G.  Does not come back. */
+/* The step on g0 of a G that leaves its stack.  Ends in a jump. */
 typedef int (*leave_fn)(void *gp);
 
-/* One who looks at a green thread that has just left its stack, to wait or for good; on g0, no locks
- * held. */
-typedef void (*look_fn)(struct g *gp);
+/* Observes a G that has just left its stack, to wait or to end; on g0, no locks held. */
+typedef void (*observe_fn)(struct g *gp);
 
 enum runstate { RUN_NONE, RUN_STARTING, RUN_ON, RUN_STOPPING };
 
+/* Lanes of the global queue: Gs that have run, and new ones (runq.h, RUNQ-5). */
 enum lane { LANE_RUN, LANE_NEW, LANES };
 
 /*
- * The compact form of a green thread that has not run: all that its g struct holds by then. An entry of
- * LANE_NEW is such a record, or, with fn NULL, the G that arg points to.
+ * Compact form of a G that has not run: all that its g struct holds by then.  An entry of LANE_NEW
+ * is such a record or, with fn NULL, the G that arg points to.
  */
 struct unstarted {
 	gmp_fn fn;
@@ -444,8 +513,8 @@ struct unstarted {
 	uintptr_t made_at;
 };
 
-/* An array that grows in reserved address space: no allocation, no links. The entries of LANE_RUN are
- * struct g *, those of LANE_NEW struct unstarted. */
+/* A ring that grows in reserved address space: no allocation, no links.  The entries of LANE_RUN
+ * are struct g *, those of LANE_NEW struct unstarted. */
 struct gqueue {
 	void *slot;            /* (c) */
 	uint32_t size;         /* (c) of an entry, in bytes */
@@ -453,84 +522,87 @@ struct gqueue {
 };
 
 struct sched {
-	/* outlive a run: others look at these, and count in `external`, at any time */
+	/* These outlive a run: external threads read them, and count in `external`, at any time. */
 	uint32_t state;      /* (a) enum runstate */
-	uint32_t external;    /* (a) external threads inside a call that uses the runtime */
-	int64_t virtual_now; /* (a) the time, where it is virtual (mode/vtime.c); 0: it is not */
+	uint32_t external;   /* (a) external threads inside a call that uses the runtime */
+	int64_t virtual_now; /* (a) the virtual time (mode/vtime.c); 0: time is real */
 	uint32_t chaos;      /* (a) DEBUG_chaos in this run */
-	/* cleared for each run, from here on */
-	uint32_t run;            /* (c) number of the run: tells a timer of an earlier one */
+	/* From here on cleared for each run. */
+	uint32_t run;             /* (c) number of the run: identifies a timer of an earlier run */
 	uint64_t external_spawns; /* (a) */
-	struct options options;  /* (c) */
-	uint64_t fpwords;        /* (c) control words that green threads begin with */
-	unsigned stack_class;    /* (c) the default one */
-	bool library;            /* (c) begun by gmp_start: nobody reports a deadlock */
-	bool threads;            /* (c) GMP_SCHED_THREAD */
-	uint64_t thread_exits;   /* (a) ends of green threads on threads of their own */
-	int slack;               /* (c) timer slack of the thread that began the run, in ns */
-	int64_t start_now;       /* (c) clock and cpu_ticks at the start: the scale of the latter */
-	uint64_t start_ticks;    /* (c) */
-	exit_fn joinable_exit;   /* (c) spawn.c's: a joinable green thread has ended; on g0 */
-	kill_fn thread_killed;  /* (c) io/cleanup.c's */
-	end_fn locals_end;       /* (c) fls.c's: for one that has locals */
-	end_fn timer_run_end;    /* (c) sleep.c's: for a timer's; also when it is dropped */
-	stall_fn stalled;        /* (c) floor 5's: nothing can run; on g0 */
-	errand_fn on_errand;     /* (c) debug/dump_signal.c's: sysmon found `errand` set */
-	watch_fn long_waits;     /* (c) debug/cycle.c's: see sysmon.c */
-	look_fn on_leave, on_exit; /* (c) debug/check.c's; NULL: nobody looks */
-	look_fn on_arrive;         /* (c) the same, for one with RESUME_OBSERVED */
+	struct options options;   /* (c) */
+	uint64_t fpwords;         /* (c) floating-point control words that Gs begin with */
+	unsigned stack_class;     /* (c) the default one */
+	bool library;             /* (c) begun by gmp_start: no deadlock is reported */
+	bool threads;             /* (c) GMP_SCHED_THREAD */
+	uint64_t thread_exits;    /* (a) ends of Gs that ran as OS threads */
+	int slack;                /* (c) timer slack of the thread that began the run, in ns */
+	int64_t start_now;        /* (c) clock and cpu_ticks at the start, to convert the latter */
+	uint64_t start_ticks;     /* (c) */
 
-	int procs aligned_to(CACHE_LINE); /* (a) what gmp_procs says */
-	int npidle;                       /* (a) Ps that no M holds */
-	int nmspinning;                   /* (a) Ms that look for work and have none */
+	/* Calls into higher floors.  Each pointer has one value, set once in run.c. */
+	exit_fn joinable_exit; /* (c) spawn.c:green_exited */
+	kill_fn thread_killed; /* (c) io/cleanup.c:leftovers_killed */
+	end_fn locals_end;     /* (c) fls.c:local_end, with OWES_LOCALS */
+	end_fn timer_run_end;  /* (c) time/sleep.c:timer_run_ended, with OWES_TIMER_RUN */
+	stall_fn stalled;      /* (c) debug/report.c:report_stall; on g0 */
+	errand_fn on_errand;   /* (c) debug/dump_signal.c:dump_signal_errand: `errand` was set */
+	watch_fn long_waits;   /* (c) debug/cycle.c:cycles_watch: see sysmon.c */
+	observe_fn on_leave;   /* (c) debug/check.c:on_leave; NULL: GMP_DEBUG=check is off */
+	observe_fn on_exit;    /* (c) debug/check.c:on_exit_of; likewise */
+	observe_fn on_arrive;  /* (c) debug/check.c:on_arrive, with RESUME_OBSERVED */
+
+	int procs aligned_to(CACHE_LINE); /* (a) what gmp_procs returns */
+	int npidle;                       /* (a) Ps without an M */
+	int nmspinning;                   /* (a) spinning Ms, and Ms that are woken to spin */
 	bool asymmetric;                  /* (c) os_membarrier works: submitters need no fence */
 	int cpus;                         /* (c) */
-	leave_fn park, yield, exit;       /* (c) what a wait, a yield, an end do on g0: park_init */
+	/* (c) set by park_init: park_g0, yield_g0, sched_exit_g0, or the *_observed_g0 variants */
+	leave_fn park, yield, exit;
 
 	struct lock lock aligned_to(CACHE_LINE);
 	struct gqueue gq[LANES]; /* (l) the global run queue: see runq.h */
-	uint32_t gqn;            /* (a) how many are in both, for a look without the lock */
-	uint32_t gqturn;         /* (l) */
+	uint32_t gqn;            /* (a) Gs in both lanes, for unlocked reads */
+	uint32_t gq_takes;       /* (l) counts takes while both lanes hold Gs: RUNQ-5 */
 	struct p *pidle;         /* (l) */
-	struct m *handed;        /* (l) (a) given a P by sched_hand_off, and not running yet */
-	struct m *overtaken;     /* (l) likewise, but another M has taken that P */
-	struct m *midle;         /* (l) asleep on their futex */
-	bool polling;            /* (l) an M is on its way into, in, or out of the poller */
-	struct m *pollm;         /* (l) (a) the one asleep in the poller, if any */
+	struct m *handed;        /* (l) (a) Ms with a P from sched_hand_off, not running yet */
+	struct m *lostp;         /* (l) likewise, but another M has taken that P */
+	struct m *midle;         /* (l) Ms that sleep on their futex */
+	bool polling;            /* (l) an M is in the poller, or on its way into or out of it */
+	struct m *pollm;         /* (l) (a) the M that sleeps in the poller; NULL: none */
 	int nmidle;              /* (l) */
-	int nm;                  /* (l) (a) Ms alive, and those that are being made */
+	int nm;                  /* (l) (a) Ms alive, and Ms that are being made */
 	int nbound;              /* (l) of these, bound to a G */
 	int nblocked;            /* (l) (a) Gs in blocking code whose P has been taken */
-	uint64_t handoffs;       /* (a) how often that was */
+	uint64_t handoffs;       /* (a) how often a P was taken from blocking code */
 	int nspare;              /* (l) (a) Ps beyond procs, while those are all stuck (sysmon.c) */
-	uint64_t spares;         /* (a) how many there have been */
+	uint64_t spares;         /* (a) how often a P was added that way */
 	int nmlimit;             /* (c) */
 	struct m *allm;          /* (l) */
 	int nstarting;           /* (l) threads being made: not in allm yet */
 	int nextm;               /* (l) */
 
-	int64_t poll_until
-		aligned_to(CACHE_LINE); /* (a) until when pollm sleeps; INT64_MIN: nobody */
-	uint64_t polls, poll_events;    /* (a) */
-	uint64_t lastpoll;              /* (a) cpu_ticks at the end of the last poll */
-	int64_t coarse_now;             /* (a) about now: set whenever somebody reads the clock */
-	uint32_t npollwait;             /* (a) Gs and external threads that wait for a descriptor */
-	bool deaf;                      /* (a) the one in the poller does not hear of descriptors */
+	int64_t poll_until aligned_to(CACHE_LINE); /* (a) end of pollm's sleep; INT64_MIN: awake */
+	uint64_t polls, poll_events;               /* (a) */
+	uint64_t lastpoll;                         /* (a) cpu_ticks at the end of the last poll */
+	int64_t coarse_now; /* (a) about now: written at each reading of the clock */
+	uint32_t npollwait; /* (a) Gs and external threads that wait for an fd */
+	bool deaf;          /* (a) pollm sleeps and ignores fds: netpoll_rest */
 
 	int nallp aligned_to(CACHE_LINE); /* (a) entries of allp ever used */
 	struct p *allp[PROCS_MAX];        /* (a) entries are set once */
-	struct g *main;                   /* (c) whose end is the end; NULL under gmp_start */
+	struct g *main;                   /* (c) its end ends the run; NULL under gmp_start */
 
 	uint64_t admitted;      /* (a) signals that sysmon does not block: bit signo - 1 */
 	int64_t longest_run;    /* (a) sysmon's, ns: see mode/latency.h */
 	int64_t longest_queued; /* (a) sysmon's, ns */
-	uint32_t errand;        /* (a) 1: sysmon is to call on_errand */
-	uint32_t sysmon_asleep; /* (a) 1: the watcher waits here until somebody begins to work */
+	uint32_t errand;        /* (a) 1: sysmon must call on_errand */
+	uint32_t sysmon_asleep; /* (a) 1: sysmon sleeps here until an M has a P: wake_sysmon */
 };
 
-extern struct sched sched __attribute__((visibility("hidden"))); /* no detour by the GOT */
+extern struct sched sched __attribute__((visibility("hidden"))); /* no indirection by the GOT */
 
-/* The time that the program goes by, and with it timers and deadlines. */
+/* The clock of timers and deadlines. */
 static inline int64_t rt_now(void)
 {
 	int64_t now = ld_rlx(&sched.virtual_now);
@@ -538,13 +610,14 @@ static inline int64_t rt_now(void)
 	return likely(!now) ? os_now() : now;
 }
 
-/* The seed repeats the run step by step (mode/vtime.c): nothing may depend on how fast the machine is. */
+/* The seed repeats the run step by step (mode/vtime.h), so nothing may depend on the machine's
+ * speed. */
 static inline bool rt_replays(void)
 {
 	return ld_rlx(&sched.virtual_now) && ld_rlx(&sched.procs) == 1;
 }
 
-/* What pp is to look up for, and rests until it has. */
+/* The attention bits of pp, without the constant one of chaos. */
 static inline uint32_t p_attends(struct p *pp)
 {
 	return ld_rlx(&pp->attention) & ~(uint32_t)ATTENTION_CHAOS;
@@ -557,13 +630,14 @@ static inline struct p *getp(void)
 	return m ? m->p : NULL;
 }
 
-/* The state of a waiter whose wait returns that. */
+/* The state word of a waiter whose wait returns `result`. */
 #define CLAIMED_WITH(result) (WAITER_CLAIMED | (uint32_t) - (result) << WAITER_RESULT_SHIFT)
 
 /*
- * Win the right to wake w, and say what its wait returns (0 or a negative errno).  False: somebody
- * else has won.  Exactly one claim of a wait succeeds; the winner, and only it, then readies w.
- * An external waiter does not go on before its WAITER_DONE, so its sudog stays until it is made ready.
+ * Claim: win the right to wake w, with the result that its wait returns (0 or a negative errno).
+ * Returns false if another thread has won.  Exactly one claim of a wait succeeds; only the winner
+ * then readies w.  An external waiter returns only after WAITER_DONE, so its sudog lives until
+ * ready().
  */
 static inline bool waiter_claim(struct waiter *w, int result)
 {
@@ -576,14 +650,14 @@ static inline bool waiter_claim(struct waiter *w, int result)
 			return true;
 		if (old != WAITER_BUSY)
 			return false;
-		cpu_relax(); /* a keeper looks at its stack: microseconds */
+		cpu_relax(); /* another thread inspects its stack: microseconds */
 	}
 }
 
 /*
- * Keep a parked one where it is, for microseconds, to look at it and its stack (WAITER_BUSY): who wants to
- * wake it spins.  Returns the state that it found; only if that is WAITER_ARMED the caller holds it, and
- * has to release it.
+ * Hold w (WAITER_BUSY) for microseconds, to inspect it and its stack; claimers spin meanwhile.
+ * Returns the state that it found.  Only if that is WAITER_ARMED the caller holds w, and must
+ * release or claim it.
  */
 static inline uint32_t waiter_hold(struct waiter *w)
 {
@@ -603,10 +677,10 @@ static inline int waiter_result(uint32_t state)
 	return -(int)(state >> WAITER_RESULT_SHIFT);
 }
 
-/* The M of a green thread that is a thread of its own (mode/thread.c), if the caller is one. */
+/* The M of the calling OS thread, if that runs one G (mode/thread.c); otherwise NULL. */
 struct m *thread_m(void);
 
-/* The calling green thread. */
+/* The calling G; NULL for an external thread and in blocking code. */
 static inline struct g *self_green(void)
 {
 	struct m *m = getm();
@@ -616,7 +690,7 @@ static inline struct g *self_green(void)
 	return m ? m->curg : NULL;
 }
 
-/* The same, also in blocking code: there calls behave as on an external thread, but who it is stays. */
+/* The calling G, also in blocking code, where calls otherwise behave as on an external thread. */
 static inline struct g *own_green(void)
 {
 	struct m *m = getm();
@@ -627,9 +701,9 @@ static inline struct g *own_green(void)
 }
 
 /*
- * Around what the runtime does on the calling M for GMP_DEBUG=check: to look up source positions takes libdw many
- * milliseconds and a thread. The time before, in and after it are different runs to mode/longrun.c. Returns what
- * run_resume takes: NULL without a P, or in another pause.
+ * Begin a pause: work of the runtime for GMP_DEBUG=check on the calling M.  A lookup of source
+ * positions takes libdw many milliseconds and a thread, so mode/longrun.c must not count it as the
+ * G's run. Returns the argument of run_resume: NULL without a P, or inside another pause.
  */
 static inline struct p *run_pause(void)
 {
@@ -652,8 +726,8 @@ static inline void run_resume(struct p *pp)
 }
 
 /*
- * Around what an external thread does outside rt_enter, but must not be cancelled in. Nothing for green threads:
- * Ms are not cancelled at all.
+ * Defer pthread_cancel of an external thread, outside rt_enter, until cancel_release.  No effect on
+ * an M: Ms are not cancelled.
  */
 static inline void cancel_hold(void)
 {
@@ -668,17 +742,17 @@ static inline void cancel_release(void)
 }
 
 /*
- * Around a call of an external thread that uses what the runtime owns: false when none runs.  The
- * runtime's end waits for those inside, so pthread_cancel must not end the thread there.  Nothing for
- * green threads.
+ * Begin a call of an external thread that uses the runtime's memory.  Returns false if no run is
+ * on. The end of a run waits for external threads inside, so pthread_cancel is deferred until
+ * rt_leave.  No effect for Gs.
  */
 static inline bool rt_enter(void)
 {
 	if (likely(getm() != NULL) || thread_m())
 		return true;
 	gmp__cancel_hold();
-	add_seq(&sched.external, 1);         /* ORD(external): counted before the look at the state */
-	if (ld_seq(&sched.state) == RUN_ON) /* ORD(run): and what it is made of is there */
+	add_seq(&sched.external, 1);        /* ORD(external): counted before the state is read */
+	if (ld_seq(&sched.state) == RUN_ON) /* ORD(run): the runtime's memory is there */
 		return true;
 	sub_seq(&sched.external, 1); /* ORD(external) */
 	gmp__cancel_release();
@@ -704,7 +778,7 @@ static inline void glist_push(struct glist *l, struct g *gp)
 	l->n++;
 }
 
-/* Add one that the caller has claimed and taken out of its queue. */
+/* Append the waiter of sg, which the caller has claimed and dequeued. */
 static inline void glist_claimed(struct glist *l, struct sudog *sg)
 {
 	if (likely(sg->w->gp != NULL)) {
@@ -728,8 +802,8 @@ static inline struct g *glist_pop(struct glist *l)
 	return gp;
 }
 
-/* Their stacks lie far apart, so each is a page that the CPU has to look up first.  All at once, with no
- * locked instruction between, these look-ups go on side by side. */
+/* Prefetch the stack tops of a list.  The stacks are far apart, so each costs a page-table walk;
+ * without a locked instruction in between the walks overlap. */
 static inline void glist_prefetch(const struct glist *l)
 {
 	for (struct g *gp = l->head; gp; gp = gp->schedlink) {
@@ -749,8 +823,7 @@ static inline void g_set_status(struct g *gp, enum gstatus to)
 #ifdef GMP_DEBUG_CHECKS
 	gmp__check_edge(gp, to);
 #endif
-	st_rel(&gp->status,
-	       (uint8_t)to); /* ORD(g.status): what it is comes before what it is called */
+	st_rel(&gp->status, (uint8_t)to); /* ORD(g.status): the fields before the status */
 }
 
 #endif

@@ -115,7 +115,7 @@ static void look_for_canary(const struct g *gp, const struct trace *t)
 	const gmp_canary *c = check.canaries[g_index(gp)];
 	struct line l;
 
-	if (!c || gp->pins || gp->turn & RESUME_BOUND ||
+	if (!c || gp->pins || gp->resume & RESUME_BOUND ||
 	    !finding_wanted(&check.canaries_held, finding_wait(t, c->what)))
 		return;
 	begin_finding(&l, "gmp: check: ", gp, t);
@@ -171,7 +171,7 @@ static void on_leave(struct g *gp)
 	bool locals = tlswatch_leave(getm(), gp), keys = keywatch_leave(getm(), gp);
 
 	if (locals || keys)
-		gp->turn |= RESUME_OBSERVED;
+		gp->resume |= RESUME_OBSERVED;
 	run_resume(paused);
 }
 

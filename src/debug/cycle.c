@@ -223,7 +223,7 @@ static bool names_one(const struct g *gp)
 /* gp is held. */
 static struct g *awaited_for_good(const struct g *gp)
 {
-	return gp->turn & RESUME_TIMED ? NULL : view_awaited(gp);
+	return gp->resume & RESUME_TIMED ? NULL : view_awaited(gp);
 }
 
 /* A G that was made after the search had counted them has no note: the next search sees it. */

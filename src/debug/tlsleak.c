@@ -85,11 +85,11 @@ static void *look_at_self(void *unused)
 
 void astray_leave(struct g *gp)
 {
-	bool stays = gp->pins || gp->turn & RESUME_BOUND;
+	bool stays = gp->pins || gp->resume & RESUME_BOUND;
 
 	astray.left[g_index(gp)] = stays ? 0 : (uintptr_t)pthread_self();
 	if (!stays)
-		gp->turn |= RESUME_OBSERVED;
+		gp->resume |= RESUME_OBSERVED;
 }
 
 static bool is_of(const struct tls_module *m, ptrdiff_t at)

@@ -12,13 +12,13 @@
 enum { CASES_MOST = 6 }; /* of a select that are shown */
 
 static const char *const reasons[] = {
-#define WAITREASON(name, text, external) [name] = text,
+#define WAITREASON(name, text) [name] = text,
 #include "waitreason.def"
 #undef WAITREASON
 };
 
 static const char *const states[] = {
-#define GSTATUS(name, text, edges, owner) [name] = text,
+#define GSTATUS(name, text, edges) [name] = text,
 #include "gstatus.def"
 #undef GSTATUS
 };

@@ -33,13 +33,13 @@ void latency_stamp(struct g *gp, enum latency_cause cause, bool sampled)
 		ticks = ticks_of((int64_t)ld_rlx(&gp->ready_at), ticks);
 	st_rlx(&gp->ready_at, ticks);
 	gp->measured = (uint8_t)(cause | (sampled ? LATENCY_SAMPLED : 0));
-	gp->turn |= RESUME_MEASURED;
+	gp->resume |= RESUME_MEASURED;
 }
 
 noinline void latency_sample(struct p *pp, struct g *gp, enum latency_cause cause)
 {
 	pp->sample_in = next_sample(cpu_ticks());
-	if (!(gp->turn & RESUME_MEASURED)) /* else a late timer's, which is converted already */
+	if (!(gp->resume & RESUME_MEASURED)) /* else a late timer's, which is converted already */
 		latency_stamp(gp, cause, true);
 }
 
@@ -64,7 +64,7 @@ noinline void latency_record(struct p *pp, struct g *gp)
 	struct latency *l = &pp->latency[gp->measured & LATENCY_CAUSE_MASK];
 	unsigned weight = gp->measured & LATENCY_SAMPLED ? LATENCY_EVERY : 1;
 
-	gp->turn &= (uint8_t)~RESUME_MEASURED;
+	gp->resume &= (uint8_t)~RESUME_MEASURED;
 	bump(&l->samples, 1);
 	bump(&l->in[latency_bucket(ticks)], weight);
 	if (ticks > l->max)

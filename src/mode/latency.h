@@ -67,7 +67,7 @@ static inline void latency_stamp_now(struct g *gp, enum latency_cause cause, uin
 {
 	st_rlx(&gp->ready_at, ticks);
 	gp->measured = (uint8_t)cause;
-	gp->turn |= RESUME_MEASURED;
+	gp->resume |= RESUME_MEASURED;
 }
 
 /* What made gp runnable, if it was neither a timer nor a yield. */

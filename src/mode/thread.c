@@ -187,10 +187,10 @@ int thread_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result)
 		mine = w;
 		cpu_relax();
 	}
-	m->dropped = result && run_ends(); /* one look: unwait goes by the same */
+	m->killed = result && run_ends(); /* one look: unwait goes by the same */
 	if (result && unwait)
 		unwait(w);
-	if (m->dropped)
+	if (m->killed)
 		leave(m, DROPPED);
 	return result == -ETIMEDOUT && is_cut(gp) ? -ECANCELED : result;
 }
@@ -199,7 +199,7 @@ bool thread_killed(void)
 {
 	struct m *m = thread_m();
 
-	return m && m->dropped;
+	return m && m->killed;
 }
 
 /* O1: NULL if gp does not wait; else release. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Check of waits that have lasted: ends the waits of descriptors that were closed by a plain close().
+ * Check of waits that have lasted: ends waits of fds that were closed by a plain close().
  *
- * The kernel drops the registration of such a descriptor without an event, so its waiters would wait
- * indefinitely.  If gmp opens or adopts the number again, they are woken then (netpoll_open, netpoll_renew).
- * For the rest sysmon calls netpoll_check, which compares the registration with the number's file.
+ * The kernel drops the registration of such an fd without an event, so its waiters would wait
+ * indefinitely.  If gmp opens or adopts the number again, they are woken then (netpoll_open,
+ * netpoll_renew).  For the rest sysmon calls netpoll_check, which compares the registration with
+ * the number's file.
  *
  *   sysmon                                          a waiter
  *    1 unlocked read: has a side a waiter?           1 lock pd, check seq, enqueue
@@ -17,12 +18,13 @@
  *    5 unlock pd, make them runnable
  *
  * Invariants
- *  PCHECK-1  Steps 2 to 5 hold pd->lock: the waiters that are woken are those of the registration that was
- *            checked.  Adopting the number, gmp_close and gmp_fd_release take the lock before they change it.
+ *  PCHECK-1  Steps 2 to 5 hold pd->lock: the waiters that are woken are those of the registration
+ *            that was checked.  Adopting the number, gmp_close and gmp_fd_release take the lock
+ *            before they change it.
  *  PCHECK-2  The record stays open: gmp_fd_wait finds a file that is opened later under the number.
  *  PCHECK-3  A waiter that step 1 overlooks is found by the next call: the caller comes again.
  *
- * Cost: a system call of about 0.3 us for each descriptor with a wait older than CHECK_YOUNG_NS.
+ * Cost: a system call of about 0.3 us for each fd with a wait older than CHECK_YOUNG_NS.
  */
 #include "netpoll.h"
 #include "netpoll/fire.h"
@@ -41,7 +43,7 @@ static bool is_old(const struct pollside *s, int64_t now)
 	return s->head && (!gp || now - ld_rlx(&gp->since) >= CHECK_YOUNG_NS);
 }
 
-/* Under pd->lock.  The record has a registration that should be the number's file's. */
+/* Under pd->lock.  Has the record a registration that must belong to the number's file? */
 static bool is_in_poller(struct polldesc *pd)
 {
 	return pd->polled ||
@@ -51,7 +53,7 @@ static bool is_in_poller(struct polldesc *pd)
 static void check_record(struct polldesc *pd, int64_t now, struct glist *out)
 {
 	lock(&pd->lock, LR_POLLDESC);
-	if (pd->polled) /* what its waiters wait for was closed before: MULTI-5 */
+	if (pd->polled) /* waiters of sides wait for a file that was closed before: MULTI-5 */
 		netpoll_wake_all(pd, -ECANCELED, out);
 	if (is_in_poller(pd) &&
 	    (pd->multi || is_old(&pd->side[SIDE_READ], now) ||
@@ -71,7 +73,7 @@ uint32_t netpoll_check(uint32_t from, unsigned most, int64_t now, struct glist *
 		struct polldesc *pd = netpoll_find((int)i);
 
 		if (!pd) {
-			i |= POLL_CHUNK - 1; /* none of its chunk */
+			i |= POLL_CHUNK - 1; /* skip its chunk */
 			continue;
 		}
 		if (!has_waiter(pd))

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Fires entries of gmp_poll; see netpoll/fire.h. */
 #include "netpoll/fire.h"
 
 #include <poll.h>
@@ -10,7 +11,8 @@ enum {
 	ASKS_WRITE = POLLOUT | POLLWRNORM | POLLWRBAND,
 };
 
-static void fire(struct multi *m, int result, struct glist *out)
+/* MULTI-2. */
+static void multi_fire_entry(struct multi *m, int result, struct glist *out)
 {
 	lock(&m->lock, LR_MULTI);
 	if (!m->fired) {
@@ -25,7 +27,7 @@ static void fire(struct multi *m, int result, struct glist *out)
 void multi_fire(struct polldesc *pd, int result, struct glist *out)
 {
 	for (struct multi_entry *e = pd->entries; e; e = e->next)
-		fire(e->of, result, out);
+		multi_fire_entry(e->of, result, out);
 }
 
 void multi_event(struct polldesc *pd, unsigned events, struct glist *out)
@@ -34,7 +36,7 @@ void multi_event(struct polldesc *pd, unsigned events, struct glist *out)
 		if (pd->polled || events & POLL_HUNG ||
 		    (events & POLL_READ && e->events & ASKS_READ) ||
 		    (events & POLL_WRITE && e->events & ASKS_WRITE))
-			fire(e->of, 0, out);
+			multi_fire_entry(e->of, 0, out);
 	}
 }
 
@@ -43,7 +45,7 @@ void multi_forgotten(struct polldesc *pd, bool closed, struct glist *out)
 	lock(&pd->lock, LR_POLLDESC);
 	for (struct multi_entry *e = pd->entries; e; e = e->next) {
 		e->closed = closed;
-		fire(e->of, 0, out);
+		multi_fire_entry(e->of, 0, out);
 	}
 	unlock(&pd->lock, LR_POLLDESC);
 }

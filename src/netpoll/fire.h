@@ -12,17 +12,17 @@
 /* One call of gmp_poll; on its stack.  Lock order: a record's lock, then this one. */
 struct multi {
 	struct lock lock;
-	bool fired; /* under lock: a descriptor may be ready; never cleared while an entry is linked */
-	int result;       /* under lock: 0, or -ESRCH, valid with fired */
+	bool fired; /* under lock: an fd may be ready; never cleared while an entry is linked */
+	int result; /* under lock: 0, or -ESRCH, valid with fired */
 	struct sudog *sg; /* (c) of the caller; in no queue */
 };
 
-/* One descriptor of the call; linked in its record, under pd->lock. */
+/* One fd of the call; linked in its record, under pd->lock. */
 struct multi_entry {
 	struct multi_entry *next, *prev;
 	struct multi *of;
 	struct polldesc *pd; /* NULL: not linked */
-	uint32_t seen[2];    /* events of the sides before the kernel was asked (N2) */
+	uint32_t seen[2];    /* events of the sides before the poll(2) (NETPOLL-2) */
 	short events;        /* poll(2)'s */
 	bool closed;         /* written under pd->lock: gmp_close has closed the number; stays */
 };
@@ -31,7 +31,7 @@ struct multi_entry {
 void multi_fire(struct polldesc *pd, int result, struct glist *out);
 /* Fire the entries that wait for one of the sides (a mask of enum poll_events). */
 void multi_event(struct polldesc *pd, unsigned events, struct glist *out);
-/* The record is free, or known no more: entries that were linked meanwhile ask again, or find it closed. */
+/* The record is free: entries that were linked meanwhile poll again, or find the number closed. */
 void multi_forgotten(struct polldesc *pd, bool closed, struct glist *out);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits of gmp_poll: one waiter, linked with the records of several descriptors.
+ * Waits of gmp_poll: one waiter, linked with the records of several fds.
  *
- * A descriptor that gmp knows has its registration, edge-triggered for both directions.  Any other gets one for
- * polls (pd->polled): one-shot, for the events that the linked entries ask for.  It stays in epoll until the
- * descriptor is closed, and costs nothing while no call is armed.
+ * An fd that gmp knows has its registration, edge-triggered for both directions.  Any other gets
+ * one for polls (pd->polled): one-shot, for the events that the linked entries ask for.  It stays
+ * in epoll until the fd is closed, and costs nothing while no call is armed.
  *
  *   the call (io/poll.c)                             an event, an adoption, a close
  *    1 multi_look: seen = events of the sides         1 lock pd
- *    2 poll(2) without waiting: ready? return         2 events + 1 (N1)
- *    3 for each descriptor, multi_link:               3 for each entry that asks for it:
+ *    2 poll(2) without waiting: ready? return         2 events + 1 (NETPOLL-1)
+ *    3 for each fd, multi_link:                       3 for each entry that asks for it:
  *       lock pd                                          lock multi; fired = true; claim the waiter
  *       registered and known: events == seen?            (only the first does); unlock multi
  *         no: MULTI_AGAIN                             4 unlock pd; make the claimed runnable
@@ -22,20 +22,23 @@
  * Verified by model/multi.pml.
  *
  * Invariants
- *   MULTI-1  No lost wakeup.  Of a known descriptor, an event after 1 changes the count, so that 3 sees it, or finds
- *            the entry linked.  Of another one, arming reports what is ready by then.
- *   MULTI-2  `fired` changes from false to true once, under multi.lock, before the claim.  A claim before step 5 fails,
- *            since the waiter is not armed, and step 4 sees `fired`.
- *   MULTI-3  The call returns only after step 6: it took pd->lock of each entry after it was claimed, so no waker
- *            still uses multi or an entry.
- *   MULTI-4  An entry takes no turn (N3) and is in no queue of a side: the order of readers and writers is
- *            theirs alone.  All entries are fired, as readiness is not used up by a poll.
- *   MULTI-5  pd->polled is set if and only if the registration that pd->seq names is one-shot.  Then no side's
- *            waiter may park on it: netpoll_renew makes it an edge-triggered one first.
+ *   MULTI-1  No lost wakeup.  Of a known fd, an event after 1 changes the count, so that 3 sees it,
+ *            or finds the entry linked.  Of another one, arming reports what is ready by then.
+ *   MULTI-2  `fired` changes from false to true once, under multi.lock, before the claim.  A claim
+ *            before step 5 fails, since the waiter is not armed, and step 4 sees `fired`.
+ *   MULTI-3  The call returns only after step 6: it took pd->lock of each entry after it was
+ *            claimed, so no waker still uses multi or an entry.
+ *   MULTI-4  An entry takes no token (NETPOLL-3) and is in no queue of a side: the order of readers
+ *            and writers is theirs alone.  All entries are fired, as readiness is not used up by a
+ *            poll.
+ *   MULTI-5  pd->polled is set if and only if the registration that pd->seq names is one-shot.
+ *            Then no side's waiter may park on it: netpoll_renew makes it an edge-triggered one
+ *            first.
  *
- * Rejected: an epoll instance per call (n registrations to make and to take away each time, 1 us each); a thread in
- * poll(2) as blocking code (one per call, which cannot be cancelled); edge-triggered registrations for polled
- * descriptors (events for a descriptor that nothing waits for, while its library works by itself).
+ * Rejected: an epoll instance per call (n registrations to make and to take away each time, 1 us
+ * each); a thread in poll(2) as blocking code (one per call, which cannot be cancelled);
+ * edge-triggered registrations for polled fds (events for an fd without a waiter, while its library
+ * works by itself).
  */
 #include "netpoll/multi.h"
 
@@ -89,7 +92,7 @@ static bool has_changed(const struct multi_entry *e, const struct polldesc *pd)
 	       pd->side[SIDE_WRITE].events != e->seen[SIDE_WRITE];
 }
 
-/* What all entries of the record, and this one, ask for. */
+/* The events that all entries of the record, and this one, ask for. */
 static short all_events(const struct polldesc *pd, const struct multi_entry *e)
 {
 	int events = e->events;
@@ -99,19 +102,21 @@ static short all_events(const struct polldesc *pd, const struct multi_entry *e)
 	return (short)events;
 }
 
-/* True: the record's file is open by gmp or adopted, can be polled, and was still the number's at the last check. */
+/* Is the record's file opened or adopted, pollable, and was it still the number's at the last
+ * check? */
 static bool is_known(struct polldesc *pd)
 {
 	return ld_rlx(&pd->use) & PD_OPEN && !ld_rlx(&pd->file) && !pd->polled;
 }
 
-/* What cannot be polled, and is asked for nothing that poll(2) always reports of it: only a close ends the wait. */
+/* A file that cannot be polled, of which no event is asked for that poll(2) always reports: only a
+ * close ends the wait. */
 static bool is_never_ready(const struct multi_entry *e, int err)
 {
 	return err == -EPERM && !(e->events & (POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM));
 }
 
-/* The number was closed or opened since the kernel was asked. */
+/* Race: the number was closed or opened since the poll(2). */
 static bool is_race(int err)
 {
 	return err == -EBADF || err == -EPERM || err == -ENOENT || err == -EEXIST;
@@ -122,7 +127,7 @@ static int link_in_record(struct multi_entry *e, struct polldesc *pd, struct gli
 	int err = -EEXIST;
 
 	if (ld_rlx(&pd->use) & PD_CLOSING) {
-		link_locked(e, pd); /* multi_forgotten comes */
+		link_locked(e, pd); /* multi_forgotten fires it */
 		return MULTI_LINKED;
 	}
 	if (is_known(pd) && netpoll_ask(pd) == -EEXIST) {

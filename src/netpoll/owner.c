@@ -1,40 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads of a descriptor number: refuses a release or close that is not meant for the present file.
+ * Threads of an fd number: refuses a release or close that is not meant for the present file.
  *
- * A library closes the descriptor of connection A.  The number goes to connection B, which gmp opens, or which a
- * thread adopts.  Then a thread of A cleans up with gmp_fd_release or gmp_close of the number that it knows.
- * Without a memory of A's threads this would end B's waits, and B's connection would be unknown to gmp.
+ * A library closes the fd of connection A.  The number goes to connection B, which gmp opens, or
+ * which a thread adopts.  Then a thread of A cleans up with gmp_fd_release or gmp_close of the
+ * number that it knows.  Without a memory of A's threads this would end B's waits, and B's
+ * connection would be unknown to gmp.
  *
- * An era is the time of one connection under the number.  It begins when gmp opens or adopts the number, and when
- * gmp_fd_wait of another thread than the adopter finds a new file there.  Threads of an era are its adopter, the
- * green thread that parked last on each side, and each thread whose call ended with -ECANCELED because the
- * registration was gone.
+ * An era is the time of one connection under the number.  It begins when gmp opens or adopts the
+ * number, and when gmp_fd_wait of another thread than the adopter finds a new file there.  Threads
+ * of an era are its adopter, the green thread that parked last on each side, and each thread whose
+ * call ended with -ECANCELED because the registration was gone.
  *
  * Invariants, all under pd->lock
- *   OWNER-1  pd->owner is the adopter of the era; id 0 if gmp opened the file.  It stays after a gmp_close or
- *            gmp_fd_release by another thread, until the next era begins.
- *   OWNER-2  pd->former holds each thread of an earlier era that is alive and has neither opened or adopted the
- *            number nor begun a call on it since.  PD_LOST is set if there is such a thread; it may be set
- *            although there is none.
- *   OWNER-3  A release or close by a thread of pd->former is refused while a thread waits on the record, or while
- *            the adopter, or a green thread that has parked on it in this era, is alive.  If there is none, the
- *            connection was handed to the caller, and no wait can be ended.
- *   OWNER-4  A registration is never replaced by that of another thread without room to remember the threads of
- *            the era: the adoption, the opening or the wait fails with -ENOMEM.
- *   OWNER-5  Entries of threads that have ended are reused, so the table is no larger than four times the number of
- *            threads alive that have lost this number.
+ *   OWNER-1  pd->owner is the adopter of the era; id 0 if gmp opened the file.  It stays after a
+ *            gmp_close or gmp_fd_release by another thread, until the next era begins.
+ *   OWNER-2  pd->former holds each thread of an earlier era that is alive and has neither opened or
+ *            adopted the number nor begun a call on it since.  PD_LOST is set if there is such a
+ *            thread; it may be set although there is none.
+ *   OWNER-3  A release or close by a thread of pd->former is refused while a thread waits on the
+ *            record, or while the adopter, or a green thread that has parked on it in this era, is
+ *            alive.  If there is none, the connection was handed to the caller, and no wait can be
+ *            ended.
+ *   OWNER-4  A registration is never replaced by that of another thread without room to remember
+ *            the threads of the era: the adoption, the opening or the wait fails with -ENOMEM.
+ *   OWNER-5  Entries of threads that have ended are reused, so the table is no larger than four
+ *            times the number of threads alive that have lost this number.
  *
- * A release is known by its caller and the number alone.  So a late release is not recognised if its caller has adopted
- * both connections, has begun a call on the number since it lost it, or has only read and written without ever waiting.
- * gmp.h lists these as misuse (gmp_fd_release).
+ * A release is known by its caller and the number alone.  So a late release is not recognised if
+ * its caller has adopted both connections, has begun a call on the number since it lost it, or has
+ * only read and written without ever waiting.  gmp.h lists these as misuse (gmp_fd_release).
  *
  * Verified by model/late.pml.
  *
- * Cost: two stores for a wait that parks; nothing for other reads, writes and waits while PD_LOST is clear.  While
- * it is set, a call also takes pd->lock once, unless the same green thread has made the last call.
- * Rejected: comparing files by kcmp(2) or inode (the number's present file is known; the question is which file
- * the caller means); refusing releases by all threads but the adopter (a connection may be handed on).
+ * Cost: two stores for a wait that parks; nothing for other reads, writes and waits while PD_LOST
+ * is clear.  While it is set, a call also takes pd->lock once, unless the same green thread has
+ * made the last call.  Rejected: comparing files by kcmp(2) or inode (the number's present file is
+ * known; the question is which file the caller means); refusing releases by all threads but the
+ * adopter (a connection may be handed on).
  */
 #include "netpoll/owner.h"
 
@@ -43,14 +46,14 @@
 
 #include "g.h"
 
-struct loser {
+struct former_user {
 	struct adopter thread; /* id 0: free */
 	uint32_t last; /* a registration of its era: a later era has begun if pd->era is larger */
 };
 
 struct former {
 	uint32_t room;
-	struct loser at[];
+	struct former_user at[];
 };
 
 enum { FORMER_LEAST = 4, FORMER_MOST = 1 << 16 };
@@ -65,12 +68,12 @@ static struct adopter adopter_self(void)
 	return (struct adopter){ (uint32_t)os_thread_id(), NULL };
 }
 
-static bool same(const struct adopter *a, const struct adopter *b)
+static bool is_same(const struct adopter *a, const struct adopter *b)
 {
 	return a->id == b->id && a->gp == b->gp;
 }
 
-static bool is_alive(const struct adopter *a)
+static bool owner_is_alive(const struct adopter *a)
 {
 	if (!a->id)
 		return false;
@@ -93,18 +96,18 @@ static struct adopter user_of(const struct pollside *s)
 
 /* --- the table --- */
 
-static struct loser *find(struct former *f, const struct adopter *a)
+static struct former_user *owner_find(struct former *f, const struct adopter *a)
 {
 	for (uint32_t i = 0; f && i < f->room; i++)
-		if (same(&f->at[i].thread, a))
+		if (is_same(&f->at[i].thread, a))
 			return &f->at[i];
 	return NULL;
 }
 
-static struct loser *find_free(struct former *f)
+static struct former_user *owner_find_free(struct former *f)
 {
 	for (uint32_t i = 0; f && i < f->room; i++)
-		if (!is_alive(&f->at[i].thread))
+		if (!owner_is_alive(&f->at[i].thread))
 			return &f->at[i];
 	return NULL;
 }
@@ -112,7 +115,8 @@ static struct loser *find_free(struct former *f)
 static bool has_free(const struct former *f, uint32_t n)
 {
 	for (uint32_t i = 0; f && n && i < f->room; i++)
-		n -= !is_alive(&f->at[i].thread);
+		if (!owner_is_alive(&f->at[i].thread))
+			n--;
 	return n == 0;
 }
 
@@ -149,32 +153,39 @@ static int grow_unlocking(struct polldesc *pd)
 
 static void remember(struct polldesc *pd, const struct adopter *a, uint32_t last)
 {
-	if (!is_alive(a))
+	if (!owner_is_alive(a))
 		return;
-	struct loser *at = find(pd->former, a);
+	struct former_user *at = owner_find(pd->former, a);
 
 	if (!at)
-		at = find_free(pd->former);
+		at = owner_find_free(pd->former);
 	if (!at)
 		return;
-	*at = (struct loser){ *a, last };
+	*at = (struct former_user){ *a, last };
 	st_rlx(&pd->joined, 0u);
 	or_seq(&pd->use, PD_LOST); /* ORD(pd.use) */
 }
 
-static bool is_former(const struct polldesc *pd, const struct loser *l)
+static bool is_former(const struct polldesc *pd, const struct former_user *l)
 {
 	return l && (int32_t)(l->last - pd->era) < 0;
 }
 
 /* --- eras --- */
 
-/* How many threads of the era the next one may have to remember. */
+/* How many threads of this era the next era may have to remember. */
 static uint32_t count_members(const struct polldesc *pd)
 {
 	struct adopter users[] = { user_of(&pd->side[0]), user_of(&pd->side[1]) };
 
-	return (uint32_t)is_alive(&pd->owner) + is_alive(&users[0]) + is_alive(&users[1]);
+	uint32_t n = 0;
+
+	if (owner_is_alive(&pd->owner))
+		n++;
+	for (int i = 0; i < 2; i++)
+		if (owner_is_alive(&users[i]))
+			n++;
+	return n;
 }
 
 bool owner_has_room(struct polldesc *pd)
@@ -212,12 +223,12 @@ void owner_change(struct polldesc *pd, bool adopted, uint32_t seq)
 	struct adopter members[] = { pd->owner, user_of(&pd->side[0]), user_of(&pd->side[1]) };
 
 	for (int i = 0; i < 3; i++)
-		if (!same(&members[i], &self))
+		if (!is_same(&members[i], &self))
 			remember(pd, &members[i], seq - 1);
-	struct loser *was = find(pd->former, &self);
+	struct former_user *was = owner_find(pd->former, &self);
 
 	if (was)
-		*was = (struct loser){ 0 };
+		*was = (struct former_user){ 0 };
 	forget_members(pd);
 	if (adopted)
 		pd->owner = self;
@@ -227,7 +238,7 @@ bool owner_is_self(const struct polldesc *pd)
 {
 	struct adopter self = adopter_self();
 
-	return same(&pd->owner, &self);
+	return is_same(&pd->owner, &self);
 }
 
 void owner_closes(struct polldesc *pd)
@@ -236,12 +247,12 @@ void owner_closes(struct polldesc *pd)
 		return;
 	struct adopter self = adopter_self();
 
-	if (same(&pd->owner, &self))
+	if (is_same(&pd->owner, &self))
 		pd->owner = (struct adopter){ 0 };
 	for (int i = 0; i < 2; i++) {
 		struct adopter user = user_of(&pd->side[i]);
 
-		if (same(&user, &self))
+		if (is_same(&user, &self))
 			pd->side[i].user = 0;
 	}
 }
@@ -251,7 +262,7 @@ static bool has_other(const struct polldesc *pd)
 	struct adopter users[] = { user_of(&pd->side[0]), user_of(&pd->side[1]) };
 
 	return ld_rlx(&pd->side[0].head) || ld_rlx(&pd->side[1].head) || pd->entries ||
-	       is_alive(&pd->owner) || is_alive(&users[0]) || is_alive(&users[1]);
+	       owner_is_alive(&pd->owner) || owner_is_alive(&users[0]) || owner_is_alive(&users[1]);
 }
 
 bool owner_lost(struct polldesc *pd)
@@ -260,8 +271,8 @@ bool owner_lost(struct polldesc *pd)
 		return false;
 	struct adopter self = adopter_self();
 
-	/* a thread of the present era is none of pd->former: so the others are not the caller */
-	return is_former(pd, find(pd->former, &self)) && has_other(pd);
+	/* a thread of the present era is not in pd->former, so the others are not the caller */
+	return is_former(pd, owner_find(pd->former, &self)) && has_other(pd);
 }
 
 /* --- calls --- */
@@ -271,7 +282,7 @@ void owner_leave(struct polldesc *pd, uint32_t seq)
 	struct adopter self = adopter_self();
 
 	lock(&pd->lock, LR_POLLDESC);
-	while (!find(pd->former, &self) && !find_free(pd->former))
+	while (!owner_find(pd->former, &self) && !owner_find_free(pd->former))
 		if (grow_unlocking(pd) != 0)
 			break;
 	remember(pd, &self, seq);
@@ -286,10 +297,10 @@ void owner_join(struct polldesc *pd)
 	if (token && ld_rlx(&pd->joined) == token)
 		return;
 	lock(&pd->lock, LR_POLLDESC);
-	struct loser *was = find(pd->former, &self);
+	struct former_user *was = owner_find(pd->former, &self);
 
 	if (is_former(pd, was))
-		*was = (struct loser){ 0 };
+		*was = (struct former_user){ 0 };
 	if (is_empty(pd->former))
 		and_seq(&pd->use, ~(uint32_t)PD_LOST); /* ORD(pd.use) */
 	st_rlx(&pd->joined, token);

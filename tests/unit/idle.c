@@ -600,7 +600,7 @@ TEST(a_lone_next_behind_a_computing_green_thread_is_taken)
 		run_procs(procs, spawn_and_compute, NULL);
 }
 
-enum { FEW = 3, SEVERAL = 2 * WAKE_FROM };
+enum { FEW = 3, SEVERAL = 2 * WAKE_MIN };
 
 static struct g *parked[SEVERAL];
 static int woken, gone;

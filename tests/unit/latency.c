@@ -43,9 +43,9 @@ TEST(latency_one_in_64_is_sampled)
 			continue;
 		drawn++;
 		latency_sample(&pp, &g, LATENCY_YIELD);
-		CHECK(g.turn & RESUME_MEASURED);
+		CHECK(g.resume & RESUME_MEASURED);
 		latency_record(&pp, &g);
-		CHECK(!(g.turn & RESUME_MEASURED));
+		CHECK(!(g.resume & RESUME_MEASURED));
 	}
 	CHECK(drawn > 640000 / 96 && drawn < 640000 / 33);
 	CHECK_EQ(pp.latency[LATENCY_YIELD].samples, drawn);

@@ -386,8 +386,8 @@ TEST(after_a_burst_the_global_queue_is_small_and_in_order_again)
 	unlock(&sched.lock, LR_SCHED);
 	for (int i = 0; i < BURST; i++)
 		CHECK_EQ(index_of(gq_get_locked(&ps[0], 1)), i % GREENS);
-	CHECK_EQ(sched.gq[LANE_NEW].cap, GQ_LEAST);
-	CHECK(sched.gq[LANE_NEW].head < GQ_LEAST); /* slots of the queue as it is now */
+	CHECK_EQ(sched.gq[LANE_NEW].cap, GQ_CAP_MIN);
+	CHECK(sched.gq[LANE_NEW].head < GQ_CAP_MIN); /* slots of the queue as it is now */
 	gq_put_range(0, 100);
 	gq_expect_range(0, 100);
 	gq_put_range(0, 1000);
@@ -445,15 +445,15 @@ TEST(who_yields_goes_behind_the_global_queue_in_batches)
 {
 	begin(1, false);
 	gq_put_range(0, 1);
-	for (int i = 1; i < YIELDED; i++)
+	for (int i = 1; i < YIELD_RING; i++)
 		runq_yield(&ps[0], &greens[i]);
 	CHECK_EQ(runq_len(&ps[0]), runq_yielded(&ps[0])); /* none in the ring */
 	CHECK_EQ(sched.gqn, 1);
-	CHECK_EQ(runq_yielded(&ps[0]), YIELDED - 1);
-	runq_yield(&ps[0], &greens[YIELDED]);
+	CHECK_EQ(runq_yielded(&ps[0]), YIELD_RING - 1);
+	runq_yield(&ps[0], &greens[YIELD_RING]);
 	CHECK_EQ(runq_yielded(&ps[0]), 0);
-	CHECK_EQ(sched.gqn, YIELDED + 1);
-	gq_expect_range(0, YIELDED + 1);
+	CHECK_EQ(sched.gqn, YIELD_RING + 1);
+	gq_expect_range(0, YIELD_RING + 1);
 	gq_fini();
 }
 

@@ -17,7 +17,7 @@
  * Rejected: a green thread for each tick (a switch more, and turns of their own for those that are
  * late together).
  */
-#include "ticker.h"
+#include "time/ticker.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Ms: OS threads that run Gs, and the lists of idle Ms.
+ *
+ * m.c never chooses: whether an M stops or is woken is decided by ready.c, idle.c, handoff.c and
+ * pin.c.
+ *
+ * Invariants, under sched.lock
+ *   M-1  A stopped M is in exactly one place: sched.midle (it sleeps on its futex) or sched.pollm
+ *        (it sleeps in the poller).  The thread that unlinks it gives it a P, or ends the run,
+ *        and wakes it.  An M unlinks itself by the same rule.
+ *   M-2  An M that sched_hand_off gave a P is in sched.handed until it runs; if another M took that
+ *        P, it is in sched.lostp.  See HANDOFF-4 and HANDOFF-5 of handoff.h.
+ *   M-3  sched.nm counts every M from the decision to make it (m_reserve_locked) until m_dead.
+ */
+#ifndef GMP_M_H
+#define GMP_M_H
+
+#include "types.h"
+
+/* --- making and ending --- */
+
+typedef void *(*m_entry)(void *m);
+/* Set the first function of the OS threads of Ms: run.c:m_main. */
+void proc_set_entry(m_entry entry);
+/* Under sched.lock: reserve one M, which m_new takes.  Returns false if max_threads exist.
+ * Counting begins here, so that two concurrent decisions do not use the same room. */
+bool m_reserve_locked(void);
+/* Make the struct of a reserved M.  Returns NULL without memory, with the reservation given
+ * back. */
+struct m *m_new(void);
+/* Start an OS thread for m, which begins with m->nextp, or stops at once.  No locks held.  Returns
+ * 0 or -errno. */
+int m_start(struct m *m);
+/* The last step of an M's OS thread. */
+void m_dead(struct m *m);
+/* Join one OS thread that the runtime made; dead: only a thread that has ended.  Returns false if
+ * there is none. */
+bool m_join_one(bool dead);
+/* Free an M whose thread was joined or never started. */
+void m_free(struct m *m);
+
+/* --- sleeping and waking --- */
+
+/* Sleep on m's futex until m_wake. */
+void m_sleep(struct m *m);
+/* Wake an M that midle_get returned, or a bound one.  in_poller: m->in_poller, read in the critical
+ * section that unlinked it; m may have woken and moved since. */
+void m_wake(struct m *m, bool in_poller);
+
+/* --- the lists, under sched.lock --- */
+
+/* Add m to the stopped Ms.  Its pinned Gs go to the global queue: the caller wakes an M for
+ * them. */
+void midle_put(struct m *m);
+/* Take one of the stopped Ms out; NULL: there is none. */
+struct m *midle_get(void);
+/* Take m out.  Returns false if a waker has done so already. */
+bool midle_del(struct m *m);
+/* Give pp to m, which was stopped or has lost its P, and does not run yet. */
+void p_hand_to_locked(struct m *m, struct p *pp);
+/* Unlink an M from sched.lostp; NULL: there is none. */
+struct m *m_take_lostp_locked(void);
+/* Take the P of an M that does not run yet, and move that M to sched.lostp; NULL: there is
+ * none. */
+struct p *p_take_handed_locked(void);
+/* m runs: unlink it from sched.handed (m->nextp is set) or sched.lostp, if it is there. */
+void m_unlist_handed_locked(struct m *m);
+
+#endif
