@@ -12,7 +12,8 @@
  *   EPOLL-2  The program may have closed both fds (closefrom, close_range), and their numbers may
  *            be in use again.  Both are moved above the numbers that programs use (os_fd_raise).
  *            Every call that fails for such a reason is fatal: a wait, a wake, or a registration
- *            after which the eventfd cannot be armed either (wake_arm_or_die).
+ *            after which the eventfd cannot be armed either (wake_arm_or_die).  Another epoll
+ *            instance under the number is found when a registration is missing (poller.verify).
  */
 #include "poller.h"
 
@@ -105,8 +106,13 @@ static void wake_arm_or_die(void)
 {
 	int err = ep.epfd < 0 ? 0 : wake_arm();
 
+	if (err == ENOSYS)
+		gmp__fatal("the kernel refuses epoll_ctl(2) (%s): a seccomp filter must allow it",
+			   strerrordesc_np(err));
 	if (err == EBADF || err == EINVAL || err == EPERM)
 		ep_lost("epoll instance", ep.epfd, err);
+	if (err == ENOENT) /* EPOLL-2: both are open, and at least one has another file */
+		ep_lost("epoll instance or the eventfd", ep.epfd, err);
 	if (err)
 		ep_lost("eventfd", ep.wakefd, err);
 }
@@ -121,7 +127,8 @@ static int ep_ctl(int op, int fd, uint64_t key, uint32_t events)
 		return 0;
 	int err = errno;
 
-	if (err == EBADF || err == EINVAL)
+	/* ENOENT: fd may be unknown, or the number may belong to another epoll instance */
+	if (err == EBADF || err == EINVAL || err == ENOENT || err == ENOSYS)
 		wake_arm_or_die();
 	return -err;
 }
@@ -243,4 +250,5 @@ const struct poller gmp__poller = {
 	.wait = ep_wait,
 	.rest = ep_rest,
 	.wake = ep_wake,
+	.verify = wake_arm_or_die,
 };

@@ -491,7 +491,10 @@ bool os_sink_ready(const struct os_sink *s, int64_t ns)
 	struct pollfd p = { .fd = s->fd, .events = POLLOUT };
 	struct timespec t = to_timespec(ns);
 
-	return ppoll(&p, 1, &t, NULL) > 0;
+	int n = ppoll(&p, 1, &t, NULL);
+
+	/* if a seccomp filter refuses the call, the write itself reports what is wrong */
+	return n > 0 || (n < 0 && errno != EINTR);
 }
 
 bool os_peek(uintptr_t at, void *buf, size_t n)

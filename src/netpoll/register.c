@@ -181,6 +181,7 @@ int netpoll_renew(struct polldesc *pd, struct glist *out)
 
 	if (likely(err))
 		return err == -EEXIST ? 0 : err;
+	gmp__poller.verify();
 	bool other = !owner_is_self(pd);
 
 	if (other && !owner_has_room(pd)) {
@@ -233,6 +234,7 @@ bool netpoll_is_registered(struct polldesc *pd)
 
 	if (likely(err))
 		return err != -EBADF && err != -EPERM; /* no room: unknown, so assume it is */
+	gmp__poller.verify();
 	unregister(pd, seq);
 	return false;
 }

@@ -10,6 +10,7 @@
  *      signals the same while a channel asks for a signal, and a signal comes
  *      pipe    the pipes alone, which are then FILE, while a channel asks for a signal
  *      asleep  all from 3 on by an external thread while all green threads wait
+ *      epoll   each epoll instance is replaced by another one while a green thread waits
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -19,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,6 +55,21 @@ static void reuse_pipes(void)
 	for (int i = 3; i < MOST; i++)
 		if (fstat(i, &st) == 0 && S_ISFIFO(st.st_mode))
 			dup2(fd, i);
+}
+
+/* Another epoll instance under the numbers of those that are there. */
+static void replace_epoll(void)
+{
+	char path[64], target[64];
+	int fd = epoll_create1(0);
+
+	for (int i = 3; i < MOST; i++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", i);
+		ssize_t n = readlink(path, target, sizeof(target) - 1);
+
+		if (n > 0 && i != fd && memmem(target, (size_t)n, "eventpoll", 9))
+			dup2(fd, i);
+	}
 }
 
 static void close_all(void)
@@ -100,6 +117,8 @@ static void app(void *arg)
 	}
 	if (is("pipe"))
 		reuse_pipes();
+	else if (is("epoll"))
+		replace_epoll();
 	else
 		close_all();
 	if (is("low")) {

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 program closed_poller.c
 holds "$scratch/closed_poller" low /dev/null
-for how in all reuse signals pipe asleep; do
+for how in all reuse signals pipe asleep epoll; do
 	: >"$scratch/file"
 	run "$scratch/closed_poller" $how "$scratch/file"
 	[ $status = 134 ] || { show; fail "$how: status $status"; }
