@@ -65,7 +65,7 @@ static inline bool chan_may_recv(const gmp_chan *c)
 }
 
 /* sudog.kind: the queue that it is in, and whether its waiter may have other sudogs in this channel. */
-enum { IN_RECVQ, IN_SENDQ, HAS_TWINS };
+enum { IN_RECVQ, IN_SENDQ, HAS_DUPLICATES };
 
 static inline struct waitq *chan_queue(gmp_chan *c, int kind)
 {
@@ -111,11 +111,11 @@ uint32_t chan_draw(uint32_t n);
 
 /* Dequeue a sudog whose waiter was not claimed by a peer of this channel.  If a peer has dequeued it
  * already, the channel is not touched: it may have been freed. */
-void chan_leave(struct sudog *sg);
+void chan_unlink(struct sudog *sg);
 /* Frees c, which the caller has claimed (base/object.h) and nothing waits on. */
 void chan_destroy(gmp_chan *c);
 
 /* Claim external threads that wait to receive from this channel alone, with result -ESRCH. */
-void chan_release_foreign(gmp_chan *c, struct glist *out);
+void chan_release_external(gmp_chan *c, struct glist *out);
 
 #endif

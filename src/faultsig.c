@@ -74,14 +74,14 @@ static bool installed;
 static struct sigaction ask_old;
 
 /* The mask of the thread that began the run: sysmon's, and that of child processes. */
-static sigset_t outer;
+static sigset_t program_mask;
 
 enum { SIGNALS = 64 };
 
 /* SIGNAL-1: the handlers that were lent SA_ONSTACK. */
 static void (*lent[SIGNALS + 1])(int);
 
-static bool stands_for_sigpipe;
+static bool sigpipe_replaced;
 
 /* --- faults --- */
 
@@ -199,7 +199,7 @@ static bool no_handler(const struct sigaction *sa)
 	return sa->sa_handler == SIG_DFL || sa->sa_handler == SIG_IGN;
 }
 
-static struct sigaction *old_of(int signo)
+static struct sigaction *old_action(int signo)
 {
 	for (unsigned i = 0; i < countof(handled); i++)
 		if (handled[i].signo == signo)
@@ -208,9 +208,9 @@ static struct sigaction *old_of(int signo)
 }
 
 /* As if we had never been there: the old disposition meets the signal. */
-static void pass_on_sig(int signo, siginfo_t *info, void *context)
+static void call_old_handler_sig(int signo, siginfo_t *info, void *context)
 {
-	struct sigaction *old = old_of(signo);
+	struct sigaction *old = old_action(signo);
 
 	if (old && old->sa_flags & SA_SIGINFO && old->sa_sigaction) {
 		old->sa_sigaction(signo, info, context);
@@ -270,7 +270,7 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 
 		if (kind != FAULT_OTHER)
 			say_overflow_sig(gp, addr, context_pc_sig(context), kind);
-		else if (no_handler(old_of(signo)))
+		else if (no_handler(old_action(signo)))
 			say_fault_sig(gp, signo, info, context);
 		if (kind == FAULT_GUARD) {
 			signal(SIGSEGV, SIG_DFL);
@@ -279,11 +279,11 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 			return; /* the fault repeats, and ends the process */
 		}
 	}
-	pass_on_sig(signo, info, context);
+	call_old_handler_sig(signo, info, context);
 	errno = saved;
 }
 
-static bool is_ours(const struct sigaction *sa)
+static bool is_on_fault(const struct sigaction *sa)
 {
 	return sa->sa_flags & SA_SIGINFO && sa->sa_sigaction == on_fault;
 }
@@ -292,7 +292,7 @@ static bool is_ours(const struct sigaction *sa)
  * taken to call it: put before that one again, the two would call each other for ever. */
 static bool still_reached(unsigned i, const struct sigaction *now)
 {
-	return is_ours(now) || (handled[i].chained && !no_handler(now));
+	return is_on_fault(now) || (handled[i].chained && !no_handler(now));
 }
 
 static bool may_ask(void)
@@ -353,7 +353,7 @@ static void lend_altstacks(void)
 	}
 }
 
-static void take_altstacks_back(void)
+static void unlend_altstacks(void)
 {
 	struct sigaction sa;
 
@@ -385,7 +385,7 @@ void signal_check_sigpipe(void)
 {
 	struct sigaction sa;
 
-	os_sigpipe_trust(installed && !sigismember(&outer, SIGPIPE) &&
+	os_sigpipe_trust(installed && !sigismember(&program_mask, SIGPIPE) &&
 			 os_sigaction(SIGPIPE, NULL, &sa) == 0 &&
 			 (is_on_sigpipe(&sa) || sa.sa_handler == SIG_IGN));
 }
@@ -397,7 +397,7 @@ static void begin_sigpipe(void)
 			 now;
 
 	sigemptyset(&sa.sa_mask);
-	stands_for_sigpipe = os_sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL &&
+	sigpipe_replaced = os_sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL &&
 			     os_sigaction(SIGPIPE, &sa, NULL) == 0;
 	signal_check_sigpipe();
 }
@@ -407,9 +407,9 @@ static void end_sigpipe(void)
 	struct sigaction sa = { .sa_handler = SIG_DFL }, now;
 
 	os_sigpipe_trust(false);
-	if (stands_for_sigpipe && os_sigaction(SIGPIPE, NULL, &now) == 0 && is_on_sigpipe(&now))
+	if (sigpipe_replaced && os_sigaction(SIGPIPE, NULL, &now) == 0 && is_on_sigpipe(&now))
 		os_sigaction(SIGPIPE, &sa, NULL);
-	stands_for_sigpipe = false;
+	sigpipe_replaced = false;
 }
 
 int signal_init(void)
@@ -418,7 +418,7 @@ int signal_init(void)
 			 now;
 
 	sigemptyset(&sa.sa_mask);
-	pthread_sigmask(SIG_BLOCK, NULL, &outer);
+	pthread_sigmask(SIG_BLOCK, NULL, &program_mask);
 	installed = true;
 	lend_altstacks();
 	begin_sigpipe();
@@ -446,12 +446,12 @@ void signal_fini(void)
 	for (unsigned i = 0; i < countof(handled); i++) {
 		if (sigaction(handled[i].signo, NULL, &now) < 0)
 			continue;
-		handled[i].chained = !is_ours(&now);
-		if (is_ours(&now))
+		handled[i].chained = !is_on_fault(&now);
+		if (is_on_fault(&now))
 			sigaction(handled[i].signo, &handled[i].old, NULL);
 	}
 	end_sigpipe();
-	take_altstacks_back();
+	unlend_altstacks();
 }
 
 static size_t altstack_bytes(void)
@@ -460,9 +460,9 @@ static size_t altstack_bytes(void)
 }
 
 /* The program's, except that the runtime's own signals arrive. */
-static void set_mask(void)
+static void set_m_mask(void)
 {
-	sigset_t set = outer;
+	sigset_t set = program_mask;
 
 	sigdelset(&set, SIGSEGV);
 	sigdelset(&set, SIGBUS);
@@ -473,12 +473,12 @@ static void set_mask(void)
 
 void signal_program_mask(sigset_t *set)
 {
-	*set = outer;
+	*set = program_mask;
 }
 
 void signal_thread_restore(void)
 {
-	pthread_sigmask(SIG_SETMASK, &outer, NULL);
+	pthread_sigmask(SIG_SETMASK, &program_mask, NULL);
 }
 
 /* Of gmp_run's caller, which has it again after the run: too small for the report of a fault. */
@@ -508,7 +508,7 @@ bool signal_thread_begin(struct m *m)
 {
 	bool given = give_altstack(m);
 
-	set_mask();
+	set_m_mask();
 	return given;
 }
 

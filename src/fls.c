@@ -66,7 +66,7 @@ struct locals {
 /* --- keys --- */
 
 /* F6: false also for a place that has no number left; it stays BUSY. */
-static bool take_place(unsigned at)
+static bool key_claim(unsigned at)
 {
 	uint32_t unused = 0;
 
@@ -75,7 +75,7 @@ static bool take_place(unsigned at)
 	       keys[at].generation < GENERATIONS - 1;
 }
 
-static gmp_key key_begin(unsigned at, void (*destroy)(void *))
+static gmp_key key_publish(unsigned at, void (*destroy)(void *))
 {
 	uint32_t generation = ++keys[at].generation;
 
@@ -92,8 +92,8 @@ int gmp_key_create(gmp_key *k, void (*destroy)(void *))
 	if (!k)
 		return -EINVAL;
 	for (unsigned at = 0; at < KEYS; at++) {
-		if (take_place(at)) {
-			*k = key_begin(at, destroy);
+		if (key_claim(at)) {
+			*k = key_publish(at, destroy);
 			return 0;
 		}
 	}
@@ -127,21 +127,21 @@ static void (*destructor(gmp_key k))(void *)
 
 /* --- the calling thread's table --- */
 
-static noinline struct locals *own_slow(void)
+static noinline struct locals *own_table_slow(void)
 {
 	struct g *gp = own_green();
 
 	return gp ? gp->locals : gmp__foreign_locals();
 }
 
-static inline struct locals *own(void)
+static inline struct locals *own_table(void)
 {
 	struct m *m = getm();
 
-	return likely(m != NULL) ? m->curg->locals : own_slow();
+	return likely(m != NULL) ? m->curg->locals : own_table_slow();
 }
 
-static void set_own(struct locals *l)
+static void set_own_table(struct locals *l)
 {
 	struct g *gp = own_green();
 
@@ -153,7 +153,7 @@ static void set_own(struct locals *l)
 
 void *gmp_key_get(gmp_key k)
 {
-	struct locals *l = own();
+	struct locals *l = own_table();
 
 	if (!l)
 		return NULL;
@@ -167,7 +167,7 @@ void *gmp_key_get(gmp_key k)
 static pthread_key_t ended_key;
 static bool ended_key_made; /* for all threads: by pthread_once */
 
-/* Once a destructor has returned.  Only local_adopt takes the table away: this is the child of a fork in
+/* Once a destructor has returned.  Only fls_adopt takes the table away: this is the child of a fork in
  * it, and no green thread any more. */
 static noinline void end_if_forked(const struct g *gp)
 {
@@ -176,7 +176,7 @@ static noinline void end_if_forked(const struct g *gp)
 }
 
 /* The value that goes next; those without a destructor stay, for the destructors of others to read. */
-static struct slot *last_set(struct locals *l, void (**destroy)(void *))
+static struct slot *latest_value(struct locals *l, void (**destroy)(void *))
 {
 	struct slot *last = NULL;
 
@@ -199,19 +199,19 @@ static void run_destructors(struct g *gp)
 {
 	void (*destroy)(void *);
 
-	for (struct slot *s; (s = last_set(own(), &destroy)) != NULL;) {
+	for (struct slot *s; (s = latest_value(own_table(), &destroy)) != NULL;) {
 		void *value = s->value;
 
 		s->value = NULL;
 		s->calls++;
-		own()->n--;
+		own_table()->n--;
 		destroy(value); /* it may set, and so change the table; it may wait, and fork */
 		if (gp)
 			end_if_forked(gp);
 	}
 }
 
-static void foreign_ended(void *arg)
+static void external_thread_ended(void *arg)
 {
 	(void)arg;
 	run_destructors(NULL);
@@ -221,11 +221,11 @@ static void foreign_ended(void *arg)
 
 static void make_ended_key(void)
 {
-	ended_key_made = pthread_key_create(&ended_key, foreign_ended) == 0;
+	ended_key_made = pthread_key_create(&ended_key, external_thread_ended) == 0;
 }
 
 /* The end of the calling plain thread is to be told of. */
-static int watch_end(void)
+static int watch_thread_end(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -238,12 +238,12 @@ static int watch_end(void)
 /* --- setting --- */
 
 /* Nobody will ask for it any more.  At a thread's end the count of calls is kept, too. */
-static bool unused(const struct slot *s)
+static bool slot_is_free(const struct slot *s)
 {
 	return (!s->value && !s->calls) || !key_live(s->key);
 }
 
-static struct locals *grown(struct locals *old)
+static struct locals *table_grown(struct locals *old)
 {
 	uint32_t n = old ? (old->mask + 1) * 2 : FIRST_SLOTS;
 	struct locals *l = calloc(1, sizeof(*l) + n * sizeof(l->slot[0]));
@@ -255,7 +255,7 @@ static struct locals *grown(struct locals *old)
 	for (uint32_t i = 0; old && i <= old->mask; i++) {
 		struct slot *s = &old->slot[i];
 
-		if (unused(s))
+		if (slot_is_free(s))
 			continue;
 		l->slot[s->key & l->mask] = *s;
 		l->n += s->value != NULL;
@@ -263,27 +263,27 @@ static struct locals *grown(struct locals *old)
 	return l;
 }
 
-static int grow(struct locals *old)
+static int table_grow(struct locals *old)
 {
-	struct locals *l = grown(old);
+	struct locals *l = table_grown(old);
 
 	if (!l)
 		return -ENOMEM;
 	if (!old && !own_green()) {
-		int err = watch_end();
+		int err = watch_thread_end();
 
 		if (err) {
 			free(l);
 			return err;
 		}
 	}
-	set_own(l);
+	set_own_table(l);
 	free(old);
 	return 0;
 }
 
 /* NULL: none. */
-static struct slot *first_set_from(struct locals *l, uint32_t order)
+static struct slot *oldest_value_from(struct locals *l, uint32_t order)
 {
 	struct slot *first = NULL;
 
@@ -299,17 +299,17 @@ static struct slot *first_set_from(struct locals *l, uint32_t order)
 /* The numbers are used up, by one thread or by all that have had the table (F4): the values that are
  * there keep their order, from 0 on.  No number grows, so what is left to do always stands at or above
  * the next one, and what is done below. */
-static noinline int renumber(struct locals *l)
+static noinline int renumber_orders(struct locals *l)
 {
 	struct slot *s;
 
-	for (l->order = 0; (s = first_set_from(l, l->order)) != NULL; l->order++)
+	for (l->order = 0; (s = oldest_value_from(l, l->order)) != NULL; l->order++)
 		s->order = l->order;
 	return 0;
 }
 
 /* The slot is k's.  0; renumber comes last, so that the usual way saves no registers for it. */
-static inline int put(struct locals *l, gmp_key k, void *v)
+static inline int slot_put(struct locals *l, gmp_key k, void *v)
 {
 	struct slot *s = &l->slot[k & l->mask];
 
@@ -318,7 +318,7 @@ static inline int put(struct locals *l, gmp_key k, void *v)
 		s->order = l->order++;
 		l->recent = k & l->mask;
 		l->n++;
-		return unlikely(l->order == ORDERS) ? renumber(l) : 0;
+		return unlikely(l->order == ORDERS) ? renumber_orders(l) : 0;
 	}
 	if (!v && s->value)
 		l->n--;
@@ -327,15 +327,15 @@ static inline int put(struct locals *l, gmp_key k, void *v)
 }
 
 /* Where k is, or may be put; NULL and *err. */
-static struct slot *slot_for(gmp_key k, int *err)
+static struct slot *slot_find(gmp_key k, int *err)
 {
 	for (;;) {
-		struct locals *l = own();
+		struct locals *l = own_table();
 		struct slot *s = l ? &l->slot[k & l->mask] : NULL;
 
-		if (s && (s->key == k || unused(s)))
+		if (s && (s->key == k || slot_is_free(s)))
 			return s;
-		*err = grow(l);
+		*err = table_grow(l);
 		if (*err)
 			return NULL;
 	}
@@ -344,7 +344,7 @@ static struct slot *slot_for(gmp_key k, int *err)
 /* The first value under k; or the caller is no green thread, or in blocking code. */
 static noinline int set_slow(gmp_key k, void *v)
 {
-	struct locals *l = own();
+	struct locals *l = own_table();
 	bool there = l && k && l->slot[k & l->mask].key == k;
 	int err;
 
@@ -352,16 +352,16 @@ static noinline int set_slow(gmp_key k, void *v)
 		return -EINVAL;
 	if (!there && !v)
 		return 0;
-	struct slot *s = slot_for(k, &err);
+	struct slot *s = slot_find(k, &err);
 	struct g *gp = own_green();
 
 	if (!s)
 		return err;
 	if (!there) {
-		put(own(), k, NULL); /* of a key that is gone */
+		slot_put(own_table(), k, NULL); /* of a key that is gone */
 		*s = (struct slot){ .key = k };
 	}
-	put(own(), k, v);
+	slot_put(own_table(), k, v);
 	if (gp)
 		gp->owes |= OWES_LOCALS;
 	return 0;
@@ -375,19 +375,19 @@ int gmp_key_set(gmp_key k, void *v)
 	if (unlikely(!l || !k || l->slot[k & l->mask].key != k))
 		return set_slow(k, v);
 	m->curg->owes |= OWES_LOCALS; /* destructors may have to run at its end */
-	return put(l, k, v);
+	return slot_put(l, k, v);
 }
 
 /* --- a green thread's end --- */
 
-static void forget_values(struct locals *l)
+static void table_clear(struct locals *l)
 {
 	memset(l->slot, 0, sizeof(l->slot[0]) * FIRST_SLOTS);
 	l->n = 0;
 }
 
 /* Most have one. */
-static bool run_the_one(struct g *gp)
+static bool run_single_destructor(struct g *gp)
 {
 	struct locals *l = gp->locals;
 	struct slot *s = &l->slot[l->recent];
@@ -406,9 +406,9 @@ static bool run_the_one(struct g *gp)
 	return true;
 }
 
-void local_end(struct g *gp)
+void fls_end(struct g *gp)
 {
-	if (likely(gp->locals->mask < FIRST_SLOTS) && run_the_one(gp)) {
+	if (likely(gp->locals->mask < FIRST_SLOTS) && run_single_destructor(gp)) {
 		gp->owes &= (uint8_t)~OWES_LOCALS;
 		return;
 	}
@@ -416,22 +416,22 @@ void local_end(struct g *gp)
 	run_destructors(gp);
 	gp->owes &= (uint8_t)~OWES_LOCALS;
 	if (gp->locals->mask < FIRST_SLOTS)
-		forget_values(gp->locals);
+		table_clear(gp->locals);
 	else
-		local_forget(gp);
+		fls_forget(gp);
 }
 
-void local_forget(struct g *gp)
+void fls_forget(struct g *gp)
 {
 	free(gp->locals);
 	gp->locals = NULL;
 }
 
-void local_adopt(struct g *gp)
+void fls_adopt(struct g *gp)
 {
 	free(gmp__foreign_locals()); /* of the thread that called gmp_run */
 	gmp__set_foreign_locals(gp->locals);
 	if (gp->locals)
-		watch_end();
+		watch_thread_end();
 	gp->locals = NULL;
 }

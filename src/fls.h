@@ -6,10 +6,10 @@
 #include "types.h"
 
 /* sched.locals_end */
-void local_end(struct g *gp);
+void fls_end(struct g *gp);
 /* The end of a run: a descriptor gives its table back; values are forgotten. */
-void local_forget(struct g *gp);
+void fls_forget(struct g *gp);
 /* In the child of a fork: what was green thread gp goes on as a plain thread. */
-void local_adopt(struct g *gp);
+void fls_adopt(struct g *gp);
 
 #endif

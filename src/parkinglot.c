@@ -8,8 +8,8 @@ struct bucket {
 	struct sudog *root; /* a treap of the first sudogs of each address */
 } aligned_to(CACHE_LINE);
 
-static struct bucket buckets[SEMA_BUCKETS];
-uint8_t gmp__lot_calm[SEMA_BUCKETS];
+static struct bucket buckets[LOT_BUCKETS];
+uint8_t gmp__lot_uncontended[LOT_BUCKETS];
 
 struct bucket *lot_lock(const void *key)
 {
@@ -25,17 +25,17 @@ void lot_unlock(struct bucket *b)
 }
 
 /* The child of a fork has none of the threads that wait or hold a lock, also where no runtime ran. */
-static void forget_all(void)
+static void lot_reset_in_child(void)
 {
-	for (int i = 0; i < SEMA_BUCKETS; i++) {
+	for (int i = 0; i < LOT_BUCKETS; i++) {
 		buckets[i] = (struct bucket){ 0 };
-		gmp__lot_calm[i] = false;
+		gmp__lot_uncontended[i] = false;
 	}
 }
 
-__attribute__((constructor)) static void register_fork_handler(void)
+__attribute__((constructor)) static void lot_register_fork_handler(void)
 {
-	pthread_atfork(NULL, NULL, forget_all);
+	pthread_atfork(NULL, NULL, lot_reset_in_child);
 }
 
 /* --- calm --- */
@@ -44,7 +44,7 @@ __attribute__((constructor)) static void register_fork_handler(void)
  * fence is still on its way; once a second and bucket at most (sysmon.c). */
 void lot_mark_contended(struct bucket *b)
 {
-	uint8_t *calm = &gmp__lot_calm[b - buckets];
+	uint8_t *calm = &gmp__lot_uncontended[b - buckets];
 
 	if (likely(!ld_rlx(calm)))
 		return;
@@ -52,13 +52,13 @@ void lot_mark_contended(struct bucket *b)
 	os_membarrier(); /* ORD(calm) */
 }
 
-void lot_calm_down(void)
+void lot_reset(void)
 {
-	for (int i = 0; i < SEMA_BUCKETS; i++) {
-		if (ld_rlx(&gmp__lot_calm[i]))
+	for (int i = 0; i < LOT_BUCKETS; i++) {
+		if (ld_rlx(&gmp__lot_uncontended[i]))
 			continue;
 		lock(&buckets[i].lock, LR_SEMA);
-		st_rlx(&gmp__lot_calm[i], !buckets[i].root);
+		st_rlx(&gmp__lot_uncontended[i], !buckets[i].root);
 		unlock(&buckets[i].lock, LR_SEMA);
 	}
 }
@@ -66,7 +66,7 @@ void lot_calm_down(void)
 /* --- the treap --- */
 
 /* Where the address's queue hangs, or would hang. */
-static struct sudog **find(struct bucket *b, const void *key)
+static struct sudog **treap_find(struct bucket *b, const void *key)
 {
 	struct sudog **at = &b->root;
 
@@ -76,7 +76,7 @@ static struct sudog **find(struct bucket *b, const void *key)
 }
 
 /* Part a tree into the addresses below key and those above. */
-static void split(struct sudog *t, const void *key, struct sudog **below, struct sudog **above)
+static void treap_split(struct sudog *t, const void *key, struct sudog **below, struct sudog **above)
 {
 	while (t) {
 		if ((uintptr_t)t->key < (uintptr_t)key) {
@@ -92,7 +92,7 @@ static void split(struct sudog *t, const void *key, struct sudog **below, struct
 	*below = *above = NULL;
 }
 
-static struct sudog *merge(struct sudog *below, struct sudog *above)
+static struct sudog *treap_merge(struct sudog *below, struct sudog *above)
 {
 	struct sudog *root, **at = &root;
 
@@ -111,19 +111,19 @@ static struct sudog *merge(struct sudog *below, struct sudog *above)
 	return root;
 }
 
-static void insert(struct bucket *b, struct sudog *sg)
+static void treap_insert(struct bucket *b, struct sudog *sg)
 {
 	struct sudog **at = &b->root;
 
 	sg->priority = (uint32_t)(lot_hash(sg->key) * 0xd1342543de82ef95u >> 32);
 	while (*at && (*at)->priority >= sg->priority)
 		at = (uintptr_t)sg->key < (uintptr_t)(*at)->key ? &(*at)->left : &(*at)->right;
-	split(*at, sg->key, &sg->left, &sg->right);
+	treap_split(*at, sg->key, &sg->left, &sg->right);
 	*at = sg;
 }
 
 /* Another sudog takes the place of an address's first. */
-static void replace(struct sudog **at, struct sudog *sg)
+static void treap_replace(struct sudog **at, struct sudog *sg)
 {
 	struct sudog *old = *at;
 
@@ -138,16 +138,16 @@ static void replace(struct sudog **at, struct sudog *sg)
 
 void lot_enqueue(struct bucket *b, const void *key, struct sudog *sg, bool front)
 {
-	struct sudog **at = find(b, key), *first = *at;
+	struct sudog **at = treap_find(b, key), *first = *at;
 
 	sg->key = key;
 	sg->next = sg->prev = NULL;
 	st_rlx(&sg->queued, true);
 	if (!first) {
 		sg->tail = sg;
-		insert(b, sg);
+		treap_insert(b, sg);
 	} else if (front) {
-		replace(at, sg);
+		treap_replace(at, sg);
 		sg->next = first;
 		first->prev = sg;
 	} else {
@@ -159,14 +159,14 @@ void lot_enqueue(struct bucket *b, const void *key, struct sudog *sg, bool front
 
 void lot_dequeue(struct bucket *b, struct sudog *sg)
 {
-	struct sudog **at = find(b, sg->key), *first = *at;
+	struct sudog **at = treap_find(b, sg->key), *first = *at;
 
 	if (sg == first) {
 		if (sg->next) {
 			sg->next->prev = NULL;
-			replace(at, sg->next);
+			treap_replace(at, sg->next);
 		} else {
-			*at = merge(sg->left, sg->right);
+			*at = treap_merge(sg->left, sg->right);
 		}
 	} else {
 		sg->prev->next = sg->next;
@@ -180,7 +180,7 @@ void lot_dequeue(struct bucket *b, struct sudog *sg)
 
 struct sudog *lot_first(struct bucket *b, const void *key)
 {
-	return *find(b, key);
+	return *treap_find(b, key);
 }
 
 /* --- waking and waiting --- */
@@ -210,14 +210,14 @@ unsigned lot_wake_all(struct bucket *b, const void *key, struct glist *out)
 	return n;
 }
 
-static void commit_unlock(void *b)
+static void lot_commit(void *b)
 {
 	lot_unlock(b);
 }
 
 int lot_wait(struct bucket *b, struct sudog *sg, unsigned why, unwait_fn unwait, int64_t deadline)
 {
-	return wait_on(sg->w, why, unwait, commit_unlock, b, deadline);
+	return wait_on(sg->w, why, unwait, lot_commit, b, deadline);
 }
 
 void lot_unwait(struct waiter *w)

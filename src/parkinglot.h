@@ -34,10 +34,10 @@
 
 struct bucket;
 
-enum { SEMA_BUCKETS = 512 };
+enum { LOT_BUCKETS = 512 };
 
 /* (a) written under the bucket's lock; apart from the buckets, whose lines are written all the time */
-extern uint8_t gmp__lot_calm[SEMA_BUCKETS];
+extern uint8_t gmp__lot_uncontended[LOT_BUCKETS];
 
 static inline uint64_t lot_hash(const void *key)
 {
@@ -46,14 +46,14 @@ static inline uint64_t lot_hash(const void *key)
 
 static inline bool lot_is_uncontended(const void *key)
 {
-	return ld_rlx(&gmp__lot_calm[lot_hash(key) >> 55]);
+	return ld_rlx(&gmp__lot_uncontended[lot_hash(key) >> 55]);
 }
 
 /* Under the bucket's lock: b is not calm any more.  On return, all stores that another thread made before it
  * read b as calm are visible, and all later reads see that b is not calm. */
 void lot_mark_contended(struct bucket *b);
 /* K5: makes every empty bucket calm; of use only if os_membarrier works. */
-void lot_calm_down(void);
+void lot_reset(void);
 
 /* Lock the bucket of an address.  Keys that differ in their lowest three bits share a bucket. */
 struct bucket *lot_lock(const void *key);

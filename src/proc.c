@@ -485,7 +485,7 @@ void m_sleep(struct m *m)
 void m_wake(struct m *m, bool in_poller)
 {
 	if (chaos_on())
-		chaos_late();
+		chaos_delay();
 	if (in_poller) {
 		gmp__poller.wake();
 		return;

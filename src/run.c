@@ -64,7 +64,7 @@
 /* --- fork --- */
 
 /* The number of the run stays: it tells the parent's timers from the child's. */
-static void in_child(void)
+static void fork_child(void)
 {
 	uint32_t run = sched.run;
 	struct m *m = getm() ? getm() : gmp__blockedm();
@@ -72,7 +72,7 @@ static void in_child(void)
 	if (m) {
 		os_timer_slack(sched.slack);
 		signal_thread_restore();
-		local_adopt(m->curg);
+		fls_adopt(m->curg);
 	}
 	gmp__setm(NULL);
 	dump_signal_forget();
@@ -93,10 +93,10 @@ static void in_child(void)
 }
 
 /* In state STARTING, which one thread is in. */
-static int register_fork_handler(void)
+static int fork_init(void)
 {
 	static bool registered;
-	int err = registered ? 0 : -pthread_atfork(NULL, NULL, in_child);
+	int err = registered ? 0 : -pthread_atfork(NULL, NULL, fork_child);
 
 	registered = !err;
 	return err;
@@ -133,7 +133,7 @@ static int claim_runtime(void)
 }
 
 /* What set_up has done, and nobody uses any more. */
-static void undo(void)
+static void run_undo(void)
 {
 	dump_signal_fini();
 	signal_fini();
@@ -151,7 +151,7 @@ static void undo(void)
 enum { CALLER_STACK = 24 * 1024 };
 
 /* Writes a line to stderr without stdio, which takes 8 KiB of a stack that may have 16. */
-static void complain(const char *why)
+static void write_error(const char *why)
 {
 	struct iovec line[] = { { "gmp: ", 5 }, { (char *)why, strlen(why) }, { "\n", 1 } };
 	ssize_t n = writev(STDERR_FILENO, line, 3);
@@ -159,7 +159,7 @@ static void complain(const char *why)
 	(void)n;
 }
 
-static int set_up(const gmp_config *cfg, bool library)
+static int run_set_up(const gmp_config *cfg, bool library)
 {
 	const char *why = NULL;
 	uint32_t run = sched.run;
@@ -177,11 +177,11 @@ static int set_up(const gmp_config *cfg, bool library)
 		      "pthread_attr_setstacksize";
 	}
 	if (err && why)
-		complain(why);
+		write_error(why);
 	if (!err && options.debug & DEBUG_help)
 		options_help(STDERR_FILENO);
 	if (!err)
-		err = register_fork_handler();
+		err = fork_init();
 	if (err) {
 		st_seq(&sched.state, RUN_NONE); /* ORD(run) */
 		return err;
@@ -200,12 +200,12 @@ static int set_up(const gmp_config *cfg, bool library)
 	sched.nmlimit = options.c.max_threads;
 	sched.asymmetric = os_membarrier_init();
 	if (sched.asymmetric)
-		lot_calm_down();
+		lot_reset();
 	sched.start_now = sched.coarse_now = os_now();
 	sched.start_ticks = cpu_ticks();
 	sched.joinable_exit = green_exited;
 	sched.thread_killed = leftovers_dropped;
-	sched.locals_end = local_end;
+	sched.locals_end = fls_end;
 	sched.timer_run_end = timer_run_ended;
 	sched.stalled = report_stall;
 	sched.on_errand = dump_signal_errand;
@@ -226,7 +226,7 @@ static int set_up(const gmp_config *cfg, bool library)
 	if (!err && options.debug & DEBUG_quit)
 		err = dump_signal_set(SIGQUIT);
 	if (err)
-		undo();
+		run_undo();
 	return err;
 }
 
@@ -240,7 +240,7 @@ static struct m *m_new_always(void)
 }
 
 /* The M of the calling thread (gmp_run), or the first thread of the runtime's own (gmp_start). */
-static struct m *first_m(void)
+static struct m *first_m_new(void)
 {
 	struct m *m = m_new_always();
 
@@ -270,14 +270,14 @@ static void join_ms(void)
 }
 
 /* Step 3 for one. */
-static void claim_waiting(struct g *gp)
+static void claim_waiting_g(struct g *gp)
 {
 	if (ld_rlx(&gp->status) == G_WAITING && !waiter_claim(&gp->w, -ESRCH))
 		while (ld_acq(&gp->status) == G_WAITING) /* ORD(g.status) */
 			os_yield();
 }
 
-static void drop(struct g *gp)
+static void kill_g(struct g *gp)
 {
 	/* also for one that was claimed and has not run since: its traces are still there, or what
 	 * it was woken for must go to the next */
@@ -292,7 +292,7 @@ static void drop(struct g *gp)
 }
 
 /* Step 4: -ESRCH for those who wait for what only the runtime could do. */
-static void release_foreign(void)
+static void release_external(void)
 {
 	struct glist out = { 0 };
 
@@ -315,18 +315,18 @@ static void for_each_green(void (*fn)(struct g *gp))
 	}
 }
 
-static void drop_all(void)
+static void kill_all(void)
 {
-	for_each_green(claim_waiting);
-	for_each_green(drop);
-	release_foreign();
+	for_each_green(claim_waiting_g);
+	for_each_green(kill_g);
+	release_external();
 	/* again and again: one that was in a call may only now begin to wait */
 	while (ld_seq(&sched.external)) { /* ORD(external) */
 		os_nap(200000);
-		release_foreign();
+		release_external();
 	}
 	for (uint32_t i = 0; i < g_made(); i++)
-		local_forget(g_at(i));
+		fls_forget(g_at(i));
 	/* the last one that made a green thread runnable is out of the lock */
 	lock(&sched.lock, LR_SCHED);
 	unlock(&sched.lock, LR_SCHED);
@@ -340,13 +340,13 @@ static void tear_down(void)
 	sysmon_stop();
 	dump_signal_fini();
 	uring_fini();
-	drop_all();
+	kill_all();
 	names_fini();
 	leftovers_fini();
 	signals_fini();
 	dump_fini();
 	object_release_all();
-	undo();
+	run_undo();
 }
 
 /* --- the calls --- */
@@ -388,21 +388,21 @@ static int run_on_caller(struct m *m, struct g *gp)
 	return err;
 }
 
-static int run(gmp_fn fn, void *arg, const gmp_config *cfg, uintptr_t called_from)
+static int run_main(gmp_fn fn, void *arg, const gmp_config *cfg, uintptr_t called_from)
 {
 	int err = fn ? claim_runtime() : -EINVAL;
 
 	if (!err)
-		err = set_up(cfg, false);
+		err = run_set_up(cfg, false);
 	if (err)
 		return err;
-	struct m *m = first_m();
+	struct m *m = first_m_new();
 	struct g *gp = m ? green_new(fn, arg, 0, 0, &err) : NULL;
 
 	if (!gp || (err = sysmon_start())) {
 		if (m)
 			m_free(m);
-		undo();
+		run_undo();
 		return err ? err : -ENOMEM;
 	}
 	sched.main = gp;
@@ -429,27 +429,27 @@ static int run(gmp_fn fn, void *arg, const gmp_config *cfg, uintptr_t called_fro
 int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
 {
 	gmp__cancel_hold();
-	int err = run(fn, arg, cfg, (uintptr_t)__builtin_return_address(0));
+	int err = run_main(fn, arg, cfg, (uintptr_t)__builtin_return_address(0));
 
 	gmp__cancel_release();
 	return err;
 }
 
-static int start(const gmp_config *cfg)
+static int run_start(const gmp_config *cfg)
 {
 	int err = claim_runtime();
 
 	if (!err)
-		err = set_up(cfg, true);
+		err = run_set_up(cfg, true);
 	if (err)
 		return err;
-	struct m *m = first_m();
+	struct m *m = first_m_new();
 
 	err = m ? sysmon_start() : -ENOMEM;
 	if (err) {
 		if (m)
 			m_free(m);
-		undo();
+		run_undo();
 		return err;
 	}
 	sched.nstarting = 1; /* from RUN_ON on gmp_stop may come, and awaits the thread by this */
@@ -469,7 +469,7 @@ static int start(const gmp_config *cfg)
 int gmp_start(const gmp_config *cfg)
 {
 	gmp__cancel_hold();
-	int err = start(cfg);
+	int err = run_start(cfg);
 
 	gmp__cancel_release();
 	return err;

@@ -40,14 +40,14 @@
 #include "mode/thread.h"
 #include "park.h"
 
-enum { ON_STACK = 64 }; /* cases; more are allocated for */
+enum { CASES_ON_STACK = 64 }; /* cases; more are allocated for */
 
 struct selection {
 	struct sudog *sudogs; /* one a case */
 	gmp_chan **locks;     /* the channels, by address, each once */
 	uint32_t *ready;      /* numbers of cases */
 	unsigned n, nlocks;
-	int twins;    /* HAS_TWINS: a channel stands in several cases */
+	int duplicates;    /* HAS_DUPLICATES: a channel stands in several cases */
 	void *memory; /* that these lie in, if it was allocated */
 };
 
@@ -56,7 +56,7 @@ static size_t bytes_for(unsigned n)
 	return n * (sizeof(struct sudog) + sizeof(gmp_chan *) + sizeof(uint32_t));
 }
 
-static void lay_out(struct selection *sel, void *memory, unsigned n)
+static void selection_init(struct selection *sel, void *memory, unsigned n)
 {
 	sel->n = n;
 	sel->sudogs = memory;
@@ -66,7 +66,7 @@ static void lay_out(struct selection *sel, void *memory, unsigned n)
 
 /* --- all locks --- */
 
-static int by_address(const void *a, const void *b)
+static int compare_addresses(const void *a, const void *b)
 {
 	uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
 
@@ -74,7 +74,7 @@ static int by_address(const void *a, const void *b)
 }
 
 /* For a few, insertion beats everything. */
-static void list_few(struct selection *sel, const gmp_case *cases)
+static void list_locks_insertion(struct selection *sel, const gmp_case *cases)
 {
 	unsigned n = 0, at;
 
@@ -86,7 +86,7 @@ static void list_few(struct selection *sel, const gmp_case *cases)
 		for (at = n; at > 0 && (uintptr_t)sel->locks[at - 1] > (uintptr_t)c; at--)
 			;
 		if (at > 0 && sel->locks[at - 1] == c) {
-			sel->twins = HAS_TWINS;
+			sel->duplicates = HAS_DUPLICATES;
 			continue;
 		}
 		for (unsigned k = n++; k > at; k--)
@@ -96,19 +96,19 @@ static void list_few(struct selection *sel, const gmp_case *cases)
 	sel->nlocks = n;
 }
 
-static void list_many(struct selection *sel, const gmp_case *cases)
+static void list_locks_qsort(struct selection *sel, const gmp_case *cases)
 {
 	unsigned n = 0, unique = 0;
 
 	for (unsigned i = 0; i < sel->n; i++)
 		if (cases[i].c)
 			sel->locks[n++] = cases[i].c;
-	qsort(sel->locks, n, sizeof(*sel->locks), by_address);
+	qsort(sel->locks, n, sizeof(*sel->locks), compare_addresses);
 	for (unsigned i = 0; i < n; i++)
 		if (unique == 0 || sel->locks[unique - 1] != sel->locks[i])
 			sel->locks[unique++] = sel->locks[i];
 	sel->nlocks = unique;
-	sel->twins = unique < n ? HAS_TWINS : 0;
+	sel->duplicates = unique < n ? HAS_DUPLICATES : 0;
 }
 
 static void lock_all(struct selection *sel)
@@ -143,7 +143,7 @@ static unsigned list_ready(struct selection *sel, const gmp_case *cases)
 }
 
 /* Step 2: the case that ran, or -1. */
-static int run_one(struct selection *sel, gmp_case *cases, struct sudog **peer)
+static int run_ready_case(struct selection *sel, gmp_case *cases, struct sudog **peer)
 {
 	unsigned k = list_ready(sel, cases);
 
@@ -165,22 +165,22 @@ static int run_one(struct selection *sel, gmp_case *cases, struct sudog **peer)
 /* --- the wait --- */
 
 /* Step 5. */
-static void leave_all(struct selection *sel)
+static void unlink_all(struct selection *sel)
 {
 	for (unsigned i = 0; i < sel->n; i++)
-		chan_leave(&sel->sudogs[i]);
+		chan_unlink(&sel->sudogs[i]);
 }
 
 static void select_unwait(struct waiter *w)
 {
 	struct selection *sel = waiter_sudog(w)->elem;
 
-	leave_all(sel);
+	unlink_all(sel);
 	if (waiter_killed(w)) /* it will not free it */
 		free(sel->memory);
 }
 
-static int wait_for_any(struct selection *sel, gmp_case *cases, int64_t deadline)
+static int select_wait(struct selection *sel, gmp_case *cases, int64_t deadline)
 {
 	struct external f;
 	struct sudog *self = self_sudog(&f); /* stands in no queue: it leads to the others */
@@ -194,7 +194,7 @@ static int wait_for_any(struct selection *sel, gmp_case *cases, int64_t deadline
 		sg->chosen = sg->queued = false;
 		sg->elem = cases[i].elem;
 		sg->kind =
-			(uint16_t)(sel->twins | (cases[i].dir == GMP_SEND ? IN_SENDQ : IN_RECVQ));
+			(uint16_t)(sel->duplicates | (cases[i].dir == GMP_SEND ? IN_SENDQ : IN_RECVQ));
 		if (cases[i].c)
 			chan_enqueue(cases[i].c, sg);
 	}
@@ -204,7 +204,7 @@ static int wait_for_any(struct selection *sel, gmp_case *cases, int64_t deadline
 					   NULL, deadline); /* Q3: no lock keeps *sel in place */
 
 	if (result == 0) /* else select_unwait has */
-		leave_all(sel);
+		unlink_all(sel);
 	for (unsigned i = 0; i < sel->n; i++) {
 		if (sel->sudogs[i].chosen) {
 			cases[i].status = result;
@@ -236,21 +236,21 @@ unsigned select_places(const struct g *gp, struct select_place *out, unsigned mo
 /* What a call does that would have to wait. */
 enum how { WAIT, TRY };
 
-static int select_in(struct selection *sel, gmp_case *cases, enum how how, int64_t deadline)
+static int select_run(struct selection *sel, gmp_case *cases, enum how how, int64_t deadline)
 {
 	struct sudog *peer = NULL;
 
-	if (sel->n <= ON_STACK)
-		list_few(sel, cases);
+	if (sel->n <= CASES_ON_STACK)
+		list_locks_insertion(sel, cases);
 	else
-		list_many(sel, cases);
+		list_locks_qsort(sel, cases);
 	lock_all(sel);
-	int ran = run_one(sel, cases, &peer);
+	int ran = run_ready_case(sel, cases, &peer);
 
 	if (ran < 0) {
 		ran = how == TRY ? -EAGAIN : too_late(deadline);
 		if (!ran)
-			return wait_for_any(sel, cases, deadline);
+			return select_wait(sel, cases, deadline);
 	}
 	unlock_all(sel);
 	if (peer)
@@ -262,8 +262,8 @@ static noinline int select_few(gmp_case *cases, unsigned n, enum how how, int64_
 {
 	struct selection sel = { .memory = NULL };
 
-	lay_out(&sel, __builtin_alloca(bytes_for(n)), n);
-	return select_in(&sel, cases, how, deadline);
+	selection_init(&sel, __builtin_alloca(bytes_for(n)), n);
+	return select_run(&sel, cases, how, deadline);
 }
 
 static noinline int select_many(gmp_case *cases, unsigned n, enum how how, int64_t deadline)
@@ -272,8 +272,8 @@ static noinline int select_many(gmp_case *cases, unsigned n, enum how how, int64
 
 	if (!sel.memory)
 		return -ENOMEM;
-	lay_out(&sel, sel.memory, n);
-	int result = select_in(&sel, cases, how, deadline);
+	selection_init(&sel, sel.memory, n);
+	int result = select_run(&sel, cases, how, deadline);
 
 	free(sel.memory);
 	return result;
@@ -296,7 +296,7 @@ static int select_one(gmp_case *cs, enum how how, int64_t deadline)
 	return 0;
 }
 
-static int check(const gmp_case *cases, int n)
+static int check_cases(const gmp_case *cases, int n)
 {
 	if (n < 0 || (n > 0 && !cases))
 		return -EINVAL;
@@ -313,11 +313,11 @@ static int check(const gmp_case *cases, int n)
 
 static int do_select(gmp_case *cases, int n, enum how how, int64_t deadline)
 {
-	if (unlikely(check(cases, n)))
+	if (unlikely(check_cases(cases, n)))
 		return -EINVAL;
 	if (n == 1 && cases[0].c)
 		return select_one(cases, how, deadline);
-	if (likely(n <= ON_STACK))
+	if (likely(n <= CASES_ON_STACK))
 		return select_few(cases, (unsigned)n, how, deadline);
 	return select_many(cases, (unsigned)n, how, deadline);
 }

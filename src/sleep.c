@@ -43,7 +43,7 @@ int64_t gmp_deadline(int64_t ns)
 /* --- sleep --- */
 
 /* One that can be cancelled, or dropped. */
-static int sleep_alone(int64_t deadline)
+static int sleep_in_thread_mode(int64_t deadline)
 {
 	struct external f;
 
@@ -56,12 +56,12 @@ static int sleep_alone(int64_t deadline)
 	return result == -ETIMEDOUT ? 0 : result;
 }
 
-static int sleep_foreign(int64_t deadline)
+static int sleep_external(int64_t deadline)
 {
 	static uint32_t never;
 
 	if (thread_m())
-		return sleep_alone(deadline);
+		return sleep_in_thread_mode(deadline);
 	deadline = vtime_real(deadline);
 	while (os_now() < deadline)
 		os_futex_wait(&never, 0, deadline);
@@ -73,7 +73,7 @@ int gmp_sleep_until(int64_t deadline)
 	struct m *m = getm();
 
 	if (unlikely(!m))
-		return sleep_foreign(deadline);
+		return sleep_external(deadline);
 	if (deadline <= rt_now())
 		return park_yield();
 	int result = wait_on(&m->curg->w, WAIT_SLEEP, NULL, commit_none, NULL, deadline);
@@ -107,7 +107,7 @@ struct gmp_timer {
 	uintptr_t made_at; /* (c) the pc of the call of gmp_timer_new */
 };
 
-static void timer_forget(struct gmp_timer *t)
+static void timer_release(struct gmp_timer *t)
 {
 	timer_give_place();
 	object_free(t, sizeof(*t));
@@ -126,7 +126,7 @@ void timer_run_ended(struct g *gp)
 	lot_unlock(b);
 	ready_list(&out);
 	if (gone)
-		timer_forget(t);
+		timer_release(t);
 }
 
 static void timer_main(void *arg)
@@ -183,7 +183,7 @@ gmp_timer *gmp_timer_new(gmp_fn fn, void *arg)
 }
 
 /* With t->lock held.  True: it was armed. */
-static bool set_locked(struct gmp_timer *t, int64_t deadline, int64_t period)
+static bool timer_set_locked(struct gmp_timer *t, int64_t deadline, int64_t period)
 {
 	bool was = timer_armed(&t->t);
 
@@ -207,7 +207,7 @@ int gmp_timer_set(gmp_timer *t, int64_t deadline, int64_t period)
 	if (!timer_enter(&t->run))
 		return -ESRCH;
 	lock(&t->lock, LR_USERTIMER);
-	bool was = set_locked(t, likely(!t->freed) ? deadline : NEVER, period);
+	bool was = timer_set_locked(t, likely(!t->freed) ? deadline : NEVER, period);
 	unlock(&t->lock, LR_USERTIMER);
 
 	rt_leave();
@@ -220,7 +220,7 @@ int gmp_timer_stop(gmp_timer *t)
 }
 
 /* The caller is a run of t, be it in blocking code. */
-static bool called_from(struct gmp_timer *t)
+static bool caller_is_run_of(struct gmp_timer *t)
 {
 	struct g *gp = own_green();
 
@@ -228,7 +228,7 @@ static bool called_from(struct gmp_timer *t)
 }
 
 /* The end of the run drops the one who frees it. */
-static void free_unwait(struct waiter *w)
+static void timer_free_unwait(struct waiter *w)
 {
 	struct sudog *sg = waiter_sudog(w);
 	struct gmp_timer *t = (struct gmp_timer *)(uintptr_t)sg->key;
@@ -241,7 +241,7 @@ static void free_unwait(struct waiter *w)
 
 	lot_unlock(b);
 	if (gone)
-		timer_forget(t);
+		timer_release(t);
 }
 
 void gmp_timer_free(gmp_timer *t)
@@ -252,7 +252,7 @@ void gmp_timer_free(gmp_timer *t)
 		return;
 	object_claim(t, &t->kind, OBJECT_TIMER, "gmp_timer_free");
 	if (!timer_enter_to_free(t->run)) {
-		timer_forget(t);
+		timer_release(t);
 		return;
 	}
 	lock(&t->lock, LR_USERTIMER);
@@ -262,7 +262,7 @@ void gmp_timer_free(gmp_timer *t)
 	/* no fire from here on (T3): running only shrinks */
 	struct bucket *b = lot_lock(t);
 
-	if (called_from(t)) {
+	if (caller_is_run_of(t)) {
 		t->dying = true;
 		lot_unlock(b);
 		rt_leave();
@@ -272,10 +272,10 @@ void gmp_timer_free(gmp_timer *t)
 		struct sudog *sg = self_sudog(&f);
 
 		lot_enqueue(b, t, sg, false);
-		lot_wait(b, sg, WAIT_TIMER_FREE | UNCANCELLABLE, free_unwait, NEVER);
+		lot_wait(b, sg, WAIT_TIMER_FREE | UNCANCELLABLE, timer_free_unwait, NEVER);
 	} else {
 		lot_unlock(b);
 	}
-	timer_forget(t);
+	timer_release(t);
 	rt_leave();
 }

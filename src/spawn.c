@@ -30,12 +30,12 @@
 #include "ready.h"
 #include "sched.h"
 
-enum joinstate { DETACHED, JOINABLE, DONE }; /* JOINED: greater */
+enum joinstate { JOIN_DETACHED, JOIN_JOINABLE, JOIN_DONE }; /* JOINED: greater */
 
 /* --- beginning --- */
 
 /* sysmon may rest, and coarse_now with it. */
-static noinline void foreign_spawned(struct g *gp)
+static noinline void count_external_spawn(struct g *gp)
 {
 	add_rlx(&sched.external_spawns, 1);
 	st_rlx(&gp->born, g_born_at(os_now()));
@@ -53,12 +53,12 @@ struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uintptr_t join, int *e
 	if (likely(pp))
 		bump(&pp->count.spawns, 1);
 	else
-		foreign_spawned(gp);
+		count_external_spawn(gp);
 	return gp;
 }
 
 /* 0: not yet set up.  Stacks that are not of the default class are reserved at the spawn. */
-static int class_of(size_t size, unsigned *klass)
+static int stack_class_of(size_t size, unsigned *klass)
 {
 	*klass = 0;
 	if (size == 0)
@@ -73,7 +73,7 @@ static int class_of(size_t size, unsigned *klass)
 
 /* As a thread of its own; where there can be none, it has never been.  At the end of the run the caller is
  * told, and not dropped here: it may hold a lock (a pool's). */
-static noinline int launch_thread(struct g *gp)
+static noinline int spawn_launch_thread(struct g *gp)
 {
 	g_set_status(gp, G_RUNNABLE);
 	int err = thread_start(gp);
@@ -89,26 +89,26 @@ static noinline int launch_thread(struct g *gp)
 	return err;
 }
 
-static inline int launch(struct g *gp)
+static inline int spawn_launch(struct g *gp)
 {
 	if (unlikely(sched.threads))
-		return launch_thread(gp);
+		return spawn_launch_thread(gp);
 	sched_submit(gp, true);
 	return 0;
 }
 
 /* Everything but the usual case. */
-static noinline int spawn_with(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *attr, uintptr_t pc)
+static noinline int spawn_with_attr(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *attr, uintptr_t pc)
 {
 	unsigned klass;
 	int err;
 
 	if (attr->size < sizeof(*attr) || attr->flags & ~GMP_PINNED)
 		return -EINVAL;
-	err = class_of(attr->stack_size, &klass);
+	err = stack_class_of(attr->stack_size, &klass);
 	if (err)
 		return err;
-	struct g *gp = green_new(fn, arg, klass, JOINABLE, &err);
+	struct g *gp = green_new(fn, arg, klass, JOIN_JOINABLE, &err);
 
 	if (!gp) {
 		if (klass && klass != sched.stack_class)
@@ -123,10 +123,10 @@ static noinline int spawn_with(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *
 	}
 	st_rlx(&gp->made_at, pc);
 	*g = (gmp_g *)gp;
-	return launch(gp);
+	return spawn_launch(gp);
 }
 
-static inline int spawn_plain(gmp_g **g, gmp_fn fn, void *arg, enum joinstate join, uintptr_t pc)
+static inline int spawn_default(gmp_g **g, gmp_fn fn, void *arg, enum joinstate join, uintptr_t pc)
 {
 	int err = -ESRCH;
 	struct g *gp = green_new(fn, arg, 0, join, &err);
@@ -138,7 +138,7 @@ static inline int spawn_plain(gmp_g **g, gmp_fn fn, void *arg, enum joinstate jo
 		*g = (gmp_g *)gp;
 	else
 		gp->turn = RESUME_UNSHARED;
-	return launch(gp);
+	return spawn_launch(gp);
 }
 
 int gmp_go(gmp_fn fn, void *arg)
@@ -147,7 +147,7 @@ int gmp_go(gmp_fn fn, void *arg)
 		return -EINVAL;
 	if (unlikely(!rt_enter()))
 		return -ESRCH;
-	int err = spawn_plain(NULL, fn, arg, DETACHED, (uintptr_t)__builtin_return_address(0));
+	int err = spawn_default(NULL, fn, arg, JOIN_DETACHED, (uintptr_t)__builtin_return_address(0));
 
 	rt_leave();
 	return err;
@@ -161,7 +161,7 @@ int gmp_spawn(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *attr)
 		return -EINVAL;
 	if (unlikely(!rt_enter()))
 		return -ESRCH;
-	int err = attr ? spawn_with(g, fn, arg, attr, pc) : spawn_plain(g, fn, arg, JOINABLE, pc);
+	int err = attr ? spawn_with_attr(g, fn, arg, attr, pc) : spawn_default(g, fn, arg, JOIN_JOINABLE, pc);
 
 	rt_leave();
 	return err;
@@ -175,14 +175,14 @@ static bool wake_joiner(struct g *gp, int result, struct glist *out)
 {
 	uintptr_t join = ld_rlx(&gp->join);
 
-	if (join <= DONE)
+	if (join <= JOIN_DONE)
 		return false;
 	struct sudog *sg = (struct sudog *)join;
 	bool claimed = waiter_claim(sg->w, result);
 
 	if (claimed)
 		glist_claimed(out, sg);
-	st_rlx(&gp->join, DONE);
+	st_rlx(&gp->join, JOIN_DONE);
 	st_rel(&sg->queued, false); /* ORD(sudog.queued) */
 	return claimed;
 }
@@ -191,13 +191,13 @@ void green_exited(struct g *gp)
 {
 	struct glist out = { 0 };
 	struct bucket *b = lot_lock(&gp->join);
-	bool detached = gp->join == DETACHED;
+	bool detached = gp->join == JOIN_DETACHED;
 
 	if (!detached) {
 		bool joined = wake_joiner(gp, 0, &out);
 
 		/* the joiner frees it: a further join or detach of the handle must not */
-		st_rlx(&gp->join, joined ? DETACHED : DONE);
+		st_rlx(&gp->join, joined ? JOIN_DETACHED : JOIN_DONE);
 	}
 	lot_unlock(b);
 	if (detached)
@@ -227,7 +227,7 @@ static void join_unwait(struct waiter *w)
 
 	if (sg->queued) {
 		sg->queued = false;
-		st_rlx(join, JOINABLE);
+		st_rlx(join, JOIN_JOINABLE);
 	}
 	lot_unlock(b);
 }
@@ -238,7 +238,7 @@ static void commit_join(void *b)
 }
 
 /* JOINABLE, under the lock, which is dropped. */
-static int wait_for_end(struct g *gp, struct bucket *b, int64_t deadline)
+static int join_wait(struct g *gp, struct bucket *b, int64_t deadline)
 {
 	struct external f;
 	struct sudog *sg = self_sudog(&f);
@@ -253,14 +253,14 @@ static int wait_for_end(struct g *gp, struct bucket *b, int64_t deadline)
 static int join_until(struct g *gp, int64_t deadline)
 {
 	struct bucket *b = lot_lock(&gp->join);
-	bool joinable = gp->join == JOINABLE;
-	int result = joinable ? too_late(deadline) : gp->join == DONE ? 0 : -EINVAL;
+	bool joinable = gp->join == JOIN_JOINABLE;
+	int result = joinable ? too_late(deadline) : gp->join == JOIN_DONE ? 0 : -EINVAL;
 
 	if (joinable && !result) {
-		result = wait_for_end(gp, b, deadline);
+		result = join_wait(gp, b, deadline);
 	} else {
 		if (!result)
-			st_rlx(&gp->join, DETACHED); /* DONE, and the caller frees it */
+			st_rlx(&gp->join, JOIN_DETACHED); /* DONE, and the caller frees it */
 		lot_unlock(b);
 	}
 	if (result == 0)
@@ -298,12 +298,12 @@ int gmp_detach(gmp_g *g)
 	if (!rt_enter())
 		return -ESRCH;
 	struct bucket *b = lot_lock(&gp->join);
-	bool over = gp->join == DONE;
+	bool over = gp->join == JOIN_DONE;
 
-	if (gp->join == JOINABLE)
-		st_rel(&gp->join, DETACHED); /* ORD(join): at its end nobody takes the lock */
+	if (gp->join == JOIN_JOINABLE)
+		st_rel(&gp->join, JOIN_DETACHED); /* ORD(join): at its end nobody takes the lock */
 	else if (over)
-		st_rlx(&gp->join, DETACHED);
+		st_rlx(&gp->join, JOIN_DETACHED);
 	else
 		result = -EINVAL;
 	lot_unlock(b);
@@ -330,11 +330,11 @@ void gmp_exit(void)
 /* --- cancellation --- */
 
 /* park.h has the protocol. */
-static void cancel(struct g *gp)
+static void cancel_g(struct g *gp)
 {
 	st_rlx(&gp->cancelled, true);
 	if (unlikely(sched.threads)) {
-		thread_cut(gp);
+		thread_cancel_wait(gp);
 		return;
 	}
 	if (!cancel_wait(gp)) {
@@ -351,7 +351,7 @@ int gmp_cancel(gmp_g *g)
 		return -EINVAL;
 	if (!rt_enter())
 		return -ESRCH;
-	cancel((struct g *)g);
+	cancel_g((struct g *)g);
 	rt_leave();
 	return 0;
 }
@@ -396,15 +396,15 @@ void gmp_checkpoint(void)
 
 int gmp_lock_thread(void)
 {
-	struct m *m = getm(), *its = m ? m : thread_m();
+	struct m *m = getm(), *owner = m ? m : thread_m();
 
-	if (!its)
+	if (!owner)
 		gmp__fatal("gmp_lock_thread on a thread that is not a green thread");
-	int err = its->locks || !m ? 0 : sched_bind(m); /* mode/thread.c: it is as if it were */
+	int err = owner->locks || !m ? 0 : sched_bind(m); /* mode/thread.c: it is as if it were */
 
-	if (err || its->locks == UINT32_MAX)
+	if (err || owner->locks == UINT32_MAX)
 		return -EAGAIN;
-	its->locks++;
+	owner->locks++;
 	if (!m)
 		return 0;
 	m->curg->lockedm = m;
@@ -414,13 +414,13 @@ int gmp_lock_thread(void)
 
 int gmp_unlock_thread(void)
 {
-	struct m *m = getm(), *its = m ? m : thread_m();
+	struct m *m = getm(), *owner = m ? m : thread_m();
 
-	if (!its)
+	if (!owner)
 		gmp__fatal("gmp_unlock_thread on a thread that is not a green thread");
-	if (!its->locks)
+	if (!owner->locks)
 		gmp__fatal("gmp_unlock_thread of a green thread that is not locked to its thread");
-	if (--its->locks == 0 && m) {
+	if (--owner->locks == 0 && m) {
 		m->curg->turn &= (uint8_t)~RESUME_BOUND;
 		sched_unbind(m);
 	}

@@ -161,7 +161,7 @@ static struct slab *slab_new(unsigned klass, uint64_t room)
 
 static void guard_install_locked(char *lo);
 
-static void say_refused(void)
+static void warn_lock_refused(void)
 {
 	struct line l = { .n = 0 };
 
@@ -185,7 +185,7 @@ static int slab_lock(struct slab *s, unsigned klass, uint64_t n)
 	for (uint32_t i = 0; i < more; i++)
 		guard_install_locked(at + i * slot + STACK_GUARD);
 	if (os_lock_on_fault(at, more * slot) != 0) {
-		say_refused();
+		warn_lock_refused();
 		return -ENOMEM;
 	}
 	s->ready += more;
@@ -205,7 +205,7 @@ static unsigned trim_batch(void)
 	return pool.tight ? 1 : TRIM_BATCH;
 }
 
-static int reserve(unsigned klass, uint32_t n, uint64_t bytes)
+static int class_reserve(unsigned klass, uint32_t n, uint64_t bytes)
 {
 	struct stackclass *c = &pool.classes[klass];
 	int err;
@@ -251,12 +251,12 @@ static int reserve(unsigned klass, uint32_t n, uint64_t bytes)
 
 int stack_reserve(unsigned klass, uint32_t n)
 {
-	return reserve(klass, n, 0);
+	return class_reserve(klass, n, 0);
 }
 
 int stack_promise(unsigned klass, uint32_t n)
 {
-	return reserve(klass, n, (uint64_t)n << klass);
+	return class_reserve(klass, n, (uint64_t)n << klass);
 }
 
 void stack_unpromise(unsigned klass, uint32_t n)
@@ -276,7 +276,7 @@ void stack_unreserve(unsigned klass, uint32_t n)
 
 /* --- guards --- */
 
-static void say_unguarded(void)
+static void warn_unguarded(void)
 {
 	struct line l = { .n = 0 };
 
@@ -298,7 +298,7 @@ static void guard_install_locked(char *lo)
 		pool.maps_left -= 2;
 	} else {
 		pool.unguarded++;
-		say_unguarded();
+		warn_unguarded();
 	}
 }
 
@@ -349,7 +349,7 @@ static char *carve_locked(unsigned klass)
 	return lo;
 }
 
-static char *get_locked(struct stackclass *c)
+static char *class_get_locked(struct stackclass *c)
 {
 	char *lo = c->free[--c->n];
 
@@ -358,7 +358,7 @@ static char *get_locked(struct stackclass *c)
 	return lo;
 }
 
-static void put_locked(struct stackclass *c, char *lo)
+static void class_put_locked(struct stackclass *c, char *lo)
 {
 	gmp_debug_assert(c->n < pool.limit);
 	c->free[c->n++] = lo;
@@ -370,7 +370,7 @@ char *stack_get(unsigned klass)
 
 	lock(&pool.lock, LR_STACK);
 	bool fresh = c->n == 0;
-	char *lo = fresh ? carve_locked(klass) : get_locked(c);
+	char *lo = fresh ? carve_locked(klass) : class_get_locked(c);
 
 	c->out += lo != NULL;
 	unlock(&pool.lock, LR_STACK);
@@ -382,7 +382,7 @@ char *stack_get(unsigned klass)
 void stack_put(char *lo, unsigned klass)
 {
 	lock(&pool.lock, LR_STACK);
-	put_locked(&pool.classes[klass], lo);
+	class_put_locked(&pool.classes[klass], lo);
 	pool.classes[klass].out--;
 	unlock(&pool.lock, LR_STACK);
 }
@@ -401,7 +401,7 @@ int stackcache_init(struct stackcache *c)
 	return stack_reserve(pool.klass, c->most);
 }
 
-static void fill(struct stackcache *c)
+static void cache_fill(struct stackcache *c)
 {
 	struct stackclass *k = &pool.classes[pool.klass];
 
@@ -409,7 +409,7 @@ static void fill(struct stackcache *c)
 	uint32_t n = min_of(k->n, (uint32_t)c->most / 2);
 
 	for (; c->n < n; c->n++)
-		c->lo[c->n] = get_locked(k);
+		c->lo[c->n] = class_get_locked(k);
 	for (n = n ? 0 : min_of(carve_at_once(), c->most); c->n < n; c->n++)
 		if (!(c->lo[c->n] = carve_locked(pool.klass)))
 			break;
@@ -427,7 +427,7 @@ static void fill(struct stackcache *c)
 bool stackcache_ready(struct stackcache *c)
 {
 	if (c->n == 0)
-		fill(c);
+		cache_fill(c);
 	if (c->n == 0)
 		return false;
 	if (c->raw == c->n)
@@ -435,7 +435,7 @@ bool stackcache_ready(struct stackcache *c)
 	return true;
 }
 
-static void spill(struct stackcache *c, unsigned keep)
+static void cache_spill(struct stackcache *c, unsigned keep)
 {
 	unsigned out = c->n - keep, bare = min_of(c->raw, out);
 
@@ -444,7 +444,7 @@ static void spill(struct stackcache *c, unsigned keep)
 	c->raw -= bare;
 	lock(&pool.lock, LR_STACK);
 	for (unsigned i = 0; i < out; i++)
-		put_locked(&pool.classes[pool.klass], c->lo[i]);
+		class_put_locked(&pool.classes[pool.klass], c->lo[i]);
 	unlock(&pool.lock, LR_STACK);
 	for (unsigned i = 0; i < keep; i++)
 		c->lo[i] = c->lo[out + i];
@@ -453,13 +453,13 @@ static void spill(struct stackcache *c, unsigned keep)
 
 void stackcache_spill(struct stackcache *c)
 {
-	spill(c, c->most / 2);
+	cache_spill(c, c->most / 2);
 }
 
 void stackcache_flush(struct stackcache *c)
 {
 	if (c->n)
-		spill(c, 0);
+		cache_spill(c, 0);
 }
 
 char *stack_top(char *lo, unsigned klass)
@@ -551,7 +551,7 @@ static void put_clean_locked(struct stackclass *c, char **batch, unsigned k)
 	c->unwanted += k;
 }
 
-static unsigned trim_some(unsigned klass)
+static unsigned class_trim(unsigned klass)
 {
 	struct stackclass *c = &pool.classes[klass];
 	char *batch[TRIM_BATCH];
@@ -577,7 +577,7 @@ bool stack_trim_pool(unsigned most, bool new_period)
 		struct stackclass *c = &pool.classes[k];
 		unsigned done = 0, got;
 
-		while (done < most && (got = trim_some(k)) > 0)
+		while (done < most && (got = class_trim(k)) > 0)
 			done += got;
 		lock(&pool.lock, LR_STACK);
 		if (new_period) {

@@ -60,12 +60,12 @@ enum {
 	MS = 1000000,
 	MIXED_NS = 1 * MS, /* some Ps busy, some idle */
 	BUSY_NS = 10 * MS, /* all busy, or only memory to look after */
-	REST_AFTER_NS = 1000 * MS,
+	SLEEP_AFTER_NS = 1000 * MS,
 	PARKED_NS = 1000 * MS, /* so long a G is left alone */
 	PASS_NS = 1000 * MS,   /* between two passes over all Gs */
 	SLICE_NS = 10 * MS,
 	SHORT_NS = 20000,    /* between two polls while blocking code keeps Ps */
-	SHORT_LOOKS = 50,    /* polls that take no P before the pauses grow */
+	SHORT_POLLS = 50,    /* polls that take no P before the pauses grow */
 	CHAOS_NS = 200000,   /* between two threads that are disturbed */
 	SCAN_CHUNK = 2048,   /* Gs a poll */
 	TRIM_CHUNK = 256,    /* stacks a poll */
@@ -111,7 +111,7 @@ static bool has_work_for_others(struct p *pp, int64_t now)
 	return runq_len(pp) || ld_rlx(&pp->runnext) || timers_next(pp) <= now;
 }
 
-static void look_at_ps(int64_t now)
+static void check_ps(int64_t now)
 {
 	bool hands_off = rt_replays();
 	int64_t due = rt_now();
@@ -152,7 +152,7 @@ static void look_at_ps(int64_t now)
 		wakep();
 }
 
-static bool is_wanted(struct p *pp)
+static bool p_is_wanted(struct p *pp)
 {
 	return p_has_work(pp) || ld_rlx(&sched.npidle) + ld_rlx(&sched.nmspinning) == 0;
 }
@@ -162,10 +162,10 @@ static bool is_wanted(struct p *pp)
  * descriptors while no M sleeps in the poller.  Else sysmon would lay one such P to rest every
  * millisecond, each time with a membarrier and a wakeup of its own: 50 Gs in sections of 20 us took a tenth
  * longer. */
-static bool long_is_wanted(struct p *pp)
+static bool long_p_is_wanted(struct p *pp)
 {
 	return p_has_work(pp) ||
-	       ((timers_next(pp) != NEVER || ld_rlx(&sched.nmidle) == 0) && is_wanted(pp));
+	       ((timers_next(pp) != NEVER || ld_rlx(&sched.nmidle) == 0) && p_is_wanted(pp));
 }
 
 /* Step 1 of the watcher in blocking.c: since the last look, or expected to be long; and wanted. */
@@ -177,15 +177,15 @@ static bool blocked_for_long(struct p *pp, int i, uint32_t status, int64_t now)
 		mon.seen[i].blocks = blocks;
 		mon.seen[i].blocked_since = os_now(); /* `now` may be long ago */
 		if (!(status & P_LONG)) {
-			mon.fresh |= is_wanted(pp);
+			mon.fresh |= p_is_wanted(pp);
 			return false;
 		}
-		return long_is_wanted(pp);
+		return long_p_is_wanted(pp);
 	}
-	return now - mon.seen[i].blocked_since >= SLICE_NS || is_wanted(pp);
+	return now - mon.seen[i].blocked_since >= SLICE_NS || p_is_wanted(pp);
 }
 
-static void take_from_blocked(int64_t now)
+static void retake_blocked_ps(int64_t now)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 
@@ -227,7 +227,7 @@ static uint64_t switches_of_procs(void)
 }
 
 /* Of those that were stuck when a spare one came: it has moved, or has nothing to do any more. */
-static bool one_is_back(void)
+static bool stuck_p_moved(void)
 {
 	for (int i = 0, n = procs_made(); i < n; i++)
 		if (ld_rlx(&sched.allp[i]->status) != P_RUNNING)
@@ -259,9 +259,9 @@ static bool all_stuck(int64_t now)
 	return work;
 }
 
-static void look_for_stuck(int64_t now)
+static void check_stuck_ps(int64_t now)
 {
-	if (ld_rlx(&sched.nspare) && one_is_back())
+	if (ld_rlx(&sched.nspare) && stuck_p_moved())
 		procs_drop_spares();
 	if (rt_replays() || now < mon.next_spare || !all_stuck(now))
 		return;
@@ -274,7 +274,7 @@ static void look_for_stuck(int64_t now)
 		longrun_stuck(i, ld_rlx(&sched.allp[i]->tid), mon.seen[i].since, now);
 }
 
-static void look_at_poller(void)
+static void check_poller(void)
 {
 	if (sched_should_poll() &&
 	    cpu_ticks() - ld_rlx(&sched.lastpoll) > 1000 * (uint64_t)TICKS_10US)
@@ -283,7 +283,7 @@ static void look_at_poller(void)
 
 /* --- waits for descriptors --- */
 
-static void check_old_waits(int64_t now)
+static void check_fd_waits(int64_t now)
 {
 	struct glist out = { 0 };
 
@@ -305,14 +305,14 @@ static void check_old_waits(int64_t now)
 }
 
 /* True: all waits have been checked since a green thread could last close a descriptor. */
-static bool waits_checked(void)
+static bool fd_waits_checked(void)
 {
 	return !ld_rlx(&sched.npollwait) || rt_replays() ||
 	       (!mon.check_from && mon.checked >= mon.active + CHECK_YOUNG_NS);
 }
 
 /* True if the process has a thread that is no M and not sysmon, or may have one. */
-static bool others_live(void)
+static bool other_threads_exist(void)
 {
 	int ours = ld_rlx(&sched.nm) + 1;
 
@@ -323,14 +323,14 @@ static bool others_live(void)
 }
 
 /* When the next pass over waits is due although all Ps are idle; NEVER: not before one runs. */
-static int64_t idle_check_at(void)
+static int64_t next_idle_check(void)
 {
-	return ld_rlx(&sched.npollwait) && !rt_replays() && others_live() ? mon.next_check : NEVER;
+	return ld_rlx(&sched.npollwait) && !rt_replays() && other_threads_exist() ? mon.next_check : NEVER;
 }
 
 /* --- memory --- */
 
-static bool waits_for_one(const struct g *gp)
+static bool waits_for_known_g(const struct g *gp)
 {
 	uint8_t why = ld_rlx(&gp->reason);
 
@@ -352,12 +352,12 @@ static bool trim_parked(struct g *gp, int64_t now)
 	if (gp->stack && !sched.on_leave) /* who looks at stacks wants to see how deep they were */
 		stack_trim_below(gp->stack, gp->ctx.sp);
 	st_rlx(&gp->trimmed, true);
-	mon.long_waits |= waits_for_one(gp);
+	mon.long_waits |= waits_for_known_g(gp);
 	waiter_release(&gp->w);
 	return false;
 }
 
-static void scan_greens(int64_t now)
+static void scan_gs(int64_t now)
 {
 	if (!mon.in_pass && now < mon.next_pass)
 		return;
@@ -391,15 +391,15 @@ static void flush_idle_ps(void)
 	unlock(&sched.lock, LR_SCHED);
 }
 
-static void look_at_memory(int64_t now)
+static void trim_memory(int64_t now)
 {
 	bool new_period = now >= mon.next_period;
 
-	scan_greens(now);
+	scan_gs(now);
 	if (new_period) {
 		mon.next_period = now + PARKED_NS;
 		if (sched.asymmetric)
-			lot_calm_down();
+			lot_reset();
 		if (!rt_replays()) /* the P's next green threads would be others */
 			flush_idle_ps();
 	}
@@ -407,17 +407,17 @@ static void look_at_memory(int64_t now)
 }
 
 /* --- the thread --- */
-static bool nothing_left(int64_t now)
+static bool may_sleep(int64_t now)
 {
-	return sched_all_idle() && now - mon.active > REST_AFTER_NS && !mon.in_pass &&
-	       waits_checked() && !mon.unfinished && !mon.more_stacks &&
+	return sched_all_idle() && now - mon.active > SLEEP_AFTER_NS && !mon.in_pass &&
+	       fd_waits_checked() && !mon.unfinished && !mon.more_stacks &&
 	       mon.next_pass > mon.active + PARKED_NS;
 }
 
 /* Sleep until an M begins to work, or a pass over waits is due. */
-static void rest(void)
+static void sysmon_sleep(void)
 {
-	int64_t until = idle_check_at();
+	int64_t until = next_idle_check();
 	bool due = false;
 
 	st_seq(&sched.sysmon_asleep, 1); /* ORD(sysmon): announced before the last look */
@@ -436,7 +436,7 @@ static void rest(void)
 }
 
 /* Under GMP_DEBUG=chaos. */
-static void disturb_one(void)
+static void chaos_disturb_one(void)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 	int tid = ld_rlx(&sched.allp[chaos_draw((uint32_t)n)]->tid);
@@ -457,7 +457,7 @@ static int64_t pause_ns(void)
 
 	int idle = ld_rlx(&sched.npidle), procs = ld_rlx(&sched.procs);
 	int64_t usual = (idle > 0 && idle < procs) || mon.some_long ? MIXED_NS : BUSY_NS;
-	unsigned longer = mon.quiet > SHORT_LOOKS ? mon.quiet - SHORT_LOOKS : 0;
+	unsigned longer = mon.quiet > SHORT_POLLS ? mon.quiet - SHORT_POLLS : 0;
 
 	return min_of(usual, (int64_t)SHORT_NS << min_of(longer, 10u));
 }
@@ -470,20 +470,20 @@ static void *sysmon_main(void *arg)
 		int64_t now = os_now();
 
 		st_rlx(&sched.coarse_now, now);
-		take_from_blocked(now);
-		look_at_ps(now);
-		look_for_stuck(now);
-		look_at_poller();
-		check_old_waits(now);
-		look_at_memory(now);
+		retake_blocked_ps(now);
+		check_ps(now);
+		check_stuck_ps(now);
+		check_poller();
+		check_fd_waits(now);
+		trim_memory(now);
 		m_join_one(true);
 		if (unlikely(ld_rlx(&sched.errand)))
 			sched.on_errand();
 		longrun_write();
 		if (chaos_on())
-			disturb_one();
-		if (nothing_left(now) && !ld_rlx(&sched.errand))
-			rest();
+			chaos_disturb_one();
+		if (may_sleep(now) && !ld_rlx(&sched.errand))
+			sysmon_sleep();
 		else
 			os_futex_wait(&mon.stop, 0, now + pause_ns());
 	}
@@ -493,7 +493,7 @@ static void *sysmon_main(void *arg)
 int sysmon_start(void)
 {
 	__builtin_memset(&mon, 0, sizeof(mon));
-	mon.quiet = SHORT_LOOKS + 10;
+	mon.quiet = SHORT_POLLS + 10;
 	mon.active = os_now();
 	mon.next_period = mon.next_pass = mon.active + PASS_NS;
 	longrun_begin();

@@ -74,7 +74,7 @@ void ticks_release(struct glist *out)
 	lock(&list.lock, LR_TICKS);
 	if (list.run == sched.run)
 		for (struct tick *t = list.first; t; t = t->link)
-			chan_release_foreign(t->c, out);
+			chan_release_external(t->c, out);
 	unlock(&list.lock, LR_TICKS);
 }
 
@@ -110,7 +110,7 @@ static bool tick_fires(struct timer *base, int64_t now, struct glist *out)
 	return true;
 }
 
-static gmp_chan *make(int64_t first, int64_t period)
+static gmp_chan *tick_make(int64_t first, int64_t period)
 {
 	struct tick *t = malloc_zeroed(sizeof(*t));
 	gmp_chan *c = t ? gmp_chan_new(sizeof(int64_t), 1) : NULL;
@@ -134,7 +134,7 @@ gmp_chan *gmp_tick_new(int64_t first, int64_t period)
 
 	if (period < 0 || !rt_enter())
 		return NULL;
-	if (timer_take_place() && !(c = make(first, period)))
+	if (timer_take_place() && !(c = tick_make(first, period)))
 		timer_give_place();
 	rt_leave();
 	return c;

@@ -8,7 +8,7 @@
 enum { CALL_MOST = 7 }; /* bytes before the return address that are read */
 
 /* The address that a 32-bit displacement at d gives for an instruction that ends at `end`. */
-static uintptr_t relative(uintptr_t end, const uint8_t *d)
+static uintptr_t rel32_target(uintptr_t end, const uint8_t *d)
 {
 	int32_t by;
 
@@ -24,7 +24,7 @@ static uintptr_t word_at(uintptr_t at)
 }
 
 /* Of a stub of the procedure linkage table: [endbr64] [bnd] jmp *slot(%rip). */
-static uintptr_t behind_stub(uintptr_t target)
+static uintptr_t stub_target(uintptr_t target)
 {
 	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
 	uint8_t code[16];
@@ -37,7 +37,7 @@ static uintptr_t behind_stub(uintptr_t target)
 	i += code[i] == 0xf2;
 	if (code[i] != 0xff || code[i + 1] != 0x25)
 		return target;
-	return word_at(relative(target + i + 6, code + i + 2));
+	return word_at(rel32_target(target + i + 6, code + i + 2));
 }
 
 uintptr_t call_target(uintptr_t pc)
@@ -49,8 +49,8 @@ uintptr_t call_target(uintptr_t pc)
 	if (at[5] == 0xff && (at[6] & 0xf8) == 0xd0) /* call *%reg */
 		return 0;
 	if (at[1] == 0xff && at[2] == 0x15) /* call *slot(%rip) */
-		return word_at(relative(pc, at + 3));
+		return word_at(rel32_target(pc, at + 3));
 	if (at[2] == 0xe8) /* call target */
-		return behind_stub(relative(pc, at + 3));
+		return stub_target(rel32_target(pc, at + 3));
 	return 0;
 }

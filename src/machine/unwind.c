@@ -25,7 +25,7 @@
  */
 #include "machine/unwind.h"
 
-static void walk(void *t)
+static void walk_frames(void *t)
 {
 	trace_walk(t);
 }
@@ -35,5 +35,5 @@ void trace_parked(struct trace *t, const struct context *ctx, const char *lo, co
 	t->first = ((const struct context_frame *)ctx->sp)->pc;
 	t->lo = (uintptr_t)lo;
 	t->hi = (uintptr_t)hi;
-	gmp__call_above(walk, t, ctx->sp);
+	gmp__call_above(walk_frames, t, ctx->sp);
 }

@@ -18,13 +18,13 @@ uint32_t chaos_draw(uint32_t n)
 	return rand_below(&state, n);
 }
 
-void chaos_late(void)
+void chaos_delay(void)
 {
 	if (!rt_replays() && chaos_draw(64) == 0)
 		os_nap(chaos_draw(LATE_NS));
 }
 
-size_t chaos_short(size_t n)
+size_t chaos_shorten(size_t n)
 {
 	if (n < 2 || chaos_draw(2))
 		return n;

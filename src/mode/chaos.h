@@ -36,10 +36,10 @@ static inline bool chaos_on(void)
 uint32_t chaos_draw(uint32_t n);
 
 /* Now and then a moment goes by. */
-void chaos_late(void);
+void chaos_delay(void);
 
 /* How much of a read or write of n bytes is to be done: at least one, if it is any. */
-size_t chaos_short(size_t n);
+size_t chaos_shorten(size_t n);
 
 /* At the beginning of a call that may wait. */
 #ifdef GMP_DEBUG_CHECKS

@@ -31,7 +31,7 @@ static void chaos_shuffle(struct p *pp)
 	unlock(&sched.lock, LR_SCHED);
 	if (gp)
 		runnext_swap(pp, gp);
-	chaos_late();
+	chaos_delay();
 }
 
 void chaos_step(struct p *pp)

@@ -137,7 +137,7 @@ static bool is_paused(const struct p *pp)
 	return ld_rlx(&pp->pauses) & 1;
 }
 
-static void take_base(struct base *b, int tid, int64_t now)
+static void base_take(struct base *b, int tid, int64_t now)
 {
 	b->tid = tid;
 	b->at = now;
@@ -146,29 +146,29 @@ static void take_base(struct base *b, int tid, int64_t now)
 	b->searches = finding_searches();
 }
 
-static void begin_run(struct base *b, const struct p *pp)
+static void base_begin_run(struct base *b, const struct p *pp)
 {
 	b->run = run_of(pp);
 	b->asked = 0;
 	b->next = RUN_NS;
 }
 
-static bool on(void)
+static bool check_enabled(void)
 {
 	return sched.options.debug & DEBUG_check;
 }
 
 void longrun_moved(int i, int tid, int64_t now)
 {
-	begin_run(&bases[i], sched.allp[i]);
-	if (on() && (bases[i].tid != tid || now - bases[i].at >= BASE_NS))
-		take_base(&bases[i], tid, now);
+	base_begin_run(&bases[i], sched.allp[i]);
+	if (check_enabled() && (bases[i].tid != tid || now - bases[i].at >= BASE_NS))
+		base_take(&bases[i], tid, now);
 }
 
 /* --- asking --- */
 
 /* false: the kernel does not queue the signal (RLIMIT_SIGPENDING) */
-static bool ask(struct question *q, int i, int tid, enum longrun_kind kind, int64_t elapsed,
+static bool send_question(struct question *q, int i, int tid, enum longrun_kind kind, int64_t elapsed,
 		int64_t spent)
 {
 	uint32_t state = ASKED;
@@ -176,7 +176,7 @@ static bool ask(struct question *q, int i, int tid, enum longrun_kind kind, int6
 	q->p = i;
 	q->tid = tid;
 	q->kind = kind;
-	q->check = on();
+	q->check = check_enabled();
 	q->run = bases[i].run;
 	q->elapsed = elapsed;
 	q->spent = spent;
@@ -196,7 +196,7 @@ static bool may_ask_of(const struct base *b, enum longrun_kind kind)
 }
 
 /* What comes after the question is measured anew. */
-static void ask_of(int p, enum longrun_kind kind, int64_t elapsed, int64_t spent, int64_t now)
+static void ask_about(int p, enum longrun_kind kind, int64_t elapsed, int64_t spent, int64_t now)
 {
 	struct base *b = &bases[p];
 
@@ -207,11 +207,11 @@ static void ask_of(int p, enum longrun_kind kind, int64_t elapsed, int64_t spent
 			b->slices = os_thread_slices(b->tid);
 		else if (kind == LONGRUN_COMPUTES)
 			b->next = min_of(b->next * 2, (int64_t)UNCLEAR_NS);
-		if (ask(&questions[i], p, b->tid, kind, elapsed, spent))
+		if (send_question(&questions[i], p, b->tid, kind, elapsed, spent))
 			b->asked |= 1u << kind;
 		break;
 	}
-	take_base(b, b->tid, now);
+	base_take(b, b->tid, now);
 }
 
 void longrun_poll(int i, int tid, int64_t since, int64_t now)
@@ -219,11 +219,11 @@ void longrun_poll(int i, int tid, int64_t since, int64_t now)
 	const struct p *pp = sched.allp[i];
 	struct base *b = &bases[i];
 
-	if (!on() || tid == 0)
+	if (!check_enabled() || tid == 0)
 		return;
 	if (b->tid != tid || b->run != run_of(pp) || is_paused(pp)) {
-		begin_run(b, pp);
-		take_base(b, tid, now);
+		base_begin_run(b, pp);
+		base_take(b, tid, now);
 		return;
 	}
 	int64_t elapsed = now - b->at, run = min_of(elapsed, now - since);
@@ -235,17 +235,17 @@ void longrun_poll(int i, int tid, int64_t since, int64_t now)
 	switch (longrun_classify(elapsed, cpu, delay, os_thread_state(tid))) {
 	case LONGRUN_COMPUTES:
 		if (run >= b->next)
-			ask_of(i, LONGRUN_COMPUTES, run, min_of(cpu, run), now);
+			ask_about(i, LONGRUN_COMPUTES, run, min_of(cpu, run), now);
 		break;
 	case LONGRUN_STARVED:
 		if (b->searches & FINDING_SEARCH || b->searches != finding_searches()) {
-			take_base(b, tid, now); /* LONGRUN-5 */
+			base_take(b, tid, now); /* LONGRUN-5 */
 			break;
 		}
 		delay = delay > 0 ? delay : elapsed - cpu;
-		ask_of(i, LONGRUN_STARVED, run, min_of(delay, run), now);
+		ask_about(i, LONGRUN_STARVED, run, min_of(delay, run), now);
 		break;
-	case LONGRUN_SLEEPS: ask_of(i, LONGRUN_SLEEPS, run, run, now); break;
+	case LONGRUN_SLEEPS: ask_about(i, LONGRUN_SLEEPS, run, run, now); break;
 	case LONGRUN_UNKNOWN: break;
 	}
 }
@@ -257,14 +257,14 @@ void longrun_stuck(int i, int tid, int64_t since, int64_t now)
 	if (is_paused(sched.allp[i]))
 		return;
 	if (bases[i].run != run_of(sched.allp[i]))
-		begin_run(&bases[i], sched.allp[i]);
+		base_begin_run(&bases[i], sched.allp[i]);
 	bases[i].tid = tid;
-	ask_of(i, LONGRUN_SLEEPS, now - since, now - since, now);
+	ask_about(i, LONGRUN_SLEEPS, now - since, now - since, now);
 }
 
 /* --- answering --- */
 
-static void copy_name(char *to, const char *from)
+static void question_set_name(char *to, const char *from)
 {
 	size_t n = 0;
 
@@ -287,7 +287,7 @@ static void answer_sig(struct question *q, struct m *m, uintptr_t pc)
 	}
 	q->id = gp->id;
 	q->entry = gp->fn;
-	copy_name(q->name, g_name(gp));
+	question_set_name(q->name, g_name(gp));
 	trace_own(&q->trace, pc);
 	st_rel(&q->state, (uint32_t)DONE); /* ORD(longrun) */
 }
@@ -326,7 +326,7 @@ static void add_call(struct line *l, const struct question *q)
 }
 
 /* Append what it does to l, and what to do about it to advice. */
-static void describe(struct line *l, struct line *advice, const struct question *q)
+static void describe_run(struct line *l, struct line *advice, const struct question *q)
 {
 	switch (q->kind) {
 	case LONGRUN_COMPUTES:
@@ -372,7 +372,7 @@ static uint64_t place_of(const struct question *q)
 	return q->kind == LONGRUN_SLEEPS && i > 0 ? q->trace.pc[i] : trace_function(q->trace.pc[i]);
 }
 
-static void write_one(const struct question *q)
+static void write_finding(const struct question *q)
 {
 	struct line l = { .n = 0 }, advice = { .n = 0 };
 
@@ -380,7 +380,7 @@ static void write_one(const struct question *q)
 		return;
 	line_str_sig(&l, q->check ? "gmp: check: " : "gmp: sched: ");
 	line_green_sig(&l, q->id, q->name, finding_entry((uintptr_t)q->entry, &q->trace));
-	describe(&l, &advice, q);
+	describe_run(&l, &advice, q);
 	if (q->trace.n) {
 		line_str_sig(&l, ", in ");
 		finding_place(&l, q->trace.pc[finding_frame(&q->trace)]);
@@ -403,7 +403,7 @@ static void write_answers(void)
 		uint32_t state = ld_acq(&q->state); /* ORD(longrun) */
 
 		if (state == DONE) {
-			write_one(q);
+			write_finding(q);
 			st_rlx(&q->state, (uint32_t)FREE);
 		} else if (state == ASKED && run_of(sched.allp[q->p]) != q->run) {
 			cas_acq(&q->state, &state, (uint32_t)FREE); /* ORD(longrun) */

@@ -54,7 +54,7 @@ static inline bool waiter_killed(const struct waiter *w)
 }
 
 /* End gp's wait, if it is cancelled. */
-void thread_cut(struct g *gp);
+void thread_cancel_wait(struct g *gp);
 /* Nothing for other threads; leaves if the run ends. */
 void thread_checkpoint(void);
 void thread_exit(struct m *m) __attribute__((noreturn));

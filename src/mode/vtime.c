@@ -26,7 +26,7 @@ static void advance_to(int64_t when)
 }
 
 /* VT2 */
-static bool jump(void)
+static bool vtime_jump(void)
 {
 	bool can;
 
@@ -44,7 +44,7 @@ int64_t vtime_sleep(int64_t until)
 {
 	if (until == NEVER)
 		return NEVER;
-	if (jump())
+	if (vtime_jump())
 		return 0;
 	return sched_all_idle() ? max_of(until - rt_now(), 0) : NEVER; /* VT3 */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Does a select keep its word where its steps fall between those of others?  Each case stops one of
  * them at a chosen point, and lets the others act.  floors 0..6 */
-/* wrap: wait_on ready chan_leave gmp__unlock_check */
+/* wrap: wait_on ready chan_unlink gmp__unlock_check */
 #define _GNU_SOURCE 1
 #include "../runtime/util.h"
 
