@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/* Parking table: buckets, treaps and queues.  parkinglot.h has the invariants. */
 #include "parkinglot.h"
 
 #include "base/os.h"
 
 struct bucket {
 	struct lock lock;
-	struct sudog *root; /* a treap of the first sudogs of each address */
+	struct sudog *root; /* treap of the first sudog of each address */
 } aligned_to(CACHE_LINE);
 
 static struct bucket buckets[LOT_BUCKETS];
@@ -24,7 +25,8 @@ void lot_unlock(struct bucket *b)
 	unlock(&b->lock, LR_SEMA);
 }
 
-/* The child of a fork has none of the threads that wait or hold a lock, also where no runtime ran. */
+/* In the child of a fork none of the parent's waiters and lock holders exist.  Registered by a
+ * constructor, since external threads may use the table without a runtime. */
 static void lot_reset_in_child(void)
 {
 	for (int i = 0; i < LOT_BUCKETS; i++) {
@@ -38,17 +40,17 @@ __attribute__((constructor)) static void lot_register_fork_handler(void)
 	pthread_atfork(NULL, NULL, lot_reset_in_child);
 }
 
-/* --- calm --- */
+/* --- uncontended buckets --- */
 
-/* The system call is made with the lock held, or another could take the bucket for stirred up while the
- * fence is still on its way; once a second and bucket at most (sysmon.c). */
+/* The system call is made with the lock held: otherwise another thread could read the mark as clear
+ * before the fence is complete.  It happens at most once a second for each bucket (sysmon.c). */
 void lot_mark_contended(struct bucket *b)
 {
-	uint8_t *calm = &gmp__lot_uncontended[b - buckets];
+	uint8_t *uncontended = &gmp__lot_uncontended[b - buckets];
 
-	if (likely(!ld_rlx(calm)))
+	if (likely(!ld_rlx(uncontended)))
 		return;
-	st_rlx(calm, false);
+	st_rlx(uncontended, false);
 	os_membarrier(); /* ORD(calm) */
 }
 
@@ -65,7 +67,8 @@ void lot_reset(void)
 
 /* --- the treap --- */
 
-/* Where the address's queue hangs, or would hang. */
+/* Returns the link that leads to the first sudog of the address, or at which it must be inserted.
+ * */
 static struct sudog **treap_find(struct bucket *b, const void *key)
 {
 	struct sudog **at = &b->root;
@@ -75,8 +78,9 @@ static struct sudog **treap_find(struct bucket *b, const void *key)
 	return at;
 }
 
-/* Part a tree into the addresses below key and those above. */
-static void treap_split(struct sudog *t, const void *key, struct sudog **below, struct sudog **above)
+/* Splits t into the addresses below key and the addresses above it. */
+static void treap_split(struct sudog *t, const void *key, struct sudog **below,
+			struct sudog **above)
 {
 	while (t) {
 		if ((uintptr_t)t->key < (uintptr_t)key) {
@@ -122,7 +126,7 @@ static void treap_insert(struct bucket *b, struct sudog *sg)
 	*at = sg;
 }
 
-/* Another sudog takes the place of an address's first. */
+/* Replaces the first sudog of an address, at *at, by sg. */
 static void treap_replace(struct sudog **at, struct sudog *sg)
 {
 	struct sudog *old = *at;
@@ -192,7 +196,7 @@ bool lot_wake_first(struct bucket *b, const void *key, int result, struct glist 
 	while ((sg = lot_first(b, key))) {
 		bool won = waiter_claim(sg->w, result);
 
-		lot_dequeue(b, sg); /* W5 */
+		lot_dequeue(b, sg); /* after the claim: park.h */
 		if (!won)
 			continue;
 		glist_claimed(out, sg);
@@ -224,7 +228,8 @@ void lot_unwait(struct waiter *w)
 {
 	struct sudog *sg = waiter_sudog(w);
 
-	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): a waker took it out, and owns the object */
+	/* ORD(sudog.queued): if a waker has dequeued sg, the object may be freed */
+	if (!ld_acq(&sg->queued))
 		return;
 	struct bucket *b = lot_lock(sg->key);
 
