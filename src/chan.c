@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Channel: send, receive and close.  chan.h has the invariants. */
 #include "chan.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 
 /* --- elements --- */
 
-/* Small elements are copied by a move or two, without a call.  False: it is not small. */
+/* Copies an element of 0, 4, 8 or 16 bytes without a call.  Returns false for other sizes. */
 static inline bool copy_small(void *to, const void *from, size_t n)
 {
 	switch (n) {
@@ -47,7 +48,7 @@ static inline void buf_put(gmp_chan *c, const void *elem)
 	c->sendx = next_index(c, c->sendx);
 }
 
-/* elem NULL: drop it. */
+/* Moves the first element of the buffer to elem; if elem is NULL, drops it. */
 static inline void buf_take(gmp_chan *c, void *elem)
 {
 	if (likely(elem))
@@ -55,10 +56,10 @@ static inline void buf_take(gmp_chan *c, void *elem)
 	c->recvx = next_index(c, c->recvx);
 }
 
-/* --- chance, of which select makes use --- */
+/* --- random numbers, for select --- */
 
-/* Threads that have no P share a generator: every draw gets a state of its own.  (The clock is no
- * substitute: draws that follow each other closely would depend on each other.) */
+/* Threads without a P share a generator; each draw has its own state.  Rejected: the clock, since
+ * draws in close succession would depend on each other. */
 static noinline uint32_t draw_external(uint32_t n)
 {
 	static uint64_t shared; /* (a) */
@@ -106,28 +107,30 @@ static void waitq_dequeue(struct waitq *q, struct sudog *sg)
 	st_rel(&sg->queued, false); /* ORD(sudog.queued) */
 }
 
-/* H5 for the claimed waiter of sg, the first of its queue: dequeues the waiter's other sudogs, which are
- * next in that queue.  The opposite queue can only hold sudogs of this waiter.  The cases on the side of sg
- * (for a close: on both sides) became ready together, so the chosen one is drawn at random. */
+/* CHAN-5 for the claimed waiter of sg, which was the first of its queue: dequeues the waiter's
+ * other sudogs, which come next in that queue.  The opposite queue can only hold sudogs of this
+ * waiter.  The cases on the side of sg (for a close: on both sides) became ready together, so one
+ * of them is drawn at random.  Returns it. */
 static noinline struct sudog *pick_duplicate(gmp_chan *c, struct sudog *sg, bool on_both_sides)
 {
-	struct sudog *met = sg;
+	struct sudog *picked = sg;
 	uint32_t n = 1;
 
 	for (int kind = IN_RECVQ; kind <= IN_SENDQ; kind++) {
 		struct waitq *q = chan_queue(c, kind);
 		bool ready = on_both_sides || kind == (sg->kind & IN_SENDQ);
 
-		for (struct sudog *twin; (twin = q->first) && twin->w == sg->w;) {
-			waitq_dequeue(q, twin);
+		for (struct sudog *other; (other = q->first) && other->w == sg->w;) {
+			waitq_dequeue(q, other);
 			if (ready && chan_draw(++n) == 0)
-				met = twin;
+				picked = other;
 		}
 	}
-	return met;
+	return picked;
 }
 
-/* Dequeue the first waiter that can be claimed; NULL: there is none. */
+/* Claims the first waiter that can be claimed, and dequeues it with all claimed ones before it.
+ * Returns the chosen sudog; NULL if there is none. */
 static inline struct sudog *chan_claim_first(gmp_chan *c, int kind, int result)
 {
 	struct waitq *q = chan_queue(c, kind);
@@ -138,7 +141,7 @@ static inline struct sudog *chan_claim_first(gmp_chan *c, int kind, int result)
 			break;
 		bool won = waiter_claim(sg->w, result);
 
-		waitq_dequeue(q, sg); /* W5 */
+		waitq_dequeue(q, sg); /* after the claim: park.h */
 		if (likely(won)) {
 			if (unlikely(sg->kind & HAS_DUPLICATES))
 				sg = pick_duplicate(c, sg, result != 0);
@@ -151,7 +154,8 @@ static inline struct sudog *chan_claim_first(gmp_chan *c, int kind, int result)
 
 void chan_unlink(struct sudog *sg)
 {
-	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): a waker took it out; the channel may be gone */
+	/* ORD(sudog.queued): if a waker has dequeued sg, the channel may be freed */
+	if (!ld_acq(&sg->queued))
 		return;
 	gmp_chan *c = (gmp_chan *)(uintptr_t)sg->key;
 
@@ -171,8 +175,9 @@ static void chan_commit(void *c)
 	unlock(&((gmp_chan *)c)->lock, LR_CHAN);
 }
 
-/* A tick that nobody feeds any more: its run has ended, or is about to (only external threads see
- * that).  Under the lock, so that the end finds those in the queue who saw it alive. */
+/* True if the run of c, a tick, has ended or is ending: then no timer sends on it.  Only external
+ * threads see true.  With the lock held: the end of the run therefore finds in the queue each
+ * thread that has seen false (ticks_release). */
 static noinline bool tick_run_ended(gmp_chan *c)
 {
 	if (!rt_enter())
@@ -183,13 +188,14 @@ static noinline bool tick_run_ended(gmp_chan *c)
 	return over;
 }
 
-static inline int chan_wait_with(struct sudog *sg, gmp_chan *c, int kind, void *elem, int64_t deadline)
+static inline int chan_wait_with(struct sudog *sg, gmp_chan *c, int kind, void *elem,
+				 int64_t deadline)
 {
 	sg->elem = elem;
 	sg->kind = (uint16_t)kind;
 	chan_enqueue(c, sg);
-	return wait_on(sg->w, kind == IN_RECVQ ? WAIT_RECV : WAIT_SEND, chan_unwait, chan_commit,
-		       c, deadline);
+	return wait_on(sg->w, kind == IN_RECVQ ? WAIT_RECV : WAIT_SEND, chan_unwait, chan_commit, c,
+		       deadline);
 }
 
 static noinline int chan_wait_external(gmp_chan *c, int kind, void *elem, int64_t deadline)
@@ -199,7 +205,8 @@ static noinline int chan_wait_external(gmp_chan *c, int kind, void *elem, int64_
 	return chan_wait_with(external_sudog(&f), c, kind, elem, deadline);
 }
 
-/* With the lock held; drops it.  By jumps alone: the caller's caller is resumed directly. */
+/* Waits in c.  Drops the lock.  Tail calls only, so the wait returns directly to the caller of
+ * gmp_chan_send or gmp_chan_recv (context.h, CONTEXT-4). */
 static inline int chan_wait(gmp_chan *c, int kind, void *elem, int64_t deadline)
 {
 	struct m *m = getm();
@@ -216,7 +223,7 @@ void chan_release_external(gmp_chan *c, struct glist *out)
 		next = sg->next;
 		if (sg->w->gp || waiter_sudog(sg->w) != sg || !waiter_claim(sg->w, -ESRCH))
 			continue;
-		waitq_dequeue(&c->recvq, sg); /* W5 */
+		waitq_dequeue(&c->recvq, sg); /* after the claim: park.h */
 		glist_claimed(out, sg);
 	}
 	unlock(&c->lock, LR_CHAN);
@@ -312,8 +319,8 @@ int gmp_chan_try_send(gmp_chan *c, const void *elem)
 {
 	if (unlikely(check_send(c, elem)))
 		return -EINVAL;
-	/* Full, or without a receiver, a moment ago, and open after that: a closed channel stays closed,
-	 * so it was both at one instant.  That answers a try, and needs no lock. */
+	/* The channel was full, or had no receiver, and was open after that.  A closed channel
+	 * stays closed, so both held at one instant: -EAGAIN needs no lock. */
 	if ((c->cap ? ld_acq(&c->count) == c->cap : !ld_acq(&c->recvq.first)) &&
 	    !ld_acq(&c->closed)) /* ORD(chan.closed) */
 		return -EAGAIN;
@@ -327,7 +334,7 @@ int gmp_chan_try_send(gmp_chan *c, const void *elem)
 
 /* --- receive --- */
 
-/* H6: what another has sent before the close is seen with it. */
+/* CHAN-6.  A thread that sees `closed` also sees the elements that were sent before the close. */
 static inline bool closed_and_empty(gmp_chan *c)
 {
 	return ld_acq(&c->closed) && ld_rlx(&c->count) == 0; /* ORD(chan.closed) */
@@ -348,7 +355,7 @@ static inline int try_recv_locked(gmp_chan *c, void *elem, struct sudog **peer)
 		if (c->cap == 0) {
 			if (likely(elem))
 				copy_elem(elem, sg->elem, c->size);
-		} else { /* full: the sender's element comes after what is in the buffer */
+		} else { /* the buffer is full: the sender's element comes after its elements */
 			buf_take(c, elem);
 			buf_put(c, sg->elem);
 		}
@@ -357,7 +364,7 @@ static inline int try_recv_locked(gmp_chan *c, void *elem, struct sudog **peer)
 	}
 	if (c->count > 0) {
 		buf_take(c, elem);
-		st_rel(&c->count, c->count - 1); /* ORD(chan.closed): a look that finds it empty */
+		st_rel(&c->count, c->count - 1); /* ORD(chan.closed): an unlocked read of 0 */
 		return 0;
 	}
 	return unlikely(c->closed) ? recv_closed(c, elem) : MUST_WAIT;
@@ -402,7 +409,8 @@ int gmp_chan_recv_until(gmp_chan *c, void *elem, int64_t deadline)
 
 	if (likely(locked) && !c->sendq.first) {
 		if (c->count > 0) {
-			if (likely(elem) && likely(copy_small(elem, buf_slot(c, c->recvx), c->size))) {
+			if (likely(elem) &&
+			    likely(copy_small(elem, buf_slot(c, c->recvx), c->size))) {
 				c->recvx = next_index(c, c->recvx);
 				st_rel(&c->count, c->count - 1); /* ORD(chan.closed): as above */
 				unlock(&c->lock, LR_CHAN);
@@ -424,8 +432,8 @@ int gmp_chan_try_recv(gmp_chan *c, void *elem)
 {
 	if (unlikely(!c))
 		return -EINVAL;
-	/* Empty, or without a sender, a moment ago, and open after that: as in a try to send.
-	 * ORD(chan.closed) */
+	/* The channel was empty, or had no sender, and was open after that: as in
+	 * gmp_chan_try_send. ORD(chan.closed) */
 	if (c->cap ? ld_acq(&c->count) == 0 : !ld_acq(&c->sendq.first)) {
 		if (!ld_acq(&c->closed)) /* ORD(chan.closed) */
 			return -EAGAIN;
@@ -440,7 +448,7 @@ int gmp_chan_try_recv(gmp_chan *c, void *elem)
 	return unlock_and_ready(c, peer, result == MUST_WAIT ? -EAGAIN : result);
 }
 
-/* --- making, closing, freeing --- */
+/* --- new, close, free --- */
 
 gmp_chan *gmp_chan_new(size_t elem_size, size_t capacity)
 {
@@ -450,7 +458,7 @@ gmp_chan *gmp_chan_new(size_t elem_size, size_t capacity)
 	if (__builtin_mul_overflow(elem_size, capacity, &bytes) ||
 	    __builtin_add_overflow(bytes, sizeof(*c), &bytes))
 		return NULL;
-	c = malloc(bytes); /* the buffer is written before it is read */
+	c = malloc(bytes); /* not calloc: a slot of the buffer is written before it is read */
 	if (!c)
 		return NULL;
 	memset(c, 0, sizeof(*c));
@@ -489,7 +497,7 @@ int gmp_chan_close(gmp_chan *c)
 
 void chan_destroy(gmp_chan *c)
 {
-	/* a peer may still be about to drop the lock: its exchange is complete */
+	/* waits for a peer whose exchange is complete, but which still holds the lock */
 	lock_end(&c->lock, LR_CHAN);
 	chan_forget_parents(c);
 	if (c->recvq.first || c->sendq.first)
@@ -503,7 +511,7 @@ void gmp_chan_free(gmp_chan *c)
 		return;
 	object_claim(c, &c->kind, OBJECT_CHAN, "gmp_chan_free");
 	if (c->owner)
-		gmp__fatal("gmp_chan_free of a tick: that is for gmp_tick_free");
+		gmp__fatal("gmp_chan_free of a tick: use gmp_tick_free");
 	chan_destroy(c);
 }
 

@@ -13,7 +13,7 @@
  * If two keys collide in a slot, the table doubles.  The indices of live keys differ in some bit,
  * so with KEYS slots there is no collision.  A lookup costs two loads and a comparison.
  *
- * The table of an external thread is in a thread-local of libc, and a pthread key calls its
+ * The table of an external thread is in a C thread-local (base/tls.h), and a pthread key calls its
  * destructors at the end of the thread.  In blocking code a green thread sees its own values,
  * although other calls behave as on an external thread.
  *
@@ -22,7 +22,7 @@
  *         more, the tables of killed green threads are freed.
  *  FLS-2  A slot that holds a value has a key other than 0; 0 is no key.
  *  FLS-3  At the end of a thread the destructor of the value that was set last runs first.  This
- *         repeats until each value left has had its destructor called ROUNDS times.  The state of
+ *         repeats until no value is left whose destructor ran less than ROUNDS times.  The state of
  *         this loop is in the table, so a destructor may set values, and may call gmp_exit: the end
  *         of the thread then continues the loop.  If a destructor forks, the child exits when the
  *         destructor returns, since it is no green thread any more.
