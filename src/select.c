@@ -72,7 +72,9 @@ static int compare_addresses(const void *a, const void *b)
 {
 	uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
 
-	return (x > y) - (x < y);
+	if (x == y)
+		return 0;
+	return x < y ? -1 : 1;
 }
 
 /* Insertion sort: the fastest for few cases. */
