@@ -6,23 +6,22 @@
  * and leaving cost nanoseconds.  A P whose section lasts goes to another M.
  *
  *  the M                                            the taker: sysmon, an M that leaves its own
- *   1 enter: getm() is NULL until leave, so          section, or an M that comes out of the poller
- *     calls behave as on an external thread          1 sysmon: the P is BLOCKED by the same section
- *     and none touches the P                           as at its last poll and is wanted, or for
- *   2 if the section is expected to be long and        10 ms; or is LONG and has work.
- *     the P has work: hand the P off at once           An M: it has no P, and this P is LONG; under
+ *   1 enter: getm() is NULL until leave, so calls   section, or an M that comes out of the poller
+ *     behave as on an external thread and none       1 sysmon: the P is BLOCKED by the same section
+ *     touches the P                                    as at its last poll and is wanted, or for
+ *   2 if the section is expected to be long and the    10 ms; or is LONG and has work.
+ *     P has work: hand the P off at once               An M: it has no P, and this P is LONG; under
  *     (handoff.c:sched_hand_off)                       sched.lock
- *   3 otherwise status: RUNNING -> BLOCKED, with     2 status: BLOCKED, as it was seen, -> RUNNING
- *     the M's number, and LONG if a long section       by compare-and-swap          ORD(p.blocked)
- *     is expected                 ORD(p.blocked)     3 if that won, the P belongs to the taker:
+ *   3 otherwise status: RUNNING -> BLOCKED with the  2 status: BLOCKED, as it was seen, -> RUNNING
+ *     M's number, and LONG if a long section is        by compare-and-swap         ORD(p.blocked)
+ *     expected                      ORD(p.blocked)   3 if that won, the P belongs to the taker:
  *   4 the blocking code runs                           sysmon hands it to another M, an M runs on
- *   it 5 leave: the status of step 3 -> RUNNING by
+ *   5 leave: the status of step 3 -> RUNNING by        it
  *     compare-and-swap; if that wins, continue
  *   6 if it fails: up to YIELDS calls of sched_yield until a P is free.  Then, under sched.lock,
- *   get
- *     the first of these:
+ *     take the first of these:
  *       a. the same P, if it is idle
- *       b. another P as a taker
+ *       b. another P, as a taker
  *       c. the P of an M that was woken for it and does not run yet (handoff.h HO4); the G goes
  *          behind the Gs in its queue
  *       d. another idle P

@@ -39,8 +39,7 @@ struct waitq {
  *
  *   closed       0 -> 1, once.  0 may be stale; 1 is final.              ORD(chan.closed)
  *   count        elements in the buffer.  May be stale in both directions, except that 0 is final
- *   if
- *                `closed` was read as 1 before (CHAN-6).
+ *                if `closed` was read as 1 before (CHAN-6).
  *   waitq.first  NULL if no waiter is queued.  May be stale in both directions.
  */
 struct gmp_chan {
@@ -82,8 +81,7 @@ static inline bool chan_may_recv(const gmp_chan *c)
  *
  *   bit 0  the queue: IN_RECVQ or IN_SENDQ
  *   bit 1  HAS_DUPLICATES: the waiter may have other sudogs in this channel.  Set by select.c if
- *   any
- *          channel is in two of its cases; may be set although this one is not.
+ *          any channel is in two of its cases; may be set although this one is not.
  */
 enum { IN_RECVQ = 0, IN_SENDQ = 1, HAS_DUPLICATES = 1 << 1 };
 
