@@ -11,13 +11,13 @@
  *                        └────── timeout ──> JOIN_JOINABLE
  *
  * Invariants
- *  SPAWN-1  The join word changes under the lock of its bucket in the parking table.  The table
- *           holds no queue for it: a G has one joiner at most, and the word is the address of its
- *           sudog.
- *  SPAWN-2  JOIN_DONE is set on g0, so no thread frees a g struct whose stack is still in use.
- *  SPAWN-3  Exactly one thread frees a g struct: the end of the G if the word is JOIN_DETACHED, the
- *           claimed joiner, or the first join or detach that finds JOIN_DONE.  Each leaves the word
- *           at JOIN_DETACHED: until the g struct is reused, a further join or detach is -EINVAL.
+ *  JOIN-1  The join word changes under the lock of its bucket in the parking table.  The table
+ *          holds no queue for it: a G has one joiner at most, and the word is the address of its
+ *          sudog.
+ *  JOIN-2  JOIN_DONE is set on g0, so no thread frees a g struct whose stack is still in use.
+ *  JOIN-3  Exactly one thread frees a g struct: the end of the G if the word is JOIN_DETACHED, the
+ *          claimed joiner, or the first join or detach that finds JOIN_DONE.  Each leaves the word
+ *          at JOIN_DETACHED: until the g struct is reused, a further join or detach is -EINVAL.
  */
 #include "spawn.h"
 
@@ -37,7 +37,7 @@
 /*
  * Join word of a G, gp->join.
  *
- *   JOIN_DETACHED  the handle may not be used any more, or there is none (SPAWN-3)
+ *   JOIN_DETACHED  the handle may not be used any more, or there is none (JOIN-3)
  *   JOIN_JOINABLE  a handle exists, no joiner waits, the G has not ended
  *   JOIN_DONE      the G has ended and no joiner has taken its end; set on g0
  *   greater        joined: the address of the joiner's sudog, which is queued (`queued` is true);
@@ -218,7 +218,7 @@ void green_exited(struct g *gp)
 	if (!detached) {
 		bool joined = wake_joiner(gp, 0, &out);
 
-		/* SPAWN-3: a joiner that was claimed frees gp */
+		/* JOIN-3: a joiner that was claimed frees gp */
 		st_rlx(&gp->join, joined ? JOIN_DETACHED : JOIN_DONE);
 	}
 	lot_unlock(b);
