@@ -2,38 +2,43 @@
 /*
  * Fault and signal handling of Ms: names the green thread that runs over the end of its stack.
  *
- * A fault raises SIGSEGV or SIGBUS on the M that runs the green thread.  The handler runs on the M's
- * alternate stack, since the green thread's has no room, and decides by the fault address and the stack
- * pointer (what_fault_sig):
+ * A fault raises SIGSEGV or SIGBUS on the M that runs the green thread.  The handler runs on the
+ * M's alternate stack, since the green thread's has no room, and decides by the fault address and
+ * the stack pointer (what_fault_sig):
  *
- *   address in the guard               overflow: two lines and the calls, then the signal ends the process, also if
- *                                      the program had a handler of its own
+ *   address in the guard               overflow: two lines and the calls, then the signal ends the
+ *                                      process, also if the program had a handler of its own
  *   stack pointer below the stack,     overflow by a frame larger than the guard: the same; the
  *   and the address in that frame      program's handler, if it has one, is called
- *   any other                          the program's handler; without one, a line that names the green
- *                                      thread, and the stack pointer if that has left the stack
+ *   any other                          the program's handler; without one, a line that names the
+ *                                      green thread, and the stack pointer if that has left the
+ *                                      stack
  *
  * Faults on g0 and of external threads go to the program's disposition without a line.
  *
- * The program's own signals: an M has the mask of the thread that began the run, so a child of system, popen,
- * posix_spawn or exec starts with the program's mask, from whichever green thread it is called.
+ * The program's own signals: an M has the mask of the thread that began the run.  So a child of
+ * system, popen, posix_spawn or exec starts with the program's mask, from any green thread.
  *
- *  SIGNAL-1  A handler runs on any thread.  One that exists when a run begins is lent SA_ONSTACK until the run
- *            ends, so it runs on the M's alternate stack, and the size of green stacks does not matter to it.
- *            One that the program sets during a run without SA_ONSTACK runs on the stack of the green thread
- *            that it interrupts, above a guard (stack.h).
- *  SIGNAL-2  A write to a broken pipe by a green thread is EPIPE: while SIGPIPE has its default action,
- *            on_sigpipe stands in its place.  It returns if an M raised the signal by a write, and otherwise
- *            takes the default action.  An exec resets it to the default.
- *  SIGNAL-3  gmp's own writes raise no SIGPIPE that the program could notice: Ms rely on SIGNAL-2, or on SIG_IGN;
- *            if the program has a handler, asks for the signal by a channel, or blocks it, the write blocks it
- *            and takes it back (os_sigpipe_hold), as on other threads.
+ * Invariants
+ *  SIGNAL-1  A handler of the program runs on any thread.  A handler that exists when a run begins
+ *            is lent SA_ONSTACK until the run ends, so it runs on the M's alternate stack, and the
+ *            size of green stacks does not matter to it.  A handler that the program installs
+ *            during a run without SA_ONSTACK runs on the stack of the green thread that it
+ *            interrupts, above a guard (stack.h).
+ *  SIGNAL-2  A write to a broken pipe by a green thread returns EPIPE: while SIGPIPE has its
+ *            default action, on_sigpipe replaces it.  It returns if an M raised the signal by a
+ *            write, and otherwise takes the default action.  An exec resets it to the default.
+ *  SIGNAL-3  gmp's own writes raise no SIGPIPE that the program could notice: Ms rely on SIGNAL-2,
+ *            or on SIG_IGN; if the program has a handler, asks for the signal by a channel, or
+ *            blocks it, the write blocks it and takes it back (os_sigpipe_hold), as on other
+ *            threads.
  *
- * Rejected: Ms block the program's signals, and sysmon takes them.  No handler then runs on a green stack, but a
- * program that replaces itself by exec keeps SIGTERM blocked for good, and so do the children of system and popen.
- * gmp could restore the mask in a fork handler and around blocking code (460 ns), but not around exec.
+ * Rejected: Ms block the program's signals, and sysmon takes them.  No handler then runs on a
+ * green stack, but a program that replaces itself by exec keeps SIGTERM blocked for good, and so
+ * do the children of system and popen.  gmp could restore the mask in a fork handler and around
+ * blocking code (460 ns), but not around exec.
  *
- * Everything here but init and fini is async-signal-safe.
+ * Everything here except init and fini is async-signal-safe.
  */
 #include "faultsig.h"
 
@@ -58,22 +63,23 @@
 #define AT_MINSIGSTKSZ 51
 #endif
 
-/* What the handlers use themselves: the name of a function is looked up in a file. */
+/* Stack that the handlers use themselves: a symbol lookup reads a file. */
 enum { HANDLER_BYTES = 48 * 1024 };
 
-/* Of an overflow: calls outside the program that are shown, and calls of the program above them. */
+/* Report of an overflow: number of shown calls outside the program, and of calls of the program
+ * above them. */
 enum { SYSTEM_CALLS = 8, PROGRAM_CALLS = 4 };
 
 static struct {
 	int signo;
 	struct sigaction old;
-	bool chained; /* at the end of a run another handler stood before ours, which may call it */
+	bool chained; /* at the end of a run another handler was installed, which may call on_fault */
 } handled[] = { { .signo = SIGSEGV }, { .signo = SIGBUS } };
 
 static bool installed;
 static struct sigaction ask_old;
 
-/* The mask of the thread that began the run: sysmon's, and that of child processes. */
+/* The mask of the thread that began the run; also that of sysmon and of child processes. */
 static sigset_t program_mask;
 
 enum { SIGNALS = 64 };
@@ -87,8 +93,9 @@ static bool sigpipe_replaced;
 
 enum fault { FAULT_GUARD, FAULT_BEYOND, FAULT_OTHER };
 
-/* BELOW: the red zone, and what a probe of -fstack-clash-protection is ahead of the stack pointer.
- * FARTHEST: a stack pointer that is farther below belongs to a stack that the program made itself. */
+/* FAULT_BELOW: the red zone, and the distance that a probe of -fstack-clash-protection is below
+ * the stack pointer.  FAULT_FARTHEST: a stack pointer farther below belongs to a stack that the
+ * program made. */
 enum { FAULT_BELOW = PAGE, FAULT_FARTHEST = 1 << STACK_CLASS_MAX };
 
 static enum fault what_fault_sig(const struct g *gp, uintptr_t addr, uintptr_t sp)
@@ -121,8 +128,9 @@ static void say_calls_of_sig(const struct trace *t, int from, int to, int number
 	}
 }
 
-/* The innermost calls, and the first ones of the program: libc may have run over the end. Each frame is unwound by
- * its table, as for a dump; if the tables of a frame are wrong and that faults, the process ends as it would. */
+/* Writes the innermost calls, and the first calls of the program: the overflow may be in libc.
+ * Each frame is unwound by its table, as for a dump; if a wrong table makes that fault, the
+ * process ends as it would anyway. */
 static noinline void say_calls_sig(uintptr_t pc)
 {
 	int skip = 0, own;
@@ -162,7 +170,7 @@ static void say_overflow_sig(const struct g *gp, uintptr_t addr, uintptr_t pc, e
 	say_calls_sig(pc);
 }
 
-/* No overflow that can be told by the address. */
+/* Reports a fault whose address does not identify an overflow. */
 static void say_fault_sig(const struct g *gp, int signo, const siginfo_t *info, const void *context)
 {
 	uintptr_t sp = context_sp_sig(context), lo = (uintptr_t)gp->stack;
@@ -170,7 +178,7 @@ static void say_fault_sig(const struct g *gp, int signo, const siginfo_t *info, 
 
 	line_str_sig(&l, signo == SIGSEGV ? "gmp: fatal: SIGSEGV in " : "gmp: fatal: SIGBUS in ");
 	line_green_sig(&l, gp->id, g_name(gp), (uintptr_t)gp->fn);
-	if (info->si_code != SI_KERNEL) { /* which has no address */
+	if (info->si_code != SI_KERNEL) { /* SI_KERNEL has no address */
 		line_str_sig(&l, ": address ");
 		line_hex_sig(&l, (uintptr_t)info->si_addr);
 	}
@@ -207,7 +215,7 @@ static struct sigaction *old_action(int signo)
 	return NULL;
 }
 
-/* As if we had never been there: the old disposition meets the signal. */
+/* Applies the disposition that the signal had before signal_init. */
 static void call_old_handler_sig(int signo, siginfo_t *info, void *context)
 {
 	struct sigaction *old = old_action(signo);
@@ -225,14 +233,14 @@ static void call_old_handler_sig(int signo, siginfo_t *info, void *context)
 
 	if (sent && old && old->sa_handler == SIG_IGN)
 		return;
-	/* the default, also for a fault that is ignored: returning repeats the fault, or the signal
-	 * that was sent is sent again */
+	/* the default action, also for a fault that is ignored: the return repeats the fault; a
+	 * signal that was sent is raised again */
 	signal(signo, SIG_DFL);
 	if (sent)
 		raise(signo);
 }
 
-/* Sent by sysmon: a question about the green thread that this M runs (mode/longrun.c). */
+/* Sent by sysmon: asks about the green thread that this M runs (mode/longrun.c). */
 static void on_asked(int signo, siginfo_t *info, void *context)
 {
 	int saved = errno;
@@ -244,8 +252,8 @@ static void on_asked(int signo, siginfo_t *info, void *context)
 	errno = saved;
 }
 
-/* Sent by the watcher, with DEBUG_chaos: this thread stands still for a moment, whatever it does; and a
- * system call that sleeps ends (no SA_RESTART). */
+/* Sent by sysmon, with DEBUG_chaos: delays this thread, at any instruction.  A system call that
+ * sleeps returns EINTR (no SA_RESTART). */
 static void on_chaos(int signo)
 {
 	int saved = errno;
@@ -288,8 +296,9 @@ static bool is_on_fault(const struct sigaction *sa)
 	return sa->sa_flags & SA_SIGINFO && sa->sa_sigaction == on_fault;
 }
 
-/* Is on_fault still reached?  A handler that was put before it in an earlier run, and is there yet, is
- * taken to call it: put before that one again, the two would call each other for ever. */
+/* True if on_fault is still reached.  A handler that was installed over it in an earlier run, and
+ * is still there, is assumed to call on_fault: if on_fault were installed over it again, the two
+ * would call each other indefinitely. */
 static bool still_reached(unsigned i, const struct sigaction *now)
 {
 	return is_on_fault(now) || (handled[i].chained && !no_handler(now));
@@ -311,7 +320,7 @@ void signal_disturb(int tid)
 		os_thread_signal(tid, LONGRUN_SIGNAL);
 }
 
-/* SA_RESTART: the call that sleeps goes on as if nothing had been. */
+/* SA_RESTART: a system call that sleeps continues. */
 static int ask_init(void)
 {
 	struct sigaction sa = { .sa_sigaction = on_asked,
@@ -325,7 +334,7 @@ static int ask_init(void)
 	return sigaction(LONGRUN_SIGNAL, &sa, &ask_old) < 0 ? -errno : 0;
 }
 
-/* Another handler stands there if a second copy of gmp, in a plugin, has started since. */
+/* Another handler is installed if a second copy of gmp, in a plugin, has started since. */
 static void ask_fini(void)
 {
 	struct sigaction now;
@@ -337,7 +346,8 @@ static void ask_fini(void)
 
 /* --- the program's handlers: SIGNAL-1 --- */
 
-/* A handler that another thread sets between the two calls is lost: the kernel has no compare-and-swap. */
+/* A handler that another thread sets between the two calls is lost: the kernel has no
+ * compare-and-swap. */
 static void lend_altstacks(void)
 {
 	struct sigaction sa;
@@ -371,9 +381,9 @@ static void on_sigpipe(int signo, siginfo_t *info, void *context)
 {
 	(void)context;
 	if ((getm() || gmp__blockedm()) && info->si_code == SI_USER && info->si_pid == getpid())
-		return; /* by a write: raise and pthread_kill have SI_TKILL */
+		return; /* raised by a write: raise and pthread_kill have SI_TKILL */
 	signal(signo, SIG_DFL);
-	raise(signo); /* arrives when this handler returns */
+	raise(signo); /* delivered when this handler returns */
 }
 
 static bool is_on_sigpipe(const struct sigaction *sa)
@@ -398,7 +408,7 @@ static void begin_sigpipe(void)
 
 	sigemptyset(&sa.sa_mask);
 	sigpipe_replaced = os_sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL &&
-			     os_sigaction(SIGPIPE, &sa, NULL) == 0;
+			   os_sigaction(SIGPIPE, &sa, NULL) == 0;
 	signal_check_sigpipe();
 }
 
@@ -459,7 +469,7 @@ static size_t altstack_bytes(void)
 	return round_up(getauxval(AT_MINSIGSTKSZ) + HANDLER_BYTES, PAGE);
 }
 
-/* The program's, except that the runtime's own signals arrive. */
+/* Sets the program's mask, without the signals that the runtime needs. */
 static void set_m_mask(void)
 {
 	sigset_t set = program_mask;
@@ -481,7 +491,8 @@ void signal_thread_restore(void)
 	pthread_sigmask(SIG_SETMASK, &program_mask, NULL);
 }
 
-/* Of gmp_run's caller, which has it again after the run: too small for the report of a fault. */
+/* The alternate stack of the caller of gmp_run, if it is too small for the report of a fault.
+ * Restored after the run. */
 static stack_t small_altstack;
 
 static bool give_altstack(struct m *m)
@@ -524,7 +535,7 @@ void signal_thread_end(struct m *m)
 		ss = small_altstack;
 		small_altstack = (stack_t){ 0 };
 	}
-	/* a green thread may have set another one for the thread since */
+	/* a green thread may have set another alternate stack since */
 	if (sigaltstack(NULL, &now) < 0 || now.ss_sp == m->altstack)
 		sigaltstack(&ss, NULL);
 	if (!san_keeps_altstack())

@@ -1,47 +1,53 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stacks of green threads: makes, guards, caches and trims them.
+ * Stack allocator: carves the stacks of green threads from large mappings (slabs), guards them,
+ * caches them in Ps, and returns unused memory to the kernel.
  *
- * A stack is a piece of a slab: a mapping that holds many of one size.  Only pages that were
- * touched are resident; the rest is address space.
+ * A slab holds many stacks of one size class.  Only pages that were touched are resident; the rest
+ * is address space.
  *
  *   slab    | guard | ........ untouched ........ | touched | guard | ...
  *                     lo        2^class bytes           top^          lo of the next
  *
  * Invariants
- *  S1 Stacks of a class that are handed out, cached in Ps, or pooled here are `made` in number, and
- *     made <= room.  A new one is made only when the pool is empty, that is, when the others are
- *     handed out or cached, whose number is at most `promised`; and promised <= room (less the few
- *     that the trimmer holds).  So whoever has reserved first cannot be refused in stack_get(), at
- *     a green thread's first run, when nobody could be told.
- *  S2 free[0..clean) have given their memory back, free[clean..n) may hold some.  Stacks are put
- *     and taken at the top: the warm ones go round, the cold ones sink.
- *     Memory goes back that was wanted neither in this period nor in the whole one before it.
- *  S3 No list of stacks lives in stacks: a free stack's pages are never touched by bookkeeping.
- *  S4 The guard of a stack begins where its lower neighbour ends.  A page table spans 2 MiB, so the
- *     top of one and the guard of the next share a table, except about one pair in 32 of the classes
- *     from 2 MiB up.  A parked stack costs an entry of 8 bytes for each of its pages and of its
- *     guard's, and at most about a table.
- *  S5 All 2^class bytes of a stack can be used: the guard lies below them.  It is not memory, does not
- *     count as stack_promise counts, and its pages are never made resident.
+ *  STACK-1  Of each class, made <= room, where `made` counts the stacks in use, cached in Ps and
+ *           pooled here.  A new stack is carved only if the pool is empty: then all others are in
+ *           use or cached, at most `promised`, and promised <= room (less the few that the trimmer
+ *           holds).  So stack_get cannot fail after a reservation.  It is called at the first run
+ *           of a green thread, where no caller could handle the error.
+ *  STACK-2  free[0..clean) have returned their memory, free[clean..n) may hold some.  Stacks are
+ *           put and taken at the top, so those with warm caches are reused and the others sink.  A
+ *           stack is trimmed if it was used neither in this period nor in the whole period before.
+ *  STACK-3  No list of stacks is kept in stacks: bookkeeping never touches the pages of a free
+ *           stack.
+ *  STACK-4  The guard of a stack begins where the stack below it ends.  A page table spans 2 MiB,
+ *           so the top of a stack and the guard of the next share a table, except about one pair
+ *           in 32 of the classes from 2 MiB up.  A parked stack costs 8 bytes of page table for
+ *           each of its pages and of its guard's, and at most about one table.
+ *  STACK-5  All 2^class bytes of a stack can be used: the guard is below them.  The guard uses no
+ *           memory, is not counted by stack_promise, and its pages never become resident.
+ *  STACK-6  In a process that locks its memory (mlockall with MCL_FUTURE), slots [0, ready) of a
+ *           slab are locked on fault, and have their guards; the rest is address space.  `room`
+ *           counts only these, so the first touch of a stack cannot exceed RLIMIT_MEMLOCK.  Guards
+ *           are locked with their stacks, which keeps a slab one mapping.  If the limit binds, Ps
+ *           cache few stacks (TIGHT_CACHE).
  *
- *  S6 In a process that locks its memory (mlockall with MCL_FUTURE), slots [0, ready) of a slab are locked
- *     on fault, and have their guards; the rest is address space.  `room` counts only these, so that
- *     the first touch of a stack cannot exceed RLIMIT_MEMLOCK.  Guards are locked with their stacks:
- *     that keeps a slab one mapping.  If the limit binds, Ps cache few stacks (TIGHT_CACHE).
+ * Size of the guard (STACK_GUARD): each call pushes a return address, so a chain of calls whose
+ * frames have up to 64 KiB touches a byte in every 64 KiB, and cannot step over the guard.  It is
+ * not larger, since each page of a guard costs 8 bytes of page tables for each stack.
  *
- * Size of the guard (STACK_GUARD): each call pushes a return address, so a chain of calls whose frames
- * are up to 64 KiB touches a byte in every 64 KiB, and cannot step over the guard.  No more, since each page
- * of a guard is 8 bytes of page tables for each stack.
+ * A guard is installed when a stack is carved, and one for each slab when it is mapped.  Three
+ *   kinds: light      MADV_GUARD_INSTALL, which splits no mapping protected  if the kernel refuses
+ *   light guards: mprotect, two more mappings each, as long as
+ *              vm.max_map_count leaves room
+ *   none       otherwise; counted in stack_counts
  *
- * Guards are installed when a stack is made, and one when a slab is.  Three kinds: light ones (MADV_GUARD_INSTALL: no mapping
- * is split); if the kernel refuses, protected pages (two more mappings each) while vm.max_map_count
- * leaves room; else none, which stack_counts() counts.
- *
- * Rejected: one mapping a stack (ends at 32,750 of them); a signal handler that grows stacks
- * (2.6 to 4.5 us a page where demand paging takes 1.3); huge pages (2 MiB for each first touch);
- * guards of several stacks by one process_madvise (it saves entries to the kernel, but the page-table
- * entries of each guard, and the first touch of each stack, cost the same as without).
+ * Rejected
+ *   One mapping for each stack: ends at 32,750 stacks.
+ *   A signal handler that grows stacks: 2.6 to 4.5 us a page, demand paging takes 1.3.
+ *   Huge pages: 2 MiB for each first touch.
+ *   Guards of several stacks by one process_madvise: it saves system calls, but the page-table
+ *   entries of each guard and the first touch of each stack cost as much as without.
  */
 #include "stack.h"
 
@@ -54,23 +60,28 @@
 #include "base/san.h"
 #include "base/throw.h"
 
-/* SLAB_GUARD: below the lowest stack of a slab, which is that of the first green thread.  It costs a mapping
- * and no memory, and is larger than what a main thread's stack may hold (8 MiB, as a rule). */
+/*
+ * SLAB_GUARD: guard below the lowest stack of a slab, which is that of the first green thread.  It
+ * costs a mapping and no memory, and is larger than the stack of a main thread may be (usually 8
+ * MiB).  TABLE_SPAN: address space of one page table.  TRIM_BATCH: stacks that the trimmer holds
+ * at a time, outside the lock.  TIGHT_CACHE: each stack in a cache is locked memory that no other
+ * P can use.
+ */
 enum {
 	SLAB_MIN = 64 << 20,
 	SLAB_MAX = 1 << 30,
 	SLAB_GUARD = 16 << 20,
 	TABLE_SPAN = 2 << 20,
 	TRIM_BATCH = 16,
-	TIGHT_CACHE = 2, /* each stack of a cache is locked memory that no green thread can have */
+	TIGHT_CACHE = 2,
 };
 
-/* The first page above the slab's guard. */
+/* Header of a slab, in the first page above its guard. */
 struct slab {
 	char *map; /* the whole mapping */
 	size_t bytes;
 	uint32_t count;
-	uint32_t ready; /* (l) stacks that can be carved: count, unless locked (S6) */
+	uint32_t ready; /* (l) slots that may be carved: count, unless memory is locked (STACK-6) */
 	struct slab *next;
 };
 
@@ -78,15 +89,15 @@ struct stackclass {
 	/* all under pool.lock */
 	char **free; /* address space for `limit` entries */
 	uint32_t n, clean;
-	uint32_t low;      /* the least n in this period: what lay below was not wanted */
-	uint32_t unwanted; /* the same of the whole period before */
-	uint64_t made;     /* carved from slabs */
-	uint64_t room; /* stacks that the slabs hold, and that are locked where they have to be */
-	uint64_t promised; /* by stack_reserve */
-	uint32_t out;      /* by stack_get; of the default class none, but in tests */
+	uint32_t low;      /* lowest n of this period: free[0..low) was not used */
+	uint32_t unwanted; /* low of the whole period before */
+	uint64_t made;     /* number carved from slabs */
+	uint64_t room;     /* slots of all slabs that may be carved (`ready`) */
+	uint64_t promised; /* reserved by stack_reserve and stack_promise */
+	uint32_t out;      /* handed out by stack_get; default-class stacks go to caches instead */
 	struct slab *slabs, *last;
-	struct slab *carving; /* the one that new stacks come from */
-	uint32_t carved;      /* taken from it */
+	struct slab *carving; /* the slab that new stacks are carved from */
+	uint32_t carved;      /* number of its slots that were carved */
 };
 
 static struct {
@@ -94,7 +105,7 @@ static struct {
 	uint32_t limit;     /* (c) */
 	uint64_t most;      /* (c) bytes that may be promised; 0: any number */
 	uint64_t bytes;     /* (l) promised by stack_promise, in all classes */
-	unsigned klass;     /* (c) the default one */
+	unsigned klass;     /* (c) the default class */
 	bool said_degraded; /* (l) */
 	bool tight;         /* (c) see stack_tight */
 	bool refused;       /* (a) RLIMIT_MEMLOCK has refused a stack */
@@ -113,7 +124,7 @@ static size_t class_bytes(unsigned klass)
 	return (size_t)1 << klass;
 }
 
-/* With the guard: from one stack to the next. */
+/* Distance from one stack to the next, with the guard. */
 static size_t slot_bytes(unsigned klass)
 {
 	return class_bytes(klass) + STACK_GUARD;
@@ -131,8 +142,8 @@ static size_t ids_bytes(void)
 
 /* --- slabs --- */
 
-/* Slabs grow with the class, so that a million stacks lie in a few hundred; where address space is
- * scarce, one stack will do, and no guard of the slab's. */
+/* Maps a slab.  Slabs grow with the room of the class, so that a million stacks need a few
+ * hundred.  If address space is scarce, the slab has one stack and no guard of its own. */
 static struct slab *slab_new(unsigned klass, uint64_t room)
 {
 	size_t slot = slot_bytes(klass), least = max_of(slot, (size_t)SLAB_MIN);
@@ -149,7 +160,7 @@ static struct slab *slab_new(unsigned klass, uint64_t room)
 	if (!map)
 		return NULL;
 	if (guard)
-		os_guard_protect(map, guard); /* without it stacks have their own guards yet */
+		os_guard_protect(map, guard); /* may fail: stacks have guards of their own */
 	struct slab *s = (struct slab *)(map + guard);
 
 	*s = (struct slab){ .map = map,
@@ -174,8 +185,8 @@ static void warn_lock_refused(void)
 	line_write_sig(&l, 2);
 }
 
-/* S6: make up to n more stacks of a locked slab usable.  Guards come first: none can be installed in locked
- * memory. */
+/* STACK-6: makes up to n more slots of a locked slab usable.  Returns their number or -ENOMEM.
+ * Guards come first, since none can be installed in locked memory. */
 static int slab_lock(struct slab *s, unsigned klass, uint64_t n)
 {
 	uint32_t more = (uint32_t)min_of(n, (uint64_t)(s->count - s->ready));
@@ -215,7 +226,8 @@ static int class_reserve(unsigned klass, uint32_t n, uint64_t bytes)
 	if (!err && pool.most && (bytes > pool.most || pool.bytes > pool.most - bytes))
 		err = -EAGAIN;
 	while (!err && c->promised + n + trim_batch() > c->room) {
-		/* a system call under the lock: once in a slab's worth of stacks, or of locked ones */
+		/* a system call under the lock: once in a slab's worth of stacks, or of locked
+		 * ones */
 		if (c->last && c->last->ready < c->last->count) {
 			int more =
 				slab_lock(c->last, klass, c->promised + n + trim_batch() - c->room);
@@ -330,7 +342,8 @@ static int guard_probe(void)
 
 /* --- get and put --- */
 
-/* A new one, without a guard yet: that is a system call, for when the lock is free again. */
+/* Carves a stack, without its guard: that is a system call, which follows after the unlock.
+ * Returns NULL if there is no slot. */
 static char *carve_locked(unsigned klass)
 {
 	struct stackclass *c = &pool.classes[klass];
@@ -387,8 +400,8 @@ void stack_put(char *lo, unsigned klass)
 	unlock(&pool.lock, LR_STACK);
 }
 
-/* As many as share a page table: if two Ps carved by turns, they would contend for its lock at each first
- * touch. */
+/* Number of stacks that share a page table: a P carves them together.  If two Ps carved
+ * alternately, they would contend for the table's lock at each first touch. */
 static unsigned carve_at_once(void)
 {
 	return (unsigned)max_of(
@@ -415,7 +428,7 @@ static void cache_fill(struct stackcache *c)
 			break;
 	c->raw = n ? c->n : 0;
 	unlock(&pool.lock, LR_STACK);
-	/* taken warmest first: turn them round, so that the warmest is used first */
+	/* the most recently used was taken first: reverse the order, so it is used first */
 	for (unsigned i = 0; i < c->n / 2; i++) {
 		char *lo = c->lo[i];
 
@@ -464,15 +477,16 @@ void stackcache_flush(struct stackcache *c)
 
 char *stack_top(char *lo, unsigned klass)
 {
-	/* a multiplicative hash of about the stack's number: neighbours get colours far apart */
+	/* a multiplicative hash of the stack's number, about: neighbours get distant colours */
 	uintptr_t colour = (((uintptr_t)lo >> klass) * 0x9e3779b1u >> 16) % STACK_COLOURS;
 
 	return lo + class_bytes(klass) - colour * CACHE_LINE;
 }
 
-/* --- giving memory back --- */
+/* --- trimming --- */
 
-/* Looks downwards, a window at a time; to the first one without memory, or to the end. */
+/* Discards the resident pages of [from, to), window after window downwards: down to the first
+ * window without memory, or to the end.  Returns the bytes discarded. */
 static size_t discard_down(char *from, char *to, bool to_the_end)
 {
 	unsigned char vec[64];
@@ -500,13 +514,14 @@ static size_t discard_down(char *from, char *to, bool to_the_end)
 
 size_t stack_trim_below(char *lo, const char *sp)
 {
-	/* The page of sp, and what signal frames of other libraries may use, stay.  Below the first
-	 * window without memory there is none, except under frames of over 256 KiB that were never
-	 * written; that waits for the stack's end. */
+	/* The page of sp stays, and so does what signal frames of other libraries may use.  Below
+	 * the first window without memory there is none, except below frames of more than 256 KiB
+	 * that were never written; that memory is returned after the end of the green thread. */
 	return discard_down(lo, (char *)(((uintptr_t)sp - 256) & ~(uintptr_t)(PAGE - 1)), false);
 }
 
-/* S2: take up to TRIM_BATCH dirty stacks out of the middle, from the cold end. */
+/* STACK-2: removes up to TRIM_BATCH unused stacks with memory from the middle of free.  With the
+ * lock held.  Returns their number. */
 static unsigned take_dirty_locked(struct stackclass *c, char **batch)
 {
 	uint32_t end = min_of(c->low, c->unwanted);
@@ -518,7 +533,8 @@ static unsigned take_dirty_locked(struct stackclass *c, char **batch)
 	}
 	if (k == 0)
 		return 0;
-	/* close the gap with the warm ones from the top, or, where they are few, by moving them down */
+	/* close the gap with stacks from the top or, if there are few, by moving all of them
+	 * down */
 	uint32_t rest = c->n - c->clean - k;
 	char **gap = c->free + c->clean;
 
@@ -533,7 +549,8 @@ static unsigned take_dirty_locked(struct stackclass *c, char **batch)
 	return k;
 }
 
-/* The reverse: what filled the gap goes back to the top, in the order in which it came. */
+/* The reverse: moves what filled the gap back to the top, in its old order, and puts the trimmed
+ * stacks into the gap. */
 static void put_clean_locked(struct stackclass *c, char **batch, unsigned k)
 {
 	uint32_t rest = c->n - c->clean;
@@ -590,7 +607,7 @@ bool stack_trim_pool(unsigned most, bool new_period)
 	return more;
 }
 
-/* --- begin and end --- */
+/* --- start and stop --- */
 
 void stack_limit(uint64_t bytes)
 {

@@ -5,9 +5,9 @@
  * The child has one OS thread, the caller of fork.  It runs on as an external thread, even if it
  * was an M: the green thread that called fork keeps its stack and its thread-local values.
  *
- * Each kind of state that must not outlive the parent has one hook, which fork_child calls.  A
- * hook runs in the child, in a handler of pthread_atfork: it may write memory and close
- * descriptors, but take no lock (another thread of the parent may hold it) and free no memory.
+ * Each kind of state that the child must not have has one hook, which fork_child calls.  A hook
+ * runs in the child, in a handler of pthread_atfork, and takes no lock of the runtime: a thread of
+ * the parent may have held it.
  *
  *   the calling thread    signal_thread_restore, fls_adopt
  *   signals               dump_signal_forget, signals_forget, signal_fini
@@ -22,8 +22,8 @@
  * program that never starts a runtime may fork too:
  *
  *   mutexes and so on     parkinglot.c: empties the parking table
- *   channels              chan.c: counts the fork; chan_forget_parents empties a channel's queues
- *   later
+ *   channels              chan.c: counts the fork; chan_forget_parents empties the queues of a
+ *                         channel at its next use
  *
  * Invariants
  *  FORK-1  In the child: state RUN_NONE, no M, an empty parking table.  The memory of the parent's
