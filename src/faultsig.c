@@ -73,7 +73,7 @@ enum { SYSTEM_CALLS = 8, PROGRAM_CALLS = 4 };
 static struct {
 	int signo;
 	struct sigaction old;
-	bool chained; /* at the end of a run another handler was installed, which may call on_fault */
+	bool chained; /* another handler was installed at the end of a run; it may call on_fault */
 } handled[] = { { .signo = SIGSEGV }, { .signo = SIGBUS } };
 
 static bool installed;

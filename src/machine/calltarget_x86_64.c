@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Call target for x86-64. */
 #include "machine/calltarget.h"
 
 #include <string.h>
@@ -7,7 +8,8 @@
 
 enum { CALL_MOST = 7 }; /* bytes before the return address that are read */
 
-/* The address that a 32-bit displacement at d gives for an instruction that ends at `end`. */
+/* Returns the address that the 32-bit displacement at d gives for an instruction that ends at
+ * `end`. */
 static uintptr_t rel32_target(uintptr_t end, const uint8_t *d)
 {
 	int32_t by;
@@ -23,7 +25,8 @@ static uintptr_t word_at(uintptr_t at)
 	return os_peek(at, &word, sizeof(word)) ? word : 0;
 }
 
-/* Of a stub of the procedure linkage table: [endbr64] [bnd] jmp *slot(%rip). */
+/* If target is a stub of the procedure linkage table, [endbr64] [bnd] jmp *slot(%rip), returns the
+ * function that it jumps to; otherwise target. */
 static uintptr_t stub_target(uintptr_t target)
 {
 	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
@@ -34,7 +37,8 @@ static uintptr_t stub_target(uintptr_t target)
 		return target;
 	if (memcmp(code, endbr64, sizeof(endbr64)) == 0)
 		i = sizeof(endbr64);
-	i += code[i] == 0xf2;
+	if (code[i] == 0xf2) /* bnd */
+		i++;
 	if (code[i] != 0xff || code[i + 1] != 0x25)
 		return target;
 	return word_at(rel32_target(target + i + 6, code + i + 2));

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/* Random decisions of chaos mode.  chaos.h lists them. */
 #include "mode/chaos.h"
 
 #include "base/os.h"
 #include "base/rand.h"
 
-enum { LATE_NS = 100000 };
+enum { DELAY_NS = 100000 };
 
 uint32_t chaos_draw(uint32_t n)
 {
@@ -21,7 +22,7 @@ uint32_t chaos_draw(uint32_t n)
 void chaos_delay(void)
 {
 	if (!rt_replays() && chaos_draw(64) == 0)
-		os_nap(chaos_draw(LATE_NS));
+		os_nap(chaos_draw(DELAY_NS));
 }
 
 size_t chaos_shorten(size_t n)

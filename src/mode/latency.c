@@ -6,8 +6,8 @@
 
 /* --- one G --- */
 
-/* Between 33 and 96 Gs, 64.5 on average. Not from pp->rand: measuring draws must not change the schedule
- * that a seed repeats. */
+/* Between 33 and 96 Gs, 64.5 on average. Not from pp->rand: measuring draws must not change the
+ * schedule that a seed repeats. */
 static uint64_t next_sample(uint64_t ticks)
 {
 	return LATENCY_EVERY / 2 + 1 + (ticks * 0x9e3779b97f4a7c15u >> 58);

@@ -2,15 +2,15 @@
 /*
  * Long runs: names green threads that keep their P for 10 ms, and what they did meanwhile.
  *
- * Three causes look the same from outside, and want different remedies: the green thread computes, its OS
- * thread sleeps in a system call, or the OS thread was runnable and other threads had the CPU. The kernel
- * counts them apart: the CPU time of a thread, and its run-queue delay (/proc/self/task/TID/schedstat).
- * sysmon takes both when a P has switched, and again when the P has not for 10 ms. Where the thread sleeps,
- * /proc/self/task/TID/syscall names the system call.
+ * Three causes look the same from outside, and want different remedies: the green thread computes,
+ * its OS thread sleeps in a system call, or the OS thread was runnable and other threads had the
+ * CPU. The kernel counts them apart: the CPU time of a thread, and its run-queue delay
+ * (/proc/self/task/TID/schedstat).  sysmon takes both when a P has switched, and again when the P
+ * has not for 10 ms. Where the thread sleeps, /proc/self/task/TID/syscall names the system call.
  *
- * Only the thread itself can walk its own stack. So sysmon asks by a signal, the handler notes what it
- * finds, and sysmon writes it: names of functions and source positions need malloc and files, which a
- * signal handler may not use.
+ * Only the thread itself can walk its own stack. So sysmon asks by a signal, the handler notes
+ * what it finds, and sysmon writes it: names of functions and source positions need malloc and
+ * files, which a signal handler may not use.
  *
  *   sysmon                                        handler, on the asked thread
  *    1 a FREE question: fill in, -> ASKED          1 each question that is ASKED, of this thread:
@@ -21,24 +21,29 @@
  *      compare-and-swap
  *
  * Invariants
- *  LONGRUN-1  A question is sysmon's while FREE or DONE, the handler's while ANSWERING. ASKED is left by
- *             compare-and-swap alone.
- *  LONGRUN-2  A finding is written once for each place (struct findings): the function for a computation, the
- *             call of the program for a sleep. So a run may be asked about more than once: a computation after
- *             10, 30, 70 ms and then every 100 ms, a sleep when the thread has run and sleeps anew. A call that
- *             the signal interrupts, and that the kernel does not restart (nanosleep, poll), returns EINTR.
- *  LONGRUN-3  A question stays ASKED for as long as its run lasts: the signal is delivered once, and may come late
- *             (the thread waits for a CPU or a disk, or ThreadSanitizer holds it back until the call has returned).
- *  LONGRUN-4  A signal stands for all questions to its thread: a second signal that is sent while the first is
- *             pending is dropped by the kernel.
- *  LONGRUN-5  The runtime's own work is never reported: a P with odd `pauses` is not asked about, a signal that
- *             comes during the pause is not answered, and what was measured before it is dropped (run_of). While
- *             libdw searches, another thread that waits for a CPU may wait for libdw: that is no finding.
- *  LONGRUN-6  What has been answered is written, also if the program calls exit: a handler of atexit writes what
- *             is DONE, after sysmon has written what it is about to. `writing.mutex` is held while a question is
- *             written. The handler has a thread of its own write: the caller of exit may have a small stack.
+ *  LONGRUN-1  A question is sysmon's while FREE or DONE, the handler's while ANSWERING. ASKED is
+ *             left by compare-and-swap alone.
+ *  LONGRUN-2  A finding is written once for each place (struct findings): the function for a
+ *             computation, the call of the program for a sleep. So a run may be asked about more
+ *             than once: a computation after 10, 30, 70 ms and then every 100 ms, a sleep when the
+ *             thread has run and sleeps anew. A call that the signal interrupts, and that the
+ *             kernel does not restart (nanosleep, poll), returns EINTR.
+ *  LONGRUN-3  A question stays ASKED for as long as its run lasts: the signal is delivered once,
+ *             and may come late (the thread waits for a CPU or a disk, or ThreadSanitizer holds it
+ *             back until the call has returned).
+ *  LONGRUN-4  A signal stands for all questions to its thread: a second signal that is sent while
+ *             the first is pending is dropped by the kernel.
+ *  LONGRUN-5  The runtime's own work is never reported: a P with odd `pauses` is not asked about,
+ *             a signal that comes during the pause is not answered, and what was measured before
+ *             it is dropped (run_of). While libdw searches, another thread that waits for a CPU
+ *             may wait for libdw: that is no finding.
+ *  LONGRUN-6  What has been answered is written, also if the program calls exit: a handler of
+ *             atexit writes what is DONE, after sysmon has written what it is about to.
+ *             `writing.mutex` is held while a question is written. The handler has a thread of its
+ *             own write: the caller of exit may have a small stack.
  *
- * The times are exact enough for a threshold of half: a baseline is up to BASE_NS older than the run.
+ * The times are exact enough for a threshold of half: a baseline is up to BASE_NS older than the
+ * run.
  */
 #include "mode/longrun.h"
 
@@ -361,8 +366,8 @@ static void describe_run(struct line *l, struct line *advice, const struct quest
 	}
 }
 
-/* A loop is interrupted anywhere: its place is the function. A sleep's is the call of the program's that leads to
- * it, or the function that a page fault is in. */
+/* A loop is interrupted anywhere: its place is the function. A sleep's is the call of the
+ * program's that leads to it, or the function that a page fault is in. */
 static uint64_t place_of(const struct question *q)
 {
 	int i = finding_frame(&q->trace);

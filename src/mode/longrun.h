@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Long runs, with GMP_DEBUG=check or sched: what does a green thread that does not switch do? See mode/longrun.c. */
+/* Long runs, with GMP_DEBUG=check or sched: what does a green thread that does not switch do? See
+ * mode/longrun.c. */
 #ifndef GMP_LONGRUN_H
 #define GMP_LONGRUN_H
 
@@ -33,8 +34,9 @@ void longrun_answer_sig(struct m *m, uintptr_t pc);
 void longrun_begin(void);
 
 /*
- * What a thread did during `elapsed` ns, of which it had a CPU for `cpu` and waited for one for `delay`
- * (-1: not known); state as os_thread_state has it. LONGRUN_UNKNOWN: none of them for half of the time yet.
+ * What a thread did during `elapsed` ns, of which it had a CPU for `cpu` and waited for one for
+ * `delay` (-1: not known); state as os_thread_state has it. LONGRUN_UNKNOWN: none of them for half
+ * of the time yet.
  */
 enum longrun_kind longrun_classify(int64_t elapsed, int64_t cpu, int64_t delay, char state);
 
