@@ -113,9 +113,8 @@ static struct {
 	int64_t maps_left;  /* (l) mappings that protected guards may still split */
 	uint64_t unguarded; /* (l) */
 	uint64_t trimmed;   /* (a) bytes */
-	unsigned *
-		ids; /* (c) under Valgrind, of each stack that was made: address space for `limit` */
-	uint32_t nids; /* (l) */
+	unsigned *ids;      /* (c) Valgrind's id of each made stack; address space for `limit` */
+	uint32_t nids;      /* (l) */
 	struct stackclass classes[STACK_CLASS_MAX + 1];
 } pool;
 

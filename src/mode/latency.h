@@ -50,21 +50,21 @@ static inline unsigned latency_bucket(uint64_t ticks)
 	return ticks < 4 ? (unsigned)ticks : min_of(bucket, (unsigned)LATENCY_BUCKETS - 1);
 }
 
-/* The largest value of a bucket. */
+/* Returns the largest value of a bucket. */
 uint64_t latency_bound(unsigned bucket);
 
-/* One G becomes runnable on the caller's P: is it measured? */
+/* One G becomes runnable on the caller's P.  Returns true if it must be measured. */
 static inline bool latency_draw(struct p *pp)
 {
 	return --pp->sample_in == 0;
 }
 
-/* Yes: gp, before it is published. For LATENCY_TIMER gp->ready_at is its deadline. */
+/* Measures gp, before it is published.  For LATENCY_TIMER, gp->ready_at is its deadline. */
 void latency_sample(struct p *pp, struct g *gp, enum latency_cause cause);
 /* The same without a draw. */
 void latency_stamp(struct g *gp, enum latency_cause cause, bool sampled);
 
-/* By a thread without a P. */
+/* The same, called by a thread without a P. */
 static inline void latency_stamp_now(struct g *gp, enum latency_cause cause, uint64_t ticks)
 {
 	st_rlx(&gp->ready_at, ticks);
@@ -72,17 +72,17 @@ static inline void latency_stamp_now(struct g *gp, enum latency_cause cause, uin
 	gp->turn |= RESUME_MEASURED;
 }
 
-/* What made gp runnable, if it was neither a timer nor a yield. */
+/* Returns what made gp runnable, if it was neither a timer nor a yield. */
 enum latency_cause latency_cause_of(const struct g *gp);
 
-/* gp, which has RESUME_MEASURED, runs now on the caller's P. Clears RESUME_MEASURED. */
+/* Records the latency of gp, which has RESUME_MEASURED and runs now on the caller's P.  Clears the
+ * bit. */
 void latency_record(struct p *pp, struct g *gp);
 
-/* sysmon polls pp. */
+/* Called by sysmon at each poll of pp. */
 void latency_watch(struct p *pp, int64_t now);
-/* Count the run of pp that is going on, as far as sysmon knows it, in sched.longest_run: a reading
- * is not smaller than an earlier one, also if the run ends between two looks of sysmon. From any
- * thread. */
+/* Adds the present run of pp, as far as sysmon knows it, to sched.longest_run.  So a later reading
+ * is not smaller, even if the run ends between two polls of sysmon.  From any thread. */
 void latency_note_running(struct p *pp, int64_t now);
 
 #endif

@@ -26,7 +26,7 @@
  *  LONGRUN-2  A finding is written once for each place (struct findings): the function for a
  *             computation, the call of the program for a sleep. So a run may be asked about more
  *             than once: a computation after 10, 30, 70 ms and then every 100 ms, a sleep when the
- *             thread has run and sleeps anew. A call that the signal interrupts, and that the
+ *             thread has run and sleeps again. A call that the signal interrupts, and that the
  *             kernel does not restart (nanosleep, poll), returns EINTR.
  *  LONGRUN-3  A question stays ASKED for as long as its run lasts: the signal is delivered once,
  *             and may come late (the thread waits for a CPU or a disk, or ThreadSanitizer holds it
@@ -72,7 +72,7 @@ static struct question {
 	/* sysmon's */
 	int p, tid;
 	enum longrun_kind kind;
-	bool check; /* else GMP_DEBUG=sched */
+	bool check; /* GMP_DEBUG=check; otherwise sched */
 	int64_t elapsed, spent;
 	uint64_t run; /* run_of its P: the answer is for this one */
 	struct os_call call;
@@ -108,7 +108,7 @@ static const char *const remedies[] = {
 	[OS_CALL_CHILD] = "use gmp_waitpid",
 };
 
-/* --- what it did --- */
+/* --- classification --- */
 
 enum longrun_kind longrun_classify(int64_t elapsed, int64_t cpu, int64_t delay, char state)
 {
@@ -130,13 +130,13 @@ enum longrun_kind longrun_classify(int64_t elapsed, int64_t cpu, int64_t delay, 
 	return sleeping && rest >= delay ? LONGRUN_SLEEPS : LONGRUN_STARVED;
 }
 
-/* Changes with each green thread that the P gets, each section of blocking code and each pause. */
+/* Number that changes with each switch, each section of blocking code and each pause of the P. */
 static uint64_t run_of(const struct p *pp)
 {
 	return ld_rlx(&pp->count.switches) + ld_rlx(&pp->count.blocks) + ld_rlx(&pp->pauses);
 }
 
-/* The runtime works on its own account. */
+/* True while the M of pp works for GMP_DEBUG=check (run_pause). */
 static bool is_paused(const struct p *pp)
 {
 	return ld_rlx(&pp->pauses) & 1;
@@ -170,11 +170,11 @@ void longrun_moved(int i, int tid, int64_t now)
 		base_take(&bases[i], tid, now);
 }
 
-/* --- asking --- */
+/* --- questions --- */
 
-/* false: the kernel does not queue the signal (RLIMIT_SIGPENDING) */
-static bool send_question(struct question *q, int i, int tid, enum longrun_kind kind, int64_t elapsed,
-		int64_t spent)
+/* Returns false if the kernel does not queue the signal (RLIMIT_SIGPENDING). */
+static bool send_question(struct question *q, int i, int tid, enum longrun_kind kind,
+			  int64_t elapsed, int64_t spent)
 {
 	uint32_t state = ASKED;
 
@@ -191,7 +191,8 @@ static bool send_question(struct question *q, int i, int tid, enum longrun_kind 
 	       !cas_acq(&q->state, &state, (uint32_t)FREE); /* ORD(longrun) */
 }
 
-/* LONGRUN-2. A thread that has answered sleeps on, which is a time slice more. */
+/* LONGRUN-2.  The answer to a question costs a sleeping thread one time slice, which does not
+ * count. */
 static bool may_ask_of(const struct base *b, enum longrun_kind kind)
 {
 	if (finding_full(&told[kind]))
@@ -200,7 +201,7 @@ static bool may_ask_of(const struct base *b, enum longrun_kind kind)
 	       (kind == LONGRUN_SLEEPS && os_thread_slices(b->tid) > b->slices + 1);
 }
 
-/* What comes after the question is measured anew. */
+/* Sends a question about the run of P number p, and starts a new measurement. */
 static void ask_about(int p, enum longrun_kind kind, int64_t elapsed, int64_t spent, int64_t now)
 {
 	struct base *b = &bases[p];
@@ -267,7 +268,7 @@ void longrun_stuck(int i, int tid, int64_t since, int64_t now)
 	ask_about(i, LONGRUN_SLEEPS, now - since, now - since, now);
 }
 
-/* --- answering --- */
+/* --- answers --- */
 
 static void question_set_name(char *to, const char *from)
 {
@@ -330,7 +331,7 @@ static void add_call(struct line *l, const struct question *q)
 	}
 }
 
-/* Append what it does to l, and what to do about it to advice. */
+/* Appends what the green thread did to l, and a remedy to advice. */
 static void describe_run(struct line *l, struct line *advice, const struct question *q)
 {
 	switch (q->kind) {
@@ -366,8 +367,9 @@ static void describe_run(struct line *l, struct line *advice, const struct quest
 	}
 }
 
-/* A loop is interrupted anywhere: its place is the function. A sleep's is the call of the
- * program's that leads to it, or the function that a page fault is in. */
+/* Place of a finding.  A computation is interrupted at any instruction: its place is the function.
+ * The place of a sleep is the call in the program that leads to it, or the function that a page
+ * fault is in. */
 static uint64_t place_of(const struct question *q)
 {
 	int i = finding_frame(&q->trace);
@@ -431,7 +433,7 @@ static void *write_last(void *arg)
 	return NULL;
 }
 
-/* Is one answered, or about to be, or being written? */
+/* True if a question is answered, being answered or being written. */
 static bool has_answers(void)
 {
 	bool any = ld_rlx(&writing.tid) != 0;
@@ -441,7 +443,7 @@ static bool has_answers(void)
 	return any;
 }
 
-/* A handler of a signal on sysmon may call exit, too, while sysmon writes: that is over then. */
+/* LONGRUN-6.  Does nothing if a signal handler on sysmon calls exit while sysmon writes. */
 static void write_at_exit(void)
 {
 	struct p *paused;

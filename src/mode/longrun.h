@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Long runs, with GMP_DEBUG=check or sched: what does a green thread that does not switch do? See
- * mode/longrun.c. */
+/* Long runs, with GMP_DEBUG=check or sched: reports green threads that do not switch.  longrun.c
+ * has the invariants. */
 #ifndef GMP_LONGRUN_H
 #define GMP_LONGRUN_H
 
@@ -8,7 +8,7 @@
 
 #include "types.h"
 
-/* By which sysmon asks; ignored by default. Also that of GMP_DEBUG=chaos. */
+/* The signal by which sysmon asks; ignored by default.  GMP_DEBUG=chaos uses it too. */
 enum { LONGRUN_SIGNAL = SIGURG };
 
 enum longrun_kind {
@@ -19,13 +19,14 @@ enum longrun_kind {
 	LONGRUN_UNKNOWN = LONGRUN_KINDS, /* poll again later */
 };
 
-/* For sysmon. P number i was seen to have switched, on OS thread tid, at `now`. */
+/* Called by sysmon: P number i has switched since the last poll; its M is OS thread tid. */
 void longrun_moved(int i, int tid, int64_t now);
-/* It has run the same green thread since `since`. */
+/* Called by sysmon: P number i has run the same green thread since `since`. */
 void longrun_poll(int i, int tid, int64_t since, int64_t now);
-/* It keeps others from running, and its OS thread sleeps (GMP_DEBUG=sched). */
+/* Called by sysmon, with GMP_DEBUG=sched: other Gs cannot run, and the OS thread of P number i
+ * sleeps. */
 void longrun_stuck(int i, int tid, int64_t since, int64_t now);
-/* Write what the asked threads have answered. */
+/* Writes the answers of the asked threads. */
 void longrun_write(void);
 
 /* In a signal handler on M m, which runs a green thread at pc: answer the questions to m. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Thread mode.  thread.h has the protocol and the invariants. */
 #include "mode/thread.h"
 
 #include <errno.h>
@@ -12,13 +13,16 @@
 #include "proc.h"
 #include "ready.h"
 
-enum { RETURNED = 0, EXITED, KILLED }; /* how a thread came to its end */
+/* How a green thread ended; the value of its longjmp.  RETURNED: its entry function returns; 0, as
+ * the first return of setjmp. */
+enum { RETURNED = 0, EXITED = 1, KILLED = 2 };
 
 #define AWAITS_HELD ((struct waiter *)1)
 
-/* --- beginning --- */
+/* --- start --- */
 
-/* Under no lock: 0, or why no thread may begin; from then on the end of the run awaits it. */
+/* Reserves an M, unless the run ends.  Returns 0; the end of the run then waits for the new
+ * thread.  Called without locks. */
 static int thread_announce(void)
 {
 	lock(&sched.lock, LR_SCHED);
@@ -32,7 +36,7 @@ static int thread_announce(void)
 
 static void count_blocked(int n)
 {
-	st_rlx(&sched.nblocked, sched.nblocked + n); /* O3 */
+	st_rlx(&sched.nblocked, sched.nblocked + n); /* THREAD-3 */
 }
 
 void thread_adopt(struct m *m, struct g *gp)
@@ -47,7 +51,7 @@ void thread_adopt(struct m *m, struct g *gp)
 	unlock(&sched.lock, LR_SCHED);
 }
 
-/* The M has no green thread any more.  O4 */
+/* Takes the green thread from m.  THREAD-4. */
 static void thread_release_g(struct m *m)
 {
 	lock(&sched.lock, LR_SCHED);
@@ -58,7 +62,7 @@ static void thread_release_g(struct m *m)
 
 int thread_start(struct g *gp)
 {
-	for (int i = 0; i < 2; i++) /* each may have had a thread before it */
+	for (int i = 0; i < 2; i++) /* two ended threads for each new one: the backlog shrinks */
 		m_join_one(true);
 	int err = thread_announce();
 
@@ -82,19 +86,19 @@ int thread_start(struct g *gp)
 	return err;
 }
 
-/* --- ending --- */
+/* --- end --- */
 
-/* The last that is heard of it, as sched_exit_g0 has it for others. */
+/* Final step of an exiting green thread, as sched_exit_g0 is for others. */
 static void thread_end(struct m *m, struct g *gp)
 {
 	if (gp == sched.main)
-		sched_stop(); /* first: with nobody in blocking code it would look like a deadlock */
+		sched_stop(); /* first: with nblocked 0 a deadlock would be reported */
 	thread_release_g(m);
 	g_set_status(gp, G_RUNNING);
 	g_set_status(gp, G_DEAD);
 	add_rlx(&sched.thread_exits, 1);
 	if (gp->stack_class != sched.stack_class)
-		stack_unpromise(gp->stack_class, 1); /* promised, and never used */
+		stack_unpromise(gp->stack_class, 1); /* reserved, and never used */
 	if (ld_acq(&gp->join))                       /* ORD(join) */
 		sched.joinable_exit(gp);
 	else
@@ -115,13 +119,13 @@ void thread_run(struct m *m)
 
 	m->way_out = &way_out;
 	m->tid = os_thread_id();
-	m->blocks = UINT32_MAX / 2; /* gmp_block_leave never comes to the last */
+	m->blocks = UINT32_MAX / 2; /* gmp_block_leave never decrements it to 0 */
 	gmp__setm_blocked(m);
 	switch (setjmp(way_out)) {
 	case RETURNED:
 		gp->fn(gp->arg);
 		if (!gmp__blockedm())
-			_exit(0); /* forked from this green thread: it goes on as a plain thread */
+			_exit(0); /* the child of a fork, which has no green threads */
 		run_exit_hooks(gp);
 		/* fallthrough */
 	case EXITED: thread_end(m, gp); break;
@@ -156,7 +160,8 @@ static bool thread_is_cancelled(const struct g *gp)
 	return ld_rlx(&gp->cancelled) && !gp->masked && !gp->uncancellable;
 }
 
-/* The caller holds what w is in, or keeps w: it stays. */
+/* Claims w and wakes its thread.  The caller keeps w from going away: it is w's thread, or holds
+ * w. */
 static void thread_claim(struct waiter *w, int result)
 {
 	if (waiter_claim(w, result))
@@ -170,8 +175,8 @@ void thread_arm(struct m *m, struct waiter *w, unsigned why)
 	st_rlx(&gp->reason, (uint8_t)(why & ~(unsigned)UNCANCELLABLE));
 	gp->uncancellable = why & UNCANCELLABLE;
 	st_rel(&w->state, WAITER_ARMED); /* ORD(waiter.claim) */
-	st_rel(&gp->awaits, w);     /* ORD(awaits) */
-	fence_seq();                /* ORD(cancel) */
+	st_rel(&gp->awaits, w);          /* ORD(awaits) */
+	fence_seq();                     /* ORD(cancel) */
 	if (run_ends())
 		thread_claim(w, -ESRCH);
 	else if (thread_is_cancelled(gp))
@@ -187,7 +192,7 @@ int thread_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result)
 		mine = w;
 		cpu_relax();
 	}
-	m->dropped = result && run_ends(); /* one look: unwait goes by the same */
+	m->dropped = result && run_ends(); /* read once: unwait checks m->dropped too */
 	if (result && unwait)
 		unwait(w);
 	if (m->dropped)
@@ -202,7 +207,8 @@ bool thread_killed(void)
 	return m && m->dropped;
 }
 
-/* O1: NULL if gp does not wait; else release. */
+/* THREAD-1, step 3 of a canceller.  Returns gp's waiter, which the caller must release (step 5);
+ * NULL if gp does not wait. */
 static struct waiter *hold_waiter(struct g *gp)
 {
 	struct waiter *w = ld_acq(&gp->awaits); /* ORD(awaits) */
@@ -222,7 +228,7 @@ static void thread_end_wait(struct g *gp, bool all, int result)
 
 	if (!w)
 		return;
-	if (all || thread_is_cancelled(gp)) /* held: it stands still, and what is read belongs to this wait */
+	if (all || thread_is_cancelled(gp)) /* held: the flags are those of this wait */
 		thread_claim(w, result);
 	st_rel(&gp->awaits, w); /* ORD(awaits) */
 }
@@ -233,7 +239,7 @@ void thread_cancel_wait(struct g *gp)
 	thread_end_wait(gp, false, -ECANCELED);
 }
 
-/* --- the end of a run --- */
+/* --- shutdown --- */
 
 static bool thread_wake_all(void)
 {
@@ -252,6 +258,6 @@ static bool thread_wake_all(void)
 
 void threads_end(void)
 {
-	while (thread_wake_all()) /* again: one that ran may wait only now, and sees to itself */
+	while (thread_wake_all()) /* repeated until all have ended */
 		os_nap(200000);
 }
