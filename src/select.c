@@ -169,7 +169,7 @@ static int run_ready_case(struct selection *sel, gmp_case *cases, struct sudog *
 /* --- the wait --- */
 
 /* Step 5. */
-static void unlink_all(struct selection *sel)
+static void select_unlink_all(struct selection *sel)
 {
 	for (unsigned i = 0; i < sel->n; i++)
 		chan_unlink(&sel->sudogs[i]);
@@ -179,7 +179,7 @@ static void select_unwait(struct waiter *w)
 {
 	struct selection *sel = waiter_sudog(w)->elem;
 
-	unlink_all(sel);
+	select_unlink_all(sel);
 	if (waiter_killed(w)) /* select_many will not run again */
 		free(sel->memory);
 }
@@ -208,7 +208,7 @@ static int select_wait(struct selection *sel, gmp_case *cases, int64_t deadline)
 					   NULL, deadline); /* SELECT-3: *sel may be gone */
 
 	if (result == 0) /* otherwise select_unwait has called it */
-		unlink_all(sel);
+		select_unlink_all(sel);
 	for (unsigned i = 0; i < sel->n; i++) {
 		if (sel->sudogs[i].chosen) {
 			cases[i].status = result;

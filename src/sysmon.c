@@ -8,7 +8,7 @@
  *
  * Tasks of a poll
  *   - A P with queued work has not switched since the last poll (a green thread computes): wake
- *     an M to steal it, also for a runnext and for expired timers (idle.h D2).  If no P is idle,
+ *     an M to steal it, also for a runnext and for expired timers (idle.h).  If no P is idle,
  *     after 10 ms move the queue of the P to the global queue.
  *   - The M of a P is in blocking code (blocking.c): take the P and hand it to another M, if it is
  *     wanted, or after 10 ms.  After a success, poll every 20 us for a while.  If a section is seen
