@@ -22,8 +22,8 @@
  *     take the first of these:
  *       a. the same P, if it is idle
  *       b. another P, as a taker
- *       c. the P of an M that was woken for it and does not run yet (handoff.h HO4); the G goes
- *          behind the Gs in its queue
+ *       c. the P of an M that was woken for it and does not run yet (handoff.h HANDOFF-4); the G
+ *          goes behind the Gs in its queue
  *       d. another idle P
  *   7 if there is none, on g0: the G to the global queue, the M to the idle Ms
  *

@@ -263,7 +263,8 @@ static struct locals *table_grown(struct locals *old)
 		if (slot_is_free(s))
 			continue;
 		l->slot[s->key & l->mask] = *s;
-		l->n += s->value != NULL;
+		if (s->value)
+			l->n++;
 	}
 	return l;
 }

@@ -384,7 +384,8 @@ char *stack_get(unsigned klass)
 	bool fresh = c->n == 0;
 	char *lo = fresh ? carve_locked(klass) : class_get_locked(c);
 
-	c->out += lo != NULL;
+	if (lo)
+		c->out++;
 	unlock(&pool.lock, LR_STACK);
 	if (fresh && lo)
 		guard_install(lo);

@@ -1,49 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Long runs: names green threads that keep their P for 10 ms, and what they did meanwhile.
+ * Long runs: reports green threads that keep their P for 10 ms, with the cause and the backtrace.
  *
- * Three causes look the same from outside, and want different remedies: the green thread computes,
- * its OS thread sleeps in a system call, or the OS thread was runnable and other threads had the
- * CPU. The kernel counts them apart: the CPU time of a thread, and its run-queue delay
- * (/proc/self/task/TID/schedstat).  sysmon takes both when a P has switched, and again when the P
- * has not for 10 ms. Where the thread sleeps, /proc/self/task/TID/syscall names the system call.
+ * Three causes need different remedies: the green thread computes, its OS thread sleeps in a system
+ * call, or the OS thread is runnable and other threads have the CPU.  The kernel distinguishes them
+ * by two numbers of a thread: its CPU time and its run-queue delay
+ * (/proc/self/task/TID/schedstat).  sysmon reads both when a P has switched, and again when the P
+ * has not switched for 10 ms.  If the thread sleeps, /proc/self/task/TID/syscall names the call.
  *
- * Only the thread itself can walk its own stack. So sysmon asks by a signal, the handler notes
- * what it finds, and sysmon writes it: names of functions and source positions need malloc and
- * files, which a signal handler may not use.
+ * A thread can only walk its own stack.  So sysmon asks by a signal, the handler stores the
+ * backtrace, and sysmon writes it: symbols and source positions need malloc and files, which a
+ * signal handler may not use.
  *
  *   sysmon                                        handler, on the asked thread
- *    1 a FREE question: fill in, -> ASKED          1 each question that is ASKED, of this thread:
+ *    1 fill in a FREE question, -> ASKED           1 each question ASKED of this thread:
  *                          ORD(longrun)              -> ANSWERING by compare-and-swap
- *    2 send the signal                             2 note the green thread and its calls
+ *    2 send the signal                             2 store the green thread and its backtrace
  *    3 DONE: write it, -> FREE                     3 -> DONE                    ORD(longrun)
- *    4 ASKED, and the run is over: -> FREE by
+ *    4 ASKED, and the run has ended: -> FREE by
  *      compare-and-swap
  *
  * Invariants
- *  LONGRUN-1  A question is sysmon's while FREE or DONE, the handler's while ANSWERING. ASKED is
- *             left by compare-and-swap alone.
- *  LONGRUN-2  A finding is written once for each place (struct findings): the function for a
- *             computation, the call of the program for a sleep. So a run may be asked about more
- *             than once: a computation after 10, 30, 70 ms and then every 100 ms, a sleep when the
- *             thread has run and sleeps again. A call that the signal interrupts, and that the
- *             kernel does not restart (nanosleep, poll), returns EINTR.
- *  LONGRUN-3  A question stays ASKED for as long as its run lasts: the signal is delivered once,
- *             and may come late (the thread waits for a CPU or a disk, or ThreadSanitizer holds it
- *             back until the call has returned).
- *  LONGRUN-4  A signal stands for all questions to its thread: a second signal that is sent while
- *             the first is pending is dropped by the kernel.
- *  LONGRUN-5  The runtime's own work is never reported: a P with odd `pauses` is not asked about,
- *             a signal that comes during the pause is not answered, and what was measured before
- *             it is dropped (run_of). While libdw searches, another thread that waits for a CPU
- *             may wait for libdw: that is no finding.
- *  LONGRUN-6  What has been answered is written, also if the program calls exit: a handler of
- *             atexit writes what is DONE, after sysmon has written what it is about to.
- *             `writing.mutex` is held while a question is written. The handler has a thread of its
- *             own write: the caller of exit may have a small stack.
+ *  LONGRUN-1  sysmon owns a question that is FREE or DONE, the handler one that is ANSWERING.
+ *             ASKED is left by compare-and-swap only.
+ *  LONGRUN-2  A finding is written once for each place (struct findings): the function of a
+ *             computation, the call in the program that leads to a sleep.  So a run may be asked
+ *             about more than once: a computation after 10, 30, 70 ms and then every 100 ms, a
+ *             sleep if the thread has run and sleeps again.  A call that the signal interrupts,
+ *             and that the kernel does not restart (nanosleep, poll), returns EINTR.
+ *  LONGRUN-3  A question stays ASKED until its run ends: the signal is delivered once, and may be
+ *             late (the thread waits for a CPU or a disk, or ThreadSanitizer delays it until the
+ *             call has returned).
+ *  LONGRUN-4  A signal is for all questions to its thread: the kernel drops a second signal that is
+ *             sent while the first is pending.
+ *  LONGRUN-5  The runtime's own work is never reported: a P with odd `pauses` is not asked about, a
+ *             signal during the pause is not answered, and measurements from before it are dropped
+ *             (run_of).  While libdw searches, a delay of another thread may be a wait for libdw:
+ *             it is not reported.
+ *  LONGRUN-6  Answers are written even if the program calls exit: a handler of atexit writes the
+ *             questions that are DONE, after sysmon has written the one in progress.
+ *             `writing.mutex` is held while a question is written.  The handler writes on a thread
+ *             of its own, since the caller of exit may have a small stack.
  *
- * The times are exact enough for a threshold of half: a baseline is up to BASE_NS older than the
- * run.
+ * Accuracy: a baseline is up to BASE_NS older than the run, enough for a threshold of one half.
  */
 #include "mode/longrun.h"
 
@@ -58,18 +57,26 @@
 
 enum {
 	MS = 1000000,
-	BASE_NS = 1 * MS, /* a baseline costs a file of /proc: not at every poll */
+	BASE_NS = 1 * MS, /* between two baselines, which read a file of /proc */
 	RUN_NS = 10 * MS,
 	UNCLEAR_NS = 100 * MS, /* after that the largest of three causes is named */
 	QUESTIONS = 16,
 	EXIT_STACK = 256 * 1024, /* as sysmon's */
 };
 
-enum question_state { FREE, ASKED, ANSWERING, DONE };
+/*
+ * State word of a question.  LONGRUN-1 has its owner in each state.
+ *
+ *   FREE       not in use
+ *   ASKED      published; the handler of its thread may take it, or sysmon take it back
+ *   ANSWERING  the handler fills it in
+ *   DONE       answered, not written yet
+ */
+enum question_state { FREE = 0, ASKED = 1, ANSWERING = 2, DONE = 3 };
 
 static struct question {
 	uint32_t state; /* (a) enum question_state */
-	/* sysmon's */
+	/* written by sysmon */
 	int p, tid;
 	enum longrun_kind kind;
 	bool check; /* GMP_DEBUG=check; otherwise sched */
@@ -77,14 +84,14 @@ static struct question {
 	uint64_t run; /* run_of its P: the answer is for this one */
 	struct os_call call;
 	bool in_call;
-	/* the handler's */
+	/* written by the handler */
 	uint64_t id;
 	gmp_fn entry;
 	char name[G_NAME_MAX];
 	struct trace trace;
 } questions[QUESTIONS];
 
-/* sysmon's own */
+/* Measurements of a P, used by sysmon alone. */
 static struct base {
 	int tid;
 	uint64_t run;   /* run_of the P */
