@@ -13,12 +13,12 @@
  *  USERTIMER-2  set, stop and free hold t->lock, so disarming and arming are one step for other
  *               threads.  A freed timer is never armed again, although its last runs may call set
  *               until they have ended.
- *  USERTIMER-3  If the run of an earlier period has not begun, the present period is skipped.  So at
- *               most one run of a periodic timer is queued, however short its period and however
- *               busy the Ps.
+ *  USERTIMER-3  If the run of an earlier period has not begun, the present period is skipped.  So
+ *               at most one run of a periodic timer is queued, however short its period and
+ *               however busy the Ps.
  *  USERTIMER-4  The memory is freed when the program has freed the timer and `running` is 0: by
- *               gmp_timer_free, or by the end of the last run if gmp_timer_free was called from a run
- *               of this timer or its caller was killed while it waited.
+ *               gmp_timer_free, or by the end of the last run if gmp_timer_free was called from a
+ *               run of this timer or its caller was killed while it waited.
  */
 #include <errno.h>
 #include <stdlib.h>

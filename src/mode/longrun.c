@@ -21,7 +21,7 @@
  *      compare-and-swap
  *
  * Invariants
- *  LONGRUN-1  sysmon owns a question that is FREE or DONE, the handler one that is ANSWERING.
+ *  LONGRUN-1  sysmon owns a FREE or DONE question, the handler an ANSWERING question.
  *             ASKED is left by compare-and-swap only.
  *  LONGRUN-2  A finding is written once for each place (struct findings): the function of a
  *             computation, the call in the program that leads to a sleep.  So a run may be asked
