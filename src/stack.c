@@ -384,8 +384,7 @@ char *stack_get(unsigned klass)
 	bool fresh = c->n == 0;
 	char *lo = fresh ? carve_locked(klass) : class_get_locked(c);
 
-	if (lo)
-		c->out++;
+	c->out += lo ? 1 : 0;
 	unlock(&pool.lock, LR_STACK);
 	if (fresh && lo)
 		guard_install(lo);
