@@ -36,7 +36,7 @@
  *   src/ready.c: wake_for_queued
  *   src/idle.c: stopm acquirep wait_for_p
  *   src/stall.c: sched_is_stalled
- *   src/sysmon.c: take_from_blocked
+ *   src/sysmon.c: retake_blocked_ps
  *
  * Runs: what scripts/model does with this file
  *   holds      -DGREENS=2

@@ -27,7 +27,7 @@
  * (park.pml), the end of a run.
  *
  * Models:
- *   src/spawn.c: wake_joiner green_exited join_until wait_for_end join_unwait gmp_detach
+ *   src/spawn.c: wake_joiner green_exited join_until join_wait join_unwait gmp_detach
  *   src/sched.c: sched_exit_g0
  *   src/g.c: g_free
  *   without: g.life (of who looks at descriptors that are not its own: dumps)

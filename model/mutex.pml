@@ -37,7 +37,7 @@
  *   src/sync/mutex.c: mutex_take mutex_enqueue mutex_unwait mutex_give_up mutex_lock_slow
  *   src/sync/mutex.c: mutex_claim_first mutex_unlock_slow gmp_mutex_lock
  *   src/sync/mutex_unlock.c: unlock_repair gmp_mutex_unlock
- *   src/parkinglot.c: lot_wake_first lot_unwait lot_dequeue lot_mark_contended lot_calm_down
+ *   src/parkinglot.c: lot_wake_first lot_unwait lot_dequeue lot_mark_contended lot_reset
  *   src/types.h: waiter_claim
  *   ORD: calm
  *
@@ -495,7 +495,7 @@ end:	do
 	od
 }
 
-/* lot_calm_down */
+/* lot_reset */
 proctype Watcher()
 {
 end:	do

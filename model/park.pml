@@ -34,7 +34,7 @@
  *   src/parkinglot.c: lot_wake_first lot_dequeue lot_unwait lot_wait
  *   src/sched.c: end_wait_g0 execute_g0
  *   src/ready.c: sched_wake_external
- *   src/spawn.c: cancel
+ *   src/spawn.c: cancel_g
  *   ORD: waiter.claim waiter.done sudog.queued cancel
  *
  * Runs: what scripts/model does with this file

@@ -41,7 +41,7 @@
  *   src/proc.h: p_open
  *   src/proc.c: p_open_asleep
  *   src/blocking.c: gmp_block_enter gmp_block_leave
- *   src/sysmon.c: take_from_blocked
+ *   src/sysmon.c: retake_blocked_ps
  *   ORD: runq.publish runq.take runnext p.open p.blocked
  *
  * Runs: what scripts/model does with this file
@@ -523,7 +523,7 @@ proctype Owner(byte me)
 #ifdef BLOCKED
 	if
 	:: me == WATCHER ->
-		/* take_from_blocked */
+		/* retake_blocked_ps */
 		tail = 1;
 		cas(STATUS, tail, 2, ORDER_TAKEN, won);
 		if

@@ -27,16 +27,18 @@
  * WAITER_ARMED goes through a store buffer (`sb`), which a locked instruction of the same thread, a
  * later unlock, or the heavy fence of the one who cancels empties, or it empties itself (Drain).
  *
- * Left out: a channel in several cases (HAS_TWINS), external threads, the looks without a lock of
+ * Left out: a channel in several cases (HAS_DUPLICATES), external threads, the looks without a lock of
  * the try calls, ticks.
  *
  * Models:
- *   src/select.c: select_in lock_all unlock_all run_one wait_for_any leave_all select_unwait
- *   src/chan.c: claim_first dequeue send_now recv_now chan_leave chan_unwait gmp_chan_close
+ *   src/select.c: select_run lock_all unlock_all run_ready_case select_wait select_unlink_all
+ *   src/select.c: select_unwait
+ *   src/chan.c: chan_claim_first waitq_dequeue try_send_locked try_recv_locked chan_unlink
+ *   src/chan.c: chan_unwait gmp_chan_close
  *   src/park.c: park_g0 cancel_wait ready
  *   src/types.h: waiter_claim
  *   src/timerheap.c: timer_del timers_run
- *   src/spawn.c: cancel
+ *   src/spawn.c: cancel_g
  *   src/sched.c: end_wait_g0
  *   ORD: waiter.claim cancel sudog.queued
  *   without: chan.closed (of looks without a lock, which are left out)
@@ -270,7 +272,7 @@ inline now(dir, me, c)
 	fi
 }
 
-/* chan_leave */
+/* chan_unlink */
 inline leave(dir, me, c)
 {
 	if
@@ -386,7 +388,7 @@ inline no_trace(me)
 	}
 }
 
-/* --- src/select.c:select_in, of two cases --- */
+/* --- src/select.c:select_run, of two cases --- */
 
 /* In what: OK, EPIPE or the error of the wait; in at: the case that ran, or NONE. */
 inline select_both(me, dir)
@@ -589,7 +591,7 @@ proctype Closer()
 	ended++
 }
 
-/* src/spawn.c:cancel */
+/* src/spawn.c:cancel_g */
 inline cancel(who)
 {
 	cancelled[who] = true;

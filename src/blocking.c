@@ -2,60 +2,66 @@
 /*
  * Blocking code: lets a green thread sleep in the kernel while its P runs others.
  *
- * Around blocking code the M releases its P.  After a short section the P is still there: entering and
- * leaving cost nanoseconds.  A P whose section lasts goes to another M.
+ * Around blocking code the M releases its P.  After a short section the P is still there: entering
+ * and leaving cost nanoseconds.  A P whose section lasts goes to another M.
  *
- *  the M                                          the taker: sysmon, an M that leaves a section of its
- *   1 enter: getm() is NULL until leave, so          own, or an M that comes out of the poller
- *     calls behave as on an external thread and     1 sysmon: the P has been BLOCKED by the same
- *     none touches the P                               section since the last look and is wanted, or for
- *   2 if the section is expected to be long and        10 ms; or is LONG and has work
- *     the P has work: hand the P off at once          an M: it has no P, and this one is LONG; under
+ *  the M                                            the taker: sysmon, an M that leaves its own
+ *   1 enter: getm() is NULL until leave, so calls   section, or an M that comes out of the poller
+ *     behave as on an external thread and none       1 sysmon: the P is BLOCKED by the same section
+ *     touches the P                                    as at its last poll and is wanted, or for
+ *   2 if the section is expected to be long and the    10 ms; or is LONG and has work.
+ *     P has work: hand the P off at once               An M: it has no P, and this P is LONG; under
  *     (handoff.c:sched_hand_off)                       sched.lock
- *   3 else status: RUNNING -> BLOCKED, with the      2 status: BLOCKED, as it was seen, -> RUNNING
- *     M's number, and LONG if that is expected         by compare-and-swap          ORD(p.blocked)
- *                                 ORD(p.blocked)     3 if that won: the P belongs to the taker; sysmon
- *   4 the blocking code runs                           hands it to another M, an M runs on it
- *   5 leave: the status of step 3 -> RUNNING by
+ *   3 otherwise status: RUNNING -> BLOCKED with the  2 status: BLOCKED, as it was seen, -> RUNNING
+ *     M's number, and LONG if a long section is        by compare-and-swap         ORD(p.blocked)
+ *     expected                      ORD(p.blocked)   3 if that won, the P belongs to the taker:
+ *   4 the blocking code runs                           sysmon hands it to another M, an M runs on
+ *   5 leave: the status of step 3 -> RUNNING by        it
  *     compare-and-swap; if that wins, continue
- *   6 else, after up to YIELDS calls of sched_yield until a P is free, under sched.lock: the same
- *     P if it is idle; else become a taker; else the P of an M that was woken for it and does not run
- *     yet, where the G goes behind the others (handoff.h HO4); else another idle P
- *   7 else, on g0: the G into the global queue, the M to the idle Ms
+ *   6 if it fails: up to YIELDS calls of sched_yield until a P is free.  Then, under sched.lock,
+ *     take the first of these:
+ *       a. the same P, if it is idle
+ *       b. another P, as a taker
+ *       c. the P of an M that was woken for it and does not run yet (handoff.h HANDOFF-4); the G
+ *          goes behind the Gs in its queue
+ *       d. another idle P
+ *   7 if there is none, on g0: the G to the global queue, the M to the idle Ms
  *
  * Invariants
- *  BLOCK-1  Between steps 3 and 5 nothing in this thread touches the P: the thread that wins the
+ *  BLOCK-1  Between steps 3 and 5 this thread does not touch the P: the thread that wins the
  *           compare-and-swap owns it from there on.  After step 2 the P is not this M's any more.
- *  BLOCK-2  Only M number n writes BLOCKED with n.  So the number tells an M whether its P was taken
- *           meanwhile, whatever has become of the P since.
- *  BLOCK-3  A G whose P was taken counts in sched.nblocked, from the section of sched.lock in which the
- *           P gets another owner to the one in which the G has a P or is in the global queue: a program
- *           with a G in blocking code is never reported as deadlocked.  Verified by model/block.pml.
- *  BLOCK-4  Leaving is a checkpoint: a G with one short section after the other keeps the P no longer
- *           than a G that computes.
- *  BLOCK-5  The length is learned for each call of gmp_block_enter, by its address, in each P: a moving
- *           average over WEIGHT sections, which begins with the first one.  A call that a P does not
- *           know yet counts as long if the P has work.  It is a hint.  If it says "long" for a short
- *           section, that costs one hand-off; if it says "short" for a long one, the bound of sysmon
- *           holds: work of the P is held up for 10 ms and 20 us at most, and for 20 us while sections
- *           are being taken.
+ *  BLOCK-2  Only M number n writes BLOCKED with n.  So the compare-and-swap of step 5 fails if the
+ *           P was taken meanwhile, even if another M is in blocking code with it since.
+ *  BLOCK-3  A G whose P was taken counts in sched.nblocked, from the section of sched.lock in which
+ *           the P gets another owner to the one in which the G has a P or is in the global queue.
+ *           So a program with a G in blocking code is never reported as deadlocked.  Verified by
+ *           model/block.pml.
+ *  BLOCK-4  Leaving is a checkpoint: a G with one short section after the other keeps the P no
+ *           longer than a G that computes.
+ *  BLOCK-5  The length is learned for each call of gmp_block_enter, by its address, in each P: a
+ *           moving average over WEIGHT sections, which begins with the first one.  A call that a P
+ *           does not know yet counts as long if the P has work.  It is a hint.  If it says "long"
+ *           for a short section, that costs one hand-off.  If it says "short" for a long one, the
+ *           bound of sysmon holds: work of the P waits for at most 10 ms and 20 us, and for 20 us
+ *           while sysmon is taking Ps.
  *
- * Why LONG: with 50 green threads in sections of 50 us, two Ps and two CPUs, each section used to end
- * without a P.  sysmon took the P after 20 us (a wakeup of an M, 14 us for the waker), and the M that came
- * back queued its G globally and slept (40 us until it ran again).  Now an M that comes back takes the P
- * of a section that has just begun, by one compare-and-swap, and no thread is woken.
+ * Measured: LONG.  50 green threads in sections of 50 us, two Ps, two CPUs.  Without LONG, each
+ * section ends without a P: sysmon takes the P after 20 us (a wakeup of an M, 14 us for the
+ * waker), and the M that comes back queues its G globally and sleeps (40 us until it runs again).
+ * With LONG, an M that comes back takes the P of a section that has just begun, by one
+ * compare-and-swap, and wakes no thread.
  *
- * Why an M that does not run yet loses its P (HO4): 50 green threads with 400 commands each to a server
- * on the same two CPUs begin with 50 Gs queued, so each entry hands its P off.  The M that was woken for it
- * waited for a CPU, the M that came back found no P, queued its G and slept: two futex calls and a switch
- * for a command, until the queue was empty by chance.  The first 1,000 commands took 1.5 times as long as
- * with pthreads, and take 1.2 times.
+ * Measured: step 6c.  50 green threads send 400 commands each to a server on the same two CPUs.
+ * They begin with 50 Gs queued, so each entry hands its P off.  Without 6c, the M that was woken
+ * for the P waits for a CPU while the M that comes back finds no P, queues its G and sleeps: two
+ * futex calls and a switch for each command, until the queue happens to be empty.  The first 1,000
+ * commands take 1.5 times as long as with pthreads; with 6c, 1.2 times.
  *
  * Rejected
- *   A hand-off at each entry to a long section, without work for it: the P becomes idle, with a membarrier
- *   each time.
- *   No sched_yield in step 6: the M with the P is often preempted in the two microseconds between two
- *   sections.  Of 20,000 sections 153 to 20,002 then ended in step 7, with four calls 74 to 178.
+ *   A hand-off at each entry to a long section, also if the P has no work: the P becomes idle,
+ *   with a membarrier each time. No sched_yield in step 6: the M with the P is often preempted in
+ *   the two microseconds between two sections.  Of 20,000 sections 153 to 20,002 then end in step
+ *   7; with four calls 74 to 178.
  */
 #include "base/os.h"
 #include "base/throw.h"
@@ -63,16 +69,23 @@
 #include "park.h"
 #include "types.h"
 
+/*
+ * LONG_TICKS: a section is long from about 20 us on, since a hand-off costs its two threads as
+ * much. TICKS_MOST: cap of a measured length, so that one outlier does not make a call long.
+ * WEIGHT: of the old average, against 1 of a new section. YIELDS: calls of sched_yield at most,
+ * and 20 us: beside busy processes one may cost a time slice. TIMED_EVERY: one of so many short
+ * sections is timed: two reads of the counter cost more than the rest of a section.
+ */
 enum {
-	LONG_TICKS = 2 * TICKS_10US, /* about 20 us: a hand-off costs its two threads as much */
-	TICKS_MOST = 4 * LONG_TICKS, /* so one outlier does not make a site long */
-	WEIGHT = 8,                  /* of the average, to 1 of a new section */
-	YIELDS = 4, /* at most, and for 20 us: beside busy processes one may cost a time slice */
-	TIMED_EVERY =
-		8, /* of the short sections: two readings of the counter cost more than the rest */
+	LONG_TICKS = 2 * TICKS_10US,
+	TICKS_MOST = 4 * LONG_TICKS,
+	WEIGHT = 8,
+	YIELDS = 4,
+	TIMED_EVERY = 8,
 };
 
-/* Index in p.sections: two calls may share one, which makes the hint worse. */
+/* Index in p.sections of a call of gmp_block_enter.  Two calls may share an entry, which makes the
+ * hint worse. */
 static uint32_t site_of(const void *call)
 {
 	uint32_t hash = (uint32_t)(uintptr_t)call * 0x9e3779b1u;
@@ -85,7 +98,7 @@ static uint32_t blocked_by(const struct m *m)
 	return P_BLOCKED | (uint32_t)m->id << P_BLOCKED_M_SHIFT;
 }
 
-/* The P of the caller learns that a section has taken so long. */
+/* BLOCK-5: adds the length of a section, in cpu_ticks, to the average of its call. */
 static void section_learn(struct p *pp, uint32_t site, uint64_t ticks)
 {
 	int64_t average = pp->sections[site].ticks,
@@ -95,7 +108,7 @@ static void section_learn(struct p *pp, uint32_t site, uint64_t ticks)
 		(uint32_t)(average ? average + (length - average) / WEIGHT : max_of(length, 1));
 }
 
-/* Begin a section that is timed; true: the P is handed off already. */
+/* Begins a section that is timed.  Returns true if it has handed the P off (step 2). */
 static noinline bool enter_timed(struct m *m, struct p *pp, struct section *s)
 {
 	bool known = s->ticks;
@@ -140,9 +153,10 @@ void gmp_block_enter(void)
 	    enter_timed(m, pp, s))
 		return;
 	gmp__setm_blocked(m);
-	st_rel(&pp->status, m->blocked_as); /* ORD(p.blocked): all that this M did with it */
+	st_rel(&pp->status, m->blocked_as); /* ORD(p.blocked): after all uses of pp by this M */
 }
 
+/* Steps 6 and 7: the P was taken. */
 static noinline void leave_slow(struct m *m)
 {
 	uint32_t site = m->block_site;

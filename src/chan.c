@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Channel: send, receive and close.  chan.h has the invariants. */
 #include "chan.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 
 /* --- elements --- */
 
-/* Small elements are copied by a move or two, without a call.  False: it is not small. */
+/* Copies an element of 0, 4, 8 or 16 bytes without a call.  Returns false for other sizes. */
 static inline bool copy_small(void *to, const void *from, size_t n)
 {
 	switch (n) {
@@ -25,41 +26,41 @@ static inline bool copy_small(void *to, const void *from, size_t n)
 	}
 }
 
-static inline void copy(void *to, const void *from, size_t n)
+static inline void copy_elem(void *to, const void *from, size_t n)
 {
 	if (!copy_small(to, from, n))
 		memcpy(to, from, n);
 }
 
-static inline char *slot(gmp_chan *c, size_t at)
+static inline char *buf_slot(gmp_chan *c, size_t at)
 {
 	return c->buf + at * c->size;
 }
 
-static inline size_t after(gmp_chan *c, size_t at)
+static inline size_t next_index(gmp_chan *c, size_t at)
 {
 	return at + 1 == c->cap ? 0 : at + 1;
 }
 
-static inline void put(gmp_chan *c, const void *elem)
+static inline void buf_put(gmp_chan *c, const void *elem)
 {
-	copy(slot(c, c->sendx), elem, c->size);
-	c->sendx = after(c, c->sendx);
+	copy_elem(buf_slot(c, c->sendx), elem, c->size);
+	c->sendx = next_index(c, c->sendx);
 }
 
-/* elem NULL: drop it. */
-static inline void take(gmp_chan *c, void *elem)
+/* Moves the first element of the buffer to elem; if elem is NULL, drops it. */
+static inline void buf_take(gmp_chan *c, void *elem)
 {
 	if (likely(elem))
-		copy(elem, slot(c, c->recvx), c->size);
-	c->recvx = after(c, c->recvx);
+		copy_elem(elem, buf_slot(c, c->recvx), c->size);
+	c->recvx = next_index(c, c->recvx);
 }
 
-/* --- chance, of which select makes use --- */
+/* --- random numbers, for select --- */
 
-/* Threads that have no P share a generator: every draw gets a state of its own.  (The clock is no
- * substitute: draws that follow each other closely would depend on each other.) */
-static noinline uint32_t draw_foreign(uint32_t n)
+/* Threads without a P share a generator; each draw has its own state.  Rejected: the clock, since
+ * draws in close succession would depend on each other. */
+static noinline uint32_t draw_external(uint32_t n)
 {
 	static uint64_t shared; /* (a) */
 	uint64_t state = 0;
@@ -74,7 +75,7 @@ uint32_t chan_draw(uint32_t n)
 {
 	struct p *pp = getp();
 
-	return likely(pp) ? rand_below(&pp->rand, n) : draw_foreign(n);
+	return likely(pp) ? rand_below(&pp->rand, n) : draw_external(n);
 }
 
 /* --- forks --- */
@@ -86,14 +87,14 @@ static void count_fork(void)
 	chan_forks++;
 }
 
-__attribute__((constructor)) static void register_fork_handler(void)
+__attribute__((constructor)) static void chan_register_fork_handler(void)
 {
 	pthread_atfork(NULL, NULL, count_fork);
 }
 
 /* --- queues --- */
 
-static void dequeue(struct waitq *q, struct sudog *sg)
+static void waitq_dequeue(struct waitq *q, struct sudog *sg)
 {
 	if (sg->prev)
 		sg->prev->next = sg->next;
@@ -106,29 +107,31 @@ static void dequeue(struct waitq *q, struct sudog *sg)
 	st_rel(&sg->queued, false); /* ORD(sudog.queued) */
 }
 
-/* H5 for the claimed waiter of sg, the first of its queue: dequeues the waiter's other sudogs, which are
- * next in that queue.  The opposite queue can only hold sudogs of this waiter.  The cases on the side of sg
- * (for a close: on both sides) became ready together, so the chosen one is drawn at random. */
+/* CHAN-5 for the claimed waiter of sg, which was the first of its queue: dequeues the waiter's
+ * other sudogs, which come next in that queue.  The opposite queue can only hold sudogs of this
+ * waiter.  The cases on the side of sg (for a close: on both sides) became ready together, so one
+ * of them is drawn at random.  Returns it. */
 static noinline struct sudog *pick_duplicate(gmp_chan *c, struct sudog *sg, bool on_both_sides)
 {
-	struct sudog *met = sg;
+	struct sudog *picked = sg;
 	uint32_t n = 1;
 
 	for (int kind = IN_RECVQ; kind <= IN_SENDQ; kind++) {
 		struct waitq *q = chan_queue(c, kind);
 		bool ready = on_both_sides || kind == (sg->kind & IN_SENDQ);
 
-		for (struct sudog *twin; (twin = q->first) && twin->w == sg->w;) {
-			dequeue(q, twin);
+		for (struct sudog *other; (other = q->first) && other->w == sg->w;) {
+			waitq_dequeue(q, other);
 			if (ready && chan_draw(++n) == 0)
-				met = twin;
+				picked = other;
 		}
 	}
-	return met;
+	return picked;
 }
 
-/* Dequeue the first waiter that can be claimed; NULL: there is none. */
-static inline struct sudog *claim_first(gmp_chan *c, int kind, int result)
+/* Claims the first waiter that can be claimed, and dequeues it with all claimed ones before it.
+ * Returns the chosen sudog; NULL if there is none. */
+static inline struct sudog *chan_claim_first(gmp_chan *c, int kind, int result)
 {
 	struct waitq *q = chan_queue(c, kind);
 	struct sudog *sg;
@@ -138,9 +141,9 @@ static inline struct sudog *claim_first(gmp_chan *c, int kind, int result)
 			break;
 		bool won = waiter_claim(sg->w, result);
 
-		dequeue(q, sg); /* W5 */
+		waitq_dequeue(q, sg); /* after the claim: park.h */
 		if (likely(won)) {
-			if (unlikely(sg->kind & HAS_TWINS))
+			if (unlikely(sg->kind & HAS_DUPLICATES))
 				sg = pick_duplicate(c, sg, result != 0);
 			sg->chosen = true;
 			return sg;
@@ -149,31 +152,33 @@ static inline struct sudog *claim_first(gmp_chan *c, int kind, int result)
 	return NULL;
 }
 
-void chan_leave(struct sudog *sg)
+void chan_unlink(struct sudog *sg)
 {
-	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): a waker took it out; the channel may be gone */
+	/* ORD(sudog.queued): if a waker has dequeued sg, the channel may be freed */
+	if (!ld_acq(&sg->queued))
 		return;
 	gmp_chan *c = (gmp_chan *)(uintptr_t)sg->key;
 
 	lock(&c->lock, LR_CHAN);
 	if (sg->queued)
-		dequeue(chan_queue(c, sg->kind), sg);
+		waitq_dequeue(chan_queue(c, sg->kind), sg);
 	unlock(&c->lock, LR_CHAN);
 }
 
 static void chan_unwait(struct waiter *w)
 {
-	chan_leave(waiter_sudog(w));
+	chan_unlink(waiter_sudog(w));
 }
 
-static void commit_unlock(void *c)
+static void chan_commit(void *c)
 {
 	unlock(&((gmp_chan *)c)->lock, LR_CHAN);
 }
 
-/* A tick that nobody feeds any more: its run has ended, or is about to (only external threads see
- * that).  Under the lock, so that the end finds those in the queue who saw it alive. */
-static noinline bool tick_is_over(gmp_chan *c)
+/* True if the run of c, a tick, has ended or is ending: then no timer sends on it.  Only external
+ * threads see true.  With the lock held: the end of the run therefore finds in the queue each
+ * thread that has seen false (ticks_release). */
+static noinline bool tick_run_ended(gmp_chan *c)
 {
 	if (!rt_enter())
 		return true;
@@ -183,46 +188,48 @@ static noinline bool tick_is_over(gmp_chan *c)
 	return over;
 }
 
-static inline int wait_with(struct sudog *sg, gmp_chan *c, int kind, void *elem, int64_t deadline)
+static inline int chan_wait_with(struct sudog *sg, gmp_chan *c, int kind, void *elem,
+				 int64_t deadline)
 {
 	sg->elem = elem;
 	sg->kind = (uint16_t)kind;
 	chan_enqueue(c, sg);
-	return wait_on(sg->w, kind == IN_RECVQ ? WAIT_RECV : WAIT_SEND, chan_unwait, commit_unlock,
-		       c, deadline);
+	return wait_on(sg->w, kind == IN_RECVQ ? WAIT_RECV : WAIT_SEND, chan_unwait, chan_commit, c,
+		       deadline);
 }
 
-static noinline int wait_foreign_in(gmp_chan *c, int kind, void *elem, int64_t deadline)
+static noinline int chan_wait_external(gmp_chan *c, int kind, void *elem, int64_t deadline)
 {
 	struct external f;
 
-	return wait_with(external_sudog(&f), c, kind, elem, deadline);
+	return chan_wait_with(external_sudog(&f), c, kind, elem, deadline);
 }
 
-/* With the lock held; drops it.  By jumps alone: the caller's caller is resumed directly. */
-static inline int wait_in(gmp_chan *c, int kind, void *elem, int64_t deadline)
+/* Waits in c.  Drops the lock.  Tail calls only, so the wait returns directly to the caller of
+ * gmp_chan_send or gmp_chan_recv (context.h, CONTEXT-4). */
+static inline int chan_wait(gmp_chan *c, int kind, void *elem, int64_t deadline)
 {
 	struct m *m = getm();
 
 	if (unlikely(!m))
-		return wait_foreign_in(c, kind, elem, deadline);
-	return wait_with(&m->curg->sudog, c, kind, elem, deadline);
+		return chan_wait_external(c, kind, elem, deadline);
+	return chan_wait_with(&m->curg->sudog, c, kind, elem, deadline);
 }
 
-void chan_release_foreign(gmp_chan *c, struct glist *out)
+void chan_release_external(gmp_chan *c, struct glist *out)
 {
 	lock(&c->lock, LR_CHAN);
 	for (struct sudog *sg = c->recvq.first, *next; sg; sg = next) {
 		next = sg->next;
 		if (sg->w->gp || waiter_sudog(sg->w) != sg || !waiter_claim(sg->w, -ESRCH))
 			continue;
-		dequeue(&c->recvq, sg); /* W5 */
+		waitq_dequeue(&c->recvq, sg); /* after the claim: park.h */
 		glist_claimed(out, sg);
 	}
 	unlock(&c->lock, LR_CHAN);
 }
 
-static inline int done(gmp_chan *c, struct sudog *peer, int result)
+static inline int unlock_and_ready(gmp_chan *c, struct sudog *peer, int result)
 {
 	unlock(&c->lock, LR_CHAN);
 	if (peer)
@@ -232,20 +239,20 @@ static inline int done(gmp_chan *c, struct sudog *peer, int result)
 
 /* --- send --- */
 
-static inline int send_now(gmp_chan *c, const void *elem, struct sudog **peer)
+static inline int try_send_locked(gmp_chan *c, const void *elem, struct sudog **peer)
 {
 	struct sudog *sg;
 
 	if (unlikely(c->closed))
 		return -EPIPE;
-	if ((sg = claim_first(c, IN_RECVQ, 0))) {
+	if ((sg = chan_claim_first(c, IN_RECVQ, 0))) {
 		if (likely(sg->elem))
-			copy(sg->elem, elem, c->size);
+			copy_elem(sg->elem, elem, c->size);
 		*peer = sg;
 		return 0;
 	}
 	if (c->count < c->cap) {
-		put(c, elem);
+		buf_put(c, elem);
 		st_rlx(&c->count, c->count + 1);
 		return 0;
 	}
@@ -254,7 +261,7 @@ static inline int send_now(gmp_chan *c, const void *elem, struct sudog **peer)
 
 int chan_send_locked(gmp_chan *c, const void *elem, struct sudog **peer)
 {
-	return send_now(c, elem, peer);
+	return try_send_locked(c, elem, peer);
 }
 
 static int check_send(gmp_chan *c, const void *elem)
@@ -268,17 +275,17 @@ static noinline int send_slow(gmp_chan *c, const void *elem, int64_t deadline, b
 
 	if (!locked)
 		lock(&c->lock, LR_CHAN);
-	int result = send_now(c, elem, &peer);
+	int result = try_send_locked(c, elem, &peer);
 
 	if (likely(result != MUST_WAIT))
-		return done(c, peer, result);
+		return unlock_and_ready(c, peer, result);
 	int late = too_late(deadline);
 
 	if (late) {
 		unlock(&c->lock, LR_CHAN);
 		return late;
 	}
-	return wait_in(c, IN_SENDQ, (void *)(uintptr_t)elem, deadline);
+	return chan_wait(c, IN_SENDQ, (void *)(uintptr_t)elem, deadline);
 }
 
 int gmp_chan_send_until(gmp_chan *c, const void *elem, int64_t deadline)
@@ -290,14 +297,14 @@ int gmp_chan_send_until(gmp_chan *c, const void *elem, int64_t deadline)
 
 	if (likely(locked) && !c->recvq.first && !c->closed) {
 		if (c->count < c->cap) {
-			if (likely(copy_small(slot(c, c->sendx), elem, c->size))) {
-				c->sendx = after(c, c->sendx);
+			if (likely(copy_small(buf_slot(c, c->sendx), elem, c->size))) {
+				c->sendx = next_index(c, c->sendx);
 				st_rlx(&c->count, c->count + 1);
 				unlock(&c->lock, LR_CHAN);
 				return 0;
 			}
 		} else if (deadline == NEVER) {
-			return wait_in(c, IN_SENDQ, (void *)(uintptr_t)elem, NEVER);
+			return chan_wait(c, IN_SENDQ, (void *)(uintptr_t)elem, NEVER);
 		}
 	}
 	return send_slow(c, elem, deadline, locked);
@@ -312,22 +319,22 @@ int gmp_chan_try_send(gmp_chan *c, const void *elem)
 {
 	if (unlikely(check_send(c, elem)))
 		return -EINVAL;
-	/* Full, or without a receiver, a moment ago, and open after that: a closed channel stays closed,
-	 * so it was both at one instant.  That answers a try, and needs no lock. */
+	/* The channel was full, or had no receiver, and was open after that.  A closed channel
+	 * stays closed, so both held at one instant: -EAGAIN needs no lock. */
 	if ((c->cap ? ld_acq(&c->count) == c->cap : !ld_acq(&c->recvq.first)) &&
 	    !ld_acq(&c->closed)) /* ORD(chan.closed) */
 		return -EAGAIN;
 	struct sudog *peer = NULL;
 
 	lock(&c->lock, LR_CHAN);
-	int result = send_now(c, elem, &peer);
+	int result = try_send_locked(c, elem, &peer);
 
-	return done(c, peer, result == MUST_WAIT ? -EAGAIN : result);
+	return unlock_and_ready(c, peer, result == MUST_WAIT ? -EAGAIN : result);
 }
 
 /* --- receive --- */
 
-/* H6: what another has sent before the close is seen with it. */
+/* CHAN-6.  A thread that sees `closed` also sees the elements that were sent before the close. */
 static inline bool closed_and_empty(gmp_chan *c)
 {
 	return ld_acq(&c->closed) && ld_rlx(&c->count) == 0; /* ORD(chan.closed) */
@@ -340,24 +347,24 @@ static noinline int recv_closed(gmp_chan *c, void *elem)
 	return -EPIPE;
 }
 
-static inline int recv_now(gmp_chan *c, void *elem, struct sudog **peer)
+static inline int try_recv_locked(gmp_chan *c, void *elem, struct sudog **peer)
 {
 	struct sudog *sg;
 
-	if ((sg = claim_first(c, IN_SENDQ, 0))) {
+	if ((sg = chan_claim_first(c, IN_SENDQ, 0))) {
 		if (c->cap == 0) {
 			if (likely(elem))
-				copy(elem, sg->elem, c->size);
-		} else { /* full: the sender's element comes after what is in the buffer */
-			take(c, elem);
-			put(c, sg->elem);
+				copy_elem(elem, sg->elem, c->size);
+		} else { /* the buffer is full: the sender's element comes after its elements */
+			buf_take(c, elem);
+			buf_put(c, sg->elem);
 		}
 		*peer = sg;
 		return 0;
 	}
 	if (c->count > 0) {
-		take(c, elem);
-		st_rel(&c->count, c->count - 1); /* ORD(chan.closed): a look that finds it empty */
+		buf_take(c, elem);
+		st_rel(&c->count, c->count - 1); /* ORD(chan.closed): an unlocked read of 0 */
 		return 0;
 	}
 	return unlikely(c->closed) ? recv_closed(c, elem) : MUST_WAIT;
@@ -365,7 +372,7 @@ static inline int recv_now(gmp_chan *c, void *elem, struct sudog **peer)
 
 int chan_recv_locked(gmp_chan *c, void *elem, struct sudog **peer)
 {
-	return recv_now(c, elem, peer);
+	return try_recv_locked(c, elem, peer);
 }
 
 static noinline int recv_slow(gmp_chan *c, void *elem, int64_t deadline, bool locked)
@@ -374,21 +381,21 @@ static noinline int recv_slow(gmp_chan *c, void *elem, int64_t deadline, bool lo
 
 	if (!locked)
 		lock(&c->lock, LR_CHAN);
-	int result = recv_now(c, elem, &peer);
+	int result = try_recv_locked(c, elem, &peer);
 
 	if (likely(result != MUST_WAIT))
-		return done(c, peer, result);
+		return unlock_and_ready(c, peer, result);
 	int late = too_late(deadline);
 
 	if (late) {
 		unlock(&c->lock, LR_CHAN);
 		return late;
 	}
-	if (unlikely(c->owner) && tick_is_over(c)) {
+	if (unlikely(c->owner) && tick_run_ended(c)) {
 		unlock(&c->lock, LR_CHAN);
 		return -ESRCH;
 	}
-	return wait_in(c, IN_RECVQ, elem, deadline);
+	return chan_wait(c, IN_RECVQ, elem, deadline);
 }
 
 int gmp_chan_recv_until(gmp_chan *c, void *elem, int64_t deadline)
@@ -402,14 +409,15 @@ int gmp_chan_recv_until(gmp_chan *c, void *elem, int64_t deadline)
 
 	if (likely(locked) && !c->sendq.first) {
 		if (c->count > 0) {
-			if (likely(elem) && likely(copy_small(elem, slot(c, c->recvx), c->size))) {
-				c->recvx = after(c, c->recvx);
+			if (likely(elem) &&
+			    likely(copy_small(elem, buf_slot(c, c->recvx), c->size))) {
+				c->recvx = next_index(c, c->recvx);
 				st_rel(&c->count, c->count - 1); /* ORD(chan.closed): as above */
 				unlock(&c->lock, LR_CHAN);
 				return 0;
 			}
 		} else if (deadline == NEVER && !c->closed && !c->owner) {
-			return wait_in(c, IN_RECVQ, elem, NEVER);
+			return chan_wait(c, IN_RECVQ, elem, NEVER);
 		}
 	}
 	return recv_slow(c, elem, deadline, locked);
@@ -424,8 +432,8 @@ int gmp_chan_try_recv(gmp_chan *c, void *elem)
 {
 	if (unlikely(!c))
 		return -EINVAL;
-	/* Empty, or without a sender, a moment ago, and open after that: as in a try to send.
-	 * ORD(chan.closed) */
+	/* The channel was empty, or had no sender, and was open after that: as in
+	 * gmp_chan_try_send. ORD(chan.closed) */
 	if (c->cap ? ld_acq(&c->count) == 0 : !ld_acq(&c->sendq.first)) {
 		if (!ld_acq(&c->closed)) /* ORD(chan.closed) */
 			return -EAGAIN;
@@ -435,12 +443,12 @@ int gmp_chan_try_recv(gmp_chan *c, void *elem)
 	struct sudog *peer = NULL;
 
 	lock(&c->lock, LR_CHAN);
-	int result = recv_now(c, elem, &peer);
+	int result = try_recv_locked(c, elem, &peer);
 
-	return done(c, peer, result == MUST_WAIT ? -EAGAIN : result);
+	return unlock_and_ready(c, peer, result == MUST_WAIT ? -EAGAIN : result);
 }
 
-/* --- making, closing, freeing --- */
+/* --- new, close, free --- */
 
 gmp_chan *gmp_chan_new(size_t elem_size, size_t capacity)
 {
@@ -450,7 +458,7 @@ gmp_chan *gmp_chan_new(size_t elem_size, size_t capacity)
 	if (__builtin_mul_overflow(elem_size, capacity, &bytes) ||
 	    __builtin_add_overflow(bytes, sizeof(*c), &bytes))
 		return NULL;
-	c = malloc(bytes); /* the buffer is written before it is read */
+	c = malloc(bytes); /* not calloc: a slot of the buffer is written before it is read */
 	if (!c)
 		return NULL;
 	memset(c, 0, sizeof(*c));
@@ -475,12 +483,12 @@ int gmp_chan_close(gmp_chan *c)
 		return -EPIPE;
 	}
 	st_rel(&c->closed, 1); /* ORD(chan.closed) */
-	while ((sg = claim_first(c, IN_RECVQ, -EPIPE))) {
+	while ((sg = chan_claim_first(c, IN_RECVQ, -EPIPE))) {
 		if (sg->elem && !(sg->kind & IN_SENDQ))
 			memset(sg->elem, 0, c->size);
 		glist_claimed(&out, sg);
 	}
-	while ((sg = claim_first(c, IN_SENDQ, -EPIPE)))
+	while ((sg = chan_claim_first(c, IN_SENDQ, -EPIPE)))
 		glist_claimed(&out, sg);
 	unlock(&c->lock, LR_CHAN);
 	ready_list(&out);
@@ -489,7 +497,7 @@ int gmp_chan_close(gmp_chan *c)
 
 void chan_destroy(gmp_chan *c)
 {
-	/* a peer may still be about to drop the lock: its exchange is complete */
+	/* waits for a peer whose exchange is complete, but which still holds the lock */
 	lock_end(&c->lock, LR_CHAN);
 	chan_forget_parents(c);
 	if (c->recvq.first || c->sendq.first)
@@ -503,7 +511,7 @@ void gmp_chan_free(gmp_chan *c)
 		return;
 	object_claim(c, &c->kind, OBJECT_CHAN, "gmp_chan_free");
 	if (c->owner)
-		gmp__fatal("gmp_chan_free of a tick: that is for gmp_tick_free");
+		gmp__fatal("gmp_chan_free of a tick: use gmp_tick_free");
 	chan_destroy(c);
 }
 

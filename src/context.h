@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does a thread leave one stack and go on on another?
+ * Context switch: moves an OS thread from one stack to another, and saves the callee-saved
+ * registers.
  *
- * A context is a stack pointer; everything else that the ABI asks a callee to keep lies on the
- * stack below it.  Three entry points, in context_<arch>.S:
+ * A context is a stack pointer.  The registers that the ABI asks a callee to preserve are on the
+ * stack, from that address upwards (struct context_frame).  Three entry points, in
+ * context_<arch>.S:
  *
- *   mcall   saves the caller and runs fn(arg) on another stack.  It "returns" when somebody
- *           resumes the context that it saved: possibly on another thread, with the value given
- *           there.  fn must not return.
- *   gogo    resumes a saved context.  Does not come back.
- *   gstart  begins a new stack: fn(arg), which must not return.  Does not come back.
+ *   mcall   saves the caller and runs fn(arg) on another stack; fn must not return.  mcall returns
+ *           when gogo resumes the context that it saved, possibly on another OS thread, with the
+ *           result that gogo was given.
+ *   gogo    resumes a saved context.  Does not return.
+ *   gstart  runs fn(arg) on a new stack; fn must not return.  Does not return.
  *
  * Invariants
- *  C1 What is restored is what the ABI calls callee-saved: rbx rbp r12-r15 rsp, the x87 control
- *     word, and the control bits of mxcsr.  The sticky exception flags of mxcsr are not: comparing
- *     them would reload mxcsr (50 ns) whenever one green thread has divided and the other has not.
- *  C2 gogo leaves by an indirect jump, never by `ret`: the CPU predicts a `ret` from its own record
- *     of calls, which a switch makes wrong.
- *  C3 The eight bytes below g0's top hold the control words that the CPU has while the thread is on
- *     g0: mcall leaves them there, gogo and gstart compare with them.
- *  C4 Callers reach mcall by a tail call where they can: each frame between the user's call and
- *     the switch costs one mispredicted `ret` after it.
+ *  CONTEXT-1  Restored are the callee-saved registers of the ABI: rbx rbp r12-r15 rsp, the x87
+ *             control word, and the control bits of mxcsr.  The sticky exception flags of mxcsr are
+ *             not compared: otherwise mxcsr would be reloaded (50 ns) whenever one green thread has
+ *             divided and the other has not.
+ *  CONTEXT-2  gogo leaves by an indirect jump, never by `ret`: the CPU predicts a `ret` from its
+ *             stack of return addresses, which a switch makes wrong.
+ *  CONTEXT-3  The eight bytes below the top of g0 hold the control words that the CPU has while the
+ *             thread is on g0: mcall writes them there, gogo and gstart compare with them.
+ *  CONTEXT-4  Callers reach mcall by a tail call where possible: each frame between the program's
+ *             call and the switch costs one mispredicted `ret` afterwards.
  *
- * gogo and gstart are not declared noreturn on purpose: a compiler calls a noreturn function where
- * it would jump to an ordinary one in tail position, and a call is what C2 wants to avoid.
+ * gogo and gstart are not declared noreturn: in tail position a compiler uses a call for a noreturn
+ * function and a jump for other functions, and CONTEXT-2 needs the jump.
  */
 #ifndef GMP_CONTEXT_H
 #define GMP_CONTEXT_H
@@ -36,7 +39,7 @@ struct context {
 	void *sp;
 };
 
-/* What mcall leaves at sp, lowest address first: what a debugger needs to unwind a parked one. */
+/* What mcall saves at sp, lowest address first.  Debuggers unwind a parked G by it (debuggers/). */
 struct context_frame {
 	uint32_t x87cw, mxcsr;
 	uint64_t r15, r14, r13, r12, rbx, rbp;
@@ -45,27 +48,27 @@ struct context_frame {
 
 _Static_assert(sizeof(struct context_frame) == 64, "as context_<arch>.S has it");
 
-enum { G0_HEAD = 8 }; /* C3 */
+enum { G0_HEAD = 8 }; /* CONTEXT-3 */
 
-/* g0: the top of the stack to run fn on, 16-aligned; the same for the gogo or gstart that follows */
+/* g0: the top of the stack to run fn on, aligned to 16; the same for the next gogo or gstart. */
 int gmp__mcall(struct context *save, int (*fn)(void *arg), void *arg, void *g0);
 int gmp__gogo(struct context *ctx, int result, void *g0);
-/* fpwords: the control words to begin with, as gmp__fpwords packs them */
+/* fpwords: the first control words of the new stack, as gmp__fpwords packs them. */
 int gmp__gstart(void *arg, int (*fn)(void *arg), void *stack, uint64_t fpwords, void *g0);
 
-/* Where the thread was when the signal came whose handler got this context. */
+/* Returns the pc at which a signal interrupted the thread; context is the handler's argument. */
 static inline uintptr_t context_pc_sig(const void *context)
 {
 	return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
 }
 
-/* And its stack pointer. */
+/* Returns the stack pointer at that moment. */
 static inline uintptr_t context_sp_sig(const void *context)
 {
 	return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
 }
 
-/* x87 control word in the low half, mxcsr in the high half, of the calling thread */
+/* Returns the control words of the calling thread: x87 in the low half, mxcsr in the high half. */
 static inline uint64_t gmp__fpwords(void)
 {
 	uint32_t mxcsr;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The switch, for x86-64 and the System V ABI.  context.h says what each entry point promises.
+ * Context switch for x86-64 and the System V ABI.  context.h has the contract of each entry point.
  *
- *   frame that mcall leaves, and gogo takes away (offsets from the saved sp):
+ *   frame that mcall saves and gogo restores (struct context_frame; offsets from the saved sp):
  *     0 x87 control word   4 mxcsr   8 r15  16 r14  24 r13  32 r12  40 rbx  48 rbp  56 return pc
  *
- *   head of g0's stack (the 8 bytes below its top): the control words that the CPU has now, as
- *   mcall found them.  Nothing changes them on g0, so gogo and gstart need not ask the CPU again:
- *   stmxcsr is the dearest instruction of the switch.
+ *   head of g0's stack (the 8 bytes below its top): the control words of the CPU, as mcall read
+ *   them. No code on g0 changes them, so gogo and gstart do not read them from the CPU again:
+ *   stmxcsr is the most expensive instruction of the switch.
  *
- * Moves in place of pushes and pops: fewer dependent updates of rsp.
+ * mov is used instead of push and pop: it needs fewer dependent updates of rsp.
  */
 	.text
 
@@ -54,7 +54,7 @@ gmp__mcall:
 	movzwl	-56(%rsp), %r9d
 	movl	%r8d, -4(%rcx)
 	movl	%r9d, -8(%rcx)
-	/* The caller is saved.  On the other stack nobody is above fn: its return address is 0. */
+	/* The caller is saved.  On the other stack fn has no caller: its return address is 0. */
 	leaq	-24(%rcx), %rsp
 	.cfi_def_cfa rsp, 8
 	.cfi_undefined rip
@@ -104,7 +104,7 @@ gmp__gogo:
 	.p2align 5
 gmp__gstart:
 	.cfi_startproc
-	/* what an exception meets that nobody has caught: machine/cxx.c */
+	/* reached by an exception that no frame above catches: machine/cxx.c */
 	.cfi_personality 0x1b, gmp__leaves_entry
 	.cfi_undefined rip
 	.cfi_undefined rbp

@@ -2,38 +2,43 @@
 /*
  * Fault and signal handling of Ms: names the green thread that runs over the end of its stack.
  *
- * A fault raises SIGSEGV or SIGBUS on the M that runs the green thread.  The handler runs on the M's
- * alternate stack, since the green thread's has no room, and decides by the fault address and the stack
- * pointer (what_fault_sig):
+ * A fault raises SIGSEGV or SIGBUS on the M that runs the green thread.  The handler runs on the
+ * M's alternate stack, since the green thread's has no room, and decides by the fault address and
+ * the stack pointer (what_fault_sig):
  *
- *   address in the guard               overflow: two lines and the calls, then the signal ends the process, also if
- *                                      the program had a handler of its own
+ *   address in the guard               overflow: two lines and the calls, then the signal ends the
+ *                                      process, also if the program had a handler of its own
  *   stack pointer below the stack,     overflow by a frame larger than the guard: the same; the
  *   and the address in that frame      program's handler, if it has one, is called
- *   any other                          the program's handler; without one, a line that names the green
- *                                      thread, and the stack pointer if that has left the stack
+ *   any other                          the program's handler; without one, a line that names the
+ *                                      green thread, and the stack pointer if that has left the
+ *                                      stack
  *
  * Faults on g0 and of external threads go to the program's disposition without a line.
  *
- * The program's own signals: an M has the mask of the thread that began the run, so a child of system, popen,
- * posix_spawn or exec starts with the program's mask, from whichever green thread it is called.
+ * The program's own signals: an M has the mask of the thread that began the run.  So a child of
+ * system, popen, posix_spawn or exec starts with the program's mask, from any green thread.
  *
- *  SIGNAL-1  A handler runs on any thread.  One that exists when a run begins is lent SA_ONSTACK until the run
- *            ends, so it runs on the M's alternate stack, and the size of green stacks does not matter to it.
- *            One that the program sets during a run without SA_ONSTACK runs on the stack of the green thread
- *            that it interrupts, above a guard (stack.h).
- *  SIGNAL-2  A write to a broken pipe by a green thread is EPIPE: while SIGPIPE has its default action,
- *            on_sigpipe stands in its place.  It returns if an M raised the signal by a write, and otherwise
- *            takes the default action.  An exec resets it to the default.
- *  SIGNAL-3  gmp's own writes raise no SIGPIPE that the program could notice: Ms rely on SIGNAL-2, or on SIG_IGN;
- *            if the program has a handler, asks for the signal by a channel, or blocks it, the write blocks it
- *            and takes it back (os_sigpipe_hold), as on other threads.
+ * Invariants
+ *  SIGNAL-1  A handler of the program runs on any thread.  A handler that exists when a run begins
+ *            is lent SA_ONSTACK until the run ends, so it runs on the M's alternate stack, and the
+ *            size of green stacks does not matter to it.  A handler that the program installs
+ *            during a run without SA_ONSTACK runs on the stack of the green thread that it
+ *            interrupts, above a guard (stack.h).
+ *  SIGNAL-2  A write to a broken pipe by a green thread returns EPIPE: while SIGPIPE has its
+ *            default action, on_sigpipe replaces it.  It returns if an M raised the signal by a
+ *            write, and otherwise takes the default action.  An exec resets it to the default.
+ *  SIGNAL-3  gmp's own writes raise no SIGPIPE that the program could notice: Ms rely on SIGNAL-2,
+ *            or on SIG_IGN; if the program has a handler, asks for the signal by a channel, or
+ *            blocks it, the write blocks it and takes it back (os_sigpipe_hold), as on other
+ *            threads.
  *
- * Rejected: Ms block the program's signals, and sysmon takes them.  No handler then runs on a green stack, but a
- * program that replaces itself by exec keeps SIGTERM blocked for good, and so do the children of system and popen.
- * gmp could restore the mask in a fork handler and around blocking code (460 ns), but not around exec.
+ * Rejected: Ms block the program's signals, and sysmon takes them.  No handler then runs on a
+ * green stack, but a program that replaces itself by exec keeps SIGTERM blocked for good, and so
+ * do the children of system and popen.  gmp could restore the mask in a fork handler and around
+ * blocking code (460 ns), but not around exec.
  *
- * Everything here but init and fini is async-signal-safe.
+ * Everything here except init and fini is async-signal-safe.
  */
 #include "faultsig.h"
 
@@ -58,37 +63,39 @@
 #define AT_MINSIGSTKSZ 51
 #endif
 
-/* What the handlers use themselves: the name of a function is looked up in a file. */
+/* Stack that the handlers use themselves: a symbol lookup reads a file. */
 enum { HANDLER_BYTES = 48 * 1024 };
 
-/* Of an overflow: calls outside the program that are shown, and calls of the program above them. */
+/* Report of an overflow: number of shown calls outside the program, and of calls of the program
+ * above them. */
 enum { SYSTEM_CALLS = 8, PROGRAM_CALLS = 4 };
 
 static struct {
 	int signo;
 	struct sigaction old;
-	bool chained; /* at the end of a run another handler stood before ours, which may call it */
+	bool chained; /* another handler was installed at the end of a run; it may call on_fault */
 } handled[] = { { .signo = SIGSEGV }, { .signo = SIGBUS } };
 
 static bool installed;
 static struct sigaction ask_old;
 
-/* The mask of the thread that began the run: sysmon's, and that of child processes. */
-static sigset_t outer;
+/* The mask of the thread that began the run; also that of sysmon and of child processes. */
+static sigset_t program_mask;
 
 enum { SIGNALS = 64 };
 
 /* SIGNAL-1: the handlers that were lent SA_ONSTACK. */
 static void (*lent[SIGNALS + 1])(int);
 
-static bool stands_for_sigpipe;
+static bool sigpipe_replaced;
 
 /* --- faults --- */
 
 enum fault { FAULT_GUARD, FAULT_BEYOND, FAULT_OTHER };
 
-/* BELOW: the red zone, and what a probe of -fstack-clash-protection is ahead of the stack pointer.
- * FARTHEST: a stack pointer that is farther below belongs to a stack that the program made itself. */
+/* FAULT_BELOW: the red zone, and the distance that a probe of -fstack-clash-protection is below
+ * the stack pointer.  FAULT_FARTHEST: a stack pointer farther below belongs to a stack that the
+ * program made. */
 enum { FAULT_BELOW = PAGE, FAULT_FARTHEST = 1 << STACK_CLASS_MAX };
 
 static enum fault what_fault_sig(const struct g *gp, uintptr_t addr, uintptr_t sp)
@@ -121,8 +128,9 @@ static void say_calls_of_sig(const struct trace *t, int from, int to, int number
 	}
 }
 
-/* The innermost calls, and the first ones of the program: libc may have run over the end. Each frame is unwound by
- * its table, as for a dump; if the tables of a frame are wrong and that faults, the process ends as it would. */
+/* Writes the innermost calls, and the first calls of the program: the overflow may be in libc.
+ * Each frame is unwound by its table, as for a dump; if a wrong table makes that fault, the
+ * process ends as it would anyway. */
 static noinline void say_calls_sig(uintptr_t pc)
 {
 	int skip = 0, own;
@@ -162,7 +170,7 @@ static void say_overflow_sig(const struct g *gp, uintptr_t addr, uintptr_t pc, e
 	say_calls_sig(pc);
 }
 
-/* No overflow that can be told by the address. */
+/* Reports a fault whose address does not identify an overflow. */
 static void say_fault_sig(const struct g *gp, int signo, const siginfo_t *info, const void *context)
 {
 	uintptr_t sp = context_sp_sig(context), lo = (uintptr_t)gp->stack;
@@ -170,7 +178,7 @@ static void say_fault_sig(const struct g *gp, int signo, const siginfo_t *info, 
 
 	line_str_sig(&l, signo == SIGSEGV ? "gmp: fatal: SIGSEGV in " : "gmp: fatal: SIGBUS in ");
 	line_green_sig(&l, gp->id, g_name(gp), (uintptr_t)gp->fn);
-	if (info->si_code != SI_KERNEL) { /* which has no address */
+	if (info->si_code != SI_KERNEL) { /* SI_KERNEL has no address */
 		line_str_sig(&l, ": address ");
 		line_hex_sig(&l, (uintptr_t)info->si_addr);
 	}
@@ -199,7 +207,7 @@ static bool no_handler(const struct sigaction *sa)
 	return sa->sa_handler == SIG_DFL || sa->sa_handler == SIG_IGN;
 }
 
-static struct sigaction *old_of(int signo)
+static struct sigaction *old_action(int signo)
 {
 	for (unsigned i = 0; i < countof(handled); i++)
 		if (handled[i].signo == signo)
@@ -207,10 +215,10 @@ static struct sigaction *old_of(int signo)
 	return NULL;
 }
 
-/* As if we had never been there: the old disposition meets the signal. */
-static void pass_on_sig(int signo, siginfo_t *info, void *context)
+/* Applies the disposition that the signal had before signal_init. */
+static void call_old_handler_sig(int signo, siginfo_t *info, void *context)
 {
-	struct sigaction *old = old_of(signo);
+	struct sigaction *old = old_action(signo);
 
 	if (old && old->sa_flags & SA_SIGINFO && old->sa_sigaction) {
 		old->sa_sigaction(signo, info, context);
@@ -225,14 +233,14 @@ static void pass_on_sig(int signo, siginfo_t *info, void *context)
 
 	if (sent && old && old->sa_handler == SIG_IGN)
 		return;
-	/* the default, also for a fault that is ignored: returning repeats the fault, or the signal
-	 * that was sent is sent again */
+	/* the default action, also for a fault that is ignored: the return repeats the fault; a
+	 * signal that was sent is raised again */
 	signal(signo, SIG_DFL);
 	if (sent)
 		raise(signo);
 }
 
-/* Sent by sysmon: a question about the green thread that this M runs (mode/longrun.c). */
+/* Sent by sysmon: asks about the green thread that this M runs (mode/longrun.c). */
 static void on_asked(int signo, siginfo_t *info, void *context)
 {
 	int saved = errno;
@@ -244,8 +252,8 @@ static void on_asked(int signo, siginfo_t *info, void *context)
 	errno = saved;
 }
 
-/* Sent by the watcher, with DEBUG_chaos: this thread stands still for a moment, whatever it does; and a
- * system call that sleeps ends (no SA_RESTART). */
+/* Sent by sysmon, with DEBUG_chaos: delays this thread, at any instruction.  A system call that
+ * sleeps returns EINTR (no SA_RESTART). */
 static void on_chaos(int signo)
 {
 	int saved = errno;
@@ -270,7 +278,7 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 
 		if (kind != FAULT_OTHER)
 			say_overflow_sig(gp, addr, context_pc_sig(context), kind);
-		else if (no_handler(old_of(signo)))
+		else if (no_handler(old_action(signo)))
 			say_fault_sig(gp, signo, info, context);
 		if (kind == FAULT_GUARD) {
 			signal(SIGSEGV, SIG_DFL);
@@ -279,20 +287,21 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 			return; /* the fault repeats, and ends the process */
 		}
 	}
-	pass_on_sig(signo, info, context);
+	call_old_handler_sig(signo, info, context);
 	errno = saved;
 }
 
-static bool is_ours(const struct sigaction *sa)
+static bool is_on_fault(const struct sigaction *sa)
 {
 	return sa->sa_flags & SA_SIGINFO && sa->sa_sigaction == on_fault;
 }
 
-/* Is on_fault still reached?  A handler that was put before it in an earlier run, and is there yet, is
- * taken to call it: put before that one again, the two would call each other for ever. */
+/* True if on_fault is still reached.  A handler that was installed over it in an earlier run, and
+ * is still there, is assumed to call on_fault: if on_fault were installed over it again, the two
+ * would call each other indefinitely. */
 static bool still_reached(unsigned i, const struct sigaction *now)
 {
-	return is_ours(now) || (handled[i].chained && !no_handler(now));
+	return is_on_fault(now) || (handled[i].chained && !no_handler(now));
 }
 
 static bool may_ask(void)
@@ -311,7 +320,7 @@ void signal_disturb(int tid)
 		os_thread_signal(tid, LONGRUN_SIGNAL);
 }
 
-/* SA_RESTART: the call that sleeps goes on as if nothing had been. */
+/* SA_RESTART: a system call that sleeps continues. */
 static int ask_init(void)
 {
 	struct sigaction sa = { .sa_sigaction = on_asked,
@@ -325,7 +334,7 @@ static int ask_init(void)
 	return sigaction(LONGRUN_SIGNAL, &sa, &ask_old) < 0 ? -errno : 0;
 }
 
-/* Another handler stands there if a second copy of gmp, in a plugin, has started since. */
+/* Another handler is installed if a second copy of gmp, in a plugin, has started since. */
 static void ask_fini(void)
 {
 	struct sigaction now;
@@ -337,7 +346,8 @@ static void ask_fini(void)
 
 /* --- the program's handlers: SIGNAL-1 --- */
 
-/* A handler that another thread sets between the two calls is lost: the kernel has no compare-and-swap. */
+/* A handler that another thread sets between the two calls is lost: the kernel has no
+ * compare-and-swap. */
 static void lend_altstacks(void)
 {
 	struct sigaction sa;
@@ -353,7 +363,7 @@ static void lend_altstacks(void)
 	}
 }
 
-static void take_altstacks_back(void)
+static void unlend_altstacks(void)
 {
 	struct sigaction sa;
 
@@ -371,9 +381,9 @@ static void on_sigpipe(int signo, siginfo_t *info, void *context)
 {
 	(void)context;
 	if ((getm() || gmp__blockedm()) && info->si_code == SI_USER && info->si_pid == getpid())
-		return; /* by a write: raise and pthread_kill have SI_TKILL */
+		return; /* raised by a write: raise and pthread_kill have SI_TKILL */
 	signal(signo, SIG_DFL);
-	raise(signo); /* arrives when this handler returns */
+	raise(signo); /* delivered when this handler returns */
 }
 
 static bool is_on_sigpipe(const struct sigaction *sa)
@@ -385,7 +395,7 @@ void signal_check_sigpipe(void)
 {
 	struct sigaction sa;
 
-	os_sigpipe_trust(installed && !sigismember(&outer, SIGPIPE) &&
+	os_sigpipe_trust(installed && !sigismember(&program_mask, SIGPIPE) &&
 			 os_sigaction(SIGPIPE, NULL, &sa) == 0 &&
 			 (is_on_sigpipe(&sa) || sa.sa_handler == SIG_IGN));
 }
@@ -397,8 +407,8 @@ static void begin_sigpipe(void)
 			 now;
 
 	sigemptyset(&sa.sa_mask);
-	stands_for_sigpipe = os_sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL &&
-			     os_sigaction(SIGPIPE, &sa, NULL) == 0;
+	sigpipe_replaced = os_sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL &&
+			   os_sigaction(SIGPIPE, &sa, NULL) == 0;
 	signal_check_sigpipe();
 }
 
@@ -407,9 +417,9 @@ static void end_sigpipe(void)
 	struct sigaction sa = { .sa_handler = SIG_DFL }, now;
 
 	os_sigpipe_trust(false);
-	if (stands_for_sigpipe && os_sigaction(SIGPIPE, NULL, &now) == 0 && is_on_sigpipe(&now))
+	if (sigpipe_replaced && os_sigaction(SIGPIPE, NULL, &now) == 0 && is_on_sigpipe(&now))
 		os_sigaction(SIGPIPE, &sa, NULL);
-	stands_for_sigpipe = false;
+	sigpipe_replaced = false;
 }
 
 int signal_init(void)
@@ -418,7 +428,7 @@ int signal_init(void)
 			 now;
 
 	sigemptyset(&sa.sa_mask);
-	pthread_sigmask(SIG_BLOCK, NULL, &outer);
+	pthread_sigmask(SIG_BLOCK, NULL, &program_mask);
 	installed = true;
 	lend_altstacks();
 	begin_sigpipe();
@@ -446,12 +456,12 @@ void signal_fini(void)
 	for (unsigned i = 0; i < countof(handled); i++) {
 		if (sigaction(handled[i].signo, NULL, &now) < 0)
 			continue;
-		handled[i].chained = !is_ours(&now);
-		if (is_ours(&now))
+		handled[i].chained = !is_on_fault(&now);
+		if (is_on_fault(&now))
 			sigaction(handled[i].signo, &handled[i].old, NULL);
 	}
 	end_sigpipe();
-	take_altstacks_back();
+	unlend_altstacks();
 }
 
 static size_t altstack_bytes(void)
@@ -459,10 +469,10 @@ static size_t altstack_bytes(void)
 	return round_up(getauxval(AT_MINSIGSTKSZ) + HANDLER_BYTES, PAGE);
 }
 
-/* The program's, except that the runtime's own signals arrive. */
-static void set_mask(void)
+/* Sets the program's mask, without the signals that the runtime needs. */
+static void set_m_mask(void)
 {
-	sigset_t set = outer;
+	sigset_t set = program_mask;
 
 	sigdelset(&set, SIGSEGV);
 	sigdelset(&set, SIGBUS);
@@ -473,15 +483,16 @@ static void set_mask(void)
 
 void signal_program_mask(sigset_t *set)
 {
-	*set = outer;
+	*set = program_mask;
 }
 
 void signal_thread_restore(void)
 {
-	pthread_sigmask(SIG_SETMASK, &outer, NULL);
+	pthread_sigmask(SIG_SETMASK, &program_mask, NULL);
 }
 
-/* Of gmp_run's caller, which has it again after the run: too small for the report of a fault. */
+/* The alternate stack of the caller of gmp_run, if it is too small for the report of a fault.
+ * Restored after the run. */
 static stack_t small_altstack;
 
 static bool give_altstack(struct m *m)
@@ -508,7 +519,7 @@ bool signal_thread_begin(struct m *m)
 {
 	bool given = give_altstack(m);
 
-	set_mask();
+	set_m_mask();
 	return given;
 }
 
@@ -524,7 +535,7 @@ void signal_thread_end(struct m *m)
 		ss = small_altstack;
 		small_altstack = (stack_t){ 0 };
 	}
-	/* a green thread may have set another one for the thread since */
+	/* a green thread may have set another alternate stack since */
 	if (sigaltstack(NULL, &now) < 0 || now.ss_sp == m->altstack)
 		sigaltstack(&ss, NULL);
 	if (!san_keeps_altstack())

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What happens when a green thread runs over the end of its stack?  See faultsig.c. */
+/* Signals on Ms: faults, the program's handlers and mask, SIGPIPE.  faultsig.c has the
+ * invariants. */
 #ifndef GMP_FAULTSIG_H
 #define GMP_FAULTSIG_H
 
@@ -7,20 +8,23 @@
 
 #include "types.h"
 
-/* With GMP_DEBUG=chaos: the thread stands still for a moment, and a system call of its ends with EINTR. */
+/* GMP_DEBUG=chaos: delays the OS thread tid for up to 50 us; a system call it sleeps in returns
+ * EINTR. */
 void signal_disturb(int tid);
 
-/* Install the handlers; put back those that were there, if ours still are. */
+/* Installs the handlers; returns 0 or -errno.  signal_fini restores the previous ones, except where
+ * another handler was installed since. */
 int signal_init(void);
 void signal_fini(void);
-/* The calling thread is an M: it has the program's mask of signals, and an alternate stack; false without memory. */
+/* Gives the calling thread, M m, the program's signal mask and an alternate stack.  Returns false
+ * without memory for the stack. */
 bool signal_thread_begin(struct m *m);
 void signal_thread_end(struct m *m);
-/* The disposition of SIGPIPE may have changed: SIGNAL-3. */
+/* Checks the disposition of SIGPIPE again, after it may have changed: SIGNAL-3. */
 void signal_check_sigpipe(void);
-/* The mask of before, in the child of a fork from an M. */
+/* Fork: in the child of an M, restores the mask of the thread that began the run. */
 void signal_thread_restore(void);
-/* The mask of the thread that began the run, for children. */
+/* Returns that mask in *set, for child processes. */
 void signal_program_mask(sigset_t *set);
 
 #endif

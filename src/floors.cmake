@@ -141,6 +141,8 @@ set(GMP_FLOOR6
 	sys/waitpid.c
 	sys/process.c
 	sys/notify.c
+	sys/fork.c
+	sys/shutdown.c
 	service/delegate.c
 	service/pool.c
 	service/pool_delayed.c

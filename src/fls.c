@@ -1,36 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does a thread keep a value of its own under a key that all share?
+ * Thread-local values (gmp_key): a small hash table without chains for each thread, indexed by the
+ * low bits of the key.
  *
- * A key is a number: the place in the table of keys in its low bits, above them how often that place
- * has been used.  A thread that sets its first value makes a small table of slots, and finds the slot
- * of a key by its lowest bits:
+ * A key is a number.  Its low bits are an index in the table of keys; its high bits are the
+ * generation, which counts the uses of that entry.  A thread makes its table when it sets its first
+ * value:
  *
  *   gp->locals ──> mask 3 │ slot 0: key, value │ slot 1 │ slot 2 │ slot 3
  *                            ^ key & mask
  *
- * Where two keys meet in a slot the table doubles; the places of keys differ in some bit, so at KEYS
- * slots at the latest none meet.  Looking up is two loads and a comparison.
+ * If two keys collide in a slot, the table doubles.  The indices of live keys differ in some bit,
+ * so with KEYS slots there is no collision.  A lookup costs two loads and a comparison.
  *
- * A plain thread's table hangs on a thread-local, and libc's own keys tell of the thread's end.  In
- * blocking code the green thread's values are the ones seen, though all else is as on a plain thread.
+ * The table of an external thread is in a C thread-local (base/tls.h), and a pthread key calls its
+ * destructors at the end of the thread.  In blocking code a green thread sees its own values,
+ * although other calls behave as on an external thread.
  *
  * Invariants
- *  F1 Only its own thread touches a table; the end of the run, when no green thread runs, frees those
- *     of the dropped.
- *  F2 A slot's key is never 0 once it has a value; key 0 is none.
- *  F3 At the end of a thread the value that was set last goes first, until none is left whose
- *     destructor has not run ROUNDS times.  All that this needs is in the table: so a destructor may
- *     set values, and may leave by gmp_exit (the end goes on from there).  The child of a fork in one ends
- *     where that returns: it is no green thread any more.
- *  F4 A descriptor keeps its table for the next green thread that uses it, without values and of the
- *     first size; so a value that each of many sets costs no allocation.
- *  F5 live is the key from when its destructor is written until it is deleted.
- *  F6 A number is a key's once: tables may hold a value under it for ever.  A place whose numbers are used
- *     up is not used again.
+ *  FLS-1  Only its own thread touches a table, except at shutdown: when no green thread runs any
+ *         more, the tables of killed green threads are freed.
+ *  FLS-2  A slot that holds a value has a key other than 0; 0 is no key.
+ *  FLS-3  At the end of a thread the destructor of the value that was set last runs first.  This
+ *         repeats until no value is left whose destructor ran less than ROUNDS times.  The state of
+ *         this loop is in the table, so a destructor may set values, and may call gmp_exit: the end
+ *         of the thread then continues the loop.  If a destructor forks, the child exits when the
+ *         destructor returns, since it is no green thread any more.
+ *  FLS-4  A g struct keeps its table for the next green thread that uses it, without values and
+ *         with FIRST_SLOTS slots.  So green threads that set one value each do not allocate.
+ *  FLS-5  keys[i].live is the key from the time its destructor is written until the key is deleted.
+ *  FLS-6  A number is used for one key only, since tables may hold a value under it indefinitely.
+ *         An entry whose generations are used up stays BUSY.
  *
- * Rejected: slots in struct g (it is four cache lines, full, and a parked one pays for all it has);
- * slots on the stack (they push deep frames onto the next page).
+ * Rejected
+ *   Slots in struct g: it has four full cache lines, and each parked G pays for them.
+ *   Slots on the stack: they move deep frames to the next page.
  */
 #include "fls.h"
 
@@ -43,30 +47,30 @@ enum { KEYS = 1024, GENERATIONS = 1 << 22, FIRST_SLOTS = 4, ROUNDS = 4, BUSY = 1
 enum { ORDER_BITS = 28, ORDERS = 1 << ORDER_BITS };
 
 static struct {
-	uint32_t live;           /* (a) the key; 0: free; BUSY: being made, or used up for good */
-	uint32_t generation;     /* of the last key here; while BUSY */
+	uint32_t live;           /* (a) the key; 0: free; BUSY: being created, or used up (FLS-6) */
+	uint32_t generation;     /* of the last key; used while BUSY */
 	void (*destroy)(void *); /* (a) written while BUSY */
 } keys[KEYS];
 
 struct slot {
 	gmp_key key;
-	uint32_t order : ORDER_BITS; /* the later set, the higher */
-	uint32_t calls : 4;          /* of its destructor, at the end */
+	uint32_t order : ORDER_BITS; /* higher for a value that was set later */
+	uint32_t calls : 4;          /* of its destructor, at the end of the thread */
 	void *value;
 };
 
 struct locals {
 	uint32_t mask;   /* number of slots - 1 */
-	uint32_t order;  /* of the next value */
-	uint32_t n;      /* values that are not NULL */
-	uint32_t recent; /* the slot that was set last */
+	uint32_t order;  /* of the next value that is set */
+	uint32_t n;      /* number of values that are not NULL */
+	uint32_t recent; /* index of the slot that was set last */
 	struct slot slot[];
 };
 
 /* --- keys --- */
 
-/* F6: false also for a place that has no number left; it stays BUSY. */
-static bool take_place(unsigned at)
+/* Makes a free entry BUSY.  Returns false if it is not free, or has no generation left (FLS-6). */
+static bool key_claim(unsigned at)
 {
 	uint32_t unused = 0;
 
@@ -75,11 +79,11 @@ static bool take_place(unsigned at)
 	       keys[at].generation < GENERATIONS - 1;
 }
 
-static gmp_key key_begin(unsigned at, void (*destroy)(void *))
+static gmp_key key_publish(unsigned at, void (*destroy)(void *))
 {
 	uint32_t generation = ++keys[at].generation;
 
-	fence_rel(); /* ORD(key): BUSY comes before what is written anew */
+	fence_rel(); /* ORD(key): BUSY is visible before the new destructor */
 	st_rlx(&keys[at].destroy, destroy);
 	gmp_key k = generation * KEYS + at;
 
@@ -92,8 +96,8 @@ int gmp_key_create(gmp_key *k, void (*destroy)(void *))
 	if (!k)
 		return -EINVAL;
 	for (unsigned at = 0; at < KEYS; at++) {
-		if (take_place(at)) {
-			*k = key_begin(at, destroy);
+		if (key_claim(at)) {
+			*k = key_publish(at, destroy);
 			return 0;
 		}
 	}
@@ -112,7 +116,7 @@ int gmp_key_delete(gmp_key k)
 	return 0;
 }
 
-/* NULL also for a key that has been deleted, or is just being. */
+/* Returns the destructor of k; NULL if it has none, or is deleted or being deleted. */
 static void (*destructor(gmp_key k))(void *)
 {
 	uint32_t *live = &keys[k % KEYS].live;
@@ -121,27 +125,27 @@ static void (*destructor(gmp_key k))(void *)
 		return NULL;
 	void (*destroy)(void *) = ld_rlx(&keys[k % KEYS].destroy);
 
-	fence_acq(); /* ORD(key): if it is another's, so is what live says */
+	fence_acq(); /* ORD(key): if destroy is that of a later key, live has changed too */
 	return ld_rlx(live) == k ? destroy : NULL;
 }
 
 /* --- the calling thread's table --- */
 
-static noinline struct locals *own_slow(void)
+static noinline struct locals *own_table_slow(void)
 {
 	struct g *gp = own_green();
 
 	return gp ? gp->locals : gmp__foreign_locals();
 }
 
-static inline struct locals *own(void)
+static inline struct locals *own_table(void)
 {
 	struct m *m = getm();
 
-	return likely(m != NULL) ? m->curg->locals : own_slow();
+	return likely(m != NULL) ? m->curg->locals : own_table_slow();
 }
 
-static void set_own(struct locals *l)
+static void set_own_table(struct locals *l)
 {
 	struct g *gp = own_green();
 
@@ -153,7 +157,7 @@ static void set_own(struct locals *l)
 
 void *gmp_key_get(gmp_key k)
 {
-	struct locals *l = own();
+	struct locals *l = own_table();
 
 	if (!l)
 		return NULL;
@@ -162,21 +166,22 @@ void *gmp_key_get(gmp_key k)
 	return s->key == k ? s->value : NULL;
 }
 
-/* --- destructors, and a plain thread's end --- */
+/* --- destructors, and the end of an external thread --- */
 
 static pthread_key_t ended_key;
-static bool ended_key_made; /* for all threads: by pthread_once */
+static bool ended_key_made; /* written once, by pthread_once */
 
-/* Once a destructor has returned.  Only local_adopt takes the table away: this is the child of a fork in
- * it, and no green thread any more. */
+/* Called after a destructor.  If it has forked, this is the child: only fls_adopt clears
+ * gp->locals. */
 static noinline void end_if_forked(const struct g *gp)
 {
 	if (unlikely(!gp->locals))
 		_exit(0);
 }
 
-/* The value that goes next; those without a destructor stay, for the destructors of others to read. */
-static struct slot *last_set(struct locals *l, void (**destroy)(void *))
+/* FLS-3: returns the value whose destructor must run next; NULL if there is none.  Values without a
+ * destructor stay, so that other destructors can read them. */
+static struct slot *latest_value(struct locals *l, void (**destroy)(void *))
 {
 	struct slot *last = NULL;
 
@@ -194,38 +199,38 @@ static struct slot *last_set(struct locals *l, void (**destroy)(void *))
 	return last;
 }
 
-/* gp: whose; NULL: a plain thread's. */
+/* Runs the destructors of the calling thread: gp, or an external thread if gp is NULL. */
 static void run_destructors(struct g *gp)
 {
 	void (*destroy)(void *);
 
-	for (struct slot *s; (s = last_set(own(), &destroy)) != NULL;) {
+	for (struct slot *s; (s = latest_value(own_table(), &destroy)) != NULL;) {
 		void *value = s->value;
 
 		s->value = NULL;
 		s->calls++;
-		own()->n--;
-		destroy(value); /* it may set, and so change the table; it may wait, and fork */
+		own_table()->n--;
+		destroy(value); /* may set values, which moves the table; may wait, and fork */
 		if (gp)
 			end_if_forked(gp);
 	}
 }
 
-static void foreign_ended(void *arg)
+static void external_thread_ended(void *arg)
 {
 	(void)arg;
 	run_destructors(NULL);
 	free(gmp__foreign_locals());
-	gmp__set_foreign_locals(NULL); /* libc's later destructors may begin a new one */
+	gmp__set_foreign_locals(NULL); /* libc's later destructors may make a new table */
 }
 
 static void make_ended_key(void)
 {
-	ended_key_made = pthread_key_create(&ended_key, foreign_ended) == 0;
+	ended_key_made = pthread_key_create(&ended_key, external_thread_ended) == 0;
 }
 
-/* The end of the calling plain thread is to be told of. */
-static int watch_end(void)
+/* Makes libc call external_thread_ended at the end of the calling thread. */
+static int watch_thread_end(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -237,13 +242,13 @@ static int watch_end(void)
 
 /* --- setting --- */
 
-/* Nobody will ask for it any more.  At a thread's end the count of calls is kept, too. */
-static bool unused(const struct slot *s)
+/* True if no later call reads the slot.  At the end of a thread its count of calls is read too. */
+static bool slot_is_free(const struct slot *s)
 {
 	return (!s->value && !s->calls) || !key_live(s->key);
 }
 
-static struct locals *grown(struct locals *old)
+static struct locals *table_grown(struct locals *old)
 {
 	uint32_t n = old ? (old->mask + 1) * 2 : FIRST_SLOTS;
 	struct locals *l = calloc(1, sizeof(*l) + n * sizeof(l->slot[0]));
@@ -255,35 +260,36 @@ static struct locals *grown(struct locals *old)
 	for (uint32_t i = 0; old && i <= old->mask; i++) {
 		struct slot *s = &old->slot[i];
 
-		if (unused(s))
+		if (slot_is_free(s))
 			continue;
 		l->slot[s->key & l->mask] = *s;
-		l->n += s->value != NULL;
+		if (s->value)
+			l->n++;
 	}
 	return l;
 }
 
-static int grow(struct locals *old)
+static int table_grow(struct locals *old)
 {
-	struct locals *l = grown(old);
+	struct locals *l = table_grown(old);
 
 	if (!l)
 		return -ENOMEM;
 	if (!old && !own_green()) {
-		int err = watch_end();
+		int err = watch_thread_end();
 
 		if (err) {
 			free(l);
 			return err;
 		}
 	}
-	set_own(l);
+	set_own_table(l);
 	free(old);
 	return 0;
 }
 
-/* NULL: none. */
-static struct slot *first_set_from(struct locals *l, uint32_t order)
+/* Returns the value with the lowest order from `order` on; NULL if there is none. */
+static struct slot *oldest_value_from(struct locals *l, uint32_t order)
 {
 	struct slot *first = NULL;
 
@@ -296,20 +302,21 @@ static struct slot *first_set_from(struct locals *l, uint32_t order)
 	return first;
 }
 
-/* The numbers are used up, by one thread or by all that have had the table (F4): the values that are
- * there keep their order, from 0 on.  No number grows, so what is left to do always stands at or above
- * the next one, and what is done below. */
-static noinline int renumber(struct locals *l)
+/* The orders are used up, by one thread or by all that had the table (FLS-4).  Numbers the values
+ * again from 0 on, in the same order.  No order grows, so values below l->order have their new
+ * number, and the others still have their old one. */
+static noinline int renumber_orders(struct locals *l)
 {
 	struct slot *s;
 
-	for (l->order = 0; (s = first_set_from(l, l->order)) != NULL; l->order++)
+	for (l->order = 0; (s = oldest_value_from(l, l->order)) != NULL; l->order++)
 		s->order = l->order;
 	return 0;
 }
 
-/* The slot is k's.  0; renumber comes last, so that the usual way saves no registers for it. */
-static inline int put(struct locals *l, gmp_key k, void *v)
+/* Sets the value of k, whose slot exists.  Returns 0.  The call of renumber_orders is the last one,
+ * so that the fast path saves no registers for it. */
+static inline int slot_put(struct locals *l, gmp_key k, void *v)
 {
 	struct slot *s = &l->slot[k & l->mask];
 
@@ -318,7 +325,7 @@ static inline int put(struct locals *l, gmp_key k, void *v)
 		s->order = l->order++;
 		l->recent = k & l->mask;
 		l->n++;
-		return unlikely(l->order == ORDERS) ? renumber(l) : 0;
+		return unlikely(l->order == ORDERS) ? renumber_orders(l) : 0;
 	}
 	if (!v && s->value)
 		l->n--;
@@ -326,25 +333,26 @@ static inline int put(struct locals *l, gmp_key k, void *v)
 	return 0;
 }
 
-/* Where k is, or may be put; NULL and *err. */
-static struct slot *slot_for(gmp_key k, int *err)
+/* Returns the slot that holds k or can hold it; NULL and *err without memory. */
+static struct slot *slot_find(gmp_key k, int *err)
 {
 	for (;;) {
-		struct locals *l = own();
+		struct locals *l = own_table();
 		struct slot *s = l ? &l->slot[k & l->mask] : NULL;
 
-		if (s && (s->key == k || unused(s)))
+		if (s && (s->key == k || slot_is_free(s)))
 			return s;
-		*err = grow(l);
+		*err = table_grow(l);
 		if (*err)
 			return NULL;
 	}
 }
 
-/* The first value under k; or the caller is no green thread, or in blocking code. */
+/* The slow path: the first value under k, or a caller that is an external thread or in blocking
+ * code. */
 static noinline int set_slow(gmp_key k, void *v)
 {
-	struct locals *l = own();
+	struct locals *l = own_table();
 	bool there = l && k && l->slot[k & l->mask].key == k;
 	int err;
 
@@ -352,16 +360,16 @@ static noinline int set_slow(gmp_key k, void *v)
 		return -EINVAL;
 	if (!there && !v)
 		return 0;
-	struct slot *s = slot_for(k, &err);
+	struct slot *s = slot_find(k, &err);
 	struct g *gp = own_green();
 
 	if (!s)
 		return err;
 	if (!there) {
-		put(own(), k, NULL); /* of a key that is gone */
+		slot_put(own_table(), k, NULL); /* the value of a deleted key */
 		*s = (struct slot){ .key = k };
 	}
-	put(own(), k, v);
+	slot_put(own_table(), k, v);
 	if (gp)
 		gp->owes |= OWES_LOCALS;
 	return 0;
@@ -374,20 +382,20 @@ int gmp_key_set(gmp_key k, void *v)
 
 	if (unlikely(!l || !k || l->slot[k & l->mask].key != k))
 		return set_slow(k, v);
-	m->curg->owes |= OWES_LOCALS; /* destructors may have to run at its end */
-	return put(l, k, v);
+	m->curg->owes |= OWES_LOCALS; /* fls_end runs at its end */
+	return slot_put(l, k, v);
 }
 
-/* --- a green thread's end --- */
+/* --- the end of a green thread --- */
 
-static void forget_values(struct locals *l)
+static void table_clear(struct locals *l)
 {
 	memset(l->slot, 0, sizeof(l->slot[0]) * FIRST_SLOTS);
 	l->n = 0;
 }
 
-/* Most have one. */
-static bool run_the_one(struct g *gp)
+/* Fast path for a table with one value.  Returns false if destructors are left to run. */
+static bool run_single_destructor(struct g *gp)
 {
 	struct locals *l = gp->locals;
 	struct slot *s = &l->slot[l->recent];
@@ -406,9 +414,9 @@ static bool run_the_one(struct g *gp)
 	return true;
 }
 
-void local_end(struct g *gp)
+void fls_end(struct g *gp)
 {
-	if (likely(gp->locals->mask < FIRST_SLOTS) && run_the_one(gp)) {
+	if (likely(gp->locals->mask < FIRST_SLOTS) && run_single_destructor(gp)) {
 		gp->owes &= (uint8_t)~OWES_LOCALS;
 		return;
 	}
@@ -416,22 +424,22 @@ void local_end(struct g *gp)
 	run_destructors(gp);
 	gp->owes &= (uint8_t)~OWES_LOCALS;
 	if (gp->locals->mask < FIRST_SLOTS)
-		forget_values(gp->locals);
+		table_clear(gp->locals);
 	else
-		local_forget(gp);
+		fls_forget(gp);
 }
 
-void local_forget(struct g *gp)
+void fls_forget(struct g *gp)
 {
 	free(gp->locals);
 	gp->locals = NULL;
 }
 
-void local_adopt(struct g *gp)
+void fls_adopt(struct g *gp)
 {
-	free(gmp__foreign_locals()); /* of the thread that called gmp_run */
+	free(gmp__foreign_locals()); /* the values that the thread had before gmp_run */
 	gmp__set_foreign_locals(gp->locals);
 	if (gp->locals)
-		watch_end();
+		watch_thread_end();
 	gp->locals = NULL;
 }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* What do those who begin and end green threads have to know of their locals?  See fls.c. */
+/* Thread-local values of green threads, for spawn, end and fork.  fls.c has the invariants. */
 #ifndef GMP_FLS_H
 #define GMP_FLS_H
 
 #include "types.h"
 
-/* sched.locals_end */
-void local_end(struct g *gp);
-/* The end of a run: a descriptor gives its table back; values are forgotten. */
-void local_forget(struct g *gp);
-/* In the child of a fork: what was green thread gp goes on as a plain thread. */
-void local_adopt(struct g *gp);
+/* sched.locals_end: runs the destructors of gp, which owes OWES_LOCALS.  On gp's stack; may wait.
+ * */
+void fls_end(struct g *gp);
+/* Shutdown: frees the table of a g struct, and runs no destructor. */
+void fls_forget(struct g *gp);
+/* Fork: in the child, the calling thread, which was green thread gp, keeps gp's table as an
+ * external thread. */
+void fls_adopt(struct g *gp);
 
 #endif

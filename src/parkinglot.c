@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
+/* Parking table: buckets, treaps and queues.  parkinglot.h has the invariants. */
 #include "parkinglot.h"
 
 #include "base/os.h"
 
 struct bucket {
 	struct lock lock;
-	struct sudog *root; /* a treap of the first sudogs of each address */
+	struct sudog *root; /* treap of the first sudog of each address */
 } aligned_to(CACHE_LINE);
 
-static struct bucket buckets[SEMA_BUCKETS];
-uint8_t gmp__lot_calm[SEMA_BUCKETS];
+static struct bucket buckets[LOT_BUCKETS];
+uint8_t gmp__lot_uncontended[LOT_BUCKETS];
 
 struct bucket *lot_lock(const void *key)
 {
@@ -24,49 +25,51 @@ void lot_unlock(struct bucket *b)
 	unlock(&b->lock, LR_SEMA);
 }
 
-/* The child of a fork has none of the threads that wait or hold a lock, also where no runtime ran. */
-static void forget_all(void)
+/* In the child of a fork none of the parent's waiters and lock holders exist.  Registered by a
+ * constructor, since external threads may use the table without a runtime. */
+static void lot_reset_in_child(void)
 {
-	for (int i = 0; i < SEMA_BUCKETS; i++) {
+	for (int i = 0; i < LOT_BUCKETS; i++) {
 		buckets[i] = (struct bucket){ 0 };
-		gmp__lot_calm[i] = false;
+		gmp__lot_uncontended[i] = false;
 	}
 }
 
-__attribute__((constructor)) static void register_fork_handler(void)
+__attribute__((constructor)) static void lot_register_fork_handler(void)
 {
-	pthread_atfork(NULL, NULL, forget_all);
+	pthread_atfork(NULL, NULL, lot_reset_in_child);
 }
 
-/* --- calm --- */
+/* --- uncontended buckets --- */
 
-/* The system call is made with the lock held, or another could take the bucket for stirred up while the
- * fence is still on its way; once a second and bucket at most (sysmon.c). */
+/* The system call is made with the lock held: otherwise another thread could read the mark as clear
+ * before the fence is complete.  It happens at most once a second for each bucket (sysmon.c). */
 void lot_mark_contended(struct bucket *b)
 {
-	uint8_t *calm = &gmp__lot_calm[b - buckets];
+	uint8_t *uncontended = &gmp__lot_uncontended[b - buckets];
 
-	if (likely(!ld_rlx(calm)))
+	if (likely(!ld_rlx(uncontended)))
 		return;
-	st_rlx(calm, false);
+	st_rlx(uncontended, false);
 	os_membarrier(); /* ORD(calm) */
 }
 
-void lot_calm_down(void)
+void lot_reset(void)
 {
-	for (int i = 0; i < SEMA_BUCKETS; i++) {
-		if (ld_rlx(&gmp__lot_calm[i]))
+	for (int i = 0; i < LOT_BUCKETS; i++) {
+		if (ld_rlx(&gmp__lot_uncontended[i]))
 			continue;
 		lock(&buckets[i].lock, LR_SEMA);
-		st_rlx(&gmp__lot_calm[i], !buckets[i].root);
+		st_rlx(&gmp__lot_uncontended[i], !buckets[i].root);
 		unlock(&buckets[i].lock, LR_SEMA);
 	}
 }
 
 /* --- the treap --- */
 
-/* Where the address's queue hangs, or would hang. */
-static struct sudog **find(struct bucket *b, const void *key)
+/* Returns the link that leads to the first sudog of the address, or at which it must be inserted.
+ * */
+static struct sudog **treap_find(struct bucket *b, const void *key)
 {
 	struct sudog **at = &b->root;
 
@@ -75,8 +78,9 @@ static struct sudog **find(struct bucket *b, const void *key)
 	return at;
 }
 
-/* Part a tree into the addresses below key and those above. */
-static void split(struct sudog *t, const void *key, struct sudog **below, struct sudog **above)
+/* Splits t into the addresses below key and the addresses above it. */
+static void treap_split(struct sudog *t, const void *key, struct sudog **below,
+			struct sudog **above)
 {
 	while (t) {
 		if ((uintptr_t)t->key < (uintptr_t)key) {
@@ -92,7 +96,7 @@ static void split(struct sudog *t, const void *key, struct sudog **below, struct
 	*below = *above = NULL;
 }
 
-static struct sudog *merge(struct sudog *below, struct sudog *above)
+static struct sudog *treap_merge(struct sudog *below, struct sudog *above)
 {
 	struct sudog *root, **at = &root;
 
@@ -111,19 +115,19 @@ static struct sudog *merge(struct sudog *below, struct sudog *above)
 	return root;
 }
 
-static void insert(struct bucket *b, struct sudog *sg)
+static void treap_insert(struct bucket *b, struct sudog *sg)
 {
 	struct sudog **at = &b->root;
 
 	sg->priority = (uint32_t)(lot_hash(sg->key) * 0xd1342543de82ef95u >> 32);
 	while (*at && (*at)->priority >= sg->priority)
 		at = (uintptr_t)sg->key < (uintptr_t)(*at)->key ? &(*at)->left : &(*at)->right;
-	split(*at, sg->key, &sg->left, &sg->right);
+	treap_split(*at, sg->key, &sg->left, &sg->right);
 	*at = sg;
 }
 
-/* Another sudog takes the place of an address's first. */
-static void replace(struct sudog **at, struct sudog *sg)
+/* Replaces the first sudog of an address, at *at, by sg. */
+static void treap_replace(struct sudog **at, struct sudog *sg)
 {
 	struct sudog *old = *at;
 
@@ -138,16 +142,16 @@ static void replace(struct sudog **at, struct sudog *sg)
 
 void lot_enqueue(struct bucket *b, const void *key, struct sudog *sg, bool front)
 {
-	struct sudog **at = find(b, key), *first = *at;
+	struct sudog **at = treap_find(b, key), *first = *at;
 
 	sg->key = key;
 	sg->next = sg->prev = NULL;
 	st_rlx(&sg->queued, true);
 	if (!first) {
 		sg->tail = sg;
-		insert(b, sg);
+		treap_insert(b, sg);
 	} else if (front) {
-		replace(at, sg);
+		treap_replace(at, sg);
 		sg->next = first;
 		first->prev = sg;
 	} else {
@@ -159,14 +163,14 @@ void lot_enqueue(struct bucket *b, const void *key, struct sudog *sg, bool front
 
 void lot_dequeue(struct bucket *b, struct sudog *sg)
 {
-	struct sudog **at = find(b, sg->key), *first = *at;
+	struct sudog **at = treap_find(b, sg->key), *first = *at;
 
 	if (sg == first) {
 		if (sg->next) {
 			sg->next->prev = NULL;
-			replace(at, sg->next);
+			treap_replace(at, sg->next);
 		} else {
-			*at = merge(sg->left, sg->right);
+			*at = treap_merge(sg->left, sg->right);
 		}
 	} else {
 		sg->prev->next = sg->next;
@@ -180,7 +184,7 @@ void lot_dequeue(struct bucket *b, struct sudog *sg)
 
 struct sudog *lot_first(struct bucket *b, const void *key)
 {
-	return *find(b, key);
+	return *treap_find(b, key);
 }
 
 /* --- waking and waiting --- */
@@ -192,7 +196,7 @@ bool lot_wake_first(struct bucket *b, const void *key, int result, struct glist 
 	while ((sg = lot_first(b, key))) {
 		bool won = waiter_claim(sg->w, result);
 
-		lot_dequeue(b, sg); /* W5 */
+		lot_dequeue(b, sg); /* after the claim: park.h */
 		if (!won)
 			continue;
 		glist_claimed(out, sg);
@@ -210,21 +214,22 @@ unsigned lot_wake_all(struct bucket *b, const void *key, struct glist *out)
 	return n;
 }
 
-static void commit_unlock(void *b)
+static void lot_commit(void *b)
 {
 	lot_unlock(b);
 }
 
 int lot_wait(struct bucket *b, struct sudog *sg, unsigned why, unwait_fn unwait, int64_t deadline)
 {
-	return wait_on(sg->w, why, unwait, commit_unlock, b, deadline);
+	return wait_on(sg->w, why, unwait, lot_commit, b, deadline);
 }
 
 void lot_unwait(struct waiter *w)
 {
 	struct sudog *sg = waiter_sudog(w);
 
-	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): a waker took it out, and owns the object */
+	/* ORD(sudog.queued): if a waker has dequeued sg, the object may be freed */
+	if (!ld_acq(&sg->queued))
 		return;
 	struct bucket *b = lot_lock(sg->key);
 

@@ -1,28 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * In which order does the runtime begin and end?  This is the one place that knows.
+ * Start and stop of the runtime: gmp_run, gmp_start and gmp_stop.  Here is the order of both.
  *
- * Begin: options, memory (proc.c), poller, signals, the watcher, the first green thread, Ms.
+ * Start: options, memory (proc.c), poller, signals, sysmon, the first green thread, Ms.
  *
- * End (the first green thread has ended, or gmp_stop):
- *  1 state = RUN_STOPPING; every P is told to attend, every sleeping M woken (sched_stop): each M
- *    leaves at its next turn of the scheduler
- *  2 the calling thread joins the others: from here on no green thread runs
- *    and what the kernel still does with the files of some is awaited (io/uring.h R1)
- *  3 every green thread that waits is claimed, and then the wait of each undone (park.h W3): no
- *    queue of an object that outlives the run holds it.  First all are claimed: whoever leaves a
- *    queue and lets others in (readers behind a writer) must not give the object to one that is
- *    dropped too.  One that somebody has claimed already is awaited: an external thread is about to
- *    make it runnable
- *  4 external threads that wait for the end of a green thread, a descriptor, or a tick, get -ESRCH;
- *    those inside a call are awaited (sched.external)
- *  5 everything is unmapped
+ * Stop (the first green thread has ended, or gmp_stop):
+ *   1  sched_stop: state = RUN_STOPPING.  Every P gets ATTENTION_STOP and every sleeping M is
+ *      woken, so each M leaves at its next scheduling round.
+ *   2  tear_down joins the Ms; after that no green thread runs.  Then it stops sysmon, and waits
+ *      for operations on files that the kernel has not completed (io/uring.h).
+ *   3  shutdown_kill_all (sys/shutdown.c): kills the green threads that still exist, and releases
+ *      the external threads that wait for them.
+ *   4  The services and the core free their memory.
  *
  * Invariants
- *  U1 One runtime at a time: state goes NONE -> STARTING -> ON -> STOPPING -> NONE.
- *  U2 After the end nothing of ours is left: no thread, descriptor, mapping, signal handler.
- *  U3 The child of a fork has no runtime: state NONE, no M, an empty parking table (parkinglot.c).  What
- *     the parent's held stays mapped there, the stack under the caller among it.
+ *  RUN-1  One runtime at a time: state goes NONE -> STARTING -> ON -> STOPPING -> NONE.
+ *  RUN-2  After the end, no OS thread, fd, mapping or signal handler of the runtime is left.
+ *  RUN-3  The child of a fork has no runtime (sys/fork.c).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -55,52 +49,11 @@
 #include "sched.h"
 #include "spawn.h"
 #include "stall.h"
+#include "sys/fork.h"
 #include "sys/notify.h"
 #include "sys/resolve.h"
+#include "sys/shutdown.h"
 #include "sysmon.h"
-#include "time/ticker.h"
-#include "timerheap.h"
-
-/* --- fork --- */
-
-/* The number of the run stays: it tells the parent's timers from the child's. */
-static void in_child(void)
-{
-	uint32_t run = sched.run;
-	struct m *m = getm() ? getm() : gmp__blockedm();
-
-	if (m) {
-		os_timer_slack(sched.slack);
-		signal_thread_restore();
-		local_adopt(m->curg);
-	}
-	gmp__setm(NULL);
-	dump_signal_forget();
-	notify_forget();
-	if (ld_rlx(&sched.state) != RUN_NONE) {
-		uring_forget();
-		gmp__poller.close();
-		signal_fini();
-		proc_forget();
-		netpoll_forget_all();
-	}
-	dump_forget();
-	ticks_forget();
-	resolve_forget();
-	leftovers_forget();
-	memset(&sched, 0, sizeof(sched));
-	sched.run = run;
-}
-
-/* In state STARTING, which one thread is in. */
-static int register_fork_handler(void)
-{
-	static bool registered;
-	int err = registered ? 0 : -pthread_atfork(NULL, NULL, in_child);
-
-	registered = !err;
-	return err;
-}
 
 /* --- Ms --- */
 
@@ -108,7 +61,7 @@ static void *m_main(void *arg)
 {
 	struct m *m = arg;
 
-	gmp__cancel_hold(); /* for good: a green thread may hand out pthread_self() */
+	gmp__cancel_hold(); /* never released: a green thread may hand out pthread_self() */
 	os_timer_slack(1);
 	san_thread(&m->san);
 	signal_thread_begin(m);
@@ -121,7 +74,7 @@ static void *m_main(void *arg)
 	return NULL;
 }
 
-/* --- begin --- */
+/* --- start --- */
 
 static int claim_runtime(void)
 {
@@ -132,8 +85,8 @@ static int claim_runtime(void)
 	return 0;
 }
 
-/* What set_up has done, and nobody uses any more. */
-static void undo(void)
+/* Undoes run_set_up.  No other thread uses the runtime. */
+static void run_undo(void)
 {
 	dump_signal_fini();
 	signal_fini();
@@ -146,12 +99,12 @@ static void undo(void)
 	st_seq(&sched.state, RUN_NONE); /* ORD(run) */
 }
 
-/* The scheduler runs on the stack of gmp_run's caller: up to 9 KiB, 15 KiB with GMP_DEBUG=check
- * (tests/hostile/small_stack.sh). */
+/* The scheduler runs on the stack of the caller of gmp_run: up to 9 KiB, 15 KiB with
+ * GMP_DEBUG=check (tests/hostile/small_stack.sh). */
 enum { CALLER_STACK = 24 * 1024 };
 
 /* Writes a line to stderr without stdio, which takes 8 KiB of a stack that may have 16. */
-static void complain(const char *why)
+static void write_error(const char *why)
 {
 	struct iovec line[] = { { "gmp: ", 5 }, { (char *)why, strlen(why) }, { "\n", 1 } };
 	ssize_t n = writev(STDERR_FILENO, line, 3);
@@ -159,7 +112,7 @@ static void complain(const char *why)
 	(void)n;
 }
 
-static int set_up(const gmp_config *cfg, bool library)
+static int run_set_up(const gmp_config *cfg, bool library)
 {
 	const char *why = NULL;
 	uint32_t run = sched.run;
@@ -169,7 +122,8 @@ static int set_up(const gmp_config *cfg, bool library)
 	if (!err && options.c.sched == GMP_SCHED_THREAD &&
 	    options.debug & (DEBUG_virtual | DEBUG_chaos)) {
 		err = -ENOTSUP;
-		why = "GMP_SCHED_THREAD: the kernel goes by no virtual time, nor by our chaos";
+		why = "GMP_SCHED_THREAD cannot be used with GMP_DEBUG=virtual or chaos: the kernel "
+		      "schedules";
 	}
 	if (!err && !library && os_stack_left() < CALLER_STACK) {
 		err = -ENOMEM;
@@ -177,11 +131,11 @@ static int set_up(const gmp_config *cfg, bool library)
 		      "pthread_attr_setstacksize";
 	}
 	if (err && why)
-		complain(why);
+		write_error(why);
 	if (!err && options.debug & DEBUG_help)
 		options_help(STDERR_FILENO);
 	if (!err)
-		err = register_fork_handler();
+		err = fork_register();
 	if (err) {
 		st_seq(&sched.state, RUN_NONE); /* ORD(run) */
 		return err;
@@ -200,12 +154,12 @@ static int set_up(const gmp_config *cfg, bool library)
 	sched.nmlimit = options.c.max_threads;
 	sched.asymmetric = os_membarrier_init();
 	if (sched.asymmetric)
-		lot_calm_down();
+		lot_reset();
 	sched.start_now = sched.coarse_now = os_now();
 	sched.start_ticks = cpu_ticks();
 	sched.joinable_exit = green_exited;
 	sched.thread_killed = leftovers_killed;
-	sched.locals_end = local_end;
+	sched.locals_end = fls_end;
 	sched.timer_run_end = timer_run_ended;
 	sched.stalled = report_stall;
 	sched.on_errand = dump_signal_errand;
@@ -226,11 +180,11 @@ static int set_up(const gmp_config *cfg, bool library)
 	if (!err && options.debug & DEBUG_quit)
 		err = dump_signal_set(SIGQUIT);
 	if (err)
-		undo();
+		run_undo();
 	return err;
 }
 
-/* One that has to be, whatever max_threads says. */
+/* Makes an M without regard to max_threads.  Returns NULL without memory. */
 static struct m *m_new_always(void)
 {
 	lock(&sched.lock, LR_SCHED);
@@ -239,8 +193,9 @@ static struct m *m_new_always(void)
 	return m_new();
 }
 
-/* The M of the calling thread (gmp_run), or the first thread of the runtime's own (gmp_start). */
-static struct m *first_m(void)
+/* Makes the M of the calling thread (gmp_run), or of the first OS thread of the runtime
+ * (gmp_start). */
+static struct m *first_m_new(void)
 {
 	struct m *m = m_new_always();
 
@@ -252,13 +207,13 @@ static struct m *first_m(void)
 	return m;
 }
 
-/* --- end --- */
+/* --- stop --- */
 
 static void join_ms(void)
 {
 	bool starting;
 
-	do { /* sched_stop has seen to it that no more begin */
+	do { /* sched_stop prevents that more are started */
 		lock(&sched.lock, LR_SCHED);
 		starting = sched.nstarting > 0;
 		unlock(&sched.lock, LR_SCHED);
@@ -269,69 +224,6 @@ static void join_ms(void)
 		;
 }
 
-/* Step 3 for one. */
-static void claim_waiting(struct g *gp)
-{
-	if (ld_rlx(&gp->status) == G_WAITING && !waiter_claim(&gp->w, -ESRCH))
-		while (ld_acq(&gp->status) == G_WAITING) /* ORD(g.status) */
-			os_yield();
-}
-
-static void drop(struct g *gp)
-{
-	/* also for one that was claimed and has not run since: its traces are still there, or what
-	 * it was woken for must go to the next */
-	if (ld_rlx(&gp->w.state) != WAITER_IDLE) {
-		if (gp->resume & RESUME_TIMED)
-			timer_del(&gp->timer);
-		if (gp->unwait)
-			gp->unwait(&gp->w);
-	}
-	if (gp->owes & OWES_TIMER_RUN)
-		timer_run_ended(gp);
-}
-
-/* Step 4: -ESRCH for those who wait for what only the runtime could do. */
-static void release_foreign(void)
-{
-	struct glist out = { 0 };
-
-	netpoll_cancel_all(&out);
-	ticks_release(&out);
-	out = (struct glist){ .external = out.external }; /* green ones are dropped */
-	ready_list(&out);
-	for (uint32_t i = 0; i < g_made(); i++)
-		green_release_joiner(g_at(i));
-}
-
-static void for_each_green(void (*fn)(struct g *gp))
-{
-	for (uint32_t i = 0; i < g_made(); i++) {
-		struct g *gp = g_at(i);
-
-		if (ld_acq(&gp->status) !=
-		    G_FREE) /* ORD(g.status): an external thread may have just made it */
-			fn(gp);
-	}
-}
-
-static void drop_all(void)
-{
-	for_each_green(claim_waiting);
-	for_each_green(drop);
-	release_foreign();
-	/* again and again: one that was in a call may only now begin to wait */
-	while (ld_seq(&sched.external)) { /* ORD(external) */
-		os_nap(200000);
-		release_foreign();
-	}
-	for (uint32_t i = 0; i < g_made(); i++)
-		local_forget(g_at(i));
-	/* the last one that made a green thread runnable is out of the lock */
-	lock(&sched.lock, LR_SCHED);
-	unlock(&sched.lock, LR_SCHED);
-}
-
 static void tear_down(void)
 {
 	if (sched.threads)
@@ -340,18 +232,18 @@ static void tear_down(void)
 	sysmon_stop();
 	dump_signal_fini();
 	uring_fini();
-	drop_all();
+	shutdown_kill_all();
 	resolve_fini();
 	leftovers_fini();
 	notify_fini();
 	dump_fini();
 	object_release_all();
-	undo();
+	run_undo();
 }
 
 /* --- the calls --- */
 
-/* The one who takes it from ON stops it. */
+/* Step 1.  Returns true for one caller, which must call tear_down. */
 static bool begin_stop(void)
 {
 	uint32_t on = RUN_ON;
@@ -362,7 +254,8 @@ static bool begin_stop(void)
 	return true;
 }
 
-/* GMP_SCHED_THREAD: m, on a thread of our own, for the poller and timers; the caller runs gp. */
+/* GMP_SCHED_THREAD: starts m on an OS thread of its own, for the poller and timers, and runs gp on
+ * the calling thread. */
 static int run_on_caller(struct m *m, struct g *gp)
 {
 	struct m *own = m_new_always();
@@ -370,7 +263,7 @@ static int run_on_caller(struct m *m, struct g *gp)
 
 	g_set_status(gp, G_RUNNABLE);
 	if (own)
-		thread_adopt(own, gp); /* before m may look for a deadlock */
+		thread_adopt(own, gp); /* before m can check for a deadlock */
 	st_seq(&sched.state, RUN_ON);  /* ORD(run) */
 	if (!err)
 		err = m_start(m);
@@ -388,21 +281,21 @@ static int run_on_caller(struct m *m, struct g *gp)
 	return err;
 }
 
-static int run(gmp_fn fn, void *arg, const gmp_config *cfg, uintptr_t called_from)
+static int run_main(gmp_fn fn, void *arg, const gmp_config *cfg, uintptr_t called_from)
 {
 	int err = fn ? claim_runtime() : -EINVAL;
 
 	if (!err)
-		err = set_up(cfg, false);
+		err = run_set_up(cfg, false);
 	if (err)
 		return err;
-	struct m *m = first_m();
+	struct m *m = first_m_new();
 	struct g *gp = m ? green_new(fn, arg, 0, 0, &err) : NULL;
 
 	if (!gp || (err = sysmon_start())) {
 		if (m)
 			m_free(m);
-		undo();
+		run_undo();
 		return err ? err : -ENOMEM;
 	}
 	sched.main = gp;
@@ -411,10 +304,10 @@ static int run(gmp_fn fn, void *arg, const gmp_config *cfg, uintptr_t called_fro
 		return run_on_caller(m, gp);
 	san_thread(&m->san);
 	signal_thread_begin(m);
-	int slack = os_timer_slack(1); /* the caller's own, until the run is over */
+	int slack = os_timer_slack(1); /* the value of the caller, restored after the run */
 
 	g_set_status(gp, G_RUNNABLE);
-	m->first = gp;                /* so that fn can lock itself to the caller's thread */
+	m->first = gp;                /* runs on this thread, so fn can lock itself to it */
 	st_seq(&sched.state, RUN_ON); /* ORD(run) */
 	mstart(m);
 	os_timer_slack(slack);
@@ -424,35 +317,35 @@ static int run(gmp_fn fn, void *arg, const gmp_config *cfg, uintptr_t called_fro
 	return 0;
 }
 
-/* The hold lasts for the whole run: the green threads of the caller's M stand on stacks that a cancellation cannot
- * unwind. */
+/* pthread_cancel is held off for the whole run: it cannot unwind the stacks of the green threads
+ * that run on the caller's M. */
 int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
 {
 	gmp__cancel_hold();
-	int err = run(fn, arg, cfg, (uintptr_t)__builtin_return_address(0));
+	int err = run_main(fn, arg, cfg, (uintptr_t)__builtin_return_address(0));
 
 	gmp__cancel_release();
 	return err;
 }
 
-static int start(const gmp_config *cfg)
+static int run_start(const gmp_config *cfg)
 {
 	int err = claim_runtime();
 
 	if (!err)
-		err = set_up(cfg, true);
+		err = run_set_up(cfg, true);
 	if (err)
 		return err;
-	struct m *m = first_m();
+	struct m *m = first_m_new();
 
 	err = m ? sysmon_start() : -ENOMEM;
 	if (err) {
 		if (m)
 			m_free(m);
-		undo();
+		run_undo();
 		return err;
 	}
-	sched.nstarting = 1; /* from RUN_ON on gmp_stop may come, and awaits the thread by this */
+	sched.nstarting = 1; /* from RUN_ON on, gmp_stop may run: it waits for the thread by this */
 	st_seq(&sched.state, RUN_ON); /* ORD(run) */
 	err = m_start(m);
 	if (err)
@@ -460,7 +353,7 @@ static int start(const gmp_config *cfg)
 	lock(&sched.lock, LR_SCHED);
 	sched.nstarting--;
 	unlock(&sched.lock, LR_SCHED);
-	/* others may have called meanwhile: this is an end like any other */
+	/* other threads may use the runtime already: a full stop is necessary */
 	if (err && begin_stop())
 		tear_down();
 	return err;
@@ -469,7 +362,7 @@ static int start(const gmp_config *cfg)
 int gmp_start(const gmp_config *cfg)
 {
 	gmp__cancel_hold();
-	int err = start(cfg);
+	int err = run_start(cfg);
 
 	gmp__cancel_release();
 	return err;
@@ -494,7 +387,7 @@ int gmp_stop(void)
 
 uint64_t gmp_run_id(void)
 {
-	/* a green thread's own run goes on as long as it can ask */
+	/* as long as a green thread runs, its run has not ended */
 	return getm() || gmp__blockedm() || ld_rlx(&sched.state) == RUN_ON ? ld_rlx(&sched.run) : 0;
 }
 

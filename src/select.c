@@ -5,30 +5,32 @@
  *  the selecting thread                             a peer, on any of the channels
  *   1 lock all channels, each once, in the order     1 lock its channel
  *     of their addresses                             2 claim the waiter of the first sudog in the
- *   2 which cases are ready?  one of them, at          queue; if the claim is lost, dequeue the
- *     random: do it, unlock all, ready the peer        sudog and try the next
- *   3 none: enqueue a sudog for each case            3 mark the sudog `chosen`, dequeue it, move
- *   4 wait_on: on g0, arm and unlock all               the element
- *   5 resumed: dequeue the sudogs that are still     4 unlock, ready the waiter
+ *   2 list the ready cases; if there are any,          queue; if the claim is lost, dequeue the
+ *     run one at random, unlock all, ready the         sudog and try the next
+ *     peer and return                                3 mark the sudog `chosen`, dequeue it, move
+ *   3 enqueue a sudog for each case                    the element
+ *   4 wait_on: on g0, arm and unlock all             4 unlock, ready the waiter
+ *   5 resumed: dequeue the sudogs that are still
  *     in a queue, under that channel's lock
  *   6 return the case of the chosen sudog
  *
  * Invariants
- *  Q1 All sudogs have one waiter, so exactly one claim wins (W2): a peer of one channel, the timeout,
- *     or a cancellation.  `chosen` is written by the winner, and set if and only if that is a peer.
- *  Q2 The sudogs are on the stack of the waiting thread.  It returns only after step 5 for each of them:
- *     then no peer uses one (W5).
- *  Q3 Step 4 reads the list of locks, which is on that stack too, while the first channels are unlocked
- *     already and the waiter may run.  It cannot complete step 5 before the last lock is dropped, since
- *     each of the locks protects one of its sudogs.  Without a channel there is no lock, and the list is
- *     not read.
- *  Q4 Between 1 and 4 all channels are locked: the check of the cases and the enqueueing are one critical
- *     section.  A select never exchanges with itself, since it checks before it enqueues.
+ *  SELECT-1  All sudogs have one waiter, so exactly one claim wins (park.h): a peer of one channel,
+ *            the timeout, or a cancellation.  The winner writes `chosen`, and only a peer sets it.
+ *  SELECT-2  The sudogs are on the stack of the waiting thread.  It returns only after step 5 for
+ *            each of them; then no peer uses one, since peers claim before they dequeue.
+ *  SELECT-3  Step 4 reads the list of locks, which is on that stack too, while the first channels
+ *            are already unlocked and the waiter may run.  The waiter cannot complete step 5 before
+ *            the last lock is dropped, since each lock protects one of its sudogs.  A select
+ *            without a channel has no lock, and step 4 does not read the list.
+ *  SELECT-4  From step 1 to step 4 all channels are locked: the check of the cases and the
+ *            enqueueing are one critical section.  A select never exchanges with itself, since it
+ *            checks before it enqueues.
  *
- * Uniform choice: with all locks held, the ready cases are listed, and one is drawn; a number is
- * drawn only if there are two.  If the peer of a ready case turns out to be claimed elsewhere, the case
- * is removed from the list.  Cases that wait on one channel become ready together: the peer draws among
- * their sudogs (chan.c).
+ * Fairness between cases: one of the ready cases is drawn with all locks held; if only one is
+ * ready, no number is drawn.  If the peer of a ready case turns out to be claimed elsewhere, the
+ * case is removed from the list.  Cases that wait on one channel become ready together: the peer
+ * draws among their sudogs (chan.c:pick_duplicate).
  */
 #include "select.h"
 
@@ -40,15 +42,15 @@
 #include "mode/thread.h"
 #include "park.h"
 
-enum { ON_STACK = 64 }; /* cases; more are allocated for */
+enum { CASES_ON_STACK = 64 }; /* with more cases the arrays are allocated */
 
 struct selection {
-	struct sudog *sudogs; /* one a case */
+	struct sudog *sudogs; /* one for each case */
 	gmp_chan **locks;     /* the channels, by address, each once */
-	uint32_t *ready;      /* numbers of cases */
-	unsigned n, nlocks;
-	int twins;    /* HAS_TWINS: a channel stands in several cases */
-	void *memory; /* that these lie in, if it was allocated */
+	uint32_t *ready;      /* indices of ready cases */
+	unsigned n, nlocks;   /* cases; entries of locks */
+	int duplicates;       /* HAS_DUPLICATES if a channel is in several cases, otherwise 0 */
+	void *memory;         /* allocated for the arrays; NULL: they are on the stack */
 };
 
 static size_t bytes_for(unsigned n)
@@ -56,7 +58,7 @@ static size_t bytes_for(unsigned n)
 	return n * (sizeof(struct sudog) + sizeof(gmp_chan *) + sizeof(uint32_t));
 }
 
-static void lay_out(struct selection *sel, void *memory, unsigned n)
+static void selection_init(struct selection *sel, void *memory, unsigned n)
 {
 	sel->n = n;
 	sel->sudogs = memory;
@@ -66,15 +68,17 @@ static void lay_out(struct selection *sel, void *memory, unsigned n)
 
 /* --- all locks --- */
 
-static int by_address(const void *a, const void *b)
+static int compare_addresses(const void *a, const void *b)
 {
 	uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
 
-	return (x > y) - (x < y);
+	if (x == y)
+		return 0;
+	return x < y ? -1 : 1;
 }
 
-/* For a few, insertion beats everything. */
-static void list_few(struct selection *sel, const gmp_case *cases)
+/* Insertion sort: the fastest for few cases. */
+static void list_locks_insertion(struct selection *sel, const gmp_case *cases)
 {
 	unsigned n = 0, at;
 
@@ -86,7 +90,7 @@ static void list_few(struct selection *sel, const gmp_case *cases)
 		for (at = n; at > 0 && (uintptr_t)sel->locks[at - 1] > (uintptr_t)c; at--)
 			;
 		if (at > 0 && sel->locks[at - 1] == c) {
-			sel->twins = HAS_TWINS;
+			sel->duplicates = HAS_DUPLICATES;
 			continue;
 		}
 		for (unsigned k = n++; k > at; k--)
@@ -96,19 +100,19 @@ static void list_few(struct selection *sel, const gmp_case *cases)
 	sel->nlocks = n;
 }
 
-static void list_many(struct selection *sel, const gmp_case *cases)
+static void list_locks_qsort(struct selection *sel, const gmp_case *cases)
 {
 	unsigned n = 0, unique = 0;
 
 	for (unsigned i = 0; i < sel->n; i++)
 		if (cases[i].c)
 			sel->locks[n++] = cases[i].c;
-	qsort(sel->locks, n, sizeof(*sel->locks), by_address);
+	qsort(sel->locks, n, sizeof(*sel->locks), compare_addresses);
 	for (unsigned i = 0; i < n; i++)
 		if (unique == 0 || sel->locks[unique - 1] != sel->locks[i])
 			sel->locks[unique++] = sel->locks[i];
 	sel->nlocks = unique;
-	sel->twins = unique < n ? HAS_TWINS : 0;
+	sel->duplicates = unique < n ? HAS_DUPLICATES : 0;
 }
 
 static void lock_all(struct selection *sel)
@@ -117,7 +121,7 @@ static void lock_all(struct selection *sel)
 		lock(&sel->locks[i]->lock, LR_CHAN);
 }
 
-/* Q3: nothing of *sel is read once the last lock is dropped. */
+/* SELECT-3: does not read *sel after the last unlock. */
 static void unlock_all(void *arg)
 {
 	struct selection *sel = arg;
@@ -127,7 +131,7 @@ static void unlock_all(void *arg)
 		unlock(&locks[i]->lock, LR_CHAN);
 }
 
-/* --- the look --- */
+/* --- ready cases --- */
 
 static unsigned list_ready(struct selection *sel, const gmp_case *cases)
 {
@@ -142,8 +146,8 @@ static unsigned list_ready(struct selection *sel, const gmp_case *cases)
 	return k;
 }
 
-/* Step 2: the case that ran, or -1. */
-static int run_one(struct selection *sel, gmp_case *cases, struct sudog **peer)
+/* Step 2.  Returns the index of the case that ran, or -1. */
+static int run_ready_case(struct selection *sel, gmp_case *cases, struct sudog **peer)
 {
 	unsigned k = list_ready(sel, cases);
 
@@ -165,25 +169,25 @@ static int run_one(struct selection *sel, gmp_case *cases, struct sudog **peer)
 /* --- the wait --- */
 
 /* Step 5. */
-static void leave_all(struct selection *sel)
+static void select_unlink_all(struct selection *sel)
 {
 	for (unsigned i = 0; i < sel->n; i++)
-		chan_leave(&sel->sudogs[i]);
+		chan_unlink(&sel->sudogs[i]);
 }
 
 static void select_unwait(struct waiter *w)
 {
 	struct selection *sel = waiter_sudog(w)->elem;
 
-	leave_all(sel);
-	if (waiter_killed(w)) /* it will not free it */
+	select_unlink_all(sel);
+	if (waiter_killed(w)) /* select_many will not run again */
 		free(sel->memory);
 }
 
-static int wait_for_any(struct selection *sel, gmp_case *cases, int64_t deadline)
+static int select_wait(struct selection *sel, gmp_case *cases, int64_t deadline)
 {
 	struct external f;
-	struct sudog *self = self_sudog(&f); /* stands in no queue: it leads to the others */
+	struct sudog *self = self_sudog(&f); /* in no queue; `elem` leads to the others */
 
 	self->elem = sel;
 	self->key = NULL;
@@ -193,18 +197,18 @@ static int wait_for_any(struct selection *sel, gmp_case *cases, int64_t deadline
 		sg->w = self->w;
 		sg->chosen = sg->queued = false;
 		sg->elem = cases[i].elem;
-		sg->kind =
-			(uint16_t)(sel->twins | (cases[i].dir == GMP_SEND ? IN_SENDQ : IN_RECVQ));
+		sg->kind = (uint16_t)(sel->duplicates |
+				      (cases[i].dir == GMP_SEND ? IN_SENDQ : IN_RECVQ));
 		if (cases[i].c)
 			chan_enqueue(cases[i].c, sg);
 	}
 	int result = sel->nlocks ? wait_on(self->w, WAIT_SELECT, select_unwait, unlock_all, sel,
 					   deadline)
 				 : wait_on(self->w, WAIT_SELECT_NONE, select_unwait, commit_none,
-					   NULL, deadline); /* Q3: no lock keeps *sel in place */
+					   NULL, deadline); /* SELECT-3: *sel may be gone */
 
-	if (result == 0) /* else select_unwait has */
-		leave_all(sel);
+	if (result == 0) /* otherwise select_unwait has called it */
+		select_unlink_all(sel);
 	for (unsigned i = 0; i < sel->n; i++) {
 		if (sel->sudogs[i].chosen) {
 			cases[i].status = result;
@@ -233,24 +237,24 @@ unsigned select_places(const struct g *gp, struct select_place *out, unsigned mo
 
 /* --- the calls --- */
 
-/* What a call does that would have to wait. */
+/* What a call does if no case is ready. */
 enum how { WAIT, TRY };
 
-static int select_in(struct selection *sel, gmp_case *cases, enum how how, int64_t deadline)
+static int select_run(struct selection *sel, gmp_case *cases, enum how how, int64_t deadline)
 {
 	struct sudog *peer = NULL;
 
-	if (sel->n <= ON_STACK)
-		list_few(sel, cases);
+	if (sel->n <= CASES_ON_STACK)
+		list_locks_insertion(sel, cases);
 	else
-		list_many(sel, cases);
+		list_locks_qsort(sel, cases);
 	lock_all(sel);
-	int ran = run_one(sel, cases, &peer);
+	int ran = run_ready_case(sel, cases, &peer);
 
 	if (ran < 0) {
 		ran = how == TRY ? -EAGAIN : too_late(deadline);
 		if (!ran)
-			return wait_for_any(sel, cases, deadline);
+			return select_wait(sel, cases, deadline);
 	}
 	unlock_all(sel);
 	if (peer)
@@ -262,8 +266,8 @@ static noinline int select_few(gmp_case *cases, unsigned n, enum how how, int64_
 {
 	struct selection sel = { .memory = NULL };
 
-	lay_out(&sel, __builtin_alloca(bytes_for(n)), n);
-	return select_in(&sel, cases, how, deadline);
+	selection_init(&sel, __builtin_alloca(bytes_for(n)), n);
+	return select_run(&sel, cases, how, deadline);
 }
 
 static noinline int select_many(gmp_case *cases, unsigned n, enum how how, int64_t deadline)
@@ -272,14 +276,14 @@ static noinline int select_many(gmp_case *cases, unsigned n, enum how how, int64
 
 	if (!sel.memory)
 		return -ENOMEM;
-	lay_out(&sel, sel.memory, n);
-	int result = select_in(&sel, cases, how, deadline);
+	selection_init(&sel, sel.memory, n);
+	int result = select_run(&sel, cases, how, deadline);
 
 	free(sel.memory);
 	return result;
 }
 
-/* One case is the channel's own call. */
+/* A select of one case is a call of that channel. */
 static int select_one(gmp_case *cs, enum how how, int64_t deadline)
 {
 	int result;
@@ -296,7 +300,7 @@ static int select_one(gmp_case *cs, enum how how, int64_t deadline)
 	return 0;
 }
 
-static int check(const gmp_case *cases, int n)
+static int check_cases(const gmp_case *cases, int n)
 {
 	if (n < 0 || (n > 0 && !cases))
 		return -EINVAL;
@@ -313,11 +317,11 @@ static int check(const gmp_case *cases, int n)
 
 static int do_select(gmp_case *cases, int n, enum how how, int64_t deadline)
 {
-	if (unlikely(check(cases, n)))
+	if (unlikely(check_cases(cases, n)))
 		return -EINVAL;
 	if (n == 1 && cases[0].c)
 		return select_one(cases, how, deadline);
-	if (likely(n <= ON_STACK))
+	if (likely(n <= CASES_ON_STACK))
 		return select_few(cases, (unsigned)n, how, deadline);
 	return select_many(cases, (unsigned)n, how, deadline);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What does a green thread wait for that is parked in a select?  For dumps (debug/view.c). */
+/* The channels that a green thread parked in a select waits for, for dumps (debug/view.c). */
 #ifndef GMP_SELECT_H
 #define GMP_SELECT_H
 
@@ -10,8 +10,8 @@ struct select_place {
 	bool sends;
 };
 
-/* gp is held (waiter_hold) and waits for WAIT_SELECT: the first `most` of the places where it stands;
- * how many there are. */
+/* Writes the first `most` cases for which gp is queued to out.  gp is held (waiter_hold) and waits
+ * for WAIT_SELECT.  Returns the number of all such cases. */
 unsigned select_places(const struct g *gp, struct select_place *out, unsigned most);
 
 #endif

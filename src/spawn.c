@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does a green thread begin, and how does its end reach the one who waits for it?
+ * Spawn, join, detach, cancel, pin: the life of a green thread, and the word that joins it.
  *
- * gp->join says who will give the descriptor back:
+ * The join word of a G (gp->join) says which thread frees the g struct:
  *
- *   DETACHED ── its own end frees it
- *   JOINABLE ── gmp_detach ──> DETACHED
- *      │  └──── end ─────────> DONE ── gmp_join, gmp_detach: they free it
- *      └─ gmp_join ──> JOINED ── end: wakes the joiner ──> DONE, and the joiner frees it
- *                        └── timeout ──> JOINABLE
+ *   JOIN_DETACHED ── its own end frees it
+ *   JOIN_JOINABLE ── gmp_detach ──> JOIN_DETACHED
+ *      │  └───────── end ─────────> JOIN_DONE ── gmp_join or gmp_detach frees it ──> JOIN_DETACHED
+ *      └─ gmp_join ──> joined ── end: claims the joiner, which frees it ──> JOIN_DETACHED
+ *                        └────── timeout ──> JOIN_JOINABLE
  *
  * Invariants
- *  E1 join changes under the lock of its bucket in the parking table, but not the table: there is one
- *     joiner at most, and JOINED is the address of its sudog.
- *  E2 DONE is set on g0: nobody frees a descriptor whose stack is still in use.
+ *  JOIN-1  The join word changes under the lock of its bucket in the parking table.  The table
+ *          holds no queue for it: a G has one joiner at most, and the word is the address of its
+ *          sudog.
+ *  JOIN-2  JOIN_DONE is set on g0, so no thread frees a g struct whose stack is still in use.
+ *  JOIN-3  Exactly one thread frees a g struct: the end of the G if the word is JOIN_DETACHED, the
+ *          claimed joiner, or the first join or detach that finds JOIN_DONE.  Each leaves the word
+ *          at JOIN_DETACHED: until the g struct is reused, a further join or detach is -EINVAL.
  */
 #include "spawn.h"
 
@@ -30,12 +34,25 @@
 #include "ready.h"
 #include "sched.h"
 
-enum joinstate { DETACHED, JOINABLE, DONE }; /* JOINED: greater */
+/*
+ * Join word of a G, gp->join.
+ *
+ *   JOIN_DETACHED  the handle may not be used any more, or there is none (JOIN-3)
+ *   JOIN_JOINABLE  a handle exists, no joiner waits, the G has not ended
+ *   JOIN_DONE      the G has ended and no joiner has taken its end; set on g0
+ *   greater        joined: the address of the joiner's sudog, which is queued (`queued` is true);
+ *                  set by the joiner, cleared by the end of the G, by shutdown or by the timeout
+ *
+ * Read without the lock by the end of a G alone, for JOIN_DETACHED: it cannot change any more.
+ */
+enum joinstate { JOIN_DETACHED = 0, JOIN_JOINABLE = 1, JOIN_DONE = 2 };
 
-/* --- beginning --- */
+_Static_assert(_Alignof(struct sudog) > JOIN_DONE, "no sudog has the address of a state");
 
-/* sysmon may rest, and coarse_now with it. */
-static noinline void foreign_spawned(struct g *gp)
+/* --- spawn --- */
+
+/* The age of gp cannot come from coarse_now, which is out of date while sysmon sleeps. */
+static noinline void count_external_spawn(struct g *gp)
 {
 	add_rlx(&sched.external_spawns, 1);
 	st_rlx(&gp->born, g_born_at(os_now()));
@@ -49,16 +66,17 @@ struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uintptr_t join, int *e
 	if (unlikely(!gp))
 		return NULL;
 	g_init(gp, fn, arg, g_new_id(pp), klass ? klass : sched.stack_class);
-	st_rlx(&gp->join, join); /* the end of the run looks for joiners */
+	st_rlx(&gp->join, join); /* atomic: shutdown reads it (green_release_joiner) */
 	if (likely(pp))
 		bump(&pp->count.spawns, 1);
 	else
-		foreign_spawned(gp);
+		count_external_spawn(gp);
 	return gp;
 }
 
-/* 0: not yet set up.  Stacks that are not of the default class are reserved at the spawn. */
-static int class_of(size_t size, unsigned *klass)
+/* Sets *klass to the size class for `size` bytes, 0 for the default, and reserves a stack if it is
+ * not of the default class.  Returns 0 or a negative errno. */
+static int stack_class_of(size_t size, unsigned *klass)
 {
 	*klass = 0;
 	if (size == 0)
@@ -71,9 +89,10 @@ static int class_of(size_t size, unsigned *klass)
 	return stack_promise(*klass, 1);
 }
 
-/* As a thread of its own; where there can be none, it has never been.  At the end of the run the caller is
- * told, and not dropped here: it may hold a lock (a pool's). */
-static noinline int launch_thread(struct g *gp)
+/* GMP_SCHED_THREAD: starts gp on an OS thread of its own.  If that fails, gp is freed.  At the end
+ * of the run the result is -ESRCH: the caller is not killed here, since it may hold a lock (a
+ * pool's). */
+static noinline int spawn_launch_thread(struct g *gp)
 {
 	g_set_status(gp, G_RUNNABLE);
 	int err = thread_start(gp);
@@ -83,32 +102,33 @@ static noinline int launch_thread(struct g *gp)
 	add_rlx(&sched.thread_exits, 1);
 	if (gp->stack_class != sched.stack_class)
 		stack_unpromise(gp->stack_class, 1);
-	g_set_status(gp, G_RUNNING); /* for the sake of the edges */
+	g_set_status(gp, G_RUNNING); /* gstatus.def has no edge from runnable to dead */
 	g_set_status(gp, G_DEAD);
 	g_free(NULL, gp);
 	return err;
 }
 
-static inline int launch(struct g *gp)
+static inline int spawn_launch(struct g *gp)
 {
 	if (unlikely(sched.threads))
-		return launch_thread(gp);
+		return spawn_launch_thread(gp);
 	sched_submit(gp, true);
 	return 0;
 }
 
-/* Everything but the usual case. */
-static noinline int spawn_with(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *attr, uintptr_t pc)
+/* gmp_spawn with attributes. */
+static noinline int spawn_with_attr(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *attr,
+				    uintptr_t pc)
 {
 	unsigned klass;
 	int err;
 
 	if (attr->size < sizeof(*attr) || attr->flags & ~GMP_PINNED)
 		return -EINVAL;
-	err = class_of(attr->stack_size, &klass);
+	err = stack_class_of(attr->stack_size, &klass);
 	if (err)
 		return err;
-	struct g *gp = green_new(fn, arg, klass, JOINABLE, &err);
+	struct g *gp = green_new(fn, arg, klass, JOIN_JOINABLE, &err);
 
 	if (!gp) {
 		if (klass && klass != sched.stack_class)
@@ -123,10 +143,10 @@ static noinline int spawn_with(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *
 	}
 	st_rlx(&gp->made_at, pc);
 	*g = (gmp_g *)gp;
-	return launch(gp);
+	return spawn_launch(gp);
 }
 
-static inline int spawn_plain(gmp_g **g, gmp_fn fn, void *arg, enum joinstate join, uintptr_t pc)
+static inline int spawn_default(gmp_g **g, gmp_fn fn, void *arg, enum joinstate join, uintptr_t pc)
 {
 	int err = -ESRCH;
 	struct g *gp = green_new(fn, arg, 0, join, &err);
@@ -138,7 +158,7 @@ static inline int spawn_plain(gmp_g **g, gmp_fn fn, void *arg, enum joinstate jo
 		*g = (gmp_g *)gp;
 	else
 		gp->resume = RESUME_UNSHARED;
-	return launch(gp);
+	return spawn_launch(gp);
 }
 
 int gmp_go(gmp_fn fn, void *arg)
@@ -147,7 +167,8 @@ int gmp_go(gmp_fn fn, void *arg)
 		return -EINVAL;
 	if (unlikely(!rt_enter()))
 		return -ESRCH;
-	int err = spawn_plain(NULL, fn, arg, DETACHED, (uintptr_t)__builtin_return_address(0));
+	int err =
+		spawn_default(NULL, fn, arg, JOIN_DETACHED, (uintptr_t)__builtin_return_address(0));
 
 	rt_leave();
 	return err;
@@ -161,28 +182,29 @@ int gmp_spawn(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *attr)
 		return -EINVAL;
 	if (unlikely(!rt_enter()))
 		return -ESRCH;
-	int err = attr ? spawn_with(g, fn, arg, attr, pc) : spawn_plain(g, fn, arg, JOINABLE, pc);
+	int err = attr ? spawn_with_attr(g, fn, arg, attr, pc)
+		       : spawn_default(g, fn, arg, JOIN_JOINABLE, pc);
 
 	rt_leave();
 	return err;
 }
 
-/* --- ending, and waiting for it --- */
+/* --- end and join --- */
 
-/* Under the lock.  Claims the joiner, if one waits, before it is dequeued (W5).  Returns false if no joiner
- * has got the result. */
+/* With the lock of the word's bucket held.  If a joiner waits, claims it and then dequeues it
+ * (park.h).  Returns true if the joiner gets the result. */
 static bool wake_joiner(struct g *gp, int result, struct glist *out)
 {
 	uintptr_t join = ld_rlx(&gp->join);
 
-	if (join <= DONE)
+	if (join <= JOIN_DONE)
 		return false;
 	struct sudog *sg = (struct sudog *)join;
 	bool claimed = waiter_claim(sg->w, result);
 
 	if (claimed)
 		glist_claimed(out, sg);
-	st_rlx(&gp->join, DONE);
+	st_rlx(&gp->join, JOIN_DONE);
 	st_rel(&sg->queued, false); /* ORD(sudog.queued) */
 	return claimed;
 }
@@ -191,13 +213,13 @@ void green_exited(struct g *gp)
 {
 	struct glist out = { 0 };
 	struct bucket *b = lot_lock(&gp->join);
-	bool detached = gp->join == DETACHED;
+	bool detached = gp->join == JOIN_DETACHED;
 
 	if (!detached) {
 		bool joined = wake_joiner(gp, 0, &out);
 
-		/* the joiner frees it: a further join or detach of the handle must not */
-		st_rlx(&gp->join, joined ? DETACHED : DONE);
+		/* JOIN-3: a joiner that was claimed frees gp */
+		st_rlx(&gp->join, joined ? JOIN_DETACHED : JOIN_DONE);
 	}
 	lot_unlock(b);
 	if (detached)
@@ -212,7 +234,7 @@ void green_release_joiner(struct g *gp)
 
 	wake_joiner(gp, -ESRCH, &out);
 	lot_unlock(b);
-	out.head = NULL; /* a green one is dropped too */
+	out.head = NULL; /* a green joiner is killed too */
 	ready_list(&out);
 }
 
@@ -227,7 +249,7 @@ static void join_unwait(struct waiter *w)
 
 	if (sg->queued) {
 		sg->queued = false;
-		st_rlx(join, JOINABLE);
+		st_rlx(join, JOIN_JOINABLE);
 	}
 	lot_unlock(b);
 }
@@ -237,8 +259,8 @@ static void commit_join(void *b)
 	lot_unlock(b);
 }
 
-/* JOINABLE, under the lock, which is dropped. */
-static int wait_for_end(struct g *gp, struct bucket *b, int64_t deadline)
+/* Waits for the end of gp, which is JOIN_JOINABLE.  Drops b's lock. */
+static int join_wait(struct g *gp, struct bucket *b, int64_t deadline)
 {
 	struct external f;
 	struct sudog *sg = self_sudog(&f);
@@ -253,14 +275,14 @@ static int wait_for_end(struct g *gp, struct bucket *b, int64_t deadline)
 static int join_until(struct g *gp, int64_t deadline)
 {
 	struct bucket *b = lot_lock(&gp->join);
-	bool joinable = gp->join == JOINABLE;
-	int result = joinable ? too_late(deadline) : gp->join == DONE ? 0 : -EINVAL;
+	bool joinable = gp->join == JOIN_JOINABLE;
+	int result = joinable ? too_late(deadline) : gp->join == JOIN_DONE ? 0 : -EINVAL;
 
 	if (joinable && !result) {
-		result = wait_for_end(gp, b, deadline);
+		result = join_wait(gp, b, deadline);
 	} else {
-		if (!result)
-			st_rlx(&gp->join, DETACHED); /* DONE, and the caller frees it */
+		if (!result) /* it was JOIN_DONE */
+			st_rlx(&gp->join, JOIN_DETACHED);
 		lot_unlock(b);
 	}
 	if (result == 0)
@@ -273,7 +295,7 @@ int gmp_join_until(gmp_g *g, int64_t deadline)
 	chaos_point();
 	if (!g)
 		return -EINVAL;
-	if ((struct g *)g == own_green()) /* in blocking code, too */
+	if ((struct g *)g == own_green()) /* also in blocking code */
 		return -EDEADLK;
 	if (!rt_enter())
 		return -ESRCH;
@@ -298,12 +320,12 @@ int gmp_detach(gmp_g *g)
 	if (!rt_enter())
 		return -ESRCH;
 	struct bucket *b = lot_lock(&gp->join);
-	bool over = gp->join == DONE;
+	bool over = gp->join == JOIN_DONE;
 
-	if (gp->join == JOINABLE)
-		st_rel(&gp->join, DETACHED); /* ORD(join): at its end nobody takes the lock */
+	if (gp->join == JOIN_JOINABLE)
+		st_rel(&gp->join, JOIN_DETACHED); /* ORD(join): its end reads this unlocked */
 	else if (over)
-		st_rlx(&gp->join, DETACHED);
+		st_rlx(&gp->join, JOIN_DETACHED);
 	else
 		result = -EINVAL;
 	lot_unlock(b);
@@ -321,20 +343,19 @@ void gmp_exit(void)
 		thread_exit(thread_m());
 	if (!m)
 		gmp__fatal("gmp_exit on a thread that is not a green thread");
-	if (m->cxx)
-		cxx_move(g_cxx(m->curg),
-			 m->cxx); /* X1: it may be in a catch block, and never leaves it */
+	if (m->cxx) /* CXX-1: a catch block that called gmp_exit is never left */
+		cxx_move(g_cxx(m->curg), m->cxx);
 	sched_exit();
 }
 
 /* --- cancellation --- */
 
-/* park.h has the protocol. */
-static void cancel(struct g *gp)
+/* Sets the flag and ends gp's present wait, if there is one.  park.h has the protocol. */
+static void cancel_g(struct g *gp)
 {
 	st_rlx(&gp->cancelled, true);
 	if (unlikely(sched.threads)) {
-		thread_cut(gp);
+		thread_cancel_wait(gp);
 		return;
 	}
 	if (!cancel_wait(gp)) {
@@ -351,7 +372,7 @@ int gmp_cancel(gmp_g *g)
 		return -EINVAL;
 	if (!rt_enter())
 		return -ESRCH;
-	cancel((struct g *)g);
+	cancel_g((struct g *)g);
 	rt_leave();
 	return 0;
 }
@@ -377,7 +398,7 @@ int gmp_cancel_mask(int on)
 	return 0;
 }
 
-/* --- while it lives --- */
+/* --- calls of a running green thread --- */
 
 void gmp_yield(void)
 {
@@ -396,15 +417,16 @@ void gmp_checkpoint(void)
 
 int gmp_lock_thread(void)
 {
-	struct m *m = getm(), *its = m ? m : thread_m();
+	struct m *m = getm(), *owner = m ? m : thread_m();
 
-	if (!its)
+	if (!owner)
 		gmp__fatal("gmp_lock_thread on a thread that is not a green thread");
-	int err = its->locks || !m ? 0 : sched_bind(m); /* mode/thread.c: it is as if it were */
+	/* GMP_SCHED_THREAD: always bound */
+	int err = owner->locks || !m ? 0 : sched_bind(m);
 
-	if (err || its->locks == UINT32_MAX)
+	if (err || owner->locks == UINT32_MAX)
 		return -EAGAIN;
-	its->locks++;
+	owner->locks++;
 	if (!m)
 		return 0;
 	m->curg->lockedm = m;
@@ -414,13 +436,13 @@ int gmp_lock_thread(void)
 
 int gmp_unlock_thread(void)
 {
-	struct m *m = getm(), *its = m ? m : thread_m();
+	struct m *m = getm(), *owner = m ? m : thread_m();
 
-	if (!its)
+	if (!owner)
 		gmp__fatal("gmp_unlock_thread on a thread that is not a green thread");
-	if (!its->locks)
+	if (!owner->locks)
 		gmp__fatal("gmp_unlock_thread of a green thread that is not locked to its thread");
-	if (--its->locks == 0 && m) {
+	if (--owner->locks == 0 && m) {
 		m->curg->resume &= (uint8_t)~RESUME_BOUND;
 		sched_unbind(m);
 	}

@@ -1,47 +1,53 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stacks of green threads: makes, guards, caches and trims them.
+ * Stack allocator: carves the stacks of green threads from large mappings (slabs), guards them,
+ * caches them in Ps, and returns unused memory to the kernel.
  *
- * A stack is a piece of a slab: a mapping that holds many of one size.  Only pages that were
- * touched are resident; the rest is address space.
+ * A slab holds many stacks of one size class.  Only pages that were touched are resident; the rest
+ * is address space.
  *
  *   slab    | guard | ........ untouched ........ | touched | guard | ...
  *                     lo        2^class bytes           top^          lo of the next
  *
  * Invariants
- *  S1 Stacks of a class that are handed out, cached in Ps, or pooled here are `made` in number, and
- *     made <= room.  A new one is made only when the pool is empty, that is, when the others are
- *     handed out or cached, whose number is at most `promised`; and promised <= room (less the few
- *     that the trimmer holds).  So whoever has reserved first cannot be refused in stack_get(), at
- *     a green thread's first run, when nobody could be told.
- *  S2 free[0..clean) have given their memory back, free[clean..n) may hold some.  Stacks are put
- *     and taken at the top: the warm ones go round, the cold ones sink.
- *     Memory goes back that was wanted neither in this period nor in the whole one before it.
- *  S3 No list of stacks lives in stacks: a free stack's pages are never touched by bookkeeping.
- *  S4 The guard of a stack begins where its lower neighbour ends.  A page table spans 2 MiB, so the
- *     top of one and the guard of the next share a table, except about one pair in 32 of the classes
- *     from 2 MiB up.  A parked stack costs an entry of 8 bytes for each of its pages and of its
- *     guard's, and at most about a table.
- *  S5 All 2^class bytes of a stack can be used: the guard lies below them.  It is not memory, does not
- *     count as stack_promise counts, and its pages are never made resident.
+ *  STACK-1  Of each class, made <= room, where `made` counts the stacks in use, cached in Ps and
+ *           pooled here.  A new stack is carved only if the pool is empty: then all others are in
+ *           use or cached, at most `promised`, and promised <= room (less the few that the trimmer
+ *           holds).  So stack_get cannot fail after a reservation.  It is called at the first run
+ *           of a green thread, where no caller could handle the error.
+ *  STACK-2  free[0..clean) have returned their memory, free[clean..n) may hold some.  Stacks are
+ *           put and taken at the top, so those with warm caches are reused and the others sink.  A
+ *           stack is trimmed if it was used neither in this period nor in the whole period before.
+ *  STACK-3  No list of stacks is kept in stacks: bookkeeping never touches the pages of a free
+ *           stack.
+ *  STACK-4  The guard of a stack begins where the stack below it ends.  A page table spans 2 MiB,
+ *           so the top of a stack and the guard of the next share a table, except about one pair
+ *           in 32 of the classes from 2 MiB up.  A parked stack costs 8 bytes of page table for
+ *           each of its pages and of its guard's, and at most about one table.
+ *  STACK-5  All 2^class bytes of a stack can be used: the guard is below them.  The guard uses no
+ *           memory, is not counted by stack_promise, and its pages never become resident.
+ *  STACK-6  In a process that locks its memory (mlockall with MCL_FUTURE), slots [0, ready) of a
+ *           slab are locked on fault, and have their guards; the rest is address space.  `room`
+ *           counts only these, so the first touch of a stack cannot exceed RLIMIT_MEMLOCK.  Guards
+ *           are locked with their stacks, which keeps a slab one mapping.  If the limit binds, Ps
+ *           cache few stacks (TIGHT_CACHE).
  *
- *  S6 In a process that locks its memory (mlockall with MCL_FUTURE), slots [0, ready) of a slab are locked
- *     on fault, and have their guards; the rest is address space.  `room` counts only these, so that
- *     the first touch of a stack cannot exceed RLIMIT_MEMLOCK.  Guards are locked with their stacks:
- *     that keeps a slab one mapping.  If the limit binds, Ps cache few stacks (TIGHT_CACHE).
+ * Size of the guard (STACK_GUARD): each call pushes a return address, so a chain of calls whose
+ * frames have up to 64 KiB touches a byte in every 64 KiB, and cannot step over the guard.  It is
+ * not larger, since each page of a guard costs 8 bytes of page tables for each stack.
  *
- * Size of the guard (STACK_GUARD): each call pushes a return address, so a chain of calls whose frames
- * are up to 64 KiB touches a byte in every 64 KiB, and cannot step over the guard.  No more, since each page
- * of a guard is 8 bytes of page tables for each stack.
+ * A guard is installed when a stack is carved, and one for each slab when it is mapped.  Three
+ *   kinds: light      MADV_GUARD_INSTALL, which splits no mapping protected  if the kernel refuses
+ *   light guards: mprotect, two more mappings each, as long as
+ *              vm.max_map_count leaves room
+ *   none       otherwise; counted in stack_counts
  *
- * Guards are installed when a stack is made, and one when a slab is.  Three kinds: light ones (MADV_GUARD_INSTALL: no mapping
- * is split); if the kernel refuses, protected pages (two more mappings each) while vm.max_map_count
- * leaves room; else none, which stack_counts() counts.
- *
- * Rejected: one mapping a stack (ends at 32,750 of them); a signal handler that grows stacks
- * (2.6 to 4.5 us a page where demand paging takes 1.3); huge pages (2 MiB for each first touch);
- * guards of several stacks by one process_madvise (it saves entries to the kernel, but the page-table
- * entries of each guard, and the first touch of each stack, cost the same as without).
+ * Rejected
+ *   One mapping for each stack: ends at 32,750 stacks.
+ *   A signal handler that grows stacks: 2.6 to 4.5 us a page, demand paging takes 1.3.
+ *   Huge pages: 2 MiB for each first touch.
+ *   Guards of several stacks by one process_madvise: it saves system calls, but the page-table
+ *   entries of each guard and the first touch of each stack cost as much as without.
  */
 #include "stack.h"
 
@@ -54,23 +60,28 @@
 #include "base/san.h"
 #include "base/throw.h"
 
-/* SLAB_GUARD: below the lowest stack of a slab, which is that of the first green thread.  It costs a mapping
- * and no memory, and is larger than what a main thread's stack may hold (8 MiB, as a rule). */
+/*
+ * SLAB_GUARD: guard below the lowest stack of a slab, which is that of the first green thread.  It
+ * costs a mapping and no memory, and is larger than the stack of a main thread may be (usually 8
+ * MiB).  TABLE_SPAN: address space of one page table.  TRIM_BATCH: stacks that the trimmer holds
+ * at a time, outside the lock.  TIGHT_CACHE: each stack in a cache is locked memory that no other
+ * P can use.
+ */
 enum {
 	SLAB_MIN = 64 << 20,
 	SLAB_MAX = 1 << 30,
 	SLAB_GUARD = 16 << 20,
 	TABLE_SPAN = 2 << 20,
 	TRIM_BATCH = 16,
-	TIGHT_CACHE = 2, /* each stack of a cache is locked memory that no green thread can have */
+	TIGHT_CACHE = 2,
 };
 
-/* The first page above the slab's guard. */
+/* Header of a slab, in the first page above its guard. */
 struct slab {
 	char *map; /* the whole mapping */
 	size_t bytes;
 	uint32_t count;
-	uint32_t ready; /* (l) stacks that can be carved: count, unless locked (S6) */
+	uint32_t ready; /* (l) slots that may be carved: count, unless memory is locked (STACK-6) */
 	struct slab *next;
 };
 
@@ -78,15 +89,15 @@ struct stackclass {
 	/* all under pool.lock */
 	char **free; /* address space for `limit` entries */
 	uint32_t n, clean;
-	uint32_t low;      /* the least n in this period: what lay below was not wanted */
-	uint32_t unwanted; /* the same of the whole period before */
-	uint64_t made;     /* carved from slabs */
-	uint64_t room; /* stacks that the slabs hold, and that are locked where they have to be */
-	uint64_t promised; /* by stack_reserve */
-	uint32_t out;      /* by stack_get; of the default class none, but in tests */
+	uint32_t low;      /* lowest n of this period: free[0..low) was not used */
+	uint32_t unwanted; /* low of the whole period before */
+	uint64_t made;     /* number carved from slabs */
+	uint64_t room;     /* slots of all slabs that may be carved (`ready`) */
+	uint64_t promised; /* reserved by stack_reserve and stack_promise */
+	uint32_t out;      /* handed out by stack_get; default-class stacks go to caches instead */
 	struct slab *slabs, *last;
-	struct slab *carving; /* the one that new stacks come from */
-	uint32_t carved;      /* taken from it */
+	struct slab *carving; /* the slab that new stacks are carved from */
+	uint32_t carved;      /* number of its slots that were carved */
 };
 
 static struct {
@@ -94,7 +105,7 @@ static struct {
 	uint32_t limit;     /* (c) */
 	uint64_t most;      /* (c) bytes that may be promised; 0: any number */
 	uint64_t bytes;     /* (l) promised by stack_promise, in all classes */
-	unsigned klass;     /* (c) the default one */
+	unsigned klass;     /* (c) the default class */
 	bool said_degraded; /* (l) */
 	bool tight;         /* (c) see stack_tight */
 	bool refused;       /* (a) RLIMIT_MEMLOCK has refused a stack */
@@ -102,9 +113,8 @@ static struct {
 	int64_t maps_left;  /* (l) mappings that protected guards may still split */
 	uint64_t unguarded; /* (l) */
 	uint64_t trimmed;   /* (a) bytes */
-	unsigned *
-		ids; /* (c) under Valgrind, of each stack that was made: address space for `limit` */
-	uint32_t nids; /* (l) */
+	unsigned *ids;      /* (c) Valgrind's id of each made stack; address space for `limit` */
+	uint32_t nids;      /* (l) */
 	struct stackclass classes[STACK_CLASS_MAX + 1];
 } pool;
 
@@ -113,7 +123,7 @@ static size_t class_bytes(unsigned klass)
 	return (size_t)1 << klass;
 }
 
-/* With the guard: from one stack to the next. */
+/* Distance from one stack to the next, with the guard. */
 static size_t slot_bytes(unsigned klass)
 {
 	return class_bytes(klass) + STACK_GUARD;
@@ -131,8 +141,8 @@ static size_t ids_bytes(void)
 
 /* --- slabs --- */
 
-/* Slabs grow with the class, so that a million stacks lie in a few hundred; where address space is
- * scarce, one stack will do, and no guard of the slab's. */
+/* Maps a slab.  Slabs grow with the room of the class, so that a million stacks need a few
+ * hundred.  If address space is scarce, the slab has one stack and no guard of its own. */
 static struct slab *slab_new(unsigned klass, uint64_t room)
 {
 	size_t slot = slot_bytes(klass), least = max_of(slot, (size_t)SLAB_MIN);
@@ -149,7 +159,7 @@ static struct slab *slab_new(unsigned klass, uint64_t room)
 	if (!map)
 		return NULL;
 	if (guard)
-		os_guard_protect(map, guard); /* without it stacks have their own guards yet */
+		os_guard_protect(map, guard); /* may fail: stacks have guards of their own */
 	struct slab *s = (struct slab *)(map + guard);
 
 	*s = (struct slab){ .map = map,
@@ -161,7 +171,7 @@ static struct slab *slab_new(unsigned klass, uint64_t room)
 
 static void guard_install_locked(char *lo);
 
-static void say_refused(void)
+static void warn_lock_refused(void)
 {
 	struct line l = { .n = 0 };
 
@@ -174,8 +184,8 @@ static void say_refused(void)
 	line_write_sig(&l, 2);
 }
 
-/* S6: make up to n more stacks of a locked slab usable.  Guards come first: none can be installed in locked
- * memory. */
+/* STACK-6: makes up to n more slots of a locked slab usable.  Returns their number or -ENOMEM.
+ * Guards come first, since none can be installed in locked memory. */
 static int slab_lock(struct slab *s, unsigned klass, uint64_t n)
 {
 	uint32_t more = (uint32_t)min_of(n, (uint64_t)(s->count - s->ready));
@@ -185,7 +195,7 @@ static int slab_lock(struct slab *s, unsigned klass, uint64_t n)
 	for (uint32_t i = 0; i < more; i++)
 		guard_install_locked(at + i * slot + STACK_GUARD);
 	if (os_lock_on_fault(at, more * slot) != 0) {
-		say_refused();
+		warn_lock_refused();
 		return -ENOMEM;
 	}
 	s->ready += more;
@@ -205,7 +215,7 @@ static unsigned trim_batch(void)
 	return pool.tight ? 1 : TRIM_BATCH;
 }
 
-static int reserve(unsigned klass, uint32_t n, uint64_t bytes)
+static int class_reserve(unsigned klass, uint32_t n, uint64_t bytes)
 {
 	struct stackclass *c = &pool.classes[klass];
 	int err;
@@ -215,7 +225,8 @@ static int reserve(unsigned klass, uint32_t n, uint64_t bytes)
 	if (!err && pool.most && (bytes > pool.most || pool.bytes > pool.most - bytes))
 		err = -EAGAIN;
 	while (!err && c->promised + n + trim_batch() > c->room) {
-		/* a system call under the lock: once in a slab's worth of stacks, or of locked ones */
+		/* a system call under the lock: once in a slab's worth of stacks, or of locked
+		 * ones */
 		if (c->last && c->last->ready < c->last->count) {
 			int more =
 				slab_lock(c->last, klass, c->promised + n + trim_batch() - c->room);
@@ -251,12 +262,12 @@ static int reserve(unsigned klass, uint32_t n, uint64_t bytes)
 
 int stack_reserve(unsigned klass, uint32_t n)
 {
-	return reserve(klass, n, 0);
+	return class_reserve(klass, n, 0);
 }
 
 int stack_promise(unsigned klass, uint32_t n)
 {
-	return reserve(klass, n, (uint64_t)n << klass);
+	return class_reserve(klass, n, (uint64_t)n << klass);
 }
 
 void stack_unpromise(unsigned klass, uint32_t n)
@@ -276,7 +287,7 @@ void stack_unreserve(unsigned klass, uint32_t n)
 
 /* --- guards --- */
 
-static void say_unguarded(void)
+static void warn_unguarded(void)
 {
 	struct line l = { .n = 0 };
 
@@ -298,7 +309,7 @@ static void guard_install_locked(char *lo)
 		pool.maps_left -= 2;
 	} else {
 		pool.unguarded++;
-		say_unguarded();
+		warn_unguarded();
 	}
 }
 
@@ -330,7 +341,8 @@ static int guard_probe(void)
 
 /* --- get and put --- */
 
-/* A new one, without a guard yet: that is a system call, for when the lock is free again. */
+/* Carves a stack, without its guard: that is a system call, which follows after the unlock.
+ * Returns NULL if there is no slot. */
 static char *carve_locked(unsigned klass)
 {
 	struct stackclass *c = &pool.classes[klass];
@@ -349,7 +361,7 @@ static char *carve_locked(unsigned klass)
 	return lo;
 }
 
-static char *get_locked(struct stackclass *c)
+static char *class_get_locked(struct stackclass *c)
 {
 	char *lo = c->free[--c->n];
 
@@ -358,7 +370,7 @@ static char *get_locked(struct stackclass *c)
 	return lo;
 }
 
-static void put_locked(struct stackclass *c, char *lo)
+static void class_put_locked(struct stackclass *c, char *lo)
 {
 	gmp_debug_assert(c->n < pool.limit);
 	c->free[c->n++] = lo;
@@ -370,9 +382,9 @@ char *stack_get(unsigned klass)
 
 	lock(&pool.lock, LR_STACK);
 	bool fresh = c->n == 0;
-	char *lo = fresh ? carve_locked(klass) : get_locked(c);
+	char *lo = fresh ? carve_locked(klass) : class_get_locked(c);
 
-	c->out += lo != NULL;
+	c->out += lo ? 1 : 0;
 	unlock(&pool.lock, LR_STACK);
 	if (fresh && lo)
 		guard_install(lo);
@@ -382,13 +394,13 @@ char *stack_get(unsigned klass)
 void stack_put(char *lo, unsigned klass)
 {
 	lock(&pool.lock, LR_STACK);
-	put_locked(&pool.classes[klass], lo);
+	class_put_locked(&pool.classes[klass], lo);
 	pool.classes[klass].out--;
 	unlock(&pool.lock, LR_STACK);
 }
 
-/* As many as share a page table: if two Ps carved by turns, they would contend for its lock at each first
- * touch. */
+/* Number of stacks that share a page table: a P carves them together.  If two Ps carved
+ * alternately, they would contend for the table's lock at each first touch. */
 static unsigned carve_at_once(void)
 {
 	return (unsigned)max_of(
@@ -401,7 +413,7 @@ int stackcache_init(struct stackcache *c)
 	return stack_reserve(pool.klass, c->most);
 }
 
-static void fill(struct stackcache *c)
+static void cache_fill(struct stackcache *c)
 {
 	struct stackclass *k = &pool.classes[pool.klass];
 
@@ -409,13 +421,13 @@ static void fill(struct stackcache *c)
 	uint32_t n = min_of(k->n, (uint32_t)c->most / 2);
 
 	for (; c->n < n; c->n++)
-		c->lo[c->n] = get_locked(k);
+		c->lo[c->n] = class_get_locked(k);
 	for (n = n ? 0 : min_of(carve_at_once(), c->most); c->n < n; c->n++)
 		if (!(c->lo[c->n] = carve_locked(pool.klass)))
 			break;
 	c->raw = n ? c->n : 0;
 	unlock(&pool.lock, LR_STACK);
-	/* taken warmest first: turn them round, so that the warmest is used first */
+	/* the most recently used was taken first: reverse the order, so it is used first */
 	for (unsigned i = 0; i < c->n / 2; i++) {
 		char *lo = c->lo[i];
 
@@ -427,7 +439,7 @@ static void fill(struct stackcache *c)
 bool stackcache_ready(struct stackcache *c)
 {
 	if (c->n == 0)
-		fill(c);
+		cache_fill(c);
 	if (c->n == 0)
 		return false;
 	if (c->raw == c->n)
@@ -435,7 +447,7 @@ bool stackcache_ready(struct stackcache *c)
 	return true;
 }
 
-static void spill(struct stackcache *c, unsigned keep)
+static void cache_spill(struct stackcache *c, unsigned keep)
 {
 	unsigned out = c->n - keep, bare = min_of(c->raw, out);
 
@@ -444,7 +456,7 @@ static void spill(struct stackcache *c, unsigned keep)
 	c->raw -= bare;
 	lock(&pool.lock, LR_STACK);
 	for (unsigned i = 0; i < out; i++)
-		put_locked(&pool.classes[pool.klass], c->lo[i]);
+		class_put_locked(&pool.classes[pool.klass], c->lo[i]);
 	unlock(&pool.lock, LR_STACK);
 	for (unsigned i = 0; i < keep; i++)
 		c->lo[i] = c->lo[out + i];
@@ -453,26 +465,27 @@ static void spill(struct stackcache *c, unsigned keep)
 
 void stackcache_spill(struct stackcache *c)
 {
-	spill(c, c->most / 2);
+	cache_spill(c, c->most / 2);
 }
 
 void stackcache_flush(struct stackcache *c)
 {
 	if (c->n)
-		spill(c, 0);
+		cache_spill(c, 0);
 }
 
 char *stack_top(char *lo, unsigned klass)
 {
-	/* a multiplicative hash of about the stack's number: neighbours get colours far apart */
+	/* a multiplicative hash of the stack's number, about: neighbours get distant colours */
 	uintptr_t colour = (((uintptr_t)lo >> klass) * 0x9e3779b1u >> 16) % STACK_COLOURS;
 
 	return lo + class_bytes(klass) - colour * CACHE_LINE;
 }
 
-/* --- giving memory back --- */
+/* --- trimming --- */
 
-/* Looks downwards, a window at a time; to the first one without memory, or to the end. */
+/* Discards the resident pages of [from, to), window after window downwards: down to the first
+ * window without memory, or to the end.  Returns the bytes discarded. */
 static size_t discard_down(char *from, char *to, bool to_the_end)
 {
 	unsigned char vec[64];
@@ -500,13 +513,14 @@ static size_t discard_down(char *from, char *to, bool to_the_end)
 
 size_t stack_trim_below(char *lo, const char *sp)
 {
-	/* The page of sp, and what signal frames of other libraries may use, stay.  Below the first
-	 * window without memory there is none, except under frames of over 256 KiB that were never
-	 * written; that waits for the stack's end. */
+	/* The page of sp stays, and so does what signal frames of other libraries may use.  Below
+	 * the first window without memory there is none, except below frames of more than 256 KiB
+	 * that were never written; that memory is returned after the end of the green thread. */
 	return discard_down(lo, (char *)(((uintptr_t)sp - 256) & ~(uintptr_t)(PAGE - 1)), false);
 }
 
-/* S2: take up to TRIM_BATCH dirty stacks out of the middle, from the cold end. */
+/* STACK-2: removes up to TRIM_BATCH unused stacks with memory from the middle of free.  With the
+ * lock held.  Returns their number. */
 static unsigned take_dirty_locked(struct stackclass *c, char **batch)
 {
 	uint32_t end = min_of(c->low, c->unwanted);
@@ -518,7 +532,8 @@ static unsigned take_dirty_locked(struct stackclass *c, char **batch)
 	}
 	if (k == 0)
 		return 0;
-	/* close the gap with the warm ones from the top, or, where they are few, by moving them down */
+	/* close the gap with stacks from the top or, if there are few, by moving all of them
+	 * down */
 	uint32_t rest = c->n - c->clean - k;
 	char **gap = c->free + c->clean;
 
@@ -533,7 +548,8 @@ static unsigned take_dirty_locked(struct stackclass *c, char **batch)
 	return k;
 }
 
-/* The reverse: what filled the gap goes back to the top, in the order in which it came. */
+/* The reverse: moves what filled the gap back to the top, in its old order, and puts the trimmed
+ * stacks into the gap. */
 static void put_clean_locked(struct stackclass *c, char **batch, unsigned k)
 {
 	uint32_t rest = c->n - c->clean;
@@ -551,7 +567,7 @@ static void put_clean_locked(struct stackclass *c, char **batch, unsigned k)
 	c->unwanted += k;
 }
 
-static unsigned trim_some(unsigned klass)
+static unsigned class_trim(unsigned klass)
 {
 	struct stackclass *c = &pool.classes[klass];
 	char *batch[TRIM_BATCH];
@@ -577,7 +593,7 @@ bool stack_trim_pool(unsigned most, bool new_period)
 		struct stackclass *c = &pool.classes[k];
 		unsigned done = 0, got;
 
-		while (done < most && (got = trim_some(k)) > 0)
+		while (done < most && (got = class_trim(k)) > 0)
 			done += got;
 		lock(&pool.lock, LR_STACK);
 		if (new_period) {
@@ -590,7 +606,7 @@ bool stack_trim_pool(unsigned most, bool new_period)
 	return more;
 }
 
-/* --- begin and end --- */
+/* --- start and stop --- */
 
 void stack_limit(uint64_t bytes)
 {

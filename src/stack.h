@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where do green threads' stacks come from, and when does their memory go back?  See stack.c. */
+/* Stack allocator for green threads.  stack.c has the invariants. */
 #ifndef GMP_STACK_H
 #define GMP_STACK_H
 
@@ -8,53 +8,58 @@
 enum {
 	STACK_CLASS_MIN = 14,   /* 16 KiB; a class is the binary logarithm of a reservation */
 	STACK_CLASS_MAX = 30,   /* 1 GiB */
-	STACK_CACHE = 64,       /* stacks that a P keeps at most */
+	STACK_CACHE = 64,       /* stacks in the cache of a P, at most */
 	STACK_COLOURS = 32,     /* cache lines over which the tops of stacks are spread */
 	STACK_GUARD = 64 << 10, /* bytes below a stack that fault; stack.c says why so many */
 };
 
-/* A P's own stacks of the default class, last in first out: the last one is still in the cache.  The first
- * `raw` are new, and get their guards when their turn comes. */
+/* Stacks of the default class that a P owns, last in first out, so the next one is likely in the
+ * CPU's cache.  The first `raw` are newly carved and get their guards when they are used. */
 struct stackcache {
 	unsigned n, raw;
-	unsigned most; /* (c) as many at most: stackcache_init */
+	unsigned most; /* (c) STACK_CACHE, or TIGHT_CACHE of stack.c */
 	char *lo[STACK_CACHE];
 };
 
 struct stack_counts {
 	uint64_t made, unguarded, trimmed_bytes;
-	uint64_t special, special_bytes; /* used, and not of the default class */
+	uint64_t special, special_bytes; /* in use, and not of the default class */
 };
 
-/* Prepare for at most `limit` stacks at once, of 2^klass bytes by default.  0 or -ENOMEM. */
+/* Prepares for at most `limit` stacks at once, of 2^klass bytes by default.  Returns 0 or
+ * -ENOMEM. */
 int stack_init(uint32_t limit, unsigned klass);
-/* At most so many bytes are promised to green threads from now on, in all classes. */
+/* Limits the bytes that stack_promise may reserve, in all classes together. */
 void stack_limit(uint64_t bytes);
-/* Unmap everything; no stack may be in use. */
+/* Unmaps everything.  No stack may be in use. */
 void stack_fini(void);
-/* Forget it all without unmapping: the child of a fork may stand on one of them. */
+/* Fork: in the child, forgets everything without unmapping: the caller may run on one of the
+ * stacks. */
 void stack_forget(void);
 
-/* Make sure that n more stacks of the class can be had.  0 or -ENOMEM. */
+/* Reserves n more stacks of the class: stack_get then succeeds for them.  Returns 0 or -ENOMEM. */
 int stack_reserve(unsigned klass, uint32_t n);
 void stack_unreserve(unsigned klass, uint32_t n); /* the reverse, once they are put back */
-/* The same for green threads, which stack_limit is about: -EAGAIN beyond it. */
+/* The same for the stack of a green thread, which stack_limit limits: returns -EAGAIN beyond it. */
 int stack_promise(unsigned klass, uint32_t n);
 void stack_unpromise(unsigned klass, uint32_t n);
 
-/* One stack, its lowest address, below which the guard lies; NULL without memory, which cannot be after
+/* Returns a stack: its lowest address, below which the guard is.  NULL without memory; not after
  * stack_reserve. */
 char *stack_get(unsigned klass);
 void stack_put(char *lo, unsigned klass);
-/* Set its size, and reserve as many stacks of the default class.  0 or -ENOMEM. */
+/* Sets the size of the cache, and reserves as many stacks of the default class.  Returns 0 or
+ * -ENOMEM. */
 int stackcache_init(struct stackcache *c);
-/* Fill the cache if it is empty (at least one, after stack_reserve), and see that the last has its guard;
- * empty a full one; empty it all. */
+/* Fills c if it is empty, with at least one stack after stack_reserve, and installs the guard of
+ * the last one.  Returns false without memory. */
 bool stackcache_ready(struct stackcache *c);
+/* Moves half of a full cache to the pool. */
 void stackcache_spill(struct stackcache *c);
+/* Moves all of c to the pool. */
 void stackcache_flush(struct stackcache *c);
 
-/* NULL: as for stack_get. */
+/* Returns a stack with its guard; NULL as for stack_get. */
 static inline char *stackcache_take(struct stackcache *c)
 {
 	if (unlikely(c->n == c->raw) && !stackcache_ready(c))
@@ -62,10 +67,11 @@ static inline char *stackcache_take(struct stackcache *c)
 	return c->lo[--c->n];
 }
 
-/* Where a new green thread's stack pointer begins: 16-aligned, coloured. */
+/* Returns the first stack pointer of a new green thread: aligned to 16, and coloured: distributed
+ * over STACK_COLOURS cache lines, so that the tops of stacks do not share cache sets. */
 char *stack_top(char *lo, unsigned klass);
 
-/* One byte or more of the n at `at` lies in the guard of the stack `lo`.  False for lo == NULL. */
+/* True if one of the n bytes at `at` is in the guard of the stack `lo`.  False if lo is NULL. */
 static inline bool stack_guard_overlaps(const char *lo, const void *at, size_t n)
 {
 	uintptr_t first = (uintptr_t)at, end = (uintptr_t)lo, begin = end - STACK_GUARD;
@@ -73,15 +79,16 @@ static inline bool stack_guard_overlaps(const char *lo, const void *at, size_t n
 	return first < end && n > 0 && (first >= begin || n > begin - first);
 }
 
-/* Give back what lies below sp of a stack on which no thread runs; bytes given back. */
+/* Returns the memory below sp of a stack on which no thread runs to the kernel.  Returns the
+ * bytes. */
 size_t stack_trim_below(char *lo, const char *sp);
-/* Give back the memory of pooled stacks that were not wanted for a whole period and since; at most
- * `most` stacks.  True when there is more to do. */
+/* Returns the memory of pooled stacks that were not used for a whole period and since, of at most
+ * `most` stacks.  Returns true if more are left. */
 bool stack_trim_pool(unsigned most, bool new_period);
 
-/* Stacks are locked, and RLIMIT_MEMLOCK binds: none may be kept in reserve. */
+/* True if stacks are locked and RLIMIT_MEMLOCK binds: none may be kept in reserve. */
 bool stack_tight(void);
-/* RLIMIT_MEMLOCK has refused a stack in this run. */
+/* True if RLIMIT_MEMLOCK has refused a stack in this run. */
 bool stack_lock_refused(void);
 
 struct stack_counts stack_counts(void);

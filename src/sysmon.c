@@ -1,38 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who sees to what nobody has the time for?
+ * sysmon: the monitor thread, which has no P and polls the state of all Ps.
  *
- * The watcher, a thread without a P.  It looks at the Ps every millisecond while some are busy and
- * some idle, every ten while all are busy, and sleeps for good when nothing has run for a while and
- * no memory is left to give back; the M that begins to work again wakes it (sched.sysmon_asleep).
+ * It polls every millisecond while some Ps are busy and some idle, and every 10 ms while all are
+ * busy.  It sleeps indefinitely when nothing has run for a second and no memory is left to return
+ * to the kernel; the M that begins to work again wakes it (sched.sysmon_asleep).
  *
- *  - A P that has work for others but has not moved since the last look (a green thread computes):
- *    wake a thief, also for a runnext and for timers that are due (idle.h D2).  Where no P is idle,
- *    after 10 ms, move its queue to the global one, which the others look at by turns.
- *  - A P whose M is in blocking code (blocking.c): take it and hand it to another M, if it is wanted,
- *    or after 10 ms.  After a find it looks every 20 us for a while; and once more after 20 us when it
- *    sees a section for the first time, or sections of a millisecond, one after the other, would
- *    never be seen twice.
- *  - All Ps stand still for 10 ms, and the kernel says that their threads sleep: they are in blocking
- *    code that nobody has declared.  While there is work, add a spare P, until one of them moves.
- *  - A green thread that has run for 10 ms, short blocking code included: ask it to yield at its next
- *    checkpoint.
- *  - Nobody has asked the poller for 10 ms: ask.
- *  - Waits for descriptors: every 0.7 s, end those whose descriptor was closed by a plain close(), in at
- *    most CHECK_CHUNK checks at a time (netpoll/check.c).  While all Ps are idle only an external thread
- *    can close one: if the process has none, sysmon sleeps after one pass more; else it wakes for it.
- *  - A thread of ours has ended: join it.
- *  - A green thread has waited for a second for a known G (a mutex, a join): search for cycles, once
- *    a second at most (sched.long_waits).
- *  - A signal asks for a dump (sched.errand).
- *  - Stacks: what lies below the stack pointer of a G that has been parked for a second goes back
- *    to the kernel, and so does the memory of free stacks that were not wanted for a second.
+ * Tasks of a poll
+ *   - A P with queued work has not switched since the last poll (a green thread computes): wake
+ *     an M to steal it, also for a runnext and for expired timers (idle.h).  If no P is idle,
+ *     after 10 ms move the queue of the P to the global queue.
+ *   - The M of a P is in blocking code (blocking.c): take the P and hand it to another M, if it is
+ *     wanted, or after 10 ms.  After a success, poll every 20 us for a while.  If a section is seen
+ *     for the first time, poll once more after 20 us: otherwise consecutive sections of a
+ *     millisecond would never be seen twice.
+ *   - No P has switched for 10 ms, and the kernel reports that their OS threads sleep: they are in
+ *     undeclared blocking code.  While there is work, add a spare P, until one of them switches.
+ *   - A green thread has run for 10 ms, short blocking code included: ask it to yield at its next
+ *     checkpoint.
+ *   - No M has polled the poller for 10 ms: poll it.
+ *   - Waits for file descriptors: every 0.7 s, end the waits whose fd was closed by a plain
+ *     close(), in at most CHECK_CHUNK checks a poll (netpoll/check.c).  While all Ps are idle only
+ *     an external thread can close an fd: if the process has none, sysmon sleeps after one more
+ *     pass, otherwise it wakes for the next pass.
+ *   - An OS thread of the runtime has ended: join it.
+ *   - A green thread has waited for a second for a known G (a mutex, a join): search for cycles, at
+ *     most once a second (sched.long_waits).
+ *   - A signal asks for a dump (sched.errand).
+ *   - Stacks: return the memory below the stack pointer of a G that has been parked for a second,
+ *     and the memory of free stacks that were not used for a second.
  *
  * Invariants
- *  Z1 It touches a parked G's stack only while it holds the waiter (WAITER_BUSY); whoever wants to wake
- *     the G spins for those microseconds.
- *  Z2 Looking at all Gs takes at most a twentieth of a CPU, however many there are, and so do checks of
- *     waits: from about 100,000 waits on, a pass takes longer than a second.
+ *  SYSMON-1  It touches the stack of a parked G only while it holds the waiter (WAITER_BUSY).  A
+ *            waker spins for those microseconds.
+ *  SYSMON-2  Passes over all Gs use at most 1/DUTY of a CPU, and so do passes over waits, however
+ *            many there are: from about 100,000 waits on, a pass takes longer than a second.
  */
 #include "sysmon.h"
 
@@ -58,50 +60,52 @@
 
 enum {
 	MS = 1000000,
-	MIXED_NS = 1 * MS, /* some Ps busy, some idle */
-	BUSY_NS = 10 * MS, /* all busy, or only memory to look after */
-	REST_AFTER_NS = 1000 * MS,
-	PARKED_NS = 1000 * MS, /* so long a G is left alone */
-	PASS_NS = 1000 * MS,   /* between two passes over all Gs */
-	SLICE_NS = 10 * MS,
-	SHORT_NS = 20000,    /* between two polls while blocking code keeps Ps */
-	SHORT_LOOKS = 50,    /* polls that take no P before the pauses grow */
-	CHAOS_NS = 200000,   /* between two threads that are disturbed */
-	SCAN_CHUNK = 2048,   /* Gs a poll */
-	TRIM_CHUNK = 256,    /* stacks a poll */
+	MIXED_NS = 1 * MS,          /* between two polls: some Ps busy, some idle */
+	BUSY_NS = 10 * MS,          /* all Ps busy, or all idle */
+	SLEEP_AFTER_NS = 1000 * MS, /* without a switch, until sysmon may sleep */
+	PARKED_NS = 1000 * MS,      /* a G is trimmed after so long a wait */
+	PASS_NS = 1000 * MS,        /* between two passes over all Gs */
+	SLICE_NS = 10 * MS,         /* time slice of a G, and limit for a P in blocking code */
+	SHORT_NS = 20000,           /* between two polls while sections of blocking code keep Ps */
+	SHORT_POLLS = 50,           /* polls that take no P until the interval grows */
+	CHAOS_NS = 200000,          /* between two signals of GMP_DEBUG=chaos */
+	SCAN_CHUNK = 2048,          /* Gs a poll */
+	TRIM_CHUNK = 256,           /* stacks a poll */
 	CHECK_NS = 700 * MS, /* between two passes over waits; with CHECK_YOUNG_NS below 1 s */
 	CHECK_CHUNK = 2048,  /* waits a poll: 0.6 ms */
-	DUTY = 20,           /* Z2 */
-	MONITOR_STACK = 256 * 1024, /* the program's signal handlers run here */
+	DUTY = 20,           /* SYSMON-2 */
+	MONITOR_STACK = 256 * 1024, /* signal handlers of the program run here */
 };
 
 static struct {
 	pthread_t thread;
 	uint32_t stop; /* (a) futex */
-	/* the watcher's own */
+	/* the rest is used by sysmon alone */
 	struct {
 		uint64_t switches;
-		int64_t since; /* when it last moved */
+		int64_t since; /* time of the last poll at which switches had changed */
 		uint64_t blocks;
-		int64_t blocked_since; /* when that section of blocking code was first seen */
+		int64_t blocked_since; /* when the present section was first seen */
 	} seen[PROCS_MAX];
-	int64_t next_spare; /* not before */
-	uint64_t stuck_at; /* sum of the switches of the Ps that were stuck when a spare one came */
-	unsigned quiet;    /* looks since a P was taken */
-	bool fresh, again; /* a section was seen for the first time; this look is for such a one */
-	bool some_long;    /* a section that is expected to be long was seen */
-	uint64_t moved;    /* sum of switches at the last look */
-	int64_t active;    /* when something last ran */
+	int64_t next_spare; /* earliest time for a further spare P */
+	uint64_t stuck_at;  /* sum of the switches of the stuck Ps when the spare P was added */
+	unsigned quiet;     /* polls since a P was taken */
+	bool fresh;         /* this poll has seen a section for the first time */
+	bool again;         /* this poll is the additional one for a fresh section */
+	bool some_long;     /* a section that is expected to be long was seen */
+	uint64_t moved;     /* sum of switches at the last poll */
+	int64_t active;     /* when a P last switched or was busy */
 	int64_t next_pass;
-	int64_t pass_cost; /* ns of CPU time: on a busy machine the watcher may be long about it */
-	uint32_t cursor;   /* next G to look at */
-	bool in_pass, unfinished; /* some G was too young in this pass */
-	bool long_waits;          /* some G has waited for PARKED_NS for a known G */
+	int64_t pass_cost; /* ns of CPU time, not of real time: sysmon may be preempted */
+	uint32_t cursor;   /* index of the next G of the pass */
+	bool in_pass;
+	bool unfinished; /* a G of this pass must be checked again */
+	bool long_waits; /* a G has waited for PARKED_NS for a known G */
 	bool more_stacks;
-	uint32_t check_from; /* the next descriptor to check; 0: no pass is under way */
+	uint32_t check_from; /* index of the next wait to check; 0: no pass is under way */
 	int64_t check_began, check_cost, next_check;
-	int64_t checked;     /* when the last complete pass began */
-	int64_t next_period; /* of the pool's low-water mark */
+	int64_t checked;     /* when the last complete pass over waits began */
+	int64_t next_period; /* of the low-water mark of the stack pool */
 } mon;
 
 /* --- Ps --- */
@@ -111,7 +115,7 @@ static bool has_work_for_others(struct p *pp, int64_t now)
 	return runq_len(pp) || ld_rlx(&pp->runnext) || timers_next(pp) <= now;
 }
 
-static void look_at_ps(int64_t now)
+static void check_ps(int64_t now)
 {
 	bool hands_off = rt_replays();
 	int64_t due = rt_now();
@@ -136,56 +140,57 @@ static void look_at_ps(int64_t now)
 				sched_ask_yield(pp);
 				if (status == P_RUNNING)
 					longrun_poll(i, ld_rlx(&pp->tid), mon.seen[i].since, now);
-				/* no thief comes where no P runs dry */
+				/* no idle P steals from this one */
 				if (ld_rlx(&sched.npidle) == 0)
 					runq_spill(pp);
 			}
 		}
-		/* of a P that nobody runs: the one who was to sleep until then may be busy */
+		/* an idle P with an expired timer: the M that polls may be busy */
 		wake |= ld_rlx(&pp->status) != P_RUNNING && timers_next(pp) < due - MS;
 	}
 	if (sum != mon.moved || !sched_all_idle())
 		mon.active = now;
 	mon.moved = sum;
-	/* yielders wake nobody; the one that went there before them may not come to its next wait */
+	/* a yield to the global queue wakes no M, and an M that was woken before may be busy */
 	if ((wake || ld_rlx(&sched.gqn)) && !hands_off)
 		wakep();
 }
 
-static bool is_wanted(struct p *pp)
+/* True if another M should get pp: it has work, or no P is idle and no M spins. */
+static bool p_is_wanted(struct p *pp)
 {
 	return p_has_work(pp) || ld_rlx(&sched.npidle) + ld_rlx(&sched.nmspinning) == 0;
 }
 
-/* Of a P whose section has begun since the last look and is expected to be long.  An M that needs a P takes
- * it by itself, so it stays where it is, unless it has work, or waits for it: for timers, or for
- * descriptors while no M sleeps in the poller.  Else sysmon would lay one such P to rest every
- * millisecond, each time with a membarrier and a wakeup of its own: 50 Gs in sections of 20 us took a tenth
+/* The same for a P whose section began after the last poll and is expected to be long.  An M that
+ * needs a P takes this one itself, so it is wanted only if it has work, or must wait for work: for
+ * timers, or for file descriptors while no M sleeps.  Otherwise sysmon would idle one such P every
+ * millisecond, each time with a membarrier and a wakeup: 50 Gs in sections of 20 us took 10 %
  * longer. */
-static bool long_is_wanted(struct p *pp)
+static bool long_p_is_wanted(struct p *pp)
 {
 	return p_has_work(pp) ||
-	       ((timers_next(pp) != NEVER || ld_rlx(&sched.nmidle) == 0) && is_wanted(pp));
+	       ((timers_next(pp) != NEVER || ld_rlx(&sched.nmidle) == 0) && p_is_wanted(pp));
 }
 
-/* Step 1 of the watcher in blocking.c: since the last look, or expected to be long; and wanted. */
+/* Step 1 of the taker in blocking.c. */
 static bool blocked_for_long(struct p *pp, int i, uint32_t status, int64_t now)
 {
 	uint64_t blocks = ld_rlx(&pp->count.blocks);
 
 	if (blocks != mon.seen[i].blocks) {
 		mon.seen[i].blocks = blocks;
-		mon.seen[i].blocked_since = os_now(); /* `now` may be long ago */
+		mon.seen[i].blocked_since = os_now(); /* `now` may be out of date */
 		if (!(status & P_LONG)) {
-			mon.fresh |= is_wanted(pp);
+			mon.fresh |= p_is_wanted(pp);
 			return false;
 		}
-		return long_is_wanted(pp);
+		return long_p_is_wanted(pp);
 	}
-	return now - mon.seen[i].blocked_since >= SLICE_NS || is_wanted(pp);
+	return now - mon.seen[i].blocked_since >= SLICE_NS || p_is_wanted(pp);
 }
 
-static void take_from_blocked(int64_t now)
+static void retake_blocked_ps(int64_t now)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 
@@ -201,14 +206,14 @@ static void take_from_blocked(int64_t now)
 		if (!blocked_for_long(pp, i, status, now) ||
 		    !cas_acq(&pp->status, &status, (uint32_t)P_RUNNING)) /* ORD(p.blocked) */
 			continue;
-		if (p_has_work(pp)) /* else the P becomes idle, and nothing was gained yet */
+		if (p_has_work(pp)) /* otherwise the P becomes idle, and nothing is gained yet */
 			mon.quiet = 0;
 		add_rlx(&sched.handoffs, 1);
 		sched_hand_off(pp, true);
 	}
 }
 
-/* Those of the Ps in use whose records this thread sees whole: their number may be ahead. */
+/* Number of Ps in use whose struct is visible to this thread; sched.procs may be larger. */
 static int procs_made(void)
 {
 	int made = ld_acq(&sched.nallp); /* ORD(allp) */
@@ -216,7 +221,7 @@ static int procs_made(void)
 	return min_of(ld_rlx(&sched.procs), made);
 }
 
-/* Of all Ps but the spare ones. */
+/* Sum over all Ps except spare ones. */
 static uint64_t switches_of_procs(void)
 {
 	uint64_t sum = 0;
@@ -226,8 +231,9 @@ static uint64_t switches_of_procs(void)
 	return sum;
 }
 
-/* Of those that were stuck when a spare one came: it has moved, or has nothing to do any more. */
-static bool one_is_back(void)
+/* True if a P that was stuck when the spare P was added has switched, or is not running any more.
+ * */
+static bool stuck_p_moved(void)
 {
 	for (int i = 0, n = procs_made(); i < n; i++)
 		if (ld_rlx(&sched.allp[i]->status) != P_RUNNING)
@@ -235,7 +241,8 @@ static bool one_is_back(void)
 	return switches_of_procs() != mon.stuck_at;
 }
 
-/* There is work, and no P has moved for a slice, nor has its thread a wish to. */
+/* True if there is work, no P has switched for a time slice, and the OS threads of all Ps sleep in
+ * the kernel. */
 static bool all_stuck(int64_t now)
 {
 	int n = ld_rlx(&sched.procs) + ld_rlx(&sched.nspare);
@@ -259,9 +266,9 @@ static bool all_stuck(int64_t now)
 	return work;
 }
 
-static void look_for_stuck(int64_t now)
+static void check_stuck_ps(int64_t now)
 {
-	if (ld_rlx(&sched.nspare) && one_is_back())
+	if (ld_rlx(&sched.nspare) && stuck_p_moved())
 		procs_drop_spares();
 	if (rt_replays() || now < mon.next_spare || !all_stuck(now))
 		return;
@@ -274,16 +281,16 @@ static void look_for_stuck(int64_t now)
 		longrun_stuck(i, ld_rlx(&sched.allp[i]->tid), mon.seen[i].since, now);
 }
 
-static void look_at_poller(void)
+static void check_poller(void)
 {
 	if (sched_should_poll() &&
 	    cpu_ticks() - ld_rlx(&sched.lastpoll) > 1000 * (uint64_t)TICKS_10US)
 		sched_poll_now();
 }
 
-/* --- waits for descriptors --- */
+/* --- waits for file descriptors --- */
 
-static void check_old_waits(int64_t now)
+static void check_fd_waits(int64_t now)
 {
 	struct glist out = { 0 };
 
@@ -304,15 +311,15 @@ static void check_old_waits(int64_t now)
 	ready_list(&out);
 }
 
-/* True: all waits have been checked since a green thread could last close a descriptor. */
-static bool waits_checked(void)
+/* True if all waits have been checked since a green thread could last close an fd. */
+static bool fd_waits_checked(void)
 {
 	return !ld_rlx(&sched.npollwait) || rt_replays() ||
 	       (!mon.check_from && mon.checked >= mon.active + CHECK_YOUNG_NS);
 }
 
-/* True if the process has a thread that is no M and not sysmon, or may have one. */
-static bool others_live(void)
+/* True if the process has, or may have, a thread that is neither an M nor sysmon. */
+static bool other_threads_exist(void)
 {
 	int ours = ld_rlx(&sched.nm) + 1;
 
@@ -322,15 +329,16 @@ static bool others_live(void)
 	return os_thread_count_max() > ours;
 }
 
-/* When the next pass over waits is due although all Ps are idle; NEVER: not before one runs. */
-static int64_t idle_check_at(void)
+/* Returns when the next pass over waits is due while all Ps are idle; NEVER if none is. */
+static int64_t next_idle_check(void)
 {
-	return ld_rlx(&sched.npollwait) && !rt_replays() && others_live() ? mon.next_check : NEVER;
+	return ld_rlx(&sched.npollwait) && !rt_replays() && other_threads_exist() ? mon.next_check
+										  : NEVER;
 }
 
 /* --- memory --- */
 
-static bool waits_for_one(const struct g *gp)
+static bool waits_for_known_g(const struct g *gp)
 {
 	uint8_t why = ld_rlx(&gp->reason);
 
@@ -338,7 +346,7 @@ static bool waits_for_one(const struct g *gp)
 	       why == WAIT_JOIN;
 }
 
-/* Z1.  True if the G will want another look. */
+/* SYSMON-1.  Returns true if the G must be checked again in a later pass. */
 static bool trim_parked(struct g *gp, int64_t now)
 {
 	if (ld_rlx(&gp->status) != G_WAITING || ld_rlx(&gp->trimmed))
@@ -348,16 +356,16 @@ static bool trim_parked(struct g *gp, int64_t now)
 	uint32_t state = waiter_hold(&gp->w);
 
 	if (state != WAITER_ARMED)
-		return state == WAITER_BUSY;   /* somebody else looks at it: later */
-	if (gp->stack && !sched.on_leave) /* who looks at stacks wants to see how deep they were */
+		return state == WAITER_BUSY; /* held by another thread: later */
+	if (gp->stack && !sched.on_leave) /* GMP_DEBUG=stack measures how deep stacks were used */
 		stack_trim_below(gp->stack, gp->ctx.sp);
 	st_rlx(&gp->trimmed, true);
-	mon.long_waits |= waits_for_one(gp);
+	mon.long_waits |= waits_for_known_g(gp);
 	waiter_release(&gp->w);
 	return false;
 }
 
-static void scan_greens(int64_t now)
+static void scan_gs(int64_t now)
 {
 	if (!mon.in_pass && now < mon.next_pass)
 		return;
@@ -391,36 +399,37 @@ static void flush_idle_ps(void)
 	unlock(&sched.lock, LR_SCHED);
 }
 
-static void look_at_memory(int64_t now)
+static void trim_memory(int64_t now)
 {
 	bool new_period = now >= mon.next_period;
 
-	scan_greens(now);
+	scan_gs(now);
 	if (new_period) {
 		mon.next_period = now + PARKED_NS;
 		if (sched.asymmetric)
-			lot_calm_down();
-		if (!rt_replays()) /* the P's next green threads would be others */
+			lot_reset();
+		if (!rt_replays()) /* it would change which g struct the P uses next */
 			flush_idle_ps();
 	}
 	mon.more_stacks = stack_trim_pool(TRIM_CHUNK, new_period);
 }
 
 /* --- the thread --- */
-static bool nothing_left(int64_t now)
+
+static bool may_sleep(int64_t now)
 {
-	return sched_all_idle() && now - mon.active > REST_AFTER_NS && !mon.in_pass &&
-	       waits_checked() && !mon.unfinished && !mon.more_stacks &&
+	return sched_all_idle() && now - mon.active > SLEEP_AFTER_NS && !mon.in_pass &&
+	       fd_waits_checked() && !mon.unfinished && !mon.more_stacks &&
 	       mon.next_pass > mon.active + PARKED_NS;
 }
 
-/* Sleep until an M begins to work, or a pass over waits is due. */
-static void rest(void)
+/* Sleeps until an M begins to work, or a pass over waits is due. */
+static void sysmon_sleep(void)
 {
-	int64_t until = idle_check_at();
+	int64_t until = next_idle_check();
 	bool due = false;
 
-	st_seq(&sched.sysmon_asleep, 1); /* ORD(sysmon): announced before the last look */
+	st_seq(&sched.sysmon_asleep, 1); /* ORD(sysmon): set before the re-check */
 	fence_seq();                     /* ORD(sysmon) */
 	if (sched_all_idle() && !ld_rlx(&sched.errand))
 		while (ld_seq(&sched.sysmon_asleep) && !ld_rlx(&mon.stop) &&
@@ -436,7 +445,7 @@ static void rest(void)
 }
 
 /* Under GMP_DEBUG=chaos. */
-static void disturb_one(void)
+static void chaos_disturb_one(void)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 	int tid = ld_rlx(&sched.allp[chaos_draw((uint32_t)n)]->tid);
@@ -445,7 +454,8 @@ static void disturb_one(void)
 		signal_disturb(tid);
 }
 
-/* A second look in vain is not followed by a third: sections may be shorter than that. */
+/* Returns the interval until the next poll.  A fresh section gets one additional poll and not a
+ * second: sections may be shorter than SHORT_NS. */
 static int64_t pause_ns(void)
 {
 	mon.again = mon.fresh && !mon.again;
@@ -457,7 +467,7 @@ static int64_t pause_ns(void)
 
 	int idle = ld_rlx(&sched.npidle), procs = ld_rlx(&sched.procs);
 	int64_t usual = (idle > 0 && idle < procs) || mon.some_long ? MIXED_NS : BUSY_NS;
-	unsigned longer = mon.quiet > SHORT_LOOKS ? mon.quiet - SHORT_LOOKS : 0;
+	unsigned longer = mon.quiet > SHORT_POLLS ? mon.quiet - SHORT_POLLS : 0;
 
 	return min_of(usual, (int64_t)SHORT_NS << min_of(longer, 10u));
 }
@@ -470,20 +480,20 @@ static void *sysmon_main(void *arg)
 		int64_t now = os_now();
 
 		st_rlx(&sched.coarse_now, now);
-		take_from_blocked(now);
-		look_at_ps(now);
-		look_for_stuck(now);
-		look_at_poller();
-		check_old_waits(now);
-		look_at_memory(now);
+		retake_blocked_ps(now);
+		check_ps(now);
+		check_stuck_ps(now);
+		check_poller();
+		check_fd_waits(now);
+		trim_memory(now);
 		m_join_one(true);
 		if (unlikely(ld_rlx(&sched.errand)))
 			sched.on_errand();
 		longrun_write();
 		if (chaos_on())
-			disturb_one();
-		if (nothing_left(now) && !ld_rlx(&sched.errand))
-			rest();
+			chaos_disturb_one();
+		if (may_sleep(now) && !ld_rlx(&sched.errand))
+			sysmon_sleep();
 		else
 			os_futex_wait(&mon.stop, 0, now + pause_ns());
 	}
@@ -493,7 +503,7 @@ static void *sysmon_main(void *arg)
 int sysmon_start(void)
 {
 	__builtin_memset(&mon, 0, sizeof(mon));
-	mon.quiet = SHORT_LOOKS + 10;
+	mon.quiet = SHORT_POLLS + 10;
 	mon.active = os_now();
 	mon.next_period = mon.next_pass = mon.active + PASS_NS;
 	longrun_begin();
@@ -502,7 +512,7 @@ int sysmon_start(void)
 
 void sysmon_stop(void)
 {
-	st_seq(&mon.stop, 1); /* ORD(sysmon): before the word that it may announce just now */
+	st_seq(&mon.stop, 1); /* ORD(sysmon): before sysmon_asleep, which sysmon may be setting */
 	st_seq(&sched.sysmon_asleep, 0);
 	os_futex_wake(&mon.stop, 1);
 	os_futex_wake(&sched.sysmon_asleep, 1);

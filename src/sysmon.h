@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Who sees to what nobody has the time for?  See sysmon.c. */
+/* The monitor thread.  sysmon.c has its tasks and invariants. */
 #ifndef GMP_SYSMON_H
 #define GMP_SYSMON_H
 
-int sysmon_start(void); /* 0 or -errno */
-void sysmon_stop(void); /* after it no pass is under way */
+int sysmon_start(void); /* returns 0 or -errno */
+void sysmon_stop(void); /* joins the thread: on return no pass is under way */
 
 #endif

@@ -543,7 +543,7 @@ struct sched {
 	/* Calls into higher floors.  Each pointer has one value, set once in run.c. */
 	exit_fn joinable_exit; /* (c) spawn.c:green_exited */
 	kill_fn thread_killed; /* (c) io/cleanup.c:leftovers_killed */
-	end_fn locals_end;     /* (c) fls.c:local_end, with OWES_LOCALS */
+	end_fn locals_end;     /* (c) fls.c:fls_end, with OWES_LOCALS */
 	end_fn timer_run_end;  /* (c) time/sleep.c:timer_run_ended, with OWES_TIMER_RUN */
 	stall_fn stalled;      /* (c) debug/report.c:report_stall; on g0 */
 	errand_fn on_errand;   /* (c) debug/dump_signal.c:dump_signal_errand: `errand` was set */

@@ -550,7 +550,7 @@ static noinline ssize_t read_plain(int fd, void *buf, size_t n)
 	ssize_t got;
 
 	if (fd_plain(fd) == PD_SHORT)
-		n = chaos_short(n);
+		n = chaos_shorten(n);
 	do
 		got = read(fd, buf, n);
 	while (got < 0 && errno == EINTR);
@@ -581,7 +581,7 @@ static noinline ssize_t write_plain(int fd, const void *buf, size_t n)
 	ssize_t done;
 
 	if (fd_plain(fd) == PD_SHORT)
-		n = chaos_short(n);
+		n = chaos_shorten(n);
 	os_sigpipe_hold(&sigpipe);
 	do
 		done = write(fd, buf, n);

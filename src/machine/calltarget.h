@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which function did the call before a return address call?
+ * Call target: decodes the call instruction before a return address.
  *
- * A function whose last step is a jump leaves no frame. gmp's waiting functions are such in optimised
- * builds, so the innermost frame of a parked G is often the program's, behind a call of gmp_chan_recv or
- * the like. The call instruction still says which function that was.
+ * A function that ends in a tail call leaves no frame.  In optimised builds the waiting functions
+ * of gmp do, so the innermost frame of a parked G is often the program's, just after a call of
+ * gmp_chan_recv or the like.  The call instruction still names that function.
  */
 #ifndef GMP_CALLTARGET_H
 #define GMP_CALLTARGET_H
 
 #include "base/base.h"
 
-/* The first instruction of the function that the call before pc called, also through a stub of the
- * dynamic linker; 0: the call goes through a register or memory, or cannot be read. Reads the code by a
- * system call, so pc need not be one. */
+/* Returns the entry of the function that the call before pc has called, also through a stub of the
+ * dynamic linker.  Returns 0 if the call goes through a register or memory, or cannot be read.
+ * Reads the code by a system call, so pc may be any number. */
 uintptr_t call_target(uintptr_t pc);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Call target for x86-64. */
 #include "machine/calltarget.h"
 
 #include <string.h>
@@ -7,8 +8,9 @@
 
 enum { CALL_MOST = 7 }; /* bytes before the return address that are read */
 
-/* The address that a 32-bit displacement at d gives for an instruction that ends at `end`. */
-static uintptr_t relative(uintptr_t end, const uint8_t *d)
+/* Returns the address that the 32-bit displacement at d gives for an instruction that ends at
+ * `end`. */
+static uintptr_t rel32_target(uintptr_t end, const uint8_t *d)
 {
 	int32_t by;
 
@@ -23,8 +25,9 @@ static uintptr_t word_at(uintptr_t at)
 	return os_peek(at, &word, sizeof(word)) ? word : 0;
 }
 
-/* Of a stub of the procedure linkage table: [endbr64] [bnd] jmp *slot(%rip). */
-static uintptr_t behind_stub(uintptr_t target)
+/* If target is a stub of the procedure linkage table, [endbr64] [bnd] jmp *slot(%rip), returns the
+ * function that it jumps to; otherwise target. */
+static uintptr_t stub_target(uintptr_t target)
 {
 	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
 	uint8_t code[16];
@@ -34,10 +37,11 @@ static uintptr_t behind_stub(uintptr_t target)
 		return target;
 	if (memcmp(code, endbr64, sizeof(endbr64)) == 0)
 		i = sizeof(endbr64);
-	i += code[i] == 0xf2;
+	if (code[i] == 0xf2) /* bnd */
+		i++;
 	if (code[i] != 0xff || code[i + 1] != 0x25)
 		return target;
-	return word_at(relative(target + i + 6, code + i + 2));
+	return word_at(rel32_target(target + i + 6, code + i + 2));
 }
 
 uintptr_t call_target(uintptr_t pc)
@@ -49,8 +53,8 @@ uintptr_t call_target(uintptr_t pc)
 	if (at[5] == 0xff && (at[6] & 0xf8) == 0xd0) /* call *%reg */
 		return 0;
 	if (at[1] == 0xff && at[2] == 0x15) /* call *slot(%rip) */
-		return word_at(relative(pc, at + 3));
+		return word_at(rel32_target(pc, at + 3));
 	if (at[2] == 0xe8) /* call target */
-		return behind_stub(relative(pc, at + 3));
+		return stub_target(rel32_target(pc, at + 3));
 	return 0;
 }

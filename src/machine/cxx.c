@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* C++ exceptions on green stacks.  cxx.h has the invariants. */
 #include "machine/cxx.h"
 
 #include <unwind.h>
@@ -6,7 +7,7 @@
 #include "base/throw.h"
 #include "base/tls.h"
 
-/* Of the C++ ABI's, in libstdc++ and libc++abi alike. */
+/* From the C++ ABI, in libstdc++ and libc++abi.  CXX-3. */
 extern void *__cxa_get_globals(void) __attribute__((weak));
 
 struct cxx_globals *cxx_of_thread(void)
@@ -15,10 +16,10 @@ struct cxx_globals *cxx_of_thread(void)
 }
 
 /*
- * The personality of gmp__gstart (context_<arch>.S): whoever throws asks each frame above whether it
- * has a handler, and comes here only if no other had one.  Nothing is unwound yet, so the backtrace
- * shows who threw.  The stack ends here; the C++ runtime finds that out and calls std::terminate,
- * which says what was thrown.
+ * The personality routine of gmp__gstart (context_<arch>.S), the first frame of a green stack.  The
+ * unwinder searches the frames above for a handler, and calls this if none has one.  Nothing is
+ * unwound yet, so the backtrace shows the function that threw.  The unwinder then finds the end of
+ * the stack, and the C++ runtime calls std::terminate, which names the exception.
  */
 _Unwind_Reason_Code gmp__leaves_entry(int version, _Unwind_Action actions, uint64_t kind,
 				      struct _Unwind_Exception *e, struct _Unwind_Context *frame);
@@ -29,7 +30,7 @@ _Unwind_Reason_Code gmp__leaves_entry(int version, _Unwind_Action actions, uint6
 	(void)version, (void)kind, (void)e, (void)frame;
 	if (actions & _UA_SEARCH_PHASE)
 		gmp__dying("an exception leaves the entry function");
-	else if (getm() || gmp__blockedm()) /* else it is the child of a fork, and a plain thread */
+	else if (getm() || gmp__blockedm()) /* not in the child of a fork: it has no green thread */
 		gmp__fatal("the end of a thread (pthread_exit, pthread_cancel) on a green stack");
 	return _URC_CONTINUE_UNWIND;
 }

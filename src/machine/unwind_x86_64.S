@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A call that an unwinder takes for one from elsewhere, for x86-64 and the System V ABI; machine/unwind.c
- * says what for.
+ * The frame with a false unwind table of machine/unwind.c, for x86-64 and the System V ABI.
  *
- * While fn runs, rbx holds the saved sp, and the offsets below are those of mcall's frame
- * (context_x86_64.S), counted from its upper end, 64 bytes above; the return address is the highest
- * word of that as of every frame, so its rule stays.  An unwinder looks a frame up by the byte before
- * its return address: the table changes right before and right behind the call.
+ * While fn runs, rbx holds the saved sp.  The offsets below are those of the frame of mcall
+ * (context_x86_64.S), counted from its upper end, 64 bytes above.  The return address is the
+ * highest word, as in every frame, so its rule stays.  An unwinder finds the table of a frame by
+ * the byte before the return address, so the rules change just before and just after the call.
  */
 	.text
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/* Random decisions of chaos mode.  chaos.h lists them. */
 #include "mode/chaos.h"
 
 #include "base/os.h"
 #include "base/rand.h"
 
-enum { LATE_NS = 100000 };
+enum { DELAY_NS = 100000 };
 
 uint32_t chaos_draw(uint32_t n)
 {
@@ -18,13 +19,13 @@ uint32_t chaos_draw(uint32_t n)
 	return rand_below(&state, n);
 }
 
-void chaos_late(void)
+void chaos_delay(void)
 {
 	if (!rt_replays() && chaos_draw(64) == 0)
-		os_nap(chaos_draw(LATE_NS));
+		os_nap(chaos_draw(DELAY_NS));
 }
 
-size_t chaos_short(size_t n)
+size_t chaos_shorten(size_t n)
 {
 	if (n < 2 || chaos_draw(2))
 		return n;

@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How is a fault between threads made likely that shows once a week?
+ * Chaos mode (GMP_DEBUG=chaos): random decisions wherever the runtime makes no promise, to expose
+ * races.
  *
- * Under GMP_DEBUG=chaos all that the runtime leaves open is decided by chance, at each opportunity:
+ *   next G         any: at each scheduling round a P moves its queues to the global queue and
+ *                  draws one of the first Gs there; there is no runnext
+ *   P              the P that draws the G, so a G migrates at most of its waits
+ *   yields         a call that may wait sometimes yields first (in builds with debug checks); each
+ *                  call on an fd and each checkpoint does
+ *   wakeups        some wakeups of an OS thread are late
+ *   preemption     sysmon interrupts the OS threads, which then stop for up to 50 us at any
+ *                  instruction; a system call that sleeps returns EINTR
+ *   TCP            reads and writes transfer less than the caller asked for
+ *   stacks         64 KiB if the program sets no size
  *
- *   which G runs next   any: at each turn all that a P has goes to the global queue, and one of the first
- *                       in there is drawn; there is no runnext
- *   where               on whichever P draws it: so a G migrates at most of its waits
- *   when                a call that may wait yields now and then though it need not (in builds with debug
- *                       checks); every call on a descriptor does, and so does each checkpoint
- *   wake-ups            a thread is woken late now and then
- *   threads             the watcher interrupts them, and they stand still for up to 50 us wherever they
- *                       are; a system call that sleeps ends with EINTR
- *   TCP                 reads and writes are shorter than what was asked for
- *   stacks              64 KiB where nothing else was said
+ * The draws come from the generator of the P, so in virtual time on one P a seed repeats the chaos
+ * too; sysmon sends no signals there.
  *
- * The draws are the P's, so in virtual time on one P a seed repeats the chaos as well; the watcher keeps
- * still there.
- *
- * What it costs while it is off: nothing.  The turn of the scheduler goes by the word `attention`, which
- * it looks at anyhow, reads and writes by the word that says that a descriptor is no socket, and what is
- * left is on paths that make a system call, or is not there in a build without debug checks.
+ * Cost while it is off: none on fast paths.  The scheduler checks the word `attention` in any
+ * case, reads and writes check a word that marks an fd as no socket, and the other decisions are
+ * on paths with a system call or in builds with debug checks.
  */
 #ifndef GMP_CHAOS_H
 #define GMP_CHAOS_H
@@ -32,16 +31,16 @@ static inline bool chaos_on(void)
 	return unlikely(ld_rlx(&sched.chaos));
 }
 
-/* A number below n. */
+/* Returns a pseudo-random number below n. */
 uint32_t chaos_draw(uint32_t n);
 
-/* Now and then a moment goes by. */
-void chaos_late(void);
+/* Sleeps for up to 100 us, in one of 64 calls. */
+void chaos_delay(void);
 
-/* How much of a read or write of n bytes is to be done: at least one, if it is any. */
-size_t chaos_short(size_t n);
+/* Returns how many of the n bytes a read or write must transfer: at least 1, if n > 0. */
+size_t chaos_shorten(size_t n);
 
-/* At the beginning of a call that may wait. */
+/* Called at the start of a call that may wait: sometimes yields. */
 #ifdef GMP_DEBUG_CHECKS
 void gmp__chaos_point(void);
 static inline void chaos_point(void)

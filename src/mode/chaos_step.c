@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Scheduler step of chaos mode.  chaos.h has the rest. */
 #include "mode/chaos_step.h"
 
 #include "mode/chaos.h"
@@ -9,8 +10,9 @@
 
 enum { DRAWN_FROM = 64 };
 
-/* Under sched.lock.  The lane by its share of all, not by R5: here all comes by the global queue, and who
- * starts others and yields, again and again, would come before them three times of four. */
+/* With sched.lock held: takes one of the first DRAWN_FROM Gs of a lane.  A lane is drawn by its
+ * share of all Gs, not by the ratio of runq.h: here every G passes through the global queue, and a
+ * G that repeatedly spawns and yields would run before its children three times of four. */
 static struct g *draw_one(struct p *pp)
 {
 	uint32_t all = sched.gqn;
@@ -31,7 +33,7 @@ static void chaos_shuffle(struct p *pp)
 	unlock(&sched.lock, LR_SCHED);
 	if (gp)
 		runnext_swap(pp, gp);
-	chaos_late();
+	chaos_delay();
 }
 
 void chaos_step(struct p *pp)

@@ -82,7 +82,7 @@ static inline uint64_t mode_ticks(struct p *pp)
 static inline void mode_delays_wakeup(void)
 {
 	if (chaos_on())
-		chaos_late();
+		chaos_delay();
 }
 
 /* netpoll/register.c.  Chaos: reads and writes of a TCP connection are shorter than asked for. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Scheduling latency.  latency.h has the invariants. */
 #include "mode/latency.h"
 
 #include "base/os.h"
@@ -6,14 +7,14 @@
 
 /* --- one G --- */
 
-/* Between 33 and 96 Gs, 64.5 on average. Not from pp->rand: measuring draws must not change the schedule
- * that a seed repeats. */
+/* Between 33 and 96 Gs, 64.5 on average. Not from pp->rand: measuring draws must not change the
+ * schedule that a seed repeats. */
 static uint64_t next_sample(uint64_t ticks)
 {
 	return LATENCY_EVERY / 2 + 1 + (ticks * 0x9e3779b97f4a7c15u >> 58);
 }
 
-/* A deadline that has passed, in cpu_ticks. */
+/* Converts a deadline that has passed to cpu_ticks. */
 static uint64_t ticks_of(int64_t deadline, uint64_t ticks)
 {
 	int64_t now = os_now(), run = now - sched.start_now;
@@ -39,7 +40,7 @@ void latency_stamp(struct g *gp, enum latency_cause cause, bool sampled)
 noinline void latency_sample(struct p *pp, struct g *gp, enum latency_cause cause)
 {
 	pp->sample_in = next_sample(cpu_ticks());
-	if (!(gp->resume & RESUME_MEASURED)) /* else a late timer's, which is converted already */
+	if (!(gp->resume & RESUME_MEASURED)) /* otherwise a late timer's: stamped already */
 		latency_stamp(gp, cause, true);
 }
 
@@ -93,7 +94,7 @@ static bool is_running(struct p *pp)
 	return (ld_rlx(&pp->status) & P_STATUS_MASK) == P_RUNNING;
 }
 
-/* By sysmon and by callers of gmp_stats_get. */
+/* Called by sysmon and gmp_stats_get. */
 static void raise_to(int64_t *longest, int64_t ns)
 {
 	int64_t before = ld_rlx(longest);

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scheduling latency: how long a G is runnable before it runs, and how long a P runs without a switch.
+ * Scheduling latency: how long a G is runnable before it runs, and how long a P runs without a
+ * switch.
  *
  * Three sources fill the histograms of a P, one for each cause:
- *   1. sampling: of the Gs that become runnable on a P, one in LATENCY_EVERY on average. The distance
- *      between two samples varies, so that it does not beat with a program's own rhythm. Weight:
- *      LATENCY_EVERY.
- *   2. rare paths, where each G is measured: made runnable by a thread without a P, or taken by sysmon
- *      from a P that does not switch (runq_spill). Weight: 1.
+ *   1. sampling: of the Gs that become runnable on a P, one in LATENCY_EVERY on average. The
+ *      distance between two samples varies, so that it does not beat with a program's own rhythm.
+ *      Weight: LATENCY_EVERY.
+ *   2. rare paths, where each G is measured: made runnable by a thread without a P, or taken by
+ *      sysmon from a P that does not switch (runq_spill). Weight: 1.
  *   3. the first of a batch of timers, if it is later than LATENCY_LATE_NS. Weight: 1.
  * A quantile is taken over the weights, so it estimates the share of all wakeups.
  *
- * sysmon adds what a sample may miss (latency_watch): each time it polls a P, it notes since when the P
- * runs without a switch, and since when the same G is first in its queue. Both are too short
+ * sysmon adds what a sample may miss (latency_watch): each time it polls a P, it notes since when
+ * the P runs without a switch, and since when the same G is first in its queue. Both are too short
  * by up to two intervals of sysmon (1 ms to 10 ms), and never too long.
  *
  * Invariants
- *  LATENCY-1  RESUME_MEASURED, ready_at and measured belong to the thread that makes the G runnable,
- *             until it publishes the G in a queue; then to the P that runs it, or to the thief or the
- *             sysmon that has taken it.
+ *  LATENCY-1  RESUME_MEASURED, ready_at and measured belong to the thread that makes the G
+ *             runnable, until it publishes the G in a queue; then to the P that runs it, or to the
+ *             thief or the sysmon that has taken it.
  *  LATENCY-2  The fast path pays one decrement and one branch for each G that becomes runnable, and
- *             nothing for each run: RESUME_MEASURED is one of the bits that are tested there anyway.
+ *             nothing for each run: RESUME_MEASURED is one of the bits that are tested there
+ *             anyway.
  *  LATENCY-3  `watched.since` is no older than the run that `watched.steps` stands for: since is
  *             written first.                                                   ORD(p.watched)
  *
@@ -48,21 +50,21 @@ static inline unsigned latency_bucket(uint64_t ticks)
 	return ticks < 4 ? (unsigned)ticks : min_of(bucket, (unsigned)LATENCY_BUCKETS - 1);
 }
 
-/* The largest value of a bucket. */
+/* Returns the largest value of a bucket. */
 uint64_t latency_bound(unsigned bucket);
 
-/* One G becomes runnable on the caller's P: is it measured? */
+/* One G becomes runnable on the caller's P.  Returns true if it must be measured. */
 static inline bool latency_draw(struct p *pp)
 {
 	return --pp->sample_in == 0;
 }
 
-/* Yes: gp, before it is published. For LATENCY_TIMER gp->ready_at is its deadline. */
+/* Measures gp, before it is published.  For LATENCY_TIMER, gp->ready_at is its deadline. */
 void latency_sample(struct p *pp, struct g *gp, enum latency_cause cause);
 /* The same without a draw. */
 void latency_stamp(struct g *gp, enum latency_cause cause, bool sampled);
 
-/* By a thread without a P. */
+/* The same, called by a thread without a P. */
 static inline void latency_stamp_now(struct g *gp, enum latency_cause cause, uint64_t ticks)
 {
 	st_rlx(&gp->ready_at, ticks);
@@ -70,16 +72,17 @@ static inline void latency_stamp_now(struct g *gp, enum latency_cause cause, uin
 	gp->resume |= RESUME_MEASURED;
 }
 
-/* What made gp runnable, if it was neither a timer nor a yield. */
+/* Returns what made gp runnable, if it was neither a timer nor a yield. */
 enum latency_cause latency_cause_of(const struct g *gp);
 
-/* gp, which has RESUME_MEASURED, runs now on the caller's P. Clears RESUME_MEASURED. */
+/* Records the latency of gp, which has RESUME_MEASURED and runs now on the caller's P.  Clears the
+ * bit. */
 void latency_record(struct p *pp, struct g *gp);
 
-/* sysmon polls pp. */
+/* Called by sysmon at each poll of pp. */
 void latency_watch(struct p *pp, int64_t now);
-/* Count the run of pp that is going on, as far as sysmon knows it, in sched.longest_run: a reading is not smaller
- * than an earlier one, also if the run ends between two looks of sysmon. From any thread. */
+/* Adds the present run of pp, as far as sysmon knows it, to sched.longest_run.  So a later reading
+ * is not smaller, even if the run ends between two polls of sysmon.  From any thread. */
 void latency_note_running(struct p *pp, int64_t now);
 
 #endif

@@ -1,44 +1,48 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Long runs: names green threads that keep their P for 10 ms, and what they did meanwhile.
+ * Long runs: reports green threads that keep their P for 10 ms, with the cause and the backtrace.
  *
- * Three causes look the same from outside, and want different remedies: the green thread computes, its OS
- * thread sleeps in a system call, or the OS thread was runnable and other threads had the CPU. The kernel
- * counts them apart: the CPU time of a thread, and its run-queue delay (/proc/self/task/TID/schedstat).
- * sysmon takes both when a P has switched, and again when the P has not for 10 ms. Where the thread sleeps,
- * /proc/self/task/TID/syscall names the system call.
+ * Three causes need different remedies: the green thread computes, its OS thread sleeps in a system
+ * call, or the OS thread is runnable and other threads have the CPU.  The kernel distinguishes them
+ * by two numbers of a thread: its CPU time and its run-queue delay
+ * (/proc/self/task/TID/schedstat).  sysmon reads both when a P has switched, and again when the P
+ * has not switched for 10 ms.  If the thread sleeps, /proc/self/task/TID/syscall names the call.
  *
- * Only the thread itself can walk its own stack. So sysmon asks by a signal, the handler notes what it
- * finds, and sysmon writes it: names of functions and source positions need malloc and files, which a
+ * A thread can only walk its own stack.  So sysmon asks by a signal, the handler stores the
+ * backtrace, and sysmon writes it: symbols and source positions need malloc and files, which a
  * signal handler may not use.
  *
  *   sysmon                                        handler, on the asked thread
- *    1 a FREE question: fill in, -> ASKED          1 each question that is ASKED, of this thread:
+ *    1 fill in a FREE question, -> ASKED           1 each question ASKED of this thread:
  *                          ORD(longrun)              -> ANSWERING by compare-and-swap
- *    2 send the signal                             2 note the green thread and its calls
+ *    2 send the signal                             2 store the green thread and its backtrace
  *    3 DONE: write it, -> FREE                     3 -> DONE                    ORD(longrun)
- *    4 ASKED, and the run is over: -> FREE by
+ *    4 ASKED, and the run has ended: -> FREE by
  *      compare-and-swap
  *
  * Invariants
- *  LONGRUN-1  A question is sysmon's while FREE or DONE, the handler's while ANSWERING. ASKED is left by
- *             compare-and-swap alone.
- *  LONGRUN-2  A finding is written once for each place (struct findings): the function for a computation, the
- *             call of the program for a sleep. So a run may be asked about more than once: a computation after
- *             10, 30, 70 ms and then every 100 ms, a sleep when the thread has run and sleeps anew. A call that
- *             the signal interrupts, and that the kernel does not restart (nanosleep, poll), returns EINTR.
- *  LONGRUN-3  A question stays ASKED for as long as its run lasts: the signal is delivered once, and may come late
- *             (the thread waits for a CPU or a disk, or ThreadSanitizer holds it back until the call has returned).
- *  LONGRUN-4  A signal stands for all questions to its thread: a second signal that is sent while the first is
- *             pending is dropped by the kernel.
- *  LONGRUN-5  The runtime's own work is never reported: a P with odd `pauses` is not asked about, a signal that
- *             comes during the pause is not answered, and what was measured before it is dropped (run_of). While
- *             libdw searches, another thread that waits for a CPU may wait for libdw: that is no finding.
- *  LONGRUN-6  What has been answered is written, also if the program calls exit: a handler of atexit writes what
- *             is DONE, after sysmon has written what it is about to. `writing.mutex` is held while a question is
- *             written. The handler has a thread of its own write: the caller of exit may have a small stack.
+ *  LONGRUN-1  sysmon owns a FREE or DONE question, the handler an ANSWERING question.
+ *             ASKED is left by compare-and-swap only.
+ *  LONGRUN-2  A finding is written once for each place (struct findings): the function of a
+ *             computation, the call in the program that leads to a sleep.  So a run may be asked
+ *             about more than once: a computation after 10, 30, 70 ms and then every 100 ms, a
+ *             sleep if the thread has run and sleeps again.  A call that the signal interrupts,
+ *             and that the kernel does not restart (nanosleep, poll), returns EINTR.
+ *  LONGRUN-3  A question stays ASKED until its run ends: the signal is delivered once, and may be
+ *             late (the thread waits for a CPU or a disk, or ThreadSanitizer delays it until the
+ *             call has returned).
+ *  LONGRUN-4  A signal is for all questions to its thread: the kernel drops a second signal that is
+ *             sent while the first is pending.
+ *  LONGRUN-5  The runtime's own work is never reported: a P with odd `pauses` is not asked about, a
+ *             signal during the pause is not answered, and measurements from before it are dropped
+ *             (run_of).  While libdw searches, a delay of another thread may be a wait for libdw:
+ *             it is not reported.
+ *  LONGRUN-6  Answers are written even if the program calls exit: a handler of atexit writes the
+ *             questions that are DONE, after sysmon has written the one in progress.
+ *             `writing.mutex` is held while a question is written.  The handler writes on a thread
+ *             of its own, since the caller of exit may have a small stack.
  *
- * The times are exact enough for a threshold of half: a baseline is up to BASE_NS older than the run.
+ * Accuracy: a baseline is up to BASE_NS older than the run, enough for a threshold of one half.
  */
 #include "mode/longrun.h"
 
@@ -53,33 +57,41 @@
 
 enum {
 	MS = 1000000,
-	BASE_NS = 1 * MS, /* a baseline costs a file of /proc: not at every poll */
+	BASE_NS = 1 * MS, /* between two baselines, which read a file of /proc */
 	RUN_NS = 10 * MS,
 	UNCLEAR_NS = 100 * MS, /* after that the largest of three causes is named */
 	QUESTIONS = 16,
 	EXIT_STACK = 256 * 1024, /* as sysmon's */
 };
 
-enum question_state { FREE, ASKED, ANSWERING, DONE };
+/*
+ * State word of a question.  LONGRUN-1 has its owner in each state.
+ *
+ *   FREE       not in use
+ *   ASKED      published; the handler of its thread may take it, or sysmon take it back
+ *   ANSWERING  the handler fills it in
+ *   DONE       answered, not written yet
+ */
+enum question_state { FREE = 0, ASKED = 1, ANSWERING = 2, DONE = 3 };
 
 static struct question {
 	uint32_t state; /* (a) enum question_state */
-	/* sysmon's */
+	/* written by sysmon */
 	int p, tid;
 	enum longrun_kind kind;
-	bool check; /* else GMP_DEBUG=sched */
+	bool check; /* GMP_DEBUG=check; otherwise sched */
 	int64_t elapsed, spent;
 	uint64_t run; /* run_of its P: the answer is for this one */
 	struct os_call call;
 	bool in_call;
-	/* the handler's */
+	/* written by the handler */
 	uint64_t id;
 	gmp_fn entry;
 	char name[G_NAME_MAX];
 	struct trace trace;
 } questions[QUESTIONS];
 
-/* sysmon's own */
+/* Measurements of a P, used by sysmon alone. */
 static struct base {
 	int tid;
 	uint64_t run;   /* run_of the P */
@@ -103,7 +115,7 @@ static const char *const remedies[] = {
 	[OS_CALL_CHILD] = "use gmp_waitpid",
 };
 
-/* --- what it did --- */
+/* --- classification --- */
 
 enum longrun_kind longrun_classify(int64_t elapsed, int64_t cpu, int64_t delay, char state)
 {
@@ -125,19 +137,19 @@ enum longrun_kind longrun_classify(int64_t elapsed, int64_t cpu, int64_t delay, 
 	return sleeping && rest >= delay ? LONGRUN_SLEEPS : LONGRUN_STARVED;
 }
 
-/* Changes with each green thread that the P gets, each section of blocking code and each pause. */
+/* Number that changes with each switch, each section of blocking code and each pause of the P. */
 static uint64_t run_of(const struct p *pp)
 {
 	return ld_rlx(&pp->count.switches) + ld_rlx(&pp->count.blocks) + ld_rlx(&pp->pauses);
 }
 
-/* The runtime works on its own account. */
+/* True while the M of pp works for GMP_DEBUG=check (run_pause). */
 static bool is_paused(const struct p *pp)
 {
 	return ld_rlx(&pp->pauses) & 1;
 }
 
-static void take_base(struct base *b, int tid, int64_t now)
+static void base_take(struct base *b, int tid, int64_t now)
 {
 	b->tid = tid;
 	b->at = now;
@@ -146,37 +158,37 @@ static void take_base(struct base *b, int tid, int64_t now)
 	b->searches = finding_searches();
 }
 
-static void begin_run(struct base *b, const struct p *pp)
+static void base_begin_run(struct base *b, const struct p *pp)
 {
 	b->run = run_of(pp);
 	b->asked = 0;
 	b->next = RUN_NS;
 }
 
-static bool on(void)
+static bool check_enabled(void)
 {
 	return sched.options.debug & DEBUG_check;
 }
 
 void longrun_moved(int i, int tid, int64_t now)
 {
-	begin_run(&bases[i], sched.allp[i]);
-	if (on() && (bases[i].tid != tid || now - bases[i].at >= BASE_NS))
-		take_base(&bases[i], tid, now);
+	base_begin_run(&bases[i], sched.allp[i]);
+	if (check_enabled() && (bases[i].tid != tid || now - bases[i].at >= BASE_NS))
+		base_take(&bases[i], tid, now);
 }
 
-/* --- asking --- */
+/* --- questions --- */
 
-/* false: the kernel does not queue the signal (RLIMIT_SIGPENDING) */
-static bool ask(struct question *q, int i, int tid, enum longrun_kind kind, int64_t elapsed,
-		int64_t spent)
+/* Returns false if the kernel does not queue the signal (RLIMIT_SIGPENDING). */
+static bool send_question(struct question *q, int i, int tid, enum longrun_kind kind,
+			  int64_t elapsed, int64_t spent)
 {
 	uint32_t state = ASKED;
 
 	q->p = i;
 	q->tid = tid;
 	q->kind = kind;
-	q->check = on();
+	q->check = check_enabled();
 	q->run = bases[i].run;
 	q->elapsed = elapsed;
 	q->spent = spent;
@@ -186,7 +198,8 @@ static bool ask(struct question *q, int i, int tid, enum longrun_kind kind, int6
 	       !cas_acq(&q->state, &state, (uint32_t)FREE); /* ORD(longrun) */
 }
 
-/* LONGRUN-2. A thread that has answered sleeps on, which is a time slice more. */
+/* LONGRUN-2.  The answer to a question costs a sleeping thread one time slice, which does not
+ * count. */
 static bool may_ask_of(const struct base *b, enum longrun_kind kind)
 {
 	if (finding_full(&told[kind]))
@@ -195,8 +208,8 @@ static bool may_ask_of(const struct base *b, enum longrun_kind kind)
 	       (kind == LONGRUN_SLEEPS && os_thread_slices(b->tid) > b->slices + 1);
 }
 
-/* What comes after the question is measured anew. */
-static void ask_of(int p, enum longrun_kind kind, int64_t elapsed, int64_t spent, int64_t now)
+/* Sends a question about the run of P number p, and starts a new measurement. */
+static void ask_about(int p, enum longrun_kind kind, int64_t elapsed, int64_t spent, int64_t now)
 {
 	struct base *b = &bases[p];
 
@@ -207,11 +220,11 @@ static void ask_of(int p, enum longrun_kind kind, int64_t elapsed, int64_t spent
 			b->slices = os_thread_slices(b->tid);
 		else if (kind == LONGRUN_COMPUTES)
 			b->next = min_of(b->next * 2, (int64_t)UNCLEAR_NS);
-		if (ask(&questions[i], p, b->tid, kind, elapsed, spent))
+		if (send_question(&questions[i], p, b->tid, kind, elapsed, spent))
 			b->asked |= 1u << kind;
 		break;
 	}
-	take_base(b, b->tid, now);
+	base_take(b, b->tid, now);
 }
 
 void longrun_poll(int i, int tid, int64_t since, int64_t now)
@@ -219,11 +232,11 @@ void longrun_poll(int i, int tid, int64_t since, int64_t now)
 	const struct p *pp = sched.allp[i];
 	struct base *b = &bases[i];
 
-	if (!on() || tid == 0)
+	if (!check_enabled() || tid == 0)
 		return;
 	if (b->tid != tid || b->run != run_of(pp) || is_paused(pp)) {
-		begin_run(b, pp);
-		take_base(b, tid, now);
+		base_begin_run(b, pp);
+		base_take(b, tid, now);
 		return;
 	}
 	int64_t elapsed = now - b->at, run = min_of(elapsed, now - since);
@@ -235,17 +248,17 @@ void longrun_poll(int i, int tid, int64_t since, int64_t now)
 	switch (longrun_classify(elapsed, cpu, delay, os_thread_state(tid))) {
 	case LONGRUN_COMPUTES:
 		if (run >= b->next)
-			ask_of(i, LONGRUN_COMPUTES, run, min_of(cpu, run), now);
+			ask_about(i, LONGRUN_COMPUTES, run, min_of(cpu, run), now);
 		break;
 	case LONGRUN_STARVED:
 		if (b->searches & FINDING_SEARCH || b->searches != finding_searches()) {
-			take_base(b, tid, now); /* LONGRUN-5 */
+			base_take(b, tid, now); /* LONGRUN-5 */
 			break;
 		}
 		delay = delay > 0 ? delay : elapsed - cpu;
-		ask_of(i, LONGRUN_STARVED, run, min_of(delay, run), now);
+		ask_about(i, LONGRUN_STARVED, run, min_of(delay, run), now);
 		break;
-	case LONGRUN_SLEEPS: ask_of(i, LONGRUN_SLEEPS, run, run, now); break;
+	case LONGRUN_SLEEPS: ask_about(i, LONGRUN_SLEEPS, run, run, now); break;
 	case LONGRUN_UNKNOWN: break;
 	}
 }
@@ -257,14 +270,14 @@ void longrun_stuck(int i, int tid, int64_t since, int64_t now)
 	if (is_paused(sched.allp[i]))
 		return;
 	if (bases[i].run != run_of(sched.allp[i]))
-		begin_run(&bases[i], sched.allp[i]);
+		base_begin_run(&bases[i], sched.allp[i]);
 	bases[i].tid = tid;
-	ask_of(i, LONGRUN_SLEEPS, now - since, now - since, now);
+	ask_about(i, LONGRUN_SLEEPS, now - since, now - since, now);
 }
 
-/* --- answering --- */
+/* --- answers --- */
 
-static void copy_name(char *to, const char *from)
+static void question_set_name(char *to, const char *from)
 {
 	size_t n = 0;
 
@@ -287,7 +300,7 @@ static void answer_sig(struct question *q, struct m *m, uintptr_t pc)
 	}
 	q->id = gp->id;
 	q->entry = gp->fn;
-	copy_name(q->name, g_name(gp));
+	question_set_name(q->name, g_name(gp));
 	trace_own(&q->trace, pc);
 	st_rel(&q->state, (uint32_t)DONE); /* ORD(longrun) */
 }
@@ -325,8 +338,8 @@ static void add_call(struct line *l, const struct question *q)
 	}
 }
 
-/* Append what it does to l, and what to do about it to advice. */
-static void describe(struct line *l, struct line *advice, const struct question *q)
+/* Appends what the green thread did to l, and a remedy to advice. */
+static void describe_run(struct line *l, struct line *advice, const struct question *q)
 {
 	switch (q->kind) {
 	case LONGRUN_COMPUTES:
@@ -361,8 +374,9 @@ static void describe(struct line *l, struct line *advice, const struct question 
 	}
 }
 
-/* A loop is interrupted anywhere: its place is the function. A sleep's is the call of the program's that leads to
- * it, or the function that a page fault is in. */
+/* Place of a finding.  A computation is interrupted at any instruction: its place is the function.
+ * The place of a sleep is the call in the program that leads to it, or the function that a page
+ * fault is in. */
 static uint64_t place_of(const struct question *q)
 {
 	int i = finding_frame(&q->trace);
@@ -372,7 +386,7 @@ static uint64_t place_of(const struct question *q)
 	return q->kind == LONGRUN_SLEEPS && i > 0 ? q->trace.pc[i] : trace_function(q->trace.pc[i]);
 }
 
-static void write_one(const struct question *q)
+static void write_finding(const struct question *q)
 {
 	struct line l = { .n = 0 }, advice = { .n = 0 };
 
@@ -380,7 +394,7 @@ static void write_one(const struct question *q)
 		return;
 	line_str_sig(&l, q->check ? "gmp: check: " : "gmp: sched: ");
 	line_green_sig(&l, q->id, q->name, finding_entry((uintptr_t)q->entry, &q->trace));
-	describe(&l, &advice, q);
+	describe_run(&l, &advice, q);
 	if (q->trace.n) {
 		line_str_sig(&l, ", in ");
 		finding_place(&l, q->trace.pc[finding_frame(&q->trace)]);
@@ -403,7 +417,7 @@ static void write_answers(void)
 		uint32_t state = ld_acq(&q->state); /* ORD(longrun) */
 
 		if (state == DONE) {
-			write_one(q);
+			write_finding(q);
 			st_rlx(&q->state, (uint32_t)FREE);
 		} else if (state == ASKED && run_of(sched.allp[q->p]) != q->run) {
 			cas_acq(&q->state, &state, (uint32_t)FREE); /* ORD(longrun) */
@@ -426,7 +440,7 @@ static void *write_last(void *arg)
 	return NULL;
 }
 
-/* Is one answered, or about to be, or being written? */
+/* True if a question is answered, being answered or being written. */
 static bool has_answers(void)
 {
 	bool any = ld_rlx(&writing.tid) != 0;
@@ -436,7 +450,7 @@ static bool has_answers(void)
 	return any;
 }
 
-/* A handler of a signal on sysmon may call exit, too, while sysmon writes: that is over then. */
+/* LONGRUN-6.  Does nothing if a signal handler on sysmon calls exit while sysmon writes. */
 static void write_at_exit(void)
 {
 	struct p *paused;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Thread mode.  thread.h has the protocol and the invariants. */
 #include "mode/thread.h"
 
 #include <errno.h>
@@ -12,14 +13,17 @@
 #include "proc.h"
 #include "ready.h"
 
-enum { RAN = 0, EXITED, DROPPED }; /* how a thread came to its end */
+/* How a green thread ended; the value of its longjmp.  RETURNED: its entry function returns; 0, as
+ * the first return of setjmp. */
+enum { RETURNED = 0, EXITED = 1, KILLED = 2 };
 
-#define HELD ((struct waiter *)1)
+#define AWAITS_HELD ((struct waiter *)1)
 
-/* --- beginning --- */
+/* --- start --- */
 
-/* Under no lock: 0, or why no thread may begin; from then on the end of the run awaits it. */
-static int announce(void)
+/* Reserves an M, unless the run ends.  Returns 0; the end of the run then waits for the new
+ * thread.  Called without locks. */
+static int thread_announce(void)
 {
 	lock(&sched.lock, LR_SCHED);
 	int err = ld_rlx(&sched.state) != RUN_ON ? -ESRCH : m_reserve_locked() ? 0 : -EAGAIN;
@@ -32,7 +36,7 @@ static int announce(void)
 
 static void count_blocked(int n)
 {
-	st_rlx(&sched.nblocked, sched.nblocked + n); /* O3 */
+	st_rlx(&sched.nblocked, sched.nblocked + n); /* THREAD-3 */
 }
 
 void thread_adopt(struct m *m, struct g *gp)
@@ -47,8 +51,8 @@ void thread_adopt(struct m *m, struct g *gp)
 	unlock(&sched.lock, LR_SCHED);
 }
 
-/* The M has no green thread any more.  O4 */
-static void let_go(struct m *m)
+/* Takes the green thread from m.  THREAD-4. */
+static void thread_release_g(struct m *m)
 {
 	lock(&sched.lock, LR_SCHED);
 	m->curg = NULL;
@@ -58,9 +62,9 @@ static void let_go(struct m *m)
 
 int thread_start(struct g *gp)
 {
-	for (int i = 0; i < 2; i++) /* each may have had a thread before it */
+	for (int i = 0; i < 2; i++) /* two ended threads for each new one: the backlog shrinks */
 		m_join_one(true);
-	int err = announce();
+	int err = thread_announce();
 
 	if (err)
 		return err;
@@ -72,7 +76,7 @@ int thread_start(struct g *gp)
 		err = m_start(m) ? -EAGAIN : 0;
 	}
 	if (err && m) {
-		let_go(m);
+		thread_release_g(m);
 		m_free(m);
 		g_set_status(gp, G_RUNNABLE);
 	}
@@ -82,28 +86,28 @@ int thread_start(struct g *gp)
 	return err;
 }
 
-/* --- ending --- */
+/* --- end --- */
 
-/* The last that is heard of it, as sched_exit_g0 has it for others. */
-static void end(struct m *m, struct g *gp)
+/* Final step of an exiting green thread, as sched_exit_g0 is for others. */
+static void thread_end(struct m *m, struct g *gp)
 {
 	if (gp == sched.main)
-		sched_stop(); /* first: with nobody in blocking code it would look like a deadlock */
-	let_go(m);
+		sched_stop(); /* first: with nblocked 0 a deadlock would be reported */
+	thread_release_g(m);
 	g_set_status(gp, G_RUNNING);
 	g_set_status(gp, G_DEAD);
 	add_rlx(&sched.thread_exits, 1);
 	if (gp->stack_class != sched.stack_class)
-		stack_unpromise(gp->stack_class, 1); /* promised, and never used */
+		stack_unpromise(gp->stack_class, 1); /* reserved, and never used */
 	if (ld_acq(&gp->join))                       /* ORD(join) */
 		sched.joinable_exit(gp);
 	else
 		g_free(NULL, gp);
 }
 
-static _Noreturn void leave(struct m *m, int how)
+static _Noreturn void thread_leave(struct m *m, int how)
 {
-	if (how == DROPPED)
+	if (how == KILLED)
 		sched.thread_killed(m);
 	longjmp(*(jmp_buf *)m->way_out, how);
 }
@@ -115,17 +119,17 @@ void thread_run(struct m *m)
 
 	m->way_out = &way_out;
 	m->tid = os_thread_id();
-	m->blocks = UINT32_MAX / 2; /* gmp_block_leave never comes to the last */
+	m->blocks = UINT32_MAX / 2; /* gmp_block_leave never decrements it to 0 */
 	gmp__setm_blocked(m);
 	switch (setjmp(way_out)) {
-	case RAN:
+	case RETURNED:
 		gp->fn(gp->arg);
 		if (!gmp__blockedm())
-			_exit(0); /* forked from this green thread: it goes on as a plain thread */
+			_exit(0); /* the child of a fork, which has no green threads */
 		run_exit_hooks(gp);
 		/* fallthrough */
-	case EXITED: end(m, gp); break;
-	case DROPPED: let_go(m); break;
+	case EXITED: thread_end(m, gp); break;
+	case KILLED: thread_release_g(m); break;
 	}
 	gmp__setm(NULL);
 }
@@ -133,7 +137,7 @@ void thread_run(struct m *m)
 noinline void thread_exit(struct m *m)
 {
 	run_exit_hooks(m->curg);
-	leave(m, EXITED);
+	thread_leave(m, EXITED);
 }
 
 static bool run_ends(void)
@@ -146,18 +150,19 @@ void thread_checkpoint(void)
 	struct m *m = thread_m();
 
 	if (m && run_ends())
-		leave(m, DROPPED);
+		thread_leave(m, KILLED);
 }
 
 /* --- waiting --- */
 
-static bool is_cut(const struct g *gp)
+static bool thread_is_cancelled(const struct g *gp)
 {
 	return ld_rlx(&gp->cancelled) && !gp->masked && !gp->uncancellable;
 }
 
-/* The caller holds what w is in, or keeps w: it stays. */
-static void claim(struct waiter *w, int result)
+/* Claims w and wakes its thread.  The caller keeps w from going away: it is w's thread, or holds
+ * w. */
+static void thread_claim(struct waiter *w, int result)
 {
 	if (waiter_claim(w, result))
 		sched_wake_external(w);
@@ -170,12 +175,12 @@ void thread_arm(struct m *m, struct waiter *w, unsigned why)
 	st_rlx(&gp->reason, (uint8_t)(why & ~(unsigned)UNCANCELLABLE));
 	gp->uncancellable = why & UNCANCELLABLE;
 	st_rel(&w->state, WAITER_ARMED); /* ORD(waiter.claim) */
-	st_rel(&gp->awaits, w);     /* ORD(awaits) */
-	fence_seq();                /* ORD(cancel) */
+	st_rel(&gp->awaits, w);          /* ORD(awaits) */
+	fence_seq();                     /* ORD(cancel) */
 	if (run_ends())
-		claim(w, -ESRCH);
-	else if (is_cut(gp))
-		claim(w, -ECANCELED);
+		thread_claim(w, -ESRCH);
+	else if (thread_is_cancelled(gp))
+		thread_claim(w, -ECANCELED);
 }
 
 int thread_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result)
@@ -187,12 +192,12 @@ int thread_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result)
 		mine = w;
 		cpu_relax();
 	}
-	m->killed = result && run_ends(); /* one look: unwait goes by the same */
+	m->killed = result && run_ends(); /* read once: unwait checks m->killed too */
 	if (result && unwait)
 		unwait(w);
 	if (m->killed)
-		leave(m, DROPPED);
-	return result == -ETIMEDOUT && is_cut(gp) ? -ECANCELED : result;
+		thread_leave(m, KILLED);
+	return result == -ETIMEDOUT && thread_is_cancelled(gp) ? -ECANCELED : result;
 }
 
 bool thread_killed(void)
@@ -202,13 +207,14 @@ bool thread_killed(void)
 	return m && m->killed;
 }
 
-/* O1: NULL if gp does not wait; else release. */
-static struct waiter *hold(struct g *gp)
+/* THREAD-1, step 3 of a canceller.  Returns gp's waiter, which the caller must release (step 5);
+ * NULL if gp does not wait. */
+static struct waiter *hold_waiter(struct g *gp)
 {
 	struct waiter *w = ld_acq(&gp->awaits); /* ORD(awaits) */
 
 	while (w) {
-		if (w != HELD && cas_acq(&gp->awaits, &w, HELD)) /* ORD(awaits) */
+		if (w != AWAITS_HELD && cas_acq(&gp->awaits, &w, AWAITS_HELD)) /* ORD(awaits) */
 			return w;
 		cpu_relax();
 		w = ld_acq(&gp->awaits); /* ORD(awaits) */
@@ -216,26 +222,26 @@ static struct waiter *hold(struct g *gp)
 	return NULL;
 }
 
-static void end_wait(struct g *gp, bool all, int result)
+static void thread_end_wait(struct g *gp, bool all, int result)
 {
-	struct waiter *w = hold(gp);
+	struct waiter *w = hold_waiter(gp);
 
 	if (!w)
 		return;
-	if (all || is_cut(gp)) /* held: it stands still, and what is read belongs to this wait */
-		claim(w, result);
+	if (all || thread_is_cancelled(gp)) /* held: the flags are those of this wait */
+		thread_claim(w, result);
 	st_rel(&gp->awaits, w); /* ORD(awaits) */
 }
 
-void thread_cut(struct g *gp)
+void thread_cancel_wait(struct g *gp)
 {
 	fence_seq(); /* ORD(cancel) */
-	end_wait(gp, false, -ECANCELED);
+	thread_end_wait(gp, false, -ECANCELED);
 }
 
-/* --- the end of a run --- */
+/* --- shutdown --- */
 
-static bool wake_all(void)
+static bool thread_wake_all(void)
 {
 	lock(&sched.lock, LR_SCHED);
 	bool any = sched.nstarting > 0;
@@ -244,7 +250,7 @@ static bool wake_all(void)
 		if (!m->alone || !m->curg)
 			continue;
 		any = true;
-		end_wait(m->curg, true, -ESRCH);
+		thread_end_wait(m->curg, true, -ESRCH);
 	}
 	unlock(&sched.lock, LR_SCHED);
 	return any;
@@ -252,6 +258,6 @@ static bool wake_all(void)
 
 void threads_end(void)
 {
-	while (wake_all()) /* again: one that ran may wait only now, and sees to itself */
+	while (thread_wake_all()) /* repeated until all have ended */
 		os_nap(200000);
 }

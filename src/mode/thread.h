@@ -1,65 +1,70 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does a green thread run as a thread of the kernel's (GMP_SCHED_THREAD)?
+ * Thread mode (GMP_SCHED_THREAD): runs each green thread as an OS thread.
  *
- * From its beginning to its end it is in what blocking.c calls blocking code: it has an M of its own
- * (m->alone) without a P, getm() is NULL, and every call behaves as on an external thread, whose waits
- * sleep in the kernel.  gmp__blockedm() tells which green thread it is; so it has its gmp_self, its
- * locals, and its cancellation.  Other Ms there are too, for the poller and timers, and the one that
- * finds a green thread in a queue (a timer's) starts a thread for it.
+ * From its start to its end a green thread is in what blocking.c calls blocking code: it has an M
+ * of its own (m->alone) without a P, getm() is NULL, and every call behaves as on an external
+ * thread, whose waits sleep in the kernel.  gmp__blockedm() returns its M, so it has its gmp_self,
+ * its thread-local values and its cancellation.  Other Ms serve the poller and timers; an M that
+ * finds a green thread in a queue (a timer's) starts an OS thread for it.
  *
- *   made ── thread_start: an M and a thread ──> runs, waits, runs ──> ends: as any green thread
- *                                                               └──> dropped, by a jump to thread_run
+ *   spawned ── thread_start: an M and an OS thread ──> runs, waits, runs ──> ends, as any G
+ *                                                           └──> killed: jumps to thread_run
  *
- * What others do to one that waits (gp->awaits: the waiter, on its thread's stack)
- *  the thread                                    who cancels, or ends the run
- *   1 awaits = w, and it is armed                 1 cancelled = true, or the state of the run
- *   2 full fence                 ORD(cancel)      2 full fence                      ORD(cancel)
- *   3 cancelled, or the run ends? claim itself    3 awaits: w -> HELD
- *   4 commit, and sleep until it is done          4 claim w, wake the thread
- *   5 awaits: w -> NULL; while HELD, spin         5 awaits: HELD -> w
- *   6 does the run end?  unwait; if it does, leave
+ * How other threads end its wait (gp->awaits: the waiter, which is on the stack of its thread)
+ *
+ *  the waiting thread                              a canceller, or the end of the run
+ *   1 awaits = w, and arm w                         1 cancelled = true, or the state of the run
+ *   2 full fence                 ORD(cancel)        2 full fence                      ORD(cancel)
+ *   3 if cancelled or the run ends: claim itself    3 awaits: w -> AWAITS_HELD
+ *   4 commit, and sleep until w is claimed          4 claim w, wake the thread
+ *   5 awaits: w -> NULL; while AWAITS_HELD, spin    5 awaits: AWAITS_HELD -> w
+ *   6 if the run ends: unwait, and leave
  *
  * Invariants
- *  O1 While awaits is not NULL the waiter is there: the thread does not get past step 5 while it is HELD.
- *  O2 A thread of the kind leaves only where it stands in no queue: at the end of its function, in
- *     gmp_exit, at a yield or checkpoint, and after step 5.  What calls below it had begun is not ended.
- *  O3 Each is counted in sched.nblocked: while one lives, nobody takes the run for a deadlock.
- *  O4 m->curg is NULL, under sched.lock, before the descriptor is given back: so the end of a run, which
- *     looks at it under that lock, finds one that lives.
+ *  THREAD-1  While awaits is not NULL the waiter exists: its thread does not pass step 5 while
+ *            awaits is AWAITS_HELD.
+ *  THREAD-2  A killed thread leaves only while it is in no queue: at a yield or checkpoint, or
+ *            in step 6 after unwait.  The calls on its stack are not completed.
+ *  THREAD-3  Each green thread counts in sched.nblocked while it exists, so the run is never
+ *            reported as deadlocked meanwhile.
+ *  THREAD-4  m->curg is set to NULL, under sched.lock, before the g struct is freed.  The end of a
+ *            run reads m->curg under that lock, so it finds only green threads that exist.
  */
 #ifndef GMP_THREAD_H
 #define GMP_THREAD_H
 
 #include "types.h"
 
-/* gp, which is G_RUNNABLE, belongs to m from now on. */
+/* Makes gp, which is runnable, the green thread of m. */
 void thread_adopt(struct m *m, struct g *gp);
-/* A thread for gp, which is G_RUNNABLE.  -EAGAIN: there can be no more of them; -ESRCH: the run ends. */
+/* Starts an OS thread for gp, which is runnable.  Returns 0; -EAGAIN if no more threads can be
+ * started; -ESRCH if the run ends. */
 int thread_start(struct g *gp);
-/* The calling thread runs m->curg to its end; for the first one, and as an M's main. */
+/* Runs m->curg to its end on the calling thread. */
 void thread_run(struct m *m);
 
-/* Steps 1 to 3, and from 5 on, of a wait of m's green thread. */
+/* Steps 1 to 3, and steps 5 and 6, of a wait of m's green thread. */
 void thread_arm(struct m *m, struct waiter *w, unsigned why);
 int thread_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result);
 
-/* To an unwait_fn: the calling thread's green thread is dropped, and will not return from its wait. */
+/* For an unwait_fn: true if the green thread of the calling OS thread is killed, so that its wait
+ * will not return. */
 bool thread_killed(void);
-/* To an unwait_fn: the waiter is dropped at the end of the run: a green thread, where no M is left, or one
- * that is a thread of its own. */
+/* For an unwait_fn: true if the waiter is killed at shutdown.  A G is, if no M is left (the caller
+ * is none); in thread mode, thread_killed. */
 static inline bool waiter_killed(const struct waiter *w)
 {
 	return w->gp ? !getm() : thread_killed();
 }
 
-/* End gp's wait, if it is cancelled. */
-void thread_cut(struct g *gp);
-/* Nothing for other threads; leaves if the run ends. */
+/* Ends gp's present wait, if gp is cancelled. */
+void thread_cancel_wait(struct g *gp);
+/* Leaves if the run ends.  No effect on other kinds of threads. */
 void thread_checkpoint(void);
 void thread_exit(struct m *m) __attribute__((noreturn));
 
-/* The end of a run: until none is left. */
+/* Shutdown: wakes all green threads that wait, until none is left. */
 void threads_end(void);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
+/* Virtual clock.  vtime.h has the invariants. */
 #include "mode/vtime.h"
 
 #include "base/os.h"
 #include "stall.h"
 #include "timerheap.h"
 
-/* The same at each start, so that a run repeats what it prints, too; and not 0, from where all that lies
- * back would be negative. */
+/* First value of the clock.  The same in each run, so that printed times repeat too; not 0, since
+ * times in the past would be negative. */
 enum { BEGINNING = 1000000000 };
 
 void vtime_begin(void)
@@ -25,8 +26,8 @@ static void advance_to(int64_t when)
 		st_rlx(&sched.virtual_now, when);
 }
 
-/* VT2 */
-static bool jump(void)
+/* VTIME-2.  Returns true if the clock has jumped. */
+static bool vtime_jump(void)
 {
 	bool can;
 
@@ -44,9 +45,9 @@ int64_t vtime_sleep(int64_t until)
 {
 	if (until == NEVER)
 		return NEVER;
-	if (jump())
+	if (vtime_jump())
 		return 0;
-	return sched_all_idle() ? max_of(until - rt_now(), 0) : NEVER; /* VT3 */
+	return sched_all_idle() ? max_of(until - rt_now(), 0) : NEVER; /* VTIME-3 */
 }
 
 void vtime_slept(int64_t ns, int64_t began)

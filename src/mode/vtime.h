@@ -1,50 +1,54 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does an hour pass in a millisecond?
+ * Virtual time (GMP_VIRTUAL_TIME): a clock that jumps to the next timer while all green threads
+ * wait.
  *
- * In virtual time (GMP_VIRTUAL_TIME) the clock of gmp_now, of timers and of deadlines is a word.  It
- * stands still while a green thread runs or could run; when none can, the M in the poller, which would
- * sleep until the earliest timer, moves the word there instead.
+ * The clock of gmp_now, of timers and of deadlines is a word, sched.virtual_now:
  *
- *   green threads run        the clock stands
- *   all wait                 it jumps to the earliest timer
- *   the same, but one waits for a descriptor, or is in blocking code
- *                            it goes at the pace of the machine's, at most to the earliest timer
- *   all wait, and no timer   as ever: a deadlock, or a wait for external threads
+ *   a green thread runs or is runnable     the clock does not advance
+ *   all wait                               the M in the poller, which would sleep until the
+ *                                          earliest timer, sets the clock to it instead
+ *   all wait, one of them for an fd,       the clock advances with the clock of the machine, at
+ *   most to or one is in blocking code             the earliest timer all wait, and no timer is
+ *   armed        as in real time: a deadlock, or a wait for external threads
  *
  * Invariants
- *  VT1 Only the M in the poller moves the clock, and never back.
- *  VT2 It jumps under sched.lock, where all Ps are idle, the global queue is empty and nobody waits for
- *      what comes from outside: so nothing was runnable at that instant, and nothing is jumped over
- *      but what external threads do, who are not waited for.
- *  VT3 Who gives up the last P looks whether an M sleeps in the poller, and wakes it (idle.c:
- *      notify_poller), so that the clock does not stand for ever.
+ *  VTIME-1  Only the M in the poller changes the clock, and never back.
+ *  VTIME-2  The clock jumps under sched.lock, if all Ps are idle, the global queue is empty and no
+ *           G waits for an external event.  So no G was runnable at that instant.  External
+ *           threads are not waited for.
+ *  VTIME-3  An M that releases the last P checks whether an M sleeps in the poller, and wakes it
+ *           (idle.c:notify_poller); otherwise the clock could stop indefinitely.
  *
- * Replay.  On one P, without external threads, descriptors, blocking code and signals, nothing that the
- * scheduler does depends on the machine's clock or on other threads: timers are looked at by turns and
- * not by cpu_ticks, the watcher leaves the P alone (rt_replays), and no lock is contended, so that
- * neither their order nor that of addresses decides anything.  All that is left to chance are the
- * draws, which the seed begins: it repeats the run step by step.
+ * Replay: on one P, without external threads, fds, blocking code and signals, no decision of the
+ * scheduler depends on the clock of the machine or on other OS threads.  Timers are polled after a
+ * number of scheduling rounds, not by cpu_ticks; sysmon does not touch the P (rt_replays); no lock
+ * is contended, so the order of lockers and of addresses decides nothing.  Only the random draws
+ * are left, and the seed determines them: a seed repeats the run step by step.
  *
- * Rejected: a clock that runs by a factor (a test waits for the real time after all, and what it waits
- * for depends on the machine); to hold the clock for external threads (nobody knows when they are done).
+ * Rejected
+ *   A clock that is faster by a factor: a test still waits in real time, and its result depends on
+ *   the machine.  A clock that waits for external threads: the runtime does not know when they are
+ *   done.
  */
 #ifndef GMP_VTIME_H
 #define GMP_VTIME_H
 
 #include "types.h"
 
-/* Before the run's first green thread; and back to the machine's clock. */
+/* Switches to virtual time, before the first green thread of a run; and back. */
 void vtime_begin(void);
 void vtime_end(void);
 
-/* The M in the poller would sleep until then: for how many ns really?  0: it is later now. */
+/* Called by the M in the poller before it sleeps until `until`, of virtual time.  Returns the ns
+ * of real time to sleep; 0 if the clock has jumped, NEVER without a limit. */
 int64_t vtime_sleep(int64_t until);
-/* It has slept, for that many ns at most. */
+/* Called after that sleep: advances the clock.  ns: result of vtime_sleep; began: os_now() before
+ * it. */
 void vtime_slept(int64_t ns, int64_t began);
 
-/* The point of the machine's clock at which the wait of an external thread, which sleeps in the kernel,
- * is to end. */
+/* Converts a deadline of an external thread, which sleeps in the kernel, to the clock of the
+ * machine. */
 int64_t vtime_real(int64_t deadline);
 
 #endif

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does a green thread sleep, and how does time start one?
+ * Sleep, and gmp_timer: a timer that starts a green thread at each expiry.
  *
- * A sleep is a wait for nothing but the G's own timer: it needs no memory.  A gmp_timer starts a
- * green thread for each of its runs.
+ * A sleep is a wait without an object: the G's own timer ends it, so it needs no memory.
+ *
+ * A run of a timer is the green thread of one expiry.
  *
  * Invariants of a gmp_timer
- *  A1 `running` counts the runs that have been started and have not ended.  It grows in fire, under
- *     the heap's lock, and shrinks under the lock of the bucket whose key the timer is.
- *  A2 set, stop and free take t->lock, so that disarming and arming are one step for others.  One that has
- *     been freed is not armed any more: its last runs may try, until they have ended.
- *  A3 A period in which the run of an earlier one has not begun yet is missed, and dropped: however
- *     short the period, and however busy the Ps, no more than one run waits for its turn.
- *  A4 Memory goes when it has been freed by the program and running is 0: in gmp_timer_free, or, if
- *     that was called from a run of its own, or the end of the run drops it there, with the last run.
+ *  USERTIMER-1  `running` counts the runs that were started and have not ended.  It grows in
+ *               timer_fires, under the heap's lock, and shrinks under the lock of the bucket whose
+ *               key the timer is.
+ *  USERTIMER-2  set, stop and free hold t->lock, so disarming and arming are one step for other
+ *               threads.  A freed timer is never armed again, although its last runs may call set
+ *               until they have ended.
+ *  USERTIMER-3  If the run of an earlier period has not begun, the present period is skipped.  So
+ *               at most one run of a periodic timer is queued, however short its period and
+ *               however busy the Ps.
+ *  USERTIMER-4  The memory is freed when the program has freed the timer and `running` is 0: by
+ *               gmp_timer_free, or by the end of the last run if gmp_timer_free was called from a
+ *               run of this timer or its caller was killed while it waited.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -42,8 +47,8 @@ int64_t gmp_deadline(int64_t ns)
 
 /* --- sleep --- */
 
-/* One that can be cancelled, or dropped. */
-static int sleep_alone(int64_t deadline)
+/* GMP_SCHED_THREAD: a sleep that cancellation and shutdown can end. */
+static int sleep_in_thread_mode(int64_t deadline)
 {
 	struct external f;
 
@@ -56,12 +61,12 @@ static int sleep_alone(int64_t deadline)
 	return result == -ETIMEDOUT ? 0 : result;
 }
 
-static int sleep_foreign(int64_t deadline)
+static int sleep_external(int64_t deadline)
 {
 	static uint32_t never;
 
 	if (thread_m())
-		return sleep_alone(deadline);
+		return sleep_in_thread_mode(deadline);
 	deadline = vtime_real(deadline);
 	while (os_now() < deadline)
 		os_futex_wait(&never, 0, deadline);
@@ -73,7 +78,7 @@ int gmp_sleep_until(int64_t deadline)
 	struct m *m = getm();
 
 	if (unlikely(!m))
-		return sleep_foreign(deadline);
+		return sleep_external(deadline);
 	if (deadline <= rt_now())
 		return park_yield();
 	int result = wait_on(&m->curg->w, WAIT_SLEEP, NULL, commit_none, NULL, deadline);
@@ -96,24 +101,24 @@ struct gmp_timer {
 	struct timer t;
 	struct lock lock;
 	uint32_t kind;     /* enum object_kind */
-	uint32_t running;  /* (a) A1 */
-	bool pending;      /* (a) A3: a run of a period has not begun */
-	bool freed;        /* under lock: A2 */
-	uint32_t run;      /* (c) of the runtime: one of an earlier run is only memory */
-	bool dying;        /* under the bucket's lock: freed, and nobody waits for the last run */
+	uint32_t running;  /* (a) USERTIMER-1 */
+	bool pending;      /* (a) USERTIMER-3: a run of a periodic timer has not begun */
+	bool freed;        /* under lock: USERTIMER-2 */
+	uint32_t run;      /* (c) number of the runtime's run; after that run t is only memory */
+	bool dying;        /* under the bucket's lock: the end of the last run frees t */
 	int64_t period;    /* under the heap's lock, or while not armed */
 	gmp_fn fn;         /* (c) */
 	void *arg;         /* (c) */
 	uintptr_t made_at; /* (c) the pc of the call of gmp_timer_new */
 };
 
-static void timer_forget(struct gmp_timer *t)
+static void timer_release(struct gmp_timer *t)
 {
 	timer_give_place();
 	object_free(t, sizeof(*t));
 }
 
-/* gmp_exit in fn must not lose the count: so this is no part of timer_main. */
+/* Not part of timer_main: fn may end the green thread by gmp_exit. */
 void timer_run_ended(struct g *gp)
 {
 	struct gmp_timer *t = gp->arg;
@@ -126,7 +131,7 @@ void timer_run_ended(struct g *gp)
 	lot_unlock(b);
 	ready_list(&out);
 	if (gone)
-		timer_forget(t);
+		timer_release(t);
 }
 
 static void timer_main(void *arg)
@@ -144,7 +149,7 @@ static bool timer_fires(struct timer *base, int64_t now, struct glist *out)
 	int err;
 	struct g *gp = missed ? NULL : green_new(timer_main, t, 0, 0, &err);
 
-	if (gp) { /* else it is dropped, also because max_green are alive */
+	if (gp) { /* otherwise the expiry is skipped, also if max_green green threads exist */
 		st_rlx(&t->pending, t->period != 0);
 		st_rlx(&gp->made_at, t->made_at);
 		gp->owes = OWES_TIMER_RUN;
@@ -156,7 +161,7 @@ static bool timer_fires(struct timer *base, int64_t now, struct glist *out)
 	__int128 late = (__int128)now - base->when;
 	__int128 next = base->when + t->period * (1 + late / t->period);
 
-	if (next >= NEVER) /* the clock does not get there */
+	if (next >= NEVER) /* beyond the end of the clock */
 		return false;
 	base->when = (int64_t)next;
 	return true;
@@ -182,8 +187,8 @@ gmp_timer *gmp_timer_new(gmp_fn fn, void *arg)
 	return t;
 }
 
-/* With t->lock held.  True: it was armed. */
-static bool set_locked(struct gmp_timer *t, int64_t deadline, int64_t period)
+/* With t->lock held.  Returns true if t was armed. */
+static bool timer_set_locked(struct gmp_timer *t, int64_t deadline, int64_t period)
 {
 	bool was = timer_armed(&t->t);
 
@@ -207,7 +212,7 @@ int gmp_timer_set(gmp_timer *t, int64_t deadline, int64_t period)
 	if (!timer_enter(&t->run))
 		return -ESRCH;
 	lock(&t->lock, LR_USERTIMER);
-	bool was = set_locked(t, likely(!t->freed) ? deadline : NEVER, period);
+	bool was = timer_set_locked(t, likely(!t->freed) ? deadline : NEVER, period);
 	unlock(&t->lock, LR_USERTIMER);
 
 	rt_leave();
@@ -219,16 +224,16 @@ int gmp_timer_stop(gmp_timer *t)
 	return gmp_timer_set(t, NEVER, 0);
 }
 
-/* The caller is a run of t, be it in blocking code. */
-static bool called_from(struct gmp_timer *t)
+/* True if the caller is a run of t, also in blocking code. */
+static bool caller_is_run_of(struct gmp_timer *t)
 {
 	struct g *gp = own_green();
 
 	return gp && gp->fn == timer_main && gp->arg == t;
 }
 
-/* The end of the run drops the one who frees it. */
-static void free_unwait(struct waiter *w)
+/* Shutdown kills the thread that waits in gmp_timer_free: frees t for it (USERTIMER-4). */
+static void timer_free_unwait(struct waiter *w)
 {
 	struct sudog *sg = waiter_sudog(w);
 	struct gmp_timer *t = (struct gmp_timer *)(uintptr_t)sg->key;
@@ -241,7 +246,7 @@ static void free_unwait(struct waiter *w)
 
 	lot_unlock(b);
 	if (gone)
-		timer_forget(t);
+		timer_release(t);
 }
 
 void gmp_timer_free(gmp_timer *t)
@@ -252,17 +257,17 @@ void gmp_timer_free(gmp_timer *t)
 		return;
 	object_claim(t, &t->kind, OBJECT_TIMER, "gmp_timer_free");
 	if (!timer_enter_to_free(t->run)) {
-		timer_forget(t);
+		timer_release(t);
 		return;
 	}
 	lock(&t->lock, LR_USERTIMER);
 	t->freed = true;
 	timer_del(&t->t);
 	unlock(&t->lock, LR_USERTIMER);
-	/* no fire from here on (T3): running only shrinks */
+	/* timer_fires does not run from here on (timerheap.h), so `running` only shrinks */
 	struct bucket *b = lot_lock(t);
 
-	if (called_from(t)) {
+	if (caller_is_run_of(t)) {
 		t->dying = true;
 		lot_unlock(b);
 		rt_leave();
@@ -272,10 +277,10 @@ void gmp_timer_free(gmp_timer *t)
 		struct sudog *sg = self_sudog(&f);
 
 		lot_enqueue(b, t, sg, false);
-		lot_wait(b, sg, WAIT_TIMER_FREE | UNCANCELLABLE, free_unwait, NEVER);
+		lot_wait(b, sg, WAIT_TIMER_FREE | UNCANCELLABLE, timer_free_unwait, NEVER);
 	} else {
 		lot_unlock(b);
 	}
-	timer_forget(t);
+	timer_release(t);
 	rt_leave();
 }

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does time become elements of a channel?
+ * Tick: a timer that at each expiry tries to send its due time to a channel of capacity 1.
  *
- * A tick is a timer that, where it is fired, tries to send the time at which it was due to a channel of
- * capacity 1: a reader that is late finds one tick and has lost the others, the phase stays.  No
- * green thread is made for it: the reader, if one waits, is made ready with what else was due.
+ * A slow reader finds one tick and has lost the others; the phase stays.  An expiry starts no green
+ * thread: a waiting reader is made runnable in the same batch as the waiters of other timers.
  *
  * Invariants
- *  K1 The timer is armed for the first period that has not been sent, or later, and its firings are
- *     one after the other (T3): times are sent in order, and none twice.
- *  K2 The ticks of the present run are listed.  At its end, when nothing can tick any more, external
- *     threads that wait for one get -ESRCH; those that come later are told by the channel's run.
- *  K3 Who waits in a channel until a deadline holds its lock and wants a heap's; the firing holds a
- *     heap's and wants the channel's.  It only tries, and comes again a little later.
+ *  TICK-1  The timer is armed for the first period that has not been sent, or for a later one, and
+ *          its expiries run one after the other (timerheap.h).  So times are sent in order, and
+ *          none twice.
+ *  TICK-2  The ticks of the present run are in a list.  At the end of the run, when no timer can
+ *          expire any more, external threads that wait for a tick get -ESRCH.  A later receive
+ *          compares the run of the channel (chan.c:tick_run_ended).
+ *  TICK-3  Lock order: a receive with a deadline locks the channel, then a heap.  An expiry holds
+ *          the heap's lock and needs the channel's, so it only tries the lock; if that fails, it
+ *          is retried after RETRY_NS.
  *
- * Rejected: a green thread for each tick (a switch more, and turns of their own for those that are
- * late together).
+ * Rejected: a green thread for each tick.  It costs a switch more, and a scheduling round of its
+ * own for each tick that is late.
  */
 #include "time/ticker.h"
 
@@ -28,7 +30,7 @@
 #include "chan.h"
 #include "timerheap.h"
 
-enum { RETRY_NS = 20000 }; /* K3 */
+enum { RETRY_NS = 20000 }; /* TICK-3; not measured */
 
 struct tick {
 	struct timer timer;
@@ -39,14 +41,14 @@ struct tick {
 
 static struct {
 	struct lock lock;
-	uint32_t run; /* whose ticks these are */
+	uint32_t run; /* number of the run that the ticks belong to */
 	struct tick *first;
 } list;
 
 static void tick_list(struct tick *t)
 {
 	lock(&list.lock, LR_TICKS);
-	if (list.run != t->c->run) { /* the others are of a run that is over */
+	if (list.run != t->c->run) { /* the list is that of an ended run */
 		list.run = t->c->run;
 		list.first = NULL;
 	}
@@ -74,7 +76,7 @@ void ticks_release(struct glist *out)
 	lock(&list.lock, LR_TICKS);
 	if (list.run == sched.run)
 		for (struct tick *t = list.first; t; t = t->link)
-			chan_release_foreign(t->c, out);
+			chan_release_external(t->c, out);
 	unlock(&list.lock, LR_TICKS);
 }
 
@@ -91,26 +93,26 @@ static bool tick_fires(struct timer *base, int64_t now, struct glist *out)
 	struct sudog *reader = NULL;
 	uint64_t n = 0;
 
-	if (!try_lock_against(&t->c->lock, LR_CHAN)) { /* K3 */
+	if (!try_lock_against(&t->c->lock, LR_CHAN)) { /* TICK-3 */
 		base->when = now + RETRY_NS;
 		return true;
 	}
-	/* unsigned, the difference is right for any two times */
+	/* unsigned: the difference of any two times is correct */
 	if (t->period)
 		n = ((uint64_t)now - (uint64_t)t->first) / (uint64_t)t->period;
 	int64_t due = (int64_t)((uint64_t)t->first + n * (uint64_t)t->period);
 
-	chan_send_locked(t->c, &due, &reader); /* full: the tick is lost */
+	chan_send_locked(t->c, &due, &reader); /* if the channel is full, the tick is lost */
 	unlock(&t->c->lock, LR_CHAN);
 	if (reader)
 		glist_claimed(out, reader);
-	if (!t->period || due >= NEVER - t->period) /* the clock does not get to the next */
+	if (!t->period || due >= NEVER - t->period) /* the next is beyond the end of the clock */
 		return false;
 	base->when = due + t->period;
 	return true;
 }
 
-static gmp_chan *make(int64_t first, int64_t period)
+static gmp_chan *tick_make(int64_t first, int64_t period)
 {
 	struct tick *t = malloc_zeroed(sizeof(*t));
 	gmp_chan *c = t ? gmp_chan_new(sizeof(int64_t), 1) : NULL;
@@ -134,7 +136,7 @@ gmp_chan *gmp_tick_new(int64_t first, int64_t period)
 
 	if (period < 0 || !rt_enter())
 		return NULL;
-	if (timer_take_place() && !(c = make(first, period)))
+	if (timer_take_place() && !(c = tick_make(first, period)))
 		timer_give_place();
 	rt_leave();
 	return c;
@@ -150,7 +152,7 @@ void gmp_tick_free(gmp_chan *c)
 	if (!t)
 		gmp__fatal("gmp_tick_free of a channel that is not a tick");
 	if (timer_enter_to_free(t->c->run)) {
-		timer_del(&t->timer); /* T3: its firing is over */
+		timer_del(&t->timer); /* on return, no expiry is running (timerheap.h) */
 		rt_leave();
 	}
 	tick_unlist(t);

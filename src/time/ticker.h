@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What the runtime's begin and end need to know of ticks. */
+/* Shutdown and fork of ticks.  ticker.c has the invariants. */
 #ifndef GMP_TICKER_H
 #define GMP_TICKER_H
 
 #include "types.h"
 
-/* At the end of a run: the external threads that wait for a tick are claimed with -ESRCH, and join
- * the list. */
+/* Shutdown: claims the external threads that wait for a tick with -ESRCH, and appends them to out.
+ * */
 void ticks_release(struct glist *out);
-/* In the child of a fork: the parent's are no longer listed. */
+/* Fork: in the child, forgets the list of the parent's ticks. */
 void ticks_forget(void);
 
 #endif

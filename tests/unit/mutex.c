@@ -259,7 +259,7 @@ TEST(one_that_was_woken_and_is_dropped_gives_its_turn_to_the_next)
 static void calm_or_not(gmp_mutex *of, bool calm)
 {
 	CHECK(os_membarrier_init());
-	lot_calm_down();
+	lot_reset();
 	CHECK(lot_is_uncontended(of));
 	if (calm)
 		return;
@@ -404,7 +404,7 @@ static void sleep_and_be_woken(void)
 	CHECK_EQ(pthread_create(&thread, NULL, lock_outside, NULL), 0);
 	while (!(ld_seq(&m.state) & PARKED))
 		os_nap(100000);
-	lot_calm_down();
+	lot_reset();
 	CHECK(!lot_is_uncontended(&m)); /* somebody waits */
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
@@ -419,7 +419,7 @@ TEST(the_first_who_sleeps_pays_for_the_fence_until_the_watcher_calms_the_bucket_
 		CHECK_EQ(ld_seq(&fences), 1);
 		sleep_and_be_woken();
 		CHECK_EQ(ld_seq(&fences), 1);
-		lot_calm_down();
+		lot_reset();
 		CHECK(lot_is_uncontended(&m));
 	}
 }

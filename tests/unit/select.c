@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Does a select keep its word where its steps fall between those of others?  Each case stops one of
  * them at a chosen point, and lets the others act.  floors 0..6 */
-/* wrap: wait_on ready chan_leave gmp__unlock_check */
+/* wrap: wait_on ready chan_unlink gmp__unlock_check */
 #define _GNU_SOURCE 1
 #include "../runtime/util.h"
 
@@ -57,8 +57,8 @@ int __wrap_wait_on(struct waiter *w, unsigned why, unwait_fn unwait, commit_fn c
 		   int64_t deadline);
 void __real_ready(struct waiter *w);
 void __wrap_ready(struct waiter *w);
-void __real_chan_leave(struct sudog *sg);
-void __wrap_chan_leave(struct sudog *sg);
+void __real_chan_unlink(struct sudog *sg);
+void __wrap_chan_unlink(struct sudog *sg);
 void __real_gmp__unlock_check(enum lockrank rank);
 void __wrap_gmp__unlock_check(enum lockrank rank);
 
@@ -94,11 +94,11 @@ void __wrap_ready(struct waiter *w)
 	__real_ready(w);
 }
 
-void __wrap_chan_leave(struct sudog *sg)
+void __wrap_chan_unlink(struct sudog *sg)
 {
 	if (is_mine(&before_leave))
 		stop_at(&before_leave);
-	__real_chan_leave(sg);
+	__real_chan_unlink(sg);
 }
 
 #ifdef GMP_DEBUG_CHECKS /* there is none else */

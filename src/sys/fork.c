@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fork: makes the child a process without a runtime.
+ *
+ * The child has one OS thread, the caller of fork.  It runs on as an external thread, even if it
+ * was an M: the green thread that called fork keeps its stack and its thread-local values.
+ *
+ * Each kind of state that the child must not have has one hook, which fork_child calls.  A hook
+ * runs in the child, in a handler of pthread_atfork, and takes no lock of the runtime: a thread of
+ * the parent may have held it.
+ *
+ *   the calling thread    signal_thread_restore, fls_adopt
+ *   signals               dump_signal_forget, notify_forget, signal_fini
+ *   io_uring, poller      uring_forget, gmp__poller.close, netpoll_forget_all
+ *   Gs, Ms, Ps, stacks    proc_forget
+ *   dumps                 dump_forget
+ *   ticks                 ticks_forget
+ *   names (lookups)       resolve_forget
+ *   cleanups              leftovers_forget
+ *
+ * Objects that work without a runtime register handlers of their own, in a constructor, since a
+ * program that never starts a runtime may fork too:
+ *
+ *   mutexes and so on     parkinglot.c: empties the parking table
+ *   channels              chan.c: counts the fork; chan_forget_parents empties the queues of a
+ *                         channel at its next use
+ *
+ * Invariants
+ *  FORK-1  In the child: state RUN_NONE, no M, an empty parking table.  The memory of the parent's
+ *          runtime stays mapped, including the stack that the caller runs on.
+ *  FORK-2  The number of the run stays, so a timer of the parent's run is not taken for one of the
+ *          child's.
+ */
+#include "sys/fork.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "debug/dump.h"
+#include "debug/dump_signal.h"
+#include "faultsig.h"
+#include "fls.h"
+#include "io/cleanup.h"
+#include "io/uring.h"
+#include "netpoll.h"
+#include "poller.h"
+#include "proc.h"
+#include "sys/notify.h"
+#include "sys/resolve.h"
+#include "time/ticker.h"
+
+static void fork_child(void)
+{
+	uint32_t run = sched.run;
+	struct m *m = getm() ? getm() : gmp__blockedm();
+
+	if (m) {
+		os_timer_slack(sched.slack);
+		signal_thread_restore();
+		fls_adopt(m->curg);
+	}
+	gmp__setm(NULL);
+	dump_signal_forget();
+	notify_forget();
+	if (ld_rlx(&sched.state) != RUN_NONE) {
+		uring_forget();
+		gmp__poller.close();
+		signal_fini();
+		proc_forget();
+		netpoll_forget_all();
+	}
+	dump_forget();
+	ticks_forget();
+	resolve_forget();
+	leftovers_forget();
+	memset(&sched, 0, sizeof(sched));
+	sched.run = run;
+}
+
+int fork_register(void)
+{
+	static bool registered;
+	int err = registered ? 0 : -pthread_atfork(NULL, NULL, fork_child);
+
+	registered = !err;
+	return err;
+}
