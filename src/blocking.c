@@ -66,6 +66,7 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "handoff.h"
+#include "mode/thread.h"
 #include "park.h"
 #include "types.h"
 
@@ -184,8 +185,10 @@ void gmp_block_leave(void)
 {
 	struct m *m = gmp__blockedm();
 
-	if (unlikely(!m || --m->blocks > 0))
+	if (unlikely(!m || --m->blocks > 0)) {
+		thread_checkpoint(); /* of a G that is an OS thread: it leaves if the run ends */
 		return;
+	}
 	uint32_t mine = m->blocked_as;
 
 	gmp__setm_unblocked(m);

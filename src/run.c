@@ -57,6 +57,26 @@
 
 /* --- Ms --- */
 
+/* The OS thread of an M ends on g0: a green thread has enabled cancellation, which belongs to the thread. */
+static void m_cancelled(void *arg)
+{
+	const struct m *m = arg;
+
+	gmp__fatal("OS thread %d, which runs green threads, is cancelled: a green thread must not "
+		   "enable "
+		   "the cancellation of its OS thread (pthread_setcancelstate)",
+		   m->tid);
+}
+
+/* mstart; cancellation is disabled at the return, whatever a green thread has set. */
+static void m_serve(struct m *m)
+{
+	pthread_cleanup_push(m_cancelled, m);
+	mstart(m);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cleanup_pop(0);
+}
+
 static void *m_main(void *arg)
 {
 	struct m *m = arg;
@@ -68,7 +88,7 @@ static void *m_main(void *arg)
 	if (m->alone)
 		thread_run(m);
 	else
-		mstart(m);
+		m_serve(m);
 	signal_thread_end(m);
 	m_dead(m);
 	return NULL;
@@ -309,7 +329,7 @@ static int run_main(gmp_fn fn, void *arg, const gmp_config *cfg, uintptr_t calle
 	g_set_status(gp, G_RUNNABLE);
 	m->first = gp;                /* runs on this thread, so fn can lock itself to it */
 	st_seq(&sched.state, RUN_ON); /* ORD(run) */
-	mstart(m);
+	m_serve(m);
 	os_timer_slack(slack);
 	signal_thread_end(m);
 	m_free(m);
