@@ -319,8 +319,12 @@ void gmp_exit(void)
 
 	if (!m && thread_m())
 		thread_exit(thread_m());
+	if (!m && gmp__blockedm())
+		gmp__fatal("gmp_exit in blocking code\n"
+			   "call gmp_block_leave before gmp_exit");
 	if (!m)
-		gmp__fatal("gmp_exit on a thread that is not a green thread");
+		gmp__fatal("gmp_exit on a thread that is not a green thread\n"
+			   "return from the function of the OS thread, or call pthread_exit");
 	if (m->cxx)
 		cxx_move(g_cxx(m->curg),
 			 m->cxx); /* X1: it may be in a catch block, and never leaves it */
@@ -398,8 +402,12 @@ int gmp_lock_thread(void)
 {
 	struct m *m = getm(), *its = m ? m : thread_m();
 
+	if (!its && gmp__blockedm())
+		gmp__fatal("gmp_lock_thread in blocking code\n"
+			   "call gmp_block_leave before gmp_lock_thread");
 	if (!its)
-		gmp__fatal("gmp_lock_thread on a thread that is not a green thread");
+		gmp__fatal("gmp_lock_thread on a thread that is not a green thread\n"
+			   "call it in a green thread only");
 	int err = its->locks || !m ? 0 : sched_bind(m); /* mode/thread.c: it is as if it were */
 
 	if (err || its->locks == UINT32_MAX)
@@ -416,8 +424,12 @@ int gmp_unlock_thread(void)
 {
 	struct m *m = getm(), *its = m ? m : thread_m();
 
+	if (!its && gmp__blockedm())
+		gmp__fatal("gmp_unlock_thread in blocking code\n"
+			   "call gmp_block_leave before gmp_unlock_thread");
 	if (!its)
-		gmp__fatal("gmp_unlock_thread on a thread that is not a green thread");
+		gmp__fatal("gmp_unlock_thread on a thread that is not a green thread\n"
+			   "call it in a green thread only");
 	if (!its->locks)
 		gmp__fatal("gmp_unlock_thread of a green thread that is not locked to its thread");
 	if (--its->locks == 0 && m) {

@@ -20,8 +20,9 @@ noinline void gmp__lock_slow(struct lock *l, unsigned most_pauses, uint32_t was)
 	for (unsigned paused = 0, pauses = PAUSES, yielded = 0;;) {
 		if (!ld_rlx(&l->word) && !xchg_acq(&l->word, LOCK_TAKEN)) /* ORD(lock) */
 			return;
-		/* A holder that runs unlocks soon. If the kernel has preempted it, it needs a CPU: a
-		 * yield gives it ours; a sleep does so even if the holder has a lower priority. */
+		/* A holder that runs unlocks soon. If the kernel has preempted it, it needs a CPU:
+		 * a yield gives it ours; a sleep does so even if the holder has a lower priority.
+		 */
 		if (paused < PAUSES_IN_ALL && os_cpus_online() > 1) {
 			for (unsigned i = 0; i < pauses; i++)
 				cpu_relax();

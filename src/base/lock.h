@@ -76,9 +76,10 @@ void gmp__switch_check(void);
 /*
  * Upper bound of the backoff between two checks of a contended lock, in cpu_relax calls.
  *
- * A check takes the cache line of the lock from the holder. If it succeeds, the lines of the guarded
- * data move too. A channel that two threads use alternately moves less often if the interval doubles
- * after each check. For a lock that is rarely taken again soon, a long interval is lost time.
+ * A check takes the cache line of the lock from the holder. If it succeeds, the lines of the
+ * guarded data move too. A channel that two threads use alternately moves less often if the
+ * interval doubles after each check. For a lock that is rarely taken again soon, a long interval is
+ * lost time.
  */
 static inline unsigned lock_most_pauses(enum lockrank rank)
 {
@@ -103,7 +104,8 @@ static inline bool try_lock(struct lock *l, enum lockrank rank)
 	return true;
 }
 
-/* try_lock against the order (LOCK-2): a failed try does not wait, so it cannot cause a deadlock. */
+/* try_lock against the order (LOCK-2): a failed try does not wait, so it cannot cause a deadlock.
+ */
 static inline bool try_lock_against(struct lock *l, enum lockrank rank)
 {
 	if (ld_rlx(&l->word) || xchg_acq(&l->word, LOCK_TAKEN)) /* ORD(lock) */
@@ -118,8 +120,8 @@ static inline void unlock(struct lock *l, enum lockrank rank)
 	st_rel(&l->word, LOCK_FREE); /* ORD(lock): the next holder sees the section's writes */
 }
 
-/* Wait until the last holder has unlocked l. For the owner of the guarded memory before it frees it;
- * no thread may take the lock any more. */
+/* Wait until the last holder has unlocked l. For the owner of the guarded memory before it frees
+ * it; no thread may take the lock any more. */
 static inline void lock_end(struct lock *l, enum lockrank rank)
 {
 	if (unlikely(ld_acq(&l->word))) { /* ORD(lock) */

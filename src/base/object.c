@@ -126,8 +126,8 @@ static const struct {
 
 /*
  * (a) Objects that were claimed last, for messages: address, and kind - OBJECT_CHAN in the bits
- * KIND_MASK, which are 0 in an address from malloc. 0: none. An object may be missing, if another one
- * with the same slot was claimed later.
+ * KIND_MASK, which are 0 in an address from malloc. 0: none. An object may be missing, if another
+ * one with the same slot was claimed later.
  */
 static uintptr_t claims[CLAIMS];
 

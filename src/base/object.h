@@ -3,18 +3,18 @@
  * Detection of double free, use-after-free, and a free by the function of another kind, for the
  * objects of the interface.
  *
- * Each object that the program frees by a gmp_X_free has a kind word. object_claim changes that word.
- * object_free overwrites the object, including its kind word and its lock, with POISON, and delays
- * free(3):
+ * Each object that the program frees by a gmp_X_free has a kind word. object_claim changes that
+ * word. object_free overwrites the object, including its kind word and its lock, with POISON, and
+ * delays free(3):
  *
- *   gmp_X_free ──> object_claim ──> object_free ──> ring of the address: RING_SLOTS objects ──> free(3)
+ *   gmp_X_free ──> object_claim ──> object_free ──> ring of RING_SLOTS objects ──> free(3)
  *
  * Invariants
- *   OBJECT-1  Of all calls that free an object, exactly one changes its kind word to OBJECT_CLAIMED,
- *             and that call frees it.
- *   OBJECT-2  The first bytes of an object in a ring, up to POISON_BYTES of them, are POISON. A second
- *             free finds POISON in the kind word, and a lock operation finds it in the lock's word
- *             (lock.h, service/spin.h).
+ *   OBJECT-1  Of all calls that free an object, exactly one changes its kind word to
+ *             OBJECT_CLAIMED, and that call frees it.
+ *   OBJECT-2  The first bytes of an object in a ring, up to POISON_BYTES of them, are POISON. A
+ *             second free finds POISON in the kind word, and a lock operation finds it in the
+ *             lock's word (lock.h, service/spin.h).
  *   OBJECT-3  The exchange that fills a slot also empties it. So each object reaches free(3) once.
  *   OBJECT-4  With GMP_DEBUG=check freed objects are kept until their sizes reach KEPT_MOST bytes.
  *
@@ -48,8 +48,9 @@ enum object_kind {
 };
 
 /*
- * Claim an object for its free (OBJECT-1). kind: its kind word; is: the kind that `call`, a function
- * of the interface, frees. If the object is of another kind or freed, the process ends with a message.
+ * Claim an object for its free (OBJECT-1). kind: its kind word; is: the kind that `call`, a
+ * function of the interface, frees. If the object is of another kind or freed, the process ends
+ * with a message.
  */
 void object_claim(const void *object, uint32_t *kind, enum object_kind is, const char *call);
 
