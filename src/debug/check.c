@@ -10,7 +10,7 @@
  *
  *   mutexes     libgmprtcheck (check/mutexes.c) counts those that the thread holds; it is found by name
  *   canaries    a list for each green thread, in a table beside the descriptors
- *   strays      addresses of thread-locals that have moved to another thread: astray.h
+ *   strays      addresses of thread-locals that have moved to another thread: tlsleak.h
  *   values      thread-locals that a green thread wrote, and finds changed: tlswatch.c;
  *               the same of pthread keys: keywatch.c
  *   handlers    the kernel's frame of a signal stands between the wait and the entry, or the wait is
@@ -167,7 +167,7 @@ static void on_leave(struct g *gp)
 	check_bounds(gp, &t);
 	look_for_mutex(gp, &t);
 	look_for_canary(gp, &t);
-	astray_leave(gp);
+	tlsleak_leave(gp);
 	bool locals = tlswatch_leave(getm(), gp), keys = keywatch_leave(getm(), gp);
 
 	if (locals || keys)
@@ -192,7 +192,7 @@ static void look_for_stray(struct g *gp)
 	struct line l, what = { .n = 0 };
 	struct trace t;
 
-	if (!astray_find(gp, &what))
+	if (!tlsleak_find(gp, &what))
 		return;
 	trace_parked(&t, &gp->ctx, NULL, NULL);
 	if (!finding_wanted(&check.strays, finding_wait(&t, hash_of(&what))))
@@ -395,7 +395,7 @@ int check_begin(void)
 	check.canaries = os_reserve(check.bytes);
 	if (!check.canaries)
 		return -ENOMEM;
-	int err = astray_begin();
+	int err = tlsleak_begin();
 
 	if (err) {
 		os_release(check.canaries, check.bytes);
@@ -424,5 +424,5 @@ void check_end(void)
 	check.canaries = NULL;
 	keywatch_end();
 	tlswatch_end();
-	astray_end();
+	tlsleak_end();
 }
