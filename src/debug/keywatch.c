@@ -5,7 +5,7 @@
  *
  * The value of a key belongs to an OS thread, as a thread-local does (tlswatch.c). libgmprtcheck
  * notes the keys that are set on an OS thread. When a G leaves its stack, the keys noted since the
- * last switch there are those that this G set. When the G continues, their values are compared.
+ * last switch there are set by this G. When the G continues, their values are compared.
  *
  * Not compared: keys that a library of the system or gmp sets, keys whose value is NULL at the
  * wait, keys deleted meanwhile, more than KEYS_OF_G keys of one G.

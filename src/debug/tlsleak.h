@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stale addresses of thread-locals: finds those that a green thread keeps across a migration.
+ * Stale addresses of thread-locals: finds addresses that a green thread keeps across a migration.
  *
  * A compiler takes the address of a thread-local once in a function and keeps it, in a register or
  * on the stack, across calls that may wait. While a green thread is parked, all its kept values are

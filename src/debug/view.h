@@ -20,7 +20,7 @@
 
 struct view {
 	uint64_t id;
-	gmp_fn fn; /* entry function; of a parked G of a service, that of the program (finding_entry) */
+	gmp_fn fn; /* entry function; in a parked G of a service, the program's (finding_entry) */
 	uintptr_t made_at;
 	char name[G_NAME_MAX];
 	const char *state; /* NULL: waiting */
