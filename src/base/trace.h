@@ -31,8 +31,8 @@ void trace_ends_at(uintptr_t fn);
 void trace_walk(struct trace *t);
 /* Fill t with the frames from the frame that resumes at `first`; all frames if there is none. */
 void trace_own(struct trace *t, uintptr_t first);
-/* Fill t with the frames from the frame that resumes at `first`, without `skip` of them: continues a
- * backtrace that ended with `more`. No frames if `first` is not found. */
+/* Fill t with the frames from the frame that resumes at `first`, without `skip` of them: continues
+ * a backtrace that ended with `more`. No frames if `first` is not found. */
 void trace_own_from(struct trace *t, uintptr_t first, int skip);
 
 /* Return the start of the function at pc, or pc if it has no unwind table. */
