@@ -392,7 +392,7 @@ shows their backtraces, or runs a command on the stack of a green thread."""
     what, _, arguments = command.strip().partition(" ")
     try:
         if what not in COMMANDS:
-            raise Refused("takes info, bt ID, bt all, or with ID[/FRAME] COMMAND")
+            raise Refused("info, bt ID, bt all, or with ID[/FRAME] COMMAND")
         text = COMMANDS[what](World(context.GetProcess()), arguments.strip())
         result.AppendMessage(text.rstrip())
     except Refused as why:

@@ -21,6 +21,6 @@ for kind in chan singleflight; do
 	dies ", which has been freed" "$freed" used $kind
 done
 for caller in green external; do
-	dies "is in use by 1 calls" "$freed" inside $caller
+	dies "is in use by 1 call " "$freed" inside $caller
 done
 holds "$freed" inside killed
