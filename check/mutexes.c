@@ -55,8 +55,8 @@ static void unlocked(const void *mutex)
 
 EXPORT int gmp_check_mutexes(const void **mutex, const void **where);
 
-/* Return the number of mutexes that this OS thread holds; set *mutex to the last one that is
- * listed, and *where to the return address of its lock. */
+/* Return the number of mutexes that this OS thread holds; set *mutex to the last listed one,
+ * and *where to the return address of its lock. */
 EXPORT int gmp_check_mutexes(const void **mutex, const void **where)
 {
 	int n = held.n < KEPT ? held.n : KEPT;

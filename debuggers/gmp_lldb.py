@@ -73,7 +73,7 @@ class Memory:
 
     def __init__(self, process):
         if not process or not process.IsValid() or process.GetState() != lldb.eStateStopped:
-            raise Refused("there is neither a stopped process nor a core file; interrupt the "
+            raise Refused("there is no process that has stopped, and no core file; interrupt the "
                           "process first")
         self.process = process
         self.target = process.GetTarget()
