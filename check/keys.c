@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which pthread keys were set on this thread, and were they deleted since?
+ * Notes the pthread keys that are set on each OS thread, and whether they were deleted since.
  *
- * Part of libgmprtcheck, for GMP_DEBUG=check: stands in front of pthread_setspecific and
- * pthread_key_delete. src/debug/keywatch.c takes what was set from here, and judges it.
+ * Part of libgmprtcheck, for GMP_DEBUG=check: interposes pthread_setspecific and
+ * pthread_key_delete. src/debug/keywatch.c reads the notes and reports changed values.
  */
 #define _GNU_SOURCE 1
 #include <dlfcn.h>
@@ -17,11 +17,11 @@ enum { KEPT = 16 };
 
 struct gmp_check_key {
 	unsigned key, generation;
-	const void *where; /* in the caller of pthread_setspecific */
+	const void *where; /* return address of pthread_setspecific */
 };
 
-static unsigned
-	generations[PTHREAD_KEYS_MAX]; /* atomic; how often a key of this number was deleted */
+/* (a) by key number: how often such a key was deleted */
+static unsigned generations[PTHREAD_KEYS_MAX];
 
 static _Thread_local struct {
 	int n;
@@ -31,7 +31,8 @@ static _Thread_local struct {
 EXPORT int gmp_check_keys(struct gmp_check_key *keys, int room);
 EXPORT int gmp_check_key_value(const struct gmp_check_key *key, const void **value);
 
-/* Take what was set on this thread since the last call, the last KEPT keys at most. */
+/* Move the keys that were set on this OS thread since the last call to keys, at most KEPT. Returns
+ * their number. */
 EXPORT int gmp_check_keys(struct gmp_check_key *keys, int room)
 {
 	int n = set.n < room ? set.n : room;
@@ -42,7 +43,8 @@ EXPORT int gmp_check_keys(struct gmp_check_key *keys, int room)
 	return n;
 }
 
-/* The present value on this thread; 0 if the key was deleted since it was set. */
+/* Set *value to the key's present value on this OS thread. Returns 0 if the key was deleted since
+ * it was set, otherwise 1. */
 EXPORT int gmp_check_key_value(const struct gmp_check_key *key, const void **value)
 {
 	if (__atomic_load_n(&generations[key->key], __ATOMIC_RELAXED) != key->generation)
@@ -51,7 +53,7 @@ EXPORT int gmp_check_key_value(const struct gmp_check_key *key, const void **val
 	return 1;
 }
 
-static void note(unsigned key, const void *where)
+static void note_key(unsigned key, const void *where)
 {
 	int i = 0;
 
@@ -64,7 +66,8 @@ static void note(unsigned key, const void *where)
 	set.key[i].key = key;
 	set.key[i].generation = __atomic_load_n(&generations[key], __ATOMIC_RELAXED);
 	set.key[i].where = where;
-	set.n += i == set.n;
+	if (i == set.n)
+		set.n++;
 }
 
 EXPORT int pthread_setspecific(pthread_key_t key, const void *value)
@@ -76,7 +79,7 @@ EXPORT int pthread_setspecific(pthread_key_t key, const void *value)
 	int err = real(key, value);
 
 	if (!err)
-		note(key, __builtin_extract_return_addr(__builtin_return_address(0)));
+		note_key(key, __builtin_extract_return_addr(__builtin_return_address(0)));
 	return err;
 }
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which pthread mutexes does this thread hold?
+ * Counts the pthread mutexes and rwlocks that each OS thread holds.
  *
- * libgmprtcheck, for GMP_DEBUG=check: linked before libc, or preloaded, it stands in front of libc's
- * functions and counts.  The runtime looks for gmp_check_mutexes by name when it begins; without this
- * library it does not find it, and does not look for mutexes.
+ * libgmprtcheck, for GMP_DEBUG=check: linked before libc, or preloaded, it interposes libc's
+ * functions. When a run begins, the runtime looks up gmp_check_mutexes by name; without this
+ * library it does not check mutexes.
  *
- * A lock of a rwmutex counts as well, for reading too.  A mutex that is unlocked on another thread than
- * the one that has locked it stays counted there: that is the fault that is looked for, and it has been
- * told of.
+ * A lock of a rwlock counts too, also a read lock. A mutex that another OS thread unlocks than the
+ * locking one stays counted on the latter. That is the error that the check reports.
  */
 #define _GNU_SOURCE 1
 #include <dlfcn.h>
@@ -21,7 +20,7 @@
 enum { KEPT = 16 };
 
 struct held {
-	int n;
+	int n; /* all; only the first KEPT are listed */
 	struct {
 		const void *mutex, *where;
 	} last[KEPT];
@@ -45,7 +44,8 @@ static void unlocked(const void *mutex)
 	while (i >= 0 && held.last[i].mutex != mutex)
 		i--;
 	if (i < 0) {
-		held.n -= held.n > KEPT; /* one of those that are not kept */
+		if (held.n > KEPT) /* a mutex that is not listed */
+			held.n--;
 		return;
 	}
 	for (; i < n - 1; i++)
@@ -55,6 +55,8 @@ static void unlocked(const void *mutex)
 
 EXPORT int gmp_check_mutexes(const void **mutex, const void **where);
 
+/* Return the number of mutexes that this OS thread holds; set *mutex to the last listed one,
+ * and *where to the return address of its lock. */
 EXPORT int gmp_check_mutexes(const void **mutex, const void **where)
 {
 	int n = held.n < KEPT ? held.n : KEPT;
@@ -66,7 +68,7 @@ EXPORT int gmp_check_mutexes(const void **mutex, const void **where)
 	return held.n;
 }
 
-/* libc's function of that name, found at its first use */
+/* Define real: libc's function of that name, looked up at its first use. */
 #define REAL(name)                                                                                 \
 	static __typeof__(&name) real;                                                             \
 	if (!real)                                                                                 \

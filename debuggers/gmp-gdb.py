@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""What do the green threads of a program do, as seen from gdb?
+"""gdb commands that show the green threads of a program.
 
     (gdb) source PREFIX/share/gmprt/gmp-gdb.py
-    (gdb) info gmp              all green threads: number, state, what for, name, entry
-    (gdb) gmp bt ID             the calls of one, wherever it is
-    (gdb) gmp bt all            of all
+    (gdb) info gmp              all green threads: number, state, wait, name, entry
+    (gdb) gmp bt ID             the backtrace of a green thread, in any state
+    (gdb) gmp bt all            the backtraces of all green threads
     (gdb) gmp with ID COMMAND   COMMAND (frame function f, info locals ...) on its stack
-    (gdb) gmp core FILE         gcore, with the green threads' stacks
+    (gdb) gmp core FILE         gcore, with the stacks of the green threads
 
-The process may live or be a core file.  Nothing in it is written to or called: a parked green
-thread is shown by an unwinder, which says that the newest frame of the selected thread has been
-called by the place where the green thread parked.  That frame, #0, is left out of what is shown.
+Works on a process and on a core file. The commands neither write to the process nor call functions
+in it. A parked green thread is shown by an unwinder, which pretends that the newest frame of the
+selected thread was called by the code at which the green thread parked. That frame, #0, is not
+shown.
 """
 
 import os
@@ -20,7 +21,7 @@ import struct
 import gdb
 import gdb.unwinder
 
-# What mcall leaves at the saved stack pointer, as struct context_frame has it (src/context.h).
+# The frame that mcall leaves at the saved stack pointer: struct context_frame (src/context.h).
 FRAME_SIZE = 64
 FRAME = {"r15": 8, "r14": 16, "r13": 24, "r12": 32, "rbx": 40, "rbp": 48, "rip": 56}
 
@@ -36,31 +37,32 @@ def is_texts_from(first):
 
 
 def variable(name, fits):
-    """The runtime's; the program may have others of that name."""
+    """The variable of the runtime. The program may have others with the same name."""
     symbols = list(gdb.lookup_static_symbols(name)) + [gdb.lookup_global_symbol(name)]
     for symbol in symbols:
         if symbol is not None and symbol.is_variable and fits(symbol.value()):
             return symbol.value()
-    raise gdb.GdbError("gmp: no runtime here, or no debugging information of it")
+    raise gdb.GdbError("gmp: no runtime here: no variable %s; the program must use gmp, and "
+                       "libgmprt must have debugging information (-g)" % name)
 
 
-def descriptors():
+def g_table():
     return variable("gs", is_struct_with("arena"))
 
 
 class Green:
-    """A green thread that lives."""
+    """A green thread that is alive."""
 
     def __init__(self, gp):
         self.gp = gp
         self.id = int(gp["id"])
         self.state = str(gp["status"].cast(gdb.lookup_type("enum gstatus")))
-        self.lwp = None  # the kernel's number of the thread that it is on
+        self.lwp = None  # id of the OS thread that runs it
 
     def name(self):
         if not int(self.gp["named"]):
             return ""
-        gs = descriptors()
+        gs = g_table()
         index = int(self.gp - gs["arena"])
         most = int(gdb.lookup_static_symbol("G_NAME_MAX").value())
         return (gs["names"] + index * most).string(errors="replace")
@@ -74,7 +76,7 @@ class Green:
         return block.split()[0] if " in section " in block else "%#x" % pc
 
     def what(self):
-        """The state, and what it waits for."""
+        """The state and the reason of the wait."""
         text = variable("states", is_texts_from("free"))[int(self.gp["status"])].string()
         if self.state == "G_WAITING":
             reasons = variable("reasons", is_texts_from("nothing"))
@@ -97,8 +99,8 @@ def ms():
 
 
 def greens():
-    """All that live, by number."""
-    gs = descriptors()
+    """All green threads that are alive, by number."""
+    gs = g_table()
     found = []
     on = {int(m["curg"]): int(m["tid"]) for m in ms() if int(m["curg"])}
     for i in range(int(gs["made"])):
@@ -115,11 +117,12 @@ def green_of(text):
     try:
         number = int(text, 0)
     except ValueError:
-        raise gdb.GdbError("gmp: %s is not the number of a green thread" % text)
+        raise gdb.GdbError("gmp: %s is not the number of a green thread; info gmp lists them"
+                           % text)
     for green in greens():
         if green.id == number:
             return green
-    raise gdb.GdbError("gmp: there is no green thread %d" % number)
+    raise gdb.GdbError("gmp: there is no green thread %d; info gmp lists them" % number)
 
 
 class FrameId:
@@ -129,7 +132,8 @@ class FrameId:
 
 
 class Parked(gdb.unwinder.Unwinder):
-    """While `at` is set: what is above the frame whose stack pointer is `newest` stands there."""
+    """While `at` is set, the context at `at` is the caller of the frame with stack pointer
+    `newest`."""
 
     def __init__(self):
         super().__init__("gmp")
@@ -140,7 +144,7 @@ class Parked(gdb.unwinder.Unwinder):
         if self.at is None or int(pending.read_register("rsp")) != self.newest:
             return None
         u64 = gdb.lookup_type("unsigned long")
-        # a frame below all others of that stack, which is what gdb expects of a newest one
+        # gdb expects the newest frame below all others of its stack
         frame = FrameId(gdb.Value(self.at).cast(u64), pending.read_register("rip"))
         info = pending.create_unwind_info(frame)
         inferior = gdb.selected_inferior()
@@ -159,7 +163,7 @@ def word(at):
 
 
 def behind_stub(target):
-    """Of a stub of the procedure linkage table: [endbr64] [bnd] jmp *slot(%rip)."""
+    """The target of a stub of the procedure linkage table: [endbr64] [bnd] jmp *slot(%rip)."""
     code = bytes(gdb.selected_inferior().read_memory(target, 16))
     i = 4 if code.startswith(b"\xf3\x0f\x1e\xfa") else 0
     i += code[i] == 0xf2
@@ -169,7 +173,8 @@ def behind_stub(target):
 
 
 def called_before(pc):
-    """The function that the call before pc called, as src/machine/calltarget_x86_64.c finds it, or None."""
+    """The name of the function that the call before pc called, or None. The same algorithm as
+    src/machine/calltarget_x86_64.c."""
     try:
         code = bytes(gdb.selected_inferior().read_memory(pc - 7, 7))
         by = pc + struct.unpack_from("<i", code, 3)[0]
@@ -189,7 +194,8 @@ def called_before(pc):
 
 
 class on_stack_of:
-    """Within it, gdb commands are about that green thread; `hidden` frames come before its own."""
+    """Context manager: gdb commands refer to that green thread. Its value is the number of frames
+    before those of the green thread; None if it has no stack yet."""
 
     def __init__(self, green):
         self.green = green
@@ -203,7 +209,8 @@ class on_stack_of:
                 if self.green.lwp in thread.ptid[1:]:
                     thread.switch()
                     return 0
-            raise gdb.GdbError("gmp: gdb does not know thread LWP %d" % self.green.lwp)
+            raise gdb.GdbError("gmp: gdb does not know thread LWP %d; is the process running?"
+                               % self.green.lwp)
         if not int(self.green.gp["stack"]):
             return None
         unwinder.newest = int(gdb.newest_frame().read_register("rsp"))
@@ -226,7 +233,7 @@ class on_stack_of:
 
 
 def renumbered(text, hidden):
-    """Frames as bt prints them, without the first few."""
+    """The output of bt without the first `hidden` frames."""
     out = []
     number = 0
     for line in text.splitlines():
@@ -234,13 +241,14 @@ def renumbered(text, hidden):
         if frame:
             number = int(frame[1])
             line = "#%-3d%s" % (number - hidden, frame[2])
-        if number >= hidden:  # also what `full` tells of a frame
+        if number >= hidden:  # also the lines of bt full about a frame
             out.append(line)
     return "\n".join(out) + "\n"
 
 
 def jumped_from(green):
-    """In optimised builds the function that waits ends in a jump and has no frame: its name."""
+    """A line with the name of the function that waits, if it has no frame: in optimized builds it
+    ends in a jump."""
     if green.lwp or not int(green.gp["stack"]):
         return ""
     name = called_before(word(int(green.gp["ctx"]["sp"]) + FRAME["rip"]))
@@ -258,8 +266,8 @@ def run_with(green, command):
 
 
 class InfoGmp(gdb.Command):
-    """List the green threads that live: number, state and what it waits for, the kernel's thread
-that it is on, name, entry function.  The one that the selected thread runs has a star."""
+    """List the green threads that are alive: number, state and reason of the wait, OS thread, name,
+entry function. A star marks the green thread of the selected OS thread."""
 
     def __init__(self):
         super().__init__("info gmp", gdb.COMMAND_STATUS)
@@ -290,7 +298,7 @@ class Gmp(gdb.Command):
 
 
 class GmpBt(gdb.Command):
-    """gmp bt ID [OPTIONS] | gmp bt all [OPTIONS]: the calls of a green thread, or of all.
+    """gmp bt ID [OPTIONS] | gmp bt all [OPTIONS]: backtrace of a green thread, or of all.
 The options are those of bt: full, a number of frames."""
 
     def __init__(self):
@@ -299,7 +307,7 @@ The options are those of bt: full, a number of frames."""
     def invoke(self, arg, from_tty):
         which, _, options = arg.strip().partition(" ")
         if not which:
-            raise gdb.GdbError("gmp bt: the number of a green thread, or all")
+            raise gdb.GdbError("gmp bt: takes the number of a green thread, or all")
         for green in greens() if which == "all" else [green_of(which)]:
             gdb.write(green.title() + "\n" + jumped_from(green))
             gdb.write(run_with(green, ("bt " + options).strip()) + "\n")
@@ -307,7 +315,8 @@ The options are those of bt: full, a number of frames."""
 
 class GmpWith(gdb.Command):
     """gmp with ID COMMAND: a gdb command on the stack of a green thread.
-The numbers of a parked one's frames are higher than in gmp bt: frame 0 is the selected thread's."""
+In a parked green thread the frame numbers are higher than in gmp bt: frame 0 belongs to the
+selected thread."""
 
     def __init__(self):
         super().__init__("gmp with", gdb.COMMAND_STACK)
@@ -315,14 +324,14 @@ The numbers of a parked one's frames are higher than in gmp bt: frame 0 is the s
     def invoke(self, arg, from_tty):
         which, _, command = arg.strip().partition(" ")
         if not command:
-            raise gdb.GdbError("gmp with: the number of a green thread, and a command")
+            raise gdb.GdbError("gmp with: takes the number of a green thread, and a command")
         gdb.write(run_with(green_of(which), command.strip()))
 
 
 class GmpCore(gdb.Command):
-    """gmp core FILE: write a core file of the process, which lives on, as gcore does.
-gcore gives a mapping up where it meets a page that cannot be read, and the stacks' guards are such.
-This fills in what it has left out."""
+    """gmp core FILE: write a core file of the process, which continues, as gcore does.
+gcore skips the rest of a mapping after a page that it cannot read, and the guards of stacks are
+such pages. This command adds the skipped pages."""
 
     PAGE = 4096
     CHUNK = 4096  # entries of pagemap read at once
@@ -333,7 +342,7 @@ This fills in what it has left out."""
 
     def invoke(self, arg, from_tty):
         if not arg:
-            raise gdb.GdbError("gmp core: the name of a file")
+            raise gdb.GdbError("gmp core: takes the name of a file")
         gdb.execute("gcore " + arg)
         with open(os.path.expanduser(arg), "r+b") as core:
             for kind, flags, offset, address, size in self.segments(core):

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""What do the green threads of a program do, as seen from lldb?
+"""lldb commands that show the green threads of a program.
 
     (lldb) command script import PREFIX/share/gmprt/gmp_lldb.py
-    (lldb) gmp info             all green threads: number, state, what for, name, entry
-    (lldb) gmp bt ID            the calls of one, wherever it is
-    (lldb) gmp bt all           of all
+    (lldb) gmp info             all green threads: number, state, wait, name, entry
+    (lldb) gmp bt ID            the backtrace of a green thread, in any state
+    (lldb) gmp bt all           the backtraces of all green threads
     (lldb) gmp with ID COMMAND  COMMAND (thread backtrace -e true ...) on its stack
     (lldb) gmp with ID/N COMMAND
                                 COMMAND (frame variable ...) in its frame N
 
-The process may live or be a core file.  Nothing in it is written to or called: for the time of a
-command, lldb is told by an operating system plug-in (which is this file too) that the parked green
-threads asked for are threads, with the registers that they left on their stacks.
+Works on a process and on a core file. The commands neither write to the process nor call functions
+in it. During a command, an operating-system plug-in (also in this file) presents the parked green
+threads of the command to lldb as threads, with the registers that are saved on their stacks.
 """
 
 import os
@@ -19,27 +19,27 @@ import struct
 
 import lldb
 
-# What mcall leaves at the saved stack pointer, as struct context_frame has it (src/context.h).
+# The frame that mcall leaves at the saved stack pointer: struct context_frame (src/context.h).
 FRAME_SIZE = 64
 FRAME = ("r15", "r14", "r13", "r12", "rbx", "rbp", "rip")  # from FRAME_FIRST on
 FRAME_FIRST = 8
 
-# The registers of a thread, in the order of the numbers that tables for unwinding call them by.
+# The registers of a thread, in the order of their DWARF numbers.
 REGISTERS = ("rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip").split()
 GENERIC = {"rip": "pc", "rsp": "sp", "rbp": "fp"}
 
-FIRST_TID = 1 << 40  # of the threads that stand for green ones: above all of the kernel's
+FIRST_TID = 1 << 40  # of the threads that represent green threads: above the ids of all OS threads
 
-# The green threads that the plug-in makes threads of: lldb loads this file anew for the plug-in.
+# The green threads that the plug-in presents as threads. lldb loads this file again for it.
 shown = globals().get("shown", [])
 
 
 class Refused(Exception):
-    """What a command cannot do, and why."""
+    """A command failed; the text says why."""
 
 
 class OperatingSystemPlugIn:
-    """As lldb asks for it by the setting target.process.python-os-plugin-path."""
+    """lldb makes it because of the setting target.process.python-os-plugin-path."""
 
     def __init__(self, process):
         self.process = process
@@ -67,23 +67,25 @@ class OperatingSystemPlugIn:
 
 
 class Memory:
-    """What is read of the process, which has stopped."""
+    """Reads memory and variables of the process, which has stopped."""
 
     LONGEST = 64  # bytes of a text
 
     def __init__(self, process):
         if not process or not process.IsValid() or process.GetState() != lldb.eStateStopped:
-            raise Refused("there is no process that has stopped, and no core file")
+            raise Refused("there is no process that has stopped, and no core file; interrupt the "
+                          "process first")
         self.process = process
         self.target = process.GetTarget()
 
     def variable(self, name, fits):
-        """The runtime's; the program may have others of that name."""
+        """The variable of the runtime. The program may have others with the same name."""
         found = self.target.FindGlobalVariables(name, 100)
         for i in range(found.GetSize()):
             if fits(found.GetValueAtIndex(i)):
                 return found.GetValueAtIndex(i)
-        raise Refused("no runtime here, or no debugging information of it")
+        raise Refused("no runtime here: no variable %s; the program must use gmp, and libgmprt "
+                      "must have debugging information (-g)" % name)
 
     def struct(self, name, field):
         return self.variable(name, lambda v: v.GetChildMemberWithName(field).IsValid())
@@ -102,10 +104,10 @@ class Memory:
         return data
 
     def read_code(self, at, size):
-        """Code and constants are not in a core file: they come from the program's."""
+        """Read code or constants; a core file lacks them, so they come from the program file."""
         error = lldb.SBError()
         data = self.process.ReadMemory(at, size, error)
-        if error.Fail() or not data.strip(b"\0"):  # lldb takes what is not there for zeros
+        if error.Fail() or not data.strip(b"\0"):  # lldb reads zeros where the core has no data
             where = self.target.ResolveLoadAddress(at)
             data = self.target.ReadMemory(where, size, error) if where.section else None
         if not data or len(data) < size:
@@ -113,7 +115,7 @@ class Memory:
         return data
 
     def text(self, at):
-        """Constants are not in a core file: they come from the program's."""
+        """Read a string; a core file lacks constants, so they come from the program file."""
         error = lldb.SBError()
         text = self.process.ReadCStringFromMemory(at, self.LONGEST, error)
         if error.Fail() or not text:
@@ -128,7 +130,7 @@ class Memory:
 
 
 class Layout:
-    """Where the fields of a structure lie; those within another one by a path: ctx.sp."""
+    """Offsets of the fields of a structure. A path (ctx.sp) names a field of a nested structure."""
 
     FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
@@ -144,7 +146,7 @@ class Layout:
                     return field.GetOffsetInBytes(), self.FORMATS[field.GetType().GetByteSize()]
                 at, form = self.find(field.GetType(), path[1:])
                 return at + field.GetOffsetInBytes(), form
-        raise Refused("this is not the runtime that this script knows: no %s" % path[0])
+        raise Refused("no field %s: this script belongs to another version of libgmprt" % path[0])
 
     def of(self, data, base):
         return {path: struct.unpack_from("<" + form, data, base + at)[0]
@@ -152,7 +154,7 @@ class Layout:
 
 
 class Green:
-    """A green thread that lives."""
+    """A green thread that is alive."""
 
     def __init__(self, world, index, fields):
         self.world = world
@@ -160,7 +162,7 @@ class Green:
         self.fields = fields
         self.id = fields["id"]
         self.status = world.statuses[fields["status"]]
-        self.lwp = None  # the kernel's number of the thread that it is on
+        self.lwp = None  # id of the OS thread that runs it
 
     def name(self):
         world = self.world
@@ -172,7 +174,7 @@ class Green:
         return self.world.memory.symbol(self.fields["fn"])
 
     def what(self):
-        """The state, and what it waits for."""
+        """The state and the reason of the wait."""
         if self.status == "waiting":
             return "%s (%s)" % (self.status, self.world.reasons[self.fields["reason"]])
         if self.status == "runnable" and not self.fields["stack"]:
@@ -185,7 +187,7 @@ class Green:
             self.id, self.name(), self.entry(), self.what(), on)
 
     def registers(self):
-        """Those that it goes on with."""
+        """The saved registers of a parked green thread."""
         at = self.fields["ctx.sp"]
         frame = self.world.memory.read(at + FRAME_FIRST, 8 * len(FRAME))
         values = dict(zip(FRAME, struct.unpack("<%dQ" % len(FRAME), frame)))
@@ -196,7 +198,7 @@ class Green:
 class World:
     """The runtime of a process."""
 
-    AT_ONCE = 4096  # descriptors read in one go
+    AT_ONCE = 4096  # g structs that are read at once
 
     def __init__(self, process):
         self.memory = Memory(process)
@@ -213,7 +215,8 @@ class World:
                              "reason", "named", "fn", "id")
 
     def threads(self):
-        """Of each M that runs a green thread: where that one's descriptor lies, and the kernel's number."""
+        """By the address of the g struct: the id of the OS thread, for each M that runs a green
+        thread."""
         m = self.memory.struct("sched", "allm").GetChildMemberWithName("allm")
         layout = Layout(m.GetType().GetPointeeType(), "curg", "tid", "alllink")
         at, on = m.GetValueAsUnsigned(), {}
@@ -225,7 +228,7 @@ class World:
         return on
 
     def greens(self):
-        """All that live, by number."""
+        """All green threads that are alive, by number."""
         on, size, found = self.threads(), self.layout.size, []
         for first in range(0, self.made, self.AT_ONCE):
             n = min(self.AT_ONCE, self.made - first)
@@ -241,15 +244,15 @@ class World:
         try:
             number = int(text, 0)
         except ValueError:
-            raise Refused("%s is not the number of a green thread" % text)
+            raise Refused("%s is not the number of a green thread; gmp info lists them" % text)
         for green in self.greens():
             if green.id == number:
                 return green
-        raise Refused("there is no green thread %d" % number)
+        raise Refused("there is no green thread %d; gmp info lists them" % number)
 
 
 class thread_of:
-    """Within it, that green thread is a thread for lldb: what `with` gives."""
+    """Context manager: presents that green thread to lldb as a thread, which is its value."""
 
     SETTING = "target.process.python-os-plugin-path"
 
@@ -259,7 +262,7 @@ class thread_of:
         self.selected = self.process.GetSelectedThread().GetThreadID()
         self.debugger = self.process.GetTarget().GetDebugger()
 
-    def tell(self, command):
+    def run(self, command):
         result = lldb.SBCommandReturnObject()
         self.debugger.GetCommandInterpreter().HandleCommand(command, result)
         if not result.Succeeded():
@@ -270,7 +273,7 @@ class thread_of:
             tid = self.green.lwp
         else:
             shown.append(self.green)
-            self.tell('settings set %s "%s"' % (self.SETTING, os.path.abspath(__file__)))
+            self.run('settings set %s "%s"' % (self.SETTING, os.path.abspath(__file__)))
             tid = FIRST_TID + self.green.id
         thread = self.process.GetThreadByID(tid)
         if not thread.IsValid():
@@ -280,7 +283,7 @@ class thread_of:
     def __exit__(self, *error):
         if shown:
             shown.clear()
-            self.tell("settings clear " + self.SETTING)
+            self.run("settings clear " + self.SETTING)
         self.process.SetSelectedThreadByID(self.selected)
 
 
@@ -289,7 +292,7 @@ def word(memory, at):
 
 
 def behind_stub(memory, target):
-    """Of a stub of the procedure linkage table: [endbr64] [bnd] jmp *slot(%rip)."""
+    """The target of a stub of the procedure linkage table: [endbr64] [bnd] jmp *slot(%rip)."""
     code = memory.read_code(target, 16)
     i = 4 if code.startswith(b"\xf3\x0f\x1e\xfa") else 0
     i += code[i] == 0xf2
@@ -299,7 +302,8 @@ def behind_stub(memory, target):
 
 
 def called_before(memory, pc):
-    """The function that the call before pc called, as src/machine/calltarget_x86_64.c finds it, or None."""
+    """The name of the function that the call before pc called, or None. The same algorithm as
+    src/machine/calltarget_x86_64.c."""
     try:
         code = memory.read_code(pc - 7, 7)
         by = pc + struct.unpack_from("<i", code, 3)[0]
@@ -321,7 +325,8 @@ def called_before(memory, pc):
 
 
 def jumped_from(green):
-    """In optimised builds the function that waits ends in a jump and has no frame: its name."""
+    """A line with the name of the function that waits, if it has no frame: in optimized builds it
+    ends in a jump."""
     if green.lwp or not green.fields["stack"]:
         return ""
     name = called_before(green.world.memory, green.registers()["rip"])
@@ -329,7 +334,7 @@ def jumped_from(green):
 
 
 def run_with(green, command, number=0):
-    """What the command says of the frame of that number."""
+    """The output of the command in frame `number`."""
     if not green.lwp and not green.fields["stack"]:
         return "has not run yet\n"
     with thread_of(green) as thread:
@@ -359,12 +364,13 @@ def info(world, arguments):
 def bt(world, arguments):
     which, _, options = arguments.partition(" ")
     if not which:
-        raise Refused("gmp bt: the number of a green thread, or all")
+        raise Refused("gmp bt: takes the number of a green thread, or all")
     text = ""
     for green in world.greens() if which == "all" else [world.green_of(which)]:
         said = run_with(green, ("bt " + options).strip())
-        # lldb's title of a thread: it has ours
-        lines = [line for line in said.splitlines(True) if not line.lstrip("* ").startswith("thread #")]
+        # without lldb's title of the thread
+        lines = [line for line in said.splitlines(True)
+                 if not line.lstrip("* ").startswith("thread #")]
         text += green.title() + "\n" + jumped_from(green) + "".join(lines) + "\n"
     return text
 
@@ -373,7 +379,7 @@ def with_green(world, arguments):
     which, _, command = arguments.partition(" ")
     which, _, number = which.partition("/")
     if not command or not (number or "0").isdigit():
-        raise Refused("gmp with: the number of a green thread, and a command")
+        raise Refused("gmp with: takes the number of a green thread, and a command")
     return run_with(world.green_of(which), command.strip(), int(number or "0"))
 
 
@@ -381,18 +387,19 @@ COMMANDS = {"info": info, "bt": bt, "with": with_green}
 
 
 def gmp(debugger, command, context, result, _):
-    """gmp info | gmp bt ID|all [FRAMES] | gmp with ID[/FRAME] COMMAND: the green threads, their calls,
-and any command on the stack of one."""
+    """gmp info | gmp bt ID|all [FRAMES] | gmp with ID[/FRAME] COMMAND: lists the green threads,
+shows their backtraces, or runs a command on the stack of a green thread."""
     what, _, arguments = command.strip().partition(" ")
     try:
         if what not in COMMANDS:
             raise Refused("info, bt ID, bt all, or with ID[/FRAME] COMMAND")
-        result.AppendMessage(COMMANDS[what](World(context.GetProcess()), arguments.strip()).rstrip())
+        text = COMMANDS[what](World(context.GetProcess()), arguments.strip())
+        result.AppendMessage(text.rstrip())
     except Refused as why:
         result.SetError("gmp: %s" % why)
 
 
 def __lldb_init_module(debugger, _):
-    result = lldb.SBCommandReturnObject()  # for its error, where there is the command already
+    result = lldb.SBCommandReturnObject()  # takes the error if the command exists already
     debugger.GetCommandInterpreter().HandleCommand(
         "command script add -f %s.gmp gmp" % __name__, result)

@@ -369,7 +369,7 @@ leaves_by_jump int schedule_g0(void)
 
 	gmp_debug_assert(!m->spinning);
 	gmp_debug_assert(is_near_base(m));
-	switch_check(); /* L1 */
+	switch_check(); /* LOCK-1 */
 	if (unlikely(m->bound))
 		return bound_stop_g0(m);
 	if (unlikely(ld_rlx(&pp->attention)))

@@ -341,8 +341,12 @@ void gmp_exit(void)
 
 	if (!m && thread_m())
 		thread_exit(thread_m());
+	if (!m && gmp__blockedm())
+		gmp__fatal("gmp_exit in blocking code\n"
+			   "call gmp_block_leave before gmp_exit");
 	if (!m)
-		gmp__fatal("gmp_exit on a thread that is not a green thread");
+		gmp__fatal("gmp_exit on a thread that is not a green thread\n"
+			   "return from the function of the OS thread, or call pthread_exit");
 	if (m->cxx) /* CXX-1: a catch block that called gmp_exit is never left */
 		cxx_move(g_cxx(m->curg), m->cxx);
 	sched_exit();
@@ -419,8 +423,12 @@ int gmp_lock_thread(void)
 {
 	struct m *m = getm(), *owner = m ? m : thread_m();
 
+	if (!owner && gmp__blockedm())
+		gmp__fatal("gmp_lock_thread in blocking code\n"
+			   "call gmp_block_leave before gmp_lock_thread");
 	if (!owner)
-		gmp__fatal("gmp_lock_thread on a thread that is not a green thread");
+		gmp__fatal("gmp_lock_thread on a thread that is not a green thread\n"
+			   "call it in a green thread only");
 	/* GMP_SCHED_THREAD: always bound */
 	int err = owner->locks || !m ? 0 : sched_bind(m);
 
@@ -438,8 +446,12 @@ int gmp_unlock_thread(void)
 {
 	struct m *m = getm(), *owner = m ? m : thread_m();
 
+	if (!owner && gmp__blockedm())
+		gmp__fatal("gmp_unlock_thread in blocking code\n"
+			   "call gmp_block_leave before gmp_unlock_thread");
 	if (!owner)
-		gmp__fatal("gmp_unlock_thread on a thread that is not a green thread");
+		gmp__fatal("gmp_unlock_thread on a thread that is not a green thread\n"
+			   "call it in a green thread only");
 	if (!owner->locks)
 		gmp__fatal("gmp_unlock_thread of a green thread that is not locked to its thread");
 	if (--owner->locks == 0 && m) {

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which order does an atomic access have?  Its name says so: rlx, acq, rel, or seq for both and a
- * place in the one total order.  Every access that is not rlx carries a tag, ORD(name), that
- * stands at its partner too and is explained in docs/internals/memory-order.md.
+ * Atomic accesses: macros whose suffix names the memory order.
  *
- * They work on plain fields: a field that is shared is marked (a) where it is declared.
+ *   rlx   relaxed
+ *   acq   acquire
+ *   rel   release
+ *   seq   sequentially consistent: acquire, release, and a place in the total order
+ *
+ * Every access except rlx carries a tag ORD(name). Its partners carry the same tag, and
+ * docs/internals/memory-order.md explains it.
+ *
+ * The macros access plain fields. A shared field is marked (a) in its declaration.
  */
 #ifndef GMP_ATOMIC_H
 #define GMP_ATOMIC_H
@@ -25,7 +31,7 @@
 #define sub_seq(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_SEQ_CST)
 #define or_seq(p, v) __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST)
 #define and_seq(p, v) __atomic_fetch_and((p), (v), __ATOMIC_SEQ_CST)
-/* compare-and-swap: *old is updated on failure; strong, since loops are written out */
+/* Strong compare-and-swap. If it fails, *old is set to the value found. */
 #define cas_rlx(p, old, new)                                                                       \
 	__atomic_compare_exchange_n((p), (old), (new), 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)
 #define cas_acq(p, old, new)                                                                       \
@@ -37,18 +43,18 @@
 #define fence_acq() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #define fence_rel() __atomic_thread_fence(__ATOMIC_RELEASE)
 #define fence_seq() __atomic_thread_fence(__ATOMIC_SEQ_CST)
-/* keeps the compiler from moving accesses; the CPU may: the light side of os_membarrier() */
+/* The light side of os_membarrier(): stops the compiler, but not the CPU, from reordering. */
 #define fence_light() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
-/* Of a word that is looked at and then exchanged: its cache line, to write.  The look alone would have it
- * shared, and the exchange come for it again. */
+/* Prefetch the cache line of *p for writing. For a word that is read and then exchanged: the read
+ * alone would fetch the line in shared state, and the exchange would have to fetch it again. */
 #if defined(__x86_64__)
 #define fetch_own(p) __asm__ volatile("prefetchw %0" : : "m"(*(p)))
 #else
 #define fetch_own(p) __builtin_prefetch((p), 1)
 #endif
 
-/* A counter that one thread writes and any may read: no locked instruction. */
+/* Add n to a counter that one thread writes and any thread may read: no locked instruction. */
 #define bump(p, n) st_rlx((p), ld_rlx(p) + (n))
 
 #endif

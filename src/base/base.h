@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What does every file of the project take for granted?  Sizes, hints, and nothing that calls. */
+/* Definitions for every file: compiler hints, min_of and max_of, sizes, the CPU's tick counter. */
 #ifndef GMP_BASE_H
 #define GMP_BASE_H
 
@@ -14,7 +14,7 @@
 #define aligned_to(n) __attribute__((aligned(n)))
 #define countof(a) (sizeof(a) / sizeof((a)[0]))
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-/* Each argument is evaluated once. */
+/* min_of and max_of evaluate each argument once. */
 #define min_of(a, b)                                                                               \
 	__extension__({                                                                            \
 		__auto_type min_a = (a);                                                           \
@@ -30,7 +30,7 @@
 
 enum { CACHE_LINE = 64, PAGE = 4096 };
 
-/* The instant that never comes; the public GMP_FOREVER. */
+/* No deadline; the public GMP_FOREVER. */
 #define NEVER INT64_MAX
 
 static inline size_t round_up(size_t n, size_t to)
@@ -43,7 +43,7 @@ static inline unsigned log2_ceil(uint64_t n)
 	return n <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(n - 1);
 }
 
-/* A hint to the CPU that this thread spins. */
+/* Hint to the CPU that this thread spins. */
 static inline void cpu_relax(void)
 {
 #if defined(__x86_64__)
@@ -51,8 +51,8 @@ static inline void cpu_relax(void)
 #endif
 }
 
-/* A counter of the CPU's that costs a third of reading the clock.  Its unit is unknown (some
- * 0.2 to 1 ns): good for telling "a while ago" from "just now", never for a time. */
+/* The CPU's tick counter, for a third of the cost of reading the clock. A tick lasts about 0.2 to
+ * 1 ns, depending on the machine. So ticks order events roughly, and do not measure durations. */
 static inline uint64_t cpu_ticks(void)
 {
 #if defined(__x86_64__)
@@ -62,7 +62,7 @@ static inline uint64_t cpu_ticks(void)
 #endif
 }
 
-/* Roughly 10 microseconds of cpu_ticks, on any machine between 1 and 5 GHz. */
+/* About 10 microseconds in cpu_ticks: 5 to 25 on machines between 5 and 1 GHz. */
 enum { TICKS_10US = 25000 };
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Implementation of base/finding.h. */
 #include "base/finding.h"
 
 #include <string.h>
@@ -14,7 +15,8 @@ static const char *const systems[] = {
 	"libtsan",  "libubsan", "liblsan",   "libclang_rt", "[vdso]",   "linux-vdso",
 };
 
-/* Where gmp's own code lies, in the program or in the shared library; NULL in a test of some floors. */
+/* Bounds of gmp's code in the program or the shared library; NULL in a test that links some floors
+ * only. */
 extern const char gmp__text_begin[] __attribute__((weak, visibility("hidden")));
 extern const char gmp__text_end[] __attribute__((weak, visibility("hidden")));
 
@@ -33,13 +35,14 @@ bool object_is_systems(const char *base)
 
 bool finding_wanted(struct findings *f, uint64_t place)
 {
-	place += !place;
+	if (place == 0)
+		place = 1;
 	for (int i = 0; i < FINDINGS_MOST; i++) {
-		uint64_t there = ld_rlx(&f->place[i]);
+		uint64_t noted = ld_rlx(&f->place[i]);
 
-		if (there == 0 && cas_rlx(&f->place[i], &there, place))
+		if (noted == 0 && cas_rlx(&f->place[i], &noted, place))
 			return true;
-		if (there == place)
+		if (noted == place)
 			return false;
 	}
 	return false;
@@ -62,7 +65,7 @@ bool code_is_programs(uintptr_t pc)
 	return !code_is_gmps(pc) && symtab_find_sig(pc, &s) && !object_is_systems(s.object);
 }
 
-/* Asked at each wait that breaks a rule: no symbol is looked up. */
+/* Called at each wait that breaks a rule, so it looks up no symbol. */
 uint64_t finding_wait(const struct trace *t, const void *about)
 {
 	uint64_t subject = (uintptr_t)about * 0x9e3779b97f4a7c15u;
@@ -81,20 +84,20 @@ int finding_frame(const struct trace *t)
 	return 0;
 }
 
-/* FINDING_SEARCH: how many are under way; above: how many have begun. */
-static uint32_t searches; /* (a) */
+/* (a) Bits of FINDING_SEARCH: searches that run. Bits above: searches begun, modulo 2^24. */
+static uint32_t searches;
 
 uint32_t finding_searches(void)
 {
 	return ld_rlx(&searches);
 }
 
-static bool find_line(uintptr_t pc, char *at, size_t room)
+static bool source_position(uintptr_t pc, char *at, size_t room)
 {
 	add_rlx(&searches, FINDING_SEARCH + 1 + 1);
 	bool found = srcline_find(pc, at, room);
 
-	add_rlx(&searches, UINT32_MAX); /* one less */
+	add_rlx(&searches, UINT32_MAX); /* subtracts 1 */
 	return found;
 }
 
@@ -114,23 +117,23 @@ void finding_place(struct line *l, uintptr_t pc)
 	char at[128];
 
 	line_sym_sig(l, pc);
-	if (find_line(pc, at, sizeof(at))) {
+	if (source_position(pc, at, sizeof(at))) {
 		line_str_sig(l, " (");
 		line_str_sig(l, at);
 		line_str_sig(l, ")");
 	}
 }
 
-/* A finding is one write, as long as it fits, so that those of two threads do not mix. */
+/* A finding that fits into a page is one write, so that findings of two OS threads do not mix. */
 struct page {
 	size_t n;
 	char text[3500];
 };
 
-/* Move l to the page; l is empty afterwards. */
-static void put(struct page *page, struct line *l)
+/* Move l to the page. l is empty afterwards. A truncated line still ends with a newline. */
+static void page_add(struct page *page, struct line *l)
 {
-	if (l->n == sizeof(l->text)) /* it was cut off */
+	if (l->n == sizeof(l->text))
 		l->text[l->n - 1] = '\n';
 	if (page->n + l->n > sizeof(page->text)) {
 		text_write_sig(STDERR_FILENO, page->text, page->n);
@@ -148,20 +151,20 @@ noinline void finding_write(struct line *l, struct line *advice, const struct tr
 
 	page.n = 0;
 	line_str_sig(l, "\n");
-	put(&page, l);
+	page_add(&page, l);
 	line_str_sig(l, "     ");
-	put(&page, l);
+	page_add(&page, l);
 	line_str_sig(advice, "\n");
-	put(&page, advice);
+	page_add(&page, advice);
 	for (int i = 0; i < t->n; i++) {
 		line_frame_sig(l, i, t->pc[i]);
-		if (!sig && find_line(t->pc[i], at, sizeof(at))) {
-			l->n--; /* the end of the line */
+		if (!sig && source_position(t->pc[i], at, sizeof(at))) {
+			l->n--; /* the newline */
 			line_str_sig(l, " at ");
 			line_str_sig(l, at);
 			line_str_sig(l, "\n");
 		}
-		put(&page, l);
+		page_add(&page, l);
 	}
 	text_write_sig(STDERR_FILENO, page.text, page.n);
 }

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How do Ms exclude each other for the few instructions that a queue takes?
+ * Spinlock: excludes Ms from each other for the few instructions that a queue operation takes.
  *
- * A word: exchange to take, a plain release store to drop, so that an uncontended pair costs one
- * locked instruction.  The price: the one who drops it cannot know of sleepers, so those who wait
- * spin a little, then yield the CPU, then sleep for microseconds and look again.  That is right
- * for sections that never wait and are a few hundred instructions at most; anything longer is for
- * the waiters of floor 4.
+ * lock exchanges the word; unlock is a plain release store. So an uncontended pair costs one locked
+ * instruction. In exchange, the holder does not know whether threads wait. A waiter therefore spins
+ * with backoff, then yields its CPU, then sleeps for NAP_NS at a time, and re-checks the word after
+ * each step. This suits critical sections of at most a few hundred instructions that never wait.
+ * Longer ones use the waiters of floor 4 (parkinglot.h).
  *
  * Invariants
- *  L1 A section neither switches green threads nor calls user code.  The one exception is the
- *     commit step of park.c, where the lock goes with the thread from G to g0 and is dropped there.
- *     Debug builds check it where the scheduler begins (switch_check).
- *  L2 Locks are taken in the order of lockrank.def, but for a try that does not wait
- *     (try_lock_against).  Debug builds check it.
+ *   LOCK-1  A critical section neither switches green threads nor calls user code. The exception is
+ *           the commit step of park.c: the lock passes from the G to g0, which unlocks it. Debug
+ *           builds check this at the start of a switch (switch_check).
+ *   LOCK-2  Locks are taken in the order of lockrank.def. The exception is a try that does not wait
+ *           (try_lock_against). Debug builds check this.
  *
- * Rejected: a futex word with a sleepers bit (a second locked instruction at each unlock, for
- * sections that are contended once in ten thousand times); a ticket lock (collapses when the
- * holder's CPU is taken away).
+ * Rejected
+ *   A futex word with a bit for sleepers: a second locked instruction at each unlock, for sections
+ *   that are contended once in ten thousand times.
+ *   A ticket lock: throughput collapses if the kernel preempts the holder.
  */
 #ifndef GMP_LOCK_H
 #define GMP_LOCK_H
@@ -26,8 +27,19 @@
 #include "base/base.h"
 #include "base/tls.h"
 
+/*
+ * State of a lock's word. All-zero bytes are a free lock.
+ *
+ *   FREE    no thread holds the lock
+ *   TAKEN   a thread holds it. Only lock, try_lock and try_lock_against write it, by an exchange;
+ *           only the holder writes FREE, by unlock
+ *   POISON  (object.h) the object that contains the lock was freed; an exchange that finds it ends
+ *           the process
+ */
+enum { LOCK_FREE = 0, LOCK_TAKEN = 1 };
+
 struct lock {
-	uint32_t word; /* (a) 0 free, 1 taken; zero bytes are a free lock */
+	uint32_t word; /* (a) LOCK_FREE, LOCK_TAKEN */
 };
 
 enum lockrank {
@@ -36,8 +48,14 @@ enum lockrank {
 #undef LOCKRANK
 };
 
-/* `was`: what the word held before it was set to 1. */
+/*
+ * Wait for the lock and take it. was: the word before the caller's exchange set it to LOCK_TAKEN;
+ * POISON ends the process. most_pauses: upper bound of the backoff, in cpu_relax calls.
+ */
 void gmp__lock_slow(struct lock *l, unsigned most_pauses, uint32_t was);
+
+/* Debug builds: check LOCK-2 and note l as held; note it without the check; forget it; check that
+ * the calling thread holds none (LOCK-1). */
 void gmp__lock_check(struct lock *l, enum lockrank rank);
 void gmp__lock_note(struct lock *l, enum lockrank rank);
 void gmp__unlock_check(enum lockrank rank);
@@ -56,10 +74,12 @@ void gmp__switch_check(void);
 #endif
 
 /*
- * How long one who waits looks away at most between two looks, in pauses of the CPU.  A look takes the
- * line from the holder, and if the one who looks wins, all that the lock guards goes with it.  What
- * two use again and again, as a channel, is handed to and fro less often if it looks twice as late
- * after each look; where a section is the only one for long, that is time lost.
+ * Upper bound of the backoff between two checks of a contended lock, in cpu_relax calls.
+ *
+ * A check takes the cache line of the lock from the holder. If it succeeds, the lines of the
+ * guarded data move too. A channel that two threads use alternately moves less often if the
+ * interval doubles after each check. For a lock that is rarely taken again soon, a long interval is
+ * lost time.
  */
 static inline unsigned lock_most_pauses(enum lockrank rank)
 {
@@ -69,24 +89,26 @@ static inline unsigned lock_most_pauses(enum lockrank rank)
 static inline void lock(struct lock *l, enum lockrank rank)
 {
 	lock_check(l, rank);
-	uint32_t was = xchg_acq(&l->word, 1); /* ORD(lock): pairs with the store in unlock */
+	uint32_t was = xchg_acq(&l->word, LOCK_TAKEN); /* ORD(lock): pairs with unlock */
 
-	if (unlikely(was != 0))
+	if (unlikely(was != LOCK_FREE))
 		gmp__lock_slow(l, lock_most_pauses(rank), was);
 }
 
+/* Take the lock if it is free. Returns false if it is not. */
 static inline bool try_lock(struct lock *l, enum lockrank rank)
 {
-	if (ld_rlx(&l->word) || xchg_acq(&l->word, 1)) /* ORD(lock) */
+	if (ld_rlx(&l->word) || xchg_acq(&l->word, LOCK_TAKEN)) /* ORD(lock) */
 		return false;
 	lock_check(l, rank);
 	return true;
 }
 
-/* Against the order (L2): a try that fails goes away, so it closes no circle. */
+/* try_lock against the order (LOCK-2): a failed try does not wait, so it cannot cause a deadlock.
+ */
 static inline bool try_lock_against(struct lock *l, enum lockrank rank)
 {
-	if (ld_rlx(&l->word) || xchg_acq(&l->word, 1)) /* ORD(lock) */
+	if (ld_rlx(&l->word) || xchg_acq(&l->word, LOCK_TAKEN)) /* ORD(lock) */
 		return false;
 	lock_note(l, rank);
 	return true;
@@ -95,11 +117,11 @@ static inline bool try_lock_against(struct lock *l, enum lockrank rank)
 static inline void unlock(struct lock *l, enum lockrank rank)
 {
 	unlock_check(rank);
-	st_rel(&l->word, 0); /* ORD(lock): what the section did is seen by the next holder */
+	st_rel(&l->word, LOCK_FREE); /* ORD(lock): the next holder sees the section's writes */
 }
 
-/* Before what it protects is freed, by one who knows that nobody will take it any more: whoever still has
- * it drops it first. */
+/* Wait until the last holder has unlocked l. For the owner of the guarded memory before it frees
+ * it; no thread may take the lock any more. */
 static inline void lock_end(struct lock *l, enum lockrank rank)
 {
 	if (unlikely(ld_acq(&l->word))) { /* ORD(lock) */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Kind words, delayed free and their messages: see base/object.h. */
 #include "base/object.h"
 
 #include <stdlib.h>
@@ -6,8 +7,11 @@
 
 #include "base/atomic.h"
 #include "base/base.h"
+#include "base/os.h"
 #include "base/san.h"
 #include "base/throw.h"
+
+enum { POISON_BYTES = 256 };
 
 #ifdef SAN_ADDRESS
 
@@ -28,12 +32,11 @@ void object_free(void *object, size_t size)
 #else
 
 enum { RINGS = 16, RING_SLOTS = 8 };
-enum { POISONED = 256 };
-enum { LARGE = 1024 }; /* what is larger is cut to POISONED */
+enum { LARGE = 1024 }; /* bytes; a larger object is cut to POISON_BYTES */
 enum { KEPT_MOST = 64 << 20 };
 
 struct ring {
-	uint32_t next; /* (a) two threads may fill one slot: that shortens a stay, no more */
+	uint32_t next; /* (a) two threads may fill the same slot; an object then leaves earlier */
 	void *object[RING_SLOTS]; /* (a) */
 } __attribute__((aligned(CACHE_LINE)));
 
@@ -44,7 +47,7 @@ struct kept {
 	void *object;
 };
 
-static struct kept *kept; /* (a) reachable, so that leak checkers find nothing */
+static struct kept *kept; /* (a) reachable, so that leak checkers report nothing */
 static uint32_t keep;     /* (a) */
 static size_t kept_bytes; /* (a) */
 
@@ -53,8 +56,8 @@ void object_keep_all(void)
 	st_rlx(&keep, 1u);
 }
 
-/* OB3. False: no memory, or enough is kept. */
-static bool keep_it(void *object, size_t size)
+/* OBJECT-4. Returns false without memory, or if KEPT_MOST bytes are kept. */
+static bool object_keep(void *object, size_t size)
 {
 	struct kept *k;
 
@@ -70,22 +73,23 @@ static bool keep_it(void *object, size_t size)
 	return true;
 }
 
-/* Cuts a large object, where the allocator leaves it at its address. */
-static void *cut(void *object)
+/* Give the end of a large object back to the allocator. Returns the object's address, which the
+ * allocator may change. */
+static void *object_shrink(void *object)
 {
-	void *now = realloc(object, POISONED);
+	void *now = realloc(object, POISON_BYTES);
 
 	return now ? now : object;
 }
 
 void object_free(void *object, size_t size)
 {
-	memset(object, POISON & 0xff, min_of(size, (size_t)POISONED));
+	memset(object, POISON & 0xff, min_of(size, (size_t)POISON_BYTES));
 	if (size > LARGE) {
-		object = cut(object);
-		size = POISONED;
+		object = object_shrink(object);
+		size = POISON_BYTES;
 	}
-	if (keep_it(object, size))
+	if (object_keep(object, size))
 		return;
 	struct ring *r = &rings[((uintptr_t)object >> 6) % RINGS];
 	uint32_t i = ld_rlx(&r->next);
@@ -103,38 +107,129 @@ void object_release_all(void)
 
 #endif
 
-static const char *name_of(uint32_t kind)
+/* --- names --- */
+
+enum { CLAIMS = 256, KINDS = OBJECT_CLAIMED - OBJECT_CHAN, KIND_MASK = 15 };
+
+static const struct {
+	const char *name, *remedy;
+} kinds[KINDS] = {
+	{ "a channel", "free it by gmp_chan_free, or gmp_tick_free if it is a tick" },
+	{ "a channel of gmp_done_chan, which gmp_done_free frees", "free the gmp_done instead" },
+	{ "a gmp_done", "free it by gmp_done_free" },
+	{ "a gmp_timer", "free it by gmp_timer_free" },
+	{ "a gmp_pool", "free it by gmp_pool_free" },
+	{ "a gmp_multipool", "free it by gmp_multipool_free" },
+	{ "a gmp_group", "free it by gmp_group_free" },
+	{ "a gmp_singleflight", "free it by gmp_singleflight_free" },
+};
+
+/*
+ * (a) Objects that were claimed last, for messages: address, and kind - OBJECT_CHAN in the bits
+ * KIND_MASK, which are 0 in an address from malloc. 0: none. An object may be missing, if another
+ * one with the same slot was claimed later.
+ */
+static uintptr_t claims[CLAIMS];
+
+_Static_assert(KINDS <= KIND_MASK + 1, "a kind fits beside an address");
+
+static const char *name_of_kind(uint32_t kind)
 {
-	switch (kind) {
-	case OBJECT_CHAN: return "a channel";
-	case OBJECT_DONE_CHAN: return "a channel of gmp_done_chan, which gmp_done_free frees";
-	case OBJECT_DONE: return "a gmp_done";
-	case OBJECT_TIMER: return "a gmp_timer";
-	case OBJECT_POOL: return "a gmp_pool";
-	case OBJECT_MULTIPOOL: return "a gmp_multipool";
-	case OBJECT_GROUP: return "a gmp_group";
-	case OBJECT_SINGLEFLIGHT: return "a gmp_singleflight";
+	return kinds[kind - OBJECT_CHAN].name;
+}
+
+static bool is_kind(uint32_t word)
+{
+	return word >= OBJECT_CHAN && word < OBJECT_CLAIMED;
+}
+
+static void note_claim(const void *object, enum object_kind is)
+{
+	st_rlx(&claims[((uintptr_t)object >> 5) % CLAIMS],
+	       (uintptr_t)object | (uintptr_t)(is - OBJECT_CHAN));
+}
+
+/* Return the entry of the claimed object that contains p, in its poisoned bytes; 0: not known. */
+static uintptr_t claimed_around(const void *p)
+{
+	uintptr_t nearest = 0;
+
+	for (int i = 0; i < CLAIMS; i++) {
+		uintptr_t claim = ld_rlx(&claims[i]), object = claim & ~(uintptr_t)KIND_MASK;
+
+		if (object && object <= (uintptr_t)p && (uintptr_t)p - object < POISON_BYTES)
+			nearest = max_of(nearest, claim);
 	}
-	return "no object of gmp";
+	return nearest;
+}
+
+/* The position of the kind word depends on the kind: return the first word of the object that is a
+ * kind, or 0. The object may be any memory, also unmapped. */
+static uint32_t probe_kind(const void *object)
+{
+	for (uintptr_t at = 0; at < POISON_BYTES / 2; at += sizeof(uint32_t)) {
+		uint32_t word;
+
+		if (!os_peek((uintptr_t)object + at, &word, sizeof(word)))
+			return 0;
+		if (is_kind(word))
+			return word;
+	}
+	return 0;
+}
+
+/* --- messages --- */
+
+static noinline _Noreturn void die_of_claim(const void *object, uint32_t found, enum object_kind is,
+					    const char *call)
+{
+	if (found == POISON || found == OBJECT_CLAIMED)
+		gmp__fatal("%s: %p has been freed already (%s)\n"
+			   "free an object once, after the last call that uses it; a build with "
+			   "AddressSanitizer shows both frees",
+			   call, object, name_of_kind(is));
+	if (!is_kind(found))
+		found = probe_kind(object);
+	if (found)
+		gmp__fatal("%s: %p is %s\n%s", call, object, name_of_kind(found),
+			   kinds[found - OBJECT_CHAN].remedy);
+	gmp__fatal("%s: %p is no object of gmp; expected %s\n"
+		   "the pointer is wrong, its memory was overwritten, or the object was freed and "
+		   "malloc has reused it",
+		   call, object, name_of_kind(is));
 }
 
 void object_claim(const void *object, uint32_t *kind, enum object_kind is, const char *call)
 {
 	uint32_t found = (uint32_t)is;
 
-	if (likely(cas_rlx(kind, &found, (uint32_t)OBJECT_CLAIMED)))
-		return;
-	if (found == POISON || found == OBJECT_CLAIMED)
-		gmp__fatal("%s: %p has been freed already", call, object);
-	gmp__fatal("%s: %p is %s", call, object, name_of(found));
+	if (unlikely(!cas_rlx(kind, &found, (uint32_t)OBJECT_CLAIMED)))
+		die_of_claim(object, found, is, call);
+	note_claim(object, is);
 }
 
 void gmp__object_in_use(const void *object, int calls, const char *call)
 {
-	gmp__fatal("%s: %p is in use by %d calls: wait for them first", call, object, calls);
+	gmp__fatal("%s: %p is in use by %d %s\n"
+		   "free it after they have returned",
+		   call, object, calls, calls == 1 ? "call" : "calls");
 }
 
-void gmp__object_lock_freed(void)
+void gmp__object_lock_freed(const void *lock)
 {
-	gmp__fatal("a call on an object (channel, timer, pool ...) that has been freed");
+	uintptr_t claim = claimed_around(lock);
+	uint32_t kind = OBJECT_CHAN + (uint32_t)(claim & KIND_MASK);
+
+	if (!claim)
+		gmp__fatal("a call on an object of gmp that has been freed: its lock is at %p\n"
+			   "free an object after the last call that uses it",
+			   lock);
+	gmp__fatal(
+		"a call on %p, %s, which has been freed\n%s",
+		(void *)(claim & ~(uintptr_t)KIND_MASK),
+		kind == OBJECT_DONE_CHAN ? "a channel of gmp_done_chan" : name_of_kind(kind),
+		kind == OBJECT_CHAN
+			? "free a channel after the last call that uses it; if gmp_signal_notify "
+			  "sends signals to it, call gmp_signal_stop before"
+			: "free an object after the last call that uses it");
 }

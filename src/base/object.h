@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names the free of an object of the interface that has been freed already, or that is of another kind.
+ * Detection of double free, use-after-free, and a free by the function of another kind, for the
+ * objects of the interface.
  *
- * Each object that a program frees by a gmp_X_free has a word that says what it is. object_claim changes that word,
- * object_free overwrites the object with POISON, that word and the object's lock included, and keeps the memory
- * from malloc for a while:
+ * Each object that the program frees by a gmp_X_free has a kind word. object_claim changes that
+ * word. object_free overwrites the object, including its kind word and its lock, with POISON, and
+ * delays free(3):
  *
- *   gmp_X_free ──> object_claim ──> object_free ──> ring of the address: RING_SLOTS objects ──> free(3)
+ *   gmp_X_free ──> object_claim ──> object_free ──> ring of RING_SLOTS objects ──> free(3)
  *
  * Invariants
- *  OB0 Of all calls that free an object, one changes its word from the kind to OBJECT_CLAIMED, and frees it.
- *  OB1 An object in a ring is POISON in its first bytes, up to POISONED of them: a second free finds POISON
- *      where the kind stands, and a lock finds it in its word (lock.h, service/spin.h).
- *  OB2 A slot is emptied by the exchange that fills it, so each object goes to free(3) once.
- *  OB3 With GMP_DEBUG=check objects stay until they take KEPT_MOST together.
+ *   OBJECT-1  Of all calls that free an object, exactly one changes its kind word to
+ *             OBJECT_CLAIMED, and that call frees it.
+ *   OBJECT-2  The first bytes of an object in a ring, up to POISON_BYTES of them, are POISON. A
+ *             second free finds POISON in the kind word, and a lock operation finds it in the
+ *             lock's word (lock.h, service/spin.h).
+ *   OBJECT-3  The exchange that fills a slot also empties it. So each object reaches free(3) once.
+ *   OBJECT-4  With GMP_DEBUG=check freed objects are kept until their sizes reach KEPT_MOST bytes.
  *
- * With AddressSanitizer free(3) is called at once: it names a second free itself, with both places.
+ * With AddressSanitizer free(3) is called at once, and AddressSanitizer reports the second free.
  */
 #ifndef GMP_OBJECT_H
 #define GMP_OBJECT_H
@@ -25,35 +28,47 @@
 
 #define POISON UINT32_C(0xdbdbdbdb)
 
+/*
+ * Kind word of an object.
+ *
+ *   OBJECT_CHAN ... OBJECT_SINGLEFLIGHT   alive; set by the function that makes the object
+ *   OBJECT_CLAIMED                        a call frees the object; set by object_claim only
+ *   POISON                                freed; set by object_free only
+ */
 enum object_kind {
-	OBJECT_CHAN = 0x67430001, /* no small number, which other memory is likely to hold */
-	OBJECT_DONE_CHAN,         /* a channel that a gmp_done frees */
-	OBJECT_DONE,
-	OBJECT_TIMER,
-	OBJECT_POOL,
-	OBJECT_MULTIPOOL,
-	OBJECT_GROUP,
-	OBJECT_SINGLEFLIGHT,
-	OBJECT_CLAIMED,
+	OBJECT_CHAN = 0x67430001, /* not a small number: other memory seldom holds this value */
+	OBJECT_DONE_CHAN = 0x67430002, /* a channel that gmp_done_free frees */
+	OBJECT_DONE = 0x67430003,
+	OBJECT_TIMER = 0x67430004,
+	OBJECT_POOL = 0x67430005,
+	OBJECT_MULTIPOOL = 0x67430006,
+	OBJECT_GROUP = 0x67430007,
+	OBJECT_SINGLEFLIGHT = 0x67430008,
+	OBJECT_CLAIMED = 0x67430009,
 };
 
-/* OB0. kind: the word of object. What is not of kind `is` ends the process with a line that names `call`. */
+/*
+ * Claim an object for its free (OBJECT-1). kind: its kind word; is: the kind that `call`, a
+ * function of the interface, frees. If the object is of another kind or freed, the process ends
+ * with a message.
+ */
 void object_claim(const void *object, uint32_t *kind, enum object_kind is, const char *call);
 
-/* `calls` calls are inside the object that `call` frees. */
+/* End the process: `calls` calls use the object that `call` is about to free. */
 void gmp__object_in_use(const void *object, int calls, const char *call)
 	__attribute__((noreturn, cold));
 
-/* A lock whose word is POISON has been taken. */
-void gmp__object_lock_freed(void) __attribute__((noreturn, cold));
+/* End the process: a call has found POISON in the word of this lock. */
+void gmp__object_lock_freed(const void *lock) __attribute__((noreturn, cold));
 
-/* free(object), later. `size`: of the object, with what stands behind it. */
+/* Poison a claimed object, and release it by free(3) later. size: its bytes, trailing data
+ * included. */
 void object_free(void *object, size_t size);
 
-/* Empties the rings: at the end of a run gmp holds no memory. */
+/* End of a run: release all objects in the rings. */
 void object_release_all(void);
 
-/* OB3, from now on. */
+/* From now on keep freed objects (OBJECT-4). */
 void object_keep_all(void);
 
 #endif

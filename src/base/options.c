@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * With which settings does the runtime start?
+ * Settings: reads gmp_config and the environment, checks them, and fills in defaults.
  *
  * Invariants
- *  P1 The struct beats the environment, which beats the table's default.
- *  P2 A setting that makes no sense stops the start and is named, wherever it came from.
- *  P3 A program that runs with more privileges than its caller (set-user-ID, set-group-ID, file capabilities)
- *     ignores the environment: secure_getenv.
+ *   OPTION-1  A field of gmp_config that is not 0 takes precedence over the environment, and the
+ *             environment over the default of the table.
+ *   OPTION-2  An invalid setting makes the start fail, whether it comes from the struct or the
+ *             environment. The message has its name and its value.
+ *   OPTION-3  A program with more privileges than its caller (set-user-ID, set-group-ID, file
+ *             capabilities) ignores the environment: secure_getenv.
  */
 #include "base/options.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/os.h"
 
-enum { MOST_QUOTED = 32 }; /* bytes of an unknown word */
+enum { MOST_QUOTED = 32 }; /* bytes of a refused value in a message */
 
 enum kind { COUNT, BYTES, SCHED };
 
@@ -25,12 +28,12 @@ struct option {
 	const char *env;
 	enum kind kind;
 	uint64_t fallback, min, max;
-	const char *bad_env, *bad_field;
+	const char *field, *help;
 };
 
 static const struct option table[] = {
 #define OPTION(field, kind, env, fallback, min, max, help)                                         \
-	{ env, kind, fallback, min, max, env ": " help, "gmp_config." #field ": " help },
+	{ env, kind, fallback, min, max, "gmp_config." #field, help },
 #include "base/options.def"
 #undef OPTION
 };
@@ -49,10 +52,34 @@ static const struct {
 #undef DEBUG_WORD
 };
 
-static int refuse(int err, const char **why, const char *text)
+/* The text of a failed start; valid until the next start. */
+static char refusal[360];
+
+static int refuse(int err, const char **why, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Returns err, with *why set to the formatted text. */
+static int refuse(int err, const char **why, const char *fmt, ...)
 {
-	*why = text;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(refusal, sizeof(refusal), fmt, ap);
+	va_end(ap);
+	*why = refusal;
 	return err;
+}
+
+/* Copy at most n bytes of s, cut off after MOST_QUOTED, in a form that can be printed. */
+static const char *quote(const char *s, size_t n)
+{
+	static char text[MOST_QUOTED + 4];
+	size_t i = 0;
+
+	for (; i < n && i < MOST_QUOTED && s[i] != '\0'; i++)
+		text[i] = s[i] >= ' ' && s[i] <= '~' ? s[i] : '?';
+	strcpy(text + i, i < n && s[i] != '\0' ? "..." : "");
+	return text;
 }
 
 static bool parse_sched(const char *s, uint64_t *out)
@@ -63,8 +90,8 @@ static bool parse_sched(const char *s, uint64_t *out)
 	return false;
 }
 
-/* Digits only, so that signs, blanks and other bases are refused. */
-static bool parse(const char *s, enum kind kind, uint64_t *out)
+/* Accepts digits and, for BYTES, a suffix. Signs, blanks and other bases are refused. */
+static bool option_parse(const char *s, enum kind kind, uint64_t *out)
 {
 	uint64_t v = 0;
 	unsigned shift = 0;
@@ -90,39 +117,38 @@ static bool parse(const char *s, enum kind kind, uint64_t *out)
 	return *s == '\0' && *out >> shift == v;
 }
 
-/* *v is what the struct says; a negative field arrives as a huge number. */
+/* *v: the field of gmp_config on entry (a negative field is converted to a large number), the
+ * setting on return. 0 or -EINVAL. */
 static int load_one(const struct option *o, uint64_t *v, const char **why)
 {
 	const char *env = secure_getenv(o->env);
-	const char *bad = o->bad_field;
 
-	if (*v == 0) {
-		if (env == NULL || *env == '\0') {
-			*v = o->fallback;
-			return 0;
-		}
-		bad = o->bad_env;
-		if (!parse(env, o->kind, v))
-			return refuse(-EINVAL, why, bad);
+	if (*v != 0)
+		return *v >= o->min && *v <= o->max
+			       ? 0
+			       : refuse(-EINVAL, why, "%s: %lld is refused; it takes: %s", o->field,
+					(long long)*v, o->help);
+	if (env == NULL || *env == '\0') {
+		*v = o->fallback;
+		return 0;
 	}
-	return *v < o->min || *v > o->max ? refuse(-EINVAL, why, bad) : 0;
+	if (option_parse(env, o->kind, v) && *v >= o->min && *v <= o->max)
+		return 0;
+	return refuse(-EINVAL, why, "%s: \"%s\" is refused; it takes: %s", o->env,
+		      quote(env, SIZE_MAX), o->help);
 }
 
-/* Name the unknown word (n bytes at s) and the known ones.  The text lasts until the next start. */
-static const char *unknown_word(const char *s, size_t n)
+/* s, n: the unknown word of GMP_DEBUG. */
+static int refuse_word(const char *s, size_t n, const char **why)
 {
-	static char text[320];
+	char known[256];
 	size_t at = 0;
 
-	at += (size_t)snprintf(text, sizeof(text), "GMP_DEBUG: unknown word \"");
-	for (size_t i = 0; i < n && i < MOST_QUOTED; i++)
-		text[at++] = s[i] >= ' ' && s[i] <= '~' ? s[i] : '?';
-	at += (size_t)snprintf(text + at, sizeof(text) - at,
-			       "%s\"; known: ", n > MOST_QUOTED ? "..." : "");
-	for (size_t i = 0; i < countof(debug_words) && at < sizeof(text); i++)
-		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", i ? ", " : "",
+	for (size_t i = 0; i < countof(debug_words) && at < sizeof(known); i++)
+		at += (size_t)snprintf(known + at, sizeof(known) - at, "%s%s", i ? ", " : "",
 				       debug_words[i].word);
-	return text;
+	return refuse(-EINVAL, why, "GMP_DEBUG: unknown word \"%s\"; known: %s", quote(s, n),
+		      known);
 }
 
 static int load_debug(unsigned *out, const char **why)
@@ -138,7 +164,7 @@ static int load_debug(unsigned *out, const char **why)
 		if (i < countof(debug_words))
 			*out |= 1u << i;
 		else if (n > 0)
-			return refuse(-EINVAL, why, unknown_word(s, n));
+			return refuse_word(s, n, why);
 		s += n;
 	}
 	return 0;
@@ -151,22 +177,30 @@ void options_help(int fd)
 		dprintf(fd, "gmp:   %-8s %s\n", debug_words[i].word, debug_words[i].help);
 }
 
-/* The struct may be of an older version, which ended earlier, or of a newer one. */
+/* The struct may be of an older version, which has fewer fields, or of a newer one. */
 static int copy_config(const gmp_config *user, gmp_config *out, const char **why)
 {
 	const unsigned char *bytes = (const unsigned char *)user;
 
-	if (user->size < sizeof(user->size))
-		return refuse(-EINVAL, why, "gmp_config.size: set by GMP_CONFIG_INIT");
-	if (user->size > PAGE)
-		return refuse(-E2BIG, why, "gmp_config.size: set by GMP_CONFIG_INIT");
+	if (user->size < sizeof(user->size) || user->size > PAGE)
+		return refuse(user->size > PAGE ? -E2BIG : -EINVAL, why,
+			      "gmp_config.size: %zu is refused; initialize the struct by "
+			      "GMP_CONFIG_INIT",
+			      user->size);
 	for (size_t i = sizeof(*out); i < user->size; i++) {
 		if (bytes[i] != 0)
-			return refuse(-E2BIG, why, "gmp_config: a field of a newer version");
+			return refuse(
+				-E2BIG, why,
+				"gmp_config: byte %zu is set, in a field that this library, "
+				"version %s, does not have; leave it 0, or use the library of "
+				"the header",
+				i, gmp_version_string());
 	}
 	memcpy(out, user, min_of(user->size, sizeof(*out)));
 	if (out->flags & ~(unsigned)GMP_VIRTUAL_TIME)
-		return refuse(-EINVAL, why, "gmp_config.flags: a bit that is not known");
+		return refuse(-EINVAL, why,
+			      "gmp_config.flags: %#x is refused; it takes: 0 or GMP_VIRTUAL_TIME",
+			      (unsigned)out->flags);
 	return 0;
 }
 

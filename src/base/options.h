@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* With which settings does the runtime start?  options.def is the table of them. */
+/* Settings of the runtime, from gmp_config and the environment. Table: options.def; invariants:
+ * options.c. */
 #ifndef GMP_OPTIONS_H
 #define GMP_OPTIONS_H
 
@@ -22,18 +23,19 @@ enum {
 enum { STACK_SIZE_MIN = 16 << 10, STACK_SIZE_CHAOS = 64 << 10 };
 
 struct options {
-	gmp_config c;   /* complete: no field that the table names is 0 */
+	gmp_config c;   /* complete: no field of the table is 0 */
 	unsigned debug; /* DEBUG_<word> */
 };
 
 /*
- * What user leaves at 0, or everything for NULL, comes from the environment, then from the table
- * and the machine.  0; -EINVAL, or -E2BIG for a struct of a newer version that uses a field we do
- * not have; then *why (if why is not NULL) says which setting, and what it takes.
+ * Fill *out. A field that is 0 in *user (user NULL: all fields) comes from the environment,
+ * otherwise from the table and the machine. Returns 0, -EINVAL, or -E2BIG if *user is of a newer
+ * version and sets a field that this one does not have. On failure *why (unless why is NULL) has
+ * the name of the setting, its value, and what it takes; the text is valid until the next call.
  */
 int options_load(const gmp_config *user, struct options *out, const char **why);
 
-/* Write every word of GMP_DEBUG to fd, with one line each. */
+/* Write all words of GMP_DEBUG to fd, one line each. */
 void options_help(int fd);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many CPUs does the cgroup's quota leave?
+ * CPU quota: the minimum over all cgroups of the process, in versions 1 and 2.
  *
- * A process stands in one group of each hierarchy, and every group from there up to the mount's
- * root may have a limit: the tightest counts.  Version 2 keeps it in cpu.max, version 1 in
- * cpu.cfs_quota_us and cpu.cfs_period_us; both may be mounted, and both are looked at.
+ * A process belongs to one group of each hierarchy. Each group from there up to the root of the
+ * mount may have a quota, and the smallest one is in force. Version 2 has it in cpu.max, version 1
+ * in cpu.cfs_quota_us and cpu.cfs_period_us. Both versions may be mounted; both are read.
  *
  * Invariants
- *  C1 What cannot be read or understood is no limit.
- *  C2 Nothing above the mount point, and nothing beside the process's own path, is looked at.
+ *   CGROUP-1  A file that cannot be read or parsed means no quota.
+ *   CGROUP-2  Only directories on the process's own path, at or below the mount point, are read.
  */
 #include "base/os_cgroup.h"
 
@@ -23,14 +23,14 @@
 
 enum version { V1 = 1, V2 = 2 };
 
-/* One line of mountinfo: which part of the hierarchy (root) is mounted where (point). */
+/* A line of mountinfo: the part `root` of the hierarchy is mounted at `point`. */
 struct mount {
 	enum version version;
 	char *root;
 	char *point;
 };
 
-/* Is word one of the comma-separated words of list? */
+/* Return whether the comma-separated list contains word. */
 static bool has_word(const char *list, const char *word)
 {
 	size_t n = strlen(word);
@@ -43,8 +43,8 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* The first line of dir/file; false if there is none. */
-static bool read_line(const char *dir, const char *file, char *buf, size_t n)
+/* Read the first line of dir/file. Returns false without one. */
+static bool cgroup_read_line(const char *dir, const char *file, char *buf, size_t n)
 {
 	int at = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int fd = at < 0 ? -1 : openat(at, file, O_RDONLY | O_CLOEXEC);
@@ -60,14 +60,14 @@ static bool read_line(const char *dir, const char *file, char *buf, size_t n)
 	return true;
 }
 
-/* Negative or zero values, -1 and "max" among them, are no limit. */
+/* Values that are not positive, as -1 or "max", mean no quota. */
 static int whole_cpus(long long quota, long long period)
 {
 	long long n;
 
 	if (quota <= 0 || period <= 0)
 		return INT_MAX;
-	n = quota / period + (quota % period != 0);
+	n = (quota - 1) / period + 1;
 	return n < INT_MAX ? (int)n : INT_MAX;
 }
 
@@ -77,24 +77,24 @@ static int level_cpus(const char *dir, enum version version)
 	long long quota, period;
 
 	if (version == V2) {
-		if (!read_line(dir, "cpu.max", buf, sizeof(buf)))
+		if (!cgroup_read_line(dir, "cpu.max", buf, sizeof(buf)))
 			return INT_MAX;
 		char *end;
 		quota = strtoll(buf, &end, 10); /* "max": 0 */
 		period = strtoll(end, NULL, 10);
 	} else {
-		if (!read_line(dir, "cpu.cfs_quota_us", buf, sizeof(buf)))
+		if (!cgroup_read_line(dir, "cpu.cfs_quota_us", buf, sizeof(buf)))
 			return INT_MAX;
 		quota = strtoll(buf, NULL, 10);
-		if (!read_line(dir, "cpu.cfs_period_us", buf, sizeof(buf)))
+		if (!cgroup_read_line(dir, "cpu.cfs_period_us", buf, sizeof(buf)))
 			return INT_MAX;
 		period = strtoll(buf, NULL, 10);
 	}
 	return whole_cpus(quota, period);
 }
 
-/* Where path lies below the mount; "" for the mount point itself, which is also the best guess for
- * a path that the mount does not show (the process was moved out of its cgroup namespace). */
+/* Return the path relative to the mount point, "" for the mount point itself. "" also serves for a
+ * path outside the mount (the process was moved out of its cgroup namespace). */
 static const char *below_mount(const struct mount *m, const char *path)
 {
 	size_t n = strcmp(m->root, "/") == 0 ? 0 : strlen(m->root);
@@ -121,7 +121,8 @@ static int mount_cpus(const struct mount *m, const char *path)
 		cpus = min_of(cpus, n);
 		if (strlen(dir) <= top)
 			break;
-		*strrchr(dir + top, '/') = '\0'; /* what follows the point begins with one */
+		*strrchr(dir + top, '/') =
+			'\0'; /* the rest after the mount point begins with a '/' */
 	}
 	free(dir);
 	return cpus;
@@ -144,8 +145,8 @@ static void unescape(char *s)
 	*to = '\0';
 }
 
-/* "31 23 0:28 ROOT POINT options [tags ...] - TYPE source SUPEROPTIONS": cut up in place; false
- * for what is no cgroup mount with a cpu limit. */
+/* Parse "31 23 0:28 ROOT POINT options [tags ...] - TYPE source SUPEROPTIONS" in place. Returns
+ * false if it is not a cgroup mount with a cpu controller. */
 static bool parse_mount(char *line, struct mount *m)
 {
 	char *rest = strstr(line, " - ");
@@ -178,8 +179,8 @@ static bool parse_mount(char *line, struct mount *m)
 	return true;
 }
 
-/* The process's path in the hierarchy: lines are "ID:CONTROLLERS:PATH", version 2 is "0::PATH".
- * To be freed; NULL if there is none. */
+/* Return the process's path in the hierarchy, or NULL; the caller frees it. Lines of the file are
+ * "ID:CONTROLLERS:PATH", of version 2 "0::PATH". */
 static char *own_path(const char *cgroup_file, enum version version)
 {
 	FILE *f = fopen(cgroup_file, "re");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* How many CPUs does the cgroup's quota leave?  Split from os_linux.c so that tests can hand in
- * trees of their own. */
+/* CPU quota of the process's cgroups. Separate from os_linux.c, so that tests can pass their own
+ * file trees. Algorithm: os_cgroup.c. */
 #ifndef GMP_OS_CGROUP_H
 #define GMP_OS_CGROUP_H
 
-/* cgroup_file is /proc/self/cgroup, mountinfo_file /proc/self/mountinfo, or a test's copies.
- * Returns the tightest quota in whole CPUs, rounded up, at least 1; INT_MAX when there is none. */
+/* cgroup_file: /proc/self/cgroup; mountinfo_file: /proc/self/mountinfo; or copies of a test.
+ * Returns the smallest quota in whole CPUs, rounded up, at least 1; INT_MAX without a quota. */
 int os_cgroup_cpus(const char *cgroup_file, const char *mountinfo_file);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does Linux give what os.h asks for?
+ * os.h on Linux.
  *
  * Invariants
- *  O1 errno is read in the same expression as the call that set it, or right after it, and turned
- *     into a negative return value: no caller ever looks at errno.
- *  O2 Nothing here switches green threads; what sleeps, sleeps with its thread.
+ *   OS-1  errno is read in the expression of the call that set it, or right after it, and becomes a
+ *         negative return value. No caller reads errno.
+ *   OS-2  No function switches green threads. A function that sleeps blocks its OS thread.
  */
 #include "base/os.h"
 
@@ -38,7 +38,7 @@
 #include "base/throw.h"
 #include "base/tls.h"
 
-/* Younger than the headers of many systems. */
+/* Newer than the headers of many systems. */
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102
 #endif
@@ -80,11 +80,11 @@ void os_nap(int64_t ns)
 {
 	struct timespec t = to_timespec(max_of(ns, 0));
 
-	/* libc's would be a cancellation point */
+	/* libc's clock_nanosleep is a cancellation point */
 	syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &t, NULL);
 }
 
-/* The kernel refuses a mask with fewer bits than it has CPUs, so ask with more until it answers. */
+/* The kernel refuses a mask with fewer bits than it has CPUs: retry with larger masks. */
 static int affinity_cpus(void)
 {
 	for (int bits = 1024; bits <= 1 << 20; bits *= 2) {
@@ -107,7 +107,7 @@ static int affinity_cpus(void)
 
 int os_cpus_online(void)
 {
-	static int cached; /* (a) 0 until read; two readers at once store the same */
+	static int cached; /* (a) 0: not read yet; concurrent readers store the same value */
 	int n = ld_rlx(&cached);
 
 	if (unlikely(n == 0)) {
@@ -131,7 +131,7 @@ uint64_t os_random(void)
 
 	if (getrandom(&v, sizeof(v), GRND_NONBLOCK) == sizeof(v))
 		return v;
-	/* early at boot, or forbidden by a filter: different from run to run is all we need */
+	/* early at boot, or a filter forbids it: any value that differs between runs will do */
 	v = (uint64_t)os_now() ^ (uint64_t)(uintptr_t)&v << 20 ^ (uint64_t)getpid() << 44;
 	v = (v ^ v >> 31) * 0x9e3779b97f4a7c15u;
 	return v ^ v >> 29;
@@ -142,13 +142,13 @@ uint64_t os_random(void)
 /*
  * Reservations in a process that locks its memory (mlockall).
  *
- * MCL_FUTURE makes mmap populate each writable mapping, and counts it against RLIMIT_MEMLOCK. But mremap
- * applies the flags of the mapping that it grows: a mapping of a page, munlock and mremap make a
- * reservation of any size that is neither populated nor counted. What is to be locked of it is locked
- * with MLOCK_ONFAULT afterwards.
+ * With MCL_FUTURE, mmap populates each writable mapping and counts it against RLIMIT_MEMLOCK.
+ * mremap, however, applies the flags of the mapping that it grows. So mmap of one page, munlock and
+ * mremap make a reservation of any size that is neither populated nor counted. Afterwards
+ * MLOCK_ONFAULT locks the part that needs it.
  *
- * MCL_CURRENT, later, populates all mappings from their lowest address on, each up to the first page
- * that cannot be touched: hence the light guard in the page below each reservation.
+ * A later MCL_CURRENT populates each mapping from its lowest address up to the first page that
+ * cannot be accessed. So the page below each reservation has a light guard.
  */
 
 enum { HEAD = PAGE }; /* the guarded page below each reservation */
@@ -161,7 +161,7 @@ static void *map_rw(size_t bytes)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* Neither populated nor locked although the process has MCL_FUTURE set. */
+/* Map memory that is neither populated nor locked, although the process has MCL_FUTURE set. */
 static void *map_unlocked(size_t bytes)
 {
 	void *page = map_rw(PAGE), *p;
@@ -193,7 +193,7 @@ int os_lock_on_fault(void *addr, size_t bytes)
 	return (int)syscall(SYS_mlock2, addr, bytes, 1 /* MLOCK_ONFAULT */) == 0 ? 0 : -errno;
 }
 
-/* More than the limit can only be locked by a process that has none. */
+/* Try to lock more than the limit: only a process without a limit (CAP_IPC_LOCK) can. */
 bool os_lock_limited(void)
 {
 	struct rlimit r;
@@ -219,7 +219,7 @@ void *os_reserve_unlocked(size_t bytes, bool *locks)
 	p = *locks ? map_unlocked(HEAD + bytes) : map_rw(HEAD + bytes);
 	if (!p)
 		return NULL;
-	madvise(p, HEAD + bytes, MADV_NOHUGEPAGE); /* a touched page is to cost a page */
+	madvise(p, HEAD + bytes, MADV_NOHUGEPAGE); /* a touch must cost one small page */
 	os_guard_light(p, HEAD);
 	return p + HEAD;
 }
@@ -282,7 +282,7 @@ int os_guard_protect(void *addr, size_t bytes)
 	return mprotect(addr, bytes, PROT_NONE) == 0 ? 0 : -errno;
 }
 
-/* --- descriptors --- */
+/* --- file descriptors --- */
 
 int os_nonblock(int fd, bool on)
 {
@@ -300,7 +300,7 @@ bool os_is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
-enum { FD_RAISED = 960 }; /* the kernel's table of a process need not grow beyond 1,024 for it */
+enum { FD_RAISED = 960 }; /* below 1,024, beyond which the kernel enlarges the process's table */
 
 int os_fd_raised(void)
 {
@@ -509,8 +509,8 @@ bool os_peek(uintptr_t at, void *buf, size_t n)
 
 /* --- threads --- */
 
-/* A large thread-local area of the program's counts against the stack, and one that leaves too
- * little is refused with EINVAL: then try twice as much. */
+/* The thread-local area of the program counts against the stack size. If too little remains,
+ * pthread_create fails with EINVAL: retry with twice the size. */
 int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size)
 {
 	size_t least = (size_t)PTHREAD_STACK_MIN;
@@ -563,7 +563,7 @@ bool os_thread_exists(int tid)
 	return syscall(SYS_tgkill, getpid(), tid, 0) == 0;
 }
 
-/* io_uring's workers are listed among the threads and named iou-wrk-N or iou-sqp-N. */
+/* The kernel lists io_uring's workers among the threads; their names are iou-wrk-N or iou-sqp-N. */
 static bool is_uring_worker(int task_dir, const char *tid)
 {
 	char path[32], comm[4];
@@ -579,7 +579,7 @@ static bool is_uring_worker(int task_dir, const char *tid)
 	return yes;
 }
 
-/* Each thread is one link. */
+/* The directory has one link per thread, and two others. */
 int os_thread_count_max(void)
 {
 	struct stat st;
@@ -589,14 +589,14 @@ int os_thread_count_max(void)
 	return INT_MAX;
 }
 
-/* Errs on the side of too many: the caller wants to know whether other threads may act.  The entries are not
- * counted themselves: the kernel ends the list early where a thread ends while it is read. */
+/* May return too many, not too few: the caller asks whether other threads may act. Counts links
+ * instead of entries: if a thread ends during readdir, the kernel ends the list early. */
 int os_thread_count(void)
 {
 	DIR *d = opendir("/proc/self/task");
 	int before = os_thread_count_max(), workers = 0;
 
-	if (d == NULL) /* no descriptor left */
+	if (d == NULL) /* no file descriptor left */
 		return before;
 	for (struct dirent *e; (e = readdir(d)) != NULL;) {
 		if (e->d_name[0] != '.' && is_uring_worker(dirfd(d), e->d_name))
@@ -607,7 +607,7 @@ int os_thread_count(void)
 }
 
 #ifdef SAN_THREAD
-/* as the kernel has it */
+/* The kernel's struct sigaction. */
 struct kernel_action {
 	void (*handler)(int);
 	unsigned long flags;
@@ -620,8 +620,8 @@ static int kernel_sigaction(int signo, const struct kernel_action *ka, struct ke
 	return syscall(SYS_rt_sigaction, signo, ka, old, sizeof(old->mask)) == 0 ? 0 : -errno;
 }
 
-/* The restorer is libc's: that of the present handler, or of SIGSEGV, which gets a handler of gmp through libc
- * (faultsig.c). */
+/* Uses libc's restorer, read from the present handler, or from that of SIGSEGV, which gmp sets by
+ * libc (faultsig.c). */
 int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old)
 {
 	struct kernel_action ka = { 0 }, kold;
@@ -681,7 +681,8 @@ int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline)
 	struct timespec t, *until = NULL;
 
 #ifdef SAN_THREAD
-	/* It runs the program's handlers of signals at calls of libc's that it knows, of which this is none. */
+	/* ThreadSanitizer runs the program's signal handlers in libc calls that it intercepts. This
+	 * system call is not one, so wait for 20 ms at a time, and call libc in between. */
 	int64_t soon = os_now() + 20000000;
 
 	if (soon < deadline) {
@@ -693,17 +694,17 @@ int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline)
 	}
 #endif
 	if (deadline < 0)
-		return -ETIMEDOUT; /* the kernel would call it invalid */
+		return -ETIMEDOUT; /* the kernel would fail with EINVAL */
 	if (deadline != NEVER) {
 		t = to_timespec(deadline);
 		until = &t;
 	}
-	/* unlike FUTEX_WAIT, the bitset form takes the time as a point on the clock */
+	/* FUTEX_WAIT takes a duration, the bitset form a time on the clock */
 	if (syscall(SYS_futex, addr, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, val, until, NULL,
 		    FUTEX_BITSET_MATCH_ANY) == -1 &&
 	    errno == ETIMEDOUT)
 		return -ETIMEDOUT;
-	return 0; /* woken; or EAGAIN, EINTR: woken early */
+	return 0; /* woken; EAGAIN, EINTR: a spurious wakeup */
 }
 
 void os_futex_wake(uint32_t *addr, int n)
@@ -718,12 +719,13 @@ bool os_membarrier_init(void)
 
 void os_membarrier(void)
 {
-	/* it takes memory for a mask of CPUs, and without the barrier nobody may go on */
+	/* the kernel allocates a mask of CPUs; the caller cannot continue without the barrier */
 	while (unlikely(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) < 0)) {
 		if (errno != ENOMEM)
 			gmp__fatal("the kernel refuses membarrier(2) (%s), which it allowed when "
-				   "the run began: a "
-				   "seccomp filter must allow it, or stand before gmp_run",
+				   "the run began\n"
+				   "allow it in the seccomp filter, or install the filter before "
+				   "gmp_run",
 				   strerrordesc_np(errno));
 		sched_yield();
 	}

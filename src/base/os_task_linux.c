@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the kernel says of a thread of this process: files below /proc/self/task/TID. */
+/* State of the process's threads (os_thread_*), from files below /proc/self/task/TID. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #include "base/os.h"
 
-/* False if it cannot be read. */
+/* Read the file as text. Returns false if it is empty or cannot be read. */
 static bool read_task(int tid, const char *name, char *text, size_t room)
 {
 	char path[64];
@@ -35,13 +35,13 @@ char os_thread_state(int tid)
 
 	if (!read_task(tid, "stat", text, sizeof(text)))
 		return 0;
-	state = strrchr(text, ')'); /* behind the name, which may hold anything */
+	state = strrchr(text, ')'); /* ends the name, which may contain any character */
 	return state && state[1] ? state[2] : 0;
 }
 
 int64_t os_thread_cpu_time(int tid)
 {
-	/* the kernel's number for a thread's clock: pthread_getcpuclockid makes it of the same bits */
+	/* the id of a thread's CPU clock, as pthread_getcpuclockid builds it */
 	clockid_t id = (clockid_t)(~(unsigned)tid << 3 | 6);
 	struct timespec t;
 
@@ -76,7 +76,7 @@ uint64_t os_thread_slices(int tid)
 	return read_schedstat(tid, &s) ? s.slices : 0;
 }
 
-/* System calls that may sleep: name and kind. */
+/* System calls that may sleep: name and kind. FD_CALL: the first argument is a file descriptor. */
 static const struct {
 	int nr;
 	struct os_call call;
@@ -123,7 +123,7 @@ static const struct {
 	CALL(waitid, "waitid", CHILD),
 	CALL(rt_sigtimedwait, "sigtimedwait", OTHER),
 	CALL(msgrcv, "msgrcv", OTHER),
-#ifdef SYS_poll /* newer architectures do without these */
+#ifdef SYS_poll /* newer architectures lack these */
 	FD_CALL(accept, "accept", STREAM),
 	FD_CALL(epoll_wait, "epoll_wait", POLL),
 	CALL(open, "open", FILE),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where does chance come from?  From a wyrand generator in each P and M, so that a draw costs two
- * multiplications and no shared word, and a seed repeats the draws. */
+/* Random numbers: a wyrand generator for each P and M. A draw costs two multiplications and touches
+ * no shared memory, and a seed reproduces the sequence. */
 #ifndef GMP_RAND_H
 #define GMP_RAND_H
 
@@ -16,7 +16,8 @@ static inline uint64_t rand_next(uint64_t *state)
 	return (uint64_t)x ^ (uint64_t)(x >> 64);
 }
 
-/* Where the id-th generator of a seed begins: all go round the same circle, from points of their own. */
+/* Return the initial state of the id-th generator of a seed. All generators walk the same cycle of
+ * states, from different points. */
 static inline uint64_t rand_start(uint64_t seed, uint64_t id)
 {
 	uint64_t state = seed ^ id * 0xd1342543de82ef95u;
@@ -24,7 +25,7 @@ static inline uint64_t rand_start(uint64_t seed, uint64_t id)
 	return rand_next(&state);
 }
 
-/* uniform in [0, n), n > 0 */
+/* Return a uniform number in [0, n), n > 0. */
 static inline uint32_t rand_below(uint64_t *state, uint32_t n)
 {
 	return (uint32_t)(((rand_next(state) >> 32) * n) >> 32);

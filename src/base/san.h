@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What must AddressSanitizer, ThreadSanitizer and Valgrind be told, so that they follow a switch of
- * stacks?
+ * Annotations of stack switches for AddressSanitizer, ThreadSanitizer and Valgrind.
  *
- * Both keep records of the current stack.  A switch is announced before (san_leave) and, for
- * AddressSanitizer, confirmed on the new stack (san_arrive).  Without a sanitizer all is empty.
+ * Both sanitizers keep records of the current stack. san_leave announces a switch; for
+ * AddressSanitizer, san_arrive confirms it on the new stack. Without a sanitizer all functions are
+ * empty.
  *
- * Valgrind has to know which memory is a stack, once (san_stack_made): where its header was there for the
- * build, and it runs the program.
+ * Valgrind needs the bounds of each stack once (san_stack_made). The annotations are compiled in if
+ * its header is present at build time, and have an effect if Valgrind runs the program.
  */
 #ifndef GMP_SAN_H
 #define GMP_SAN_H
@@ -49,15 +49,15 @@
 #define VALGRIND_STACK_DEREGISTER(id) ((void)(id))
 #endif
 
-/* On functions that leave g0 by a jump: nobody would take away what AddressSanitizer writes beside
- * their locals. */
+/* For functions that leave g0 by a jump: AddressSanitizer poisons memory beside their locals, and
+ * would not unpoison it without a return. */
 #ifdef SAN_ADDRESS
 #define leaves_by_jump __attribute__((no_sanitize("address"), __noinline__))
 #else
 #define leaves_by_jump
 #endif
 
-/* On handlers of signals that may interrupt ThreadSanitizer itself (os_sigaction). */
+/* For signal handlers that may interrupt ThreadSanitizer itself (os_sigaction). */
 #if defined(SAN_THREAD) && defined(__clang__)
 #define unsanitized __attribute__((disable_sanitizer_instrumentation))
 #elif defined(SAN_THREAD)
@@ -66,10 +66,10 @@
 #define unsanitized
 #endif
 
-/* What the sanitizers know of one stack; part of struct g and struct m. */
+/* The sanitizers' record of one stack; part of struct g and struct m. */
 struct san_stack {
 #if defined(SAN_ADDRESS)
-	void *fake; /* AddressSanitizer's stand-in frames, while the stack is left */
+	void *fake; /* AddressSanitizer's fake frames, while another stack is in use */
 	const void *lo;
 	size_t bytes;
 #elif defined(SAN_THREAD)
@@ -78,7 +78,7 @@ struct san_stack {
 	char unused[0];
 };
 
-/* Leave `from` (NULL: for good) for `to`; call it as the last thing before the switch. */
+/* Announce the switch from `from` (NULL: it ends) to `to`; the last call before the switch. */
 static inline void san_leave(struct san_stack *from, struct san_stack *to)
 {
 #if defined(SAN_ADDRESS)
@@ -89,7 +89,7 @@ static inline void san_leave(struct san_stack *from, struct san_stack *to)
 	(void)from, (void)to;
 }
 
-/* Now on `self`. */
+/* Confirm the switch to `self`; the first call after it. */
 static inline void san_arrive(struct san_stack *self)
 {
 #if defined(SAN_ADDRESS)
@@ -98,7 +98,7 @@ static inline void san_arrive(struct san_stack *self)
 	(void)self;
 }
 
-/* A stack of a new green thread, [lo, lo + bytes). */
+/* Fill s for the stack [lo, lo + bytes) of a new green thread. */
 static inline void san_begin(struct san_stack *s, const void *lo, size_t bytes)
 {
 #if defined(SAN_ADDRESS)
@@ -113,7 +113,7 @@ static inline void san_begin(struct san_stack *s, const void *lo, size_t bytes)
 }
 
 #ifdef SAN_THREAD
-/* How reports of ThreadSanitizer name the green thread of s; it copies 63 bytes. */
+/* Set the name of the green thread of s in ThreadSanitizer's reports; it copies 63 bytes. */
 static inline void san_name(struct san_stack *s, uint64_t id, const char *name)
 {
 	char text[64];
@@ -124,7 +124,7 @@ static inline void san_name(struct san_stack *s, uint64_t id, const char *name)
 }
 #endif
 
-/* It has ended; called on another stack. */
+/* The green thread of s has ended; called on another stack. */
 static inline void san_end(struct san_stack *s)
 {
 #if defined(SAN_THREAD)
@@ -134,7 +134,7 @@ static inline void san_end(struct san_stack *s)
 	(void)s;
 }
 
-/* The stack that the calling thread came with. */
+/* Fill s for the OS thread's own stack, on which the caller runs. */
 static inline void san_thread(struct san_stack *s)
 {
 #if defined(SAN_ADDRESS)
@@ -154,7 +154,7 @@ static inline void san_thread(struct san_stack *s)
 	(void)s;
 }
 
-/* [lo, lo + bytes) is a stack, from now until san_stack_gone of what is returned. */
+/* Register [lo, lo + bytes) as a stack. Returns the id for san_stack_gone. */
 static inline unsigned san_stack_made(char *lo, size_t bytes)
 {
 	return VALGRIND_STACK_REGISTER(lo, lo + bytes);
@@ -165,25 +165,25 @@ static inline void san_stack_gone(unsigned id)
 	VALGRIND_STACK_DEREGISTER(id);
 }
 
-/* What the kernel has written where no system call told it to is no garbage. */
+/* Mark memory as initialized that the kernel wrote without a system call that Valgrind sees. */
 static inline void san_filled(const void *at, size_t bytes)
 {
 	VALGRIND_MAKE_MEM_DEFINED(at, bytes);
 }
 
-/* Nor is what mcall writes below its caller's stack pointer, and moves the stack pointer past. */
+/* Mark memory as initialized that mcall wrote below the stack pointer of its caller. */
 static inline void san_head(const void *at, size_t bytes)
 {
 	VALGRIND_MAKE_MEM_DEFINED(at, bytes);
 }
 
-/* Valgrind goes on using an alternate stack of signal handlers that has been switched off. */
+/* Return whether the alternate signal stack stays in use after it was disabled, as in Valgrind. */
 static inline bool san_keeps_altstack(void)
 {
 	return RUNNING_ON_VALGRIND;
 }
 
-/* The memory is about to be unmapped: whatever was poisoned in it is not. */
+/* Unpoison memory that is about to be unmapped. */
 static inline void san_forget(const void *lo, size_t bytes)
 {
 #if defined(SAN_ADDRESS)

@@ -2,9 +2,9 @@
 /*
  * Source positions: the file and line of a code address, from DWARF debugging information.
  *
- * Read by libdw (elfutils), which is looked for at run time, at the first question. A build without its
- * header (srcline_none.c), a machine without the library, a program linked statically or without -g: no
- * position is known, and messages have function+offset alone.
+ * libdw (elfutils) reads them; it is loaded at run time, by the first query. No position is known
+ * in a build without libdw's header (srcline_none.c), on a machine without the library, and in a
+ * program linked statically or without -g. Messages then have function+offset only.
  */
 #ifndef GMP_SRCLINE_H
 #define GMP_SRCLINE_H
@@ -12,13 +12,13 @@
 #include "base/base.h"
 
 /*
- * Write the position of pc as "image.c:88" to text; false if it is not known. Starts a thread and waits for
- * it, which allocates and opens files; the first question takes milliseconds. Not for signal handlers; on g0
- * in debug modes only.
+ * Write the position of pc as "image.c:88" to text. Returns false if it is not known. Starts an OS
+ * thread and waits for it; that thread allocates and opens files. The first query takes
+ * milliseconds. Must not be called in a signal handler; on g0 in debug modes only.
  */
 bool srcline_find(uintptr_t pc, char *text, size_t room);
 
-/* A run starts; it has ended: free what was read. No other thread is inside. */
+/* Start of a run; end of a run: free all data. No other thread may be inside a query. */
 void srcline_begin(void);
 void srcline_end(void);
 

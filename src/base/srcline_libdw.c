@@ -3,14 +3,14 @@
  * Source positions by libdw.
  *
  * Invariants
- *  SRCLINE-1  `line` guards everything below it. It is a pthread mutex: the holder opens files and
- *             allocates, which takes too long for a struct lock. A fork may copy it locked; so
- *             srcline_begin makes it anew.
- *  SRCLINE-2  No question leaves the machine: debugging information is looked for in the file itself and
- *             by build ID below /usr/lib/debug. (dwfl_standard_find_debuginfo would ask the servers of
- *             DEBUGINFOD_URLS.)
- *  SRCLINE-3  libdw runs on a thread of its own, with HELPER_STACK bytes: dwarf_getsrclines alone has an
- *             array of 256 KiB on its stack, which is the whole stack of an M.
+ *   SRCLINE-1  line.mutex guards `line` and `lib`. It is a pthread mutex: the holder opens files
+ *              and allocates, which takes too long for a struct lock. A fork may copy it locked, so
+ *              srcline_begin initializes it again.
+ *   SRCLINE-2  No query leaves the machine. Debugging information comes from the file itself, or by
+ *              build ID from /usr/lib/debug. (dwfl_standard_find_debuginfo would query the servers
+ *              of DEBUGINFOD_URLS.)
+ *   SRCLINE-3  libdw runs on an OS thread with a stack of HELPER_STACK bytes: dwarf_getsrclines
+ *              alone has an array of 256 KiB on its stack, as large as the whole stack of an M.
  */
 #include "base/srcline.h"
 
@@ -30,7 +30,7 @@ static struct {
 	pthread_mutex_t mutex;
 	bool tried;
 	void *handle;
-	Dwfl *dwfl; /* NULL: not tried, or it cannot be had */
+	Dwfl *dwfl; /* NULL: not tried, or not available */
 } line = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 static struct {
@@ -50,30 +50,33 @@ static struct {
 	__typeof__(&dwarf_lineno) lineno;
 } lib;
 
-static bool find(const char *name, void *to)
+static bool srcline_symbol(const char *name, void *to)
 {
 	void *fn = dlsym(line.handle, name);
 
-	memcpy(to, &fn, sizeof(fn)); /* C has no cast from an object to a function */
+	memcpy(to, &fn,
+	       sizeof(fn)); /* C has no cast from an object pointer to a function pointer */
 	return fn != NULL;
 }
 
-static bool find_all(void)
+static bool srcline_symbols(void)
 {
-	return find("dwfl_begin", &lib.begin) && find("dwfl_end", &lib.end) &&
-	       find("dwfl_report_begin", &lib.report_begin) &&
-	       find("dwfl_report_end", &lib.report_end) &&
-	       find("dwfl_linux_proc_report", &lib.proc_report) &&
-	       find("dwfl_linux_proc_find_elf", &lib.find_elf) &&
-	       find("dwfl_build_id_find_debuginfo", &lib.find_debuginfo) &&
-	       find("dwfl_addrmodule", &lib.addrmodule) &&
-	       find("dwfl_module_addrdie", &lib.addrdie) &&
-	       find("dwfl_module_nextcu", &lib.nextcu) && find("dwarf_haspc", &lib.haspc) &&
-	       find("dwarf_getsrc_die", &lib.getsrc_die) && find("dwarf_linesrc", &lib.linesrc) &&
-	       find("dwarf_lineno", &lib.lineno);
+	return srcline_symbol("dwfl_begin", &lib.begin) && srcline_symbol("dwfl_end", &lib.end) &&
+	       srcline_symbol("dwfl_report_begin", &lib.report_begin) &&
+	       srcline_symbol("dwfl_report_end", &lib.report_end) &&
+	       srcline_symbol("dwfl_linux_proc_report", &lib.proc_report) &&
+	       srcline_symbol("dwfl_linux_proc_find_elf", &lib.find_elf) &&
+	       srcline_symbol("dwfl_build_id_find_debuginfo", &lib.find_debuginfo) &&
+	       srcline_symbol("dwfl_addrmodule", &lib.addrmodule) &&
+	       srcline_symbol("dwfl_module_addrdie", &lib.addrdie) &&
+	       srcline_symbol("dwfl_module_nextcu", &lib.nextcu) &&
+	       srcline_symbol("dwarf_haspc", &lib.haspc) &&
+	       srcline_symbol("dwarf_getsrc_die", &lib.getsrc_die) &&
+	       srcline_symbol("dwarf_linesrc", &lib.linesrc) &&
+	       srcline_symbol("dwarf_lineno", &lib.lineno);
 }
 
-/* Tell libdw what is mapped now. */
+/* Report the present mappings of the process to libdw. */
 static bool report_modules(void)
 {
 	lib.report_begin(line.dwfl);
@@ -81,15 +84,15 @@ static bool report_modules(void)
 	       lib.report_end(line.dwfl, NULL, NULL) == 0;
 }
 
-static void load(void)
+static void srcline_load(void)
 {
 	static Dwfl_Callbacks callbacks;
 
 	line.tried = true;
-	if (!getauxval(AT_BASE)) /* a static program: another libc would come with the library */
+	if (!getauxval(AT_BASE)) /* a static program: dlopen would load a second libc */
 		return;
 	line.handle = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
-	if (!line.handle || !find_all())
+	if (!line.handle || !srcline_symbols())
 		return;
 	callbacks.find_elf = lib.find_elf;
 	callbacks.find_debuginfo = lib.find_debuginfo; /* SRCLINE-2 */
@@ -100,12 +103,12 @@ static void load(void)
 	}
 }
 
-/* NULL for code without debugging information. */
-static Dwarf_Line *find_line(uintptr_t pc)
+/* Returns NULL for code without debugging information. */
+static Dwarf_Line *dwarf_line_at(uintptr_t pc)
 {
 	Dwfl_Module *module = lib.addrmodule(line.dwfl, pc);
 	Dwarf_Die *unit;
-	Dwarf_Addr bias; /* what to take from pc for the file's own address */
+	Dwarf_Addr bias; /* pc - bias is the address in the file */
 	Dwarf_Line *l;
 
 	if (!module)
@@ -113,8 +116,9 @@ static Dwarf_Line *find_line(uintptr_t pc)
 	unit = lib.addrdie(module, pc, &bias);
 	if (unit)
 		return lib.getsrc_die(unit, pc - bias);
-	/* clang writes no .debug_aranges: ask each unit; and its line table, which is slower, since libdw
-	 * 0.188 does not understand all that clang says of a unit's addresses */
+	/* clang writes no .debug_aranges, so query each unit for its address ranges. libdw 0.188
+	 * cannot read all of clang's ranges, so search the line table of each unit last, which is
+	 * slower. */
 	while ((unit = lib.nextcu(module, unit, &bias)))
 		if (lib.haspc(unit, pc - bias) == 1 && (l = lib.getsrc_die(unit, pc - bias)))
 			return l;
@@ -131,15 +135,16 @@ struct query {
 	bool found;
 };
 
-static void *answer(void *arg)
+/* SRCLINE-3: runs on the helper thread. */
+static void *srcline_main(void *arg)
 {
 	struct query *q = arg;
 	const char *path, *slash;
 	int number;
 
 	if (!line.tried)
-		load();
-	Dwarf_Line *l = line.dwfl ? find_line(q->pc) : NULL;
+		srcline_load();
+	Dwarf_Line *l = line.dwfl ? dwarf_line_at(q->pc) : NULL;
 
 	if (!l || lib.lineno(l, &number) || number <= 0 || !(path = lib.linesrc(l, NULL, NULL)))
 		return NULL;
@@ -155,13 +160,13 @@ bool srcline_find(uintptr_t pc, char *text, size_t room)
 	pthread_t helper;
 
 	pthread_mutex_lock(&line.mutex);
-	if (os_thread_start(&helper, answer, &q, HELPER_STACK) == 0) /* SRCLINE-3 */
+	if (os_thread_start(&helper, srcline_main, &q, HELPER_STACK) == 0) /* SRCLINE-3 */
 		pthread_join(helper, NULL);
 	pthread_mutex_unlock(&line.mutex);
 	return q.found;
 }
 
-/* In the child of a fork: forgets what the parent had, which may be half done. */
+/* Also in the child of a fork, where the parent's data may be inconsistent and is dropped. */
 void srcline_begin(void)
 {
 	memset(&line, 0, sizeof(line));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Without the header of libdw at build time: no position is known. */
+/* Source positions in a build without the header of libdw: none is known. */
 #include "base/srcline.h"
 
 bool srcline_find(uintptr_t pc, char *text, size_t room)

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is the function at this address called?
+ * Symbol lookup: finds the function at a code address in the ELF file that is mapped there.
  *
- *  1 /proc/self/maps says which file lies at the address, and at which of the file's bytes.
- *  2 That file's program headers turn the byte into an address as the file's symbols count it;
- *    so it does not matter where the file was loaded.
- *  3 The function that covers the address is looked up in .symtab, or in .dynsym.
+ *   1. /proc/self/maps gives the file, and the byte of the file, at the address.
+ *   2. The program headers of the file convert that byte to an address as the symbols of the file
+ *      count it. So the load address does not matter.
+ *   3. .symtab, otherwise .dynsym, gives the function that contains this address.
  *
  * Invariants
- *  S1 System calls only: no allocation, no lock, no stdio; errno may be overwritten.
- *  S2 At most 8 KiB of stack: it runs on a signal stack.  Hence the noinline on what has buffers.
- *  S3 Nothing in the file is believed: image_get and section_get check every offset.
+ *   SYMTAB-1  Only system calls: no allocation, no lock, no stdio. errno may be overwritten.
+ *   SYMTAB-2  At most 8 KiB of stack, since it runs on signal stacks. So functions with buffers are
+ *             noinline.
+ *   SYMTAB-3  The contents of the file are not trusted: image_get and section_get check each
+ *             offset.
  *
- * Rejected: dladdr (takes the loader's lock, knows no static functions); tables read at start
- * (cost every run time and memory for what one run in a thousand needs).
+ * Rejected
+ *   dladdr: takes the loader's lock, and does not know static functions.
+ *   Tables read at start: cost time and memory in each run, and one run in a thousand needs them.
  */
 #include "base/symtab.h"
 
@@ -51,8 +54,9 @@ static int read_char(struct reader *r)
 	return (unsigned char)r->buf[r->next++];
 }
 
-/* What does not fit is cut off.  False at the end. */
-static bool read_line(struct reader *r, char *line, size_t room)
+/* Read a line of /proc/self/maps; the part that does not fit is cut off. Returns false at the end.
+ */
+static bool maps_read_line(struct reader *r, char *line, size_t room)
 {
 	size_t n = 0;
 	int c;
@@ -119,7 +123,7 @@ static noinline bool find_place(uintptr_t pc, struct place *out)
 
 	if (r.fd < 0)
 		return false;
-	while (!found && read_line(&r, line, sizeof(line)))
+	while (!found && maps_read_line(&r, line, sizeof(line)))
 		found = parse_map(line, pc, out);
 	close(r.fd);
 	return found;
@@ -164,7 +168,7 @@ static bool image_open(const char *path, struct image *im)
 	struct stat st;
 	void *p = MAP_FAILED;
 
-	if (fd < 0 && is_main_executable(path)) /* deleted or replaced since it was started */
+	if (fd < 0 && is_main_executable(path)) /* deleted or replaced since the start */
 		fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
@@ -187,7 +191,7 @@ static bool image_is_elf(struct image *im)
 	       im->head.e_shentsize == sizeof(Elf64_Shdr) && im->head.e_phoff <= im->size;
 }
 
-/* The address that the file's own symbols have for its byte `at`. */
+/* Convert byte `at` of the file to an address as its symbols count it. */
 static bool image_address(const struct image *im, uint64_t at, uint64_t *addr)
 {
 	for (unsigned i = 0; i < im->head.e_phnum; i++) {
@@ -205,6 +209,7 @@ static bool image_address(const struct image *im, uint64_t at, uint64_t *addr)
 
 /* --- symbols --- */
 
+/* Return whether the symbol is a function (local: a thread-local) that contains addr. */
 static bool covers(const struct image *im, const Elf64_Sym *s, uint64_t addr, bool local)
 {
 	Elf64_Shdr sh;
@@ -218,13 +223,13 @@ static bool covers(const struct image *im, const Elf64_Sym *s, uint64_t addr, bo
 		return false;
 	if (s->st_size != 0)
 		return addr - s->st_value < s->st_size;
-	/* assembly that does not tell its size: up to the next function, in the same section */
+	/* assembly without a size: it extends to the next function in the same section */
 	return section_get(im, s->st_shndx, &sh) && addr >= sh.sh_addr &&
 	       addr - sh.sh_addr < sh.sh_size && s->st_value >= sh.sh_addr;
 }
 
-static bool copy_name(const struct image *im, const Elf64_Shdr *tab, uint32_t at, char *out,
-		      size_t room)
+static bool symbol_copy_name(const struct image *im, const Elf64_Shdr *tab, uint32_t at, char *out,
+			     size_t room)
 {
 	Elf64_Shdr str;
 	size_t n;
@@ -238,8 +243,8 @@ static bool copy_name(const struct image *im, const Elf64_Shdr *tab, uint32_t at
 	return n > 0;
 }
 
-/* Of the functions that cover the address the one that begins last; of those the first.  local: of the
- * thread-locals. */
+/* Find the function (local: the thread-local) that contains addr and begins last; of several with
+ * the same address, the first in the table. */
 static bool search_table(const struct image *im, const Elf64_Shdr *tab, uint64_t addr, bool local,
 			 struct symbol *out)
 {
@@ -256,7 +261,7 @@ static bool search_table(const struct image *im, const Elf64_Shdr *tab, uint64_t
 		best = s;
 		found = true;
 	}
-	if (!found || !copy_name(im, tab, best.st_name, out->name, sizeof(out->name)))
+	if (!found || !symbol_copy_name(im, tab, best.st_name, out->name, sizeof(out->name)))
 		return false;
 	out->exact = true;
 	out->offset = addr - best.st_value;
@@ -289,7 +294,7 @@ static void copy_text(char *out, size_t room, const char *text)
 	out[n] = '\0';
 }
 
-/* The object's last path component, for want of a function. */
+/* Fill out with the base name of the object, in case no function is found. */
 static void name_object(const char *path, uint64_t at, struct symbol *out)
 {
 	const char *slash = strrchr(path, '/');
@@ -301,8 +306,9 @@ static void name_object(const char *path, uint64_t at, struct symbol *out)
 	out->offset = out->at = at;
 }
 
-/* What lies at pc, or the thread-local at *local of its object. */
-static bool find(uintptr_t pc, const uint64_t *local, struct symbol *out)
+/* Look up the function at pc or, if local is not NULL, the thread-local at byte *local of those of
+ * the object at pc. */
+static bool symtab_find(uintptr_t pc, const uint64_t *local, struct symbol *out)
 {
 	struct place place;
 	struct image im;
@@ -326,12 +332,12 @@ static bool find(uintptr_t pc, const uint64_t *local, struct symbol *out)
 
 bool symtab_find_sig(uintptr_t pc, struct symbol *out)
 {
-	return find(pc, NULL, out);
+	return symtab_find(pc, NULL, out);
 }
 
 bool symtab_find_local_sig(uintptr_t there, uint64_t at, struct symbol *out)
 {
-	return find(there, &at, out);
+	return symtab_find(there, &at, out);
 }
 
 static bool each_local_of(const struct image *im, uint32_t type, symtab_local_fn fn, void *arg)
@@ -349,7 +355,7 @@ static bool each_local_of(const struct image *im, uint32_t type, symtab_local_fn
 			if (!image_get(im, sh.sh_offset + k * sizeof(s), &s, sizeof(s)))
 				break;
 			if (ELF64_ST_TYPE(s.st_info) == STT_TLS && s.st_shndx != SHN_UNDEF &&
-			    s.st_size && copy_name(im, &sh, s.st_name, name, sizeof(name)))
+			    s.st_size && symbol_copy_name(im, &sh, s.st_name, name, sizeof(name)))
 				fn(arg, name, s.st_value, s.st_size);
 		}
 	}
@@ -370,7 +376,7 @@ bool symtab_each_local(uintptr_t there, symtab_local_fn fn, void *arg)
 	return any;
 }
 
-/* --- what was found before --- */
+/* --- cache --- */
 
 enum { PROBES = 8 };
 

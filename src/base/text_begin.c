@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The first file that is linked: gmp's code begins here (base/finding.c). */
+/* First file in link order: marks the start of gmp's code (base/finding.c). */
 __asm__(".text\n"
 	".globl gmp__text_begin\n"
 	".hidden gmp__text_begin\n"

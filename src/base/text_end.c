@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The last file that is linked: gmp's code ends here (base/finding.c). */
+/* Last file in link order: marks the end of gmp's code (base/finding.c). */
 __asm__(".text\n"
 	".globl gmp__text_end\n"
 	".hidden gmp__text_end\n"

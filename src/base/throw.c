@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does the runtime die, and what does it say?
+ * Fatal errors: prints a message and a backtrace, and aborts.
  *
  * Invariants
- *  T1 The fatal line is one write, so that it stays whole among what others print.
- *  T2 Of several threads that die at once, the first prints and the others wait for the end; one
- *     that dies while it prints is gone at once.
- *  T3 Everything fits on the rest of a small green stack: no printf to a stream, no dlopen.
+ *   THROW-1  The message is one write, so that output of other threads does not split it.
+ *   THROW-2  If several OS threads fail at once, the first prints and aborts; the others wait for
+ *            the end of the process. A thread that fails again while it prints aborts at once.
+ *   THROW-3  All steps fit on the rest of a small green stack: no output by stdio streams, no
+ *            dlopen.
  */
 #include "base/throw.h"
 
@@ -22,7 +23,7 @@
 #include "base/symtab.h"
 #include "base/trace.h"
 
-static int dying;            /* (a) id of the thread that prints its last; 0: none */
+static int dying;            /* (a) id of the OS thread that prints its message; 0: none */
 static describe_fn describe; /* (a) */
 
 /* --- lines --- */
@@ -63,7 +64,7 @@ void line_hex_sig(struct line *l, uint64_t v)
 	line_number(l, v, 16);
 }
 
-/* A function's own address has no offset. */
+/* Append `f+0x2a`; `f` for the address of the function itself. */
 static void line_name(struct line *l, const struct symbol *s)
 {
 	line_str_sig(l, s->name);
@@ -73,8 +74,8 @@ static void line_name(struct line *l, const struct symbol *s)
 	line_hex_sig(l, s->offset);
 }
 
-/* NULL where nothing is known; room serves where names are not kept. */
-static const struct symbol *look_up(const struct line *l, uintptr_t pc, struct symbol *room)
+/* Return the symbol at pc, or NULL if nothing is known. Uses room if the line has no cache. */
+static const struct symbol *line_symbol(const struct line *l, uintptr_t pc, struct symbol *room)
 {
 	const struct symbol *s = room;
 
@@ -86,7 +87,7 @@ static const struct symbol *look_up(const struct line *l, uintptr_t pc, struct s
 void line_sym_sig(struct line *l, uintptr_t pc)
 {
 	struct symbol room;
-	const struct symbol *s = look_up(l, pc, &room);
+	const struct symbol *s = line_symbol(l, pc, &room);
 
 	if (s)
 		line_name(l, s);
@@ -108,7 +109,7 @@ void line_green_sig(struct line *l, uint64_t id, const char *name, uintptr_t ent
 void line_frame_sig(struct line *l, int number, uintptr_t pc)
 {
 	struct symbol room;
-	const struct symbol *s = look_up(l, pc, &room);
+	const struct symbol *s = line_symbol(l, pc, &room);
 
 	line_str_sig(l, "    #");
 	line_dec_sig(l, (uint64_t)number);
@@ -142,7 +143,6 @@ void text_write_sig(int fd, const char *text, size_t n)
 	}
 }
 
-/* The line is empty afterwards.  One that was too long still ends its line. */
 void line_write_sig(struct line *l, int fd)
 {
 	if (l->n == sizeof(l->text))
@@ -153,7 +153,7 @@ void line_write_sig(struct line *l, int fd)
 
 /* --- backtraces --- */
 
-/* On the stack of one who dies: there may be little left of it. */
+/* THROW-3: the stack may have little space left. */
 static noinline void print_trace(int fd, uintptr_t first)
 {
 	struct line l = { .n = 0 };
@@ -178,8 +178,8 @@ void gmp__fatal_describe(describe_fn fn)
 	st_rlx(&describe, fn);
 }
 
-/* Returns in the one thread that may print. */
-static void become_the_dying(void)
+/* THROW-2: returns only in the OS thread that prints. */
+static void claim_death(void)
 {
 	int me = os_thread_id();
 	int first = 0;
@@ -192,27 +192,40 @@ static void become_the_dying(void)
 		pause();
 }
 
-/* Bytes that snprintf has put into n, whatever it returned. */
+/* Return the bytes that snprintf wrote to a buffer of n bytes. */
 static size_t written(int result, size_t n)
 {
 	return result < 0 ? 0 : min_of((size_t)result, n - 1);
 }
 
-/* The line and the backtrace. */
-static noinline void say_last(uintptr_t first, const char *fmt, va_list ap)
+/* Append what describe says of the green thread. Returns the new length of text. */
+static size_t add_description(char *text, size_t n, size_t room)
 {
-	static char text[1024]; /* the dying thread's */
-	size_t room = sizeof(text) - 1, n;
 	describe_fn fn = ld_rlx(&describe);
 
-	become_the_dying();
-	n = written(snprintf(text, room, "gmp: fatal: "), room);
-	n += written(vsnprintf(text + n, room - n, fmt, ap), room - n);
-	if (fn != NULL && n < room - 1) {
-		size_t more = fn(text + n, room - n);
+	if (fn == NULL || n >= room - 1)
+		return n;
+	size_t more = fn(text + n, room - n);
 
-		n += min_of(more, room - n);
-	}
+	return n + min_of(more, room - n);
+}
+
+/* Print the message and the backtrace from the frame that returns to `first`. */
+static noinline void print_death(uintptr_t first, const char *fmt, va_list ap)
+{
+	static char text[1024], message[1024]; /* of the thread that prints (THROW-2) */
+	size_t room = sizeof(text) - 1, n;
+
+	claim_death();
+	vsnprintf(message, sizeof(message), fmt, ap);
+	char *remedy = strchr(message, '\n');
+
+	if (remedy)
+		*remedy++ = '\0';
+	n = written(snprintf(text, room, "gmp: fatal: %s", message), room);
+	n = add_description(text, n, room);
+	if (remedy && n < room - 1)
+		n += written(snprintf(text + n, room - n, "\n     %s", remedy), room - n);
 	text[n++] = '\n';
 	text_write_sig(STDERR_FILENO, text, n);
 	print_trace(STDERR_FILENO, first);
@@ -223,7 +236,7 @@ noinline void gmp__dying(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say_last(trace_caller(), fmt, ap);
+	print_death(trace_caller(), fmt, ap);
 	va_end(ap);
 }
 
@@ -232,7 +245,7 @@ noinline void gmp__fatal(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say_last(trace_caller(), fmt, ap);
+	print_death(trace_caller(), fmt, ap);
 	va_end(ap);
 	abort();
 }

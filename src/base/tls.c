@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Thread-locals of the runtime and their opaque accessors: see base/tls.h. */
 #include "base/tls.h"
 
 #include <errno.h>
@@ -63,7 +64,7 @@ noinline void gmp__set_foreign_cleanups(struct cleanup *c)
 
 static _Thread_local struct {
 	int depth;
-	int state; /* the thread's own, to be set again */
+	int state; /* of the OS thread before the outermost hold, to be restored */
 } tls_cancel __attribute__((tls_model("initial-exec")));
 
 noinline void gmp__cancel_hold(void)
@@ -114,7 +115,7 @@ noinline int gmp__own_locals(struct own_local *own)
 	return n;
 }
 
-/* Opaque, so that nobody keeps what it returned. */
+/* Opaque, so that the compiler does not reuse the address after a call. */
 noinline int *gmp_errno_here(void)
 {
 	__asm__ volatile("");

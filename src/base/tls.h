@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which M runs this code?
+ * Thread-locals of the runtime: the current M, and data of external threads.
  *
- * A green thread may go to sleep on one thread and wake on another.  Compilers keep the address of
- * a thread-local in a register across calls, and the switch restores that register faithfully: the
- * code would go on with the former thread's variable.  So thread-locals live in this header and
- * tls.c alone, and are read by opaque accessors: an asm that the compiler can neither cache nor
- * move past another volatile access, or, on other machines, a function it cannot see into.
+ * Invariant
+ *   TLS-1  Only this header and tls.c have thread-locals, and only opaque accessors read them: an
+ *          asm that the compiler can neither cache nor move past another volatile access, or, on
+ *          other machines, a function that it cannot inline.
+ *
+ * A green thread may park on one OS thread and continue on another. A compiler keeps the address of
+ * a thread-local in a register across calls, and the switch restores that register. Without TLS-1
+ * the code would then use the variable of the former OS thread.
  */
 #ifndef GMP_TLS_H
 #define GMP_TLS_H
@@ -15,7 +18,7 @@
 
 struct m;
 
-/* initial-exec: one load from %fs, also from the shared library */
+/* initial-exec: one load relative to %fs, also in the shared library. */
 extern _Thread_local struct m *gmp__tls_m __attribute__((tls_model("initial-exec")));
 
 static inline struct m *getm(void)
@@ -34,32 +37,33 @@ static inline struct m *getm(void)
 
 void gmp__setm(struct m *m);
 
-/* In blocking code (blocking.c) getm() is NULL, so that every call behaves as on an external thread; the M
- * is found here. */
+/* Return the M whose green thread is in blocking code on this OS thread (blocking.c), or NULL.
+ * There getm() is NULL, so that each call behaves as on an external thread. */
 struct m *gmp__blockedm(void);
-/* From the one to the other: m's green thread is in blocking code now, or not any more. */
+/* The green thread of m enters blocking code; it leaves it. */
 void gmp__setm_blocked(struct m *m);
 void gmp__setm_unblocked(struct m *m);
 
-/* The locals of an external thread: see fls.c. */
+/* The green-thread locals of an external thread: see fls.c. */
 struct locals;
 struct locals *gmp__foreign_locals(void);
 void gmp__set_foreign_locals(struct locals *l);
 
-/* What an external thread does once at present, the innermost first: see sync/once.c. */
+/* The gmp_once_do calls that an external thread is in, the innermost first: see sync/once.c. */
 struct cleanup;
 struct cleanup *gmp__foreign_cleanups(void);
 void gmp__set_foreign_cleanups(struct cleanup *c);
 
 /*
- * Around code that pthread_cancel must not end in the middle, since it holds a count, a lock or a place in a
- * queue: a request that comes meanwhile stays pending. Pairs nest; they belong to the thread, so none of them
- * encloses a switch to another thread.
+ * Defer pthread_cancel around code that holds a count, a lock or a place in a queue: a request
+ * stays pending until the release. Pairs nest. They belong to the OS thread, so a pair must not
+ * enclose a switch to another OS thread.
  */
 void gmp__cancel_hold(void);
 void gmp__cancel_release(void);
 
-/* Where this thread has the runtime's own thread-locals: for debug/tlsleak.c, which leaves them out. */
+/* Fill own with the addresses of the runtime's thread-locals on this OS thread, for
+ * debug/tlsleak.c, which ignores them. Returns their number. */
 enum { OWN_LOCALS = 6 };
 struct own_local {
 	const void *at;
@@ -68,11 +72,11 @@ struct own_local {
 int gmp__own_locals(struct own_local *own);
 
 #ifdef GMP_DEBUG_CHECKS
-/* The ranks of the locks that this thread holds, innermost last; see lock.h. */
+/* The locks that this OS thread holds; see lock.h. */
 struct held_locks {
-	int n;
-	unsigned char rank[16];
-	const void *last; /* the innermost; NULL: not known */
+	int n;                  /* may exceed the size of rank */
+	unsigned char rank[16]; /* innermost last */
+	const void *last;       /* the innermost; NULL: not known */
 };
 struct held_locks *gmp__held_locks(void);
 #endif

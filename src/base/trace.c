@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Backtraces by the unwinder of the compiler's runtime library: see base/trace.h. */
 #include "base/trace.h"
 
 #include <unwind.h>
@@ -9,7 +10,7 @@ static uintptr_t outermost; /* (a) */
 
 struct walk {
 	struct trace *t;
-	int skip; /* the number of frames to leave out */
+	int skip; /* frames still to be left out */
 	bool begun;
 };
 
@@ -42,14 +43,14 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *ctx, void *arg)
 		t->more = true;
 		return _URC_END_OF_STACK;
 	}
-	/* A return address may be the next function's first: a call of a noreturn function can be
-	 * the last instruction of its own. */
+	/* A call of a noreturn function may be the last instruction of its caller. The return
+	 * address then belongs to the next function, so note an address inside the call. */
 	t->pc[t->n++] = at_insn ? ip : ip - 1;
 	t->in_handler |= at_insn;
 	return _URC_NO_REASON;
 }
 
-static void walk(struct trace *t, int skip)
+static void trace_unwind(struct trace *t, int skip)
 {
 	struct walk w = { .t = t, .skip = skip };
 
@@ -60,12 +61,12 @@ static void walk(struct trace *t, int skip)
 
 void trace_walk(struct trace *t)
 {
-	walk(t, 0);
+	trace_unwind(t, 0);
 }
 
 uintptr_t trace_function(uintptr_t pc)
 {
-	void *begin = _Unwind_FindEnclosingFunction((char *)pc + 1); /* it takes a return address */
+	void *begin = _Unwind_FindEnclosingFunction((char *)pc + 1); /* takes a return address */
 
 	return begin ? (uintptr_t)begin : pc;
 }
@@ -81,5 +82,5 @@ void trace_own_from(struct trace *t, uintptr_t first, int skip)
 {
 	t->first = first;
 	t->lo = t->hi = 0;
-	walk(t, skip);
+	trace_unwind(t, skip);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which calls have led here?  Addresses only; the lines of base/throw.h name them.
+ * Backtraces: the code addresses of a call chain. The lines of base/throw.h name them.
  *
- * The unwinder is called directly, and not through backtrace(), which loads it first: so there is
- * neither an allocation nor a lock here.
+ * The unwinder is called directly instead of by backtrace(), which would load it first. So there is
+ * neither an allocation nor a lock.
  */
 #ifndef GMP_TRACE_H
 #define GMP_TRACE_H
@@ -13,32 +13,32 @@
 enum { TRACE_MOST = 64 };
 
 struct trace {
-	/* what to look for; 0: not asked for */
-	uintptr_t first;  /* begin with the frame that goes on here */
-	uintptr_t lo, hi; /* give up on a frame whose stack pointer is outside */
-	/* what was found, the innermost first */
+	/* input; 0: no condition */
+	uintptr_t first;  /* start at the frame that resumes at this address */
+	uintptr_t lo, hi; /* stop at a frame whose stack pointer is outside */
+	/* result */
 	int n;
-	bool more;                /* it went on */
-	bool in_handler;          /* a signal has come between two of them */
-	uintptr_t pc[TRACE_MOST]; /* an address inside the instruction that the frame is at */
+	bool more;                /* the chain has more than TRACE_MOST frames */
+	bool in_handler;          /* a signal arrived between two frames */
+	uintptr_t pc[TRACE_MOST]; /* inside the call instruction of each frame; innermost first */
 };
 
-/* Set by a higher floor: the function that all green threads' entries are called by.  It is not shown,
- * nor is what stands above it. */
+/* Set by a higher floor: the function that calls the entry functions of green threads. Backtraces
+ * end before it. */
 void trace_ends_at(uintptr_t fn);
 
-/* Fill t with the frames that stand above the caller. */
+/* Fill t with the frames above the caller. t->first, lo and hi are set. */
 void trace_walk(struct trace *t);
-/* The same from the frame that goes on at `first`; all, where it is not found. */
+/* Fill t with the frames from the frame that resumes at `first`; all frames if there is none. */
 void trace_own(struct trace *t, uintptr_t first);
-/* The same without its first `skip` frames: it continues a walk that ended with `more`. No frames, if `first` is not
- * found. */
+/* Fill t with the frames from the frame that resumes at `first`, without `skip` of them: continues
+ * a backtrace that ended with `more`. No frames if `first` is not found. */
 void trace_own_from(struct trace *t, uintptr_t first, int skip);
 
-/* Where the function at pc begins; pc, if there is no unwind table for it. */
+/* Return the start of the function at pc, or pc if it has no unwind table. */
 uintptr_t trace_function(uintptr_t pc);
 
-/* Where the caller of the calling function goes on. */
+/* The address at which the caller of the calling function resumes. */
 #define trace_caller() ((uintptr_t)__builtin_extract_return_addr(__builtin_return_address(0)))
 
 #endif

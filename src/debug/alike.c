@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Groups of green threads that are alike: see debug/alike.h. */
 #include "debug/alike.h"
 
 #include <string.h>
@@ -44,20 +45,19 @@ static bool are_alike(const struct view *a, const struct view *b)
 	       memcmp(a->trace.pc, b->trace.pc, (size_t)a->trace.n * sizeof(a->trace.pc[0])) == 0;
 }
 
-/* Of the entries that have a name, none is a range. */
+/* Return whether a and b form one range. An entry with a name is not part of a range. */
 static bool continues(const struct members *a, const struct members *b)
 {
 	return !a->name[0] && !b->name[0] && a->last + 1 == b->first;
 }
 
-/* Take entry i out. */
 static void remove_entry(struct alike *g, unsigned i)
 {
 	g->members--;
 	memmove(&g->member[i], &g->member[i + 1], (g->members - i) * sizeof(g->member[0]));
 }
 
-/* ALIKE-1. If there is no room, the entry with the largest ids is only counted. */
+/* Insert v, keeping ALIKE-1. Without room, the entry with the largest ids is counted in `more`. */
 static void add_member(struct alike *g, const struct view *v)
 {
 	struct members m = { .first = v->id, .last = v->id };

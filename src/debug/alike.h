@@ -2,13 +2,15 @@
 /*
  * Groups of green threads that are alike, for a dump.
  *
- * Two are alike if entry function, place of making, state, kind of wait and backtrace are the same, and, if
- * they wait for one known green thread (a mutex's holder, a joined one), also what they wait for. The name
- * and the object that they wait at do not count.
+ * Two green threads are alike if entry function, place of creation, state, wait reason and
+ * backtrace are the same. If one known green thread can end the wait (the holder of a mutex, a
+ * joined one), the text of the wait must be the same too. Names and other objects of waits do not
+ * count.
  *
- * Invariants
- *  ALIKE-1  The entries of `member` are in the order of their ids. Two neighbours without names have ids between
- *           them that are not in `member`. The arena of g structs is in another order: a g struct is reused.
+ * Invariant
+ *   ALIKE-1  The entries of `member` are ordered by id. Between two neighbours without names there
+ *            is at least one id that is not in `member`. (The arena of g structs is in another
+ *            order, since g structs are reused.)
  */
 #ifndef GMP_ALIKE_H
 #define GMP_ALIKE_H
@@ -16,12 +18,12 @@
 #include "debug/view.h"
 
 enum {
-	ALIKE_MOST = 2048, /* groups; what fits in no group is shown by itself */
+	ALIKE_MOST = 2048, /* groups; a green thread that fits in no group is shown alone */
 	ALIKE_SLOTS = 8192,
 	MEMBERS_MOST = 8,
 };
 
-/* Green threads first..last, without names; or the one of that name. */
+/* Green threads first..last, all without a name; or one green thread with a name. */
 struct members {
 	uint64_t first, last;
 	char name[G_NAME_MAX];
@@ -29,14 +31,14 @@ struct members {
 
 struct alike {
 	uint64_t hash;
-	struct view v; /* of the first */
+	struct view v; /* of the first member */
 	uint64_t n;
-	bool same_what;                  /* all wait at the same object */
-	int64_t since_least, since_most; /* of waiting ones */
+	bool same_what;                  /* all have the same text of the wait */
+	int64_t since_least, since_most; /* of waiting green threads */
 	uint32_t born_least, born_most;
 	struct members member[MEMBERS_MOST];
 	unsigned members;
-	uint64_t more; /* that are in none of `member` */
+	uint64_t more; /* members that are not listed in `member` */
 };
 
 struct alikes {
@@ -45,13 +47,13 @@ struct alikes {
 	struct alike of[ALIKE_MOST];
 };
 
-/* A group of one. */
+/* Make g a group with one member. */
 void alike_begin(struct alike *g, const struct view *v, uint64_t hash);
-/* False: there is no room. */
+/* Add v to its group, or to a new one. Returns false without room. */
 bool alike_add(struct alikes *a, const struct view *v);
 
-/* `3 "alpha", 4, 6-302, and 12 more`. Returns the number of members it appended, of those from `from` on:
- * as many as the line has room for. */
+/* Append `3 "alpha", 4, 6-302, and 12 more`, from entry `from` of `member` on, as far as the line
+ * has room. Returns the number of entries. */
 unsigned alike_members_sig(const struct alike *g, unsigned from, struct line *l);
 
 uint64_t alike_hash_trace(const struct trace *t);

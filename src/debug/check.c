@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does the program do that C allows and green threads do not get on with?  GMP_DEBUG=check looks;
- * gmp.h says for what.
+ * GMP_DEBUG=check: finds uses of C that are correct in OS threads and wrong in green threads.
  *
- * sched.on_leave and sched.on_exit are called on g0, when the green thread is off its stack and nobody
- * else can have it yet: so that its calls can be followed as those of a parked one; sched.on_arrive when
- * it is about to go on, on the thread where it will.  Where nobody checks, these are NULL, and the steps
- * that would ask them are not taken (park_init).
+ * The scheduler calls hooks on g0: sched.on_leave and sched.on_exit after the G has left its stack
+ * and before another M can take it, so that its backtrace is that of a parked G; sched.on_arrive
+ * before it continues, on the OS thread where it does. Without the check the hooks are NULL, and
+ * the scheduler skips the steps that call them (park_init).
  *
- *   mutexes     libgmprtcheck (check/mutexes.c) counts those that the thread holds; it is found by name
- *   canaries    a list for each green thread, in a table beside the descriptors
- *   strays      addresses of thread-locals that have moved to another thread: astray.h
- *   values      thread-locals that a green thread wrote, and finds changed: tlswatch.c;
- *               the same of pthread keys: keywatch.c
- *   handlers    the kernel's frame of a signal stands between the wait and the entry, or the wait is
- *               not on the green thread's stack at all
- *   long runs   are found by sysmon: mode/longrun.c
- *   stacks      what was touched is known page by page (mincore), and within the last page by the first
- *               byte that is not 0; so each stack is emptied when its user ends, and the watcher does
- *               not give the memory of parked ones back
+ *   mutexes     pthread mutexes that the OS thread holds at a wait: counted by libgmprtcheck
+ *               (check/mutexes.c), which is found by the name of its function
+ *   canaries    gmp_canary marks that are set at a wait: a list for each G, in a table by g_index
+ *   strays      stale addresses of thread-locals after a migration: tlsleak.h
+ *   values      thread-locals that a G wrote and finds changed: tlswatch.c; pthread keys:
+ *               keywatch.c
+ *   handlers    waits in a signal handler: the kernel's signal frame is between the wait and the
+ *               entry function, or the wait is not on the stack of the G
+ *   long runs   found by sysmon: mode/longrun.c
+ *   stacks      the deepest use of each stack: mincore gives the touched pages, and the first byte
+ *               that is not 0 the depth in the last one. So each stack is emptied at the end of its
+ *               G, and sysmon does not trim stacks of parked Gs
  *
  * Invariants
- *  K1 The table of entries is written by atomic steps: many Ms see green threads end.
- *  K2 A finding is written once for each place, FINDINGS_MOST of a kind, and the program continues, except
- *    after a wait in a handler.
- *  K3 What is done here is no run of the green thread: run_pause.
+ *   CHECK-1  The table of entries is written by atomic operations, since several Ms end Gs at a
+ *            time.
+ *   CHECK-2  A finding is written once per place, at most FINDINGS_MOST times per kind, and the
+ *            program continues. A wait in a signal handler ends the process.
+ *   CHECK-3  The time of a check does not count as run time of the G (run_pause).
  */
 #include "debug/check.h"
 
@@ -49,26 +50,27 @@
 
 enum { ENTRIES = 512, CHUNK_PAGES = 512 };
 
-/* check/mutexes.c: how many this thread holds, the last one, and where that was locked. */
+/* check/mutexes.c: returns how many mutexes this OS thread holds, with the last one and the place
+ * of its lock. */
 typedef int (*held_fn)(const void **mutex, const void **where);
 
 struct entry {
 	gmp_fn fn;    /* (a) NULL: free */
-	uint64_t n;   /* (a) */
-	size_t most;  /* (a) bytes */
-	size_t class; /* (a) reserved for that one */
+	uint64_t n;   /* (a) Gs with this entry function */
+	size_t most;  /* (a) bytes of the deepest stack */
+	size_t class; /* (a) bytes reserved for that stack */
 };
 
 static struct {
 	held_fn held;
-	gmp_canary **canaries; /* by g_index; each owned by its green thread */
+	gmp_canary **canaries; /* by g_index; only the G accesses its list */
 	size_t bytes;
 	struct findings mutexes, canaries_held, strays, changes;
 	struct entry entries[ENTRIES];
-	uint32_t lost; /* (a) green threads whose entry function found no place */
+	uint32_t lost; /* (a) Gs whose entry function did not fit into `entries` */
 } check;
 
-/* --- telling --- */
+/* --- reports --- */
 
 /* `gmp: check: green thread 7 "x" (entry f)` */
 static void begin_finding(struct line *l, const char *kind, const struct g *gp,
@@ -90,7 +92,7 @@ static void end_finding(struct line *l, const char *what, const struct trace *t,
 
 /* --- at a wait --- */
 
-static void look_for_mutex(const struct g *gp, const struct trace *t)
+static void check_mutexes(const struct g *gp, const struct trace *t)
 {
 	const void *mutex, *where;
 	struct line l;
@@ -110,7 +112,7 @@ static void look_for_mutex(const struct g *gp, const struct trace *t)
 		    t, false);
 }
 
-static void look_for_canary(const struct g *gp, const struct trace *t)
+static void check_canaries(const struct g *gp, const struct trace *t)
 {
 	const gmp_canary *c = check.canaries[g_index(gp)];
 	struct line l;
@@ -128,8 +130,9 @@ static void look_for_canary(const struct g *gp, const struct trace *t)
 		    t, false);
 }
 
-/* A wait off the green thread's own stack, which the program does not survive.  Below it, and by no handler:
- * a frame larger than the guard has put the stack pointer there, and what it wrote to is not its own. */
+/* End the process if gp waits in a signal handler, or outside its stack. A stack pointer below the
+ * stack, without a handler, is an overflow by a frame larger than the guard: the frame has
+ * overwritten memory below the guard. */
 static void check_bounds(const struct g *gp, const struct trace *t)
 {
 	const char *sp = gp->ctx.sp, *lo = gp->stack;
@@ -154,20 +157,20 @@ static void check_bounds(const struct g *gp, const struct trace *t)
 	end_finding(&l,
 		    "a handler may only make async-signal-safe calls: set a flag, or use "
 		    "gmp_signal_notify in place of a handler",
-		    t, true); /* it may have interrupted malloc */
+		    t, true); /* the handler may have interrupted malloc */
 	abort();
 }
 
 static void on_leave(struct g *gp)
 {
-	struct p *paused = run_pause(); /* K3 */
+	struct p *paused = run_pause(); /* CHECK-3 */
 	struct trace t;
 
 	trace_parked(&t, &gp->ctx, NULL, NULL);
 	check_bounds(gp, &t);
-	look_for_mutex(gp, &t);
-	look_for_canary(gp, &t);
-	astray_leave(gp);
+	check_mutexes(gp, &t);
+	check_canaries(gp, &t);
+	tlsleak_leave(gp);
 	bool locals = tlswatch_leave(getm(), gp), keys = keywatch_leave(getm(), gp);
 
 	if (locals || keys)
@@ -177,8 +180,8 @@ static void on_leave(struct g *gp)
 
 /* --- after it --- */
 
-/* Of a text, in place of its address. */
-static const void *hash_of(const struct line *l)
+/* Hash a text, as the subject of a finding (finding_wait). */
+static const void *text_subject(const struct line *l)
 {
 	uintptr_t h = 0;
 
@@ -187,15 +190,15 @@ static const void *hash_of(const struct line *l)
 	return (const void *)h;
 }
 
-static void look_for_stray(struct g *gp)
+static void check_strays(struct g *gp)
 {
 	struct line l, what = { .n = 0 };
 	struct trace t;
 
-	if (!astray_find(gp, &what))
+	if (!tlsleak_find(gp, &what))
 		return;
 	trace_parked(&t, &gp->ctx, NULL, NULL);
-	if (!finding_wanted(&check.strays, finding_wait(&t, hash_of(&what))))
+	if (!finding_wanted(&check.strays, finding_wait(&t, text_subject(&what))))
 		return;
 	begin_finding(&l, "gmp: check: ", gp, &t);
 	line_str_sig(&l,
@@ -211,13 +214,14 @@ static void look_for_stray(struct g *gp)
 		    &t, false);
 }
 
-/* tlswatch.c and keywatch.c find each variable and key once. */
-static void tell_change(const struct g *gp, const char *did, struct line *what, const char *advice)
+/* what: from tlswatch.c or keywatch.c, which report each variable and key once. */
+static void report_change(const struct g *gp, const char *did, struct line *what,
+			  const char *advice)
 {
 	struct line l;
 	struct trace t;
 
-	if (finding_wanted(&check.changes, (uintptr_t)hash_of(what))) {
+	if (finding_wanted(&check.changes, (uintptr_t)text_subject(what))) {
 		what->text[min_of(what->n, sizeof(what->text) - 1)] = '\0';
 		trace_parked(&t, &gp->ctx, NULL, NULL);
 		begin_finding(&l, "gmp: check: ", gp, &t);
@@ -228,17 +232,17 @@ static void tell_change(const struct g *gp, const char *did, struct line *what, 
 	what->n = 0;
 }
 
-static void look_for_changes(const struct g *gp)
+static void check_values(const struct g *gp)
 {
 	struct line what = { .n = 0 };
 
 	while (tlswatch_arrive(getm(), gp, &what))
-		tell_change(gp, " wrote thread-local ", &what,
-			    "a thread-local belongs to the OS thread, which others use during a "
-			    "wait: use "
-			    "gmp_key_create, or gmp_lock_thread from the write to the last use");
+		report_change(gp, " wrote thread-local ", &what,
+			      "a thread-local belongs to the OS thread, which others use during a "
+			      "wait: use "
+			      "gmp_key_create, or gmp_lock_thread from the write to the last use");
 	while (keywatch_arrive(getm(), gp, &what))
-		tell_change(
+		report_change(
 			gp, " set pthread key ", &what,
 			"its value belongs to the OS thread, which others use during a wait: use "
 			"gmp_key_create, or gmp_lock_thread from pthread_setspecific to the last "
@@ -247,10 +251,10 @@ static void look_for_changes(const struct g *gp)
 
 static void on_arrive(struct g *gp)
 {
-	struct p *paused = run_pause(); /* K3 */
+	struct p *paused = run_pause(); /* CHECK-3 */
 
-	look_for_stray(gp);
-	look_for_changes(gp);
+	check_strays(gp);
+	check_values(gp);
 	run_resume(paused);
 }
 
@@ -290,7 +294,8 @@ void gmp_canary_clear(gmp_canary *c)
 
 /* --- depths of stacks --- */
 
-/* Bytes between the top and the lowest that was ever written to.  Whatever lies there is looked at. */
+/* Return the bytes from the top of the stack to the lowest byte that is not 0. Reads all of them,
+ * also redzones. */
 __attribute__((no_sanitize("address", "thread"))) static size_t depth(const struct g *gp)
 {
 	char *top = stack_top(gp->stack, gp->stack_class), *at = gp->stack;
@@ -343,7 +348,7 @@ static void note_depth(const struct g *gp)
 
 static void on_exit_of(struct g *gp)
 {
-	struct p *paused = run_pause(); /* K3 */
+	struct p *paused = run_pause(); /* CHECK-3 */
 
 	note_depth(gp);
 	check.canaries[g_index(gp)] = NULL;
@@ -395,7 +400,7 @@ int check_begin(void)
 	check.canaries = os_reserve(check.bytes);
 	if (!check.canaries)
 		return -ENOMEM;
-	int err = astray_begin();
+	int err = tlsleak_begin();
 
 	if (err) {
 		os_release(check.canaries, check.bytes);
@@ -411,7 +416,7 @@ int check_begin(void)
 	return 0;
 }
 
-/* No green thread runs any more; their stacks are there yet. */
+/* No G runs any more; the stacks still exist. */
 void check_end(void)
 {
 	if (!check.canaries)
@@ -424,5 +429,5 @@ void check_end(void)
 	check.canaries = NULL;
 	keywatch_end();
 	tlswatch_end();
-	astray_end();
+	tlsleak_end();
 }

@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds cycles of green threads that wait for each other.
+ * Deadlock cycles: finds green threads that wait for each other, in the graph of waits.
  *
- * What can be known. A wait for a mutex, a write-locked rwmutex, a once or a join names the one green thread
- * that can end it (view_awaited). A wait at a channel, a wait group, a semaphore, a condition, a barrier, a
- * select or a read-locked rwmutex can be ended by any other green thread. So
- *   - a cycle of waits of the first kind is known at any time;
- *   - a cycle through a wait of the second kind is known only at a deadlock, and only if all other green
- *     threads wait, directly or through others, for the waiter there: then each that could end the
- *     wait is behind it. With two such waits either could end the other.
- * Nothing is concluded from which green thread has used an object before.
+ * Closed waits (mutex, write-locked rwmutex, once, join): exactly one known G can end the wait
+ * (view_awaited), so the graph has an edge. Open waits (channel, wait group, semaphore, condition,
+ * barrier, select, read-locked rwmutex): any G can end the wait. So
+ *   - a cycle of closed waits is certain at any time;
+ *   - a cycle through an open wait is certain only at a deadlock, and only if all other Gs wait,
+ *   directly
+ *     or through others, for the G in the open wait: then each G that could end that wait depends
+ *     on it. With two open waits, one could end the other.
+ * Former uses of an object by a G prove nothing and are ignored.
  *
- * While others run (cycles_watch, by sysmon)
- *   1 note for each G, held for a moment, which it waits for. A wait with a deadline counts as none: it
- *     ends by itself
- *   2 follow the notes: a way that meets itself is a candidate, since the notes are of different moments
- *   3 hold all Gs of the candidate at a time, and look again: now it is a fact
- *   4 release them, print, remember the cycle
+ * While other Gs run (cycles_watch, on sysmon)
+ *   1. For each G: hold it, note the G that it waits for, release it. A wait with a deadline has no
+ *      edge, since it ends by itself.
+ *   2. Follow the noted edges. A cycle of them is a candidate only, since they were noted at
+ *   different
+ *      times.
+ *   3. Hold all Gs of the candidate at the same time, and re-check the edges. Now the cycle is
+ *   certain. 4. Release them, print and remember the cycle.
  *
  * Invariants
- *  CYCLE-1  sysmon is the only thread that holds more than one waiter, and it never waits for one: if a G
- *           of a candidate cannot be held, it releases all and tries again in a second.
- *  CYCLE-2  Under the holds there is neither a lock nor a system call (VIEW-1).
+ *   CYCLE-1  Only sysmon holds more than one waiter, and it never waits for a hold: if a G of a
+ *            candidate cannot be held, sysmon releases all and retries a second later.
+ *   CYCLE-2  Under the holds no lock is taken and no system call is made (VIEW-1).
  */
 #include "debug/cycle.h"
 
@@ -33,10 +36,10 @@
 #include "g.h"
 
 enum {
-	LENGTH_MOST = 1024, /* longer ones are reported at a deadlock only */
-	SHOWN_MOST = 16,    /* members whose calls are shown while others run */
+	LENGTH_MOST = 1024, /* longer cycles are reported at a deadlock only */
+	SHOWN_MOST = 16,    /* members whose backtraces are shown while others run */
 	EDGES_MOST = 8,
-	REPORTED_MOST = 64, /* cycles in a run while others run */
+	REPORTED_MOST = 64, /* cycles that are reported while others run */
 };
 
 static struct {
@@ -81,7 +84,7 @@ static void print_cycle(const struct g *start)
 	line_write_sig(&l, STDERR_FILENO);
 }
 
-/* Any other green thread may end it. */
+/* Return whether a wait with this reason is open. */
 static bool any_may_end(unsigned reason)
 {
 	switch (reason) {
@@ -103,7 +106,7 @@ static bool is_waiting(const struct g *gp)
 	return ld_rlx(&gp->status) == G_WAITING;
 }
 
-/* All others wait for this one; there are no cycles of the first kind. */
+/* last: the only G with an open wait; there is no cycle of closed waits. */
 static void print_cycle_through(struct g *last, uint32_t made)
 {
 	static struct view v;
@@ -141,7 +144,8 @@ static void print_cycle_through(struct g *last, uint32_t made)
 	line_write_sig(&l, STDERR_FILENO);
 }
 
-/* The one whose wait has no known end, if all others have one; *waiting: how many wait. */
+/* Return the G whose wait has no edge, if it is open and all other waits have an edge to a waiting
+ * G. *waiting: the number of waiting Gs. */
 static struct g *only_open_end(uint32_t made, uint32_t *waiting)
 {
 	struct g *open = NULL;
@@ -164,10 +168,10 @@ static struct g *only_open_end(uint32_t made, uint32_t *waiting)
 	return open && any_may_end(ld_rlx(&open->reason)) ? open : NULL;
 }
 
-/* Each waits for one other at most, so from each a single way leads on. Every step is marked with the way
- * that took it first; a way that meets itself has found a cycle. Returns a G of the cycle that begins
- * from i, or NULL. */
-static struct g *follow(uint32_t i, uint32_t *way, struct g *(*next)(const struct g *gp))
+/* Follow the edges from G number i, at most one per G, and mark each G with the number of the walk
+ * that reached it first. A walk that reaches its own mark has found a cycle. Returns a G of that
+ * cycle, or NULL. */
+static struct g *cycle_follow(uint32_t i, uint32_t *way, struct g *(*next)(const struct g *gp))
 {
 	struct g *gp = g_at(i);
 
@@ -181,14 +185,15 @@ static struct g *follow(uint32_t i, uint32_t *way, struct g *(*next)(const struc
 void cycles_print(void)
 {
 	uint32_t made = g_made(), waiting, cycles = 0;
-	uint32_t *way = os_reserve(made * sizeof(*way)); /* number of the way + 1 */
+	uint32_t *way = os_reserve(made * sizeof(*way)); /* by g_index: number of the walk + 1 */
 
 	for (uint32_t i = 0; way && i < made; i++) {
-		struct g *gp = follow(i, way, view_awaited);
+		struct g *gp = cycle_follow(i, way, view_awaited);
 
-		cycles += gp != NULL;
-		if (gp)
-			print_cycle(gp);
+		if (!gp)
+			continue;
+		cycles++;
+		print_cycle(gp);
 	}
 	struct g *last = cycles ? NULL : only_open_end(made, &waiting);
 
@@ -220,14 +225,15 @@ static bool names_one(const struct g *gp)
 	}
 }
 
-/* gp is held. */
+/* Return the G that gp, which is held, waits for without a deadline, or NULL. */
 static struct g *awaited_for_good(const struct g *gp)
 {
 	return gp->resume & RESUME_TIMED ? NULL : view_awaited(gp);
 }
 
-/* A G that was made after the search had counted them has no note: the next search sees it. */
-static void note_one(uint32_t i, uint32_t made)
+/* Step 1. Gs that were made after the search began have no notes: the next search finds their
+ * cycles. */
+static void note_awaited(uint32_t i, uint32_t made)
 {
 	struct g *gp = g_at(i), *to;
 
@@ -246,7 +252,8 @@ struct cycle {
 	uint64_t id[LENGTH_MOST];
 };
 
-/* Steps 3 and 4. False: it is none, or it cannot be known now. */
+/* Steps 3 and 4, with the holds. Returns false if the candidate is no cycle, or a G cannot be held.
+ */
 static bool hold_cycle(struct cycle *c, struct g *start)
 {
 	struct g *gp = start;
@@ -258,7 +265,8 @@ static bool hold_cycle(struct cycle *c, struct g *start)
 	while (c->n < LENGTH_MOST && waiter_hold(&gp->w) == WAITER_ARMED) {
 		c->g[c->n] = gp;
 		c->id[c->n++] = ld_rlx(&gp->id);
-		c->hash += (gp->id ^ gp->id >> 32) * 0x9e3779b97f4a7c15u; /* wherever it starts */
+		/* a sum, so that the hash does not depend on the start */
+		c->hash += (gp->id ^ gp->id >> 32) * 0x9e3779b97f4a7c15u;
 		c->mutexes = c->mutexes && ld_rlx(&gp->reason) == WAIT_MUTEX;
 		gp = awaited_for_good(gp);
 		whole = gp == start;
@@ -270,7 +278,7 @@ static bool hold_cycle(struct cycle *c, struct g *start)
 	return whole;
 }
 
-/* False: it has been. */
+/* Returns false if the cycle was reported before, or REPORTED_MOST have been. */
 static bool report_once(uint64_t hash)
 {
 	for (unsigned i = 0; i < reported.n; i++)
@@ -295,15 +303,16 @@ static void print_live(const struct cycle *c)
 	dump_some(c->g, min_of(c->n, (unsigned)SHOWN_MOST));
 }
 
-static bool watch(uint32_t made, uint32_t *way)
+/* Steps 1 to 4. Returns true if a candidate could not be held. */
+static bool search_cycles(uint32_t made, uint32_t *way)
 {
 	static struct cycle c;
 	bool again = false;
 
 	for (uint32_t i = 0; i < made; i++)
-		note_one(i, made);
+		note_awaited(i, made);
 	for (uint32_t i = 0; i < made; i++) {
-		struct g *gp = notes[i] ? follow(i, way, noted) : NULL;
+		struct g *gp = notes[i] ? cycle_follow(i, way, noted) : NULL;
 
 		if (!gp)
 			continue;
@@ -322,11 +331,11 @@ bool cycles_watch(void)
 	struct os_sink to;
 
 	if (os_sink(&to, STDERR_FILENO) || !os_sink_ready(&to, 0))
-		return true; /* sysmon does not wait for room */
+		return true; /* sysmon must not wait for room */
 	notes = os_reserve(bytes);
 	if (!notes)
 		return true;
-	bool again = watch(made, notes + made);
+	bool again = search_cycles(made, notes + made);
 
 	os_release(notes, bytes);
 	return again;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Cycles of green threads that wait for each other. See cycle.c. */
+/* Deadlock cycles of green threads: see cycle.c. */
 #ifndef GMP_CYCLE_H
 #define GMP_CYCLE_H
 
 #include "base/base.h"
 
-/* Print all cycles to stderr; every green thread is parked for good. */
+/* Print all cycles to stderr. No green thread runs any more. */
 void cycles_print(void);
 
-/* For sched.long_waits: print each new cycle while others run. True: call again, a green thread of a
- * possible cycle could not be held. */
+/* For sched.long_waits: print each new cycle while other green threads run. Returns true if a green
+ * thread of a possible cycle could not be held: the caller must call again. */
 bool cycles_watch(void);
-/* A new run: none has been reported. */
+/* Start of a run: forget the reported cycles. */
 void cycles_reset(void);
 
 #endif

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gmp_dump: writes what each green thread does.
+ * gmp_dump: writes state, wait and backtrace of each green thread.
  *
- * The arena of g structs is walked once while everything runs. Each green thread that is alive is looked
- * at (view.h). Alike ones are gathered in groups (alike.h), which are written at the end; a dump
- * of all, and what fits in no group, is written at once. Nothing is stopped, so each look is of a moment of
- * its own.
+ * A dump walks the arena of g structs once and takes a snapshot (view.h) of each green thread that
+ * is alive. Nothing is stopped, so the snapshots are of different times. Green threads that are
+ * alike form groups (alike.h), which are written at the end. gmp_dump_all writes each green thread
+ * at once, and so does gmp_dump with a green thread that fits in no group. In that form, a
+ * backtrace that was written SAME_MOST times is replaced by a reference.
  *
  * Invariants (VIEW-1 to VIEW-3: view.h)
- *  DUMP-1  No lock is held and no P is kept while the output waits: a green caller sleeps when the file
- *          descriptor has no room, and yields between two looks when it is asked to.
- *  DUMP-2  What a dump works with lies in memory of its own, in a list: a green thread that is killed
- *          at shutdown in the middle of one leaves it to dump_fini.
- *
- * In a dump of all, a backtrace that was written SAME_MOST times is replaced by a reference.
+ *   DUMP-1  No lock is held and no P is kept while the output waits. If the file descriptor has no
+ *           room, a green caller sleeps. Between two snapshots it yields if sysmon asks for it.
+ *   DUMP-2  Each dump has its own memory, which is in a list. If shutdown kills the caller during a
+ *           dump, dump_fini frees it.
  */
 #include "debug/dump.h"
 
@@ -31,22 +30,22 @@
 enum {
 	MS = 1000000,
 	SECOND = 1000 * MS,
-	SAME_MOST = 100, /* so many times a backtrace is written out */
-	SAMES = 1024,    /* different backtraces that are known again */
+	SAME_MOST = 100, /* times that a backtrace is written out */
+	SAMES = 1024,    /* different backtraces that are recognized */
 	PROBES = 16,
 };
 
 struct same {
 	uint64_t hash; /* 0: free */
-	uint64_t id;   /* of the first that had it */
-	uint32_t n;
+	uint64_t id;   /* of the first green thread with this backtrace */
+	uint32_t n;    /* green threads with it so far */
 };
 
 struct dump {
 	struct dump *next;
 	struct os_sink to;
-	int err;               /* of a write: the rest is dropped */
-	bool impatient;        /* for room it waits a second at most */
+	int err;               /* of a write; the remaining output is dropped */
+	bool impatient;        /* waits for room at most one second */
 	struct g *self;        /* the caller; NULL: an external thread, or g0 */
 	uintptr_t caller;      /* where gmp_dump was called */
 	struct alikes *alikes; /* NULL: a dump of all, or no memory */
@@ -61,7 +60,7 @@ struct dump {
 
 /* --- writing --- */
 
-/* Until there is room.  0 or -errno. */
+/* Wait until the output has room. Returns 0 or -errno. */
 static int await_room(struct dump *d)
 {
 	int err = 0;
@@ -96,7 +95,7 @@ static void flush(struct dump *d)
 	d->n = 0;
 }
 
-/* d->line goes out, and is empty. */
+/* Write d->line, through the buffer. d->line is empty afterwards. */
 static void put_line(struct dump *d)
 {
 	struct line *l = &d->line;
@@ -110,9 +109,10 @@ static void put_line(struct dump *d)
 	l->n = 0;
 }
 
-/* --- the calls of one --- */
+/* --- backtraces --- */
 
-/* The id of the first that had this backtrace, if that has been written often enough; else 0. */
+/* Return the id of the first green thread with this backtrace, if it was written SAME_MOST times;
+ * otherwise 0. */
 static uint64_t seen_before(struct dump *d, const struct trace *t, uint64_t id)
 {
 	uint64_t hash = alike_hash_trace(t);
@@ -128,20 +128,21 @@ static uint64_t seen_before(struct dump *d, const struct trace *t, uint64_t id)
 	return 0;
 }
 
-/* Is the frame at pc one of the function that begins at `start`, or of a part of it that the compiler moved
- * elsewhere (name.cold)? */
+/* Return whether pc is in the function fn that begins at `start`, or in a part of it that the
+ * compiler moved elsewhere (name.cold). */
 static bool is_frame_of(struct dump *d, uintptr_t pc, const struct symbol *fn, uintptr_t start)
 {
 	size_t n = strlen(fn->name);
 	const struct symbol *s;
 
 	if (!symcache_find_sig(&d->names, pc, &s) || !s->exact)
-		return true; /* not known */
+		return true; /* not known: do not report a jump */
 	return pc - s->offset == start || (strncmp(s->name, fn->name, n) == 0 && s->name[n] == '.');
 }
 
-/* The function that frame i called, if it is not the one of frame i - 1: then it has left by a jump, and has
- * no frame. Else 0. A parked one's innermost frame called gmp__mcall, or a function that jumped to it. */
+/* Return the function that frame i called, if frame i - 1 is of another function: the called
+ * function left by a jump and has no frame. Otherwise 0. The innermost frame of a parked G called
+ * gmp__mcall, or a function that jumped to it. */
 static uintptr_t jumped_from(struct dump *d, const struct view *v, int i)
 {
 	const struct symbol *s;
@@ -154,7 +155,7 @@ static uintptr_t jumped_from(struct dump *d, const struct view *v, int i)
 	if (!target || target == (uintptr_t)gmp__mcall ||
 	    !symcache_find_sig(&d->names, target, &s) || !s->exact || s->offset != 0)
 		return 0;
-	fn = *s; /* the next look-up may take its place */
+	fn = *s; /* the next lookup may overwrite *s */
 	return i > 0 && is_frame_of(d, v->trace.pc[i - 1], &fn, target) ? 0 : target;
 }
 
@@ -183,7 +184,7 @@ static void write_calls(struct dump *d, const struct view *v)
 	}
 }
 
-/* --- one block --- */
+/* --- one green thread, one group --- */
 
 static void add_hundredths(struct line *l, uint64_t hundredths)
 {
@@ -236,7 +237,7 @@ static void add_doing(struct line *l, const struct alike *g)
 	line_str_sig(l, " ago");
 }
 
-static void write_one(struct dump *d, const struct alike *g)
+static void dump_one(struct dump *d, const struct alike *g)
 {
 	const struct view *v = &g->v;
 	struct line *l = &d->line;
@@ -254,7 +255,7 @@ static void write_one(struct dump *d, const struct alike *g)
 		write_calls(d, v);
 }
 
-static void write_group(struct dump *d, const struct alike *g)
+static void dump_group(struct dump *d, const struct alike *g)
 {
 	struct line *l = &d->line;
 
@@ -274,7 +275,7 @@ static void write_group(struct dump *d, const struct alike *g)
 	write_calls(d, &g->v);
 }
 
-/* --- all of them --- */
+/* --- all green threads --- */
 
 static void write_head(struct dump *d)
 {
@@ -306,42 +307,43 @@ static void write_head(struct dump *d)
 	put_line(d);
 }
 
-static void look_at_each(struct dump *d)
+/* Snapshot each green thread: add it to a group, or write it. */
+static void dump_each(struct dump *d)
 {
 	for (uint32_t i = 0, made = g_made(); i < made && !d->err; i++) {
 		if (view_green(&d->view, g_at(i), d->self, d->caller) &&
 		    !(d->alikes && alike_add(d->alikes, &d->view))) {
 			alike_begin(&d->one, &d->view, 0);
-			write_one(d, &d->one);
+			dump_one(d, &d->one);
 		}
 		if (d->self)
 			gmp_checkpoint(); /* DUMP-1 */
 	}
 }
 
-static void write_groups(struct dump *d)
+static void dump_groups(struct dump *d)
 {
 	for (uint32_t i = 0; d->alikes && i < d->alikes->n && !d->err; i++) {
 		const struct alike *g = &d->alikes->of[i];
 
 		if (g->n == 1)
-			write_one(d, g);
+			dump_one(d, g);
 		else
-			write_group(d, g);
+			dump_group(d, g);
 		if (d->self)
 			gmp_checkpoint(); /* DUMP-1 */
 	}
 }
 
-static void write_all(struct dump *d)
+static void dump_all(struct dump *d)
 {
 	d->line.names = &d->names;
-	look_at_each(d);
-	write_groups(d);
+	dump_each(d);
+	dump_groups(d);
 	flush(d);
 }
 
-/* Without memory each is written by itself. */
+/* Use groups, except with GMP_DEBUG=dumpall or without memory. */
 static void want_groups(struct dump *d)
 {
 	if (!(sched.options.debug & DEBUG_dumpall))
@@ -355,10 +357,10 @@ void dump_dying(void)
 	d.to = (struct os_sink){ STDERR_FILENO, SINK_PLAIN };
 	d.impatient = true;
 	want_groups(&d);
-	write_all(&d);
+	dump_all(&d);
 }
 
-/* --- dumps under way --- */
+/* --- running dumps --- */
 
 static struct {
 	struct lock lock;
@@ -416,7 +418,7 @@ void dump_some(struct g *const *gs, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		if (view_green(&d->view, gs[i], NULL, 0)) {
 			alike_begin(&d->one, &d->view, 0);
-			write_one(d, &d->one);
+			dump_one(d, &d->one);
 		}
 	}
 	flush(d);
@@ -437,7 +439,7 @@ static noinline int dump_to(const struct os_sink *to, bool all, const char *titl
 		want_groups(d);
 	line_str_sig(&d->line, title);
 	write_head(d);
-	write_all(d);
+	dump_all(d);
 	err = d->err;
 	end_dump(d);
 	return err;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Dumps: what each green thread does, written to a file descriptor. See dump.c. */
+/* Dumps of all green threads to a file descriptor: see dump.c. */
 #ifndef GMP_DUMP_H
 #define GMP_DUMP_H
 
 #include "types.h"
 
-/* Every green thread to stderr, for a process that ends: nothing runs any more. */
+/* Dump all green threads to stderr, in a process that ends. No green thread runs any more. */
 void dump_dying(void);
-/* gmp_dump(2) under a title. */
+/* gmp_dump(2) with a title. */
 void dump_at_signal(void);
-/* These only, to stderr, for sysmon. */
+/* Dump n green threads to stderr, on sysmon. */
 void dump_some(struct g *const *gs, unsigned n);
-/* The runtime has stopped: free what dumps of killed green threads were working with. */
+/* End of a run: free the memory of dumps whose callers were killed (DUMP-2). */
 void dump_fini(void);
-/* The child of a fork. */
+/* In the child of a fork. */
 void dump_forget(void);
 
 #endif

@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Dumps at a signal.
+ * Dumps on a signal: the handler notifies sysmon, which starts an OS thread that dumps.
  *
- *   the kernel     on_signal                 sysmon                     a thread for this dump
- *      └────────>  1 errand = 1              3 errand = 0, start a   >  4 gmp_dump(2)
- *                  2 wake sysmon if it rests   thread
+ *   handler (dump_on_signal)          sysmon                             OS thread for this dump
+ *    1 errand = 1                      3 errand = 0, start the thread     4 gmp_dump(2)
+ *    2 wake sysmon if it sleeps
  *
- * The handler may interrupt anything, so it does nothing else. sysmon runs also if no green thread does.
- * It does not dump itself: where stderr has no room, a dump waits, and sysmon must not. A signal during a
- * dump makes one more afterwards.
+ * The handler may interrupt any code, so it does nothing else. sysmon runs even if no green thread
+ * does. It does not dump itself, since a dump waits if stderr has no room, and sysmon must not
+ * wait. A signal during a dump causes one more dump afterwards.
  *
- * The handler runs on any thread. If the thread that began the run had the signal blocked, all Ms block it, too:
- * sysmon unblocks it for itself, and so it does for signals that channels ask for (sys/notify.c).
+ * The handler runs on any OS thread. If the first OS thread of the run had the signal blocked, all
+ * Ms block it too. So sysmon unblocks it for itself, as it does for signals that go to channels
+ * (sys/notify.c).
  *
  * Invariants
- *  DUMPSIG-1  errand is set before sysmon_asleep is read, and sysmon announces that it is about to rest
- *             before it reads errand: no signal is missed.                       ORD(sysmon)
- *  DUMPSIG-2  The old disposition is restored if ours is still in force: by dump_signal_set, at the end of
- *             the run, and in the child of a fork.
+ *   DUMPSIG-1  The handler sets errand before it reads sysmon_asleep. sysmon sets sysmon_asleep
+ *              before it reads errand. So no signal is lost.                              
+ *              ORD(sysmon)
+ *   DUMPSIG-2  The old disposition is restored if gmp's handler is still installed: by
+ *              dump_signal_set, at the end of the run, and in the child of a fork.
  */
 #include "debug/dump_signal.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/os.h"
@@ -40,12 +43,12 @@ static struct {
 	int signo; /* (a) written under the lock; 0: none */
 	pid_t pid; /* (c) while signo is set */
 	struct sigaction old;
-	uint32_t asked; /* (a) a signal has come, and no dump has begun since */
-	/* sysmon's */
-	uint64_t admitted; /* signals that its mask lets through, whatever the program blocks */
-	bool dumping;      /* the thread is to be joined */
+	uint32_t asked; /* (a) a signal arrived, and no dump has begun since */
+	/* of sysmon only */
+	uint64_t admitted; /* signals that sysmon unblocks, even if the program blocks them */
+	bool dumping;      /* dumper was started and not joined yet */
 	pthread_t dumper;
-	uint32_t done; /* (a) it has nothing left to do */
+	uint32_t done; /* (a) dumper is about to end; a join does not wait */
 } on;
 
 unsanitized static void raise_errand_sig(void)
@@ -57,7 +60,7 @@ unsanitized static void raise_errand_sig(void)
 	}
 }
 
-unsanitized static void on_signal(int signo)
+unsanitized static void dump_on_signal(int signo)
 {
 	int saved = errno;
 
@@ -75,13 +78,14 @@ static void restore_locked(void)
 	int signo = on.signo;
 
 	st_rlx(&on.signo, 0);
-	if (signo && os_sigaction(signo, NULL, &now) == 0 && now.sa_handler == on_signal)
+	if (signo && os_sigaction(signo, NULL, &now) == 0 && now.sa_handler == dump_on_signal)
 		os_sigaction(signo, &on.old, NULL);
 }
 
-static int set_locked(int signo)
+static int dump_signal_set_locked(int signo)
 {
-	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_ONSTACK | SA_RESTART }, old;
+	struct sigaction sa = { .sa_handler = dump_on_signal, .sa_flags = SA_ONSTACK | SA_RESTART },
+			 old;
 
 	if (signo == on.signo)
 		return 0;
@@ -107,7 +111,7 @@ int dump_signal_set(int signo)
 	    signo == SIGKILL || signo == SIGSTOP)
 		return -EINVAL;
 	lock(&on.lock, LR_DUMP);
-	int err = set_locked(signo);
+	int err = dump_signal_set_locked(signo);
 
 	unlock(&on.lock, LR_DUMP);
 	if (!err)
@@ -130,13 +134,13 @@ int gmp_dump_on(int signo)
 static void *dump_main(void *arg)
 {
 	(void)arg;
-	os_mask(~(uint64_t)0, 0); /* the program's handlers run on its own threads */
+	os_mask(~(uint64_t)0, 0); /* handlers of the program must not run on this OS thread */
 	dump_at_signal();
-	st_rlx(&on.done, 1); /* pthread_join orders the rest */
+	st_rlx(&on.done, 1); /* relaxed: pthread_join orders all other data */
 	return NULL;
 }
 
-static void set_mask(void)
+static void sysmon_set_mask(void)
 {
 	uint64_t admitted = ld_rlx(&sched.admitted);
 	int signo = ld_rlx(&on.signo);
@@ -160,10 +164,16 @@ static void start_dump(void)
 
 	st_rlx(&on.asked, 0);
 	st_rlx(&on.done, 0);
-	on.dumping = os_thread_start(&on.dumper, dump_main, NULL, DUMPER_STACK) == 0;
+	int err = os_thread_start(&on.dumper, dump_main, NULL, DUMPER_STACK);
+
+	on.dumping = err == 0;
 	if (on.dumping)
 		return;
-	line_str_sig(&l, "gmp: no dump at this signal: no thread can be started\n");
+	line_str_sig(&l, "gmp: no dump at signal ");
+	line_dec_sig(&l, (uint64_t)ld_rlx(&on.signo));
+	line_str_sig(&l, ": no OS thread can be started (");
+	line_str_sig(&l, strerrordesc_np(-err));
+	line_str_sig(&l, "); raise RLIMIT_NPROC or the cgroup's pids.max\n");
 	line_write_sig(&l, STDERR_FILENO);
 }
 
@@ -172,9 +182,9 @@ void dump_signal_errand(void)
 	bool busy = on.dumping && !ld_rlx(&on.done);
 
 	st_seq(&sched.errand, busy); /* ORD(sysmon) */
-	set_mask();
+	sysmon_set_mask();
 	if (busy)
-		return; /* sysmon comes again */
+		return; /* errand stays set, so sysmon calls again */
 	if (on.dumping)
 		pthread_join(on.dumper, NULL);
 	on.dumping = false;

@@ -3,13 +3,14 @@
 #ifndef GMP_DUMP_SIGNAL_H
 #define GMP_DUMP_SIGNAL_H
 
-/* Dump to stderr at signo from now on; 0: at none. 0 or -errno. The runtime is there. */
+/* Dump to stderr on each signo from now on; signo 0: on none. The runtime exists. Returns 0 or
+ * -errno. */
 int dump_signal_set(int signo);
-/* For sched.errand: sysmon, after the handler or dump_signal_set. */
+/* On sysmon, for sched.errand: after the handler or dump_signal_set has set it. */
 void dump_signal_errand(void);
-/* After sysmon has ended. */
+/* End of a run, after the end of sysmon. */
 void dump_signal_fini(void);
-/* The child of a fork. */
+/* In the child of a fork. */
 void dump_signal_forget(void);
 
 #endif

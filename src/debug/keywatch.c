@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Values of pthread keys: finds keys that a green thread set, and that have another value after a wait.
+ * Values of pthread keys: finds keys that a green thread set and that have another value after a
+ * wait.
  *
- * A key's value belongs to an OS thread, as a thread-local does (tlswatch.c). libgmprtcheck notes the keys
- * that are set on an OS thread; when a green thread leaves its stack, those noted since the last such moment
- * there are its own. Their values are compared when it continues.
+ * The value of a key belongs to an OS thread, as a thread-local does (tlswatch.c). libgmprtcheck
+ * notes the keys that are set on an OS thread. When a G leaves its stack, the keys noted since the
+ * last switch there are set by this G. When the G continues, their values are compared.
  *
- * Not compared: keys that a library of the system or gmp itself sets, keys set to NULL at the wait, keys
- * deleted meanwhile, more than KEYS_OF_G keys of one green thread.
+ * Not compared: keys that a library of the system or gmp sets, keys whose value is NULL at the
+ * wait, keys deleted meanwhile, more than KEYS_OF_G keys of one G.
  *
  * Invariant
- *  KEYWATCH-1  The record of a G is touched by the M that runs it, on g0; that of an M by itself.
+ *   KEYWATCH-1  Only the M that runs a G accesses the record of the G, on g0. Only the M itself
+ *               accesses the record of an M.
  */
 #include "debug/keywatch.h"
 
@@ -33,7 +35,7 @@ typedef int (*keys_fn)(struct gmp_check_key *keys, int room);
 typedef int (*value_fn)(const struct gmp_check_key *key, const void **value);
 
 struct g_record {
-	uint32_t m; /* id + 1 of the M that it left */
+	uint32_t m; /* id + 1 of the M that the G left */
 	uint32_t n;
 	struct {
 		struct gmp_check_key key;
@@ -41,9 +43,8 @@ struct g_record {
 	} set[KEYS_OF_G];
 };
 
-/* by M */
 struct m_record {
-	uint64_t setter[PTHREAD_KEYS_MAX]; /* the green thread that set it last */
+	uint64_t setter[PTHREAD_KEYS_MAX]; /* id of the G that set the key last; 0: none */
 };
 
 enum judgement { UNKNOWN, PROGRAMS, OTHERS };
@@ -54,11 +55,11 @@ static struct {
 	struct g_record *gs;
 	struct m_record *ms;
 	size_t gs_bytes, ms_bytes;
-	uint32_t judged[PTHREAD_KEYS_MAX]; /* (a) enum judgement */
-	uint32_t told[PTHREAD_KEYS_MAX];   /* (a) */
+	uint32_t judged[PTHREAD_KEYS_MAX];  /* (a) enum judgement */
+	uint32_t reports[PTHREAD_KEYS_MAX]; /* (a) changes found; only the first one is reported */
 } watch;
 
-/* By the first code that sets it. */
+/* Return whether code of the program sets the key; judged by the first code that sets it. */
 static bool is_programs(const struct gmp_check_key *k)
 {
 	uint32_t judged = ld_rlx(&watch.judged[k->key]);
@@ -75,7 +76,7 @@ static uint64_t *setter_of(const struct m *m, const struct gmp_check_key *k)
 	return m->id < MS_MOST ? &watch.ms[m->id].setter[k->key] : NULL;
 }
 
-static void note(struct g_record *g, const struct gmp_check_key *k)
+static void keywatch_note(struct g_record *g, const struct gmp_check_key *k)
 {
 	uint32_t i = 0;
 
@@ -84,10 +85,12 @@ static void note(struct g_record *g, const struct gmp_check_key *k)
 	if (i == KEYS_OF_G)
 		return;
 	g->set[i].key = *k;
-	g->n += i == g->n;
+	if (i == g->n)
+		g->n++;
 }
 
-static void take_set(const struct m *m, const struct g *gp, struct g_record *g)
+/* Move the keys that libgmprtcheck noted on this OS thread to the record of gp. */
+static void take_noted_keys(const struct m *m, const struct g *gp, struct g_record *g)
 {
 	struct gmp_check_key taken[TAKEN_MOST];
 	int n = watch.keys(taken, TAKEN_MOST);
@@ -97,11 +100,11 @@ static void take_set(const struct m *m, const struct g *gp, struct g_record *g)
 			continue;
 		if (setter_of(m, &taken[i]))
 			*setter_of(m, &taken[i]) = gp->id;
-		note(g, &taken[i]);
+		keywatch_note(g, &taken[i]);
 	}
 }
 
-static void drop(struct g_record *g, uint32_t i)
+static void keywatch_remove(struct g_record *g, uint32_t i)
 {
 	g->set[i] = g->set[--g->n];
 }
@@ -112,11 +115,11 @@ bool keywatch_leave(const struct m *m, const struct g *gp)
 		return false;
 	struct g_record *g = &watch.gs[g_index(gp)];
 
-	take_set(m, gp, g);
+	take_noted_keys(m, gp, g);
 	g->m = (uint32_t)m->id + 1;
 	for (uint32_t i = g->n; i-- > 0;)
 		if (!watch.value(&g->set[i].key, &g->set[i].value) || !g->set[i].value)
-			drop(g, i);
+			keywatch_remove(g, i);
 	return g->n;
 }
 
@@ -124,11 +127,12 @@ void keywatch_exit(const struct m *m, const struct g *gp)
 {
 	if (!watch.gs)
 		return;
-	take_set(m, gp, &watch.gs[g_index(gp)]);
+	take_noted_keys(m, gp, &watch.gs[g_index(gp)]);
 	watch.gs[g_index(gp)].n = 0;
 }
 
-static void name_change(struct line *l, const struct gmp_check_key *k, uint64_t setter, bool moved)
+static void keywatch_name_change(struct line *l, const struct gmp_check_key *k, uint64_t setter,
+				 bool moved)
 {
 	line_dec_sig(l, k->key);
 	line_str_sig(l, " in ");
@@ -159,18 +163,19 @@ bool keywatch_arrive(const struct m *m, const struct g *gp, struct line *l)
 			continue;
 		bool deleted = !watch.value(&k, &now);
 
-		drop(g, i);
-		if (!deleted && add_rlx(&watch.told[k.key], 1) == 0) {
+		keywatch_remove(g, i);
+		if (!deleted && add_rlx(&watch.reports[k.key], 1) == 0) {
 			const uint64_t *setter = setter_of(m, &k);
 
-			name_change(l, &k, setter ? *setter : 0, g->m != (uint32_t)m->id + 1);
+			keywatch_name_change(l, &k, setter ? *setter : 0,
+					     g->m != (uint32_t)m->id + 1);
 			return true;
 		}
 	}
 	return false;
 }
 
-static void *find(const char *name)
+static void *keywatch_symbol(const char *name)
 {
 	return dlsym(RTLD_DEFAULT, name);
 }
@@ -180,11 +185,11 @@ void keywatch_begin(void)
 	struct gmp_check_key before[TAKEN_MOST];
 
 	memset(&watch, 0, sizeof(watch));
-	watch.keys = (keys_fn)find("gmp_check_keys");
-	watch.value = (value_fn)find("gmp_check_key_value");
+	watch.keys = (keys_fn)keywatch_symbol("gmp_check_keys");
+	watch.value = (value_fn)keywatch_symbol("gmp_check_key_value");
 	if (!watch.keys || !watch.value)
 		return;
-	watch.keys(before, TAKEN_MOST); /* what this thread did before the run */
+	watch.keys(before, TAKEN_MOST); /* drop the keys that were set before the run */
 	watch.ms_bytes = round_up(MS_MOST * sizeof(struct m_record), PAGE);
 	watch.gs_bytes = round_up(sched.options.c.max_green * sizeof(struct g_record), PAGE);
 	watch.ms = os_reserve(watch.ms_bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What does the runtime say when it dies: which green thread was it, and, at a deadlock, who waits
- * for whom? */
+/* Reports of a process that ends: names the running green thread in fatal messages; at a deadlock,
+ * dumps all green threads and prints the cycles of their waits. */
 #include "debug/report.h"
 
 #include <unistd.h>
@@ -40,8 +40,8 @@ static void print_deadlock(void)
 	cycles_print();
 }
 
-/* Threads of the process that may still make something happen: all but the Ms (the caller of
- * gmp_run among them), the watcher, and a sanitizer's own. */
+/* Return whether the process has external threads, which may still wake a green thread: OS threads
+ * other than the Ms (with the caller of gmp_run), sysmon, and that of a sanitizer. */
 static bool others_may_wake(void)
 {
 	int ours = ld_rlx(&sched.nm) + 1;
@@ -54,8 +54,8 @@ static bool others_may_wake(void)
 
 int64_t report_stall(void)
 {
-	/* Count first, look again second: a thread that made something ready and ended before it
-	 * was counted has left it where the second look finds it. */
+	/* Count threads first, then re-check the queues: if an external thread made a G runnable
+	 * and ended before the count, the re-check finds that G. */
 	if (others_may_wake())
 		return SECOND;
 	if (!sched_stalled_locked())

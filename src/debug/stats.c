@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* gmp_stats_get: sums the counters of all Ps. They are written by their Ps without a locked instruction,
- * and only read here. Scheduling latency: mode/latency.h. */
+/* gmp_stats_get: sums the counters of all Ps. Each P writes its own counters without a locked
+ * instruction; this file only reads them. Scheduling latency: mode/latency.h. */
 #include <errno.h>
 #include <string.h>
 
@@ -49,13 +49,15 @@ static void add_p(struct p *pp, gmp_stats *s, struct sums *sum)
 	s->timers += timers_count(pp);
 	s->stacks_used += ld_rlx(&c->binds);
 	sum->unbinds += ld_rlx(&c->unbinds);
-	sum->queued += runq_len(pp) + (ld_rlx(&pp->runnext) != NULL);
+	sum->queued += runq_len(pp);
+	if (ld_rlx(&pp->runnext))
+		sum->queued++;
 	for (int i = 0; i < LATENCY_CAUSES; i++)
 		add_latency(&sum->latency, &pp->latency[i]);
 	latency_note_running(pp, os_now());
 }
 
-/* In cpu_ticks; total is the sum of all weights. */
+/* Return quantile q of the samples, in cpu_ticks; total: the sum of all buckets. */
 static uint64_t quantile(const struct latency *l, uint64_t total, double q)
 {
 	uint64_t seen = 0;
@@ -85,9 +87,10 @@ static void set_latency(gmp_stats *s, const struct sums *sum)
 	s->longest_run = (uint64_t)ld_rlx(&sched.longest_run);
 }
 
+/* Return a - b, at least 0: the counters are read at different times. */
 static uint64_t less(uint64_t a, uint64_t b)
 {
-	return a > b ? a - b : 0; /* read at different times, a difference may be negative */
+	return a > b ? a - b : 0;
 }
 
 static void set_levels(gmp_stats *s, const struct sums *sum)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Stale addresses of thread-locals: see debug/tlsleak.h. */
 #include "debug/tlsleak.h"
 
 #include <errno.h>
@@ -14,26 +15,29 @@
 enum { MODULES = 64, HELPER_STACK = 256 * 1024 };
 
 static struct {
-	uintptr_t *
-		left; /* by g_index: the thread that it has left; 0: it has not begun, or is pinned */
+	/* by g_index: pthread_self() of the OS thread that the G left; 0: the G has not begun, or
+	 * is pinned or bound */
+	uintptr_t *left;
 	size_t bytes;
 	struct tls_module modules[MODULES];
 	int n;
-	ptrdiff_t errno_at;           /* from pthread_self(): its symbol is not in every libc */
-	ptrdiff_t lo, hi;             /* all modules lie between, from pthread_self() */
-	ptrdiff_t own_at[OWN_LOCALS]; /* the runtime's own, which are never kept */
+	/* distances from pthread_self() */
+	ptrdiff_t errno_at;           /* not every libc has a symbol for errno */
+	ptrdiff_t lo, hi;             /* bounds of all modules */
+	ptrdiff_t own_at[OWN_LOCALS]; /* the runtime's thread-locals, never stale */
 	size_t own_size[OWN_LOCALS];
 	int own;
-} astray;
+} tlsleak;
 
-/* --- where they are --- */
+/* --- layout --- */
 
 static ptrdiff_t from_self(const void *p)
 {
 	return (ptrdiff_t)((uintptr_t)p - (uintptr_t)pthread_self());
 }
 
-/* False for those of the system, and for a static program: libc's are among its own. */
+/* Returns false for modules of the system, and for a static program, which contains those of libc.
+ */
 static bool name_module(struct tls_module *m, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -47,7 +51,7 @@ static bool name_module(struct tls_module *m, const char *path)
 
 static int note_module(struct dl_phdr_info *info, size_t size, void *unused)
 {
-	struct tls_module *m = &astray.modules[astray.n];
+	struct tls_module *m = &tlsleak.modules[tlsleak.n];
 
 	(void)size;
 	(void)unused;
@@ -59,35 +63,35 @@ static int note_module(struct dl_phdr_info *info, size_t size, void *unused)
 	m->at = from_self(info->dlpi_tls_data);
 	m->there = (uintptr_t)info->dlpi_phdr;
 	m->programs = name_module(m, info->dlpi_name);
-	astray.lo = min_of(astray.lo, m->at);
-	astray.hi = max_of(astray.hi, m->at + (ptrdiff_t)m->size);
-	return ++astray.n == MODULES;
+	tlsleak.lo = min_of(tlsleak.lo, m->at);
+	tlsleak.hi = max_of(tlsleak.hi, m->at + (ptrdiff_t)m->size);
+	return ++tlsleak.n == MODULES;
 }
 
-/* A thread that has just begun has no thread-locals but those of A1. */
-static void *look_at_self(void *unused)
+/* Runs on a new OS thread, which has only the thread-locals of TLSLEAK-1. */
+static void *read_layout(void *unused)
 {
 	struct own_local own[OWN_LOCALS];
 
-	astray.own = gmp__own_locals(own);
-	for (int i = 0; i < astray.own; i++) {
-		astray.own_at[i] = from_self(own[i].at);
-		astray.own_size[i] = own[i].size;
+	tlsleak.own = gmp__own_locals(own);
+	for (int i = 0; i < tlsleak.own; i++) {
+		tlsleak.own_at[i] = from_self(own[i].at);
+		tlsleak.own_size[i] = own[i].size;
 	}
-	astray.errno_at = from_self(gmp_errno_here());
-	astray.lo = PTRDIFF_MAX;
-	astray.hi = PTRDIFF_MIN;
+	tlsleak.errno_at = from_self(gmp_errno_here());
+	tlsleak.lo = PTRDIFF_MAX;
+	tlsleak.hi = PTRDIFF_MIN;
 	dl_iterate_phdr(note_module, NULL);
 	return unused;
 }
 
-/* --- who holds one --- */
+/* --- at a switch --- */
 
-void astray_leave(struct g *gp)
+void tlsleak_leave(struct g *gp)
 {
 	bool stays = gp->pins || gp->resume & RESUME_BOUND;
 
-	astray.left[g_index(gp)] = stays ? 0 : (uintptr_t)pthread_self();
+	tlsleak.left[g_index(gp)] = stays ? 0 : (uintptr_t)pthread_self();
 	if (!stays)
 		gp->resume |= RESUME_OBSERVED;
 }
@@ -97,21 +101,22 @@ static bool is_of(const struct tls_module *m, ptrdiff_t at)
 	return at >= m->at && at < m->at + (ptrdiff_t)m->size;
 }
 
-bool astray_is_own(ptrdiff_t at)
+bool tlsleak_is_own(ptrdiff_t at)
 {
-	for (int i = 0; i < astray.own; i++)
-		if (at >= astray.own_at[i] && at < astray.own_at[i] + (ptrdiff_t)astray.own_size[i])
+	for (int i = 0; i < tlsleak.own; i++)
+		if (at >= tlsleak.own_at[i] &&
+		    at < tlsleak.own_at[i] + (ptrdiff_t)tlsleak.own_size[i])
 			return true;
 	return false;
 }
 
-int astray_modules(const struct tls_module **modules)
+int tlsleak_modules(const struct tls_module **modules)
 {
-	*modules = astray.modules;
-	return astray.n;
+	*modules = tlsleak.modules;
+	return tlsleak.n;
 }
 
-static void name_it(struct line *l, const struct tls_module *m, uint64_t at)
+static void name_local(struct line *l, const struct tls_module *m, uint64_t at)
 {
 	struct symbol s;
 
@@ -129,33 +134,34 @@ static void name_it(struct line *l, const struct tls_module *m, uint64_t at)
 	line_str_sig(l, s.object[0] ? s.object : "the program");
 }
 
-/* at: what may be a thread-local, from the pthread_self() of its thread. */
-static bool name_if_one(struct line *l, ptrdiff_t at)
+/* Append the name of the thread-local at this distance from pthread_self(). Returns false if there
+ * is none. */
+static bool name_if_local(struct line *l, ptrdiff_t at)
 {
-	if (at < astray.lo || at >= astray.hi || astray_is_own(at))
+	if (at < tlsleak.lo || at >= tlsleak.hi || tlsleak_is_own(at))
 		return false;
-	if (at >= astray.errno_at && at < astray.errno_at + (ptrdiff_t)sizeof(int)) {
+	if (at >= tlsleak.errno_at && at < tlsleak.errno_at + (ptrdiff_t)sizeof(int)) {
 		line_str_sig(l, "errno");
 		return true;
 	}
-	for (int i = 0; i < astray.n; i++) {
-		if (is_of(&astray.modules[i], at)) {
-			name_it(l, &astray.modules[i], (uint64_t)(at - astray.modules[i].at));
+	for (int i = 0; i < tlsleak.n; i++) {
+		if (is_of(&tlsleak.modules[i], at)) {
+			name_local(l, &tlsleak.modules[i], (uint64_t)(at - tlsleak.modules[i].at));
 			return true;
 		}
 	}
 	return false;
 }
 
-__attribute__((no_sanitize("address", "thread"))) bool astray_find(struct g *gp, struct line *l)
+__attribute__((no_sanitize("address", "thread"))) bool tlsleak_find(struct g *gp, struct line *l)
 {
-	uintptr_t former = astray.left[g_index(gp)];
+	uintptr_t former = tlsleak.left[g_index(gp)];
 	const char *top = gp->stack + ((size_t)1 << gp->stack_class);
 
 	if (former == 0 || former == (uintptr_t)pthread_self())
 		return false;
 	for (const uintptr_t *word = gp->ctx.sp; (const char *)word < top; word++) {
-		if (name_if_one(l, (ptrdiff_t)(*word - former)))
+		if (name_if_local(l, (ptrdiff_t)(*word - former)))
 			return true;
 	}
 	return false;
@@ -163,24 +169,24 @@ __attribute__((no_sanitize("address", "thread"))) bool astray_find(struct g *gp,
 
 /* --- begin and end --- */
 
-int astray_begin(void)
+int tlsleak_begin(void)
 {
 	pthread_t helper;
 	int err;
 
-	memset(&astray, 0, sizeof(astray));
-	err = os_thread_start(&helper, look_at_self, NULL, HELPER_STACK);
+	memset(&tlsleak, 0, sizeof(tlsleak));
+	err = os_thread_start(&helper, read_layout, NULL, HELPER_STACK);
 	if (err)
 		return err;
 	pthread_join(helper, NULL);
-	astray.bytes = round_up((size_t)sched.options.c.max_green * sizeof(uintptr_t), PAGE);
-	astray.left = os_reserve(astray.bytes);
-	return astray.left ? 0 : -ENOMEM;
+	tlsleak.bytes = round_up((size_t)sched.options.c.max_green * sizeof(uintptr_t), PAGE);
+	tlsleak.left = os_reserve(tlsleak.bytes);
+	return tlsleak.left ? 0 : -ENOMEM;
 }
 
-void astray_end(void)
+void tlsleak_end(void)
 {
-	if (astray.left)
-		os_release(astray.left, astray.bytes);
-	astray.left = NULL;
+	if (tlsleak.left)
+		os_release(tlsleak.left, tlsleak.bytes);
+	tlsleak.left = NULL;
 }

@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Thread-local values: finds variables that a green thread wrote, and that have another value after a wait.
+ * Thread-local values: finds variables that a green thread wrote and that have another value after
+ * a wait.
  *
- * A thread-local belongs to an OS thread. During a wait other green threads run there, and the wait may end
- * on another OS thread. So the values are compared when a green thread leaves its stack, with those at the
- * last such moment on this OS thread: a difference was written by this green thread. When it continues, its
- * own values at the wait are compared with those of the OS thread that it continues on.
+ * A thread-local belongs to an OS thread. During a wait other green threads run there, and the wait
+ * may end on another OS thread.
  *
- *   left at the last switch   this OS thread's values when a green thread last left its stack there
- *   written                   by variable: this green thread wrote it, and left a value other than that
- *                             which a new OS thread has (so a variable that is reset before the wait, as
- *                             `current = NULL`, is not reported)
- *   writer                    by OS thread and variable: the green thread that wrote it last
+ *   1. When a G leaves its stack, the values are compared with those of the last switch on this OS
+ *      thread. A difference was written by this G.
+ *   2. The values of the OS thread are copied to the record of the G.
+ *   3. When the G continues, the copies of the variables that it wrote are compared with the values
+ *   of
+ *      the OS thread that it continues on.
  *
- * What is compared: variables of the program and of libraries that are not the system's (object_is_systems),
- * by their symbols; of an object without symbols, words of 8 bytes. Of a variable the first VAR_MOST bytes,
- * of all together VALUES_MOST bytes and VARS_MOST variables. Not: libraries loaded later, a static program,
- * OS threads beyond the MS_MOST-th of a run, a value that differs only between two calls without a wait.
+ * A variable does not count as written if its value at the wait is that of a new OS thread: a
+ * variable that is reset before the wait, as `current = NULL`, is not reported.
+ *
+ * Compared: variables of the program and of libraries that are not the system's
+ * (object_is_systems), by their symbols; words of 8 bytes in an object without symbols. At most
+ * VAR_MOST bytes of a variable, VALUES_MOST bytes and VARS_MOST variables in all.
+ * Not compared: libraries loaded later, a static program, OS threads after the first MS_MOST of a
+ * run, values that differ only between two calls without a wait.
  *
  * Invariants
- *  TLSWATCH-1  A thread-local is read by its own OS thread only.
- *  TLSWATCH-2  The record of a G is touched by the M that runs it, on g0; that of an M by itself.
+ *   TLSWATCH-1  Only its own OS thread reads a thread-local.
+ *   TLSWATCH-2  Only the M that runs a G accesses the record of the G, on g0. Only the M itself
+ *               accesses the record of an M.
  */
 #include "debug/tlswatch.h"
 
@@ -43,21 +48,21 @@ enum {
 struct var {
 	ptrdiff_t at; /* from pthread_self() */
 	uint32_t size, slot;
-	uint32_t told; /* (a) */
+	uint32_t reports; /* (a) changes found; only the first one is reported */
 	const struct tls_module *module;
 	char name[40];
 };
 
 struct g_record {
-	uint32_t m;                           /* id + 1 of the M that it left */
-	unsigned char written[VARS_MOST / 8]; /* bits */
-	unsigned char values[];
+	uint32_t m;                           /* id + 1 of the M that the G left */
+	unsigned char written[VARS_MOST / 8]; /* a bit per variable: the G wrote it */
+	unsigned char values[];               /* at the last wait */
 };
 
 struct m_record {
-	bool known;
-	uint64_t writer[VARS_MOST];
-	unsigned char values[];
+	bool known;                 /* the record is filled */
+	uint64_t writer[VARS_MOST]; /* id of the G that wrote the variable last; 0: none */
+	unsigned char values[];     /* at the last switch */
 };
 
 static struct {
@@ -66,8 +71,8 @@ static struct {
 	size_t bytes; /* of all values */
 	char *gs, *ms;
 	size_t g_size, m_size, gs_bytes, ms_bytes;
-	unsigned char fresh[VALUES_MOST];   /* of an OS thread that has just begun */
-	unsigned char starter[VALUES_MOST]; /* of the OS thread that starts the run */
+	unsigned char fresh[VALUES_MOST];   /* on a new OS thread */
+	unsigned char starter[VALUES_MOST]; /* on the OS thread that starts the run */
 } watch;
 
 #define NOT_SANITIZED __attribute__((no_sanitize("address", "thread")))
@@ -97,7 +102,8 @@ static const unsigned char *here(const struct var *v)
 	return (const unsigned char *)((uintptr_t)pthread_self() + (uintptr_t)v->at);
 }
 
-NOT_SANITIZED static bool same(const volatile unsigned char *a, const unsigned char *b, size_t n)
+NOT_SANITIZED static bool values_equal(const volatile unsigned char *a, const unsigned char *b,
+				       size_t n)
 {
 	while (n--)
 		if (a[n] != b[n])
@@ -105,23 +111,25 @@ NOT_SANITIZED static bool same(const volatile unsigned char *a, const unsigned c
 	return true;
 }
 
-NOT_SANITIZED static void copy(unsigned char *to, const volatile unsigned char *from, size_t n)
+NOT_SANITIZED static void values_copy(unsigned char *to, const volatile unsigned char *from,
+				      size_t n)
 {
 	while (n--)
 		to[n] = from[n];
 }
 
-static void copy_all(unsigned char *to)
+/* Copy the values of all variables on this OS thread. */
+static void values_copy_all(unsigned char *to)
 {
 	for (int i = 0; i < watch.n; i++)
-		copy(to + watch.vars[i].slot, here(&watch.vars[i]), watch.vars[i].size);
+		values_copy(to + watch.vars[i].slot, here(&watch.vars[i]), watch.vars[i].size);
 }
 
 static void add_var(const struct tls_module *module, const char *name, uint64_t at, uint64_t size)
 {
 	size = min_of(size, (uint64_t)VAR_MOST);
 	if (watch.n == VARS_MOST || watch.bytes + size > VALUES_MOST || at + size > module->size ||
-	    astray_is_own(module->at + (ptrdiff_t)at))
+	    tlsleak_is_own(module->at + (ptrdiff_t)at))
 		return;
 	struct var *v = &watch.vars[watch.n++];
 
@@ -133,7 +141,7 @@ static void add_var(const struct tls_module *module, const char *name, uint64_t 
 		v->name[i] = name[i];
 }
 
-/* Names that are the compiler's or a sanitizer's. */
+/* Return whether the name belongs to the compiler or a sanitizer. */
 static bool is_reserved(const char *name)
 {
 	return (name[0] == '_' && name[1] == '_') || strstr(name, "_sanitizer") ||
@@ -149,7 +157,7 @@ static void add_symbol(void *module, const char *name, uint64_t at, uint64_t siz
 static void find_vars(void)
 {
 	const struct tls_module *m;
-	int n = astray_modules(&m);
+	int n = tlsleak_modules(&m);
 
 	for (; n > 0; n--, m++) {
 		if (!m->programs || symtab_each_local(m->there, add_symbol, (void *)(uintptr_t)m))
@@ -159,14 +167,16 @@ static void find_vars(void)
 	}
 }
 
-static void *look_at_fresh(void *unused)
+/* Runs on a new OS thread. */
+static void *read_fresh(void *unused)
 {
-	copy_all(watch.fresh);
+	values_copy_all(watch.fresh);
 	return unused;
 }
 
 /* --- at a switch --- */
 
+/* Step 1: updates the record of m and the bits of g. */
 NOT_SANITIZED static void compare(struct m *m, const struct g *gp, struct g_record *g)
 {
 	struct m_record *r = record_of_m(m);
@@ -176,12 +186,12 @@ NOT_SANITIZED static void compare(struct m *m, const struct g *gp, struct g_reco
 		const unsigned char *now = here(v);
 		unsigned char bit = (unsigned char)(1u << i % 8);
 
-		if (!same(now, r->values + v->slot, v->size)) {
-			copy(r->values + v->slot, now, v->size);
+		if (!values_equal(now, r->values + v->slot, v->size)) {
+			values_copy(r->values + v->slot, now, v->size);
 			r->writer[i] = gp->id;
 			g->written[i / 8] |= bit;
 		}
-		if (same(now, watch.fresh + v->slot, v->size))
+		if (values_equal(now, watch.fresh + v->slot, v->size))
 			g->written[i / 8] &= (unsigned char)~bit;
 	}
 }
@@ -193,7 +203,7 @@ bool tlswatch_leave(struct m *m, const struct g *gp)
 	struct g_record *g = record_of_g(gp);
 
 	compare(m, gp, g);
-	copy_all(g->values);
+	values_copy_all(g->values);
 	g->m = (uint32_t)m->id + 1;
 	for (int i = 0; i < VARS_MOST / 8; i++)
 		if (g->written[i])
@@ -211,8 +221,9 @@ void tlswatch_exit(struct m *m, const struct g *gp)
 	memset(g->written, 0, VARS_MOST / 8);
 }
 
-/* `counter of prog, which green thread 5 wrote meanwhile` */
-static void name_change(struct line *l, const struct var *v, uint64_t writer, bool moved)
+/* `counter of prog and finds another value after a wait: green thread 5 wrote it on this OS thread`
+ */
+static void tlswatch_name_change(struct line *l, const struct var *v, uint64_t writer, bool moved)
 {
 	if (v->name[0]) {
 		line_str_sig(l, v->name);
@@ -248,11 +259,12 @@ NOT_SANITIZED bool tlswatch_arrive(struct m *m, const struct g *gp, struct line 
 		struct var *v = &watch.vars[i];
 		unsigned char bit = (unsigned char)(1u << i % 8);
 
-		if (!(g->written[i / 8] & bit) || same(here(v), g->values + v->slot, v->size))
+		if (!(g->written[i / 8] & bit) ||
+		    values_equal(here(v), g->values + v->slot, v->size))
 			continue;
 		g->written[i / 8] &= (unsigned char)~bit;
-		if (add_rlx(&v->told, 1) == 0) {
-			name_change(l, v, r->writer[i], g->m != (uint32_t)m->id + 1);
+		if (add_rlx(&v->reports, 1) == 0) {
+			tlswatch_name_change(l, v, r->writer[i], g->m != (uint32_t)m->id + 1);
 			return true;
 		}
 	}
@@ -261,7 +273,7 @@ NOT_SANITIZED bool tlswatch_arrive(struct m *m, const struct g *gp, struct line 
 
 /* --- begin and end --- */
 
-static void *reserve(size_t n, size_t size, size_t *bytes)
+static void *tlswatch_reserve(size_t n, size_t size, size_t *bytes)
 {
 	*bytes = round_up(n * size, PAGE);
 	return os_reserve(*bytes);
@@ -273,14 +285,14 @@ void tlswatch_begin(void)
 
 	memset(&watch, 0, sizeof(watch));
 	find_vars();
-	if (watch.n == 0 || os_thread_start(&helper, look_at_fresh, NULL, HELPER_STACK))
+	if (watch.n == 0 || os_thread_start(&helper, read_fresh, NULL, HELPER_STACK))
 		return;
 	pthread_join(helper, NULL);
-	copy_all(watch.starter);
+	values_copy_all(watch.starter);
 	watch.g_size = round_up(sizeof(struct g_record) + watch.bytes, (size_t)WORD);
 	watch.m_size = round_up(sizeof(struct m_record) + watch.bytes, (size_t)WORD);
-	watch.ms = reserve(MS_MOST, watch.m_size, &watch.ms_bytes);
-	watch.gs = reserve(sched.options.c.max_green, watch.g_size, &watch.gs_bytes);
+	watch.ms = tlswatch_reserve(MS_MOST, watch.m_size, &watch.ms_bytes);
+	watch.gs = tlswatch_reserve(sched.options.c.max_green, watch.g_size, &watch.gs_bytes);
 	if (!watch.ms || !watch.gs)
 		tlswatch_end();
 }

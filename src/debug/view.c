@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Snapshot of a green thread: see debug/view.h. */
 #include "debug/view.h"
 
 #include "base/finding.h"
@@ -38,7 +39,7 @@ static bool is_lock(enum waitreason why)
 	return why == WAIT_MUTEX || why == WAIT_RLOCK || why == WAIT_WLOCK;
 }
 
-/* gp waits for a writer that itself waits for readers. */
+/* Return whether gp waits for a writer that has claimed the lock and still waits for readers. */
 static bool awaits_claimer(const struct g *gp)
 {
 	return is_lock(ld_rlx(&gp->reason)) &&
@@ -64,7 +65,7 @@ struct g *view_awaited(const struct g *gp)
 	}
 }
 
-static bool is_alive(const struct g *gp)
+static bool view_is_alive(const struct g *gp)
 {
 	uint8_t status = ld_acq(&gp->status); /* ORD(g.status) */
 
@@ -89,7 +90,8 @@ static void add_cases(const struct g *gp, struct line *l)
 	}
 }
 
-static bool is_descriptors(enum waitreason why)
+/* Return whether the key of the wait is a struct polldesc. */
+static bool is_fd_wait(enum waitreason why)
 {
 	return why == WAIT_READ || why == WAIT_WRITE || why == WAIT_READ_WRITE || why == WAIT_FILE;
 }
@@ -115,7 +117,7 @@ static void add_wait(struct view *v, const struct g *gp)
 		return;
 	}
 	line_str_sig(l, " ");
-	if (is_descriptors(why))
+	if (is_fd_wait(why))
 		line_dec_sig(l, (uint64_t)((const struct polldesc *)key)->fd);
 	else
 		line_hex_sig(l, is_lock(why) ? (uintptr_t)wait_key_mutex(gp->sudog.key) : key);
@@ -124,7 +126,7 @@ static void add_wait(struct view *v, const struct g *gp)
 	line_str_sig(l,
 		     awaits_claimer(gp) ? ", claimed by green thread " : ", held by green thread ");
 	line_dec_sig(l, ld_rlx(&awaited->id));
-	if (!is_alive(awaited))
+	if (!view_is_alive(awaited))
 		line_str_sig(l, ", which has ended");
 }
 
@@ -143,7 +145,7 @@ static void copy_identity(struct view *v, const struct g *gp)
 	v->name[n] = '\0';
 }
 
-static void look_at_held(struct view *v, const struct g *gp)
+static void view_held(struct view *v, const struct g *gp)
 {
 	copy_identity(v, gp);
 	v->state = NULL;
@@ -154,19 +156,21 @@ static void look_at_held(struct view *v, const struct g *gp)
 
 static const char *state_of(const struct g *gp, uint8_t status, uint32_t wait)
 {
-	if (status == G_WAITING) /* about to leave its stack, or woken */
+	if (status == G_WAITING) /* not parked yet, or woken */
 		return states[wait == WAITER_IDLE ? G_RUNNING : G_RUNNABLE];
 	if (status == G_RUNNABLE && !ld_rlx(&gp->stack))
 		return "runnable, not begun";
 	return states[status];
 }
 
-static bool look_from_afar(struct view *v, const struct g *gp, uint32_t wait)
+/* Fill *v for a G that is not held, without its stack. wait: the state of its waiter. Returns false
+ * if gp is not alive, or its g struct was reused (VIEW-3). */
+static bool view_unheld(struct view *v, const struct g *gp, uint32_t wait)
 {
 	uint32_t life = ld_acq(&gp->generation); /* ORD(g.life) */
 	uint8_t status = ld_acq(&gp->status);    /* ORD(g.status) */
 
-	if (!is_alive(gp))
+	if (!view_is_alive(gp))
 		return false;
 	copy_identity(v, gp);
 	v->state = state_of(gp, status, wait);
@@ -174,7 +178,7 @@ static bool look_from_afar(struct view *v, const struct g *gp, uint32_t wait)
 	return ld_rlx(&gp->generation) == life;
 }
 
-/* In place of a service's. A green thread that is not parked has no calls. */
+/* Replace the entry function of a service by that of the program, if the G is parked. */
 static void show_program_entry(struct view *v)
 {
 	v->fn = (gmp_fn)finding_entry((uintptr_t)v->fn, &v->trace);
@@ -189,7 +193,7 @@ bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t ca
 	v->reason = WAIT_NONE;
 	v->trace.n = 0;
 	v->trace.more = v->trace.in_handler = false;
-	if (!is_alive(gp))
+	if (!view_is_alive(gp))
 		return false;
 	if (gp == self) {
 		copy_identity(v, gp);
@@ -199,10 +203,10 @@ bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t ca
 		return true;
 	}
 	while ((wait = waiter_hold(&gp->w)) == WAITER_BUSY)
-		cpu_relax(); /* another thread looks at its stack */
+		cpu_relax(); /* another thread holds it */
 	if (wait != WAITER_ARMED)
-		return look_from_afar(v, gp, wait);
-	look_at_held(v, gp);
+		return view_unheld(v, gp, wait);
+	view_held(v, gp);
 	waiter_release(&gp->w);
 	show_program_entry(v);
 	v->what.text[min_of(v->what.n, sizeof(v->what.text) - 1)] = '\0';

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What one look at a green thread finds: identity, state, what it waits for, its calls.
+ * Snapshot of a green thread: identity, state, wait, backtrace.
  *
  * Invariants
- *  VIEW-1  A parked G is held (waiter_hold) while it is looked at: it cannot be woken meanwhile, and what
- *          it waits on cannot be freed. Under the hold there is neither a lock nor a system call:
- *          addresses are noted, and their names looked up afterwards.
- *  VIEW-2  The stack of a G that is not held is never read: it may run. The caller's own is the exception.
- *  VIEW-3  What is read of a G that is not held is used only if its g struct has not been reused
- *          meanwhile (ORD(g.life)).
+ *   VIEW-1  A parked G is held (waiter_hold) while it is read: it cannot be woken, and the object
+ *           that it waits on cannot be freed. Under the hold no lock is taken and no system call is
+ *           made: addresses are noted, and their names are looked up afterwards.
+ *   VIEW-2  The stack of a G that is not held is never read, since it may run. Exception: the
+ *           caller's own stack.
+ *   VIEW-3  Data of a G that is not held is used only if its g struct was not reused meanwhile
+ *           (ORD(g.life)).
  */
 #ifndef GMP_VIEW_H
 #define GMP_VIEW_H
@@ -19,26 +20,29 @@
 
 struct view {
 	uint64_t id;
-	gmp_fn fn; /* of a service's green thread (finding_entry): the program's, if it is parked in that */
+	gmp_fn fn; /* entry function; in a parked G of a service, the program's (finding_entry) */
 	uintptr_t made_at;
 	char name[G_NAME_MAX];
-	const char *state;  /* NULL: it waits */
-	uint8_t reason;     /* of a waiting G: enum waitreason */
-	bool awaits;        /* it waits for one known green thread (view_awaited) */
-	int64_t since;      /* of a waiting G: when it began to, about */
-	uint32_t born;      /* as in struct g */
-	struct line what;   /* of a waiting G: what for */
-	struct trace trace; /* no frames: it is not parked */
+	const char *state; /* NULL: waiting */
+	uint32_t born;     /* as in struct g */
+	/* of a waiting G */
+	uint8_t reason;   /* enum waitreason */
+	bool awaits;      /* one known G can end the wait (view_awaited) */
+	int64_t since;    /* approximate start of the wait */
+	struct line what; /* text of the wait */
+
+	struct trace trace; /* no frames if the G is not parked */
 };
 
-/* Fill *v. self: the calling green thread or NULL, caller: where it called gmp_dump. False: gp is not alive. */
+/* Fill *v. self: the calling green thread or NULL; caller: where it called gmp_dump. Returns false
+ * if gp is not alive. */
 bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t caller);
 
-/* The green thread that alone can end the wait of gp, which is held or stays parked: the holder of the
- * mutex or the write lock, the runner of the once, the G that it joins. NULL: not known. */
+/* Return the only G that can end the wait of gp: the holder of the mutex or the write lock, the G
+ * that runs the once, or the G that gp joins; NULL if not known. gp is held or stays parked. */
 struct g *view_awaited(const struct g *gp);
 
-/* The text of a wait reason, a state. */
+/* Return the text of a wait reason; of a state. */
 const char *view_reason(unsigned reason);
 const char *view_state(unsigned status);
 

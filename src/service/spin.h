@@ -49,7 +49,7 @@ static inline void spin_lock(uint32_t *locked)
 
 	if (__builtin_expect(was != 0, 0)) {
 		if (was == POISON)
-			gmp__object_lock_freed();
+			gmp__object_lock_freed(locked);
 		spin_lock_slow(locked);
 	}
 }

@@ -18,9 +18,9 @@ dies "has been freed already" "$freed" twice chan 5
 dies "is a channel of gmp_done_chan, which gmp_done_free frees" "$freed" done_chan
 dies "gmp_chan_free: " "$freed" other_kind
 for kind in chan singleflight; do
-	dies "a call on an object" "$freed" used $kind
+	dies ", which has been freed" "$freed" used $kind
 done
 for caller in green external; do
-	dies "is in use by 1 calls" "$freed" inside $caller
+	dies "is in use by 1 call " "$freed" inside $caller
 done
 holds "$freed" inside killed
