@@ -153,6 +153,5 @@ set(GMP_FLOOR6
 	base/text_end.c # last
 )
 set(GMP_FLOOR6_HEADERS
-	service/spin.h
-	service/key_once.h
+	service/service.h
 )

@@ -2,11 +2,12 @@
 #include "service/delegate.h"
 
 #include <errno.h>
-#include <gmp.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "service/service.h"
 
 enum state { SENT, BEGUN, GIVEN_UP };
 
@@ -23,8 +24,7 @@ static bool leave_sent(struct copy *c, uint32_t to)
 {
 	uint32_t sent = SENT;
 
-	return __atomic_compare_exchange_n(&c->state, &sent, to, false, __ATOMIC_RELAXED,
-					   __ATOMIC_RELAXED);
+	return cas_rlx(&c->state, &sent, to);
 }
 
 static void run_errand(void *arg)

@@ -43,11 +43,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include <gmp.h>
-
-#include "base/object.h"
 #include "service/delegate.h"
-#include "service/key_once.h"
+#include "service/service.h"
 
 enum { CHILDREN = 32, WALK = 8, MOST_CHUNKS = 32, LOOK_AGAIN = 10 * 1000 * 1000 };
 
@@ -56,19 +53,6 @@ enum { CHILDREN = 32, WALK = 8, MOST_CHUNKS = 32, LOOK_AGAIN = 10 * 1000 * 1000 
 #define WAITED (UINT64_C(1) << 33)      /* to be the last to end does */
 #define BEGUN (UINT64_C(1) << 34)       /* from here up: how many have begun */
 
-#define noinline __attribute__((noinline))
-#define unlikely(x) __builtin_expect(!!(x), 0)
-/* base/atomic.h is not for the services */
-#define load_rlx(p) __atomic_load_n((p), __ATOMIC_RELAXED)
-#define load_acq(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
-#define load_seq(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
-#define store_rlx(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
-#define store_rel(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
-#define store_seq(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
-#define fetch_or(p, v) __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST)
-#define exchange_if(p, old, new)                                                                   \
-	__atomic_compare_exchange_n((p), (old), (new), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
-/* what each is for stands where it is used: ORD(group.ended) and others */
 
 struct chunk;
 
@@ -117,7 +101,7 @@ struct gmp_group {
 /* Who waits for children sleeps no longer: there may be no green thread for the timer. */
 static int64_t next_deadline(gmp_group *g)
 {
-	return load_seq(&g->expired) ? GMP_FOREVER : g->deadline; /* ORD(group.expire) */
+	return ld_seq(&g->expired) ? GMP_FOREVER : g->deadline; /* ORD(group.expire) */
 }
 
 /* Its children have been dropped. */
@@ -148,12 +132,12 @@ static void leave(gmp_group *g)
 
 static void cancel_chunk(struct chunk *c, gmp_g *but)
 {
-	uint64_t word = fetch_or(&c->word, ENDS_LOCKED); /* ORD(group.cancel) */
+	uint64_t word = or_seq(&c->word, ENDS_LOCKED); /* ORD(group.cancel) */
 
 	for (unsigned i = 0; i < CHILDREN; i++) {
 		if (word & UINT64_C(1) << i)
 			continue;
-		gmp_g *green = load_seq(&c->child[i].green); /* ORD(group.cancel) */
+		gmp_g *green = ld_seq(&c->child[i].green); /* ORD(group.cancel) */
 
 		if (green && green != but)
 			gmp_cancel(green);
@@ -165,7 +149,7 @@ static void cancel_locked(gmp_group *g, gmp_g *but)
 {
 	if (g->cancelled)
 		return;
-	store_seq(&g->cancelled, true); /* ORD(group.cancel) */
+	st_seq(&g->cancelled, true); /* ORD(group.cancel) */
 	for (struct chunk *c = g->chunks; c; c = c->next)
 		cancel_chunk(c, but);
 }
@@ -183,15 +167,14 @@ static void set_result(gmp_group *g, int result)
 {
 	int none = 0;
 
-	__atomic_compare_exchange_n(&g->result, &none, result, false, __ATOMIC_RELAXED,
-				    __ATOMIC_RELAXED);
+	cas_rlx(&g->result, &none, result);
 }
 
 /* The caller, if it is a child, is about to end. */
 static noinline void fail(gmp_group *g, int result)
 {
 	set_result(g, result);
-	if (!load_rlx(&g->cancelled))
+	if (!ld_rlx(&g->cancelled))
 		cancel(g, gmp_self());
 }
 
@@ -200,7 +183,7 @@ static noinline void fail(gmp_group *g, int result)
 static bool has_children(gmp_group *g)
 {
 	for (struct chunk *c = g->chunks; c; c = c->next)
-		if ((load_seq(&c->word) & EMPTY) != EMPTY) /* ORD(group.expire) */
+		if ((ld_seq(&c->word) & EMPTY) != EMPTY) /* ORD(group.expire) */
 			return true;
 	return false;
 }
@@ -208,7 +191,7 @@ static bool has_children(gmp_group *g)
 /* Under the mutex.  Those who are there are late.  If nobody is, those who come will be. */
 static void expire_locked(gmp_group *g, gmp_g *but)
 {
-	store_seq(&g->expired, true); /* ORD(group.expire) */
+	st_seq(&g->expired, true); /* ORD(group.expire) */
 	if (has_children(g))
 		set_result(g, -ETIMEDOUT);
 	cancel_locked(g, but);
@@ -245,13 +228,13 @@ static inline void look_at_deadline(gmp_group *g)
 
 static struct child *take_in(struct chunk *c)
 {
-	uint64_t word = load_rlx(&c->word);
+	uint64_t word = ld_rlx(&c->word);
 
 	while (word & EMPTY) {
 		unsigned i = (unsigned)__builtin_ctzll(word);
 
 		/* ORD(group.ended), ORD(group.expire) */
-		if (exchange_if(&c->word, &word, (word & ~(UINT64_C(1) << i)) + BEGUN))
+		if (cas_seq(&c->word, &word, (word & ~(UINT64_C(1) << i)) + BEGUN))
 			return &c->child[i];
 	}
 	return NULL;
@@ -306,7 +289,7 @@ static struct child *take_locked(gmp_group *g)
 	if (!place && (c = chunk_new(g)) != NULL)
 		place = take_in(c);
 	if (place)
-		store_rel(&g->current, c); /* ORD(group.current): what is in it before */
+		st_rel(&g->current, c); /* ORD(group.current): what is in it before */
 	return place;
 }
 
@@ -334,10 +317,10 @@ static noinline void give_back_locked(gmp_group *g, struct chunk *c, uint64_t bi
 {
 	if (!enter(g))
 		return;
-	uint64_t word = fetch_or(&c->word, bit) | bit; /* ORD(group.ended) */
+	uint64_t word = or_seq(&c->word, bit) | bit; /* ORD(group.ended) */
 
 	if (is_last(word) && word & WAITED) {
-		__atomic_fetch_and(&c->word, ~WAITED, __ATOMIC_RELAXED);
+		and_rlx(&c->word, ~WAITED);
 		gmp_cond_broadcast(&g->ended);
 	}
 	leave(g);
@@ -346,14 +329,14 @@ static noinline void give_back_locked(gmp_group *g, struct chunk *c, uint64_t bi
 static inline void leave_place(struct child *place)
 {
 	struct chunk *c = place->chunk;
-	uint64_t bit = UINT64_C(1) << (place - c->child), word = load_rlx(&c->word);
+	uint64_t bit = UINT64_C(1) << (place - c->child), word = ld_rlx(&c->word);
 
 	do {
 		if (unlikely(word & ENDS_LOCKED || (word & WAITED && is_last(word | bit)))) {
 			give_back_locked(c->group, c, bit);
 			return;
 		}
-	} while (!exchange_if(&c->word, &word, word | bit)); /* ORD(group.ended) */
+	} while (!cas_seq(&c->word, &word, word | bit)); /* ORD(group.ended) */
 }
 
 static noinline void give_back_limited(struct child *place)
@@ -364,7 +347,7 @@ static noinline void give_back_limited(struct child *place)
 
 static inline void give_back(struct child *place)
 {
-	store_rlx(&place->green, NULL);
+	st_rlx(&place->green, NULL);
 	if (unlikely(place->chunk->group->limit))
 		give_back_limited(place);
 	else
@@ -387,8 +370,8 @@ static void child_main(void *arg)
 	struct child *place = arg;
 	gmp_group *g = place->chunk->group;
 
-	store_seq(&place->green, gmp_self());  /* ORD(group.cancel) */
-	if (unlikely(load_seq(&g->cancelled))) /* ORD(group.cancel) */
+	st_seq(&place->green, gmp_self());  /* ORD(group.cancel) */
+	if (unlikely(ld_seq(&g->cancelled))) /* ORD(group.cancel) */
 		gmp_cancel(gmp_self());
 	int result = gmp_key_set(place_key, place);
 
@@ -405,17 +388,16 @@ static void child_main(void *arg)
 }
 
 /* With a place among the limited, which is given back on failure. */
-static inline __attribute__((always_inline)) int begin(gmp_group *g, int (*fn)(void *arg),
-						       void *arg)
+static always_inline int begin(gmp_group *g, int (*fn)(void *arg), void *arg)
 {
-	struct chunk *c = load_acq(&g->current); /* ORD(group.current) */
+	struct chunk *c = ld_acq(&g->current); /* ORD(group.current) */
 	struct child *place = c ? take_in(c) : NULL;
 
 	if (unlikely(!place) && !(place = take_slow(g)))
 		return run_is_over(g) ? -ESRCH : -ENOMEM;
 	place->fn = fn;
 	place->arg = arg;
-	if (unlikely(load_seq(&g->expired))) /* ORD(group.expire) */
+	if (unlikely(ld_seq(&g->expired))) /* ORD(group.expire) */
 		fail(g, -ETIMEDOUT);
 	int err = gmp_go(child_main, place);
 
@@ -460,10 +442,10 @@ static int on_green(int (*fn)(gmp_group *g, int64_t deadline), gmp_group *g, int
 /* Is the chunk empty?  If not, its last child will tell. */
 static bool empty_or_told(struct chunk *c, uint64_t *begun)
 {
-	uint64_t word = load_acq(&c->word); /* ORD(group.ended) */
+	uint64_t word = ld_acq(&c->word); /* ORD(group.ended) */
 
 	while ((word & EMPTY) != EMPTY)
-		if (exchange_if(&c->word, &word, word | WAITED)) /* ORD(group.ended) */
+		if (cas_seq(&c->word, &word, word | WAITED)) /* ORD(group.ended) */
 			return false;
 	*begun += word / BEGUN;
 	return true;
@@ -474,7 +456,7 @@ static uint64_t begun_by_now(gmp_group *g)
 	uint64_t begun = 0;
 
 	for (struct chunk *c = g->chunks; c; c = c->next)
-		begun += load_acq(&c->word) / BEGUN; /* ORD(group.ended) */
+		begun += ld_acq(&c->word) / BEGUN; /* ORD(group.ended) */
 	return begun;
 }
 
@@ -529,7 +511,7 @@ static int wait_with(gmp_group *g, struct group_wait *w)
 	int result = wait_locked(g, w);
 
 	if (!result)
-		result = load_rlx(&g->result); /* the child that set it has cancelled, too */
+		result = ld_rlx(&g->result); /* the child that set it has cancelled, too */
 	leave(g);
 	if (w->masked)
 		gmp_cancel_mask(0);
@@ -550,7 +532,7 @@ static int wait_for_all_until(gmp_group *g, int64_t deadline)
 
 gmp_group *gmp_group_new(int limit, int64_t deadline)
 {
-	gmp_group *g = key_once(&place_key, child_ended) ? calloc(1, sizeof(*g)) : NULL;
+	gmp_group *g = service_key_once(&place_key, child_ended) ? calloc(1, sizeof(*g)) : NULL;
 
 	if (!g)
 		return NULL;
@@ -636,7 +618,7 @@ int gmp_group_running(gmp_group *g)
 	if (run_is_over(g) || !enter(g))
 		return -ESRCH;
 	for (struct chunk *c = g->chunks; c; c = c->next)
-		n += __builtin_popcountll(~load_rlx(&c->word) & EMPTY);
+		n += __builtin_popcountll(~ld_rlx(&c->word) & EMPTY);
 	leave(g);
 	return n;
 }

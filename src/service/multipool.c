@@ -6,12 +6,11 @@
  * one, and only if that is full too the submitter waits, there.  `next` and `closed` are all that the
  * submitters share.
  */
-#include "base/object.h"
-#include "gmp.h"
-
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
+
+#include "service/service.h"
 
 struct gmp_multipool {
 	uint32_t kind;          /* (c) enum object_kind */
@@ -22,8 +21,6 @@ struct gmp_multipool {
 	bool closed;            /* (a) */
 	gmp_pool *pool[];
 };
-
-#define get(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 
 static void free_pools(gmp_multipool *m)
 {
@@ -80,12 +77,12 @@ static gmp_pool *least_busy(gmp_multipool *m)
 
 static int submit(gmp_multipool *m, gmp_fn fn, void *arg)
 {
-	if (get(&m->closed))
+	if (ld_rlx(&m->closed))
 		return -EPIPE;
 	if (!fn)
 		return -EINVAL;
 	if (m->spread == GMP_ROUND_ROBIN) {
-		uint32_t next = __atomic_fetch_add(&m->next, 1, __ATOMIC_RELAXED);
+		uint32_t next = add_rlx(&m->next, 1);
 		int err = gmp_pool_try_submit(m->pool[next % (uint32_t)m->n], fn, arg);
 
 		if (err != -EAGAIN)
@@ -157,11 +154,12 @@ int gmp_multipool_resize(gmp_multipool *m, int capacity)
 /* One after the other, each with what is left of the time. */
 int gmp_multipool_release(gmp_multipool *m, int64_t deadline)
 {
+	bool open = false;
 	int result = 0;
 
 	if (!m)
 		return -EINVAL;
-	if (__atomic_exchange_n(&m->closed, true, __ATOMIC_RELAXED))
+	if (!cas_rlx(&m->closed, &open, true))
 		return -EPIPE;
 	for (int i = 0; i < m->n; i++) {
 		int err = gmp_pool_release(m->pool[i], deadline);
@@ -179,7 +177,7 @@ int gmp_multipool_reboot(gmp_multipool *m)
 	for (int i = 0; !err && i < m->n; i++)
 		err = gmp_pool_reboot(m->pool[i]);
 	if (!err)
-		__atomic_store_n(&m->closed, false, __ATOMIC_RELAXED);
+		st_rlx(&m->closed, false);
 	return err;
 }
 
@@ -190,7 +188,7 @@ void gmp_multipool_free(gmp_multipool *m)
 	if (!m)
 		return;
 	object_claim(m, &m->kind, OBJECT_MULTIPOOL, "gmp_multipool_free");
-	__atomic_store_n(&m->closed, true, __ATOMIC_RELAXED);
+	st_rlx(&m->closed, true);
 	for (int i = 0; i < m->n; i++) {
 		gmp_pool_reboot(m->pool[i]);
 		gmp_pool_release(m->pool[i], GMP_FOREVER);

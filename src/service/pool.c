@@ -13,7 +13,7 @@ noinline int pool_grow(gmp_pool *p)
 	struct chunk *c = nodes ? malloc(sizeof(*c)) : NULL;
 	struct block *b = blocks ? malloc(sizeof(*b)) : NULL;
 
-	pool_lock_undropped(p);
+	pool_lock(p);
 	if (c)
 		add_chunk(p, c);
 	if (b)
@@ -26,11 +26,11 @@ noinline int pool_grow(gmp_pool *p)
 static inline void take_place(gmp_pool *p)
 {
 	if (p->idle > 0) {
-		set(&p->idle, p->idle - 1);
+		st_rlx(&p->idle, p->idle - 1);
 		if (p->idle < p->low[0])
 			p->low[0] = p->idle;
 	}
-	set(&p->running, p->running + 1);
+	st_rlx(&p->running, p->running + 1);
 }
 
 static noinline void begin_tidying(gmp_pool *p)
@@ -54,9 +54,9 @@ static inline void free_place(gmp_pool *p)
 	bool stays = running + p->idle < p->capacity && !p->closed;
 
 	if (stays)
-		set(&p->idle, p->idle + 1);
+		st_rlx(&p->idle, p->idle + 1);
 	/* ORD(pool.running): who sees that fewer run sees that more are idle */
-	__atomic_store_n(&p->running, running, __ATOMIC_RELEASE);
+	st_rel(&p->running, running);
 	if (unlikely(stays && !p->tidying))
 		begin_tidying(p);
 }
@@ -64,7 +64,7 @@ static inline void free_place(gmp_pool *p)
 void pool_dismiss(gmp_pool *p, struct node *n, int result, struct node **wake)
 {
 	take_out(&p->waiters, n);
-	set(&p->waiting, p->waiting - 1);
+	st_rlx(&p->waiting, p->waiting - 1);
 	n->result = result;
 	to_wake(wake, n);
 }
@@ -262,7 +262,7 @@ void pool_worker_ended(void *arg)
 
 	pool_lock(p);
 	if (w->busy)
-		set(&p->running, p->running - 1);
+		st_rlx(&p->running, p->running - 1);
 	pool_admit(p, &wake);
 	pool_bring_on(p, &wake);
 	pool_unlock(p);
@@ -280,7 +280,7 @@ static int give_up(struct node *n, int result)
 	pool_lock(p);
 	if (n->listed) {
 		take_out(&p->waiters, n);
-		set(&p->waiting, p->waiting - 1);
+		st_rlx(&p->waiting, p->waiting - 1);
 	} else {
 		pool_unlock(p);
 		while (gmp_sem_acquire(&n->wake)) /* it is on its way */
@@ -319,7 +319,7 @@ static int wait_for_place(gmp_pool *p, struct task t, int64_t deadline)
 
 	n->task = t;
 	push_last(&p->waiters, n);
-	set(&p->waiting, p->waiting + 1);
+	st_rlx(&p->waiting, p->waiting + 1);
 	p->guests++;
 	pool_unlock(p);
 	return pool_wait(&e) ? e.result : give_up(n, e.result);
@@ -364,8 +364,7 @@ static noinline int submit_slow(gmp_pool *p, struct task t, int64_t deadline)
 	return err;
 }
 
-static inline __attribute__((always_inline)) int submit(gmp_pool *p, gmp_fn fn, void *arg,
-							int64_t deadline)
+static always_inline int submit(gmp_pool *p, gmp_fn fn, void *arg, int64_t deadline)
 {
 	struct node *wake = NULL;
 	struct task t = { fn, arg };
@@ -414,7 +413,7 @@ int gmp_pool_invoke(gmp_pool *p, void *arg)
 static int count(const gmp_pool *p, const int *n)
 {
 	/* ORD(pool.running) */
-	return gmp_run_id() == p->run ? __atomic_load_n(n, __ATOMIC_ACQUIRE) : -ESRCH;
+	return gmp_run_id() == p->run ? ld_acq(n) : -ESRCH;
 }
 
 int gmp_pool_running(gmp_pool *p)

@@ -43,8 +43,6 @@
  *     opened again meanwhile: then until no more tasks run at an instant than it has itself.
  *  O8 A place is freed also by gmp_exit: a worker's account is closed by a destructor of its locals.
  *
- * The lock is that of service/spin.h, not a gmp_mutex: the pool may have to go on when its run has ended.
- *
  * An external thread that has to wait sends a green thread to do it, and joins that: so it gets -ESRCH
  * if the run ends first.
  *
@@ -54,22 +52,15 @@
 #ifndef GMP_POOL_H
 #define GMP_POOL_H
 
-#include "gmp.h"
-#include "service/spin.h"
-
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/service.h"
+
 enum { BLOCK = 63, CHUNK = 63, QUARTERS = 4 };
 enum { RETRY_NS = 10000000, QUARTER_MIN_NS = 100000, SECOND = 1000000000 };
-
-#define noinline __attribute__((noinline))
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
-/* Fields that others read without the lock. */
-#define get(p) __atomic_load_n((p), __ATOMIC_RELAXED)
-#define set(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 
 struct task {
 	gmp_fn fn;
@@ -110,7 +101,7 @@ struct chunk {
 };
 
 struct gmp_pool {
-	uint32_t locked;
+	struct lock lock;
 	uint32_t kind; /* (c) enum object_kind */
 	int capacity;  /* all that follows is under the lock; INT_MAX: no bound */
 	int running, idle, waiting;
@@ -149,17 +140,12 @@ extern gmp_key pool_worker_key; /* O8: the caller's node, if it is a worker */
 
 static inline void pool_lock(gmp_pool *p)
 {
-	spin_lock(&p->locked);
-}
-
-static inline void pool_lock_undropped(gmp_pool *p)
-{
-	spin_lock_undropped(&p->locked);
+	lock(&p->lock, LR_SERVICE);
 }
 
 static inline void pool_unlock(gmp_pool *p)
 {
-	spin_unlock(&p->locked);
+	unlock(&p->lock, LR_SERVICE);
 }
 
 /* --- lists of nodes --- */

@@ -26,7 +26,7 @@ static int heap_push(gmp_pool *p, struct delayed d)
 	for (; i > 0 && p->heap[(i - 1) / 4].when > d.when; i = (i - 1) / 4)
 		p->heap[i] = p->heap[(i - 1) / 4];
 	p->heap[i] = d;
-	set(&p->delayed, p->delayed + 1);
+	st_rlx(&p->delayed, p->delayed + 1);
 	return 0;
 }
 
@@ -36,7 +36,7 @@ struct task pool_delayed_pop(gmp_pool *p)
 	size_t n = p->delayed - 1, i = 0;
 	struct delayed last = p->heap[n];
 
-	set(&p->delayed, n);
+	st_rlx(&p->delayed, n);
 	for (size_t first; (first = 4 * i + 1) < n;) {
 		size_t least = first, end = first + 4 < n ? first + 4 : n;
 
@@ -106,5 +106,5 @@ int64_t gmp_pool_delayed(gmp_pool *p)
 {
 	if (!p)
 		return -EINVAL;
-	return gmp_run_id() == p->run ? (int64_t)get(&p->delayed) : -ESRCH;
+	return gmp_run_id() == p->run ? (int64_t)ld_rlx(&p->delayed) : -ESRCH;
 }

@@ -2,9 +2,7 @@
 /* How do pools begin, change, and end? */
 #include "service/pool.h"
 
-#include "base/object.h"
 #include "service/delegate.h"
-#include "service/key_once.h"
 
 /* --- beginning --- */
 
@@ -15,7 +13,7 @@ static int fill(gmp_pool *p, int n)
 		struct chunk *c = malloc(sizeof(*c));
 		struct block *b = malloc(sizeof(*b));
 
-		pool_lock_undropped(p);
+		pool_lock(p);
 		if (c)
 			add_chunk(p, c);
 		if (b)
@@ -58,7 +56,7 @@ gmp_pool *gmp_pool_new(int capacity, const gmp_pool_opts *o)
 {
 	uint64_t run = gmp_run_id();
 	gmp_pool *p =
-		run && key_once(&pool_worker_key, pool_worker_ended) ? calloc(1, sizeof(*p)) : NULL;
+		run && service_key_once(&pool_worker_key, pool_worker_ended) ? calloc(1, sizeof(*p)) : NULL;
 
 	if (!p)
 		return NULL;
@@ -97,16 +95,16 @@ int gmp_pool_resize(gmp_pool *p, int capacity)
 		return -EINVAL;
 	if (gmp_run_id() != p->run)
 		return -ESRCH;
-	if (p->prealloc && capacity > get(&p->capacity))
-		err = fill(p, capacity - get(&p->capacity));
+	if (p->prealloc && capacity > ld_rlx(&p->capacity))
+		err = fill(p, capacity - ld_rlx(&p->capacity));
 	if (err)
 		return err;
 	pool_lock(p);
-	set(&p->capacity, capacity > 0 ? capacity : INT_MAX);
+	st_rlx(&p->capacity, capacity > 0 ? capacity : INT_MAX);
 	int surplus = p->idle - (p->capacity - p->running);
 
 	if (p->idle && surplus > 0) {
-		set(&p->idle, surplus < p->idle ? p->idle - surplus : 0);
+		st_rlx(&p->idle, surplus < p->idle ? p->idle - surplus : 0);
 		for (int i = 0; i < QUARTERS; i++)
 			p->low[i] = p->idle < p->low[i] ? p->idle : p->low[i];
 	}
@@ -143,7 +141,7 @@ void pool_tidy_fired(void *arg)
 	unused = p->low[0];
 	for (int i = 1; i < QUARTERS; i++)
 		unused = p->low[i] < unused ? p->low[i] : unused;
-	set(&p->idle, p->idle - unused);
+	st_rlx(&p->idle, p->idle - unused);
 	for (int i = QUARTERS - 1; i > 0; i--)
 		p->low[i] = p->low[i - 1] - unused;
 	p->low[0] = p->idle;
@@ -322,13 +320,13 @@ static void close_intake(gmp_pool *p)
 	size_t n = p->delayed;
 
 	p->closed = true;
-	set(&p->idle, 0);
+	st_rlx(&p->idle, 0);
 	memset(p->low, 0, sizeof(p->low));
 	pool_dismiss_parked(p, &wake);
 	while (p->waiters.first)
 		pool_dismiss(p, p->waiters.first, -EPIPE, &wake);
 	p->heap = NULL;
-	set(&p->delayed, 0);
+	st_rlx(&p->delayed, 0);
 	p->heap_size = 0;
 	p->ripe = false;
 	p->guests++; /* O7: the caller comes back */

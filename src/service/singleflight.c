@@ -18,7 +18,7 @@
  *      leaves before the flight lands; so from then on the number is final.
  *  FL4 If the runner ends in fn (gmp_exit), the destructor of a local lands the flight; flights within
  *      flights are a list there, the innermost first.
- *  FL5 The lock is service/spin.h's: the table outlives the run.
+ *  FL5 The lock is LR_SERVICE, no gmp_mutex: the table outlives the run.
  *  FL6 `external` and `green` count calls that are inside, without the calls that the end of a run has killed: a
  *      free of the table is misuse while the sum is not 0.
  */
@@ -27,11 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <gmp.h>
-
-#include "base/object.h"
-#include "service/key_once.h"
-#include "service/spin.h"
+#include "service/service.h"
 
 struct flight {
 	struct flight *next, **at; /* in a list of the table, or aside; at: what points here */
@@ -51,7 +47,7 @@ struct flight {
 };
 
 struct gmp_singleflight {
-	uint32_t locked;
+	struct lock lock;
 	uint32_t kind;     /* (c) enum object_kind */
 	size_t value_size; /* (c) */
 	size_t n, room;    /* entries of the table; lists: a power of two */
@@ -188,7 +184,7 @@ static void part(struct flight *f)
 
 	if (last)
 		take_out(f);
-	spin_unlock(&t->locked);
+	unlock(&t->lock, LR_SERVICE);
 	if (last)
 		free(f);
 }
@@ -208,14 +204,14 @@ static void land(struct flight *f, int result, bool crashed)
 {
 	gmp_singleflight *t = f->table;
 
-	spin_lock(&t->locked);
+	lock(&t->lock, LR_SERVICE);
 	set_aside(f);
 	int waiting = f->sharers - 1;
 
 	f->sharers -= crashed;
 	f->result = result;
 	f->over = true;
-	spin_unlock(&t->locked);
+	unlock(&t->lock, LR_SERVICE);
 	if (waiting)
 		gmp_sem_release(&f->landed, waiting);
 }
@@ -226,7 +222,7 @@ static void crash(void *innermost_flight)
 	for (struct flight *f = innermost_flight, *outer; f; f = outer) {
 		outer = f->outer;
 		land(f, -EOWNERDEAD, true);
-		spin_lock(&f->table->locked);
+		lock(&f->table->lock, LR_SERVICE);
 		part(f);
 	}
 }
@@ -243,7 +239,7 @@ static int compute(struct flight *f, int (*fn)(void *arg, void *value), void *ar
 	}
 	land(f, result, false);
 	hand_over(f, value, sharers);
-	spin_lock(&f->table->locked);
+	lock(&f->table->lock, LR_SERVICE);
 	part(f);
 	return result;
 }
@@ -254,10 +250,10 @@ static int ride(struct flight *f, void *value, int *sharers, int64_t deadline)
 	f->sharers++;
 	f->holders++;
 	count_caller(f, 1);
-	spin_unlock(&f->table->locked);
+	unlock(&f->table->lock, LR_SERVICE);
 	int result = gmp_sem_acquire_until(&f->landed, deadline);
 
-	spin_lock(&f->table->locked);
+	lock(&f->table->lock, LR_SERVICE);
 	if (f->over)
 		result =
 			hand_over(f, value, sharers); /* though it may have been about to give up */
@@ -277,7 +273,7 @@ gmp_singleflight *gmp_singleflight_new(size_t value_size)
 		t->kind = OBJECT_SINGLEFLIGHT;
 		t->value_size = value_size;
 		t->room = FIRST_ROOM;
-		t->list = key_once(&innermost, crash) ? calloc(t->room, sizeof(*t->list)) : NULL;
+		t->list = service_key_once(&innermost, crash) ? calloc(t->room, sizeof(*t->list)) : NULL;
 	}
 	if (t && !t->list) {
 		free(t);
@@ -318,10 +314,10 @@ void gmp_singleflight_free(gmp_singleflight *t)
 	if (!t)
 		return;
 	object_claim(t, &t->kind, OBJECT_SINGLEFLIGHT, "gmp_singleflight_free");
-	spin_lock(&t->locked);
+	lock(&t->lock, LR_SERVICE);
 	int inside = callers(t);
 
-	spin_unlock(&t->locked);
+	unlock(&t->lock, LR_SERVICE);
 	if (inside)
 		gmp__object_in_use(t, inside, "gmp_singleflight_free");
 	/* flights whose runner shutdown has killed */
@@ -340,7 +336,7 @@ int gmp_singleflight_do_until(gmp_singleflight *t, const void *key, size_t size,
 		return -EINVAL;
 	uint64_t hash = hash_of(key, size);
 
-	spin_lock(&t->locked);
+	lock(&t->lock, LR_SERVICE);
 	struct flight *f = find(t, hash, key, size);
 
 	if (f)
@@ -348,7 +344,7 @@ int gmp_singleflight_do_until(gmp_singleflight *t, const void *key, size_t size,
 	f = flight_new(t, hash, key, size);
 	if (f)
 		enlist(t, f);
-	spin_unlock(&t->locked);
+	unlock(&t->lock, LR_SERVICE);
 	return f ? compute(f, fn, arg, value, sharers) : -ENOMEM;
 }
 
@@ -364,11 +360,11 @@ int gmp_singleflight_forget(gmp_singleflight *t, const void *key, size_t size)
 		return -EINVAL;
 	uint64_t hash = hash_of(key, size);
 
-	spin_lock(&t->locked);
+	lock(&t->lock, LR_SERVICE);
 	struct flight *f = find(t, hash, key, size);
 
 	if (f)
 		set_aside(f);
-	spin_unlock(&t->locked);
+	unlock(&t->lock, LR_SERVICE);
 	return f ? 0 : -ENOENT;
 }
