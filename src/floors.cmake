@@ -27,6 +27,7 @@ set(GMP_FLOOR0
 set(GMP_FLOOR0_HEADERS
 	base/atomic.h
 	base/base.h
+	base/heap4.h
 	base/lockrank.def
 	base/mem.h
 	base/options.def

@@ -2,13 +2,20 @@
 /*
  * Where do tasks wait whose time has not come?
  *
- * In a heap of 24 bytes each, the earliest first, four children to a node; the timer `due` is set to the
+ * In a heap (base/heap4.h) of 24 bytes each; the timer `due` is set to the
  * earliest.  When it fires, `ripe` says so, and a worker comes, which takes what is due, one task for
  * each free place, and brings on the next worker if more is left (O2).  Whoever finds that the earliest
  * is not due sets the timer, and `ripe` is over.  The timer has a period until it has been heard: a run
  * that finds no green thread for itself is dropped, the next may find one.
  */
 #include "service/pool.h"
+
+static inline void delayed_place(struct delayed *heap, size_t i, struct delayed d)
+{
+	heap[i] = d;
+}
+
+HEAP4_DEFINE(delayed_sift, struct delayed, size_t, delayed_place)
 
 static int heap_push(gmp_pool *p, struct delayed d)
 {
@@ -23,9 +30,7 @@ static int heap_push(gmp_pool *p, struct delayed d)
 		p->heap = heap;
 		p->heap_size = size;
 	}
-	for (; i > 0 && p->heap[(i - 1) / 4].when > d.when; i = (i - 1) / 4)
-		p->heap[i] = p->heap[(i - 1) / 4];
-	p->heap[i] = d;
+	delayed_sift_up(p->heap, i, d);
 	st_rlx(&p->delayed, p->delayed + 1);
 	return 0;
 }
@@ -33,22 +38,10 @@ static int heap_push(gmp_pool *p, struct delayed d)
 struct task pool_delayed_pop(gmp_pool *p)
 {
 	struct task t = p->heap[0].task;
-	size_t n = p->delayed - 1, i = 0;
-	struct delayed last = p->heap[n];
+	size_t n = p->delayed - 1;
 
 	st_rlx(&p->delayed, n);
-	for (size_t first; (first = 4 * i + 1) < n;) {
-		size_t least = first, end = first + 4 < n ? first + 4 : n;
-
-		for (size_t c = first + 1; c < end; c++)
-			if (p->heap[c].when < p->heap[least].when)
-				least = c;
-		if (p->heap[least].when >= last.when)
-			break;
-		p->heap[i] = p->heap[least];
-		i = least;
-	}
-	p->heap[i] = last;
+	delayed_sift_down(p->heap, n, 0, p->heap[n]);
 	return t;
 }
 
