@@ -129,6 +129,19 @@ void object_claim(const void *object, uint32_t *kind, enum object_kind is, const
 	gmp__fatal("%s: %p is %s", call, object, name_of(found));
 }
 
+void gmp__object_misused(const void *object, uint32_t found, enum object_kind is, const char *call)
+{
+	const char *name = name_of(is) + sizeof("a ") - 1;
+
+	if (found == OBJECT_CLAIMED)
+		return;
+	if (found == POISON)
+		gmp__fatal("%s: the %s %p has been freed already (end its users before %s_free)",
+			   call, name, object, name);
+	gmp__fatal("%s: %p is %s, not a %s (pass what %s_new returned, before its free)", call,
+		   object, name_of(found), name, name);
+}
+
 void gmp__object_in_use(const void *object, int calls, const char *call)
 {
 	gmp__fatal("%s: %p is in use by %d calls: wait for them first", call, object, calls);

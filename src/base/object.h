@@ -11,7 +11,7 @@
  * Invariants
  *  OB0 Of all calls that free an object, one changes its word from the kind to OBJECT_CLAIMED, and frees it.
  *  OB1 An object in a ring is POISON in its first bytes, up to POISONED of them: a second free finds POISON
- *      where the kind stands, and a lock finds it in its word (lock.h, service/spin.h).
+ *      where the kind stands, and a lock finds it in its word (lock.h, service/service.h).
  *  OB2 A slot is emptied by the exchange that fills it, so each object goes to free(3) once.
  *  OB3 With GMP_DEBUG=check objects stay until they take KEPT_MOST together.
  *
@@ -39,6 +39,13 @@ enum object_kind {
 
 /* OB0. kind: the word of object. What is not of kind `is` ends the process with a line that names `call`. */
 void object_claim(const void *object, uint32_t *kind, enum object_kind is, const char *call);
+
+/*
+ * `call` has found another kind word than `is` in object. Ends the process with a line that names
+ * both. Returns if a free has claimed the object: it may still wait for its users, as the caller.
+ */
+void gmp__object_misused(const void *object, uint32_t found, enum object_kind is, const char *call)
+	__attribute__((cold));
 
 /* `calls` calls are inside the object that `call` frees. */
 void gmp__object_in_use(const void *object, int calls, const char *call)

@@ -53,7 +53,6 @@ enum { CHILDREN = 32, WALK = 8, MOST_CHUNKS = 32, LOOK_AGAIN = 10 * 1000 * 1000 
 #define WAITED (UINT64_C(1) << 33)      /* to be the last to end does */
 #define BEGUN (UINT64_C(1) << 34)       /* from here up: how many have begun */
 
-
 struct chunk;
 
 struct child {
@@ -370,7 +369,7 @@ static void child_main(void *arg)
 	struct child *place = arg;
 	gmp_group *g = place->chunk->group;
 
-	st_seq(&place->green, gmp_self());  /* ORD(group.cancel) */
+	st_seq(&place->green, gmp_self());   /* ORD(group.cancel) */
 	if (unlikely(ld_seq(&g->cancelled))) /* ORD(group.cancel) */
 		gmp_cancel(gmp_self());
 	int result = gmp_key_set(place_key, place);
@@ -530,6 +529,12 @@ static int wait_for_all_until(gmp_group *g, int64_t deadline)
 
 /* --- the calls --- */
 
+/* Where the run is checked first, a freed group is POISON there, and equals no run id. */
+static inline void group_check(const gmp_group *g, const char *call)
+{
+	service_check(g, &g->kind, OBJECT_GROUP, call);
+}
+
 gmp_group *gmp_group_new(int limit, int64_t deadline)
 {
 	gmp_group *g = service_key_once(&place_key, child_ended) ? calloc(1, sizeof(*g)) : NULL;
@@ -573,8 +578,10 @@ int gmp_group_go(gmp_group *g, int (*fn)(void *arg), void *arg)
 {
 	if (!g || !fn)
 		return -EINVAL;
-	if (unlikely(gmp_run_id() != g->run))
+	if (unlikely(gmp_run_id() != g->run)) {
+		group_check(g, __func__);
 		return -ESRCH;
+	}
 	int err = unlikely(g->limit) ? wait_for_turn(g) : 0;
 
 	return unlikely(err) ? err : begin(g, fn, arg);
@@ -584,8 +591,10 @@ int gmp_group_try_go(gmp_group *g, int (*fn)(void *arg), void *arg)
 {
 	if (!g || !fn)
 		return -EINVAL;
-	if (unlikely(gmp_run_id() != g->run))
+	if (unlikely(gmp_run_id() != g->run)) {
+		group_check(g, __func__);
 		return -ESRCH;
+	}
 	if (g->limit && gmp_sem_try_acquire(&g->places))
 		return -EAGAIN;
 	return begin(g, fn, arg);
@@ -595,6 +604,7 @@ int gmp_group_wait(gmp_group *g)
 {
 	if (!g)
 		return -EINVAL;
+	group_check(g, __func__);
 	if (run_is_over(g))
 		return -ESRCH;
 	return on_green(wait_for_all, g, GMP_FOREVER);
@@ -604,6 +614,7 @@ int gmp_group_wait_until(gmp_group *g, int64_t deadline)
 {
 	if (!g)
 		return -EINVAL;
+	group_check(g, __func__);
 	if (run_is_over(g))
 		return -ESRCH;
 	return on_green(wait_for_all_until, g, deadline);
@@ -615,6 +626,7 @@ int gmp_group_running(gmp_group *g)
 
 	if (!g)
 		return -EINVAL;
+	group_check(g, __func__);
 	if (run_is_over(g) || !enter(g))
 		return -ESRCH;
 	for (struct chunk *c = g->chunks; c; c = c->next)
@@ -625,7 +637,10 @@ int gmp_group_running(gmp_group *g)
 
 void gmp_group_cancel(gmp_group *g)
 {
-	if (g && !run_is_over(g))
+	if (!g)
+		return;
+	group_check(g, __func__);
+	if (!run_is_over(g))
 		cancel(g, NULL);
 }
 

@@ -22,6 +22,14 @@ struct gmp_multipool {
 	gmp_pool *pool[];
 };
 
+/* Returns false without a multipool. Ends the process on a freed one. */
+static inline bool multipool_check(const gmp_multipool *m, const char *call)
+{
+	if (m)
+		service_check(m, &m->kind, OBJECT_MULTIPOOL, call);
+	return m;
+}
+
 static void free_pools(gmp_multipool *m)
 {
 	while (m->n > 0)
@@ -93,24 +101,24 @@ static int submit(gmp_multipool *m, gmp_fn fn, void *arg)
 
 int gmp_multipool_submit(gmp_multipool *m, gmp_fn fn, void *arg)
 {
-	return m ? submit(m, fn, arg) : -EINVAL;
+	return multipool_check(m, __func__) ? submit(m, fn, arg) : -EINVAL;
 }
 
 int gmp_multipool_invoke(gmp_multipool *m, void *arg)
 {
-	return m ? submit(m, m->fn, arg) : -EINVAL;
+	return multipool_check(m, __func__) ? submit(m, m->fn, arg) : -EINVAL;
 }
 
 gmp_pool *gmp_multipool_at(gmp_multipool *m, int i)
 {
-	return m && i >= 0 && i < m->n ? m->pool[i] : NULL;
+	return multipool_check(m, __func__) && i >= 0 && i < m->n ? m->pool[i] : NULL;
 }
 
-static int sum(gmp_multipool *m, int (*count)(gmp_pool *p))
+static int sum(gmp_multipool *m, int (*count)(gmp_pool *p), const char *call)
 {
 	int n = 0;
 
-	if (!m)
+	if (!multipool_check(m, call))
 		return -EINVAL;
 	for (int i = 0; i < m->n; i++) {
 		int k = count(m->pool[i]);
@@ -124,27 +132,27 @@ static int sum(gmp_multipool *m, int (*count)(gmp_pool *p))
 
 int gmp_multipool_running(gmp_multipool *m)
 {
-	return sum(m, gmp_pool_running);
+	return sum(m, gmp_pool_running, __func__);
 }
 
 int gmp_multipool_idle(gmp_multipool *m)
 {
-	return sum(m, gmp_pool_idle);
+	return sum(m, gmp_pool_idle, __func__);
 }
 
 int gmp_multipool_waiting(gmp_multipool *m)
 {
-	return sum(m, gmp_pool_waiting);
+	return sum(m, gmp_pool_waiting, __func__);
 }
 
 int gmp_multipool_capacity(gmp_multipool *m)
 {
-	return sum(m, gmp_pool_capacity);
+	return sum(m, gmp_pool_capacity, __func__);
 }
 
 int gmp_multipool_resize(gmp_multipool *m, int capacity)
 {
-	int err = m ? 0 : -EINVAL;
+	int err = multipool_check(m, __func__) ? 0 : -EINVAL;
 
 	for (int i = 0; !err && i < m->n; i++)
 		err = gmp_pool_resize(m->pool[i], capacity);
@@ -157,7 +165,7 @@ int gmp_multipool_release(gmp_multipool *m, int64_t deadline)
 	bool open = false;
 	int result = 0;
 
-	if (!m)
+	if (!multipool_check(m, __func__))
 		return -EINVAL;
 	if (!cas_rlx(&m->closed, &open, true))
 		return -EPIPE;
@@ -172,7 +180,7 @@ int gmp_multipool_release(gmp_multipool *m, int64_t deadline)
 
 int gmp_multipool_reboot(gmp_multipool *m)
 {
-	int err = m ? 0 : -EINVAL;
+	int err = multipool_check(m, __func__) ? 0 : -EINVAL;
 
 	for (int i = 0; !err && i < m->n; i++)
 		err = gmp_pool_reboot(m->pool[i]);

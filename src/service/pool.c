@@ -364,15 +364,16 @@ static noinline int submit_slow(gmp_pool *p, struct task t, int64_t deadline)
 	return err;
 }
 
-static always_inline int submit(gmp_pool *p, gmp_fn fn, void *arg, int64_t deadline)
+static always_inline int submit(gmp_pool *p, gmp_fn fn, void *arg, int64_t deadline,
+				const char *call)
 {
 	struct node *wake = NULL;
 	struct task t = { fn, arg };
 
-	if (unlikely(!p))
-		return -EINVAL;
-	if (unlikely(gmp_run_id() != p->run))
-		return -ESRCH;
+	int refused = pool_check(p, call);
+
+	if (unlikely(refused))
+		return refused;
 	pool_lock(p);
 	if (unlikely(p->closed || !fn || !provided(p) || !may_enter(p))) {
 		int err = submit_slow(p, t, deadline);
@@ -390,50 +391,54 @@ static always_inline int submit(gmp_pool *p, gmp_fn fn, void *arg, int64_t deadl
 
 int gmp_pool_submit(gmp_pool *p, gmp_fn fn, void *arg)
 {
-	return submit(p, fn, arg, GMP_FOREVER);
+	return submit(p, fn, arg, GMP_FOREVER, __func__);
 }
 
 int gmp_pool_submit_until(gmp_pool *p, gmp_fn fn, void *arg, int64_t deadline)
 {
-	return submit(p, fn, arg, deadline > INT64_MIN ? deadline : INT64_MIN + 1);
+	return submit(p, fn, arg, deadline > INT64_MIN ? deadline : INT64_MIN + 1, __func__);
 }
 
 int gmp_pool_try_submit(gmp_pool *p, gmp_fn fn, void *arg)
 {
-	return submit(p, fn, arg, INT64_MIN);
+	return submit(p, fn, arg, INT64_MIN, __func__);
 }
 
 int gmp_pool_invoke(gmp_pool *p, void *arg)
 {
-	return submit(p, p ? p->fn : NULL, arg, GMP_FOREVER);
+	return submit(p, p ? p->fn : NULL, arg, GMP_FOREVER, __func__);
 }
 
 /* --- counts --- */
 
-static int count(const gmp_pool *p, const int *n)
-{
-	/* ORD(pool.running) */
-	return gmp_run_id() == p->run ? ld_acq(n) : -ESRCH;
-}
-
 int gmp_pool_running(gmp_pool *p)
 {
-	return p ? count(p, &p->running) : -EINVAL;
+	int refused = pool_check(p, __func__);
+
+	return refused ? refused : ld_acq(&p->running); /* ORD(pool.running) */
 }
 
 int gmp_pool_idle(gmp_pool *p)
 {
-	return p ? count(p, &p->idle) : -EINVAL;
+	int refused = pool_check(p, __func__);
+
+	return refused ? refused : ld_acq(&p->idle); /* ORD(pool.running) */
 }
 
 int gmp_pool_waiting(gmp_pool *p)
 {
-	return p ? count(p, &p->waiting) : -EINVAL;
+	int refused = pool_check(p, __func__);
+
+	return refused ? refused : ld_acq(&p->waiting); /* ORD(pool.running) */
 }
 
 int gmp_pool_capacity(gmp_pool *p)
 {
-	int n = p ? count(p, &p->capacity) : -EINVAL;
+	int refused = pool_check(p, __func__);
+
+	if (refused)
+		return refused;
+	int n = ld_rlx(&p->capacity);
 
 	return n == INT_MAX ? -1 : n;
 }

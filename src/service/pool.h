@@ -103,6 +103,7 @@ struct chunk {
 struct gmp_pool {
 	struct lock lock;
 	uint32_t kind; /* (c) enum object_kind */
+	uint64_t run;  /* (c) near the start: POISON once freed, so that no run id equals it */
 	int capacity;  /* all that follows is under the lock; INT_MAX: no bound */
 	int running, idle, waiting;
 	int threads; /* workers that have not ended */
@@ -124,7 +125,6 @@ struct gmp_pool {
 	int low[QUARTERS]; /* O4: least number of idle places in each quarter, low[0]: in this one */
 	struct chunk *chunks;
 	gmp_timer *due, *tidy; /* (c) from here on */
-	uint64_t run;
 	gmp_fn fn;
 	void (*dropped)(gmp_fn fn, void *arg);
 	int64_t idle_ns;
@@ -135,6 +135,17 @@ struct gmp_pool {
 };
 
 extern gmp_key pool_worker_key; /* O8: the caller's node, if it is a worker */
+
+/* Returns -EINVAL without a pool, -ESRCH if its run is over, 0. Ends the process on a freed pool. */
+static inline int pool_check(const gmp_pool *p, const char *call)
+{
+	if (unlikely(!p))
+		return -EINVAL;
+	if (likely(gmp_run_id() == p->run))
+		return 0;
+	service_check(p, &p->kind, OBJECT_POOL, call);
+	return -ESRCH;
+}
 
 /* --- the lock --- */
 

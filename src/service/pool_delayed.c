@@ -79,10 +79,10 @@ void pool_due_fired(void *arg)
 
 int gmp_pool_submit_at(gmp_pool *p, int64_t deadline, gmp_fn fn, void *arg)
 {
-	if (!p)
-		return -EINVAL;
-	if (gmp_run_id() != p->run)
-		return -ESRCH;
+	int refused = pool_check(p, __func__);
+
+	if (refused)
+		return refused;
 	pool_lock(p);
 	bool first = !p->delayed || deadline < p->heap[0].when;
 	int err = p->closed ? -EPIPE : fn ? 0 : -EINVAL;
@@ -97,7 +97,7 @@ int gmp_pool_submit_at(gmp_pool *p, int64_t deadline, gmp_fn fn, void *arg)
 
 int64_t gmp_pool_delayed(gmp_pool *p)
 {
-	if (!p)
-		return -EINVAL;
-	return gmp_run_id() == p->run ? (int64_t)ld_rlx(&p->delayed) : -ESRCH;
+	int refused = pool_check(p, __func__);
+
+	return refused ? refused : (int64_t)ld_rlx(&p->delayed);
 }

@@ -55,8 +55,9 @@ static int configure(gmp_pool *p, const gmp_pool_opts *opts)
 gmp_pool *gmp_pool_new(int capacity, const gmp_pool_opts *o)
 {
 	uint64_t run = gmp_run_id();
-	gmp_pool *p =
-		run && service_key_once(&pool_worker_key, pool_worker_ended) ? calloc(1, sizeof(*p)) : NULL;
+	gmp_pool *p = run && service_key_once(&pool_worker_key, pool_worker_ended)
+			      ? calloc(1, sizeof(*p))
+			      : NULL;
 
 	if (!p)
 		return NULL;
@@ -91,10 +92,10 @@ int gmp_pool_resize(gmp_pool *p, int capacity)
 	struct node *wake = NULL;
 	int err = 0;
 
-	if (!p)
-		return -EINVAL;
-	if (gmp_run_id() != p->run)
-		return -ESRCH;
+	int refused = pool_check(p, __func__);
+
+	if (refused)
+		return refused;
 	if (p->prealloc && capacity > ld_rlx(&p->capacity))
 		err = fill(p, capacity - ld_rlx(&p->capacity));
 	if (err)
@@ -341,10 +342,10 @@ static void close_intake(gmp_pool *p)
 
 int gmp_pool_release(gmp_pool *p, int64_t deadline)
 {
-	if (!p)
-		return -EINVAL;
-	if (gmp_run_id() != p->run)
-		return -ESRCH;
+	int refused = pool_check(p, __func__);
+
+	if (refused)
+		return refused;
 	pool_lock(p);
 	if (p->closed) {
 		pool_unlock(p);
@@ -356,10 +357,10 @@ int gmp_pool_release(gmp_pool *p, int64_t deadline)
 
 int gmp_pool_reboot(gmp_pool *p)
 {
-	if (!p)
-		return -EINVAL;
-	if (gmp_run_id() != p->run)
-		return -ESRCH;
+	int refused = pool_check(p, __func__);
+
+	if (refused)
+		return refused;
 	struct node *wake = NULL;
 
 	pool_lock(p);

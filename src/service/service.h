@@ -43,4 +43,14 @@ static inline bool service_key_once(gmp_key *key, void (*destroy)(void *value))
 	return ld_acq(key) != 0; /* ORD(service.key) */
 }
 
+/* Ends the process if object is freed or not of kind `is`. Returns while a free waits for users. */
+static inline void service_check(const void *object, const uint32_t *kind, enum object_kind is,
+				 const char *call)
+{
+	uint32_t found = ld_rlx(kind);
+
+	if (unlikely(found != (uint32_t)is))
+		gmp__object_misused(object, found, is, call);
+}
+
 #endif

@@ -273,7 +273,8 @@ gmp_singleflight *gmp_singleflight_new(size_t value_size)
 		t->kind = OBJECT_SINGLEFLIGHT;
 		t->value_size = value_size;
 		t->room = FIRST_ROOM;
-		t->list = service_key_once(&innermost, crash) ? calloc(t->room, sizeof(*t->list)) : NULL;
+		t->list = service_key_once(&innermost, crash) ? calloc(t->room, sizeof(*t->list))
+							      : NULL;
 	}
 	if (t && !t->list) {
 		free(t);
@@ -334,6 +335,7 @@ int gmp_singleflight_do_until(gmp_singleflight *t, const void *key, size_t size,
 {
 	if (!t || !fn || (size && !key))
 		return -EINVAL;
+	service_check(t, &t->kind, OBJECT_SINGLEFLIGHT, "gmp_singleflight_do");
 	uint64_t hash = hash_of(key, size);
 
 	lock(&t->lock, LR_SERVICE);
@@ -358,6 +360,7 @@ int gmp_singleflight_forget(gmp_singleflight *t, const void *key, size_t size)
 {
 	if (!t || (size && !key))
 		return -EINVAL;
+	service_check(t, &t->kind, OBJECT_SINGLEFLIGHT, __func__);
 	uint64_t hash = hash_of(key, size);
 
 	lock(&t->lock, LR_SERVICE);
