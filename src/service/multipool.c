@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How is load spread over several pools?
+ * Multipool: spreads tasks over several pools, in rotation or to the least busy pool.
  *
- * By turns, or to the one that has least to do.  A pool that is full is passed over for the least busy
- * one, and only if that is full too the submitter waits, there.  `next` and `closed` are all that the
- * submitters share.
+ * If the pool in rotation is full, the task goes to the least busy pool. If that is full too, the
+ * submitter waits for a place there. Submitters share only `next` and `closed`.
  */
 #include <limits.h>
 #include <stdbool.h>
@@ -54,26 +53,26 @@ gmp_multipool *gmp_multipool_new(int pools, int capacity, gmp_spread spread, con
 	return m;
 }
 
-/* INT_MAX where the sum is more. */
-static int add(int a, int b)
+/* Returns INT_MAX if the sum is larger. */
+static int add_saturated(int a, int b)
 {
 	int sum;
 
 	return __builtin_add_overflow(a, b, &sum) ? INT_MAX : sum;
 }
 
-static int load(gmp_pool *p)
+static int pool_load(gmp_pool *p)
 {
-	return add(gmp_pool_running(p), gmp_pool_waiting(p));
+	return add_saturated(gmp_pool_running(p), gmp_pool_waiting(p));
 }
 
 static gmp_pool *least_busy(gmp_multipool *m)
 {
 	gmp_pool *least = m->pool[0];
-	int busy = load(least);
+	int busy = pool_load(least);
 
 	for (int i = 1; i < m->n && busy > 0; i++) {
-		int b = load(m->pool[i]);
+		int b = pool_load(m->pool[i]);
 
 		if (b < busy) {
 			least = m->pool[i];
@@ -83,7 +82,7 @@ static gmp_pool *least_busy(gmp_multipool *m)
 	return least;
 }
 
-static int submit(gmp_multipool *m, gmp_fn fn, void *arg)
+static int multipool_submit(gmp_multipool *m, gmp_fn fn, void *arg)
 {
 	if (ld_rlx(&m->closed))
 		return -EPIPE;
@@ -101,12 +100,12 @@ static int submit(gmp_multipool *m, gmp_fn fn, void *arg)
 
 int gmp_multipool_submit(gmp_multipool *m, gmp_fn fn, void *arg)
 {
-	return multipool_check(m, __func__) ? submit(m, fn, arg) : -EINVAL;
+	return multipool_check(m, __func__) ? multipool_submit(m, fn, arg) : -EINVAL;
 }
 
 int gmp_multipool_invoke(gmp_multipool *m, void *arg)
 {
-	return multipool_check(m, __func__) ? submit(m, m->fn, arg) : -EINVAL;
+	return multipool_check(m, __func__) ? multipool_submit(m, m->fn, arg) : -EINVAL;
 }
 
 gmp_pool *gmp_multipool_at(gmp_multipool *m, int i)
@@ -114,7 +113,7 @@ gmp_pool *gmp_multipool_at(gmp_multipool *m, int i)
 	return multipool_check(m, __func__) && i >= 0 && i < m->n ? m->pool[i] : NULL;
 }
 
-static int sum(gmp_multipool *m, int (*count)(gmp_pool *p), const char *call)
+static int multipool_sum(gmp_multipool *m, int (*count)(gmp_pool *p), const char *call)
 {
 	int n = 0;
 
@@ -125,29 +124,29 @@ static int sum(gmp_multipool *m, int (*count)(gmp_pool *p), const char *call)
 
 		if (k < 0)
 			return k; /* no bound, or the run is over */
-		n = add(n, k);
+		n = add_saturated(n, k);
 	}
 	return n;
 }
 
 int gmp_multipool_running(gmp_multipool *m)
 {
-	return sum(m, gmp_pool_running, __func__);
+	return multipool_sum(m, gmp_pool_running, __func__);
 }
 
 int gmp_multipool_idle(gmp_multipool *m)
 {
-	return sum(m, gmp_pool_idle, __func__);
+	return multipool_sum(m, gmp_pool_idle, __func__);
 }
 
 int gmp_multipool_waiting(gmp_multipool *m)
 {
-	return sum(m, gmp_pool_waiting, __func__);
+	return multipool_sum(m, gmp_pool_waiting, __func__);
 }
 
 int gmp_multipool_capacity(gmp_multipool *m)
 {
-	return sum(m, gmp_pool_capacity, __func__);
+	return multipool_sum(m, gmp_pool_capacity, __func__);
 }
 
 int gmp_multipool_resize(gmp_multipool *m, int capacity)
@@ -159,7 +158,7 @@ int gmp_multipool_resize(gmp_multipool *m, int capacity)
 	return err;
 }
 
-/* One after the other, each with what is left of the time. */
+/* Releases one pool after the other, each until the same deadline. */
 int gmp_multipool_release(gmp_multipool *m, int64_t deadline)
 {
 	bool open = false;
@@ -189,8 +188,10 @@ int gmp_multipool_reboot(gmp_multipool *m)
 	return err;
 }
 
-/* The tasks of one pool may submit to the others: none goes before all have ended.  One that is released
- * and not empty yet is waited for only if it is released anew. */
+/*
+ * Tasks of one pool may submit to the others, so no pool is freed before all tasks have ended. Only
+ * the first release of a pool waits for its tasks, so each pool is reopened and released again.
+ */
 void gmp_multipool_free(gmp_multipool *m)
 {
 	if (!m)

@@ -7,7 +7,7 @@ gmp_key pool_worker_key;
 
 noinline int pool_grow(gmp_pool *p)
 {
-	bool nodes = !p->free, blocks = !roomy(p);
+	bool nodes = !p->free, blocks = !has_slot(p);
 
 	pool_unlock(p);
 	struct chunk *c = nodes ? malloc(sizeof(*c)) : NULL;
@@ -23,17 +23,17 @@ noinline int pool_grow(gmp_pool *p)
 
 /* --- places; under the lock --- */
 
-static inline void take_place(gmp_pool *p)
+static inline void pool_take_place(gmp_pool *p)
 {
 	if (p->idle > 0) {
 		st_rlx(&p->idle, p->idle - 1);
-		if (p->idle < p->low[0])
-			p->low[0] = p->idle;
+		if (p->idle < p->idle_min[0])
+			p->idle_min[0] = p->idle;
 	}
 	st_rlx(&p->running, p->running + 1);
 }
 
-static noinline void begin_tidying(gmp_pool *p)
+static noinline void tidy_start(gmp_pool *p)
 {
 	int64_t quarter = p->idle_ns / QUARTERS;
 
@@ -41,14 +41,14 @@ static noinline void begin_tidying(gmp_pool *p)
 		return;
 	if (quarter < QUARTER_MIN_NS)
 		quarter = QUARTER_MIN_NS;
-	p->tidying = true;
-	memset(p->low, 0, sizeof(p->low));
-	p->low[0] = p->idle;
+	p->tidy_armed = true;
+	memset(p->idle_min, 0, sizeof(p->idle_min));
+	p->idle_min[0] = p->idle;
 	gmp_timer_set(p->tidy, gmp_deadline(quarter), quarter);
 }
 
 /* A task has ended on a worker that goes on: step 1. */
-static inline void free_place(gmp_pool *p)
+static inline void pool_free_place(gmp_pool *p)
 {
 	int running = p->running - 1;
 	bool stays = running + p->idle < p->capacity && !p->closed;
@@ -57,37 +57,37 @@ static inline void free_place(gmp_pool *p)
 		st_rlx(&p->idle, p->idle + 1);
 	/* ORD(pool.running): who sees that fewer run sees that more are idle */
 	st_rel(&p->running, running);
-	if (unlikely(stays && !p->tidying))
-		begin_tidying(p);
+	if (unlikely(stays && !p->tidy_armed))
+		tidy_start(p);
 }
 
-void pool_dismiss(gmp_pool *p, struct node *n, int result, struct node **wake)
+void pool_end_wait(gmp_pool *p, struct node *n, int result, struct node **wake)
 {
-	take_out(&p->waiters, n);
+	list_remove(&p->waiters, n);
 	st_rlx(&p->waiting, p->waiting - 1);
 	n->result = result;
-	to_wake(wake, n);
+	wake_later(wake, n);
 }
 
 noinline void pool_admit_slow(gmp_pool *p, struct node **wake)
 {
 	bool once = true;
 
-	pool_drained(p, wake);
+	pool_wake_joiners(p, wake);
 	while (has_place(p)) {
 		struct node *n = p->waiters.first;
 
-		if ((p->due_turn || !n) && once && roomy(p) && pool_due(p)) {
-			push(p, pool_delayed_pop(p));
-			p->due_turn = once = false;
+		if ((p->due_first || !n) && once && has_slot(p) && pool_due(p)) {
+			queue_push(p, pool_delayed_pop(p));
+			p->due_first = once = false;
 		} else if (n) {
-			push(p, n->task);
-			pool_dismiss(p, n, 0, wake);
-			p->due_turn = true;
+			queue_push(p, n->task);
+			pool_end_wait(p, n, 0, wake);
+			p->due_first = true;
 		} else {
 			return;
 		}
-		take_place(p);
+		pool_take_place(p);
 	}
 }
 
@@ -95,33 +95,33 @@ noinline void pool_admit_slow(gmp_pool *p, struct node **wake)
 
 static void pool_worker(void *arg);
 
-static int start_thread(gmp_pool *p, struct node *w)
+static int spawn_worker(gmp_pool *p, struct node *w)
 {
 	gmp_g *g;
 
-	if (!p->special)
+	if (!p->has_attr)
 		return gmp_go(pool_worker, w);
 	int err = gmp_spawn(&g, pool_worker, w, &p->attr);
 
 	return err ? err : gmp_detach(g);
 }
 
-static noinline int start_slow(gmp_pool *p, struct node **wake)
+static noinline int bring_worker(gmp_pool *p, struct node **wake)
 {
 	struct node *w = p->parked.first;
 	int err;
 
 	if (w) {
-		take_out(&p->parked, w);
+		list_remove(&p->parked, w);
 		p->parked_count--;
-		to_wake(wake, w);
+		wake_later(wake, w);
 	} else {
 		if (!p->free)
 			return -ENOMEM;
-		w = take_node(p);
-		err = start_thread(p, w);
+		w = node_get(p);
+		err = spawn_worker(p, w);
 		if (err) {
-			put_node(p, w);
+			node_put(p, w);
 			return err;
 		}
 		w->worker = true;
@@ -132,23 +132,23 @@ static noinline int start_slow(gmp_pool *p, struct node **wake)
 }
 
 /* O2: somebody is coming. */
-static inline int start(gmp_pool *p, struct node **wake)
+static inline int ensure_worker(gmp_pool *p, struct node **wake)
 {
-	return likely(p->coming) ? 0 : start_slow(p, wake);
+	return likely(p->coming) ? 0 : bring_worker(p, wake);
 }
 
 static inline bool work_left(gmp_pool *p)
 {
-	return p->queued || (unlikely(p->ripe) && has_place(p) && pool_due(p));
+	return p->queued || (unlikely(p->due_pending) && has_place(p) && pool_due(p));
 }
 
-void pool_bring_on(gmp_pool *p, struct node **wake)
+void pool_bring_worker(gmp_pool *p, struct node **wake)
 {
-	if (!p->coming && work_left(p) && start_slow(p, wake))
+	if (!p->coming && work_left(p) && bring_worker(p, wake))
 		gmp_timer_set(p->due, gmp_deadline(RETRY_NS / 10), RETRY_NS);
 }
 
-static void come(gmp_pool *p, struct node *w)
+static void clear_coming(gmp_pool *p, struct node *w)
 {
 	if (w->coming)
 		p->coming = w->coming = false;
@@ -159,15 +159,15 @@ void pool_dismiss_parked(gmp_pool *p, struct node **wake)
 	while (p->parked_count > p->idle) {
 		struct node *w = p->parked.last;
 
-		take_out(&p->parked, w);
+		list_remove(&p->parked, w);
 		p->parked_count--;
 		w->leaving = true;
-		to_wake(wake, w);
+		wake_later(wake, w);
 	}
 }
 
 /* Sleep until woken; uncancellable, whoever has cancelled the task before. */
-static noinline void park_uncut(struct node *w)
+static noinline void pool_park_masked(struct node *w)
 {
 	int masked = gmp_cancel_mask(1);
 
@@ -178,15 +178,15 @@ static noinline void park_uncut(struct node *w)
 }
 
 /* False: somebody was late to cancel the last task, and has cancelled the worker. */
-static bool park(gmp_pool *p, struct node *w)
+static bool pool_park(gmp_pool *p, struct node *w)
 {
-	push_first(&p->parked, w);
+	list_push_first(&p->parked, w);
 	p->parked_count++;
 	pool_unlock(p);
 	bool cut = gmp_sem_acquire(&w->wake) != 0;
 
 	if (cut)
-		park_uncut(w);
+		pool_park_masked(w);
 	pool_lock(p);
 	return !cut;
 }
@@ -197,21 +197,21 @@ static inline bool next_task(gmp_pool *p, struct node *w, struct task *t)
 	struct node *wake = NULL;
 
 	for (;;) {
-		come(p, w);
-		if (unlikely(!provided(p)))
+		clear_coming(p, w);
+		if (unlikely(!has_memory(p)))
 			pool_grow(p); /* if it fails, it will be tried again */
 		pool_admit(p, &wake);
 		if (p->queued) {
-			*t = pop(p);
+			*t = queue_pop(p);
 			w->busy = true;
-			pool_bring_on(p, &wake);
+			pool_bring_worker(p, &wake);
 			pool_unlock(p);
-			wake_all(wake);
+			pool_wake_all(wake);
 			return true;
 		}
 		if (unlikely(wake)) { /* those who waited for the last task */
 			pool_unlock(p);
-			wake_all(wake);
+			pool_wake_all(wake);
 			wake = NULL;
 			pool_lock(p);
 			continue;
@@ -220,8 +220,8 @@ static inline bool next_task(gmp_pool *p, struct node *w, struct task *t)
 			pool_unlock(p);
 			return false;
 		}
-		if (!park(p, w)) { /* another does what it was woken for */
-			come(p, w);
+		if (!pool_park(p, w)) { /* another does what it was woken for */
+			clear_coming(p, w);
 			pool_unlock(p);
 			return false;
 		}
@@ -237,7 +237,7 @@ static void pool_worker(void *arg)
 
 	pool_lock(p);
 	if (err) { /* no memory: later, perhaps */
-		come(p, w);
+		clear_coming(p, w);
 		gmp_timer_set(p->due, gmp_deadline(RETRY_NS), RETRY_NS);
 		pool_retire(p, w);
 		return;
@@ -251,7 +251,7 @@ static void pool_worker(void *arg)
 		gmp_checkpoint();
 		pool_lock(p);
 		w->busy = false;
-		free_place(p);
+		pool_free_place(p);
 	}
 }
 
@@ -264,22 +264,22 @@ void pool_worker_ended(void *arg)
 	if (w->busy)
 		st_rlx(&p->running, p->running - 1);
 	pool_admit(p, &wake);
-	pool_bring_on(p, &wake);
+	pool_bring_worker(p, &wake);
 	pool_unlock(p);
-	wake_all(wake);
+	pool_wake_all(wake);
 	pool_lock(p);
 	pool_retire(p, w);
 }
 
 /* --- submitting --- */
 
-static int give_up(struct node *n, int result)
+static int pool_give_up(struct node *n, int result)
 {
 	gmp_pool *p = n->pool;
 
 	pool_lock(p);
 	if (n->listed) {
-		take_out(&p->waiters, n);
+		list_remove(&p->waiters, n);
 		st_rlx(&p->waiting, p->waiting - 1);
 	} else {
 		pool_unlock(p);
@@ -297,7 +297,7 @@ static int await_place(struct node *n, int64_t deadline)
 	int result = gmp_sem_acquire_until(&n->wake, deadline);
 
 	if (result)
-		return give_up(n, result);
+		return pool_give_up(n, result);
 	gmp_pool *p = n->pool;
 
 	result = n->result;
@@ -314,58 +314,58 @@ static bool may_wait(const gmp_pool *p, int64_t deadline)
 
 static int wait_for_place(gmp_pool *p, struct task t, int64_t deadline)
 {
-	struct node *n = take_node(p);
-	struct pool_errand e = { .wait = await_place, .n = n, .deadline = deadline };
+	struct node *n = node_get(p);
+	struct pool_delegate e = { .wait = await_place, .n = n, .deadline = deadline };
 
 	n->task = t;
-	push_last(&p->waiters, n);
+	list_push_last(&p->waiters, n);
 	st_rlx(&p->waiting, p->waiting + 1);
-	p->guests++;
+	p->node_waiters++;
 	pool_unlock(p);
-	return pool_wait(&e) ? e.result : give_up(n, e.result);
+	return pool_wait(&e) ? e.result : pool_give_up(n, e.result);
 }
 
 /* Step 1 and 2, under the lock. */
-static inline int enter(gmp_pool *p, struct task t, struct node **wake)
+static inline int pool_enqueue(gmp_pool *p, struct task t, struct node **wake)
 {
-	int err = start(p, wake);
+	int err = ensure_worker(p, wake);
 
 	if (likely(err == 0)) {
-		push(p, t);
-		take_place(p);
+		queue_push(p, t);
+		pool_take_place(p);
 	}
 	return err;
 }
 
-static inline bool may_enter(const gmp_pool *p)
+static inline bool can_enqueue(const gmp_pool *p)
 {
 	return has_place(p) && !p->waiters.first;
 }
 
 /* With the lock held. */
-static noinline int submit_slow(gmp_pool *p, struct task t, int64_t deadline)
+static noinline int pool_submit_slow(gmp_pool *p, struct task t, int64_t deadline)
 {
 	struct node *wake = NULL;
 	int err = p->closed ? -EPIPE : t.fn ? 0 : -EINVAL;
 
-	while (!err && !provided(p)) {
+	while (!err && !has_memory(p)) {
 		err = pool_grow(p);
 		if (p->closed)
 			err = -EPIPE;
 	}
-	if (!err && may_enter(p))
-		err = enter(p, t, &wake);
+	if (!err && can_enqueue(p))
+		err = pool_enqueue(p, t, &wake);
 	else if (!err && may_wait(p, deadline))
 		return wait_for_place(p, t, deadline);
 	else if (!err)
 		err = -EAGAIN;
 	pool_unlock(p);
-	wake_all(wake);
+	pool_wake_all(wake);
 	return err;
 }
 
-static always_inline int submit(gmp_pool *p, gmp_fn fn, void *arg, int64_t deadline,
-				const char *call)
+static always_inline int pool_submit(gmp_pool *p, gmp_fn fn, void *arg, int64_t deadline,
+				     const char *call)
 {
 	struct node *wake = NULL;
 	struct task t = { fn, arg };
@@ -375,38 +375,38 @@ static always_inline int submit(gmp_pool *p, gmp_fn fn, void *arg, int64_t deadl
 	if (unlikely(refused))
 		return refused;
 	pool_lock(p);
-	if (unlikely(p->closed || !fn || !provided(p) || !may_enter(p))) {
-		int err = submit_slow(p, t, deadline);
+	if (unlikely(p->closed || !fn || !has_memory(p) || !can_enqueue(p))) {
+		int err = pool_submit_slow(p, t, deadline);
 
 		__asm__ volatile(""); /* no tail call: who waits here is found by the name above */
 		return err;
 	}
-	int err = enter(p, t, &wake);
+	int err = pool_enqueue(p, t, &wake);
 
 	pool_unlock(p);
 	if (wake)
-		wake_all(wake);
+		pool_wake_all(wake);
 	return err;
 }
 
 int gmp_pool_submit(gmp_pool *p, gmp_fn fn, void *arg)
 {
-	return submit(p, fn, arg, GMP_FOREVER, __func__);
+	return pool_submit(p, fn, arg, GMP_FOREVER, __func__);
 }
 
 int gmp_pool_submit_until(gmp_pool *p, gmp_fn fn, void *arg, int64_t deadline)
 {
-	return submit(p, fn, arg, deadline > INT64_MIN ? deadline : INT64_MIN + 1, __func__);
+	return pool_submit(p, fn, arg, deadline > INT64_MIN ? deadline : INT64_MIN + 1, __func__);
 }
 
 int gmp_pool_try_submit(gmp_pool *p, gmp_fn fn, void *arg)
 {
-	return submit(p, fn, arg, INT64_MIN, __func__);
+	return pool_submit(p, fn, arg, INT64_MIN, __func__);
 }
 
 int gmp_pool_invoke(gmp_pool *p, void *arg)
 {
-	return submit(p, p ? p->fn : NULL, arg, GMP_FOREVER, __func__);
+	return pool_submit(p, p ? p->fn : NULL, arg, GMP_FOREVER, __func__);
 }
 
 /* --- counts --- */

@@ -10,7 +10,7 @@
  *
  *   submitters ──> wait in order, while there is no place ──┐
  *                                                           ├──> queue ──> workers ⇄ parked, last in
- *   delayed tasks ──> heap by time, while it has not come ──┘                         first out
+ *   delayed tasks ──> heap by time, while it has not clear_coming ──┘                         first out
  *
  *  a submitter (lock, then)                         a worker (lock, then)
  *   1 a place is free, and nobody waits for one:     1 its task has ended: the place is idle, or gone
@@ -20,7 +20,7 @@
  *   3 unlock; wake who is coming                     3 take the first task of the queue; if something
  *   or, with no place: leave the task in a node,       is left there, and nobody is coming, one is
  *     and wait until it has been admitted            4 unlock; wake those of 2 and 3; run the task
- *                                                    or, without a task: park, or end
+ *                                                    or, without a task: pool_park, or end
  *
  * Invariants
  *  O1 running + idle <= capacity, but after a resize, until enough tasks have ended.  A submitter
@@ -32,14 +32,14 @@
  *     idle places cost nothing until their tasks had to wait.
  *  O4 A place that was idle for idle_ns, through the whole of four quarters, goes, and with the last of
  *     them go those who have been parked longest.  The timer `tidy` runs only while something is idle.
- *  O5 Memory for a task is there before its submitter waits (`roomy`): admitting cannot fail.
+ *  O5 Memory for a task is there before its submitter waits (`has_slot`): admitting cannot fail.
  *  O6 Whoever sleeps for the pool does so on a semaphore in a node, and nodes lie in the pool's memory:
  *     what is left of those who are dropped at the end of a run is never on a stack.  The pool
  *     belongs to its run: after that every call but free is refused before it looks at anything.
- *  O7 The pool's memory goes when threads and guests (submitters with a node) are 0.  Each one's last
+ *  O7 The pool's memory goes when threads and node_waiters (submitters with a node) are 0.  Each one's last
  *     touch is the unlocking in which it takes itself off, or the release of the semaphore of one who
  *     is counted still.
- *     Who waits for the end of the tasks (drainers) waits for the workers too, but not where the pool has been
+ *     Who waits for the end of the tasks (joiners) waits for the workers too, but not where the pool has been
  *     opened again meanwhile: then until no more tasks run at an instant than it has itself.
  *  O8 A place is freed also by gmp_exit: a worker's account is closed by a destructor of its locals.
  *
@@ -103,34 +103,36 @@ struct chunk {
 struct gmp_pool {
 	struct lock lock;
 	uint32_t kind; /* (c) enum object_kind */
-	uint64_t run;  /* (c) near the start: POISON once freed, so that no run id equals it */
-	int capacity;  /* all that follows is under the lock; INT_MAX: no bound */
+	uint64_t
+		run; /* (c) near the ensure_worker: POISON once freed, so that no run id equals it */
+	int capacity; /* all that follows is under the lock; INT_MAX: no bound */
 	int running, idle, waiting;
 	int threads; /* workers that have not ended */
 	int parked_count;
-	int guests; /* nodes that are no workers' */
+	int node_waiters; /* nodes that are no workers' */
 	bool closed, coming;
-	bool dying;    /* freed from a task of its own: the last one frees the memory */
-	bool tidying;  /* the timer `tidy` is armed */
-	bool ripe;     /* the time of some delayed tasks may have come: look before you park */
-	bool due_turn; /* the next free place is for a delayed task */
+	bool dying;      /* freed from a task of its own: the last one frees the memory */
+	bool tidy_armed; /* the timer `tidy` is armed */
+	bool due_pending; /* the time of some delayed tasks may have clear_coming: look before you pool_park */
+	bool due_first; /* the next free place is for a delayed task */
 	uint32_t head_at, tail_at;
 	size_t queued, slots; /* tasks in the queue; room in all blocks, the spare ones too */
 	struct block *head, *tail, *spare;
-	struct list parked, waiters, drainers; /* parked: the last in is first */
+	struct list parked, waiters, joiners; /* parked: the last in is first */
 	struct node *free;
 	struct delayed *heap; /* the earliest first, four children each */
 	size_t delayed, heap_size;
-	int64_t until;     /* what is due by then needs no look at the clock */
-	int low[QUARTERS]; /* O4: least number of idle places in each quarter, low[0]: in this one */
+	int64_t until; /* what is due by then needs no look at the clock */
+	int idle_min
+		[QUARTERS]; /* O4: least number of idle places in each quarter, idle_min[0]: in this one */
 	struct chunk *chunks;
 	gmp_timer *due, *tidy; /* (c) from here on */
 	gmp_fn fn;
 	void (*dropped)(gmp_fn fn, void *arg);
 	int64_t idle_ns;
 	int max_waiting;
-	bool nonblocking, prealloc, special;
-	gmp_attr attr; /* of workers, if special */
+	bool nonblocking, prealloc, has_attr;
+	gmp_attr attr; /* of workers, if has_attr */
 	char name[64];
 };
 
@@ -161,7 +163,7 @@ static inline void pool_unlock(gmp_pool *p)
 
 /* --- lists of nodes --- */
 
-static inline void push_first(struct list *l, struct node *n)
+static inline void list_push_first(struct list *l, struct node *n)
 {
 	n->prev = NULL;
 	n->next = l->first;
@@ -170,7 +172,7 @@ static inline void push_first(struct list *l, struct node *n)
 	n->listed = true;
 }
 
-static inline void push_last(struct list *l, struct node *n)
+static inline void list_push_last(struct list *l, struct node *n)
 {
 	n->next = NULL;
 	n->prev = l->last;
@@ -179,7 +181,7 @@ static inline void push_last(struct list *l, struct node *n)
 	n->listed = true;
 }
 
-static inline void take_out(struct list *l, struct node *n)
+static inline void list_remove(struct list *l, struct node *n)
 {
 	*(n->prev ? &n->prev->next : &l->first) = n->next;
 	*(n->next ? &n->next->prev : &l->last) = n->prev;
@@ -187,13 +189,13 @@ static inline void take_out(struct list *l, struct node *n)
 }
 
 /* Those whom a change under the lock wakes, after it. */
-static inline void to_wake(struct node **wake, struct node *n)
+static inline void wake_later(struct node **wake, struct node *n)
 {
 	n->next = *wake;
 	*wake = n;
 }
 
-static inline void wake_all(struct node *n)
+static inline void pool_wake_all(struct node *n)
 {
 	while (n) {
 		struct node *next = n->next;
@@ -205,7 +207,7 @@ static inline void wake_all(struct node *n)
 
 /* --- memory; under the lock --- */
 
-static inline struct node *take_node(gmp_pool *p)
+static inline struct node *node_get(gmp_pool *p)
 {
 	struct node *n = p->free;
 
@@ -214,7 +216,7 @@ static inline struct node *take_node(gmp_pool *p)
 	return n;
 }
 
-static inline void put_node(gmp_pool *p, struct node *n)
+static inline void node_put(gmp_pool *p, struct node *n)
 {
 	n->next = p->free;
 	p->free = n;
@@ -225,7 +227,7 @@ static inline void add_chunk(gmp_pool *p, struct chunk *c)
 	c->next = p->chunks;
 	p->chunks = c;
 	for (int i = CHUNK - 1; i >= 0; i--)
-		put_node(p, &c->node[i]);
+		node_put(p, &c->node[i]);
 }
 
 static inline void add_block(gmp_pool *p, struct block *b)
@@ -237,14 +239,14 @@ static inline void add_block(gmp_pool *p, struct block *b)
 
 /* O5: there is room for one task beyond those in the queue and those whose submitters wait.  The first
  * and the last block of the queue may be nearly empty. */
-static inline bool roomy(const gmp_pool *p)
+static inline bool has_slot(const gmp_pool *p)
 {
 	return p->slots > p->queued + (size_t)p->waiting + (size_t)2 * BLOCK;
 }
 
-static inline bool provided(const gmp_pool *p)
+static inline bool has_memory(const gmp_pool *p)
 {
-	return p->free && roomy(p);
+	return p->free && has_slot(p);
 }
 
 /* Get what is missing; drops the lock meanwhile. */
@@ -252,7 +254,7 @@ int pool_grow(gmp_pool *p);
 
 /* --- the queue; under the lock --- */
 
-static inline void push(gmp_pool *p, struct task t)
+static inline void queue_push(gmp_pool *p, struct task t)
 {
 	if (unlikely(p->tail_at == BLOCK)) {
 		struct block *b = p->spare;
@@ -267,7 +269,7 @@ static inline void push(gmp_pool *p, struct task t)
 	p->queued++;
 }
 
-static inline struct task pop(gmp_pool *p)
+static inline struct task queue_pop(gmp_pool *p)
 {
 	struct block *b = p->head;
 	struct task t = b->task[p->head_at++];
@@ -299,17 +301,17 @@ static inline bool has_place(const gmp_pool *p)
 }
 
 /* A submitter waits no more. */
-void pool_dismiss(gmp_pool *p, struct node *n, int result, struct node **wake);
+void pool_end_wait(gmp_pool *p, struct node *n, int result, struct node **wake);
 /* A place may be free, or more of them: step 2. */
 void pool_admit_slow(gmp_pool *p, struct node **wake);
 static inline void pool_admit(gmp_pool *p, struct node **wake)
 {
-	if (unlikely(p->waiters.first || p->ripe || p->drainers.first))
+	if (unlikely(p->waiters.first || p->due_pending || p->joiners.first))
 		pool_admit_slow(p, wake);
 }
 
 /* O2, where nobody is to be told of a failure. */
-void pool_bring_on(gmp_pool *p, struct node **wake);
+void pool_bring_worker(gmp_pool *p, struct node **wake);
 /* O3, when there are fewer idle places. */
 void pool_dismiss_parked(gmp_pool *p, struct node **wake);
 /* O8: a key's destructor. */
@@ -320,17 +322,17 @@ void pool_tidy_fired(void *arg);
 /* --- service/pool_lifecycle.c --- */
 
 /* The caller of a call that is to wait, or the green thread that it has sent. */
-struct pool_errand {
+struct pool_delegate {
 	int (*wait)(struct node *n, int64_t deadline);
 	struct node *n;
 	int64_t deadline;
 	int result;
 };
 
-/* Run the errand on a green thread, the caller or another.  False: there is nobody to send. */
-bool pool_wait(struct pool_errand *e);
+/* Run the delegate on a green thread, the caller or another.  False: there is nobody to send. */
+bool pool_wait(struct pool_delegate *e);
 /* Wake those who wait for the end: of all tasks but n->result, or with -1, of all (O7). */
-void pool_drained(gmp_pool *p, struct node **wake);
+void pool_wake_joiners(gmp_pool *p, struct node **wake);
 /* O7: nobody is behind n any more.  The lock is held, and dropped. */
 void pool_retire(gmp_pool *p, struct node *n);
 void pool_destroy(gmp_pool *p);

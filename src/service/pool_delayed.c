@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where do tasks wait whose time has not come?
+ * Where do tasks wait whose time has not clear_coming?
  *
  * In a heap (base/heap4.h) of 24 bytes each; the timer `due` is set to the
- * earliest.  When it fires, `ripe` says so, and a worker comes, which takes what is due, one task for
+ * earliest.  When it fires, `due_pending` says so, and a worker comes, which takes what is due, one task for
  * each free place, and brings on the next worker if more is left (O2).  Whoever finds that the earliest
- * is not due sets the timer, and `ripe` is over.  The timer has a period until it has been heard: a run
+ * is not due sets the timer, and `due_pending` is over.  The timer has a period until it has been heard: a run
  * that finds no green thread for itself is dropped, the next may find one.
  */
 #include "service/pool.h"
@@ -17,7 +17,7 @@ static inline void delayed_place(struct delayed *heap, size_t i, struct delayed 
 
 HEAP4_DEFINE(delayed_sift, struct delayed, size_t, delayed_place)
 
-static int heap_push(gmp_pool *p, struct delayed d)
+static int delayed_push(gmp_pool *p, struct delayed d)
 {
 	size_t i = p->delayed;
 
@@ -47,7 +47,7 @@ struct task pool_delayed_pop(gmp_pool *p)
 
 bool pool_due(gmp_pool *p)
 {
-	if (!p->ripe)
+	if (!p->due_pending)
 		return false;
 	if (p->delayed) {
 		int64_t when = p->heap[0].when;
@@ -56,7 +56,7 @@ bool pool_due(gmp_pool *p)
 			return true;
 		gmp_timer_set(p->due, when, RETRY_NS);
 	}
-	p->ripe = false;
+	p->due_pending = false;
 	return false;
 }
 
@@ -68,13 +68,13 @@ void pool_due_fired(void *arg)
 
 	pool_lock(p);
 	gmp_timer_stop(p->due);
-	p->ripe = true;
-	if (!provided(p))
+	p->due_pending = true;
+	if (!has_memory(p))
 		pool_grow(p);
 	pool_admit(p, &wake);
-	pool_bring_on(p, &wake);
+	pool_bring_worker(p, &wake);
 	pool_unlock(p);
-	wake_all(wake);
+	pool_wake_all(wake);
 }
 
 int gmp_pool_submit_at(gmp_pool *p, int64_t deadline, gmp_fn fn, void *arg)
@@ -88,8 +88,8 @@ int gmp_pool_submit_at(gmp_pool *p, int64_t deadline, gmp_fn fn, void *arg)
 	int err = p->closed ? -EPIPE : fn ? 0 : -EINVAL;
 
 	if (!err)
-		err = heap_push(p, (struct delayed){ deadline, { fn, arg } });
-	if (!err && first && !p->ripe)
+		err = delayed_push(p, (struct delayed){ deadline, { fn, arg } });
+	if (!err && first && !p->due_pending)
 		gmp_timer_set(p->due, deadline, RETRY_NS);
 	pool_unlock(p);
 	return err;
