@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Pools: places, workers and submitting (pool.h). */
 #include "service/pool.h"
 
 #include <unistd.h>
@@ -47,7 +48,7 @@ static noinline void tidy_start(gmp_pool *p)
 	gmp_timer_set(p->tidy, gmp_deadline(quarter), quarter);
 }
 
-/* A task has ended on a worker that goes on: step 1. */
+/* Step 1: a task has ended, and its worker continues. */
 static inline void pool_free_place(gmp_pool *p)
 {
 	int running = p->running - 1;
@@ -55,7 +56,7 @@ static inline void pool_free_place(gmp_pool *p)
 
 	if (stays)
 		st_rlx(&p->idle, p->idle + 1);
-	/* ORD(pool.running): who sees that fewer run sees that more are idle */
+	/* ORD(pool.running): a reader of the new `running` sees the new `idle` */
 	st_rel(&p->running, running);
 	if (unlikely(stays && !p->tidy_armed))
 		tidy_start(p);
@@ -131,7 +132,7 @@ static noinline int bring_worker(gmp_pool *p, struct node **wake)
 	return 0;
 }
 
-/* O2: somebody is coming. */
+/* POOL-2: makes sure that a worker is coming. */
 static inline int ensure_worker(gmp_pool *p, struct node **wake)
 {
 	return likely(p->coming) ? 0 : bring_worker(p, wake);
@@ -166,7 +167,7 @@ void pool_dismiss_parked(gmp_pool *p, struct node **wake)
 	}
 }
 
-/* Sleep until woken; uncancellable, whoever has cancelled the task before. */
+/* Waits until woken, with cancellation masked: the cancel was meant for the last task. */
 static noinline void pool_park_masked(struct node *w)
 {
 	int masked = gmp_cancel_mask(1);
@@ -177,7 +178,7 @@ static noinline void pool_park_masked(struct node *w)
 		gmp_cancel_mask(0);
 }
 
-/* False: somebody was late to cancel the last task, and has cancelled the worker. */
+/* Returns false if a late cancel of the last task has hit the worker; it must end then. */
 static bool pool_park(gmp_pool *p, struct node *w)
 {
 	list_push_first(&p->parked, w);
@@ -191,7 +192,7 @@ static bool pool_park(gmp_pool *p, struct node *w)
 	return !cut;
 }
 
-/* Steps 2 to 4, with the lock held at first.  False: the worker is to end. */
+/* Steps 2 to 4. Drops the lock, which is held. Returns false if the worker must end. */
 static inline bool next_task(gmp_pool *p, struct node *w, struct task *t)
 {
 	struct node *wake = NULL;
@@ -199,7 +200,7 @@ static inline bool next_task(gmp_pool *p, struct node *w, struct task *t)
 	for (;;) {
 		clear_coming(p, w);
 		if (unlikely(!has_memory(p)))
-			pool_grow(p); /* if it fails, it will be tried again */
+			pool_grow(p); /* without memory the next round tries again */
 		pool_admit(p, &wake);
 		if (p->queued) {
 			*t = queue_pop(p);
@@ -209,7 +210,7 @@ static inline bool next_task(gmp_pool *p, struct node *w, struct task *t)
 			pool_wake_all(wake);
 			return true;
 		}
-		if (unlikely(wake)) { /* those who waited for the last task */
+		if (unlikely(wake)) { /* joiners that waited for the last task */
 			pool_unlock(p);
 			pool_wake_all(wake);
 			wake = NULL;
@@ -220,7 +221,7 @@ static inline bool next_task(gmp_pool *p, struct node *w, struct task *t)
 			pool_unlock(p);
 			return false;
 		}
-		if (!pool_park(p, w)) { /* another does what it was woken for */
+		if (!pool_park(p, w)) { /* pool_worker_ended brings another */
 			clear_coming(p, w);
 			pool_unlock(p);
 			return false;
@@ -236,7 +237,7 @@ static void pool_worker(void *arg)
 	int err = gmp_key_set(pool_worker_key, w);
 
 	pool_lock(p);
-	if (err) { /* no memory: later, perhaps */
+	if (err) { /* no memory: the timer tries again */
 		clear_coming(p, w);
 		gmp_timer_set(p->due, gmp_deadline(RETRY_NS), RETRY_NS);
 		pool_retire(p, w);
@@ -245,9 +246,9 @@ static void pool_worker(void *arg)
 	while (next_task(p, w, &t)) {
 		t.fn(t.arg);
 		if (unlikely(gmp_run_id() != p->run))
-			_exit(0); /* forked from this task: the queue is the parent's */
+			_exit(0); /* the child of a fork in this task: the queue is the parent's */
 		if (unlikely(gmp_cancelled()))
-			return; /* what the next task waited for would be cut short too */
+			return; /* the next task would be cancelled too */
 		gmp_checkpoint();
 		pool_lock(p);
 		w->busy = false;
@@ -283,7 +284,7 @@ static int pool_give_up(struct node *n, int result)
 		st_rlx(&p->waiting, p->waiting - 1);
 	} else {
 		pool_unlock(p);
-		while (gmp_sem_acquire(&n->wake)) /* it is on its way */
+		while (gmp_sem_acquire(&n->wake)) /* the release is under way */
 			gmp_yield();
 		result = n->result;
 		pool_lock(p);
@@ -325,7 +326,7 @@ static int wait_for_place(gmp_pool *p, struct task t, int64_t deadline)
 	return pool_wait(&e) ? e.result : pool_give_up(n, e.result);
 }
 
-/* Step 1 and 2, under the lock. */
+/* Steps 1 and 2, under the lock. */
 static inline int pool_enqueue(gmp_pool *p, struct task t, struct node **wake)
 {
 	int err = ensure_worker(p, wake);
@@ -342,7 +343,7 @@ static inline bool can_enqueue(const gmp_pool *p)
 	return has_place(p) && !p->waiters.first;
 }
 
-/* With the lock held. */
+/* Drops the lock, which is held. */
 static noinline int pool_submit_slow(gmp_pool *p, struct task t, int64_t deadline)
 {
 	struct node *wake = NULL;
@@ -378,7 +379,7 @@ static always_inline int pool_submit(gmp_pool *p, gmp_fn fn, void *arg, int64_t 
 	if (unlikely(p->closed || !fn || !has_memory(p) || !can_enqueue(p))) {
 		int err = pool_submit_slow(p, t, deadline);
 
-		__asm__ volatile(""); /* no tail call: who waits here is found by the name above */
+		__asm__ volatile(""); /* no tail call: dumps name the public function that waits */
 		return err;
 	}
 	int err = pool_enqueue(p, t, &wake);

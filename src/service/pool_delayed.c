@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where do tasks wait whose time has not clear_coming?
+ * Delayed tasks: a pool's 4-ary heap of tasks that are not due, and the timer `due` for the
+ * earliest.
  *
- * In a heap (base/heap4.h) of 24 bytes each; the timer `due` is set to the
- * earliest.  When it fires, `due_pending` says so, and a worker comes, which takes what is due, one task for
- * each free place, and brings on the next worker if more is left (O2).  Whoever finds that the earliest
- * is not due sets the timer, and `due_pending` is over.  The timer has a period until it has been heard: a run
- * that finds no green thread for itself is dropped, the next may find one.
+ * When the timer fires, it sets `due_pending` and brings a worker. Workers take due tasks, one for
+ * each free place, and bring the next worker if more are left (POOL-2). If the earliest task is not
+ * due, pool_due arms the timer for it and clears `due_pending`.
+ *
+ * The timer has a period, so it fires again if no green thread could be started for its callback.
+ * The callback stops it.
  */
 #include "service/pool.h"
 
@@ -60,7 +62,7 @@ bool pool_due(gmp_pool *p)
 	return false;
 }
 
-/* A delayed task is due, or no worker could be started when one was needed. */
+/* A delayed task is due, or a worker must be started that could not be before (POOL-2). */
 void pool_due_fired(void *arg)
 {
 	gmp_pool *p = arg;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* How do pools begin, change, and end? */
+/* Pools: creation, resizing, the joiners, release and free (pool.h). */
 #include "service/pool.h"
 
 #include "service/delegate.h"
 
-/* --- beginning --- */
+/* --- creation --- */
 
-/* Room for n more workers and their tasks. */
+/* Allocates memory for n more workers and their tasks. Returns 0 or -ENOMEM. */
 static int pool_reserve(gmp_pool *p, int n)
 {
 	for (n = n / CHUNK + 1; n > 0; n--) {
@@ -41,7 +41,7 @@ static int pool_configure(gmp_pool *p, const gmp_pool_opts *opts)
 	p->dropped = o.dropped;
 	p->nonblocking = o.nonblocking;
 	p->max_waiting = o.max_waiting;
-	p->idle_ns = o.idle_ns ? o.idle_ns : SECOND;
+	p->idle_ns = o.idle_ns ? o.idle_ns : IDLE_NS;
 	p->prealloc = o.prealloc;
 	p->has_attr = o.name || o.stack_size;
 	p->attr = (gmp_attr)GMP_ATTR_INIT;
@@ -86,7 +86,7 @@ gmp_pool *gmp_pool_new(int capacity, const gmp_pool_opts *o)
 	return p;
 }
 
-/* --- changing --- */
+/* --- resizing, tidying --- */
 
 int gmp_pool_resize(gmp_pool *p, int capacity)
 {
@@ -132,7 +132,7 @@ static struct block *take_spare_blocks(gmp_pool *p)
 	return out;
 }
 
-/* O4: a quarter of idle_ns is over. */
+/* POOL-4: a quarter of idle_ns is over. */
 void pool_tidy_fired(void *arg)
 {
 	gmp_pool *p = arg;
@@ -182,7 +182,7 @@ bool pool_wait(struct pool_delegate *e)
 	return !err || err == -ESRCH;
 }
 
-/* Of a pool that has been opened again idle workers stay. */
+/* The idle workers of a pool that is open again stay. */
 static bool is_drained(const gmp_pool *p, int goal)
 {
 	if (goal < 0)
@@ -201,7 +201,7 @@ noinline void pool_wake_joiners(gmp_pool *p, struct node **wake)
 	}
 }
 
-/* The caller is a task of p. */
+/* Returns whether the caller is a task of p. */
 static bool is_own_task(gmp_pool *p)
 {
 	struct node *w = gmp_key_get(pool_worker_key);
@@ -218,10 +218,10 @@ static int await_end(struct node *n, int64_t deadline)
 	pool_lock(p);
 	if (n->listed) {
 		list_remove(&p->joiners, n);
-		result = p->running > goal ? -ETIMEDOUT : 0; /* all but idle workers' ends */
+		result = p->running > goal ? -ETIMEDOUT : 0; /* idle workers may still be ending */
 	} else if (result) {
 		pool_unlock(p);
-		while (gmp_sem_acquire(&n->wake)) /* it is on its way */
+		while (gmp_sem_acquire(&n->wake)) /* the release is under way */
 			gmp_yield();
 		result = 0;
 		pool_lock(p);
@@ -237,7 +237,7 @@ static int await_end(struct node *n, int64_t deadline)
 	return result;
 }
 
-/* Look again now and then whether there is memory, or somebody can be sent.  False: it is too late. */
+/* Sleeps before another attempt to get memory or a green thread. False: the deadline passed. */
 static bool retry_before(int64_t deadline)
 {
 	int64_t next = gmp_deadline(RETRY_NS / 10);
@@ -246,7 +246,10 @@ static bool retry_before(int64_t deadline)
 	return deadline == GMP_FOREVER || gmp_now() < deadline;
 }
 
-/* Wait for the end of all tasks but `goal`; with -1, of whoever may touch the pool.  The lock is held. */
+/*
+ * Waits until at most `goal` tasks run; with -1, until no thread uses the pool. Drops the lock,
+ * which is held.
+ */
 static int pool_drain(gmp_pool *p, int goal, int64_t deadline)
 {
 	struct node *wake = NULL;
@@ -265,10 +268,11 @@ static int pool_drain(gmp_pool *p, int goal, int64_t deadline)
 	}
 	struct node *n = node_get(p);
 	struct pool_delegate e = { .wait = await_end, .n = n, .deadline = deadline };
-	uint64_t run = p->run; /* once it is over the pool may be gone */
+	uint64_t run = p->run; /* after its end the pool may be freed */
 
 	n->result = goal;
-	p->node_waiters += goal >= 0;
+	if (goal >= 0)
+		p->node_waiters++;
 	list_push_last(&p->joiners, n);
 	pool_wake_joiners(p, &wake);
 	pool_unlock(p);
@@ -279,7 +283,7 @@ static int pool_drain(gmp_pool *p, int goal, int64_t deadline)
 	return e.result;
 }
 
-/* --- the end, and a new beginning --- */
+/* --- release, reboot, free --- */
 
 void pool_destroy(gmp_pool *p)
 {
@@ -302,8 +306,10 @@ void pool_retire(gmp_pool *p, struct node *n)
 {
 	struct node *wake = NULL;
 
-	p->threads -= n->worker;
-	p->node_waiters -= !n->worker;
+	if (n->worker)
+		p->threads--;
+	else
+		p->node_waiters--;
 	node_put(p, n);
 	pool_wake_joiners(p, &wake);
 	bool last = p->dying && p->threads + p->node_waiters == 0;
@@ -314,7 +320,7 @@ void pool_retire(gmp_pool *p, struct node *n)
 		pool_destroy(p);
 }
 
-/* Close it, with the lock held, which is dropped meanwhile.  Delayed tasks are given back. */
+/* Closes p, with the lock held, which is dropped meanwhile. Gives delayed tasks to `dropped`. */
 static void pool_close(gmp_pool *p)
 {
 	struct node *wake = NULL;
@@ -331,7 +337,7 @@ static void pool_close(gmp_pool *p)
 	st_rlx(&p->delayed, 0);
 	p->heap_size = 0;
 	p->due_pending = false;
-	p->node_waiters++; /* O7: the caller comes back */
+	p->node_waiters++; /* POOL-7: the caller locks again */
 	pool_unlock(p);
 	pool_wake_all(wake);
 	for (size_t i = 0; i < n && p->dropped; i++)
@@ -353,7 +359,7 @@ int gmp_pool_release(gmp_pool *p, int64_t deadline)
 		return -EPIPE;
 	}
 	pool_close(p);
-	return pool_drain(p, is_own_task(p), deadline);
+	return pool_drain(p, is_own_task(p) ? 1 : 0, deadline);
 }
 
 int gmp_pool_reboot(gmp_pool *p)
