@@ -28,6 +28,7 @@ set(GMP_FLOOR0
 set(GMP_FLOOR0_HEADERS
 	base/atomic.h
 	base/base.h
+	base/heap4.h
 	base/lockrank.def
 	base/mem.h
 	base/options.def
@@ -164,6 +165,5 @@ set(GMP_FLOOR6
 	base/text_end.c # last
 )
 set(GMP_FLOOR6_HEADERS
-	service/spin.h
-	service/key_once.h
+	service/service.h
 )

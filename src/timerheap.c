@@ -4,11 +4,10 @@
 
 #include <errno.h>
 
+#include "base/heap4.h"
 #include "base/os.h"
 #include "base/throw.h"
 #include "poller.h"
-
-enum { ARITY = 4 };
 
 static size_t heap_bytes(uint32_t limit)
 {
@@ -30,42 +29,13 @@ void timers_fini(struct timers *ts, uint32_t limit)
 
 /* --- the heap; under ts->lock --- */
 
-static void heap_set(struct timers *ts, uint32_t i, struct timer_slot s)
+static inline void timers_place(struct timer_slot *heap, uint32_t i, struct timer_slot s)
 {
-	ts->heap[i] = s;
+	heap[i] = s;
 	s.t->at = i;
 }
 
-static void heap_sift_up(struct timers *ts, uint32_t i, struct timer_slot s)
-{
-	while (i > 0) {
-		uint32_t parent = (i - 1) / ARITY;
-
-		if (ts->heap[parent].when <= s.when)
-			break;
-		heap_set(ts, i, ts->heap[parent]);
-		i = parent;
-	}
-	heap_set(ts, i, s);
-}
-
-static void heap_sift_down(struct timers *ts, uint32_t i, struct timer_slot s)
-{
-	for (;;) {
-		uint32_t first = i * ARITY + 1, least = first;
-
-		if (first >= ts->n)
-			break;
-		for (uint32_t c = first + 1; c < min_of(first + ARITY, ts->n); c++)
-			if (ts->heap[c].when < ts->heap[least].when)
-				least = c;
-		if (ts->heap[least].when >= s.when)
-			break;
-		heap_set(ts, i, ts->heap[least]);
-		i = least;
-	}
-	heap_set(ts, i, s);
-}
+HEAP4_DEFINE(timers_sift, struct timer_slot, uint32_t, timers_place)
 
 static void set_next(struct timers *ts)
 {
@@ -78,18 +48,18 @@ static void heap_add(struct timers *ts, struct timer *t)
 
 	st_rlx(&ts->n, i + 1);
 
-	heap_sift_up(ts, i, (struct timer_slot){ t->when, t });
+	timers_sift_up(ts->heap, i, (struct timer_slot){ t->when, t });
 	if (t->at == 0)
 		set_next(ts);
 }
 
 /* Put s at its place, beginning at i, which is free. */
-static void heap_sift(struct timers *ts, uint32_t i, struct timer_slot s)
+static always_inline void heap_sift(struct timers *ts, uint32_t i, struct timer_slot s)
 {
-	if (i > 0 && ts->heap[(i - 1) / ARITY].when > s.when)
-		heap_sift_up(ts, i, s);
+	if (i > 0 && ts->heap[(i - 1) / HEAP4_ARITY].when > s.when)
+		timers_sift_up(ts->heap, i, s);
 	else
-		heap_sift_down(ts, i, s);
+		timers_sift_down(ts->heap, ts->n, i, s);
 }
 
 static void heap_del(struct timers *ts, uint32_t i)
@@ -190,7 +160,7 @@ bool timer_del(struct timer *t)
  * timers of waits): they have been idle for long. */
 static inline void prefetch_due(struct timers *ts, int64_t now)
 {
-	for (uint32_t i = 1; i < min_of(ts->n, 1u + ARITY); i++) {
+	for (uint32_t i = 1; i < min_of(ts->n, 1u + HEAP4_ARITY); i++) {
 		if (ts->heap[i].when <= now) {
 			__builtin_prefetch(ts->heap[i].t, 1);
 			__builtin_prefetch(container_of(ts->heap[i].t, struct g, timer), 1);
@@ -236,7 +206,7 @@ unsigned timers_run(struct p *pp, int64_t now, struct glist *out)
 
 int64_t timers_wake_with(struct p *pp, int64_t first)
 {
-	enum { NEAR_ROOT = 1 + ARITY + ARITY * ARITY }; /* the root, its children and theirs */
+	enum { NEAR_ROOT = 1 + HEAP4_ARITY + HEAP4_ARITY * HEAP4_ARITY }; /* the root, its children and theirs */
 	struct timers *ts = &pp->timers;
 	int64_t latest = first, end = first + timer_slack();
 

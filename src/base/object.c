@@ -208,6 +208,19 @@ void object_claim(const void *object, uint32_t *kind, enum object_kind is, const
 	note_claim(object, is);
 }
 
+void gmp__object_misused(const void *object, uint32_t found, enum object_kind is, const char *call)
+{
+	const char *name = name_of_kind(is) + sizeof("a ") - 1;
+
+	if (found == OBJECT_CLAIMED)
+		return;
+	if (found == POISON)
+		gmp__fatal("%s: the %s %p has been freed already (end its users before %s_free)",
+			   call, name, object, name);
+	gmp__fatal("%s: %p is %s, not a %s (pass what %s_new returned, before its free)", call,
+		   object, is_kind(found) ? name_of_kind(found) : "no object of gmp", name, name);
+}
+
 void gmp__object_in_use(const void *object, int calls, const char *call)
 {
 	gmp__fatal("%s: %p is in use by %d %s\n"

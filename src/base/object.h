@@ -14,7 +14,7 @@
  *             OBJECT_CLAIMED, and that call frees it.
  *   OBJECT-2  The first bytes of an object in a ring, up to POISON_BYTES of them, are POISON. A
  *             second free finds POISON in the kind word, and a lock operation finds it in the
- *             lock's word (lock.h, service/spin.h).
+ *             lock's word (lock.h, service/service.h).
  *   OBJECT-3  The exchange that fills a slot also empties it. So each object reaches free(3) once.
  *   OBJECT-4  With GMP_DEBUG=check freed objects are kept until their sizes reach KEPT_MOST bytes.
  *
@@ -53,6 +53,13 @@ enum object_kind {
  * with a message.
  */
 void object_claim(const void *object, uint32_t *kind, enum object_kind is, const char *call);
+
+/*
+ * `call` has found another kind word than `is` in object. Ends the process with a line that names
+ * both. Returns if a free has claimed the object: it may still wait for its users, as the caller.
+ */
+void gmp__object_misused(const void *object, uint32_t found, enum object_kind is, const char *call)
+	__attribute__((cold));
 
 /* End the process: `calls` calls use the object that `call` is about to free. */
 void gmp__object_in_use(const void *object, int calls, const char *call)

@@ -1,49 +1,55 @@
 /* SPDX-License-Identifier: MIT */
+/* The call's copy, its two-sided state, and the list of abandoned copies. */
 #include "service/delegate.h"
 
 #include <errno.h>
-#include <gmp.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum state { SENT, BEGUN, GIVEN_UP };
+#include "service/service.h"
 
-struct copy {
+/* Leaves DELEGATE_SENT once, by compare-and-swap, and does not change after that. */
+enum delegate_state {
+	DELEGATE_SENT = 0,
+	DELEGATE_BEGUN = 1,     /* set by the G: it calls fn */
+	DELEGATE_ABANDONED = 2, /* set by the caller, whose join has failed */
+};
+
+struct delegate_call {
 	void (*fn)(void *arg);
-	uint32_t state; /* atomic */
+	uint32_t state; /* (a) enum delegate_state */
 	uint64_t run;
-	struct copy *next;
+	struct delegate_call *next;
 	_Alignas(max_align_t) char arg[];
 };
 
-/* E2: one of the two leaves SENT. */
-static bool leave_sent(struct copy *c, uint32_t to)
+/* DELEGATE-2. Returns false if the other side has decided. */
+static bool decide(struct delegate_call *c, uint32_t to)
 {
-	uint32_t sent = SENT;
+	uint32_t sent = DELEGATE_SENT;
 
-	return __atomic_compare_exchange_n(&c->state, &sent, to, false, __ATOMIC_RELAXED,
-					   __ATOMIC_RELAXED);
+	return cas_rlx(&c->state, &sent, to);
 }
 
-static void run_errand(void *arg)
+static void delegate_main(void *arg)
 {
-	struct copy *c = arg;
+	struct delegate_call *c = arg;
 
-	if (leave_sent(c, BEGUN))
+	if (decide(c, DELEGATE_BEGUN))
 		c->fn(c->arg);
 }
 
-/* E3 */
-static void keep(struct copy *c)
+/* DELEGATE-3. Takes over c, and frees the copies of other runs. */
+static void delegate_keep(struct delegate_call *c)
 {
-	static pthread_mutex_t lock =
-		PTHREAD_MUTEX_INITIALIZER; /* external threads only come here */
-	static struct copy *kept;
+	/* no G calls this */
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	static struct delegate_call *kept;
 
-	pthread_mutex_lock(&lock);
-	for (struct copy **at = &kept, *old; (old = *at);) {
+	pthread_mutex_lock(&mutex);
+	for (struct delegate_call **at = &kept, *old; (old = *at);) {
 		if (old->run == c->run) {
 			at = &old->next;
 		} else {
@@ -53,16 +59,17 @@ static void keep(struct copy *c)
 	}
 	c->next = kept;
 	kept = c;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&mutex);
 }
 
-static int send_and_join(struct copy *c, const char *name)
+/* Frees c, or keeps it, unless it returns 0. */
+static int send_and_join(struct delegate_call *c, const char *name)
 {
 	gmp_attr attr = GMP_ATTR_INIT;
 	gmp_g *g;
 
 	attr.name = name;
-	int err = gmp_spawn(&g, run_errand, c, &attr);
+	int err = gmp_spawn(&g, delegate_main, c, &attr);
 
 	if (err) {
 		free(c);
@@ -70,20 +77,20 @@ static int send_and_join(struct copy *c, const char *name)
 	}
 	err = gmp_join(g);
 	if (err) {
-		leave_sent(c, GIVEN_UP);
-		keep(c);
+		decide(c, DELEGATE_ABANDONED);
+		delegate_keep(c);
 	}
 	return err;
 }
 
-int errand(void (*fn)(void *arg), void *arg, size_t n, const char *name)
+int delegate(void (*fn)(void *arg), void *arg, size_t n, const char *name)
 {
-	struct copy *c = malloc(sizeof(*c) + n);
+	struct delegate_call *c = malloc(sizeof(*c) + n);
 
 	if (!c)
 		return -ENOMEM;
 	c->fn = fn;
-	c->state = SENT;
+	c->state = DELEGATE_SENT;
 	c->run = gmp_run_id();
 	memcpy(c->arg, arg, n);
 	int err = send_and_join(c, name);

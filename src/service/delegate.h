@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does an external thread wait for what the end of a run may drop?
+ * Delegate: runs a function on a green thread for an external thread, which waits for the result.
  *
- * A green thread that is dropped tells nobody, so an external thread that waits for its mutex or its signal
- * would wait for ever.  A join ends with the run.  So the external thread sends a green one with an errand,
- * and joins it.
+ * Shutdown kills Gs without a notice. An external thread that waited for the mutex or the signal of
+ * a killed G would wait indefinitely. A join ends with the run. So the external thread starts a G
+ * that waits in its place, and joins it.
  *
  * Invariants
- *  E1 The green thread works on a copy of the argument, never on the sender's stack: at the end of a run
- *     the join ends while the green thread may be just about to begin.
- *  E2 Beginning and giving up exclude each other: what its sender has given up does not begin.
- *  E3 Copies that have been given up are kept until an errand of another run is: until then their green
- *     threads may look at them.
- *
- * Written on the public interface alone, for services that are.
+ *   DELEGATE-1  The G uses a copy of the argument, never the caller's stack: at shutdown the join
+ *               returns while the G may be about to begin.
+ *   DELEGATE-2  Of beginning and abandoning, one happens: an abandoned call does not begin.
+ *   DELEGATE-3  An abandoned copy is freed when a call of another run is abandoned: until then its
+ *               G may read it.
  */
 #ifndef GMP_DELEGATE_H
 #define GMP_DELEGATE_H
@@ -21,10 +19,13 @@
 #include <stddef.h>
 
 /*
- * fn(arg), where arg is n bytes, on a green thread of that name; from external threads.  0: it has returned,
- * and arg is what it has left.  -ESRCH: the run ends, or there is none; fn has not begun, or will be
- * dropped in its next wait.  Else nobody could be sent: -ENOMEM, -EAGAIN as gmp_spawn says.
+ * Calls fn(arg) on a green thread of that name; arg has n bytes. For external threads only.
+ *
+ * Returns
+ *   0                 fn has returned, and arg holds what it left there
+ *   -ESRCH            no run, or it ends: fn has not begun, or shutdown kills it in its next wait
+ *   -ENOMEM, -EAGAIN  no green thread could be started, as gmp_spawn reports it
  */
-int errand(void (*fn)(void *arg), void *arg, size_t n, const char *name);
+int delegate(void (*fn)(void *arg), void *arg, size_t n, const char *name);
 
 #endif

@@ -1,74 +1,77 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does a number of green threads do one thing together, so that none outlives it, and none goes on
- * in vain?
+ * Group: starts children (green threads), bounds their number, cancels them together, and waits
+ * until all have ended.
  *
- * Each child has a place in a chunk of 32; a bit of the chunk's word says that the place is free.  To
- * start is to clear a bit, to end is to set it: no other word is shared, and chunks keep children
- * that end on different Ps apart.
+ * Each child has a place in a chunk of 32. Bit i of the chunk's word says that place i is free. To
+ * start a child clears a bit, to end one sets it; no other word is shared by all children, and Ps
+ * that run children of different chunks do not contend.
  *
  *   group ──> chunk (newest) ──> chunk ──> chunk
  *             word │ child, child, ... child
  *
- *  a child                                         one who cancels, under the mutex
- *   1 child->green = itself           (exchange)    1 cancelled = true
- *   2 cancelled? cancel itself                      2 word: ENDS_LOCKED, for each chunk
- *   3 fn(arg); not 0: the result of the group,      3 each taken place: gmp_cancel(child->green),
- *     and cancel the others                            if it is there
- *   4 the thread ends: at last, as the destructor
- *     of a local, the bit is set; under the mutex
- *     if the word says ENDS_LOCKED
+ * Cancellation protocol
  *
- *  Either the child sees that it is cancelled, or the other sees it; and as long as the mutex is held
- *  its place stays taken, so it has not ended.
+ *   child                                         canceller, with the mutex
+ *    1 child->green = itself  ORD(group.cancel)    1 cancelled = true      ORD(group.cancel)
+ *    2 if cancelled: cancel itself                 2 each chunk's word |= CHUNK_LOCKED
+ *    3 fn(arg); unless it returns 0: set the       3 for each taken place: if child->green is
+ *      group's result, cancel the others             set, gmp_cancel it
+ *    4 the last destructor of its fls values
+ *      sets the bit, with the mutex if the
+ *      word has CHUNK_LOCKED
+ *
+ * Store-buffering: the child sees `cancelled`, or the canceller sees child->green. While the mutex
+ * is held the place stays taken, so the G that is cancelled has not ended.
  *
  * Invariants
- *  J1 A child is in its place until its green thread has nothing left to do, by return or by gmp_exit:
- *     the local is the first that it sets, so its destructor is the last to run.
- *  J2 The wait goes through the chunks and waits for each to be empty, then looks at all once more.  If
- *     no child has begun since the first look (the words count that too), all were empty at one
- *     instant between.
- *  J3 The child that empties a chunk with WAITED set does it under the mutex; so a waiter, which has the
- *     mutex when it finds the last chunk empty, is alone, and may free all.  WAITED may be set although
- *     nothing waits (a wait that timed out leaves it); it must be set if something does.
- *  J4 The list of chunks grows at its head, under the mutex, and shrinks when the group is freed.
- *  J5 `result` is written once, by the first that has one to tell.  It stays, as `cancelled` does.
- *  J6 The timer, armed or not, belongs to the run: when it says -ESRCH, there are no children any more.
- *     In a later run nothing is begun, so there never are again.
+ *   GROUP-1  A child keeps its place until its G has no code of the program left to run, by return
+ *            or gmp_exit: it sets this fls value before any other, so the destructor runs last.
+ *   GROUP-2  The wait waits for each chunk in turn to be empty, then reads all words once more. If
+ *            no child has begun since the first read (the words count them), all chunks were empty
+ *            at one instant between the two reads.
+ *   GROUP-3  The child that empties a chunk with CHUNK_WAITED does so with the mutex. So when a
+ *            waiter, which holds the mutex, finds the last chunk empty, no child still uses the
+ *            group, and the waiter may free it.
+ *   GROUP-4  The list of chunks grows at its head, with the mutex, until the group is freed.
+ *   GROUP-5  `result` is written once, by the first failure. It is never reset, nor is `cancelled`.
+ *   GROUP-6  The timer belongs to the run, armed or not: if gmp_timer_set returns -ESRCH, no child
+ *            exists. A group starts no child in a later run.
  *
- * Rejected: a list of the children under a lock (four locked instructions for each, and a crowd at the
- * lock); joinable children (who has ended is not known before the join, so a limit cannot be kept).
+ * Rejected
+ *   A list of children with a lock: four locked instructions per child, and contention.
+ *   Joinable children: their end is known only at the join, so a limit could not be kept.
  */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include <gmp.h>
-
-#include "base/object.h"
 #include "service/delegate.h"
-#include "service/key_once.h"
+#include "service/service.h"
 
-enum { CHILDREN = 32, WALK = 8, MOST_CHUNKS = 32, LOOK_AGAIN = 10 * 1000 * 1000 };
+enum {
+	CHILDREN = 32,         /* places of a chunk */
+	WALK_MAX = 8,          /* chunks tried before a new one is made; not measured */
+	BLOCK_CHUNKS_MAX = 32, /* chunks that one allocation makes at most */
+	RECHECK_NS = 10000000, /* an external thread checks that often for the end of the run */
+};
 
-#define EMPTY UINT64_C(0xffffffff)      /* all places are free */
-#define ENDS_LOCKED (UINT64_C(1) << 32) /* to end takes the mutex */
-#define WAITED (UINT64_C(1) << 33)      /* to be the last to end does */
-#define BEGUN (UINT64_C(1) << 34)       /* from here up: how many have begun */
+/*
+ * Word of a chunk
+ *
+ *   CHUNK_EMPTY    bits 0..31: place i is free; all of them: the chunk is empty
+ *   CHUNK_LOCKED   a child ends with the mutex; set with the mutex by a canceller, never cleared
+ *   CHUNK_WAITED   the last child ends with the mutex and wakes the waiters; set by a waiter,
+ *                  cleared by that child. May be set although no waiter is left (it timed out);
+ *                  must be set if one is.
+ *   CHUNK_BEGUN    bits 34..63: how many children have begun, modulo 2^30
+ */
+#define CHUNK_EMPTY UINT64_C(0xffffffff)
+#define CHUNK_LOCKED (UINT64_C(1) << 32)
+#define CHUNK_WAITED (UINT64_C(1) << 33)
+#define CHUNK_BEGUN (UINT64_C(1) << 34) /* one child */
 
-#define noinline __attribute__((noinline))
-#define unlikely(x) __builtin_expect(!!(x), 0)
-/* base/atomic.h is not for the services */
-#define load_rlx(p) __atomic_load_n((p), __ATOMIC_RELAXED)
-#define load_acq(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
-#define load_seq(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
-#define store_rlx(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
-#define store_rel(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
-#define store_seq(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
-#define fetch_or(p, v) __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST)
-#define exchange_if(p, old, new)                                                                   \
-	__atomic_compare_exchange_n((p), (old), (new), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
-/* what each is for stands where it is used: ORD(group.ended) and others */
+_Static_assert(CHUNK_EMPTY == (UINT64_C(1) << CHILDREN) - 1, "one bit for each place");
 
 struct chunk;
 
@@ -82,11 +85,11 @@ struct child {
 struct chunk {
 	_Alignas(64) uint64_t word; /* (a) */
 	gmp_group *group;           /* (c) */
-	struct chunk *next;         /* (c) J4 */
+	struct chunk *next;         /* (c) GROUP-4 */
 	struct child child[CHILDREN];
 };
 
-/* So many chunks are allocated together, twice as many each time. */
+/* One allocation of n chunks: 1, 2, 4 ... BLOCK_CHUNKS_MAX. */
 struct block {
 	struct block *next;
 	unsigned n, used;
@@ -98,101 +101,101 @@ struct gmp_group {
 	int limit;             /* (c) 0: none */
 	int64_t deadline;      /* (c) */
 	gmp_timer *timer;      /* (c) of the deadline */
-	uint64_t run;          /* (c) J6 */
-	gmp_sem places;        /* with a limit */
-	int result;            /* (a) J5 */
+	uint64_t run;          /* (c) GROUP-6; POISON once freed, which is no run id */
+	gmp_sem places;        /* free places, with a limit */
+	int result;            /* (a) GROUP-5 */
 	bool cancelled;        /* (a) written under the mutex */
 	bool expired;          /* (a) the deadline has passed */
-	bool freed;            /* the wait, if there is one, cancels first */
-	gmp_mutex mutex;       /* guards: */
-	gmp_cond ended;        /* a chunk that was waited for is empty */
-	struct block *blocks;  /* the last one first */
-	struct chunk *walk;    /* where to look for a chunk with room; NULL: at the head */
+	bool freed;            /* the wait of gmp_group_free cancels first */
+	gmp_mutex mutex;       /* guards the rest */
+	gmp_cond ended;        /* a chunk with CHUNK_WAITED is empty */
+	struct block *blocks;  /* the newest first */
+	struct chunk *walk;    /* next chunk to try for a free place; NULL: the head */
 	struct chunk *chunks;  /* (a) written under the mutex */
-	struct chunk *current; /* (a) written under the mutex: has, or had, room */
+	struct chunk *current; /* (a) written under the mutex: had a free place then */
 };
 
 /* --- the run, and the mutex --- */
 
-/* Who waits for children sleeps no longer: there may be no green thread for the timer. */
+/* A waiter wakes at this time itself: the timer may have no memory for its green thread. */
 static int64_t next_deadline(gmp_group *g)
 {
-	return load_seq(&g->expired) ? GMP_FOREVER : g->deadline; /* ORD(group.expire) */
+	return ld_seq(&g->expired) ? GMP_FOREVER : g->deadline; /* ORD(group.expire) */
 }
 
-/* Its children have been dropped. */
+/* GROUP-6. Then shutdown has killed its children. */
 static bool run_is_over(gmp_group *g)
 {
 	return gmp_timer_set(g->timer, next_deadline(g), 0) == -ESRCH;
 }
 
 /*
- * The mutex; false: the run is over.  Tricky: one that the run has dropped may hold it for ever.
+ * Locks the mutex. Returns false if the run is over. A G that shutdown has killed may never unlock
+ * it, so an external thread checks for the end of the run meanwhile.
  */
-static bool enter(gmp_group *g)
+static bool group_enter(gmp_group *g)
 {
 	if (gmp_self())
 		return gmp_mutex_lock(&g->mutex) == 0;
-	while (gmp_mutex_lock_until(&g->mutex, gmp_deadline(LOOK_AGAIN)) != 0)
+	while (gmp_mutex_lock_until(&g->mutex, gmp_deadline(RECHECK_NS)) != 0)
 		if (run_is_over(g))
 			return false;
 	return true;
 }
 
-static void leave(gmp_group *g)
+static void group_leave(gmp_group *g)
 {
 	gmp_mutex_unlock(&g->mutex);
 }
 
-/* --- cancelling --- */
+/* --- cancellation --- */
 
-static void cancel_chunk(struct chunk *c, gmp_g *but)
+static void cancel_chunk(struct chunk *c, gmp_g *except)
 {
-	uint64_t word = fetch_or(&c->word, ENDS_LOCKED); /* ORD(group.cancel) */
+	uint64_t word = or_seq(&c->word, CHUNK_LOCKED); /* ORD(group.cancel) */
 
 	for (unsigned i = 0; i < CHILDREN; i++) {
 		if (word & UINT64_C(1) << i)
 			continue;
-		gmp_g *green = load_seq(&c->child[i].green); /* ORD(group.cancel) */
+		gmp_g *green = ld_seq(&c->child[i].green); /* ORD(group.cancel) */
 
-		if (green && green != but)
+		if (green && green != except)
 			gmp_cancel(green);
 	}
 }
 
-/* Under the mutex: all but one. */
-static void cancel_locked(gmp_group *g, gmp_g *but)
+/* With the mutex held: cancels every child except one. */
+static void cancel_locked(gmp_group *g, gmp_g *except)
 {
 	if (g->cancelled)
 		return;
-	store_seq(&g->cancelled, true); /* ORD(group.cancel) */
+	st_seq(&g->cancelled, true); /* ORD(group.cancel) */
 	for (struct chunk *c = g->chunks; c; c = c->next)
-		cancel_chunk(c, but);
+		cancel_chunk(c, except);
 }
 
-static void cancel(gmp_group *g, gmp_g *but)
+static void group_cancel(gmp_group *g, gmp_g *except)
 {
-	if (!enter(g))
+	if (!group_enter(g))
 		return;
-	cancel_locked(g, but);
-	leave(g);
+	cancel_locked(g, except);
+	group_leave(g);
 }
 
-/* J5 */
+/* GROUP-5 */
 static void set_result(gmp_group *g, int result)
 {
 	int none = 0;
 
-	__atomic_compare_exchange_n(&g->result, &none, result, false, __ATOMIC_RELAXED,
-				    __ATOMIC_RELAXED);
+	cas_rlx(&g->result, &none, result);
 }
 
-/* The caller, if it is a child, is about to end. */
-static noinline void fail(gmp_group *g, int result)
+/* Sets the result and cancels every child except the caller, which ends if it is one. */
+static noinline void group_fail(gmp_group *g, int result)
 {
 	set_result(g, result);
-	if (!load_rlx(&g->cancelled))
-		cancel(g, gmp_self());
+	if (!ld_rlx(&g->cancelled))
+		group_cancel(g, gmp_self());
 }
 
 /* --- the deadline --- */
@@ -200,26 +203,29 @@ static noinline void fail(gmp_group *g, int result)
 static bool has_children(gmp_group *g)
 {
 	for (struct chunk *c = g->chunks; c; c = c->next)
-		if ((load_seq(&c->word) & EMPTY) != EMPTY) /* ORD(group.expire) */
+		if ((ld_seq(&c->word) & CHUNK_EMPTY) != CHUNK_EMPTY) /* ORD(group.expire) */
 			return true;
 	return false;
 }
 
-/* Under the mutex.  Those who are there are late.  If nobody is, those who come will be. */
-static void expire_locked(gmp_group *g, gmp_g *but)
+/*
+ * With the mutex held: the deadline has passed. Children that exist are late, and the result is
+ * -ETIMEDOUT. Without any, the first child that begins later sets it.
+ */
+static void expire_locked(gmp_group *g, gmp_g *except)
 {
-	store_seq(&g->expired, true); /* ORD(group.expire) */
+	st_seq(&g->expired, true); /* ORD(group.expire) */
 	if (has_children(g))
 		set_result(g, -ETIMEDOUT);
-	cancel_locked(g, but);
+	cancel_locked(g, except);
 }
 
-static void expire(gmp_group *g, gmp_g *but)
+static void expire(gmp_group *g, gmp_g *except)
 {
-	if (!enter(g))
+	if (!group_enter(g))
 		return;
-	expire_locked(g, but);
-	leave(g);
+	expire_locked(g, except);
+	group_leave(g);
 }
 
 static void deadline_passed(void *g)
@@ -227,31 +233,31 @@ static void deadline_passed(void *g)
 	expire(g, NULL);
 }
 
-/* By a child that is about to end. */
-static noinline void look_at_clock(gmp_group *g)
+/* Called by a child that is about to end. */
+static noinline void group_check_clock(gmp_group *g)
 {
 	if (gmp_now() >= next_deadline(g))
 		expire(g, gmp_self());
 }
 
-/* The timer may be late, too. */
-static inline void look_at_deadline(gmp_group *g)
+/* The timer may be late. */
+static inline void group_check_deadline(gmp_group *g)
 {
 	if (unlikely(g->deadline != GMP_FOREVER))
-		look_at_clock(g);
+		group_check_clock(g);
 }
 
 /* --- places --- */
 
-static struct child *take_in(struct chunk *c)
+static struct child *chunk_take(struct chunk *c)
 {
-	uint64_t word = load_rlx(&c->word);
+	uint64_t word = ld_rlx(&c->word);
 
-	while (word & EMPTY) {
+	while (word & CHUNK_EMPTY) {
 		unsigned i = (unsigned)__builtin_ctzll(word);
 
 		/* ORD(group.ended), ORD(group.expire) */
-		if (exchange_if(&c->word, &word, (word & ~(UINT64_C(1) << i)) + BEGUN))
+		if (cas_seq(&c->word, &word, (word & ~(UINT64_C(1) << i)) + CHUNK_BEGUN))
 			return &c->child[i];
 	}
 	return NULL;
@@ -262,7 +268,7 @@ static bool block_new(gmp_group *g)
 	unsigned n = g->blocks ? g->blocks->n * 2 : 1;
 	struct block *b;
 
-	n = n < MOST_CHUNKS ? n : MOST_CHUNKS;
+	n = n < BLOCK_CHUNKS_MAX ? n : BLOCK_CHUNKS_MAX;
 	b = aligned_alloc(_Alignof(struct block), sizeof(*b) + n * sizeof(b->chunk[0]));
 	if (!b)
 		return false;
@@ -273,14 +279,14 @@ static bool block_new(gmp_group *g)
 	return true;
 }
 
-/* Under the mutex: a chunk more. */
+/* With the mutex held: adds a chunk. Returns NULL without memory. */
 static struct chunk *chunk_new(gmp_group *g)
 {
 	if ((!g->blocks || g->blocks->used == g->blocks->n) && !block_new(g))
 		return NULL;
 	struct chunk *c = &g->blocks->chunk[g->blocks->used++];
 
-	c->word = EMPTY;
+	c->word = CHUNK_EMPTY;
 	c->group = g;
 	for (unsigned i = 0; i < CHILDREN; i++) {
 		c->child[i].green = NULL;
@@ -291,95 +297,98 @@ static struct chunk *chunk_new(gmp_group *g)
 	return c;
 }
 
-/* Under the mutex: a place in some chunks more than the one that is full.  For each one that is made
- * several are looked at, so a group grows by little over what it needs. */
-static struct child *take_locked(gmp_group *g)
+/*
+ * With the mutex held: takes a place when the current chunk is full. WALK_MAX chunks are tried for
+ * each new one, so a group allocates little more than its children need.
+ */
+static struct child *place_take_locked(gmp_group *g)
 {
 	struct chunk *c = g->current;
-	struct child *place = c ? take_in(c) : NULL; /* somebody has been here */
+	struct child *place = c ? chunk_take(c) : NULL; /* another caller may have set it */
 
-	for (int i = 0; i < WALK && g->chunks && !place; i++) {
+	for (int i = 0; i < WALK_MAX && g->chunks && !place; i++) {
 		c = g->walk ? g->walk : g->chunks;
 		g->walk = c->next;
-		place = take_in(c);
+		place = chunk_take(c);
 	}
 	if (!place && (c = chunk_new(g)) != NULL)
-		place = take_in(c);
+		place = chunk_take(c);
 	if (place)
-		store_rel(&g->current, c); /* ORD(group.current): what is in it before */
+		st_rel(&g->current, c); /* ORD(group.current): after its contents */
 	return place;
 }
 
-/* NULL: no memory, or the run is over, and the place among the limited is given back. */
-static noinline struct child *take_slow(gmp_group *g)
+/* Returns NULL without memory or if the run is over; gives back the place of the limit then. */
+static noinline struct child *place_take_slow(gmp_group *g)
 {
 	struct child *place = NULL;
 
-	if (enter(g)) {
-		place = take_locked(g);
-		leave(g);
+	if (group_enter(g)) {
+		place = place_take_locked(g);
+		group_leave(g);
 	}
 	if (!place && g->limit)
 		gmp_sem_release(&g->places, 1);
 	return place;
 }
 
-static bool is_last(uint64_t word)
+static bool is_empty(uint64_t word)
 {
-	return (word & EMPTY) == EMPTY;
+	return (word & CHUNK_EMPTY) == CHUNK_EMPTY;
 }
 
-/* J3.  The last touch is the unlock. */
-static noinline void give_back_locked(gmp_group *g, struct chunk *c, uint64_t bit)
+/* GROUP-3. The unlock is the last access to the group. */
+static noinline void place_free_locked(gmp_group *g, struct chunk *c, uint64_t bit)
 {
-	if (!enter(g))
+	if (!group_enter(g))
 		return;
-	uint64_t word = fetch_or(&c->word, bit) | bit; /* ORD(group.ended) */
+	uint64_t word = or_seq(&c->word, bit) | bit; /* ORD(group.ended) */
 
-	if (is_last(word) && word & WAITED) {
-		__atomic_fetch_and(&c->word, ~WAITED, __ATOMIC_RELAXED);
+	if (is_empty(word) && word & CHUNK_WAITED) {
+		and_rlx(&c->word, ~CHUNK_WAITED);
 		gmp_cond_broadcast(&g->ended);
 	}
-	leave(g);
+	group_leave(g);
 }
 
-static inline void leave_place(struct child *place)
+static inline void place_free(struct child *place)
 {
 	struct chunk *c = place->chunk;
-	uint64_t bit = UINT64_C(1) << (place - c->child), word = load_rlx(&c->word);
+	uint64_t bit = UINT64_C(1) << (place - c->child), word = ld_rlx(&c->word);
 
 	do {
-		if (unlikely(word & ENDS_LOCKED || (word & WAITED && is_last(word | bit)))) {
-			give_back_locked(c->group, c, bit);
+		if (unlikely(word & CHUNK_LOCKED ||
+			     (word & CHUNK_WAITED && is_empty(word | bit)))) {
+			place_free_locked(c->group, c, bit);
 			return;
 		}
-	} while (!exchange_if(&c->word, &word, word | bit)); /* ORD(group.ended) */
+	} while (!cas_seq(&c->word, &word, word | bit)); /* ORD(group.ended) */
 }
 
-static noinline void give_back_limited(struct child *place)
+static noinline void place_release_limited(struct child *place)
 {
 	gmp_sem_release(&place->chunk->group->places, 1);
-	leave_place(place);
+	place_free(place);
 }
 
-static inline void give_back(struct child *place)
+static inline void place_release(struct child *place)
 {
-	store_rlx(&place->green, NULL);
+	st_rlx(&place->green, NULL);
 	if (unlikely(place->chunk->group->limit))
-		give_back_limited(place);
+		place_release_limited(place);
 	else
-		leave_place(place);
+		place_free(place);
 }
 
 /* --- a child --- */
 
 static gmp_key place_key;
 
-/* The last destructor of a child: J1. */
+/* GROUP-1: the last destructor of a child. */
 static void child_ended(void *place)
 {
-	look_at_deadline(((struct child *)place)->chunk->group);
-	give_back(place);
+	group_check_deadline(((struct child *)place)->chunk->group);
+	place_release(place);
 }
 
 static void child_main(void *arg)
@@ -387,85 +396,85 @@ static void child_main(void *arg)
 	struct child *place = arg;
 	gmp_group *g = place->chunk->group;
 
-	store_seq(&place->green, gmp_self());  /* ORD(group.cancel) */
-	if (unlikely(load_seq(&g->cancelled))) /* ORD(group.cancel) */
+	st_seq(&place->green, gmp_self());   /* ORD(group.cancel) */
+	if (unlikely(ld_seq(&g->cancelled))) /* ORD(group.cancel) */
 		gmp_cancel(gmp_self());
 	int result = gmp_key_set(place_key, place);
 
 	if (unlikely(result)) {
-		fail(g, result);
-		give_back(place);
+		group_fail(g, result);
+		place_release(place);
 		return;
 	}
 	result = place->fn(place->arg);
 	if (unlikely(result)) {
-		look_at_deadline(g); /* it may have failed for being late */
-		fail(g, result);
+		group_check_deadline(g); /* it may have failed because it is late */
+		group_fail(g, result);
 	}
 }
 
-/* With a place among the limited, which is given back on failure. */
-static inline __attribute__((always_inline)) int begin(gmp_group *g, int (*fn)(void *arg),
-						       void *arg)
+/* The caller holds a place of the limit, which is given back on failure. */
+static always_inline int group_begin(gmp_group *g, int (*fn)(void *arg), void *arg)
 {
-	struct chunk *c = load_acq(&g->current); /* ORD(group.current) */
-	struct child *place = c ? take_in(c) : NULL;
+	struct chunk *c = ld_acq(&g->current); /* ORD(group.current) */
+	struct child *place = c ? chunk_take(c) : NULL;
 
-	if (unlikely(!place) && !(place = take_slow(g)))
+	if (unlikely(!place) && !(place = place_take_slow(g)))
 		return run_is_over(g) ? -ESRCH : -ENOMEM;
 	place->fn = fn;
 	place->arg = arg;
-	if (unlikely(load_seq(&g->expired))) /* ORD(group.expire) */
-		fail(g, -ETIMEDOUT);
+	if (unlikely(ld_seq(&g->expired))) /* ORD(group.expire) */
+		group_fail(g, -ETIMEDOUT);
 	int err = gmp_go(child_main, place);
 
 	if (unlikely(err))
-		give_back(place);
+		place_release(place);
 	return err;
 }
 
-/* --- on behalf of a plain thread --- */
+/* --- on behalf of an external thread --- */
 
-struct group_errand {
+struct group_delegate {
 	int (*fn)(gmp_group *g, int64_t deadline);
 	gmp_group *g;
 	int64_t deadline;
 	int result;
 };
 
-static void run_errand(void *arg)
+static void group_delegate_main(void *arg)
 {
-	struct group_errand *e = arg;
+	struct group_delegate *e = arg;
 
 	e->result = e->fn(e->g, e->deadline);
 }
 
 /* fn on a green thread, so that an external thread does not wait for children that were killed at
  * shutdown. */
-static int on_green(int (*fn)(gmp_group *g, int64_t deadline), gmp_group *g, int64_t deadline)
+static int on_green_thread(int (*fn)(gmp_group *g, int64_t deadline), gmp_group *g,
+			   int64_t deadline)
 {
-	struct group_errand e = { fn, g, deadline, 0 };
+	struct group_delegate e = { fn, g, deadline, 0 };
 
 	if (gmp_self())
 		return fn(g, deadline);
-	int err = errand(run_errand, &e, sizeof(e), "waits for a plain thread");
+	int err = delegate(group_delegate_main, &e, sizeof(e), "waits for an external thread");
 
 	if (err && err != -ESRCH)
-		return fn(g, deadline); /* no memory: as it is */
+		return fn(g, deadline); /* no memory: wait on the external thread */
 	return err ? err : e.result;
 }
 
 /* --- the wait --- */
 
-/* Is the chunk empty?  If not, its last child will tell. */
-static bool empty_or_told(struct chunk *c, uint64_t *begun)
+/* Returns true and adds to *begun if c is empty. Otherwise its last child wakes the waiters. */
+static bool is_empty_or_watched(struct chunk *c, uint64_t *begun)
 {
-	uint64_t word = load_acq(&c->word); /* ORD(group.ended) */
+	uint64_t word = ld_acq(&c->word); /* ORD(group.ended) */
 
-	while ((word & EMPTY) != EMPTY)
-		if (exchange_if(&c->word, &word, word | WAITED)) /* ORD(group.ended) */
+	while ((word & CHUNK_EMPTY) != CHUNK_EMPTY)
+		if (cas_seq(&c->word, &word, word | CHUNK_WAITED)) /* ORD(group.ended) */
 			return false;
-	*begun += word / BEGUN;
+	*begun += word / CHUNK_BEGUN;
 	return true;
 }
 
@@ -474,19 +483,21 @@ static uint64_t begun_by_now(gmp_group *g)
 	uint64_t begun = 0;
 
 	for (struct chunk *c = g->chunks; c; c = c->next)
-		begun += load_acq(&c->word) / BEGUN; /* ORD(group.ended) */
+		begun += ld_acq(&c->word) / CHUNK_BEGUN; /* ORD(group.ended) */
 	return begun;
 }
 
 struct group_wait {
 	int64_t deadline;
-	bool cut;    /* cancellation of the caller ends the wait; otherwise it is passed on */
-	bool masked; /* it has been passed on */
+	bool cut;    /* cancelling the caller ends the wait; otherwise it cancels the group */
+	bool masked; /* the group was cancelled for the caller, which is masked */
 };
 
-/* Under the mutex, which is dropped meanwhile: wait until a chunk is empty, or the group expires.  0, or
- * why the caller's wait ends: -ETIMEDOUT, -ECANCELED. */
-static int wait_for_a_chunk(gmp_group *g, struct group_wait *w)
+/*
+ * With the mutex held, which is dropped meanwhile: waits until a chunk is empty or the group
+ * expires. Returns 0, or why the wait of the caller ends: -ETIMEDOUT, -ECANCELED.
+ */
+static int wait_for_chunk(gmp_group *g, struct group_wait *w)
 {
 	if (g->freed)
 		cancel_locked(g, NULL);
@@ -506,7 +517,7 @@ static int wait_for_a_chunk(gmp_group *g, struct group_wait *w)
 	return 0;
 }
 
-/* J2, under the mutex: 0 when all have ended, or why the wait ends before. */
+/* GROUP-2, with the mutex held. Returns 0 when all have ended, or why the wait ends before. */
 static int wait_locked(gmp_group *g, struct group_wait *w)
 {
 	uint64_t begun;
@@ -515,22 +526,22 @@ static int wait_locked(gmp_group *g, struct group_wait *w)
 	do {
 		begun = 0;
 		for (struct chunk *c = g->chunks; c; c = c->next)
-			while (!empty_or_told(c, &begun))
-				if ((result = wait_for_a_chunk(g, w)) != 0)
+			while (!is_empty_or_watched(c, &begun))
+				if ((result = wait_for_chunk(g, w)) != 0)
 					return result;
 	} while (begun != begun_by_now(g));
 	return 0;
 }
 
-static int wait_with(gmp_group *g, struct group_wait *w)
+static int group_wait_with(gmp_group *g, struct group_wait *w)
 {
-	if (!enter(g))
+	if (!group_enter(g))
 		return -ESRCH;
 	int result = wait_locked(g, w);
 
 	if (!result)
-		result = load_rlx(&g->result); /* the child that set it has cancelled, too */
-	leave(g);
+		result = ld_rlx(&g->result); /* GROUP-5 */
+	group_leave(g);
 	if (w->masked)
 		gmp_cancel_mask(0);
 	return result;
@@ -538,19 +549,25 @@ static int wait_with(gmp_group *g, struct group_wait *w)
 
 static int wait_for_all(gmp_group *g, int64_t deadline)
 {
-	return wait_with(g, &(struct group_wait){ .deadline = deadline });
+	return group_wait_with(g, &(struct group_wait){ .deadline = deadline });
 }
 
 static int wait_for_all_until(gmp_group *g, int64_t deadline)
 {
-	return wait_with(g, &(struct group_wait){ .deadline = deadline, .cut = true });
+	return group_wait_with(g, &(struct group_wait){ .deadline = deadline, .cut = true });
 }
 
 /* --- the calls --- */
 
+/* A fast path compares the run first: a freed group has POISON there, which is no run id. */
+static inline void group_check(const gmp_group *g, const char *call)
+{
+	service_check(g, &g->kind, OBJECT_GROUP, call);
+}
+
 gmp_group *gmp_group_new(int limit, int64_t deadline)
 {
-	gmp_group *g = key_once(&place_key, child_ended) ? calloc(1, sizeof(*g)) : NULL;
+	gmp_group *g = service_key_once(&place_key, child_ended) ? calloc(1, sizeof(*g)) : NULL;
 
 	if (!g)
 		return NULL;
@@ -571,60 +588,67 @@ gmp_group *gmp_group_new(int limit, int64_t deadline)
 	return g;
 }
 
-static int take_turn(gmp_group *g, int64_t deadline)
+static int acquire_limited(gmp_group *g, int64_t deadline)
 {
-	(void)deadline; /* that of the group alone */
+	(void)deadline; /* only the deadline of the group counts */
 	int result = gmp_sem_acquire_until(&g->places, next_deadline(g));
 
 	if (result != -ETIMEDOUT)
 		return result;
-	expire(g, NULL); /* so places will be free */
+	expire(g, NULL); /* its children are cancelled, so places become free */
 	return gmp_sem_acquire(&g->places);
 }
 
-static noinline int wait_for_turn(gmp_group *g)
+static noinline int acquire_limited_slow(gmp_group *g)
 {
-	return gmp_sem_try_acquire(&g->places) ? on_green(take_turn, g, GMP_FOREVER) : 0;
+	return gmp_sem_try_acquire(&g->places) ? on_green_thread(acquire_limited, g, GMP_FOREVER)
+					       : 0;
 }
 
 int gmp_group_go(gmp_group *g, int (*fn)(void *arg), void *arg)
 {
 	if (!g || !fn)
 		return -EINVAL;
-	if (unlikely(gmp_run_id() != g->run))
+	if (unlikely(gmp_run_id() != g->run)) {
+		group_check(g, __func__);
 		return -ESRCH;
-	int err = unlikely(g->limit) ? wait_for_turn(g) : 0;
+	}
+	int err = unlikely(g->limit) ? acquire_limited_slow(g) : 0;
 
-	return unlikely(err) ? err : begin(g, fn, arg);
+	return unlikely(err) ? err : group_begin(g, fn, arg);
 }
 
 int gmp_group_try_go(gmp_group *g, int (*fn)(void *arg), void *arg)
 {
 	if (!g || !fn)
 		return -EINVAL;
-	if (unlikely(gmp_run_id() != g->run))
+	if (unlikely(gmp_run_id() != g->run)) {
+		group_check(g, __func__);
 		return -ESRCH;
+	}
 	if (g->limit && gmp_sem_try_acquire(&g->places))
 		return -EAGAIN;
-	return begin(g, fn, arg);
+	return group_begin(g, fn, arg);
 }
 
 int gmp_group_wait(gmp_group *g)
 {
 	if (!g)
 		return -EINVAL;
+	group_check(g, __func__);
 	if (run_is_over(g))
 		return -ESRCH;
-	return on_green(wait_for_all, g, GMP_FOREVER);
+	return on_green_thread(wait_for_all, g, GMP_FOREVER);
 }
 
 int gmp_group_wait_until(gmp_group *g, int64_t deadline)
 {
 	if (!g)
 		return -EINVAL;
+	group_check(g, __func__);
 	if (run_is_over(g))
 		return -ESRCH;
-	return on_green(wait_for_all_until, g, deadline);
+	return on_green_thread(wait_for_all_until, g, deadline);
 }
 
 int gmp_group_running(gmp_group *g)
@@ -633,18 +657,22 @@ int gmp_group_running(gmp_group *g)
 
 	if (!g)
 		return -EINVAL;
-	if (run_is_over(g) || !enter(g))
+	group_check(g, __func__);
+	if (run_is_over(g) || !group_enter(g))
 		return -ESRCH;
 	for (struct chunk *c = g->chunks; c; c = c->next)
-		n += __builtin_popcountll(~load_rlx(&c->word) & EMPTY);
-	leave(g);
+		n += __builtin_popcountll(~ld_rlx(&c->word) & CHUNK_EMPTY);
+	group_leave(g);
 	return n;
 }
 
 void gmp_group_cancel(gmp_group *g)
 {
-	if (g && !run_is_over(g))
-		cancel(g, NULL);
+	if (!g)
+		return;
+	group_check(g, __func__);
+	if (!run_is_over(g))
+		group_cancel(g, NULL);
 }
 
 void gmp_group_free(gmp_group *g)
@@ -654,9 +682,9 @@ void gmp_group_free(gmp_group *g)
 	object_claim(g, &g->kind, OBJECT_GROUP, "gmp_group_free");
 	if (!run_is_over(g)) {
 		g->freed = true;
-		on_green(wait_for_all, g, GMP_FOREVER);
+		on_green_thread(wait_for_all, g, GMP_FOREVER);
 	}
-	gmp_timer_free(g->timer); /* if the run ends, this awaits it */
+	gmp_timer_free(g->timer); /* if the run is ending, this waits for its end */
 	for (struct block *b; (b = g->blocks) != NULL;) {
 		g->blocks = b->next;
 		free(b);

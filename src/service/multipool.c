@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How is load spread over several pools?
+ * Multipool: spreads tasks over several pools, in rotation or to the least busy pool.
  *
- * By turns, or to the one that has least to do.  A pool that is full is passed over for the least busy
- * one, and only if that is full too the submitter waits, there.  `next` and `closed` are all that the
- * submitters share.
+ * If the pool in rotation is full, the task goes to the least busy pool. If that is full too, the
+ * submitter waits for a place there. Submitters share only `next` and `closed`.
  */
-#include "base/object.h"
-#include "gmp.h"
-
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
+
+#include "service/service.h"
 
 struct gmp_multipool {
 	uint32_t kind;          /* (c) enum object_kind */
@@ -23,7 +21,13 @@ struct gmp_multipool {
 	gmp_pool *pool[];
 };
 
-#define get(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+/* Returns false without a multipool. Ends the process on a freed one. */
+static inline bool multipool_check(const gmp_multipool *m, const char *call)
+{
+	if (m)
+		service_check(m, &m->kind, OBJECT_MULTIPOOL, call);
+	return m;
+}
 
 static void free_pools(gmp_multipool *m)
 {
@@ -49,26 +53,26 @@ gmp_multipool *gmp_multipool_new(int pools, int capacity, gmp_spread spread, con
 	return m;
 }
 
-/* INT_MAX where the sum is more. */
-static int add(int a, int b)
+/* Returns INT_MAX if the sum is larger. */
+static int add_saturated(int a, int b)
 {
 	int sum;
 
 	return __builtin_add_overflow(a, b, &sum) ? INT_MAX : sum;
 }
 
-static int load(gmp_pool *p)
+static int pool_load(gmp_pool *p)
 {
-	return add(gmp_pool_running(p), gmp_pool_waiting(p));
+	return add_saturated(gmp_pool_running(p), gmp_pool_waiting(p));
 }
 
 static gmp_pool *least_busy(gmp_multipool *m)
 {
 	gmp_pool *least = m->pool[0];
-	int busy = load(least);
+	int busy = pool_load(least);
 
 	for (int i = 1; i < m->n && busy > 0; i++) {
-		int b = load(m->pool[i]);
+		int b = pool_load(m->pool[i]);
 
 		if (b < busy) {
 			least = m->pool[i];
@@ -78,14 +82,14 @@ static gmp_pool *least_busy(gmp_multipool *m)
 	return least;
 }
 
-static int submit(gmp_multipool *m, gmp_fn fn, void *arg)
+static int multipool_submit(gmp_multipool *m, gmp_fn fn, void *arg)
 {
-	if (get(&m->closed))
+	if (ld_rlx(&m->closed))
 		return -EPIPE;
 	if (!fn)
 		return -EINVAL;
 	if (m->spread == GMP_ROUND_ROBIN) {
-		uint32_t next = __atomic_fetch_add(&m->next, 1, __ATOMIC_RELAXED);
+		uint32_t next = add_rlx(&m->next, 1);
 		int err = gmp_pool_try_submit(m->pool[next % (uint32_t)m->n], fn, arg);
 
 		if (err != -EAGAIN)
@@ -96,72 +100,73 @@ static int submit(gmp_multipool *m, gmp_fn fn, void *arg)
 
 int gmp_multipool_submit(gmp_multipool *m, gmp_fn fn, void *arg)
 {
-	return m ? submit(m, fn, arg) : -EINVAL;
+	return multipool_check(m, __func__) ? multipool_submit(m, fn, arg) : -EINVAL;
 }
 
 int gmp_multipool_invoke(gmp_multipool *m, void *arg)
 {
-	return m ? submit(m, m->fn, arg) : -EINVAL;
+	return multipool_check(m, __func__) ? multipool_submit(m, m->fn, arg) : -EINVAL;
 }
 
 gmp_pool *gmp_multipool_at(gmp_multipool *m, int i)
 {
-	return m && i >= 0 && i < m->n ? m->pool[i] : NULL;
+	return multipool_check(m, __func__) && i >= 0 && i < m->n ? m->pool[i] : NULL;
 }
 
-static int sum(gmp_multipool *m, int (*count)(gmp_pool *p))
+static int multipool_sum(gmp_multipool *m, int (*count)(gmp_pool *p), const char *call)
 {
 	int n = 0;
 
-	if (!m)
+	if (!multipool_check(m, call))
 		return -EINVAL;
 	for (int i = 0; i < m->n; i++) {
 		int k = count(m->pool[i]);
 
 		if (k < 0)
 			return k; /* no bound, or the run is over */
-		n = add(n, k);
+		n = add_saturated(n, k);
 	}
 	return n;
 }
 
 int gmp_multipool_running(gmp_multipool *m)
 {
-	return sum(m, gmp_pool_running);
+	return multipool_sum(m, gmp_pool_running, __func__);
 }
 
 int gmp_multipool_idle(gmp_multipool *m)
 {
-	return sum(m, gmp_pool_idle);
+	return multipool_sum(m, gmp_pool_idle, __func__);
 }
 
 int gmp_multipool_waiting(gmp_multipool *m)
 {
-	return sum(m, gmp_pool_waiting);
+	return multipool_sum(m, gmp_pool_waiting, __func__);
 }
 
 int gmp_multipool_capacity(gmp_multipool *m)
 {
-	return sum(m, gmp_pool_capacity);
+	return multipool_sum(m, gmp_pool_capacity, __func__);
 }
 
 int gmp_multipool_resize(gmp_multipool *m, int capacity)
 {
-	int err = m ? 0 : -EINVAL;
+	int err = multipool_check(m, __func__) ? 0 : -EINVAL;
 
 	for (int i = 0; !err && i < m->n; i++)
 		err = gmp_pool_resize(m->pool[i], capacity);
 	return err;
 }
 
-/* One after the other, each with what is left of the time. */
+/* Releases one pool after the other, each until the same deadline. */
 int gmp_multipool_release(gmp_multipool *m, int64_t deadline)
 {
+	bool open = false;
 	int result = 0;
 
-	if (!m)
+	if (!multipool_check(m, __func__))
 		return -EINVAL;
-	if (__atomic_exchange_n(&m->closed, true, __ATOMIC_RELAXED))
+	if (!cas_rlx(&m->closed, &open, true))
 		return -EPIPE;
 	for (int i = 0; i < m->n; i++) {
 		int err = gmp_pool_release(m->pool[i], deadline);
@@ -174,23 +179,25 @@ int gmp_multipool_release(gmp_multipool *m, int64_t deadline)
 
 int gmp_multipool_reboot(gmp_multipool *m)
 {
-	int err = m ? 0 : -EINVAL;
+	int err = multipool_check(m, __func__) ? 0 : -EINVAL;
 
 	for (int i = 0; !err && i < m->n; i++)
 		err = gmp_pool_reboot(m->pool[i]);
 	if (!err)
-		__atomic_store_n(&m->closed, false, __ATOMIC_RELAXED);
+		st_rlx(&m->closed, false);
 	return err;
 }
 
-/* The tasks of one pool may submit to the others: none goes before all have ended.  One that is released
- * and not empty yet is waited for only if it is released anew. */
+/*
+ * Tasks of one pool may submit to the others, so no pool is freed before all tasks have ended. Only
+ * the first release of a pool waits for its tasks, so each pool is reopened and released again.
+ */
 void gmp_multipool_free(gmp_multipool *m)
 {
 	if (!m)
 		return;
 	object_claim(m, &m->kind, OBJECT_MULTIPOOL, "gmp_multipool_free");
-	__atomic_store_n(&m->closed, true, __ATOMIC_RELAXED);
+	st_rlx(&m->closed, true);
 	for (int i = 0; i < m->n; i++) {
 		gmp_pool_reboot(m->pool[i]);
 		gmp_pool_release(m->pool[i], GMP_FOREVER);

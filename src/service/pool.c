@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Pools: places, workers and submitting (pool.h). */
 #include "service/pool.h"
 
 #include <unistd.h>
@@ -7,13 +8,13 @@ gmp_key pool_worker_key;
 
 noinline int pool_grow(gmp_pool *p)
 {
-	bool nodes = !p->free, blocks = !roomy(p);
+	bool nodes = !p->free, blocks = !has_slot(p);
 
 	pool_unlock(p);
 	struct chunk *c = nodes ? malloc(sizeof(*c)) : NULL;
 	struct block *b = blocks ? malloc(sizeof(*b)) : NULL;
 
-	pool_lock_undropped(p);
+	pool_lock(p);
 	if (c)
 		add_chunk(p, c);
 	if (b)
@@ -23,17 +24,17 @@ noinline int pool_grow(gmp_pool *p)
 
 /* --- places; under the lock --- */
 
-static inline void take_place(gmp_pool *p)
+static inline void pool_take_place(gmp_pool *p)
 {
 	if (p->idle > 0) {
-		set(&p->idle, p->idle - 1);
-		if (p->idle < p->low[0])
-			p->low[0] = p->idle;
+		st_rlx(&p->idle, p->idle - 1);
+		if (p->idle < p->idle_min[0])
+			p->idle_min[0] = p->idle;
 	}
-	set(&p->running, p->running + 1);
+	st_rlx(&p->running, p->running + 1);
 }
 
-static noinline void begin_tidying(gmp_pool *p)
+static noinline void tidy_start(gmp_pool *p)
 {
 	int64_t quarter = p->idle_ns / QUARTERS;
 
@@ -41,53 +42,53 @@ static noinline void begin_tidying(gmp_pool *p)
 		return;
 	if (quarter < QUARTER_MIN_NS)
 		quarter = QUARTER_MIN_NS;
-	p->tidying = true;
-	memset(p->low, 0, sizeof(p->low));
-	p->low[0] = p->idle;
+	p->tidy_armed = true;
+	memset(p->idle_min, 0, sizeof(p->idle_min));
+	p->idle_min[0] = p->idle;
 	gmp_timer_set(p->tidy, gmp_deadline(quarter), quarter);
 }
 
-/* A task has ended on a worker that goes on: step 1. */
-static inline void free_place(gmp_pool *p)
+/* Step 1: a task has ended, and its worker continues. */
+static inline void pool_free_place(gmp_pool *p)
 {
 	int running = p->running - 1;
 	bool stays = running + p->idle < p->capacity && !p->closed;
 
 	if (stays)
-		set(&p->idle, p->idle + 1);
-	/* ORD(pool.running): who sees that fewer run sees that more are idle */
-	__atomic_store_n(&p->running, running, __ATOMIC_RELEASE);
-	if (unlikely(stays && !p->tidying))
-		begin_tidying(p);
+		st_rlx(&p->idle, p->idle + 1);
+	/* ORD(pool.running): a reader of the new `running` sees the new `idle` */
+	st_rel(&p->running, running);
+	if (unlikely(stays && !p->tidy_armed))
+		tidy_start(p);
 }
 
-void pool_dismiss(gmp_pool *p, struct node *n, int result, struct node **wake)
+void pool_end_wait(gmp_pool *p, struct node *n, int result, struct node **wake)
 {
-	take_out(&p->waiters, n);
-	set(&p->waiting, p->waiting - 1);
+	list_remove(&p->waiters, n);
+	st_rlx(&p->waiting, p->waiting - 1);
 	n->result = result;
-	to_wake(wake, n);
+	wake_later(wake, n);
 }
 
 noinline void pool_admit_slow(gmp_pool *p, struct node **wake)
 {
 	bool once = true;
 
-	pool_drained(p, wake);
+	pool_wake_joiners(p, wake);
 	while (has_place(p)) {
 		struct node *n = p->waiters.first;
 
-		if ((p->due_turn || !n) && once && roomy(p) && pool_due(p)) {
-			push(p, pool_delayed_pop(p));
-			p->due_turn = once = false;
+		if ((p->due_first || !n) && once && has_slot(p) && pool_due(p)) {
+			queue_push(p, pool_delayed_pop(p));
+			p->due_first = once = false;
 		} else if (n) {
-			push(p, n->task);
-			pool_dismiss(p, n, 0, wake);
-			p->due_turn = true;
+			queue_push(p, n->task);
+			pool_end_wait(p, n, 0, wake);
+			p->due_first = true;
 		} else {
 			return;
 		}
-		take_place(p);
+		pool_take_place(p);
 	}
 }
 
@@ -95,33 +96,33 @@ noinline void pool_admit_slow(gmp_pool *p, struct node **wake)
 
 static void pool_worker(void *arg);
 
-static int start_thread(gmp_pool *p, struct node *w)
+static int spawn_worker(gmp_pool *p, struct node *w)
 {
 	gmp_g *g;
 
-	if (!p->special)
+	if (!p->has_attr)
 		return gmp_go(pool_worker, w);
 	int err = gmp_spawn(&g, pool_worker, w, &p->attr);
 
 	return err ? err : gmp_detach(g);
 }
 
-static noinline int start_slow(gmp_pool *p, struct node **wake)
+static noinline int bring_worker(gmp_pool *p, struct node **wake)
 {
 	struct node *w = p->parked.first;
 	int err;
 
 	if (w) {
-		take_out(&p->parked, w);
+		list_remove(&p->parked, w);
 		p->parked_count--;
-		to_wake(wake, w);
+		wake_later(wake, w);
 	} else {
 		if (!p->free)
 			return -ENOMEM;
-		w = take_node(p);
-		err = start_thread(p, w);
+		w = node_get(p);
+		err = spawn_worker(p, w);
 		if (err) {
-			put_node(p, w);
+			node_put(p, w);
 			return err;
 		}
 		w->worker = true;
@@ -131,24 +132,24 @@ static noinline int start_slow(gmp_pool *p, struct node **wake)
 	return 0;
 }
 
-/* O2: somebody is coming. */
-static inline int start(gmp_pool *p, struct node **wake)
+/* POOL-2: makes sure that a worker is coming. */
+static inline int ensure_worker(gmp_pool *p, struct node **wake)
 {
-	return likely(p->coming) ? 0 : start_slow(p, wake);
+	return likely(p->coming) ? 0 : bring_worker(p, wake);
 }
 
 static inline bool work_left(gmp_pool *p)
 {
-	return p->queued || (unlikely(p->ripe) && has_place(p) && pool_due(p));
+	return p->queued || (unlikely(p->due_pending) && has_place(p) && pool_due(p));
 }
 
-void pool_bring_on(gmp_pool *p, struct node **wake)
+void pool_bring_worker(gmp_pool *p, struct node **wake)
 {
-	if (!p->coming && work_left(p) && start_slow(p, wake))
+	if (!p->coming && work_left(p) && bring_worker(p, wake))
 		gmp_timer_set(p->due, gmp_deadline(RETRY_NS / 10), RETRY_NS);
 }
 
-static void come(gmp_pool *p, struct node *w)
+static void clear_coming(gmp_pool *p, struct node *w)
 {
 	if (w->coming)
 		p->coming = w->coming = false;
@@ -159,15 +160,15 @@ void pool_dismiss_parked(gmp_pool *p, struct node **wake)
 	while (p->parked_count > p->idle) {
 		struct node *w = p->parked.last;
 
-		take_out(&p->parked, w);
+		list_remove(&p->parked, w);
 		p->parked_count--;
 		w->leaving = true;
-		to_wake(wake, w);
+		wake_later(wake, w);
 	}
 }
 
-/* Sleep until woken; uncancellable, whoever has cancelled the task before. */
-static noinline void park_uncut(struct node *w)
+/* Waits until woken, with cancellation masked: the cancel was meant for the last task. */
+static noinline void pool_park_masked(struct node *w)
 {
 	int masked = gmp_cancel_mask(1);
 
@@ -177,41 +178,41 @@ static noinline void park_uncut(struct node *w)
 		gmp_cancel_mask(0);
 }
 
-/* False: somebody was late to cancel the last task, and has cancelled the worker. */
-static bool park(gmp_pool *p, struct node *w)
+/* Returns false if a late cancel of the last task has hit the worker; it must end then. */
+static bool pool_park(gmp_pool *p, struct node *w)
 {
-	push_first(&p->parked, w);
+	list_push_first(&p->parked, w);
 	p->parked_count++;
 	pool_unlock(p);
 	bool cut = gmp_sem_acquire(&w->wake) != 0;
 
 	if (cut)
-		park_uncut(w);
+		pool_park_masked(w);
 	pool_lock(p);
 	return !cut;
 }
 
-/* Steps 2 to 4, with the lock held at first.  False: the worker is to end. */
+/* Steps 2 to 4. Drops the lock, which is held. Returns false if the worker must end. */
 static inline bool next_task(gmp_pool *p, struct node *w, struct task *t)
 {
 	struct node *wake = NULL;
 
 	for (;;) {
-		come(p, w);
-		if (unlikely(!provided(p)))
-			pool_grow(p); /* if it fails, it will be tried again */
+		clear_coming(p, w);
+		if (unlikely(!has_memory(p)))
+			pool_grow(p); /* without memory the next round tries again */
 		pool_admit(p, &wake);
 		if (p->queued) {
-			*t = pop(p);
+			*t = queue_pop(p);
 			w->busy = true;
-			pool_bring_on(p, &wake);
+			pool_bring_worker(p, &wake);
 			pool_unlock(p);
-			wake_all(wake);
+			pool_wake_all(wake);
 			return true;
 		}
-		if (unlikely(wake)) { /* those who waited for the last task */
+		if (unlikely(wake)) { /* joiners that waited for the last task */
 			pool_unlock(p);
-			wake_all(wake);
+			pool_wake_all(wake);
 			wake = NULL;
 			pool_lock(p);
 			continue;
@@ -220,8 +221,8 @@ static inline bool next_task(gmp_pool *p, struct node *w, struct task *t)
 			pool_unlock(p);
 			return false;
 		}
-		if (!park(p, w)) { /* another does what it was woken for */
-			come(p, w);
+		if (!pool_park(p, w)) { /* pool_worker_ended brings another */
+			clear_coming(p, w);
 			pool_unlock(p);
 			return false;
 		}
@@ -236,8 +237,8 @@ static void pool_worker(void *arg)
 	int err = gmp_key_set(pool_worker_key, w);
 
 	pool_lock(p);
-	if (err) { /* no memory: later, perhaps */
-		come(p, w);
+	if (err) { /* no memory: the timer tries again */
+		clear_coming(p, w);
 		gmp_timer_set(p->due, gmp_deadline(RETRY_NS), RETRY_NS);
 		pool_retire(p, w);
 		return;
@@ -245,13 +246,13 @@ static void pool_worker(void *arg)
 	while (next_task(p, w, &t)) {
 		t.fn(t.arg);
 		if (unlikely(gmp_run_id() != p->run))
-			_exit(0); /* forked from this task: the queue is the parent's */
+			_exit(0); /* the child of a fork in this task: the queue is the parent's */
 		if (unlikely(gmp_cancelled()))
-			return; /* what the next task waited for would be cut short too */
+			return; /* the next task would be cancelled too */
 		gmp_checkpoint();
 		pool_lock(p);
 		w->busy = false;
-		free_place(p);
+		pool_free_place(p);
 	}
 }
 
@@ -262,28 +263,28 @@ void pool_worker_ended(void *arg)
 
 	pool_lock(p);
 	if (w->busy)
-		set(&p->running, p->running - 1);
+		st_rlx(&p->running, p->running - 1);
 	pool_admit(p, &wake);
-	pool_bring_on(p, &wake);
+	pool_bring_worker(p, &wake);
 	pool_unlock(p);
-	wake_all(wake);
+	pool_wake_all(wake);
 	pool_lock(p);
 	pool_retire(p, w);
 }
 
 /* --- submitting --- */
 
-static int give_up(struct node *n, int result)
+static int pool_give_up(struct node *n, int result)
 {
 	gmp_pool *p = n->pool;
 
 	pool_lock(p);
 	if (n->listed) {
-		take_out(&p->waiters, n);
-		set(&p->waiting, p->waiting - 1);
+		list_remove(&p->waiters, n);
+		st_rlx(&p->waiting, p->waiting - 1);
 	} else {
 		pool_unlock(p);
-		while (gmp_sem_acquire(&n->wake)) /* it is on its way */
+		while (gmp_sem_acquire(&n->wake)) /* the release is under way */
 			gmp_yield();
 		result = n->result;
 		pool_lock(p);
@@ -297,7 +298,7 @@ static int await_place(struct node *n, int64_t deadline)
 	int result = gmp_sem_acquire_until(&n->wake, deadline);
 
 	if (result)
-		return give_up(n, result);
+		return pool_give_up(n, result);
 	gmp_pool *p = n->pool;
 
 	result = n->result;
@@ -314,127 +315,131 @@ static bool may_wait(const gmp_pool *p, int64_t deadline)
 
 static int wait_for_place(gmp_pool *p, struct task t, int64_t deadline)
 {
-	struct node *n = take_node(p);
-	struct pool_errand e = { .wait = await_place, .n = n, .deadline = deadline };
+	struct node *n = node_get(p);
+	struct pool_delegate e = { .wait = await_place, .n = n, .deadline = deadline };
 
 	n->task = t;
-	push_last(&p->waiters, n);
-	set(&p->waiting, p->waiting + 1);
-	p->guests++;
+	list_push_last(&p->waiters, n);
+	st_rlx(&p->waiting, p->waiting + 1);
+	p->node_waiters++;
 	pool_unlock(p);
-	return pool_wait(&e) ? e.result : give_up(n, e.result);
+	return pool_wait(&e) ? e.result : pool_give_up(n, e.result);
 }
 
-/* Step 1 and 2, under the lock. */
-static inline int enter(gmp_pool *p, struct task t, struct node **wake)
+/* Steps 1 and 2, under the lock. */
+static inline int pool_enqueue(gmp_pool *p, struct task t, struct node **wake)
 {
-	int err = start(p, wake);
+	int err = ensure_worker(p, wake);
 
 	if (likely(err == 0)) {
-		push(p, t);
-		take_place(p);
+		queue_push(p, t);
+		pool_take_place(p);
 	}
 	return err;
 }
 
-static inline bool may_enter(const gmp_pool *p)
+static inline bool can_enqueue(const gmp_pool *p)
 {
 	return has_place(p) && !p->waiters.first;
 }
 
-/* With the lock held. */
-static noinline int submit_slow(gmp_pool *p, struct task t, int64_t deadline)
+/* Drops the lock, which is held. */
+static noinline int pool_submit_slow(gmp_pool *p, struct task t, int64_t deadline)
 {
 	struct node *wake = NULL;
 	int err = p->closed ? -EPIPE : t.fn ? 0 : -EINVAL;
 
-	while (!err && !provided(p)) {
+	while (!err && !has_memory(p)) {
 		err = pool_grow(p);
 		if (p->closed)
 			err = -EPIPE;
 	}
-	if (!err && may_enter(p))
-		err = enter(p, t, &wake);
+	if (!err && can_enqueue(p))
+		err = pool_enqueue(p, t, &wake);
 	else if (!err && may_wait(p, deadline))
 		return wait_for_place(p, t, deadline);
 	else if (!err)
 		err = -EAGAIN;
 	pool_unlock(p);
-	wake_all(wake);
+	pool_wake_all(wake);
 	return err;
 }
 
-static inline __attribute__((always_inline)) int submit(gmp_pool *p, gmp_fn fn, void *arg,
-							int64_t deadline)
+static always_inline int pool_submit(gmp_pool *p, gmp_fn fn, void *arg, int64_t deadline,
+				     const char *call)
 {
 	struct node *wake = NULL;
 	struct task t = { fn, arg };
 
-	if (unlikely(!p))
-		return -EINVAL;
-	if (unlikely(gmp_run_id() != p->run))
-		return -ESRCH;
-	pool_lock(p);
-	if (unlikely(p->closed || !fn || !provided(p) || !may_enter(p))) {
-		int err = submit_slow(p, t, deadline);
+	int refused = pool_check(p, call);
 
-		__asm__ volatile(""); /* no tail call: who waits here is found by the name above */
+	if (unlikely(refused))
+		return refused;
+	pool_lock(p);
+	if (unlikely(p->closed || !fn || !has_memory(p) || !can_enqueue(p))) {
+		int err = pool_submit_slow(p, t, deadline);
+
+		__asm__ volatile(""); /* no tail call: dumps name the public function that waits */
 		return err;
 	}
-	int err = enter(p, t, &wake);
+	int err = pool_enqueue(p, t, &wake);
 
 	pool_unlock(p);
 	if (wake)
-		wake_all(wake);
+		pool_wake_all(wake);
 	return err;
 }
 
 int gmp_pool_submit(gmp_pool *p, gmp_fn fn, void *arg)
 {
-	return submit(p, fn, arg, GMP_FOREVER);
+	return pool_submit(p, fn, arg, GMP_FOREVER, __func__);
 }
 
 int gmp_pool_submit_until(gmp_pool *p, gmp_fn fn, void *arg, int64_t deadline)
 {
-	return submit(p, fn, arg, deadline > INT64_MIN ? deadline : INT64_MIN + 1);
+	return pool_submit(p, fn, arg, deadline > INT64_MIN ? deadline : INT64_MIN + 1, __func__);
 }
 
 int gmp_pool_try_submit(gmp_pool *p, gmp_fn fn, void *arg)
 {
-	return submit(p, fn, arg, INT64_MIN);
+	return pool_submit(p, fn, arg, INT64_MIN, __func__);
 }
 
 int gmp_pool_invoke(gmp_pool *p, void *arg)
 {
-	return submit(p, p ? p->fn : NULL, arg, GMP_FOREVER);
+	return pool_submit(p, p ? p->fn : NULL, arg, GMP_FOREVER, __func__);
 }
 
 /* --- counts --- */
 
-static int count(const gmp_pool *p, const int *n)
-{
-	/* ORD(pool.running) */
-	return gmp_run_id() == p->run ? __atomic_load_n(n, __ATOMIC_ACQUIRE) : -ESRCH;
-}
-
 int gmp_pool_running(gmp_pool *p)
 {
-	return p ? count(p, &p->running) : -EINVAL;
+	int refused = pool_check(p, __func__);
+
+	return refused ? refused : ld_acq(&p->running); /* ORD(pool.running) */
 }
 
 int gmp_pool_idle(gmp_pool *p)
 {
-	return p ? count(p, &p->idle) : -EINVAL;
+	int refused = pool_check(p, __func__);
+
+	return refused ? refused : ld_acq(&p->idle); /* ORD(pool.running) */
 }
 
 int gmp_pool_waiting(gmp_pool *p)
 {
-	return p ? count(p, &p->waiting) : -EINVAL;
+	int refused = pool_check(p, __func__);
+
+	return refused ? refused : ld_acq(&p->waiting); /* ORD(pool.running) */
 }
 
 int gmp_pool_capacity(gmp_pool *p)
 {
-	int n = p ? count(p, &p->capacity) : -EINVAL;
+	int refused = pool_check(p, __func__);
+
+	if (refused)
+		return refused;
+	int n = ld_rlx(&p->capacity);
 
 	return n == INT_MAX ? -1 : n;
 }

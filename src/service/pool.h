@@ -1,75 +1,80 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How do many tasks share few green threads?
+ * Pool: runs many tasks on few green threads, its workers, each of which runs one task after
+ * another.
  *
- * A pool has places, at most `capacity`: each is held by a task (running) or kept for one (idle).  A
- * task that has a place stands in the queue until one of the pool's green threads, its workers, takes
- * it.  A worker that has ended a task takes the next one from the queue: tasks that do not wait
- * share a worker, with nobody put to sleep or woken between them.  One that waits keeps its worker,
- * and has seen to it before it began that another comes for what is left in the queue.
+ * A pool has places, at most `capacity`. A place is held by a task (running) or kept for one
+ * (idle). A task with a place waits in the queue until a worker takes it. A worker whose task
+ * has ended takes the next one from the queue, so tasks that do not wait share a worker without
+ * a park or a wakeup between them. A task that waits keeps its worker, which has made sure
+ * before the task began that another worker comes for the rest of the queue.
  *
- *   submitters ──> wait in order, while there is no place ──┐
- *                                                           ├──> queue ──> workers ⇄ parked, last in
- *   delayed tasks ──> heap by time, while it has not come ──┘                         first out
+ *   submitters ──> wait in FIFO order for a place ──┐
+ *                                                   ├──> queue ──> workers ⇄ parked (LIFO)
+ *   delayed tasks ──> heap, until they are due ─────┘
  *
- *  a submitter (lock, then)                         a worker (lock, then)
- *   1 a place is free, and nobody waits for one:     1 its task has ended: the place is idle, or gone
- *     take it, put the task into the queue             where there are more than `capacity`
- *   2 nobody is coming: one is, a parked worker      2 admit: a free place goes to a delayed task that
- *     or a new one                                     is due, or to the first submitter that waits
- *   3 unlock; wake who is coming                     3 take the first task of the queue; if something
- *   or, with no place: leave the task in a node,       is left there, and nobody is coming, one is
- *     and wait until it has been admitted            4 unlock; wake those of 2 and 3; run the task
- *                                                    or, without a task: park, or end
+ *   submitter (lock, then)                       worker (lock, then)
+ *    1 if a place is free and no submitter        1 its task has ended: the place is idle, or gone
+ *      waits: take it, enqueue the task             if there are more than `capacity`
+ *    2 if no worker is coming: wake a parked      2 admit: a free place goes to a delayed task that
+ *      worker or start one; it is coming            is due, or to the first submitter that waits
+ *    3 unlock; wake the worker of step 2          3 dequeue a task; if the queue is not empty and
+ *   or, without a place: leave the task in a        no worker is coming, wake or start one
+ *      node, and wait until it is admitted        4 unlock; wake the nodes of 2 and 3; run the task
+ *                                                 or, without a task: park, or end
  *
  * Invariants
- *  O1 running + idle <= capacity, but after a resize, until enough tasks have ended.  A submitter
- *     waits only while there is no place.  Who waits is admitted in order, by whoever frees the place.
- *  O2 While the queue is not empty, a worker is coming (it will lock and look), or the timer `due` will
- *     fire, because none could be started.  At most one is coming at a time, and it brings on the next
- *     (step 3): a burst of tasks wakes workers one by one, as long as there is something to do.
- *  O3 threads <= running + idle, and parked <= idle: a worker that would be one too many ends.  So
- *     idle places cost nothing until their tasks had to wait.
- *  O4 A place that was idle for idle_ns, through the whole of four quarters, goes, and with the last of
- *     them go those who have been parked longest.  The timer `tidy` runs only while something is idle.
- *  O5 Memory for a task is there before its submitter waits (`roomy`): admitting cannot fail.
- *  O6 Whoever sleeps for the pool does so on a semaphore in a node, and nodes lie in the pool's memory:
- *     what is left of those who are dropped at the end of a run is never on a stack.  The pool
- *     belongs to its run: after that every call but free is refused before it looks at anything.
- *  O7 The pool's memory goes when threads and guests (submitters with a node) are 0.  Each one's last
- *     touch is the unlocking in which it takes itself off, or the release of the semaphore of one who
- *     is counted still.
- *     Who waits for the end of the tasks (drainers) waits for the workers too, but not where the pool has been
- *     opened again meanwhile: then until no more tasks run at an instant than it has itself.
- *  O8 A place is freed also by gmp_exit: a worker's account is closed by a destructor of its locals.
+ *   POOL-1  running + idle <= capacity, except after a resize, until enough tasks have ended.
+ *           A submitter waits only while there is no place. Waiting submitters are admitted
+ *           in FIFO order, by the thread that frees the place.
+ *   POOL-2  While the queue is not empty, a worker is coming (it will lock and dequeue), or
+ *           the timer `due` will fire because no worker could be started. At most one worker
+ *           is coming at a time, and it wakes the next (step 3): a burst of tasks wakes
+ *           workers one by one, as long as tasks are left.
+ *   POOL-3  threads <= running + idle, and parked <= idle: a surplus worker ends. So an idle
+ *           place costs no G unless its tasks had to wait.
+ *   POOL-4  A place that was idle for idle_ns, during all of four quarters, goes; with the
+ *           last such place the workers end that have been parked longest. The timer `tidy`
+ *           is armed only while a place is idle.
+ *   POOL-5  Memory for a task is there before its submitter waits (`has_slot`): to admit
+ *           cannot fail.
+ *   POOL-6  A thread that waits for the pool does so on a semaphore in a node, and nodes are
+ *           in the pool's memory: shutdown kills Gs, but leaves no pointer to their stacks. A
+ *           pool belongs to its run: after it every call except free is refused before it
+ *           reads anything else.
+ *   POOL-7  The pool's memory is freed when threads and node_waiters (submitters and joiners
+ *           with a node) are 0. The last access of each is the unlock in which it subtracts
+ *           itself, or the release of the semaphore of a node that is still counted. A joiner
+ *           waits for the workers too, except if the pool is open again: then until at most
+ *           `result` tasks run, 1 if the joiner itself is a task of the pool, otherwise 0.
+ *   POOL-8  gmp_exit in a task frees its place too: the destructor of an fls value settles the
+ *           worker's account.
  *
- * The lock is that of service/spin.h, not a gmp_mutex: the pool may have to go on when its run has ended.
+ * An external thread that must wait sends a green thread to do it and joins that (delegate.h).
+ * So it gets -ESRCH if the run ends first.
  *
- * An external thread that has to wait sends a green thread to do it, and joins that: so it gets -ESRCH
- * if the run ends first.
- *
- * Rejected: to hand each task to a worker of its own (ants): two switches and a wake-up for each empty
- * task; a timer for each idle worker: two changes of a heap for each time that one parks.
+ * Rejected
+ *   A worker for each task (ants): two switches and a wakeup per empty task.
+ *   A timer for each idle worker: two changes of a heap per park.
  */
 #ifndef GMP_POOL_H
 #define GMP_POOL_H
 
-#include "gmp.h"
-#include "service/spin.h"
-
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 63, CHUNK = 63, QUARTERS = 4 };
-enum { RETRY_NS = 10000000, QUARTER_MIN_NS = 100000, SECOND = 1000000000 };
+#include "service/service.h"
 
-#define noinline __attribute__((noinline))
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
-/* Fields that others read without the lock. */
-#define get(p) __atomic_load_n((p), __ATOMIC_RELAXED)
-#define set(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+enum {
+	BLOCK = 63,              /* tasks of a block, of about 1 KiB */
+	CHUNK = 63,              /* nodes of a chunk */
+	QUARTERS = 4,            /* POOL-4 */
+	RETRY_NS = 10000000,     /* between attempts to start a worker without memory */
+	QUARTER_MIN_NS = 100000, /* shortest period of `tidy`; not measured */
+	IDLE_NS = 1000000000,    /* the default of gmp_pool_opts.idle_ns */
+};
 
 struct task {
 	gmp_fn fn;
@@ -87,16 +92,16 @@ struct delayed {
 	struct task task;
 };
 
-/* A worker, or one who waits for something of the pool's. */
+/* A worker, or a thread that waits for the pool: a submitter, or a joiner (waits for the end). */
 struct node {
-	gmp_sem wake;             /* it sleeps here */
-	struct node *next, *prev; /* in one list at a time; all others under the lock too */
+	gmp_sem wake;             /* where it waits */
+	struct node *next, *prev; /* in one list at a time; under the lock, as what follows */
 	gmp_pool *pool;           /* (c) */
 	struct task task;         /* a submitter's */
-	int result;               /* a submitter's; of one who waits for the end: see drained */
-	bool listed;              /* nobody has taken it out to wake it */
+	int result;               /* a submitter's result; a joiner's goal: see pool_wake_joiners */
+	bool listed;              /* in a list: no waker has removed it */
 	bool coming, leaving;     /* a worker's: why it was woken */
-	bool busy;                /* a worker's own: it has a task */
+	bool busy;                /* private to a worker: it has a task */
 	bool worker;
 };
 
@@ -110,61 +115,67 @@ struct chunk {
 };
 
 struct gmp_pool {
-	uint32_t locked;
+	struct lock lock;
 	uint32_t kind; /* (c) enum object_kind */
-	int capacity;  /* all that follows is under the lock; INT_MAX: no bound */
+	uint64_t run;  /* (c) near the start: POISON once freed, which is no run id */
+	int capacity;  /* under the lock, as what follows; INT_MAX: no bound */
 	int running, idle, waiting;
 	int threads; /* workers that have not ended */
 	int parked_count;
-	int guests; /* nodes that are no workers' */
+	int node_waiters; /* POOL-7: nodes of submitters and joiners */
 	bool closed, coming;
-	bool dying;    /* freed from a task of its own: the last one frees the memory */
-	bool tidying;  /* the timer `tidy` is armed */
-	bool ripe;     /* the time of some delayed tasks may have come: look before you park */
-	bool due_turn; /* the next free place is for a delayed task */
+	bool dying;       /* freed by one of its own tasks: the last user frees the memory */
+	bool tidy_armed;  /* the timer `tidy` is armed */
+	bool due_pending; /* delayed tasks may be due: check before parking */
+	bool due_first;   /* the next free place is for a delayed task */
 	uint32_t head_at, tail_at;
-	size_t queued, slots; /* tasks in the queue; room in all blocks, the spare ones too */
+	size_t queued, slots; /* tasks in the queue; slots of all blocks, spare ones included */
 	struct block *head, *tail, *spare;
-	struct list parked, waiters, drainers; /* parked: the last in is first */
+	struct list parked, waiters, joiners; /* parked: LIFO */
 	struct node *free;
-	struct delayed *heap; /* the earliest first, four children each */
+	struct delayed *heap; /* base/heap4.h */
 	size_t delayed, heap_size;
-	int64_t until;     /* what is due by then needs no look at the clock */
-	int low[QUARTERS]; /* O4: least number of idle places in each quarter, low[0]: in this one */
+	int64_t until;          /* a recent gmp_now(): what is due by then needs no clock */
+	int idle_min[QUARTERS]; /* POOL-4: fewest idle places per quarter; [0]: the current one */
 	struct chunk *chunks;
 	gmp_timer *due, *tidy; /* (c) from here on */
-	uint64_t run;
 	gmp_fn fn;
 	void (*dropped)(gmp_fn fn, void *arg);
 	int64_t idle_ns;
 	int max_waiting;
-	bool nonblocking, prealloc, special;
-	gmp_attr attr; /* of workers, if special */
+	bool nonblocking, prealloc, has_attr;
+	gmp_attr attr; /* of workers, if has_attr */
 	char name[64];
 };
 
-extern gmp_key pool_worker_key; /* O8: the caller's node, if it is a worker */
+extern gmp_key pool_worker_key; /* fls key, POOL-8: the caller's node, if it is a worker */
+
+/* Returns 0, -EINVAL without a pool, or -ESRCH after its run. Ends the process on a freed pool. */
+static inline int pool_check(const gmp_pool *p, const char *call)
+{
+	if (unlikely(!p))
+		return -EINVAL;
+	if (likely(gmp_run_id() == p->run))
+		return 0;
+	service_check(p, &p->kind, OBJECT_POOL, call);
+	return -ESRCH;
+}
 
 /* --- the lock --- */
 
 static inline void pool_lock(gmp_pool *p)
 {
-	spin_lock(&p->locked);
-}
-
-static inline void pool_lock_undropped(gmp_pool *p)
-{
-	spin_lock_undropped(&p->locked);
+	lock(&p->lock, LR_SERVICE);
 }
 
 static inline void pool_unlock(gmp_pool *p)
 {
-	spin_unlock(&p->locked);
+	unlock(&p->lock, LR_SERVICE);
 }
 
 /* --- lists of nodes --- */
 
-static inline void push_first(struct list *l, struct node *n)
+static inline void list_push_first(struct list *l, struct node *n)
 {
 	n->prev = NULL;
 	n->next = l->first;
@@ -173,7 +184,7 @@ static inline void push_first(struct list *l, struct node *n)
 	n->listed = true;
 }
 
-static inline void push_last(struct list *l, struct node *n)
+static inline void list_push_last(struct list *l, struct node *n)
 {
 	n->next = NULL;
 	n->prev = l->last;
@@ -182,21 +193,21 @@ static inline void push_last(struct list *l, struct node *n)
 	n->listed = true;
 }
 
-static inline void take_out(struct list *l, struct node *n)
+static inline void list_remove(struct list *l, struct node *n)
 {
 	*(n->prev ? &n->prev->next : &l->first) = n->next;
 	*(n->next ? &n->next->prev : &l->last) = n->prev;
 	n->listed = false;
 }
 
-/* Those whom a change under the lock wakes, after it. */
-static inline void to_wake(struct node **wake, struct node *n)
+/* Nodes that a change under the lock wakes after the unlock. */
+static inline void wake_later(struct node **wake, struct node *n)
 {
 	n->next = *wake;
 	*wake = n;
 }
 
-static inline void wake_all(struct node *n)
+static inline void pool_wake_all(struct node *n)
 {
 	while (n) {
 		struct node *next = n->next;
@@ -208,7 +219,7 @@ static inline void wake_all(struct node *n)
 
 /* --- memory; under the lock --- */
 
-static inline struct node *take_node(gmp_pool *p)
+static inline struct node *node_get(gmp_pool *p)
 {
 	struct node *n = p->free;
 
@@ -217,7 +228,7 @@ static inline struct node *take_node(gmp_pool *p)
 	return n;
 }
 
-static inline void put_node(gmp_pool *p, struct node *n)
+static inline void node_put(gmp_pool *p, struct node *n)
 {
 	n->next = p->free;
 	p->free = n;
@@ -228,7 +239,7 @@ static inline void add_chunk(gmp_pool *p, struct chunk *c)
 	c->next = p->chunks;
 	p->chunks = c;
 	for (int i = CHUNK - 1; i >= 0; i--)
-		put_node(p, &c->node[i]);
+		node_put(p, &c->node[i]);
 }
 
 static inline void add_block(gmp_pool *p, struct block *b)
@@ -238,24 +249,26 @@ static inline void add_block(gmp_pool *p, struct block *b)
 	p->slots += BLOCK;
 }
 
-/* O5: there is room for one task beyond those in the queue and those whose submitters wait.  The first
- * and the last block of the queue may be nearly empty. */
-static inline bool roomy(const gmp_pool *p)
+/*
+ * POOL-5: there is a slot for one task beyond the queued tasks and the tasks of waiting submitters.
+ * The first and the last block of the queue may be nearly empty.
+ */
+static inline bool has_slot(const gmp_pool *p)
 {
 	return p->slots > p->queued + (size_t)p->waiting + (size_t)2 * BLOCK;
 }
 
-static inline bool provided(const gmp_pool *p)
+static inline bool has_memory(const gmp_pool *p)
 {
-	return p->free && roomy(p);
+	return p->free && has_slot(p);
 }
 
-/* Get what is missing; drops the lock meanwhile. */
+/* Allocates what has_memory misses. Drops the lock meanwhile. Returns 0 or -ENOMEM. */
 int pool_grow(gmp_pool *p);
 
 /* --- the queue; under the lock --- */
 
-static inline void push(gmp_pool *p, struct task t)
+static inline void queue_push(gmp_pool *p, struct task t)
 {
 	if (unlikely(p->tail_at == BLOCK)) {
 		struct block *b = p->spare;
@@ -270,7 +283,7 @@ static inline void push(gmp_pool *p, struct task t)
 	p->queued++;
 }
 
-static inline struct task pop(gmp_pool *p)
+static inline struct task queue_pop(gmp_pool *p)
 {
 	struct block *b = p->head;
 	struct task t = b->task[p->head_at++];
@@ -288,53 +301,53 @@ static inline struct task pop(gmp_pool *p)
 
 /* --- service/pool_delayed.c; under the lock --- */
 
-/* The earliest is due.  If it is not, the timer will tell. */
+/* Returns whether the earliest delayed task is due. Otherwise arms the timer `due` for it. */
 bool pool_due(gmp_pool *p);
 struct task pool_delayed_pop(gmp_pool *p);
-/* The timer `due`. */
+/* Callback of the timer `due`. */
 void pool_due_fired(void *arg);
 
-/* --- service/pool.c; under the lock, but for the callbacks --- */
+/* --- service/pool.c; under the lock, except the callbacks --- */
 
 static inline bool has_place(const gmp_pool *p)
 {
 	return p->idle > 0 || p->running < p->capacity;
 }
 
-/* A submitter waits no more. */
-void pool_dismiss(gmp_pool *p, struct node *n, int result, struct node **wake);
-/* A place may be free, or more of them: step 2. */
+/* Removes the submitter n from the list, with this result. */
+void pool_end_wait(gmp_pool *p, struct node *n, int result, struct node **wake);
+/* Step 2, after a place may have become free. */
 void pool_admit_slow(gmp_pool *p, struct node **wake);
 static inline void pool_admit(gmp_pool *p, struct node **wake)
 {
-	if (unlikely(p->waiters.first || p->ripe || p->drainers.first))
+	if (unlikely(p->waiters.first || p->due_pending || p->joiners.first))
 		pool_admit_slow(p, wake);
 }
 
-/* O2, where nobody is to be told of a failure. */
-void pool_bring_on(gmp_pool *p, struct node **wake);
-/* O3, when there are fewer idle places. */
+/* POOL-2. If no worker can be started, the timer `due` tries again. */
+void pool_bring_worker(gmp_pool *p, struct node **wake);
+/* POOL-3, after idle has decreased. */
 void pool_dismiss_parked(gmp_pool *p, struct node **wake);
-/* O8: a key's destructor. */
+/* POOL-8: the destructor of pool_worker_key. */
 void pool_worker_ended(void *arg);
-/* The timer `tidy`. */
+/* Callback of the timer `tidy`. */
 void pool_tidy_fired(void *arg);
 
 /* --- service/pool_lifecycle.c --- */
 
-/* The caller of a call that is to wait, or the green thread that it has sent. */
-struct pool_errand {
+/* The argument of a wait, made by a G itself or by the G that an external thread sends. */
+struct pool_delegate {
 	int (*wait)(struct node *n, int64_t deadline);
 	struct node *n;
 	int64_t deadline;
 	int result;
 };
 
-/* Run the errand on a green thread, the caller or another.  False: there is nobody to send. */
-bool pool_wait(struct pool_errand *e);
-/* Wake those who wait for the end: of all tasks but n->result, or with -1, of all (O7). */
-void pool_drained(gmp_pool *p, struct node **wake);
-/* O7: nobody is behind n any more.  The lock is held, and dropped. */
+/* Calls e->wait on a green thread. Returns false if none could be started; e->result says why. */
+bool pool_wait(struct pool_delegate *e);
+/* Wakes each joiner whose goal is met: at most n->result tasks run, or with -1, POOL-7. */
+void pool_wake_joiners(gmp_pool *p, struct node **wake);
+/* POOL-7: takes n off the pool. Drops the lock, which is held, and may free the pool. */
 void pool_retire(gmp_pool *p, struct node *n);
 void pool_destroy(gmp_pool *p);
 

@@ -1,16 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where do tasks wait whose time has not come?
+ * Delayed tasks: a pool's 4-ary heap of tasks that are not due, and the timer `due` for the
+ * earliest.
  *
- * In a heap of 24 bytes each, the earliest first, four children to a node; the timer `due` is set to the
- * earliest.  When it fires, `ripe` says so, and a worker comes, which takes what is due, one task for
- * each free place, and brings on the next worker if more is left (O2).  Whoever finds that the earliest
- * is not due sets the timer, and `ripe` is over.  The timer has a period until it has been heard: a run
- * that finds no green thread for itself is dropped, the next may find one.
+ * When the timer fires, it sets `due_pending` and brings a worker. Workers take due tasks, one for
+ * each free place, and bring the next worker if more are left (POOL-2). If the earliest task is not
+ * due, pool_due arms the timer for it and clears `due_pending`.
+ *
+ * The timer has a period, so it fires again if no green thread could be started for its callback.
+ * The callback stops it.
  */
 #include "service/pool.h"
 
-static int heap_push(gmp_pool *p, struct delayed d)
+static inline void delayed_place(struct delayed *heap, size_t i, struct delayed d)
+{
+	heap[i] = d;
+}
+
+HEAP4_DEFINE(delayed_sift, struct delayed, size_t, delayed_place)
+
+static int delayed_push(gmp_pool *p, struct delayed d)
 {
 	size_t i = p->delayed;
 
@@ -23,38 +32,24 @@ static int heap_push(gmp_pool *p, struct delayed d)
 		p->heap = heap;
 		p->heap_size = size;
 	}
-	for (; i > 0 && p->heap[(i - 1) / 4].when > d.when; i = (i - 1) / 4)
-		p->heap[i] = p->heap[(i - 1) / 4];
-	p->heap[i] = d;
-	set(&p->delayed, p->delayed + 1);
+	delayed_sift_up(p->heap, i, d);
+	st_rlx(&p->delayed, p->delayed + 1);
 	return 0;
 }
 
 struct task pool_delayed_pop(gmp_pool *p)
 {
 	struct task t = p->heap[0].task;
-	size_t n = p->delayed - 1, i = 0;
-	struct delayed last = p->heap[n];
+	size_t n = p->delayed - 1;
 
-	set(&p->delayed, n);
-	for (size_t first; (first = 4 * i + 1) < n;) {
-		size_t least = first, end = first + 4 < n ? first + 4 : n;
-
-		for (size_t c = first + 1; c < end; c++)
-			if (p->heap[c].when < p->heap[least].when)
-				least = c;
-		if (p->heap[least].when >= last.when)
-			break;
-		p->heap[i] = p->heap[least];
-		i = least;
-	}
-	p->heap[i] = last;
+	st_rlx(&p->delayed, n);
+	delayed_sift_down(p->heap, n, 0, p->heap[n]);
 	return t;
 }
 
 bool pool_due(gmp_pool *p)
 {
-	if (!p->ripe)
+	if (!p->due_pending)
 		return false;
 	if (p->delayed) {
 		int64_t when = p->heap[0].when;
@@ -63,11 +58,11 @@ bool pool_due(gmp_pool *p)
 			return true;
 		gmp_timer_set(p->due, when, RETRY_NS);
 	}
-	p->ripe = false;
+	p->due_pending = false;
 	return false;
 }
 
-/* A delayed task is due, or no worker could be started when one was needed. */
+/* A delayed task is due, or a worker must be started that could not be before (POOL-2). */
 void pool_due_fired(void *arg)
 {
 	gmp_pool *p = arg;
@@ -75,28 +70,28 @@ void pool_due_fired(void *arg)
 
 	pool_lock(p);
 	gmp_timer_stop(p->due);
-	p->ripe = true;
-	if (!provided(p))
+	p->due_pending = true;
+	if (!has_memory(p))
 		pool_grow(p);
 	pool_admit(p, &wake);
-	pool_bring_on(p, &wake);
+	pool_bring_worker(p, &wake);
 	pool_unlock(p);
-	wake_all(wake);
+	pool_wake_all(wake);
 }
 
 int gmp_pool_submit_at(gmp_pool *p, int64_t deadline, gmp_fn fn, void *arg)
 {
-	if (!p)
-		return -EINVAL;
-	if (gmp_run_id() != p->run)
-		return -ESRCH;
+	int refused = pool_check(p, __func__);
+
+	if (refused)
+		return refused;
 	pool_lock(p);
 	bool first = !p->delayed || deadline < p->heap[0].when;
 	int err = p->closed ? -EPIPE : fn ? 0 : -EINVAL;
 
 	if (!err)
-		err = heap_push(p, (struct delayed){ deadline, { fn, arg } });
-	if (!err && first && !p->ripe)
+		err = delayed_push(p, (struct delayed){ deadline, { fn, arg } });
+	if (!err && first && !p->due_pending)
 		gmp_timer_set(p->due, deadline, RETRY_NS);
 	pool_unlock(p);
 	return err;
@@ -104,7 +99,7 @@ int gmp_pool_submit_at(gmp_pool *p, int64_t deadline, gmp_fn fn, void *arg)
 
 int64_t gmp_pool_delayed(gmp_pool *p)
 {
-	if (!p)
-		return -EINVAL;
-	return gmp_run_id() == p->run ? (int64_t)get(&p->delayed) : -ESRCH;
+	int refused = pool_check(p, __func__);
+
+	return refused ? refused : (int64_t)ld_rlx(&p->delayed);
 }

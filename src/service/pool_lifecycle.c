@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* How do pools begin, change, and end? */
+/* Pools: creation, resizing, the joiners, release and free (pool.h). */
 #include "service/pool.h"
 
-#include "base/object.h"
 #include "service/delegate.h"
-#include "service/key_once.h"
 
-/* --- beginning --- */
+/* --- creation --- */
 
-/* Room for n more workers and their tasks. */
-static int fill(gmp_pool *p, int n)
+/* Allocates memory for n more workers and their tasks. Returns 0 or -ENOMEM. */
+static int pool_reserve(gmp_pool *p, int n)
 {
 	for (n = n / CHUNK + 1; n > 0; n--) {
 		struct chunk *c = malloc(sizeof(*c));
 		struct block *b = malloc(sizeof(*b));
 
-		pool_lock_undropped(p);
+		pool_lock(p);
 		if (c)
 			add_chunk(p, c);
 		if (b)
@@ -27,7 +25,7 @@ static int fill(gmp_pool *p, int n)
 	return 0;
 }
 
-static int configure(gmp_pool *p, const gmp_pool_opts *opts)
+static int pool_configure(gmp_pool *p, const gmp_pool_opts *opts)
 {
 	gmp_pool_opts o = GMP_POOL_OPTS_INIT;
 
@@ -43,9 +41,9 @@ static int configure(gmp_pool *p, const gmp_pool_opts *opts)
 	p->dropped = o.dropped;
 	p->nonblocking = o.nonblocking;
 	p->max_waiting = o.max_waiting;
-	p->idle_ns = o.idle_ns ? o.idle_ns : SECOND;
+	p->idle_ns = o.idle_ns ? o.idle_ns : IDLE_NS;
 	p->prealloc = o.prealloc;
-	p->special = o.name || o.stack_size;
+	p->has_attr = o.name || o.stack_size;
 	p->attr = (gmp_attr)GMP_ATTR_INIT;
 	if (o.name)
 		strncpy(p->name, o.name, sizeof(p->name) - 1);
@@ -57,8 +55,9 @@ static int configure(gmp_pool *p, const gmp_pool_opts *opts)
 gmp_pool *gmp_pool_new(int capacity, const gmp_pool_opts *o)
 {
 	uint64_t run = gmp_run_id();
-	gmp_pool *p =
-		run && key_once(&pool_worker_key, pool_worker_ended) ? calloc(1, sizeof(*p)) : NULL;
+	gmp_pool *p = run && service_key_once(&pool_worker_key, pool_worker_ended)
+			      ? calloc(1, sizeof(*p))
+			      : NULL;
 
 	if (!p)
 		return NULL;
@@ -67,7 +66,8 @@ gmp_pool *gmp_pool_new(int capacity, const gmp_pool_opts *o)
 	p->capacity = capacity > 0 ? capacity : INT_MAX;
 	p->due = gmp_timer_new(pool_due_fired, p);
 	p->tidy = gmp_timer_new(pool_tidy_fired, p);
-	if (configure(p, o) || !p->due || !p->tidy || fill(p, p->prealloc ? capacity : 0)) {
+	if (pool_configure(p, o) || !p->due || !p->tidy ||
+	    pool_reserve(p, p->prealloc ? capacity : 0)) {
 		pool_destroy(p);
 		return NULL;
 	}
@@ -75,7 +75,7 @@ gmp_pool *gmp_pool_new(int capacity, const gmp_pool_opts *o)
 	p->spare = p->spare->next;
 	p->head->next = NULL;
 	pool_lock(p);
-	while (!roomy(p)) { /* slots > 2 * BLOCK */
+	while (!has_slot(p)) { /* slots > 2 * BLOCK */
 		if (pool_grow(p)) {
 			pool_unlock(p);
 			pool_destroy(p);
@@ -86,35 +86,35 @@ gmp_pool *gmp_pool_new(int capacity, const gmp_pool_opts *o)
 	return p;
 }
 
-/* --- changing --- */
+/* --- resizing, tidying --- */
 
 int gmp_pool_resize(gmp_pool *p, int capacity)
 {
 	struct node *wake = NULL;
 	int err = 0;
 
-	if (!p)
-		return -EINVAL;
-	if (gmp_run_id() != p->run)
-		return -ESRCH;
-	if (p->prealloc && capacity > get(&p->capacity))
-		err = fill(p, capacity - get(&p->capacity));
+	int refused = pool_check(p, __func__);
+
+	if (refused)
+		return refused;
+	if (p->prealloc && capacity > ld_rlx(&p->capacity))
+		err = pool_reserve(p, capacity - ld_rlx(&p->capacity));
 	if (err)
 		return err;
 	pool_lock(p);
-	set(&p->capacity, capacity > 0 ? capacity : INT_MAX);
+	st_rlx(&p->capacity, capacity > 0 ? capacity : INT_MAX);
 	int surplus = p->idle - (p->capacity - p->running);
 
 	if (p->idle && surplus > 0) {
-		set(&p->idle, surplus < p->idle ? p->idle - surplus : 0);
+		st_rlx(&p->idle, surplus < p->idle ? p->idle - surplus : 0);
 		for (int i = 0; i < QUARTERS; i++)
-			p->low[i] = p->idle < p->low[i] ? p->idle : p->low[i];
+			p->idle_min[i] = p->idle < p->idle_min[i] ? p->idle : p->idle_min[i];
 	}
 	pool_dismiss_parked(p, &wake);
 	pool_admit(p, &wake);
-	pool_bring_on(p, &wake);
+	pool_bring_worker(p, &wake);
 	pool_unlock(p);
-	wake_all(wake);
+	pool_wake_all(wake);
 	return 0;
 }
 
@@ -132,7 +132,7 @@ static struct block *take_spare_blocks(gmp_pool *p)
 	return out;
 }
 
-/* O4: a quarter of idle_ns is over. */
+/* POOL-4: a quarter of idle_ns is over. */
 void pool_tidy_fired(void *arg)
 {
 	gmp_pool *p = arg;
@@ -140,69 +140,69 @@ void pool_tidy_fired(void *arg)
 	int unused;
 
 	pool_lock(p);
-	unused = p->low[0];
+	unused = p->idle_min[0];
 	for (int i = 1; i < QUARTERS; i++)
-		unused = p->low[i] < unused ? p->low[i] : unused;
-	set(&p->idle, p->idle - unused);
+		unused = p->idle_min[i] < unused ? p->idle_min[i] : unused;
+	st_rlx(&p->idle, p->idle - unused);
 	for (int i = QUARTERS - 1; i > 0; i--)
-		p->low[i] = p->low[i - 1] - unused;
-	p->low[0] = p->idle;
+		p->idle_min[i] = p->idle_min[i - 1] - unused;
+	p->idle_min[0] = p->idle;
 	pool_dismiss_parked(p, &wake);
 	if (p->idle == 0) {
-		p->tidying = false;
+		p->tidy_armed = false;
 		gmp_timer_stop(p->tidy);
 	}
 	struct block *spare = take_spare_blocks(p);
 
 	pool_unlock(p);
-	wake_all(wake);
+	pool_wake_all(wake);
 	for (struct block *b; (b = spare); free(b))
 		spare = b->next;
 }
 
 /* --- waiting --- */
 
-static void run_errand(void *arg)
+static void pool_delegate_main(void *arg)
 {
-	struct pool_errand *e = arg;
+	struct pool_delegate *e = arg;
 
 	e->result = e->wait(e->n, e->deadline);
 }
 
-bool pool_wait(struct pool_errand *e)
+bool pool_wait(struct pool_delegate *e)
 {
 	if (gmp_self()) {
-		run_errand(e);
+		pool_delegate_main(e);
 		return true;
 	}
-	int err = errand(run_errand, e, sizeof(*e), "waits for an external thread");
+	int err = delegate(pool_delegate_main, e, sizeof(*e), "waits for an external thread");
 
 	if (err)
 		e->result = err;
 	return !err || err == -ESRCH;
 }
 
-/* Of a pool that has been opened again idle workers stay. */
-static bool has_drained(const gmp_pool *p, int goal)
+/* The idle workers of a pool that is open again stay. */
+static bool is_drained(const gmp_pool *p, int goal)
 {
 	if (goal < 0)
-		return p->threads + p->guests == 0;
+		return p->threads + p->node_waiters == 0;
 	return p->running <= goal && (!p->closed || p->threads <= goal);
 }
 
-noinline void pool_drained(gmp_pool *p, struct node **wake)
+noinline void pool_wake_joiners(gmp_pool *p, struct node **wake)
 {
-	for (struct node *n = p->drainers.first, *next; n; n = next) {
+	for (struct node *n = p->joiners.first, *next; n; n = next) {
 		next = n->next;
-		if (!has_drained(p, n->result))
+		if (!is_drained(p, n->result))
 			continue;
-		take_out(&p->drainers, n);
-		to_wake(wake, n);
+		list_remove(&p->joiners, n);
+		wake_later(wake, n);
 	}
 }
 
-/* The caller is a task of p. */
-static bool own_task(gmp_pool *p)
+/* Returns whether the caller is a task of p. */
+static bool is_own_task(gmp_pool *p)
 {
 	struct node *w = gmp_key_get(pool_worker_key);
 
@@ -217,17 +217,17 @@ static int await_end(struct node *n, int64_t deadline)
 
 	pool_lock(p);
 	if (n->listed) {
-		take_out(&p->drainers, n);
-		result = p->running > goal ? -ETIMEDOUT : 0; /* all but idle workers' ends */
+		list_remove(&p->joiners, n);
+		result = p->running > goal ? -ETIMEDOUT : 0; /* idle workers may still be ending */
 	} else if (result) {
 		pool_unlock(p);
-		while (gmp_sem_acquire(&n->wake)) /* it is on its way */
+		while (gmp_sem_acquire(&n->wake)) /* the release is under way */
 			gmp_yield();
 		result = 0;
 		pool_lock(p);
 	}
 	if (goal < 0) {
-		put_node(p, n);
+		node_put(p, n);
 		pool_unlock(p);
 	} else {
 		pool_retire(p, n);
@@ -237,8 +237,8 @@ static int await_end(struct node *n, int64_t deadline)
 	return result;
 }
 
-/* Look again now and then whether there is memory, or somebody can be sent.  False: it is too late. */
-static bool patience(int64_t deadline)
+/* Sleeps before another attempt to get memory or a green thread. False: the deadline passed. */
+static bool retry_before(int64_t deadline)
 {
 	int64_t next = gmp_deadline(RETRY_NS / 10);
 
@@ -246,14 +246,17 @@ static bool patience(int64_t deadline)
 	return deadline == GMP_FOREVER || gmp_now() < deadline;
 }
 
-/* Wait for the end of all tasks but `goal`; with -1, of whoever may touch the pool.  The lock is held. */
-static int drain(gmp_pool *p, int goal, int64_t deadline)
+/*
+ * Waits until at most `goal` tasks run; with -1, until no thread uses the pool. Drops the lock,
+ * which is held.
+ */
+static int pool_drain(gmp_pool *p, int goal, int64_t deadline)
 {
 	struct node *wake = NULL;
 
 	while (!p->free && pool_grow(p)) {
 		pool_unlock(p);
-		bool late = !patience(deadline);
+		bool late = !retry_before(deadline);
 
 		pool_lock(p);
 		if (late && !p->free) {
@@ -263,23 +266,24 @@ static int drain(gmp_pool *p, int goal, int64_t deadline)
 			return result;
 		}
 	}
-	struct node *n = take_node(p);
-	struct pool_errand e = { .wait = await_end, .n = n, .deadline = deadline };
-	uint64_t run = p->run; /* once it is over the pool may be gone */
+	struct node *n = node_get(p);
+	struct pool_delegate e = { .wait = await_end, .n = n, .deadline = deadline };
+	uint64_t run = p->run; /* after its end the pool may be freed */
 
 	n->result = goal;
-	p->guests += goal >= 0;
-	push_last(&p->drainers, n);
-	pool_drained(p, &wake);
+	if (goal >= 0)
+		p->node_waiters++;
+	list_push_last(&p->joiners, n);
+	pool_wake_joiners(p, &wake);
 	pool_unlock(p);
-	wake_all(wake);
+	pool_wake_all(wake);
 	while (!pool_wait(&e))
-		if (!patience(deadline))
+		if (!retry_before(deadline))
 			return gmp_run_id() == run ? await_end(n, INT64_MIN) : -ESRCH;
 	return e.result;
 }
 
-/* --- the end, and a new beginning --- */
+/* --- release, reboot, free --- */
 
 void pool_destroy(gmp_pool *p)
 {
@@ -302,73 +306,75 @@ void pool_retire(gmp_pool *p, struct node *n)
 {
 	struct node *wake = NULL;
 
-	p->threads -= n->worker;
-	p->guests -= !n->worker;
-	put_node(p, n);
-	pool_drained(p, &wake);
-	bool last = p->dying && p->threads + p->guests == 0;
+	if (n->worker)
+		p->threads--;
+	else
+		p->node_waiters--;
+	node_put(p, n);
+	pool_wake_joiners(p, &wake);
+	bool last = p->dying && p->threads + p->node_waiters == 0;
 
 	pool_unlock(p);
-	wake_all(wake);
+	pool_wake_all(wake);
 	if (last)
 		pool_destroy(p);
 }
 
-/* Close it, with the lock held, which is dropped meanwhile.  Delayed tasks are given back. */
-static void close_intake(gmp_pool *p)
+/* Closes p, with the lock held, which is dropped meanwhile. Gives delayed tasks to `dropped`. */
+static void pool_close(gmp_pool *p)
 {
 	struct node *wake = NULL;
 	struct delayed *heap = p->heap;
 	size_t n = p->delayed;
 
 	p->closed = true;
-	set(&p->idle, 0);
-	memset(p->low, 0, sizeof(p->low));
+	st_rlx(&p->idle, 0);
+	memset(p->idle_min, 0, sizeof(p->idle_min));
 	pool_dismiss_parked(p, &wake);
 	while (p->waiters.first)
-		pool_dismiss(p, p->waiters.first, -EPIPE, &wake);
+		pool_end_wait(p, p->waiters.first, -EPIPE, &wake);
 	p->heap = NULL;
-	set(&p->delayed, 0);
+	st_rlx(&p->delayed, 0);
 	p->heap_size = 0;
-	p->ripe = false;
-	p->guests++; /* O7: the caller comes back */
+	p->due_pending = false;
+	p->node_waiters++; /* POOL-7: the caller locks again */
 	pool_unlock(p);
-	wake_all(wake);
+	pool_wake_all(wake);
 	for (size_t i = 0; i < n && p->dropped; i++)
 		p->dropped(heap[i].task.fn, heap[i].task.arg);
 	free(heap);
 	pool_lock(p);
-	p->guests--;
+	p->node_waiters--;
 }
 
 int gmp_pool_release(gmp_pool *p, int64_t deadline)
 {
-	if (!p)
-		return -EINVAL;
-	if (gmp_run_id() != p->run)
-		return -ESRCH;
+	int refused = pool_check(p, __func__);
+
+	if (refused)
+		return refused;
 	pool_lock(p);
 	if (p->closed) {
 		pool_unlock(p);
 		return -EPIPE;
 	}
-	close_intake(p);
-	return drain(p, own_task(p), deadline);
+	pool_close(p);
+	return pool_drain(p, is_own_task(p) ? 1 : 0, deadline);
 }
 
 int gmp_pool_reboot(gmp_pool *p)
 {
-	if (!p)
-		return -EINVAL;
-	if (gmp_run_id() != p->run)
-		return -ESRCH;
+	int refused = pool_check(p, __func__);
+
+	if (refused)
+		return refused;
 	struct node *wake = NULL;
 
 	pool_lock(p);
 	p->closed = false;
-	pool_drained(p, &wake);
+	pool_wake_joiners(p, &wake);
 	pool_unlock(p);
-	wake_all(wake);
+	pool_wake_all(wake);
 	return 0;
 }
 
@@ -380,13 +386,13 @@ void gmp_pool_free(gmp_pool *p)
 	if (gmp_run_id() == p->run) {
 		pool_lock(p);
 		if (!p->closed)
-			close_intake(p);
-		if (own_task(p)) {
+			pool_close(p);
+		if (is_own_task(p)) {
 			p->dying = true;
 			pool_unlock(p);
 			return;
 		}
-		drain(p, -1, GMP_FOREVER);
+		pool_drain(p, -1, GMP_FOREVER);
 	}
 	pool_destroy(p);
 }

@@ -1,71 +1,67 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Singleflight: of the calls under one key at the same time, one computes and the others get its result.
+ * Singleflight: of concurrent calls under one key, one computes and the others get its result.
  *
- * A flight is one computation under a key.  The first call makes it and runs fn (the runner); calls that come
- * while it is in the table join it and wait.
+ * A flight is one computation under a key. The first call makes it and runs fn (the runner). Calls
+ * that come while it is in the table join it and wait.
  *
- *   table[hash(key)] ──> flight: key, sharers, value ──> flight ...
+ *   table: list[hash(key)] ──> flight: key, sharers, value ──> flight ...
  *   aside ──> flights that are in no list of the table
  *
  * Invariants
- *  FL1 All is under the lock except fn itself, the value while fn writes it, and the result of a flight
- *      that has landed.
- *  FL2 A flight is in the table until it has landed or is forgotten, then aside; it is freed by the last
- *      call that takes part in it (`holders`), or, if shutdown has killed some of these, with the
- *      table.
- *  FL3 `sharers` counts the calls that get the value: the runner and the waiters.  A waiter that gives up
- *      leaves before the flight lands; so from then on the number is final.
- *  FL4 If the runner ends in fn (gmp_exit), the destructor of a local lands the flight; flights within
- *      flights are a list there, the innermost first.
- *  FL5 The lock is service/spin.h's: the table outlives the run.
- *  FL6 `external` and `green` count calls that are inside, without the calls that the end of a run has killed: a
- *      free of the table is misuse while the sum is not 0.
+ *   FLIGHT-1  The lock guards everything except fn itself, the value while fn writes it, and the
+ *             result of a completed flight.
+ *   FLIGHT-2  A flight is in the table until it completes or is forgotten, then aside. The last
+ *             call that holds it (`holders`) frees it. If shutdown has killed such a call, the free
+ *             of the table does.
+ *   FLIGHT-3  `sharers` counts the calls that get the value: the runner and the waiters. A waiter
+ *             that times out is subtracted before completion, so the number is final from then on.
+ *   FLIGHT-4  If the runner ends inside fn (gmp_exit), the destructor of its fls value completes
+ *             the flight. Flights within flights form a list there, the innermost first.
+ *   FLIGHT-5  The lock is a struct lock (SERVICE-1), since the table outlives the run.
+ *   FLIGHT-6  `external` and `green` count the calls inside, except calls that shutdown has
+ *             killed. Freeing the table is misuse while the sum is not 0.
  */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <gmp.h>
-
-#include "base/object.h"
-#include "service/key_once.h"
-#include "service/spin.h"
+#include "service/service.h"
 
 struct flight {
-	struct flight *next, **at; /* in a list of the table, or aside; at: what points here */
-	struct flight *outer;      /* of the same thread, in whose fn this one was begun */
+	struct flight *next, **at; /* in a list of the table, or aside; at: the pointer to it */
+	struct flight *outer;      /* the same thread's flight, in whose fn this one began */
 	gmp_singleflight *table;
-	gmp_sem landed; /* a permit for each waiter */
+	gmp_sem done; /* a permit for each waiter */
 	int sharers, holders;
-	int external; /* FL6: holders that are external threads, */
-	int green;    /* and green threads of */
-	uint64_t run; /* this run, the latest of which one came */
-	bool over, listed;
+	int external; /* FLIGHT-6: holders that are external threads */
+	int green;    /* FLIGHT-6: holders that are Gs of `run` */
+	uint64_t run; /* the latest run of a G that joined */
+	bool completed, in_table;
 	int result;
 	uint64_t hash;
 	size_t key_size;
 	char *key;
-	_Alignas(max_align_t) char value[]; /* and then the key */
+	_Alignas(max_align_t) char value[]; /* followed by the key */
 };
 
 struct gmp_singleflight {
-	uint32_t locked;
+	struct lock lock;
 	uint32_t kind;     /* (c) enum object_kind */
 	size_t value_size; /* (c) */
-	size_t n, room;    /* entries of the table; lists: a power of two */
+	size_t n, size;    /* flights in the table; number of lists, a power of two */
 	struct flight **list;
 	struct flight *aside;
 };
 
-enum { FIRST_ROOM = 16 };
+enum { FIRST_SIZE = 16 };
 
-static gmp_key innermost; /* the flight that the thread computes */
+static gmp_key flight_key; /* fls key: the flight that the thread computes */
 
 /* --- the table, under the lock --- */
 
-static void put_in(struct flight **list, struct flight *f)
+static void flight_link(struct flight **list, struct flight *f)
 {
 	f->next = *list;
 	f->at = list;
@@ -74,14 +70,14 @@ static void put_in(struct flight **list, struct flight *f)
 	*list = f;
 }
 
-static void take_out(struct flight *f)
+static void flight_unlink(struct flight *f)
 {
 	*f->at = f->next;
 	if (f->next)
 		f->next->at = f->at;
 }
 
-static uint64_t hash_of(const void *key, size_t size)
+static uint64_t flight_hash(const void *key, size_t size)
 {
 	const unsigned char *b = key;
 	uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
@@ -91,9 +87,9 @@ static uint64_t hash_of(const void *key, size_t size)
 	return h ^ h >> 32;
 }
 
-static struct flight *find(gmp_singleflight *t, uint64_t hash, const void *key, size_t size)
+static struct flight *flight_find(gmp_singleflight *t, uint64_t hash, const void *key, size_t size)
 {
-	struct flight *f = t->list[hash & (t->room - 1)];
+	struct flight *f = t->list[hash & (t->size - 1)];
 
 	while (f &&
 	       (f->hash != hash || f->key_size != size || (size && memcmp(f->key, key, size) != 0)))
@@ -101,45 +97,45 @@ static struct flight *find(gmp_singleflight *t, uint64_t hash, const void *key, 
 	return f;
 }
 
-/* Longer lists do no harm where there is no memory. */
-static void make_room(gmp_singleflight *t)
+/* Doubles a full table. Without memory the lists get longer. */
+static void table_grow(gmp_singleflight *t)
 {
-	size_t room = t->room * 2;
-	struct flight **list = t->n < t->room ? NULL : calloc(room, sizeof(*list));
+	size_t size = t->size * 2;
+	struct flight **list = t->n < t->size ? NULL : calloc(size, sizeof(*list));
 
 	if (!list)
 		return;
-	for (size_t i = 0; i < t->room; i++) {
+	for (size_t i = 0; i < t->size; i++) {
 		for (struct flight *f = t->list[i], *next; f; f = next) {
 			next = f->next;
-			put_in(&list[f->hash & (room - 1)], f);
+			flight_link(&list[f->hash & (size - 1)], f);
 		}
 	}
 	free(t->list);
 	t->list = list;
-	t->room = room;
+	t->size = size;
 }
 
-static void enlist(gmp_singleflight *t, struct flight *f)
+static void table_insert(gmp_singleflight *t, struct flight *f)
 {
-	make_room(t);
-	put_in(&t->list[f->hash & (t->room - 1)], f);
-	f->listed = true;
+	table_grow(t);
+	flight_link(&t->list[f->hash & (t->size - 1)], f);
+	f->in_table = true;
 	t->n++;
 }
 
-/* No call joins it any more. */
-static void set_aside(struct flight *f)
+/* Moves f aside, where no call finds it. */
+static void table_remove(struct flight *f)
 {
-	if (!f->listed)
+	if (!f->in_table)
 		return;
-	take_out(f);
-	put_in(&f->table->aside, f);
-	f->listed = false;
+	flight_unlink(f);
+	flight_link(&f->table->aside, f);
+	f->in_table = false;
 	f->table->n--;
 }
 
-/* FL6, with the lock held: n is 1 or -1. */
+/* FLIGHT-6, with the lock held: n is 1 or -1. */
 static void count_caller(struct flight *f, int n)
 {
 	uint64_t run = gmp_run_id();
@@ -178,8 +174,8 @@ static struct flight *flight_new(gmp_singleflight *t, uint64_t hash, const void 
 
 /* --- a flight --- */
 
-/* With the lock held, which is dropped.  The last holder frees it. */
-static void part(struct flight *f)
+/* Takes the caller off f. Drops the lock, which is held. The last holder frees f. */
+static void flight_release(struct flight *f)
 {
 	gmp_singleflight *t = f->table;
 
@@ -187,14 +183,14 @@ static void part(struct flight *f)
 	bool last = --f->holders == 0;
 
 	if (last)
-		take_out(f);
-	spin_unlock(&t->locked);
+		flight_unlink(f);
+	unlock(&t->lock, LR_SERVICE);
 	if (last)
 		free(f);
 }
 
-/* When it has landed. */
-static int hand_over(struct flight *f, void *value, int *sharers)
+/* After completion. */
+static int copy_result(struct flight *f, void *value, int *sharers)
 {
 	if (value && f->table->value_size)
 		memcpy(value, f->value, f->table->value_size);
@@ -203,67 +199,67 @@ static int hand_over(struct flight *f, void *value, int *sharers)
 	return f->result;
 }
 
-/* By the runner, which still holds it; crashed: it has ended its thread and gets no value. */
-static void land(struct flight *f, int result, bool crashed)
+/* By the runner, which still holds f. abandoned: it has ended its thread and gets no value. */
+static void flight_complete(struct flight *f, int result, bool abandoned)
 {
 	gmp_singleflight *t = f->table;
 
-	spin_lock(&t->locked);
-	set_aside(f);
+	lock(&t->lock, LR_SERVICE);
+	table_remove(f);
 	int waiting = f->sharers - 1;
 
-	f->sharers -= crashed;
+	if (abandoned)
+		f->sharers--;
 	f->result = result;
-	f->over = true;
-	spin_unlock(&t->locked);
+	f->completed = true;
+	unlock(&t->lock, LR_SERVICE);
 	if (waiting)
-		gmp_sem_release(&f->landed, waiting);
+		gmp_sem_release(&f->done, waiting);
 }
 
-/* FL4 */
-static void crash(void *innermost_flight)
+/* FLIGHT-4 */
+static void flight_abandon(void *innermost)
 {
-	for (struct flight *f = innermost_flight, *outer; f; f = outer) {
+	for (struct flight *f = innermost, *outer; f; f = outer) {
 		outer = f->outer;
-		land(f, -EOWNERDEAD, true);
-		spin_lock(&f->table->locked);
-		part(f);
+		flight_complete(f, -EOWNERDEAD, true);
+		lock(&f->table->lock, LR_SERVICE);
+		flight_release(f);
 	}
 }
 
-static int compute(struct flight *f, int (*fn)(void *arg, void *value), void *arg, void *value,
-		   int *sharers)
+static int flight_run(struct flight *f, int (*fn)(void *arg, void *value), void *arg, void *value,
+		      int *sharers)
 {
-	f->outer = gmp_key_get(innermost);
-	int result = gmp_key_set(innermost, f);
+	f->outer = gmp_key_get(flight_key);
+	int result = gmp_key_set(flight_key, f);
 
 	if (!result) {
 		result = fn(arg, f->value);
-		gmp_key_set(innermost, f->outer);
+		gmp_key_set(flight_key, f->outer);
 	}
-	land(f, result, false);
-	hand_over(f, value, sharers);
-	spin_lock(&f->table->locked);
-	part(f);
+	flight_complete(f, result, false);
+	copy_result(f, value, sharers);
+	lock(&f->table->lock, LR_SERVICE);
+	flight_release(f);
 	return result;
 }
 
-/* With the lock held, which is dropped.  The runner of a flight that joins it waits forever. */
-static int ride(struct flight *f, void *value, int *sharers, int64_t deadline)
+/* Drops the lock, which is held. A runner that joins its own flight waits indefinitely. */
+static int flight_join(struct flight *f, void *value, int *sharers, int64_t deadline)
 {
 	f->sharers++;
 	f->holders++;
 	count_caller(f, 1);
-	spin_unlock(&f->table->locked);
-	int result = gmp_sem_acquire_until(&f->landed, deadline);
+	unlock(&f->table->lock, LR_SERVICE);
+	int result = gmp_sem_acquire_until(&f->done, deadline);
 
-	spin_lock(&f->table->locked);
-	if (f->over)
-		result =
-			hand_over(f, value, sharers); /* though it may have been about to give up */
+	lock(&f->table->lock, LR_SERVICE);
+	if (f->completed)
+		result = copy_result(f, value, sharers); /* even if the wait timed out */
 	else
 		f->sharers--;
-	part(f);
+	flight_release(f);
 	return result;
 }
 
@@ -276,8 +272,10 @@ gmp_singleflight *gmp_singleflight_new(size_t value_size)
 	if (t) {
 		t->kind = OBJECT_SINGLEFLIGHT;
 		t->value_size = value_size;
-		t->room = FIRST_ROOM;
-		t->list = key_once(&innermost, crash) ? calloc(t->room, sizeof(*t->list)) : NULL;
+		t->size = FIRST_SIZE;
+		t->list = service_key_once(&flight_key, flight_abandon)
+				  ? calloc(t->size, sizeof(*t->list))
+				  : NULL;
 	}
 	if (t && !t->list) {
 		free(t);
@@ -288,7 +286,7 @@ gmp_singleflight *gmp_singleflight_new(size_t value_size)
 
 static int callers_of(const struct flight *f)
 {
-	bool running = gmp_procs() > 0; /* at its end a run drops green threads */
+	bool running = gmp_procs() > 0; /* shutdown kills Gs */
 	int n = 0;
 
 	for (; f; f = f->next)
@@ -300,12 +298,12 @@ static int callers(gmp_singleflight *t)
 {
 	int n = callers_of(t->aside);
 
-	for (size_t i = 0; i < t->room; i++)
+	for (size_t i = 0; i < t->size; i++)
 		n += callers_of(t->list[i]);
 	return n;
 }
 
-static void free_all(struct flight *f)
+static void free_list(struct flight *f)
 {
 	for (struct flight *next; f; f = next) {
 		next = f->next;
@@ -318,16 +316,16 @@ void gmp_singleflight_free(gmp_singleflight *t)
 	if (!t)
 		return;
 	object_claim(t, &t->kind, OBJECT_SINGLEFLIGHT, "gmp_singleflight_free");
-	spin_lock(&t->locked);
+	lock(&t->lock, LR_SERVICE);
 	int inside = callers(t);
 
-	spin_unlock(&t->locked);
+	unlock(&t->lock, LR_SERVICE);
 	if (inside)
 		gmp__object_in_use(t, inside, "gmp_singleflight_free");
 	/* flights whose runner shutdown has killed */
-	for (size_t i = 0; i < t->room; i++)
-		free_all(t->list[i]);
-	free_all(t->aside);
+	for (size_t i = 0; i < t->size; i++)
+		free_list(t->list[i]);
+	free_list(t->aside);
 	free(t->list);
 	object_free(t, sizeof(*t));
 }
@@ -338,18 +336,19 @@ int gmp_singleflight_do_until(gmp_singleflight *t, const void *key, size_t size,
 {
 	if (!t || !fn || (size && !key))
 		return -EINVAL;
-	uint64_t hash = hash_of(key, size);
+	service_check(t, &t->kind, OBJECT_SINGLEFLIGHT, "gmp_singleflight_do");
+	uint64_t hash = flight_hash(key, size);
 
-	spin_lock(&t->locked);
-	struct flight *f = find(t, hash, key, size);
+	lock(&t->lock, LR_SERVICE);
+	struct flight *f = flight_find(t, hash, key, size);
 
 	if (f)
-		return ride(f, value, sharers, deadline);
+		return flight_join(f, value, sharers, deadline);
 	f = flight_new(t, hash, key, size);
 	if (f)
-		enlist(t, f);
-	spin_unlock(&t->locked);
-	return f ? compute(f, fn, arg, value, sharers) : -ENOMEM;
+		table_insert(t, f);
+	unlock(&t->lock, LR_SERVICE);
+	return f ? flight_run(f, fn, arg, value, sharers) : -ENOMEM;
 }
 
 int gmp_singleflight_do(gmp_singleflight *t, const void *key, size_t size,
@@ -362,13 +361,14 @@ int gmp_singleflight_forget(gmp_singleflight *t, const void *key, size_t size)
 {
 	if (!t || (size && !key))
 		return -EINVAL;
-	uint64_t hash = hash_of(key, size);
+	service_check(t, &t->kind, OBJECT_SINGLEFLIGHT, __func__);
+	uint64_t hash = flight_hash(key, size);
 
-	spin_lock(&t->locked);
-	struct flight *f = find(t, hash, key, size);
+	lock(&t->lock, LR_SERVICE);
+	struct flight *f = flight_find(t, hash, key, size);
 
 	if (f)
-		set_aside(f);
-	spin_unlock(&t->locked);
+		table_remove(f);
+	unlock(&t->lock, LR_SERVICE);
 	return f ? 0 : -ENOENT;
 }

@@ -2,9 +2,12 @@
 /*
  * Misuses the frees of gmp's objects.
  *
- *   freed twice KIND [BETWEEN]   frees an object twice, and BETWEEN other channels, of 4,000 bytes, in between
+ *   freed twice KIND [BETWEEN]   frees an object twice, and BETWEEN channels in between
  *   freed race KIND              frees an object in two threads at once
- *   freed NAME                   another misuse: see the table below
+ *   freed used CALL              frees an object of a service, then makes the call CALL on it
+ *   freed wrong CALL             makes the call CALL on a channel
+ *   freed list                   prints each CALL
+ *   freed NAME                   another misuse, see `misuses`
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -142,12 +145,122 @@ static void used_chan(void)
 	gmp_chan_send(c, &v);
 }
 
-static void used_singleflight(void)
-{
-	gmp_singleflight *t = gmp_singleflight_new(8);
+/* --- calls on a freed object of a service --- */
 
-	gmp_singleflight_free(t);
-	gmp_singleflight_forget(t, "a", 1);
+static int child(void *arg)
+{
+	(void)arg;
+	return 0;
+}
+
+static int fly(void *arg, void *value)
+{
+	(void)arg;
+	(void)value;
+	return 0;
+}
+
+#define CALL(kind, name, ...)                                                                      \
+	static void use_gmp_##kind##_##name(void *o)                                               \
+	{                                                                                          \
+		gmp_##kind##_##name(__VA_ARGS__);                                                  \
+	}
+CALL(pool, submit, o, nothing, NULL)
+CALL(pool, submit_until, o, nothing, NULL, GMP_FOREVER)
+CALL(pool, try_submit, o, nothing, NULL)
+CALL(pool, submit_at, o, 0, nothing, NULL)
+CALL(pool, invoke, o, NULL)
+CALL(pool, running, o)
+CALL(pool, idle, o)
+CALL(pool, waiting, o)
+CALL(pool, capacity, o)
+CALL(pool, delayed, o)
+CALL(pool, resize, o, 1)
+CALL(pool, release, o, 0)
+CALL(pool, reboot, o)
+CALL(multipool, submit, o, nothing, NULL)
+CALL(multipool, invoke, o, NULL)
+CALL(multipool, at, o, 0)
+CALL(multipool, running, o)
+CALL(multipool, idle, o)
+CALL(multipool, waiting, o)
+CALL(multipool, capacity, o)
+CALL(multipool, resize, o, 1)
+CALL(multipool, release, o, 0)
+CALL(multipool, reboot, o)
+CALL(group, go, o, child, NULL)
+CALL(group, try_go, o, child, NULL)
+CALL(group, wait, o)
+CALL(group, wait_until, o, GMP_FOREVER)
+CALL(group, running, o)
+CALL(group, cancel, o)
+CALL(singleflight, do, o, "a", 1, fly, NULL, NULL, NULL)
+CALL(singleflight, do_until, o, "a", 1, fly, NULL, NULL, NULL, 0)
+CALL(singleflight, forget, o, "a", 1)
+
+#define USE(kind, name)                                                                            \
+	{                                                                                          \
+		"gmp_" #kind "_" #name, make_##kind, free_##kind, use_gmp_##kind##_##name          \
+	}
+static const struct use {
+	const char *name;
+	void *(*make)(void);
+	void (*free)(void *);
+	void (*use)(void *);
+} uses[] = {
+	USE(pool, submit),
+	USE(pool, submit_until),
+	USE(pool, try_submit),
+	USE(pool, submit_at),
+	USE(pool, invoke),
+	USE(pool, running),
+	USE(pool, idle),
+	USE(pool, waiting),
+	USE(pool, capacity),
+	USE(pool, delayed),
+	USE(pool, resize),
+	USE(pool, release),
+	USE(pool, reboot),
+	USE(multipool, submit),
+	USE(multipool, invoke),
+	USE(multipool, at),
+	USE(multipool, running),
+	USE(multipool, idle),
+	USE(multipool, waiting),
+	USE(multipool, capacity),
+	USE(multipool, resize),
+	USE(multipool, release),
+	USE(multipool, reboot),
+	USE(group, go),
+	USE(group, try_go),
+	USE(group, wait),
+	USE(group, wait_until),
+	USE(group, running),
+	USE(group, cancel),
+	USE(singleflight, do),
+	USE(singleflight, do_until),
+	USE(singleflight, forget),
+};
+
+static bool make_call(const char *name, bool wrong)
+{
+	for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
+		if (strcmp(name, uses[i].name) != 0)
+			continue;
+		void *o = wrong ? make_chan() : uses[i].make();
+
+		if (!wrong)
+			uses[i].free(o);
+		uses[i].use(o);
+		return true;
+	}
+	return false;
+}
+
+static void list(void)
+{
+	for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
+		puts(uses[i].name);
 }
 
 /* --- calls inside a singleflight --- */
@@ -197,13 +310,6 @@ static void inside_external(void)
 }
 
 /* No misuse: the end of a run has killed the callers, or they have given up. */
-static int fly(void *arg, void *value)
-{
-	(void)arg;
-	(void)value;
-	return 0;
-}
-
 static void late_caller(void *arg)
 {
 	(void)arg;
@@ -232,7 +338,7 @@ static const struct {
 	{ "done_chan", done_chan },
 	{ "other_kind", other_kind },
 	{ "used chan", used_chan },
-	{ "used singleflight", used_singleflight },
+	{ "list", list },
 	{ "inside green", inside_green },
 	{ "inside external", inside_external },
 	{ "inside killed", inside_killed },
@@ -252,6 +358,9 @@ static void app(void *arg)
 			return;
 		}
 	}
+	if ((strncmp(name, "used ", 5) == 0 && make_call(name + 5, false)) ||
+	    (strncmp(name, "wrong ", 6) == 0 && make_call(name + 6, true)))
+		return;
 	for (size_t i = 0; i < sizeof misuses / sizeof *misuses; i++) {
 		if (strcmp(name, misuses[i].name) == 0) {
 			misuses[i].fn();
