@@ -62,7 +62,7 @@ TEST(alike_named_ids_are_sorted_and_in_no_range)
 	CHECK_MEMBERS("1, 2, 3 \"b\", 4, 5");
 }
 
-TEST(alike_of_too_many_the_largest_are_counted)
+TEST(alike_too_many_ids_are_counted)
 {
 	for (uint64_t id = 40; id > 0; id -= 2)
 		add(id, "");

@@ -35,14 +35,14 @@ static uintptr_t at(size_t offset)
 	return (uintptr_t)code + offset;
 }
 
-TEST(calltarget_direct_call)
+TEST(calltarget_direct_call_is_found)
 {
 	begin();
 	CHECK_EQ(call_target(put(100, "\xe8", 1, 700)), at(700));
 	CHECK_EQ(call_target(put(900, "\xe8", 1, 300)), at(300));
 }
 
-TEST(calltarget_call_through_the_global_offset_table)
+TEST(calltarget_call_through_got_is_found)
 {
 	uintptr_t function = FUNCTION;
 
@@ -51,7 +51,7 @@ TEST(calltarget_call_through_the_global_offset_table)
 	CHECK_EQ(call_target(put(100, "\xff\x15", 2, SLOT)), FUNCTION);
 }
 
-TEST(calltarget_call_through_a_stub)
+TEST(calltarget_call_through_plt_stub_is_found)
 {
 	uintptr_t function = FUNCTION;
 
@@ -65,7 +65,7 @@ TEST(calltarget_call_through_a_stub)
 	CHECK_EQ(call_target(put(100, "\xe8", 1, STUB)), FUNCTION);
 }
 
-TEST(calltarget_call_through_a_register_is_not_known)
+TEST(calltarget_call_through_register_is_unknown)
 {
 	begin();
 	put(95, "\xe8", 1, 700); /* what stands before is no call */
@@ -73,7 +73,7 @@ TEST(calltarget_call_through_a_register_is_not_known)
 	CHECK_EQ(call_target(at(100)), 0);
 }
 
-TEST(calltarget_unreadable_code_is_not_known)
+TEST(calltarget_unreadable_code_is_unknown)
 {
 	begin();
 	CHECK_EQ(call_target(at(SIZE + 100)), 0);
@@ -90,7 +90,7 @@ static noinline void callee(void)
 	came_from = (uintptr_t)__builtin_return_address(0);
 }
 
-TEST(calltarget_of_a_real_call)
+TEST(calltarget_compiled_call_is_found)
 {
 	callee();
 	CHECK_EQ(call_target(came_from), (uintptr_t)callee);

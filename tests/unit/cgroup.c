@@ -68,7 +68,7 @@ static int cpus(const char *cgroup, const char *mountinfo)
 #define V2_MOUNT "24 1 0:22 / %s/fs rw,nosuid shared:5 - cgroup2 cgroup2 rw,nsdelegate\n"
 #define V1_MOUNT "32 31 0:29 / %s/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n"
 
-TEST(missing_files_are_no_limit)
+TEST(cgroup_missing_files_set_no_limit)
 {
 	tree_begin();
 	CHECK_EQ(os_cgroup_cpus("/nowhere/cgroup", "/nowhere/mountinfo"), INT_MAX);
@@ -77,7 +77,7 @@ TEST(missing_files_are_no_limit)
 	tree_end();
 }
 
-TEST(v2_quota_is_rounded_up_and_at_least_one)
+TEST(cgroup_v2_quota_is_rounded_up_to_at_least_one)
 {
 	tree_begin();
 	put("fs/a/cpu.max", "250000 100000\n");
@@ -89,7 +89,7 @@ TEST(v2_quota_is_rounded_up_and_at_least_one)
 	tree_end();
 }
 
-TEST(v2_max_is_no_limit)
+TEST(cgroup_v2_max_sets_no_limit)
 {
 	tree_begin();
 	put("fs/a/cpu.max", "max 100000\n");
@@ -97,7 +97,7 @@ TEST(v2_max_is_no_limit)
 	tree_end();
 }
 
-TEST(the_tightest_level_of_v2_counts)
+TEST(cgroup_v2_lowest_quota_of_all_levels_wins)
 {
 	tree_begin();
 	put("fs/a/b/c/cpu.max", "800000 100000\n");
@@ -114,7 +114,7 @@ TEST(the_tightest_level_of_v2_counts)
 	tree_end();
 }
 
-TEST(groups_beside_and_above_do_not_count)
+TEST(cgroup_sibling_and_parent_of_mount_are_ignored)
 {
 	tree_begin();
 	put("fs/a/cpu.max", "700000 100000\n");
@@ -125,7 +125,7 @@ TEST(groups_beside_and_above_do_not_count)
 	tree_end();
 }
 
-TEST(a_path_is_taken_from_the_root_of_its_mount)
+TEST(cgroup_path_is_relative_to_root_of_mount)
 {
 	const char *mount = "24 1 0:22 /docker/x %s/fs rw - cgroup2 cgroup2 rw\n";
 
@@ -139,7 +139,7 @@ TEST(a_path_is_taken_from_the_root_of_its_mount)
 	tree_end();
 }
 
-TEST(a_path_outside_of_the_namespace_leaves_the_mounts_root)
+TEST(cgroup_path_outside_namespace_falls_back_to_mount_root)
 {
 	tree_begin();
 	put("fs/cpu.max", "300000 100000\n");
@@ -148,7 +148,7 @@ TEST(a_path_outside_of_the_namespace_leaves_the_mounts_root)
 	tree_end();
 }
 
-TEST(v1_quota_counts_at_all_levels)
+TEST(cgroup_v1_quota_counts_at_all_levels)
 {
 	tree_begin();
 	put("cpu/a/b/cpu.cfs_quota_us", "-1\n");
@@ -162,7 +162,7 @@ TEST(v1_quota_counts_at_all_levels)
 	tree_end();
 }
 
-TEST(other_controllers_of_v1_are_not_mistaken_for_cpu)
+TEST(cgroup_v1_other_controllers_are_ignored)
 {
 	tree_begin();
 	put("cpu/cpu.cfs_quota_us", "100000\n");
@@ -175,7 +175,7 @@ TEST(other_controllers_of_v1_are_not_mistaken_for_cpu)
 	tree_end();
 }
 
-TEST(with_both_versions_mounted_the_tighter_counts)
+TEST(cgroup_v1_and_v2_mounted_lower_quota_wins)
 {
 	tree_begin();
 	put("fs/cpu.max", "400000 100000\n");
@@ -187,7 +187,7 @@ TEST(with_both_versions_mounted_the_tighter_counts)
 	tree_end();
 }
 
-TEST(escaped_characters_in_the_mount_point_are_read)
+TEST(cgroup_mount_point_escapes_are_decoded)
 {
 	tree_begin();
 	put("my fs/a b/cpu.max", "300000 100000\n");
@@ -195,7 +195,7 @@ TEST(escaped_characters_in_the_mount_point_are_read)
 	tree_end();
 }
 
-TEST(garbage_is_no_limit)
+TEST(cgroup_malformed_files_set_no_limit)
 {
 	static const char *const bad[] = {
 		"", "\n", "banana", "-5 100000", "100000", "100000 0", "99999999999999999999 1"

@@ -82,7 +82,7 @@ PLAIN static int back(void *arg)
 	return gmp__gogo(&home, 42, g0);
 }
 
-TEST(mcall_returns_what_it_was_resumed_with)
+TEST(mcall_returns_value_given_to_gogo)
 {
 	int here = 7;
 
@@ -98,12 +98,12 @@ PLAIN static int back_negative(void *arg)
 	return gmp__gogo(&home, -110, g0);
 }
 
-TEST(a_negative_result_comes_back)
+TEST(mcall_returns_negative_value)
 {
 	CHECK_EQ(gmp__mcall(&home, back_negative, NULL, g0), -110);
 }
 
-TEST(many_switches_lead_back)
+TEST(mcall_1000_switches_return)
 {
 	for (int i = 1; i <= 1000; i++) {
 		CHECK_EQ(gmp__mcall(&home, back, NULL, g0), 42);
@@ -153,7 +153,7 @@ PLAIN __attribute__((used)) int destroyed(void *arg)
 	return gmp__gogo(&home, 1, g0);
 }
 
-TEST(the_registers_that_a_callee_keeps_survive)
+TEST(mcall_preserves_callee_saved_registers)
 {
 	uint64_t out[6] = { 0 };
 
@@ -168,7 +168,7 @@ PLAIN static int look_at_frame(void *arg)
 	return gmp__gogo(&home, 1, g0);
 }
 
-TEST(what_mcall_leaves_is_as_context_frame_has_it)
+TEST(mcall_frame_matches_struct_context_frame)
 {
 	struct context_frame f;
 	uint64_t out[6];
@@ -198,7 +198,7 @@ PLAIN static int start_enter(void *arg)
 	return gmp__gstart(arg, enter, top, gmp__fpwords(), g0);
 }
 
-TEST(on_g0_a_function_is_entered_as_the_abi_asks)
+TEST(mcall_entry_on_g0_follows_abi)
 {
 	int here;
 
@@ -211,7 +211,7 @@ TEST(on_g0_a_function_is_entered_as_the_abi_asks)
 	CHECK_EQ(enter_rbp, 0);
 }
 
-TEST(a_new_stack_is_entered_as_the_abi_asks)
+TEST(gstart_entry_on_new_stack_follows_abi)
 {
 	int here;
 
@@ -255,7 +255,7 @@ PLAIN static int start_green(void *arg)
 	return gmp__gstart(arg, green, top, gmp__fpwords(), g0);
 }
 
-TEST(two_stacks_go_on_in_turn)
+TEST(mcall_two_stacks_alternate)
 {
 	CHECK_EQ(gmp__mcall(&home, start_green, NULL, g0), 1);
 	for (int i = 2; i <= 1000; i++)
@@ -292,7 +292,7 @@ PLAIN static int note_head(void *arg)
 	return gmp__gogo(&home, 0, g0);
 }
 
-TEST(mcall_leaves_the_control_words_at_the_head_of_g0)
+TEST(mcall_stores_control_words_at_head_of_g0)
 {
 	need_all_control_words();
 	set_words(X87_DOUBLE, MXCSR_DOWN);
@@ -303,7 +303,7 @@ TEST(mcall_leaves_the_control_words_at_the_head_of_g0)
 	CHECK_EQ(seen[2], words(X87_PLAIN, MXCSR_PLAIN));
 }
 
-TEST(a_new_stack_begins_with_the_given_control_words)
+TEST(gstart_sets_given_control_words)
 {
 	need_all_control_words();
 	begin_with = words(X87_DOUBLE, MXCSR_DOWN);
@@ -333,7 +333,7 @@ static void check_restored(uint16_t cw, uint32_t csr)
 	CHECK_EQ(seen[1] & mask, words(cw, csr));
 }
 
-TEST(each_stack_has_its_own_control_words)
+TEST(gogo_restores_control_words_of_each_stack)
 {
 	need_all_control_words();
 	check_restored(X87_DOUBLE, MXCSR_PLAIN);
@@ -343,7 +343,7 @@ TEST(each_stack_has_its_own_control_words)
 	check_restored(X87_PLAIN, MXCSR_PLAIN | 0x40);   /* denormals are zero: the lowest */
 }
 
-TEST(sticky_flags_alone_are_not_restored)
+TEST(gogo_does_not_restore_sticky_flags_alone)
 {
 	need_all_control_words();
 	begin_with = words(X87_PLAIN, MXCSR_PLAIN);
@@ -357,7 +357,7 @@ TEST(sticky_flags_alone_are_not_restored)
 	CHECK_EQ(after, MXCSR_PLAIN | 0x21); /* the other's are still set here */
 }
 
-TEST(a_stack_begun_with_other_sticky_flags_does_not_set_them)
+TEST(gstart_does_not_set_sticky_flags_alone)
 {
 	need_all_control_words();
 	begin_with = words(X87_PLAIN, MXCSR_PLAIN);
@@ -388,7 +388,7 @@ PLAIN static int change_unseen(void *arg)
 	return gmp__gogo(&home, 0, g0);
 }
 
-TEST(gogo_believes_the_head_of_g0)
+TEST(gogo_compares_with_head_of_g0_not_with_cpu)
 {
 	uint32_t after;
 
@@ -402,7 +402,7 @@ TEST(gogo_believes_the_head_of_g0)
 	CHECK_EQ(after, MXCSR_DOWN);
 }
 
-TEST(fpwords_packs_what_the_cpu_has)
+TEST(fpwords_packs_control_words_of_cpu)
 {
 	set_words(0xb7f, 0x5f80); /* both round upwards */
 	uint64_t up = gmp__fpwords();

@@ -102,7 +102,7 @@ static void app(void *arg)
 	st_rlx(&searching, 0);
 }
 
-TEST(cycle_search_ignores_greens_made_meanwhile)
+TEST(cycle_search_ignores_g_structs_made_after_count)
 {
 	run_procs(1, app, NULL);
 }

@@ -61,7 +61,7 @@ static void app(void *arg)
 	gmp_done_free(done);
 }
 
-TEST(a_channel_that_is_made_while_it_is_set_is_not_handed_out_open)
+TEST(done_set_while_channel_is_made_returns_closed_channel)
 {
 	run_procs(2, app, NULL);
 }

@@ -125,7 +125,7 @@ static void close_while_read(void *arg)
 	st_seq(&held, -1);
 }
 
-TEST_PROCS(close_waits_for_a_read_under_way_and_others_run)
+TEST_PROCS(close_waits_for_running_pread_and_other_gs_run)
 {
 	run_procs(procs, close_while_read, NULL);
 }
@@ -155,7 +155,7 @@ static void *close_at_the_end(void *arg)
 }
 
 /* Its use of the record has ended, so the end of the run is not held up by it. */
-TEST_PROCS(the_end_of_a_run_waits_for_a_read_under_way)
+TEST_PROCS(shutdown_waits_for_running_pread)
 {
 	pthread_t t;
 
@@ -179,7 +179,7 @@ static void broken(void *arg)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-TEST_PROCS(a_call_broken_off_by_a_signal_begins_again)
+TEST_PROCS(file_call_interrupted_by_signal_restarts)
 {
 	run_procs(procs, broken, NULL);
 }

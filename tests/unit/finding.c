@@ -21,7 +21,7 @@ TEST(finding_place_is_wanted_once)
 	CHECK(!finding_full(&found));
 }
 
-TEST(finding_after_the_most_is_not_wanted)
+TEST(finding_above_maximum_is_not_wanted)
 {
 	for (uint64_t i = 0; i < FINDINGS_MOST; i++) {
 		CHECK(!finding_full(&found));

@@ -75,14 +75,14 @@ static void make_keys(void)
 		CHECK_EQ(gmp_key_create(&keys[i], destroy), 0);
 }
 
-TEST(a_set_without_memory_is_reported_and_leaves_the_values)
+TEST(key_set_without_memory_returns_enomem_and_keeps_values)
 {
 	make_keys();
 	run_procs(1, set_without_memory, NULL);
 	CHECK_EQ(destroyed, 3);
 }
 
-TEST(a_set_without_memory_is_reported_on_a_plain_thread)
+TEST(key_set_without_memory_on_external_thread_returns_enomem)
 {
 	pthread_t t;
 
@@ -149,7 +149,7 @@ static void set_in_order(void *arg)
 	CHECK_STR(destroyed_in_order, "CdAbfe");
 }
 
-TEST_PROCS(the_order_of_values_holds_when_their_numbers_are_used_up)
+TEST_PROCS(key_destructor_order_survives_counter_overflow)
 {
 	for (int i = 0; i < 10; i++)
 		CHECK_EQ(gmp_key_create(&keys[i], note_order), 0);
@@ -176,7 +176,7 @@ static void set_in_a_used_table(void *arg)
 	CHECK_STR(destroyed_in_order, "fe");
 }
 
-TEST(a_table_that_many_have_used_keeps_the_order)
+TEST(key_destructor_order_restarts_in_reused_table)
 {
 	for (int i = 0; i < 10; i++)
 		CHECK_EQ(gmp_key_create(&keys[i], note_order), 0);

@@ -78,7 +78,7 @@ static void no_group(void *arg)
 	st_seq(&lacking, 0);
 }
 
-TEST(a_group_without_memory_is_null)
+TEST(group_new_without_memory_returns_null)
 {
 	run_procs(1, no_group, NULL);
 }
@@ -91,7 +91,7 @@ static void no_key(void *arg)
 	st_seq(&lacking, 0);
 }
 
-TEST(a_group_without_a_key_is_null)
+TEST(group_new_without_key_returns_null)
 {
 	run_procs(1, no_key, NULL);
 }
@@ -115,14 +115,14 @@ static void no_child(void *arg)
 	gmp_group_free(g);
 }
 
-TEST(a_child_without_memory_is_reported_and_nothing_is_left_of_it)
+TEST(group_go_without_memory_returns_enomem_and_keeps_limit)
 {
 	int limit = 2;
 
 	run_procs(1, no_child, &limit);
 }
 
-TEST(a_child_without_memory_is_reported_in_a_group_without_a_limit)
+TEST(group_go_without_memory_and_limit_returns_enomem)
 {
 	int limit = 0;
 
@@ -143,7 +143,7 @@ static void no_local(void *arg)
 	gmp_group_free(g);
 }
 
-TEST(a_child_whose_local_has_no_memory_fails_and_does_not_run)
+TEST(group_child_without_memory_for_local_fails_and_does_not_run)
 {
 	run_procs(1, no_local, NULL);
 }
@@ -184,7 +184,7 @@ static void cancel_at_the_start(void *arg)
 	gmp_group_free(g);
 }
 
-TEST(a_child_that_is_not_found_by_a_cancellation_sees_it)
+TEST(group_cancel_before_child_registers_reaches_child)
 {
 	run_procs(1, cancel_at_the_start, NULL);
 }

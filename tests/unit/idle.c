@@ -191,7 +191,7 @@ static void submit_at_edges(void *arg)
 	}
 }
 
-TEST(what_is_submitted_while_a_thread_goes_to_sleep_is_run)
+TEST(idle_submit_while_m_stops_is_run)
 {
 	run_procs(2, submit_at_edges, NULL);
 }
@@ -219,7 +219,7 @@ static void submit_without_threads(void *arg)
 		gmp_yield();
 }
 
-TEST(after_a_thread_could_not_be_made_it_is_tried_again)
+TEST(idle_failed_m_start_is_retried_at_next_submit)
 {
 	refuse = true;
 	run_procs(2, submit_without_threads, NULL);
@@ -227,7 +227,7 @@ TEST(after_a_thread_could_not_be_made_it_is_tried_again)
 
 /* --- external submitters --- */
 
-TEST_PROCS(what_a_foreign_thread_spawns_is_run_though_all_sleep)
+TEST_PROCS(idle_external_spawn_is_run_while_all_ms_sleep)
 {
 	start(procs);
 	for (int i = 0; i < 100; i++) {
@@ -251,7 +251,7 @@ static void go_through(void *arg)
 	add_seq(&left, 1);
 }
 
-TEST_PROCS(those_whom_a_foreign_thread_wakes_together_are_run_though_all_sleep)
+TEST_PROCS(idle_external_wake_of_several_is_run_while_all_ms_sleep)
 {
 	start(procs);
 	for (int i = 0; i < 100; i++) {
@@ -277,7 +277,7 @@ static void compute(void *arg)
 	SPIN_FOR(ld_seq(&enough));
 }
 
-TEST_PROCS(what_a_foreign_thread_spawns_is_run_though_the_other_ps_compute)
+TEST_PROCS(idle_external_spawn_is_run_while_other_ps_compute)
 {
 	start(procs);
 	for (int i = 1; i < procs; i++)
@@ -322,7 +322,7 @@ static void submit_to_one_that_rests(int procs)
 	SPIN_FOR(ld_seq(&together) == procs - 1);
 }
 
-TEST(what_is_left_to_one_that_rests_runs_on_as_many_ps_as_there_are)
+TEST(idle_work_left_to_stopping_m_runs_on_all_ps)
 {
 	for (int procs = 3; procs <= 4; procs++) {
 		st_seq(&computing, 0);
@@ -376,7 +376,7 @@ static void wait_for_deaf(void)
 	}
 }
 
-TEST_PROCS(who_begins_to_wait_for_a_descriptor_is_heard_though_all_sleep)
+TEST_PROCS(idle_new_fd_wait_is_polled_while_all_ms_sleep)
 {
 	pthread_t t;
 
@@ -398,7 +398,7 @@ TEST_PROCS(who_begins_to_wait_for_a_descriptor_is_heard_though_all_sleep)
 
 /* --- timers, and the one who sleeps in the poller --- */
 
-TEST_PROCS(a_foreign_threads_timer_shortens_the_sleep_in_the_poller)
+TEST_PROCS(idle_timer_of_external_thread_shortens_poller_sleep)
 {
 	int fired = 0, never = 0;
 
@@ -462,13 +462,13 @@ static void set_anew_and_compute(void *arg)
 	gmp_timer_free(t);
 }
 
-TEST(a_computing_green_threads_timer_set_anew_shortens_it_too)
+TEST(idle_timer_moved_by_computing_g_shortens_poller_sleep)
 {
 	for (int procs = 2; procs <= 4; procs *= 2)
 		run_procs(procs, set_anew_and_compute, NULL);
 }
 
-TEST(a_computing_green_threads_timer_shortens_the_sleep_in_the_poller)
+TEST(idle_timer_of_computing_g_shortens_poller_sleep)
 {
 	for (int procs = 2; procs <= 4; procs *= 2)
 		run_procs(procs, arm_and_compute, NULL);
@@ -518,12 +518,12 @@ static void run_two(gmp_fn fn)
 	CHECK_EQ(gmp_stop(), 0);
 }
 
-TEST(what_is_ready_on_a_p_that_goes_is_run_though_all_sleep)
+TEST(idle_runnable_g_of_retired_p_is_run_while_all_ms_sleep)
 {
 	run_two(leave_one_behind);
 }
 
-TEST(a_timer_of_a_p_that_goes_shortens_the_sleep_in_the_poller)
+TEST(idle_timer_of_retired_p_shortens_poller_sleep)
 {
 	run_two(sleep_on_it);
 }
@@ -570,7 +570,7 @@ static void sleep_together(void *arg)
 		CHECK_EQ(gmp_join(g[i]), 0);
 }
 
-TEST(what_timers_made_ready_together_is_shared_when_it_takes_longer)
+TEST(idle_gs_of_due_timers_are_shared_if_they_run_long)
 {
 	for (int i = 0; i < 5; i++)
 		run_procs(1, sleep_together, NULL);
@@ -593,7 +593,7 @@ static void spawn_and_compute(void *arg)
 	}
 }
 
-TEST(a_lone_next_behind_a_computing_green_thread_is_taken)
+TEST(idle_runnext_behind_computing_g_is_stolen_by_sysmon)
 {
 	watched = true;
 	for (int procs = 2; procs <= 4; procs *= 2)
@@ -659,7 +659,7 @@ static void wake_few_and_compute(void *arg)
 	}
 }
 
-TEST(a_few_behind_a_computing_green_thread_are_taken)
+TEST(idle_few_gs_behind_computing_g_are_stolen)
 {
 	watched = true;
 	run_procs(4, wake_few_and_compute, NULL);
@@ -710,7 +710,7 @@ static void several_are_due(void *arg)
 	gmp_timer_free(hour);
 }
 
-TEST(several_that_timers_make_ready_are_shared_if_they_still_wait_a_little_later)
+TEST(idle_gs_of_due_timers_are_shared_if_still_queued_later)
 {
 	run_procs(2, several_are_due, NULL);
 }

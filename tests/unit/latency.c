@@ -33,7 +33,7 @@ TEST(latency_bucket_bound_is_at_most_a_quarter_above)
 	CHECK_EQ(latency_bucket(UINT64_MAX), LATENCY_BUCKETS - 1);
 }
 
-TEST(latency_one_in_64_is_sampled)
+TEST(latency_draw_samples_one_in_64)
 {
 	int drawn = 0;
 
@@ -114,7 +114,7 @@ TEST(latency_idle_p_has_no_run)
 	CHECK_EQ(sched.longest_run, 10 * MS);
 }
 
-TEST(latency_first_of_a_queue_that_stays_is_noted)
+TEST(latency_head_of_queue_that_stays_is_noted)
 {
 	begin();
 	latency_watch(&pp, 100 * MS);

@@ -51,7 +51,7 @@ static void hammer_one(long rounds)
 	CHECK_EQ(the_lock.word, 0);
 }
 
-TEST(one_at_a_time)
+TEST(lock_contended_is_mutually_exclusive)
 {
 	for (int i = 0; i < 2; i++) {
 		rank = of_each[i];
@@ -72,7 +72,7 @@ static void *keep_for_a_while(void *arg)
 	return NULL;
 }
 
-TEST(its_end_waits_for_who_still_has_it)
+TEST(lock_end_waits_for_holder)
 {
 	pthread_t t;
 
@@ -94,7 +94,7 @@ static void *take_and_drop(void *arg)
 	return NULL;
 }
 
-TEST(who_waits_long_gets_it_when_it_is_dropped)
+TEST(lock_long_waiter_gets_lock_after_unlock)
 {
 	for (int i = 0; i < 2; i++) {
 		pthread_t t;
@@ -111,7 +111,7 @@ TEST(who_waits_long_gets_it_when_it_is_dropped)
 	}
 }
 
-TEST(a_taken_lock_cannot_be_tried)
+TEST(try_lock_held_returns_false)
 {
 	struct lock l = { 0 };
 
@@ -214,7 +214,7 @@ static void need_checks(void)
 #endif
 }
 
-TEST(locks_in_order_are_fine)
+TEST(lock_in_rank_order_is_accepted)
 {
 	char text[4096];
 
@@ -223,7 +223,7 @@ TEST(locks_in_order_are_fine)
 	CHECK(!dies(very_many_channels, text, sizeof(text)));
 }
 
-TEST(a_lock_out_of_order_dies)
+TEST(lock_out_of_rank_order_dies)
 {
 	char text[4096];
 
@@ -234,7 +234,7 @@ TEST(a_lock_out_of_order_dies)
 	CHECK(strstr(text, "    #0 0x") != NULL);
 }
 
-TEST(two_of_one_rank_die_unless_it_allows_several)
+TEST(lock_two_of_exclusive_rank_dies)
 {
 	char text[4096];
 
@@ -243,7 +243,7 @@ TEST(two_of_one_rank_die_unless_it_allows_several)
 	CHECK(strncmp(text, "gmp: fatal: lock order: LR_SCHED", 32) == 0);
 }
 
-TEST(several_of_a_rank_out_of_the_order_of_their_addresses_die)
+TEST(lock_same_rank_out_of_address_order_dies)
 {
 	static const char *const says = "gmp: fatal: lock order: two of LR_CHAN, not in the order";
 	char text[4096];
@@ -255,7 +255,7 @@ TEST(several_of_a_rank_out_of_the_order_of_their_addresses_die)
 	CHECK(strncmp(text, says, strlen(says)) == 0);
 }
 
-TEST(dropping_a_lock_that_is_not_held_dies)
+TEST(unlock_not_held_dies)
 {
 	char text[4096];
 
@@ -264,7 +264,7 @@ TEST(dropping_a_lock_that_is_not_held_dies)
 	CHECK(strncmp(text, "gmp: fatal: unlock of LR_SCHED", 30) == 0);
 }
 
-TEST(a_lock_held_across_a_switch_dies)
+TEST(lock_held_across_switch_dies)
 {
 	char text[4096];
 

@@ -87,7 +87,7 @@ static void hand_over(void *arg)
 	CHECK_EQ(ld_seq(&locked), 2); /* to queue up, to hand it over */
 }
 
-TEST(who_is_handed_the_lock_asks_the_table_no_more)
+TEST(mutex_handed_over_waiter_does_not_lock_bucket_again)
 {
 	run_procs(1, hand_over, NULL);
 }
@@ -105,7 +105,7 @@ static void let_go_as_one_queues_up(void *arg)
 	CHECK_EQ(ld_seq(&m.state), 0);
 }
 
-TEST(who_queues_up_as_the_lock_comes_free_takes_it)
+TEST(mutex_unlocked_during_enqueue_is_taken)
 {
 	run_procs(1, let_go_as_one_queues_up, NULL);
 }
@@ -140,7 +140,7 @@ static void time_out_before_unlock(void *arg)
 	CHECK_EQ(ld_seq(&locked), 2); /* to queue up, and the unlocker, who took it out */
 }
 
-TEST(who_timed_out_and_was_taken_out_asks_the_table_no_more)
+TEST(mutex_timed_out_waiter_does_not_lock_bucket_again)
 {
 	run_procs(1, time_out_before_unlock, NULL);
 }
@@ -191,7 +191,7 @@ static void overtake(void *arg)
 		;
 }
 
-TEST(who_was_woken_and_comes_too_late_is_the_first_in_the_queue_again)
+TEST(mutex_woken_waiter_that_loses_race_is_requeued_first)
 {
 	run_procs(1, overtake, NULL);
 }
@@ -227,7 +227,7 @@ static void come_late(void *arg)
 		gmp_yield();
 }
 
-TEST(who_comes_late_takes_a_lock_that_is_free_though_another_was_woken_for_it)
+TEST(mutex_expired_lock_until_takes_free_mutex_before_woken)
 {
 	run_procs(1, come_late, NULL);
 }
@@ -245,7 +245,7 @@ static void leave_one_woken(void *thread)
 	CHECK_EQ(ld_seq(&m.state), WOKEN | PARKED);
 }
 
-TEST(one_that_was_woken_and_is_dropped_gives_its_turn_to_the_next)
+TEST(mutex_woken_waiter_killed_at_shutdown_wakes_next)
 {
 	pthread_t thread;
 
@@ -325,7 +325,7 @@ static bool unlock_while_one_comes_at(int nth, bool calm)
 	return came;
 }
 
-TEST(one_that_comes_between_any_two_instructions_of_an_unlock_gets_the_lock)
+TEST(mutex_lock_at_any_instruction_of_unlock_succeeds)
 {
 	for (int calm = 0; calm < 2; calm++) {
 		int nth = 0;
@@ -351,7 +351,7 @@ static void let_it_come_and_lock_anew(void)
 		anew = true;
 }
 
-TEST(who_locks_before_the_word_is_mended_is_told_that_somebody_waits)
+TEST(mutex_locked_before_unlock_repair_has_parked_bit)
 {
 	pthread_t thread;
 
@@ -381,7 +381,7 @@ static void take_it_away(void)
 	CHECK_EQ(mprotect(lent, 4096, PROT_NONE), 0);
 }
 
-TEST(a_mutex_is_not_touched_after_the_store_that_unlocks_it)
+TEST(mutex_unlock_does_not_access_mutex_after_unlocking_store)
 {
 	lent = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(lent != MAP_FAILED);
@@ -410,7 +410,7 @@ static void sleep_and_be_woken(void)
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
-TEST(the_first_who_sleeps_pays_for_the_fence_until_the_watcher_calms_the_bucket_down)
+TEST(mutex_first_waiter_of_uncontended_bucket_runs_heavy_fence)
 {
 	calm_or_not(&m, true);
 	for (int i = 1; i < 4; i++) {
@@ -457,7 +457,7 @@ static void hand_over_and_compute(void *arg)
 	}
 }
 
-TEST(mutex_handed_over_by_busy_thread_is_locked_on_idle_p)
+TEST(mutex_handed_over_by_computing_g_is_locked_on_idle_p)
 {
 	run_procs(2, hand_over_and_compute, NULL);
 }

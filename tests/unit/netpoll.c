@@ -82,7 +82,7 @@ static void arrive(void)
 
 /* --- records --- */
 
-TEST(a_number_is_opened_once)
+TEST(netpoll_open_registered_fd_returns_eexist)
 {
 	struct polldesc *pd = begin();
 
@@ -99,7 +99,7 @@ TEST(a_number_is_opened_once)
 	end();
 }
 
-TEST(what_cannot_be_polled_is_known_by_its_record)
+TEST(netpoll_open_file_marks_record_as_file)
 {
 	char name[] = "/tmp/netpoll-XXXXXX";
 	int fd = mkstemp(name);
@@ -123,7 +123,7 @@ TEST(what_cannot_be_polled_is_known_by_its_record)
 	end();
 }
 
-TEST(numbers_never_seen_have_no_record)
+TEST(netpoll_find_unknown_fd_returns_null)
 {
 	begin();
 	CHECK(netpoll_find(-1) == NULL);
@@ -134,7 +134,7 @@ TEST(numbers_never_seen_have_no_record)
 
 /* --- events --- */
 
-TEST(an_event_gives_the_turn_to_the_first_of_its_queue)
+TEST(netpoll_event_wakes_first_waiter_of_side)
 {
 	struct polldesc *pd = begin();
 	uint32_t events = pd->side[SIDE_READ].events, writes = pd->side[SIDE_WRITE].events;
@@ -165,7 +165,7 @@ TEST(an_event_gives_the_turn_to_the_first_of_its_queue)
 	end();
 }
 
-TEST(a_hang_up_gives_both_sides_their_turn)
+TEST(netpoll_hangup_wakes_first_waiter_of_both_sides)
 {
 	struct polldesc *pd = begin();
 
@@ -187,7 +187,7 @@ TEST(a_hang_up_gives_both_sides_their_turn)
 	end();
 }
 
-TEST(who_was_claimed_otherwise_is_passed_over)
+TEST(netpoll_event_skips_claimed_waiter)
 {
 	struct polldesc *pd = begin();
 
@@ -202,7 +202,7 @@ TEST(who_was_claimed_otherwise_is_passed_over)
 	end();
 }
 
-TEST(passing_wakes_the_next)
+TEST(netpoll_pass_wakes_next_waiter)
 {
 	struct polldesc *pd = begin();
 
@@ -220,7 +220,7 @@ TEST(passing_wakes_the_next)
 	end();
 }
 
-TEST(who_got_nothing_goes_back_to_the_front)
+TEST(netpoll_waiter_without_data_is_requeued_first)
 {
 	struct polldesc *pd = begin();
 
@@ -249,7 +249,7 @@ TEST(who_got_nothing_goes_back_to_the_front)
 	end();
 }
 
-TEST(any_place_of_the_queue_may_be_left)
+TEST(netpoll_dequeue_from_any_position_keeps_fifo_order)
 {
 	for (int gone = 0; gone < GREENS; gone++) {
 		struct polldesc *pd = begin();
@@ -272,7 +272,7 @@ TEST(any_place_of_the_queue_may_be_left)
 	}
 }
 
-TEST(a_foreign_thread_goes_to_its_own_list)
+TEST(netpoll_event_for_external_thread_goes_to_external_list)
 {
 	struct polldesc *pd = begin();
 	struct waiter w = { .state = WAITER_ARMED };
@@ -315,7 +315,7 @@ static void set_deadline(struct polldesc *pd, unsigned sides, int64_t deadline)
 	CHECK_EQ(netpoll_deadline(pd, sides, deadline, &out), 0);
 }
 
-TEST(a_deadline_ends_the_waits_of_its_side_alone)
+TEST(netpoll_deadline_times_out_waiters_of_its_side_only)
 {
 	struct polldesc *pd = begin_timed();
 	int64_t soon = os_now() + 3600 * INT64_C(1000) * MS;
@@ -342,7 +342,7 @@ TEST(a_deadline_ends_the_waits_of_its_side_alone)
 	end_timed();
 }
 
-TEST(moving_a_deadline_later_leaves_the_heap_alone)
+TEST(netpoll_deadline_moved_later_keeps_armed_timer)
 {
 	struct polldesc *pd = begin_timed();
 	int64_t soon = os_now() + 3600 * INT64_C(1000) * MS;
@@ -368,7 +368,7 @@ TEST(moving_a_deadline_later_leaves_the_heap_alone)
 	end_timed();
 }
 
-TEST(a_deadline_that_fires_while_its_record_is_locked_comes_again)
+TEST(netpoll_deadline_due_while_record_is_locked_fires_again)
 {
 	struct polldesc *pd = begin_timed();
 	int64_t soon = os_now() + 3600 * INT64_C(1000) * MS;
@@ -386,7 +386,7 @@ TEST(a_deadline_that_fires_while_its_record_is_locked_comes_again)
 	end_timed();
 }
 
-TEST(a_deadline_goes_with_its_registration)
+TEST(netpoll_deadline_is_disarmed_with_registration)
 {
 	struct polldesc *pd = begin_timed();
 
@@ -412,7 +412,7 @@ TEST(a_deadline_goes_with_its_registration)
 	end_timed();
 }
 
-TEST(no_more_deadlines_than_heaps_have_room_for)
+TEST(netpoll_deadlines_above_maximum_return_enomem)
 {
 	struct polldesc *first = begin_timed();
 	int64_t soon = os_now() + 3600000 * MS; /* however long this takes */
@@ -437,7 +437,7 @@ TEST(no_more_deadlines_than_heaps_have_room_for)
 
 /* --- the end of a number --- */
 
-TEST(shutting_wakes_all_and_ends_use)
+TEST(netpoll_shut_cancels_waiters_and_refuses_use)
 {
 	struct polldesc *pd = begin();
 
@@ -461,7 +461,7 @@ TEST(shutting_wakes_all_and_ends_use)
 	end();
 }
 
-TEST(after_shutting_no_event_comes)
+TEST(netpoll_shut_fd_gets_no_events)
 {
 	struct polldesc *pd = begin();
 	uint32_t events = pd->side[SIDE_READ].events;
@@ -474,7 +474,7 @@ TEST(after_shutting_no_event_comes)
 	end();
 }
 
-TEST(a_number_may_be_opened_again)
+TEST(netpoll_forgotten_fd_can_be_opened_again)
 {
 	struct polldesc *pd = begin();
 	uint32_t seq = pd->seq;
@@ -491,7 +491,7 @@ TEST(a_number_may_be_opened_again)
 	end();
 }
 
-TEST(after_a_plain_close_the_next_owner_drops_the_old_record)
+TEST(netpoll_open_of_reused_fd_cancels_old_waiters)
 {
 	struct polldesc *pd = begin();
 	int old = fds[0];
@@ -520,7 +520,7 @@ TEST(after_a_plain_close_the_next_owner_drops_the_old_record)
 	end();
 }
 
-TEST(an_event_of_a_former_owner_is_dropped)
+TEST(netpoll_event_of_previous_file_is_ignored)
 {
 	struct polldesc *pd = begin();
 	int old = fds[0], other = fds[1], kept = dup(old); /* its registration lives on */
@@ -546,7 +546,7 @@ TEST(an_event_of_a_former_owner_is_dropped)
 	end();
 }
 
-TEST(at_the_end_of_the_runtime_all_are_woken)
+TEST(netpoll_cancel_all_wakes_all_waiters_with_esrch)
 {
 	struct polldesc *pd = begin();
 

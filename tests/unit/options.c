@@ -30,7 +30,7 @@ static int load_env(const char *env, const char *value, struct options *o)
 	return options_load(NULL, o, &why);
 }
 
-TEST(defaults_come_from_the_table_and_the_machine)
+TEST(options_defaults_come_from_table_and_machine)
 {
 	struct options o;
 
@@ -49,7 +49,7 @@ TEST(defaults_come_from_the_table_and_the_machine)
 	CHECK_EQ(options_load(NULL, &o, NULL), 0);
 }
 
-TEST(zero_fields_come_from_the_environment)
+TEST(options_zero_fields_come_from_environment)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 	struct options o;
@@ -72,7 +72,7 @@ TEST(zero_fields_come_from_the_environment)
 	CHECK(o.c.max_stack_memory == (uint64_t)3 << 30);
 }
 
-TEST(the_struct_beats_the_environment)
+TEST(options_struct_overrides_environment)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 	struct options o;
@@ -87,7 +87,7 @@ TEST(the_struct_beats_the_environment)
 	CHECK_EQ(o.c.seed, 42);
 }
 
-TEST(an_empty_variable_is_an_unset_one)
+TEST(options_empty_variable_counts_as_unset)
 {
 	struct options o;
 
@@ -96,7 +96,7 @@ TEST(an_empty_variable_is_an_unset_one)
 	CHECK_EQ(load_env("GMP_DEBUG", "", &o), 0);
 }
 
-TEST(garbage_in_the_environment_is_refused_and_named)
+TEST(options_malformed_variable_is_refused_with_name)
 {
 	static const char *const bad[] = { "x",
 					   "4x",
@@ -119,7 +119,7 @@ TEST(garbage_in_the_environment_is_refused_and_named)
 	}
 }
 
-TEST(stack_sizes_have_suffixes)
+TEST(options_stack_size_suffixes_are_parsed)
 {
 	static const struct {
 		const char *text;
@@ -138,7 +138,7 @@ TEST(stack_sizes_have_suffixes)
 		CHECK_EQ(load_env("GMP_STACK_SIZE", bad[i], &o), -EINVAL);
 }
 
-TEST(stack_sizes_are_rounded_up_to_a_power_of_two)
+TEST(options_stack_size_is_rounded_up_to_power_of_two)
 {
 	static const size_t in[] = { 1, 16383, 16384, 16385, 100000, (1 << 30) - 1, 1 << 30 };
 	static const size_t out[] = { 16384, 16384, 16384, 32768, 131072, 1 << 30, 1 << 30 };
@@ -165,7 +165,7 @@ TEST(stack_sizes_are_rounded_up_to_a_power_of_two)
 		options_load(&c_, (o), &why);                                                      \
 	})
 
-TEST(fields_out_of_bounds_are_refused)
+TEST(options_field_out_of_range_returns_einval)
 {
 	struct options o;
 
@@ -187,7 +187,7 @@ TEST(fields_out_of_bounds_are_refused)
 	CHECK_EQ(LOAD_FIELD(sched, GMP_SCHED_THREAD + 1, &o), -EINVAL);
 }
 
-TEST(the_scheduler_is_chosen_by_a_word)
+TEST(options_sched_is_parsed_from_word)
 {
 	static const char *const bad[] = { "1", "Local", "localx", "loca", " local", "none" };
 	struct options o;
@@ -202,7 +202,7 @@ TEST(the_scheduler_is_chosen_by_a_word)
 	}
 }
 
-TEST(the_size_tells_the_callers_version)
+TEST(options_size_selects_version_of_struct)
 {
 	struct {
 		gmp_config c;
@@ -232,7 +232,7 @@ TEST(the_size_tells_the_callers_version)
 	CHECK_EQ(options_load(&newer.c, &o, &why), -E2BIG);
 }
 
-TEST(seeds_of_two_starts_differ_unless_given)
+TEST(options_seed_differs_per_start_unless_given)
 {
 	struct options a, b;
 
@@ -245,7 +245,7 @@ TEST(seeds_of_two_starts_differ_unless_given)
 	CHECK(a.c.seed != 0);
 }
 
-TEST(debug_words_are_bits)
+TEST(options_debug_words_set_bits)
 {
 	struct options o;
 
@@ -260,7 +260,7 @@ TEST(debug_words_are_bits)
 	CHECK_EQ(load_env("GMP_DEBUG", "stack sched", &o), -EINVAL);
 }
 
-TEST(debug_unknown_word_is_named_beside_known_ones)
+TEST(options_debug_unknown_word_is_named_in_error)
 {
 	struct options o;
 
@@ -275,7 +275,7 @@ TEST(debug_unknown_word_is_named_beside_known_ones)
 	CHECK(strstr(why, "\"a?b\";") != NULL);
 }
 
-TEST(debug_words_are_in_alphabetical_order)
+TEST(options_debug_words_are_sorted)
 {
 	static const char *const words[] = {
 #define DEBUG_WORD(word, help) #word,
@@ -287,7 +287,7 @@ TEST(debug_words_are_in_alphabetical_order)
 		CHECK(strcmp(words[i - 1], words[i]) < 0);
 }
 
-TEST(chaos_makes_stacks_small_where_nobody_has_said_how_large)
+TEST(options_chaos_reduces_default_stack_size)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 	struct options o;

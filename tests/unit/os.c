@@ -57,7 +57,7 @@ ssize_t __wrap_getrandom(void *buf, size_t n, unsigned flags)
 
 /* --- time and CPU --- */
 
-TEST(the_clock_goes_forward_and_a_nap_takes_its_time)
+TEST(os_nap_lasts_its_duration_without_cpu_time)
 {
 	int64_t t = os_now(), own = os_cpu_time();
 
@@ -69,7 +69,7 @@ TEST(the_clock_goes_forward_and_a_nap_takes_its_time)
 	os_yield();
 }
 
-TEST(online_is_the_affinity_and_allowed_is_at_most_that)
+TEST(os_cpus_online_equals_affinity_mask)
 {
 	cpu_set_t set;
 
@@ -80,7 +80,7 @@ TEST(online_is_the_affinity_and_allowed_is_at_most_that)
 	CHECK(os_cpus_allowed() <= os_cpus_online());
 }
 
-TEST(allowed_follows_the_affinity_and_online_stays)
+TEST(os_cpus_allowed_follows_affinity_change)
 {
 	int before = os_cpus_online();
 	cpu_set_t one;
@@ -92,14 +92,14 @@ TEST(allowed_follows_the_affinity_and_online_stays)
 	CHECK_EQ(os_cpus_online(), before);
 }
 
-TEST(random_numbers_differ)
+TEST(os_random_values_differ)
 {
 	uint64_t a = os_random(), b = os_random();
 
 	CHECK(a != b);
 }
 
-TEST(random_numbers_differ_where_the_kernel_has_none_yet)
+TEST(os_random_without_getrandom_values_differ)
 {
 	refused = EAGAIN;
 	uint64_t a = os_random();
@@ -113,7 +113,7 @@ TEST(random_numbers_differ_where_the_kernel_has_none_yet)
 
 enum { REGION = 64 * PAGE };
 
-TEST(reserved_memory_is_zero_and_absent_until_touched)
+TEST(os_reserve_is_zero_and_not_resident_until_touched)
 {
 	char *p = os_reserve(REGION);
 	unsigned char vec[REGION / PAGE] = { 0 };
@@ -128,12 +128,12 @@ TEST(reserved_memory_is_zero_and_absent_until_touched)
 	CHECK(!os_resident(p, REGION, vec));
 }
 
-TEST(more_than_the_address_space_is_refused)
+TEST(os_reserve_beyond_address_space_returns_null)
 {
 	CHECK(os_reserve((size_t)1 << 60) == NULL);
 }
 
-TEST(discarded_pages_are_gone_and_read_as_zero)
+TEST(os_discard_frees_pages_that_then_read_zero)
 {
 	char *p = os_reserve(REGION);
 	unsigned char vec[REGION / PAGE];
@@ -151,7 +151,7 @@ TEST(discarded_pages_are_gone_and_read_as_zero)
 	os_release(p, REGION);
 }
 
-TEST(pages_that_are_locked_read_as_zero_where_they_cannot_be_discarded)
+TEST(os_discard_refused_clears_pages)
 {
 	char *p = os_reserve(REGION);
 
@@ -166,7 +166,7 @@ TEST(pages_that_are_locked_read_as_zero_where_they_cannot_be_discarded)
 	os_release(p, REGION);
 }
 
-TEST(the_limit_of_mappings_is_known)
+TEST(os_max_maps_is_positive)
 {
 	CHECK(os_max_maps() > 0);
 }
@@ -212,17 +212,17 @@ static void check_guard(int (*guard)(void *, size_t), const char *name)
 	os_release(p, 4 * PAGE);
 }
 
-TEST(a_light_guard_kills_who_touches_it)
+TEST(os_guard_light_access_raises_sigsegv)
 {
 	check_guard(os_guard_light, "no light guards before Linux 6.13");
 }
 
-TEST(a_protected_guard_kills_who_touches_it)
+TEST(os_guard_protect_access_raises_sigsegv)
 {
 	check_guard(os_guard_protect, "no mprotect");
 }
 
-TEST(a_guard_outside_of_any_mapping_is_an_error)
+TEST(os_guard_outside_mapping_returns_error)
 {
 	char *p = os_reserve(PAGE);
 
@@ -281,7 +281,7 @@ static void *relay(void *arg)
 	return arg;
 }
 
-TEST(thread_count_counts_threads_that_live_while_others_end)
+TEST(os_thread_count_is_right_while_threads_end)
 {
 	pthread_t t;
 
@@ -294,7 +294,7 @@ TEST(thread_count_counts_threads_that_live_while_others_end)
 
 /* Each of these starts one thread before it counts, since a sanitizer's own thread comes with the
  * first, and since one that was joined is listed for a moment longer. */
-TEST(threads_are_counted_and_have_ids)
+TEST(os_thread_count_and_ids_match_threads)
 {
 	pthread_t t[3];
 	int id[3], before;
@@ -308,7 +308,7 @@ TEST(threads_are_counted_and_have_ids)
 	let_go(t, 3);
 }
 
-TEST(workers_of_io_uring_are_not_counted)
+TEST(os_thread_count_excludes_io_uring_workers)
 {
 	pthread_t t[3];
 	int id[3], before;
@@ -321,7 +321,7 @@ TEST(workers_of_io_uring_are_not_counted)
 	let_go(t, 3);
 }
 
-TEST(threads_are_counted_without_a_descriptor)
+TEST(os_thread_count_works_without_free_fd)
 {
 	struct rlimit limit, none;
 	pthread_t t[3];
@@ -348,7 +348,7 @@ static void *read_timer_slack(void *arg)
 	return NULL;
 }
 
-TEST(the_timer_slack_is_this_threads)
+TEST(os_timer_slack_changes_calling_thread_only)
 {
 	int there = 0, here = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
 	pthread_t t;
@@ -359,7 +359,7 @@ TEST(the_timer_slack_is_this_threads)
 	CHECK_EQ(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), here);
 }
 
-TEST(a_stack_that_cannot_be_is_an_error)
+TEST(os_thread_start_with_huge_stack_returns_error)
 {
 	pthread_t t;
 	int unused;
@@ -369,14 +369,14 @@ TEST(a_stack_that_cannot_be_is_an_error)
 
 /* --- futex and barrier --- */
 
-TEST(a_futex_whose_value_differs_does_not_wait)
+TEST(os_futex_wait_on_other_value_returns_at_once)
 {
 	uint32_t word = 1;
 
 	CHECK_EQ(os_futex_wait(&word, 0, NEVER), 0);
 }
 
-TEST(a_futex_wait_ends_at_its_deadline)
+TEST(os_futex_wait_returns_etimedout_at_deadline)
 {
 	uint32_t word = 0;
 	int64_t deadline = os_now() + 3 * MS;
@@ -389,7 +389,7 @@ TEST(a_futex_wait_ends_at_its_deadline)
 	CHECK(os_now() >= deadline);
 }
 
-TEST(a_deadline_in_the_past_is_a_timeout_at_once)
+TEST(os_futex_wait_past_deadline_returns_etimedout_at_once)
 {
 	uint32_t word = 0;
 	int64_t t = os_now();
@@ -401,7 +401,7 @@ TEST(a_deadline_in_the_past_is_a_timeout_at_once)
 	CHECK(os_now() - t < 10 * SEC); /* at once, on a machine that has no time */
 }
 
-TEST(a_futex_wake_ends_the_wait)
+TEST(os_futex_wake_ends_wait)
 {
 	pthread_t t[4];
 	int id[4];
@@ -411,7 +411,7 @@ TEST(a_futex_wake_ends_the_wait)
 	let_go(t, 4);
 }
 
-TEST(a_barrier_can_be_had)
+TEST(os_membarrier_init_can_be_repeated)
 {
 	if (!os_membarrier_init())
 		check_skip("no expedited membarrier");
@@ -442,7 +442,7 @@ static void *light_side(void *arg)
 	}
 }
 
-TEST(the_heavy_barrier_stands_in_for_the_light_fence)
+TEST(os_membarrier_orders_against_fence_light)
 {
 	uint32_t rounds = (uint32_t)check_scaled(20000);
 	pthread_t t;
@@ -499,7 +499,7 @@ static void check_sink(int to, int from)
 	close(from);
 }
 
-TEST(a_write_to_a_full_pipe_or_socket_does_not_sleep)
+TEST(os_sink_write_to_full_pipe_or_socket_returns_eagain)
 {
 	int fd[2];
 
@@ -513,7 +513,7 @@ TEST(a_write_to_a_full_pipe_or_socket_does_not_sleep)
 	check_sink(fd[1], fd[0]);
 }
 
-TEST(a_pipe_that_cannot_be_told_not_to_sleep_is_asked)
+TEST(os_sink_asked_pipe_is_polled_before_write)
 {
 	struct os_sink s;
 	int fd[2];
@@ -526,7 +526,7 @@ TEST(a_pipe_that_cannot_be_told_not_to_sleep_is_asked)
 	close(fd[1]);
 }
 
-TEST(a_pipe_is_asked_where_the_kernel_knows_no_writes_that_do_not_wait)
+TEST(os_sink_without_rwf_nowait_polls_before_write)
 {
 	struct os_sink s;
 	int fd[2];
@@ -540,12 +540,12 @@ TEST(a_pipe_is_asked_where_the_kernel_knows_no_writes_that_do_not_wait)
 	close(fd[1]);
 }
 
-TEST(a_descriptor_that_is_none_cannot_be_told_not_to_wait)
+TEST(os_nonblock_invalid_fd_returns_ebadf)
 {
 	CHECK_EQ(os_nonblock(-1, true), -EBADF);
 }
 
-TEST(errors_of_a_sink_are_those_of_the_system)
+TEST(os_sink_reports_errno_of_system_call)
 {
 	struct os_sink s;
 	int fd[2], file;

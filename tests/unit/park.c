@@ -34,7 +34,7 @@ static void wait_and_be_claimed(void *deadline)
 
 static int64_t deadlines[] = { NEVER, NEVER - 1 };
 
-TEST(a_waiter_can_be_claimed_when_what_it_stands_in_is_unlocked)
+TEST(park_g_is_claimable_in_commit_step)
 {
 	for (int i = 0; i < 2; i++)
 		run_procs(1, wait_and_be_claimed, &deadlines[i]);
@@ -50,7 +50,7 @@ static void *wait_as_a_foreign_thread(void *deadline)
 	return NULL;
 }
 
-TEST(a_foreign_waiter_too)
+TEST(park_external_waiter_is_claimable_in_commit_step)
 {
 	pthread_t t;
 
@@ -78,7 +78,7 @@ static void wait_cancelled(void *deadline)
 		 -EPIPE);
 }
 
-TEST(one_that_is_cancelled_has_been_claimed_by_then_unless_the_wait_cannot_be_cut)
+TEST(park_cancelled_g_is_claimed_before_commit_step)
 {
 	for (int i = 0; i < 2; i++)
 		run_procs(1, wait_cancelled, &deadlines[i]);

@@ -45,7 +45,7 @@ static int try_it(void)
 
 /* --- registering --- */
 
-TEST(a_number_is_added_once)
+TEST(poller_add_registered_fd_returns_eexist)
 {
 	int fds[2];
 
@@ -59,7 +59,7 @@ TEST(a_number_is_added_once)
 	po->close();
 }
 
-TEST(what_cannot_be_polled_is_refused)
+TEST(poller_add_file_returns_eperm)
 {
 	char name[] = "/tmp/poller-XXXXXX";
 	int fd = mkstemp(name);
@@ -74,7 +74,7 @@ TEST(what_cannot_be_polled_is_refused)
 	po->close();
 }
 
-TEST(no_descriptor_is_left_behind)
+TEST(poller_close_leaks_no_fd)
 {
 	int before = dup(0), after;
 
@@ -88,7 +88,7 @@ TEST(no_descriptor_is_left_behind)
 	po->close(); /* once more is fine */
 }
 
-TEST(descriptors_of_the_poller_have_high_numbers_and_do_not_outlive_exec)
+TEST(poller_fds_are_high_and_close_on_exec)
 {
 	enum { MOST = 1024 };
 	bool was_open[MOST];
@@ -112,7 +112,7 @@ TEST(descriptors_of_the_poller_have_high_numbers_and_do_not_outlive_exec)
 
 /* --- events --- */
 
-TEST(each_change_is_reported_once)
+TEST(poller_event_is_reported_once_per_change)
 {
 	int fds[2];
 
@@ -130,7 +130,7 @@ TEST(each_change_is_reported_once)
 	po->close();
 }
 
-TEST(what_is_ready_when_it_is_added_is_reported)
+TEST(poller_add_ready_fd_is_reported)
 {
 	uint64_t key = UINT64_C(0xfedcba9876543210);
 	int fds[2];
@@ -145,7 +145,7 @@ TEST(what_is_ready_when_it_is_added_is_reported)
 	po->close();
 }
 
-TEST(room_to_write_is_reported)
+TEST(poller_writable_pipe_is_reported)
 {
 	static char much[1 << 16];
 	int fds[2];
@@ -164,7 +164,7 @@ TEST(room_to_write_is_reported)
 	po->close();
 }
 
-TEST(a_report_is_kept_until_somebody_asks)
+TEST(poller_event_is_kept_until_wait)
 {
 	int a[2], b[2];
 	uint64_t keys;
@@ -184,7 +184,7 @@ TEST(a_report_is_kept_until_somebody_asks)
 	po->close();
 }
 
-TEST(what_was_deleted_is_reported_no_more)
+TEST(poller_deleted_fd_is_not_reported)
 {
 	int fds[2];
 
@@ -198,7 +198,7 @@ TEST(what_was_deleted_is_reported_no_more)
 	po->close();
 }
 
-TEST(the_other_end_closed_is_a_hang_up)
+TEST(poller_closed_peer_is_reported_as_hangup)
 {
 	int fds[2];
 
@@ -219,7 +219,7 @@ TEST(the_other_end_closed_is_a_hang_up)
 	po->close();
 }
 
-TEST(half_a_close_is_a_hang_up_for_the_reader)
+TEST(poller_shutdown_write_is_hangup_for_reader)
 {
 	int fds[2];
 
@@ -236,7 +236,7 @@ TEST(half_a_close_is_a_hang_up_for_the_reader)
 
 /* --- time --- */
 
-TEST(a_try_does_not_wait)
+TEST(poller_wait_zero_returns_at_once)
 {
 	int64_t t = os_now();
 
@@ -247,7 +247,7 @@ TEST(a_try_does_not_wait)
 	po->close();
 }
 
-TEST(a_wait_takes_at_least_its_time)
+TEST(poller_wait_lasts_its_timeout)
 {
 	static const int64_t ns[] = { 1, 999, 50000, MS - 1, MS, MS + 1, 5 * MS + 3 };
 
@@ -265,7 +265,7 @@ TEST(a_wait_takes_at_least_its_time)
 
 /* --- waking --- */
 
-TEST(a_wake_ends_the_next_wait_only)
+TEST(poller_wake_ends_next_wait_only)
 {
 	int64_t t;
 
@@ -280,7 +280,7 @@ TEST(a_wake_ends_the_next_wait_only)
 	po->close();
 }
 
-TEST(a_wake_ends_the_next_rest_only)
+TEST(poller_wake_ends_next_rest_only)
 {
 	int64_t t = os_now();
 
@@ -295,7 +295,7 @@ TEST(a_wake_ends_the_next_rest_only)
 	po->close();
 }
 
-TEST(many_wakes_are_one)
+TEST(poller_many_wakes_end_one_wait)
 {
 	int64_t t;
 
@@ -313,7 +313,7 @@ TEST(many_wakes_are_one)
 	po->close();
 }
 
-TEST(a_try_leaves_the_wake_to_who_waits)
+TEST(poller_wait_zero_does_not_consume_wake)
 {
 	int64_t t;
 
@@ -327,7 +327,7 @@ TEST(a_try_leaves_the_wake_to_who_waits)
 	po->close();
 }
 
-TEST(a_wake_hides_no_event)
+TEST(poller_wake_does_not_hide_event)
 {
 	int fds[2];
 
@@ -349,7 +349,7 @@ static void *wake_later(void *arg)
 	return arg;
 }
 
-TEST(another_thread_ends_the_present_wait)
+TEST(poller_wake_by_other_thread_ends_wait)
 {
 	int64_t t = os_now();
 	pthread_t other;
@@ -362,7 +362,7 @@ TEST(another_thread_ends_the_present_wait)
 	po->close();
 }
 
-TEST(another_thread_ends_the_present_rest)
+TEST(poller_wake_by_other_thread_ends_rest)
 {
 	int64_t t = os_now();
 	pthread_t other;
@@ -392,7 +392,7 @@ static void *says(void *arg)
 }
 
 /* Each wake comes before the end of a wait that then sees what its caller has done. */
-TEST(no_wake_is_lost)
+TEST(poller_concurrent_wakes_lose_none)
 {
 	uint32_t rounds = (uint32_t)check_scaled(20000);
 	pthread_t other;

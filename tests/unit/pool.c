@@ -79,7 +79,7 @@ static void delay(void *arg)
 	gmp_pool_free(p);
 }
 
-TEST_PROCS(a_delayed_task_for_which_there_is_no_memory_is_run_later)
+TEST_PROCS(pool_delayed_task_without_memory_is_run_later)
 {
 	run_procs(procs, delay, NULL);
 }
@@ -110,7 +110,7 @@ static void release(void *arg)
 	gmp_pool_free(p);
 }
 
-TEST_PROCS(a_release_without_memory_waits_all_the_same)
+TEST_PROCS(pool_release_without_memory_waits_for_tasks)
 {
 	run_procs(procs, release, NULL);
 }
@@ -132,12 +132,12 @@ static void release_in_time(void *arg)
 	gmp_pool_free(p);
 }
 
-TEST_PROCS(a_release_without_memory_gives_up_at_its_deadline)
+TEST_PROCS(pool_release_without_memory_returns_etimedout)
 {
 	run_procs(procs, release_in_time, NULL);
 }
 
-TEST_PROCS(a_foreign_release_without_memory_waits_all_the_same)
+TEST_PROCS(pool_release_by_external_thread_without_memory_waits)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 	int one = 1;

@@ -68,7 +68,7 @@ static void end_g(struct p *pp, struct g *gp)
 
 /* --- G --- */
 
-TEST(ids_begin_at_1_and_are_unique)
+TEST(g_ids_start_at_1_and_are_unique)
 {
 	static bool seen[2000];
 	struct p *a, *b;
@@ -117,17 +117,17 @@ static void check_limit(bool cached)
 	proc_fini();
 }
 
-TEST(there_are_max_green_and_no_more_and_again_when_they_are_freed)
+TEST(g_alloc_above_max_green_returns_eagain)
 {
 	check_limit(false);
 }
 
-TEST(the_same_from_a_ps_cache)
+TEST(g_alloc_from_p_cache_above_max_green_returns_eagain)
 {
 	check_limit(true);
 }
 
-TEST(the_last_freed_is_the_first_used)
+TEST(g_alloc_reuses_last_freed_first)
 {
 	struct p *pp;
 
@@ -148,7 +148,7 @@ TEST(the_last_freed_is_the_first_used)
 	proc_fini();
 }
 
-TEST(what_a_p_gives_back_another_can_have)
+TEST(p_flush_makes_free_g_structs_available_to_other_p)
 {
 	struct g *gp[MAX_GREEN];
 	struct p *a, *b;
@@ -168,7 +168,7 @@ TEST(what_a_p_gives_back_another_can_have)
 	proc_fini();
 }
 
-TEST(a_green_thread_gets_a_stack_and_gives_it_back)
+TEST(g_bind_stack_and_unbind_reuse_stack)
 {
 	struct g *gp[MAX_GREEN];
 	struct p *pp;
@@ -206,7 +206,7 @@ static int cmp_draws(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-TEST(what_one_p_draws_no_other_does)
+TEST(p_random_sequences_are_disjoint)
 {
 	enum { PROCS = 8, DRAWS = 1000 };
 	static uint64_t drawn[PROCS * DRAWS];
@@ -221,7 +221,7 @@ TEST(what_one_p_draws_no_other_does)
 	proc_fini();
 }
 
-TEST(idle_ps_are_had_one_by_one)
+TEST(pidle_get_returns_each_idle_p_once)
 {
 	struct p *pp[3];
 
@@ -250,7 +250,7 @@ static void resize(int n, int old, bool grows)
 	CHECK_EQ(sched.procs, n);
 }
 
-TEST(idle_ps_come_and_go_with_their_number)
+TEST(procs_resize_adds_and_retires_idle_ps)
 {
 	begin(1);
 	CHECK(!sched.allp[0]->shared);
@@ -295,7 +295,7 @@ static int kept(void)
 	return n;
 }
 
-TEST_PROCS(when_there_are_more_ps_each_keeps_fewer_free_green_threads)
+TEST_PROCS(procs_resize_up_shrinks_free_g_caches)
 {
 	struct p *pp[16];
 
@@ -320,7 +320,7 @@ TEST_PROCS(when_there_are_more_ps_each_keeps_fewer_free_green_threads)
 	proc_fini();
 }
 
-TEST(when_there_are_fewer_ps_each_keeps_more_free_green_threads)
+TEST(procs_resize_down_grows_free_g_caches)
 {
 	begin(16);
 	struct p *pp = acquirep();
@@ -338,7 +338,7 @@ TEST(when_there_are_fewer_ps_each_keeps_more_free_green_threads)
 	proc_fini();
 }
 
-TEST(a_spare_p_goes_when_their_number_is_set)
+TEST(procs_resize_retires_spare_p)
 {
 	begin(2);
 	sched.state = RUN_ON;
@@ -354,7 +354,7 @@ TEST(a_spare_p_goes_when_their_number_is_set)
 	proc_fini();
 }
 
-TEST(a_p_that_runs_is_asked_to_share_and_to_go)
+TEST(procs_resize_asks_running_p_to_share_and_retire)
 {
 	struct p *pp;
 
@@ -389,7 +389,7 @@ static bool never(struct timer *t, int64_t now, struct glist *out)
 	return false;
 }
 
-TEST(what_a_leaving_p_holds_goes_to_the_others)
+TEST(p_retire_moves_timers_and_gs_to_others)
 {
 	struct timer t[2] = { { .fire = never }, { .fire = never } };
 	struct p *pp;
@@ -440,7 +440,7 @@ static struct m *reserved_m(void)
 	return m_new();
 }
 
-TEST(threads_have_numbers_and_are_counted)
+TEST(m_reserve_numbers_and_counts_ms)
 {
 	begin(1);
 	sched.nmlimit = 2;
@@ -467,7 +467,7 @@ TEST(threads_have_numbers_and_are_counted)
 	proc_fini();
 }
 
-TEST(one_idle_thread_sleeps_in_the_poller_the_others_in_a_list)
+TEST(midle_first_m_polls_and_others_are_listed)
 {
 	struct m m[4];
 
@@ -509,7 +509,7 @@ static void *sleeps_twice(void *arg)
 	return NULL;
 }
 
-TEST(a_sleeping_thread_gets_up_once_for_each_wake)
+TEST(m_sleep_returns_once_per_wake)
 {
 	begin(1);
 	proc_set_entry(sleeps_twice);

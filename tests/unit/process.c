@@ -71,7 +71,7 @@ static void run_beside(void *arg)
 	CHECK_EQ(gmp_waitpid(started.pid, NULL, 0), started.pid);
 }
 
-TEST(spawn_that_sleeps_lets_other_green_threads_run)
+TEST(process_spawn_that_blocks_releases_p)
 {
 	run_procs(1, run_beside, NULL);
 }
@@ -103,7 +103,7 @@ static int count_fds(void)
 	return n;
 }
 
-TEST_PROCS(spawn_killed_at_shutdown_leaves_no_descriptor)
+TEST_PROCS(process_spawn_killed_at_shutdown_leaks_no_fd)
 {
 	int fds = count_fds();
 
@@ -132,7 +132,7 @@ static void *spawn_outside(void *arg)
 }
 
 /* The stop does not wait for it, and it has a child all the same. */
-TEST(spawn_by_external_thread_outlives_run)
+TEST(process_spawn_by_external_thread_outlives_run)
 {
 	int fds = count_fds();
 	char buf[4];

@@ -67,7 +67,7 @@ static void gq_expect_range(int from, int to)
 
 static char stack; /* of those that have run */
 
-TEST(who_has_run_goes_before_the_new_and_every_fourth_is_new)
+TEST(gq_prefers_started_gs_and_takes_new_every_fourth)
 {
 	begin(1, false);
 	gq_put_range(0, 100);
@@ -85,7 +85,7 @@ TEST(who_has_run_goes_before_the_new_and_every_fourth_is_new)
 	gq_fini();
 }
 
-TEST(one_queue_has_one_lane)
+TEST(gq_in_global_mode_has_one_lane)
 {
 	begin(1, false);
 	sched.options.c.sched = GMP_SCHED_GLOBAL;
@@ -98,7 +98,7 @@ TEST(one_queue_has_one_lane)
 
 /* --- one queue for all, GMP_SCHED_GLOBAL --- */
 
-TEST(without_room_all_goes_to_the_global_queue_and_comes_one_by_one)
+TEST(runq_without_room_puts_all_in_global_queue)
 {
 	begin(1, false);
 	ps[0].room = 0;
@@ -129,12 +129,12 @@ static void check_order(bool shared)
 	gq_fini();
 }
 
-TEST(first_in_first_out_alone)
+TEST(runq_unshared_is_fifo)
 {
 	check_order(false);
 }
 
-TEST(first_in_first_out_shared)
+TEST(runq_shared_is_fifo)
 {
 	check_order(true);
 }
@@ -158,17 +158,17 @@ static void check_overflow(bool shared, uint32_t start)
 	gq_fini();
 }
 
-TEST(the_oldest_and_the_new_one_overflow_to_the_global_queue)
+TEST(runq_overflow_moves_oldest_and_new_to_global_queue)
 {
 	check_overflow(false, 0);
 }
 
-TEST(a_shared_ring_overflows_alike)
+TEST(runq_shared_overflow_moves_oldest_and_new_to_global_queue)
 {
 	check_overflow(true, 0);
 }
 
-TEST(the_indices_wrap_round)
+TEST(runq_index_wrap_keeps_order)
 {
 	for (uint32_t before = 0; before <= 2 * RUNQ_SIZE; before += 37) {
 		begin(1, before % 2);
@@ -184,7 +184,7 @@ TEST(the_indices_wrap_round)
 	}
 }
 
-TEST(a_ring_overflows_while_its_indices_wrap)
+TEST(runq_overflow_across_index_wrap_keeps_order)
 {
 	check_overflow(false, UINT32_MAX - 10);
 	memset(ps, 0, sizeof(ps));
@@ -270,7 +270,7 @@ static void check_taking_back(bool shared, uint32_t start)
 	gq_fini();
 }
 
-TEST(what_was_put_last_is_taken_back)
+TEST(runq_take_back_removes_last_put_only)
 {
 	for (int shared = 0; shared < 2; shared++)
 		for (uint32_t start = 0; start < 300; start += 7) {
@@ -279,7 +279,7 @@ TEST(what_was_put_last_is_taken_back)
 		}
 }
 
-TEST(the_next_is_swapped)
+TEST(runnext_swap_returns_previous)
 {
 	for (int shared = 0; shared < 2; shared++) {
 		begin(1, shared);
@@ -292,7 +292,7 @@ TEST(the_next_is_swapped)
 
 /* --- stealing --- */
 
-TEST(a_thief_takes_half_rounded_up_and_runs_the_oldest)
+TEST(runq_steal_takes_half_rounded_up_and_returns_oldest)
 {
 	begin(2, true);
 	for (int n = 1; n <= RUNQ_SIZE; n++) {
@@ -310,7 +310,7 @@ TEST(a_thief_takes_half_rounded_up_and_runs_the_oldest)
 	gq_fini();
 }
 
-TEST(stealing_goes_across_the_wrap_of_both)
+TEST(runq_steal_across_index_wrap_keeps_order)
 {
 	begin(2, true);
 	ps[0].runqhead = ps[0].runqtail = UINT32_MAX - 5;
@@ -322,7 +322,7 @@ TEST(stealing_goes_across_the_wrap_of_both)
 	gq_fini();
 }
 
-TEST(nothing_is_stolen_from_an_unshared_p)
+TEST(runq_steal_from_unshared_p_returns_null)
 {
 	begin(2, false);
 	put_range(&ps[0], 0, 10);
@@ -333,7 +333,7 @@ TEST(nothing_is_stolen_from_an_unshared_p)
 	gq_fini();
 }
 
-TEST(nothing_is_stolen_from_an_empty_p)
+TEST(runq_steal_from_empty_p_returns_null)
 {
 	begin(2, true);
 	CHECK(runq_steal(&ps[1], &ps[0], true) == NULL);
@@ -341,7 +341,7 @@ TEST(nothing_is_stolen_from_an_empty_p)
 	gq_fini();
 }
 
-TEST(the_next_is_stolen_only_when_asked_for_and_the_ring_is_empty)
+TEST(runq_steal_takes_runnext_only_if_asked_and_ring_empty)
 {
 	begin(2, true);
 	put_range(&ps[0], 0, 1);
@@ -358,7 +358,7 @@ TEST(the_next_is_stolen_only_when_asked_for_and_the_ring_is_empty)
 
 /* --- the global queue --- */
 
-TEST(the_global_queue_grows_and_keeps_its_order)
+TEST(gq_growth_keeps_order)
 {
 	begin(1, false);
 	CHECK(gq_get_locked(&ps[0], 1) == NULL);
@@ -373,7 +373,7 @@ TEST(the_global_queue_grows_and_keeps_its_order)
 	gq_fini();
 }
 
-TEST(after_a_burst_the_global_queue_is_small_and_in_order_again)
+TEST(gq_shrinks_after_burst_and_keeps_order)
 {
 	enum { BURST = 70000 };
 
@@ -396,7 +396,7 @@ TEST(after_a_burst_the_global_queue_is_small_and_in_order_again)
 }
 
 /* What does not fit would go to the global queue again, whose lock is held. */
-TEST(a_p_gets_no_more_than_its_ring_has_room_for)
+TEST(gq_get_moves_no_more_than_ring_has_room)
 {
 	begin(1, false);
 	put_range(&ps[0], 0, RUNQ_SIZE - 2);
@@ -410,7 +410,7 @@ TEST(a_p_gets_no_more_than_its_ring_has_room_for)
 	gq_fini();
 }
 
-TEST(a_p_gets_its_share_of_the_global_queue)
+TEST(gq_get_moves_share_of_p)
 {
 	begin(4, false);
 	gq_put_range(0, 20);
@@ -431,7 +431,7 @@ TEST(a_p_gets_its_share_of_the_global_queue)
 
 /* --- yielding --- */
 
-TEST(who_yields_goes_to_the_ring_while_the_global_queue_is_empty)
+TEST(runq_yield_with_empty_global_queue_uses_ring)
 {
 	begin(1, false);
 	put_range(&ps[0], 0, 2);
@@ -441,7 +441,7 @@ TEST(who_yields_goes_to_the_ring_while_the_global_queue_is_empty)
 	gq_fini();
 }
 
-TEST(who_yields_goes_behind_the_global_queue_in_batches)
+TEST(runq_yield_moves_batches_to_end_of_global_queue)
 {
 	begin(1, false);
 	gq_put_range(0, 1);
@@ -457,7 +457,7 @@ TEST(who_yields_goes_behind_the_global_queue_in_batches)
 	gq_fini();
 }
 
-TEST(thieves_take_what_has_yielded_when_the_ring_is_empty)
+TEST(runq_steal_from_empty_ring_takes_yielded)
 {
 	struct g *gp;
 
@@ -482,7 +482,7 @@ TEST(thieves_take_what_has_yielded_when_the_ring_is_empty)
 	gq_fini();
 }
 
-TEST(the_watcher_moves_all_to_the_global_queue_runnext_last)
+TEST(runq_spill_moves_all_to_global_queue_runnext_last)
 {
 	begin(2, true);
 	gq_put_range(0, 1);
@@ -502,7 +502,7 @@ TEST(the_watcher_moves_all_to_the_global_queue_runnext_last)
 	gq_fini();
 }
 
-TEST(a_batch_that_has_begun_keeps_its_order_when_the_global_queue_runs_dry)
+TEST(runq_yield_batch_keeps_order_if_global_queue_becomes_empty)
 {
 	begin(1, false);
 	gq_put_range(0, 1);
@@ -582,7 +582,7 @@ static void owner_round(uint32_t round)
 	}
 }
 
-TEST(each_is_taken_once_by_the_owner_or_a_thief)
+TEST(runq_concurrent_steals_take_each_g_once)
 {
 	int64_t end = os_now() + check_scaled(800) * 1000000;
 	pthread_t t[3];
@@ -614,7 +614,7 @@ static void *spill(void *pp)
 	return NULL;
 }
 
-TEST(what_the_watcher_moves_is_in_sight_of_who_has_the_lock)
+TEST(runq_spill_is_atomic_under_sched_lock)
 {
 	int64_t end = os_now() + check_scaled(200) * 1000000;
 	pthread_t t;
@@ -658,7 +658,7 @@ static void *interrupt(void *looker)
 	return NULL;
 }
 
-TEST(a_ring_that_is_never_empty_never_looks_empty)
+TEST(runq_len_of_nonempty_ring_is_never_zero)
 {
 	struct sigaction action = { .sa_handler = yield_round_and_round, .sa_flags = SA_RESTART };
 	int64_t end = os_now() + check_scaled(300) * 1000000;
@@ -678,7 +678,7 @@ TEST(a_ring_that_is_never_empty_never_looks_empty)
 	gq_fini();
 }
 
-TEST(the_global_queue_of_a_run_for_few_lies_in_its_memory)
+TEST(gq_init_small_maximum_allocates_one_page_per_lane)
 {
 	CHECK_EQ(gq_init(1), 0); /* a page for each lane */
 	for (int lane = 0; lane < LANES; lane++)

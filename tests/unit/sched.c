@@ -154,7 +154,7 @@ static void search(int n, int runs)
 	run_procs(2, own_a_ring, NULL);
 }
 
-TEST(of_what_the_owner_will_soon_have_run_nothing_is_stolen_before_the_last_look)
+TEST(steal_of_short_queue_waits_for_last_probe)
 {
 	for (int runs = 1; runs <= 50; runs *= 7) {
 		search(4 * runs, runs);
@@ -162,7 +162,7 @@ TEST(of_what_the_owner_will_soon_have_run_nothing_is_stolen_before_the_last_look
 	}
 }
 
-TEST(what_it_will_not_have_run_soon_is_stolen_at_once)
+TEST(steal_of_long_queue_happens_at_first_probe)
 {
 	for (int runs = 0; runs <= 50; runs = 7 * runs + 1) {
 		search(4 * runs + 1, runs);
@@ -184,7 +184,7 @@ static uint64_t time_of_pauses(void)
 	return max_of(least, (uint64_t)1);
 }
 
-TEST(looks_at_an_owner_are_soon_far_apart)
+TEST(steal_probes_back_off)
 {
 	check_skip_on_valgrind("there is no pause");
 	pauses = time_of_pauses();
@@ -247,7 +247,7 @@ static void pin_and_take_turns(void *arg)
 	take_turns(NULL);
 }
 
-TEST(many_that_are_pinned_and_woken_together_take_turns_with_the_others)
+TEST(pinned_gs_woken_together_alternate_with_unpinned)
 {
 	run_procs(1, pin_and_take_turns, NULL);
 	for (int i = 1; i < PINNED; i++)
@@ -295,7 +295,7 @@ static void keep_busy(void *arg)
 	gmp_chan_free(c);
 }
 
-TEST(who_waits_in_the_global_queue_gets_a_turn_of_a_p_that_never_runs_dry)
+TEST(global_queue_g_runs_on_p_that_is_never_empty)
 {
 	run_procs(1, keep_busy, NULL);
 }

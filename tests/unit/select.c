@@ -233,7 +233,7 @@ static void stay_away_app(UNUSED void *arg)
 	join(spawn(stay_away, NULL));
 }
 
-TEST(without_channels_nothing_of_it_is_read_once_the_time_may_wake_it)
+TEST(select_without_channels_is_not_read_after_commit)
 {
 	run_procs(2, stay_away_app, NULL); /* another P must wake it */
 	run_procs(4, stay_away_app, NULL);
@@ -255,7 +255,7 @@ static void make_three(gmp_chan **c)
 			}
 }
 
-STOPPED(nobody_goes_on_before_the_last_channel_is_unlocked)
+STOPPED(select_returns_only_after_last_channel_is_unlocked)
 {
 	gmp_chan *c[3];
 	int x[3] = { UNTOUCHED, UNTOUCHED, UNTOUCHED }, v = 5;
@@ -319,7 +319,7 @@ static void commit_by_steps(void *arg)
 	memcpy(list, list_was, sizeof(list_was));
 }
 
-TEST(the_list_of_locks_is_not_touched_once_all_are_dropped)
+TEST(select_lock_list_is_not_accessed_after_last_unlock)
 {
 	struct one o = { .n = 0 };
 
@@ -367,7 +367,7 @@ static void try_to_send_it(void *arg)
 	}
 }
 
-STOPPED(who_has_been_met_is_met_by_nobody_else)
+STOPPED(select_matched_is_not_matched_again)
 {
 	gmp_chan *a = chan(0), *b = chan(0), *full = chan(1), *closing = chan(0), *twin = chan(0);
 	int x[6] = { UNTOUCHED, UNTOUCHED, UNTOUCHED, UNTOUCHED, UNTOUCHED, UNTOUCHED }, v = 9;
@@ -477,14 +477,14 @@ static void on_its_way_out(struct one *o, int n, bool timed)
 	}
 }
 
-STOPPED(who_has_timed_out_is_met_by_nobody)
+STOPPED(select_timed_out_is_not_matched)
 {
 	on_its_way_out(o, 4, true);
 	on_its_way_out(o, 9, true);
 	on_its_way_out(o, MOST, true);
 }
 
-STOPPED(who_leaves_is_met_by_nobody_and_does_not_touch_where_it_was_met)
+STOPPED(select_leaving_is_not_matched_and_skips_matched_channel)
 {
 	on_its_way_out(o, 4, false);
 	on_its_way_out(o, 9, false);
@@ -526,7 +526,7 @@ static void *open_when_it_ends(UNUSED void *arg)
 	return NULL;
 }
 
-TEST(a_run_that_ends_waits_for_who_has_met_a_select_and_leaves_no_trace)
+TEST(select_killed_after_match_is_dequeued)
 {
 	for (int n = 3; n <= MOST; n += MOST - 3) {
 		pthread_t t;

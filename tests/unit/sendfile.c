@@ -123,7 +123,7 @@ static void others_go_on(void *arg)
 	close(in);
 }
 
-TEST_PROCS(others_run_while_a_sendfile_sleeps)
+TEST_PROCS(sendfile_that_blocks_releases_p)
 {
 	run_procs(procs, others_go_on, NULL);
 }
@@ -155,7 +155,7 @@ static void closed_meanwhile(void *arg)
 	close(in);
 }
 
-TEST_PROCS(a_number_is_not_closed_under_a_sendfile_that_sleeps)
+TEST_PROCS(close_waits_for_blocked_sendfile)
 {
 	run_procs(procs, closed_meanwhile, NULL);
 }
@@ -194,7 +194,7 @@ static void ends_meanwhile(void *arg)
 }
 
 /* The sender is dropped when it comes back; who waits for it to be gone is not kept. */
-TEST_PROCS(the_end_of_a_run_awaits_a_sendfile_that_sleeps)
+TEST_PROCS(shutdown_waits_for_blocked_sendfile)
 {
 	pthread_t closer, later;
 
@@ -259,7 +259,7 @@ static void need_libcs_calls(void)
 #endif
 }
 
-TEST_PROCS(what_is_no_socket_is_asked_once)
+TEST_PROCS(write_to_pipe_tries_send_once)
 {
 	need_libcs_calls();
 	run_procs(procs, ask_once, NULL);

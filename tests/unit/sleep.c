@@ -60,7 +60,7 @@ static void fire_late(void *arg)
 	CHECK_EQ(timers_next(getp()), NEVER);
 }
 
-TEST(a_late_run_keeps_the_phase_and_drops_what_was_missed)
+TEST(timer_late_run_keeps_phase_and_skips_missed_periods)
 {
 	run_procs(1, fire_late, NULL);
 }
@@ -76,7 +76,7 @@ static void fire_once(void *arg)
 	gmp_timer_free(t);
 }
 
-TEST(without_a_period_it_fires_once)
+TEST(timer_without_period_fires_once)
 {
 	run_procs(1, fire_once, NULL);
 }
@@ -99,7 +99,7 @@ static void fire_at_the_end(void *arg)
 	gmp_timer_free(t);
 }
 
-TEST(a_period_that_the_clock_does_not_reach_disarms)
+TEST(timer_period_beyond_clock_range_disarms)
 {
 	run_procs(1, fire_at_the_end, NULL);
 }

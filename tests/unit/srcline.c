@@ -37,7 +37,7 @@ static void need_library(void)
 	dlclose(handle);
 }
 
-TEST(address_in_this_file_has_its_line)
+TEST(srcline_of_code_address_is_file_and_line)
 {
 	char text[128], want[32];
 
@@ -54,7 +54,7 @@ TEST(address_in_this_file_has_its_line)
 	}
 }
 
-TEST(address_outside_of_all_code_has_none)
+TEST(srcline_of_other_address_is_not_found)
 {
 	char text[128];
 

@@ -144,7 +144,7 @@ static unsigned resident(char *from, char *to)
 
 /* --- get and put --- */
 
-TEST(the_last_put_is_the_first_had_again)
+TEST(stack_get_returns_last_put_first)
 {
 	begin();
 	CHECK_EQ(stack_reserve(KLASS, 3), 0);
@@ -160,7 +160,7 @@ TEST(the_last_put_is_the_first_had_again)
 	end();
 }
 
-TEST(what_was_reserved_can_be_had)
+TEST(stack_get_after_reserve_needs_no_address_space)
 {
 	enum { N = 1000 };
 	static char *lo[N];
@@ -181,7 +181,7 @@ TEST(what_was_reserved_can_be_had)
 	end();
 }
 
-TEST(what_was_reserved_can_be_had_beside_full_caches)
+TEST(stack_get_after_reserve_succeeds_while_caches_are_full)
 {
 	enum { N = 300, CACHES = 4 };
 	static struct stackcache cache[CACHES];
@@ -199,7 +199,7 @@ TEST(what_was_reserved_can_be_had_beside_full_caches)
 	end();
 }
 
-TEST(a_reservation_given_back_serves_the_next)
+TEST(stack_unreserve_lets_next_reserve_reuse_stacks)
 {
 	char *lo[16];
 
@@ -218,7 +218,7 @@ TEST(a_reservation_given_back_serves_the_next)
 	end();
 }
 
-TEST(every_class_has_stacks_of_its_size)
+TEST(stack_class_determines_size)
 {
 	for (unsigned k = STACK_CLASS_MIN; k <= STACK_CLASS_MAX; k++) {
 		size_t size = (size_t)1 << k;
@@ -240,7 +240,7 @@ TEST(every_class_has_stacks_of_its_size)
 	}
 }
 
-TEST(classes_do_not_mix)
+TEST(stack_get_returns_stack_of_own_class)
 {
 	begin();
 	CHECK_EQ(stack_reserve(14, 2), 0);
@@ -255,7 +255,7 @@ TEST(classes_do_not_mix)
 	end();
 }
 
-TEST(tops_are_aligned_inside_and_of_many_colours)
+TEST(stack_top_is_aligned_and_coloured)
 {
 	enum { N = 256 };
 	bool seen[STACK_COLOURS] = { false };
@@ -280,7 +280,7 @@ TEST(tops_are_aligned_inside_and_of_many_colours)
 
 /* --- caches --- */
 
-TEST(a_full_cache_spills_its_coldest_half)
+TEST(stackcache_spill_returns_coldest_half_to_pool)
 {
 	struct stackcache c = { .most = STACK_CACHE };
 	char *was[STACK_CACHE];
@@ -368,7 +368,7 @@ static unsigned lines_said(int fd)
 	return lines;
 }
 
-TEST(every_class_has_a_guard_of_64_kib_below_the_stack)
+TEST(stack_guard_is_64_kib_in_every_class)
 {
 	CHECK(STACK_GUARD >= 64 << 10);
 	for (unsigned k = STACK_CLASS_MIN; k <= STACK_CLASS_MAX; k++) {
@@ -384,7 +384,7 @@ TEST(every_class_has_a_guard_of_64_kib_below_the_stack)
 	}
 }
 
-TEST(a_guard_is_installed_once_and_stays)
+TEST(stack_guard_is_installed_once)
 {
 	begin();
 	CHECK_EQ(stack_reserve(KLASS, 2), 0);
@@ -398,7 +398,7 @@ TEST(a_guard_is_installed_once_and_stays)
 	end();
 }
 
-TEST(an_empty_cache_takes_new_stacks_by_the_page_table_and_each_its_guard_when_used)
+TEST(stackcache_new_stack_gets_guard_when_taken)
 {
 	enum { TOGETHER = (2 << 20) / ((1 << KLASS) + STACK_GUARD) };
 	struct stackcache c = { .most = STACK_CACHE };
@@ -422,7 +422,7 @@ TEST(an_empty_cache_takes_new_stacks_by_the_page_table_and_each_its_guard_when_u
 	end();
 }
 
-TEST(what_a_cache_gives_to_the_pool_has_its_guard)
+TEST(stackcache_spill_installs_guards)
 {
 	struct stackcache c = { .most = STACK_CACHE };
 	char *first;
@@ -446,7 +446,7 @@ TEST(what_a_cache_gives_to_the_pool_has_its_guard)
 	end();
 }
 
-TEST(where_light_guards_are_refused_pages_are_protected)
+TEST(stack_guard_light_refused_uses_mprotect)
 {
 	light_err = -EINVAL;
 	begin();
@@ -458,7 +458,7 @@ TEST(where_light_guards_are_refused_pages_are_protected)
 	end();
 }
 
-TEST(the_budget_of_mappings_used_up_stacks_are_unguarded_and_that_is_said_once)
+TEST(stack_guards_above_map_limit_are_skipped_with_one_warning)
 {
 	int err_fd;
 
@@ -483,7 +483,7 @@ TEST(the_budget_of_mappings_used_up_stacks_are_unguarded_and_that_is_said_once)
 	end();
 }
 
-TEST(where_every_guard_is_refused_stacks_are_unguarded_and_that_is_said_once)
+TEST(stack_guards_refused_are_skipped_with_one_warning)
 {
 	int err_fd;
 
@@ -499,7 +499,7 @@ TEST(where_every_guard_is_refused_stacks_are_unguarded_and_that_is_said_once)
 	end();
 }
 
-TEST(guard_light_refused_later_is_replaced_by_protected_pages)
+TEST(stack_guard_light_refused_later_uses_mprotect)
 {
 	int err_fd;
 
@@ -522,7 +522,7 @@ TEST(guard_light_refused_later_is_replaced_by_protected_pages)
 	end();
 }
 
-TEST(guard_overlaps_counts_every_byte_of_a_block)
+TEST(stack_guard_overlaps_checks_every_byte_of_block)
 {
 	char *lo = (char *)0x10000000, *begin = lo - STACK_GUARD;
 
@@ -541,7 +541,7 @@ TEST(guard_overlaps_counts_every_byte_of_a_block)
 
 /* --- refused --- */
 
-TEST(without_any_address_space_there_is_no_beginning)
+TEST(stack_init_without_address_space_returns_enomem)
 {
 	pieces = 0;
 	CHECK_EQ(stack_init(LIMIT, KLASS), -ENOMEM);
@@ -549,7 +549,7 @@ TEST(without_any_address_space_there_is_no_beginning)
 	CHECK_EQ(held, 0);
 }
 
-TEST(address_space_refused_is_an_error_and_changes_nothing)
+TEST(stack_reserve_without_address_space_returns_enomem)
 {
 	begin();
 	for (long allowed = 0; allowed < 3; allowed++) { /* the list; a slab; ... */
@@ -571,7 +571,7 @@ TEST(address_space_refused_is_an_error_and_changes_nothing)
 	end();
 }
 
-TEST(where_address_space_is_scarce_stacks_come_one_by_one)
+TEST(stack_reserve_with_small_pieces_makes_single_stacks)
 {
 	char *lo[5];
 
@@ -588,7 +588,7 @@ TEST(where_address_space_is_scarce_stacks_come_one_by_one)
 
 /* --- giving memory back --- */
 
-TEST(what_lies_below_sp_is_given_back_and_what_lies_above_stays)
+TEST(stack_trim_releases_pages_below_sp_only)
 {
 	static const unsigned depth[] = { 8, 70, 200 }; /* within and beyond one look of 64 pages */
 
@@ -613,7 +613,7 @@ TEST(what_lies_below_sp_is_given_back_and_what_lies_above_stays)
 	end();
 }
 
-TEST(what_signal_frames_may_use_below_sp_stays)
+TEST(stack_trim_keeps_red_zone_below_sp)
 {
 	begin();
 	CHECK_EQ(stack_reserve(KLASS, 1), 0);
@@ -627,7 +627,7 @@ TEST(what_signal_frames_may_use_below_sp_stays)
 	end();
 }
 
-TEST(a_whole_stack_is_trimmed_down_to_its_guard)
+TEST(stack_trim_of_whole_stack_stops_at_guard)
 {
 	begin();
 	CHECK_EQ(stack_reserve(KLASS, 1), 0);
@@ -642,7 +642,7 @@ TEST(a_whole_stack_is_trimmed_down_to_its_guard)
 	end();
 }
 
-TEST(a_pooled_stack_gives_back_what_lies_below_a_gap_too)
+TEST(stack_trim_of_pooled_stack_releases_pages_below_gap)
 {
 	begin();
 	CHECK_EQ(stack_reserve(22, 1), 0);
@@ -698,27 +698,27 @@ static void check_pool(unsigned made, unsigned warm, unsigned at_once)
 	end();
 }
 
-TEST(pooled_stacks_that_nobody_wanted_give_their_memory_back)
+TEST(stack_pool_trim_releases_unused_stacks)
 {
 	check_pool(10, 4, 1000);
 }
 
-TEST(the_warm_ones_of_many_pooled_stacks_keep_their_memory)
+TEST(stack_pool_trim_keeps_warm_stacks)
 {
 	check_pool(POOLED, 10, 1000);
 }
 
-TEST(the_warm_ones_keep_their_memory_when_the_pool_is_trimmed_bit_by_bit)
+TEST(stack_pool_trim_in_steps_keeps_warm_stacks)
 {
 	check_pool(POOLED, 25, 16);
 }
 
-TEST(a_pool_that_nobody_wants_is_trimmed_to_nothing)
+TEST(stack_pool_trim_of_unused_pool_releases_all)
 {
 	check_pool(POOLED, 0, 1000);
 }
 
-TEST(no_stack_is_lost_or_doubled_by_trimming)
+TEST(stack_pool_trim_keeps_each_stack_once)
 {
 	char *lo[POOLED], *now[POOLED];
 
@@ -766,7 +766,7 @@ static unsigned mappings(void)
 	return lines;
 }
 
-TEST(the_end_unmaps_everything)
+TEST(stack_fini_unmaps_everything)
 {
 	light_err = -EINVAL; /* guards that split mappings */
 	unsigned before = mappings();
@@ -788,7 +788,7 @@ TEST(the_end_unmaps_everything)
 	}
 }
 
-TEST(who_forgets_may_begin_anew)
+TEST(stack_forget_allows_new_init)
 {
 	begin();
 	CHECK_EQ(stack_reserve(KLASS, 1), 0);

@@ -31,7 +31,7 @@ noinline uintptr_t a_global_function(uintptr_t n)
 
 static int some_data = 1;
 
-TEST(a_static_function_is_found)
+TEST(symtab_static_function_is_found)
 {
 	struct symbol s;
 
@@ -41,7 +41,7 @@ TEST(a_static_function_is_found)
 	CHECK_EQ(s.offset, 0);
 }
 
-TEST(an_address_inside_a_function_has_an_offset)
+TEST(symtab_address_inside_function_has_offset)
 {
 	struct symbol s;
 
@@ -53,7 +53,7 @@ TEST(an_address_inside_a_function_has_an_offset)
 	CHECK(s.offset > 3 && s.offset < 4096);
 }
 
-TEST(a_function_of_another_object_is_found)
+TEST(symtab_function_of_other_object_is_found)
 {
 	struct symbol s;
 
@@ -71,7 +71,7 @@ static int first_object(struct dl_phdr_info *info, size_t size, void *out)
 	return 1;
 }
 
-TEST(a_thread_local_is_found_by_its_place_among_those_of_its_object)
+TEST(symtab_thread_local_is_found_by_tls_offset)
 {
 	struct dl_phdr_info own;
 	struct symbol s;
@@ -106,7 +106,7 @@ static void see_local(void *arg, const char *name, uint64_t at, uint64_t size)
 	}
 }
 
-TEST(each_local_lists_every_thread_local_once)
+TEST(symtab_each_local_lists_thread_locals_once)
 {
 	struct seen seen = { .n = 0 };
 	struct dl_phdr_info own;
@@ -121,7 +121,7 @@ TEST(each_local_lists_every_thread_local_once)
 	CHECK(!symtab_each_local(8, see_local, &seen));
 }
 
-TEST(data_is_named_by_its_object)
+TEST(symtab_data_address_is_named_by_object)
 {
 	struct symbol s;
 
@@ -130,7 +130,7 @@ TEST(data_is_named_by_its_object)
 	CHECK_STR(s.name, program_invocation_short_name);
 }
 
-TEST(memory_without_a_file_has_no_name)
+TEST(symtab_anonymous_memory_has_no_name)
 {
 	struct symbol s;
 	void *p = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -143,7 +143,7 @@ TEST(memory_without_a_file_has_no_name)
 }
 
 /* What a line says of an address: name and offset, or the bare number. */
-TEST(a_line_names_an_address)
+TEST(line_sym_prints_name_or_number)
 {
 	struct line l = { .n = 0 };
 
@@ -159,7 +159,7 @@ TEST(a_line_names_an_address)
 	CHECK_STR(l.text, "a_static_function 0x10 0 18446744073709551615");
 }
 
-TEST(a_line_that_is_too_long_is_cut_off_and_ended)
+TEST(line_too_long_is_truncated_with_newline)
 {
 	struct line l = { .n = 0 };
 	char buf[2048];
@@ -181,7 +181,7 @@ static void check_line(struct line *l, const char *text)
 	l->n = 0;
 }
 
-TEST(a_line_names_a_green_thread)
+TEST(line_green_prints_id_name_and_entry)
 {
 	struct line l = { .n = 0 };
 
@@ -191,7 +191,7 @@ TEST(a_line_names_a_green_thread)
 	check_line(&l, "green thread 1 \"\" (entry 0x10)");
 }
 
-TEST(a_line_of_a_backtrace_tells_what_addr2line_takes)
+TEST(line_frame_prints_object_and_offset_for_addr2line)
 {
 	struct line l = { .n = 0 };
 	uintptr_t pc = (uintptr_t)a_static_function + 2;
@@ -218,7 +218,7 @@ TEST(a_line_of_a_backtrace_tells_what_addr2line_takes)
 
 static struct symcache cache;
 
-TEST(a_name_that_is_kept_is_the_one_that_was_found)
+TEST(symcache_hit_returns_stored_symbol)
 {
 	const struct symbol *first, *again;
 
@@ -233,7 +233,7 @@ TEST(a_name_that_is_kept_is_the_one_that_was_found)
 	CHECK(!symcache_find_sig(&cache, 0, &first));
 }
 
-TEST(more_addresses_than_are_kept_are_still_told_apart)
+TEST(symcache_overflow_returns_right_symbols)
 {
 	const struct symbol *s;
 
@@ -250,7 +250,7 @@ TEST(more_addresses_than_are_kept_are_still_told_apart)
 	}
 }
 
-TEST(a_line_may_keep_the_names)
+TEST(line_with_symcache_prints_same_text)
 {
 	struct line l = { .names = &cache };
 
@@ -337,7 +337,7 @@ static void check_object(const struct copy *c)
 	CHECK_STR(s.name, c->path + strlen("/tmp/"));
 }
 
-TEST(the_file_is_read_wherever_it_is_mapped)
+TEST(symtab_file_mapped_at_other_address_is_read)
 {
 	struct copy c;
 	struct symbol s;
@@ -349,7 +349,7 @@ TEST(the_file_is_read_wherever_it_is_mapped)
 	copy_end(&c);
 }
 
-TEST(a_file_that_is_gone_leaves_its_name)
+TEST(symtab_deleted_file_is_named_by_path)
 {
 	struct copy c;
 	struct symbol s;
@@ -371,7 +371,7 @@ static void check_deleted_self(void)
 }
 
 /* The case runs itself again, from a copy that it deletes at once. */
-TEST(a_program_that_was_deleted_still_knows_its_names)
+TEST(symtab_deleted_program_finds_own_functions)
 {
 	struct copy c;
 	int status;
@@ -390,7 +390,7 @@ TEST(a_program_that_was_deleted_still_knows_its_names)
 	CHECK(pid >= 0);
 	if (pid == 0) {
 		setenv("GMP_TEST_DELETED", c.path, 1);
-		execl(c.path, c.path, "a_program_that_was_deleted_still_knows_its_names", NULL);
+		execl(c.path, c.path, "symtab_deleted_program_finds_own_functions", NULL);
 		_exit(9);
 	}
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
@@ -404,7 +404,7 @@ static void overwrite(const struct copy *c, uint64_t at, const void *with, size_
 		CHECK_EQ(pwrite(c->fd, with, n, (off_t)at), (long long)n);
 }
 
-TEST(a_damaged_header_is_survived)
+TEST(symtab_damaged_elf_header_does_not_crash)
 {
 	struct copy c;
 	struct symbol s;
@@ -454,7 +454,7 @@ static void make_noise(struct copy *c, uint64_t at, size_t n, uint64_t *seed, in
 	free(good);
 }
 
-TEST(noise_in_the_tables_is_survived)
+TEST(symtab_damaged_tables_do_not_crash)
 {
 	struct copy c;
 	struct symbol s;
@@ -477,7 +477,7 @@ TEST(noise_in_the_tables_is_survived)
 	copy_end(&c);
 }
 
-TEST(a_truncated_file_is_survived)
+TEST(symtab_truncated_file_does_not_crash)
 {
 	struct copy c;
 	struct symbol s;

@@ -39,7 +39,7 @@ static noinline void who_dies(void)
 	gmp__fatal("%d %s", 42, "reasons");
 }
 
-TEST(the_line_comes_first_and_then_who_called)
+TEST(fatal_prints_message_then_backtrace)
 {
 	char text[8192];
 
@@ -55,7 +55,7 @@ static void die_disturbed(void)
 	who_dies();
 }
 
-TEST(writes_that_are_cut_short_or_interrupted_lose_nothing)
+TEST(fatal_with_short_or_interrupted_writes_loses_nothing)
 {
 	char text[8192];
 
@@ -69,7 +69,7 @@ static noinline void assert_something(void)
 	gmp_assert(1 + 1 == 3);
 }
 
-TEST(a_failed_assertion_says_what_and_where)
+TEST(assert_failed_prints_expression_and_position)
 {
 	char text[8192];
 
@@ -89,7 +89,7 @@ static void die_described(void)
 	gmp__fatal("oh");
 }
 
-TEST(a_higher_floor_can_describe_the_green_thread)
+TEST(fatal_describe_hook_adds_green_thread)
 {
 	char text[8192];
 
@@ -119,7 +119,7 @@ static void die_described_at_length(void)
 	gmp__fatal("x");
 }
 
-TEST(a_line_that_is_too_long_is_still_a_line)
+TEST(fatal_too_long_message_is_truncated_with_newline)
 {
 	char text[8192];
 
@@ -142,7 +142,7 @@ static void die_while_dying(void)
 	gmp__fatal("outer");
 }
 
-TEST(a_death_within_a_death_is_at_once)
+TEST(fatal_inside_fatal_aborts_at_once)
 {
 	char text[8192];
 
@@ -168,7 +168,7 @@ static void die_together(void)
 	os_nap(NEVER);
 }
 
-TEST(of_several_who_die_one_speaks)
+TEST(fatal_on_several_threads_prints_one_message)
 {
 	char text[8192], *first;
 
@@ -186,7 +186,7 @@ static noinline void show_trace(void)
 	__asm__ volatile("");
 }
 
-TEST(a_backtrace_begins_at_its_caller)
+TEST(backtrace_starts_at_caller)
 {
 	char text[8192];
 
@@ -213,7 +213,7 @@ static void show_deep_trace(void)
 	recurse(200);
 }
 
-TEST(a_deep_backtrace_ends)
+TEST(backtrace_deep_is_limited)
 {
 	char text[16384];
 

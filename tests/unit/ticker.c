@@ -60,7 +60,7 @@ static void fire_late(void *arg)
 	CHECK_EQ(timers_next(getp()), NEVER);
 }
 
-TEST(a_late_tick_has_the_time_of_the_last_period_and_keeps_the_phase)
+TEST(tick_late_has_time_of_last_period_and_keeps_phase)
 {
 	run_procs(1, fire_late, NULL);
 }
@@ -78,7 +78,7 @@ static void fire_unread(void *arg)
 	gmp_tick_free(c);
 }
 
-TEST(a_tick_that_finds_no_room_is_lost)
+TEST(tick_to_full_channel_is_lost)
 {
 	run_procs(1, fire_unread, NULL);
 }
@@ -101,7 +101,7 @@ static void fire_locked(void *arg)
 	gmp_tick_free(c);
 }
 
-TEST(a_tick_whose_channel_is_locked_comes_again)
+TEST(tick_with_locked_channel_is_retried)
 {
 	run_procs(1, fire_locked, NULL);
 }
@@ -128,7 +128,7 @@ static void fire_for_a_reader(void *arg)
 	gmp_tick_free(c);
 }
 
-TEST(a_tick_makes_its_reader_ready_and_no_other_green_thread)
+TEST(tick_readies_waiting_reader_only)
 {
 	run_procs(1, fire_for_a_reader, NULL);
 }
@@ -154,7 +154,7 @@ static void fire_at_the_end(void *arg)
 	gmp_tick_free(c);
 }
 
-TEST(a_period_that_the_clock_does_not_reach_is_the_last)
+TEST(tick_period_beyond_clock_range_disarms)
 {
 	run_procs(1, fire_at_the_end, NULL);
 }

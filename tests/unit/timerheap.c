@@ -81,7 +81,7 @@ static void check_heap(int p)
 	}
 }
 
-TEST(a_heap_without_timers_is_never_due)
+TEST(timers_empty_heap_is_never_due)
 {
 	begin();
 	CHECK_EQ(timers_next(&ps[0]), NEVER);
@@ -90,7 +90,7 @@ TEST(a_heap_without_timers_is_never_due)
 	end();
 }
 
-TEST(an_ended_heap_is_gone_and_may_be_ended_again)
+TEST(timers_fini_can_be_repeated)
 {
 	struct timers ts;
 
@@ -102,7 +102,7 @@ TEST(an_ended_heap_is_gone_and_may_be_ended_again)
 	timers_fini(&ts, 1);
 }
 
-TEST(timers_fire_in_the_order_of_their_times)
+TEST(timers_fire_in_order_of_deadlines)
 {
 	static const int64_t when[] = { 50, 10, 40, 20, 60, 30 };
 
@@ -155,7 +155,7 @@ TEST(timers_run_some_stops_when_enough_are_ready)
 	end();
 }
 
-TEST(timers_of_equal_times_all_fire_together)
+TEST(timers_of_equal_deadline_fire_in_one_run)
 {
 	begin();
 	for (int i = 0; i < 100; i++)
@@ -171,7 +171,7 @@ TEST(timers_of_equal_times_all_fire_together)
 	end();
 }
 
-TEST(arming_says_whether_it_is_the_earliest)
+TEST(timer_add_reports_new_earliest_deadline)
 {
 	begin();
 	CHECK(add(0, 0, 10));
@@ -185,7 +185,7 @@ TEST(arming_says_whether_it_is_the_earliest)
 	end();
 }
 
-TEST(an_armed_timer_says_so_until_it_has_fired_or_was_disarmed)
+TEST(timer_armed_is_true_until_fired_or_deleted)
 {
 	begin();
 	CHECK(!timer_armed(&items[0].t));
@@ -204,7 +204,7 @@ TEST(an_armed_timer_says_so_until_it_has_fired_or_was_disarmed)
 	end();
 }
 
-TEST(disarming_at_any_place_keeps_the_heap)
+TEST(timer_del_at_any_index_keeps_heap_order)
 {
 	enum { N = 60 };
 
@@ -238,7 +238,7 @@ static bool set_anew(int i, int64_t when)
 	return true;
 }
 
-TEST(setting_anew_from_any_place_to_any_other_keeps_the_heap)
+TEST(timer_rearm_between_any_indices_keeps_heap_order)
 {
 	enum { N = 60 };
 	struct m me = { 0 };
@@ -262,7 +262,7 @@ TEST(setting_anew_from_any_place_to_any_other_keeps_the_heap)
 	end();
 }
 
-TEST(only_what_is_armed_on_ones_own_p_is_set_anew_in_one_step)
+TEST(timer_hold_accepts_only_timer_armed_on_own_p)
 {
 	struct m me = { 0 };
 
@@ -282,7 +282,7 @@ TEST(only_what_is_armed_on_ones_own_p_is_set_anew_in_one_step)
 	end();
 }
 
-TEST(fire_may_arm_its_timer_anew)
+TEST(timer_fire_can_rearm_its_timer)
 {
 	begin();
 	items[0].again = 3;
@@ -316,7 +316,7 @@ static bool fire_wakes(struct timer *t, int64_t now, struct glist *out)
 	return false;
 }
 
-TEST(who_became_ready_is_appended)
+TEST(timers_run_appends_runnable_gs)
 {
 	struct glist out = { 0 };
 	struct g first = { 0 };
@@ -332,7 +332,7 @@ TEST(who_became_ready_is_appended)
 	end();
 }
 
-TEST(timers_near_the_earliest_are_waited_for_with_it)
+TEST(timers_wake_with_includes_deadlines_within_slack)
 {
 	enum { T = 1000000 };
 
@@ -352,7 +352,7 @@ TEST(timers_near_the_earliest_are_waited_for_with_it)
 	end();
 }
 
-TEST(a_timer_is_missed_by_who_sleeps_beyond_its_slack)
+TEST(timer_is_missed_if_sleep_exceeds_slack)
 {
 	CHECK(!timer_is_missed(1000, INT64_MIN));
 	CHECK(!timer_is_missed(1000, 1000));
@@ -362,7 +362,7 @@ TEST(a_timer_is_missed_by_who_sleeps_beyond_its_slack)
 	CHECK(!timer_is_missed(NEVER, NEVER));
 }
 
-TEST(all_timers_move_to_another_p)
+TEST(timers_move_moves_all_to_other_p)
 {
 	for (int way = 0; way < 2; way++) { /* up and down the addresses */
 		int from = way, to = !way;
@@ -463,7 +463,7 @@ static void model_step(int i, int64_t now)
 	}
 }
 
-TEST(steps_at_random_agree_with_a_model)
+TEST(timers_random_steps_match_model)
 {
 	long steps = check_scaled(20000);
 
@@ -569,7 +569,7 @@ static void hammer_all(void *(*third)(void *))
 	end();
 }
 
-TEST(each_arming_fires_or_is_disarmed_once_while_heaps_are_run_and_moved)
+TEST(timers_concurrent_run_and_move_fire_each_arming_once)
 {
 	hammer_all(runs_and_moves);
 }

@@ -122,7 +122,7 @@ static void look(void)
 	trace_parked(&t, &parked, new_stack, top);
 }
 
-TEST(a_parked_stack_is_walked_down_to_its_beginning)
+TEST(trace_parked_reaches_start_of_stack)
 {
 	static const char *const names[] = {
 		"leave", "inner", "middle", "middle", "middle", "outer"
@@ -137,7 +137,7 @@ TEST(a_parked_stack_is_walked_down_to_its_beginning)
 	CHECK(!t.more);
 }
 
-TEST(the_function_that_calls_all_entries_is_not_shown)
+TEST(trace_parked_omits_common_entry_function)
 {
 	park_at(3);
 	trace_ends_at((uintptr_t)outer);
@@ -149,7 +149,7 @@ TEST(the_function_that_calls_all_entries_is_not_shown)
 	CHECK_EQ(t.n, 8);
 }
 
-TEST(a_walk_that_is_too_long_says_so)
+TEST(trace_parked_too_deep_sets_more)
 {
 	park_at(200);
 	look();
@@ -162,7 +162,7 @@ TEST(a_walk_that_is_too_long_says_so)
 	CHECK(!t.more);
 }
 
-TEST(the_walk_leaves_a_parked_stack_as_it_was)
+TEST(trace_parked_does_not_modify_stack)
 {
 	static char before[BYTES];
 
@@ -175,7 +175,7 @@ TEST(the_walk_leaves_a_parked_stack_as_it_was)
 	CHECK_EQ(gmp__mcall(&home, to_home, NULL, g0), 1);
 }
 
-TEST(the_walk_stays_on_the_parked_stack)
+TEST(trace_parked_stays_inside_stack_bounds)
 {
 	park_at(20);
 	trace_parked(&t, &parked, new_stack, (char *)parked.sp + 64 + 1);
@@ -208,7 +208,7 @@ static void unwind_registers(void *arg)
 	_Unwind_Backtrace(note_registers, arg);
 }
 
-TEST(an_unwinder_sees_the_registers_that_were_saved)
+TEST(call_above_shows_saved_registers_to_unwinder)
 {
 	park_at(0);
 	gmp__call_above(unwind_registers, NULL, parked.sp);
@@ -227,7 +227,7 @@ static void libc_backtrace(void *arg)
 	nframes = backtrace(frames, 64);
 }
 
-TEST(libcs_own_backtrace_follows_it_too)
+TEST(call_above_is_followed_by_libc_backtrace)
 {
 	int at = 0;
 
@@ -262,7 +262,7 @@ __asm__(".text\n"
 	"	popq %r12\n	popq %rbp\n	popq %rbx\n"
 	"	ret\n");
 
-TEST(its_caller_finds_all_registers_as_they_were)
+TEST(call_above_preserves_callee_saved_registers)
 {
 	uint64_t out[6] = { 0 };
 	int calls = 0;
@@ -337,7 +337,7 @@ __asm__(".text\n"
 	"	ret\n"
 	"	.cfi_endproc\n");
 
-TEST(at_each_instruction_an_unwinder_finds_a_caller)
+TEST(call_above_can_be_unwound_at_each_instruction)
 {
 	struct sigaction sa = { .sa_handler = on_step };
 	int calls = 0;

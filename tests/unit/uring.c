@@ -211,7 +211,7 @@ static void everything_by_the_ring(void *arg)
 	CHECK_EQ(ld_seq(&plain), 0);
 }
 
-TEST_PROCS(writes_that_ask_the_disk_and_fsync_go_by_the_ring)
+TEST_PROCS(uring_sync_writes_and_fsync_use_ring)
 {
 	need_ring();
 	run_procs(procs, everything_by_the_ring, NULL);
@@ -240,7 +240,7 @@ static void close_while_written(void *arg)
 	CHECK_EQ(result, 3);
 }
 
-TEST_PROCS(close_waits_for_a_call_under_way_and_others_run)
+TEST_PROCS(uring_close_waits_for_pending_call_and_other_gs_run)
 {
 	need_ring();
 	run_procs(procs, close_while_written, NULL);
@@ -269,7 +269,7 @@ static void *let_all_go(void *arg)
 	return NULL;
 }
 
-TEST_PROCS(to_wait_for_a_disk_is_no_deadlock)
+TEST_PROCS(uring_pending_call_is_not_reported_as_deadlock)
 {
 	pthread_t t;
 
@@ -302,7 +302,7 @@ static void *let_go_at_the_end(void *arg)
 	return NULL;
 }
 
-TEST_PROCS(the_end_of_a_run_waits_for_the_kernel)
+TEST_PROCS(uring_shutdown_waits_for_pending_call)
 {
 	pthread_t t;
 
@@ -332,7 +332,7 @@ static void refused(void *arg)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-TEST_PROCS(an_entry_that_is_not_taken_is_a_call_in_blocking_code)
+TEST_PROCS(uring_refused_submit_falls_back_to_blocking_call)
 {
 	need_ring();
 	run_procs(procs, refused, NULL);
@@ -360,7 +360,7 @@ static void changed(void *arg)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-TEST_PROCS(an_answer_that_says_less_is_asked_for_again_in_blocking_code)
+TEST_PROCS(uring_inconclusive_result_falls_back_to_blocking_call)
 {
 	need_ring();
 	run_procs(procs, changed, NULL);
@@ -415,7 +415,7 @@ static void says(int procs, char *text, size_t most)
 	CHECK_EQ(close(err), 0);
 }
 
-TEST_PROCS(forbidden_by_seccomp_it_is_one_line_in_debug_mode_and_blocking_code)
+TEST_PROCS(uring_refused_by_seccomp_falls_back_to_blocking_calls)
 {
 	char text[256];
 
@@ -429,7 +429,7 @@ TEST_PROCS(forbidden_by_seccomp_it_is_one_line_in_debug_mode_and_blocking_code)
 	CHECK_STR(text, "");
 }
 
-TEST_PROCS(without_descriptors_for_it_it_is_tried_again_later)
+TEST_PROCS(uring_setup_without_fds_falls_back_to_blocking_calls)
 {
 	need_ring();
 	forbid(EMFILE);
@@ -452,14 +452,14 @@ static void ask_without_descriptors(void *arg)
 	CHECK(uring_on());
 }
 
-TEST(when_there_are_descriptors_again_it_is_had_in_the_same_run)
+TEST(uring_setup_without_fds_is_retried_in_same_run)
 {
 	need_ring();
 	run_procs(1, ask_without_descriptors, NULL); /* for liburing */
 	run_procs(1, ask_without_descriptors, NULL); /* for the ring */
 }
 
-TEST(nouring_makes_all_calls_in_blocking_code)
+TEST(uring_disabled_by_nouring_uses_blocking_calls)
 {
 	CHECK_EQ(setenv("GMP_DEBUG", "nouring", 1), 0);
 	run_procs(2, without, NULL);

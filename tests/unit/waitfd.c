@@ -44,7 +44,7 @@ static void wait_for_what_comes_now(void *arg)
 	CHECK_EQ(close(p[1]), 0);
 }
 
-TEST(what_comes_between_the_question_and_the_wait_is_told)
+TEST(fd_wait_event_between_query_and_park_is_seen)
 {
 	run_procs(1, wait_for_what_comes_now, NULL);
 }

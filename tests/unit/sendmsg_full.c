@@ -122,7 +122,7 @@ static void send_and_count(void *arg)
 	end();
 }
 
-TEST_PROCS(who_sends_to_a_full_peer_tries_now_and_then_and_holds_up_nobody)
+TEST_PROCS(sendto_full_peer_retries_with_backoff_and_blocks_no_other)
 {
 	run_procs(procs, send_and_count, NULL);
 }
@@ -138,7 +138,7 @@ static void end_by_deadline(void *arg)
 	end();
 }
 
-TEST_PROCS(it_ends_at_the_deadline)
+TEST_PROCS(sendto_full_peer_returns_etimedout_at_deadline)
 {
 	run_procs(procs, end_by_deadline, NULL);
 }
@@ -158,7 +158,7 @@ static void end_by_close(void *arg)
 	end();
 }
 
-TEST_PROCS(it_ends_when_the_socket_is_closed)
+TEST_PROCS(sendto_full_peer_returns_ecanceled_on_close)
 {
 	run_procs(procs, end_by_close, NULL);
 }
@@ -174,7 +174,7 @@ static void end_by_cancel(void *arg)
 	end();
 }
 
-TEST_PROCS(it_ends_when_it_is_cancelled)
+TEST_PROCS(sendto_full_peer_returns_ecanceled_on_cancel)
 {
 	run_procs(procs, end_by_cancel, NULL);
 }
@@ -195,7 +195,7 @@ static void end_foreign(void *arg)
 	end();
 }
 
-TEST_PROCS(a_foreign_thread_sends_when_there_is_room)
+TEST_PROCS(sendto_full_peer_by_external_thread_sends_when_room)
 {
 	run_procs(procs, end_foreign, NULL);
 }
@@ -207,7 +207,7 @@ static void leave_one(void *arg)
 	start(-ESRCH); /* dropped: it says nothing */
 }
 
-TEST_PROCS(the_run_may_end_meanwhile)
+TEST_PROCS(sendto_full_peer_does_not_delay_shutdown)
 {
 	run_procs(procs, leave_one, NULL);
 }

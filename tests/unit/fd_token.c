@@ -85,7 +85,7 @@ static void read_beside_another(void *arg)
 	CHECK_EQ(close(p[1]), 0);
 }
 
-TEST(what_the_one_with_the_turn_leaves_is_found_by_who_waited_for_it)
+TEST(token_released_before_enqueue_is_taken)
 {
 	run_procs(1, read_beside_another, NULL);
 }
@@ -137,7 +137,7 @@ static void read_before_it_comes(void *arg)
 	CHECK_EQ(close(p[1]), 0);
 }
 
-TEST(what_came_between_the_try_and_the_wait_is_found)
+TEST(event_between_try_and_enqueue_is_seen)
 {
 	run_procs(1, read_before_it_comes, NULL);
 }
@@ -176,7 +176,7 @@ static void read_before_the_end(void *arg)
 	CHECK_EQ(close(s[1]), 0);
 }
 
-TEST(what_came_between_the_try_and_a_shutdown_is_read)
+TEST(data_between_try_and_shutdown_is_read)
 {
 	run_procs(1, read_before_the_end, NULL);
 }

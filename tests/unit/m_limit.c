@@ -76,7 +76,7 @@ static void spawn_some(void *arg)
 	await_another();
 }
 
-TEST(one_that_is_made_to_help_counts)
+TEST(m_started_for_idle_p_is_counted_before_it_exists)
 {
 	begin(GMP_SCHED_RUNNEXT, 2, spawn_some);
 }
@@ -89,7 +89,7 @@ static void lock_it(void *arg)
 	CHECK_EQ(gmp_unlock_thread(), 0);
 }
 
-TEST(one_that_is_made_for_those_beside_a_locked_one_counts)
+TEST(m_started_by_lock_thread_is_counted_before_it_exists)
 {
 	begin(GMP_SCHED_RUNNEXT, 1, lock_it);
 }
@@ -105,7 +105,7 @@ static void lock_without_memory(void *arg)
 	lock_it(NULL);
 }
 
-TEST(one_for_which_there_is_no_memory_counts_no_more)
+TEST(m_without_memory_is_uncounted_again)
 {
 	begin(GMP_SCHED_RUNNEXT, 1, lock_without_memory);
 }
@@ -132,7 +132,7 @@ static void block(void *arg)
 	CHECK(ld_seq(&looks) >= 2);
 }
 
-TEST(one_that_is_made_for_the_p_of_one_that_blocks_counts)
+TEST(m_started_for_handoff_is_counted_before_it_exists)
 {
 	begin(GMP_SCHED_RUNNEXT, 1, block);
 }
@@ -147,7 +147,7 @@ static void go_on(void *arg)
 	CHECK(ld_seq(&looks) >= 2);
 }
 
-TEST(one_that_is_a_green_threads_own_counts)
+TEST(m_of_thread_mode_g_is_counted_before_it_exists)
 {
 	begin(GMP_SCHED_THREAD, 1, go_on);
 }

@@ -58,7 +58,7 @@ static void lock_late(void *arg)
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 }
 
-TEST_PROCS(a_mutex_that_was_unlocked_meanwhile_is_taken)
+TEST_PROCS(mutex_unlocked_before_park_is_taken)
 {
 	run_procs(procs, lock_late, NULL);
 }
@@ -86,7 +86,7 @@ static void rwlock_late(void *arg)
 	CHECK_EQ(gmp_rwmutex_unlock(&rw), 0);
 }
 
-TEST_PROCS(a_rwmutex_that_was_unlocked_meanwhile_is_taken)
+TEST_PROCS(rwmutex_unlocked_before_park_is_taken)
 {
 	run_procs(procs, rwlock_late, NULL);
 }
@@ -122,7 +122,7 @@ static void once_late(void *arg)
 	CHECK(ld_seq(&awaited) == NULL);
 }
 
-TEST_PROCS(what_has_been_done_once_meanwhile_is_not_awaited)
+TEST_PROCS(once_finished_before_park_returns_without_wait)
 {
 	run_procs(procs, once_late, NULL);
 }
@@ -156,7 +156,7 @@ static void release_late(void *arg)
 	CHECK_EQ(gmp_sem_try_acquire(&sem), -EAGAIN);
 }
 
-TEST_PROCS(permits_for_a_waiter_that_has_given_up_meanwhile_may_be_too_many)
+TEST_PROCS(sem_release_after_waiter_cancelled_returns_eoverflow)
 {
 	run_procs(procs, release_late, NULL);
 }

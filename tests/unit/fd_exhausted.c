@@ -130,7 +130,7 @@ static void be_refused(void *arg)
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-TEST_PROCS(dial_and_listen_say_why_and_leave_nothing)
+TEST_PROCS(dial_and_listen_without_fds_or_memory_leak_nothing)
 {
 	run_procs(procs, be_refused, NULL);
 }
@@ -159,7 +159,7 @@ static void listen_at_a_path(void *arg)
 	CHECK_EQ(gmp_listen("unix", "@gmp-exhausted"), -EADDRINUSE); /* no path */
 }
 
-TEST_PROCS(a_listen_that_fails_leaves_no_socket_in_the_file_system)
+TEST_PROCS(listen_failed_on_unix_path_removes_socket_file)
 {
 	run_procs(procs, listen_at_a_path, NULL);
 }
@@ -176,7 +176,7 @@ static void listen_without_ipv6(void *arg)
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-TEST_PROCS(where_there_is_no_ipv6_all_addresses_are_those_of_ipv4)
+TEST_PROCS(listen_without_ipv6_binds_ipv4_wildcard)
 {
 	run_procs(procs, listen_without_ipv6, NULL);
 }
@@ -202,7 +202,7 @@ static void accept_unwatched(void *arg)
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-TEST_PROCS(an_accepted_connection_that_cannot_be_watched_is_closed)
+TEST_PROCS(accept_failed_registration_closes_connection)
 {
 	run_procs(procs, accept_unwatched, NULL);
 }
@@ -228,7 +228,7 @@ static void adopt_and_open(void *arg)
 	close(p[1]);
 }
 
-TEST_PROCS(what_cannot_be_adopted_stays_as_it_is)
+TEST_PROCS(fd_adopt_failed_registration_leaves_fd_unchanged)
 {
 	run_procs(procs, adopt_and_open, NULL);
 }
@@ -252,7 +252,7 @@ static void wait_unwatched(void *arg)
 	st_seq(&no_watch, 0);
 }
 
-TEST_PROCS(a_child_that_cannot_be_watched_is_waited_for_as_blocking_code)
+TEST_PROCS(waitpid_failed_registration_waits_as_blocking_code)
 {
 	run_procs(procs, wait_unwatched, NULL);
 }
@@ -274,7 +274,7 @@ static void ask_for_signals(void *arg)
 	gmp_chan_free(c);
 }
 
-TEST_PROCS(signals_that_cannot_be_watched_for_are_refused)
+TEST_PROCS(signal_notify_failed_registration_returns_enomem)
 {
 	run_procs(procs, ask_for_signals, NULL);
 }

@@ -37,7 +37,7 @@ static void dial_all(void *arg)
 	CHECK(ld_seq(&tries) > 3);
 }
 
-TEST(where_no_port_is_left_a_dial_says_so_at_once)
+TEST(dial_without_free_port_returns_eagain_at_once)
 {
 	CHECK_EQ(gmp_run(dial_all, NULL, NULL), 0);
 }

@@ -78,7 +78,7 @@ static void app(void *arg)
 	CHECK_EQ(gmp_wg_done(&gate), 0);
 }
 
-TEST(a_watcher_that_is_kept_waiting_comes_again_soon)
+TEST(sysmon_trim_preempted_resumes_soon)
 {
 	CHECK_EQ(gmp_run(app, NULL, NULL), 0);
 }

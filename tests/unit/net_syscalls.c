@@ -92,7 +92,7 @@ static void count_calls(void *arg)
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-TEST_PROCS(a_request_costs_no_epoll_ctl_and_no_read_in_vain)
+TEST_PROCS(request_makes_no_epoll_ctl_and_no_empty_recv)
 {
 	run_procs(procs, count_calls, NULL);
 }

@@ -61,7 +61,7 @@ static void accept_through_errors(void *arg)
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-TEST_PROCS(what_accept_says_is_reported_and_the_listener_goes_on)
+TEST_PROCS(accept_error_is_reported_and_listener_stays_usable)
 {
 	run_procs(procs, accept_through_errors, NULL);
 }
@@ -106,7 +106,7 @@ static void accept_behind_errors(void *arg)
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-TEST_PROCS(an_error_takes_no_connection_from_those_behind)
+TEST_PROCS(accept_error_leaves_connection_to_next_waiter)
 {
 	run_procs(procs, accept_behind_errors, NULL);
 }

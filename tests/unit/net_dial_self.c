@@ -85,7 +85,7 @@ static void dial_both(void *arg)
 	CHECK_EQ(close(fd), 0);
 }
 
-TEST_PROCS(a_dial_that_reached_itself_is_tried_again)
+TEST_PROCS(dial_connected_to_itself_is_retried)
 {
 	run_procs(procs, dial_both, NULL);
 }

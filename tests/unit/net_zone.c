@@ -110,7 +110,7 @@ static void read_zones(void *arg)
 	CHECK_EQ(gmp_dial("tcp4", "[fe80::1%1]:80"), -EINVAL);
 }
 
-TEST(a_zone_is_a_number_or_an_interface)
+TEST(zone_is_parsed_as_number_or_interface)
 {
 	CHECK(if_nametoindex("lo") > 0);
 	run_procs(1, read_zones, NULL);
@@ -145,7 +145,7 @@ static void write_zones(void *arg)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-TEST(a_zone_is_written_so_that_it_can_be_dialled)
+TEST(zone_in_local_addr_can_be_dialled)
 {
 	run_procs(1, write_zones, NULL);
 }

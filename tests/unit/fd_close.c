@@ -158,7 +158,7 @@ static void need_libcs_calls(void)
 #endif
 }
 
-TEST_PROCS(a_number_is_not_closed_under_a_foreign_threads_call)
+TEST_PROCS(close_waits_for_read_of_external_thread)
 {
 	need_libcs_calls();
 	run_procs(procs, close_under_foreign, NULL);
@@ -177,14 +177,14 @@ static void close_under_green(void *arg)
 	}
 }
 
-TEST(a_number_is_not_closed_under_a_green_threads_call)
+TEST(close_waits_for_read_of_green_thread)
 {
 	need_libcs_calls();
 	for (int procs = 2; procs <= 4; procs *= 2)
 		run_procs(procs, close_under_green, NULL);
 }
 
-TEST(a_foreign_thread_does_not_close_a_number_under_a_call)
+TEST(close_by_external_thread_waits_for_reads)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 

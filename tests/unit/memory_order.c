@@ -46,7 +46,7 @@ static void begin_rings(uint32_t at)
 		owner.runq[i] = other.runq[i] = &stale;
 }
 
-TEST(what_a_ring_shows_of_a_put_is_there)
+TEST(runq_put_publishes_slot_before_tail)
 {
 	for (int shared = 0; shared < 2; shared++) {
 		begin_rings(UINT32_MAX - 3);
@@ -66,7 +66,7 @@ static void use_again(void)
 	look_at_ring(&other, &greens[1]);
 }
 
-TEST(a_slot_is_read_before_it_may_be_used_again)
+TEST(runq_get_reads_slot_before_reuse)
 {
 	struct g *gp = NULL;
 
@@ -79,7 +79,7 @@ TEST(a_slot_is_read_before_it_may_be_used_again)
 	}
 }
 
-TEST(what_is_stolen_is_read_before_its_slot_may_be_used_again_and_shown_when_it_is_there)
+TEST(runq_steal_reads_slot_before_reuse)
 {
 	struct g *gp = NULL;
 
@@ -95,7 +95,7 @@ TEST(what_is_stolen_is_read_before_its_slot_may_be_used_again_and_shown_when_it_
 	}
 }
 
-TEST(what_overflows_is_read_before_its_slot_may_be_used_again)
+TEST(runq_overflow_reads_slots_before_reuse)
 {
 	begin_rings(UINT32_MAX - 3);
 	CHECK_EQ(gq_init(1024), 0);
@@ -201,22 +201,22 @@ static void steal_at_any_moment(void (*does)(int n), int most)
 	gq_fini();
 }
 
-TEST(a_thief_at_any_moment_of_an_owners_taking_shares_nothing_with_it)
+TEST(runq_steal_at_any_instruction_of_get_takes_each_once)
 {
 	steal_at_any_moment(take_one, 5);
 }
 
-TEST(a_thief_at_any_moment_of_a_taking_back_shares_nothing_with_it)
+TEST(runq_steal_at_any_instruction_of_take_back_takes_each_once)
 {
 	steal_at_any_moment(take_back_last, 5);
 }
 
-TEST(with_a_thief_at_any_moment_of_an_overflow_none_is_lost)
+TEST(runq_steal_at_any_instruction_of_overflow_loses_none)
 {
 	steal_at_any_moment(put_one_more, 3);
 }
 
-TEST(runq_put_first_with_a_thief_at_any_moment_loses_none)
+TEST(runq_steal_at_any_instruction_of_put_first_loses_none)
 {
 	steal_at_any_moment(put_one_first, 5);
 }
@@ -246,7 +246,7 @@ static bool put_first_at(int n, int k)
 	return k < looks;
 }
 
-TEST(runq_put_first_at_any_moment_of_a_theft_loses_none)
+TEST(runq_put_first_at_any_instruction_of_steal_loses_none)
 {
 	for (int n = 1; n <= 5; n++)
 		for (int k = 0; put_first_at(n, k); k++)
@@ -276,7 +276,7 @@ static bool take_back_at(int n, int k)
 	return k < looks;
 }
 
-TEST(a_taking_back_at_any_moment_of_a_theft_shares_nothing_with_it)
+TEST(runq_take_back_at_any_instruction_of_steal_takes_each_once)
 {
 	for (int n = 1; n <= 5; n++)
 		for (int k = 0; take_back_at(n, k); k++)
@@ -347,7 +347,7 @@ static void enqueue_all(const void *key)
 	}
 }
 
-TEST(the_tables_wakers_claim_before_they_take_out)
+TEST(lot_wake_claims_before_dequeue)
 {
 	struct glist out = { 0 };
 	uint64_t key;
@@ -369,7 +369,7 @@ TEST(the_tables_wakers_claim_before_they_take_out)
 	}
 }
 
-TEST(an_unlocker_claims_before_it_takes_out)
+TEST(mutex_unlock_claims_before_dequeue)
 {
 	gmp_mutex m = GMP_MUTEX_INIT;
 
@@ -411,7 +411,7 @@ static void close_and_free(gmp_chan *c)
 	gmp_chan_free(c);
 }
 
-TEST(a_channels_peers_claim_before_they_take_out)
+TEST(chan_peer_claims_before_dequeue)
 {
 	for (int lost = 0; lost < 2; lost++) {
 		gmp_chan *c = chan_with_waiters(IN_RECVQ, 0);
@@ -558,19 +558,19 @@ static bool done_or_too_early(int err)
 }
 
 /* A receiver waited until the close: it was never open and without one. */
-TEST(a_try_to_send_would_block_only_if_it_did_at_one_instant)
+TEST(chan_try_send_eagain_is_linearizable_with_close)
 {
 	try_while(close_and_empty, with_a_receiver, try_send, done_or_closed);
 }
 
 /* It held an element until after the close: it was never open and empty. */
-TEST(a_try_to_receive_would_block_only_if_it_did_at_one_instant)
+TEST(chan_try_recv_eagain_is_linearizable_with_close)
 {
 	try_while(close_and_empty, with_an_element, try_recv, done_or_closed);
 }
 
 /* It was empty until an element came and then the close: it was never closed and empty. */
-TEST(a_receive_is_told_of_the_close_only_once_there_is_nothing_left)
+TEST(chan_recv_epipe_is_reported_only_if_empty)
 {
 	try_while(fill_and_close, with_room, try_recv, done_or_too_early);
 	try_while(fill_and_close, with_room, recv_in_time, done_or_too_early);
@@ -581,7 +581,7 @@ static void look_at_the_close(void)
 	CHECK(tried->closed || tried->recvq.first || tried->sendq.first);
 }
 
-TEST(a_close_is_told_before_the_queues_are_emptied)
+TEST(chan_close_sets_closed_before_emptying_queues)
 {
 	for (int kind = IN_RECVQ; kind <= IN_SENDQ; kind++) {
 		tried = chan_with_waiters(kind, 0);
@@ -591,7 +591,7 @@ TEST(a_close_is_told_before_the_queues_are_emptied)
 	}
 }
 
-TEST(the_poller_claims_before_it_takes_out)
+TEST(netpoll_claims_before_dequeue)
 {
 	struct glist out = { 0 };
 	struct polldesc *pd;
