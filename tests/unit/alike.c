@@ -76,7 +76,7 @@ TEST(alike_too_many_ids_are_counted)
 	CHECK_MEMBERS("1 \"x\", 2-4, 6, 8, 10, 12, 14, 16, 17, and 13 more");
 }
 
-/* A g struct is reused in any order: all ids are there in the end, in one range. */
+/* Ids arrive in any order, since g structs are reused; all ids end in one range. */
 TEST(alike_shuffled_ids_end_in_one_range)
 {
 	enum { N = 8 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Does the cgroup's quota count, at every level and in both versions?  On trees in a temporary
- * directory. */
+/*
+ * Tests that os_cgroup_cpus applies the cgroup quota of every level, in v1 and v2. The trees are in
+ * a temporary directory.
+ */
 #define _GNU_SOURCE 1
 #include "base/os_cgroup.h"
 
@@ -34,7 +36,7 @@ static void tree_begin(void)
 	CHECK(mkdtemp(top) != NULL);
 }
 
-/* top/name with this text; directories on the way are made. */
+/* Write text to top/name; creates missing directories. */
 static void put(const char *name, const char *text)
 {
 	char path[512];
@@ -52,7 +54,7 @@ static void put(const char *name, const char *text)
 	close(fd);
 }
 
-/* The lines of /proc/self/cgroup and of mountinfo, where %s stands for top. */
+/* Returns the limit for these lines of /proc/self/cgroup and mountinfo; %s is top. */
 static int cpus(const char *cgroup, const char *mountinfo)
 {
 	char text[2048], a[128], b[128];
@@ -73,7 +75,7 @@ TEST(cgroup_missing_files_set_no_limit)
 	tree_begin();
 	CHECK_EQ(os_cgroup_cpus("/nowhere/cgroup", "/nowhere/mountinfo"), INT_MAX);
 	CHECK_EQ(cpus("", ""), INT_MAX);
-	CHECK_EQ(cpus("0::/a/b\n", V2_MOUNT), INT_MAX); /* mounted, but no such directory */
+	CHECK_EQ(cpus("0::/a/b\n", V2_MOUNT), INT_MAX); /* mounted, but the directory is missing */
 	tree_end();
 }
 
@@ -135,7 +137,7 @@ TEST(cgroup_path_is_relative_to_root_of_mount)
 	put("fs/docker/x/in/cpu.max", "100000 100000\n");
 	CHECK_EQ(cpus("0::/docker/x\n", mount), 6);
 	CHECK_EQ(cpus("0::/docker/x/in\n", mount), 3);
-	CHECK_EQ(cpus("0::/docker/xin\n", mount), 6); /* not below this mount: its root is left */
+	CHECK_EQ(cpus("0::/docker/xin\n", mount), 6); /* not below this mount: its root counts */
 	tree_end();
 }
 

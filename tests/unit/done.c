@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is a channel of a done object closed that is made just when the object is set (DN1)?  It is set here, in
- * the middle of making one.
+ * Tests that gmp_done_chan returns a closed channel if the object is set while the channel is made
+ * (DN1). The wrapped gmp_chan_new sets the object.
  *
  * floors 0..6, wrap: gmp_chan_new
  */
@@ -17,7 +17,7 @@
 gmp_chan *__real_gmp_chan_new(size_t elem, size_t cap);
 gmp_chan *__wrap_gmp_chan_new(size_t elem, size_t cap);
 
-static gmp_done *to_set; /* (a) when the next channel is made */
+static gmp_done *to_set; /* (a) set when the next channel is made */
 static gmp_done *done;
 static int asked; /* (a) */
 
@@ -36,7 +36,7 @@ gmp_chan *__wrap_gmp_chan_new(size_t elem, size_t cap)
 static void ask(void *arg)
 {
 	(void)arg;
-	while (getp()->id == 0) /* that has a channel from the beginning */
+	while (getp()->id == 0) /* P 0 has a channel from the beginning */
 		gmp_yield();
 	st_seq(&to_set, done);
 	gmp_chan *c = gmp_done_chan(done);
@@ -56,7 +56,7 @@ static void app(void *arg)
 	CHECK_EQ(gmp_spawn(&g, ask, NULL, NULL), 0);
 	while (!ld_seq(&asked))
 		if (getp()->id != 0)
-			gmp_yield(); /* else stay here: the other is for it */
+			gmp_yield(); /* otherwise keep this P busy: the other P is for ask */
 	CHECK_EQ(gmp_join(g), 0);
 	gmp_done_free(done);
 }

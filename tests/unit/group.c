@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a group report that there is no memory, and go on with those that it has?  That there is none is
- * said here.  And is one found by a cancellation that comes just before it has said who it is?
+ * Tests that a group without memory reports -ENOMEM and keeps working, and that a cancellation
+ * reaches a child that has not registered yet. The wrapped functions fail, or cancel the group.
  *
  * floors 0..6, wrap: calloc aligned_alloc gmp_timer_new gmp_go gmp_key_create gmp_self
  */
@@ -103,7 +103,7 @@ static void no_child(void *arg)
 	CHECK(g != NULL);
 	for (unsigned what = NO_ALIGNED; what <= NO_GO; what *= 4) {
 		st_seq(&lacking, what);
-		for (int i = 0; i < 10; i++) /* and the limit is not used up */
+		for (int i = 0; i < 10; i++) /* the failures do not use up the limit */
 			CHECK_EQ(gmp_group_go(g, child, NULL), -ENOMEM);
 		CHECK_EQ(gmp_group_try_go(g, child, NULL), -ENOMEM);
 		st_seq(&lacking, 0);
@@ -148,7 +148,8 @@ TEST(group_child_without_memory_for_local_fails_and_does_not_run)
 	run_procs(1, no_local, NULL);
 }
 
-static gmp_group *to_cancel; /* (a) by the next one who asks who it is: a child, at its start */
+/* (a) cancelled by the next gmp_self(), which a child calls at its start */
+static gmp_group *to_cancel;
 
 gmp_g *__wrap_gmp_self(void)
 {

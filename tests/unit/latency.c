@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of the histogram's buckets, and of what sysmon notes of a P that does not switch. */
+/* Tests the latency histogram's buckets, and what sysmon records of a P that does not switch. */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -83,7 +83,7 @@ TEST(latency_run_without_a_switch_is_noted)
 	CHECK_EQ(sched.longest_run, 10 * MS);
 }
 
-/* A run that ends between two looks of sysmon. */
+/* A run that ends between two checks of sysmon. */
 TEST(latency_longest_run_never_falls)
 {
 	begin();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Are the three causes of a long run told apart? */
+/* Tests that longrun_classify distinguishes the three causes of a long run. */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -31,7 +31,7 @@ TEST(longrun_mixed_causes_are_decided_after_100_ms)
 {
 	CHECK_EQ(longrun_classify(12 * MS, 5 * MS, 4 * MS, 'S'), LONGRUN_UNKNOWN);
 	CHECK_EQ(longrun_classify(12 * MS, 1 * MS, 0, 'R'), LONGRUN_UNKNOWN);
-	/* the delay that has not ended is not counted */
+	/* a delay that has not ended is not counted */
 	CHECK_EQ(longrun_classify(100 * MS, 1 * MS, 0, 'R'), LONGRUN_STARVED);
 	CHECK_EQ(longrun_classify(100 * MS, 40 * MS, 35 * MS, 'S'), LONGRUN_COMPUTES);
 	CHECK_EQ(longrun_classify(100 * MS, 30 * MS, 25 * MS, 'S'), LONGRUN_SLEEPS);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Do the struct, the environment and the defaults stand in this order, and is nonsense refused? */
+/*
+ * Tests that the options come from the struct, the environment and the defaults, in this order, and
+ * that malformed values are refused.
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -21,7 +24,7 @@ static void clear(void)
 	unsetenv("GMP_DEBUG");
 }
 
-/* A clean environment but for one variable. */
+/* An environment with one variable only. */
 static int load_env(const char *env, const char *value, struct options *o)
 {
 	clear();
@@ -79,7 +82,7 @@ TEST(options_struct_overrides_environment)
 
 	clear();
 	setenv("GMP_PROCS", "3", 1);
-	setenv("GMP_SEED", "rubbish that nobody reads", 1);
+	setenv("GMP_SEED", "not a number, not read", 1);
 	c.procs = 5;
 	c.seed = 42;
 	CHECK_EQ(options_load(&c, &o, &why), 0);
@@ -218,7 +221,7 @@ TEST(options_size_selects_version_of_struct)
 
 	older.size = offsetof(gmp_config, stack_size);
 	older.procs = 7;
-	older.stack_size = SIZE_MAX; /* beyond its end: not looked at */
+	older.stack_size = SIZE_MAX; /* beyond its size: not read */
 	CHECK_EQ(options_load(&older, &o, &why), 0);
 	CHECK_EQ(o.c.procs, 7);
 	CHECK_EQ(o.c.stack_size, 256 << 10);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Does the operating system give what os.h promises?  Here some calls can be refused, as by older kernels.
- * wrap: madvise pwritev2 getrandom */
+/*
+ * Tests that the functions of os.h do what they promise. The wrappers can refuse some calls, as
+ * older kernels do.
+ *
+ * wrap: madvise pwritev2 getrandom
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -32,7 +36,7 @@ int __wrap_madvise(void *p, size_t n, int advice);
 ssize_t __wrap_pwritev2(int fd, const struct iovec *v, int n, off_t at, int flags);
 ssize_t __wrap_getrandom(void *buf, size_t n, unsigned flags);
 
-static int refused; /* the errno of each of them, if not 0 */
+static int refused; /* errno of each wrapped call, if not 0 */
 
 static bool refuse(void)
 {
@@ -64,7 +68,7 @@ TEST(os_nap_lasts_its_duration_without_cpu_time)
 	CHECK(t > 0 && own > 0);
 	os_nap(3 * MS);
 	CHECK(os_now() - t >= 3 * MS);
-	CHECK(os_cpu_time() - own < os_now() - t); /* which costs nothing */
+	CHECK(os_cpu_time() - own < os_now() - t); /* sleeping uses no CPU time */
 	os_nap(-1);
 	os_yield();
 }
@@ -171,13 +175,13 @@ TEST(os_max_maps_is_positive)
 	CHECK(os_max_maps() > 0);
 }
 
-/* Who was hit says so by its exit status, and leaves no report of a sanitizer's. */
-static void hit(int sig)
+/* Report the signal by the exit status, without a report of a sanitizer. */
+static void exit_with_signal(int sig)
 {
 	_exit(sig);
 }
 
-/* Does a child that writes to p meet SIGSEGV? */
+/* Returns true if a child that writes to p gets SIGSEGV. */
 static bool kills(char *p)
 {
 	int status;
@@ -185,7 +189,7 @@ static bool kills(char *p)
 
 	CHECK(pid >= 0);
 	if (pid == 0) {
-		signal(SIGSEGV, hit);
+		signal(SIGSEGV, exit_with_signal);
 		st_rlx(p, 1);
 		_exit(0);
 	}
@@ -234,7 +238,7 @@ TEST(os_guard_outside_mapping_returns_error)
 
 /* --- threads --- */
 
-/* A thread that waits until it is let go. */
+/* Threads that wait at a gate. */
 static uint32_t gate; /* (a) */
 static uint32_t up;   /* (a) */
 static const char *thread_name;
@@ -250,7 +254,7 @@ static void *wait_at_gate(void *arg)
 	return NULL;
 }
 
-static void let_go(pthread_t *t, int n)
+static void open_gate(pthread_t *t, int n)
 {
 	st_seq(&gate, 1);
 	os_futex_wake(&gate, n);
@@ -263,7 +267,8 @@ static void start_at_gate(pthread_t *t, int *id, int n)
 	uint32_t all = ld_seq(&up) + (uint32_t)n;
 
 	for (int i = 0; i < n; i++)
-		CHECK_EQ(os_thread_start(&t[i], wait_at_gate, &id[i], 1), 0); /* rounded up */
+		/* the stack size is rounded up */
+		CHECK_EQ(os_thread_start(&t[i], wait_at_gate, &id[i], 1), 0);
 	while (ld_seq(&up) < all)
 		os_yield();
 }
@@ -292,8 +297,10 @@ TEST(os_thread_count_is_right_while_threads_end)
 	st_seq(&relaying, 0);
 }
 
-/* Each of these starts one thread before it counts, since a sanitizer's own thread comes with the
- * first, and since one that was joined is listed for a moment longer. */
+/*
+ * These tests start one thread before counting: a sanitizer starts its own thread with the first
+ * one, and a joined thread is listed for a moment longer.
+ */
 TEST(os_thread_count_and_ids_match_threads)
 {
 	pthread_t t[3];
@@ -305,7 +312,7 @@ TEST(os_thread_count_and_ids_match_threads)
 	CHECK_EQ(os_thread_count(), before + 2);
 	CHECK(id[0] != id[1] && id[1] != id[2] && id[0] != os_thread_id());
 	CHECK_EQ(os_thread_id(), getpid());
-	let_go(t, 3);
+	open_gate(t, 3);
 }
 
 TEST(os_thread_count_excludes_io_uring_workers)
@@ -318,7 +325,7 @@ TEST(os_thread_count_excludes_io_uring_workers)
 	thread_name = "iou-wrk-1";
 	start_at_gate(t + 1, id + 1, 2);
 	CHECK_EQ(os_thread_count(), before);
-	let_go(t, 3);
+	open_gate(t, 3);
 }
 
 TEST(os_thread_count_works_without_free_fd)
@@ -335,7 +342,7 @@ TEST(os_thread_count_works_without_free_fd)
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
 	CHECK_EQ(os_thread_count(), before + 2);
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	let_go(t, 3);
+	open_gate(t, 3);
 }
 
 static void *read_timer_slack(void *arg)
@@ -384,7 +391,7 @@ TEST(os_futex_wait_returns_etimedout_at_deadline)
 
 	do
 		err = os_futex_wait(&word, 0, deadline);
-	while (err == 0); /* may wake early */
+	while (err == 0); /* spurious wakeup */
 	CHECK_EQ(err, -ETIMEDOUT);
 	CHECK(os_now() >= deadline);
 }
@@ -398,7 +405,7 @@ TEST(os_futex_wait_past_deadline_returns_etimedout_at_once)
 	CHECK_EQ(os_futex_wait(&word, 0, -1), -ETIMEDOUT);
 	CHECK_EQ(os_futex_wait(&word, 0, INT64_MIN), -ETIMEDOUT);
 	CHECK_EQ(os_futex_wait(&word, 0, t - 1), -ETIMEDOUT);
-	CHECK(os_now() - t < 10 * SEC); /* at once, on a machine that has no time */
+	CHECK(os_now() - t < 10 * SEC); /* at once, even on an overloaded machine */
 }
 
 TEST(os_futex_wake_ends_wait)
@@ -407,19 +414,19 @@ TEST(os_futex_wake_ends_wait)
 	int id[4];
 
 	start_at_gate(t, id, 4);
-	os_nap(2 * MS); /* let them fall asleep */
-	let_go(t, 4);
+	os_nap(2 * MS); /* until they sleep */
+	open_gate(t, 4);
 }
 
 TEST(os_membarrier_init_can_be_repeated)
 {
 	if (!os_membarrier_init())
 		check_skip("no expedited membarrier");
-	CHECK(os_membarrier_init()); /* once more is fine */
+	CHECK(os_membarrier_init()); /* can be repeated */
 	os_membarrier();
 }
 
-/* Dekker's two flags, one side with the light fence: never do both see the other's flag down. */
+/* Dekker's two flags, one side with the light fence: at least one side sees the other's flag. */
 static struct {
 	uint32_t light aligned_to(CACHE_LINE), heavy aligned_to(CACHE_LINE);
 	uint32_t round aligned_to(CACHE_LINE), done aligned_to(CACHE_LINE);
@@ -465,11 +472,11 @@ TEST(os_membarrier_orders_against_fence_light)
 	CHECK_EQ(pthread_join(t, NULL), 0);
 }
 
-/* --- where messages go --- */
+/* --- sinks of messages --- */
 
 enum { SINK_CHUNK = 4096 };
 
-/* Writes until there is no room; how much that was. */
+/* Writes until the sink is full; returns the number of bytes. */
 static long fill(struct os_sink *s)
 {
 	static char chunk[SINK_CHUNK];
@@ -482,7 +489,7 @@ static long fill(struct os_sink *s)
 	return sum;
 }
 
-/* Filling it never sleeps, and what is read makes room again. */
+/* Filling the sink does not block, and reading makes room again. */
 static void check_sink(int to, int from)
 {
 	struct os_sink s;
@@ -564,7 +571,7 @@ TEST(os_sink_reports_errno_of_system_call)
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
 	close(fd[0]);
 	CHECK_EQ(os_sink(&s, fd[1]), 0);
-	CHECK_EQ(os_sink_write(&s, "x", 1), -EPIPE); /* and no SIGPIPE */
+	CHECK_EQ(os_sink_write(&s, "x", 1), -EPIPE); /* without SIGPIPE */
 	close(fd[1]);
 	file = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	CHECK_EQ(os_sink(&s, file), 0);

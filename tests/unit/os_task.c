@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Does the system say what a thread of ours does? */
+/*
+ * Tests what os_task reports of the threads of this process: the system call, its fd, the state and
+ * the times.
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -87,7 +90,7 @@ TEST(os_thread_slices_grow_on_wakeup)
 	uint64_t asleep = os_thread_slices(tid);
 
 	CHECK_EQ(os_thread_slices(1 << 24), 0);
-	if (asleep > 0) { /* the kernel counts them */
+	if (asleep > 0) { /* the kernel counts slices */
 		CHECK_EQ(write(ends[1], "x", 1), 1);
 		while (os_thread_slices(tid) == asleep)
 			os_nap(100000);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Does the poller report each change once, refuse what cannot be polled, and wake who waits? */
+/*
+ * Tests that the poller reports each change once, refuses fds that cannot be polled, and ends a
+ * wait on wake.
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -38,7 +41,7 @@ static void read_one(int fd)
 	CHECK_EQ(read(fd, &c, 1), 1);
 }
 
-static int try_it(void)
+static int poll_once(void)
 {
 	return po->wait(ev, (int)countof(ev), 0);
 }
@@ -85,7 +88,7 @@ TEST(poller_close_leaks_no_fd)
 	after = dup(0);
 	CHECK(before >= 0);
 	CHECK_EQ(after, before + 1);
-	po->close(); /* once more is fine */
+	po->close(); /* can be repeated */
 }
 
 TEST(poller_fds_are_high_and_close_on_exec)
@@ -119,13 +122,13 @@ TEST(poller_event_is_reported_once_per_change)
 	begin();
 	CHECK_EQ(pipe(fds), 0);
 	CHECK_EQ(po->add(fds[0], 77), 0);
-	CHECK_EQ(try_it(), 0);
+	CHECK_EQ(poll_once(), 0);
 	for (int i = 0; i < 3; i++) {
-		write_one(fds[1]); /* each time, though there is something to read already */
-		CHECK_EQ(try_it(), 1);
+		write_one(fds[1]); /* although data is buffered already */
+		CHECK_EQ(poll_once(), 1);
 		CHECK_EQ(ev[0].key, 77);
 		CHECK_EQ(ev[0].events, POLL_READ);
-		CHECK_EQ(try_it(), 0);
+		CHECK_EQ(poll_once(), 0);
 	}
 	po->close();
 }
@@ -155,10 +158,10 @@ TEST(poller_writable_pipe_is_reported)
 	while (write(fds[1], much, sizeof(much)) > 0)
 		;
 	CHECK_EQ(po->add(fds[1], 5), 0);
-	CHECK_EQ(try_it(), 0);
+	CHECK_EQ(poll_once(), 0);
 	while (read(fds[0], much, sizeof(much)) > 0)
 		;
-	CHECK_EQ(try_it(), 1);
+	CHECK_EQ(poll_once(), 1);
 	CHECK_EQ(ev[0].key, 5);
 	CHECK_EQ(ev[0].events, POLL_WRITE);
 	po->close();
@@ -176,11 +179,11 @@ TEST(poller_event_is_kept_until_wait)
 	CHECK_EQ(po->add(b[0], 2), 0);
 	write_one(a[1]);
 	write_one(b[1]);
-	CHECK_EQ(po->wait(ev, 1, SEC), 1); /* no more than asked for */
+	CHECK_EQ(po->wait(ev, 1, SEC), 1); /* at most as many as asked for */
 	keys = ev[0].key;
 	CHECK_EQ(po->wait(ev, 1, SEC), 1);
 	CHECK_EQ(keys + ev[0].key, 3);
-	CHECK_EQ(try_it(), 0);
+	CHECK_EQ(poll_once(), 0);
 	po->close();
 }
 
@@ -193,7 +196,7 @@ TEST(poller_deleted_fd_is_not_reported)
 	CHECK_EQ(po->add(fds[0], 1), 0);
 	write_one(fds[1]);
 	CHECK_EQ(po->del(fds[0]), 0);
-	CHECK_EQ(try_it(), 0);
+	CHECK_EQ(poll_once(), 0);
 	read_one(fds[0]);
 	po->close();
 }
@@ -206,14 +209,14 @@ TEST(poller_closed_peer_is_reported_as_hangup)
 	CHECK_EQ(pipe(fds), 0);
 	CHECK_EQ(po->add(fds[0], 1), 0);
 	close(fds[1]);
-	CHECK_EQ(try_it(), 1);
+	CHECK_EQ(poll_once(), 1);
 	CHECK_EQ(ev[0].events & (POLL_READ | POLL_HUNG), POLL_READ | POLL_HUNG);
 	CHECK_EQ(pipe(fds), 0);
 	CHECK_EQ(po->add(fds[1], 2), 0);
-	CHECK_EQ(try_it(), 1);
+	CHECK_EQ(poll_once(), 1);
 	CHECK_EQ(ev[0].events, POLL_WRITE);
-	close(fds[0]); /* an error, for writers */
-	CHECK_EQ(try_it(), 1);
+	close(fds[0]); /* reported to a writer as an error */
+	CHECK_EQ(poll_once(), 1);
 	CHECK_EQ(ev[0].key, 2);
 	CHECK_EQ(ev[0].events & (POLL_WRITE | POLL_HUNG), POLL_WRITE | POLL_HUNG);
 	po->close();
@@ -226,10 +229,10 @@ TEST(poller_shutdown_write_is_hangup_for_reader)
 	begin();
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	CHECK_EQ(po->add(fds[0], 1), 0);
-	CHECK_EQ(try_it(), 1);
+	CHECK_EQ(poll_once(), 1);
 	CHECK_EQ(ev[0].events, POLL_WRITE);
 	CHECK_EQ(shutdown(fds[1], SHUT_WR), 0);
-	CHECK_EQ(try_it(), 1);
+	CHECK_EQ(poll_once(), 1);
 	CHECK_EQ(ev[0].events & (POLL_READ | POLL_HUNG), POLL_READ | POLL_HUNG);
 	po->close();
 }
@@ -242,7 +245,7 @@ TEST(poller_wait_zero_returns_at_once)
 
 	begin();
 	for (int i = 0; i < 1000; i++)
-		CHECK_EQ(try_it(), 0);
+		CHECK_EQ(poll_once(), 0);
 	CHECK(os_now() - t < PATIENCE);
 	po->close();
 }
@@ -319,8 +322,8 @@ TEST(poller_wait_zero_does_not_consume_wake)
 
 	begin();
 	po->wake();
-	CHECK_EQ(try_it(), 0);
-	CHECK_EQ(try_it(), 0);
+	CHECK_EQ(poll_once(), 0);
+	CHECK_EQ(poll_once(), 0);
 	t = os_now();
 	CHECK_EQ(po->wait(ev, (int)countof(ev), 2 * PATIENCE), 0);
 	CHECK(os_now() - t < PATIENCE);
@@ -375,39 +378,39 @@ TEST(poller_wake_by_other_thread_ends_rest)
 	po->close();
 }
 
-static uint32_t said, heard; /* (a) */
+static uint32_t announced, observed; /* (a) */
 
-static void *says(void *arg)
+static void *announce_and_wake(void *arg)
 {
 	uint32_t rounds = *(uint32_t *)arg;
 
 	for (uint32_t i = 1; i <= rounds; i++) {
-		st_seq(&said, i);
+		st_seq(&announced, i);
 		po->wake();
-		if (i % 4 == 0) /* else several on end, into the same wait */
-			while (ld_seq(&heard) < i)
+		if (i % 4 == 0) /* otherwise several wakes during the same wait */
+			while (ld_seq(&observed) < i)
 				os_yield();
 	}
 	return NULL;
 }
 
-/* Each wake comes before the end of a wait that then sees what its caller has done. */
+/* After each wake a wait ends and sees what the waker has written before it. */
 TEST(poller_concurrent_wakes_lose_none)
 {
 	uint32_t rounds = (uint32_t)check_scaled(20000);
 	pthread_t other;
 
 	begin();
-	CHECK_EQ(pthread_create(&other, NULL, says, &rounds), 0);
-	for (int turn = 0; ld_seq(&heard) < rounds; turn++) {
+	CHECK_EQ(pthread_create(&other, NULL, announce_and_wake, &rounds), 0);
+	for (int round = 0; ld_seq(&observed) < rounds; round++) {
 		int64_t t = os_now();
 
-		if (turn & 4)
+		if (round & 4)
 			po->rest(t + 10 * SEC);
 		else
 			CHECK_EQ(po->wait(ev, (int)countof(ev), 10 * SEC), 0);
 		CHECK(os_now() - t < 9 * SEC);
-		st_seq(&heard, ld_seq(&said));
+		st_seq(&observed, ld_seq(&announced));
 	}
 	CHECK_EQ(pthread_join(other, NULL), 0);
 	po->close();

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Are green threads, threads and Ps made, recycled and counted as they should, and refused when
- * there are too many? */
+/* Tests that g structs, Ms and Ps are made, reused and counted, and refused above their maximum. */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -135,7 +134,7 @@ TEST(g_alloc_reuses_last_freed_first)
 	pp = acquirep();
 	struct g *a = new_g(pp), *b = new_g(pp);
 
-	CHECK_EQ(g_index(a), 0); /* in the order of addresses */
+	CHECK_EQ(g_index(a), 0); /* in address order */
 	CHECK_EQ(g_index(b), 1);
 	g_set_name(a, "a");
 	CHECK_STR(g_name(a), "a");
@@ -285,8 +284,8 @@ static void use_and_free(struct p *pp, int n)
 		end_g(pp, gp[i]);
 }
 
-/* What the Ps keep of those that are free; no more than a sixteenth of all. */
-static int kept(void)
+/* The number of free g structs that the Ps cache: at most a sixteenth of all. */
+static int cached(void)
 {
 	int n = 0;
 
@@ -309,13 +308,13 @@ TEST_PROCS(procs_resize_up_shrinks_free_g_caches)
 		put_p(pp[0]);
 	resize(16, procs, true);
 	if (procs > 1)
-		CHECK_EQ(pp[0]->gfree_n, 0); /* it was idle, and may stay so */
+		CHECK_EQ(pp[0]->gfree_n, 0); /* it was idle and may stay idle */
 	for (int i = procs > 1; i < procs; i++)
-		use_and_free(pp[i], 1); /* with what it has kept from before */
-	CHECK_EQ(kept(), 0);            /* 100 are few for 16 */
+		use_and_free(pp[i], 1); /* from its cache */
+	CHECK_EQ(cached(), 0);          /* 100 g structs are too few for caches of 16 Ps */
 	for (struct p *fresh; (fresh = acquirep()) != NULL;)
 		use_and_free(fresh, 10);
-	CHECK(kept() <= MAX_GREEN / 16);
+	CHECK(cached() <= MAX_GREEN / 16);
 	use_and_free(NULL, MAX_GREEN - MAX_GREEN / 16);
 	proc_fini();
 }
@@ -365,7 +364,7 @@ TEST(procs_resize_asks_running_p_to_share_and_retire)
 	resize(1, 2, false);
 	CHECK_EQ(pp->status, P_RUNNING);
 	CHECK(pp->attention & ATTENTION_RETIRE);
-	resize(2, 1, true); /* it may stay after all */
+	resize(2, 1, true); /* the retirement is revoked */
 	CHECK(!(pp->attention & ATTENTION_RETIRE));
 	CHECK(!p_retire(pp));
 	resize(1, 2, false);
@@ -396,7 +395,7 @@ TEST(p_retire_moves_timers_and_gs_to_others)
 	struct g *gp[4];
 
 	begin(3);
-	timer_add(sched.allp[2], &t[0], 10); /* an idle one */
+	timer_add(sched.allp[2], &t[0], 10); /* an idle P */
 	resize(2, 3, false);
 	CHECK(t[0].pp == sched.allp[0]);
 	proc_fini();
@@ -412,7 +411,7 @@ TEST(p_retire_moves_timers_and_gs_to_others)
 	runnext_swap(pp, gp[0]);
 	runq_put(pp, gp[1]);
 	runq_put(pp, gp[2]);
-	sched.gqn = 1; /* so that it waits among those that have yielded */
+	sched.gqn = 1; /* so that gp[3] is queued among the yielded Gs */
 	runq_yield(pp, gp[3]);
 	sched.gqn = 0;
 	CHECK_EQ(runq_yielded(pp), 1);
@@ -451,10 +450,10 @@ TEST(m_reserve_numbers_and_counts_ms)
 	CHECK_EQ(b->id, 1);
 	CHECK_EQ(sched.nm, 2);
 	CHECK(!m_reserve_locked());
-	CHECK(!m_join_one(false)); /* none has a thread */
+	CHECK(!m_join_one(false)); /* no M has a thread */
 	sched.nbound = 1;
 	b->bound = true;
-	m_dead(b); /* counts no more, and does so once */
+	m_dead(b); /* uncounts it, once */
 	CHECK_EQ(sched.nm, 1);
 	CHECK_EQ(sched.nbound, 0);
 	CHECK(!m_join_one(true));
@@ -480,11 +479,11 @@ TEST(midle_first_m_polls_and_others_are_listed)
 	CHECK_EQ(sched.nmidle, 4);
 	CHECK(m[0].in_poller && sched.pollm == &m[0] && sched.polling);
 	CHECK(!m[1].in_poller && !m[2].in_poller && !m[3].in_poller);
-	CHECK(midle_del(&m[2]));  /* from the middle */
-	CHECK(!midle_del(&m[2])); /* a waker has it */
+	CHECK(midle_del(&m[2]));  /* from the middle of the list */
+	CHECK(!midle_del(&m[2])); /* a waker has it already */
 	CHECK(midle_get() == &m[3]);
 	CHECK(midle_get() == &m[1]);
-	CHECK(midle_get() == &m[0]); /* the poller's last */
+	CHECK(midle_get() == &m[0]); /* the polling M comes last */
 	CHECK(midle_get() == NULL);
 	CHECK(!midle_del(&m[0]));
 	CHECK_EQ(sched.nmidle, 0);
@@ -498,36 +497,36 @@ TEST(midle_first_m_polls_and_others_are_listed)
 	proc_fini();
 }
 
-static uint32_t rose; /* (a) */
+static uint32_t wakeups; /* (a) */
 
-static void *sleeps_twice(void *arg)
+static void *sleep_twice(void *arg)
 {
 	m_sleep(arg);
-	st_seq(&rose, 1);
+	st_seq(&wakeups, 1);
 	m_sleep(arg);
-	st_seq(&rose, 2);
+	st_seq(&wakeups, 2);
 	return NULL;
 }
 
 TEST(m_sleep_returns_once_per_wake)
 {
 	begin(1);
-	proc_set_entry(sleeps_twice);
+	proc_set_entry(sleep_twice);
 	sched.nmlimit = 1;
 	struct m *m = reserved_m();
 
 	CHECK_EQ(m_start(m), 0);
-	CHECK(!m_join_one(true)); /* it is not dead */
+	CHECK(!m_join_one(true)); /* it is not dead yet */
 	os_nap(3000000);
-	CHECK_EQ(ld_seq(&rose), 0);
+	CHECK_EQ(ld_seq(&wakeups), 0);
 	m_wake(m, false);
-	while (ld_seq(&rose) != 1)
+	while (ld_seq(&wakeups) != 1)
 		os_yield();
 	os_nap(3000000);
-	CHECK_EQ(ld_seq(&rose), 1);
+	CHECK_EQ(ld_seq(&wakeups), 1);
 	m_wake(m, false);
 	CHECK(m_join_one(false));
-	CHECK_EQ(ld_seq(&rose), 2);
+	CHECK_EQ(ld_seq(&wakeups), 2);
 	CHECK(!m_join_one(false));
 	CHECK_EQ(sched.nm, 0);
 	proc_fini();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What may happen while posix_spawn sleeps?  It is held here until the rest of the test has gone on.
+ * Tests what may happen while posix_spawn blocks. The wrapped posix_spawn waits until the rest of
+ * the test has run.
  *
  * floors 0..6, wrap: posix_spawn
  */
@@ -53,7 +54,7 @@ static void spawn_echo(void *arg)
 	atomic_store(&returned, 1);
 }
 
-/* On one P: the caller of this runs only if the other one has given the P up. */
+/* On one P: the caller runs only if the spawning G has released the P. */
 static void run_beside(void *arg)
 {
 	gmp_stats s = GMP_STATS_INIT;
@@ -84,7 +85,7 @@ static void leave_in_spawn(void *arg)
 		gmp_yield();
 }
 
-/* The run awaits the blocking code, so by then it ends in most cases. */
+/* The run waits for the blocking section, so it usually ends by then. */
 static void *let_go_later(void *arg)
 {
 	while (!atomic_load(&inside))
@@ -118,7 +119,7 @@ TEST_PROCS(process_spawn_killed_at_shutdown_leaks_no_fd)
 		CHECK_EQ(pthread_join(t, NULL), 0);
 		while (waitpid(-1, NULL, 0) > 0)
 			;
-		if (atomic_load(&returned)) /* not killed: they are the program's */
+		if (atomic_load(&returned)) /* not killed: the fds belong to the program */
 			gmp_process_close(&started);
 		CHECK_EQ(count_fds(), fds);
 	}
@@ -131,7 +132,7 @@ static void *spawn_outside(void *arg)
 	return NULL;
 }
 
-/* The stop does not wait for it, and it has a child all the same. */
+/* gmp_stop does not wait for the spawn, which still makes a child. */
 TEST(process_spawn_by_external_thread_outlives_run)
 {
 	int fds = count_fds();

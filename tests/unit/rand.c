@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Do the draws repeat with the seed, stay in bounds, and spread? */
+/* Tests that the random numbers repeat with the seed, stay below their bound, and are uniform. */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -61,7 +61,7 @@ TEST(rand_next_each_bit_is_set_half_of_the_time)
 		CHECK(ones[b] > 4700 && ones[b] < 5300);
 }
 
-/* Also from the seeds that people take. */
+/* Also for the small seeds that users choose. */
 TEST(rand_small_seeds_start_differently)
 {
 	int seen[16] = { 0 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Do ready green threads run in order, does the ring spill what it cannot hold, and is every one
- * taken exactly once, by its owner or by a thief? */
+/*
+ * Tests that runnable Gs run in order, that a full ring overflows to the global queue, and that
+ * each G is taken exactly once, by its owner or a thief.
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -65,7 +67,7 @@ static void gq_expect_range(int from, int to)
 
 /* --- the lanes of the global queue --- */
 
-static char stack; /* of those that have run */
+static char stack; /* of Gs that have run */
 
 TEST(gq_prefers_started_gs_and_takes_new_every_fourth)
 {
@@ -241,7 +243,7 @@ TEST(runq_put_first_keeps_order_and_refuses_a_full_ring)
 {
 	check_put_first(false, 2);
 	memset(ps, 0, sizeof(ps));
-	check_put_first(true, 0); /* the places in front of it lie across the wrap */
+	check_put_first(true, 0); /* the slots in front of it lie across the wrap */
 	memset(ps, 0, sizeof(ps));
 	check_put_first(true, UINT32_MAX);
 }
@@ -254,7 +256,7 @@ static void check_taking_back(bool shared, uint32_t start)
 	put_range(&ps[0], 0, 10);
 	CHECK(!runq_take_back(&ps[0], &greens[8])); /* not the last */
 	CHECK(runq_take_back(&ps[0], &greens[9]));
-	CHECK(!runq_take_back(&ps[0], &greens[9])); /* not there any more */
+	CHECK(!runq_take_back(&ps[0], &greens[9])); /* already removed */
 	CHECK_EQ(runq_len(&ps[0]), 9);
 	CHECK(runq_take_back(&ps[0], &greens[8]));
 	put_range(&ps[0], 10, 12);
@@ -263,7 +265,7 @@ static void check_taking_back(bool shared, uint32_t start)
 	CHECK(runq_take_back(&ps[0], &greens[11]));
 	CHECK_EQ(runq_len(&ps[0]), 0);
 	CHECK(runq_get(&ps[0]) == NULL);
-	put_range(&ps[0], 12, 12 + RUNQ_SIZE); /* all slots are good for use */
+	put_range(&ps[0], 12, 12 + RUNQ_SIZE); /* all slots are usable */
 	CHECK_EQ(sched.gqn, 0);
 	CHECK(runq_take_back(&ps[0], &greens[11 + RUNQ_SIZE]));
 	expect_range(&ps[0], 12, 11 + RUNQ_SIZE);
@@ -362,7 +364,7 @@ TEST(gq_growth_keeps_order)
 {
 	begin(1, false);
 	CHECK(gq_get_locked(&ps[0], 1) == NULL);
-	/* its head is not at 0 when it grows */
+	/* the head is not at 0 when the queue grows */
 	gq_put_range(0, 200);
 	gq_expect_range(0, 150);
 	gq_put_range(200, GREENS);
@@ -387,7 +389,7 @@ TEST(gq_shrinks_after_burst_and_keeps_order)
 	for (int i = 0; i < BURST; i++)
 		CHECK_EQ(index_of(gq_get_locked(&ps[0], 1)), i % GREENS);
 	CHECK_EQ(sched.gq[LANE_NEW].cap, GQ_LEAST);
-	CHECK(sched.gq[LANE_NEW].head < GQ_LEAST); /* slots of the queue as it is now */
+	CHECK(sched.gq[LANE_NEW].head < GQ_LEAST); /* an index into the shrunken queue */
 	gq_put_range(0, 100);
 	gq_expect_range(0, 100);
 	gq_put_range(0, 1000);
@@ -395,7 +397,7 @@ TEST(gq_shrinks_after_burst_and_keeps_order)
 	gq_fini();
 }
 
-/* What does not fit would go to the global queue again, whose lock is held. */
+/* An element that does not fit would go to the global queue, whose lock is held. */
 TEST(gq_get_moves_no_more_than_ring_has_room)
 {
 	begin(1, false);
@@ -403,8 +405,7 @@ TEST(gq_get_moves_no_more_than_ring_has_room)
 	gq_put_range(RUNQ_SIZE - 2, RUNQ_SIZE + 10);
 	CHECK_EQ(index_of(gq_get_locked(&ps[0], 100)), RUNQ_SIZE - 2);
 	CHECK_EQ(runq_len(&ps[0]), RUNQ_SIZE);
-	CHECK_EQ(index_of(gq_get_locked(&ps[0], 100)),
-		 RUNQ_SIZE + 1); /* one to run, and none to put */
+	CHECK_EQ(index_of(gq_get_locked(&ps[0], 100)), RUNQ_SIZE + 1); /* one to run, none to put */
 	CHECK_EQ(runq_len(&ps[0]), RUNQ_SIZE);
 	CHECK_EQ(sched.gqn, 8);
 	gq_fini();
@@ -422,7 +423,7 @@ TEST(gq_get_moves_share_of_p)
 	CHECK_EQ(runq_len(&ps[1]), 1);
 	CHECK_EQ(sched.gqn, 12);
 	sched.procs = 1;
-	CHECK_EQ(index_of(gq_get_locked(&ps[2], 100)), 8); /* no more than there are */
+	CHECK_EQ(index_of(gq_get_locked(&ps[2], 100)), 8); /* no more than are queued */
 	CHECK_EQ(runq_len(&ps[2]), 11);
 	CHECK_EQ(sched.gqn, 0);
 	expect_range(&ps[2], 9, 20);
@@ -468,7 +469,7 @@ TEST(runq_steal_from_empty_ring_takes_yielded)
 		runq_yield(&ps[0], &greens[i]);
 	CHECK(runq_steal(&ps[1], &ps[0], false) == &greens[1]);
 	CHECK(runq_steal(&ps[1], &ps[0], false) == &greens[2]);
-	expect_range(&ps[1], 3, 6); /* half of seven, and one */
+	expect_range(&ps[1], 3, 6); /* half of seven, rounded up */
 	CHECK_EQ(runq_yielded(&ps[0]), 3);
 	runq_flush_yielded(&ps[0]);
 	gq_expect_range(0, 1);
@@ -495,7 +496,7 @@ TEST(runq_spill_moves_all_to_global_queue_runnext_last)
 	CHECK(!ps[0].runnext);
 	gq_expect_range(0, 121);
 	gq_fini();
-	begin(1, false); /* not open: nobody may */
+	begin(1, false); /* not open: no thread may spill */
 	put_range(&ps[0], 0, 3);
 	runq_spill(&ps[0]);
 	expect_range(&ps[0], 0, 3);
@@ -519,10 +520,10 @@ TEST(runq_yield_batch_keeps_order_if_global_queue_becomes_empty)
 	gq_fini();
 }
 
-/* --- all at once --- */
+/* --- concurrent use --- */
 
 static struct {
-	uint32_t seen[GREENS]; /* (a) how often each was taken */
+	uint32_t seen[GREENS]; /* (a) how many times each was taken */
 	uint32_t taken;        /* (a) of this round */
 	uint32_t stop;         /* (a) */
 } hammer;
@@ -538,16 +539,16 @@ static void *thief(void *arg)
 	struct p *mine = arg;
 	struct g *gp;
 
-	for (unsigned turn = 0; !ld_seq(&hammer.stop); turn++) {
-		struct p *victim = &ps[turn % 4];
+	for (unsigned round = 0; !ld_seq(&hammer.stop); round++) {
+		struct p *victim = &ps[round % 4];
 
 		gp = victim == mine ? gq_get_locked(mine, RUNQ_BATCH)
-				    : runq_steal(mine, victim, turn & 4);
+				    : runq_steal(mine, victim, round & 4);
 		if (gp)
 			take(gp);
 		else
 			os_yield();
-		while ((gp = runq_get(mine))) /* while the others steal from here */
+		while ((gp = runq_get(mine))) /* while the others steal from this ring */
 			take(gp);
 	}
 	return NULL;
@@ -605,7 +606,7 @@ TEST(runq_concurrent_steals_take_each_g_once)
 	gq_fini();
 }
 
-/* --- looks --- */
+/* --- reads by other threads --- */
 
 static void *spill(void *pp)
 {
@@ -625,7 +626,7 @@ TEST(runq_spill_is_atomic_under_sched_lock)
 	while (os_now() < end) {
 		put_range(&ps[0], 0, 8);
 		runnext_swap(&ps[0], &greens[8]);
-		for (int looks = 0; looks < 50; looks++) {
+		for (int reads = 0; reads < 50; reads++) {
 			lock(&sched.lock, LR_SCHED);
 			uint32_t n = sched.gqn + runq_len(&ps[0]) + (ps[0].runnext != NULL);
 			unlock(&sched.lock, LR_SCHED);
@@ -640,19 +641,21 @@ TEST(runq_spill_is_atomic_under_sched_lock)
 	gq_fini();
 }
 
-/* Whole rounds of yields by two green threads; as a signal, they come between any two instructions of
- * the one who looks. */
-static void yield_round_and_round(int sig)
+/*
+ * Rounds of yields by two Gs. Run in a signal handler, they come between any two instructions of
+ * the reading thread.
+ */
+static void yield_many_rounds(int sig)
 {
 	(void)sig;
 	for (int i = 0; i < RUNQ_SIZE + 10; i++)
 		runq_put(&ps[0], runq_get(&ps[0]));
 }
 
-static void *interrupt(void *looker)
+static void *interrupt(void *reader)
 {
 	while (!ld_seq(&hammer.stop)) {
-		CHECK_EQ(pthread_kill(*(pthread_t *)looker, SIGUSR1), 0);
+		CHECK_EQ(pthread_kill(*(pthread_t *)reader, SIGUSR1), 0);
 		os_yield();
 	}
 	return NULL;
@@ -660,7 +663,7 @@ static void *interrupt(void *looker)
 
 TEST(runq_len_of_nonempty_ring_is_never_zero)
 {
-	struct sigaction action = { .sa_handler = yield_round_and_round, .sa_flags = SA_RESTART };
+	struct sigaction action = { .sa_handler = yield_many_rounds, .sa_flags = SA_RESTART };
 	int64_t end = os_now() + check_scaled(300) * 1000000;
 	pthread_t self = pthread_self(), t;
 
@@ -680,7 +683,7 @@ TEST(runq_len_of_nonempty_ring_is_never_zero)
 
 TEST(gq_init_small_maximum_allocates_one_page_per_lane)
 {
-	CHECK_EQ(gq_init(1), 0); /* a page for each lane */
+	CHECK_EQ(gq_init(1), 0); /* one page for each lane */
 	for (int lane = 0; lane < LANES; lane++)
 		CHECK(sched.gq[lane].cap * sched.gq[lane].size <= PAGE);
 	gq_fini();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The firing of a gmp_timer, step by step: for when is it armed next, and what does it start?
+ * Tests the firing of a gmp_timer step by step: its next deadline, and the functions that it
+ * starts.
  *
  * floors 0..6
  */
@@ -13,7 +14,7 @@
 
 enum { PERIOD = 10 };
 
-static int64_t first; /* an hour away: only fire() gets there */
+static int64_t first; /* an hour away: only fire() reaches it */
 static int runs;
 
 static void count(void *arg)
@@ -22,7 +23,7 @@ static void count(void *arg)
 	runs++;
 }
 
-/* Whoever looks at the timers at that time; what was started has run. */
+/* Run the timers at the time now, and then the started Gs. */
 static void fire(int64_t now)
 {
 	struct glist out = { 0 };

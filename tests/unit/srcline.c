@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Is the line of a code address found, where there is a library that can? */
+/* Tests that srcline_find returns the file and line of a code address, if libdw is available. */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -43,7 +43,7 @@ TEST(srcline_of_code_address_is_file_and_line)
 
 	need_library();
 	srcline_begin();
-	for (int i = 0; i < 2; i++) { /* the second run reads anew */
+	for (int i = 0; i < 2; i++) { /* the second run reads the file again */
 		int line;
 		uintptr_t pc = probe(&line);
 

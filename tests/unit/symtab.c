@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Are functions found by their address, also static ones, and is a damaged file survived? */
+/*
+ * Tests that functions, also static ones, are found by their address, and that a damaged file does
+ * not crash the search.
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -17,16 +20,16 @@
 #include "base/rand.h"
 #include "base/throw.h"
 
-static noinline uintptr_t a_static_function(void)
+static noinline uintptr_t static_function(void)
 {
 	__asm__ volatile("");
 	return (uintptr_t)__builtin_return_address(0);
 }
 
-noinline uintptr_t a_global_function(uintptr_t n);
-noinline uintptr_t a_global_function(uintptr_t n)
+noinline uintptr_t global_function(uintptr_t n);
+noinline uintptr_t global_function(uintptr_t n)
 {
-	return n + a_static_function();
+	return n + static_function();
 }
 
 static int some_data = 1;
@@ -35,8 +38,8 @@ TEST(symtab_static_function_is_found)
 {
 	struct symbol s;
 
-	CHECK(symtab_find_sig((uintptr_t)a_static_function, &s));
-	CHECK_STR(s.name, "a_static_function");
+	CHECK(symtab_find_sig((uintptr_t)static_function, &s));
+	CHECK_STR(s.name, "static_function");
 	CHECK(s.exact);
 	CHECK_EQ(s.offset, 0);
 }
@@ -45,11 +48,11 @@ TEST(symtab_address_inside_function_has_offset)
 {
 	struct symbol s;
 
-	CHECK(symtab_find_sig((uintptr_t)a_global_function + 3, &s));
-	CHECK_STR(s.name, "a_global_function");
+	CHECK(symtab_find_sig((uintptr_t)global_function + 3, &s));
+	CHECK_STR(s.name, "global_function");
 	CHECK_EQ(s.offset, 3);
-	CHECK(symtab_find_sig(a_global_function(0) - 1, &s));
-	CHECK_STR(s.name, "a_global_function");
+	CHECK(symtab_find_sig(global_function(0) - 1, &s));
+	CHECK_STR(s.name, "global_function");
 	CHECK(s.offset > 3 && s.offset < 4096);
 }
 
@@ -142,12 +145,12 @@ TEST(symtab_anonymous_memory_has_no_name)
 	CHECK(!symtab_find_sig(UINTPTR_MAX, &s));
 }
 
-/* What a line says of an address: name and offset, or the bare number. */
+/* A line names an address by function and offset, or by its number. */
 TEST(line_sym_prints_name_or_number)
 {
 	struct line l = { .n = 0 };
 
-	line_sym_sig(&l, (uintptr_t)a_static_function);
+	line_sym_sig(&l, (uintptr_t)static_function);
 	line_str_sig(&l, " ");
 	line_sym_sig(&l, 16);
 	line_str_sig(&l, " ");
@@ -156,7 +159,7 @@ TEST(line_sym_prints_name_or_number)
 	line_dec_sig(&l, UINT64_MAX);
 	line_str_sig(&l, "");
 	l.text[l.n] = '\0';
-	CHECK_STR(l.text, "a_static_function 0x10 0 18446744073709551615");
+	CHECK_STR(l.text, "static_function 0x10 0 18446744073709551615");
 }
 
 TEST(line_too_long_is_truncated_with_newline)
@@ -185,8 +188,8 @@ TEST(line_green_prints_id_name_and_entry)
 {
 	struct line l = { .n = 0 };
 
-	line_green_sig(&l, 17, "worker", (uintptr_t)a_static_function);
-	check_line(&l, "green thread 17 \"worker\" (entry a_static_function)");
+	line_green_sig(&l, 17, "worker", (uintptr_t)static_function);
+	check_line(&l, "green thread 17 \"worker\" (entry static_function)");
 	line_green_sig(&l, 1, "", 16);
 	check_line(&l, "green thread 1 \"\" (entry 0x10)");
 }
@@ -194,13 +197,13 @@ TEST(line_green_prints_id_name_and_entry)
 TEST(line_frame_prints_object_and_offset_for_addr2line)
 {
 	struct line l = { .n = 0 };
-	uintptr_t pc = (uintptr_t)a_static_function + 2;
+	uintptr_t pc = (uintptr_t)static_function + 2;
 	char text[512];
 	struct symbol s;
 
 	CHECK(symtab_find_sig(pc, &s));
 	CHECK_STR(s.object, program_invocation_short_name);
-	snprintf(text, sizeof(text), "    #3 0x%lx a_static_function+0x2 (%s+0x%lx)\n",
+	snprintf(text, sizeof(text), "    #3 0x%lx static_function+0x2 (%s+0x%lx)\n",
 		 (unsigned long)pc, s.object, (unsigned long)s.at);
 	line_frame_sig(&l, 3, pc);
 	check_line(&l, text);
@@ -214,7 +217,7 @@ TEST(line_frame_prints_object_and_offset_for_addr2line)
 	check_line(&l, "    #0 0x10\n");
 }
 
-/* --- names that are kept --- */
+/* --- the symbol cache --- */
 
 static struct symcache cache;
 
@@ -222,10 +225,10 @@ TEST(symcache_hit_returns_stored_symbol)
 {
 	const struct symbol *first, *again;
 
-	CHECK(symcache_find_sig(&cache, (uintptr_t)a_static_function + 1, &first));
-	CHECK_STR(first->name, "a_static_function");
+	CHECK(symcache_find_sig(&cache, (uintptr_t)static_function + 1, &first));
+	CHECK_STR(first->name, "static_function");
 	CHECK_EQ(first->offset, 1);
-	CHECK(symcache_find_sig(&cache, (uintptr_t)a_static_function + 1, &again));
+	CHECK(symcache_find_sig(&cache, (uintptr_t)static_function + 1, &again));
 	CHECK(first == again);
 	CHECK(!symcache_find_sig(&cache, 1, &first));
 	CHECK(!symcache_find_sig(&cache, 1, &again));
@@ -239,11 +242,11 @@ TEST(symcache_overflow_returns_right_symbols)
 
 	for (int round = 0; round < 2; round++) {
 		for (uintptr_t i = 0; i < 2 * SYMCACHE_SLOTS; i++) {
-			uintptr_t pc = (uintptr_t)a_static_function + (i % 2 ? 0 : i * 64);
+			uintptr_t pc = (uintptr_t)static_function + (i % 2 ? 0 : i * 64);
 
 			symcache_find_sig(&cache, pc, &s);
-			if (pc == (uintptr_t)a_static_function) {
-				CHECK_STR(s->name, "a_static_function");
+			if (pc == (uintptr_t)static_function) {
+				CHECK_STR(s->name, "static_function");
 				CHECK_EQ(s->offset, 0);
 			}
 		}
@@ -255,27 +258,27 @@ TEST(line_with_symcache_prints_same_text)
 	struct line l = { .names = &cache };
 
 	for (int i = 0; i < 3; i++) {
-		line_green_sig(&l, 2, "x", (uintptr_t)a_static_function);
-		check_line(&l, "green thread 2 \"x\" (entry a_static_function)");
+		line_green_sig(&l, 2, "x", (uintptr_t)static_function);
+		check_line(&l, "green thread 2 \"x\" (entry static_function)");
 		line_sym_sig(&l, 16);
 		check_line(&l, "0x10");
 	}
 }
 
-/* --- copies of this program, and what is done to them --- */
+/* --- damaged copies of this program --- */
 
 struct copy {
 	char path[64];
 	int fd;
 	size_t size;
-	char *map;          /* the file, mapped as a loader would */
-	uintptr_t function; /* where a_static_function lies in the map */
+	char *map;          /* the file, mapped */
+	uintptr_t function; /* the address of static_function in the map */
 };
 
-/* Which byte of its file is a_static_function? */
+/* Returns the file offset of static_function. */
 static int find_offset(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	uintptr_t addr = (uintptr_t)a_static_function - info->dlpi_addr;
+	uintptr_t addr = (uintptr_t)static_function - info->dlpi_addr;
 
 	(void)size;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -327,7 +330,7 @@ static void copy_end(struct copy *c)
 	unlink(c->path);
 }
 
-/* The file's name for what nothing more is known of. */
+/* An address without a symbol is named by its file. */
 static void check_object(const struct copy *c)
 {
 	struct symbol s;
@@ -344,7 +347,7 @@ TEST(symtab_file_mapped_at_other_address_is_read)
 
 	copy_begin(&c);
 	CHECK(symtab_find_sig(c.function + 1, &s));
-	CHECK_STR(s.name, "a_static_function");
+	CHECK_STR(s.name, "static_function");
 	CHECK_EQ(s.offset, 1);
 	copy_end(&c);
 }
@@ -366,11 +369,11 @@ static void check_deleted_self(void)
 {
 	struct symbol s;
 
-	CHECK(symtab_find_sig((uintptr_t)a_static_function, &s));
-	CHECK_STR(s.name, "a_static_function");
+	CHECK(symtab_find_sig((uintptr_t)static_function, &s));
+	CHECK_STR(s.name, "static_function");
 }
 
-/* The case runs itself again, from a copy that it deletes at once. */
+/* The case runs itself again from a copy that it deletes at once. */
 TEST(symtab_deleted_program_finds_own_functions)
 {
 	struct copy c;
@@ -384,7 +387,7 @@ TEST(symtab_deleted_program_finds_own_functions)
 	}
 	copy_begin(&c);
 	CHECK_EQ(fchmod(c.fd, 0755), 0);
-	close(c.fd); /* a file that is open for writing cannot be run */
+	close(c.fd); /* a file that is open for writing cannot be executed */
 	munmap(c.map, c.size);
 	pid = fork();
 	CHECK(pid >= 0);
@@ -422,14 +425,14 @@ TEST(symtab_damaged_elf_header_does_not_crash)
 		overwrite(&c, 0, &good, sizeof(good));
 	}
 	CHECK(symtab_find_sig(c.function, &s));
-	CHECK_STR(s.name, "a_static_function");
+	CHECK_STR(s.name, "static_function");
 	memset(&good, 0, sizeof(good));
 	overwrite(&c, 0, &good, sizeof(good));
 	check_object(&c);
 	copy_end(&c);
 }
 
-/* Noise in a region of the file, then the region as it was. */
+/* Write noise to a region of the file, then restore it. */
 static void make_noise(struct copy *c, uint64_t at, size_t n, uint64_t *seed, int rounds)
 {
 	char *good = malloc(n);
@@ -473,7 +476,7 @@ TEST(symtab_damaged_tables_do_not_crash)
 			make_noise(&c, sh.sh_offset, sh.sh_size, &seed, rounds);
 	}
 	CHECK(symtab_find_sig(c.function, &s));
-	CHECK_STR(s.name, "a_static_function");
+	CHECK_STR(s.name, "static_function");
 	copy_end(&c);
 }
 

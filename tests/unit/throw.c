@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Is a death one whole line, a backtrace and SIGABRT, also when several die at once?
- * wrap: write */
+/*
+ * Tests that a fatal error prints one whole line and a backtrace and raises SIGABRT, also if
+ * several threads fail at once.
+ *
+ * wrap: write
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -15,13 +19,13 @@
 ssize_t __real_write(int fd, const void *buf, size_t n);
 ssize_t __wrap_write(int fd, const void *buf, size_t n);
 
-static bool disturbed; /* one write is interrupted, the next takes a byte */
+static bool disturbed; /* alternately interrupt a write, and write one byte */
 
 ssize_t __wrap_write(int fd, const void *buf, size_t n)
 {
-	static unsigned turn;
+	static unsigned calls;
 
-	if (disturbed && turn++ % 2 == 0) {
+	if (disturbed && calls++ % 2 == 0) {
 		errno = EINTR;
 		return -1;
 	}
@@ -34,7 +38,7 @@ static void check_aborted(int status)
 	CHECK_EQ(WTERMSIG(status), SIGABRT);
 }
 
-static noinline void who_dies(void)
+static noinline void fail_here(void)
 {
 	gmp__fatal("%d %s", 42, "reasons");
 }
@@ -43,16 +47,16 @@ TEST(fatal_prints_message_then_backtrace)
 {
 	char text[8192];
 
-	check_aborted(child_says(who_dies, text, sizeof(text)));
+	check_aborted(child_says(fail_here, text, sizeof(text)));
 	CHECK(strncmp(text, "gmp: fatal: 42 reasons\n    #0 0x", 32) == 0);
-	CHECK(strstr(text, " who_dies+0x") != NULL);
-	CHECK(strstr(text, " who_dies+0x") < strstr(text, "    #1 0x"));
+	CHECK(strstr(text, " fail_here+0x") != NULL);
+	CHECK(strstr(text, " fail_here+0x") < strstr(text, "    #1 0x"));
 }
 
 static void die_disturbed(void)
 {
 	disturbed = true;
-	who_dies();
+	fail_here();
 }
 
 TEST(fatal_with_short_or_interrupted_writes_loses_nothing)
@@ -61,7 +65,7 @@ TEST(fatal_with_short_or_interrupted_writes_loses_nothing)
 
 	check_aborted(child_says(die_disturbed, text, sizeof(text)));
 	CHECK(strncmp(text, "gmp: fatal: 42 reasons\n    #0 0x", 32) == 0);
-	CHECK(strstr(text, " who_dies+0x") < strstr(text, "    #1 0x"));
+	CHECK(strstr(text, " fail_here+0x") < strstr(text, "    #1 0x"));
 }
 
 static noinline void assert_something(void)
@@ -197,7 +201,7 @@ TEST(backtrace_starts_at_caller)
 }
 
 static void recurse(int n);
-static void (*volatile recurse_again)(int n) = recurse; /* or the compiler makes it a loop */
+static void (*volatile recurse_again)(int n) = recurse; /* prevents a loop */
 
 static void recurse(int n)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The firing of a tick, step by step: what is sent, for when it is armed next, who is made ready.
+ * Tests the firing of a tick step by step: the value sent, the next deadline, and the Gs made
+ * runnable.
  *
  * floors 0..6
  */
@@ -14,7 +15,7 @@
 enum { MS = 1000000, PERIOD = 10 };
 static const int64_t HOUR = 3600 * INT64_C(1000) * MS;
 
-static int64_t first; /* far enough away: only fire() gets there */
+static int64_t first; /* far enough away: only fire() reaches it */
 static gmp_chan *c;
 
 static void begin(void)
@@ -24,7 +25,7 @@ static void begin(void)
 	CHECK(c != NULL);
 }
 
-/* Whoever looks at the timers at that time; how many were made ready. */
+/* Run the timers at the time now; returns the number of Gs made runnable. */
 static int fire(int64_t now)
 {
 	struct glist out = { 0 };
@@ -52,7 +53,10 @@ static void fire_late(void *arg)
 	CHECK_EQ(fire(first + 3), 0);
 	CHECK_EQ(timers_next(getp()), first + PERIOD);
 	expect_tick(first);
-	/* three periods are over: the time is that of the last, and the next is the one after it */
+	/*
+	 * three periods have passed: the tick has the time of the last, and the next is one period
+	 * later
+	 */
 	CHECK_EQ(fire(first + 3 * PERIOD + 9), 0);
 	expect_tick(first + 3 * PERIOD);
 	CHECK_EQ(timers_next(getp()), first + 4 * PERIOD);
@@ -87,7 +91,7 @@ static void fire_locked(void *arg)
 {
 	(void)arg;
 	begin();
-	CHECK(try_lock_against(&c->lock, LR_CHAN)); /* as one who is about to wait there has it */
+	CHECK(try_lock_against(&c->lock, LR_CHAN)); /* as a caller that is about to park holds it */
 	CHECK_EQ(fire(first), 0);
 	unlock(&c->lock, LR_CHAN);
 	CHECK_EQ(gmp_chan_len(c), 0);
@@ -106,12 +110,12 @@ TEST(tick_with_locked_channel_is_retried)
 	run_procs(1, fire_locked, NULL);
 }
 
-static int64_t heard;
+static int64_t received;
 
-static void hear(void *arg)
+static void receive_tick(void *arg)
 {
 	(void)arg;
-	CHECK_EQ(gmp_chan_recv(c, &heard), 0);
+	CHECK_EQ(gmp_chan_recv(c, &received), 0);
 }
 
 static void fire_for_a_reader(void *arg)
@@ -120,10 +124,10 @@ static void fire_for_a_reader(void *arg)
 
 	(void)arg;
 	begin();
-	CHECK_EQ(gmp_spawn(&reader, hear, NULL, NULL), 0);
-	gmp_yield(); /* it waits now */
+	CHECK_EQ(gmp_spawn(&reader, receive_tick, NULL, NULL), 0);
+	gmp_yield(); /* until the reader waits */
 	CHECK_EQ(fire(first), 1);
-	CHECK_EQ(heard, first); /* without anybody between */
+	CHECK_EQ(received, first); /* without a switch to another G */
 	CHECK_EQ(gmp_join(reader), 0);
 	gmp_tick_free(c);
 }
