@@ -118,7 +118,7 @@ static int open_file(void)
 	return fd;
 }
 
-/* Skips the case on a kernel without io_uring, or one that forbids it. */
+/* Skips the case on a kernel without io_uring, or if the kernel forbids it. */
 static void need_ring(void)
 {
 	struct io_uring_params p = { 0 };
