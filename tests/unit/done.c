@@ -19,7 +19,7 @@ gmp_chan *__wrap_gmp_chan_new(size_t elem, size_t cap);
 
 static gmp_done *to_set; /* (a) set when the next channel is made */
 static gmp_done *done;
-static int asked; /* (a) */
+static int checked; /* (a) */
 
 gmp_chan *__wrap_gmp_chan_new(size_t elem, size_t cap)
 {
@@ -33,7 +33,7 @@ gmp_chan *__wrap_gmp_chan_new(size_t elem, size_t cap)
 	return c;
 }
 
-static void ask(void *arg)
+static void check_done_chan(void *arg)
 {
 	(void)arg;
 	while (getp()->id == 0) /* P 0 has a channel from the beginning */
@@ -43,7 +43,7 @@ static void ask(void *arg)
 
 	CHECK(ld_seq(&to_set) == NULL);
 	CHECK_EQ(gmp_chan_try_recv(c, NULL), -EPIPE);
-	st_seq(&asked, 1);
+	st_seq(&checked, 1);
 }
 
 static void app(void *arg)
@@ -53,8 +53,8 @@ static void app(void *arg)
 	(void)arg;
 	done = gmp_done_new();
 	CHECK(done != NULL);
-	CHECK_EQ(gmp_spawn(&g, ask, NULL, NULL), 0);
-	while (!ld_seq(&asked))
+	CHECK_EQ(gmp_spawn(&g, check_done_chan, NULL, NULL), 0);
+	while (!ld_seq(&checked))
 		if (getp()->id != 0)
 			gmp_yield(); /* otherwise keep this P busy: the other P is for ask */
 	CHECK_EQ(gmp_join(g), 0);

@@ -150,7 +150,7 @@ static void close_under_external_read(void *arg)
 	}
 }
 
-/* Release builds make these system calls themselves (base/os_msg.h). */
+/* Without GMP_DEBUG_CHECKS the runtime makes these system calls itself (base/os_msg.h). */
 static void need_libc_calls(void)
 {
 #ifndef GMP_DEBUG_CHECKS

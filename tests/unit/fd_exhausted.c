@@ -136,7 +136,7 @@ TEST_PROCS(dial_and_listen_without_fds_or_memory_leak_nothing)
 	run_procs(procs, fail_each_stage, NULL);
 }
 
-static void listen_at_a_path(void *arg)
+static void listen_at_path(void *arg)
 {
 	int *const stages[] = { &listen_errno, &epoll_errno };
 	char dir[] = "/tmp/gmp-test-XXXXXX", path[64];
@@ -163,7 +163,7 @@ static void listen_at_a_path(void *arg)
 
 TEST_PROCS(listen_failed_on_unix_path_removes_socket_file)
 {
-	run_procs(procs, listen_at_a_path, NULL);
+	run_procs(procs, listen_at_path, NULL);
 }
 
 static void listen_without_ipv6(void *arg)

@@ -65,7 +65,7 @@ static void read_a(void *arg)
 	CHECK_EQ(c, 'a');
 }
 
-static void read_beside_another(void *arg)
+static void read_after_other_reader(void *arg)
 {
 	gmp_g *g;
 	int p[2];
@@ -89,7 +89,7 @@ static void read_beside_another(void *arg)
 
 TEST(token_released_before_enqueue_is_taken)
 {
-	run_procs(1, read_beside_another, NULL);
+	run_procs(1, read_after_other_reader, NULL);
 }
 
 /* The caller's try has failed. Data arrives, and the thread that polls then finds no waiter. */

@@ -132,7 +132,7 @@ TEST_PROCS(close_waits_for_running_pread_and_other_gs_run)
 
 static int fd_left;
 
-static void leave_a_read(void *arg)
+static void leave_read(void *arg)
 {
 	(void)arg;
 	fd_left = open_file();
@@ -160,7 +160,7 @@ TEST_PROCS(shutdown_waits_for_running_pread)
 	pthread_t t;
 
 	CHECK_EQ(pthread_create(&t, NULL, release_after_stop, NULL), 0);
-	run_procs(procs, leave_a_read, NULL);
+	run_procs(procs, leave_read, NULL);
 	CHECK_EQ(ld_seq(&inside), 0);
 	CHECK_EQ(pthread_join(t, NULL), 0);
 	CHECK_EQ(close(fd_left), 0);

@@ -117,7 +117,7 @@ static uint32_t *next_order(void)
 	return (uint32_t *)getm()->curg->locals + 1;
 }
 
-static void set_over_the_last_order(void *arg)
+static void set_past_last_order(void *arg)
 {
 	(void)arg;
 	set(0, "a");
@@ -144,7 +144,7 @@ static void set_in_order(void *arg)
 	gmp_g *g;
 
 	(void)arg;
-	CHECK_EQ(gmp_spawn(&g, set_over_the_last_order, NULL, NULL), 0);
+	CHECK_EQ(gmp_spawn(&g, set_past_last_order, NULL, NULL), 0);
 	CHECK_EQ(gmp_join(g), 0);
 	CHECK_STR(destroyed_in_order, "CdAb");
 	CHECK_EQ(gmp_spawn(&g, set_two, NULL, NULL), 0); /* reuses the table */
@@ -159,7 +159,7 @@ TEST_PROCS(key_destructor_order_survives_counter_overflow)
 	run_procs(procs, set_in_order, NULL);
 }
 
-static void set_at_the_last_order(void *arg)
+static void set_at_last_order(void *arg)
 {
 	(void)arg;
 	set(0, "a");
@@ -167,12 +167,12 @@ static void set_at_the_last_order(void *arg)
 	*next_order() = LAST_ORDER; /* as earlier users of the table left it */
 }
 
-static void set_in_a_used_table(void *arg)
+static void set_in_used_table(void *arg)
 {
 	gmp_g *g;
 
 	(void)arg;
-	CHECK_EQ(gmp_spawn(&g, set_at_the_last_order, NULL, NULL), 0);
+	CHECK_EQ(gmp_spawn(&g, set_at_last_order, NULL, NULL), 0);
 	CHECK_EQ(gmp_join(g), 0);
 	CHECK_EQ(gmp_spawn(&g, set_two, NULL, NULL), 0);
 	CHECK_EQ(gmp_join(g), 0);
@@ -183,5 +183,5 @@ TEST(key_destructor_order_restarts_in_reused_table)
 {
 	for (int i = 0; i < 10; i++)
 		CHECK_EQ(gmp_key_create(&keys[i], note_order), 0);
-	run_procs(1, set_in_a_used_table, NULL);
+	run_procs(1, set_in_used_table, NULL);
 }

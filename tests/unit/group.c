@@ -170,7 +170,7 @@ static int expect_cancelled(void *arg)
 	return 0;
 }
 
-static void cancel_at_the_start(void *arg)
+static void cancel_at_start(void *arg)
 {
 	gmp_group *g = gmp_group_new(0, GMP_FOREVER);
 
@@ -187,5 +187,5 @@ static void cancel_at_the_start(void *arg)
 
 TEST(group_cancel_before_child_registers_reaches_child)
 {
-	run_procs(1, cancel_at_the_start, NULL);
+	run_procs(1, cancel_at_start, NULL);
 }

@@ -355,7 +355,7 @@ static void read_one(void *arg)
 	st_seq(&got_one, 1);
 }
 
-static void *read_outside(void *arg)
+static void *read_external(void *arg)
 {
 	read_one(arg);
 	return NULL;
@@ -388,7 +388,7 @@ TEST_PROCS(idle_new_fd_wait_is_polled_while_all_ms_sleep)
 	CHECK_EQ(gmp_fd_adopt(ends[0]), ends[0]);
 	for (int i = 0; i < 50; i++) {
 		wait_for_deaf();
-		CHECK_EQ(pthread_create(&t, NULL, read_outside, NULL), 0);
+		CHECK_EQ(pthread_create(&t, NULL, read_external, NULL), 0);
 		wait_and_write();
 		CHECK_EQ(pthread_join(t, NULL), 0);
 		wait_for_deaf();

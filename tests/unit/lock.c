@@ -37,7 +37,7 @@ static void *hammer(void *arg)
 	return NULL;
 }
 
-static void hammer_one(long rounds)
+static void run_hammers(long rounds)
 {
 	pthread_t t[THREADS];
 
@@ -55,13 +55,13 @@ TEST(lock_contended_is_mutually_exclusive)
 {
 	for (int i = 0; i < 2; i++) {
 		rank = ranks[i];
-		hammer_one(check_scaled(100000));
+		run_hammers(check_scaled(100000));
 	}
 }
 
 static bool taken, about_to_drop; /* (a) */
 
-static void *keep_for_a_while(void *arg)
+static void *hold_for_20_ms(void *arg)
 {
 	(void)arg;
 	lock(&shared_lock, LR_CHAN);
@@ -77,7 +77,7 @@ TEST(lock_end_waits_for_holder)
 	pthread_t t;
 
 	lock_end(&shared_lock, LR_CHAN);
-	CHECK_EQ(pthread_create(&t, NULL, keep_for_a_while, NULL), 0);
+	CHECK_EQ(pthread_create(&t, NULL, hold_for_20_ms, NULL), 0);
 	while (!ld_acq(&taken))
 		os_yield();
 	lock_end(&shared_lock, LR_CHAN);

@@ -529,14 +529,14 @@ static int try_recv(char *e)
 	return gmp_chan_try_recv(tried, e);
 }
 
-static int recv_in_time(char *e)
+static int recv_until_past(char *e)
 {
 	int err = gmp_chan_recv_until(tried, e, 0);
 
 	return err == -ETIMEDOUT ? -EAGAIN : err;
 }
 
-static gmp_chan *with_a_receiver(void)
+static gmp_chan *with_receiver(void)
 {
 	cap = 0;
 	return chan_with_waiters(IN_RECVQ, 0);
@@ -548,7 +548,7 @@ static gmp_chan *with_room(void)
 	return gmp_chan_new(1, 1);
 }
 
-static gmp_chan *with_an_element(void)
+static gmp_chan *with_element(void)
 {
 	gmp_chan *c = with_room();
 
@@ -569,20 +569,20 @@ static bool done_or_eagain(int err)
 /* A receiver waited until the close: the channel was never open without a receiver. */
 TEST(chan_try_send_eagain_is_linearizable_with_close)
 {
-	try_while(close_and_empty, with_a_receiver, try_send, done_or_closed);
+	try_while(close_and_empty, with_receiver, try_send, done_or_closed);
 }
 
 /* The channel held an element until after the close: it was never open and empty. */
 TEST(chan_try_recv_eagain_is_linearizable_with_close)
 {
-	try_while(close_and_empty, with_an_element, try_recv, done_or_closed);
+	try_while(close_and_empty, with_element, try_recv, done_or_closed);
 }
 
 /* The channel was empty until an element and then the close came: it was never closed and empty. */
 TEST(chan_recv_epipe_is_reported_only_if_empty)
 {
 	try_while(fill_and_close, with_room, try_recv, done_or_eagain);
-	try_while(fill_and_close, with_room, recv_in_time, done_or_eagain);
+	try_while(fill_and_close, with_room, recv_until_past, done_or_eagain);
 }
 
 static void check_closed_before_dequeue(void)

@@ -157,7 +157,7 @@ TEST(netpoll_event_wakes_first_waiter_of_side)
 	none_woken();
 	CHECK_EQ(pd->side[SIDE_READ].events, events + 1);
 	CHECK(pd->side[SIDE_WRITE].events - writes <= 1);
-	arrive(); /* the first has not tried yet: the second is not woken beside it */
+	arrive(); /* the first has not retried yet: the second is not woken */
 	none_woken();
 	CHECK_EQ(pd->side[SIDE_READ].events, events + 2);
 	netpoll_pass(pd, SIDE_READ, &out);

@@ -86,7 +86,7 @@ static void leave_in_spawn(void *arg)
 }
 
 /* The run waits for the blocking section, so it usually ends by then. */
-static void *let_go_later(void *arg)
+static void *release_later(void *arg)
 {
 	while (!atomic_load(&inside))
 		os_yield();
@@ -114,7 +114,7 @@ TEST_PROCS(process_spawn_killed_at_shutdown_leaks_no_fd)
 		atomic_store(&inside, 0);
 		atomic_store(&go, 0);
 		atomic_store(&returned, 0);
-		CHECK_EQ(pthread_create(&t, NULL, let_go_later, NULL), 0);
+		CHECK_EQ(pthread_create(&t, NULL, release_later, NULL), 0);
 		run_procs(procs, leave_in_spawn, NULL);
 		CHECK_EQ(pthread_join(t, NULL), 0);
 		while (waitpid(-1, NULL, 0) > 0)
@@ -125,7 +125,7 @@ TEST_PROCS(process_spawn_killed_at_shutdown_leaks_no_fd)
 	}
 }
 
-static void *spawn_outside(void *arg)
+static void *spawn_external(void *arg)
 {
 	(void)arg;
 	CHECK_EQ(start_echo(), 0);
@@ -140,7 +140,7 @@ TEST(process_spawn_by_external_thread_outlives_run)
 	pthread_t t;
 
 	CHECK_EQ(gmp_start(NULL), 0);
-	CHECK_EQ(pthread_create(&t, NULL, spawn_outside, NULL), 0);
+	CHECK_EQ(pthread_create(&t, NULL, spawn_external, NULL), 0);
 	while (!atomic_load(&inside))
 		os_yield();
 	CHECK_EQ(gmp_stop(), 0);

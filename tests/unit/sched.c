@@ -106,7 +106,7 @@ struct g *__wrap_gq_get(struct p *pp, unsigned most)
 	return NULL;
 }
 
-static void be_found(void *arg)
+static void wait_in_found(void *arg)
 {
 	struct g *gp = getm()->curg;
 
@@ -134,7 +134,7 @@ static void own_a_ring(void *arg)
 	(void)arg;
 	if (sched.cpus == 1)
 		check_skip("no M spins on one CPU");
-	CHECK_EQ(gmp_go(be_found, NULL), 0);
+	CHECK_EQ(gmp_go(wait_in_found, NULL), 0);
 	while (!ld_seq(&found) || ld_seq(&found->w.state) != WAITER_ARMED)
 		gmp_yield();
 	st_seq(&owner, getp());

@@ -254,7 +254,7 @@ static void write_pipes_and_sockets(void *arg)
 	}
 }
 
-/* Release builds make these system calls themselves (base/os_msg.h). */
+/* Without GMP_DEBUG_CHECKS the runtime makes these system calls itself (base/os_msg.h). */
 static void need_libc_calls(void)
 {
 #ifndef GMP_DEBUG_CHECKS

@@ -82,7 +82,7 @@ TEST(timer_without_period_fires_once)
 	run_procs(1, fire_once, NULL);
 }
 
-static void fire_at_the_end(void *arg)
+static void fire_at_clock_end(void *arg)
 {
 	gmp_timer *t = begin(PERIOD);
 
@@ -102,5 +102,5 @@ static void fire_at_the_end(void *arg)
 
 TEST(timer_period_beyond_clock_range_disarms)
 {
-	run_procs(1, fire_at_the_end, NULL);
+	run_procs(1, fire_at_clock_end, NULL);
 }

@@ -118,7 +118,7 @@ static void receive_tick(void *arg)
 	CHECK_EQ(gmp_chan_recv(c, &received), 0);
 }
 
-static void fire_for_a_reader(void *arg)
+static void fire_for_reader(void *arg)
 {
 	gmp_g *reader;
 
@@ -134,10 +134,10 @@ static void fire_for_a_reader(void *arg)
 
 TEST(tick_readies_waiting_reader_only)
 {
-	run_procs(1, fire_for_a_reader, NULL);
+	run_procs(1, fire_for_reader, NULL);
 }
 
-static void fire_at_the_end(void *arg)
+static void fire_at_clock_end(void *arg)
 {
 	(void)arg;
 	first = gmp_now() + HOUR;
@@ -160,5 +160,5 @@ static void fire_at_the_end(void *arg)
 
 TEST(tick_period_beyond_clock_range_disarms)
 {
-	run_procs(1, fire_at_the_end, NULL);
+	run_procs(1, fire_at_clock_end, NULL);
 }

@@ -286,14 +286,14 @@ static struct steps {
 	bool lost;
 } steps;
 
-struct trace_stack {
+struct caller_search {
 	bool inside; /* the previous frame is the interrupted gmp__call_above */
 	uintptr_t caller;
 };
 
 static _Unwind_Reason_Code look_for_caller(struct _Unwind_Context *ctx, void *arg)
 {
-	struct trace_stack *l = arg;
+	struct caller_search *l = arg;
 	int at_insn = 0;
 	uintptr_t ip = _Unwind_GetIPInfo(ctx, &at_insn);
 
@@ -309,7 +309,7 @@ extern char stepped_call_returns[];
 
 static void on_step(int signo)
 {
-	struct trace_stack l = { .inside = false };
+	struct caller_search l = { .inside = false };
 
 	(void)signo;
 	_Unwind_Backtrace(look_for_caller, &l);
