@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Does the shared library export what the header declares, what the list says, and nothing else?  And the
-# archive, whose globals are the program's too?
+# Compares the exported symbols of the shared library and the global symbols of the archive with the
+# declarations of the header and with symbols.txt.
 #
 #   check.sh LIBRARY ARCHIVE HEADER CC            compare
-#   check.sh --update LIBRARY ARCHIVE HEADER CC   write the list anew
+#   check.sh --update LIBRARY ARCHIVE HEADER CC   write symbols.txt
 set -eu
 export LC_ALL=C
 update=0
@@ -17,7 +17,7 @@ trap 'rm -rf "$tmp"' EXIT
 
 nm -D --defined-only "$library" | awk '{ print $NF }' | sed 's/@.*//' | sort -u >"$tmp/exported"
 
-# What the header declares for export, a declaration a line; its name is the first before a "(".
+# The exported declarations of the header, one per line; the name is the first before a "(".
 "$cc" -E -P -x c "$header" | tr '\n' ' ' | tr ';{}' '\n\n\n' | grep 'visibility("default")' |
 	sed 's/__attribute__((visibility("default")))//' |
 	sed -n 's/^[^(]*[^a-z0-9_]\(gmp_[a-z0-9_]*\) *(.*/\1/p' | sort -u >"$tmp/declared"
@@ -36,8 +36,8 @@ none() {
 		failed=1
 	fi
 }
-grep -v '^gmp_[a-z0-9]' "$tmp/exported" >"$tmp/foreign" || true
-none "exported, but not named gmp_..." "$tmp/foreign"
+grep -v '^gmp_[a-z0-9]' "$tmp/exported" >"$tmp/unprefixed" || true
+none "exported, but not named gmp_..." "$tmp/unprefixed"
 comm -13 "$tmp/exported" "$tmp/declared" >"$tmp/missing"
 none "declared in the header, but not exported" "$tmp/missing"
 comm -23 "$tmp/exported" "$tmp/declared" >"$tmp/hidden"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# Does gdb show the green threads, of a process that lives and in core files?
+# Tests that gdb shows the green threads of a running process and of core files.
 #
 #   gdb.sh SCRIPT PROGRAM
 . "$(dirname "$0")/lib.bash"
@@ -14,10 +14,10 @@ in_gdb() {
 		-ex "source $script" "$@" </dev/null >"$tmp/out" 2>&1 || true
 }
 
-looks=(-ex 'info gmp' -ex 'gmp bt all' -ex 'gmp with 2 frame function take_one'
-	-ex 'gmp bt 99' -ex 'gmp bt nobody')
+commands=(-ex 'info gmp' -ex 'gmp bt all' -ex 'gmp with 2 frame function take_one'
+	-ex 'gmp bt 99' -ex 'gmp bt word')
 
-# check WHAT: what the looks show of target.c
+# check WHAT: the output of the commands for target.c
 check() {
 	what=$1
 	check_list
@@ -30,15 +30,15 @@ check() {
 	show
 }
 
-in_gdb -ex 'break at_rest' -ex run "${looks[@]}" -ex 'echo now the thread itself\n' -ex bt \
+in_gdb -ex 'break at_rest' -ex run "${commands[@]}" -ex 'echo backtrace of the thread\n' -ex bt \
 	-ex 'info gmp' -ex "gmp core $tmp/core" -ex kill "$program"
 check 'a process'
-sed -i '1,/now the thread itself/d' "$tmp/out"
+sed -i '1,/backtrace of the thread/d' "$tmp/out"
 has '^#0 +at_rest '
 has '^\* 1 '
 show
 
-in_gdb "${looks[@]}" "$program" "$tmp/core"
+in_gdb "${commands[@]}" "$program" "$tmp/core"
 check 'a core file of gmp core'
 in_gdb -ex 'thread 2' -ex 'gmp bt 2' -ex 'gmp bt 4 2' "$program" "$tmp/core"
 what='from another thread'
@@ -48,17 +48,17 @@ has '^#1 '
 has_not '^#2 '
 show
 
-look_into() {
-	in_gdb "${looks[@]}" "$program" "$@"
-	check "a core file of the kernel's"
+check_core() {
+	in_gdb "${commands[@]}" "$program" "$@"
+	check "a core file of the kernel"
 }
-in_kernel_core look_into
+in_kernel_core check_core
 
 in_gdb -ex 'info gmp' /bin/true
 what='a program without gmp'
 has '^gmp: no runtime here'
 show
 in_gdb -ex 'info gmp' "$program"
-what='a program that has not begun'
+what='a program that has not started'
 has '^No green threads|^gmp: '
 show

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 #
-# What the tests of the debuggers' scripts share: looking at what a debugger wrote, $tmp/out, and what all of
-# them must show of target.c.  $what says what was looked at.
+# Helpers for the tests of the debugger scripts: checks of the debugger's output, $tmp/out, and the
+# output about target.c that all debuggers must show. $what names the checked program.
 set -euo pipefail
 export LC_ALL=C
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 failed=0
 
-# has PATTERN: the output has such a line
+# has PATTERN: fails unless a line of the output matches
 has() {
 	grep -Eq -e "$1" "$tmp/out" && return
 	echo "$what: no line matches: $1"
@@ -21,10 +21,11 @@ has_not() {
 	failed=1
 }
 
-# block TITLE: only the lines of that green thread's backtrace
+# block TITLE: reduces the output to the backtrace of that green thread; whole restores it
 block() {
 	cp "$tmp/out" "$tmp/whole"
-	awk -v title="$1" 'index($0, title) == 1 { on = 1 } /^$/ { on = 0 } on' "$tmp/whole" >"$tmp/out"
+	awk -v title="$1" 'index($0, title) == 1 { on = 1 } /^$/ { on = 0 } on' "$tmp/whole" \
+		>"$tmp/out"
 }
 
 whole() { cp "$tmp/whole" "$tmp/out"; }
@@ -43,15 +44,15 @@ check_list() {
 	has '^  6 +runnable +- +"begun" +ready_to_go$'
 	has '^  7 +runnable \(new\) +- +"fresh" +sleeper$'
 	has '^(error: )?gmp: there is no green thread 99'
-	has '^(error: )?gmp: nobody is not the number of a green thread'
+	has '^(error: )?gmp: word is not the number of a green thread'
 }
 
-# called FUNCTION: the waiting function, which in optimised builds has no frame
+# called FUNCTION: the waiting function, which has no frame in optimised builds
 called() {
 	has "${f}$1$e|^in $1, left by a jump$"
 }
 
-# check_calls BEFORE AFTER: the backtraces of all; what stands before and after the name of a function
+# check_calls BEFORE AFTER: the backtraces; BEFORE and AFTER match the text around a function name
 check_calls() {
 	local f=$1 e=$2
 	block 'green thread 1 '
@@ -81,17 +82,17 @@ check_calls() {
 	whole
 }
 
-# in_kernel_core COMMAND...: the command with a core file of the kernel's behind it, if there can be one
+# in_kernel_core COMMAND...: appends a core file of the kernel to the command, if one can be written
 in_kernel_core() {
 	mkdir "$tmp/kernel"
 	case $(cat /proc/sys/kernel/core_pattern) in
-	'|'* | */*) echo "no core files of the kernel's: /proc/sys/kernel/core_pattern" ;;
+	'|'* | */*) echo "the kernel writes no core file: /proc/sys/kernel/core_pattern" ;;
 	*)
 		if ulimit -c unlimited; then
 			{ (cd "$tmp/kernel" && TARGET_ABORTS=1 "$program") || true; } 2>/dev/null
 			"$@" "$tmp"/kernel/*core*
 		else
-			echo "no core files of the kernel's: ulimit -c"
+			echo "the kernel writes no core file: ulimit -c"
 		fi
 		;;
 	esac

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A program for a debugger to look at: each green thread is somewhere else when it comes to at_rest(). */
+/* The program that the debuggers inspect: at at_rest() each G is in a different state. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,17 +10,17 @@
 static gmp_mutex mutex;
 static volatile int in_blocking_code;
 
-/* A function that is called, by its own name. */
+/* A function that keeps its own frame and symbol: neither inlined nor cloned. */
 #ifdef __clang__
 #define CALL __attribute__((noinline))
 #else
 #define CALL __attribute__((noipa))
 #endif
 
-/* So that the call before it is no jump. */
+/* Prevents a tail call before it. */
 #define NO_JUMP() __asm__ volatile("" ::: "memory")
 
-/* Where the debugger stops, or the core is made. */
+/* The debugger stops here, or the core file is written here. */
 CALL void at_rest(void)
 {
 	__asm__ volatile("");

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How is a test written?
+ * Test framework on top of cmocka: each case registers itself and runs in its own process (main.c).
  *
  *   #include "check.h"
  *
- *   TEST(a_new_queue_is_empty)
+ *   TEST(queue_new_is_empty)
  *   {
  *           CHECK_EQ(queue_len(&q), 0);
  *   }
  *
- *   TEST_PROCS(every_green_thread_runs)      // three cases, with procs = 1, 2 and 4
+ *   TEST_PROCS(spawn_runs_each_green_thread)  // three cases, with procs = 1, 2 and 4
  *   {
- *           run_procs(procs, app, NULL);     // see rt.h
+ *           run_procs(procs, app, NULL);      // see rt.h
  *   }
  *
- * A case registers itself; main.c runs each in a process of its own.  CHECK and its kin may be used
- * on any thread and any green thread: a failure prints one line and ends the process.  cmocka's own
- * assertions leave by longjmp, so they are for code that runs on main's stack: unit tests.
+ * The CHECK macros may be used on any OS thread and any green thread: a failure prints one line and
+ * ends the process. The assertions of cmocka leave by longjmp, so they are only for code on the
+ * stack of main.
  */
 #ifndef TESTS_CHECK_H
 #define TESTS_CHECK_H
@@ -34,27 +34,27 @@ extern "C" {
 #endif
 
 #include <cmocka.h>
-/* cmocka's shortest names, which tests want for themselves */
+/* cmocka's shortest names, which tests use themselves */
 #undef fail
 #undef skip
 
 struct check_case {
 	const char *name;
 	void (*fn)(int procs);
-	int procs; /* 0: the case does not ask for a number */
+	int procs; /* 0: the case does not depend on the number of Ps */
 	struct check_case *next;
 };
 
 void check_register(struct check_case *c);
 
-/* Ends the calling case as skipped, with the reason. */
+/* Skips the calling case, with the reason. */
 void check_skip(const char *why) __attribute__((noreturn));
 
-/* Does Valgrind run the program?  And the same as check_skip if it does. */
+/* Returns nonzero if Valgrind runs the program; the second function then skips the case. */
 int check_on_valgrind(void);
 void check_skip_on_valgrind(const char *why);
 
-/* n, or where $CHECK_SCALE is set (under sanitizers) that many percent of it; at least 1. */
+/* Returns n, or that percentage of n if $CHECK_SCALE is set (under sanitizers); at least 1. */
 long check_scaled(long n);
 
 #ifdef __cplusplus
@@ -80,7 +80,7 @@ long check_scaled(long n);
 	CHECK_CASE_(case_##name##_4_, #name "/4p", test_##name##_, 4)                              \
 	static void test_##name##_(__attribute__((unused)) int procs)
 
-/* for one case that goes through them all: FOR_PROCS(n) { ... } */
+/* one case that runs with each number of Ps: FOR_PROCS(n) { ... } */
 #define FOR_PROCS(n) for (int n = 1; n <= 4; n *= 2)
 
 __attribute__((unused, noinline, cold, noreturn, format(printf, 1, 2))) static void

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What does a function say, and how does it end, that is to die in a child? */
+/* Runs a function that must die in a child process, and collects its stderr and its wait status. */
 #ifndef TESTS_CHILD_H
 #define TESTS_CHILD_H
 
@@ -9,7 +9,7 @@
 
 #include "check.h"
 
-/* Run fn in a child; what it says on stderr goes to text.  Returns the wait status. */
+/* Run fn in a child and store its stderr in text. Returns the wait status. */
 static inline int child_says(void (*fn)(void), char *text, size_t room)
 {
 	int fds[2], status;

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Does the program die as it should?
+# Checks that a program dies with the expected message and status.
 #
 #   death.sh PROGRAM EXPECT
 #
-# EXPECT holds, a line each (# begins a comment):
+# Lines of EXPECT (# begins a comment):
 #   1  an extended regular expression for the first line of stderr
-#   2  how it ends: an exit status ("2") or a signal ("SIGABRT")
-#   further lines: expressions that some line of stderr must match, or, after "! ", none may
+#   2  the end: an exit status ("2") or a signal ("SIGABRT")
+#   further lines: expressions that a line of stderr must match, or, after "! ", no line may match
 set -u
 export LC_ALL=C
 prog=$1 expect=$2
@@ -22,10 +22,10 @@ export TSAN_OPTIONS="${TSAN_OPTIONS:-}:$own"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-}:$own"
 ulimit -c 0
 
-# A shell of its own: what it says about a signal is kept too, and dropped below.
+# A separate shell: its message about a signal is captured, too, and removed below.
 sh -c '"$0"; exit $?' "$prog" >"$tmp/out" 2>"$tmp/all" </dev/null
 status=$?
-# without what the shell and the sanitizers say on their own
+# Remove the messages of the shell and the sanitizers.
 grep -Ev '^(Aborted|Segmentation fault|Killed|Terminated|==[0-9]+==)' "$tmp/all" >"$tmp/err"
 
 failed=0
@@ -39,14 +39,14 @@ matches() { grep -Eq -e "$1" "$2"; }
 grep -v '^#' "$expect" >"$tmp/expect" || { echo "$expect: empty"; exit 1; }
 first=$(sed -n 1p "$tmp/expect")
 ending=$(sed -n 2p "$tmp/expect")
-[ -n "$ending" ] || { echo "$expect: the second line says how it ends"; exit 1; }
+[ -n "$ending" ] || { echo "$expect: the second line must name the exit status or signal"; exit 1; }
 
 printf '%s\n' "$(head -n 1 "$tmp/err")" >"$tmp/first"
 matches "$first" "$tmp/first" || bad "first line does not match: $first"
 
 end=$status
 [ "$status" -le 128 ] || end=SIG$(kill -l $((status - 128)))
-[ "$end" = "$ending" ] || bad "ends with $end in place of $ending"
+[ "$end" = "$ending" ] || bad "ends with $end instead of $ending"
 
 sed 1,2d "$tmp/expect" >"$tmp/more"
 while IFS= read -r line; do

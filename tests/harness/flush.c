@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How do the counters of a coverage build (GMP_COVERAGE) get out of a program that does not return from
- * main?  libgcov writes them in atexit, so that those of death tests and of forked children would be
- * lost.  Here stand, in front of libc's, the ways in which such programs end: _exit, abort, and a signal
- * that is given its default back.  What SIGKILL ends leaves nothing.
+ * Writes the counters of a coverage build (GMP_COVERAGE) in programs that do not return from main.
+ * libgcov writes them in atexit, so the counters of death tests and forked children would be lost.
+ * This file replaces the libc functions that end such programs: _exit, abort, and signal() with
+ * SIG_DFL. A program killed by SIGKILL still loses its counters.
  */
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define IN_FRONT __attribute__((visibility("default"))) /* of libc's, also for libstdc++ */
+/* replaces the libc function, also for libstdc++ */
+#define IN_FRONT __attribute__((visibility("default")))
 
 void __gcov_dump(void);
 void plan_end(void) __attribute__((
-	weak)); /* in tests/faults/harness: no more faults, or libgcov had them too */
+	weak)); /* in tests/faults/harness: ends the planned faults, which would also hit libgcov */
 
 static void flush(void)
 {
@@ -47,5 +48,5 @@ IN_FRONT void (*signal(int signo, void (*handler)(int)))(int)
 {
 	if (handler == SIG_DFL)
 		flush();
-	return ssignal(signo, handler); /* the same function */
+	return ssignal(signo, handler); /* same as signal() */
 }

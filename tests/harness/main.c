@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How are the cases of one test program run?
+ * Runs the cases of one test program.
  *
- *   prog --list     prints their names
- *   prog NAME       runs one, in this process: what ctest does, which keeps the time
- *   prog            runs each in a child of its own with a limit of $CHECK_TIMEOUT seconds (60); with
- *                   $CHECK_PROCS, of those that ask for a number of Ps only the ones with that number
+ *   prog --list   prints their names
+ *   prog NAME     runs one case in this process; ctest does this and keeps the time
+ *   prog          runs each case in a child with a limit of $CHECK_TIMEOUT seconds (60); if
+ *                 $CHECK_PROCS is set, cases with another number of Ps are left out
  *
- * Each case begins with a line that names the seed of its runs, $GMP_SEED, which is drawn if it is unset:
- * ctest shows it with a failure, and given again it repeats the draws.
+ * Each case begins with a line that names the seed of its runs, $GMP_SEED, which is drawn if it is
+ * unset. ctest prints the line with a failure; the same seed repeats the random draws.
  *
  * The exit status is 0, 1 for a failure, 77 for a single case that was skipped.
  */
@@ -31,7 +31,10 @@ enum { SKIPPED = 77 };
 
 static struct check_case *cases, **last = &cases, *current;
 
-/* cmocka catches these and longjmps out of the handler, which is wrong on a green thread's stack. */
+/*
+ * cmocka catches these signals and leaves the handler by longjmp, which is wrong on the stack of a
+ * G.
+ */
 static const int caught[] = { SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS };
 #define NCAUGHT (sizeof(caught) / sizeof(caught[0]))
 static struct sigaction before[NCAUGHT];

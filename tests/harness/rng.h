@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Draws that a seed repeats, for programs of many threads: each has its own, by its number. */
+/*
+ * Random numbers that a seed repeats, for programs with many threads: each thread has its own
+ * generator, derived from its number.
+ */
 #ifndef TESTS_RNG_H
 #define TESTS_RNG_H
 
@@ -7,7 +10,7 @@
 
 struct rng {
 	uint64_t s;
-	unsigned who; /* the number, if it is below 1000 */
+	unsigned who; /* the id modulo 1000 */
 };
 
 static inline struct rng rng_of(uint64_t seed, uint64_t id)
@@ -16,7 +19,7 @@ static inline struct rng rng_of(uint64_t seed, uint64_t id)
 			     (unsigned)(id % 1000) };
 }
 
-/* 0 .. n-1 */
+/* Returns a number in 0 .. n-1. */
 static inline unsigned draw(struct rng *r, unsigned n)
 {
 	r->s ^= r->s << 13;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What do tests of the running runtime share?  A run with a given number of Ps. */
+/* Runs the runtime with a given number of Ps. */
 #ifndef TESTS_RT_H
 #define TESTS_RT_H
 
@@ -7,8 +7,10 @@
 
 #include "check.h"
 
-/* gmp_run with that many Ps, and threads at most (0: as many as there are by default); a start that
- * fails ends the case. */
+/*
+ * gmp_run with that many Ps and at most max_threads threads (0: the default). A failed start ends
+ * the case.
+ */
 static inline int run_bounded(int procs, int max_threads, gmp_fn fn, void *arg)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Single-steps the calling thread: SIGTRAP after each instruction calls a check (step.h). */
 #include "step.h"
 
 #include <signal.h>

@@ -1,42 +1,44 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What would another thread see if it looked between any two instructions?
+ * Single-steps a call, to check the state that another thread could see between any two
+ * instructions.
  *
- *   STEP(look, runq_put(pp, gp));   // look() is called after each instruction of runq_put
+ *   STEP(check, runq_put(pp, gp));  // check() is called after each instruction of runq_put
  *
- * The processor's trap flag: each instruction of this thread ends in SIGTRAP, whose handler looks.
- * So an order that another thread relies on is tested without that thread, and without luck.  It
- * shows the order of the instructions, which is what others see on x86, stores being seen in order.
+ * The trap flag of the CPU raises SIGTRAP after each instruction of this thread, and the handler
+ * calls check(). An order that another thread relies on is thus tested deterministically, without
+ * that thread. The test shows the order of the instructions, which is also the order that other
+ * threads see on x86, where stores are not reordered.
  */
 #ifndef TESTS_STEP_H
 #define TESTS_STEP_H
 
 #include "check.h"
 
-void step_begin(void (*look)(void));
+void step_begin(void (*check)(void));
 void step_end(void);
 
 #if defined(__SANITIZE_THREAD__)
 
-/* Its runtime takes locks between two instructions of ours, and again where look() calls it. */
-#define STEP(look, call)                                                                           \
+/* The ThreadSanitizer runtime takes locks between two instructions, and again in check(). */
+#define STEP(check, call)                                                                          \
 	do {                                                                                       \
-		step_begin(look);                                                                  \
-		check_skip("ThreadSanitizer cannot be stepped through");                           \
+		step_begin(check);                                                                 \
+		check_skip("ThreadSanitizer cannot be single-stepped");                            \
 		call;                                                                              \
 	} while (0)
 
 #elif defined(__x86_64__)
 
-/* below the red zone, where the compiler may keep something */
+/* below the red zone, in which the compiler may keep data */
 #define STEP_FLAG_(change)                                                                         \
 	__asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\t" change "\n\tpopfq\n\t"             \
 			 "lea 128(%%rsp), %%rsp" ::                                                \
 				 : "memory", "cc")
 
-#define STEP(look, call)                                                                           \
+#define STEP(check, call)                                                                          \
 	do {                                                                                       \
-		step_begin(look);                                                                  \
+		step_begin(check);                                                                 \
 		STEP_FLAG_("orq $0x100, (%%rsp)");                                                 \
 		call;                                                                              \
 		STEP_FLAG_("andq $~0x100, (%%rsp)");                                               \
@@ -45,10 +47,10 @@ void step_end(void);
 
 #else
 
-#define STEP(look, call)                                                                           \
+#define STEP(check, call)                                                                          \
 	do {                                                                                       \
-		step_begin(look);                                                                  \
-		check_skip("this machine cannot be stepped yet");                                  \
+		step_begin(check);                                                                 \
+		check_skip("single-stepping is not supported on this machine");                    \
 		call;                                                                              \
 	} while (0)
 

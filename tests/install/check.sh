@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Can a program outside the project use what `cmake --install` puts in place?
+# Tests that a program outside the project can use the tree that `cmake --install` makes.
 #
 #   check.sh BUILD_DIR CC CMAKE_GENERATOR
 set -eu
@@ -13,12 +13,20 @@ trap 'rm -rf "$tmp"' EXIT
 
 say() { echo "== $*"; }
 
+# fail MESSAGE: prints it and the log, if there is one
+fail() {
+	[ -z "$1" ] || echo "$1"
+	[ ! -e "$tmp/log" ] || cat "$tmp/log"
+	exit 1
+}
+
 say install, and move the tree
-DESTDIR='' cmake --install "$build" --prefix "$tmp/first" >"$tmp/log" || { cat "$tmp/log"; exit 1; }
+DESTDIR='' cmake --install "$build" --prefix "$tmp/first" >"$tmp/log" || fail ''
 mv "$tmp/first" "$tmp/prefix"
 prefix=$tmp/prefix
 libdir=$(dirname "$(find "$prefix" -name libgmprt.a)")
-version=$(sed -n 's/^#define GMP_VERSION_[A-Z]* //p' "$prefix/include/gmprt/gmp/base.h" | paste -sd.)
+version=$(sed -n 's/^#define GMP_VERSION_[A-Z]* //p' "$prefix/include/gmprt/gmp/base.h" |
+	paste -sd.)
 for file in "$prefix/include/gmprt/gmp.h" "$libdir/libgmprt.so" "$libdir/libgmprt.so.0" \
 	"$libdir/libgmprt.so.$version" "$libdir/pkgconfig/gmprt.pc" \
 	"$libdir/libgmprtcheck.so" "$prefix/share/gmprt/gmp-gdb.py" \
@@ -26,11 +34,11 @@ for file in "$prefix/include/gmprt/gmp.h" "$libdir/libgmprt.so" "$libdir/libgmpr
 	[ -e "$file" ] || { echo "not installed: ${file#"$prefix"/}"; exit 1; }
 done
 for name in base runtime green time chan sync io blocking key debug pool group singleflight; do
-	[ -e "$prefix/include/gmprt/gmp/$name.h" ] || { echo "not installed: gmp/$name.h"; exit 1; }
+	[ -e "$prefix/include/gmprt/gmp/$name.h" ] || fail "not installed: gmp/$name.h"
 done
 [ ! -e "$prefix/include/gmp.h" ] || { echo "include/gmp.h hides GNU MP's"; exit 1; }
 
-say the headers, each alone
+say each header alone
 include=$prefix/include/gmprt
 "$here/../headers/alone.sh" "$include" "$cc" "$(command -v c++ || true)"
 echo '#include <gmp.h>' >"$tmp/only.c"
@@ -40,14 +48,16 @@ for file in only both both2; do
 	"$cc" -std=c11 -pedantic -Wall -Wextra -Werror -I"$include" -fsyntax-only "$tmp/$file.c"
 done
 if command -v c++ >/dev/null; then
-	c++ -std=c++17 -pedantic -Wall -Wextra -Werror -I"$include" -fsyntax-only -x c++ "$tmp/only.c"
+	c++ -std=c++17 -pedantic -Wall -Wextra -Werror -I"$include" -fsyntax-only \
+		-x c++ "$tmp/only.c"
 else
-	echo "no C++ compiler: not tried"
+	echo "no C++ compiler: skipped"
 fi
 
 say pkg-config
 export PKG_CONFIG_PATH="$libdir/pkgconfig"
-[ "$(pkg-config --modversion gmprt)" = "$version" ] || { echo "gmprt.pc has another version"; exit 1; }
+[ "$(pkg-config --modversion gmprt)" = "$version" ] ||
+	{ echo "gmprt.pc has another version"; exit 1; }
 # shellcheck disable=SC2046
 "$cc" -o "$tmp/dynamic" "$here/scratch.c" $(pkg-config --cflags --libs gmprt)
 LD_LIBRARY_PATH=$libdir "$tmp/dynamic"
@@ -56,7 +66,7 @@ case " $(pkg-config --cflags gmprt) " in
 *) echo "gmprt.pc lacks -fstack-clash-protection"; exit 1 ;;
 esac
 case $(pkg-config --define-variable=stack_clash= --cflags gmprt) in
-*-fstack-clash-protection*) echo "gmprt.pc: stack_clash= does not take the flag away"; exit 1 ;;
+*-fstack-clash-protection*) echo "gmprt.pc: stack_clash= does not remove the flag"; exit 1 ;;
 esac
 # shellcheck disable=SC2046
 "$cc" -static -o "$tmp/static" "$here/scratch.c" $(pkg-config --static --cflags --libs gmprt)
@@ -105,14 +115,16 @@ say pkg-config, with an rpath and without LD_LIBRARY_PATH
 
 say pkg-config, libgmprtcheck
 # shellcheck disable=SC2046
-"$cc" -o "$tmp/checked" "$here/mutex.c" $(pkg-config --cflags --libs gmprtcheck) "-Wl,-rpath,$libdir"
+"$cc" -o "$tmp/checked" "$here/mutex.c" $(pkg-config --cflags --libs gmprtcheck) \
+	"-Wl,-rpath,$libdir"
 GMP_DEBUG=check "$tmp/checked" 2>"$tmp/log"
-grep -q 'pthread mutex' "$tmp/log" || { echo "libgmprtcheck reports nothing:"; cat "$tmp/log"; exit 1; }
+grep -q 'pthread mutex' "$tmp/log" || fail "libgmprtcheck reports nothing:"
 
 say the commands of examples/README.md that need no other library
 cp -r "$here/../../examples" "$tmp/examples"
 sed -n '/^```sh/,/^```/p' "$tmp/examples/README.md" | sed "/^\`/d; s|^cc |$cc |" >"$tmp/commands"
-[ "$(grep -c -- ' -o ' "$tmp/commands")" -ge 10 ] || { echo "no commands in examples/README.md"; exit 1; }
+[ "$(grep -c -- ' -o ' "$tmp/commands")" -ge 10 ] ||
+	{ echo "no commands in examples/README.md"; exit 1; }
 (cd "$tmp/examples" && sh -e "$tmp/commands")
 
 say CMake
@@ -120,20 +132,22 @@ mkdir "$tmp/project"
 cp "$here/scratch.c" "$here/mutex.c" "$tmp/project/"
 cp "$here/project.cmake" "$tmp/project/CMakeLists.txt"
 cmake -S "$tmp/project" -B "$tmp/project/build" -G "$generator" \
-	-DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" >"$tmp/log" || { cat "$tmp/log"; exit 1; }
-cmake --build "$tmp/project/build" >"$tmp/log" || { cat "$tmp/log"; exit 1; }
+	-DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_PREFIX_PATH="$prefix" \
+	-DCMAKE_C_COMPILER="$cc" >"$tmp/log" || fail ''
+cmake --build "$tmp/project/build" >"$tmp/log" || fail ''
 "$tmp/project/build/shared"
 "$tmp/project/build/static"
 for target in checked_gmprt checked_static; do
 	GMP_DEBUG=check "$tmp/project/build/$target" 2>"$tmp/log"
-	grep -q 'pthread mutex' "$tmp/log" || { echo "$target: gmprt::check reports nothing:"; cat "$tmp/log"; exit 1; }
+	grep -q 'pthread mutex' "$tmp/log" || fail "$target: gmprt::check reports nothing:"
 done
 for target in shared static; do
 	grep '"command"' "$tmp/project/build/compile_commands.json" | grep "/$target.dir/" |
-		grep -q -e -fstack-clash-protection || { echo "$target lacks -fstack-clash-protection"; exit 1; }
+		grep -q -e -fstack-clash-protection ||
+		{ echo "$target lacks -fstack-clash-protection"; exit 1; }
 done
 if grep '"command"' "$tmp/project/build/compile_commands.json" | grep /without.dir/ |
 	grep -q -e -fstack-clash-protection; then
-	echo "GMPRT_NO_STACK_CLASH_PROTECTION does not take the flag away"
+	echo "GMPRT_NO_STACK_CLASH_PROTECTION does not remove the flag"
 	exit 1
 fi

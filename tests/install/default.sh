@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# What does a build without options compile, and which liburing.h does it use?
+# Tests which files a build without options compiles, and that GMP_LIBURING_INCLUDE is used.
 #
 #   default.sh SOURCE_DIR CC
 set -eu
@@ -12,8 +12,9 @@ trap 'rm -rf "$tmp"' EXIT
 unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
 
 mkdir "$tmp/include"
-echo '/* only looked for */' >"$tmp/include/liburing.h"
-cmake -G Ninja -S "$source" -B "$tmp/build" -DCMAKE_C_COMPILER="$cc" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON \
+echo '/* only its presence matters */' >"$tmp/include/liburing.h"
+cmake -G Ninja -S "$source" -B "$tmp/build" \
+	-DCMAKE_C_COMPILER="$cc" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON \
 	-DGMP_LIBURING_INCLUDE="$tmp/include" >"$tmp/log" || { cat "$tmp/log"; exit 1; }
 commands=$tmp/build/compile_commands.json
 sed -n 's/^ *"file": "\(.*\)",*$/\1/p' "$commands" | sed "s|^$source/||" >"$tmp/files"

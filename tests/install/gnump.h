@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The public names of GNU MP that begin with gmp_ or GMP_, and its guard: a program may use both
- * libraries, in one file too.
+ * The public names of GNU MP that begin with gmp_ or GMP_, and its include guard: a program may use
+ * both libraries, in one file too.
  */
 #define __GMP_H__
 #define GMP_LIMB_BITS 64

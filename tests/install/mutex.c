@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A program outside the project that waits while it holds a pthread mutex: libgmprtcheck reports it. */
+/*
+ * A program outside the project that waits while it holds a pthread mutex; libgmprtcheck must
+ * report it.
+ */
 #include <gmp.h>
 #include <pthread.h>
 

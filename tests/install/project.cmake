@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The CMakeLists.txt of a project outside this one.
+# The CMakeLists.txt of a project that uses the installed library.
 cmake_minimum_required(VERSION 3.16)
 project(scratch C)
 find_package(gmprt 0.2 REQUIRED)

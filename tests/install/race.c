@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* A program outside the project: two green threads change a variable, under a mutex unless RACE. */
+/*
+ * A program outside the project in which two Gs change a variable, under a mutex unless RACE is 1.
+ */
 #include <gmp.h>
 
 static gmp_mutex mutex;
 static int counter, begun;
 
-/* Each on a P of its own: neither yields before both have begun. Relaxed, so that it orders nothing. */
+/*
+ * Each G runs on its own P: neither continues before both have begun. Relaxed atomics, so that they
+ * order nothing.
+ */
 static void increment(void *arg)
 {
 	(void)arg;

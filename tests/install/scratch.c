@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A program outside the project: does what is installed compile, link and run? */
+/* A program outside the project that checks that the installed library compiles, links and runs. */
 #include <gmp.h>
 #include <stdio.h>
 
-/* The library has these names inside, too (the second is also GLib's).  They are this program's own. */
+/*
+ * The library uses these names internally (the second is also a name of GLib). Here they belong to
+ * the program.
+ */
 int ready = 42;
 
 void g_free(void *p)

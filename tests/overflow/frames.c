@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One green thread runs over its stack among sleeping neighbours, by frames of a given size of which only the
- * low bytes are touched.
+ * Overflows the stack of one G between sleeping neighbours, by frames of a given size of which only
+ * the low bytes are touched.
  *
  *   frames STACK_KIB FRAME_BYTES
  *
- * The recursion ends a frame below the guard: a program that nothing has stopped exits with 0, or with 3 if a
- * neighbour's stack was overwritten.
+ * The recursion ends one frame below the guard. Without a fatal error the program exits with 0, or
+ * with 3 if the stack of a neighbour was overwritten.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +16,10 @@
 
 enum { NEIGHBOURS = 16, MARK = 0x5a, GUARD = 64 << 10 };
 
-/* The asm keeps clang from making path as small as what is used of it; the call is followed by a store, as it would
- * make a loop of a sum. */
+/*
+ * The asm keeps clang from shrinking path to the bytes that are used. The store after the call
+ * keeps the compiler from turning the recursion into a loop.
+ */
 #define FRAME(n)                                                                                   \
 	static int dig_##n(volatile int depth)                                                     \
 	{                                                                                          \

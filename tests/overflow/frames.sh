@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Is every overflow by a frame of up to MOST bytes fatal, and is the green thread named?
+# Tests that a stack overflow by a frame of up to MOST bytes is fatal and names the green thread.
 #
 #   frames.sh PROGRAM MOST
 set -u
@@ -17,9 +17,10 @@ for kib in 16 32 64 128 256 512 1024; do
 		[ "$frame" -le "$most" ] || continue
 		sh -c '"$0" "$1" "$2"; exit $?' "$prog" $kib "$frame" >/dev/null 2>"$tmp/err"
 		status=$?
-		line='^gmp: fatal: stack overflow in green thread [0-9]+ "digger" \(entry digger\): '
-		if [ $status != 139 ] ||
-			! head -n 1 "$tmp/err" | grep -Eq "$line$((kib * 1024)) bytes reserved, [0-9]+ bytes past the end, in dig_$frame"; then
+		line='^gmp: fatal: stack overflow in green thread [0-9]+ "digger" '
+		line="$line\(entry digger\): $((kib * 1024)) bytes reserved, "
+		line="${line}[0-9]+ bytes past the end, in dig_$frame"
+		if [ $status != 139 ] || ! head -n 1 "$tmp/err" | grep -Eq "$line"; then
 			echo "stack of $kib KiB, frame of $frame bytes: status $status"
 			cat "$tmp/err"
 			failed=1

@@ -150,7 +150,7 @@ static int value;
 
 static void enqueue_external_first(void)
 {
-	peer_kind = FOREIGN;
+	peer_kind = EXTERNAL;
 	value = 7;
 	if (side)
 		start_send(&external_peer, c, &value, GMP_FOREVER);
@@ -285,7 +285,7 @@ static void wait_in_child(void)
 	struct peer p[2];
 	int got = -1, v = 5;
 
-	peer_kind = FOREIGN;
+	peer_kind = EXTERNAL;
 	start_recv(&p[0], wanted, &got, GMP_FOREVER);
 	start_send(&p[1], full, &v, GMP_FOREVER);
 	until_waiting(p, 2);

@@ -18,11 +18,11 @@
 
 /* --- peers --- */
 
-static enum { GREEN, FOREIGN, MIXED } peer_kind;
+static enum { GREEN, EXTERNAL, MIXED } peer_kind;
 
 /* A green or external thread that makes one call, which usually has to wait. */
 struct peer {
-	bool foreign;
+	bool external;
 	gmp_g *g;
 	struct ext_thread f;
 	gmp_fn fn;
@@ -39,7 +39,7 @@ static inline void peer_main(void *arg)
 {
 	struct peer *p = arg;
 
-	if (p->foreign) {
+	if (p->external) {
 		pthread_attr_t a;
 		void *low;
 		size_t size;
@@ -60,9 +60,9 @@ static inline void start(struct peer *p, gmp_fn fn, void *arg)
 
 	p->fn = fn;
 	p->arg = arg;
-	p->foreign = peer_kind == FOREIGN || (peer_kind == MIXED && started++ % 2);
+	p->external = peer_kind == EXTERNAL || (peer_kind == MIXED && started++ % 2);
 	atomic_store(&p->tid, 0);
-	if (p->foreign)
+	if (p->external)
 		ext_thread_start(&p->f, peer_main, p);
 	else
 		p->g = spawn(peer_main, p);
@@ -70,7 +70,7 @@ static inline void start(struct peer *p, gmp_fn fn, void *arg)
 
 static inline int finish(struct peer *p)
 {
-	if (p->foreign)
+	if (p->external)
 		ext_thread_join(&p->f);
 	else
 		join(p->g);
@@ -78,7 +78,7 @@ static inline int finish(struct peer *p)
 }
 
 /* True if the external thread sleeps on a futex in its own stack, so it is enqueued as a waiter. */
-static inline bool foreign_waits(const struct peer *p)
+static inline bool external_waits(const struct peer *p)
 {
 	char path[64], line[256];
 	unsigned long number, address;
@@ -119,9 +119,9 @@ static inline bool waiting(const struct peer *p, int n)
 	uint64_t green = 0;
 
 	for (int i = 0; i < n; i++) {
-		if (!p[i].foreign)
+		if (!p[i].external)
 			green++;
-		else if (!foreign_waits(&p[i]))
+		else if (!external_waits(&p[i]))
 			return false;
 	}
 	return green == 0 || all_wait(green);
@@ -233,19 +233,19 @@ static inline void check_idle(gmp_chan *c)
 	RT(name)                                                                                   \
 	{                                                                                          \
 		gmp_wg there = GMP_WG_INIT;                                                        \
-		struct ext_thread f;                                                                  \
+		struct ext_thread f;                                                               \
                                                                                                    \
 		for (peer_kind = GREEN; peer_kind <= MIXED; peer_kind++)                           \
 			name##_here();                                                             \
 		peer_kind = GREEN;                                                                 \
 		CHECK_EQ(gmp_wg_add(&there, 1), 0);                                                \
-		ext_thread_start(&f, name##_there, &there);                                           \
+		ext_thread_start(&f, name##_there, &there);                                        \
 		CHECK_EQ(gmp_wg_wait(&there), 0); /* the caller waits, too: see all_wait() */      \
-		ext_thread_join(&f);                                                                  \
+		ext_thread_join(&f);                                                               \
 	}                                                                                          \
 	TEST(name##_without_runtime)                                                               \
 	{                                                                                          \
-		peer_kind = FOREIGN;                                                               \
+		peer_kind = EXTERNAL;                                                              \
 		name##_here();                                                                     \
 	}                                                                                          \
 	static void name##_here(void)

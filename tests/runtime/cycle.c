@@ -112,5 +112,5 @@ RT(cycle_of_waits_is_reported_once_while_others_run)
 	check_has(strstr(caught(), "gmp: cycle of waits: "), want);
 	CHECK_EQ(count(caught(), "gmp: cycle of mutexes: "), 1);
 	CHECK_EQ(count(caught(), "gmp: cycle of "), 2);
-	give_back_stderr();
+	restore_stderr();
 }

@@ -37,7 +37,7 @@ RT(dump_on_signal_writes_to_stderr)
 	WAIT_CAUGHT(" entry_of_all+0x");
 	CHECK(is_caught("2 green threads: "));
 	CHECK_EQ(gmp_dump_on(0), 0);
-	give_back_stderr();
+	restore_stderr();
 	end_chan(g);
 }
 
@@ -55,7 +55,7 @@ RT(dump_on_signal_repeats)
 		}
 	}
 	CHECK_EQ(gmp_dump_on(0), 0);
-	give_back_stderr();
+	restore_stderr();
 }
 
 /* No green thread gets a P. */
@@ -68,7 +68,7 @@ static void compute_until_dumped(UNUSED void *arg)
 	CHECK_EQ(kill(getpid(), SIGQUIT), 0);
 	while (!is_caught("(entry compute_until_dumped), running"))
 		CHECK(gmp_now() < limit);
-	give_back_stderr();
+	restore_stderr();
 }
 
 TEST(dump_on_signal_needs_no_green_thread_to_yield)
@@ -94,7 +94,7 @@ TEST(dump_on_signal_wakes_idle_runtime)
 		CHECK(gmp_now() < limit);
 		gmp_sleep(MS);
 	}
-	give_back_stderr();
+	restore_stderr();
 	end_chan(g);
 	CHECK_EQ(gmp_stop(), 0);
 }
@@ -166,7 +166,7 @@ static void quit_word(UNUSED void *arg)
 	catch_stderr();
 	CHECK_EQ(kill(getpid(), SIGQUIT), 0);
 	WAIT_CAUGHT("(entry quit_word), ");
-	give_back_stderr();
+	restore_stderr();
 }
 
 static void block_sigquit(void)

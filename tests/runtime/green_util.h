@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tests of green threads: a counter, and a gate to wait at. */
+/* Helpers for the tests of green threads: a counter, and a gate to wait at. */
 #ifndef TESTS_RUNTIME_GREEN_UTIL_H
 #define TESTS_RUNTIME_GREEN_UTIL_H
 

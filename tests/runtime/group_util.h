@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tests of groups: functions of children, and counters. */
+/* Helpers for the tests of groups: functions of children, and counters. */
 #ifndef TESTS_RUNTIME_GROUP_UTIL_H
 #define TESTS_RUNTIME_GROUP_UTIL_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls on a file descriptor, each in a thread of its own: the result, and when it returned. */
+/*
+ * Helpers that make one call on an fd in a thread of its own and record its result and the time of
+ * its return.
+ */
 #ifndef TESTS_RUNTIME_IO_CALLS_H
 #define TESTS_RUNTIME_IO_CALLS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tests of sockets: listening at a free address, and connected pairs. */
+/* Helpers for the tests of sockets: listening at a free address, and connected pairs. */
 #ifndef TESTS_RUNTIME_IO_UTIL_H
 #define TESTS_RUNTIME_IO_UTIL_H
 
@@ -121,7 +121,7 @@ static inline void end_deaf(struct deaf *d)
 		close(d->fill[i]);
 }
 
-/* Echoes until the end of the stream.  arg: points to the fd. */
+/* Echoes until the end of the stream. arg points to the fd. */
 static inline void echo_whole(void *arg)
 {
 	int fd = *(int *)arg;

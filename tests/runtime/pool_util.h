@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the pool tests: tasks that count themselves and wait at a gate. */
+/* Helpers for the pool tests: tasks that count themselves and wait at a gate. */
 #ifndef TESTS_RUNTIME_POOL_UTIL_H
 #define TESTS_RUNTIME_POOL_UTIL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tests of child processes: children that end on request, and waits for them. */
+/* Helpers for the tests of child processes: children that end on request, and waits for them. */
 #ifndef TESTS_RUNTIME_PROCESS_UTIL_H
 #define TESTS_RUNTIME_PROCESS_UTIL_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Waits in green threads, and descriptors that are opened and closed behind gmp's back. */
+/*
+ * Helpers that wait for an fd in a G while the fd is closed and reopened by system calls, without
+ * gmp.
+ */
 #ifndef GMP_TEST_REOPEN_UTIL_H
 #define GMP_TEST_REOPEN_UTIL_H
 
@@ -44,7 +47,9 @@ static inline gmp_g *start(gmp_fn fn, struct wait *w, int fd, int events)
 	return spawn(fn, w);
 }
 
-/* A sanitizer that knows of it calls it a race, and is right; here it is wanted. */
+/*
+ * A raw system call: ThreadSanitizer would report close() here as a race, which this test intends.
+ */
 static inline void plain_close(int fd)
 {
 	CHECK_EQ(syscall(SYS_close, fd), 0);
@@ -65,7 +70,7 @@ static inline void plain_pair(int s[2])
 	CHECK_EQ(syscall(SYS_socketpair, AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, s), 0);
 }
 
-/* A connected pair, of which a has the number. */
+/* Opens a connected pair with one end at the given fd number; *peer is the other end. */
 static inline void open_at(int number, int *peer)
 {
 	int s[2];
@@ -81,7 +86,7 @@ static inline void open_at(int number, int *peer)
 	*peer = s[1];
 }
 
-/* A wait of another green thread on fd ends by what the peer sends. */
+/* Checks that a write by the peer ends the wait of another G on fd. */
 static inline void check_wait_ends(int fd, int peer)
 {
 	struct wait w;

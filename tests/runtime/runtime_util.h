@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the tests of the start and end of a run: Gs that loop indefinitely, or wait. */
+/* Helpers for the tests of the start and end of a run: Gs that loop indefinitely, or wait. */
 #ifndef TESTS_RUNTIME_RUNTIME_UTIL_H
 #define TESTS_RUNTIME_RUNTIME_UTIL_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by the select tests: cases for each kind of thread, partners, and untouched elements.
+ * Helpers for the select tests: cases for each kind of thread, partners, and untouched elements.
  *
  * EVERYWHERE(name) { ... } is six cases: on a green thread at 1, 2 and 4 Ps, with green partners;
  * /external: on an external thread, with green partners; /external_partners: on a green thread,
@@ -119,7 +119,7 @@ UNUSED static int sleeps(struct partner *p)
 	return name_end && name_end[1] && name_end[2] == 'S';
 }
 
-/* Wait until all n partners wait.  Green partners are the only waiting Gs. */
+/* Wait until all n partners wait. Green partners are the only waiting Gs. */
 UNUSED static void partners_wait(struct partner *p, int n)
 {
 	if (partners_are_green) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads what the process under test writes to stderr. */
+/* Helpers that read what the process under test writes to stderr. */
 #ifndef TESTS_RUNTIME_STDERR_UTIL_H
 #define TESTS_RUNTIME_STDERR_UTIL_H
 
@@ -7,7 +7,7 @@
 
 static int saved_stderr = -1, file = -1;
 
-/* stderr is a file from here on. */
+/* Redirect stderr to a file. */
 static void catch_stderr(void)
 {
 	saved_stderr = dup(2);
@@ -16,7 +16,7 @@ static void catch_stderr(void)
 	CHECK_EQ(dup2(file, 2), 2);
 }
 
-static void give_back_stderr(void)
+static void restore_stderr(void)
 {
 	CHECK_EQ(dup2(saved_stderr, 2), 2);
 	close(saved_stderr);

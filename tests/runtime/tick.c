@@ -407,7 +407,7 @@ static int64_t read_value;
 static void leave_reader(UNUSED void *arg)
 {
 	shared = far_tick();
-	peer_kind = FOREIGN;
+	peer_kind = EXTERNAL;
 	read_value = 7;
 	start_recv(&reader, shared, &read_value,
 		   arg == NULL ? GMP_FOREVER : gmp_deadline(3600 * SEC));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the runtime tests share: waiting for a condition, foreign threads, counting what is left. */
+/* Helpers of all runtime tests: waiting for a condition, external threads, counting resources. */
 #ifndef TESTS_RUNTIME_UTIL_H
 #define TESTS_RUNTIME_UTIL_H
 
@@ -26,17 +26,17 @@
 #define SANITIZED 0
 #endif
 
-/* For counts, too: everything takes ten times as long and more. */
+/* True if the program runs at least ten times slower than usual; also used to reduce counts. */
 #define SLOW (SANITIZED || check_on_valgrind())
 
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)
 #define SEC INT64_C(1000000000)
 
-/* A bound on failure only: nothing waits as long as this unless it is broken. */
+/* A bound on failure only: a correct run never waits this long. */
 #define PATIENCE (100 * SEC)
 
-/* Let the others run until cond holds.  From green threads and from foreign ones. */
+/* Yield until cond holds. Callable on green and external threads. */
 #define WAIT_FOR(cond)                                                                             \
 	do {                                                                                       \
 		int64_t wait_for_limit_ = gmp_deadline(PATIENCE);                                  \
@@ -47,8 +47,8 @@
 	} while (0)
 
 /*
- * RT(name) { ... }: a case at 1, 2 and 4 Ps whose body runs on the first green thread, with
- * `procs` the number of Ps.  RT_THEN(name, last): and after the run it calls last().
+ * RT(name) { ... }: a case at 1, 2 and 4 Ps whose body runs on the first green thread; `procs` is
+ * the number of Ps. RT_THEN(name, last) also calls last() after the run.
  */
 #define RT(name) RT_THEN(name, nothing_then)
 #define RT_THEN(name, last)                                                                        \
@@ -92,7 +92,7 @@ static inline gmp_stats stats(void)
 	return s;
 }
 
-/* What malloc has given out; 0 where it does not say. */
+/* Returns the bytes allocated by malloc; 0 if malloc does not report them. */
 static inline size_t allocated(void)
 {
 #if SANITIZED || !defined(__GLIBC__)
@@ -102,13 +102,13 @@ static inline size_t allocated(void)
 #endif
 }
 
-/* Until exactly n green threads are parked. */
+/* Wait until exactly n Gs wait. */
 static inline void wait_parked(uint64_t n)
 {
 	WAIT_FOR(stats().greens_waiting == n);
 }
 
-/* A thread that the runtime did not make. */
+/* An external thread. */
 struct ext_thread {
 	pthread_t thread;
 	gmp_fn fn;
@@ -133,27 +133,30 @@ static inline void ext_thread_start(struct ext_thread *f, gmp_fn fn, void *arg)
 	CHECK_EQ(pthread_create(&f->thread, NULL, ext_thread_main, f), 0);
 }
 
-/* Keeps the P busy with the others, so that the thread may need what they do. */
+/* Yields until the thread is done, since the thread may wait for other Gs. */
 static inline void ext_thread_join(struct ext_thread *f)
 {
 	WAIT_FOR(atomic_load(&f->done));
 	CHECK_EQ(pthread_join(f->thread, NULL), 0);
 }
 
-/* fn, with their numbers, on so many foreign threads and green ones at once, until all are through. */
-static inline void run_crowd(gmp_fn fn, int foreign, int green)
+/*
+ * Run fn on n_external external threads and `green` Gs at once, each with its number; returns once
+ * all have ended.
+ */
+static inline void run_crowd(gmp_fn fn, int n_external, int green)
 {
 	struct ext_thread f[8];
 	gmp_g *g[32];
 
-	CHECK(foreign <= 8 && green <= 32);
-	for (int i = 0; i < foreign; i++)
+	CHECK(n_external <= 8 && green <= 32);
+	for (int i = 0; i < n_external; i++)
 		ext_thread_start(&f[i], fn, (void *)(intptr_t)(100 + i));
 	for (int i = 0; i < green; i++)
 		g[i] = spawn(fn, (void *)(intptr_t)i);
 	for (int i = 0; i < green; i++)
 		join(g[i]);
-	for (int i = 0; i < foreign; i++)
+	for (int i = 0; i < n_external; i++)
 		ext_thread_join(&f[i]);
 }
 
@@ -179,7 +182,7 @@ static void *no_op(void *arg)
 static inline int count_threads(void)
 {
 #ifdef __SANITIZE_THREAD__
-	/* ThreadSanitizer starts a thread of its own with the first of the program's. */
+	/* ThreadSanitizer starts its own thread with the first thread of the process. */
 	static int begun;
 	pthread_t t;
 
@@ -189,7 +192,7 @@ static inline int count_threads(void)
 	return count_dir("/proc/self/task");
 }
 
-/* Without what somebody looks at in /proc at this moment: we, or the watcher. */
+/* Excludes fds below /proc, which this function or sysmon opens for a moment. */
 static inline int count_fds(void)
 {
 	DIR *d = opendir("/proc/self/fd");

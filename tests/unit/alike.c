@@ -62,7 +62,7 @@ TEST(alike_named_ids_are_sorted_and_in_no_range)
 	CHECK_MEMBERS("1, 2, 3 \"b\", 4, 5");
 }
 
-TEST(alike_of_too_many_the_largest_are_counted)
+TEST(alike_too_many_ids_are_counted)
 {
 	for (uint64_t id = 40; id > 0; id -= 2)
 		add(id, "");
@@ -76,7 +76,7 @@ TEST(alike_of_too_many_the_largest_are_counted)
 	CHECK_MEMBERS("1 \"x\", 2-4, 6, 8, 10, 12, 14, 16, 17, and 13 more");
 }
 
-/* A g struct is reused in any order: all ids are there in the end, in one range. */
+/* Ids arrive in any order, since g structs are reused; all ids end in one range. */
 TEST(alike_shuffled_ids_end_in_one_range)
 {
 	enum { N = 8 };

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that the function that a call instruction calls is found, and that code that cannot be read is not. */
+/*
+ * Tests that call_target finds the callee of a call instruction, and returns 0 for unreadable code.
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -12,7 +14,7 @@ enum { SIZE = 4096, STUB = 1024, SLOT = 2048, FUNCTION = 0x1234 };
 
 static uint8_t *code;
 
-/* Two pages, of which the second cannot be read. */
+/* Map two pages; the second is unreadable. */
 static void begin(void)
 {
 	code = mmap(NULL, 2 * SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -20,7 +22,7 @@ static void begin(void)
 	CHECK_EQ(mprotect(code + SIZE, SIZE, PROT_NONE), 0);
 }
 
-/* An instruction at `at` that ends with a displacement to `to`; where it ends. */
+/* Write an instruction that ends with a displacement to `to`; returns its end. */
 static uintptr_t put(size_t at, const char *bytes, size_t n, size_t to)
 {
 	int32_t by = (int32_t)((int64_t)to - (int64_t)(at + n + 4));
@@ -35,14 +37,14 @@ static uintptr_t at(size_t offset)
 	return (uintptr_t)code + offset;
 }
 
-TEST(calltarget_direct_call)
+TEST(calltarget_direct_call_is_found)
 {
 	begin();
 	CHECK_EQ(call_target(put(100, "\xe8", 1, 700)), at(700));
 	CHECK_EQ(call_target(put(900, "\xe8", 1, 300)), at(300));
 }
 
-TEST(calltarget_call_through_the_global_offset_table)
+TEST(calltarget_call_through_got_is_found)
 {
 	uintptr_t function = FUNCTION;
 
@@ -51,7 +53,7 @@ TEST(calltarget_call_through_the_global_offset_table)
 	CHECK_EQ(call_target(put(100, "\xff\x15", 2, SLOT)), FUNCTION);
 }
 
-TEST(calltarget_call_through_a_stub)
+TEST(calltarget_call_through_plt_stub_is_found)
 {
 	uintptr_t function = FUNCTION;
 
@@ -65,15 +67,15 @@ TEST(calltarget_call_through_a_stub)
 	CHECK_EQ(call_target(put(100, "\xe8", 1, STUB)), FUNCTION);
 }
 
-TEST(calltarget_call_through_a_register_is_not_known)
+TEST(calltarget_call_through_register_is_unknown)
 {
 	begin();
-	put(95, "\xe8", 1, 700); /* what stands before is no call */
+	put(95, "\xe8", 1, 700); /* the bytes before it are no call */
 	memcpy(code + 98, "\xff\xd0", 2);
 	CHECK_EQ(call_target(at(100)), 0);
 }
 
-TEST(calltarget_unreadable_code_is_not_known)
+TEST(calltarget_unreadable_code_is_unknown)
 {
 	begin();
 	CHECK_EQ(call_target(at(SIZE + 100)), 0);
@@ -90,7 +92,7 @@ static noinline void callee(void)
 	came_from = (uintptr_t)__builtin_return_address(0);
 }
 
-TEST(calltarget_of_a_real_call)
+TEST(calltarget_compiled_call_is_found)
 {
 	callee();
 	CHECK_EQ(call_target(came_from), (uintptr_t)callee);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Does the cgroup's quota count, at every level and in both versions?  On trees in a temporary
- * directory. */
+/*
+ * Tests that os_cgroup_cpus applies the cgroup quota of every level, in v1 and v2. The trees are in
+ * a temporary directory.
+ */
 #define _GNU_SOURCE 1
 #include "base/os_cgroup.h"
 
@@ -34,7 +36,7 @@ static void tree_begin(void)
 	CHECK(mkdtemp(top) != NULL);
 }
 
-/* top/name with this text; directories on the way are made. */
+/* Write text to top/name; creates missing directories. */
 static void put(const char *name, const char *text)
 {
 	char path[512];
@@ -52,7 +54,7 @@ static void put(const char *name, const char *text)
 	close(fd);
 }
 
-/* The lines of /proc/self/cgroup and of mountinfo, where %s stands for top. */
+/* Returns the limit for these lines of /proc/self/cgroup and mountinfo; %s is top. */
 static int cpus(const char *cgroup, const char *mountinfo)
 {
 	char text[2048], a[128], b[128];
@@ -68,16 +70,16 @@ static int cpus(const char *cgroup, const char *mountinfo)
 #define V2_MOUNT "24 1 0:22 / %s/fs rw,nosuid shared:5 - cgroup2 cgroup2 rw,nsdelegate\n"
 #define V1_MOUNT "32 31 0:29 / %s/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n"
 
-TEST(missing_files_are_no_limit)
+TEST(cgroup_missing_files_set_no_limit)
 {
 	tree_begin();
 	CHECK_EQ(os_cgroup_cpus("/nowhere/cgroup", "/nowhere/mountinfo"), INT_MAX);
 	CHECK_EQ(cpus("", ""), INT_MAX);
-	CHECK_EQ(cpus("0::/a/b\n", V2_MOUNT), INT_MAX); /* mounted, but no such directory */
+	CHECK_EQ(cpus("0::/a/b\n", V2_MOUNT), INT_MAX); /* mounted, but the directory is missing */
 	tree_end();
 }
 
-TEST(v2_quota_is_rounded_up_and_at_least_one)
+TEST(cgroup_v2_quota_is_rounded_up_to_at_least_one)
 {
 	tree_begin();
 	put("fs/a/cpu.max", "250000 100000\n");
@@ -89,7 +91,7 @@ TEST(v2_quota_is_rounded_up_and_at_least_one)
 	tree_end();
 }
 
-TEST(v2_max_is_no_limit)
+TEST(cgroup_v2_max_sets_no_limit)
 {
 	tree_begin();
 	put("fs/a/cpu.max", "max 100000\n");
@@ -97,7 +99,7 @@ TEST(v2_max_is_no_limit)
 	tree_end();
 }
 
-TEST(the_tightest_level_of_v2_counts)
+TEST(cgroup_v2_lowest_quota_of_all_levels_wins)
 {
 	tree_begin();
 	put("fs/a/b/c/cpu.max", "800000 100000\n");
@@ -114,7 +116,7 @@ TEST(the_tightest_level_of_v2_counts)
 	tree_end();
 }
 
-TEST(groups_beside_and_above_do_not_count)
+TEST(cgroup_sibling_and_parent_of_mount_are_ignored)
 {
 	tree_begin();
 	put("fs/a/cpu.max", "700000 100000\n");
@@ -125,7 +127,7 @@ TEST(groups_beside_and_above_do_not_count)
 	tree_end();
 }
 
-TEST(a_path_is_taken_from_the_root_of_its_mount)
+TEST(cgroup_path_is_relative_to_root_of_mount)
 {
 	const char *mount = "24 1 0:22 /docker/x %s/fs rw - cgroup2 cgroup2 rw\n";
 
@@ -135,11 +137,11 @@ TEST(a_path_is_taken_from_the_root_of_its_mount)
 	put("fs/docker/x/in/cpu.max", "100000 100000\n");
 	CHECK_EQ(cpus("0::/docker/x\n", mount), 6);
 	CHECK_EQ(cpus("0::/docker/x/in\n", mount), 3);
-	CHECK_EQ(cpus("0::/docker/xin\n", mount), 6); /* not below this mount: its root is left */
+	CHECK_EQ(cpus("0::/docker/xin\n", mount), 6); /* not below this mount: its root counts */
 	tree_end();
 }
 
-TEST(a_path_outside_of_the_namespace_leaves_the_mounts_root)
+TEST(cgroup_path_outside_namespace_falls_back_to_mount_root)
 {
 	tree_begin();
 	put("fs/cpu.max", "300000 100000\n");
@@ -148,7 +150,7 @@ TEST(a_path_outside_of_the_namespace_leaves_the_mounts_root)
 	tree_end();
 }
 
-TEST(v1_quota_counts_at_all_levels)
+TEST(cgroup_v1_quota_counts_at_all_levels)
 {
 	tree_begin();
 	put("cpu/a/b/cpu.cfs_quota_us", "-1\n");
@@ -162,7 +164,7 @@ TEST(v1_quota_counts_at_all_levels)
 	tree_end();
 }
 
-TEST(other_controllers_of_v1_are_not_mistaken_for_cpu)
+TEST(cgroup_v1_other_controllers_are_ignored)
 {
 	tree_begin();
 	put("cpu/cpu.cfs_quota_us", "100000\n");
@@ -175,7 +177,7 @@ TEST(other_controllers_of_v1_are_not_mistaken_for_cpu)
 	tree_end();
 }
 
-TEST(with_both_versions_mounted_the_tighter_counts)
+TEST(cgroup_v1_and_v2_mounted_lower_quota_wins)
 {
 	tree_begin();
 	put("fs/cpu.max", "400000 100000\n");
@@ -187,7 +189,7 @@ TEST(with_both_versions_mounted_the_tighter_counts)
 	tree_end();
 }
 
-TEST(escaped_characters_in_the_mount_point_are_read)
+TEST(cgroup_mount_point_escapes_are_decoded)
 {
 	tree_begin();
 	put("my fs/a b/cpu.max", "300000 100000\n");
@@ -195,7 +197,7 @@ TEST(escaped_characters_in_the_mount_point_are_read)
 	tree_end();
 }
 
-TEST(garbage_is_no_limit)
+TEST(cgroup_malformed_files_set_no_limit)
 {
 	static const char *const bad[] = {
 		"", "\n", "banana", "-5 100000", "100000", "100000 0", "99999999999999999999 1"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Does who leaves a stack find, when it comes back, all that the ABI promises a caller, and does a
- * new stack begin as the ABI asks? */
+/*
+ * Tests that switching stacks preserves the registers and control words that the ABI promises, and
+ * that functions are entered on a new stack as the ABI requires.
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -11,7 +13,7 @@
 
 #include "base/san.h"
 
-/* AddressSanitizer is not told of these switches, so who makes one is left alone. */
+/* AddressSanitizer does not see these switches, so functions that switch are not instrumented. */
 #define PLAIN __attribute__((no_sanitize("address"))) noinline
 
 enum { BYTES = 64 * 1024 };
@@ -22,7 +24,7 @@ static char g0_stack[BYTES] aligned_to(16), new_stack[BYTES] aligned_to(16);
 static char *const g0 = g0_stack + BYTES, *const top = new_stack + BYTES;
 static struct context home, other;
 
-__attribute__((constructor)) static void name_the_stacks(void)
+__attribute__((constructor)) static void register_stacks(void)
 {
 	san_stack_made(g0_stack, sizeof(g0_stack));
 	san_stack_made(new_stack, sizeof(new_stack));
@@ -59,7 +61,7 @@ static void set_words(uint16_t cw, uint32_t csr)
 	__asm__ volatile("fldcw %0\n\tldmxcsr %1" : : "m"(cw), "m"(csr));
 }
 
-/* It knows neither the x87's precision nor the sticky flags. */
+/* Valgrind models neither the x87 precision nor the sticky flags. */
 static void need_all_control_words(void)
 {
 	check_skip_on_valgrind("Valgrind does not keep all control words");
@@ -75,49 +77,53 @@ static uint64_t words(uint16_t cw, uint32_t csr)
 static int calls;
 static void *got_arg;
 
-PLAIN static int back(void *arg)
+PLAIN static int resume_home(void *arg)
 {
 	calls++;
 	got_arg = arg;
 	return gmp__gogo(&home, 42, g0);
 }
 
-TEST(mcall_returns_what_it_was_resumed_with)
+TEST(mcall_returns_value_given_to_gogo)
 {
 	int here = 7;
 
-	CHECK_EQ(gmp__mcall(&home, back, &here, g0), 42);
+	CHECK_EQ(gmp__mcall(&home, resume_home, &here, g0), 42);
 	CHECK_EQ(calls, 1);
 	CHECK(got_arg == &here);
 	CHECK_EQ(here, 7);
 }
 
-PLAIN static int back_negative(void *arg)
+PLAIN static int resume_home_negative(void *arg)
 {
 	(void)arg;
 	return gmp__gogo(&home, -110, g0);
 }
 
-TEST(a_negative_result_comes_back)
+TEST(mcall_returns_negative_value)
 {
-	CHECK_EQ(gmp__mcall(&home, back_negative, NULL, g0), -110);
+	CHECK_EQ(gmp__mcall(&home, resume_home_negative, NULL, g0), -110);
 }
 
-TEST(many_switches_lead_back)
+TEST(mcall_1000_switches_return)
 {
 	for (int i = 1; i <= 1000; i++) {
-		CHECK_EQ(gmp__mcall(&home, back, NULL, g0), 42);
+		CHECK_EQ(gmp__mcall(&home, resume_home, NULL, g0), 42);
 		CHECK_EQ(calls, i);
 	}
 }
 
-/* mcall with known values in all registers that a callee keeps; out gets what they are after. */
+/*
+ * gmp__mcall with known values in all callee-saved registers; out receives their values after it.
+ */
 int across(struct context *save, int (*fn)(void *), void *arg, void *stack, uint64_t *out);
-/* fn for mcall and gstart: note the stack pointer and what stands there, then entered(arg) */
+/*
+ * fn for mcall and gstart: stores the stack pointer and the word at it, then jumps to entered(arg)
+ */
 int enter(void *arg);
 extern uint64_t enter_sp, enter_return, enter_rbp;
 uint64_t enter_sp, enter_return, enter_rbp;
-/* destroys the registers that a callee keeps, then as back */
+/* overwrites the callee-saved registers, then jumps to destroyed(arg) */
 int destroy(void *arg);
 int entered(void *arg);
 int destroyed(void *arg);
@@ -153,7 +159,7 @@ PLAIN __attribute__((used)) int destroyed(void *arg)
 	return gmp__gogo(&home, 1, g0);
 }
 
-TEST(the_registers_that_a_callee_keeps_survive)
+TEST(mcall_preserves_callee_saved_registers)
 {
 	uint64_t out[6] = { 0 };
 
@@ -162,18 +168,18 @@ TEST(the_registers_that_a_callee_keeps_survive)
 		CHECK_EQ(out[i], 0x1111 * (i + 1));
 }
 
-PLAIN static int look_at_frame(void *arg)
+PLAIN static int copy_frame(void *arg)
 {
 	memcpy(arg, home.sp, sizeof(struct context_frame));
 	return gmp__gogo(&home, 1, g0);
 }
 
-TEST(what_mcall_leaves_is_as_context_frame_has_it)
+TEST(mcall_frame_matches_struct_context_frame)
 {
 	struct context_frame f;
 	uint64_t out[6];
 
-	CHECK_EQ(across(&home, look_at_frame, &f, g0, out), 1);
+	CHECK_EQ(across(&home, copy_frame, &f, g0, out), 1);
 	CHECK_EQ(f.rbx, 0x1111);
 	CHECK_EQ(f.rbp, 0x2222);
 	CHECK_EQ(f.r12, 0x3333);
@@ -198,20 +204,20 @@ PLAIN static int start_enter(void *arg)
 	return gmp__gstart(arg, enter, top, gmp__fpwords(), g0);
 }
 
-TEST(on_g0_a_function_is_entered_as_the_abi_asks)
+TEST(mcall_entry_on_g0_follows_abi)
 {
 	int here;
 
 	CHECK_EQ(gmp__mcall(&home, enter, &here, g0), 5);
 	CHECK(got_arg == &here);
 	CHECK_EQ(enter_sp % 16, 8);
-	CHECK(enter_sp < (uintptr_t)g0 - 8); /* the head is not overwritten */
+	CHECK(enter_sp < (uintptr_t)g0 - 8); /* the head of g0 is kept */
 	CHECK(enter_sp > (uintptr_t)g0 - 64);
-	CHECK_EQ(enter_return, 0); /* for who unwinds: nobody is above */
+	CHECK_EQ(enter_return, 0); /* end of the stack for unwinders */
 	CHECK_EQ(enter_rbp, 0);
 }
 
-TEST(a_new_stack_is_entered_as_the_abi_asks)
+TEST(gstart_entry_on_new_stack_follows_abi)
 {
 	int here;
 
@@ -223,19 +229,19 @@ TEST(a_new_stack_is_entered_as_the_abi_asks)
 	CHECK_EQ(enter_rbp, 0);
 }
 
-/* Two stacks in turn: green runs on the new one, and is left and resumed. */
-static int turns;
+/* Two stacks alternate: green runs on the new one, and is left and resumed. */
+static int switches;
 
 PLAIN static int to_home(void *arg)
 {
 	(void)arg;
-	return gmp__gogo(&home, turns, g0);
+	return gmp__gogo(&home, switches, g0);
 }
 
 PLAIN static int to_other(void *arg)
 {
 	(void)arg;
-	return gmp__gogo(&other, turns, g0);
+	return gmp__gogo(&other, switches, g0);
 }
 
 PLAIN static int green(void *arg)
@@ -245,7 +251,7 @@ PLAIN static int green(void *arg)
 	(void)arg;
 	do {
 		mine++;
-		turns++;
+		switches++;
 	} while (gmp__mcall(&other, to_home, NULL, g0) == mine);
 	check_failed("resumed with another result");
 }
@@ -255,7 +261,7 @@ PLAIN static int start_green(void *arg)
 	return gmp__gstart(arg, green, top, gmp__fpwords(), g0);
 }
 
-TEST(two_stacks_go_on_in_turn)
+TEST(mcall_two_stacks_alternate)
 {
 	CHECK_EQ(gmp__mcall(&home, start_green, NULL, g0), 1);
 	for (int i = 2; i <= 1000; i++)
@@ -264,18 +270,18 @@ TEST(two_stacks_go_on_in_turn)
 
 /* --- control words --- */
 
-static uint64_t seen[4];
+static uint64_t noted[4];
 static uint64_t begin_with, then_set;
-static bool leave_it; /* green sets then_set before it leaves */
+static bool set_before_leaving; /* set then_set before leaving */
 
 PLAIN static int note_and_leave(void *arg)
 {
 	(void)arg;
-	seen[0] = gmp__fpwords();
-	if (leave_it)
+	noted[0] = gmp__fpwords();
+	if (set_before_leaving)
 		set_words((uint16_t)then_set, (uint32_t)(then_set >> 32));
 	gmp__mcall(&other, to_home, NULL, g0);
-	seen[1] = gmp__fpwords();
+	noted[1] = gmp__fpwords();
 	gmp__mcall(&other, to_home, NULL, g0);
 	return 0;
 }
@@ -288,22 +294,22 @@ PLAIN static int start_noting(void *arg)
 PLAIN static int note_head(void *arg)
 {
 	(void)arg;
-	seen[2] = words((uint16_t)head_x87(), head_mxcsr());
+	noted[2] = words((uint16_t)head_x87(), head_mxcsr());
 	return gmp__gogo(&home, 0, g0);
 }
 
-TEST(mcall_leaves_the_control_words_at_the_head_of_g0)
+TEST(mcall_stores_control_words_at_head_of_g0)
 {
 	need_all_control_words();
 	set_words(X87_DOUBLE, MXCSR_DOWN);
 	gmp__mcall(&home, note_head, NULL, g0);
-	CHECK_EQ(seen[2], words(X87_DOUBLE, MXCSR_DOWN));
+	CHECK_EQ(noted[2], words(X87_DOUBLE, MXCSR_DOWN));
 	set_words(X87_PLAIN, MXCSR_PLAIN);
 	gmp__mcall(&home, note_head, NULL, g0);
-	CHECK_EQ(seen[2], words(X87_PLAIN, MXCSR_PLAIN));
+	CHECK_EQ(noted[2], words(X87_PLAIN, MXCSR_PLAIN));
 }
 
-TEST(a_new_stack_begins_with_the_given_control_words)
+TEST(gstart_sets_given_control_words)
 {
 	need_all_control_words();
 	begin_with = words(X87_DOUBLE, MXCSR_DOWN);
@@ -312,28 +318,28 @@ TEST(a_new_stack_begins_with_the_given_control_words)
 	uint64_t after = gmp__fpwords();
 
 	set_words(X87_PLAIN, MXCSR_PLAIN);
-	CHECK_EQ(seen[0], words(X87_DOUBLE, MXCSR_DOWN));
+	CHECK_EQ(noted[0], words(X87_DOUBLE, MXCSR_DOWN));
 	CHECK_EQ(after & ~((uint64_t)STICKY << 32), words(X87_PLAIN, MXCSR_PLAIN));
 }
 
-/* Whatever one sets, the other has its own when it comes back; each word alone and both. */
+/* Each stack finds its own control words after a switch; each word alone and both. */
 static void check_restored(uint16_t cw, uint32_t csr)
 {
 	uint64_t mask = ~((uint64_t)STICKY << 32), after;
 
 	begin_with = words(X87_PLAIN, MXCSR_PLAIN);
 	then_set = words(cw, csr);
-	leave_it = true;
+	set_before_leaving = true;
 	set_words(X87_PLAIN, MXCSR_PLAIN);
 	gmp__mcall(&home, start_noting, NULL, g0);
 	after = gmp__fpwords();
 	gmp__mcall(&home, to_other, NULL, g0);
 	set_words(X87_PLAIN, MXCSR_PLAIN);
 	CHECK_EQ(after & mask, words(X87_PLAIN, MXCSR_PLAIN));
-	CHECK_EQ(seen[1] & mask, words(cw, csr));
+	CHECK_EQ(noted[1] & mask, words(cw, csr));
 }
 
-TEST(each_stack_has_its_own_control_words)
+TEST(gogo_restores_control_words_of_each_stack)
 {
 	need_all_control_words();
 	check_restored(X87_DOUBLE, MXCSR_PLAIN);
@@ -343,21 +349,21 @@ TEST(each_stack_has_its_own_control_words)
 	check_restored(X87_PLAIN, MXCSR_PLAIN | 0x40);   /* denormals are zero: the lowest */
 }
 
-TEST(sticky_flags_alone_are_not_restored)
+TEST(gogo_does_not_restore_sticky_flags_alone)
 {
 	need_all_control_words();
 	begin_with = words(X87_PLAIN, MXCSR_PLAIN);
-	then_set = words(X87_PLAIN, MXCSR_PLAIN | 0x21); /* as a division sets them */
-	leave_it = true;
+	then_set = words(X87_PLAIN, MXCSR_PLAIN | 0x21); /* as after an inexact division */
+	set_before_leaving = true;
 	set_words(X87_PLAIN, MXCSR_PLAIN);
 	gmp__mcall(&home, start_noting, NULL, g0);
 	uint32_t after = mxcsr();
 
 	set_words(X87_PLAIN, MXCSR_PLAIN);
-	CHECK_EQ(after, MXCSR_PLAIN | 0x21); /* the other's are still set here */
+	CHECK_EQ(after, MXCSR_PLAIN | 0x21); /* the flags of the other stack stay set */
 }
 
-TEST(a_stack_begun_with_other_sticky_flags_does_not_set_them)
+TEST(gstart_does_not_set_sticky_flags_alone)
 {
 	need_all_control_words();
 	begin_with = words(X87_PLAIN, MXCSR_PLAIN);
@@ -366,12 +372,12 @@ TEST(a_stack_begun_with_other_sticky_flags_does_not_set_them)
 	uint32_t after = mxcsr();
 
 	set_words(X87_PLAIN, MXCSR_PLAIN);
-	CHECK_EQ(seen[0] >> 32, MXCSR_PLAIN | 0x3f);
+	CHECK_EQ(noted[0] >> 32, MXCSR_PLAIN | 0x3f);
 	CHECK_EQ(after, MXCSR_PLAIN | 0x3f);
 }
 
-/* C3: the head of g0 is what gogo compares with, not the CPU. */
-PLAIN static int lie_at_head(void *arg)
+/* C3: gogo compares with the head of g0, not with the CPU. */
+PLAIN static int set_wrong_head(void *arg)
 {
 	uint32_t w = MXCSR_DOWN;
 
@@ -388,21 +394,21 @@ PLAIN static int change_unseen(void *arg)
 	return gmp__gogo(&home, 0, g0);
 }
 
-TEST(gogo_believes_the_head_of_g0)
+TEST(gogo_compares_with_head_of_g0_not_with_cpu)
 {
 	uint32_t after;
 
 	set_words(X87_PLAIN, MXCSR_PLAIN);
-	gmp__mcall(&home, lie_at_head, NULL, g0);
+	gmp__mcall(&home, set_wrong_head, NULL, g0);
 	after = mxcsr();
-	CHECK_EQ(after, MXCSR_PLAIN); /* loaded anew, with its flags */
+	CHECK_EQ(after, MXCSR_PLAIN); /* reloaded, with its flags */
 	gmp__mcall(&home, change_unseen, NULL, g0);
 	after = mxcsr();
 	set_words(X87_PLAIN, MXCSR_PLAIN);
 	CHECK_EQ(after, MXCSR_DOWN);
 }
 
-TEST(fpwords_packs_what_the_cpu_has)
+TEST(fpwords_packs_control_words_of_cpu)
 {
 	set_words(0xb7f, 0x5f80); /* both round upwards */
 	uint64_t up = gmp__fpwords();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests the search for cycles while g structs are made: a green thread waits for another, which was made after
- * the search had counted them. The memory of the search ends at the end of a page, before one without access.
+ * Tests the search for cycles while g structs are made: a G waits for a G that was made after the
+ * search counted them. The memory of the search ends directly before an unreadable page.
  *
  * floors 0..6, wrap: g_made os_reserve os_release
  */
@@ -23,9 +23,9 @@ uint32_t __wrap_g_made(void);
 void *__wrap_os_reserve(size_t bytes);
 void __wrap_os_release(void *addr, size_t bytes);
 
-enum { COUNTED = PAGE / 8 }; /* two words each fill a page */
+enum { COUNTED = PAGE / 8 }; /* two words per G fill a page */
 
-static uint32_t searching; /* (a) cycles_watch is under way */
+static uint32_t searching; /* (a) cycles_watch is running */
 static char *memory;
 
 uint32_t __wrap_g_made(void)
@@ -102,7 +102,7 @@ static void app(void *arg)
 	st_rlx(&searching, 0);
 }
 
-TEST(cycle_search_ignores_greens_made_meanwhile)
+TEST(cycle_search_ignores_g_structs_made_after_count)
 {
 	run_procs(1, app, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is a channel of a done object closed that is made just when the object is set (DN1)?  It is set here, in
- * the middle of making one.
+ * Tests that gmp_done_chan returns a closed channel if the object is set while the channel is made
+ * (DN1). The wrapped gmp_chan_new sets the object.
  *
  * floors 0..6, wrap: gmp_chan_new
  */
@@ -17,9 +17,9 @@
 gmp_chan *__real_gmp_chan_new(size_t elem, size_t cap);
 gmp_chan *__wrap_gmp_chan_new(size_t elem, size_t cap);
 
-static gmp_done *to_set; /* (a) when the next channel is made */
+static gmp_done *to_set; /* (a) set when the next channel is made */
 static gmp_done *done;
-static int asked; /* (a) */
+static int checked; /* (a) */
 
 gmp_chan *__wrap_gmp_chan_new(size_t elem, size_t cap)
 {
@@ -33,17 +33,17 @@ gmp_chan *__wrap_gmp_chan_new(size_t elem, size_t cap)
 	return c;
 }
 
-static void ask(void *arg)
+static void check_done_chan(void *arg)
 {
 	(void)arg;
-	while (getp()->id == 0) /* that has a channel from the beginning */
+	while (getp()->id == 0) /* P 0 has a channel from the beginning */
 		gmp_yield();
 	st_seq(&to_set, done);
 	gmp_chan *c = gmp_done_chan(done);
 
 	CHECK(ld_seq(&to_set) == NULL);
 	CHECK_EQ(gmp_chan_try_recv(c, NULL), -EPIPE);
-	st_seq(&asked, 1);
+	st_seq(&checked, 1);
 }
 
 static void app(void *arg)
@@ -53,15 +53,15 @@ static void app(void *arg)
 	(void)arg;
 	done = gmp_done_new();
 	CHECK(done != NULL);
-	CHECK_EQ(gmp_spawn(&g, ask, NULL, NULL), 0);
-	while (!ld_seq(&asked))
+	CHECK_EQ(gmp_spawn(&g, check_done_chan, NULL, NULL), 0);
+	while (!ld_seq(&checked))
 		if (getp()->id != 0)
-			gmp_yield(); /* else stay here: the other is for it */
+			gmp_yield(); /* otherwise keep this P busy: the other P is for ask */
 	CHECK_EQ(gmp_join(g), 0);
 	gmp_done_free(done);
 }
 
-TEST(a_channel_that_is_made_while_it_is_set_is_not_handed_out_open)
+TEST(done_set_while_channel_is_made_returns_closed_channel)
 {
 	run_procs(2, app, NULL);
 }

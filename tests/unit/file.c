@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is a file's number given back only when no call uses it any more, and is what the calls run into
- * hidden?  pread and fsync are held up inside the system call, and broken off by signals.  Without
- * io_uring; unit/uring.c has the same for that way.
+ * Tests that close waits for running calls on a file, and that EINTR is hidden. Wrapped pread and
+ * fsync hold the call and simulate signals. Without io_uring: unit/uring.c has the same tests with
+ * the ring.
  *
  * floors 0..6, wrap: pread fsync close
  */
@@ -30,11 +30,11 @@ ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t at);
 int __wrap_fsync(int fd);
 int __wrap_close(int fd);
 
-static int held = -1, inside, go, broken_off; /* (a) */
+static int held = -1, inside, go, interrupts; /* (a) */
 
 ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t at)
 {
-	if (ld_seq(&broken_off) && add_seq(&broken_off, -1) > 0) {
+	if (ld_seq(&interrupts) && add_seq(&interrupts, -1) > 0) {
 		errno = EINTR;
 		return -1;
 	}
@@ -50,7 +50,7 @@ ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t at)
 
 int __wrap_fsync(int fd)
 {
-	if (ld_seq(&broken_off) && add_seq(&broken_off, -1) > 0) {
+	if (ld_seq(&interrupts) && add_seq(&interrupts, -1) > 0) {
 		errno = EINTR;
 		return -1;
 	}
@@ -66,7 +66,7 @@ int __wrap_close(int fd)
 
 static ssize_t result;
 
-static void read_it(void *arg)
+static void read_file(void *arg)
 {
 	char c;
 
@@ -75,14 +75,14 @@ static void read_it(void *arg)
 
 static int closed; /* (a) */
 
-static void close_it(void *arg)
+static void close_file(void *arg)
 {
 	CHECK_EQ(gmp_close(*(int *)arg), 0);
 	st_seq(&closed, 1);
 }
 
-/* From then on calls are refused; one that came before would be held up too. */
-static void until_closing(int fd)
+/* Wait until calls are refused; an earlier call would be held, too. */
+static void wait_until_closing(int fd)
 {
 	while (!(ld_seq(&netpoll_find(fd)->use) & PD_CLOSING) && !ld_seq(&closed))
 		gmp_yield();
@@ -109,11 +109,11 @@ static void close_while_read(void *arg)
 	(void)arg;
 	st_seq(&go, 0);
 	st_seq(&held, fd);
-	CHECK_EQ(gmp_spawn(&reader, read_it, &fd, NULL), 0);
+	CHECK_EQ(gmp_spawn(&reader, read_file, &fd, NULL), 0);
 	while (!ld_seq(&inside))
 		gmp_yield();
-	CHECK_EQ(gmp_spawn(&closer, close_it, &fd, NULL), 0);
-	until_closing(fd);
+	CHECK_EQ(gmp_spawn(&closer, close_file, &fd, NULL), 0);
+	wait_until_closing(fd);
 	for (int i = 0; i < 20; i++)
 		CHECK_EQ(gmp_sleep(1000000), 0);
 	CHECK(!ld_seq(&closed));
@@ -125,26 +125,26 @@ static void close_while_read(void *arg)
 	st_seq(&held, -1);
 }
 
-TEST_PROCS(close_waits_for_a_read_under_way_and_others_run)
+TEST_PROCS(close_waits_for_running_pread_and_other_gs_run)
 {
 	run_procs(procs, close_while_read, NULL);
 }
 
 static int fd_left;
 
-static void leave_a_read(void *arg)
+static void leave_read(void *arg)
 {
 	(void)arg;
 	fd_left = open_file();
 	st_seq(&go, 0);
 	st_seq(&held, fd_left);
-	CHECK_EQ(gmp_go(read_it, &fd_left), 0);
+	CHECK_EQ(gmp_go(read_file, &fd_left), 0);
 	while (!ld_seq(&inside))
 		gmp_yield();
 	st_seq(&closed, 0);
 }
 
-static void *close_at_the_end(void *arg)
+static void *release_after_stop(void *arg)
 {
 	(void)arg;
 	while (!ld_seq(&inside) || gmp_procs() > 0)
@@ -154,32 +154,32 @@ static void *close_at_the_end(void *arg)
 	return NULL;
 }
 
-/* Its use of the record has ended, so the end of the run is not held up by it. */
-TEST_PROCS(the_end_of_a_run_waits_for_a_read_under_way)
+/* The reader has ended its use of the record, so it does not delay the end of the run. */
+TEST_PROCS(shutdown_waits_for_running_pread)
 {
 	pthread_t t;
 
-	CHECK_EQ(pthread_create(&t, NULL, close_at_the_end, NULL), 0);
-	run_procs(procs, leave_a_read, NULL);
+	CHECK_EQ(pthread_create(&t, NULL, release_after_stop, NULL), 0);
+	run_procs(procs, leave_read, NULL);
 	CHECK_EQ(ld_seq(&inside), 0);
 	CHECK_EQ(pthread_join(t, NULL), 0);
 	CHECK_EQ(close(fd_left), 0);
 }
 
-static void broken(void *arg)
+static void interrupt_calls(void *arg)
 {
 	int fd = open_file();
 	char c;
 
 	(void)arg;
-	st_seq(&broken_off, 5);
+	st_seq(&interrupts, 5);
 	CHECK_EQ(gmp_pread(fd, &c, 1, 0), 1);
-	st_seq(&broken_off, 5);
+	st_seq(&interrupts, 5);
 	CHECK_EQ(gmp_fsync(fd), 0);
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-TEST_PROCS(a_call_broken_off_by_a_signal_begins_again)
+TEST_PROCS(file_call_interrupted_by_signal_restarts)
 {
-	run_procs(procs, broken, NULL);
+	run_procs(procs, interrupt_calls, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that a finding is wanted once for each place, and FINDINGS_MOST of a kind. */
+/* Tests that finding_wanted accepts each place once, and at most FINDINGS_MOST places of a kind. */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -15,13 +15,13 @@ TEST(finding_place_is_wanted_once)
 	CHECK(finding_wanted(&found, 7));
 	CHECK(!finding_wanted(&found, 7));
 	CHECK(finding_wanted(&found, 8));
-	CHECK(finding_wanted(&found, 0)); /* not known */
+	CHECK(finding_wanted(&found, 0)); /* an unknown place */
 	CHECK(!finding_wanted(&found, 0));
 	CHECK(!finding_wanted(&found, 8));
 	CHECK(!finding_full(&found));
 }
 
-TEST(finding_after_the_most_is_not_wanted)
+TEST(finding_above_maximum_is_not_wanted)
 {
 	for (uint64_t i = 0; i < FINDINGS_MOST; i++) {
 		CHECK(!finding_full(&found));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does gmp_key_set report that there is no memory, and leave the values as they are?  That there is none
- * is said here.  And does the order of values hold when their numbers are used up?
+ * Tests that gmp_key_set without memory returns -ENOMEM and keeps the values, and that the order of
+ * destructors holds when the counter of values overflows. The wrapped calloc fails.
  *
  * floors 0..6, wrap: calloc pthread_setspecific
  */
@@ -60,7 +60,7 @@ static void set_without_memory(void *arg)
 
 static void *thread(void *arg)
 {
-	/* the table is there, but libc cannot tell of the end */
+	/* pthread_setspecific fails after the table was allocated */
 	st_seq(&no_specific, 1);
 	CHECK_EQ(gmp_key_set(keys[0], &x), -ENOMEM);
 	CHECK(gmp_key_get(keys[0]) == NULL);
@@ -75,14 +75,14 @@ static void make_keys(void)
 		CHECK_EQ(gmp_key_create(&keys[i], destroy), 0);
 }
 
-TEST(a_set_without_memory_is_reported_and_leaves_the_values)
+TEST(key_set_without_memory_returns_enomem_and_keeps_values)
 {
 	make_keys();
 	run_procs(1, set_without_memory, NULL);
 	CHECK_EQ(destroyed, 3);
 }
 
-TEST(a_set_without_memory_is_reported_on_a_plain_thread)
+TEST(key_set_without_memory_on_external_thread_returns_enomem)
 {
 	pthread_t t;
 
@@ -108,13 +108,16 @@ static void set(int key, const char *name)
 	CHECK_EQ(gmp_key_set(keys[key], (void *)(uintptr_t)name), 0);
 }
 
-/* The number of the next value, which stands second in the table: to count up to it takes a second. */
+/*
+ * The order number of the next value, second word of the table: counting up to the overflow would
+ * take a second.
+ */
 static uint32_t *next_order(void)
 {
 	return (uint32_t *)getm()->curg->locals + 1;
 }
 
-static void set_over_the_last_order(void *arg)
+static void set_past_last_order(void *arg)
 {
 	(void)arg;
 	set(0, "a");
@@ -123,13 +126,13 @@ static void set_over_the_last_order(void *arg)
 	CHECK_EQ(*next_order(), 3);
 	*next_order() = LAST_ORDER;
 	set(0, NULL);
-	set(0, "A"); /* the last number */
+	set(0, "A"); /* the last order number */
 	set(2, NULL);
-	set(3, "d"); /* the first one again, beside those of before */
+	set(3, "d"); /* restarts at the first number, beside older values */
 	set(2, "C");
 }
 
-static void set_anew(void *arg)
+static void set_two(void *arg)
 {
 	(void)arg;
 	set(0, "e");
@@ -141,44 +144,44 @@ static void set_in_order(void *arg)
 	gmp_g *g;
 
 	(void)arg;
-	CHECK_EQ(gmp_spawn(&g, set_over_the_last_order, NULL, NULL), 0);
+	CHECK_EQ(gmp_spawn(&g, set_past_last_order, NULL, NULL), 0);
 	CHECK_EQ(gmp_join(g), 0);
 	CHECK_STR(destroyed_in_order, "CdAb");
-	CHECK_EQ(gmp_spawn(&g, set_anew, NULL, NULL), 0); /* with the table of the one before */
+	CHECK_EQ(gmp_spawn(&g, set_two, NULL, NULL), 0); /* reuses the table */
 	CHECK_EQ(gmp_join(g), 0);
 	CHECK_STR(destroyed_in_order, "CdAbfe");
 }
 
-TEST_PROCS(the_order_of_values_holds_when_their_numbers_are_used_up)
+TEST_PROCS(key_destructor_order_survives_counter_overflow)
 {
 	for (int i = 0; i < 10; i++)
 		CHECK_EQ(gmp_key_create(&keys[i], note_order), 0);
 	run_procs(procs, set_in_order, NULL);
 }
 
-static void set_at_the_last_order(void *arg)
+static void set_at_last_order(void *arg)
 {
 	(void)arg;
 	set(0, "a");
 	set(0, NULL);
-	*next_order() = LAST_ORDER; /* as those who had the table before have left it */
+	*next_order() = LAST_ORDER; /* as earlier users of the table left it */
 }
 
-static void set_in_a_used_table(void *arg)
+static void set_in_used_table(void *arg)
 {
 	gmp_g *g;
 
 	(void)arg;
-	CHECK_EQ(gmp_spawn(&g, set_at_the_last_order, NULL, NULL), 0);
+	CHECK_EQ(gmp_spawn(&g, set_at_last_order, NULL, NULL), 0);
 	CHECK_EQ(gmp_join(g), 0);
-	CHECK_EQ(gmp_spawn(&g, set_anew, NULL, NULL), 0);
+	CHECK_EQ(gmp_spawn(&g, set_two, NULL, NULL), 0);
 	CHECK_EQ(gmp_join(g), 0);
 	CHECK_STR(destroyed_in_order, "fe");
 }
 
-TEST(a_table_that_many_have_used_keeps_the_order)
+TEST(key_destructor_order_restarts_in_reused_table)
 {
 	for (int i = 0; i < 10; i++)
 		CHECK_EQ(gmp_key_create(&keys[i], note_order), 0);
-	run_procs(1, set_in_a_used_table, NULL);
+	run_procs(1, set_in_used_table, NULL);
 }

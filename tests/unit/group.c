@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a group report that there is no memory, and go on with those that it has?  That there is none is
- * said here.  And is one found by a cancellation that comes just before it has said who it is?
+ * Tests that a group without memory reports -ENOMEM and keeps working, and that a cancellation
+ * reaches a child that has not registered yet. The wrapped functions fail, or cancel the group.
  *
  * floors 0..6, wrap: calloc aligned_alloc gmp_timer_new gmp_go gmp_key_create gmp_self
  */
@@ -78,7 +78,7 @@ static void no_group(void *arg)
 	st_seq(&lacking, 0);
 }
 
-TEST(a_group_without_memory_is_null)
+TEST(group_new_without_memory_returns_null)
 {
 	run_procs(1, no_group, NULL);
 }
@@ -91,7 +91,7 @@ static void no_key(void *arg)
 	st_seq(&lacking, 0);
 }
 
-TEST(a_group_without_a_key_is_null)
+TEST(group_new_without_key_returns_null)
 {
 	run_procs(1, no_key, NULL);
 }
@@ -103,7 +103,7 @@ static void no_child(void *arg)
 	CHECK(g != NULL);
 	for (unsigned what = NO_ALIGNED; what <= NO_GO; what *= 4) {
 		st_seq(&lacking, what);
-		for (int i = 0; i < 10; i++) /* and the limit is not used up */
+		for (int i = 0; i < 10; i++) /* the failures do not use up the limit */
 			CHECK_EQ(gmp_group_go(g, child, NULL), -ENOMEM);
 		CHECK_EQ(gmp_group_try_go(g, child, NULL), -ENOMEM);
 		st_seq(&lacking, 0);
@@ -115,14 +115,14 @@ static void no_child(void *arg)
 	gmp_group_free(g);
 }
 
-TEST(a_child_without_memory_is_reported_and_nothing_is_left_of_it)
+TEST(group_go_without_memory_returns_enomem_and_keeps_limit)
 {
 	int limit = 2;
 
 	run_procs(1, no_child, &limit);
 }
 
-TEST(a_child_without_memory_is_reported_in_a_group_without_a_limit)
+TEST(group_go_without_memory_and_limit_returns_enomem)
 {
 	int limit = 0;
 
@@ -143,12 +143,13 @@ static void no_local(void *arg)
 	gmp_group_free(g);
 }
 
-TEST(a_child_whose_local_has_no_memory_fails_and_does_not_run)
+TEST(group_child_without_memory_for_local_fails_and_does_not_run)
 {
 	run_procs(1, no_local, NULL);
 }
 
-static gmp_group *to_cancel; /* (a) by the next one who asks who it is: a child, at its start */
+/* (a) cancelled by the next gmp_self(), which a child calls at its start */
+static gmp_group *to_cancel;
 
 gmp_g *__wrap_gmp_self(void)
 {
@@ -169,7 +170,7 @@ static int expect_cancelled(void *arg)
 	return 0;
 }
 
-static void cancel_at_the_start(void *arg)
+static void cancel_at_start(void *arg)
 {
 	gmp_group *g = gmp_group_new(0, GMP_FOREVER);
 
@@ -184,7 +185,7 @@ static void cancel_at_the_start(void *arg)
 	gmp_group_free(g);
 }
 
-TEST(a_child_that_is_not_found_by_a_cancellation_sees_it)
+TEST(group_cancel_before_child_registers_reaches_child)
 {
-	run_procs(1, cancel_at_the_start, NULL);
+	run_procs(1, cancel_at_start, NULL);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does work that becomes ready always find an idle P, though every thread sleeps or is just about
- * to?  Runs of the whole runtime, with hooks where threads fall asleep.  The watcher would put most
- * faults right after a millisecond: it is left out, but in the cases that are about it.
+ * Tests that a G that becomes runnable always finds an idle P, even if every M sleeps or is about
+ * to stop. These are runs of the whole runtime with hooks in the idle path. Without sysmon, which
+ * would hide most faults after a millisecond, except in the cases about it.
  *
- * floors 0..6, wrap: sysmon_start sysmon_stop netpoll_poll netpoll_rest m_sleep pidle_put midle_put os_membarrier m_start
+ * floors 0..6
+ * wrap: sysmon_start sysmon_stop netpoll_poll netpoll_rest m_sleep pidle_put midle_put
+ * wrap: os_membarrier m_start
  */
 #define _GNU_SOURCE 1
 #include "check.h"
@@ -24,7 +26,7 @@
 #define MS INT64_C(1000000)
 #define PATIENCE (40000 * MS) /* a bound on failure only */
 
-/* Look again and again, without giving the P away. */
+/* Poll cond without releasing the P. */
 #define SPIN_FOR(cond)                                                                             \
 	do {                                                                                       \
 		int64_t spin_limit_ = gmp_now() + PATIENCE;                                        \
@@ -55,23 +57,25 @@ void __wrap_midle_put(struct m *m);
 void __wrap_os_membarrier(void);
 int __wrap_m_start(struct m *m);
 
-static bool watched; /* before a run: with the watcher */
-static int asleep;   /* (a) Ms that have looked at everything and go to the kernel */
+static bool with_sysmon; /* set before a run: with sysmon */
+static int asleep;       /* (a) Ms that have re-checked all queues and block in the kernel */
 
-/* The next M that goes to sleep waits there, until somebody lets it go on; before its last look
- * without a lock, else under sched.lock. */
-enum edge { NOWHERE, BEFORE_ITS_P_IS_IDLE, BEFORE_IT_SPINS_NO_MORE, BEFORE_ITS_LAST_LOOK };
+/*
+ * The edge at which the next stopping M waits for edge = NOWHERE. BEFORE_LAST_CHECK is without a
+ * lock, the others are under sched.lock.
+ */
+enum edge { NOWHERE, BEFORE_P_IS_IDLE, BEFORE_SPINNING_ENDS, BEFORE_LAST_CHECK };
 static enum edge edge; /* (a) */
 static int at_edge;    /* (a) */
 
 int __wrap_sysmon_start(void)
 {
-	return watched ? __real_sysmon_start() : 0;
+	return with_sysmon ? __real_sysmon_start() : 0;
 }
 
 void __wrap_sysmon_stop(void)
 {
-	if (watched)
+	if (with_sysmon)
 		__real_sysmon_stop();
 }
 
@@ -110,24 +114,24 @@ static void stop_at(enum edge where)
 
 void __wrap_pidle_put(struct p *pp)
 {
-	stop_at(BEFORE_ITS_P_IS_IDLE);
+	stop_at(BEFORE_P_IS_IDLE);
 	__real_pidle_put(pp);
 }
 
 void __wrap_midle_put(struct m *m)
 {
-	if (ld_seq(&sched.nmspinning)) /* else who submits goes for the lock */
-		stop_at(BEFORE_IT_SPINS_NO_MORE);
+	if (ld_seq(&sched.nmspinning)) /* otherwise a submitter takes the lock */
+		stop_at(BEFORE_SPINNING_ENDS);
 	__real_midle_put(m);
 }
 
 void __wrap_os_membarrier(void)
 {
-	stop_at(BEFORE_ITS_LAST_LOOK);
+	stop_at(BEFORE_LAST_CHECK);
 	__real_os_membarrier();
 }
 
-static bool refuse; /* threads cannot be made */
+static bool refuse; /* m_start fails */
 static int refused; /* (a) */
 
 int __wrap_m_start(struct m *m)
@@ -159,7 +163,7 @@ static void note(void *flag)
 	add_seq((int *)flag, 1);
 }
 
-/* --- a submitter, and a sleeper (wake.h, "waking") --- */
+/* --- a submitter and an M that stops (wake.h, "waking") --- */
 
 static void submit_at(enum edge where)
 {
@@ -168,15 +172,15 @@ static void submit_at(enum edge where)
 	SPIN_FOR(all_asleep_but(1));
 	st_seq(&at_edge, 0);
 	st_seq(&edge, where);
-	/* one goes to the ring: the other M wakes, runs it, finds no more, goes to sleep */
+	/* one G goes to the ring: the other M wakes, runs it, finds no more and stops */
 	CHECK_EQ(gmp_go(note, &before), 0);
 	CHECK_EQ(gmp_go(note, &before), 0);
 	SPIN_FOR(ld_seq(&at_edge));
-	/* of two one is in the ring, at least; nobody is woken: no P is idle, or somebody spins */
+	/* At least one of two Gs is in the ring. No M is woken: no P is idle, or an M spins. */
 	CHECK_EQ(gmp_go(note, &ran), 0);
 	CHECK_EQ(gmp_go(note, &ran), 0);
 	st_seq(&edge, NOWHERE);
-	/* this P runs nothing else meanwhile */
+	/* this P runs no other G meanwhile */
 	SPIN_FOR(ld_seq(&ran) > 0);
 	while (ld_seq(&ran) < 2 || ld_seq(&before) < 2)
 		gmp_yield();
@@ -186,48 +190,48 @@ static void submit_at_edges(void *arg)
 {
 	(void)arg;
 	for (int i = 0; i < 20; i++) {
-		submit_at(BEFORE_ITS_P_IS_IDLE);
-		submit_at(BEFORE_IT_SPINS_NO_MORE);
+		submit_at(BEFORE_P_IS_IDLE);
+		submit_at(BEFORE_SPINNING_ENDS);
 	}
 }
 
-TEST(what_is_submitted_while_a_thread_goes_to_sleep_is_run)
+TEST(idle_submit_while_m_stops_is_run)
 {
 	run_procs(2, submit_at_edges, NULL);
 }
 
-/* One comes to the ring, of two: for it a thread is wanted. */
-static void want_a_thread(int *ran)
+/* Of two Gs one goes to the ring, so another M is needed. */
+static void spawn_two(int *ran)
 {
 	CHECK_EQ(gmp_go(note, ran), 0);
 	CHECK_EQ(gmp_go(note, ran), 0);
 }
 
-static void submit_without_threads(void *arg)
+static void submit_without_ms(void *arg)
 {
 	int ran = 0;
 
 	(void)arg;
-	want_a_thread(&ran);
+	spawn_two(&ran);
 	while (ld_seq(&ran) < 2)
 		gmp_yield();
 	CHECK(ld_seq(&refused) > 0);
 	refuse = false;
-	want_a_thread(&ran);
+	spawn_two(&ran);
 	SPIN_FOR(ld_seq(&ran) > 2); /* on another P */
 	while (ld_seq(&ran) < 4)
 		gmp_yield();
 }
 
-TEST(after_a_thread_could_not_be_made_it_is_tried_again)
+TEST(idle_failed_m_start_is_retried_at_next_submit)
 {
 	refuse = true;
-	run_procs(2, submit_without_threads, NULL);
+	run_procs(2, submit_without_ms, NULL);
 }
 
 /* --- external submitters --- */
 
-TEST_PROCS(what_a_foreign_thread_spawns_is_run_though_all_sleep)
+TEST_PROCS(idle_external_spawn_is_run_while_all_ms_sleep)
 {
 	start(procs);
 	for (int i = 0; i < 100; i++) {
@@ -243,7 +247,7 @@ TEST_PROCS(what_a_foreign_thread_spawns_is_run_though_all_sleep)
 static gmp_wg gate;
 static int entered, left;
 
-static void go_through(void *arg)
+static void pass_gate(void *arg)
 {
 	(void)arg;
 	add_seq(&entered, 1);
@@ -251,7 +255,7 @@ static void go_through(void *arg)
 	add_seq(&left, 1);
 }
 
-TEST_PROCS(those_whom_a_foreign_thread_wakes_together_are_run_though_all_sleep)
+TEST_PROCS(idle_external_wake_of_several_is_run_while_all_ms_sleep)
 {
 	start(procs);
 	for (int i = 0; i < 100; i++) {
@@ -259,7 +263,7 @@ TEST_PROCS(those_whom_a_foreign_thread_wakes_together_are_run_though_all_sleep)
 		st_seq(&left, 0);
 		CHECK_EQ(gmp_wg_add(&gate, 1), 0);
 		for (int k = 0; k < 3; k++)
-			CHECK_EQ(gmp_go(go_through, NULL), 0);
+			CHECK_EQ(gmp_go(pass_gate, NULL), 0);
 		SPIN_FOR(ld_seq(&entered) == 3);
 		SPIN_FOR(all_asleep_but(0));
 		CHECK_EQ(gmp_wg_done(&gate), 0);
@@ -277,7 +281,7 @@ static void compute(void *arg)
 	SPIN_FOR(ld_seq(&enough));
 }
 
-TEST_PROCS(what_a_foreign_thread_spawns_is_run_though_the_other_ps_compute)
+TEST_PROCS(idle_external_spawn_is_run_while_other_ps_compute)
 {
 	start(procs);
 	for (int i = 1; i < procs; i++)
@@ -302,19 +306,18 @@ static void compute_together(void *n)
 	SPIN_FOR(ld_seq(&together) >= (int)(intptr_t)n);
 }
 
-/* One computes; the last that goes to sleep is the one to whom who submits has left the work, since
- * it still spun. */
-static void submit_to_one_that_rests(int procs)
+/* One G computes. The submitters leave the work to the last M that stops, since it still spins. */
+static void submit_to_stopping_m(int procs)
 {
 	int ran = 0;
 
 	SPIN_FOR(all_asleep_but(1));
 	st_seq(&together, 0);
 	st_seq(&at_edge, 0);
-	st_seq(&edge, BEFORE_ITS_LAST_LOOK);
-	CHECK_EQ(gmp_go(note, &ran), 0); /* somebody wakes, runs it, finds no more */
+	st_seq(&edge, BEFORE_LAST_CHECK);
+	CHECK_EQ(gmp_go(note, &ran), 0); /* an M wakes, runs it, finds no more */
 	SPIN_FOR(ld_seq(&ran) && ld_seq(&at_edge));
-	add_seq(&sched.nmspinning, 1); /* as if it had not come to take itself out yet */
+	add_seq(&sched.nmspinning, 1); /* as if it had not decremented nmspinning yet */
 	for (int i = 1; i < procs; i++)
 		CHECK_EQ(gmp_go(compute_together, (void *)(intptr_t)(procs - 1)), 0);
 	sub_seq(&sched.nmspinning, 1);
@@ -322,7 +325,7 @@ static void submit_to_one_that_rests(int procs)
 	SPIN_FOR(ld_seq(&together) == procs - 1);
 }
 
-TEST(what_is_left_to_one_that_rests_runs_on_as_many_ps_as_there_are)
+TEST(idle_work_left_to_stopping_m_runs_on_all_ps)
 {
 	for (int procs = 3; procs <= 4; procs++) {
 		st_seq(&computing, 0);
@@ -333,13 +336,13 @@ TEST(what_is_left_to_one_that_rests_runs_on_as_many_ps_as_there_are)
 		CHECK_EQ(gmp_go(compute, NULL), 0);
 		SPIN_FOR(ld_seq(&computing));
 		for (int i = 0; i < 20; i++)
-			submit_to_one_that_rests(procs);
+			submit_to_stopping_m(procs);
 		st_seq(&enough, 1);
 		CHECK_EQ(gmp_stop(), 0);
 	}
 }
 
-/* --- descriptors, and the one who sleeps deaf to them --- */
+/* --- fds, and an M that sleeps deaf to them --- */
 
 static int ends[2], got_one; /* a pipe */
 
@@ -352,7 +355,7 @@ static void read_one(void *arg)
 	st_seq(&got_one, 1);
 }
 
-static void *read_outside(void *arg)
+static void *read_external(void *arg)
 {
 	read_one(arg);
 	return NULL;
@@ -366,7 +369,7 @@ static void wait_and_write(void)
 	st_seq(&got_one, 0);
 }
 
-/* Who lay down while another still ran hears of descriptors: once more, then. */
+/* An M that stopped while another M ran still polls fds: wake it once more. */
 static void wait_for_deaf(void)
 {
 	SPIN_FOR(all_asleep_but(0));
@@ -376,7 +379,7 @@ static void wait_for_deaf(void)
 	}
 }
 
-TEST_PROCS(who_begins_to_wait_for_a_descriptor_is_heard_though_all_sleep)
+TEST_PROCS(idle_new_fd_wait_is_polled_while_all_ms_sleep)
 {
 	pthread_t t;
 
@@ -385,7 +388,7 @@ TEST_PROCS(who_begins_to_wait_for_a_descriptor_is_heard_though_all_sleep)
 	CHECK_EQ(gmp_fd_adopt(ends[0]), ends[0]);
 	for (int i = 0; i < 50; i++) {
 		wait_for_deaf();
-		CHECK_EQ(pthread_create(&t, NULL, read_outside, NULL), 0);
+		CHECK_EQ(pthread_create(&t, NULL, read_external, NULL), 0);
 		wait_and_write();
 		CHECK_EQ(pthread_join(t, NULL), 0);
 		wait_for_deaf();
@@ -396,9 +399,9 @@ TEST_PROCS(who_begins_to_wait_for_a_descriptor_is_heard_though_all_sleep)
 	CHECK_EQ(gmp_stop(), 0);
 }
 
-/* --- timers, and the one who sleeps in the poller --- */
+/* --- timers, and the M that sleeps in the poller --- */
 
-TEST_PROCS(a_foreign_threads_timer_shortens_the_sleep_in_the_poller)
+TEST_PROCS(idle_timer_of_external_thread_shortens_poller_sleep)
 {
 	int fired = 0, never = 0;
 
@@ -413,7 +416,10 @@ TEST_PROCS(a_foreign_threads_timer_shortens_the_sleep_in_the_poller)
 		CHECK_EQ(gmp_timer_set(soon, gmp_now() + MS, 0), 0);
 		SPIN_FOR(ld_seq(&fired) == i + 1);
 		CHECK_EQ(gmp_timer_stop(hour), 1);
-		/* who sleeps until a timer that is no more gets up once in vain, or at the next */
+		/*
+		 * an M that sleeps for a deleted timer has one spurious wakeup, or wakes at the
+		 * next timer
+		 */
 		SPIN_FOR(all_asleep_but(0));
 		CHECK_EQ(gmp_timer_set(soon, gmp_now() + MS, 0), 0);
 		SPIN_FOR(ld_seq(&fired) == i + 2);
@@ -440,7 +446,7 @@ static void arm_and_compute(void *arg)
 	gmp_timer_free(t);
 }
 
-static void set_anew_and_compute(void *arg)
+static void move_timer_and_compute(void *arg)
 {
 	int fired = 0;
 	gmp_timer *t = gmp_timer_new(note, &fired);
@@ -450,11 +456,13 @@ static void set_anew_and_compute(void *arg)
 	for (int i = 0; i < 10; i++) {
 		int64_t hour = gmp_now() + 3600000 * MS;
 
-		/* one that is about to sleep may be told in vain, and would get up once more for it */
+		/*
+		 * an M that is about to sleep may get a spurious wakeup, and sleeps again after it
+		 */
 		SPIN_FOR(all_asleep_but(1));
 		CHECK_EQ(gmp_timer_set(t, hour, 0), 0);
 		SPIN_FOR(all_asleep_but(1) && ld_seq(&sched.poll_until) == hour);
-		CHECK_EQ(gmp_timer_set(t, hour + MS, 0), 1); /* nobody need hear of it */
+		CHECK_EQ(gmp_timer_set(t, hour + MS, 0), 1); /* no wakeup needed */
 		CHECK_EQ(ld_seq(&sched.poll_until), hour);
 		CHECK_EQ(gmp_timer_set(t, gmp_now() + MS, 0), 1);
 		SPIN_FOR(ld_seq(&fired) == i + 1);
@@ -462,45 +470,48 @@ static void set_anew_and_compute(void *arg)
 	gmp_timer_free(t);
 }
 
-TEST(a_computing_green_threads_timer_set_anew_shortens_it_too)
+TEST(idle_timer_moved_by_computing_g_shortens_poller_sleep)
 {
 	for (int procs = 2; procs <= 4; procs *= 2)
-		run_procs(procs, set_anew_and_compute, NULL);
+		run_procs(procs, move_timer_and_compute, NULL);
 }
 
-TEST(a_computing_green_threads_timer_shortens_the_sleep_in_the_poller)
+TEST(idle_timer_of_computing_g_shortens_poller_sleep)
 {
 	for (int procs = 2; procs <= 4; procs *= 2)
 		run_procs(procs, arm_and_compute, NULL);
 }
 
-/* --- a P that goes --- */
+/* --- a retired P --- */
 
-static int beside;
+static int started;
 
-/* Two of them, on two Ps: the one on the P that stays ends, and its thread sleeps in the poller for good. */
-static bool on_the_p_that_goes(void)
+/*
+ * Runs twice, on two Ps. The G on the remaining P ends, and its M sleeps in the poller without a
+ * timeout.
+ */
+static bool on_retired_p(void)
 {
-	add_seq(&beside, 1);
-	SPIN_FOR(ld_seq(&beside) == 2);
+	add_seq(&started, 1);
+	SPIN_FOR(ld_seq(&started) == 2);
 	if (getp()->id == 0)
 		return false;
 	SPIN_FOR(all_asleep_but(1));
 	return true;
 }
 
-static void sleep_on_it(void *flag)
+static void sleep_on_retired_p(void *flag)
 {
-	if (!on_the_p_that_goes())
+	if (!on_retired_p())
 		return;
 	CHECK_EQ(gmp_set_procs(1), 2);
 	CHECK_EQ(gmp_sleep(20 * MS), 0);
 	note(flag);
 }
 
-static void leave_one_behind(void *flag)
+static void leave_g_on_retired_p(void *flag)
 {
-	if (!on_the_p_that_goes())
+	if (!on_retired_p())
 		return;
 	CHECK_EQ(gmp_go(note, flag), 0);
 	CHECK_EQ(gmp_set_procs(1), 2);
@@ -510,7 +521,7 @@ static void run_two(gmp_fn fn)
 {
 	int flag = 0;
 
-	beside = 0;
+	started = 0;
 	start(2);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(gmp_go(fn, &flag), 0);
@@ -518,23 +529,23 @@ static void run_two(gmp_fn fn)
 	CHECK_EQ(gmp_stop(), 0);
 }
 
-TEST(what_is_ready_on_a_p_that_goes_is_run_though_all_sleep)
+TEST(idle_runnable_g_of_retired_p_is_run_while_all_ms_sleep)
 {
-	run_two(leave_one_behind);
+	run_two(leave_g_on_retired_p);
 }
 
-TEST(a_timer_of_a_p_that_goes_shortens_the_sleep_in_the_poller)
+TEST(idle_timer_of_retired_p_shortens_poller_sleep)
 {
-	run_two(sleep_on_it);
+	run_two(sleep_on_retired_p);
 }
 
-/* --- what timers make ready together --- */
+/* --- Gs that timers make runnable together --- */
 
 enum { TOGETHER = 12 };
 
 static int at_work;
 
-/* Long enough for a look at the clock; then two must be at it at once. */
+/* Runs until the next check of the clock; then two Gs must run at once. */
 static void wake_and_compute(void *arg)
 {
 	int64_t *deadline = arg;
@@ -560,7 +571,7 @@ static void sleep_together(void *arg)
 
 	(void)arg;
 	at_work = 0;
-	CHECK_EQ(gmp_go(sleep_an_hour, NULL), 0); /* it goes on looking at the clock */
+	CHECK_EQ(gmp_go(sleep_an_hour, NULL), 0); /* keeps the P checking the clock */
 	deadline = gmp_now() + 100 * MS;
 	for (int i = 0; i < TOGETHER; i++)
 		CHECK_EQ(gmp_spawn(&g[i], wake_and_compute, &deadline, NULL), 0);
@@ -570,13 +581,13 @@ static void sleep_together(void *arg)
 		CHECK_EQ(gmp_join(g[i]), 0);
 }
 
-TEST(what_timers_made_ready_together_is_shared_when_it_takes_longer)
+TEST(idle_gs_of_due_timers_are_shared_if_they_run_long)
 {
 	for (int i = 0; i < 5; i++)
 		run_procs(1, sleep_together, NULL);
 }
 
-/* --- what wakes nobody, and the watcher sees to (D2) --- */
+/* --- Gs without a wakeup, which sysmon handles (D2) --- */
 
 static void spawn_and_compute(void *arg)
 {
@@ -588,14 +599,14 @@ static void spawn_and_compute(void *arg)
 		uint64_t wakeups = getp()->count.wakeups;
 
 		CHECK_EQ(gmp_go(note, &ran), 0);
-		CHECK_EQ(getp()->count.wakeups, wakeups); /* alone: nobody has been woken */
+		CHECK_EQ(getp()->count.wakeups, wakeups); /* a lone G wakes no M */
 		SPIN_FOR(ld_seq(&ran));
 	}
 }
 
-TEST(a_lone_next_behind_a_computing_green_thread_is_taken)
+TEST(idle_runnext_behind_computing_g_is_stolen_by_sysmon)
 {
-	watched = true;
+	with_sysmon = true;
 	for (int procs = 2; procs <= 4; procs *= 2)
 		run_procs(procs, spawn_and_compute, NULL);
 }
@@ -612,11 +623,11 @@ static void park(void *arg)
 	st_seq(&parked[(intptr_t)arg], gp);
 	CHECK_EQ(wait_on(&gp->w, WAIT_SLEEP, NULL, commit_none, NULL, NEVER), 0);
 	add_seq(&woken, 1);
-	SPIN_FOR(ld_seq(&woken) == FEW); /* the first does not give way to those behind it */
+	SPIN_FOR(ld_seq(&woken) == FEW); /* the first does not yield to the others */
 	add_seq(&gone, 1);
 }
 
-/* On g0, as a timer or the poller would: the first n that are parked, and who waits for this. */
+/* On g0, as a timer or the poller would: claims the first n parked Gs and self. */
 static struct glist claim_parked(int n, struct g *self)
 {
 	struct glist out = { 0 };
@@ -659,22 +670,22 @@ static void wake_few_and_compute(void *arg)
 	}
 }
 
-TEST(a_few_behind_a_computing_green_thread_are_taken)
+TEST(idle_few_gs_behind_computing_g_are_stolen)
 {
-	watched = true;
+	with_sysmon = true;
 	run_procs(4, wake_few_and_compute, NULL);
 }
 
-/* --- what timers make ready, and its P does not come to soon --- */
+/* --- Gs that timers make runnable on a P that stays busy --- */
 
-static void park_and_run_beside_another(void *arg)
+static void park_and_run(void *arg)
 {
 	struct g *gp = getm()->curg;
 
 	st_seq(&parked[(intptr_t)arg], gp);
 	CHECK_EQ(wait_on(&gp->w, WAIT_SLEEP, NULL, commit_none, NULL, NEVER), 0);
 	if (add_seq(&woken, 1) == 0)
-		os_nap(100000); /* until long after the next look at the clock was due */
+		os_nap(100000); /* longer than the interval between checks of the clock */
 	else
 		SPIN_FOR(ld_seq(&woken) > 2);
 	add_seq(&gone, 1);
@@ -685,7 +696,7 @@ static void all_are_due(void *self)
 	struct glist out = claim_parked(SEVERAL, self);
 
 	sched_submit_due(&out);
-	CHECK(getp()->wake_deferred); /* nobody has been woken */
+	CHECK(getp()->wake_deferred); /* no M has been woken */
 }
 
 static void several_are_due(void *arg)
@@ -698,7 +709,7 @@ static void several_are_due(void *arg)
 	(void)arg;
 	CHECK(hour);
 	for (intptr_t k = 0; k < SEVERAL; k++)
-		CHECK_EQ(gmp_go(park_and_run_beside_another, (void *)k), 0);
+		CHECK_EQ(gmp_go(park_and_run, (void *)k), 0);
 	for (int k = 0; k < SEVERAL; k++)
 		while (!ld_seq(&parked[k]) || ld_seq(&parked[k]->w.state) != WAITER_ARMED)
 			gmp_yield();
@@ -710,7 +721,7 @@ static void several_are_due(void *arg)
 	gmp_timer_free(hour);
 }
 
-TEST(several_that_timers_make_ready_are_shared_if_they_still_wait_a_little_later)
+TEST(idle_gs_of_due_timers_are_shared_if_still_queued_later)
 {
 	run_procs(2, several_are_due, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of the histogram's buckets, and of what sysmon notes of a P that does not switch. */
+/* Tests the latency histogram's buckets, and what sysmon records of a P that does not switch. */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -33,7 +33,7 @@ TEST(latency_bucket_bound_is_at_most_a_quarter_above)
 	CHECK_EQ(latency_bucket(UINT64_MAX), LATENCY_BUCKETS - 1);
 }
 
-TEST(latency_one_in_64_is_sampled)
+TEST(latency_draw_samples_one_in_64)
 {
 	int drawn = 0;
 
@@ -83,7 +83,7 @@ TEST(latency_run_without_a_switch_is_noted)
 	CHECK_EQ(sched.longest_run, 10 * MS);
 }
 
-/* A run that ends between two looks of sysmon. */
+/* A run that ends between two checks of sysmon. */
 TEST(latency_longest_run_never_falls)
 {
 	begin();
@@ -114,7 +114,7 @@ TEST(latency_idle_p_has_no_run)
 	CHECK_EQ(sched.longest_run, 10 * MS);
 }
 
-TEST(latency_first_of_a_queue_that_stays_is_noted)
+TEST(latency_head_of_queue_that_stays_is_noted)
 {
 	begin();
 	latency_watch(&pp, 100 * MS);

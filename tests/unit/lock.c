@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does a lock let in one at a time, and do debug builds see locks taken out of order? */
+/* Tests that a lock is mutually exclusive, and that debug builds detect a wrong lock order. */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -12,11 +12,11 @@
 
 enum { THREADS = 4 };
 
-static struct lock the_lock;
-static enum lockrank rank; /* hasty and patient ones wait in other ways */
-static const enum lockrank of_each[] = { LR_SCHED, LR_CHAN };
-static long inside;  /* under the_lock */
-static long counter; /* under the_lock */
+static struct lock shared_lock;
+static enum lockrank rank; /* the rank decides how a waiter waits */
+static const enum lockrank ranks[] = { LR_SCHED, LR_CHAN };
+static long inside;  /* under shared_lock */
+static long counter; /* under shared_lock */
 
 static void *hammer(void *arg)
 {
@@ -24,20 +24,20 @@ static void *hammer(void *arg)
 
 	for (long i = 0; i < rounds; i++) {
 		if (i % 3 != 0)
-			lock(&the_lock, rank);
-		else if (!try_lock(&the_lock, rank))
+			lock(&shared_lock, rank);
+		else if (!try_lock(&shared_lock, rank))
 			continue;
 		CHECK_EQ(inside++, 0);
 		counter++;
 		if (i % 1024 == 0)
-			os_yield(); /* the others meet a holder that is off its CPU */
+			os_yield(); /* the others find a holder that is off its CPU */
 		CHECK_EQ(--inside, 0);
-		unlock(&the_lock, rank);
+		unlock(&shared_lock, rank);
 	}
 	return NULL;
 }
 
-static void hammer_one(long rounds)
+static void run_hammers(long rounds)
 {
 	pthread_t t[THREADS];
 
@@ -48,70 +48,70 @@ static void hammer_one(long rounds)
 		CHECK_EQ(pthread_join(t[i], NULL), 0);
 	CHECK(counter <= rounds * THREADS);
 	CHECK(counter >= rounds * THREADS * 2 / 3 - THREADS);
-	CHECK_EQ(the_lock.word, 0);
+	CHECK_EQ(shared_lock.word, 0);
 }
 
-TEST(one_at_a_time)
+TEST(lock_contended_is_mutually_exclusive)
 {
 	for (int i = 0; i < 2; i++) {
-		rank = of_each[i];
-		hammer_one(check_scaled(100000));
+		rank = ranks[i];
+		run_hammers(check_scaled(100000));
 	}
 }
 
 static bool taken, about_to_drop; /* (a) */
 
-static void *keep_for_a_while(void *arg)
+static void *hold_for_20_ms(void *arg)
 {
 	(void)arg;
-	lock(&the_lock, LR_CHAN);
+	lock(&shared_lock, LR_CHAN);
 	st_rel(&taken, true);
 	os_nap(20000000);
 	st_rel(&about_to_drop, true);
-	unlock(&the_lock, LR_CHAN);
+	unlock(&shared_lock, LR_CHAN);
 	return NULL;
 }
 
-TEST(its_end_waits_for_who_still_has_it)
+TEST(lock_end_waits_for_holder)
 {
 	pthread_t t;
 
-	lock_end(&the_lock, LR_CHAN);
-	CHECK_EQ(pthread_create(&t, NULL, keep_for_a_while, NULL), 0);
+	lock_end(&shared_lock, LR_CHAN);
+	CHECK_EQ(pthread_create(&t, NULL, hold_for_20_ms, NULL), 0);
 	while (!ld_acq(&taken))
 		os_yield();
-	lock_end(&the_lock, LR_CHAN);
+	lock_end(&shared_lock, LR_CHAN);
 	CHECK(ld_acq(&about_to_drop));
-	CHECK_EQ(the_lock.word, 0);
+	CHECK_EQ(shared_lock.word, 0);
 	CHECK_EQ(pthread_join(t, NULL), 0);
 }
 
 static void *take_and_drop(void *arg)
 {
-	lock(&the_lock, rank);
+	lock(&shared_lock, rank);
 	st_rlx((int *)arg, 1);
-	unlock(&the_lock, rank);
+	unlock(&shared_lock, rank);
 	return NULL;
 }
 
-TEST(who_waits_long_gets_it_when_it_is_dropped)
+TEST(lock_long_waiter_gets_lock_after_unlock)
 {
 	for (int i = 0; i < 2; i++) {
 		pthread_t t;
 		int got = 0;
 
-		rank = of_each[i];
-		lock(&the_lock, rank);
+		rank = ranks[i];
+		lock(&shared_lock, rank);
 		CHECK_EQ(pthread_create(&t, NULL, take_and_drop, &got), 0);
 		os_nap(20 * 1000000);
 		CHECK_EQ(ld_rlx(&got), 0);
-		unlock(&the_lock, rank);
+		unlock(&shared_lock, rank);
 		CHECK_EQ(pthread_join(t, NULL), 0);
 		CHECK_EQ(got, 1);
 	}
 }
 
-TEST(a_taken_lock_cannot_be_tried)
+TEST(try_lock_held_returns_false)
 {
 	struct lock l = { 0 };
 
@@ -130,7 +130,7 @@ static void downwards(void)
 {
 	lock(&a, LR_START);
 	lock(&b, LR_SCHED);
-	unlock(&a, LR_START); /* dropped in any order */
+	unlock(&a, LR_START); /* unlocked in any order */
 	lock(&a, LR_STACK);
 	unlock(&b, LR_SCHED);
 	unlock(&a, LR_STACK);
@@ -146,13 +146,13 @@ static void two_channels(void)
 	unlock(&pair[1], LR_CHAN);
 }
 
-static void two_channels_the_wrong_way_round(void)
+static void two_channels_in_wrong_order(void)
 {
 	lock(&pair[1], LR_CHAN);
 	lock(&pair[0], LR_CHAN);
 }
 
-static void the_same_channel_twice(void)
+static void same_channel_twice(void)
 {
 	lock(&a, LR_CHAN);
 	lock(&a, LR_CHAN);
@@ -175,19 +175,19 @@ static void upwards(void)
 	lock(&b, LR_START);
 }
 
-static void twice_the_same(void)
+static void same_rank_twice(void)
 {
 	lock(&a, LR_SCHED);
 	lock(&b, LR_SCHED);
 }
 
-static void dropped_without_being_held(void)
+static void unlocked_without_being_held(void)
 {
 	lock(&a, LR_START);
 	unlock(&b, LR_SCHED);
 }
 
-static void switched_while_held(void)
+static void switch_while_held(void)
 {
 	lock(&a, LR_START);
 	unlock(&a, LR_START);
@@ -214,7 +214,7 @@ static void need_checks(void)
 #endif
 }
 
-TEST(locks_in_order_are_fine)
+TEST(lock_in_rank_order_is_accepted)
 {
 	char text[4096];
 
@@ -223,7 +223,7 @@ TEST(locks_in_order_are_fine)
 	CHECK(!dies(very_many_channels, text, sizeof(text)));
 }
 
-TEST(a_lock_out_of_order_dies)
+TEST(lock_out_of_rank_order_dies)
 {
 	char text[4096];
 
@@ -234,41 +234,41 @@ TEST(a_lock_out_of_order_dies)
 	CHECK(strstr(text, "    #0 0x") != NULL);
 }
 
-TEST(two_of_one_rank_die_unless_it_allows_several)
+TEST(lock_two_of_exclusive_rank_dies)
 {
 	char text[4096];
 
 	need_checks();
-	CHECK(dies(twice_the_same, text, sizeof(text)));
+	CHECK(dies(same_rank_twice, text, sizeof(text)));
 	CHECK(strncmp(text, "gmp: fatal: lock order: LR_SCHED", 32) == 0);
 }
 
-TEST(several_of_a_rank_out_of_the_order_of_their_addresses_die)
+TEST(lock_same_rank_out_of_address_order_dies)
 {
 	static const char *const says = "gmp: fatal: lock order: two of LR_CHAN, not in the order";
 	char text[4096];
 
 	need_checks();
-	CHECK(dies(two_channels_the_wrong_way_round, text, sizeof(text)));
+	CHECK(dies(two_channels_in_wrong_order, text, sizeof(text)));
 	CHECK(strncmp(text, says, strlen(says)) == 0);
-	CHECK(dies(the_same_channel_twice, text, sizeof(text)));
+	CHECK(dies(same_channel_twice, text, sizeof(text)));
 	CHECK(strncmp(text, says, strlen(says)) == 0);
 }
 
-TEST(dropping_a_lock_that_is_not_held_dies)
+TEST(unlock_not_held_dies)
 {
 	char text[4096];
 
 	need_checks();
-	CHECK(dies(dropped_without_being_held, text, sizeof(text)));
+	CHECK(dies(unlocked_without_being_held, text, sizeof(text)));
 	CHECK(strncmp(text, "gmp: fatal: unlock of LR_SCHED", 30) == 0);
 }
 
-TEST(a_lock_held_across_a_switch_dies)
+TEST(lock_held_across_switch_dies)
 {
 	char text[4096];
 
 	need_checks();
-	CHECK(dies(switched_while_held, text, sizeof(text)));
+	CHECK(dies(switch_while_held, text, sizeof(text)));
 	CHECK(strncmp(text, "gmp: fatal: LR_CHAN is held across a switch", 43) == 0);
 }

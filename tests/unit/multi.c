@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests that gmp_poll loses no event between its question to the kernel and its wait: before and after it is linked
- * with the record (MULTI-1, MULTI-2).
+ * Tests that gmp_poll loses no event between its query to the kernel and its wait, before and after
+ * it is linked with the record (MULTI-1, MULTI-2).
  *
  * floors 0..6, wrap: poll ready_list
  */
@@ -21,14 +21,14 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
 void __real_ready_list(struct glist *list);
 void __wrap_ready_list(struct glist *list);
 
-static int asked;       /* how often */
-static int at;          /* after which question the event comes; 0: after none */
-static int answer;      /* a descriptor to write to */
-static bool after_link; /* the event comes at the next ready_list after a question */
+static int queries;     /* number of queries */
+static int at;          /* the query after which the event comes; 0: none */
+static int write_end;   /* fd to write to */
+static bool after_link; /* the event comes at the next ready_list after a query */
 
 static void send_event(void)
 {
-	CHECK_EQ(write(answer, "x", 1), 1);
+	CHECK_EQ(write(write_end, "x", 1), 1);
 	sched_poll_now(); /* the event comes, and finds no waiter */
 }
 
@@ -36,7 +36,7 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int ms)
 {
 	int ready = __real_poll(fds, n, ms);
 
-	if (++asked == at) {
+	if (++queries == at) {
 		CHECK_EQ(ready, 0);
 		send_event();
 	}
@@ -46,15 +46,15 @@ int __wrap_poll(struct pollfd *fds, nfds_t n, int ms)
 /* gmp_poll calls it after it has linked its entries. */
 void __wrap_ready_list(struct glist *list)
 {
-	if (after_link && asked == 2) {
+	if (after_link && queries == 2) {
 		after_link = false;
 		send_event();
 	}
 	__real_ready_list(list);
 }
 
-/* It asks once, then notes the events that it has seen, and asks again. */
-static void poll_for_what_comes_now(void *arg)
+/* gmp_poll queries once, notes the events seen so far, and queries again. */
+static void poll_for_event(void *arg)
 {
 	struct pollfd p = { .events = POLLIN };
 	int ends[2];
@@ -62,11 +62,11 @@ static void poll_for_what_comes_now(void *arg)
 	(void)arg;
 	CHECK_EQ(pipe(ends), 0);
 	CHECK_EQ(gmp_fd_adopt(ends[0]), ends[0]);
-	answer = ends[1];
+	write_end = ends[1];
 	p.fd = ends[0];
 	CHECK_EQ(gmp_poll(&p, 1, gmp_deadline(10 * INT64_C(1000000000))), 1);
 	CHECK_EQ(p.revents, POLLIN);
-	CHECK_EQ(asked, 3);
+	CHECK_EQ(queries, 3);
 	CHECK_EQ(gmp_close(ends[0]), 0);
 	CHECK_EQ(close(ends[1]), 0);
 }
@@ -74,13 +74,13 @@ static void poll_for_what_comes_now(void *arg)
 TEST(poll_event_before_link_is_seen)
 {
 	at = 2;
-	run_procs(1, poll_for_what_comes_now, NULL);
+	run_procs(1, poll_for_event, NULL);
 }
 
 TEST(poll_event_between_link_and_park_is_seen)
 {
 	at = 0;
 	after_link = true;
-	run_procs(1, poll_for_what_comes_now, NULL);
+	run_procs(1, poll_for_event, NULL);
 	CHECK(!after_link);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does the mutex go to the parking table only when it has to?  Calls of lot_lock are counted.  And is one
- * that sleeps there woken when it has to be, also by who unlocks with a plain store?  Without the watcher: one P
- * stays one, though its thread sleeps for a while.
+ * Tests when the mutex locks a bucket of the parking lot, and that its waiters are woken, also by
+ * an unlock with a plain store. Calls of lot_lock are counted. Without sysmon: a single P is not
+ * handed off while its M sleeps.
  *
  * floors 0..6, wrap: lot_lock os_membarrier sysmon_start sysmon_stop
  */
@@ -40,24 +40,24 @@ void __wrap_sysmon_stop(void)
 }
 
 static gmp_mutex m;
-static int locked; /* (a) how often the bucket of m has been */
-static int late;   /* (a) what the waiter's lock returned */
+static int bucket_locks; /* (a) number of calls of lot_lock for m */
+static int late;         /* (a) the result of the waiter's lock */
 
-static bool comes_free; /* when next somebody goes to the table for it */
+static bool unlock_in_lot_lock; /* unlock m at the next lot_lock for it */
 
 struct bucket *__wrap_lot_lock(const void *key)
 {
 	if (key == &m) {
-		add_seq(&locked, 1);
-		if (comes_free) {
-			comes_free = false;
+		add_seq(&bucket_locks, 1);
+		if (unlock_in_lot_lock) {
+			unlock_in_lot_lock = false;
 			CHECK_EQ(gmp_mutex_unlock(&m), 0);
 		}
 	}
 	return __real_lot_lock(key);
 }
 
-static int fences; /* (a) heavy ones */
+static int fences; /* (a) heavy fences */
 
 void __wrap_os_membarrier(void)
 {
@@ -79,35 +79,35 @@ static void hand_over(void *arg)
 	(void)arg;
 	CHECK_EQ(gmp_mutex_lock(&m), 0);
 	CHECK_EQ(gmp_spawn(&g, lock_and_unlock, NULL, NULL), 0);
-	while (ld_seq(&locked) == 0)
+	while (ld_seq(&bucket_locks) == 0)
 		gmp_yield();
-	os_nap(5000000); /* longer than it takes to starve */
+	os_nap(5000000); /* longer than the starvation limit of 1 ms */
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 	CHECK_EQ(gmp_join(g), 0);
-	CHECK_EQ(ld_seq(&locked), 2); /* to queue up, to hand it over */
+	CHECK_EQ(ld_seq(&bucket_locks), 2); /* one to enqueue, one to hand over */
 }
 
-TEST(who_is_handed_the_lock_asks_the_table_no_more)
+TEST(mutex_handed_over_waiter_does_not_lock_bucket_again)
 {
 	run_procs(1, hand_over, NULL);
 }
 
-static void let_go_as_one_queues_up(void *arg)
+static void unlock_while_waiter_enqueues(void *arg)
 {
 	gmp_g *g;
 
 	(void)arg;
 	CHECK_EQ(gmp_mutex_lock(&m), 0);
-	comes_free = true;
+	unlock_in_lot_lock = true;
 	CHECK_EQ(gmp_spawn(&g, lock_and_unlock, NULL, NULL), 0);
 	CHECK_EQ(gmp_join(g), 0);
-	CHECK(!comes_free);
+	CHECK(!unlock_in_lot_lock);
 	CHECK_EQ(ld_seq(&m.state), 0);
 }
 
-TEST(who_queues_up_as_the_lock_comes_free_takes_it)
+TEST(mutex_unlocked_during_enqueue_is_taken)
 {
-	run_procs(1, let_go_as_one_queues_up, NULL);
+	run_procs(1, unlock_while_waiter_enqueues, NULL);
 }
 
 static const int64_t HOUR = INT64_C(3600000000000);
@@ -118,8 +118,10 @@ static void lock_late(void *arg)
 	st_seq(&late, gmp_mutex_lock_until(&m, gmp_now() + HOUR));
 }
 
-/* The unlocker meets one that the time, which is told to have come, has claimed already: at one P it cannot
- * run before. */
+/*
+ * The unlocker finds a waiter that the expired timer has claimed; with one P the waiter cannot run
+ * before.
+ */
 static void time_out_before_unlock(void *arg)
 {
 	gmp_g *g;
@@ -127,9 +129,9 @@ static void time_out_before_unlock(void *arg)
 	(void)arg;
 	CHECK_EQ(gmp_mutex_lock(&m), 0);
 	CHECK_EQ(gmp_spawn(&g, lock_late, NULL, NULL), 0);
-	while (ld_seq(&locked) == 0)
+	while (ld_seq(&bucket_locks) == 0)
 		gmp_yield();
-	os_nap(5000000); /* longer than it takes to starve */
+	os_nap(5000000); /* longer than the starvation limit of 1 ms */
 	struct glist out = { 0 };
 
 	CHECK_EQ(timers_run(getp(), gmp_now() + HOUR, &out), 1);
@@ -137,10 +139,10 @@ static void time_out_before_unlock(void *arg)
 	ready_list(&out);
 	CHECK_EQ(gmp_join(g), 0);
 	CHECK_EQ(ld_seq(&late), -ETIMEDOUT);
-	CHECK_EQ(ld_seq(&locked), 2); /* to queue up, and the unlocker, who took it out */
+	CHECK_EQ(ld_seq(&bucket_locks), 2); /* one to enqueue, one to dequeue by the unlocker */
 }
 
-TEST(who_timed_out_and_was_taken_out_asks_the_table_no_more)
+TEST(mutex_timed_out_waiter_does_not_lock_bucket_again)
 {
 	run_procs(1, time_out_before_unlock, NULL);
 }
@@ -149,32 +151,32 @@ enum { WOKEN = 4, PARKED = 2 }; /* sync/mutex.c */
 
 static int order[2], got;
 
-static void lock_in_turn(void *i)
+static void lock_and_note_order(void *i)
 {
 	CHECK_EQ(gmp_mutex_lock(&m), 0);
 	order[got++] = (int)(intptr_t)i;
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 }
 
-/* False: a slow machine, the first has been handed the lock. */
-static bool overtake_the_first(void)
+/* Returns false on a slow machine, where the first waiter has been handed the mutex. */
+static bool lock_before_woken(void)
 {
 	gmp_g *g[2];
 	bool free;
 
 	got = 0;
-	st_seq(&locked, 0);
+	st_seq(&bucket_locks, 0);
 	CHECK_EQ(gmp_mutex_lock(&m), 0);
 	for (int i = 0; i < 2; i++) {
-		CHECK_EQ(gmp_spawn(&g[i], lock_in_turn, (void *)(intptr_t)i, NULL), 0);
-		while (ld_seq(&locked) <= i)
+		CHECK_EQ(gmp_spawn(&g[i], lock_and_note_order, (void *)(intptr_t)i, NULL), 0);
+		while (ld_seq(&bucket_locks) <= i)
 			gmp_yield();
 	}
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 	free = gmp_mutex_try_lock(&m) == 0;
 	if (free) {
 		while (ld_seq(&m.state) & WOKEN)
-			gmp_yield(); /* the first comes too late, and queues up again */
+			gmp_yield(); /* the first loses the race and enqueues again */
 		CHECK_EQ(gmp_mutex_unlock(&m), 0);
 	}
 	for (int i = 0; i < 2; i++)
@@ -184,26 +186,26 @@ static bool overtake_the_first(void)
 	return free;
 }
 
-static void overtake(void *arg)
+static void lock_before_woken_once(void *arg)
 {
 	(void)arg;
-	while (!overtake_the_first())
+	while (!lock_before_woken())
 		;
 }
 
-TEST(who_was_woken_and_comes_too_late_is_the_first_in_the_queue_again)
+TEST(mutex_woken_waiter_that_loses_race_is_requeued_first)
 {
-	run_procs(1, overtake, NULL);
+	run_procs(1, lock_before_woken_once, NULL);
 }
 
-static void *lock_outside(void *arg)
+static void *lock_external(void *arg)
 {
 	lock_and_unlock(arg);
 	return NULL;
 }
 
-/* m is free, and one green thread has been woken to compete for it. */
-static void come_free_with_one_woken(void)
+/* Makes m free with one G woken to compete for it. */
+static void unlock_with_one_woken(void)
 {
 	do {
 		CHECK_EQ(gmp_mutex_lock(&m), 0);
@@ -211,15 +213,15 @@ static void come_free_with_one_woken(void)
 		while (!(ld_seq(&m.state) & PARKED))
 			gmp_yield();
 		CHECK_EQ(gmp_mutex_unlock(&m), 0);
-		if (!(ld_seq(&m.state) & WOKEN)) /* a slow machine: it has been handed over */
+		if (!(ld_seq(&m.state) & WOKEN)) /* slow machine: handed over */
 			gmp_yield();
 	} while (!(ld_seq(&m.state) & WOKEN));
 }
 
-static void come_late(void *arg)
+static void lock_until_past(void *arg)
 {
 	(void)arg;
-	come_free_with_one_woken();
+	unlock_with_one_woken();
 	CHECK_EQ(gmp_mutex_lock_until(&m, 0), 0);
 	CHECK_EQ(gmp_mutex_lock_until(&m, 0), -ETIMEDOUT);
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
@@ -227,25 +229,27 @@ static void come_late(void *arg)
 		gmp_yield();
 }
 
-TEST(who_comes_late_takes_a_lock_that_is_free_though_another_was_woken_for_it)
+TEST(mutex_expired_lock_until_takes_free_mutex_before_woken)
 {
-	run_procs(1, come_late, NULL);
+	run_procs(1, lock_until_past, NULL);
 }
 
-/* The run ends when one green thread has been woken to compete, and one outside sleeps behind it: the unlocker
- * has left it to the former to see to the latter. */
+/*
+ * The run ends while one G is woken to compete and an external thread sleeps behind it. The
+ * unlocker has left waking the external thread to the G.
+ */
 static void leave_one_woken(void *thread)
 {
-	come_free_with_one_woken();
+	unlock_with_one_woken();
 	CHECK_EQ(gmp_mutex_try_lock(&m), 0);
-	CHECK_EQ(pthread_create(thread, NULL, lock_outside, NULL), 0);
+	CHECK_EQ(pthread_create(thread, NULL, lock_external, NULL), 0);
 	while (!(ld_seq(&m.state) & PARKED))
 		os_nap(100000);
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 	CHECK_EQ(ld_seq(&m.state), WOKEN | PARKED);
 }
 
-TEST(one_that_was_woken_and_is_dropped_gives_its_turn_to_the_next)
+TEST(mutex_woken_waiter_killed_at_shutdown_wakes_next)
 {
 	pthread_t thread;
 
@@ -254,14 +258,14 @@ TEST(one_that_was_woken_and_is_dropped_gives_its_turn_to_the_next)
 	CHECK_EQ(ld_seq(&m.state), 0);
 }
 
-/* --- calm buckets: X4 --- */
+/* --- uncontended buckets: X4 --- */
 
-static void calm_or_not(gmp_mutex *of, bool calm)
+static void set_uncontended(gmp_mutex *of, bool uncontended)
 {
 	CHECK(os_membarrier_init());
 	lot_reset();
 	CHECK(lot_is_uncontended(of));
-	if (calm)
+	if (uncontended)
 		return;
 	struct bucket *b = lot_lock(of);
 
@@ -269,13 +273,13 @@ static void calm_or_not(gmp_mutex *of, bool calm)
 	lot_unlock(b);
 }
 
-static int looks, come_at;         /* at which look the other one comes */
-static int may_come, had_it, gone; /* (a) */
+static int steps, start_at;         /* the step at which the other thread starts */
+static int may_start, had_it, gone; /* (a) */
 
-static void *come(void *unused)
+static void *lock_when_started(void *unused)
 {
 	(void)unused;
-	while (!ld_seq(&may_come))
+	while (!ld_seq(&may_start))
 		os_nap(10000);
 	CHECK_EQ(gmp_mutex_lock(&m), 0);
 	st_seq(&had_it, 1);
@@ -284,83 +288,88 @@ static void *come(void *unused)
 	return NULL;
 }
 
-/* Stay here until it sleeps, or has had the lock.  Who has the bucket would be waited for by it. */
-static void let_it_come(void)
+/*
+ * Start the other thread, and wait until it parks or has had the mutex. Does nothing while this
+ * thread holds the bucket, which the other would wait for.
+ */
+static void start_other(void)
 {
-	if (looks++ != come_at || ld_seq(&locked) > 0)
+	if (steps++ != start_at || ld_seq(&bucket_locks) > 0)
 		return;
-	st_seq(&may_come, 1);
+	st_seq(&may_start, 1);
 	while (!(ld_seq(&m.state) & PARKED) && !ld_seq(&gone))
 		os_nap(10000);
 }
 
-static pthread_t lock_before_one_comes_at(int nth, bool calm)
+static pthread_t lock_before_start_at(int nth, bool uncontended)
 {
 	pthread_t thread;
 
-	come_at = nth;
-	looks = 0;
-	st_seq(&may_come, 0);
+	start_at = nth;
+	steps = 0;
+	st_seq(&may_start, 0);
 	st_seq(&had_it, 0);
 	st_seq(&gone, 0);
 	CHECK_EQ(gmp_mutex_lock(&m), 0);
-	CHECK_EQ(pthread_create(&thread, NULL, come, NULL), 0);
-	calm_or_not(&m, calm);
-	st_seq(&locked, 0);
+	CHECK_EQ(pthread_create(&thread, NULL, lock_when_started, NULL), 0);
+	set_uncontended(&m, uncontended);
+	st_seq(&bucket_locks, 0);
 	return thread;
 }
 
-/* False: unlock has fewer instructions. */
-static bool unlock_while_one_comes_at(int nth, bool calm)
+/* Returns false if unlock has fewer instructions. */
+static bool unlock_while_other_starts_at(int nth, bool uncontended)
 {
 	pthread_t thread;
 
-	thread = lock_before_one_comes_at(nth, calm);
-	STEP(let_it_come, gmp_mutex_unlock(&m));
-	bool came = ld_seq(&may_come);
+	thread = lock_before_start_at(nth, uncontended);
+	STEP(start_other, gmp_mutex_unlock(&m));
+	bool came = ld_seq(&may_start);
 
-	st_seq(&may_come, 1);
+	st_seq(&may_start, 1);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 	CHECK_EQ(ld_seq(&m.state), 0);
 	return came;
 }
 
-TEST(one_that_comes_between_any_two_instructions_of_an_unlock_gets_the_lock)
+TEST(mutex_lock_at_any_instruction_of_unlock_succeeds)
 {
-	for (int calm = 0; calm < 2; calm++) {
+	for (int uncontended = 0; uncontended < 2; uncontended++) {
 		int nth = 0;
 
-		while (unlock_while_one_comes_at(nth, calm))
+		while (unlock_while_other_starts_at(nth, uncontended))
 			nth++;
 		CHECK(nth > 5);
 	}
 }
 
-static bool anew;
+static bool relocked;
 
-/* One comes at the first look, and sleeps; another locks as soon as the word is free.  If the former has had
- * the lock by then, and is done with it, there is nobody to be told of. */
-static void let_it_come_and_lock_anew(void)
+/*
+ * The other thread starts at step `start_at` and parks; this thread locks again as soon as the word
+ * is free. If the other has had the mutex by then, no waiter is left to be marked.
+ */
+static void start_other_and_relock(void)
 {
-	let_it_come();
-	if (anew || !ld_seq(&may_come) || ld_seq(&m.state) != 0 || gmp_mutex_try_lock(&m) != 0)
+	start_other();
+	if (relocked || !ld_seq(&may_start) || ld_seq(&m.state) != 0 || gmp_mutex_try_lock(&m) != 0)
 		return;
 	if (ld_seq(&had_it))
 		CHECK_EQ(gmp_mutex_unlock(&m), 0);
 	else
-		anew = true;
+		relocked = true;
 }
 
-TEST(who_locks_before_the_word_is_mended_is_told_that_somebody_waits)
+TEST(mutex_locked_before_unlock_repair_has_parked_bit)
 {
 	pthread_t thread;
 
-	/* after its look at the word: before that it sees that somebody waits */
-	for (int nth = 0; !anew; nth++) {
-		thread = lock_before_one_comes_at(nth, true);
-		STEP(let_it_come_and_lock_anew, gmp_mutex_unlock(&m));
-		CHECK(ld_seq(&may_come));
-		if (anew) {
+	/* the steps after unlock has read the word: before that it sees the waiter */
+	for (int nth = 0; !relocked; nth++) {
+		thread = lock_before_start_at(nth, true);
+		STEP(start_other_and_relock, gmp_mutex_unlock(&m));
+		CHECK(ld_seq(&may_start));
+		if (relocked) {
 			CHECK(ld_seq(&m.state) & PARKED);
 			CHECK_EQ(gmp_mutex_unlock(&m), 0);
 		}
@@ -369,31 +378,31 @@ TEST(who_locks_before_the_word_is_mended_is_told_that_somebody_waits)
 	}
 }
 
-static gmp_mutex *lent;
-static int unlocked; /* looks after which it was */
+static gmp_mutex *mapped;
+static int unlocked; /* the step after which it was unlocked */
 
-/* It is the next holder's, who may have given its memory back. */
-static void take_it_away(void)
+/* After the unlock the memory may belong to the next holder, and may be unmapped. */
+static void unmap_unlocked(void)
 {
-	if (unlocked > 0 || lent->state != 0)
+	if (unlocked > 0 || mapped->state != 0)
 		return;
-	unlocked = ++looks;
-	CHECK_EQ(mprotect(lent, 4096, PROT_NONE), 0);
+	unlocked = ++steps;
+	CHECK_EQ(mprotect(mapped, 4096, PROT_NONE), 0);
 }
 
-TEST(a_mutex_is_not_touched_after_the_store_that_unlocks_it)
+TEST(mutex_unlock_does_not_access_mutex_after_unlocking_store)
 {
-	lent = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	CHECK(lent != MAP_FAILED);
-	for (int calm = 0; calm < 2; calm++) {
-		calm_or_not(lent, calm);
+	mapped = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(mapped != MAP_FAILED);
+	for (int uncontended = 0; uncontended < 2; uncontended++) {
+		set_uncontended(mapped, uncontended);
 		unlocked = 0;
-		CHECK_EQ(gmp_mutex_lock(lent), 0);
-		STEP(take_it_away, gmp_mutex_unlock(lent));
+		CHECK_EQ(gmp_mutex_lock(mapped), 0);
+		STEP(unmap_unlocked, gmp_mutex_unlock(mapped));
 		CHECK(unlocked > 0);
-		CHECK_EQ(mprotect(lent, 4096, PROT_READ | PROT_WRITE), 0);
+		CHECK_EQ(mprotect(mapped, 4096, PROT_READ | PROT_WRITE), 0);
 	}
-	CHECK_EQ(munmap(lent, 4096), 0);
+	CHECK_EQ(munmap(mapped, 4096), 0);
 }
 
 static void sleep_and_be_woken(void)
@@ -401,18 +410,18 @@ static void sleep_and_be_woken(void)
 	pthread_t thread;
 
 	CHECK_EQ(gmp_mutex_lock(&m), 0);
-	CHECK_EQ(pthread_create(&thread, NULL, lock_outside, NULL), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, lock_external, NULL), 0);
 	while (!(ld_seq(&m.state) & PARKED))
 		os_nap(100000);
 	lot_reset();
-	CHECK(!lot_is_uncontended(&m)); /* somebody waits */
+	CHECK(!lot_is_uncontended(&m)); /* a waiter is queued */
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
-TEST(the_first_who_sleeps_pays_for_the_fence_until_the_watcher_calms_the_bucket_down)
+TEST(mutex_first_waiter_of_uncontended_bucket_runs_heavy_fence)
 {
-	calm_or_not(&m, true);
+	set_uncontended(&m, true);
 	for (int i = 1; i < 4; i++) {
 		st_seq(&fences, 0);
 		sleep_and_be_woken();
@@ -424,13 +433,13 @@ TEST(the_first_who_sleeps_pays_for_the_fence_until_the_watcher_calms_the_bucket_
 	}
 }
 
-static int heir_ran; /* (a) */
+static int waiter_ran; /* (a) */
 
 static void note_lock(void *arg)
 {
 	(void)arg;
 	CHECK_EQ(gmp_mutex_lock(&m), 0);
-	st_seq(&heir_ran, 1);
+	st_seq(&waiter_ran, 1);
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 }
 
@@ -442,22 +451,22 @@ static void hand_over_and_compute(void *arg)
 		gmp_g *g;
 
 		CHECK_EQ(gmp_mutex_lock(&m), 0);
-		st_seq(&locked, 0);
-		st_seq(&heir_ran, 0);
+		st_seq(&bucket_locks, 0);
+		st_seq(&waiter_ran, 0);
 		CHECK_EQ(gmp_spawn(&g, note_lock, NULL, NULL), 0);
-		while (ld_seq(&locked) == 0)
+		while (ld_seq(&bucket_locks) == 0)
 			gmp_yield();
 		os_nap(5000000); /* longer than 1 ms, and than the other M spins */
 		CHECK_EQ(gmp_mutex_unlock(&m), 0);
 		int64_t limit = os_now() + INT64_C(10000000000);
 
-		while (!ld_seq(&heir_ran))
+		while (!ld_seq(&waiter_ran))
 			CHECK(os_now() < limit);
 		CHECK_EQ(gmp_join(g), 0);
 	}
 }
 
-TEST(mutex_handed_over_by_busy_thread_is_locked_on_idle_p)
+TEST(mutex_handed_over_by_computing_g_is_locked_on_idle_p)
 {
 	run_procs(2, hand_over_and_compute, NULL);
 }

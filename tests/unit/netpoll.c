@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Is the right one woken by an event, is none woken by a former owner's, and does closing wake all?
- * Those who wait are made by hand here. */
+/*
+ * Tests that netpoll wakes the right waiter for an event, ignores events of a previous file with
+ * the same fd, and wakes all waiters on close. The waiters are made by hand.
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -69,7 +71,7 @@ static void woken(int i, int result)
 	CHECK(!greens[i].sudog.queued);
 }
 
-static void nobody_woken(void)
+static void none_woken(void)
 {
 	CHECK(out.head == NULL);
 }
@@ -82,7 +84,7 @@ static void arrive(void)
 
 /* --- records --- */
 
-TEST(a_number_is_opened_once)
+TEST(netpoll_open_registered_fd_returns_eexist)
 {
 	struct polldesc *pd = begin();
 
@@ -99,7 +101,7 @@ TEST(a_number_is_opened_once)
 	end();
 }
 
-TEST(what_cannot_be_polled_is_known_by_its_record)
+TEST(netpoll_open_file_marks_record_as_file)
 {
 	char name[] = "/tmp/netpoll-XXXXXX";
 	int fd = mkstemp(name);
@@ -112,7 +114,7 @@ TEST(what_cannot_be_polled_is_known_by_its_record)
 	CHECK_EQ(netpoll_deadline(netpoll_find(fd), 1, 1, &out), -EPERM);
 	CHECK_EQ(netpoll_open(fd, OPEN_ELSEWHERE, &out), -EEXIST);
 	CHECK_EQ(netpoll_open(fd, 0, &out),
-		 0); /* opened anew: the number was closed behind our back */
+		 0); /* opened again: the fd was closed without netpoll */
 	CHECK_EQ(netpoll_count(), 2);
 	CHECK_EQ(netpoll_shut(netpoll_find(fd), &out), 0);
 	netpoll_forget(netpoll_find(fd));
@@ -123,7 +125,7 @@ TEST(what_cannot_be_polled_is_known_by_its_record)
 	end();
 }
 
-TEST(numbers_never_seen_have_no_record)
+TEST(netpoll_find_unknown_fd_returns_null)
 {
 	begin();
 	CHECK(netpoll_find(-1) == NULL);
@@ -134,7 +136,7 @@ TEST(numbers_never_seen_have_no_record)
 
 /* --- events --- */
 
-TEST(an_event_gives_the_turn_to_the_first_of_its_queue)
+TEST(netpoll_event_wakes_first_waiter_of_side)
 {
 	struct polldesc *pd = begin();
 	uint32_t events = pd->side[SIDE_READ].events, writes = pd->side[SIDE_WRITE].events;
@@ -143,29 +145,31 @@ TEST(an_event_gives_the_turn_to_the_first_of_its_queue)
 	wait_read(pd, 1);
 	enqueue(pd, SIDE_WRITE, 2, false);
 	CHECK_EQ(sched.npollwait, 3);
-	/* a socket's event names all that it is ready for; the first reader is what counts */
+	/*
+	 * an event of a socket names all that it is ready for; the check is about the first reader
+	 */
 	arrive();
 	woken(0, 0);
 	if (out.head)
 		woken(2, 0);
 	else
 		dequeue(pd, SIDE_WRITE, 2);
-	nobody_woken();
+	none_woken();
 	CHECK_EQ(pd->side[SIDE_READ].events, events + 1);
 	CHECK(pd->side[SIDE_WRITE].events - writes <= 1);
-	arrive(); /* the first has not tried yet: the second is not woken beside it */
-	nobody_woken();
+	arrive(); /* the first has not retried yet: the second is not woken */
+	none_woken();
 	CHECK_EQ(pd->side[SIDE_READ].events, events + 2);
 	netpoll_pass(pd, SIDE_READ, &out);
 	woken(1, 0);
 	netpoll_pass(pd, SIDE_READ, &out);
-	nobody_woken();
-	arrive(); /* nobody waits: it is counted */
+	none_woken();
+	arrive(); /* no waiter: the event is counted */
 	CHECK_EQ(pd->side[SIDE_READ].events, events + 3);
 	end();
 }
 
-TEST(a_hang_up_gives_both_sides_their_turn)
+TEST(netpoll_hangup_wakes_first_waiter_of_both_sides)
 {
 	struct polldesc *pd = begin();
 
@@ -178,7 +182,7 @@ TEST(a_hang_up_gives_both_sides_their_turn)
 	CHECK_EQ(netpoll_poll(100 * MS, &out), 1);
 	woken(0, 0);
 	woken(2, 0);
-	nobody_woken();
+	none_woken();
 	CHECK(pd->hup);
 	netpoll_pass(pd, SIDE_READ, &out);
 	woken(1, 0);
@@ -187,7 +191,7 @@ TEST(a_hang_up_gives_both_sides_their_turn)
 	end();
 }
 
-TEST(who_was_claimed_otherwise_is_passed_over)
+TEST(netpoll_event_skips_claimed_waiter)
 {
 	struct polldesc *pd = begin();
 
@@ -196,13 +200,13 @@ TEST(who_was_claimed_otherwise_is_passed_over)
 	CHECK(waiter_claim(&greens[0].w, -ETIMEDOUT));
 	arrive();
 	woken(1, 0);
-	nobody_woken();
+	none_woken();
 	CHECK(!greens[0].sudog.queued);
 	CHECK_EQ(waiter_result(greens[0].w.state), -ETIMEDOUT);
 	end();
 }
 
-TEST(passing_wakes_the_next)
+TEST(netpoll_pass_wakes_next_waiter)
 {
 	struct polldesc *pd = begin();
 
@@ -211,16 +215,16 @@ TEST(passing_wakes_the_next)
 	enqueue(pd, SIDE_WRITE, 2, false);
 	netpoll_pass(pd, SIDE_READ, &out);
 	woken(0, 0);
-	nobody_woken();
+	none_woken();
 	netpoll_pass(pd, SIDE_READ, &out);
 	woken(1, 0);
-	netpoll_pass(pd, SIDE_READ, &out); /* nobody: nothing */
-	nobody_woken();
+	netpoll_pass(pd, SIDE_READ, &out); /* no waiter: no effect */
+	none_woken();
 	dequeue(pd, SIDE_WRITE, 2);
 	end();
 }
 
-TEST(who_got_nothing_goes_back_to_the_front)
+TEST(netpoll_waiter_without_data_is_requeued_first)
 {
 	struct polldesc *pd = begin();
 
@@ -235,7 +239,7 @@ TEST(who_got_nothing_goes_back_to_the_front)
 	woken(3, 0);
 	woken(0, 0);
 	woken(1, 0);
-	enqueue(pd, SIDE_READ, 0, true); /* the front of nobody */
+	enqueue(pd, SIDE_READ, 0, true); /* the front of an empty queue */
 	wait_read(pd, 1);
 	netpoll_pass(pd, SIDE_READ, &out);
 	woken(0, 0);
@@ -243,13 +247,13 @@ TEST(who_got_nothing_goes_back_to_the_front)
 
 	wait_read(pd, 0);
 	enqueue(pd, SIDE_READ, 1, true);
-	dequeue(pd, SIDE_READ, 0); /* who stood first before gives up */
+	dequeue(pd, SIDE_READ, 0); /* the previous first waiter leaves */
 	netpoll_pass(pd, SIDE_READ, &out);
 	woken(1, 0);
 	end();
 }
 
-TEST(any_place_of_the_queue_may_be_left)
+TEST(netpoll_dequeue_from_any_position_keeps_fifo_order)
 {
 	for (int gone = 0; gone < GREENS; gone++) {
 		struct polldesc *pd = begin();
@@ -272,7 +276,7 @@ TEST(any_place_of_the_queue_may_be_left)
 	}
 }
 
-TEST(a_foreign_thread_goes_to_its_own_list)
+TEST(netpoll_event_for_external_thread_goes_to_external_list)
 {
 	struct polldesc *pd = begin();
 	struct waiter w = { .state = WAITER_ARMED };
@@ -282,7 +286,7 @@ TEST(a_foreign_thread_goes_to_its_own_list)
 	netpoll_enqueue(&pd->side[SIDE_READ], &sg, false);
 	unlock(&pd->lock, LR_POLLDESC);
 	arrive();
-	nobody_woken();
+	none_woken();
 	CHECK(out.external == &sg);
 	CHECK_EQ(w.state & 3, WAITER_CLAIMED);
 	out.external = NULL;
@@ -315,7 +319,7 @@ static void set_deadline(struct polldesc *pd, unsigned sides, int64_t deadline)
 	CHECK_EQ(netpoll_deadline(pd, sides, deadline, &out), 0);
 }
 
-TEST(a_deadline_ends_the_waits_of_its_side_alone)
+TEST(netpoll_deadline_times_out_waiters_of_its_side_only)
 {
 	struct polldesc *pd = begin_timed();
 	int64_t soon = os_now() + 3600 * INT64_C(1000) * MS;
@@ -325,13 +329,13 @@ TEST(a_deadline_ends_the_waits_of_its_side_alone)
 	enqueue(pd, SIDE_WRITE, 2, false);
 	set_deadline(pd, 1 << SIDE_READ, soon);
 	CHECK_EQ(timers_run(&only, soon - 1, &out), 0);
-	nobody_woken();
+	none_woken();
 	CHECK(!netpoll_late(&pd->side[SIDE_READ]));
 	CHECK_EQ(timers_run(&only, soon, &out), 1);
 	woken(0, -ETIMEDOUT);
 	woken(1, -ETIMEDOUT);
-	nobody_woken();
-	/* whatever the clock of another says */
+	none_woken();
+	/* independent of the caller's clock */
 	CHECK(netpoll_late(&pd->side[SIDE_READ]));
 	CHECK(!netpoll_late(&pd->side[SIDE_WRITE]));
 	set_deadline(pd, 1 << SIDE_WRITE, os_now());
@@ -342,7 +346,7 @@ TEST(a_deadline_ends_the_waits_of_its_side_alone)
 	end_timed();
 }
 
-TEST(moving_a_deadline_later_leaves_the_heap_alone)
+TEST(netpoll_deadline_moved_later_keeps_armed_timer)
 {
 	struct polldesc *pd = begin_timed();
 	int64_t soon = os_now() + 3600 * INT64_C(1000) * MS;
@@ -353,7 +357,7 @@ TEST(moving_a_deadline_later_leaves_the_heap_alone)
 	set_deadline(pd, 1 << SIDE_READ, soon + 20);
 	CHECK_EQ(only.timers.next, soon);
 	CHECK_EQ(timers_run(&only, soon + 19, &out), 1);
-	nobody_woken();
+	none_woken();
 	CHECK_EQ(only.timers.next, soon + 20);
 	set_deadline(pd, 1 << SIDE_READ, soon + 15); /* earlier, but also to come */
 	CHECK_EQ(only.timers.next, soon + 15);
@@ -368,7 +372,7 @@ TEST(moving_a_deadline_later_leaves_the_heap_alone)
 	end_timed();
 }
 
-TEST(a_deadline_that_fires_while_its_record_is_locked_comes_again)
+TEST(netpoll_deadline_due_while_record_is_locked_fires_again)
 {
 	struct polldesc *pd = begin_timed();
 	int64_t soon = os_now() + 3600 * INT64_C(1000) * MS;
@@ -377,7 +381,7 @@ TEST(a_deadline_that_fires_while_its_record_is_locked_comes_again)
 	set_deadline(pd, 1 << SIDE_READ, soon);
 	CHECK(try_lock_against(&pd->lock, LR_POLLDESC)); /* as another thread would have it */
 	CHECK_EQ(timers_run(&only, soon, &out), 1);
-	nobody_woken();
+	none_woken();
 	CHECK(only.timers.next > soon);
 	CHECK(only.timers.next <= soon + MS);
 	unlock(&pd->lock, LR_POLLDESC);
@@ -386,7 +390,7 @@ TEST(a_deadline_that_fires_while_its_record_is_locked_comes_again)
 	end_timed();
 }
 
-TEST(a_deadline_goes_with_its_registration)
+TEST(netpoll_deadline_is_disarmed_with_registration)
 {
 	struct polldesc *pd = begin_timed();
 
@@ -412,10 +416,10 @@ TEST(a_deadline_goes_with_its_registration)
 	end_timed();
 }
 
-TEST(no_more_deadlines_than_heaps_have_room_for)
+TEST(netpoll_deadlines_above_maximum_return_enomem)
 {
 	struct polldesc *first = begin_timed();
-	int64_t soon = os_now() + 3600000 * MS; /* however long this takes */
+	int64_t soon = os_now() + 3600000 * MS; /* beyond the duration of the test */
 
 	set_deadline(first, 3, soon);
 	timers_fini(&only.timers, 1 << 10);
@@ -435,20 +439,20 @@ TEST(no_more_deadlines_than_heaps_have_room_for)
 	netpoll_fini();
 }
 
-/* --- the end of a number --- */
+/* --- closing an fd --- */
 
-TEST(shutting_wakes_all_and_ends_use)
+TEST(netpoll_shut_cancels_waiters_and_refuses_use)
 {
 	struct polldesc *pd = begin();
 
-	CHECK(netpoll_use(pd)); /* a call under way */
+	CHECK(netpoll_use(pd)); /* a running call */
 	wait_read(pd, 0);
 	wait_read(pd, 1);
 	enqueue(pd, SIDE_WRITE, 2, false);
 	CHECK_EQ(netpoll_shut(pd, &out), 0);
 	for (int i = 0; i < 3; i++)
 		woken(i, -ECANCELED);
-	nobody_woken();
+	none_woken();
 	CHECK(!netpoll_use(pd));
 	CHECK_EQ(netpoll_used(pd), 1);
 	CHECK_EQ(netpoll_shut(pd, &out), -EBADF);
@@ -461,7 +465,7 @@ TEST(shutting_wakes_all_and_ends_use)
 	end();
 }
 
-TEST(after_shutting_no_event_comes)
+TEST(netpoll_shut_fd_gets_no_events)
 {
 	struct polldesc *pd = begin();
 	uint32_t events = pd->side[SIDE_READ].events;
@@ -474,7 +478,7 @@ TEST(after_shutting_no_event_comes)
 	end();
 }
 
-TEST(a_number_may_be_opened_again)
+TEST(netpoll_forgotten_fd_can_be_opened_again)
 {
 	struct polldesc *pd = begin();
 	uint32_t seq = pd->seq;
@@ -491,7 +495,7 @@ TEST(a_number_may_be_opened_again)
 	end();
 }
 
-TEST(after_a_plain_close_the_next_owner_drops_the_old_record)
+TEST(netpoll_open_of_reused_fd_cancels_old_waiters)
 {
 	struct polldesc *pd = begin();
 	int old = fds[0];
@@ -520,10 +524,10 @@ TEST(after_a_plain_close_the_next_owner_drops_the_old_record)
 	end();
 }
 
-TEST(an_event_of_a_former_owner_is_dropped)
+TEST(netpoll_event_of_previous_file_is_ignored)
 {
 	struct polldesc *pd = begin();
-	int old = fds[0], other = fds[1], kept = dup(old); /* its registration lives on */
+	int old = fds[0], other = fds[1], kept = dup(old); /* keeps the registration */
 	uint32_t events;
 
 	CHECK(kept >= 0);
@@ -535,18 +539,18 @@ TEST(an_event_of_a_former_owner_is_dropped)
 	events = pd->side[SIDE_READ].events;
 	CHECK_EQ(write(other, "x", 1), 1);
 	CHECK_EQ(netpoll_poll(100 * MS, &out), 1);
-	nobody_woken();
+	none_woken();
 	CHECK_EQ(pd->side[SIDE_READ].events, events);
-	close(other); /* nor is its hang-up ours */
+	close(other); /* and neither is its hangup */
 	CHECK_EQ(netpoll_poll(100 * MS, &out), 1);
-	nobody_woken();
+	none_woken();
 	CHECK(!pd->hup);
 	arrive();
 	woken(0, 0);
 	end();
 }
 
-TEST(at_the_end_of_the_runtime_all_are_woken)
+TEST(netpoll_cancel_all_wakes_all_waiters_with_esrch)
 {
 	struct polldesc *pd = begin();
 
@@ -556,7 +560,7 @@ TEST(at_the_end_of_the_runtime_all_are_woken)
 	woken(0, -ESRCH);
 	woken(1, -ESRCH);
 	netpoll_cancel_all(&out);
-	nobody_woken();
+	none_woken();
 	end();
-	netpoll_fini(); /* once more is fine */
+	netpoll_fini(); /* can be repeated */
 }

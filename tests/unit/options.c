@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Do the struct, the environment and the defaults stand in this order, and is nonsense refused? */
+/*
+ * Tests that the options come from the struct, the environment and the defaults, in this order, and
+ * that malformed values are refused.
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -21,7 +24,7 @@ static void clear(void)
 	unsetenv("GMP_DEBUG");
 }
 
-/* A clean environment but for one variable. */
+/* An environment with one variable only. */
 static int load_env(const char *env, const char *value, struct options *o)
 {
 	clear();
@@ -30,7 +33,7 @@ static int load_env(const char *env, const char *value, struct options *o)
 	return options_load(NULL, o, &why);
 }
 
-TEST(defaults_come_from_the_table_and_the_machine)
+TEST(options_defaults_come_from_table_and_machine)
 {
 	struct options o;
 
@@ -49,7 +52,7 @@ TEST(defaults_come_from_the_table_and_the_machine)
 	CHECK_EQ(options_load(NULL, &o, NULL), 0);
 }
 
-TEST(zero_fields_come_from_the_environment)
+TEST(options_zero_fields_come_from_environment)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 	struct options o;
@@ -72,14 +75,14 @@ TEST(zero_fields_come_from_the_environment)
 	CHECK(o.c.max_stack_memory == (uint64_t)3 << 30);
 }
 
-TEST(the_struct_beats_the_environment)
+TEST(options_struct_overrides_environment)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 	struct options o;
 
 	clear();
 	setenv("GMP_PROCS", "3", 1);
-	setenv("GMP_SEED", "rubbish that nobody reads", 1);
+	setenv("GMP_SEED", "not a number, not read", 1);
 	c.procs = 5;
 	c.seed = 42;
 	CHECK_EQ(options_load(&c, &o, &why), 0);
@@ -87,7 +90,7 @@ TEST(the_struct_beats_the_environment)
 	CHECK_EQ(o.c.seed, 42);
 }
 
-TEST(an_empty_variable_is_an_unset_one)
+TEST(options_empty_variable_counts_as_unset)
 {
 	struct options o;
 
@@ -96,7 +99,7 @@ TEST(an_empty_variable_is_an_unset_one)
 	CHECK_EQ(load_env("GMP_DEBUG", "", &o), 0);
 }
 
-TEST(garbage_in_the_environment_is_refused_and_named)
+TEST(options_malformed_variable_is_refused_with_name)
 {
 	static const char *const bad[] = { "x",
 					   "4x",
@@ -119,7 +122,7 @@ TEST(garbage_in_the_environment_is_refused_and_named)
 	}
 }
 
-TEST(stack_sizes_have_suffixes)
+TEST(options_stack_size_suffixes_are_parsed)
 {
 	static const struct {
 		const char *text;
@@ -138,7 +141,7 @@ TEST(stack_sizes_have_suffixes)
 		CHECK_EQ(load_env("GMP_STACK_SIZE", bad[i], &o), -EINVAL);
 }
 
-TEST(stack_sizes_are_rounded_up_to_a_power_of_two)
+TEST(options_stack_size_is_rounded_up_to_power_of_two)
 {
 	static const size_t in[] = { 1, 16383, 16384, 16385, 100000, (1 << 30) - 1, 1 << 30 };
 	static const size_t out[] = { 16384, 16384, 16384, 32768, 131072, 1 << 30, 1 << 30 };
@@ -165,7 +168,7 @@ TEST(stack_sizes_are_rounded_up_to_a_power_of_two)
 		options_load(&c_, (o), &why);                                                      \
 	})
 
-TEST(fields_out_of_bounds_are_refused)
+TEST(options_field_out_of_range_returns_einval)
 {
 	struct options o;
 
@@ -187,7 +190,7 @@ TEST(fields_out_of_bounds_are_refused)
 	CHECK_EQ(LOAD_FIELD(sched, GMP_SCHED_THREAD + 1, &o), -EINVAL);
 }
 
-TEST(the_scheduler_is_chosen_by_a_word)
+TEST(options_sched_is_parsed_from_word)
 {
 	static const char *const bad[] = { "1", "Local", "localx", "loca", " local", "none" };
 	struct options o;
@@ -202,7 +205,7 @@ TEST(the_scheduler_is_chosen_by_a_word)
 	}
 }
 
-TEST(the_size_tells_the_callers_version)
+TEST(options_size_selects_version_of_struct)
 {
 	struct {
 		gmp_config c;
@@ -218,7 +221,7 @@ TEST(the_size_tells_the_callers_version)
 
 	older.size = offsetof(gmp_config, stack_size);
 	older.procs = 7;
-	older.stack_size = SIZE_MAX; /* beyond its end: not looked at */
+	older.stack_size = SIZE_MAX; /* beyond its size: not read */
 	CHECK_EQ(options_load(&older, &o, &why), 0);
 	CHECK_EQ(o.c.procs, 7);
 	CHECK_EQ(o.c.stack_size, 256 << 10);
@@ -232,7 +235,7 @@ TEST(the_size_tells_the_callers_version)
 	CHECK_EQ(options_load(&newer.c, &o, &why), -E2BIG);
 }
 
-TEST(seeds_of_two_starts_differ_unless_given)
+TEST(options_seed_differs_per_start_unless_given)
 {
 	struct options a, b;
 
@@ -245,7 +248,7 @@ TEST(seeds_of_two_starts_differ_unless_given)
 	CHECK(a.c.seed != 0);
 }
 
-TEST(debug_words_are_bits)
+TEST(options_debug_words_set_bits)
 {
 	struct options o;
 
@@ -260,7 +263,7 @@ TEST(debug_words_are_bits)
 	CHECK_EQ(load_env("GMP_DEBUG", "stack sched", &o), -EINVAL);
 }
 
-TEST(debug_unknown_word_is_named_beside_known_ones)
+TEST(options_debug_unknown_word_is_named_in_error)
 {
 	struct options o;
 
@@ -275,7 +278,7 @@ TEST(debug_unknown_word_is_named_beside_known_ones)
 	CHECK(strstr(why, "\"a?b\";") != NULL);
 }
 
-TEST(debug_words_are_in_alphabetical_order)
+TEST(options_debug_words_are_sorted)
 {
 	static const char *const words[] = {
 #define DEBUG_WORD(word, help) #word,
@@ -287,7 +290,7 @@ TEST(debug_words_are_in_alphabetical_order)
 		CHECK(strcmp(words[i - 1], words[i]) < 0);
 }
 
-TEST(chaos_makes_stacks_small_where_nobody_has_said_how_large)
+TEST(options_chaos_reduces_default_stack_size)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 	struct options o;

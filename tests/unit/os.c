@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Does the operating system give what os.h promises?  Here some calls can be refused, as by older kernels.
- * wrap: madvise pwritev2 getrandom */
+/*
+ * Tests that the functions of os.h do what they promise. The wrappers can refuse some calls, as
+ * older kernels do.
+ *
+ * wrap: madvise pwritev2 getrandom
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -32,7 +36,7 @@ int __wrap_madvise(void *p, size_t n, int advice);
 ssize_t __wrap_pwritev2(int fd, const struct iovec *v, int n, off_t at, int flags);
 ssize_t __wrap_getrandom(void *buf, size_t n, unsigned flags);
 
-static int refused; /* the errno of each of them, if not 0 */
+static int refused; /* errno of each wrapped call, if not 0 */
 
 static bool refuse(void)
 {
@@ -57,19 +61,19 @@ ssize_t __wrap_getrandom(void *buf, size_t n, unsigned flags)
 
 /* --- time and CPU --- */
 
-TEST(the_clock_goes_forward_and_a_nap_takes_its_time)
+TEST(os_nap_lasts_its_duration_without_cpu_time)
 {
 	int64_t t = os_now(), own = os_cpu_time();
 
 	CHECK(t > 0 && own > 0);
 	os_nap(3 * MS);
 	CHECK(os_now() - t >= 3 * MS);
-	CHECK(os_cpu_time() - own < os_now() - t); /* which costs nothing */
+	CHECK(os_cpu_time() - own < os_now() - t); /* sleeping uses no CPU time */
 	os_nap(-1);
 	os_yield();
 }
 
-TEST(online_is_the_affinity_and_allowed_is_at_most_that)
+TEST(os_cpus_online_equals_affinity_mask)
 {
 	cpu_set_t set;
 
@@ -80,7 +84,7 @@ TEST(online_is_the_affinity_and_allowed_is_at_most_that)
 	CHECK(os_cpus_allowed() <= os_cpus_online());
 }
 
-TEST(allowed_follows_the_affinity_and_online_stays)
+TEST(os_cpus_allowed_follows_affinity_change)
 {
 	int before = os_cpus_online();
 	cpu_set_t one;
@@ -92,14 +96,14 @@ TEST(allowed_follows_the_affinity_and_online_stays)
 	CHECK_EQ(os_cpus_online(), before);
 }
 
-TEST(random_numbers_differ)
+TEST(os_random_values_differ)
 {
 	uint64_t a = os_random(), b = os_random();
 
 	CHECK(a != b);
 }
 
-TEST(random_numbers_differ_where_the_kernel_has_none_yet)
+TEST(os_random_without_getrandom_values_differ)
 {
 	refused = EAGAIN;
 	uint64_t a = os_random();
@@ -113,7 +117,7 @@ TEST(random_numbers_differ_where_the_kernel_has_none_yet)
 
 enum { REGION = 64 * PAGE };
 
-TEST(reserved_memory_is_zero_and_absent_until_touched)
+TEST(os_reserve_is_zero_and_not_resident_until_touched)
 {
 	char *p = os_reserve(REGION);
 	unsigned char vec[REGION / PAGE] = { 0 };
@@ -128,12 +132,12 @@ TEST(reserved_memory_is_zero_and_absent_until_touched)
 	CHECK(!os_resident(p, REGION, vec));
 }
 
-TEST(more_than_the_address_space_is_refused)
+TEST(os_reserve_beyond_address_space_returns_null)
 {
 	CHECK(os_reserve((size_t)1 << 60) == NULL);
 }
 
-TEST(discarded_pages_are_gone_and_read_as_zero)
+TEST(os_discard_frees_pages_that_then_read_zero)
 {
 	char *p = os_reserve(REGION);
 	unsigned char vec[REGION / PAGE];
@@ -151,7 +155,7 @@ TEST(discarded_pages_are_gone_and_read_as_zero)
 	os_release(p, REGION);
 }
 
-TEST(pages_that_are_locked_read_as_zero_where_they_cannot_be_discarded)
+TEST(os_discard_refused_clears_pages)
 {
 	char *p = os_reserve(REGION);
 
@@ -166,18 +170,18 @@ TEST(pages_that_are_locked_read_as_zero_where_they_cannot_be_discarded)
 	os_release(p, REGION);
 }
 
-TEST(the_limit_of_mappings_is_known)
+TEST(os_max_maps_is_positive)
 {
 	CHECK(os_max_maps() > 0);
 }
 
-/* Who was hit says so by its exit status, and leaves no report of a sanitizer's. */
-static void hit(int sig)
+/* Report the signal by the exit status, without a report of a sanitizer. */
+static void exit_with_signal(int sig)
 {
 	_exit(sig);
 }
 
-/* Does a child that writes to p meet SIGSEGV? */
+/* Returns true if a child that writes to p gets SIGSEGV. */
 static bool kills(char *p)
 {
 	int status;
@@ -185,7 +189,7 @@ static bool kills(char *p)
 
 	CHECK(pid >= 0);
 	if (pid == 0) {
-		signal(SIGSEGV, hit);
+		signal(SIGSEGV, exit_with_signal);
 		st_rlx(p, 1);
 		_exit(0);
 	}
@@ -212,17 +216,17 @@ static void check_guard(int (*guard)(void *, size_t), const char *name)
 	os_release(p, 4 * PAGE);
 }
 
-TEST(a_light_guard_kills_who_touches_it)
+TEST(os_guard_light_access_raises_sigsegv)
 {
 	check_guard(os_guard_light, "no light guards before Linux 6.13");
 }
 
-TEST(a_protected_guard_kills_who_touches_it)
+TEST(os_guard_protect_access_raises_sigsegv)
 {
 	check_guard(os_guard_protect, "no mprotect");
 }
 
-TEST(a_guard_outside_of_any_mapping_is_an_error)
+TEST(os_guard_outside_mapping_returns_error)
 {
 	char *p = os_reserve(PAGE);
 
@@ -234,7 +238,7 @@ TEST(a_guard_outside_of_any_mapping_is_an_error)
 
 /* --- threads --- */
 
-/* A thread that waits until it is let go. */
+/* Threads that wait at a gate. */
 static uint32_t gate; /* (a) */
 static uint32_t up;   /* (a) */
 static const char *thread_name;
@@ -250,7 +254,7 @@ static void *wait_at_gate(void *arg)
 	return NULL;
 }
 
-static void let_go(pthread_t *t, int n)
+static void open_gate(pthread_t *t, int n)
 {
 	st_seq(&gate, 1);
 	os_futex_wake(&gate, n);
@@ -263,7 +267,8 @@ static void start_at_gate(pthread_t *t, int *id, int n)
 	uint32_t all = ld_seq(&up) + (uint32_t)n;
 
 	for (int i = 0; i < n; i++)
-		CHECK_EQ(os_thread_start(&t[i], wait_at_gate, &id[i], 1), 0); /* rounded up */
+		/* the stack size is rounded up */
+		CHECK_EQ(os_thread_start(&t[i], wait_at_gate, &id[i], 1), 0);
 	while (ld_seq(&up) < all)
 		os_yield();
 }
@@ -281,7 +286,7 @@ static void *relay(void *arg)
 	return arg;
 }
 
-TEST(thread_count_counts_threads_that_live_while_others_end)
+TEST(os_thread_count_is_right_while_threads_end)
 {
 	pthread_t t;
 
@@ -292,9 +297,11 @@ TEST(thread_count_counts_threads_that_live_while_others_end)
 	st_seq(&relaying, 0);
 }
 
-/* Each of these starts one thread before it counts, since a sanitizer's own thread comes with the
- * first, and since one that was joined is listed for a moment longer. */
-TEST(threads_are_counted_and_have_ids)
+/*
+ * These tests start one thread before counting: a sanitizer starts its own thread with the first
+ * one, and a joined thread is listed for a moment longer.
+ */
+TEST(os_thread_count_and_ids_match_threads)
 {
 	pthread_t t[3];
 	int id[3], before;
@@ -305,10 +312,10 @@ TEST(threads_are_counted_and_have_ids)
 	CHECK_EQ(os_thread_count(), before + 2);
 	CHECK(id[0] != id[1] && id[1] != id[2] && id[0] != os_thread_id());
 	CHECK_EQ(os_thread_id(), getpid());
-	let_go(t, 3);
+	open_gate(t, 3);
 }
 
-TEST(workers_of_io_uring_are_not_counted)
+TEST(os_thread_count_excludes_io_uring_workers)
 {
 	pthread_t t[3];
 	int id[3], before;
@@ -318,10 +325,10 @@ TEST(workers_of_io_uring_are_not_counted)
 	thread_name = "iou-wrk-1";
 	start_at_gate(t + 1, id + 1, 2);
 	CHECK_EQ(os_thread_count(), before);
-	let_go(t, 3);
+	open_gate(t, 3);
 }
 
-TEST(threads_are_counted_without_a_descriptor)
+TEST(os_thread_count_works_without_free_fd)
 {
 	struct rlimit limit, none;
 	pthread_t t[3];
@@ -335,7 +342,7 @@ TEST(threads_are_counted_without_a_descriptor)
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
 	CHECK_EQ(os_thread_count(), before + 2);
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	let_go(t, 3);
+	open_gate(t, 3);
 }
 
 static void *read_timer_slack(void *arg)
@@ -348,7 +355,7 @@ static void *read_timer_slack(void *arg)
 	return NULL;
 }
 
-TEST(the_timer_slack_is_this_threads)
+TEST(os_timer_slack_changes_calling_thread_only)
 {
 	int there = 0, here = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
 	pthread_t t;
@@ -359,7 +366,7 @@ TEST(the_timer_slack_is_this_threads)
 	CHECK_EQ(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), here);
 }
 
-TEST(a_stack_that_cannot_be_is_an_error)
+TEST(os_thread_start_with_huge_stack_returns_error)
 {
 	pthread_t t;
 	int unused;
@@ -369,14 +376,14 @@ TEST(a_stack_that_cannot_be_is_an_error)
 
 /* --- futex and barrier --- */
 
-TEST(a_futex_whose_value_differs_does_not_wait)
+TEST(os_futex_wait_on_other_value_returns_at_once)
 {
 	uint32_t word = 1;
 
 	CHECK_EQ(os_futex_wait(&word, 0, NEVER), 0);
 }
 
-TEST(a_futex_wait_ends_at_its_deadline)
+TEST(os_futex_wait_returns_etimedout_at_deadline)
 {
 	uint32_t word = 0;
 	int64_t deadline = os_now() + 3 * MS;
@@ -384,12 +391,12 @@ TEST(a_futex_wait_ends_at_its_deadline)
 
 	do
 		err = os_futex_wait(&word, 0, deadline);
-	while (err == 0); /* may wake early */
+	while (err == 0); /* spurious wakeup */
 	CHECK_EQ(err, -ETIMEDOUT);
 	CHECK(os_now() >= deadline);
 }
 
-TEST(a_deadline_in_the_past_is_a_timeout_at_once)
+TEST(os_futex_wait_past_deadline_returns_etimedout_at_once)
 {
 	uint32_t word = 0;
 	int64_t t = os_now();
@@ -398,28 +405,28 @@ TEST(a_deadline_in_the_past_is_a_timeout_at_once)
 	CHECK_EQ(os_futex_wait(&word, 0, -1), -ETIMEDOUT);
 	CHECK_EQ(os_futex_wait(&word, 0, INT64_MIN), -ETIMEDOUT);
 	CHECK_EQ(os_futex_wait(&word, 0, t - 1), -ETIMEDOUT);
-	CHECK(os_now() - t < 10 * SEC); /* at once, on a machine that has no time */
+	CHECK(os_now() - t < 10 * SEC); /* at once, even on an overloaded machine */
 }
 
-TEST(a_futex_wake_ends_the_wait)
+TEST(os_futex_wake_ends_wait)
 {
 	pthread_t t[4];
 	int id[4];
 
 	start_at_gate(t, id, 4);
-	os_nap(2 * MS); /* let them fall asleep */
-	let_go(t, 4);
+	os_nap(2 * MS); /* until they sleep */
+	open_gate(t, 4);
 }
 
-TEST(a_barrier_can_be_had)
+TEST(os_membarrier_init_can_be_repeated)
 {
 	if (!os_membarrier_init())
 		check_skip("no expedited membarrier");
-	CHECK(os_membarrier_init()); /* once more is fine */
+	CHECK(os_membarrier_init()); /* can be repeated */
 	os_membarrier();
 }
 
-/* Dekker's two flags, one side with the light fence: never do both see the other's flag down. */
+/* Dekker's two flags, one side with the light fence: at least one side sees the other's flag. */
 static struct {
 	uint32_t light aligned_to(CACHE_LINE), heavy aligned_to(CACHE_LINE);
 	uint32_t round aligned_to(CACHE_LINE), done aligned_to(CACHE_LINE);
@@ -442,7 +449,7 @@ static void *light_side(void *arg)
 	}
 }
 
-TEST(the_heavy_barrier_stands_in_for_the_light_fence)
+TEST(os_membarrier_orders_against_fence_light)
 {
 	uint32_t rounds = (uint32_t)check_scaled(20000);
 	pthread_t t;
@@ -465,11 +472,11 @@ TEST(the_heavy_barrier_stands_in_for_the_light_fence)
 	CHECK_EQ(pthread_join(t, NULL), 0);
 }
 
-/* --- where messages go --- */
+/* --- sinks of messages --- */
 
 enum { SINK_CHUNK = 4096 };
 
-/* Writes until there is no room; how much that was. */
+/* Writes until the sink is full; returns the number of bytes. */
 static long fill(struct os_sink *s)
 {
 	static char chunk[SINK_CHUNK];
@@ -482,7 +489,7 @@ static long fill(struct os_sink *s)
 	return sum;
 }
 
-/* Filling it never sleeps, and what is read makes room again. */
+/* Filling the sink does not block, and reading makes room again. */
 static void check_sink(int to, int from)
 {
 	struct os_sink s;
@@ -499,7 +506,7 @@ static void check_sink(int to, int from)
 	close(from);
 }
 
-TEST(a_write_to_a_full_pipe_or_socket_does_not_sleep)
+TEST(os_sink_write_to_full_pipe_or_socket_returns_eagain)
 {
 	int fd[2];
 
@@ -513,7 +520,7 @@ TEST(a_write_to_a_full_pipe_or_socket_does_not_sleep)
 	check_sink(fd[1], fd[0]);
 }
 
-TEST(a_pipe_that_cannot_be_told_not_to_sleep_is_asked)
+TEST(os_sink_asked_pipe_is_polled_before_write)
 {
 	struct os_sink s;
 	int fd[2];
@@ -526,7 +533,7 @@ TEST(a_pipe_that_cannot_be_told_not_to_sleep_is_asked)
 	close(fd[1]);
 }
 
-TEST(a_pipe_is_asked_where_the_kernel_knows_no_writes_that_do_not_wait)
+TEST(os_sink_without_rwf_nowait_polls_before_write)
 {
 	struct os_sink s;
 	int fd[2];
@@ -540,12 +547,12 @@ TEST(a_pipe_is_asked_where_the_kernel_knows_no_writes_that_do_not_wait)
 	close(fd[1]);
 }
 
-TEST(a_descriptor_that_is_none_cannot_be_told_not_to_wait)
+TEST(os_nonblock_invalid_fd_returns_ebadf)
 {
 	CHECK_EQ(os_nonblock(-1, true), -EBADF);
 }
 
-TEST(errors_of_a_sink_are_those_of_the_system)
+TEST(os_sink_reports_errno_of_system_call)
 {
 	struct os_sink s;
 	int fd[2], file;
@@ -564,7 +571,7 @@ TEST(errors_of_a_sink_are_those_of_the_system)
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
 	close(fd[0]);
 	CHECK_EQ(os_sink(&s, fd[1]), 0);
-	CHECK_EQ(os_sink_write(&s, "x", 1), -EPIPE); /* and no SIGPIPE */
+	CHECK_EQ(os_sink_write(&s, "x", 1), -EPIPE); /* without SIGPIPE */
 	close(fd[1]);
 	file = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	CHECK_EQ(os_sink(&s, file), 0);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Does the system say what a thread of ours does? */
+/*
+ * Tests what os_task reports of the threads of this process: the system call, its fd, the state and
+ * the times.
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -40,7 +43,7 @@ static void end_reader(pthread_t t)
 	close(ends[0]);
 }
 
-TEST(thread_asleep_in_read_names_call_and_fd)
+TEST(os_thread_call_asleep_in_read_names_call_and_fd)
 {
 	pthread_t t = start_reader();
 	struct os_call call;
@@ -56,7 +59,7 @@ TEST(thread_asleep_in_read_names_call_and_fd)
 	end_reader(t);
 }
 
-TEST(running_thread_is_in_no_call)
+TEST(os_thread_call_running_thread_is_in_no_call)
 {
 	struct os_call call;
 
@@ -65,7 +68,7 @@ TEST(running_thread_is_in_no_call)
 	CHECK_EQ(os_thread_state(os_thread_id()), 'R');
 }
 
-TEST(cpu_time_grows_while_computing_and_not_while_asleep)
+TEST(os_thread_cpu_time_grows_only_while_computing)
 {
 	pthread_t t = start_reader();
 	int64_t asleep = os_thread_cpu_time(tid), own = os_thread_cpu_time(os_thread_id());
@@ -81,13 +84,13 @@ TEST(cpu_time_grows_while_computing_and_not_while_asleep)
 	end_reader(t);
 }
 
-TEST(slices_grow_when_a_sleeping_thread_is_woken)
+TEST(os_thread_slices_grow_on_wakeup)
 {
 	pthread_t t = start_reader();
 	uint64_t asleep = os_thread_slices(tid);
 
 	CHECK_EQ(os_thread_slices(1 << 24), 0);
-	if (asleep > 0) { /* the kernel counts them */
+	if (asleep > 0) { /* the kernel counts slices */
 		CHECK_EQ(write(ends[1], "x", 1), 1);
 		while (os_thread_slices(tid) == asleep)
 			os_nap(100000);
@@ -95,7 +98,7 @@ TEST(slices_grow_when_a_sleeping_thread_is_woken)
 	end_reader(t);
 }
 
-TEST(name_of_closed_fd_is_not_known)
+TEST(os_fd_name_closed_fd_returns_false)
 {
 	char name[8];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Are the steps of a wait in the order of src/park.h?  Looked at from the commit step, in which another
- * may find the waiter for the first time.
+ * Tests that the steps of a wait are in the order of src/park.h. The checks run in the commit step,
+ * in which a waker can find the waiter for the first time.
  *
  * floors 0..6
  */
@@ -34,13 +34,13 @@ static void wait_and_be_claimed(void *deadline)
 
 static int64_t deadlines[] = { NEVER, NEVER - 1 };
 
-TEST(a_waiter_can_be_claimed_when_what_it_stands_in_is_unlocked)
+TEST(park_g_is_claimable_in_commit_step)
 {
 	for (int i = 0; i < 2; i++)
 		run_procs(1, wait_and_be_claimed, &deadlines[i]);
 }
 
-static void *wait_as_a_foreign_thread(void *deadline)
+static void *wait_as_external_thread(void *deadline)
 {
 	struct external f;
 	struct sudog *sg = external_sudog(&f);
@@ -50,17 +50,17 @@ static void *wait_as_a_foreign_thread(void *deadline)
 	return NULL;
 }
 
-TEST(a_foreign_waiter_too)
+TEST(park_external_waiter_is_claimable_in_commit_step)
 {
 	pthread_t t;
 
 	for (int i = 0; i < 2; i++) {
-		CHECK_EQ(pthread_create(&t, NULL, wait_as_a_foreign_thread, &deadlines[i]), 0);
+		CHECK_EQ(pthread_create(&t, NULL, wait_as_external_thread, &deadlines[i]), 0);
 		CHECK_EQ(pthread_join(t, NULL), 0);
 	}
 }
 
-static void look_whether_it_is_claimed(void *arg)
+static void check_claimed(void *arg)
 {
 	struct waiter *w = arg;
 
@@ -72,20 +72,22 @@ static void wait_cancelled(void *deadline)
 	struct waiter *w = &getm()->curg->w;
 
 	CHECK_EQ(gmp_cancel(gmp_self()), 0);
-	CHECK_EQ(wait_on(w, WAIT_SLEEP, NULL, look_whether_it_is_claimed, w, *(int64_t *)deadline),
-		 -ECANCELED);
-	CHECK_EQ(wait_on(w, WAIT_SLEEP | UNCANCELLABLE, NULL, claim_and_wake, w, *(int64_t *)deadline),
+	CHECK_EQ(wait_on(w, WAIT_SLEEP, NULL, check_claimed, w, *(int64_t *)deadline), -ECANCELED);
+	CHECK_EQ(wait_on(w, WAIT_SLEEP | UNCANCELLABLE, NULL, claim_and_wake, w,
+			 *(int64_t *)deadline),
 		 -EPIPE);
 }
 
-TEST(one_that_is_cancelled_has_been_claimed_by_then_unless_the_wait_cannot_be_cut)
+TEST(park_cancelled_g_is_claimed_before_commit_step)
 {
 	for (int i = 0; i < 2; i++)
 		run_procs(1, wait_cancelled, &deadlines[i]);
 }
 
-/* An inspector that holds the waiter as it goes to sleep, and releases it later: nothing is woken then, so
- * the waiter must have gone to sleep with its deadline. */
+/*
+ * An inspector holds the waiter while it starts to sleep, and releases it later without a wakeup.
+ * The waiter must therefore sleep with its deadline.
+ */
 static void *release_later(void *w)
 {
 	os_nap(20 * 1000 * 1000);
@@ -95,7 +97,7 @@ static void *release_later(void *w)
 
 static pthread_t inspector;
 
-static void be_held(void *w)
+static void hold_waiter(void *w)
 {
 	CHECK_EQ(waiter_hold(w), WAITER_ARMED);
 	CHECK_EQ(pthread_create(&inspector, NULL, release_later, w), 0);
@@ -107,7 +109,7 @@ TEST(park_external_waiter_held_at_start_still_times_out)
 	struct sudog *sg = external_sudog(&f);
 	int64_t deadline = gmp_deadline(30 * 1000 * 1000);
 
-	CHECK_EQ(wait_on(sg->w, WAIT_SLEEP, NULL, be_held, sg->w, deadline), -ETIMEDOUT);
+	CHECK_EQ(wait_on(sg->w, WAIT_SLEEP, NULL, hold_waiter, sg->w, deadline), -ETIMEDOUT);
 	CHECK(gmp_now() >= deadline);
 	CHECK_EQ(pthread_join(inspector, NULL), 0);
 }

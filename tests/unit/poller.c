@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Does the poller report each change once, refuse what cannot be polled, and wake who waits? */
+/*
+ * Tests that the poller reports each change once, refuses fds that cannot be polled, and ends a
+ * wait on wake.
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -38,14 +41,14 @@ static void read_one(int fd)
 	CHECK_EQ(read(fd, &c, 1), 1);
 }
 
-static int try_it(void)
+static int poll_once(void)
 {
 	return po->wait(ev, (int)countof(ev), 0);
 }
 
 /* --- registering --- */
 
-TEST(a_number_is_added_once)
+TEST(poller_add_registered_fd_returns_eexist)
 {
 	int fds[2];
 
@@ -59,7 +62,7 @@ TEST(a_number_is_added_once)
 	po->close();
 }
 
-TEST(what_cannot_be_polled_is_refused)
+TEST(poller_add_file_returns_eperm)
 {
 	char name[] = "/tmp/poller-XXXXXX";
 	int fd = mkstemp(name);
@@ -74,7 +77,7 @@ TEST(what_cannot_be_polled_is_refused)
 	po->close();
 }
 
-TEST(no_descriptor_is_left_behind)
+TEST(poller_close_leaks_no_fd)
 {
 	int before = dup(0), after;
 
@@ -85,10 +88,10 @@ TEST(no_descriptor_is_left_behind)
 	after = dup(0);
 	CHECK(before >= 0);
 	CHECK_EQ(after, before + 1);
-	po->close(); /* once more is fine */
+	po->close(); /* can be repeated */
 }
 
-TEST(descriptors_of_the_poller_have_high_numbers_and_do_not_outlive_exec)
+TEST(poller_fds_are_high_and_close_on_exec)
 {
 	enum { MOST = 1024 };
 	bool was_open[MOST];
@@ -112,25 +115,25 @@ TEST(descriptors_of_the_poller_have_high_numbers_and_do_not_outlive_exec)
 
 /* --- events --- */
 
-TEST(each_change_is_reported_once)
+TEST(poller_event_is_reported_once_per_change)
 {
 	int fds[2];
 
 	begin();
 	CHECK_EQ(pipe(fds), 0);
 	CHECK_EQ(po->add(fds[0], 77), 0);
-	CHECK_EQ(try_it(), 0);
+	CHECK_EQ(poll_once(), 0);
 	for (int i = 0; i < 3; i++) {
-		write_one(fds[1]); /* each time, though there is something to read already */
-		CHECK_EQ(try_it(), 1);
+		write_one(fds[1]); /* although data is buffered already */
+		CHECK_EQ(poll_once(), 1);
 		CHECK_EQ(ev[0].key, 77);
 		CHECK_EQ(ev[0].events, POLL_READ);
-		CHECK_EQ(try_it(), 0);
+		CHECK_EQ(poll_once(), 0);
 	}
 	po->close();
 }
 
-TEST(what_is_ready_when_it_is_added_is_reported)
+TEST(poller_add_ready_fd_is_reported)
 {
 	uint64_t key = UINT64_C(0xfedcba9876543210);
 	int fds[2];
@@ -145,7 +148,7 @@ TEST(what_is_ready_when_it_is_added_is_reported)
 	po->close();
 }
 
-TEST(room_to_write_is_reported)
+TEST(poller_writable_pipe_is_reported)
 {
 	static char much[1 << 16];
 	int fds[2];
@@ -155,16 +158,16 @@ TEST(room_to_write_is_reported)
 	while (write(fds[1], much, sizeof(much)) > 0)
 		;
 	CHECK_EQ(po->add(fds[1], 5), 0);
-	CHECK_EQ(try_it(), 0);
+	CHECK_EQ(poll_once(), 0);
 	while (read(fds[0], much, sizeof(much)) > 0)
 		;
-	CHECK_EQ(try_it(), 1);
+	CHECK_EQ(poll_once(), 1);
 	CHECK_EQ(ev[0].key, 5);
 	CHECK_EQ(ev[0].events, POLL_WRITE);
 	po->close();
 }
 
-TEST(a_report_is_kept_until_somebody_asks)
+TEST(poller_event_is_kept_until_wait)
 {
 	int a[2], b[2];
 	uint64_t keys;
@@ -176,15 +179,15 @@ TEST(a_report_is_kept_until_somebody_asks)
 	CHECK_EQ(po->add(b[0], 2), 0);
 	write_one(a[1]);
 	write_one(b[1]);
-	CHECK_EQ(po->wait(ev, 1, SEC), 1); /* no more than asked for */
+	CHECK_EQ(po->wait(ev, 1, SEC), 1); /* at most as many as asked for */
 	keys = ev[0].key;
 	CHECK_EQ(po->wait(ev, 1, SEC), 1);
 	CHECK_EQ(keys + ev[0].key, 3);
-	CHECK_EQ(try_it(), 0);
+	CHECK_EQ(poll_once(), 0);
 	po->close();
 }
 
-TEST(what_was_deleted_is_reported_no_more)
+TEST(poller_deleted_fd_is_not_reported)
 {
 	int fds[2];
 
@@ -193,12 +196,12 @@ TEST(what_was_deleted_is_reported_no_more)
 	CHECK_EQ(po->add(fds[0], 1), 0);
 	write_one(fds[1]);
 	CHECK_EQ(po->del(fds[0]), 0);
-	CHECK_EQ(try_it(), 0);
+	CHECK_EQ(poll_once(), 0);
 	read_one(fds[0]);
 	po->close();
 }
 
-TEST(the_other_end_closed_is_a_hang_up)
+TEST(poller_closed_peer_is_reported_as_hangup)
 {
 	int fds[2];
 
@@ -206,48 +209,48 @@ TEST(the_other_end_closed_is_a_hang_up)
 	CHECK_EQ(pipe(fds), 0);
 	CHECK_EQ(po->add(fds[0], 1), 0);
 	close(fds[1]);
-	CHECK_EQ(try_it(), 1);
+	CHECK_EQ(poll_once(), 1);
 	CHECK_EQ(ev[0].events & (POLL_READ | POLL_HUNG), POLL_READ | POLL_HUNG);
 	CHECK_EQ(pipe(fds), 0);
 	CHECK_EQ(po->add(fds[1], 2), 0);
-	CHECK_EQ(try_it(), 1);
+	CHECK_EQ(poll_once(), 1);
 	CHECK_EQ(ev[0].events, POLL_WRITE);
-	close(fds[0]); /* an error, for writers */
-	CHECK_EQ(try_it(), 1);
+	close(fds[0]); /* reported to a writer as an error */
+	CHECK_EQ(poll_once(), 1);
 	CHECK_EQ(ev[0].key, 2);
 	CHECK_EQ(ev[0].events & (POLL_WRITE | POLL_HUNG), POLL_WRITE | POLL_HUNG);
 	po->close();
 }
 
-TEST(half_a_close_is_a_hang_up_for_the_reader)
+TEST(poller_shutdown_write_is_hangup_for_reader)
 {
 	int fds[2];
 
 	begin();
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	CHECK_EQ(po->add(fds[0], 1), 0);
-	CHECK_EQ(try_it(), 1);
+	CHECK_EQ(poll_once(), 1);
 	CHECK_EQ(ev[0].events, POLL_WRITE);
 	CHECK_EQ(shutdown(fds[1], SHUT_WR), 0);
-	CHECK_EQ(try_it(), 1);
+	CHECK_EQ(poll_once(), 1);
 	CHECK_EQ(ev[0].events & (POLL_READ | POLL_HUNG), POLL_READ | POLL_HUNG);
 	po->close();
 }
 
 /* --- time --- */
 
-TEST(a_try_does_not_wait)
+TEST(poller_wait_zero_returns_at_once)
 {
 	int64_t t = os_now();
 
 	begin();
 	for (int i = 0; i < 1000; i++)
-		CHECK_EQ(try_it(), 0);
+		CHECK_EQ(poll_once(), 0);
 	CHECK(os_now() - t < PATIENCE);
 	po->close();
 }
 
-TEST(a_wait_takes_at_least_its_time)
+TEST(poller_wait_lasts_its_timeout)
 {
 	static const int64_t ns[] = { 1, 999, 50000, MS - 1, MS, MS + 1, 5 * MS + 3 };
 
@@ -265,7 +268,7 @@ TEST(a_wait_takes_at_least_its_time)
 
 /* --- waking --- */
 
-TEST(a_wake_ends_the_next_wait_only)
+TEST(poller_wake_ends_next_wait_only)
 {
 	int64_t t;
 
@@ -280,7 +283,7 @@ TEST(a_wake_ends_the_next_wait_only)
 	po->close();
 }
 
-TEST(a_wake_ends_the_next_rest_only)
+TEST(poller_wake_ends_next_rest_only)
 {
 	int64_t t = os_now();
 
@@ -295,7 +298,7 @@ TEST(a_wake_ends_the_next_rest_only)
 	po->close();
 }
 
-TEST(many_wakes_are_one)
+TEST(poller_many_wakes_end_one_wait)
 {
 	int64_t t;
 
@@ -313,21 +316,21 @@ TEST(many_wakes_are_one)
 	po->close();
 }
 
-TEST(a_try_leaves_the_wake_to_who_waits)
+TEST(poller_wait_zero_does_not_consume_wake)
 {
 	int64_t t;
 
 	begin();
 	po->wake();
-	CHECK_EQ(try_it(), 0);
-	CHECK_EQ(try_it(), 0);
+	CHECK_EQ(poll_once(), 0);
+	CHECK_EQ(poll_once(), 0);
 	t = os_now();
 	CHECK_EQ(po->wait(ev, (int)countof(ev), 2 * PATIENCE), 0);
 	CHECK(os_now() - t < PATIENCE);
 	po->close();
 }
 
-TEST(a_wake_hides_no_event)
+TEST(poller_wake_does_not_hide_event)
 {
 	int fds[2];
 
@@ -349,7 +352,7 @@ static void *wake_later(void *arg)
 	return arg;
 }
 
-TEST(another_thread_ends_the_present_wait)
+TEST(poller_wake_by_other_thread_ends_wait)
 {
 	int64_t t = os_now();
 	pthread_t other;
@@ -362,7 +365,7 @@ TEST(another_thread_ends_the_present_wait)
 	po->close();
 }
 
-TEST(another_thread_ends_the_present_rest)
+TEST(poller_wake_by_other_thread_ends_rest)
 {
 	int64_t t = os_now();
 	pthread_t other;
@@ -375,39 +378,39 @@ TEST(another_thread_ends_the_present_rest)
 	po->close();
 }
 
-static uint32_t said, heard; /* (a) */
+static uint32_t announced, observed; /* (a) */
 
-static void *says(void *arg)
+static void *announce_and_wake(void *arg)
 {
 	uint32_t rounds = *(uint32_t *)arg;
 
 	for (uint32_t i = 1; i <= rounds; i++) {
-		st_seq(&said, i);
+		st_seq(&announced, i);
 		po->wake();
-		if (i % 4 == 0) /* else several on end, into the same wait */
-			while (ld_seq(&heard) < i)
+		if (i % 4 == 0) /* otherwise several wakes during the same wait */
+			while (ld_seq(&observed) < i)
 				os_yield();
 	}
 	return NULL;
 }
 
-/* Each wake comes before the end of a wait that then sees what its caller has done. */
-TEST(no_wake_is_lost)
+/* After each wake a wait ends and sees what the waker has written before it. */
+TEST(poller_concurrent_wakes_lose_none)
 {
 	uint32_t rounds = (uint32_t)check_scaled(20000);
 	pthread_t other;
 
 	begin();
-	CHECK_EQ(pthread_create(&other, NULL, says, &rounds), 0);
-	for (int turn = 0; ld_seq(&heard) < rounds; turn++) {
+	CHECK_EQ(pthread_create(&other, NULL, announce_and_wake, &rounds), 0);
+	for (int round = 0; ld_seq(&observed) < rounds; round++) {
 		int64_t t = os_now();
 
-		if (turn & 4)
+		if (round & 4)
 			po->rest(t + 10 * SEC);
 		else
 			CHECK_EQ(po->wait(ev, (int)countof(ev), 10 * SEC), 0);
 		CHECK(os_now() - t < 9 * SEC);
-		st_seq(&heard, ld_seq(&said));
+		st_seq(&observed, ld_seq(&announced));
 	}
 	CHECK_EQ(pthread_join(other, NULL), 0);
 	po->close();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pool that has no memory for what it has to do now: does it do so when there is some, or give up at the
- * deadline?  That there is none is said here.
+ * Tests a pool without memory: it retries a delayed task or a release once memory is available, or
+ * returns at the deadline. The wrapped malloc fails.
  *
  * floors 0..6, wrap: malloc
  */
@@ -19,8 +19,8 @@
 void *__real_malloc(size_t n);
 void *__wrap_malloc(size_t n);
 
-static int failures;    /* (a) so many calls will fail */
-static int begun, late; /* (a) */
+static int failures;            /* (a) number of calls that will fail */
+static int begun, delayed_runs; /* (a) */
 static gmp_sem gate;
 
 void *__wrap_malloc(size_t n)
@@ -40,14 +40,16 @@ static void wait_at_gate(void *arg)
 	CHECK_EQ(gmp_sem_acquire(&gate), 0);
 }
 
-static void count_late(void *arg)
+static void count_delayed(void *arg)
 {
 	(void)arg;
-	add_seq(&late, 1);
+	add_seq(&delayed_runs, 1);
 }
 
-/* As many as the pool has memory for already; how many that is.  One by one: it takes more tasks than it can
- * have workers, if some begin meanwhile, and these would wait for memory. */
+/*
+ * Submit as many tasks as the pool has memory for; returns their number. One by one: if tasks begin
+ * meanwhile, the pool accepts more tasks than it can have workers, and these would wait for memory.
+ */
 static int fill(gmp_pool *p)
 {
 	int n = 0;
@@ -67,26 +69,28 @@ static void delay(void *arg)
 
 	(void)arg;
 	CHECK(p != NULL);
-	CHECK_EQ(gmp_pool_submit_at(p, gmp_deadline(20 * MS), count_late, NULL), 0);
+	CHECK_EQ(gmp_pool_submit_at(p, gmp_deadline(20 * MS), count_delayed, NULL), 0);
 	int n = fill(p);
 
 	CHECK_EQ(gmp_sleep(50 * MS), 0);
 	st_seq(&failures, 0);
-	while (ld_seq(&late) == 0)
+	while (ld_seq(&delayed_runs) == 0)
 		gmp_sleep(MS);
 	CHECK_EQ(gmp_sem_release(&gate, n), 0);
 	CHECK_EQ(gmp_pool_release(p, GMP_FOREVER), 0);
 	gmp_pool_free(p);
 }
 
-TEST_PROCS(a_delayed_task_for_which_there_is_no_memory_is_run_later)
+TEST_PROCS(pool_delayed_task_without_memory_is_run_later)
 {
 	run_procs(procs, delay, NULL);
 }
 
-/* Not before there has been no memory as often as there was to be none: who begins to wait when the tasks have
- * ended needs none. */
-static void open_gate(void *n)
+/*
+ * Wait until all failures have occurred: a release that starts to wait after the tasks have ended
+ * needs no memory.
+ */
+static void open_gate_after_failures(void *n)
 {
 	while (ld_seq(&failures) > 0)
 		CHECK_EQ(gmp_sleep(MS), 0);
@@ -102,7 +106,7 @@ static void release(void *arg)
 	CHECK(p != NULL);
 	int n = fill(p);
 
-	CHECK_EQ(gmp_go(open_gate, &n), 0);
+	CHECK_EQ(gmp_go(open_gate_after_failures, &n), 0);
 	st_seq(&failures, 3);
 	CHECK_EQ(gmp_pool_release(p, GMP_FOREVER), 0);
 	CHECK_EQ(ld_seq(&failures), 0);
@@ -110,12 +114,12 @@ static void release(void *arg)
 	gmp_pool_free(p);
 }
 
-TEST_PROCS(a_release_without_memory_waits_all_the_same)
+TEST_PROCS(pool_release_without_memory_waits_for_tasks)
 {
 	run_procs(procs, release, NULL);
 }
 
-static void release_in_time(void *arg)
+static void release_until_deadline(void *arg)
 {
 	gmp_pool *p = gmp_pool_new(0, NULL);
 
@@ -132,12 +136,12 @@ static void release_in_time(void *arg)
 	gmp_pool_free(p);
 }
 
-TEST_PROCS(a_release_without_memory_gives_up_at_its_deadline)
+TEST_PROCS(pool_release_without_memory_returns_etimedout)
 {
-	run_procs(procs, release_in_time, NULL);
+	run_procs(procs, release_until_deadline, NULL);
 }
 
-TEST_PROCS(a_foreign_release_without_memory_waits_all_the_same)
+TEST_PROCS(pool_release_by_external_thread_without_memory_waits)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 	int one = 1;
@@ -149,7 +153,7 @@ TEST_PROCS(a_foreign_release_without_memory_waits_all_the_same)
 	CHECK(p != NULL);
 	CHECK_EQ(gmp_pool_submit(p, wait_at_gate, NULL), 0);
 	st_seq(&failures, 3);
-	CHECK_EQ(gmp_go(open_gate, &one), 0);
+	CHECK_EQ(gmp_go(open_gate_after_failures, &one), 0);
 	CHECK_EQ(gmp_pool_release(p, GMP_FOREVER), 0);
 	CHECK_EQ(ld_seq(&failures), 0);
 	CHECK_EQ(gmp_pool_running(p), 0);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Are green threads, threads and Ps made, recycled and counted as they should, and refused when
- * there are too many? */
+/* Tests that g structs, Ms and Ps are made, reused and counted, and refused above their maximum. */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -68,7 +67,7 @@ static void end_g(struct p *pp, struct g *gp)
 
 /* --- G --- */
 
-TEST(ids_begin_at_1_and_are_unique)
+TEST(g_ids_start_at_1_and_are_unique)
 {
 	static bool seen[2000];
 	struct p *a, *b;
@@ -117,17 +116,17 @@ static void check_limit(bool cached)
 	proc_fini();
 }
 
-TEST(there_are_max_green_and_no_more_and_again_when_they_are_freed)
+TEST(g_alloc_above_max_green_returns_eagain)
 {
 	check_limit(false);
 }
 
-TEST(the_same_from_a_ps_cache)
+TEST(g_alloc_from_p_cache_above_max_green_returns_eagain)
 {
 	check_limit(true);
 }
 
-TEST(the_last_freed_is_the_first_used)
+TEST(g_alloc_reuses_last_freed_first)
 {
 	struct p *pp;
 
@@ -135,7 +134,7 @@ TEST(the_last_freed_is_the_first_used)
 	pp = acquirep();
 	struct g *a = new_g(pp), *b = new_g(pp);
 
-	CHECK_EQ(g_index(a), 0); /* in the order of addresses */
+	CHECK_EQ(g_index(a), 0); /* in address order */
 	CHECK_EQ(g_index(b), 1);
 	g_set_name(a, "a");
 	CHECK_STR(g_name(a), "a");
@@ -148,7 +147,7 @@ TEST(the_last_freed_is_the_first_used)
 	proc_fini();
 }
 
-TEST(what_a_p_gives_back_another_can_have)
+TEST(p_flush_makes_free_g_structs_available_to_other_p)
 {
 	struct g *gp[MAX_GREEN];
 	struct p *a, *b;
@@ -168,7 +167,7 @@ TEST(what_a_p_gives_back_another_can_have)
 	proc_fini();
 }
 
-TEST(a_green_thread_gets_a_stack_and_gives_it_back)
+TEST(g_bind_stack_and_unbind_reuse_stack)
 {
 	struct g *gp[MAX_GREEN];
 	struct p *pp;
@@ -206,7 +205,7 @@ static int cmp_draws(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-TEST(what_one_p_draws_no_other_does)
+TEST(p_random_sequences_are_disjoint)
 {
 	enum { PROCS = 8, DRAWS = 1000 };
 	static uint64_t drawn[PROCS * DRAWS];
@@ -221,7 +220,7 @@ TEST(what_one_p_draws_no_other_does)
 	proc_fini();
 }
 
-TEST(idle_ps_are_had_one_by_one)
+TEST(pidle_get_returns_each_idle_p_once)
 {
 	struct p *pp[3];
 
@@ -250,7 +249,7 @@ static void resize(int n, int old, bool grows)
 	CHECK_EQ(sched.procs, n);
 }
 
-TEST(idle_ps_come_and_go_with_their_number)
+TEST(procs_resize_adds_and_retires_idle_ps)
 {
 	begin(1);
 	CHECK(!sched.allp[0]->shared);
@@ -285,8 +284,8 @@ static void use_and_free(struct p *pp, int n)
 		end_g(pp, gp[i]);
 }
 
-/* What the Ps keep of those that are free; no more than a sixteenth of all. */
-static int kept(void)
+/* The number of free g structs that the Ps cache: at most a sixteenth of all. */
+static int cached(void)
 {
 	int n = 0;
 
@@ -295,7 +294,7 @@ static int kept(void)
 	return n;
 }
 
-TEST_PROCS(when_there_are_more_ps_each_keeps_fewer_free_green_threads)
+TEST_PROCS(procs_resize_up_shrinks_free_g_caches)
 {
 	struct p *pp[16];
 
@@ -309,18 +308,18 @@ TEST_PROCS(when_there_are_more_ps_each_keeps_fewer_free_green_threads)
 		put_p(pp[0]);
 	resize(16, procs, true);
 	if (procs > 1)
-		CHECK_EQ(pp[0]->gfree_n, 0); /* it was idle, and may stay so */
+		CHECK_EQ(pp[0]->gfree_n, 0); /* it was idle and may stay idle */
 	for (int i = procs > 1; i < procs; i++)
-		use_and_free(pp[i], 1); /* with what it has kept from before */
-	CHECK_EQ(kept(), 0);            /* 100 are few for 16 */
+		use_and_free(pp[i], 1); /* from its cache */
+	CHECK_EQ(cached(), 0);          /* 100 g structs are too few for caches of 16 Ps */
 	for (struct p *fresh; (fresh = acquirep()) != NULL;)
 		use_and_free(fresh, 10);
-	CHECK(kept() <= MAX_GREEN / 16);
+	CHECK(cached() <= MAX_GREEN / 16);
 	use_and_free(NULL, MAX_GREEN - MAX_GREEN / 16);
 	proc_fini();
 }
 
-TEST(when_there_are_fewer_ps_each_keeps_more_free_green_threads)
+TEST(procs_resize_down_grows_free_g_caches)
 {
 	begin(16);
 	struct p *pp = acquirep();
@@ -338,7 +337,7 @@ TEST(when_there_are_fewer_ps_each_keeps_more_free_green_threads)
 	proc_fini();
 }
 
-TEST(a_spare_p_goes_when_their_number_is_set)
+TEST(procs_resize_retires_spare_p)
 {
 	begin(2);
 	sched.state = RUN_ON;
@@ -354,7 +353,7 @@ TEST(a_spare_p_goes_when_their_number_is_set)
 	proc_fini();
 }
 
-TEST(a_p_that_runs_is_asked_to_share_and_to_go)
+TEST(procs_resize_asks_running_p_to_share_and_retire)
 {
 	struct p *pp;
 
@@ -365,7 +364,7 @@ TEST(a_p_that_runs_is_asked_to_share_and_to_go)
 	resize(1, 2, false);
 	CHECK_EQ(pp->status, P_RUNNING);
 	CHECK(pp->attention & ATTENTION_RETIRE);
-	resize(2, 1, true); /* it may stay after all */
+	resize(2, 1, true); /* the retirement is revoked */
 	CHECK(!(pp->attention & ATTENTION_RETIRE));
 	CHECK(!p_retire(pp));
 	resize(1, 2, false);
@@ -389,14 +388,14 @@ static bool never(struct timer *t, int64_t now, struct glist *out)
 	return false;
 }
 
-TEST(what_a_leaving_p_holds_goes_to_the_others)
+TEST(p_retire_moves_timers_and_gs_to_others)
 {
 	struct timer t[2] = { { .fire = never }, { .fire = never } };
 	struct p *pp;
 	struct g *gp[4];
 
 	begin(3);
-	timer_add(sched.allp[2], &t[0], 10); /* an idle one */
+	timer_add(sched.allp[2], &t[0], 10); /* an idle P */
 	resize(2, 3, false);
 	CHECK(t[0].pp == sched.allp[0]);
 	proc_fini();
@@ -412,7 +411,7 @@ TEST(what_a_leaving_p_holds_goes_to_the_others)
 	runnext_swap(pp, gp[0]);
 	runq_put(pp, gp[1]);
 	runq_put(pp, gp[2]);
-	sched.gqn = 1; /* so that it waits among those that have yielded */
+	sched.gqn = 1; /* so that gp[3] is queued among the yielded Gs */
 	runq_yield(pp, gp[3]);
 	sched.gqn = 0;
 	CHECK_EQ(runq_yielded(pp), 1);
@@ -440,7 +439,7 @@ static struct m *reserved_m(void)
 	return m_new();
 }
 
-TEST(threads_have_numbers_and_are_counted)
+TEST(m_reserve_numbers_and_counts_ms)
 {
 	begin(1);
 	sched.nmlimit = 2;
@@ -451,10 +450,10 @@ TEST(threads_have_numbers_and_are_counted)
 	CHECK_EQ(b->id, 1);
 	CHECK_EQ(sched.nm, 2);
 	CHECK(!m_reserve_locked());
-	CHECK(!m_join_one(false)); /* none has a thread */
+	CHECK(!m_join_one(false)); /* no M has a thread */
 	sched.nbound = 1;
 	b->bound = true;
-	m_dead(b); /* counts no more, and does so once */
+	m_dead(b); /* uncounts it, once */
 	CHECK_EQ(sched.nm, 1);
 	CHECK_EQ(sched.nbound, 0);
 	CHECK(!m_join_one(true));
@@ -467,7 +466,7 @@ TEST(threads_have_numbers_and_are_counted)
 	proc_fini();
 }
 
-TEST(one_idle_thread_sleeps_in_the_poller_the_others_in_a_list)
+TEST(midle_first_m_polls_and_others_are_listed)
 {
 	struct m m[4];
 
@@ -480,11 +479,11 @@ TEST(one_idle_thread_sleeps_in_the_poller_the_others_in_a_list)
 	CHECK_EQ(sched.nmidle, 4);
 	CHECK(m[0].in_poller && sched.pollm == &m[0] && sched.polling);
 	CHECK(!m[1].in_poller && !m[2].in_poller && !m[3].in_poller);
-	CHECK(midle_del(&m[2]));  /* from the middle */
-	CHECK(!midle_del(&m[2])); /* a waker has it */
+	CHECK(midle_del(&m[2]));  /* from the middle of the list */
+	CHECK(!midle_del(&m[2])); /* a waker has it already */
 	CHECK(midle_get() == &m[3]);
 	CHECK(midle_get() == &m[1]);
-	CHECK(midle_get() == &m[0]); /* the poller's last */
+	CHECK(midle_get() == &m[0]); /* the polling M comes last */
 	CHECK(midle_get() == NULL);
 	CHECK(!midle_del(&m[0]));
 	CHECK_EQ(sched.nmidle, 0);
@@ -498,36 +497,36 @@ TEST(one_idle_thread_sleeps_in_the_poller_the_others_in_a_list)
 	proc_fini();
 }
 
-static uint32_t rose; /* (a) */
+static uint32_t wakeups; /* (a) */
 
-static void *sleeps_twice(void *arg)
+static void *sleep_twice(void *arg)
 {
 	m_sleep(arg);
-	st_seq(&rose, 1);
+	st_seq(&wakeups, 1);
 	m_sleep(arg);
-	st_seq(&rose, 2);
+	st_seq(&wakeups, 2);
 	return NULL;
 }
 
-TEST(a_sleeping_thread_gets_up_once_for_each_wake)
+TEST(m_sleep_returns_once_per_wake)
 {
 	begin(1);
-	proc_set_entry(sleeps_twice);
+	proc_set_entry(sleep_twice);
 	sched.nmlimit = 1;
 	struct m *m = reserved_m();
 
 	CHECK_EQ(m_start(m), 0);
-	CHECK(!m_join_one(true)); /* it is not dead */
+	CHECK(!m_join_one(true)); /* it is not dead yet */
 	os_nap(3000000);
-	CHECK_EQ(ld_seq(&rose), 0);
+	CHECK_EQ(ld_seq(&wakeups), 0);
 	m_wake(m, false);
-	while (ld_seq(&rose) != 1)
+	while (ld_seq(&wakeups) != 1)
 		os_yield();
 	os_nap(3000000);
-	CHECK_EQ(ld_seq(&rose), 1);
+	CHECK_EQ(ld_seq(&wakeups), 1);
 	m_wake(m, false);
 	CHECK(m_join_one(false));
-	CHECK_EQ(ld_seq(&rose), 2);
+	CHECK_EQ(ld_seq(&wakeups), 2);
 	CHECK(!m_join_one(false));
 	CHECK_EQ(sched.nm, 0);
 	proc_fini();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What may happen while posix_spawn sleeps?  It is held here until the rest of the test has gone on.
+ * Tests what may happen while posix_spawn blocks. The wrapped posix_spawn waits until the rest of
+ * the test has run.
  *
  * floors 0..6, wrap: posix_spawn
  */
@@ -53,7 +54,7 @@ static void spawn_echo(void *arg)
 	atomic_store(&returned, 1);
 }
 
-/* On one P: the caller of this runs only if the other one has given the P up. */
+/* On one P: the caller runs only if the spawning G has released the P. */
 static void run_beside(void *arg)
 {
 	gmp_stats s = GMP_STATS_INIT;
@@ -71,7 +72,7 @@ static void run_beside(void *arg)
 	CHECK_EQ(gmp_waitpid(started.pid, NULL, 0), started.pid);
 }
 
-TEST(spawn_that_sleeps_lets_other_green_threads_run)
+TEST(process_spawn_that_blocks_releases_p)
 {
 	run_procs(1, run_beside, NULL);
 }
@@ -84,8 +85,8 @@ static void leave_in_spawn(void *arg)
 		gmp_yield();
 }
 
-/* The run awaits the blocking code, so by then it ends in most cases. */
-static void *let_go_later(void *arg)
+/* The run waits for the blocking section, so it usually ends by then. */
+static void *release_later(void *arg)
 {
 	while (!atomic_load(&inside))
 		os_yield();
@@ -103,7 +104,7 @@ static int count_fds(void)
 	return n;
 }
 
-TEST_PROCS(spawn_killed_at_shutdown_leaves_no_descriptor)
+TEST_PROCS(process_spawn_killed_at_shutdown_leaks_no_fd)
 {
 	int fds = count_fds();
 
@@ -113,33 +114,33 @@ TEST_PROCS(spawn_killed_at_shutdown_leaves_no_descriptor)
 		atomic_store(&inside, 0);
 		atomic_store(&go, 0);
 		atomic_store(&returned, 0);
-		CHECK_EQ(pthread_create(&t, NULL, let_go_later, NULL), 0);
+		CHECK_EQ(pthread_create(&t, NULL, release_later, NULL), 0);
 		run_procs(procs, leave_in_spawn, NULL);
 		CHECK_EQ(pthread_join(t, NULL), 0);
 		while (waitpid(-1, NULL, 0) > 0)
 			;
-		if (atomic_load(&returned)) /* not killed: they are the program's */
+		if (atomic_load(&returned)) /* not killed: the fds belong to the program */
 			gmp_process_close(&started);
 		CHECK_EQ(count_fds(), fds);
 	}
 }
 
-static void *spawn_outside(void *arg)
+static void *spawn_external(void *arg)
 {
 	(void)arg;
 	CHECK_EQ(start_echo(), 0);
 	return NULL;
 }
 
-/* The stop does not wait for it, and it has a child all the same. */
-TEST(spawn_by_external_thread_outlives_run)
+/* gmp_stop does not wait for the spawn, which still makes a child. */
+TEST(process_spawn_by_external_thread_outlives_run)
 {
 	int fds = count_fds();
 	char buf[4];
 	pthread_t t;
 
 	CHECK_EQ(gmp_start(NULL), 0);
-	CHECK_EQ(pthread_create(&t, NULL, spawn_outside, NULL), 0);
+	CHECK_EQ(pthread_create(&t, NULL, spawn_external, NULL), 0);
 	while (!atomic_load(&inside))
 		os_yield();
 	CHECK_EQ(gmp_stop(), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Do the draws repeat with the seed, stay in bounds, and spread? */
+/* Tests that the random numbers repeat with the seed, stay below their bound, and are uniform. */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-TEST(a_seed_repeats_its_draws_and_another_does_not)
+TEST(rand_same_seed_repeats_sequence)
 {
 	uint64_t a = 1, b = 1, c = 2;
 	int same = 0;
@@ -21,7 +21,7 @@ TEST(a_seed_repeats_its_draws_and_another_does_not)
 	CHECK_EQ(same, 0);
 }
 
-TEST(draws_stay_below_their_bound)
+TEST(rand_below_stays_below_bound)
 {
 	static const uint32_t bound[] = { 1, 2, 3, 7, 61, 1024, UINT32_MAX };
 	uint64_t state = 3;
@@ -33,7 +33,7 @@ TEST(draws_stay_below_their_bound)
 }
 
 /* Chi-square with 9 degrees of freedom: above 40 about once in 100,000 seeds; the seed is fixed. */
-TEST(draws_are_uniform)
+TEST(rand_below_is_uniform)
 {
 	uint64_t state = 4;
 	double chi = 0;
@@ -46,7 +46,7 @@ TEST(draws_are_uniform)
 	CHECK(chi < 40);
 }
 
-TEST(every_bit_is_drawn_about_half_of_the_time)
+TEST(rand_next_each_bit_is_set_half_of_the_time)
 {
 	uint64_t state = 5;
 	int ones[64] = { 0 };
@@ -61,8 +61,8 @@ TEST(every_bit_is_drawn_about_half_of_the_time)
 		CHECK(ones[b] > 4700 && ones[b] < 5300);
 }
 
-/* Also from the seeds that people take. */
-TEST(small_seeds_do_not_begin_alike)
+/* Also for the small seeds that users choose. */
+TEST(rand_small_seeds_start_differently)
 {
 	int seen[16] = { 0 };
 
@@ -82,7 +82,7 @@ static int cmp(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-TEST(what_one_generator_of_a_seed_draws_no_other_does)
+TEST(rand_start_streams_of_one_seed_are_disjoint)
 {
 	enum { STREAMS = 64, DRAWS = 1000 };
 	static uint64_t drawn[STREAMS * DRAWS];

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Do ready green threads run in order, does the ring spill what it cannot hold, and is every one
- * taken exactly once, by its owner or by a thief? */
+/*
+ * Tests that runnable Gs run in order, that a full ring overflows to the global queue, and that
+ * each G is taken exactly once, by its owner or a thief.
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -65,9 +67,9 @@ static void gq_expect_range(int from, int to)
 
 /* --- the lanes of the global queue --- */
 
-static char stack; /* of those that have run */
+static char stack; /* of Gs that have run */
 
-TEST(who_has_run_goes_before_the_new_and_every_fourth_is_new)
+TEST(gq_prefers_started_gs_and_takes_new_every_fourth)
 {
 	begin(1, false);
 	gq_put_range(0, 100);
@@ -85,7 +87,7 @@ TEST(who_has_run_goes_before_the_new_and_every_fourth_is_new)
 	gq_fini();
 }
 
-TEST(one_queue_has_one_lane)
+TEST(gq_in_global_mode_has_one_lane)
 {
 	begin(1, false);
 	sched.options.c.sched = GMP_SCHED_GLOBAL;
@@ -98,7 +100,7 @@ TEST(one_queue_has_one_lane)
 
 /* --- one queue for all, GMP_SCHED_GLOBAL --- */
 
-TEST(without_room_all_goes_to_the_global_queue_and_comes_one_by_one)
+TEST(runq_without_room_puts_all_in_global_queue)
 {
 	begin(1, false);
 	ps[0].room = 0;
@@ -129,12 +131,12 @@ static void check_order(bool shared)
 	gq_fini();
 }
 
-TEST(first_in_first_out_alone)
+TEST(runq_unshared_is_fifo)
 {
 	check_order(false);
 }
 
-TEST(first_in_first_out_shared)
+TEST(runq_shared_is_fifo)
 {
 	check_order(true);
 }
@@ -158,17 +160,17 @@ static void check_overflow(bool shared, uint32_t start)
 	gq_fini();
 }
 
-TEST(the_oldest_and_the_new_one_overflow_to_the_global_queue)
+TEST(runq_overflow_moves_oldest_and_new_to_global_queue)
 {
 	check_overflow(false, 0);
 }
 
-TEST(a_shared_ring_overflows_alike)
+TEST(runq_shared_overflow_moves_oldest_and_new_to_global_queue)
 {
 	check_overflow(true, 0);
 }
 
-TEST(the_indices_wrap_round)
+TEST(runq_index_wrap_keeps_order)
 {
 	for (uint32_t before = 0; before <= 2 * RUNQ_SIZE; before += 37) {
 		begin(1, before % 2);
@@ -184,7 +186,7 @@ TEST(the_indices_wrap_round)
 	}
 }
 
-TEST(a_ring_overflows_while_its_indices_wrap)
+TEST(runq_overflow_across_index_wrap_keeps_order)
 {
 	check_overflow(false, UINT32_MAX - 10);
 	memset(ps, 0, sizeof(ps));
@@ -241,7 +243,7 @@ TEST(runq_put_first_keeps_order_and_refuses_a_full_ring)
 {
 	check_put_first(false, 2);
 	memset(ps, 0, sizeof(ps));
-	check_put_first(true, 0); /* the places in front of it lie across the wrap */
+	check_put_first(true, 0); /* the slots in front of it lie across the wrap */
 	memset(ps, 0, sizeof(ps));
 	check_put_first(true, UINT32_MAX);
 }
@@ -254,7 +256,7 @@ static void check_taking_back(bool shared, uint32_t start)
 	put_range(&ps[0], 0, 10);
 	CHECK(!runq_take_back(&ps[0], &greens[8])); /* not the last */
 	CHECK(runq_take_back(&ps[0], &greens[9]));
-	CHECK(!runq_take_back(&ps[0], &greens[9])); /* not there any more */
+	CHECK(!runq_take_back(&ps[0], &greens[9])); /* already removed */
 	CHECK_EQ(runq_len(&ps[0]), 9);
 	CHECK(runq_take_back(&ps[0], &greens[8]));
 	put_range(&ps[0], 10, 12);
@@ -263,14 +265,14 @@ static void check_taking_back(bool shared, uint32_t start)
 	CHECK(runq_take_back(&ps[0], &greens[11]));
 	CHECK_EQ(runq_len(&ps[0]), 0);
 	CHECK(runq_get(&ps[0]) == NULL);
-	put_range(&ps[0], 12, 12 + RUNQ_SIZE); /* all slots are good for use */
+	put_range(&ps[0], 12, 12 + RUNQ_SIZE); /* all slots are usable */
 	CHECK_EQ(sched.gqn, 0);
 	CHECK(runq_take_back(&ps[0], &greens[11 + RUNQ_SIZE]));
 	expect_range(&ps[0], 12, 11 + RUNQ_SIZE);
 	gq_fini();
 }
 
-TEST(what_was_put_last_is_taken_back)
+TEST(runq_take_back_removes_last_put_only)
 {
 	for (int shared = 0; shared < 2; shared++)
 		for (uint32_t start = 0; start < 300; start += 7) {
@@ -279,7 +281,7 @@ TEST(what_was_put_last_is_taken_back)
 		}
 }
 
-TEST(the_next_is_swapped)
+TEST(runnext_swap_returns_previous)
 {
 	for (int shared = 0; shared < 2; shared++) {
 		begin(1, shared);
@@ -292,7 +294,7 @@ TEST(the_next_is_swapped)
 
 /* --- stealing --- */
 
-TEST(a_thief_takes_half_rounded_up_and_runs_the_oldest)
+TEST(runq_steal_takes_half_rounded_up_and_returns_oldest)
 {
 	begin(2, true);
 	for (int n = 1; n <= RUNQ_SIZE; n++) {
@@ -310,7 +312,7 @@ TEST(a_thief_takes_half_rounded_up_and_runs_the_oldest)
 	gq_fini();
 }
 
-TEST(stealing_goes_across_the_wrap_of_both)
+TEST(runq_steal_across_index_wrap_keeps_order)
 {
 	begin(2, true);
 	ps[0].runqhead = ps[0].runqtail = UINT32_MAX - 5;
@@ -322,7 +324,7 @@ TEST(stealing_goes_across_the_wrap_of_both)
 	gq_fini();
 }
 
-TEST(nothing_is_stolen_from_an_unshared_p)
+TEST(runq_steal_from_unshared_p_returns_null)
 {
 	begin(2, false);
 	put_range(&ps[0], 0, 10);
@@ -333,7 +335,7 @@ TEST(nothing_is_stolen_from_an_unshared_p)
 	gq_fini();
 }
 
-TEST(nothing_is_stolen_from_an_empty_p)
+TEST(runq_steal_from_empty_p_returns_null)
 {
 	begin(2, true);
 	CHECK(runq_steal(&ps[1], &ps[0], true) == NULL);
@@ -341,7 +343,7 @@ TEST(nothing_is_stolen_from_an_empty_p)
 	gq_fini();
 }
 
-TEST(the_next_is_stolen_only_when_asked_for_and_the_ring_is_empty)
+TEST(runq_steal_takes_runnext_only_if_asked_and_ring_empty)
 {
 	begin(2, true);
 	put_range(&ps[0], 0, 1);
@@ -358,11 +360,11 @@ TEST(the_next_is_stolen_only_when_asked_for_and_the_ring_is_empty)
 
 /* --- the global queue --- */
 
-TEST(the_global_queue_grows_and_keeps_its_order)
+TEST(gq_growth_keeps_order)
 {
 	begin(1, false);
 	CHECK(gq_get_locked(&ps[0], 1) == NULL);
-	/* its head is not at 0 when it grows */
+	/* the head is not at 0 when the queue grows */
 	gq_put_range(0, 200);
 	gq_expect_range(0, 150);
 	gq_put_range(200, GREENS);
@@ -373,7 +375,7 @@ TEST(the_global_queue_grows_and_keeps_its_order)
 	gq_fini();
 }
 
-TEST(after_a_burst_the_global_queue_is_small_and_in_order_again)
+TEST(gq_shrinks_after_burst_and_keeps_order)
 {
 	enum { BURST = 70000 };
 
@@ -387,7 +389,7 @@ TEST(after_a_burst_the_global_queue_is_small_and_in_order_again)
 	for (int i = 0; i < BURST; i++)
 		CHECK_EQ(index_of(gq_get_locked(&ps[0], 1)), i % GREENS);
 	CHECK_EQ(sched.gq[LANE_NEW].cap, GQ_CAP_MIN);
-	CHECK(sched.gq[LANE_NEW].head < GQ_CAP_MIN); /* slots of the queue as it is now */
+	CHECK(sched.gq[LANE_NEW].head < GQ_CAP_MIN); /* an index into the shrunken queue */
 	gq_put_range(0, 100);
 	gq_expect_range(0, 100);
 	gq_put_range(0, 1000);
@@ -395,22 +397,21 @@ TEST(after_a_burst_the_global_queue_is_small_and_in_order_again)
 	gq_fini();
 }
 
-/* What does not fit would go to the global queue again, whose lock is held. */
-TEST(a_p_gets_no_more_than_its_ring_has_room_for)
+/* An element that does not fit would go to the global queue, whose lock is held. */
+TEST(gq_get_moves_no_more_than_ring_has_room)
 {
 	begin(1, false);
 	put_range(&ps[0], 0, RUNQ_SIZE - 2);
 	gq_put_range(RUNQ_SIZE - 2, RUNQ_SIZE + 10);
 	CHECK_EQ(index_of(gq_get_locked(&ps[0], 100)), RUNQ_SIZE - 2);
 	CHECK_EQ(runq_len(&ps[0]), RUNQ_SIZE);
-	CHECK_EQ(index_of(gq_get_locked(&ps[0], 100)),
-		 RUNQ_SIZE + 1); /* one to run, and none to put */
+	CHECK_EQ(index_of(gq_get_locked(&ps[0], 100)), RUNQ_SIZE + 1); /* one to run, none to put */
 	CHECK_EQ(runq_len(&ps[0]), RUNQ_SIZE);
 	CHECK_EQ(sched.gqn, 8);
 	gq_fini();
 }
 
-TEST(a_p_gets_its_share_of_the_global_queue)
+TEST(gq_get_moves_share_of_p)
 {
 	begin(4, false);
 	gq_put_range(0, 20);
@@ -422,7 +423,7 @@ TEST(a_p_gets_its_share_of_the_global_queue)
 	CHECK_EQ(runq_len(&ps[1]), 1);
 	CHECK_EQ(sched.gqn, 12);
 	sched.procs = 1;
-	CHECK_EQ(index_of(gq_get_locked(&ps[2], 100)), 8); /* no more than there are */
+	CHECK_EQ(index_of(gq_get_locked(&ps[2], 100)), 8); /* no more than are queued */
 	CHECK_EQ(runq_len(&ps[2]), 11);
 	CHECK_EQ(sched.gqn, 0);
 	expect_range(&ps[2], 9, 20);
@@ -431,7 +432,7 @@ TEST(a_p_gets_its_share_of_the_global_queue)
 
 /* --- yielding --- */
 
-TEST(who_yields_goes_to_the_ring_while_the_global_queue_is_empty)
+TEST(runq_yield_with_empty_global_queue_uses_ring)
 {
 	begin(1, false);
 	put_range(&ps[0], 0, 2);
@@ -441,7 +442,7 @@ TEST(who_yields_goes_to_the_ring_while_the_global_queue_is_empty)
 	gq_fini();
 }
 
-TEST(who_yields_goes_behind_the_global_queue_in_batches)
+TEST(runq_yield_moves_batches_to_end_of_global_queue)
 {
 	begin(1, false);
 	gq_put_range(0, 1);
@@ -457,7 +458,7 @@ TEST(who_yields_goes_behind_the_global_queue_in_batches)
 	gq_fini();
 }
 
-TEST(thieves_take_what_has_yielded_when_the_ring_is_empty)
+TEST(runq_steal_from_empty_ring_takes_yielded)
 {
 	struct g *gp;
 
@@ -468,7 +469,7 @@ TEST(thieves_take_what_has_yielded_when_the_ring_is_empty)
 		runq_yield(&ps[0], &greens[i]);
 	CHECK(runq_steal(&ps[1], &ps[0], false) == &greens[1]);
 	CHECK(runq_steal(&ps[1], &ps[0], false) == &greens[2]);
-	expect_range(&ps[1], 3, 6); /* half of seven, and one */
+	expect_range(&ps[1], 3, 6); /* half of seven, rounded up */
 	CHECK_EQ(runq_yielded(&ps[0]), 3);
 	runq_flush_yielded(&ps[0]);
 	gq_expect_range(0, 1);
@@ -482,7 +483,7 @@ TEST(thieves_take_what_has_yielded_when_the_ring_is_empty)
 	gq_fini();
 }
 
-TEST(the_watcher_moves_all_to_the_global_queue_runnext_last)
+TEST(runq_spill_moves_all_to_global_queue_runnext_last)
 {
 	begin(2, true);
 	gq_put_range(0, 1);
@@ -495,14 +496,14 @@ TEST(the_watcher_moves_all_to_the_global_queue_runnext_last)
 	CHECK(!ps[0].runnext);
 	gq_expect_range(0, 121);
 	gq_fini();
-	begin(1, false); /* not open: nobody may */
+	begin(1, false); /* not open: no thread may spill */
 	put_range(&ps[0], 0, 3);
 	runq_spill(&ps[0]);
 	expect_range(&ps[0], 0, 3);
 	gq_fini();
 }
 
-TEST(a_batch_that_has_begun_keeps_its_order_when_the_global_queue_runs_dry)
+TEST(runq_yield_batch_keeps_order_if_global_queue_becomes_empty)
 {
 	begin(1, false);
 	gq_put_range(0, 1);
@@ -519,10 +520,10 @@ TEST(a_batch_that_has_begun_keeps_its_order_when_the_global_queue_runs_dry)
 	gq_fini();
 }
 
-/* --- all at once --- */
+/* --- concurrent use --- */
 
 static struct {
-	uint32_t seen[GREENS]; /* (a) how often each was taken */
+	uint32_t seen[GREENS]; /* (a) how many times each was taken */
 	uint32_t taken;        /* (a) of this round */
 	uint32_t stop;         /* (a) */
 } hammer;
@@ -538,16 +539,16 @@ static void *thief(void *arg)
 	struct p *mine = arg;
 	struct g *gp;
 
-	for (unsigned turn = 0; !ld_seq(&hammer.stop); turn++) {
-		struct p *victim = &ps[turn % 4];
+	for (unsigned round = 0; !ld_seq(&hammer.stop); round++) {
+		struct p *victim = &ps[round % 4];
 
 		gp = victim == mine ? gq_get_locked(mine, RUNQ_BATCH)
-				    : runq_steal(mine, victim, turn & 4);
+				    : runq_steal(mine, victim, round & 4);
 		if (gp)
 			take(gp);
 		else
 			os_yield();
-		while ((gp = runq_get(mine))) /* while the others steal from here */
+		while ((gp = runq_get(mine))) /* while the others steal from this ring */
 			take(gp);
 	}
 	return NULL;
@@ -582,7 +583,7 @@ static void owner_round(uint32_t round)
 	}
 }
 
-TEST(each_is_taken_once_by_the_owner_or_a_thief)
+TEST(runq_concurrent_steals_take_each_g_once)
 {
 	int64_t end = os_now() + check_scaled(800) * 1000000;
 	pthread_t t[3];
@@ -605,7 +606,7 @@ TEST(each_is_taken_once_by_the_owner_or_a_thief)
 	gq_fini();
 }
 
-/* --- looks --- */
+/* --- reads by other threads --- */
 
 static void *spill(void *pp)
 {
@@ -614,7 +615,7 @@ static void *spill(void *pp)
 	return NULL;
 }
 
-TEST(what_the_watcher_moves_is_in_sight_of_who_has_the_lock)
+TEST(runq_spill_is_atomic_under_sched_lock)
 {
 	int64_t end = os_now() + check_scaled(200) * 1000000;
 	pthread_t t;
@@ -625,7 +626,7 @@ TEST(what_the_watcher_moves_is_in_sight_of_who_has_the_lock)
 	while (os_now() < end) {
 		put_range(&ps[0], 0, 8);
 		runnext_swap(&ps[0], &greens[8]);
-		for (int looks = 0; looks < 50; looks++) {
+		for (int reads = 0; reads < 50; reads++) {
 			lock(&sched.lock, LR_SCHED);
 			uint32_t n = sched.gqn + runq_len(&ps[0]) + (ps[0].runnext != NULL);
 			unlock(&sched.lock, LR_SCHED);
@@ -640,27 +641,29 @@ TEST(what_the_watcher_moves_is_in_sight_of_who_has_the_lock)
 	gq_fini();
 }
 
-/* Whole rounds of yields by two green threads; as a signal, they come between any two instructions of
- * the one who looks. */
-static void yield_round_and_round(int sig)
+/*
+ * Rounds of yields by two Gs. Run in a signal handler, they come between any two instructions of
+ * the reading thread.
+ */
+static void yield_many_rounds(int sig)
 {
 	(void)sig;
 	for (int i = 0; i < RUNQ_SIZE + 10; i++)
 		runq_put(&ps[0], runq_get(&ps[0]));
 }
 
-static void *interrupt(void *looker)
+static void *interrupt(void *reader)
 {
 	while (!ld_seq(&hammer.stop)) {
-		CHECK_EQ(pthread_kill(*(pthread_t *)looker, SIGUSR1), 0);
+		CHECK_EQ(pthread_kill(*(pthread_t *)reader, SIGUSR1), 0);
 		os_yield();
 	}
 	return NULL;
 }
 
-TEST(a_ring_that_is_never_empty_never_looks_empty)
+TEST(runq_len_of_nonempty_ring_is_never_zero)
 {
-	struct sigaction action = { .sa_handler = yield_round_and_round, .sa_flags = SA_RESTART };
+	struct sigaction action = { .sa_handler = yield_many_rounds, .sa_flags = SA_RESTART };
 	int64_t end = os_now() + check_scaled(300) * 1000000;
 	pthread_t self = pthread_self(), t;
 
@@ -678,9 +681,9 @@ TEST(a_ring_that_is_never_empty_never_looks_empty)
 	gq_fini();
 }
 
-TEST(the_global_queue_of_a_run_for_few_lies_in_its_memory)
+TEST(gq_init_small_maximum_allocates_one_page_per_lane)
 {
-	CHECK_EQ(gq_init(1), 0); /* a page for each lane */
+	CHECK_EQ(gq_init(1), 0); /* one page for each lane */
 	for (int lane = 0; lane < LANES; lane++)
 		CHECK(sched.gq[lane].cap * sched.gq[lane].size <= PAGE);
 	gq_fini();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a P choose what runs next as src/sched.c and src/pin.c say?  Runs of the whole runtime, without
- * the watcher, which would put much right after a millisecond; hooks see where thieves look.
+ * Tests that a P chooses the next G as src/sched.c and src/pin.c describe. These are runs of the
+ * whole runtime without sysmon, which would hide most faults after a millisecond. Hooks record
+ * where thieves probe.
  *
  * floors 0..6, wrap: sysmon_start sysmon_stop runq_steal gq_get
  */
@@ -35,35 +36,37 @@ void __wrap_sysmon_stop(void)
 {
 }
 
-/* --- a spinner, and an owner that comes on: D6 --- */
+/* --- a spinning M, and an owner that makes progress: D6 --- */
 
 enum {
-	PAUSES = 128,  /* between two looks at last */
-	SEARCHES = 50, /* of each kind */
+	PAUSES = 128,  /* between two probes in the end */
+	SEARCHES = 50, /* number of searches of each kind */
 };
 
-static struct p *owner; /* (a) of a ring that a spinner finds; its thread only waits */
-static int ahead, pace; /* how many are in it, and how many run from one look to the next */
-static struct g *found; /* (a) by each search at its end, so that the next begins like it */
+static struct p *owner; /* (a) owner of a ring that the spinning M finds; its thread only waits */
+static int ahead, pace; /* the number of Gs in the ring, and how many run between two probes */
+/* (a) the G that each search finds at its end, so that the next search begins alike */
+static struct g *found;
 static bool begun;      /* (a) */
 static uint64_t pauses; /* cpu_ticks for PAUSES */
 
-/* The only spinner's, of the present search: looks into the ring; its P's count, and the time, before. */
+/* State of the only spinning M: probes of the ring in this search; spins and time at its begin. */
 static int touched;
 static uint64_t spins_before, began;
 
-static int searches, untouched;  /* (a) */
-static int undisturbed, at_rest; /* (a) searches that were not cut short; those with few looks */
+static int searches, untouched; /* (a) */
+/* (a) searches that were not interrupted; of these, searches with few probes */
+static int uninterrupted, backed_off;
 
-/* The last look of a search.  Of its looks three came sooner than PAUSES. */
+/* The last probe of a search. Three of its probes came sooner than PAUSES. */
 static void note_search(struct p *pp)
 {
-	uint64_t looks = pp->count.spins - spins_before, now = cpu_ticks();
+	uint64_t probes = pp->count.spins - spins_before, now = cpu_ticks();
 	uint32_t patience = getm()->patience;
 
 	if (began && now - began < 2 * patience) {
-		add_seq(&at_rest, looks <= 8 + 2 * (patience / max_of(pauses, (uint64_t)1)));
-		add_seq(&undisturbed, 1);
+		add_seq(&backed_off, probes <= 8 + 2 * (patience / max_of(pauses, (uint64_t)1)));
+		add_seq(&uninterrupted, 1);
 	}
 	if (began) {
 		add_seq(&untouched, touched == 0);
@@ -74,7 +77,7 @@ static void note_search(struct p *pp)
 	touched = 0;
 }
 
-/* A runnext is asked for by a last look alone, for it has to stand still as long as the search. */
+/* Only the last probe asks for runnext, which must not change during the search. */
 struct g *__wrap_runq_steal(struct p *pp, struct p *victim, bool next)
 {
 	struct g *gp = ld_seq(&found);
@@ -93,7 +96,7 @@ struct g *__wrap_runq_steal(struct p *pp, struct p *victim, bool next)
 	return gp;
 }
 
-/* Each look begins here, since there is said to be something: the owner has run some more by then. */
+/* Each probe begins here, since gqn is not 0: the owner has run some more Gs by then. */
 struct g *__wrap_gq_get(struct p *pp, unsigned most)
 {
 	if (!ld_seq(&begun))
@@ -103,7 +106,7 @@ struct g *__wrap_gq_get(struct p *pp, unsigned most)
 	return NULL;
 }
 
-static void be_found(void *arg)
+static void wait_in_found(void *arg)
 {
 	struct g *gp = getm()->curg;
 
@@ -118,7 +121,7 @@ static void nothing(void *arg)
 	(void)arg;
 }
 
-static void say_that_there_is_something(bool yes)
+static void set_gq_nonempty(bool yes)
 {
 	lock(&sched.lock, LR_SCHED);
 	st_rlx(&sched.gqn, yes);
@@ -130,17 +133,17 @@ static void own_a_ring(void *arg)
 {
 	(void)arg;
 	if (sched.cpus == 1)
-		check_skip("nobody spins on one CPU");
-	CHECK_EQ(gmp_go(be_found, NULL), 0);
+		check_skip("no M spins on one CPU");
+	CHECK_EQ(gmp_go(wait_in_found, NULL), 0);
 	while (!ld_seq(&found) || ld_seq(&found->w.state) != WAITER_ARMED)
 		gmp_yield();
 	st_seq(&owner, getp());
 	while ((int)runq_len(owner) < ahead)
 		CHECK_EQ(gmp_go(nothing, NULL), 0);
-	say_that_there_is_something(true);
-	while (ld_seq(&undisturbed) < SEARCHES)
+	set_gq_nonempty(true);
+	while (ld_seq(&uninterrupted) < SEARCHES)
 		os_yield();
-	say_that_there_is_something(false);
+	set_gq_nonempty(false);
 	st_seq(&owner, (struct p *)NULL);
 }
 
@@ -148,13 +151,13 @@ static void search(int n, int runs)
 {
 	ahead = n;
 	pace = runs;
-	touched = searches = untouched = undisturbed = at_rest = 0;
+	touched = searches = untouched = uninterrupted = backed_off = 0;
 	spins_before = began = 0;
 	found = NULL;
 	run_procs(2, own_a_ring, NULL);
 }
 
-TEST(of_what_the_owner_will_soon_have_run_nothing_is_stolen_before_the_last_look)
+TEST(steal_of_short_queue_waits_for_last_probe)
 {
 	for (int runs = 1; runs <= 50; runs *= 7) {
 		search(4 * runs, runs);
@@ -162,7 +165,7 @@ TEST(of_what_the_owner_will_soon_have_run_nothing_is_stolen_before_the_last_look
 	}
 }
 
-TEST(what_it_will_not_have_run_soon_is_stolen_at_once)
+TEST(steal_of_long_queue_happens_at_first_probe)
 {
 	for (int runs = 0; runs <= 50; runs = 7 * runs + 1) {
 		search(4 * runs + 1, runs);
@@ -184,21 +187,21 @@ static uint64_t time_of_pauses(void)
 	return max_of(least, (uint64_t)1);
 }
 
-TEST(looks_at_an_owner_are_soon_far_apart)
+TEST(steal_probes_back_off)
 {
-	check_skip_on_valgrind("there is no pause");
+	check_skip_on_valgrind("Valgrind does not execute pause");
 	pauses = time_of_pauses();
 	search(4, 1);
-	CHECK(at_rest > SEARCHES / 2);
+	CHECK(backed_off > SEARCHES / 2);
 }
 
-/* --- those that are pinned, and the others: D5 --- */
+/* --- pinned and unpinned Gs: D5 --- */
 
 enum { PINNED = 4 };
 
 static struct g *parked[PINNED];
-static int turns_before[PINNED]; /* of the others, when each ran */
-static int turns, ran;
+static int yields_before[PINNED]; /* yields of the unpinned Gs when each pinned G ran */
+static int yields, ran;
 
 static void wait_pinned(void *arg)
 {
@@ -207,19 +210,19 @@ static void wait_pinned(void *arg)
 	CHECK_EQ(gmp_pin(), 0);
 	parked[(intptr_t)arg] = gp;
 	CHECK_EQ(wait_on(&gp->w, WAIT_SLEEP, NULL, commit_none, NULL, NEVER), 0);
-	turns_before[ran++] = turns;
+	yields_before[ran++] = yields;
 }
 
-static void take_turns(void *arg)
+static void yield_until_pinned_ran(void *arg)
 {
 	(void)arg;
 	while (ran < PINNED) {
-		turns++;
+		yields++;
 		gmp_yield();
 	}
 }
 
-/* As another P would, to whose ring they came. */
+/* As another P would that found the Gs in its ring. */
 static void wake_pinned(void)
 {
 	struct m *m = getm();
@@ -234,7 +237,7 @@ static void wake_pinned(void)
 	unlock(&sched.lock, LR_SCHED);
 }
 
-static void pin_and_take_turns(void *arg)
+static void wake_pinned_together(void *arg)
 {
 	(void)arg;
 	for (intptr_t i = 0; i < PINNED; i++)
@@ -242,21 +245,21 @@ static void pin_and_take_turns(void *arg)
 	for (int i = 0; i < PINNED; i++)
 		while (!parked[i] || ld_seq(&parked[i]->w.state) != WAITER_ARMED)
 			gmp_yield();
-	CHECK_EQ(gmp_go(take_turns, NULL), 0);
+	CHECK_EQ(gmp_go(yield_until_pinned_ran, NULL), 0);
 	wake_pinned();
-	take_turns(NULL);
+	yield_until_pinned_ran(NULL);
 }
 
-TEST(many_that_are_pinned_and_woken_together_take_turns_with_the_others)
+TEST(pinned_gs_woken_together_alternate_with_unpinned)
 {
-	run_procs(1, pin_and_take_turns, NULL);
+	run_procs(1, wake_pinned_together, NULL);
 	for (int i = 1; i < PINNED; i++)
-		CHECK(turns_before[i] > turns_before[i - 1]);
+		CHECK(yields_before[i] > yields_before[i - 1]);
 }
 
-/* --- a P that never runs dry --- */
+/* --- a P that is never empty --- */
 
-enum { LONG = 1000 }; /* some turns more than there are between two looks round */
+enum { LONG = 1000 }; /* more switches than between two checks of the global queue */
 
 static void wake_each_other(void *c)
 {
@@ -264,38 +267,38 @@ static void wake_each_other(void *c)
 		;
 }
 
-static void tell_that_it_ran(void *flag)
+static void set_flag(void *flag)
 {
 	st_seq((int *)flag, 1);
 }
 
-static void *spawn_from_outside(void *flag)
+static void *spawn_external(void *flag)
 {
-	CHECK_EQ(gmp_go(tell_that_it_ran, flag), 0);
+	CHECK_EQ(gmp_go(set_flag, flag), 0);
 	return NULL;
 }
 
 static void keep_busy(void *arg)
 {
 	gmp_chan *c = gmp_chan_new(0, 0);
-	int there = 0;
+	int ran_global = 0;
 	pthread_t t;
 	gmp_g *g;
 
 	(void)arg;
 	CHECK_EQ(gmp_spawn(&g, wake_each_other, c, NULL), 0);
-	CHECK_EQ(pthread_create(&t, NULL, spawn_from_outside, &there), 0);
+	CHECK_EQ(pthread_create(&t, NULL, spawn_external, &ran_global), 0);
 	CHECK_EQ(pthread_join(t, NULL), 0);
 	CHECK_EQ(sched.gqn, 1);
-	for (int i = 0; i < LONG && !there; i++)
+	for (int i = 0; i < LONG && !ran_global; i++)
 		CHECK_EQ(gmp_chan_send(c, ""), 0);
-	CHECK_EQ(there, 1);
+	CHECK_EQ(ran_global, 1);
 	CHECK_EQ(gmp_chan_close(c), 0);
 	CHECK_EQ(gmp_join(g), 0);
 	gmp_chan_free(c);
 }
 
-TEST(who_waits_in_the_global_queue_gets_a_turn_of_a_p_that_never_runs_dry)
+TEST(global_queue_g_runs_on_p_that_is_never_empty)
 {
 	run_procs(1, keep_busy, NULL);
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Does a select keep its word where its steps fall between those of others?  Each case stops one of
- * them at a chosen point, and lets the others act.  floors 0..6 */
-/* wrap: wait_on ready chan_unlink gmp__unlock_check */
+/*
+ * Tests a select whose steps interleave with those of other threads. Each case stops one thread at
+ * a chosen point and lets the others act.
+ *
+ * floors 0..6, wrap: wait_on ready chan_unlink gmp__unlock_check
+ */
 #define _GNU_SOURCE 1
 #include "../runtime/util.h"
 
@@ -9,12 +12,12 @@
 #include "park.h"
 #include "step.h"
 
-/* --- a place to stop at --- */
+/* --- stop points --- */
 
-/* The next one who comes by stops, until it is let go on, or for a while. */
+/* The n-th thread that reaches an armed gate stops there until the gate is opened. */
 struct gate {
-	atomic_int armed; /* n: the n-th who comes by */
-	atomic_int there; /* somebody stands in it */
+	atomic_int armed; /* n: the n-th thread stops */
+	atomic_int there; /* a thread has stopped at the gate */
 	atomic_int open;
 };
 
@@ -32,7 +35,7 @@ static int is_mine(struct gate *g)
 	return atomic_load(&g->armed) > 0 && atomic_fetch_sub(&g->armed, 1) == 1;
 }
 
-/* On g0 too: the thread waits, not a green thread. */
+/* Also on g0: the OS thread waits, not the G. */
 static void stop_at(struct gate *g)
 {
 	int64_t limit = gmp_deadline(PATIENCE);
@@ -63,7 +66,7 @@ void __real_gmp__unlock_check(enum lockrank rank);
 void __wrap_gmp__unlock_check(enum lockrank rank);
 
 static commit_fn late_commit, stepped_commit;
-static int by_steps; /* the next one waits on this thread */
+static int by_steps; /* the next commit is single-stepped on this thread */
 static void commit_by_steps(void *arg);
 
 static void commit_late(void *arg)
@@ -101,7 +104,7 @@ void __wrap_chan_unlink(struct sudog *sg)
 	__real_chan_unlink(sg);
 }
 
-#ifdef GMP_DEBUG_CHECKS /* there is none else */
+#ifdef GMP_DEBUG_CHECKS /* other builds have no such function */
 static struct gate before_unlock;
 
 void __wrap_gmp__unlock_check(enum lockrank rank)
@@ -112,23 +115,23 @@ void __wrap_gmp__unlock_check(enum lockrank rank)
 }
 #endif
 
-/* --- one who selects, green or external --- */
+/* --- the selecting thread, green or external --- */
 
 enum { UNTOUCHED = 77, MOST = 100 };
 
-struct one {
+struct selector {
 	gmp_case cs[MOST];
 	int n, result;
 	int64_t deadline;
-	struct gate *gate; /* to arm first */
+	struct gate *gate; /* armed before the select */
 	int nth;
 	atomic_int done;
-	bool is_foreign;
+	bool is_external;
 	gmp_g *g;
 	struct ext_thread f;
 };
 
-/* Where the frames of the select were, there is something else now. */
+/* Overwrite the former frames of the select. */
 static noinline void scribble(void)
 {
 	volatile char junk[12000];
@@ -139,7 +142,7 @@ static noinline void scribble(void)
 
 static void select_one(void *arg)
 {
-	struct one *o = arg;
+	struct selector *o = arg;
 
 	for (int i = 0; i < o->n; i++)
 		o->cs[i].status = UNTOUCHED;
@@ -150,20 +153,20 @@ static void select_one(void *arg)
 	atomic_store(&o->done, 1);
 }
 
-static void start(struct one *o)
+static void start(struct selector *o)
 {
 	atomic_store(&o->done, 0);
 	if (o->gate)
 		atomic_store(&o->gate->there, 0);
-	if (o->is_foreign)
+	if (o->is_external)
 		ext_thread_start(&o->f, select_one, o);
 	else
 		o->g = spawn(select_one, o);
 }
 
-static void finish(struct one *o)
+static void finish(struct selector *o)
 {
-	if (o->is_foreign)
+	if (o->is_external)
 		ext_thread_join(&o->f);
 	else
 		join(o->g);
@@ -172,7 +175,7 @@ static void finish(struct one *o)
 		CHECK(i == o->result || o->cs[i].status == UNTOUCHED);
 }
 
-/* Everybody who was to wait does. */
+/* Wait until a waiter is queued on c. */
 static void wait_queued(gmp_chan *c)
 {
 	WAIT_FOR(ld_rlx(&c->recvq.first) || ld_rlx(&c->sendq.first));
@@ -186,19 +189,21 @@ static gmp_chan *chan(size_t capacity)
 	return c;
 }
 
-static void nobody_stands_in(gmp_chan *c)
+static void check_no_waiters(gmp_chan *c)
 {
 	CHECK(c->recvq.first == NULL && c->recvq.last == NULL);
 	CHECK(c->sendq.first == NULL && c->sendq.last == NULL);
 	CHECK_EQ(c->lock.word, 0);
 }
 
-/* For a green and an external one, directed from a thread that no P can hold up. */
+/*
+ * Runs the body with a green and an external selector, directed from a thread that no P can delay.
+ */
 #define STOPPED(name)                                                                              \
-	static void name##_body(struct one *o);                                                    \
+	static void name##_body(struct selector *o);                                               \
 	TEST_PROCS(name)                                                                           \
 	{                                                                                          \
-		static struct one o;                                                               \
+		static struct selector o;                                                          \
 		gmp_config cfg = GMP_CONFIG_INIT;                                                  \
                                                                                                    \
 		cfg.procs = procs;                                                                 \
@@ -206,37 +211,37 @@ static void nobody_stands_in(gmp_chan *c)
 		for (int i = 0; i < 2; i++) {                                                      \
 			memset((void *)&o, 0, sizeof(o));                                          \
 			o.deadline = GMP_FOREVER;                                                  \
-			o.is_foreign = i == 1;                                                     \
+			o.is_external = i == 1;                                                    \
 			name##_body(&o);                                                           \
 		}                                                                                  \
 		CHECK_EQ(gmp_stop(), 0);                                                           \
 	}                                                                                          \
-	static void name##_body(struct one *o)
+	static void name##_body(struct selector *o)
 
-/* --- going to sleep --- */
+/* --- parking --- */
 
-static void stay_away(UNUSED void *arg)
+static void time_out_in_commit(UNUSED void *arg)
 {
-	struct one o = { .n = 0, .gate = &before_commit, .nth = 1 };
+	struct selector o = { .n = 0, .gate = &before_commit, .nth = 1 };
 
-	do { /* again, if the time was over before it was called */
+	do { /* again, if the deadline passed before the call */
 		o.deadline = gmp_deadline(5 * MS);
 		select_one(&o);
 		CHECK_EQ(o.result, -ETIMEDOUT);
 	} while (!atomic_load(&before_commit.there));
-	/* its former thread has yet to take the last step before it runs others */
+	/* its former M must take the last step of the commit before it runs other Gs */
 	pass(&before_commit);
 }
 
-static void stay_away_app(UNUSED void *arg)
+static void time_out_app(UNUSED void *arg)
 {
-	join(spawn(stay_away, NULL));
+	join(spawn(time_out_in_commit, NULL));
 }
 
-TEST(without_channels_nothing_of_it_is_read_once_the_time_may_wake_it)
+TEST(select_without_channels_is_not_read_after_commit)
 {
-	run_procs(2, stay_away_app, NULL); /* another P must wake it */
-	run_procs(4, stay_away_app, NULL);
+	run_procs(2, time_out_app, NULL); /* another P must wake the G */
+	run_procs(4, time_out_app, NULL);
 }
 
 #ifdef GMP_DEBUG_CHECKS
@@ -255,7 +260,7 @@ static void make_three(gmp_chan **c)
 			}
 }
 
-STOPPED(nobody_goes_on_before_the_last_channel_is_unlocked)
+STOPPED(select_returns_only_after_last_channel_is_unlocked)
 {
 	gmp_chan *c[3];
 	int x[3] = { UNTOUCHED, UNTOUCHED, UNTOUCHED }, v = 5;
@@ -267,7 +272,7 @@ STOPPED(nobody_goes_on_before_the_last_channel_is_unlocked)
 			o->cs[i] = GMP_RECV_CASE(c[i], &x[i]);
 		o->n = 3;
 		o->gate = &before_unlock;
-		o->nth = nth; /* the first is unlocked, the second, or the third, is not */
+		o->nth = nth; /* the first channel is unlocked, the second or third is not */
 		start(o);
 		WAIT_FOR(atomic_load(&before_unlock.there));
 		CHECK_EQ(gmp_chan_try_send(c[0], &v), 0);
@@ -281,7 +286,7 @@ STOPPED(nobody_goes_on_before_the_last_channel_is_unlocked)
 		CHECK_EQ(x[0], 5);
 		for (int i = 0; i < 3; i++) {
 			CHECK(i == 0 || x[i] == UNTOUCHED);
-			nobody_stands_in(c[i]);
+			check_no_waiters(c[i]);
 			gmp_chan_free(c[i]);
 		}
 	}
@@ -289,14 +294,14 @@ STOPPED(nobody_goes_on_before_the_last_channel_is_unlocked)
 
 #endif
 
-/* --- the list of locks lies on the stack of one who may go on as soon as the last is dropped --- */
+/* --- the lock list is on the stack of a thread that may return after the last unlock --- */
 
 static gmp_chan *stepped[MOST];
 static int nstepped, poisoned;
 static unsigned char *list; /* three pointers and two numbers */
 static unsigned char list_was[32];
 
-static void look_at_list(void)
+static void check_list(void)
 {
 	for (int i = 0; i < nstepped && !poisoned; i++)
 		if (ld_rlx(&stepped[i]->lock.word))
@@ -314,14 +319,14 @@ static void commit_by_steps(void *arg)
 {
 	list = arg;
 	poisoned = 0;
-	STEP(look_at_list, stepped_commit(arg));
+	STEP(check_list, stepped_commit(arg));
 	CHECK(poisoned);
 	memcpy(list, list_was, sizeof(list_was));
 }
 
-TEST(the_list_of_locks_is_not_touched_once_all_are_dropped)
+TEST(select_lock_list_is_not_accessed_after_last_unlock)
 {
-	struct one o = { .n = 0 };
+	struct selector o = { .n = 0 };
 
 	for (int n = 1; n <= MOST; n = 3 * n + 1) {
 		nstepped = n;
@@ -334,18 +339,18 @@ TEST(the_list_of_locks_is_not_touched_once_all_are_dropped)
 		by_steps = 1;
 		CHECK_EQ(gmp_select_until(o.cs, o.n, gmp_deadline(MS)), -ETIMEDOUT);
 		for (int i = 0; i < n; i++) {
-			nobody_stands_in(stepped[i]);
+			check_no_waiters(stepped[i]);
 			gmp_chan_free(stepped[i]);
 		}
 	}
 }
 
-/* --- served, but not yet told --- */
+/* --- matched, but not yet readied --- */
 
 struct sender {
 	gmp_chan *c;
 	int v;
-	atomic_int missed; /* nobody was there to be met */
+	atomic_int missed; /* the try found no receiver */
 };
 
 static void send_it(void *arg)
@@ -367,7 +372,7 @@ static void try_to_send_it(void *arg)
 	}
 }
 
-STOPPED(who_has_been_met_is_met_by_nobody_else)
+STOPPED(select_matched_is_not_matched_again)
 {
 	gmp_chan *a = chan(0), *b = chan(0), *full = chan(1), *closing = chan(0), *twin = chan(0);
 	int x[6] = { UNTOUCHED, UNTOUCHED, UNTOUCHED, UNTOUCHED, UNTOUCHED, UNTOUCHED }, v = 9;
@@ -382,7 +387,7 @@ STOPPED(who_has_been_met_is_met_by_nobody_else)
 	o->cs[4] = GMP_RECV_CASE(closing, &x[4]);
 	o->cs[5] = GMP_SEND_CASE(twin, &x[5]);
 	o->n = 6;
-	for (;;) { /* again, if the time was over before it was met */
+	for (;;) { /* again, if the deadline passed before the match */
 		atomic_store(&before_ready.there, 0);
 		atomic_store(&s.missed, 0);
 		o->deadline = gmp_deadline(50 * MS);
@@ -414,17 +419,19 @@ STOPPED(who_has_been_met_is_met_by_nobody_else)
 	gmp_chan *all[] = { a, b, full, closing, twin };
 
 	for (int i = 0; i < 5; i++) {
-		nobody_stands_in(all[i]);
+		check_no_waiters(all[i]);
 		gmp_chan_free(all[i]);
 	}
 }
 
-/* --- on its way out --- */
+/* --- leaving --- */
 
-/* A select over n cases: in[0] is met, in[1] is in the others. */
-static void on_its_way_out(struct one *o, int n, bool timed)
+/*
+ * A select over n cases leaves after a match (or timeout); its other channels no longer match it.
+ */
+static void check_leaving(struct selector *o, int n, bool timed)
 {
-	gmp_chan *met = chan(0), *other = chan(0), *buffered = chan(1), *closing = chan(0);
+	gmp_chan *matched = chan(0), *other = chan(0), *buffered = chan(1), *closing = chan(0);
 	int x[MOST], v = 5;
 
 	o->n = n;
@@ -432,7 +439,7 @@ static void on_its_way_out(struct one *o, int n, bool timed)
 		gmp_chan *c = i % 4 == 0   ? buffered
 			      : i % 4 == 1 ? other
 			      : i % 4 == 2 ? closing
-					   : met;
+					   : matched;
 
 		x[i] = UNTOUCHED;
 		if (i % 8 == 5)
@@ -440,15 +447,15 @@ static void on_its_way_out(struct one *o, int n, bool timed)
 		else
 			o->cs[i] = GMP_RECV_CASE(c, &x[i]);
 	}
-	do { /* again, if the time was over before it was called */
+	do { /* again, if the deadline passed before the call */
 		o->deadline = timed ? gmp_deadline(5 * MS) : GMP_FOREVER;
 		arm(&before_leave, 1);
 		start(o);
 		WAIT_FOR(!timed || atomic_load(&before_leave.there) || atomic_load(&o->done));
 	} while (atomic_load(&o->done) && (finish(o), 1));
 	if (!timed) {
-		wait_queued(met);
-		CHECK_EQ(gmp_chan_send(met, &v), 0);
+		wait_queued(matched);
+		CHECK_EQ(gmp_chan_send(matched, &v), 0);
 	}
 	WAIT_FOR(atomic_load(&before_leave.there));
 	CHECK_EQ(gmp_chan_try_send(other, &v), -EAGAIN);
@@ -458,37 +465,38 @@ static void on_its_way_out(struct one *o, int n, bool timed)
 	CHECK_EQ(gmp_chan_close(closing), 0);
 	CHECK(!atomic_load(&o->done));
 	if (!timed) {
-		/* the exchange there is complete: it may be freed, though the select has not returned */
-		nobody_stands_in(met);
-		memset(&met->lock, 0xff, sizeof(met->lock)); /* who takes it now waits for ever */
+		/* the exchange is complete: the channel may be freed before the select returns */
+		check_no_waiters(matched);
+		/* a lock of it now blocks forever */
+		memset(&matched->lock, 0xff, sizeof(matched->lock));
 	}
 	pass(&before_leave);
 	finish(o);
 	if (!timed)
-		memset(&met->lock, 0, sizeof(met->lock));
+		memset(&matched->lock, 0, sizeof(matched->lock));
 	CHECK(timed ? o->result == -ETIMEDOUT : o->result >= 0 && o->result % 4 == 3);
 	for (int i = 0; i < n; i++)
 		CHECK_EQ(x[i], i == o->result ? 5 : UNTOUCHED);
-	gmp_chan *all[] = { met, other, buffered, closing };
+	gmp_chan *all[] = { matched, other, buffered, closing };
 
 	for (int i = 0; i < 4; i++) {
-		nobody_stands_in(all[i]);
+		check_no_waiters(all[i]);
 		gmp_chan_free(all[i]);
 	}
 }
 
-STOPPED(who_has_timed_out_is_met_by_nobody)
+STOPPED(select_timed_out_is_not_matched)
 {
-	on_its_way_out(o, 4, true);
-	on_its_way_out(o, 9, true);
-	on_its_way_out(o, MOST, true);
+	check_leaving(o, 4, true);
+	check_leaving(o, 9, true);
+	check_leaving(o, MOST, true);
 }
 
-STOPPED(who_leaves_is_met_by_nobody_and_does_not_touch_where_it_was_met)
+STOPPED(select_leaving_is_not_matched_and_skips_matched_channel)
 {
-	on_its_way_out(o, 4, false);
-	on_its_way_out(o, 9, false);
-	on_its_way_out(o, MOST, false);
+	check_leaving(o, 4, false);
+	check_leaving(o, 9, false);
+	check_leaving(o, MOST, false);
 }
 
 /* --- the end of a run --- */
@@ -505,10 +513,10 @@ static void wait_in_all(void *arg)
 	for (int i = 0; i < n; i++)
 		cs[i] = i % 3 == 2 ? GMP_RECV_CASE(kept[0], NULL) : GMP_RECV_CASE(kept[i], NULL);
 	gmp_select(cs, n);
-	CHECK(0 && "dropped");
+	CHECK(0 && "killed at shutdown");
 }
 
-static void leave_it_met(void *arg)
+static void leave_matched(void *arg)
 {
 	CHECK_EQ(gmp_go(wait_in_all, arg), 0);
 	wait_parked(1);
@@ -517,7 +525,7 @@ static void leave_it_met(void *arg)
 	WAIT_FOR(atomic_load(&before_ready.there));
 }
 
-static void *open_when_it_ends(UNUSED void *arg)
+static void *open_after_stop(UNUSED void *arg)
 {
 	WAIT_FOR(atomic_load(&before_ready.there));
 	WAIT_FOR(gmp_procs() == 0);
@@ -526,7 +534,7 @@ static void *open_when_it_ends(UNUSED void *arg)
 	return NULL;
 }
 
-TEST(a_run_that_ends_waits_for_who_has_met_a_select_and_leaves_no_trace)
+TEST(select_killed_after_match_is_dequeued)
 {
 	for (int n = 3; n <= MOST; n += MOST - 3) {
 		pthread_t t;
@@ -534,12 +542,12 @@ TEST(a_run_that_ends_waits_for_who_has_met_a_select_and_leaves_no_trace)
 		arm(&before_ready, 0);
 		for (int i = 0; i < MOST; i++)
 			kept[i] = chan(0);
-		CHECK_EQ(pthread_create(&t, NULL, open_when_it_ends, NULL), 0);
-		run_procs(2, leave_it_met, &n);
+		CHECK_EQ(pthread_create(&t, NULL, open_after_stop, NULL), 0);
+		run_procs(2, leave_matched, &n);
 		CHECK_EQ(pthread_join(t, NULL), 0);
 		ext_thread_join(&last_sender);
 		for (int i = 0; i < MOST; i++) {
-			nobody_stands_in(kept[i]);
+			check_no_waiters(kept[i]);
 			gmp_chan_free(kept[i]);
 		}
 	}

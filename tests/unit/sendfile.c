@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a sendfile that sleeps in the kernel keep its P, its descriptor, or the end of a run; and how
- * often is a descriptor asked whether it is a socket?  The system calls are counted, and held up, here.
+ * Tests that a gmp_sendfile that blocks in the kernel releases its P and delays close and shutdown,
+ * and that an fd is tried as a socket only once. The wrappers hold or count the system calls.
  *
  * floors 0..6, wrap: sendfile send sendmsg
  */
@@ -28,8 +28,8 @@ ssize_t __wrap_sendfile(int out, int in, off_t *offset, size_t n);
 ssize_t __wrap_send(int fd, const void *buf, size_t n, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags);
 
-static int held;   /* (a) sendfile sleeps while it is set, as on a disk */
-static int inside; /* (a) so many do */
+static int held;   /* (a) sendfile blocks while it is set, as on a disk */
+static int inside; /* (a) number of blocked calls */
 static int sends;  /* (a) calls of send and sendmsg */
 
 ssize_t __wrap_sendfile(int out, int in, off_t *offset, size_t n)
@@ -61,7 +61,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags)
 	return __real_sendmsg(fd, m, flags);
 }
 
-/* Until somebody sleeps there. */
+/* Wait until n calls block in sendfile. */
 static void wait_inside(int n)
 {
 	int64_t limit = gmp_now() + PATIENCE;
@@ -72,7 +72,7 @@ static void wait_inside(int n)
 	}
 }
 
-/* --- a sendfile that sleeps --- */
+/* --- a sendfile that blocks --- */
 
 static int pair[2], in, sent; /* sent: (a) */
 static ssize_t result;
@@ -98,18 +98,18 @@ static void send_held(void *arg)
 	st_seq(&sent, 1);
 }
 
-static void others_go_on(void *arg)
+static void run_beside_sendfile(void *arg)
 {
 	gmp_g *g;
 
 	(void)arg;
 	open_all();
 	CHECK_EQ(gmp_spawn(&g, send_held, NULL, NULL), 0);
-	wait_inside(1); /* with one P: it has been handed on to us */
+	wait_inside(1); /* with one P: it has been handed to this G */
 	gmp_stats s = GMP_STATS_INIT;
 
 	CHECK_EQ(gmp_stats_get(&s), 0);
-	CHECK(gmp_procs() > 1 || s.handoffs > 0); /* and no spare one was needed for it */
+	CHECK(gmp_procs() > 1 || s.handoffs > 0); /* without a spare P */
 	CHECK_EQ(s.spares, 0);
 	for (int i = 0; i < 100; i++)
 		gmp_yield();
@@ -123,19 +123,19 @@ static void others_go_on(void *arg)
 	close(in);
 }
 
-TEST_PROCS(others_run_while_a_sendfile_sleeps)
+TEST_PROCS(sendfile_that_blocks_releases_p)
 {
-	run_procs(procs, others_go_on, NULL);
+	run_procs(procs, run_beside_sendfile, NULL);
 }
 
-static void close_it(void *arg)
+static void close_sender(void *arg)
 {
 	CHECK_EQ(gmp_close(pair[0]), 0);
 	CHECK(ld_seq(&sent) || !ld_seq(&inside));
 	st_seq((int *)arg, 1);
 }
 
-static void closed_meanwhile(void *arg)
+static void close_during_sendfile(void *arg)
 {
 	int closed = 0;
 	gmp_g *g, *closer;
@@ -144,7 +144,7 @@ static void closed_meanwhile(void *arg)
 	open_all();
 	CHECK_EQ(gmp_spawn(&g, send_held, NULL, NULL), 0);
 	wait_inside(1);
-	CHECK_EQ(gmp_spawn(&closer, close_it, &closed, NULL), 0);
+	CHECK_EQ(gmp_spawn(&closer, close_sender, &closed, NULL), 0);
 	CHECK_EQ(gmp_sleep(3000000), 0);
 	CHECK(!ld_seq(&closed)); /* N4 */
 	st_seq(&held, 0);
@@ -155,14 +155,14 @@ static void closed_meanwhile(void *arg)
 	close(in);
 }
 
-TEST_PROCS(a_number_is_not_closed_under_a_sendfile_that_sleeps)
+TEST_PROCS(close_waits_for_blocked_sendfile)
 {
-	run_procs(procs, closed_meanwhile, NULL);
+	run_procs(procs, close_during_sendfile, NULL);
 }
 
 static int wanted; /* (a) the external closer may begin */
 
-static void *close_from_outside(void *arg)
+static void *close_external(void *arg)
 {
 	while (!ld_seq(&wanted))
 		usleep(100);
@@ -174,7 +174,7 @@ static void *close_from_outside(void *arg)
 	return arg;
 }
 
-static void *let_go_later(void *arg)
+static void *release_later(void *arg)
 {
 	while (!ld_seq(&wanted))
 		usleep(100);
@@ -183,7 +183,7 @@ static void *let_go_later(void *arg)
 	return arg;
 }
 
-static void ends_meanwhile(void *arg)
+static void end_during_sendfile(void *arg)
 {
 	(void)arg;
 	open_all();
@@ -193,14 +193,17 @@ static void ends_meanwhile(void *arg)
 	CHECK_EQ(gmp_sleep(2000000), 0);
 }
 
-/* The sender is dropped when it comes back; who waits for it to be gone is not kept. */
-TEST_PROCS(the_end_of_a_run_awaits_a_sendfile_that_sleeps)
+/*
+ * The sender is killed at shutdown when it returns; an external closer that waits for it is not
+ * blocked.
+ */
+TEST_PROCS(shutdown_waits_for_blocked_sendfile)
 {
 	pthread_t closer, later;
 
-	CHECK_EQ(pthread_create(&closer, NULL, close_from_outside, NULL), 0);
-	CHECK_EQ(pthread_create(&later, NULL, let_go_later, NULL), 0);
-	run_procs(procs, ends_meanwhile, NULL);
+	CHECK_EQ(pthread_create(&closer, NULL, close_external, NULL), 0);
+	CHECK_EQ(pthread_create(&later, NULL, release_later, NULL), 0);
+	run_procs(procs, end_during_sendfile, NULL);
 	CHECK_EQ(ld_seq(&inside), 0);
 	CHECK_EQ(pthread_join(closer, NULL), 0);
 	CHECK_EQ(pthread_join(later, NULL), 0);
@@ -208,7 +211,7 @@ TEST_PROCS(the_end_of_a_run_awaits_a_sendfile_that_sleeps)
 	close(in);
 }
 
-/* --- no socket --- */
+/* --- not a socket --- */
 
 static void write_four(int fd)
 {
@@ -220,7 +223,7 @@ static void write_four(int fd)
 	CHECK_EQ(gmp_writev(fd, &v, 1), 2);
 }
 
-static void ask_once(void *arg)
+static void write_pipes_and_sockets(void *arg)
 {
 	int p[2], q[2], s[2];
 
@@ -233,10 +236,10 @@ static void ask_once(void *arg)
 		st_seq(&sends, 0);
 		write_four(p[1]);
 		CHECK_EQ(ld_seq(&sends), 1);
-		for (int k = 0; k < 3; k++) /* by writev alone */
+		for (int k = 0; k < 3; k++) /* only by writev */
 			CHECK_EQ(gmp_writev(q[1], &(struct iovec){ p, sizeof(p) }, 1), sizeof(p));
 		CHECK_EQ(ld_seq(&sends), 2);
-		/* the number's next owner is a socket, and asked as such: its peer has gone */
+		/* the new file with this fd is a socket, so it is tried with send */
 		CHECK_EQ(gmp_close(p[1]), 0);
 		CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, s), 0);
 		CHECK(s[0] == p[1] || s[1] == p[1]);
@@ -251,16 +254,16 @@ static void ask_once(void *arg)
 	}
 }
 
-/* Other builds make these system calls themselves (base/os_msg.h). */
-static void need_libcs_calls(void)
+/* Without GMP_DEBUG_CHECKS the runtime makes these system calls itself (base/os_msg.h). */
+static void need_libc_calls(void)
 {
 #ifndef GMP_DEBUG_CHECKS
 	check_skip("recv and send are not libc's here");
 #endif
 }
 
-TEST_PROCS(what_is_no_socket_is_asked_once)
+TEST_PROCS(write_to_pipe_tries_send_once)
 {
-	need_libcs_calls();
-	run_procs(procs, ask_once, NULL);
+	need_libc_calls();
+	run_procs(procs, write_pipes_and_sockets, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The firing of a gmp_timer, step by step: for when is it armed next, and what does it start?
+ * Tests the firing of a gmp_timer step by step: its next deadline, and the functions that it
+ * starts.
  *
  * floors 0..6
  */
@@ -13,7 +14,7 @@
 
 enum { PERIOD = 10 };
 
-static int64_t first; /* an hour away: only fire() gets there */
+static int64_t first; /* an hour away: only fire() reaches it */
 static int runs;
 
 static void count(void *arg)
@@ -22,7 +23,7 @@ static void count(void *arg)
 	runs++;
 }
 
-/* Whoever looks at the timers at that time; what was started has run. */
+/* Run the timers at the time now, and then the started Gs. */
 static void fire(int64_t now)
 {
 	struct glist out = { 0 };
@@ -60,7 +61,7 @@ static void fire_late(void *arg)
 	CHECK_EQ(timers_next(getp()), NEVER);
 }
 
-TEST(a_late_run_keeps_the_phase_and_drops_what_was_missed)
+TEST(timer_late_run_keeps_phase_and_skips_missed_periods)
 {
 	run_procs(1, fire_late, NULL);
 }
@@ -76,12 +77,12 @@ static void fire_once(void *arg)
 	gmp_timer_free(t);
 }
 
-TEST(without_a_period_it_fires_once)
+TEST(timer_without_period_fires_once)
 {
 	run_procs(1, fire_once, NULL);
 }
 
-static void fire_at_the_end(void *arg)
+static void fire_at_clock_end(void *arg)
 {
 	gmp_timer *t = begin(PERIOD);
 
@@ -99,7 +100,7 @@ static void fire_at_the_end(void *arg)
 	gmp_timer_free(t);
 }
 
-TEST(a_period_that_the_clock_does_not_reach_disarms)
+TEST(timer_period_beyond_clock_range_disarms)
 {
-	run_procs(1, fire_at_the_end, NULL);
+	run_procs(1, fire_at_clock_end, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Is the line of a code address found, where there is a library that can? */
+/* Tests that srcline_find returns the file and line of a code address, if libdw is available. */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -37,13 +37,13 @@ static void need_library(void)
 	dlclose(handle);
 }
 
-TEST(address_in_this_file_has_its_line)
+TEST(srcline_of_code_address_is_file_and_line)
 {
 	char text[128], want[32];
 
 	need_library();
 	srcline_begin();
-	for (int i = 0; i < 2; i++) { /* the second run reads anew */
+	for (int i = 0; i < 2; i++) { /* the second run reads the file again */
 		int line;
 		uintptr_t pc = probe(&line);
 
@@ -54,7 +54,7 @@ TEST(address_in_this_file_has_its_line)
 	}
 }
 
-TEST(address_outside_of_all_code_has_none)
+TEST(srcline_of_other_address_is_not_found)
 {
 	char text[128];
 

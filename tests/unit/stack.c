@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Are stacks had again as they were put, guarded as well as the system allows, refused in time, and
- * given back when nobody wants them? */
-/* wrap: os_reserve os_reserve_unlocked os_release os_guard_light os_guard_protect os_max_maps */
+/*
+ * Tests that stacks are reused, guarded as well as the system allows, refused without address
+ * space, and released if unused.
+ *
+ * wrap: os_reserve os_reserve_unlocked os_release os_guard_light os_guard_protect os_max_maps
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -23,14 +26,14 @@ enum { LIMIT = 100000, KLASS = 18 };
 
 #define SIZE ((size_t)1 << KLASS)
 
-/* --- an operating system that refuses --- */
+/* --- simulated refusals of the operating system --- */
 
-static size_t most = SIZE_MAX; /* the largest piece of address space that is to be had */
-static long pieces = LONG_MAX; /* and how many of them */
+static size_t most = SIZE_MAX; /* the largest reservation that succeeds */
+static long pieces = LONG_MAX; /* number of reservations that succeed */
 static int light_err, protect_err;
 static int max_maps;     /* 0: the true number */
 static size_t held;      /* bytes reserved now */
-static unsigned guarded; /* stacks, by either kind */
+static unsigned guarded; /* guarded stacks, by both kinds */
 
 void *__real_os_reserve(size_t bytes);
 void *__real_os_reserve_unlocked(size_t bytes, bool *locks);
@@ -84,7 +87,7 @@ int __wrap_os_guard_protect(void *addr, size_t bytes)
 {
 	int err = protect_err ? protect_err : __real_os_guard_protect(addr, bytes);
 
-	guarded += !err && bytes == STACK_GUARD; /* and not a slab's */
+	guarded += !err && bytes == STACK_GUARD; /* not the guard of a slab */
 	return err;
 }
 
@@ -144,7 +147,7 @@ static unsigned resident(char *from, char *to)
 
 /* --- get and put --- */
 
-TEST(the_last_put_is_the_first_had_again)
+TEST(stack_get_returns_last_put_first)
 {
 	begin();
 	CHECK_EQ(stack_reserve(KLASS, 3), 0);
@@ -160,7 +163,7 @@ TEST(the_last_put_is_the_first_had_again)
 	end();
 }
 
-TEST(what_was_reserved_can_be_had)
+TEST(stack_get_after_reserve_needs_no_address_space)
 {
 	enum { N = 1000 };
 	static char *lo[N];
@@ -168,7 +171,7 @@ TEST(what_was_reserved_can_be_had)
 	begin();
 	for (int i = 0; i < N; i += 40)
 		CHECK_EQ(stack_reserve(KLASS, 40), 0);
-	pieces = 0; /* from here on the system gives nothing */
+	pieces = 0; /* every further reservation fails */
 	for (int i = 0; i < N; i++)
 		lo[i] = get(KLASS);
 	check_apart(lo, N, SIZE);
@@ -181,7 +184,7 @@ TEST(what_was_reserved_can_be_had)
 	end();
 }
 
-TEST(what_was_reserved_can_be_had_beside_full_caches)
+TEST(stack_get_after_reserve_succeeds_while_caches_are_full)
 {
 	enum { N = 300, CACHES = 4 };
 	static struct stackcache cache[CACHES];
@@ -199,7 +202,7 @@ TEST(what_was_reserved_can_be_had_beside_full_caches)
 	end();
 }
 
-TEST(a_reservation_given_back_serves_the_next)
+TEST(stack_unreserve_lets_next_reserve_reuse_stacks)
 {
 	char *lo[16];
 
@@ -218,7 +221,7 @@ TEST(a_reservation_given_back_serves_the_next)
 	end();
 }
 
-TEST(every_class_has_stacks_of_its_size)
+TEST(stack_class_determines_size)
 {
 	for (unsigned k = STACK_CLASS_MIN; k <= STACK_CLASS_MAX; k++) {
 		size_t size = (size_t)1 << k;
@@ -229,7 +232,7 @@ TEST(every_class_has_stacks_of_its_size)
 		lo[0] = get(k);
 		lo[1] = get(k);
 		for (int i = 0; i < 2; i++) {
-			lo[i][0] = 1; /* all of it can be used */
+			lo[i][0] = 1; /* the whole stack is usable */
 			lo[i][size - 1] = 1;
 		}
 		check_apart(lo, 2, size + STACK_GUARD);
@@ -240,7 +243,7 @@ TEST(every_class_has_stacks_of_its_size)
 	}
 }
 
-TEST(classes_do_not_mix)
+TEST(stack_get_returns_stack_of_own_class)
 {
 	begin();
 	CHECK_EQ(stack_reserve(14, 2), 0);
@@ -255,7 +258,7 @@ TEST(classes_do_not_mix)
 	end();
 }
 
-TEST(tops_are_aligned_inside_and_of_many_colours)
+TEST(stack_top_is_aligned_and_coloured)
 {
 	enum { N = 256 };
 	bool seen[STACK_COLOURS] = { false };
@@ -280,7 +283,7 @@ TEST(tops_are_aligned_inside_and_of_many_colours)
 
 /* --- caches --- */
 
-TEST(a_full_cache_spills_its_coldest_half)
+TEST(stackcache_spill_returns_coldest_half_to_pool)
 {
 	struct stackcache c = { .most = STACK_CACHE };
 	char *was[STACK_CACHE];
@@ -296,7 +299,7 @@ TEST(a_full_cache_spills_its_coldest_half)
 	stackcache_flush(&c);
 	CHECK_EQ(c.n, 0);
 	stackcache_flush(&c);
-	/* filled anew by a half, the warmest used first */
+	/* refilled by a half, the warmest used first */
 	CHECK(stackcache_take(&c) == was[STACK_CACHE - 1]);
 	CHECK_EQ(c.n, STACK_CACHE / 2 - 1);
 	CHECK(c.lo[c.n - 1] == was[STACK_CACHE - 2]);
@@ -307,13 +310,13 @@ TEST(a_full_cache_spills_its_coldest_half)
 
 /* --- guards --- */
 
-/* Who was hit says so by its exit status, and leaves no report of Valgrind's. */
-static void hit(int sig)
+/* Report the signal by the exit status, without a report of Valgrind. */
+static void exit_with_signal(int sig)
 {
 	_exit(sig);
 }
 
-/* The signal that meets a child that writes to p; 0: none. */
+/* Returns the signal of a child that writes to p; 0: none. */
 static int killed_by(char *p)
 {
 	int status;
@@ -321,7 +324,7 @@ static int killed_by(char *p)
 
 	CHECK(pid >= 0);
 	if (pid == 0) {
-		signal(SIGSEGV, hit);
+		signal(SIGSEGV, exit_with_signal);
 		st_rlx(p, 1);
 		_exit(0);
 	}
@@ -344,7 +347,7 @@ static void check_guarded(char *lo)
 	check_guarded_class(lo, KLASS);
 }
 
-/* From here on stderr is a file, whose lines are counted. */
+/* Redirect stderr to a file whose lines are counted. */
 static int catch_stderr(void)
 {
 	int fd = memfd_create("stderr", 0);
@@ -354,7 +357,7 @@ static int catch_stderr(void)
 	return fd;
 }
 
-static unsigned lines_said(int fd)
+static unsigned lines_written(int fd)
 {
 	char text[4096];
 	ssize_t n = pread(fd, text, sizeof(text), 0);
@@ -368,7 +371,7 @@ static unsigned lines_said(int fd)
 	return lines;
 }
 
-TEST(every_class_has_a_guard_of_64_kib_below_the_stack)
+TEST(stack_guard_is_64_kib_in_every_class)
 {
 	CHECK(STACK_GUARD >= 64 << 10);
 	for (unsigned k = STACK_CLASS_MIN; k <= STACK_CLASS_MAX; k++) {
@@ -384,7 +387,7 @@ TEST(every_class_has_a_guard_of_64_kib_below_the_stack)
 	}
 }
 
-TEST(a_guard_is_installed_once_and_stays)
+TEST(stack_guard_is_installed_once)
 {
 	begin();
 	CHECK_EQ(stack_reserve(KLASS, 2), 0);
@@ -398,7 +401,7 @@ TEST(a_guard_is_installed_once_and_stays)
 	end();
 }
 
-TEST(an_empty_cache_takes_new_stacks_by_the_page_table_and_each_its_guard_when_used)
+TEST(stackcache_new_stack_gets_guard_when_taken)
 {
 	enum { TOGETHER = (2 << 20) / ((1 << KLASS) + STACK_GUARD) };
 	struct stackcache c = { .most = STACK_CACHE };
@@ -414,7 +417,7 @@ TEST(an_empty_cache_takes_new_stacks_by_the_page_table_and_each_its_guard_when_u
 		CHECK_EQ(killed_by(lo[i] - 1), SIGSEGV);
 	}
 	check_apart(lo, TOGETHER, SIZE + STACK_GUARD);
-	c.lo[c.n++] = lo[0]; /* one that has been used has its guard */
+	c.lo[c.n++] = lo[0]; /* a used stack has its guard */
 	CHECK(stackcache_take(&c) == lo[0]);
 	CHECK_EQ(guarded, TOGETHER);
 	CHECK(stackcache_take(&c) != NULL);
@@ -422,7 +425,7 @@ TEST(an_empty_cache_takes_new_stacks_by_the_page_table_and_each_its_guard_when_u
 	end();
 }
 
-TEST(what_a_cache_gives_to_the_pool_has_its_guard)
+TEST(stackcache_spill_installs_guards)
 {
 	struct stackcache c = { .most = STACK_CACHE };
 	char *first;
@@ -434,19 +437,19 @@ TEST(what_a_cache_gives_to_the_pool_has_its_guard)
 	made = (unsigned)stack_counts().made;
 	while (c.n < STACK_CACHE)
 		c.lo[c.n++] = get(KLASS);
-	stackcache_spill(&c); /* the coldest half: the unused ones too */
+	stackcache_spill(&c); /* the coldest half, including the unused stacks */
 	CHECK_EQ(guarded, stack_counts().made);
 	for (unsigned i = 1; i < made; i++)
 		CHECK_EQ(killed_by(get(KLASS) - 1), SIGSEGV);
 	CHECK_EQ(killed_by(first - 1), SIGSEGV);
 	stackcache_flush(&c);
-	CHECK(stackcache_take(&c) != NULL); /* an unused one or two and an empty cache */
+	CHECK(stackcache_take(&c) != NULL); /* takes unused stacks into an empty cache */
 	stackcache_flush(&c);
 	CHECK_EQ(guarded, stack_counts().made);
 	end();
 }
 
-TEST(where_light_guards_are_refused_pages_are_protected)
+TEST(stack_guard_light_refused_uses_mprotect)
 {
 	light_err = -EINVAL;
 	begin();
@@ -458,32 +461,32 @@ TEST(where_light_guards_are_refused_pages_are_protected)
 	end();
 }
 
-TEST(the_budget_of_mappings_used_up_stacks_are_unguarded_and_that_is_said_once)
+TEST(stack_guards_above_map_limit_are_skipped_with_one_warning)
 {
 	int err_fd;
 
 	light_err = -EINVAL;
-	max_maps = 16; /* three quarters of them: six guards, which split two each */
+	max_maps = 16; /* three quarters of 16: six guards, which split two mappings each */
 	begin();
 	CHECK_EQ(stack_reserve(KLASS, 20), 0);
 	err_fd = catch_stderr();
 	for (int i = 0; i < 6; i++)
 		get(KLASS);
 	CHECK_EQ(stack_counts().unguarded, 0);
-	CHECK_EQ(lines_said(err_fd), 0);
+	CHECK_EQ(lines_written(err_fd), 0);
 	CHECK_EQ(killed_by(get(KLASS) - 1), 0);
 	CHECK_EQ(stack_counts().unguarded, 1);
-	CHECK_EQ(lines_said(err_fd), 1);
+	CHECK_EQ(lines_written(err_fd), 1);
 	for (int i = 0; i < 5; i++)
 		get(KLASS);
 	CHECK_EQ(stack_counts().unguarded, 6);
 	CHECK_EQ(stack_counts().made, 12);
 	CHECK_EQ(guarded, 6);
-	CHECK_EQ(lines_said(err_fd), 1);
+	CHECK_EQ(lines_written(err_fd), 1);
 	end();
 }
 
-TEST(where_every_guard_is_refused_stacks_are_unguarded_and_that_is_said_once)
+TEST(stack_guards_refused_are_skipped_with_one_warning)
 {
 	int err_fd;
 
@@ -495,11 +498,11 @@ TEST(where_every_guard_is_refused_stacks_are_unguarded_and_that_is_said_once)
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(killed_by(get(KLASS) - 1), 0);
 	CHECK_EQ(stack_counts().unguarded, 3);
-	CHECK_EQ(lines_said(err_fd), 1);
+	CHECK_EQ(lines_written(err_fd), 1);
 	end();
 }
 
-TEST(guard_light_refused_later_is_replaced_by_protected_pages)
+TEST(stack_guard_light_refused_later_uses_mprotect)
 {
 	int err_fd;
 
@@ -514,15 +517,15 @@ TEST(guard_light_refused_later_is_replaced_by_protected_pages)
 	light_err = -ENOMEM;
 	check_guarded(get(KLASS));
 	CHECK_EQ(stack_counts().unguarded, 0);
-	CHECK_EQ(lines_said(err_fd), 0);
+	CHECK_EQ(lines_written(err_fd), 0);
 	protect_err = -ENOMEM;
 	CHECK_EQ(killed_by(get(KLASS) - 1), 0);
 	CHECK_EQ(stack_counts().unguarded, 1);
-	CHECK_EQ(lines_said(err_fd), 1);
+	CHECK_EQ(lines_written(err_fd), 1);
 	end();
 }
 
-TEST(guard_overlaps_counts_every_byte_of_a_block)
+TEST(stack_guard_overlaps_checks_every_byte_of_block)
 {
 	char *lo = (char *)0x10000000, *begin = lo - STACK_GUARD;
 
@@ -539,9 +542,9 @@ TEST(guard_overlaps_counts_every_byte_of_a_block)
 	CHECK(!stack_guard_overlaps(NULL, (char *)8, SIZE_MAX));
 }
 
-/* --- refused --- */
+/* --- without address space --- */
 
-TEST(without_any_address_space_there_is_no_beginning)
+TEST(stack_init_without_address_space_returns_enomem)
 {
 	pieces = 0;
 	CHECK_EQ(stack_init(LIMIT, KLASS), -ENOMEM);
@@ -549,15 +552,16 @@ TEST(without_any_address_space_there_is_no_beginning)
 	CHECK_EQ(held, 0);
 }
 
-TEST(address_space_refused_is_an_error_and_changes_nothing)
+TEST(stack_reserve_without_address_space_returns_enomem)
 {
 	begin();
-	for (long allowed = 0; allowed < 3; allowed++) { /* the list; a slab; ... */
+	/* the allowed reservations: none; the list; a slab */
+	for (long allowed = 0; allowed < 3; allowed++) {
 		pieces = allowed;
 		most = 8 << 20; /* enough for the list and for slabs of one stack */
 		CHECK_EQ(stack_reserve(KLASS, 1), -ENOMEM);
 		CHECK_EQ(stack_counts().made, 0);
-		if (allowed < 2) { /* then there is a slab, of one stack */
+		if (allowed < 2) { /* with 2 reservations there is a slab of one stack */
 			CHECK(stack_get(KLASS) == NULL);
 			CHECK(!stackcache_take(&(struct stackcache){ .most = STACK_CACHE }));
 		}
@@ -571,11 +575,11 @@ TEST(address_space_refused_is_an_error_and_changes_nothing)
 	end();
 }
 
-TEST(where_address_space_is_scarce_stacks_come_one_by_one)
+TEST(stack_reserve_with_small_pieces_makes_single_stacks)
 {
 	char *lo[5];
 
-	most = 8 << 20; /* no slab of the usual size */
+	most = 8 << 20; /* too little for a slab of the usual size */
 	begin();
 	CHECK_EQ(stack_reserve(KLASS, 5), 0);
 	pieces = 0;
@@ -586,11 +590,12 @@ TEST(where_address_space_is_scarce_stacks_come_one_by_one)
 	end();
 }
 
-/* --- giving memory back --- */
+/* --- releasing memory --- */
 
-TEST(what_lies_below_sp_is_given_back_and_what_lies_above_stays)
+TEST(stack_trim_releases_pages_below_sp_only)
 {
-	static const unsigned depth[] = { 8, 70, 200 }; /* within and beyond one look of 64 pages */
+	/* within and beyond one mincore of 64 pages */
+	static const unsigned depth[] = { 8, 70, 200 };
 
 	begin();
 	CHECK_EQ(stack_reserve(20, 1), 0);
@@ -613,7 +618,7 @@ TEST(what_lies_below_sp_is_given_back_and_what_lies_above_stays)
 	end();
 }
 
-TEST(what_signal_frames_may_use_below_sp_stays)
+TEST(stack_trim_keeps_red_zone_below_sp)
 {
 	begin();
 	CHECK_EQ(stack_reserve(KLASS, 1), 0);
@@ -627,7 +632,7 @@ TEST(what_signal_frames_may_use_below_sp_stays)
 	end();
 }
 
-TEST(a_whole_stack_is_trimmed_down_to_its_guard)
+TEST(stack_trim_of_whole_stack_stops_at_guard)
 {
 	begin();
 	CHECK_EQ(stack_reserve(KLASS, 1), 0);
@@ -642,14 +647,14 @@ TEST(a_whole_stack_is_trimmed_down_to_its_guard)
 	end();
 }
 
-TEST(a_pooled_stack_gives_back_what_lies_below_a_gap_too)
+TEST(stack_trim_of_pooled_stack_releases_pages_below_gap)
 {
 	begin();
 	CHECK_EQ(stack_reserve(22, 1), 0);
 	char *lo = get(22), *top = lo + (4 << 20);
 
 	memset(top - PAGE, 7, PAGE);
-	memset(top - (2 << 20), 7, PAGE); /* under an array that nobody wrote to */
+	memset(top - (2 << 20), 7, PAGE); /* below an array that was not written to */
 	stack_put(lo, 22);
 	for (int i = 0; i < 3; i++)
 		stack_trim_pool(1000, true);
@@ -660,7 +665,7 @@ TEST(a_pooled_stack_gives_back_what_lies_below_a_gap_too)
 
 enum { POOLED = 60 };
 
-/* `made` stacks, touched and pooled, of which the last `warm` go round in the second period. */
+/* Pools `made` touched stacks, of which the last `warm` are reused in the second period. */
 static void check_pool(unsigned made, unsigned warm, unsigned at_once)
 {
 	char *lo[POOLED], *now[POOLED];
@@ -674,8 +679,8 @@ static void check_pool(unsigned made, unsigned warm, unsigned at_once)
 		memset(lo[i] + SIZE - 2 * PAGE, 7, 2 * PAGE);
 		stack_put(lo[i], KLASS);
 	}
-	CHECK(stack_trim_pool(1000, true));  /* all were wanted in the first period */
-	CHECK(stack_trim_pool(1000, false)); /* and the second has only begun */
+	CHECK(stack_trim_pool(1000, true));  /* all were in use in the first period */
+	CHECK(stack_trim_pool(1000, false)); /* the second period has only begun */
 	CHECK_EQ(stack_counts().trimmed_bytes, 0);
 	for (unsigned i = 0; i < warm; i++)
 		now[i] = get(KLASS);
@@ -689,7 +694,7 @@ static void check_pool(unsigned made, unsigned warm, unsigned at_once)
 		is_warm = i >= made - warm;
 		CHECK_EQ(resident(lo[i] + SIZE - 2 * PAGE, lo[i] + SIZE), is_warm ? 2 : 0);
 	}
-	/* and the warm ones are had first */
+	/* the warm stacks are returned first */
 	for (unsigned i = 0; i < warm; i++) {
 		char *p = get(KLASS);
 
@@ -698,27 +703,27 @@ static void check_pool(unsigned made, unsigned warm, unsigned at_once)
 	end();
 }
 
-TEST(pooled_stacks_that_nobody_wanted_give_their_memory_back)
+TEST(stack_pool_trim_releases_unused_stacks)
 {
 	check_pool(10, 4, 1000);
 }
 
-TEST(the_warm_ones_of_many_pooled_stacks_keep_their_memory)
+TEST(stack_pool_trim_keeps_warm_stacks)
 {
 	check_pool(POOLED, 10, 1000);
 }
 
-TEST(the_warm_ones_keep_their_memory_when_the_pool_is_trimmed_bit_by_bit)
+TEST(stack_pool_trim_in_steps_keeps_warm_stacks)
 {
 	check_pool(POOLED, 25, 16);
 }
 
-TEST(a_pool_that_nobody_wants_is_trimmed_to_nothing)
+TEST(stack_pool_trim_of_unused_pool_releases_all)
 {
 	check_pool(POOLED, 0, 1000);
 }
 
-TEST(no_stack_is_lost_or_doubled_by_trimming)
+TEST(stack_pool_trim_keeps_each_stack_once)
 {
 	char *lo[POOLED], *now[POOLED];
 
@@ -766,9 +771,9 @@ static unsigned mappings(void)
 	return lines;
 }
 
-TEST(the_end_unmaps_everything)
+TEST(stack_fini_unmaps_everything)
 {
-	light_err = -EINVAL; /* guards that split mappings */
+	light_err = -EINVAL; /* mprotect guards, which split mappings */
 	unsigned before = mappings();
 
 	for (int round = 0; round < 3; round++) {
@@ -788,7 +793,7 @@ TEST(the_end_unmaps_everything)
 	}
 }
 
-TEST(who_forgets_may_begin_anew)
+TEST(stack_forget_allows_new_init)
 {
 	begin();
 	CHECK_EQ(stack_reserve(KLASS, 1), 0);
@@ -801,6 +806,6 @@ TEST(who_forgets_may_begin_anew)
 	begin();
 	CHECK_EQ(stack_reserve(KLASS, 1), 0);
 	CHECK(get(KLASS) != lo);
-	CHECK_EQ(lo[0], 7); /* it is mapped as before */
+	CHECK_EQ(lo[0], 7); /* still mapped */
 	end();
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Are functions found by their address, also static ones, and is a damaged file survived? */
+/*
+ * Tests that functions, also static ones, are found by their address, and that a damaged file does
+ * not crash the search.
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -17,43 +20,43 @@
 #include "base/rand.h"
 #include "base/throw.h"
 
-static noinline uintptr_t a_static_function(void)
+static noinline uintptr_t static_function(void)
 {
 	__asm__ volatile("");
 	return (uintptr_t)__builtin_return_address(0);
 }
 
-noinline uintptr_t a_global_function(uintptr_t n);
-noinline uintptr_t a_global_function(uintptr_t n)
+noinline uintptr_t global_function(uintptr_t n);
+noinline uintptr_t global_function(uintptr_t n)
 {
-	return n + a_static_function();
+	return n + static_function();
 }
 
 static int some_data = 1;
 
-TEST(a_static_function_is_found)
+TEST(symtab_static_function_is_found)
 {
 	struct symbol s;
 
-	CHECK(symtab_find_sig((uintptr_t)a_static_function, &s));
-	CHECK_STR(s.name, "a_static_function");
+	CHECK(symtab_find_sig((uintptr_t)static_function, &s));
+	CHECK_STR(s.name, "static_function");
 	CHECK(s.exact);
 	CHECK_EQ(s.offset, 0);
 }
 
-TEST(an_address_inside_a_function_has_an_offset)
+TEST(symtab_address_inside_function_has_offset)
 {
 	struct symbol s;
 
-	CHECK(symtab_find_sig((uintptr_t)a_global_function + 3, &s));
-	CHECK_STR(s.name, "a_global_function");
+	CHECK(symtab_find_sig((uintptr_t)global_function + 3, &s));
+	CHECK_STR(s.name, "global_function");
 	CHECK_EQ(s.offset, 3);
-	CHECK(symtab_find_sig(a_global_function(0) - 1, &s));
-	CHECK_STR(s.name, "a_global_function");
+	CHECK(symtab_find_sig(global_function(0) - 1, &s));
+	CHECK_STR(s.name, "global_function");
 	CHECK(s.offset > 3 && s.offset < 4096);
 }
 
-TEST(a_function_of_another_object_is_found)
+TEST(symtab_function_of_other_object_is_found)
 {
 	struct symbol s;
 
@@ -71,7 +74,7 @@ static int first_object(struct dl_phdr_info *info, size_t size, void *out)
 	return 1;
 }
 
-TEST(a_thread_local_is_found_by_its_place_among_those_of_its_object)
+TEST(symtab_thread_local_is_found_by_tls_offset)
 {
 	struct dl_phdr_info own;
 	struct symbol s;
@@ -106,7 +109,7 @@ static void see_local(void *arg, const char *name, uint64_t at, uint64_t size)
 	}
 }
 
-TEST(each_local_lists_every_thread_local_once)
+TEST(symtab_each_local_lists_thread_locals_once)
 {
 	struct seen seen = { .n = 0 };
 	struct dl_phdr_info own;
@@ -121,7 +124,7 @@ TEST(each_local_lists_every_thread_local_once)
 	CHECK(!symtab_each_local(8, see_local, &seen));
 }
 
-TEST(data_is_named_by_its_object)
+TEST(symtab_data_address_is_named_by_object)
 {
 	struct symbol s;
 
@@ -130,7 +133,7 @@ TEST(data_is_named_by_its_object)
 	CHECK_STR(s.name, program_invocation_short_name);
 }
 
-TEST(memory_without_a_file_has_no_name)
+TEST(symtab_anonymous_memory_has_no_name)
 {
 	struct symbol s;
 	void *p = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -142,12 +145,12 @@ TEST(memory_without_a_file_has_no_name)
 	CHECK(!symtab_find_sig(UINTPTR_MAX, &s));
 }
 
-/* What a line says of an address: name and offset, or the bare number. */
-TEST(a_line_names_an_address)
+/* A line names an address by function and offset, or by its number. */
+TEST(line_sym_prints_name_or_number)
 {
 	struct line l = { .n = 0 };
 
-	line_sym_sig(&l, (uintptr_t)a_static_function);
+	line_sym_sig(&l, (uintptr_t)static_function);
 	line_str_sig(&l, " ");
 	line_sym_sig(&l, 16);
 	line_str_sig(&l, " ");
@@ -156,10 +159,10 @@ TEST(a_line_names_an_address)
 	line_dec_sig(&l, UINT64_MAX);
 	line_str_sig(&l, "");
 	l.text[l.n] = '\0';
-	CHECK_STR(l.text, "a_static_function 0x10 0 18446744073709551615");
+	CHECK_STR(l.text, "static_function 0x10 0 18446744073709551615");
 }
 
-TEST(a_line_that_is_too_long_is_cut_off_and_ended)
+TEST(line_too_long_is_truncated_with_newline)
 {
 	struct line l = { .n = 0 };
 	char buf[2048];
@@ -181,26 +184,26 @@ static void check_line(struct line *l, const char *text)
 	l->n = 0;
 }
 
-TEST(a_line_names_a_green_thread)
+TEST(line_green_prints_id_name_and_entry)
 {
 	struct line l = { .n = 0 };
 
-	line_green_sig(&l, 17, "worker", (uintptr_t)a_static_function);
-	check_line(&l, "green thread 17 \"worker\" (entry a_static_function)");
+	line_green_sig(&l, 17, "worker", (uintptr_t)static_function);
+	check_line(&l, "green thread 17 \"worker\" (entry static_function)");
 	line_green_sig(&l, 1, "", 16);
 	check_line(&l, "green thread 1 \"\" (entry 0x10)");
 }
 
-TEST(a_line_of_a_backtrace_tells_what_addr2line_takes)
+TEST(line_frame_prints_object_and_offset_for_addr2line)
 {
 	struct line l = { .n = 0 };
-	uintptr_t pc = (uintptr_t)a_static_function + 2;
+	uintptr_t pc = (uintptr_t)static_function + 2;
 	char text[512];
 	struct symbol s;
 
 	CHECK(symtab_find_sig(pc, &s));
 	CHECK_STR(s.object, program_invocation_short_name);
-	snprintf(text, sizeof(text), "    #3 0x%lx a_static_function+0x2 (%s+0x%lx)\n",
+	snprintf(text, sizeof(text), "    #3 0x%lx static_function+0x2 (%s+0x%lx)\n",
 		 (unsigned long)pc, s.object, (unsigned long)s.at);
 	line_frame_sig(&l, 3, pc);
 	check_line(&l, text);
@@ -214,18 +217,18 @@ TEST(a_line_of_a_backtrace_tells_what_addr2line_takes)
 	check_line(&l, "    #0 0x10\n");
 }
 
-/* --- names that are kept --- */
+/* --- the symbol cache --- */
 
 static struct symcache cache;
 
-TEST(a_name_that_is_kept_is_the_one_that_was_found)
+TEST(symcache_hit_returns_stored_symbol)
 {
 	const struct symbol *first, *again;
 
-	CHECK(symcache_find_sig(&cache, (uintptr_t)a_static_function + 1, &first));
-	CHECK_STR(first->name, "a_static_function");
+	CHECK(symcache_find_sig(&cache, (uintptr_t)static_function + 1, &first));
+	CHECK_STR(first->name, "static_function");
 	CHECK_EQ(first->offset, 1);
-	CHECK(symcache_find_sig(&cache, (uintptr_t)a_static_function + 1, &again));
+	CHECK(symcache_find_sig(&cache, (uintptr_t)static_function + 1, &again));
 	CHECK(first == again);
 	CHECK(!symcache_find_sig(&cache, 1, &first));
 	CHECK(!symcache_find_sig(&cache, 1, &again));
@@ -233,49 +236,49 @@ TEST(a_name_that_is_kept_is_the_one_that_was_found)
 	CHECK(!symcache_find_sig(&cache, 0, &first));
 }
 
-TEST(more_addresses_than_are_kept_are_still_told_apart)
+TEST(symcache_overflow_returns_right_symbols)
 {
 	const struct symbol *s;
 
 	for (int round = 0; round < 2; round++) {
 		for (uintptr_t i = 0; i < 2 * SYMCACHE_SLOTS; i++) {
-			uintptr_t pc = (uintptr_t)a_static_function + (i % 2 ? 0 : i * 64);
+			uintptr_t pc = (uintptr_t)static_function + (i % 2 ? 0 : i * 64);
 
 			symcache_find_sig(&cache, pc, &s);
-			if (pc == (uintptr_t)a_static_function) {
-				CHECK_STR(s->name, "a_static_function");
+			if (pc == (uintptr_t)static_function) {
+				CHECK_STR(s->name, "static_function");
 				CHECK_EQ(s->offset, 0);
 			}
 		}
 	}
 }
 
-TEST(a_line_may_keep_the_names)
+TEST(line_with_symcache_prints_same_text)
 {
 	struct line l = { .names = &cache };
 
 	for (int i = 0; i < 3; i++) {
-		line_green_sig(&l, 2, "x", (uintptr_t)a_static_function);
-		check_line(&l, "green thread 2 \"x\" (entry a_static_function)");
+		line_green_sig(&l, 2, "x", (uintptr_t)static_function);
+		check_line(&l, "green thread 2 \"x\" (entry static_function)");
 		line_sym_sig(&l, 16);
 		check_line(&l, "0x10");
 	}
 }
 
-/* --- copies of this program, and what is done to them --- */
+/* --- damaged copies of this program --- */
 
 struct copy {
 	char path[64];
 	int fd;
 	size_t size;
-	char *map;          /* the file, mapped as a loader would */
-	uintptr_t function; /* where a_static_function lies in the map */
+	char *map;          /* the file, mapped */
+	uintptr_t function; /* the address of static_function in the map */
 };
 
-/* Which byte of its file is a_static_function? */
+/* Returns the file offset of static_function. */
 static int find_offset(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	uintptr_t addr = (uintptr_t)a_static_function - info->dlpi_addr;
+	uintptr_t addr = (uintptr_t)static_function - info->dlpi_addr;
 
 	(void)size;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -327,7 +330,7 @@ static void copy_end(struct copy *c)
 	unlink(c->path);
 }
 
-/* The file's name for what nothing more is known of. */
+/* An address without a symbol is named by its file. */
 static void check_object(const struct copy *c)
 {
 	struct symbol s;
@@ -337,19 +340,19 @@ static void check_object(const struct copy *c)
 	CHECK_STR(s.name, c->path + strlen("/tmp/"));
 }
 
-TEST(the_file_is_read_wherever_it_is_mapped)
+TEST(symtab_file_mapped_at_other_address_is_read)
 {
 	struct copy c;
 	struct symbol s;
 
 	copy_begin(&c);
 	CHECK(symtab_find_sig(c.function + 1, &s));
-	CHECK_STR(s.name, "a_static_function");
+	CHECK_STR(s.name, "static_function");
 	CHECK_EQ(s.offset, 1);
 	copy_end(&c);
 }
 
-TEST(a_file_that_is_gone_leaves_its_name)
+TEST(symtab_deleted_file_is_named_by_path)
 {
 	struct copy c;
 	struct symbol s;
@@ -366,12 +369,12 @@ static void check_deleted_self(void)
 {
 	struct symbol s;
 
-	CHECK(symtab_find_sig((uintptr_t)a_static_function, &s));
-	CHECK_STR(s.name, "a_static_function");
+	CHECK(symtab_find_sig((uintptr_t)static_function, &s));
+	CHECK_STR(s.name, "static_function");
 }
 
-/* The case runs itself again, from a copy that it deletes at once. */
-TEST(a_program_that_was_deleted_still_knows_its_names)
+/* The case runs itself again from a copy that it deletes at once. */
+TEST(symtab_deleted_program_finds_own_functions)
 {
 	struct copy c;
 	int status;
@@ -384,13 +387,13 @@ TEST(a_program_that_was_deleted_still_knows_its_names)
 	}
 	copy_begin(&c);
 	CHECK_EQ(fchmod(c.fd, 0755), 0);
-	close(c.fd); /* a file that is open for writing cannot be run */
+	close(c.fd); /* a file that is open for writing cannot be executed */
 	munmap(c.map, c.size);
 	pid = fork();
 	CHECK(pid >= 0);
 	if (pid == 0) {
 		setenv("GMP_TEST_DELETED", c.path, 1);
-		execl(c.path, c.path, "a_program_that_was_deleted_still_knows_its_names", NULL);
+		execl(c.path, c.path, "symtab_deleted_program_finds_own_functions", NULL);
 		_exit(9);
 	}
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
@@ -404,7 +407,7 @@ static void overwrite(const struct copy *c, uint64_t at, const void *with, size_
 		CHECK_EQ(pwrite(c->fd, with, n, (off_t)at), (long long)n);
 }
 
-TEST(a_damaged_header_is_survived)
+TEST(symtab_damaged_elf_header_does_not_crash)
 {
 	struct copy c;
 	struct symbol s;
@@ -422,14 +425,14 @@ TEST(a_damaged_header_is_survived)
 		overwrite(&c, 0, &good, sizeof(good));
 	}
 	CHECK(symtab_find_sig(c.function, &s));
-	CHECK_STR(s.name, "a_static_function");
+	CHECK_STR(s.name, "static_function");
 	memset(&good, 0, sizeof(good));
 	overwrite(&c, 0, &good, sizeof(good));
 	check_object(&c);
 	copy_end(&c);
 }
 
-/* Noise in a region of the file, then the region as it was. */
+/* Write noise to a region of the file, then restore it. */
 static void make_noise(struct copy *c, uint64_t at, size_t n, uint64_t *seed, int rounds)
 {
 	char *good = malloc(n);
@@ -454,7 +457,7 @@ static void make_noise(struct copy *c, uint64_t at, size_t n, uint64_t *seed, in
 	free(good);
 }
 
-TEST(noise_in_the_tables_is_survived)
+TEST(symtab_damaged_tables_do_not_crash)
 {
 	struct copy c;
 	struct symbol s;
@@ -473,11 +476,11 @@ TEST(noise_in_the_tables_is_survived)
 			make_noise(&c, sh.sh_offset, sh.sh_size, &seed, rounds);
 	}
 	CHECK(symtab_find_sig(c.function, &s));
-	CHECK_STR(s.name, "a_static_function");
+	CHECK_STR(s.name, "static_function");
 	copy_end(&c);
 }
 
-TEST(a_truncated_file_is_survived)
+TEST(symtab_truncated_file_does_not_crash)
 {
 	struct copy c;
 	struct symbol s;

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Is a death one whole line, a backtrace and SIGABRT, also when several die at once?
- * wrap: write */
+/*
+ * Tests that a fatal error prints one whole line and a backtrace and raises SIGABRT, also if
+ * several threads fail at once.
+ *
+ * wrap: write
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -15,13 +19,13 @@
 ssize_t __real_write(int fd, const void *buf, size_t n);
 ssize_t __wrap_write(int fd, const void *buf, size_t n);
 
-static bool disturbed; /* one write is interrupted, the next takes a byte */
+static bool disturbed; /* alternately interrupt a write, and write one byte */
 
 ssize_t __wrap_write(int fd, const void *buf, size_t n)
 {
-	static unsigned turn;
+	static unsigned calls;
 
-	if (disturbed && turn++ % 2 == 0) {
+	if (disturbed && calls++ % 2 == 0) {
 		errno = EINTR;
 		return -1;
 	}
@@ -34,34 +38,34 @@ static void check_aborted(int status)
 	CHECK_EQ(WTERMSIG(status), SIGABRT);
 }
 
-static noinline void who_dies(void)
+static noinline void fail_here(void)
 {
 	gmp__fatal("%d %s", 42, "reasons");
 }
 
-TEST(the_line_comes_first_and_then_who_called)
+TEST(fatal_prints_message_then_backtrace)
 {
 	char text[8192];
 
-	check_aborted(child_says(who_dies, text, sizeof(text)));
+	check_aborted(child_says(fail_here, text, sizeof(text)));
 	CHECK(strncmp(text, "gmp: fatal: 42 reasons\n    #0 0x", 32) == 0);
-	CHECK(strstr(text, " who_dies+0x") != NULL);
-	CHECK(strstr(text, " who_dies+0x") < strstr(text, "    #1 0x"));
+	CHECK(strstr(text, " fail_here+0x") != NULL);
+	CHECK(strstr(text, " fail_here+0x") < strstr(text, "    #1 0x"));
 }
 
 static void die_disturbed(void)
 {
 	disturbed = true;
-	who_dies();
+	fail_here();
 }
 
-TEST(writes_that_are_cut_short_or_interrupted_lose_nothing)
+TEST(fatal_with_short_or_interrupted_writes_loses_nothing)
 {
 	char text[8192];
 
 	check_aborted(child_says(die_disturbed, text, sizeof(text)));
 	CHECK(strncmp(text, "gmp: fatal: 42 reasons\n    #0 0x", 32) == 0);
-	CHECK(strstr(text, " who_dies+0x") < strstr(text, "    #1 0x"));
+	CHECK(strstr(text, " fail_here+0x") < strstr(text, "    #1 0x"));
 }
 
 static noinline void assert_something(void)
@@ -69,7 +73,7 @@ static noinline void assert_something(void)
 	gmp_assert(1 + 1 == 3);
 }
 
-TEST(a_failed_assertion_says_what_and_where)
+TEST(assert_failed_prints_expression_and_position)
 {
 	char text[8192];
 
@@ -89,7 +93,7 @@ static void die_described(void)
 	gmp__fatal("oh");
 }
 
-TEST(a_higher_floor_can_describe_the_green_thread)
+TEST(fatal_describe_hook_adds_green_thread)
 {
 	char text[8192];
 
@@ -119,7 +123,7 @@ static void die_described_at_length(void)
 	gmp__fatal("x");
 }
 
-TEST(a_line_that_is_too_long_is_still_a_line)
+TEST(fatal_too_long_message_is_truncated_with_newline)
 {
 	char text[8192];
 
@@ -142,7 +146,7 @@ static void die_while_dying(void)
 	gmp__fatal("outer");
 }
 
-TEST(a_death_within_a_death_is_at_once)
+TEST(fatal_inside_fatal_aborts_at_once)
 {
 	char text[8192];
 
@@ -168,7 +172,7 @@ static void die_together(void)
 	os_nap(NEVER);
 }
 
-TEST(of_several_who_die_one_speaks)
+TEST(fatal_on_several_threads_prints_one_message)
 {
 	char text[8192], *first;
 
@@ -186,7 +190,7 @@ static noinline void show_trace(void)
 	__asm__ volatile("");
 }
 
-TEST(a_backtrace_begins_at_its_caller)
+TEST(backtrace_starts_at_caller)
 {
 	char text[8192];
 
@@ -197,7 +201,7 @@ TEST(a_backtrace_begins_at_its_caller)
 }
 
 static void recurse(int n);
-static void (*volatile recurse_again)(int n) = recurse; /* or the compiler makes it a loop */
+static void (*volatile recurse_again)(int n) = recurse; /* prevents a loop */
 
 static void recurse(int n)
 {
@@ -213,7 +217,7 @@ static void show_deep_trace(void)
 	recurse(200);
 }
 
-TEST(a_deep_backtrace_ends)
+TEST(backtrace_deep_is_limited)
 {
 	char text[16384];
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The firing of a tick, step by step: what is sent, for when it is armed next, who is made ready.
+ * Tests the firing of a tick step by step: the value sent, the next deadline, and the Gs made
+ * runnable.
  *
  * floors 0..6
  */
@@ -14,7 +15,7 @@
 enum { MS = 1000000, PERIOD = 10 };
 static const int64_t HOUR = 3600 * INT64_C(1000) * MS;
 
-static int64_t first; /* far enough away: only fire() gets there */
+static int64_t first; /* far enough away: only fire() reaches it */
 static gmp_chan *c;
 
 static void begin(void)
@@ -24,7 +25,7 @@ static void begin(void)
 	CHECK(c != NULL);
 }
 
-/* Whoever looks at the timers at that time; how many were made ready. */
+/* Run the timers at the time now; returns the number of Gs made runnable. */
 static int fire(int64_t now)
 {
 	struct glist out = { 0 };
@@ -52,7 +53,10 @@ static void fire_late(void *arg)
 	CHECK_EQ(fire(first + 3), 0);
 	CHECK_EQ(timers_next(getp()), first + PERIOD);
 	expect_tick(first);
-	/* three periods are over: the time is that of the last, and the next is the one after it */
+	/*
+	 * three periods have passed: the tick has the time of the last, and the next is one period
+	 * later
+	 */
 	CHECK_EQ(fire(first + 3 * PERIOD + 9), 0);
 	expect_tick(first + 3 * PERIOD);
 	CHECK_EQ(timers_next(getp()), first + 4 * PERIOD);
@@ -60,7 +64,7 @@ static void fire_late(void *arg)
 	CHECK_EQ(timers_next(getp()), NEVER);
 }
 
-TEST(a_late_tick_has_the_time_of_the_last_period_and_keeps_the_phase)
+TEST(tick_late_has_time_of_last_period_and_keeps_phase)
 {
 	run_procs(1, fire_late, NULL);
 }
@@ -78,7 +82,7 @@ static void fire_unread(void *arg)
 	gmp_tick_free(c);
 }
 
-TEST(a_tick_that_finds_no_room_is_lost)
+TEST(tick_to_full_channel_is_lost)
 {
 	run_procs(1, fire_unread, NULL);
 }
@@ -87,7 +91,7 @@ static void fire_locked(void *arg)
 {
 	(void)arg;
 	begin();
-	CHECK(try_lock_against(&c->lock, LR_CHAN)); /* as one who is about to wait there has it */
+	CHECK(try_lock_against(&c->lock, LR_CHAN)); /* as a caller that is about to park holds it */
 	CHECK_EQ(fire(first), 0);
 	unlock(&c->lock, LR_CHAN);
 	CHECK_EQ(gmp_chan_len(c), 0);
@@ -101,39 +105,39 @@ static void fire_locked(void *arg)
 	gmp_tick_free(c);
 }
 
-TEST(a_tick_whose_channel_is_locked_comes_again)
+TEST(tick_with_locked_channel_is_retried)
 {
 	run_procs(1, fire_locked, NULL);
 }
 
-static int64_t heard;
+static int64_t received;
 
-static void hear(void *arg)
+static void receive_tick(void *arg)
 {
 	(void)arg;
-	CHECK_EQ(gmp_chan_recv(c, &heard), 0);
+	CHECK_EQ(gmp_chan_recv(c, &received), 0);
 }
 
-static void fire_for_a_reader(void *arg)
+static void fire_for_reader(void *arg)
 {
 	gmp_g *reader;
 
 	(void)arg;
 	begin();
-	CHECK_EQ(gmp_spawn(&reader, hear, NULL, NULL), 0);
-	gmp_yield(); /* it waits now */
+	CHECK_EQ(gmp_spawn(&reader, receive_tick, NULL, NULL), 0);
+	gmp_yield(); /* until the reader waits */
 	CHECK_EQ(fire(first), 1);
-	CHECK_EQ(heard, first); /* without anybody between */
+	CHECK_EQ(received, first); /* without a switch to another G */
 	CHECK_EQ(gmp_join(reader), 0);
 	gmp_tick_free(c);
 }
 
-TEST(a_tick_makes_its_reader_ready_and_no_other_green_thread)
+TEST(tick_readies_waiting_reader_only)
 {
-	run_procs(1, fire_for_a_reader, NULL);
+	run_procs(1, fire_for_reader, NULL);
 }
 
-static void fire_at_the_end(void *arg)
+static void fire_at_clock_end(void *arg)
 {
 	(void)arg;
 	first = gmp_now() + HOUR;
@@ -154,7 +158,7 @@ static void fire_at_the_end(void *arg)
 	gmp_tick_free(c);
 }
 
-TEST(a_period_that_the_clock_does_not_reach_is_the_last)
+TEST(tick_period_beyond_clock_range_disarms)
 {
-	run_procs(1, fire_at_the_end, NULL);
+	run_procs(1, fire_at_clock_end, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Do timers fire in order, once, when they are due, and never after they were disarmed? */
+/* Tests that timers fire in order, once, at their deadline, and never after they were disarmed. */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -14,7 +14,7 @@ enum { LIMIT = 4096 };
 struct item {
 	struct timer t;
 	int fired;
-	int again; /* how often fire arms it anew, 10 later */
+	int again; /* how many times fire rearms it, 10 later */
 };
 
 static struct p ps[3];
@@ -65,7 +65,7 @@ static unsigned run(int p, int64_t now)
 	return n;
 }
 
-/* Everything that the heap promises of itself. */
+/* Check every invariant of the heap. */
 static void check_heap(int p)
 {
 	struct timers *ts = &ps[p].timers;
@@ -81,7 +81,7 @@ static void check_heap(int p)
 	}
 }
 
-TEST(a_heap_without_timers_is_never_due)
+TEST(timers_empty_heap_is_never_due)
 {
 	begin();
 	CHECK_EQ(timers_next(&ps[0]), NEVER);
@@ -90,7 +90,7 @@ TEST(a_heap_without_timers_is_never_due)
 	end();
 }
 
-TEST(an_ended_heap_is_gone_and_may_be_ended_again)
+TEST(timers_fini_can_be_repeated)
 {
 	struct timers ts;
 
@@ -102,7 +102,7 @@ TEST(an_ended_heap_is_gone_and_may_be_ended_again)
 	timers_fini(&ts, 1);
 }
 
-TEST(timers_fire_in_the_order_of_their_times)
+TEST(timers_fire_in_order_of_deadlines)
 {
 	static const int64_t when[] = { 50, 10, 40, 20, 60, 30 };
 
@@ -155,7 +155,7 @@ TEST(timers_run_some_stops_when_enough_are_ready)
 	end();
 }
 
-TEST(timers_of_equal_times_all_fire_together)
+TEST(timers_of_equal_deadline_fire_in_one_run)
 {
 	begin();
 	for (int i = 0; i < 100; i++)
@@ -171,21 +171,21 @@ TEST(timers_of_equal_times_all_fire_together)
 	end();
 }
 
-TEST(arming_says_whether_it_is_the_earliest)
+TEST(timer_add_reports_new_earliest_deadline)
 {
 	begin();
 	CHECK(add(0, 0, 10));
 	CHECK(!add(0, 1, 20));
-	CHECK(!add(0, 2, 10)); /* no earlier than the first */
+	CHECK(!add(0, 2, 10)); /* not earlier than the first */
 	CHECK(add(0, 3, 5));
 	CHECK(add(0, 4, INT64_MIN));
 	CHECK(!add(0, 5, NEVER - 1));
-	CHECK(add(1, 6, 1000)); /* a heap of its own */
+	CHECK(add(1, 6, 1000)); /* another heap */
 	CHECK_EQ(timers_next(&ps[0]), INT64_MIN);
 	end();
 }
 
-TEST(an_armed_timer_says_so_until_it_has_fired_or_was_disarmed)
+TEST(timer_armed_is_true_until_fired_or_deleted)
 {
 	begin();
 	CHECK(!timer_armed(&items[0].t));
@@ -204,7 +204,7 @@ TEST(an_armed_timer_says_so_until_it_has_fired_or_was_disarmed)
 	end();
 }
 
-TEST(disarming_at_any_place_keeps_the_heap)
+TEST(timer_del_at_any_index_keeps_heap_order)
 {
 	enum { N = 60 };
 
@@ -212,7 +212,7 @@ TEST(disarming_at_any_place_keeps_the_heap)
 	for (int gone = 0; gone < N; gone++) {
 		norder = 0;
 		for (int i = 0; i < N; i++)
-			add(0, i, i * 7 % N); /* every place once, for 7 and 60 have no divisor */
+			add(0, i, i * 7 % N); /* every deadline once, since 7 and 60 are coprime */
 		CHECK(timer_del(&items[gone].t));
 		check_heap(0);
 		CHECK_EQ(run(0, N), N - 1);
@@ -223,14 +223,14 @@ TEST(disarming_at_any_place_keeps_the_heap)
 	end();
 }
 
-/* A thread that holds P p, as those have who set their own timers anew. */
+/* Makes the calling thread hold P p, as a caller that rearms its own timer. */
 static void hold_p(struct m *m, int p)
 {
 	m->p = &ps[p];
 	gmp__setm(m);
 }
 
-static bool set_anew(int i, int64_t when)
+static bool rearm(int i, int64_t when)
 {
 	if (!timer_hold(&items[i].t))
 		return false;
@@ -238,7 +238,7 @@ static bool set_anew(int i, int64_t when)
 	return true;
 }
 
-TEST(setting_anew_from_any_place_to_any_other_keeps_the_heap)
+TEST(timer_rearm_between_any_indices_keeps_heap_order)
 {
 	enum { N = 60 };
 	struct m me = { 0 };
@@ -250,7 +250,7 @@ TEST(setting_anew_from_any_place_to_any_other_keeps_the_heap)
 			norder = 0;
 			for (int i = 0; i < N; i++)
 				add(0, i, 2 * (i * 7 % N));
-			CHECK(set_anew(from, 2 * to - 1)); /* between two others, or at an end */
+			CHECK(rearm(from, 2 * to - 1)); /* between two others, or at either end */
 			check_heap(0);
 			CHECK_EQ(timers_count(&ps[0]), N);
 			CHECK_EQ(run(0, 2 * N), N);
@@ -262,27 +262,27 @@ TEST(setting_anew_from_any_place_to_any_other_keeps_the_heap)
 	end();
 }
 
-TEST(only_what_is_armed_on_ones_own_p_is_set_anew_in_one_step)
+TEST(timer_hold_accepts_only_timer_armed_on_own_p)
 {
 	struct m me = { 0 };
 
 	begin();
 	add(1, 0, 10);
-	CHECK(!set_anew(0, 20)); /* an external thread */
+	CHECK(!rearm(0, 20)); /* an external thread */
 	hold_p(&me, 0);
-	CHECK(!set_anew(0, 20));
-	CHECK(!set_anew(1, 20)); /* not armed */
+	CHECK(!rearm(0, 20));
+	CHECK(!rearm(1, 20)); /* not armed */
 	add(0, 1, 10);
-	CHECK(set_anew(1, 20));
+	CHECK(rearm(1, 20));
 	CHECK_EQ(run(0, 19), 0);
 	CHECK_EQ(run(0, 20), 1);
-	CHECK(!set_anew(1, 30)); /* fired */
+	CHECK(!rearm(1, 30)); /* fired */
 	CHECK_EQ(timers_next(&ps[1]), 10);
 	gmp__setm(NULL);
 	end();
 }
 
-TEST(fire_may_arm_its_timer_anew)
+TEST(timer_fire_can_rearm_its_timer)
 {
 	begin();
 	items[0].again = 3;
@@ -294,7 +294,7 @@ TEST(fire_may_arm_its_timer_anew)
 	check_heap(0);
 	CHECK_EQ(run(0, 20), 2);
 	check_heap(0);
-	CHECK_EQ(run(0, 100), 2); /* 30 and 40: as often as it is due */
+	CHECK_EQ(run(0, 100), 2); /* 30 and 40: once per due period */
 	CHECK(!timer_armed(&items[0].t));
 	CHECK_EQ(items[0].fired, 4);
 	CHECK_EQ(items[1].fired, 1);
@@ -316,7 +316,7 @@ static bool fire_wakes(struct timer *t, int64_t now, struct glist *out)
 	return false;
 }
 
-TEST(who_became_ready_is_appended)
+TEST(timers_run_appends_runnable_gs)
 {
 	struct glist out = { 0 };
 	struct g first = { 0 };
@@ -332,18 +332,18 @@ TEST(who_became_ready_is_appended)
 	end();
 }
 
-TEST(timers_near_the_earliest_are_waited_for_with_it)
+TEST(timers_wake_with_includes_deadlines_within_slack)
 {
 	enum { T = 1000000 };
 
 	begin();
 	add(0, 0, T);
-	CHECK_EQ(timers_wake_with(&ps[0], T), T); /* alone, it is not late */
+	CHECK_EQ(timers_wake_with(&ps[0], T), T); /* a single timer is not delayed */
 	add(0, 1, T + TIMER_SLACK + 1);
 	CHECK_EQ(timers_wake_with(&ps[0], T), T);
 	add(0, 2, T + TIMER_SLACK);
 	CHECK_EQ(timers_wake_with(&ps[0], T), T + TIMER_SLACK);
-	CHECK_EQ(timers_wake_with(&ps[0], T - 1), T); /* another heap has the earliest */
+	CHECK_EQ(timers_wake_with(&ps[0], T - 1), T); /* another heap has the earliest deadline */
 	CHECK_EQ(timers_wake_with(&ps[1], T), T);
 	st_rlx(&sched.virtual_now, (int64_t)1);
 	CHECK_EQ(timers_wake_with(&ps[0], T), T);
@@ -352,7 +352,7 @@ TEST(timers_near_the_earliest_are_waited_for_with_it)
 	end();
 }
 
-TEST(a_timer_is_missed_by_who_sleeps_beyond_its_slack)
+TEST(timer_is_missed_if_sleep_exceeds_slack)
 {
 	CHECK(!timer_is_missed(1000, INT64_MIN));
 	CHECK(!timer_is_missed(1000, 1000));
@@ -362,9 +362,9 @@ TEST(a_timer_is_missed_by_who_sleeps_beyond_its_slack)
 	CHECK(!timer_is_missed(NEVER, NEVER));
 }
 
-TEST(all_timers_move_to_another_p)
+TEST(timers_move_moves_all_to_other_p)
 {
-	for (int way = 0; way < 2; way++) { /* up and down the addresses */
+	for (int way = 0; way < 2; way++) { /* in both orders of addresses */
 		int from = way, to = !way;
 
 		norder = 0;
@@ -402,7 +402,7 @@ static uint32_t draw(uint32_t below)
 enum { MODEL = 200 };
 
 static struct {
-	int where; /* of each: the heap, -1 none */
+	int where; /* of each timer: its heap, -1: none */
 	int64_t when;
 	int fired;
 } model[MODEL];
@@ -463,7 +463,7 @@ static void model_step(int i, int64_t now)
 	}
 }
 
-TEST(steps_at_random_agree_with_a_model)
+TEST(timers_random_steps_match_model)
 {
 	long steps = check_scaled(20000);
 
@@ -487,7 +487,7 @@ TEST(steps_at_random_agree_with_a_model)
 	end();
 }
 
-/* --- all at once --- */
+/* --- concurrent use --- */
 
 static struct {
 	uint32_t stop; /* (a) */
@@ -497,11 +497,11 @@ static struct {
 static bool fire_counts(struct timer *t, int64_t now, struct glist *out)
 {
 	(void)now, (void)out;
-	container_of(t, struct item, t)->fired++; /* plain: timer.pp orders it */
+	container_of(t, struct item, t)->fired++; /* a plain access: timer.pp orders it */
 	return false;
 }
 
-static void *arms_and_disarms(void *arg)
+static void *arm_and_disarm(void *arg)
 {
 	struct item *mine = arg;
 	uint64_t x = (uintptr_t)arg | 1;
@@ -536,13 +536,13 @@ static void *arms_and_disarms(void *arg)
 	return NULL;
 }
 
-static void *runs_and_moves(void *arg)
+static void *run_and_move(void *arg)
 {
-	for (unsigned turn = 0; !ld_seq(&hammer.stop); turn++) {
-		unsigned p = turn % 3;
+	for (unsigned round = 0; !ld_seq(&hammer.stop); round++) {
+		unsigned p = round % 3;
 
-		if (turn % 16 == 15)
-			timers_move(&ps[p], &ps[(p + 1 + turn / 16 % 2) % 3]);
+		if (round % 16 == 15)
+			timers_move(&ps[p], &ps[(p + 1 + round / 16 % 2) % 3]);
 		else
 			run((int)p, add_rlx(&hammer.now, 1));
 	}
@@ -554,8 +554,8 @@ static void hammer_all(void *(*third)(void *))
 	pthread_t t[4];
 
 	begin();
-	CHECK_EQ(pthread_create(&t[0], NULL, arms_and_disarms, &items[0]), 0);
-	CHECK_EQ(pthread_create(&t[1], NULL, arms_and_disarms, &items[64]), 0);
+	CHECK_EQ(pthread_create(&t[0], NULL, arm_and_disarm, &items[0]), 0);
+	CHECK_EQ(pthread_create(&t[1], NULL, arm_and_disarm, &items[64]), 0);
 	CHECK_EQ(pthread_create(&t[2], NULL, third, NULL), 0);
 	CHECK_EQ(pthread_create(&t[3], NULL, third, NULL), 0);
 	os_nap(check_scaled(600) * 1000000);
@@ -569,7 +569,7 @@ static void hammer_all(void *(*third)(void *))
 	end();
 }
 
-TEST(each_arming_fires_or_is_disarmed_once_while_heaps_are_run_and_moved)
+TEST(timers_concurrent_run_and_move_fire_each_arming_once)
 {
-	hammer_all(runs_and_moves);
+	hammer_all(run_and_move);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Does an unwinder that is called through gmp__call_above see the calls that led to where a stack was
- * left, with their registers, and is that stack left as it was? */
+/*
+ * Tests that an unwinder called through gmp__call_above sees the frames of a parked stack with
+ * their registers, and leaves that stack unchanged.
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -13,11 +15,11 @@
 #include "base/san.h"
 #include "base/symtab.h"
 
-/* AddressSanitizer is not told of these switches, so who makes one is left alone. */
+/* AddressSanitizer does not see these switches, so functions that switch are not instrumented. */
 #ifdef __clang__
 #define PLAIN __attribute__((no_sanitize("address"))) noinline
 #else
-#define PLAIN __attribute__((no_sanitize("address"), __noipa__)) /* it keeps its name, too */
+#define PLAIN __attribute__((no_sanitize("address"), __noipa__)) /* also keeps its name */
 #endif
 
 enum { BYTES = 64 * 1024 };
@@ -26,7 +28,7 @@ static char g0_stack[BYTES] aligned_to(16), new_stack[BYTES] aligned_to(16);
 static char *const g0 = g0_stack + BYTES, *const top = new_stack + BYTES;
 static struct context home, parked;
 
-__attribute__((constructor)) static void name_the_stacks(void)
+__attribute__((constructor)) static void register_stacks(void)
 {
 	san_stack_made(g0_stack, sizeof(g0_stack));
 	san_stack_made(new_stack, sizeof(new_stack));
@@ -34,12 +36,12 @@ __attribute__((constructor)) static void name_the_stacks(void)
 
 static void no_more(void)
 {
-	__asm__ volatile("" ::: "memory"); /* so that calls before it are no jumps */
+	__asm__ volatile("" ::: "memory"); /* prevents a tail call before it */
 }
 
-/* --- a stack that is left in the middle of calls --- */
+/* --- a stack parked inside calls --- */
 
-/* mcall with known values in the registers that a callee keeps. */
+/* gmp__mcall with known values in the callee-saved registers. */
 int leave(struct context *save, int (*fn)(void *arg), void *arg, void *stack);
 
 __asm__(".text\n"
@@ -100,7 +102,7 @@ PLAIN static int begin(void *depth)
 	return gmp__gstart(depth, outer, top, gmp__fpwords(), g0);
 }
 
-/* Leaves `parked` in leave <- inner <- middle (depth + 1 times) <- outer. */
+/* Parks `parked` in leave <- inner <- middle (depth + 1 times) <- outer. */
 static void park_at(int depth)
 {
 	memset(new_stack, 0x5a, sizeof(new_stack));
@@ -117,19 +119,19 @@ static const char *name_of(uintptr_t pc)
 
 static struct trace t;
 
-static void look(void)
+static void trace_stack(void)
 {
 	trace_parked(&t, &parked, new_stack, top);
 }
 
-TEST(a_parked_stack_is_walked_down_to_its_beginning)
+TEST(trace_parked_reaches_start_of_stack)
 {
 	static const char *const names[] = {
 		"leave", "inner", "middle", "middle", "middle", "outer"
 	};
 
 	park_at(2);
-	look();
+	trace_stack();
 	CHECK_EQ(t.n, countof(names) + 1);
 	for (unsigned i = 0; i < countof(names); i++)
 		CHECK_STR(name_of(t.pc[i]), names[i]);
@@ -137,45 +139,45 @@ TEST(a_parked_stack_is_walked_down_to_its_beginning)
 	CHECK(!t.more);
 }
 
-TEST(the_function_that_calls_all_entries_is_not_shown)
+TEST(trace_parked_omits_common_entry_function)
 {
 	park_at(3);
 	trace_ends_at((uintptr_t)outer);
-	look();
+	trace_stack();
 	CHECK_EQ(t.n, 6);
 	CHECK_STR(name_of(t.pc[5]), "middle");
-	trace_ends_at((uintptr_t)name_of); /* not on this stack */
-	look();
+	trace_ends_at((uintptr_t)name_of); /* a function that is not on this stack */
+	trace_stack();
 	CHECK_EQ(t.n, 8);
 }
 
-TEST(a_walk_that_is_too_long_says_so)
+TEST(trace_parked_too_deep_sets_more)
 {
 	park_at(200);
-	look();
+	trace_stack();
 	CHECK_EQ(t.n, TRACE_MOST);
 	CHECK(t.more);
 	CHECK_STR(name_of(t.pc[TRACE_MOST - 1]), "middle");
 	park_at(1);
-	look();
+	trace_stack();
 	CHECK_EQ(t.n, 6);
 	CHECK(!t.more);
 }
 
-TEST(the_walk_leaves_a_parked_stack_as_it_was)
+TEST(trace_parked_does_not_modify_stack)
 {
 	static char before[BYTES];
 
 	park_at(1);
-	san_head(new_stack, BYTES); /* what finished calls have left is looked at, too */
+	san_head(new_stack, BYTES); /* the remains of finished calls are compared, too */
 	memcpy(before, new_stack, BYTES);
-	look();
+	trace_stack();
 	CHECK_EQ(t.n, 6);
 	CHECK_EQ(memcmp(before, new_stack, BYTES), 0);
 	CHECK_EQ(gmp__mcall(&home, to_home, NULL, g0), 1);
 }
 
-TEST(the_walk_stays_on_the_parked_stack)
+TEST(trace_parked_stays_inside_stack_bounds)
 {
 	park_at(20);
 	trace_parked(&t, &parked, new_stack, (char *)parked.sp + 64 + 1);
@@ -208,7 +210,7 @@ static void unwind_registers(void *arg)
 	_Unwind_Backtrace(note_registers, arg);
 }
 
-TEST(an_unwinder_sees_the_registers_that_were_saved)
+TEST(call_above_shows_saved_registers_to_unwinder)
 {
 	park_at(0);
 	gmp__call_above(unwind_registers, NULL, parked.sp);
@@ -227,7 +229,7 @@ static void libc_backtrace(void *arg)
 	nframes = backtrace(frames, 64);
 }
 
-TEST(libcs_own_backtrace_follows_it_too)
+TEST(call_above_is_followed_by_libc_backtrace)
 {
 	int at = 0;
 
@@ -244,7 +246,10 @@ static void count_call(void *arg)
 	++*(int *)arg;
 }
 
-/* gmp__call_above with known values in the registers that it must keep; out gets what they are after. */
+/*
+ * gmp__call_above with known values in the callee-saved registers; out receives their values after
+ * it.
+ */
 void keep(void (*fn)(void *arg), void *arg, const void *sp, uint64_t *out);
 
 __asm__(".text\n"
@@ -262,7 +267,7 @@ __asm__(".text\n"
 	"	popq %r12\n	popq %rbp\n	popq %rbx\n"
 	"	ret\n");
 
-TEST(its_caller_finds_all_registers_as_they_were)
+TEST(call_above_preserves_callee_saved_registers)
 {
 	uint64_t out[6] = { 0 };
 	int calls = 0;
@@ -281,14 +286,14 @@ static struct steps {
 	bool lost;
 } steps;
 
-struct look {
-	bool inside; /* the frame before this one is gmp__call_above, where it was interrupted */
+struct caller_search {
+	bool inside; /* the previous frame is the interrupted gmp__call_above */
 	uintptr_t caller;
 };
 
 static _Unwind_Reason_Code look_for_caller(struct _Unwind_Context *ctx, void *arg)
 {
-	struct look *l = arg;
+	struct caller_search *l = arg;
 	int at_insn = 0;
 	uintptr_t ip = _Unwind_GetIPInfo(ctx, &at_insn);
 
@@ -304,7 +309,7 @@ extern char stepped_call_returns[];
 
 static void on_step(int signo)
 {
-	struct look l = { .inside = false };
+	struct caller_search l = { .inside = false };
 
 	(void)signo;
 	_Unwind_Backtrace(look_for_caller, &l);
@@ -337,7 +342,7 @@ __asm__(".text\n"
 	"	ret\n"
 	"	.cfi_endproc\n");
 
-TEST(at_each_instruction_an_unwinder_finds_a_caller)
+TEST(call_above_can_be_unwound_at_each_instruction)
 {
 	struct sigaction sa = { .sa_handler = on_step };
 	int calls = 0;
@@ -348,6 +353,6 @@ TEST(at_each_instruction_an_unwinder_finds_a_caller)
 	step_through(count_call, &calls, parked.sp);
 	CHECK_EQ(calls, 1);
 	CHECK(!steps.lost);
-	CHECK_EQ(steps.own, 6);   /* push, three moves; pop, ret */
-	CHECK_EQ(steps.above, 1); /* the call, and with it all that fn does */
+	CHECK_EQ(steps.own, 6);   /* 6 instructions: push, three moves; pop, ret */
+	CHECK_EQ(steps.above, 1); /* the call instruction, which covers all of fn */
 }

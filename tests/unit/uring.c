@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a call by the ring hold what it uses until the kernel is done, and does it go the other way when the
- * ring fails?  The test stands between the runtime and liburing: it keeps completions back, refuses
- * entries, and changes results.
+ * Tests that a call through io_uring keeps its fd and buffer in use until the kernel is done, and
+ * that it falls back to a blocking call if the ring fails. The wrapped liburing functions hold
+ * completions, refuse entries and change results.
  *
  * floors 0..6, wrap: dlsym pread pwrite fsync
  */
@@ -27,12 +27,12 @@
 #include "netpoll.h"
 #include "rt.h"
 
-/* --- between the runtime and liburing, and libc --- */
+/* --- wrappers of liburing and libc --- */
 
-static int keep_back;         /* (a) completions are not seen */
-static int refuse;            /* (a) so many entries are not taken */
-static int change, change_to; /* (a) so many results are something else */
-static int submitted, plain;  /* (a) entries taken; calls made without the ring */
+static int hold_completions;  /* (a) completions are hidden */
+static int refuse;            /* (a) number of entries to refuse */
+static int change, change_to; /* (a) number of results to change */
+static int submitted, plain;  /* (a) accepted entries; calls without the ring */
 
 static int (*real_submit)(struct io_uring *r);
 static unsigned (*real_peek)(struct io_uring *r, struct io_uring_cqe **cqes, unsigned n);
@@ -47,7 +47,7 @@ static int test_submit(struct io_uring *r)
 
 static unsigned test_peek(struct io_uring *r, struct io_uring_cqe **cqes, unsigned n)
 {
-	if (ld_seq(&keep_back))
+	if (ld_seq(&hold_completions))
 		return 0;
 	unsigned got = real_peek(r, cqes, n);
 
@@ -103,7 +103,7 @@ int __wrap_fsync(int fd)
 	return __real_fsync(fd);
 }
 
-/* --- a file whose writes ask the disk --- */
+/* --- a file whose writes reach the disk --- */
 
 static int open_file(void)
 {
@@ -118,14 +118,14 @@ static int open_file(void)
 	return fd;
 }
 
-/* A kernel without io_uring, or one that forbids it, has nothing to be tested here. */
+/* Skips the case on a kernel without io_uring, or if the kernel forbids it. */
 static void need_ring(void)
 {
 	struct io_uring_params p = { 0 };
 	long fd = syscall(SYS_io_uring_setup, 1, &p);
 
 	if (fd < 0)
-		check_skip("no io_uring here");
+		check_skip("no io_uring");
 	CHECK_EQ(close((int)fd), 0);
 }
 
@@ -137,8 +137,8 @@ static uint64_t waiting(void)
 	return s.greens_waiting;
 }
 
-/* Not before it has been submitted: who makes the ring is off its P meanwhile. */
-static void until_one_waits(void)
+/* Wait for a submitted entry: while a G makes the ring, it is off its P. */
+static void wait_until_submitted(void)
 {
 	while (ld_seq(&submitted) < 1 || waiting() < 1)
 		gmp_yield();
@@ -147,30 +147,30 @@ static void until_one_waits(void)
 static ssize_t result;
 static int closed; /* (a) */
 
-static void write_it(void *arg)
+static void write_file(void *arg)
 {
 	result = gmp_pwrite(*(int *)arg, "abc", 3, 0);
 }
 
-static void close_it(void *arg)
+static void close_file(void *arg)
 {
 	CHECK_EQ(gmp_close(*(int *)arg), 0);
 	st_seq(&closed, 1);
 }
 
-/* From then on calls are refused; one that came before would be kept back too. */
-static void until_closing(int fd)
+/* Wait until calls are refused; an earlier call would be held, too. */
+static void wait_until_closing(int fd)
 {
 	while (!(ld_seq(&netpoll_find(fd)->use) & PD_CLOSING) && !ld_seq(&closed))
 		gmp_yield();
 }
 
-/* Whoever submits next finds what was kept back. */
-static void let_go(void)
+/* The next submitter finds the held completions. */
+static void release_completions(void)
 {
 	int fd = open_file();
 
-	st_seq(&keep_back, 0);
+	st_seq(&hold_completions, 0);
 	CHECK_EQ(gmp_fsync(fd), 0);
 	CHECK_EQ(gmp_close(fd), 0);
 }
@@ -181,7 +181,7 @@ static void run_others(void)
 		CHECK_EQ(gmp_sleep(1000000), 0);
 }
 
-/* Not every file system can: the tmpfs of Linux 6.1 does not. */
+/* Not every file system supports this: the tmpfs of Linux 6.1 does not. */
 static bool reads_from_memory(int fd)
 {
 	char c;
@@ -192,7 +192,7 @@ static bool reads_from_memory(int fd)
 
 /* --- cases --- */
 
-static void everything_by_the_ring(void *arg)
+static void use_ring(void *arg)
 {
 	int fd = open_file(), reads;
 	char buf[8] = "";
@@ -200,21 +200,22 @@ static void everything_by_the_ring(void *arg)
 	(void)arg;
 	CHECK_EQ(gmp_pwrite(fd, "abcdef", 6, 0), 6);
 	CHECK_EQ(ld_seq(&submitted), 1);
-	reads = !reads_from_memory(fd); /* else neither way */
+	reads = !reads_from_memory(fd); /* otherwise without any call */
 	CHECK_EQ(gmp_pread(fd, buf, 8, 2), 4);
 	CHECK(memcmp(buf, "cdef", 4) == 0);
 	CHECK_EQ(ld_seq(&submitted), 1 + reads);
 	CHECK_EQ(gmp_fsync(fd), 0);
 	CHECK_EQ(ld_seq(&submitted), 2 + reads);
-	CHECK_EQ(gmp_pwrite(fd, "x", 1, -1), -EINVAL); /* not at the present position */
+	/* an offset of -1 is not the current position */
+	CHECK_EQ(gmp_pwrite(fd, "x", 1, -1), -EINVAL);
 	CHECK_EQ(gmp_close(fd), 0);
 	CHECK_EQ(ld_seq(&plain), 0);
 }
 
-TEST_PROCS(writes_that_ask_the_disk_and_fsync_go_by_the_ring)
+TEST_PROCS(uring_sync_writes_and_fsync_use_ring)
 {
 	need_ring();
-	run_procs(procs, everything_by_the_ring, NULL);
+	run_procs(procs, use_ring, NULL);
 }
 
 static void close_while_written(void *arg)
@@ -223,24 +224,24 @@ static void close_while_written(void *arg)
 	int fd = open_file();
 
 	(void)arg;
-	st_seq(&keep_back, 1);
-	CHECK_EQ(gmp_spawn(&writer, write_it, &fd, NULL), 0);
-	until_one_waits();
-	CHECK_EQ(gmp_spawn(&closer, close_it, &fd, NULL), 0);
-	until_closing(fd);
+	st_seq(&hold_completions, 1);
+	CHECK_EQ(gmp_spawn(&writer, write_file, &fd, NULL), 0);
+	wait_until_submitted();
+	CHECK_EQ(gmp_spawn(&closer, close_file, &fd, NULL), 0);
+	wait_until_closing(fd);
 	run_others();
 	CHECK(!ld_seq(&closed));
-	CHECK_EQ(gmp_fsync(fd), -EBADF); /* it is closing */
-	CHECK_EQ(gmp_cancel(writer), 0); /* does not cut it short */
+	CHECK_EQ(gmp_fsync(fd), -EBADF); /* the fd is closing */
+	CHECK_EQ(gmp_cancel(writer), 0); /* has no effect */
 	run_others();
 	CHECK(!ld_seq(&closed));
-	let_go();
+	release_completions();
 	CHECK_EQ(gmp_join(writer), 0);
 	CHECK_EQ(gmp_join(closer), 0);
 	CHECK_EQ(result, 3);
 }
 
-TEST_PROCS(close_waits_for_a_call_under_way_and_others_run)
+TEST_PROCS(uring_close_waits_for_pending_call_and_other_gs_run)
 {
 	need_ring();
 	run_procs(procs, close_while_written, NULL);
@@ -252,67 +253,67 @@ static void only_wait(void *arg)
 	int fd = open_file();
 
 	(void)arg;
-	st_seq(&keep_back, 1);
-	CHECK_EQ(gmp_spawn(&writer, write_it, &fd, NULL), 0);
-	CHECK_EQ(gmp_join(writer), 0); /* nobody else is there: no deadlock */
+	st_seq(&hold_completions, 1);
+	CHECK_EQ(gmp_spawn(&writer, write_file, &fd, NULL), 0);
+	CHECK_EQ(gmp_join(writer), 0); /* no other G exists: not a deadlock */
 	CHECK_EQ(result, 3);
 }
 
-static void *let_all_go(void *arg)
+static void *release_and_spawn(void *arg)
 {
 	while (!ld_seq(&submitted))
 		os_nap(100000);
 	os_nap(100000000);
-	st_seq(&keep_back, 0);
+	st_seq(&hold_completions, 0);
 	(void)arg;
-	gmp_go(everything_by_the_ring, NULL);
+	gmp_go(use_ring, NULL);
 	return NULL;
 }
 
-TEST_PROCS(to_wait_for_a_disk_is_no_deadlock)
+TEST_PROCS(uring_pending_call_is_not_reported_as_deadlock)
 {
 	pthread_t t;
 
 	need_ring();
-	CHECK_EQ(pthread_create(&t, NULL, let_all_go, NULL), 0);
+	CHECK_EQ(pthread_create(&t, NULL, release_and_spawn, NULL), 0);
 	CHECK_EQ(pthread_detach(t), 0);
 	run_procs(procs, only_wait, NULL);
 }
 
 static int fd_left, left; /* left (a) */
 
-static void leave_a_write(void *arg)
+static void leave_write(void *arg)
 {
 	(void)arg;
 	fd_left = open_file();
-	st_seq(&keep_back, 1);
-	CHECK_EQ(gmp_go(write_it, &fd_left), 0);
-	until_one_waits();
+	st_seq(&hold_completions, 1);
+	CHECK_EQ(gmp_go(write_file, &fd_left), 0);
+	wait_until_submitted();
 	st_seq(&left, 1);
 }
 
-static void *let_go_at_the_end(void *arg)
+static void *release_after_stop(void *arg)
 {
 	(void)arg;
 	while (!ld_seq(&left) || gmp_procs() > 0)
 		os_nap(100000);
 	os_nap(20000000);
 	st_seq(&left, 0);
-	st_seq(&keep_back, 0);
+	st_seq(&hold_completions, 0);
 	return NULL;
 }
 
-TEST_PROCS(the_end_of_a_run_waits_for_the_kernel)
+TEST_PROCS(uring_shutdown_waits_for_pending_call)
 {
 	pthread_t t;
 
 	need_ring();
-	CHECK_EQ(pthread_create(&t, NULL, let_go_at_the_end, NULL), 0);
-	run_procs(procs, leave_a_write, NULL);
+	CHECK_EQ(pthread_create(&t, NULL, release_after_stop, NULL), 0);
+	run_procs(procs, leave_write, NULL);
 	CHECK_EQ(ld_seq(&left), 0);
 	CHECK_EQ(pthread_join(t, NULL), 0);
 	CHECK_EQ(close(fd_left), 0);
-	run_procs(procs, everything_by_the_ring, NULL);
+	run_procs(procs, use_ring, NULL);
 }
 
 static void refused(void *arg)
@@ -332,7 +333,7 @@ static void refused(void *arg)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-TEST_PROCS(an_entry_that_is_not_taken_is_a_call_in_blocking_code)
+TEST_PROCS(uring_refused_submit_falls_back_to_blocking_call)
 {
 	need_ring();
 	run_procs(procs, refused, NULL);
@@ -353,20 +354,20 @@ static void changed(void *arg)
 		CHECK_EQ(gmp_fsync(fd), 0);
 		CHECK_EQ(ld_seq(&plain), 2 * i + 2);
 	}
-	st_seq(&change_to, -EIO); /* that is an answer */
+	st_seq(&change_to, -EIO); /* a conclusive result */
 	st_seq(&change, 1);
 	CHECK_EQ(gmp_fsync(fd), -EIO);
 	CHECK_EQ(ld_seq(&plain), 8);
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-TEST_PROCS(an_answer_that_says_less_is_asked_for_again_in_blocking_code)
+TEST_PROCS(uring_inconclusive_result_falls_back_to_blocking_call)
 {
 	need_ring();
 	run_procs(procs, changed, NULL);
 }
 
-static void without(void *arg)
+static void use_blocking_calls(void *arg)
 {
 	int fd = open_file();
 	char buf[8] = "";
@@ -381,7 +382,7 @@ static void without(void *arg)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-/* What a container does. */
+/* Refuse io_uring_setup by seccomp, as a container does. */
 static void forbid(int err)
 {
 	struct sock_filter filter[] = {
@@ -397,14 +398,14 @@ static void forbid(int err)
 		check_skip("no seccomp here");
 }
 
-/* What a run says on stderr while it makes its calls without the ring. */
-static void says(int procs, char *text, size_t most)
+/* Returns what a run without the ring prints to stderr. */
+static void run_and_read_stderr(int procs, char *text, size_t most)
 {
 	int p[2], err = dup(2);
 
 	CHECK_EQ(pipe(p), 0);
 	CHECK_EQ(dup2(p[1], 2), 2);
-	run_procs(procs, without, NULL);
+	run_procs(procs, use_blocking_calls, NULL);
 	CHECK_EQ(dup2(err, 2), 2);
 	CHECK_EQ(close(p[1]), 0);
 	ssize_t n = read(p[0], text, most - 1);
@@ -415,28 +416,28 @@ static void says(int procs, char *text, size_t most)
 	CHECK_EQ(close(err), 0);
 }
 
-TEST_PROCS(forbidden_by_seccomp_it_is_one_line_in_debug_mode_and_blocking_code)
+TEST_PROCS(uring_refused_by_seccomp_falls_back_to_blocking_calls)
 {
 	char text[256];
 
 	forbid(EPERM);
 	CHECK_EQ(setenv("GMP_DEBUG", "uring", 1), 0);
-	says(procs, text, sizeof(text));
+	run_and_read_stderr(procs, text, sizeof(text));
 	CHECK_STR(text,
 		  "gmp: no io_uring (Operation not permitted): calls on files are blocking code\n");
 	CHECK_EQ(unsetenv("GMP_DEBUG"), 0);
-	says(procs, text, sizeof(text));
+	run_and_read_stderr(procs, text, sizeof(text));
 	CHECK_STR(text, "");
 }
 
-TEST_PROCS(without_descriptors_for_it_it_is_tried_again_later)
+TEST_PROCS(uring_setup_without_fds_falls_back_to_blocking_calls)
 {
 	need_ring();
 	forbid(EMFILE);
-	run_procs(procs, without, NULL);
+	run_procs(procs, use_blocking_calls, NULL);
 }
 
-static void ask_without_descriptors(void *arg)
+static void setup_without_fds(void *arg)
 {
 	struct rlimit was, none;
 	int lowest = dup(0);
@@ -452,15 +453,15 @@ static void ask_without_descriptors(void *arg)
 	CHECK(uring_on());
 }
 
-TEST(when_there_are_descriptors_again_it_is_had_in_the_same_run)
+TEST(uring_setup_without_fds_is_retried_in_same_run)
 {
 	need_ring();
-	run_procs(1, ask_without_descriptors, NULL); /* for liburing */
-	run_procs(1, ask_without_descriptors, NULL); /* for the ring */
+	run_procs(1, setup_without_fds, NULL); /* without liburing loaded */
+	run_procs(1, setup_without_fds, NULL); /* with liburing loaded */
 }
 
-TEST(nouring_makes_all_calls_in_blocking_code)
+TEST(uring_disabled_by_nouring_uses_blocking_calls)
 {
 	CHECK_EQ(setenv("GMP_DEBUG", "nouring", 1), 0);
-	run_procs(2, without, NULL);
+	run_procs(2, use_blocking_calls, NULL);
 }

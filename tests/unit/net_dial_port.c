@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does a dial say that the system refuses for want of a port?  EAGAIN is that, but for unix sockets, where
- * it is a listener whose queue is full, and worth waiting for.  connect says here what it is told to.
+ * Tests that a dial returns -EAGAIN at once if the system has no free port. For unix sockets EAGAIN
+ * means a full backlog, so the dial retries until its deadline. The wrapped connect always fails
+ * with EAGAIN.
  *
  * floors 0..6, wrap: connect
  */
@@ -37,7 +38,7 @@ static void dial_all(void *arg)
 	CHECK(ld_seq(&tries) > 3);
 }
 
-TEST(where_no_port_is_left_a_dial_says_so_at_once)
+TEST(dial_without_free_port_returns_eagain_at_once)
 {
 	CHECK_EQ(gmp_run(dial_all, NULL, NULL), 0);
 }

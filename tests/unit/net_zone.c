@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does the zone of an IPv6 address, the interface that a link-local one is of, get to the system and back?  The
- * test stands where bind, connect and getsockname would be: it needs no such address.
+ * Tests that the zone of an IPv6 address, which is the interface of a link-local address, is passed
+ * to the system and back. The wrapped bind, connect and getsockname make a real link-local address
+ * unnecessary.
  *
  * floors 0..6, wrap: socket bind connect getsockname
  */
@@ -24,14 +25,14 @@ int __wrap_getsockname(int fd, struct sockaddr *a, socklen_t *n);
 
 static struct sockaddr_in6 given, own;
 
-/* Also where the system has no IPv6. */
+/* An IPv4 socket, so that the test needs no IPv6. */
 int __wrap_socket(int family, int type, int protocol)
 {
 	(void)family;
 	return __real_socket(AF_INET, type, protocol);
 }
 
-static int take(const struct sockaddr *a, socklen_t n)
+static int store_given(const struct sockaddr *a, socklen_t n)
 {
 	CHECK_EQ(n, sizeof(given));
 	memcpy(&given, a, n);
@@ -42,13 +43,13 @@ static int take(const struct sockaddr *a, socklen_t n)
 int __wrap_bind(int fd, const struct sockaddr *a, socklen_t n)
 {
 	(void)fd;
-	return take(a, n);
+	return store_given(a, n);
 }
 
 int __wrap_connect(int fd, const struct sockaddr *a, socklen_t n)
 {
 	(void)fd;
-	return take(a, n);
+	return store_given(a, n);
 }
 
 int __wrap_getsockname(int fd, struct sockaddr *a, socklen_t *n)
@@ -110,7 +111,7 @@ static void read_zones(void *arg)
 	CHECK_EQ(gmp_dial("tcp4", "[fe80::1%1]:80"), -EINVAL);
 }
 
-TEST(a_zone_is_a_number_or_an_interface)
+TEST(zone_is_parsed_as_number_or_interface)
 {
 	CHECK(if_nametoindex("lo") > 0);
 	run_procs(1, read_zones, NULL);
@@ -145,7 +146,7 @@ static void write_zones(void *arg)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-TEST(a_zone_is_written_so_that_it_can_be_dialled)
+TEST(zone_in_local_addr_can_be_dialled)
 {
 	run_procs(1, write_zones, NULL);
 }

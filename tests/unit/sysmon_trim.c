@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The watcher gives back what lies below the stack pointers of those that are parked, and spends a twentieth
- * of a CPU on it at most (sysmon.c, Z2): how soon does it come again when it was long about it, but did not
- * compute?
+ * Tests how soon sysmon trims stacks again after a trim that took long without computing. Sysmon
+ * releases the pages below the stack pointers of parked Gs and uses at most 5 % of a CPU for it
+ * (sysmon.c, Z2).
  *
  * floors 0..6, wrap: os_discard
  */
@@ -21,25 +21,25 @@ void __wrap_os_discard(void *addr, size_t bytes);
 
 enum { DEEP = 64 << 10, FIRST = 0, SECOND = 1 };
 
-static void *deepest[2];  /* (a) what each has had on its stack, and has no more */
-static int given_back[2]; /* (a) */
+static void *lowest[2]; /* (a) the lowest address that each G has used on its stack */
+static int released[2]; /* (a) */
 
-/* Meanwhile others have the CPU. */
+/* The first call is delayed, as if other threads had the CPU. */
 void __wrap_os_discard(void *addr, size_t bytes)
 {
 	for (int i = 0; i < 2; i++) {
-		uintptr_t at = (uintptr_t)ld_seq(&deepest[i]);
+		uintptr_t at = (uintptr_t)ld_seq(&lowest[i]);
 
 		if (at >= (uintptr_t)addr && at < (uintptr_t)addr + bytes) {
-			if (i == FIRST && !ld_seq(&given_back[i]))
+			if (i == FIRST && !ld_seq(&released[i]))
 				os_nap(2 * SEC);
-			st_seq(&given_back[i], 1);
+			st_seq(&released[i], 1);
 		}
 	}
 	__real_os_discard(addr, bytes);
 }
 
-/* On its own stack, which AddressSanitizer would put elsewhere. */
+/* On the G's stack: AddressSanitizer would move the array elsewhere. */
 static __attribute__((__noinline__, no_sanitize("address"))) void dive(void **where)
 {
 	volatile char room[DEEP];
@@ -57,11 +57,11 @@ static void dive_and_park(void *where)
 	CHECK_EQ(gmp_wg_wait(&gate), 0);
 }
 
-static void wait_until_given_back(int which)
+static void wait_until_released(int which)
 {
-	int64_t limit = gmp_deadline(20 * SEC); /* twenty times the two seconds would be more */
+	int64_t limit = gmp_deadline(20 * SEC); /* 20 times the 2 s would be longer */
 
-	while (!ld_seq(&given_back[which])) {
+	while (!ld_seq(&released[which])) {
 		CHECK(gmp_now() < limit);
 		gmp_sleep(10 * MS);
 	}
@@ -72,13 +72,13 @@ static void app(void *arg)
 	(void)arg;
 	CHECK_EQ(gmp_wg_add(&gate, 1), 0);
 	for (int i = FIRST; i <= SECOND; i++) {
-		CHECK_EQ(gmp_go(dive_and_park, &deepest[i]), 0);
-		wait_until_given_back(i);
+		CHECK_EQ(gmp_go(dive_and_park, &lowest[i]), 0);
+		wait_until_released(i);
 	}
 	CHECK_EQ(gmp_wg_done(&gate), 0);
 }
 
-TEST(a_watcher_that_is_kept_waiting_comes_again_soon)
+TEST(sysmon_trim_preempted_resumes_soon)
 {
 	CHECK_EQ(gmp_run(app, NULL, NULL), 0);
 }

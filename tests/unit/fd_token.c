@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does one go to sleep for whom there is something already: left by another who had the turn, or come after
- * the try?  The tests step in between the look at the turn, or the try, and the section under the lock.
+ * Tests that a caller does not park if data is available already: left by the previous holder of
+ * the token, or arrived after its try. The hooks run between the check of the token, or the try,
+ * and the section under the lock.
  *
  * floors 0..6, wrap: gmp__lock_slow
  */
@@ -20,17 +21,18 @@
 void __real_gmp__lock_slow(struct lock *l, unsigned most_pauses);
 void __wrap_gmp__lock_slow(struct lock *l, unsigned most_pauses);
 
-static struct polldesc *pd; /* (a) the watcher's locks are looked at, too */
-static int looked;
+/* (a) the record whose next lock calls `between`; sysmon's locks are checked, too */
+static struct polldesc *pd;
+static int hook_calls;
 static void (*between)(struct pollside *side);
 
-/* The caller is about to queue up. */
+/* The caller is about to enqueue. */
 void __wrap_gmp__lock_slow(struct lock *l, unsigned most_pauses)
 {
 	struct polldesc *here = ld_acq(&pd);
 
 	if (here && l == &here->lock) {
-		looked++;
+		hook_calls++;
 		st_rel(&l->word, 0);
 		st_rel(&pd, (struct polldesc *)NULL);
 		between(&here->side[SIDE_READ]);
@@ -38,19 +40,19 @@ void __wrap_gmp__lock_slow(struct lock *l, unsigned most_pauses)
 	__real_gmp__lock_slow(l, most_pauses);
 }
 
-static void step_in(int fd, void (*fn)(struct pollside *side))
+static void run_before_lock(int fd, void (*fn)(struct pollside *side))
 {
-	looked = 0;
+	hook_calls = 0;
 	between = fn;
 	struct polldesc *here = netpoll_find(fd);
 
 	CHECK(here != NULL);
-	st_seq(&here->lock.word, 1); /* somebody has the lock */
+	st_seq(&here->lock.word, 1); /* held by another thread */
 	st_rel(&pd, here);
 }
 
-/* The caller has seen the turn out: the one who had it is done, and finds nobody to pass it to. */
-static void end_turn(struct pollside *side)
+/* The caller has seen the token taken. Its holder releases it and finds no waiter to pass it to. */
+static void release_token(struct pollside *side)
 {
 	side->token_out = false;
 }
@@ -63,7 +65,7 @@ static void read_a(void *arg)
 	CHECK_EQ(c, 'a');
 }
 
-static void read_beside_another(void *arg)
+static void read_after_other_reader(void *arg)
 {
 	gmp_g *g;
 	int p[2];
@@ -73,27 +75,27 @@ static void read_beside_another(void *arg)
 	CHECK_EQ(pipe(p), 0);
 	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
 	CHECK_EQ(gmp_spawn(&g, read_a, &p[0], NULL), 0);
-	gmp_yield(); /* it waits */
+	gmp_yield(); /* until the reader waits */
 	CHECK_EQ(write(p[1], "ab", 2), 2);
-	CHECK_EQ(gmp_join(g), 0); /* the event has come, and comes no more */
-	step_in(p[0], end_turn);
-	netpoll_find(p[0])->side[SIDE_READ].token_out = true; /* somebody has it */
+	CHECK_EQ(gmp_join(g), 0); /* the event has been reported and is not repeated */
+	run_before_lock(p[0], release_token);
+	netpoll_find(p[0])->side[SIDE_READ].token_out = true; /* held by another caller */
 	CHECK_EQ(gmp_read(p[0], &c, 1), 1);
 	CHECK_EQ(c, 'b');
-	CHECK_EQ(looked, 1);
+	CHECK_EQ(hook_calls, 1);
 	CHECK_EQ(gmp_close(p[0]), 0);
 	CHECK_EQ(close(p[1]), 0);
 }
 
-TEST(what_the_one_with_the_turn_leaves_is_found_by_who_waited_for_it)
+TEST(token_released_before_enqueue_is_taken)
 {
-	run_procs(1, read_beside_another, NULL);
+	run_procs(1, read_after_other_reader, NULL);
 }
 
-/* The caller has tried in vain: something comes, and whoever polls then finds nobody who waits for it. */
+/* The caller's try has failed. Data arrives, and the thread that polls then finds no waiter. */
 static int written;
 
-static void *poll_for_it(void *arg)
+static void *write_and_poll(void *arg)
 {
 	struct pollside *side = arg;
 	uint32_t seen = ld_acq(&side->events);
@@ -106,7 +108,7 @@ static void *poll_for_it(void *arg)
 	return NULL;
 }
 
-/* As the caller counts as one who holds the lock. */
+/* On another thread, since the caller counts as holding the lock. */
 static void on_another_thread(void *(*fn)(void *), void *arg)
 {
 	pthread_t other;
@@ -115,12 +117,12 @@ static void on_another_thread(void *(*fn)(void *), void *arg)
 	CHECK_EQ(pthread_join(other, NULL), 0);
 }
 
-static void come(struct pollside *side)
+static void event_arrives(struct pollside *side)
 {
-	on_another_thread(poll_for_it, side);
+	on_another_thread(write_and_poll, side);
 }
 
-static void read_before_it_comes(void *arg)
+static void read_before_event(void *arg)
 {
 	int p[2];
 	char c;
@@ -129,20 +131,20 @@ static void read_before_it_comes(void *arg)
 	CHECK_EQ(pipe(p), 0);
 	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
 	written = p[1];
-	step_in(p[0], come);
+	run_before_lock(p[0], event_arrives);
 	CHECK_EQ(gmp_read(p[0], &c, 1), 1);
 	CHECK_EQ(c, 'c');
-	CHECK_EQ(looked, 1);
+	CHECK_EQ(hook_calls, 1);
 	CHECK_EQ(gmp_close(p[0]), 0);
 	CHECK_EQ(close(p[1]), 0);
 }
 
-TEST(what_came_between_the_try_and_the_wait_is_found)
+TEST(event_between_try_and_enqueue_is_seen)
 {
-	run_procs(1, read_before_it_comes, NULL);
+	run_procs(1, read_before_event, NULL);
 }
 
-/* The caller has tried in vain: something comes, and its socket is shut down. */
+/* The caller's try has failed. Data arrives, and the socket is shut down. */
 static int reading;
 
 static void *write_and_shut_down(void *arg)
@@ -152,12 +154,12 @@ static void *write_and_shut_down(void *arg)
 	return arg;
 }
 
-static void come_and_end(struct pollside *side)
+static void event_and_shutdown(struct pollside *side)
 {
 	on_another_thread(write_and_shut_down, side);
 }
 
-static void read_before_the_end(void *arg)
+static void read_before_shutdown(void *arg)
 {
 	int s[2];
 	char c;
@@ -167,16 +169,16 @@ static void read_before_the_end(void *arg)
 	CHECK_EQ(gmp_fd_adopt(s[0]), s[0]);
 	reading = s[0];
 	written = s[1];
-	step_in(s[0], come_and_end);
+	run_before_lock(s[0], event_and_shutdown);
 	CHECK_EQ(gmp_read(s[0], &c, 1), 1);
 	CHECK_EQ(c, 'd');
-	CHECK_EQ(looked, 1);
+	CHECK_EQ(hook_calls, 1);
 	CHECK_EQ(gmp_read(s[0], &c, 1), 0);
 	CHECK_EQ(gmp_close(s[0]), 0);
 	CHECK_EQ(close(s[1]), 0);
 }
 
-TEST(what_came_between_the_try_and_a_shutdown_is_read)
+TEST(data_between_try_and_shutdown_is_read)
 {
-	run_procs(1, read_before_the_end, NULL);
+	run_procs(1, read_before_shutdown, NULL);
 }

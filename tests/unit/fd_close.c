@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is a descriptor's number given back only when no call uses it any more (N4)?  A read is held up
- * inside its system call until the closer has begun to wait for it.
+ * Tests that gmp_close closes the fd only after the last call on it has ended (N4). A wrapped recv
+ * holds a read inside its system call until the closer waits for it.
  *
  * floors 0..6, wrap: recv close gmp_yield
  */
@@ -28,17 +28,17 @@ ssize_t __wrap_recv(int fd, void *buf, size_t n, int flags);
 int __wrap_close(int fd);
 void __wrap_gmp_yield(void);
 
-static int held = -1;      /* (a) the number whose reads are held up */
-static int inside;         /* (a) one is inside the system call */
-static int closing, waits; /* (a) gmp_close has been called; how often it has given way since */
+static int held = -1;       /* (a) the fd whose reads are held */
+static int inside;          /* (a) a read is inside the system call */
+static int closing, yields; /* (a) gmp_close has been called; number of its yields since */
 static int pair[2];
 
-static ssize_t held_up(int fd, void *buf, size_t n, int flags)
+static ssize_t recv_held(int fd, void *buf, size_t n, int flags)
 {
 	int64_t limit = gmp_now() + PATIENCE;
 
 	st_seq(&inside, 1);
-	while (ld_seq(&waits) < 3) {
+	while (ld_seq(&yields) < 3) {
 		CHECK(gmp_now() < limit);
 		os_yield();
 	}
@@ -52,7 +52,7 @@ static ssize_t held_up(int fd, void *buf, size_t n, int flags)
 
 ssize_t __wrap_recv(int fd, void *buf, size_t n, int flags)
 {
-	return fd == ld_seq(&held) ? held_up(fd, buf, n, flags) : __real_recv(fd, buf, n, flags);
+	return fd == ld_seq(&held) ? recv_held(fd, buf, n, flags) : __real_recv(fd, buf, n, flags);
 }
 
 int __wrap_close(int fd)
@@ -65,7 +65,7 @@ int __wrap_close(int fd)
 void __wrap_gmp_yield(void)
 {
 	if (ld_seq(&closing))
-		add_seq(&waits, 1);
+		add_seq(&yields, 1);
 	__real_gmp_yield();
 }
 
@@ -83,7 +83,7 @@ static void read_held(void *arg)
 	st_seq(&done, 1);
 }
 
-static void *read_held_foreign(void *arg)
+static void *read_held_external(void *arg)
 {
 	read_held(arg);
 	return NULL;
@@ -94,7 +94,7 @@ static void begin(void)
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	CHECK_EQ(gmp_fd_adopt(pair[0]), pair[0]);
 	st_seq(&closing, 0);
-	st_seq(&waits, 0);
+	st_seq(&yields, 0);
 	st_seq(&done, 0);
 	st_seq(&held, pair[0]);
 }
@@ -117,9 +117,9 @@ static void close_held(ssize_t expected)
 	st_seq(&closing, 1);
 	CHECK_EQ(gmp_close(number), 0);
 	CHECK(!ld_seq(&inside));
-	CHECK_EQ(fcntl(number, F_GETFD), -1); /* it is free */
+	CHECK_EQ(fcntl(number, F_GETFD), -1); /* closed */
 	st_seq(&held, -1);
-	/* what the next owner has is not for the former owner's reader */
+	/* Data of the new socket with this fd does not reach the reader of the old one. */
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, next), 0);
 	CHECK_EQ(next[0], number);
 	CHECK_EQ(send(next[1], "y", 1, 0), 1);
@@ -134,7 +134,7 @@ static void close_held(ssize_t expected)
 	close(pair[1]);
 }
 
-static void close_under_foreign(void *arg)
+static void close_under_external_read(void *arg)
 {
 	pthread_t reader;
 
@@ -143,28 +143,28 @@ static void close_under_foreign(void *arg)
 		begin();
 		if (i % 2)
 			CHECK_EQ(send(pair[1], "x", 1, 0), 1);
-		CHECK_EQ(pthread_create(&reader, NULL, read_held_foreign, NULL), 0);
+		CHECK_EQ(pthread_create(&reader, NULL, read_held_external, NULL), 0);
 		wait_inside();
 		close_held(i % 2 ? 1 : -ECANCELED);
 		CHECK_EQ(pthread_join(reader, NULL), 0);
 	}
 }
 
-/* Other builds make these system calls themselves (base/os_msg.h). */
-static void need_libcs_calls(void)
+/* Without GMP_DEBUG_CHECKS the runtime makes these system calls itself (base/os_msg.h). */
+static void need_libc_calls(void)
 {
 #ifndef GMP_DEBUG_CHECKS
 	check_skip("recv and send are not libc's here");
 #endif
 }
 
-TEST_PROCS(a_number_is_not_closed_under_a_foreign_threads_call)
+TEST_PROCS(close_waits_for_read_of_external_thread)
 {
-	need_libcs_calls();
-	run_procs(procs, close_under_foreign, NULL);
+	need_libc_calls();
+	run_procs(procs, close_under_external_read, NULL);
 }
 
-static void close_under_green(void *arg)
+static void close_under_green_read(void *arg)
 {
 	(void)arg;
 	for (int i = 0; i < 10; i++) {
@@ -177,21 +177,21 @@ static void close_under_green(void *arg)
 	}
 }
 
-TEST(a_number_is_not_closed_under_a_green_threads_call)
+TEST(close_waits_for_read_of_green_thread)
 {
-	need_libcs_calls();
+	need_libc_calls();
 	for (int procs = 2; procs <= 4; procs *= 2)
-		run_procs(procs, close_under_green, NULL);
+		run_procs(procs, close_under_green_read, NULL);
 }
 
-TEST(a_foreign_thread_does_not_close_a_number_under_a_call)
+TEST(close_by_external_thread_waits_for_reads)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 
-	need_libcs_calls();
+	need_libc_calls();
 	cfg.procs = 2;
 	CHECK_EQ(gmp_start(&cfg), 0);
-	close_under_green(NULL);
-	close_under_foreign(NULL);
+	close_under_green_read(NULL);
+	close_under_external_read(NULL);
 	CHECK_EQ(gmp_stop(), 0);
 }

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Do words that others look at without a lock change in the order that these rely on?  Looked at
- * between all instructions of who changes them.  floors 0..4 */
+/*
+ * Tests the order in which lock-free words change: other threads that read them between any two
+ * instructions of the writer see a consistent state. The tests single-step the writer.
+ *
+ * floors 0..4
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 
@@ -22,18 +26,18 @@
 
 static struct g greens[RUNQ_SIZE], stale;
 static struct p owner, other;
-static uint32_t start; /* where both rings began: at greens[0] */
+static uint32_t start; /* the index at which both rings begin: that of greens[0] */
 
-/* What lies between head and tail may be taken at any moment. */
-static void look_at_ring(struct p *pp, struct g *first)
+/* Every slot between head and tail may be stolen at any moment. */
+static void check_ring(struct p *pp, struct g *first)
 {
 	for (uint32_t i = pp->runqhead; i != pp->runqtail; i++)
 		CHECK(pp->runq[i % RUNQ_SIZE] == &first[i - start]);
 }
 
-static void look_at_owner(void)
+static void check_owner_ring(void)
 {
-	look_at_ring(&owner, &greens[0]);
+	check_ring(&owner, &greens[0]);
 }
 
 static void begin_rings(uint32_t at)
@@ -46,27 +50,27 @@ static void begin_rings(uint32_t at)
 		owner.runq[i] = other.runq[i] = &stale;
 }
 
-TEST(what_a_ring_shows_of_a_put_is_there)
+TEST(runq_put_publishes_slot_before_tail)
 {
 	for (int shared = 0; shared < 2; shared++) {
 		begin_rings(UINT32_MAX - 3);
 		owner.shared = owner.open = shared;
 		for (int i = 0; i < 8; i++)
-			STEP(look_at_owner, runq_put(&owner, &greens[i]));
+			STEP(check_owner_ring, runq_put(&owner, &greens[i]));
 		CHECK_EQ(runq_len(&owner), 8);
 	}
 }
 
-/* What head has passed may be written anew by the owner at any moment. */
-static void use_again(void)
+/* The owner may overwrite a slot that head has passed at any moment. */
+static void overwrite_taken_slots(void)
 {
 	for (uint32_t i = owner.runqhead; i-- != start;)
 		owner.runq[i % RUNQ_SIZE] = &stale;
-	/* the first is not put: it is run */
-	look_at_ring(&other, &greens[1]);
+	/* the first is returned, not put */
+	check_ring(&other, &greens[1]);
 }
 
-TEST(a_slot_is_read_before_it_may_be_used_again)
+TEST(runq_get_reads_slot_before_reuse)
 {
 	struct g *gp = NULL;
 
@@ -74,12 +78,12 @@ TEST(a_slot_is_read_before_it_may_be_used_again)
 		begin_rings(UINT32_MAX - 3);
 		for (int k = 0; k <= i; k++)
 			runq_put(&owner, &greens[k]);
-		STEP(use_again, gp = runq_get(&owner));
+		STEP(overwrite_taken_slots, gp = runq_get(&owner));
 		CHECK(gp == &greens[0]);
 	}
 }
 
-TEST(what_is_stolen_is_read_before_its_slot_may_be_used_again_and_shown_when_it_is_there)
+TEST(runq_steal_reads_slot_before_reuse)
 {
 	struct g *gp = NULL;
 
@@ -87,7 +91,7 @@ TEST(what_is_stolen_is_read_before_its_slot_may_be_used_again_and_shown_when_it_
 		begin_rings(UINT32_MAX - 3);
 		for (int k = 0; k <= i; k++)
 			runq_put(&owner, &greens[k]);
-		STEP(use_again, gp = runq_steal(&other, &owner, false));
+		STEP(overwrite_taken_slots, gp = runq_steal(&other, &owner, false));
 		CHECK(gp == &greens[0]);
 		CHECK_EQ(runq_len(&other), i / 2);
 		for (int k = 1; k <= i / 2; k++)
@@ -95,13 +99,13 @@ TEST(what_is_stolen_is_read_before_its_slot_may_be_used_again_and_shown_when_it_
 	}
 }
 
-TEST(what_overflows_is_read_before_its_slot_may_be_used_again)
+TEST(runq_overflow_reads_slots_before_reuse)
 {
 	begin_rings(UINT32_MAX - 3);
 	CHECK_EQ(gq_init(1024), 0);
 	for (int i = 0; i < RUNQ_SIZE; i++)
 		runq_put(&owner, &greens[i]);
-	STEP(use_again, runq_put(&owner, &stale));
+	STEP(overwrite_taken_slots, runq_put(&owner, &stale));
 	lock(&sched.lock, LR_SCHED);
 	for (int i = 0; i < RUNQ_BATCH; i++)
 		CHECK(gq_get(&other, 1) == &greens[i]);
@@ -111,12 +115,12 @@ TEST(what_overflows_is_read_before_its_slot_may_be_used_again)
 	gq_fini();
 }
 
-static int looks, steals_at;     /* at which look the thief comes */
+static int steps, steals_at;     /* the step at which the thief steals */
 static struct g *stolen, *taken; /* by the thief, by the owner */
 
 static void steal_once(void)
 {
-	if (looks++ == steals_at)
+	if (steps++ == steals_at)
 		stolen = runq_steal(&other, &owner, false);
 	CHECK(runq_len(&owner) <= RUNQ_SIZE);
 }
@@ -133,7 +137,7 @@ static struct g *any_left(void)
 	return gp;
 }
 
-/* Of n each is somewhere, once. */
+/* Each of the n Gs is in exactly one place. */
 static void expect_all(int n)
 {
 	int times[RUNQ_SIZE] = { 0 };
@@ -149,7 +153,7 @@ static void expect_all(int n)
 		CHECK_EQ(times[i], 1);
 }
 
-/* What the owner of a ring does, of n in it. */
+/* Operations of a ring's owner, with n Gs in the ring. */
 static void take_one(int n)
 {
 	(void)n;
@@ -177,56 +181,59 @@ static void put_one_first(int n)
 	CHECK(runq_put_first(&owner, &one, &end));
 }
 
-/* A thief comes at the k-th instruction of what the owner does.  False: there is none. */
-static bool steal_at(void (*does)(int n), int n, int k)
+/*
+ * The thief steals at the k-th instruction of the owner's operation. Returns false if there is no
+ * k-th.
+ */
+static bool steal_at(void (*op)(int n), int n, int k)
 {
 	begin_rings(UINT32_MAX - 3);
 	for (int i = 0; i < n; i++)
 		runq_put(&owner, &greens[i]);
-	owner.room = (uint32_t)n; /* no more than these */
+	owner.room = (uint32_t)n; /* the ring has no more room */
 	stolen = taken = NULL;
-	looks = 0;
+	steps = 0;
 	steals_at = k;
-	STEP(steal_once, does(n));
-	expect_all(n + (does == put_one_more || does == put_one_first));
-	return k < looks;
+	STEP(steal_once, op(n));
+	expect_all(n + (op == put_one_more || op == put_one_first));
+	return k < steps;
 }
 
-static void steal_at_any_moment(void (*does)(int n), int most)
+static void steal_at_any_instruction(void (*op)(int n), int most)
 {
 	CHECK_EQ(gq_init(1024), 0);
 	for (int n = 1; n <= most; n++)
-		for (int k = 0; steal_at(does, n, k); k++)
+		for (int k = 0; steal_at(op, n, k); k++)
 			;
 	gq_fini();
 }
 
-TEST(a_thief_at_any_moment_of_an_owners_taking_shares_nothing_with_it)
+TEST(runq_steal_at_any_instruction_of_get_takes_each_once)
 {
-	steal_at_any_moment(take_one, 5);
+	steal_at_any_instruction(take_one, 5);
 }
 
-TEST(a_thief_at_any_moment_of_a_taking_back_shares_nothing_with_it)
+TEST(runq_steal_at_any_instruction_of_take_back_takes_each_once)
 {
-	steal_at_any_moment(take_back_last, 5);
+	steal_at_any_instruction(take_back_last, 5);
 }
 
-TEST(with_a_thief_at_any_moment_of_an_overflow_none_is_lost)
+TEST(runq_steal_at_any_instruction_of_overflow_loses_none)
 {
-	steal_at_any_moment(put_one_more, 3);
+	steal_at_any_instruction(put_one_more, 3);
 }
 
-TEST(runq_put_first_with_a_thief_at_any_moment_loses_none)
+TEST(runq_steal_at_any_instruction_of_put_first_loses_none)
 {
-	steal_at_any_moment(put_one_first, 5);
+	steal_at_any_instruction(put_one_first, 5);
 }
 
-/* The owner runs one and puts another in front at the k-th instruction of a theft. */
+/* The owner takes a G and puts another in front at the k-th instruction of a steal. */
 static int puts_first_at, puts_first_n;
 
 static void put_first_once(void)
 {
-	if (looks++ == puts_first_at) {
+	if (steps++ == puts_first_at) {
 		take_one(0);
 		put_one_first(puts_first_n);
 	}
@@ -238,15 +245,15 @@ static bool put_first_at(int n, int k)
 	for (int i = 0; i < n; i++)
 		runq_put(&owner, &greens[i]);
 	taken = NULL;
-	looks = 0;
+	steps = 0;
 	puts_first_at = k;
 	puts_first_n = n;
 	STEP(put_first_once, stolen = runq_steal(&other, &owner, false));
-	expect_all(n + (k < looks));
-	return k < looks;
+	expect_all(n + (k < steps));
+	return k < steps;
 }
 
-TEST(runq_put_first_at_any_moment_of_a_theft_loses_none)
+TEST(runq_put_first_at_any_instruction_of_steal_loses_none)
 {
 	for (int n = 1; n <= 5; n++)
 		for (int k = 0; put_first_at(n, k); k++)
@@ -257,26 +264,26 @@ static int takes_back_at, in_ring;
 
 static void take_back_once(void)
 {
-	if (looks++ == takes_back_at)
+	if (steps++ == takes_back_at)
 		take_back_last(in_ring);
 }
 
-/* The owner takes back its last at the k-th instruction of a theft. */
+/* The owner takes back its last G at the k-th instruction of a steal. */
 static bool take_back_at(int n, int k)
 {
 	begin_rings(UINT32_MAX - 3);
 	for (int i = 0; i < n; i++)
 		runq_put(&owner, &greens[i]);
 	taken = NULL;
-	looks = 0;
+	steps = 0;
 	takes_back_at = k;
 	in_ring = n;
 	STEP(take_back_once, stolen = runq_steal(&other, &owner, false));
 	expect_all(n);
-	return k < looks;
+	return k < steps;
 }
 
-TEST(a_taking_back_at_any_moment_of_a_theft_shares_nothing_with_it)
+TEST(runq_take_back_at_any_instruction_of_steal_takes_each_once)
 {
 	for (int n = 1; n <= 5; n++)
 		for (int k = 0; take_back_at(n, k); k++)
@@ -290,7 +297,7 @@ enum { WAITERS = 3 };
 static struct waiter w[WAITERS];
 static struct sudog sg[WAITERS];
 static char elem[WAITERS];
-static int gone; /* claimed by the time already */
+static int timed_out_waiter; /* the waiter already claimed by its timeout */
 
 static void begin_waiters(const void *key)
 {
@@ -298,34 +305,34 @@ static void begin_waiters(const void *key)
 		w[i] = (struct waiter){ .state = WAITER_ARMED };
 		sg[i] = (struct sudog){ .w = &w[i], .key = key, .elem = &elem[i] };
 	}
-	gone = -1;
+	timed_out_waiter = -1;
 }
 
-static void timed_out(int i)
+static void claim_timed_out(int i)
 {
-	gone = i;
+	timed_out_waiter = i;
 	CHECK(waiter_claim(&w[i], -ETIMEDOUT));
 }
 
-/* A waiter out of the queue believes that nobody will claim it any more. */
-static void look_at_waiters(void)
+/* A waiter that is not queued relies on no claim being under way. */
+static void check_waiters(void)
 {
 	for (int i = 0; i < WAITERS; i++)
 		CHECK(sg[i].queued || (w[i].state & 3) != WAITER_ARMED);
 }
 
-/* Which of them are out of the queue, and with which result. */
+/* The n waiters from `first` on are dequeued, with this result. */
 static void expect(int first, int n, int result)
 {
 	for (int i = 0; i < WAITERS; i++) {
 		bool out = i >= first && i < first + n;
 
-		CHECK_EQ(sg[i].queued, !out && i != gone);
-		if (i == gone)
+		CHECK_EQ(sg[i].queued, !out && i != timed_out_waiter);
+		if (i == timed_out_waiter)
 			CHECK_EQ(waiter_result(w[i].state), -ETIMEDOUT);
 		else
 			CHECK_EQ(w[i].state & 3, out ? WAITER_CLAIMED : WAITER_ARMED);
-		if (out && i != gone)
+		if (out && i != timed_out_waiter)
 			CHECK_EQ(waiter_result(w[i].state & ~(uint32_t)WAITER_DONE), result);
 	}
 }
@@ -347,7 +354,7 @@ static void enqueue_all(const void *key)
 	}
 }
 
-TEST(the_tables_wakers_claim_before_they_take_out)
+TEST(lot_wake_claims_before_dequeue)
 {
 	struct glist out = { 0 };
 	uint64_t key;
@@ -358,18 +365,18 @@ TEST(the_tables_wakers_claim_before_they_take_out)
 
 		enqueue_all(&key);
 		if (lost)
-			timed_out(0);
+			claim_timed_out(0);
 		b = lot_lock(&key);
-		STEP(look_at_waiters, woken = lot_wake_first(b, &key, -EPIPE, &out));
+		STEP(check_waiters, woken = lot_wake_first(b, &key, -EPIPE, &out));
 		CHECK(woken);
 		expect(0, 1 + lost, -EPIPE);
-		STEP(look_at_waiters, lot_wake_all(b, &key, &out));
+		STEP(check_waiters, lot_wake_all(b, &key, &out));
 		expect_all_out();
 		lot_unlock(b);
 	}
 }
 
-TEST(an_unlocker_claims_before_it_takes_out)
+TEST(mutex_unlock_claims_before_dequeue)
 {
 	gmp_mutex m = GMP_MUTEX_INIT;
 
@@ -378,11 +385,11 @@ TEST(an_unlocker_claims_before_it_takes_out)
 		enqueue_all((char *)&m + MUTEX_KEY);
 		m.state |= 2; /* PARKED */
 		if (lost)
-			timed_out(0);
-		STEP(look_at_waiters, gmp_mutex_unlock(&m));
+			claim_timed_out(0);
+		STEP(check_waiters, gmp_mutex_unlock(&m));
 		expect(0, 1 + lost, -EALREADY); /* overdue: it is handed over */
 		for (int i = 1 + lost; i < WAITERS; i++) {
-			sg[i].due = 0; /* without the pace (X5 of mutex.c) */
+			sg[i].due = 0; /* without the pacing (X5 of mutex.c) */
 			CHECK_EQ(gmp_mutex_unlock(&m), 0);
 		}
 		CHECK_EQ(gmp_mutex_unlock(&m), 0);
@@ -406,12 +413,12 @@ static gmp_chan *chan_with_waiters(int kind, size_t cap)
 
 static void close_and_free(gmp_chan *c)
 {
-	STEP(look_at_waiters, gmp_chan_close(c));
+	STEP(check_waiters, gmp_chan_close(c));
 	expect_all_out();
 	gmp_chan_free(c);
 }
 
-TEST(a_channels_peers_claim_before_they_take_out)
+TEST(chan_peer_claims_before_dequeue)
 {
 	for (int lost = 0; lost < 2; lost++) {
 		gmp_chan *c = chan_with_waiters(IN_RECVQ, 0);
@@ -419,8 +426,8 @@ TEST(a_channels_peers_claim_before_they_take_out)
 		int err = -1;
 
 		if (lost)
-			timed_out(0);
-		STEP(look_at_waiters, err = gmp_chan_try_send(c, &got));
+			claim_timed_out(0);
+		STEP(check_waiters, err = gmp_chan_try_send(c, &got));
 		CHECK_EQ(err, 0);
 		expect(0, 1 + lost, 0);
 		CHECK_EQ(elem[lost], 'x');
@@ -428,8 +435,8 @@ TEST(a_channels_peers_claim_before_they_take_out)
 
 		c = chan_with_waiters(IN_SENDQ, 0);
 		if (lost)
-			timed_out(0);
-		STEP(look_at_waiters, err = gmp_chan_try_recv(c, &got));
+			claim_timed_out(0);
+		STEP(check_waiters, err = gmp_chan_try_recv(c, &got));
 		CHECK_EQ(err, 0);
 		expect(0, 1 + lost, 0);
 		CHECK_EQ(got, 'a' + lost);
@@ -437,13 +444,13 @@ TEST(a_channels_peers_claim_before_they_take_out)
 	}
 }
 
-/* --- a try's look without the lock: ORD(chan.closed) --- */
+/* --- the unlocked read of a try: ORD(chan.closed) --- */
 
 static gmp_chan *tried;
 static int countdown;
-static uint32_t turn; /* odd: the other thread's */
-static int cap;       /* of the channel: 0, a receiver waits; 1, there is an element */
-static void (*other_does)(void);
+static uint32_t round; /* odd: the other thread runs */
+static int cap;        /* capacity of the channel; 0: a receiver waits, 1: an element is buffered */
+static void (*other_op)(void);
 
 static void close_and_empty(void)
 {
@@ -461,28 +468,30 @@ static void fill_and_close(void)
 static void *other_thread(void *arg)
 {
 	for (uint32_t i = 1;; i += 2) {
-		while (ld_acq(&turn) != i)
-			if (ld_acq(&turn) == UINT32_MAX)
+		while (ld_acq(&round) != i)
+			if (ld_acq(&round) == UINT32_MAX)
 				return arg;
-		other_does();
-		st_rel(&turn, i + 1);
+		other_op();
+		st_rel(&round, i + 1);
 	}
 }
 
-/* After so many instructions the other closes it, unless the one who tries holds the lock. */
-static void look_at_countdown(void)
+/* After `countdown` instructions the other thread runs, unless the caller holds the lock. */
+static void run_other_at_countdown(void)
 {
-	if (countdown-- > 0 || ld_rlx(&turn) % 2 || ld_rlx(&tried->closed) ||
+	if (countdown-- > 0 || ld_rlx(&round) % 2 || ld_rlx(&tried->closed) ||
 	    ld_rlx(&tried->lock.word))
 		return;
-	add_seq(&turn, 1);
-	while (ld_acq(&turn) % 2)
+	add_seq(&round, 1);
+	while (ld_acq(&round) % 2)
 		;
 }
 
-/* try, while the other does what it does to a new channel after every number of instructions; judge says
- * of its result whether that was so at some instant. */
-static void try_while(void (*does)(void), gmp_chan *(*make)(void), int (*try)(char *),
+/*
+ * Calls try on a new channel and runs op on the other thread after every possible number of
+ * instructions. judge tells whether the result was correct at some instant.
+ */
+static void try_while(void (*op)(void), gmp_chan *(*make)(void), int (*try)(char *),
 		      bool (*judge)(int err))
 {
 	pthread_t t;
@@ -491,7 +500,7 @@ static void try_while(void (*does)(void), gmp_chan *(*make)(void), int (*try)(ch
 	check_skip("the sanitizer holds a lock between two instructions, which the other thread "
 		   "needs");
 #endif
-	other_does = does;
+	other_op = op;
 	CHECK_EQ(pthread_create(&t, NULL, other_thread, NULL), 0);
 	for (int i = 0; i < 300; i++) {
 		char e = 'x';
@@ -499,15 +508,15 @@ static void try_while(void (*does)(void), gmp_chan *(*make)(void), int (*try)(ch
 
 		tried = make();
 		countdown = i;
-		STEP(look_at_countdown, err = try(&e));
+		STEP(run_other_at_countdown, err = try(&e));
 		CHECK(judge(err));
 		if (!tried->closed)
-			does();
+			op();
 		gmp_chan_free(tried);
 	}
-	st_rel(&turn, UINT32_MAX);
+	st_rel(&round, UINT32_MAX);
 	CHECK_EQ(pthread_join(t, NULL), 0);
-	st_rel(&turn, 0);
+	st_rel(&round, 0);
 }
 
 static int try_send(char *e)
@@ -520,14 +529,14 @@ static int try_recv(char *e)
 	return gmp_chan_try_recv(tried, e);
 }
 
-static int recv_in_time(char *e)
+static int recv_until_past(char *e)
 {
 	int err = gmp_chan_recv_until(tried, e, 0);
 
 	return err == -ETIMEDOUT ? -EAGAIN : err;
 }
 
-static gmp_chan *with_a_receiver(void)
+static gmp_chan *with_receiver(void)
 {
 	cap = 0;
 	return chan_with_waiters(IN_RECVQ, 0);
@@ -539,7 +548,7 @@ static gmp_chan *with_room(void)
 	return gmp_chan_new(1, 1);
 }
 
-static gmp_chan *with_an_element(void)
+static gmp_chan *with_element(void)
 {
 	gmp_chan *c = with_room();
 
@@ -552,46 +561,46 @@ static bool done_or_closed(int err)
 	return err == 0 || err == -EPIPE;
 }
 
-static bool done_or_too_early(int err)
+static bool done_or_eagain(int err)
 {
 	return err == 0 || err == -EAGAIN;
 }
 
-/* A receiver waited until the close: it was never open and without one. */
-TEST(a_try_to_send_would_block_only_if_it_did_at_one_instant)
+/* A receiver waited until the close: the channel was never open without a receiver. */
+TEST(chan_try_send_eagain_is_linearizable_with_close)
 {
-	try_while(close_and_empty, with_a_receiver, try_send, done_or_closed);
+	try_while(close_and_empty, with_receiver, try_send, done_or_closed);
 }
 
-/* It held an element until after the close: it was never open and empty. */
-TEST(a_try_to_receive_would_block_only_if_it_did_at_one_instant)
+/* The channel held an element until after the close: it was never open and empty. */
+TEST(chan_try_recv_eagain_is_linearizable_with_close)
 {
-	try_while(close_and_empty, with_an_element, try_recv, done_or_closed);
+	try_while(close_and_empty, with_element, try_recv, done_or_closed);
 }
 
-/* It was empty until an element came and then the close: it was never closed and empty. */
-TEST(a_receive_is_told_of_the_close_only_once_there_is_nothing_left)
+/* The channel was empty until an element and then the close came: it was never closed and empty. */
+TEST(chan_recv_epipe_is_reported_only_if_empty)
 {
-	try_while(fill_and_close, with_room, try_recv, done_or_too_early);
-	try_while(fill_and_close, with_room, recv_in_time, done_or_too_early);
+	try_while(fill_and_close, with_room, try_recv, done_or_eagain);
+	try_while(fill_and_close, with_room, recv_until_past, done_or_eagain);
 }
 
-static void look_at_the_close(void)
+static void check_closed_before_dequeue(void)
 {
 	CHECK(tried->closed || tried->recvq.first || tried->sendq.first);
 }
 
-TEST(a_close_is_told_before_the_queues_are_emptied)
+TEST(chan_close_sets_closed_before_emptying_queues)
 {
 	for (int kind = IN_RECVQ; kind <= IN_SENDQ; kind++) {
 		tried = chan_with_waiters(kind, 0);
-		STEP(look_at_the_close, gmp_chan_close(tried));
+		STEP(check_closed_before_dequeue, gmp_chan_close(tried));
 		expect_all_out();
 		gmp_chan_free(tried);
 	}
 }
 
-TEST(the_poller_claims_before_it_takes_out)
+TEST(netpoll_claims_before_dequeue)
 {
 	struct glist out = { 0 };
 	struct polldesc *pd;
@@ -606,10 +615,10 @@ TEST(the_poller_claims_before_it_takes_out)
 	for (int i = 0; i < WAITERS; i++)
 		netpoll_enqueue(&pd->side[SIDE_READ], &sg[i], false);
 	unlock(&pd->lock, LR_POLLDESC);
-	timed_out(0);
-	STEP(look_at_waiters, netpoll_pass(pd, SIDE_READ, &out));
+	claim_timed_out(0);
+	STEP(check_waiters, netpoll_pass(pd, SIDE_READ, &out));
 	expect(0, 2, 0);
-	STEP(look_at_waiters, netpoll_shut(pd, &out));
+	STEP(check_waiters, netpoll_shut(pd, &out));
 	expect_all_out();
 	netpoll_fini();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which system calls does a request cost that is answered on a connection?  They are counted here.
+ * Tests how many system calls one request and its answer cost on a connection. The wrappers count
+ * them.
  *
  * floors 0..6, wrap: epoll_ctl recv send
  */
@@ -43,7 +44,7 @@ ssize_t __wrap_send(int fd, const void *buf, size_t n, int flags)
 
 enum { REQUESTS = 1000 };
 
-static void answer(void *arg)
+static void echo_requests(void *arg)
 {
 	int l = (int)(intptr_t)arg, fd = gmp_accept(l);
 	char buf[64];
@@ -55,7 +56,7 @@ static void answer(void *arg)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-static void ask(int fd)
+static void send_request(int fd)
 {
 	char buf[64];
 
@@ -72,19 +73,19 @@ static void count_calls(void *arg)
 	(void)arg;
 	CHECK(l >= 0);
 	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0);
-	CHECK_EQ(gmp_spawn(&g, answer, (void *)(intptr_t)l, NULL), 0);
+	CHECK_EQ(gmp_spawn(&g, echo_requests, (void *)(intptr_t)l, NULL), 0);
 	fd = gmp_dial("tcp", addr);
 	CHECK(fd >= 0);
-	ask(fd);
+	send_request(fd);
 	st_seq(&controls, 0);
 	st_seq(&receives, 0);
 	st_seq(&sends, 0);
 	for (int i = 0; i < REQUESTS; i++)
-		ask(fd);
+		send_request(fd);
 	CHECK_EQ(ld_seq(&controls), 0);
-#ifdef GMP_DEBUG_CHECKS /* else they are not libc's */
+#ifdef GMP_DEBUG_CHECKS /* other builds make these system calls themselves */
 	CHECK_EQ(ld_seq(&sends), 2 * REQUESTS);
-	/* the client's first look may come before the answer; a drained socket is not asked twice */
+	/* The client's first recv may precede the answer; a drained socket is not read again. */
 	CHECK(ld_seq(&receives) <= 2 * REQUESTS + REQUESTS / 10);
 #endif
 	CHECK_EQ(gmp_close(fd), 0);
@@ -92,7 +93,7 @@ static void count_calls(void *arg)
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-TEST_PROCS(a_request_costs_no_epoll_ctl_and_no_read_in_vain)
+TEST_PROCS(request_makes_no_epoll_ctl_and_no_empty_recv)
 {
 	run_procs(procs, count_calls, NULL);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does a message cost whose peer's queue is full, when the kernel does not tell when it no longer is?  The
- * poller calls such a socket writable all the time.  The tries are counted here.
+ * Tests the cost of sending a datagram to a peer with a full queue. The kernel reports such a
+ * socket as writable all the time, so the sender must back off. The wrapped sendmsg counts the
+ * tries.
  *
  * floors 0..6, wrap: sendmsg
  */
@@ -62,13 +63,13 @@ static void send_to_full(void *arg)
 	CHECK_EQ(send_to(&full, 0), expected);
 }
 
-static void *send_foreign(void *arg)
+static void *send_external(void *arg)
 {
 	send_to_full(arg);
 	return NULL;
 }
 
-/* A socket of its own has filled the one; ours has sent nothing. */
+/* Another socket fills the peer's queue; tx has sent nothing. */
 static void begin(void)
 {
 	int filler = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -86,12 +87,12 @@ static void begin(void)
 
 static void end(void)
 {
-	gmp_close(tx); /* it may be closed */
+	gmp_close(tx); /* the case may have closed it */
 	CHECK_EQ(close(full.fd), 0);
 	CHECK_EQ(close(other.fd), 0);
 }
 
-static gmp_g *start(ssize_t result)
+static gmp_g *start_sender(ssize_t result)
 {
 	gmp_g *g;
 
@@ -112,17 +113,17 @@ static void send_and_count(void *arg)
 	CHECK_EQ(send_to(&full, MSG_DONTWAIT), -EAGAIN);
 	CHECK_EQ(ld_seq(&tries), 1);
 	st_seq(&tries, 0);
-	gmp_g *g = start(1);
+	gmp_g *g = start_sender(1);
 
 	gmp_sleep(50 * MS);
 	CHECK(ld_seq(&tries) <= 6 + (gmp_now() - t) / (16 * MS));
-	CHECK_EQ(send_to(&other, 0), 1); /* nobody is held up */
+	CHECK_EQ(send_to(&other, 0), 1); /* a send to another peer does not wait */
 	CHECK_EQ(recv(full.fd, &c, 1, 0), 1);
 	CHECK_EQ(gmp_join(g), 0);
 	end();
 }
 
-TEST_PROCS(who_sends_to_a_full_peer_tries_now_and_then_and_holds_up_nobody)
+TEST_PROCS(sendto_full_peer_retries_with_backoff_and_blocks_no_other)
 {
 	run_procs(procs, send_and_count, NULL);
 }
@@ -131,14 +132,14 @@ static void end_by_deadline(void *arg)
 {
 	(void)arg;
 	begin();
-	gmp_g *g = start(-ETIMEDOUT);
+	gmp_g *g = start_sender(-ETIMEDOUT);
 
 	CHECK_EQ(gmp_fd_set_deadline(tx, GMP_WRITE, gmp_deadline(5 * MS)), 0);
 	CHECK_EQ(gmp_join(g), 0);
 	end();
 }
 
-TEST_PROCS(it_ends_at_the_deadline)
+TEST_PROCS(sendto_full_peer_returns_etimedout_at_deadline)
 {
 	run_procs(procs, end_by_deadline, NULL);
 }
@@ -147,10 +148,10 @@ static void end_by_close(void *arg)
 {
 	(void)arg;
 	begin();
-	gmp_g *g = start(-ECANCELED);
+	gmp_g *g = start_sender(-ECANCELED);
 
 	CHECK_EQ(gmp_close(tx), 0);
-	/* the number's next owner, who has a deadline, is nobody's business */
+	/* The deadline of the new socket with this fd does not end the old wait. */
 	tx = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	CHECK_EQ(gmp_fd_adopt(tx), tx);
 	CHECK_EQ(gmp_fd_set_deadline(tx, GMP_WRITE, 0), 0);
@@ -158,7 +159,7 @@ static void end_by_close(void *arg)
 	end();
 }
 
-TEST_PROCS(it_ends_when_the_socket_is_closed)
+TEST_PROCS(sendto_full_peer_returns_ecanceled_on_close)
 {
 	run_procs(procs, end_by_close, NULL);
 }
@@ -167,19 +168,19 @@ static void end_by_cancel(void *arg)
 {
 	(void)arg;
 	begin();
-	gmp_g *g = start(-ECANCELED);
+	gmp_g *g = start_sender(-ECANCELED);
 
 	CHECK_EQ(gmp_cancel(g), 0);
 	CHECK_EQ(gmp_join(g), 0);
 	end();
 }
 
-TEST_PROCS(it_ends_when_it_is_cancelled)
+TEST_PROCS(sendto_full_peer_returns_ecanceled_on_cancel)
 {
 	run_procs(procs, end_by_cancel, NULL);
 }
 
-static void end_foreign(void *arg)
+static void end_by_external_send(void *arg)
 {
 	pthread_t t;
 	char c;
@@ -187,7 +188,7 @@ static void end_foreign(void *arg)
 	(void)arg;
 	begin();
 	expected = 1;
-	CHECK_EQ(pthread_create(&t, NULL, send_foreign, NULL), 0);
+	CHECK_EQ(pthread_create(&t, NULL, send_external, NULL), 0);
 	while (ld_seq(&tries) == 0)
 		gmp_yield();
 	CHECK_EQ(recv(full.fd, &c, 1, 0), 1);
@@ -195,19 +196,19 @@ static void end_foreign(void *arg)
 	end();
 }
 
-TEST_PROCS(a_foreign_thread_sends_when_there_is_room)
+TEST_PROCS(sendto_full_peer_by_external_thread_sends_when_room)
 {
-	run_procs(procs, end_foreign, NULL);
+	run_procs(procs, end_by_external_send, NULL);
 }
 
-static void leave_one(void *arg)
+static void leave_sender(void *arg)
 {
 	(void)arg;
 	begin();
-	start(-ESRCH); /* dropped: it says nothing */
+	start_sender(-ESRCH); /* killed at shutdown: not checked */
 }
 
-TEST_PROCS(the_run_may_end_meanwhile)
+TEST_PROCS(sendto_full_peer_does_not_delay_shutdown)
 {
-	run_procs(procs, leave_one, NULL);
+	run_procs(procs, leave_sender, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a thread that is to be made count towards max_threads from the decision on?  If it did only once it is
- * there, two that are decided upon at a time would both find room for one.  The look is where its record is
- * allocated, which is between the two.
+ * Tests that an M counts towards max_threads from the decision to start it, so that two concurrent
+ * decisions cannot both use the last place. The wrapped calloc checks the count when the record of
+ * an M is allocated.
  *
  * floors 0..6, wrap: calloc
  */
@@ -19,11 +19,11 @@
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 
-static int looks, uncounted; /* (a) */
-static int no_memory;        /* (a) for a record */
+static int checks, uncounted; /* (a) */
+static int no_memory;         /* (a) fail to allocate a record */
 
-/* Others may be made at the same time, and count too. */
-static void look(void)
+/* Other Ms may be started at the same time; they count, too. */
+static void check_counted(void)
 {
 	int alive = 0;
 
@@ -32,13 +32,13 @@ static void look(void)
 		alive += !m->dead;
 	add_seq(&uncounted, sched.nm <= alive);
 	unlock(&sched.lock, LR_SCHED);
-	add_seq(&looks, 1);
+	add_seq(&checks, 1);
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
 	if (n == 1 && size == sizeof(struct m)) {
-		look();
+		check_counted();
 		if (ld_seq(&no_memory))
 			return NULL;
 	}
@@ -55,17 +55,17 @@ static void begin(gmp_sched how, int procs, gmp_fn fn)
 	CHECK_EQ(ld_seq(&uncounted), 0);
 }
 
-/* Until one more than the first has been made. */
-static void await_another(void)
+/* Wait until a second M has been started. */
+static void wait_for_second_m(void)
 {
-	while (ld_seq(&looks) < 2)
+	while (ld_seq(&checks) < 2)
 		gmp_yield();
 }
 
 static void run_along(void *arg)
 {
 	(void)arg;
-	await_another();
+	wait_for_second_m();
 }
 
 static void spawn_some(void *arg)
@@ -73,10 +73,10 @@ static void spawn_some(void *arg)
 	(void)arg;
 	for (int i = 0; i < 10; i++)
 		CHECK_EQ(gmp_go(run_along, NULL), 0);
-	await_another();
+	wait_for_second_m();
 }
 
-TEST(one_that_is_made_to_help_counts)
+TEST(m_started_for_idle_p_is_counted_before_it_exists)
 {
 	begin(GMP_SCHED_RUNNEXT, 2, spawn_some);
 }
@@ -85,11 +85,11 @@ static void lock_it(void *arg)
 {
 	(void)arg;
 	CHECK_EQ(gmp_lock_thread(), 0);
-	CHECK(ld_seq(&looks) >= 2);
+	CHECK(ld_seq(&checks) >= 2);
 	CHECK_EQ(gmp_unlock_thread(), 0);
 }
 
-TEST(one_that_is_made_for_those_beside_a_locked_one_counts)
+TEST(m_started_by_lock_thread_is_counted_before_it_exists)
 {
 	begin(GMP_SCHED_RUNNEXT, 1, lock_it);
 }
@@ -105,7 +105,7 @@ static void lock_without_memory(void *arg)
 	lock_it(NULL);
 }
 
-TEST(one_for_which_there_is_no_memory_counts_no_more)
+TEST(m_without_memory_is_uncounted_again)
 {
 	begin(GMP_SCHED_RUNNEXT, 1, lock_without_memory);
 }
@@ -118,7 +118,7 @@ static void help(void *arg)
 	st_seq(&helped, 1);
 }
 
-/* The other one runs only if the P has been handed on. */
+/* The other G runs only if the P has been handed off. */
 static void block(void *arg)
 {
 	struct timespec t = { .tv_nsec = 1000000 };
@@ -129,25 +129,25 @@ static void block(void *arg)
 	while (!ld_seq(&helped))
 		nanosleep(&t, NULL);
 	gmp_block_leave();
-	CHECK(ld_seq(&looks) >= 2);
+	CHECK(ld_seq(&checks) >= 2);
 }
 
-TEST(one_that_is_made_for_the_p_of_one_that_blocks_counts)
+TEST(m_started_for_handoff_is_counted_before_it_exists)
 {
 	begin(GMP_SCHED_RUNNEXT, 1, block);
 }
 
-static void go_on(void *arg)
+static void join_helper(void *arg)
 {
 	gmp_g *g;
 
 	(void)arg;
 	CHECK_EQ(gmp_spawn(&g, help, NULL, NULL), 0);
 	CHECK_EQ(gmp_join(g), 0);
-	CHECK(ld_seq(&looks) >= 2);
+	CHECK(ld_seq(&checks) >= 2);
 }
 
-TEST(one_that_is_a_green_threads_own_counts)
+TEST(m_of_thread_mode_g_is_counted_before_it_exists)
 {
-	begin(GMP_SCHED_THREAD, 1, go_on);
+	begin(GMP_SCHED_THREAD, 1, join_helper);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is what the kernel may say to accept(2) reported, and does the listener go on?  The answers come from
- * here.
+ * Tests that gmp_accept reports each errno of accept4 and that the listener stays usable. The
+ * wrapped accept4 returns the chosen errno.
  *
  * floors 0..6, wrap: accept4
  */
@@ -17,8 +17,8 @@
 int __real_accept4(int fd, struct sockaddr *a, socklen_t *n, int flags);
 int __wrap_accept4(int fd, struct sockaddr *a, socklen_t *n, int flags);
 
-static int answer;     /* (a) the errno of the next accept, once; 0: the kernel's own */
-static int interrupts; /* (a) so often EINTR comes first */
+static int answer;     /* (a) errno of the next accept4, once; 0: the kernel's result */
+static int interrupts; /* (a) number of EINTR results before it */
 
 int __wrap_accept4(int fd, struct sockaddr *a, socklen_t *n, int flags)
 {
@@ -61,36 +61,36 @@ static void accept_through_errors(void *arg)
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-TEST_PROCS(what_accept_says_is_reported_and_the_listener_goes_on)
+TEST_PROCS(accept_error_is_reported_and_listener_stays_usable)
 {
 	run_procs(procs, accept_through_errors, NULL);
 }
 
-static int told; /* (a) */
+static int returned; /* (a) */
 
-static void accept_told(void *arg)
+static void accept_and_count(void *arg)
 {
 	int fd = gmp_accept(*(int *)arg);
 
 	if (fd == -ENFILE)
-		add_seq(&told, 1);
+		add_seq(&returned, 1);
 	else
 		CHECK_EQ(gmp_close(fd), 0);
-	add_seq(&told, 100);
+	add_seq(&returned, 100);
 }
 
-/* One who waits and is told of an error has taken no connection: the next one gets it. */
+/* The error ends one waiter without a connection; both connections go to the other two waiters. */
 static void accept_behind_errors(void *arg)
 {
 	char addr[64];
 	int l = gmp_listen("tcp", "127.0.0.1:0"), c[2];
 
 	(void)arg;
-	st_seq(&told, 0);
+	st_seq(&returned, 0);
 	CHECK(l >= 0);
 	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0);
 	for (int i = 0; i < 3; i++)
-		CHECK_EQ(gmp_go(accept_told, &l), 0);
+		CHECK_EQ(gmp_go(accept_and_count, &l), 0);
 	for (gmp_stats s = GMP_STATS_INIT; s.greens_waiting < 3; gmp_yield())
 		CHECK_EQ(gmp_stats_get(&s), 0);
 	st_seq(&answer, ENFILE);
@@ -98,15 +98,15 @@ static void accept_behind_errors(void *arg)
 		c[i] = gmp_dial("tcp", addr);
 		CHECK(c[i] >= 0);
 	}
-	while (ld_seq(&told) < 300)
+	while (ld_seq(&returned) < 300)
 		gmp_yield();
-	CHECK_EQ(ld_seq(&told), 301);
+	CHECK_EQ(ld_seq(&returned), 301);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(gmp_close(c[i]), 0);
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-TEST_PROCS(an_error_takes_no_connection_from_those_behind)
+TEST_PROCS(accept_error_leaves_connection_to_next_waiter)
 {
 	run_procs(procs, accept_behind_errors, NULL);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a dial say that it is connected when nobody listens?  TCP lets a socket connect to itself, where the system
- * happens to give it the port that it dials; here that happens as often as the test wants.
+ * Tests that a dial does not report success if no listener exists. TCP connects a socket to itself
+ * if the system assigns it the port that it dials. The wrapped connect makes that happen as often
+ * as the test wants.
  *
  * floors 0..6, wrap: connect
  */
@@ -19,14 +20,14 @@
 int __real_connect(int fd, const struct sockaddr *a, socklen_t n);
 int __wrap_connect(int fd, const struct sockaddr *a, socklen_t n);
 
-static int with_itself, tries; /* (a) */
+static int self_connects, tries; /* (a) */
 
 int __wrap_connect(int fd, const struct sockaddr *a, socklen_t n)
 {
-	struct linger reset = { 1, 0 }; /* leaves nothing in TIME_WAIT */
+	struct linger reset = { 1, 0 }; /* avoids TIME_WAIT */
 	int one = 1;
 
-	if (add_seq(&tries, 1) < ld_seq(&with_itself)) {
+	if (add_seq(&tries, 1) < ld_seq(&self_connects)) {
 		CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), 0);
 		CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
 		CHECK_EQ(bind(fd, a, n), 0);
@@ -34,7 +35,7 @@ int __wrap_connect(int fd, const struct sockaddr *a, socklen_t n)
 	return __real_connect(fd, a, n);
 }
 
-/* Has the port, so that no other is given it, and refuses. */
+/* Bind the port without listening: no other socket gets it, and it refuses connections. */
 static int take_port(int family, char addr[64])
 {
 	struct sockaddr_in6 a = { .sin6_family = (sa_family_t)family };
@@ -57,7 +58,7 @@ static int take_port(int family, char addr[64])
 	return s;
 }
 
-static void dial_nobody(int family)
+static void dial_without_listener(int family)
 {
 	char addr[64];
 	int s = take_port(family, addr);
@@ -66,7 +67,7 @@ static void dial_nobody(int family)
 		return;
 	for (int i = 0; i < 4; i++) {
 		st_seq(&tries, 0);
-		st_seq(&with_itself, i);
+		st_seq(&self_connects, i);
 		CHECK_EQ(gmp_dial("tcp", addr), -ECONNREFUSED);
 		CHECK_EQ(ld_seq(&tries), i < 3 ? i + 1 : 3);
 	}
@@ -78,14 +79,14 @@ static void dial_both(void *arg)
 	int fd = dup(0);
 
 	(void)arg;
-	dial_nobody(AF_INET);
-	dial_nobody(AF_INET6);
+	dial_without_listener(AF_INET);
+	dial_without_listener(AF_INET6);
 	CHECK_EQ(close(fd), 0);
-	CHECK_EQ(dup(0), fd); /* nothing is left open */
+	CHECK_EQ(dup(0), fd); /* no fd has leaked */
 	CHECK_EQ(close(fd), 0);
 }
 
-TEST_PROCS(a_dial_that_reached_itself_is_tried_again)
+TEST_PROCS(dial_connected_to_itself_is_retried)
 {
 	run_procs(procs, dial_both, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When the system has no more descriptors, buffers or memory: is that what a call says, is nothing left
- * open, and does all go on as soon as there is some again?  The answers come from here.
+ * Tests calls that find no free fd, buffer or memory: they return the errno, leak nothing, and
+ * succeed again once the resource is available. The wrappers return the chosen errno.
  *
  * floors 0..6, wrap: socket epoll_ctl connect listen
  */
@@ -28,10 +28,10 @@ int __wrap_connect(int fd, const struct sockaddr *a, socklen_t n);
 int __wrap_listen(int fd, int backlog);
 int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *e);
 
-/* The errno of the next call, once; 0: the kernel's own answer. */
-static int no_socket, no_connection, no_queue, no_watch; /* (a) */
+/* errno of the next call, once; 0: the kernel's result */
+static int socket_errno, connect_errno, listen_errno, epoll_errno; /* (a) */
 
-static int refuse(int *next)
+static int fail_once(int *next)
 {
 	errno = xchg_seq(next, 0);
 	return errno != 0;
@@ -39,26 +39,27 @@ static int refuse(int *next)
 
 int __wrap_socket(int family, int type, int protocol)
 {
-	return refuse(&no_socket) ? -1 : __real_socket(family, type, protocol);
+	return fail_once(&socket_errno) ? -1 : __real_socket(family, type, protocol);
 }
 
 int __wrap_connect(int fd, const struct sockaddr *a, socklen_t n)
 {
-	return refuse(&no_connection) ? -1 : __real_connect(fd, a, n);
+	return fail_once(&connect_errno) ? -1 : __real_connect(fd, a, n);
 }
 
 int __wrap_listen(int fd, int backlog)
 {
-	return refuse(&no_queue) ? -1 : __real_listen(fd, backlog);
+	return fail_once(&listen_errno) ? -1 : __real_listen(fd, backlog);
 }
 
 int __wrap_epoll_ctl(int epfd, int op, int fd, struct epoll_event *e)
 {
-	return op == EPOLL_CTL_ADD && refuse(&no_watch) ? -1 : __real_epoll_ctl(epfd, op, fd, e);
+	return op == EPOLL_CTL_ADD && fail_once(&epoll_errno) ? -1
+							      : __real_epoll_ctl(epfd, op, fd, e);
 }
 
-/* The lowest number that is free: what is left open makes it grow. */
-static int lowest(void)
+/* Returns the lowest free fd: a leaked fd makes it grow. */
+static int lowest_fd(void)
 {
 	int fd = dup(0);
 
@@ -93,18 +94,18 @@ static uint64_t descriptors(void)
 
 static const int errors[] = { EMFILE, ENFILE, ENOBUFS, ENOMEM };
 
-/* The number that the next descriptor gets then. */
+/* Returns the fd that the next open gets. */
 static int listen_first(void)
 {
 	l = gmp_listen("tcp", "127.0.0.1:0");
 	CHECK(l >= 0);
 	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0);
-	return lowest();
+	return lowest_fd();
 }
 
-static void be_refused(void *arg)
+static void fail_each_stage(void *arg)
 {
-	int *const stages[] = { &no_socket, &no_watch, &no_connection, &no_queue };
+	int *const stages[] = { &socket_errno, &epoll_errno, &connect_errno, &listen_errno };
 
 	(void)arg;
 	int fd = listen_first();
@@ -113,8 +114,8 @@ static void be_refused(void *arg)
 		for (int k = 0; k < 3; k++) {
 			st_seq(stages[k], errors[i]);
 			CHECK_EQ(gmp_dial("tcp", addr), -errors[i]);
-			CHECK_EQ(lowest(), fd);
-			if (k == 1) /* it was connected before it was to be watched */
+			CHECK_EQ(lowest_fd(), fd);
+			if (k == 1) /* connected before the registration failed */
 				CHECK_EQ(gmp_close(gmp_accept(l)), 0);
 		}
 		for (int k = 0; k < 4; k++) {
@@ -122,7 +123,7 @@ static void be_refused(void *arg)
 				continue;
 			st_seq(stages[k], errors[i]);
 			CHECK_EQ(gmp_listen("tcp", "127.0.0.1:0"), -errors[i]);
-			CHECK_EQ(lowest(), fd);
+			CHECK_EQ(lowest_fd(), fd);
 		}
 		CHECK_EQ(descriptors(), 1);
 		talk();
@@ -130,14 +131,14 @@ static void be_refused(void *arg)
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-TEST_PROCS(dial_and_listen_say_why_and_leave_nothing)
+TEST_PROCS(dial_and_listen_without_fds_or_memory_leak_nothing)
 {
-	run_procs(procs, be_refused, NULL);
+	run_procs(procs, fail_each_stage, NULL);
 }
 
-static void listen_at_a_path(void *arg)
+static void listen_at_path(void *arg)
 {
-	int *const stages[] = { &no_queue, &no_watch };
+	int *const stages[] = { &listen_errno, &epoll_errno };
 	char dir[] = "/tmp/gmp-test-XXXXXX", path[64];
 
 	(void)arg;
@@ -149,39 +150,40 @@ static void listen_at_a_path(void *arg)
 		CHECK_EQ(access(path, F_OK), -1);
 		l = gmp_listen("unix", path);
 		CHECK(l >= 0);
-		CHECK_EQ(gmp_listen("unix", path), -EADDRINUSE); /* and the other's stays */
+		/* and the socket file of the first stays */
+		CHECK_EQ(gmp_listen("unix", path), -EADDRINUSE);
 		CHECK_EQ(access(path, F_OK), 0);
 		CHECK_EQ(gmp_close(l), 0);
 		CHECK_EQ(unlink(path), 0);
 	}
 	CHECK_EQ(rmdir(dir), 0);
-	st_seq(&no_queue, EADDRINUSE);
-	CHECK_EQ(gmp_listen("unix", "@gmp-exhausted"), -EADDRINUSE); /* no path */
+	st_seq(&listen_errno, EADDRINUSE);
+	CHECK_EQ(gmp_listen("unix", "@gmp-exhausted"), -EADDRINUSE); /* abstract: no path */
 }
 
-TEST_PROCS(a_listen_that_fails_leaves_no_socket_in_the_file_system)
+TEST_PROCS(listen_failed_on_unix_path_removes_socket_file)
 {
-	run_procs(procs, listen_at_a_path, NULL);
+	run_procs(procs, listen_at_path, NULL);
 }
 
 static void listen_without_ipv6(void *arg)
 {
 	(void)arg;
-	st_seq(&no_socket, EAFNOSUPPORT);
+	st_seq(&socket_errno, EAFNOSUPPORT);
 	l = gmp_listen("tcp", ":0");
 	CHECK(l >= 0);
-	CHECK_EQ(ld_seq(&no_socket), 0);
+	CHECK_EQ(ld_seq(&socket_errno), 0);
 	CHECK(gmp_local_addr(l, addr, sizeof(addr)) > 0);
 	CHECK(strncmp(addr, "0.0.0.0:", 8) == 0);
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-TEST_PROCS(where_there_is_no_ipv6_all_addresses_are_those_of_ipv4)
+TEST_PROCS(listen_without_ipv6_binds_ipv4_wildcard)
 {
 	run_procs(procs, listen_without_ipv6, NULL);
 }
 
-static void accept_unwatched(void *arg)
+static void accept_unregistered(void *arg)
 {
 	(void)arg;
 	int fd = listen_first();
@@ -191,20 +193,21 @@ static void accept_unwatched(void *arg)
 		char byte;
 
 		CHECK(c >= 0);
-		st_seq(&no_watch, errors[i]);
+		st_seq(&epoll_errno, errors[i]);
 		CHECK_EQ(gmp_accept(l), -errors[i]);
-		CHECK_EQ(gmp_read(c, &byte, 1), 0); /* it was closed, and the peer knows */
+		/* closed: the peer reads the end of the stream */
+		CHECK_EQ(gmp_read(c, &byte, 1), 0);
 		CHECK_EQ(gmp_close(c), 0);
-		CHECK_EQ(lowest(), fd);
+		CHECK_EQ(lowest_fd(), fd);
 		CHECK_EQ(descriptors(), 1);
 		talk();
 	}
 	CHECK_EQ(gmp_close(l), 0);
 }
 
-TEST_PROCS(an_accepted_connection_that_cannot_be_watched_is_closed)
+TEST_PROCS(accept_failed_registration_closes_connection)
 {
-	run_procs(procs, accept_unwatched, NULL);
+	run_procs(procs, accept_unregistered, NULL);
 }
 
 static void adopt_and_open(void *arg)
@@ -213,29 +216,29 @@ static void adopt_and_open(void *arg)
 
 	(void)arg;
 	CHECK_EQ(pipe(p), 0);
-	fd = lowest();
+	fd = lowest_fd();
 	for (unsigned i = 0; i < 4; i++) {
-		st_seq(&no_watch, errors[i]);
+		st_seq(&epoll_errno, errors[i]);
 		CHECK_EQ(gmp_fd_adopt(p[0]), -errors[i]);
-		CHECK(!(fcntl(p[0], F_GETFL) & O_NONBLOCK)); /* as it was */
+		CHECK(!(fcntl(p[0], F_GETFL) & O_NONBLOCK)); /* unchanged */
 		CHECK_EQ(descriptors(), 0);
-		st_seq(&no_watch, errors[i]);
+		st_seq(&epoll_errno, errors[i]);
 		CHECK_EQ(gmp_open("/dev/null", O_RDONLY | O_CLOEXEC, 0), -errors[i]);
-		CHECK_EQ(lowest(), fd);
+		CHECK_EQ(lowest_fd(), fd);
 	}
 	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
 	CHECK_EQ(gmp_close(p[0]), 0);
 	close(p[1]);
 }
 
-TEST_PROCS(what_cannot_be_adopted_stays_as_it_is)
+TEST_PROCS(fd_adopt_failed_registration_leaves_fd_unchanged)
 {
 	run_procs(procs, adopt_and_open, NULL);
 }
 
-static void wait_unwatched(void *arg)
+static void wait_unregistered(void *arg)
 {
-	int status, fd = lowest();
+	int status, fd = lowest_fd();
 	pid_t pid = fork();
 
 	(void)arg;
@@ -244,28 +247,28 @@ static void wait_unwatched(void *arg)
 		usleep(20000);
 		_exit(7);
 	}
-	st_seq(&no_watch, ENOMEM);
+	st_seq(&epoll_errno, ENOMEM);
 	CHECK_EQ(gmp_waitpid(pid, &status, 0), pid);
 	CHECK(WIFEXITED(status));
 	CHECK_EQ(WEXITSTATUS(status), 7);
-	CHECK_EQ(lowest(), fd);
-	st_seq(&no_watch, 0);
+	CHECK_EQ(lowest_fd(), fd);
+	st_seq(&epoll_errno, 0);
 }
 
-TEST_PROCS(a_child_that_cannot_be_watched_is_waited_for_as_blocking_code)
+TEST_PROCS(waitpid_failed_registration_waits_as_blocking_code)
 {
-	run_procs(procs, wait_unwatched, NULL);
+	run_procs(procs, wait_unregistered, NULL);
 }
 
-static void ask_for_signals(void *arg)
+static void notify_signals(void *arg)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 1);
-	int fd = lowest();
+	int fd = lowest_fd();
 
 	(void)arg;
-	st_seq(&no_watch, ENOMEM);
+	st_seq(&epoll_errno, ENOMEM);
 	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), -ENOMEM);
-	CHECK_EQ(lowest(), fd);
+	CHECK_EQ(lowest_fd(), fd);
 	CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
 	CHECK_EQ(kill(getpid(), SIGUSR1), 0);
 	CHECK_EQ(gmp_chan_recv(c, &fd), 0);
@@ -274,7 +277,7 @@ static void ask_for_signals(void *arg)
 	gmp_chan_free(c);
 }
 
-TEST_PROCS(signals_that_cannot_be_watched_for_are_refused)
+TEST_PROCS(signal_notify_failed_registration_returns_enomem)
 {
-	run_procs(procs, ask_for_signals, NULL);
+	run_procs(procs, notify_signals, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One is on the way to the parking table to wait, or to wake somebody, and meanwhile there is no more need:
- * does each object of sync/ notice?  What happens meanwhile happens here, before the bucket is locked.
+ * Tests that each object of sync/ re-checks its state under the bucket lock before a caller parks
+ * or wakes a waiter. The wrapped lot_lock changes the state before the bucket is locked.
  *
  * floors 0..6, wrap: lot_lock
  */
@@ -17,7 +17,7 @@
 struct bucket *__real_lot_lock(const void *key);
 struct bucket *__wrap_lot_lock(const void *key);
 
-static const void *awaited; /* (a) whose bucket is to be locked next */
+static const void *awaited; /* (a) the key whose next lot_lock calls `meanwhile` */
 static void (*meanwhile)(void);
 
 struct bucket *__wrap_lot_lock(const void *key)
@@ -29,7 +29,7 @@ struct bucket *__wrap_lot_lock(const void *key)
 	return __real_lot_lock(key);
 }
 
-static void on_the_way(const void *key, void (*fn)(void))
+static void before_bucket_lock(const void *key, void (*fn)(void))
 {
 	meanwhile = fn;
 	st_seq(&awaited, key);
@@ -51,14 +51,14 @@ static void lock_late(void *arg)
 {
 	(void)arg;
 	CHECK_EQ(gmp_mutex_lock(&m), 0);
-	on_the_way(&m, unlock_m);
+	before_bucket_lock(&m, unlock_m);
 	CHECK_EQ(gmp_mutex_lock(&m), 0);
 	CHECK(ld_seq(&awaited) == NULL);
 	CHECK_EQ(gmp_mutex_try_lock(&m), -EAGAIN);
 	CHECK_EQ(gmp_mutex_unlock(&m), 0);
 }
 
-TEST_PROCS(a_mutex_that_was_unlocked_meanwhile_is_taken)
+TEST_PROCS(mutex_unlocked_before_park_is_taken)
 {
 	run_procs(procs, lock_late, NULL);
 }
@@ -77,16 +77,16 @@ static void rwlock_late(void *arg)
 {
 	(void)arg;
 	CHECK_EQ(gmp_rwmutex_lock(&rw), 0);
-	on_the_way(&rw, unlock_rw);
+	before_bucket_lock(&rw, unlock_rw);
 	CHECK_EQ(gmp_rwmutex_rlock(&rw), 0);
 	CHECK(ld_seq(&awaited) == NULL);
-	on_the_way(&rw, runlock_rw);
+	before_bucket_lock(&rw, runlock_rw);
 	CHECK_EQ(gmp_rwmutex_lock(&rw), 0);
 	CHECK(ld_seq(&awaited) == NULL);
 	CHECK_EQ(gmp_rwmutex_unlock(&rw), 0);
 }
 
-TEST_PROCS(a_rwmutex_that_was_unlocked_meanwhile_is_taken)
+TEST_PROCS(rwmutex_unlocked_before_park_is_taken)
 {
 	run_procs(procs, rwlock_late, NULL);
 }
@@ -105,7 +105,7 @@ static void do_once(void *arg)
 	CHECK_EQ(gmp_once_do(&once, do_slowly, NULL), 0);
 }
 
-static void finish_it(void)
+static void finish_once(void)
 {
 	st_seq(&go_on, 1);
 	CHECK_EQ(gmp_join(other), 0);
@@ -117,12 +117,12 @@ static void once_late(void *arg)
 	CHECK_EQ(gmp_spawn(&other, do_once, NULL, NULL), 0);
 	while (!ld_seq(&began))
 		gmp_yield();
-	on_the_way(&once, finish_it);
+	before_bucket_lock(&once, finish_once);
 	CHECK_EQ(gmp_once_do(&once, do_slowly, NULL), 0);
 	CHECK(ld_seq(&awaited) == NULL);
 }
 
-TEST_PROCS(what_has_been_done_once_meanwhile_is_not_awaited)
+TEST_PROCS(once_finished_before_park_returns_without_wait)
 {
 	run_procs(procs, once_late, NULL);
 }
@@ -134,8 +134,8 @@ static void acquire(void *arg)
 	st_seq(&result, gmp_sem_acquire(&sem));
 }
 
-/* The waiter gives up, and there is a permit in its place. */
-static void give_up(void)
+/* The waiter is cancelled, and one permit is released. */
+static void cancel_waiter(void)
 {
 	CHECK_EQ(gmp_cancel(other), 0);
 	CHECK_EQ(gmp_join(other), 0);
@@ -149,14 +149,14 @@ static void release_late(void *arg)
 	CHECK_EQ(gmp_spawn(&other, acquire, NULL, NULL), 0);
 	while (!ld_seq(&began) || ld_rlx(&sem.state) == 0)
 		gmp_yield();
-	on_the_way(&sem, give_up);
+	before_bucket_lock(&sem, cancel_waiter);
 	CHECK_EQ(gmp_sem_release(&sem, INT32_MAX), -EOVERFLOW);
 	CHECK(ld_seq(&awaited) == NULL);
 	CHECK_EQ(gmp_sem_try_acquire(&sem), 0);
 	CHECK_EQ(gmp_sem_try_acquire(&sem), -EAGAIN);
 }
 
-TEST_PROCS(permits_for_a_waiter_that_has_given_up_meanwhile_may_be_too_many)
+TEST_PROCS(sem_release_after_waiter_cancelled_returns_eoverflow)
 {
 	run_procs(procs, release_late, NULL);
 }
