@@ -11,6 +11,8 @@
  *                connection to the target is reset, the client gets the error, and is closed.
  *   HTTPPROXY-4  A response that http.c refuses is answered with 502. If its head was already sent, the
  *                connection to the client is reset, so that it is not taken for a complete one.
+ *   HTTPPROXY-5  Only a FIN of the target completes a response that ends with the connection. A
+ *                reset, a timeout, another error, and the end of the proxy do not complete it.
  *
  * Hop-by-hop fields (RFC 9110, 7.6.1), fields that Connection names, and fields whose name has characters other
  * than letters, digits and '-' are dropped; so are trailers. The body is sent before the response is read: a
@@ -37,9 +39,10 @@
 
 enum outcome {
 	FORWARDED,
-	REFUSED,      /* the message has an error: see its status */
-	READ_FAILED,  /* the sender ended or failed too early */
-	TIMED_OUT,    /* the sender was too slow */
+	REFUSED,     /* the message has an error: see its status */
+	ENDED,       /* the sender closed its side with a FIN */
+	READ_FAILED, /* the sender reset the connection, or there is no memory, or the proxy ends */
+	TIMED_OUT,   /* the sender was too slow */
 	WRITE_FAILED, /* the receiver failed */
 };
 
@@ -72,7 +75,7 @@ static bool flush(struct proxied *p, int fd)
 	return sent;
 }
 
-static enum outcome receive(int fd, struct buf *in)
+static enum outcome receive(struct proxied *p, int fd, struct buf *in)
 {
 	char *at = buf_room(in, READ_SIZE);
 	ssize_t n;
@@ -83,8 +86,10 @@ static enum outcome receive(int fd, struct buf *in)
 	n = gmp_read(fd, at, READ_SIZE);
 	if (n == -ETIMEDOUT)
 		return TIMED_OUT;
-	if (n <= 0)
+	if (n < 0 || p->server->ending)
 		return READ_FAILED;
+	if (n == 0)
+		return server_was_reset(fd) ? READ_FAILED : ENDED;
 	in->end += (size_t)n;
 	return FORWARDED;
 }
@@ -92,13 +97,6 @@ static enum outcome receive(int fd, struct buf *in)
 static void add(struct buf *out, const char *text)
 {
 	buf_add(out, text, strlen(text));
-}
-
-static void reset_on_close(int fd)
-{
-	const struct linger now = { .l_onoff = 1, .l_linger = 0 };
-
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 }
 
 /* Answer with an error, as the last answer on the connection. */
@@ -267,8 +265,8 @@ static enum outcome forward_body(struct proxied *p, struct http_message *m, stru
 		if (event == HTTP_MORE) {
 			if (!flush(p, to))
 				return WRITE_FAILED;
-			got = receive(from, in);
-			ended = got == READ_FAILED && http_parse_end(m);
+			got = receive(p, from, in);
+			ended = got == ENDED && http_parse_end(m);
 		}
 		if (ended && chunked)
 			add(&p->out, "0\r\n\r\n");
@@ -280,7 +278,7 @@ static enum outcome forward_body(struct proxied *p, struct http_message *m, stru
 }
 
 /* Parse up to the end of a head. */
-static enum outcome read_head(struct http_message *m, struct buf *in, int fd)
+static enum outcome read_head(struct proxied *p, struct http_message *m, struct buf *in, int fd)
 {
 	for (;;) {
 		enum http_event event = http_parse(m, in);
@@ -290,7 +288,7 @@ static enum outcome read_head(struct http_message *m, struct buf *in, int fd)
 			return FORWARDED;
 		if (event == HTTP_ERROR)
 			return REFUSED;
-		got = receive(fd, in);
+		got = receive(p, fd, in);
 		if (got != FORWARDED)
 			return got;
 	}
@@ -307,7 +305,7 @@ static enum outcome forward_response(struct proxied *p)
 
 	http_begin(r, HTTP_RESPONSE, INT64_MAX);
 	r->method = p->request.method;
-	got = read_head(r, &p->back, p->target);
+	got = read_head(p, r, &p->back, p->target);
 	if (got != FORWARDED)
 		return got;
 	if (r->code == 101)
@@ -351,8 +349,8 @@ static void exchange(struct proxied *p)
 		gmp_write_all(p->client, go_on, sizeof(go_on) - 1);
 	}
 	sent = forward_body(p, &p->request, &p->in, p->client, p->target, p->request.chunked);
-	if (sent == REFUSED || sent == READ_FAILED || sent == TIMED_OUT) {
-		reset_on_close(p->target);
+	if (sent != FORWARDED && sent != WRITE_FAILED) {
+		server_reset_on_close(p->target);
 		refuse(p, sent == REFUSED ? p->request.status : sent == TIMED_OUT ? 408 : 400);
 		return;
 	}
@@ -398,7 +396,7 @@ void httpproxy_serve(struct server *s, const char *to, int client)
 
 		http_begin(&p->request, HTTP_REQUEST, INT64_MAX);
 		p->head_sent = false;
-		got = read_head(&p->request, &p->in, client);
+		got = read_head(p, &p->request, &p->in, client);
 		if (got == REFUSED) {
 			refuse(p, p->request.status);
 		} else if (got == TIMED_OUT && p->request.begun) {
@@ -412,7 +410,7 @@ void httpproxy_serve(struct server *s, const char *to, int client)
 		}
 	}
 	if (p->incomplete)
-		reset_on_close(client);
+		server_reset_on_close(client);
 	else if (p->closing)
 		server_finish(client);
 	buf_free(&p->in);

@@ -13,10 +13,11 @@
  *
  *   1. One side has said all (an end of stream is read): it is passed on as just that, by a
  *      shutdown of the sending half, and the other direction goes on for as long as it likes.
- *   2. One side has failed (a read or a write gives an error): the other side must not take that for
- *      an end of stream, or half a file looks like a whole one.  So its connection is reset.
+ *   2. One side has failed (a read or a write gives an error), or the proxy ends: no side may take
+ *      that for an end of stream, or half a file looks like a whole one. So both connections are reset.
  *
- * What happens to one connection is nothing to the others.
+ * At the end (SIGINT, SIGTERM) each side is shut down for reading first, which wakes the readers. The
+ * writers get END_GRACE to return and see `ending`, so that no client gets a FIN instead of a reset.
  */
 #include "httpproxy.h"
 #include "server.h"
@@ -30,6 +31,7 @@
 
 #define CHUNK (32 << 10)
 #define DIAL_TIME 3000000000 /* ns; less than server_end waits for us */
+#define END_GRACE 500000000  /* ns; not tuned */
 
 struct proxy {
 	struct server server;
@@ -42,6 +44,7 @@ struct proxy {
 
 /* One direction of a connection. */
 struct stream {
+	const struct server *server;
 	struct stream *other;
 	int from;
 	int to;
@@ -49,14 +52,10 @@ struct stream {
 	atomic_bool failed; /* or not */
 };
 
-/* The system tells of a reset once, to whoever reads or writes next; the other one of the two then
- * reads an end of stream.  But the socket has no peer any more, which before both directions have
- * ended nothing else can bring about. */
+/* While the other direction is open, the socket can have lost its peer only by a reset. */
 static bool was_reset(struct stream *s)
 {
-	char peer[128];
-
-	return !s->other->ended && gmp_peer_addr(s->from, peer, sizeof(peer)) < 0;
+	return !s->other->ended && server_was_reset(s->from);
 }
 
 static void pass_on(void *arg)
@@ -65,34 +64,26 @@ static void pass_on(void *arg)
 	char chunk[CHUNK];
 	ssize_t n;
 
-	while ((n = gmp_read(s->from, chunk, sizeof(chunk))) > 0) {
+	while ((n = gmp_read(s->from, chunk, sizeof(chunk))) > 0 && !s->server->ending) {
 		n = gmp_write_all(s->to, chunk, (size_t)n);
 		if (n < 0)
 			break;
 	}
-	if (n == 0 && !s->other->failed && !was_reset(s)) {
+	if (n == 0 && !s->server->ending && !s->other->failed && !was_reset(s)) {
 		s->ended = true;
 		gmp_shutdown(s->to, SHUT_WR);
 		return;
 	}
-	/* Wake the other direction.  It reads an end of stream, and nobody is sent one. */
+	/* Wake the other direction: it reads an end of stream, and does not pass it on. */
 	s->failed = true;
 	gmp_shutdown(s->to, SHUT_RD);
 	gmp_shutdown(s->from, SHUT_RD);
 }
 
-/* Have gmp_close reset the connection, and throw away what is unsent. */
-static void reset_on_close(int fd)
+static void connect_streams(const struct server *s, int client, int target)
 {
-	const struct linger now = { .l_onoff = 1, .l_linger = 0 };
-
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-}
-
-static void connect_streams(int client, int target)
-{
-	struct stream there = { .from = client, .to = target };
-	struct stream back = { .from = target, .to = client, .other = &there };
+	struct stream there = { .server = s, .from = client, .to = target };
+	struct stream back = { .server = s, .from = target, .to = client, .other = &there };
 	gmp_g *g;
 
 	there.other = &back;
@@ -103,8 +94,8 @@ static void connect_streams(int client, int target)
 		there.failed = true;
 	}
 	if (there.failed || back.failed) {
-		reset_on_close(client);
-		reset_on_close(target);
+		server_reset_on_close(client);
+		server_reset_on_close(target);
 	}
 }
 
@@ -123,11 +114,11 @@ static void serve(int client, void *arg)
 
 	if (target < 0) {
 		server_complain(&p->server, p->to, target);
-		reset_on_close(client);
+		server_reset_on_close(client);
 		return;
 	}
 	if (server_add_fd(&p->server, &entry, target)) {
-		connect_streams(client, target);
+		connect_streams(&p->server, client, target);
 		server_remove_fd(&p->server, &entry);
 	}
 	gmp_close(target);
@@ -139,8 +130,12 @@ static void app(void *arg)
 	char addr[64];
 	int fd;
 
-	p->server =
-		(struct server){ .serve = p->http ? serve_http : serve, .arg = p, .name = "proxy" };
+	p->server = (struct server){
+		.serve = p->http ? serve_http : serve,
+		.arg = p,
+		.name = "proxy",
+		.grace = END_GRACE,
+	};
 	snprintf(addr, sizeof(addr), "127.0.0.1:%ld", p->port);
 	fd = server_listen(&p->server, "tcp", addr);
 	if (fd < 0) {

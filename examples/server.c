@@ -229,6 +229,20 @@ void server_finish(int fd)
 	}
 }
 
+bool server_was_reset(int fd)
+{
+	char peer[128];
+
+	return gmp_peer_addr(fd, peer, sizeof(peer)) < 0;
+}
+
+void server_reset_on_close(int fd)
+{
+	const struct linger now = { .l_onoff = 1, .l_linger = 0 };
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+}
+
 long server_parse_number(const char *text, long low, long high)
 {
 	char *end;

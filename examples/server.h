@@ -69,6 +69,13 @@ int server_end(struct server *s);
  * the last answer. */
 void server_finish(int fd);
 
+/* Whether the peer of a TCP connection has reset it. Linux reports a reset by an error to one call
+ * only; later reads return the end of the stream. But the socket then has no peer any more. */
+bool server_was_reset(int fd);
+
+/* Make gmp_close reset the connection and discard the bytes that were not sent. */
+void server_reset_on_close(int fd);
+
 /* The number in a text of digits only, or -1 when it is none or is not within low..high. */
 long server_parse_number(const char *text, long low, long high);
 

@@ -179,14 +179,86 @@ static void truncated_response_resets_the_client(void)
 		EXPECT(target, GET_TO_TARGET);
 		send_text(target, answers[i]);
 		close(target);
-		char bytes[4096];
-		ssize_t n;
+		expect_reset_after_bytes(client);
+	}
+}
 
-		while ((n = recv(client, bytes, sizeof(bytes), 0)) > 0)
+#define OLD_GET "GET / HTTP/1.0\r\nHost: x\r\n\r\n"
+#define UNTIL_CLOSE OK "\r\nabc"
+
+static void expect_head(int client, int minor)
+{
+	if (minor == 1)
+		EXPECT(client, OK VIA "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+	else
+		EXPECT(client, OK VIA "Connection: close\r\n\r\nabc");
+}
+
+/* An HTTP/1.1 client must get no last chunk, an HTTP/1.0 client no FIN. */
+static void response_until_close_cut_by_reset_resets_client(void)
+{
+	for (int i = 0; i < 20; i++) {
+		int client = connect_to_server();
+		int target;
+		char c;
+
+		send_text(client, i % 2 ? GET : OLD_GET);
+		target = accept_as_target();
+		EXPECT(target, GET_TO_TARGET);
+		SEND(target, UNTIL_CLOSE);
+		if (i < 10)
+			expect_head(client, i % 2);
+		reset_connection(target);
+		if (i >= 10)
+			expect_reset_after_bytes(client);
+		else if (recv(client, &c, 1, 0) >= 0)
+			fail("bytes or an end of stream instead of a reset");
+		else
+			close(client);
+	}
+}
+
+/* The reset is reported to the write of the request's body; the read of the response then returns
+ * an end of stream. */
+static void response_until_close_after_failed_request_body_resets_client(void)
+{
+	enum { SIZE = 32 << 20 };
+	char *body = calloc(1, SIZE);
+
+	for (int i = 0; i < 2; i++) {
+		int client = connect_to_server();
+		char head[128];
+		int target;
+
+		snprintf(head, sizeof(head),
+			 "POST / HTTP/1.%d\r\nHost: x\r\nContent-Length: %d\r\n\r\n", i, SIZE);
+		send_text(client, head);
+		target = accept_as_target();
+		EXPECT(target, "POST"); /* the dial of the proxy has ended */
+		while (send(client, body, SIZE, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
 			;
-		if (n == 0)
-			fail(answers[i]);
-		close(client);
+		SEND(target, UNTIL_CLOSE);
+		reset_connection(target);
+		expect_reset_after_bytes(client);
+	}
+	free(body);
+}
+
+static void response_until_close_cut_by_sigterm_resets_client(void)
+{
+	for (int minor = 0; minor <= 1; minor++) {
+		int client = connect_to_server();
+		int target;
+
+		send_text(client, minor == 1 ? GET : OLD_GET);
+		target = accept_as_target();
+		EXPECT(target, GET_TO_TARGET);
+		SEND(target, UNTIL_CLOSE);
+		expect_head(client, minor);
+		end_server();
+		expect_reset(client);
+		close(target);
+		start_server(0);
 	}
 }
 
@@ -233,9 +305,15 @@ static void expectation_is_answered_by_the_proxy(void)
 }
 
 static const struct test tests[] = {
-	TEST_OF(requests_are_framed_anew),        TEST_OF(responses_are_framed_anew),
-	TEST_OF(ambiguous_response_gets_502),     TEST_OF(truncated_response_resets_the_client),
-	TEST_OF(smuggling_case_is_not_forwarded), TEST_OF(expectation_is_answered_by_the_proxy),
+	TEST_OF(requests_are_framed_anew),
+	TEST_OF(responses_are_framed_anew),
+	TEST_OF(ambiguous_response_gets_502),
+	TEST_OF(truncated_response_resets_the_client),
+	TEST_OF(smuggling_case_is_not_forwarded),
+	TEST_OF(expectation_is_answered_by_the_proxy),
+	TEST_OF(response_until_close_cut_by_reset_resets_client),
+	TEST_OF(response_until_close_after_failed_request_body_resets_client),
+	TEST_OF(response_until_close_cut_by_sigterm_resets_client),
 };
 
 int main(int argc, char **argv)

@@ -269,6 +269,20 @@ void expect_reset(int fd)
 	close(fd);
 }
 
+void expect_reset_after_bytes(int fd)
+{
+	char bytes[4096];
+	ssize_t n;
+
+	while ((n = recv(fd, bytes, sizeof(bytes), 0)) > 0)
+		;
+	if (n == 0)
+		fail("an end of stream instead of a reset");
+	if (errno != ECONNRESET)
+		fail("the connection is not reset");
+	close(fd);
+}
+
 void reset_connection(int fd)
 {
 	struct linger now = { .l_onoff = 1, .l_linger = 0 };

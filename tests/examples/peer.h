@@ -53,6 +53,7 @@ extern int target_listener;
 
 void listen_as_target(void); /* and gives each server the option --to */
 int accept_as_target(void);
+void expect_reset_after_bytes(int fd); /* discards what comes before; closes fd */
 
 /* ----------------------------------------------------------------- Connections */
 
