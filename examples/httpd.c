@@ -9,7 +9,8 @@
  * parses the requests; here they are answered:
  *
  *   1. A request must be complete --timeout seconds after its first byte, or is answered with 408. A
- *      client that starts no request within that time, or reads no answer, is disconnected.
+ *      client that starts no request within that time, or acknowledges no byte of an answer, is
+ *      disconnected (server.h, struct server_writer).
  *   2. Answers are collected until there is no further request, and then sent at once; a large file
  *      goes from the disk's cache to the socket by sendfile, without passing through here.
  *   3. No file is reached whose path has a part that begins with a dot: neither what lies above the
@@ -52,6 +53,7 @@ struct httpd {
 struct connection {
 	struct httpd *httpd;
 	int fd;
+	struct server_writer writer;
 	bool closing; /* the answer that comes next is the last */
 	bool failed;  /* nothing can be sent any more */
 	struct http_message request;
@@ -63,17 +65,15 @@ struct connection {
 
 /* ------------------------------------------------------------------- Sending */
 
-static void set_deadline(struct connection *c, int which)
-{
-	gmp_fd_set_deadline(c->fd, which, gmp_deadline(c->httpd->timeout));
-}
-
 static void flush(struct connection *c)
 {
 	c->failed |= c->out.failed;
-	if (!c->failed && buf_len(&c->out) > 0) {
-		set_deadline(c, GMP_WRITE);
-		c->failed = gmp_write_all(c->fd, c->out.data, buf_len(&c->out)) < 0;
+	while (!c->failed && buf_len(&c->out) > 0) {
+		ssize_t n = server_write(&c->writer, c->out.data + c->out.start, buf_len(&c->out));
+
+		c->failed = n <= 0;
+		if (n > 0)
+			c->out.start += (size_t)n;
 	}
 	buf_clear(&c->out);
 }
@@ -88,9 +88,12 @@ static void flush_before_file(struct connection *c)
 
 	c->failed |= c->out.failed;
 	while (!c->failed && rest.iov_len > 0) {
-		set_deadline(c, GMP_WRITE);
-		ssize_t n = gmp_sendmsg(c->fd, &message, MSG_MORE | MSG_NOSIGNAL);
+		ssize_t n;
 
+		server_arm(&c->writer);
+		do
+			n = gmp_sendmsg(c->fd, &message, MSG_MORE | MSG_NOSIGNAL);
+		while (n == -ETIMEDOUT && server_extend(&c->writer));
 		c->failed = n <= 0;
 		if (n > 0) {
 			rest.iov_base = (char *)rest.iov_base + n;
@@ -212,11 +215,14 @@ static void send_large_file(struct connection *c, int file, off_t size)
 
 	flush_before_file(c);
 	while (at < size && !c->failed) {
-		off_t left = size - at;
+		size_t most = size - at < SEND_SIZE ? (size_t)(size - at) : SEND_SIZE;
+		ssize_t n;
 
-		set_deadline(c, GMP_WRITE);
-		c->failed = gmp_sendfile(c->fd, file, &at,
-					 left < SEND_SIZE ? (size_t)left : SEND_SIZE) <= 0;
+		server_arm(&c->writer);
+		do
+			n = gmp_sendfile(c->fd, file, &at, most);
+		while (n == -ETIMEDOUT && server_extend(&c->writer));
+		c->failed = n <= 0;
 	}
 }
 
@@ -326,7 +332,7 @@ static bool next_request(struct connection *c)
 			continue;
 		flush(c);
 		if (!waited || (r->begun && !has_begun))
-			set_deadline(c, GMP_READ);
+			gmp_fd_set_deadline(c->fd, GMP_READ, gmp_deadline(c->httpd->timeout));
 		waited = true;
 		has_begun = r->begun;
 		n = c->failed ? 0 : receive(c);
@@ -347,6 +353,7 @@ static void serve(int fd, void *arg)
 		return;
 	c->httpd = arg;
 	c->fd = fd;
+	c->writer = (struct server_writer){ .fd = fd, .patience = c->httpd->timeout };
 	while (!c->closing && !c->failed && next_request(c)) {
 		answer(c);
 		if (buf_len(&c->out) >= FLUSH_AT)

@@ -31,7 +31,6 @@
 #include <sys/socket.h>
 
 #define SECOND 1000000000LL
-#define IO_TIME (30 * SECOND)  /* for each read and write; not tuned */
 #define DIAL_TIME (3 * SECOND) /* less than server_end waits */
 #define READ_SIZE (16 << 10)
 #define FLUSH_AT (64 << 10) /* bytes */
@@ -49,6 +48,7 @@ enum outcome {
 struct proxied {
 	struct server *server;
 	const char *to;
+	int64_t timeout; /* ns, of a read, of a write without progress, and of a head */
 	int client;
 	int target;
 	bool closing;    /* the connection to the client ends after this response */
@@ -67,9 +67,14 @@ static bool flush(struct proxied *p, int fd)
 {
 	bool sent = !p->out.failed;
 
-	if (sent && buf_len(&p->out) > 0) {
-		gmp_fd_set_deadline(fd, GMP_WRITE, gmp_deadline(IO_TIME));
-		sent = gmp_write_all(fd, p->out.data + p->out.start, buf_len(&p->out)) >= 0;
+	struct server_writer w = { .fd = fd, .patience = p->timeout };
+
+	while (sent && buf_len(&p->out) > 0) {
+		ssize_t n = server_write(&w, p->out.data + p->out.start, buf_len(&p->out));
+
+		sent = n > 0;
+		if (sent)
+			p->out.start += (size_t)n;
 	}
 	buf_clear(&p->out);
 	return sent;
@@ -82,7 +87,7 @@ static enum outcome receive(struct proxied *p, int fd, struct buf *in)
 
 	if (!at)
 		return READ_FAILED;
-	gmp_fd_set_deadline(fd, GMP_READ, gmp_deadline(IO_TIME));
+	gmp_fd_set_deadline(fd, GMP_READ, gmp_deadline(p->timeout));
 	n = gmp_read(fd, at, READ_SIZE);
 	if (n == -ETIMEDOUT)
 		return TIMED_OUT;
@@ -345,7 +350,7 @@ static void exchange(struct proxied *p)
 	if (p->request.expect && http_has_body(&p->request) && p->request.minor == 1) {
 		static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
-		gmp_fd_set_deadline(p->client, GMP_WRITE, gmp_deadline(IO_TIME));
+		gmp_fd_set_deadline(p->client, GMP_WRITE, gmp_deadline(p->timeout));
 		gmp_write_all(p->client, go_on, sizeof(go_on) - 1);
 	}
 	sent = forward_body(p, &p->request, &p->in, p->client, p->target, p->request.chunked);
@@ -382,7 +387,7 @@ static void serve_request(struct proxied *p)
 	gmp_close(p->target);
 }
 
-void httpproxy_serve(struct server *s, const char *to, int client)
+void httpproxy_serve(struct server *s, const char *to, int64_t timeout, int client)
 {
 	struct proxied *p = calloc(1, sizeof(*p));
 
@@ -390,6 +395,7 @@ void httpproxy_serve(struct server *s, const char *to, int client)
 		return;
 	p->server = s;
 	p->to = to;
+	p->timeout = timeout;
 	p->client = client;
 	while (!p->closing) {
 		enum outcome got;

@@ -17,6 +17,7 @@
 #define _GNU_SOURCE /* accept4 */
 #include "kvreactor.h"
 #include "kvsession.h"
+#include "server.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -41,13 +42,15 @@ struct peer {
 	int fd;
 	int events;
 	struct kv_session *session;
-	uint64_t progress; /* when it has last received or sent something, or the end began; ms */
-	ssize_t farewell;  /* bytes to read and throw away before the end; 0: it has not begun */
+	uint64_t
+		progress; /* when a byte was last received, sent or acknowledged, or the end began; ms */
+	int unacknowledged; /* bytes, at the last sweep */
+	ssize_t farewell;   /* bytes to read and throw away before the end; 0: it has not begun */
 	struct peer *next;
 	struct peer **link; /* what points to this one */
 };
 
-struct listener {
+struct reactor_listener {
 	uv_poll_t poll;
 	int fd;
 };
@@ -58,7 +61,7 @@ static struct {
 	uint64_t timeout; /* ms; 0: none */
 	uint64_t write_timeout;
 	struct peer *first;
-	struct listener listeners[LISTENERS];
+	struct reactor_listener listeners[LISTENERS];
 	int listening;
 	uv_signal_t signals[2];
 	uv_timer_t sweeper;
@@ -244,7 +247,7 @@ static void pause_accepting(int err)
 
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
-	const struct listener *l = poll->data;
+	const struct reactor_listener *l = poll->data;
 	int fd;
 
 	(void)status;
@@ -263,7 +266,17 @@ static uint64_t patience_with(struct peer *p)
 	return p->events == UV_WRITABLE ? reactor.write_timeout : reactor.timeout;
 }
 
-/* A walk over all peers: 10000 of them take less than a millisecond. */
+/* See struct server_writer in server.h. */
+static void note_progress(struct peer *p)
+{
+	int unacknowledged = server_unacknowledged(p->fd);
+
+	if (unacknowledged < p->unacknowledged)
+		p->progress = uv_now(&reactor.loop);
+	p->unacknowledged = unacknowledged;
+}
+
+/* A walk over all peers: 10000 of them take less than a millisecond, if none has answers waiting. */
 static void end_stuck_peers(void)
 {
 	uint64_t now = uv_now(&reactor.loop);
@@ -272,6 +285,8 @@ static void end_stuck_peers(void)
 		uint64_t patience = patience_with(p);
 
 		next = p->next;
+		if (p->farewell == 0 && p->events == UV_WRITABLE)
+			note_progress(p);
 		if (patience > 0 && now - p->progress > patience)
 			end_peer(p);
 	}
@@ -357,7 +372,7 @@ static int listen_tcp(const char *host, long port, char *name, size_t size)
 
 static int add_listener(int fd, const char *name)
 {
-	struct listener *l = &reactor.listeners[reactor.listening];
+	struct reactor_listener *l = &reactor.listeners[reactor.listening];
 
 	if (fd < 0) {
 		fprintf(stderr, "kvserver: cannot listen on %s: %s\n", name, strerror(-fd));

@@ -37,6 +37,7 @@ struct proxy {
 	struct server server;
 	const char *to;
 	bool http;
+	long timeout; /* seconds; of --http */
 	long port;
 	int signals;
 	int status; /* the exit status */
@@ -103,7 +104,7 @@ static void serve_http(int client, void *arg)
 {
 	struct proxy *p = arg;
 
-	httpproxy_serve(&p->server, p->to, client);
+	httpproxy_serve(&p->server, p->to, p->timeout * 1000000000LL, client);
 }
 
 static void serve(int client, void *arg)
@@ -158,7 +159,8 @@ static int usage(FILE *to, int status)
 	      "  --port PORT     listen on this port (default 7000; 0 takes any free one)\n"
 	      "  --to HOST:PORT  pass every connection on to there; HOST is a number or "
 	      "localhost\n"
-	      "  --http          parse HTTP/1.1, and re-frame each request and response\n",
+	      "  --http          parse HTTP/1.1, and re-frame each request and response\n"
+	      "  --timeout SECONDS  with --http: end a connection without progress (default 30)\n",
 	      to);
 	return status;
 }
@@ -169,10 +171,11 @@ int main(int argc, char **argv)
 		{ "port", required_argument, NULL, 'p' },
 		{ "to", required_argument, NULL, 't' },
 		{ "http", no_argument, NULL, 'H' },
+		{ "timeout", required_argument, NULL, 'T' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	struct proxy p = { .port = 7000 };
+	struct proxy p = { .port = 7000, .timeout = 30 };
 	int c, err;
 
 	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
@@ -180,11 +183,12 @@ int main(int argc, char **argv)
 		case 'p': p.port = server_parse_number(optarg, 0, 65535); break;
 		case 't': p.to = optarg; break;
 		case 'H': p.http = true; break;
+		case 'T': p.timeout = server_parse_number(optarg, 1, 86400); break;
 		case 'h': return usage(stdout, 0);
 		default: return usage(stderr, 2);
 		}
 	}
-	if (optind < argc || !p.to || p.port < 0)
+	if (optind < argc || !p.to || p.port < 0 || p.timeout < 0)
 		return usage(stderr, 2);
 
 	p.signals = server_block_signals();

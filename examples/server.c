@@ -26,12 +26,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 
 #define MILLISECOND 1000000LL
 #define SECOND (1000 * MILLISECOND)
 #define FINISH_MOST (1 << 20) /* bytes that server_finish discards */
+#define WRITE_CHECKS 4        /* of a writer without progress, in each `patience`; not tuned */
 
 struct connection {
 	struct server *server;
@@ -227,6 +229,54 @@ void server_finish(int fd)
 		n = gmp_read(fd, bytes, sizeof(bytes));
 		left -= n;
 	}
+}
+
+/* The deadline is at least patience / WRITE_CHECKS away. It lies an eighth of `patience` further, so
+ * that it is moved once in that time instead of for each write. */
+void server_arm(struct server_writer *w)
+{
+	int64_t now;
+
+	if (w->patience == 0)
+		return;
+	w->checks = 0;
+	now = gmp_now();
+	if (now < w->due)
+		return;
+	gmp_fd_set_deadline(w->fd, GMP_WRITE, now + w->patience / WRITE_CHECKS + w->patience / 8);
+	w->due = now + w->patience / 8;
+}
+
+bool server_extend(struct server_writer *w)
+{
+	int unacknowledged = server_unacknowledged(w->fd);
+
+	if (w->checks == 0 || unacknowledged < w->unacknowledged)
+		w->checks = 0;
+	w->unacknowledged = unacknowledged;
+	if (w->checks++ == WRITE_CHECKS)
+		return false;
+	gmp_fd_set_deadline(w->fd, GMP_WRITE, gmp_deadline(w->patience / WRITE_CHECKS));
+	w->due = 0;
+	return true;
+}
+
+ssize_t server_write(struct server_writer *w, const void *bytes, size_t n)
+{
+	ssize_t written;
+
+	server_arm(w);
+	do
+		written = gmp_write(w->fd, bytes, n);
+	while (written == -ETIMEDOUT && server_extend(w));
+	return written;
+}
+
+int server_unacknowledged(int fd)
+{
+	int bytes;
+
+	return ioctl(fd, TIOCOUTQ, &bytes) == 0 ? bytes : 0; /* TIOCOUTQ: SIOCOUTQ of sockets */
 }
 
 bool server_was_reset(int fd)

@@ -69,6 +69,45 @@ int server_end(struct server *s);
  * the last answer. */
 void server_finish(int fd);
 
+/*
+ * Time limit of a sender whose peer reads slowly.
+ *
+ * A socket becomes writable again only when about a third of its send buffer is free, which may be
+ * more than a megabyte. So progress is measured in bytes that the peer has acknowledged. If none
+ * was acknowledged for `patience`, server_extend gives up, at most `patience` / 2 later.
+ *
+ * The peer's system acknowledges in steps: while its receive buffer is full, Linux waits until a
+ * sixteenth of that buffer or one segment is free, whichever is more. A client that reads this much
+ * in each `patience` is not cut off.
+ *
+ *   server_arm(&w);
+ *   do
+ *           n = gmp_write(w.fd, bytes, size);
+ *   while (n == -ETIMEDOUT && server_extend(&w));
+ *
+ * server_write does this. All zero except `fd` and `patience`.
+ */
+struct server_writer {
+	int fd;
+	int64_t patience;   /* ns; 0: no limit */
+	int64_t due;        /* when server_arm has to move the deadline */
+	int checks;         /* since an acknowledgement; 0: no check since the last write */
+	int unacknowledged; /* bytes, at the last check */
+};
+
+/* Give the next write a deadline. */
+void server_arm(struct server_writer *w);
+
+/* After a write has returned -ETIMEDOUT: set a later deadline and return true, unless the peer has
+ * acknowledged no byte for `patience`. */
+bool server_extend(struct server_writer *w);
+
+/* Write at least one byte and at most n. Returns the number, or a negative errno value. */
+ssize_t server_write(struct server_writer *w, const void *bytes, size_t n);
+
+/* Bytes that were written and that the peer has not acknowledged; 0 if it is not known. */
+int server_unacknowledged(int fd);
+
 /* Whether the peer of a TCP connection has reset it. Linux reports a reset by an error to one call
  * only; later reads return the end of the stream. But the socket then has no peer any more. */
 bool server_was_reset(int fd);

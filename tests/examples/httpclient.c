@@ -455,6 +455,19 @@ static void who_takes_nothing_is_left(void)
 	close(other);
 }
 
+/* It reads less in the timeout than makes a socket writable again. */
+static void steady_slow_reader_gets_whole_file(void)
+{
+	int fd = connect_to_server();
+	struct answer a;
+
+	SEND(fd, GET("/large"));
+	a = read_head(fd);
+	expect_bytes_slowly(fd, large, a.length, atoi(timeout));
+	check_alive(fd);
+	close(fd);
+}
+
 static void garbage_and_resets_leave_nothing(void)
 {
 	int before = count_descriptors();
@@ -527,6 +540,7 @@ static void an_answer_that_has_begun_is_ended(void)
 IMPATIENT(who_does_not_end_a_request_gets_a_408)
 IMPATIENT(who_asks_for_nothing_is_left)
 IMPATIENT(who_takes_nothing_is_left)
+IMPATIENT(steady_slow_reader_gets_whole_file)
 
 static const struct test tests[] = {
 	TEST_OF(files_are_given_out),
@@ -541,6 +555,7 @@ static const struct test tests[] = {
 	TEST_OF(who_does_not_end_a_request_gets_a_408_in_time),
 	TEST_OF(who_asks_for_nothing_is_left_in_time),
 	TEST_OF(who_takes_nothing_is_left_in_time),
+	TEST_OF(steady_slow_reader_gets_whole_file_in_time),
 	TEST_OF(garbage_and_resets_leave_nothing),
 	TEST_OF(many_connections_at_once),
 	TEST_OF(an_answer_that_has_begun_is_ended),

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 /* -1: the proxy did not dial. Its dial ends before the client gets an answer. */
@@ -304,6 +305,83 @@ static void expectation_is_answered_by_the_proxy(void)
 	close(client);
 }
 
+/* Of an option that is given twice, the last one counts. */
+static void restart_with_timeout(char *seconds)
+{
+	static char option[] = "--timeout";
+
+	end_server();
+	add_server_option(option);
+	add_server_option(seconds);
+	start_server(0);
+}
+
+static char two_seconds[] = "2";
+#define MUCH_HEAD "Content-Length: 25165824\r\n\r\n"
+
+/* Send a response of 24 MiB, as far as the sockets take it, to what the proxy dialled. */
+static void send_much(int target, const char *bytes, size_t n)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		fail("fork");
+	if (pid == 0) {
+		for (ssize_t sent; n > 0; bytes += sent, n -= (size_t)sent) {
+			struct pollfd p = { .fd = target, .events = POLLOUT };
+
+			poll(&p, 1, -1);
+			sent = send(target, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+			if (sent < 0)
+				_exit(1);
+		}
+		_exit(0);
+	}
+	close(target);
+}
+
+/* It reads less in the timeout than makes a socket writable again. */
+static void steady_slow_reader_gets_whole_response(void)
+{
+	enum { SIZE = 24 << 20 };
+	char *body = malloc(SIZE);
+	int client, target;
+
+	restart_with_timeout(two_seconds);
+	make_garbage(body, SIZE);
+	client = connect_to_server();
+	SEND(client, GET);
+	target = accept_as_target();
+	EXPECT(target, GET_TO_TARGET);
+	SEND(target, OK MUCH_HEAD);
+	send_much(target, body, SIZE);
+	EXPECT(client, OK VIA MUCH_HEAD);
+	expect_bytes_slowly(client, body, SIZE, 2);
+	close(client);
+	free(body);
+}
+
+/* The descriptors of the client and of the target are closed. */
+static void client_that_reads_nothing_is_closed(void)
+{
+	enum { SIZE = 24 << 20 };
+	char *body = calloc(1, SIZE);
+	int client, target, before;
+
+	restart_with_timeout(two_seconds);
+	before = count_descriptors();
+	client = connect_to_server();
+	SEND(client, GET);
+	target = accept_as_target();
+	EXPECT(target, GET_TO_TARGET);
+	SEND(target, OK MUCH_HEAD);
+	send_much(target, body, SIZE);
+	EXPECT(client, OK VIA MUCH_HEAD);
+	wait_for_descriptors(before);
+	close(client);
+	free(body);
+}
+
 static const struct test tests[] = {
 	TEST_OF(requests_are_framed_anew),
 	TEST_OF(responses_are_framed_anew),
@@ -314,6 +392,8 @@ static const struct test tests[] = {
 	TEST_OF(response_until_close_cut_by_reset_resets_client),
 	TEST_OF(response_until_close_after_failed_request_body_resets_client),
 	TEST_OF(response_until_close_cut_by_sigterm_resets_client),
+	TEST_OF(steady_slow_reader_gets_whole_response),
+	TEST_OF(client_that_reads_nothing_is_closed),
 };
 
 int main(int argc, char **argv)

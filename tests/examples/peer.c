@@ -239,6 +239,20 @@ void expect_bytes(int fd, const void *wanted, size_t n)
 	free(got);
 }
 
+void expect_bytes_slowly(int fd, const char *wanted, size_t n, int seconds)
+{
+	enum { PIECE = 64 << 10 };
+	size_t slow = (size_t)seconds * 3 * 4 * PIECE;
+
+	if (slow > n)
+		fail("too few bytes");
+	for (size_t at = 0; at < slow; at += PIECE) {
+		sleep_ms(250);
+		expect_bytes(fd, wanted + at, PIECE);
+	}
+	expect_bytes(fd, wanted + slow, n - slow);
+}
+
 void make_garbage(char *bytes, size_t n)
 {
 	static uint64_t x = 88172645463325252u;

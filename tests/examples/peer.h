@@ -65,8 +65,13 @@ void set_patience(int fd);
 void send_bytes(int fd, const void *bytes, size_t n);
 void expect_bytes(int fd, const void *wanted, size_t n);
 void make_garbage(char *bytes, size_t n); /* other bytes each time, the same in each run */
-void expect_end(int fd);                  /* the peer closes, in order; closes fd */
-void expect_reset(int fd);                /* the peer resets the connection; closes fd */
+
+/* Read n of these bytes at 256 KiB a second, for three times as long as the server waits for
+ * progress; then the rest at once. */
+void expect_bytes_slowly(int fd, const char *wanted, size_t n, int seconds);
+
+void expect_end(int fd);   /* the peer closes, in order; closes fd */
+void expect_reset(int fd); /* the peer resets the connection; closes fd */
 void reset_connection(int fd);
 void print_bytes(const char *what, const char *bytes, size_t n);
 void sleep_ms(long ms);
