@@ -9,10 +9,13 @@
  *
  * Invariants:
  *
- *   KVR-1. While answers wait to be sent, or a command has more to do, nothing is read.
+ *   KVR-1. While answers wait to be sent, or a received command has not run to its end, nothing is
+ *          read.
  *   KVR-2. `events` is what the socket is polled for; a peer that is not polled has been ended.
- *   KVR-3. One call of on_ready sends SEND_MOST bytes, and does KV_STEPS steps of a long command.  If more
- *          is left, the socket is polled for writing, so the other sockets have their events first.
+ *   KVR-3. One call of on_ready reads up to READ_MOST bytes, runs up to COMMANDS_MOST commands, or
+ *          KV_STEPS steps of a long one, and sends up to SEND_MOST bytes and one system call more.
+ *          If more is left, the socket is polled for writing, so the other sockets have their
+ *          events first.
  */
 #define _GNU_SOURCE /* accept4 */
 #include "kvreactor.h"
@@ -33,9 +36,11 @@
 #include <uv.h>
 
 #define LISTENERS 2
-#define SWEEP_PERIOD 250     /* ms */
-#define ACCEPT_PAUSE 20      /* ms */
-#define SEND_MOST (1u << 20) /* bytes */
+#define SWEEP_PERIOD 250      /* ms */
+#define ACCEPT_PAUSE 20       /* ms */
+#define READ_MOST (64u << 10) /* bytes; not tuned, as the next two */
+#define SEND_MOST (1u << 20)  /* bytes */
+#define COMMANDS_MOST 256
 
 struct peer {
 	uv_poll_t poll;
@@ -45,6 +50,7 @@ struct peer {
 	uint64_t
 		progress; /* when a byte was last received, sent or acknowledged, or the end began; ms */
 	int unacknowledged; /* bytes, at the last sweep */
+	bool has_requests;  /* received, and not run because of KVR-3 */
 	ssize_t farewell;   /* bytes to read and throw away before the end; 0: it has not begun */
 	struct peer *next;
 	struct peer **link; /* what points to this one */
@@ -99,7 +105,7 @@ static bool receive(struct peer *p)
 {
 	size_t room;
 	char *at = kv_session_room(p->session, &room);
-	ssize_t n = at ? read(p->fd, at, room) : 0;
+	ssize_t n = at ? read(p->fd, at, room < READ_MOST ? room : READ_MOST) : 0;
 
 	if (n > 0) {
 		kv_session_received(p->session, (size_t)n);
@@ -115,37 +121,44 @@ static bool has_output(struct peer *p)
 	return kv_session_output(p->session, &n) != NULL;
 }
 
-/* Send what can be sent, up to SEND_MOST bytes or one call more.  False when the connection has failed. */
-static bool flush(struct peer *p)
+/* Send what can be sent, while *total, the bytes that this call of on_ready has sent, is less than
+ * SEND_MOST. Returns false if the connection has failed. */
+static bool flush(struct peer *p, size_t *total)
 {
-	size_t total = 0;
 	const char *at;
 	size_t n;
 
-	while (total < SEND_MOST && (at = kv_session_output(p->session, &n))) {
+	while (*total < SEND_MOST && (at = kv_session_output(p->session, &n))) {
 		ssize_t sent = send(p->fd, at, n < SEND_MOST ? n : SEND_MOST, MSG_NOSIGNAL);
 
 		if (sent < 0)
 			return !has_failed(sent);
 		kv_session_sent(p->session, (size_t)sent);
 		p->progress = uv_now(&reactor.loop);
-		total += (size_t)sent;
+		*total += (size_t)sent;
 	}
 	return true;
 }
 
-/* Answer what has been received, as far as the answers can be sent, or until a long command has had its
- * steps. */
+/* Answer what has been received, as far as the answers can be sent and KVR-3 allows. Returns false if
+ * the connection has failed. */
 static bool answer(struct peer *p)
 {
 	struct kv_session *s = p->session;
+	size_t total = 0;
+	int commands = 0;
 
+	p->has_requests = false;
 	for (;;) {
-		if (!flush(p))
+		if (!flush(p, &total))
 			return false;
 		if (has_output(p))
 			return true;
 		while (!kv_session_is_full(s) && kv_session_parse(s)) {
+			if (commands++ == COMMANDS_MOST) {
+				p->has_requests = true;
+				return flush(p, &total);
+			}
 			kv_session_run(s);
 			if (s->client.more)
 				return true;
@@ -185,7 +198,9 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 		p->farewell = KV_FAREWELL;
 		p->progress = uv_now(&reactor.loop);
 	}
-	wanted = output || (c->more && !c->closing) ? UV_WRITABLE : UV_READABLE;
+	wanted = UV_READABLE;
+	if (output || ((c->more || p->has_requests) && !c->closing))
+		wanted = UV_WRITABLE;
 	if (wanted != p->events)
 		uv_poll_start(&p->poll, wanted, on_ready);
 	p->events = wanted;

@@ -7,10 +7,12 @@
 #include "peer.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -219,6 +221,102 @@ static void long_mset_lets_other_clients_run(void)
 	SEND(fd, "DBSIZE\r\n");
 	EXPECT(fd, ":0\r\n");
 	free(mset);
+	close(other);
+	close(fd);
+}
+
+static bool has_event_loop; /* the server has --arch reactor */
+
+/* While the server is stopped, a client sends `commands` and then another one asks for the counter
+ * that they increment. Returns its value. */
+static int count_before_other_client(int fd, int other, const char *commands, size_t n)
+{
+	char answer[32] = "";
+	ssize_t len;
+
+	SEND(fd, "SET counter 0\r\n");
+	EXPECT(fd, "+OK\r\n");
+	ping(other);
+	kill(server_pid, SIGSTOP);
+	send_bytes(fd, commands, n);
+	SEND(other, "GET counter\r\n");
+	kill(server_pid, SIGCONT);
+	len = recv(other, answer, sizeof(answer) - 1, 0);
+	if (len <= 0 || answer[0] != '$' || !strchr(answer, '\n'))
+		fail("no counter");
+	return atoi(strchr(answer, '\n') + 1);
+}
+
+/* The long request first makes the server's input buffer large, so that one read could take all of
+ * the commands. */
+static void event_loop_runs_limited_part_of_pipeline(void)
+{
+	enum { LONG = 60 * MEGABYTE, COUNT = 20000, LIMIT = 1000 };
+	static const char incr[] = "INCR counter\r\n";
+	int fd = connect_to_server();
+	int other = connect_to_server();
+	char *bytes = calloc(1, LONG);
+	int count;
+
+	if (!has_event_loop)
+		return;
+	SEND(fd, "*2\r\n$6\r\nEXISTS\r\n$62914560\r\n");
+	send_bytes(fd, bytes, LONG);
+	SEND(fd, "\r\n");
+	EXPECT(fd, ":0\r\n");
+	for (int i = 0; i < COUNT; i++)
+		memcpy(bytes + (size_t)i * (sizeof(incr) - 1), incr, sizeof(incr) - 1);
+	count = count_before_other_client(fd, other, bytes, COUNT * (sizeof(incr) - 1));
+	fprintf(stderr, "  %d commands before another client's\n", count);
+	if (count > LIMIT)
+		fail("another client waits for a whole pipeline");
+	for (int i = 1; i <= COUNT; i++) {
+		char text[32];
+
+		snprintf(text, sizeof(text), ":%d\r\n", i);
+		expect_bytes(fd, text, strlen(text));
+	}
+	ping(fd);
+	free(bytes);
+	close(other);
+	close(fd);
+}
+
+/* A child process discards the answers as fast as they come, so that the socket rarely becomes
+ * full. */
+static void event_loop_sends_limited_part_of_answers(void)
+{
+	enum { VALUE = 100000, COUNT = 3000, LIMIT = 25 }; /* one call sends 2 MiB at most */
+	static const char pair[] = "GET v\r\nINCR counter\r\n";
+	int fd = connect_to_server();
+	int other = connect_to_server();
+	char *bytes = malloc(COUNT * sizeof(pair));
+	int count;
+	pid_t pid;
+
+	if (!has_event_loop)
+		return;
+	set_value(fd, "v", 'v', VALUE);
+	for (int i = 0; i < COUNT; i++)
+		memcpy(bytes + (size_t)i * (sizeof(pair) - 1), pair, sizeof(pair) - 1);
+	pid = fork();
+	if (pid < 0)
+		fail("fork");
+	if (pid == 0) {
+		/* The parent reads the answer to SET first. */
+		while (recv(fd, bytes, 1, MSG_PEEK) == 1 && *bytes != '$')
+			sleep_ms(1);
+		while (recv(fd, bytes, COUNT, MSG_TRUNC) > 0)
+			;
+		_exit(0);
+	}
+	count = count_before_other_client(fd, other, bytes, COUNT * (sizeof(pair) - 1));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	fprintf(stderr, "  %d answers before another client's\n", count);
+	if (count > LIMIT)
+		fail("another client waits for many answers");
+	free(bytes);
 	close(other);
 	close(fd);
 }
@@ -433,6 +531,8 @@ static void steady_slow_reader_gets_whole_value(void)
 static const struct test tests[] = {
 	TEST_OF(keys_that_collide_without_a_key_hold_up_no_client),
 	TEST_OF(long_mset_lets_other_clients_run),
+	TEST_OF(event_loop_runs_limited_part_of_pipeline),
+	TEST_OF(event_loop_sends_limited_part_of_answers),
 	TEST_OF(commands_of_many_steps_answer_once),
 	TEST_OF(mget_answers_take_bounded_memory),
 	TEST_OF(unread_values_are_shared),
@@ -444,5 +544,7 @@ static const struct test tests[] = {
 
 int main(int argc, char **argv)
 {
+	for (int i = 1; i < argc; i++)
+		has_event_loop |= strcmp(argv[i], "reactor") == 0;
 	return run_tests(tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
 }
