@@ -30,11 +30,14 @@ struct job {
 	gmp_g *g;
 };
 
-/* Returns the ready ones of `events`, or a negative errno value. */
+/* Returns the events that are ready, or a negative errno value. A deadline in the past makes
+ * gmp_fd_wait try once, which succeeds while the server sends: so the time is compared here. */
 static int wait_for(PGconn *c, int events, int64_t deadline)
 {
 	int fd = PQsocket(c), err = fd < 0 ? -EBADF : gmp_fd_adopt(fd);
 
+	if (gmp_now() >= deadline)
+		return -ETIMEDOUT;
 	if (err < 0 && err != -EEXIST)
 		return err;
 	return gmp_fd_wait(fd, events, deadline);

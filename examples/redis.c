@@ -35,6 +35,13 @@ struct client {
 	long number;
 };
 
+/* A deadline in the past makes gmp_fd_wait try once, which succeeds while the server sends: so the
+ * time is compared here. */
+static int wait_for(redisContext *c, int events, int64_t deadline)
+{
+	return gmp_now() < deadline ? gmp_fd_wait(c->fd, events, deadline) : -ETIMEDOUT;
+}
+
 /* Wait until the server has answered what is in the output buffer. Returns 0 with *reply, which the caller
  * frees, or a negative errno value. */
 static int exchange(redisContext *c, redisReply **reply, int64_t deadline)
@@ -44,7 +51,7 @@ static int exchange(redisContext *c, redisReply **reply, int64_t deadline)
 	while (!done) {
 		if (redisBufferWrite(c, &done) != REDIS_OK)
 			return -EIO;
-		if (!done && (ready = gmp_fd_wait(c->fd, GMP_WRITE, deadline)) < 0)
+		if (!done && (ready = wait_for(c, GMP_WRITE, deadline)) < 0)
 			return ready;
 	}
 	for (;;) {
@@ -52,7 +59,7 @@ static int exchange(redisContext *c, redisReply **reply, int64_t deadline)
 			return -EPROTO;
 		if (*reply)
 			return 0;
-		ready = gmp_fd_wait(c->fd, GMP_READ, deadline);
+		ready = wait_for(c, GMP_READ, deadline);
 		if (ready < 0)
 			return ready;
 		if (redisBufferRead(c) != REDIS_OK)

@@ -83,6 +83,17 @@ end() {
 	check_equal "errors" "" "$(cat "$tmp/err")"
 }
 
+# fails_at_deadline COMMAND...: against a server that always sends. The deadline is 10 seconds; a busy
+# machine may add to it.
+fails_at_deadline() {
+	local begun=$SECONDS
+
+	timeout 30 "$@" >"$tmp/got" 2>"$tmp/complaint"
+	check_equal "status against a server that always sends" 1 $?
+	[ $((SECONDS - begun)) -lt 25 ] || fail "the deadline does not hold: $((SECONDS - begun)) s"
+	grep -q 'timed out' "$tmp/complaint" || fail "$(head -c 1000 "$tmp/complaint")"
+}
+
 # has_arch ARCH: whether kvserver has been built with it.
 has_arch() {
 	[ "$1" != reactor ] ||

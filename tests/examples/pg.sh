@@ -4,6 +4,11 @@
 
 pg=$build/examples/pg
 [ -x "$pg" ] || { echo "pg has not been built: no libpq"; exit 77; }
+compile "$tmp/floodpeer" "$source_dir/tests/examples/floodpeer.c"
+start "$tmp/floodpeer" pg
+fails_at_deadline "$pg" "hostaddr=127.0.0.1 port=$port user=x sslmode=disable gssencmode=disable" 'SELECT 1'
+kill -KILL "$pid"
+
 bin=$(dirname "$(compgen -G '/usr/lib/postgresql/*/bin/initdb' | tail -n 1)")
 [ -x "$bin/initdb" ] || { echo "PostgreSQL is missing"; exit 77; }
 

@@ -4,6 +4,11 @@
 
 redis=$build/examples/redis
 [ -x "$redis" ] || { echo "redis has not been built: no hiredis"; exit 77; }
+compile "$tmp/floodpeer" "$source_dir/tests/examples/floodpeer.c"
+start "$tmp/floodpeer" redis
+fails_at_deadline "$redis" --port "$port" --clients 1 --requests 1
+kill -KILL "$pid"
+
 command -v redis-server >/dev/null || { echo "redis-server is missing"; exit 77; }
 
 start_on_free_port redis-server --port PORT --bind 127.0.0.1 --save '' --appendonly no
