@@ -5,19 +5,19 @@
  *   $ httpd --port 8080 --root /usr/share/doc &
  *   $ curl http://127.0.0.1:8080/bash/
  *
- * It serves the files of a folder to GET and HEAD, over persistent connections with pipelining. http.c
- * parses the requests; here they are answered:
+ * It serves the files of a folder to GET and HEAD, over persistent connections with pipelining.
+ * http.c parses the requests; here they are answered:
  *
- *   1. A request must be complete --timeout seconds after its first byte, or is answered with 408. A
- *      client that starts no request within that time, or acknowledges no byte of an answer, is
+ *   1. A request must be complete --timeout seconds after its first byte, or is answered with 408.
+ *      A client that starts no request within that time, or acknowledges no byte of an answer, is
  *      disconnected (server.h, struct server_writer).
  *   2. Answers are collected until there is no further request, and then sent at once; a large file
  *      goes from the disk's cache to the socket by sendfile, without passing through here.
  *   3. No file is reached whose path has a part that begins with a dot: neither what lies above the
  *      folder nor what is hidden.  Links in the folder are followed.
- *   4. A request that http.c refuses is answered with its error, and the connection is closed. A body of
- *      another method is discarded, up to 64 KiB, and the answer is 405; GET and HEAD with a body are
- *      refused.
+ *   4. A request that http.c refuses is answered with its error, and the connection is closed. A
+ *      body of another method is discarded, up to 64 KiB, and the answer is 405; GET and HEAD with
+ *      a body are refused.
  *   5. At the end a request that is being answered is answered, for up to three seconds.
  */
 #include "http.h"
@@ -78,9 +78,9 @@ static void flush(struct connection *c)
 	buf_clear(&c->out);
 }
 
-/* MSG_MORE: the kernel puts the head and the first bytes of the file into one segment.  A head in a segment
- * of its own wakes the client for nothing, and lowers what BBR takes for the rate of the connection: a
- * file of 1 MB then takes 1.6 times as long. */
+/* MSG_MORE: the kernel puts the head and the first bytes of the file into one segment. A head in a
+ * segment of its own wakes the client for nothing, and lowers what BBR takes for the rate of the
+ * connection: a file of 1 MB then takes 1.6 times as long. */
 static void flush_before_file(struct connection *c)
 {
 	struct iovec rest = { c->out.data, buf_len(&c->out) };
@@ -308,7 +308,7 @@ static ssize_t receive(struct connection *c)
 	return n;
 }
 
-/* Wait for the next request.  False when there is none; what was wrong with it has been answered. */
+/* Wait for the next request. False when there is none; what was wrong with it has been answered. */
 static bool next_request(struct connection *c)
 {
 	struct http_message *r = &c->request;
@@ -320,7 +320,7 @@ static bool next_request(struct connection *c)
 		enum http_event event = http_parse(r, &c->in);
 		ssize_t n;
 
-		/* A client that waits for "100 Continue" gets its error without sending the body. */
+		/* With "100 Continue" awaited, the error comes before the body is sent. */
 		if (event == HTTP_END || (event == HTTP_HEAD_END && r->expect))
 			return true;
 		if (event == HTTP_ERROR) {

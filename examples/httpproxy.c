@@ -2,22 +2,22 @@
 /*
  * Reverse proxy for HTTP/1.1 that re-frames every message: the mode --http of examples/proxy.c.
  *
- *   HTTPPROXY-1  No byte is forwarded before http.c has parsed its framing. Start line, Host, framing and
- *                Connection are written anew from the parsed values; the data of a body is copied into
- *                new chunks, or under the Content-Length that was parsed.
+ *   HTTPPROXY-1  No byte is forwarded before http.c has parsed its framing. Start line, Host,
+ *                framing and Connection are written from the parsed values; the data of a body
+ *                is copied into new chunks, or under the Content-Length that was parsed.
  *   HTTPPROXY-2  Each request has a connection of its own to the target, which is closed after the
  *                response. So bytes behind a response are never taken for the next one.
  *   HTTPPROXY-3  A request with an error in its body never gets a last chunk or its last byte: the
  *                connection to the target is reset, the client gets the error, and is closed.
- *   HTTPPROXY-4  A response that http.c refuses is answered with 502. If its head was already sent, the
- *                connection to the client is reset, so that it is not taken for a complete one.
+ *   HTTPPROXY-4  A response that http.c refuses is answered with 502. If its head was already sent,
+ *                the connection to the client is reset, so that it is not taken for a complete one.
  *   HTTPPROXY-5  Only a FIN of the target completes a response that ends with the connection. A
  *                reset, a timeout, another error, and the end of the proxy do not complete it.
  *
- * Hop-by-hop fields (RFC 9110, 7.6.1), fields that Connection names, and fields whose name has characters other
- * than letters, digits and '-' are dropped; so are trailers. The body is sent before the response is read: a
- * target that answers early is read when it has closed its side. TRACE, CONNECT and upgrades are not
- * implemented.
+ * Hop-by-hop fields (RFC 9110, 7.6.1), fields that Connection names, and fields whose name has
+ * characters other than letters, digits and '-' are dropped; so are trailers. The body is sent
+ * before the response is read: a target that answers early is read when it has closed its side.
+ * TRACE, CONNECT and upgrades are not implemented.
  */
 #include "httpproxy.h"
 #include "http.h"
@@ -210,7 +210,7 @@ static void add_request_head(struct proxied *p)
 	add(&p->out, "Connection: close\r\n\r\n");
 }
 
-/* True: the body is to be sent in chunks. */
+/* Returns whether the body must be sent in chunks. */
 static bool add_response_head(struct proxied *p)
 {
 	const struct http_message *r = &p->response;

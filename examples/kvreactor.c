@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The architecture of kvserver around an event loop, in one thread, for comparison.
+ * Event loop of kvserver --arch reactor: libuv in one OS thread, for comparison.
  *
- * libuv calls on_ready when a socket can be read or written, and nothing here may wait, so what a green
- * thread would have on its stack stands in struct peer: what it is polled for, whether the end has begun.
- * Parser, commands and table are those of the other architectures; its locks are free at all times, for
- * there is one thread.
+ * libuv calls on_ready when a socket can be read or written, and nothing here may wait, so what a
+ * green thread would have on its stack is in struct peer: what it is polled for, whether the
+ * end has begun. Parser, commands and table are those of the other architectures; its locks are
+ * free at all times, for there is one thread.
  *
  * Invariants:
  *
@@ -47,8 +47,7 @@ struct peer {
 	int fd;
 	int events;
 	struct kv_session *session;
-	uint64_t
-		progress; /* when a byte was last received, sent or acknowledged, or the end began; ms */
+	uint64_t progress;  /* ms: last byte received, sent or acknowledged, or begin of the end */
 	int unacknowledged; /* bytes, at the last sweep */
 	bool has_requests;  /* received, and not run because of KVR-3 */
 	ssize_t farewell;   /* bytes to read and throw away before the end; 0: it has not begun */
@@ -140,8 +139,8 @@ static bool flush(struct peer *p, size_t *total)
 	return true;
 }
 
-/* Answer what has been received, as far as the answers can be sent and KVR-3 allows. Returns false if
- * the connection has failed. */
+/* Answer what has been received, as far as the answers can be sent and KVR-3 allows. Returns false
+ * if the connection has failed. */
 static bool answer(struct peer *p)
 {
 	struct kv_session *s = p->session;
@@ -291,7 +290,7 @@ static void note_progress(struct peer *p)
 	p->unacknowledged = unacknowledged;
 }
 
-/* A walk over all peers: 10000 of them take less than a millisecond, if none has answers waiting. */
+/* A walk over all peers: 10000 take less than a millisecond if none has answers waiting. */
 static void end_stuck_peers(void)
 {
 	uint64_t now = uv_now(&reactor.loop);
@@ -380,7 +379,7 @@ static int listen_tcp(const char *host, long port, char *name, size_t size)
 		return fd;
 	getsockname(fd, (struct sockaddr *)&local, &len);
 	uv_ip_name((struct sockaddr *)&local, text, sizeof(text));
-	/* The port stands at the same place in both kinds of addresses. */
+	/* The port has the same offset in both kinds of addresses. */
 	snprintf(name, size, "%s:%d", text, ntohs(((struct sockaddr_in *)&local)->sin_port));
 	return fd;
 }

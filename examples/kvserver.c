@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A key-value server that speaks Redis's protocol (RESP2), with plain sequential code for each connection.
+ * A key-value server that speaks Redis's protocol (RESP2), with plain sequential code for each
+ * connection.
  *
  *   $ kvserver --port 7379 &
  *   $ redis-cli -p 7379 set name value
  *   $ redis-benchmark -p 7379 -t get,set -r 100000 -P 16
  *
- * It knows some of the commands of Redis.  The parts: server.c takes the connections, resp.c finds the
- * requests in what they send, kvcommand.c answers them, kvtable.c keeps the keys, kvsession.c is the
- * state of a connection, and this file moves the bytes:
+ * It knows some of the commands of Redis. The parts: server.c takes the connections, resp.c finds
+ * the requests in what they send, kvcommand.c answers them, kvtable.c keeps the keys, kvsession.c
+ * is the state of a connection, and this file moves the bytes:
  *
  *   1. read what is there, once;
  *   2. answer every request in it, to one buffer;
@@ -29,8 +30,8 @@
  *   - A command runs in steps of up to KV_HOLD_KEYS keys, and the commands of others run in between
  *     (kvcommand.h).
  *   - A request has up to RESP_MAX_REQUEST bytes and RESP_MAX_ARGS arguments.
- *   - Answers are written once there are KV_FULL bytes, and the commands of the client stop until it has
- *     read them (kvsession.h).
+ *   - Answers are written once there are KV_FULL bytes, and the commands of the client stop until
+ *     it has read them (kvsession.h).
  *   - A client that sends nothing for --timeout seconds is closed, and a client that acknowledges
  *     nothing for --write-timeout seconds while answers wait, also after it has closed its sending
  *     half (server.h, struct server_writer).
@@ -129,7 +130,7 @@ static bool flush(struct connection *c)
 	return true;
 }
 
-/* Answer what has been received.  False when the connection is to end. */
+/* Answer what has been received.  Returns false if the connection must end. */
 static bool answer(struct connection *c)
 {
 	while (kv_session_parse(c->session)) {
@@ -141,9 +142,9 @@ static bool answer(struct connection *c)
 }
 
 /*
- * Closing a socket with bytes in it that nobody has read makes the kernel reset the connection, and
- * the peer may then lose the answer that told it why.  So say that this was all, and read on, for a
- * limited time.
+ * Closing a socket that holds unread bytes makes the kernel reset the connection, and the peer may
+ * then lose the answer that names the fault. So say that this was all, and read on, for a limited
+ * time.
  */
 static void say_farewell(int fd)
 {
@@ -240,7 +241,8 @@ static void print_stats(void)
 #undef PRINT
 }
 
-/* A server that was killed leaves its path behind, and nobody can listen there until it is gone. */
+/* A server that was killed leaves its path behind, which makes a bind there fail until it is
+ * removed. */
 static void remove_stale_socket(const char *path)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -359,7 +361,7 @@ static int run_gmp(struct options *o)
 
 static const char usage[] =
 	"usage: kvserver [options]\n"
-	"  --arch ARCH   who uses the table: conn, every connection, under locks (the default);\n"
+	"  --arch ARCH   what uses the table: conn, every connection, under locks (the default);\n"
 	"                owner, one green thread, asked over channels; reactor, an event loop of\n"
 	"                libuv without green threads, for comparison\n"
 	"  --port PORT   listen on this TCP port (default 7379; 0 takes any free one)\n"

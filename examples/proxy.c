@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TCP proxy that forwards two streams in opposite directions, and how each of them ends.
+ * TCP proxy: forwards two streams in opposite directions, and the way in which each of them ends.
  *
  *   $ proxy --port 7000 --to 127.0.0.1:80 &
  *   $ curl http://127.0.0.1:7000/
  *
- * With --http it is a reverse proxy for HTTP/1.1 (httpproxy.c), which parses and re-frames every message.
- * Without it no byte is interpreted: the target alone defends itself against request smuggling.
+ * With --http it is a reverse proxy for HTTP/1.1 (httpproxy.c), which parses and re-frames every
+ * message. Without it no byte is interpreted: the target alone defends itself against request
+ * smuggling.
  *
- * Each connection is passed on to the target, by two green threads, one for each direction.  A TCP
- * stream has two ends that have nothing to do with each other:
+ * Each connection is forwarded to the target by two green threads, one for each direction.  A TCP
+ * stream has two directions that end independently:
  *
- *   1. One side has said all (an end of stream is read): it is passed on as just that, by a
- *      shutdown of the sending half, and the other direction goes on for as long as it likes.
+ *   1. One side has sent all (an end of stream is read): the proxy shuts down the sending half to
+ *      the other side. The other direction continues without a limit of time.
  *   2. One side has failed (a read or a write gives an error), or the proxy ends: no side may take
- *      that for an end of stream, or half a file looks like a whole one. So both connections are reset.
+ *      that for an end of stream, or half a file looks like a whole one. So both connections are
+ *      reset.
  *
- * At the end (SIGINT, SIGTERM) each side is shut down for reading first, which wakes the readers. The
- * writers get END_GRACE to return and see `ending`, so that no client gets a FIN instead of a reset.
+ * At the end (SIGINT, SIGTERM) each side is shut down for reading first, which wakes the readers.
+ * The writers get END_GRACE to return and see `ending`, so that no client gets a FIN instead of a
+ * reset.
  */
 #include "httpproxy.h"
 #include "server.h"

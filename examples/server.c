@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does a server take its connections, and how does it end?
+ * Accept loop and orderly end of a server.
  *
  * One green thread per listener accepts, one per connection serves.  The end comes in four steps:
  *
- *   1. `ending` is set: who accepts a connection from now on closes it at once;
+ *   1. `ending` is set: a connection that is accepted from now on is closed at once;
  *   2. the listeners are closed, which wakes their green threads, and these are waited for;
  *   3. the open connections are shut down, so that their green threads read an end of stream; with
- *      `grace` only for reading at first, so that those who write can end what they have begun;
+ *      `grace` only for reading at first, so that writers can end what they have begun;
  *   4. these are waited for.
  *
  * Invariants:
  *
- *   1. A descriptor that stands in the list is open: it leaves the list first and is closed then,
- *      so that step 3 can never shut a descriptor that has a new owner.
+ *   1. A file descriptor in the list is open: it is unlinked before it is closed, so step 3
+ *      never shuts down a reused number.
  *   2. A connection is counted in `connections` before its green thread starts.
  *
  * A signal handler may do next to nothing, and a green thread cannot wait for it.  So the signals
@@ -66,7 +66,7 @@ void server_wait_for_signal(int signals)
 		fprintf(stderr, "cannot wait for signals: %s\n", strerror((int)-n));
 }
 
-/* Whoever has run out of descriptors has no use for a full disk too. */
+/* At most one line a second: a lack of descriptors must not fill the disk. */
 void server_complain(struct server *s, const char *what, int err)
 {
 	int64_t last = s->last_complaint;
@@ -231,8 +231,8 @@ void server_finish(int fd)
 	}
 }
 
-/* The deadline is at least patience / WRITE_CHECKS away. It lies an eighth of `patience` further, so
- * that it is moved once in that time instead of for each write. */
+/* The deadline is at least patience / WRITE_CHECKS away. It lies an eighth of `patience` further,
+ * so that it is moved once in that time instead of for each write. */
 void server_arm(struct server_writer *w)
 {
 	int64_t now;

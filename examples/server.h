@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How does a server take its connections, and how does it end? */
+/* Accept loop, orderly end and write timeouts of a server. */
 #ifndef EXAMPLES_SERVER_H
 #define EXAMPLES_SERVER_H
 
@@ -12,7 +12,7 @@
 
 struct server;
 
-/* A descriptor that is shut when the server ends.  That of every connection is. */
+/* A file descriptor that is shut down when the server ends, as each connection's is. */
 struct server_fd {
 	int fd;
 	struct server_fd *next;
@@ -24,7 +24,7 @@ struct listener {
 	int fd;
 };
 
-/* All zero but for the first four, which the caller sets. */
+/* All zero except the first four, which the caller sets. */
 struct server {
 	void (*serve)(int fd, void *arg); /* runs on the connection's own green thread */
 	void *arg;
@@ -41,32 +41,34 @@ struct server {
 	struct server_fd *first;
 };
 
-/* Block SIGINT and SIGTERM, and return a descriptor that tells of them, or a negative errno value.
- * To be called before gmp_run, so that every thread of the runtime has them blocked too. */
+/* Block SIGINT and SIGTERM, and return a signalfd of them, or a negative errno value.
+ * Call it before gmp_run, so that every OS thread of the runtime has them blocked too. */
 int server_block_signals(void);
 
 /* Wait, on a green thread, until one of the two signals has come. */
 void server_wait_for_signal(int signals);
 
-/* Listen on an address, as gmp_listen takes it, and serve whoever connects.  The listening
- * descriptor, or a negative errno value. */
+/* Listen on an address, as gmp_listen takes it, and serve each connection. Returns the
+ * listening descriptor, or a negative errno value. */
 int server_listen(struct server *s, const char *net, const char *addr);
 
-/* For a serve that opens a descriptor of its own and may wait on it: shut it too when the server ends.
- * False, and nothing has been done, when it is ending already.  To be removed before it is closed. */
+/* For a serve that opens a descriptor of its own and may wait on it: shut it too when the server
+ * ends. Returns false, without effect, if the server is ending already. Remove it before closing
+ * it. */
 bool server_add_fd(struct server *s, struct server_fd *d, int fd);
 void server_remove_fd(struct server *s, struct server_fd *d);
 
 /* Print what has failed, and why; a line a second at most, whatever happens in between. */
 void server_complain(struct server *s, const char *what, int err);
 
-/* Take no more connections, shut those that are open (with `grace`, their reading half first), and wait
- * for their green threads, for five seconds at most.  0, or -ETIMEDOUT when some were still busy. */
+/* Accept no more connections, shut down the open ones (with `grace`, their reading half first), and
+ * wait for their green threads, for five seconds at most. 0, or -ETIMEDOUT when some were still
+ * busy. */
 int server_end(struct server *s);
 
-/* Shut the sending half, then discard what the peer sends until it closes: 1 MiB or 2 s at most. If a
- * socket is closed while it holds unread bytes, the kernel resets the connection, and the peer may lose
- * the last answer. */
+/* Shut the sending half, then discard what the peer sends until it closes: 1 MiB or 2 s at most. If
+ * a socket is closed while it holds unread bytes, the kernel resets the connection, and the peer
+ * may lose the last answer. */
 void server_finish(int fd);
 
 /*

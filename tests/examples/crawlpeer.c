@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server that a crawler had better not trust.  Every path is a page of its own kind: it stalls, has
- * no end, is no HTTP, leads in circles, or has links that are none.  A thread for each connection.
+ * Hostile web server for the test of crawler. Every path is a page of its own kind: it stalls,
+ * has no end, is no HTTP, leads in circles, or has links that are none. A thread for each
+ * connection.
  *
  *   crawlpeer &        prints "listening on 127.0.0.1:PORT", ends when it is killed
  */
@@ -53,7 +54,7 @@ static void answer(int fd, const char *path)
 {
 	if (strcmp(path, "/stall") == 0) {
 		say(fd, HTML "<a href=\"/never\">");
-		sleep(1000); /* no answer: longer than any deadline of the crawler, shorter than forever */
+		sleep(1000); /* no answer: longer than any deadline of the crawler */
 	}
 	if (strcmp(path, "/endless") == 0) {
 		say(fd, HTML);

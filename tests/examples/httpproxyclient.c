@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests proxy --http: what reaches the target, what reaches the client, and how both connections end.
+ * Tests proxy --http: what reaches the target, what reaches the client, and how both connections
+ * end.
  *
  *   httpproxyclient [TEST...] -- PROXY --http [OPTION...]
  *
@@ -73,7 +74,7 @@ static void run_exchange(int client, const struct exchange *e)
 	"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\nContent-Length: 16\r\n"           \
 	"Connection: close\r\n\r\n502 Bad Gateway\n"
 
-static void requests_are_framed_anew(void)
+static void request_is_reframed(void)
 {
 	static const struct exchange exchanges[] = {
 		{ GET, GET_TO_TARGET, EMPTY, EMPTY_TO_CLIENT, false },
@@ -103,7 +104,7 @@ static void requests_are_framed_anew(void)
 		run_exchange(client, &exchanges[i]);
 }
 
-static void responses_are_framed_anew(void)
+static void response_is_reframed(void)
 {
 	static const struct exchange exchanges[] = {
 		{ GET, GET_TO_TARGET,
@@ -163,7 +164,7 @@ static void ambiguous_response_gets_502(void)
 }
 
 /* The head was sent before the error: the client must not take the body for complete. */
-static void truncated_response_resets_the_client(void)
+static void truncated_response_resets_client(void)
 {
 	static const char *const answers[] = {
 		OK "Content-Length: 4\r\n\r\nabc",
@@ -287,7 +288,7 @@ static void smuggling_case_is_not_forwarded(void)
 	}
 }
 
-static void expectation_is_answered_by_the_proxy(void)
+static void expectation_is_answered_by_proxy(void)
 {
 	int client = connect_to_server();
 	int target;
@@ -383,12 +384,12 @@ static void client_that_reads_nothing_is_closed(void)
 }
 
 static const struct test tests[] = {
-	TEST_OF(requests_are_framed_anew),
-	TEST_OF(responses_are_framed_anew),
+	TEST_OF(request_is_reframed),
+	TEST_OF(response_is_reframed),
 	TEST_OF(ambiguous_response_gets_502),
-	TEST_OF(truncated_response_resets_the_client),
+	TEST_OF(truncated_response_resets_client),
 	TEST_OF(smuggling_case_is_not_forwarded),
-	TEST_OF(expectation_is_answered_by_the_proxy),
+	TEST_OF(expectation_is_answered_by_proxy),
 	TEST_OF(response_until_close_cut_by_reset_resets_client),
 	TEST_OF(response_until_close_after_failed_request_body_resets_client),
 	TEST_OF(response_until_close_cut_by_sigterm_resets_client),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hostile clients of kvserver: each must cost the server and its other clients a bounded amount only.
+ * Hostile clients of kvserver: each must cost the server and its other clients a bounded amount
+ * only.
  *
  *   kvhostile [TEST...] -- KVSERVER [OPTION...]
  */
@@ -134,8 +135,8 @@ static void make_plain_key(char *key, size_t i)
 	memcpy(key, text, 16);
 }
 
-/* Send it, and one GET after another of a key among those until it is answered.  Returns which part of
- * that time the slowest GET took; percent. */
+/* Send it, and one GET after another of a key among those until it is answered. Returns which part
+ * of that time the slowest GET took; percent. */
 static long run_beside_gets(int fd, int other, const char *mset, size_t len, const char *key)
 {
 	char get[64] = "*2\r\n$3\r\nGET\r\n$16\r\n";
@@ -167,7 +168,7 @@ static long run_beside_gets(int fd, int other, const char *mset, size_t len, con
 	return slowest * 100 / (start + 1);
 }
 
-static void keys_that_collide_without_a_key_hold_up_no_client(void)
+static void keys_that_collide_in_unkeyed_hash_delay_no_client(void)
 {
 	enum { KEYS = 46000 };
 	int fd = connect_to_server();
@@ -363,7 +364,8 @@ static void commands_of_many_steps_answer_once(void)
 	close(fd);
 }
 
-/* An MGET of the same key `times` times, whose answer is not read until the memory has been looked at. */
+/* An MGET of the same key `times` times, whose answer is not read until the memory has been
+ * measured. */
 static void check_mget(size_t size, int times)
 {
 	int fd = connect_to_server();
@@ -399,7 +401,7 @@ static void mget_answers_take_bounded_memory(void)
 	check_mget(50 * 1024, 4000); /* copied */
 }
 
-/* Many clients that do not read share one value; it stays the same for them when its key changes. */
+/* Many clients that do not read share one value, which stays the same when its key changes. */
 static void unread_values_are_shared(void)
 {
 	enum { CLIENTS = 16, SIZE = 24 * MEGABYTE };
@@ -454,7 +456,7 @@ static void requests_are_bounded(void)
 
 /* ------------------------------------------------------------------- Timeouts */
 
-/* A server with these timeouts, in seconds.  Of an option that is given twice, the last one counts. */
+/* Timeouts in seconds. Of an option that is given twice, the last one counts. */
 static void restart_with(char *timeout, char *write_timeout)
 {
 	static char option_timeout[] = "--timeout", option_write[] = "--write-timeout";
@@ -529,7 +531,7 @@ static void steady_slow_reader_gets_whole_value(void)
 }
 
 static const struct test tests[] = {
-	TEST_OF(keys_that_collide_without_a_key_hold_up_no_client),
+	TEST_OF(keys_that_collide_in_unkeyed_hash_delay_no_client),
 	TEST_OF(long_mset_lets_other_clients_run),
 	TEST_OF(event_loop_runs_limited_part_of_pipeline),
 	TEST_OF(event_loop_sends_limited_part_of_answers),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What do the clients share that test the servers of examples/? */
+/* Functions that the test clients of the servers of examples/ share. */
 #include "peer.h"
 
 #include <arpa/inet.h>
@@ -92,7 +92,8 @@ void start_server(unsigned descriptors)
 	fclose(f);
 }
 
-/* For somebody who asks why it has not ended: has the signal come, is it blocked, is there a handler? */
+/* Print why the server may not have ended: whether the signal came, is blocked, has a
+ * handler. */
 static void print_state_of_server(void)
 {
 	char path[64], line[256];
@@ -162,8 +163,8 @@ void wait_for_descriptors(int at_most)
 
 /* ----------------------------------------------------------------- Connections */
 
-/* Only between two polls of another process's state (its exit with a time limit, its descriptors), or as a slow client:
- * the server gives no event for them. */
+/* Only between two polls of another process's state (its exit with a time limit, its descriptors),
+ * or as a slow client: the server gives no event for them. */
 void sleep_ms(long ms)
 {
 	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What do the clients share that test the servers of examples/?
+ * Functions that the test clients of the servers of examples/ share.
  *
- * A client runs its tests one after the other.  Each gets a server of its own on a free port, talks to
- * it over plain blocking sockets, and ends it with SIGTERM, which must give status 0.
+ * A client runs its tests one after the other. Each gets a server of its own on a free port, talks
+ * to it over plain blocking sockets, and ends it with SIGTERM, which must give status 0.
  *
  *   CLIENT [TEST...] -- SERVER [OPTION...]
  */
@@ -26,7 +26,7 @@ struct test {
 #function, function                                                                \
 	}
 
-/* The main function of a client: the tests that argv names before "--", or all.  The exit status. */
+/* The main function of a client: the tests that argv names before "--", or all. The exit status. */
 int run_tests(const struct test *tests, size_t n, int argc, char **argv);
 
 _Noreturn void fail(const char *what);

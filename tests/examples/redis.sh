@@ -15,7 +15,8 @@ start_on_free_port redis-server --port PORT --bind 127.0.0.1 --save '' --appendo
 until_ready redis-cli -p "$port" ping
 
 for procs in 1 2 4; do
-	out=$(GMP_PROCS=$procs timeout 60 "$redis" --port "$port" --clients 50 --requests 40) || fail "status $?: $out"
+	out=$(GMP_PROCS=$procs timeout 60 "$redis" --port "$port" --clients 50 --requests 40) ||
+		fail "status $?: $out"
 	grep -q '^2000 commands on 50 connections: .* 0 errors$' <<<"$out" || fail "$out"
 done
 check_equal "keys left" "" "$(redis-cli -p "$port" keys 'gmp:*')"
