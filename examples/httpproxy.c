@@ -13,6 +13,9 @@
  *                the connection to the client is reset, so that it is not taken for a complete one.
  *   HTTPPROXY-5  Only a FIN of the target completes a response that ends with the connection. A
  *                reset, a timeout, another error, and the end of the proxy do not complete it.
+ *   HTTPPROXY-6  A head must be complete within `timeout` from its first byte. A body has no limit of
+ *                its total time: only two reads, and two acknowledged bytes, are at most `timeout`
+ *                apart. A client that has gone is noticed when it is read or written next.
  *
  * Hop-by-hop fields (RFC 9110, 7.6.1), fields that Connection names, and fields whose name has
  * characters other than letters, digits and '-' are dropped; so are trailers. The body is sent
@@ -35,6 +38,7 @@
 #define READ_SIZE (16 << 10)
 #define FLUSH_AT (64 << 10) /* bytes */
 #define INTERIM_MOST 10     /* 1xx responses to a request */
+#define NAMED_MOST 32       /* elements of the Connection fields of a head */
 
 enum outcome {
 	FORWARDED,
@@ -51,6 +55,11 @@ struct proxied {
 	int64_t timeout; /* ns, of a read, of a write without progress, and of a head */
 	int client;
 	int target;
+	struct {
+		const char *at;
+		size_t len;
+	} named[NAMED_MOST]; /* by the Connection fields of a head, while it is forwarded */
+	unsigned named_len;
 	bool closing;    /* the connection to the client ends after this response */
 	bool head_sent;  /* a part of the final response may have been sent */
 	bool incomplete; /* the client must not take what it got for all: reset it */
@@ -80,14 +89,14 @@ static bool flush(struct proxied *p, int fd)
 	return sent;
 }
 
-static enum outcome receive(struct proxied *p, int fd, struct buf *in)
+static enum outcome receive(struct proxied *p, int fd, struct buf *in, int64_t deadline)
 {
 	char *at = buf_room(in, READ_SIZE);
 	ssize_t n;
 
 	if (!at)
 		return READ_FAILED;
-	gmp_fd_set_deadline(fd, GMP_READ, gmp_deadline(p->timeout));
+	gmp_fd_set_deadline(fd, GMP_READ, deadline);
 	n = gmp_read(fd, at, READ_SIZE);
 	if (n == -ETIMEDOUT)
 		return TIMED_OUT;
@@ -128,8 +137,37 @@ static void refuse(struct proxied *p, int status)
 
 /* --------------------------------------------------------------------------- Heads */
 
+/* Split the Connection fields of a head once, so that the work is not a product of their length and
+ * the number of fields. Returns false if they have too many elements. */
+static bool split_connection(struct proxied *p, const struct http_message *m)
+{
+	p->named_len = 0;
+	for (unsigned i = 0; i < m->fields_len; i++) {
+		const char *at = m->head + m->fields[i].value;
+		const char *end = at + m->fields[i].value_len;
+
+		if (m->fields[i].name_len != 10 ||
+		    strncasecmp(m->head + m->fields[i].name, "connection", 10) != 0)
+			continue;
+		while (at < end) {
+			const char *stop = at;
+
+			while (stop < end && *stop != ',' && *stop != ' ' && *stop != '\t')
+				stop++;
+			if (stop > at) {
+				if (p->named_len == NAMED_MOST)
+					return false;
+				p->named[p->named_len].at = at;
+				p->named[p->named_len++].len = (size_t)(stop - at);
+			}
+			at = stop + 1;
+		}
+	}
+	return true;
+}
+
 /* Whether a field of this name concerns one connection only, or is written by the proxy. */
-static bool is_dropped(const struct http_message *m, const char *name, size_t n)
+static bool is_dropped(const struct proxied *p, const char *name, size_t n)
 {
 	static const char *const dropped[] = {
 		"connection",
@@ -153,22 +191,20 @@ static bool is_dropped(const struct http_message *m, const char *name, size_t n)
 	for (size_t i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++)
 		if (strlen(dropped[i]) == n && strncasecmp(name, dropped[i], n) == 0)
 			return true;
-	for (unsigned i = 0; i < m->fields_len; i++) {
-		const struct http_field *f = &m->fields[i];
-
-		if (f->name_len == 10 && strncasecmp(m->head + f->name, "connection", 10) == 0 &&
-		    http_list_has(m->head + f->value, f->value_len, name, n))
+	for (unsigned i = 0; i < p->named_len; i++)
+		if (p->named[i].len == n && strncasecmp(p->named[i].at, name, n) == 0)
 			return true;
-	}
 	return false;
 }
 
-static void add_fields(struct buf *out, const struct http_message *m)
+static void add_fields(struct proxied *p, const struct http_message *m)
 {
+	struct buf *out = &p->out;
+
 	for (unsigned i = 0; i < m->fields_len; i++) {
 		const struct http_field *f = &m->fields[i];
 
-		if (is_dropped(m, m->head + f->name, f->name_len))
+		if (is_dropped(p, m->head + f->name, f->name_len))
 			continue;
 		buf_add(out, m->head + f->name, f->name_len);
 		add(out, ": ");
@@ -202,7 +238,7 @@ static void add_request_head(struct proxied *p)
 	else
 		add(&p->out, p->to);
 	add(&p->out, "\r\n");
-	add_fields(&p->out, r);
+	add_fields(p, r);
 	if (r->chunked)
 		add(&p->out, "Transfer-Encoding: chunked\r\n");
 	else if (r->length >= 0 && r->method != HTTP_GET && r->method != HTTP_HEAD)
@@ -220,7 +256,7 @@ static bool add_response_head(struct proxied *p)
 	add(&p->out, "HTTP/1.1");
 	buf_add(&p->out, r->head + 8, (size_t)(line_end - r->head - 8));
 	add(&p->out, "\r\n");
-	add_fields(&p->out, r);
+	add_fields(p, r);
 	if (r->code >= 200 && r->code != 204 && r->length >= 0) {
 		add_length(&p->out, r->length);
 	} else if (http_has_body(r)) {
@@ -270,7 +306,7 @@ static enum outcome forward_body(struct proxied *p, struct http_message *m, stru
 		if (event == HTTP_MORE) {
 			if (!flush(p, to))
 				return WRITE_FAILED;
-			got = receive(p, from, in);
+			got = receive(p, from, in, gmp_deadline(p->timeout));
 			ended = got == ENDED && http_parse_end(m);
 		}
 		if (ended && chunked)
@@ -282,9 +318,13 @@ static enum outcome forward_body(struct proxied *p, struct http_message *m, stru
 	}
 }
 
-/* Parse up to the end of a head. */
+/* Parse up to the end of a head. It must begin within the timeout, and be complete within the timeout
+ * from its first byte on. */
 static enum outcome read_head(struct proxied *p, struct http_message *m, struct buf *in, int fd)
 {
+	int64_t deadline = gmp_deadline(p->timeout);
+	bool has_begun = false;
+
 	for (;;) {
 		enum http_event event = http_parse(m, in);
 		enum outcome got;
@@ -293,7 +333,10 @@ static enum outcome read_head(struct proxied *p, struct http_message *m, struct 
 			return FORWARDED;
 		if (event == HTTP_ERROR)
 			return REFUSED;
-		got = receive(p, fd, in);
+		if (m->begun && !has_begun)
+			deadline = gmp_deadline(p->timeout);
+		has_begun = m->begun;
+		got = receive(p, fd, in, deadline);
 		if (got != FORWARDED)
 			return got;
 	}
@@ -301,8 +344,8 @@ static enum outcome read_head(struct proxied *p, struct http_message *m, struct 
 
 /* ----------------------------------------------------------------------- Exchanges */
 
-/* Forward one response: an interim one, or the final one. */
-static enum outcome forward_response(struct proxied *p)
+/* Forward one response: the final one, or if `interim` an interim one. */
+static enum outcome forward_response(struct proxied *p, bool interim)
 {
 	struct http_message *r = &p->response;
 	enum outcome got;
@@ -313,7 +356,7 @@ static enum outcome forward_response(struct proxied *p)
 	got = read_head(p, r, &p->back, p->target);
 	if (got != FORWARDED)
 		return got;
-	if (r->code == 101)
+	if (r->code == 101 || (r->code < 200 && !interim) || !split_connection(p, r))
 		return REFUSED;
 	if (r->code >= 200 || p->request.minor == 1) {
 		p->head_sent = r->code >= 200;
@@ -327,19 +370,17 @@ static void forward_responses(struct proxied *p)
 {
 	enum outcome got;
 
-	for (int i = 0; i < INTERIM_MOST; i++) {
-		got = forward_response(p);
-		if (got == FORWARDED && p->response.code < 200)
-			continue;
-		if (got == TIMED_OUT)
-			refuse(p, 504);
-		else if (got == WRITE_FAILED)
-			p->closing = p->incomplete = true;
-		else if (got != FORWARDED)
-			refuse(p, 502);
-		return;
-	}
-	refuse(p, 502);
+	int interim = 0;
+
+	do
+		got = forward_response(p, interim < INTERIM_MOST);
+	while (got == FORWARDED && p->response.code < 200 && interim++ < INTERIM_MOST);
+	if (got == TIMED_OUT)
+		refuse(p, 504);
+	else if (got == WRITE_FAILED)
+		p->closing = p->incomplete = true;
+	else if (got != FORWARDED)
+		refuse(p, 502);
 }
 
 static void exchange(struct proxied *p)
@@ -370,6 +411,10 @@ static void serve_request(struct proxied *p)
 
 	if (p->request.method == HTTP_CONNECT || p->request.method == HTTP_TRACE) {
 		refuse(p, 501);
+		return;
+	}
+	if (!split_connection(p, &p->request)) {
+		refuse(p, 431);
 		return;
 	}
 	p->target = gmp_dial_until("tcp", p->to, gmp_deadline(DIAL_TIME));

@@ -383,6 +383,94 @@ static void client_that_reads_nothing_is_closed(void)
 	free(body);
 }
 
+static void connection_field_over_limit_is_refused(void)
+{
+	static const char *const heads[] = { "GET / HTTP/1.1\r\nHost: x\r\n",
+					     OK "Content-Length: 0\r\n" };
+
+	for (int i = 0; i < 4; i++) {
+		int client = connect_to_server();
+		int target = -1;
+		char head[512];
+		size_t n = (size_t)sprintf(head, "%sC: d\r\nConnection: C", heads[i % 2]);
+
+		for (int k = 1; k < (i < 2 ? 32 : 33); k++)
+			n += (size_t)sprintf(head + n, " ,,t%d", k);
+		strcpy(head + n, "\r\n\r\n");
+		send_text(client, i % 2 ? GET : head);
+		if (i == 2) {
+			expect_one_error(client, 431, head);
+			continue;
+		}
+		target = accept_as_target();
+		EXPECT(target, GET_TO_TARGET);
+		send_text(target, i % 2 ? head : EMPTY);
+		if (i == 3)
+			expect_one_error(client, 502, head);
+		else
+			EXPECT(client, EMPTY_TO_CLIENT);
+		close(target);
+		if (i != 3)
+			close(client);
+	}
+}
+
+static void interim_responses_over_limit_get_502(void)
+{
+	for (int count = 10; count <= 11; count++) {
+		int client = connect_to_server();
+		int target;
+
+		SEND(client, GET);
+		target = accept_as_target();
+		EXPECT(target, GET_TO_TARGET);
+		for (int i = 0; i < count; i++)
+			SEND(target, "HTTP/1.1 103 Hints\r\n\r\n");
+		SEND(target, EMPTY);
+		for (int i = 0; i < 10; i++)
+			EXPECT(client, "HTTP/1.1 103 Hints\r\n" VIA "\r\n");
+		if (count == 10)
+			EXPECT(client, EMPTY_TO_CLIENT);
+		else
+			EXPECT(client, BAD_GATEWAY);
+		close(target);
+		close(client);
+	}
+}
+
+/* Send a byte in each 200 ms until there is an answer at `reader`, for four timeouts at most. */
+static void send_slowly(int writer, int reader)
+{
+	struct pollfd p = { .fd = reader, .events = POLLIN };
+
+	for (int i = 0; i < 40; i++) {
+		send(writer, "a", 1, MSG_NOSIGNAL);
+		if (poll(&p, 1, 200) > 0)
+			return;
+	}
+	fail("a slow head has no time limit");
+}
+
+static void slow_head_ends_after_timeout(void)
+{
+	int client, target;
+
+	restart_with_timeout(two_seconds);
+	client = connect_to_server();
+	SEND(client, "GET / HTTP/1.1\r\nHost: ");
+	send_slowly(client, client);
+	expect_one_error(client, 408, "slow request");
+
+	client = connect_to_server();
+	SEND(client, GET);
+	target = accept_as_target();
+	EXPECT(target, GET_TO_TARGET);
+	SEND(target, OK "A: ");
+	send_slowly(target, client);
+	expect_one_error(client, 504, "slow response");
+	close(target);
+}
+
 static const struct test tests[] = {
 	TEST_OF(request_is_reframed),
 	TEST_OF(response_is_reframed),
@@ -393,6 +481,9 @@ static const struct test tests[] = {
 	TEST_OF(response_until_close_cut_by_reset_resets_client),
 	TEST_OF(response_until_close_after_failed_request_body_resets_client),
 	TEST_OF(response_until_close_cut_by_sigterm_resets_client),
+	TEST_OF(connection_field_over_limit_is_refused),
+	TEST_OF(interim_responses_over_limit_get_502),
+	TEST_OF(slow_head_ends_after_timeout),
 	TEST_OF(steady_slow_reader_gets_whole_response),
 	TEST_OF(client_that_reads_nothing_is_closed),
 };
