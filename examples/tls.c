@@ -40,6 +40,7 @@ struct options {
 	long port;
 	int signals, status;
 	SSL_CTX *ctx;
+	struct server *server;
 };
 
 static int call_openssl(SSL *ssl, enum call call, void *buf, int n)
@@ -122,7 +123,7 @@ static void serve(int fd, void *arg)
 	if (n == 0)
 		step(ssl, SHUTDOWN, NULL, 0, why);
 	else if (n != -ECONNRESET && n != -EPIPE)
-		fprintf(stderr, "tls: connection: %s\n", why);
+		server_complain(o->server, why, n); /* one line a second */
 	SSL_free(ssl);
 }
 
@@ -133,6 +134,7 @@ static void run_server(void *arg)
 	char addr[64];
 	int fd;
 
+	o->server = &server;
 	snprintf(addr, sizeof(addr), "127.0.0.1:%ld", o->port);
 	fd = server_listen(&server, "tcp", addr);
 	if (fd < 0) {

@@ -46,6 +46,16 @@ exec 3<>"/dev/tcp/127.0.0.1/$port" && echo "this is not TLS" >&3 && exec 3>&-
 got=$(echo again | timeout 20 "$tls" send "127.0.0.1:$port" --ca "$tmp/cert.pem") ||
 	fail "status $?"
 check_equal "echo after the faults" again "$got"
+# Faults of many connections give at most one line a second.
+: >"$tmp/err"
+begun=$SECONDS
+for _ in $(seq 200); do
+	exec 3<>"/dev/tcp/127.0.0.1/$port" && echo "this is not TLS" >&3 && cat <&3 >/dev/null 2>&1
+	exec 3>&-
+done
+lines=$(wc -l <"$tmp/err")
+[ "$lines" -le $((SECONDS - begun + 2)) ] || fail "$lines lines for 200 faults"
+
 kill -TERM "$pid"
 wait "$pid"
 check_equal "status of the server" 0 $?
