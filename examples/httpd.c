@@ -260,6 +260,26 @@ static void answer_with_file(struct connection *c, int file, const char *path)
 
 /* ------------------------------------------------------------------ Requests */
 
+/*
+ * Open a regular file or a folder. An open of a FIFO would wake its writer, and that of a device may
+ * act, so the type is checked before. If a local user replaces the file between the two calls,
+ * O_NONBLOCK keeps the open from waiting. Rejected: O_PATH and /proc/self/fd, which have no such
+ * race, but need one open more and /proc.
+ *
+ * Returns the descriptor, or a negative errno value; -ENXIO if the file is of another type.
+ */
+static int open_file(const char *path)
+{
+	struct stat st;
+	int err = gmp_blocking(stat(path, &st) == 0 ? 0 : -errno);
+
+	if (err)
+		return err;
+	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		return -ENXIO;
+	return gmp_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+}
+
 static void answer(struct connection *c)
 {
 	const struct http_message *r = &c->request;
@@ -287,8 +307,7 @@ static void answer(struct connection *c)
 	}
 	if (path[strlen(path) - 1] == '/')
 		strcat(path, "index.html");
-	/* O_NONBLOCK: a FIFO would wait for a writer. */
-	file = gmp_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+	file = open_file(path);
 	if (file < 0) {
 		add_answer(c, status_of(file), "");
 		return;

@@ -13,9 +13,10 @@
  *                the connection to the client is reset, so that it is not taken for a complete one.
  *   HTTPPROXY-5  Only a FIN of the target completes a response that ends with the connection. A
  *                reset, a timeout, another error, and the end of the proxy do not complete it.
- *   HTTPPROXY-6  A head must be complete within `timeout` from its first byte. A body has no limit of
- *                its total time: only two reads, and two acknowledged bytes, are at most `timeout`
- *                apart. A client that has gone is noticed when it is read or written next.
+ *   HTTPPROXY-6  A head must be complete within `timeout` from its first byte. A body has no limit
+ *                of its total time: only two reads, and two acknowledged bytes, are at most
+ *                `timeout` apart. A client that has gone is noticed when it is read or written
+ *                next.
  *
  * Hop-by-hop fields (RFC 9110, 7.6.1), fields that Connection names, and fields whose name has
  * characters other than letters, digits and '-' are dropped; so are trailers. The body is sent
@@ -318,8 +319,8 @@ static enum outcome forward_body(struct proxied *p, struct http_message *m, stru
 	}
 }
 
-/* Parse up to the end of a head. It must begin within the timeout, and be complete within the timeout
- * from its first byte on. */
+/* Parse up to the end of a head. It must begin within the timeout, and be complete within the
+ * timeout from its first byte on. */
 static enum outcome read_head(struct proxied *p, struct http_message *m, struct buf *in, int fd)
 {
 	int64_t deadline = gmp_deadline(p->timeout);

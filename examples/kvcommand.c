@@ -7,8 +7,8 @@
  *   KVC-1. Nothing here waits while a shard is locked: answers are written to memory, and sent
  *          later.
  *   KVC-2. A command adds exactly one answer. If memory ends in its first step, what it has added
- *          is replaced by "-OOM ...". In a later step, part of the answer may have been sent, and the
- *          connection ends.
+ *          is replaced by "-OOM ...". In a later step, part of the answer may have been sent, and
+ *          the connection ends.
  *   KVC-3. Answers, those to mistakes too, are what Redis 7.0 answers, byte for byte; the
  *          exceptions are the options of SET and EXPIRE that are not there, and that there is one
  *          database.

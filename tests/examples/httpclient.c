@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -299,6 +300,30 @@ static void smuggling_case_gets_one_error(void)
 	}
 }
 
+/* A child opens the FIFO for writing, which must not return. */
+static void get_of_fifo_keeps_writer_waiting(void)
+{
+	int fd = connect_to_server();
+	pid_t pid = fork();
+	int status;
+
+	if (pid < 0)
+		fail("fork");
+	if (pid == 0)
+		_exit(open("root/fifo", O_WRONLY) < 0);
+	sleep_ms(200); /* until it waits */
+	for (int i = 0; i < 3; i++) {
+		SEND(fd, GET("/fifo"));
+		expect_error(fd, 404);
+	}
+	sleep_ms(100);
+	if (waitpid(pid, &status, WNOHANG) != 0)
+		fail("the writer of a FIFO was woken");
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(fd);
+}
+
 static void unknown_method_gets_501_and_ends_connection(void)
 {
 	int fd = connect_to_server();
@@ -549,6 +574,7 @@ static const struct test tests[] = {
 	TEST_OF(path_outside_of_root_is_refused),
 	TEST_OF(broken_request_gets_error_and_ends_connection),
 	TEST_OF(smuggling_case_gets_one_error),
+	TEST_OF(get_of_fifo_keeps_writer_waiting),
 	TEST_OF(unknown_method_gets_501_and_ends_connection),
 	TEST_OF(request_over_limit_is_refused),
 	TEST_OF(connection_persists_as_request_asks),
