@@ -20,6 +20,7 @@
  */
 #include "buf.h"
 #include "server.h"
+#include "siphash.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -28,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
+#include <sys/random.h>
 
 #define SECOND 1000000000LL
 #define PAGE_MOST (1 << 20) /* bytes of a page that are read */
@@ -51,7 +53,8 @@ struct crawl {
 
 	gmp_group *group;
 	int64_t deadline;
-	gmp_mutex mutex; /* guards the rest */
+	struct siphash_key key; /* random, so that a site cannot choose paths that collide */
+	gmp_mutex mutex;        /* guards the rest */
 	gmp_cond changed;
 	struct page *slots[SLOTS]; /* every address that was ever found */
 	struct page *todo, **todo_end;
@@ -76,19 +79,15 @@ static void tell(const char *format, ...)
 
 /* ----------------------------------------------------------------- Addresses */
 
-static unsigned slot_of(const char *path)
+static unsigned slot_of(const struct crawl *c, const char *path)
 {
-	unsigned h = 2166136261u;
-
-	for (; *path; path++)
-		h = (h ^ (unsigned char)*path) * 16777619u;
-	return h % SLOTS;
+	return (unsigned)(siphash13(&c->key, path, strlen(path)) % SLOTS);
 }
 
 /* A page that has not been found before is put at the end of what is to be done. */
 static void add_page(struct crawl *c, const char *path)
 {
-	struct page **slot = &c->slots[slot_of(path)], *page;
+	struct page **slot = &c->slots[slot_of(c, path)], *page;
 
 	gmp_mutex_lock(&c->mutex);
 	for (page = *slot; page && strcmp(page->path, path) != 0; page = page->next)
@@ -194,7 +193,7 @@ static void add_link(struct page *page, const char *link, size_t n)
 		add_page(page->crawl, path);
 }
 
-/* Every href="..." that there is, whatever surrounds it. */
+/* Every href="..." that there is, whatever surrounds it, unless the deadline passes before. */
 static void add_links(struct page *page, const char *text, size_t size)
 {
 	const char *end = text + size;
@@ -208,8 +207,11 @@ static void add_links(struct page *page, const char *text, size_t size)
 
 		if (!close)
 			return;
+		if (gmp_cancelled())
+			return;
 		add_link(page, link, (size_t)(close - link));
 		text = close;
+		gmp_checkpoint();
 	}
 }
 
@@ -488,6 +490,10 @@ int main(int argc, char **argv)
 	if (!parse_url(&c, argv[optind])) {
 		fprintf(stderr, "crawler: not an address that can be crawled: %s\n", argv[optind]);
 		return usage(stderr, 2);
+	}
+	if (getrandom(&c.key, sizeof(c.key), 0) != sizeof(c.key)) {
+		fprintf(stderr, "crawler: getrandom: %s\n", strerror(errno));
+		return 1;
 	}
 	err = gmp_run(crawl, &c, NULL);
 	if (err) {

@@ -261,8 +261,8 @@ static void answer_with_file(struct connection *c, int file, const char *path)
 /* ------------------------------------------------------------------ Requests */
 
 /*
- * Open a regular file or a folder. An open of a FIFO would wake its writer, and that of a device may
- * act, so the type is checked before. If a local user replaces the file between the two calls,
+ * Open a regular file or a folder. An open of a FIFO would wake its writer, and that of a device
+ * may act, so the type is checked before. If a local user replaces the file between the two calls,
  * O_NONBLOCK keeps the open from waiting. Rejected: O_PATH and /proc/self/fd, which have no such
  * race, but need one open more and /proc.
  *

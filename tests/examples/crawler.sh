@@ -90,4 +90,10 @@ check_equal "status after the deadline" 3 $?
 grep -q '^crawler: [0-9]* good, [0-9]* bad, [1-9][0-9]* not seen.*the deadline has passed' \
 	"$tmp/crawled" ||
 	fail "$(tail -1 "$tmp/crawled")"
+# links that collide in an unkeyed hash do not keep the crawler past its deadline
+begun=$(date +%s)
+"$crawler" --limit 64 --seconds 3 "http://127.0.0.1:$port/deep" >"$tmp/crawled"
+check_equal "status with links that collide" 3 $?
+[ $(($(date +%s) - begun)) -lt 9 ] || fail "links that collide take $(($(date +%s) - begun)) s"
+
 check_equal "what the server says" "" "$(cat "$tmp/err")"
