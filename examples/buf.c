@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where are the bytes kept that have come and are not understood yet, or wait to be sent? */
+/* Byte buffer of a connection: input that is not parsed yet, or output that is not sent yet. */
 #include "buf.h"
 
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where are the bytes kept that have come and are not understood yet, or wait to be sent?
+ * Byte buffer of a connection: input that is not parsed yet, or output that is not sent yet.
  *
- * In one block with a window: bytes are added at `end` and used up from `start`.  An empty buffer
+ * It is one block with a window: bytes are added at `end` and used up from `start`. An empty buffer
  * owns no memory until it is first used, and gives a large block back once it is empty again, so
- * that a connection which was busy once costs no more than one that never was.
+ * that a connection that was busy once costs no more than a new connection.
  */
 #ifndef EXAMPLES_BUF_H
 #define EXAMPLES_BUF_H
@@ -23,7 +23,7 @@ struct buf {
 	size_t start;
 	size_t end;
 	size_t size;
-	bool failed; /* something could not be added for want of memory */
+	bool failed; /* some bytes were not added: no memory */
 };
 
 static inline size_t buf_len(const struct buf *b)

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does one do many things at a time, but not too many, and be done when the time is up?
+ * Web crawler with a limit of concurrent requests and a deadline: a group of green threads.
  *
  *   $ httpd --port 8080 --root site &
  *   $ crawler --limit 16 --seconds 10 http://127.0.0.1:8080/
  *
- * It follows the links of a site from page to page, each page once.  The pages that are being fetched
- * are the children of one group:
+ * It follows the links of a site from page to page, each page once. The pages that are being
+ * fetched are the children of one group:
  *
- *   1. crawl() takes the next address that has been found, and starts a child for it; the group makes
- *      it wait while --limit of them are at work.
- *   2. A child fetches its page and adds the addresses in it.  It has --page-seconds for that: a page
- *      that stalls is given up, and says nothing of the others.
- *   3. When --seconds have passed the group cancels whoever still waits for a page; when the wait of the
- *      group returns, nobody is left, and all that they used can be freed.
+ *   1. crawl() takes the next address that has been found, and starts a child for it; the group
+ *      makes it wait while --limit of them are at work.
+ *   2. A child fetches its page and adds the addresses in it. It has --page-seconds for that: a
+ *      page that stalls is given up, and says nothing of the others.
+ *   3. When --seconds have passed the group cancels the children that still wait for a page. When
+ *      the wait of the group returns, no child is left, and all that they used can be freed.
  *
- * What a page consists of is the server's word, so nothing in it is believed: not its length, not its
- * links.  The address that a child works on is a local of it, for the lines that it writes.
+ * The server chooses what a page consists of, so nothing in it is trusted: not its length, not its
+ * links. The address that a child works on is a local of it, for the lines that it writes.
  */
 #include "buf.h"
 #include "server.h"
+#include "siphash.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -28,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
+#include <sys/random.h>
 
 #define SECOND 1000000000LL
 #define PAGE_MOST (1 << 20) /* bytes of a page that are read */
@@ -51,7 +53,8 @@ struct crawl {
 
 	gmp_group *group;
 	int64_t deadline;
-	gmp_mutex mutex; /* guards the rest */
+	struct siphash_key key; /* random, so that a site cannot choose paths that collide */
+	gmp_mutex mutex;        /* guards the rest */
 	gmp_cond changed;
 	struct page *slots[SLOTS]; /* every address that was ever found */
 	struct page *todo, **todo_end;
@@ -76,19 +79,15 @@ static void tell(const char *format, ...)
 
 /* ----------------------------------------------------------------- Addresses */
 
-static unsigned slot_of(const char *path)
+static unsigned slot_of(const struct crawl *c, const char *path)
 {
-	unsigned h = 2166136261u;
-
-	for (; *path; path++)
-		h = (h ^ (unsigned char)*path) * 16777619u;
-	return h % SLOTS;
+	return (unsigned)(siphash13(&c->key, path, strlen(path)) % SLOTS);
 }
 
 /* A page that has not been found before is put at the end of what is to be done. */
 static void add_page(struct crawl *c, const char *path)
 {
-	struct page **slot = &c->slots[slot_of(path)], *page;
+	struct page **slot = &c->slots[slot_of(c, path)], *page;
 
 	gmp_mutex_lock(&c->mutex);
 	for (page = *slot; page && strcmp(page->path, path) != 0; page = page->next)
@@ -141,7 +140,7 @@ static void tidy(char *path)
 	*to = '\0';
 }
 
-/* What a link on the page leads to, if it is on this host and can stand in a request. */
+/* What a link on the page leads to, if it is on this host and is valid in a request. */
 static bool resolve(const struct page *page, const char *link, size_t n, char *path)
 {
 	const char *base = page->path, *host = page->crawl->host;
@@ -194,7 +193,7 @@ static void add_link(struct page *page, const char *link, size_t n)
 		add_page(page->crawl, path);
 }
 
-/* Every href="..." that there is, whatever stands around it. */
+/* Every href="..." that there is, whatever surrounds it, unless the deadline passes before. */
 static void add_links(struct page *page, const char *text, size_t size)
 {
 	const char *end = text + size;
@@ -208,8 +207,11 @@ static void add_links(struct page *page, const char *text, size_t size)
 
 		if (!close)
 			return;
+		if (gmp_cancelled())
+			return;
 		add_link(page, link, (size_t)(close - link));
 		text = close;
+		gmp_checkpoint();
 	}
 }
 
@@ -353,7 +355,7 @@ static int visit(void *arg)
 
 /* ------------------------------------------------------------------ The crawl */
 
-/* The next page; NULL when there is none and none will be found, or the time is up. */
+/* The next page; NULL when there is none and none will be found, or the deadline has passed. */
 static struct page *next_page(struct crawl *c)
 {
 	struct page *page = NULL;
@@ -405,12 +407,12 @@ static void crawl(void *arg)
 	}
 	int result = gmp_group_wait(c->group);
 
-	gmp_group_free(c->group); /* nobody is left, so no lock is needed */
+	gmp_group_free(c->group); /* no child is left, so no lock is needed */
 	bool late = result == -ETIMEDOUT || gmp_now() >= c->deadline;
 
 	printf("crawler: %ld good, %ld bad, %ld not seen, %ld bytes, %.1f s%s\n", c->good, c->bad,
 	       c->found - c->good - c->bad, c->bytes, (double)(gmp_now() - begun) / 1e9,
-	       late ? ": the time is up" : "");
+	       late ? ": the deadline has passed" : "");
 	c->status = err || !c->first_is_good ? 1 : late ? 3 : 0;
 	free_pages(c);
 }
@@ -424,7 +426,7 @@ static int usage(FILE *to, int status)
 	      "  --most N           addresses that are followed (default 10000)\n"
 	      "  --seconds N        time for everything (default 60)\n"
 	      "  --page-seconds N   time for one page (default 5)\n"
-	      "Status: 0, 1 if the first page cannot be had, 3 when the time is up.\n",
+	      "Status: 0, 1 if the first page cannot be had, 3 if the deadline has passed.\n",
 	      to);
 	return status;
 }
@@ -488,6 +490,10 @@ int main(int argc, char **argv)
 	if (!parse_url(&c, argv[optind])) {
 		fprintf(stderr, "crawler: not an address that can be crawled: %s\n", argv[optind]);
 		return usage(stderr, 2);
+	}
+	if (getrandom(&c.key, sizeof(c.key), 0) != sizeof(c.key)) {
+		fprintf(stderr, "crawler: getrandom: %s\n", strerror(errno));
+		return 1;
 	}
 	err = gmp_run(crawl, &c, NULL);
 	if (err) {

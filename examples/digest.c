@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does one work through a great many files with a few workers?
+ * Digests of many files, computed by a pool of few workers.
  *
  *   $ digest include/gmp.h                    # as sha256sum prints it
  *   $ digest --algorithm sha1 --workers 8 src > sums && sha1sum -c sums
  *
- * Each file is a task of a pool, which is digested while others wait for the disk; a folder is walked
- * while its files are being digested, and everything in it too.  The walk waits when the workers cannot
- * keep up: the pool has a bound, so however large the tree, there are never more than so many files
- * open.
+ * Each file is a task of a pool, which is digested while others wait for the disk; a folder is
+ * walked while its files are being digested, and everything in it too. The walk waits when the
+ * workers cannot keep up: the pool has a bound, so however large the tree, there are never more
+ * than so many files open.
  *
- *   1. Lines come in the order of the names on the command line, those of a folder sorted by name.  So
- *      a result waits for its turn: the first that is missing is awaited, and then all are printed
- *      that are there.
- *   2. What cannot be read (missing, forbidden, no plain file) is a line on stderr and status 1 at the
- *      end; the others are digested all the same.  Links in a folder are not followed.
- *   3. Reading goes through gmp_pread, which keeps no P while it waits for the disk; the computing is
- *      cut into pieces of 64 KiB, with a look between them whether others want to run.
+ *   1. Lines come in the order of the names on the command line, those of a folder sorted by name.
+ *      So a result waits until all before it are printed.
+ *   2. What cannot be read (missing, forbidden, no plain file) is a line on stderr and status 1 at
+ *      the end; the others are digested all the same. Links in a folder are not followed.
+ *   3. Reading goes through gmp_pread, which keeps no P while it waits for the disk; the computing
+ *      is cut into pieces of 64 KiB, with a gmp_checkpoint between them.
  */
 #include <gmp.h>
 
@@ -36,7 +35,7 @@ enum { PIECE = 64 << 10, DEPTH_MOST = 100, STACK = 256 << 10 };
 struct digest {
 	gmp_pool *pool;
 	const EVP_MD *algorithm;
-	struct file *first, **last; /* in order, those that have not been printed */
+	struct file *first, **last; /* in order: the files whose lines are not printed */
 	int failures;
 };
 

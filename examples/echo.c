@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does one write a network server, one green thread a connection?
+ * TCP echo server with one green thread per connection.
  *
  *   $ echo --port 7000 &
  *   $ nc 127.0.0.1 7000
  *
- * serve() is all that is particular to this server.  It reads as if it had the machine to itself:
- * where gmp_read or gmp_write_all would have to wait, other green threads run.
+ * serve() is all that is particular to this server. It is sequential code: while gmp_read or
+ * gmp_write_all waits, other green threads run.
  */
 #include "server.h"
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fetches URLs at the same time with one libcurl multi handle, driven by one green thread and gmp_poll.
+ * Fetches URLs at the same time with one libcurl multi handle, driven by one green thread and
+ * gmp_poll.
  *
  *   $ fetch http://127.0.0.1:8080/a http://127.0.0.1:8080/b
  *   200      1270 http://127.0.0.1:8080/a
  *   404       153 http://127.0.0.1:8080/b
  *
- * libcurl says by two callbacks which descriptors it wants to be watched (on_socket), and when it wants to be
- * called at the latest (on_timer). drive() hands the descriptors to gmp_poll as they are: they belong to
- * libcurl, which closes and reuses them between two calls, so they are not adopted.
+ * libcurl says by two callbacks which descriptors it wants to be watched (on_socket), and when it
+ * wants to be called at the latest (on_timer). drive() hands the descriptors to gmp_poll as they
+ * are: they belong to libcurl, which closes and reuses them between two calls, so they are not
+ * adopted.
  */
 #include <gmp.h>
 
@@ -118,7 +120,7 @@ static void drive(struct driver *d)
 		if (n > 0) {
 			err = act(d, &running);
 		} else if (n == -ETIMEDOUT) {
-			d->deadline = GMP_FOREVER; /* libcurl sets it anew */
+			d->deadline = GMP_FOREVER; /* libcurl sets it again */
 			err = curl_multi_socket_action(d->multi, CURL_SOCKET_TIMEOUT, 0, &running);
 		} else {
 			fprintf(stderr, "fetch: gmp_poll: %s\n", strerror(-n));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What does the smallest program look like that has more than one green thread? */
+/* The smallest program with more than one green thread. */
 #include <gmp.h>
 
 #include <stdio.h>

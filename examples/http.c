@@ -2,11 +2,12 @@
 /*
  * Strict incremental parser for HTTP/1.1 messages (RFC 9110, RFC 9112): requests and responses.
  *
- * Request smuggling: two servers in a row that read the end of a message differently let a client hide a
- * second request in the body of the first. So whatever RFC 9112 lets a recipient repair is an error here:
+ * Request smuggling: two servers in a row that read the end of a message differently let a client
+ * hide a second request in the body of the first. So whatever RFC 9112 lets a recipient repair is
+ * an error here:
  *
- *   HTTP-1  Only CRLF ends a line. A bare CR, a bare LF, NUL and every other control character except
- *           the tab are errors in a start line, a field and a trailer.
+ *   HTTP-1  Only CRLF ends a line. A bare CR, a bare LF, NUL and every other control character
+ *           except the tab are errors in a start line, a field and a trailer.
  *   HTTP-2  No whitespace before a field name or its colon; no folded lines.
  *   HTTP-3  At most one Content-Length, 1 to 18 digits; at most one Transfer-Encoding, which is
  *           "chunked", in HTTP/1.1 only; never both.
@@ -14,12 +15,12 @@
  *   HTTP-5  A request has one valid Host (HTTP/1.0: at most one); an absolute target has the same.
  *   HTTP-6  GET, HEAD, TRACE and CONNECT have no body.
  *   HTTP-7  An error is final: no byte behind it is read as a message.
- *   HTTP-8  The events do not depend on how the stream is cut into reads: every limit is a position in
- *           the stream, and every decision is made at the first byte that allows it.
+ *   HTTP-8  The events do not depend on how the stream is cut into reads: every limit is a position
+ *           in the stream, and every decision is made at the first byte that allows it.
  *
- * The head is parsed where it lies, line by line, and stays in the buffer until it is complete, so that
- * fields need no copy. `scanned` is the position up to which the bytes were checked: no byte is checked
- * twice, whatever the size of the reads.
+ * The head is parsed where it lies, line by line, and stays in the buffer until it is complete, so
+ * that fields need no copy. `scanned` is the position up to which the bytes were checked: no byte
+ * is checked twice, whatever the size of the reads.
  */
 #include "http.h"
 
@@ -386,8 +387,9 @@ static bool end_head(struct http_message *m)
 
 /* --------------------------------------------------------------------------- Lines */
 
-/* Check the bytes of the current line, of which `have` came. True: it is complete, and ends before the CR at `scanned`.
- * False: HTTP_MORE is due, or the message has failed, with `too_long` at `limit`. */
+/* Check the bytes of the current line, of which `have` came. True: it is complete, and ends before
+ * the CR at `scanned`. False: HTTP_MORE is due, or the message has failed, with `too_long` at
+ * `limit`. */
 static bool scan_line(struct http_message *m, const char *at, size_t have, size_t limit,
 		      int too_long)
 {

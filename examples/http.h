@@ -81,8 +81,8 @@ struct http_message {
  * A response also needs `method`, to be set after this call. */
 void http_begin(struct http_message *m, enum http_kind kind, int64_t body_most);
 
-/* Parse what `in` holds up to the next event. After HTTP_MORE the bytes of an incomplete head stay in
- * `in`; the caller only appends to it. HTTP_ERROR is final: later calls return it again. */
+/* Parse what `in` holds up to the next event. After HTTP_MORE the bytes of an incomplete head stay
+ * in `in`; the caller only appends to it. HTTP_ERROR is final: later calls return it again. */
 enum http_event http_parse(struct http_message *m, struct buf *in);
 
 /* The stream ended, and http_parse returned HTTP_MORE: whether this ends the message correctly. */

@@ -5,18 +5,19 @@
  *   $ httpd --port 8080 --root /usr/share/doc &
  *   $ curl http://127.0.0.1:8080/bash/
  *
- * It serves the files of a folder to GET and HEAD, over persistent connections with pipelining. http.c
- * parses the requests; here they are answered:
+ * It serves the files of a folder to GET and HEAD, over persistent connections with pipelining.
+ * http.c parses the requests; here they are answered:
  *
- *   1. A request must be complete --timeout seconds after its first byte, or is answered with 408. A
- *      client that starts no request within that time, or reads no answer, is disconnected.
+ *   1. A request must be complete --timeout seconds after its first byte, or is answered with 408.
+ *      A client that starts no request within that time, or acknowledges no byte of an answer, is
+ *      disconnected (server.h, struct server_writer).
  *   2. Answers are collected until there is no further request, and then sent at once; a large file
  *      goes from the disk's cache to the socket by sendfile, without passing through here.
  *   3. No file is reached whose path has a part that begins with a dot: neither what lies above the
  *      folder nor what is hidden.  Links in the folder are followed.
- *   4. A request that http.c refuses is answered with its error, and the connection is closed. A body of
- *      another method is discarded, up to 64 KiB, and the answer is 405; GET and HEAD with a body are
- *      refused.
+ *   4. A request that http.c refuses is answered with its error, and the connection is closed. A
+ *      body of another method is discarded, up to 64 KiB, and the answer is 405; GET and HEAD with
+ *      a body are refused.
  *   5. At the end a request that is being answered is answered, for up to three seconds.
  */
 #include "http.h"
@@ -52,6 +53,7 @@ struct httpd {
 struct connection {
 	struct httpd *httpd;
 	int fd;
+	struct server_writer writer;
 	bool closing; /* the answer that comes next is the last */
 	bool failed;  /* nothing can be sent any more */
 	struct http_message request;
@@ -63,24 +65,22 @@ struct connection {
 
 /* ------------------------------------------------------------------- Sending */
 
-static void set_deadline(struct connection *c, int which)
-{
-	gmp_fd_set_deadline(c->fd, which, gmp_deadline(c->httpd->timeout));
-}
-
 static void flush(struct connection *c)
 {
 	c->failed |= c->out.failed;
-	if (!c->failed && buf_len(&c->out) > 0) {
-		set_deadline(c, GMP_WRITE);
-		c->failed = gmp_write_all(c->fd, c->out.data, buf_len(&c->out)) < 0;
+	while (!c->failed && buf_len(&c->out) > 0) {
+		ssize_t n = server_write(&c->writer, c->out.data + c->out.start, buf_len(&c->out));
+
+		c->failed = n <= 0;
+		if (n > 0)
+			c->out.start += (size_t)n;
 	}
 	buf_clear(&c->out);
 }
 
-/* MSG_MORE: the kernel puts the head and the first bytes of the file into one segment.  A head in a segment
- * of its own wakes the client for nothing, and lowers what BBR takes for the rate of the connection: a
- * file of 1 MB then takes 1.6 times as long. */
+/* MSG_MORE: the kernel puts the head and the first bytes of the file into one segment. A head in a
+ * segment of its own wakes the client for nothing, and lowers what BBR takes for the rate of the
+ * connection: a file of 1 MB then takes 1.6 times as long. */
 static void flush_before_file(struct connection *c)
 {
 	struct iovec rest = { c->out.data, buf_len(&c->out) };
@@ -88,9 +88,12 @@ static void flush_before_file(struct connection *c)
 
 	c->failed |= c->out.failed;
 	while (!c->failed && rest.iov_len > 0) {
-		set_deadline(c, GMP_WRITE);
-		ssize_t n = gmp_sendmsg(c->fd, &message, MSG_MORE | MSG_NOSIGNAL);
+		ssize_t n;
 
+		server_arm(&c->writer);
+		do
+			n = gmp_sendmsg(c->fd, &message, MSG_MORE | MSG_NOSIGNAL);
+		while (n == -ETIMEDOUT && server_extend(&c->writer));
 		c->failed = n <= 0;
 		if (n > 0) {
 			rest.iov_base = (char *)rest.iov_base + n;
@@ -212,11 +215,14 @@ static void send_large_file(struct connection *c, int file, off_t size)
 
 	flush_before_file(c);
 	while (at < size && !c->failed) {
-		off_t left = size - at;
+		size_t most = size - at < SEND_SIZE ? (size_t)(size - at) : SEND_SIZE;
+		ssize_t n;
 
-		set_deadline(c, GMP_WRITE);
-		c->failed = gmp_sendfile(c->fd, file, &at,
-					 left < SEND_SIZE ? (size_t)left : SEND_SIZE) <= 0;
+		server_arm(&c->writer);
+		do
+			n = gmp_sendfile(c->fd, file, &at, most);
+		while (n == -ETIMEDOUT && server_extend(&c->writer));
+		c->failed = n <= 0;
 	}
 }
 
@@ -254,6 +260,26 @@ static void answer_with_file(struct connection *c, int file, const char *path)
 
 /* ------------------------------------------------------------------ Requests */
 
+/*
+ * Open a regular file or a folder. An open of a FIFO would wake its writer, and that of a device
+ * may act, so the type is checked before. If a local user replaces the file between the two calls,
+ * O_NONBLOCK keeps the open from waiting. Rejected: O_PATH and /proc/self/fd, which have no such
+ * race, but need one open more and /proc.
+ *
+ * Returns the descriptor, or a negative errno value; -ENXIO if the file is of another type.
+ */
+static int open_file(const char *path)
+{
+	struct stat st;
+	int err = gmp_blocking(stat(path, &st) == 0 ? 0 : -errno);
+
+	if (err)
+		return err;
+	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		return -ENXIO;
+	return gmp_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+}
+
 static void answer(struct connection *c)
 {
 	const struct http_message *r = &c->request;
@@ -281,8 +307,7 @@ static void answer(struct connection *c)
 	}
 	if (path[strlen(path) - 1] == '/')
 		strcat(path, "index.html");
-	/* O_NONBLOCK: a FIFO would wait for a writer. */
-	file = gmp_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+	file = open_file(path);
 	if (file < 0) {
 		add_answer(c, status_of(file), "");
 		return;
@@ -302,7 +327,7 @@ static ssize_t receive(struct connection *c)
 	return n;
 }
 
-/* Wait for the next request.  False when there is none; what was wrong with it has been answered. */
+/* Wait for the next request. False when there is none; what was wrong with it has been answered. */
 static bool next_request(struct connection *c)
 {
 	struct http_message *r = &c->request;
@@ -314,7 +339,7 @@ static bool next_request(struct connection *c)
 		enum http_event event = http_parse(r, &c->in);
 		ssize_t n;
 
-		/* A client that waits for "100 Continue" gets its error without sending the body. */
+		/* With "100 Continue" awaited, the error comes before the body is sent. */
 		if (event == HTTP_END || (event == HTTP_HEAD_END && r->expect))
 			return true;
 		if (event == HTTP_ERROR) {
@@ -326,7 +351,7 @@ static bool next_request(struct connection *c)
 			continue;
 		flush(c);
 		if (!waited || (r->begun && !has_begun))
-			set_deadline(c, GMP_READ);
+			gmp_fd_set_deadline(c->fd, GMP_READ, gmp_deadline(c->httpd->timeout));
 		waited = true;
 		has_begun = r->begun;
 		n = c->failed ? 0 : receive(c);
@@ -347,6 +372,7 @@ static void serve(int fd, void *arg)
 		return;
 	c->httpd = arg;
 	c->fd = fd;
+	c->writer = (struct server_writer){ .fd = fd, .patience = c->httpd->timeout };
 	while (!c->closing && !c->failed && next_request(c)) {
 		answer(c);
 		if (buf_len(&c->out) >= FLUSH_AT)

@@ -2,20 +2,26 @@
 /*
  * Reverse proxy for HTTP/1.1 that re-frames every message: the mode --http of examples/proxy.c.
  *
- *   HTTPPROXY-1  No byte is forwarded before http.c has parsed its framing. Start line, Host, framing and
- *                Connection are written anew from the parsed values; the data of a body is copied into
- *                new chunks, or under the Content-Length that was parsed.
+ *   HTTPPROXY-1  No byte is forwarded before http.c has parsed its framing. Start line, Host,
+ *                framing and Connection are written from the parsed values; the data of a body
+ *                is copied into new chunks, or under the Content-Length that was parsed.
  *   HTTPPROXY-2  Each request has a connection of its own to the target, which is closed after the
  *                response. So bytes behind a response are never taken for the next one.
  *   HTTPPROXY-3  A request with an error in its body never gets a last chunk or its last byte: the
  *                connection to the target is reset, the client gets the error, and is closed.
- *   HTTPPROXY-4  A response that http.c refuses is answered with 502. If its head was already sent, the
- *                connection to the client is reset, so that it is not taken for a complete one.
+ *   HTTPPROXY-4  A response that http.c refuses is answered with 502. If its head was already sent,
+ *                the connection to the client is reset, so that it is not taken for a complete one.
+ *   HTTPPROXY-5  Only a FIN of the target completes a response that ends with the connection. A
+ *                reset, a timeout, another error, and the end of the proxy do not complete it.
+ *   HTTPPROXY-6  A head must be complete within `timeout` from its first byte. A body has no limit
+ *                of its total time: only two reads, and two acknowledged bytes, are at most
+ *                `timeout` apart. A client that has gone is noticed when it is read or written
+ *                next.
  *
- * Hop-by-hop fields (RFC 9110, 7.6.1), fields that Connection names, and fields whose name has characters other
- * than letters, digits and '-' are dropped; so are trailers. The body is sent before the response is read: a
- * target that answers early is read when it has closed its side. TRACE, CONNECT and upgrades are not
- * implemented.
+ * Hop-by-hop fields (RFC 9110, 7.6.1), fields that Connection names, and fields whose name has
+ * characters other than letters, digits and '-' are dropped; so are trailers. The body is sent
+ * before the response is read: a target that answers early is read when it has closed its side.
+ * TRACE, CONNECT and upgrades are not implemented.
  */
 #include "httpproxy.h"
 #include "http.h"
@@ -29,25 +35,32 @@
 #include <sys/socket.h>
 
 #define SECOND 1000000000LL
-#define IO_TIME (30 * SECOND)  /* for each read and write; not tuned */
 #define DIAL_TIME (3 * SECOND) /* less than server_end waits */
 #define READ_SIZE (16 << 10)
 #define FLUSH_AT (64 << 10) /* bytes */
 #define INTERIM_MOST 10     /* 1xx responses to a request */
+#define NAMED_MOST 32       /* elements of the Connection fields of a head */
 
 enum outcome {
 	FORWARDED,
-	REFUSED,      /* the message has an error: see its status */
-	READ_FAILED,  /* the sender ended or failed too early */
-	TIMED_OUT,    /* the sender was too slow */
+	REFUSED,     /* the message has an error: see its status */
+	ENDED,       /* the sender closed its side with a FIN */
+	READ_FAILED, /* the sender reset the connection, or there is no memory, or the proxy ends */
+	TIMED_OUT,   /* the sender was too slow */
 	WRITE_FAILED, /* the receiver failed */
 };
 
 struct proxied {
 	struct server *server;
 	const char *to;
+	int64_t timeout; /* ns, of a read, of a write without progress, and of a head */
 	int client;
 	int target;
+	struct {
+		const char *at;
+		size_t len;
+	} named[NAMED_MOST]; /* by the Connection fields of a head, while it is forwarded */
+	unsigned named_len;
 	bool closing;    /* the connection to the client ends after this response */
 	bool head_sent;  /* a part of the final response may have been sent */
 	bool incomplete; /* the client must not take what it got for all: reset it */
@@ -64,27 +77,34 @@ static bool flush(struct proxied *p, int fd)
 {
 	bool sent = !p->out.failed;
 
-	if (sent && buf_len(&p->out) > 0) {
-		gmp_fd_set_deadline(fd, GMP_WRITE, gmp_deadline(IO_TIME));
-		sent = gmp_write_all(fd, p->out.data + p->out.start, buf_len(&p->out)) >= 0;
+	struct server_writer w = { .fd = fd, .patience = p->timeout };
+
+	while (sent && buf_len(&p->out) > 0) {
+		ssize_t n = server_write(&w, p->out.data + p->out.start, buf_len(&p->out));
+
+		sent = n > 0;
+		if (sent)
+			p->out.start += (size_t)n;
 	}
 	buf_clear(&p->out);
 	return sent;
 }
 
-static enum outcome receive(int fd, struct buf *in)
+static enum outcome receive(struct proxied *p, int fd, struct buf *in, int64_t deadline)
 {
 	char *at = buf_room(in, READ_SIZE);
 	ssize_t n;
 
 	if (!at)
 		return READ_FAILED;
-	gmp_fd_set_deadline(fd, GMP_READ, gmp_deadline(IO_TIME));
+	gmp_fd_set_deadline(fd, GMP_READ, deadline);
 	n = gmp_read(fd, at, READ_SIZE);
 	if (n == -ETIMEDOUT)
 		return TIMED_OUT;
-	if (n <= 0)
+	if (n < 0 || p->server->ending)
 		return READ_FAILED;
+	if (n == 0)
+		return server_was_reset(fd) ? READ_FAILED : ENDED;
 	in->end += (size_t)n;
 	return FORWARDED;
 }
@@ -92,13 +112,6 @@ static enum outcome receive(int fd, struct buf *in)
 static void add(struct buf *out, const char *text)
 {
 	buf_add(out, text, strlen(text));
-}
-
-static void reset_on_close(int fd)
-{
-	const struct linger now = { .l_onoff = 1, .l_linger = 0 };
-
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 }
 
 /* Answer with an error, as the last answer on the connection. */
@@ -125,8 +138,37 @@ static void refuse(struct proxied *p, int status)
 
 /* --------------------------------------------------------------------------- Heads */
 
+/* Split the Connection fields of a head once, so that the work is not a product of their length and
+ * the number of fields. Returns false if they have too many elements. */
+static bool split_connection(struct proxied *p, const struct http_message *m)
+{
+	p->named_len = 0;
+	for (unsigned i = 0; i < m->fields_len; i++) {
+		const char *at = m->head + m->fields[i].value;
+		const char *end = at + m->fields[i].value_len;
+
+		if (m->fields[i].name_len != 10 ||
+		    strncasecmp(m->head + m->fields[i].name, "connection", 10) != 0)
+			continue;
+		while (at < end) {
+			const char *stop = at;
+
+			while (stop < end && *stop != ',' && *stop != ' ' && *stop != '\t')
+				stop++;
+			if (stop > at) {
+				if (p->named_len == NAMED_MOST)
+					return false;
+				p->named[p->named_len].at = at;
+				p->named[p->named_len++].len = (size_t)(stop - at);
+			}
+			at = stop + 1;
+		}
+	}
+	return true;
+}
+
 /* Whether a field of this name concerns one connection only, or is written by the proxy. */
-static bool is_dropped(const struct http_message *m, const char *name, size_t n)
+static bool is_dropped(const struct proxied *p, const char *name, size_t n)
 {
 	static const char *const dropped[] = {
 		"connection",
@@ -150,22 +192,20 @@ static bool is_dropped(const struct http_message *m, const char *name, size_t n)
 	for (size_t i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++)
 		if (strlen(dropped[i]) == n && strncasecmp(name, dropped[i], n) == 0)
 			return true;
-	for (unsigned i = 0; i < m->fields_len; i++) {
-		const struct http_field *f = &m->fields[i];
-
-		if (f->name_len == 10 && strncasecmp(m->head + f->name, "connection", 10) == 0 &&
-		    http_list_has(m->head + f->value, f->value_len, name, n))
+	for (unsigned i = 0; i < p->named_len; i++)
+		if (p->named[i].len == n && strncasecmp(p->named[i].at, name, n) == 0)
 			return true;
-	}
 	return false;
 }
 
-static void add_fields(struct buf *out, const struct http_message *m)
+static void add_fields(struct proxied *p, const struct http_message *m)
 {
+	struct buf *out = &p->out;
+
 	for (unsigned i = 0; i < m->fields_len; i++) {
 		const struct http_field *f = &m->fields[i];
 
-		if (is_dropped(m, m->head + f->name, f->name_len))
+		if (is_dropped(p, m->head + f->name, f->name_len))
 			continue;
 		buf_add(out, m->head + f->name, f->name_len);
 		add(out, ": ");
@@ -199,7 +239,7 @@ static void add_request_head(struct proxied *p)
 	else
 		add(&p->out, p->to);
 	add(&p->out, "\r\n");
-	add_fields(&p->out, r);
+	add_fields(p, r);
 	if (r->chunked)
 		add(&p->out, "Transfer-Encoding: chunked\r\n");
 	else if (r->length >= 0 && r->method != HTTP_GET && r->method != HTTP_HEAD)
@@ -207,7 +247,7 @@ static void add_request_head(struct proxied *p)
 	add(&p->out, "Connection: close\r\n\r\n");
 }
 
-/* True: the body is to be sent in chunks. */
+/* Returns whether the body must be sent in chunks. */
 static bool add_response_head(struct proxied *p)
 {
 	const struct http_message *r = &p->response;
@@ -217,7 +257,7 @@ static bool add_response_head(struct proxied *p)
 	add(&p->out, "HTTP/1.1");
 	buf_add(&p->out, r->head + 8, (size_t)(line_end - r->head - 8));
 	add(&p->out, "\r\n");
-	add_fields(&p->out, r);
+	add_fields(p, r);
 	if (r->code >= 200 && r->code != 204 && r->length >= 0) {
 		add_length(&p->out, r->length);
 	} else if (http_has_body(r)) {
@@ -267,8 +307,8 @@ static enum outcome forward_body(struct proxied *p, struct http_message *m, stru
 		if (event == HTTP_MORE) {
 			if (!flush(p, to))
 				return WRITE_FAILED;
-			got = receive(from, in);
-			ended = got == READ_FAILED && http_parse_end(m);
+			got = receive(p, from, in, gmp_deadline(p->timeout));
+			ended = got == ENDED && http_parse_end(m);
 		}
 		if (ended && chunked)
 			add(&p->out, "0\r\n\r\n");
@@ -279,9 +319,13 @@ static enum outcome forward_body(struct proxied *p, struct http_message *m, stru
 	}
 }
 
-/* Parse up to the end of a head. */
-static enum outcome read_head(struct http_message *m, struct buf *in, int fd)
+/* Parse up to the end of a head. It must begin within the timeout, and be complete within the
+ * timeout from its first byte on. */
+static enum outcome read_head(struct proxied *p, struct http_message *m, struct buf *in, int fd)
 {
+	int64_t deadline = gmp_deadline(p->timeout);
+	bool has_begun = false;
+
 	for (;;) {
 		enum http_event event = http_parse(m, in);
 		enum outcome got;
@@ -290,7 +334,10 @@ static enum outcome read_head(struct http_message *m, struct buf *in, int fd)
 			return FORWARDED;
 		if (event == HTTP_ERROR)
 			return REFUSED;
-		got = receive(fd, in);
+		if (m->begun && !has_begun)
+			deadline = gmp_deadline(p->timeout);
+		has_begun = m->begun;
+		got = receive(p, fd, in, deadline);
 		if (got != FORWARDED)
 			return got;
 	}
@@ -298,8 +345,8 @@ static enum outcome read_head(struct http_message *m, struct buf *in, int fd)
 
 /* ----------------------------------------------------------------------- Exchanges */
 
-/* Forward one response: an interim one, or the final one. */
-static enum outcome forward_response(struct proxied *p)
+/* Forward one response: the final one, or if `interim` an interim one. */
+static enum outcome forward_response(struct proxied *p, bool interim)
 {
 	struct http_message *r = &p->response;
 	enum outcome got;
@@ -307,10 +354,10 @@ static enum outcome forward_response(struct proxied *p)
 
 	http_begin(r, HTTP_RESPONSE, INT64_MAX);
 	r->method = p->request.method;
-	got = read_head(r, &p->back, p->target);
+	got = read_head(p, r, &p->back, p->target);
 	if (got != FORWARDED)
 		return got;
-	if (r->code == 101)
+	if (r->code == 101 || (r->code < 200 && !interim) || !split_connection(p, r))
 		return REFUSED;
 	if (r->code >= 200 || p->request.minor == 1) {
 		p->head_sent = r->code >= 200;
@@ -324,19 +371,17 @@ static void forward_responses(struct proxied *p)
 {
 	enum outcome got;
 
-	for (int i = 0; i < INTERIM_MOST; i++) {
-		got = forward_response(p);
-		if (got == FORWARDED && p->response.code < 200)
-			continue;
-		if (got == TIMED_OUT)
-			refuse(p, 504);
-		else if (got == WRITE_FAILED)
-			p->closing = p->incomplete = true;
-		else if (got != FORWARDED)
-			refuse(p, 502);
-		return;
-	}
-	refuse(p, 502);
+	int interim = 0;
+
+	do
+		got = forward_response(p, interim < INTERIM_MOST);
+	while (got == FORWARDED && p->response.code < 200 && interim++ < INTERIM_MOST);
+	if (got == TIMED_OUT)
+		refuse(p, 504);
+	else if (got == WRITE_FAILED)
+		p->closing = p->incomplete = true;
+	else if (got != FORWARDED)
+		refuse(p, 502);
 }
 
 static void exchange(struct proxied *p)
@@ -347,12 +392,12 @@ static void exchange(struct proxied *p)
 	if (p->request.expect && http_has_body(&p->request) && p->request.minor == 1) {
 		static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
-		gmp_fd_set_deadline(p->client, GMP_WRITE, gmp_deadline(IO_TIME));
+		gmp_fd_set_deadline(p->client, GMP_WRITE, gmp_deadline(p->timeout));
 		gmp_write_all(p->client, go_on, sizeof(go_on) - 1);
 	}
 	sent = forward_body(p, &p->request, &p->in, p->client, p->target, p->request.chunked);
-	if (sent == REFUSED || sent == READ_FAILED || sent == TIMED_OUT) {
-		reset_on_close(p->target);
+	if (sent != FORWARDED && sent != WRITE_FAILED) {
+		server_reset_on_close(p->target);
 		refuse(p, sent == REFUSED ? p->request.status : sent == TIMED_OUT ? 408 : 400);
 		return;
 	}
@@ -367,6 +412,10 @@ static void serve_request(struct proxied *p)
 
 	if (p->request.method == HTTP_CONNECT || p->request.method == HTTP_TRACE) {
 		refuse(p, 501);
+		return;
+	}
+	if (!split_connection(p, &p->request)) {
+		refuse(p, 431);
 		return;
 	}
 	p->target = gmp_dial_until("tcp", p->to, gmp_deadline(DIAL_TIME));
@@ -384,7 +433,7 @@ static void serve_request(struct proxied *p)
 	gmp_close(p->target);
 }
 
-void httpproxy_serve(struct server *s, const char *to, int client)
+void httpproxy_serve(struct server *s, const char *to, int64_t timeout, int client)
 {
 	struct proxied *p = calloc(1, sizeof(*p));
 
@@ -392,13 +441,14 @@ void httpproxy_serve(struct server *s, const char *to, int client)
 		return;
 	p->server = s;
 	p->to = to;
+	p->timeout = timeout;
 	p->client = client;
 	while (!p->closing) {
 		enum outcome got;
 
 		http_begin(&p->request, HTTP_REQUEST, INT64_MAX);
 		p->head_sent = false;
-		got = read_head(&p->request, &p->in, client);
+		got = read_head(p, &p->request, &p->in, client);
 		if (got == REFUSED) {
 			refuse(p, p->request.status);
 		} else if (got == TIMED_OUT && p->request.begun) {
@@ -412,7 +462,7 @@ void httpproxy_serve(struct server *s, const char *to, int client)
 		}
 	}
 	if (p->incomplete)
-		reset_on_close(client);
+		server_reset_on_close(client);
 	else if (p->closing)
 		server_finish(client);
 	buf_free(&p->in);

@@ -5,8 +5,8 @@
 
 #include "server.h"
 
-/* Serve the requests of a client by the server at the address `to`, until one side ends. The caller
- * closes `client`. */
-void httpproxy_serve(struct server *s, const char *to, int client);
+/* Serve the requests of a client by the server at the address `to`, until one side ends, or is
+ * without progress for `timeout` ns. The caller closes `client`. */
+void httpproxy_serve(struct server *s, const char *to, int64_t timeout, int client);
 
 #endif

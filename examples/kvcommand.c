@@ -4,12 +4,14 @@
  *
  * Invariants:
  *
- *   KVC-1. Nothing here waits while a shard is locked: answers are written to memory, and sent later.
- *   KVC-2. A command adds exactly one answer.  Where memory ends in its first step, what it has added is
- *          taken back, and "-OOM ..." stands there instead.  In a later step, part of the answer may
- *          have been sent, and the connection ends.
- *   KVC-3. Answers, those to mistakes too, are what Redis 7.0 answers, byte for byte; the exceptions
- *          are the options of SET and EXPIRE that are not there, and that there is one database.
+ *   KVC-1. Nothing here waits while a shard is locked: answers are written to memory, and sent
+ *          later.
+ *   KVC-2. A command adds exactly one answer. If memory ends in its first step, what it has added
+ *          is replaced by "-OOM ...". In a later step, part of the answer may have been sent, and
+ *          the connection ends.
+ *   KVC-3. Answers, those to mistakes too, are what Redis 7.0 answers, byte for byte; the
+ *          exceptions are the options of SET and EXPIRE that are not there, and that there is one
+ *          database.
  *   KVC-4. Memory is freed, and long values are copied, while no shard is locked.
  */
 #include "kvcommand.h"
@@ -148,7 +150,7 @@ struct set_options {
 	bool only_new; /* NX */
 	bool only_old; /* XX */
 	uint32_t time; /* the argument that has the time; 0: none */
-	bool seconds;  /* its unit, or else milliseconds */
+	bool seconds;  /* its unit; false: milliseconds */
 	int64_t expires;
 };
 
@@ -635,7 +637,7 @@ struct command {
 	void (*run)(struct kv_client *c);
 };
 
-/* Those that are called most come first, for they are looked for in this order. */
+/* The most frequent commands come first: the search is in this order. */
 static const struct command commands[] = {
 	{ "get", 2, command_get },
 	{ "set", -3, command_set },

@@ -2,8 +2,8 @@
 /*
  * The owner of kvserver's table: a green thread that runs the requests of all connections.
  *
- * One message is for all requests that a connection has parsed at a time, so that a client that sends
- * many of them costs one exchange, and not one for each.
+ * One message is for all requests that a connection has parsed at a time, so that a client that
+ * sends many of them costs one exchange, and not one for each.
  */
 #include "kvowner.h"
 

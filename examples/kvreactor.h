@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The architecture of kvserver around an event loop, in one thread. */
+/* Event loop of kvserver --arch reactor: libuv in one OS thread. */
 #ifndef EXAMPLES_KVREACTOR_H
 #define EXAMPLES_KVREACTOR_H
 
-/* Serve until SIGINT or SIGTERM.  unix_path may be NULL, port -1: do not listen there.  The timeouts are
- * in seconds, 0: none.  Returns the exit status. */
+/* Serve until SIGINT or SIGTERM. unix_path may be NULL, port -1: do not listen there. The timeouts
+ * are in seconds, 0: none. Returns the exit status. */
 int kv_reactor_run(const char *unix_path, const char *bind, long port, long timeout,
 		   long write_timeout);
 

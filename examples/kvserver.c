@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A key-value server that speaks Redis's protocol (RESP2), with plain sequential code for each connection.
+ * A key-value server that speaks Redis's protocol (RESP2), with plain sequential code for each
+ * connection.
  *
  *   $ kvserver --port 7379 &
  *   $ redis-cli -p 7379 set name value
  *   $ redis-benchmark -p 7379 -t get,set -r 100000 -P 16
  *
- * It knows some of the commands of Redis.  The parts: server.c takes the connections, resp.c finds the
- * requests in what they send, kvcommand.c answers them, kvtable.c keeps the keys, kvsession.c is the
- * state of a connection, and this file moves the bytes:
+ * It knows some of the commands of Redis. The parts: server.c takes the connections, resp.c finds
+ * the requests in what they send, kvcommand.c answers them, kvtable.c keeps the keys, kvsession.c
+ * is the state of a connection, and this file moves the bytes:
  *
  *   1. read what is there, once;
  *   2. answer every request in it, to one buffer;
@@ -29,10 +30,11 @@
  *   - A command runs in steps of up to KV_HOLD_KEYS keys, and the commands of others run in between
  *     (kvcommand.h).
  *   - A request has up to RESP_MAX_REQUEST bytes and RESP_MAX_ARGS arguments.
- *   - Answers are written once there are KV_FULL bytes, and the commands of the client stop until it has
- *     read them (kvsession.h).
- *   - A client that sends nothing for --timeout seconds is closed, and a client that has read
- *     nothing for --write-timeout seconds while answers wait, also after it has closed its sending half.
+ *   - Answers are written once there are KV_FULL bytes, and the commands of the client stop until
+ *     it has read them (kvsession.h).
+ *   - A client that sends nothing for --timeout seconds is closed, and a client that acknowledges
+ *     nothing for --write-timeout seconds while answers wait, also after it has closed its sending
+ *     half (server.h, struct server_writer).
  */
 #include "kvowner.h"
 #include "kvreactor.h"
@@ -51,9 +53,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SWEEP_PERIOD 250000000  /* ns */
-#define SECOND 1000000000LL     /* ns */
-#define WRITE_MOST (256u << 10) /* bytes of one system call, so that slow progress is noticed */
+#define SWEEP_PERIOD 250000000 /* ns */
+#define SECOND 1000000000LL    /* ns */
 
 /* --------------------------------------------------------------- A connection */
 
@@ -68,24 +69,25 @@ struct connection {
 	int fd;
 	const struct service *service;
 	struct kv_session *session;
-	gmp_chan *done;    /* the owner's word; NULL without one */
-	int64_t read_due;  /* when the deadline of reading is to be moved */
-	int64_t write_due; /* and that of writing */
+	struct server_writer writer;
+	gmp_chan *done;   /* receives when the owner has run the requests; NULL without an owner */
+	int64_t read_due; /* when the deadline of reading must be moved */
 };
 
-/* Before reading or writing: give it at least `timeout` from now on.  The deadline lies an eighth
- * further, so that it is moved once in that time instead of at each call. */
-static void extend_deadline(int fd, int which, int64_t timeout, int64_t *due)
+/* Give the next read at least the timeout. The deadline lies an eighth further, so that it is moved
+ * once in that time instead of at each call. */
+static void extend_read_deadline(struct connection *c)
 {
+	int64_t timeout = c->service->read_timeout;
 	int64_t now;
 
 	if (timeout == 0)
 		return;
 	now = gmp_now();
-	if (now < *due)
+	if (now < c->read_due)
 		return;
-	gmp_fd_set_deadline(fd, which, now + timeout + timeout / 8);
-	*due = now + timeout / 8;
+	gmp_fd_set_deadline(c->fd, GMP_READ, now + timeout + timeout / 8);
+	c->read_due = now + timeout / 8;
 }
 
 /* False at the end of the stream, and if the client has been idle for too long. */
@@ -97,7 +99,7 @@ static bool receive(struct connection *c)
 
 	if (!at)
 		return false;
-	extend_deadline(c->fd, GMP_READ, c->service->read_timeout, &c->read_due);
+	extend_read_deadline(c);
 	n = gmp_read(c->fd, at, room);
 	if (n > 0)
 		kv_session_received(c->session, (size_t)n);
@@ -112,17 +114,15 @@ static bool run(struct connection *c)
 	return true;
 }
 
-/* Write all answers.  False if the connection has failed, or the client reads nothing for too long. */
+/* Write all answers.  False if the connection has failed, or the client is without progress. */
 static bool flush(struct connection *c)
 {
 	const char *at;
 	size_t n;
 
 	while ((at = kv_session_output(c->session, &n))) {
-		ssize_t sent;
+		ssize_t sent = server_write(&c->writer, at, n);
 
-		extend_deadline(c->fd, GMP_WRITE, c->service->write_timeout, &c->write_due);
-		sent = gmp_write(c->fd, at, n < WRITE_MOST ? n : WRITE_MOST);
 		if (sent <= 0)
 			return false;
 		kv_session_sent(c->session, (size_t)sent);
@@ -130,7 +130,7 @@ static bool flush(struct connection *c)
 	return true;
 }
 
-/* Answer what has been received.  False when the connection is to end. */
+/* Answer what has been received.  Returns false if the connection must end. */
 static bool answer(struct connection *c)
 {
 	while (kv_session_parse(c->session)) {
@@ -142,9 +142,9 @@ static bool answer(struct connection *c)
 }
 
 /*
- * Closing a socket with bytes in it that nobody has read makes the kernel reset the connection, and
- * the peer may then lose the answer that told it why.  So say that this was all, and read on, for a
- * limited time.
+ * Closing a socket that holds unread bytes makes the kernel reset the connection, and the peer may
+ * then lose the answer that names the fault. So say that this was all, and read on, for a limited
+ * time.
  */
 static void say_farewell(int fd)
 {
@@ -174,7 +174,11 @@ static void set_socket_options(int fd)
 static void serve(int fd, void *arg)
 {
 	const struct service *service = arg;
-	struct connection c = { .fd = fd, .service = service };
+	struct connection c = {
+		.fd = fd,
+		.service = service,
+		.writer = { .fd = fd, .patience = service->write_timeout },
+	};
 
 	c.session = kv_session_new(service->table, service->owner ? KV_BATCH : 1);
 	c.done = service->owner ? gmp_chan_new(0, 1) : NULL;
@@ -237,7 +241,8 @@ static void print_stats(void)
 #undef PRINT
 }
 
-/* A server that was killed leaves its path behind, and nobody can listen there until it is gone. */
+/* A server that was killed leaves its path behind, which makes a bind there fail until it is
+ * removed. */
 static void remove_stale_socket(const char *path)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -356,7 +361,7 @@ static int run_gmp(struct options *o)
 
 static const char usage[] =
 	"usage: kvserver [options]\n"
-	"  --arch ARCH   who uses the table: conn, every connection, under locks (the default);\n"
+	"  --arch ARCH   what uses the table: conn, every connection, under locks (the default);\n"
 	"                owner, one green thread, asked over channels; reactor, an event loop of\n"
 	"                libuv without green threads, for comparison\n"
 	"  --port PORT   listen on this TCP port (default 7379; 0 takes any free one)\n"

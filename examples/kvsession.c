@@ -4,7 +4,7 @@
  *
  * Invariants:
  *
- *   KVS-1. The arguments of a request are bytes of `in`.  They stay where they are until it has been
+ *   KVS-1. The arguments of a request are bytes of `in`. They stay where they are until it has been
  *          run: while requests are left, nothing is read.
  *   KVS-2. A fault in what has been sent is named after the answers to what came before it.
  *   KVS-3. A command runs only if the session is not full, so answers that are not read stop the

@@ -18,8 +18,8 @@
  *   }
  *
  * Memory of a session: the input is less than RESP_MAX_REQUEST + 64 KB; the output is less than
- * KV_FULL + KV_COPY bytes and a reference to one value of the table.  The answer to ECHO and PING is as
- * long as the request.
+ * KV_FULL + KV_COPY bytes and a reference to one value of the table. The answer to ECHO and PING is
+ * as long as the request.
  */
 #ifndef EXAMPLES_KVSESSION_H
 #define EXAMPLES_KVSESSION_H
@@ -36,10 +36,10 @@ struct kv_session {
 	struct buf in;
 	size_t read_size; /* room to have for the next read */
 	int batch;        /* 1..KV_BATCH */
-	int next;         /* requests[next..ready) have been parsed and are to be run */
+	int next;         /* requests[next..ready) have been parsed and must run */
 	int ready;
 	enum resp_result end; /* why the last parse went no further */
-	/* As many as `batch`.  The one behind those that are ready has what is incomplete. */
+	/* As many as `batch`.  The one behind the parsed requests has the incomplete one. */
 	struct resp_parser requests[];
 };
 
@@ -54,8 +54,8 @@ void kv_session_received(struct kv_session *s, size_t n);
 /* Find up to `batch` requests, unless some are left.  False when there is none to run. */
 bool kv_session_parse(struct kv_session *s);
 
-/* Run the requests that have been parsed, until none is left, or the session is full, or is to end, or
- * KV_STEPS steps have been done.  kv_session_parse tells whether some are left. */
+/* Run the requests that have been parsed, until none is left, or the session is full or closing,
+ * or KV_STEPS steps have been done. kv_session_parse tells whether some are left. */
 void kv_session_run(struct kv_session *s);
 
 static inline bool kv_session_is_full(const struct kv_session *s)

@@ -2,30 +2,32 @@
 /*
  * The hash table of kvserver: extendible hashing with linear probing in each segment.
  *
- * The upper eight bits of a key's hash choose the shard, the `depth` bits below them an entry of the
- * shard's directory, which names a segment, and the lowest bits the slot.  A segment is an array of
- * slots that is searched from the key's own slot on to the first empty one.  A slot has the whole hash
- * beside the pointer, so a search reads an entry only if it is almost certainly the right one, and
- * growing reads none at all.
+ * The upper eight bits of a key's hash choose the shard, the `depth` bits below them an entry of
+ * the shard's directory, which names a segment, and the lowest bits the slot. A segment is an array
+ * of slots that is searched from the key's own slot on to the first empty one. A slot has the whole
+ * hash beside the pointer, so a search reads an entry only if it is almost certainly the right one,
+ * and growing reads none at all.
  *
- * A segment grows up to KV_SEGMENT slots.  When it is full then, it is split in two by the next bit of the
- * hash, so the work of one insertion is bounded: it moves KV_SEGMENT slots at most.  What grows with the
- * table is the directory, which is copied when it doubles: eight bytes for about 700 keys of the
- * shard.  One array for each shard, which doubles, was rejected: its copy holds the lock for a
- * time in proportion to the table.
+ * A segment grows up to KV_SEGMENT slots. When it is full then, it is split in two by the next bit
+ * of the hash, so the work of one insertion is bounded: it moves KV_SEGMENT slots at most. What
+ * grows with the table is the directory, which is copied when it doubles: eight bytes for about 700
+ * keys of the shard. One array for each shard, which doubles, was rejected: its copy holds the lock
+ * for a time in proportion to the table.
  *
- * Keys come from strangers, so the hash is SipHash-1-3 under a key that each table draws at random: see
- * siphash.h.
+ * Keys come from strangers, so the hash is SipHash-1-3 under a key that each table draws at random:
+ * see siphash.h.
  *
  * Invariants, for each shard:
  *
- *   KV-1. Between the slot that an entry's hash names and the slot where it stands none is empty.
+ *   KV-1. Between the slot that an entry's hash names and the slot that it is in, no slot is empty.
  *         Removing an entry therefore moves up those behind it.
  *   KV-2. At least a quarter of the slots of a segment is empty, so every search ends.
  *   KV-3. `mortals` counts the entries with `expires` set, of the segment and of the shard.
- *   KV-4. An entry whose time is over is not found, whether or not it has been removed yet.  A reader
- *         only has the read lock, so it leaves the removal to the next writer of the key or the sweep.
- *   KV-5. A segment of depth d is named by 2^(depth - d) entries of the directory, which are adjacent.
+ *   KV-4. An entry whose time is over is not found, whether or not it has been removed yet. A
+ *         reader only has the read lock, so it leaves the removal to the next writer of the key or
+ *         the sweep.
+ *   KV-5. A segment of depth d is named by 2^(depth - d) entries of the directory, which are
+ *         adjacent.
  *   KV-6. An entry with a long value is not changed in place, except for `expires`.
  */
 #include "kvtable.h"
@@ -44,7 +46,7 @@
 #define SLOTS_FIRST 16
 #define DEPTH_MOST 24  /* a directory of 128 MB; full segments at that depth double */
 #define CLEAR_STEPS 64 /* segments that one step of clearing passes at most */
-#define SWEEP_STEP 64  /* slots or segments looked at under one write lock */
+#define SWEEP_STEP 64  /* slots or segments checked under one write lock */
 #define SWEEP_STEPS 16 /* most steps in a shard, while they find much to remove */
 
 struct slot {
@@ -93,9 +95,9 @@ uint64_t kv_hash(const struct kv_table *t, struct slice key)
 }
 
 /*
- * Without getrandom(2), as on a kernel before 3.17 or under a seccomp filter, the key is the 16 random
- * bytes that the kernel gives each program (AT_RANDOM).  False when there are none either: a key that
- * can be guessed is none.
+ * Without getrandom(2), as on a kernel before 3.17 or under a seccomp filter, the key is the 16
+ * random bytes that the kernel gives each program (AT_RANDOM). False when there are none either: a
+ * key that can be guessed is none.
  */
 static bool draw_key(struct siphash_key *key)
 {
@@ -523,8 +525,8 @@ struct removed {
 	size_t directory_size;
 };
 
-/* Take the slots of the segment that *cursor is in, and the directory if nothing is left in the shard.
- * *cursor moves behind what has been taken; 0: behind the last shard. */
+/* Take the slots of the segment that *cursor is in, and the directory if nothing is left in the
+ * shard. *cursor moves behind what has been taken; 0: behind the last shard. */
 static struct removed take_slots(struct kv_table *t, uint64_t *cursor)
 {
 	struct shard *sh = shard_of(t, *cursor);
@@ -606,7 +608,7 @@ static void sweep_next_segment(struct shard *sh, struct segment *seg)
 	sh->sweep_at = ((sh->sweep_at & ~(n - 1)) + n) & (((size_t)1 << sh->depth) - 1);
 }
 
-/* The segment at which the sweep is, unless its next SWEEP_STEP segments have nothing that can end. */
+/* The segment at which the sweep is, unless the next SWEEP_STEP segments have nothing to expire. */
 static struct segment *segment_to_sweep(struct shard *sh)
 {
 	for (int i = 0; i < SWEEP_STEP; i++) {
@@ -619,8 +621,8 @@ static struct segment *segment_to_sweep(struct shard *sh)
 	return NULL;
 }
 
-/* Look at the next few slots, and move what has ended to `dead`.  Returns whether much of what could end
- * had ended. */
+/* Check the next few slots, and move what has ended to `dead`. Returns whether much of what could
+ * end had ended. */
 static bool sweep_step(struct shard *sh, struct kv_entry **dead)
 {
 	struct segment *seg = segment_to_sweep(sh);
@@ -635,7 +637,8 @@ static bool sweep_step(struct shard *sh, struct kv_entry **dead)
 
 		mortals += e && e->expires != 0;
 		if (e && is_over(e))
-			dead[removed++] = remove_slot(sh, seg, i); /* another may stand there now */
+			dead[removed++] =
+				remove_slot(sh, seg, i); /* the slot may have another entry now */
 		else
 			seg->sweep_at++;
 	}

@@ -31,8 +31,8 @@
 
 struct kv_table;
 
-/* A long value, of more than KV_COPY bytes, is never changed in place, and may be read without a lock while
- * a reference is held.  An entry with a short one belongs to the table alone. */
+/* A long value, of more than KV_COPY bytes, is never changed in place, and may be read without a
+ * lock while a reference is held. An entry with a short one belongs to the table alone. */
 struct kv_entry {
 	int64_t expires; /* a time of kv_now(); 0: never */
 	uint32_t key_len;
@@ -87,10 +87,10 @@ struct kv_entry *kv_entry_hold_locked(struct kv_entry *e);
 void kv_entry_release(struct kv_entry *e);
 
 /*
- * Give the key a value and a time to end (0: none).  *entry is NULL, or an entry that kv_entry_new has
- * made of the same arguments, as it must be if the value is longer than KV_COPY.  Afterwards *entry is
- * what the caller is to release once the shard is unlocked.  False without memory, and then nothing has
- * changed.  The shard is write-locked, here and below.
+ * Give the key a value and a time to end (0: none). *entry is NULL, or an entry that kv_entry_new
+ * has made of the same arguments, as it must be if the value is longer than KV_COPY. Afterwards
+ * *entry is what the caller must release once the shard is unlocked. False without memory, and
+ * then nothing has changed. The shard is write-locked, here and below.
  */
 bool kv_put_locked(struct kv_table *t, uint64_t hash, struct slice key, struct slice value,
 		   int64_t expires, struct kv_entry **entry);
@@ -107,9 +107,9 @@ bool kv_erase_locked(struct kv_table *t, uint64_t hash, struct slice key, struct
 int64_t kv_count(struct kv_table *t);
 
 /*
- * Remove the next few entries: those in up to 64 segments, until some were there.  *cursor is 0 at
- * first.  False once the whole table has been passed: every key that was there at the first call, and has
- * not been set since, is gone.
+ * Remove the next few entries: those in up to 64 segments, until some were there. *cursor is 0 at
+ * first. False once the whole table has been passed: every key that was there at the first call,
+ * and has not been set since, is gone.
  */
 bool kv_clear_some(struct kv_table *t, uint64_t *cursor);
 

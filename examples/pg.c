@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queries PostgreSQL with libpq's non-blocking interface, one connection and one green thread for each query.
+ * Queries PostgreSQL with libpq's non-blocking interface, one connection and one green thread for
+ * each query.
  *
  *   $ pg 'host=localhost dbname=shop user=me' 'SELECT now()' 'SELECT pg_sleep(1), 42'
  *
- * libpq says after each step what it waits for, and gmp_fd_wait waits for it: pg_connect and pg_query. The
- * queries run at the same time; their results are printed in the order of the command line, a row for each
- * line with tabs between the columns.
+ * libpq says after each step what it waits for, and gmp_fd_wait waits for it: pg_connect and
+ * pg_query. The queries run at the same time; their results are printed in the order of the command
+ * line, a row for each line with tabs between the columns.
  *
  * PG-1  libpq opens and closes the socket itself, and may use another one for the next host of the
  *       list. So the socket is asked for, and adopted, before each wait of the connect.
@@ -30,11 +31,14 @@ struct job {
 	gmp_g *g;
 };
 
-/* Returns the ready ones of `events`, or a negative errno value. */
+/* Returns those of `events` that are ready, or a negative errno value. A deadline in the past makes
+ * gmp_fd_wait try once, which succeeds while the server sends: so the time is compared here. */
 static int wait_for(PGconn *c, int events, int64_t deadline)
 {
 	int fd = PQsocket(c), err = fd < 0 ? -EBADF : gmp_fd_adopt(fd);
 
+	if (gmp_now() >= deadline)
+		return -ETIMEDOUT;
 	if (err < 0 && err != -EEXIST)
 		return err;
 	return gmp_fd_wait(fd, events, deadline);

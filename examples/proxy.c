@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TCP proxy that forwards two streams in opposite directions, and how each of them ends.
+ * TCP proxy: forwards two streams in opposite directions, and the way in which each of them ends.
  *
  *   $ proxy --port 7000 --to 127.0.0.1:80 &
  *   $ curl http://127.0.0.1:7000/
  *
- * With --http it is a reverse proxy for HTTP/1.1 (httpproxy.c), which parses and re-frames every message.
- * Without it no byte is interpreted: the target alone defends itself against request smuggling.
+ * With --http it is a reverse proxy for HTTP/1.1 (httpproxy.c), which parses and re-frames every
+ * message. Without it no byte is interpreted: the target alone defends itself against request
+ * smuggling.
  *
- * Each connection is passed on to the target, by two green threads, one for each direction.  A TCP
- * stream has two ends that have nothing to do with each other:
+ * Each connection is forwarded to the target by two green threads, one for each direction.  A TCP
+ * stream has two directions that end independently:
  *
- *   1. One side has said all (an end of stream is read): it is passed on as just that, by a
- *      shutdown of the sending half, and the other direction goes on for as long as it likes.
- *   2. One side has failed (a read or a write gives an error): the other side must not take that for
- *      an end of stream, or half a file looks like a whole one.  So its connection is reset.
+ *   1. One side has sent all (an end of stream is read): the proxy shuts down the sending half to
+ *      the other side. The other direction continues without a limit of time.
+ *   2. One side has failed (a read or a write gives an error), or the proxy ends: no side may take
+ *      that for an end of stream, or half a file looks like a whole one. So both connections are
+ *      reset.
  *
- * What happens to one connection is nothing to the others.
+ * At the end (SIGINT, SIGTERM) each side is shut down for reading first, which wakes the readers.
+ * The writers get END_GRACE to return and see `ending`, so that no client gets a FIN instead of a
+ * reset.
  */
 #include "httpproxy.h"
 #include "server.h"
@@ -30,11 +34,13 @@
 
 #define CHUNK (32 << 10)
 #define DIAL_TIME 3000000000 /* ns; less than server_end waits for us */
+#define END_GRACE 500000000  /* ns; not tuned */
 
 struct proxy {
 	struct server server;
 	const char *to;
 	bool http;
+	long timeout; /* seconds; of --http */
 	long port;
 	int signals;
 	int status; /* the exit status */
@@ -42,6 +48,7 @@ struct proxy {
 
 /* One direction of a connection. */
 struct stream {
+	const struct server *server;
 	struct stream *other;
 	int from;
 	int to;
@@ -49,14 +56,10 @@ struct stream {
 	atomic_bool failed; /* or not */
 };
 
-/* The system tells of a reset once, to whoever reads or writes next; the other one of the two then
- * reads an end of stream.  But the socket has no peer any more, which before both directions have
- * ended nothing else can bring about. */
+/* While the other direction is open, the socket can have lost its peer only by a reset. */
 static bool was_reset(struct stream *s)
 {
-	char peer[128];
-
-	return !s->other->ended && gmp_peer_addr(s->from, peer, sizeof(peer)) < 0;
+	return !s->other->ended && server_was_reset(s->from);
 }
 
 static void pass_on(void *arg)
@@ -65,34 +68,26 @@ static void pass_on(void *arg)
 	char chunk[CHUNK];
 	ssize_t n;
 
-	while ((n = gmp_read(s->from, chunk, sizeof(chunk))) > 0) {
+	while ((n = gmp_read(s->from, chunk, sizeof(chunk))) > 0 && !s->server->ending) {
 		n = gmp_write_all(s->to, chunk, (size_t)n);
 		if (n < 0)
 			break;
 	}
-	if (n == 0 && !s->other->failed && !was_reset(s)) {
+	if (n == 0 && !s->server->ending && !s->other->failed && !was_reset(s)) {
 		s->ended = true;
 		gmp_shutdown(s->to, SHUT_WR);
 		return;
 	}
-	/* Wake the other direction.  It reads an end of stream, and nobody is sent one. */
+	/* Wake the other direction: it reads an end of stream, and does not pass it on. */
 	s->failed = true;
 	gmp_shutdown(s->to, SHUT_RD);
 	gmp_shutdown(s->from, SHUT_RD);
 }
 
-/* Have gmp_close reset the connection, and throw away what is unsent. */
-static void reset_on_close(int fd)
+static void connect_streams(const struct server *s, int client, int target)
 {
-	const struct linger now = { .l_onoff = 1, .l_linger = 0 };
-
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-}
-
-static void connect_streams(int client, int target)
-{
-	struct stream there = { .from = client, .to = target };
-	struct stream back = { .from = target, .to = client, .other = &there };
+	struct stream there = { .server = s, .from = client, .to = target };
+	struct stream back = { .server = s, .from = target, .to = client, .other = &there };
 	gmp_g *g;
 
 	there.other = &back;
@@ -103,8 +98,8 @@ static void connect_streams(int client, int target)
 		there.failed = true;
 	}
 	if (there.failed || back.failed) {
-		reset_on_close(client);
-		reset_on_close(target);
+		server_reset_on_close(client);
+		server_reset_on_close(target);
 	}
 }
 
@@ -112,7 +107,7 @@ static void serve_http(int client, void *arg)
 {
 	struct proxy *p = arg;
 
-	httpproxy_serve(&p->server, p->to, client);
+	httpproxy_serve(&p->server, p->to, p->timeout * 1000000000LL, client);
 }
 
 static void serve(int client, void *arg)
@@ -123,11 +118,11 @@ static void serve(int client, void *arg)
 
 	if (target < 0) {
 		server_complain(&p->server, p->to, target);
-		reset_on_close(client);
+		server_reset_on_close(client);
 		return;
 	}
 	if (server_add_fd(&p->server, &entry, target)) {
-		connect_streams(client, target);
+		connect_streams(&p->server, client, target);
 		server_remove_fd(&p->server, &entry);
 	}
 	gmp_close(target);
@@ -139,8 +134,12 @@ static void app(void *arg)
 	char addr[64];
 	int fd;
 
-	p->server =
-		(struct server){ .serve = p->http ? serve_http : serve, .arg = p, .name = "proxy" };
+	p->server = (struct server){
+		.serve = p->http ? serve_http : serve,
+		.arg = p,
+		.name = "proxy",
+		.grace = END_GRACE,
+	};
 	snprintf(addr, sizeof(addr), "127.0.0.1:%ld", p->port);
 	fd = server_listen(&p->server, "tcp", addr);
 	if (fd < 0) {
@@ -163,7 +162,8 @@ static int usage(FILE *to, int status)
 	      "  --port PORT     listen on this port (default 7000; 0 takes any free one)\n"
 	      "  --to HOST:PORT  pass every connection on to there; HOST is a number or "
 	      "localhost\n"
-	      "  --http          parse HTTP/1.1, and re-frame each request and response\n",
+	      "  --http          parse HTTP/1.1, and re-frame each request and response\n"
+	      "  --timeout SECONDS  with --http: end a connection without progress (default 30)\n",
 	      to);
 	return status;
 }
@@ -174,10 +174,11 @@ int main(int argc, char **argv)
 		{ "port", required_argument, NULL, 'p' },
 		{ "to", required_argument, NULL, 't' },
 		{ "http", no_argument, NULL, 'H' },
+		{ "timeout", required_argument, NULL, 'T' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	struct proxy p = { .port = 7000 };
+	struct proxy p = { .port = 7000, .timeout = 30 };
 	int c, err;
 
 	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
@@ -185,11 +186,12 @@ int main(int argc, char **argv)
 		case 'p': p.port = server_parse_number(optarg, 0, 65535); break;
 		case 't': p.to = optarg; break;
 		case 'H': p.http = true; break;
+		case 'T': p.timeout = server_parse_number(optarg, 1, 86400); break;
 		case 'h': return usage(stdout, 0);
 		default: return usage(stderr, 2);
 		}
 	}
-	if (optind < argc || !p.to || p.port < 0)
+	if (optind < argc || !p.to || p.port < 0 || p.timeout < 0)
 		return usage(stderr, 2);
 
 	p.signals = server_block_signals();

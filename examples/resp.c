@@ -7,7 +7,7 @@
  *
  * Invariants:
  *
- *   1. What is understood is never looked at again: `used` only grows, so a request of a million
+ *   1. What is parsed is never parsed again: `used` only grows, so a request of a million
  *      pieces costs a million steps and not their square.  The exception is a line that is not
  *      complete, and a line is short.
  *   2. Nothing is allocated for what a peer only announces: `args` and the caller's buffer grow

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RESP2, the protocol of Redis: an incremental parser of requests, and functions that write replies. */
+/* RESP2, the protocol of Redis: an incremental parser of requests, and functions that write
+ * replies. */
 #ifndef EXAMPLES_RESP_H
 #define EXAMPLES_RESP_H
 
@@ -7,8 +8,8 @@
 
 #include <stdint.h>
 
-/* What a client can make the server keep before its request is complete: RESP_MAX_REQUEST bytes, and eight
- * for each argument.  Redis allows 512 MB an argument, and 2^31 - 1 of them. */
+/* What a client can make the server keep before its request is complete: RESP_MAX_REQUEST bytes,
+ * and eight for each argument. Redis allows 512 MB an argument, and 2^31 - 1 of them. */
 #define RESP_MAX_REQUEST (64LL << 20) /* bytes, with the lengths */
 #define RESP_MAX_BULK RESP_MAX_REQUEST
 #define RESP_MAX_ARGS (1LL << 20)
@@ -51,9 +52,9 @@ enum resp_result {
 
 /*
  * Look for one request in the n bytes at `bytes`, which begin with the first byte of a request.
- * After RESP_INCOMPLETE the next call gets the same bytes, maybe elsewhere, and more; it goes on
- * where this one stopped.  After RESP_REQUEST the next call gets the bytes that follow.  The bytes
- * of an inline request are changed: quotes are resolved in place.
+ * After RESP_INCOMPLETE the next call gets the same bytes, maybe elsewhere, and more; it continues
+ * where this one stopped. After RESP_REQUEST the next call gets the bytes that follow. The bytes of
+ * an inline request are changed: quotes are resolved in place.
  */
 enum resp_result resp_parse(struct resp_parser *p, char *bytes, size_t n);
 

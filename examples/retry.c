@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How is a retry loop tested that may go on for an hour?
+ * Retry loop with exponential backoff, and its tests in virtual time.
  *
  * call_with_retries asks a service again and again, with a pause that doubles up to a minute and is
  * spread by chance, until it answers, refuses for good, or the time is over.  The tests run it in
@@ -75,7 +75,7 @@ static int call_with_retries(const struct policy *p, service_fn service, void *a
 		}                                                                                  \
 	} while (0)
 
-/* One that is down until some time, and says so, or says nothing at all. */
+/* A service that is down until some time, and refuses, or does not answer at all. */
 struct service {
 	int64_t up_from;
 	int final; /* what it says then */

@@ -7,15 +7,16 @@
  *
  * Each command is a child process, and a child of one group:
  *
- *   1. The group starts --limit green threads at a time. Each spawns its process, reads what it writes, and
- *      waits for its end, all without a thread of its own.
- *   2. With --input, a second green thread writes the file to the process while the first one reads. A
- *      single one could not: if input and output are both larger than a pipe, the process waits until its
- *      output is read, and does not read its input meanwhile.
- *   3. When --seconds have passed the group cancels its children: their reads return -ECANCELED. Each
- *      kills the process group of its command, so that what the command has started ends too, and reaps it.
- *   4. Output is printed in the order of the command line: that of a command as soon as all before it have
- *      ended.
+ *   1. The group starts --limit green threads at a time. Each spawns its process, reads what it
+ *      writes, and waits for its end, all without a thread of its own.
+ *   2. With --input, a second green thread writes the file to the process while the first one
+ *      reads. A single one could not: if input and output are both larger than a pipe, the process
+ *      waits until its output is read, and does not read its input meanwhile.
+ *   3. When --seconds have passed the group cancels its children: their reads return -ECANCELED.
+ *      Each kills the process group of its command, so that what the command has started ends too,
+ *      and reaps it.
+ *   4. Output is printed in the order of the command line: that of a command as soon as all before
+ *      it have ended.
  *
  * The exit status is 0 if every command has ended with 0, otherwise 1.
  */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does a server take its connections, and how does it end?
+ * Accept loop and orderly end of a server.
  *
  * One green thread per listener accepts, one per connection serves.  The end comes in four steps:
  *
- *   1. `ending` is set: who accepts a connection from now on closes it at once;
+ *   1. `ending` is set: a connection that is accepted from now on is closed at once;
  *   2. the listeners are closed, which wakes their green threads, and these are waited for;
  *   3. the open connections are shut down, so that their green threads read an end of stream; with
- *      `grace` only for reading at first, so that those who write can end what they have begun;
+ *      `grace` only for reading at first, so that writers can end what they have begun;
  *   4. these are waited for.
  *
  * Invariants:
  *
- *   1. A descriptor that stands in the list is open: it leaves the list first and is closed then,
- *      so that step 3 can never shut a descriptor that has a new owner.
+ *   1. A file descriptor in the list is open: it is unlinked before it is closed, so step 3
+ *      never shuts down a reused number.
  *   2. A connection is counted in `connections` before its green thread starts.
  *
  * A signal handler may do next to nothing, and a green thread cannot wait for it.  So the signals
@@ -26,12 +26,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 
 #define MILLISECOND 1000000LL
 #define SECOND (1000 * MILLISECOND)
 #define FINISH_MOST (1 << 20) /* bytes that server_finish discards */
+#define WRITE_CHECKS 4        /* of a writer without progress, in each `patience`; not tuned */
 
 struct connection {
 	struct server *server;
@@ -64,7 +66,7 @@ void server_wait_for_signal(int signals)
 		fprintf(stderr, "cannot wait for signals: %s\n", strerror((int)-n));
 }
 
-/* Whoever has run out of descriptors has no use for a full disk too. */
+/* At most one line a second: a lack of descriptors must not fill the disk. */
 void server_complain(struct server *s, const char *what, int err)
 {
 	int64_t last = s->last_complaint;
@@ -227,6 +229,68 @@ void server_finish(int fd)
 		n = gmp_read(fd, bytes, sizeof(bytes));
 		left -= n;
 	}
+}
+
+/* The deadline is at least patience / WRITE_CHECKS away. It lies an eighth of `patience` further,
+ * so that it is moved once in that time instead of for each write. */
+void server_arm(struct server_writer *w)
+{
+	int64_t now;
+
+	if (w->patience == 0)
+		return;
+	w->checks = 0;
+	now = gmp_now();
+	if (now < w->due)
+		return;
+	gmp_fd_set_deadline(w->fd, GMP_WRITE, now + w->patience / WRITE_CHECKS + w->patience / 8);
+	w->due = now + w->patience / 8;
+}
+
+bool server_extend(struct server_writer *w)
+{
+	int unacknowledged = server_unacknowledged(w->fd);
+
+	if (w->checks == 0 || unacknowledged < w->unacknowledged)
+		w->checks = 0;
+	w->unacknowledged = unacknowledged;
+	if (w->checks++ == WRITE_CHECKS)
+		return false;
+	gmp_fd_set_deadline(w->fd, GMP_WRITE, gmp_deadline(w->patience / WRITE_CHECKS));
+	w->due = 0;
+	return true;
+}
+
+ssize_t server_write(struct server_writer *w, const void *bytes, size_t n)
+{
+	ssize_t written;
+
+	server_arm(w);
+	do
+		written = gmp_write(w->fd, bytes, n);
+	while (written == -ETIMEDOUT && server_extend(w));
+	return written;
+}
+
+int server_unacknowledged(int fd)
+{
+	int bytes;
+
+	return ioctl(fd, TIOCOUTQ, &bytes) == 0 ? bytes : 0; /* TIOCOUTQ: SIOCOUTQ of sockets */
+}
+
+bool server_was_reset(int fd)
+{
+	char peer[128];
+
+	return gmp_peer_addr(fd, peer, sizeof(peer)) < 0;
+}
+
+void server_reset_on_close(int fd)
+{
+	const struct linger now = { .l_onoff = 1, .l_linger = 0 };
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 }
 
 long server_parse_number(const char *text, long low, long high)

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TLS with OpenSSL on non-blocking sockets: an echo server, and a client that sends its standard input.
+ * TLS with OpenSSL on non-blocking sockets: an echo server, and a client that sends its standard
+ * input.
  *
  *   $ tls serve --port 7443 --cert cert.pem --key key.pem &
  *   $ echo hello | tls send 127.0.0.1:7443 --ca cert.pem --name localhost
  *   hello
  *
- * OpenSSL works on the descriptor, and step() waits with gmp_fd_wait where a call says that it wants to read or
- * to write. A read may want to write and a write to read (renegotiation, key updates).
+ * OpenSSL works on the descriptor, and step() waits with gmp_fd_wait where a call says that it
+ * wants to read or to write. A read may want to write and a write to read (renegotiation, key
+ * updates).
  *
- * TLS-1  The error queue of OpenSSL and errno belong to the OS thread, which other green threads use too. The
- *        queue is cleared before each call, and read after it, before the next wait: step() has no wait
- *        between ERR_clear_error and the last look at either.
+ * TLS-1  The error queue of OpenSSL and errno belong to the OS thread, which other green threads
+ *        use too. The queue is cleared before each call, and read after it, before the next wait:
+ *        step() has no wait between ERR_clear_error and the last read of either.
  * TLS-2  One green thread at a time uses an SSL object.
  * TLS-3  SSL_free does not close the descriptor; gmp_close does.
  */
@@ -38,6 +40,7 @@ struct options {
 	long port;
 	int signals, status;
 	SSL_CTX *ctx;
+	struct server *server;
 };
 
 static int call_openssl(SSL *ssl, enum call call, void *buf, int n)
@@ -52,8 +55,9 @@ static int call_openssl(SSL *ssl, enum call call, void *buf, int n)
 	}
 }
 
-/* One call of OpenSSL, with the waits that it asks for. Returns what the call returns if that is positive; 0 at the
- * end of the stream; or a negative errno value, -EPROTO for a fault of TLS, which `why` tells. */
+/* One call of OpenSSL, with the waits that it asks for. Returns what the call returns if that is
+ * positive; 0 at the end of the stream; or a negative errno value, -EPROTO for a fault of TLS,
+ * which `why` tells. */
 static int step(SSL *ssl, enum call call, void *buf, int n, char why[256])
 {
 	int64_t deadline = gmp_deadline(TIMEOUT);
@@ -119,7 +123,7 @@ static void serve(int fd, void *arg)
 	if (n == 0)
 		step(ssl, SHUTDOWN, NULL, 0, why);
 	else if (n != -ECONNRESET && n != -EPIPE)
-		fprintf(stderr, "tls: connection: %s\n", why);
+		server_complain(o->server, why, n); /* one line a second */
 	SSL_free(ssl);
 }
 
@@ -130,6 +134,7 @@ static void run_server(void *arg)
 	char addr[64];
 	int fd;
 
+	o->server = &server;
 	snprintf(addr, sizeof(addr), "127.0.0.1:%ld", o->port);
 	fd = server_listen(&server, "tcp", addr);
 	if (fd < 0) {

@@ -5,18 +5,20 @@
  *   $ uvloop --port 7000 &
  *   $ nc 127.0.0.1 7000
  *
- * The server is one of libuv: it takes connections and reads lines by callbacks. Each line goes over a channel
- * to a green thread, which may wait as it likes, and the answer comes back by uv_async_send.
+ * The server is one of libuv: it takes connections and reads lines by callbacks. Each line goes
+ * over a channel to a green thread, which may wait as it likes, and the answer comes back by
+ * uv_async_send.
  *
- * run_loop is all that connects the two: a loop of libuv has a descriptor that is readable when one of its own
- * is ready (uv_backend_fd), and a time at which its next timer is due (uv_backend_timeout).
+ * run_loop is all that connects the two: a loop of libuv has a descriptor that is readable when one
+ * of its own is ready (uv_backend_fd), and a time at which its next timer is due
+ * (uv_backend_timeout).
  *
  * UV-1  Only the green thread in run_loop calls functions of the loop, except uv_async_send.
- * UV-2  It stays on one OS thread (gmp_lock_thread): libuv keeps nothing in thread-locals, but callbacks of
- *       other libraries may.
- * UV-3  A callback of libuv must not wait: the loop would stand still. It uses try forms.
- * UV-4  Workers call uv_async_send after the loop has run out, so `answered` is not counted by the loop (uv_unref)
- *       and is closed after the workers have ended.
+ * UV-2  It stays on one OS thread (gmp_lock_thread): libuv keeps nothing in thread-locals, but
+ *       callbacks of other libraries may.
+ * UV-3  A callback of libuv must not wait: it would stop the loop. It uses try forms.
+ * UV-4  Workers call uv_async_send after the loop has run out, so `answered` is not counted by the
+ *       loop (uv_unref) and is closed after the workers have ended.
  */
 #include <gmp.h>
 #include <uv.h>

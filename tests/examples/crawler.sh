@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Does crawler find every page once, keep to its limits, and survive what servers send?
+# crawler finds every page once, keeps to its limits, and survives what servers send.
 . "$(dirname "$0")/lib.bash"
 
 crawler=$build/examples/crawler
@@ -17,12 +17,13 @@ check_equal "status without a server" 1 $?
 "$crawler" http://127.0.0.1:99999/ >"$tmp/out" 2>&1
 check_equal "status without a port" 1 $?
 
-# A tree: each page leads to its children, to its parent, to the root, and to one that is not there.
+# A tree: each page leads to its children, to its parent, to the root, and to a missing page.
 page() { # page NAME DEPTH
 	local name=$1 depth=$2 i
 	{
-		echo "<html><a href=\"/\">root</a> <a href='$name.html#top'>self</a> <a href=none$name>none</a>"
-		echo "<a href=\"missing-$name\">missing</a> <a HREF=\"../tree/index.html\">index</a>"
+		echo "<html><a href=\"/\">root</a> <a href='$name.html#top'>self</a>"
+		echo "<a href=none$name>none</a> <a href=\"missing-$name\">missing</a>"
+		echo "<a HREF=\"../tree/index.html\">index</a>"
 		for i in 1 2 3; do
 			[ "$depth" = 0 ] || echo "<p><a class=x href=\"./$name$i.html\">$i</a>"
 		done
@@ -39,7 +40,8 @@ if [ -x "$httpd" ]; then
 	echo '<a href="tree">the tree</a>' >"$tmp/site/index.html"
 	start "$httpd" --port 0 --root "$tmp/site"
 	for limit in 1 3 100; do
-		"$crawler" --limit "$limit" "http://127.0.0.1:$port" >"$tmp/crawled" || fail "status $?"
+		"$crawler" --limit "$limit" "http://127.0.0.1:$port" >"$tmp/crawled" ||
+			fail "status $?"
 		# 121, the two indices, the root once more and the redirect from tree to tree/
 		check_equal "pages with limit $limit" "$(
 			{
@@ -61,7 +63,7 @@ fi
 
 compile "$tmp/crawlpeer" "$source_dir/tests/examples/crawlpeer.c"
 start "$tmp/crawlpeer"
-# /stall takes as long as it may; the others take no time, unless somebody else has the CPU
+# /stall takes as long as it may; the others take no time, unless the machine is busy
 "$crawler" --page-seconds 5 "http://127.0.0.1:$port" >"$tmp/crawled" || fail "status $?"
 check_equal "what it makes of them" "200 /
 200 /endless
@@ -76,14 +78,22 @@ check_equal "what it makes of them" "200 /
 Connection timed out: /stall
 no answer of HTTP: /close
 no answer of HTTP: /garbage
-no answer of HTTP: /short" "$(grep -v '^crawler' "$tmp/crawled" | sed 's/^\([0-9]*\) [0-9]*/\1/' | sort)"
+no answer of HTTP: /short" "$(grep -v '^crawler' "$tmp/crawled" |
+	sed 's/^\([0-9]*\) [0-9]*/\1/' | sort)"
 grep -q '^crawler: 9 good, 5 bad, 0 not seen' "$tmp/crawled" || fail "$(tail -1 "$tmp/crawled")"
 
-# one that stalls keeps the limit of one, until the time is up; others may have come before it
+# a page that stalls uses up the limit of 1 until the deadline; others may have come before it
 begun=$(date +%s)
 "$crawler" --limit 1 --seconds 2 --page-seconds 1000 "http://127.0.0.1:$port" >"$tmp/crawled"
-check_equal "status when the time is up" 3 $?
-[ $(($(date +%s) - begun)) -lt 30 ] || fail "it went on"
-grep -q '^crawler: [0-9]* good, [0-9]* bad, [1-9][0-9]* not seen.*the time is up' "$tmp/crawled" ||
+check_equal "status after the deadline" 3 $?
+[ $(($(date +%s) - begun)) -lt 30 ] || fail "it continued after the deadline"
+grep -q '^crawler: [0-9]* good, [0-9]* bad, [1-9][0-9]* not seen.*the deadline has passed' \
+	"$tmp/crawled" ||
 	fail "$(tail -1 "$tmp/crawled")"
+# links that collide in an unkeyed hash do not keep the crawler past its deadline
+begun=$(date +%s)
+"$crawler" --limit 64 --seconds 3 "http://127.0.0.1:$port/deep" >"$tmp/crawled"
+check_equal "status with links that collide" 3 $?
+[ $(($(date +%s) - begun)) -lt 9 ] || fail "links that collide take $(($(date +%s) - begun)) s"
+
 check_equal "what the server says" "" "$(cat "$tmp/err")"

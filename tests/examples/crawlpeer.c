@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server that a crawler had better not trust.  Every path is a page of its own kind: it stalls, has
- * no end, is no HTTP, leads in circles, or has links that are none.  A thread for each connection.
+ * Hostile web server for the test of crawler. Every path is a page of its own kind: it stalls,
+ * has no end, is no HTTP, leads in circles, or has links that are none. A thread for each
+ * connection.
  *
  *   crawlpeer &        prints "listening on 127.0.0.1:PORT", ends when it is killed
  */
@@ -49,11 +50,56 @@ static void say(int fd, const char *text)
 		return;
 }
 
+#define LINKS 10000
+#define LINK_SIZE 256
+static char links[LINKS][LINK_SIZE];
+static pthread_once_t links_made = PTHREAD_ONCE_INIT;
+
+/* Paths of 200 bytes and more that a table of 4096 lists by the unkeyed hash FNV-1a has in one
+ * list. */
+static void make_links(void)
+{
+	char prefix[LINK_SIZE];
+	unsigned begin = 2166136261u;
+	size_t n = (size_t)sprintf(prefix, "/deep%0200d", 0);
+
+	for (size_t i = 0; i < n; i++)
+		begin = (begin ^ (unsigned char)prefix[i]) * 16777619u;
+	for (unsigned i = 0, found = 0; found < LINKS; i++) {
+		char digits[16];
+		unsigned h = begin;
+
+		sprintf(digits, "%u", i);
+		for (const char *p = digits; *p; p++)
+			h = (h ^ (unsigned char)*p) * 16777619u;
+		if (h % 4096 == 7)
+			snprintf(links[found++], LINK_SIZE, "%s%s", prefix, digits);
+	}
+}
+
+/* About a megabyte of those links. */
+static void answer_with_links(int fd)
+{
+	static _Atomic unsigned at;
+	unsigned first = at++ * 4600;
+
+	pthread_once(&links_made, make_links);
+	say(fd, HTML);
+	for (unsigned i = 0; i < 4600; i++) {
+		char link[LINK_SIZE + 16];
+
+		snprintf(link, sizeof(link), "<a href=\"%s\">", links[(first + i) % LINKS]);
+		say(fd, link);
+	}
+}
+
 static void answer(int fd, const char *path)
 {
+	if (strncmp(path, "/deep", 5) == 0)
+		answer_with_links(fd);
 	if (strcmp(path, "/stall") == 0) {
 		say(fd, HTML "<a href=\"/never\">");
-		sleep(1000); /* no answer: longer than any deadline of the crawler, shorter than forever */
+		sleep(1000); /* no answer: longer than any deadline of the crawler */
 	}
 	if (strcmp(path, "/endless") == 0) {
 		say(fd, HTML);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Are digests those of coreutils, in order, whatever else is on the command line?
+# digest prints what the tools of coreutils print, in order, whatever else is on the command line.
 . "$(dirname "$0")/lib.bash"
 
 digest=$build/examples/digest
@@ -23,7 +23,8 @@ for options in "--workers 1" "--workers 4" "" "--workers 500"; do
 	for procs in 1 2 4; do
 		# shellcheck disable=SC2086
 		got=$(GMP_PROCS=$procs timeout 60 "$digest" $options tree) || fail "status $?"
-		check_equal "sums of a tree, $options, $procs Ps" "$(sort -k 2 <<<"$wanted")" "$(sort -k 2 <<<"$got")"
+		check_equal "sums of a tree, $options, $procs Ps" "$(sort -k 2 <<<"$wanted")" \
+			"$(sort -k 2 <<<"$got")"
 	done
 done
 "$digest" tree | sha256sum -c --quiet || fail "sha256sum -c"

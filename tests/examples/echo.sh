@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Does echo send back what it gets, to many at a time, and end when it is told to?
+# echo returns what it gets, to many clients at a time, and ends on a signal.
 . "$(dirname "$0")/lib.bash"
 
 # one_client NUMBER: sends a few lines, one at a time, then much at once.

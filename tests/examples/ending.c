@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a server end by a signal, at whatever moment it comes?
+ * Tests that a server ends by a signal, whatever it does when the signal comes.
  *
  *   ending -- SERVER [OPTION...]
  *
- * The server is started again and again.  Once it has said where it listens, its main thread is stopped
- * where a system call begins: first at the next one, then at the one after that, and so on until it
- * sleeps in one.  There it gets SIGTERM, is let go, and must end with status 0.
+ * The server is started again and again. Once it has said where it listens, its main thread is
+ * stopped where a system call begins: first at the next one, then at the one after that, and so on
+ * until it sleeps in one. There it gets SIGTERM, is let go, and must end with status 0.
  */
 #include "peer.h"
 

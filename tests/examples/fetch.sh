@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# libcurl's multi interface over gmp_poll, against nginx, or else against httpd of this folder.
+# libcurl's multi interface over gmp_poll, against nginx, or if that is missing against httpd.
 . "$(dirname "$0")/lib.bash"
 
 fetch=$build/examples/fetch
@@ -17,8 +17,9 @@ if command -v nginx >/dev/null; then
 		cat >"$tmp/nginx.conf" <<END
 daemon off; pid $tmp/nginx.pid; error_log $tmp/nginx.log;
 events {}
-http { access_log off; client_body_temp_path $tmp/b; proxy_temp_path $tmp/p; fastcgi_temp_path $tmp/f;
-	uwsgi_temp_path $tmp/u; scgi_temp_path $tmp/s; server { listen 127.0.0.1:$port; root $tmp/www; } }
+http { access_log off; client_body_temp_path $tmp/b; proxy_temp_path $tmp/p;
+	fastcgi_temp_path $tmp/f; uwsgi_temp_path $tmp/u; scgi_temp_path $tmp/s;
+	server { listen 127.0.0.1:$port; root $tmp/www; } }
 END
 		nginx -c "$tmp/nginx.conf" 2>"$tmp/err" &
 		pid=$!

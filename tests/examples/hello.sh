@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Do all green threads of hello say so?
+# All green threads of hello print their line.
 . "$(dirname "$0")/lib.bash"
 
 wanted="hello from green thread one

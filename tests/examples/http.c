@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Unit test of examples/http.c: the events of each stream, whole and cut into reads of every size. */
+/* Unit test of examples/http.c: the events of each stream, for reads of every size. */
 #include "check.h"
 
 #include "http.h"
@@ -101,7 +101,7 @@ TEST(http_valid_requests_are_parsed_for_every_cut)
 		"abc0123456789[4][1]");
 }
 
-TEST(http_limits_are_positions_in_the_stream)
+TEST(http_limit_is_position_in_stream)
 {
 	static char head[HTTP_HEAD_MOST + 100];
 	int n;
@@ -121,7 +121,7 @@ TEST(http_limits_are_positions_in_the_stream)
 		"!413");
 }
 
-TEST(http_responses_are_framed_by_method_and_status)
+TEST(http_response_is_framed_by_method_and_status)
 {
 	RESPONSE(HTTP_GET, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", "abc[200]");
 	RESPONSE(HTTP_HEAD, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", "[200]");

@@ -2,8 +2,9 @@
 /*
  * Table of request smuggling cases: streams that recipients are known to frame differently.
  *
- * The cases are the published families (RFC 9112 section 11.2; CL.TE, TE.CL, TE.TE, CL.0, chunk and line
- * terminator variants). Each contains HTTP_SMUGGLED, a request that no recipient may answer or forward.
+ * The cases are the published families (RFC 9112 section 11.2; CL.TE, TE.CL, TE.TE, CL.0, chunk and
+ * line terminator variants). Each contains HTTP_SMUGGLED, a request that no recipient may answer or
+ * forward.
  */
 #ifndef TESTS_EXAMPLES_HTTPCASES_H
 #define TESTS_EXAMPLES_HTTPCASES_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does httpd answer whoever asks properly, and get rid of the others?
+ * Tests httpd: valid requests are answered, and the other clients are disconnected.
  *
  *   httpclient FOLDER [TEST...] -- HTTPD [OPTION...]
  *
- * FOLDER is an empty one, for the files to give out.
+ * FOLDER is an empty folder, for the files that are served.
  */
 #include "httpcases.h"
 #include "peer.h"
@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -56,8 +57,9 @@ static void make_folder(const char *folder)
 	add_server_option("root");
 }
 
-/* What a slow machine takes for a test must not be taken for a slow client.  Where the server has little
- * time, others may still have the CPU for some seconds between a connection and its first byte. */
+/* A test on a slow machine must not count as a slow client. Even if the timeout
+ * is short, other processes may have the CPU for some seconds between a connection and its first
+ * byte. */
 #define MUCH_TIME "60"
 #define LITTLE_TIME "5"
 static char timeout[3] = MUCH_TIME;
@@ -142,7 +144,7 @@ static void check_alive(int fd)
 
 /* ----------------------------------------------------------------------- Tests */
 
-static void files_are_given_out(void)
+static void get_existing_file_returns_bytes(void)
 {
 	int fd = connect_to_server();
 	struct answer a;
@@ -181,7 +183,7 @@ static void files_are_given_out(void)
 	close(fd);
 }
 
-static void what_is_not_there_is_told_and_the_connection_stays(void)
+static void get_missing_file_returns_404_and_keeps_connection(void)
 {
 	int fd = connect_to_server();
 	struct answer a;
@@ -207,7 +209,7 @@ static void what_is_not_there_is_told_and_the_connection_stays(void)
 	close(fd);
 }
 
-static void no_path_leads_out_of_the_folder(void)
+static void path_outside_of_root_is_refused(void)
 {
 	static const char *const paths[] = {
 		"/../secret",
@@ -247,7 +249,7 @@ static void no_path_leads_out_of_the_folder(void)
 	close(fd);
 }
 
-static void what_is_broken_is_told_and_ends_the_connection(void)
+static void broken_request_gets_error_and_ends_connection(void)
 {
 	static const struct {
 		const char *request;
@@ -298,7 +300,31 @@ static void smuggling_case_gets_one_error(void)
 	}
 }
 
-static void unknown_method_gets_501_and_ends_the_connection(void)
+/* A child opens the FIFO for writing, which must not return. */
+static void get_of_fifo_keeps_writer_waiting(void)
+{
+	int fd = connect_to_server();
+	pid_t pid = fork();
+	int status;
+
+	if (pid < 0)
+		fail("fork");
+	if (pid == 0)
+		_exit(open("root/fifo", O_WRONLY) < 0);
+	sleep_ms(200); /* until it waits */
+	for (int i = 0; i < 3; i++) {
+		SEND(fd, GET("/fifo"));
+		expect_error(fd, 404);
+	}
+	sleep_ms(100);
+	if (waitpid(pid, &status, WNOHANG) != 0)
+		fail("the writer of a FIFO was woken");
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(fd);
+}
+
+static void unknown_method_gets_501_and_ends_connection(void)
 {
 	int fd = connect_to_server();
 
@@ -307,7 +333,7 @@ static void unknown_method_gets_501_and_ends_the_connection(void)
 	expect_end(fd);
 }
 
-static void what_is_too_much_is_refused(void)
+static void request_over_limit_is_refused(void)
 {
 	static char much[100000];
 	int fd;
@@ -332,7 +358,7 @@ static void what_is_too_much_is_refused(void)
 	expect_end(fd);
 }
 
-static void connections_are_kept_as_the_client_wishes(void)
+static void connection_persists_as_request_asks(void)
 {
 	int fd = connect_to_server();
 	struct answer a;
@@ -360,7 +386,7 @@ static void connections_are_kept_as_the_client_wishes(void)
 	expect_end(fd);
 }
 
-static void a_pipeline_may_be_cut_anywhere(void)
+static void pipeline_cut_anywhere_gets_same_answers(void)
 {
 	static const char pipeline[] =
 		GET("/a.txt") "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n"
@@ -394,7 +420,7 @@ static double seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void who_does_not_end_a_request_gets_a_408(void)
+static void unfinished_request_gets_408(void)
 {
 	static const char request[] =
 		"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: aaaaaaaaaaaaaaaaaaaaaaaa";
@@ -424,7 +450,7 @@ static void who_does_not_end_a_request_gets_a_408(void)
 	close(fd);
 }
 
-static void who_asks_for_nothing_is_left(void)
+static void client_without_request_is_disconnected(void)
 {
 	int silent = connect_to_server();
 	int kept = connect_to_server();
@@ -437,7 +463,7 @@ static void who_asks_for_nothing_is_left(void)
 	expect_end(newlines);
 }
 
-static void who_takes_nothing_is_left(void)
+static void client_that_reads_nothing_is_disconnected(void)
 {
 	int other = connect_to_server();
 	int before = count_descriptors();
@@ -455,7 +481,20 @@ static void who_takes_nothing_is_left(void)
 	close(other);
 }
 
-static void garbage_and_resets_leave_nothing(void)
+/* It reads less in the timeout than makes a socket writable again. */
+static void steady_slow_reader_gets_whole_file(void)
+{
+	int fd = connect_to_server();
+	struct answer a;
+
+	SEND(fd, GET("/large"));
+	a = read_head(fd);
+	expect_bytes_slowly(fd, large, a.length, atoi(timeout));
+	check_alive(fd);
+	close(fd);
+}
+
+static void garbage_and_resets_leak_no_descriptor(void)
 {
 	int before = count_descriptors();
 
@@ -482,7 +521,7 @@ static void garbage_and_resets_leave_nothing(void)
 	wait_for_descriptors(before);
 }
 
-static void many_connections_at_once(void)
+static void concurrent_connections_get_their_answers(void)
 {
 	enum { MANY = 300 };
 	int fds[MANY];
@@ -498,7 +537,7 @@ static void many_connections_at_once(void)
 	}
 }
 
-static void an_answer_that_has_begun_is_ended(void)
+static void sigterm_during_answer_completes_it(void)
 {
 	int idle = connect_to_server();
 	int loading = connect_to_server();
@@ -524,26 +563,29 @@ static void an_answer_that_has_begun_is_ended(void)
 		test();                                                                            \
 		restart_with_timeout(MUCH_TIME);                                                   \
 	}
-IMPATIENT(who_does_not_end_a_request_gets_a_408)
-IMPATIENT(who_asks_for_nothing_is_left)
-IMPATIENT(who_takes_nothing_is_left)
+IMPATIENT(unfinished_request_gets_408)
+IMPATIENT(client_without_request_is_disconnected)
+IMPATIENT(client_that_reads_nothing_is_disconnected)
+IMPATIENT(steady_slow_reader_gets_whole_file)
 
 static const struct test tests[] = {
-	TEST_OF(files_are_given_out),
-	TEST_OF(what_is_not_there_is_told_and_the_connection_stays),
-	TEST_OF(no_path_leads_out_of_the_folder),
-	TEST_OF(what_is_broken_is_told_and_ends_the_connection),
+	TEST_OF(get_existing_file_returns_bytes),
+	TEST_OF(get_missing_file_returns_404_and_keeps_connection),
+	TEST_OF(path_outside_of_root_is_refused),
+	TEST_OF(broken_request_gets_error_and_ends_connection),
 	TEST_OF(smuggling_case_gets_one_error),
-	TEST_OF(unknown_method_gets_501_and_ends_the_connection),
-	TEST_OF(what_is_too_much_is_refused),
-	TEST_OF(connections_are_kept_as_the_client_wishes),
-	TEST_OF(a_pipeline_may_be_cut_anywhere),
-	TEST_OF(who_does_not_end_a_request_gets_a_408_in_time),
-	TEST_OF(who_asks_for_nothing_is_left_in_time),
-	TEST_OF(who_takes_nothing_is_left_in_time),
-	TEST_OF(garbage_and_resets_leave_nothing),
-	TEST_OF(many_connections_at_once),
-	TEST_OF(an_answer_that_has_begun_is_ended),
+	TEST_OF(get_of_fifo_keeps_writer_waiting),
+	TEST_OF(unknown_method_gets_501_and_ends_connection),
+	TEST_OF(request_over_limit_is_refused),
+	TEST_OF(connection_persists_as_request_asks),
+	TEST_OF(pipeline_cut_anywhere_gets_same_answers),
+	TEST_OF(unfinished_request_gets_408_in_time),
+	TEST_OF(client_without_request_is_disconnected_in_time),
+	TEST_OF(client_that_reads_nothing_is_disconnected_in_time),
+	TEST_OF(steady_slow_reader_gets_whole_file_in_time),
+	TEST_OF(garbage_and_resets_leak_no_descriptor),
+	TEST_OF(concurrent_connections_get_their_answers),
+	TEST_OF(sigterm_during_answer_completes_it),
 };
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Does httpd give out files, and nothing else, to whoever asks properly?
+# httpd serves files, and nothing else, to valid requests.
 . "$(dirname "$0")/lib.bash"
 
 httpd=$build/examples/httpd
@@ -20,7 +20,8 @@ if command -v curl >/dev/null; then
 	start "$httpd" --port 0 --root "$tmp/files"
 	url=http://127.0.0.1:$port
 	curl -sS --fail -o "$tmp/got.1" "$url/large" -o "$tmp/got.2" "$url/small.txt" \
-		-o "$tmp/got.3" "$url/large" -w '%{num_connects} ' >"$tmp/connects" || fail "curl: $?"
+		-o "$tmp/got.3" "$url/large" -w '%{num_connects} ' >"$tmp/connects" ||
+		fail "curl: $?"
 	check_equal "connections for three files" "1 0 0 " "$(cat "$tmp/connects")"
 	cmp "$tmp/files/large" "$tmp/got.1" || fail "another file"
 	cmp "$tmp/files/small.txt" "$tmp/got.2" || fail "another file"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does kvserver answer every request, good or bad, with the right bytes?
+ * Tests kvserver: the bytes of the answer to each request, valid or not.
  *
  *   kvclient [TEST...] -- KVSERVER [OPTION...]
  *
@@ -171,7 +171,7 @@ static void expect_seconds_left(int fd, long most)
 	}
 }
 
-static void every_command_answers_as_it_should(void)
+static void command_gets_its_documented_answer(void)
 {
 	int fd = connect_to_server();
 
@@ -193,7 +193,7 @@ static void every_command_answers_as_it_should(void)
 	expect_end(fd);
 }
 
-static void bytes_of_any_value_are_kept(void)
+static void value_of_any_bytes_is_kept(void)
 {
 	int fd = connect_to_server();
 	char all[256];
@@ -220,7 +220,7 @@ static void bytes_of_any_value_are_kept(void)
 #define PIPELINE_ANSWER                                                                            \
 	"+OK\r\n+PONG\r\n$4\r\n\r\n$1\r\n$3\r\na b\r\n*2\r\n$4\r\n\r\n$1\r\n$-1\r\n:1\r\n"
 
-static void a_pipeline_may_be_cut_anywhere(void)
+static void pipeline_cut_anywhere_gets_same_answers(void)
 {
 	int fd = connect_to_server();
 
@@ -258,7 +258,7 @@ static const struct exchange faults[] = {
 	{ "POST / HTTP/1.1\r\nSET k v\r\n\r\n", "" },
 };
 
-static void a_fault_is_named_and_ends_the_connection(void)
+static void protocol_fault_is_named_and_ends_connection(void)
 {
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
 		int fd = connect_to_server();
@@ -273,7 +273,7 @@ static void a_fault_is_named_and_ends_the_connection(void)
 	}
 }
 
-static void a_line_without_an_end_is_refused(void)
+static void line_without_end_is_refused(void)
 {
 	static const struct exchange starts[] = {
 		{ "", "-ERR Protocol error: too big inline request\r\n" },
@@ -293,7 +293,7 @@ static void a_line_without_an_end_is_refused(void)
 	}
 }
 
-static void garbage_disturbs_nobody(void)
+static void garbage_disturbs_no_other_client(void)
 {
 	int other = connect_to_server();
 
@@ -311,7 +311,7 @@ static void garbage_disturbs_nobody(void)
 	close(other);
 }
 
-static void a_megabyte_long_key_works(void)
+static void key_of_a_megabyte_is_found(void)
 {
 	enum { MEGABYTE = 1 << 20 };
 	int fd = connect_to_server();
@@ -341,7 +341,7 @@ static void a_megabyte_long_key_works(void)
 }
 
 /* A request of as many arguments as there may be, and one of more. */
-static void a_million_arguments_work(void)
+static void command_of_a_million_arguments_is_answered(void)
 {
 	enum { ARGS = 1 << 20 };
 	static const char arg[] = "$1\r\nk\r\n";
@@ -359,9 +359,9 @@ static void a_million_arguments_work(void)
 	expect_end(fd);
 }
 
-/* Only the one that has long is asked for while it must be there: the others may have ended before the
- * server comes to the question. */
-static void keys_end_in_time(void)
+/* Only the key with a long time is asked for while it must exist: the others may end before the
+ * server reads the question. */
+static void key_with_expiry_ends_in_time(void)
 {
 	int fd = connect_to_server();
 
@@ -376,7 +376,7 @@ static void keys_end_in_time(void)
 	close(fd);
 }
 
-static void keys_that_nobody_asks_for_are_removed(void)
+static void expired_keys_without_reader_are_removed(void)
 {
 	enum { KEYS = 20000, BATCH = 200 };
 	int fd = connect_to_server();
@@ -408,8 +408,8 @@ static void keys_that_nobody_asks_for_are_removed(void)
 	fail("keys whose time is over stay");
 }
 
-/* Sends much, reads nothing for a while: it must wait itself, and nobody else. */
-static void a_client_that_does_not_read_holds_up_nobody(void)
+/* Sends much, reads nothing for a while: only its own commands must wait. */
+static void client_that_does_not_read_delays_no_other_client(void)
 {
 	enum { SIZE = 1 << 20, TIMES = 64 };
 	int fd = connect_to_server();
@@ -437,7 +437,7 @@ static void a_client_that_does_not_read_holds_up_nobody(void)
 	close(fd);
 }
 
-static void half_open_and_reset_connections_leave_nothing(void)
+static void half_open_and_reset_connections_leak_nothing(void)
 {
 	int other = connect_to_server();
 	int before;
@@ -469,7 +469,7 @@ static void half_open_and_reset_connections_leave_nothing(void)
 	close(other);
 }
 
-static void ten_thousand_connections_leave_nothing(void)
+static void ten_thousand_connections_leak_nothing(void)
 {
 	enum { ALIVE = 400, TOTAL = 10000 };
 	int fds[ALIVE];
@@ -491,7 +491,7 @@ static void ten_thousand_connections_leave_nothing(void)
 }
 
 /* The server gets 40 descriptors, and three times as many clients. */
-static void without_descriptors_it_goes_on(void)
+static void lack_of_descriptors_ends_and_next_client_is_served(void)
 {
 	enum { CLIENTS = 120 };
 	int fds[CLIENTS];
@@ -510,7 +510,7 @@ static void without_descriptors_it_goes_on(void)
 	}
 }
 
-static void it_ends_while_clients_wait(void)
+static void sigterm_with_waiting_clients_ends_server(void)
 {
 	int idle = connect_to_server();
 	int halfway = connect_to_server();
@@ -518,7 +518,7 @@ static void it_ends_while_clients_wait(void)
 	static char value[1 << 16];
 
 	ping(idle);
-	ping(halfway); /* it has been accepted: else its end is a reset */
+	ping(halfway); /* it has been accepted; otherwise its end is a reset */
 	SEND(halfway, "*2\r\n$3\r\nGET\r\n$5\r\nke");
 	memset(value, 'v', sizeof(value));
 	SEND(stuck, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$65536\r\n");
@@ -535,21 +535,21 @@ static void it_ends_while_clients_wait(void)
 }
 
 static const struct test tests[] = {
-	TEST_OF(every_command_answers_as_it_should),
-	TEST_OF(bytes_of_any_value_are_kept),
-	TEST_OF(a_pipeline_may_be_cut_anywhere),
-	TEST_OF(a_fault_is_named_and_ends_the_connection),
-	TEST_OF(a_line_without_an_end_is_refused),
-	TEST_OF(garbage_disturbs_nobody),
-	TEST_OF(a_megabyte_long_key_works),
-	TEST_OF(a_million_arguments_work),
-	TEST_OF(keys_end_in_time),
-	TEST_OF(keys_that_nobody_asks_for_are_removed),
-	TEST_OF(a_client_that_does_not_read_holds_up_nobody),
-	TEST_OF(half_open_and_reset_connections_leave_nothing),
-	TEST_OF(ten_thousand_connections_leave_nothing),
-	TEST_OF(without_descriptors_it_goes_on),
-	TEST_OF(it_ends_while_clients_wait),
+	TEST_OF(command_gets_its_documented_answer),
+	TEST_OF(value_of_any_bytes_is_kept),
+	TEST_OF(pipeline_cut_anywhere_gets_same_answers),
+	TEST_OF(protocol_fault_is_named_and_ends_connection),
+	TEST_OF(line_without_end_is_refused),
+	TEST_OF(garbage_disturbs_no_other_client),
+	TEST_OF(key_of_a_megabyte_is_found),
+	TEST_OF(command_of_a_million_arguments_is_answered),
+	TEST_OF(key_with_expiry_ends_in_time),
+	TEST_OF(expired_keys_without_reader_are_removed),
+	TEST_OF(client_that_does_not_read_delays_no_other_client),
+	TEST_OF(half_open_and_reset_connections_leak_nothing),
+	TEST_OF(ten_thousand_connections_leak_nothing),
+	TEST_OF(lack_of_descriptors_ends_and_next_client_is_served),
+	TEST_OF(sigterm_with_waiting_clients_ends_server),
 };
 
 int main(int argc, char **argv)

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hostile clients of kvserver: each must cost the server and its other clients a bounded amount only.
+ * Hostile clients of kvserver: each must cost the server and its other clients a bounded amount
+ * only.
  *
  *   kvhostile [TEST...] -- KVSERVER [OPTION...]
  */
 #include "peer.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -132,8 +135,8 @@ static void make_plain_key(char *key, size_t i)
 	memcpy(key, text, 16);
 }
 
-/* Send it, and one GET after another of a key among those until it is answered.  Returns which part of
- * that time the slowest GET took; percent. */
+/* Send it, and one GET after another of a key among those until it is answered. Returns which part
+ * of that time the slowest GET took; percent. */
 static long run_beside_gets(int fd, int other, const char *mset, size_t len, const char *key)
 {
 	char get[64] = "*2\r\n$3\r\nGET\r\n$16\r\n";
@@ -165,7 +168,7 @@ static long run_beside_gets(int fd, int other, const char *mset, size_t len, con
 	return slowest * 100 / (start + 1);
 }
 
-static void keys_that_collide_without_a_key_hold_up_no_client(void)
+static void keys_that_collide_in_unkeyed_hash_delay_no_client(void)
 {
 	enum { KEYS = 46000 };
 	int fd = connect_to_server();
@@ -223,6 +226,102 @@ static void long_mset_lets_other_clients_run(void)
 	close(fd);
 }
 
+static bool has_event_loop; /* the server has --arch reactor */
+
+/* While the server is stopped, a client sends `commands` and then another one asks for the counter
+ * that they increment. Returns its value. */
+static int count_before_other_client(int fd, int other, const char *commands, size_t n)
+{
+	char answer[32] = "";
+	ssize_t len;
+
+	SEND(fd, "SET counter 0\r\n");
+	EXPECT(fd, "+OK\r\n");
+	ping(other);
+	kill(server_pid, SIGSTOP);
+	send_bytes(fd, commands, n);
+	SEND(other, "GET counter\r\n");
+	kill(server_pid, SIGCONT);
+	len = recv(other, answer, sizeof(answer) - 1, 0);
+	if (len <= 0 || answer[0] != '$' || !strchr(answer, '\n'))
+		fail("no counter");
+	return atoi(strchr(answer, '\n') + 1);
+}
+
+/* The long request first makes the server's input buffer large, so that one read could take all of
+ * the commands. */
+static void event_loop_runs_limited_part_of_pipeline(void)
+{
+	enum { LONG = 60 * MEGABYTE, COUNT = 20000, LIMIT = 1000 };
+	static const char incr[] = "INCR counter\r\n";
+	int fd = connect_to_server();
+	int other = connect_to_server();
+	char *bytes = calloc(1, LONG);
+	int count;
+
+	if (!has_event_loop)
+		return;
+	SEND(fd, "*2\r\n$6\r\nEXISTS\r\n$62914560\r\n");
+	send_bytes(fd, bytes, LONG);
+	SEND(fd, "\r\n");
+	EXPECT(fd, ":0\r\n");
+	for (int i = 0; i < COUNT; i++)
+		memcpy(bytes + (size_t)i * (sizeof(incr) - 1), incr, sizeof(incr) - 1);
+	count = count_before_other_client(fd, other, bytes, COUNT * (sizeof(incr) - 1));
+	fprintf(stderr, "  %d commands before another client's\n", count);
+	if (count > LIMIT)
+		fail("another client waits for a whole pipeline");
+	for (int i = 1; i <= COUNT; i++) {
+		char text[32];
+
+		snprintf(text, sizeof(text), ":%d\r\n", i);
+		expect_bytes(fd, text, strlen(text));
+	}
+	ping(fd);
+	free(bytes);
+	close(other);
+	close(fd);
+}
+
+/* A child process discards the answers as fast as they come, so that the socket rarely becomes
+ * full. */
+static void event_loop_sends_limited_part_of_answers(void)
+{
+	enum { VALUE = 100000, COUNT = 3000, LIMIT = 25 }; /* one call sends 2 MiB at most */
+	static const char pair[] = "GET v\r\nINCR counter\r\n";
+	int fd = connect_to_server();
+	int other = connect_to_server();
+	char *bytes = malloc(COUNT * sizeof(pair));
+	int count;
+	pid_t pid;
+
+	if (!has_event_loop)
+		return;
+	set_value(fd, "v", 'v', VALUE);
+	for (int i = 0; i < COUNT; i++)
+		memcpy(bytes + (size_t)i * (sizeof(pair) - 1), pair, sizeof(pair) - 1);
+	pid = fork();
+	if (pid < 0)
+		fail("fork");
+	if (pid == 0) {
+		/* The parent reads the answer to SET first. */
+		while (recv(fd, bytes, 1, MSG_PEEK) == 1 && *bytes != '$')
+			sleep_ms(1);
+		while (recv(fd, bytes, COUNT, MSG_TRUNC) > 0)
+			;
+		_exit(0);
+	}
+	count = count_before_other_client(fd, other, bytes, COUNT * (sizeof(pair) - 1));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	fprintf(stderr, "  %d answers before another client's\n", count);
+	if (count > LIMIT)
+		fail("another client waits for many answers");
+	free(bytes);
+	close(other);
+	close(fd);
+}
+
 /* Commands that do more than one step: the answers are the same as of one step. */
 static void commands_of_many_steps_answer_once(void)
 {
@@ -265,7 +364,8 @@ static void commands_of_many_steps_answer_once(void)
 	close(fd);
 }
 
-/* An MGET of the same key `times` times, whose answer is not read until the memory has been looked at. */
+/* An MGET of the same key `times` times, whose answer is not read until the memory has been
+ * measured. */
 static void check_mget(size_t size, int times)
 {
 	int fd = connect_to_server();
@@ -301,7 +401,7 @@ static void mget_answers_take_bounded_memory(void)
 	check_mget(50 * 1024, 4000); /* copied */
 }
 
-/* Many clients that do not read share one value; it stays the same for them when its key changes. */
+/* Many clients that do not read share one value, which stays the same when its key changes. */
 static void unread_values_are_shared(void)
 {
 	enum { CLIENTS = 16, SIZE = 24 * MEGABYTE };
@@ -356,7 +456,7 @@ static void requests_are_bounded(void)
 
 /* ------------------------------------------------------------------- Timeouts */
 
-/* A server with these timeouts, in seconds.  Of an option that is given twice, the last one counts. */
+/* Timeouts in seconds. Of an option that is given twice, the last one counts. */
 static void restart_with(char *timeout, char *write_timeout)
 {
 	static char option_timeout[] = "--timeout", option_write[] = "--write-timeout";
@@ -369,7 +469,7 @@ static void restart_with(char *timeout, char *write_timeout)
 	start_server(0);
 }
 
-static char never[] = "0", second[] = "1";
+static char never[] = "0", second[] = "1", two_seconds[] = "2";
 
 static void idle_clients_are_closed(void)
 {
@@ -410,42 +510,43 @@ static void clients_that_do_not_read_are_closed(void)
 	close(half_closed);
 }
 
-/* A client that reads slowly makes progress, so it is served to the end. */
-static void slow_reader_is_served(void)
+/* It reads less in the timeout than makes a socket writable again. */
+static void steady_slow_reader_gets_whole_value(void)
 {
-	enum { SIZE = 24 * MEGABYTE, PIECE = 2 * MEGABYTE };
-	char *piece = malloc(PIECE);
+	enum { SIZE = 24 * MEGABYTE };
+	char *value = malloc(SIZE);
 	int fd;
 
-	restart_with(never, second);
+	restart_with(never, two_seconds);
 	fd = connect_to_server();
-	memset(piece, 'v', PIECE);
+	memset(value, 'v', SIZE);
 	set_value(fd, "k", 'v', SIZE);
 	SEND(fd, "GET k\r\n");
 	EXPECT(fd, "$25165824\r\n");
-	for (int i = 0; i < SIZE / PIECE; i++) {
-		sleep_ms(300);
-		expect_bytes(fd, piece, PIECE);
-	}
+	expect_bytes_slowly(fd, value, SIZE, 2);
 	EXPECT(fd, "\r\n");
 	ping(fd);
-	free(piece);
+	free(value);
 	close(fd);
 }
 
 static const struct test tests[] = {
-	TEST_OF(keys_that_collide_without_a_key_hold_up_no_client),
+	TEST_OF(keys_that_collide_in_unkeyed_hash_delay_no_client),
 	TEST_OF(long_mset_lets_other_clients_run),
+	TEST_OF(event_loop_runs_limited_part_of_pipeline),
+	TEST_OF(event_loop_sends_limited_part_of_answers),
 	TEST_OF(commands_of_many_steps_answer_once),
 	TEST_OF(mget_answers_take_bounded_memory),
 	TEST_OF(unread_values_are_shared),
 	TEST_OF(requests_are_bounded),
 	TEST_OF(idle_clients_are_closed),
 	TEST_OF(clients_that_do_not_read_are_closed),
-	TEST_OF(slow_reader_is_served),
+	TEST_OF(steady_slow_reader_gets_whole_value),
 };
 
 int main(int argc, char **argv)
 {
+	for (int i = 1; i < argc; i++)
+		has_event_loop |= strcmp(argv[i], "reactor") == 0;
 	return run_tests(tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Does kvserver hold its bounds against hostile clients?  $2 is the architecture.
+# kvserver holds its limits against hostile clients. $2 is the architecture.
 . "$(dirname "$0")/lib.bash"
 
 kvserver=$build/examples/kvserver
@@ -11,4 +11,5 @@ if ! has_arch "$arch"; then
 fi
 ulimit -n 4096 2>/dev/null
 compile_client kvhostile
-"$tmp/kvhostile" -- "$kvserver" --arch "$arch" --port 0 2>"$tmp/log" || fail "hostile clients: $(tail -5 "$tmp/log")"
+"$tmp/kvhostile" -- "$kvserver" --arch "$arch" --port 0 2>"$tmp/log" ||
+	fail "hostile clients: $(tail -5 "$tmp/log")"

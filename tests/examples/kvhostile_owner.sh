@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: MIT
-# Does kvserver --arch owner hold its bounds against hostile clients?
+# kvserver --arch owner holds its limits against hostile clients.
 exec bash "$(dirname "$0")/kvhostile.sh" "$1" owner

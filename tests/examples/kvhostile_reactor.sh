@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: MIT
-# Does kvserver --arch reactor hold its bounds against hostile clients?
+# kvserver --arch reactor holds its limits against hostile clients.
 exec bash "$(dirname "$0")/kvhostile.sh" "$1" reactor

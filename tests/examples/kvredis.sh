@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Does kvserver answer as Redis does, byte for byte?  Both get the same requests.
+# kvserver answers as Redis does, byte for byte.  Both get the same requests.
 . "$(dirname "$0")/lib.bash"
 
 if ! command -v redis-server >/dev/null || ! command -v redis-cli >/dev/null; then
@@ -36,8 +36,8 @@ answers() {
 	exec 3>&-
 }
 
-# rounded: times to live, of which the requests set 100, 200 and 300 seconds; where others have had the CPU,
-# one of the two servers may have come some seconds later to the question than the other.
+# rounded: times to live, of which the requests set 100, 200 and 300 seconds; where others have had
+# the CPU, one of the two servers may have come some seconds later to the question than the other.
 rounded() {
 	sed $'s/^:9[0-9]\r$/:100\r/; s/^:19[0-9]\r$/:200\r/; s/^:29[0-9]\r$/:300\r/'
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Does kvserver answer with the right bytes, and are its options what --help says?  $2 is the
+# kvserver answers with the right bytes, and its options are what --help says.  $2 is the
 # architecture.
 . "$(dirname "$0")/lib.bash"
 
@@ -45,7 +45,8 @@ read -r -t 10 line <&3
 check_equal "PING" $'+PONG\r' "$line"
 exec 3>&-
 end INT
-[ "$arch" = reactor ] || grep -q '^switches  *[1-9]' "$tmp/out" || fail "no counters: $(cat "$tmp/out")"
+[ "$arch" = reactor ] || grep -q '^switches  *[1-9]' "$tmp/out" ||
+	fail "no counters: $(cat "$tmp/out")"
 
 # redis OPTION...: what redis-cli prints, which has no time limit of its own.
 redis() {
@@ -72,4 +73,5 @@ ulimit -n 4096 2>/dev/null
 compile_client kvclient
 "$tmp/kvclient" -- "$kvserver" --arch "$arch" --port 0 2>"$tmp/log" || fail "$(tail -5 "$tmp/log")"
 compile_client ending
-"$tmp/ending" -- "$kvserver" --arch "$arch" --port 0 2>"$tmp/log" || fail "ends at any moment: $(tail -5 "$tmp/log")"
+"$tmp/ending" -- "$kvserver" --arch "$arch" --port 0 2>"$tmp/log" ||
+	fail "ends at any moment: $(tail -5 "$tmp/log")"

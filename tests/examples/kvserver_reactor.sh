@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: MIT
-# Does kvserver --arch reactor do all that kvserver does?
+# kvserver --arch reactor does all that kvserver does.
 exec bash "$(dirname "$0")/kvserver.sh" "$1" reactor

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does the table keep what it is given, forget what it should, and hold when many use it? */
+/* Unit test of examples/kvtable.c: lookups, expiry, growth, and concurrent use. */
 #include "check.h"
 
 #include "kvtable.h"
@@ -54,7 +54,7 @@ static void check_value(struct kv_table *t, const char *key, const char *value)
 	kv_read_unlock(t, hash);
 }
 
-TEST(a_value_is_found_until_it_is_replaced_or_erased)
+TEST(value_is_found_until_replaced_or_erased)
 {
 	struct kv_table *t = kv_table_new();
 
@@ -76,7 +76,7 @@ TEST(a_value_is_found_until_it_is_replaced_or_erased)
 }
 
 /* Beside a plain array as the model, through growing and shrinking. */
-TEST(it_does_what_a_plain_array_does)
+TEST(random_operations_match_plain_array)
 {
 	enum { KEYS = 20000 };
 	static bool there[KEYS];
@@ -110,7 +110,7 @@ TEST(it_does_what_a_plain_array_does)
 	kv_table_free(t);
 }
 
-TEST(an_entry_whose_time_is_over_is_not_found)
+TEST(expired_entry_is_not_found)
 {
 	struct kv_table *t = kv_table_new();
 
@@ -125,7 +125,7 @@ TEST(an_entry_whose_time_is_over_is_not_found)
 	kv_table_free(t);
 }
 
-TEST(sweeps_remove_what_is_over_and_nothing_else)
+TEST(sweep_removes_only_expired_entries)
 {
 	struct kv_table *t = kv_table_new();
 	char key[32];
@@ -152,7 +152,7 @@ TEST(sweeps_remove_what_is_over_and_nothing_else)
 }
 
 /* So many keys that the shards have several segments each: found, erased, swept and cleared. */
-TEST(segments_split_keeps_all_keys)
+TEST(segment_split_keeps_all_keys)
 {
 	const long keys = 2L * KV_SHARDS * KV_SEGMENT;
 	struct kv_table *t = kv_table_new();
@@ -186,8 +186,8 @@ TEST(segments_split_keeps_all_keys)
 	kv_table_free(t);
 }
 
-/* A value that is being sent stays as it is when its key gets another one, and when it is erased. */
-TEST(a_held_entry_keeps_its_value)
+/* A value that is being sent stays the same when its key gets another one or is erased. */
+TEST(held_entry_keeps_its_value)
 {
 	struct kv_table *t = kv_table_new();
 	uint64_t hash = kv_hash(t, text("k"));
@@ -232,8 +232,8 @@ TEST(hash_of_keys_with_a_zero_factor_differs)
 	kv_table_free(t);
 }
 
-/* Every byte of a key counts, wherever it stands, and the shards are used evenly. */
-TEST(hashes_spread)
+/* Every byte of a key counts, wherever it is, and the shards are used evenly. */
+TEST(hash_of_each_byte_position_spreads)
 {
 	struct kv_table *t = kv_table_new();
 	int seen[KV_SHARDS] = { 0 };
@@ -259,7 +259,7 @@ TEST(hashes_spread)
 
 enum { CROWD = 4, PAIRS = 64 };
 
-/* Both keys of a pair always have the same value, and everybody must see it so. */
+/* Both keys of a pair always have the same value, and every reader must see it so. */
 static void *change_pairs(void *table)
 {
 	struct kv_table *t = table;
@@ -302,7 +302,7 @@ static void *change_pairs(void *table)
 	return NULL;
 }
 
-TEST(commands_of_several_keys_are_never_seen_half_done)
+TEST(command_of_several_keys_is_atomic_for_readers)
 {
 	struct kv_table *t = kv_table_new();
 	pthread_t threads[CROWD];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What do the tests of the examples share?  Sourced; $1 of the caller is the build folder.
+# Functions that the tests of the examples share. Sourced; $1 of the caller is the build folder.
 
 set -u
 export LC_ALL=C
@@ -11,7 +11,7 @@ pids=()
 clean_up() {
 	for pid in "${pids[@]}"; do
 		kill -KILL "$pid" 2>/dev/null
-		wait "$pid" 2>/dev/null # or else the shell reports its end
+		wait "$pid" 2>/dev/null # otherwise the shell reports its end
 	done
 	rm -rf "$tmp"
 }
@@ -29,7 +29,7 @@ check_equal() {
 
 # start PROGRAM [OPTION...]: on a free port, which is put into $port, and the process into $pid.
 start() {
-	: >"$tmp/out" # what the last one wrote must not be taken for this one's
+	: >"$tmp/out" # the output of the last server must not count
 	"$@" >"$tmp/out" 2>"$tmp/err" &
 	pid=$!
 	pids+=("$pid")
@@ -42,15 +42,16 @@ start() {
 	fail "$1 does not start: $(cat "$tmp/out" "$tmp/err")"
 }
 
-# start_on_free_port COMMAND...: a server that cannot choose a port itself; the word PORT stands for one, which is put
-# into $port, and the process into $pid. A server that ends at once is started again on another port.
+# start_on_free_port COMMAND...: a server that cannot choose a port itself; the word PORT stands for
+# one, which is put into $port, and the process into $pid. A server that ends at once is started
+# again on another port.
 start_on_free_port() {
 	for _ in $(seq 5); do
 		port=$((20000 + RANDOM % 10000))
 		"${@//PORT/$port}" >"$tmp/out" 2>"$tmp/err" &
 		pid=$!
 		pids+=("$pid")
-		sleep 0.3 # a port that is taken ends the server within that time, else until_ready fails
+		sleep 0.3 # a port that is taken ends the server in that time, or until_ready fails
 		kill -0 "$pid" 2>/dev/null && return
 	done
 	fail "$1 does not start: $(cat "$tmp/out" "$tmp/err")"
@@ -76,20 +77,35 @@ end() {
 		sleep 0.02
 	done
 	kill -0 "$pid" 2>/dev/null &&
-		fail "$(cat "/proc/$pid/comm") does not end on SIG$1: $(grep -E '^(State|Sig|ShdPnd)' "/proc/$pid/status")"
+		fail "$(cat "/proc/$pid/comm") does not end on SIG$1: $(
+			grep -E '^(State|Sig|ShdPnd)' "/proc/$pid/status"
+		)"
 	wait "$pid"
 	status=$?
 	check_equal "status after SIG$1" 0 "$status"
 	check_equal "errors" "" "$(cat "$tmp/err")"
 }
 
+# fails_at_deadline COMMAND...: against a server that always sends. The deadline is 10 seconds; a
+# busy machine may add to it.
+fails_at_deadline() {
+	local begun=$SECONDS
+
+	timeout 30 "$@" >"$tmp/got" 2>"$tmp/complaint"
+	check_equal "status against a server that always sends" 1 $?
+	[ $((SECONDS - begun)) -lt 25 ] || fail "the deadline does not hold: $((SECONDS - begun)) s"
+	grep -q 'timed out' "$tmp/complaint" || fail "$(head -c 1000 "$tmp/complaint")"
+}
+
 # has_arch ARCH: whether kvserver has been built with it.
 has_arch() {
 	[ "$1" != reactor ] ||
-		! "$build/examples/kvserver" --arch reactor --unix /nowhere/x 2>&1 | grep -q 'built without libuv'
+		! "$build/examples/kvserver" --arch reactor --unix /nowhere/x 2>&1 |
+		grep -q 'built without libuv'
 }
 
-# compile OUTPUT FILE...: with the sanitizer that the build has, and the library of a build that counts lines.
+# compile OUTPUT FILE...: with the sanitizer that the build has, and the library of a build that
+# counts lines.
 compile() {
 	local output=$1
 	local sanitize counts

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What do the clients share that test the servers of examples/? */
+/* Functions that the test clients of the servers of examples/ share. */
 #include "peer.h"
 
 #include <arpa/inet.h>
@@ -92,7 +92,8 @@ void start_server(unsigned descriptors)
 	fclose(f);
 }
 
-/* For somebody who asks why it has not ended: has the signal come, is it blocked, is there a handler? */
+/* Print why the server may not have ended: whether the signal came, is blocked, has a
+ * handler. */
 static void print_state_of_server(void)
 {
 	char path[64], line[256];
@@ -162,8 +163,8 @@ void wait_for_descriptors(int at_most)
 
 /* ----------------------------------------------------------------- Connections */
 
-/* Only between two polls of another process's state (its exit with a time limit, its descriptors), or as a slow client:
- * the server gives no event for them. */
+/* Only between two polls of another process's state (its exit with a time limit, its descriptors),
+ * or as a slow client: the server gives no event for them. */
 void sleep_ms(long ms)
 {
 	struct timespec t = { ms / 1000, ms % 1000 * 1000000 };
@@ -239,6 +240,20 @@ void expect_bytes(int fd, const void *wanted, size_t n)
 	free(got);
 }
 
+void expect_bytes_slowly(int fd, const char *wanted, size_t n, int seconds)
+{
+	enum { PIECE = 64 << 10 };
+	size_t slow = (size_t)seconds * 3 * 4 * PIECE;
+
+	if (slow > n)
+		fail("too few bytes");
+	for (size_t at = 0; at < slow; at += PIECE) {
+		sleep_ms(250);
+		expect_bytes(fd, wanted + at, PIECE);
+	}
+	expect_bytes(fd, wanted + slow, n - slow);
+}
+
 void make_garbage(char *bytes, size_t n)
 {
 	static uint64_t x = 88172645463325252u;
@@ -265,6 +280,20 @@ void expect_reset(int fd)
 	char c;
 
 	if (recv(fd, &c, 1, 0) != -1 || errno != ECONNRESET)
+		fail("the connection is not reset");
+	close(fd);
+}
+
+void expect_reset_after_bytes(int fd)
+{
+	char bytes[4096];
+	ssize_t n;
+
+	while ((n = recv(fd, bytes, sizeof(bytes), 0)) > 0)
+		;
+	if (n == 0)
+		fail("an end of stream instead of a reset");
+	if (errno != ECONNRESET)
 		fail("the connection is not reset");
 	close(fd);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What do the clients share that test the servers of examples/?
+ * Functions that the test clients of the servers of examples/ share.
  *
- * A client runs its tests one after the other.  Each gets a server of its own on a free port, talks to
- * it over plain blocking sockets, and ends it with SIGTERM, which must give status 0.
+ * A client runs its tests one after the other. Each gets a server of its own on a free port, talks
+ * to it over plain blocking sockets, and ends it with SIGTERM, which must give status 0.
  *
  *   CLIENT [TEST...] -- SERVER [OPTION...]
  */
@@ -26,7 +26,7 @@ struct test {
 #function, function                                                                \
 	}
 
-/* The main function of a client: the tests that argv names before "--", or all.  The exit status. */
+/* The main function of a client: the tests that argv names before "--", or all. The exit status. */
 int run_tests(const struct test *tests, size_t n, int argc, char **argv);
 
 _Noreturn void fail(const char *what);
@@ -53,6 +53,7 @@ extern int target_listener;
 
 void listen_as_target(void); /* and gives each server the option --to */
 int accept_as_target(void);
+void expect_reset_after_bytes(int fd); /* discards what comes before; closes fd */
 
 /* ----------------------------------------------------------------- Connections */
 
@@ -64,8 +65,13 @@ void set_patience(int fd);
 void send_bytes(int fd, const void *bytes, size_t n);
 void expect_bytes(int fd, const void *wanted, size_t n);
 void make_garbage(char *bytes, size_t n); /* other bytes each time, the same in each run */
-void expect_end(int fd);                  /* the peer closes, in order; closes fd */
-void expect_reset(int fd);                /* the peer resets the connection; closes fd */
+
+/* Read n of these bytes at 256 KiB a second, for three times as long as the server waits for
+ * progress; then the rest at once. */
+void expect_bytes_slowly(int fd, const char *wanted, size_t n, int seconds);
+
+void expect_end(int fd);   /* the peer closes, in order; closes fd */
+void expect_reset(int fd); /* the peer resets the connection; closes fd */
 void reset_connection(int fd);
 void print_bytes(const char *what, const char *bytes, size_t n);
 void sleep_ms(long ms);

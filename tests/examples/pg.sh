@@ -4,6 +4,12 @@
 
 pg=$build/examples/pg
 [ -x "$pg" ] || { echo "pg has not been built: no libpq"; exit 77; }
+compile "$tmp/floodpeer" "$source_dir/tests/examples/floodpeer.c"
+start "$tmp/floodpeer" pg
+fails_at_deadline "$pg" "hostaddr=127.0.0.1 port=$port user=x sslmode=disable gssencmode=disable" \
+	'SELECT 1'
+kill -KILL "$pid"
+
 bin=$(dirname "$(compgen -G '/usr/lib/postgresql/*/bin/initdb' | tail -n 1)")
 [ -x "$bin/initdb" ] || { echo "PostgreSQL is missing"; exit 77; }
 
@@ -15,13 +21,15 @@ if [ "$(id -u)" = 0 ]; then
 fi
 "${as_owner[@]}" "$bin/initdb" -D "$tmp/data" -A trust -U postgres --no-sync >"$tmp/log" 2>&1 ||
 	fail "initdb: $(cat "$tmp/log")"
-start_on_free_port "${as_owner[@]}" "$bin/postgres" -D "$tmp/data" -p PORT -c listen_addresses=127.0.0.1 \
-	-c unix_socket_directories="$tmp" -c fsync=off -c max_connections=40
+start_on_free_port "${as_owner[@]}" "$bin/postgres" -D "$tmp/data" -p PORT \
+	-c listen_addresses=127.0.0.1 -c unix_socket_directories="$tmp" \
+	-c fsync=off -c max_connections=40
 where="hostaddr=127.0.0.1 port=$port user=postgres dbname=postgres"
 until_ready "$pg" "$where" 'SELECT 1'
 
 for procs in 1 2 4; do
-	# Twenty at a time that each wait a tenth of a second, and a result larger than a socket's buffer.
+	# Twenty at a time that each wait a tenth of a second, and a result larger than a socket's
+	# buffer.
 	queries=()
 	wanted=
 	for i in $(seq 20); do
@@ -30,14 +38,17 @@ for procs in 1 2 4; do
 	done
 	got=$(GMP_PROCS=$procs timeout 60 "$pg" "$where" "${queries[@]}") || fail "status $?"
 	check_equal "results with $procs Ps" "${wanted%$'\n'}" "$got"
-	got=$(GMP_PROCS=$procs timeout 60 "$pg" "$where" 'SELECT generate_series(1, 200000)' | tail -n 1)
+	got=$(GMP_PROCS=$procs timeout 60 "$pg" "$where" 'SELECT generate_series(1, 200000)' |
+		tail -n 1)
 	check_equal "last row of many" 200000 "$got"
 done
 
 # The first host refuses: libpq closes the socket, and the next one may get the same number.
 for procs in 1 2; do
 	got=$(GMP_PROCS=$procs timeout 30 "$pg" \
-		"hostaddr=127.0.0.1,127.0.0.1 port=1,$port user=postgres dbname=postgres" 'SELECT 42') || fail "status $?"
+		"hostaddr=127.0.0.1,127.0.0.1 port=1,$port user=postgres dbname=postgres" \
+		'SELECT 42') ||
+		fail "status $?"
 	check_equal "second host" 42 "$got"
 done
 

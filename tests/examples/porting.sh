@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# The server of docs/porting.md serves clients the same before and after the port, the code of the page is that of
-# examples/porting, and its messages are those of GMP_DEBUG=check.
+# The server of docs/porting.md serves clients the same before and after the port, the code of the
+# page is that of examples/porting, and its messages are those of GMP_DEBUG=check.
 . "$(dirname "$0")/lib.bash"
 
 page=$source_dir/docs/porting.md
@@ -104,10 +104,13 @@ END
 # Its messages: without numbers, addresses and what depends on debugging information.
 [ -x "$build/examples/porting_wrong" ] || exit 0 # sanitizers
 plain() {
-	sed -E 's/0x[0-9a-f]+/N/g; s/ \(wrong\.c:[0-9]+\)//g; s/ \(porting_wrong\+N\)//g; s/\(pipe:\[[0-9]+\]\)//; s/\+N//g; s/[0-9]+/N/g; s/N of N ms/N ms/; s/"(first|second)"/NAME/g'
+	sed -E 's/0x[0-9a-f]+/N/g; s/ \(wrong\.c:[0-9]+\)//g; s/ \(porting_wrong\+N\)//g
+		s/\(pipe:\[[0-9]+\]\)//; s/\+N//g; s/[0-9]+/N/g
+		s/N of N ms/N ms/; s/"(first|second)"/NAME/g'
 }
 grep -E '^    (gmp: |     )' "$page" | sed 's/^    //' | plain >"$tmp/page"
-# finds MISTAKE PATTERN: the first finding that PATTERN matches, and what it says to do, are on the page.
+# finds MISTAKE PATTERN: the first finding that PATTERN matches, and what it says to do, are on the
+# page.
 finds() {
 	GMP_DEBUG=check "$build/examples/porting_wrong" "$1" 2>"$tmp/err" >"$tmp/out"
 	grep -E -A 1 -m 1 "^gmp: .*($2)" "$tmp/err" | plain >"$tmp/seen"

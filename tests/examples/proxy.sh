@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Does proxy pass on what both sides say, and how they end?
+# proxy forwards what both sides send, and how they end.
 . "$(dirname "$0")/lib.bash"
 
 proxy=$build/examples/proxy
@@ -11,10 +11,10 @@ for options in '--port 0' '--to 127.0.0.1:1 --port 65536' '--to 127.0.0.1:1 --wh
 	grep -q '^usage:' "$tmp/err" || fail "no help after $options"
 done
 
-# Nobody listens on port 1: the client is reset, and one line says why.
+# No server listens on port 1: the client is reset, and one line says why.
 start "$proxy" --port 0 --to 127.0.0.1:1
 exec 3<>"/dev/tcp/127.0.0.1/$port"
-[ -z "$(cat <&3 2>/dev/null)" ] || fail "somebody answers"
+[ -z "$(cat <&3 2>/dev/null)" ] || fail "an answer"
 exec 3>&-
 kill -TERM "$pid"
 wait "$pid"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does proxy pass on every byte, and how each stream ends, both ways?
+ * Tests proxy: every byte and the end of each stream are forwarded, both ways.
  *
  *   proxyclient [TEST...] -- PROXY [OPTION...]
  *
- * Both ends of every connection are ours: we connect to the proxy, and the proxy to us.
+ * The test is both the client and the target.
  */
 #include "peer.h"
 
@@ -61,14 +61,14 @@ static void say_all_and_hear(int one, int other)
 	expect_end(one);
 }
 
-static void a_client_that_has_said_all_still_hears(void)
+static void half_closed_client_still_receives(void)
 {
 	struct ends e = connect_through();
 
 	say_all_and_hear(e.client, e.target);
 }
 
-static void a_target_that_has_said_all_still_hears(void)
+static void half_closed_target_still_receives(void)
 {
 	struct ends e = connect_through();
 
@@ -76,7 +76,7 @@ static void a_target_that_has_said_all_still_hears(void)
 }
 
 /* Both send and receive at a time, more than all buffers between them hold. */
-static void much_goes_both_ways_at_a_time(void)
+static void large_streams_both_ways_arrive_whole(void)
 {
 	enum { SIZE = 16 << 20 };
 	struct ends e = connect_through();
@@ -91,7 +91,7 @@ static void much_goes_both_ways_at_a_time(void)
 		for (int i = 0; i < 2; i++)
 			polled[i].events = (short)(POLLIN | (sent[i] < SIZE ? POLLOUT : 0));
 		if (poll(polled, 2, PATIENCE * 1000) <= 0)
-			fail("it stands still");
+			fail("no byte moves");
 		for (int i = 0; i < 2; i++) {
 			int fd = polled[i].fd;
 			ssize_t n;
@@ -118,7 +118,7 @@ static void much_goes_both_ways_at_a_time(void)
 	close(e.target);
 }
 
-static void a_reset_is_passed_on_as_a_reset(void)
+static void reset_of_one_side_resets_other_side(void)
 {
 	struct ends other = connect_through();
 
@@ -139,8 +139,8 @@ static void a_reset_is_passed_on_as_a_reset(void)
 	expect_end(other.target);
 }
 
-/* The one that is reset was being written to, and the other one sends. */
-static void a_reset_under_load_is_no_end_of_stream(void)
+/* The proxy writes to the side that is reset, and the other side sends. */
+static void reset_under_load_is_no_end_of_stream(void)
 {
 	static char much[1 << 16];
 
@@ -160,7 +160,7 @@ static void a_reset_under_load_is_no_end_of_stream(void)
 	}
 }
 
-static void many_connections_at_once(void)
+static void concurrent_connections_keep_their_streams(void)
 {
 	enum { MANY = 400 };
 	struct ends e[MANY];
@@ -190,8 +190,8 @@ static void many_connections_at_once(void)
 	wait_for_descriptors(before);
 }
 
-/* The target's end of the client's connection, past those whose clients have gone; -1 if the client has been
- * sent away.  It has sent a byte. */
+/* The target's end of the client's connection, after the connections whose clients have gone; -1 if
+ * the client was refused. It has sent a byte. */
 static int accept_from(int client)
 {
 	struct pollfd p[2] = { { .fd = target_listener, .events = POLLIN },
@@ -215,9 +215,9 @@ static int accept_from(int client)
 	}
 }
 
-/* Twenty pairs of descriptors and sixty clients: some wait, some are sent away, and when all have gone
- * the next one is served. */
-static void without_descriptors_it_goes_on(void)
+/* Twenty pairs of descriptors and sixty clients: some wait, some are sent away, and when all have
+ * gone the next one is served. */
+static void lack_of_descriptors_ends_and_next_client_is_served(void)
 {
 	enum { CLIENTS = 60 };
 	struct pollfd polled = { .fd = target_listener, .events = POLLIN };
@@ -241,7 +241,7 @@ static void without_descriptors_it_goes_on(void)
 		if (accepted >= 0)
 			break;
 		if (i == PATIENCE * 100)
-			fail("nobody is served any more");
+			fail("no client is served any more");
 		close(client);
 		sleep_ms(10);
 	}
@@ -255,7 +255,8 @@ static void without_descriptors_it_goes_on(void)
 		close(accept(target_listener, NULL, NULL));
 }
 
-static void it_ends_while_streams_are_open(void)
+/* A stream that the end of the proxy cuts off must not look complete. */
+static void sigterm_with_open_streams_resets_them(void)
 {
 	static char much[1 << 16];
 	struct ends idle = connect_through();
@@ -268,9 +269,9 @@ static void it_ends_while_streams_are_open(void)
 	while (send(stuck.client, much, sizeof(much), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
 		;
 	end_server();
-	expect_end(idle.client);
-	expect_end(idle.target);
-	expect_end(half.client);
+	expect_reset(idle.client);
+	expect_reset(idle.target);
+	expect_reset(half.client);
 	close(half.target);
 	close(stuck.client);
 	close(stuck.target);
@@ -278,14 +279,14 @@ static void it_ends_while_streams_are_open(void)
 }
 
 static const struct test tests[] = {
-	TEST_OF(a_client_that_has_said_all_still_hears),
-	TEST_OF(a_target_that_has_said_all_still_hears),
-	TEST_OF(much_goes_both_ways_at_a_time),
-	TEST_OF(a_reset_is_passed_on_as_a_reset),
-	TEST_OF(a_reset_under_load_is_no_end_of_stream),
-	TEST_OF(many_connections_at_once),
-	TEST_OF(without_descriptors_it_goes_on),
-	TEST_OF(it_ends_while_streams_are_open),
+	TEST_OF(half_closed_client_still_receives),
+	TEST_OF(half_closed_target_still_receives),
+	TEST_OF(large_streams_both_ways_arrive_whole),
+	TEST_OF(reset_of_one_side_resets_other_side),
+	TEST_OF(reset_under_load_is_no_end_of_stream),
+	TEST_OF(concurrent_connections_keep_their_streams),
+	TEST_OF(lack_of_descriptors_ends_and_next_client_is_served),
+	TEST_OF(sigterm_with_open_streams_resets_them),
 };
 
 int main(int argc, char **argv)

@@ -4,13 +4,19 @@
 
 redis=$build/examples/redis
 [ -x "$redis" ] || { echo "redis has not been built: no hiredis"; exit 77; }
+compile "$tmp/floodpeer" "$source_dir/tests/examples/floodpeer.c"
+start "$tmp/floodpeer" redis
+fails_at_deadline "$redis" --port "$port" --clients 1 --requests 1
+kill -KILL "$pid"
+
 command -v redis-server >/dev/null || { echo "redis-server is missing"; exit 77; }
 
 start_on_free_port redis-server --port PORT --bind 127.0.0.1 --save '' --appendonly no
 until_ready redis-cli -p "$port" ping
 
 for procs in 1 2 4; do
-	out=$(GMP_PROCS=$procs timeout 60 "$redis" --port "$port" --clients 50 --requests 40) || fail "status $?: $out"
+	out=$(GMP_PROCS=$procs timeout 60 "$redis" --port "$port" --clients 50 --requests 40) ||
+		fail "status $?: $out"
 	grep -q '^2000 commands on 50 connections: .* 0 errors$' <<<"$out" || fail "$out"
 done
 check_equal "keys left" "" "$(redis-cli -p "$port" keys 'gmp:*')"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does the parser find the same requests however they are cut, and are replies what RESP says? */
+/* Unit test of examples/resp.c: requests cut at every byte, and replies. */
 #include "check.h"
 
 #include "resp.h"
@@ -57,7 +57,7 @@ static void check_requests(const char *bytes, const char *wanted)
 	}
 }
 
-TEST(requests_are_found_however_they_are_cut)
+TEST(request_cut_anywhere_is_parsed)
 {
 	check_requests("*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", "[GET k]");
 	check_requests("*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n*1\r\n$4\r\nQUIT\r\n",
@@ -70,7 +70,7 @@ TEST(requests_are_found_however_they_are_cut)
 	check_requests("\"\\x41\\n\\\\\" '\\'\\n'\r\n", "[A\n\\ '\\n]");
 }
 
-TEST(an_incomplete_request_is_no_request)
+TEST(incomplete_request_is_reported)
 {
 	check_requests("*2\r\n$3\r\nGET\r\n$1\r\nk\r", "...");
 	check_requests("*2\r\n$3\r\nGET\r\n", "...");
@@ -79,7 +79,7 @@ TEST(an_incomplete_request_is_no_request)
 	check_requests("PING\n*", "[PING]...");
 }
 
-TEST(faults_are_named_however_they_are_cut)
+TEST(fault_cut_anywhere_is_named)
 {
 	check_requests("PING\n*x\r\n", "[PING]!invalid multibulk length");
 	check_requests("*1048577\r\n", "!invalid multibulk length");
@@ -94,7 +94,7 @@ TEST(faults_are_named_however_they_are_cut)
 	check_requests("a 'b'c\r\n", "!unbalanced quotes in request");
 }
 
-TEST(a_line_that_does_not_end_is_a_fault)
+TEST(line_without_end_is_fault)
 {
 	size_t n = RESP_MAX_LINE + 1;
 	char *bytes = malloc(n + 2);
@@ -112,7 +112,7 @@ TEST(a_line_that_does_not_end_is_a_fault)
 	free(bytes);
 }
 
-TEST(what_is_announced_is_not_allocated)
+TEST(announced_length_is_not_allocated)
 {
 	struct resp_parser p = { 0 };
 	char bytes[] = "*1048576\r\n$67100000\r\nx";
@@ -122,7 +122,7 @@ TEST(what_is_announced_is_not_allocated)
 	resp_parser_free(&p);
 }
 
-TEST(garbage_never_reads_outside)
+TEST(garbage_is_parsed_within_buffer)
 {
 	static const char letters[] = "*$\r\n\r\n0123-9xaGET \"'\\\0";
 	struct resp_parser p = { 0 };
@@ -146,7 +146,7 @@ TEST(garbage_never_reads_outside)
 	}
 }
 
-TEST(an_integer_has_one_way_to_be_written)
+TEST(integer_has_one_valid_form)
 {
 	static const char good[][24] = {
 		"0", "1", "-1", "10", "9223372036854775807", "-9223372036854775808"
@@ -169,7 +169,7 @@ TEST(an_integer_has_one_way_to_be_written)
 		CHECK(!resp_parse_integer((struct slice){ bad[i], strlen(bad[i]) }, &number));
 }
 
-TEST(replies_are_what_resp_says)
+TEST(reply_has_resp_form)
 {
 	static const char wanted[] =
 		"+OK\r\n-ERR x\r\n:-5\r\n*2\r\n$3\r\na\0b\r\n$-1\r\n$0\r\n\r\n";
@@ -187,7 +187,7 @@ TEST(replies_are_what_resp_says)
 	buf_free(&out);
 }
 
-TEST(a_buffer_keeps_its_bytes_while_it_moves_and_grows)
+TEST(buffer_that_moves_or_grows_keeps_bytes)
 {
 	struct buf b = { 0 };
 	unsigned char in = 0;
@@ -211,7 +211,7 @@ TEST(a_buffer_keeps_its_bytes_while_it_moves_and_grows)
 	buf_free(&b);
 }
 
-TEST(a_buffer_that_gets_too_large_fails_and_keeps_what_it_has)
+TEST(buffer_over_limit_fails_and_keeps_bytes)
 {
 	struct buf b = { 0 };
 

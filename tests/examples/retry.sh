@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Do the tests of a retry loop take more than two hours of virtual time, and next to none of ours?
+# The tests of the retry loop take more than two hours of virtual time, and little real time.
 . "$(dirname "$0")/lib.bash"
 
 out=$(timeout 20 "$build/examples/retry") || fail "status $?"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Does runner print the output of commands in order, feed them, and kill them at the deadline?
+# runner prints the output of commands in order, feeds them, and kills them at the deadline.
 . "$(dirname "$0")/lib.bash"
 
 runner=$build/examples/runner
@@ -8,7 +8,8 @@ for procs in 1 2 4; do
 	export GMP_PROCS=$procs
 
 	# The later commands end first.
-	got=$(timeout 30 "$runner" --limit 3 'sleep 0.1; echo 1; echo e >&2' 'sleep 0.05; echo 2' 'echo 3' 'echo 4') ||
+	got=$(timeout 30 "$runner" --limit 3 \
+		'sleep 0.1; echo 1; echo e >&2' 'sleep 0.05; echo 2' 'echo 3' 'echo 4') ||
 		fail "status $?"
 	check_equal "output in order, $procs Ps" "1
 e
@@ -16,9 +17,11 @@ e
 3
 4" "$got"
 
-	# Input and output that are larger than a pipe, both ways at once; and a command that reads nothing.
+	# Input and output that are larger than a pipe, both ways at once; and a command that reads
+	# nothing.
 	head -c 3000000 /dev/urandom >"$tmp/large"
-	timeout 30 "$runner" --input "$tmp/large" cat true cat >"$tmp/got" || fail "status with input: $?"
+	timeout 30 "$runner" --input "$tmp/large" cat true cat >"$tmp/got" ||
+		fail "status with input: $?"
 	cat "$tmp/large" "$tmp/large" | cmp - "$tmp/got" || fail "input is not output, $procs Ps"
 
 	# Commands that fail.
@@ -33,7 +36,8 @@ runner: kill -KILL \$\$: signal 9" "$(cat "$tmp/err")"
 
 	# The deadline, also for what a command has started and for commands that have not begun.
 	began=$SECONDS
-	timeout 30 "$runner" --seconds 1 --limit 2 'echo early; sleep 100 & wait' 'trap "" TERM; sleep 100' 'echo late' \
+	timeout 30 "$runner" --seconds 1 --limit 2 \
+		'echo early; sleep 100 & wait' 'trap "" TERM; sleep 100' 'echo late' \
 		>"$tmp/got" 2>"$tmp/err"
 	check_equal "status after the deadline" 1 $?
 	[ $((SECONDS - began)) -lt 20 ] || fail "the deadline was ignored"
@@ -43,7 +47,8 @@ done
 
 # A command can be interrupted: it has the mask of the program, not that of an M.
 timeout 30 "$runner" 'kill -TERM $$; echo not reached' >"$tmp/got" 2>"$tmp/err"
-check_equal "SIGTERM in a command" "runner: kill -TERM \$\$; echo not reached: signal 15" "$(cat "$tmp/err")"
+check_equal "SIGTERM in a command" \
+	"runner: kill -TERM \$\$; echo not reached: signal 15" "$(cat "$tmp/err")"
 
 timeout 30 "$runner" --input /nowhere/x cat 2>"$tmp/err" && fail "an input that is not there"
 timeout 30 "$runner" --limit x cat 2>/dev/null

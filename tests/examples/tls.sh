@@ -7,15 +7,18 @@ tls=$build/examples/tls
 command -v openssl >/dev/null || { echo "openssl is missing"; exit 77; }
 
 openssl req -x509 -newkey rsa:2048 -nodes -keyout "$tmp/key.pem" -out "$tmp/cert.pem" -days 1 \
-	-subj /CN=localhost -addext 'subjectAltName=DNS:localhost' 2>"$tmp/log" || fail "$(cat "$tmp/log")"
+	-subj /CN=localhost -addext 'subjectAltName=DNS:localhost' 2>"$tmp/log" ||
+	fail "$(cat "$tmp/log")"
 head -c 300000 /dev/urandom >"$tmp/data"
 
 start "$tls" serve --port 0 --cert "$tmp/cert.pem" --key "$tmp/key.pem"
 
 # openssl's client: a line comes back, with TLS 1.2 and 1.3.
 for version in -tls1_2 -tls1_3; do
-	got=$(printf 'hello %s\n' $version | { cat; sleep 0.5; } | timeout 20 openssl s_client -quiet $version \
-		-connect "127.0.0.1:$port" -CAfile "$tmp/cert.pem" -servername localhost -verify_return_error 2>"$tmp/log") ||
+	got=$(printf 'hello %s\n' $version | { cat; sleep 0.5; } |
+		timeout 20 openssl s_client -quiet $version -connect "127.0.0.1:$port" \
+			-CAfile "$tmp/cert.pem" -servername localhost -verify_return_error \
+			2>"$tmp/log") ||
 		true # a client that closes without an alert
 	check_equal "echo with $version" "hello $version" "$got"
 done
@@ -40,14 +43,26 @@ grep -qi 'hostname mismatch' "$tmp/complaint" || fail "$(cat "$tmp/complaint")"
 echo | timeout 20 "$tls" send "127.0.0.1:$port" 2>"$tmp/complaint"
 check_equal "status with an unknown authority" 1 $?
 exec 3<>"/dev/tcp/127.0.0.1/$port" && echo "this is not TLS" >&3 && exec 3>&-
-got=$(echo again | timeout 20 "$tls" send "127.0.0.1:$port" --ca "$tmp/cert.pem") || fail "status $?"
+got=$(echo again | timeout 20 "$tls" send "127.0.0.1:$port" --ca "$tmp/cert.pem") ||
+	fail "status $?"
 check_equal "echo after the faults" again "$got"
+# Faults of many connections give at most one line a second.
+: >"$tmp/err"
+begun=$SECONDS
+for _ in $(seq 200); do
+	exec 3<>"/dev/tcp/127.0.0.1/$port" && echo "this is not TLS" >&3 && cat <&3 >/dev/null 2>&1
+	exec 3>&-
+done
+lines=$(wc -l <"$tmp/err")
+[ "$lines" -le $((SECONDS - begun + 2)) ] || fail "$lines lines for 200 faults"
+
 kill -TERM "$pid"
 wait "$pid"
 check_equal "status of the server" 0 $?
 
 # Our client against openssl's server, which sends back each line reversed.
-start_on_free_port openssl s_server -accept 127.0.0.1:PORT -cert "$tmp/cert.pem" -key "$tmp/key.pem" -rev -quiet
+start_on_free_port openssl s_server -accept 127.0.0.1:PORT -cert "$tmp/cert.pem" \
+	-key "$tmp/key.pem" -rev -quiet
 until_ready bash -c "exec 3<>/dev/tcp/127.0.0.1/$port"
 got=$(echo abc | timeout 20 "$tls" send "127.0.0.1:$port" --ca "$tmp/cert.pem") || fail "status $?"
 check_equal "answer of s_server" cba "$got"

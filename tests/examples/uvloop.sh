@@ -31,7 +31,8 @@ for procs in 1 2; do
 	exec 4>&-
 done
 
-# Requests that are under way at the end: each is answered or dropped, and none is leaked (AddressSanitizer).
+# Requests that are under way at the end: each is answered or dropped, and none is leaked
+# (AddressSanitizer).
 for i in $(seq 10); do
 	start "$build/examples/uvloop" --port 0
 	exec 3<>"/dev/tcp/127.0.0.1/$port"
