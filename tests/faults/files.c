@@ -40,12 +40,12 @@ static void use_file(void *arg)
 	close(made);
 }
 
-SWEEP(a_file_is_written_and_read_or_the_error_is_said)
+SWEEP(file_write_and_read_succeed_or_report_error)
 {
 	in_run(procs, use_file, NULL);
 }
 
-SWEEP(a_file_is_written_and_read_without_a_ring)
+SWEEP(file_write_and_read_without_io_uring_succeed)
 {
 	setenv("GMP_DEBUG", "nouring", 1);
 	in_run(procs, use_file, NULL);
@@ -73,7 +73,7 @@ static void use_fifo(void *arg)
 	ASK_ONCE(gmp_close(fd));
 }
 
-SWEEP(a_fifo_is_opened_so_that_it_can_be_waited_for)
+SWEEP(fifo_open_is_pollable_or_reports_error)
 {
 	in_run(procs, use_fifo, NULL);
 }
@@ -101,7 +101,7 @@ static void copy_to_socket(void *arg)
 	close(in);
 }
 
-SWEEP(a_file_is_sent_or_the_error_is_said)
+SWEEP(sendfile_sends_file_or_reports_error)
 {
 	in_run(procs, copy_to_socket, NULL);
 }
@@ -121,7 +121,7 @@ static void await_child(void *arg)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
-SWEEP(a_child_is_awaited_one_way_or_the_other)
+SWEEP(waitpid_without_pidfd_still_reaps_child)
 {
 	in_run(procs, await_child, NULL);
 }
@@ -143,7 +143,7 @@ static void hear_signals(void *arg)
 	gmp_chan_free(c);
 }
 
-SWEEP(a_signal_is_heard_or_the_error_is_said)
+SWEEP(signal_is_received_or_reports_error)
 {
 	in_run(procs, hear_signals, NULL);
 }
@@ -163,7 +163,7 @@ static void look_up(void *arg)
 		freeaddrinfo(found);
 }
 
-SWEEP(a_name_is_found_or_the_error_is_said)
+SWEEP(getaddrinfo_finds_name_or_reports_error)
 {
 	in_run(procs, look_up, NULL);
 }
@@ -188,7 +188,7 @@ static void look_inside(void *arg)
 	close(fd);
 }
 
-SWEEP(a_dump_is_written_or_the_error_is_said)
+SWEEP(dump_is_written_or_reports_error)
 {
 	in_run(procs, look_inside, NULL);
 }

@@ -51,7 +51,7 @@ static void use_pool(void *arg)
 	CHECK_EQ(atomic_load(&ran) - before, taken);
 }
 
-SWEEP(a_pool_runs_what_it_has_taken)
+SWEEP(pool_runs_accepted_tasks)
 {
 	in_run(procs, use_pool, NULL);
 }
@@ -72,7 +72,7 @@ static void use_multipool(void *arg)
 	CHECK_EQ(atomic_load(&ran) - before, taken);
 }
 
-SWEEP(several_pools_run_what_they_have_taken)
+SWEEP(multipool_runs_accepted_tasks)
 {
 	in_run(procs, use_multipool, NULL);
 }
@@ -103,7 +103,7 @@ static void use_group(void *arg)
 	CHECK(atomic_load(&ran) - before == taken || (failed && plan_fired()));
 }
 
-SWEEP(a_group_awaits_all_that_it_has_begun)
+SWEEP(group_wait_joins_all_started_children)
 {
 	in_run(procs, use_group, NULL);
 }
@@ -134,7 +134,7 @@ static void fail_group(void *arg)
 	gmp_group_free(g);
 }
 
-SWEEP(a_group_that_fails_cancels_the_others)
+SWEEP(group_with_failed_child_cancels_others)
 {
 	in_run(procs, fail_group, NULL);
 }
@@ -145,7 +145,7 @@ static int child_of_main(void *arg)
 }
 
 /* Main is a foreign thread: what it waits for, a green thread awaits in its place, if there is memory for one. */
-SWEEP(a_foreign_thread_awaits_a_group_and_a_pool_or_is_told)
+SWEEP(external_thread_waits_for_group_and_pool_or_gets_error)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 	int zero = 0, before = atomic_load(&ran), taken = 0;

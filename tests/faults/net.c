@@ -91,7 +91,7 @@ static void tcp(void *arg)
 	converse_twice("tcp", "127.0.0.1:0");
 }
 
-SWEEP(a_connection_is_made_and_used_or_refused)
+SWEEP(tcp_connection_works_or_reports_error)
 {
 	in_run(procs, tcp, NULL);
 }
@@ -105,7 +105,7 @@ static void local(void *arg)
 	converse_twice("unix", name);
 }
 
-SWEEP(a_local_connection_is_made_and_used_or_refused)
+SWEEP(unix_connection_works_or_reports_error)
 {
 	in_run(procs, local, NULL);
 }
@@ -153,7 +153,7 @@ static void wait_both_ways(void *arg)
 	b < 0 ? (void)close(p[1]) : end(b);
 }
 
-SWEEP(those_who_wait_for_a_descriptor_hear_of_it)
+SWEEP(fd_waiters_wake_or_get_error)
 {
 	in_run(procs, wait_both_ways, NULL);
 }
@@ -174,7 +174,7 @@ static void datagrams(void *arg)
 	end(b);
 }
 
-SWEEP(datagrams_go_and_come)
+SWEEP(datagrams_arrive_or_report_error)
 {
 	in_run(procs, datagrams, NULL);
 }
@@ -200,7 +200,7 @@ static void by_name(void *arg)
 	end(l);
 }
 
-SWEEP(a_name_is_looked_up_or_the_error_is_said)
+SWEEP(dial_by_name_resolves_or_reports_error)
 {
 	in_run(procs, by_name, NULL);
 }
@@ -230,7 +230,7 @@ static void leave_waiting(void *arg)
 }
 
 /* For descriptors: one of them is given back before, the other still has a reader at the end. */
-SWEEP(a_run_ends_while_others_wait)
+SWEEP(run_end_with_waiting_fd_users_leaks_nothing)
 {
 	int p[2];
 

@@ -70,7 +70,7 @@ static void spawn_with_borrowed(void *arg)
 	check_no_child();
 }
 
-SWEEP(process_spawn_with_dupped_descriptors_reports_error_or_starts_child)
+SWEEP(process_spawn_with_dup_fds_reports_error_or_starts_child)
 {
 	in_run(procs, spawn_with_borrowed, NULL);
 }

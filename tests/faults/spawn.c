@@ -41,7 +41,7 @@ static void spawn_many(void *arg)
 	CHECK_EQ(atomic_load(&ran), want + n);
 }
 
-SWEEP(green_threads_of_all_sizes_begin_and_are_joined)
+SWEEP(spawn_with_any_stack_size_is_joined_or_reports_error)
 {
 	in_run(procs, spawn_many, NULL);
 }
@@ -55,7 +55,7 @@ static void leave_many(void *arg)
 	gmp_yield();
 }
 
-SWEEP(green_threads_that_nobody_awaits_are_dropped)
+SWEEP(detached_green_threads_are_killed_at_shutdown)
 {
 	in_run(procs, leave_many, NULL);
 }
@@ -87,7 +87,7 @@ static void use_locals(void *arg)
 	CHECK_EQ(gmp_key_delete(key), 0);
 }
 
-SWEEP(values_of_green_threads_are_given_back)
+SWEEP(local_values_reach_destructor)
 {
 	in_run(procs, use_locals, NULL);
 }
@@ -115,7 +115,7 @@ static void block_many(void *arg)
 	CHECK_EQ(gmp_wg_wait(&wg), 0);
 }
 
-SWEEP(blocking_code_goes_on_where_no_thread_can_be_made)
+SWEEP(blocking_code_without_new_m_continues)
 {
 	in_run(procs, block_many, NULL);
 }
@@ -142,7 +142,7 @@ static void lock_some(void *arg)
 			CHECK_EQ(gmp_join(g[i]), 0);
 }
 
-SWEEP(a_thread_of_its_own_is_had_or_refused)
+SWEEP(lock_thread_succeeds_or_reports_error)
 {
 	in_run(procs, lock_some, NULL);
 }

@@ -11,19 +11,19 @@ static void nothing(void *arg)
 	(void)arg;
 }
 
-SWEEP(a_run_begins_and_ends)
+SWEEP(run_starts_and_ends)
 {
 	in_run(procs, nothing, NULL);
 }
 
-SWEEP(a_run_that_looks_for_hazards_begins_and_ends)
+SWEEP(run_with_check_mode_starts_and_ends)
 {
 	setenv("GMP_DEBUG", "check", 1);
 	in_run(procs, nothing, NULL);
 	unsetenv("GMP_DEBUG");
 }
 
-SWEEP(a_runtime_starts_and_stops)
+SWEEP(runtime_starts_and_stops)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 
@@ -34,7 +34,7 @@ SWEEP(a_runtime_starts_and_stops)
 		CHECK_EQ(gmp_stop(), -ESRCH);
 }
 
-SWEEP(a_runtime_of_its_own_choice_starts_and_stops)
+SWEEP(runtime_with_options_starts_and_stops)
 {
 	if (ASK(gmp_start(NULL)) == 0)
 		CHECK_EQ(gmp_stop(), 0);
@@ -49,7 +49,7 @@ static void resize(void *arg)
 	ASK(gmp_set_procs(*procs));
 }
 
-SWEEP(the_number_of_ps_changes)
+SWEEP(procs_change_succeeds_or_keeps_old_number)
 {
 	in_run(procs, resize, &procs);
 }
@@ -90,7 +90,7 @@ static void use_threads(void *arg)
 	}
 }
 
-SWEEP(threads_of_the_kernel_as_green_threads_begin_or_are_refused)
+SWEEP(thread_mode_spawns_start_or_report_error)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 

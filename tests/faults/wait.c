@@ -32,7 +32,7 @@ static void talk(void *arg)
 	}
 }
 
-SWEEP(channels_are_made_or_not_and_carry_all)
+SWEEP(chan_new_fails_or_channel_carries_all)
 {
 	in_run(procs, talk, NULL);
 }
@@ -68,7 +68,7 @@ static void select_among_many(void *arg)
 	gmp_chan_free(c);
 }
 
-SWEEP(a_select_among_many_runs_one_case_or_none)
+SWEEP(select_of_many_cases_runs_one_or_reports_error)
 {
 	in_run(procs, select_among_many, NULL);
 }
@@ -98,7 +98,7 @@ static void use_timer(void *arg)
 	gmp_timer_free(t);
 }
 
-SWEEP(timers_fire_or_are_not_made)
+SWEEP(timer_new_fails_or_timer_fires)
 {
 	in_run(procs, use_timer, NULL);
 }
@@ -116,7 +116,7 @@ static void use_tick(void *arg)
 	gmp_tick_free(c);
 }
 
-SWEEP(ticks_come_or_are_not_made)
+SWEEP(tick_new_fails_or_ticks_arrive)
 {
 	in_run(procs, use_tick, NULL);
 }
@@ -161,7 +161,7 @@ static void fly(void *arg)
 	gmp_singleflight_free(f);
 }
 
-SWEEP(what_many_ask_for_is_computed_or_refused)
+SWEEP(singleflight_computes_or_reports_error)
 {
 	in_run(procs, fly, NULL);
 }
@@ -190,7 +190,7 @@ static void set_done(void *arg)
 	gmp_done_free(d);
 }
 
-SWEEP(an_event_comes_to_all_who_wait)
+SWEEP(done_wakes_all_waiters)
 {
 	in_run(procs, set_done, NULL);
 }

@@ -110,7 +110,7 @@ static void app(void *arg)
 		(unsigned long long)stats().spares);
 }
 
-TEST_PROCS(who_blocks_or_is_locked_to_a_thread_disturbs_nobody)
+TEST_PROCS(chan_ring_with_blocked_and_locked_threads_loses_no_element)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 

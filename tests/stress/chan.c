@@ -289,19 +289,19 @@ static void mix(int procs, int resize)
 	report();
 }
 
-RT(every_element_arrives_once_and_in_order)
+RT(chan_elements_from_producers_arrive_once_in_order)
 {
 	stress_begin();
 	mix(procs, 0);
 }
 
-RT(every_element_arrives_once_and_in_order_while_ps_come_and_go)
+RT(chan_elements_under_changing_procs_arrive_once_in_order)
 {
 	stress_begin();
 	mix(procs, 1);
 }
 
-TEST(every_element_arrives_once_and_in_order_between_plain_threads)
+TEST(chan_elements_of_external_threads_arrive_once_in_order)
 {
 	struct rng r;
 
@@ -346,7 +346,7 @@ static void both_sides(void *arg)
 	}
 }
 
-RT(what_went_in_and_not_out_is_what_is_there)
+RT(chan_length_after_cancellations_equals_sent_minus_received)
 {
 	struct ext_thread f[2];
 	gmp_g *g[20];

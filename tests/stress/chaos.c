@@ -46,7 +46,7 @@ static void do_everything(int procs)
 }
 
 /* One P would go from one to the next without ever doing two things at once. */
-TEST_PROCS(everything_at_once_keeps_what_it_promises)
+TEST_PROCS(actors_of_all_kinds_under_chaos_keep_promises)
 {
 	if (procs == 1)
 		check_skip("for several Ps");

@@ -86,7 +86,7 @@ static void run_up_to(long n)
 	WAIT_FOR(atomic_load(&served) == n);
 }
 
-RT(a_hundred_thousand_connections_leave_nothing)
+RT(connections_closed_in_every_way_leak_nothing)
 {
 	long n = check_scaled(SANITIZED ? 25000 : 100000), kb;
 	gmp_g *a[2];

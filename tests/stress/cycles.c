@@ -83,7 +83,7 @@ static void app(UNUSED void *arg)
 	close_pair(a, b);
 }
 
-TEST_PROCS(runs_that_end_at_any_moment_leave_everything_usable)
+TEST_PROCS(run_end_at_random_moment_leaves_objects_usable)
 {
 	int threads = count_threads(), fds = -1, n = 0;
 	struct rng main_rng;

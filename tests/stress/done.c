@@ -211,7 +211,7 @@ static void clear_up(void)
 	atomic_fetch_add(&dropped, 1);
 }
 
-TEST_PROCS(exactly_one_sets_it_and_nobody_misses_it)
+TEST_PROCS(done_with_racing_setters_is_set_once_and_wakes_all)
 {
 	stress_begin();
 	struct rng r = rng_for((uint64_t)procs);

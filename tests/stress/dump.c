@@ -221,7 +221,7 @@ static void app(UNUSED void *arg)
 	gmp_chan_free(ch);
 }
 
-TEST_PROCS(every_block_is_of_one_green_thread_while_they_come_and_go)
+TEST_PROCS(dump_during_spawns_and_exits_prints_consistent_blocks)
 {
 	stress_begin();
 	run_procs(procs, app, NULL);
@@ -281,7 +281,7 @@ static void burst_app(UNUSED void *arg)
 		ext_thread_join(&f[i]);
 }
 
-TEST_PROCS(name_and_entry_are_of_one_life)
+TEST_PROCS(dump_during_g_reuse_prints_matching_name_and_entry)
 {
 	stress_begin();
 	run_procs(procs, burst_app, NULL);

@@ -553,7 +553,7 @@ static void begin_storm(gmp_chan *c)
 	CHECK_EQ(sigaction(SIGUSR1, &sa, NULL), 0); /* no SA_RESTART */
 }
 
-RT(a_signal_every_100_us_to_any_thread_is_told_to_nobody)
+RT(calls_under_signal_every_100_us_never_report_eintr)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 1);
 	struct ext_thread f[3], s;

@@ -37,7 +37,7 @@ static void write_and_end(void *arg)
 	spin_for((int64_t)(intptr_t)arg);
 }
 
-TEST(an_event_at_the_end_of_a_run_does_not_keep_it_from_ending)
+TEST(run_end_racing_with_fd_event_returns)
 {
 	for (long i = 0; i < 600; i++) {
 		run_procs(2, write_and_end, (void *)(intptr_t)(i * 997 % 30000));
@@ -60,7 +60,7 @@ static void *call_all_the_time(void *arg)
 	return arg;
 }
 
-TEST(calls_of_foreign_threads_while_runs_begin_and_end_are_counted_right)
+TEST(external_calls_racing_with_run_end_keep_wait_count)
 {
 	pthread_t t;
 

@@ -208,7 +208,7 @@ static void clear_up(void)
 	atomic_fetch_add(&cuts, 1);
 }
 
-TEST_PROCS(each_value_goes_to_those_who_asked_meanwhile_and_is_freed_once)
+TEST_PROCS(singleflight_value_reaches_all_sharers_and_is_freed_once)
 {
 	stress_begin();
 	struct rng r = rng_for((uint64_t)procs);

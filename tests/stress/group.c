@@ -269,7 +269,7 @@ static void clear_up(void)
 	}
 }
 
-TEST_PROCS(no_child_is_lost_and_none_outlives_its_group)
+TEST_PROCS(group_children_under_load_end_before_wait_returns)
 {
 	CHECK_EQ(gmp_key_create(&passing, kid_passes), 0);
 	CHECK_EQ(gmp_key_create(&slow, pass_slowly), 0);

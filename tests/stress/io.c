@@ -114,7 +114,7 @@ static void client(void *arg)
 	free(buf);
 }
 
-RT(random_connections_get_right_answers_and_leave_nothing)
+RT(random_connections_get_right_answers_and_leak_no_fd)
 {
 	struct ext_thread f[NFOREIGN];
 	gmp_g *g[NGREEN], *a[4];

@@ -139,7 +139,7 @@ static void passers(UNUSED void *arg)
 	}
 }
 
-RT(each_value_meets_the_destructor_of_its_key_once)
+RT(local_value_with_reused_key_gets_own_destructor_once)
 {
 	gmp_g *g[WORKERS], *pass[4];
 	struct ext_thread f;
@@ -222,7 +222,7 @@ static void leave_none(void *arg)
 		join(g[i]);
 }
 
-TEST_PROCS(values_of_those_whom_a_run_drops_are_met_by_nobody)
+TEST_PROCS(local_values_killed_at_shutdown_reach_no_destructor)
 {
 	uint64_t stream = 0;
 	long runs = 0;

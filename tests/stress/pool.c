@@ -236,7 +236,7 @@ static void one_pool(struct rng *r, bool single)
 	pool_end();
 }
 
-RT(nothing_is_lost_while_a_pool_is_resized_released_and_rebooted)
+RT(pool_resized_released_and_rebooted_loses_no_task)
 {
 	stress_begin();
 	struct rng r = rng_for((uint64_t)procs);

@@ -409,19 +409,19 @@ static void mix(int procs, int resize)
 	fprintf(stderr, "%ld operations, %ld selects\n", atomic_load(&ops), atomic_load(&selects));
 }
 
-RT(every_element_arrives_once_or_not_at_all)
+RT(select_elements_arrive_once_or_not_at_all)
 {
 	stress_begin();
 	mix(procs, 0);
 }
 
-RT(every_element_arrives_once_or_not_at_all_while_ps_come_and_go)
+RT(select_elements_under_changing_procs_arrive_at_most_once)
 {
 	stress_begin();
 	mix(procs, 1);
 }
 
-TEST(every_element_arrives_once_or_not_at_all_between_plain_threads)
+TEST(select_elements_of_external_threads_arrive_at_most_once)
 {
 	enum { THREADS = 8 };
 	static struct ext_thread f[THREADS + 2];
@@ -458,7 +458,7 @@ static void begin_and_end(void *arg)
 
 /* Those of a run that ends are dropped, and what was given to them with them; foreign threads go on
  * through the runs, and so do the channels. */
-TEST_PROCS(an_element_arrives_at_most_once_though_runs_end)
+TEST_PROCS(select_elements_across_run_ends_arrive_at_most_once)
 {
 	struct ext_thread f[FOREIGN + 2];
 	struct rng r;

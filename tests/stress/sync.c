@@ -610,13 +610,13 @@ static void mix(int procs, int resize)
 		atomic_load(&cancels), atomic_load(&falls));
 }
 
-RT(everything_that_waits_keeps_its_word)
+RT(sync_objects_under_random_mix_keep_promises)
 {
 	stress_begin();
 	mix(procs, 0);
 }
 
-RT(everything_that_waits_keeps_its_word_while_ps_come_and_go)
+RT(sync_objects_under_changing_procs_keep_promises)
 {
 	stress_begin();
 	mix(procs, 1);
@@ -637,7 +637,7 @@ static void *plain_worker(void *arg)
 	return NULL;
 }
 
-TEST(locks_between_plain_threads_keep_their_word)
+TEST(sync_objects_of_external_threads_keep_promises)
 {
 	pthread_t t[8];
 
