@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When a file, a child, a name or a signal cannot be had: is that said, and is nothing left behind? */
+/* A failed file, child, name or signal operation reports its error and leaks nothing. */
 #define _GNU_SOURCE 1
 #include "faults.h"
 
@@ -52,7 +52,7 @@ SWEEP(file_write_and_read_without_io_uring_succeed)
 	unsetenv("GMP_DEBUG");
 }
 
-/* One that can be polled. */
+/* A FIFO can be polled: gmp_open returns a pollable fd. */
 static void use_fifo(void *arg)
 {
 	char path[64], buf[4];
@@ -106,7 +106,7 @@ SWEEP(sendfile_sends_file_or_reports_error)
 	in_run(procs, copy_to_socket, NULL);
 }
 
-static void await_child(void *arg)
+static void wait_for_child(void *arg)
 {
 	int status = 0;
 	pid_t pid = fork();
@@ -123,10 +123,10 @@ static void await_child(void *arg)
 
 SWEEP(waitpid_without_pidfd_still_reaps_child)
 {
-	in_run(procs, await_child, NULL);
+	in_run(procs, wait_for_child, NULL);
 }
 
-static void hear_signals(void *arg)
+static void receive_signal(void *arg)
 {
 	gmp_chan *c = ASK_PTR(gmp_chan_new(sizeof(int), 4));
 	int signo;
@@ -145,7 +145,7 @@ static void hear_signals(void *arg)
 
 SWEEP(signal_is_received_or_reports_error)
 {
-	in_run(procs, hear_signals, NULL);
+	in_run(procs, receive_signal, NULL);
 }
 
 static void look_up(void *arg)
@@ -158,7 +158,7 @@ static void look_up(void *arg)
 	found = NULL;
 	long err = gmp_getaddrinfo("localhost", NULL, NULL, &found);
 
-	CHECK(err == 0 || plan_fired()); /* by a code of getaddrinfo's: EAI_AGAIN, EAI_MEMORY */
+	CHECK(err == 0 || plan_fired()); /* the error is EAI_AGAIN or EAI_MEMORY, no errno value */
 	if (err == 0)
 		freeaddrinfo(found);
 }
@@ -174,7 +174,7 @@ static void sleep_long(void *arg)
 	gmp_sleep(INT64_C(1000000000));
 }
 
-static void look_inside(void *arg)
+static void dump_run(void *arg)
 {
 	gmp_stats s = GMP_STATS_INIT;
 	int fd = memfd_create("dump", MFD_CLOEXEC);
@@ -190,5 +190,5 @@ static void look_inside(void *arg)
 
 SWEEP(dump_is_written_or_reports_error)
 {
-	in_run(procs, look_inside, NULL);
+	in_run(procs, dump_run, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does a spawn that cannot be say so, and do all the others run and end? */
+/* A failed spawn or lock_thread reports its error; all other green threads run and end. */
 #include "faults.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static gmp_g *spawn_sized(size_t stack_size)
 	return ASK(gmp_spawn(&g, count, NULL, &attr)) < 0 ? NULL : g;
 }
 
-/* More than a batch of descriptors, and stacks of every class in a small range. */
+/* More Gs than a batch of g structs, with stacks of five size classes. */
 static void spawn_many(void *arg)
 {
 	enum { N = 70 };
@@ -102,7 +102,7 @@ static void in_blocking_code(void *arg)
 	gmp_wg_done(wg);
 }
 
-/* Each wants a thread, the P being handed on. */
+/* Each G in blocking code hands off its P, which needs another M. */
 static void block_many(void *arg)
 {
 	gmp_wg wg = GMP_WG_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does a run end, and the next begin, whatever others do at that moment? */
+/* The end of a run races with fd events and with calls of external threads. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
@@ -25,13 +25,13 @@ static void spin_for(int64_t ns)
 		;
 }
 
-/* The event is there when the runtime stops, or a little before, or a little after. */
+/* The event arrives up to 30 us before the runtime stops. */
 static void write_and_end(void *arg)
 {
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	CHECK_EQ(gmp_fd_adopt(pair[0]), pair[0]);
 	CHECK_EQ(gmp_go(read_one, NULL), 0);
-	gmp_sleep(1000000); /* the reader waits, and another thread sleeps in the poller */
+	gmp_sleep(1000000); /* now the reader waits, and another M sleeps in the poller */
 	spin_for(300000);
 	CHECK_EQ(write(pair[1], "x", 1), 1);
 	spin_for((int64_t)(intptr_t)arg);
