@@ -22,8 +22,8 @@ static void task(void *arg)
 }
 
 /*
- * Under PLAN_ALL, accepted tasks that lack memory to start may fill the pool, so that a submit times
- * out.  Retries if no fault has fired: the machine is slow.
+ * Under PLAN_ALL, accepted tasks that lack memory to start may fill the pool, so that a submit
+ * times out.  Retries if no fault has fired: the machine is slow.
  */
 static int submit(gmp_pool *p)
 {

@@ -2,9 +2,9 @@
 /*
  * Green threads that block in three ways exchange elements while the number of Ps changes.
  *
- * They are locked to their OS threads, in blocking code, or asleep in the kernel outside of blocking
- * code.  Checks that a locked green thread keeps its OS thread, that no element is lost, and that the
- * number of OS threads stays within max_threads.
+ * They are locked to their OS threads, in blocking code, or asleep in the kernel outside of
+ * blocking code.  Checks that a locked green thread keeps its OS thread, that no element is lost,
+ * and that the number of OS threads stays within max_threads.
  */
 #define _GNU_SOURCE 1
 #include "stress.h"

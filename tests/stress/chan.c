@@ -4,8 +4,8 @@
  *
  * The members are green threads and external threads.  They use all forms of all calls, with short
  * deadlines; the channel is closed at the end or at a random moment; the number of Ps changes.
- * Checks that each accepted element arrives once, intact and in the order of its producer.  A channel
- * is freed as soon as the last call on it has returned.
+ * Checks that each accepted element arrives once, intact and in the order of its producer.  A
+ * channel is freed as soon as the last call on it has returned.
  */
 #include "stress.h"
 

@@ -4,8 +4,8 @@
  *
  * Green threads and external threads watch an object by select and by wait, with and without a
  * deadline; some are cancelled; the number of Ps changes.  Checks that exactly one setter succeeds,
- * that every watcher observes it, that the set happens-before the observation, that a watcher may free
- * the object at once, and that nothing leaks.  Some runs end early; the next run continues.
+ * that every watcher observes it, that the set happens-before the observation, that a watcher may
+ * free the object at once, and that nothing leaks.  Some runs end early; the next run continues.
  */
 #include "stress.h"
 
@@ -15,7 +15,7 @@ enum { WATCHERS = 60, SETTERS = 3, EXTERNAL = 2 };
 
 static struct event {
 	gmp_done *done;
-	gmp_chan *jobs; /* the second case of the watchers' selects */
+	gmp_chan *jobs; /* the other case of each select */
 	long written;   /* written before the set; not atomic */
 	atomic_int set, watching;
 } event;
@@ -31,7 +31,7 @@ static void is_set(void)
 	atomic_fetch_add(&seen, 1);
 }
 
-/* Checks the error of a wait.  Returns true after a timeout: the watcher retries. */
+/* Checks the error of a wait.  Returns true after a timeout: the caller retries. */
 static bool may_retry(int err)
 {
 	if (err == -ECANCELED)
@@ -42,7 +42,7 @@ static bool may_retry(int err)
 	return err == -ETIMEDOUT;
 }
 
-/* Waits once by select, together with the jobs.  Returns false if the watcher gives up. */
+/* Waits once by select, together with the jobs.  Returns false if the caller gives up. */
 static bool select_once(struct rng *r, bool *over)
 {
 	int job, which;

@@ -2,8 +2,8 @@
 /*
  * Dumps race with green threads that start, wait, wake, run and end.
  *
- * Checks that each block of a dump describes one green thread consistently, and that a dump causes no
- * lost wakeup.
+ * Checks that each block of a dump describes one green thread consistently, and that a dump causes
+ * no lost wakeup.
  */
 #define _GNU_SOURCE 1
 #include "stress.h"
@@ -121,7 +121,9 @@ static void parent(void *arg)
 	}
 }
 
-/* Checks that name, entry, creation site and backtrace of a block belong to the same green thread. */
+/*
+ * Checks that name, entry, creation site and backtrace of a block belong to the same green thread.
+ */
 static void check_block(char *block)
 {
 	static const char at[] = " \"";

@@ -2,11 +2,11 @@
 /*
  * EINTR test: a thread sends a signal without SA_RESTART to all OS threads, one every 100 us.
  *
- * Meanwhile all kinds of calls run: reads and writes, accepts and dials, messages with fds, sendfile,
- * readiness, files, FIFOs, names, children, sleeps, channels, locks, blocking code.  Checks that no call
- * returns EINTR and that no data is lost.
+ * Meanwhile all kinds of calls run: reads and writes, accepts and dials, messages with fds,
+ * sendfile, readiness, files, FIFOs, names, children, sleeps, channels, locks, blocking code.
+ * Checks that no call returns EINTR and that no data is lost.
  *
- * The Ms block all signals except those that gmp_signal_notify has requested.  Therefore the test
+ * The Ms block all signals except the ones requested by gmp_signal_notify.  Therefore the test
  * requests its signal and then replaces the handler.
  */
 #define _GNU_SOURCE

@@ -3,10 +3,10 @@
  * Singleflight under load: many callers share the values of a few keys.
  *
  * The callers are green threads and external threads, some with a deadline; some are cancelled.  A
- * computation sleeps, fails, exits, calls for other keys, or is forgotten.  Checks that a caller gets a
- * value of its key which was not complete before its call, and that the number of sharers is exact: the
- * last sharer frees the value, so that none is freed twice or leaked.  Some runs end early; then the
- * keys of killed computations are forgotten.
+ * computation sleeps, fails, exits, calls for other keys, or is forgotten.  Checks that a caller
+ * gets a value of its key which was not complete before its call, and that the number of sharers is
+ * exact: the last sharer frees the value, so that none is freed twice or leaked.  Some runs end
+ * early; then the keys of killed computations are forgotten.
  */
 #include "stress.h"
 

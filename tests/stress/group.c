@@ -3,9 +3,9 @@
  * Groups under load: nested groups with random limits, deadlines, failures and cancellations.
  *
  * Children fail, exit, are cancelled, start more children, and have local values whose destructors
- * wait.  Green threads and external threads start them, by go and try_go, while others wait, cancel, or
- * change the number of Ps.  Some runs end early.  Checks that no child is lost, that no child outlives
- * the wait, that the limit holds, and that nothing leaks.
+ * wait.  Green threads and external threads start them, by go and try_go, while others wait,
+ * cancel, or change the number of Ps.  Some runs end early.  Checks that no child is lost, that no
+ * child outlives the wait, that the limit holds, and that nothing leaks.
  */
 #include "stress.h"
 

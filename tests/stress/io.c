@@ -2,8 +2,8 @@
 /*
  * Random connections over tcp and unix sockets, with random requests and ends.
  *
- * Requests have random sizes; clients half-close and reset; servers close while clients read.  Checks
- * that every answer is right and that no file descriptor leaks.
+ * Requests have random sizes; clients half-close and reset; servers close while clients read.
+ * Checks that every answer is right and that no file descriptor leaks.
  */
 #include <signal.h>
 

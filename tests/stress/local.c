@@ -2,8 +2,8 @@
 /*
  * Local values of many short-lived threads while their keys are deleted and reused.
  *
- * Checks that each destructor gets only values of its own key, and each value once.  A second test ends
- * runs at random moments: a new green thread must not see a value of a killed one.
+ * Checks that each destructor gets only values of its own key, and each value once.  A second test
+ * ends runs at random moments: a new green thread must not see a value of a killed one.
  */
 #include "stress.h"
 

@@ -2,9 +2,9 @@
 /*
  * Pools and multipools under load while they are resized, released and rebooted.
  *
- * Green threads and external threads submit, with and without deadlines and delays.  Tasks wait, exit,
- * are cancelled, and submit more tasks.  Checks that each accepted task runs once or is reported as
- * dropped once, and that nothing leaks.
+ * Green threads and external threads submit, with and without deadlines and delays.  Tasks wait,
+ * exit, are cancelled, and submit more tasks.  Checks that each accepted task runs once or is
+ * reported as dropped once, and that nothing leaks.
  */
 #include "stress.h"
 
@@ -227,7 +227,9 @@ static void one_pool(struct rng *r, bool single)
 
 		change(r);
 		gmp_sleep(draw(r, 500) * US);
-		/* gmp_multipool_waiting reads one pool after another: a waiter may be counted twice */
+		/*
+		 * gmp_multipool_waiting reads one pool after another: a waiter may be counted twice
+		 */
 		CHECK(waiting() <= (SUBMITTERS + EXTERNAL + 1) * (pool ? 1 : POOLS));
 		gmp_cancel(g);
 		join(g);

@@ -2,10 +2,10 @@
 /*
  * Random selects, sends and receives on a few channels, which are closed one by one.
  *
- * Green threads and external threads take part; some are cancelled.  Each element is unique.  Checks
- * that it arrives once if its send succeeded and never otherwise, that the elements of a sender arrive
- * in order on each channel, that a select does not touch the memory of cases that did not run, and that
- * a send happens-before its receive (also for ThreadSanitizer).
+ * Green threads and external threads take part; some are cancelled.  Each element is unique.
+ * Checks that it arrives once if its send succeeded and never otherwise, that the elements of a
+ * sender arrive in order on each channel, that a select does not touch the memory of cases that did
+ * not run, and that a send happens-before its receive (also for ThreadSanitizer).
  */
 #include "stress.h"
 
@@ -457,8 +457,8 @@ static void begin_and_end(void *arg)
 }
 
 /*
- * Green threads killed at shutdown lose the elements that they received.  External threads and channels
- * live on through all runs.
+ * Green threads killed at shutdown lose the elements that they received.  External threads and
+ * channels live on through all runs.
  */
 TEST_PROCS(select_elements_across_run_ends_arrive_at_most_once)
 {

@@ -2,10 +2,10 @@
 /*
  * Random mix of all synchronization objects under contention and cancellation.
  *
- * Uses mutexes, rwmutexes, condition variables, semaphores, wait groups, onces, barriers, sleeps, joins
- * and timers, on green threads and external threads, some of which are cancelled at a random moment,
- * while the number of Ps changes.  Checks mutual exclusion and all counts.  An object that lives for
- * one round is freed at the earliest permitted moment, to detect a use-after-free.
+ * Uses mutexes, rwmutexes, condition variables, semaphores, wait groups, onces, barriers, sleeps,
+ * joins and timers, on green threads and external threads, some of which are cancelled at a random
+ * moment, while the number of Ps changes.  Checks mutual exclusion and all counts.  An object that
+ * lives for one round is freed at the earliest permitted moment, to detect a use-after-free.
  */
 #include "stress.h"
 

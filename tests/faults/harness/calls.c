@@ -248,7 +248,9 @@ void held_print(void)
 #undef CALL
 #undef ERRNO_CALL
 
-/* If fork copied a held lock, the first allocation in the child would deadlock (libgcov allocates). */
+/*
+ * If fork copied a held lock, the first allocation in the child would deadlock (libgcov allocates).
+ */
 __attribute__((constructor)) static void unlock_in_children(void)
 {
 	__real_pthread_atfork(held_lock, held_unlock, held_unlock);

@@ -3,8 +3,9 @@
  * Fault injection: makes the calls of the runtime fail, one use after another.
  *
  * A sweep runs one scenario many times, each time in a child process in which the n-th use of one
- * call fails.  It does so for each call that the scenario uses, and for n = 1, 2, ... until n is past
- * the last use.  In the same child, the scenario then runs once more without a fault.  Three sweeps:
+ * call fails.  It does so for each call that the scenario uses, and for n = 1, 2, ... until n is
+ * past the last use.  In the same child, the scenario then runs once more without a fault.  Three
+ * sweeps:
  *
  *   each_call     the n-th use of a call fails, once
  *   from_then_on  from the n-th use of any SCARCE call on, all SCARCE calls fail
@@ -124,7 +125,9 @@ static inline int in_run(int procs, gmp_fn fn, void *arg)
 	CHECK_CASE_(name##mode##_1_, #name "/" text "/1p", name##mode##_, 1)                       \
 	CHECK_CASE_(name##mode##_2_, #name "/" text "/2p", name##mode##_, 2)
 
-/* SWEEP(name) { ... }: defines a scenario, which runs on main's stack and has a parameter `procs`. */
+/*
+ * SWEEP(name) { ... }: defines a scenario, which runs on main's stack and has a parameter `procs`.
+ */
 #define SWEEP(name)                                                                                \
 	static void name##_body(int procs);                                                        \
 	SWEEP_CASES_(name, "each_call", PLAN_EACH)                                                 \
