@@ -2,7 +2,7 @@
 /*
  * With GMP_DEBUG=check, a green thread that keeps the address of a thread-local and resumes on
  * another OS thread is reported, with the place of the variable. Not reported: a green thread that
- * takes the address again, and one that stays on its thread.
+ * takes the address again, and a green thread that stays on its OS thread.
  */
 #include <ctype.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When a file, a child, a name or a signal cannot be had: is that said, and is nothing left behind? */
+/* A failed file, child, name or signal operation reports its error and leaks nothing. */
 #define _GNU_SOURCE 1
 #include "faults.h"
 
@@ -40,19 +40,19 @@ static void use_file(void *arg)
 	close(made);
 }
 
-SWEEP(a_file_is_written_and_read_or_the_error_is_said)
+SWEEP(file_write_and_read_succeed_or_report_error)
 {
 	in_run(procs, use_file, NULL);
 }
 
-SWEEP(a_file_is_written_and_read_without_a_ring)
+SWEEP(file_write_and_read_without_io_uring_succeed)
 {
 	setenv("GMP_DEBUG", "nouring", 1);
 	in_run(procs, use_file, NULL);
 	unsetenv("GMP_DEBUG");
 }
 
-/* One that can be polled. */
+/* A FIFO can be polled: gmp_open returns a pollable fd. */
 static void use_fifo(void *arg)
 {
 	char path[64], buf[4];
@@ -73,7 +73,7 @@ static void use_fifo(void *arg)
 	ASK_ONCE(gmp_close(fd));
 }
 
-SWEEP(a_fifo_is_opened_so_that_it_can_be_waited_for)
+SWEEP(fifo_open_is_pollable_or_reports_error)
 {
 	in_run(procs, use_fifo, NULL);
 }
@@ -101,12 +101,12 @@ static void copy_to_socket(void *arg)
 	close(in);
 }
 
-SWEEP(a_file_is_sent_or_the_error_is_said)
+SWEEP(sendfile_sends_file_or_reports_error)
 {
 	in_run(procs, copy_to_socket, NULL);
 }
 
-static void await_child(void *arg)
+static void wait_for_child(void *arg)
 {
 	int status = 0;
 	pid_t pid = fork();
@@ -121,12 +121,12 @@ static void await_child(void *arg)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
-SWEEP(a_child_is_awaited_one_way_or_the_other)
+SWEEP(waitpid_without_pidfd_still_reaps_child)
 {
-	in_run(procs, await_child, NULL);
+	in_run(procs, wait_for_child, NULL);
 }
 
-static void hear_signals(void *arg)
+static void receive_signal(void *arg)
 {
 	gmp_chan *c = ASK_PTR(gmp_chan_new(sizeof(int), 4));
 	int signo;
@@ -143,9 +143,9 @@ static void hear_signals(void *arg)
 	gmp_chan_free(c);
 }
 
-SWEEP(a_signal_is_heard_or_the_error_is_said)
+SWEEP(signal_is_received_or_reports_error)
 {
-	in_run(procs, hear_signals, NULL);
+	in_run(procs, receive_signal, NULL);
 }
 
 static void look_up(void *arg)
@@ -158,12 +158,12 @@ static void look_up(void *arg)
 	found = NULL;
 	long err = gmp_getaddrinfo("localhost", NULL, NULL, &found);
 
-	CHECK(err == 0 || plan_fired()); /* by a code of getaddrinfo's: EAI_AGAIN, EAI_MEMORY */
+	CHECK(err == 0 || plan_fired()); /* the error is EAI_AGAIN or EAI_MEMORY, no errno value */
 	if (err == 0)
 		freeaddrinfo(found);
 }
 
-SWEEP(a_name_is_found_or_the_error_is_said)
+SWEEP(getaddrinfo_finds_name_or_reports_error)
 {
 	in_run(procs, look_up, NULL);
 }
@@ -174,7 +174,7 @@ static void sleep_long(void *arg)
 	gmp_sleep(INT64_C(1000000000));
 }
 
-static void look_inside(void *arg)
+static void dump_run(void *arg)
 {
 	gmp_stats s = GMP_STATS_INIT;
 	int fd = memfd_create("dump", MFD_CLOEXEC);
@@ -188,7 +188,7 @@ static void look_inside(void *arg)
 	close(fd);
 }
 
-SWEEP(a_dump_is_written_or_the_error_is_said)
+SWEEP(dump_is_written_or_reports_error)
 {
-	in_run(procs, look_inside, NULL);
+	in_run(procs, dump_run, NULL);
 }

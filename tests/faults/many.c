@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a pool or a group without memory refuse the task, run all that it has taken, and end?  What it has
- * taken may have to wait until there is some memory again: before the last wait there is (plan_end).
+ * A pool or group without memory refuses tasks, runs each accepted task, and ends.
+ *
+ * An accepted task may have to wait until memory is available again.  Therefore each scenario ends
+ * the plan (plan_end) before its last wait.
  */
 #include "faults.h"
 
@@ -19,8 +21,10 @@ static void task(void *arg)
 	atomic_fetch_add(&ran, 1);
 }
 
-/* Places may be taken by tasks that lack the memory to begin, for as long as all fails; if nothing has failed,
- * the machine is slow. */
+/*
+ * Under PLAN_ALL, accepted tasks that lack memory to start may fill the pool, so that a submit
+ * times out.  Retries if no fault has fired: the machine is slow.
+ */
 static int submit(gmp_pool *p)
 {
 	int64_t patience = (plan_now() == PLAN_ALL ? 10 : 10000) * (int64_t)MS;
@@ -44,14 +48,14 @@ static void use_pool(void *arg)
 		taken += ASK_OR(submit(p), -ETIMEDOUT) == 0;
 	taken += ASK(gmp_pool_submit_at(p, gmp_deadline(MS), task, NULL)) == 0;
 	plan_end();
-	while (gmp_pool_delayed(p) > 0) /* the release would drop it */
+	while (gmp_pool_delayed(p) > 0) /* the release would discard the delayed task */
 		gmp_yield();
 	CHECK_EQ(gmp_pool_release(p, GMP_FOREVER), 0);
 	gmp_pool_free(p);
 	CHECK_EQ(atomic_load(&ran) - before, taken);
 }
 
-SWEEP(a_pool_runs_what_it_has_taken)
+SWEEP(pool_runs_accepted_tasks)
 {
 	in_run(procs, use_pool, NULL);
 }
@@ -64,7 +68,7 @@ static void use_multipool(void *arg)
 	(void)arg;
 	if (!m)
 		return;
-	for (int i = 0; i < 8; i++) /* one more would wait for a place, and so for memory */
+	for (int i = 0; i < 8; i++) /* a ninth task would wait for a running one, so for memory */
 		taken += ASK(gmp_multipool_submit(m, task, NULL)) == 0;
 	plan_end();
 	CHECK_EQ(gmp_multipool_release(m, GMP_FOREVER), 0);
@@ -72,7 +76,7 @@ static void use_multipool(void *arg)
 	CHECK_EQ(atomic_load(&ran) - before, taken);
 }
 
-SWEEP(several_pools_run_what_they_have_taken)
+SWEEP(multipool_runs_accepted_tasks)
 {
 	in_run(procs, use_multipool, NULL);
 }
@@ -96,14 +100,14 @@ static void use_group(void *arg)
 			continue;
 		for (int i = 0; i < 20; i++)
 			taken += ASK(gmp_group_go(g, child, NULL)) == 0;
-		/* a child that had no memory to begin with has not run, and here is the word of it */
+		/* a child that had no memory to start has not run: the wait reports it */
 		failed |= ASK_ONCE(gmp_group_wait(g)) == -ENOMEM;
 		gmp_group_free(g);
 	}
 	CHECK(atomic_load(&ran) - before == taken || (failed && plan_fired()));
 }
 
-SWEEP(a_group_awaits_all_that_it_has_begun)
+SWEEP(group_wait_joins_all_started_children)
 {
 	in_run(procs, use_group, NULL);
 }
@@ -114,7 +118,7 @@ static int fail(void *arg)
 	return -EDOM;
 }
 
-static int wait_for_ever(void *arg)
+static int wait_forever(void *arg)
 {
 	(void)arg;
 	return gmp_sleep(GMP_FOREVER);
@@ -127,14 +131,14 @@ static void fail_group(void *arg)
 	(void)arg;
 	if (!g)
 		return;
-	ASK(gmp_group_go(g, wait_for_ever, NULL));
+	ASK(gmp_group_go(g, wait_forever, NULL));
 	if (ASK(gmp_group_go(g, fail, NULL)) < 0)
 		gmp_group_cancel(g);
 	CHECK(gmp_group_wait(g) < 0 || plan_fired());
 	gmp_group_free(g);
 }
 
-SWEEP(a_group_that_fails_cancels_the_others)
+SWEEP(group_with_failed_child_cancels_others)
 {
 	in_run(procs, fail_group, NULL);
 }
@@ -144,8 +148,8 @@ static int child_of_main(void *arg)
 	return *(int *)arg;
 }
 
-/* Main is a foreign thread: what it waits for, a green thread awaits in its place, if there is memory for one. */
-SWEEP(a_foreign_thread_awaits_a_group_and_a_pool_or_is_told)
+/* Main is an external thread.  A helper G waits in its place, if there is memory for it. */
+SWEEP(external_thread_waits_for_group_and_pool_or_gets_error)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 	int zero = 0, before = atomic_load(&ran), taken = 0;

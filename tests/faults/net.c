@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When a call on a descriptor fails: is that what is said, is nothing left open, and does the next go on? */
+/* A failed call on an fd reports its error and leaks no fd, and the next call succeeds. */
 #define _GNU_SOURCE 1
 #include "faults.h"
 
@@ -11,14 +11,14 @@
 
 enum { MS = 1000000 };
 
-/* The number is free whatever close says. */
-static void end(int fd)
+/* The fd is closed also if gmp_close reports an error. */
+static void close_fd(int fd)
 {
 	if (fd >= 0)
 		ASK_ONCE(gmp_close(fd));
 }
 
-static bool say_all(int from, int to)
+static bool transfer_all(int from, int to)
 {
 	struct iovec v[2] = { { (void *)(uintptr_t) "abc", 3 }, { (void *)(uintptr_t) "de", 2 } };
 	struct iovec w[2];
@@ -43,8 +43,8 @@ static bool use_pair(int c, int s)
 {
 	char peer[128], byte;
 
-	if (ASK_ONCE(gmp_peer_addr(c, peer, sizeof(peer))) < 0 || !say_all(c, s) ||
-	    !say_all(s, c) || ASK_ONCE(gmp_shutdown(c, SHUT_WR)) < 0)
+	if (ASK_ONCE(gmp_peer_addr(c, peer, sizeof(peer))) < 0 || !transfer_all(c, s) ||
+	    !transfer_all(s, c) || ASK_ONCE(gmp_shutdown(c, SHUT_WR)) < 0)
 		return false;
 	return ASK_ONCE(gmp_read(s, &byte, 1)) == 0;
 }
@@ -63,22 +63,22 @@ static bool converse_with(int l, const char *net)
 		s = (int)ASK_ONCE(gmp_accept(l));
 	if (s >= 0)
 		done = use_pair(c, s);
-	end(c);
-	end(s);
+	close_fd(c);
+	close_fd(s);
 	return done;
 }
 
-/* All of it, from the listener on. */
+/* Makes a listener and a connection to it, and uses all calls on both. */
 static bool converse(const char *net, const char *addr)
 {
 	int l = (int)ASK_ONCE(gmp_listen(net, addr));
 	bool done = l >= 0 && converse_with(l, net);
 
-	end(l);
+	close_fd(l);
 	return done;
 }
 
-/* What fails once is done anew. */
+/* Unless all calls fail, the second attempt must succeed. */
 static void converse_twice(const char *net, const char *addr)
 {
 	if (!converse(net, addr) && plan_now() != PLAN_ALL)
@@ -91,7 +91,7 @@ static void tcp(void *arg)
 	converse_twice("tcp", "127.0.0.1:0");
 }
 
-SWEEP(a_connection_is_made_and_used_or_refused)
+SWEEP(tcp_connection_works_or_reports_error)
 {
 	in_run(procs, tcp, NULL);
 }
@@ -105,7 +105,7 @@ static void local(void *arg)
 	converse_twice("unix", name);
 }
 
-SWEEP(a_local_connection_is_made_and_used_or_refused)
+SWEEP(unix_connection_works_or_reports_error)
 {
 	in_run(procs, local, NULL);
 }
@@ -119,7 +119,7 @@ static void echo(void *arg)
 		ASK(gmp_write_all(s, buf, 4));
 }
 
-/* An answer that has to be waited for. */
+/* The answer arrives late, so that the reader parks. */
 static void call_and_wait(int a, int b)
 {
 	gmp_g *g = NULL;
@@ -149,11 +149,11 @@ static void wait_both_ways(void *arg)
 	b = (int)ASK(gmp_fd_adopt(p[1]));
 	if (a >= 0 && b >= 0)
 		call_and_wait(a, b);
-	a < 0 ? (void)close(p[0]) : end(a);
-	b < 0 ? (void)close(p[1]) : end(b);
+	a < 0 ? (void)close(p[0]) : close_fd(a);
+	b < 0 ? (void)close(p[1]) : close_fd(b);
 }
 
-SWEEP(those_who_wait_for_a_descriptor_hear_of_it)
+SWEEP(fd_waiters_wake_or_get_error)
 {
 	in_run(procs, wait_both_ways, NULL);
 }
@@ -170,16 +170,16 @@ static void datagrams(void *arg)
 		b = (int)ASK(gmp_dial("udp", addr));
 	if (b >= 0 && ASK(gmp_write(b, "one", 3)) == 3 && ASK(gmp_read(a, buf, 8)) == 3)
 		CHECK(memcmp(buf, "one", 3) == 0);
-	end(a);
-	end(b);
+	close_fd(a);
+	close_fd(b);
 }
 
-SWEEP(datagrams_go_and_come)
+SWEEP(datagrams_arrive_or_report_error)
 {
 	in_run(procs, datagrams, NULL);
 }
 
-/* In letters of this size it is a name like any other, and has to be looked up. */
+/* gmp resolves "localhost" itself; the name in capitals needs getaddrinfo. */
 static void by_name(void *arg)
 {
 	gmp_listen_opts o = GMP_LISTEN_OPTS_INIT;
@@ -193,14 +193,13 @@ static void by_name(void *arg)
 		snprintf(name, sizeof(name), "LOCALHOST%s", strrchr(addr, ':'));
 		int c = gmp_dial("tcp", name);
 
-		CHECK(c >= 0 ||
-		      plan_fired()); /* no memory, no thread: there are several words for it */
-		end(c);
+		CHECK(c >= 0 || plan_fired()); /* the error depends on the failed call */
+		close_fd(c);
 	}
-	end(l);
+	close_fd(l);
 }
 
-SWEEP(a_name_is_looked_up_or_the_error_is_said)
+SWEEP(dial_by_name_resolves_or_reports_error)
 {
 	in_run(procs, by_name, NULL);
 }
@@ -229,8 +228,8 @@ static void leave_waiting(void *arg)
 		CHECK(plan_fired());
 }
 
-/* For descriptors: one of them is given back before, the other still has a reader at the end. */
-SWEEP(a_run_ends_while_others_wait)
+/* One fd is released before the run ends; the other still has a waiting reader. */
+SWEEP(run_end_with_waiting_fd_users_leaks_nothing)
 {
 	int p[2];
 

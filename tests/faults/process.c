@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* When a child process cannot be started: is that said, does none run, and is nothing left behind? */
+/* A failed process spawn reports its error, starts no child and leaks nothing. */
 #define _GNU_SOURCE 1
 #include "faults.h"
 
@@ -51,7 +51,7 @@ SWEEP(process_spawn_reports_error_or_starts_child)
 	in_run(procs, spawn_cat, NULL);
 }
 
-/* The caller's descriptors 0 to 2 have to be dupped first. */
+/* The caller's descriptors 0 to 2 must be duplicated first. */
 static void spawn_with_borrowed(void *arg)
 {
 	const char *argv[] = { "/bin/true", NULL };
@@ -70,7 +70,7 @@ static void spawn_with_borrowed(void *arg)
 	check_no_child();
 }
 
-SWEEP(process_spawn_with_dupped_descriptors_reports_error_or_starts_child)
+SWEEP(process_spawn_with_dup_fds_reports_error_or_starts_child)
 {
 	in_run(procs, spawn_with_borrowed, NULL);
 }

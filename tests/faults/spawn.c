@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does a spawn that cannot be say so, and do all the others run and end? */
+/* A failed spawn or lock_thread reports its error; all other green threads run and end. */
 #include "faults.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static gmp_g *spawn_sized(size_t stack_size)
 	return ASK(gmp_spawn(&g, count, NULL, &attr)) < 0 ? NULL : g;
 }
 
-/* More than a batch of descriptors, and stacks of every class in a small range. */
+/* More Gs than a batch of g structs, with stacks of five size classes. */
 static void spawn_many(void *arg)
 {
 	enum { N = 70 };
@@ -41,7 +41,7 @@ static void spawn_many(void *arg)
 	CHECK_EQ(atomic_load(&ran), want + n);
 }
 
-SWEEP(green_threads_of_all_sizes_begin_and_are_joined)
+SWEEP(spawn_with_any_stack_size_is_joined_or_reports_error)
 {
 	in_run(procs, spawn_many, NULL);
 }
@@ -55,7 +55,7 @@ static void leave_many(void *arg)
 	gmp_yield();
 }
 
-SWEEP(green_threads_that_nobody_awaits_are_dropped)
+SWEEP(detached_green_threads_are_killed_at_shutdown)
 {
 	in_run(procs, leave_many, NULL);
 }
@@ -87,7 +87,7 @@ static void use_locals(void *arg)
 	CHECK_EQ(gmp_key_delete(key), 0);
 }
 
-SWEEP(values_of_green_threads_are_given_back)
+SWEEP(local_values_reach_destructor)
 {
 	in_run(procs, use_locals, NULL);
 }
@@ -102,7 +102,7 @@ static void in_blocking_code(void *arg)
 	gmp_wg_done(wg);
 }
 
-/* Each wants a thread, the P being handed on. */
+/* Each G in blocking code hands off its P, which needs another M. */
 static void block_many(void *arg)
 {
 	gmp_wg wg = GMP_WG_INIT;
@@ -115,7 +115,7 @@ static void block_many(void *arg)
 	CHECK_EQ(gmp_wg_wait(&wg), 0);
 }
 
-SWEEP(blocking_code_goes_on_where_no_thread_can_be_made)
+SWEEP(blocking_code_without_new_m_continues)
 {
 	in_run(procs, block_many, NULL);
 }
@@ -142,7 +142,7 @@ static void lock_some(void *arg)
 			CHECK_EQ(gmp_join(g[i]), 0);
 }
 
-SWEEP(a_thread_of_its_own_is_had_or_refused)
+SWEEP(lock_thread_succeeds_or_reports_error)
 {
 	in_run(procs, lock_some, NULL);
 }

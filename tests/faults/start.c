@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does a runtime that cannot begin say why, and leave nothing?  And one that can, end? */
+/* A runtime that cannot start reports an error and leaks nothing; a started runtime stops. */
 #include "faults.h"
 
 #include <errno.h>
@@ -11,19 +11,19 @@ static void nothing(void *arg)
 	(void)arg;
 }
 
-SWEEP(a_run_begins_and_ends)
+SWEEP(run_starts_and_ends)
 {
 	in_run(procs, nothing, NULL);
 }
 
-SWEEP(a_run_that_looks_for_hazards_begins_and_ends)
+SWEEP(run_with_check_mode_starts_and_ends)
 {
 	setenv("GMP_DEBUG", "check", 1);
 	in_run(procs, nothing, NULL);
 	unsetenv("GMP_DEBUG");
 }
 
-SWEEP(a_runtime_starts_and_stops)
+SWEEP(runtime_starts_and_stops)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 
@@ -34,7 +34,7 @@ SWEEP(a_runtime_starts_and_stops)
 		CHECK_EQ(gmp_stop(), -ESRCH);
 }
 
-SWEEP(a_runtime_of_its_own_choice_starts_and_stops)
+SWEEP(runtime_with_options_starts_and_stops)
 {
 	if (ASK(gmp_start(NULL)) == 0)
 		CHECK_EQ(gmp_stop(), 0);
@@ -49,48 +49,48 @@ static void resize(void *arg)
 	ASK(gmp_set_procs(*procs));
 }
 
-SWEEP(the_number_of_ps_changes)
+SWEEP(procs_change_succeeds_or_keeps_old_number)
 {
 	in_run(procs, resize, &procs);
 }
 
-static atomic_int begun;
+static atomic_int started;
 
-static void begin_once(void *arg)
+static void count_start(void *arg)
 {
 	(void)arg;
-	atomic_fetch_add(&begun, 1);
+	atomic_fetch_add(&started, 1);
 }
 
-/* With stacks of two sizes, though none has one here; and with a timer, whose green thread awaits a thread. */
+/* Thread mode ignores stack_size.  The timer's G needs an OS thread of its own. */
 static void use_threads(void *arg)
 {
 	gmp_g *g[4] = { NULL };
 	gmp_attr a = GMP_ATTR_INIT;
-	int n = 0, before = atomic_load(&begun);
+	int n = 0, before = atomic_load(&started);
 
 	(void)arg;
 	a.stack_size = 64 << 10;
 	for (int i = 0; i < 4; i++) {
-		if (ASK_OR(gmp_spawn(&g[n], begin_once, NULL, i % 2 ? &a : NULL), -EAGAIN) == 0)
+		if (ASK_OR(gmp_spawn(&g[n], count_start, NULL, i % 2 ? &a : NULL), -EAGAIN) == 0)
 			n++;
 	}
 	for (int i = 0; i < n; i++)
 		CHECK_EQ(gmp_join(g[i]), 0);
-	CHECK_EQ(atomic_load(&begun), before + n);
-	gmp_timer *t = ASK_PTR(gmp_timer_new(begin_once, NULL));
+	CHECK_EQ(atomic_load(&started), before + n);
+	gmp_timer *t = ASK_PTR(gmp_timer_new(count_start, NULL));
 
 	if (t) {
 		CHECK_EQ(gmp_timer_set(t, gmp_now(), 0), 0);
 		gmp_sleep(1000000);
 		plan_end();
-		while (atomic_load(&begun) == before + n)
+		while (atomic_load(&started) == before + n)
 			gmp_yield();
 		gmp_timer_free(t);
 	}
 }
 
-SWEEP(threads_of_the_kernel_as_green_threads_begin_or_are_refused)
+SWEEP(thread_mode_spawns_start_or_report_error)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Do channels, select, timers and what else is waited for come, or say that they cannot, and end? */
+/* Channels, selects, timers, ticks, singleflights and done objects work or report an error. */
 #include "faults.h"
 
 #include <errno.h>
@@ -32,12 +32,12 @@ static void talk(void *arg)
 	}
 }
 
-SWEEP(channels_are_made_or_not_and_carry_all)
+SWEEP(chan_new_fails_or_channel_carries_all)
 {
 	in_run(procs, talk, NULL);
 }
 
-/* So many cases that the order in which to look at them is drawn up in memory of the heap. */
+/* With this many cases, gmp_select allocates its polling order on the heap. */
 static void select_among_many(void *arg)
 {
 	enum { N = 200 };
@@ -68,7 +68,7 @@ static void select_among_many(void *arg)
 	gmp_chan_free(c);
 }
 
-SWEEP(a_select_among_many_runs_one_case_or_none)
+SWEEP(select_of_many_cases_runs_one_or_reports_error)
 {
 	in_run(procs, select_among_many, NULL);
 }
@@ -87,7 +87,7 @@ static void use_timer(void *arg)
 	if (!t)
 		return;
 	CHECK_EQ(ASK(gmp_timer_set(t, gmp_deadline(MS), 0)), 0);
-	/* there may be no memory for the green thread: then this run of it is left out */
+	/* without memory for the timer's G, this expiry is skipped */
 	while (gmp_sem_acquire_until(&s, gmp_deadline(50 * MS)) && !plan_fired())
 		;
 	gmp_timer_set(t, gmp_deadline(MS), MS);
@@ -98,7 +98,7 @@ static void use_timer(void *arg)
 	gmp_timer_free(t);
 }
 
-SWEEP(timers_fire_or_are_not_made)
+SWEEP(timer_new_fails_or_timer_fires)
 {
 	in_run(procs, use_timer, NULL);
 }
@@ -116,7 +116,7 @@ static void use_tick(void *arg)
 	gmp_tick_free(c);
 }
 
-SWEEP(ticks_come_or_are_not_made)
+SWEEP(tick_new_fails_or_ticks_arrive)
 {
 	in_run(procs, use_tick, NULL);
 }
@@ -129,11 +129,11 @@ static int compute(void *arg, void *value)
 	return 0;
 }
 
-static void ask_flight(void *f)
+static void call_singleflight(void *f)
 {
 	int value = 0, err = 0;
 
-	/* a call that joins a flight shares its failure: one fault may refuse several */
+	/* a call that joins a flight shares its error: one fault may fail several calls */
 	for (int i = 0; i < 2; i++) {
 		err = gmp_singleflight_do(f, "key", 3, compute, NULL, &value, NULL);
 		if (err != -ENOMEM || !plan_fired())
@@ -145,7 +145,7 @@ static void ask_flight(void *f)
 		CHECK(err == 0 && value == 7);
 }
 
-static void fly(void *arg)
+static void use_singleflight(void *arg)
 {
 	gmp_singleflight *f = ASK_PTR(gmp_singleflight_new(sizeof(int)));
 	gmp_g *g[3] = { NULL };
@@ -154,19 +154,19 @@ static void fly(void *arg)
 	if (!f)
 		return;
 	for (int i = 0; i < 3; i++)
-		ASK(gmp_spawn(&g[i], ask_flight, f, NULL));
+		ASK(gmp_spawn(&g[i], call_singleflight, f, NULL));
 	for (int i = 0; i < 3; i++)
 		if (g[i])
 			CHECK_EQ(gmp_join(g[i]), 0);
 	gmp_singleflight_free(f);
 }
 
-SWEEP(what_many_ask_for_is_computed_or_refused)
+SWEEP(singleflight_computes_or_reports_error)
 {
-	in_run(procs, fly, NULL);
+	in_run(procs, use_singleflight, NULL);
 }
 
-static void await_done(void *d)
+static void wait_for_done(void *d)
 {
 	CHECK_EQ(gmp_done_wait(d), 0);
 }
@@ -179,7 +179,7 @@ static void set_done(void *arg)
 	(void)arg;
 	if (!d)
 		return;
-	ASK(gmp_spawn(&g, await_done, d, NULL));
+	ASK(gmp_spawn(&g, wait_for_done, d, NULL));
 	gmp_chan *c = ASK_PTR(gmp_done_chan(d));
 
 	CHECK_EQ(gmp_done_set(d), 0);
@@ -190,7 +190,7 @@ static void set_done(void *arg)
 	gmp_done_free(d);
 }
 
-SWEEP(an_event_comes_to_all_who_wait)
+SWEEP(done_wakes_all_waiters)
 {
 	in_run(procs, set_done, NULL);
 }

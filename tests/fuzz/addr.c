@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is an address taken by gmp_listen if and only if it is one, and is it the one that libc reads there?  No
- * socket is made: the test stands where socket and bind would be, and hears what is to be bound.
+ * Fuzz target for addresses: gmp_listen must accept exactly the valid ones and read them as libc
+ * does.
+ *
+ * No socket is made: the wrappers of socket and bind record the address.
  */
 #define _GNU_SOURCE 1
 #include "fuzz.h"
@@ -27,7 +29,7 @@ int __wrap_getaddrinfo(const char *h, const char *s, const struct addrinfo *hint
 		       struct addrinfo **r);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-/* A host that is no number is looked up, which takes time and says nothing about the parser. */
+/* A lookup of a host name takes time and does not test the parser. */
 int __wrap_getaddrinfo(const char *h, const char *s, const struct addrinfo *hints,
 		       struct addrinfo **r)
 {
@@ -63,7 +65,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
-/* libc's reading of host and port, both in digits. */
+/* Parses a numeric host and port by libc. */
 static int read_by_libc(const char *host, const char *port, struct sockaddr_storage *a)
 {
 	struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
@@ -79,7 +81,7 @@ static int read_by_libc(const char *host, const char *port, struct sockaddr_stor
 
 static int same_port(const struct sockaddr_storage *a, const char *port)
 {
-	/* at the same place in both families */
+	/* the port is at the same offset in both families */
 	return ntohs(((const struct sockaddr_in *)a)->sin_port) == strtoul(port, NULL, 10);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What do the fuzz targets share?  The way from the fuzzer's bytes to decisions, and what ends a run.
+ * Shared code of the fuzz targets: decisions from input bytes, and assertions.
  *
- * A target is LLVMFuzzerTestOneInput of libFuzzer; ./dev fuzz builds and runs them, under AddressSanitizer and
- * UndefinedBehaviorSanitizer.  An input that fails is kept as build/fuzz/NAME-crash-..., and the program
- * given its name runs it alone.
+ * A target is LLVMFuzzerTestOneInput of libFuzzer; ./dev fuzz builds and runs them, under
+ * AddressSanitizer and UndefinedBehaviorSanitizer.  An input that fails is kept as
+ * build/fuzz/NAME-crash-..., and the program given its name runs it alone.
  */
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
@@ -20,7 +20,7 @@ struct input {
 	const uint8_t *at, *end;
 };
 
-/* 0 to n - 1; 0 when the input is used up. */
+/* Returns 0 to n - 1, or 0 if the input is used up. */
 static inline unsigned choose(struct input *in, unsigned n)
 {
 	return in->at < in->end ? *in->at++ % n : 0;

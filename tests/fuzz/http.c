@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target for examples/http.c: the events of a stream must not depend on how it is cut into reads, and the
- * path of a request must be what a second decoder makes of its target. Each read lies in memory of its own size,
- * so that AddressSanitizer finds an access behind its end.
+ * Fuzz target for examples/http.c: the events of a stream must not depend on how it is cut into
+ * reads, and the path of a request must be what a second decoder makes of its target. Each read
+ * lies in memory of its own size, so that AddressSanitizer finds an access behind its end.
  */
 #include "fuzz.h"
 
@@ -27,7 +27,7 @@ static int digit(char c)
 	return at ? (int)(at - digits) / 2 : -1;
 }
 
-/* The path of a request for /...: what stands before ? and #, with its escapes resolved; or false. */
+/* Decodes the path of a target /...: the part before ? and #, without escapes; or returns false. */
 static bool read_path(const char *url, size_t n, char *path, size_t size)
 {
 	size_t out = 0, end = 0;
@@ -65,7 +65,7 @@ static void check_path(const struct http_message *r, size_t size)
 	free(path);
 }
 
-/* Notes a complete message. True: the connection is kept, as httpd keeps it. */
+/* Records a complete message. Returns true if httpd keeps the connection. */
 static bool note(struct text *said, struct http_message *m, size_t room)
 {
 	char line[160];
@@ -96,38 +96,38 @@ static void append(struct buf *in, const uint8_t *data, size_t n)
 	*in = (struct buf){ .data = bytes, .end = left + n, .size = left + n };
 }
 
-/* The events of the stream, if `step` bytes come at a time. */
+/* Records the events of the stream, read in pieces of `step` bytes. */
 static void parse(struct text *said, const uint8_t *data, size_t size, size_t step,
 		  enum http_kind kind, size_t room)
 {
 	static struct http_message m;
 	struct buf in = { 0 };
-	bool goes_on = true;
+	bool more_messages = true;
 
 	said->n = 0;
 	http_begin(&m, kind, 3000);
-	for (size_t at = 0; at < size && goes_on; at += step) {
+	for (size_t at = 0; at < size && more_messages; at += step) {
 		bool more = false;
 
 		append(&in, data + at, size - at < step ? size - at : step);
-		while (goes_on && !more) {
+		while (more_messages && !more) {
 			switch (http_parse(&m, &in)) {
 			case HTTP_MORE: more = true; break;
 			case HTTP_HEAD_END: add(said, "head\n", 5); break;
 			case HTTP_DATA: add(said, m.data, m.data_len); break;
 			case HTTP_END:
-				goes_on = note(said, &m, room);
+				more_messages = note(said, &m, room);
 				http_begin(&m, kind, 3000);
 				break;
 			case HTTP_ERROR:
 				HOLDS(m.status >= 400);
 				add(said, &m.status, sizeof(m.status));
 				HOLDS(http_parse(&m, &in) == HTTP_ERROR);
-				goes_on = false;
+				more_messages = false;
 			}
 		}
 	}
-	if (goes_on)
+	if (more_messages)
 		add(said, m.begun ? "begun" : "", m.begun ? 5 : 0);
 	buf_free(&in);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Do channels, select, mutexes, semaphores, deadlines, cancellation and timers do what a simple model of
- * them says, whatever is done in which order?
+ * Fuzz target for operations: compares gmp with a simple model, for any sequence of operations.
  *
- * The input is a list of operations.  Each that may wait is made by a green thread of its own; when all have
- * come as far as they can, the model does the same, and what has ended, and how, must agree.  One P in
- * virtual time, so that is certain.  The model holds queues of those who wait, first come, first served.
+ * The operations are those of channels, select, mutexes, semaphores, deadlines, cancellation and
+ * timers. The input is a list of operations.  Each operation that may wait runs in its own green
+ * thread.  When all green threads wait or have ended, the model executes the operation, and the
+ * finished calls and their results must agree.  One P in virtual time makes this deterministic.
+ * The model has FIFO queues of waiters.
  */
 #include "fuzz.h"
 
@@ -21,10 +22,10 @@ struct call {
 	enum kind kind;
 	int object[2], value[2]; /* a select has two cases: sends where the value is not 0 */
 	int64_t deadline;
-	/* what came of it */
+	/* result of gmp */
 	gmp_g *g;
 	int done, result, got;
-	/* what the model says */
+	/* result of the model */
 	int m_done, m_result, m_got;
 };
 
@@ -38,7 +39,7 @@ static gmp_sem sem;
 /* --- the model --- */
 
 static struct {
-	int buf[CHANS]; /* how many elements it holds: */
+	int buf[CHANS]; /* number of buffered elements */
 	int element[CHANS][2], closed[CHANS];
 	int locked, permits;
 } model;
@@ -50,7 +51,7 @@ static void finish(struct call *c, int result, int got)
 	c->m_got = got;
 }
 
-/* The first that waits to send to (or receive from) channel k; its case in *at. */
+/* Returns the first waiter that sends to (or receives from) channel k, and its case in *at. */
 static struct call *first_waiting(int k, int sends, int *at)
 {
 	for (int i = 0; i < ncalls; i++) {
@@ -68,7 +69,7 @@ static struct call *first_waiting(int k, int sends, int *at)
 	return NULL;
 }
 
-/* A call that is not yet among those who wait (m_done is set) does case j, if it can now. */
+/* Executes case j of c if it is ready.  Precondition: c is not a waiter (m_done is set). */
 static int try_case(struct call *c, int j)
 {
 	int k = c->object[j], at;
@@ -80,7 +81,7 @@ static int try_case(struct call *c, int j)
 		} else if ((peer = first_waiting(k, 0, &at))) {
 			finish(peer, peer->kind == SELECT ? at : 0, c->value[j]);
 			finish(c, 0, 0);
-		} else if (model.buf[k] < k) { /* channel k has room for k */
+		} else if (model.buf[k] < k) { /* the capacity of channel k is k */
 			model.element[k][model.buf[k]++] = c->value[j];
 			finish(c, 0, 0);
 		} else {
@@ -111,14 +112,14 @@ static int try_case(struct call *c, int j)
 
 static void model_begin(struct call *c)
 {
-	c->m_done = 1; /* it does not meet itself */
+	c->m_done = 1; /* a select does not match itself */
 	if (c->kind <= RECV && try_case(c, 0))
 		return;
 	if (c->kind == SELECT) {
-		/* which of those that are ready is left to chance: the one that was taken must be */
+		/* gmp picks a ready case at random: the picked case must be ready in the model */
 		if (c->done && c->result >= 0) {
 			HOLDS(c->result < 2 && try_case(c, c->result));
-			c->m_result = c->result; /* how the case went stands in its status */
+			c->m_result = c->result; /* the result of the case is in its status */
 			return;
 		}
 		struct call copy = *c;
@@ -157,7 +158,7 @@ static void model_close(int k)
 			finish(c, c->kind == SELECT ? at : -EPIPE, 0);
 }
 
-/* --- the real thing --- */
+/* --- gmp --- */
 
 static void run_call(void *arg)
 {
@@ -182,8 +183,11 @@ static void run_call(void *arg)
 	c->done = 1;
 }
 
-/* Until all have come as far as they can.  The clock of the run, which moves by sleeping alone, is even where
- * this test looks at it, and all that comes by itself comes at odd times: so nothing comes at the same time. */
+/*
+ * Waits until all green threads wait or have ended.  Virtual time advances only by sleeping.  It is
+ * even whenever this test reads it, and all deadlines and timers are odd, so that no two events
+ * coincide.
+ */
 static void settle(void)
 {
 	gmp_sleep(2);
@@ -269,7 +273,7 @@ static void close_chan(int k)
 		model_close(k);
 }
 
-/* --- timers: each counts; one that is armed for t with a period has come so often by now --- */
+/* --- timers: each counts its expirations, and so does the model --- */
 
 static struct {
 	gmp_timer *timer;
@@ -282,7 +286,7 @@ static void count(void *came)
 	++*(int *)came;
 }
 
-static void look_at_timers(void)
+static void check_timers(void)
 {
 	for (int i = 0; i < TIMERS; i++) {
 		while (timers[i].next < gmp_now()) {
@@ -359,14 +363,14 @@ static void play(void *arg)
 		default: begin(in);
 		}
 		agree();
-		look_at_timers();
+		check_timers();
 	}
 	end_all();
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-/* One run for all inputs, since to begin one takes longer than an input. */
+/* One run for all inputs, since the start of a run takes longer than an input. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	gmp_config c = GMP_CONFIG_INIT;

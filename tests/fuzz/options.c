@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whatever the environment and the struct say: is a setting refused with a word on it, or within its bounds,
- * and read as its digits stand there?
+ * Fuzz target for options: a setting is rejected with a message, or parsed exactly and within
+ * bounds.
+ *
+ * The settings come from environment variables or from the struct.
  */
 #include "fuzz.h"
 
@@ -27,7 +29,7 @@ static const struct {
 
 enum { N = sizeof(table) / sizeof(table[0]) };
 
-/* By libc, and the letter by hand: the value, or a word that it is none. */
+/* Second parser, by libc except the unit letter.  Returns 0 if s is no valid value. */
 static int parse(const char *s, int kind, uint64_t *v)
 {
 	static const char *const names[] = { "runnext", "local", "global", "thread" };
@@ -80,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		unsetenv(table[i].env);
 	unsetenv("GMP_DEBUG");
 	memcpy(text, in.at, n);
-	if (which == N + 1) { /* the struct itself, of any size that it claims */
+	if (which == N + 1) { /* the struct itself, with any size field */
 		union {
 			gmp_config c;
 			unsigned char bytes[4096];
@@ -107,8 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			HOLDS(!err);
 		if (!good)
 			HOLDS(err == -EINVAL);
-		if (!err && v &&
-		    strcmp(table[which].env, "GMP_STACK_SIZE") != 0) /* that one is rounded */
+		if (!err && v && strcmp(table[which].env, "GMP_STACK_SIZE") != 0) /* rounded up */
 			HOLDS(field(&o, (int)which) == v);
 	}
 	return 0;

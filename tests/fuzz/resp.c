@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does the parser of kvserver's requests say the same about a stream, however it is cut, and look at nothing
- * beyond its end?  Each piece lies in memory of its own size, so that AddressSanitizer sees the end.
+ * Fuzz target for resp.c of kvserver: the requests must not depend on how the stream is cut into
+ * reads.
+ *
+ * Each read has a block of exactly its size, so that AddressSanitizer finds an access behind its
+ * end.
  */
 #include "fuzz.h"
 
@@ -19,7 +22,7 @@ static void add(struct text *t, const void *bytes, size_t n)
 	t->n += n;
 }
 
-/* What resp_parse makes of the stream, if `step` bytes come at a time: requests, and how it ends. */
+/* Returns the requests and the final error of the stream, read in pieces of `step` bytes. */
 static struct text parse(const uint8_t *data, size_t size, size_t step)
 {
 	struct resp_parser p = { 0 };

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# Another malloc is preloaded (jemalloc, tcmalloc, mimalloc, where they are installed): all parts of gmp work.
+# All parts of gmp work with a preloaded malloc: jemalloc, tcmalloc or mimalloc, if installed.
 . "$(dirname "$0")/lib.sh"
 need_shared
 program everything.c
 found=0
-for lib in /usr/lib/*/libjemalloc.so.2 /usr/lib/*/libtcmalloc_minimal.so.4 /usr/lib/*/libmimalloc.so.2*; do
+for lib in /usr/lib/*/libjemalloc.so.2 /usr/lib/*/libtcmalloc_minimal.so.4 \
+	/usr/lib/*/libmimalloc.so.2*; do
 	[ -e "$lib" ] || continue
 	found=1
 	for _ in 1 2 3; do

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The caller of gmp_run has an alternate signal stack of 8 KiB, above an inaccessible page.
+ * Calls gmp_run on a thread with an alternate signal stack of 8 KiB, above an inaccessible page.
  *
  *   altstack             the run ends, and the thread has its alternate stack again
- *   altstack overflow    a green thread on the caller's M runs over its stack
+ *   altstack overflow    a green thread on the caller's M overflows its stack
  */
 #define _GNU_SOURCE
 #include <signal.h>

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# The program gave its thread an alternate signal stack that is too small for the report of an overflow.
+# A program whose alternate signal stack is too small for the report of a stack overflow still gets
+# the report.
 . "$(dirname "$0")/lib.sh"
 program altstack.c -Wno-infinite-recursion -fno-optimize-sibling-calls
 holds "$scratch/altstack"

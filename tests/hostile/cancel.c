@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pthread_cancel of OS threads inside calls of gmp.
+ * Calls pthread_cancel on OS threads inside calls of gmp.
  *
- *   cancel           each function, with a request that is pending when it is called: it must return; waiting calls,
- *                    with a request that comes while the thread waits: they must end as without it. The thread
- *                    then ends at its next cancellation point, and gmp_stop and gmp_close must return
- *   cancel names     the functions that were called, for cancel.sh, which compares them with the exported ones
+ *   cancel           calls each function with a pending request: it must return; makes a request
+ *                    while a call waits: the call must end as usual. The thread then ends at its
+ *                    next cancellation point, and gmp_stop and gmp_close must return
+ *   cancel names     prints the called functions; cancel.sh compares them with the exported ones
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -108,7 +108,7 @@ static const char *const child_argv[] = { "true", NULL };
 static gmp_process_opts process_opts = GMP_PROCESS_OPTS_INIT;
 static gmp_stats stats = GMP_STATS_INIT;
 
-/* Each function with arguments that are right on an external thread; a call that waits finds what it waits for. */
+/* Each function with arguments that are valid on an external thread; no call waits indefinitely. */
 #define CALLS                                                                                      \
 	X(gmp_version_string, gmp_version_string())                                                \
 	X(gmp_run_id, gmp_run_id())                                                                \
@@ -375,7 +375,7 @@ static void through_gate(void *arg)
 	gmp_chan_recv(gate, &v);
 }
 
-/* gmp_stop waits for it. */
+/* gmp_stop waits for this green thread. */
 static void block_until_requested(void *arg)
 {
 	(void)arg;
@@ -602,7 +602,7 @@ static void *wait_thread(void *arg)
 	return NULL;
 }
 
-/* Until the thread sleeps in the kernel, or has returned. */
+/* Waits until the thread sleeps in the kernel or has returned. */
 static void await_sleep(void)
 {
 	char path[64], state = 0;

@@ -4,11 +4,11 @@
  *
  *	closed_poller HOW FILE
  *
- * HOW: low     those below 900: gmp is not concerned, and all goes on; exits with 0
+ * HOW: low     all below 900, which are not gmp's: the run continues; exits with 0
  *      all     all from 3 on, while a green thread waits for a socket
- *      reuse   the same, and FILE is opened under each number that became free; wakes must not write to it
- *      signals the same while a channel asks for a signal, and a signal comes
- *      pipe    the pipes alone, which are then FILE, while a channel asks for a signal
+ *      reuse   the same, and FILE is opened as each closed fd; wakeups must not write to it
+ *      signals the same while a channel requests a signal, and a signal arrives
+ *      pipe    only the pipes, which are then FILE, while a channel requests a signal
  *      asleep  all from 3 on by an external thread while all green threads wait
  *      epoll   each epoll instance is replaced by another one while a green thread waits
  */
@@ -57,7 +57,7 @@ static void reuse_pipes(void)
 			dup2(fd, i);
 }
 
-/* Another epoll instance under the numbers of those that are there. */
+/* Replaces each epoll instance by another one. */
 static void replace_epoll(void)
 {
 	char path[64], target[64];

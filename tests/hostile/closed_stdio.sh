@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# The standard descriptors are closed: all parts of gmp work.
+# All parts of gmp work with closed standard file descriptors.
 . "$(dirname "$0")/lib.sh"
 program everything.c
 for closed in '' '<&-' '>&-' '2>&-' '<&- >&- 2>&-'; do

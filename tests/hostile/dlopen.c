@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loads, uses and unloads a library that holds gmp.
+ * Loads, uses and unloads a library that contains gmp.
  *
- *   dlopen cycles LIB       800 times load, run, unload: no pthread key is lost, and a thread that has called gmp
- *                           ends after the unloading
- *   dlopen order A B ORDER  two plugins with a copy of gmp each; ORDER is a word of A and B (start) and a and b
- *                           (stop); the program's handler of SIGSEGV then ends the process with 42
+ *   dlopen cycles LIB       800 times load, run, unload: no pthread key leaks, and a thread that
+ *                           has called gmp ends after the unload
+ *   dlopen order A B ORDER  two plugins with a copy of gmp each; ORDER is a word of A and B (start)
+ *                           and a and b (stop); the program's handler of SIGSEGV then exits with 42
  *   dlopen default A B ORDER  the same without a handler: SIGSEGV ends the process
  */
 #define _GNU_SOURCE
@@ -57,7 +57,7 @@ static void nothing(void *arg)
 	(void)arg;
 }
 
-/* An external thread with a value of its own: gmp calls its destructor, if it is still loaded. */
+/* An external thread with a local value: gmp calls its destructor if gmp is still loaded. */
 static void *external(void *lib)
 {
 	int (*create)(gmp_key *, void (*)(void *)) =

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A child of each kind, made by a green thread, starts with the mask of signals that the program had before gmp_run.
+ * Starts a child from a green thread; the child prints its masks of blocked and ignored signals.
  *
  *	exec_mask HOW	HOW: system popen spawn fork exec blocking-exec vfork
  *
- * The program blocks SIGUSR2 alone. The child prints its masks of blocked and ignored signals.
+ * The program blocks only SIGUSR2. The child must start with the signal mask from before gmp_run.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# exec, system, popen, posix_spawn, fork and vfork in a green thread: the child has the program's mask of signals,
-# and ignores none that the program did not ignore.
+# A child made in a green thread by exec, system, popen, posix_spawn, fork or vfork has the
+# program's signal mask, and ignores no signal that the program does not ignore.
 . "$(dirname "$0")/lib.sh"
 program exec_mask.c
 want="SigBlk:	0000000000000800
@@ -16,7 +16,7 @@ for how in system popen spawn fork vfork exec blocking-exec; do
 	done
 done
 
-# A program that replaces itself, and runs gmp again, still ends by SIGTERM.
+# A program that replaces itself by exec and runs gmp again is still terminated by SIGTERM.
 cat >"$scratch/again.c" <<'END'
 #include <stdlib.h>
 #include <unistd.h>

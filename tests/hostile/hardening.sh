@@ -6,13 +6,14 @@
 need_shared
 command -v readelf >/dev/null || skip "no readelf"
 
-# has FILE WORD: in the headers of the file
+# has FILE WORD: checks that the ELF headers of the file contain the word.
 has() { readelf -Wld "$1" | grep -q -- "$2" || fail "$(basename "$1"): no $2"; }
 
 check() {
 	has "$1" GNU_RELRO
 	has "$1" 'BIND_NOW\|FLAGS.*NOW'
-	readelf -Wl "$1" | grep GNU_STACK | grep -q ' RW ' || fail "$(basename "$1"): the stack is executable"
+	readelf -Wl "$1" | grep GNU_STACK | grep -q ' RW ' ||
+		fail "$(basename "$1"): the stack is executable"
 }
 check "$build/libgmprt.so"
 has "$build/libgmprt.so" NODELETE

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 #
-# Frame of the scenarios of tests/hostile: compiles programs against a build of gmp, and judges how they end.
+# Shared code of the scenarios of tests/hostile: compiles programs against a build of gmp and checks
+# how they end.
 #
 #   NAME.sh BUILD_DIR CC LINK
 #
-# BUILD_DIR holds libgmprt.a and libgmprt.so; LINK is shared, static or static-pie. A scenario is a file
-# tests/hostile/NAME.sh: it sources this file and exits with 0 if gmp holds, with 77 by skip if the environment
-# cannot be made here, else with another status by fail. A scenario needs no entry elsewhere; files that it
-# compiles stand beside it.
+# BUILD_DIR holds libgmprt.a and libgmprt.so; LINK is shared, static or static-pie. A scenario is a
+# file tests/hostile/NAME.sh, which sources this file. It exits with 0 if gmp holds, with 77 (skip)
+# if this machine cannot provide the environment, and otherwise with another status (fail). A
+# scenario is registered nowhere else; the files that it compiles are in the same folder.
 set -eu
 export LC_ALL=C
 [ $# = 3 ] || { echo "usage: $0 BUILD_DIR CC shared|static|static-pie" >&2; exit 2; }
@@ -24,7 +25,7 @@ fail() {
 	exit 1
 }
 
-# The scenario cannot be made here: the reason goes to the log.
+# skip REASON: this machine cannot provide the environment.
 skip() {
 	echo "skipped: $*"
 	exit 77
@@ -34,13 +35,13 @@ need_root() {
 	[ "$(id -u)" = 0 ] || skip "not root"
 }
 
-# For scenarios that are about the shared library.
+# For scenarios of the shared library.
 need_shared() {
 	[ "$link" = shared ] || skip "linked as $link"
 }
 
-# program FILE.c [FLAG...]: compiles tests/hostile/FILE.c, or FILE.c if it is a path, into $scratch/FILE, linked
-# as LINK says.
+# program FILE.c [FLAG...]: compiles tests/hostile/FILE.c, or FILE.c if it is a path, into
+# $scratch/FILE, linked as LINK says.
 program() {
 	local file=$1 flags=()
 	shift
@@ -54,8 +55,8 @@ program() {
 		fail "$file does not compile"
 }
 
-# run [NAME=VALUE...] COMMAND...: runs it for 30 s at most; its status is in $status, its output in $scratch/out
-# and $scratch/err.
+# run [NAME=VALUE...] COMMAND...: runs it with a timeout of 30 s; sets $status and writes
+# $scratch/out and $scratch/err.
 run() {
 	status=0
 	{ timeout -k 5 30 env "$@" >"$scratch/out" 2>"$scratch/err" || status=$?; } 2>/dev/null
@@ -73,7 +74,7 @@ holds() {
 	[ $status = 0 ] || { show; fail "$*: status $status"; }
 }
 
-# dies WORDS COMMAND...: it must fail, and say so in a line with these words on stderr.
+# dies WORDS COMMAND...: it must fail and print a line with these words to stderr.
 dies() {
 	local words=$1
 	shift

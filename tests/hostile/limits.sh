@@ -8,7 +8,8 @@ program everything.c
 # with ULIMIT-ARGS...: exits with 0, or with 1 after a line on stderr.
 with() {
 	status=0
-	(ulimit "$@" && exec timeout -k 5 30 "$scratch/everything") >"$scratch/out" 2>"$scratch/err" || status=$?
+	(ulimit "$@" && exec timeout -k 5 30 "$scratch/everything") \
+		>"$scratch/out" 2>"$scratch/err" || status=$?
 	case $status in
 	0) ;;
 	127) ;; # the dynamic linker ran into the limit

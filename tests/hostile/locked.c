@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs green threads in a process that locks its memory, and prints what that costs.
+ * Runs green threads in a process that locks its memory, and prints the cost.
  *
  *   locked MODE COUNT [USER]
  *
- * MODE: full (mlockall(MCL_CURRENT | MCL_FUTURE) before the run), fault (with MCL_ONFAULT), middle (full, by
- * the first green thread), overflow (full; a green thread overflows its stack), guards (nothing is run: 0 if
- * the kernel has light guards). COUNT green threads exist at
- * once; 0: as many as there is room for. USER: the run is made under this user id, with RLIMIT_MEMLOCK as it
- * is. Prints "threads N lck KIB rss KIB".
+ * MODE: full (mlockall(MCL_CURRENT | MCL_FUTURE) before the run), fault (with MCL_ONFAULT), middle
+ * (full, by the first green thread), overflow (full; a green thread overflows its stack), guards
+ * (no run; exits with 0 if the kernel has light guards). COUNT green threads exist at the same
+ * time; 0: as many as possible. USER: the run has this user id, with the current RLIMIT_MEMLOCK.
+ * Prints "threads N lck KIB rss KIB".
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,8 +26,10 @@ static const char *mode;
 static int count, made;
 static gmp_chan *go;
 
-/* The kernel has light guards (Linux 6.13), by which a reservation is kept from being populated in the
- * middle of a run. */
+/*
+ * Returns true if the kernel has light guards (Linux 6.13), which keep a reservation from being
+ * populated during a run.
+ */
 static bool light_guards(void)
 {
 	long page = sysconf(_SC_PAGESIZE);
@@ -37,7 +39,7 @@ static bool light_guards(void)
 	return p != MAP_FAILED && madvise(p, (size_t)page, 102 /* MADV_GUARD_INSTALL */) == 0;
 }
 
-/* KiB of a line of /proc/self/status. */
+/* Returns the KiB of a line of /proc/self/status. */
 static long kib(const char *name)
 {
 	char line[256];
@@ -123,7 +125,7 @@ static void entry(void *arg)
 	if (count > 0 ? err != 0 : err != -ENOMEM)
 		exit(7);
 	gmp_chan_close(go);
-	/* spawn and exit, deep stacks: what was given back is had again */
+	/* spawn and exit, deep stacks: freed stacks can be used again */
 	for (int i = 0; i < CYCLES; i++) {
 		while ((err = gmp_spawn(&g, i % 100 ? waits : deep, NULL, NULL)) == -ENOMEM)
 			gmp_yield();

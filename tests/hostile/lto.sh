@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# CFLAGS and LDFLAGS as distributions set them, with -flto: gmp builds, its floors still refuse an upward call, and
-# programs that are compiled with these flags work.
+# gmp builds with the CFLAGS and LDFLAGS of distributions, including -flto. The link of the floors
+# still rejects an upward call, and programs that are compiled with these flags work.
 . "$(dirname "$0")/lib.sh"
 need_shared # both libraries are built here
 command -v ninja >/dev/null || skip "no ninja"
@@ -19,8 +19,8 @@ ld="$ld $with"
 mkdir "$scratch/src"
 tar -C "$root" --exclude=./build --exclude=./.git -cf - . | tar -C "$scratch/src" -xf -
 configure() {
-	env CC="$cc" CFLAGS="$flags" LDFLAGS="$ld" cmake -S "$scratch/src" -B "$scratch/lto" -G Ninja \
-		-DCMAKE_INTERPROCEDURAL_OPTIMIZATION=$1 -DGMP_TESTS=ON ||
+	env CC="$cc" CFLAGS="$flags" LDFLAGS="$ld" cmake -S "$scratch/src" -B "$scratch/lto" \
+		-G Ninja -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=$1 -DGMP_TESTS=ON ||
 		fail "cmake"
 }
 make() { ninja -C "$scratch/lto" "$@"; }
@@ -37,7 +37,8 @@ for ipo in OFF ON; do
 done
 
 # A call from floor 2 into floor 3.
-printf '#include <gmp.h>\nvoid *planted(void);\nvoid *planted(void) { return (void *)gmp_yield; }\n' \
-	>>"$scratch/src/src/proc.c"
+printf '%s\n' '#include <gmp.h>' 'void *planted(void);' \
+	'void *planted(void) { return (void *)gmp_yield; }' >>"$scratch/src/src/proc.c"
 ! make floor_link_2 >"$scratch/log" 2>&1 || fail "an upward call is not noticed"
-grep -q "undefined.*gmp_yield" "$scratch/log" || { tail -n 20 "$scratch/log"; fail "not an undefined symbol"; }
+grep -q "undefined.*gmp_yield" "$scratch/log" ||
+	{ tail -n 20 "$scratch/log"; fail "not an undefined symbol"; }

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# A root folder without /proc, /sys, /dev, /etc and /tmp: all parts of gmp work but files, which have no place.
+# All parts of gmp work in a root folder without /proc, /sys, /dev, /etc and /tmp, except files,
+# which need /tmp.
 . "$(dirname "$0")/lib.sh"
 need_root
 [ "$link" != shared ] || skip "libc is not in the new root: see static"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A plugin that starts gmp, makes use of it, and stops it. */
+/* A plugin that starts, uses and stops its copy of gmp. */
 #include <gmp.h>
 
 __attribute__((visibility("default"))) int plugin_start(void);

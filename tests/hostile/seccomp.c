@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs everything.c while the kernel refuses one system call.
+ * Runs everything.c while the kernel rejects one system call.
  *
  *   seccomp early|late NUMBER ERRNO
  *

@@ -1,23 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# A seccomp filter refuses one system call with EPERM or ENOSYS, before gmp_run or in the middle of the run: gmp does
-# without it, or ends with an error.
+# If a seccomp filter rejects one system call with EPERM or ENOSYS, before or during the run, gmp
+# works without it or ends with an error.
 . "$(dirname "$0")/lib.sh"
 need_shared
 [ "$(uname -m)" = x86_64 ] || skip "numbers of x86-64"
 program seccomp.c
 
-# gmp, libc or the program cannot do without them: the run may fail, but not hang. close mmap mprotect rt_sigaction
-# pwrite64 socket connect sendto recvfrom bind listen getsockname getpeername setsockopt getsockopt epoll_wait
-# epoll_ctl accept4 eventfd2 epoll_create1 clone3
+# gmp, libc or the program cannot work without these calls: the run may fail, but not hang. close
+# mmap mprotect rt_sigaction pwrite64 socket connect sendto recvfrom bind listen getsockname
+# getpeername setsockopt getsockopt epoll_wait epoll_ctl accept4 eventfd2 epoll_create1 clone3
 vital=" 3 9 10 13 18 41 42 44 45 49 50 51 52 54 55 232 233 288 290 291 435 "
 # Without them a process cannot wait or end: exit futex exit_group rseq
 skipped=" 60 202 231 334 "
 
 one() {
 	local status=0
-	timeout -k 2 10 "$scratch/seccomp" "$1" "$2" "$3" >/dev/null 2>"$scratch/err.$1.$2.$3" || status=$?
+	timeout -k 2 10 "$scratch/seccomp" "$1" "$2" "$3" >/dev/null 2>"$scratch/err.$1.$2.$3" ||
+		status=$?
 	case $status in
 	0) ;;
 	77) echo "no filters here" ;;
@@ -33,7 +34,7 @@ export scratch vital
 for number in $(seq 0 334) $(seq 424 462); do
 	case $skipped in *" $number "*) continue ;; esac
 	for error in 1 38; do
-		# 324, membarrier: a run that has begun with it cannot go on without
+		# 324, membarrier: a run that started with it cannot continue without it
 		[ $number = 324 ] || echo "late $number $error"
 		echo "early $number $error"
 	done
@@ -43,6 +44,6 @@ done | xargs -P 4 -L 1 bash -c 'one "$@"' one >"$scratch/bad"
 for error in 1 38; do
 	dies "the kernel refuses membarrier(2)" "$scratch/seccomp" late 324 $error
 	dies "the kernel refuses epoll_wait(2)" "$scratch/seccomp" early 232 $error
-	# 271, ppoll: a dump that cannot ask whether stderr has room writes
+	# 271, ppoll: a dump that cannot poll stderr for space writes anyway
 	holds "$scratch/seccomp" late 271 $error
 done

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints the number of Ps and whether a sleep of 100 ms took 100 ms; the recursion needs a stack of 256 KiB. */
+/* Prints the number of Ps and whether a sleep took real time; needs a stack of 256 KiB. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <sys/auxv.h>

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# A set-user-ID program ignores every variable GMP_* of the user that starts it; an ordinary program obeys them.
+# A set-user-ID program ignores all GMP_* environment variables; other programs obey them.
 . "$(dirname "$0")/lib.sh"
 need_root
 program setuid.c
 chmod 755 "$scratch"
 as_user() { run setpriv --reuid=65534 --regid=65534 --clear-groups env "$@" "$scratch/setuid"; }
 
-# The defaults, as any user sees them.
+# The defaults of an unprivileged user.
 as_user
 [ $status != 127 ] && [ $status != 126 ] || skip "another user may not read the folder of the build"
 [ $status = 0 ] || { show; fail "without variables: status $status"; }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# SIGSTOP and SIGCONT, a hundred times: system calls that return EINTR lose nothing.
+# A hundred SIGSTOP and SIGCONT: interrupted system calls lose no data.
 . "$(dirname "$0")/lib.sh"
 program everything.c
 for _ in 1 2 3 4 5; do

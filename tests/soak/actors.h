@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who uses everything that gmp.h has, and knows what must come of it?
+ * Actors that use all of gmp.h and check the results.
  *
  * Each kind of work is an actor (soak.h): connections, datagrams, files, names, children, signals,
- * timers, channels, locks, blocking code, cancellation, foreign threads, deep stacks, Ps that come and
- * go, pools, groups and what else there is; and two that are a nuisance: one takes all descriptors there
- * are, one sends a signal every 100 us.
+ * timers, channels, locks, blocking code, cancellation, external threads, deep stacks, a changing
+ * number of Ps, pools, groups and more.  Two actors disturb the others: hog takes all file
+ * descriptors, and interrupts sends a signal every 100 us.
  */
 #ifndef TESTS_SOAK_ACTORS_H
 #define TESTS_SOAK_ACTORS_H
@@ -26,7 +26,7 @@ static void nap(struct rng *r, unsigned us)
 	gmp_sleep((int64_t)draw(r, us) * US);
 }
 
-/* Its whole length, also where a signal interrupts it. */
+/* Sleeps for the whole time, also if a signal interrupts the call. */
 static void kernel_sleep(unsigned us)
 {
 	struct timespec t = { 0, (long)us * 1000 };
@@ -36,7 +36,7 @@ static void kernel_sleep(unsigned us)
 }
 
 #include "actors_io.h"
-/* these use what those before them have */
+/* these use functions of actors_io.h */
 #include "actors_inside.h"
 #include "actors_outside.h"
 #include "actors_together.h"
@@ -56,7 +56,7 @@ static struct actor actors[] = {
 	{ "blocking", blocking, 6, 0 },
 	{ "computing", computing, 1, 0 },
 	{ "procs", procs, 1, 0 },
-	{ "foreign", foreign_threads, 2, 0 },
+	{ "external", external_threads, 2, 0 },
 	{ "burst", burst, 1, 0 },
 	{ "stacks", stacks, 1, 0 },
 	{ "cancelling", cancelling, 2, 0 },
@@ -72,7 +72,7 @@ static struct actor actors[] = {
 };
 enum { ACTORS = sizeof(actors) / sizeof(actors[0]) };
 
-/* Before the first run; after the last. */
+/* Called before the first run; actors_end is called after the last run. */
 static void actors_begin(void)
 {
 	const struct rlimit few = { DESCRIPTORS, DESCRIPTORS };

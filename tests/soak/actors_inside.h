@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What do actors do with timers, channels, locks, threads and green threads?  See actors.h. */
+/* Actors for timers, channels, locks, OS threads and green threads (actors.h). */
 #ifndef TESTS_SOAK_ACTORS_INSIDE_H
 #define TESTS_SOAK_ACTORS_INSIDE_H
 
@@ -175,7 +175,7 @@ static void locks(struct rng *r)
 static void blocking(struct rng *r)
 {
 	switch (draw(r, 8)) {
-	case 0: kernel_sleep(draw(r, 15000)); break; /* without saying so */
+	case 0: kernel_sleep(draw(r, 15000)); break; /* outside of blocking code */
 	case 1:
 		if (gmp_lock_thread() == 0) {
 			nap(r, 1000);
@@ -228,7 +228,7 @@ static void *ext_thread_main(void *arg)
 	return NULL;
 }
 
-static void foreign_threads(struct rng *r)
+static void external_threads(struct rng *r)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(long), 0);
 	pthread_t t;
@@ -365,7 +365,7 @@ static void dumps(struct rng *r)
 	nap(r, 1000000);
 }
 
-/* Takes every descriptor there is, for a moment. */
+/* Takes all free file descriptors for up to 30 ms. */
 static void hog(struct rng *r)
 {
 	int taken[DESCRIPTORS], n = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What do actors do with descriptors?  See actors.h. */
+/* Actors for connections, datagrams, other file descriptors and files (actors.h). */
 #ifndef TESTS_SOAK_ACTORS_IO_H
 #define TESTS_SOAK_ACTORS_IO_H
 
 /* --------------------------------------------------------------- Connections */
 
-/* One listener with those who accept, serve, and dial; all end with the step. */
+/* A listener with its accepting, serving and dialling green threads; all end with the step. */
 struct meeting {
 	int listener;
 	const char *net;
@@ -57,8 +57,10 @@ static void serve(void *arg)
 	free(g);
 }
 
-/* Who comes back only after the listener has been closed may find another under its number, and helps
- * out there; or something that is none. */
+/*
+ * After the listener is closed, its fd may be reused: by another listener, for which this green
+ * thread then accepts, or by an fd that cannot accept.
+ */
 static void accept_all(void *arg)
 {
 	struct meeting *m = arg;
@@ -84,15 +86,15 @@ static void accept_all(void *arg)
 	}
 }
 
-/* Reads an answer, at once or in bits.  False when the connection has ended. */
-static bool hear(int fd, struct rng *r, const struct request *q, unsigned char *buf)
+/* Reads an answer, at once or byte by byte.  Returns false if the connection has ended. */
+static bool read_answer(int fd, struct rng *r, const struct request *q, unsigned char *buf)
 {
 	size_t got = 0;
-	bool in_bits = draw(r, 10) == 0 && q->n < 500;
+	bool by_bytes = draw(r, 10) == 0 && q->n < 500;
 
 	while (got < q->n) {
 		ssize_t n =
-			in_bits ? gmp_read(fd, buf + got, 1) : gmp_read(fd, buf + got, q->n - got);
+			by_bytes ? gmp_read(fd, buf + got, 1) : gmp_read(fd, buf + got, q->n - got);
 
 		CHECK(n >= 0 || is_broken(n));
 		if (n <= 0)
@@ -125,8 +127,8 @@ static void ask(int fd, struct rng *r)
 		if (sent < 0 || most < sizeof(q))
 			break;
 		if (draw(r, 30) == 0)
-			break; /* does not want the answer */
-		if (!hear(fd, r, &q, buf))
+			break; /* leaves the answer unread */
+		if (!read_answer(fd, r, &q, buf))
 			break;
 		if (draw(r, 20) == 0)
 			nap(r, 3000);
@@ -193,7 +195,7 @@ static void connections(struct rng *r)
 	}
 	if (draw(r, 4) == 0) {
 		nap(r, 3000);
-		close_meeting(&m); /* with them in front of the door */
+		close_meeting(&m); /* while clients still dial */
 	}
 	for (int i = 0; i < ndial; i++)
 		join(dialling[i]);
@@ -213,7 +215,7 @@ static void datagrams(struct rng *r)
 
 	if (a < 0) {
 		CHECK(is_short(a));
-		nap(r, 2000); /* or else, on one P, the hog never runs again */
+		nap(r, 2000); /* otherwise, with one P, the hog never runs again */
 		return;
 	}
 	CHECK(gmp_local_addr(a, addr, sizeof(addr)) > 0);
@@ -233,11 +235,11 @@ static void datagrams(struct rng *r)
 	CHECK_EQ(gmp_close(a), 0);
 	if (b >= 0)
 		CHECK_EQ(gmp_close(b), 0);
-	if (draw(r, 10)) /* else it goes on and on without ever having to wait */
+	if (draw(r, 10)) /* otherwise this actor never waits */
 		nap(r, 2000);
 }
 
-/* A pair of connected ends, made by the system and adopted.  False when there are no descriptors. */
+/* Makes and adopts a socket pair.  Returns false if no file descriptors are free. */
 static bool adopted_pair(int *a, int *b)
 {
 	int p[2];
@@ -253,7 +255,7 @@ static bool adopted_pair(int *a, int *b)
 	return true;
 }
 
-/* Sends a descriptor over a pair, and uses what arrives. */
+/* Sends a file descriptor over a pair and uses the received one. */
 static void pass_descriptor(int a, int b, struct rng *r)
 {
 	union {
@@ -279,7 +281,7 @@ static void pass_descriptor(int a, int b, struct rng *r)
 	m.msg_controllen = sizeof(control);
 	CHECK_EQ(gmp_recvmsg(b, &m, MSG_CMSG_CLOEXEC), 1);
 	if (m.msg_flags & MSG_CTRUNC) {
-		/* no descriptor was free, so it has been dropped */
+		/* no fd was free: the kernel discarded the sent one */
 	} else {
 		memcpy(&got, CMSG_DATA(&control.h), sizeof(got));
 		if (draw(r, 2)) {
@@ -302,8 +304,10 @@ struct reader {
 	ssize_t result;
 };
 
-/* Who comes only after the descriptor has been closed finds another's under its number, and must take
- * nothing from that. */
+/*
+ * After the fd is closed, its number may be reused by another actor.  A reader that has not started
+ * by then must not take data from it, so it only waits (takes == false).
+ */
 static void read_one(void *arg)
 {
 	struct reader *w = arg;
@@ -326,8 +330,8 @@ static void descriptors(struct rng *r)
 	}
 	switch (kind) {
 	case 0: pass_descriptor(a, b, r); break;
-	case 1: /* too late for those who read */
-	case 2: /* closed or released under those who wait */
+	case 1: /* a deadline expires while readers wait */
+	case 2: /* the fd is closed or released while green threads wait for it */
 		for (int i = 0; i < n; i++) {
 			readers[i] = (struct reader){ a, kind == 1, 0 };
 			reading[i] = spawn(read_one, &readers[i]);
@@ -351,7 +355,7 @@ static void descriptors(struct rng *r)
 				CHECK_EQ(readers[i].result, -ETIMEDOUT);
 		}
 		break;
-	case 3: /* the peer is gone, unless a child that has just been forked has it too */
+	case 3: /* the peer is closed, unless a child that was just forked still holds it */
 		CHECK_EQ(gmp_close(b), 0);
 		b = -1;
 		result = gmp_write(a, "x", 1);
@@ -399,7 +403,7 @@ static void files(struct rng *r)
 	if (draw(r, 2) && adopted_pair(&a, &b)) {
 		off_t at = 0;
 
-		while (at < (off_t)n) { /* in portions that fit into the socket */
+		while (at < (off_t)n) { /* in parts that fit into the socket buffer */
 			size_t part = n - (size_t)at < 4000 ? n - (size_t)at : 4000;
 			ssize_t got = gmp_sendfile(a, fd, &at, part);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What do actors do with names, children and signals?  See actors.h. */
+/* Actors for names, children and signals (actors.h). */
 #ifndef TESTS_SOAK_ACTORS_OUTSIDE_H
 #define TESTS_SOAK_ACTORS_OUTSIDE_H
 
@@ -18,7 +18,7 @@ static void names(struct rng *r)
 					    gmp_deadline(draw(r, 2000) * US));
 	if (err == 0)
 		freeaddrinfo(found);
-	else /* without a descriptor libc cannot read its files, and believes what it likes */
+	else /* without a free fd, libc cannot read its files and reports any of these */
 		CHECK(err == EAI_AGAIN || err == EAI_SYSTEM || err == EAI_NONAME ||
 		      err == EAI_MEMORY || err == EAI_FAIL);
 	nap(r, 5000);
@@ -93,7 +93,7 @@ static void children(struct rng *r)
 	pid_t pid;
 
 	switch (draw(r, 3)) {
-	case 0: /* a fork in the middle of everything */
+	case 0: /* a fork while all other actors run */
 		pid = fork();
 		CHECK(pid >= 0 || is_short(-errno));
 		if (pid == 0)
@@ -153,7 +153,7 @@ static void children(struct rng *r)
 
 static void on_signal(int signo)
 {
-	(void)signo; /* so that one that comes late does not end the process */
+	(void)signo; /* a late signal must not kill the process */
 }
 
 static void signals(struct rng *r)
@@ -177,7 +177,7 @@ static void signals(struct rng *r)
 	nap(r, 2000);
 }
 
-/* A signal every 100 us to 10 ms for a while: whatever is interrupted goes on. */
+/* Sends a signal every 100 us or 10 ms for a while: interrupted calls must continue. */
 static void interrupts(struct rng *r)
 {
 	long us = draw(r, 4) ? 10000 : 100;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What do actors do with pools, groups, flights, locals, done objects and what never waits?  See actors.h. */
+/* Actors for pools, groups, singleflights, locals, done objects and calls that never wait. */
 #ifndef TESTS_SOAK_ACTORS_TOGETHER_H
 #define TESTS_SOAK_ACTORS_TOGETHER_H
 
@@ -56,7 +56,7 @@ static void submit(void *arg)
 	}
 }
 
-/* Each task that was accepted runs once, or is dropped once. */
+/* Checks that each accepted task runs once or is reported as dropped once. */
 static void pools(struct rng *r)
 {
 	enum { MOST = 6 };
@@ -101,7 +101,7 @@ static void pools(struct rng *r)
 struct family {
 	gmp_group *g;
 	atomic_long begun, ended;
-	unsigned fails; /* so many more, and one fails; 0: none does */
+	unsigned fails; /* index of the child that fails; 0: none fails */
 };
 
 static int family_child(void *arg)

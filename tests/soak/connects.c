@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is nothing left of ten thousand connections a second, a minute long, however each of them ends?
+ * Leak test of a server: ten thousand connections a second for a minute, with all kinds of ends.
  *
  *   connects SECONDS RATE SEED
  *
- * A server, alone in its process: what is left over is its own.  Its clients are processes of their own:
- * one that connects RATE times a second, of which most ask and get an answer, some are reset, before the
- * answer or after it, and some send a byte now and then until the server has had enough of them; and one
- * after the other that opens many, and is killed (SIGKILL) with all of them open.  A second or two of the
- * same before the minute, so that what is made once is there; then, before and after it, with nobody
- * connected, are counted: descriptors of the process and of gmp's, green threads, timers, stacks, and the
- * bytes that malloc has given out, but for what a thread takes that the runtime has begun meanwhile.  (The
- * bytes want GLIBC_TUNABLES=glibc.malloc.tcache_count=0, with which malloc keeps none back for a thread.)
+ * The server is alone in its process, so that every leftover is its own.  One client process
+ * connects RATE times a second: most connections get an answer, some are reset before or after the
+ * answer, and some send single bytes until the server closes them by timeout.  Other client
+ * processes, one after another, open many connections and are killed (SIGKILL) with all of them
+ * open.
+ *
+ * A short load first makes all resources that the runtime makes once.  Before and after the minute,
+ * with no client connected, the server counts the fds of the process and of gmp, green threads,
+ * timers, stacks, OS threads, and the bytes in use of malloc; the counts must be equal.  (The bytes
+ * are compared only under GLIBC_TUNABLES=glibc.malloc.tcache_count=0, since malloc caches blocks
+ * per thread.)
  */
 #define _GNU_SOURCE 1
 #include "soak.h"
@@ -27,7 +30,7 @@ enum { ASK = 4, WORKERS = 200, AT_ONCE = 100, ADDRESSES = 40000 };
 /* ------------------------------------------------------------------ The server */
 
 static int listener;
-static atomic_long accepted, answered, dropped, late; /* by how each ended, as the server sees it */
+static atomic_long accepted, answered, dropped, late; /* by how each connection ended */
 
 static void serve(void *arg)
 {
@@ -39,7 +42,7 @@ static void serve(void *arg)
 
 	if (n == ASK && gmp_write_all(fd, ask, ASK) == ASK) {
 		atomic_fetch_add(&answered, 1);
-		(void)gmp_read(fd, &end, 1); /* the client leaves, one way or the other */
+		(void)gmp_read(fd, &end, 1); /* the client closes or resets */
 	} else {
 		atomic_fetch_add(n == -ETIMEDOUT ? &late : &dropped, 1);
 	}
@@ -69,8 +72,10 @@ static atomic_long begun;
 static long rate, connects;
 static int64_t began;
 
-/* Each number has an address of its own in a while: that no port is used up, though each that has been
- * closed is kept by the system for a minute. */
+/*
+ * Spreads the connections over many addresses: the kernel keeps a closed port for a minute, so the
+ * ports of one address would run out.
+ */
 static int connect_to(long number)
 {
 	char addr[64];
@@ -86,14 +91,16 @@ static void send_slowly(int fd)
 		gmp_sleep(TOO_SLOW / 2);
 }
 
-/* The server leaves those alone that are as quick as this. */
-static bool may_be_left(int64_t since)
+/* Returns true if the server may have closed the connection: this client has been slow. */
+static bool may_be_closed(int64_t since)
 {
 	return gmp_now() > since + TOO_SLOW / 2;
 }
 
-/* What the n-th client does: of 100, 5 are reset at once, 5 with the answer unread, 5 after it, 2 are slow,
- * the others well-behaved. */
+/*
+ * The n-th client.  Of 100 clients, 5 reset at once, 5 with the answer unread, 5 after the answer;
+ * 2 are slow; the others close normally.
+ */
 static void be_client(int fd, long n, int64_t since)
 {
 	long kind = n % 100;
@@ -105,11 +112,11 @@ static void be_client(int fd, long n, int64_t since)
 	if (kind >= 15 && kind < 17) {
 		send_slowly(fd);
 	} else if (kind >= 5) {
-		CHECK(gmp_write_all(fd, "abcd", ASK) == ASK || may_be_left(since));
+		CHECK(gmp_write_all(fd, "abcd", ASK) == ASK || may_be_closed(since));
 		if (kind >= 10)
 			CHECK((gmp_read_full(fd, answer, ASK) == ASK &&
 			       memcmp(answer, "abcd", ASK) == 0) ||
-			      may_be_left(since));
+			      may_be_closed(since));
 	}
 	CHECK_EQ(gmp_close(fd), 0);
 }
@@ -128,7 +135,7 @@ static void slow_client(void *arg)
 	free(d);
 }
 
-/* Each takes the next number, and waits until its time. */
+/* Takes the next number, waits until its time and connects. */
 static void make_connections(void *unused)
 {
 	long n;
@@ -140,7 +147,7 @@ static void make_connections(void *unused)
 		int fd = connect_to(n);
 
 		CHECK(fd >= 0);
-		if (n % 100 == 15 || n % 100 == 16) { /* it has the time, and the worker has not */
+		if (n % 100 == 15 || n % 100 == 16) { /* a slow client must not delay the worker */
 			struct due *d = malloc(sizeof(*d));
 
 			CHECK(d != NULL);
@@ -152,7 +159,7 @@ static void make_connections(void *unused)
 	}
 }
 
-/* main's, in the process of clients */
+/* First green thread of the client process. */
 static void all_clients(void *unused)
 {
 	gmp_g *g[WORKERS];
@@ -169,7 +176,7 @@ static void all_clients(void *unused)
 		gmp_sleep(10 * MS);
 }
 
-/* The same in a process that is going to be killed. */
+/* First green thread of a client process that is going to be killed. */
 static void one_victim(void *unused)
 {
 	(void)unused;
@@ -183,12 +190,12 @@ static void one_victim(void *unused)
 	gmp_sleep(3600 * SEC);
 }
 
-/* ---------------------------------------------------------- Beginning processes */
+/* ---------------------------------------------------------- Starting processes */
 
 static const char *seed_text;
 static char port_text[16];
 
-/* A process of clients; its output is *out, which gmp reads. */
+/* Starts a client process.  *out is an adopted fd for its output. */
 static pid_t begin_process(const char *role, long n, int *out)
 {
 	extern char **environ;
@@ -242,7 +249,7 @@ static void kill_clients(void *unused)
 	}
 }
 
-/* Seconds that it took. */
+/* Returns the duration in seconds. */
 static double load_for(double seconds)
 {
 	long n = (long)(seconds * (double)rate);
@@ -268,10 +275,10 @@ struct left {
 	long fds, descriptors, greens, timers, stacks, threads, bytes;
 };
 
-/* When all who came have gone: the last may be in the midst of it. */
+/* Waits until all connections have ended, then counts. */
 static struct left count_left(void)
 {
-	enum { MINE = 3 }; /* app, and those who accept */
+	enum { MINE = 3 }; /* app and two acceptors */
 	int64_t limit = gmp_deadline(PATIENCE / 2);
 	gmp_stats s;
 
@@ -292,40 +299,41 @@ static struct left count_left(void)
 			      (long)(m.uordblks + m.hblkhd) };
 }
 
-static void say_what_came(double took)
+static void print_ends(double took)
 {
 	printf("connects: %ld connections in %.1f s, %.0f a second: %ld answered, %ld reset or "
-	       "gone before, %ld too slow; %ld processes killed, with %ld connections\n",
+	       "closed before, %ld too slow; %ld processes killed, with %ld connections\n",
 	       atomic_load(&accepted), took, (double)connects / took, atomic_load(&answered),
 	       atomic_load(&dropped), atomic_load(&late), atomic_load(&killed),
 	       atomic_load(&killed) * AT_ONCE);
 }
 
-/* ---------------------------------------------- What the server makes only once */
+/* ------------------------------------------- Resources that the server makes once */
 
-/* The runtime makes threads, and spare Ps for threads that are stuck in calls, as it needs them, and keeps
- * them: a machine that stands still in the midst of the minute may be reason enough.  So all that it may
- * have are made before: as many are stuck at a time as there may be threads, and work is left over. */
+/*
+ * The runtime makes OS threads, and spare Ps for Ms that are stuck in system calls, on demand and
+ * keeps them.  A short stall of the machine may trigger that during the minute.  Therefore all of
+ * them are made before: more green threads block at the same time than there may be OS threads.
+ */
 
 static atomic_bool all_made;
 
 static void be_stuck(void *unused)
 {
-	void *volatile p =
-		malloc(1); /* a thread's first: libc makes some 3 KB for it, and keeps them */
+	void *volatile p = malloc(1); /* makes libc allocate its data for this OS thread, 3 KB */
 
 	(void)unused;
 	free(p);
-	usleep(300 * 1000); /* which the runtime is not told of */
+	usleep(300 * 1000); /* outside of blocking code */
 }
 
-/* A foreign thread: the server's may all be stuck. */
-static void *watch_them_come(void *done)
+/* Runs on an external thread: all Ms of the server may be stuck. */
+static void *watch_threads_and_ps(void *done)
 {
 	while (!atomic_load((atomic_bool *)done)) {
 		gmp_stats s = stats();
 
-		/* a P for each thread, and one for the work that is left over */
+		/* a P for each M, and one for the remaining Gs */
 		if (s.threads == MOST_THREADS && s.procs + s.procs_spare > MOST_THREADS)
 			atomic_store(&all_made, true);
 		usleep(1000);
@@ -340,10 +348,10 @@ static void make_threads_and_ps(void)
 	atomic_bool done = false;
 	pthread_t watcher;
 
-	CHECK_EQ(pthread_create(&watcher, NULL, watch_them_come, &done), 0);
+	CHECK_EQ(pthread_create(&watcher, NULL, watch_threads_and_ps, &done), 0);
 	do {
 		if (gmp_now() > limit)
-			FAILED("%llu threads of %d, and not a P for each",
+			FAILED("%llu OS threads of %d, or too few Ps",
 			       (unsigned long long)stats().threads, MOST_THREADS);
 		for (int i = 0; i < 2 * MOST_THREADS; i++)
 			g[i] = spawn(be_stuck, NULL);
@@ -383,8 +391,8 @@ static void app(void *unused)
 	double took = load_for(seconds);
 	struct left b = count_left();
 
-	say_what_came(took);
-	printf("connects: left over: %ld descriptors, %ld of gmp's, %ld green threads, %ld timers, "
+	print_ends(took);
+	printf("connects: left over: %ld descriptors, %ld in gmp, %ld green threads, %ld timers, "
 	       "%ld stacks, %ld threads, %ld bytes\n",
 	       b.fds - a.fds, b.descriptors - a.descriptors, b.greens - a.greens,
 	       b.timers - a.timers, b.stacks - a.stacks, b.threads - a.threads, b.bytes - a.bytes);
@@ -395,9 +403,9 @@ static void app(void *unused)
 	CHECK_EQ(gmp_close(listener), 0);
 	for (int i = 0; i < 2; i++)
 		join(acceptors[i]);
-	if (seconds >= 30 && took > seconds * 1.05 + 1) { /* a short one is about what is left */
+	if (seconds >= 30 && took > seconds * 1.05 + 1) { /* a short run checks only for leaks */
 		fprintf(stderr,
-			"connects: that is less than %ld a second: the machine is too slow, or "
+			"connects: less than %ld connections a second: the machine is too slow or "
 			"busy\n",
 			rate);
 		exit(1);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Do servers stay as they are that for an hour have clients of all kinds?
+ * Long-running load for the example servers, with good and bad clients; checks for fd leaks.
  *
  *   load SECONDS SEED ROUND_SECONDS FOLDER NAME:PORT:PID...
  *
- * NAME is echo (also behind a proxy), http (which gives out the files of FOLDER; they are made here) or
- * kv.  Clients that behave check every byte; the others send half a request, a byte at a time, or
- * nonsense, read nothing, reset, or stay away without a word.  Those of kv also send keys that collide for
- * a hash without a key, ask for much and read nothing, or announce too much.  Now and then a whole process
- * of clients is killed.  At the end of each round every client has gone, and then each server must soon
- * have the descriptors that it began with.
+ * NAME is echo (also behind a proxy), http (which serves the files of FOLDER; load makes them) or
+ * kv. Good clients check every byte.  Bad clients send half a request, single bytes or nonsense,
+ * read nothing, reset, or vanish silently.  Bad clients of kv also send keys that collide under an
+ * unkeyed hash, request large answers and read nothing, or announce too large requests.  From time
+ * to time a whole client process is killed.  At the end of each round all clients have ended; then
+ * each server must soon have as many file descriptors as at the start.
  */
 #define _GNU_SOURCE 1
 #include "soak.h"
@@ -23,7 +23,7 @@ enum { CLIENTS = 8, TARGETS = 8, SMALL_FILE = 300, LARGE_FILE = 300000, KEYS = 1
 struct target {
 	const char *name, *pid;
 	char addr[32];
-	int fds; /* of its process, when nobody had come */
+	int fds; /* of its process, before the first client */
 };
 
 #define HTTPD_WAITS (2 * SEC) /* its --timeout in scripts/soak */
@@ -38,7 +38,7 @@ static void nap(struct rng *r, unsigned us)
 	gmp_sleep((int64_t)draw(r, us) * US);
 }
 
-/* Nothing takes so long unless it hangs; but a machine may be slow. */
+/* The deadlines are long: only a hang exceeds them, also on a slow machine. */
 static int dial(struct target *t, struct rng *r)
 {
 	int fd = gmp_dial_until("tcp", t->addr, gmp_deadline(PATIENCE / 2));
@@ -52,18 +52,18 @@ static int dial(struct target *t, struct rng *r)
 	return fd;
 }
 
-/* ------------------------------------------------------------- Who behaves */
+/* ------------------------------------------------------------- Good clients */
 
-/* What has been read of a connection, and not yet been used. */
+/* A connection with its unused input. */
 struct stream {
 	int fd;
-	int64_t leaves_at; /* the server may leave then, since it has had to wait for us; 0: never */
-	bool left;         /* and it has */
+	int64_t leaves_at; /* from then on the server may close by timeout; 0: never */
+	bool left;         /* the server has closed */
 	size_t start, end;
 	char buf[8192];
 };
 
-/* Whatever has failed is our own slowness, or a failure. */
+/* Accepts an error as the timeout of the server, if this client was slow; otherwise fails. */
 static void has_left(struct stream *s, const char *what, long result)
 {
 	if (s->leaves_at == 0 || gmp_now() < s->leaves_at)
@@ -71,7 +71,7 @@ static void has_left(struct stream *s, const char *what, long result)
 	s->left = true;
 }
 
-/* False when the server has left, as it may; nothing else ends an answer. */
+/* Returns false if the server has closed by timeout. */
 static bool fill_stream(struct stream *s)
 {
 	ssize_t n;
@@ -87,7 +87,7 @@ static bool fill_stream(struct stream *s)
 	return n > 0;
 }
 
-/* A line, without its end. */
+/* Reads a line, without its end. */
 static void read_line(struct stream *s, char *line, size_t size)
 {
 	char *end;
@@ -108,7 +108,7 @@ static void read_line(struct stream *s, char *line, size_t size)
 	s->start += n + 2;
 }
 
-/* So many bytes of a pattern. */
+/* Reads n bytes and checks the pattern. */
 static void read_fill(struct stream *s, size_t n, unsigned salt)
 {
 	size_t done = 0;
@@ -160,14 +160,14 @@ static void good_echo(struct target *t, struct rng *r)
 		read_fill(&s, q.n, q.salt);
 		join(g);
 	}
-	if (draw(r, 2)) { /* all has been said: then the other side says so too */
+	if (draw(r, 2)) { /* a half-close is answered by the end of the stream */
 		CHECK_EQ(gmp_shutdown(s.fd, SHUT_WR), 0);
 		CHECK_EQ(gmp_read(s.fd, &b, 1), 0);
 	}
 	CHECK_EQ(gmp_close(s.fd), 0);
 }
 
-/* Sends at once, or a byte at a time. */
+/* Sends the text at once or byte by byte. */
 static void say(struct stream *s, struct rng *r, const char *text, size_t n)
 {
 	bool slowly = n < 300 && draw(r, 20) == 0;
@@ -209,7 +209,7 @@ static void read_http(struct stream *s, int kind)
 			length = strtol(line + 15, NULL, 10);
 	}
 	CHECK(length >= 0);
-	if (kind == 2) { /* a text that says so */
+	if (kind == 2) { /* the error page */
 		while (length-- > 0) {
 			if (s->start == s->end && !fill_stream(s))
 				return;
@@ -235,8 +235,8 @@ static void good_http(struct target *t, struct rng *r)
 	begun = gmp_now();
 	s->fd = dial(t, r);
 	for (unsigned n = s->fd >= 0 ? draw(r, 20) : 0; n > 0 && !s->left; n--) {
-		int kinds[8],
-			k = draw(r, 3) ? 1 : 1 + (int)draw(r, 8); /* a pipeline of that many */
+		/* k requests in a pipeline */
+		int kinds[8], k = draw(r, 3) ? 1 : 1 + (int)draw(r, 8);
 		char text[1000];
 		size_t length = 0;
 
@@ -260,7 +260,7 @@ static void good_http(struct target *t, struct rng *r)
 
 static void good_kv(struct target *t, struct rng *r)
 {
-	/* each has its own keys; what a victim has left unread may be done when it is dead */
+	/* Each client has its own keys: the server may execute requests of a killed client late. */
 	unsigned me = r->who % 100 + (is_victim ? 100 * (1 + (unsigned)(soak_seed % 10)) : 0);
 	int64_t begun = gmp_now();
 	struct stream s = { .fd = dial(t, r) };
@@ -296,7 +296,7 @@ static void good_kv(struct target *t, struct rng *r)
 		if (s.left)
 			break;
 		CHECK(line[0] == '\0');
-		if (draw(r, 10) == 0) { /* one that goes by itself */
+		if (draw(r, 10) == 0) { /* a key that expires */
 			at = snprintf(text, 4000, "SET gone:%u %u EX 1\r\n", draw(r, 2000), salt);
 			say(&s, r, text, (size_t)at);
 			if (!s.left)
@@ -309,9 +309,9 @@ static void good_kv(struct target *t, struct rng *r)
 	free(text);
 }
 
-/* ------------------------------------------------------------- Who does not */
+/* -------------------------------------------------------------- Bad clients */
 
-/* The kernel forgets the connection, and the server hears nothing any more, ever.  Needs privilege. */
+/* Makes the kernel forget the connection without a packet to the server.  Needs privilege. */
 static void vanish(int fd)
 {
 	int on = 1;
@@ -329,7 +329,7 @@ static const char *request_of(struct target *t)
 	}
 }
 
-/* MSET of keys that collide for a hash without a key; an answer shows that it has ended in time. */
+/* MSET of keys that collide under an unkeyed hash; an answer in time shows that they do not. */
 static void send_colliding_keys(int fd, struct rng *r)
 {
 	enum { KEYS = 5000, SIZE = 30 };
@@ -351,7 +351,7 @@ static void send_colliding_keys(int fd, struct rng *r)
 	free(text);
 }
 
-/* MGETs of a value, 200 times each, whose answers of 13 MB are not read. */
+/* Two MGETs of a large value, 200 times each; the answers of 13 MB are not read. */
 static void ask_for_much(int fd)
 {
 	enum { SIZE = 65000, TIMES = 200 };
@@ -372,8 +372,10 @@ static void ask_for_much(int fd)
 	free(text);
 }
 
-/* Half of a request, a long command, or an unread answer; then silence, until the server has closed the
- * connection or we do. */
+/*
+ * Sends half a request, a long command, or a request whose answer stays unread; then waits until
+ * the server closes the connection or a deadline expires.
+ */
 static void bad_kv(struct target *t, struct rng *r)
 {
 	char byte;
@@ -385,16 +387,16 @@ static void bad_kv(struct target *t, struct rng *r)
 	switch (draw(r, 5)) {
 	case 0: send_colliding_keys(fd, r); break;
 	case 1: ask_for_much(fd); break;
-	case 2: /* the same, and nothing will come any more */
+	case 2: /* the same, then a half-close */
 		ask_for_much(fd);
 		(void)gmp_shutdown(fd, SHUT_WR);
 		nap(r, 1000000);
 		break;
-	case 3: /* a request that is announced too big */
+	case 3: /* announces a too large request */
 		(void)gmp_write(fd, "*2\r\n$67108864\r\n", 15);
 		(void)gmp_read(fd, &byte, 1);
 		break;
-	default: /* idle, with half a request: now and then until the server does not want to wait */
+	default: /* idle after half a request, sometimes until the timeout of the server */
 		(void)gmp_write(fd, "*2\r\n$3\r\nGET\r\n$4\r\nno", draw(r, 20));
 		gmp_fd_set_deadline(fd, GMP_READ, gmp_deadline(draw(r, 4) ? SEC : 3 * KV_WAITS));
 		(void)gmp_read(fd, &byte, 1);
@@ -416,16 +418,16 @@ static void bad(struct target *t, struct rng *r)
 		return;
 	gmp_fd_set_deadline(fd, GMP_READ | GMP_WRITE, gmp_deadline(draw(r, 3000) * MS));
 	switch (draw(r, 7)) {
-	case 0: /* a part, and then a long silence */
+	case 0: /* a part of a request, then a long pause */
 		(void)gmp_write(fd, request, draw(r, (unsigned)n));
 		nap(r, 1000000);
 		break;
-	case 1: /* many requests, and no interest in the answers */
+	case 1: /* many requests; the answers stay unread */
 		for (int i = 0; i < 2000 && gmp_write_all(fd, request, n) == (ssize_t)n; i++)
 			;
 		nap(r, 100000);
 		break;
-	case 2: /* the same, and one byte of the answer at a time */
+	case 2: /* the same; reads some answers byte by byte */
 		for (int i = 0; i < 20; i++)
 			(void)gmp_write_all(fd, request, n);
 		for (int i = 0; i < 200 && gmp_read(fd, buf, 1) == 1; i++)
@@ -439,16 +441,16 @@ static void bad(struct target *t, struct rng *r)
 		while (gmp_read(fd, buf, sizeof(buf)) > 0)
 			;
 		break;
-	case 4: /* away in the middle of an answer */
+	case 4: /* resets in the middle of an answer */
 		(void)gmp_write_all(fd, request, n);
 		(void)gmp_read(fd, buf, 10);
 		reset_on_close(fd);
 		break;
-	case 5: /* has said all, and goes before there is an answer */
+	case 5: /* half-closes, then closes before the answer */
 		(void)gmp_write_all(fd, request, n);
 		(void)gmp_shutdown(fd, SHUT_WR);
 		break;
-	default: /* has gone without a word; httpd and kvserver have a timeout for that */
+	default: /* vanishes silently; httpd and kvserver have a timeout for that */
 		(void)gmp_write_all(fd, request, draw(r, (unsigned)n));
 		if (t->name[0] != 'e')
 			vanish(fd);
@@ -457,7 +459,7 @@ static void bad(struct target *t, struct rng *r)
 	CHECK_EQ(gmp_close(fd), 0);
 }
 
-/* Many at the door who do not come in. */
+/* Opens many connections and closes them unused. */
 static void storm(struct target *t, struct rng *r)
 {
 	int fds[40], n = (int)draw(r, 40);
@@ -560,7 +562,7 @@ static void make_file(const char *folder, const char *name, size_t n, unsigned s
 	free(buf);
 }
 
-/* The kernel may still have to tell them of some, and httpd waits for some for a while. */
+/* Waits, since servers observe closed connections late: packets and timeouts of httpd. */
 static void check_servers(void)
 {
 	for (int i = 0; i < ntargets; i++) {
@@ -572,8 +574,8 @@ static void check_servers(void)
 				FAILED("%s has died", targets[i].name);
 			if (gmp_now() > limit) {
 				(void)count_fds(targets[i].pid, true);
-				FAILED("%s has %d descriptors, and began with %d", targets[i].name,
-				       n, targets[i].fds);
+				FAILED("%s has %d descriptors, had %d at the start",
+				       targets[i].name, n, targets[i].fds);
 			}
 			gmp_sleep(20 * MS);
 		}
@@ -622,7 +624,7 @@ int main(int argc, char **argv)
 	}
 	arguments = argv;
 	is_victim = strcmp(argv[1], "victim") == 0;
-	/* who is to be killed has no end of its own, however late that comes */
+	/* a process that is going to be killed must not end by itself */
 	soak_begin("load", is_victim ? "0" : argv[1], argv[2], is_victim ? "3600" : argv[3],
 		   !is_victim);
 	for (int i = 5; i < argc; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a runtime stay as it is that for an hour does everything at once (actors.h)?
+ * Runs all actors (actors.h) together for a long time and checks that nothing leaks.
  *
  *   mix SECONDS SEED ROUND_SECONDS [restart]
  *

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What do the programs of the soak share?  Rounds, random numbers from a seed, and the proof that a
- * round has left nothing.
+ * Shared code of the soak programs: rounds, seeded random numbers, leak checks and a watchdog.
  *
- * A program runs rounds of some seconds.  At the end of each everything that the round began has
- * ended, and then, exactly: one green thread lives, no timer is armed, gmp knows no descriptor, and the
- * process has as many as after the first round.  (That the memory is flat is for scripts/soak, which
- * looks from outside.)  A watchdog, which is a foreign thread, ends the process if a round does not end,
- * with what every green thread does; and prints a line of gmp_stats a second.
+ * A program runs rounds of some seconds.  At the end of each round all its work has ended.  Then
+ * exactly one green thread is alive, no timer is armed, gmp has no fd, and the process has as many
+ * fds as after the first round.  (scripts/soak checks the memory from outside.) The watchdog runs
+ * on an external thread.  It dumps all green threads and ends the process if a round does not end,
+ * and prints a line of gmp_stats once a second.
  */
 #ifndef TESTS_SOAK_H
 #define TESTS_SOAK_H
@@ -39,17 +38,17 @@
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)
 #define SEC INT64_C(1000000000)
-#define PATIENCE (60 * SEC) /* that long after its end a round has ended, or hangs */
+#define PATIENCE (60 * SEC) /* a round that ends later than this counts as a hang */
 
 #ifndef STANDSTILL
-#define STANDSTILL 10 /* seconds without a switch */
+#define STANDSTILL 10 /* seconds without a switch that count as a hang */
 #endif
 
 static const char *soak_name; /* of the program */
 static uint64_t soak_seed;
 static int64_t soak_round_ns, soak_end;
 static bool soak_prints;
-static atomic_long soak_rest; /* KiB that the process had at the end of the last round */
+static atomic_long soak_rest; /* resident KiB of the process at the end of the last round */
 static _Atomic int64_t round_end, soak_limit = GMP_FOREVER;
 static atomic_int soak_failing;
 
@@ -63,7 +62,7 @@ soak_failed(const char *file, int line, const char *fmt, ...)
 
 	if (atomic_exchange(&soak_failing, 1))
 		for (;;)
-			pause(); /* somebody else is at it */
+			pause(); /* another thread already reports a failure */
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
@@ -90,13 +89,13 @@ soak_failed(const char *file, int line, const char *fmt, ...)
 
 /* ------------------------------------------------------------ Random numbers */
 
-/* Its number is that of one of a round's runners; for others any. */
+/* id is the number of a runner, or any other number. */
 static inline struct rng rng_for(uint64_t id)
 {
 	return rng_of(soak_seed, id);
 }
 
-/* Bytes that tell where they belong. */
+/* Fills buf with a pattern that depends on the position. */
 static inline void fill(unsigned char *buf, size_t n, unsigned salt)
 {
 	for (size_t i = 0; i < n; i++)
@@ -112,14 +111,14 @@ static inline void check_fill(const unsigned char *buf, size_t n, unsigned salt,
 
 /* --------------------------------------------------------------------- Small */
 
-/* The system is short of something, which is nobody's fault. */
+/* Returns true for errors of an exhausted system resource. */
 static inline bool is_short(long err)
 {
 	return err == -EMFILE || err == -ENFILE || err == -ENOBUFS || err == -ENOMEM ||
 	       err == -EAGAIN || err == -EADDRNOTAVAIL;
 }
 
-/* What a connection may meet whose other end does as it likes. */
+/* Returns true for errors that the peer of a connection may cause. */
 static inline bool is_broken(long err)
 {
 	return err == -EPIPE || err == -ECONNRESET || err == -ECONNREFUSED || err == -ETIMEDOUT ||
@@ -152,7 +151,7 @@ static inline gmp_stats stats(void)
 	return s;
 }
 
-/* The connection is reset, and leaves no port behind that is in use for a minute. */
+/* Makes close reset the connection, so that its port does not stay in TIME_WAIT. */
 static inline void reset_on_close(int fd)
 {
 	struct linger l = { 1, 0 };
@@ -161,9 +160,9 @@ static inline void reset_on_close(int fd)
 }
 
 /*
- * The number of open descriptors of a process, or -1; with `list`, what each is goes to stderr.  Not
- * counted are a ring, which the runtime makes when it first wants one, and keeps, and what somebody looks
- * at in /proc at this moment: we, or the watcher.
+ * Returns the number of open file descriptors of a process, or -1; with `list`, prints each to
+ * stderr. Does not count an io_uring, which the runtime makes on demand and keeps, and files of
+ * /proc, which this function and sysmon open.
  */
 static inline int count_fds(const char *pid, bool list)
 {
@@ -192,11 +191,11 @@ static inline int count_fds(const char *pid, bool list)
 
 /* -------------------------------------------------------------------- Rounds */
 
-/* One kind of work.  A step begins and ends something; whatever goes on, it goes on in others. */
+/* One kind of work.  A step starts work and waits for its end. */
 struct actor {
 	const char *name;
 	void (*step)(struct rng *r);
-	int n; /* so many at a time */
+	int n; /* number of green threads that run it */
 	atomic_long steps;
 };
 
@@ -217,7 +216,7 @@ static void run_actor(void *arg)
 	} while (!round_over());
 }
 
-/* One round: all of them for as long as it lasts. */
+/* Runs one round of all actors. */
 static inline void run_actors(struct actor *actors, int n, unsigned round)
 {
 	static struct runner runners[256];
@@ -248,10 +247,12 @@ static inline long resident(void)
 	return strtol(strchr(text, ' '), NULL, 10) * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-static uint64_t soak_own; /* descriptors that the runtime has for itself */
+static uint64_t soak_own; /* file descriptors of the runtime itself */
 
-/* The first of a run.  The runtime makes a descriptor when it is first asked for a signal, and keeps it:
- * so it is asked for one now, before the rounds count theirs. */
+/*
+ * Must be called first in a run.  The runtime makes an fd for the first requested signal and keeps
+ * it: this function requests a signal before the rounds count fds.
+ */
 static inline void begin_run(void)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 1);
@@ -263,7 +264,7 @@ static inline void begin_run(void)
 	soak_own = stats().descriptors;
 }
 
-/* What is still under way when the last has been joined ends by itself. */
+/* Waits until detached work has ended, and fails if it does not. */
 static inline void check_nothing_is_left(void)
 {
 	static int fds_after_first = -1;
@@ -275,25 +276,23 @@ static inline void check_nothing_is_left(void)
 	       s.greens_blocked != 0) {
 		if (gmp_now() > limit)
 			FAILED("left over: %llu green threads, %llu timers, %llu descriptors, %llu "
-			       "in "
-			       "blocking code",
+			       "in blocking code",
 			       (unsigned long long)s.greens - 1, (unsigned long long)s.timers,
 			       (unsigned long long)(s.descriptors - soak_own),
 			       (unsigned long long)s.greens_blocked);
 		gmp_sleep(5 * MS);
 		s = stats();
-		s.timers -= s.timers > 0 && s.greens_running == 0; /* ours, if it is read late */
+		s.timers -= s.timers > 0 && s.greens_running == 0; /* our sleep, if read late */
 	}
 	fds = count_fds("self", false);
 	if (fds_after_first < 0)
 		fds_after_first = fds;
 	if (fds != fds_after_first) {
 		(void)count_fds("self", true);
-		FAILED("%d descriptors, and %d after the first round", fds, fds_after_first);
+		FAILED("%d descriptors, %d after the first round", fds, fds_after_first);
 	}
 	CHECK(waitpid(-1, NULL, WNOHANG) == -1);
-	gmp_sleep(soak_round_ns /
-		  10); /* the watcher gives back what has not been used for a while */
+	gmp_sleep(soak_round_ns / 10); /* sysmon frees memory that is unused for a while */
 	atomic_store(&soak_rest, resident());
 }
 
@@ -349,7 +348,7 @@ static inline void soak_begin(const char *name, const char *seconds, const char 
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* What each kind of work has come to; none may have stood still. */
+/* Prints the number of steps of each actor; fails if an actor made none. */
 static inline void print_actors(struct actor *actors, int n)
 {
 	for (int i = 0; i < n; i++) {

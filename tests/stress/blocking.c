@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Green threads that are locked to their threads, in blocking code, and asleep in the kernel without
- * saying so, while elements go round between them and Ps come and go: each keeps its thread, no
- * element is lost, and threads are not more than allowed.
+ * Green threads that block in three ways exchange elements while the number of Ps changes.
+ *
+ * They are locked to their OS threads, in blocking code, or asleep in the kernel outside of
+ * blocking code.  Checks that a locked green thread keeps its OS thread, that no element is lost,
+ * and that the number of OS threads stays within max_threads.
  */
 #define _GNU_SOURCE 1
 #include "stress.h"
@@ -58,7 +60,7 @@ static void worker(void *arg)
 		case 3: in_blocking_code(draw(&r, 400)); break;
 		case 4:
 			gmp_block_enter();
-			pass_on(&r); /* as a foreign thread */
+			pass_on(&r); /* takes the path of external threads */
 			gmp_block_leave();
 			break;
 		case 5:
@@ -110,7 +112,7 @@ static void app(void *arg)
 		(unsigned long long)stats().spares);
 }
 
-TEST_PROCS(who_blocks_or_is_locked_to_a_thread_disturbs_nobody)
+TEST_PROCS(chan_ring_with_blocked_and_locked_threads_loses_no_element)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 

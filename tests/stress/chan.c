@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Games of producers and consumers, green and foreign, on channels of random sizes and capacities:
- * every form of every call, short deadlines, a close when all is sent or at a random moment, while
- * the number of Ps changes.  Each element that was accepted arrives once, whole, and in the order
- * of its producer; the channels are freed as soon as the last call that matters has returned.
+ * Random games of producers and consumers on channels of random element sizes and capacities.
+ *
+ * The members are green threads and external threads.  They use all forms of all calls, with short
+ * deadlines; the channel is closed at the end or at a random moment; the number of Ps changes.
+ * Checks that each accepted element arrives once, intact and in the order of its producer.  A
+ * channel is freed as soon as the last call on it has returned.
  */
 #include "stress.h"
 
@@ -16,7 +18,7 @@ struct game {
 	gmp_chan *c;
 	size_t size;
 	int producers, consumers;
-	gmp_chan *through; /* a member's last act: which side it was on */
+	gmp_chan *through; /* each member sends its side as its last call */
 	atomic_int entered, accepted[MOST], received[MOST], dropped;
 	atomic_uchar seen[MOST][QUOTA];
 };
@@ -37,7 +39,7 @@ static int64_t soon(struct rng *r)
 	return gmp_deadline((int64_t)draw(r, 150) * US);
 }
 
-/* --- elements: as much of (producer, number) as there is room for, then a pattern --- */
+/* --- elements: as much of (producer, number) as fits, then a pattern --- */
 
 static void write_element(unsigned char *e, size_t size, int producer, int n)
 {
@@ -97,7 +99,7 @@ static int recv_somehow(struct game *g, void *e, struct rng *r)
 	}
 }
 
-/* An answer that means "again". */
+/* Returns true if the call must be repeated. */
 static int refused(int err)
 {
 	CHECK(err == 0 || err == -EPIPE || err == -ETIMEDOUT || err == -EAGAIN);
@@ -181,8 +183,8 @@ static void deal(struct game *g, struct rng *r)
 	CHECK(g->c != NULL && g->through != NULL);
 }
 
-/* Waits until n members of the side are through; counts those of the other. */
-static void await(struct game *g, int through[2], int side, int n)
+/* Waits until n members of the side have ended; also counts members of the other side. */
+static void wait_for_side(struct game *g, int through[2], int side, int n)
 {
 	while (through[side] < n) {
 		int which = -1;
@@ -216,18 +218,18 @@ static void settle(struct game *g)
 	atomic_fetch_add(&games, 1);
 }
 
-/* foreigners: of ten members, about how many are threads of the kernel's */
-static void play(struct rng *r, unsigned foreigners)
+/* externals: how many of ten members are external threads, about */
+static void play(struct rng *r, unsigned externals)
 {
 	struct ext_thread f[2 * MOST];
 	struct game *g = malloc(sizeof(*g));
-	int through[2] = { 0, 0 }, nforeign = 0;
+	int through[2] = { 0, 0 }, nexternal = 0;
 
 	CHECK(g != NULL);
 	deal(g, r);
 	for (int i = 0; i < g->producers + g->consumers; i++) {
-		if (draw(r, 10) < foreigners)
-			ext_thread_start(&f[nforeign++], member, g);
+		if (draw(r, 10) < externals)
+			ext_thread_start(&f[nexternal++], member, g);
 		else
 			CHECK_EQ(gmp_go(member, g), 0);
 		dwell(r);
@@ -237,16 +239,16 @@ static void play(struct rng *r, unsigned foreigners)
 		for (unsigned i = draw(r, 20); i > 0; i--)
 			gmp_yield();
 	} else {
-		await(g, through, 1, g->producers);
+		wait_for_side(g, through, 1, g->producers);
 	}
 	CHECK_EQ(gmp_chan_close(g->c), 0);
-	await(g, through, 1, g->producers);
-	await(g, through, 0, g->consumers);
+	wait_for_side(g, through, 1, g->producers);
+	wait_for_side(g, through, 0, g->consumers);
 	gmp_chan_free(g->through);
 	CHECK_EQ(gmp_chan_len(g->c), 0);
 	gmp_chan_free(g->c);
 	settle(g);
-	for (int i = 0; i < nforeign; i++)
+	for (int i = 0; i < nexternal; i++)
 		ext_thread_join(&f[i]);
 	free(g);
 }
@@ -289,19 +291,19 @@ static void mix(int procs, int resize)
 	report();
 }
 
-RT(every_element_arrives_once_and_in_order)
+RT(chan_elements_from_producers_arrive_once_in_order)
 {
 	stress_begin();
 	mix(procs, 0);
 }
 
-RT(every_element_arrives_once_and_in_order_while_ps_come_and_go)
+RT(chan_elements_under_changing_procs_arrive_once_in_order)
 {
 	stress_begin();
 	mix(procs, 1);
 }
 
-TEST(every_element_arrives_once_and_in_order_between_plain_threads)
+TEST(chan_elements_of_external_threads_arrive_once_in_order)
 {
 	struct rng r;
 
@@ -312,7 +314,7 @@ TEST(every_element_arrives_once_and_in_order_between_plain_threads)
 	report();
 }
 
-/* --- one channel, no close, everybody on both sides --- */
+/* --- one channel that is never closed; each worker sends and receives --- */
 
 static gmp_chan *hot;
 static atomic_long balance;
@@ -346,7 +348,7 @@ static void both_sides(void *arg)
 	}
 }
 
-RT(what_went_in_and_not_out_is_what_is_there)
+RT(chan_length_after_cancellations_equals_sent_minus_received)
 {
 	struct ext_thread f[2];
 	gmp_g *g[20];

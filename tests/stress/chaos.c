@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Under GMP_DEBUG=chaos, does everything at once (tests/soak/actors.h) still keep what it promises?
+ * All actors of tests/soak/actors.h together under GMP_DEBUG=chaos.
  *
- * Rounds, each a run of its own: at the end of one nothing may be left over, and a round that does not
- * end is a failure, too.  $STRESS_SEED and $STRESS_SECONDS as for the other stress tests.
+ * Each round is a run of its own.  A round fails if it does not end or leaves a resource behind.
+ * $STRESS_SEED and $STRESS_SECONDS work as for the other stress tests.
  */
 #define _GNU_SOURCE 1
 #include "check.h"
-/* for those of soak.h, which dump all green threads */
+/* soak.h defines its own, which dump all green threads */
 #undef CHECK
 #undef CHECK_EQ
 
@@ -45,8 +45,8 @@ static void do_everything(int procs)
 	actors_end();
 }
 
-/* One P would go from one to the next without ever doing two things at once. */
-TEST_PROCS(everything_at_once_keeps_what_it_promises)
+/* With one P, no two actors run at the same time. */
+TEST_PROCS(actors_of_all_kinds_under_chaos_keep_promises)
 {
 	if (procs == 1)
 		check_skip("for several Ps");

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A hundred thousand connections, opened, used and closed in every way there is: how many descriptors,
- * green threads and threads there are, and how much memory, does not depend on how many there have been.
+ * Leak test: opens, uses and closes a hundred thousand connections in all ways.
+ *
+ * The number of file descriptors, green threads and OS threads, and the memory of the process, must
+ * not grow with the number of connections.
  */
 #include "stress.h"
 
@@ -40,7 +42,7 @@ static void use(int fd, long i)
 	char c = 'x';
 
 	switch (i % 5) {
-	case 0: break; /* not at all */
+	case 0: break; /* closed unused */
 	case 1: CHECK_EQ(gmp_write(fd, "q", 1), 1); break;
 	case 2: /* the server closes first */
 		CHECK_EQ(gmp_write(fd, "q", 1), 1);
@@ -54,7 +56,7 @@ static void use(int fd, long i)
 		CHECK_EQ(gmp_read(fd, &c, 1), 0);
 		break;
 	default:
-		CHECK_EQ(gmp_write(fd, &c, 1), 1); /* and does not read the answer */
+		CHECK_EQ(gmp_write(fd, &c, 1), 1); /* the answer stays unread */
 		break;
 	}
 }
@@ -86,7 +88,7 @@ static void run_up_to(long n)
 	WAIT_FOR(atomic_load(&served) == n);
 }
 
-RT(a_hundred_thousand_connections_leave_nothing)
+RT(connections_closed_in_every_way_leak_nothing)
 {
 	long n = check_scaled(SANITIZED ? 25000 : 100000), kb;
 	gmp_g *a[2];
@@ -106,9 +108,9 @@ RT(a_hundred_thousand_connections_leave_nothing)
 	WAIT_FOR(stats().greens == 3);
 	CHECK_EQ(stats().descriptors, 2);
 	CHECK_EQ(count_fds(), fds);
-	CHECK(count_threads() <= threads + 2); /* as many as were needed at a time */
+	CHECK(count_threads() <= threads + 2); /* bound by the concurrency, not by n */
 	fprintf(stderr, "%ld KiB, then %ld KiB\n", kb, rss_kb());
-	if (!SANITIZED) /* they remember, and let go of memory late */
+	if (!SANITIZED) /* sanitizers keep history and quarantine freed memory */
 		CHECK(rss_kb() <= kb + 1024);
 	for (int i = 0; i < 2; i++) {
 		CHECK_EQ(gmp_close(l[i]), 0);

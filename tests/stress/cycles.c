@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs that end at a random moment with everything in flight: nothing hangs, nothing runs on, and
- * what outlives a run can be used in the next.
+ * Runs that end at a random moment while green threads wait, run and block.
+ *
+ * Checks that shutdown does not hang, that no G runs after it, and that objects which outlive a run
+ * work in the next one.
  */
 #include "stress.h"
 
@@ -11,7 +13,7 @@ static gmp_wg wg;
 static atomic_long steps;
 static atomic_uint runs;
 
-/* What is locked stays locked, or the green thread ends so. */
+/* The green thread stays locked until it ends. */
 static void check_lock_thread(void)
 {
 	int err = gmp_lock_thread();
@@ -30,7 +32,7 @@ static void busy(void *arg)
 		case 9: check_lock_thread(); break;
 		case 10:
 			if (draw(&r, 100) == 0)
-				kernel_sleep(draw(&r, 500)); /* without saying so */
+				kernel_sleep(draw(&r, 500)); /* outside of blocking code */
 			break;
 		case 0: gmp_sleep((int64_t)draw(&r, 200) * US); break;
 		case 1:
@@ -83,7 +85,7 @@ static void app(UNUSED void *arg)
 	close_pair(a, b);
 }
 
-TEST_PROCS(runs_that_end_at_any_moment_leave_everything_usable)
+TEST_PROCS(run_end_at_random_moment_leaves_objects_usable)
 {
 	int threads = count_threads(), fds = -1, n = 0;
 	struct rng main_rng;
@@ -94,7 +96,7 @@ TEST_PROCS(runs_that_end_at_any_moment_leave_everything_usable)
 		gmp_timer *t = NULL;
 		long seen;
 
-		/* What a dropped green thread held stays held: begin with fresh ones. */
+		/* A lock whose owner was killed at shutdown stays locked: reset all. */
 		memset(&mu, 0, sizeof(mu));
 		memset(&rw, 0, sizeof(rw));
 		memset(&wg, 0, sizeof(wg));

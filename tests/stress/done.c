@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Done objects by the thousand, each watched in selects and waits by green and plain threads, some with
- * a deadline, some cancelled, while the number of Ps changes; several set it, at a random moment, and
- * who has seen it may free it at once.  Exactly one sets it, nobody misses it, who sees it sees what was
- * done before, and nothing is left.  Now and then the run ends in the middle, and the next goes on.
+ * Thousands of done objects, each with racing setters and many watchers.
+ *
+ * Green threads and external threads watch an object by select and by wait, with and without a
+ * deadline; some are cancelled; the number of Ps changes.  Checks that exactly one setter succeeds,
+ * that every watcher observes it, that the set happens-before the observation, that a watcher may
+ * free the object at once, and that nothing leaks.  Some runs end early; the next run continues.
  */
 #include "stress.h"
 
 #include <stdbool.h>
 
-enum { WATCHERS = 60, SETTERS = 3, FOREIGN = 2 };
+enum { WATCHERS = 60, SETTERS = 3, EXTERNAL = 2 };
 
 static struct event {
 	gmp_done *done;
-	gmp_chan *jobs; /* what the watchers wait for beside it */
-	long written;   /* before it is set; plain */
+	gmp_chan *jobs; /* the other case of each select */
+	long written;   /* written before the set; not atomic */
 	atomic_int set, watching;
 } event;
 
-static atomic_bool cut; /* the run will end in the middle */
+static atomic_bool cut; /* the run will end early */
 static atomic_llong seen, gave_up, sets, dropped;
 
 static void is_set(void)
@@ -29,8 +31,8 @@ static void is_set(void)
 	atomic_fetch_add(&seen, 1);
 }
 
-/* What a wait says that it has not seen the end of. */
-static bool goes_on(int err)
+/* Checks the error of a wait.  Returns true after a timeout: the caller retries. */
+static bool may_retry(int err)
 {
 	if (err == -ECANCELED)
 		CHECK_EQ(gmp_cancelled(), 1);
@@ -40,7 +42,7 @@ static bool goes_on(int err)
 	return err == -ETIMEDOUT;
 }
 
-/* In a select beside a channel on which now and then something comes; false: it gives up. */
+/* Waits once by select, together with the jobs.  Returns false if the caller gives up. */
 static bool select_once(struct rng *r, bool *over)
 {
 	int job, which;
@@ -54,7 +56,7 @@ static bool select_once(struct rng *r, bool *over)
 	if (which == 1)
 		CHECK_EQ(cs[1].status, -EPIPE);
 	*over = which == 1;
-	return which >= 0 || goes_on(which);
+	return which >= 0 || may_retry(which);
 }
 
 static bool wait_once(struct rng *r, bool *over)
@@ -63,7 +65,7 @@ static bool wait_once(struct rng *r, bool *over)
 			     : gmp_done_wait_until(event.done, gmp_deadline(draw(r, 300) * US));
 
 	*over = err == 0;
-	return *over || goes_on(err);
+	return *over || may_retry(err);
 }
 
 static void watcher(void *arg)
@@ -100,7 +102,7 @@ static void setter(void *arg)
 	atomic_fetch_sub(&event.watching, 1);
 }
 
-/* One alone, who frees it when he has seen it, be the one who sets it still in the call. */
+/* A single waiter frees the object at once, also if the setter is still in its call. */
 static void set_alone(void *arg)
 {
 	gmp_done_set(arg);
@@ -110,12 +112,12 @@ static void freed_at_once(struct rng *r)
 {
 	gmp_done *d = gmp_done_new();
 	struct ext_thread f;
-	bool plain = draw(r, 4) == 0;
+	bool external = draw(r, 4) == 0;
 
 	CHECK(d != NULL);
 	for (unsigned i = draw(r, 3); i > 0; i--)
 		CHECK(gmp_done_chan(d) != NULL);
-	if (plain)
+	if (external)
 		ext_thread_start(&f, set_alone, d);
 	else
 		CHECK_EQ(gmp_go(set_alone, d), 0);
@@ -124,11 +126,11 @@ static void freed_at_once(struct rng *r)
 	else
 		WAIT_FOR(gmp_done_get(d));
 	gmp_done_free(d);
-	if (plain)
+	if (external)
 		ext_thread_join(&f);
 }
 
-static struct ext_thread foreign[FOREIGN];
+static struct ext_thread external[EXTERNAL];
 
 static void event_new(void)
 {
@@ -137,7 +139,7 @@ static void event_new(void)
 	CHECK(event.done != NULL && event.jobs != NULL);
 	event.written = 0;
 	atomic_store(&event.set, 0);
-	atomic_store(&event.watching, WATCHERS + FOREIGN + SETTERS);
+	atomic_store(&event.watching, WATCHERS + EXTERNAL + SETTERS);
 }
 
 static void event_free(void)
@@ -151,8 +153,8 @@ static void start_all(struct rng *r, gmp_g **g)
 {
 	for (int i = 0; i < WATCHERS; i++)
 		g[i] = spawn(watcher, (void *)(uintptr_t)draw(r, 1 << 30));
-	for (int i = 0; i < FOREIGN; i++)
-		ext_thread_start(&foreign[i], watcher, (void *)(uintptr_t)draw(r, 1 << 30));
+	for (int i = 0; i < EXTERNAL; i++)
+		ext_thread_start(&external[i], watcher, (void *)(uintptr_t)draw(r, 1 << 30));
 	if (draw(r, 2))
 		gmp_sleep(draw(r, 200) * US);
 	event.written = 42;
@@ -181,8 +183,8 @@ static void one_event(struct rng *r)
 		gmp_set_procs(1 + (int)draw(r, 4));
 	for (int i = 0; i < WATCHERS; i++)
 		join(g[i]);
-	for (int i = 0; i < FOREIGN; i++)
-		ext_thread_join(&foreign[i]);
+	for (int i = 0; i < EXTERNAL; i++)
+		ext_thread_join(&external[i]);
 	WAIT_FOR(atomic_load(&event.watching) == 0);
 	CHECK_EQ(atomic_load(&event.set), 1);
 	atomic_fetch_add(&sets, 1);
@@ -201,17 +203,17 @@ static void events(void *arg)
 	} while (!atomic_load(&cut) && !stress_over());
 }
 
-/* Plain threads that have not heard of the end of the run wait for the event still. */
+/* External threads may still wait for the event after the run has ended. */
 static void clear_up(void)
 {
 	gmp_done_set(event.done);
-	for (int i = 0; i < FOREIGN; i++)
-		CHECK_EQ(pthread_join(foreign[i].thread, NULL), 0);
+	for (int i = 0; i < EXTERNAL; i++)
+		CHECK_EQ(pthread_join(external[i].thread, NULL), 0);
 	event_free();
 	atomic_fetch_add(&dropped, 1);
 }
 
-TEST_PROCS(exactly_one_sets_it_and_nobody_misses_it)
+TEST_PROCS(done_with_racing_setters_is_set_once_and_wakes_all)
 {
 	stress_begin();
 	struct rng r = rng_for((uint64_t)procs);

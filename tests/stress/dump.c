@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Dumps while green threads begin, wait, are woken, run and end as fast as they can: each block is of
- * one of them, whole, and none misses a wake-up.
+ * Dumps race with green threads that start, wait, wake, run and end.
+ *
+ * Checks that each block of a dump describes one green thread consistently, and that a dump causes
+ * no lost wakeup.
  */
 #define _GNU_SOURCE 1
 #include "stress.h"
@@ -63,7 +65,7 @@ static void live(void)
 	gmp_wg_done(&children);
 }
 
-/* The entry functions are told apart by their names, which the green threads' names repeat. */
+/* Each green thread has the name of its entry function, so that check_block can compare them. */
 #define KIND(name)                                                                                 \
 	CALL static void name(UNUSED void *arg)                                                    \
 	{                                                                                          \
@@ -83,7 +85,7 @@ CALL static void begin_and_end(UNUSED void *arg)
 CALL static void end_at_once(UNUSED void *arg)
 {
 	atomic_fetch_add(&ended, 1);
-	__asm__ volatile("" ::: "memory"); /* not the same code as the one above */
+	__asm__ volatile("" ::: "memory"); /* keeps the code different from begin_and_end */
 	__asm__ volatile("nop");
 }
 
@@ -119,7 +121,9 @@ static void parent(void *arg)
 	}
 }
 
-/* One block, cut out of the text: name and entry belong together, and so do its calls. */
+/*
+ * Checks that name, entry, creation site and backtrace of a block belong to the same green thread.
+ */
 static void check_block(char *block)
 {
 	static const char at[] = " \"";
@@ -134,20 +138,20 @@ static void check_block(char *block)
 		return;
 	snprintf(text, sizeof(text), " \"%s\" (entry %s), ", k->name, k->name);
 	if (strncmp(name, text, strlen(text)) != 0)
-		check_failed("not of one piece:\n%s", block);
+		check_failed("name and entry differ:\n%s", block);
 	if (!strstr(block, k->made_at))
-		check_failed("made elsewhere:\n%s", block);
+		check_failed("wrong creation site:\n%s", block);
 	frame = strstr(block, "\n    #0 ");
 	if (!frame)
 		return;
 	if (!strstr(block, ", waiting for ") || !strstr(block, " s: "))
-		check_failed("calls of one that does not wait:\n%s", block);
-	/* the last line is the entry's */
+		check_failed("backtrace of a G that does not wait:\n%s", block);
+	/* the last line is the frame of the entry function */
 	while (frame[1] != '\0' && strchr(frame + 1, '\n')[1] != '\0')
 		frame = strchr(frame + 1, '\n');
 	snprintf(text, sizeof(text), " %s+0x", k->name);
 	if (!strstr(frame, text))
-		check_failed("another's calls:\n%s", block);
+		check_failed("backtrace of another G:\n%s", block);
 	atomic_fetch_add(&with_calls, 1);
 }
 
@@ -207,11 +211,11 @@ static void app(UNUSED void *arg)
 		g[i] = spawn(parent, (void *)(uintptr_t)(1000 + i));
 	ext_thread_start(&f, dump_and_check, NULL);
 	while (!stress_over()) {
-		CHECK(atomic_load(&ended) > before); /* nobody stands still */
+		CHECK(atomic_load(&ended) > before); /* progress: no lost wakeup */
 		before = atomic_load(&ended);
 		gmp_sleep(500 * MS);
 	}
-	WAIT_FOR(atomic_load(&with_calls) > 0); /* however late they began */
+	WAIT_FOR(atomic_load(&with_calls) > 0); /* on a slow machine, after the end of the time */
 	atomic_store(&over, 1);
 	for (int i = 0; i < CHILDREN; i++)
 		join(g[i]);
@@ -221,16 +225,16 @@ static void app(UNUSED void *arg)
 	gmp_chan_free(ch);
 }
 
-TEST_PROCS(every_block_is_of_one_green_thread_while_they_come_and_go)
+TEST_PROCS(dump_during_spawns_and_exits_prints_consistent_blocks)
 {
 	stress_begin();
 	run_procs(procs, app, NULL);
-	fprintf(stderr, "%ld dumps, %ld blocks, %ld with calls, %ld green threads\n",
+	fprintf(stderr, "%ld dumps, %ld blocks, %ld backtraces, %ld green threads\n",
 		atomic_load(&dumps), atomic_load(&blocks), atomic_load(&with_calls),
 		atomic_load(&ended));
 }
 
-/* --- those that only begin and end --- */
+/* --- green threads that only start and end: the reuse of g structs --- */
 
 enum { DUMPERS = 4, BURST = 64 };
 
@@ -256,7 +260,7 @@ CALL static void burst_of_other(void)
 	burst(&kinds[KINDS + 1]);
 }
 
-static void burst_for_ever(UNUSED void *arg)
+static void burst_until_over(UNUSED void *arg)
 {
 	while (!atomic_load(&over)) {
 		burst_of_one();
@@ -271,7 +275,7 @@ static void burst_app(UNUSED void *arg)
 	struct ext_thread f[DUMPERS];
 
 	for (int i = 0; i < 4; i++)
-		CHECK_EQ(gmp_go(burst_for_ever, NULL), 0);
+		CHECK_EQ(gmp_go(burst_until_over, NULL), 0);
 	for (int i = 0; i < DUMPERS; i++)
 		ext_thread_start(&f[i], dump_and_check, NULL);
 	while (!stress_over())
@@ -281,7 +285,7 @@ static void burst_app(UNUSED void *arg)
 		ext_thread_join(&f[i]);
 }
 
-TEST_PROCS(name_and_entry_are_of_one_life)
+TEST_PROCS(dump_during_g_reuse_prints_matching_name_and_entry)
 {
 	stress_begin();
 	run_procs(procs, burst_app, NULL);

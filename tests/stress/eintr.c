@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A signal every 100 us, to one thread of the process after the other, with a handler that restarts
- * nothing: whatever is under way there (reads and writes, accepts and dials, messages with descriptors,
- * sendfile, readiness, files, FIFOs, names, children, sleeps, channels, locks, blocking code) says what it
- * says without it, and nothing is lost.
+ * EINTR test: a thread sends a signal without SA_RESTART to all OS threads, one every 100 us.
  *
- * The Ms block signals, but those that somebody asks for: so this one is asked for, and then the handler
- * is replaced.
+ * Meanwhile all kinds of calls run: reads and writes, accepts and dials, messages with fds,
+ * sendfile, readiness, files, FIFOs, names, children, sleeps, channels, locks, blocking code.
+ * Checks that no call returns EINTR and that no data is lost.
+ *
+ * The Ms block all signals except the ones requested by gmp_signal_notify.  Therefore the test
+ * requests its signal and then replaces the handler.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -19,7 +20,7 @@
 #include "stress.h"
 
 static atomic_int over;
-/* The time is over, and each has done what it does, however late it began. */
+/* The time is over, and each work has completed at least once. */
 static atomic_int enough;
 static atomic_long interrupts, sent;
 
@@ -55,7 +56,7 @@ static void storm(UNUSED void *arg)
 		storm_over_all();
 }
 
-/* --- what goes on meanwhile; each says how often it did what it does --- */
+/* --- the works; did[] counts the completions of each --- */
 
 enum { WORKS = 32 };
 
@@ -336,7 +337,7 @@ static void send_file(void *arg)
 
 		while (at < LARGE)
 			CHECK(gmp_sendfile(e->fd, fd, &at, (size_t)(LARGE - at)) > 0);
-		CHECK_EQ(gmp_read_full(e->fd, buf, 2), 2); /* it has all */
+		CHECK_EQ(gmp_read_full(e->fd, buf, 2), 2); /* the receiver has the whole file */
 		note(e->what);
 	}
 	CHECK_EQ(gmp_close(e->fd), 0);
@@ -371,8 +372,10 @@ static int open_fifo(int flags)
 	return fd;
 }
 
-/* To the kernel an open that a signal interrupts has been somebody's partner: the other end's may have
- * returned for it.  So there may be no reader any more, or no word, and one tries again. */
+/*
+ * If a signal interrupts the open of one FIFO end, the kernel may still complete the open of the
+ * other end.  Then the write returns EPIPE, or the read returns 0; both sides retry.
+ */
 static void write_fifo(UNUSED void *arg)
 {
 	while (!atomic_load(&enough)) {
@@ -404,8 +407,8 @@ static void read_fifo(void *arg)
 	atomic_fetch_sub(&fifo_users, 1);
 }
 
-/* Lets those two go who are each alone in the end. */
-static void part_fifo(UNUSED void *arg)
+/* At the end, unblocks the opens of the last reader and writer. */
+static void unblock_fifo(UNUSED void *arg)
 {
 	while (atomic_load(&fifo_users)) {
 		if (atomic_load(&enough))
@@ -439,7 +442,7 @@ static void children(void *arg)
 			usleep(2000);
 			_exit(9);
 		}
-		/* with flags it is waited for in blocking code */
+		/* with flags, gmp_waitpid waits in blocking code */
 		CHECK_EQ(gmp_waitpid(pid, &status, what % 2 ? WUNTRACED : 0), pid);
 		CHECK(WIFEXITED(status));
 		CHECK_EQ(WEXITSTATUS(status), 9);
@@ -511,12 +514,12 @@ static void locks(void *arg)
 		if (err)
 			CHECK_EQ(gmp_mutex_lock(&mu), 0);
 		CHECK_EQ(gmp_mutex_unlock(&mu), 0);
-		gmp_yield(); /* where nobody holds it, nothing here waits */
+		gmp_yield(); /* while the mutex is free, no call here waits */
 		note((int)(intptr_t)arg);
 	}
 }
 
-/* What the program does there is its own to repeat. */
+/* In blocking code the caller itself repeats interrupted calls. */
 static void blocking(void *arg)
 {
 	while (!atomic_load(&enough)) {
@@ -553,7 +556,7 @@ static void begin_storm(gmp_chan *c)
 	CHECK_EQ(sigaction(SIGUSR1, &sa, NULL), 0); /* no SA_RESTART */
 }
 
-RT(a_signal_every_100_us_to_any_thread_is_told_to_nobody)
+RT(calls_under_signal_every_100_us_never_report_eintr)
 {
 	gmp_chan *c = gmp_chan_new(sizeof(int), 1);
 	struct ext_thread f[3], s;
@@ -569,7 +572,7 @@ RT(a_signal_every_100_us_to_any_thread_is_told_to_nobody)
 	CHECK_EQ(gmp_fsync(fd[0]), 0);
 	CHECK_EQ(gmp_close(fd[0]), 0);
 	begin_storm(c);
-	fds = count_fds(); /* with what files and signals keep open until the end of the run */
+	fds = count_fds(); /* with the fds that the runtime keeps until the end of the run */
 	stress_begin();
 	for (int i = 0; i < 2; i++) {
 		l[i] = listen_any(nets[i], addrs[i]);
@@ -597,12 +600,12 @@ RT(a_signal_every_100_us_to_any_thread_is_told_to_nobody)
 	ALONE(blocking);
 	ALONE(read_fifo);
 	g[ng++] = spawn(write_fifo, NULL);
-	g[ng++] = spawn(part_fifo, NULL);
+	g[ng++] = spawn(unblock_fifo, NULL);
 	g[ng++] = spawn(answer, NULL);
 	g[ng++] = spawn(hold_lock, NULL);
 	for (int i = 0; i < 2; i++, what++)
 		g[ng++] = spawn(dial_each, (void *)(intptr_t)(what << 1 | i));
-	/* and on foreign threads */
+	/* also on external threads */
 	make_pair("tcp", &fd[0], &fd[1]);
 	ext_thread_start(&f[nf++], ping, end_of(fd[0], what));
 	ext_thread_start(&f[nf++], pong, end_of(fd[1], what++));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Does a run end, and the next begin, whatever others do at that moment? */
+/* The end of a run races with fd events and with calls of external threads. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
@@ -25,19 +25,19 @@ static void spin_for(int64_t ns)
 		;
 }
 
-/* The event is there when the runtime stops, or a little before, or a little after. */
+/* The event arrives up to 30 us before the runtime stops. */
 static void write_and_end(void *arg)
 {
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	CHECK_EQ(gmp_fd_adopt(pair[0]), pair[0]);
 	CHECK_EQ(gmp_go(read_one, NULL), 0);
-	gmp_sleep(1000000); /* the reader waits, and another thread sleeps in the poller */
+	gmp_sleep(1000000); /* now the reader waits, and another M sleeps in the poller */
 	spin_for(300000);
 	CHECK_EQ(write(pair[1], "x", 1), 1);
 	spin_for((int64_t)(intptr_t)arg);
 }
 
-TEST(an_event_at_the_end_of_a_run_does_not_keep_it_from_ending)
+TEST(run_end_racing_with_fd_event_returns)
 {
 	for (long i = 0; i < 600; i++) {
 		run_procs(2, write_and_end, (void *)(intptr_t)(i * 997 % 30000));
@@ -60,7 +60,7 @@ static void *call_all_the_time(void *arg)
 	return arg;
 }
 
-TEST(calls_of_foreign_threads_while_runs_begin_and_end_are_counted_right)
+TEST(external_calls_racing_with_run_end_keep_wait_count)
 {
 	pthread_t t;
 

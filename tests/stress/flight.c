@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Flights under load: green and plain threads ask for a few keys, some with a deadline, some are
- * cancelled; computing takes its time, fails, exits, asks for other keys, and is forgotten.  All get a
- * value of their key that had not landed when they asked, and the last of those who share it frees it:
- * none is freed twice, none is left.  Now and then the run ends in the middle, and what it has dropped
- * is forgotten.
+ * Singleflight under load: many callers share the values of a few keys.
+ *
+ * The callers are green threads and external threads, some with a deadline; some are cancelled.  A
+ * computation sleeps, fails, exits, calls for other keys, or is forgotten.  Checks that a caller
+ * gets a value of its key which was not complete before its call, and that the number of sharers is
+ * exact: the last sharer frees the value, so that none is freed twice or leaked.  Some runs end
+ * early; then the keys of killed computations are forgotten.
  */
 #include "stress.h"
 
 #include <stdbool.h>
 
-enum { KEYS = 6, ASKERS = 30, FOREIGN = 3, ASKS = 20 };
+enum { KEYS = 6, ASKERS = 30, EXTERNAL = 3, ASKS = 20 };
 
 struct value {
 	int key, result;
-	atomic_int had;              /* so many have it */
-	atomic_long landed;          /* by this moment somebody had it */
-	struct value *next, **place; /* all that there are */
+	atomic_int had;              /* number of callers that have it */
+	atomic_long landed;          /* the moment when the first caller had it */
+	struct value *next, **place; /* list of all values */
 };
 
 static gmp_singleflight *table;
@@ -24,7 +26,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards the list of 
 static struct value *values;
 
 static atomic_long moment;
-static atomic_bool cut; /* the run will end in the middle */
+static atomic_bool cut; /* the run will end early */
 static atomic_llong asked, computed, gave_up, crashed, cuts;
 
 static struct value *value_new(int key, int result)
@@ -80,7 +82,7 @@ static int compute(void *arg, void *value)
 	case 5: gmp_yield(); break;
 	case 6: in_blocking_code(draw(r, 50)); break;
 	case 7:
-	case 8: /* of others only in one direction, or they would wait for each other */
+	case 8: /* only larger keys: a cycle of computations would deadlock */
 		for (int key = a->key + 1; key < KEYS; key++)
 			if (draw(r, 2))
 				ask_for(key, r);
@@ -92,7 +94,7 @@ static int compute(void *arg, void *value)
 	return result;
 }
 
-/* One of `sharers` has it. */
+/* The caller is one of `sharers` that got v. */
 static void have(struct value *v, long start, int sharers)
 {
 	long none = 0;
@@ -113,7 +115,7 @@ static void ask_for(int key, struct rng *r)
 	struct value *v = NULL;
 	int sharers = -1, result;
 	long start = atomic_fetch_add(&moment, 1) + 1;
-	/* what a dropped one computes has no end */
+	/* an external thread must not wait indefinitely for a computation killed at shutdown */
 	bool patient = draw(r, 2) && (gmp_self() != NULL || !atomic_load(&cut));
 	int64_t deadline = patient ? GMP_FOREVER : gmp_deadline(draw(r, 300) * US);
 
@@ -157,7 +159,7 @@ static int forget(int key)
 	return err;
 }
 
-static struct ext_thread foreign[FOREIGN];
+static struct ext_thread external[EXTERNAL];
 
 static void one_crowd(struct rng *r)
 {
@@ -165,8 +167,8 @@ static void one_crowd(struct rng *r)
 
 	for (int i = 0; i < ASKERS; i++)
 		g[i] = spawn(asker, (void *)(uintptr_t)draw(r, 1 << 30));
-	for (int i = 0; i < FOREIGN; i++)
-		ext_thread_start(&foreign[i], asker, (void *)(uintptr_t)draw(r, 1 << 30));
+	for (int i = 0; i < EXTERNAL; i++)
+		ext_thread_start(&external[i], asker, (void *)(uintptr_t)draw(r, 1 << 30));
 	for (int i = (int)draw(r, 20); i > 0; i--) {
 		forget((int)draw(r, KEYS));
 		gmp_sleep(draw(r, 100) * US);
@@ -179,8 +181,8 @@ static void one_crowd(struct rng *r)
 		gmp_set_procs(1 + (int)draw(r, 4));
 	for (int i = 0; i < ASKERS; i++)
 		join(g[i]);
-	for (int i = 0; i < FOREIGN; i++)
-		ext_thread_join(&foreign[i]);
+	for (int i = 0; i < EXTERNAL; i++)
+		ext_thread_join(&external[i]);
 	CHECK(values == NULL);
 	for (int key = 0; key < KEYS; key++)
 		CHECK_EQ(forget(key), -ENOENT);
@@ -199,8 +201,8 @@ static void crowds(void *arg)
 
 static void clear_up(void)
 {
-	for (int i = 0; i < FOREIGN; i++)
-		CHECK_EQ(pthread_join(foreign[i].thread, NULL), 0);
+	for (int i = 0; i < EXTERNAL; i++)
+		CHECK_EQ(pthread_join(external[i].thread, NULL), 0);
 	for (int key = 0; key < KEYS; key++)
 		forget(key);
 	while (values)
@@ -208,7 +210,7 @@ static void clear_up(void)
 	atomic_fetch_add(&cuts, 1);
 }
 
-TEST_PROCS(each_value_goes_to_those_who_asked_meanwhile_and_is_freed_once)
+TEST_PROCS(singleflight_value_reaches_all_sharers_and_is_freed_once)
 {
 	stress_begin();
 	struct rng r = rng_for((uint64_t)procs);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Groups under load: with and without a limit and a deadline, in each other, with children that fail,
- * exit, are cancelled, start others and have locals whose destructors wait, started by green and plain
- * threads, some by try_go, while others wait, cancel, and change the number of Ps.  Now and then the
- * run ends in the middle.  No child is lost, none outlives the wait, none is one too many at a time, and
- * nothing is left.
+ * Groups under load: nested groups with random limits, deadlines, failures and cancellations.
+ *
+ * Children fail, exit, are cancelled, start more children, and have local values whose destructors
+ * wait.  Green threads and external threads start them, by go and try_go, while others wait,
+ * cancel, or change the number of Ps.  Some runs end early.  Checks that no child is lost, that no
+ * child outlives the wait, that the limit holds, and that nothing leaks.
  */
 #include "stress.h"
 
 #include <stdbool.h>
 
-enum { FAMILIES = 3000, KIDS = 40, DEEP = 2, STARTERS = 4, FOREIGN = 2, WAITERS = 2 };
+enum { FAMILIES = 3000, KIDS = 40, DEEP = 2, STARTERS = 4, EXTERNAL = 2, WAITERS = 2 };
 
 struct family;
 
@@ -18,24 +19,23 @@ struct kid {
 	struct family *of;
 	uint64_t id;
 	int depth;
-	bool cancelled; /* it must start so */
+	bool cancelled; /* must be cancelled at its start */
 };
 
-/* A group and its children.  They lie in a table, where they are found after a run that has dropped
- * those who made them. */
+/* A group and its children.  The table outlives a run, so that clear_up finds leftover groups. */
 static struct family {
 	gmp_group *group;
 	int limit;
 	int64_t deadline;
 	atomic_int taken, started, ended, running, failed;
-	atomic_bool over; /* a wait has told of a failure */
+	atomic_bool over; /* a wait has returned an error */
 	struct kid kid[KIDS];
 } families[FAMILIES];
 
 static atomic_int used, going, waiting;
-static atomic_bool cut; /* the run will end in the middle */
+static atomic_bool cut; /* the run will end early */
 static atomic_llong children, failures, late, dropped;
-static gmp_key passing, slow; /* a kid's, and one whose destructor waits */
+static gmp_key passing, slow; /* set by each kid; has a destructor that waits */
 
 static struct family *family_new(struct rng *r)
 {
@@ -58,7 +58,7 @@ static struct family *family_new(struct rng *r)
 
 static int child(void *arg);
 
-/* Some more children, at most n.  One that is a child itself must not wait for its own place. */
+/* Starts at most n children.  A child of the same limited group must not wait for a free place. */
 static void have_children(struct family *f, struct rng *r, unsigned n, int depth, bool may_wait)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -95,7 +95,7 @@ static int wait_for(struct family *f)
 	return result;
 }
 
-/* Nobody starts children any more. */
+/* Waits for f and frees it.  Precondition: no caller starts children in f any more. */
 static void family_end(struct family *f)
 {
 	int result = wait_for(f);
@@ -137,7 +137,7 @@ static void kid_passes(void *arg)
 
 static void pass_slowly(UNUSED void *v)
 {
-	gmp_sleep(20 * US); /* or not at all, of one that is cancelled */
+	gmp_sleep(20 * US); /* returns at once in a cancelled green thread */
 }
 
 static int fail(struct kid *k)
@@ -187,7 +187,7 @@ static int child(void *arg)
 	return live(k, &r);
 }
 
-/* --- those who take part in the family of a round, green and plain --- */
+/* --- the members of a round: green threads and external threads --- */
 
 static struct family *outermost;
 
@@ -210,22 +210,22 @@ static void waiter(UNUSED void *arg)
 	atomic_fetch_sub(&waiting, 1);
 }
 
-static struct ext_thread foreign[FOREIGN + 1];
+static struct ext_thread external[EXTERNAL + 1];
 
 static void one_round(struct rng *r)
 {
 	gmp_g *g[STARTERS + WAITERS];
 
 	CHECK((outermost = family_new(r)) != NULL);
-	atomic_store(&going, STARTERS + FOREIGN);
+	atomic_store(&going, STARTERS + EXTERNAL);
 	atomic_store(&waiting, WAITERS + 1);
 	for (int i = 0; i < STARTERS; i++)
 		g[i] = spawn(starter, (void *)(uintptr_t)draw(r, 1 << 30));
 	for (int i = 0; i < WAITERS; i++)
 		g[STARTERS + i] = spawn(waiter, NULL);
-	for (int i = 0; i < FOREIGN; i++)
-		ext_thread_start(&foreign[i], starter, (void *)(uintptr_t)draw(r, 1 << 30));
-	ext_thread_start(&foreign[FOREIGN], waiter, NULL);
+	for (int i = 0; i < EXTERNAL; i++)
+		ext_thread_start(&external[i], starter, (void *)(uintptr_t)draw(r, 1 << 30));
+	ext_thread_start(&external[EXTERNAL], waiter, NULL);
 	gmp_sleep(draw(r, 2000) * US);
 	if (atomic_load(&cut))
 		return;
@@ -237,8 +237,8 @@ static void one_round(struct rng *r)
 	}
 	for (int i = 0; i < STARTERS + WAITERS; i++)
 		join(g[i]);
-	for (int i = 0; i <= FOREIGN; i++)
-		ext_thread_join(&foreign[i]);
+	for (int i = 0; i <= EXTERNAL; i++)
+		ext_thread_join(&external[i]);
 	CHECK_EQ(atomic_load(&going) + atomic_load(&waiting), 0);
 	family_end(outermost);
 	WAIT_FOR(stats().greens == 1);
@@ -255,7 +255,7 @@ static void rounds(void *arg)
 	} while (!atomic_load(&cut) && !stress_over());
 }
 
-/* What those left who were dropped. */
+/* Frees the groups of green threads killed at shutdown. */
 static void clear_up(void)
 {
 	for (int i = 0; i < FAMILIES; i++) {
@@ -269,7 +269,7 @@ static void clear_up(void)
 	}
 }
 
-TEST_PROCS(no_child_is_lost_and_none_outlives_its_group)
+TEST_PROCS(group_children_under_load_end_before_wait_returns)
 {
 	CHECK_EQ(gmp_key_create(&passing, kid_passes), 0);
 	CHECK_EQ(gmp_key_create(&slow, pass_slowly), 0);
@@ -279,12 +279,12 @@ TEST_PROCS(no_child_is_lost_and_none_outlives_its_group)
 	while (!stress_over()) {
 		run_procs(procs, rounds, &r);
 		if (atomic_load(&cut)) {
-			for (int i = 0; i <= FOREIGN; i++)
-				CHECK_EQ(pthread_join(foreign[i].thread, NULL), 0);
+			for (int i = 0; i <= EXTERNAL; i++)
+				CHECK_EQ(pthread_join(external[i].thread, NULL), 0);
 			clear_up();
 		}
 	}
-	fprintf(stderr, "children %lld failures %lld late %lld dropped groups %lld\n",
+	fprintf(stderr, "children %lld failures %lld late %lld leftover groups %lld\n",
 		atomic_load(&children), atomic_load(&failures), atomic_load(&late),
 		atomic_load(&dropped));
 }

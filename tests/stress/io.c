@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random connections over tcp and unix sockets: requests of random sizes, half-closes, resets, and
- * servers that close under their readers; every answer is right, and no descriptor is left.
+ * Random connections over tcp and unix sockets, with random requests and ends.
+ *
+ * Requests have random sizes; clients half-close and reset; servers close while clients read.
+ * Checks that every answer is right and that no file descriptor leaks.
  */
 #include <signal.h>
 
 #include "stress.h"
 
-enum { NGREEN = 24, NFOREIGN = 2, MOST = 20000 };
+enum { NGREEN = 24, NEXTERNAL = 2, MOST = 20000 };
 
 static char addrs[2][128];
 static int listeners[2];
@@ -71,7 +73,7 @@ static void client(void *arg)
 	unsigned char *buf = malloc(MOST);
 
 	CHECK(buf != NULL);
-	do { /* once at least, however late it begins */
+	do { /* at least once, also if the time is already over */
 		unsigned which = draw(&r, 2), n = draw(&r, 50);
 		int fd = draw(&r, 2) ? gmp_dial(which ? "unix" : "tcp", addrs[which])
 				     : gmp_dial_until(which ? "unix" : "tcp", addrs[which],
@@ -114,9 +116,9 @@ static void client(void *arg)
 	free(buf);
 }
 
-RT(random_connections_get_right_answers_and_leave_nothing)
+RT(random_connections_get_right_answers_and_leak_no_fd)
 {
-	struct ext_thread f[NFOREIGN];
+	struct ext_thread f[NEXTERNAL];
 	gmp_g *g[NGREEN], *a[4];
 	int fds = count_fds();
 
@@ -127,13 +129,13 @@ RT(random_connections_get_right_answers_and_leave_nothing)
 		a[i] = spawn(accept_all, (void *)(intptr_t)listeners[i]);
 		a[2 + i] = spawn(accept_all, (void *)(intptr_t)listeners[i]);
 	}
-	for (int i = 0; i < NFOREIGN; i++)
+	for (int i = 0; i < NEXTERNAL; i++)
 		ext_thread_start(&f[i], client, (void *)(intptr_t)(500 + i));
 	for (int i = 0; i < NGREEN; i++)
 		g[i] = spawn(client, (void *)(intptr_t)(1 + i));
 	for (int i = 0; i < NGREEN; i++)
 		join(g[i]);
-	for (int i = 0; i < NFOREIGN; i++)
+	for (int i = 0; i < NEXTERNAL; i++)
 		ext_thread_join(&f[i]);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(gmp_close(listeners[i]), 0);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Thousands of green and plain threads set values and end while others delete the keys and make new
- * ones in their places: each destructor gets values of its own key only, and none twice.  And over runs
- * that end at any moment: who comes anew finds none of the values of those who were dropped.
+ * Local values of many short-lived threads while their keys are deleted and reused.
+ *
+ * Checks that each destructor gets only values of its own key, and each value once.  A second test
+ * ends runs at random moments: a new green thread must not see a value of a killed one.
  */
 #include "stress.h"
 
@@ -11,8 +12,8 @@
 enum { SHARED = 8, WORKERS = 50 };
 
 struct value {
-	int of;    /* which destructor is the right one */
-	bool kept; /* in kept_values: whoever has it may be dropped */
+	int of;    /* index of its destructor */
+	bool kept; /* is in kept_values, since its owner may be killed at shutdown */
 	atomic_int destroyed;
 };
 
@@ -78,7 +79,7 @@ static void worker(void *arg)
 		join(spawn(live, (void *)((intptr_t)arg * 7 + i)));
 }
 
-static void plain_thread(void *arg)
+static void external_threads(void *arg)
 {
 	struct ext_thread f;
 
@@ -90,7 +91,7 @@ static void plain_thread(void *arg)
 
 static atomic_uint passing;
 
-/* Sets a value of a key that is deleted at any time, and ends: destroyed once or not at all. */
+/* Sets a value of a key that may be deleted at any time: it is destroyed at most once. */
 static void set_passing(void *arg)
 {
 	struct value *v = arg;
@@ -119,7 +120,7 @@ static void change_keys(UNUSED void *arg)
 			gmp_yield();
 		atomic_store(&passing, 0);
 		CHECK_EQ(gmp_key_delete(k), 0);
-		/* in the same place; nobody has a value of it */
+		/* reuses the slot; no green thread has a value of it */
 		CHECK_EQ(gmp_key_create(&next, destroy_1), 0);
 		gmp_yield();
 		CHECK_EQ(gmp_key_delete(next), 0);
@@ -139,7 +140,7 @@ static void passers(UNUSED void *arg)
 	}
 }
 
-RT(each_value_meets_the_destructor_of_its_key_once)
+RT(local_value_with_reused_key_gets_own_destructor_once)
 {
 	gmp_g *g[WORKERS], *pass[4];
 	struct ext_thread f;
@@ -149,7 +150,7 @@ RT(each_value_meets_the_destructor_of_its_key_once)
 	pass[0] = spawn(change_keys, NULL);
 	for (int i = 1; i < 4; i++)
 		pass[i] = spawn(passers, NULL);
-	ext_thread_start(&f, plain_thread, (void *)1);
+	ext_thread_start(&f, external_threads, (void *)1);
 	for (intptr_t i = 0; i < WORKERS; i++)
 		g[i] = spawn(worker, (void *)i);
 	for (int i = 0; i < WORKERS; i++)
@@ -162,7 +163,7 @@ RT(each_value_meets_the_destructor_of_its_key_once)
 	CHECK_EQ(atomic_load(&made), atomic_load(&destroyed));
 }
 
-/* --- runs that end in the middle --- */
+/* --- runs that end early --- */
 
 enum { SHORT_LIVED = 200 };
 
@@ -178,7 +179,7 @@ static struct value *value_kept(int of)
 	return v;
 }
 
-/* Ends by itself, with so many values that its destructors have met, or is dropped before that. */
+/* Sets some values and ends, or is killed at shutdown before that. */
 static void live_for_a_while(void *arg)
 {
 	struct rng r = rng_for((uintptr_t)arg);
@@ -222,7 +223,7 @@ static void leave_none(void *arg)
 		join(g[i]);
 }
 
-TEST_PROCS(values_of_those_whom_a_run_drops_are_met_by_nobody)
+TEST_PROCS(local_values_of_killed_green_threads_are_not_inherited)
 {
 	uint64_t stream = 0;
 	long runs = 0;

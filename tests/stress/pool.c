@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pools and multipools under load: submitters, green and foreign, with and without deadlines, delayed
- * tasks, tasks that wait, exit, are cancelled and submit themselves, while the pool is resized, released
- * and opened again at random.  Nothing is lost, nothing runs twice, nothing is left.
+ * Pools and multipools under load while they are resized, released and rebooted.
+ *
+ * Green threads and external threads submit, with and without deadlines and delays.  Tasks wait,
+ * exit, are cancelled, and submit more tasks.  Checks that each accepted task runs once or is
+ * reported as dropped once, and that nothing leaks.
  */
 #include "stress.h"
 
 #include <stdbool.h>
 
-enum { SUBMITTERS = 8, FOREIGN = 2, POOLS = 3, ROUND = 300 };
+enum { SUBMITTERS = 8, EXTERNAL = 2, POOLS = 3, ROUND = 300 };
 
-static gmp_pool *pool; /* NULL: it is the turn of */
+/* Exactly one is not NULL. */
+static gmp_pool *pool;
 static gmp_multipool *many;
 static atomic_llong accepted, refused, ran, dropped;
 static atomic_int stop, working;
 
 static void task(void *arg);
 
-/* --- the same for a pool and for many --- */
+/* --- the same calls for a pool and a multipool --- */
 
-/* Some calls there are for one pool only. */
+/* For the calls that only single pools have. */
 static gmp_pool *one_of(struct rng *r)
 {
 	return pool ? pool : gmp_multipool_at(many, (int)draw(r, POOLS));
@@ -102,7 +105,7 @@ static void submit_one(struct rng *r)
 	      err == -ECANCELED);
 	atomic_fetch_add(err ? &refused : &accepted, 1);
 	if (err)
-		gmp_yield(); /* a released pool makes nobody wait */
+		gmp_yield(); /* a released pool refuses without waiting */
 }
 
 static void task(void *arg)
@@ -152,7 +155,7 @@ static void submitter(void *arg)
 	atomic_fetch_sub(&working, 1);
 }
 
-/* One that is cancelled while it waits, time and again. */
+/* Submits until it is cancelled, often while it waits. */
 static void short_lived(UNUSED void *arg)
 {
 	struct rng r = rng_for(77);
@@ -209,34 +212,36 @@ static void change(struct rng *r)
 
 static void one_pool(struct rng *r, bool single)
 {
-	struct ext_thread f[FOREIGN];
+	struct ext_thread f[EXTERNAL];
 	int64_t end = gmp_deadline(ROUND * MS);
 
 	atomic_store(&stop, 0);
-	atomic_store(&working, SUBMITTERS + FOREIGN);
+	atomic_store(&working, SUBMITTERS + EXTERNAL);
 	pool_begin(r, single);
 	for (int i = 0; i < SUBMITTERS; i++)
 		CHECK_EQ(gmp_go(submitter, (void *)(uintptr_t)(draw(r, 1 << 20))), 0);
-	for (int i = 0; i < FOREIGN; i++)
+	for (int i = 0; i < EXTERNAL; i++)
 		ext_thread_start(&f[i], submitter, (void *)(uintptr_t)draw(r, 1 << 20));
 	while (gmp_now() < end) {
 		gmp_g *g = spawn(short_lived, NULL);
 
 		change(r);
 		gmp_sleep(draw(r, 500) * US);
-		/* of several pools one is looked at after the other, and who waits may go with that */
-		CHECK(waiting() <= (SUBMITTERS + FOREIGN + 1) * (pool ? 1 : POOLS));
+		/*
+		 * gmp_multipool_waiting reads one pool after another: a waiter may be counted twice
+		 */
+		CHECK(waiting() <= (SUBMITTERS + EXTERNAL + 1) * (pool ? 1 : POOLS));
 		gmp_cancel(g);
 		join(g);
 	}
 	atomic_store(&stop, 1);
 	WAIT_FOR(atomic_load(&working) == 0);
-	for (int i = 0; i < FOREIGN; i++)
+	for (int i = 0; i < EXTERNAL; i++)
 		ext_thread_join(&f[i]);
 	pool_end();
 }
 
-RT(nothing_is_lost_while_a_pool_is_resized_released_and_rebooted)
+RT(pool_resized_released_and_rebooted_loses_no_task)
 {
 	stress_begin();
 	struct rng r = rng_for((uint64_t)procs);

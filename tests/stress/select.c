@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random mixes of selects and plain operations on a few channels, by green and foreign threads, while
- * the channels are closed one by one.  Every element is one of a kind: it arrives once if its send
- * says so, and never if not; what one sends on a channel arrives in its order; what did not run was
- * not touched; and what the sender wrote before is seen (by ThreadSanitizer, too).  Some are
- * cancelled meanwhile.
+ * Random selects, sends and receives on a few channels, which are closed one by one.
+ *
+ * Green threads and external threads take part; some are cancelled.  Each element is unique.
+ * Checks that it arrives once if its send succeeded and never otherwise, that the elements of a
+ * sender arrive in order on each channel, that a select does not touch the memory of cases that did
+ * not run, and that a send happens-before its receive (also for ThreadSanitizer).
  */
 #include "stress.h"
 
 enum {
 	CHANNELS = 10,
 	GREEN = 20,
-	FOREIGN = 3,
-	WORKERS =
-		GREEN + FOREIGN + 2, /* and one that sends, one that receives, so that all go on */
-	FEEDER = GREEN + FOREIGN,
+	EXTERNAL = 3,
+	WORKERS = GREEN + EXTERNAL + 2, /* with FEEDER and PUMP: see keep_going */
+	FEEDER = GREEN + EXTERNAL,
 	PUMP,
 	DRAIN = WORKERS,
 	CASES = 6,
 	SENDS = 20000, /* most elements of a worker in a round */
 	WORDS_MOST = 9,
-	NOBODY = -1,
+	NO_CHANNEL = -1,
 };
 
 struct elem {
-	uint64_t word[WORDS_MOST]; /* the first says who and which; the others follow from it */
+	uint64_t word[WORDS_MOST]; /* [0]: worker and number; the others are computed from it */
 };
 
 static struct {
@@ -35,7 +35,7 @@ static struct {
 	atomic_int closing, over;
 } at;
 
-/* Of each worker's elements: what became of it, how often it arrived, and a note to go with it. */
+/* For each element of a worker: whether it was sent, how often it arrived, and a plain note. */
 static struct worker {
 	char sent[SENDS];
 	atomic_char arrived[SENDS];
@@ -55,7 +55,7 @@ static uint64_t word_of(uint64_t first, size_t i)
 	return first * UINT64_C(0x9e3779b97f4a7c15) + i;
 }
 
-/* A new one of w's; its number is left in *number. */
+/* Makes a new element of w and sets *number.  Returns 0 if w has no more. */
 static int make(struct worker *w, struct elem *e, uint32_t *number)
 {
 	uint64_t who = (uint64_t)(w - workers);
@@ -91,7 +91,7 @@ static int is_as_made(const struct elem *e)
 	return 1;
 }
 
-/* w has got e from the channel k. */
+/* Checks an element e that w received from channel k. */
 static void arrived(struct worker *w, int k, const struct elem *e)
 {
 	uint32_t who = (uint32_t)(e->word[0] >> 32), number = (uint32_t)e->word[0];
@@ -106,7 +106,7 @@ static void arrived(struct worker *w, int k, const struct elem *e)
 	w->last[who][k] = number + 1;
 }
 
-static void heard_of_close(int k, const struct elem *e)
+static void check_close(int k, const struct elem *e)
 {
 	CHECK(atomic_load(&at.closing));
 	for (size_t i = 0; i < at.words[k]; i++)
@@ -121,7 +121,7 @@ static void sent(struct worker *w, uint32_t number, int result)
 	w->sent[number] = result == 0;
 }
 
-/* --- plain operations --- */
+/* --- single operations --- */
 
 static int64_t some_deadline(struct rng *r)
 {
@@ -168,7 +168,7 @@ static void recv_one(struct worker *w, int k)
 	if (result == 0)
 		arrived(w, k, &e);
 	else if (result == -EPIPE)
-		heard_of_close(k, &e);
+		check_close(k, &e);
 	else
 		CHECK((result == -EAGAIN || result == -ETIMEDOUT ||
 		       (result == -ECANCELED && gmp_cancelled())) &&
@@ -187,7 +187,7 @@ static int select_some(struct worker *w, int n, const int *which, int direction,
 	int ran, ready = 0;
 
 	for (int i = 0; i < n; i++) {
-		gmp_chan *c = which[i] == NOBODY ? NULL : at.c[which[i]];
+		gmp_chan *c = which[i] == NO_CHANNEL ? NULL : at.c[which[i]];
 		int sends = direction == BOTH ? (int)draw(&w->rng, 2) : direction == SENDING;
 
 		if (sends) {
@@ -214,7 +214,7 @@ static int select_some(struct worker *w, int n, const int *which, int direction,
 	for (int i = 0; i < n; i++) {
 		int status = cs[i].status;
 
-		CHECK(i == ran ? which[i] != NOBODY : status == 1234);
+		CHECK(i == ran ? which[i] != NO_CHANNEL : status == 1234);
 		if (cs[i].dir == GMP_SEND) {
 			CHECK(is_as_made(&e[i]));
 			sent(w, number[i], i == ran ? status : -EAGAIN);
@@ -224,14 +224,14 @@ static int select_some(struct worker *w, int n, const int *which, int direction,
 			arrived(w, which[i], &e[i]);
 		} else {
 			CHECK_EQ(status, -EPIPE);
-			heard_of_close(which[i], &e[i]);
+			check_close(which[i], &e[i]);
 		}
 	}
 	atomic_fetch_add_explicit(&selects, 1, memory_order_relaxed);
 	return 1;
 }
 
-/* One to six cases: some twice, some without a channel. */
+/* Selects among one to six cases; a channel may occur twice, a case may have no channel. */
 static int select_one(struct worker *w)
 {
 	struct rng *r = &w->rng;
@@ -240,8 +240,8 @@ static int select_one(struct worker *w)
 	int some = 0;
 
 	for (int i = 0; i < n; i++) {
-		which[i] = draw(r, 16) ? (int)draw(r, (unsigned)wide) : NOBODY;
-		some |= which[i] != NOBODY;
+		which[i] = draw(r, 16) ? (int)draw(r, (unsigned)wide) : NO_CHANNEL;
+		some |= which[i] != NO_CHANNEL;
 	}
 	if (!some && deadline == GMP_FOREVER)
 		which[0] = 0;
@@ -272,7 +272,7 @@ static void work(void *arg)
 	struct worker *w = arg;
 	int room = 1, cancelled = 0;
 
-	/* one that is cancelled goes on for a while: what need not wait works as before */
+	/* a cancelled worker continues for a while: calls that need not wait still work */
 	while (room && !all_closed() && cancelled < 20) {
 		cancelled += gmp_cancelled();
 		int k = (int)draw(&w->rng, (unsigned)at.n);
@@ -289,7 +289,7 @@ static void work(void *arg)
 	}
 }
 
-/* The two that keep everybody going: whoever waits on an open channel is met in the end. */
+/* FEEDER sends and PUMP receives on all channels, so that each waiter is matched eventually. */
 static void keep_going(void *arg)
 {
 	struct worker *w = arg;
@@ -298,13 +298,13 @@ static void keep_going(void *arg)
 	while (!atomic_load(&at.closing)) {
 		for (int k = 0; k < at.n; k++)
 			which[k] = k;
-		/* they come in turns with the others, not instead of them */
+		/* leaves most matches to the workers */
 		gmp_sleep(20 * US);
 		if (w->made + CHANNELS > SENDS)
 			break;
 		select_some(w, at.n, which, direction, gmp_deadline(MS));
 	}
-	/* out of elements: the receivers that wait are told so by the close */
+	/* without elements the round ends: the close wakes waiting receivers */
 	atomic_store(&at.over, 1);
 }
 
@@ -348,14 +348,14 @@ static void close_all(struct rng *r)
 	}
 }
 
-/* What is still in the buffers, and the account. */
+/* Drains the buffers and compares arrivals with sends. */
 static void settle(void)
 {
 	struct worker *drain = &workers[DRAIN];
 	struct elem e;
 
 	for (int k = 0; k < at.n; k++) {
-		/* the drain comes after all others, with a record of its own */
+		/* the drain is last and has its own record of the order */
 		for (size_t left = gmp_chan_len(at.c[k]); left > 0; left--) {
 			blank(&e);
 			CHECK_EQ(gmp_chan_recv(at.c[k], &e), 0);
@@ -363,7 +363,7 @@ static void settle(void)
 		}
 		blank(&e);
 		CHECK_EQ(gmp_chan_recv(at.c[k], &e), -EPIPE);
-		heard_of_close(k, &e);
+		check_close(k, &e);
 		gmp_chan_free(at.c[k]);
 	}
 	for (int i = 0; i < WORKERS; i++)
@@ -374,14 +374,14 @@ static void settle(void)
 static void mix(int procs, int resize)
 {
 	struct rng r = rng_for(++next_stream);
-	struct ext_thread f[FOREIGN];
+	struct ext_thread f[EXTERNAL];
 	gmp_g *g[WORKERS];
 
 	while (!stress_over()) {
 		int64_t until = gmp_deadline((int64_t)draw(&r, 100) * MS);
 
 		begin_round(&r);
-		for (int i = 0; i < FOREIGN; i++)
+		for (int i = 0; i < EXTERNAL; i++)
 			ext_thread_start(&f[i], work, &workers[GREEN + i]);
 		for (int i = 0; i < GREEN; i++)
 			g[i] = spawn(work, &workers[i]);
@@ -399,7 +399,7 @@ static void mix(int procs, int resize)
 			join(g[i]);
 		join(g[FEEDER]);
 		join(g[PUMP]);
-		for (int i = 0; i < FOREIGN; i++)
+		for (int i = 0; i < EXTERNAL; i++)
 			ext_thread_join(&f[i]);
 		settle();
 	}
@@ -409,19 +409,19 @@ static void mix(int procs, int resize)
 	fprintf(stderr, "%ld operations, %ld selects\n", atomic_load(&ops), atomic_load(&selects));
 }
 
-RT(every_element_arrives_once_or_not_at_all)
+RT(select_elements_arrive_once_or_not_at_all)
 {
 	stress_begin();
 	mix(procs, 0);
 }
 
-RT(every_element_arrives_once_or_not_at_all_while_ps_come_and_go)
+RT(select_elements_under_changing_procs_arrive_at_most_once)
 {
 	stress_begin();
 	mix(procs, 1);
 }
 
-TEST(every_element_arrives_once_or_not_at_all_between_plain_threads)
+TEST(select_elements_of_external_threads_arrive_at_most_once)
 {
 	enum { THREADS = 8 };
 	static struct ext_thread f[THREADS + 2];
@@ -445,7 +445,7 @@ TEST(every_element_arrives_once_or_not_at_all_between_plain_threads)
 	fprintf(stderr, "%ld operations, %ld selects\n", atomic_load(&ops), atomic_load(&selects));
 }
 
-/* --- runs that end in the midst of it --- */
+/* --- runs that end early --- */
 
 static void begin_and_end(void *arg)
 {
@@ -456,25 +456,27 @@ static void begin_and_end(void *arg)
 	gmp_sleep((int64_t)draw(r, 3000) * US);
 }
 
-/* Those of a run that ends are dropped, and what was given to them with them; foreign threads go on
- * through the runs, and so do the channels. */
-TEST_PROCS(an_element_arrives_at_most_once_though_runs_end)
+/*
+ * Green threads killed at shutdown lose the elements that they received.  External threads and
+ * channels live on through all runs.
+ */
+TEST_PROCS(select_elements_across_run_ends_arrive_at_most_once)
 {
-	struct ext_thread f[FOREIGN + 2];
+	struct ext_thread f[EXTERNAL + 2];
 	struct rng r;
 
 	stress_begin();
 	r = rng_for(0);
 	while (!stress_over()) {
 		begin_round(&r);
-		for (int i = 0; i < FOREIGN; i++)
+		for (int i = 0; i < EXTERNAL; i++)
 			ext_thread_start(&f[i], work, &workers[GREEN + i]);
-		ext_thread_start(&f[FOREIGN], keep_going, &workers[FEEDER]);
-		ext_thread_start(&f[FOREIGN + 1], keep_going, &workers[PUMP]);
+		ext_thread_start(&f[EXTERNAL], keep_going, &workers[FEEDER]);
+		ext_thread_start(&f[EXTERNAL + 1], keep_going, &workers[PUMP]);
 		for (int run = 0; run < 5; run++)
 			run_procs(procs, begin_and_end, &r);
 		close_all(&r);
-		for (int i = 0; i < FOREIGN + 2; i++)
+		for (int i = 0; i < EXTERNAL + 2; i++)
 			ext_thread_join(&f[i]);
 		for (int k = 0; k < at.n; k++) {
 			struct elem e;
@@ -492,7 +494,7 @@ TEST_PROCS(an_element_arrives_at_most_once_though_runs_end)
 				int times = atomic_load(&workers[i].arrived[n]);
 
 				CHECK(times <= 1);
-				if (i >= GREEN) /* it may have gone to one who was dropped */
+				if (i >= GREEN) /* a killed green thread may have received it */
 					CHECK(times <= workers[i].sent[n]);
 			}
 		}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the stress tests share: a seed that is printed ($STRESS_SEED sets it), a time that bounds
- * them ($STRESS_SECONDS, 3), and random numbers.
+ * Shared helpers of the stress tests: seed, time limit and random numbers.
+ *
+ * $STRESS_SEED sets the seed, which is printed; $STRESS_SECONDS sets the time limit (default: 3).
  */
 #ifndef TESTS_STRESS_H
 #define TESTS_STRESS_H

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random mixes of everything that waits: mutexes, rwmutexes, condition variables, semaphores, wait
- * groups, onces, barriers, sleeps, joins and timers, on green and foreign threads, some of them
- * cancelled at a random moment, while the number of Ps changes; every exclusion and count holds, and
- * what only one round needs is freed by the first who may.
+ * Random mix of all synchronization objects under contention and cancellation.
+ *
+ * Uses mutexes, rwmutexes, condition variables, semaphores, wait groups, onces, barriers, sleeps,
+ * joins and timers, on green threads and external threads, some of which are cancelled at a random
+ * moment, while the number of Ps changes.  Checks mutual exclusion and all counts.  An object that
+ * lives for one round is freed at the earliest permitted moment, to detect a use-after-free.
  */
 #include "stress.h"
 
-enum { NMUTEX = 3, NRW = 2, NSEM = 2, NSTORE = 2, NGREEN = 40, NFOREIGN = 3 };
+enum { NMUTEX = 3, NRW = 2, NSEM = 2, NSTORE = 2, NGREEN = 40, NEXTERNAL = 3 };
 enum { PERMITS = 3, ROOM = 4, CROWD = 3 };
 
 static struct guarded {
 	gmp_mutex mu;
-	long a, b; /* equal whenever mu is free */
+	long a, b; /* equal while mu is free */
 } guarded[NMUTEX];
 
 static struct shared {
@@ -33,7 +35,7 @@ static struct store { /* a buffer that is only counted */
 	long in, out;
 } stores[NSTORE];
 
-static gmp_barrier crowd = GMP_BARRIER_INIT(CROWD); /* of those who are cancelled in the end */
+static gmp_barrier crowd = GMP_BARRIER_INIT(CROWD); /* of the victims (use_cancel) */
 static atomic_long passed, falls;
 static gmp_sem empty; /* never released */
 
@@ -50,7 +52,7 @@ static void dwell(struct rng *r)
 	}
 }
 
-/* What a wait may return that is not 0. */
+/* Checks the error of a wait. */
 static void check_refused(int err)
 {
 	CHECK(err == -EAGAIN || err == -ETIMEDOUT || (err == -ECANCELED && gmp_cancelled()));
@@ -147,7 +149,7 @@ static void wake(struct rng *r, gmp_cond *c)
 	CHECK_EQ(draw(r, 4) ? gmp_cond_signal(c) : gmp_cond_broadcast(c), 0);
 }
 
-/* Put one in or take one out; patience is short, since nobody need come to do the other. */
+/* Puts or takes one item.  The deadline is short, since no other worker may do the opposite. */
 static void use_store(struct rng *r)
 {
 	struct store *o = &stores[draw(r, NSTORE)];
@@ -157,7 +159,7 @@ static void use_store(struct rng *r)
 	while (err == 0 && o->stock == (put ? ROOM : 0))
 		err = gmp_cond_wait_until(put ? &o->emptied : &o->filled, &o->mu, soon(r));
 	if (err != 0) {
-		/* the mutex is ours again, and a signal was not: it can be left at that */
+		/* the caller owns the mutex again and has consumed no signal */
 		check_refused(err);
 		CHECK_EQ(gmp_mutex_try_lock(&o->mu), -EAGAIN);
 		CHECK_EQ(gmp_mutex_unlock(&o->mu), 0);
@@ -173,7 +175,7 @@ static void use_store(struct rng *r)
 		wake(r, put ? &o->filled : &o->emptied);
 }
 
-/* --- for one round, and then freed --- */
+/* --- objects of one round, freed at its end --- */
 
 static void check_go(gmp_fn fn, void *arg, int n)
 {
@@ -181,7 +183,7 @@ static void check_go(gmp_fn fn, void *arg, int n)
 		CHECK_EQ(gmp_go(fn, arg), 0);
 }
 
-/* Members hand a turn round: one lost wake-up, and it stands still for ever. */
+/* The members pass a token around the ring: a lost wakeup stops it indefinitely. */
 struct ring {
 	gmp_mutex mu;
 	gmp_cond turned;
@@ -259,7 +261,7 @@ static void put_back_joined(void *arg)
 {
 	struct single *o = arg;
 
-	/* not before it is done, which one that has left by gmp_exit cannot say itself */
+	/* waits until the once is done: the function that left by gmp_exit cannot report it */
 	CHECK_EQ(gmp_once_do(&o->once, put_back_joined, NULL), 0);
 	put_back(o);
 }
@@ -313,7 +315,7 @@ struct march {
 	gmp_wg *over;
 };
 
-/* The one that is chosen in the last round frees it, as soon as it is out. */
+/* The caller for which the last gmp_barrier_wait returns 1 frees the barrier at once. */
 static void march(void *arg)
 {
 	struct march *o = arg;
@@ -332,7 +334,7 @@ static void march(void *arg)
 			break;
 		CHECK_EQ(atomic_load(&o->arrived[i]), n);
 		atomic_fetch_add(&o->chosen, last);
-		CHECK(gmp_barrier_wait(&o->b) >= 0); /* so that all have counted */
+		CHECK(gmp_barrier_wait(&o->b) >= 0); /* all have updated `chosen` */
 	}
 	if (!last)
 		return;
@@ -372,7 +374,7 @@ static void run_task(void *arg)
 		CHECK_EQ(gmp_wg_done(wg), 0);
 }
 
-/* Both the wait group and what it guards are freed as soon as the wait is over. */
+/* Frees the wait group and the task as soon as the wait has returned. */
 static void use_wg(struct rng *r)
 {
 	struct {
@@ -446,7 +448,7 @@ static void use_timer(struct rng *r)
 		gmp_timer_free(t);
 		return;
 	}
-	/* Every set is matched by one run, or by a later call that says it was still armed. */
+	/* Each set leads to one run, or a later call reports that the timer was still armed. */
 	for (int i = 0; i < sets; i++) {
 		int armed = gmp_timer_set(t, gmp_deadline(draw(r, 100) * US), 0);
 
@@ -459,7 +461,7 @@ static void use_timer(struct rng *r)
 	CHECK_EQ(atomic_load(&fired), pending);
 }
 
-/* --- those who are cancelled --- */
+/* --- cancellation --- */
 
 static void join_the_crowd(void)
 {
@@ -558,7 +560,7 @@ static void set_up(void)
 		slots[i].sem = (gmp_sem)GMP_SEM_INIT(PERMITS);
 }
 
-/* Nobody is left: everything is as it was, but for the counts. */
+/* Precondition: no worker is left.  Checks that all objects are unlocked and all counts agree. */
 static void check_all_at_rest(void)
 {
 	for (int i = 0; i < NMUTEX; i++) {
@@ -584,12 +586,12 @@ static void check_all_at_rest(void)
 
 static void mix(int procs, int resize)
 {
-	struct ext_thread f[NFOREIGN];
+	struct ext_thread f[NEXTERNAL];
 	struct rng r = rng_for(0);
 	gmp_g *g[NGREEN];
 
 	set_up();
-	for (int i = 0; i < NFOREIGN; i++)
+	for (int i = 0; i < NEXTERNAL; i++)
 		ext_thread_start(&f[i], worker, (void *)(intptr_t)(500 + i));
 	for (int i = 0; i < NGREEN; i++)
 		g[i] = spawn(worker, (void *)(intptr_t)(1 + i));
@@ -601,28 +603,28 @@ static void mix(int procs, int resize)
 	CHECK(gmp_set_procs(procs) > 0);
 	for (int i = 0; i < NGREEN; i++)
 		join(g[i]);
-	for (int i = 0; i < NFOREIGN; i++)
+	for (int i = 0; i < NEXTERNAL; i++)
 		ext_thread_join(&f[i]);
 	check_all_at_rest();
 	WAIT_FOR(stats().greens == 1);
 	CHECK_EQ(stats().timers, 0);
-	fprintf(stderr, "%ld operations, %ld cancelled, %ld times a crowd\n", atomic_load(&ops),
+	fprintf(stderr, "%ld operations, %ld cancelled, %ld barrier trips\n", atomic_load(&ops),
 		atomic_load(&cancels), atomic_load(&falls));
 }
 
-RT(everything_that_waits_keeps_its_word)
+RT(sync_objects_under_random_mix_keep_promises)
 {
 	stress_begin();
 	mix(procs, 0);
 }
 
-RT(everything_that_waits_keeps_its_word_while_ps_come_and_go)
+RT(sync_objects_under_changing_procs_keep_promises)
 {
 	stress_begin();
 	mix(procs, 1);
 }
 
-static void *plain_worker(void *arg)
+static void *external_worker(void *arg)
 {
 	struct rng r = rng_for((uint64_t)(uintptr_t)arg);
 
@@ -637,14 +639,15 @@ static void *plain_worker(void *arg)
 	return NULL;
 }
 
-TEST(locks_between_plain_threads_keep_their_word)
+TEST(sync_objects_of_external_threads_keep_promises)
 {
 	pthread_t t[8];
 
 	stress_begin();
 	set_up();
 	for (int i = 0; i < 8; i++)
-		CHECK_EQ(pthread_create(&t[i], NULL, plain_worker, (void *)(intptr_t)(i + 1)), 0);
+		CHECK_EQ(pthread_create(&t[i], NULL, external_worker, (void *)(intptr_t)(i + 1)),
+			 0);
 	for (int i = 0; i < 8; i++)
 		CHECK_EQ(pthread_join(t[i], NULL), 0);
 	check_all_at_rest();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The calls that the runtime makes, on their way to libc: counted, refused, and what they make noted. */
+/* Wrappers of the libc calls of the runtime: count uses, inject faults, record resources. */
 #define _GNU_SOURCE 1
 #include <dirent.h>
 #include <dlfcn.h>
@@ -41,7 +41,7 @@ const struct call_info calls[NCALLS] = {
 #undef PART
 };
 
-/* --- the plan --- */
+/* --- plan --- */
 
 static struct {
 	atomic_bool on;
@@ -94,7 +94,7 @@ bool plan_excuses(long r, long also)
 	return false;
 }
 
-/* This use of the call fails: errno is set. */
+/* Counts a use of the call.  Returns true, with errno set, if this use must fail. */
 static bool due(enum call call)
 {
 	unsigned flags = calls[call].flags;
@@ -118,7 +118,7 @@ static bool due(enum call call)
 	return true;
 }
 
-/* --- what is held --- */
+/* --- held resources --- */
 
 enum { TABLE = 1 << 16 };
 
@@ -171,7 +171,7 @@ static void drop(void *p)
 		void *here = held.at[i % TABLE].p;
 
 		if (!here)
-			break; /* libc's own, or from before */
+			break; /* made by libc, or before the plan */
 		if (here != p)
 			continue;
 		held.at[i % TABLE].p = gone;
@@ -198,14 +198,14 @@ struct held held_now(void)
 	struct held h = { held.blocks, held.mappings, atomic_load(&threads), 0 };
 
 	h.descriptors = count("/proc/self/fd", 1);
-	/* a thread that was joined may still be listed for a moment */
+	/* /proc may list a joined thread for a short time */
 	for (int i = 0; count("/proc/self/task", 0) > 1 + h.threads && i < 20000; i++)
 		usleep(100);
 	h.threads += count("/proc/self/task", 1 + h.threads);
 	return h;
 }
 
-/* addr2line on these, of the program's file, names the makers. */
+/* Prints addresses for addr2line. */
 void held_print(void)
 {
 	extern const char __executable_start[];
@@ -217,7 +217,7 @@ void held_print(void)
 				(unsigned long)((char *)held.at[i].maker - __executable_start));
 }
 
-/* --- those that are all alike --- */
+/* --- wrappers generated from calls.def --- */
 
 #define MAKER __builtin_return_address(0)
 #define NOTE_(value, flags, name)                                                                  \
@@ -248,13 +248,15 @@ void held_print(void)
 #undef CALL
 #undef ERRNO_CALL
 
-/* A child made while another thread has the lock would wait for it for ever, where it allocates: libgcov does. */
+/*
+ * If fork copied a held lock, the first allocation in the child would deadlock (libgcov allocates).
+ */
 __attribute__((constructor)) static void unlock_in_children(void)
 {
 	__real_pthread_atfork(held_lock, held_unlock, held_unlock);
 }
 
-/* --- those that give back --- */
+/* --- wrappers that free a resource --- */
 
 #define RELEASE(type, name, arg_type)                                                              \
 	type __real_##name(arg_type p);                                                            \
@@ -303,14 +305,14 @@ int __wrap_pthread_join(pthread_t t, void **result)
 	return __real_pthread_join(t, result);
 }
 
-/* --- those with something of their own --- */
+/* --- other wrappers --- */
 
 int __real_sigaltstack(const stack_t *ss, stack_t *old);
 int __wrap_sigaltstack(const stack_t *ss, stack_t *old);
 
 int __wrap_sigaltstack(const stack_t *ss, stack_t *old)
 {
-	bool sets = ss && !(ss->ss_flags & SS_DISABLE);
+	bool sets = ss && !(ss->ss_flags & SS_DISABLE); /* a query or a removal cannot fail */
 
 	return sets && due(F_sigaltstack) ? -1 : __real_sigaltstack(ss, old);
 }
@@ -480,7 +482,7 @@ ssize_t __wrap_write(int fd, const void *buf, size_t n)
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 
-/* The part of calls.def that this use is; NCALLS: it cannot fail. */
+/* Returns the PART of calls.def for this system call, or NCALLS if it cannot fail. */
 static enum call part_of(long number, long a, long b)
 {
 	switch (number) {
@@ -517,7 +519,7 @@ long __wrap_syscall(long number, ...)
 	return -1;
 }
 
-/* --- liburing, which is loaded at run time --- */
+/* --- liburing, loaded at run time --- */
 
 struct io_uring;
 struct io_uring_params;

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does the runtime do when a call of the system's fails?
+ * Fault injection: makes the calls of the runtime fail, one use after another.
  *
- * A sweep runs one scenario again and again, each time in a process of its own, in which the n-th use of one
- * call fails; for each call that it uses, and n = 1, 2, ... until n is past the last use.  Then the scenario
- * runs once more, without a fault.  Three sweeps:
+ * A sweep runs one scenario many times, each time in a child process in which the n-th use of one
+ * call fails.  It does so for each call that the scenario uses, and for n = 1, 2, ... until n is
+ * past the last use.  In the same child, the scenario then runs once more without a fault.  Three
+ * sweeps:
  *
  *   each_call     the n-th use of a call fails, once
- *   from_then_on  from the n-th use of any SCARCE call on, all of them fail: nothing is left
- *   interrupted   the n-th use of a call says EINTR, once: nobody may notice
+ *   from_then_on  from the n-th use of any SCARCE call on, all SCARCE calls fail
+ *   interrupted   the n-th use of a call fails with EINTR, once: no caller of gmp may see it
  *
- * and each time must hold:
+ * Each run checks:
  *
- *  - what the runtime says is the error that was planted, or nothing (ASK), and asked again it does it;
- *  - the run ends, and the next one begins;
- *  - nothing is left: blocks, mappings, descriptors, threads, signal handlers.
+ *  - gmp reports the injected error or succeeds (ASK), and a repeated call succeeds;
+ *  - the run ends, and the next run starts;
+ *  - no block, mapping, fd, thread or signal handler is left.
  */
 #ifndef TESTS_FAULTS_H
 #define TESTS_FAULTS_H
@@ -50,16 +51,18 @@ extern const struct call_info calls[NCALLS];
 
 enum plan_mode { PLAN_NONE, PLAN_EACH, PLAN_ALL, PLAN_EINTR };
 
-/* From plan_begin to plan_end, uses are counted in uses[], and fail as planned. */
+/* From plan_begin to plan_end, uses are counted in uses[] and fail as planned. */
 void plan_begin(enum plan_mode mode, int call, int nth, int uses[NCALLS]);
 void plan_end(void);
 enum plan_mode plan_now(void);
 bool plan_fired(void);
-/* r < 0 is the answer to a fault that was planted, or is `also` and there was one; under PLAN_EACH only
- * once. */
+/*
+ * Returns true if a fault was injected and r is its error or `also`.  Under PLAN_EACH, returns true
+ * at most once.
+ */
 bool plan_excuses(long r, long also);
 
-/* What is held now of what the runtime has made. */
+/* Resources of the runtime that are not freed yet. */
 struct held {
 	int blocks, mappings, threads, descriptors;
 };
@@ -71,12 +74,13 @@ typedef void (*scenario_fn)(int procs);
 
 void sweep(const char *name, scenario_fn fn, enum plan_mode mode, int procs);
 
-/* r, unless it is an error that nobody planted, nor `also`. */
+/* Returns r; fails the test if r is an error that was not injected and is not `also`. */
 long ask_checked(long r, long also, const char *what, const char *file, int line);
 
 /*
- * The value of call, which is negative (ASK) or NULL (ASK_PTR) after a fault only.  One that was to fail
- * once is asked again, and must not then.  ASK_OR: gmp.h has a word of its own for it, `also`.
+ * Evaluates to the result of call.  It may be negative (ASK) or NULL (ASK_PTR) only after a fault.
+ * Under PLAN_EACH, a failed call is repeated and must then succeed.  ASK_OR also accepts the error
+ * `also`, which gmp.h documents in place of the injected one.
  */
 #define ASK_OR(call, also)                                                                         \
 	({                                                                                         \
@@ -99,10 +103,10 @@ long ask_checked(long r, long also, const char *what, const char *file, int line
 		ask_p_;                                                                            \
 	})
 
-/* For what cannot be asked twice: closing. */
+/* For calls that must not be repeated, such as gmp_close. */
 #define ASK_ONCE(call) ask_checked((long)(call), 0, #call, __FILE__, __LINE__)
 
-/* gmp_run with that many Ps; negative: it could not begin. */
+/* Calls gmp_run with procs Ps.  Returns a negative error if the run could not start. */
 static inline int in_run(int procs, gmp_fn fn, void *arg)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
@@ -112,7 +116,7 @@ static inline int in_run(int procs, gmp_fn fn, void *arg)
 	return (int)ASK(gmp_run(fn, arg, &cfg));
 }
 
-/* The order in which to set a scenario's cases down; 1 and 2 Ps. */
+/* Registers one sweep of a scenario for 1 and 2 Ps. */
 #define SWEEP_CASES_(name, text, mode)                                                             \
 	static void name##mode##_(int procs)                                                       \
 	{                                                                                          \
@@ -121,7 +125,9 @@ static inline int in_run(int procs, gmp_fn fn, void *arg)
 	CHECK_CASE_(name##mode##_1_, #name "/" text "/1p", name##mode##_, 1)                       \
 	CHECK_CASE_(name##mode##_2_, #name "/" text "/2p", name##mode##_, 2)
 
-/* SWEEP(name) { ... }: the scenario, on main's stack, with `procs` given. */
+/*
+ * SWEEP(name) { ... }: defines a scenario, which runs on main's stack and has a parameter `procs`.
+ */
 #define SWEEP(name)                                                                                \
 	static void name##_body(int procs);                                                        \
 	SWEEP_CASES_(name, "each_call", PLAN_EACH)                                                 \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How is one scenario run with a fault at each of the places that it has? */
+/* Sweep driver: runs one scenario with a fault at each of its fault points. */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <signal.h>
@@ -10,11 +10,11 @@
 #include "faults.h"
 
 enum {
-	PATIENCE = 20, /* seconds for one run: it hangs */
-	MOST = 150,    /* uses of one call: waits may be as many as time goes by */
+	PATIENCE = 20, /* timeout of one run, in seconds */
+	MOST = 150,    /* uses of one call that are tried: the number of waits has no bound */
 };
 
-/* What a run in a child of its own leaves to be read. */
+/* Result of a run in a child process, in shared memory. */
 struct outcome {
 	int uses[NCALLS];
 	bool fired, ended;
@@ -55,7 +55,7 @@ static void run_child(scenario_fn fn, enum plan_mode mode, int call, int nth, in
 	_exit(0);
 }
 
-/* False: it has not ended well. */
+/* Returns false if the run failed. */
 static bool run_point(scenario_fn fn, enum plan_mode mode, int call, int nth, int procs)
 {
 	int status;
@@ -71,11 +71,11 @@ static bool run_point(scenario_fn fn, enum plan_mode mode, int call, int nth, in
 		CHECK(errno == EINTR);
 	if (WIFSIGNALED(status))
 		fprintf(stderr, "  %s\n",
-			WTERMSIG(status) == SIGALRM ? "it hangs" : strsignal(WTERMSIG(status)));
+			WTERMSIG(status) == SIGALRM ? "timeout" : strsignal(WTERMSIG(status)));
 	return status == 0 && outcome->ended;
 }
 
-static bool leaves_more(const struct held *now, const struct held *usual)
+static bool holds_more(const struct held *now, const struct held *usual)
 {
 	const struct {
 		const char *what;
@@ -91,7 +91,7 @@ static bool leaves_more(const struct held *now, const struct held *usual)
 	for (int i = 0; i < 4; i++) {
 		if (of[i].now <= of[i].usual)
 			continue;
-		fprintf(stderr, "  leaves %d %s, not %d\n", of[i].now, of[i].what, of[i].usual);
+		fprintf(stderr, "  holds %d %s, expected %d\n", of[i].now, of[i].what, of[i].usual);
 		more = true;
 	}
 	return more;
@@ -106,20 +106,20 @@ struct sweep_state {
 	int points, failures;
 };
 
-/* True while n is not past the last use. */
+/* Returns false if n is past the last use. */
 static bool try_point(struct sweep_state *s, int call, int n)
 {
-	static const char *const modes[] = { "", "fails once", "and all after it fail",
+	static const char *const modes[] = { "", "fails once", "and all later uses fail",
 					     "is interrupted" };
 	bool well = run_point(s->fn, s->mode, call, n, s->procs);
 
 	if (well && !outcome->fired)
 		return false;
 	s->points++;
-	if (!well || leaves_more(&outcome->held, &s->usual)) {
+	if (!well || holds_more(&outcome->held, &s->usual)) {
 		s->failures++;
 		fprintf(stderr, "%s: use %d of %s %s\n", s->name, n,
-			call < 0 ? "what is scarce" : calls[call].name, modes[s->mode]);
+			call < 0 ? "the scarce calls" : calls[call].name, modes[s->mode]);
 	}
 	return true;
 }
@@ -149,7 +149,7 @@ void sweep(const char *name, scenario_fn fn, enum plan_mode mode, int procs)
 	}
 	for (int n = nth ? atoi(nth) : 1; mode == PLAN_ALL && try_point(&s, -1, n) && !nth; n++)
 		CHECK(n < 5000);
-	fprintf(stderr, "%s: %d faults, %d of them not borne\n", name, s.points, s.failures);
+	fprintf(stderr, "%s: %d faults, %d failures\n", name, s.points, s.failures);
 	CHECK_EQ(s.failures, 0);
 	CHECK(s.points > 0 || mode == PLAN_EINTR);
 }
