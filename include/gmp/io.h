@@ -849,9 +849,9 @@ GMP_API int gmp_signal_notify(gmp_chan *c, int signo);
 /*
  * gmp_signal_stop - end a gmp_signal_notify
  *
- * c, signo  as gmp_signal_notify. After the call no signal is sent to that channel; only then it may
- *           be freed. The last stop of a signal restores its disposition, and discards a signal that
- *           was sent before and that no thread has taken yet.
+ * c, signo  as gmp_signal_notify. After the call no signal is sent to that channel; only then it
+ *           may be freed. The last stop of a signal restores its disposition, and discards a signal
+ *           that was sent before and that no thread has taken yet.
  *
  * Returns 0.
  * Errors:
