@@ -136,7 +136,7 @@ typedef void (*unwait_fn)(struct waiter *w);
 struct sudog {
 	/* the tree of the parking table, see parkinglot.c */
 	struct sudog *left, *right, *tail;
-	int64_t due; /* from this time on an unlock hands the mutex over: X5 of sync/mutex.c */
+	int64_t due; /* from this time on an unlock hands the mutex over: MUTEX-4 of sync/mutex.c */
 	/* fields that every wait touches, in one cache line of a G */
 	struct waiter *w;
 	struct sudog *next, *prev; /* in the queue of its object (parkinglot.c: address) */

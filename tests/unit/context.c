@@ -376,7 +376,7 @@ TEST(gstart_does_not_set_sticky_flags_alone)
 	CHECK_EQ(after, MXCSR_PLAIN | 0x3f);
 }
 
-/* C3: gogo compares with the head of g0, not with the CPU. */
+/* CONTEXT-3: gogo compares with the head of g0, not with the CPU. */
 PLAIN static int set_wrong_head(void *arg)
 {
 	uint32_t w = MXCSR_DOWN;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests that gmp_done_chan returns a closed channel if the object is set while the channel is made
- * (DN1). The wrapped gmp_chan_new sets the object.
+ * (DONE-1). The wrapped gmp_chan_new sets the object.
  *
  * floors 0..6, wrap: gmp_chan_new
  */

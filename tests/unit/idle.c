@@ -587,7 +587,7 @@ TEST(idle_gs_of_due_timers_are_shared_if_they_run_long)
 		run_procs(1, sleep_together, NULL);
 }
 
-/* --- Gs without a wakeup, which sysmon handles (D2) --- */
+/* --- Gs without a wakeup, which sysmon handles (IDLE-1) --- */
 
 static void spawn_and_compute(void *arg)
 {

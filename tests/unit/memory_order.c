@@ -22,7 +22,7 @@
 #include "sync/mutex.h"
 #include "sync/sync.h"
 
-/* --- the ring: R1, and ORD(runq.take) --- */
+/* --- the ring: RUNQ-1, and ORD(runq.take) --- */
 
 static struct g greens[RUNQ_SIZE], stale;
 static struct p owner, other;
@@ -290,7 +290,7 @@ TEST(runq_take_back_at_any_instruction_of_steal_takes_each_once)
 			;
 }
 
-/* --- wakers: W5 --- */
+/* --- wakers: PARK-5 --- */
 
 enum { WAITERS = 3 };
 
@@ -389,7 +389,7 @@ TEST(mutex_unlock_claims_before_dequeue)
 		STEP(check_waiters, gmp_mutex_unlock(&m));
 		expect(0, 1 + lost, -EALREADY); /* overdue: it is handed over */
 		for (int i = 1 + lost; i < WAITERS; i++) {
-			sg[i].due = 0; /* without the pacing (X5 of mutex.c) */
+			sg[i].due = 0; /* without the pacing (MUTEX-4 of mutex.c) */
 			CHECK_EQ(gmp_mutex_unlock(&m), 0);
 		}
 		CHECK_EQ(gmp_mutex_unlock(&m), 0);

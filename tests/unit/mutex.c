@@ -258,7 +258,7 @@ TEST(mutex_woken_waiter_killed_at_shutdown_wakes_next)
 	CHECK_EQ(ld_seq(&m.state), 0);
 }
 
-/* --- uncontended buckets: X4 --- */
+/* --- uncontended buckets: UNLOCK-1 --- */
 
 static void set_uncontended(gmp_mutex *of, bool uncontended)
 {

@@ -19,7 +19,7 @@ static void claim_and_wake(void *arg)
 {
 	struct waiter *w = arg;
 
-	CHECK(waiter_claim(w, -EPIPE)); /* W1 */
+	CHECK(waiter_claim(w, -EPIPE)); /* PARK-1 */
 	ready(w);
 }
 

@@ -36,7 +36,7 @@ void __wrap_sysmon_stop(void)
 {
 }
 
-/* --- a spinning M, and an owner that makes progress: D6 --- */
+/* --- a spinning M, and an owner that makes progress: PICK-2 --- */
 
 enum {
 	PAUSES = 128,  /* between two probes in the end */
@@ -195,7 +195,7 @@ TEST(steal_probes_back_off)
 	CHECK(backed_off > SEARCHES / 2);
 }
 
-/* --- pinned and unpinned Gs: D5 --- */
+/* --- pinned and unpinned Gs: PIN-2 --- */
 
 enum { PINNED = 4 };
 

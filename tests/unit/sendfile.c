@@ -146,7 +146,7 @@ static void close_during_sendfile(void *arg)
 	wait_inside(1);
 	CHECK_EQ(gmp_spawn(&closer, close_sender, &closed, NULL), 0);
 	CHECK_EQ(gmp_sleep(3000000), 0);
-	CHECK(!ld_seq(&closed)); /* N4 */
+	CHECK(!ld_seq(&closed)); /* NETPOLL-4 */
 	st_seq(&held, 0);
 	CHECK_EQ(gmp_join(closer), 0);
 	CHECK_EQ(gmp_join(g), 0);
