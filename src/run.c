@@ -57,14 +57,15 @@
 
 /* --- Ms --- */
 
-/* The OS thread of an M ends on g0: a green thread has enabled cancellation, which belongs to the thread. */
+/* The OS thread of an M ends on g0: a green thread has enabled the cancellation of the thread. */
 static void m_cancelled(void *arg)
 {
 	const struct m *m = arg;
 
+	if (!getm())
+		return; /* the child of a fork: a plain end of its thread */
 	gmp__fatal("OS thread %d, which runs green threads, is cancelled: a green thread must not "
-		   "enable "
-		   "the cancellation of its OS thread (pthread_setcancelstate)",
+		   "enable the cancellation of its OS thread (pthread_setcancelstate)",
 		   m->tid);
 }
 
