@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a P that blocking code keeps have one owner, whoever takes it meanwhile, and is nobody who is in
- * blocking code, or just comes out of it, taken for deadlocked?
+ * Model of blocking code: a P that blocking code keeps has one owner, although other Ms take it
+ * meanwhile; and a green thread in blocking code, or on its way out, is never reported as
+ * deadlocked.
  *
- * Who takes part
+ * Processes
  *   M         three, of which one begins with the only P; each runs a green thread, which enters
- *             blocking code and leaves it, looks for the next, rests
- *   Watcher   takes the P from an M that is in blocking code, and hands it on
- *   Poller    looks once, at any time, whether all has come to an end
+ *             and leaves blocking code, finds the next one, or stops
+ *   Sysmon    takes the P from an M that is in blocking code, and hands it off
+ *   Poller    checks once, at any time, whether the program is deadlocked
  *
- * What stands for what: enter and leave are gmp_block_enter and gmp_block_leave (src/blocking.c, whose
- * protocol this is); hand_off, regain_p, without_p are src/handoff.c's sched_hand_off, sched_regain_p and
- * sched_without_p_g0; rest and stalled are src/idle.c's, without spinning and timers (wake.pml).
+ * Abstractions: enter and leave are gmp_block_enter and gmp_block_leave (src/blocking.c, whose
+ * protocol this is).  hand_off, regain_p and without_p are sched_hand_off, sched_regain_p and
+ * sched_without_p_g0 of src/handoff.c.  rest and the check of Poller are those of src/idle.c,
+ * without spinning and timers (wake.pml).
  *
  * Properties
  *   BLOCK-1: one owner of the P            assertion in owns
- *   BLOCK-2: the P says whose it is        assertion in leave
+ *   BLOCK-2: the P names its M             assertion in leave
  *   a green thread runs on one M           assertion in run_green
- *   BLOCK-3: no false deadlock                assertion in Poller
+ *   BLOCK-3: no false deadlock             assertion in Poller
  *   all green threads end                  every end state is valid; ended at the end (init)
- *   HO5: a P is given to an M that runs    the same: else nothing runs what is queued
+ *   HANDOFF-5: an M that runs gets the P   all green threads end: otherwise no M runs the queue
  *
- * What a step is: an access of the P's status outside of sched.lock; a look at the global queue there; a section
- * under the lock, since a P that is in blocking code is touched by none.  Memory is sequentially
- * consistent: the status is one word, and the lock orders the rest.
+ * Step granularity: an access of the status of the P outside of sched.lock; a read of the global
+ * queue there; a section under the lock, since no such section touches a P in blocking code.
+ * Memory is sequentially consistent: the status is one word, and the lock orders the rest.
  *
- * Left out: an M out of the poller as a taker (the same step as in regain_p), bound Ms, new Ms (the number is at its limit), the end of a run, several Ps.
+ * Left out: an M that leaves the poller and takes the P (the same step as in regain_p), bound Ms,
+ * new Ms (their number is at its limit), the end of a run, several Ps.
  *
  * Models:
  *   src/blocking.c: gmp_block_enter gmp_block_leave leave_slow
@@ -38,7 +41,7 @@
  *   src/stall.c: sched_is_stalled
  *   src/sysmon.c: retake_blocked_ps
  *
- * Runs: what scripts/model does with this file
+ * Runs: the searches of scripts/model
  *   holds      -DGREENS=2
  *   holds      -DGREENS=3 -DSECTIONS=1
  *   assertion  -DGREENS=2 -DMUTANT_NO_NUMBER
@@ -47,8 +50,8 @@
  *   assertion  -DGREENS=2 -DMUTANT_COUNTED_TOO_SHORT
  *   assertion  -DGREENS=2 -DMUTANT_COUNTED_TOO_LATE
  *   deadlock   -DGREENS=2 -DMUTANT_NO_WAKE
- *   assertion  -DGREENS=2 -DMUTANT_OVERTAKES_THE_RUNNING
- *   deadlock   -DGREENS=2 -DMUTANT_OVERTAKEN_FOR_EVER
+ *   assertion  -DGREENS=2 -DMUTANT_TAKES_FROM_RUNNING
+ *   deadlock   -DGREENS=2 -DMUTANT_LOSTP_KEPT
  */
 #define MS 3
 #define NONE 255
@@ -56,20 +59,20 @@
 #define SECTIONS 2 /* of blocking code, each green thread */
 #endif
 
-/* struct p: the status, who acts for it, and whose it says that it is (p_bind) */
+/* struct p: the status, its owner, and the M that it names (p_bind) */
 #define IDLE 100
-#define RUNNING 101 /* else: in blocking code, of the M with that number */
+#define RUNNING 101 /* less than MS: the M with that number is in blocking code */
 byte status = RUNNING;
 byte owner = 0, bound = 0;
-#define WATCHER 50
+#define SYSMON 50
 
 /* struct m */
 bool listed[MS];
 bool wake[MS];
-byte given[MS]; /* nextp, and the list where it stands */
+byte given[MS]; /* nextp, and the list that it is in */
 #define WITH_P 1	/* by wakep */
 #define HANDED 2	/* by sched_hand_off, until it runs */
-#define OVERTAKEN 3	/* the P was taken meanwhile */
+#define LOSTP 3	/* the P was taken meanwhile */
 
 /* struct sched, and the queue of the P */
 byte runq, gq, nblocked; /* queues are sets: bits */
@@ -79,7 +82,7 @@ byte left[GREENS]; /* sections to come */
 bool running[GREENS];
 byte ended;
 
-/* --- who owns the P --- */
+/* --- the owner of the P --- */
 
 inline owns(me)
 {
@@ -88,7 +91,7 @@ inline owns(me)
 }
 
 /* Any green thread of a set, or NONE. */
-inline take_out(set)
+inline dequeue(set)
 {
 	if
 	:: set & 1 -> g = 0
@@ -102,7 +105,7 @@ inline take_out(set)
 	fi
 }
 
-/* Any sleeper, or NONE. */
+/* Any sleeping M, or NONE. */
 inline midle_get()
 {
 	if
@@ -117,7 +120,7 @@ inline midle_get()
 	fi
 }
 
-/* wake_for_queued, and the last look of stopm: an idle P and a sleeper get each other */
+/* wake_for_queued, and the last check of stopm: a sleeping M gets an idle P */
 inline wake_if_work()
 {
 	if
@@ -128,7 +131,12 @@ inline wake_if_work()
 			:: else
 			fi;
 			if
-			:: w != NONE -> status = RUNNING; owns(w); given[w] = WITH_P; wake[w] = true; w = NONE
+			:: w != NONE ->
+				status = RUNNING;
+				owns(w);
+				given[w] = WITH_P;
+				wake[w] = true;
+				w = NONE
 			:: else
 			fi
 		}
@@ -141,9 +149,9 @@ inline wake_if_work()
 /* local_work, from_global */
 inline find()
 {
-	atomic { assert(owner == m && status == RUNNING); take_out(runq) };
+	atomic { assert(owner == m && status == RUNNING); dequeue(runq) };
 	if
-	:: g == NONE && gq != 0 -> atomic { take_out(gq) }
+	:: g == NONE && gq != 0 -> atomic { dequeue(gq) }
 	:: else
 	fi
 }
@@ -163,14 +171,14 @@ inline rest()
 	fi
 }
 
-#ifdef MUTANT_NO_NUMBER /* it takes a P that another is in blocking code with for its own */
+#ifdef MUTANT_NO_NUMBER /* a P that another M is in blocking code with counts as its own */
 #define BLOCKED 0
 #else
 #define BLOCKED m
 #endif
 
-/* sched_take_blocked_locked: takes the P of any M, as each section may be expected to be long */
-#ifdef MUTANT_TAKEN_UNCOUNTED /* the count is the taker's only */
+/* p_take_blocked_locked: takes the P of any M, as each section may be expected to be long */
+#ifdef MUTANT_TAKEN_UNCOUNTED /* only the M that takes the P changes the count */
 #define TAKEN(n) n--
 #else
 #define TAKEN(n)
@@ -187,18 +195,18 @@ inline find_given(state)
 	fi
 }
 
-/* overtake_locked: the P of an M that does not run yet; g goes behind what that P holds (park_yield) */
-inline overtake()
+/* m_take_lostp_locked: the P of an M that does not run yet; g is queued last there (park_yield) */
+inline take_lostp()
 {
 	find_given(HANDED);
-#ifdef MUTANT_OVERTAKES_THE_RUNNING /* acquirep does not take it out of the list */
+#ifdef MUTANT_TAKES_FROM_RUNNING /* acquirep does not unlink it */
 	if
 	:: w == NONE && status == RUNNING && owner < MS -> owner = NONE; won = true
 	:: else
 	fi;
 #endif
 	if
-	:: w != NONE -> given[w] = OVERTAKEN; owner = NONE; w = NONE; won = true
+	:: w != NONE -> given[w] = LOSTP; owner = NONE; w = NONE; won = true
 	:: else
 	fi;
 	if
@@ -229,7 +237,7 @@ inline regain_p()
 			status = RUNNING; owns(m); bound = m; nblocked--; won = true
 		:: !won && status < MS ->
 			status = RUNNING; owns(m); bound = m; TAKEN(nblocked); won = true
-		:: !won && status != IDLE -> overtake();
+		:: !won && status != IDLE -> take_lostp();
 			if
 			:: won
 			:: else ->
@@ -255,7 +263,7 @@ inline without_p()
 #endif
 		asleep = true
 	};
-#ifndef MUTANT_NO_WAKE /* a P that has become idle since the look waits for somebody else to come */
+#ifndef MUTANT_NO_WAKE /* a P that has become idle since the check stays idle */
 	wake_if_work()
 #endif
 }
@@ -291,12 +299,12 @@ inline p_rest()
 inline hand_off()
 {
 	atomic {
-#ifndef MUTANT_COUNTED_TOO_LATE /* the P is idle, and its green thread nowhere */
+#ifndef MUTANT_COUNTED_TOO_LATE /* the P is idle, and its green thread is not counted */
 		nblocked++;
 #endif
 		if
 		:: (runq | gq) != 0 ->
-			find_given(OVERTAKEN); /* it is awake already */
+			find_given(LOSTP); /* it is awake already */
 			if
 			:: w == NONE ->
 				midle_get();
@@ -329,8 +337,14 @@ inline run_green()
 	:: g == NONE -> break
 	:: g != NONE && left[g] > 0 ->
 		if
-		:: atomic { left[g]--; assert(owner == m); owner = NONE; status = BLOCKED } /* step 3 */
-		:: atomic { left[g]--; assert(owner == m && status == RUNNING) }; hand_off() /* step 2 */
+		:: atomic { /* step 3 */
+				left[g]--;
+				assert(owner == m);
+				owner = NONE;
+				status = BLOCKED
+			}
+		:: atomic { left[g]--; assert(owner == m && status == RUNNING) };
+			hand_off() /* step 2 */
 		fi;
 		leave()
 	:: g != NONE && left[g] == 0 -> atomic { running[g] = false; ended++; g = NONE }
@@ -350,9 +364,9 @@ proctype M(byte m; bool asleep)
 end_asleep:	atomic { wake[m] -> wake[m] = false };
 		atomic {
 			if
-			:: given[m] == OVERTAKEN ->
+			:: given[m] == LOSTP ->
 				listed[m] = true;
-#ifndef MUTANT_OVERTAKEN_FOR_EVER /* asleep, it is taken for awake */
+#ifndef MUTANT_LOSTP_KEPT /* asleep, it counts as awake */
 				given[m] = 0
 #endif
 			:: else -> assert(owner == m); given[m] = 0; bound = m; asleep = false
@@ -371,21 +385,21 @@ end_asleep:	atomic { wake[m] -> wake[m] = false };
 	od
 }
 
-/* --- the watcher --- */
+/* --- sysmon --- */
 
-proctype Watcher()
+proctype Sysmon()
 {
 	byte w = NONE;
 	bool won;
 
-end_watch:
+end_sysmon:
 	do
-	:: atomic { status < MS -> status = RUNNING; owns(WATCHER) }; hand_off() /* step 2 */
+	:: atomic { status < MS -> status = RUNNING; owns(SYSMON) }; hand_off() /* step 2 */
 	:: ended == GREENS -> break
 	od
 }
 
-/* --- the one who looks for a deadlock --- */
+/* --- the check for a deadlock --- */
 
 proctype Poller()
 {
@@ -407,7 +421,7 @@ init
 		run M(0, false);
 		run M(1, true);
 		run M(2, true);
-		run Watcher();
+		run Sysmon();
 		run Poller()
 	};
 	ended == GREENS

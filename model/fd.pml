@@ -1,31 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is each wait for a descriptor ended by the deadline that stands when it passes, by that one alone, and
- * does nothing of one owner of a number reach the next?
+ * Model of deadlines and reuse of a file descriptor: a wait is ended by the deadline that is set
+ * when it passes, and by no other; and nothing of a closed file reaches the next file with its
+ * number.
  *
- * Who takes part
- *   Reader   wants one byte; none comes but for an event, which may not come at all
- *   Setter   moves the deadline: SETS times to any time, and then to one that comes
- *   Heap     two of them, each with one who runs timers (timers_run): fires the side's timer when its time has come
- *   Clock    goes on at any time; the reader's may be a little behind
- *   Closer   with -DCLOSE: closes the descriptor at any time; the number is opened anew, by another
- *   Poller   with -DCLOSE: has an event of the first owner in its hands, which it may report late
+ * Processes
+ *   Reader   wants one byte; it becomes readable only by an event, which may never occur
+ *   Setter   moves the deadline: SETS times to any time, and then to a time that comes
+ *   Heap     two timer heaps, each with an M that runs timers (timers_run): fires the timer of the
+ *            side when it is due
+ *   Clock    advances at any time; the clock of the reader may be a little behind
+ *   Closer   with -DCLOSE: closes the fd at any time; another file gets the number
+ *   Poller   with -DCLOSE: holds an event of the first file, which it may report late
  *
- * What stands for what: word, armed, arm, disarm, late, deadline_end_waits are those of src/netpoll.c; pp is
- * timer.pp.  The queue is one place, its waiter is claimed in the section that takes it out (netpoll.pml has
- * several readers and whose turn it is; park.pml has the claim).
+ * Abstractions: word, armed, arm, disarm, late and deadline_end_waits are those of src/netpoll.c;
+ * pp is timer.pp.  The queue holds one waiter, which is claimed in the section that dequeues it
+ * (netpoll.pml has several readers and the tokens; park.pml has the claim).
  *
  * Properties
- *   N6: a wait that begins, or is under way, when the deadline passes is over    every end state is valid
- *   N6: it is not over before                                      assertion in deadline_end_waits
- *   N7: pd->lock and the heap's hold nobody up for ever            every end state is valid
- *   T1: a timer is armed once                                      assertion in timer_add
- *   N5: nothing of the first owner is seen by the next             assertions in Opener, Poller, wait
- *   np.armed is the number of armed timers                         assertion in Opener, init
+ *   NETPOLL-6: a wait that begins, or is under way, when the deadline passes ends
+ *                                                                  every end state is valid
+ *   NETPOLL-6: it does not end earlier                             assertion in deadline_end_waits
+ *   NETPOLL-7: no deadlock of pd->lock and the heap lock           every end state is valid
+ *   TIMER-1: a timer is armed once                                 assertion in timer_add
+ *   NETPOLL-5: the next file sees nothing of the first             assertions in Closer, Poller,
+ *                                                                  Reader
+ *   np.armed is the number of armed timers                         assertions in Closer, init
  *
- * What a step is: a look at the clock, at the word or at events; taking and dropping pd->lock and the heap's;
- * a change under one of them that somebody can see without it.  Memory is sequentially consistent: the word
- * is a word, and the locks order the rest.
+ * Step granularity: a read of the clock, of the word or of events; locking and unlocking pd->lock
+ * and the heap lock; a change under one of them that a thread can observe without it.  Memory is
+ * sequentially consistent: the word is one word, and the locks order the rest.
  *
  * Left out: the other side, heaps that are moved to another P, cancellation.
  *
@@ -39,13 +43,13 @@
  *   src/io/fd.c: call_loop fd_wait fd_close_inside
  *   src/io/fd.h: fd_same
  *
- * Runs: what scripts/model does with this file
+ * Runs: the searches of scripts/model
  *   holds      -DSETS=2
  *   holds      -DSETS=1 -DCLOSE
  *   deadlock   -DSETS=1 -DMUTANT_NO_TRY
  *   deadlock   -DSETS=1 -DMUTANT_NOT_REARMED
  *   deadlock   -DSETS=1 -DMUTANT_WORD_LEFT
- *   deadlock   -DSETS=1 -DMUTANT_LOOK_BEFORE_ONLY
+ *   deadlock   -DSETS=1 -DMUTANT_NO_RECHECK
  *   assertion  -DSETS=1 -DMUTANT_BLIND_TIMER
  *   assertion  -DSETS=1 -DMUTANT_FIRED_IS_OUT
  *   deadlock   -DSETS=1 -DMUTANT_EARLIER_IGNORED
@@ -54,7 +58,7 @@
  *   assertion  -DSETS=1 -DCLOSE -DMUTANT_OLD_HANDLE
  */
 #define NEVER 9
-#define FAR 8 /* not in our time */
+#define FAR 8 /* after the end of the clock */
 #define LONG_AGO 0
 #define LAST 3 /* the clock: 1 to 3 */
 byte now = 1;
@@ -102,7 +106,7 @@ inline wake_side(how)
 
 /* --- timers, src/timerheap.c --- */
 
-/* Into that of the caller's P, whichever that is. */
+/* Into the heap of the P of the caller, which may be any. */
 inline timer_add(t)
 {
 	if
@@ -145,7 +149,7 @@ inline disarm()
 inline deadline_end_waits()
 {
 	assert(word <= now);
-#ifndef MUTANT_WORD_LEFT /* N6: one whose clock is behind begins to wait, and the timer has been */
+#ifndef MUTANT_WORD_LEFT /* NETPOLL-6: a reader with a late clock parks after the timer */
 	word = LONG_AGO;
 #endif
 	wake_side(ETIMEDOUT)
@@ -153,7 +157,7 @@ inline deadline_end_waits()
 
 inline arm(t)
 {
-#ifdef MUTANT_EARLIER_IGNORED /* the timer stands for a later time */
+#ifdef MUTANT_EARLIER_IGNORED /* the timer is armed for a later time */
 	if
 	:: armed != NEVER
 #else
@@ -161,7 +165,7 @@ inline arm(t)
 	:: armed <= t
 #endif
 	:: else ->
-#ifdef MUTANT_FIRED_IS_OUT /* late has said so, but the heap still has it in hand */
+#ifdef MUTANT_FIRED_IS_OUT /* late has said so, but the heap still fires it */
 		if
 		:: armed != NEVER -> timer_del()
 		:: else -> narmed++
@@ -205,7 +209,7 @@ proctype Heap(byte me)
 
 end:	do
 	:: atomic { !heap_locked[me] && pp == me && when <= now -> heap_locked[me] = true };
-#ifdef MUTANT_NO_TRY /* N7: one has pd->lock and wants the heap's */
+#ifdef MUTANT_NO_TRY /* NETPOLL-7: another thread has pd->lock and waits for the heap */
 		lock_pd();
 #else
 		atomic {
@@ -221,7 +225,7 @@ end:	do
 			:: false
 #else
 			:: word > now && word != NEVER ->
-#ifdef MUTANT_NOT_REARMED /* nobody comes at the time that it was moved to */
+#ifdef MUTANT_NOT_REARMED /* no timer fires at the new deadline */
 				atomic { armed = NEVER; narmed--; pp = 0 }
 #else
 				atomic { armed = word; when = word }
@@ -280,13 +284,13 @@ proctype Reader()
 		:: r == AGAIN ->
 			/* fd_wait */
 			lock_pd();
-#ifdef MUTANT_LOOK_BEFORE_ONLY /* N6: the timer has been since, and does not come again */
+#ifdef MUTANT_NO_RECHECK /* NETPOLL-6: the timer has fired since, and does not fire again */
 			lateness = false;
 #else
 			is_late();
 #endif
 			if
-#ifdef MUTANT_OLD_HANDLE /* it waits for the next owner's descriptor */
+#ifdef MUTANT_OLD_HANDLE /* it waits for the next file with the number */
 			:: !open ->
 #else
 			:: !open || seq != 0 -> /* fd_same */
@@ -356,12 +360,12 @@ proctype Closer()
 	lock_pd();
 	open = false;
 	wake_side(ECANCELED);
-#ifndef MUTANT_TIMER_LEFT /* it goes off for the next owner */
+#ifndef MUTANT_TIMER_LEFT /* it fires for the next file */
 	disarm();
 #endif
 	word = NEVER;
 	pd_locked = false;
-	/* netpoll_forget, and the number is another's: netpoll_open */
+	/* netpoll_forget, and netpoll_open for the next file */
 	lock_pd();
 	assert(armed == NEVER && narmed == 0 && !queued && word == NEVER);
 	seq = 1;
@@ -375,7 +379,7 @@ proctype Closer()
 proctype Poller()
 {
 	lock_pd();
-#ifdef MUTANT_ANY_SEQ /* N5: an event of the first owner */
+#ifdef MUTANT_ANY_SEQ /* NETPOLL-5: an event of the first file */
 	if
 	:: open ->
 #else
@@ -409,5 +413,8 @@ init
 #endif
 	};
 	ended == PARTS;
-	atomic { !pd_locked && !heap_locked[1] && !heap_locked[2] -> assert(narmed == (armed != NEVER) && !queued) }
+	atomic {
+		!pd_locked && !heap_locked[1] && !heap_locked[2] ->
+		assert(narmed == (armed != NEVER) && !queued)
+	}
 }

@@ -1,48 +1,50 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does the end of a green thread reach the one who waits for it, and is its descriptor given back once, by
- * one who knows that nobody is at it any more?
+ * Model of join and detach: the end of a green thread reaches its joiner, and its g struct is freed
+ * once, when no other thread uses it.
  *
- * Who takes part
+ * Processes
  *   Target   a green thread that ends, and g0 after it
- *   Joiner   joins it with a deadline; after that has passed it joins again, or detaches it
- *   Timer    the deadline: at any time during a wait, or never
- *   Second   with -DSECOND: another joiner, at the same time; then neither tries again, and the target
- *            ends when both have been at it
- *   Last     detaches it when all who join have returned and none has it
+ *   Joiner   joins it with a deadline; after a timeout it joins again, or does nothing
+ *   Timer    the deadline: it passes at any time during a wait, or never
+ *   Second   with -DSECOND: another joiner, at the same time; then neither tries again, and the
+ *            target ends after both have called join
+ *   Last     detaches the target when all joiners have returned and none has its result
  *
- * What stands for what: join, unwait, exited, detach are join_until, join_unwait, green_exited, gmp_detach
- * (src/spawn.c); the bucket is one of src/parkinglot.c; the wait is src/park.h's, whose steps and memory
- * orders are the subject of park.pml: here it is armed when the bucket is unlocked.
+ * Abstractions: join, unwait, exited and detach are join_until, join_unwait, green_exited and
+ * gmp_detach (src/spawn.c).  The bucket is one of src/parkinglot.c.  The wait is that of
+ * src/park.h, whose steps and memory orders park.pml models: here it is armed when the bucket is
+ * unlocked.
  *
  * Properties
- *   E1: one result for each, and an end for each wait      every end state is valid
- *   joined: it has ended                                    assertion in joined
- *   E2: given back once, by none but the last one at it     assertions in give_back, at_it, init
+ *   JOIN-1: one result for each joiner, and each wait ends   every end state is valid
+ *   a joiner gets the result after the end                   assertion in joined
+ *   JOIN-2: freed once, by the last user                     assertions in give_back, in_use, init
  *
- * What a step is: a look at join without the lock; a section under the bucket's lock; a claim; making
- * ready.  Memory is sequentially consistent: the bucket's lock orders all but the one look.
+ * Step granularity: a read of join without the lock; a section under the bucket lock; a claim;
+ * making ready.  Memory is sequentially consistent: the bucket lock orders all but the one unlocked
+ * read.
  *
- * Left out: those who use a handle that is gone (misuse), cancellation (as the deadline), external threads
- * (park.pml), the end of a run.
+ * Left out: use of a handle that is gone (misuse), cancellation (ends the wait as the deadline
+ * does), external threads (park.pml), the end of a run.
  *
  * Models:
  *   src/spawn.c: wake_joiner green_exited join_until join_wait join_unwait gmp_detach
  *   src/sched.c: sched_exit_g0
  *   src/g.c: g_free
- *   without: g.life (of who looks at descriptors that are not its own: dumps)
+ *   without: g.life (of readers of other g structs: dumps)
  *
- * Runs: what scripts/model does with this file
+ * Runs: the searches of scripts/model
  *   holds      -DALONE
  *   holds      -DSECOND
- *   assertion  -DMUTANT_ONE_LOOK
+ *   assertion  -DMUTANT_NO_RECHECK
  *   assertion  -DMUTANT_ON_ITS_STACK
  *   assertion  -DMUTANT_READY_EARLY
  *   assertion  -DMUTANT_CLAIM_IGNORED
  *   assertion  -DMUTANT_STILL_JOINED
  *   assertion  -DMUTANT_BLIND_UNWAIT
  *   assertion  -DMUTANT_JOIN_IN_TWO
- *   assertion  -DMUTANT_DETACH_LEAVES_IT
+ *   assertion  -DMUTANT_DETACH_LEAKS
  *   assertion  -DMUTANT_STAYS_DONE
  *   deadlock   -DSECOND -DMUTANT_TWO_JOINERS
  */
@@ -88,8 +90,8 @@ inline drop_lock()
 	locked = false
 }
 
-/* Whoever reads or writes the descriptor. */
-inline at_it()
+/* The caller reads or writes the g struct. */
+inline in_use()
 {
 	assert(given_back == 0)
 }
@@ -97,7 +99,7 @@ inline at_it()
 /* g_free */
 inline give_back()
 {
-	atomic { at_it(); assert(!on_stack); given_back++ }
+	atomic { in_use(); assert(!on_stack); given_back++ }
 }
 
 inline joined()
@@ -105,14 +107,14 @@ inline joined()
 	atomic { assert(over); had++ }
 }
 
-inline make_ready(who)
+inline make_ready(id)
 {
-	atomic { assert(!woken[who]); woken[who] = true }
+	atomic { assert(!woken[id]); woken[id] = true }
 }
 
 /* --- the target --- */
 
-/* wake_joiner: whom, in w.  One joiner has its sudog there; with MUTANT_TWO_JOINERS there are two. */
+/* wake_joiner: the woken joiner, in w.  One sudog is queued; with MUTANT_TWO_JOINERS two. */
 inline wake_first()
 {
 	do
@@ -136,7 +138,7 @@ inline wake_first()
 				:: else
 				fi
 			};
-#ifdef MUTANT_CLAIM_IGNORED /* W2: it has timed out, and is made ready twice */
+#ifdef MUTANT_CLAIM_IGNORED /* PARK-2: it has timed out, and is made ready twice */
 			won = true;
 #endif
 			queued[w] = false;
@@ -153,8 +155,8 @@ inline wake_first()
 inline exited()
 {
 	take_lock();
-	at_it();
-#ifdef MUTANT_ONE_LOOK /* it was not detached when looked at before */
+	in_use();
+#ifdef MUTANT_NO_RECHECK /* it was not detached at the unlocked read */
 	detached = false;
 #else
 	detached = (join == DETACHED);
@@ -163,16 +165,16 @@ inline exited()
 	:: !detached ->
 		wake_first();
 		detached_now = (w != NONE);
-#ifdef MUTANT_READY_EARLY /* the joiner gives back what is still to be written to */
+#ifdef MUTANT_READY_EARLY /* the joiner frees a g struct that is still written */
 		if
 		:: w != NONE -> make_ready(w); w = NONE
 		:: else
 		fi;
 #endif
-#ifdef MUTANT_STAYS_DONE /* a second join finds it ended, and gives it back too */
+#ifdef MUTANT_STAYS_DONE /* a second join finds it ended, and frees it too */
 		detached_now = false;
 #endif
-		atomic { at_it(); join = (detached_now -> DETACHED : DONE) }
+		atomic { in_use(); join = (detached_now -> DETACHED : DONE) }
 	:: else
 	fi;
 	drop_lock();
@@ -195,11 +197,11 @@ proctype Target()
 	tried == 2;
 #endif
 	over = true;
-#ifndef MUTANT_ON_ITS_STACK /* E2: it is given back, and used anew, while it stands on its stack */
+#ifndef MUTANT_ON_ITS_STACK /* JOIN-2: it is freed and reused while its stack is in use */
 	/* sched_exit_g0 */
 	on_stack = false;
 #endif
-	at_it();
+	in_use();
 	if
 	:: join == DETACHED -> give_back()
 	:: else -> exited()
@@ -207,11 +209,11 @@ proctype Target()
 	on_stack = false
 }
 
-/* --- who joins --- */
+/* --- the joiners --- */
 
 inline unwait(me)
 {
-#ifdef MUTANT_BLIND_UNWAIT /* E1: the target has ended meanwhile, and says so in vain */
+#ifdef MUTANT_BLIND_UNWAIT /* JOIN-1: the target has ended meanwhile; its result is lost */
 	take_lock();
 	queued[me] = false;
 	join = JOINABLE;
@@ -223,8 +225,8 @@ inline unwait(me)
 		if
 		:: queued[me] ->
 			queued[me] = false;
-#ifndef MUTANT_STILL_JOINED /* nobody can have it any more */
-			atomic { at_it(); join = JOINABLE }
+#ifndef MUTANT_STILL_JOINED /* no later join can get it */
+			atomic { in_use(); join = JOINABLE }
 #endif
 		:: else
 		fi;
@@ -234,19 +236,19 @@ inline unwait(me)
 #endif
 }
 
-/* join_until: in r; in all cases somebody has been at it */
+/* join_until: result in r; `tried` counts the call in all cases */
 inline join_it(me)
 {
 	take_lock();
-	at_it();
-#ifdef MUTANT_TWO_JOINERS /* the other is told nothing, or both have it */
+	in_use();
+#ifdef MUTANT_TWO_JOINERS /* one joiner is never woken, or both free it */
 	if
 	:: join == JOINABLE || join == JOINED ->
 #else
 	if
 	:: join == JOINABLE ->
 #endif
-#ifdef MUTANT_JOIN_IN_TWO /* E1: it ends between the look and the queue */
+#ifdef MUTANT_JOIN_IN_TWO /* JOIN-1: it ends between the check and the enqueue */
 		drop_lock();
 		take_lock();
 #endif
@@ -278,7 +280,7 @@ inline join_it(me)
 inline detach()
 {
 	take_lock();
-	at_it();
+	in_use();
 	r = (join == JOINABLE || join == DONE -> OK : EINVAL);
 	d = (join == DONE);
 	if
@@ -286,7 +288,7 @@ inline detach()
 	:: else
 	fi;
 	drop_lock();
-#ifndef MUTANT_DETACH_LEAVES_IT /* it has ended already, and nobody else gives it back */
+#ifndef MUTANT_DETACH_LEAKS /* it has ended already, and is never freed */
 	if
 	:: d -> give_back()
 	:: else
@@ -323,7 +325,7 @@ proctype Last()
 	:: had == 0 -> detach()
 	:: else
 	fi;
-	/* a further join or detach of the handle returns EINVAL, as long as the g struct is not reused */
+	/* until the g struct is reused, another join or detach of the handle returns EINVAL */
 	take_lock();
 	assert(join != DONE && join != JOINABLE);
 	drop_lock()
@@ -341,7 +343,7 @@ end:	do
 init
 {
 	atomic {
-		run Timer(); /* first, for spin lets them go in turn, the last one first */
+		run Timer(); /* first: spin ends processes in reverse order */
 		run Target();
 		run Joiner(JOINER);
 #ifdef SECOND
@@ -349,6 +351,6 @@ init
 #endif
 		run Last()
 	};
-	_nr_pr == 2; /* but for the timer all have ended */
+	_nr_pr == 2; /* init and Timer: all others have ended */
 	assert(given_back == 1 && !locked)
 }

@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a late gmp_fd_release end no wait of the connection that has the number now, and is a connection that was
- * handed on closed by the thread that got it?
+ * Model of a late gmp_fd_release: it ends no wait of the connection that has the number now, and a
+ * connection that was handed on is closed by the thread that got it.
  *
  * Processes
- *   A   closes the descriptor of its connection by a plain close(), and then calls gmp_fd_release with the number; with
- *       -DHANDED it then gets the next connection from B, reads, and closes it by gmp_close
- *   B   opens the number when it is free, adopts it and waits; with -DHANDED it hands the connection to A
+ *   A   closes its connection by a plain close(), and then calls gmp_fd_release with the number;
+ *       with -DHANDED it then gets the next connection from B, reads, and closes it by gmp_close
+ *   B   opens the number when it is free, adopts it and waits; with -DHANDED it hands the
+ *       connection to A
  *
  * Properties
  *   OWNER-2, OWNER-3: the wait of B ends by its event         assertion in B
  *   a connection that was handed on is closed                 assertion in A
  *   every wait ends                                           every end state is valid
  *
- * A step is a system call, or a section under pd->lock up to one.  Memory is sequentially consistent: the lock
- * orders the rest.
+ * A step is a system call, or a section under pd->lock up to one.  Memory is sequentially
+ * consistent: the lock orders the rest.
  *
- * Left out: sides, and the green thread that parked last on each (it goes into the table as the adopter does); calls
- * that end with -ECANCELED; dups (reopen.pml); system calls under way (netpoll.pml); memory that runs out.
+ * Left out: sides, and the green thread that parked last on each (it goes into the table as the
+ * adopter does); calls that end with -ECANCELED; dups (reopen.pml); system calls under way
+ * (netpoll.pml); memory that runs out.
  *
  * Models:
  *   src/netpoll/register.c: netpoll_open netpoll_shut end_registration netpoll_forget
  *   src/netpoll/owner.c: owner_change owner_lost owner_join
  *   src/io/fd.c: fd_close_inside fd_release fd_find_slow
  *
- * Runs: what scripts/model does with this file
+ * Runs: the searches of scripts/model
  *   holds      -DLATE
  *   holds      -DHANDED
  *   assertion  -DLATE -DMUTANT_NOT_REMEMBERED
@@ -35,7 +37,7 @@
 #define B 2
 
 /* the kernel */
-byte file = A; /* whose file has the number; 0: it is closed */
+byte file = A; /* the thread whose file has the number; 0: it is closed */
 bool reg[3];   /* the file is registered */
 
 /* struct polldesc */
@@ -103,7 +105,7 @@ proctype Former()
 	gmp_close(A, true);
 #ifdef HANDED
 	handed;
-#ifndef MUTANT_NO_JOIN /* the connection that it was handed counts as another's */
+#ifndef MUTANT_NO_JOIN /* the connection that it was handed counts as not its own */
 	lock_pd();
 	former[A] = false;
 	locked = false;
@@ -122,7 +124,7 @@ proctype Next()
 	atomic { !locked && !closing -> locked = true };
 	reg[B] = true;
 	wake(true);
-#ifndef MUTANT_NOT_REMEMBERED /* the late close is taken for that of a connection that was handed on */
+#ifndef MUTANT_NOT_REMEMBERED /* the late close counts as that of the handed-on connection */
 	if
 	:: owner == A -> former[A] = true
 	:: else

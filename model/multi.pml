@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does gmp_poll end if one of its descriptors is ready or closed, and does no waker use the call after its return?
+ * Model of gmp_poll: the call ends if one of its file descriptors is ready or closed, and no waker
+ * uses it after its return.
  *
  * Processes
- *   Call     polls descriptor 0, which gmp knows, and descriptor 1, which it does not know (io/poll.c)
+ *   Call     polls fd 0, which is registered, and fd 1, which is not (io/poll.c)
  *   Kernel   makes one of the two ready, at any time; with -DCLOSE nothing becomes ready
  *   Commit   the call's commit step (commit_unlock)
  *   Poller   reports the kernel's events (event of src/netpoll.c)
@@ -11,19 +12,20 @@
  *   Closer   with -DCLOSE: gmp_close of descriptor 0 at any time
  *   Timer    with -DLATE: the deadline of the call, at any time
  *
- * The registration of descriptor 0 is edge-triggered.  That of descriptor 1 is one-shot: armed[1] says that it reports
- * once.  Arming, and an adoption, report what is ready by then.
+ * The registration of descriptor 0 is edge-triggered.  That of descriptor 1 is one-shot: armed[1]
+ * says that it reports once.  Arming, and an adoption, report what is ready by then.
  *
  * Properties
  *   MULTI-1: the call ends                          every end state is valid
  *   MULTI-2: one claim wins                         assertion in fire
  *   MULTI-3: no waker uses a call that has returned   assertion in fire
  *
- * A step is a question to the kernel, a read of events, a section under a lock.  A section under pd->lock in which the
- * call's lock is taken is several steps.  Memory is sequentially consistent: the locks order the rest.
+ * A step is a question to the kernel, a read of events, a section under a lock.  A section under
+ * pd->lock in which the call's lock is taken is several steps.  Memory is sequentially consistent:
+ * the locks order the rest.
  *
- * Left out: several calls at a time (entries of a record are fired one by one), sysmon's checks and reopened numbers
- * (reopen.pml), cancellation, which ends the wait as the timer does.
+ * Left out: several calls at a time (entries of a record are fired one by one), sysmon's checks and
+ * reopened numbers (reopen.pml), cancellation, which ends the wait as the timer does.
  *
  * Models:
  *   src/io/poll.c: poll_kernel_again link_all wait_once wait_fired poll_unwait unlink_all
@@ -32,7 +34,7 @@
  *   src/netpoll/register.c: netpoll_arm netpoll_open
  *   src/netpoll.c: netpoll_event
  *
- * Runs: what scripts/model does with this file
+ * Runs: the searches of scripts/model
  *   holds      -DLATE
  *   holds      -DADOPT
  *   holds      -DCLOSE
@@ -117,7 +119,7 @@ inline link(d)
 	lock_pd(d);
 	if
 	:: d == 0 && state == CLOSING ->
-#ifndef MUTANT_CLOSING_UNLINKED /* nothing tells of the close */
+#ifndef MUTANT_CLOSING_UNLINKED /* the close does not wake the call */
 		linked[0] = true
 #else
 		skip

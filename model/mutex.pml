@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does the mutex let in one at a time, and does nobody sleep for ever while it is free?
+ * Model of the mutex: mutual exclusion and no lost wakeup under every schedule of three threads.
  *
- * Who takes part
- *   Thread   three of them (with -DTWO: two), of which each takes the lock and lets it go ROUNDS times
- *   Timer    the deadline of the last one: it may pass during any of its waits
- *            (with -DDROP, in its place: the last one, woken to compete or handed the lock, may be dropped
- *            before it runs, as at the end of a run)
- *   Watcher  with -DQUICK: the bucket is calm at first, and the watcher calms it down, now and then, when
- *            nobody stands in it.  Without, it never is, and every unlock is by a locked instruction
+ * Processes
+ *   Thread   three of them (with -DTWO: two); each locks and unlocks ROUNDS times
+ *   Timer    the deadline of the last thread; it may pass during any of its waits
+ *            (with -DKILLED, in its place: the last thread may be killed at shutdown before it
+ *            runs, after it was woken to compete or was handed the lock)
+ *   Sysmon   with -DQUICK: the bucket is uncontended at first, and sysmon marks it as uncontended
+ *            again, at any time, if it is empty.  Without: it is always contended, and every unlock
+ *            is a locked instruction
  *
- * What stands for what: lock, enqueue, mutex_lock_slow, mutex_unlock_slow, mutex_unwait are those of
- * src/sync/mutex.c; the queue is the bucket's of src/parkinglot.c; the wait is src/park.h's, whose arming
- * before the bucket is unlocked is select.pml's subject and one step here.  Whether the first waiter
- * is due for a hand-over (X5) is arbitrary (`starving`), and so is whether a thread spins (mutex_spin, and
- * with it the bit STUCK, which otherwise only makes an unlock compare and swap).
+ * Abstractions: lock, enqueue, mutex_lock_slow, mutex_unlock_slow and mutex_unwait are those of
+ * src/sync/mutex.c.  The queue is the bucket of src/parkinglot.c.  The wait is that of src/park.h;
+ * its arming before the bucket is unlocked is one step here (modelled in select.pml).  Whether the
+ * first waiter is overdue (MUTEX-4) is arbitrary (`starving`), and so is whether a thread spins
+ * (mutex_spin, and with it the bit STUCK, which otherwise only makes an unlock compare and swap).
  *
  * Properties
  *   mutual exclusion                 assertion in got_it
- *   nobody sleeps for ever           every end state is valid; the word is clean at the end (init)
- *   a lock handed over is not lost   got_it: who is handed it has not timed out, and the next lock
- *                                    is its own
- *   nobody barges in starvation      the same: between handing over and the heir nobody gets it
- *   X1: who stands in the queue, stands there with PARKED set, or who has wiped it out is on its way
- *       (X4): assertion after each section
+ *   no lost wakeup                   every end state is valid; the word is clean at the end (init)
+ *   a lock handed over is not lost   got_it: the heir has not timed out, and the next lock is
+ *                                    its own
+ *   no barging in starvation mode    got_it: no other thread gets the lock before the heir
+ *   MUTEX-1: if a waiter is queued, PARKED is set, or the unlocker that has overwritten PARKED is
+ *       in unlock_repair (UNLOCK-1): assertion after each section
  *
- * What a step is: one access of the word; a section under the bucket's lock is several, since the
- * word changes beside it.  Memory is sequentially consistent, but for the plain store of the unlock
- * (X4): it stays in its thread's buffer, unseen by others, until the thread's next locked instruction, the
- * heavy fence of another, or any moment before.  The thread itself does not look at the word meanwhile but
- * to lock it, and that look is only a guess.
+ * Step granularity: one access of the word.  A section under the bucket lock is several steps,
+ * since the word changes without that lock.  Memory is sequentially consistent, except the plain
+ * store of unlock (UNLOCK-1): it stays in the store buffer of its thread, invisible to others,
+ * until the next locked instruction of that thread, the heavy fence of another, or any earlier
+ * moment.  The thread itself reads the word meanwhile only in lock, as a hint.
  *
  * Left out: try_lock (a lock that does not wait), external threads, the treap.
  *
@@ -41,26 +42,26 @@
  *   src/types.h: waiter_claim
  *   ORD: calm
  *
- * Runs: what scripts/model does with this file
+ * Runs: the searches of scripts/model
  *   holds      -DROUNDS=2
  *   holds      -DROUNDS=2 -DTIMER
- *   holds      -DROUNDS=2 -DDROP
+ *   holds      -DROUNDS=2 -DKILLED
  *   assertion  -DROUNDS=1 -DMUTANT_BLIND_TAKE
  *   assertion  -DROUNDS=1 -DMUTANT_FREE_HANDOVER
  *   assertion  -DROUNDS=1 -DMUTANT_PARKED_LOST
- *   deadlock   -DROUNDS=1 -DMUTANT_NO_SECOND_LOOK
+ *   deadlock   -DROUNDS=1 -DMUTANT_NO_RECHECK_IN_LOCK
  *   deadlock   -DROUNDS=2 -DMUTANT_WOKEN_KEPT
  *   assertion  -DROUNDS=1 -DTIMER -DMUTANT_HANDOVER_LOST
- *   assertion  -DROUNDS=1 -DDROP -DMUTANT_NOT_PASSED_ON
- *   assertion  -DROUNDS=1 -DDROP -DMUTANT_HANDED_TO_NOBODY
+ *   assertion  -DROUNDS=1 -DKILLED -DMUTANT_NOT_PASSED_ON
+ *   assertion  -DROUNDS=1 -DKILLED -DMUTANT_HANDED_TO_KILLED
  *   holds      -DROUNDS=1 -DQUICK
  *   holds      -DROUNDS=1 -DQUICK -DTIMER
- *   holds      -DROUNDS=1 -DQUICK -DDROP
+ *   holds      -DROUNDS=1 -DQUICK -DKILLED
  *   holds      -DROUNDS=3 -DQUICK -DTWO
  *   assertion  -DROUNDS=1 -DQUICK -DMUTANT_NO_FENCE
- *   assertion  -DROUNDS=1 -DQUICK -DMUTANT_NO_LOOK_AFTER
- *   assertion  -DROUNDS=1 -DQUICK -DMUTANT_NO_MEND_OF_LOCKED
- *   deadlock   -DROUNDS=1 -DQUICK -DMUTANT_CALM_WITH_WAITERS
+ *   assertion  -DROUNDS=1 -DQUICK -DMUTANT_NO_RECHECK_IN_UNLOCK
+ *   assertion  -DROUNDS=1 -DQUICK -DMUTANT_NO_REPAIR_OF_LOCKED
+ *   deadlock   -DROUNDS=1 -DQUICK -DMUTANT_UNCONTENDED_WITH_WAITERS
  */
 #define N 3
 #define LAST 2
@@ -83,20 +84,20 @@ byte state[N], result[N];
 #define HANDED_OVER 2
 bool ready[N], queued[N];
 
-/* the plain stores that nobody has seen yet, and who may have to mend what they wiped out */
+/* the plain stores in store buffers, and the threads that may have to repair what they overwrote */
 bool buffered[N], mending[N];
 
 /* the bucket */
-bool bucket_locked, calm;
+bool bucket_locked, uncontended;
 byte queue[N], length;
 
 /* for the properties */
 byte holder = NONE, heir = NONE, ended;
 
-inline flush(who)
+inline flush(id)
 {
 	if
-	:: buffered[who] -> buffered[who] = false; word = 0
+	:: buffered[id] -> buffered[id] = false; word = 0
 	:: else
 	fi
 }
@@ -110,7 +111,7 @@ inline lock_bucket(me)
 inline unlock_bucket()
 {
 	atomic {
-		/* X1 */
+		/* MUTEX-1 */
 		assert(length == 0 || (word & PARKED) || mending[0] || mending[1] || mending[2]);
 		bucket_locked = false
 	}
@@ -137,54 +138,54 @@ inline got_it(me)
 	}
 }
 
-inline push_front(who)
+inline push_front(id)
 {
 	d_step {
 		queue[2] = queue[1];
 		queue[1] = queue[0];
-		queue[0] = who;
+		queue[0] = id;
 		length++;
-		queued[who] = true
+		queued[id] = true
 	}
 }
 
-inline push_back(who)
+inline push_back(id)
 {
-	d_step { queue[length] = who; length++; queued[who] = true }
+	d_step { queue[length] = id; length++; queued[id] = true }
 }
 
-inline take_out(who)
+inline unlink(id)
 {
 	d_step {
-		assert(queued[who]);
+		assert(queued[id]);
 		if
-		:: queue[0] == who -> queue[0] = queue[1]; queue[1] = queue[2]
-		:: queue[0] != who && queue[1] == who -> queue[1] = queue[2]
+		:: queue[0] == id -> queue[0] = queue[1]; queue[1] = queue[2]
+		:: queue[0] != id && queue[1] == id -> queue[1] = queue[2]
 		:: else
 		fi;
 		length--;
 		queue[length] = 0;
-		queued[who] = false
+		queued[id] = false
 	}
 }
 
 /* waiter_claim */
-inline claim(who, how, won)
+inline claim(id, how, won)
 {
 	atomic {
 		if
-		:: state[who] == ARMED -> state[who] = CLAIMED; result[who] = how; won = true
+		:: state[id] == ARMED -> state[id] = CLAIMED; result[id] = how; won = true
 		:: else -> won = false
 		fi
 	}
 }
 
-inline make_ready(who)
+inline make_ready(id)
 {
-	atomic { assert(state[who] == CLAIMED && !ready[who]); ready[who] = true }
+	atomic { assert(state[id] == CLAIMED && !ready[id]); ready[id] = true }
 }
 
-/* lot_wake_first, for a claim with 0; in first: whom to make ready, or NONE */
+/* lot_wake_first, for a claim with 0; in first: the waiter to make ready, or NONE */
 inline wake_first()
 {
 	first = NONE;
@@ -193,7 +194,7 @@ inline wake_first()
 	:: length > 0 ->
 		first = queue[0];
 		claim(first, OK, won);
-		take_out(first);
+		unlink(first);
 		if
 		:: won -> break
 		:: else -> first = NONE
@@ -210,7 +211,7 @@ inline mutex_unwait(me)
 		/* give_up */
 		lock_bucket(me);
 		if
-		:: queued[me] -> take_out(me)
+		:: queued[me] -> unlink(me)
 		:: else
 		fi;
 		unlock_bucket()
@@ -218,7 +219,7 @@ inline mutex_unwait(me)
 		if
 		:: result[me] != OK
 		:: else ->
-#ifndef MUTANT_NOT_PASSED_ON /* woken to compete, and gone: nobody wakes another */
+#ifndef MUTANT_NOT_PASSED_ON /* the woken waiter is gone and wakes no other */
 			lock_bucket(me);
 			atomic { s = word; word = BARE(word, WOKEN) };
 			if
@@ -252,11 +253,11 @@ inline mutex_unwait(me)
 inline lock_mutex(me)
 {
 	awake = false;
-	/* gmp_mutex_lock: bare, it looked, and still bare */
+	/* gmp_mutex_lock: the word was read as free, and still is */
 	s = word;
 	do
 	:: !(s & LOCKED) ->
-#ifdef MUTANT_BLIND_TAKE /* a look and a store: two may find it free */
+#ifdef MUTANT_BLIND_TAKE /* a load and a store: two threads may find it free */
 		word = word | LOCKED;
 		won = true;
 #else
@@ -268,18 +269,18 @@ inline lock_mutex(me)
 		fi
 	:: s & LOCKED ->
 		if
-		:: s = word /* it spins a little */
+		:: s = word /* it spins once */
 		:: lock_bucket(me);
 			/* enqueue; first, lot_mark_contended */
 			if
-			:: calm ->
-				calm = false;
-#ifndef MUTANT_NO_FENCE /* ORD(calm): a store that came before it may still be unseen, and its look is over */
+			:: uncontended ->
+				uncontended = false;
+#ifndef MUTANT_NO_FENCE /* ORD(calm): an earlier store is invisible, its re-check over */
 				atomic { flush(0); flush(1); flush(2) }
 #endif
 			:: else
 			fi;
-#ifdef MUTANT_NO_SECOND_LOOK /* it may have come free before the bucket was locked: nobody will look there */
+#ifdef MUTANT_NO_RECHECK_IN_LOCK /* unlocked before the bucket was locked */
 			atomic { word = (word | PARKED) & (awake -> 7 - WOKEN : 7) };
 			won = true;
 #else
@@ -287,7 +288,7 @@ inline lock_mutex(me)
 			do
 			:: !(s & LOCKED) -> won = false; break
 			:: s & LOCKED ->
-#ifdef MUTANT_WOKEN_KEPT /* it sleeps, and unlockers still think that somebody is awake */
+#ifdef MUTANT_WOKEN_KEPT /* it sleeps, and unlockers still count it as awake */
 				cas(s, (s | PARKED), won);
 #else
 				cas(s, (s | PARKED) & (awake -> 7 - WOKEN : 7), won);
@@ -308,21 +309,24 @@ inline lock_mutex(me)
 				state[me] = ARMED;
 				unlock_bucket();
 				atomic { ready[me] -> ready[me] = false };
-#ifdef DROP
+#ifdef KILLED
 				if
-				:: me == LAST && result[me] != ETIMEDOUT -> dropped = true
+				:: me == LAST && result[me] != ETIMEDOUT -> killed = true
 				:: true
 				fi;
 				if
-				:: dropped && result[me] == HANDED_OVER ->
-#ifdef MUTANT_HANDED_TO_NOBODY /* the lock is kept by one that never runs */
+				:: killed && result[me] == HANDED_OVER ->
+#ifdef MUTANT_HANDED_TO_KILLED /* a G that never runs again keeps the lock */
 					got = false;
 #else /* mutex_unwait unlocks it */
 					got_it(me);
 					got = true;
 #endif
 					break
-				:: dropped && result[me] == OK -> mutex_unwait(me); got = false; break
+				:: killed && result[me] == OK ->
+					mutex_unwait(me);
+					got = false;
+					break
 				:: else
 				fi;
 #endif
@@ -343,7 +347,7 @@ inline lock_mutex(me)
 
 /* --- unlock --- */
 
-/* X4: with a plain store behind it, which the lock of the bucket makes visible. */
+/* UNLOCK-1: after a plain store, which locking the bucket makes visible. */
 inline mend(me)
 {
 	lock_bucket(me);
@@ -354,7 +358,7 @@ inline mend(me)
 		s = word;
 		do
 		:: s & (LOCKED | WOKEN) ->
-#ifdef MUTANT_NO_MEND_OF_LOCKED /* who holds it now unlocks it without a look at the bucket */
+#ifdef MUTANT_NO_REPAIR_OF_LOCKED /* the new owner unlocks without the bucket lock */
 			break
 #else
 			cas(s, s | PARKED, won);
@@ -367,7 +371,10 @@ inline mend(me)
 			wake_first();
 			if
 			:: first != NONE -> /* add_woken */
-				atomic { word = BARE(word, PARKED) | WOKEN | (length > 0 -> PARKED : 0) }
+				atomic {
+					word = BARE(word, PARKED) | WOKEN |
+					       (length > 0 -> PARKED : 0)
+				}
 			:: else
 			fi;
 			break
@@ -385,21 +392,21 @@ inline unlock_mutex(me)
 {
 	holder = NONE;
 	s = word;
-	quick = s == LOCKED && calm;
+	quick = s == LOCKED && uncontended;
 	if
 	:: quick ->
 		atomic { buffered[me] = true; mending[me] = true };
-#ifdef MUTANT_NO_LOOK_AFTER /* who queued up since the look before is not seen */
+#ifdef MUTANT_NO_RECHECK_IN_UNLOCK /* a waiter queued since the first check is missed */
 		mending[me] = false
 #else
 		if
-		:: calm -> mending[me] = false
+		:: uncontended -> mending[me] = false
 		:: else -> mend(me)
 		fi
 #endif
 	:: else
 	fi;
-	/* the fast way out, and the loop at the head of mutex_unlock_slow */
+	/* the fast path, and the loop at the head of mutex_unlock_slow */
 	do
 	:: quick -> won = true; break
 	:: !quick && (s == LOCKED || (s & WOKEN)) ->
@@ -424,10 +431,10 @@ inline unlock_mutex(me)
 			:: starving = true
 			fi;
 			claim(first, (starving -> HANDED_OVER : OK), won);
-#ifdef MUTANT_HANDOVER_LOST /* whether the claim was won is not asked: the heir may have timed out */
+#ifdef MUTANT_HANDOVER_LOST /* a lost claim is ignored: the heir may have timed out */
 			won = true;
 #endif
-			take_out(first);
+			unlink(first);
 			if
 			:: !won
 			:: else ->
@@ -435,9 +442,9 @@ inline unlock_mutex(me)
 				:: starving -> heir = first
 				:: else
 				fi;
-#ifdef MUTANT_FREE_HANDOVER /* the word is free until the heir comes: newcomers barge */
+#ifdef MUTANT_FREE_HANDOVER /* the word is free until the heir runs: others barge */
 				word = (length > 0 -> PARKED : 0);
-#elif defined(MUTANT_PARKED_LOST) /* the word forgets those who still wait */
+#elif defined(MUTANT_PARKED_LOST) /* waiters are queued without PARKED */
 				word = (starving -> LOCKED : WOKEN);
 #else
 				word = (starving -> LOCKED : WOKEN) | (length > 0 -> PARKED : 0);
@@ -453,7 +460,7 @@ inline unlock_mutex(me)
 proctype Thread(byte me)
 {
 	byte s, first, round;
-	bool won, got, awake, starving, dropped, quick;
+	bool won, got, awake, starving, killed, quick;
 
 #ifdef TWO
 	round = (me == LAST -> ROUNDS : 0);
@@ -467,10 +474,10 @@ proctype Thread(byte me)
 		:: else
 		fi;
 		if
-		:: dropped -> break
+		:: killed -> break
 		:: else
 		fi;
-		atomic { /* what is not used again need not tell states apart */
+		atomic { /* reset dead variables, so that states are equal */
 			round++;
 			s = 0;
 			first = 0;
@@ -485,7 +492,7 @@ proctype Thread(byte me)
 	atomic { flush(me); ended++ }
 }
 
-/* A buffer drains at any moment. */
+/* A store buffer drains at any moment. */
 proctype Drain()
 {
 end:	do
@@ -496,14 +503,14 @@ end:	do
 }
 
 /* lot_reset */
-proctype Watcher()
+proctype Sysmon()
 {
 end:	do
 	:: atomic {
-#ifdef MUTANT_CALM_WITH_WAITERS /* who stands there is not seen by the next unlocker */
-		!bucket_locked && !calm -> calm = true
+#ifdef MUTANT_UNCONTENDED_WITH_WAITERS /* the next unlocker misses a waiter */
+		!bucket_locked && !uncontended -> uncontended = true
 #else
-		!bucket_locked && !calm && length == 0 -> calm = true
+		!bucket_locked && !uncontended && length == 0 -> uncontended = true
 #endif
 	}
 	od
@@ -528,9 +535,9 @@ init {
 		run Timer();
 #endif
 #ifdef QUICK
-		calm = true;
+		uncontended = true;
 		run Drain();
-		run Watcher();
+		run Sysmon();
 #endif
 		run Thread(0);
 		run Thread(1);

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does every event reach one who waits, is every wait ended by a close or a deadline, and does no system
- * call of a former owner reach the next owner of the number?
+ * Model of readiness of one file descriptor: every event reaches a waiter, a close or a deadline
+ * ends every wait, and no system call for a closed file reaches the next file with its number.
  *
- * Who takes part
- *   Reader   N of them, which want one byte each of one descriptor (call_loop of src/io/fd.c)
+ * Processes
+ *   Reader   N of them, each reads one byte of one fd (call_loop of src/io/fd.c)
  *   Peer     sends N bytes, one after the other; with -DCLOSE or -DLATE perhaps fewer
- *   Poller   reports what the kernel has noted, edge by edge (event of src/netpoll.c)
- *   Closer   with -DCLOSE: closes it at any time (close_fd), and then the number is another's
+ *   Poller   reports the edges that the kernel has noted (netpoll_event of src/netpoll.c)
+ *   Closer   with -DCLOSE: closes the fd at any time (fd_close_inside); then the number is reused
  *   Deadline with -DLATE: passes at any time, and its timer fires after that (deadline_end_waits)
  *
- * What stands for what: seen, turn, queue, events, use are those of src/netpoll.h; a reader's waiter is
- * claimed by whoever takes it out of the queue, in the section that does (its arming before pd->lock is
- * dropped is select.pml's subject).
+ * Abstractions: seen, token, queue, events and use are those of src/netpoll.h.  A reader is claimed
+ * in the section that dequeues it (select.pml models arming before pd->lock is unlocked).
  *
  * Properties
- *   N2, N3: nobody waits while there is a byte   every end state is valid: all readers have ended
- *   N3: one turn at a time                       assertion in give_turn
- *   N4: no call reaches the next owner           assertion in try
- *   N6: after the deadline nobody waits          every end state is valid
+ *   NETPOLL-2, NETPOLL-3: no reader waits while there is a byte   every end state is valid: all
+ *                                                                 readers have ended
+ *   NETPOLL-3: one token at a time                                assertion in give_token
+ *   NETPOLL-4: no call reaches the next file                      assertion in try
+ *   NETPOLL-6: after the deadline no reader waits                 every end state is valid
  *
- * What a step is: a look at the word of events or of use, a system call, a section under pd->lock.  Memory
- * is sequentially consistent: use is changed by locked instructions, and events and the kernel's answer
- * are ordered by the system call.
+ * Step granularity: a read of events or of use, a system call, a section under pd->lock.  Memory is
+ * sequentially consistent: use is changed by locked instructions, and the system call orders events
+ * and the answer of the kernel.
  *
- * Left out: waits that are cut short (they leave the queue like one that is late), the drained mark,
- * external threads, two sides at a time (gmp_fd_wait).
+ * Left out: cancelled waits (they leave the queue as late ones do), the drained mark, external
+ * threads, two sides at a time (gmp_fd_wait).
  *
  * Models:
  *   src/io/fd.c: call_loop fd_wait fd_close_inside fd_shut wait_until_unused
@@ -35,14 +35,14 @@
  *   src/netpoll/record.h: netpoll_use netpoll_unuse netpoll_used
  *   ORD: pd.use pd.events
  *
- * Runs: what scripts/model does with this file
+ * Runs: the searches of scripts/model
  *   holds      -DN=3
  *   holds      -DN=2 -DCLOSE
  *   holds      -DN=2 -DLATE
  *   deadlock   -DN=2 -DMUTANT_NO_COUNT
- *   deadlock   -DN=3 -DMUTANT_TURN_KEPT
+ *   deadlock   -DN=3 -DMUTANT_TOKEN_KEPT
  *   deadlock   -DN=3 -DMUTANT_NOT_TRIED
- *   deadlock   -DN=2 -DLATE -DMUTANT_ONE_LOOK
+ *   deadlock   -DN=2 -DLATE -DMUTANT_NO_RECHECK
  *   assertion  -DN=2 -DCLOSE -DMUTANT_NO_USE
  *   deadlock   -DN=2 -DCLOSE -DMUTANT_CLOSED_UNSEEN
  */
@@ -51,7 +51,7 @@
 /* the kernel */
 byte bytes;
 bool edge; /* an event that epoll_wait will report */
-bool gone; /* the number is another's */
+bool gone; /* the number is reused */
 
 /* struct polldesc */
 #define OPEN 0
@@ -59,7 +59,7 @@ bool gone; /* the number is another's */
 byte state, users;
 /* struct pollside */
 byte events, queue[N], length;
-bool turn, late;
+bool token, late;
 
 /* struct waiter */
 bool woken[N];
@@ -88,11 +88,11 @@ inline wake_first(how)
 	w = 0
 }
 
-inline give_turn()
+inline give_token()
 {
 	if
-	:: length > 0 -> wake_first(EVENT); turn = true
-	:: else -> turn = false
+	:: length > 0 -> wake_first(EVENT); token = true
+	:: else -> token = false
 	fi
 }
 
@@ -153,34 +153,34 @@ inline try()
 /* netpoll_pass */
 inline pass()
 {
-#ifdef MUTANT_TURN_KEPT /* the others wait for an event, though there is more */
+#ifdef MUTANT_TOKEN_KEPT /* the others wait for an event, though there is more */
 	skip
 #else
-	atomic { assert(turn); give_turn() }
+	atomic { assert(token); give_token() }
 #endif
 }
 
-/* fd_wait: nothing has come since it looked: into the queue */
+/* fd_wait: no event since the read of events: enqueue */
 inline wait()
 {
 	atomic {
 		if
-#ifndef MUTANT_CLOSED_UNSEEN /* nobody wakes who comes after the close */
+#ifndef MUTANT_CLOSED_UNSEEN /* no close wakes a reader that is queued later */
 		:: state == CLOSING -> out = ECANCELED
 #endif
 #ifndef MUTANT_NO_COUNT /* ORD(pd.events): an event between the try and the wait is lost */
-		:: state == OPEN && (mine || (length == 0 && !turn)) && events != seen
+		:: state == OPEN && (mine || (length == 0 && !token)) && events != seen
 #endif
-#ifndef MUTANT_NOT_TRIED /* it left it to the one with the turn, which is gone since */
-		:: state == OPEN && length == 0 && !turn && !tried
+#ifndef MUTANT_NOT_TRIED /* it relies on a token whose reader has ended since */
+		:: state == OPEN && length == 0 && !token && !tried
 #endif
-#ifndef MUTANT_ONE_LOOK /* the timer has been, and does not come again */
+#ifndef MUTANT_NO_RECHECK /* the timer has fired, and does not fire again */
 		:: state == OPEN && late
 #endif
 		:: else ->
 			if
 			:: mine ->
-				turn = false;
+				token = false;
 				push_front()
 			:: else -> push_back()
 			fi;
@@ -219,7 +219,7 @@ proctype Reader(byte me)
 			fi
 		:: else ->
 			if
-			:: mine || (length == 0 && !turn) ->
+			:: mine || (length == 0 && !token) ->
 				try();
 				tried = true;
 				if
@@ -265,7 +265,7 @@ end_poll:
 		atomic {
 			events++;
 			if
-			:: !turn -> give_turn()
+			:: !token -> give_token()
 			:: else
 			fi
 		}

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does what a word hands on arrive whole?
+ * Model of the memory orders of single words: the data that a word guards is visible to its next
+ * user.
  *
- * The other models have what is hard about a word: who may change it, and when.  Some of them have it in a
- * memory that is one for all, or leave out what is handed on beside it.  Here is that alone, for the words
- * whose orders nobody else takes away: each run is one of them.
+ * The other models verify which thread changes a word, and when.  Some of them do so with a memory
+ * that is sequentially consistent, or without the data that the word guards.  This model has only
+ * the data and the orders, for the words whose orders no other model weakens.  Each run is one
+ * word.
  *
- * Who takes part
- *   MUTEX    three threads that take the lock and let it go, in each of the ways there are
- *   JOIN     one that detaches a green thread; its end, which looks without the bucket's lock
- *   WAKE     an M that sleeps, and one that wakes it, twice
- *   TIMER    a heap that fires a timer; its owner, who takes it out or sees that it has fired
- *   ALLP     one who makes a P; one who looks at all
+ * Processes
+ *   MUTEX    three threads that lock and unlock, in each of the ways there are
+ *   JOIN     a thread that detaches a green thread; the end of that G, which reads without the
+ *            bucket lock
+ *   WAKE     an M that sleeps, and an M that wakes it, twice
+ *   TIMER    a heap that fires a timer; its owner, which removes it or observes that it has fired
+ *   ALLP     a thread that creates a P; a thread that iterates over all Ps
  *
  * Properties
- *   who may touch what the word guards knows all that was done to it before    assertions in mine
+ *   a thread that may use the guarded data has all earlier changes in its view   assertions in mine
  *
- * Memory is that of c11.inc; what is guarded is counted by `touch`.
+ * Memory is that of c11.inc; accesses of the guarded data are counted by `touch`.
  *
- * Left out: handing the mutex over, where the waiter's word hands it on (park.pml); why the word is what it is
- * (mutex.pml, join.pml, wake.pml, fd.pml).
+ * Left out: handing the mutex over, where the word of the waiter carries the order (park.pml); the
+ * protocol of each word (mutex.pml, join.pml, wake.pml, fd.pml).
  *
  * Models:
  *   src/sync/mutex.c: mutex_take mutex_unlock_slow
@@ -32,7 +35,7 @@
  *   src/timerheap.c: timers_run timer_del
  *   ORD: mutex join m.wake timer.pp allp
  *
- * Runs: what scripts/model does with this file
+ * Runs: the searches of scripts/model
  *   holds      -DMUTEX
  *   holds      -DJOIN
  *   holds      -DWAKE
@@ -50,7 +53,7 @@
  *   assertion  -DTIMER -DMUTANT_FIRED
  *   assertion  -DTIMER -DMUTANT_NOT_THERE
  *   assertion  -DALLP -DMUTANT_MADE
- *   assertion  -DALLP -DMUTANT_LOOK
+ *   assertion  -DALLP -DMUTANT_ITERATE
  */
 #define WORD 0
 #define DATA 1
@@ -62,32 +65,32 @@
 
 /* --- the orders, as in the code; a mutant takes away one --- */
 
-#ifdef MUTANT_TAKE /* ORD(mutex): what the last holder has written is not seen */
+#ifdef MUTANT_TAKE /* ORD(mutex): the writes of the last owner are not visible */
 #define ORDER_TAKE RLX
 #else
 #define ORDER_TAKE ACQ
 #endif
-#ifdef MUTANT_UNLOCK /* ORD(mutex): it is not shown: in a calm bucket */
+#ifdef MUTANT_UNLOCK /* ORD(mutex): the writes are not released: uncontended bucket */
 #define ORDER_UNLOCK RLX
 #else
 #define ORDER_UNLOCK REL
 #endif
-#ifdef MUTANT_UNLOCK_CAS /* ORD(mutex): the same, elsewhere */
+#ifdef MUTANT_UNLOCK_CAS /* ORD(mutex): the same, contended bucket */
 #define ORDER_UNLOCK_CAS RLX
 #else
 #define ORDER_UNLOCK_CAS REL
 #endif
-#ifdef MUTANT_UNLOCK_WOKEN /* ORD(mutex): the same, with one awake */
+#ifdef MUTANT_UNLOCK_WOKEN /* ORD(mutex): the same, with WOKEN set */
 #define ORDER_UNLOCK_WOKEN RLX
 #else
 #define ORDER_UNLOCK_WOKEN REL
 #endif
-#ifdef MUTANT_UNLOCK_SLOW /* ORD(mutex): the same, under the bucket's lock, which the next need not take */
+#ifdef MUTANT_UNLOCK_SLOW /* ORD(mutex): the same, in mutex_unlock_slow */
 #define ORDER_UNLOCK_SLOW RLX
 #else
 #define ORDER_UNLOCK_SLOW REL
 #endif
-#ifdef MUTANT_DETACH /* ORD(join): the descriptor is given back while it is still looked at */
+#ifdef MUTANT_DETACH /* ORD(join): the g struct is freed while it is still read */
 #define ORDER_DETACH RLX
 #else
 #define ORDER_DETACH REL
@@ -97,7 +100,7 @@
 #else
 #define ORDER_END ACQ
 #endif
-#ifdef MUTANT_WAKE_M /* ORD(m.wake): it wakes, and sees no P */
+#ifdef MUTANT_WAKE_M /* ORD(m.wake): it wakes without seeing its P */
 #define ORDER_WAKE_M RLX
 #else
 #define ORDER_WAKE_M REL
@@ -107,7 +110,7 @@
 #else
 #define ORDER_SLEEP_M ACQ
 #endif
-#ifdef MUTANT_FIRED /* ORD(timer.pp): it is armed anew while it still fires */
+#ifdef MUTANT_FIRED /* ORD(timer.pp): it is armed again while it still fires */
 #define ORDER_FIRED RLX
 #else
 #define ORDER_FIRED REL
@@ -117,12 +120,12 @@
 #else
 #define ORDER_NOT_THERE ACQ
 #endif
-#ifdef MUTANT_MADE /* ORD(allp): a P is looked at that is not yet made */
+#ifdef MUTANT_MADE /* ORD(allp): a P is read before it is initialised */
 #define ORDER_MADE RLX
 #else
 #define ORDER_MADE REL
 #endif
-#ifdef MUTANT_LOOK /* ORD(allp): the same */
+#ifdef MUTANT_ITERATE /* ORD(allp): the same */
 #define ORDER_LOOK RLX
 #else
 #define ORDER_LOOK ACQ
@@ -134,14 +137,14 @@ inline mine()
 	d_step { assert(KNOWN(DATA)); newest[DATA]++; KNOWS(me, DATA) = newest[DATA] }
 }
 
-#define NOW VALUE(WORD, newest[WORD]) /* for who holds the lock under which the word changes */
+#define NOW VALUE(WORD, newest[WORD]) /* for the owner of the lock under which the word changes */
 
 #ifdef MUTEX
 #define LOCKED 1
 #define WOKEN 4
 #define ROUNDS (me == 0 -> 2 : 1)
 
-/* Each goes on where the word is free, with or without WOKEN; one may get there first. */
+/* Each continues if the word is free, with or without WOKEN; another may win the race. */
 proctype Thread(byte me)
 {
 	byte ts, s, round;
@@ -186,12 +189,12 @@ proctype Detacher(byte me)
 	byte ts;
 
 	take_lock(0);
-	mine(); /* gp, while it is there for certain */
+	mine(); /* gp, while it cannot be freed */
 	store(WORD, ORDER_DETACH, DETACHED);
 	drop_lock(0)
 }
 
-/* sched_exit_g0; under the lock: green_exited, which looks again. */
+/* sched_exit_g0; under the lock: green_exited, which checks again. */
 proctype End(byte me)
 {
 	byte ts, join;
@@ -203,7 +206,7 @@ proctype End(byte me)
 		take_lock(0);
 		if
 		:: NOW == DETACHED -> mine()
-		:: else /* it is for somebody else to give back */
+		:: else /* another thread frees it */
 		fi;
 		drop_lock(0)
 	fi
@@ -271,7 +274,7 @@ proctype Heap(byte me)
 	:: NOW == IN_HEAP ->
 		mine(); /* fire */
 		store(WORD, ORDER_FIRED, OUT)
-	:: else /* it has been taken out */
+	:: else /* it has been removed */
 	fi;
 	drop_lock(0)
 }

@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is a wait ended once, by one who knows all that the waiter left behind, and is nothing of it still in
- * use when it returns, though memory shows stores late and in any order?
+ * Model of parking: a wait is ended once, by a waker that has all writes of the waiter in its view;
+ * and no other thread uses the sudog or the stack after the wait has returned, although stores
+ * become visible late and in any order.
  *
- * Who takes part
+ * Processes
  *   G        waits twice, for an item of an object X; it is resumed on another M each time
- *   G0       the stack g0 of each M: arms, looks whether it is cancelled, commits (unlocks X)
- *   Waker    brings items: to the first who waits, or into X
- * What the runs differ in
- *   TIMED    both waits have a deadline, and the second is for nothing else (a sleep); one item comes
- *   CANCEL   one who cancels; one item comes; with UNCANCELLABLE the first wait cannot be cut short
- *   HOLD     a keeper holds the waiter for a moment and writes to the stack (waiter_hold, as trim_parked)
- *   FOREIGN  in place of G an external thread, whose sudog lies on its stack; its waits may time out
+ *   G0       the stack g0 of each M: arms, checks for cancellation, commits (unlocks X)
+ *   Waker    brings items: to the first waiter, or into X
+ *
+ * The runs differ in
+ *   TIMED    both waits have a deadline, and the second waits for nothing else (a sleep); one item
+ *   CANCEL   another thread cancels; one item; with UNCUT the first wait is uncancellable
+ *   HOLD     another thread holds the waiter for a moment and writes to the stack (waiter_hold, as
+ *            trim_parked)
+ *   EXTERN   an external thread in place of G; its sudog is on its stack; its waits may time out
  *
  * Properties
- *   W1: resumed when off its stack, with the context that was saved       assertions in resumed
- *   W2: one result, woken once; an item is received if and only if the result says so
+ *   PARK-1: resumed when off its stack, with the context that was saved    assertions in resumed
+ *   PARK-2: one result, woken once; an item is received if and only if the result says so
  *                                          assertions in make_ready, init
- *   W3, W5: it stands in no queue, and nobody touches its sudog or stack   assertions in over
+ *   PARK-3, PARK-5: not queued, and no other thread uses its sudog or stack   assertions in over
  *   every wait ends                        every end state is valid
  *
- * Memory is that of c11.inc; what is not atomic is counted by `touch`, and who uses it must know of the last
- * one.  X's lock and the heap's hand on what their holders know, and so does the run queue (runq.pml)
- * from the one who readies to the M that resumes.  The heavy fence is one of all threads; the light one
- * is no instruction.
+ * Memory is that of c11.inc.  Accesses of data that is not atomic are counted by `touch`, and the
+ * next access must have the last one in its view.  X's lock and the heap lock pass on the views of
+ * their owners, and so does the run queue (runq.pml) from the waker to the M that resumes.  The
+ * heavy fence is a fence of all threads; the light one is no instruction.
  *
- * Left out: several waiters, several objects (select.pml), timers' heaps, masks, and machines without
+ * Left out: several waiters, several objects (select.pml), timer heaps, masks, and machines without
  * membarrier, where both fences are full ones.
  *
  * Models:
@@ -37,37 +40,37 @@
  *   src/spawn.c: cancel_g
  *   ORD: waiter.claim waiter.done sudog.queued cancel
  *
- * Runs: what scripts/model does with this file
+ * Runs: the searches of scripts/model
  *   holds      -DTIMED
  *   holds      -DCANCEL
  *   holds      -DCANCEL -DUNCUT
  *   holds      -DHOLD
- *   holds      -DFOREIGN
+ *   holds      -DEXTERN
  *   assertion  -DCANCEL -DMUTANT_ARMED
  *   assertion  -DHOLD -DMUTANT_CLAIM
  *   assertion  -DHOLD -DMUTANT_HELD
- *   assertion  -DHOLD -DMUTANT_LET_GO
+ *   assertion  -DHOLD -DMUTANT_RELEASED
  *   assertion  -DCANCEL -DMUTANT_CUT
  *   assertion  -DCANCEL -DUNCUT -DMUTANT_NOT_CUT
  *   assertion  -DTIMED -DMUTANT_UNQUEUED
  *   assertion  -DTIMED -DMUTANT_QUEUED_SEEN
- *   assertion  -DFOREIGN -DMUTANT_DONE
- *   assertion  -DFOREIGN -DMUTANT_DONE_SEEN
+ *   assertion  -DEXTERN -DMUTANT_DONE
+ *   assertion  -DEXTERN -DMUTANT_DONE_SEEN
  *   assertion  -DTIMED -DMUTANT_LATE_CLAIM
- *   assertion  -DTIMED -DMUTANT_ONE_LOOK
+ *   assertion  -DTIMED -DMUTANT_NO_RECHECK
  *   deadlock   -DTIMED -DMUTANT_NOT_BUSY
  *   deadlock   -DHOLD -DMUTANT_COMMIT_FIRST
  *   assertion  -DCANCEL -DMUTANT_ARMED_ON_ITS_STACK
  *   deadlock   -DCANCEL -DMUTANT_NO_LIGHT_FENCE
  *   deadlock   -DCANCEL -DMUTANT_NO_HEAVY_FENCE
  */
-#if defined(FOREIGN)
+#if defined(EXTERN)
 #define MS 1
 #else
 #define MS 3
 #endif
 #define WAKER MS
-#define OTHER (MS + 1) /* the timer, the one who cancels, the one who holds */
+#define OTHER (MS + 1) /* the timer, the canceller, or the thread that holds */
 #define THREADS (MS + 2)
 
 #if defined(HOLD)
@@ -79,7 +82,7 @@
 
 /* --- the orders, as in the code; a mutant takes away one --- */
 
-#ifdef MUTANT_ARMED /* ORD(waiter.claim): who claims it resumes a context that is not there yet */
+#ifdef MUTANT_ARMED /* ORD(waiter.claim): a waker resumes a context before it is saved */
 #define ORDER_ARMED RLX
 #else
 #define ORDER_ARMED REL
@@ -89,27 +92,27 @@
 #else
 #define ORDER_CLAIM SEQ
 #endif
-#ifdef MUTANT_HELD /* ORD(waiter.claim): a context is read that is not there yet */
+#ifdef MUTANT_HELD /* ORD(waiter.claim): a context is read before it is saved */
 #define ORDER_HELD RLX
 #else
 #define ORDER_HELD SEQ
 #endif
-#ifdef MUTANT_LET_GO /* ORD(waiter.claim): the stack is still being written to when it is resumed */
-#define ORDER_LET_GO RLX
+#ifdef MUTANT_RELEASED /* ORD(waiter.claim): the stack is resumed while it is written */
+#define ORDER_RELEASED RLX
 #else
-#define ORDER_LET_GO REL
+#define ORDER_RELEASED REL
 #endif
-#ifdef MUTANT_CUT /* ORD(waiter.claim): a context is resumed that is not there yet */
+#ifdef MUTANT_CUT /* ORD(waiter.claim): a context is resumed before it is saved */
 #define ORDER_CUT RLX
 #else
 #define ORDER_CUT SEQ
 #endif
-#ifdef MUTANT_NOT_CUT /* ORD(waiter.claim): what was read of it is written anew meanwhile */
+#ifdef MUTANT_NOT_CUT /* ORD(waiter.claim): the data is written again while it is read */
 #define ORDER_NOT_CUT RLX
 #else
 #define ORDER_NOT_CUT REL
 #endif
-#ifdef MUTANT_UNQUEUED /* ORD(sudog.queued): the waker is still at the sudog when it is used anew */
+#ifdef MUTANT_UNQUEUED /* ORD(sudog.queued): the sudog is reused while the waker uses it */
 #define ORDER_UNQUEUED RLX
 #else
 #define ORDER_UNQUEUED REL
@@ -119,7 +122,7 @@
 #else
 #define ORDER_QUEUED_SEEN ACQ
 #endif
-#ifdef MUTANT_DONE /* ORD(waiter.done): the waker is still at the sudog when the frame is gone */
+#ifdef MUTANT_DONE /* ORD(waiter.done): the waker uses the sudog after the frame is gone */
 #define ORDER_DONE RLX
 #else
 #define ORDER_DONE REL
@@ -178,7 +181,7 @@ inline claim(how)
 		cas(STATE, was, how, ORDER_CLAIM, won);
 		if
 		:: won || was != BUSY -> break
-		:: else -> VALUE(STATE, newest[STATE]) != BUSY /* it looks again and again */
+		:: else -> VALUE(STATE, newest[STATE]) != BUSY /* it polls */
 		fi
 	od;
 	was = 0
@@ -197,7 +200,7 @@ inline make_ready()
 	}
 }
 
-/* cancel_wait: in won, whether it is to be made ready */
+/* cancel_wait: in won, whether the caller must make it ready */
 inline cancel_wait()
 {
 	do
@@ -237,7 +240,7 @@ inline unwait()
 	if
 	:: was ->
 		take_lock(X);
-#ifndef MUTANT_ONE_LOOK /* the waker has taken it out meanwhile */
+#ifndef MUTANT_NO_RECHECK /* the waker has dequeued it meanwhile */
 		if
 		:: inqueue -> dequeue(RLX)
 		:: else
@@ -268,7 +271,7 @@ inline over()
 
 /* --- the waiter --- */
 
-#ifndef FOREIGN
+#ifndef EXTERN
 /* park_g0: steps 4 to 7 of park.h, and 8 */
 proctype G0(byte me)
 {
@@ -277,14 +280,14 @@ proctype G0(byte me)
 
 end:	atomic { parked[me] -> off = true };
 #ifdef TIMED
-#ifndef MUTANT_NOT_BUSY /* the timer finds nothing to claim, and does not come again */
+#ifndef MUTANT_NOT_BUSY /* the timer finds nothing to claim, and does not fire again */
 	store(STATE, RLX, BUSY);
 #endif
 	take_lock(HEAP);
 	armed = true;
 	drop_lock(HEAP);
 #endif
-#ifdef MUTANT_COMMIT_FIRST /* the waker finds nothing to claim, and goes on as if another had */
+#ifdef MUTANT_COMMIT_FIRST /* the waker finds nothing to claim, as if another had won */
 	drop_lock(X);
 #endif
 #ifdef MUTANT_NO_LIGHT_FENCE /* ORD(cancel): the flag is read before it is armed */
@@ -312,7 +315,7 @@ end:	atomic { parked[me] -> off = true };
 	fi
 }
 
-/* execute, end_wait: on another M, which knows what the run queue hands on */
+/* execute, end_wait: on another M, with the view that the run queue passes on */
 inline resumed()
 {
 	atomic {
@@ -322,7 +325,8 @@ inline resumed()
 			me++;
 			for (mem_k : 0 .. LOCS - 1) {
 				if
-				:: handed[mem_k] > KNOWS(me, mem_k) -> KNOWS(me, mem_k) = handed[mem_k]
+				:: handed[mem_k] > KNOWS(me, mem_k) ->
+					KNOWS(me, mem_k) = handed[mem_k]
 				:: else
 				fi;
 				handed[mem_k] = 0
@@ -373,7 +377,7 @@ proctype G()
 			touch(SUDOG);
 			store(QUEUED, RLX, 1);
 			inqueue = true;
-#ifdef MUTANT_ARMED_ON_ITS_STACK /* W1: it is resumed elsewhere while it runs here */
+#ifdef MUTANT_ARMED_ON_ITS_STACK /* PARK-1: it is resumed elsewhere while it runs here */
 			store(STATE, REL, ARMED);
 #endif
 			touch(CONTEXT);
@@ -412,7 +416,7 @@ proctype G()
 			:: load(STATE, ORDER_DONE_SEEN, what);
 				if
 				:: what & DONE -> what = what - DONE; break
-				:: else /* futex: until the word is another, or it is late */
+				:: else /* futex: until the word changes or the deadline passes */
 					if
 					:: VALUE(STATE, newest[STATE]) != what
 					:: what == ARMED ->
@@ -437,7 +441,7 @@ proctype G()
 }
 #endif
 
-/* --- those who end waits --- */
+/* --- the wakers --- */
 
 proctype Waker()
 {
@@ -452,7 +456,7 @@ proctype Waker()
 		/* lot_wake_first */
 		if
 		:: inqueue ->
-#ifdef MUTANT_LATE_CLAIM /* W5, ORD(sudog.queued): the claim hits the next wait */
+#ifdef MUTANT_LATE_CLAIM /* PARK-5, ORD(sudog.queued): the claim hits the next wait */
 			dequeue(ORDER_UNQUEUED);
 			claim(OK);
 #else
@@ -469,7 +473,7 @@ proctype Waker()
 		drop_lock(X);
 		if
 		:: won ->
-#ifdef FOREIGN
+#ifdef EXTERN
 			/* sched_wake_external, after the links of the list */
 			assert(live);
 			touch(SUDOG);
@@ -548,7 +552,7 @@ proctype Other()
 		:: won ->
 			assert(KNOWN(CONTEXT));
 			touch(STACK);
-			store(STATE, ORDER_LET_GO, ARMED)
+			store(STATE, ORDER_RELEASED, ARMED)
 		:: else
 		fi;
 		won = false
@@ -568,7 +572,7 @@ init
 	atomic {
 		run G();
 		run Waker();
-#ifndef FOREIGN
+#ifndef EXTERN
 		run G0(0);
 		run G0(1);
 		run Other();

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is the one that sleeps in the poller woken by whatever it should get up for, in the poller as on its
- * word?
+ * Model of the sleep in the poller: every earlier timer and every event for a waiter wakes the
+ * sleeping M, in the poller as well as on its word.
  *
- * Who takes part
- *   Sleeper   again and again: announces until when it sleeps, looks once more, and sleeps; where nobody waits
- *             for a descriptor on the word `waking` (ep_rest), else in the kernel's poller (ep_wait)
- *   Armer     two of them: each arms a timer that comes before all others
- *   Reader    begins to wait for a descriptor, until its event has come, or it is cut short
+ * Processes
+ *   Sleeper   repeatedly: announces until when it sleeps, checks again, and sleeps: if no G waits
+ *             for an fd, on the word `waking` (ep_rest), otherwise in the kernel poller (ep_wait)
+ *   Armer     two of them: each arms a timer that is due before all others
+ *   Reader    waits for an fd until the event has come or the wait is cancelled
  *   Peer      makes that event, at any time or never
- *   Drain     store buffers empty themselves
+ *   Drain     store buffers drain
  *
  * Properties
- *   nobody sleeps while there is a timer that it has not seen, or an event for one who waits: every end state
- *   is valid (a sleeper that has seen all may get up by itself)
+ *   the M does not sleep while there is a timer that it has not seen, or an event for a waiter:
+ *   every end state is valid (an M that has seen all may wake by itself)
  *
- * What a step is: one access of poll_until, deaf, npollwait, waking or resting, one system call, or one look at
- * all timers.  A plain store may wait in its thread's store buffer (`late_...`) while what follows is
- * read from memory; locked instructions and full fences of the thread empty it, system calls do not.
+ * Step granularity: one access of poll_until, deaf, npollwait, waking or resting, one system call,
+ * or one check of all timers.  A plain store may stay in the store buffer of its thread
+ * (`late_...`) while that thread reads other words from memory; its locked instructions and full
+ * fences drain the buffer, system calls do not.
  *
- * Left out: that a sleep ends by itself, and that others take timers and events meanwhile: that would hide a
- * wake-up that fails to come.  How the event goes to the one who waits (netpoll.pml), which timers are early
- * enough (T5 of timerheap.h), and the timers of a P that is given up (notify_poller).
+ * Left out: that a sleep ends by itself, and that other Ms run timers and events meanwhile: both
+ * would hide a lost wakeup.  Also how an event reaches its waiter (netpoll.pml), which timers are
+ * early enough (TIMER-5), and the timers of a P that is released (notify_poller).
  *
  * Models:
  *   src/idle.c: poll_time sleep_in_poller
@@ -30,13 +31,13 @@
  *   src/netpoll_epoll.c: ep_wait ep_rest ep_wake
  *   ORD: poll.until deaf poller.waking
  *
- * Runs: what scripts/model does with this file
+ * Runs: the searches of scripts/model
  *   holds
  *   deadlock   -DMUTANT_ANNOUNCED_LATE
- *   deadlock   -DMUTANT_NO_LAST_LOOK
+ *   deadlock   -DMUTANT_NO_LAST_CHECK
  *   deadlock   -DMUTANT_ARMED_LATE
  *   deadlock   -DMUTANT_DEAF_LATE
- *   deadlock   -DMUTANT_NOBODY_COUNTED
+ *   deadlock   -DMUTANT_NO_COUNT_CHECK
  *   deadlock   -DMUTANT_COUNTED_LATE
  *   deadlock   -DMUTANT_RESTING_LATE
  *   deadlock   -DMUTANT_CLEARED_BEFORE_UP
@@ -45,7 +46,7 @@
  */
 #define ARMERS 2
 
-/* struct sched: does somebody sleep, and longer than until any of the timers here? */
+/* struct sched: an M sleeps, and longer than until any of the timers here */
 bool announced, deaf;
 byte npollwait;
 
@@ -53,14 +54,14 @@ byte npollwait;
 bool waking, resting;
 bool on_word;  /* the sleeper is in futex_wait */
 bool readable; /* the eventfd is armed: the next wait reports and disarms it */
-bool event;    /* one that epoll_wait will report */
+bool event;    /* an event that epoll_wait will report */
 
-bool timer[ARMERS], seen[ARMERS], heard, cut;
+bool timer[ARMERS], seen[ARMERS], received, cut;
 
-/* store buffers: what is true, and nobody knows yet */
+/* store buffers: values that are not visible yet */
 bool late_announced, late_deaf, late_resting, late_timer[ARMERS], late_count;
 
-#define DONE (seen[0] && seen[1] && (heard || cut))
+#define DONE (seen[0] && seen[1] && (received || cut))
 #define NEWS ((timer[0] && !seen[0]) || (timer[1] && !seen[1]))
 
 inline empty_sleepers()
@@ -78,7 +79,7 @@ inline wake()
 {
 	atomic { before = waking; waking = true };
 	if
-	:: before /* somebody else's serves this one, too */
+	:: before /* the wake that is under way serves this one, too */
 	:: else ->
 		if
 		:: resting -> on_word = false
@@ -95,7 +96,7 @@ proctype Armer(byte me)
 	bool before;
 
 	late_timer[me] = true;
-#ifndef MUTANT_ARMED_LATE /* ORD(poll.until): the sleeper's last look misses it, and nobody is told to sleep */
+#ifndef MUTANT_ARMED_LATE /* ORD(poll.until): the last check misses it, and it sees no sleep */
 	atomic { timer[me] = true; late_timer[me] = false };
 #endif
 	if
@@ -121,7 +122,7 @@ proctype Reader()
 		wake()
 	:: else
 	fi;
-	heard || cut;
+	received || cut;
 	atomic { npollwait = npollwait + late_count - 1; late_count = false }
 }
 
@@ -148,12 +149,12 @@ inline rest()
 		fi
 	};
 	!on_word || DONE;
-#ifdef MUTANT_CLEARED_BEFORE_UP /* ORD(poller.waking): a wake between goes to nobody, and remains set */
+#ifdef MUTANT_CLEARED_BEFORE_UP /* ORD(poller.waking): a wake between is lost; the bit stays set */
 	atomic { empty_sleepers(); waking = false };
 	resting = false
 #else
 	atomic { late_resting = false; resting = false };
-#ifndef MUTANT_NOT_CLEARED /* ORD(poller.waking): those who come later find it set, and arm nothing */
+#ifndef MUTANT_NOT_CLEARED /* ORD(poller.waking): later wakers find it set, and arm nothing */
 	atomic { empty_sleepers(); waking = false }
 #endif
 #endif
@@ -163,12 +164,12 @@ inline wait()
 {
 	event || readable || DONE;
 	if
-	:: event -> event = false; heard = true
+	:: event -> event = false; received = true
 	:: else
 	fi;
 	if
 	:: readable ->
-#ifdef MUTANT_CLEARED_BEFORE_READ /* ORD(poller.waking): the report of a wake between is lost, and it remains set */
+#ifdef MUTANT_CLEARED_BEFORE_READ /* ORD(poller.waking): a wake between is lost; it stays set */
 		atomic { empty_sleepers(); waking = false };
 		readable = false
 #else
@@ -187,7 +188,7 @@ inline sleep_once()
 #ifndef MUTANT_DEAF_LATE /* ORD(deaf): neither of the two sees the other */
 		atomic { empty_sleepers() };
 #endif
-#ifdef MUTANT_NOBODY_COUNTED /* ORD(deaf): one who has come since the first look is not heard of */
+#ifdef MUTANT_NO_COUNT_CHECK /* ORD(deaf): a waiter since the first check is missed */
 		rest();
 #else
 		if
@@ -206,15 +207,15 @@ proctype Sleeper()
 	:: DONE -> break
 	:: else ->
 		late_announced = true;
-#ifndef MUTANT_ANNOUNCED_LATE /* ORD(poll.until): an earlier timer is armed, and nobody is told */
+#ifndef MUTANT_ANNOUNCED_LATE /* ORD(poll.until): an earlier timer does not wake the M */
 		atomic { empty_sleepers() };
 #endif
 		if
-#ifdef MUTANT_NO_LAST_LOOK /* ORD(poll.until): one that was armed before is not seen */
+#ifdef MUTANT_NO_LAST_CHECK /* ORD(poll.until): a timer armed before is missed */
 		:: sleep_once()
 #else
 		:: !NEWS -> sleep_once()
-		:: NEWS /* until that one */
+		:: NEWS /* the timeout is that timer */
 #endif
 		fi;
 		atomic { late_announced = false; announced = false };

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is each wait ended if a library closes a number that gmp knows, and opens it again for another file, and is no wait
- * for the new file ended with -ECANCELED?
+ * Model of reopened file descriptors: if a library closes a registered number and opens it again
+ * for another file, each wait ends, and no wait for the new file ends with -ECANCELED.
  *
  * Processes
  *   Former   waits for the first file of the number, and for no event: none comes
- *   Waiter   WAITERS of them, gmp_fd_wait as soon as the number has its last file, which becomes ready once
- *   Library  closes the number and opens it again; with -DBACK a dup keeps the first file, which comes back after
- *            the second one (dup2)
+ *   Waiter   WAITERS of them, gmp_fd_wait as soon as the number has its last file, which becomes
+ *            ready once
+ *   Library  closes the number and opens it again; with -DBACK a dup keeps the first file, which
+ *            comes back after the second one (dup2)
  *   Poller   reports the kernel's events (event of src/netpoll.c)
- *   Sysmon   checks waits again and again (netpoll_check); a check that would find nothing is left out
+ *   Sysmon   checks waits repeatedly (netpoll_check); a check that would find nothing is left out
  *
- * The kernel has a registration per file: reg[f] is its key, 0 if there is none.  A close takes it away unless
- * a dup is open.
+ * The kernel has a registration per file: reg[f] is its key, 0 if there is none.  A close takes it
+ * away unless a dup is open.
  *
  * Properties
  *   every wait ends                              every end state is valid
  *   PCHECK-1: no wait for the last file is cancelled   assertion in Waiter
- *   N5: no event of a former file counts         assertion in Poller
+ *   NETPOLL-5: no event of a former file counts      assertion in Poller
  *
- * A step is a system call, a read of seq or events, or a section under pd->lock.  A section with two system calls in
- * it is two steps, since the library needs no lock.  Memory is sequentially consistent: the lock orders the
- * rest.
+ * A step is a system call, a read of seq or events, or a section under pd->lock.  A section with
+ * two system calls in it is two steps, since the library needs no lock.  Memory is sequentially
+ * consistent: the lock orders the rest.
  *
- * Left out: turns and order of waiters (netpoll.pml), gmp_close (netpoll.pml), deadlines (fd.pml), adopters.
+ * Left out: tokens and order of waiters (netpoll.pml), gmp_close (netpoll.pml), deadlines (fd.pml),
+ * adopters.
  *
  * Models:
  *   src/netpoll/register.c: netpoll_renew register_file netpoll_is_registered
@@ -31,7 +33,7 @@
  *   src/netpoll/check.c: netpoll_check check_record
  *   src/io/waitfd.c: waitfd_call wait_both is_reopened follow_renewal
  *
- * Runs: what scripts/model does with this file
+ * Runs: the searches of scripts/model
  *   holds      -DWAITERS=2
  *   holds      -DWAITERS=1 -DBACK
  *   assertion  -DWAITERS=1 -DMUTANT_NOT_ASKED
@@ -245,7 +247,7 @@ end_check:
 		lock_pd();
 		register_file(seq + 1);
 		gone = (fresh || file == 0);
-#ifndef MUTANT_NOT_UNDONE /* the registration that the check has made is left, and its seq is not published */
+#ifndef MUTANT_NOT_UNDONE /* the registration of the check stays, its seq is not published */
 		if
 		:: fresh -> /* taken back: the number may have another file by now */
 			d_step { reg[file] = 0; seq++; orphaned = true }

@@ -1,39 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is each green thread of a P's queue taken once, whole, by its owner, a thief or the global queue,
- * though the owner writes slots anew, and memory shows stores late and in any order?
+ * Model of the run queue of a P: each green thread is taken once and whole, by the owner, a thief
+ * or the global queue, although the owner reuses slots, and stores become visible late and in any
+ * order.
  *
- * Who takes part
- *   Owner    thread 0: puts GREENS green threads, one after the other, and takes some between; what
- *            the ring does not hold goes to the global queue
+ * Processes
+ *   Owner    thread 0: puts GREENS green threads, one after the other, and takes some between; if
+ *            the ring is full, half of it moves to the global queue
  *   Thief    THIEVES of them, each TRIES times
- * What the runs differ in
+ *
+ * The runs differ in
  *   (plain)  ring and global queue
- *   NEXT     each goes into runnext and drives the former one to the ring; thieves take runnext, too
- *   CHAIN    what the first thief steals beyond the one it runs, others steal from its ring
- *   LOOK     nobody steals; one looks whether the ring is empty (runq_len), while the owner's green
- *            threads yield to each other
- *   ALONE    the P is not shared at first, and the owner moves head by plain stores; it opens the P
- *            by its own hand
- *   BLOCKED  the owner goes into blocking code; the watcher takes the P, and another M goes on with it
- *   ASLEEP   as ALONE, but the watcher opens it while the owner sleeps in a system call
- *   BACK     the owner also takes back what it has put last
+ *   NEXT     each green thread goes into runnext and moves the former one to the ring; thieves
+ *            take runnext, too
+ *   CHAIN    the first thief steals more than it runs, and others steal from its ring
+ *   EMPTY    no thief; a thread checks whether the ring is empty (runq_len), while the green
+ *            threads of the owner yield to each other
+ *   ALONE    the P is not shared at first, and the owner moves head by plain stores; the owner
+ *            opens the P itself
+ *   BLOCKED  the owner enters blocking code; sysmon takes the P, and another M continues with it
+ *   ASLEEP   as ALONE, but sysmon opens the P while the owner sleeps in a system call
+ *   BACK     the owner also takes back the green thread that it has put last
  *   FRONT    the owner also puts in front of the ring
  *
  * Properties
- *   R3: each is run once, none is lost     assertions in run, init
+ *   RUNQ-3: each is run once, none is lost     assertions in run, init
  *   a slot that is read has been written, and the green thread in it too
- *                                          assertion in run
- *   no more is copied than there is room   assertion in grab
- *   a look that finds nothing: there was a moment without        assertion in Looker
- *   a look has no tail that is older than its head               the same
+ *                                              assertion in run
+ *   no more is copied than there is room       assertion in grab
+ *   if a check finds an empty ring, it was empty at some moment    assertion in Checker
+ *   a check has no tail that is older than its head                assertion in Checker
  *
- * Memory is that of c11.inc: each access is one step with the order that it has in the code, and each
- * order is taken away by one mutant.  Two of them also need a load or a store to be late, which c11.inc
- * has not: there the mutant turns the two round.
+ * Memory is that of c11.inc: each access is one step with the order that it has in the code, and
+ * each order is removed by one mutant.  Two of them also need a late load or store, which c11.inc
+ * does not have: there the mutant swaps the two accesses.
  *
- * Left out: the wrap of the 32-bit counters; the ring of those who yield, which is one of the same kind
- * but for being emptied at once (`all` in LOOK); which victim, how often, and who wakes whom (wake.pml).
+ * Left out: the wrap of the 32-bit counters; the ring of yielded green threads, which is of the
+ * same kind but emptied at once (`all` in EMPTY); the choice of victims, the number of attempts,
+ * and wakeups (wake.pml).
  *
  * Models:
  *   src/runq.h: runq_put runq_get runq_take_back runnext_swap ring_len runq_len
@@ -44,13 +48,13 @@
  *   src/sysmon.c: retake_blocked_ps
  *   ORD: runq.publish runq.take runnext p.open p.blocked
  *
- * Runs: what scripts/model does with this file
+ * Runs: the searches of scripts/model
  *   holds      -DSIZE=2 -DGREENS=3 -DTHIEVES=2
  *   holds      -DSIZE=4 -DGREENS=5
  *   holds      -DSIZE=4 -DGREENS=5 -DTRIES=2
  *   holds      -DNEXT -DSIZE=2 -DGREENS=3 -DTHIEVES=2
  *   holds      -DCHAIN -DSIZE=4 -DGREENS=3 -DTHIEVES=2
- *   holds      -DLOOK -DSIZE=2 -DGREENS=5 -DOPS=5
+ *   holds      -DEMPTY -DSIZE=2 -DGREENS=5 -DOPS=5
  *   holds      -DALONE -DSIZE=2 -DGREENS=3 -DTRIES=2
  *   holds      -DBLOCKED -DSIZE=2 -DGREENS=3
  *   holds      -DASLEEP -DSIZE=2 -DGREENS=3 -DTRIES=2
@@ -70,11 +74,11 @@
  *   assertion  -DNEXT -DSIZE=2 -DGREENS=3 -DMUTANT_NEXT_TAKE
  *   assertion  -DNEXT -DSIZE=2 -DGREENS=3 -DMUTANT_NEXT_PLAINLY
  *   assertion  -DCHAIN -DSIZE=4 -DGREENS=3 -DTHIEVES=2 -DMUTANT_STOLEN
- *   assertion  -DLOOK -DSIZE=2 -DGREENS=5 -DOPS=5 -DMUTANT_OWN_TAKE
- *   assertion  -DLOOK -DSIZE=2 -DGREENS=5 -DOPS=5 -DMUTANT_OVERFLOW
- *   assertion  -DLOOK -DSIZE=2 -DGREENS=5 -DOPS=5 -DMUTANT_TAKE_ALL
- *   assertion  -DLOOK -DSIZE=2 -DGREENS=5 -DOPS=5 -DMUTANT_LOOK
- *   assertion  -DLOOK -DSIZE=2 -DGREENS=5 -DOPS=5 -DMUTANT_ONE_LOOK
+ *   assertion  -DEMPTY -DSIZE=2 -DGREENS=5 -DOPS=5 -DMUTANT_OWN_TAKE
+ *   assertion  -DEMPTY -DSIZE=2 -DGREENS=5 -DOPS=5 -DMUTANT_OVERFLOW
+ *   assertion  -DEMPTY -DSIZE=2 -DGREENS=5 -DOPS=5 -DMUTANT_TAKE_ALL
+ *   assertion  -DEMPTY -DSIZE=2 -DGREENS=5 -DOPS=5 -DMUTANT_CHECK
+ *   assertion  -DEMPTY -DSIZE=2 -DGREENS=5 -DOPS=5 -DMUTANT_NO_RETRY
  *   assertion  -DALONE -DSIZE=2 -DGREENS=3 -DMUTANT_OPEN
  *   assertion  -DALONE -DSIZE=2 -DGREENS=3 -DMUTANT_OPEN_SEEN
  *   assertion  -DBLOCKED -DSIZE=2 -DGREENS=3 -DMUTANT_BLOCKED
@@ -125,7 +129,7 @@
 #else
 #define ORDER_TAIL_SEEN ACQ
 #endif
-#ifdef MUTANT_OWN_TAKE /* ORD(runq.take): a look takes the tail from before */
+#ifdef MUTANT_OWN_TAKE /* ORD(runq.take): a check reads the tail from before */
 #define ORDER_OWN_TAKE RLX
 #else
 #define ORDER_OWN_TAKE REL
@@ -140,10 +144,10 @@
 #else
 #define ORDER_TAKE_ALL REL
 #endif
-#ifdef MUTANT_LOOK /* ORD(runq.take): the same, at the other end */
-#define ORDER_LOOK RLX
+#ifdef MUTANT_CHECK /* ORD(runq.take): the same, at the other end */
+#define ORDER_CHECK RLX
 #else
-#define ORDER_LOOK ACQ
+#define ORDER_CHECK ACQ
 #endif
 #ifdef MUTANT_NEXT_PUT /* ORD(runnext): the pointer is seen before the green thread */
 #define ORDER_NEXT_PUT RLX
@@ -160,7 +164,7 @@
 #else
 #define ORDER_NEXT_TAKE SEQ
 #endif
-#ifdef MUTANT_BLOCKED /* ORD(p.blocked): the next owner does not know the last put */
+#ifdef MUTANT_BLOCKED /* ORD(p.blocked): the next M of the P misses the last put */
 #define ORDER_BLOCKED RLX
 #else
 #define ORDER_BLOCKED REL
@@ -237,7 +241,7 @@
 #define SLOT2(i) AT(SLOTS2, i)
 #define MADE (SYNCS + 2 * SIZE)
 #else
-#define MADE (SYNCS + SIZE) /* up to which green thread all is written */
+#define MADE (SYNCS + SIZE) /* the newest green thread that is initialised */
 #endif
 #define LOCS (MADE + 1)
 #ifdef PLAIN
@@ -271,12 +275,12 @@ inline run_green(g)
 
 #define MINE(l) VALUE(l, newest[l])
 
-#ifdef LOOK
+#ifdef EMPTY
 bool bare; /* there was nothing in the ring at some time */
 #define see() bare = bare || MINE(HEAD) == MINE(TAIL)
 #endif
 
-/* Move head past what it has read; in won, whether nobody else has. */
+/* Move head past the slots that were read; in won, whether no other thread has. */
 inline take_own(n, order)
 {
 #ifdef PLAIN
@@ -286,28 +290,28 @@ inline take_own(n, order)
 	:: else -> cas(HEAD, head, head + n, order, won)
 	fi;
 	shared = 0
-#elif defined(MUTANT_TAKE_PLAINLY) /* R3: a load and a store; a thief takes the same between */
+#elif defined(MUTANT_TAKE_PLAINLY) /* RUNQ-3: a load and a store; a thief takes the same between */
 	won = true;
 	store(HEAD, order, head + n)
-#elif defined(LOOK)
+#elif defined(EMPTY)
 	atomic { cas(HEAD, head, head + n, order, won); see() }
 #else
 	cas(HEAD, head, head + n, order, won)
 #endif
 }
 
-/* Its slots and tail the owner reads plainly: nobody else writes them. */
+/* The owner reads its slots and tail plainly: no other thread writes them. */
 inline runq_put(g)
 {
 	do
 	:: assert(KNOWS(me, TAIL) == newest[TAIL]);
 		tail = MINE(TAIL);
-#ifdef MUTANT_SLOT_FIRST /* ORD(runq.take): the slot is written before it is seen free: a thief reads it */
+#ifdef MUTANT_SLOT_FIRST /* ORD(runq.take): the slot is written while a thief reads it */
 		store(SLOT(tail), RLX, g);
 		load(HEAD, RLX, head);
 		if
 		:: tail - POS(head) >= SIZE ->
-end_unseen:		false /* this is about those whose slot is free, though that was seen late */
+end_unseen:		false /* only executions where the slot is free, though observed late */
 		:: else -> store(TAIL, ORDER_PUBLISH, tail + 1); break
 		fi
 #else
@@ -324,7 +328,7 @@ end_unseen:		false /* this is about those whose slot is free, though that was se
 				fi
 			};
 			take_own(n, ORDER_OVERFLOW);
-#ifdef MUTANT_OVERFLOW_ANYWAY /* R3: a thief has taken some of the half meanwhile */
+#ifdef MUTANT_OVERFLOW_ANYWAY /* RUNQ-3: a thief has taken some of the half meanwhile */
 			won = true;
 #endif
 			if
@@ -382,13 +386,13 @@ inline runq_take_back(g)
 	:: else ->
 		tail--;
 		g = MINE(SLOT(tail));
-#ifndef MUTANT_BACK_LATE /* ORD(runq.take): a thief reads the head from after, and the tail from before */
+#ifndef MUTANT_BACK_LATE /* ORD(runq.take): a thief reads the new head and the old tail */
 		store(TAIL, ORDER_BACK_TAIL, tail);
 #endif
 		do
 		:: POS(head) == tail + 1 -> g = 0; break
 		:: else ->
-#ifdef MUTANT_BACK_UNCOUNTED /* R3: a thief has read the tail from before, and the head is as it was */
+#ifdef MUTANT_BACK_UNCOUNTED /* RUNQ-3: a thief has read the old tail, and the head is unchanged */
 			cas(HEAD, head, head, ORDER_BACK_TAKE, won);
 #else
 			cas(HEAD, head, head + TAKEN_BACK, ORDER_BACK_TAKE, won);
@@ -424,16 +428,16 @@ inline runq_put_first(g)
 	:: load(HEAD, ACQ, head);
 		tail = MINE(TAIL);
 		if
-#ifndef MUTANT_FRONT_ROOM /* R1: the slot holds the last of the ring */
+#ifndef MUTANT_FRONT_ROOM /* RUNQ-1: the slot holds the last of the ring */
 		:: tail - POS(head) + 1 > SIZE -> runq_put(g); break
 #endif
 		:: else ->
-#ifndef MUTANT_FRONT_EARLY /* the place is shown before the green thread is there */
+#ifndef MUTANT_FRONT_EARLY /* the slot is published before the green thread is there */
 			store(SLOT(POS(head) + SIZE - 1), RLX, g);
 #endif
-#ifdef MUTANT_FRONT_UNCOUNTED /* R3: a thief has read the slot, and finds the head as it was */
+#ifdef MUTANT_FRONT_UNCOUNTED /* RUNQ-3: a thief has read the slot, and finds the head as it was */
 			cas(HEAD, head, head - 1, ORDER_FRONT_PUT, won);
-#elif defined(MUTANT_FRONT_PLAINLY) /* R3: a thief has moved the head between */
+#elif defined(MUTANT_FRONT_PLAINLY) /* RUNQ-3: a thief has moved the head between */
 			won = true;
 			store(HEAD, ORDER_FRONT_PUT, head + TAKEN_BACK - 1);
 #else
@@ -461,7 +465,7 @@ inline runnext_swap(gp, former)
 {
 	load(RUNNEXT, RLX, former);
 	if
-#ifdef MUTANT_NEXT_PLAINLY /* R4: a thief takes the former one between the load and the store */
+#ifdef MUTANT_NEXT_PLAINLY /* RUNQ-4: a thief takes the former one between the load and the store */
 	:: true -> store(RUNNEXT, REL, gp)
 #else
 	:: former == 0 -> store(RUNNEXT, ORDER_NEXT_PUT, gp)
@@ -505,7 +509,7 @@ inline local_work(g)
 #endif
 }
 
-#ifndef LOOK
+#ifndef EMPTY
 proctype Owner(byte me)
 {
 	byte ts, head, tail, n, batch[2], g;
@@ -673,7 +677,7 @@ inline steal()
 #endif
 }
 
-#ifndef LOOK
+#ifndef EMPTY
 proctype Thief(byte me)
 {
 	byte ts, head, tail, n, copy[2], tries;
@@ -724,7 +728,7 @@ proctype Watcher()
 	byte me = WATCHER;
 
 	store(SHARED, RLX, 1);
-#ifndef MUTANT_NO_BARRIER /* ORD(p.open): the owner may not have seen the flag when it gets up */
+#ifndef MUTANT_NO_BARRIER /* ORD(p.open): the owner may wake without seeing the flag */
 	meet_all();
 #endif
 	atomic {
@@ -734,7 +738,7 @@ proctype Watcher()
 #else
 		:: asleep
 #endif
-			-> /* a thread that sleeps has stored all, and who sees that it does sees it */
+			-> /* a sleeping thread has no store in its buffer; its sleep orders them */
 			d_step {
 				for (mem_k : 0 .. LOCS - 1) {
 					if
@@ -753,10 +757,10 @@ proctype Watcher()
 }
 #endif
 
-/* --- one who looks --- */
+/* --- the check for an empty ring --- */
 
-#ifdef LOOK
-/* Green threads that yield, or come anew, or leave all at once. */
+#ifdef EMPTY
+/* Green threads that yield, or are created, or leave all at once. */
 proctype Owner()
 {
 	byte me, ts, head, tail, n, batch[2], g, ops;
@@ -787,16 +791,16 @@ proctype Owner()
 }
 
 /* recheck_work: has_work, runq_len, ring_len */
-proctype Looker()
+proctype Checker()
 {
 	byte me = 1, ts, head, tail;
 
 	atomic { meet_all(); bare = MINE(HEAD) == MINE(TAIL) };
 	do
-	:: load(HEAD, ORDER_LOOK, head);
+	:: load(HEAD, ORDER_CHECK, head);
 		load(TAIL, RLX, tail);
 		assert(((tail - head) & 255) < 128);
-#ifdef MUTANT_ONE_LOOK /* head from before, tail from after a whole round: taken for an empty ring */
+#ifdef MUTANT_NO_RETRY /* head and tail are a whole round apart: the ring seems empty */
 		break
 #else
 		if
@@ -817,7 +821,7 @@ init
 	byte k;
 
 	atomic {
-#ifdef FRONT /* so that there are places in front */
+#ifdef FRONT /* so that there are slots in front */
 		VALUE(HEAD, 0) = SIZE;
 		VALUE(TAIL, 0) = SIZE;
 #endif
@@ -825,9 +829,9 @@ init
 		VALUE(HEAD2, 0) = SIZE;
 		VALUE(TAIL2, 0) = SIZE;
 #endif
-#ifdef LOOK
+#ifdef EMPTY
 		run Owner();
-		run Looker();
+		run Checker();
 #else
 		run Owner(0);
 		for (k : 1 .. THIEVES) {
@@ -846,7 +850,7 @@ init
 end:
 #endif
 	ended == THREADS;
-#ifndef LOOK
+#ifndef EMPTY
 	d_step {
 		for (k : 0 .. GREENS - 1) {
 			if

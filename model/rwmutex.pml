@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readers and writers of gmp_rwmutex: exclusion, no lost wakeup, and a reader waits for one writer at most.
+ * Model of the rwmutex: exclusion, no lost wakeup, and a reader waits for one writer at most.
  *
  * Processes
  *   Writer   two of them (0 and 1), each locks and unlocks ROUNDS times
  *   Reader   two of them (2 and 3), likewise
- *   Timer    with -DTIMER=1 the deadline of writer 1, with -DTIMER=3 of reader 3; it may pass during any wait
- *            (with -DDROP, in its place: writer 1 and reader 3 may be dropped before they run, if their wait
- *            was granted, as at the end of a run)
+ *   Timer    with -DTIMER=1 the deadline of writer 1, with -DTIMER=3 of reader 3; it may pass during
+ *            any wait (with -DKILLED, in its place: writer 1 and reader 3 may be killed at shutdown
+ *            before they run, if their wait was granted)
  *
- * The functions are those of src/sync/rwmutex.c, and of src/sync/mutex.c as far as an rwmutex uses them; the
- * queue is the bucket's of src/parkinglot.c; the wait is src/park.h's, in one step.  Whether the first writer is due
- * for a hand-over (X5) is arbitrary.
+ * The functions are those of src/sync/rwmutex.c, and of src/sync/mutex.c as far as an rwmutex uses
+ * them; the queue is the bucket's of src/parkinglot.c; the wait is src/park.h's, in one step.
+ * Whether the first writer is overdue (MUTEX-4) is arbitrary.
  *
  * Properties
  *   exclusion                              assertions in writer_in and reader_in
- *   no lost wakeup                         every end state is valid; the word is clean at the end (init)
+ *   no lost wakeup                         every end state is valid; the word is clean at the end
+ *                                          (init)
  *   RW-1: one writer drains                assertion in drain
- *   RW-3: a reader waits for one writer    assertions in lock_mutex and unlock_mutex: no reader is queued when
- *                                          LOCKED is set, cleared or handed over
+ *   RW-3: a reader waits for one writer    assertions in lock_mutex and unlock_mutex: no reader is
+ *                                          queued when LOCKED is set, cleared or handed over
  *
- * A step is one access of the word; a section under the bucket's lock is several, since the word changes beside it.
- * Memory is sequentially consistent.  Left out: the calm bucket (model/mutex.pml; an rwmutex has no plain store),
- * the try forms, spinning, external threads, the treap.
+ * A step is one access of the word; a section under the bucket's lock is several, since the word
+ * changes beside it.  Memory is sequentially consistent.  Left out: the uncontended bucket
+ * (model/mutex.pml; an rwmutex has no plain store), the try forms, spinning, external threads, the
+ * treap.
  *
  * Models:
  *   src/sync/rwmutex.c: rw_take_read rlock_slow runlock_slow gmp_rwmutex_runlock rw_wait_readers
@@ -31,21 +33,21 @@
  *   src/sync/mutex.c: mutex_unlock_slow
  *   src/parkinglot.c: lot_wake_first lot_wake_all lot_unwait lot_dequeue
  *   src/types.h: waiter_claim
- *   without: rwmutex mutex (memory is sequentially consistent here; model/orders.pml has the mutex's orders)
+ *   without: rwmutex mutex (memory is sequentially consistent; orders.pml has the mutex)
  *
- * Runs: what scripts/model does with this file
+ * Runs: the searches of scripts/model
  *   holds      -DROUNDS=1
  *   holds      -DROUNDS=1 -DTIMER=1
  *   holds      -DROUNDS=1 -DTIMER=3
- *   holds      -DROUNDS=1 -DDROP
+ *   holds      -DROUNDS=1 -DKILLED
  *   assertion  -DROUNDS=1 -DMUTANT_READER_BESIDE_CLAIM
  *   assertion  -DROUNDS=1 -DMUTANT_NO_DRAIN_AT_HANDOVER
  *   assertion  -DROUNDS=1 -DMUTANT_READERS_LEFT_QUEUED
  *   deadlock   -DROUNDS=1 -DMUTANT_DRAIN_BLIND
- *   deadlock   -DROUNDS=1 -DTIMER=1 -DMUTANT_LAST_READER_LOOKS_ONCE
+ *   deadlock   -DROUNDS=1 -DTIMER=1 -DMUTANT_LAST_READER_CHECKS_ONCE
  *   deadlock   -DROUNDS=1 -DTIMER=1 -DMUTANT_LOCKED_KEPT
  *   deadlock   -DROUNDS=1 -DTIMER=1 -DMUTANT_PLAIN_STORE
- *   deadlock   -DROUNDS=1 -DDROP -DMUTANT_READ_NOT_PASSED_ON
+ *   deadlock   -DROUNDS=1 -DKILLED -DMUTANT_READ_NOT_PASSED_ON
  */
 #define N 4
 #define IS_WRITER(w) ((w) < 2)
@@ -301,14 +303,17 @@ inline lock_mutex()
 			state[me] = ARMED;
 			unlock_bucket();
 			atomic { ready[me] -> ready[me] = false };
-#ifdef DROP
+#ifdef KILLED
 			if
-			:: MAY_FAIL(me) -> dropped = true
+			:: MAY_FAIL(me) -> killed = true
 			:: true
 			fi;
 			if
-			:: dropped && result[me] == HANDED_OVER -> unlock_mutex(); got = false; break
-			:: dropped && result[me] == OK ->
+			:: killed && result[me] == HANDED_OVER ->
+				unlock_mutex();
+				got = false;
+				break
+			:: killed && result[me] == OK ->
 				lock_bucket();
 				atomic { s = word; word = CLEAR(s, WOKEN) };
 				first = NONE;
@@ -387,9 +392,9 @@ inline drain()
 			state[me] = ARMED;
 			unlock_bucket();
 			atomic { ready[me] -> ready[me] = false };
-#ifdef DROP
+#ifdef KILLED
 			if
-			:: MAY_FAIL(me) -> dropped = true; unlock_mutex(); got = false
+			:: MAY_FAIL(me) -> killed = true; unlock_mutex(); got = false
 			:: true
 			fi;
 #endif
@@ -448,9 +453,9 @@ inline rlock()
 			unlock_bucket();
 			atomic { ready[me] -> ready[me] = false };
 			got = result[me] == OK;
-#ifdef DROP
+#ifdef KILLED
 			if
-			:: MAY_FAIL(me) -> dropped = true
+			:: MAY_FAIL(me) -> killed = true
 			:: true
 			fi;
 #endif
@@ -479,7 +484,7 @@ inline runlock()
 	:: else ->
 		lock_bucket();
 		s = word;
-#ifdef MUTANT_LAST_READER_LOOKS_ONCE /* it becomes the last one after it has looked */
+#ifdef MUTANT_LAST_READER_CHECKS_ONCE /* it becomes the last one after its check */
 		won = IS_AWAITED(s);
 		if
 		:: won && drainer != NONE ->
@@ -565,10 +570,10 @@ inline forget()
 proctype Writer(byte me)
 {
 	byte s, first, other, bits, n, round, let[2];
-	bool won, got, awake, starving, dropped;
+	bool won, got, awake, starving, killed;
 
 	do
-	:: round == ROUNDS || dropped -> break
+	:: round == ROUNDS || killed -> break
 	:: else ->
 		lock_mutex();
 		if
@@ -587,16 +592,16 @@ proctype Writer(byte me)
 proctype Reader(byte me)
 {
 	byte s, first, other, bits, n, round, let[2];
-	bool won, got, awake, starving, dropped;
+	bool won, got, awake, starving, killed;
 
 	do
-	:: round == ROUNDS || dropped -> break
+	:: round == ROUNDS || killed -> break
 	:: else ->
 		rlock();
 		if
 #ifdef MUTANT_READ_NOT_PASSED_ON /* let in, and gone before it could leave */
-		:: got && dropped
-		:: got && !dropped -> reader_in(); reader_out(); runlock()
+		:: got && killed
+		:: got && !killed -> reader_in(); reader_out(); runlock()
 #else
 		:: got -> reader_in(); reader_out(); runlock()
 #endif

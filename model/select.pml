@@ -1,34 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a select over two channels have exactly one winner, and leave no trace?
+ * Model of select: a select over two channels has exactly one winner, and leaves no sudog, timer or
+ * claim behind.
  *
- * Who takes part
+ * Processes
  *   S        a select that receives from both channels, with a deadline; then, with the same
- *            waiter, a plain receive from channel 1 alone, without one
- *   T        the select of the other kind: it sends on both, its cases in the other order
+ *            waiter, a plain receive from channel 1 alone, without a deadline
+ *   T        a select that sends on both channels, its cases in the other order
  *   R        a plain send on channel 0
  *   G0       for each of these the stack g0 of the M that it parked on: arms, then unlocks; it runs
- *            beside the one who parked, who may be resumed elsewhere at once
- *   Timer    S's deadline
- *   Closer   closes both channels, in either order; so every wait comes to an end
+ *            concurrently with its G, which may be resumed elsewhere at once
+ *   Timer    the deadline of S
+ *   Closer   closes both channels, in either order; so every wait ends
  *   Canceller (with -DCANCEL, in place of Timer, Closer and R) cancels S and T
  *
  * Properties
- *   one winner, nobody woken twice   W2: assertion in make_ready
+ *   one winner, no waiter woken twice  PARK-2: assertion in make_ready
  *   an element moves if and only if the result says so: none lost, none doubled
- *                                    W2: assertions in deliver, check_received, init
- *   no trace is left                 W3: assertions in no_trace, and `live` in G0 (Q3)
- *   no deadlock; a claimed wait ends  every end state is valid (the checker's own question)
- *   queues as chan.h has them        H2: assertions in send_now, recv_now; empty at the end: init
+ *                                      PARK-2: assertions in deliver, check_received, init
+ *   nothing of a wait is left          PARK-3: assertions in no_trace, and `live` in G0 (SELECT-3)
+ *   no deadlock; a claimed wait ends   every end state is valid (the checker's own question)
+ *   queues as chan.h has them          CHAN-2: assertions in send_now, recv_now; empty at the end:
+ *                                      init
  *
- * What a step is: everything that another can see in between.  Looks and changes of a queue are one
- * step: they stand under the channel's lock.  A sudog's `queued` is read without it, so that is a
- * step of its own.  Memory is sequentially consistent, but for the one store that a fence is about:
- * WAITER_ARMED goes through a store buffer (`sb`), which a locked instruction of the same thread, a
- * later unlock, or the heavy fence of the one who cancels empties, or it empties itself (Drain).
+ * Step granularity: everything that another process can observe in between.  Reads and changes of a
+ * queue are one step: they are under the channel lock.  `queued` of a sudog is read without the
+ * lock, so that is a step of its own.  Memory is sequentially consistent, except the one store that
+ * a fence is about: WAITER_ARMED goes through a store buffer (`sb`), which a locked instruction of
+ * the same thread, a later unlock or the heavy fence of the canceller drains, or it drains by
+ * itself (Drain).
  *
- * Left out: a channel in several cases (HAS_DUPLICATES), external threads, the looks without a lock of
- * the try calls, ticks.
+ * Left out: a channel in several cases (HAS_DUPLICATES), external threads, the unlocked reads of the try
+ * calls, ticks.
  *
  * Models:
  *   src/select.c: select_run lock_all unlock_all run_ready_case select_wait select_unlink_all
@@ -41,9 +44,9 @@
  *   src/spawn.c: cancel_g
  *   src/sched.c: end_wait_g0
  *   ORD: waiter.claim cancel sudog.queued
- *   without: chan.closed (of looks without a lock, which are left out)
+ *   without: chan.closed (of unlocked reads, which are left out)
  *
- * Runs: what scripts/model does with this file
+ * Runs: the searches of scripts/model
  *   holds      -DBUF=0
  *   holds      -DBUF=1
  *   holds      -DBUF=0 -DCANCEL
@@ -59,12 +62,12 @@
  */
 #define NONE 255
 
-/* who waits: each has a waiter and two sudogs */
+/* the waiters: each has a struct waiter and two sudogs */
 #define S 0
 #define T 1
 #define R 2
 #define WAITERS 3
-#define SG(who, c) ((who) * 2 + (c))
+#define SG(id, c) ((id) * 2 + (c))
 #define OWNER(sg) ((sg) / 2)
 
 /* enum waiter_state (src/types.h) */
@@ -79,14 +82,14 @@
 #define ECANCELED 3
 #define MUST_WAIT 4
 
-/* gmp_dir, and the queue in which one with such a case waits */
+/* gmp_dir, and the queue of the waiters with such a case */
 #define RECV 0
 #define SEND 1
 #define QUEUE(dir, c) queue[(dir) * 2 + (c)]
 
 /* struct waiter */
 byte state[WAITERS], result[WAITERS];
-bool woken[WAITERS]; /* it stands in a run queue (sched_submit) */
+bool woken[WAITERS]; /* it is in a run queue (sched_submit) */
 /* struct g */
 bool cancelled[WAITERS], timed[WAITERS];
 /* struct sudog; elem: what it sends, or what has been put where it receives */
@@ -97,12 +100,12 @@ bool locked[2], closed[2];
 byte count[2], buf[2];
 chan queue[4] = [WAITERS] of { byte }; /* recvq of both, sendq of both */
 /* from a parking G to its g0 */
-bool parked[WAITERS]; /* it is off its stack: g0 goes on */
+bool parked[WAITERS]; /* it is off its stack: g0 continues */
 bool sb[WAITERS];     /* WAITER_ARMED is in the store buffer of that M */
 byte ncases[WAITERS]; /* 2: commit is unlock_all; 1: commit_unlock */
 byte chan_of[WAITERS];
 bool live[WAITERS];   /* the frame of select is there: struct selection and its sudogs */
-/* timerheap.c: the heap's lock, and whether S's timer stands in it */
+/* timerheap.c: the heap lock, and whether the timer of S is in it */
 bool heap_locked, armed;
 
 /* the accounts; elements are 1 (T's) and 2 (R's) */
@@ -121,19 +124,19 @@ inline drop_lock(c)
 
 /* --- src/types.h:waiter_claim --- */
 
-inline claim(who, how, won)
+inline claim(id, how, won)
 {
-#ifdef MUTANT_SPLIT_CLAIM /* ORD(waiter.claim): a look and a store in place of the compare-and-swap: two may win */
-	atomic { state[who] != BUSY -> won = (state[who] == ARMED) };
+#ifdef MUTANT_SPLIT_CLAIM /* ORD(waiter.claim): a load and a store: two wakers may win */
+	atomic { state[id] != BUSY -> won = (state[id] == ARMED) };
 	if
-	:: won -> atomic { state[who] = CLAIMED; result[who] = how }
+	:: won -> atomic { state[id] = CLAIMED; result[id] = how }
 	:: else
 	fi
 #else
 	atomic {
-		state[who] != BUSY ->
+		state[id] != BUSY ->
 		if
-		:: state[who] == ARMED -> state[who] = CLAIMED; result[who] = how; won = true
+		:: state[id] == ARMED -> state[id] = CLAIMED; result[id] = how; won = true
 		:: else -> won = false
 		fi
 	}
@@ -141,31 +144,31 @@ inline claim(who, how, won)
 }
 
 /* src/park.c:ready */
-inline make_ready(who)
+inline make_ready(id)
 {
 	atomic {
-		assert(state[who] == CLAIMED && !woken[who]);
-		woken[who] = true
+		assert(state[id] == CLAIMED && !woken[id]);
+		woken[id] = true
 	}
 }
 
 /* src/park.c:cancel_wait */
-inline cancel_wait(who, cut)
+inline cancel_wait(id, cut)
 {
 	atomic {
-		state[who] != BUSY ->
+		state[id] != BUSY ->
 		if
-		:: state[who] == ARMED -> state[who] = BUSY; cut = true
+		:: state[id] == ARMED -> state[id] = BUSY; cut = true
 		:: else -> cut = false
 		fi
 	}
 	if
 	:: cut ->
-		cut = cancelled[who];
+		cut = cancelled[id];
 		atomic {
 			if
-			:: cut -> state[who] = CLAIMED; result[who] = ECANCELED
-			:: else -> state[who] = ARMED
+			:: cut -> state[id] = CLAIMED; result[id] = ECANCELED
+			:: else -> state[id] = ARMED
 			fi
 		}
 	:: else
@@ -192,13 +195,13 @@ inline dequeue(dir, c, sg)
 	}
 }
 
-/* claim_first; sg is NONE if nobody waits */
+/* claim_first; sg is NONE if no waiter is queued */
 inline claim_first(dir, c, how)
 {
 	do
 	:: atomic { empty(QUEUE(dir, c)) -> sg = NONE }; break
 	:: atomic { nempty(QUEUE(dir, c)) -> QUEUE(dir, c)?<sg> };
-#ifdef MUTANT_LATE_CLAIM /* ORD(sudog.queued), W5 the other way round: the claim may hit the next wait of the same waiter */
+#ifdef MUTANT_LATE_CLAIM /* ORD(sudog.queued), PARK-5: the claim may hit the next wait */
 		dequeue(dir, c, sg);
 		claim(OWNER(sg), how, won);
 #else
@@ -297,7 +300,7 @@ inline park(me)
 	if
 	:: timed[me] ->
 		/* timer_del */
-#ifndef MUTANT_TIMER_LEFT /* the timer of a wait that was answered stays armed for the next one */
+#ifndef MUTANT_TIMER_LEFT /* the timer of a granted wait stays armed for the next wait */
 		atomic { !heap_locked -> armed = false };
 #endif
 		timed[me] = false
@@ -311,44 +314,44 @@ inline back(me)
 	atomic { state[me] = IDLE; result[me] = OK }
 }
 
-inline empty_buffer(who)
+inline empty_buffer(id)
 {
 	atomic {
 		if
-		:: sb[who] -> sb[who] = false; state[who] = ARMED
+		:: sb[id] -> sb[id] = false; state[id] = ARMED
 		:: else
 		fi
 	}
 }
 
 /* park_g0: steps 4 to 7 */
-proctype G0(byte who)
+proctype G0(byte id)
 {
 	bool cut, list;
 	byte c, n;
 end:	do
-	:: atomic { parked[who] -> parked[who] = false; cut = false };
+	:: atomic { parked[id] -> parked[id] = false; cut = false };
 		if
-		:: timed[who] ->
-			state[who] = BUSY;
+		:: timed[id] ->
+			state[id] = BUSY;
 			atomic { !heap_locked -> armed = true }
 		:: else
 		fi;
-		sb[who] = true; /* WAITER_ARMED; the light fence is no instruction */
+		sb[id] = true; /* WAITER_ARMED; the light fence is no instruction */
 		if
-		:: cancelled[who] ->
-			empty_buffer(who); /* by the compare-and-swap */
-			cancel_wait(who, cut)
+		:: cancelled[id] ->
+			empty_buffer(id); /* by the compare-and-swap */
+			cancel_wait(id, cut)
 		:: else
 		fi;
-		empty_buffer(who);
-		/* unlock_all: what it reads lies in the frame of the one who selects */
-		atomic { n = ncases[who]; c = chan_of[who]; list = (n == 2) };
+		empty_buffer(id);
+		/* unlock_all: it reads the frame of the select */
+		atomic { n = ncases[id]; c = chan_of[id]; list = (n == 2) };
 		do
 		:: n == 0 -> break
 		:: n > 0 ->
 			atomic {
-				assert(!list || live[who]);
+				assert(!list || live[id]);
 				n--;
 				if
 				:: list -> c = n
@@ -356,19 +359,19 @@ end:	do
 				fi
 			};
 			drop_lock(c)
-#ifdef MUTANT_LIVE_LIST /* the loop asks sel->nlocks after each unlock, the last one too */
+#ifdef MUTANT_LIVE_LIST /* the loop reads sel->nlocks after each unlock, also the last one */
 			;
-			assert(!list || live[who])
+			assert(!list || live[id])
 #endif
 		od;
 		if
-		:: cut -> make_ready(who)
+		:: cut -> make_ready(id)
 		:: else
 		fi
 	od
 }
 
-/* The store buffers empty themselves. */
+/* The store buffers drain. */
 active proctype Drain()
 {
 end:	do
@@ -395,14 +398,14 @@ inline select_both(me, dir)
 {
 	live[me] = true;
 	/* lock_all */
-#ifdef MUTANT_LOCK_ORDER /* each in the order of its cases, and T's are the other way round */
+#ifdef MUTANT_LOCK_ORDER /* each in the order of its cases, which T has reversed */
 	take_lock((me == T));
 	take_lock((me != T));
 #else
 	take_lock(0);
 	take_lock(1);
 #endif
-	/* run_one: any case that is ready; one whose peer is on its way out is struck off */
+	/* run_one: any case that is ready; a peer that cannot be claimed is unlinked */
 	atomic { tried[0] = false; tried[1] = false; at = NONE; what = MUST_WAIT };
 	do
 	:: what == MUST_WAIT && !tried[0] -> tried[0] = true; at = 0; now(dir, me, 0)
@@ -424,20 +427,20 @@ inline select_both(me, dir)
 		enqueue(dir, 1, SG(me, 1));
 		ncases[me] = 2;
 		park(me);
-#ifdef MUTANT_NO_LEAVE /* Q2: a select that was met leaves its other sudog where it stands */
+#ifdef MUTANT_NO_LEAVE /* SELECT-2: a matched select leaves its other sudog queued */
 		if
 		:: what != OK -> leave(dir, me, 0); leave(dir, me, 1)
 		:: else
 		fi;
 #else
-		leave(dir, me, 0); /* after an error on g0, by select_unwait; else by itself */
+		leave(dir, me, 0); /* after an error on g0, by select_unwait; otherwise by itself */
 		leave(dir, me, 1);
 #endif
 		back(me);
 		atomic {
 			at = (chosen[SG(me, 0)] -> 0 : (chosen[SG(me, 1)] -> 1 : NONE));
 			assert(!(chosen[SG(me, 0)] && chosen[SG(me, 1)]));
-			/* Q1: chosen if and only if it was a peer */
+			/* SELECT-1: chosen if and only if it was a peer */
 			assert((at != NONE) == (what == OK || what == EPIPE))
 		}
 	fi;
@@ -549,7 +552,7 @@ end:	do
 	od
 }
 
-/* gmp_chan_close; the list of those who became ready is a set */
+/* gmp_chan_close; the list of the waiters that became ready is a set */
 inline close_one(c)
 {
 	take_lock(c);
@@ -592,21 +595,21 @@ proctype Closer()
 }
 
 /* src/spawn.c:cancel_g */
-inline cancel(who)
+inline cancel(id)
 {
-	cancelled[who] = true;
-	cancel_wait(who, cut);
-#ifndef MUTANT_CANCEL_ONCE /* ORD(cancel): one whose arming was still in the store buffer is missed */
+	cancelled[id] = true;
+	cancel_wait(id, cut);
+#ifndef MUTANT_CANCEL_ONCE /* ORD(cancel): a waiter whose arming is still buffered is missed */
 	if
 	:: !cut ->
 		/* the heavy fence */
 		atomic { empty_buffer(S); empty_buffer(T); empty_buffer(R) };
-		cancel_wait(who, cut)
+		cancel_wait(id, cut)
 	:: else
 	fi;
 #endif
 	if
-	:: cut -> make_ready(who)
+	:: cut -> make_ready(id)
 	:: else
 	fi
 }

@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does every green thread that lies in a queue find an idle P, though threads are just going to
- * sleep, or just ending their search?
+ * Model of wakeups of idle Ps: every queued green thread gets an idle P, although Ms are about to
+ * sleep or to stop spinning.
  *
- * Who takes part: Ps, and as many Ms.
- *   M         an M that has run dry: it looks, spins, rests, as src/sched.c:find_runnable_g0
- *   Submitter with -DRING: M 0, which runs a green thread that puts others into P 0's ring, and
- *             then computes without ever coming back to the scheduler
- *   Foreign   with -DGLOBAL: a thread that puts green threads into the global queue, at once or in
- *             turn (submit_external, sched_submit_list)
- *   Drain     store buffers empty themselves
+ * Processes: Ps, and as many Ms.
+ *   M         an M without work: checks the queues, spins, stops, as in find_runnable_g0
+ *   Submitter with -DRING: M 0 runs a green thread that puts others into the ring of P 0, and then
+ *             computes without returning to the scheduler
+ *   External  with -DGLOBAL: an external thread that puts green threads into the global queue, at
+ *             once or one by one (submit_external, sched_submit_list)
+ *   Drain     store buffers drain
  *
- * The green threads compute until as many run at once as there are: so each needs a P of its own,
- * and a wake that fails to come is made up for by nobody.  The watcher (sysmon.c), which would mend
- * that after a millisecond, is left out: this is about what it has to mend.
+ * The green threads compute until as many run at once as there are, so each needs a P of its own,
+ * and no other event makes up for a lost wakeup.  Sysmon, which would repair one after a
+ * millisecond, is left out.
  *
- * Property (D2)
+ * Property (IDLE-1)
  *   if a green thread is in a ring or in the global queue and a P is idle, an M spins, or has been
- *   woken, or the submitter is just about to: so all run, in the end (every end state is valid)
- *   B4: an idle P has a sleeping M (midle_get); nmspinning is never taken below 0: assertions
+ *   woken, or the submitter is about to wake one: all run in the end (every end state is valid)
+ *   M-1: an idle P has a sleeping M (midle_get); nmspinning never drops below 0: assertions
  *
- * What a step is: one access of a ring, of gqn, npidle or nmspinning.  Rings are numbers: who takes
- * from one, and in which order, is the subject of runq.h.  A ring's tail is published by a plain
- * store, which may wait in the store buffer (`buffered`, for the one ring that a submitter fills)
- * while what follows is read from memory; locked instructions and full fences of the same thread
- * empty it, and so does the membarrier of another.  Foreign's gqn and unlock may wait likewise
- * (`under_way`); no membarrier is counted on there, since where all Ps are idle there is none.  All
- * other stores of the protocol are locked
- * instructions, or followed by one before the thread reads anything of it.
+ * Step granularity: one access of a ring, of gqn, npidle or nmspinning.  Rings are numbers: the
+ * order and the races of the consumers are the subject of runq.pml.  The tail of a ring is
+ * published by a plain store, which may stay in the store buffer (`buffered`, for the one ring that
+ * a submitter fills) while the thread reads other words from memory.  Locked instructions and full
+ * fences of the same thread drain the buffer, and so does the membarrier of another.  gqn and
+ * unlock of External may wait likewise (`under_way`); no membarrier may be assumed there, since if
+ * all Ps are idle there is none.  All other stores of the protocol are locked instructions, or
+ * followed by one before the thread reads any word of it.
  *
- * Left out: runnext and small lists of timers and poller (they wake nobody, on purpose, or
- * not before they have lain there for a while), the seat
- * in the poller (poller.pml; it sleeps like the others here), new Ms (all exist), bound ones, resizing, the end.
+ * Left out: runnext and small lists of timers and poller (by design they wake no M, or only after a
+ * while), the wait in the poller (poller.pml; that M sleeps like the others here), new Ms (all
+ * exist), bound Ms, resizing, the end of a run.
  *
  * Models:
  *   src/ready.h: wake_if_idle has_work
@@ -45,22 +45,22 @@
  *   ORD: idle
  *   without: external (of the end of a run, which is left out)
  *
- * Runs: what scripts/model does with this file
+ * Runs: the searches of scripts/model
  *   holds      -DRING -DPROCS=3
  *   holds      -DGLOBAL -DPROCS=2
  *   deadlock   -DRING -DPROCS=3 -DMUTANT_LIGHT_ONLY
  *   deadlock   -DRING -DPROCS=3 -DMUTANT_NO_HEAVY_FENCE
- *   deadlock   -DRING -DPROCS=3 -DMUTANT_NO_SECOND_THOUGHTS
- *   deadlock   -DRING -DPROCS=3 -DMUTANT_LAST_LOOK_TOO_EARLY
- *   deadlock   -DRING -DPROCS=3 -DMUTANT_FINDER_WAKES_NOBODY
+ *   deadlock   -DRING -DPROCS=3 -DMUTANT_NO_RECHECK
+ *   deadlock   -DRING -DPROCS=3 -DMUTANT_CHECKS_TOO_EARLY
+ *   deadlock   -DRING -DPROCS=3 -DMUTANT_FINDER_WAKES_NONE
  *   deadlock   -DRING -DPROCS=3 -DMUTANT_WAKE_FIRST
- *   deadlock   -DGLOBAL -DPROCS=2 -DMUTANT_NO_FOREIGN_FENCE
+ *   deadlock   -DGLOBAL -DPROCS=2 -DMUTANT_NO_EXTERNAL_FENCE
  *   deadlock   -DGLOBAL -DPROCS=2 -DMUTANT_QUIET_RISE
- *   deadlock   -DGLOBAL -DPROCS=2 -DMUTANT_NO_SECOND_THOUGHTS
+ *   deadlock   -DGLOBAL -DPROCS=2 -DMUTANT_NO_RECHECK
  */
 #define NONE 255
 #ifdef RING
-#define GREENS (PROCS - 1) /* beside the one who submits */
+#define GREENS (PROCS - 1) /* without the submitter */
 #else
 #define GREENS PROCS
 #endif
@@ -68,7 +68,7 @@
 /* struct p */
 byte ring[PROCS];
 bool buffered; /* one more in ring[0], in the store buffer of M 0 */
-byte under_way; /* so many more in gqn, and the unlock after it, in the store buffer of Foreign */
+byte under_way; /* so many more in gqn, and the unlock after it, in the store buffer of External */
 bool idle[PROCS];
 /* struct m */
 bool listed[PROCS], woken[PROCS], spinning[PROCS];
@@ -95,7 +95,7 @@ inline empty_buffer()
 }
 
 /* The count, then the lock. */
-inline empty_foreign()
+inline empty_external()
 {
 	atomic {
 		if
@@ -107,7 +107,7 @@ inline empty_foreign()
 
 /* --- waking --- */
 
-/* src/proc.c, under sched.lock.  Which one is no matter: any. */
+/* src/proc.c, under sched.lock: any P. */
 inline pidle_get(p)
 {
 	atomic {
@@ -135,12 +135,12 @@ inline midle_get(w)
 #if PROCS > 2
 		:: listed[2] -> w = 2
 #endif
-		fi; /* B4: there is one */
+		fi; /* M-1: there is one */
 		listed[w] = false
 	}
 }
 
-/* owner: the buffer of stores is the caller's, and its locked instructions empty it */
+/* owner: the store buffer is the caller's, and its locked instructions drain it */
 inline wakep(owner)
 {
 	if
@@ -160,7 +160,7 @@ inline wakep(owner)
 				:: else -> go = false
 				fi;
 				if
-				:: owner && go -> empty_buffer(); empty_foreign()
+				:: owner && go -> empty_buffer(); empty_external()
 				:: else
 				fi
 			}
@@ -192,7 +192,7 @@ inline wake_if_idle(owner)
 	if
 	:: npidle == 0
 	:: else ->
-#ifndef MUTANT_LIGHT_ONLY /* ORD(idle): a spinner that stops has no heavy fence: it misses what is buffered */
+#ifndef MUTANT_LIGHT_ONLY /* ORD(idle): without a heavy fence, a spinning M misses a store */
 		if
 		:: owner -> empty_buffer()
 		:: else
@@ -205,7 +205,7 @@ inline wake_if_idle(owner)
 	fi
 }
 
-/* --- looking --- */
+/* --- finding work --- */
 
 /* local_work, of an M that has P p */
 inline local_work()
@@ -236,7 +236,7 @@ inline from_global()
 	fi
 }
 
-/* runq_steal: half of a ring; what is in hand meanwhile can be seen by nobody */
+/* runq_steal: half of a ring; meanwhile no other thread can see these green threads */
 inline steal(victim)
 {
 	atomic {
@@ -254,7 +254,7 @@ inline steal(victim)
 	fi
 }
 
-/* steal_work; when its patience ends is anybody's guess */
+/* steal_work; the number of attempts is arbitrary */
 inline spin()
 {
 	if
@@ -311,7 +311,7 @@ inline has_work()
 /* stopm: releasep, the fence, recheck_work, wait_for_p.  Afterwards it has a P again. */
 inline rest()
 {
-#ifdef MUTANT_LAST_LOOK_TOO_EARLY /* a submitter sees no idle P after it, and the sleeper no work before */
+#ifdef MUTANT_CHECKS_TOO_EARLY /* the submitter sees no idle P after it, the M no work before */
 	has_work();
 	took = seen;
 #endif
@@ -328,12 +328,12 @@ inline rest()
 		:: spun -> atomic { assert(nmspinning > 0); nmspinning-- }
 		:: else
 		fi;
-#ifndef MUTANT_NO_HEAVY_FENCE /* the light side is mended by nobody */
+#ifndef MUTANT_NO_HEAVY_FENCE /* no fence makes up for the light one */
 		empty_buffer();
 #endif
-#if defined(MUTANT_NO_SECOND_THOUGHTS) /* who submitted while it spun has left the work to it */
+#if defined(MUTANT_NO_RECHECK) /* a submitter that saw it spin has left the work to it */
 		seen = false;
-#elif defined(MUTANT_LAST_LOOK_TOO_EARLY)
+#elif defined(MUTANT_CHECKS_TOO_EARLY)
 		seen = took;
 #else
 		has_work();
@@ -352,7 +352,7 @@ inline rest()
 				fi
 			:: else
 			fi;
-#ifndef MUTANT_QUIET_RISE /* it takes what it finds, and owes nobody a look for more */
+#ifndef MUTANT_QUIET_RISE /* it does not check for more work after it has found some */
 			if
 			:: took -> atomic { spinning[m] = true; nmspinning++ }
 			:: else
@@ -368,14 +368,18 @@ inline rest()
 			p = NONE;
 end_asleep:		atomic { woken[m] -> woken[m] = false };
 			take_lock();
-			atomic { assert(nextp[m] != NONE && spinning[m]); p = nextp[m]; nextp[m] = NONE };
+			atomic {
+				assert(nextp[m] != NONE && spinning[m]);
+				p = nextp[m];
+				nextp[m] = NONE
+			};
 			drop_lock()
 		fi;
 		atomic { took = false; seen = false; spun = false }
 	fi
 }
 
-/* --- who takes part --- */
+/* --- the processes --- */
 
 /* A green thread runs, until all do. */
 inline run_one()
@@ -410,9 +414,13 @@ proctype M(byte m; byte p)
 			got = false;
 			if
 			:: spinning[m] ->
-				atomic { spinning[m] = false; assert(nmspinning > 0); nmspinning-- };
+				atomic {
+					spinning[m] = false;
+					assert(nmspinning > 0);
+					nmspinning--
+				};
 				has_work();
-#ifndef MUTANT_FINDER_WAKES_NOBODY /* a burst wakes one, and that one nobody */
+#ifndef MUTANT_FINDER_WAKES_NONE /* a burst wakes one M, which wakes no other */
 				if
 				:: seen -> wake_if_idle(false)
 				:: else
@@ -437,7 +445,7 @@ proctype Submitter()
 	do
 	:: i == GREENS -> break
 	:: else ->
-#ifdef MUTANT_WAKE_FIRST /* whom it wakes may have looked before the work is there */
+#ifdef MUTANT_WAKE_FIRST /* the woken M may have checked before the work is queued */
 		wake_if_idle(true);
 		atomic { empty_buffer(); buffered = true };
 #else
@@ -448,7 +456,7 @@ proctype Submitter()
 	od
 }
 #else
-proctype Foreign()
+proctype External()
 {
 	byte i, k, p2, m2;
 	bool go;
@@ -464,11 +472,11 @@ proctype Foreign()
 		od;
 		take_lock();
 		under_way = k;
-#ifndef MUTANT_NO_FOREIGN_FENCE /* ORD(idle): a spinner that stops, or rests, misses what is under way */
-		empty_foreign();
+#ifndef MUTANT_NO_EXTERNAL_FENCE /* ORD(idle): an M that stops misses what is under way */
+		empty_external();
 #endif
 		wakep(true);
-		empty_foreign(); /* by the next lock at the latest */
+		empty_external(); /* the next lock drains it at the latest */
 		atomic { i = i + k; k = 0 }
 	od
 }
@@ -478,7 +486,7 @@ active proctype Drain()
 {
 end:	do
 	:: atomic { buffered -> empty_buffer() }
-	:: atomic { under_way > 0 -> empty_foreign() }
+	:: atomic { under_way > 0 -> empty_external() }
 	od
 }
 
@@ -493,7 +501,7 @@ init {
 #ifdef RING
 		run Submitter();
 #else
-		run Foreign();
+		run External();
 		run M(0, 0);
 #endif
 		run M(1, 1)
