@@ -57,7 +57,7 @@
 
 /* --- Ms --- */
 
-/* The OS thread of an M ends on g0: a green thread has enabled cancellation, which belongs to the thread. */
+/* The OS thread of an M ends on g0: a green thread has enabled cancellation for the OS thread. */
 static void m_cancelled(void *arg)
 {
 	const struct m *m = arg;

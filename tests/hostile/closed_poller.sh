@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # If the program closes gmp's own file descriptors (closefrom, close_range), the process ends with
-# an error message. No byte is written to a file that reuses one of them. gmp uses no file descriptor
-# below 900 for itself.
+# an error message. No byte is written to a file that reuses one of them. gmp uses no file
+# descriptor below 900 for itself.
 . "$(dirname "$0")/lib.sh"
 program closed_poller.c
 holds "$scratch/closed_poller" low /dev/null
