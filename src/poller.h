@@ -43,7 +43,7 @@ struct poller {
 	/* Make the present or the next wait or rest return at once.  Any thread. */
 	void (*wake)(void);
 	/* End the process with a message unless the poller's own fds are the files that open made.
-	 * Called when a registration that the caller has made is missing.  A wait may return early. */
+	 * Called if a registration of a poll record is missing.  A wait may return early. */
 	void (*verify)(void);
 };
 

@@ -11,8 +11,8 @@
 
 /*
  * cpu_ticks: least patience of an M that is started for a P whose M is in blocking code.  Its own G
- * will probably enter blocking code soon too, and one M per such G competes for the CPUs.  The patience
- * grows with each G that the M finds.
+ * will probably enter blocking code soon too, and one M per such G competes for the CPUs.  The
+ * patience grows with each G that the M finds.
  */
 enum { PATIENCE_LEAST = TICKS_10US / 8 };
 

@@ -70,8 +70,8 @@ typedef struct gmp_chan gmp_chan;
  *
  * errno belongs to an OS thread. After a call that may wait the caller may be on another OS thread,
  * and a compiler may still use the address of the errno of the former one. If a function both waits
- * and reads errno, define GMP_SAFE_ERRNO before the first include of a gmp header: each use of errno
- * then calls this function, which returns the address of the current OS thread's errno.
+ * and reads errno, define GMP_SAFE_ERRNO before the first include of a gmp header: each use of
+ * errno then calls this function, which returns the address of the current OS thread's errno.
  *
  * The value does not follow the green thread: docs/api/errno-and-thread-locals.md.
  *

@@ -818,8 +818,8 @@ GMP_API void gmp_process_close(gmp_process *p);
  * Several channels may ask for one signal, and one channel for several; a second call for the same
  * pair has no effect. What the program does with the signal otherwise is out of force until the
  * last channel has stopped, and is restored then, and at the end of the run, unless it was changed
- * meanwhile. While a channel asks for a signal, no deadlock is reported. A signal reaches the channel
- * even if the program blocks it, except if it is sent to a single OS thread which blocks it.
+ * meanwhile. While a channel asks for a signal, no deadlock is reported. A signal reaches the
+ * channel even if the program blocks it, except if it is sent to one OS thread which blocks it.
  *
  * Returns 0.
  * Errors:

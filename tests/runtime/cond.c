@@ -149,7 +149,7 @@ RT(cond_timeouts_racing_signals_do_not_stall_consumers)
 	CHECK_EQ(taken, 2000);
 }
 
-/* The threads run one after the other, each woken by the one before: a lost wakeup stops them all. */
+/* Four threads run in order, each woken by its predecessor: a lost wakeup stops them all. */
 static void alternate(void *arg)
 {
 	int me = (int)(intptr_t)arg;
