@@ -10,7 +10,8 @@ function(gmp_discover label program timeout environment)
 	set(cases)
 	if(EXISTS ${program})
 		execute_process(COMMAND ${program} --list
-			OUTPUT_VARIABLE cases OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE status)
+			OUTPUT_VARIABLE cases OUTPUT_STRIP_TRAILING_WHITESPACE
+			RESULT_VARIABLE status)
 	else()
 		set(status "not built")
 	endif()

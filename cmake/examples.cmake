@@ -45,7 +45,8 @@ gmp_example(kvserver kvserver.c kvowner.c ${kvreactor} kvsession.c kvcommand.c k
 if(libuv_FOUND)
 	target_link_libraries(kvserver PRIVATE PkgConfig::libuv)
 	if(GMP_SANITIZE STREQUAL thread)
-		target_sources(kvserver PRIVATE tests/harness/tsan.c) # libuv has handlers of signals
+		# libuv installs signal handlers
+		target_sources(kvserver PRIVATE tests/harness/tsan.c)
 	endif()
 endif()
 
@@ -61,7 +62,8 @@ else()
 endif()
 mark_as_advanced(LIBCRYPTO_INCLUDE LIBCRYPTO_LIBRARY)
 
-# gmp_library_example(package name file...): an example that drives the library of a pkg-config package.
+# gmp_library_example(package name file...): an example that drives the library of a pkg-config
+# package.
 function(gmp_library_example package name)
 	string(MAKE_C_IDENTIFIER ${package} id)
 	if(PkgConfig_FOUND)

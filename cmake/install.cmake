@@ -5,7 +5,8 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS gmprt gmprt_static gmprtcheck EXPORT gmprt)
 install(FILES include/gmp.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gmprt)
-install(DIRECTORY include/gmp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gmprt FILES_MATCHING PATTERN *.h)
+install(DIRECTORY include/gmp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gmprt
+	FILES_MATCHING PATTERN *.h)
 install(FILES debuggers/gmp-gdb.py debuggers/gmp_lldb.py DESTINATION ${CMAKE_INSTALL_DATADIR}/gmprt)
 
 set(GMP_CMAKEDIR ${CMAKE_INSTALL_LIBDIR}/cmake/gmprt)
@@ -23,4 +24,5 @@ file(RELATIVE_PATH GMP_PC_INCLUDEDIR ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FUL
 list(JOIN GMP_PC_CFLAGS " " GMP_PC_CFLAGS)
 configure_file(cmake/gmprt.pc.in ${CMAKE_BINARY_DIR}/gmprt.pc @ONLY)
 configure_file(cmake/gmprtcheck.pc.in ${CMAKE_BINARY_DIR}/gmprtcheck.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/gmprt.pc ${CMAKE_BINARY_DIR}/gmprtcheck.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${CMAKE_BINARY_DIR}/gmprt.pc ${CMAKE_BINARY_DIR}/gmprtcheck.pc
+	DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -42,8 +42,8 @@ struct poller {
 	void (*rest)(int64_t deadline);
 	/* Make the present or the next wait or rest return at once.  Any thread. */
 	void (*wake)(void);
-	/* End the process with a message unless the poller's own fds are what open made.  To be called
-	 * when a registration is missing that the caller has made.  A wait may return early. */
+	/* End the process with a message unless the poller's own fds are the files that open made.
+	 * Called if a registration of a poll record is missing.  A wait may return early. */
 	void (*verify)(void);
 };
 

@@ -9,8 +9,11 @@
 #include "runq.h"
 #include "timerheap.h"
 
-/* cpu_ticks: an M that is started for a P whose M is in blocking code expects its own G to enter such code
- * soon, and as many Ms compete for the CPUs as Gs do that.  Its patience grows with each G that it finds. */
+/*
+ * cpu_ticks: least patience of an M that is started for a P whose M is in blocking code.  Its own G
+ * will probably enter blocking code soon too, and one M per such G competes for the CPUs.  The
+ * patience grows with each G that the M finds.
+ */
 enum { PATIENCE_LEAST = TICKS_10US / 8 };
 
 /* --- waking an M --- */

@@ -206,7 +206,8 @@ unsigned timers_run(struct p *pp, int64_t now, struct glist *out)
 
 int64_t timers_wake_with(struct p *pp, int64_t first)
 {
-	enum { NEAR_ROOT = 1 + HEAP4_ARITY + HEAP4_ARITY * HEAP4_ARITY }; /* the root, its children and theirs */
+	/* the root, its children and grandchildren */
+	enum { NEAR_ROOT = 1 + HEAP4_ARITY + HEAP4_ARITY * HEAP4_ARITY };
 	struct timers *ts = &pp->timers;
 	int64_t latest = first, end = first + timer_slack();
 

@@ -23,8 +23,7 @@ extern "C" {
 
 /*
  * The version of this header: semantic versioning. Before 1.0 the minor number changes when a
- * program must be compiled anew or changed. CMakeLists.txt takes the version of the package from
- * here.
+ * program must be recompiled or changed. CMakeLists.txt takes the version of the package from here.
  */
 #define GMP_VERSION_MAJOR 0
 #define GMP_VERSION_MINOR 2
@@ -71,8 +70,8 @@ typedef struct gmp_chan gmp_chan;
  *
  * errno belongs to an OS thread. After a call that may wait the caller may be on another OS thread,
  * and a compiler may still use the address of the errno of the former one. If a function both waits
- * and reads errno, define GMP_SAFE_ERRNO before the first include of a gmp header: errno then finds
- * its OS thread anew at each use, by a call of this function.
+ * and reads errno, define GMP_SAFE_ERRNO before the first include of a gmp header: each use of
+ * errno then calls this function, which returns the address of the current OS thread's errno.
  *
  * The value does not follow the green thread: docs/api/errno-and-thread-locals.md.
  *

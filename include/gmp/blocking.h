@@ -55,9 +55,9 @@ GMP_API void gmp_block_enter(void);
 /*
  * gmp_block_leave - end blocking code
  *
- * At the end of the outermost section the green thread takes back its P, or one whose green thread
- * is in a long section, or an idle one; otherwise it waits in the global queue. The call is a
- * checkpoint (gmp_checkpoint).
+ * At the end of the outermost section the green thread takes back its P. If that is taken, it takes
+ * the P of a green thread that is in a long section, or an idle P; otherwise it waits in the global
+ * queue. The call is a checkpoint (gmp_checkpoint).
  *
  * On an external thread, and without a gmp_block_enter: no effect.
  */

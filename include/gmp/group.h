@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 /*
- * A group has children, a limit on those that run at a time, a deadline, and a result.
+ * A group has children, a limit on how many of them run at a time, a deadline, and a result.
  *
  * Result: the first child that returns a value other than 0 gives the group its result, and cancels
  * the others (gmp_cancel). If the deadline passes before all children have ended, the result is

@@ -39,8 +39,8 @@ extern "C" {
 /*
  * Networks and addresses of gmp_listen and gmp_dial
  *
- *   net   "tcp" "tcp4" "tcp6", "udp" "udp4" "udp6" (to listen is to have the address, to dial is to
- *         have a peer), "unix"
+ *   net   "tcp" "tcp4" "tcp6", "udp" "udp4" "udp6" (gmp_listen binds to the address, gmp_dial
+ *         connects to it), "unix"
  *   addr  "host:port", ":port" (all addresses), "[::1]:0", "[fe80::1%eth0]:0" (an interface or its
  *         number), or a path ("@name" is Linux's abstract namespace)
  *
@@ -247,7 +247,7 @@ GMP_API int gmp_fd_adopt(int fd);
  * Errors, nothing has changed:
  *   -EBADF  gmp does not know fd
  *   -EBADF  the caller has lost the number to another connection (docs/api/descriptors.md, "Lost
- *           numbers"). That connection and its waiters are left alone. GMP_DEBUG=check reports it.
+ *           numbers"). That connection and its waiters are not changed. GMP_DEBUG=check reports it.
  *   -ESRCH  no runtime
  *
  * Misuse, which gmp cannot tell from the release of a connection that was handed on, and which ends
@@ -302,8 +302,8 @@ GMP_API int gmp_fd_set_deadline(int fd, int which, int64_t deadline);
 /*
  * gmp_fd_wait - wait until a descriptor is ready, and leave reading and writing to another library
  *
- * fd        a descriptor that gmp knows: adopt the one that the library (OpenSSL, libpq, curl)
- *           works on, and wait here where it asks to poll
+ * fd        a descriptor that gmp knows: adopt the descriptor of the library (OpenSSL, libpq,
+ *           curl), and wait here where the library asks to poll
  * events    GMP_READ, GMP_WRITE, or both
  * deadline  nanoseconds on the clock of gmp_now(). A deadline in the past makes one attempt.
  *           Deadlines of gmp_fd_set_deadline hold as well.
@@ -818,8 +818,8 @@ GMP_API void gmp_process_close(gmp_process *p);
  * Several channels may ask for one signal, and one channel for several; a second call for the same
  * pair has no effect. What the program does with the signal otherwise is out of force until the
  * last channel has stopped, and is restored then, and at the end of the run, unless it was changed
- * meanwhile. While a channel asks for a signal, no deadlock is reported. A signal comes although
- * the program has it blocked, except one that is sent to a single OS thread which blocks it.
+ * meanwhile. While a channel asks for a signal, no deadlock is reported. A signal reaches the
+ * channel even if the program blocks it, except if it is sent to one OS thread which blocks it.
  *
  * Returns 0.
  * Errors:

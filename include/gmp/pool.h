@@ -141,7 +141,7 @@ GMP_API int gmp_pool_invoke(gmp_pool *p, void *arg);
  *
  * The task begins when the deadline has come and there is a place. Until then it has neither a
  * place nor a green thread, and takes 24 bytes (48 when their number has just grown). Tasks that
- * are due and submitters that wait get places by turns.
+ * are due and submitters that wait get places alternately.
  *
  * Returns 0 when the pool has accepted the task.
  * Errors, the task was not accepted:
@@ -217,7 +217,7 @@ GMP_API int64_t gmp_pool_delayed(gmp_pool *p);
 GMP_API int gmp_pool_resize(gmp_pool *p, int capacity);
 
 /*
- * gmp_pool_release - accept no more tasks, and wait for those that run
+ * gmp_pool_release - accept no more tasks, and wait for the running tasks
  *
  * p         the pool. Submitters that wait get -EPIPE. Delayed tasks that have not begun are
  *           dropped, each by a call of gmp_pool_opts.dropped(fn, arg) on the caller's thread. Idle
@@ -287,8 +287,8 @@ typedef struct gmp_multipool gmp_multipool;
 /*
  * How a multipool chooses a pool.
  *
- *   GMP_ROUND_ROBIN  each in its turn; if that one is full, the least busy
- *   GMP_LEAST_BUSY   always the least busy, by running + waiting, which looks at all pools
+ *   GMP_ROUND_ROBIN  the pools in order; if the next pool is full, the least busy
+ *   GMP_LEAST_BUSY   always the least busy, by running + waiting; each submission reads all pools
  *
  * If the chosen pool is full too, the submitter waits in its queue (or not, by the options).
  */
@@ -379,8 +379,8 @@ GMP_API int gmp_multipool_capacity(gmp_multipool *m);
  * m         the multipool
  * capacity  of each pool
  *
- * Returns and errors: as gmp_pool_resize. After an error the pools before the one that failed have
- * the new capacity.
+ * Returns and errors: as gmp_pool_resize. After an error the pools before the failed pool have the
+ * new capacity.
  */
 GMP_API int gmp_multipool_resize(gmp_multipool *m, int capacity);
 

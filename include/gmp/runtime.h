@@ -61,7 +61,7 @@ typedef struct gmp_config {
 
 /*
  * For gmp_config.flags: virtual time, for tests; also GMP_DEBUG=virtual. The clock of gmp_now()
- * stands still while a green thread runs or is runnable, and jumps to the next timer or deadline
+ * is stopped while a green thread runs or is runnable, and jumps to the next timer or deadline
  * when all of them wait. docs/api/running.md, "Virtual time", has what it cannot cover.
  *
  * Example:

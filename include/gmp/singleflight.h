@@ -13,8 +13,8 @@ extern "C" {
 #endif
 
 /*
- * A table of computations under way. Nothing is kept: a call after the end of a computation
- * computes anew.
+ * A table of computations under way. No result is kept: a call after the end of a computation
+ * computes again.
  *
  * A table may be used by one run after the other. If shutdown kills the caller that computes, the
  * key stays busy: call gmp_singleflight_forget. An external thread that waits for it then waits
@@ -104,7 +104,7 @@ GMP_API int gmp_singleflight_do_until(gmp_singleflight *f, const void *key, size
 				      int *sharers, int64_t deadline);
 
 /*
- * gmp_singleflight_forget - a later call does not join the present computation, but computes anew
+ * gmp_singleflight_forget - let a later call compute again, and not join the present computation
  *
  * f, key, size  as gmp_singleflight_do
  *

@@ -32,6 +32,7 @@ _Unwind_Reason_Code gmp__leaves_entry(int version, _Unwind_Action actions, uint6
 		gmp__dying("an exception leaves the entry function");
 	else if (getm() || gmp__blockedm()) /* not in the child of a fork: it has no green thread */
 		gmp__fatal("the end of a thread (pthread_exit, pthread_cancel) on a green stack\n"
-			   "call gmp_exit to end a green thread, gmp_cancel to end another one's wait");
+			   "call gmp_exit to end a green thread, "
+			   "gmp_cancel to end another one's wait");
 	return _URC_CONTINUE_UNWIND;
 }

@@ -141,9 +141,9 @@ static bool is_notify_handler(const struct sigaction *sa)
 }
 
 /*
- * Take signo off the signals that are pending for the process.  A signal that was sent before the last
- * stop, and that no thread has taken yet, would otherwise get the restored disposition, which may end
- * the process.
+ * Remove signo from the signals that are pending for the process.  A signal that was sent before
+ * the last stop, and that no thread has taken yet, would otherwise get the restored disposition,
+ * which may end the process.
  */
 static void notify_discard_pending(int signo)
 {

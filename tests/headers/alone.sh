@@ -21,15 +21,18 @@ compile() {
 	"$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$include" -fsyntax-only "$1" ||
 		fail "$1 is not clean C11"
 	[ -z "$cxx" ] ||
-		"$cxx" -std=c++17 -Wall -Wextra -Wpedantic -Werror -I"$include" -fsyntax-only -x c++ "$1" ||
+		"$cxx" -std=c++17 -Wall -Wextra -Wpedantic -Werror -I"$include" -fsyntax-only \
+			-x c++ "$1" ||
 		fail "$1 is not clean C++17"
 }
 
 headers=$(cd "$include" && ls gmp.h gmp/*.h)
-[ "$(echo "$headers" | wc -l)" -ge 13 ] || fail "$include has no headers of its own for each subject"
+[ "$(echo "$headers" | wc -l)" -ge 13 ] ||
+	fail "$include does not have one header per subject"
 for header in $headers; do
 	name=$(echo "$header" | tr '/.' '__')
-	printf '#include <%s>\n#include <%s>\nextern int planted;\n' "$header" "$header" >"$tmp/$name.c"
+	printf '#include <%s>\n#include <%s>\nextern int planted;\n' "$header" "$header" \
+		>"$tmp/$name.c"
 	compile "$tmp/$name.c"
 	# GNU MP's guards: __GMP_H__, __GNU_MP__
 	guard=$(sed -n 's/^#ifndef //p' "$include/$header" | head -n 1)
@@ -61,7 +64,7 @@ for header in $headers; do
 	{
 		before = $0
 		width = $0
-		gsub(/\t/, "        ", width) # tabs stand at the beginning of lines only
+		gsub(/\t/, "        ", width) # tabs are at the beginning of lines only
 		if (length(width) > 100) {
 			print header ":" FNR ": more than 100 columns"
 			failed = 1

@@ -4,10 +4,10 @@
 
     examples.py [--seconds N] [--at-least N] CC CXX INCLUDE_DIR LIBRARY FILE...
 
-An example of a header is the indented text after a line "Example:" of a comment. An example of a page
-is a block of ```c or ```cpp. Forms of examples: docs/api/README.md. CXX may be empty: examples in C++
-are then skipped. Exits with 1 if an example does not compile, does not exit with 0, or is not over
-within the time limit.
+An example of a header is the indented text after a line "Example:" of a comment. An example of a
+page is a block of ```c or ```cpp. Forms of examples: docs/api/README.md. If CXX is empty, examples
+in C++ are skipped. Exits with 1 if an example does not compile, does not exit with 0, or exceeds
+the time limit.
 """
 import argparse
 import concurrent.futures

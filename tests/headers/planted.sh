@@ -12,7 +12,10 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
 seconds=20
-run() { "$python" "$here/examples.py" --seconds $seconds "$cc" "" "$include" "$library" "$1" >"$tmp/log" 2>&1; }
+run() {
+	"$python" "$here/examples.py" --seconds $seconds "$cc" "" "$include" "$library" "$1" \
+		>"$tmp/log" 2>&1
+}
 
 # page NAME, header NAME: the example on stdin as a page, or as a comment of a header
 page() { { echo '```c'; cat; echo '```'; } >"$tmp/$1.md"; }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# The server of README.md compiles as it stands there, and echoes to a client.
+# The server of README.md compiles without changes, and echoes to a client.
 #
 # usage: readme.sh CC INCLUDE_DIR LIBRARY README
 set -euo pipefail

@@ -456,8 +456,10 @@ static void crowd_of_first_sections(UNUSED void *arg)
 		join(g[i]);
 }
 
-/* Sections that begin before the first one has ended.  The last has no work to hand off.  Without the
- * hand-off each would wait for sysmon. */
+/*
+ * Each section begins before the first has ended.  The last has no work to hand off.  Without the
+ * hand-off each would wait for sysmon.
+ */
 TEST(block_unknown_call_with_work_hands_off_p_at_entry)
 {
 	atomic_store(&handed_at_once, 0);
@@ -554,7 +556,7 @@ static void *burn(UNUSED void *arg)
  * handoff.h HANDOFF-4. Beside OS threads that compute, a wakeup is slow, so a returning M takes back most
  * Ps that were handed off.
  */
-RT(block_sections_on_busy_machine_do_not_starve_ready_gs)
+RT(block_sections_on_busy_machine_do_not_starve_runnable_gs)
 {
 	gmp_g *g[CROWD];
 	pthread_t load[2];

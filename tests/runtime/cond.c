@@ -149,8 +149,8 @@ RT(cond_timeouts_racing_signals_do_not_stall_consumers)
 	CHECK_EQ(taken, 2000);
 }
 
-/* Each thread waits for its turn and passes it on: a lost wakeup would stop them all. */
-static void take_turns(void *arg)
+/* Four threads run in order, each woken by its predecessor: a lost wakeup stops them all. */
+static void alternate(void *arg)
 {
 	int me = (int)(intptr_t)arg;
 
@@ -164,15 +164,15 @@ static void take_turns(void *arg)
 	}
 }
 
-RT(cond_broadcast_in_turns_loses_no_wakeup)
+RT(cond_broadcast_alternating_loses_no_wakeup)
 {
 	gmp_g *g[3];
 	struct ext_thread f;
 
 	turn = 0;
 	for (int i = 0; i < 3; i++)
-		g[i] = spawn(take_turns, (void *)(intptr_t)i);
-	ext_thread_start(&f, take_turns, (void *)(intptr_t)3);
+		g[i] = spawn(alternate, (void *)(intptr_t)i);
+	ext_thread_start(&f, alternate, (void *)(intptr_t)3);
 	for (int i = 0; i < 3; i++)
 		join(g[i]);
 	ext_thread_join(&f);
@@ -184,7 +184,7 @@ TEST(cond_without_runtime_works_for_external_threads)
 
 	turn = 0;
 	for (int i = 0; i < 4; i++)
-		ext_thread_start(&f[i], take_turns, (void *)(intptr_t)i);
+		ext_thread_start(&f[i], alternate, (void *)(intptr_t)i);
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(pthread_join(f[i].thread, NULL), 0);
 }

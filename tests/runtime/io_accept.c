@@ -239,7 +239,7 @@ static void open_holes(void)
 		CHECK_EQ(close(hole[--holes]), 0);
 }
 
-/* Closes fd by close(2) and makes the kernel reuse it in the given way. */
+/* Closes fd by close(2) and makes the kernel reuse it as `how` says. */
 static void close_and_reuse(int fd, enum reuse how, int *peer, int *listener)
 {
 	char addr[128];

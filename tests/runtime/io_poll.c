@@ -491,7 +491,7 @@ RT(poll_of_known_fd_keeps_fifo_order_of_readers)
 	}
 }
 
-RT(poll_across_adopt_and_release_goes_on)
+RT(poll_across_adopt_and_release_continues)
 {
 	struct polling x, y;
 	int s[2];

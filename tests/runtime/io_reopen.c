@@ -264,7 +264,7 @@ RT(release_after_reopen_leaves_o_nonblock_as_it_was)
 	CHECK_EQ(gmp_fd_release(p[0]), 0);
 	CHECK(blocks(p[0]));
 
-	/* the flag of a file that gmp has not seen is left alone */
+	/* the flag of a file that gmp does not know is not changed */
 	CHECK_EQ(gmp_fd_adopt(p[0]), p[0]);
 	reopen_pipe(p);
 	CHECK_EQ(fcntl(p[0], F_SETFL, O_NONBLOCK), 0);

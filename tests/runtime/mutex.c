@@ -192,7 +192,7 @@ RT(mutex_unlock_hands_over_to_waiter_of_over_1_ms)
 	}
 }
 
-RT(mutex_try_lock_does_not_overtake_waiter_of_over_1_ms)
+RT(mutex_try_lock_does_not_pass_waiter_of_over_1_ms)
 {
 	for (int round = 0; round < 20; round++) {
 		gmp_g *g = unlock_after_long_wait();

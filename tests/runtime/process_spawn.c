@@ -329,7 +329,7 @@ TEST_PROCS(spawn_child_has_timer_slack_of_program)
 
 static void check_descriptors(UNUSED void *arg)
 {
-	/* fds 0 to 2, and one that ls opens for the folder */
+	/* fds 0 to 2, and the fd that ls opens for the folder */
 	gmp_process_opts o = opts_for(ARGV("/bin/ls", "/proc/self/fd"));
 	int l = gmp_listen("tcp", "127.0.0.1:0"), p[2];
 

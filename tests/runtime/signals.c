@@ -372,7 +372,7 @@ RT(signal_sent_before_last_stop_does_not_end_process)
 
 		CHECK_EQ(gmp_signal_notify(c, SIGUSR2), 0);
 		CHECK_EQ(kill(getpid(), SIGUSR2), 0);
-		/* moves the caller to another OS thread than the one that has the signal */
+		/* moves the caller off the OS thread that has the signal */
 		gmp_chan_recv_until(c, &signo, gmp_deadline(GMP_US));
 		CHECK_EQ(gmp_signal_stop(c, SIGUSR2), 0);
 		gmp_chan_try_recv(c, &signo);

@@ -50,7 +50,7 @@ VT(virtual_time_sleep_of_an_hour_is_exact)
 	CHECK(machine_now() - machine < PATIENCE);
 }
 
-VT(virtual_time_stands_still_while_green_thread_runs)
+VT(virtual_time_is_stopped_while_green_thread_runs)
 {
 	int64_t began = gmp_now();
 
