@@ -11,7 +11,7 @@
  *
  * The runs differ in
  *   TIMED    both waits have a deadline, and the second waits for nothing else (a sleep); one item
- *   CANCEL   another thread cancels; one item; with UNCUT the first wait is uncancellable
+ *   CANCEL   another thread cancels; one item; with UNCANCELLABLE the first wait is uncancellable
  *   HOLD     another thread holds the waiter for a moment and writes to the stack (waiter_hold, as
  *            trim_parked)
  *   EXTERN   an external thread in place of G; its sudog is on its stack; its waits may time out
@@ -43,7 +43,7 @@
  * Runs: the searches of scripts/model
  *   holds      -DTIMED
  *   holds      -DCANCEL
- *   holds      -DCANCEL -DUNCUT
+ *   holds      -DCANCEL -DUNCANCELLABLE
  *   holds      -DHOLD
  *   holds      -DEXTERN
  *   assertion  -DCANCEL -DMUTANT_ARMED
@@ -51,7 +51,7 @@
  *   assertion  -DHOLD -DMUTANT_HELD
  *   assertion  -DHOLD -DMUTANT_RELEASED
  *   assertion  -DCANCEL -DMUTANT_CUT
- *   assertion  -DCANCEL -DUNCUT -DMUTANT_NOT_CUT
+ *   assertion  -DCANCEL -DUNCANCELLABLE -DMUTANT_NOT_CUT
  *   assertion  -DTIMED -DMUTANT_UNQUEUED
  *   assertion  -DTIMED -DMUTANT_QUEUED_SEEN
  *   assertion  -DEXTERN -DMUTANT_DONE

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """
-What the figures of an experiment show, in words. Each verdict is chosen by a comparison of medians of the
-run: a sentence whose condition does not hold is replaced by its opposite or left out. test_answers.py
-runs every answer on figures that support its claim and on figures that refute it.
+What the figures of an experiment show, in words. Each verdict is chosen by a comparison of medians
+of the run: a sentence whose condition does not hold is replaced by its opposite or left out.
+test_answers.py runs every answer on figures that support its claim and on figures that refute it.
 """
 
 from math import log10

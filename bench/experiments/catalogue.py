@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-The experiments: what each claims, which points it measures, and the function of answers.py that says
-what the figures show.
+The experiments: what each claims, which points it measures, and the function of answers.py that
+says what the figures show.
 """
 
 import os
@@ -80,7 +80,7 @@ class Experiment:
     x_label: str = ""
     series_label: str = ""
     matrix: bool = False    # a table for each figure, with a column for each series
-    lines: bool = False     # the plot; else bars
+    lines: bool = False     # the plot; otherwise bars
     log: bool = True
     servers: bool = False
 
@@ -198,12 +198,12 @@ ALL = [
         1, "pingpong", "Threads against green threads",
         "a switch between threads goes through the kernel and costs microseconds; one between green "
         "threads is a jump and costs a few dozen nanoseconds.",
-        "Two pass a number to and fro, and each adds one (`pingpong.c`). A message is half a round trip. "
+        "Two pass a number back and forth, and each adds one (`pingpong.c`). A message is half a round trip. "
         "`yield` and `sched_yield` pass nothing: two that let each other run.",
         [("message", "a message", "ns"), ("cpu", "CPU time", "ns")], pingpong_jobs, answers.pingpong,
         "two on two CPUs sleep and wake at every message here; threads that have more to do than to "
-        "answer do not. On a virtual machine a wake-up across CPUs costs far more than on metal.",
-        x_label="on", series_label="who"),
+        "answer do not. On a virtual machine a wakeup across CPUs costs far more than on metal.",
+        x_label="on", series_label="by"),
     Experiment(
         2, "work", "Concurrency or parallelism",
         "work that computes gains from processors only; work that waits gains from green threads, on one "
@@ -238,7 +238,7 @@ ALL = [
         "all threads.",
         [("message", "a message", "ns"), ("cpu", "CPU time of a message", "ns")],
         sieve_jobs, answers.sieve,
-        "with more Ps than CPUs the kernel takes turns among them, which no scheduler here was made for. "
+        "with more Ps than CPUs the kernel time-slices them, which no scheduler here was made for. "
         "The generations are those of the queues only: all have today's timers, poller and spinning.",
         x_label="Ps", matrix=True, lines=True),
     Experiment(

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""How is it told?  Tables and paragraphs in Markdown, a plot beside each."""
+"""Writes the report: tables and paragraphs in Markdown, a plot beside each."""
 
 import plot
 
 OPENING = """<!-- SPDX-License-Identifier: MIT; made by ./dev bench experiments --docs -->
 # Seven experiments
 
-Claims about the scheduler of Go and its likes, tried with gmp. Each opens with the claim; then come a
-table, a plot, and what the figures say. The programs lie in
+Claims about the scheduler of Go and its likes, tried with gmp. Each opens with the claim; then come
+a table, a plot, and what the figures say. The programs lie in
 [bench/experiments/](../bench/experiments); each begins with what it does, and verifies its work.
 
 | | |

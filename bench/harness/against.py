@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Is this build faster or slower than that one?
 
-Each round gives one ratio of the two, measured one after the other; the median of the rounds is shown, with
-the interval in which it lies with a probability of 95 per cent.  Where that does not hold 1, something has
+Each round gives one ratio of the two, measured one after the other; the median of the rounds is
+shown, with the interval in which it lies with a probability of 95 per cent.  Where that does not
+hold 1, something has
 changed, in one row of twenty by chance."""
 
 from . import stats

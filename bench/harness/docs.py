@@ -11,9 +11,9 @@ INTRO = """<!-- SPDX-License-Identifier: MIT -->
 # Benchmarks
 
 gmp compared with others that do the same work, in the same minutes, on the machine below.
-`./dev bench` measures the tables of this page on your machine, `./dev bench --docs` writes this page.
-[bench/README.md](../bench/README.md) says how it is measured. A ratio below 1 says that gmp is faster.
-`-`: the peer cannot do that, or the row is not written for it.
+`./dev bench` measures the tables of this page on your machine, `./dev bench --docs` writes this
+page.  [bench/README.md](../bench/README.md) says how it is measured. A ratio below 1 says that gmp
+is faster.  `-`: the peer cannot do that, or the row is not written for it.
 """
 
 

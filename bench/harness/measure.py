@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """In which order is measured?
 
-One process for each row, side and round; the sides in turns, the rounds outermost: a slow minute of the
-machine meets all sides, and no row finds another's caches or heap.  Each round begins with another
+One process for each row, side and round; the sides alternate, the rounds outermost: a slow minute
+of the machine hits all sides, and no row finds another's caches or heap.  Each round begins with
+another
 side."""
 
 import datetime
@@ -93,7 +94,7 @@ def one(result, side, job, count):
     try:
         figures = side.measure(job, count)
         for n in figures.values():
-            # who is slow may do less, the times being those of one operation
+            # a slow side may do less: the times are those of one operation
             if not 0 < n[2] <= count[1] or (side.name == "gmp" and n[2] != count[1]):
                 raise peers.Failed("did %d operations of %d" % (n[2], count[1]))
         result.add(side.name, figures)

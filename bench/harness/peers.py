@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Who is measured, and how is each of them called?
+"""The programs that are measured, and how each is called.
 
-gmp-bench is a program of its own kind.  Every other is a folder of peers/ with a script `build`: called
-with a folder to build in, it leaves a program of its own name there and prints its versions; status 3
-says that something is missing, and its last line what.  The program prints its rows, one
-NAME<tab>PROCS on a line, for --rows, and measures one when called with NAME PROCS N COUNT: a line of
-JSON for each figure, with the number of operations, which may be less than COUNT.  It ends with status 1, after a word on stderr, when the work was not done."""
+gmp-bench is a program of its own kind.  Every other is a folder of peers/ with a script `build`.
+Called with a folder to build in, it leaves a program of its own name there and prints its versions;
+status 3 means that a requirement is missing, and its last line names it.  The program prints its
+rows, one NAME<tab>PROCS on a line, for --rows, and measures one if it is called with NAME PROCS N
+COUNT: a line of JSON for each figure, with the number of operations, which may be less than COUNT.
+It ends with status 1, after a message on stderr, if the work was not done."""
 
 import json
 import os
@@ -17,7 +18,7 @@ KNOWN = ["go", "pthreads", "boost-fiber", "boost-context", "libuv", "tokio", "ma
 TITLES = {"gmp": "gmp", "go": "Go", "pthreads": "pthreads", "boost-fiber": "Boost.Fiber",
           "boost-context": "Boost.Context", "libuv": "libuv", "tokio": "tokio", "may": "may",
           "java": "Java", "other": "other"}
-# Those whose green threads go from one thread of the kernel's to another; the others have one loop each.
+# Peers that move green threads between OS threads; the others have one loop each.
 ACROSS = {"go", "pthreads", "boost-fiber", "tokio", "may", "java"}
 LIMIT = 120
 
@@ -55,7 +56,7 @@ class Side:
 
 
 class Gmp(Side):
-    """counts: (name, procs) -> N and COUNT, which the others are told."""
+    """counts: (name, procs) -> N and COUNT, which the others get as arguments."""
 
     def __init__(self, name, build, scale):
         super().__init__(name)
@@ -104,7 +105,7 @@ class Peer(Side):
 
 
 def build(source, out, wanted):
-    """All of them, or those whose names are wanted."""
+    """Builds all of them, or the wanted ones."""
     names = KNOWN if wanted is None else [n for n in wanted.split(",") if n and n != "none"]
     peers = []
     for name in names:
