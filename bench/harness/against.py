@@ -16,7 +16,8 @@ def show(result, chosen, path):
         mine = result.values.get(("gmp", row.name, row.procs))
         theirs = result.values.get(("other", row.name, row.procs))
         if not mine or not theirs or len(mine) != len(theirs) or min(mine + theirs) <= 0:
-            lines.append("| %s | %s | %s | %s | - | - | |" % (row.name, procs(row), "there" if mine else "-",
+            lines.append("| %s | %s | %s | %s | - | - | |" %
+                         (row.name, procs(row), "there" if mine else "-",
                                                                "there" if theirs else "-"))
             continue
         ratios = [a / b for a, b in zip(mine, theirs)]
@@ -24,7 +25,8 @@ def show(result, chosen, path):
         unit = result.unit(row)
         word = "" if low <= 1 <= high or len(ratios) < 4 else "SLOWER" if low > 1 else "faster"
         lines.append("| %s | %s | %s | %s | %.3f | %.3f – %.3f | %s |" % (
-            row.name, procs(row), scaled(stats.median(mine), unit), scaled(stats.median(theirs), unit),
+            row.name, procs(row), scaled(stats.median(mine), unit),
+            scaled(stats.median(theirs), unit),
             stats.median(ratios), low, high, word))
     print("\n" + "\n".join(lines) + "\n")
     with open(path, "w", encoding="utf-8") as f:

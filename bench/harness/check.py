@@ -50,7 +50,8 @@ def rows(gmp, table, about):
     names = {j[0] for j in told}
     faults += ["rows.md says nothing of " + n for n in sorted(names) if not paragraph_of(n, text)]
     for patterns, _ in text:
-        faults += ["rows.md has %s, which is no row" % p for p in patterns if not fnmatch.filter(names, p)]
+        faults += ["rows.md has %s, which is no row" % p for p in patterns
+                   if not fnmatch.filter(names, p)]
     return faults
 
 
@@ -68,5 +69,7 @@ def docs(table, path):
     if not part or "\n## Where a target is not met\n" not in text:
         return ["docs/benchmarks.md lacks a table: write it again (./dev bench --docs)"]
     again = ": write it again (./dev bench --docs)"
-    return ["docs/benchmarks.md lacks %s at %d Ps%s" % (*j, again) for j in sorted(told - shown)] + \
-           ["docs/benchmarks.md has %s at %d Ps, which is no row%s" % (*j, again) for j in sorted(shown - told)]
+    return ["docs/benchmarks.md lacks %s at %d Ps%s" % (*j, again)
+            for j in sorted(told - shown)] + \
+           ["docs/benchmarks.md has %s at %d Ps, which is no row%s" % (*j, again)
+            for j in sorted(shown - told)]

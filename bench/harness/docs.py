@@ -26,7 +26,8 @@ profile, [profiles.md](profiles.md).
 
 def commands(result, chosen):
     lines = ["One process for each row, side and round, gmp's as in the table and the others' as",
-             "`build/bench/peers/NAME/NAME ROW PROCS N COUNT`. How many operations there were: COUNT.", "",
+             "`build/bench/peers/NAME/NAME ROW PROCS N COUNT`. How many operations there were: "
+             "COUNT.", "",
              "| row | Ps | N | COUNT | gmp's command, in `build/release/bench` | sides |",
              "|---|---|---|---|---|---|"]
     gmp = result.sides[0]

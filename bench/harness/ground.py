@@ -12,9 +12,11 @@ IDLE = 0.95  # share of the CPUs' time
 
 def dirty(root):
     """Files that differ from the commit, except the pages that are being made."""
-    done = subprocess.run(["git", "status", "--porcelain", "--", ".", ":!docs/benchmarks*", ":!docs/experiments*"],
+    done = subprocess.run(["git", "status", "--porcelain", "--", ".", ":!docs/benchmarks*",
+                           ":!docs/experiments*"],
                           capture_output=True, text=True, cwd=root)
-    return [line[3:] for line in done.stdout.splitlines()] if done.returncode == 0 else ["(not a git checkout)"]
+    return [line[3:]
+            for line in done.stdout.splitlines()] if done.returncode == 0 else ["(not a git checkout)"]
 
 
 def ticks():
@@ -33,7 +35,8 @@ def idle(seconds=3.0):
 @contextlib.contextmanager
 def busy(processes):
     """So many processes compute meanwhile."""
-    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
+               for _ in range(processes)]
     try:
         yield
     finally:

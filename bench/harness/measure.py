@@ -52,7 +52,8 @@ class Result:
     def describe(self, root, build, mode, only, busy):
         def said(*command):
             try:
-                return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+                return subprocess.run(command, capture_output=True, text=True,
+                                      check=True).stdout.strip()
             except (OSError, subprocess.CalledProcessError):
                 return ""
 
@@ -71,7 +72,8 @@ class Result:
                         "kernel": platform.system() + " " + platform.release(),
                         "load": "%.2f %.2f %.2f" % os.getloadavg()}
         dirty = "-dirty" if ground.dirty(root) else ""
-        self.versions = {"gmp": (said("git", "-C", root, "describe", "--always") or "unknown") + dirty,
+        self.versions = {"gmp": (said("git", "-C", root, "describe", "--always") or "unknown") +
+                         dirty,
                          "compiler": compiler or "unknown"}
         for s in self.sides + self.absent:
             if s.name != "gmp":

@@ -45,7 +45,8 @@ class Side:
         except subprocess.TimeoutExpired:
             raise Failed("%s: not done after %d s" % (" ".join(command), LIMIT)) from None
         if p.returncode != 0 or not p.stdout.strip():
-            raise Failed("%s: status %d: %s" % (" ".join(command), p.returncode, p.stderr.strip()[:500]))
+            raise Failed("%s: status %d: %s" %
+                         (" ".join(command), p.returncode, p.stderr.strip()[:500]))
         figures = {}
         for line in p.stdout.splitlines():
             f = json.loads(line)
@@ -66,10 +67,12 @@ class Gmp(Side):
         if not os.access(self.program, os.X_OK):
             raise SystemExit("bench/run: %s is not there: build with Google Benchmark installed "
                              "(libbenchmark-dev)" % self.program)
-        listed = subprocess.run([self.program, "--list", "--scale=%g" % scale], capture_output=True, text=True,
+        listed = subprocess.run([self.program, "--list", "--scale=%g" % scale], capture_output=True,
+                                text=True,
                                 check=False)
         if listed.returncode != 0:
-            raise SystemExit("bench/run: %s has no --list: it is too old to be compared" % self.program)
+            raise SystemExit("bench/run: %s has no --list: it is too old to be compared" %
+                             self.program)
         for line in listed.stdout.splitlines():
             row, procs, n, count = line.split("\t")
             self.counts[row, int(procs)] = (int(n), int(count))
@@ -77,7 +80,8 @@ class Gmp(Side):
 
     def command(self, job, count):
         return [self.program, "--lines", "--scale=%g" % self.scale,
-                "--benchmark_filter=^%s/procs:%d/" % (re.sub(r"([][.+*?(){}^$|\\])", r"\\\1", job[0]), job[1])]
+                "--benchmark_filter=^%s/procs:%d/" %
+                (re.sub(r"([][.+*?(){}^$|\\])", r"\\\1", job[0]), job[1])]
 
 
 class Peer(Side):
@@ -95,7 +99,8 @@ class Peer(Side):
             print(p.stdout)
         else:
             self.version = last
-            listed = subprocess.run([self.program, "--rows"], capture_output=True, text=True, check=True).stdout
+            listed = subprocess.run([self.program, "--rows"], capture_output=True, text=True,
+                                    check=True).stdout
             for line in listed.splitlines():
                 row, procs = line.split("\t")
                 self.rows.add((row, int(procs)))

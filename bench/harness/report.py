@@ -33,7 +33,8 @@ def cell(result, side, row):
         return "not run" if side == "gmp" else "-"
     s = scaled(stats.median(v), unit)
     if len(v) > 1:
-        s += " (%s – %s)" % (scaled(stats.quantile(v, 0.25), unit), scaled(stats.quantile(v, 0.75), unit))
+        s += " (%s – %s)" % (scaled(stats.quantile(v, 0.25), unit),
+                             scaled(stats.quantile(v, 0.75), unit))
     return s
 
 
@@ -46,7 +47,8 @@ def best(result, row, among=TITLES):
     found = None
     for side in result.sides[1:]:
         r = result.ratio(row, side.name)
-        if side.name != "go" and side.name in among and r is not None and (found is None or r > found[1]):
+        if side.name != "go" and side.name in among and r is not None and (found is None
+                                                                           or r > found[1]):
             found = (side.name, r)
     return found
 
@@ -67,7 +69,8 @@ def judge(result, row):
             hard.append(mine <= row.value)
     if row.above:
         name, procs = row.above
-        words.append("%s≤ %s%s" % ("stretch " if row.easy else "", name, ", %d P" % procs if procs else ""))
+        words.append("%s≤ %s%s" %
+                     ("stretch " if row.easy else "", name, ", %d P" % procs if procs else ""))
         v = result.values.get(("gmp", name, procs))
         if v and mine is not None:
             if row.easy:
@@ -182,7 +185,8 @@ def head(result):
     options = ("" if result.mode == "full" else ", --" + result.mode) + \
         (", --only " + result.only if result.only else "") + \
         (", beside %d processes that compute" % result.busy if result.busy else "")
-    lines += ["", "%d rounds%s in %d s, load average %s at the end. Medians, in brackets the quartiles; "
+    lines += ["", "%d rounds%s in %d s, load average %s at the end. Medians, in brackets the "
+                  "quartiles; "
               "times for one operation." % (result.rounds, options, result.took, m["load"])]
     return lines
 

@@ -28,7 +28,8 @@ def causes(path):
 def speaks_of(pattern, row):
     name = row.name.split(":")[0]
     return any(fnmatch.fnmatchcase(s, pattern)
-               for s in (row.name, name, "%s@%d" % (row.name, row.procs), "%s@%d" % (name, row.procs)))
+               for s in (row.name, name, "%s@%d" % (row.name, row.procs), "%s@%d" %
+                         (name, row.procs)))
 
 
 def cause(row, found):
