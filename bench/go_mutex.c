@@ -101,7 +101,7 @@ static void contention(struct bench_state *st)
 	bench_time(st, together(c, contend, c->count), c->count);
 }
 
-/* The power of two at or below which so large a part of all turns lies; Go's own way of counting. */
+/* The power of two that bounds so large a part of all counts, as Go counts them. */
 static double part(const int64_t *bins, double share)
 {
 	double sum = 0, seen = 0;

@@ -162,7 +162,7 @@ static void rw_own(struct bench_loop *l)
 	}
 }
 
-/* Every n-th writes; mode is the work of a reader under the lock, on the count of the turns as in Go. */
+/* Every n-th writes; mode is the work of a reader under the lock, on the count as in Go. */
 static void rw_shared(struct bench_loop *l)
 {
 	int64_t reads = 0;

@@ -55,8 +55,8 @@ static inline void bench_work(int64_t n)
 		bench_rounds(n);
 }
 
-/* Doubles x and halves it again, n times: the work in Go's benchmarks of rwmutexes.  Its instructions one
- * by one, each of which waits for the one before; C compilers see that nothing comes of it. */
+/* Doubles x and halves it again, n times: the work in Go's benchmarks of rwmutexes.  Each instruction
+ * depends on the one before; C compilers would remove the loop, as its result is x. */
 int64_t bench_halves(int64_t x, int64_t n);
 
 /* Keeps a P busy for so long, without yielding. */

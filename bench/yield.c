@@ -71,8 +71,8 @@ static void yield(struct bench_state *st)
 		total += counts[i];
 		least = counts[i] < least ? counts[i] : least;
 	}
-	/* With several Ps a thread that the kernel keeps off its CPU keeps its share of them waiting;
-	 * and with a P for each they need not go in step at all. */
+	/* With several Ps an OS thread that the kernel preempts keeps its share of them waiting;
+	 * and with a P for each they need not alternate at all. */
 	if (c->procs > 1)
 		least = c->n > c->procs ? total / c->n : rounds;
 	bench_check(least >= rounds / 4, "unfair: one yielded %lld times, another %lld times",

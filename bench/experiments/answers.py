@@ -22,7 +22,9 @@ def over(a, b):
 def ns(v):
     if v is None:
         return "(not measured)"
-    return f"{v / 1e6:,.1f} ms" if v >= 1e6 else f"{v / 1e3:,.1f} us" if v >= 1e3 else f"{v:,.0f} ns"
+    if v >= 1e6:
+        return f"{v / 1e6:,.1f} ms"
+    return f"{v / 1e3:,.1f} us" if v >= 1e3 else f"{v:,.0f} ns"
 
 
 def ms(v):
@@ -140,8 +142,8 @@ def tasks(r):
         at = {k: {f: r.get(s, x, f) for f in ("time", "peak", "submit")} for k, s in TASKS.items()}
         at = {k: v for k, v in at.items() if v["time"] and v["peak"]}
         text = f"{x}: "
-        text += "; ".join(f"{TASKS[k]} {ms(v['time'])} and {v['peak']:,.0f} MiB" for k,
-                          v in at.items()) + ". "
+        text += "; ".join(f"{TASKS[k]} {ms(v['time'])} and {v['peak']:,.0f} MiB"
+                          for k, v in at.items()) + ". "
         for bounded, bare in (("pool", "green"), ("ants", "go")):
             if bounded in at and bare in at:
                 time = compared(at[bounded]["time"], at[bare]["time"], "faster than", "slower than",
@@ -160,7 +162,8 @@ def tasks(r):
         holds = [at[a]["time"] * SAME < at[b]["time"] and at[a]["peak"] < at[b]["peak"] / 2
                  for a, b in (("pool", "green"), ("ants", "go")) if a in at and b in at]
         words.append(text.strip() + " " +
-                     claim(holds, "a bounded pool is faster and takes a fraction of the memory").strip())
+                     claim(holds,
+                           "a bounded pool is faster and takes a fraction of the memory").strip())
     return " ".join(words)
 
 
@@ -172,8 +175,8 @@ THREADS = "a thread each, on so many CPUs"
 
 
 def sieve(r):
-    at = {word: {p: v for p in r.xs() if (v := r.get(label, p, "message"))} for label,
-          word in SCHEDS}
+    at = {word: {p: v for p in r.xs() if (v := r.get(label, p, "message"))}
+          for label, word in SCHEDS}
     text = ""
 
     def pairs(a, b):
@@ -211,7 +214,7 @@ def sieve(r):
 # --- 5
 
 def steepest(curve):
-    """The greatest power of n by which the curve grows, between points at least four times apart."""
+    """The greatest power of n by which the curve grows, over steps of at least four times."""
     return max(log10(b / a) / log10(m / n) for n, a in curve for m, b in curve if m >= 4 * n)
 
 
@@ -254,7 +257,8 @@ def yields(r):
     misses = growth_of_misses(r)
     if misses:
         (few, a), (many, b), how = misses
-        text += f"Cache misses of a yield, {how}: {a:.2f} with {few:,} green threads and {b:.2f} with {many:,}. "
+        text += (f"Cache misses of a yield, {how}: {a:.2f} with {few:,} green threads and {b:.2f} "
+                 f"with {many:,}. ")
         if b > 1 and b > 2 * a and any(r.get(f"{p} P{'s' * (p > 1)}", many, "cpu") for p in ps):
             text += "Growth of the cost and growth of the misses go together. "
     else:
@@ -262,8 +266,9 @@ def yields(r):
     later = [v for p in ps
              if (v := r.get(f"{p} P{'s' * (p > 1)}", last, "later faults")) is not None]
     if later:
-        text += f"After the first round a green thread takes {max(later):.2g} page faults at {last:,}: "
-        text += "page faults explain none of the growth. " if max(later) < 0.1 else "page faults are part of the cost. "
+        text += f"After the first round a green thread takes {max(later):.2g} page faults at " \
+                f"{last:,}: page faults "
+        text += "explain none of the growth. " if max(later) < 0.1 else "are part of the cost. "
     away = [(n, v) for n in r.xs() if (v := r.get(f"{ps[0]} P{'s' * (ps[0] > 1)}", n, "away p50"))]
     if len(away) > 1:
         text += (f"From a yield until the same green thread runs again takes {ns(away[0][1])} with "
@@ -319,7 +324,8 @@ def kv(r):
     text = claim(keeps, "a server of green threads keeps up with one written around an event loop "
                         "(conn, reactor)")
     if words:
-        text += "As shares of redis-server's requests a second (test/pipelined): " + "; ".join(words) + ". "
+        text += "As shares of redis-server's requests a second (test/pipelined): " + \
+                "; ".join(words) + ". "
         for figure, name in (("cpu", "CPU time of the server a request"),
                              ("p99", "latency, 99th percentile")):
             best = []

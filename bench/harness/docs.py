@@ -17,7 +17,8 @@ is faster.  `-`: the peer cannot do that, or the row is not written for it.
 """
 
 
-UNMET = """The targets are those of the table above, to be faster than Go and the best peer that works across
+UNMET = """\
+The targets are those of the table above, to be faster than Go and the best peer that works across
 threads, and not to be slower with two Ps than with one. "Met by quartiles": the quarter of the
 rounds that was best for gmp meets the target, so the miss may be noise. The last column leads to a
 profile, [profiles.md](profiles.md).
