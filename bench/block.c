@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does it cost to say that a call may block, and what do fifty calls that do block cost the others?
+ * What does it cost to say that a call may block, and what do fifty calls that do block cost the
+ * others?
  *
  * "block/short": one gmp_block_enter and gmp_block_leave around nothing.
  * "block/50:wall": until fifty green threads have slept 200 ms in the kernel, all at once.
  * "block/50:lost": what share of its pace a green thread loses that computes meanwhile.
- * "block/echo": a call of a blocking library that asks a server and waits for the answer, made by fifty
- * green threads; "block/echo pthread": the same by fifty OS threads.
+ * "block/echo": a call of a blocking library that asks a server and waits for the answer, made by
+ * fifty green threads; "block/echo pthread": the same by fifty OS threads.
  */
 #define _GNU_SOURCE 1
 #include "shim.h"

@@ -2,10 +2,11 @@
 /*
  * What does it cost to pass an element on?
  *
- * "ping/chan": to and fro between two green threads over two channels without a buffer, so every
- * hand-over is a park and a ready.  "chan/1x1", "chan/8x8": so many producers and as many consumers
- * on one channel with room for 128, and "chan/8x8 unbuffered"; the wall time of all divided by the
- * elements of all.  Every element is counted once, by its value, and one producer's come in order.
+ * "ping/chan": back and forth between two green threads over two channels without a buffer, so
+ * every hand-over is a park and a ready.  "chan/1x1", "chan/8x8": so many producers and as many
+ * consumers on one channel with room for 128, and "chan/8x8 unbuffered"; the wall time of all
+ * divided by the elements of all.  Every element is counted once, by its value, and one producer's
+ * come in order.
  *
  * "sieve/1500": the first 1,500 primes through a chain of filters, one green thread and one
  * channel a prime.  "close/10000": so many wait to receive from one channel; from its closing until

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does it cost to watch a done object beside what one waits for?
+ * Cost of watching a done object in a select.
  *
  * n wait in a select of two cases, an element on a channel of its own and the done object; one for
- * each P sends to those of its half, one at a time in random order, and lets it run.  Per wake-up.  "of
- * without": as per cent of the same with a second channel of each one's own in place of the done object.
+ * each P sends to those of its half, one at a time in random order, and lets it run.  Time per
+ * wakeup.  "of without": as per cent of the same with a second channel of its own for each waiter
+ * in place of the done object.
  * "shared" is what one channel for all, closed when it is over, would make of it.
  */
 #include "shim.h"
@@ -23,7 +24,7 @@ static enum second second;
 static gmp_done *over;
 static gmp_chan *shared;
 static gmp_wg gone, sent;
-static int64_t each; /* wake-ups by a sender */
+static int64_t each; /* wakeups by a sender */
 
 static gmp_chan *channel(void)
 {
@@ -76,7 +77,7 @@ static void send_to_half(void *arg)
 	gmp_wg_done(&sent);
 }
 
-/* ns for each wake-up. */
+/* ns for each wakeup. */
 static double crowd(const struct bench_case *c, enum second what)
 {
 	struct sender senders[2];
@@ -119,7 +120,7 @@ static double crowd(const struct bench_case *c, enum second what)
 	return (double)(t1 - t0) / (double)(each * c->procs);
 }
 
-/* In turns, and the middle ones are told: a slow moment of the machine meets some. */
+/* The cases alternate, and the medians are reported: a slow moment of the machine hits some. */
 static void done(struct bench_state *st)
 {
 	const struct bench_case *c = bench_this(st);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does a call cost that is made on a green thread of its own and joined?
+ * Cost of a call on a green thread of its own, which is joined.
  *
- * "fib": Fibonacci numbers as one would not compute them: fib(n - 1) on a new green thread, fib(n - 2)
- * here, then join.  Nothing is done between, so the time is that of spawning and joining, by their
- * number.  A tree like this one is deep where it is not broad: how many are alive at a time depends on
- * whom the scheduler runs first.
+ * "fib": Fibonacci numbers by the naive recursion: fib(n - 1) on a new green thread, fib(n - 2)
+ * here, then join.  Nothing else is computed, so the time is that of spawning and joining, by their
+ * number.  The order in which the scheduler runs the green threads decides how many are alive at a
+ * time.
  */
 #include "shim.h"
 

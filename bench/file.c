@@ -2,9 +2,9 @@
 /*
  * What does a call on a file cost, and what does the ring bring where the disk is asked?
  *
- * "file/pread": 4 KiB that are in memory. "file/pwrite": 4 KiB into memory.  "file/synced 16": sixteen
- * green threads that write 4 KiB each to a file opened with O_SYNC, time for each write.  "... blocking"
- * is the system call itself in blocking code, for comparison.
+ * "file/pread": 4 KiB that are in memory. "file/pwrite": 4 KiB into memory.  "file/synced 16":
+ * sixteen green threads that write 4 KiB each to a file opened with O_SYNC, time for each write.
+ * "... blocking" is the system call itself in blocking code, for comparison.
  */
 #include "shim.h"
 

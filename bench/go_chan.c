@@ -2,10 +2,10 @@
 /*
  * What do channels cost in the benchmarks that Go ships for its own?
  *
- * The rows have the names of runtime/chan_test.go without "Benchmark", and do the same work on gmp's
- * channels: bool is a byte, int eight, struct{} none.  A turn is what it is there: MakeChan one
- * channel, Uncontended and Contended a hundred elements in and out, Sync two elements, Popular one
- * element for each of a thousand, all others one element or one try.
+ * The rows have the names of runtime/chan_test.go without "Benchmark", and do the same work on
+ * gmp's channels: bool is a byte, int eight, struct{} none.  A turn is what it is there: MakeChan
+ * one channel, Uncontended and Contended a hundred elements in and out, Sync two elements, Popular
+ * one element for each of a thousand, all others one element or one try.
  */
 #include "parallel.h"
 
@@ -187,7 +187,7 @@ static void drain(struct bench_state *st)
 
 BENCH(drain, "ReceiveDataFromClosedChan", .procs = 1, .count = 5000000);
 
-/* --- two that give and take in turns --- */
+/* --- two that send and receive alternately --- */
 
 enum { CALLS = 1000 };
 

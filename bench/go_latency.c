@@ -3,8 +3,9 @@
  * How late are timers whose own P is busy?
  *
  * ParallelTimerLatency and StaggeredTickerLatency of Go's time package, with the same work: in the
- * first the P that armed the timers computes until they have fired, so that others must run them; in
- * the second tickers of 3 ms share the Ps with their readers, which compute for 0.3 or 2 ms at each
+ * first the P that armed the timers computes until they have fired, so that others must run them;
+ * in the second tickers of 3 ms share the Ps with their readers, which compute for 0.3 or 2 ms at
+ * each
  * tick.  Lateness on the average and at most.
  */
 #include "parallel.h"

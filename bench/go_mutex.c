@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How long does a mutex stay with one, and what does it cost to hand it over?
+ * Capture and hand-over of a mutex: Go's benchmarks of its runtime lock.
  *
- * The rows have the names of the benchmarks of the lock inside Go's runtime (runtime/runtime_test.go),
- * which no program can reach; here it is gmp_mutex, and sync.Mutex for Go.  MutexContention: one green
- * thread for each P, all counting under one lock.  MutexCapture: how many turns in a row one of them
- * has (streak), and how many go by between two turns of one (starve); Go gives these as times, here they
- * are turns.  p90, p100: those in which 90 per cent, or all, of the turns lie, by powers of two.
- * MutexHandoff: from the beginning of an unlock until the other, who waits, has the lock; the other
- * spins (Fast) or has gone to sleep (Slow), and who unlocks computes on.
+ * The rows have the names of the benchmarks of the lock inside Go's runtime
+ * (runtime/runtime_test.go), which no program can reach; here it is gmp_mutex, and sync.Mutex for
+ * Go.  MutexContention: one green thread for each P, all counting under one lock.  MutexCapture:
+ * how many times in a row one G locks (streak), and how many locks of others lie between two of one
+ * G (starve).  Go gives these as times, here they are counts.  p90, p100: the count that bounds 90
+ * per cent, or all, of the locks, by powers of two.  MutexHandoff: from the beginning of an unlock
+ * until the waiting G has the lock; it spins (Fast) or sleeps (Slow), and the unlocker computes on.
  */
 #include "parallel.h"
 
@@ -101,7 +101,7 @@ static void contention(struct bench_state *st)
 	bench_time(st, together(c, contend, c->count), c->count);
 }
 
-/* The power of two at or below which so large a part of all turns lies; Go's own way of counting. */
+/* The power of two that bounds so large a part of all counts, as Go counts them. */
 static double part(const int64_t *bins, double share)
 {
 	double sum = 0, seen = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does the scheduler cost in the benchmarks that Go ships for its own?
+ * Cost of scheduling: the benchmarks that Go ships for its own scheduler.
  *
  * The rows have the names of runtime/proc_test.go without "Benchmark", and do the same work.
- * CreateGoroutines is a chain in which each starts the next, Single starts all from one, Capture four
- * at a time.  WakeupParallel: two that compute (Spinning) or sleep in the kernel (Syscall) for so long
- * in turns with passing on an element, so that each finds the other parked and must have it woken.
- * PingPongHog: two that pass an element to and fro beside one that never waits; gmp takes a P away
- * from nobody, so that one asks at each turn whether it should give way (gmp_checkpoint).
+ * CreateGoroutines is a chain in which each starts the next, Single starts all from one, Capture
+ * four at a time.  WakeupParallel: two green threads alternately compute (Spinning) or sleep in the
+ * kernel (Syscall) for so long and pass on an element, so that each finds the other parked and must
+ * wake it.  PingPongHog: two pass an element back and forth beside a third that never waits.  gmp
+ * does not preempt a G, so the third checks in each round whether it should yield (gmp_checkpoint).
  */
 #include "parallel.h"
 

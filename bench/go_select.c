@@ -2,8 +2,8 @@
 /*
  * What does select cost in the benchmarks that Go ships for its own?
  *
- * The rows have the names of runtime/chan_test.go without "Benchmark", and do the same work.  A turn is
- * one select and what follows from it; Nonblock's is four tries, two of them to send.
+ * The rows have the names of runtime/chan_test.go without "Benchmark", and do the same work.  A
+ * turn is one select and what follows from it; Nonblock's is four tries, two of them to send.
  */
 #include "parallel.h"
 
@@ -29,8 +29,8 @@ static void free_all(void)
 	}
 }
 
-/* An element that goes to and fro between two channels. */
-static void to_and_fro(struct bench_loop *l, gmp_chan *a, gmp_chan *b)
+/* An element that is passed back and forth between two channels. */
+static void back_and_forth(struct bench_loop *l, gmp_chan *a, gmp_chan *b)
 {
 	int64_t v = 1;
 
@@ -49,7 +49,7 @@ static void own_pair(struct bench_loop *l)
 {
 	gmp_chan *a = make(1), *b = make(1);
 
-	to_and_fro(l, a, b);
+	back_and_forth(l, a, b);
 	bench_check(gmp_chan_len(a) + gmp_chan_len(b) == 1, "not one element");
 	gmp_chan_free(a);
 	gmp_chan_free(b);
@@ -57,7 +57,7 @@ static void own_pair(struct bench_loop *l)
 
 static void common_pair(struct bench_loop *l)
 {
-	to_and_fro(l, chans[0], chans[1]);
+	back_and_forth(l, chans[0], chans[1]);
 }
 
 static void uncontended(struct bench_state *st)
@@ -148,15 +148,15 @@ static void sync_contended(struct bench_state *st)
 BENCH(sync_contended, "SelectSyncContended", .procs = 1, .count = 500000);
 BENCH(sync_contended, "SelectSyncContended", .procs = 2, .count = 200000);
 
-/* --- nobody waits --- */
+/* --- no G waits --- */
 
 static void tries(struct bench_loop *l)
 {
 	int64_t v = 1;
 
 	while (bench_more(l)) {
-		bench_check(gmp_chan_try_recv(chans[0], &v) == -EAGAIN, "something came");
-		bench_check(gmp_chan_try_send(chans[1], &v) == -EAGAIN, "somebody took it");
+		bench_check(gmp_chan_try_recv(chans[0], &v) == -EAGAIN, "an element was received");
+		bench_check(gmp_chan_try_send(chans[1], &v) == -EAGAIN, "an element was sent");
 		gmp_chan_try_recv(chans[2], &v);
 		gmp_chan_try_send(chans[3], &v);
 	}
@@ -174,7 +174,7 @@ static void nonblock(struct bench_state *st)
 BENCH(nonblock, "SelectNonblock", .procs = 1, .count = 3000000);
 BENCH(nonblock, "SelectNonblock", .procs = 2, .count = 2000000);
 
-/* --- producers and consumers that could be told to stop, and have an hour's time --- */
+/* --- producers and consumers with a stop channel and a timer of an hour --- */
 
 enum { CALLS = 1000, WORK = 100, ELEMENTS = 0, STOP = 1 };
 

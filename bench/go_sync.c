@@ -2,8 +2,10 @@
 /*
  * What do locks, conditions and wait groups cost in the benchmarks that Go ships for its own?
  *
- * The rows have the names of the benchmarks of Go's sync package without "Benchmark", and do the same
- * work.  Work is a hundred rounds beside the lock, Slack ten green threads for each P.  The counters
+ * The rows have the names of the benchmarks of Go's sync package without "Benchmark", and do the
+ * same
+ * work.  Work is a hundred rounds beside the lock, Slack ten green threads for each P.  The
+ *        counters
  * behind the locks are ours: a lock that does not exclude shows as a wrong sum.
  */
 #include "parallel.h"
@@ -98,7 +100,7 @@ static void say_so(void *c)
 	gmp_chan_send(c, &yes);
 }
 
-/* More green threads than Ps, which mostly do something else, and give way in it. */
+/* More green threads than Ps, which mostly do other work, and yield in it. */
 static void no_spin_body(struct bench_loop *l)
 {
 	gmp_chan *c = gmp_chan_new(1, 0);
@@ -160,7 +162,7 @@ static void rw_own(struct bench_loop *l)
 	}
 }
 
-/* Every n-th writes; mode is the work of a reader under the lock, on the count of the turns as in Go. */
+/* Every n-th writes; mode is the work of a reader under the lock, on the count as in Go. */
 static void rw_shared(struct bench_loop *l)
 {
 	int64_t reads = 0;
@@ -247,8 +249,8 @@ static void cond_of(int64_t n, int64_t count)
 	for (int64_t i = 0; i <= n; i++)
 		bench_check(gmp_go(meet, NULL) == 0, "gmp_go");
 	gmp_wg_wait(&done);
-	/* who comes last may have met fewer times than the one that ends it */
-	bench_check(meetings > 0 && meetings <= count, "met %lld times", (long long)meetings);
+	/* the last G may have seen fewer meetings than the G that ends it */
+	bench_check(meetings > 0 && meetings <= count, "%lld meetings", (long long)meetings);
 }
 
 static void condition(struct bench_state *st)

@@ -2,10 +2,11 @@
 /*
  * What do timers cost in the benchmarks that Go ships for its own?
  *
- * The rows have the names of the benchmarks of Go's time package without "Benchmark", and do the same
+ * The rows have the names of the benchmarks of Go's time package without "Benchmark", and do the
+ * same
  * work.  As there, each P has made 32,768 timers an hour ahead before, so that no heap is empty.
- * After, Ticker and impl=chan are ticks (gmp_tick_new), AfterFunc and impl=func timers.  A tick cannot
- * be reset: for Reset/impl=chan and TickerReset a timer that would send to a channel stands in.
+ * After, Ticker and impl=chan are ticks (gmp_tick_new), AfterFunc and impl=func timers.  A tick
+ * cannot be reset: Reset/impl=chan and TickerReset use a timer that would send to a channel.
  */
 #include "parallel.h"
 

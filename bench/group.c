@@ -2,9 +2,9 @@
 /*
  * What does it cost to keep children together?
  *
- * "group/1000": a group is made, 1,000 empty children are started in it, it is waited for and freed;
- * per child.  "of wg": as per cent of the same by hand, with gmp_go and a wait group, and a gmp_wg_add
- * for each child.
+ * "group/1000": a group is made, 1,000 empty children are started in it, it is waited for and
+ * freed; per child.  "of wg": as per cent of the same by hand, with gmp_go and a wait group, and a
+ * gmp_wg_add for each child.
  */
 #include "shim.h"
 
@@ -76,7 +76,7 @@ static void wg_batch(const struct bench_case *c)
 	with_wg(c->n, c->procs > 1 ? by_hand_shared : by_hand);
 }
 
-/* In turns, and the middle ratio is told: a slow moment of the machine meets one round of one of them. */
+/* Alternating; the median ratio is reported: a slow moment of the machine hits one round. */
 static void group(struct bench_state *st)
 {
 	const struct bench_case *c = bench_this(st);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a process whose green threads all wait leave the CPU alone?
+ * CPU time of a process with only waiting green threads.
  *
  * n green threads are parked, and the first one sleeps.  A thread that the runtime does not know
  * looks three seconds later, when the memory of the start has been given back, and five seconds

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many instructions does an operation take?
+ * Operations whose instructions are counted under callgrind.
  *
  *	gmp-instructions NAME COUNT
  *
- * does the operation COUNT times on one P, under a simulator that counts: bench/instructions takes two
- * counts and divides the difference, so that starting and stopping do not matter.  Times tell how a
- * change works on one machine; instructions tell on any that somebody has made a path longer.
+ * does the operation COUNT times on one P, under a simulator that counts.  bench/instructions takes
+ * two counts and divides the difference, so that starting and stopping do not matter.  Times depend
+ * on the machine; instructions show on any machine that a path has become longer.
  */
 #include <gmp.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static gmp_chan *make(size_t capacity)
 	return c;
 }
 
-/* --- two that yield in turns: an operation is one yield of one of them --- */
+/* --- two that yield alternately: an operation is one yield of one of them --- */
 
 static void yielder(void *arg)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lateness of a wakeup on Ps that have enough to do: 200 green threads are runnable, each computes 0.5 ms
- * and yields.
+ * Lateness of a wakeup on Ps that have enough to do: 200 green threads are runnable, each computes
+ * 0.5 ms and yields.
  *
  * c->n waiters take c->count samples together:
  *   sleep     gmp_sleep of 1 ms
@@ -9,7 +9,8 @@
  *   timer     a gmp_timer that its function sets to 1 ms ahead; up to the function
  *   deadline  a receive with a deadline 1 ms ahead, from a channel without a sender
  *   fd        a read of a timerfd that expires 1 ms ahead
- *   chan      a receive; the sender sleeps 1 ms before it sends.  Lateness is counted from the send.
+ *   chan      a receive; the sender sleeps 1 ms before it sends.  Lateness is counted from the
+ *             send.
  */
 #include "parallel.h"
 

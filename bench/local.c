@@ -2,8 +2,9 @@
 /*
  * What does a value of one's own cost?
  *
- * "local/get": gmp_key_get of one of four keys that are set, in turns.  "local/set": gmp_key_set of the same.
- * "pthread": pthread_getspecific and pthread_setspecific, without a runtime.
+ * "local/get": gmp_key_get of one of four keys that are set, one after the other.  "local/set":
+ * gmp_key_set of the same.  "pthread": pthread_getspecific and pthread_setspecific, without a
+ * runtime.
  */
 #include "shim.h"
 

@@ -5,7 +5,7 @@
  * Time of one lock+unlock: with contenders, the wall time of all divided by the operations of all.
  * The counter behind the lock is plain, so a lock that does not exclude shows as a wrong sum.
  *
- * "pthread": the same by pthread_mutex_t between threads of the kernel's, without a runtime.
+ * "pthread": the same by pthread_mutex_t between OS threads, without a runtime.
  */
 #include "shim.h"
 

@@ -55,8 +55,8 @@ void bench_parallel(struct bench_state *st, int each, bench_body fn)
 	bench_time(st, bench_share(c, each, c->count, fn), c->count);
 }
 
-/* The instructions of Go's loop, one by one: the CPU foresees the end of this one, and of that which C
- * compilers make with its test at the other end not always, which is a third of the time. */
+/* The instructions of Go's loop: the CPU always predicts the end of this one.  C compilers put the
+ * test at the other end, whose end is not always predicted, which is a third of the time. */
 __attribute__((noinline, aligned(64))) void bench_rounds(int64_t n)
 {
 	int64_t i;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How do several green threads share the turns of one benchmark?
+ * Loop of a benchmark that several green threads share.
  *
- * As the parallel benchmarks of Go's testing package do: so many green threads for each P, and each
- * takes turns from a common store, a handful at a time, until it is empty:
+ * As the parallel benchmarks of Go's testing package: so many green threads for each P, and each
+ * takes iterations from a common store, a handful at a time, until it is empty:
  *
  *	static void body(struct bench_loop *l)
  *	{
@@ -55,11 +55,11 @@ static inline void bench_work(int64_t n)
 		bench_rounds(n);
 }
 
-/* Doubles x and halves it again, n times: the work in Go's benchmarks of rwmutexes.  Its instructions one
- * by one, each of which waits for the one before; C compilers see that nothing comes of it. */
+/* Doubles x and halves it again, n times: the work in Go's benchmarks of rwmutexes.  Each instruction
+ * depends on the one before; C compilers would remove the loop, as its result is x. */
 int64_t bench_halves(int64_t x, int64_t n);
 
-/* Keeps a P busy for so long, without giving way. */
+/* Keeps a P busy for so long, without yielding. */
 void bench_spin(int64_t ns);
 
 /* Or the benchmark fails. */

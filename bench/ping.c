@@ -3,8 +3,8 @@
  * What does a round trip between two green threads cost?
  *
  * "ping/wg": each waits on a wait group of its own and lets the other's go, so every hand-over is
- * a park and a ready.  "ping/unix": one byte to and fro over a unix socket, so every hand-over is
- * a write, a read that finds nothing, a park, and the poller.  "ping/pipe": over two pipes.
+ * a park and a ready.  "ping/unix": one byte back and forth over a unix socket, so every hand-over
+ * is a write, a read that finds nothing, a park, and the poller.  "ping/pipe": over two pipes.
  */
 #include "shim.h"
 

@@ -2,10 +2,10 @@
 /*
  * Cost of gmp_poll beside poll(2), by number of descriptors.
  *
- * "poll ready/n": n eventfds, of which the last is ready; one call.  "poll wait/n": a waiter polls n eventfds until a
- * peer writes to the last of them, and the peer polls one until the waiter answers; a round trip, which is two waits.
- * gmp does it with two green threads, poll(2) with two OS threads.  "fd_wait": the round trip with gmp_fd_wait on two
- * adopted eventfds.
+ * "poll ready/n": n eventfds, of which the last is ready; one call.  "poll wait/n": a waiter polls
+ * n eventfds until a peer writes to the last of them, and the peer polls one until the waiter
+ * answers; a round trip, which is two waits.  gmp does it with two green threads, poll(2) with two
+ * OS threads.  "fd_wait": the round trip with gmp_fd_wait on two adopted eventfds.
  */
 #include "shim.h"
 

@@ -2,14 +2,16 @@
 /*
  * What do many tasks cost, on a pool, on a green thread each, and as timers?
  *
- * "pool/sleep": a million tasks that sleep 10 ms, on a pool of 50,000; "pool/green": the same, a green
- * thread each, and so a million alive; "pool/timers": the same as delayed tasks, which wait without a
- * stack.  In each the first green thread submits, and then waits for a wait group.  ":peak" is the most
- * memory that the process had (VmHWM, and the page tables at the end) above what it had before, ":alive"
- * the same by the most tasks that had been submitted and had not ended.
+ * "pool/sleep": a million tasks that sleep 10 ms, on a pool of 50,000; "pool/green": the same, a
+ * green thread each, and so a million alive; "pool/timers": the same as delayed tasks, which wait
+ * without a
+ * stack.  In each the first green thread submits, and then waits for a wait group.  ":peak" is the
+ *         most
+ * memory that the process had (VmHWM, and the page tables at the end) above what it had before,
+ * ":alive" the same by the most tasks that had been submitted and had not ended.
  *
- * "pool/submit/N": N green threads submit empty tasks to a pool of 1,000; "pool/external": a thread of the
- * kernel's does.  "pool/empty green": the same as bare green threads, a thousand at a time.
+ * "pool/submit/N": N green threads submit empty tasks to a pool of 1,000; "pool/external": a thread
+ * of the kernel's does.  "pool/empty green": the same as bare green threads, a thousand at a time.
  * "pool/delayed": bytes of a task that waits for its time.
  */
 #include "shim.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does it cost to wait for whichever of several channels is ready first?
+ * Cost of waiting for the first ready of several channels.
  *
  * "select/4 wakes": one selects over four channels and waits there; a peer sends to a random one
  * of them, and waits for an answer on a fifth.  "select/4 ready": elements lie in one to four of
  * the buffers; an operation is a send to a random one and a select.  "select/4 try": gmp_select_try
  * with nothing there.
  *
- * "select/crowd": n wait in a select, each for an element on a channel of its own and on one that
- * all share; an operation wakes a random one through its own, so it leaves the queue of the shared
+ * "select/crowd": n wait in a select, each for an element on a channel of its own and on a
+ * shared one; an operation wakes a random one through its own, so it leaves the queue of the shared
  * one somewhere in its middle, and joins it again at the end.  What that costs with 1,000 waiting,
- * and as per cent of what it costs with 100 ("growth"): linear work for n wake-ups is 100 and what
+ * and as per cent of what it costs with 100 ("growth"): linear work for n wakeups is 100 and what
  * the caches add, quadratic work goes towards 1,000.
  */
 #include "shim.h"
@@ -181,7 +181,7 @@ static void one_of_many(void *arg)
 	gmp_wg_done(&done);
 }
 
-/* ns for each of `count` wake-ups, with n waiting. */
+/* ns for each of `count` wakeups, with n waiting. */
 static double crowd_of(int64_t n, int64_t count)
 {
 	gmp_chan **own = calloc((size_t)n, sizeof(gmp_chan *));

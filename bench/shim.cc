@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// What stands between the C benchmarks and Google Benchmark?  This file, and it is the project's
-// only C++: it registers the cases, starts a runtime around each, passes the measured time on, and
-// adds a reporter (--lines) that prints a row as one line of JSON, the form in which the peers
-// print theirs.  --list prints the rows, with --scale=X for so much of the operations each.
+// Adapter between the C benchmarks and Google Benchmark, and the only C++ of the project: it
+// registers the cases, starts a runtime around each, passes the measured time on, and adds a
+// reporter (--lines) that prints a row as one line of JSON, the form in which the peers print
+// theirs.  --list prints the rows, with --scale=X for so much of the operations each.
 //
-// A row is one process: bench/run starts the program anew for each, with --benchmark_filter, so
+// A row is one process: bench/run starts the program again for each, with --benchmark_filter, so
 // that no row finds the caches, the heap or the stacks of another.
 
 #include "shim.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How does a benchmark that is written in C reach Google Benchmark?
+ * Interface between benchmarks written in C and Google Benchmark.
  *
  * A file of benchmarks holds functions of the form `void fn(struct bench_state *)` and registers
  * each with BENCH, once for every row of the table that it makes:
@@ -8,10 +8,10 @@
  *	BENCH(yield, "yield/1000", .procs = 1, .n = 1000, .count = 2000000);
  *
  * shim.cc starts a runtime with .procs Ps and calls fn on its first green thread (.procs = 0: no
- * runtime, fn is called on the plain thread).  fn does its work .count times, checks what came of
+ * runtime, fn is called on the main thread).  fn does its work .count times, checks what came of
  * it, and reports once, by bench_time() or by one or more bench_value()s.  Google Benchmark sees
- * one batch of .count iterations whose time is what fn reported, so that nothing of C++ stands
- * between two operations.
+ * one batch of .count iterations whose time is what fn reported, so that no C++ code
+ * runs between two operations.
  */
 #ifndef BENCH_SHIM_H
 #define BENCH_SHIM_H
@@ -53,14 +53,14 @@ void bench_register(struct bench_case *c);
 /* The row that is being measured. */
 const struct bench_case *bench_this(const struct bench_state *st);
 
-/* ns nanoseconds went by while ops operations were done. */
+/* ops operations took ns nanoseconds. */
 void bench_time(struct bench_state *st, int64_t ns, int64_t ops);
 
 /* A figure that is not a time for each operation.  `what` (may be "") is added to the row's name
  * after a colon; unit is "ns", "bytes", "percent" or "ms". */
 void bench_value(struct bench_state *st, const char *what, const char *unit, double v);
 
-/* The middle one of n, which it sorts: where some were met by a slow moment of the machine. */
+/* The median of n values, which it sorts: a slow moment of the machine may hit some. */
 double bench_median(double *v, size_t n);
 
 /* The work was not done as it should have been: say so and end the process with status 1. */

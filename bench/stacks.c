@@ -2,9 +2,9 @@
 /*
  * What a stack costs when it is made: page tables and time, for each class.
  *
- * Makes COUNT stacks of a class by stack_get, so that each is carved from a slab and gets its guard, and writes
- * to the top page of each, as the first run of a green thread does.  Prints the median of ROUNDS.  VmPTE is
- * exact to some KiB, so COUNT is large.
+ * Makes COUNT stacks of a class by stack_get, so that each is carved from a slab and gets its
+ * guard, and writes to the top page of each, as the first run of a green thread does.  Prints the
+ * median of ROUNDS.  VmPTE is exact to some KiB, so COUNT is large.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does the bare switch cost, one way, with no scheduler around it?
+ * Cost of the bare switch, one way, without a scheduler.
  *
  * Two contexts hand the CPU to each other through the core's own entry points: mcall saves one and
  * calls a function on a third stack (the place of g0), which resumes the other by gogo.  That is
@@ -55,8 +55,8 @@ static int other(void *arg)
 	return 0;
 }
 
-/* gogo as the function that mcall calls: the result that it passes on is whatever mcall had there,
- * and nobody looks at it. */
+/* gogo as the function that mcall calls: the result that it passes on is undefined
+ * and not used. */
 static int (*const gogo)(void *) = (int (*)(void *))(void (*)(void))gmp__gogo;
 
 static int other_direct(void *arg)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does a timer cost, and how late do sleepers wake?
+ * Cost of a timer, and lateness of sleepers.
  *
  * "timer/reset" arms and disarms one timer, "timer/create" makes and frees it too.  "sleep/100us"
- * sleeps alone, so every wake-up comes from the kernel; lateness is what goes beyond the 100 us.
- * "sleepers" lets n sleep 1 to 1,000 ms each at once: lateness, and the CPU time of it all; "warm" is that
- * of the same again, on the stacks that are there.
+ * sleeps alone, so every wakeup comes from the kernel; lateness is the time beyond the 100 us.
+ * "sleepers" lets n sleep 1 to 1,000 ms each at once: lateness, and the CPU time of it all; "warm"
+ * is that of the same again, on the stacks that are there.
  */
 #include "shim.h"
 
@@ -121,7 +121,7 @@ static void sleeper(void *arg)
 	gmp_wg_done(&done);
 }
 
-/* From the first start to the last wake-up; late has how late each was. */
+/* From the first start to the last wakeup; late has how late each was. */
 static int64_t sleep_all(int64_t *late, int64_t n)
 {
 	uint64_t x = 88172645463325252u;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How long does it take until somebody runs for whom a thread has to get up?
+ * Latency of a wakeup for which an OS thread has to wake.
  *
- * "wake/idle": all Ps are idle; a plain thread sends to a channel on which a green thread waits, and that
- * takes the time.  Between two sends there is a pause that is longer than any spinning.  In turns with it,
- * on the same minutes of the machine, the same by a bare futex between two plain threads; ":futex" is that,
- * ":more" the difference of the two medians, which is what the runtime adds.
+ * "wake/idle": all Ps are idle; an external thread sends to a channel on which a green thread
+ * waits, and that G takes the time.  Between two sends there is a pause that is longer than any
+ * spinning.  Alternating with it, the same by a bare futex between two OS threads; ":futex" is
+ * that, ":more" the difference of the two medians, which is what the runtime adds.
  *
  * "wake/ping": how many threads were woken for one round trip of a pair on two channels.
  */

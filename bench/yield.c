@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does gmp_yield cost when n green threads are ready?
+ * Cost of gmp_yield with n runnable green threads.
  *
  * n - 1 others and the first green thread do nothing but yield.  The first one takes the time
  * around a number of its own yields.  What the others did meanwhile is counted exactly, not taken
  * to be as much, since a scheduler need not be strictly first come, first served: an other counts
  * in a local variable (a shared one would cost a cache line of its own), and
  *
- *	resumes between t0 and t1  =  1 (the one that saw `go`)  +  count  -  1 (the one after t1).
+ *	resumes between t0 and t1  =  1 (the G that saw `go`)  +  count  -  1 (the one after t1).
  *
  * With one P that is exact; with two it is off by one round at most.  Each of the others (on
  * average, with several Ps) must have had a quarter of the turns of the first one, or the row
@@ -71,8 +71,8 @@ static void yield(struct bench_state *st)
 		total += counts[i];
 		least = counts[i] < least ? counts[i] : least;
 	}
-	/* With several Ps a thread that the kernel keeps off its CPU keeps its share of them waiting;
-	 * and with a P for each they need not go in step at all. */
+	/* With several Ps an OS thread that the kernel preempts keeps its share of them waiting;
+	 * and with a P for each they need not alternate at all. */
 	if (c->procs > 1)
 		least = c->n > c->procs ? total / c->n : rounds;
 	bench_check(least >= rounds / 4, "unfair: one yielded %lld times, another %lld times",

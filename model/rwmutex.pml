@@ -5,9 +5,9 @@
  * Processes
  *   Writer   two of them (0 and 1), each locks and unlocks ROUNDS times
  *   Reader   two of them (2 and 3), likewise
- *   Timer    with -DTIMER=1 the deadline of writer 1, with -DTIMER=3 of reader 3; it may pass during
- *            any wait (with -DKILLED, in its place: writer 1 and reader 3 may be killed at shutdown
- *            before they run, if their wait was granted)
+ *   Timer    with -DTIMER=1 the deadline of writer 1, with -DTIMER=3 of reader 3; it may pass
+ *            during any wait (with -DKILLED, in its place: writer 1 and reader 3 may be killed at
+ *            shutdown before they run, if their wait was granted)
  *
  * The functions are those of src/sync/rwmutex.c, and of src/sync/mutex.c as far as an rwmutex uses
  * them; the queue is the bucket's of src/parkinglot.c; the wait is src/park.h's, in one step.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """
-What the figures of an experiment show, in words. Each verdict is chosen by a comparison of medians of the
-run: a sentence whose condition does not hold is replaced by its opposite or left out. test_answers.py
-runs every answer on figures that support its claim and on figures that refute it.
+What the figures of an experiment show, in words. Each verdict is chosen by a comparison of medians
+of the run: a sentence whose condition does not hold is replaced by its opposite or left out.
+test_answers.py runs every answer on figures that support its claim and on figures that refute it.
 """
 
 from math import log10
@@ -22,7 +22,9 @@ def over(a, b):
 def ns(v):
     if v is None:
         return "(not measured)"
-    return f"{v / 1e6:,.1f} ms" if v >= 1e6 else f"{v / 1e3:,.1f} us" if v >= 1e3 else f"{v:,.0f} ns"
+    if v >= 1e6:
+        return f"{v / 1e6:,.1f} ms"
+    return f"{v / 1e3:,.1f} us" if v >= 1e3 else f"{v:,.0f} ns"
 
 
 def ms(v):
@@ -68,12 +70,15 @@ def pingpong(r):
     text = ""
     if threads and chan:
         text += claim([threads > 1000, chan < 100],
-                      "a message between OS threads costs microseconds and one between green threads a few "
+                      "a message between OS threads costs microseconds and one between green "
+                      "threads a few "
                       "dozen nanoseconds")
-        text += (f"A message between green threads takes {ns(chan)}, between OS threads on one CPU {ns(threads)} "
+        text += (f"A message between green threads takes {ns(chan)}, between OS threads on one CPU "
+                 f"{ns(threads)} "
                  f"by the fastest of the three ways, {over(threads, chan)} as long. ")
     if kernel and raw:
-        text += (f"A switch alone takes {ns(raw)} by `gmp_yield` and {ns(kernel)} by `sched_yield`, "
+        text += (f"A switch alone takes {ns(raw)} by `gmp_yield` and {ns(kernel)} by "
+                 f"`sched_yield`, "
                  f"{over(kernel, raw)} as long. ")
     if chan and chan2:
         word = compared(chan2, chan, "less than", "more than", "as much as")
@@ -98,18 +103,23 @@ def work(r):
     sum1, summ = gain("sum", "8 workers", "1 P"), gain("sum", "8 workers", many)
     docs1, docsm = gain("docs", "8 workers", "1 P"), gain("docs", "8 workers", many)
     if sum1 and summ:
-        words.append(f"The sum is {sum1:.2f} times as fast with 8 workers on one P as with one worker, and "
+        words.append(f"The sum is {sum1:.2f} times as fast with 8 workers on one P as with one "
+                     f"worker, and "
                      f"{summ:.2f} times on {many}. " +
-                     claim([sum1 < SAME, summ > SAME], "work that computes gains from processors only"))
+                     claim([sum1 < SAME, summ > SAME], "work that computes gains from processors "
+                                                       "only"))
     if docs1 and docsm:
-        words.append(f"The documents are {docs1:.1f} times as fast with 8 workers on one P, and {docsm:.1f} times on "
+        words.append(f"The documents are {docs1:.1f} times as fast with 8 workers on one P, and "
+                     f"{docsm:.1f} times on "
                      f"{many}. " + claim([docs1 > 2], "work that waits gains on one processor too"))
     whole, parts = (r.get("bubble", x, "time") for x in ("1 worker, 1 P", f"8 workers, {many}"))
     cpu, cpus = (r.get("bubble", x, "cpu") for x in ("1 worker, 1 P", f"8 workers, {many}"))
     if whole and parts and cpu and cpus:
-        words.append(f"The bubble sort takes {ms(whole)} whole and {ms(parts)} in 8 parts on {many}; its CPU time "
+        words.append(f"The bubble sort takes {ms(whole)} whole and {ms(parts)} in 8 parts on "
+                     f"{many}; its CPU time "
                      f"is {ms(cpu)} and {ms(cpus)}. " +
-                     claim([parts > whole / SAME], "work whose parts are put together by as much work gains from neither"))
+                     claim([parts > whole / SAME], "work whose parts are put together by as much "
+                                                   "work gains from neither"))
     compare = []
     for name in ("sum", "docs"):
         ours, go = (r.get(s, f"8 workers, {many}", "time") for s in (name, f"{name}, Go"))
@@ -122,7 +132,8 @@ def work(r):
 
 # --- 3
 
-TASKS = {"green": "gmp: a green thread each", "pool": "gmp: pool", "go": "Go: a goroutine each", "ants": "Go: ants"}
+TASKS = {"green": "gmp: a green thread each", "pool": "gmp: pool", "go": "Go: a goroutine each",
+         "ants": "Go: ants"}
 
 
 def tasks(r):
@@ -131,23 +142,28 @@ def tasks(r):
         at = {k: {f: r.get(s, x, f) for f in ("time", "peak", "submit")} for k, s in TASKS.items()}
         at = {k: v for k, v in at.items() if v["time"] and v["peak"]}
         text = f"{x}: "
-        text += "; ".join(f"{TASKS[k]} {ms(v['time'])} and {v['peak']:,.0f} MiB" for k, v in at.items()) + ". "
+        text += "; ".join(f"{TASKS[k]} {ms(v['time'])} and {v['peak']:,.0f} MiB"
+                          for k, v in at.items()) + ". "
         for bounded, bare in (("pool", "green"), ("ants", "go")):
             if bounded in at and bare in at:
-                time = compared(at[bounded]["time"], at[bare]["time"], "faster than", "slower than", "as fast as")
+                time = compared(at[bounded]["time"], at[bare]["time"], "faster than", "slower than",
+                                "as fast as")
                 memory = over(at[bounded]["peak"], at[bare]["peak"])
                 text += f"{TASKS[bounded]} is {time} {TASKS[bare]} and takes {memory} its memory. "
         for ours, theirs in (("pool", "ants"), ("green", "go")):
             if ours in at and theirs in at:
-                text += (f"{TASKS[theirs]} takes {over(at[theirs]['time'], at[ours]['time'])} the time and "
-                         f"{over(at[theirs]['peak'], at[ours]['peak'])} the memory of {TASKS[ours]}. ")
+                text += (f"{TASKS[theirs]} takes {over(at[theirs]['time'], at[ours]['time'])} the "
+                         f"time and "
+                         f"{over(at[theirs]['peak'], at[ours]['peak'])} the memory of "
+                         f"{TASKS[ours]}. ")
         least = min(at, key=lambda k: at[k]["peak"], default=None)
         if least:
             text += f"The least memory is that of {TASKS[least]}."
         holds = [at[a]["time"] * SAME < at[b]["time"] and at[a]["peak"] < at[b]["peak"] / 2
                  for a, b in (("pool", "green"), ("ants", "go")) if a in at and b in at]
         words.append(text.strip() + " " +
-                     claim(holds, "a bounded pool is faster and takes a fraction of the memory").strip())
+                     claim(holds,
+                           "a bounded pool is faster and takes a fraction of the memory").strip())
     return " ".join(words)
 
 
@@ -159,7 +175,8 @@ THREADS = "a thread each, on so many CPUs"
 
 
 def sieve(r):
-    at = {word: {p: v for p in r.xs() if (v := r.get(label, p, "message"))} for label, word in SCHEDS}
+    at = {word: {p: v for p in r.xs() if (v := r.get(label, p, "message"))}
+          for label, word in SCHEDS}
     text = ""
 
     def pairs(a, b):
@@ -178,14 +195,16 @@ def sieve(r):
                       "a queue for each P mends that")
     if pairs("local", "runnext"):
         text += f"Without runnext a message takes {gains('local', 'runnext')} as with it. "
-        text += claim([b * SAME < a for _, a, b in pairs("local", "runnext")], "runnext makes hand-overs cheaper")
+        text += claim([b * SAME < a for _, a, b in pairs("local", "runnext")],
+                      "runnext makes hand-overs cheaper")
     thread = [(p, v, at["runnext"].get(p)) for p in r.xs() if (v := r.get(THREADS, p, "message"))]
     if thread:
         text += "An OS thread for each takes " + listed(
             f"{ns(v)} on {p} CPU{'s' * (p > 1)}" for p, v, _ in thread) + ". "
         text += claim([all(v > at[w].get(p, 0) for w in at) for p, v, _ in thread],
                       "a thread for each is slower than any of the three")
-    go = [(p, v, at["runnext"][p]) for p in r.xs() if (v := r.get("Go of today", p, "message")) and p in at["runnext"]]
+    go = [(p, v, at["runnext"][p]) for p in r.xs() if (v := r.get("Go of today", p, "message"))
+          and p in at["runnext"]]
     if go:
         text += "Go of today takes " + "; ".join(
             f"{over(v, ours)} as long as gmp with {p} P{'s' * (p > 1)}" for p, v, ours in go) + "."
@@ -195,7 +214,7 @@ def sieve(r):
 # --- 5
 
 def steepest(curve):
-    """The greatest power of n by which the curve grows, between points at least four times apart."""
+    """The greatest power of n by which the curve grows, over steps of at least four times."""
     return max(log10(b / a) / log10(m / n) for n, a in curve for m, b in curve if m >= 4 * n)
 
 
@@ -212,7 +231,8 @@ def growth_of_misses(r):
 # By CPU time: the wall time holds what else runs on the machine too.
 def yields(r):
     words, steps, powers, last = [], [], [], r.xs()[-1]
-    ps = sorted(int(s.split()[0]) for s in r.series() if s.endswith((" P", " Ps")) and s[0].isdigit())
+    ps = sorted(int(s.split()[0]) for s in r.series() if s.endswith((" P", " Ps"))
+                and s[0].isdigit())
     for p in ps:
         series = f"{p} P{'s' * (p > 1)}"
         curve = [(n, v) for n in r.xs() if (v := r.get(series, n, "cpu"))]
@@ -222,31 +242,39 @@ def yields(r):
             continue
         steps.append(median(above) / median(below))
         powers.append(steepest(curve))
-        words.append(f"with {series} a yield takes {ns(median(below))} of CPU time below 2.5 green threads "
-                     f"a P, {ns(median(above))} between 2.5 and 10, and {ns(curve[-1][1])} at {curve[-1][0]:,}")
+        words.append(f"with {series} a yield takes {ns(median(below))} of CPU time below 2.5 green "
+                     f"threads "
+                     f"a P, {ns(median(above))} between 2.5 and 10, and {ns(curve[-1][1])} at "
+                     f"{curve[-1][0]:,}")
     if not steps:
         return "Too few points were measured."
     text = claim([step > 2 and power > 1.5 for step, power in zip(steps, powers)],
                  "the cost grows exponentially from 2.5 green threads a P on")
     text += sentence("; ".join(words)) + ". "
-    text += (f"The step at 2.5 is by a factor of {max(steps):.2f} at most. Between points at least four times apart "
+    text += (f"The step at 2.5 is by a factor of {max(steps):.2f} at most. Between points at least "
+             f"four times apart "
              f"the cost grows by the power {max(powers):.1f} of n at most. ")
     misses = growth_of_misses(r)
     if misses:
         (few, a), (many, b), how = misses
-        text += f"Cache misses of a yield, {how}: {a:.2f} with {few:,} green threads and {b:.2f} with {many:,}. "
+        text += (f"Cache misses of a yield, {how}: {a:.2f} with {few:,} green threads and {b:.2f} "
+                 f"with {many:,}. ")
         if b > 1 and b > 2 * a and any(r.get(f"{p} P{'s' * (p > 1)}", many, "cpu") for p in ps):
             text += "Growth of the cost and growth of the misses go together. "
     else:
         text += "Cache misses were not measured. "
-    later = [v for p in ps if (v := r.get(f"{p} P{'s' * (p > 1)}", last, "later faults")) is not None]
+    later = [v for p in ps
+             if (v := r.get(f"{p} P{'s' * (p > 1)}", last, "later faults")) is not None]
     if later:
-        text += f"After the first round a green thread takes {max(later):.2g} page faults at {last:,}: "
-        text += "page faults explain none of the growth. " if max(later) < 0.1 else "page faults are part of the cost. "
+        text += f"After the first round a green thread takes {max(later):.2g} page faults at " \
+                f"{last:,}: page faults "
+        text += "explain none of the growth. " if max(later) < 0.1 else "are part of the cost. "
     away = [(n, v) for n in r.xs() if (v := r.get(f"{ps[0]} P{'s' * (ps[0] > 1)}", n, "away p50"))]
     if len(away) > 1:
-        text += (f"From a yield until the same green thread runs again takes {ns(away[0][1])} with {away[0][0]:,} and "
-                 f"{ns(away[-1][1])} with {away[-1][0]:,} green threads ({ps[0]} P{'s' * (ps[0] > 1)}).")
+        text += (f"From a yield until the same green thread runs again takes {ns(away[0][1])} with "
+                 f"{away[0][0]:,} and "
+                 f"{ns(away[-1][1])} with {away[-1][0]:,} green threads ({ps[0]} "
+                 f"P{'s' * (ps[0] > 1)}).")
     return text.strip()
 
 
@@ -265,7 +293,8 @@ def pipeline(r):
         f"{ns(v)} ({s})" for s, v in small) + ". "
     faster = [s for s, v in small if v * SAME < loop]
     text += (f"Faster than the loop there: {listed(faster)}. " if faster else
-             f"None of them is faster than the loop there; the difference is the hand-over, least for the "
+             f"None of them is faster than the loop there; the difference is the hand-over, least "
+             f"for the "
              f"{min(small, key=lambda f: f[1])[0]}. ")
     text += f"At {most:,} steps an item, {ns(loop_most)} of computing, " + ", ".join(
         f"the {s} is {over(loop_most, v)} as fast as the loop" for s, v in big) + ". "
@@ -292,10 +321,13 @@ def kv(r):
         conn = dict(shares)["conn"]
         if loop and conn:
             keeps.append(conn > loop / SAME)
-    text = claim(keeps, "a server of green threads keeps up with one written around an event loop (conn, reactor)")
+    text = claim(keeps, "a server of green threads keeps up with one written around an event loop "
+                        "(conn, reactor)")
     if words:
-        text += "As shares of redis-server's requests a second (test/pipelined): " + "; ".join(words) + ". "
-        for figure, name in (("cpu", "CPU time of the server a request"), ("p99", "latency, 99th percentile")):
+        text += "As shares of redis-server's requests a second (test/pipelined): " + \
+                "; ".join(words) + ". "
+        for figure, name in (("cpu", "CPU time of the server a request"),
+                             ("p99", "latency, 99th percentile")):
             best = []
             for x in r.xs():
                 found = [(v, s) for s in r.series() if (v := r.get(s, x, figure))]

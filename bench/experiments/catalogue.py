@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """
-The experiments: what each claims, which points it measures, and the function of answers.py that says
-what the figures show.
+The experiments: what each claims, which points it measures, and the function of answers.py that
+says what the figures show.
 """
 
 import os
@@ -80,7 +80,7 @@ class Experiment:
     x_label: str = ""
     series_label: str = ""
     matrix: bool = False    # a table for each figure, with a column for each series
-    lines: bool = False     # the plot; else bars
+    lines: bool = False     # the plot; otherwise bars
     log: bool = True
     servers: bool = False
 
@@ -97,7 +97,8 @@ def pingpong_jobs(size):
     fast = size.pick(2000, 500000, 3000000)
     cpus = "1 CPU", f"{min(CPUS, 2)} CPUs"
     jobs = [Job(f"threads: {label}", cpus[n - 1], "pingpong", [way, slow, n])
-            for way, label in (("pipe", "pipes"), ("cond", "condition variable"), ("futex", "futex"))
+            for way, label in (("pipe", "pipes"), ("cond", "condition variable"),
+                               ("futex", "futex"))
             for n in (1, 2)[:CPUS]]
     jobs.append(Job("threads: sched_yield", cpus[0], "pingpong", ["sched_yield", fast // 10, 1]))
     jobs += [Job("green threads as threads: channel", cpus[n - 1], "pingpong", ["chan", slow, n],
@@ -112,7 +113,8 @@ def pingpong_jobs(size):
 
 # --- 2
 
-WORKS = {"sum": (20000, 10000000, 10000000), "docs": (40, 1000, 10000), "bubble": (500, 5000, 10000)}
+WORKS = {"sum": (20000, 10000000, 10000000), "docs": (40, 1000, 10000),
+         "bubble": (500, 5000, 10000)}
 
 
 def work_jobs(size):
@@ -124,7 +126,8 @@ def work_jobs(size):
             most = 1 if work == "docs" and workers == 1 else 9
             jobs.append(Job(work, x, "work", [work, n, workers, procs], most=most))
             if work != "bubble":
-                jobs.append(Job(f"{work}, Go", x, "go", ["work", work, n, workers, procs], most=most))
+                jobs.append(Job(f"{work}, Go", x, "go", ["work", work, n, workers, procs],
+                                most=most))
     return jobs
 
 
@@ -152,14 +155,17 @@ def sieve_jobs(size):
     primes = size.pick(30, 300, 1000)
     jobs = [Job(label, procs, "sieve", [primes, procs], {"GMP_SCHED": word})
             for procs in (1, 2, 4, 8) for label, word in answers.SCHEDS]
-    jobs += [Job(answers.THREADS, cpus, "sieve", [primes, cpus], {"GMP_SCHED": "thread"}, most=3, cpus=cpus)
+    jobs += [Job(answers.THREADS, cpus, "sieve", [primes, cpus], {"GMP_SCHED": "thread"}, most=3,
+                 cpus=cpus)
              for cpus in (1, 2, 4, 8) if cpus <= CPUS]
-    return jobs + [Job("Go of today", procs, "go", ["sieve", primes, procs]) for procs in (1, 2, 4, 8)]
+    return jobs + [Job("Go of today", procs, "go", ["sieve", primes, procs])
+                   for procs in (1, 2, 4, 8)]
 
 
 # --- 5
 
-COUNTS = [2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000,
+COUNTS = [2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000, 10000,
+          20000,
           50000, 100000]
 
 
@@ -196,56 +202,76 @@ def pipeline_jobs(size):
 ALL = [
     Experiment(
         1, "pingpong", "Threads against green threads",
-        "a switch between threads goes through the kernel and costs microseconds; one between green "
+        "a switch between threads goes through the kernel and costs microseconds; one between "
+        "green "
         "threads is a jump and costs a few dozen nanoseconds.",
-        "Two pass a number to and fro, and each adds one (`pingpong.c`). A message is half a round trip. "
+        "Two pass a number back and forth, and each adds one (`pingpong.c`). A message is half a "
+        "round trip. "
         "`yield` and `sched_yield` pass nothing: two that let each other run.",
-        [("message", "a message", "ns"), ("cpu", "CPU time", "ns")], pingpong_jobs, answers.pingpong,
-        "two on two CPUs sleep and wake at every message here; threads that have more to do than to "
-        "answer do not. On a virtual machine a wake-up across CPUs costs far more than on metal.",
-        x_label="on", series_label="who"),
+        [("message", "a message", "ns"), ("cpu", "CPU time", "ns")], pingpong_jobs,
+        answers.pingpong,
+        "two on two CPUs sleep and wake at every message here; threads that have more to do than "
+        "to "
+        "answer do not. On a virtual machine a wakeup across CPUs costs far more than on metal.",
+        x_label="on", series_label="by"),
     Experiment(
         2, "work", "Concurrency or parallelism",
-        "work that computes gains from processors only; work that waits gains from green threads, on one "
-        "processor too; work whose parts must be put together by as much work again gains from neither.",
-        "`sum`: numbers are added up, one at a time in both languages (the C program is compiled without "
-        "vectorisation, which Go's compiler does not have). `docs`: documents are fetched, a millisecond of waiting each, and "
-        "searched. `bubble`: numbers are sorted in parts by bubble sort, and then bubble sort runs over "
+        "work that computes gains from processors only; work that waits gains from green threads, "
+        "on one "
+        "processor too; work whose parts must be put together by as much work again gains from "
+        "neither.",
+        "`sum`: numbers are added up, one at a time in both languages (the C program is compiled "
+        "without "
+        "vectorisation, which Go's compiler does not have). `docs`: documents are fetched, a "
+        "millisecond of waiting each, and "
+        "searched. `bubble`: numbers are sorted in parts by bubble sort, and then bubble sort runs "
+        "over "
         "the whole (`work.c`).",
         [("time", "time", "ms"), ("cpu", "CPU time", "ms"), ("count", "of how many", "")],
         work_jobs, answers.work,
-        "the sum is so short that starting eight green threads shows, and memory's bandwidth bounds it; "
+        "the sum is so short that starting eight green threads shows, and memory's bandwidth "
+        "bounds it; "
         "a sleep stands for the disk or the network, which have limits of their own.",
         x_label="with", series_label="work"),
     Experiment(
         3, "tasks", "The worker pool",
-        "with a million tasks and more, a bounded pool is faster than a goroutine each, and takes a "
+        "with a million tasks and more, a bounded pool is faster than a goroutine each, and takes "
+        "a "
         "fraction of the memory.",
-        "Tasks that sleep 10 ms, a green thread each, or on a pool of 50,000; beside Go with and without "
+        "Tasks that sleep 10 ms, a green thread each, or on a pool of 50,000; beside Go with and "
+        "without "
         "ants (`tasks.c`).",
-        [("time", "time", "ms"), ("submit", "submitted", "a second"), ("alive", "most under way", "tasks"),
+        [("time", "time", "ms"), ("submit", "submitted", "a second"),
+         ("alive", "most under way", "tasks"),
          ("peak", "memory", "MiB")], tasks_jobs, answers.tasks,
-        "a task that waits 10 ms leaves no work to do in parallel but the starting of tasks; where the "
+        "a task that waits 10 ms leaves no work to do in parallel but the starting of tasks; where "
+        "the "
         "submitter has a P for itself, more are alive at a time.",
         x_label="how many", series_label="how"),
     Experiment(
         4, "sieve", "Three generations of the scheduler",
-        "with one locked queue for all (Go 1.0) a second processor makes a program of many small waits "
-        "slower; queues of their own and stealing (Go 1.1) mend that; a runnext (Go 1.5) makes hand-overs "
+        "with one locked queue for all (Go 1.0) a second processor makes a program of many small "
+        "waits "
+        "slower; queues of their own and stealing (Go 1.1) mend that; a runnext (Go 1.5) makes "
+        "hand-overs "
         "cheap; and a thread for each is slower than any of them.",
         "The prime sieve, a chain of green threads behind unbuffered channels, by `GMP_SCHED` "
-        "(`sieve.c`): the same program and library, with another choice of queues. CPU time is that of "
+        "(`sieve.c`): the same program and library, with another choice of queues. CPU time is "
+        "that of "
         "all threads.",
         [("message", "a message", "ns"), ("cpu", "CPU time of a message", "ns")],
         sieve_jobs, answers.sieve,
-        "with more Ps than CPUs the kernel takes turns among them, which no scheduler here was made for. "
-        "The generations are those of the queues only: all have today's timers, poller and spinning.",
+        "with more Ps than CPUs the kernel time-slices them, which no scheduler here was made for. "
+        "The generations are those of the queues only: all have today's timers, poller and "
+        "spinning.",
         x_label="Ps", matrix=True, lines=True),
     Experiment(
         5, "yields", "Is there an inflection point at 2.5 green threads per P?",
-        "from about 2.5 goroutines per processor on, the cost of switching grows exponentially, so a "
+        "from about 2.5 goroutines per processor on, the cost of switching grows exponentially, so "
+        "a "
         "program should not have more.",
-        "n green threads yield 100 times each, again and again (`yields.c`). The time is that of all "
+        "n green threads yield 100 times each, again and again (`yields.c`). The time is that of "
+        "all "
         "yields by their number, starting and ending included.",
         [("yield", "a yield", "ns"), ("cpu", "CPU time of a yield", "ns"),
          ("away p50", "from a yield until it runs again, median", "ns"),
@@ -255,7 +281,8 @@ ALL = [
          ("misses 1", "lines of a yield that the first cache does not hold, simulated", ""),
          ("misses 2", "lines of a yield that the second does not hold either", "")],
         yields_jobs, answers.yields,
-        "a queue that all walk through in order is kind to prefetching; real programs touch more memory "
+        "a queue that all walk through in order is kind to prefetching; real programs touch more "
+        "memory "
         "between two switches than these do, and meet the end of their caches sooner.",
         x_label="green threads", matrix=True, lines=True),
     Experiment(
@@ -266,20 +293,24 @@ ALL = [
         "(`pipeline.c`).",
         [("item", "an item", "ns"), ("cpu", "CPU time of an item", "ns")],
         pipeline_jobs, answers.pipeline,
-        "all items are alike and independent. Where one takes long, the pool and the fan go round it and "
+        "all items are alike and independent. Where one takes long, the pool and the fan go round "
+        "it and "
         "a locked thread does not.",
         x_label="steps an item", matrix=True, lines=True),
     Experiment(
         7, "kv", "A Redis clone in three architectures",
         "a server of green threads keeps up with one written around an event loop.",
         "`examples/kvserver` with `--arch` `conn` (a green thread for each connection, tables with "
-        "locks), `owner` (one green thread owns the data) and `reactor` (loops around the poller), and "
-        "redis-server, each alone on one CPU, under redis-benchmark with 50 connections on another; "
+        "locks), `owner` (one green thread owns the data) and `reactor` (loops around the poller), "
+        "and "
+        "redis-server, each alone on one CPU, under redis-benchmark with 50 connections on "
+        "another; "
         "`set/16` is SET with 16 requests pipelined. The rows come from `bench/net/run`.",
         [("rate", "requests", "a second"), ("cpu", "the server's CPU time of a request", "ns"),
          ("p50", "latency, median", "us"), ("p99", "latency, 99th percentile", "us")],
         lambda size: [], answers.kv,
-        "on few CPUs the client is often what is measured: compare the server's CPU time as well. Redis "
+        "on few CPUs the client is often what is measured: compare the server's CPU time as well. "
+        "Redis "
         "does more than kvserver (expiry, eviction, modules), though not in these commands.",
         x_label="test/pipelined", matrix=True, log=False, servers=True),
 ]

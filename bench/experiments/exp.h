@@ -2,10 +2,10 @@
 /*
  * What do the programs of the experiments share?
  *
- * Each is started anew for every point of a table, `exp-NAME ARGUMENTS`, checks what came of its work,
- * and prints one line for each figure, "FIGURE<tab>UNIT<tab>VALUE".  A run that did not do its work ends
- * with status 1 and prints no figure.  bench/experiments/run drives them; GMP_SCHED chooses the
- * scheduler.
+ * Each is started again for every point of a table, `exp-NAME ARGUMENTS`, checks what came of its
+ * work, and prints one line for each figure, "FIGURE<tab>UNIT<tab>VALUE".  A run that did not do
+ * its work ends with status 1 and prints no figure.  bench/experiments/run drives them; GMP_SCHED
+ * chooses the scheduler.
  */
 #ifndef EXP_H
 #define EXP_H

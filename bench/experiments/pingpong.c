@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does it cost to pass a message to another, who answers: on threads, and on green threads?
+ * Round trip of a message between two OS threads, and between two green threads.
  *
  * The claim: a switch between threads goes through the kernel and costs microseconds (more, if the
- * other sleeps on another CPU); one between green threads is a jump and costs a few dozen nanoseconds.
+ * other sleeps on another CPU); one between green threads is a jump and costs a few dozen
+ * nanoseconds.
  *
- * Two pass a number to and fro; each adds one, and in the end it is right.
+ * Two pass a number back and forth; each adds one, and the final value is checked.
  *   pipe, cond, futex   threads, by two pipes, a condition variable, a futex; on PROCS CPUs
  *   sched_yield         threads that only let each other run, on one CPU
  *   chan, yield         green threads, by unbuffered channels, and that only let each other run
@@ -57,7 +58,7 @@ static void pipe_ask(void)
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turned = PTHREAD_COND_INITIALIZER;
-static uint32_t turn; /* whose turn it is */
+static uint32_t turn; /* the thread that runs next */
 
 static void cond_play(uint32_t me)
 {

@@ -2,10 +2,12 @@
 /*
  * Worker pool, fan-out and fan-in, or one locked thread: which shape suits which work?
  *
- * The claim: the three do the same; a pool is the simplest where items are independent, channels cost
- * a hand-over each way, and a thread of its own is for state that cannot move, and bounds the rate.
+ * The claim: the three do the same; a pool is the simplest where items are independent, channels
+ * cost a hand-over each way, and a thread of its own is for state that cannot move, and bounds the
+ * rate.
  *
- * Items come from one source, STEPS rounds of a hash are computed on each, and the results are added up.
+ * Items come from one source, STEPS rounds of a hash are computed on each, and the results are
+ * added up.
  *   pool    a task of a gmp_pool for each item, WORKERS at a time
  *   fan     WORKERS green threads between a channel of items and a channel of results
  *   locked  one green thread, locked to its thread, between the same channels

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""How is it told?  Tables and paragraphs in Markdown, a plot beside each."""
+"""Writes the report: tables and paragraphs in Markdown, a plot beside each."""
 
 import plot
 
 OPENING = """<!-- SPDX-License-Identifier: MIT; made by ./dev bench experiments --docs -->
 # Seven experiments
 
-Claims about the scheduler of Go and its likes, tried with gmp. Each opens with the claim; then come a
-table, a plot, and what the figures say. The programs lie in
+Claims about the scheduler of Go and its likes, tried with gmp. Each opens with the claim; then come
+a table, a plot, and what the figures say. The programs lie in
 [bench/experiments/](../bench/experiments); each begins with what it does, and verifies its work.
 
 | | |
@@ -62,7 +62,8 @@ def list_table(e, results):
 
 def matrix_table(e, results, figure, name, unit):
     """A row for each x, a column for each series."""
-    columns = [s for s in results.series() if any(results.values(s, x, figure) for x in results.xs())]
+    columns = [s for s in results.series()
+               if any(results.values(s, x, figure) for x in results.xs())]
     header = [f"{labelled(name, unit)} · {e.x_label}"] + columns
     rows = [[f"{x:,}" if isinstance(x, int) else str(x)]
             + [cell(results.values(s, x, figure), len(columns) < 5) for s in columns]
@@ -95,8 +96,10 @@ def picture(e, results):
 def write(folder, name, facts, measured, plots="."):
     (folder / plots).mkdir(exist_ok=True)
     text = OPENING + "".join(f"| {label} | {facts[key]} |\n" for key, label in FACTS)
-    text += (f"\nMedians of {facts['rounds']} rounds (the slowest points: fewer), in brackets the least and the"
-             f" most; " if facts["rounds"] > 1 else "\nOne round; ") + f"{facts['seconds']} s in all.\n"
+    text += (f"\nMedians of {facts['rounds']} rounds (the slowest points: fewer), in brackets the "
+             f"least and the"
+             f" most; " if facts["rounds"] > 1
+             else "\nOne round; ") + f"{facts['seconds']} s in all.\n"
     for e, results, notes in measured:
         text += f"\n{heading(e)}\n\n*The claim:* {e.claim}\n\n{e.work}\n\n{tables(e, results)}\n"
         svg = picture(e, results)

@@ -7,8 +7,8 @@
  * hand-overs cheap again; and a thread for each is slower than any of them.
  *
  * The prime sieve: a chain of green threads, one for each prime, each behind an unbuffered channel.
- * GMP_SCHED chooses the generation.  Every number is passed on until the first prime that divides it,
- * so the messages can be counted beforehand, and each prime is checked.
+ * GMP_SCHED chooses the generation.  Every number is passed on until the first prime that divides
+ * it, so the messages can be counted beforehand, and each prime is checked.
  */
 #include "exp.h"
 

@@ -2,14 +2,14 @@
 /*
  * Does a pool of workers pay, where a green thread costs next to nothing?
  *
- * The claim (of the pool that Go users know as ants): with a million tasks and more, a bounded pool is
- * faster than a goroutine each, and takes a fraction of the memory.
+ * The claim (of the pool that Go users know as ants): with a million tasks and more, a bounded pool
+ * is faster than a goroutine each, and takes a fraction of the memory.
  *
  * N tasks that sleep 10 ms each:
  *   green  a green thread each
  *   pool   on a gmp_pool of CAPACITY
- * Beside the time: until when the last was submitted, the most tasks under way at a time, and the most
- * memory that the process had above what it had before (VmHWM, with the page tables).
+ * Beside the time: until when the last was submitted, the most tasks under way at a time, and the
+ * most memory that the process had above what it had before (VmHWM, with the page tables).
  */
 #include "exp.h"
 

@@ -2,13 +2,14 @@
 /*
  * Is there an inflection point at 2.5 green threads per P?
  *
- * The claim: from about 2.5 goroutines per processor on, the cost of switching grows exponentially, so
- * that a program should not have more.
+ * The claim: from about 2.5 goroutines per processor on, the cost of switching grows exponentially,
+ * so that a program should not have more.
  *
- * N green threads yield 100 times each; again and again, so that every N is measured over about as many
+ * N green threads yield 100 times each; again and again, so that every N is measured over about as
+ * many
  * yields.  Beside the time of a yield: page faults, how long it takes from a yield until the green
- * thread runs again, and, where the machine lets one count them, cache misses; where not, `run` has cachegrind
- * simulate them, with another number of YIELDS.  Each counts its yields.
+ * thread runs again, and, where the machine lets one count them, cache misses; where not, `run` has
+ * cachegrind simulate them, with another number of YIELDS.  Each counts its yields.
  */
 #include "exp.h"
 
@@ -33,7 +34,7 @@ static void yield_all(void *arg)
 	gmp_wg_done(&done);
 }
 
-/* The same, and looks at the clock around one of them. */
+/* The same, and reads the clock around one of them. */
 static void yield_timed(void *arg)
 {
 	for (int i = 0; i < yields / 2; i++)

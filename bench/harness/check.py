@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Do the lists of rows agree: gmp-bench, rows.tsv, the paragraphs of rows.md and docs/benchmarks.md?"""
+"""Compares the lists of rows: gmp-bench, rows.tsv, rows.md and docs/benchmarks.md."""
 
 import fnmatch
 import re
@@ -9,7 +9,7 @@ from .rows import job
 
 
 def paragraphs(path):
-    """The headings of rows.md, each one or more patterns of rows, with what stands below."""
+    """The headings of rows.md, each one or more patterns of rows, with the text below."""
     found = []
     with open(path, encoding="utf-8") as f:
         for line in f:
@@ -50,7 +50,8 @@ def rows(gmp, table, about):
     names = {j[0] for j in told}
     faults += ["rows.md says nothing of " + n for n in sorted(names) if not paragraph_of(n, text)]
     for patterns, _ in text:
-        faults += ["rows.md has %s, which is no row" % p for p in patterns if not fnmatch.filter(names, p)]
+        faults += ["rows.md has %s, which is no row" % p for p in patterns
+                   if not fnmatch.filter(names, p)]
     return faults
 
 
@@ -66,7 +67,9 @@ def docs(table, path):
             shown.add((c[1], int(c[2]) if c[2] != "-" else 0))
     told = {(r.name, r.procs) for r in table}
     if not part or "\n## Where a target is not met\n" not in text:
-        return ["docs/benchmarks.md lacks a table: write it anew (./dev bench --docs)"]
-    again = ": write it anew (./dev bench --docs)"
-    return ["docs/benchmarks.md lacks %s at %d Ps%s" % (*j, again) for j in sorted(told - shown)] + \
-           ["docs/benchmarks.md has %s at %d Ps, which is no row%s" % (*j, again) for j in sorted(shown - told)]
+        return ["docs/benchmarks.md lacks a table: write it again (./dev bench --docs)"]
+    again = ": write it again (./dev bench --docs)"
+    return ["docs/benchmarks.md lacks %s at %d Ps%s" % (*j, again)
+            for j in sorted(told - shown)] + \
+           ["docs/benchmarks.md has %s at %d Ps, which is no row%s" % (*j, again)
+            for j in sorted(shown - told)]

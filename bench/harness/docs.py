@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/benchmarks.md: the tables of one run, with what stands behind each row."""
+"""Writes docs/benchmarks.md: the tables of one run, and the paragraphs about the rows."""
 
 import shlex
 
@@ -10,22 +10,27 @@ INTRO = """<!-- SPDX-License-Identifier: MIT -->
 <!-- Made by ./dev bench --docs; the paragraphs are those of bench/rows.md. -->
 # Benchmarks
 
-gmp beside others that do the same work, in the same minutes, on the machine below. `./dev bench` makes this
-page's tables on yours, `./dev bench --docs` this page. How it is measured: [bench/README.md](../bench/README.md).
-A ratio below 1 says that gmp is faster. `-`: it cannot do that, or nobody has written it.
+gmp compared with others that do the same work, in the same minutes, on the machine below.
+`./dev bench` measures the tables of this page on your machine, `./dev bench --docs` writes this
+page.  [bench/README.md](../bench/README.md) says how it is measured. A ratio below 1 says that gmp
+is faster.  `-`: the peer cannot do that, or the row is not written for it.
 """
 
 
-UNMET = """The targets are those of the table above, to be in front of Go and of the best of those that work across
-threads, and with two Ps not to be behind one. "Met by quartiles": the quarter of the rounds that was best for gmp
-meets it, so it may be noise. The last column leads to a profile, [profiles.md](profiles.md).
+UNMET = """\
+The targets are those of the table above, to be faster than Go and the best peer that works across
+threads, and not to be slower with two Ps than with one. "Met by quartiles": the quarter of the
+rounds that was best for gmp meets the target, so the miss may be noise. The last column leads to a
+profile, [profiles.md](profiles.md).
 """
 
 
 def commands(result, chosen):
     lines = ["One process for each row, side and round, gmp's as in the table and the others' as",
-             "`build/bench/peers/NAME/NAME ROW PROCS N COUNT`. How many operations there were: COUNT.", "",
-             "| row | Ps | N | COUNT | gmp's command, in `build/release/bench` | sides |", "|---|---|---|---|---|---|"]
+             "`build/bench/peers/NAME/NAME ROW PROCS N COUNT`. How many operations there were: "
+             "COUNT.", "",
+             "| row | Ps | N | COUNT | gmp's command, in `build/release/bench` | sides |",
+             "|---|---|---|---|---|---|"]
     gmp = result.sides[0]
     for j in dict.fromkeys(rows.job(r) for r in chosen if rows.job(r) in gmp.counts):
         n, count = gmp.counts[j]
@@ -53,6 +58,8 @@ def write(result, chosen, about, profiles, path):
         f.write("\n".join([INTRO] + report.head(result) + [""] + report.summary(result, chosen) +
                           ["", "## Beside Go", ""] + report.beside_go(result, chosen) +
                           ["", "## Beside the others", ""] + others +
-                          ["", "## Where a target is not met", "", UNMET] + unmet.table(result, chosen, profiles) +
-                          ["", "## What the rows mean, and when they mislead"] + meanings(chosen, about) +
+                          ["", "## Where a target is not met", "", UNMET] +
+                          unmet.table(result, chosen, profiles) +
+                          ["", "## What the rows mean, and when they mislead"] +
+                          meanings(chosen, about) +
                           ["", "## The commands", ""] + commands(result, chosen)) + "\n")

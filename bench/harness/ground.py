@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What else runs while figures are made: whether the machine is quiet enough for a page, and load on purpose."""
+"""Checks that the machine is quiet enough for a page, and makes load on purpose."""
 
 import contextlib
 import subprocess
@@ -12,9 +12,12 @@ IDLE = 0.95  # share of the CPUs' time
 
 def dirty(root):
     """Files that differ from the commit, except the pages that are being made."""
-    done = subprocess.run(["git", "status", "--porcelain", "--", ".", ":!docs/benchmarks*", ":!docs/experiments*"],
+    done = subprocess.run(["git", "status", "--porcelain", "--", ".", ":!docs/benchmarks*",
+                           ":!docs/experiments*"],
                           capture_output=True, text=True, cwd=root)
-    return [line[3:] for line in done.stdout.splitlines()] if done.returncode == 0 else ["(not a git checkout)"]
+    if done.returncode != 0:
+        return ["(not a git checkout)"]
+    return [line[3:] for line in done.stdout.splitlines()]
 
 
 def ticks():
@@ -33,7 +36,8 @@ def idle(seconds=3.0):
 @contextlib.contextmanager
 def busy(processes):
     """So many processes compute meanwhile."""
-    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
+               for _ in range(processes)]
     try:
         yield
     finally:
@@ -49,6 +53,7 @@ def refusal(root, seconds=3.0):
         return "the tree is not clean: " + ", ".join(files[:3]) + (" ..." if len(files) > 3 else "")
     share = idle(seconds)
     if share < IDLE:
-        return f"the machine is not quiet: {100 * (1 - share):.0f} % of its CPU time is in use (at most " \
+        return f"the machine is not quiet: {100 * (1 - share):.0f} % of its CPU time is in use " \
+               "(at most " \
                f"{100 * (1 - IDLE):.0f} %)"
     return None

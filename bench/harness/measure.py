@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """In which order is measured?
 
-One process for each row, side and round; the sides in turns, the rounds outermost: a slow minute of the
-machine meets all sides, and no row finds another's caches or heap.  Each round begins with another
+One process for each row, side and round; the sides alternate, the rounds outermost: a slow minute
+of the machine hits all sides, and no row finds another's caches or heap.  Each round begins with
+another
 side."""
 
 import datetime
@@ -51,7 +52,8 @@ class Result:
     def describe(self, root, build, mode, only, busy):
         def said(*command):
             try:
-                return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+                return subprocess.run(command, capture_output=True, text=True,
+                                      check=True).stdout.strip()
             except (OSError, subprocess.CalledProcessError):
                 return ""
 
@@ -70,7 +72,8 @@ class Result:
                         "kernel": platform.system() + " " + platform.release(),
                         "load": "%.2f %.2f %.2f" % os.getloadavg()}
         dirty = "-dirty" if ground.dirty(root) else ""
-        self.versions = {"gmp": (said("git", "-C", root, "describe", "--always") or "unknown") + dirty,
+        self.versions = {"gmp": (said("git", "-C", root, "describe", "--always") or "unknown") +
+                         dirty,
                          "compiler": compiler or "unknown"}
         for s in self.sides + self.absent:
             if s.name != "gmp":
@@ -93,7 +96,7 @@ def one(result, side, job, count):
     try:
         figures = side.measure(job, count)
         for n in figures.values():
-            # who is slow may do less, the times being those of one operation
+            # a slow side may do less: the times are those of one operation
             if not 0 < n[2] <= count[1] or (side.name == "gmp" and n[2] != count[1]):
                 raise peers.Failed("did %d operations of %d" % (n[2], count[1]))
         result.add(side.name, figures)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Who is measured, and how is each of them called?
+"""The programs that are measured, and how each is called.
 
-gmp-bench is a program of its own kind.  Every other is a folder of peers/ with a script `build`: called
-with a folder to build in, it leaves a program of its own name there and prints its versions; status 3
-says that something is missing, and its last line what.  The program prints its rows, one
-NAME<tab>PROCS on a line, for --rows, and measures one when called with NAME PROCS N COUNT: a line of
-JSON for each figure, with the number of operations, which may be less than COUNT.  It ends with status 1, after a word on stderr, when the work was not done."""
+gmp-bench is a program of its own kind.  Every other is a folder of peers/ with a script `build`.
+Called with a folder to build in, it leaves a program of its own name there and prints its versions;
+status 3 means that a requirement is missing, and its last line names it.  The program prints its
+rows, one NAME<tab>PROCS on a line, for --rows, and measures one if it is called with NAME PROCS N
+COUNT: a line of JSON for each figure, with the number of operations, which may be less than COUNT.
+It ends with status 1, after a message on stderr, if the work was not done."""
 
 import json
 import os
@@ -17,7 +18,7 @@ KNOWN = ["go", "pthreads", "boost-fiber", "boost-context", "libuv", "tokio", "ma
 TITLES = {"gmp": "gmp", "go": "Go", "pthreads": "pthreads", "boost-fiber": "Boost.Fiber",
           "boost-context": "Boost.Context", "libuv": "libuv", "tokio": "tokio", "may": "may",
           "java": "Java", "other": "other"}
-# Those whose green threads go from one thread of the kernel's to another; the others have one loop each.
+# Peers that move green threads between OS threads; the others have one loop each.
 ACROSS = {"go", "pthreads", "boost-fiber", "tokio", "may", "java"}
 LIMIT = 120
 
@@ -44,7 +45,8 @@ class Side:
         except subprocess.TimeoutExpired:
             raise Failed("%s: not done after %d s" % (" ".join(command), LIMIT)) from None
         if p.returncode != 0 or not p.stdout.strip():
-            raise Failed("%s: status %d: %s" % (" ".join(command), p.returncode, p.stderr.strip()[:500]))
+            raise Failed("%s: status %d: %s" %
+                         (" ".join(command), p.returncode, p.stderr.strip()[:500]))
         figures = {}
         for line in p.stdout.splitlines():
             f = json.loads(line)
@@ -55,7 +57,7 @@ class Side:
 
 
 class Gmp(Side):
-    """counts: (name, procs) -> N and COUNT, which the others are told."""
+    """counts: (name, procs) -> N and COUNT, which the others get as arguments."""
 
     def __init__(self, name, build, scale):
         super().__init__(name)
@@ -65,10 +67,12 @@ class Gmp(Side):
         if not os.access(self.program, os.X_OK):
             raise SystemExit("bench/run: %s is not there: build with Google Benchmark installed "
                              "(libbenchmark-dev)" % self.program)
-        listed = subprocess.run([self.program, "--list", "--scale=%g" % scale], capture_output=True, text=True,
+        listed = subprocess.run([self.program, "--list", "--scale=%g" % scale], capture_output=True,
+                                text=True,
                                 check=False)
         if listed.returncode != 0:
-            raise SystemExit("bench/run: %s has no --list: it is too old to be compared" % self.program)
+            raise SystemExit("bench/run: %s has no --list: it is too old to be compared" %
+                             self.program)
         for line in listed.stdout.splitlines():
             row, procs, n, count = line.split("\t")
             self.counts[row, int(procs)] = (int(n), int(count))
@@ -76,7 +80,8 @@ class Gmp(Side):
 
     def command(self, job, count):
         return [self.program, "--lines", "--scale=%g" % self.scale,
-                "--benchmark_filter=^%s/procs:%d/" % (re.sub(r"([][.+*?(){}^$|\\])", r"\\\1", job[0]), job[1])]
+                "--benchmark_filter=^%s/procs:%d/" %
+                (re.sub(r"([][.+*?(){}^$|\\])", r"\\\1", job[0]), job[1])]
 
 
 class Peer(Side):
@@ -94,7 +99,8 @@ class Peer(Side):
             print(p.stdout)
         else:
             self.version = last
-            listed = subprocess.run([self.program, "--rows"], capture_output=True, text=True, check=True).stdout
+            listed = subprocess.run([self.program, "--rows"], capture_output=True, text=True,
+                                    check=True).stdout
             for line in listed.splitlines():
                 row, procs = line.split("\t")
                 self.rows.add((row, int(procs)))
@@ -104,7 +110,7 @@ class Peer(Side):
 
 
 def build(source, out, wanted):
-    """All of them, or those whose names are wanted."""
+    """Builds all of them, or the wanted ones."""
     names = KNOWN if wanted is None else [n for n in wanted.split(",") if n and n != "none"]
     peers = []
     for name in names:

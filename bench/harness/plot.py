@@ -35,9 +35,11 @@ def bars(path, title, labels, series):
     if not labels or not any(v is not None for vs in series.values() for v in vs):
         return False
     text = HEAD.format(width=900, height=90 + 18 * len(labels), path=path, title=title,
-                       last=len(labels) - 0.3, key="outside top horizontal" if len(series) > 1 else "off")
+                       last=len(labels) - 0.3, key="outside top horizontal" if len(series) > 1
+                       else "off")
     text += "set ytics (%s)\n" % ", ".join('"%s" %d' % (quote(s), i) for i, s in enumerate(labels))
-    text += "plot " + ", ".join("'-' using 1:2 with points pt 7 ps 0.7 title \"%s\"" % t for t in series) + "\n"
+    text += "plot " + ", ".join("'-' using 1:2 with points pt 7 ps 0.7 title \"%s\"" % t
+                                for t in series) + "\n"
     for values in series.values():
         for i, v in enumerate(values):
             if v is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table for people, and the file for programs."""
+"""Prints the table, and writes the JSON file of the results."""
 
 import json
 
@@ -33,7 +33,8 @@ def cell(result, side, row):
         return "not run" if side == "gmp" else "-"
     s = scaled(stats.median(v), unit)
     if len(v) > 1:
-        s += " (%s – %s)" % (scaled(stats.quantile(v, 0.25), unit), scaled(stats.quantile(v, 0.75), unit))
+        s += " (%s – %s)" % (scaled(stats.quantile(v, 0.25), unit),
+                             scaled(stats.quantile(v, 0.75), unit))
     return s
 
 
@@ -46,7 +47,8 @@ def best(result, row, among=TITLES):
     found = None
     for side in result.sides[1:]:
         r = result.ratio(row, side.name)
-        if side.name != "go" and side.name in among and r is not None and (found is None or r > found[1]):
+        if side.name != "go" and side.name in among and r is not None and (found is None
+                                                                           or r > found[1]):
             found = (side.name, r)
     return found
 
@@ -67,7 +69,8 @@ def judge(result, row):
             hard.append(mine <= row.value)
     if row.above:
         name, procs = row.above
-        words.append("%s≤ %s%s" % ("stretch " if row.easy else "", name, ", %d P" % procs if procs else ""))
+        words.append("%s≤ %s%s" %
+                     ("stretch " if row.easy else "", name, ", %d P" % procs if procs else ""))
         v = result.values.get(("gmp", name, procs))
         if v and mine is not None:
             if row.easy:
@@ -99,7 +102,8 @@ def beside_go(result, chosen):
 
 def beside_others(result, chosen):
     others = [s.name for s in result.sides[1:] if s.name != "go"]
-    mine = [r for r in chosen if any(rows.job(r) in s.rows for s in result.sides[1:] if s.name != "go")]
+    mine = [r for r in chosen
+            if any(rows.job(r) in s.rows for s in result.sides[1:] if s.name != "go")]
     if not mine:
         return []
     lines = ["| row | Ps | gmp | " + " | ".join(TITLES[o] for o in others) + " | gmp/best |",
@@ -107,34 +111,41 @@ def beside_others(result, chosen):
     for row in mine:
         b = best(result, row)
         lines.append("| %s | %s | %s | %s | %s |" % (
-            row.name, procs(row), cell(result, "gmp", row), " | ".join(cell(result, o, row) for o in others),
+            row.name, procs(row), cell(result, "gmp", row),
+            " | ".join(cell(result, o, row) for o in others),
             "%.2f (%s)" % (b[1], TITLES[b[0]]) if b else "-"))
     return lines
 
 
-def behind(result, timed, among, who, wanted=""):
+def behind(result, timed, among, peers, wanted=""):
     """In how many rows is gmp faster than the best of these?  One line, or none."""
     with_best = [(r, best(result, r, among)) for r in timed]
     with_best = [(r, b) for r, b in with_best if b]
     if not with_best:
         return []
-    slower = ["%s at %s (%s, %.2f)" % (r.name, procs(r), TITLES[b[0]], b[1]) for r, b in with_best if b[1] >= 1]
+    slower = ["%s at %s (%s, %.2f)" % (r.name, procs(r), TITLES[b[0]], b[1])
+              for r, b in with_best if b[1] >= 1]
     return ["- faster than %s in %d of %d rows%s%s" % (
-        who, len(with_best) - len(slower), len(with_best), wanted, ". Not in: " + ", ".join(slower) if slower else "")]
+        peers, len(with_best) - len(slower), len(with_best), wanted,
+        ". Not in: " + ", ".join(slower) if slower else "")]
 
 
 # Work that a second P can share: how much does it help?
-SHARED = ("yield/1000", "yield/100000", "spawn/1000", "spawn/100000", "fib", "sieve/1500", "sieve/2000")
+SHARED = ("yield/1000", "yield/100000", "spawn/1000", "spawn/100000", "fib", "sieve/1500",
+          "sieve/2000")
 
 
 def both_ps(result, timed):
     parts = []
     for name in SHARED:
-        one, two = (result.median("gmp", r) if r else None
-                    for r in (next((r for r in timed if (r.name, r.procs) == (name, n)), None) for n in (1, 2)))
+        found = (next((r for r in timed if (r.name, r.procs) == (name, n)), None) for n in (1, 2))
+        one, two = (result.median("gmp", r) if r else None for r in found)
         if one and two:
             parts.append("%s %.2f" % (name, two / one))
-    return ["- time with two Ps by that with one (wanted: at most 1, and 0.56 of fib): " + ", ".join(parts)] if parts else []
+    if not parts:
+        return []
+    return ["- time with two Ps by that with one (wanted: at most 1, and 0.56 of fib): " +
+            ", ".join(parts)]
 
 
 def summary(result, chosen):
@@ -146,14 +157,16 @@ def summary(result, chosen):
         with_go = [(r, x) for r, x in with_go if x is not None]
         if with_go:
             slower = [r.name for r, x in with_go if x >= 1]
-            lines.append("- %d P%s: faster than Go in %d of %d rows (wanted: all), median ratio %.2f (wanted: 0.4)%s" % (
+            lines.append("- %d P%s: faster than Go in %d of %d rows (wanted: all), "
+                         "median ratio %.2f (wanted: 0.4)%s" % (
                 n, "s" if n > 1 else "", len(with_go) - len(slower), len(with_go),
                 stats.median([x for _, x in with_go]),
                 ". Not in: " + ", ".join(slower) if slower else ""))
-    loops = [name for name in TITLES if name not in ACROSS and name in [s.name for s in result.sides[1:]]]
-    lines += behind(result, timed, ACROSS, "the best of those that work across threads",
+    measured = [s.name for s in result.sides[1:]]
+    loops = [name for name in TITLES if name not in ACROSS and name in measured]
+    lines += behind(result, timed, ACROSS, "the best peer that works across threads",
                     " (wanted: all but three)")
-    lines += behind(result, timed, loops, "the best of those with one loop on one thread")
+    lines += behind(result, timed, loops, "the best peer with one loop on one thread")
     lines += both_ps(result, timed)
     for s in result.absent:
         lines.append("- %s is not measured: %s" % (TITLES[s.name], s.missing))
@@ -169,10 +182,12 @@ def head(result):
     for name, version in result.versions.items():
         if name not in ("gmp", "compiler"):
             lines.append("- %s: %s" % (TITLES[name], version))
-    lines += ["", "%d rounds%s%s in %d s, load average %s at the end. Medians, in brackets the quartiles; times for "
-              "one operation." % (result.rounds, "" if result.mode == "full" else ", --" + result.mode,
-                                  (", --only " + result.only if result.only else "") +
-                                  (", beside %d processes that compute" % result.busy if result.busy else ""), result.took, m["load"])]
+    options = ("" if result.mode == "full" else ", --" + result.mode) + \
+        (", --only " + result.only if result.only else "") + \
+        (", beside %d processes that compute" % result.busy if result.busy else "")
+    lines += ["", "%d rounds%s in %d s, load average %s at the end. Medians, in brackets the "
+                  "quartiles; "
+              "times for one operation." % (result.rounds, options, result.took, m["load"])]
     return lines
 
 
@@ -182,9 +197,11 @@ def show(result, chosen, path):
     end = summary(result, chosen)
     print("\n".join([""] + body + [""] + others + [""] + end + [""]))
     with open(path, "w", encoding="utf-8") as f:
-        f.write("\n".join(["# Benchmarks", ""] + head(result) + ["", "What each row measures, and when it misleads: "
-                "bench/rows.md.", ""] + end + ["", "## Beside Go", ""] + body))
-        f.write("\n" + "\n".join(["", "## Beside the others", ""] + others if others else []) + "\n")
+        f.write("\n".join(["# Benchmarks", ""] + head(result) +
+                          ["", "What each row measures, and when it misleads: bench/rows.md.", ""] +
+                          end + ["", "## Beside Go", ""] + body))
+        f.write("\n" + "\n".join(["", "## Beside the others", ""] + others if others else []) +
+                "\n")
 
 
 def json_file(result, chosen, path):

@@ -28,6 +28,7 @@ def read(path):
                 easy = c[7].startswith("stretch:")
                 name, procs = c[7].removeprefix("stretch:").rsplit("@", 1)
                 above = (name, int(procs))
-            table.append(Row(c[0], int(c[1]), c[2], int(c[3]), number(c[4]), number(c[5]), number(c[6]),
+            table.append(Row(c[0], int(c[1]), c[2], int(c[3]), number(c[4]), number(c[5]),
+                             number(c[6]),
                              above, easy))
     return table

@@ -17,7 +17,7 @@ def median(values):
 
 
 def interval(values, statistic=median, level=0.95, draws=2000):
-    """Between which two values the statistic lies with such a probability, by drawing again from what was
+    """The interval of the statistic with the given probability, by drawing again from what was
     measured (percentile bootstrap).  The draws are always the same."""
     draw = random.Random(1)
     seen = [statistic(draw.choices(values, k=len(values))) for _ in range(draws)]

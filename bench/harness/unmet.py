@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Which targets are not met, by how much, and what stands in the way?  docs/profiles.md says the last: each of
-its sections names rows, `NAME` or `NAME@PROCS`, where * stands for anything, and shows a profile."""
+"""Lists the targets that are not met, by how much, and the cause, from docs/profiles.md.
+
+Each section of docs/profiles.md names rows, `NAME` or `NAME@PROCS`, where * matches any text, and
+shows a profile."""
 
 import fnmatch
 import re
@@ -8,7 +10,7 @@ import re
 from . import report, stats
 from .peers import ACROSS, TITLES
 
-UNKNOWN = "not looked into"
+UNKNOWN = "not analysed"
 
 
 def causes(path):
@@ -26,18 +28,20 @@ def causes(path):
 def speaks_of(pattern, row):
     name = row.name.split(":")[0]
     return any(fnmatch.fnmatchcase(s, pattern)
-               for s in (row.name, name, "%s@%d" % (row.name, row.procs), "%s@%d" % (name, row.procs)))
+               for s in (row.name, name, "%s@%d" % (row.name, row.procs), "%s@%d" %
+                         (name, row.procs)))
 
 
 def cause(row, found):
     for title, patterns in found:
         if any(speaks_of(p, row) for p in patterns):
-            return "[%s](profiles.md#%s)" % (title, re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-"))
+            anchor = re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+            return "[%s](profiles.md#%s)" % (title, anchor)
     return UNKNOWN
 
 
 def best_case(result, row, side):
-    """gmp's lower quartile by the other's upper one: what noise may have made of the ratio."""
+    """gmp's lower quartile by the upper one of the other: the ratio at the best of the noise."""
     mine, theirs = (result.values.get((s, row.name, row.procs)) for s in ("gmp", side))
     if not mine or not theirs or len(mine) < 4:
         return None
@@ -45,7 +49,7 @@ def best_case(result, row, side):
 
 
 def faults_of(result, row):
-    """(what was reached, what was wanted, by which factor it is too much, is it a stretch, may it be noise?)"""
+    """(reached, wanted, the factor by which it is too much, is it a stretch, may it be noise)"""
     mine, unit = result.median("gmp", row), result.unit(row)
     if mine is None:
         return []
@@ -54,7 +58,8 @@ def faults_of(result, row):
 
     def absolute(limit, easy, words):
         if limit is not None and mine > limit:
-            found.append((report.scaled(mine, unit), words, mine / limit if limit else None, easy, low <= limit))
+            found.append((report.scaled(mine, unit), words, mine / limit if limit else None, easy,
+                          low <= limit))
 
     def ratio(side, limit):
         r = result.ratio(row, side)
@@ -68,8 +73,8 @@ def faults_of(result, row):
         ratio("go", row.ratio)
     elif timed:
         ratio("go", 1)
-    absolute(row.value, False, "≤ " + report.scaled(row.value, unit) if row.value is not None else "")
-    absolute(row.stretch, True, "≤ " + report.scaled(row.stretch, unit) if row.stretch is not None else "")
+    for limit, easy in ((row.value, False), (row.stretch, True)):
+        absolute(limit, easy, "" if limit is None else "≤ " + report.scaled(limit, unit))
     if row.above:
         theirs = result.values.get(("gmp",) + row.above)
         absolute(stats.median(theirs) if theirs else None, row.easy, "≤ " + row.above[0])
@@ -85,11 +90,12 @@ def faults_of(result, row):
 
 def table(result, chosen, path):
     found = causes(path)
-    lines = ["| row | Ps | reached | wanted | too much by | what stands in the way |", "|---|---|---|---|---|---|"]
+    lines = ["| row | Ps | reached | wanted | too much by | cause |", "|---|---|---|---|---|---|"]
     for row in chosen:
         for reached, wanted, factor, easy, noise in faults_of(result, row):
+            excess = "-" if factor is None else \
+                "%.0f %%" % (100 * factor - 100) if factor < 3 else "%.1f times" % factor
             lines.append("| %s | %s | %s | %s%s | %s%s | %s |" % (
-                row.name, report.procs(row), reached, wanted, " (stretch)" if easy else "",
-                "-" if factor is None else "%.0f %%" % (100 * factor - 100) if factor < 3 else "%.1f times" % factor,
+                row.name, report.procs(row), reached, wanted, " (stretch)" if easy else "", excess,
                 ", met by quartiles" if noise else "", cause(row, found)))
     return lines if len(lines) > 2 else ["All are met."]

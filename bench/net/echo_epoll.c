@@ -2,8 +2,8 @@
 /*
  * What does an echo cost at the least?
  *
- * The same server as echo_gmp.c around a bare epoll: one thread, edges, and no state but the kernel's.
- * After a read that did not fill the buffer nothing is left, so it is not asked again.
+ * The same server as echo_gmp.c around a bare epoll: one thread, edges, and no state but the
+ * kernel's.  After a read that did not fill the buffer nothing is left, so it is not asked again.
  */
 #include "tcp.h"
 

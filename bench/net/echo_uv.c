@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What does an echo cost around libuv?  One buffer for all reads, and the answer by uv_try_write. */
+/* Echo server around libuv: one buffer for all reads, and the answer by uv_try_write. */
 #include "tcp.h"
 
 #include <uv.h>

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Client of a Redis server by hiredis: CONNECTIONS threads of one kind, each with a connection and COMMANDS commands.
+ * Client of a Redis server by hiredis: CONNECTIONS threads of one kind, each with a connection and
+ * COMMANDS commands.
  *
  *	hiredis_client MODE PORT CONNECTIONS COMMANDS
  *
- * MODE is pthread (an OS thread each), blocking (a green thread each, redisCommand in gmp_blocking), plain (the same
- * without gmp_blocking) or wait (hiredis' non-blocking interface with gmp_fd_wait). Checks each reply. Prints the time
- * from before the threads are made to after they have ended, and the CPU time of the process meanwhile. The
- * connections are made before.
+ * MODE is pthread (an OS thread each), blocking (a green thread each, redisCommand in
+ * gmp_blocking), plain (the same without gmp_blocking) or wait (hiredis' non-blocking interface
+ * with gmp_fd_wait). Checks each reply. Prints the time from before the threads are made to after
+ * they have ended, and the CPU time of the process meanwhile. The connections are made before.
  */
 #include <gmp.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many requests does an echo server answer, how soon, and what do they cost it?
+ * Load for an echo server: its rate, its latency and its CPU time per request.
  *
  *	netload --port PORT --pid PID [--connections N] [--seconds S] [--warm S]
  *	netload --port PORT --pid PID --idle N [--seconds S]
  *
- * The first form is a closed loop: each of the connections has one request of 32 bytes under way, which
- * is told from all others by its connection and number, and sends the next once the answer is there and
- * is the same.  It prints, for the time after the warm-up,
+ * The first form is a closed loop: each of the connections has one request of 32 bytes under
+ * way, which its connection and number identify, and sends the next once the answer is there and is
+ * the same.  It prints, for the time after the warm-up,
  *
  *	rate    requests a second
  *	cpu     ns of the server's CPU time a request, by the clock of its process
@@ -153,7 +153,7 @@ static bool receive(struct connection *c)
 	return true;
 }
 
-/* Until the time has come, or so many answers have. */
+/* Until the given time, or until so many answers have come. */
 static int64_t exchange(int64_t until, uint64_t most, bool again)
 {
 	static struct epoll_event events[256];

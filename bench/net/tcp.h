@@ -46,7 +46,7 @@ static inline struct sockaddr_in loopback(int port)
 	};
 }
 
-/* A listening socket on any free port, which is printed for the one who starts the clients. */
+/* A listening socket on any free port, which is printed for the script that starts the clients. */
 static inline int listen_anywhere(void)
 {
 	struct sockaddr_in a = loopback(0);

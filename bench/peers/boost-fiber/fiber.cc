@@ -2,8 +2,9 @@
 //
 // What does Boost.Fiber take for the same work?
 //
-// With PROCS 1 its default scheduler, round robin on one thread; with 2 its work stealing on two, which
-// share what is ready.  Its channels hold one less than they are made for, and that a power of two.
+// With PROCS 1 its default scheduler, round robin on one thread; with 2 its work stealing on two,
+// which share what is ready.  Its channels hold one less than they are made for, and that a power
+// of two.
 
 #include <boost/fiber/all.hpp>
 #include <deque>

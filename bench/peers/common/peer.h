@@ -86,7 +86,7 @@ static inline int64_t memory_now(void)
 	return sum;
 }
 
-/* The largest n whose tree of calls has no more than so many spawns, its result, and how many they are. */
+/* The largest n whose tree of calls has at most so many spawns, its result, and their number. */
 static inline int fib_tree(int64_t most, int64_t *result, int64_t *spawns)
 {
 	int64_t a = 0, b = 1, s = 0, before = 0;

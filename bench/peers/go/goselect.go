@@ -92,7 +92,7 @@ func selectNonblock(r *row) {
 			}
 			select {
 			case b <- 1:
-				check(false, "somebody took it")
+				check(false, "an element was sent")
 			default:
 			}
 			select {

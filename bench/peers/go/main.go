@@ -4,7 +4,7 @@
 //
 // Each row is the row of the same name in the C files one folder up: the same number of
 // operations, counted and checked in the same way, timed inside the first goroutine.  The program
-// is started anew for each row, as
+// is started again for each row, as
 //
 //	go ROW PROCS [N COUNT]
 //
@@ -233,7 +233,7 @@ func spawn(r *row) {
 	batches(r, batch)
 }
 
-// Those that run count themselves in ran or, where several Ps run them, in ranShared.
+// A goroutine that runs counts itself in ran or, if several Ps run them, in ranShared.
 func batches(r *row, batch func(n int, shared bool)) {
 	rounds := r.count / r.n
 	warm := rounds/8 + 1

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// parallel.c: goroutines that take turns from a common store, a handful at a time.
+// parallel.c: goroutines that take iterations from a common store, a handful at a time.
 
 type loop struct {
 	left          *atomic.Int64

@@ -110,7 +110,7 @@ public class Peer {
         long ns = System.nanoTime() - t0;
         stop = true;
         all.await();
-        check(total.get() > 0, "nobody else yielded");
+        check(total.get() > 0, "no other thread yielded");
         r.took(ns, total.get() + rounds);
     }
 

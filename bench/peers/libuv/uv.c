@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does libuv take for the same work?  It has one loop on one thread, so only what is a matter of
- * the loop is here: timers, whose times are whole milliseconds, and a pair that passes a byte to and
- * fro over pipes or a unix socket.  Its servers are in bench/net.
+ * The rows that libuv can do.  It has one loop on one thread: timers, whose times are whole
+ * milliseconds, and a pair that passes a byte back and forth over pipes or a unix socket.  Its
+ * servers are in bench/net.
  */
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -108,7 +108,7 @@ static void sleepers(struct row *row)
 	report_lateness(row, late, row->n);
 }
 
-/* --- a byte to and fro --- */
+/* --- a byte back and forth --- */
 
 struct end {
 	uv_pipe_t in, out;

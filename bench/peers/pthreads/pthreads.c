@@ -2,11 +2,11 @@
 /*
  * What do threads of the kernel's take for the same work?
  *
- * With PROCS 1 the process is bound to one CPU, with 2 to two.  Channels are a ring behind a mutex and
- * two conditions; "ping/chan" hands over by a mutex and a condition for each direction, "ping/wg" by a
- * futex, "ping/pipe" and "ping/unix" by what their names say.  Many small tasks and deep trees are not
- * here: a thread for each of 100,000 is more than a machine gives.  Where a turn takes microseconds
- * there are fewer.
+ * With PROCS 1 the process is bound to one CPU, with 2 to two.  Channels are a ring behind a mutex
+ * and two conditions; "ping/chan" hands over by a mutex and a condition for each direction,
+ * "ping/wg" by a futex, "ping/pipe" and "ping/unix" by what their names say.  Many small tasks and
+ * deep trees are not here: a thread for each of 100,000 is more than a machine gives.  Where a turn
+ * takes microseconds there are fewer.
  */
 #include <linux/futex.h>
 #include <pthread.h>
@@ -85,7 +85,7 @@ static void yield(struct row *row)
 		pthread_join(t[i], NULL);
 		total += counts[i];
 	}
-	check(total > rounds, "nobody else yielded");
+	check(total > rounds, "no other thread yielded");
 	took(row, ns, total);
 }
 
@@ -176,7 +176,7 @@ static int chan_recv(struct chan *c, int64_t *v)
 	if (c->capacity)
 		pthread_cond_signal(&c->room);
 	else
-		pthread_cond_broadcast(&c->room); /* its sender, and one that waits for the place */
+		pthread_cond_broadcast(&c->room); /* its sender, and a waiter for the slot */
 	pthread_mutex_unlock(&c->m);
 	return 0;
 }

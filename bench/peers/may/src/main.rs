@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What does may take for the same work?  Stackful coroutines of 16 KiB on PROCS threads; its channels
-// have no bound but for the one of a rendezvous, so what is put into "chan" waits for nobody.
+// The rows that may can do.  Stackful coroutines of 16 KiB on PROCS threads; its channels have no
+// bound except a rendezvous, so a send to "chan" never waits.
 
 #[path = "../../common/peer.rs"]
 mod peer;
@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Each yields as often, and the first waits for them: one that yields and yields keeps what others have
-/// made ready from running.
+/// Each yields as often, and the first waits for them: a coroutine that yields repeatedly keeps
+/// runnable ones from running.
 fn yields(j: Job) {
     let rounds = j.count / j.n;
     let t0 = Instant::now();

@@ -2,7 +2,7 @@
 //
 // What does tokio take for the same work?  Its runtime of several threads with PROCS of them, the first
 // task on one of these.  Its channels have room for one at least, and one receiver: "chan/8x8" takes
-// the receiver in turns, under a mutex.
+// the receiver one after the other, under a mutex.
 
 #[path = "../../common/peer.rs"]
 mod peer;
@@ -72,7 +72,7 @@ async fn yields(j: Job) {
     for h in handles {
         total += h.await.unwrap();
     }
-    assert!(total > rounds, "nobody else yielded");
+    assert!(total > rounds, "no other task yielded");
     j.took(d, total);
 }
 
