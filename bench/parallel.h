@@ -55,7 +55,7 @@ static inline void bench_work(int64_t n)
 		bench_rounds(n);
 }
 
-/* Doubles x and halves it again, n times: the work in Go's benchmarks of rwmutexes.  Each instruction
+/* Doubles x and halves it again, n times: the work in Go's rwmutex benchmarks.  Each instruction
  * depends on the one before; C compilers would remove the loop, as its result is x. */
 int64_t bench_halves(int64_t x, int64_t n);
 

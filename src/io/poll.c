@@ -159,8 +159,7 @@ static int wait_fired(struct poll_call *c, int64_t deadline)
 	} else {
 		m->sg->elem = c;
 		m->sg->key = NULL;
-		result = wait_on(m->sg->w, WAIT_POLL, poll_unwait, poll_commit_unlock, m,
-				 deadline);
+		result = wait_on(m->sg->w, WAIT_POLL, poll_unwait, poll_commit_unlock, m, deadline);
 		if (result)
 			return result; /* poll_unwait has unlinked them */
 	}

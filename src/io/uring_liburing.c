@@ -279,8 +279,7 @@ static void wait_completion(struct request *c)
 	st_rlx(&sg->queued, true);
 	c->sg = sg;
 	netpoll_add_waiter();
-	wait_on(sg->w, WAIT_FILE | UNCANCELLABLE, NULL, uring_commit_unlock,
-		NULL, NEVER);
+	wait_on(sg->w, WAIT_FILE | UNCANCELLABLE, NULL, uring_commit_unlock, NULL, NEVER);
 }
 
 /* Steps 2 to 4 of the caller.  Returns false if the entry was not accepted. */

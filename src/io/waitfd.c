@@ -228,8 +228,8 @@ static int wait_both(struct waitfd *rw, int64_t deadline)
 	}
 	rw->token = -1;
 	rw->parked = true;
-	result = wait_on(first->w, side_reasons[rw->sides], waitfd_unwait,
-			 waitfd_commit_unlock, pd, deadline);
+	result = wait_on(first->w, side_reasons[rw->sides], waitfd_unwait, waitfd_commit_unlock, pd,
+			 deadline);
 
 	if (result)
 		return result; /* waitfd_unwait has dequeued them */

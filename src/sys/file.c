@@ -217,7 +217,7 @@ static ssize_t file_call(int fd, const struct uring_op *op)
 		n = -EINVAL;
 	else if (pd)
 		n = ld_rlx(&pd->file) && uring_on() ? file_call_uring(pd, op)
-						     : file_call_blocking(pd, op);
+						    : file_call_blocking(pd, op);
 	rt_leave();
 	return n;
 }

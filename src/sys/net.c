@@ -183,7 +183,7 @@ static int try_list(struct addrinfo *list, struct endpoint *e, endpoint_fn fn, c
 
 /* Look the host of addr up, and call fn for its addresses until it returns an fd. */
 static int call_by_name(const char *addr, struct endpoint *e, endpoint_fn fn, const void *opts,
-		   int64_t deadline)
+			int64_t deadline)
 {
 	struct addrinfo hints = { .ai_family = e->family, .ai_socktype = e->type }, *list;
 	char host[NAME_MOST + 1];

@@ -297,7 +297,7 @@ static void set_attributes(const struct spawn *s, posix_spawnattr_t *attr)
 
 /* Returns 0 or a positive error code. */
 static int process_spawn_with(struct spawn *s, const posix_spawn_file_actions_t *actions,
-		      const posix_spawnattr_t *attr)
+			      const posix_spawnattr_t *attr)
 {
 	const char *file = s->o.file ? s->o.file : s->o.argv[0];
 	char *const *argv = (char *const *)(uintptr_t)s->o.argv;
@@ -310,7 +310,7 @@ static int process_spawn_with(struct spawn *s, const posix_spawn_file_actions_t 
 
 /* process_spawn_with without the timer slack of an M, which the child would inherit. */
 static int process_spawn_from_m(struct spawn *s, const posix_spawn_file_actions_t *actions,
-			const posix_spawnattr_t *attr)
+				const posix_spawnattr_t *attr)
 {
 	if (!gmp__blockedm())
 		return process_spawn_with(s, actions, attr);

@@ -242,7 +242,7 @@ static int lookup_begin(struct lookup *l, int64_t deadline)
 }
 
 static int lookup_until(const char *host, const char *service, const struct addrinfo *hints,
-			 struct addrinfo **res, int64_t deadline)
+			struct addrinfo **res, int64_t deadline)
 {
 	struct lookup *l = lookup_new(host, service, hints);
 

@@ -74,8 +74,8 @@ static pid_t wait_polled(struct child *c, int64_t deadline)
 	if (c->pidfd < 0 || fd_register(c->pidfd, false) < 0) /* closes it */
 		return -EAGAIN;
 	leftover_add(&c->left, close_pidfd);
-	ssize_t pid = fd_call(c->pidfd, SIDE_READ, call_waitpid_nohang,
-			      &(struct io_args){ c, 0 }, deadline);
+	ssize_t pid = fd_call(c->pidfd, SIDE_READ, call_waitpid_nohang, &(struct io_args){ c, 0 },
+			      deadline);
 
 	if (gmp_close(c->pidfd) == -ESRCH) /* the runtime stops, and the record ends with it */
 		close(c->pidfd);

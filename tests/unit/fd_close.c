@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests that gmp_close closes the fd only after the last call on it has ended (NETPOLL-4). A wrapped recv
+ * Tests that gmp_close closes the fd only after its last call has ended (NETPOLL-4). A wrapped recv
  * holds a read inside its system call until the closer waits for it.
  *
  * floors 0..6, wrap: recv close gmp_yield
