@@ -53,13 +53,12 @@ static void say(int fd, const char *text)
 #define LINKS 10000
 #define LINK_SIZE 256
 static char links[LINKS][LINK_SIZE];
-static pthread_once_t links_made = PTHREAD_ONCE_INIT;
 
 /* Paths of 200 bytes and more that a table of 4096 lists by the unkeyed hash FNV-1a has in one
  * list. */
 static void make_links(void)
 {
-	char prefix[LINK_SIZE];
+	char prefix[LINK_SIZE - 16];
 	unsigned begin = 2166136261u;
 	size_t n = (size_t)sprintf(prefix, "/deep%0200d", 0);
 
@@ -83,7 +82,6 @@ static void answer_with_links(int fd)
 	static _Atomic unsigned at;
 	unsigned first = at++ * 4600;
 
-	pthread_once(&links_made, make_links);
 	say(fd, HTML);
 	for (unsigned i = 0; i < 4600; i++) {
 		char link[LINK_SIZE + 16];
@@ -143,6 +141,7 @@ int main(void)
 	int listener = socket(AF_INET, SOCK_STREAM, 0);
 
 	signal(SIGPIPE, SIG_IGN);
+	make_links();
 	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (listener < 0 || bind(listener, (struct sockaddr *)&addr, sizeof(addr)) != 0 ||
 	    listen(listener, 100) != 0 ||

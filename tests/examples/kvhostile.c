@@ -259,8 +259,10 @@ static void event_loop_runs_limited_part_of_pipeline(void)
 	char *bytes = calloc(1, LONG);
 	int count;
 
-	if (!has_event_loop)
+	if (!has_event_loop) {
+		free(bytes);
 		return;
+	}
 	SEND(fd, "*2\r\n$6\r\nEXISTS\r\n$62914560\r\n");
 	send_bytes(fd, bytes, LONG);
 	SEND(fd, "\r\n");
@@ -295,8 +297,10 @@ static void event_loop_sends_limited_part_of_answers(void)
 	int count;
 	pid_t pid;
 
-	if (!has_event_loop)
+	if (!has_event_loop) {
+		free(bytes);
 		return;
+	}
 	set_value(fd, "v", 'v', VALUE);
 	for (int i = 0; i < COUNT; i++)
 		memcpy(bytes + (size_t)i * (sizeof(pair) - 1), pair, sizeof(pair) - 1);
