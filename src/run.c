@@ -57,27 +57,6 @@
 
 /* --- Ms --- */
 
-/* The OS thread of an M ends on g0: a green thread has enabled the cancellation of the thread. */
-static void m_cancelled(void *arg)
-{
-	const struct m *m = arg;
-
-	if (!getm())
-		return; /* the child of a fork: a plain end of its thread */
-	gmp__fatal("OS thread %d, which runs green threads, is cancelled: a green thread must not "
-		   "enable the cancellation of its OS thread (pthread_setcancelstate)",
-		   m->tid);
-}
-
-/* mstart; cancellation is disabled at the return, whatever a green thread has set. */
-static void m_serve(struct m *m)
-{
-	pthread_cleanup_push(m_cancelled, m);
-	mstart(m);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	pthread_cleanup_pop(0);
-}
-
 static void *m_main(void *arg)
 {
 	struct m *m = arg;
@@ -89,7 +68,7 @@ static void *m_main(void *arg)
 	if (m->alone)
 		thread_run(m);
 	else
-		m_serve(m);
+		mstart(m);
 	signal_thread_end(m);
 	m_dead(m);
 	return NULL;
@@ -330,7 +309,8 @@ static int run_main(gmp_fn fn, void *arg, const gmp_config *cfg, uintptr_t calle
 	g_set_status(gp, G_RUNNABLE);
 	m->first = gp;                /* runs on this thread, so fn can lock itself to it */
 	st_seq(&sched.state, RUN_ON); /* ORD(run) */
-	m_serve(m);
+	mstart(m);
+	gmp__cancel_renew();
 	os_timer_slack(slack);
 	signal_thread_end(m);
 	m_free(m);

@@ -172,6 +172,7 @@ void steal_timers(struct p *pp)
 
 void sched_poll(int64_t ns, struct glist *out)
 {
+	gmp__cancel_renew(); /* epoll_wait is a cancellation point */
 	int n = netpoll_poll(ns, out);
 
 	add_rlx(&sched.polls, 1);

@@ -81,6 +81,11 @@ noinline void gmp__cancel_release(void)
 		pthread_setcancelstate(tls_cancel.state, NULL);
 }
 
+noinline void gmp__cancel_renew(void)
+{
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+}
+
 #if !defined(__x86_64__)
 noinline struct m *gmp__getm(void)
 {

@@ -61,6 +61,9 @@ void gmp__set_foreign_cleanups(struct cleanup *c);
  */
 void gmp__cancel_hold(void);
 void gmp__cancel_release(void);
+/* On an M, before a call on g0 that is a cancellation point: a green thread may have enabled the
+ * cancellation of its OS thread, and a request that acts on g0 would end the M silently. */
+void gmp__cancel_renew(void);
 
 /* Fill own with the addresses of the runtime's thread-locals on this OS thread, for
  * debug/tlsleak.c, which ignores them. Returns their number. */
