@@ -30,7 +30,7 @@
  * the same thread, a later unlock or the heavy fence of the canceller drains, or it drains by
  * itself (Drain).
  *
- * Left out: a channel in several cases (HAS_DUPLICATES), external threads, unlocked reads of the try
+ * Left out: a channel in several cases (HAS_DUPLICATES), external threads, unlocked reads of try
  * calls, ticks.
  *
  * Models:

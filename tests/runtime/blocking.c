@@ -553,7 +553,7 @@ static void *burn(UNUSED void *arg)
 }
 
 /*
- * handoff.h HANDOFF-4. Beside OS threads that compute, a wakeup is slow, so a returning M takes most
+ * HANDOFF-4. Beside OS threads that compute, a wakeup is slow, so a returning M takes most
  * Ps that were handed off.
  */
 RT(block_sections_on_busy_machine_do_not_starve_runnable_gs)
