@@ -10,7 +10,7 @@
 
 struct rng {
 	uint64_t s;
-	unsigned who; /* the id modulo 1000 */
+	unsigned actor; /* the id modulo 1000 */
 };
 
 static inline struct rng rng_of(uint64_t seed, uint64_t id)

@@ -261,7 +261,7 @@ static void good_http(struct target *t, struct rng *r)
 static void good_kv(struct target *t, struct rng *r)
 {
 	/* Each client has its own keys: the server may execute requests of a killed client late. */
-	unsigned me = r->who % 100 + (is_victim ? 100 * (1 + (unsigned)(soak_seed % 10)) : 0);
+	unsigned me = r->actor % 100 + (is_victim ? 100 * (1 + (unsigned)(soak_seed % 10)) : 0);
 	int64_t begun = gmp_now();
 	struct stream s = { .fd = dial(t, r) };
 	char *text = malloc(4000), line[64];

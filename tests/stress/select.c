@@ -58,13 +58,13 @@ static uint64_t word_of(uint64_t first, size_t i)
 /* Makes a new element of w and sets *number.  Returns 0 if w has no more. */
 static int make(struct worker *w, struct elem *e, uint32_t *number)
 {
-	uint64_t who = (uint64_t)(w - workers);
+	uint64_t sender = (uint64_t)(w - workers);
 
 	if (w->made == SENDS)
 		return 0;
 	*number = w->made++;
 	w->note[*number] = *number ^ 0x5a5a5a5a; /* plain: the send publishes it */
-	e->word[0] = who << 32 | *number;
+	e->word[0] = sender << 32 | *number;
 	for (size_t i = 1; i < WORDS_MOST; i++)
 		e->word[i] = word_of(e->word[0], i);
 	return 1;
@@ -94,16 +94,16 @@ static int is_as_made(const struct elem *e)
 /* Checks an element e that w received from channel k. */
 static void arrived(struct worker *w, int k, const struct elem *e)
 {
-	uint32_t who = (uint32_t)(e->word[0] >> 32), number = (uint32_t)e->word[0];
+	uint32_t sender = (uint32_t)(e->word[0] >> 32), number = (uint32_t)e->word[0];
 
-	CHECK(who < WORKERS && number < SENDS);
+	CHECK(sender < WORKERS && number < SENDS);
 	for (size_t i = 1; i < at.words[k]; i++)
 		CHECK(e->word[i] == word_of(e->word[0], i));
 	CHECK(is_blank_from(e, at.words[k]));
-	CHECK_EQ(atomic_fetch_add(&workers[who].arrived[number], 1), 0);
-	CHECK_EQ(workers[who].note[number], number ^ 0x5a5a5a5a);
-	CHECK(number >= w->last[who][k]);
-	w->last[who][k] = number + 1;
+	CHECK_EQ(atomic_fetch_add(&workers[sender].arrived[number], 1), 0);
+	CHECK_EQ(workers[sender].note[number], number ^ 0x5a5a5a5a);
+	CHECK(number >= w->last[sender][k]);
+	w->last[sender][k] = number + 1;
 }
 
 static void check_close(int k, const struct elem *e)
