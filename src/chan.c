@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Channel: send, receive and close.  chan.h has the invariants. */
+/*
+ * Channel: send, receive and close.  chan.h has the invariants.
+ *
+ * Locks: c->lock.  Only select.c holds several.  A waiter is made ready after the unlock.
+ *
+ * Race of a deadline with a peer: exactly one claims the waiter (park.h).  If the peer does, the
+ * element moves and both calls return 0.  If the deadline does, the waiter's call returns
+ * -ETIMEDOUT, and the peer acts as if that waiter were not queued: no element is lost.
+ */
 #include "chan.h"
 
 #include <errno.h>
@@ -129,8 +137,9 @@ static noinline struct sudog *pick_duplicate(gmp_chan *c, struct sudog *sg, bool
 	return picked;
 }
 
-/* Claims the first waiter that can be claimed, and dequeues it with all claimed ones before it.
- * Returns the chosen sudog; NULL if there is none. */
+/* With the lock held: claims the first waiter that can be claimed, and dequeues it with all claimed
+ * ones before it.  A result other than 0 is that of a close.  Returns the chosen sudog; NULL if
+ * there is none. */
 static inline struct sudog *chan_claim_first(gmp_chan *c, int kind, int result)
 {
 	struct waitq *q = chan_queue(c, kind);
@@ -165,6 +174,8 @@ void chan_unlink(struct sudog *sg)
 	unlock(&c->lock, LR_CHAN);
 }
 
+/* Also for a G that shutdown kills after a peer has claimed it: an element that it has received is
+ * lost, although the peer's send returns 0. */
 static void chan_unwait(struct waiter *w)
 {
 	chan_unlink(waiter_sudog(w));
@@ -175,9 +186,9 @@ static void chan_commit(void *c)
 	unlock(&((gmp_chan *)c)->lock, LR_CHAN);
 }
 
-/* True if the run of c, a tick, has ended or is ending: then no timer sends on it.  Only external
- * threads see true.  With the lock held: the end of the run therefore finds in the queue each
- * thread that has seen false (ticks_release). */
+/* True if the run of c, a tick, has ended: then no timer sends on it.  An external thread also sees
+ * true while the run ends.  If it sees false, it is enqueued before it drops the lock, so the end
+ * of the run finds it in the queue (ticks_release).  With the lock held. */
 static noinline bool tick_run_ended(gmp_chan *c)
 {
 	if (!rt_enter())
@@ -221,6 +232,7 @@ void chan_release_external(gmp_chan *c, struct glist *out)
 	lock(&c->lock, LR_CHAN);
 	for (struct sudog *sg = c->recvq.first, *next; sg; sg = next) {
 		next = sg->next;
+		/* skips Gs, which are killed; selects, which may have other cases; lost claims */
 		if (sg->w->gp || waiter_sudog(sg->w) != sg || !waiter_claim(sg->w, -ESRCH))
 			continue;
 		waitq_dequeue(&c->recvq, sg); /* after the claim: park.h */
@@ -259,6 +271,7 @@ static inline int try_send_locked(gmp_chan *c, const void *elem, struct sudog **
 	return MUST_WAIT;
 }
 
+/* A tick also holds the lock of a timer heap here (TICK-3), so this takes no other lock. */
 int chan_send_locked(gmp_chan *c, const void *elem, struct sudog **peer)
 {
 	return try_send_locked(c, elem, peer);
@@ -497,7 +510,7 @@ int gmp_chan_close(gmp_chan *c)
 
 void chan_destroy(gmp_chan *c)
 {
-	/* waits for a peer whose exchange is complete, but which still holds the lock */
+	/* waits for a close that the caller has seen without the lock (closed_and_empty) */
 	lock_end(&c->lock, LR_CHAN);
 	chan_forget_parents(c);
 	if (c->recvq.first || c->sendq.first)

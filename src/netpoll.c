@@ -60,7 +60,7 @@ static inline bool wake_first(struct pollside *s, int result, struct glist *out)
 	while ((sg = s->head)) {
 		bool won = waiter_claim(sg->w, result);
 
-		netpoll_dequeue(s, sg); /* PARK-5 */
+		netpoll_dequeue(s, sg); /* PARK-5: after the claim */
 		if (!won)
 			continue;
 		sg->chosen = true; /* for a waiter that is in both queues */
@@ -154,7 +154,7 @@ static inline void prefetch_waiter(const struct poll_event *e)
 	struct polldesc *pd = netpoll_find(event_fd(e));
 	struct sudog *sg = pd ? ld_rlx(&pd->side[SIDE_READ].head) : NULL;
 
-	if (sg) { /* it may be gone by now: nothing is read */
+	if (sg) { /* it may be gone by now, or not be a G's: nothing is read */
 		__builtin_prefetch(&sg->w, 1);
 		__builtin_prefetch(container_of(sg, struct g, sudog), 1);
 	}

@@ -11,8 +11,8 @@
  *   fd ──> polldesc { use, seq, side[READ], side[WRITE] }
  *                              │ events: n    │ queue: sudog - sudog - ...
  *
- * Files: netpoll.c (records, queues, events), netpoll/register.c (open, adopt, close),
- * netpoll/deadline.c, netpoll/owner.c (threads of a number), netpoll/check.c (plain close),
+ * Files: netpoll.c (queues, events), netpoll/table.c (records), netpoll/register.c (open, adopt,
+ * close), netpoll/deadline.c, netpoll/owner.c (threads of a number), netpoll/check.c (plain close),
  * netpoll/multi.c (gmp_poll), netpoll_*.c (the kernel's interface, poller.h).  The calls that wait
  * are in io/fd.c.
  *
@@ -20,19 +20,21 @@
  *   caller (io/fd.c)                               event (netpoll_event)
  *    1 e = side.events          ORD(pd.events)      1 lock pd
  *    2 system call: EAGAIN                          2 drop it unless its seq is the record's
- *    3 lock pd; side.events != e: unlock, from 1    3 side.events + 1         ORD(pd.events)
- *    4 enqueue its sudog                            4 if no token is out: claim the first waiter
- *    5 park; the commit step unlocks pd               and give it the token
- *    6 with the token: from 1                       5 unlock pd, make it runnable
+ *    3 lock pd; side.events != e and no waiter      3 side.events + 1         ORD(pd.events)
+ *      is ahead (NETPOLL-2): unlock, from 1         4 if no token is out: claim the first waiter
+ *    4 enqueue its sudog                              and give it the token
+ *    5 park; the commit step (on g0) unlocks pd     5 unlock pd, make it runnable
+ *    6 with the token: from 1
  *
  * Invariants
  *   NETPOLL-1  side.events grows with every event that the kernel reports for the side, under
  *              pd->lock.
- *   NETPOLL-2  No lost wakeup: a waiter has read events == e before its system call returned
- *              EAGAIN, and is enqueued only if events is still e, under pd->lock.  So an event
- *              finds it in the queue or makes it try again.  A caller that has not tried, because
- *              waiters are ahead of it, is enqueued only if they still are: the holder of the token
- *              may have left data without a waiter to pass it to.
+ *   NETPOLL-2  No lost wakeup: a caller reads events == e and then tries.  Under pd->lock it is
+ *              enqueued in two cases.  If it has tried and events is still e, a later event finds
+ *              it in the queue.  If waiters are ahead of it (it has no token, and another waiter
+ *              is queued or has the token), these have tried since the last event or will try,
+ *              and pass the token on (NETPOLL-3).  Otherwise it tries again: an event came, or the
+ *              holder of the token has left data without a waiter to pass it to.
  *   NETPOLL-3  Fairness: a side has at most one token.  An event gives it to the first waiter of
  *              the queue, unless it is out; newcomers are enqueued while it is out or a waiter is
  *              queued.  Its holder tries.  If it got nothing, it gives the token up and goes back
@@ -52,9 +54,9 @@
  *              waits, the word is in the distant past, so that a clock that is behind lets no wait
  *              begin.  While no waiter waits for an fd these timers have no effect: a runtime with
  *              nothing else to come is deadlocked (stall.c).
- *   NETPOLL-7  Lock order: arming a side's timer holds pd->lock and takes the heap's lock; firing
- *              holds the heap's lock and needs pd->lock.  Firing therefore only tries to lock, and
- *              retries RETRY_NS later.
+ *   NETPOLL-7  Lock order: pd->lock, then the lock of a gmp_poll call (netpoll/fire.h) or of a
+ *              timer heap.  Firing a side's timer holds the heap's lock and needs pd->lock, so it
+ *              only tries to lock, and retries RETRY_NS later.
  *   NETPOLL-8  A plain close() removes the registration without an event.  Two checks find it: that
  *              of gmp_fd_wait before it parks (netpoll_renew, io/waitfd.c), and that of sysmon for
  *              waits that have lasted (netpoll/check.c).  Both hold pd->lock of an open record, so
@@ -77,7 +79,7 @@
 #include "netpoll/record.h"
 #include "poller.h"
 
-/* --- begin and end; records: netpoll/table.c --- */
+/* --- begin, end and records: netpoll/table.c, except netpoll_cancel_all --- */
 
 /* Open the poller.  Returns 0 or -errno. */
 int netpoll_init(void);
@@ -149,10 +151,12 @@ uint32_t netpoll_deadlines(void);
 /* Enqueue a waiter; front: it was woken before. */
 void netpoll_enqueue(struct pollside *s, struct sudog *sg, bool front);
 void netpoll_dequeue(struct pollside *s, struct sudog *sg);
-/* End all waits of a side, or of both, with `result`; waiters are appended to out. */
+/* End all waits of a side, or of both, with `result`, an error: these waiters get no token.  They
+ * are appended to out. */
 void netpoll_wake_side(struct pollside *s, int result, struct glist *out);
 void netpoll_wake_all(struct polldesc *pd, int result, struct glist *out);
-/* NETPOLL-3: the caller, which has the token, is done: give it to the next waiter, if any. */
+/* NETPOLL-3: the caller, which has the token, is done: give it to the next waiter, if any.  Takes
+ * pd->lock. */
 void netpoll_pass(struct polldesc *pd, int side, struct glist *out);
 /* Count one more waiter for an fd (sched.npollwait), and wake the M in the poller if it
  * ignores fds. */
@@ -160,18 +164,17 @@ void netpoll_add_waiter(void);
 
 /* --- events --- */
 
-/* Poll, waiting ns at most (0: not at all; NEVER: indefinitely).  Waiters are appended to out.
- * Returns the number of events. */
+/* Poll, waiting ns at most (0: not at all; NEVER: indefinitely).  Several threads may poll at once,
+ * of which one may wait.  Waiters are appended to out.  Returns the number of events. */
 int netpoll_poll(int64_t ns, struct glist *out);
-/* Sleep in the poller and ignore fds, for which there is no waiter, until a wakeup, the
- * deadline, or the first waiter.  May return early. */
+/* For the M that sleeps in the poller: ignore fds, for which there is no waiter, until a wakeup,
+ * the deadline, or the first waiter.  May return early. */
 void netpoll_rest(int64_t deadline);
 /* The fd was shut down: make both sides try again, as by an event, since the kernel may report
  * none. */
 void netpoll_shut_down(struct polldesc *pd, enum pd_end end, struct glist *out);
-/* Watch an fd of the runtime: each poll that finds it readable calls fn.  There is one; closing it
- * ends this.  Returns
- * 0 or -errno. */
+/* Watch an fd of the runtime: each poll that finds it readable calls fn.  At most one is watched,
+ * until it is closed.  Returns 0 or -errno. */
 int netpoll_watch(int fd, void (*fn)(struct glist *out));
 /*
  * End the waits of fds that were closed by a plain close() (netpoll/check.c).  No locks held; from

@@ -2,8 +2,8 @@
 /*
  * Park: one wait protocol for all objects, for Gs and for external threads.
  *
- * w is the waiter, X the object (a channel, a bucket of the parking table, a side of an fd; none
- * for a sleep).  Its place in the story of scheduling: sched.h.
+ * w is the waiter (its states: struct waiter of types.h), X the object (a channel, a bucket of the
+ * parking table, a side of an fd; none for a sleep).  The story of scheduling: sched.h.
  *
  *   waiter                                         waker
  *    1 lock X                                       1 lock X
@@ -13,12 +13,13 @@
  *      deadline, under w = BUSY                     4 unlock X
  *    5 on g0: w = ARMED                             5 ready(w)
  *    6 on g0: if the G is cancelled, claim w
- *    7 on g0: commit: unlock X                     timer (timeout), or end of the run
- *    8 another G runs                               1 waiter_claim(w, -ETIMEDOUT); if that fails,
- *    9 resumed: the timer is disarmed; if the         return
- *      result is not 0, unwait(w) has dequeued      2 ready(w)
- *      the sudog
- *   10 wait_on returns the result
+ *    7 on g0: commit: unlock X; if step 6 has      timer (timeout), or end of the run
+ *      claimed w: ready it                          1 waiter_claim(w, -ETIMEDOUT or -ESRCH); if
+ *    8 on g0: another G runs                          that fails, return
+ *    9 on g0 of the M that resumes it: disarm       2 ready(w); shutdown kills a G instead
+ *      the timer; if the result is not 0,
+ *      unwait(w) dequeues the sudog
+ *   10 on its stack: wait_on returns the result
  *
  * Cancellation sets a flag of the G, which stays, and claims the wait that it finds:
  *
@@ -28,26 +29,29 @@
  *    3 if cancelled (step 6): cancel_wait           3 cancel_wait
  *
  * Store-buffering (Dekker): at least one side sees the other's write, so no cancellation is lost.
- * Both may see it.  cancel_wait holds the waiter (ARMED -> BUSY), checks whether the present wait,
- * which may be a later one, can be cancelled, and claims or releases it.
+ * Both may see it.  cancel_wait holds the waiter (ARMED -> BUSY; other claimers spin), checks
+ * whether the present wait, which may be a later one, can be cancelled, and claims or releases it.
  *
  * Invariants
- *   PARK-1  No waker claims a waiter that is still on its stack: ARMED is set in step 5.  From
- *           there on the G may run elsewhere, and steps 6 and 7 touch only its `cancelled` and its
- *           waiter.
+ *   PARK-1  No waker claims a G that is still on its stack: X is locked from step 1 to step 7, and
+ *           ARMED is set in step 5.  From there on a timer or a canceller may claim w, and another
+ *           M may resume the G on the G's stack while this M is on its g0 in steps 6 and 7.  So
+ *           these touch only its `cancelled`, its waiter and, while X is locked, the argument of
+ *           commit.  That may be on the G's stack, since unwait needs X's lock (COND-3, SELECT-3).
  *   PARK-2  Exactly one claim wins.  So the wait has one result, and an element moves if and only
  *           if the result says so.
  *   PARK-3  When wait_on returns, no trace of the wait is left, neither in X nor in a timer heap.
  *   PARK-4  Lifetime: a waker does not touch X after it has unlocked X; it touches w only by the
  *           claim and ready.  So X may be freed as soon as the wait has returned.
  *   PARK-5  Use-after-free: a waker claims before it dequeues the sudog (before `queued` is false).
- *           `queued == false` therefore implies, for a waiter that was claimed otherwise, that no
- *           waker still uses its sudog, so unwait need not lock X, which may be gone.  In the other
- *           order a late claim could hit the waiter's next wait.
+ *           If a timeout or a cancellation has claimed w and `queued` is false, a waker has lost
+ *           its claim and no longer uses the sudog; unwait need not lock X, which may be gone.  In
+ *           the other order a late claim could hit the waiter's next wait.
  *
  * An external thread has its sudog on its own stack.  For it steps 4 to 8 are: ARMED, commit, futex
- * on w->state.  It cannot be cancelled.  It returns only after ready has set WAITER_DONE, so a
- * waker may use its sudog after the claim (copy an element, link it into a list).
+ * on w->state.  It claims itself at its deadline.  It cannot be cancelled, except a G that runs as
+ * an OS thread (mode/thread.h).  If a waker has claimed it, it returns only after ready has set
+ * WAITER_DONE, so the waker may use its sudog (copy an element, link it into a list).
  *
  * Verified by model/park.pml.
  *
@@ -80,7 +84,7 @@ static inline struct sudog *external_sudog(struct external *f)
 }
 
 /* The caller's sudog, ready for a queue: that of the G, which has one wait at a time, or f.  Code
- * whose call of wait_on must be a jump has no place for f: see wait_in of chan.c. */
+ * whose call of wait_on must be a jump has no place for f: see chan.c:chan_wait. */
 static inline struct sudog *self_sudog(struct external *f)
 {
 	struct m *m = getm();
@@ -95,7 +99,8 @@ static inline struct sudog *waiter_sudog(struct waiter *w)
 }
 
 /*
- * Steps 3 to 10.  why: enum waitreason, or-ed with UNCANCELLABLE.  commit and unwait: see types.h.
+ * Steps 3 to 10: X is locked, and commit(arg) unlocks it.  why: enum waitreason, or-ed with
+ * UNCANCELLABLE.  commit and unwait: see types.h.
  * Returns the waker's result (0 or a negative errno), -ETIMEDOUT or -ECANCELED.
  * For a G: call it in tail position, so that resuming jumps straight to the caller's caller.
  */
@@ -136,11 +141,11 @@ static inline int too_late(int64_t deadline)
 }
 
 /* Claim gp's present wait with -ECANCELED if gp is cancelled and the wait is cancellable.  Returns
- * true if it did: the caller readies gp. */
+ * true if it did: the caller readies gp.  gp may have been reused: both concern the same wait. */
 bool cancel_wait(struct g *gp);
 
-/* Make a claimed waiter run: a G becomes runnext of this P (from an external thread: it is enqueued
- * globally). */
+/* Make w runnable, which the caller has claimed; X is unlocked.  A G becomes runnext of this P (a
+ * thread without a P enqueues it globally); the M that takes it from a queue resumes it. */
 void ready(struct waiter *w);
 /* The same for all of a list, which is empty then: a single G becomes runnext, several go to the
  * tail of the ring in order. */

@@ -42,8 +42,9 @@ __attribute__((constructor)) static void lot_register_fork_handler(void)
 
 /* --- uncontended buckets --- */
 
-/* The system call is made with the lock held: otherwise another thread could read the mark as clear
- * before the fence is complete.  It happens at most once a second for each bucket (sysmon.c). */
+/* The system call is made with the lock held: otherwise another waiter could find the bucket marked
+ * as contended, and check its mutex before the fence is complete.  It is made at most once a second
+ * for each bucket: lot_reset sets the uncontended mark no more often (sysmon.c). */
 void lot_mark_contended(struct bucket *b)
 {
 	uint8_t *uncontended = &gmp__lot_uncontended[b - buckets];
@@ -54,6 +55,8 @@ void lot_mark_contended(struct bucket *b)
 	os_membarrier(); /* ORD(calm) */
 }
 
+/* An empty bucket has no mutex waiter until the lock is released: mutex_enqueue clears the mark and
+ * enqueues in one critical section.  Waiters for other objects do not clear it. */
 void lot_reset(void)
 {
 	for (int i = 0; i < LOT_BUCKETS; i++) {
@@ -67,8 +70,7 @@ void lot_reset(void)
 
 /* --- the treap --- */
 
-/* Returns the link that leads to the first sudog of the address, or at which it must be inserted.
- * */
+/* Returns the link that leads to the first sudog of the address, or a link that is NULL. */
 static struct sudog **treap_find(struct bucket *b, const void *key)
 {
 	struct sudog **at = &b->root;
@@ -161,6 +163,7 @@ void lot_enqueue(struct bucket *b, const void *key, struct sudog *sg, bool front
 	}
 }
 
+/* sg is queued in b, and its waiter is claimed, by the caller or otherwise (PARK-5). */
 void lot_dequeue(struct bucket *b, struct sudog *sg)
 {
 	struct sudog **at = treap_find(b, sg->key), *first = *at;
@@ -196,7 +199,7 @@ bool lot_wake_first(struct bucket *b, const void *key, int result, struct glist 
 	while ((sg = lot_first(b, key))) {
 		bool won = waiter_claim(sg->w, result);
 
-		lot_dequeue(b, sg); /* after the claim: park.h */
+		lot_dequeue(b, sg); /* after the claim: PARK-5 */
 		if (!won)
 			continue;
 		glist_claimed(out, sg);
@@ -214,6 +217,12 @@ unsigned lot_wake_all(struct bucket *b, const void *key, struct glist *out)
 	return n;
 }
 
+/*
+ * Commit step of lot_wait, with the waiter armed; on g0 for a G.  No lost wakeup: the bucket lock,
+ * which is released only here, is held from the waiter's last check of the object's word.  That
+ * check sees an earlier change of the word.  A later one finds the waiters bit set, so the waker
+ * locks the bucket and finds sg (LOT-1; a mutex that is unlocked by a plain store: LOT-5).
+ */
 static void lot_commit(void *b)
 {
 	lot_unlock(b);
@@ -228,7 +237,7 @@ void lot_unwait(struct waiter *w)
 {
 	struct sudog *sg = waiter_sudog(w);
 
-	/* ORD(sudog.queued): if a waker has dequeued sg, the object may be freed */
+	/* ORD(sudog.queued): a waker has dequeued sg, and does not use it any more (PARK-5) */
 	if (!ld_acq(&sg->queued))
 		return;
 	struct bucket *b = lot_lock(sg->key);

@@ -18,7 +18,7 @@ struct sched sched;
 
 /* --- P --- */
 
-/* TIMER-4: one timer per G for its wait, as many for the program, and those of fds. */
+/* TIMER-4: max_green timers of waits, max_green of the program, and those of fds. */
 static uint32_t timer_limit(void)
 {
 	return sched.options.c.max_green * 2 + DEADLINES_MAX;
@@ -52,6 +52,8 @@ static struct p *p_new(int id)
 	pp->rand = rand_start(sched.options.c.seed, (uint64_t)id);
 	return pp;
 }
+
+/* The list of idle Ps, under sched.lock.  pidle_del leaves the status to its caller. */
 
 struct p *pidle_get(void)
 {
@@ -110,12 +112,17 @@ void p_idle_locked(struct p *pp)
 	if (ld_rlx(&pp->attention) & ATTENTION_RETIRE) {
 		and_rlx(&pp->attention, ~(uint32_t)ATTENTION_RETIRE);
 		pp->m = NULL;
-		st_rlx(&pp->status, P_RETIRED); /* other Ps run its timers */
+		st_rlx(&pp->status, P_RETIRED); /* its caches stay; other Ps run its timers */
 	} else {
 		pidle_put(pp);
 	}
 }
 
+/*
+ * Runs on g0 of pp's M, with no locks held.  The Gs of pp go to the global queue and its timers to
+ * P 0 even if it returns false.  If it returns true, the M has no P: it wakes an M for the Gs, and
+ * the poller for the timers.
+ */
 bool p_retire(struct p *pp)
 {
 	lock(&sched.lock, LR_SCHED);
@@ -124,7 +131,7 @@ bool p_retire(struct p *pp)
 	p_flush(pp);
 	timers_move(pp, sched.allp[0]);
 	lock(&sched.lock, LR_SCHED);
-	/* PROC-2; once it is RETIRED, another M may run it */
+	/* PROC-2: p_revive may have cleared the bit.  Once RETIRED, pp may get another M */
 	bool still = ld_rlx(&pp->attention) & ATTENTION_RETIRE;
 
 	if (still) {
@@ -146,7 +153,8 @@ static void p_revive(struct p *pp)
 }
 
 /* Under sched.lock: pp is beyond procs.  Returns true if it was idle, so that the caller moves its
- * timers; otherwise its owner retires it. */
+ * timers.  Otherwise the M that has pp, or gets it from blocking code, retires it at its next step
+ * of the scheduler or checkpoint; a G that computes keeps pp until then. */
 static bool p_dismiss(struct p *pp)
 {
 	uint32_t status = ld_rlx(&pp->status);
@@ -161,7 +169,8 @@ static bool p_dismiss(struct p *pp)
 	return false;
 }
 
-/* Under sched.lock: thieves may come from now on.  A P that has run alone opens itself. */
+/* Under sched.lock: thieves may come from now on.  The owner of a P in use has moved head by plain
+ * stores, so it opens the P itself. */
 static void p_share(struct p *pp)
 {
 	if (ld_rlx(&pp->open)) /* never reset */
@@ -174,7 +183,8 @@ static void p_share(struct p *pp)
 		p_open(pp); /* its queue is empty */
 }
 
-/* Serializes changes of the number of Ps. */
+/* Serializes changes of the number of Ps.  It comes before sched.lock, and so do the locks of the
+ * timer heaps: no thread moves timers under sched.lock. */
 static struct lock resizing;
 
 /* Under sched.lock, after gfree_set_keep.  Running Ps trim their caches when they free a G. */
@@ -184,7 +194,7 @@ static void gfree_spill_idle(void)
 		gfree_trim(pp);
 }
 
-/* Under `resizing`: make n Ps.  Returns 0 or -ENOMEM. */
+/* Under `resizing`: make RETIRED Ps until there are n Ps.  Returns 0 or -ENOMEM. */
 static int p_make_up_to(int n)
 {
 	for (int i = sched.nallp; i < n; i++) {
@@ -198,7 +208,7 @@ static int p_make_up_to(int n)
 	return 0;
 }
 
-/* Under `resizing`: remove the Ps from first to end - 1. */
+/* Under `resizing`: dismiss the Ps from first to end - 1.  first > 0: P 0 gets the timers. */
 static void p_dismiss_from(int first, int end)
 {
 	static struct p *leaving[PROCS_MAX]; /* too large for the stack of a G */
@@ -242,7 +252,7 @@ int procs_resize(int n, bool *fresh)
 	return old;
 }
 
-/* --- spare Ps --- */
+/* --- spare Ps: beyond procs, while all Ms with a P sleep in undeclared blocking code --- */
 
 /*
  * Open a P whose M sleeps in a system call and reaches no step of the scheduler.  An M that sleeps
@@ -257,7 +267,7 @@ static bool p_open_asleep(struct p *pp)
 		return false;
 	st_rlx(&pp->shared, true);
 	os_membarrier();
-	if (os_thread_state(ld_rlx(&pp->tid)) != 'S') /* 'D' may be a page of the ring */
+	if (os_thread_state(ld_rlx(&pp->tid)) != 'S') /* 'D': it may wait for a page of the ring */
 		return false; /* it may be inside an operation that began before */
 	p_open(pp);
 	return true;
@@ -327,7 +337,7 @@ struct p *p_take_blocked_locked(void)
 
 void sched_reset(void)
 {
-	size_t kept = offsetof(struct sched, run);
+	size_t kept = offsetof(struct sched, run); /* external threads read the part before it */
 
 	memset((char *)&sched + kept, 0, sizeof(sched) - kept);
 	sched.poll_until = INT64_MIN;

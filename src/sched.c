@@ -1,4 +1,20 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Scheduler loop: an M with a P takes a G from a queue, ends its wait, and jumps to it.
+ *
+ * The invariant SCHED-1 and the meaning of _g0 are in sched.h.  Steps 2 to 5 are in this file:
+ *
+ *   1 A waker, a spawn or a source enqueues the G, and may wake an M (ready.h, idle.h).  If the G
+ *     was waiting, its waiter is CLAIMED: no other thread ends the wait or enqueues the G.
+ *   2 An M enters schedule_g0 after its G has left its stack, or find_runnable_g0 if it has just
+ *     acquired a P.
+ *   3 The M takes the G from a queue by local_work or another function of pick.h, source.h, pin.h.
+ *   4 execute_found_g0, after a search: if the M was spinning, there is more work and a P is idle,
+ *     another M is woken.
+ *   5 execute_g0 makes the G running.  At its first run begin_g0 binds a stack, and g_main calls
+ *     fn.  Otherwise end_wait_g0 cleans up after the wait, if that is necessary; then gogo jumps to
+ *     the G's stack, where wait_on or park_yield returns.
+ */
 #include "sched.h"
 
 #include <errno.h>
@@ -26,7 +42,7 @@ leaves_by_jump static int restart_search_g0(struct m *m);
 
 /* --- switching to a G --- */
 
-/* The M leaves the scheduler and ends. */
+/* The M leaves the scheduler: mstart returns. */
 leaves_by_jump static int leave_g0(struct m *m)
 {
 	return gmp__gogo(&m->base, 0, m->g0);
@@ -55,7 +71,7 @@ leaves_by_jump static int schedule_base_g0(void *m)
 	return schedule_g0();
 }
 
-/* schedule_g0 for a path that has not switched to a G: SCHED-1. */
+/* schedule_g0 at the base of g0, for a path that has taken a G and not switched to it: SCHED-1. */
 leaves_by_jump static int schedule_restart_g0(struct m *m)
 {
 	struct context left;
@@ -96,8 +112,8 @@ leaves_by_jump static noinline int begin_g0(struct m *m, struct g *gp)
 	return gmp__gstart(gp, g_main, g_cxx(gp), sched.fpwords, m->g0);
 }
 
-/* End a wait of gp that had a deadline, or whose result is not 0, so that no trace of it is left
- * (PARK-3), or record its latency.  Then switch to gp. */
+/* End gp's wait so that no trace of it is left (PARK-3): disarm its timer; if the result is not 0,
+ * call unwait.  Record its latency, restore its C++ state, and switch to it. */
 leaves_by_jump static noinline int end_wait_g0(struct m *m, struct g *gp, uint32_t state)
 {
 	int result = waiter_result(state);
@@ -121,7 +137,8 @@ leaves_by_jump static noinline int end_wait_g0(struct m *m, struct g *gp, uint32
 	return gmp__gogo(&gp->ctx, result, m->g0);
 }
 
-/* Switch to gp, which has RESUME_* bits or a result other than 0. */
+/* Switch to gp, which has RESUME_* bits or a result other than 0.  If gp is bound or pinned to
+ * another M, forward it instead (pin.h); then m searches again, or leaves if the runtime stops. */
 leaves_by_jump static noinline int resume_slow_g0(struct m *m, struct g *gp, uint32_t state)
 {
 	if (gp->resume & RESUME_BOUND)
@@ -135,7 +152,7 @@ leaves_by_jump static noinline int resume_slow_g0(struct m *m, struct g *gp, uin
 	return end_wait_g0(m, gp, state);
 }
 
-/* Switch to gp, which m has taken from a queue.  Hot path. */
+/* Switch to gp, which m has taken from a queue.  m has the P pp and does not spin.  Hot path. */
 leaves_by_jump static int execute_g0(struct m *m, struct p *pp, struct g *gp)
 {
 	uint32_t state = ld_rlx(&gp->w.state);
@@ -153,7 +170,7 @@ leaves_by_jump static int execute_g0(struct m *m, struct p *pp, struct g *gp)
 	return gmp__gogo(&gp->ctx, 0, m->g0);
 }
 
-/* Switch to gp, to which m is bound. */
+/* Switch to gp, to which m is bound.  m has a P, from the M that took gp from a queue. */
 leaves_by_jump static int resume_bound_g0(struct m *m, struct g *gp)
 {
 	uint32_t state = ld_rlx(&gp->w.state);
@@ -213,7 +230,7 @@ leaves_by_jump int sched_exit_g0(void *arg)
 	g_unbind_stack(pp, gp);
 	if (unlikely(gp == sched.main))
 		sched_stop();
-	if (ld_acq(&gp->join)) /* ORD(join) */
+	if (ld_acq(&gp->join)) /* ORD(join); after either call gp may be reused */
 		sched.joinable_exit(gp);
 	else
 		g_free(pp, gp);
@@ -222,8 +239,8 @@ leaves_by_jump int sched_exit_g0(void *arg)
 
 /* --- the slow path --- */
 
-/* End a search: stop spinning, and wake another M if there is more work.  few: as in
- * has_work_except. */
+/* End a search: stop spinning, wake another M if there is more work, and switch to gp.  few: a P
+ * whose few Gs do not count as work (has_work_except), or NULL. */
 leaves_by_jump static int execute_found_g0(struct m *m, struct g *gp, struct p *few)
 {
 	if (m->spinning) {
@@ -241,7 +258,7 @@ leaves_by_jump static int find_base_g0(void *m)
 	return find_runnable_g0(m);
 }
 
-/* find_runnable_g0 at the base of g0: SCHED-1. */
+/* find_runnable_g0 at the base of g0, for a path that has not switched to a G: SCHED-1. */
 leaves_by_jump static int restart_search_g0(struct m *m)
 {
 	struct context left;
@@ -249,7 +266,8 @@ leaves_by_jump static int restart_search_g0(struct m *m)
 	return gmp__mcall(&left, find_base_g0, m, m->g0);
 }
 
-/* Alternate between Gs that are pinned to m and the P's own queues.  NULL: the bit was stale. */
+/* Alternate between Gs that are pinned to m and the P's own queues.  NULL: m->pinned is empty, so
+ * ATTENTION_PINNED was stale. */
 static struct g *pin_take_fair(struct m *m, struct p *pp)
 {
 	struct g *gp;
@@ -260,12 +278,12 @@ static struct g *pin_take_fair(struct m *m, struct p *pp)
 	return pin_take(m, pp);
 }
 
-/* Act on the attention bits of m's P, before its queues are empty. */
+/* Act on the attention bits of m's P (types.h), before any queue is asked. */
 leaves_by_jump static noinline int attend_g0(struct m *m)
 {
 	struct p *pp = m->p;
 
-	if (ld_rlx(&sched.state) != RUN_ON) /* the only way in from RUN_STOPPING */
+	if (ld_rlx(&sched.state) != RUN_ON) /* ATTENTION_STOP, which stays set */
 		return leave_g0(m);
 	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_YIELD);
 	if (ld_rlx(&pp->attention) & ATTENTION_SHARE) {
@@ -374,7 +392,7 @@ leaves_by_jump int schedule_g0(void)
 		return bound_stop_g0(m);
 	if (unlikely(ld_rlx(&pp->attention)))
 		return attend_g0(m);
-	/* count switches, not slices: inherited slices must not delay it */
+	/* PICK-3.  By switches, not by schedtick: one slice that runnext inherits has many */
 	if (unlikely((uint32_t)pp->count.switches % GLOBAL_INTERVAL == 0) &&
 	    (gp = check_global(pp))) {
 		bump(&pp->schedtick, 1);

@@ -7,25 +7,29 @@
  *     of their addresses                             2 claim the waiter of the first sudog in the
  *   2 list the ready cases; if there are any,          queue; if the claim is lost, dequeue the
  *     run one at random, unlock all, ready the         sudog and try the next
- *     peer and return                                3 mark the sudog `chosen`, dequeue it, move
- *   3 enqueue a sudog for each case                    the element
+ *     peer and return                                3 dequeue the sudog, mark it `chosen`, and
+ *   3 enqueue a sudog for each case                    move the element
  *   4 wait_on: on g0, arm and unlock all             4 unlock, ready the waiter
  *   5 resumed: dequeue the sudogs that are still
  *     in a queue, under that channel's lock
- *   6 return the case of the chosen sudog
+ *   6 return the case of the chosen sudog, with
+ *     status 0 or -EPIPE; without one, the error
  *
  * Invariants
- *  SELECT-1  All sudogs have one waiter, so exactly one claim wins (park.h): a peer of one channel,
- *            the timeout, or a cancellation.  The winner writes `chosen`, and only a peer sets it.
- *  SELECT-2  The sudogs are on the stack of the waiting thread.  It returns only after step 5 for
- *            each of them; then no peer uses one, since peers claim before they dequeue.
- *  SELECT-3  Step 4 reads the list of locks, which is on that stack too, while the first channels
- *            are already unlocked and the waiter may run.  The waiter cannot complete step 5 before
+ *  SELECT-1  All sudogs have one waiter, so exactly one claim wins (park.h): a peer or the close of
+ *            one channel, the timeout, a cancellation or shutdown.  Only a peer or a close sets
+ *            `chosen`.
+ *  SELECT-2  The sudogs are on the stack of the waiting thread, or allocated (CASES_ON_STACK).  The
+ *            call returns only after step 5 for each of them; then no peer uses one, since peers
+ *            claim before they dequeue.
+ *  SELECT-3  Step 4 reads the list of locks, which lives as long, while the first channels are
+ *            already unlocked and the waiter may run.  The waiter cannot complete step 5 before
  *            the last lock is dropped, since each lock protects one of its sudogs.  A select
  *            without a channel has no lock, and step 4 does not read the list.
  *  SELECT-4  From step 1 to step 4 all channels are locked: the check of the cases and the
- *            enqueueing are one critical section.  A select never exchanges with itself, since it
- *            checks before it enqueues.
+ *            enqueueing are one critical section.  If two selects match on several channels, the
+ *            second finds the first enqueued: they exchange at most once, and do not deadlock.  A
+ *            select never exchanges with itself, since it checks before it enqueues.
  *
  * Fairness between cases: one of the ready cases is drawn with all locks held; if only one is
  * ready, no number is drawn.  If the peer of a ready case turns out to be claimed elsewhere, the
@@ -175,6 +179,7 @@ static void select_unlink_all(struct selection *sel)
 		chan_unlink(&sel->sudogs[i]);
 }
 
+/* Step 5 if the result is not 0, before the waiter resumes; or at shutdown, when w is killed. */
 static void select_unwait(struct waiter *w)
 {
 	struct selection *sel = waiter_sudog(w)->elem;
@@ -207,7 +212,7 @@ static int select_wait(struct selection *sel, gmp_case *cases, int64_t deadline)
 				 : wait_on(self->w, WAIT_SELECT_NONE, select_unwait, commit_none,
 					   NULL, deadline); /* SELECT-3: *sel may be gone */
 
-	if (result == 0) /* otherwise select_unwait has called it */
+	if (result == 0) /* otherwise select_unwait has dequeued them */
 		select_unlink_all(sel);
 	for (unsigned i = 0; i < sel->n; i++) {
 		if (sel->sudogs[i].chosen) {
@@ -227,7 +232,7 @@ unsigned select_places(const struct g *gp, struct select_place *out, unsigned mo
 		const struct sudog *sg = &sel->sudogs[i];
 
 		if (!ld_rlx(&sg->queued))
-			continue; /* a case without a channel */
+			continue; /* a case without a channel: no peer dequeues while gp is held */
 		if (n < most)
 			out[n] = (struct select_place){ sg->key, sg->kind & IN_SENDQ };
 		n++;

@@ -10,14 +10,17 @@
  *                     lo        2^class bytes           top^          lo of the next
  *
  * Invariants
- *  STACK-1  Of each class, made <= room, where `made` counts the stacks in use, cached in Ps and
- *           pooled here.  A new stack is carved only if the pool is empty: then all others are in
- *           use or cached, at most `promised`, and promised <= room (less the few that the trimmer
- *           holds).  So stack_get cannot fail after a reservation.  It is called at the first run
- *           of a green thread, where no caller could handle the error.
+ *  STACK-1  Of each class, made <= room, where `made` counts the stacks in use, cached in Ps,
+ *           pooled here and held by the trimmer.  A new stack is carved only if the pool is empty:
+ *           then at most `promised` stacks are in use or cached, the one trimmer (sysmon) holds at
+ *           most trim_batch(), and promised + trim_batch() <= room.  So stack_get cannot fail after
+ *           a reservation.  It is called at the first run of a green thread, where no caller could
+ *           handle the error.
  *  STACK-2  free[0..clean) have returned their memory, free[clean..n) may hold some.  Stacks are
  *           put and taken at the top, so those with warm caches are reused and the others sink.  A
  *           stack is trimmed if it was used neither in this period nor in the whole period before.
+ *           Stacks in the cache of a P keep their memory; sysmon flushes the caches of idle Ps
+ *           when a period begins.
  *  STACK-3  No list of stacks is kept in stacks: bookkeeping never touches the pages of a free
  *           stack.
  *  STACK-4  The guard of a stack begins where the stack below it ends.  A page table spans 2 MiB,
@@ -36,9 +39,10 @@
  * frames have up to 64 KiB touches a byte in every 64 KiB, and cannot step over the guard.  It is
  * not larger, since each page of a guard costs 8 bytes of page tables for each stack.
  *
- * A guard is installed when a stack is carved, and one for each slab when it is mapped.  Three
- *   kinds: light      MADV_GUARD_INSTALL, which splits no mapping protected  if the kernel refuses
- *   light guards: mprotect, two more mappings each, as long as
+ * A slab gets its own guard when it is mapped (mprotect), a stack before its first use.  Kinds of a
+ * stack's guard:
+ *   light      MADV_GUARD_INSTALL, which splits no mapping
+ *   protected  if the kernel refuses light guards: mprotect, two more mappings each, as long as
  *              vm.max_map_count leaves room
  *   none       otherwise; counted in stack_counts
  *
@@ -100,6 +104,7 @@ struct stackclass {
 	uint32_t carved;      /* number of its slots that were carved */
 };
 
+/* (l): under pool.lock, which callers of functions *_locked hold; (a), (c): types.h. */
 static struct {
 	struct lock lock;
 	uint32_t limit;     /* (c) */
@@ -413,6 +418,8 @@ int stackcache_init(struct stackcache *c)
 	return stack_reserve(pool.klass, c->most);
 }
 
+/* Fills an empty cache from the pool or, if that is empty, with new stacks, which have no guard yet
+ * (c->raw). */
 static void cache_fill(struct stackcache *c)
 {
 	struct stackclass *k = &pool.classes[pool.klass];
@@ -511,6 +518,8 @@ static size_t discard_down(char *from, char *to, bool to_the_end)
 	return given;
 }
 
+/* For sysmon, which holds the waiter of a G that has waited for a second, so that it cannot run
+ * (SYSMON-1). */
 size_t stack_trim_below(char *lo, const char *sp)
 {
 	/* The page of sp stays, and so does what signal frames of other libraries may use.  Below
@@ -567,6 +576,8 @@ static void put_clean_locked(struct stackclass *c, char **batch, unsigned k)
 	c->unwanted += k;
 }
 
+/* Trims one batch.  Other threads may get and put stacks meanwhile, but not trim (STACK-1).
+ * Returns the number of stacks. */
 static unsigned class_trim(unsigned klass)
 {
 	struct stackclass *c = &pool.classes[klass];

@@ -9,9 +9,9 @@
  *      return -ETIMEDOUT                            2 no token is out?  give it to the first
  *    2 no waiter is queued and no token is out,       waiter; otherwise only the count changes
  *      or the caller has the token?  attempt the    3 unlock pd, ready the waiter
- *      call inside a use of the record
+ *      call inside a use of the record (NETPOLL-4)
  *    3 not -EAGAIN?  pass the token on, return
- *    4 lock pd; events != e?  unlock, from 1
+ *    4 lock pd; 2 applies, and events != e or no attempt was made?  unlock, from 1
  *    5 enqueue, at the front if the caller has
  *      the token, which it gives up; park
  *    6 woken with the token; from 1
@@ -20,9 +20,15 @@
  * Fairness: one event serves waiters in FIFO order, since each passes the token to the next.
  *
  * An fd that cannot be polled (a regular file) is called in a blocking section; so is a call that
- * may block in the kernel anyway (FD_SLEEPS: sendfile).
+ * may block in the kernel anyway (FD_SLEEPS: sendfile).  Other calls on fds: io/waitfd.c, io/poll.c
+ * and, for pread and pwrite, sys/file.c.
  *
  * An expired deadline (NETPOLL-6) is checked before each attempt, so it beats available data.
+ *
+ * Close: a call that began before it neither parks nor attempts again.  It returns -ECANCELED,
+ * even if the number has another file by then (fd_use, fd_same).  A call that begins later gets
+ * -EBADF until the number is opened or adopted again.  A close waits for the end of all uses, not
+ * for the waiters that it has woken to run.
  *
  * One attempt saved: on a TCP socket that gmp has opened, a read that returned less than it asked
  * for has drained the socket.  The next read parks without an attempt, unless an event has come
@@ -53,7 +59,8 @@ enum { RECHECK_NS = 10000000 };
 
 /* --- waiting --- */
 
-/* Dequeue a waiter that was cancelled, has timed out or is killed at shutdown. */
+/* Dequeue a waiter that was cancelled, has timed out or is killed at shutdown.  In the first two
+ * cases it has no token: an event that fails to claim it claims the next waiter. */
 static void fd_unwait(struct waiter *w)
 {
 	struct sudog *sg = waiter_sudog(w);
@@ -65,7 +72,7 @@ static void fd_unwait(struct waiter *w)
 	unlock(&pd->lock, LR_POLLDESC);
 }
 
-/* Commit step of a wait: drop pd->lock. */
+/* Commit step of a wait: drop pd->lock, under which the timer was armed (NETPOLL-7). */
 static void fd_commit_unlock(void *pd)
 {
 	unlock(&((struct polldesc *)pd)->lock, LR_POLLDESC);
@@ -75,9 +82,10 @@ enum { TRY_AGAIN = 1, ENDED = 2 };
 
 /*
  * Park until the caller has the token of the side (NETPOLL-2).  seen: the count of events before
- * the attempt.  tried: the caller has made one.  token: the caller has the token; this gives it up.
- * Returns 0 with the token; TRY_AGAIN, without parking, if an event came meanwhile or the queue has
- * become empty; ENDED if no data will come any more; or an error.
+ * the attempt.  tried: the caller has made one, or is_drained.  token: the caller has the token; it
+ * gives that up only if it parks.  Returns 0 with the token, or an error; without parking
+ * TRY_AGAIN, if the deadline of the side has expired, or if no waiter is ahead and an event came
+ * meanwhile or tried is false; or ENDED, if no data will come any more.
  */
 static noinline int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_t seen, bool tried,
 			    bool token, int64_t deadline)
@@ -151,6 +159,8 @@ noinline struct polldesc *fd_find_slow(struct polldesc *pd)
 	return pd;
 }
 
+/* The caller has no token to pass on: a cancelled wait has given it up, and that of a registration
+ * that is gone is void. */
 noinline int fd_lost(struct polldesc *pd, uint32_t seq)
 {
 	if (!fd_same(pd, seq) || !self_cancelled())
@@ -166,7 +176,7 @@ static bool is_drained(struct polldesc *pd, struct pollside *s, uint32_t seen, s
 
 /*
  * Make the call in a blocking section.  The caller has begun a use of pd; it ends inside the
- * section, since shutdown may kill a G at the end of one.
+ * section, since shutdown may kill the G in gmp_block_leave.
  */
 static noinline ssize_t fd_call_blocking(struct polldesc *pd, io_call call, const struct io_args *a)
 {
@@ -204,8 +214,9 @@ static noinline ssize_t call_zero_length(struct polldesc *pd, uint32_t seq, io_c
 }
 
 /*
- * fd_call on registration seq of pd.  counted: a call of 0 bytes has nothing to wait for.  Always
- * inlined, so that gmp_read and gmp_write are one function each (os_msg.h).
+ * fd_call on registration seq of pd.  counted: a->n is a number of bytes; a call of 0 bytes
+ * attempts once although waiters are queued.  Always inlined, so that gmp_read and gmp_write are
+ * one function each (os_msg.h).
  */
 static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int how, bool counted,
 				       io_call call, const struct io_args *a, int64_t deadline)
@@ -344,7 +355,7 @@ ssize_t fd_try(int fd, int side, io_call call, const struct io_args *a)
 /* Backoff of fd_open and fd_shut: yields, then sleeps.  Not measured. */
 enum { YIELDS = 16, NAP_NS = 50000 };
 
-/* The i-th wait for another thread that is inside a system call that does not block. */
+/* The i-th wait for a use to end.  One in a blocking section lasts as long as its system call. */
 static void short_wait(int i)
 {
 	if (i < YIELDS)
@@ -353,7 +364,7 @@ static void short_wait(int i)
 		gmp_sleep(NAP_NS);
 }
 
-/* -EAGAIN: a release of the former file of the same fd is under way; it ends soon. */
+/* -EAGAIN: a close or release of the record is under way; repeat until its uses have ended. */
 int fd_open(int fd, unsigned how)
 {
 	struct glist out = { 0 };
@@ -433,7 +444,7 @@ static int fd_close_inside(int fd)
 		return err;
 	bool file = ld_rlx(&pd->file) != 0;
 
-	if (unlikely(pd->taken)) { /* by another connection, which is not adopted */
+	if (unlikely(pd->taken)) { /* gmp_poll waits for another file, not adopted */
 		fd_forget(pd, false);
 		late_report(fd, LATE_CLOSE);
 		return FD_STALE;

@@ -3,7 +3,7 @@
  * Poll record: what the runtime knows of one fd number.
  *
  * Invariants of its fields: netpoll.h; of its owners: netpoll/owner.c; of its entries:
- * netpoll/multi.c.
+ * netpoll/multi.c.  Access rules (a), (c): types.h.
  */
 #ifndef GMP_RECORD_H
 #define GMP_RECORD_H
@@ -21,8 +21,9 @@ struct pollside {
 	struct sudog *head, *tail; /* under pd->lock; head also (a) for unlocked reads */
 	int64_t deadline;          /* (a) written under pd->lock; NEVER: none */
 	bool token_out;            /* (a) written under pd->lock: a waiter has the token */
-	uint16_t user_generation;  /* under pd->lock: generation of `user`, its lowest bits */
-	uint32_t user;             /* under pd->lock: g.token of the G that parked last; 0: none */
+	/* under pd->lock, for OWNER-3: the G that parked last */
+	uint16_t user_generation; /* lowest bits of its generation */
+	uint32_t user;            /* its g.token; 0: none */
 };
 
 /* How many sides may have an armed timer: TIMER-4. */
@@ -93,9 +94,8 @@ struct polldesc {
 	gmp_mutex write_all_lock; /* held by a write_all: two do not interleave */
 	struct timer timer[2];
 	int64_t armed[2]; /* under lock: the time of the armed timer; NEVER: not armed */
-	/* left behind by plain close() calls; under lock */
-	/* must be set if the kernel may still have a registration of a former file of the number,
-	 * of which a dup is open; may be set although it has none */
+	/* under lock: must be set if the kernel may still have a registration of a former file of
+	 * the number, which a plain close() left because a dup is open; may be set without one */
 	bool orphaned;
 	bool polled; /* under lock: the registration is one-shot, for gmp_poll (netpoll/multi.c) */
 	/* set by netpoll_shut, valid until netpoll_forget */

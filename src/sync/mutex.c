@@ -2,32 +2,34 @@
 /*
  * Mutex: barging lock, FIFO queue in the parking table, paced hand-over against starvation.
  *
- * State word: mutex.h.  Next to it, for reports, the token of the owner (sync.h).  The slow paths
- * also serve the word of an rwmutex (rwmutex.c).  Unlock by a plain store, the fast path:
- * mutex_unlock.c.
+ * State word: mutex.h.  Next to it, for reports, the token of the owner (sync.h); it may be 0 while
+ * LOCKED is set.  The slow paths also serve the word of an rwmutex (rwmutex.c).  Unlock by a plain
+ * store, the fast path: mutex_unlock.c.
  *
  *   lock                                          unlock
  *    1 the word is 0?  compare-and-swap LOCKED     1 the word is LOCKED alone?  clear it
  *    2 spin a few times                            2 WOKEN is set, or no waiter is queued?  clear
  *    3 lock the bucket; LOCKED is set?  set          LOCKED by compare-and-swap
- *      PARKED, enqueue, park; otherwise from 1     3 otherwise lock the bucket; claim the first
- *    4 woken: compete, from 1, and enqueue at        waiter
- *      the front if another thread won             4 it is overdue?  leave LOCKED set: handed over;
- *    5 handed over: the lock is owned                otherwise clear LOCKED, set WOKEN
+ *      PARKED, enqueue, unlock the bucket, park;   3 otherwise lock the bucket; claim the first
+ *      otherwise unlock the bucket, from 1           waiter
+ *    4 woken: compete, from 1, and enqueue at      4 it is overdue?  leave LOCKED set: handed over;
+ *      the front if another thread won               otherwise clear LOCKED, set WOKEN
+ *    5 handed over: the lock is owned              5 unlock the bucket, ready the waiter
  *
  * Invariants
- *   MUTEX-1  PARKED is set under the bucket lock, by a compare-and-swap of a word with LOCKED or
+ *   MUTEX-1  PARKED is set under the bucket lock, by a compare-and-swap to a word with LOCKED or
  *            WOKEN set, and cleared under it.  So unlock of a word with PARKED locks the bucket,
- *            unless a woken waiter competes, and no wakeup is lost.
+ *            unless a woken waiter competes, and no wakeup is lost.  Unlock by a plain store may
+ *            overwrite PARKED; it then repairs the word (UNLOCK-1).
  *   MUTEX-2  Lock and unlock read the word and compare-and-swap the value that they have read.
  *            WOKEN may stay set until the woken waiter gets a P; a compare-and-swap that expects a
  *            word without WOKEN would fail until then.
  *   MUTEX-3  While LOCKED is set, only its owner clears it, in unlock, and WOKEN changes only under
  *            the bucket lock.
- *   MUTEX-4  Starvation: a waiter is overdue 1 ms after its lock call, but not before PACE_GREEN_NS
- *            (PACE_THREAD_NS) have passed since the mutex was last handed over to a green
- *            (external) thread.  mutex_dequeue passes the later of the two times on to each new
- *            first waiter.
+ *   MUTEX-4  Starvation: the first waiter is overdue 1 ms after its lock call, but not within the
+ *            pace of the last hand-over: PACE_GREEN_NS if that was to a green thread,
+ *            PACE_THREAD_NS if to an external thread.  mutex_dequeue raises the due time of each
+ *            new first waiter accordingly.
  *   MUTEX-5  A green thread that is handed the lock is the next G of the unlocker's P.  An idle P
  *            is woken as well, to steal it, in case the unlocker does not park soon or its OS
  *            thread does not run.
@@ -39,11 +41,11 @@
  *   Starvation mode: if the first waiter is overdue (MUTEX-4), unlock leaves LOCKED set and hands
  *   the lock over.
  *   Bound: with k waiters ahead of it, a waiter has the lock at the latest 1 ms + k * pace after
- *   its call, rounded up k + 1 times to the next unlock.  An unlock does not count while WOKEN is
- *   set, that is, until the woken waiter has run.
+ *   its call, rounded up k + 1 times to the next unlock, since only an unlock hands over.  An
+ *   unlock does not count while WOKEN is set, that is, until the woken waiter has run.
  *   The pace bounds the cost of hand-overs.  Each is two switches, and a wakeup by the kernel if
- *   the waiter is an external thread.  If the lock is held for longer than the pace, every unlock
- *   hands over to the next overdue waiter.
+ *   the waiter is an external thread; until the waiter runs, no thread can use the lock.  If the
+ *   lock is held for longer than the pace, every unlock hands over to the next overdue waiter.
  *
  * Measured (20,000 green threads, 2 million locks held for some ns, 2 Ps, ns per lock; medians of 9
  * runs, of 27 next to two busy processes): idle machine 11 (Go 46), next to two busy processes 41
@@ -171,8 +173,9 @@ static void mutex_give_up(gmp_mutex *m, struct sudog *sg)
 }
 
 /*
- * Undo a wait that ended without the lock: dequeue the waiter.  If shutdown kills it after it was
- * woken to compete, wake the next waiter in its place; if it was handed the lock, unlock.
+ * Undo a wait: dequeue the waiter if it gave up.  If shutdown kills it after it was woken to
+ * compete, wake the next waiter in its place; if it was handed the lock, unlock.  Also called, with
+ * nothing to undo, when a waiter that is not killed resumes with HANDED_OVER.
  */
 static void mutex_unwait(struct waiter *w)
 {
