@@ -23,8 +23,9 @@
  *                             blocking code and its P was taken, the bit is stale: a slow step
  *    given a P, not running   to m->pinned
  *    awake without a P        to the global queue again
- *   An M checks its list if its P has ATTENTION_PINNED, and alternates between the list and the P's
- *   own queues (fairness).  The sender sets the bit or, if the M had no P then, p_bind does.
+ *   An M checks its list if its P has ATTENTION_PINNED, and alternates between the list and the
+ *   other work of a busy P, timers and the global queue included (fairness: own_work of sched.c).
+ *   The sender sets the bit or, if the M had no P then, p_bind does.
  *   So the list is nonempty only while its M has a P, is about to have one, or is in blocking code.
  *   An M that stops empties it into the global queue (midle_put), and wakes an M for these Gs.
  *   An M that other Gs are pinned to cannot be bound (PIN-1), so every M with a list returns to it.

@@ -266,14 +266,36 @@ leaves_by_jump static int restart_search_g0(struct m *m)
 	return gmp__mcall(&left, find_base_g0, m, m->g0);
 }
 
-/* Alternate between Gs that are pinned to m and the P's own queues.  NULL: m->pinned is empty, so
+/*
+ * The next G of a busy P: at times from the global queue, then from due timers, otherwise from its
+ * own queues.  Returns NULL if these are empty.
+ */
+static inline struct g *own_work(struct p *pp)
+{
+	struct g *gp;
+
+	/* PICK-3.  By switches, not by schedtick: one slice that runnext inherits has many */
+	if (unlikely((uint32_t)pp->count.switches % GLOBAL_INTERVAL == 0) &&
+	    (gp = check_global(pp))) {
+		bump(&pp->schedtick, 1);
+		return gp;
+	}
+	if (unlikely(timers_next(pp) != NEVER) && cpu_ticks() - pp->clock_read_at > TICKS_10US &&
+	    (gp = due_work(pp))) {
+		bump(&pp->schedtick, 1);
+		return gp;
+	}
+	return local_work(pp);
+}
+
+/* Alternate between Gs that are pinned to m and the P's own work.  NULL: m->pinned is empty, so
  * ATTENTION_PINNED was stale. */
 static struct g *pin_take_fair(struct m *m, struct p *pp)
 {
 	struct g *gp;
 
 	m->ran_pinned = !m->ran_pinned;
-	if (!m->ran_pinned && (gp = local_work(pp)))
+	if (!m->ran_pinned && (gp = own_work(pp)))
 		return gp;
 	return pin_take(m, pp);
 }
@@ -392,18 +414,7 @@ leaves_by_jump int schedule_g0(void)
 		return bound_stop_g0(m);
 	if (unlikely(ld_rlx(&pp->attention)))
 		return attend_g0(m);
-	/* PICK-3.  By switches, not by schedtick: one slice that runnext inherits has many */
-	if (unlikely((uint32_t)pp->count.switches % GLOBAL_INTERVAL == 0) &&
-	    (gp = check_global(pp))) {
-		bump(&pp->schedtick, 1);
-		return execute_g0(m, pp, gp);
-	}
-	if (unlikely(timers_next(pp) != NEVER) && cpu_ticks() - pp->clock_read_at > TICKS_10US &&
-	    (gp = due_work(pp))) {
-		bump(&pp->schedtick, 1);
-		return execute_g0(m, pp, gp);
-	}
-	gp = local_work(pp);
+	gp = own_work(pp);
 	if (unlikely(!gp))
 		return find_runnable_g0(m);
 	prefetch_next(pp);

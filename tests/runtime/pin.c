@@ -522,3 +522,106 @@ RT(errno_value_is_kept_in_blocking_code)
 		CHECK_EQ(gmp_go(spoil_errno, &number[i]), 0);
 	CHECK_EQ(gmp_wg_wait(&busy), 0);
 }
+
+enum { RECEIVERS = 64 };
+
+static struct inbox {
+	gmp_chan *c;
+	long sent;
+	atomic_long received;
+} inbox[RECEIVERS];
+
+static atomic_int pinned_receivers;
+static atomic_int flooded, woke;
+
+static void compute(int64_t ns)
+{
+	int64_t until = gmp_deadline(ns);
+
+	while (gmp_now() < until)
+		;
+}
+
+static void receive_slowly(void *arg)
+{
+	struct inbox *in = arg;
+	int v;
+
+	CHECK_EQ(gmp_pin(), 0);
+	atomic_fetch_add(&pinned_receivers, 1);
+	while (gmp_chan_recv(in->c, &v) == 0) {
+		compute(20 * US);
+		atomic_fetch_add(&in->received, 1);
+	}
+	CHECK_EQ(gmp_wg_done(&busy), 0);
+}
+
+static long all_received(void)
+{
+	long n = 0;
+
+	for (int i = 0; i < RECEIVERS; i++)
+		n += atomic_load(&inbox[i].received);
+	return n;
+}
+
+static void sleep_among_receivers(void *unused)
+{
+	(void)unused;
+	pin_beside_other();
+	for (int i = 0; i < RECEIVERS; i++)
+		CHECK_EQ(gmp_go(receive_slowly, &inbox[i]), 0);
+	while (!atomic_load(&flooded))
+		gmp_yield();
+	long before = all_received();
+
+	CHECK_EQ(gmp_sleep(MS), 0);
+	CHECK(all_received() - before < 5000); /* 1 ms has time for 50 */
+	atomic_store(&woke, 1);
+	CHECK_EQ(gmp_unpin(), 0);
+}
+
+/* Keeps the receivers runnable until the sleeper has woken up; yields so that its P sends them to
+ * their own M. */
+static void flood_receivers(void *unused)
+{
+	int v = 1;
+
+	(void)unused;
+	pin_beside_other();
+	while (atomic_load(&pinned_receivers) < RECEIVERS)
+		; /* not a wait: the P of the sleeper must run all of them */
+	while (!atomic_load(&woke)) {
+		for (int i = 0; i < RECEIVERS; i++) {
+			struct inbox *in = &inbox[i];
+
+			if (atomic_load(&in->received) == in->sent) { /* it waits, or soon does */
+				CHECK_EQ(gmp_chan_try_send(in->c, &v), 0);
+				in->sent++;
+			}
+		}
+		atomic_store(&flooded, 1);
+		gmp_yield();
+	}
+	for (int i = 0; i < RECEIVERS; i++)
+		CHECK_EQ(gmp_chan_close(inbox[i].c), 0);
+	CHECK_EQ(gmp_unpin(), 0);
+}
+
+/* An M whose list of pinned Gs never becomes empty still fires the timers of its P. */
+RT(pinned_gs_that_are_always_runnable_do_not_starve_timers)
+{
+	if (procs != 2)
+		return;
+	for (int i = 0; i < RECEIVERS; i++)
+		inbox[i].c = gmp_chan_new(sizeof(int), 1);
+	CHECK_EQ(gmp_wg_add(&busy, RECEIVERS), 0);
+	gmp_g *sleeper = spawn(sleep_among_receivers, NULL);
+	gmp_g *sender = spawn(flood_receivers, NULL);
+
+	join(sleeper);
+	join(sender);
+	CHECK_EQ(gmp_wg_wait(&busy), 0);
+	for (int i = 0; i < RECEIVERS; i++)
+		gmp_chan_free(inbox[i].c);
+}
