@@ -11,8 +11,8 @@
  *   Poller    checks once, at any time, whether the program is deadlocked
  *
  * Abstractions: enter and leave are gmp_block_enter and gmp_block_leave (src/blocking.c, whose
- * protocol this is).  hand_off, regain_p and without_p are sched_hand_off, sched_regain_p and
- * sched_without_p_g0 of src/handoff.c.  rest and the check of Poller are those of src/idle.c,
+ * protocol this is).  hand_off and regain_p are sched_hand_off and sched_regain_p of
+ * src/handoff.c, without_p is sched_without_p_g0 of src/sched.c.  rest and the check of Poller are those of src/idle.c,
  * without spinning and timers (wake.pml).
  *
  * Properties

@@ -13,8 +13,9 @@
  *   Closer   with -DCLOSE: closes the fd at any time; another file gets the number
  *   Poller   with -DCLOSE: holds an event of the first file, which it may report late
  *
- * Abstractions: word, armed, arm, disarm, late and deadline_end_waits are those of src/netpoll.c;
- * pp is timer.pp.  The queue holds one waiter, which is claimed in the section that dequeues it
+ * Abstractions: word is the deadline of the side, armed is pd->armed, pp is timer.pp.  arm, disarm
+ * and deadline_end_waits are deadline_arm, deadline_disarm and deadline_end_waits of
+ * src/netpoll/deadline.c, is_late is netpoll_late of src/netpoll/record.h.  The queue holds one waiter, which is claimed in the section that dequeues it
  * (netpoll.pml has several readers and the tokens; park.pml has the claim).
  *
  * Properties
@@ -25,7 +26,7 @@
  *   TIMER-1: a timer is armed once                                 assertion in timer_add
  *   NETPOLL-5: the next file sees nothing of the first             assertions in Closer, Poller,
  *                                                                  Reader
- *   np.armed is the number of armed timers                         assertions in Closer, init
+ *   narmed (armed of deadline.c) is the number of armed timers     assertions in Closer, init
  *
  * Step granularity: a read of the clock, of the word or of events; locking and unlocking pd->lock
  * and the heap lock; a change under one of them that a thread can observe without it.  Memory is

@@ -6,8 +6,8 @@
  * Processes
  *   Call     polls fd 0, which is registered, and fd 1, which is not (io/poll.c)
  *   Kernel   makes one of the two ready, at any time; with -DCLOSE nothing becomes ready
- *   Commit   the call's commit step (commit_unlock)
- *   Poller   reports the kernel's events (event of src/netpoll.c)
+ *   Commit   the call's commit step (poll_commit_unlock)
+ *   Poller   reports the kernel's events (netpoll_event of src/netpoll.c)
  *   Adopter  with -DADOPT: gmp_fd_adopt of descriptor 1 at any time
  *   Closer   with -DCLOSE: gmp_close of descriptor 0 at any time
  *   Timer    with -DLATE: the deadline of the call, at any time

@@ -208,7 +208,7 @@ inline mutex_unwait(me)
 {
 	if
 	:: queued[me] ->
-		/* give_up */
+		/* mutex_give_up */
 		lock_bucket(me);
 		if
 		:: queued[me] -> unlink(me)
@@ -227,7 +227,7 @@ inline mutex_unwait(me)
 			:: else ->
 				wake_first();
 				if
-				:: first != NONE -> /* add_woken */
+				:: first != NONE -> /* mutex_set_woken */
 					atomic {
 						word = BARE(word, PARKED) | WOKEN |
 						       (length > 0 -> PARKED : 0)
@@ -370,7 +370,7 @@ inline mend(me)
 		:: else ->
 			wake_first();
 			if
-			:: first != NONE -> /* add_woken */
+			:: first != NONE -> /* mutex_set_woken */
 				atomic {
 					word = BARE(word, PARKED) | WOKEN |
 					       (length > 0 -> PARKED : 0)

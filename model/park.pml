@@ -315,7 +315,7 @@ end:	atomic { parked[me] -> off = true };
 	fi
 }
 
-/* execute, end_wait: on another M, with the view that the run queue passes on */
+/* execute_g0, end_wait_g0: on another M, with the view that the run queue passes on */
 inline resumed()
 {
 	atomic {
@@ -391,7 +391,7 @@ proctype G()
 #else
 bool live; /* the frame with the sudog is there */
 
-/* wait_external */
+/* park_external */
 proctype G()
 {
 	byte me, ts, was, what;

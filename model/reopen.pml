@@ -9,7 +9,7 @@
  *            ready once
  *   Library  closes the number and opens it again; with -DBACK a dup keeps the first file, which
  *            comes back after the second one (dup2)
- *   Poller   reports the kernel's events (event of src/netpoll.c)
+ *   Poller   reports the kernel's events (netpoll_event of src/netpoll.c)
  *   Sysmon   checks waits repeatedly (netpoll_check); a check that would find nothing is left out
  *
  * The kernel has a registration per file: reg[f] is its key, 0 if there is none.  A close takes it

@@ -224,7 +224,7 @@ inline unlock_mutex()
 		od;
 #endif
 		bits = s & (PARKED | WOKEN);
-		do /* claim_first */
+		do /* mutex_claim_first */
 		:: s & WOKEN -> break
 		:: !(s & WOKEN) && wn == 0 -> bits = 0; break
 		:: !(s & WOKEN) && wn > 0 ->

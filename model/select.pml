@@ -102,7 +102,7 @@ chan queue[4] = [WAITERS] of { byte }; /* recvq of both, sendq of both */
 /* from a parking G to its g0 */
 bool parked[WAITERS]; /* it is off its stack: g0 continues */
 bool sb[WAITERS];     /* WAITER_ARMED is in the store buffer of that M */
-byte ncases[WAITERS]; /* 2: commit is unlock_all; 1: commit_unlock */
+byte ncases[WAITERS]; /* 2: commit is unlock_all; 1: chan_commit */
 byte chan_of[WAITERS];
 bool live[WAITERS];   /* the frame of select is there: struct selection and its sudogs */
 /* timerheap.c: the heap lock, and whether the timer of S is in it */
@@ -292,7 +292,7 @@ inline leave(dir, me, c)
 
 /* --- the wait: src/park.h, steps 3 to 10 --- */
 
-/* Off the stack, and back on it (execute, end_wait of src/sched.c). */
+/* Off the stack, and back on it (execute_g0, end_wait_g0 of src/sched.c). */
 inline park(me)
 {
 	parked[me] = true;
@@ -308,7 +308,7 @@ inline park(me)
 	fi
 }
 
-/* When unwait has run, in end_wait, the waiter is idle. */
+/* When unwait has run, in end_wait_g0, the waiter is idle. */
 inline back(me)
 {
 	atomic { state[me] = IDLE; result[me] = OK }
@@ -405,7 +405,7 @@ inline select_both(me, dir)
 	take_lock(0);
 	take_lock(1);
 #endif
-	/* run_one: any case that is ready; a peer that cannot be claimed is unlinked */
+	/* run_ready_case: any case that is ready; a peer that cannot be claimed is unlinked */
 	atomic { tried[0] = false; tried[1] = false; at = NONE; what = MUST_WAIT };
 	do
 	:: what == MUST_WAIT && !tried[0] -> tried[0] = true; at = 0; now(dir, me, 0)
@@ -422,7 +422,7 @@ inline select_both(me, dir)
 		:: else
 		fi
 	:: else ->
-		/* wait_for_any */
+		/* select_wait */
 		enqueue(dir, 0, SG(me, 0));
 		enqueue(dir, 1, SG(me, 1));
 		ncases[me] = 2;

@@ -27,7 +27,7 @@
  * submitter needs the full fence of step 3, which costs only if a P is idle.
  *
  * Verified by model/wake.pml.  Lost wakeup if step 3 of the idle M is removed: mutant
- * NO_MEMBARRIER.
+ * NO_HEAVY_FENCE.
  *
  * Invariants
  *   IDLE-1  If a G is in a ring or in the global queue and a P is idle, then an M spins (and will

@@ -82,12 +82,13 @@ void netpoll_wake_all(struct polldesc *pd, int result, struct glist *out)
 		netpoll_wake_side(&pd->side[i], result, out);
 }
 
-void netpoll_pass(struct polldesc *pd, int side, struct glist *out)
+void netpoll_pass(struct polldesc *pd, uint32_t seq, int side, struct glist *out)
 {
 	struct pollside *s = &pd->side[side];
 
 	lock(&pd->lock, LR_POLLDESC);
-	st_rlx(&s->token_out, wake_first(s, 0, out));
+	if (likely(pd->seq == seq))
+		st_rlx(&s->token_out, wake_first(s, 0, out));
 	unlock(&pd->lock, LR_POLLDESC);
 }
 

@@ -155,9 +155,10 @@ void netpoll_dequeue(struct pollside *s, struct sudog *sg);
  * are appended to out. */
 void netpoll_wake_side(struct pollside *s, int result, struct glist *out);
 void netpoll_wake_all(struct polldesc *pd, int result, struct glist *out);
-/* NETPOLL-3: the caller, which has the token, is done: give it to the next waiter, if any.  Takes
- * pd->lock. */
-void netpoll_pass(struct polldesc *pd, int side, struct glist *out);
+/* NETPOLL-3: the caller, which has the token of registration seq, is done: give it to the next
+ * waiter, if any.  No effect if that registration has ended, and its token with it.  Takes pd->lock.
+ */
+void netpoll_pass(struct polldesc *pd, uint32_t seq, int side, struct glist *out);
 /* Count one more waiter for an fd (sched.npollwait), and wake the M in the poller if it
  * ignores fds. */
 void netpoll_add_waiter(void);

@@ -205,7 +205,7 @@ struct g {
 	bool uncancellable;  /* (o) cancellation does not end its present wait */
 	bool cancelled;      /* (a) */
 	uint32_t token;      /* (c) identifies it as a lock owner: index + 1 */
-	uint32_t born;       /* (a) when it was made: see g_age */
+	uint32_t born;       /* (a) when it was made: see g_born_at */
 	union {
 		struct g *schedlink;   /* (o) next in the list that holds it */
 		struct waiter *awaits; /* (a) if it runs as an OS thread: see mode/thread.c */
@@ -426,7 +426,10 @@ struct p {
 typedef void (*commit_fn)(void *arg);
 
 struct m {
-	struct g *curg;      /* (o) the G that runs on it; NULL on g0 */
+	/* (o) The G that runs on it.  On g0: the G that has just left its stack, until a step such
+	 * as park_g0 clears it; then NULL; then, from execute_g0 on, the G that runs next.  So in
+	 * end_wait_g0, and in the unwait functions that it calls, it is the G of the wait. */
+	struct g *curg;
 	struct p *p;         /* (o) */
 	void *g0;            /* (c) the base of the scheduler's stack */
 	commit_fn commit;    /* (o) passed from a parking G to g0 */

@@ -620,7 +620,8 @@ GMP_API int gmp_open(const char *path, int flags, mode_t mode);
  *
  * Returns the number of bytes; 0 at the end of the file.
  * Errors: -EBADF, -ESRCH, -EFAULT as at the head of this file, those of pread(2), and
- *   -EINVAL  at is negative
+ *   -EINVAL     at is negative
+ *   -ECANCELED  fd was closed before the call had its result
  */
 GMP_API ssize_t gmp_pread(int fd, void *buf, size_t n, off_t at);
 
@@ -641,7 +642,7 @@ GMP_API ssize_t gmp_pwrite(int fd, const void *buf, size_t n, off_t at);
  * fd  a descriptor that gmp knows
  *
  * Returns 0.
- * Errors: -EBADF and -ESRCH as at the head of this file, and those of fsync(2).
+ * Errors: -EBADF, -ESRCH and -ECANCELED as for gmp_pread, and those of fsync(2).
  */
 GMP_API int gmp_fsync(int fd);
 

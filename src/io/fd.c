@@ -119,19 +119,19 @@ static noinline int fd_wait(struct polldesc *pd, uint32_t seq, int side, uint32_
 		       fd_commit_unlock, pd, deadline);
 }
 
-noinline void fd_pass_token(struct polldesc *pd, int side)
+noinline void fd_pass_token(struct polldesc *pd, uint32_t seq, int side)
 {
 	struct glist out = { 0 };
 
-	netpoll_pass(pd, side, &out);
+	netpoll_pass(pd, seq, side, &out);
 	ready_list(&out);
 }
 
 /* End a read of an fd that was shut down: 0 (end of stream) or -EINVAL. */
-static noinline int fd_ended(struct polldesc *pd, bool token)
+static noinline int fd_ended(struct polldesc *pd, uint32_t seq, bool token)
 {
 	if (token)
-		fd_pass_token(pd, SIDE_READ); /* NETPOLL-3 */
+		fd_pass_token(pd, seq, SIDE_READ); /* NETPOLL-3 */
 	return ld_rlx(&pd->ended) == PD_ENDS_WITH_EINVAL ? -EINVAL : 0;
 }
 
@@ -142,13 +142,6 @@ static enum pd_end shutdown_end_of(int fd)
 
 	os_socket_kind(fd, &datagrams, &unix_listener);
 	return unix_listener ? PD_ENDS_WITH_EINVAL : datagrams ? PD_ENDS : PD_GOES_ON;
-}
-
-noinline int fd_expired(struct polldesc *pd, int side, bool token)
-{
-	if (token)
-		fd_pass_token(pd, side);
-	return self_cancelled() ? -ECANCELED : -ETIMEDOUT;
 }
 
 noinline struct polldesc *fd_find_slow(struct polldesc *pd)
@@ -166,6 +159,15 @@ noinline int fd_lost(struct polldesc *pd, uint32_t seq)
 	if (!fd_same(pd, seq) || !self_cancelled())
 		owner_leave(pd, seq);
 	return -ECANCELED;
+}
+
+noinline int fd_expired(struct polldesc *pd, uint32_t seq, int side, bool token)
+{
+	if (!fd_same(pd, seq)) /* the deadline may be that of the next file */
+		return fd_lost(pd, seq);
+	if (token)
+		fd_pass_token(pd, seq, side);
+	return self_cancelled() ? -ECANCELED : -ETIMEDOUT;
 }
 
 /* True if a read would find no data: see the head. */
@@ -232,7 +234,7 @@ static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int ho
 		uint32_t seen = ld_acq(&s->events); /* ORD(pd.events): before the attempt */
 
 		if (unlikely(netpoll_late(s)))
-			return fd_expired(pd, side, token);
+			return fd_expired(pd, seq, side, token);
 		bool first = token || (!ld_rlx(&s->head) && !ld_rlx(&s->token_out));
 
 		if (first && (token || !is_drained(pd, s, seen, a->n))) {
@@ -245,7 +247,7 @@ static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int ho
 				    (size_t)n < min_of(a->n, (size_t)IO_MOST))
 					st_rlx(&s->drained, seen);
 				if (token)
-					fd_pass_token(pd, side); /* NETPOLL-3 */
+					fd_pass_token(pd, seq, side); /* NETPOLL-3 */
 				return n;
 			}
 		} else if (!first && counted && a->n == 0) {
@@ -259,7 +261,7 @@ static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int ho
 		if (result < 0)
 			return result == -ECANCELED ? fd_lost(pd, seq) : result;
 		if (unlikely(result == ENDED))
-			return fd_ended(pd, token);
+			return fd_ended(pd, seq, token);
 		if (result == 0)
 			token = true;
 	}
@@ -341,7 +343,7 @@ ssize_t fd_try(int fd, int side, io_call call, const struct io_args *a)
 	ssize_t n = -EBADF;
 
 	if (pd && netpoll_late(&pd->side[side])) {
-		n = fd_expired(pd, side, false);
+		n = fd_expired(pd, ld_rlx(&pd->seq), side, false);
 	} else if (pd && netpoll_use(pd)) {
 		n = call(fd, a);
 		netpoll_unuse(pd);

@@ -98,13 +98,13 @@ static inline void fd_set_plain(int fd)
 	st_rlx(&netpoll_find(fd)->plain, (uint8_t)PD_PLAIN);
 }
 
-/* NETPOLL-3: pass the token of the side on.  The caller has it. */
-void fd_pass_token(struct polldesc *pd, int side);
+/* NETPOLL-3: pass the token of the side on.  The caller has it, from registration seq. */
+void fd_pass_token(struct polldesc *pd, uint32_t seq, int side);
 /*
- * End a call whose deadline has expired (NETPOLL-6); pass the token on if the caller has it.
- * Returns -ETIMEDOUT or -ECANCELED.
+ * End a call on registration seq that finds the deadline of the side expired (NETPOLL-6); pass the
+ * token on if the caller has it.  Returns -ETIMEDOUT or -ECANCELED.
  */
-int fd_expired(struct polldesc *pd, int side, bool token);
+int fd_expired(struct polldesc *pd, uint32_t seq, int side, bool token);
 
 /*
  * netpoll_open, after a release of the same fd that is under way.  Readies the waiters that it

@@ -53,10 +53,11 @@ struct uring_op {
 /* True if the caller is a G and there is a ring; sets it up at the first call of a run. */
 bool uring_on(void);
 /*
- * Make the call through the ring.  From a G, after uring_on.  Returns what the system call would
- * return; -EBADF if pd is closed; -EAGAIN: make the call in a blocking section instead.
+ * Make the call on registration seq of pd through the ring.  From a G, after uring_on.  Returns
+ * what the system call would return; -ECANCELED if that registration has ended; -EAGAIN: make the
+ * call in a blocking section instead.
  */
-ssize_t uring_call(struct polldesc *pd, const struct uring_op *op);
+ssize_t uring_call(struct polldesc *pd, uint32_t seq, const struct uring_op *op);
 
 /* After the last G has run: wait for requests in flight, free the ring. */
 void uring_fini(void);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/san.h"
+#include "io/fd.h"
 #include "park.h"
 
 /* Sizes of the two rings; completions reaped at once; stack of the thread that sets the ring up.
@@ -310,12 +311,12 @@ static bool needs_fallback(int result)
 	       result == -EOPNOTSUPP;
 }
 
-ssize_t uring_call(struct polldesc *pd, const struct uring_op *op)
+ssize_t uring_call(struct polldesc *pd, uint32_t seq, const struct uring_op *op)
 {
 	struct request c = { .pd = pd };
 
-	if (!netpoll_use(pd))
-		return -EBADF;
+	if (!fd_use(pd, seq))
+		return fd_lost(pd, seq);
 	if (!submit_and_wait(&c, op)) {
 		netpoll_unuse(pd);
 		return -EAGAIN;

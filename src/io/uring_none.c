@@ -9,9 +9,10 @@ bool uring_on(void)
 	return false;
 }
 
-ssize_t uring_call(struct polldesc *pd, const struct uring_op *op)
+ssize_t uring_call(struct polldesc *pd, uint32_t seq, const struct uring_op *op)
 {
 	(void)pd;
+	(void)seq;
 	(void)op;
 	return -EAGAIN;
 }

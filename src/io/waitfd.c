@@ -134,7 +134,7 @@ static bool unchanged(struct waitfd *rw)
 static int waitfd_finish(struct waitfd *rw, int result)
 {
 	if (rw->token >= 0)
-		fd_pass_token(rw->pd, rw->token);
+		fd_pass_token(rw->pd, rw->seq, rw->token);
 	return result;
 }
 
@@ -251,8 +251,10 @@ static int waitfd_call(struct waitfd *rw, int64_t deadline)
 		FOR_SIDES(i, rw->sides)
 		{
 			rw->seen[i] = ld_acq(&pd->side[i].events); /* ORD(pd.events) */
-			if (netpoll_late(&pd->side[i]))
-				return waitfd_finish(rw, fd_expired(pd, i, false));
+			if (netpoll_late(&pd->side[i])) {
+				follow_renewal(rw);
+				return waitfd_finish(rw, fd_expired(pd, rw->seq, i, false));
+			}
 		}
 		while (!fd_use(pd, rw->seq))
 			if (!follow_renewal(rw))

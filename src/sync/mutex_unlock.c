@@ -43,7 +43,7 @@
  * An rwmutex does not use the store: readers change the word while LOCKED is set.
  *
  * Verified by model/mutex.pml with -DQUICK.  Lost wakeup without step 3 of the waiter: mutant
- * NO_FENCE; without step 4 of the owner: mutant NO_LOOK_AFTER.
+ * NO_FENCE; without step 4 of the owner: mutant NO_RECHECK_IN_UNLOCK.
  */
 #include "base/os.h"
 #include "sync/mutex.h"

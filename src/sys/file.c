@@ -25,6 +25,8 @@
  *           when it leaves the section delays no close.
  *   FILE-3  Both ways have the same result: the count includes bytes from the page cache and from
  *           the ring; an error after some bytes is left to the next call.
+ *   FILE-4  All attempts of a call are on the file that the number had when it began: each begins a
+ *           use of that registration.  If the number is closed in between, the call ends.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -128,12 +130,12 @@ static ssize_t file_syscall(int fd, const struct uring_op *op)
 	__builtin_unreachable();
 }
 
-static ssize_t file_call_blocking(struct polldesc *pd, const struct uring_op *op)
+static ssize_t file_call_blocking(struct polldesc *pd, uint32_t seq, const struct uring_op *op)
 {
 	ssize_t n;
 
-	if (!netpoll_use(pd))
-		return -EBADF;
+	if (!fd_use(pd, seq))
+		return fd_lost(pd, seq);
 	gmp_block_enter();
 	do
 		n = file_syscall(pd->fd, op);
@@ -146,13 +148,13 @@ static ssize_t file_call_blocking(struct polldesc *pd, const struct uring_op *op
 }
 
 /* One attempt with RWF_NOWAIT: -EAGAIN if it would sleep, -EOPNOTSUPP if that is not known. */
-static ssize_t try_cached(struct polldesc *pd, const struct uring_op *op)
+static ssize_t try_cached(struct polldesc *pd, uint32_t seq, const struct uring_op *op)
 {
 	struct iovec io = { op->buf, op->n };
 	ssize_t n;
 
-	if (!netpoll_use(pd))
-		return -EBADF;
+	if (!fd_use(pd, seq))
+		return fd_lost(pd, seq);
 	do
 		n = op->kind == URING_READ ? preadv2(pd->fd, &io, 1, op->at, RWF_NOWAIT)
 					   : pwritev2(pd->fd, &io, 1, op->at, RWF_NOWAIT);
@@ -167,10 +169,10 @@ static ssize_t try_cached(struct polldesc *pd, const struct uring_op *op)
  * Transfer what the page cache can; op is the rest.  Returns true if the call is complete; *n is
  * the result of the last attempt.
  */
-static bool transfer_cached(struct polldesc *pd, struct uring_op *op, ssize_t *n)
+static bool transfer_cached(struct polldesc *pd, uint32_t seq, struct uring_op *op, ssize_t *n)
 {
 	do {
-		*n = try_cached(pd, op);
+		*n = try_cached(pd, seq, op);
 		if (*n <= 0)
 			break;
 		op->buf = (char *)op->buf + *n;
@@ -188,16 +190,16 @@ static bool always_sleeps(struct polldesc *pd, const struct uring_op *op)
 }
 
 /* FILE-3 */
-static ssize_t file_call_uring(struct polldesc *pd, const struct uring_op *all)
+static ssize_t file_call_uring(struct polldesc *pd, uint32_t seq, const struct uring_op *all)
 {
 	struct uring_op op = *all;
 	ssize_t n = -EAGAIN, done;
 
-	if (always_sleeps(pd, &op) || !transfer_cached(pd, &op, &n)) {
+	if (always_sleeps(pd, &op) || !transfer_cached(pd, seq, &op, &n)) {
 		if (n != -EOPNOTSUPP || op.kind == URING_READ)
-			n = uring_call(pd, &op);
+			n = uring_call(pd, seq, &op);
 		if (n == -EAGAIN || n == -EOPNOTSUPP)
-			n = file_call_blocking(pd, &op);
+			n = file_call_blocking(pd, seq, &op);
 		if (n > 0)
 			op.n -= (size_t)n;
 	}
@@ -213,11 +215,14 @@ static ssize_t file_call(int fd, const struct uring_op *op)
 	struct polldesc *pd = fd_find(fd);
 	ssize_t n = -EBADF;
 
-	if (op->at < 0)
+	if (op->at < 0) {
 		n = -EINVAL;
-	else if (pd)
-		n = ld_rlx(&pd->file) && uring_on() ? file_call_uring(pd, op)
-						    : file_call_blocking(pd, op);
+	} else if (pd) {
+		uint32_t seq = ld_rlx(&pd->seq); /* FILE-4 */
+
+		n = ld_rlx(&pd->file) && uring_on() ? file_call_uring(pd, seq, op)
+						    : file_call_blocking(pd, seq, op);
+	}
 	rt_leave();
 	return n;
 }

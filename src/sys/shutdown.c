@@ -6,12 +6,14 @@
  * ended by one hook for each kind of state:
  *
  *   a wait (any object)           unwait of the wait: dequeues the sudog, passes on what was
- *   granted a deadline                    timer_del a run of a gmp_timer          timer_run_ended
- *   its end, for joiners          green_release_joiner: an external joiner gets -ESRCH waits for
- *   fds                 netpoll_cancel_all: external threads get -ESRCH
- *   ticks                         ticks_release: external threads get -ESRCH thread-local
- *   values           fls_forget: frees the table, runs no destructor what calls hold on its
- *   stack  leftovers_fini (io/cleanup.h), called by run.c afterwards
+ *                                 granted
+ *   a deadline                    timer_del
+ *   a run of a gmp_timer          timer_run_ended
+ *   its end, for joiners          green_release_joiner: an external joiner gets -ESRCH
+ *   waits for fds                 netpoll_cancel_all: external threads get -ESRCH
+ *   ticks                         ticks_release: external threads get -ESRCH
+ *   locals                        fls_forget: frees the table, runs no destructor
+ *   what calls hold on its stack  leftovers_fini (io/cleanup.h), called by run.c afterwards
  *
  * With GMP_SCHED_THREAD a green thread is an OS thread and leaves by itself
  * (mode/thread.c:threads_end); here none of these is left.

@@ -163,7 +163,7 @@ static void note(void *flag)
 	add_seq((int *)flag, 1);
 }
 
-/* --- a submitter and an M that stops (wake.h, "waking") --- */
+/* --- a submitter and an M that stops (the protocol at the head of idle.h) --- */
 
 static void submit_at(enum edge where)
 {

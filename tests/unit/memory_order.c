@@ -616,7 +616,7 @@ TEST(netpoll_claims_before_dequeue)
 		netpoll_enqueue(&pd->side[SIDE_READ], &sg[i], false);
 	unlock(&pd->lock, LR_POLLDESC);
 	claim_timed_out(0);
-	STEP(check_waiters, netpoll_pass(pd, SIDE_READ, &out));
+	STEP(check_waiters, netpoll_pass(pd, pd->seq, SIDE_READ, &out));
 	expect(0, 2, 0);
 	STEP(check_waiters, netpoll_shut(pd, &out));
 	expect_all_out();

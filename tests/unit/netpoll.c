@@ -160,9 +160,9 @@ TEST(netpoll_event_wakes_first_waiter_of_side)
 	arrive(); /* the first has not retried yet: the second is not woken */
 	none_woken();
 	CHECK_EQ(pd->side[SIDE_READ].events, events + 2);
-	netpoll_pass(pd, SIDE_READ, &out);
+	netpoll_pass(pd, pd->seq, SIDE_READ, &out);
 	woken(1, 0);
-	netpoll_pass(pd, SIDE_READ, &out);
+	netpoll_pass(pd, pd->seq, SIDE_READ, &out);
 	none_woken();
 	arrive(); /* no waiter: the event is counted */
 	CHECK_EQ(pd->side[SIDE_READ].events, events + 3);
@@ -184,9 +184,9 @@ TEST(netpoll_hangup_wakes_first_waiter_of_both_sides)
 	woken(2, 0);
 	none_woken();
 	CHECK(pd->hup);
-	netpoll_pass(pd, SIDE_READ, &out);
+	netpoll_pass(pd, pd->seq, SIDE_READ, &out);
 	woken(1, 0);
-	netpoll_pass(pd, SIDE_WRITE, &out);
+	netpoll_pass(pd, pd->seq, SIDE_WRITE, &out);
 	woken(3, 0);
 	end();
 }
@@ -213,14 +213,37 @@ TEST(netpoll_pass_wakes_next_waiter)
 	wait_read(pd, 0);
 	wait_read(pd, 1);
 	enqueue(pd, SIDE_WRITE, 2, false);
-	netpoll_pass(pd, SIDE_READ, &out);
+	netpoll_pass(pd, pd->seq, SIDE_READ, &out);
 	woken(0, 0);
 	none_woken();
-	netpoll_pass(pd, SIDE_READ, &out);
+	netpoll_pass(pd, pd->seq, SIDE_READ, &out);
 	woken(1, 0);
-	netpoll_pass(pd, SIDE_READ, &out); /* no waiter: no effect */
+	netpoll_pass(pd, pd->seq, SIDE_READ, &out); /* no waiter: no effect */
 	none_woken();
 	dequeue(pd, SIDE_WRITE, 2);
+	end();
+}
+
+TEST(netpoll_pass_after_reopen_leaves_token_of_new_registration)
+{
+	struct polldesc *pd = begin();
+	uint32_t old = pd->seq;
+
+	wait_read(pd, 0);
+	arrive();
+	woken(0, 0); /* it has the token of the old registration */
+	CHECK_EQ(netpoll_shut(pd, &out), 0);
+	netpoll_forget(pd);
+	CHECK_EQ(netpoll_open(fds[0], true, &out), 0);
+	wait_read(pd, 1);
+	wait_read(pd, 2);
+	CHECK_EQ(netpoll_poll(100 * MS, &out), 1); /* the data is still there */
+	woken(1, 0);
+	netpoll_pass(pd, old, SIDE_READ, &out);
+	none_woken(); /* the second waiter would have a second token */
+	CHECK(pd->side[SIDE_READ].token_out);
+	netpoll_pass(pd, pd->seq, SIDE_READ, &out);
+	woken(2, 0);
 	end();
 }
 
@@ -231,24 +254,24 @@ TEST(netpoll_waiter_without_data_is_requeued_first)
 	wait_read(pd, 0);
 	wait_read(pd, 1);
 	enqueue(pd, SIDE_READ, 2, true);
-	netpoll_pass(pd, SIDE_READ, &out);
+	netpoll_pass(pd, pd->seq, SIDE_READ, &out);
 	woken(2, 0);
 	enqueue(pd, SIDE_READ, 3, true);
 	for (int i = 0; i < 3; i++)
-		netpoll_pass(pd, SIDE_READ, &out);
+		netpoll_pass(pd, pd->seq, SIDE_READ, &out);
 	woken(3, 0);
 	woken(0, 0);
 	woken(1, 0);
 	enqueue(pd, SIDE_READ, 0, true); /* the front of an empty queue */
 	wait_read(pd, 1);
-	netpoll_pass(pd, SIDE_READ, &out);
+	netpoll_pass(pd, pd->seq, SIDE_READ, &out);
 	woken(0, 0);
 	dequeue(pd, SIDE_READ, 1);
 
 	wait_read(pd, 0);
 	enqueue(pd, SIDE_READ, 1, true);
 	dequeue(pd, SIDE_READ, 0); /* the previous first waiter leaves */
-	netpoll_pass(pd, SIDE_READ, &out);
+	netpoll_pass(pd, pd->seq, SIDE_READ, &out);
 	woken(1, 0);
 	end();
 }
@@ -265,7 +288,7 @@ TEST(netpoll_dequeue_from_any_position_keeps_fifo_order)
 		CHECK_EQ(sched.npollwait, GREENS - 1);
 		wait_read(pd, gone); /* at the end now */
 		for (int i = 0; i < GREENS; i++)
-			netpoll_pass(pd, SIDE_READ, &out);
+			netpoll_pass(pd, pd->seq, SIDE_READ, &out);
 		for (int i = 0; i < GREENS; i++)
 			if (i != gone)
 				woken(i, 0);

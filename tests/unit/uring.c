@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -26,6 +27,7 @@
 #include "io/uring.h"
 #include "netpoll.h"
 #include "rt.h"
+#include "source.h"
 
 /* --- wrappers of liburing and libc --- */
 
@@ -365,6 +367,45 @@ TEST_PROCS(uring_inconclusive_result_falls_back_to_blocking_call)
 {
 	need_ring();
 	run_procs(procs, changed, NULL);
+}
+
+/* The number is closed and reused after the ring has failed, before the G that called runs. */
+static void reuse_before_fallback(void *arg)
+{
+	int fd = open_file();
+	char name[] = "/tmp/gmp-unit-XXXXXX";
+	int next = mkstemp(name);
+	struct polldesc *pd = netpoll_find(fd);
+	struct stat st;
+	gmp_g *writer;
+
+	(void)arg;
+	CHECK(next >= 0);
+	CHECK_EQ(unlink(name), 0);
+	st_seq(&hold_completions, 1);
+	CHECK_EQ(gmp_spawn(&writer, write_file, &fd, NULL), 0);
+	wait_until_submitted();
+	st_seq(&change_to, -EAGAIN);
+	st_seq(&change, 1);
+	st_seq(&hold_completions, 0);
+	while (netpoll_used(pd)) /* the writer cannot run: this G keeps the only P */
+		sched_poll_now();
+	CHECK_EQ(netpoll_shut(pd, &(struct glist){ 0 }), 0); /* as gmp_close, which may switch */
+	netpoll_forget(pd);
+	CHECK_EQ(dup2(next, fd), fd);
+	CHECK_EQ(close(next), 0);
+	CHECK_EQ(gmp_fd_adopt(fd), fd);
+	CHECK_EQ(gmp_join(writer), 0);
+	CHECK_EQ(result, -ECANCELED);
+	CHECK_EQ(fstat(fd, &st), 0);
+	CHECK_EQ(st.st_size, 0);
+	CHECK_EQ(gmp_close(fd), 0);
+}
+
+TEST(uring_fallback_after_reuse_of_number_is_cancelled)
+{
+	need_ring();
+	run_procs(1, reuse_before_fallback, NULL);
 }
 
 static void use_blocking_calls(void *arg)
