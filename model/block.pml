@@ -12,8 +12,8 @@
  *
  * Abstractions: enter and leave are gmp_block_enter and gmp_block_leave (src/blocking.c, whose
  * protocol this is).  hand_off and regain_p are sched_hand_off and sched_regain_p of
- * src/handoff.c, without_p is sched_without_p_g0 of src/sched.c.  rest and the check of Poller are those of src/idle.c,
- * without spinning and timers (wake.pml).
+ * src/handoff.c, without_p is sched_without_p_g0 of src/sched.c.  rest and the check of Poller are
+ * those of src/idle.c, without spinning and timers (wake.pml).
  *
  * Properties
  *   BLOCK-1: one owner of the P            assertion in owns

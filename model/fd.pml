@@ -15,8 +15,9 @@
  *
  * Abstractions: word is the deadline of the side, armed is pd->armed, pp is timer.pp.  arm, disarm
  * and deadline_end_waits are deadline_arm, deadline_disarm and deadline_end_waits of
- * src/netpoll/deadline.c, is_late is netpoll_late of src/netpoll/record.h.  The queue holds one waiter, which is claimed in the section that dequeues it
- * (netpoll.pml has several readers and the tokens; park.pml has the claim).
+ * src/netpoll/deadline.c, is_late is netpoll_late of src/netpoll/record.h.  The queue holds one
+ * waiter, which is claimed in the section that dequeues it (netpoll.pml has several readers and the
+ * tokens; park.pml has the claim).
  *
  * Properties
  *   NETPOLL-6: a wait that begins, or is under way, when the deadline passes ends

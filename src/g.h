@@ -9,8 +9,8 @@
  *   G-1  All g structs are in one arena, apart from the stacks.  The arena is never unmapped while
  *        the runtime runs, so a stale pointer reads a g struct; `generation` and `id` tell whether
  *        it was reused.
- *   G-2  Every g struct that was ever made has a stack of the default class reserved
- *        (STACK-1), so a first run cannot fail.
+ *   G-2  Every g struct that was ever made has a stack of the default class reserved (STACK-1), so
+ *        a first run cannot fail.
  *   G-3  A G that gmp_go made and that leaves a full ring before its first run becomes a struct
  *        unstarted of 32 bytes in the global queue, and its g struct is freed.  made + unstarted <=
  *        limit, and a stack is promised for each record.  So g_expand cannot fail: if no g struct

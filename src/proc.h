@@ -34,8 +34,8 @@ struct p *pidle_get(void);
 void pidle_del(struct p *pp);
 void pidle_put(struct p *pp);
 /* Give the caches of a P back.  By its owner; under sched.lock while it is idle; or, without that
- * lock, under `resizing` of proc.c while it is RETIRED: only procs_resize and procs_add_spare revive
- * it, under the same lock. */
+ * lock, under `resizing` of proc.c while it is RETIRED: only procs_resize and procs_add_spare
+ * revive it, under the same lock. */
 void p_flush(struct p *pp);
 /* pp and m belong together from here on.  By m, or under sched.lock. */
 static inline void p_bind(struct p *pp, struct m *m)
