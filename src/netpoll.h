@@ -156,8 +156,7 @@ void netpoll_dequeue(struct pollside *s, struct sudog *sg);
 void netpoll_wake_side(struct pollside *s, int result, struct glist *out);
 void netpoll_wake_all(struct polldesc *pd, int result, struct glist *out);
 /* NETPOLL-3: the caller, which has the token of registration seq, is done: give it to the next
- * waiter, if any.  No effect if that registration has ended, and its token with it.  Takes pd->lock.
- */
+ * waiter, if any.  No effect if that registration has ended, and its token with it.  Locks pd. */
 void netpoll_pass(struct polldesc *pd, uint32_t seq, int side, struct glist *out);
 /* Count one more waiter for an fd (sched.npollwait), and wake the M in the poller if it
  * ignores fds. */

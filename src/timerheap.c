@@ -225,6 +225,8 @@ void timers_move(struct p *from, struct p *to)
 
 	lock(&first->timers.lock, LR_TIMERS);
 	lock(&second->timers.lock, LR_TIMERS);
+	int64_t next = from->timers.next;
+
 	for (uint32_t i = 0; i < from->timers.n; i++) {
 		struct timer *t = from->timers.heap[i].t;
 
@@ -235,6 +237,10 @@ void timers_move(struct p *from, struct p *to)
 	set_next(&from->timers);
 	unlock(&second->timers.lock, LR_TIMERS);
 	unlock(&first->timers.lock, LR_TIMERS);
+	/* An M on its way into the poller may have read to's heap before the move and from's after
+	 * it; and the M that releases from's P finds nothing to notify that M of. */
+	fence_seq(); /* ORD(poll.until): the move before poll_until is read */
+	notify_sleeper(next);
 }
 
 uint32_t timers_count(struct p *pp)

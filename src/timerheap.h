@@ -94,7 +94,8 @@ static inline uint32_t timers_count_unlocked(struct p *pp)
 	return ld_rlx(&pp->timers.n);
 }
 
-/* Move all timers of a P that is retired to another P. */
+/* Move all timers of a P that is retired to another P; wakes the M in the poller if that would miss
+ * them. */
 void timers_move(struct p *from, struct p *to);
 
 /* --- timers of the program: gmp_timer and tickers --- */

@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "base/os.h"
+#include "poller.h"
 
 enum { LIMIT = 4096 };
 
@@ -360,6 +361,38 @@ TEST(timer_is_missed_if_sleep_exceeds_slack)
 	CHECK(timer_is_missed(1000, 1001 + TIMER_SLACK));
 	CHECK(timer_is_missed(0, NEVER));
 	CHECK(!timer_is_missed(NEVER, NEVER));
+}
+
+/* Does a wait in the poller end before its time? */
+static bool poller_woken_within(int64_t ns)
+{
+	struct poll_event ev;
+	int64_t began = os_now();
+
+	CHECK_EQ(gmp__poller.wait(&ev, 1, ns), 0);
+	return os_now() - began < ns;
+}
+
+/* An M that begins to sleep during the move may have read both heaps as empty. */
+TEST(timers_move_wakes_sleeper_that_would_miss_them)
+{
+	begin();
+	CHECK_EQ(gmp__poller.open(), 0);
+	add(0, 0, 1000);
+	sched.poll_until = NEVER;
+	timers_move(&ps[0], &ps[1]);
+	CHECK(poller_woken_within(10000000000));
+	timers_move(&ps[0], &ps[1]); /* nothing to move */
+	CHECK(!poller_woken_within(10000000));
+	sched.poll_until = 1000;
+	timers_move(&ps[1], &ps[0]);
+	CHECK(!poller_woken_within(10000000));
+	sched.poll_until = INT64_MIN; /* no M sleeps */
+	timers_move(&ps[0], &ps[1]);
+	CHECK(!poller_woken_within(10000000));
+	CHECK(timer_del(&items[0].t));
+	gmp__poller.close();
+	end();
 }
 
 TEST(timers_move_moves_all_to_other_p)
