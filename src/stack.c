@@ -85,7 +85,9 @@ struct slab {
 	char *map; /* the whole mapping */
 	size_t bytes;
 	uint32_t count;
-	uint32_t ready; /* (l) slots that may be carved: count, unless memory is locked (STACK-6) */
+	bool locks;       /* STACK-6 */
+	uint32_t ready;   /* (l) slots that may be carved: count, unless memory is locked */
+	uint32_t guarded; /* (l) if memory is locked: slots that have their guards */
 	struct slab *next;
 };
 
@@ -170,6 +172,7 @@ static struct slab *slab_new(unsigned klass, uint64_t room)
 	*s = (struct slab){ .map = map,
 			    .bytes = guard + PAGE + bytes,
 			    .count = (uint32_t)(bytes / slot),
+			    .locks = locks,
 			    .ready = locks ? 0 : (uint32_t)(bytes / slot) };
 	return s;
 }
@@ -197,8 +200,8 @@ static int slab_lock(struct slab *s, unsigned klass, uint64_t n)
 	size_t slot = slot_bytes(klass);
 	char *at = (char *)s + PAGE + s->ready * slot;
 
-	for (uint32_t i = 0; i < more; i++)
-		guard_install_locked(at + i * slot + STACK_GUARD);
+	for (; s->guarded < s->ready + more; s->guarded++) /* more, if the limit has refused some */
+		guard_install_locked((char *)s + PAGE + s->guarded * slot + STACK_GUARD);
 	if (os_lock_on_fault(at, more * slot) != 0) {
 		warn_lock_refused();
 		return -ENOMEM;
@@ -346,9 +349,9 @@ static int guard_probe(void)
 
 /* --- get and put --- */
 
-/* Carves a stack, without its guard: that is a system call, which follows after the unlock.
- * Returns NULL if there is no slot. */
-static char *carve_locked(unsigned klass)
+/* Carves a stack.  *bare: it has no guard yet; that needs a system call, which follows after the
+ * unlock.  Returns NULL if there is no slot. */
+static char *carve_locked(unsigned klass, bool *bare)
 {
 	struct stackclass *c = &pool.classes[klass];
 	char *lo;
@@ -360,6 +363,7 @@ static char *carve_locked(unsigned klass)
 	if (!c->carving || c->carved == c->carving->ready)
 		return NULL;
 	lo = (char *)c->carving + PAGE + (size_t)c->carved++ * slot_bytes(klass) + STACK_GUARD;
+	*bare = !c->carving->locks; /* STACK-6 */
 	c->made++;
 	if (unlikely(pool.ids && pool.nids < pool.limit))
 		pool.ids[pool.nids++] = san_stack_made(lo, class_bytes(klass));
@@ -386,12 +390,12 @@ char *stack_get(unsigned klass)
 	struct stackclass *c = &pool.classes[klass];
 
 	lock(&pool.lock, LR_STACK);
-	bool fresh = c->n == 0;
-	char *lo = fresh ? carve_locked(klass) : class_get_locked(c);
+	bool bare = false;
+	char *lo = c->n == 0 ? carve_locked(klass, &bare) : class_get_locked(c);
 
 	c->out += lo ? 1 : 0;
 	unlock(&pool.lock, LR_STACK);
-	if (fresh && lo)
+	if (bare)
 		guard_install(lo);
 	return lo;
 }
@@ -418,8 +422,8 @@ int stackcache_init(struct stackcache *c)
 	return stack_reserve(pool.klass, c->most);
 }
 
-/* Fills an empty cache from the pool or, if that is empty, with new stacks, which have no guard yet
- * (c->raw). */
+/* Fills an empty cache from the pool or, if that is empty, with new stacks of one slab, which have
+ * no guard yet (c->raw), or all have one (STACK-6). */
 static void cache_fill(struct stackcache *c)
 {
 	struct stackclass *k = &pool.classes[pool.klass];
@@ -429,10 +433,13 @@ static void cache_fill(struct stackcache *c)
 
 	for (; c->n < n; c->n++)
 		c->lo[c->n] = class_get_locked(k);
+	bool bare = false;
+
 	for (n = n ? 0 : min_of(carve_at_once(), c->most); c->n < n; c->n++)
-		if (!(c->lo[c->n] = carve_locked(pool.klass)))
+		if ((c->n > 0 && k->carved == k->carving->count) ||
+		    !(c->lo[c->n] = carve_locked(pool.klass, &bare)))
 			break;
-	c->raw = n ? c->n : 0;
+	c->raw = bare ? c->n : 0;
 	unlock(&pool.lock, LR_STACK);
 	/* the most recently used was taken first: reverse the order, so it is used first */
 	for (unsigned i = 0; i < c->n / 2; i++) {

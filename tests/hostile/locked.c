@@ -8,7 +8,7 @@
  * (full, by the first green thread), overflow (full; a green thread overflows its stack), guards
  * (no run; exits with 0 if the kernel has light guards). COUNT green threads exist at the same
  * time; 0: as many as possible. USER: the run has this user id, with the current RLIMIT_MEMLOCK.
- * Prints "threads N lck KIB rss KIB".
+ * Prints "threads N lck KIB rss KIB maps N".
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -52,6 +52,19 @@ static long kib(const char *name)
 	if (f)
 		fclose(f);
 	return v;
+}
+
+/* Returns the number of mappings. */
+static int mappings(void)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	int n = 0, c;
+
+	while (f && (c = getc(f)) != EOF)
+		n += c == '\n';
+	if (f)
+		fclose(f);
+	return n;
 }
 
 static void lock_all(int more)
@@ -121,7 +134,8 @@ static void entry(void *arg)
 		detached(g);
 	}
 	gmp_yield();
-	printf("threads %d lck %ld rss %ld err %d\n", made, kib("VmLck"), kib("VmRSS"), err);
+	printf("threads %d lck %ld rss %ld maps %d err %d\n", made, kib("VmLck"), kib("VmRSS"),
+	       mappings(), err);
 	if (count > 0 ? err != 0 : err != -ENOMEM)
 		exit(7);
 	gmp_chan_close(go);

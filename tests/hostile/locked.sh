@@ -51,6 +51,9 @@ if [ "$(id -u)" = 0 ]; then
 			[ $status = 0 ] || { show; fail "$mode, $n green threads: status $status"; }
 			at_most threads $((16384 + n * 16))
 			at_most afterwards $((16384 + n * 16))
+			# light guards split no mapping: 1000 stacks would have 2000 more
+			! "$scratch/locked" guards || [ "$(figure maps threads)" -lt 500 ] ||
+				{ show; fail "$mode, $n green threads: too many mappings"; }
 			echo "$mode: $(head -n 1 "$scratch/out")"
 		done
 	done
