@@ -408,8 +408,9 @@ GMP_API int gmp_shutdown(int fd, int how);
  *
  * fd  a descriptor that gmp knows
  *
- * Waiters of fd get -ECANCELED; the number is free when the call returns. Cancellation does not cut
- * it short.
+ * Waiters of fd get -ECANCELED; the number is free when the call returns. A system call on fd that
+ * is under way ends first: on a file, one that the disk or the file server does not answer delays
+ * the close, and a gmp_fd_adopt of the number, indefinitely. Cancellation does not cut it short.
  *
  * Returns 0, or the error of close(2) (the number is free all the same).
  * Errors, nothing is closed:

@@ -354,16 +354,26 @@ ssize_t fd_try(int fd, int side, io_call call, const struct io_args *a)
 
 /* --- registering --- */
 
-/* Backoff of fd_open and fd_shut: yields, then sleeps.  Not measured. */
-enum { YIELDS = 16, NAP_NS = 50000 };
+/* Waits of fd_open and fd_shut: yields, then sleeps that double. */
+enum { YIELDS = 16, NAP_MIN_NS = 50000, NAP_MAX_NS = 10000000, NAPS = 8 };
 
-/* The i-th wait for a use to end.  One in a blocking section lasts as long as its system call. */
-static void short_wait(int i)
+/*
+ * The i-th wait for a use to end; also for a cancelled caller.  Most uses are as short as a system
+ * call that does not block.  One in a blocking section lasts as long as its call: a read of a file
+ * server that does not answer may never return, and must not cost a CPU.
+ */
+static void use_wait(int i)
 {
-	if (i < YIELDS)
+	if (i < YIELDS) {
 		gmp_yield();
-	else
-		gmp_sleep(NAP_NS);
+		return;
+	}
+	int masked = gmp_cancel_mask(1);
+	int64_t nap = (int64_t)NAP_MIN_NS << min_of(i - YIELDS, (int)NAPS);
+
+	gmp_sleep(min_of(nap, (int64_t)NAP_MAX_NS));
+	if (!masked)
+		gmp_cancel_mask(0);
 }
 
 /* -EAGAIN: a close or release of the record is under way; repeat until its uses have ended. */
@@ -373,7 +383,7 @@ int fd_open(int fd, unsigned how)
 	int err;
 
 	for (int i = 0; (err = netpoll_open(fd, how, &out)) == -EAGAIN; i++)
-		short_wait(i);
+		use_wait(i);
 	ready_list(&out);
 	return err;
 }
@@ -402,7 +412,7 @@ int gmp_fd_adopt(int fd)
 static void wait_until_unused(struct polldesc *pd)
 {
 	for (int i = 0; netpoll_used(pd); i++)
-		short_wait(i);
+		use_wait(i);
 }
 
 /*

@@ -81,6 +81,16 @@ static void close_file(void *arg)
 	st_seq(&closed, 1);
 }
 
+static void release_file(void *arg)
+{
+	CHECK_EQ(gmp_fd_release(*(int *)arg), 0);
+}
+
+static void adopt_file(void *arg)
+{
+	CHECK_EQ(gmp_fd_adopt(*(int *)arg), *(int *)arg);
+}
+
 /* Wait until calls are refused; an earlier call would be held, too. */
 static void wait_until_closing(int fd)
 {
@@ -128,6 +138,49 @@ static void close_while_read(void *arg)
 TEST_PROCS(close_waits_for_running_pread_and_other_gs_run)
 {
 	run_procs(procs, close_while_read, NULL);
+}
+
+static uint64_t switches(void)
+{
+	gmp_stats s = GMP_STATS_INIT;
+
+	CHECK_EQ(gmp_stats_get(&s), 0);
+	return s.switches;
+}
+
+/* A read may never return: a release (or close) that waits for it, and an adoption of the number,
+ * sleep for longer and longer, also if their callers are cancelled. */
+static void wait_for_stuck_read(void *arg)
+{
+	gmp_g *reader, *waiting[2];
+	int fd = open_file();
+
+	(void)arg;
+	st_seq(&go, 0);
+	st_seq(&held, fd);
+	CHECK_EQ(gmp_spawn(&reader, read_file, &fd, NULL), 0);
+	while (!ld_seq(&inside))
+		gmp_yield();
+	CHECK_EQ(gmp_spawn(&waiting[0], release_file, &fd, NULL), 0);
+	wait_until_closing(fd);
+	CHECK_EQ(gmp_spawn(&waiting[1], adopt_file, &fd, NULL), 0);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(gmp_cancel(waiting[i]), 0);
+	uint64_t before = switches();
+
+	CHECK_EQ(gmp_sleep(300000000), 0);
+	CHECK(switches() - before < 300); /* sleeps of 50 us alone: 6,000 */
+	st_seq(&go, 1);
+	CHECK_EQ(gmp_join(reader), 0);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(gmp_join(waiting[i]), 0);
+	st_seq(&held, -1);
+	CHECK_EQ(gmp_close(fd), 0);
+}
+
+TEST_PROCS(release_and_adopt_sleep_while_read_is_stuck)
+{
+	run_procs(procs, wait_for_stuck_read, NULL);
 }
 
 static int fd_left;
