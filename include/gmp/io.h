@@ -409,7 +409,7 @@ GMP_API int gmp_shutdown(int fd, int how);
  * fd  a descriptor that gmp knows
  *
  * Waiters of fd get -ECANCELED; the number is free when the call returns. A system call on fd that
- * is under way ends first: on a file, one that the disk or the file server does not answer delays
+ * is under way ends first: on a file, a call that the disk or file server does not answer delays
  * the close, and a gmp_fd_adopt of the number, indefinitely. Cancellation does not cut it short.
  *
  * Returns 0, or the error of close(2) (the number is free all the same).
@@ -454,7 +454,8 @@ GMP_API ssize_t gmp_read(int fd, void *buf, size_t n);
  *
  * Returns the number of bytes written, which may be less than n.
  * Errors: those at the head of this file, those of write(2), and
- *   -EPIPE  the peer has closed; no SIGPIPE is raised
+ *   -EPIPE  the peer has closed; no SIGPIPE is raised (a pipe: unless the program has changed the
+ *           action of SIGPIPE during the run; docs/api/signals-and-fork.md)
  */
 GMP_API ssize_t gmp_write(int fd, const void *buf, size_t n);
 
