@@ -40,7 +40,7 @@
  *   src/sync/mutex_unlock.c: unlock_repair gmp_mutex_unlock
  *   src/parkinglot.c: lot_wake_first lot_unwait lot_dequeue lot_mark_contended lot_reset
  *   src/types.h: waiter_claim
- *   ORD: calm
+ *   ORD: uncontended
  *
  * Runs: the searches of scripts/model
  *   holds      -DROUNDS=2
@@ -275,7 +275,7 @@ inline lock_mutex(me)
 			if
 			:: uncontended ->
 				uncontended = false;
-#ifndef MUTANT_NO_FENCE /* ORD(calm): an earlier store is invisible, its re-check over */
+#ifndef MUTANT_NO_FENCE /* ORD(uncontended): an earlier store is invisible, its re-check over */
 				atomic { flush(0); flush(1); flush(2) }
 #endif
 			:: else

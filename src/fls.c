@@ -135,7 +135,7 @@ static noinline struct locals *own_table_slow(void)
 {
 	struct g *gp = own_green();
 
-	return gp ? gp->locals : gmp__foreign_locals();
+	return gp ? gp->locals : gmp__external_locals();
 }
 
 static inline struct locals *own_table(void)
@@ -152,7 +152,7 @@ static void set_own_table(struct locals *l)
 	if (gp)
 		gp->locals = l;
 	else
-		gmp__set_foreign_locals(l);
+		gmp__set_external_locals(l);
 }
 
 void *gmp_key_get(gmp_key k)
@@ -220,8 +220,8 @@ static void external_thread_ended(void *arg)
 {
 	(void)arg;
 	run_destructors(NULL);
-	free(gmp__foreign_locals());
-	gmp__set_foreign_locals(NULL); /* libc's later destructors may make a new table */
+	free(gmp__external_locals());
+	gmp__set_external_locals(NULL); /* libc's later destructors may make a new table */
 }
 
 static void make_ended_key(void)
@@ -437,8 +437,8 @@ void fls_forget(struct g *gp)
 
 void fls_adopt(struct g *gp)
 {
-	free(gmp__foreign_locals()); /* the values that the thread had before gmp_run */
-	gmp__set_foreign_locals(gp->locals);
+	free(gmp__external_locals()); /* the values that the thread had before gmp_run */
+	gmp__set_external_locals(gp->locals);
 	if (gp->locals)
 		watch_thread_end();
 	gp->locals = NULL;

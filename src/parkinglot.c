@@ -16,13 +16,13 @@ struct bucket *lot_lock(const void *key)
 {
 	struct bucket *b = &buckets[lot_hash(key) >> 55];
 
-	lock(&b->lock, LR_SEMA);
+	lock(&b->lock, LR_LOT);
 	return b;
 }
 
 void lot_unlock(struct bucket *b)
 {
-	unlock(&b->lock, LR_SEMA);
+	unlock(&b->lock, LR_LOT);
 }
 
 /* In the child of a fork none of the parent's waiters and lock holders exist.  Registered by a
@@ -52,7 +52,7 @@ void lot_mark_contended(struct bucket *b)
 	if (likely(!ld_rlx(uncontended)))
 		return;
 	st_rlx(uncontended, false);
-	os_membarrier(); /* ORD(calm) */
+	os_membarrier(); /* ORD(uncontended) */
 }
 
 /* An empty bucket has no mutex waiter until the lock is released: mutex_enqueue clears the mark and
@@ -62,9 +62,9 @@ void lot_reset(void)
 	for (int i = 0; i < LOT_BUCKETS; i++) {
 		if (ld_rlx(&gmp__lot_uncontended[i]))
 			continue;
-		lock(&buckets[i].lock, LR_SEMA);
+		lock(&buckets[i].lock, LR_LOT);
 		st_rlx(&gmp__lot_uncontended[i], !buckets[i].root);
-		unlock(&buckets[i].lock, LR_SEMA);
+		unlock(&buckets[i].lock, LR_LOT);
 	}
 }
 

@@ -36,13 +36,13 @@ noinline void gmp__setm_unblocked(struct m *m)
 
 static _Thread_local struct locals *tls_locals __attribute__((tls_model("initial-exec")));
 
-noinline struct locals *gmp__foreign_locals(void)
+noinline struct locals *gmp__external_locals(void)
 {
 	__asm__ volatile("");
 	return tls_locals;
 }
 
-noinline void gmp__set_foreign_locals(struct locals *l)
+noinline void gmp__set_external_locals(struct locals *l)
 {
 	__asm__ volatile("");
 	tls_locals = l;
@@ -50,13 +50,13 @@ noinline void gmp__set_foreign_locals(struct locals *l)
 
 static _Thread_local struct cleanup *tls_cleanups __attribute__((tls_model("initial-exec")));
 
-noinline struct cleanup *gmp__foreign_cleanups(void)
+noinline struct cleanup *gmp__external_cleanups(void)
 {
 	__asm__ volatile("");
 	return tls_cleanups;
 }
 
-noinline void gmp__set_foreign_cleanups(struct cleanup *c)
+noinline void gmp__set_external_cleanups(struct cleanup *c)
 {
 	__asm__ volatile("");
 	tls_cleanups = c;

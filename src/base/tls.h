@@ -46,13 +46,13 @@ void gmp__setm_unblocked(struct m *m);
 
 /* The green-thread locals of an external thread: see fls.c. */
 struct locals;
-struct locals *gmp__foreign_locals(void);
-void gmp__set_foreign_locals(struct locals *l);
+struct locals *gmp__external_locals(void);
+void gmp__set_external_locals(struct locals *l);
 
 /* The gmp_once_do calls that an external thread is in, the innermost first: see sync/once.c. */
 struct cleanup;
-struct cleanup *gmp__foreign_cleanups(void);
-void gmp__set_foreign_cleanups(struct cleanup *c);
+struct cleanup *gmp__external_cleanups(void);
+void gmp__set_external_cleanups(struct cleanup *c);
 
 /*
  * Defer pthread_cancel around code that holds a count, a lock or a place in a queue: a request

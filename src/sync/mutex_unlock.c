@@ -11,9 +11,9 @@
  *   gmp_mutex_unlock, by the owner              mutex_enqueue, by a waiter (mutex.c)
  *    1 the word is LOCKED alone and the bucket   1 lock the bucket
  *      is uncontended?  otherwise compare-and-   2 mark the bucket as contended
- *      swap or mutex_unlock_slow                 3 heavy fence (membarrier)          ORD(calm)
+ *      swap or mutex_unlock_slow                 3 heavy fence (membarrier)   ORD(uncontended)
  *    2 word = 0, a plain store with release      4 LOCKED is set?  set PARKED, enqueue;
- *    3 light fence                 ORD(calm)       otherwise unlock the bucket, retry the lock
+ *    3 light fence          ORD(uncontended)       otherwise unlock the bucket, retry the lock
  *    4 the bucket is still uncontended?  done    5 unlock the bucket, park
  *    5 otherwise unlock_repair: lock the
  *      bucket; a waiter is queued?
@@ -78,7 +78,7 @@ int gmp_mutex_unlock(gmp_mutex *m)
 		return mutex_unlock_slow(m);
 	if (likely(lot_is_uncontended(m))) {
 		st_rel(&m->state, 0); /* ORD(mutex): the last access */
-		fence_light();        /* ORD(calm) */
+		fence_light();        /* ORD(uncontended) */
 		return likely(lot_is_uncontended(m)) ? 0 : unlock_repair(m);
 	}
 	if (likely(cas_rel(&m->state, &s, 0))) /* ORD(mutex): the last access */

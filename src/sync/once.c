@@ -61,7 +61,7 @@ static bool runs_it(const gmp_once *o)
 {
 	struct g *gp = self_green();
 
-	for (const struct cleanup *c = gp ? gp->cleanups : gmp__foreign_cleanups(); c; c = c->next)
+	for (const struct cleanup *c = gp ? gp->cleanups : gmp__external_cleanups(); c; c = c->next)
 		if (c->fn == once_finish && c->arg == o)
 			return true;
 	return false;
@@ -74,17 +74,17 @@ static void once_run(gmp_once *o, gmp_fn fn, void *arg)
 	struct cleanup c = { .fn = once_finish, .arg = o };
 
 	st_rlx(&o->owner, gmp__self_token());
-	c.next = gp ? gp->cleanups : gmp__foreign_cleanups();
+	c.next = gp ? gp->cleanups : gmp__external_cleanups();
 	if (gp)
 		gp->cleanups = &c;
 	else
-		gmp__set_foreign_cleanups(&c);
+		gmp__set_external_cleanups(&c);
 	cancel_hold(); /* ONCE-6 */
 	fn(arg);
 	if (gp)
 		gp->cleanups = c.next;
 	else
-		gmp__set_foreign_cleanups(c.next);
+		gmp__set_external_cleanups(c.next);
 	once_finish(o);
 	cancel_release();
 }
