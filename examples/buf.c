@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Byte buffer of a connection: input that is not parsed yet, or output that is not sent yet. */
+/* Byte buffer of a connection: holds unparsed input or unsent output. */
 #include "buf.h"
 
 #include <stdlib.h>

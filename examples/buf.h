@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Byte buffer of a connection: input that is not parsed yet, or output that is not sent yet.
+ * Byte buffer of a connection: holds unparsed input or unsent output.
  *
- * It is one block with a window: bytes are added at `end` and used up from `start`. An empty buffer
- * owns no memory until it is first used, and gives a large block back once it is empty again, so
- * that a connection that was busy once costs no more than a new connection.
+ * A buffer is one block with a window: bytes are added at `end` and consumed from `start`. It
+ * allocates memory when the first byte is added. buf_clear frees a block larger than BUF_KEEP, so
+ * that an idle connection does not keep the memory of its busiest moment.
  */
 #ifndef EXAMPLES_BUF_H
 #define EXAMPLES_BUF_H
@@ -15,7 +15,7 @@
 
 #define BUF_FIRST 4096       /* size of the first block */
 #define BUF_KEEP (64u << 10) /* an empty buffer keeps a block of up to this size */
-#define BUF_MOST (1u << 30)  /* no buffer grows over this */
+#define BUF_MOST (1u << 30)  /* largest size of a buffer */
 
 /* Valid when all zero. */
 struct buf {
@@ -31,11 +31,11 @@ static inline size_t buf_len(const struct buf *b)
 	return b->end - b->start;
 }
 
-/* The way of buf_room when there is not enough behind `end`. */
+/* Slow path of buf_room: fewer than n bytes are free behind `end`. */
 char *buf_make_room(struct buf *b, size_t n);
 
-/* Room for n more bytes, which the caller writes and then counts by raising `end`; NULL, and
- * `failed` is set, when there is no memory or the buffer would get too large. */
+/* Returns room for n more bytes. The caller writes them and adds their number to `end`. Returns
+ * NULL and sets `failed` if there is no memory or the buffer would exceed BUF_MOST. */
 static inline char *buf_room(struct buf *b, size_t n)
 {
 	if (b->size - b->end >= n && b->data)
@@ -53,7 +53,7 @@ static inline void buf_add(struct buf *b, const void *bytes, size_t n)
 	}
 }
 
-/* Forget what is in it, and give a large block back. */
+/* Discard all bytes, and free a block larger than BUF_KEEP. */
 void buf_clear(struct buf *b);
 
 void buf_free(struct buf *b);

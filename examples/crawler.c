@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Web crawler with a limit of concurrent requests and a deadline: a group of green threads.
+ * Web crawler: fetches the pages of a site in a group of green threads, with a limit of concurrent
+ * requests and a deadline.
  *
  *   $ httpd --port 8080 --root site &
  *   $ crawler --limit 16 --seconds 10 http://127.0.0.1:8080/
  *
- * It follows the links of a site from page to page, each page once. The pages that are being
- * fetched are the children of one group:
+ * It follows the links of the site and fetches each page once. Each fetch is a child of one group:
  *
- *   1. crawl() takes the next address that has been found, and starts a child for it; the group
- *      makes it wait while --limit of them are at work.
- *   2. A child fetches its page and adds the addresses in it. It has --page-seconds for that: a
- *      page that stalls is given up, and says nothing of the others.
- *   3. When --seconds have passed the group cancels the children that still wait for a page. When
- *      the wait of the group returns, no child is left, and all that they used can be freed.
+ *   1. crawl() takes the next address that was found and starts a child for it. While --limit
+ *      children run, the group makes crawl() wait.
+ *   2. A child fetches its page within --page-seconds and adds the addresses in it. If a page
+ *      stalls, only its child gives up.
+ *   3. When --seconds have passed, the group cancels the children that still wait for a page. After
+ *      gmp_group_wait no child is left, so the memory that the children used can be freed.
  *
- * The server chooses what a page consists of, so nothing in it is trusted: not its length, not its
- * links. The address that a child works on is a local of it, for the lines that it writes.
+ * Security: the server chooses the contents of a page, so neither its length nor its links are
+ * trusted. A gmp_key holds the page that a child works on, for the lines that the child prints.
  */
 #include "buf.h"
 #include "server.h"
@@ -39,13 +39,13 @@
 
 struct page {
 	struct page *next;      /* in the list of its slot */
-	struct page *next_todo; /* found after this one */
+	struct page *next_todo; /* in the list of pages to fetch */
 	struct crawl *crawl;
 	char path[];
 };
 
 struct crawl {
-	/* what the command line says */
+	/* from the command line */
 	char host[256]; /* and port */
 	char first[PATH_MOST];
 	long limit, most, seconds, page_seconds;
@@ -56,7 +56,7 @@ struct crawl {
 	struct siphash_key key; /* random, so that a site cannot choose paths that collide */
 	gmp_mutex mutex;        /* guards the rest */
 	gmp_cond changed;
-	struct page *slots[SLOTS]; /* every address that was ever found */
+	struct page *slots[SLOTS]; /* every address that was found */
 	struct page *todo, **todo_end;
 	long found, fetching, good, bad, bytes;
 	bool first_is_good;
@@ -64,7 +64,7 @@ struct crawl {
 
 static gmp_key current; /* the page that a green thread works on */
 
-/* One line; whose page it is about is known. */
+/* Print a line that ends with the path of the caller's page. */
 static void tell(const char *format, ...)
 {
 	const struct page *page = gmp_key_get(current);
@@ -84,7 +84,7 @@ static unsigned slot_of(const struct crawl *c, const char *path)
 	return (unsigned)(siphash13(&c->key, path, strlen(path)) % SLOTS);
 }
 
-/* A page that has not been found before is put at the end of what is to be done. */
+/* Append a page to the list of pages to fetch, unless it was found before or `most` were found. */
 static void add_page(struct crawl *c, const char *path)
 {
 	struct page **slot = &c->slots[slot_of(c, path)], *page;
@@ -109,7 +109,7 @@ static void add_page(struct crawl *c, const char *path)
 	gmp_mutex_unlock(&c->mutex);
 }
 
-/* Takes the parts "." and ".." out of a path that begins with a slash. */
+/* Remove the parts "." and ".." from a path that begins with a slash. */
 static void tidy(char *path)
 {
 	char *to = path, *from = path;
@@ -140,7 +140,8 @@ static void tidy(char *path)
 	*to = '\0';
 }
 
-/* What a link on the page leads to, if it is on this host and is valid in a request. */
+/* Write the target of a link on the page to `path`. Returns false if the target is the page itself,
+ * is on another host, or is not valid in a request. */
 static bool resolve(const struct page *page, const char *link, size_t n, char *path)
 {
 	const char *base = page->path, *host = page->crawl->host;
@@ -193,7 +194,7 @@ static void add_link(struct page *page, const char *link, size_t n)
 		add_page(page->crawl, path);
 }
 
-/* Every href="..." that there is, whatever surrounds it, unless the deadline passes before. */
+/* Add the target of each href="..." in the text, whatever surrounds it. Stops if cancelled. */
 static void add_links(struct page *page, const char *text, size_t size)
 {
 	const char *end = text + size;
@@ -217,7 +218,7 @@ static void add_links(struct page *page, const char *text, size_t size)
 
 /* -------------------------------------------------------------------- A page */
 
-/* The value of a header field, and its length in *n; NULL. */
+/* Returns the value of a header field and sets *n to its length, or returns NULL. */
 static const char *field(const char *head, const char *end, const char *name, size_t *n)
 {
 	size_t len = strlen(name);
@@ -242,7 +243,7 @@ static const char *field(const char *head, const char *end, const char *name, si
 	return NULL;
 }
 
-/* What the server has sent, up to PAGE_MOST and a little. */
+/* Read the server's answer, up to PAGE_MOST + READ_SIZE bytes. */
 static int read_answer(int fd, struct buf *in)
 {
 	ssize_t n = 1;
@@ -271,14 +272,14 @@ static int ask(struct page *page, int fd, struct buf *in)
 	buf_add(&out, "\r\n\r\n", 4);
 	err = out.failed ? -ENOMEM : 0;
 	if (!err && gmp_write_all(fd, out.data, buf_len(&out)) < 0)
-		err = -EPIPE; /* it may have answered all the same */
+		err = -EPIPE; /* the server may have answered nevertheless */
 	if (!err || err == -EPIPE)
 		err = read_answer(fd, in);
 	buf_free(&out);
 	return err;
 }
 
-/* The blank line behind the head; NULL. */
+/* Returns the blank line behind the head, or NULL. */
 static const char *head_end(const char *answer, size_t size)
 {
 	for (size_t i = 0; i + 4 <= size; i++)
@@ -287,7 +288,7 @@ static const char *head_end(const char *answer, size_t size)
 	return NULL;
 }
 
-/* The status that the answer has, 0: it is none of HTTP.  Follows what it leads to. */
+/* Returns the status of the answer, or 0 if it is not HTTP. Adds the addresses in the answer. */
 static int understand(struct page *page, const char *answer, size_t size)
 {
 	const char *end = head_end(answer, size), *value;
@@ -307,7 +308,7 @@ static int understand(struct page *page, const char *answer, size_t size)
 	return status;
 }
 
-/* The status, or a negative errno value. */
+/* Returns the status, 0 if the answer is not HTTP, or a negative errno value. */
 static int fetch(struct page *page, long *bytes)
 {
 	struct crawl *c = page->crawl;
@@ -350,12 +351,13 @@ static int visit(void *arg)
 	c->fetching--;
 	gmp_cond_signal(&c->changed);
 	gmp_mutex_unlock(&c->mutex);
-	return 0; /* a bad page is no reason to give up */
+	return 0; /* a failed page does not end the crawl */
 }
 
 /* ------------------------------------------------------------------ The crawl */
 
-/* The next page; NULL when there is none and none will be found, or the deadline has passed. */
+/* Returns the next page to fetch; waits while a child may still find one. Returns NULL if no page
+ * is left or the deadline has passed. */
 static struct page *next_page(struct crawl *c)
 {
 	struct page *page = NULL;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Digests of many files, computed by a pool of few workers.
+ * Computes digests of many files in a pool of few workers.
  *
  *   $ digest include/gmp.h                    # as sha256sum prints it
  *   $ digest --algorithm sha1 --workers 8 src > sums && sha1sum -c sums
  *
- * Each file is a task of a pool, which is digested while others wait for the disk; a folder is
- * walked while its files are being digested, and everything in it too. The walk waits when the
- * workers cannot keep up: the pool has a bound, so however large the tree, there are never more
- * than so many files open.
+ * Each file is a task of the pool: one worker computes while other workers wait for the disk. The
+ * first green thread walks the folders meanwhile. If the workers cannot keep up, the walk waits,
+ * because the pool is bounded. At most --workers files are open, however large the tree is.
  *
- *   1. Lines come in the order of the names on the command line, those of a folder sorted by name.
- *      So a result waits until all before it are printed.
- *   2. What cannot be read (missing, forbidden, no plain file) is a line on stderr and status 1 at
- *      the end; the others are digested all the same. Links in a folder are not followed.
- *   3. Reading goes through gmp_pread, which keeps no P while it waits for the disk; the computing
- *      is cut into pieces of 64 KiB, with a gmp_checkpoint between them.
+ *   1. Lines are printed in the order of the names on the command line; within a folder they are
+ *      sorted by name. A result therefore waits until all earlier results are printed.
+ *   2. If a file cannot be read (missing, forbidden, not a plain file), digest prints a line to
+ *      stderr, continues with the other files, and ends with status 1. Links in a folder are not
+ *      followed.
+ *   3. Workers read with gmp_pread, which keeps no P while it waits for the disk. They compute
+ *      pieces of 64 KiB, with a gmp_checkpoint after each.
  */
 #include <gmp.h>
 
@@ -35,7 +35,7 @@ enum { PIECE = 64 << 10, DEPTH_MOST = 100, STACK = 256 << 10 };
 struct digest {
 	gmp_pool *pool;
 	const EVP_MD *algorithm;
-	struct file *first, **last; /* in order: the files whose lines are not printed */
+	struct file *first, **last; /* files whose lines are not printed yet, in order */
 	int failures;
 };
 
@@ -94,7 +94,7 @@ static int digest_fd(struct file *f, int fd)
 static void digest_file(void *arg)
 {
 	struct file *f = arg;
-	/* a FIFO without a writer must not hold the worker up */
+	/* O_NONBLOCK: otherwise the open of a FIFO without a writer blocks the worker */
 	int fd = gmp_open(f->path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
 
 	if (fd < 0) {
@@ -126,7 +126,7 @@ static void print(struct digest *d, const struct file *f)
 	printf("  %s\n", f->path);
 }
 
-/* Print what is done, up to the first that is not; or wait for each, at the end. */
+/* Print the results up to the first unfinished file. If `wait`, wait for each and print all. */
 static void print_ready(struct digest *d, bool wait)
 {
 	struct file *f;
@@ -176,7 +176,8 @@ static int no_dots(const struct dirent *e)
 
 static void add_folder(struct digest *d, const char *path, int depth);
 
-/* A name of the command line, or, deeper, of a folder, where only folders and plain files count. */
+/* Add a name of the command line (depth 0) or of a folder. In folders, only folders and plain files
+ * count. */
 static void add(struct digest *d, const char *path, int depth)
 {
 	struct stat st;

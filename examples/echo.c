@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TCP echo server with one green thread per connection.
+ * TCP echo server: serves each connection in its own green thread.
  *
  *   $ echo --port 7000 &
  *   $ nc 127.0.0.1 7000
  *
- * serve() is all that is particular to this server. It is sequential code: while gmp_read or
- * gmp_write_all waits, other green threads run.
+ * Only serve() is specific to this server. It is sequential code: while gmp_read or gmp_write_all
+ * waits, other green threads run.
  */
 #include "server.h"
 

@@ -7,10 +7,9 @@
  *   200      1270 http://127.0.0.1:8080/a
  *   404       153 http://127.0.0.1:8080/b
  *
- * libcurl says by two callbacks which descriptors it wants to be watched (on_socket), and when it
- * wants to be called at the latest (on_timer). drive() hands the descriptors to gmp_poll as they
- * are: they belong to libcurl, which closes and reuses them between two calls, so they are not
- * adopted.
+ * libcurl reports by two callbacks which fds to poll (on_socket), and when it must be called at the
+ * latest (on_timer). drive() passes the fds to gmp_poll without adopting them, because libcurl may
+ * close and reuse them between two calls.
  */
 #include <gmp.h>
 
@@ -31,7 +30,7 @@ struct driver {
 	CURLM *multi;
 	struct pollfd *fds;
 	size_t n, room;
-	int64_t deadline; /* of libcurl's timer */
+	int64_t deadline; /* of libcurl's timer, in ns */
 	struct transfer *transfers;
 	int count, status;
 };
@@ -87,7 +86,7 @@ static size_t on_data(char *data, size_t size, size_t n, void *arg)
 
 /* --- the driver --- */
 
-/* Tell libcurl which descriptors are ready. It may add and remove some in each call. */
+/* Report the ready fds to libcurl. Each call of libcurl may add and remove fds. */
 static CURLMcode act(struct driver *d, int *running)
 {
 	struct pollfd ready[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The smallest program with more than one green thread. */
+/* Starts three green threads, each of which prints a line, and joins them. */
 #include <gmp.h>
 
 #include <stdio.h>

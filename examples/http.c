@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Strict incremental parser for HTTP/1.1 messages (RFC 9110, RFC 9112): requests and responses.
+ * Parses HTTP/1.1 requests and responses (RFC 9110, RFC 9112) incrementally and strictly.
  *
- * Request smuggling: two servers in a row that read the end of a message differently let a client
- * hide a second request in the body of the first. So whatever RFC 9112 lets a recipient repair is
- * an error here:
+ * Request smuggling: if two servers in a row disagree about the end of a message, a client can hide
+ * a second request in the body of the first. Where RFC 9112 allows a recipient to repair a message,
+ * this parser therefore reports an error:
  *
  *   HTTP-1  Only CRLF ends a line. A bare CR, a bare LF, NUL and every other control character
  *           except the tab are errors in a start line, a field and a trailer.
@@ -18,9 +18,9 @@
  *   HTTP-8  The events do not depend on how the stream is cut into reads: every limit is a position
  *           in the stream, and every decision is made at the first byte that allows it.
  *
- * The head is parsed where it lies, line by line, and stays in the buffer until it is complete, so
- * that fields need no copy. `scanned` is the position up to which the bytes were checked: no byte
- * is checked twice, whatever the size of the reads.
+ * The head is parsed in place, line by line. It stays in the buffer until it is complete, so fields
+ * need no copy. `scanned` is the position up to which the bytes were checked: no byte is checked
+ * twice, whatever the size of the reads.
  */
 #include "http.h"
 
@@ -85,7 +85,7 @@ static const uint8_t classes[256] = {
 
 #define IS(c, class) (classes[(unsigned char)(c)] & (class))
 
-/* Ends the message with an error. A response that cannot be parsed is the fault of its server. */
+/* End the message with an error: `status` for a request, 502 (Bad Gateway) for a response. */
 static bool fault(struct http_message *m, int status)
 {
 	m->status = m->kind == HTTP_RESPONSE ? 502 : status;
@@ -232,7 +232,7 @@ static bool parse_length(struct http_message *m, const char *at, size_t n)
 	return true;
 }
 
-/* "chunked", once. Another token is answered by 501, anything else by 400. */
+/* Accept "chunked", once. Another token is error 501, anything else error 400. */
 static bool parse_coding(struct http_message *m, const char *at, size_t n)
 {
 	if (m->chunked || n == 0)
@@ -251,7 +251,7 @@ static bool parse_host(struct http_message *m, const char *at, size_t n)
 	return true;
 }
 
-/* The fields that concern the framing and the connection. */
+/* Use a field if it concerns the framing or the connection. */
 static bool use_field(struct http_message *m, const char *name, size_t n, const char *at,
 		      size_t len)
 {
@@ -280,7 +280,7 @@ static bool use_field(struct http_message *m, const char *name, size_t n, const 
 	}
 }
 
-/* A trailer is dropped, but must not look like framing. */
+/* Trailers are discarded, but a trailer with the name of a framing field is an error. */
 static bool check_trailer(struct http_message *m, const char *name, size_t n)
 {
 	if (SAME(name, n, "host") || SAME(name, n, "content-length") ||
@@ -387,9 +387,9 @@ static bool end_head(struct http_message *m)
 
 /* --------------------------------------------------------------------------- Lines */
 
-/* Check the bytes of the current line, of which `have` came. True: it is complete, and ends before
- * the CR at `scanned`. False: HTTP_MORE is due, or the message has failed, with `too_long` at
- * `limit`. */
+/* Check the `have` received bytes of the current line. Returns true if the line is complete; it
+ * ends before the CR at `scanned`. Returns false if HTTP_MORE is due or the message has failed,
+ * with status `too_long` if the line reaches `limit` bytes. */
 static bool scan_line(struct http_message *m, const char *at, size_t have, size_t limit,
 		      int too_long)
 {
@@ -587,7 +587,7 @@ static void begin_body(struct http_message *m, struct buf *in)
 
 void http_begin(struct http_message *m, enum http_kind kind, int64_t body_most)
 {
-	/* All but the two arrays at the end. */
+	/* all fields except the two arrays at the end */
 	memset(m, 0, offsetof(struct http_message, fields));
 	m->kind = kind;
 	m->body_most = body_most;

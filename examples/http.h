@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Strict incremental parser for HTTP/1.1 messages (RFC 9110, RFC 9112): requests and responses. */
+/* Parses HTTP/1.1 requests and responses (RFC 9110, RFC 9112) incrementally and strictly. */
 #ifndef EXAMPLES_HTTP_H
 #define EXAMPLES_HTTP_H
 
@@ -85,17 +85,18 @@ void http_begin(struct http_message *m, enum http_kind kind, int64_t body_most);
  * in `in`; the caller only appends to it. HTTP_ERROR is final: later calls return it again. */
 enum http_event http_parse(struct http_message *m, struct buf *in);
 
-/* The stream ended, and http_parse returned HTTP_MORE: whether this ends the message correctly. */
+/* Returns whether the end of the stream ends the message correctly. Call it if the stream ended
+ * after http_parse returned HTTP_MORE. */
 bool http_parse_end(const struct http_message *m);
 
-/* Whether the message has a body, possibly of no bytes. Valid from HTTP_HEAD_END on. */
+/* Returns whether the message has a body, possibly of no bytes. Valid from HTTP_HEAD_END on. */
 bool http_has_body(const struct http_message *m);
 
-/* Whether the comma-separated list `value` has this element; the case does not matter. */
+/* Returns whether the comma-separated list `value` has this element, in upper or lower case. */
 bool http_list_has(const char *value, size_t len, const char *name, size_t name_len);
 
-/* The decoded path of a request, zero-terminated. False if the target has no path, if an escape is
- * invalid or stands for NUL, or if the path does not fit. */
+/* Write the decoded path of a request to `path`, zero-terminated. Returns false if the target has
+ * no path, if an escape is invalid or encodes NUL, or if the path does not fit. */
 bool http_path(const struct http_message *m, char *path, size_t size);
 
 const char *http_reason(int status);

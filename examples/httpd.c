@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * HTTP/1.1 file server that limits what slow, greedy and hostile clients cost.
+ * HTTP/1.1 file server: serves a folder, and limits the cost of slow, greedy and hostile clients.
  *
  *   $ httpd --port 8080 --root /usr/share/doc &
  *   $ curl http://127.0.0.1:8080/bash/
  *
- * It serves the files of a folder to GET and HEAD, over persistent connections with pipelining.
- * http.c parses the requests; here they are answered:
+ * It answers GET and HEAD, over persistent connections with pipelining. http.c parses the requests;
+ * this file answers them:
  *
- *   1. A request must be complete --timeout seconds after its first byte, or is answered with 408.
- *      A client that starts no request within that time, or acknowledges no byte of an answer, is
+ *   1. If a request is not complete --timeout seconds after its first byte, the answer is 408. A
+ *      client that starts no request within that time, or acknowledges no byte of an answer, is
  *      disconnected (server.h, struct server_writer).
- *   2. Answers are collected until there is no further request, and then sent at once; a large file
- *      goes from the disk's cache to the socket by sendfile, without passing through here.
- *   3. No file is reached whose path has a part that begins with a dot: neither what lies above the
- *      folder nor what is hidden.  Links in the folder are followed.
- *   4. A request that http.c refuses is answered with its error, and the connection is closed. A
- *      body of another method is discarded, up to 64 KiB, and the answer is 405; GET and HEAD with
- *      a body are refused.
- *   5. At the end a request that is being answered is answered, for up to three seconds.
+ *   2. Answers are collected until there is no further request, and then sent together. A large
+ *      file is sent from the page cache by sendfile, without a copy to user space.
+ *   3. If a part of the path begins with a dot, the answer is 403. A client therefore reaches no
+ *      hidden file and no file above the folder. Links in the folder are followed.
+ *   4. If http.c refuses a request, the answer is its error and the connection is closed. For
+ *      another method, a body of up to 64 KiB is discarded, and the answer is 405. GET and HEAD
+ *      with a body are refused.
+ *   5. At shutdown the server completes the answers that it has begun, for up to three seconds.
  */
 #include "http.h"
 #include "server.h"
@@ -37,9 +37,9 @@
 
 #define SECOND 1000000000LL
 #define READ_SIZE 4096
-#define SMALL_FILE (16 << 10) /* is read to the other answers, and sent with them */
-#define SEND_SIZE (2 << 20)   /* of a file at a time */
-#define FLUSH_AT (64 << 10)   /* answers are sent once they are so many bytes */
+#define SMALL_FILE (16 << 10) /* up to this size, a file is sent with the other answers */
+#define SEND_SIZE (2 << 20)   /* bytes per sendfile */
+#define FLUSH_AT (64 << 10)   /* answers are sent once they reach this many bytes */
 
 struct httpd {
 	struct server server;
@@ -54,8 +54,8 @@ struct connection {
 	struct httpd *httpd;
 	int fd;
 	struct server_writer writer;
-	bool closing; /* the answer that comes next is the last */
-	bool failed;  /* nothing can be sent any more */
+	bool closing; /* the next answer is the last */
+	bool failed;  /* a send has failed */
 	struct http_message request;
 	struct buf in;
 	struct buf out;
@@ -78,8 +78,8 @@ static void flush(struct connection *c)
 	buf_clear(&c->out);
 }
 
-/* MSG_MORE: the kernel puts the head and the first bytes of the file into one segment. A head in a
- * segment of its own wakes the client for nothing, and lowers what BBR takes for the rate of the
+/* MSG_MORE: the kernel puts the head and the first bytes of the file into one segment. A head in
+ * its own segment wakes the client without need, and lowers the rate that BBR estimates for the
  * connection: a file of 1 MB then takes 1.6 times as long. */
 static void flush_before_file(struct connection *c)
 {
@@ -116,7 +116,7 @@ static const char *date(struct connection *c)
 	return c->date;
 }
 
-/* `extra` is further headers, each with its end of line. */
+/* `extra` holds further headers, each with its end of line. */
 static void add_head(struct connection *c, int status, const char *type, long long length,
 		     const char *extra)
 {
@@ -192,7 +192,7 @@ static int status_of(int err)
 	}
 }
 
-/* Add a file with its head to the other answers, or say that it cannot be read. */
+/* Add a file with its head to the other answers, or an error if it cannot be read. */
 static void add_small_file(struct connection *c, int file, size_t size, const char *type)
 {
 	size_t head = c->out.end;
@@ -208,7 +208,7 @@ static void add_small_file(struct connection *c, int file, size_t size, const ch
 	add_answer(c, 500, "");
 }
 
-/* The size has been promised: if the file does not keep it, the connection must end. */
+/* The head has announced the size: if the file has become shorter, the connection must end. */
 static void send_large_file(struct connection *c, int file, off_t size)
 {
 	off_t at = 0;
@@ -226,7 +226,8 @@ static void send_large_file(struct connection *c, int file, off_t size)
 	}
 }
 
-/* A folder's name without a slash at its end: links in its index would lead elsewhere. */
+/* Redirect to the path with a slash at its end. Without the slash, relative links in the folder's
+ * index would lead elsewhere. */
 static void redirect_to_folder(struct connection *c)
 {
 	const struct http_message *r = &c->request;
@@ -261,12 +262,12 @@ static void answer_with_file(struct connection *c, int file, const char *path)
 /* ------------------------------------------------------------------ Requests */
 
 /*
- * Open a regular file or a folder. An open of a FIFO would wake its writer, and that of a device
- * may act, so the type is checked before. If a local user replaces the file between the two calls,
- * O_NONBLOCK keeps the open from waiting. Rejected: O_PATH and /proc/self/fd, which have no such
- * race, but need one open more and /proc.
+ * Open a regular file or a folder. Opening a FIFO would wake its writer, and opening a device may
+ * have side effects, so the type is checked first. If a local user replaces the file between the
+ * two calls (race), O_NONBLOCK keeps the open from waiting. Rejected: O_PATH and /proc/self/fd
+ * avoid the race, but need one more open, and /proc.
  *
- * Returns the descriptor, or a negative errno value; -ENXIO if the file is of another type.
+ * Returns the fd, or a negative errno value; -ENXIO if the file is of another type.
  */
 static int open_file(const char *path)
 {
@@ -316,7 +317,7 @@ static void answer(struct connection *c)
 	gmp_close(file);
 }
 
-/* Read what is there, once.  0 at the end of the stream, or a negative errno value. */
+/* Read once. Returns the number of bytes, 0 at the end of the stream, or a negative errno value. */
 static ssize_t receive(struct connection *c)
 {
 	char *at = buf_room(&c->in, READ_SIZE);
@@ -327,7 +328,7 @@ static ssize_t receive(struct connection *c)
 	return n;
 }
 
-/* Wait for the next request. False when there is none; what was wrong with it has been answered. */
+/* Wait for the next request. Returns false if there is none; an error has then been answered. */
 static bool next_request(struct connection *c)
 {
 	struct http_message *r = &c->request;
@@ -339,7 +340,7 @@ static bool next_request(struct connection *c)
 		enum http_event event = http_parse(r, &c->in);
 		ssize_t n;
 
-		/* With "100 Continue" awaited, the error comes before the body is sent. */
+		/* If the client waits for "100 Continue", answer before it sends the body. */
 		if (event == HTTP_END || (event == HTTP_HEAD_END && r->expect))
 			return true;
 		if (event == HTTP_ERROR) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reverse proxy for HTTP/1.1 that re-frames every message: the mode --http of examples/proxy.c.
+ * Reverse proxy for HTTP/1.1: re-frames every message (mode --http of examples/proxy.c).
  *
  *   HTTPPROXY-1  No byte is forwarded before http.c has parsed its framing. Start line, Host,
  *                framing and Connection are written from the parsed values; the data of a body
@@ -15,13 +15,14 @@
  *                reset, a timeout, another error, and the end of the proxy do not complete it.
  *   HTTPPROXY-6  A head must be complete within `timeout` from its first byte. A body has no limit
  *                of its total time: only two reads, and two acknowledged bytes, are at most
- *                `timeout` apart. A client that has gone is noticed when it is read or written
- *                next.
+ *                `timeout` apart. The proxy notices a disconnected client at its next read or
+ *                write.
  *
  * Hop-by-hop fields (RFC 9110, 7.6.1), fields that Connection names, and fields whose name has
- * characters other than letters, digits and '-' are dropped; so are trailers. The body is sent
- * before the response is read: a target that answers early is read when it has closed its side.
- * TRACE, CONNECT and upgrades are not implemented.
+ * characters other than letters, digits and '-' are dropped; so are trailers. The proxy sends the
+ * body before it reads the response. If a target answers early and closes the connection, the write
+ * of the body fails, and the proxy then reads the response. TRACE, CONNECT and upgrades are not
+ * implemented.
  */
 #include "httpproxy.h"
 #include "http.h"
@@ -63,10 +64,10 @@ struct proxied {
 	unsigned named_len;
 	bool closing;    /* the connection to the client ends after this response */
 	bool head_sent;  /* a part of the final response may have been sent */
-	bool incomplete; /* the client must not take what it got for all: reset it */
+	bool incomplete; /* the client has an incomplete response: reset its connection */
 	struct buf in;   /* from the client */
 	struct buf back; /* from the target */
-	struct buf out;  /* to one of both */
+	struct buf out;  /* to the client or the target */
 	struct http_message request;
 	struct http_message response;
 };
@@ -138,8 +139,8 @@ static void refuse(struct proxied *p, int status)
 
 /* --------------------------------------------------------------------------- Heads */
 
-/* Split the Connection fields of a head once, so that the work is not a product of their length and
- * the number of fields. Returns false if they have too many elements. */
+/* Split the Connection fields of a head once. Otherwise the work would grow with the product of
+ * their length and the number of fields. Returns false if they have too many elements. */
 static bool split_connection(struct proxied *p, const struct http_message *m)
 {
 	p->named_len = 0;
@@ -167,7 +168,7 @@ static bool split_connection(struct proxied *p, const struct http_message *m)
 	return true;
 }
 
-/* Whether a field of this name concerns one connection only, or is written by the proxy. */
+/* Returns whether a field of this name concerns one connection only, or is written by the proxy. */
 static bool is_dropped(const struct proxied *p, const char *name, size_t n)
 {
 	static const char *const dropped[] = {
@@ -291,7 +292,7 @@ static void add_data(struct buf *out, const struct http_message *m, bool chunked
 		add(out, "\r\n");
 }
 
-/* Forward the body of `m`, which follows what `out` holds, to `to`. */
+/* Forward the body of `m` to `to`, behind the bytes that `out` holds. */
 static enum outcome forward_body(struct proxied *p, struct http_message *m, struct buf *in,
 				 int from, int to, bool chunked)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reverse proxy for HTTP/1.1 that re-frames every message: the mode --http of examples/proxy.c. */
+/* Reverse proxy for HTTP/1.1: re-frames every message (mode --http of examples/proxy.c). */
 #ifndef EXAMPLES_HTTPPROXY_H
 #define EXAMPLES_HTTPPROXY_H
 

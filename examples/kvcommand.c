@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The commands of kvserver: each reads its arguments, uses the table, and adds one answer.
+ * Commands of kvserver: each reads its arguments, uses the table, and adds one answer.
  *
  * Invariants:
  *
- *   KVC-1. Nothing here waits while a shard is locked: answers are written to memory, and sent
+ *   KVC-1. No command waits while a shard is locked: answers are written to memory, and sent
  *          later.
- *   KVC-2. A command adds exactly one answer. If memory ends in its first step, what it has added
- *          is replaced by "-OOM ...". In a later step, part of the answer may have been sent, and
- *          the connection ends.
- *   KVC-3. Answers, those to mistakes too, are what Redis 7.0 answers, byte for byte; the
- *          exceptions are the options of SET and EXPIRE that are not there, and that there is one
- *          database.
+ *   KVC-2. A command adds exactly one answer. If memory runs out in the first step, "-OOM ..."
+ *          replaces the bytes that the step has added. If it runs out in a later step, part of the
+ *          answer may have been sent, so the connection ends.
+ *   KVC-3. Answers and error messages equal those of Redis 7.0 byte for byte. The exceptions: some
+ *          options of SET and EXPIRE are missing, and there is only one database.
  *   KVC-4. Memory is freed, and long values are copied, while no shard is locked.
  */
 #include "kvcommand.h"
@@ -37,7 +36,7 @@ static uint64_t hash_arg(const struct kv_client *c, uint32_t i)
 	return kv_hash(c->table, arg(c, i));
 }
 
-/* Whether s is the given word, which is in small letters, in any case of letters. */
+/* Returns whether s is `word`, in upper or lower case. `word` is in lower case. */
 static bool is_word(struct slice s, const char *word)
 {
 	size_t i = 0;
@@ -50,7 +49,7 @@ static bool is_word(struct slice s, const char *word)
 
 /* ---------------------------------------------------------------------- Errors */
 
-/* Text of the client's in an error: up to `most` bytes or a zero, in one line. */
+/* Quote text of the client in an error, in one line: up to `most` bytes, or up to a zero byte. */
 static void add_quoted(struct buf *out, struct slice s, size_t most)
 {
 	for (size_t i = 0; i < s.len && i < most && s.at[i] != '\0'; i++)
@@ -135,7 +134,7 @@ static void command_get(struct kv_client *c)
 	kv_read_unlock(c->table, hash);
 }
 
-/* Make the entry of a long value before its shard is locked.  False without memory. */
+/* Make the entry of a long value before its shard is locked. Returns false if memory runs out. */
 static bool prepare_entry(struct slice key, struct slice value, int64_t expires,
 			  struct kv_entry **entry)
 {
@@ -149,12 +148,12 @@ static bool prepare_entry(struct slice key, struct slice value, int64_t expires,
 struct set_options {
 	bool only_new; /* NX */
 	bool only_old; /* XX */
-	uint32_t time; /* the argument that has the time; 0: none */
-	bool seconds;  /* its unit; false: milliseconds */
+	uint32_t time; /* index of the argument with the time; 0: none */
+	bool seconds;  /* unit of the time; false: milliseconds */
 	int64_t expires;
 };
 
-/* False when the options make no sense together. */
+/* Returns false if an option is unknown, or if two options contradict each other. */
 static bool read_set_options(const struct kv_client *c, struct set_options *o)
 {
 	for (uint32_t i = 3; i < argc(c); i++) {
@@ -175,7 +174,7 @@ static bool read_set_options(const struct kv_client *c, struct set_options *o)
 	return true;
 }
 
-/* False when the time is none, and an error has been added. */
+/* Returns false and adds an error if the time is not valid. */
 static bool read_set_time(struct kv_client *c, struct set_options *o)
 {
 	int64_t unit = o->seconds ? 1000 : 1;
@@ -234,7 +233,8 @@ static void command_set(struct kv_client *c)
 		set_value(c, &o);
 }
 
-/* Add one to the number in `e`, or to 0 when there is no entry.  NULL, or what is wrong. */
+/* Add one to the number in the key's entry, or to 0 if there is no entry. Returns NULL, or the text
+ * of an error. */
 static const char *increment_locked(struct kv_client *c, uint64_t hash, int64_t *number,
 				    struct kv_entry **old)
 {
@@ -273,7 +273,8 @@ static void command_incr(struct kv_client *c)
 
 /* -------------------------------------------------------------- One key's time */
 
-/* Set when the key ends, or remove it when that is past.  False when there is no such key. */
+/* Set the time at which the key expires, or remove the key if that time is past. Returns false if
+ * there is no such key. */
 static bool expire_at(struct kv_client *c, int64_t when)
 {
 	struct slice key = arg(c, 1);
@@ -329,14 +330,15 @@ static void command_ttl(struct kv_client *c)
 
 /* ---------------------------------------------------------------- Several keys */
 
-/* The keys of one step, whose shards are locked together. */
+/* The keys of one step; their shards are locked together. */
 struct step {
 	uint32_t n;
 	uint64_t hashes[KV_HOLD_KEYS];
 	struct kv_shards shards;
 };
 
-/* The keys from c->at on: every stride-th argument, each with the stride - 1 that follow it. */
+/* Collect the keys of a step from c->at on: every stride-th argument is a key, and the stride - 1
+ * arguments behind it belong to it. */
 static void begin_step(struct kv_client *c, struct step *s, uint32_t stride)
 {
 	size_t bytes = 0;
@@ -356,7 +358,7 @@ static void begin_step(struct kv_client *c, struct step *s, uint32_t stride)
 	}
 }
 
-/* So many arguments are done. */
+/* Record that n arguments are done. */
 static void end_step(struct kv_client *c, uint32_t n)
 {
 	c->at += n;
@@ -384,7 +386,7 @@ static void release_entries(struct kv_entry **entries, uint32_t n)
 		kv_entry_release(entries[i]);
 }
 
-/* Set the keys of a step.  False without memory, and then some may have been set. */
+/* Set the keys of a step. Returns false if memory runs out; some keys may then be set. */
 static bool set_values(struct kv_client *c, const struct step *s)
 {
 	struct kv_entry *entries[KV_HOLD_KEYS] = { NULL };
@@ -492,7 +494,8 @@ static void command_quit(struct kv_client *c)
 	c->closing = true;
 }
 
-/* A browser that was led to us by a hostile page: it must not get further than its first line. */
+/* Security: a hostile page may let a browser send an HTTP request to this server. The connection
+ * ends after the first line, so that no later line is run as a command. */
 static void command_http(struct kv_client *c)
 {
 	c->closing = true;
@@ -563,7 +566,7 @@ static void command_client(struct kv_client *c)
 		unknown_subcommand(c, "client");
 }
 
-/* redis-cli asks for help texts, other clients for the positions of keys: there are none. */
+/* redis-cli asks for help texts, other clients for the positions of keys. The answer is empty. */
 static void command_command(struct kv_client *c)
 {
 	if (argc(c) == 1 || is_word(arg(c, 1), "docs") || is_word(arg(c, 1), "info"))
@@ -633,11 +636,11 @@ static void command_info(struct kv_client *c)
 
 struct command {
 	const char *name;
-	int arity; /* number of arguments, the name among them; -n: n at least */
+	int arity; /* number of arguments with the name; -n: at least n */
 	void (*run)(struct kv_client *c);
 };
 
-/* The most frequent commands come first: the search is in this order. */
+/* In the order of the search, so the most frequent commands are first. */
 static const struct command commands[] = {
 	{ "get", 2, command_get },
 	{ "set", -3, command_set },
@@ -672,7 +675,7 @@ static const struct command *find_command(struct slice name)
 	return NULL;
 }
 
-/* Without memory for the answer of a step. */
+/* Remove the answer of a step that has run out of memory (KVC-2). */
 static void take_back(struct kv_client *c, size_t before, bool first_step)
 {
 	kv_entry_release(c->value);

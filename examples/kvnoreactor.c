@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Stand-in for kvreactor.c in a build without libuv. */
+/* Replaces kvreactor.c in a build without libuv: prints an error. */
 #include "kvreactor.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The owner of kvserver's table: a green thread that runs the requests of all connections.
+ * Table owner of kvserver: one green thread runs the requests of all connections.
  *
- * One message is for all requests that a connection has parsed at a time, so that a client that
- * sends many of them costs one exchange, and not one for each.
+ * One message carries all requests that a connection has parsed at a time. A client that pipelines
+ * requests therefore costs one exchange for all of them, not one for each.
  */
 #include "kvowner.h"
 
@@ -63,5 +63,5 @@ void kv_owner_sweep(struct kv_owner *o)
 {
 	const struct message m = { 0 };
 
-	gmp_chan_try_send(o->inbox, &m); /* when it is that busy, the next one will do */
+	gmp_chan_try_send(o->inbox, &m); /* if the inbox is full, a later sweep suffices */
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The owner of kvserver's table: a green thread that runs the requests of all connections.
+ * Table owner of kvserver: one green thread runs the requests of all connections.
  *
- * A connection sends its session over a channel, and waits until the owner is done with it. There
- * is no contention for the table's locks: a session belongs to its connection, is lent to the owner
- * with the message, and comes back with the answers. The owner does KV_STEPS steps of commands at
- * most for one message, so a long command goes to the end of the inbox again and again.
+ * A connection sends its session over a channel and waits until the owner has run its requests. The
+ * message lends the session to the owner, and the session returns with the answers. Only the owner
+ * uses the table, so there is no contention for its locks. Fairness: for one message the owner runs
+ * at most KV_STEPS steps of commands, so a long command goes to the end of the inbox repeatedly.
  */
 #ifndef EXAMPLES_KVOWNER_H
 #define EXAMPLES_KVOWNER_H
@@ -20,17 +20,17 @@ struct kv_owner {
 	gmp_g *g;
 };
 
-/* 0 or a negative errno value. */
+/* Returns 0 or a negative errno value. */
 int kv_owner_start(struct kv_owner *o, struct kv_table *table);
 
-/* Wait until it has ended.  No connection may send to it any more. */
+/* End the owner and wait for it. No connection may send to it any more. */
 void kv_owner_stop(struct kv_owner *o);
 
-/* Let the owner run the requests that the session has parsed. `done` is a channel of the caller's
- * alone, with room for one element without a size. Returns false if the caller must end. */
+/* Let the owner run the requests that the session has parsed. `done` is a channel that only the
+ * caller uses, with room for one element of size 0. Returns false if the caller must end. */
 bool kv_owner_run(struct kv_owner *o, struct kv_session *s, gmp_chan *done);
 
-/* Have it sweep the table some time.  Does not wait. */
+/* Ask the owner to sweep the table. Does not wait; without effect if the inbox is full. */
 void kv_owner_sweep(struct kv_owner *o);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Event loop of kvserver --arch reactor: libuv in one OS thread, for comparison.
+ * Event loop of kvserver --arch reactor: serves all clients with libuv in one OS thread, for
+ * comparison.
  *
- * libuv calls on_ready when a socket can be read or written, and nothing here may wait, so what a
- * green thread would have on its stack is in struct peer: what it is polled for, whether the
- * end has begun. Parser, commands and table are those of the other architectures; its locks are
- * free at all times, for there is one thread.
+ * libuv calls on_ready when a socket is readable or writable. No callback may wait, so struct peer
+ * holds the state that a green thread has on its stack: which events are polled, and whether the
+ * end has begun. Parser, commands and table are those of the other architectures. There is one
+ * thread, so the table's locks have no contention.
  *
  * Invariants:
  *
@@ -13,9 +14,9 @@
  *          read.
  *   KVR-2. `events` is what the socket is polled for; a peer that is not polled has been ended.
  *   KVR-3. One call of on_ready reads up to READ_MOST bytes, runs up to COMMANDS_MOST commands, or
- *          KV_STEPS steps of a long one, and sends up to SEND_MOST bytes and one system call more.
- *          If more is left, the socket is polled for writing, so the other sockets have their
- *          events first.
+ *          KV_STEPS steps of a long command, and sends up to SEND_MOST bytes and the bytes of one
+ *          more system call. If more is left, the socket is polled for writing, so that events of
+ *          other sockets are handled first.
  */
 #define _GNU_SOURCE /* accept4 */
 #include "kvreactor.h"
@@ -38,7 +39,7 @@
 #define LISTENERS 2
 #define SWEEP_PERIOD 250      /* ms */
 #define ACCEPT_PAUSE 20       /* ms */
-#define READ_MOST (64u << 10) /* bytes; not tuned, as the next two */
+#define READ_MOST (64u << 10) /* bytes; this and the next two are not tuned */
 #define SEND_MOST (1u << 20)  /* bytes */
 #define COMMANDS_MOST 256
 
@@ -49,10 +50,10 @@ struct peer {
 	struct kv_session *session;
 	uint64_t progress;  /* ms: last byte received, sent or acknowledged, or begin of the end */
 	int unacknowledged; /* bytes, at the last sweep */
-	bool has_requests;  /* received, and not run because of KVR-3 */
-	ssize_t farewell;   /* bytes to read and throw away before the end; 0: it has not begun */
+	bool has_requests;  /* received requests have not run because of KVR-3 */
+	ssize_t farewell;   /* bytes to discard before the close; 0: the end has not begun */
 	struct peer *next;
-	struct peer **link; /* what points to this one */
+	struct peer **link; /* the pointer to this peer */
 };
 
 struct reactor_listener {
@@ -93,13 +94,13 @@ static void end_peer(struct peer *p)
 	close(p->fd);
 }
 
-/* Whether the call failed for good. */
+/* Returns whether the call failed with an error that a retry does not cure. */
 static bool has_failed(ssize_t n)
 {
 	return n < 0 && errno != EAGAIN && errno != EINTR;
 }
 
-/* Read what is there, once.  False at the end of the stream. */
+/* Read once. Returns false at the end of the stream, or if the connection has failed. */
 static bool receive(struct peer *p)
 {
 	size_t room;
@@ -120,8 +121,8 @@ static bool has_output(struct peer *p)
 	return kv_session_output(p->session, &n) != NULL;
 }
 
-/* Send what can be sent, while *total, the bytes that this call of on_ready has sent, is less than
- * SEND_MOST. Returns false if the connection has failed. */
+/* Send until the socket is full or *total reaches SEND_MOST. *total counts the bytes that this call
+ * of on_ready has sent. Returns false if the connection has failed. */
 static bool flush(struct peer *p, size_t *total)
 {
 	const char *at;
@@ -139,8 +140,8 @@ static bool flush(struct peer *p, size_t *total)
 	return true;
 }
 
-/* Answer what has been received, as far as the answers can be sent and KVR-3 allows. Returns false
- * if the connection has failed. */
+/* Answer the received requests until the socket is full or a limit of KVR-3 is reached. Returns
+ * false if the connection has failed. */
 static bool answer(struct peer *p)
 {
 	struct kv_session *s = p->session;
@@ -167,7 +168,7 @@ static bool answer(struct peer *p)
 	}
 }
 
-/* See say_farewell in kvserver.c. */
+/* Discard input before the close; see say_farewell in kvserver.c. */
 static bool throw_away(struct peer *p)
 {
 	char bytes[4096];
@@ -205,7 +206,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 	p->events = wanted;
 }
 
-/* Takes the descriptor over. */
+/* Takes ownership of fd. */
 static void start_peer(int fd)
 {
 	const int on = 1;
@@ -245,7 +246,8 @@ static void poll_listeners(uv_timer_t *t)
 		uv_poll_start(&reactor.listeners[i].poll, UV_READABLE, on_connection);
 }
 
-/* Out of descriptors or memory, most likely: others may give some back. */
+/* Stop accepting for ACCEPT_PAUSE. Most likely fds or memory are exhausted; connections that end
+ * free some. */
 static void pause_accepting(int err)
 {
 	uint64_t now = uv_now(&reactor.loop);
@@ -272,7 +274,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 		pause_accepting(errno);
 }
 
-/* How long this peer may be without progress; ms, 0: any time. */
+/* Returns how many ms this peer may be without progress; 0: no limit. */
 static uint64_t patience_with(struct peer *p)
 {
 	if (p->farewell > 0)
@@ -280,7 +282,7 @@ static uint64_t patience_with(struct peer *p)
 	return p->events == UV_WRITABLE ? reactor.write_timeout : reactor.timeout;
 }
 
-/* See struct server_writer in server.h. */
+/* Record progress if bytes were acknowledged; see struct server_writer in server.h. */
 static void note_progress(struct peer *p)
 {
 	int unacknowledged = server_unacknowledged(p->fd);
@@ -290,7 +292,7 @@ static void note_progress(struct peer *p)
 	p->unacknowledged = unacknowledged;
 }
 
-/* A walk over all peers: 10000 take less than a millisecond if none has answers waiting. */
+/* Check all peers: 10000 take less than a millisecond if no answers wait to be sent. */
 static void end_stuck_peers(void)
 {
 	uint64_t now = uv_now(&reactor.loop);
@@ -313,7 +315,7 @@ static void on_sweep(uv_timer_t *t)
 	kv_sweep(reactor.table);
 }
 
-/* With nothing left to wait for the loop ends. */
+/* Close all handles, so that the loop ends. */
 static void on_signal(uv_signal_t *s, int signo)
 {
 	(void)s;
@@ -332,7 +334,7 @@ static void on_signal(uv_signal_t *s, int signo)
 
 /* ---------------------------------------------------------------- The sockets */
 
-/* A socket that listens, or a negative errno value. */
+/* Returns a listening socket, or a negative errno value. */
 static int listen_at(const struct sockaddr *addr, socklen_t len)
 {
 	const int on = 1;
@@ -360,7 +362,7 @@ static int listen_unix(const char *path)
 	return listen_at((struct sockaddr *)&addr, sizeof(addr));
 }
 
-/* Writes to `name` how clients find it. */
+/* Returns a listening socket, or a negative errno value. Writes its address to `name`. */
 static int listen_tcp(const char *host, long port, char *name, size_t size)
 {
 	const struct addrinfo hints = { .ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM };

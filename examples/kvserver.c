@@ -1,40 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A key-value server that speaks Redis's protocol (RESP2), with plain sequential code for each
- * connection.
+ * Key-value server: speaks Redis's protocol (RESP2), with sequential code for each connection.
  *
  *   $ kvserver --port 7379 &
  *   $ redis-cli -p 7379 set name value
  *   $ redis-benchmark -p 7379 -t get,set -r 100000 -P 16
  *
- * It knows some of the commands of Redis. The parts: server.c takes the connections, resp.c finds
- * the requests in what they send, kvcommand.c answers them, kvtable.c keeps the keys, kvsession.c
- * is the state of a connection, and this file moves the bytes:
+ * It implements some of the commands of Redis. server.c accepts connections, resp.c parses
+ * requests, kvcommand.c answers them, kvtable.c stores the keys, and kvsession.c holds the state of
+ * a connection. For each connection, a green thread repeats three steps of this file:
  *
- *   1. read what is there, once;
- *   2. answer every request in it, to one buffer;
+ *   1. read once;
+ *   2. answer every received request, to one buffer;
  *   3. write that buffer, once.
  *
- * So a client that sends many requests at a time costs two system calls for all of them.  A client
- * that does not read its answers stops its own green thread in step 3, and no other.
+ * Pipelined requests therefore cost two system calls for all of them. A client that does not read
+ * its answers stops its own green thread in step 3, and no other.
  *
- * Which green thread uses the table, in step 2, is a matter of --arch:
+ * --arch chooses which green thread uses the table in step 2:
  *
- *   conn      every connection, under the table's locks
- *   owner     one green thread, to which the connections send their requests (kvowner.c)
- *   reactor   all in one: an event loop, libuv's, in one thread (kvreactor.c), for comparison
+ *   conn      that of the connection, under the table's locks
+ *   owner     one for all connections, which send their requests to it (kvowner.c)
+ *   reactor   none: an event loop of libuv in one OS thread (kvreactor.c), for comparison
  *
  * Limits for hostile clients, in all three:
  *
  *   - The table's hash has a random key (siphash.h), so a client cannot choose keys that collide.
- *   - A command runs in steps of up to KV_HOLD_KEYS keys, and the commands of others run in between
- *     (kvcommand.h).
+ *   - A command runs in steps of up to KV_HOLD_KEYS keys, and commands of other clients run in
+ *     between (kvcommand.h).
  *   - A request has up to RESP_MAX_REQUEST bytes and RESP_MAX_ARGS arguments.
  *   - Answers are written once there are KV_FULL bytes, and the commands of the client stop until
  *     it has read them (kvsession.h).
- *   - A client that sends nothing for --timeout seconds is closed, and a client that acknowledges
- *     nothing for --write-timeout seconds while answers wait, also after it has closed its sending
- *     half (server.h, struct server_writer).
+ *   - A connection is closed if the client sends nothing for --timeout seconds, or acknowledges
+ *     nothing for --write-timeout seconds while answers wait. The latter also holds after the
+ *     client has closed its sending half (server.h, struct server_writer).
  */
 #include "kvowner.h"
 #include "kvreactor.h"
@@ -71,11 +70,11 @@ struct connection {
 	struct kv_session *session;
 	struct server_writer writer;
 	gmp_chan *done;   /* receives when the owner has run the requests; NULL without an owner */
-	int64_t read_due; /* when the deadline of reading must be moved */
+	int64_t read_due; /* when the read deadline must be moved */
 };
 
-/* Give the next read at least the timeout. The deadline lies an eighth further, so that it is moved
- * once in that time instead of at each call. */
+/* Give the next read at least the timeout. The deadline is an eighth of the timeout later, so that
+ * it is moved once per eighth instead of for each read. */
 static void extend_read_deadline(struct connection *c)
 {
 	int64_t timeout = c->service->read_timeout;
@@ -90,7 +89,7 @@ static void extend_read_deadline(struct connection *c)
 	c->read_due = now + timeout / 8;
 }
 
-/* False at the end of the stream, and if the client has been idle for too long. */
+/* Read once. Returns false at the end of the stream, and if the client was idle for too long. */
 static bool receive(struct connection *c)
 {
 	size_t room;
@@ -114,7 +113,8 @@ static bool run(struct connection *c)
 	return true;
 }
 
-/* Write all answers.  False if the connection has failed, or the client is without progress. */
+/* Write all answers. Returns false if the connection has failed, or the client is without
+ * progress. */
 static bool flush(struct connection *c)
 {
 	const char *at;
@@ -130,7 +130,7 @@ static bool flush(struct connection *c)
 	return true;
 }
 
-/* Answer what has been received.  Returns false if the connection must end. */
+/* Answer the received requests. Returns false if the connection must end. */
 static bool answer(struct connection *c)
 {
 	while (kv_session_parse(c->session)) {
@@ -142,9 +142,9 @@ static bool answer(struct connection *c)
 }
 
 /*
- * Closing a socket that holds unread bytes makes the kernel reset the connection, and the peer may
- * then lose the answer that names the fault. So say that this was all, and read on, for a limited
- * time.
+ * If a socket is closed while it holds unread bytes, the kernel resets the connection, and the
+ * client may lose the last answer, which reports the error. Therefore shut down the sending half,
+ * and discard input for a limited time.
  */
 static void say_farewell(int fd)
 {
@@ -165,7 +165,7 @@ static void set_socket_options(int fd)
 	const int on = 1;
 	const int idle_seconds = 300;
 
-	/* They fail on a unix socket, which needs none of them. */
+	/* These fail on a unix socket, where none of them is needed. */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_seconds, sizeof(idle_seconds));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
@@ -241,8 +241,7 @@ static void print_stats(void)
 #undef PRINT
 }
 
-/* A server that was killed leaves its path behind, which makes a bind there fail until it is
- * removed. */
+/* Remove the socket of a server that was killed. Otherwise a bind to its path would fail. */
 static void remove_stale_socket(const char *path)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -298,7 +297,7 @@ static void sweep(void *arg)
 		kv_sweep(service->table);
 }
 
-/* Listen, and serve until a signal comes. */
+/* Listen, and serve until a signal arrives. */
 static void run_service(struct options *o, struct service *service)
 {
 	struct server server = { .serve = serve, .arg = service, .name = "kvserver" };

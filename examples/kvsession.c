@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The state of a connection between two reads: its input, its parsed requests, and its answers.
+ * Session of kvserver: holds input, parsed requests and answers of a connection between two reads.
  *
  * Invariants:
  *
- *   KVS-1. The arguments of a request are bytes of `in`. They stay where they are until it has been
- *          run: while requests are left, nothing is read.
- *   KVS-2. A fault in what has been sent is named after the answers to what came before it.
+ *   KVS-1. The arguments of a request are bytes of `in`. They stay at their address until the
+ *          request has run: while parsed requests are left, nothing is read.
+ *   KVS-2. A protocol error is answered after all requests that precede it.
  *   KVS-3. A command runs only if the session is not full, so answers that are not read stop the
  *          commands of this client.
  */
@@ -64,7 +64,7 @@ static void refuse(struct kv_client *c, const char *error)
 	c->closing = true;
 }
 
-/* All that was ready has been run: the parser at work becomes the first. */
+/* All parsed requests have run: move the parser of the incomplete request to the front. */
 static void begin_batch(struct kv_session *s)
 {
 	if (s->ready > 0 && s->ready < s->batch) {

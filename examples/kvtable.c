@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hash table of kvserver: extendible hashing with linear probing in each segment.
+ * Hash table of kvserver: uses extendible hashing, with linear probing in each segment.
  *
- * The upper eight bits of a key's hash choose the shard, the `depth` bits below them an entry of
- * the shard's directory, which names a segment, and the lowest bits the slot. A segment is an array
- * of slots that is searched from the key's own slot on to the first empty one. A slot has the whole
- * hash beside the pointer, so a search reads an entry only if it is almost certainly the right one,
- * and growing reads none at all.
+ * The upper eight bits of a key's hash choose the shard. The `depth` bits below them choose an
+ * entry of the shard's directory, which points to a segment. The lowest bits choose the home slot.
+ * A segment is an array of slots; a search runs from the home slot to the first empty slot. A slot
+ * holds the whole hash beside the pointer, so a search reads an entry only if its hash is that of
+ * the key, and growing reads no entry.
  *
- * A segment grows up to KV_SEGMENT slots. When it is full then, it is split in two by the next bit
- * of the hash, so the work of one insertion is bounded: it moves KV_SEGMENT slots at most. What
- * grows with the table is the directory, which is copied when it doubles: eight bytes for about 700
- * keys of the shard. One array for each shard, which doubles, was rejected: its copy holds the lock
- * for a time in proportion to the table.
+ * A segment grows up to KV_SEGMENT slots. If it is full then, it is split in two by the next bit of
+ * the hash. The work of one insertion is therefore bounded: it moves KV_SEGMENT slots at most. Only
+ * the directory grows with the table. It is copied when it doubles: eight bytes for about 700 keys
+ * of the shard.
  *
- * Keys come from strangers, so the hash is SipHash-1-3 under a key that each table draws at random:
- * see siphash.h.
+ * Rejected: one array for each shard that doubles. Its copy holds the lock for a time in proportion
+ * to the table.
+ *
+ * Security: clients choose the keys, so the hash is SipHash-1-3 under a key that each table draws
+ * at random (siphash.h).
  *
  * Invariants, for each shard:
  *
- *   KV-1. Between the slot that an entry's hash names and the slot that it is in, no slot is empty.
- *         Removing an entry therefore moves up those behind it.
+ *   KV-1. Between the home slot of an entry and the slot that holds it, no slot is empty. Removing
+ *         an entry therefore moves up the entries behind it.
  *   KV-2. At least a quarter of the slots of a segment is empty, so every search ends.
  *   KV-3. `mortals` counts the entries with `expires` set, of the segment and of the shard.
- *   KV-4. An entry whose time is over is not found, whether or not it has been removed yet. A
- *         reader only has the read lock, so it leaves the removal to the next writer of the key or
- *         the sweep.
- *   KV-5. A segment of depth d is named by 2^(depth - d) entries of the directory, which are
- *         adjacent.
+ *   KV-4. An expired entry is not found, whether or not it has been removed yet. A reader has only
+ *         the read lock, so the next writer of the key or the sweep removes the entry.
+ *   KV-5. 2^(depth - d) adjacent entries of the directory point to a segment of depth d.
  *   KV-6. An entry with a long value is not changed in place, except for `expires`.
  */
 #include "kvtable.h"
@@ -47,7 +47,7 @@
 #define DEPTH_MOST 24  /* a directory of 128 MB; full segments at that depth double */
 #define CLEAR_STEPS 64 /* segments that one step of clearing passes at most */
 #define SWEEP_STEP 64  /* slots or segments checked under one write lock */
-#define SWEEP_STEPS 16 /* most steps in a shard, while they find much to remove */
+#define SWEEP_STEPS 16 /* steps per shard at most, while they find much to remove */
 
 struct slot {
 	uint64_t hash;
@@ -96,8 +96,8 @@ uint64_t kv_hash(const struct kv_table *t, struct slice key)
 
 /*
  * Without getrandom(2), as on a kernel before 3.17 or under a seccomp filter, the key is the 16
- * random bytes that the kernel gives each program (AT_RANDOM). False when there are none either: a
- * key that can be guessed is none.
+ * random bytes that the kernel gives each program (AT_RANDOM). Returns false if these are missing
+ * too, because a predictable key gives no protection.
  */
 static bool draw_key(struct siphash_key *key)
 {
@@ -176,7 +176,7 @@ static bool is_over(const struct kv_entry *e)
 	return e->expires != 0 && e->expires <= kv_now();
 }
 
-/* The key's slot; NULL when it has none. */
+/* Returns the key's slot, or NULL if the key is not in the segment. */
 static struct slot *find_slot(const struct segment *seg, uint64_t hash, struct slice key)
 {
 	size_t mask;
@@ -194,7 +194,7 @@ static struct slot *find_slot(const struct segment *seg, uint64_t hash, struct s
 	return NULL;
 }
 
-/* For an entry that the segment does not have yet, and has room for. */
+/* Put an entry into a slot. The segment must not have the entry yet, and must have room for it. */
 static void put_slot(struct segment *seg, struct slot added)
 {
 	size_t mask = seg->size - 1;
@@ -207,7 +207,7 @@ static void put_slot(struct segment *seg, struct slot added)
 	seg->mortals += added.entry->expires != 0;
 }
 
-/* An empty segment; its slots are NULL without memory. */
+/* Returns an empty segment; its slots are NULL if there is no memory. */
 static struct segment empty_segment(size_t size, unsigned depth)
 {
 	struct slot *slots = calloc(size, sizeof(*slots));
@@ -229,7 +229,7 @@ static bool resize(struct segment *seg, size_t size)
 	return true;
 }
 
-/* The entry is the caller's afterwards. */
+/* Remove the entry at `hole`. Returns it; the caller then owns it. */
 static struct kv_entry *remove_slot(struct shard *sh, struct segment *seg, size_t hole)
 {
 	struct kv_entry *removed = seg->slots[hole].entry;
@@ -242,7 +242,7 @@ static struct kv_entry *remove_slot(struct shard *sh, struct segment *seg, size_
 	for (size_t i = (hole + 1) & mask; seg->slots[i].entry; i = (i + 1) & mask) {
 		size_t home = seg->slots[i].hash & mask;
 
-		/* It may move up unless its own slot lies behind the hole. */
+		/* the entry may move up unless its home slot is behind the hole */
 		if (((i - home) & mask) >= ((i - hole) & mask)) {
 			seg->slots[hole] = seg->slots[i];
 			hole = i;
@@ -260,7 +260,7 @@ static void shrink(struct segment *seg)
 
 /* ---------------------------------------------------- The segments of a shard */
 
-/* The entry of a directory with 2^depth entries. */
+/* Returns the index of this hash in a directory with 2^depth entries. */
 static size_t directory_index(uint64_t hash, unsigned depth)
 {
 	return (size_t)(hash << 8 >> 1 >> (63 - depth));
@@ -304,7 +304,7 @@ static bool double_directory(struct shard *sh)
 	return true;
 }
 
-/* Divide the segment of this hash by the next bit.  False without memory. */
+/* Split the segment of this hash by the next bit. Returns false if there is no memory. */
 static bool split(struct shard *sh, uint64_t hash)
 {
 	struct segment *lower = segment_of(sh, hash);
@@ -336,7 +336,7 @@ static bool split(struct shard *sh, uint64_t hash)
 	return true;
 }
 
-/* The segment of this hash, with room for one more entry; NULL without memory. */
+/* Returns the segment of this hash, with room for one more entry; NULL if there is no memory. */
 static struct segment *segment_with_room(struct shard *sh, uint64_t hash)
 {
 	if (!sh->directory && !make_directory(sh))
@@ -406,7 +406,7 @@ void kv_entry_release(struct kv_entry *e)
 		free(e);
 }
 
-/* Whether the value fits, and would not leave most of a large block unused. */
+/* Returns whether the value fits, and would not leave most of a large block unused. */
 static bool suits(const struct kv_entry *e, size_t value_len)
 {
 	return !is_long(e) && value_len <= e->value_room && e->value_room <= 2 * value_len + 64;
@@ -517,16 +517,16 @@ int64_t kv_count(struct kv_table *t)
 	return (int64_t)count;
 }
 
-/* What a step of clearing has taken from the table, to be freed without a lock. */
+/* Parts that a step of clearing has removed from the table; they are freed without a lock. */
 struct removed {
 	struct slot *slots;
 	size_t size;
-	struct segment **directory; /* of segments without slots; NULL: it has stayed */
+	struct segment **directory; /* of segments without slots; NULL: not removed */
 	size_t directory_size;
 };
 
-/* Take the slots of the segment that *cursor is in, and the directory if nothing is left in the
- * shard. *cursor moves behind what has been taken; 0: behind the last shard. */
+/* Remove the slots of the segment at *cursor, and the directory if the shard is then empty. *cursor
+ * moves behind the removed part; 0: behind the last shard. */
 static struct removed take_slots(struct kv_table *t, uint64_t *cursor)
 {
 	struct shard *sh = shard_of(t, *cursor);
@@ -557,7 +557,7 @@ static struct removed take_slots(struct kv_table *t, uint64_t *cursor)
 	return r;
 }
 
-/* Returns how many entries there were. */
+/* Returns the number of entries that were freed. */
 static size_t free_removed(const struct removed *r)
 {
 	size_t count = 0;
@@ -569,7 +569,7 @@ static size_t free_removed(const struct removed *r)
 	free(r->slots);
 	for (size_t i = 0; i < r->directory_size; i++) {
 		if (i + 1 == r->directory_size || r->directory[i] != r->directory[i + 1]) {
-			free(r->directory[i]->slots); /* NULL, or without an entry */
+			free(r->directory[i]->slots); /* NULL, or slots without entries */
 			free(r->directory[i]);
 		}
 	}
@@ -608,7 +608,8 @@ static void sweep_next_segment(struct shard *sh, struct segment *seg)
 	sh->sweep_at = ((sh->sweep_at & ~(n - 1)) + n) & (((size_t)1 << sh->depth) - 1);
 }
 
-/* The segment at which the sweep is, unless the next SWEEP_STEP segments have nothing to expire. */
+/* Returns the next segment to sweep; NULL if the next SWEEP_STEP segments have nothing to
+ * expire. */
 static struct segment *segment_to_sweep(struct shard *sh)
 {
 	for (int i = 0; i < SWEEP_STEP; i++) {
@@ -621,8 +622,8 @@ static struct segment *segment_to_sweep(struct shard *sh)
 	return NULL;
 }
 
-/* Check the next few slots, and move what has ended to `dead`. Returns whether much of what could
- * end had ended. */
+/* Check the next SWEEP_STEP slots, and move expired entries to `dead`. Returns whether another step
+ * pays: more than a quarter of the entries that can expire had expired, or none can expire. */
 static bool sweep_step(struct shard *sh, struct kv_entry **dead)
 {
 	struct segment *seg = segment_to_sweep(sh);

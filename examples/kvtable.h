@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hash table of kvserver: 256 shards, each a hash table under a read-write lock of its own.
+ * Hash table of kvserver: consists of 256 shards, each a hash table under its own read-write lock.
  *
  * A command hashes its key, locks the key's shard, uses the functions that end in _locked, and
  * unlocks:
@@ -12,11 +12,11 @@
  *   kv_read_unlock(t, hash);
  *
  * A command of several keys locks all their shards in ascending order, so that two such commands
- * cannot deadlock.  What it does to these keys is atomic.
+ * cannot deadlock. The command is atomic for these keys.
  *
- * The time that a lock is held is bounded: no function here moves, compares or frees more than
- * KV_SEGMENT entries under a lock, whatever the size of the table, and none copies more than
- * KV_COPY bytes of a value.  Callers lock for KV_HOLD_KEYS keys at most.
+ * The time that a lock is held is bounded. Under a lock, no function here moves, compares or frees
+ * more than KV_SEGMENT entries, whatever the size of the table, or copies more than KV_COPY bytes
+ * of a value. Callers lock for KV_HOLD_KEYS keys at most.
  */
 #ifndef EXAMPLES_KVTABLE_H
 #define EXAMPLES_KVTABLE_H
@@ -26,13 +26,14 @@
 #define KV_SHARDS 256
 #define KV_SEGMENT 1024 /* slots that are moved under one lock; not measured against others */
 #define KV_HOLD_KEYS 64 /* keys of a command under one lock: tens of microseconds */
-#define KV_HOLD_BYTES (64u << 10) /* and bytes of them and of their values, unless it is one key */
+#define KV_HOLD_BYTES (64u << 10) /* bytes of these keys and their values, unless it is one key */
 #define KV_COPY (64u << 10) /* longer values are copied without a lock, and sent without a copy */
 
 struct kv_table;
 
-/* A long value, of more than KV_COPY bytes, is never changed in place, and may be read without a
- * lock while a reference is held. An entry with a short one belongs to the table alone. */
+/* Lifetime: a long value, of more than KV_COPY bytes, never changes in place, and may be read
+ * without a lock while the reader holds a reference. The table alone owns an entry with a short
+ * value. */
 struct kv_entry {
 	int64_t expires; /* a time of kv_now(); 0: never */
 	uint32_t key_len;
@@ -68,7 +69,7 @@ void kv_shards_read_unlock(struct kv_table *t, const struct kv_shards *s);
 void kv_shards_write_lock(struct kv_table *t, const struct kv_shards *s);
 void kv_shards_write_unlock(struct kv_table *t, const struct kv_shards *s);
 
-/* The key's entry, or NULL when there is none or its time is over. */
+/* Returns the key's entry, or NULL if there is none or it has expired. */
 struct kv_entry *kv_find_locked(const struct kv_table *t, uint64_t hash, struct slice key);
 
 static inline struct slice kv_value(const struct kv_entry *e)
@@ -76,47 +77,48 @@ static inline struct slice kv_value(const struct kv_entry *e)
 	return (struct slice){ e->bytes + e->key_len, e->value_len };
 }
 
-/* An entry outside the table, with one reference; NULL: no memory.  Takes no lock. */
+/* Returns an entry outside the table, with one reference; NULL: no memory. Takes no lock. */
 struct kv_entry *kv_entry_new(struct slice key, struct slice value, int64_t expires);
 
-/* Another reference to an entry with a long value, under a lock of the shard. */
+/* Take another reference to an entry with a long value, under a lock of the shard. */
 struct kv_entry *kv_entry_hold_locked(struct kv_entry *e);
 
-/* Give a reference back; the last one frees the entry.  NULL is fine.  To be called without a lock,
- * since freeing a large block takes the kernel's time. */
+/* Release a reference; the last release frees the entry. The entry may be NULL. Call it without a
+ * lock, because freeing a large block may enter the kernel. */
 void kv_entry_release(struct kv_entry *e);
 
 /*
- * Give the key a value and a time to end (0: none). *entry is NULL, or an entry that kv_entry_new
- * has made of the same arguments, as it must be if the value is longer than KV_COPY. Afterwards
- * *entry is what the caller must release once the shard is unlocked. False without memory, and
- * then nothing has changed. The shard is write-locked, here and below.
+ * Set the key's value and the time at which it expires (0: never). *entry is NULL, or an entry that
+ * kv_entry_new has made of the same arguments; if the value is longer than KV_COPY, it must be the
+ * latter. Afterwards the caller must release *entry once the shard is unlocked. Returns false, with
+ * nothing changed, if there is no memory. Precondition, here and below: the shard is write-locked.
  */
 bool kv_put_locked(struct kv_table *t, uint64_t hash, struct slice key, struct slice value,
 		   int64_t expires, struct kv_entry **entry);
 
-/* Change when the key ends; its entry must exist. */
+/* Change the time at which the key expires; its entry must exist. */
 void kv_expire_locked(struct kv_table *t, uint64_t hash, struct kv_entry *e, int64_t expires);
 
-/* True when the key was there.  The caller releases *entry, which may be NULL, after unlocking. */
+/* Returns whether the key was there. The caller releases *entry, which may be NULL, after
+ * unlocking. */
 bool kv_erase_locked(struct kv_table *t, uint64_t hash, struct slice key, struct kv_entry **entry);
 
-/* The rest locks by itself. */
+/* The functions below take the locks themselves. */
 
-/* Keys in the table, also expired ones until they are removed. */
+/* Returns the number of keys in the table, with expired keys that are not removed yet. */
 int64_t kv_count(struct kv_table *t);
 
 /*
- * Remove the next few entries: those in up to 64 segments, until some were there. *cursor is 0 at
- * first. False once the whole table has been passed: every key that was there at the first call,
- * and has not been set since, is gone.
+ * Remove the entries of the next segment that has any; passes up to 64 segments. *cursor is 0 at
+ * first. Returns false once the whole table has been passed: every key that was there at the first
+ * call, and has not been set since, is then removed.
  */
 bool kv_clear_some(struct kv_table *t, uint64_t *cursor);
 
 void kv_clear(struct kv_table *t);
 
-/* Remove some of the keys whose time is over; to be called every now and then.  Returns whether any
- * key in the table has a time to end. */
+/* Remove some of the expired keys; call it periodically. Returns whether any key in the table can
+ * expire. */
 bool kv_sweep(struct kv_table *t);
 
 #endif

@@ -5,13 +5,13 @@
  *
  *   $ pg 'host=localhost dbname=shop user=me' 'SELECT now()' 'SELECT pg_sleep(1), 42'
  *
- * libpq says after each step what it waits for, and gmp_fd_wait waits for it: pg_connect and
- * pg_query. The queries run at the same time; their results are printed in the order of the command
- * line, a row for each line with tabs between the columns.
+ * libpq reports after each step which event it needs; pg_connect and pg_query wait for the event
+ * with gmp_fd_wait. The queries run at the same time. Their results are printed in the order of the
+ * command line, one row per line with tabs between the columns.
  *
- * PG-1  libpq opens and closes the socket itself, and may use another one for the next host of the
- *       list. So the socket is asked for, and adopted, before each wait of the connect.
- * PG-2  PQconnectStart and PQconnectPoll look names up, which blocks: they run in gmp_blocking.
+ * PG-1  libpq opens and closes the socket itself, and may use another socket for the next host of
+ *       the list. Each wait of the connect therefore gets the socket from libpq and adopts it.
+ * PG-2  PQconnectStart and PQconnectPoll look names up, which may block: they run in gmp_blocking.
  * PG-3  PQfinish closes the socket: gmp_fd_release forgets it first.
  */
 #include <gmp.h>
@@ -31,8 +31,8 @@ struct job {
 	gmp_g *g;
 };
 
-/* Returns those of `events` that are ready, or a negative errno value. A deadline in the past makes
- * gmp_fd_wait try once, which succeeds while the server sends: so the time is compared here. */
+/* Returns the ready events of `events`, or a negative errno value. With a deadline in the past,
+ * gmp_fd_wait makes one attempt, which succeeds while the server sends; so check the time first. */
 static int wait_for(PGconn *c, int events, int64_t deadline)
 {
 	int fd = PQsocket(c), err = fd < 0 ? -EBADF : gmp_fd_adopt(fd);
@@ -63,7 +63,7 @@ static int pg_connect(PGconn *c, int64_t deadline)
 	return 0;
 }
 
-/* Send what libpq has buffered. The server may want to be read meanwhile. */
+/* Send the output that libpq has buffered. The server may send too, so also read its input. */
 static int flush(PGconn *c, int64_t deadline)
 {
 	int more;
@@ -79,7 +79,7 @@ static int flush(PGconn *c, int64_t deadline)
 	return more < 0 ? -EIO : 0;
 }
 
-/* The next result of the query: NULL after the last. */
+/* Get the next result of the query; *result is NULL after the last. */
 static int next_result(PGconn *c, PGresult **result, int64_t deadline)
 {
 	while (PQisBusy(c)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TCP proxy: forwards two streams in opposite directions, and the way in which each of them ends.
+ * TCP proxy: forwards two streams in opposite directions, and how each of them ends.
  *
  *   $ proxy --port 7000 --to 127.0.0.1:80 &
  *   $ curl http://127.0.0.1:7000/
@@ -14,9 +14,9 @@
  *
  *   1. One side has sent all (an end of stream is read): the proxy shuts down the sending half to
  *      the other side. The other direction continues without a limit of time.
- *   2. One side has failed (a read or a write gives an error), or the proxy ends: no side may take
- *      that for an end of stream, or half a file looks like a whole one. So both connections are
- *      reset.
+ *   2. One side has failed (a read or a write returns an error), or the proxy ends: both
+ *      connections are reset. A side that took the failure for an end of stream would take half a
+ *      file for a whole one.
  *
  * At the end (SIGINT, SIGTERM) each side is shut down for reading first, which wakes the readers.
  * The writers get END_GRACE to return and see `ending`, so that no client gets a FIN instead of a
@@ -33,7 +33,7 @@
 #include <unistd.h>
 
 #define CHUNK (32 << 10)
-#define DIAL_TIME 3000000000 /* ns; less than server_end waits for us */
+#define DIAL_TIME 3000000000 /* ns; less than server_end waits */
 #define END_GRACE 500000000  /* ns; not tuned */
 
 struct proxy {
@@ -52,11 +52,12 @@ struct stream {
 	struct stream *other;
 	int from;
 	int to;
-	atomic_bool ended;  /* in order */
-	atomic_bool failed; /* or not */
+	atomic_bool ended;  /* with an end of stream */
+	atomic_bool failed; /* with an error, or because the proxy ends */
 };
 
-/* While the other direction is open, the socket can have lost its peer only by a reset. */
+/* Returns whether the peer has reset the connection: while the other direction is open, the socket
+ * can lose its peer only by a reset. */
 static bool was_reset(struct stream *s)
 {
 	return !s->other->ended && server_was_reset(s->from);
@@ -78,7 +79,7 @@ static void pass_on(void *arg)
 		gmp_shutdown(s->to, SHUT_WR);
 		return;
 	}
-	/* Wake the other direction: it reads an end of stream, and does not pass it on. */
+	/* Wake the other direction: it reads an end of stream, and does not forward it. */
 	s->failed = true;
 	gmp_shutdown(s->to, SHUT_RD);
 	gmp_shutdown(s->from, SHUT_RD);

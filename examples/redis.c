@@ -6,10 +6,9 @@
  *   $ redis --port 6379 --clients 50 --requests 400
  *   20000 commands on 50 connections: 0.412 s, 0 errors
  *
- * hiredis has a reader and a writer that never wait: redisBufferWrite, redisBufferRead, and
- * redisGetReplyFromReader. command() waits with gmp_fd_wait between them. So each green thread is
- * written like a program with the blocking interface, and none of them keeps a P while the server
- * works.
+ * redisBufferWrite, redisBufferRead and redisGetReplyFromReader of hiredis never wait. exchange()
+ * waits with gmp_fd_wait between them. Each green thread is therefore sequential code, as with the
+ * blocking interface of hiredis, but keeps no P while the server works.
  *
  * Each connection increments its own key and checks the replies: a lost or exchanged reply is an
  * error.
@@ -38,15 +37,15 @@ struct client {
 	long number;
 };
 
-/* A deadline in the past makes gmp_fd_wait try once, which succeeds while the server sends: so the
- * time is compared here. */
+/* With a deadline in the past, gmp_fd_wait makes one attempt, which succeeds while the server
+ * sends; so check the time first. */
 static int wait_for(redisContext *c, int events, int64_t deadline)
 {
 	return gmp_now() < deadline ? gmp_fd_wait(c->fd, events, deadline) : -ETIMEDOUT;
 }
 
-/* Wait until the server has answered what is in the output buffer. Returns 0 with *reply, which the
- * caller frees, or a negative errno value. */
+/* Send the output buffer and wait for a reply. Returns 0 with *reply, which the caller frees, or a
+ * negative errno value. */
 static int exchange(redisContext *c, redisReply **reply, int64_t deadline)
 {
 	int done = 0, ready;
@@ -70,7 +69,7 @@ static int exchange(redisContext *c, redisReply **reply, int64_t deadline)
 	}
 }
 
-/* INCR of the client's key; -EPROTO if the reply is not the next number. */
+/* Increment the client's key. Returns -EPROTO if the reply is not `wanted`. */
 static int increment(redisContext *c, long number, long wanted)
 {
 	redisReply *reply = NULL;

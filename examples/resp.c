@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Incremental parser of the requests of RESP2, the protocol of Redis.
+ * RESP2, the protocol of Redis: parses requests incrementally and writes replies.
  *
- * A request is "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", an array of strings with their lengths, or a line
- * of words for people at a terminal.  It may come in any number of pieces.
+ * A request is an array of strings with their lengths ("*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"), or a line
+ * of words that is typed at a terminal. It may arrive in any number of pieces.
  *
  * Invariants:
  *
- *   1. What is parsed is never parsed again: `used` only grows, so a request of a million
- *      pieces costs a million steps and not their square.  The exception is a line that is not
- *      complete, and a line is short.
- *   2. Nothing is allocated for what a peer only announces: `args` and the caller's buffer grow
- *      with what has come.  A request that would be longer than RESP_MAX_REQUEST is a fault as soon
- *      as a length says so.
- *   3. A fault is noticed where Redis notices it, and named as Redis names it.
+ *   RESP-1  Parsed bytes are not parsed again: `used` only grows, so the cost of a request of a
+ *           million pieces is linear, not quadratic. The exception is an incomplete line, and a
+ *           line is short.
+ *   RESP-2  No memory is allocated for bytes that a client only announces: `args` and the caller's
+ *           buffer grow with the received bytes. A request that would be longer than
+ *           RESP_MAX_REQUEST is an error as soon as one of its lengths shows it.
+ *   RESP-3  Errors are detected at the same byte as in Redis, and have the same text.
  */
 #include "resp.h"
 
@@ -55,8 +55,8 @@ static void begin_request(struct resp_parser *p)
 
 /* ------------------------------------------------------- A request as an array */
 
-/* The number in the line "?NUMBER\r\n" that begins at `used`.  1: it is there, and `used` is behind
- * the line; 0: the line is not complete; -1: it is not a number; -2: there is no end of it. */
+/* Parse the line "?NUMBER\r\n" that begins at `used`. Returns 1 with `used` behind the line; 0 if
+ * the line is incomplete; -1 if it has no number; -2 if it is longer than RESP_MAX_LINE. */
 static int number_line(struct resp_parser *p, const char *bytes, size_t n, int64_t *number)
 {
 	const char *line = bytes + p->used;
@@ -90,7 +90,7 @@ static enum resp_result parse_array_length(struct resp_parser *p, const char *by
 	return RESP_REQUEST;
 }
 
-/* Redis looks for the end of the line first, and only then at its first character. */
+/* Like Redis, search for the end of the line first, and check its first character afterwards. */
 static enum resp_result parse_bulk_length(struct resp_parser *p, const char *bytes, size_t n)
 {
 	const char *line = bytes + p->used;
@@ -115,7 +115,7 @@ static enum resp_result parse_bulk_length(struct resp_parser *p, const char *byt
 	return RESP_REQUEST;
 }
 
-/* The arguments that are there.  RESP_REQUEST when that is all of them. */
+/* Parse the received arguments. Returns RESP_REQUEST if all arguments are complete. */
 static enum resp_result parse_args(struct resp_parser *p, const char *bytes, size_t n)
 {
 	while (p->missing > 0) {
@@ -157,7 +157,7 @@ static char unescaped(char c)
 }
 
 /*
- * Resolve the quoted text that begins behind the quote at *from, to *to.  Returns false when the
+ * Resolve the quoted text behind the quote at *from, and write it to *to. Returns false if the
  * closing quote is missing, or is not followed by a space or the end.
  */
 static bool unquote(char **from, const char *end, char **to)
@@ -174,7 +174,7 @@ static bool unquote(char **from, const char *end, char **to)
 		if (*in != '\\' || end - in < 2) {
 			*out++ = *in;
 		} else if (quote == '\'') {
-			/* Between single quotes a backslash protects nothing but a single quote. */
+			/* between single quotes, a backslash escapes only a single quote */
 			if (in[1] == '\'')
 				in++;
 			*out++ = *in;
@@ -199,7 +199,7 @@ static bool ends_word(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\0';
 }
 
-/* One word, to where it begins: resolving quotes never makes it longer. */
+/* Resolve one word in place: resolving quotes never makes it longer. */
 static bool split_word(char **from, const char *end, size_t *len)
 {
 	char *word = *from;
@@ -282,7 +282,7 @@ bool resp_parse_integer(struct slice s, int64_t *number)
 
 	if (s.len == i || s.len > i + 19)
 		return false;
-	if (s.at[i] == '0') { /* nothing but "0" begins so */
+	if (s.at[i] == '0') { /* only "0" begins with '0' */
 		*number = 0;
 		return s.len == 1;
 	}
@@ -315,7 +315,7 @@ size_t resp_format_integer(char *at, int64_t number)
 	return len;
 }
 
-/* "TYPE NUMBER CR LF", to where there is room for it. */
+/* Write TYPE NUMBER CR LF to `at`, which has room for it. Returns the end. */
 static char *put_header(char *at, char type, int64_t number)
 {
 	*at++ = type;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RESP2, the protocol of Redis: an incremental parser of requests, and functions that write
- * replies. */
+/* RESP2, the protocol of Redis: parses requests incrementally and writes replies. */
 #ifndef EXAMPLES_RESP_H
 #define EXAMPLES_RESP_H
 
@@ -8,8 +7,8 @@
 
 #include <stdint.h>
 
-/* What a client can make the server keep before its request is complete: RESP_MAX_REQUEST bytes,
- * and eight for each argument. Redis allows 512 MB an argument, and 2^31 - 1 of them. */
+/* Memory limit of an incomplete request: RESP_MAX_REQUEST bytes, and eight bytes per argument.
+ * Redis allows 512 MB per argument, and 2^31 - 1 arguments. */
 #define RESP_MAX_REQUEST (64LL << 20) /* bytes, with the lengths */
 #define RESP_MAX_BULK RESP_MAX_REQUEST
 #define RESP_MAX_ARGS (1LL << 20)
@@ -22,8 +21,8 @@ struct slice {
 
 /* ------------------------------------------------------------------ Requests */
 
-/* An argument, as a distance from the first byte of its request: the buffer may move while the
- * request is incomplete. */
+/* An argument, as an offset from the first byte of its request, because the buffer may move while
+ * the request is incomplete. */
 struct resp_arg {
 	uint32_t offset;
 	uint32_t len;
@@ -31,30 +30,30 @@ struct resp_arg {
 
 /* Valid when all zero. */
 struct resp_parser {
-	const char *request;   /* first byte of the request that is complete */
+	const char *request;   /* first byte of the complete request */
 	struct resp_arg *args; /* its arguments, the command's name first */
 	uint32_t argc;
-	uint32_t args_size; /* how many `args` has room for */
-	uint32_t missing;   /* arguments that are still to come; 0 between requests */
+	uint32_t args_size; /* capacity of `args` */
+	uint32_t missing;   /* arguments that are missing; 0 between requests */
 	bool in_bulk;       /* the length of the next argument is known: */
 	uint32_t bulk_len;
-	size_t used;       /* bytes of the request that are understood */
-	const char *error; /* what Redis calls the fault */
+	size_t used;       /* bytes of the request that are parsed */
+	const char *error; /* text that Redis has for the error */
 	char error_text[32];
 };
 
 enum resp_result {
-	RESP_INCOMPLETE, /* ask again when there is more */
-	RESP_REQUEST,    /* `used` bytes make a request of argc arguments, maybe of none */
-	RESP_BROKEN,     /* `error` says why; what follows cannot be understood */
+	RESP_INCOMPLETE, /* call again with more bytes */
+	RESP_REQUEST,    /* `used` bytes are a request of argc arguments, possibly none */
+	RESP_BROKEN,     /* `error` says why; the bytes behind it cannot be parsed */
 	RESP_NO_MEMORY,
 };
 
 /*
- * Look for one request in the n bytes at `bytes`, which begin with the first byte of a request.
- * After RESP_INCOMPLETE the next call gets the same bytes, maybe elsewhere, and more; it continues
- * where this one stopped. After RESP_REQUEST the next call gets the bytes that follow. The bytes of
- * an inline request are changed: quotes are resolved in place.
+ * Parse one request in the n bytes at `bytes`, which begin with the first byte of a request. After
+ * RESP_INCOMPLETE the next call must get the same bytes, possibly at another address, and more; it
+ * continues where this call stopped. After RESP_REQUEST the next call must get the bytes behind the
+ * request. The bytes of an inline request change: quotes are resolved in place.
  */
 enum resp_result resp_parse(struct resp_parser *p, char *bytes, size_t n);
 
@@ -65,7 +64,7 @@ static inline struct slice resp_arg(const struct resp_parser *p, uint32_t i)
 	return (struct slice){ p->request + p->args[i].offset, p->args[i].len };
 }
 
-/* The number that `s` is the one and only way to write; false when it is none. */
+/* Parse a number. Returns false unless `s` is its canonical form ("1", not "+1" or "01"). */
 bool resp_parse_integer(struct slice s, int64_t *number);
 
 /* ------------------------------------------------------------------- Replies */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Retry loop with exponential backoff, and its tests in virtual time.
+ * Retry loop: calls a service with exponential backoff, and is tested in virtual time.
  *
- * call_with_retries asks a service again and again, with a pause that doubles up to a minute and is
- * spread by chance, until it answers, refuses for good, or the time is over.  The tests run it in
- * virtual time: the clock jumps over the pauses, so that they take milliseconds, and times can be
- * compared exactly.
+ * call_with_retries calls a service until it succeeds, fails permanently, or the deadline passes.
+ * The backoff between two calls doubles up to a minute, and has a random part. The tests run in
+ * virtual time: the clock jumps over the pauses, so that the tests take milliseconds and can
+ * compare times exactly.
  */
 #include <gmp.h>
 
@@ -20,12 +20,12 @@
 
 /* ------------------------------------------------------------------ The loop */
 
-/* 0; -EAGAIN: later perhaps; anything else: no. */
+/* Returns 0; -EAGAIN or -ETIMEDOUT if a retry may succeed; another negative errno value if not. */
 typedef int (*service_fn)(void *arg, int64_t deadline);
 
 struct policy {
-	int64_t first, most; /* the pauses: the shortest, and what doubling stops at */
-	int64_t patience;    /* for one call of the service */
+	int64_t first, most; /* shortest and longest pause */
+	int64_t patience;    /* timeout of one call */
 };
 
 static const struct policy usual = { .first = 100 * MS, .most = MINUTE, .patience = 10 * SECOND };
@@ -35,14 +35,15 @@ static int64_t earlier(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* Between half of it and all of it, so that many clients do not come back together. */
+/* Returns a random time from pause / 2 to pause, so that clients do not retry at the same time. */
 static int64_t spread(int64_t pause, unsigned *chance)
 {
 	*chance = *chance * 1103515245 + 12345;
 	return pause / 2 + (int64_t)(*chance >> 16) % (pause / 2 + 1);
 }
 
-/* Until the deadline: the service's answer, or -ETIMEDOUT. */
+/* Call the service until it succeeds or fails permanently. Returns its result, -ETIMEDOUT if the
+ * next pause would pass the deadline, or -ECANCELED. */
 static int call_with_retries(const struct policy *p, service_fn service, void *arg,
 			     int64_t deadline)
 {
@@ -75,10 +76,10 @@ static int call_with_retries(const struct policy *p, service_fn service, void *a
 		}                                                                                  \
 	} while (0)
 
-/* A service that is down until some time, and refuses, or does not answer at all. */
+/* Simulated service: until `up_from` it fails with -EAGAIN or, if `silent`, does not answer. */
 struct service {
 	int64_t up_from;
-	int final; /* what it says then */
+	int final; /* its result from `up_from` on */
 	int silent;
 	int calls;
 };
@@ -104,7 +105,7 @@ static void it_goes_on_until_the_service_is_up(void)
 
 	CHECK(call_with_retries(&usual, ask, &s, gmp_deadline(60 * MINUTE)) == 0);
 	CHECK(gmp_now() >= s.up_from && gmp_now() <= s.up_from + usual.most);
-	CHECK(s.calls > 45 && s.calls < 120); /* about one a minute, once the pauses are long */
+	CHECK(s.calls > 45 && s.calls < 120); /* about one per minute, once the pauses are long */
 }
 
 static void it_gives_up_in_time(void)

@@ -7,16 +7,16 @@
  *
  * Each command is a child process, and a child of one group:
  *
- *   1. The group starts --limit green threads at a time. Each spawns its process, reads what it
- *      writes, and waits for its end, all without a thread of its own.
- *   2. With --input, a second green thread writes the file to the process while the first one
- *      reads. A single one could not: if input and output are both larger than a pipe, the process
- *      waits until its output is read, and does not read its input meanwhile.
- *   3. When --seconds have passed the group cancels its children: their reads return -ECANCELED.
- *      Each kills the process group of its command, so that what the command has started ends too,
- *      and reaps it.
- *   4. Output is printed in the order of the command line: that of a command as soon as all before
- *      it have ended.
+ *   1. The group runs up to --limit green threads at a time. Each spawns its process, reads its
+ *      output, and waits for its end, without an OS thread of its own.
+ *   2. With --input, a second green thread writes the file to the process while the first green
+ *      thread reads. A single green thread could deadlock: if input and output are both larger than
+ *      a pipe, the process waits until its output is read, and does not read its input meanwhile.
+ *   3. When --seconds have passed, the group cancels its children: their reads return -ECANCELED.
+ *      Each child kills the process group of its command, so that processes which the command has
+ *      started end too, and reaps the command.
+ *   4. Output is printed in the order of the command line: the output of a command is printed once
+ *      it and all earlier commands have ended.
  *
  * The exit status is 0 if every command has ended with 0, otherwise 1.
  */
@@ -39,8 +39,8 @@ struct command {
 	const char *text;
 	const struct buf *input; /* NULL: none */
 	struct buf output;
-	int err;    /* why it could not be run, or not to its end: a negative errno */
-	int status; /* as waitpid has it */
+	int err;    /* negative errno value if it could not run, or not to its end */
+	int status; /* as waitpid returns it */
 	gmp_wg running;
 };
 
@@ -57,13 +57,14 @@ struct feeding {
 	int fd;
 };
 
-/* The process may end, or close its input, before it has read everything: -EPIPE is no failure. */
+/* Write the input to the process. If the process ends or closes its input before it has read all,
+ * the write returns -EPIPE, which is not an error. */
 static void feed(void *arg)
 {
 	struct feeding *f = arg;
 
 	gmp_write_all(f->fd, f->input->data + f->input->start, buf_len(f->input));
-	gmp_close(f->fd); /* the process sees the end of its input */
+	gmp_close(f->fd); /* the process reads an end of file */
 }
 
 static int read_output(int fd, struct buf *out)
@@ -81,7 +82,7 @@ static int read_output(int fd, struct buf *out)
 	}
 }
 
-/* Feed and read at the same time. */
+/* Write the input and read the output at the same time. */
 static int talk_to(gmp_process *p, struct command *c)
 {
 	struct feeding f = { c->input, p->in };
@@ -95,14 +96,14 @@ static int talk_to(gmp_process *p, struct command *c)
 		return err;
 	p->in = -1; /* the feeder closes it */
 	err = read_output(p->out, &c->output);
-	gmp_cancel(feeder); /* it may wait for a process that reads no more */
+	gmp_cancel(feeder); /* it may wait for a process that has stopped reading */
 	gmp_cancel_mask(1);
 	gmp_join(feeder);
 	gmp_cancel_mask(0);
 	return err;
 }
 
-/* It is reaped in any case; killed first if there is no time left. */
+/* Reap the process. If the command has failed or was cancelled, kill its process group first. */
 static void reap(const gmp_process *p, struct command *c)
 {
 	if (!c->err) {
@@ -137,7 +138,7 @@ static int run_command(void *arg)
 		reap(&p, c);
 	}
 	gmp_wg_done(&c->running);
-	return 0; /* the others run on */
+	return 0; /* the other commands continue */
 }
 
 /* --- all of them --- */
@@ -148,7 +149,7 @@ struct starter {
 	int n;
 };
 
-/* Waits at the limit, while the main green thread prints. */
+/* Start all commands. Waits while --limit commands run; the first green thread prints meanwhile. */
 static void start_all(void *arg)
 {
 	struct starter *s = arg;

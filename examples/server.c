@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Accept loop and orderly end of a server.
+ * Server loop: serves each connection in a green thread, limits the time of writes, and shuts down
+ * gracefully.
  *
- * One green thread per listener accepts, one per connection serves.  The end comes in four steps:
+ * A further green thread per listener accepts connections. Shutdown (server_end) has four steps:
  *
- *   1. `ending` is set: a connection that is accepted from now on is closed at once;
- *   2. the listeners are closed, which wakes their green threads, and these are waited for;
- *   3. the open connections are shut down, so that their green threads read an end of stream; with
- *      `grace` only for reading at first, so that writers can end what they have begun;
- *   4. these are waited for.
+ *   1. It sets `ending`: a connection that is accepted from now on is closed at once.
+ *   2. It closes the listeners, which wakes their green threads, and waits for these.
+ *   3. It shuts down the open connections, so that their green threads read an end of stream. With
+ *      `grace`, it first shuts down only the reading half, so that writers can complete an answer.
+ *   4. It waits for the green threads of the connections.
  *
  * Invariants:
  *
- *   1. A file descriptor in the list is open: it is unlinked before it is closed, so step 3
- *      never shuts down a reused number.
- *   2. A connection is counted in `connections` before its green thread starts.
+ *   SERVER-1  An fd in the list is open: it is unlinked before it is closed, so step 3 never shuts
+ *             down a reused fd.
+ *   SERVER-2  A connection is counted in `connections` before its green thread starts.
  *
- * A signal handler may do next to nothing, and a green thread cannot wait for it.  So the signals
- * are blocked, and a signalfd, which is a descriptor like any other, is read by a green thread.
+ * Signals: a signal handler may call few functions, and a green thread cannot wait for it. SIGINT
+ * and SIGTERM are therefore blocked, and a green thread reads them from a signalfd.
  */
 #include "server.h"
 
@@ -33,7 +34,7 @@
 #define MILLISECOND 1000000LL
 #define SECOND (1000 * MILLISECOND)
 #define FINISH_MOST (1 << 20) /* bytes that server_finish discards */
-#define WRITE_CHECKS 4        /* of a writer without progress, in each `patience`; not tuned */
+#define WRITE_CHECKS 4        /* checks of a writer without progress per `patience`; not tuned */
 
 struct connection {
 	struct server *server;
@@ -66,7 +67,7 @@ void server_wait_for_signal(int signals)
 		fprintf(stderr, "cannot wait for signals: %s\n", strerror((int)-n));
 }
 
-/* At most one line a second: a lack of descriptors must not fill the disk. */
+/* Prints at most one line a second, so that a lack of fds does not fill the disk. */
 void server_complain(struct server *s, const char *what, int err)
 {
 	int64_t last = s->last_complaint;
@@ -123,7 +124,7 @@ static void serve_connection(void *arg)
 	drop(c);
 }
 
-/* Takes the descriptor over, also when it fails. */
+/* Takes ownership of fd, also if it fails. */
 static int start_connection(struct server *s, int fd)
 {
 	struct connection *c = malloc(sizeof(*c));
@@ -161,7 +162,7 @@ static void accept_connections(void *arg)
 			continue;
 		if (s->ending)
 			break;
-		/* Out of descriptors or memory, most likely: others may give some back. */
+		/* most likely fds or memory are exhausted; connections that end free some */
 		server_complain(s, "cannot take a connection", err);
 		gmp_sleep(20 * MILLISECOND);
 	}
@@ -231,8 +232,8 @@ void server_finish(int fd)
 	}
 }
 
-/* The deadline is at least patience / WRITE_CHECKS away. It lies an eighth of `patience` further,
- * so that it is moved once in that time instead of for each write. */
+/* The deadline is at least patience / WRITE_CHECKS away. It is an eighth of `patience` later, so
+ * that it is moved once per eighth instead of for each write. */
 void server_arm(struct server_writer *w)
 {
 	int64_t now;

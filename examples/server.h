@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Accept loop, orderly end and write timeouts of a server. */
+/* Server loop: serves each connection in a green thread, limits the time of writes, and shuts down
+ * gracefully. */
 #ifndef EXAMPLES_SERVER_H
 #define EXAMPLES_SERVER_H
 
@@ -12,11 +13,11 @@
 
 struct server;
 
-/* A file descriptor that is shut down when the server ends, as each connection's is. */
+/* An fd that is shut down when the server ends, like that of each connection. */
 struct server_fd {
 	int fd;
 	struct server_fd *next;
-	struct server_fd **link; /* what points to this one */
+	struct server_fd **link; /* the pointer to this entry */
 };
 
 struct listener {
@@ -28,8 +29,8 @@ struct listener {
 struct server {
 	void (*serve)(int fd, void *arg); /* runs on the connection's own green thread */
 	void *arg;
-	const char *name; /* begins every message */
-	int64_t grace;    /* ns that connections get at the end to finish what they do; may be 0 */
+	const char *name; /* prefix of every message */
+	int64_t grace;    /* ns that connections have to finish at shutdown; may be 0 */
 
 	struct listener listeners[SERVER_LISTENERS];
 	int listening;
@@ -37,7 +38,7 @@ struct server {
 	gmp_wg connections;
 	_Atomic int64_t last_complaint;
 	atomic_bool ending;
-	gmp_mutex lock; /* guards first and the list that it begins */
+	gmp_mutex lock; /* guards `first` and its list */
 	struct server_fd *first;
 };
 
@@ -45,25 +46,25 @@ struct server {
  * Call it before gmp_run, so that every OS thread of the runtime has them blocked too. */
 int server_block_signals(void);
 
-/* Wait, on a green thread, until one of the two signals has come. */
+/* Wait until one of the two signals has arrived. The caller is a green thread. */
 void server_wait_for_signal(int signals);
 
-/* Listen on an address, as gmp_listen takes it, and serve each connection. Returns the
- * listening descriptor, or a negative errno value. */
+/* Listen on an address, as gmp_listen takes it, and serve each connection. Returns the listening
+ * fd, or a negative errno value. */
 int server_listen(struct server *s, const char *net, const char *addr);
 
-/* For a serve that opens a descriptor of its own and may wait on it: shut it too when the server
- * ends. Returns false, without effect, if the server is ending already. Remove it before closing
+/* Shut down a further fd when the server ends; for a `serve` that opens an fd and waits on it.
+ * Returns false, without effect, if the server is already ending. Remove the fd before closing
  * it. */
 bool server_add_fd(struct server *s, struct server_fd *d, int fd);
 void server_remove_fd(struct server *s, struct server_fd *d);
 
-/* Print what has failed, and why; a line a second at most, whatever happens in between. */
+/* Print what has failed, and why. Prints at most one line a second; further calls are ignored. */
 void server_complain(struct server *s, const char *what, int err);
 
 /* Accept no more connections, shut down the open ones (with `grace`, their reading half first), and
- * wait for their green threads, for five seconds at most. 0, or -ETIMEDOUT when some were still
- * busy. */
+ * wait for their green threads, for five seconds at most. Returns 0, or -ETIMEDOUT if some are
+ * still busy. */
 int server_end(struct server *s);
 
 /* Shut the sending half, then discard what the peer sends until it closes: 1 MiB or 2 s at most. If
@@ -107,17 +108,17 @@ bool server_extend(struct server_writer *w);
 /* Write at least one byte and at most n. Returns the number, or a negative errno value. */
 ssize_t server_write(struct server_writer *w, const void *bytes, size_t n);
 
-/* Bytes that were written and that the peer has not acknowledged; 0 if it is not known. */
+/* Returns how many written bytes the peer has not acknowledged; 0 if that is not known. */
 int server_unacknowledged(int fd);
 
-/* Whether the peer of a TCP connection has reset it. Linux reports a reset by an error to one call
- * only; later reads return the end of the stream. But the socket then has no peer any more. */
+/* Returns whether the peer has reset a TCP connection. Linux reports a reset by an error to one
+ * call only; later reads return the end of the stream. But the socket then has no peer any more. */
 bool server_was_reset(int fd);
 
 /* Make gmp_close reset the connection and discard the bytes that were not sent. */
 void server_reset_on_close(int fd);
 
-/* The number in a text of digits only, or -1 when it is none or is not within low..high. */
+/* Returns the number in a text of digits, or -1 if the text is no number or not in low..high. */
 long server_parse_number(const char *text, long low, long high);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SipHash: a keyed hash of byte strings, for hash tables whose keys come from strangers.
+ * SipHash: hashes byte strings under a secret key, for hash tables whose keys clients choose.
  *
  * Without the key, two strings that collide can be found only by chance (Aumasson and Bernstein,
  * "SipHash: a fast short-input PRF", 2012). A hash that only mixes a seed into the first block
- * gives no such guarantee: strings are known for many of them that collide whatever the seed.
+ * gives no such guarantee: for many such hashes, strings are known that collide under every seed.
  *
  * SipHash-c-d does c rounds for each eight bytes and d rounds at the end. SipHash-2-4 is the
  * conservative choice; SipHash-1-3 is what hash tables commonly use (Rust, CPython), at about two

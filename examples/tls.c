@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TLS with OpenSSL on non-blocking sockets: an echo server, and a client that sends its standard
- * input.
+ * TLS with OpenSSL on non-blocking sockets: runs an echo server, or a client that sends its
+ * standard input.
  *
  *   $ tls serve --port 7443 --cert cert.pem --key key.pem &
  *   $ echo hello | tls send 127.0.0.1:7443 --ca cert.pem --name localhost
  *   hello
  *
- * OpenSSL works on the descriptor, and step() waits with gmp_fd_wait where a call says that it
- * wants to read or to write. A read may want to write and a write to read (renegotiation, key
- * updates).
+ * OpenSSL reads and writes the fd itself. If a call reports that it must read or write first,
+ * step() waits for that with gmp_fd_wait. A read may have to write and a write to read
+ * (renegotiation, key updates).
  *
- * TLS-1  The error queue of OpenSSL and errno belong to the OS thread, which other green threads
- *        use too. The queue is cleared before each call, and read after it, before the next wait:
+ * TLS-1  The error queue of OpenSSL and errno belong to the OS thread, and other green threads use
+ *        it too. The queue is cleared before each call, and read after it, before the next wait:
  *        step() has no wait between ERR_clear_error and the last read of either.
  * TLS-2  One green thread at a time uses an SSL object.
- * TLS-3  SSL_free does not close the descriptor; gmp_close does.
+ * TLS-3  SSL_free does not close the fd; gmp_close does.
  */
 #define GMP_SAFE_ERRNO /* step() waits, and reads errno */
 #include <gmp.h>
@@ -51,13 +51,13 @@ static int call_openssl(SSL *ssl, enum call call, void *buf, int n)
 	case WRITE: return SSL_write(ssl, buf, n);
 	default:
 		n = SSL_shutdown(ssl);
-		return n == 0 ? 1 : n; /* ours is sent; the peer's is not awaited */
+		return n == 0 ? 1 : n; /* ours is sent; do not wait for the peer's */
 	}
 }
 
-/* One call of OpenSSL, with the waits that it asks for. Returns what the call returns if that is
- * positive; 0 at the end of the stream; or a negative errno value, -EPROTO for a fault of TLS,
- * which `why` tells. */
+/* Make one call of OpenSSL, with the waits that it needs. Returns the result of the call if it is
+ * positive; 0 at the end of the stream; or a negative errno value, -EPROTO for an error of TLS,
+ * with a text in `why`. */
 static int step(SSL *ssl, enum call call, void *buf, int n, char why[256])
 {
 	int64_t deadline = gmp_deadline(TIMEOUT);
@@ -123,7 +123,7 @@ static void serve(int fd, void *arg)
 	if (n == 0)
 		step(ssl, SHUTDOWN, NULL, 0, why);
 	else if (n != -ECONNRESET && n != -EPIPE)
-		server_complain(o->server, why, n); /* one line a second */
+		server_complain(o->server, why, n); /* at most one line a second */
 	SSL_free(ssl);
 }
 

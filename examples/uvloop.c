@@ -5,20 +5,19 @@
  *   $ uvloop --port 7000 &
  *   $ nc 127.0.0.1 7000
  *
- * The server is one of libuv: it takes connections and reads lines by callbacks. Each line goes
- * over a channel to a green thread, which may wait as it likes, and the answer comes back by
- * uv_async_send.
+ * Callbacks of libuv accept connections and read lines. Each line is sent over a channel to a green
+ * thread, which may wait; uv_async_send wakes the loop for the answer.
  *
- * run_loop is all that connects the two: a loop of libuv has a descriptor that is readable when one
- * of its own is ready (uv_backend_fd), and a time at which its next timer is due
+ * Only run_loop connects libuv and gmp: a loop of libuv has an fd that is readable when one of the
+ * loop's fds is ready (uv_backend_fd), and a time at which its next timer is due
  * (uv_backend_timeout).
  *
  * UV-1  Only the green thread in run_loop calls functions of the loop, except uv_async_send.
- * UV-2  It stays on one OS thread (gmp_lock_thread): libuv keeps nothing in thread-locals, but
- *       callbacks of other libraries may.
- * UV-3  A callback of libuv must not wait: it would stop the loop. It uses try forms.
- * UV-4  Workers call uv_async_send after the loop has run out, so `answered` is not counted by the
- *       loop (uv_unref) and is closed after the workers have ended.
+ * UV-2  That green thread stays on one OS thread (gmp_lock_thread): libuv keeps nothing in
+ *       thread-locals, but callbacks of other libraries may.
+ * UV-3  A callback of libuv must not wait, because that would stop the loop. It uses try forms.
+ * UV-4  Workers call uv_async_send after the loop has ended, so the loop does not count `answered`
+ *       (uv_unref), and `answered` is closed after the workers have ended.
  */
 #include <gmp.h>
 #include <uv.h>
@@ -38,7 +37,7 @@ struct connection {
 	uv_tcp_t tcp;
 	char line[LINE];
 	size_t n;
-	int used; /* by the loop, and by requests on their way: freed by the last */
+	int used; /* references: the loop's, and one per request under way */
 };
 
 struct request {
@@ -166,7 +165,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 		c->n -= length;
 	}
 	if (c->n == LINE - 1)
-		close_connection(c); /* no line is so long */
+		close_connection(c); /* the line is too long */
 }
 
 static void on_alloc(uv_handle_t *h, size_t size, uv_buf_t *buf)
@@ -212,7 +211,7 @@ static void on_signal(uv_signal_t *signal, int number)
 
 /* --- green threads --- */
 
-/* Answers a line after a wait that a callback could not do. */
+/* Answers each line after a wait, which a callback must not do. */
 static void worker(void *arg)
 {
 	struct service *s = arg;
@@ -252,7 +251,7 @@ static void join_workers(void *arg)
 	gmp_chan_close(s->replies);
 }
 
-/* The workers answer what they have, and the answers are dropped. */
+/* End the workers: they answer the queued requests, and the answers are discarded. */
 static int end_workers(struct service *s)
 {
 	struct request *r;

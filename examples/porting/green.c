@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Message board with a green thread per connection: threads.c after the port of docs/porting.md.
+ * Message board: serves each connection in a green thread (threads.c after its port to gmp).
  *
  *   $ porting_green 7000 board.log &
  *   $ nc 127.0.0.1 7000
@@ -8,6 +8,7 @@
  *   get 1               answers hello; waits up to a second for a message that is not there yet
  *
  * A connection that sends nothing for 30 seconds is closed. SIGTERM or SIGINT ends the server.
+ * docs/porting.md describes the port.
  */
 #include <fcntl.h>
 #include <gmp.h>

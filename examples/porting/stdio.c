@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server that keeps its stdio: FILEs over gmp_read and gmp_write_all, a log on stderr, an end by
- * a signal.
+ * Line server that keeps its stdio after a port to gmp: it uses FILEs over gmp_read and
+ * gmp_write_all, logs to stderr, and ends on a signal.
  *
  *   $ porting_stdio 7000 &
  *   $ nc 127.0.0.1 7000         answers each line with its number and the line
  *
  * A connection that sends nothing for 30 seconds is closed. SIGTERM or SIGINT ends the server.
- * docs/porting.md says why it is written so. To compile it with the installed library:
+ * docs/porting.md explains the design. To compile it with the installed library:
  *
  *   $ cc -o porting_stdio stdio.c $(pkg-config --cflags --libs gmprt)
  */

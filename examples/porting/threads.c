@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Message board with an OS thread per connection: the server that docs/porting.md ports to gmp.
+ * Message board: serves each connection in an OS thread (docs/porting.md ports it to gmp).
  *
  *   $ porting_threads 7000 board.log &
  *   $ nc 127.0.0.1 7000

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Mistakes of a port to gmp that compile and often pass unnoticed: see docs/porting.md.
+ * Makes a mistake of a port to gmp that compiles and often passes unnoticed (docs/porting.md).
  *
  *   $ GMP_DEBUG=check porting_wrong MISTAKE
  *
- * Each does one of them, and what GMP_DEBUG=check reports about it is in the page.
+ * MISTAKE names the mistake; docs/porting.md shows what GMP_DEBUG=check reports about each.
  */
 #include <errno.h>
 #include <gmp.h>
@@ -83,7 +83,7 @@ NOINLINE void set_session(void *s)
 	__asm__ volatile("");
 }
 
-/* Until both green threads are here. */
+/* Wait until both green threads are here. */
 NOINLINE void wait_for_request(void)
 {
 	gmp_barrier_wait(&both);
@@ -111,7 +111,7 @@ static void sets_key(void *arg)
 	wait_for_request();
 }
 
-/* A thread-local's address that is kept over a wait which ends on another OS thread. */
+/* Keeps the address of a thread-local across a wait that ends on another OS thread. */
 NOINLINE void read_request(void)
 {
 	int *volatile e = &errno;
@@ -133,7 +133,7 @@ NOINLINE void parse(volatile char *s)
 
 	path[0] = s[0];
 	path[sizeof(path) - 1] = s[0];
-	__asm__ volatile("" : : "r"(path) : "memory"); /* clang leaves out what is never read */
+	__asm__ volatile("" : : "r"(path) : "memory"); /* otherwise clang removes `path` */
 }
 
 static void overflows(void *arg)
@@ -153,7 +153,7 @@ static const struct {
 	{ "overflow", overflows },
 };
 
-/* Two green threads that do the same. */
+/* Start two green threads that make the same mistake. */
 static void app(void *arg)
 {
 	gmp_g *g[2];
