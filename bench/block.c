@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does it cost to say that a call may block, and what do fifty calls that do block cost the
- * others?
+ * Measures the cost of blocking sections, and of fifty blocked calls for a computing green thread.
  *
  * "block/short": one gmp_block_enter and gmp_block_leave around nothing.
- * "block/50:wall": until fifty green threads have slept 200 ms in the kernel, all at once.
- * "block/50:lost": what share of its pace a green thread loses that computes meanwhile.
- * "block/echo": a call of a blocking library that asks a server and waits for the answer, made by
- * fifty green threads; "block/echo pthread": the same by fifty OS threads.
+ * "block/50:wall": time until fifty green threads have slept 200 ms in the kernel, all at once.
+ * "block/50:lost": share of its speed that a computing green thread loses meanwhile.
+ * "block/echo": fifty green threads call a blocking library, which asks a server and waits for the
+ * answer; "block/echo pthread": the same with fifty OS threads.
  */
 #define _GNU_SOURCE 1
 #include "shim.h"
@@ -53,7 +52,7 @@ static void sleep_in_kernel(void *arg)
 	gmp_wg_done(&done);
 }
 
-/* A turn is some microseconds of arithmetic. */
+/* An iteration is some microseconds of arithmetic. */
 static void compute(void *arg)
 {
 	volatile uint64_t x = 1;
@@ -68,7 +67,8 @@ static void compute(void *arg)
 	gmp_wg_done(&ended);
 }
 
-/* Turns a nanosecond while n sleep; the wall time until all of these have ended. */
+/* Returns the iterations per ns of `compute` while n green threads sleep, and sets *wall to the ns
+ * until all of these have ended. */
 static double pace(int64_t n, int64_t *wall)
 {
 	int64_t t0, had;
@@ -76,7 +76,7 @@ static double pace(int64_t n, int64_t *wall)
 	turns = stop = 0;
 	gmp_wg_add(&ended, 1);
 	bench_check(gmp_go(compute, NULL) == 0, "gmp_go");
-	gmp_sleep(20000000); /* it has begun, and the CPU has its pace */
+	gmp_sleep(20000000); /* until it has begun and the CPU has its full speed */
 	gmp_wg_add(&done, (int)n);
 	had = bench_load(&turns);
 	t0 = bench_clock();
@@ -111,7 +111,7 @@ static int pairs[CLIENTS][2];
 static int64_t calls, answered;
 static pthread_barrier_t all_there;
 
-/* In a thread: answers each request after SERVICE_NS of computing, until its peers have gone. */
+/* OS thread: answers each request after SERVICE_NS of computing, until all clients have closed. */
 static void *server(void *arg)
 {
 	struct epoll_event ev[CLIENTS];

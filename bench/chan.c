@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does it cost to pass an element on?
+ * Measures the cost of passing elements over channels.
  *
- * "ping/chan": back and forth between two green threads over two channels without a buffer, so
- * every hand-over is a park and a ready.  "chan/1x1", "chan/8x8": so many producers and as many
- * consumers on one channel with room for 128, and "chan/8x8 unbuffered"; the wall time of all
- * divided by the elements of all.  Every element is counted once, by its value, and one producer's
- * come in order.
+ * "ping/chan": round trip between two green threads over two unbuffered channels; every hand-over
+ * is a park and a ready.  "chan/1x1", "chan/8x8": one producer and one consumer, or eight of each,
+ * on one channel with room for 128 elements; "chan/8x8 unbuffered": with room for none.  The figure
+ * is the wall time of all divided by the number of elements.  Checks that each element arrives
+ * once, and the elements of each producer in order.
  *
- * "sieve/1500": the first 1,500 primes through a chain of filters, one green thread and one
- * channel a prime.  "close/10000": so many wait to receive from one channel; from its closing until
- * the last of them has run.
+ * "sieve/1500": the first 1,500 primes through a chain of filters, with one green thread and one
+ * channel per prime.  "close/10000": time from the close of a channel from which 10,000 green
+ * threads wait to receive, until all of them have run.
  */
 #include "shim.h"
 
@@ -89,7 +89,7 @@ static int64_t each, received;
 static uint64_t sum;
 static gmp_wg sent;
 
-/* The i-th element of the producer `me`. */
+/* Element i of producer `me` is i * SIDES + me. */
 static void produce(void *arg)
 {
 	uint64_t me = (uintptr_t)arg;
@@ -121,7 +121,7 @@ static void consume(void *arg)
 	gmp_wg_done(&done);
 }
 
-/* c->n of each kind, c->mode is the capacity. */
+/* c->n producers and c->n consumers on a channel of capacity c->mode. */
 static void pass_on(struct bench_state *st)
 {
 	const struct bench_case *c = bench_this(st);
@@ -189,7 +189,7 @@ static void filter(void *arg)
 	gmp_wg_done(&done);
 }
 
-/* The first n primes; how long they took. */
+/* Write the first n primes to `list`. Returns the time in ns. */
 static int64_t primes(int64_t *list, int64_t n)
 {
 	struct filter *filters = calloc((size_t)n, sizeof(*filters));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cost of watching a done object in a select.
+ * Measures the cost of a done object in a select.
  *
- * n wait in a select of two cases, an element on a channel of its own and the done object; one for
- * each P sends to those of its half, one at a time in random order, and lets it run.  Time per
- * wakeup.  "of without": as per cent of the same with a second channel of its own for each waiter
- * in place of the done object.
- * "shared" is what one channel for all, closed when it is over, would make of it.
+ * n green threads wait in a select of two cases: an element on an own channel, and the done object.
+ * One sender for each P sends to its share of them, one at a time in random order, and lets the
+ * receiver run.  The figure is the time per wakeup.  "of without": that time in per cent of the
+ * time with a second own channel for each waiter in place of the done object.  "shared": the time
+ * with one channel for all in its place, which is closed at the end.
  */
 #include "shim.h"
 
@@ -24,7 +24,7 @@ static enum second second;
 static gmp_done *over;
 static gmp_chan *shared;
 static gmp_wg gone, sent;
-static int64_t each; /* wakeups by a sender */
+static int64_t each; /* wakeups per sender */
 
 static gmp_chan *channel(void)
 {
@@ -77,7 +77,7 @@ static void send_to_half(void *arg)
 	gmp_wg_done(&sent);
 }
 
-/* ns for each wakeup. */
+/* Returns the ns per wakeup. */
 static double crowd(const struct bench_case *c, enum second what)
 {
 	struct sender senders[2];
@@ -120,7 +120,7 @@ static double crowd(const struct bench_case *c, enum second what)
 	return (double)(t1 - t0) / (double)(each * c->procs);
 }
 
-/* The cases alternate, and the medians are reported: a slow moment of the machine hits some. */
+/* The cases alternate, and medians are reported, because the machine may be slow for a moment. */
 static void done(struct bench_state *st)
 {
 	const struct bench_case *c = bench_this(st);

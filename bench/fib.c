@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cost of a call on a green thread of its own, which is joined.
+ * Measures the cost of a call on a new green thread that the caller joins.
  *
- * "fib": Fibonacci numbers by the naive recursion: fib(n - 1) on a new green thread, fib(n - 2)
- * here, then join.  Nothing else is computed, so the time is that of spawning and joining, by their
- * number.  The order in which the scheduler runs the green threads decides how many are alive at a
- * time.
+ * "fib": Fibonacci numbers by the naive recursion: fib(n - 1) on a new green thread, fib(n - 2) on
+ * the caller, then join.  Nothing else is computed, so the figure is the time per spawn and join.
+ * The order in which the scheduler runs the green threads decides how many are alive at a time.
  */
 #include "shim.h"
 
@@ -33,7 +32,8 @@ static void fib(void *arg)
 	self->result = a.result + b.result;
 }
 
-/* The largest n whose tree has no more than so many spawns, its result, and how many they are. */
+/* Returns the largest n whose tree of calls has at most `most` spawns. Sets *result to fib(n), and
+ * *spawns to their number. */
 static int tree(int64_t most, int64_t *result, int64_t *spawns)
 {
 	int64_t a = 0, b = 1, s = 0, before = 0;

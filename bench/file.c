@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does a call on a file cost, and what does the ring bring where the disk is asked?
+ * Measures gmp_pread and gmp_pwrite on files, and compares them with system calls in blocking code.
  *
- * "file/pread": 4 KiB that are in memory. "file/pwrite": 4 KiB into memory.  "file/synced 16":
- * sixteen green threads that write 4 KiB each to a file opened with O_SYNC, time for each write.
- * "... blocking" is the system call itself in blocking code, for comparison.
+ * "file/pread": reads 4 KiB that are in memory. "file/pwrite": writes 4 KiB to memory.
+ * "file/synced 16": sixteen green threads each write 4 KiB to a file opened with O_SYNC, where
+ * io_uring may help; time per write.  "... blocking": the system call itself in blocking code.
  */
 #include "shim.h"
 
@@ -21,7 +21,7 @@ static char block[BLOCK];
 
 static int open_file(int flags)
 {
-	char name[] = "/var/tmp/gmp-bench-XXXXXX"; /* a disk's, where /tmp may be memory */
+	char name[] = "/var/tmp/gmp-bench-XXXXXX"; /* on a disk; /tmp may be in memory */
 	int fd = mkostemp(name, flags);
 
 	bench_check(fd >= 0, "no file in /var/tmp");

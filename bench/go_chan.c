@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What do channels cost in the benchmarks that Go ships for its own?
+ * Measures channels by the benchmarks that Go ships for its channels.
  *
  * The rows have the names of runtime/chan_test.go without "Benchmark", and do the same work on
- * gmp's channels: bool is a byte, int eight, struct{} none.  A turn is what it is there: MakeChan
- * one channel, Uncontended and Contended a hundred elements in and out, Sync two elements, Popular
- * one element for each of a thousand, all others one element or one try.
+ * gmp's channels: a bool has one byte, an int eight, struct{} none.  An operation is that of Go:
+ * one channel (MakeChan), a hundred elements in and out (Uncontended, Contended), two elements
+ * (Sync), one element for each of a thousand channels (Popular), otherwise one element or one try.
  */
 #include "parallel.h"
 
@@ -13,12 +13,13 @@
 #include <gmp.h>
 #include <stdlib.h>
 
-/* Ints of one byte, eight bytes and no bytes at all. */
+/* Sizes of elements in bytes. */
 enum { BYTE = 1, INT = sizeof(int64_t) };
 
 /* --- making --- */
 
-/* Channels of room 8; mode is the size of an element.  Go's collector frees, here we do. */
+/* Channels of capacity 8; mode is the size of an element.  Each channel is freed here; Go's garbage
+ * collector frees it there. */
 static void make_chan(struct bench_state *st)
 {
 	const struct bench_case *c = bench_this(st);
@@ -118,7 +119,7 @@ static void uncontended_body(struct bench_loop *l)
 	gmp_chan_free(c);
 }
 
-/* Elements of `size`, room for n of them for each P. */
+/* One channel of elements of `size` bytes, with room for n of them per P. */
 static void on_one(struct bench_state *st, size_t size, bench_body body)
 {
 	const struct bench_case *c = bench_this(st);
@@ -326,7 +327,7 @@ BENCH(prod_cons, "ChanProdConsWork10", .procs = 2, .n = CALLS, .count = 500000, 
 BENCH(prod_cons, "ChanProdConsWork100", .procs = 1, .n = CALLS, .count = 500000, .mode = 5);
 BENCH(prod_cons, "ChanProdConsWork100", .procs = 2, .n = CALLS, .count = 500000, .mode = 5);
 
-/* --- a channel that a thousand wait on, and one for each of them --- */
+/* --- a thousand waiters on one channel, each also on a channel of its own --- */
 
 static int64_t rounds;
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How late are timers whose own P is busy?
+ * Measures how late timers fire while their P is busy.
  *
- * ParallelTimerLatency and StaggeredTickerLatency of Go's time package, with the same work: in the
- * first the P that armed the timers computes until they have fired, so that others must run them;
- * in the second tickers of 3 ms share the Ps with their readers, which compute for 0.3 or 2 ms at
- * each
- * tick.  Lateness on the average and at most.
+ * The rows are ParallelTimerLatency and StaggeredTickerLatency of Go's time package, with the same
+ * work.  In the first, the P that armed the timers computes until they have fired, so that other Ps
+ * must run them.  In the second, tickers of 3 ms share the Ps with their readers, which compute for
+ * 0.3 or 2 ms at each tick.  The figures are the average and the maximum lateness.
  */
 #include "parallel.h"
 
@@ -114,7 +113,7 @@ static void read_ticks(void *arg)
 	gmp_wg_done(&done);
 }
 
-/* c->n tickers for each P, whose readers compute for c->mode us. */
+/* c->n tickers for each P; their readers compute for c->mode us. */
 static void staggered(struct bench_state *st)
 {
 	const struct bench_case *c = bench_this(st);
@@ -138,7 +137,7 @@ static void staggered(struct bench_state *st)
 	free(readers);
 }
 
-/* As many as have time for their work, as in Go. */
+/* As in Go, no more tickers than the Ps have time for. */
 BENCH(staggered, "StaggeredTickerLatency/work-dur=300us/tickers-per-P=1", .procs = 2, .n = 1,
       .count = 60, .mode = 300);
 BENCH(staggered, "StaggeredTickerLatency/work-dur=300us/tickers-per-P=2", .procs = 2, .n = 2,

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Capture and hand-over of a mutex: Go's benchmarks of its runtime lock.
+ * Measures contention, capture and hand-off of a mutex by Go's benchmarks of its runtime lock.
  *
  * The rows have the names of the benchmarks of the lock inside Go's runtime
- * (runtime/runtime_test.go), which no program can reach; here it is gmp_mutex, and sync.Mutex for
- * Go.  MutexContention: one green thread for each P, all counting under one lock.  MutexCapture:
- * how many times in a row one G locks (streak), and how many locks of others lie between two of one
- * G (starve).  Go gives these as times, here they are counts.  p90, p100: the count that bounds 90
- * per cent, or all, of the locks, by powers of two.  MutexHandoff: from the beginning of an unlock
- * until the waiting G has the lock; it spins (Fast) or sleeps (Slow), and the unlocker computes on.
+ * (runtime/runtime_test.go).  No program can reach that lock: the rows use gmp_mutex, and
+ * sync.Mutex for Go.
+ *   MutexContention  one green thread for each P, all counting under one lock
+ *   MutexCapture     how many times in a row one G locks (streak), and how many locks of other Gs
+ *                    are between two locks of one G (starve).  Go reports these as times; here they
+ *                    are counts.  p90, p100: the power of two that bounds the count for 90 per
+ *                    cent, or all, of the locks.
+ *   MutexHandoff     time from the begin of an unlock until the waiting G has the lock; that G
+ *                    spins (Fast) or sleeps (Slow), and the unlocking G continues to compute
  */
 #include "parallel.h"
 
 #include <gmp.h>
 
-/* Apart from each other, as in Go. */
+/* In different cache lines, as in Go. */
 static struct {
 	_Alignas(128) gmp_mutex lock;
 	_Alignas(128) int64_t count;
@@ -25,7 +28,7 @@ static gmp_wg done;
 
 /* --- MutexContention, MutexCapture --- */
 
-/* How many lie between a power of two and the next. */
+/* Bin i counts the values from 2^i up to 2^(i + 1) - 1. */
 struct histogram {
 	int64_t streak[64], starve[64];
 };
@@ -38,7 +41,7 @@ static void note(int64_t *bins, int64_t v)
 		bench_add(&bins[63 - __builtin_clzll((uint64_t)v)], 1);
 }
 
-/* One more under the lock. */
+/* Increment the count under the lock. Returns the new count. */
 static int64_t count_on(void)
 {
 	int64_t ours;
@@ -88,7 +91,7 @@ static int64_t together(const struct bench_case *c, gmp_fn fn, int64_t turns)
 	for (int p = 0; p < c->procs; p++)
 		bench_start(fn, (void *)(intptr_t)turns);
 	gmp_wg_wait(&done);
-	/* each stops when it finds that there have been as many */
+	/* each G stops at its first count of at least `turns` */
 	bench_check(state.count == turns + c->procs - 1, "counted %lld", (long long)state.count);
 	return bench_clock() - t0;
 }
@@ -101,7 +104,7 @@ static void contention(struct bench_state *st)
 	bench_time(st, together(c, contend, c->count), c->count);
 }
 
-/* The power of two that bounds so large a part of all counts, as Go counts them. */
+/* Returns the power of two that bounds this share of all counts, as Go computes it. */
 static double part(const int64_t *bins, double share)
 {
 	double sum = 0, seen = 0;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cost of scheduling: the benchmarks that Go ships for its own scheduler.
+ * Measures the cost of scheduling by the benchmarks that Go ships for its scheduler.
  *
  * The rows have the names of runtime/proc_test.go without "Benchmark", and do the same work.
- * CreateGoroutines is a chain in which each starts the next, Single starts all from one, Capture
- * four at a time.  WakeupParallel: two green threads alternately compute (Spinning) or sleep in the
- * kernel (Syscall) for so long and pass on an element, so that each finds the other parked and must
- * wake it.  PingPongHog: two pass an element back and forth beside a third that never waits.  gmp
- * does not preempt a G, so the third checks in each round whether it should yield (gmp_checkpoint).
+ *   CreateGoroutines  a chain of green threads, each of which starts the next; ...Single starts all
+ *                     from one, ...Capture starts four at a time
+ *   WakeupParallel    two green threads alternately compute (Spinning) or sleep in the kernel
+ *                     (Syscall) for the given time, and then pass an element; each finds the other
+ *                     parked and must wake it
+ *   PingPongHog       two green threads pass an element back and forth beside a third that never
+ *                     waits.  gmp does not preempt a G, so the third calls gmp_checkpoint in each
+ *                     iteration.
  */
 #include "parallel.h"
 
@@ -106,7 +109,7 @@ static void chains(int n, int64_t count)
 	gmp_wg_wait(&done);
 }
 
-/* n chains, or one for each P. */
+/* n chains, or with n = 0 one for each P. */
 static void create(struct bench_state *st)
 {
 	const struct bench_case *c = bench_this(st);
@@ -285,7 +288,7 @@ static void half(void *arg)
 	gmp_wg_done(p->done);
 }
 
-/* The lower half on a green thread, the upper one here. */
+/* Multiply the lower half on a new green thread, and the upper half on the caller. */
 static void both(const struct product *lower, const struct product *upper)
 {
 	gmp_wg wg = GMP_WG_INIT;
@@ -310,7 +313,7 @@ static void multiply(const struct product *p)
 		lower.j1 = upper.j0 = p->j0 + dj / 2;
 		both(&lower, &upper);
 	} else if (dk >= SMALL) {
-		/* both add to the same elements: one after the other */
+		/* both halves add to the same elements, so they are sequential */
 		lower.k1 = upper.k0 = p->k0 + dk / 2;
 		multiply(&lower);
 		multiply(&upper);
@@ -322,7 +325,7 @@ static void multiply(const struct product *p)
 	}
 }
 
-/* Rows of their own, as Go's; filled with how many come before. */
+/* As in Go, each row has its own block. If `fill`, each element is its index in the matrix. */
 static double **new_matrix(int n, int fill)
 {
 	double **m = calloc((size_t)n, sizeof(*m));

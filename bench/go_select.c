@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does select cost in the benchmarks that Go ships for its own?
+ * Measures select by the benchmarks that Go ships for its select.
  *
- * The rows have the names of runtime/chan_test.go without "Benchmark", and do the same work.  A
- * turn is one select and what follows from it; Nonblock's is four tries, two of them to send.
+ * The rows have the names of runtime/chan_test.go without "Benchmark", and do the same work.  An
+ * operation is one select and the work that follows it; that of Nonblock is four tries, two of them
+ * to send.
  */
 #include "parallel.h"
 
@@ -29,7 +30,7 @@ static void free_all(void)
 	}
 }
 
-/* An element that is passed back and forth between two channels. */
+/* Pass an element back and forth between two channels. */
 static void back_and_forth(struct bench_loop *l, gmp_chan *a, gmp_chan *b)
 {
 	int64_t v = 1;
@@ -99,7 +100,7 @@ BENCH(uncontended, "SelectUncontended", .procs = 2, .count = 3000000);
 BENCH(async_contended, "SelectAsyncContended", .procs = 1, .count = 3000000);
 BENCH(async_contended, "SelectAsyncContended", .procs = 2, .count = 1000000);
 
-/* --- all wait: three channels without room, and a fourth that ends it --- */
+/* --- all wait: three unbuffered channels, and a fourth that ends the senders --- */
 
 static void sender(void *arg)
 {

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What do locks, conditions and wait groups cost in the benchmarks that Go ships for its own?
+ * Measures locks, conditions and wait groups by the benchmarks of Go's sync package.
  *
- * The rows have the names of the benchmarks of Go's sync package without "Benchmark", and do the
- * same
- * work.  Work is a hundred rounds beside the lock, Slack ten green threads for each P.  The
- *        counters
- * behind the locks are ours: a lock that does not exclude shows as a wrong sum.
+ * The rows have the names of Go's benchmarks without "Benchmark", and do the same work.  "Work": a
+ * loop of a hundred iterations per operation.  "Slack": ten green threads for each P.  The counters
+ * under the locks are not in Go: without mutual exclusion their sum would be wrong.
  */
 #include "parallel.h"
 
@@ -72,7 +70,7 @@ BENCH(mutex, "MutexWork", .procs = 2, .n = 1, .count = 1000000, .mode = WORK);
 BENCH(mutex, "MutexWorkSlack", .procs = 1, .n = 10, .count = 1000000, .mode = WORK);
 BENCH(mutex, "MutexWorkSlack", .procs = 2, .n = 10, .count = 1000000, .mode = WORK);
 
-/* Two words that the lock keeps in step; apart from it, as Go's are. */
+/* Two words that the lock keeps in step; as in Go, not in the cache line of the lock. */
 static struct {
 	_Alignas(128) uint64_t less, more;
 } accounts;
@@ -85,7 +83,7 @@ static void transfer(void)
 	gmp_mutex_unlock(&m);
 }
 
-/* In one line of code, as Go's lies. */
+/* As in Go, the loop is in one cache line of code. */
 static __attribute__((noinline, aligned(64))) void touch(uint64_t *data, int n)
 {
 	for (int i = 0; i < n; i += 4)
@@ -100,7 +98,7 @@ static void say_so(void *c)
 	gmp_chan_send(c, &yes);
 }
 
-/* More green threads than Ps, which mostly do other work, and yield in it. */
+/* More green threads than Ps; they mostly do other work, and wait in it. */
 static void no_spin_body(struct bench_loop *l)
 {
 	gmp_chan *c = gmp_chan_new(1, 0);
@@ -119,7 +117,7 @@ static void no_spin_body(struct bench_loop *l)
 	gmp_chan_free(c);
 }
 
-/* One green thread for each P, with data that suffer when it is moved. */
+/* One green thread for each P, with data that another CPU would have to fetch. */
 static void spin_body(struct bench_loop *l)
 {
 	uint64_t data[16 << 10] = { 0 };
@@ -162,7 +160,7 @@ static void rw_own(struct bench_loop *l)
 	}
 }
 
-/* Every n-th writes; mode is the work of a reader under the lock, on the count as in Go. */
+/* Every n-th iteration writes; mode is the work of a reader under the lock, as in Go. */
 static void rw_shared(struct bench_loop *l)
 {
 	int64_t reads = 0;
@@ -209,7 +207,7 @@ BENCH(rwmutex, "RWMutexWorkWrite100", .procs = 2, .n = 100, .count = 1000000, .m
 BENCH(rwmutex, "RWMutexWorkWrite10", .procs = 1, .n = 10, .count = 1000000, .mode = WORK);
 BENCH(rwmutex, "RWMutexWorkWrite10", .procs = 2, .n = 10, .count = 1000000, .mode = WORK);
 
-/* --- n wait until the last has come, again and again --- */
+/* --- n green threads wait for the last to arrive, repeatedly --- */
 
 static gmp_cond cond;
 static gmp_wg done;
@@ -249,7 +247,7 @@ static void cond_of(int64_t n, int64_t count)
 	for (int64_t i = 0; i <= n; i++)
 		bench_check(gmp_go(meet, NULL) == 0, "gmp_go");
 	gmp_wg_wait(&done);
-	/* the last G may have seen fewer meetings than the G that ends it */
+	/* the first G to end stops the others, so there may be fewer meetings than `count` */
 	bench_check(meetings > 0 && meetings <= count, "%lld meetings", (long long)meetings);
 }
 

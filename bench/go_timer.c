@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What do timers cost in the benchmarks that Go ships for its own?
+ * Measures timers by the benchmarks of Go's time package.
  *
- * The rows have the names of the benchmarks of Go's time package without "Benchmark", and do the
- * same
- * work.  As there, each P has made 32,768 timers an hour ahead before, so that no heap is empty.
- * After, Ticker and impl=chan are ticks (gmp_tick_new), AfterFunc and impl=func timers.  A tick
- * cannot be reset: Reset/impl=chan and TickerReset use a timer that would send to a channel.
+ * The rows have the names of Go's benchmarks without "Benchmark", and do the same work.  As in Go,
+ * each P first arms 32,768 timers an hour ahead, so that no heap is empty.  After, Ticker and
+ * impl=chan use ticks (gmp_tick_new); AfterFunc and impl=func use timers.  A tick cannot be reset:
+ * Reset/impl=chan and TickerReset use a timer that would send to a channel.
  */
 #include "parallel.h"
 
@@ -54,7 +53,7 @@ static void make_others(void *arg)
 
 /* --- timers that fire at once --- */
 
-/* Each run of the chain makes the timer of the next. */
+/* The function of each timer arms the next timer of the chain. */
 struct chain {
 	gmp_timer *t;
 	int64_t left;
@@ -195,7 +194,7 @@ static void adjust_body(struct bench_loop *l)
 	free(timers);
 }
 
-/* --- setting one again and again --- */
+/* --- setting one timer repeatedly --- */
 
 static void send_time(void *c)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does it cost to keep children together?
+ * Measures the cost of a group per child.
  *
- * "group/1000": a group is made, 1,000 empty children are started in it, it is waited for and
- * freed; per child.  "of wg": as per cent of the same by hand, with gmp_go and a wait group, and a
+ * "group/1000": makes a group, starts 1,000 empty children in it, waits for it and frees it; time
+ * per child.  "of wg": that time in per cent of the time with gmp_go and a wait group, with one
  * gmp_wg_add for each child.
  */
 #include "shim.h"
@@ -76,7 +76,8 @@ static void wg_batch(const struct bench_case *c)
 	with_wg(c->n, c->procs > 1 ? by_hand_shared : by_hand);
 }
 
-/* Alternating; the median ratio is reported: a slow moment of the machine hits one round. */
+/* The cases alternate, and the median ratio is reported, because the machine may be slow in one
+ * round. */
 static void group(struct bench_state *st)
 {
 	const struct bench_case *c = bench_this(st);

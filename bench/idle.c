@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CPU time of a process with only waiting green threads.
+ * Measures the CPU time of a process with only waiting green threads.
  *
- * n green threads are parked, and the first one sleeps.  A thread that the runtime does not know
- * looks three seconds later, when the memory of the start has been given back, and five seconds
- * after that: CPU time of the process between the two, as per cent.  A green thread that looked
- * would wake the runtime for it.
+ * n green threads are parked, and the first green thread sleeps.  An external thread reads the CPU
+ * time of the process after three seconds, when the memory of the start is freed, and five seconds
+ * later.  The figure is the difference in per cent.  A green thread that did this would wake the
+ * runtime.
  */
 #include "shim.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operations whose instructions are counted under callgrind.
+ * Runs one operation COUNT times on one P, so that callgrind can count its instructions.
  *
  *	gmp-instructions NAME COUNT
  *
- * does the operation COUNT times on one P, under a simulator that counts.  bench/instructions takes
- * two counts and divides the difference, so that starting and stopping do not matter.  Times depend
- * on the machine; instructions show on any machine that a path has become longer.
+ * bench/instructions runs it with two counts and divides the difference of the instructions, so
+ * that start and end of the process cancel out.  Times depend on the machine; instructions show on
+ * any machine that a path has become longer.
  */
 #include <gmp.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static gmp_chan *make(size_t capacity)
 	return c;
 }
 
-/* --- two that yield alternately: an operation is one yield of one of them --- */
+/* --- two green threads yield alternately; an operation is one yield of either --- */
 
 static void yielder(void *arg)
 {
@@ -164,7 +164,7 @@ static void select_try(void)
 		gmp_chan_free(c[i]);
 }
 
-/* --- the rest, alone --- */
+/* --- other operations, without contention --- */
 
 static void mutex(void)
 {
@@ -194,7 +194,7 @@ static void never(void *arg)
 	fail("a timer fired an hour early");
 }
 
-/* The deadline is the same, as reading the clock is the kernel's code. */
+/* Always with the same deadline, because reading the clock runs code of the kernel. */
 static void timer(void)
 {
 	gmp_timer *t = gmp_timer_new(never, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lateness of a wakeup on Ps that have enough to do: 200 green threads are runnable, each computes
- * 0.5 ms and yields.
+ * Measures the lateness of wakeups on busy Ps.
  *
- * c->n waiters take c->count samples together:
+ * 200 green threads are runnable; each repeatedly computes 0.5 ms and yields.  c->n waiters take
+ * c->count samples together:
  *   sleep     gmp_sleep of 1 ms
  *   ticker    a tick of 1 ms; a lost tick is no sample
  *   timer     a gmp_timer that its function sets to 1 ms ahead; up to the function
@@ -37,7 +37,7 @@ static void note(int64_t ns)
 		late[i] = ns;
 }
 
-/* False: there are samples enough. */
+/* Returns whether more samples are needed. */
 static int more(void)
 {
 	return bench_load(&taken) < most;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does a value of one's own cost?
+ * Measures the cost of thread-local values.
  *
- * "local/get": gmp_key_get of one of four keys that are set, one after the other.  "local/set":
+ * "local/get": gmp_key_get of four keys that are set, one after the other.  "local/set":
  * gmp_key_set of the same.  "pthread": pthread_getspecific and pthread_setspecific, without a
  * runtime.
  */

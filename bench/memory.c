@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many bytes does a green thread take, parked, or spawned and not run yet?
+ * Measures the memory of a green thread that is parked, or that was spawned and has not run yet.
  *
- * VmRSS + VmPTE of /proc/self/status (page tables count: a reservation costs some even where
- * nothing is resident) before and after n of them exist, divided by n.  The kernel's counters are
- * exact to some hundred KiB, so n is 1e5 at least.  Mappings' descriptors in the kernel are not
- * in it.
+ * The figure is the difference of VmRSS + VmPTE (/proc/self/status) before and after n green
+ * threads exist, divided by n.  Page tables count because a reservation needs some even if no page
+ * is resident.  The kernel's counters are exact to some hundred KiB, so n is at least 1e5.  The
+ * kernel's records of mappings (struct vm_area_struct) are not included.
  */
 #include "shim.h"
 
@@ -45,7 +45,7 @@ static void nothing(void *arg)
 	gmp_wg_done(&all);
 }
 
-/* So that what a first green thread brings with it is not counted. */
+/* Run some green threads, so that the memory of the first is not counted. */
 static void warm_up(void)
 {
 	gmp_wg_add(&all, 64);
@@ -126,7 +126,7 @@ static void counted(void *arg)
 	gmp_wg_done(&all);
 }
 
-/* One P, and the first green thread does not give it up: none of the others can have run. */
+/* There is one P, and the first green thread does not yield, so no other green thread has run. */
 static void spawned(struct bench_state *st)
 {
 	const struct bench_case *c = bench_this(st);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does a lock cost without contention, and with 8, 2,000 and 20,000 contending green threads?
+ * Measures locks without contention, and with 8, 2,000 and 20,000 contending green threads.
  *
- * Time of one lock+unlock: with contenders, the wall time of all divided by the operations of all.
- * The counter behind the lock is plain, so a lock that does not exclude shows as a wrong sum.
+ * The figure is the time per lock and unlock; with contention, the wall time of all green threads
+ * divided by all operations.  The counter under the lock is not atomic, so without mutual exclusion
+ * its value would be wrong.
  *
- * "pthread": the same by pthread_mutex_t between OS threads, without a runtime.
+ * "pthread": the same with pthread_mutex_t between OS threads, without a runtime.
  */
 #include "shim.h"
 
@@ -71,7 +72,7 @@ static void reader(void *arg)
 	gmp_wg_done(&done);
 }
 
-/* Locks for writing once in this many times. */
+/* One lock in this many is for writing. */
 static int64_t write_one_in;
 
 static void writer(void *arg)

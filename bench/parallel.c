@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/* Implementation of parallel.h: the shared loop, the work of Go's benchmarks, and busy Ps. */
 #include "parallel.h"
 
 #include <gmp.h>
 
-/* A handful is this part of what one of them would do if all were equally fast. */
+/* A green thread takes 1 / HANDFULS of its equal share of the iterations at a time. */
 enum { HANDFULS = 64 };
 
 static int64_t left, handful, taken;
@@ -55,8 +56,8 @@ void bench_parallel(struct bench_state *st, int each, bench_body fn)
 	bench_time(st, bench_share(c, each, c->count, fn), c->count);
 }
 
-/* The instructions of Go's loop: the CPU always predicts the end of this one.  C compilers put the
- * test at the other end, whose end is not always predicted, which is a third of the time. */
+/* The instructions of Go's loop: the CPU always predicts its end.  C compilers put the test at the
+ * other end of the loop; that end is not always predicted, which costs a third of the time. */
 __attribute__((noinline, aligned(64))) void bench_rounds(int64_t n)
 {
 	int64_t i;

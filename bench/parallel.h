@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loop of a benchmark that several green threads share.
+ * Parallel loop of a benchmark: several green threads share its iterations.
  *
- * As the parallel benchmarks of Go's testing package: so many green threads for each P, and each
- * takes iterations from a common store, a handful at a time, until it is empty:
+ * The loop is like that of parallel benchmarks in Go's testing package: a number of green threads
+ * for each P take iterations from a common store, a handful at a time, until the store is empty:
  *
  *	static void body(struct bench_loop *l)
  *	{
@@ -11,7 +11,7 @@
  *			one_turn();
  *	}
  *
- * The turns that the bodies have taken are counted, and must be as many as the row asks for.
+ * The iterations of all bodies are counted; their number must be that of the row.
  */
 #ifndef BENCH_PARALLEL_H
 #define BENCH_PARALLEL_H
@@ -38,14 +38,14 @@ static inline int bench_more(struct bench_loop *l)
 	return 1;
 }
 
-/* `count` turns on `each` green threads for each P; their wall time. */
+/* Run `count` iterations on `each` green threads for each P. Returns the wall time in ns. */
 int64_t bench_share(const struct bench_case *c, int each, int64_t count, bench_body body);
 
-/* A row that is nothing else: some turns to warm up, then c->count of them, which are reported. */
+/* A whole row: run some iterations to warm up, then c->count iterations, and report these. */
 void bench_parallel(struct bench_state *st, int each, bench_body body);
 
-/* What a row does beside what it measures: an empty loop, which is what Go's compiler makes of the
- * work in its own.  One for all rows, so that none has it across two lines of code, where it takes
+/* Work of a row beside the measured operation: an empty loop, as Go's compiler leaves it in Go's
+ * benchmarks.  All rows use this one loop, because a loop across two cache lines of code takes
  * twice as long. */
 void bench_rounds(int64_t n);
 
@@ -59,10 +59,10 @@ static inline void bench_work(int64_t n)
  * depends on the one before; C compilers would remove the loop, as its result is x. */
 int64_t bench_halves(int64_t x, int64_t n);
 
-/* Keeps a P busy for so long, without yielding. */
+/* Keeps a P busy for this many ns, without yielding. */
 void bench_spin(int64_t ns);
 
-/* Or the benchmark fails. */
+/* Start a green thread; if that fails, the benchmark fails. */
 static inline void bench_start(gmp_fn fn, void *arg)
 {
 	bench_check(gmp_go(fn, arg) == 0, "gmp_go");
@@ -76,7 +76,7 @@ static inline gmp_chan *bench_make(size_t size, size_t capacity)
 	return c;
 }
 
-/* Has every P run something at the same time. */
+/* Returns after every P has run a green thread at the same time. */
 void bench_all_ps(int procs);
 
 #endif

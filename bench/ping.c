@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does a round trip between two green threads cost?
+ * Measures the round trip between two green threads.
  *
- * "ping/wg": each waits on a wait group of its own and lets the other's go, so every hand-over is
- * a park and a ready.  "ping/unix": one byte back and forth over a unix socket, so every hand-over
- * is a write, a read that finds nothing, a park, and the poller.  "ping/pipe": over two pipes.
+ * "ping/wg": each waits for its own wait group and releases that of the other, so every hand-over
+ * is a park and a ready.  "ping/unix": one byte back and forth over a unix socket, so every
+ * hand-over is a write, a read that finds nothing, a park, and the poller.  "ping/pipe": over two
+ * pipes.
  */
 #include "shim.h"
 
@@ -48,7 +49,7 @@ static void by_wait_group(struct bench_state *st)
 	}
 	t1 = bench_clock();
 	gmp_wg_wait(&done);
-	gmp_wg_done(&ping); /* as it was found */
+	gmp_wg_done(&ping); /* back to zero, as at the start */
 	bench_time(st, t1 - t0, c->count);
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cost of gmp_poll beside poll(2), by number of descriptors.
+ * Measures gmp_poll and poll(2), by number of fds.
  *
- * "poll ready/n": n eventfds, of which the last is ready; one call.  "poll wait/n": a waiter polls
- * n eventfds until a peer writes to the last of them, and the peer polls one until the waiter
- * answers; a round trip, which is two waits.  gmp does it with two green threads, poll(2) with two
- * OS threads.  "fd_wait": the round trip with gmp_fd_wait on two adopted eventfds.
+ * "poll ready/n": one call on n eventfds, of which the last is ready.  "poll wait/n": a waiter
+ * polls n eventfds until a peer writes to the last of them, and the peer polls one eventfd until
+ * the waiter answers.  The figure is a round trip, with two waits.  gmp_poll runs on two green
+ * threads, poll(2) on two OS threads.  "fd_wait": the round trip with gmp_fd_wait on two adopted
+ * eventfds.
  */
 #include "shim.h"
 
@@ -20,7 +21,7 @@
 enum { GMP, SYSTEM, FD_WAIT };
 
 struct trip {
-	struct pollfd *fds; /* the last one is written to */
+	struct pollfd *fds; /* the peer writes to the last */
 	int64_t n, count;
 	int answer, mode;
 };

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What do many tasks cost, on a pool, on a green thread each, and as timers?
+ * Measures many tasks on a pool, on a green thread each, and as delayed tasks.
  *
- * "pool/sleep": a million tasks that sleep 10 ms, on a pool of 50,000; "pool/green": the same, a
- * green thread each, and so a million alive; "pool/timers": the same as delayed tasks, which wait
- * without a
- * stack.  In each the first green thread submits, and then waits for a wait group.  ":peak" is the
- *         most
- * memory that the process had (VmHWM, and the page tables at the end) above what it had before,
- * ":alive" the same by the most tasks that had been submitted and had not ended.
+ * "pool/sleep": a million tasks that sleep 10 ms, on a pool of 50,000; "pool/green": the same with
+ * a green thread for each task, so up to a million are alive; "pool/timers": the same as delayed
+ * tasks, which wait without a stack.  In each row the first green thread submits, and then waits
+ * for a wait group.  ":peak": the peak memory of the process (VmHWM, and the page tables at the
+ * end) minus its memory at the start.  ":alive": the same divided by the largest number of tasks
+ * that were submitted and had not ended.
  *
- * "pool/submit/N": N green threads submit empty tasks to a pool of 1,000; "pool/external": a thread
- * of the kernel's does.  "pool/empty green": the same as bare green threads, a thousand at a time.
- * "pool/delayed": bytes of a task that waits for its time.
+ * "pool/submit/N": N green threads submit empty tasks to a pool of 1,000; "pool/external": an
+ * external thread submits them.  "pool/empty green": the same tasks as green threads without a
+ * pool, a thousand at a time.  "pool/delayed": bytes of a delayed task.
  */
 #include "shim.h"
 
@@ -28,7 +27,7 @@ static gmp_pool *pool;
 static gmp_wg all;
 static int64_t ran, most;
 
-/* In KiB. */
+/* Returns the value of a line of /proc/self/status, in KiB. */
 static int64_t status(const char *what)
 {
 	char line[256];

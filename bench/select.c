@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cost of waiting for the first ready of several channels.
+ * Measures select: waiting for the first ready channel of several.
  *
- * "select/4 wakes": one selects over four channels and waits there; a peer sends to a random one
- * of them, and waits for an answer on a fifth.  "select/4 ready": elements lie in one to four of
- * the buffers; an operation is a send to a random one and a select.  "select/4 try": gmp_select_try
- * with nothing there.
+ * "select/4 wakes": a green thread waits in a select of four channels; a peer sends to a random one
+ * of them, and waits for an answer on a fifth.  "select/4 ready": one to four of the buffers hold
+ * elements; an operation is a send to a random channel and a select.  "select/4 try":
+ * gmp_select_try with no element.
  *
- * "select/crowd": n wait in a select, each for an element on a channel of its own and on a
- * shared one; an operation wakes a random one through its own, so it leaves the queue of the shared
- * one somewhere in its middle, and joins it again at the end.  What that costs with 1,000 waiting,
- * and as per cent of what it costs with 100 ("growth"): linear work for n wakeups is 100 and what
- * the caches add, quadratic work goes towards 1,000.
+ * "select/crowd": n green threads wait in a select, each for an element on its own channel and on a
+ * shared channel.  An operation wakes a random G through its own channel, so the G leaves the queue
+ * of the shared channel somewhere in the middle, and joins it again at the end.  The figures are
+ * the cost with 1,000 waiters, and that cost in per cent of the cost with 100 ("growth").  If the
+ * work per wakeup is constant, growth is 100 plus the effect of the caches; if it is linear in n,
+ * growth approaches 1,000.
  */
 #include "shim.h"
 
@@ -118,7 +119,7 @@ static void ready(struct bench_state *st)
 
 		in += v = i * CHANNELS + to;
 		gmp_chan_send(chans[to], &v);
-		if (i < CHANNELS - 1) /* so many lie there all the time */
+		if (i < CHANNELS - 1) /* from then on, this many elements stay in the buffers */
 			continue;
 		for (int k = 0; k < CHANNELS; k++)
 			cases[k] = GMP_RECV_CASE(chans[k], &v);
@@ -161,7 +162,7 @@ static void try(struct bench_state *st)
 
 BENCH(try, "select/4 try", .procs = 1, .count = 2000000);
 
-/* --- a crowd at one channel --- */
+/* --- many waiters on one channel --- */
 
 static gmp_chan *shared;
 static int64_t entered, last;
@@ -181,7 +182,7 @@ static void one_of_many(void *arg)
 	gmp_wg_done(&done);
 }
 
-/* ns for each of `count` wakeups, with n waiting. */
+/* Returns the ns per wakeup, of `count` wakeups with n waiters. */
 static double crowd_of(int64_t n, int64_t count)
 {
 	gmp_chan **own = calloc((size_t)n, sizeof(gmp_chan *));

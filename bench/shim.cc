@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// Adapter between the C benchmarks and Google Benchmark, and the only C++ of the project: it
-// registers the cases, starts a runtime around each, passes the measured time on, and adds a
-// reporter (--lines) that prints a row as one line of JSON, the form in which the peers print
-// theirs.  --list prints the rows, with --scale=X for so much of the operations each.
+// Adapter between the C benchmarks and Google Benchmark: runs each row and reports its time.
 //
-// A row is one process: bench/run starts the program again for each, with --benchmark_filter, so
-// that no row finds the caches, the heap or the stacks of another.
+// It registers the rows, starts a runtime for each, and adds a reporter (--lines) that prints a
+// row as one line of JSON, in the form of the peers.  --list prints the rows.  --scale=X multiplies
+// the number of operations of each row by X.
+//
+// A row is one process: bench/run starts the program again for each row, with --benchmark_filter,
+// so that no row finds the caches, the heap or the stacks of another row.
 
 #include "shim.h"
 
@@ -84,7 +85,7 @@ void bench_fail(const char *fmt, ...)
 	va_end(ap);
 	fputc('\n', stderr);
 	fflush(stderr);
-	// Not exit(): other green threads may be anywhere.
+	// Not exit(): other green threads may still run.
 	_exit(1);
 }
 
@@ -166,8 +167,8 @@ private:
 	}
 };
 
-// So much of the operations, but a thousand at least, and four for each green thread; as before, a
-// whole number for each of them.
+// Returns the scaled number of operations: at least a thousand, at least four for each green
+// thread, and a multiple of the number of green threads.
 static int64_t scaled(const bench_case *c, double scale)
 {
 	int64_t n = c->n > 0 ? c->n : 1, least = std::max<int64_t>(1000, 4 * n);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Interface between benchmarks written in C and Google Benchmark.
+ * Interface of the C benchmarks to Google Benchmark: registers rows and reports their figures.
  *
- * A file of benchmarks holds functions of the form `void fn(struct bench_state *)` and registers
- * each with BENCH, once for every row of the table that it makes:
+ * A file of benchmarks has functions of the form `void fn(struct bench_state *)`, and registers
+ * each with BENCH, once for every row of the table:
  *
  *	BENCH(yield, "yield/1000", .procs = 1, .n = 1000, .count = 2000000);
  *
  * shim.cc starts a runtime with .procs Ps and calls fn on its first green thread (.procs = 0: no
- * runtime, fn is called on the main thread).  fn does its work .count times, checks what came of
- * it, and reports once, by bench_time() or by one or more bench_value()s.  Google Benchmark sees
- * one batch of .count iterations whose time is what fn reported, so that no C++ code
- * runs between two operations.
+ * runtime, fn is called on the main thread).  fn does its work .count times, checks the result, and
+ * reports once, by bench_time() or by one or more calls of bench_value().  Google Benchmark counts
+ * this as one batch of .count iterations with the time that fn reports, so that no C++ code runs
+ * between two operations.
  */
 #ifndef BENCH_SHIM_H
 #define BENCH_SHIM_H
@@ -30,10 +30,10 @@ struct bench_case {
 	const char *name;
 	void (*fn)(struct bench_state *);
 	int procs;     /* Ps; 0 = without a runtime */
-	int64_t n;     /* how many green threads, or whatever size the benchmark has */
-	int64_t count; /* operations; the peers do as many, bench/run compares */
+	int64_t n;     /* number of green threads, or another size of the benchmark */
+	int64_t count; /* operations; the peers do as many */
 	size_t stack;  /* bytes reserved for a stack; 0 = the default */
-	int mode;      /* what tells two rows of one function apart */
+	int mode;      /* distinguishes rows of one function */
 	struct bench_case *next;
 };
 
@@ -53,17 +53,17 @@ void bench_register(struct bench_case *c);
 /* The row that is being measured. */
 const struct bench_case *bench_this(const struct bench_state *st);
 
-/* ops operations took ns nanoseconds. */
+/* Report that ops operations took ns nanoseconds. */
 void bench_time(struct bench_state *st, int64_t ns, int64_t ops);
 
-/* A figure that is not a time for each operation.  `what` (may be "") is added to the row's name
+/* Report a figure that is not a time per operation.  `what` (may be "") is added to the row's name
  * after a colon; unit is "ns", "bytes", "percent" or "ms". */
 void bench_value(struct bench_state *st, const char *what, const char *unit, double v);
 
-/* The median of n values, which it sorts: a slow moment of the machine may hit some. */
+/* Sorts n values and returns the median, which a slow moment of the machine hardly changes. */
 double bench_median(double *v, size_t n);
 
-/* The work was not done as it should have been: say so and end the process with status 1. */
+/* Report that the result of the work is wrong, and end the process with status 1. */
 void bench_fail(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 #define bench_check(cond, ...)                                                                     \

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does it cost to start a green thread, to run it, and to know that it has ended?
+ * Measures the cost of starting a green thread, running it, and waiting for its end.
  *
- * Batches of n are started and waited for by a wait group, so n are alive at once at most.  Each
- * counts itself; the counter is plain with one P (green threads are not interrupted) and atomic
- * with two.  "join" does the same with gmp_spawn and gmp_join, one at a time.
+ * Batches of n green threads are started, and a wait group waits for each batch, so at most n are
+ * alive at once.  Each green thread increments a counter, which is atomic with two Ps; with one P
+ * it need not be, because green threads are not interrupted.  "join" does the same with gmp_spawn
+ * and gmp_join, one at a time.
  */
 #include "shim.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a stack costs when it is made: page tables and time, for each class.
+ * Measures what making a stack costs, in page tables and time, for each class.
  *
- * Makes COUNT stacks of a class by stack_get, so that each is carved from a slab and gets its
- * guard, and writes to the top page of each, as the first run of a green thread does.  Prints the
- * median of ROUNDS.  VmPTE is exact to some KiB, so COUNT is large.
+ * Makes COUNT stacks of a class by stack_get, which carves each from a slab and installs its guard.
+ * Then writes to the top page of each, as the first run of a green thread does.  Prints the median
+ * of ROUNDS.  VmPTE is exact to some KiB, so COUNT is large.
  */
 #include <stdio.h>
 #include <stdlib.h>

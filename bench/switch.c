@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cost of the bare switch, one way, without a scheduler.
+ * Measures the bare switch, one way, without a scheduler.
  *
- * Two contexts hand the CPU to each other through the core's own entry points: mcall saves one and
- * calls a function on a third stack (the place of g0), which resumes the other by gogo.  That is
- * the way of every switch in the runtime.  "switch/direct" leaves the function out,
- * "switch/floor" also the control words and the third stack: what this machine can do at best.
+ * Two contexts switch to each other through the entry points of the core: mcall saves one context
+ * and calls a function on a third stack (in place of g0), and that function resumes the other
+ * context by gogo.  Every switch in the runtime does this.  "switch/direct" omits the function;
+ * "switch/floor" also omits the control words and the third stack, and is the floor of this
+ * machine.
  *
- * Each side switches from four places, since a switch that always comes from the same one is easier
- * to predict than those of a program.
+ * Each side switches from four places in its code, because a switch that always comes from the same
+ * place is easier to predict than the switches of a program.
  *
- * "switch/fp" flips a sticky flag of mxcsr in the saved frame each time, so that what is saved and
- * what the CPU has always differ there, as they do when one green thread has divided and another
- * has not.  Done in memory, since clearing the flag in the CPU costs more than the switch; the
- * other row does the same store without changing the value.
+ * "switch/fp" flips a sticky flag of mxcsr in the saved frame each time, so that the saved value
+ * always differs from that of the CPU, as if one green thread has divided and another has not.  It
+ * flips the flag in memory, because clearing it in the CPU costs more than the switch.  The row
+ * "switch" does the same store without changing the value.
  */
 #include "shim.h"
 
@@ -55,8 +56,7 @@ static int other(void *arg)
 	return 0;
 }
 
-/* gogo as the function that mcall calls: the result that it passes on is undefined
- * and not used. */
+/* gogo as the function that mcall calls: the result that it passes is undefined and not used. */
 static int (*const gogo)(void *) = (int (*)(void *))(void (*)(void))gmp__gogo;
 
 static int other_direct(void *arg)
@@ -108,8 +108,9 @@ static void turns_direct(int64_t n)
 }
 
 /*
- * The floor: the least that a switch of the six callee-saved registers takes on this machine, no
- * control words, no third stack.  void floor_switch(struct context *save, struct context *to).
+ * The floor: the least work of a switch, which saves and restores the six callee-saved registers,
+ * without control words and a third stack.
+ * void floor_switch(struct context *save, struct context *to).
  */
 __asm__(".text\n"
 	".p2align 5\n"
@@ -149,7 +150,7 @@ static void turns_floor(int64_t n)
 
 enum { BY_G0, DIRECT, FLOOR, FP };
 
-/* count is the number of switches, half of them each way. */
+/* c->count is the number of switches, half of them each way. */
 static void switches(struct bench_state *st)
 {
 	const struct bench_case *c = bench_this(st);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cost of a timer, and lateness of sleepers.
+ * Measures the cost of a timer, and the lateness of sleepers.
  *
- * "timer/reset" arms and disarms one timer, "timer/create" makes and frees it too.  "sleep/100us"
- * sleeps alone, so every wakeup comes from the kernel; lateness is the time beyond the 100 us.
- * "sleepers" lets n sleep 1 to 1,000 ms each at once: lateness, and the CPU time of it all; "warm"
- * is that of the same again, on the stacks that are there.
+ * "timer/reset" arms and disarms one timer; "timer/create" also makes and frees it.  "sleep/100us":
+ * one green thread sleeps, so every wakeup comes from the kernel; lateness is the time beyond the
+ * 100 us.  "sleepers": n green threads sleep 1 to 1,000 ms each at once; the figures are their
+ * lateness and the CPU time of the process.  "warm" is the CPU time of a second run, on the stacks
+ * of the first.
  */
 #include "shim.h"
 
@@ -121,7 +122,8 @@ static void sleeper(void *arg)
 	gmp_wg_done(&done);
 }
 
-/* From the first start to the last wakeup; late has how late each was. */
+/* Returns the CPU time in ns from the first start to the last wakeup. Sets late[i] to the lateness
+ * of sleeper i in ns. */
 static int64_t sleep_all(int64_t *late, int64_t n)
 {
 	uint64_t x = 88172645463325252u;

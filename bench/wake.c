@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Latency of a wakeup for which an OS thread has to wake.
+ * Measures the latency of a wakeup that must wake an OS thread.
  *
  * "wake/idle": all Ps are idle; an external thread sends to a channel on which a green thread
- * waits, and that G takes the time.  Between two sends there is a pause that is longer than any
- * spinning.  Alternating with it, the same by a bare futex between two OS threads; ":futex" is
- * that, ":more" the difference of the two medians, which is what the runtime adds.
+ * waits, and that G reads the clock.  The pause between two sends is longer than any spinning.  The
+ * sends alternate with wakeups by a bare futex between two OS threads (":futex").  ":more" is the
+ * difference of the two medians: the latency that the runtime adds.
  *
- * "wake/ping": how many threads were woken for one round trip of a pair on two channels.
+ * "wake/ping": OS threads that are woken per round trip of two green threads on two channels, in
+ * per cent.
  */
 #include "shim.h"
 
@@ -64,7 +65,7 @@ static void *ring(void *arg)
 	int64_t n = *(int64_t *)arg, v;
 	pthread_t t;
 
-	/* the kernel's own, and not the one of the runtime's thread that made this one */
+	/* the kernel's default; otherwise that of the M which has made this thread */
 	prctl(PR_SET_TIMERSLACK, 50000UL, 0UL, 0UL, 0UL);
 	bench_check(pthread_create(&t, NULL, sleeper, &n) == 0, "no thread");
 	for (int64_t i = 0; i < n; i++) {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cost of gmp_yield with n runnable green threads.
+ * Measures gmp_yield with n runnable green threads.
  *
- * n - 1 others and the first green thread do nothing but yield.  The first one takes the time
- * around a number of its own yields.  What the others did meanwhile is counted exactly, not taken
- * to be as much, since a scheduler need not be strictly first come, first served: an other counts
- * in a local variable (a shared one would cost a cache line of its own), and
+ * The first green thread and n - 1 others only yield.  The first G measures the time of a number of
+ * its own yields.  The yields of the others are counted exactly, because a scheduler need not be
+ * strictly FIFO.  Each of the others counts in a local variable (a shared counter would cost a
+ * cache line), and
  *
  *	resumes between t0 and t1  =  1 (the G that saw `go`)  +  count  -  1 (the one after t1).
  *
- * With one P that is exact; with two it is off by one round at most.  Each of the others (on
- * average, with several Ps) must have had a quarter of the turns of the first one, or the row
- * fails: a scheduler that lets some go round in a small circle, while most wait, does less than is
- * asked for here.
+ * With one P that is exact; with two it is off by at most one round.
+ *
+ * Fairness: each of the others (on average, with several Ps) must have yielded at least a quarter
+ * as often as the first G, otherwise the row fails.  A scheduler that alternates between few Gs,
+ * while most wait, does less work than the row measures.
  */
 #include "shim.h"
 
@@ -52,7 +53,7 @@ static void yield(struct bench_state *st)
 
 		bench_check(err == 0, "gmp_go: %d", err);
 	}
-	/* Until all have their stacks, and a few rounds more to warm up. */
+	/* Wait until all have their stacks, and run a few rounds to warm up. */
 	while (bench_load(&arrived) < others)
 		gmp_yield();
 	for (int64_t i = 0; i < rounds / 8 + 2; i++)
@@ -71,8 +72,8 @@ static void yield(struct bench_state *st)
 		total += counts[i];
 		least = counts[i] < least ? counts[i] : least;
 	}
-	/* With several Ps an OS thread that the kernel preempts keeps its share of them waiting;
-	 * and with a P for each they need not alternate at all. */
+	/* With several Ps, the Gs of an OS thread that the kernel preempts wait; and with a P for
+	 * each G, the Gs need not alternate at all. */
 	if (c->procs > 1)
 		least = c->n > c->procs ? total / c->n : rounds;
 	bench_check(least >= rounds / 4, "unfair: one yielded %lld times, another %lld times",

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What do the programs of the experiments share?
+ * Shared functions of the experiments: check arguments, start a runtime and report figures.
  *
- * Each is started again for every point of a table, `exp-NAME ARGUMENTS`, checks what came of its
- * work, and prints one line for each figure, "FIGURE<tab>UNIT<tab>VALUE".  A run that did not do
- * its work ends with status 1 and prints no figure.  bench/experiments/run drives them; GMP_SCHED
- * chooses the scheduler.
+ * bench/experiments/run starts a program again for every point of a table: `exp-NAME ARGUMENTS`.
+ * The program checks the result of its work, and prints one line for each figure,
+ * "FIGURE<tab>UNIT<tab>VALUE".  If the result is wrong, it ends with status 1 and prints no figure.
+ * GMP_SCHED chooses the scheduler.
  */
 #ifndef EXP_H
 #define EXP_H
@@ -49,7 +49,7 @@ static inline struct rusage exp_usage(void)
 	return u;
 }
 
-/* ns of CPU time, of all threads, in the program and in the kernel. */
+/* Returns the ns of CPU time of all threads, in the program and in the kernel. */
 static inline int64_t exp_cpu(void)
 {
 	struct rusage u = exp_usage();
@@ -58,7 +58,7 @@ static inline int64_t exp_cpu(void)
 	       (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * INT64_C(1000);
 }
 
-/* The i-th argument, a count of at least 1. */
+/* Returns the i-th argument, a count of at least 1. */
 static inline int exp_count(int argc, char **argv, int i, const char *usage)
 {
 	long n = i < argc ? strtol(argv[i], NULL, 10) : 0;
@@ -67,7 +67,7 @@ static inline int exp_count(int argc, char **argv, int i, const char *usage)
 	return (int)n;
 }
 
-/* fn as the first green thread, with that many Ps. */
+/* Run fn as the first green thread, with `procs` Ps. */
 static inline void exp_run(gmp_fn fn, int procs)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
@@ -94,7 +94,7 @@ static inline gmp_chan *exp_chan(size_t size, size_t capacity)
 	return c;
 }
 
-/* A line of /proc/self/status, in KiB. */
+/* Returns the value of a line of /proc/self/status, in KiB. */
 static inline int64_t exp_status(const char *what)
 {
 	char line[256];

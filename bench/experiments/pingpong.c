@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Round trip of a message between two OS threads, and between two green threads.
+ * Measures a message between two OS threads, and between two green threads.
  *
- * The claim: a switch between threads goes through the kernel and costs microseconds (more, if the
- * other sleeps on another CPU); one between green threads is a jump and costs a few dozen
- * nanoseconds.
+ * The claim: a switch between OS threads runs through the kernel and costs microseconds (more, if
+ * the other OS thread sleeps on another CPU); a switch between green threads is a jump and costs a
+ * few dozen nanoseconds.
  *
- * Two pass a number back and forth; each adds one, and the final value is checked.
- *   pipe, cond, futex   threads, by two pipes, a condition variable, a futex; on PROCS CPUs
- *   sched_yield         threads that only let each other run, on one CPU
- *   chan, yield         green threads, by unbuffered channels, and that only let each other run
- * One message and one switch is half a round trip.
+ * Two threads pass a number back and forth; each adds one, and the final value is checked.
+ *   pipe, cond, futex   OS threads, by two pipes, a condition variable, a futex; on PROCS CPUs
+ *   sched_yield         OS threads that only yield to each other, on one CPU
+ *   chan                green threads, by unbuffered channels
+ *   yield               green threads that only yield to each other
+ * The figure is half a round trip: one message and one switch.
  */
 #include "exp.h"
 
@@ -107,7 +108,7 @@ static void first(void)
 	play(0);
 }
 
-/* All that come from here on run on the first n CPUs that we may use. */
+/* Bind the caller, and the threads that it starts, to the first n CPUs of its affinity mask. */
 static void keep_to_cpus(int n)
 {
 	cpu_set_t all, some;
@@ -180,7 +181,7 @@ static void chan_app(void *arg)
 	report(exp_clock() - t0, exp_cpu() - cpu);
 }
 
-/* With one P each yield is a switch to the other. */
+/* With one P, each yield is a switch to the other green thread. */
 static void yield_answer(void *arg)
 {
 	(void)arg;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Worker pool, fan-out and fan-in, or one locked thread: which shape suits which work?
+ * Compares three shapes of a pipeline: a worker pool, fan-out and fan-in, and one locked thread.
  *
- * The claim: the three do the same; a pool is the simplest where items are independent, channels
- * cost a hand-over each way, and a thread of its own is for state that cannot move, and bounds the
- * rate.
+ * The claim: the three do the same work.  A pool is the simplest if items are independent.
+ * Channels cost a hand-over each way.  A locked thread is for state that cannot move, and limits
+ * the rate.
  *
- * Items come from one source, STEPS rounds of a hash are computed on each, and the results are
- * added up.
+ * One source sends items, STEPS rounds of a hash are computed on each, and the results are added.
  *   pool    a task of a gmp_pool for each item, WORKERS at a time
  *   fan     WORKERS green threads between a channel of items and a channel of results
- *   locked  one green thread, locked to its thread, between the same channels
- *   alone   a loop: the floor, and what the sum must be
+ *   locked  one green thread, locked to its OS thread, between the same channels
+ *   alone   a loop: the floor, and the expected sum
  */
 #include "exp.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What has each generation of the scheduler brought?
+ * Compares generations of the scheduler by a prime sieve.
  *
- * The claim: with one locked queue for all (Go 1.0) a second processor makes programs of many small
- * waits slower; queues of their own and stealing (Go 1.1) make it useful; a runnext (Go 1.5) makes
- * hand-overs cheap again; and a thread for each is slower than any of them.
+ * The claim: with one locked queue for all Ps (Go 1.0), a second processor makes programs of many
+ * short waits slower.  Local queues and stealing (Go 1.1) make it useful.  A runnext (Go 1.5) makes
+ * hand-overs cheap again.  An OS thread for each green thread is slower than any of these.
  *
- * The prime sieve: a chain of green threads, one for each prime, each behind an unbuffered channel.
- * GMP_SCHED chooses the generation.  Every number is passed on until the first prime that divides
- * it, so the messages can be counted beforehand, and each prime is checked.
+ * The sieve is a chain of green threads, one for each prime, each behind an unbuffered channel.
+ * GMP_SCHED chooses the generation.  Each number is sent along the chain up to the first prime that
+ * divides it, so the number of messages is known beforehand.  Each prime is checked.
  */
 #include "exp.h"
 
@@ -44,7 +44,7 @@ static int is_prime(int n)
 	return n > 1;
 }
 
-/* How often the numbers up to the last prime are sent. */
+/* Returns the number of messages for all numbers up to the last prime. */
 static int64_t messages(const struct filter *chain)
 {
 	int64_t n = 0;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Does a pool of workers pay, where a green thread costs next to nothing?
+ * Compares a pool of workers with a green thread for each task.
  *
- * The claim (of the pool that Go users know as ants): with a million tasks and more, a bounded pool
- * is faster than a goroutine each, and takes a fraction of the memory.
+ * The claim (of ants, a pool for Go): with a million tasks and more, a bounded pool is faster than
+ * a goroutine for each task, and takes a fraction of the memory.
  *
  * N tasks that sleep 10 ms each:
- *   green  a green thread each
- *   pool   on a gmp_pool of CAPACITY
- * Beside the time: until when the last was submitted, the most tasks under way at a time, and the
- * most memory that the process had above what it had before (VmHWM, with the page tables).
+ *   green  a green thread for each task
+ *   pool   all tasks on a gmp_pool of CAPACITY
+ * The figures are the time, the rate of submissions, the largest number of tasks under way at a
+ * time, and the peak memory of the process (VmHWM, with the page tables) minus that at the start.
  */
 #include "exp.h"
 
@@ -24,7 +24,7 @@ static void task(void *arg)
 	int64_t alive = exp_add(&begun, 1) + 1 - exp_load(&ran);
 
 	(void)arg;
-	if (alive > exp_load(&most)) /* or nearly so */
+	if (alive > exp_load(&most)) /* not exact: another task may store at the same time */
 		__atomic_store_n(&most, alive, __ATOMIC_RELAXED);
 	gmp_sleep(10000000);
 	exp_add(&ran, 1);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When do more green threads make a program faster, and when do only more processors?
+ * Shows which work gains from more green threads, and which only from more processors.
  *
- * The claim: work that computes gains from processors (parallelism) and nothing from green threads
- * beyond them; work that waits gains from green threads (concurrency), also on one processor; and
- * work whose parts must be put together by as much work again gains from neither.
+ * The claim: work that computes gains from processors (parallelism), and not from more green
+ * threads than processors.  Work that waits gains from green threads (concurrency), also on one
+ * processor. Work whose parts must be combined by as much work again gains from neither.
  *
- *   sum     N numbers are added up, in as many parts as there are workers
- *   docs    N documents are fetched, which takes a millisecond of waiting each, and searched
- *   bubble  N numbers are sorted by bubble sort in parts, and then bubble sort runs over the whole
+ *   sum     adds N numbers, in as many parts as there are workers
+ *   docs    fetches N documents, each with a wait of a millisecond, and searches them
+ *   bubble  sorts parts of N numbers by bubble sort, and then the whole by bubble sort
  */
 #include "exp.h"
 
@@ -119,7 +119,7 @@ static void bubble_whole(void)
 		exp_check(numbers[i] == i, "not sorted");
 }
 
-/* --- all of them --- */
+/* --- driver --- */
 
 static void work(void *arg)
 {

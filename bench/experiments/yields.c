@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Is there an inflection point at 2.5 green threads per P?
+ * Measures the cost of a yield by the number of green threads per P.
  *
  * The claim: from about 2.5 goroutines per processor on, the cost of switching grows exponentially,
- * so that a program should not have more.
+ * so a program should not have more.
  *
- * N green threads yield 100 times each; again and again, so that every N is measured over about as
- * many
- * yields.  Beside the time of a yield: page faults, how long it takes from a yield until the green
- * thread runs again, and, where the machine lets one count them, cache misses; where not, `run` has
- * cachegrind simulate them, with another number of YIELDS.  Each counts its yields.
+ * N green threads yield 100 times each, in repeated batches, so that every N is measured over about
+ * the same number of yields.  The figures are the time of a yield, page faults, and the time from a
+ * yield until the green thread runs again; also cache misses, if the machine can count them.
+ * Otherwise `run` simulates them with cachegrind and another number of YIELDS.  All yields are
+ * counted.
  */
 #include "exp.h"
 
@@ -23,7 +23,7 @@ static const char usage[] = "exp-yields N PROCS LEAST_YIELDS [YIELDS]";
 static int n, least, yields = 100;
 static gmp_wg done;
 static int64_t yielded;
-static int64_t *away; /* of each the ns that one of its yields took */
+static int64_t *away; /* for each green thread, the ns of one of its yields */
 
 static void yield_all(void *arg)
 {
@@ -34,7 +34,7 @@ static void yield_all(void *arg)
 	gmp_wg_done(&done);
 }
 
-/* The same, and reads the clock around one of them. */
+/* Like yield_all, but measures the time of one yield. */
 static void yield_timed(void *arg)
 {
 	for (int i = 0; i < yields / 2; i++)
@@ -59,7 +59,8 @@ static void batch(gmp_fn fn)
 	exp_check(yielded == (int64_t)n * yields, "%lld yields", (long long)yielded);
 }
 
-/* Of all threads that come after it; -1 where there is no such counter. */
+/* Count the cache misses of all threads that are started afterwards. Returns the fd of the counter,
+ * or -1 if the machine has none. */
 static int count_misses(void)
 {
 	struct perf_event_attr a = { .type = PERF_TYPE_HARDWARE,
@@ -96,7 +97,7 @@ static void app(void *arg)
 	long faults = exp_usage().ru_minflt;
 
 	(void)arg;
-	batch(yield_all); /* the first time: memory is touched, threads start */
+	batch(yield_all); /* first batch: touches memory, starts OS threads */
 	exp_figure("first", "ns", (double)(exp_clock() - t0) / ((double)n * yields));
 	exp_figure("faults", "per_thread", (double)(exp_usage().ru_minflt - faults) / n);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What does an echo cost at the least?
+ * Echo server on bare epoll: shows the least cost of an echo.
  *
- * The same server as echo_gmp.c around a bare epoll: one thread, edges, and no state but the
- * kernel's.  After a read that did not fill the buffer nothing is left, so it is not asked again.
+ * It answers like echo_gmp.c, in one thread, with edge-triggered events, and without a state of its
+ * own for a connection.  After a read that does not fill the buffer nothing is left, so the server
+ * does not read again.
  */
 #include "tcp.h"
 
@@ -39,7 +40,7 @@ static void echo(int fd)
 	do {
 		n = recv(fd, buf, sizeof(buf), 0);
 		if (n > 0 && send(fd, buf, (size_t)n, MSG_NOSIGNAL) != n)
-			n = 0; /* no client of ours lets answers pile up */
+			n = 0; /* netload reads each answer, so the send buffer never fills */
 	} while (n == sizeof(buf));
 	if (n == 0 || (n < 0 && errno != EAGAIN))
 		close(fd);

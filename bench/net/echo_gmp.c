@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What does an echo cost with a green thread for each connection? */
+/* Echo server: serves each connection in a green thread. */
 #include "tcp.h"
 
 #include <gmp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Echo server with an OS thread per connection: the pthread twin of echo_gmp.c.
+ * Echo server: serves each connection in an OS thread, as echo_gmp.c does in a green thread.
  *
- * Blocking read and write, stacks of the default size (RLIMIT_STACK, usually 8 MiB).
+ * It uses blocking reads and writes, and stacks of the default size (RLIMIT_STACK, usually 8 MiB).
  */
 #include "tcp.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Echo server around libuv: one buffer for all reads, and the answer by uv_try_write. */
+/* Echo server on libuv: uses one buffer for all reads, and answers with uv_try_write. */
 #include "tcp.h"
 
 #include <uv.h>

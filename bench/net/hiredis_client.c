@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Client of a Redis server by hiredis: CONNECTIONS threads of one kind, each with a connection and
- * COMMANDS commands.
+ * Load for a Redis server with hiredis: CONNECTIONS threads each send COMMANDS commands on their
+ * own connection.
  *
  *	hiredis_client MODE PORT CONNECTIONS COMMANDS
  *
- * MODE is pthread (an OS thread each), blocking (a green thread each, redisCommand in
- * gmp_blocking), plain (the same without gmp_blocking) or wait (hiredis' non-blocking interface
- * with gmp_fd_wait). Checks each reply. Prints the time from before the threads are made to after
- * they have ended, and the CPU time of the process meanwhile. The connections are made before.
+ * MODE is pthread (OS threads), blocking (green threads, redisCommand in gmp_blocking), plain (the
+ * same without gmp_blocking) or wait (green threads, hiredis' non-blocking interface with
+ * gmp_fd_wait). Makes the connections first, and checks each reply. Prints the time from before the
+ * threads are made until they have ended, and the CPU time of the process meanwhile.
  */
 #include <gmp.h>
 
@@ -41,7 +41,7 @@ static int64_t clock_ns(clockid_t id)
 	return (int64_t)t.tv_sec * GMP_S + t.tv_nsec;
 }
 
-/* redisCommand, by the calls that do not block. */
+/* redisCommand, made of the calls that do not block. */
 static void *command_wait(redisContext *c, int k, int i)
 {
 	int written = 0;

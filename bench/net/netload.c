@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Load for an echo server: its rate, its latency and its CPU time per request.
+ * Load for an echo server: measures its rate, its latency and its CPU time per request.
  *
  *	netload --port PORT --pid PID [--connections N] [--seconds S] [--warm S]
  *	netload --port PORT --pid PID --idle N [--seconds S]
  *
- * The first form is a closed loop: each of the connections has one request of 32 bytes under
- * way, which its connection and number identify, and sends the next once the answer is there and is
- * the same.  It prints, for the time after the warm-up,
+ * The first form is a closed loop: each connection has one request of 32 bytes under way, which
+ * holds the numbers of the connection and of the request.  The connection sends the next request
+ * once the answer has arrived and equals the request.  The program prints, for the time after the
+ * warm-up,
  *
  *	rate    requests a second
  *	cpu     ns of the server's CPU time a request, by the clock of its process
  *	p50 p99 p999
- *	        ns from the sending of a request to its answer in hand
+ *	        ns from the send of a request until its answer is read
  *
  * The second form makes one request on each of N connections and leaves them open.  It prints
  *
  *	memory  bytes a connection by which VmRSS + VmPTE of the server have grown
  *	cpu     per cent of a CPU that it uses over S seconds, from three seconds later on
  *
- * Ends with 1 and a line that says why when an answer is wrong, or none comes for ten seconds.
+ * If an answer is wrong, or none arrives for ten seconds, it prints the reason and ends with
+ * status 1.
  */
 #include "tcp.h"
 
@@ -135,7 +137,7 @@ static void connect_all(int n)
 	load.n = n;
 }
 
-/* True once the answer is there. */
+/* Returns true once the answer is complete. */
 static bool receive(struct connection *c)
 {
 	ssize_t n =
@@ -153,7 +155,8 @@ static bool receive(struct connection *c)
 	return true;
 }
 
-/* Until the given time, or until so many answers have come. */
+/* Receive answers until the given time, or until `most` have arrived. If `again`, send the next
+ * request after each. Returns the time of the last answer. */
 static int64_t exchange(int64_t until, uint64_t most, bool again)
 {
 	static struct epoll_event events[256];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How do the servers and the client of this folder open their sockets?  All in the same way. */
+/* Socket functions: set up sockets of all servers and clients of this folder in the same way. */
 #ifndef NET_TCP_H
 #define NET_TCP_H
 
@@ -21,7 +21,7 @@ __attribute__((noreturn)) static inline void die(const char *what, int err)
 	exit(1);
 }
 
-/* As many descriptors as the system allows. */
+/* Raise the limit of fds to the maximum that the system allows. */
 static inline void raise_limit(void)
 {
 	struct rlimit r;
@@ -46,7 +46,8 @@ static inline struct sockaddr_in loopback(int port)
 	};
 }
 
-/* A listening socket on any free port, which is printed for the script that starts the clients. */
+/* Returns a listening socket on any free port. Prints the port for the script that starts the
+ * clients. */
 static inline int listen_anywhere(void)
 {
 	struct sockaddr_in a = loopback(0);

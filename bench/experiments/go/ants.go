@@ -2,7 +2,7 @@
 
 //go:build ants
 
-// The pool of tasks.c with ants; without the network it is left out.
+// Runs the tasks of tasks.c on a pool of ants; not built without the network.
 package main
 
 import (

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-// What does Go make of the same work?
+// Runs the work of the experiments (the programs of the folder above) in Go.
 //
-// The programs of the folder above in Go, one by name: `exp-go NAME ARGUMENTS...`, the last of which is
-// GOMAXPROCS.  The same work, the same checks, the same lines.
+// `exp-go NAME ARGUMENTS...` runs the program NAME; the last argument is GOMAXPROCS.  The work, the
+// checks and the printed lines are those of the C program.
 package main
 
 import (
@@ -29,7 +29,7 @@ func figure(name, unit string, value float64) {
 	fmt.Printf("%s\t%s\t%.4f\n", name, unit, value)
 }
 
-// In ns, of all threads.
+// cpu returns the CPU time of all threads in ns.
 func cpu() float64 {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -42,7 +42,7 @@ func faults() float64 {
 	return float64(u.Minflt)
 }
 
-// In KiB.
+// status returns the value of a line of /proc/self/status in KiB.
 func status(what string) float64 {
 	data, err := os.ReadFile("/proc/self/status")
 	check(err == nil, "%v", err)
@@ -58,7 +58,7 @@ func status(what string) float64 {
 	return 0
 }
 
-var submitTo func(capacity int) func(func()) // of ants, where that is there
+var submitTo func(capacity int) func(func()) // set by ants.go, if it is built
 
 func main() {
 	programs := map[string]func(args []string, n []int){

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What do the peers that are written in C and C++ have in common?
+ * Driver of the peers in C and C++: runs a row by name and prints its figures.
  *
- * Each defines `rows`, a table of functions by name, and calls peer_main:
+ * A peer defines `rows`, a table of functions by name, and calls peer_main:
  *
  *	NAME ROW PROCS N COUNT		measures, and prints a line of JSON for each figure
- *	NAME --rows			prints what there is
+ *	NAME --rows			prints the rows of the table
  *
- * A function does its work row->count times, checks what came of it, and reports.
+ * A function does its work row->count times, checks the result, and reports.
  */
 #ifndef PEER_H
 #define PEER_H
@@ -64,14 +64,14 @@ static inline void took(const struct row *row, int64_t ns, int64_t ops)
 	value(row, "", "ns", (double)ns / (double)ops);
 }
 
-/* For what takes long here: the figures are those of so many operations. */
+/* Limit the number of operations of a row that takes long in this peer. */
 static inline void at_most(struct row *row, int64_t count)
 {
 	if (row->count > count)
 		row->count = count;
 }
 
-/* Memory of this process: what is resident, and its page tables. */
+/* Returns the memory of this process in bytes: resident pages and page tables. */
 static inline int64_t memory_now(void)
 {
 	FILE *f = fopen("/proc/self/status", "r");
@@ -86,7 +86,8 @@ static inline int64_t memory_now(void)
 	return sum;
 }
 
-/* The largest n whose tree of calls has at most so many spawns, its result, and their number. */
+/* Returns the largest n whose tree of calls has at most `most` spawns. Sets *result to fib(n), and
+ * *spawns to their number. */
 static inline int fib_tree(int64_t most, int64_t *result, int64_t *spawns)
 {
 	int64_t a = 0, b = 1, s = 0, before = 0;
@@ -106,7 +107,7 @@ static inline int fib_tree(int64_t most, int64_t *result, int64_t *spawns)
 	}
 }
 
-/* The i-th sleeper's time is the same in all peers. */
+/* Returns the ns that the next sleeper sleeps; the sequence is the same in all peers. */
 static inline int64_t next_sleep(uint64_t *x)
 {
 	*x ^= *x << 13;

@@ -2,7 +2,7 @@
 
 //go:build ants
 
-// pool.c with ants, the pool that Go users know; without the network it is left out.
+// Measures the rows of pool.c on a pool of ants; not built without the network.
 package main
 
 import (

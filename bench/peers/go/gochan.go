@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 
+// Measures the rows of go_chan.c: Go's own benchmarks of channels.
 package main
 
 import (
@@ -7,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 )
-
-// go_chan.c: the work of Go's own benchmarks of channels.
 
 func init() {
 	rows = append(rows, []row{

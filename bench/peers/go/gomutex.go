@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 
+// Measures the rows of go_mutex.c: Go's own benchmarks of its runtime lock, on sync.Mutex.
 package main
 
 import (
@@ -8,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 )
-
-// go_mutex.c: the work of Go's own benchmarks of its runtime's lock, on sync.Mutex.
 
 func init() {
 	atBoth("MutexContention", func(r *row) {

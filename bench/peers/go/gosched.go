@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 
+// Measures the rows of go_sched.c, Go's own benchmarks of the scheduler, and those of fib.c.
 package main
 
 import (
@@ -9,8 +10,6 @@ import (
 	"syscall"
 	"time"
 )
-
-// go_sched.c: the work of Go's own benchmarks of the scheduler; and fib.c.
 
 func init() {
 	rows = append(rows, row{"PingPongHog", 1, 0, 0, pingPongHog})
@@ -233,7 +232,7 @@ func matmult(r *row) {
 	r.time(d, r.count)
 }
 
-// fib.c: a goroutine for each left half.
+// Row of fib.c: a goroutine for each left branch.
 func goFib(n int) int {
 	if n < 2 {
 		return n
@@ -244,7 +243,7 @@ func goFib(n int) int {
 	return b + <-c
 }
 
-// fibTree is the largest n whose tree has no more than so many goroutines, its result and their number.
+// fibTree returns the largest n whose tree has at most `most` goroutines, its result and their number.
 func fibTree(most int) (n, result, spawns int) {
 	a, b, before := 0, 1, 0
 	for n = 1; ; n++ {

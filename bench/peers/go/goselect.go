@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 
+// Measures the rows of go_select.c: Go's own benchmarks of select.
 package main
 
 import (
@@ -7,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 )
-
-// go_select.c: the work of Go's own benchmarks of select.
 
 func init() {
 	atBoth("SelectUncontended", selectUncontended)

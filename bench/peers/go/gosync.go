@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 
+// Measures the rows of go_sync.c: the benchmarks of Go's sync package.
 package main
 
 import (
@@ -7,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 )
-
-// go_sync.c: the work of the benchmarks of Go's sync package.
 
 func init() {
 	atBoth("MutexUncontended", func(r *row) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 
+// Measures the rows of go_timer.c and go_latency.c: the benchmarks of Go's time package.
 package main
 
 import (
@@ -9,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 )
-
-// go_timer.c and go_latency.c: the work of the benchmarks of Go's time package.
 
 func init() {
 	atBoth("AfterFunc1000", afterFunc)
@@ -52,7 +51,7 @@ func init() {
 
 func nothing() {}
 
-// amongTimers is parallel with 32,768 timers an hour ahead on each P.
+// amongTimers calls parallel while each P has 32,768 timers an hour ahead.
 func (r *row) amongTimers(body func(l *loop)) {
 	var ready sync.WaitGroup
 	others := make([][]*time.Timer, r.procs)

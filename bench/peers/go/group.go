@@ -2,6 +2,7 @@
 
 //go:build !plain
 
+// Measures the rows of group.c with errgroup.
 package main
 
 import "golang.org/x/sync/errgroup"
@@ -10,7 +11,6 @@ func init() {
 	atBoth("group/1000", group)
 }
 
-// group.c.
 func groupBatch(n int, shared bool) {
 	var g errgroup.Group
 

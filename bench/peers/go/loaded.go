@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 
+// Measures the rows of loaded.c: the lateness of wakeups on busy Ps.
 package main
 
 import (
@@ -11,8 +12,6 @@ import (
 	"time"
 	"unsafe"
 )
-
-// loaded.c: the lateness of wakeups beside 200 runnable goroutines, each of which computes 0.5 ms and yields.
 
 func init() {
 	atBoth("loaded/sleep", loaded(func(s *samples) {

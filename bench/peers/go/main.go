@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 
-// What does Go's runtime take for the same work?
+// Measures the rows of the benchmarks in Go.
 //
-// Each row is the row of the same name in the C files one folder up: the same number of
-// operations, counted and checked in the same way, timed inside the first goroutine.  The program
-// is started again for each row, as
+// Each row is the row of the same name in bench/*.c: it does the same number of operations, counts
+// and checks them in the same way, and measures the time in the first goroutine.  The program is
+// started again for each row, as
 //
 //	go ROW PROCS [N COUNT]
 //
@@ -141,7 +141,7 @@ func main() {
 	check(false, "no row %s with %d procs", os.Args[1], procs)
 }
 
-// yield.c: how the yields are counted is explained there.
+// Rows of yield.c, which explains how the yields are counted.
 func yield(r *row) {
 	var goFlag, stop atomic.Bool
 	var arrived, left atomic.Int64
@@ -197,8 +197,9 @@ func yield(r *row) {
 	r.time(d, total)
 }
 
-// spawn.c.  The goroutines take no argument, as that would allocate a closure for each; the plain
-// counter with one P is a single instruction, which preemption cannot split.
+// Rows of spawn.c.  The goroutines take no argument, as that would allocate a closure for each.  With
+// one P the counter is not atomic: its increment is a single instruction, which preemption cannot
+// split.
 var (
 	spawnWg   sync.WaitGroup
 	ran       int
@@ -233,7 +234,7 @@ func spawn(r *row) {
 	batches(r, batch)
 }
 
-// A goroutine that runs counts itself in ran or, if several Ps run them, in ranShared.
+// batches runs batches of goroutines; each increments ran or, with several Ps, ranShared.
 func batches(r *row, batch func(n int, shared bool)) {
 	rounds := r.count / r.n
 	warm := rounds/8 + 1
@@ -250,7 +251,7 @@ func batches(r *row, batch func(n int, shared bool)) {
 	r.time(d, rounds*r.n)
 }
 
-// What /proc/self/status says of these together, in KiB.
+// status returns the sum of these lines of /proc/self/status in KiB.
 func status(whats ...string) int {
 	data, err := os.ReadFile("/proc/self/status")
 	check(err == nil, "%v", err)
@@ -268,7 +269,7 @@ func status(whats ...string) int {
 	return sum
 }
 
-// memory.c.
+// Rows of memory.c.
 func memoryNow() int {
 	return status("VmRSS", "VmPTE") * 1024
 }
@@ -335,7 +336,7 @@ func memorySleep(r *row) {
 	r.value("", "bytes", float64(after-before)/float64(r.n))
 }
 
-// mutex.c.
+// Rows of mutex.c.
 func mutexAlone(r *row) {
 	var m sync.Mutex
 	var t0 time.Time
@@ -440,7 +441,7 @@ func writeOneIn(r *row, k int) {
 	r.time(d, each*r.n)
 }
 
-// timer.c.
+// Rows of timer.c.
 func timerReset(r *row) {
 	var fired atomic.Int64
 	var t0 time.Time
@@ -531,7 +532,7 @@ func sleepers(r *row) {
 	reportLateness(r, late)
 }
 
-// ping.c.
+// Rows of ping.c.
 func pingWaitGroup(r *row) {
 	var ping, pong, done sync.WaitGroup
 	var t0 time.Time
@@ -642,7 +643,7 @@ func pingPipe(r *row) {
 	r.time(d, r.count)
 }
 
-// idle.c.
+// Row of idle.c.
 func idle(r *row) {
 	var gate, done sync.WaitGroup
 	var arrived, woken atomic.Int64
@@ -669,7 +670,7 @@ func idle(r *row) {
 	r.value("", "percent", 100*float64(cpu)/float64(d))
 }
 
-// block.c.  What Syscall does more than RawSyscall is entering and leaving.
+// Rows of block.c.  The difference of Syscall and RawSyscall is the cost of enter and leave.
 func blockShort(r *row) {
 	measure := func(call func(trap, a1, a2, a3 uintptr) (uintptr, uintptr, syscall.Errno)) time.Duration {
 		var t0 time.Time

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 
+// Implements parallel.c in Go: goroutines take iterations from a common store, a handful at a time.
 package main
 
 import (
@@ -7,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 )
-
-// parallel.c: goroutines that take iterations from a common store, a handful at a time.
 
 type loop struct {
 	left          *atomic.Int64
@@ -34,7 +33,7 @@ func (l *loop) refill() bool {
 	return true
 }
 
-// share has `each` goroutines for each P do count turns.
+// share runs count iterations on `each` goroutines for each P.
 func (r *row) share(each, count int, body func(l *loop)) time.Duration {
 	var left, taken atomic.Int64
 	var all sync.WaitGroup
@@ -55,7 +54,7 @@ func (r *row) share(each, count int, body func(l *loop)) time.Duration {
 	return time.Since(t0)
 }
 
-// twice warms up, and reports the second time.
+// twice runs once to warm up, and reports the time of the second run.
 func (r *row) twice(run func(count int)) {
 	run(r.count/8 + 1)
 	t0 := time.Now()
@@ -90,7 +89,7 @@ func spinFor(d time.Duration) {
 	}
 }
 
-// allPs has every P run something at the same time.
+// allPs returns after every P has run a goroutine at the same time.
 func allPs(procs int) {
 	var here atomic.Int64
 	var all sync.WaitGroup
@@ -107,7 +106,7 @@ func allPs(procs int) {
 	all.Wait()
 }
 
-// atBoth enters a row at one and at two Ps.
+// atBoth adds a row with one P and a row with two.
 func atBoth(name string, fn func(r *row)) {
 	rows = append(rows, row{name, 1, 0, 0, fn}, row{name, 2, 0, 0, fn})
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 
+// Measures the rows of select.c on Go's select.
 package main
 
 import (
@@ -8,7 +9,6 @@ import (
 	"time"
 )
 
-// select.c.
 type xorshift uint64
 
 func (x *xorshift) next() uint64 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rows that libuv can do.  It has one loop on one thread: timers, whose times are whole
- * milliseconds, and a pair that passes a byte back and forth over pipes or a unix socket.  Its
- * servers are in bench/net.
+ * Measures the rows of the benchmarks that libuv can do.
+ *
+ * One loop runs on one thread.  The rows are timers, with times of whole milliseconds, and round
+ * trips of a byte over pipes or a unix socket.  The servers with libuv are in bench/net.
  */
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -44,7 +45,7 @@ static void freed(uv_handle_t *h)
 	free(h);
 }
 
-/* A handle is freed by the loop only. */
+/* Only the loop can free a handle, so run it once per timer. */
 static void create(struct row *row)
 {
 	int64_t t0 = now();
@@ -73,7 +74,7 @@ static void wake(uv_timer_t *t)
 
 	s->late = now() - s->began - s->wish;
 	if (s->late < 0)
-		uv_timer_start(t, wake, 1, 0); /* the loop's clock is a coarse one */
+		uv_timer_start(t, wake, 1, 0); /* fired too early: the loop's clock is coarse */
 	else
 		fired++;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What do threads of the kernel's take for the same work?
+ * Measures the rows of the benchmarks that OS threads can do.
  *
- * With PROCS 1 the process is bound to one CPU, with 2 to two.  Channels are a ring behind a mutex
- * and two conditions; "ping/chan" hands over by a mutex and a condition for each direction,
- * "ping/wg" by a futex, "ping/pipe" and "ping/unix" by what their names say.  Many small tasks and
- * deep trees are not here: a thread for each of 100,000 is more than a machine gives.  Where a turn
- * takes microseconds there are fewer.
+ * With PROCS 1 the process is bound to one CPU, with 2 to two.  A channel is a ring under a mutex
+ * with two conditions.  "ping/chan" hands over by a mutex and a condition for each direction,
+ * "ping/wg" by a futex, "ping/pipe" by pipes, "ping/unix" by a unix socket.  Rows with 100,000
+ * threads are missing, because the machine does not allow so many OS threads.  Rows in which an
+ * operation takes microseconds do fewer operations.
  */
 #include <linux/futex.h>
 #include <pthread.h>
@@ -124,7 +124,7 @@ struct chan {
 	pthread_mutex_t m;
 	pthread_cond_t room, element;
 	int closed, waiting; /* receivers that wait, for a channel without room */
-	int64_t taken, put;  /* how many have been, ever */
+	int64_t taken, put;  /* elements so far */
 	int64_t capacity;
 	int64_t ring[];
 };
@@ -142,7 +142,7 @@ static struct chan *chan_new(int64_t capacity)
 	return c;
 }
 
-/* Without room: put it down when the place is free, and wait until it has been taken. */
+/* Unbuffered: put the element into the slot once it is free, and wait until it is taken. */
 static void chan_send(struct chan *c, int64_t v)
 {
 	int64_t room = c->capacity ? c->capacity : 1, mine;
@@ -160,7 +160,7 @@ static void chan_send(struct chan *c, int64_t v)
 	pthread_mutex_unlock(&c->m);
 }
 
-/* 0, or -1 when it is closed and empty. */
+/* Returns 0, or -1 if the channel is closed and empty. */
 static int chan_recv(struct chan *c, int64_t *v)
 {
 	int64_t room = c->capacity ? c->capacity : 1;
@@ -429,7 +429,8 @@ static void *parked(void *arg)
 	return arg;
 }
 
-/* A sample of 2,000, as there are limits: the least stack that holds them, and no kernel memory. */
+/* Measures 2,000 OS threads, because their number is limited. Each has a small stack; the memory in
+ * the kernel is not counted. */
 static void memory(struct row *row)
 {
 	enum { SAMPLE = 2000 };
@@ -449,7 +450,7 @@ static void memory(struct row *row)
 	value(row, "", "bytes", (double)(after - before) / SAMPLE);
 }
 
-/* --- alone: what the kernel's sleep is late by --- */
+/* --- alone: lateness of the kernel's sleep --- */
 
 static void sleep_alone(struct row *row)
 {

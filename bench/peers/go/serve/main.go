@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 
-// What do Go's servers take for the same requests?
+// Serves the requests of bench/net with Go's servers.
 //
 //	goserve echo          as bench/net/echo_gmp.c
 //	goserve http FOLDER   as examples/httpd: each answer is read from its file
 //	goserve files FOLDER  net/http's FileServer
 //
-// Any free port of 127.0.0.1 is taken, and printed.
+// The server takes any free port of 127.0.0.1 and prints it.
 package main
 
 import (
@@ -58,7 +58,7 @@ func echo() {
 	}
 }
 
-// The same answer with the same headers: Date is net/http's own.
+// file answers like examples/httpd, with the same headers; net/http adds Date.
 func file(w http.ResponseWriter, r *http.Request) {
 	f, err := os.Open("." + path.Clean("/"+r.URL.Path))
 	if err != nil {
