@@ -92,6 +92,24 @@ __attribute__((noreturn)) static noinline void ep_lost(const char *what, int fd,
 		   what, fd, strerrordesc_np(err), os_fd_raised());
 }
 
+__attribute__((noreturn)) static noinline void ep_refused(const char *call, int err)
+{
+	gmp__fatal("the kernel refuses %s(2) (%s): a seccomp filter must allow it", call,
+		   strerrordesc_np(err));
+}
+
+/* Is err the answer of a seccomp filter?  EPERM may also mean that the eventfd's number was reused
+ * for a regular file; then a new epoll instance gives another error. */
+static bool ctl_is_refused(int err)
+{
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+	bool refused = fd >= 0 && epoll_ctl(fd, EPOLL_CTL_DEL, fd, NULL) < 0 && errno == err;
+
+	if (fd >= 0)
+		close(fd);
+	return refused && err != EINVAL; /* EINVAL: its own descriptor */
+}
+
 /* EPOLL-1.  Returns 0 or errno. */
 static int wake_arm(void)
 {
@@ -106,9 +124,8 @@ static void wake_arm_or_die(void)
 {
 	int err = ep.epfd < 0 ? 0 : wake_arm();
 
-	if (err == ENOSYS)
-		gmp__fatal("the kernel refuses epoll_ctl(2) (%s): a seccomp filter must allow it",
-			   strerrordesc_np(err));
+	if (err && ctl_is_refused(err))
+		ep_refused("epoll_ctl", err);
 	if (err == EBADF || err == EINVAL || err == EPERM)
 		ep_lost("epoll instance", ep.epfd, err);
 	if (err == ENOENT) /* EPOLL-2: both are open, and at least one has another file */
@@ -128,7 +145,7 @@ static int ep_ctl(int op, int fd, uint64_t key, uint32_t events)
 	int err = errno;
 
 	/* ENOENT: fd may be unknown, or the number may belong to another epoll instance */
-	if (err == EBADF || err == EINVAL || err == ENOENT || err == ENOSYS)
+	if (err == EBADF || err == EINVAL || err == ENOENT || err == ENOSYS || err == EACCES)
 		wake_arm_or_die();
 	return -err;
 }
@@ -173,11 +190,10 @@ static int wait_ns(struct epoll_event *e, int max, int64_t ns)
 	int64_t ms = ns == NEVER ? -1 : ns / 1000000 + (ns % 1000000 != 0);
 	int n = epoll_wait(ep.epfd, e, max, (int)min_of(ms, (int64_t)INT32_MAX));
 
-	if (unlikely(n < 0) && (errno == EPERM || errno == ENOSYS))
-		gmp__fatal("the kernel refuses epoll_wait(2) (%s): a seccomp filter must allow it",
-			   strerrordesc_np(errno));
-	if (unlikely(n < 0) && errno != EINTR)
+	if (unlikely(n < 0) && (errno == EBADF || errno == EINVAL))
 		ep_lost("epoll instance", ep.epfd, errno);
+	if (unlikely(n < 0) && errno != EINTR)
+		ep_refused("epoll_wait", errno);
 	return n;
 }
 

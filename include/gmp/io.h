@@ -228,6 +228,7 @@ GMP_API int gmp_peer_addr(int fd, char *buf, size_t n);
  * Returns fd.
  * Errors, nothing has changed:
  *   -EEXIST  gmp knows the descriptor already
+ *   -EEXIST, -EINVAL  the descriptor is one of the runtime's own
  *   -EBADF   fd is not open
  *   -ESRCH   no runtime
  *   -ENOMEM, -ENOSPC  no memory, or no room in the poller (fs.epoll.max_user_watches)

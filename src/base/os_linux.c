@@ -676,6 +676,14 @@ int os_timer_slack(int ns)
 	return before;
 }
 
+/* Without futex(2) a thread would wait without end, or in a loop. */
+static void check_futex_allowed(int err)
+{
+	if (unlikely(err == EPERM || err == ENOSYS || err == EACCES))
+		gmp__fatal("the kernel refuses futex(2) (%s): a seccomp filter must allow it",
+			   strerrordesc_np(err));
+}
+
 int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline)
 {
 	struct timespec t, *until = NULL;
@@ -701,15 +709,19 @@ int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline)
 	}
 	/* FUTEX_WAIT takes a duration, the bitset form a time on the clock */
 	if (syscall(SYS_futex, addr, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, val, until, NULL,
-		    FUTEX_BITSET_MATCH_ANY) == -1 &&
-	    errno == ETIMEDOUT)
+		    FUTEX_BITSET_MATCH_ANY) == 0)
+		return 0;
+	if (errno == ETIMEDOUT)
 		return -ETIMEDOUT;
-	return 0; /* woken; EAGAIN, EINTR: a spurious wakeup */
+	check_futex_allowed(errno);
+	return 0; /* EAGAIN, EINTR: a spurious wakeup */
 }
 
 void os_futex_wake(uint32_t *addr, int n)
 {
-	syscall(SYS_futex, addr, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, n, NULL, NULL, 0);
+	/* EFAULT: the waiter has seen the new value, and its stack is unmapped already */
+	if (syscall(SYS_futex, addr, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, n, NULL, NULL, 0) < 0)
+		check_futex_allowed(errno);
 }
 
 bool os_membarrier_init(void)

@@ -2,13 +2,15 @@
 /*
  * Runs everything.c while the kernel rejects one system call.
  *
- *   seccomp early|late NUMBER ERRNO
+ *   seccomp early|late|signals|idle NUMBER ERRNO
  *
- * early: from before gmp_run; late: for all threads, from the first green thread on.
+ * early: from before gmp_run; late: for all threads, from the first green thread on. signals: late,
+ * and the run receives signals by a channel instead; idle: late, and the run only waits.
  */
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -41,6 +43,36 @@ static void late(void *arg)
 	app(arg);
 }
 
+static void receive_signals(void *arg)
+{
+	gmp_chan *c = gmp_chan_new(sizeof(int), 8);
+	int signo;
+
+	(void)arg;
+	refuse(number, error);
+	if (!c || gmp_signal_notify(c, SIGUSR1) != 0)
+		exit(3);
+	for (int i = 0; i < 20; i++) {
+		kill(getpid(), SIGUSR1);
+		if (gmp_chan_recv_until(c, &signo, gmp_deadline(2 * GMP_S)) != 0)
+			exit(4);
+	}
+	gmp_signal_stop(c, SIGUSR1);
+	gmp_chan_free(c);
+}
+
+static void only_wait(void *arg)
+{
+	int p[2];
+
+	(void)arg;
+	if (pipe(p) < 0 || gmp_fd_adopt(p[0]) != p[0])
+		exit(3);
+	refuse(number, error);
+	for (int i = 0; i < 20; i++)
+		gmp_fd_wait(p[0], GMP_READ, gmp_deadline(10 * GMP_MS));
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 4)
@@ -52,5 +84,9 @@ int main(int argc, char **argv)
 		refuse(number, error);
 		return everything();
 	}
+	if (strcmp(argv[1], "signals") == 0)
+		return gmp_run(receive_signals, NULL, NULL) ? 1 : 0;
+	if (strcmp(argv[1], "idle") == 0)
+		return gmp_run(only_wait, NULL, NULL) ? 1 : 0;
 	return gmp_run(late, NULL, NULL) ? 1 : 0;
 }
