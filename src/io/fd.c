@@ -308,10 +308,8 @@ static noinline ssize_t call_with_backoff(struct polldesc *pd, uint32_t seq, int
 	do {
 		int err = fd_backoff(&last, min_of(ld_rlx(&s->deadline), deadline));
 
-		if (!fd_same(pd, seq))
-			return fd_lost(pd, seq);
-		if (err)
-			return err;
+		if (err) /* the same as in fd_expired */
+			return fd_same(pd, seq) ? err : fd_lost(pd, seq);
 		n = call_loop(pd, seq, how, false, call, a, deadline);
 	} while (n == FD_NO_EVENT);
 	return n;
