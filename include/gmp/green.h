@@ -294,9 +294,10 @@ GMP_API const char *gmp_name(const gmp_g *g);
  * gmp_lock_thread - bind the caller to its OS thread, and that thread to the caller
  *
  * For code that keeps something in its OS thread: a library with thread-local state, a namespace, a
- * graphics context. Not for unshare(CLONE_FILES): gmp's descriptors are those of all threads. Until gmp_unlock_thread has been called as often, the caller runs on the OS
- * thread that it is on, and that thread runs nothing else. Each wait costs two switches of OS
- * threads. Green threads that the caller starts are not locked.
+ * graphics context. Not for unshare(CLONE_FILES): gmp's descriptors are those of all threads. Until
+ * gmp_unlock_thread has been called as often, the caller runs on the OS thread that it is on, and
+ * that thread runs nothing else. Each wait costs two switches of OS threads. Green threads that the
+ * caller starts are not locked.
  *
  * At the very start of gmp_run's fn it locks the OS thread that called gmp_run.
  *
