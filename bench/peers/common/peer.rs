@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What do the peers that are written in Rust have in common?  As common/peer.h.
+// Shared code of the peers that are written in Rust, as common/peer.h for those in C.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ impl Job {
     }
 }
 
-/// The job that the arguments ask for, or the rows on stdout.
+/// Parses the arguments; prints the names of the rows if they ask for these.
 pub fn job(rows: &[(&'static str, usize)]) -> Option<Job> {
     let a: Vec<String> = std::env::args().collect();
     if a.len() == 2 && a[1] == "--rows" {
@@ -75,7 +75,7 @@ pub fn memory_peak() -> f64 {
     status(&["VmHWM", "VmPTE"])
 }
 
-/// The largest n whose tree of calls has no more than so many spawns, its result, and how many they are.
+/// The largest n whose tree of calls has at most `most` spawns, its result, and its spawns.
 pub fn fib_tree(most: usize) -> (u32, u64, usize) {
     let (mut a, mut b, mut spawns, mut before, mut n) = (0, 1, 0, 0, 1);
     loop {

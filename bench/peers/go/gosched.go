@@ -243,7 +243,8 @@ func goFib(n int) int {
 	return b + <-c
 }
 
-// fibTree returns the largest n whose tree has at most `most` goroutines, its result and their number.
+// fibTree returns the largest n whose tree has at most `most` goroutines, its result and their
+// number.
 func fibTree(most int) (n, result, spawns int) {
 	a, b, before := 0, 1, 0
 	for n = 1; ; n++ {

@@ -150,7 +150,8 @@ func rwShared(every, work int) func(r *row) {
 			}
 			reads.Add(int64(n))
 		})
-		check(written+int(reads.Load()) == r.count/8+1+r.count, "%d and %d", written, reads.Load())
+		check(written+int(reads.Load()) == r.count/8+1+r.count, "%d and %d", written,
+			reads.Load())
 	}
 }
 

@@ -32,7 +32,9 @@ func init() {
 	})
 	atBoth("StartStop1000", startStop)
 	atBoth("AdjustTimers10000", adjustTimers)
-	atBoth("Reset/impl=chan", func(r *row) { resetTimer(r, func() *time.Timer { return time.NewTimer(time.Hour) }) })
+	atBoth("Reset/impl=chan", func(r *row) {
+		resetTimer(r, func() *time.Timer { return time.NewTimer(time.Hour) })
+	})
 	atBoth("Reset/impl=func", func(r *row) {
 		resetTimer(r, func() *time.Timer { return time.AfterFunc(time.Hour, nothing) })
 	})

@@ -145,14 +145,16 @@ func clock() int64 {
 }
 
 func waitForFd(s *samples) {
-	fd, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, 1, syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	fd, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, 1,
+		syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	check(errno == 0, "timerfd_create: %v", errno)
 	f := os.NewFile(fd, "timerfd")
 	times := make([]byte, 8)
 	for s.more() {
 		due := clock() + int64(time.Millisecond)
 		at := [2]syscall.Timespec{{}, syscall.NsecToTimespec(due)}
-		_, _, errno = syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, fd, 1, uintptr(unsafe.Pointer(&at)), 0, 0, 0)
+		_, _, errno = syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, fd, 1,
+			uintptr(unsafe.Pointer(&at)), 0, 0, 0)
 		check(errno == 0, "timerfd_settime: %v", errno)
 		n, err := f.Read(times)
 		check(n == 8 && err == nil, "read %d bytes, %v", n, err)

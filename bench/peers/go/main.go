@@ -8,8 +8,8 @@
 //
 //	go ROW PROCS [N COUNT]
 //
-// (N and COUNT as gmp-bench --list prints them) and prints one line of JSON for each figure, in the form
-// of the C program's --lines.
+// (N and COUNT as gmp-bench --list prints them) and prints one line of JSON for each figure, in the
+// form of the C program's --lines.
 package main
 
 import (
@@ -197,9 +197,9 @@ func yield(r *row) {
 	r.time(d, total)
 }
 
-// Rows of spawn.c.  The goroutines take no argument, as that would allocate a closure for each.  With
-// one P the counter is not atomic: its increment is a single instruction, which preemption cannot
-// split.
+// Rows of spawn.c.  The goroutines take no argument, as that would allocate a closure for each.
+// With one P the counter is not atomic: its increment is a single instruction, which preemption
+// cannot split.
 var (
 	spawnWg   sync.WaitGroup
 	ran       int
@@ -672,7 +672,8 @@ func idle(r *row) {
 
 // Rows of block.c.  The difference of Syscall and RawSyscall is the cost of enter and leave.
 func blockShort(r *row) {
-	measure := func(call func(trap, a1, a2, a3 uintptr) (uintptr, uintptr, syscall.Errno)) time.Duration {
+	type rawCall = func(trap, a1, a2, a3 uintptr) (uintptr, uintptr, syscall.Errno)
+	measure := func(call rawCall) time.Duration {
 		var t0 time.Time
 		for i := -r.count / 8; i < r.count; i++ {
 			if i == 0 {

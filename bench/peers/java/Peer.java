@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// What do Java's virtual threads take for the same work?
+// Measures Java's virtual threads on the same work.
 //
-// The scheduler has PROCS carriers.  A part of the work comes first, so that what is measured has been
-// compiled.  Channels are SynchronousQueue and ArrayBlockingQueue, which a last element of -1 closes.
+// The scheduler has PROCS carriers.  A part of the work runs first, so that the measured code has
+// been compiled.  Channels are SynchronousQueue and ArrayBlockingQueue; a last element of -1 closes
+// them.
 
 import java.io.IOException;
 import java.lang.invoke.MethodHandle;
@@ -36,8 +37,9 @@ public class Peer {
 
     record Row(String name, int procs, int n, int count) {
         void value(String what, String unit, double v) {
-            System.out.printf("{\"name\": \"%s%s%s\", \"procs\": %d, \"count\": %d, \"%s\": %.4f}%n", name,
-                    what.isEmpty() ? "" : ":", what, procs, count, unit, v);
+            System.out.printf(
+                    "{\"name\": \"%s%s%s\", \"procs\": %d, \"count\": %d, \"%s\": %.4f}%n",
+                    name, what.isEmpty() ? "" : ":", what, procs, count, unit, v);
         }
 
         void took(long ns, long ops) {
@@ -161,7 +163,7 @@ public class Peer {
         return a[0] + b;
     }
 
-    /** The largest n whose tree of calls has no more than so many threads, its result, and their number. */
+    /** The largest n whose tree of calls has at most so many threads, its result, its threads. */
     static long[] fibTree(long most) {
         long a = 0, b = 1, spawns = 0, before = 0;
         for (int n = 1;; n++) {
@@ -377,7 +379,8 @@ public class Peer {
     }
 
     static void tasks(Row r) throws Throwable {
-        AtomicInteger begun = new AtomicInteger(), ran = new AtomicInteger(), most = new AtomicInteger();
+        AtomicInteger begun = new AtomicInteger(), ran = new AtomicInteger();
+        AtomicInteger most = new AtomicInteger();
         CountDownLatch all = new CountDownLatch(r.count);
         long before = status("VmRSS", "VmPTE"), t0 = System.nanoTime();
         for (int i = 0; i < r.count; i++)
@@ -398,7 +401,7 @@ public class Peer {
         r.value("alive", "bytes", peak / most.get());
     }
 
-    /** What lives in the heap after a collection, where parked stacks are; the heap itself takes more. */
+    /** What lives in the heap after a collection, parked stacks too; the heap is larger. */
     static void memory(Row r) throws Throwable {
         AtomicInteger arrived = new AtomicInteger();
         Thread[] all = new Thread[r.n];
@@ -459,7 +462,8 @@ public class Peer {
         check(a.length == 4, "usage: java ROW PROCS N COUNT, or --rows");
         Work w = rows.get(a[0] + "\t" + a[1]);
         check(w != null, "no row " + a[0] + " with " + a[1] + " Ps");
-        Row r = new Row(a[0], Integer.parseInt(a[1]), Integer.parseInt(a[2]), Integer.parseInt(a[3]));
+        Row r = new Row(a[0], Integer.parseInt(a[1]), Integer.parseInt(a[2]),
+                Integer.parseInt(a[3]));
         start(() -> w.run(r)).join();
         System.out.flush();
         Runtime.getRuntime().halt(0);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// The rows that may can do.  Stackful coroutines of 16 KiB on PROCS threads; its channels have no
-// bound except a rendezvous, so a send to "chan" never waits.
+// Measures may on the rows that it can run.
+//
+// Its coroutines have stacks of 16 KiB, on PROCS threads.  Its channels have no bound except a
+// rendezvous, so a send to "chan" never waits.
 
 #[path = "../../common/peer.rs"]
 mod peer;
@@ -14,8 +16,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Each yields as often, and the first waits for them: a coroutine that yields repeatedly keeps
-/// runnable ones from running.
+/// Each coroutine yields equally often, and the first waits for all: a coroutine that yields
+/// repeatedly keeps runnable coroutines from running.
 fn yields(j: Job) {
     let rounds = j.count / j.n;
     let t0 = Instant::now();
@@ -206,7 +208,7 @@ fn sleep_alone(j: Job) {
     j.lateness(&mut late);
 }
 
-/// A sample of 20,000: their mappings are as many as a process may have.
+/// A sample of 20,000: a process may have no more mappings than these need.
 fn memory(j: Job) {
     const SAMPLE: usize = 20000;
     let gate = Arc::new(Mutex::new(0));

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: MIT
 //
-// What does tokio take for the same work?  Its runtime of several threads with PROCS of them, the first
-// task on one of these.  Its channels have room for one at least, and one receiver: "chan/8x8" takes
-// the receiver one after the other, under a mutex.
+// Measures tokio on the same work: its multi-thread runtime with PROCS workers.
+//
+// The first task runs on a worker.  A tokio channel has a buffer of at least one element and a
+// single receiver: in "chan/8x8" the eight receivers share it under a mutex.
 
 #[path = "../../common/peer.rs"]
 mod peer;
 
 use peer::*;
-use std::future::Future;
+use std::future::{poll_fn, Future};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, Mutex, Notify, RwLock};
 use tokio::task::yield_now;
 use tokio::{spawn, time::sleep};
 
-/// Waits until so many are done.
+/// Waits until `n` tasks have ended.
 struct Wg {
     left: AtomicUsize,
     over: Notify,
@@ -287,12 +289,12 @@ async fn readers(j: Job) {
     j.took(d, j.count);
 }
 
-/// Made, registered by a first poll, and dropped.
+/// Creates each timer, registers it by a first poll, and drops it.
 async fn timer_create(j: Job) {
     let t0 = Instant::now();
     for _ in 0..j.count {
         let mut s = Box::pin(sleep(Duration::from_secs(3600)));
-        let ready = std::future::poll_fn(|cx| std::task::Poll::Ready(s.as_mut().poll(cx).is_ready())).await;
+        let ready = poll_fn(|cx| Poll::Ready(s.as_mut().poll(cx).is_ready())).await;
         assert!(!ready);
     }
     j.took(t0.elapsed(), j.count);
@@ -303,7 +305,7 @@ async fn timer_reset(j: Job) {
     let t0 = Instant::now();
     for _ in 0..j.count {
         s.as_mut().reset(tokio::time::Instant::now() + Duration::from_secs(3600));
-        let ready = std::future::poll_fn(|cx| std::task::Poll::Ready(s.as_mut().poll(cx).is_ready())).await;
+        let ready = poll_fn(|cx| Poll::Ready(s.as_mut().poll(cx).is_ready())).await;
         assert!(!ready);
     }
     j.took(t0.elapsed(), j.count);
@@ -365,7 +367,8 @@ async fn tasks(j: Job) {
 }
 
 async fn memory_wait(j: Job) {
-    let (gate, arrived, all) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)), Wg::new(j.n));
+    let (gate, all) = (Arc::new(Notify::new()), Wg::new(j.n));
+    let arrived = Arc::new(AtomicUsize::new(0));
     let before = memory_now();
     for _ in 0..j.n {
         let (gate, arrived, all) = (gate.clone(), arrived.clone(), all.clone());
@@ -439,7 +442,8 @@ fn main() {
     let names: Vec<_> = ROWS.iter().map(|r| (r.0, r.1)).collect();
     let Some(j) = job(&names) else { return };
     let work = ROWS.iter().find(|r| r.0 == j.name && r.1 == j.procs).unwrap().2;
-    let rt = tokio::runtime::Builder::new_multi_thread().worker_threads(j.procs).enable_time().build().unwrap();
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let rt = builder.worker_threads(j.procs).enable_time().build().unwrap();
     if rt.block_on(rt.spawn(work(j))).is_err() {
         std::process::exit(1);
     }
