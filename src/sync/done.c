@@ -56,7 +56,7 @@ static void shard_free(gmp_chan *c)
 	if (!c)
 		return;
 	object_claim(c, &c->kind, OBJECT_DONE_CHAN, "gmp_done_free");
-	chan_destroy(c);
+	chan_destroy(c, "gmp_done_free", "call gmp_done_set, and wait until its waiters have run");
 }
 
 gmp_done *gmp_done_new(void)

@@ -150,7 +150,9 @@ void gmp_tick_free(gmp_chan *c)
 	struct tick *t = c->owner;
 
 	if (!t)
-		gmp__fatal("gmp_tick_free of a channel that is not a tick");
+		gmp__fatal("gmp_tick_free of channel %p, which is not a tick\n"
+			   "free it by gmp_chan_free",
+			   (void *)c);
 	if (timer_enter_to_free(t->c->run)) {
 		timer_del(&t->timer); /* on return, no expiry is running (timerheap.h) */
 		rt_leave();
@@ -158,6 +160,6 @@ void gmp_tick_free(gmp_chan *c)
 	tick_unlist(t);
 	timer_give_place();
 	c->owner = NULL;
-	chan_destroy(c);
+	chan_destroy(c, "gmp_tick_free", "end the green threads that receive from the tick first");
 	free(t);
 }
