@@ -169,7 +169,7 @@ GMP_API void gmp_exit(void) __attribute__((noreturn));
 /*
  * gmp_cancel - make a green thread's waits return -ECANCELED
  *
- * g  a handle that has not been joined or detached, or gmp_self()
+ * g  a handle that has not been joined or detached, or a gmp_self() that is still valid (see there)
  *
  * From this call on until g ends, each call of g that would have to wait returns -ECANCELED, the
  * one in which it waits now too. A call that need not wait works as usual, and so does every try
@@ -265,6 +265,18 @@ GMP_API void gmp_checkpoint(void);
  *
  * It must not be joined or detached unless gmp_spawn has given it to the program. gmp_id, gmp_name
  * and gmp_cancel take it.
+ *
+ * Validity: until the green thread has ended. If gmp_spawn made the green thread and it is not
+ * detached, until the join. gmp does not detect a later use in the same run: the handle may be that
+ * of another green thread by then, and gmp_cancel cancels that one. In a later run the memory may
+ * be gone. A task of a pool has the handle of its worker, which runs other tasks after it: a late
+ * gmp_cancel hits the next task.
+ *
+ * To cancel another green thread by the handle that it got here (detached, the child of a group,
+ * the task of a pool): the green thread stores the handle under a lock at its begin, and clears it
+ * under the lock before it returns; the canceller holds the lock during gmp_cancel, which does not
+ * wait. To cancel one of many, it is simpler to start each by gmp_spawn, and to keep its handle
+ * until the join.
  *
  * Returns the handle. On an external thread and in blocking code: NULL.
  */

@@ -25,6 +25,14 @@ extern "C" {
  * the result stays: gmp_group_go still starts fn, but already cancelled, so that what fn has to
  * clean up is cleaned up. A group without a failure can be used again after a wait.
  *
+ * A group may live as long as the run: the memory of children that have ended is used again, so it
+ * grows with the number of children that exist at a time, not with the number that was started. The
+ * children of such a group must return 0, also after an error of their own (a connection that was
+ * reset): any other value cancels all children, and each later one when it starts.
+ *
+ * No call cancels one child: a child can publish its gmp_self() (gmp/green.h has the rules), or be
+ * a green thread of gmp_spawn instead.
+ *
  * End of a child: its function has returned, and the destructors of its locals have run. A child
  * that ends by gmp_exit has returned 0. In C++ no exception may leave a child's function.
  *
@@ -90,6 +98,11 @@ GMP_API int gmp_group_go(gmp_group *g, int (*fn)(void *arg), void *arg);
  *
  * Returns and errors: as gmp_group_go without -ECANCELED, and
  *   -EAGAIN  also: the limit is reached
+ *
+ * The result does not tell the limit from the other causes of -EAGAIN (gmp_config.max_green,
+ * max_stack_memory), and a gmp_group_running afterwards is only a hint. If a program must know, it
+ * keeps the limit itself: a group without a limit, and a gmp_sem with a permit per child.
+ * gmp_sem_try_acquire before gmp_group_go is -EAGAIN at the limit; the child releases the permit.
  */
 GMP_API int gmp_group_try_go(gmp_group *g, int (*fn)(void *arg), void *arg);
 

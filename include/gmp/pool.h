@@ -118,7 +118,9 @@ GMP_API int gmp_pool_submit_until(gmp_pool *p, gmp_fn fn, void *arg, int64_t dea
  *
  * p, fn, arg  as gmp_pool_submit
  *
- * Returns and errors: as gmp_pool_submit without -ECANCELED.
+ * Returns and errors: as gmp_pool_submit without -ECANCELED. -EAGAIN does not tell a full pool from
+ * a worker that could not be started; gmp_pool_running(p) < gmp_pool_capacity(p) afterwards is a
+ * hint that it was the second.
  */
 GMP_API int gmp_pool_try_submit(gmp_pool *p, gmp_fn fn, void *arg);
 

@@ -25,7 +25,7 @@ extern "C" {
  * Example:
  *   struct page { int sharers_gone; char text[32]; };
  *
- *   static int load(void *path, void *value)                 // 0, or an errno value
+ *   static int load(void *path, void *value)                 // 0, or a negative errno
  *   {
  *           struct page *p = calloc(1, sizeof(*p));
  *
@@ -75,7 +75,19 @@ GMP_API gmp_singleflight *gmp_singleflight_new(size_t value_size);
  *            to zeroed bytes that fn fills. A call under the same key in fn waits indefinitely. In
  *            C++ no exception may leave fn.
  * value      receives a copy of the value; may be NULL
- * sharers    receives the number of calls that have the value; may be NULL
+ * sharers    receives the number of calls that have the value, 1 or more; may be NULL
+ *
+ * value and sharers are written if the computation has completed: after 0, after each error that fn
+ * returns (the value is then what fn left in it), and after -EOWNERDEAD. They are not written if
+ * the call returns an error of its own: -EINVAL, -ENOMEM without a computation, -ECANCELED and
+ * -ETIMEDOUT of its wait. fn may return the same errors: set *sharers to 0 before the call, and it
+ * tells the two apart.
+ *
+ * Cancellation: fn runs on one caller's thread. If that caller is cancelled, waits in fn return
+ * -ECANCELED. If fn returns that, all sharers get it, although they are not cancelled. Either mask
+ * cancellation in fn (gmp_cancel_mask(1) at its begin, gmp_cancel_mask(0) at its end), or let a
+ * sharer that gets -ECANCELED call again unless gmp_cancelled(). A mask around the whole call works
+ * too, but then the wait for another caller is not cut short either.
  *
  * Returns what fn returned, to all sharers.
  * Errors:
@@ -84,6 +96,7 @@ GMP_API gmp_singleflight *gmp_singleflight_new(size_t value_size);
  *   -EAGAIN      on an external thread, fn has not run: as gmp_key_set
  *   -ECANCELED   the calling green thread was cancelled while it waited for another caller
  *   -EOWNERDEAD  the thread that computed has ended in fn (gmp_exit)
+ * -ENOMEM and -EAGAIN of the caller that was to run fn go to all sharers, as results of fn do.
  */
 GMP_API int gmp_singleflight_do(gmp_singleflight *f, const void *key, size_t size,
 				int (*fn)(void *arg, void *value), void *arg, void *value,
