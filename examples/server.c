@@ -6,7 +6,11 @@
  * A further green thread per listener accepts connections. Shutdown (server_end) has four steps:
  *
  *   1. It sets `ending`: a connection that is accepted from now on is closed at once.
- *   2. It closes the listeners, which wakes their green threads, and waits for these.
+ *   2. It closes the listeners, which wakes their green threads, and waits for these. A green
+ *      thread that is between two calls of gmp_accept may call it once more with a reused number.
+ *      That call takes no connection, since no listener is opened after step 1: it fails, after a
+ *      reader of the connection that has the number, if there is one. A gmp_shutdown here, and the
+ *      gmp_close after the wait, would exclude that (gmp/io.h, gmp_close).
  *   3. It shuts down the open connections, so that their green threads read an end of stream. With
  *      `grace`, it first shuts down only the reading half, so that writers can complete an answer.
  *   4. It waits for the green threads of the connections.
@@ -17,8 +21,10 @@
  *             down a reused fd.
  *   SERVER-2  A connection is counted in `connections` before its green thread starts.
  *
- * Signals: a signal handler may call few functions, and a green thread cannot wait for it. SIGINT
- * and SIGTERM are therefore blocked, and a green thread reads them from a signalfd.
+ * Signals: SIGINT and SIGTERM are blocked before gmp_run, and a green thread reads them from a
+ * signalfd. So a signal that arrives before the listeners exist stays pending and is not lost. Most
+ * programs need less: gmp_signal_notify sends a signal to a channel, without a mask and without a
+ * signalfd (gmp/io.h; docs/porting.md uses it).
  */
 #include "server.h"
 

@@ -81,8 +81,9 @@ extern "C" {
  *           assert(gmp_write_all(c, "hello", 5) == 5);
  *           assert(gmp_read_full(c, echo, 5) == 5 && memcmp(echo, "hello", 5) == 0);
  *           gmp_close(c);
- *           gmp_close(l);                          // ends the accept with -ECANCELED
+ *           gmp_shutdown(l, SHUT_RDWR);            // ends gmp_accept with -EINVAL
  *           gmp_join(g);
+ *           gmp_close(l);                          // no thread uses the number any more
  *   }
  */
 
@@ -110,6 +111,11 @@ typedef struct gmp_listen_opts {
  *
  * net, addr  see "Networks and addresses"
  * opts       options; NULL: none
+ *
+ * The path of a unix socket stays in the file system after gmp_close, and after the end of the
+ * process; the next gmp_listen at it is then -EADDRINUSE. Unlink the path after gmp_close and, if a
+ * former process may have left it, before this call (docs/api/servers.md). Names that begin with
+ * "@" leave nothing.
  *
  * Returns the descriptor.
  * Errors, nothing is open, and no socket is left in the file system:
@@ -161,9 +167,12 @@ GMP_API int gmp_dial_until(const char *net, const char *addr, int64_t deadline);
  *
  * fd  a listening socket. A deadline for GMP_READ applies.
  *
+ * To end a loop of this call from another thread: gmp_shutdown, then gmp_close after the loop has
+ * ended. See gmp_close.
+ *
  * Returns the descriptor of the connection.
  * Errors, no connection is lost:
- *   -EINVAL  the socket has been shut down
+ *   -EINVAL  the socket has been shut down (gmp_shutdown), or does not listen
  *   -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM, -ECONNABORTED ...  the system's. Try again after a while,
  *            when there are descriptors: at once the call would return the same.
  * Errors, the connection is closed, since the poller has no room for it:
@@ -276,6 +285,12 @@ enum { GMP_READ = 1, GMP_WRITE = 2 };
  * calls work again, or to GMP_FOREVER. A deadline of a descriptor without a waiter does not keep a
  * deadlock from being reported.
  *
+ * A deadline that is set before each read limits how long the peer is silent: a peer that keeps
+ * sending a byte at a time is never late. To limit a whole request, set the deadline once, before
+ * its first read. The deadline argument of an _until call and of gmp_fd_wait does not limit such a
+ * loop: a deadline in the past makes one attempt, and the attempt succeeds while the peer keeps
+ * sending. Compare gmp_now() with the deadline in the loop, or use this call.
+ *
  * Returns 0.
  * Errors:
  *   -EINVAL  a bad `which`
@@ -306,8 +321,9 @@ GMP_API int gmp_fd_set_deadline(int fd, int which, int64_t deadline);
  * fd        a descriptor that gmp knows: adopt the descriptor of the library (OpenSSL, libpq,
  *           curl), and wait here where the library asks to poll
  * events    GMP_READ, GMP_WRITE, or both
- * deadline  nanoseconds on the clock of gmp_now(). A deadline in the past makes one attempt.
- *           Deadlines of gmp_fd_set_deadline hold as well.
+ * deadline  nanoseconds on the clock of gmp_now(). A deadline in the past makes one attempt: if the
+ *           peer keeps sending, a loop of waits and reads with one deadline does not time out
+ *           (gmp_fd_set_deadline). Deadlines of gmp_fd_set_deadline hold as well.
  *
  * Level-triggered. The library may close the number and open it again (libpq goes from one host to
  * the next): the next gmp_fd_wait finds the new file and treats it as adopted by its caller. A wait
@@ -399,6 +415,11 @@ GMP_API int gmp_poll(struct pollfd *fds, nfds_t n, int64_t deadline);
  *
  * fd, how  as for shutdown(2). Waiters that can get nothing more are woken.
  *
+ * With SHUT_RDWR on a listening socket (tcp, unix), gmp_accept returns -EINVAL: the call under way
+ * and each later one, also in a loop that is between two calls now. Connections that were not yet
+ * accepted: tcp resets them; a unix socket still gives them to gmp_accept first. The number stays
+ * the socket's until gmp_close.
+ *
  * Returns 0.
  * Errors: as shutdown(2).
  */
@@ -412,6 +433,12 @@ GMP_API int gmp_shutdown(int fd, int how);
  * Waiters of fd get -ECANCELED; the number is free when the call returns. A system call on fd that
  * is under way ends first: on a file, a call that the disk or file server does not answer delays
  * the close, and a gmp_fd_adopt of the number, indefinitely. Cancellation does not cut it short.
+ *
+ * A thread that is between two calls on fd is no waiter. Its next call is -EBADF or, if the number
+ * has been reused by then, is a call on the new file: an accept loop takes connections from another
+ * listener. So close a descriptor only if no other thread will use its number. To end the loop of
+ * another thread, call gmp_shutdown (a socket) or gmp_cancel, and let that thread close the
+ * descriptor when its loop has ended, or close it after a gmp_join.
  *
  * Returns 0, or the error of close(2) (the number is free all the same).
  * Errors, nothing is closed:
@@ -755,7 +782,10 @@ typedef struct gmp_process {
  *
  * Returns 0: the program has been executed.
  * Errors, with no child left:
- *   -ENOENT, -EACCES, -ENOEXEC ...  the program cannot be executed, or cwd cannot be entered
+ *   -ENOENT   there is no such program; or argv[0] or file is a name without a slash and
+ *             GMP_PROCESS_SEARCH is not set, so that the name counts from cwd, and PATH is not
+ *             searched; or the interpreter of a script is missing; or there is no directory cwd
+ *   -EACCES, -ENOEXEC ...  the program cannot be executed, or cwd cannot be entered
  *   -EBADF    the fd of a GMP_PROCESS_FD is not open
  *   -EMFILE, -ENFILE, -ENOMEM, -ENOSPC, -EAGAIN  the system refuses a descriptor, memory or a
  *                                                process
