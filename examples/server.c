@@ -6,11 +6,9 @@
  * A further green thread per listener accepts connections. Shutdown (server_end) has four steps:
  *
  *   1. It sets `ending`: a connection that is accepted from now on is closed at once.
- *   2. It closes the listeners, which wakes their green threads, and waits for these. A green
- *      thread that is between two calls of gmp_accept may call it once more with a reused number.
- *      That call takes no connection, since no listener is opened after step 1: it fails, after a
- *      reader of the connection that has the number, if there is one. A gmp_shutdown here, and the
- *      gmp_close after the wait, would exclude that (gmp/io.h, gmp_close).
+ *   2. It shuts the listeners down, which wakes their green threads, waits for these, and closes
+ *      the listeners. A close before the wait would let a green thread that is between two calls of
+ *      gmp_accept call it with a reused number (gmp/io.h, gmp_close).
  *   3. It shuts down the open connections, so that their green threads read an end of stream. With
  *      `grace`, it first shuts down only the reading half, so that writers can complete an answer.
  *   4. It waits for the green threads of the connections.
@@ -212,8 +210,10 @@ int server_end(struct server *s)
 	gmp_mutex_unlock(&s->lock);
 
 	for (int i = 0; i < s->listening; i++)
-		gmp_close(s->listeners[i].fd);
+		gmp_shutdown(s->listeners[i].fd, SHUT_RDWR);
 	gmp_wg_wait(&s->acceptors);
+	for (int i = 0; i < s->listening; i++)
+		gmp_close(s->listeners[i].fd);
 
 	if (s->grace > 0) {
 		shut_connections(s, SHUT_RD);

@@ -131,8 +131,8 @@ uint32_t chan_draw(uint32_t n);
 /* Dequeues a sudog whose waiter was not claimed by a peer of its channel.  If a peer has dequeued
  * it already, the channel is not touched: it may have been freed. */
 void chan_unlink(struct sudog *sg);
-/* For `call`, which has claimed c (base/object.h): frees c.  If a thread waits on c, the process ends
- * with a message that gives the remedy. */
+/* For `call`, which has claimed c (base/object.h): frees c.  If a thread waits on c, the process
+ * ends with a message that gives the remedy. */
 void chan_destroy(gmp_chan *c, const char *call, const char *remedy);
 
 /* Shutdown: claims the external threads that wait to receive from c alone, with result -ESRCH. */

@@ -100,12 +100,12 @@ static void serve(void *arg)
 
 static gmp_chan *signals;
 
-static void close_at_signal(void *arg)
+static void shut_down_at_signal(void *arg)
 {
 	int signo;
 
 	gmp_chan_recv(signals, &signo);
-	gmp_close(*(int *)arg); /* ends gmp_accept */
+	gmp_shutdown(*(int *)arg, SHUT_RDWR); /* ends this gmp_accept and each later one */
 }
 
 static void accept_clients(int listener)
@@ -113,13 +113,14 @@ static void accept_clients(int listener)
 	for (;;) {
 		int fd = gmp_accept(listener);
 
-		if (fd == -ECANCELED || fd == -EBADF)
-			return; /* closed */
+		if (fd == -EINVAL || fd == -ECANCELED)
+			break; /* shut down, or this green thread was cancelled */
 		if (fd < 0)
 			gmp_sleep(1 * GMP_S); /* out of descriptors: others give some back */
 		else if (gmp_go(serve, (void *)(intptr_t)fd) != 0)
 			gmp_close(fd);
 	}
+	gmp_close(listener);
 }
 
 static void die(const char *what, int err)
@@ -139,7 +140,7 @@ static void app(void *port)
 		die("listen", listener);
 	signals = gmp_chan_new(sizeof(int), 1);
 	if (!signals || gmp_signal_notify(signals, SIGTERM) || gmp_signal_notify(signals, SIGINT) ||
-	    gmp_go(close_at_signal, &listener))
+	    gmp_go(shut_down_at_signal, &listener))
 		die("signals", -ENOMEM);
 	gmp_local_addr(listener, addr, sizeof(addr));
 	printf("listening on %s\n", addr);
