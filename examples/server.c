@@ -22,7 +22,7 @@
  * Signals: SIGINT and SIGTERM are blocked before gmp_run, and a green thread reads them from a
  * signalfd. So a signal that arrives before the listeners exist stays pending and is not lost. Most
  * programs need less: gmp_signal_notify sends a signal to a channel, without a mask and without a
- * signalfd (gmp/io.h; docs/porting.md uses it).
+ * signalfd (gmp/signal.h; docs/porting.md uses it).
  */
 #include "server.h"
 

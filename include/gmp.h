@@ -10,7 +10,9 @@
  *   gmp/time.h          deadlines, sleep, timers, ticks
  *   gmp/chan.h          channels and select
  *   gmp/sync.h          mutex, rwmutex, wait group, condition, semaphore, once, barrier, done
- *   gmp/io.h            file descriptors, sockets, files, child processes, signals, host names
+ *   gmp/io.h            file descriptors, sockets, files, host names
+ *   gmp/process.h       child processes
+ *   gmp/signal.h        signals as elements of a channel
  *   gmp/blocking.h      code that sleeps in the kernel or computes for long
  *   gmp/key.h           values that belong to one green thread
  *   gmp/debug.h         statistics, dumps, canaries
@@ -79,7 +81,9 @@
 #include "gmp/io.h"
 #include "gmp/key.h"
 #include "gmp/pool.h"
+#include "gmp/process.h"
 #include "gmp/runtime.h"
+#include "gmp/signal.h"
 #include "gmp/singleflight.h"
 #include "gmp/sync.h"
 #include "gmp/time.h"
