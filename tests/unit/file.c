@@ -110,18 +110,26 @@ static int open_file(void)
 	return fd;
 }
 
+/* Starts a G whose read of *fd is held inside the system call until `go`. */
+static gmp_g *start_held_read(int *fd)
+{
+	gmp_g *reader;
+
+	st_seq(&go, 0);
+	st_seq(&held, *fd);
+	CHECK_EQ(gmp_spawn(&reader, read_file, fd, NULL), 0);
+	while (!ld_seq(&inside))
+		gmp_yield();
+	return reader;
+}
+
 static void close_while_read(void *arg)
 {
-	gmp_g *reader, *closer;
 	int fd = open_file();
+	gmp_g *reader = start_held_read(&fd), *closer;
 	char c;
 
 	(void)arg;
-	st_seq(&go, 0);
-	st_seq(&held, fd);
-	CHECK_EQ(gmp_spawn(&reader, read_file, &fd, NULL), 0);
-	while (!ld_seq(&inside))
-		gmp_yield();
 	CHECK_EQ(gmp_spawn(&closer, close_file, &fd, NULL), 0);
 	wait_until_closing(fd);
 	for (int i = 0; i < 20; i++)
@@ -152,15 +160,10 @@ static uint64_t switches(void)
  * sleep for longer and longer, also if their callers are cancelled. */
 static void wait_for_stuck_read(void *arg)
 {
-	gmp_g *reader, *waiting[2];
 	int fd = open_file();
+	gmp_g *reader = start_held_read(&fd), *waiting[2];
 
 	(void)arg;
-	st_seq(&go, 0);
-	st_seq(&held, fd);
-	CHECK_EQ(gmp_spawn(&reader, read_file, &fd, NULL), 0);
-	while (!ld_seq(&inside))
-		gmp_yield();
 	CHECK_EQ(gmp_spawn(&waiting[0], release_file, &fd, NULL), 0);
 	wait_until_closing(fd);
 	CHECK_EQ(gmp_spawn(&waiting[1], adopt_file, &fd, NULL), 0);
