@@ -8,8 +8,10 @@
 #include "base/atomic.h"
 #include "base/base.h"
 #include "base/os.h"
+#include "base/rand.h"
 #include "base/san.h"
 #include "base/throw.h"
+#include "base/tls.h"
 
 enum { POISON_BYTES = 256 };
 
@@ -31,7 +33,7 @@ void object_free(void *object, size_t size)
 
 #else
 
-enum { RINGS = 16, RING_SLOTS = 8 };
+enum { RINGS_LOG2 = 4, RINGS = 1 << RINGS_LOG2, RING_SLOTS = 8 };
 enum { LARGE = 1024 }; /* bytes; a larger object is cut to POISON_BYTES */
 enum { KEPT_MOST = 64 << 20 };
 
@@ -82,6 +84,19 @@ static void *object_shrink(void *object)
 	return now ? now : object;
 }
 
+/*
+ * Each M has a ring of its own, with few exceptions, so Ms that make and free objects at the same
+ * time neither contend for a ring nor free each other's memory.  (Rings chosen by the address of
+ * the object: threads whose arenas are alike choose the same; 19 ns in place of 14 for a channel
+ * on two Ps.)  External threads have no M: they choose by the address.
+ */
+static struct ring *my_ring(void *object)
+{
+	struct m *m = getm();
+
+	return &rings[(m ? (uintptr_t)m : (uintptr_t)object) * RAND_STEP >> (64 - RINGS_LOG2)];
+}
+
 void object_free(void *object, size_t size)
 {
 	memset(object, POISON & 0xff, min_of(size, (size_t)POISON_BYTES));
@@ -91,7 +106,7 @@ void object_free(void *object, size_t size)
 	}
 	if (object_keep(object, size))
 		return;
-	struct ring *r = &rings[((uintptr_t)object >> 6) % RINGS];
+	struct ring *r = my_ring(object);
 	uint32_t i = ld_rlx(&r->next);
 
 	st_rlx(&r->next, i + 1);
