@@ -54,7 +54,7 @@ static void heap_add(struct timers *ts, struct timer *t)
 }
 
 /* Put s at its place, beginning at i, which is free. */
-static always_inline void heap_sift(struct timers *ts, uint32_t i, struct timer_slot s)
+static void heap_sift(struct timers *ts, uint32_t i, struct timer_slot s)
 {
 	if (i > 0 && ts->heap[(i - 1) / HEAP4_ARITY].when > s.when)
 		timers_sift_up(ts->heap, i, s);
