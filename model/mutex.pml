@@ -39,7 +39,7 @@
  *   src/sync/mutex.c: mutex_claim_first mutex_unlock_slow gmp_mutex_lock
  *   src/sync/mutex_unlock.c: unlock_repair gmp_mutex_unlock
  *   src/parkinglot.c: lot_wake_first lot_unwait lot_dequeue lot_mark_contended lot_reset
- *   src/types.h: waiter_claim
+ *   src/waiter.h: waiter_claim
  *   ORD: uncontended
  *
  * Runs: the searches of scripts/model

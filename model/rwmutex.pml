@@ -32,7 +32,7 @@
  *   src/sync/mutex.c: mutex_take mutex_enqueue mutex_unwait mutex_lock_slow mutex_claim_first
  *   src/sync/mutex.c: mutex_unlock_slow
  *   src/parkinglot.c: lot_wake_first lot_wake_all lot_unwait lot_dequeue
- *   src/types.h: waiter_claim
+ *   src/waiter.h: waiter_claim
  *   without: rwmutex mutex (memory is sequentially consistent; orders.pml has the mutex)
  *
  * Runs: the searches of scripts/model

@@ -39,7 +39,7 @@
  *   src/chan.c: chan_claim_first waitq_dequeue try_send_locked try_recv_locked chan_unlink
  *   src/chan.c: chan_unwait gmp_chan_close
  *   src/park.c: park_g0 cancel_wait ready
- *   src/types.h: waiter_claim
+ *   src/waiter.h: waiter_claim
  *   src/timerheap.c: timer_del timers_run
  *   src/spawn.c: cancel_g
  *   src/sched.c: end_wait_g0
@@ -122,7 +122,7 @@ inline drop_lock(c)
 	locked[c] = false
 }
 
-/* --- src/types.h:waiter_claim --- */
+/* --- src/waiter.h:waiter_claim --- */
 
 inline claim(id, how, won)
 {

@@ -18,8 +18,10 @@
 #include "base/os.h"
 #include "base/rand.h"
 #include "base/throw.h"
+#include "enter.h"
 #include "mode/chaos.h"
 #include "park.h"
+#include "waiter.h"
 
 /* --- elements --- */
 

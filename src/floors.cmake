@@ -72,10 +72,12 @@ set(GMP_FLOOR2
 	mode/chaos.c
 )
 set(GMP_FLOOR2_HEADERS
+	enter.h
 	gstatus.def
 	mode/hooks.h
 	netpoll/record.h
 	types.h
+	waiter.h
 	waitreason.def
 )
 

@@ -43,6 +43,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "enter.h"
+
 enum { KEYS = 1024, GENERATIONS = 1 << 22, FIRST_SLOTS = 4, ROUNDS = 4, BUSY = 1 };
 enum { ORDER_BITS = 28, ORDERS = 1 << ORDER_BITS };
 

@@ -14,6 +14,7 @@
 #include "source.h"
 #include "stall.h"
 #include "timerheap.h"
+#include "waiter.h"
 
 /* Call the deadlock report if the run is stalled.  Returns until when to sleep. */
 static int64_t stall_check(int64_t until)

@@ -6,9 +6,11 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "enter.h"
 #include "mode/hooks.h"
 #include "poller.h"
 #include "runq.h"
+#include "waiter.h"
 
 enum { M_STACK = 256 * 1024 }; /* bytes of an M's stack */
 

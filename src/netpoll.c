@@ -3,6 +3,7 @@
 #include "netpoll.h"
 
 #include "netpoll/fire.h"
+#include "waiter.h"
 
 /* The key of netpoll_watch; the lower half of an fd's key is 1 to 2^24. */
 #define WATCH_KEY UINT64_MAX

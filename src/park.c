@@ -6,6 +6,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "enter.h"
 #include "idle.h"
 #include "mode/chaos.h"
 #include "mode/latency.h"
@@ -14,6 +15,7 @@
 #include "runq.h"
 #include "sched.h"
 #include "timerheap.h"
+#include "waiter.h"
 
 /* Leave the G's stack for g0.  A sanitizer must be informed before and after; without one this is a
  * jump, and so is every caller's `return to_g0(...)`. */

@@ -64,6 +64,7 @@
 
 #include <errno.h>
 
+#include "enter.h"
 #include "mode/thread.h"
 #include "types.h"
 

@@ -3,6 +3,7 @@
 #include "parkinglot.h"
 
 #include "base/os.h"
+#include "waiter.h"
 
 struct bucket {
 	struct lock lock;

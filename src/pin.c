@@ -10,6 +10,7 @@
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"
+#include "waiter.h"
 
 /* --- bound Gs: PIN-1 --- */
 

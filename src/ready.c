@@ -8,6 +8,7 @@
 #include "proc.h"
 #include "runq.h"
 #include "timerheap.h"
+#include "waiter.h"
 
 /*
  * cpu_ticks: least patience of an M that is started for a P whose M is in blocking code.  Its own G

@@ -34,6 +34,7 @@
 #include "debug/dump.h"
 #include "debug/dump_signal.h"
 #include "debug/report.h"
+#include "enter.h"
 #include "faultsig.h"
 #include "fls.h"
 #include "g.h"

@@ -37,6 +37,7 @@
 #include "runq.h"
 #include "source.h"
 #include "timerheap.h"
+#include "waiter.h"
 
 leaves_by_jump static int restart_search_g0(struct m *m);
 

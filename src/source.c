@@ -9,6 +9,7 @@
 #include "ready.h"
 #include "runq.h"
 #include "timerheap.h"
+#include "waiter.h"
 
 enum {
 	POLL_TICKS = 5 * TICKS_10US,

@@ -25,6 +25,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "enter.h"
 #include "g.h"
 #include "mode/chaos.h"
 #include "park.h"
@@ -33,6 +34,7 @@
 #include "proc.h"
 #include "ready.h"
 #include "sched.h"
+#include "waiter.h"
 
 /*
  * Join word of a G, gp->join.

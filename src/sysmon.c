@@ -57,6 +57,7 @@
 #include "source.h"
 #include "stall.h"
 #include "timerheap.h"
+#include "waiter.h"
 
 enum {
 	MS = 1000000,

@@ -25,6 +25,7 @@
 #ifndef GMP_TIMERHEAP_H
 #define GMP_TIMERHEAP_H
 
+#include "enter.h"
 #include "mode/hooks.h"
 #include "types.h"
 

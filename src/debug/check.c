@@ -45,6 +45,7 @@
 #include "debug/keywatch.h"
 #include "debug/tlsleak.h"
 #include "debug/tlswatch.h"
+#include "enter.h"
 #include "g.h"
 #include "machine/unwind.h"
 

@@ -34,6 +34,7 @@
 #include "debug/dump.h"
 #include "debug/view.h"
 #include "g.h"
+#include "waiter.h"
 
 enum {
 	LENGTH_MOST = 1024, /* longer cycles are reported at a deadlock only */

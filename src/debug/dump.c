@@ -23,6 +23,7 @@
 #include "base/os.h"
 #include "base/symtab.h"
 #include "debug/alike.h"
+#include "enter.h"
 #include "g.h"
 #include "machine/calltarget.h"
 #include "proc.h"

@@ -33,6 +33,7 @@
 #include "base/san.h"
 #include "base/throw.h"
 #include "debug/dump.h"
+#include "enter.h"
 #include "faultsig.h"
 #include "types.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "enter.h"
 #include "gmp.h"
 #include "mode/latency.h"
 #include "netpoll.h"

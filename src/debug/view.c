@@ -9,6 +9,7 @@
 #include "select.h"
 #include "sync/mutex.h"
 #include "sync/sync.h"
+#include "waiter.h"
 
 enum { CASES_MOST = 6 }; /* of a select that are shown */
 

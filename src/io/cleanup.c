@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "base/lock.h"
+#include "enter.h"
 #include "proc.h"
 
 static struct {

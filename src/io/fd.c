@@ -45,6 +45,7 @@
 
 #include "base/os.h"
 #include "base/os_msg.h"
+#include "enter.h"
 #include "io/late.h"
 #include "mode/chaos.h"
 #include "netpoll/multi.h"

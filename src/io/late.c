@@ -6,6 +6,7 @@
 
 #include "base/finding.h"
 #include "base/os.h"
+#include "enter.h"
 #include "g.h"
 #include "types.h"
 

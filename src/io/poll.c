@@ -26,6 +26,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include "enter.h"
 #include "io/fd.h"
 #include "mode/vtime.h"
 #include "netpoll/multi.h"

@@ -13,6 +13,7 @@
 #include "base/san.h"
 #include "io/fd.h"
 #include "park.h"
+#include "waiter.h"
 
 /* Sizes of the two rings; completions reaped at once; stack of the thread that sets the ring up.
  * Each request is submitted at once (URING-3), so a few entries suffice.  Not measured. */

@@ -52,6 +52,7 @@
 #include <errno.h>
 #include <poll.h>
 
+#include "enter.h"
 #include "io/fd.h"
 #include "netpoll/owner.h"
 #include "park.h"

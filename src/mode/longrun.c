@@ -53,6 +53,7 @@
 
 #include "base/finding.h"
 #include "base/os.h"
+#include "enter.h"
 #include "g.h"
 
 enum {

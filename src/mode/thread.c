@@ -8,10 +8,12 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "enter.h"
 #include "g.h"
 #include "idle.h"
 #include "proc.h"
 #include "ready.h"
+#include "waiter.h"
 
 /* How a green thread ended; the value of its longjmp.  RETURNED: its entry function returns; 0, as
  * the first return of setjmp. */

@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include "poller.h"
+#include "waiter.h"
 
 enum {
 	ASKS_READ = POLLIN | POLLPRI | POLLRDHUP | POLLRDNORM | POLLRDBAND,

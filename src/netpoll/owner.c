@@ -44,6 +44,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "enter.h"
 #include "g.h"
 
 struct former_user {

@@ -72,6 +72,7 @@
 #include "proc.h"
 #include "ready.h"
 #include "sync/sync.h"
+#include "waiter.h"
 
 enum { LOCKED = MUTEX_LOCKED, PARKED = MUTEX_PARKED, WOKEN = MUTEX_WOKEN, STUCK = MUTEX_STUCK };
 enum { RPARKED = RW_RPARKED, DRAIN = RW_DRAIN, READER = RW_READER };

@@ -27,6 +27,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "enter.h"
 #include "mode/chaos.h"
 #include "parkinglot.h"
 #include "sync/sync.h"

@@ -68,6 +68,7 @@
 #include "mode/chaos.h"
 #include "sync/mutex.h"
 #include "sync/sync.h"
+#include "waiter.h"
 
 enum { LOCKED = MUTEX_LOCKED, STUCK = MUTEX_STUCK };
 enum { RPARKED = RW_RPARKED, DRAIN = RW_DRAIN, READER = RW_READER };

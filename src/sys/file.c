@@ -34,6 +34,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
+#include "enter.h"
 #include "io/cleanup.h"
 #include "io/fd.h"
 #include "io/uring.h"

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
+#include "enter.h"
 #include "io/cleanup.h"
 #include "io/fd.h"
 #include "park.h"

@@ -43,6 +43,7 @@
 #include "base/san.h"
 #include "base/throw.h"
 #include "chan.h"
+#include "enter.h"
 #include "faultsig.h"
 #include "idle.h"
 #include "io/fd.h"

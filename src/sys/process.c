@@ -47,6 +47,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
+#include "enter.h"
 #include "faultsig.h"
 #include "io/cleanup.h"
 #include "io/fd.h"

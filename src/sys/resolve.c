@@ -34,6 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "enter.h"
 #include "park.h"
 
 #ifndef EAI_CANCELED

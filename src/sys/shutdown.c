@@ -45,6 +45,7 @@
 #include "spawn.h"
 #include "time/ticker.h"
 #include "timerheap.h"
+#include "waiter.h"
 
 /* Step 1. */
 static void claim_waiting_g(struct g *gp)

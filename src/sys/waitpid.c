@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "enter.h"
 #include "io/cleanup.h"
 #include "io/fd.h"
 #include "park.h"

@@ -26,12 +26,14 @@
 #include "base/mem.h"
 #include "base/object.h"
 #include "base/os.h"
+#include "enter.h"
 #include "mode/vtime.h"
 #include "park.h"
 #include "parkinglot.h"
 #include "proc.h"
 #include "spawn.h"
 #include "timerheap.h"
+#include "waiter.h"
 
 int64_t gmp_now(void)
 {

@@ -28,7 +28,9 @@
 #include "base/object.h"
 #include "base/throw.h"
 #include "chan.h"
+#include "enter.h"
 #include "timerheap.h"
+#include "waiter.h"
 
 enum { RETRY_NS = 20000 }; /* TICK-3; not measured */
 

@@ -22,6 +22,7 @@
 #include "proc.h"
 #include "rt.h"
 #include "sysmon.h"
+#include "waiter.h"
 
 #define MS INT64_C(1000000)
 #define PATIENCE (40000 * MS) /* a bound on failure only */

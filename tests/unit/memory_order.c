@@ -21,6 +21,7 @@
 #include "step.h"
 #include "sync/mutex.h"
 #include "sync/sync.h"
+#include "waiter.h"
 
 /* --- the ring: RUNQ-1, and ORD(runq.take) --- */
 

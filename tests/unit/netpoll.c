@@ -8,6 +8,7 @@
 
 #include "netpoll.h"
 #include "timerheap.h"
+#include "waiter.h"
 
 #include <errno.h>
 #include <stdlib.h>

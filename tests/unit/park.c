@@ -14,6 +14,7 @@
 #include <pthread.h>
 
 #include "rt.h"
+#include "waiter.h"
 
 static void claim_and_wake(void *arg)
 {

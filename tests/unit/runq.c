@@ -12,6 +12,7 @@
 #include <signal.h>
 
 #include "base/os.h"
+#include "waiter.h"
 
 enum { GREENS = 4096 };
 

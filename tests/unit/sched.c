@@ -19,6 +19,7 @@
 #include "rt.h"
 #include "runq.h"
 #include "sysmon.h"
+#include "waiter.h"
 
 int __wrap_sysmon_start(void);
 void __wrap_sysmon_stop(void);

@@ -9,6 +9,7 @@
 
 #include "base/os.h"
 #include "poller.h"
+#include "waiter.h"
 
 enum { LIMIT = 4096 };
 
