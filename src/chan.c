@@ -510,15 +510,15 @@ int gmp_chan_close(gmp_chan *c)
 	return 0;
 }
 
-void chan_destroy(gmp_chan *c, const char *call, const char *remedy)
+bool chan_destroy(gmp_chan *c)
 {
 	/* waits for a close that the caller has seen without the lock (closed_and_empty) */
 	lock_end(&c->lock, LR_CHAN);
 	chan_forget_parents(c);
-	if (c->recvq.first || c->sendq.first)
-		gmp__fatal("%s of channel %p, on which a thread waits\n%s", call, (void *)c,
-			   remedy);
+	if (unlikely(c->recvq.first || c->sendq.first))
+		return false;
 	object_free(c, sizeof(*c) + c->cap * c->size);
+	return true;
 }
 
 void gmp_chan_free(gmp_chan *c)
@@ -529,8 +529,10 @@ void gmp_chan_free(gmp_chan *c)
 	if (c->owner)
 		gmp__fatal("gmp_chan_free of channel %p, a tick\nfree it by gmp_tick_free",
 			   (void *)c);
-	chan_destroy(c, "gmp_chan_free",
-		     "close it by gmp_chan_close, and wait until its users have seen that");
+	if (!chan_destroy(c))
+		gmp__fatal("gmp_chan_free of channel %p, on which a thread waits\n"
+			   "close it by gmp_chan_close, and wait until its users have seen that",
+			   (void *)c);
 }
 
 size_t gmp_chan_len(const gmp_chan *c)

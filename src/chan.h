@@ -131,9 +131,9 @@ uint32_t chan_draw(uint32_t n);
 /* Dequeues a sudog whose waiter was not claimed by a peer of its channel.  If a peer has dequeued
  * it already, the channel is not touched: it may have been freed. */
 void chan_unlink(struct sudog *sg);
-/* For `call`, which has claimed c (base/object.h): frees c.  If a thread waits on c, the process
- * ends with a message that gives the remedy. */
-void chan_destroy(gmp_chan *c, const char *call, const char *remedy);
+/* Frees c, which the caller has claimed (base/object.h).  Returns false, with c as it was, if a
+ * thread waits on it: misuse. */
+bool chan_destroy(gmp_chan *c);
 
 /* Shutdown: claims the external threads that wait to receive from c alone, with result -ESRCH. */
 void chan_release_external(gmp_chan *c, struct glist *out);

@@ -28,6 +28,7 @@
 #include "base/lock.h"
 #include "base/mem.h"
 #include "base/object.h"
+#include "base/throw.h"
 #include "chan.h"
 #include "mode/chaos.h"
 #include "types.h"
@@ -56,7 +57,10 @@ static void shard_free(gmp_chan *c)
 	if (!c)
 		return;
 	object_claim(c, &c->kind, OBJECT_DONE_CHAN, "gmp_done_free");
-	chan_destroy(c, "gmp_done_free", "call gmp_done_set, and wait until its waiters have run");
+	if (!chan_destroy(c))
+		gmp__fatal("gmp_done_free of channel %p, on which a thread waits\n"
+			   "call gmp_done_set, and wait until its waiters have run",
+			   (void *)c);
 }
 
 gmp_done *gmp_done_new(void)

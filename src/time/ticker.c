@@ -162,6 +162,9 @@ void gmp_tick_free(gmp_chan *c)
 	tick_unlist(t);
 	timer_give_place();
 	c->owner = NULL;
-	chan_destroy(c, "gmp_tick_free", "end the green threads that receive from the tick first");
+	if (!chan_destroy(c))
+		gmp__fatal("gmp_tick_free of channel %p, on which a thread waits\n"
+			   "end the green threads that receive from the tick first",
+			   (void *)c);
 	free(t);
 }
