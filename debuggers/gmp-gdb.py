@@ -58,6 +58,7 @@ class Green:
         self.id = int(gp["id"])
         self.state = str(gp["status"].cast(gdb.lookup_type("enum gstatus")))
         self.lwp = None  # id of the OS thread that runs it
+        self.preempted = False
 
     def name(self):
         if not int(self.gp["named"]):
@@ -83,7 +84,7 @@ class Green:
             return "%s (%s)" % (text, reasons[int(self.gp["reason"])].string())
         if self.state == "G_RUNNABLE" and not int(self.gp["stack"]):
             return text + " (new)"
-        return text
+        return text + " without a P" if self.preempted else text
 
     def title(self):
         on = ", on thread LWP %d" % self.lwp if self.lwp else ""
@@ -102,13 +103,17 @@ def greens():
     """All green threads that are alive, by number."""
     gs = g_table()
     found = []
-    on = {int(m["curg"]): int(m["tid"]) for m in ms() if int(m["curg"])}
+    on = {int(m["curg"]): m for m in ms() if int(m["curg"])}
+    taken = int(gdb.lookup_static_symbol("P_TAKEN").value())
     for i in range(int(gs["made"])):
         gp = gs["arena"] + i
         green = Green(gp)
         if green.state in ("G_FREE", "G_DEAD") or not green.id:
             continue
-        green.lwp = on.get(int(gp))
+        m = on.get(int(gp))
+        if m:
+            green.lwp = int(m["tid"])
+            green.preempted = int(m["taken"]) == taken
         found.append(green)
     return sorted(found, key=lambda g: g.id)
 

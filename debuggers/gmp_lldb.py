@@ -30,6 +30,8 @@ GENERIC = {"rip": "pc", "rsp": "sp", "rbp": "fp"}
 
 FIRST_TID = 1 << 40  # of the threads that represent green threads: above the ids of all OS threads
 
+P_TAKEN = 2  # enum taken of src/types.h
+
 # The green threads that the plug-in presents as threads. lldb loads this file again for it.
 shown = globals().get("shown", [])
 
@@ -163,6 +165,7 @@ class Green:
         self.id = fields["id"]
         self.status = world.statuses[fields["status"]]
         self.lwp = None  # id of the OS thread that runs it
+        self.preempted = False
 
     def name(self):
         world = self.world
@@ -179,7 +182,7 @@ class Green:
             return "%s (%s)" % (self.status, self.world.reasons[self.fields["reason"]])
         if self.status == "runnable" and not self.fields["stack"]:
             return self.status + " (new)"
-        return self.status
+        return self.status + " without a P" if self.preempted else self.status
 
     def title(self):
         on = ", on thread LWP %d" % self.lwp if self.lwp else ""
@@ -215,15 +218,15 @@ class World:
                              "reason", "named", "fn", "id")
 
     def threads(self):
-        """By the address of the g struct: the id of the OS thread, for each M that runs a green
-        thread."""
+        """By the address of the g struct: the id of the OS thread, and whether its P was taken,
+        for each M that runs a green thread."""
         m = self.memory.struct("sched", "allm").GetChildMemberWithName("allm")
-        layout = Layout(m.GetType().GetPointeeType(), "curg", "tid", "alllink")
+        layout = Layout(m.GetType().GetPointeeType(), "curg", "tid", "taken", "alllink")
         at, on = m.GetValueAsUnsigned(), {}
         while at:
             fields = layout.of(self.memory.read(at, layout.size), 0)
             if fields["curg"]:
-                on[fields["curg"]] = fields["tid"]
+                on[fields["curg"]] = fields["tid"], fields["taken"] == P_TAKEN
             at = fields["alllink"]
         return on
 
@@ -236,7 +239,8 @@ class World:
             for i in range(n):
                 green = Green(self, first + i, self.layout.of(data, i * size))
                 if green.status not in ("free", "dead") and green.id:
-                    green.lwp = on.get(self.arena + (first + i) * size)
+                    green.lwp, green.preempted = on.get(self.arena + (first + i) * size,
+                                                        (None, False))
                     found.append(green)
         return sorted(found, key=lambda green: green.id)
 

@@ -32,7 +32,7 @@
  * membarrier, where both fences are full ones.
  *
  * Models:
- *   src/park.c: park_g0 park_cancelled_g0 cancel_wait park_green park_external ready
+ *   src/park.c: park_g0 park_slow_g0 cancel_wait park_green park_external ready
  *   src/waiter.h: waiter_claim waiter_hold waiter_release
  *   src/parkinglot.c: lot_wake_first lot_dequeue lot_unwait lot_wait
  *   src/sched.c: end_wait_g0 execute_g0

@@ -9,6 +9,7 @@
  *   Armer     two of them: each arms a timer that is due before all others
  *   Reader    waits for an fd until the event has come or the wait is cancelled
  *   Peer      makes that event, at any time or never
+ *   Poller    waits with ns == 0, and takes the wake of the sleeper
  *   Drain     store buffers drain
  *
  * Properties
@@ -40,9 +41,8 @@
  *   deadlock   -DMUTANT_NO_COUNT_CHECK
  *   deadlock   -DMUTANT_COUNTED_LATE
  *   deadlock   -DMUTANT_RESTING_LATE
- *   deadlock   -DMUTANT_CLEARED_BEFORE_UP
- *   deadlock   -DMUTANT_NOT_CLEARED
- *   deadlock   -DMUTANT_CLEARED_BEFORE_READ
+ *   deadlock   -DMUTANT_SLEEPING_LATE
+ *   deadlock   -DMUTANT_NOT_ARMED_AGAIN
  */
 #define ARMERS 2
 
@@ -51,7 +51,7 @@ bool announced, deaf;
 byte npollwait;
 
 /* netpoll_epoll.c, and the kernel */
-bool waking, resting;
+bool waking, resting, sleeping;
 bool on_word;  /* the sleeper is in futex_wait */
 bool readable; /* the eventfd is armed: the next wait reports and disarms it */
 bool event;    /* an event that epoll_wait will report */
@@ -59,7 +59,7 @@ bool event;    /* an event that epoll_wait will report */
 bool timer[ARMERS], seen[ARMERS], received, cut;
 
 /* store buffers: values that are not visible yet */
-bool late_announced, late_deaf, late_resting, late_timer[ARMERS], late_count;
+bool late_announced, late_deaf, late_resting, late_sleeping, late_timer[ARMERS], late_count;
 
 #define DONE (seen[0] && seen[1] && (received || cut))
 #define NEWS ((timer[0] && !seen[0]) || (timer[1] && !seen[1]))
@@ -69,9 +69,11 @@ inline empty_sleepers()
 	announced = announced || late_announced;
 	deaf = deaf || late_deaf;
 	resting = resting || late_resting;
+	sleeping = sleeping || late_sleeping;
 	late_announced = false;
 	late_deaf = false;
-	late_resting = false
+	late_resting = false;
+	late_sleeping = false
 }
 
 /* ep_wake, of a thread whose buffer its exchange has emptied */
@@ -134,6 +136,22 @@ proctype Peer()
 	fi
 }
 
+/* ep_wait with ns == 0 */
+proctype Poller()
+{
+	do
+	:: DONE -> break
+	:: readable ->
+		readable = false;
+#ifndef MUTANT_NOT_ARMED_AGAIN /* it takes the wake of a thread that sleeps */
+		if
+		:: sleeping -> readable = true
+		:: else
+		fi
+#endif
+	od
+}
+
 /* --- the sleeper --- */
 
 inline rest()
@@ -149,35 +167,32 @@ inline rest()
 		fi
 	};
 	!on_word || DONE;
-#ifdef MUTANT_CLEARED_BEFORE_UP /* ORD(poller.waking): a wake between is lost; the bit stays set */
-	atomic { empty_sleepers(); waking = false };
-	resting = false
-#else
 	atomic { late_resting = false; resting = false };
-#ifndef MUTANT_NOT_CLEARED /* ORD(poller.waking): later wakers find it set, and arm nothing */
 	atomic { empty_sleepers(); waking = false }
-#endif
-#endif
 }
 
 inline wait()
 {
-	event || readable || DONE;
+	late_sleeping = true;
+#ifndef MUTANT_SLEEPING_LATE /* ORD(poller.waking): a poll leaves the eventfd disarmed */
+	atomic { empty_sleepers() };
+#endif
+	woken = waking;
+	woken || event || readable || DONE;
 	if
 	:: event -> event = false; received = true
 	:: else
 	fi;
 	if
-	:: readable ->
-#ifdef MUTANT_CLEARED_BEFORE_READ /* ORD(poller.waking): a wake between is lost; it stays set */
-		atomic { empty_sleepers(); waking = false };
-		readable = false
-#else
-		readable = false;
-		atomic { empty_sleepers(); waking = false }
-#endif
+	:: readable -> readable = false; woken = true
 	:: else
-	fi
+	fi;
+	atomic { late_sleeping = false; sleeping = false };
+	if
+	:: woken -> atomic { empty_sleepers(); waking = false }
+	:: else
+	fi;
+	woken = false
 }
 
 inline sleep_once()
@@ -203,6 +218,8 @@ inline sleep_once()
 
 proctype Sleeper()
 {
+	bool woken;
+
 	do
 	:: DONE -> break
 	:: else ->
@@ -229,7 +246,9 @@ proctype Sleeper()
 proctype Drain()
 {
 end:	do
-	:: atomic { late_announced || late_deaf || late_resting -> empty_sleepers() }
+	:: atomic {
+		late_announced || late_deaf || late_resting || late_sleeping -> empty_sleepers()
+	}
 	:: atomic { late_timer[0] -> timer[0] = true; late_timer[0] = false }
 	:: atomic { late_timer[1] -> timer[1] = true; late_timer[1] = false }
 	:: atomic { late_count -> npollwait++; late_count = false }
@@ -243,6 +262,7 @@ init {
 		run Armer(1);
 		run Reader();
 		run Peer();
+		run Poller();
 		run Drain()
 	}
 }

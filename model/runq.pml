@@ -19,7 +19,6 @@
  *   ALONE    the P is not shared at first, and the owner moves head by plain stores; the owner
  *            opens the P itself
  *   BLOCKED  the owner enters blocking code; sysmon takes the P, and another M continues with it
- *   ASLEEP   as ALONE, but sysmon opens the P while the owner sleeps in a system call
  *   BACK     the owner also takes back the green thread that it has put last
  *   FRONT    the owner also puts in front of the ring
  *
@@ -43,7 +42,6 @@
  *   src/runq.h: runq_put runq_get runq_take_back runnext_swap ring_len runq_len
  *   src/runq.c: runq_put_slow runq_put_first take_yielded ring_grab runq_steal
  *   src/proc.h: p_open
- *   src/proc.c: p_open_asleep
  *   src/blocking.c: gmp_block_enter gmp_block_leave
  *   src/sysmon.c: retake_blocked_ps
  *   ORD: runq.publish runq.take runnext p.open p.blocked
@@ -57,7 +55,6 @@
  *   holds      -DEMPTY -DSIZE=2 -DGREENS=5 -DOPS=5
  *   holds      -DALONE -DSIZE=2 -DGREENS=3 -DTRIES=2
  *   holds      -DBLOCKED -DSIZE=2 -DGREENS=3
- *   holds      -DASLEEP -DSIZE=2 -DGREENS=3 -DTRIES=2
  *   holds      -DBACK -DSIZE=2 -DGREENS=2 -DTHIEVES=2
  *   holds      -DBACK -DSIZE=4 -DGREENS=4 -DTRIES=2
  *   holds      -DFRONT -DSIZE=2 -DGREENS=3 -DTHIEVES=2
@@ -83,8 +80,6 @@
  *   assertion  -DALONE -DSIZE=2 -DGREENS=3 -DMUTANT_OPEN_SEEN
  *   assertion  -DBLOCKED -DSIZE=2 -DGREENS=3 -DMUTANT_BLOCKED
  *   assertion  -DBLOCKED -DSIZE=2 -DGREENS=3 -DMUTANT_TAKEN
- *   assertion  -DASLEEP -DSIZE=2 -DGREENS=3 -DMUTANT_NO_BARRIER
- *   assertion  -DASLEEP -DSIZE=2 -DGREENS=3 -DMUTANT_NOT_ASLEEP
  *   assertion  -DBACK -DSIZE=4 -DGREENS=3 -DMUTANT_BACK_UNCOUNTED
  *   assertion  -DBACK -DSIZE=4 -DGREENS=3 -DMUTANT_BACK_LATE
  *   assertion  -DBACK -DSIZE=4 -DGREENS=3 -DMUTANT_BACK_TAKE
@@ -105,7 +100,7 @@
 #ifndef OPS
 #define OPS 0
 #endif
-#if defined(ASLEEP) || defined(BLOCKED)
+#ifdef BLOCKED
 #define THREADS (THIEVES + 2)
 #define WATCHER (THIEVES + 1)
 #else
@@ -225,11 +220,10 @@
 #elif defined(BLOCKED)
 #define STATUS 2 /* 0 it runs, 1 in blocking code, 2 it runs for another */
 #define SYNCS 3
-#elif defined(ALONE) || defined(ASLEEP)
+#elif defined(ALONE)
 #define OPEN 2
 #define SHARED 3
 #define SYNCS 4
-#define PLAIN
 #else
 #define SYNCS 2
 #endif
@@ -244,7 +238,7 @@
 #define MADE (SYNCS + SIZE) /* the newest green thread that is initialised */
 #endif
 #define LOCS (MADE + 1)
-#ifdef PLAIN
+#ifdef ALONE
 #define DEPTH (2 * GREENS + 2) /* a plain store takes two places */
 #elif defined(NEXT)
 #define DEPTH (2 * GREENS + 3)
@@ -255,9 +249,6 @@
 #endif
 #include "c11.inc"
 
-#ifdef ASLEEP
-bool asleep; /* the owner, in a system call */
-#endif
 bool ran[GREENS + 1]; /* they are numbered from 1 on */
 byte made; /* how many there have been */
 byte global[GREENS], nglobal;
@@ -283,7 +274,7 @@ bool bare; /* there was nothing in the ring at some time */
 /* Move head past the slots that were read; in won, whether no other thread has. */
 inline take_own(n, order)
 {
-#ifdef PLAIN
+#ifdef ALONE
 	load(SHARED, RLX, shared);
 	if
 	:: !shared -> store_late(HEAD, head + n); won = true
@@ -520,7 +511,7 @@ proctype Owner(byte me)
 #ifdef NEXT
 	byte old;
 #endif
-#ifdef PLAIN
+#ifdef ALONE
 	bit shared;
 #endif
 
@@ -563,9 +554,6 @@ proctype Owner(byte me)
 #ifdef ALONE
 	/* attend_g0: p_open */
 	:: MINE(OPEN) == 0 -> store(SHARED, RLX, 1); store(OPEN, ORDER_OPEN, 1)
-#endif
-#ifdef ASLEEP
-	:: asleep = true; asleep = false
 #endif
 #ifdef BLOCKED
 	:: !again ->
@@ -646,7 +634,7 @@ inline grab(headof, tailof, slots)
 /* runq_steal */
 inline steal()
 {
-#ifdef PLAIN
+#ifdef ALONE
 	load(OPEN, ORDER_OPEN_SEEN, n);
 	if
 	:: n != 0 -> n = 0; grab(HEAD, TAIL, SLOTS)
@@ -717,42 +705,6 @@ proctype Thief(byte me)
 		fi;
 		atomic { n = 0; copy[0] = 0; copy[1] = 0; tries++ }
 	od;
-	ended++
-}
-#endif
-
-#ifdef ASLEEP
-/* procs_add_spare: p_open_asleep */
-proctype Watcher()
-{
-	byte me = WATCHER;
-
-	store(SHARED, RLX, 1);
-#ifndef MUTANT_NO_BARRIER /* ORD(p.open): the owner may wake without seeing the flag */
-	meet_all();
-#endif
-	atomic {
-		if
-#ifdef MUTANT_NOT_ASLEEP /* ORD(p.open): it may be just about to store head */
-		:: true
-#else
-		:: asleep
-#endif
-			-> /* a sleeping thread has no store in its buffer; its sleep orders them */
-			d_step {
-				for (mem_k : 0 .. LOCS - 1) {
-					if
-					:: KNOWS(0, mem_k) > KNOWS(me, mem_k) ->
-						KNOWS(me, mem_k) = KNOWS(0, mem_k)
-					:: else
-					fi
-				};
-				mem_k = 0
-			};
-			store(OPEN, ORDER_OPEN, 1)
-		:: else
-		fi
-	};
 	ended++
 }
 #endif
@@ -840,9 +792,6 @@ init
 #endif
 #ifdef BLOCKED
 		run Owner(WATCHER);
-#endif
-#ifdef ASLEEP
-		run Watcher();
 #endif
 		k = 0
 	};

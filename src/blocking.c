@@ -44,6 +44,9 @@
  *           for a short section, that costs one hand-off.  If it says "short" for a long one, the
  *           bound of sysmon holds: work of the P waits for at most 10 ms and 20 us, and for 20 us
  *           while sysmon is taking Ps.
+ *  BLOCK-6  Steps 1 to 3, and step 5, are P sections (preempt.h), so sysmon preempts no M in
+ *           blocking code.  A G whose P was preempted before enters blocking code without a P, and
+ *           leaves it by step 6: no status of a P has its M's number (BLOCK-2).
  *
  * Measured: LONG.  50 green threads in sections of 50 us, two Ps, two CPUs.  Without LONG, each
  * section ends without a P: sysmon takes the P after 20 us (a wakeup of an M, 14 us for the
@@ -65,6 +68,7 @@
  */
 #include "base/os.h"
 #include "base/throw.h"
+#include "enter.h"
 #include "handoff.h"
 #include "mode/thread.h"
 #include "park.h"
@@ -130,25 +134,9 @@ static noinline bool enter_timed(struct m *m, struct p *pp, struct section *s)
 	return true;
 }
 
-void gmp_block_enter(void)
+/* Steps 2 and 3; in a P section. */
+static inline void enter_with_p(struct m *m, struct p *pp, struct section *s)
 {
-	struct m *m = getm();
-
-	if (unlikely(!m)) {
-		m = gmp__blockedm();
-		if (m)
-			m->blocks++;
-		return;
-	}
-	struct p *pp = m->p;
-	uint32_t site = site_of(__builtin_return_address(0));
-	struct section *s = &pp->sections[site];
-
-	m->blocks = 1;
-	m->blocked_as = blocked_by(m);
-	m->block_site = site;
-	m->block_began = 0;
-	g_set_status(m->curg, G_BLOCKED);
 	bump(&pp->count.blocks, 1);
 	if (unlikely(s->ticks >= LONG_TICKS || s->begun++ % TIMED_EVERY == 0) &&
 	    enter_timed(m, pp, s))
@@ -157,13 +145,39 @@ void gmp_block_enter(void)
 	st_rel(&pp->status, m->blocked_as); /* ORD(p.blocked): after all uses of pp by this M */
 }
 
-/* Steps 6 and 7: the P was taken. */
+void gmp_block_enter(void)
+{
+	struct m *m = getm();
+
+	if (unlikely(!m)) {
+		m = gmp__blockedm();
+		if (m)
+			m->blocks++;
+		else
+			thread_m(); /* an abandoned thread ends */
+		return;
+	}
+	uint32_t site = site_of(__builtin_return_address(0));
+
+	m->blocks = 1;
+	m->blocked_as = blocked_by(m);
+	m->block_site = site;
+	m->block_began = 0;
+	g_set_status(m->curg, G_BLOCKED);
+	if (likely(p_hold(m)))
+		enter_with_p(m, m->p, &m->p->sections[site]);
+	else
+		gmp__setm_blocked(m); /* BLOCK-6 */
+	p_drop(m);
+}
+
+/* Steps 6 and 7: the P was taken, or the G entered without one. */
 static noinline void leave_slow(struct m *m)
 {
 	uint32_t site = m->block_site;
 	uint64_t began = m->block_began, ticks = began ? cpu_ticks() - began : TICKS_MOST;
 	uint64_t back = cpu_ticks();
-	bool overtook;
+	bool overtook, had_p = ld_rlx(&m->taken) != P_TAKEN; /* otherwise it entered without one */
 
 	for (int i = 0; i < YIELDS && !sched_p_is_free() && cpu_ticks() - back < LONG_TICKS; i++)
 		os_yield();
@@ -171,7 +185,11 @@ static noinline void leave_slow(struct m *m)
 		park_without_p();
 	else
 		g_set_status(m->curg, G_RUNNING);
-	section_learn(getp(), site, ticks);
+	struct p *pp = hold_p(); /* on another M, perhaps */
+
+	if (pp && had_p)
+		section_learn(pp, site, ticks);
+	drop_p();
 	if (overtook)
 		park_yield();
 }
@@ -192,13 +210,16 @@ void gmp_block_leave(void)
 	uint32_t mine = m->blocked_as;
 
 	gmp__setm_unblocked(m);
+	p_hold(m); /* settles a request of sysmon before the P is RUNNING again */
 	if (unlikely(!cas_acq(&m->p->status, &mine, (uint32_t)P_RUNNING))) { /* ORD(p.blocked) */
+		p_drop(m);
 		leave_slow(m);
 		return;
 	}
 	if (unlikely(m->block_began != 0))
 		leave_timed(m);
 	g_set_status(m->curg, G_RUNNING);
+	p_drop(m);
 	if (unlikely(ld_rlx(&m->p->attention))) /* BLOCK-4 */
 		park_yield();
 }

@@ -83,9 +83,11 @@ static noinline uint32_t draw_external(uint32_t n)
 
 uint32_t chan_draw(uint32_t n)
 {
-	struct p *pp = getp();
+	struct p *pp = hold_p();
+	uint32_t drawn = likely(pp) ? rand_below(&pp->rand, n) : draw_external(n);
 
-	return likely(pp) ? rand_below(&pp->rand, n) : draw_external(n);
+	drop_p();
+	return drawn;
 }
 
 /* --- forks --- */

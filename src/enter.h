@@ -8,7 +8,8 @@
 
 #include "types.h"
 
-/* The M of the calling OS thread, if that runs one G (mode/thread.c); otherwise NULL. */
+/* The M of the calling OS thread, if that runs one G (mode/thread.c); otherwise NULL.  Does not
+ * return to a thread that has left the runtime (mode/abandon.h). */
 struct m *thread_m(void);
 
 /* The calling G; NULL for an external thread and in blocking code. */
@@ -31,6 +32,56 @@ static inline struct g *own_green(void)
 	return m ? m->curg : NULL;
 }
 
+/* --- P sections: preempt.h has the protocol --- */
+
+/* Has sysmon asked for the P of m, the caller's M, or taken it?  After a compiler barrier a plain
+ * read is as good as an atomic one, and an instruction less. */
+static inline bool p_is_asked(const struct m *m)
+{
+#ifdef SAN_THREAD
+	return ld_rlx(&m->taken) != P_KEPT;
+#else
+	return m->taken != P_KEPT;
+#endif
+}
+
+/* Settle a request of sysmon: returns true if m keeps its P, false if the P was taken. */
+bool m_keeps_p(struct m *m);
+
+/*
+ * Begin a P section of m, the caller's M: until p_drop the P is not taken.  Returns false if it was
+ * taken: the caller then acts as a thread without a P, and calls p_drop too.  Sections nest.  A
+ * section must not enclose a wait or a call into the program.
+ */
+static inline bool p_hold(struct m *m)
+{
+	own_inc(&m->inside);
+	fence_light(); /* ORD(preempt): before `taken` is read */
+	return likely(!p_is_asked(m)) || m_keeps_p(m);
+}
+
+static inline void p_drop(struct m *m)
+{
+	own_dec(&m->inside); /* ORD(preempt): after the last use of the P */
+}
+
+/* The same for any thread.  Returns the P; NULL also for an external thread, in blocking code, and
+ * for an M that is stopping. */
+static inline struct p *hold_p(void)
+{
+	struct m *m = getm();
+
+	return likely(m != NULL) && p_hold(m) ? m->p : NULL;
+}
+
+static inline void drop_p(void)
+{
+	struct m *m = getm();
+
+	if (likely(m != NULL))
+		p_drop(m);
+}
+
 /*
  * Begin a pause: work of the runtime for GMP_DEBUG=check on the calling M.  A lookup of source
  * positions takes libdw many milliseconds and a thread, so mode/longrun.c must not count it as the
@@ -38,11 +89,12 @@ static inline struct g *own_green(void)
  */
 static inline struct p *run_pause(void)
 {
-	struct m *m = getm();
-	struct p *pp = m ? m->p : NULL;
+	struct p *pp = hold_p(); /* also: sysmon does not take the P meanwhile */
 
-	if (!pp || pp->pauses & 1)
+	if (!pp || pp->pauses & 1) {
+		drop_p();
 		return NULL;
+	}
 	bump(&pp->pauses, 1);
 	fence_light(); /* a signal of mode/longrun.c may come from here on */
 	return pp;
@@ -54,6 +106,7 @@ static inline void run_resume(struct p *pp)
 		return;
 	fence_light();
 	bump(&pp->pauses, 1);
+	drop_p();
 }
 
 /*

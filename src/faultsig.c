@@ -50,6 +50,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "mode/abandon.h"
 #include "base/finding.h"
 #include "base/os.h"
 #include "base/san.h"
@@ -77,7 +78,6 @@ static struct {
 } handled[] = { { .signo = SIGSEGV }, { .signo = SIGBUS } };
 
 static bool installed;
-static struct sigaction ask_old;
 
 /* The mask of the thread that began the run; also that of sysmon and of child processes. */
 static sigset_t program_mask;
@@ -240,15 +240,20 @@ static void call_old_handler_sig(int signo, siginfo_t *info, void *context)
 		raise(signo);
 }
 
-/* Sent by sysmon: asks about the green thread that this M runs (mode/longrun.c). */
+/* Sent by sysmon, or by a dump: asks which green thread this M runs (mode/longrun.c). */
 static void on_asked(int signo, siginfo_t *info, void *context)
 {
 	int saved = errno;
 	struct m *m = getm();
 
 	(void)signo;
-	if (m && m->curg && info->si_code == SI_QUEUE && info->si_pid == getpid())
-		longrun_answer_sig(m, context_pc_sig(context));
+	if (!m)
+		m = gmp__blockedm();
+	if (m && info->si_code == SI_QUEUE && info->si_pid == getpid()) {
+		longrun_answer_sig(m, context_pc_sig(context), context_sp_sig(context));
+		if (m == getm())
+			abandon_sig(m, context_pc_sig(context));
+	}
 	errno = saved;
 }
 
@@ -321,27 +326,102 @@ void signal_disturb(int tid)
 }
 
 /* SA_RESTART: a system call that sleeps continues. */
-static int ask_init(void)
-{
-	struct sigaction sa = { .sa_sigaction = on_asked,
-				.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
+static const struct sigaction asking = { .sa_sigaction = on_asked,
+					 .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
 
-	if (!sends_signals())
-		return 0;
-	if (!may_ask())
-		sa = (struct sigaction){ .sa_handler = on_chaos, .sa_flags = SA_ONSTACK };
-	sigemptyset(&sa.sa_mask);
-	return sigaction(LONGRUN_SIGNAL, &sa, &ask_old) < 0 ? -errno : 0;
+static struct {
+	struct lock lock;      /* of users and old */
+	int users;             /* callers of signal_ask_begin; and 1 with DEBUG_check or sched */
+	struct sigaction old;  /* what the last user restores */
+	struct sigaction base; /* with sends_signals: what signal_fini restores */
+} ask;
+
+static bool is_on_asked(const struct sigaction *sa)
+{
+	return sa->sa_flags & SA_SIGINFO && sa->sa_sigaction == on_asked;
 }
 
-/* Another handler is installed if a second copy of gmp, in a plugin, has started since. */
-static void ask_fini(void)
+/* Returns whether the runtime may replace the handler of LONGRUN_SIGNAL.  In a build with
+ * ThreadSanitizer, sigaction does not know the handlers of os_sigaction (sys/notify.c). */
+static bool may_replace(const struct sigaction *now)
+{
+	struct sigaction kernels;
+
+	if (is_on_asked(now) || now->sa_handler == on_chaos)
+		return true;
+	return no_handler(now) && os_sigaction(LONGRUN_SIGNAL, NULL, &kernels) == 0 &&
+	       no_handler(&kernels);
+}
+
+static bool ask_install_locked(void)
+{
+	struct sigaction old;
+
+	if (sigaction(LONGRUN_SIGNAL, NULL, &old) < 0 || !may_replace(&old) ||
+	    sigaction(LONGRUN_SIGNAL, &asking, &old) < 0)
+		return false;
+	if (is_on_asked(&old)) /* left by a program that has saved and restored it */
+		return true;
+	if (!no_handler(&old) && old.sa_handler != on_chaos) { /* the program's, set just now */
+		sigaction(LONGRUN_SIGNAL, &old, NULL);
+		return false;
+	}
+	ask.old = old;
+	return true;
+}
+
+bool signal_ask_begin(void)
+{
+	struct sigaction now;
+	bool ready;
+
+	if (!sends_signals() && sigismember(&program_mask, LONGRUN_SIGNAL))
+		return false;
+	lock(&ask.lock, LR_ASK);
+	if (ask.users > 0)
+		ready = sigaction(LONGRUN_SIGNAL, NULL, &now) == 0 && is_on_asked(&now);
+	else
+		ready = ask_install_locked();
+	if (ready)
+		ask.users++;
+	unlock(&ask.lock, LR_ASK);
+	return ready;
+}
+
+void signal_ask_end(void)
 {
 	struct sigaction now;
 
+	lock(&ask.lock, LR_ASK);
+	if (--ask.users == 0 && sigaction(LONGRUN_SIGNAL, NULL, &now) == 0 && is_on_asked(&now))
+		sigaction(LONGRUN_SIGNAL, &ask.old, NULL);
+	unlock(&ask.lock, LR_ASK);
+}
+
+static int ask_init(void)
+{
+	struct sigaction chaos = { .sa_handler = on_chaos, .sa_flags = SA_ONSTACK };
+
+	if (!sends_signals())
+		return 0;
+	sigemptyset(&chaos.sa_mask);
+	if (sigaction(LONGRUN_SIGNAL, may_ask() ? &asking : &chaos, &ask.base) < 0)
+		return -errno;
+	ask.users = may_ask() ? 1 : 0;
+	return 0;
+}
+
+/* No thread asks any more; in the child of a fork a thread of the parent may.  Another handler is
+ * installed if a second copy of gmp, in a plugin, has started since. */
+static void ask_fini(void)
+{
+	const struct sigaction *old = sends_signals() ? &ask.base : &ask.old;
+	struct sigaction now;
+
 	if (sigaction(LONGRUN_SIGNAL, NULL, &now) == 0 &&
-	    (now.sa_sigaction == on_asked || now.sa_handler == on_chaos))
-		sigaction(LONGRUN_SIGNAL, &ask_old, NULL);
+	    (is_on_asked(&now) || now.sa_handler == on_chaos))
+		sigaction(LONGRUN_SIGNAL, old, NULL);
+	memset(&ask, 0, sizeof(ask));
 }
 
 /* --- the program's handlers: SIGNAL-1 --- */
@@ -451,8 +531,7 @@ void signal_fini(void)
 	if (!installed)
 		return;
 	installed = false;
-	if (sends_signals())
-		ask_fini();
+	ask_fini();
 	for (unsigned i = 0; i < countof(handled); i++) {
 		if (sigaction(handled[i].signo, NULL, &now) < 0)
 			continue;

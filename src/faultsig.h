@@ -8,6 +8,15 @@
 
 #include "types.h"
 
+/*
+ * Begin to ask Ms by LONGRUN_SIGNAL: installs on_asked.  Returns false if the signal is not the
+ * runtime's: the program has a handler, or the Ms block it.  Otherwise signal_ask_end, by the last
+ * caller, restores the former disposition.  A signal that arrives later is ignored.  Pairs may
+ * overlap.  In a run, no locks of rank LR_ASK or above held; not in a signal handler.
+ */
+bool signal_ask_begin(void);
+void signal_ask_end(void);
+
 /* GMP_DEBUG=chaos: delays the OS thread tid for up to 50 us; a system call it sleeps in returns
  * EINTR. */
 void signal_disturb(int tid);

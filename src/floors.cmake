@@ -44,12 +44,14 @@ set(GMP_FLOOR1
 	machine/unwind.c
 	machine/unwind_${GMP_ARCH}.S
 	machine/calltarget_${GMP_ARCH}.c
+	machine/asleep_${GMP_ARCH}.c
 	machine/cxx.c
 	stack.c
 	netpoll_${GMP_POLLER}.c
 )
 set(GMP_FLOOR1_HEADERS
 	machine/calltarget.h
+	machine/asleep.h
 	context.h
 	poller.h
 )
@@ -129,8 +131,11 @@ set(GMP_FLOOR4_HEADERS
 )
 
 set(GMP_FLOOR5
+	preempt.c
 	sysmon.c
 	mode/longrun.c
+	mode/abandon.c
+	mode/abandon_${GMP_ARCH}.S
 	faultsig.c
 )
 set(GMP_FLOOR5_HEADERS)
@@ -159,6 +164,7 @@ set(GMP_FLOOR6
 	debug/check.c
 	debug/view.c
 	debug/alike.c
+	debug/place.c
 	debug/dump.c
 	debug/dump_signal.c
 	debug/cycle.c

@@ -43,6 +43,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/trace.h"
 #include "enter.h"
 
 enum { KEYS = 1024, GENERATIONS = 1 << 22, FIRST_SLOTS = 4, ROUNDS = 4, BUSY = 1 };
@@ -212,7 +213,8 @@ static void run_destructors(struct g *gp)
 		s->value = NULL;
 		s->calls++;
 		own_table()->n--;
-		destroy(value); /* may set values, which moves the table; may wait, and fork */
+		/* may set values, which moves the table; may wait, and fork */
+		run_program(destroy, value);
 		if (gp)
 			end_if_forked(gp);
 	}
@@ -409,7 +411,7 @@ static bool run_single_destructor(struct g *gp)
 	s->value = NULL;
 	s->calls = 1;
 	l->n = 0;
-	destroy(value);
+	run_program(destroy, value);
 	if (gp->locals != l || l->n > 0)
 		return false;
 	s->calls = 0;

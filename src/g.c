@@ -358,6 +358,8 @@ void run_exit_hooks(struct g *gp)
 	}
 	if (unlikely(gp->owes & OWES_LOCALS))
 		sched.locals_end(gp);
-	if (unlikely(gp->owes & OWES_TIMER_RUN))
+	if (unlikely(gp->owes & OWES_TIMER_RUN)) {
+		gp->owes &= (uint8_t)~OWES_TIMER_RUN; /* shutdown may kill gp from here on */
 		sched.timer_run_end(gp);
+	}
 }

@@ -25,6 +25,7 @@ void sched_hand_off(struct p *pp, bool blocked)
 	/* the next run of the P is another thread's: mode/longrun.c must not signal this one */
 	st_rlx(&pp->tid, 0);
 	lock(&sched.lock, LR_SCHED);
+	st_rlx(&pp->m, (struct m *)NULL);
 	if (blocked)
 		st_rlx(&sched.nblocked, sched.nblocked + 1);
 	if (busy || ld_rlx(&sched.gqn) || sched.nmidle == 0) {
@@ -48,7 +49,7 @@ void sched_hand_off(struct p *pp, bool blocked)
 	if (other && !awake)
 		m_wake(other, in_poller);
 	if (start) {
-		bool started = start_m(pp, false);
+		bool started = start_m(pp, false, !blocked);
 
 		lock(&sched.lock, LR_SCHED);
 		sched.nstarting--;
@@ -58,10 +59,51 @@ void sched_hand_off(struct p *pp, bool blocked)
 		unlock(&sched.lock, LR_SCHED);
 	}
 	if (rests) {
+		if (ld_rlx(&pp->status) == P_RETIRED)
+			timers_move(pp, sched.allp[0]); /* PROC-1 */
 		idle_fence();
 		wake_for_queued();
 		notify_poller(pp);
 	}
+}
+
+/* Steps 1 to 5 of sysmon, under sched.lock. */
+static bool p_ask_locked(struct p *pp, uint64_t steps)
+{
+	struct m *m = ld_rlx(&pp->m);
+	uint8_t asked = P_ASKED;
+
+	if (ld_rlx(&sched.state) != RUN_ON || !m) /* at the end of a run m may be freed */
+		return false;
+	if (ld_rlx(&m->inside) || ld_rlx(&m->taken) != P_KEPT || p_steps(pp) != steps ||
+	    (sched.nmidle == 0 && !sched.lostp && sched.nm - sched.nresting >= sched.nmlimit))
+		return false;
+	m->taken_run = p_steps(pp);
+	m->taken_at = os_now();
+	st_rlx(&m->taken, (uint8_t)P_ASKED);
+	os_membarrier();                                   /* ORD(preempt) */
+	bool outside = ld_acq(&m->inside) == 0 &&          /* ORD(preempt) */
+		       ld_acq(&pp->status) == P_RUNNING && /* ORD(p.blocked) */
+		       ld_rlx(&m->p) == pp && ld_rlx(&sched.state) == RUN_ON;
+
+	if (!cas_acq(&m->taken, &asked, (uint8_t)(outside ? P_TAKEN : P_KEPT)) || /* ORD(preempt) */
+	    !outside)
+		return false;
+	st_rlx(&sched.npreempted, sched.npreempted + 1);
+	st_rlx(&sched.nblocked, sched.nblocked + 1);
+	return true;
+}
+
+bool sched_preempt(struct p *pp, uint64_t steps)
+{
+	lock(&sched.lock, LR_SCHED);
+	bool taken = p_ask_locked(pp, steps);
+	unlock(&sched.lock, LR_SCHED);
+	if (!taken)
+		return false;
+	add_rlx(&sched.preemptions, 1);
+	sched_hand_off(pp, false);
+	return true;
 }
 
 bool sched_p_is_free(void)
@@ -83,7 +125,7 @@ bool sched_regain_p(struct m *m, bool *took_handed)
 
 	*took_handed = false;
 	lock(&sched.lock, LR_SCHED);
-	m->p = NULL;
+	st_rlx(&m->p, (struct p *)NULL);
 	if (ld_rlx(&sched.state) != RUN_ON) {
 		pp = NULL;
 	} else if (ld_rlx(&pp->status) == P_IDLE) { /* this M's CPU caches are warm for it */
@@ -99,6 +141,7 @@ bool sched_regain_p(struct m *m, bool *took_handed)
 			pp = pidle_get();
 	}
 	if (pp) { /* otherwise the G still counts: BLOCK-3 */
+		m_end_taken_locked(m);
 		p_bind(pp, m);
 		st_rlx(&sched.nblocked, sched.nblocked - 1);
 	}
@@ -108,23 +151,30 @@ bool sched_regain_p(struct m *m, bool *took_handed)
 	return pp;
 }
 
-bool sched_queue_without_p(struct m *m, struct g *gp)
+bool sched_stop_without_p(struct m *m, struct g *gp)
 {
-	m->curg = NULL;
+	st_rlx(&m->curg, (struct g *)NULL);
 	lock(&sched.lock, LR_SCHED);
 	bool stopping = ld_rlx(&sched.state) != RUN_ON;
 
-	g_set_status(gp, G_RUNNABLE);
-	latency_stamp_now(gp, LATENCY_BLOCKING, cpu_ticks());
+	st_rlx(&m->p, (struct p *)NULL);
+	m_end_taken_locked(m);
+	if (gp) {
+		g_set_status(gp, G_RUNNABLE);
+		latency_stamp_now(gp, LATENCY_BLOCKING, cpu_ticks());
+	}
 	if (!stopping) {
-		gq_put(gp);
+		if (gp)
+			gq_put(gp);
 		if (!m->bound)
 			midle_put(m);
 	}
-	st_rlx(&sched.nblocked, sched.nblocked - 1); /* BLOCK-3: it is in the queue */
+	st_rlx(&sched.nblocked, sched.nblocked - 1); /* BLOCK-3: it waits or is in the queue */
 	unlock(&sched.lock, LR_SCHED);
 	if (stopping)
 		return false;
 	wake_for_queued(); /* a P may have become idle since */
+	if (!gp)
+		notify_poller(sched.allp[0]); /* nothing may be left that can run */
 	return true;
 }

@@ -4,7 +4,8 @@
  * returns.
  *
  * An M releases its P if its G is bound to it and stops (pin.h), or if its G is in blocking code
- * for long (blocking.c).  The story of scheduling: sched.h.
+ * for long (blocking.c).  sysmon takes the P of an M whose G computes for long, or sleeps in the
+ * kernel (preempt.h).  The story of scheduling: sched.h.
  *
  * Invariants
  *   HANDOFF-1  A released P gets another M, or becomes idle with its queue moved to the global
@@ -32,23 +33,32 @@
 
 #include "types.h"
 
-/* Give pp, which the caller owns and whose M is bound or in blocking code, to a stopped M or to a
- * new one.  If pp has no work, or if no M is available, idle it.  blocked: count the G in
+/* Give pp, which the caller owns and whose M is bound, preempted or in blocking code, to a stopped
+ * M or to a new one.  If pp has no work, or if no M is available, idle it.  blocked: count the G in
  * sched.nblocked. */
 void sched_hand_off(struct p *pp, bool blocked);
+/*
+ * Take pp from its M, which runs a G outside of a P section, and hand it off; the G continues
+ * without a P (the protocol: preempt.h).  steps: p_steps of the run that the caller has judged.
+ * Returns false if the M is in a P section, if pp has another M or has ended that run, or if no M
+ * is stopped and max_threads exist.
+ */
+bool sched_preempt(struct p *pp, uint64_t steps);
 /* Has pp work that another M could run now: a queued G, or a due timer?  Unlocked reads. */
 bool p_has_work(struct p *pp);
 /* Would sched_regain_p find a P now?  Unlocked reads. */
 bool sched_p_is_free(void);
 /*
  * Find a P for m, which returns from blocking code and whose P was taken.  In this order: its
- * former P if that is idle; the P of an M in a section that is expected to be long; the P of an M
- * that does not run yet (*took_handed is true, and the caller makes its G yield: HANDOFF-4);
- * another idle P.  Returns false if there is none.
+ * former P if that is idle; the P of an M in a section of blocking code that is expected to be
+ * long; the P of an M that does not run yet (*took_handed is true, and the caller makes its G
+ * yield: HANDOFF-4); another idle P.  Returns false if there is none.
  */
 bool sched_regain_p(struct m *m, bool *took_handed);
-/* On g0: enqueue gp, which leaves blocking code without a P, globally, and add m to the stopped Ms
- * unless it is bound.  Returns false if the runtime stops. */
-bool sched_queue_without_p(struct m *m, struct g *gp);
+/*
+ * On g0: m, which has no P, stops: it joins the stopped Ms unless it is bound.  gp, which it ran,
+ * is enqueued globally; NULL: the G waits.  Returns false if the runtime stops.
+ */
+bool sched_stop_without_p(struct m *m, struct g *gp);
 
 #endif

@@ -120,7 +120,7 @@ static bool releasep(struct m *m, struct p *pp, bool *spun)
 		unlock(&sched.lock, LR_SCHED);
 		return false;
 	}
-	m->p = NULL;
+	st_rlx(&m->p, (struct p *)NULL);
 	bump(&pp->count.parks, 1);
 	*spun = m->spinning; /* a waker may write it from here on */
 	m->spinning = false;

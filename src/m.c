@@ -25,7 +25,7 @@ void proc_set_entry(m_entry entry)
 
 bool m_reserve_locked(void)
 {
-	if (sched.nm >= sched.nmlimit)
+	if (sched.nm - sched.nresting >= sched.nmlimit)
 		return false;
 	st_rlx(&sched.nm, sched.nm + 1);
 	return true;
@@ -42,12 +42,28 @@ struct m *m_new(void)
 		return NULL;
 	}
 	m->patience = TICKS_10US;
+	m->inside = 1; /* it begins on g0 */
 	m->id = sched.nextm++;
 	m->alllink = sched.allm;
 	sched.allm = m;
 	m->rand = sched.options.c.seed ^ (uint64_t)(m->id + 1) * 0xd1342543de82ef95u;
 	unlock(&sched.lock, LR_SCHED);
 	return m;
+}
+
+/* sched.nm is a futex for the end of a run, which no other thread waits for. */
+void m_wake_end(void)
+{
+	os_futex_wake((uint32_t *)&sched.nm, 1);
+}
+
+bool m_wait_end(int64_t until)
+{
+	int n = ld_rlx(&sched.nm); /* all that the Ms wrote is ordered by their join */
+
+	if (n)
+		os_futex_wait((uint32_t *)&sched.nm, (uint32_t)n, until);
+	return n;
 }
 
 /* M-3; under sched.lock. */
@@ -59,6 +75,8 @@ static void m_dead_locked(struct m *m)
 	st_rlx(&sched.nm, sched.nm - 1);
 	if (m->bound)
 		sched.nbound--;
+	if (sched.nm == 0)
+		m_wake_end();
 }
 
 void m_dead(struct m *m)
@@ -85,6 +103,17 @@ void m_free(struct m *m)
 	m_unlink_locked(m);
 	unlock(&sched.lock, LR_SCHED);
 	free(m);
+}
+
+void m_abandon_locked(struct m *m)
+{
+	if (ld_rlx(&m->taken) != P_TAKEN && m->p) {
+		st_rlx(&m->p->tid, 0);
+		st_rlx(&m->p->m, (struct m *)NULL);
+	}
+	m_end_taken_locked(m);
+	m_unlink_locked(m);
+	m_dead_locked(m);
 }
 
 bool m_join_one(bool dead)
@@ -120,12 +149,67 @@ int m_start(struct m *m)
 	return 0;
 }
 
+/* --- without a P: preempt.h --- */
+
+noinline bool m_keeps_p(struct m *m)
+{
+	uint8_t was = P_ASKED;
+
+	return cas_acq(&m->taken, &was, (uint8_t)P_KEPT) || was == P_KEPT; /* ORD(preempt) */
+}
+
+void m_end_taken_locked(struct m *m)
+{
+	if (ld_rlx(&m->taken) != P_TAKEN)
+		return;
+	st_rlx(&m->taken, (uint8_t)P_KEPT);
+	st_rlx(&sched.npreempted, sched.npreempted - 1);
+	add_rlx(&sched.preempted_ns, (uint64_t)(os_now() - m->taken_at));
+}
+
+bool m_of_running(const struct g *gp, int *tid, int64_t *since)
+{
+	struct m *m;
+
+	if (!try_lock(&sched.lock, LR_SCHED))
+		return false;
+	for (m = sched.allm; m && ld_rlx(&m->curg) != gp; m = m->alllink)
+		;
+	if (m) {
+		*tid = ld_rlx(&m->tid);
+		*since = ld_rlx(&m->taken) == P_TAKEN ? m->taken_at : 0;
+	}
+	unlock(&sched.lock, LR_SCHED);
+	return m;
+}
+
 /* --- sleeping and waking --- */
+
+leaves_by_jump static int leave_abandoned_g0(void *arg)
+{
+	struct m *m = arg;
+
+	san_arrive(&m->san);
+	return gmp__gogo(&m->base, 0, m->g0);
+}
+
+/* Step 4 of the thread in mode/abandon.h. */
+_Noreturn void gmp__abandoned_end(void)
+{
+	struct m *m = gmp__abandonedm();
+	struct context left;
+
+	san_leave(NULL, &m->san);
+	gmp__mcall(&left, leave_abandoned_g0, m, m->g0);
+	__builtin_unreachable();
+}
 
 noinline struct m *thread_m(void)
 {
 	struct m *m = gmp__blockedm();
 
+	if (unlikely(!m && gmp__abandonedm()))
+		gmp__abandoned_end();
 	return m && m->alone ? m : NULL;
 }
 

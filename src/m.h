@@ -37,8 +37,23 @@ void m_dead(struct m *m);
 /* Join one OS thread that the runtime made; dead: only a thread that has ended.  Returns false if
  * there is none. */
 bool m_join_one(bool dead);
+/* Wait until all Ms have ended, m_wake_end, or until.  Returns false if all had ended before. */
+bool m_wait_end(int64_t until);
+void m_wake_end(void);
+/* Under sched.lock: m, whose thread has left the runtime, counts as dead and is no longer in
+ * sched.allm. */
+void m_abandon_locked(struct m *m);
+/* The call or the return after which an abandoned OS thread ends: mode/abandon.h. */
+_Noreturn void gmp__abandoned_end(void);
 /* Free an M whose thread was joined or never started. */
 void m_free(struct m *m);
+
+/* Under sched.lock: m, whose P may have been taken, stops or gets a P.  Its G does not count in
+ * sched.npreempted any more. */
+void m_end_taken_locked(struct m *m);
+/* Does an M run gp?  Then *tid is its OS thread, and *since the time from which gp has run without
+ * a P; 0: it has a P.  For dumps: false also if sched.lock is taken. */
+bool m_of_running(const struct g *gp, int *tid, int64_t *since);
 
 /* --- sleeping and waking --- */
 

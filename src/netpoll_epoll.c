@@ -40,10 +40,11 @@ enum { WAKE_KEY = 0, MAX_EVENTS = 128 }; /* netpoll's keys are never 0 */
 static struct {
 	int epfd, wakefd;
 	bool no_pwait2; /* (a) the kernel has none, or a filter forbids it */
-	/* (a) futex; 1: a wake has come that no wait has seen.  Then the eventfd is armed, unless
-	 * `resting` */
+	/* (a) futex; 1: a wake has come that no sleeper has seen.  Then the eventfd is armed, or
+	 * about to be, if a thread sleeps in the kernel */
 	uint32_t waking;
-	bool resting; /* (a) the waiting thread sleeps on `waking` */
+	bool resting;  /* (a) the waiting thread sleeps on `waking` */
+	bool sleeping; /* (a) a thread is in a wait with ns != 0, or about to be */
 } ep = {
 	.epfd = -1,
 	.wakefd = -1,
@@ -67,7 +68,7 @@ static int ep_open(void)
 	int err;
 
 	ep.waking = 0;
-	ep.resting = false;
+	ep.resting = ep.sleeping = false;
 	ep.epfd = epoll_create1(EPOLL_CLOEXEC);
 	if (ep.epfd < 0)
 		return -errno;
@@ -210,25 +211,44 @@ static unsigned events_of(uint32_t e)
 	return out;
 }
 
+/*
+ * A wait with ns == 0 may take the event of the eventfd that a sleeping thread needs: it arms the
+ * eventfd again.  If no thread sleeps, it leaves the wake in the word, for the next sleeper: arming
+ * would cost a system call at each of these waits until then.
+ *
+ *   sleeper (ns != 0)                         wait with ns == 0
+ *    1 sleeping = true                         1 the eventfd is reported, and disarmed
+ *    2 if waking: do not sleep                 2 if sleeping: arm it
+ *
+ * If the sleeper has read waking == 0, the wake, its arming and step 2 of the other come later.
+ */
 static int ep_wait(struct poll_event *events, int max, int64_t ns)
 {
 	struct epoll_event e[MAX_EVENTS];
-	int got = wait_ns(e, min_of(max, (int)MAX_EVENTS), ns), n = 0;
+	bool sleeps = ns != 0, woken = false;
+	int n = 0;
 
-	for (int i = 0; i < got; i++) {
-		if (e[i].data.u64 == WAKE_KEY) {
-			/* The eventfd is disarmed first, the word cleared second.  A wake between
-			 * the two arms nothing, but it comes before this wait returns, and the
-			 * exchange makes its caller's writes visible to ours.  A wait with ns == 0
-			 * leaves the wake to the next one. */
-			if (ns != 0)
-				(void)xchg_seq(&ep.waking, 0); /* ORD(poller.waking) */
-			else
-				wake_arm_or_die();
-			continue;
-		}
-		events[n++] = (struct poll_event){ e[i].data.u64, events_of(e[i].events) };
+	if (sleeps) {
+		st_seq(&ep.sleeping, true); /* ORD(poller.waking): before the word is read */
+		woken = ld_seq(&ep.waking); /* ORD(poller.waking) */
 	}
+	int got = wait_ns(e, min_of(max, (int)MAX_EVENTS), woken ? 0 : ns);
+
+	if (sleeps)
+		st_seq(&ep.sleeping, false); /* ORD(poller.waking) */
+	for (int i = 0; i < got; i++) {
+		if (e[i].data.u64 != WAKE_KEY)
+			events[n++] = (struct poll_event){ e[i].data.u64, events_of(e[i].events) };
+		else if (sleeps)
+			woken = true;
+		else if (ld_seq(&ep.sleeping)) /* ORD(poller.waking) */
+			wake_arm_or_die();
+	}
+	/* The eventfd is disarmed first, the word cleared second.  A wake between the two arms
+	 * nothing, but it comes before this wait returns, and the exchange makes its caller's
+	 * writes visible to ours. */
+	if (woken)
+		(void)xchg_seq(&ep.waking, 0); /* ORD(poller.waking) */
 	return n;
 }
 

@@ -17,10 +17,14 @@
 #include "timerheap.h"
 #include "waiter.h"
 
-/* Leave the G's stack for g0.  A sanitizer must be informed before and after; without one this is a
- * jump, and so is every caller's `return to_g0(...)`. */
+/* Leave the G's stack for g0, in a P section that ends when the M jumps to a G.  A sanitizer must
+ * be informed before and after; without one this is a jump, and so is every caller's `return
+ * to_g0(...)`. */
 static inline int to_g0(struct m *m, struct g *gp, int (*fn)(void *))
 {
+	gmp_debug_assert(m->inside == 0);
+	st_rlx(&m->inside, 1);
+	fence_light(); /* ORD(preempt): before park_g0 or yield_g0 reads m->taken */
 #if defined(SAN_ADDRESS) || defined(SAN_THREAD)
 	san_leave(&gp->san, &m->san);
 	int result = gmp__mcall(&gp->ctx, fn, gp, m->g0);
@@ -66,15 +70,28 @@ bool cancel_wait(struct g *gp)
 	return cut;
 }
 
-/* Steps 6 to 8 of a G that is cancelled. */
-leaves_by_jump static noinline int park_cancelled_g0(struct m *m, struct g *gp)
+/* Steps 6 to 8 of a G that is cancelled, or whose P sysmon has asked for (preempt.h). */
+leaves_by_jump static noinline int park_slow_g0(struct m *m, struct g *gp)
 {
-	bool cut = cancel_wait(gp);
+	bool cut = ld_rlx(&gp->cancelled) && cancel_wait(gp), has_p = m_keeps_p(m);
 
 	m->commit(m->commit_arg);
 	if (cut)
 		sched_submit(gp, false);
-	return schedule_g0();
+	return has_p ? schedule_g0() : sched_waits_without_p_g0(m);
+}
+
+/* Step 4 of a wait with a deadline. */
+static inline void park_arm_timer(struct m *m, struct g *gp)
+{
+	/* BUSY: a timer that fires at once spins until ARMED */
+	st_rlx(&gp->w.state, WAITER_BUSY);
+	gp->resume |= RESUME_TIMED;
+	gp->timer.fire = wait_timed_out;
+	if (unlikely(p_is_asked(m))) /* the P may be another M's, which must wake in time */
+		timer_arm(&gp->timer, m->deadline);
+	else
+		timer_add(m->p, &gp->timer, m->deadline);
 }
 
 /* Steps 4 to 8, on g0. */
@@ -84,21 +101,16 @@ leaves_by_jump static int park_g0(void *arg)
 	struct g *gp = arg;
 
 	san_arrive(&m->san);
-	m->curg = NULL;
+	st_rlx(&m->curg, (struct g *)NULL);
 	g_set_status(gp, G_WAITING);
 	st_rlx(&gp->since, ld_rlx(&sched.coarse_now));
 	st_rlx(&gp->trimmed, false);
-	if (m->deadline != NEVER) {
-		/* BUSY: a timer that fires at once spins until ARMED */
-		st_rlx(&gp->w.state, WAITER_BUSY);
-		gp->resume |= RESUME_TIMED;
-		gp->timer.fire = wait_timed_out;
-		timer_add(m->p, &gp->timer, m->deadline);
-	}
+	if (m->deadline != NEVER)
+		park_arm_timer(m, gp);
 	st_rel(&gp->w.state, WAITER_ARMED); /* ORD(waiter.claim) */
 	sched_light_fence();                /* ORD(cancel) */
-	if (unlikely(ld_rlx(&gp->cancelled)))
-		return park_cancelled_g0(m, gp);
+	if (unlikely(ld_rlx(&gp->cancelled) || p_is_asked(m)))
+		return park_slow_g0(m, gp);
 	m->commit(m->commit_arg);
 	return schedule_g0();
 }
@@ -202,8 +214,10 @@ leaves_by_jump static int yield_g0(void *arg)
 	struct m *m = getm();
 	struct g *gp = arg;
 
+	if (unlikely(p_is_asked(m)) && !m_keeps_p(m))
+		return sched_without_p_g0(gp);
 	san_arrive(&m->san);
-	m->curg = NULL;
+	st_rlx(&m->curg, (struct g *)NULL);
 	g_set_status(gp, G_RUNNABLE);
 	if (unlikely(latency_draw(m->p)))
 		latency_sample(m->p, gp, LATENCY_YIELD);

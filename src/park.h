@@ -129,7 +129,7 @@ static inline void self_checkpoint(void)
 
 	if (unlikely(!m))
 		thread_checkpoint();
-	else if (unlikely(ld_rlx(&m->p->attention)))
+	else if (unlikely(ld_rlx(&m->p->attention) | ld_rlx(&m->taken)))
 		park_yield();
 }
 
@@ -152,7 +152,7 @@ void ready(struct waiter *w);
  * tail of the ring in order. */
 void ready_list(struct glist *list);
 
-/* On the stack of a G that leaves blocking code without a P: wait for one. */
+/* On the stack of a G that runs without a P: wait for one. */
 void park_without_p(void);
 
 /* A commit step that does nothing. */

@@ -13,7 +13,9 @@
  *           failed one. Gs that the owner is about to run are stolen only in the last probe.
  *   PICK-3  Fairness of the global queue: a G in it reaches the tail of a ring after about two
  *           switches per G ahead of it, even if no ring ever becomes empty.  At every
- *           GLOBAL_INTERVAL-th switch a P takes half as many Gs as it has run since the last time.
+ *           GLOBAL_INTERVAL-th switch a P takes half as many Gs as it has run since the last time,
+ *           and polls.  If a P makes fewer switches than that between two polls of sysmon, sysmon
+ *           asks for it (ATTENTION_TURN): so also long runs delay it by a few ms only.
  *
  * Rejected
  *   Stealing single Gs: one cache miss per G.

@@ -12,20 +12,27 @@
 #include "runq.h"
 #include "waiter.h"
 
+/* The P of m goes to `its`, which has not woken yet: until then it has no M. */
+static void give_p_locked(struct m *m, struct m *its)
+{
+	its->nextp = m->p;
+	st_rlx(&m->p->m, (struct m *)NULL);
+	st_rlx(&m->p, (struct p *)NULL);
+}
+
 /* --- bound Gs: PIN-1 --- */
 
 bool pin_hand_over(struct m *m, struct g *gp)
 {
 	struct m *its = gp->lockedm;
 
-	m->curg = NULL;
+	st_rlx(&m->curg, (struct g *)NULL);
 	g_set_status(gp, G_RUNNABLE);
 	lock(&sched.lock, LR_SCHED);
 	bool stopping = ld_rlx(&sched.state) != RUN_ON;
 
 	if (!stopping) {
-		its->nextp = m->p;
-		m->p = NULL;
+		give_p_locked(m, its);
 		midle_put(m);
 	}
 	unlock(&sched.lock, LR_SCHED);
@@ -48,27 +55,16 @@ bool pin_sleep(struct m *m)
 	return pp;
 }
 
-bool pin_stop(struct m *m)
+/* Under sched.lock, which it drops meanwhile: make sure that n Ms are not bound.  Returns 0 or
+ * -EAGAIN.  An M that is being made does not count: if that fails, and all others have been bound
+ * meanwhile, no M is left. */
+static int ensure_unbound_m_locked(int n)
 {
-	struct p *pp = m->p;
-
-	if (ld_rlx(&sched.state) != RUN_ON)
-		return false;
-	m->p = NULL;
-	sched_hand_off(pp, false);
-	return pin_sleep(m);
-}
-
-/* Under sched.lock, which it drops meanwhile: make sure that an M besides the caller's is not
- * bound.  Returns 0 or -EAGAIN.  An M that is being made does not count: if that fails, and all
- * others have been bound meanwhile, no M is left. */
-static int ensure_unbound_m_locked(void)
-{
-	while (sched.nm - sched.nstarting - sched.nbound < 2) {
+	while (sched.nm - sched.nstarting - sched.nbound < n) {
 		if (ld_rlx(&sched.state) != RUN_ON)
 			return 0; /* no G runs any more */
 		if (!m_reserve_locked()) {
-			if (sched.nm - sched.nbound < 2)
+			if (sched.nm - sched.nbound < n)
 				return -EAGAIN;
 			unlock(&sched.lock, LR_SCHED);
 			os_yield(); /* until that M is made, or has failed */
@@ -77,7 +73,7 @@ static int ensure_unbound_m_locked(void)
 		}
 		sched.nstarting++;
 		unlock(&sched.lock, LR_SCHED);
-		bool started = start_m(NULL, false);
+		bool started = start_m(NULL, false, true);
 
 		lock(&sched.lock, LR_SCHED);
 		sched.nstarting--;
@@ -87,6 +83,51 @@ static int ensure_unbound_m_locked(void)
 	return 0;
 }
 
+/* Under sched.lock: m runs any G from now on. */
+static void pin_free_locked(struct m *m)
+{
+	m->lends = m->bound = false;
+	m->lockedg = NULL;
+	sched.nbound--;
+}
+
+void pin_lend(struct m *m)
+{
+	m->lends = m->bound = true;
+	sched.nbound++;
+}
+
+bool pin_rest(struct m *m)
+{
+	lock(&sched.lock, LR_SCHED);
+	bool serves =
+		sched.nm - sched.nstarting - sched.nbound < 1 && ld_rlx(&sched.state) == RUN_ON;
+
+	if (serves) {
+		pin_free_locked(m);
+		midle_put(m);
+	} else if (m->lends) {
+		st_rlx(&sched.nresting, 1);
+	}
+	unlock(&sched.lock, LR_SCHED);
+	if (!serves)
+		return pin_sleep(m);
+	wake_for_queued();
+	notify_poller(sched.allp[0]);
+	return wait_for_p(m);
+}
+
+bool pin_stop(struct m *m)
+{
+	struct p *pp = m->p;
+
+	if (ld_rlx(&sched.state) != RUN_ON)
+		return false;
+	st_rlx(&m->p, (struct p *)NULL);
+	sched_hand_off(pp, false);
+	return m->lockedg || m->ours ? pin_sleep(m) : pin_rest(m);
+}
+
 int sched_bind(struct m *m)
 {
 	uint32_t own = m->curg->pins > 0 ? 1 : 0;
@@ -94,11 +135,11 @@ int sched_bind(struct m *m)
 	if (m->npinned > own)
 		return -EAGAIN;
 	lock(&sched.lock, LR_SCHED);
-	int err = ensure_unbound_m_locked();
+	int err = ensure_unbound_m_locked(m->bound ? 1 : 2);
 
 	if (!err) {
+		sched.nbound += !m->bound;
 		m->bound = true;
-		sched.nbound++;
 		m->lockedg = m->curg;
 	}
 	unlock(&sched.lock, LR_SCHED);
@@ -108,9 +149,10 @@ int sched_bind(struct m *m)
 void sched_unbind(struct m *m)
 {
 	lock(&sched.lock, LR_SCHED);
-	m->bound = false;
-	sched.nbound--;
-	m->lockedg = NULL;
+	if (m->lends)
+		m->lockedg = NULL; /* PIN-3 */
+	else
+		pin_free_locked(m);
 	unlock(&sched.lock, LR_SCHED);
 }
 
@@ -121,7 +163,7 @@ bool pin_send(struct m *m, struct g *gp)
 	struct m *its = gp->lockedm;
 	bool releases = false;
 
-	m->curg = NULL;
+	st_rlx(&m->curg, (struct g *)NULL);
 	g_set_status(gp, G_RUNNABLE);
 	lock(&sched.lock, LR_SCHED);
 	if (ld_rlx(&sched.state) != RUN_ON) {
@@ -138,8 +180,7 @@ bool pin_send(struct m *m, struct g *gp)
 		its->nextp = pidle_get();
 		releases = !its->nextp;
 		if (releases) {
-			its->nextp = m->p;
-			m->p = NULL;
+			give_p_locked(m, its);
 			midle_put(m);
 		}
 	} else if (its->held) {
@@ -168,6 +209,11 @@ struct g *pin_take(struct m *m, struct p *pp)
 
 void sched_pin(struct m *m)
 {
+	if (m->bound && !m->lockedg) { /* PIN-3 */
+		lock(&sched.lock, LR_SCHED);
+		pin_free_locked(m);
+		unlock(&sched.lock, LR_SCHED);
+	}
 	m->curg->lockedm = m;
 	m->curg->resume |= RESUME_PINNED;
 	m->npinned++;

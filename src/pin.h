@@ -7,6 +7,10 @@
  *          bound, runs no other G.  At least one M is not bound, to run the other Gs.
  *   PIN-2  A pinned G (RESUME_PINNED, gmp_pin or GMP_PINNED) runs only on gp->lockedm, which runs
  *          other Gs too.
+ *   PIN-3  With preemption, the thread that called gmp_run runs the first G until that waits or
+ *          yields, and then no other G, unless the first G binds or pins itself: its M is bound
+ *          without a G, and does not count against max_threads.  So a G that computes never keeps
+ *          gmp_run from returning (mode/abandon.h).  If no other M can be made, it runs all Gs.
  *
  * Steps of a bound G
  *   1 the G parks, yields or ends: its M hands its P off (handoff.h) and sleeps on its futex, in no
@@ -35,6 +39,9 @@
 
 #include "types.h"
 
+/* Before the first G: m, of the thread that calls gmp_run, runs that G only (PIN-3). */
+void pin_lend(struct m *m);
+
 /* Bind m and its G to each other (PIN-1).  Returns 0, or -EAGAIN if no M would be left for the
  * other Gs, or if other Gs are pinned to m. */
 int sched_bind(struct m *m);
@@ -46,10 +53,13 @@ void sched_unpin(struct m *m);
 
 /* --- on g0; these return false if the runtime stops, or if the OS thread of m must end --- */
 
-/* Step 1 of a bound G.  Returns with a P, to resume m->lockedg. */
+/* Step 1 of a bound G.  Returns with a P, to resume m->lockedg; without one, as pin_rest. */
 bool pin_stop(struct m *m);
 /* The same for an M without a P: sleep until another M has found m->lockedg in a queue. */
 bool pin_sleep(struct m *m);
+/* The same for the M of the thread that called gmp_run, without a G: PIN-3.  Returns with a P only
+ * if the M must run any G, since there is no other. */
+bool pin_rest(struct m *m);
 /* Step 2: m has taken a G that is bound to another M.  Returns with a P. */
 bool pin_hand_over(struct m *m, struct g *gp);
 /* Forward a G that is pinned to another M.  Returns with a P. */

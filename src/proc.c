@@ -70,7 +70,7 @@ struct p *pidle_get(void)
 
 void pidle_put(struct p *pp)
 {
-	pp->m = NULL;
+	st_rlx(&pp->m, (struct m *)NULL);
 	st_rlx(&pp->status, P_IDLE);
 	pp->link = sched.pidle;
 	sched.pidle = pp;
@@ -111,7 +111,7 @@ void p_idle_locked(struct p *pp)
 	p_empty_locked(pp);
 	if (ld_rlx(&pp->attention) & ATTENTION_RETIRE) {
 		and_rlx(&pp->attention, ~(uint32_t)ATTENTION_RETIRE);
-		pp->m = NULL;
+		st_rlx(&pp->m, (struct m *)NULL);
 		st_rlx(&pp->status, P_RETIRED); /* its caches stay; other Ps run its timers */
 	} else {
 		pidle_put(pp);
@@ -136,7 +136,7 @@ bool p_retire(struct p *pp)
 
 	if (still) {
 		and_rlx(&pp->attention, ~(uint32_t)ATTENTION_RETIRE);
-		pp->m = NULL;
+		st_rlx(&pp->m, (struct m *)NULL);
 		st_rlx(&pp->status, P_RETIRED);
 	}
 	unlock(&sched.lock, LR_SCHED);
@@ -227,7 +227,7 @@ static void p_dismiss_from(int first, int end)
 
 int procs_resize(int n, bool *fresh)
 {
-	int old, end;
+	int old;
 
 	lock(&resizing, LR_START);
 	if (p_make_up_to(n)) {
@@ -238,79 +238,16 @@ int procs_resize(int n, bool *fresh)
 	lock(&sched.lock, LR_SCHED);
 	gfree_spill_idle();
 	old = sched.procs;
-	end = old + sched.nspare;
 	st_rlx(&sched.procs, n);
-	st_rlx(&sched.nspare, 0);
 	for (int i = 0; i < sched.nallp && n > 1; i++)
 		p_share(sched.allp[i]);
 	for (int i = old; i < n; i++)
 		p_revive(sched.allp[i]);
 	unlock(&sched.lock, LR_SCHED);
-	p_dismiss_from(n, end);
+	p_dismiss_from(n, old);
 	unlock(&resizing, LR_START);
 	*fresh = n > old;
 	return old;
-}
-
-/* --- spare Ps: beyond procs, while all Ms with a P sleep in undeclared blocking code --- */
-
-/*
- * Open a P whose M sleeps in a system call and reaches no step of the scheduler.  An M that sleeps
- * there is not inside an operation on its ring, since those make no system call; operations that it
- * begins after the membarrier see `shared`.  ORD(p.open).  Returns false if the M does not sleep.
- */
-static bool p_open_asleep(struct p *pp)
-{
-	if (ld_rlx(&pp->open))
-		return true;
-	if (!sched.asymmetric)
-		return false;
-	st_rlx(&pp->shared, true);
-	os_membarrier();
-	if (os_thread_state(ld_rlx(&pp->tid)) != 'S') /* 'D': it may wait for a page of the ring */
-		return false; /* it may be inside an operation that began before */
-	p_open(pp);
-	return true;
-}
-
-bool procs_add_spare(void)
-{
-	bool added;
-	int i;
-
-	lock(&resizing, LR_START);
-	i = sched.procs + sched.nspare;
-	added = i < PROCS_MAX && p_make_up_to(i + 1) == 0;
-	for (int k = 0; k < i && added; k++)
-		added = p_open_asleep(sched.allp[k]);
-	if (added)
-		gfree_set_keep(i + 1);
-	lock(&sched.lock, LR_SCHED);
-	added = added && ld_rlx(&sched.state) == RUN_ON;
-	if (added) {
-		st_rlx(&sched.nspare, sched.nspare + 1);
-		add_rlx(&sched.spares, 1); /* before an M can run on it and read the counter */
-		p_share(sched.allp[i]);
-		p_revive(sched.allp[i]);
-	}
-	unlock(&sched.lock, LR_SCHED);
-	unlock(&resizing, LR_START);
-	return added;
-}
-
-void procs_drop_spares(void)
-{
-	int first, end;
-
-	lock(&resizing, LR_START);
-	lock(&sched.lock, LR_SCHED);
-	first = sched.procs;
-	end = first + sched.nspare;
-	st_rlx(&sched.nspare, 0);
-	unlock(&sched.lock, LR_SCHED);
-	gfree_set_keep(first);
-	p_dismiss_from(first, end);
-	unlock(&resizing, LR_START);
 }
 
 /* --- blocking code --- */

@@ -34,17 +34,24 @@ struct p *pidle_get(void);
 void pidle_del(struct p *pp);
 void pidle_put(struct p *pp);
 /* Give the caches of a P back.  By its owner; under sched.lock while it is idle; or, without that
- * lock, under `resizing` of proc.c while it is RETIRED: only procs_resize and procs_add_spare
- * revive it, under the same lock. */
+ * lock, under `resizing` of proc.c while it is RETIRED: only procs_resize revives it, under that
+ * lock. */
 void p_flush(struct p *pp);
 /* pp and m belong together from here on.  By m, or under sched.lock. */
 static inline void p_bind(struct p *pp, struct m *m)
 {
-	pp->m = m;
-	m->p = m->held = pp;
+	st_rlx(&pp->m, m);
+	st_rlx(&m->p, pp);
+	m->held = pp;
 	if (unlikely(m->pinned.head != NULL))
 		or_rlx(&pp->attention, ATTENTION_PINNED);
 	st_rlx(&pp->tid, m->tid);
+}
+
+/* Changes with each switch, each section of blocking code and each pause of pp. */
+static inline uint64_t p_steps(const struct p *pp)
+{
+	return ld_rlx(&pp->count.switches) + ld_rlx(&pp->count.blocks) + ld_rlx(&pp->pauses);
 }
 
 /* Let thieves come.  By the owner, or while pp has none. */
@@ -69,10 +76,5 @@ bool p_retire(struct p *pp);
 /* Change the number of Ps to n.  Returns the old number, or -ENOMEM.  *fresh: idle Ps were
  * added. */
 int procs_resize(int n, bool *fresh);
-/* Add one P beyond procs, since all Ps are stuck in system calls while there is work (sysmon.c).
- * Returns false without memory, or if one of their threads does not sleep after all. */
-bool procs_add_spare(void);
-/* One of the stuck Ps has moved: remove the spare ones. */
-void procs_drop_spares(void);
 
 #endif

@@ -3,6 +3,7 @@
 #include "ready.h"
 
 #include "base/os.h"
+#include "enter.h"
 #include "mode/hooks.h"
 #include "mode/latency.h"
 #include "proc.h"
@@ -19,7 +20,7 @@ enum { PATIENCE_LEAST = TICKS_10US / 8 };
 
 /* --- waking an M --- */
 
-bool start_m(struct p *pp, bool spinning)
+bool start_m(struct p *pp, bool spinning, bool patient)
 {
 	struct m *m;
 
@@ -29,7 +30,7 @@ bool start_m(struct p *pp, bool spinning)
 		return false;
 	m->nextp = pp;
 	m->spinning = spinning;
-	if (!spinning)
+	if (!patient)
 		m->patience = PATIENCE_LEAST;
 	if (m_start(m) == 0)
 		return true;
@@ -37,10 +38,18 @@ bool start_m(struct p *pp, bool spinning)
 	return false;
 }
 
+static void count_wakeup(void)
+{
+	struct p *pp = hold_p();
+
+	if (pp)
+		bump(&pp->count.wakeups, 1);
+	drop_p();
+}
+
 void wakep(void)
 {
 	int none = 0;
-	struct p *mine = getp();
 
 	if (ld_seq(&sched.npidle) == 0 || ld_seq(&sched.nmspinning) != 0 ||
 	    !cas_seq(&sched.nmspinning, &none, 1)) /* ORD(idle) */
@@ -60,13 +69,13 @@ void wakep(void)
 		pidle_put(pp);
 	}
 	unlock(&sched.lock, LR_SCHED);
-	if (mine && (m || may_start))
-		bump(&mine->count.wakeups, 1);
+	if (m || may_start)
+		count_wakeup();
 	if (m) {
 		m_wake(m, in_poller);
 		return;
 	}
-	bool started = may_start && start_m(pp, true);
+	bool started = may_start && start_m(pp, true, true);
 
 	if (may_start) {
 		lock(&sched.lock, LR_SCHED);
@@ -139,14 +148,8 @@ static noinline void submit_one_external(struct g *gp)
 	submit_external(&one);
 }
 
-void sched_submit(struct g *gp, bool next)
+inline void sched_submit_here(struct p *pp, struct g *gp, bool next)
 {
-	struct p *pp = getp();
-
-	if (unlikely(!pp)) {
-		submit_one_external(gp);
-		return;
-	}
 	g_set_status(gp, G_RUNNABLE);
 	if (unlikely(latency_draw(pp)))
 		latency_sample(pp, gp, latency_cause_of(gp));
@@ -158,13 +161,33 @@ void sched_submit(struct g *gp, bool next)
 	}
 }
 
+void sched_submit(struct g *gp, bool next)
+{
+	struct m *m = getm();
+
+	if (unlikely(!m)) {
+		submit_one_external(gp);
+		return;
+	}
+	if (unlikely(!p_hold(m))) {
+		p_drop(m);
+		submit_one_external(gp);
+		return;
+	}
+	struct p *pp = m->p;
+
+	sched_submit_here(pp, gp, next);
+	p_drop(ld_rlx(&pp->m)); /* m, with one register less to save */
+}
+
 void sched_run_next(struct g *gp)
 {
-	struct p *pp = getp();
+	struct p *pp = hold_p();
 
 	/* a G that is runnext already stays */
 	if (pp && mode_has_runnext(pp) && !ld_rlx(&pp->runnext) && runq_take_back(pp, gp))
 		runnext_swap(pp, gp);
+	drop_p();
 }
 
 void sched_wake_external(struct waiter *w)
@@ -192,27 +215,12 @@ static uint32_t put_first(struct p *pp, struct glist *list, uint32_t *end)
 	return 0;
 }
 
-/* Enqueue a list on the caller's P, or globally.  first: in front of the ring, up to the place
- * *first. due: timers made the Gs runnable.  Returns how many are in front. */
-static uint32_t submit_list(struct glist *list, bool due, uint32_t *first)
+/* submit_list for a list with Gs, and the P of the caller; in a P section. */
+static uint32_t submit_list_here(struct p *pp, struct glist *list, bool due, uint32_t *first)
 {
-	uint32_t in_front = 0;
-	struct p *pp = getp();
+	uint32_t in_front = first ? put_first(pp, list, first) : 0;
 	struct g *gp;
 
-	for (struct sudog *sg = list->external, *next; unlikely(sg != NULL); sg = next) {
-		next = sg->next;
-		sched_wake_external(sg->w);
-	}
-	list->external = NULL;
-	if (!list->head)
-		return 0;
-	if (unlikely(!pp)) {
-		submit_external(list);
-		return 0;
-	}
-	if (first)
-		in_front = put_first(pp, list, first);
 	while ((gp = glist_pop(list))) {
 		g_set_status(gp, G_RUNNABLE);
 		if (unlikely(latency_draw(pp)))
@@ -228,6 +236,29 @@ static uint32_t submit_list(struct glist *list, bool due, uint32_t *first)
 		pp->wake_deferred = true;
 	else
 		wake_if_idle();
+	return in_front;
+}
+
+/* Enqueue a list on the caller's P, or globally.  first: in front of the ring, up to the place
+ * *first. due: timers made the Gs runnable.  Returns how many are in front. */
+static uint32_t submit_list(struct glist *list, bool due, uint32_t *first)
+{
+	uint32_t in_front = 0;
+
+	for (struct sudog *sg = list->external, *next; unlikely(sg != NULL); sg = next) {
+		next = sg->next;
+		sched_wake_external(sg->w);
+	}
+	list->external = NULL;
+	if (!list->head)
+		return 0;
+	struct p *pp = hold_p();
+
+	if (likely(pp != NULL))
+		in_front = submit_list_here(pp, list, due, first);
+	drop_p();
+	if (unlikely(!pp))
+		submit_external(list);
 	return in_front;
 }
 

@@ -29,6 +29,8 @@ enum { WAKE_MIN = 8, WAKE_MIN_DUE = 32 };
 
 /* Make gp runnable: as runnext of this P (next), at its ring's tail, or, without a P, globally. */
 void sched_submit(struct g *gp, bool next);
+/* The same for a caller in a P section, whose P is pp. */
+void sched_submit_here(struct p *pp, struct g *gp, bool next);
 /*
  * The caller is about to join gp: make gp runnext, if it is the G that this P has enqueued last.  A
  * tree of calls that fork and join is thus traversed depth first, on warm stacks; thieves take its
@@ -103,8 +105,8 @@ static inline void stop_spinning(struct m *m)
 	sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
 }
 
-/* Start a new M, reserved before (m_reserve_locked), with pp; NULL: the M stops at once.  Returns
- * false without memory or an OS thread. */
-bool start_m(struct p *pp, bool spinning);
+/* Start a new M, reserved before (m_reserve_locked), with pp; NULL: the M stops at once.  patient:
+ * not for a G in blocking code.  Returns false without memory or an OS thread. */
+bool start_m(struct p *pp, bool spinning, bool patient);
 
 #endif

@@ -7,15 +7,17 @@
  * Stop (the first green thread has ended, or gmp_stop):
  *   1  sched_stop: state = RUN_STOPPING.  Every P gets ATTENTION_STOP and every sleeping M is
  *      woken, so each M leaves at its next scheduling round.
- *   2  tear_down joins the Ms; after that no green thread runs.  Then it stops sysmon, and waits
- *      for operations on files that the kernel has not completed (io/uring.h).
+ *   2  tear_down joins the Ms, and abandons Ms whose G computes (mode/abandon.h); after that no
+ *      green thread uses the runtime.  Then it stops sysmon, and waits for operations on files that
+ *      the kernel has not completed (io/uring.h).
  *   3  shutdown_kill_all (sys/shutdown.c): kills the green threads that still exist, and releases
  *      the external threads that wait for them.
  *   4  The services and the core free their memory.
  *
  * Invariants
  *  RUN-1  One runtime at a time: state goes NONE -> STARTING -> ON -> STOPPING -> NONE.
- *  RUN-2  After the end, no OS thread, fd, mapping or signal handler of the runtime is left.
+ *  RUN-2  After the end, no OS thread, fd, mapping or signal handler of the runtime is left, except
+ *         the threads and stacks of abandoned Gs.
  *  RUN-3  The child of a fork has no runtime (sys/fork.c).
  */
 #include <errno.h>
@@ -25,6 +27,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "mode/abandon.h"
 #include "base/object.h"
 #include "base/os.h"
 #include "base/srcline.h"
@@ -45,6 +48,7 @@
 #include "netpoll.h"
 #include "park.h"
 #include "parkinglot.h"
+#include "pin.h"
 #include "proc.h"
 #include "ready.h"
 #include "sched.h"
@@ -71,7 +75,10 @@ static void *m_main(void *arg)
 	else
 		mstart(m);
 	signal_thread_end(m);
-	m_dead(m);
+	if (unlikely(ld_rlx(&m->leave) == LEAVE_LEFT || ld_rlx(&m->leave) == LEAVE_DETACHED))
+		abandon_ended(m);
+	else
+		m_dead(m);
 	return NULL;
 }
 
@@ -81,6 +88,7 @@ static int claim_runtime(void)
 {
 	uint32_t none = RUN_NONE;
 
+	thread_m(); /* an abandoned thread ends */
 	if (getm() || gmp__blockedm() || !cas_seq(&sched.state, &none, RUN_STARTING)) /* ORD(run) */
 		return -EBUSY;
 	return 0;
@@ -111,6 +119,15 @@ static void write_error(const char *why)
 	ssize_t n = writev(STDERR_FILENO, line, 3);
 
 	(void)n;
+}
+
+/* PREEMPT-5 of preempt.h. */
+static int64_t preempt_slice(void)
+{
+	if (!sched.asymmetric || sched.threads || ld_rlx(&sched.virtual_now) ||
+	    sched.options.c.flags & GMP_COOPERATIVE)
+		return NEVER;
+	return sched.options.c.preempt_ns;
 }
 
 static int run_set_up(const gmp_config *cfg, bool library)
@@ -156,6 +173,7 @@ static int run_set_up(const gmp_config *cfg, bool library)
 	sched.asymmetric = os_membarrier_init();
 	if (sched.asymmetric)
 		lot_reset();
+	sched.slice = preempt_slice();
 	sched.start_now = sched.coarse_now = os_now();
 	sched.start_ticks = cpu_ticks();
 	sched.joinable_exit = green_exited;
@@ -210,6 +228,31 @@ static struct m *first_m_new(void)
 
 /* --- stop --- */
 
+/* GRACE_NS: how long a run that ends waits for Gs that compute; many computations end in a second.
+ * ASK_NS: until a thread that was in a call of gmp is asked again. */
+enum { GRACE_NS = 1000000000, ASK_NS = 10000000 };
+
+/* Steps 1 to 4 of mode/abandon.h.  The Ms that are left in sched.allm have ended, or are in code
+ * that cannot be abandoned. */
+static void abandon_rest(void)
+{
+	int64_t until = os_now() + GRACE_NS;
+	bool asking = false;
+
+	while (m_wait_end(until)) {
+		while (abandon_one())
+			;
+		if (os_now() < until)
+			continue;
+		if (!asking && !(asking = signal_ask_begin()))
+			break;
+		until = os_now() + ASK_NS;
+		abandon_ask();
+	}
+	if (asking)
+		signal_ask_end();
+}
+
 static void join_ms(void)
 {
 	bool starting;
@@ -221,6 +264,8 @@ static void join_ms(void)
 		if (starting)
 			os_yield();
 	} while (starting);
+	if (sched.slice != NEVER)
+		abandon_rest();
 	while (m_join_one(false))
 		;
 }
@@ -240,6 +285,7 @@ static void tear_down(void)
 	dump_fini();
 	object_release_all();
 	run_undo();
+	abandon_release();
 }
 
 /* --- the calls --- */
@@ -308,7 +354,9 @@ static int run_main(gmp_fn fn, void *arg, const gmp_config *cfg, uintptr_t calle
 	int slack = os_timer_slack(1); /* the value of the caller, restored after the run */
 
 	g_set_status(gp, G_RUNNABLE);
-	m->first = gp;                /* runs on this thread, so fn can lock itself to it */
+	m->first = gp; /* runs on this thread, so fn can lock itself to it */
+	if (sched.slice != NEVER)
+		pin_lend(m);
 	st_seq(&sched.state, RUN_ON); /* ORD(run) */
 	mstart(m);
 	gmp__cancel_renew();
@@ -372,6 +420,7 @@ int gmp_start(const gmp_config *cfg)
 
 int gmp_stop(void)
 {
+	thread_m(); /* an abandoned thread ends */
 	if (getm() || gmp__blockedm())
 		return -EPERM;
 	if (ld_seq(&sched.state) != RUN_ON) /* ORD(run) */

@@ -41,8 +41,8 @@
  *
  * A P that is not `shared` (procs is 1) has no thieves, so its owner moves head by plain stores: no
  * locked instruction between two Gs.  The owner itself makes the P shared, and `open` to thieves,
- * at a step of the scheduler (ATTENTION_SHARE).  If its M sleeps in the kernel, sysmon does it
- * (proc.c:p_open_asleep).  Thieves read `open` before all else (acquire).  ORD(p.open)
+ * at a step of the scheduler (ATTENTION_SHARE).  If its G computes, sysmon first gives the P to
+ * another M (preempt.h).  Thieves read `open` before all else (acquire).  ORD(p.open)
  *
  * Yielding Gs go to the global queue if that holds some, so that all Gs run in turn, in batches.  A
  * batch is a second ring of the same kind, of 64.  It moves on when it is full, when its owner has
@@ -154,8 +154,7 @@ static inline struct g *runnext_swap(struct p *pp, struct g *gp)
 	if (!ld_rlx(&pp->shared)) {
 		struct g *old = ld_rlx(&pp->runnext);
 
-		/* ORD(runnext): for a thief, if sysmon opens the P */
-		st_rel(&pp->runnext, gp);
+		st_rlx(&pp->runnext, gp); /* no thief: the owner opens the P */
 		return old;
 	}
 	if (!ld_rlx(&pp->runnext)) {      /* RUNQ-4: it stays NULL */

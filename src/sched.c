@@ -23,6 +23,7 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "base/trace.h"
+#include "enter.h"
 #include "g.h"
 #include "handoff.h"
 #include "idle.h"
@@ -47,6 +48,12 @@ leaves_by_jump static int restart_search_g0(struct m *m);
 leaves_by_jump static int leave_g0(struct m *m)
 {
 	return gmp__gogo(&m->base, 0, m->g0);
+}
+
+/* The M jumps to a G: the P may be taken from here on (preempt.h, step 5 of the M). */
+static inline void leave_section(struct m *m)
+{
+	st_rel(&m->inside, 0); /* ORD(preempt) */
 }
 
 static int g_main(void *arg)
@@ -83,7 +90,7 @@ leaves_by_jump static int schedule_restart_g0(struct m *m)
 /* GMP_SCHED_THREAD: gp, which a timer made, gets an OS thread (mode/thread.c). */
 leaves_by_jump static noinline int begin_thread_g0(struct m *m, struct g *gp)
 {
-	m->curg = NULL;
+	st_rlx(&m->curg, (struct g *)NULL);
 	g_set_status(gp, G_RUNNABLE);
 	if (thread_start(gp)) { /* try again after another thread has ended */
 		lock(&sched.lock, LR_SCHED);
@@ -110,6 +117,7 @@ leaves_by_jump static noinline int begin_g0(struct m *m, struct g *gp)
 		}
 	}
 	san_leave(&m->san, &gp->san);
+	leave_section(m);
 	return gmp__gstart(gp, g_main, g_cxx(gp), sched.fpwords, m->g0);
 }
 
@@ -135,6 +143,7 @@ leaves_by_jump static noinline int end_wait_g0(struct m *m, struct g *gp, uint32
 	if (result == -ETIMEDOUT && ld_rlx(&gp->cancelled) && !gp->masked && !gp->uncancellable)
 		result = -ECANCELED; /* cancellation is reported before a timeout */
 	san_leave(&m->san, &gp->san);
+	leave_section(m);
 	return gmp__gogo(&gp->ctx, result, m->g0);
 }
 
@@ -158,7 +167,7 @@ leaves_by_jump static int execute_g0(struct m *m, struct p *pp, struct g *gp)
 {
 	uint32_t state = ld_rlx(&gp->w.state);
 
-	m->curg = gp;
+	st_rlx(&m->curg, gp);
 	g_set_status(gp, G_RUNNING);
 	bump(&pp->count.switches, 1);
 	if (unlikely(!gp->stack))
@@ -168,6 +177,7 @@ leaves_by_jump static int execute_g0(struct m *m, struct p *pp, struct g *gp)
 		return resume_slow_g0(m, gp, state);
 	st_rlx(&gp->w.state, WAITER_IDLE);
 	san_leave(&m->san, &gp->san);
+	leave_section(m);
 	return gmp__gogo(&gp->ctx, 0, m->g0);
 }
 
@@ -176,16 +186,34 @@ leaves_by_jump static int resume_bound_g0(struct m *m, struct g *gp)
 {
 	uint32_t state = ld_rlx(&gp->w.state);
 
-	m->curg = gp;
+	st_rlx(&m->curg, gp);
 	g_set_status(gp, G_RUNNING);
 	bump(&m->p->count.switches, 1);
 	return end_wait_g0(m, gp, state);
 }
 
+/* A bound M stops, or has a P: for its G, or to run any. */
+leaves_by_jump static int bound_next_g0(struct m *m, bool has_p)
+{
+	if (!has_p)
+		return leave_g0(m);
+	return m->bound ? resume_bound_g0(m, m->lockedg) : restart_search_g0(m);
+}
+
 /* The G of a bound M has parked, yielded or ended. */
 leaves_by_jump static noinline int bound_stop_g0(struct m *m)
 {
-	return pin_stop(m) ? resume_bound_g0(m, m->lockedg) : leave_g0(m);
+	return bound_next_g0(m, pin_stop(m));
+}
+
+/* m, which has no P, stops (sched_stop_without_p), and continues with a P. */
+leaves_by_jump static int stop_without_p_g0(struct m *m, struct g *gp)
+{
+	if (!sched_stop_without_p(m, gp))
+		return leave_g0(m);
+	if (m->bound)
+		return bound_next_g0(m, m->lockedg ? pin_sleep(m) : pin_rest(m));
+	return wait_for_p(m) ? restart_search_g0(m) : leave_g0(m);
 }
 
 leaves_by_jump int sched_without_p_g0(void *gp)
@@ -193,11 +221,37 @@ leaves_by_jump int sched_without_p_g0(void *gp)
 	struct m *m = getm();
 
 	san_arrive(&m->san);
-	if (!sched_queue_without_p(m, gp))
-		return leave_g0(m);
-	if (m->bound)
-		return pin_sleep(m) ? resume_bound_g0(m, m->lockedg) : leave_g0(m);
-	return wait_for_p(m) ? restart_search_g0(m) : leave_g0(m);
+	return stop_without_p_g0(m, gp);
+}
+
+leaves_by_jump int sched_waits_without_p_g0(struct m *m)
+{
+	return stop_without_p_g0(m, NULL);
+}
+
+/* What gp wrote on this OS thread is recorded here.  No code of the program follows, so nothing is
+ * compared when it continues. */
+leaves_by_jump static int exit_without_p_g0(void *arg)
+{
+	struct g *gp = arg;
+
+	if (unlikely(sched.on_leave)) {
+		sched.on_leave(gp);
+		gp->resume &= (uint8_t)~RESUME_OBSERVED;
+	}
+	return sched_without_p_g0(gp);
+}
+
+/* gp, which ends in a P section without a P, waits until it has one.  Returns its M. */
+static noinline struct m *exit_regain_p(struct m *m, struct g *gp)
+{
+	do {
+		san_leave(&gp->san, &m->san);
+		gmp__mcall(&gp->ctx, exit_without_p_g0, gp, m->g0);
+		san_arrive(&gp->san);
+		m = getm();
+	} while (!p_hold(m));
+	return m;
 }
 
 noinline void sched_exit(void)
@@ -207,6 +261,8 @@ noinline void sched_exit(void)
 	run_exit_hooks(gp);
 	struct m *m = getm(); /* the hooks may have waited */
 
+	if (unlikely(!p_hold(m))) /* otherwise the section continues on g0: preempt.h */
+		m = exit_regain_p(m, gp);
 	san_leave(NULL, &m->san);
 	gmp__mcall(&gp->ctx, sched.exit, gp, m->g0);
 	__builtin_unreachable();
@@ -219,7 +275,7 @@ leaves_by_jump int sched_exit_g0(void *arg)
 	struct g *gp = arg;
 
 	san_arrive(&m->san);
-	m->curg = NULL;
+	st_rlx(&m->curg, (struct g *)NULL);
 	g_set_status(gp, G_DEAD);
 	bump(&pp->count.exits, 1);
 	if (unlikely(gp->resume)) {
@@ -301,6 +357,18 @@ static struct g *pin_take_fair(struct m *m, struct p *pp)
 	return pin_take(m, pp);
 }
 
+/* PICK-3, for ATTENTION_TURN.  Gs of due timers run before those of the global queue, within their
+ * budget (SOURCE-1); the bit then stays for the next step. */
+static struct g *due_or_global(struct p *pp)
+{
+	struct g *gp = timers_next(pp) != NEVER || pp->due ? due_work(pp) : NULL;
+
+	if (gp)
+		return gp;
+	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_TURN);
+	return check_global(pp);
+}
+
 /* Act on the attention bits of m's P (types.h), before any queue is asked. */
 leaves_by_jump static noinline int attend_g0(struct m *m)
 {
@@ -315,7 +383,7 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 		wake_if_idle(); /* earlier thieves found the P closed */
 	}
 	if (ld_rlx(&pp->attention) & ATTENTION_RETIRE && p_retire(pp)) {
-		m->p = NULL;
+		st_rlx(&m->p, (struct p *)NULL);
 		if (m->spinning)
 			stop_spinning(m);
 		lock(&sched.lock, LR_SCHED);
@@ -332,12 +400,14 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 	} else if (unlikely(ld_rlx(&pp->attention) & ATTENTION_CHAOS)) {
 		chaos_step(pp);
 	}
-	if (unlikely(ld_rlx(&m->p->attention) & ATTENTION_PINNED)) {
-		struct g *gp = pin_take_fair(m, m->p);
+	struct g *gp = NULL;
 
-		if (gp)
-			return execute_found_g0(m, gp, NULL);
-	}
+	if (unlikely(ld_rlx(&m->p->attention) & ATTENTION_PINNED))
+		gp = pin_take_fair(m, m->p);
+	if (!gp && ld_rlx(&m->p->attention) & ATTENTION_TURN)
+		gp = due_or_global(m->p);
+	if (gp)
+		return execute_found_g0(m, gp, NULL);
 	return restart_search_g0(m);
 }
 
@@ -459,7 +529,7 @@ leaves_by_jump noinline void mstart(struct m *m)
 	uintptr_t sp = (uintptr_t)__builtin_alloca(64);
 
 	m->g0 = (void *)((sp - 1024) & ~(uintptr_t)15);
-	m->tid = os_thread_id();
+	st_rlx(&m->tid, os_thread_id());
 	trace_ends_at((uintptr_t)g_main);
 	m->cxx = cxx_of_thread();
 	if (m->cxx)
@@ -475,4 +545,9 @@ leaves_by_jump noinline void mstart(struct m *m)
 void sched_ask_yield(struct p *pp)
 {
 	or_rlx(&pp->attention, ATTENTION_YIELD);
+}
+
+void sched_ask_turn(struct p *pp)
+{
+	or_rlx(&pp->attention, ATTENTION_TURN);
 }

@@ -22,7 +22,8 @@
  *    stops: one M sleeps in the poller, the others on their futex.  The wakeup protocol guarantees
  *    that no runnable G is left behind (IDLE-1).
  * 5. Hand-off (handoff.h).  An M whose G is in blocking code, or is bound and stops, gives its P to
- *    another M.  An M that returns from blocking code looks for a P.
+ *    another M.  An M that returns from blocking code looks for a P.  Preemption (preempt.h):
+ *    sysmon takes the P of an M whose G computes for a time slice or sleeps in the kernel.
  * 6. Pin (pin.h).  A G that is bound or pinned is forwarded to its own M.
  * 7. Park (park.h).  One wait protocol for all objects: commit on g0, claim by one waker, ready.
  *
@@ -66,8 +67,10 @@ int schedule_g0(void);
 
 /* Final scheduler step of an exiting G. */
 int sched_exit_g0(void *gp);
-/* gp leaves blocking code without a P: enqueue it, and let the M wait for a P. */
+/* gp runs without a P and must not continue: enqueue it, and let the M wait for a P. */
 int sched_without_p_g0(void *gp);
+/* The G of m, which has no P, waits: let the M wait for a P. */
+int sched_waits_without_p_g0(struct m *m);
 /* End the calling G, on its stack: exit hooks, then sched.exit on g0. */
 void sched_exit(void) __attribute__((noreturn));
 
@@ -83,6 +86,8 @@ static inline void sched_leave_cxx(struct m *m, struct g *gp)
 
 /* Make the G that runs on pp yield at its next checkpoint. */
 void sched_ask_yield(struct p *pp);
+/* Make pp check the global queue and the poller at its next switch. */
+void sched_ask_turn(struct p *pp);
 
 /* SCHED-1, for debug checks, on the M's g0.  Returns true if less than 4 KiB of g0 is in use at the
  * caller's frame. */

@@ -64,9 +64,12 @@ static void run_timers(struct p *pp, struct p *from, int64_t now)
 
 /* --- SOURCE-1 --- */
 
-/* Are Gs that timers put in front of the ring still there?  Thieves may have taken some. */
+/* Are Gs that timers put in front of the ring still there?  Thieves may have taken some, and a
+ * joiner the last one (runq_take_back): then the ring ends before due_end. */
 static bool due_in_front(struct p *pp)
 {
+	if ((int32_t)(pp->runqtail - pp->due_end) < 0)
+		pp->due_end = pp->runqtail;
 	uint32_t left = pp->due_end - (uint32_t)ld_rlx(&pp->runqhead);
 
 	return left - 1 < pp->due;

@@ -60,9 +60,10 @@ static noinline void count_external_spawn(struct g *gp)
 	st_rlx(&gp->born, g_born_at(os_now()));
 }
 
-struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uintptr_t join, int *err)
+/* green_new in a P section, or with pp NULL on a thread without a P. */
+static inline struct g *green_new_here(struct p *pp, gmp_fn fn, void *arg, unsigned klass,
+				       uintptr_t join, int *err)
 {
-	struct p *pp = getp();
 	struct g *gp = g_alloc(pp, err);
 
 	if (unlikely(!gp))
@@ -73,6 +74,14 @@ struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uintptr_t join, int *e
 		bump(&pp->count.spawns, 1);
 	else
 		count_external_spawn(gp);
+	return gp;
+}
+
+struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uintptr_t join, int *err)
+{
+	struct g *gp = green_new_here(hold_p(), fn, arg, klass, join, err);
+
+	drop_p();
 	return gp;
 }
 
@@ -148,10 +157,12 @@ static noinline int spawn_with_attr(gmp_g **g, gmp_fn fn, void *arg, const gmp_a
 	return spawn_launch(gp);
 }
 
-static inline int spawn_default(gmp_g **g, gmp_fn fn, void *arg, enum joinstate join, uintptr_t pc)
+/* In a P section if pp is not NULL. */
+static inline int spawn_default_here(struct p *pp, gmp_g **g, gmp_fn fn, void *arg,
+				     enum joinstate join, uintptr_t pc)
 {
 	int err = -ESRCH;
-	struct g *gp = green_new(fn, arg, 0, join, &err);
+	struct g *gp = green_new_here(pp, fn, arg, 0, join, &err);
 
 	if (unlikely(!gp))
 		return err;
@@ -160,7 +171,29 @@ static inline int spawn_default(gmp_g **g, gmp_fn fn, void *arg, enum joinstate 
 		*g = (gmp_g *)gp;
 	else
 		gp->resume = RESUME_UNSHARED;
-	return spawn_launch(gp);
+	if (unlikely(!pp))
+		return spawn_launch(gp);
+	sched_submit_here(pp, gp, true);
+	return 0;
+}
+
+static noinline int spawn_default_bare(gmp_g **g, gmp_fn fn, void *arg, enum joinstate join,
+				       uintptr_t pc)
+{
+	return spawn_default_here(NULL, g, fn, arg, join, pc);
+}
+
+static inline int spawn_default(gmp_g **g, gmp_fn fn, void *arg, enum joinstate join, uintptr_t pc)
+{
+	struct m *m = getm();
+
+	if (unlikely(!m))
+		return spawn_default_bare(g, fn, arg, join, pc);
+	int err = likely(p_hold(m)) ? spawn_default_here(m->p, g, fn, arg, join, pc)
+				    : spawn_default_bare(g, fn, arg, join, pc);
+
+	p_drop(m);
+	return err;
 }
 
 int gmp_go(gmp_fn fn, void *arg)
@@ -274,6 +307,16 @@ static int join_wait(struct g *gp, struct bucket *b, int64_t deadline)
 	return wait_on(sg->w, WAIT_JOIN, join_unwait, commit_join, b, deadline);
 }
 
+/* Frees gp on behalf of the joiner or of gmp_detach. */
+static void free_ended(struct g *gp)
+{
+	struct m *m = getm();
+
+	g_free(likely(m != NULL) && p_hold(m) ? m->p : NULL, gp);
+	if (likely(m != NULL))
+		p_drop(m);
+}
+
 static int join_until(struct g *gp, int64_t deadline)
 {
 	struct bucket *b = lot_lock(&gp->join);
@@ -288,7 +331,7 @@ static int join_until(struct g *gp, int64_t deadline)
 		lot_unlock(b);
 	}
 	if (result == 0)
-		g_free(getp(), gp);
+		free_ended(gp);
 	return result;
 }
 
@@ -332,7 +375,7 @@ int gmp_detach(gmp_g *g)
 		result = -EINVAL;
 	lot_unlock(b);
 	if (over)
-		g_free(getp(), gp);
+		free_ended(gp);
 	rt_leave();
 	return result;
 }

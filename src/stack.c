@@ -122,6 +122,7 @@ static struct {
 	uint64_t trimmed;   /* (a) bytes */
 	unsigned *ids;      /* (c) Valgrind's id of each made stack; address space for `limit` */
 	uint32_t nids;      /* (l) */
+	struct kept_stack *kept;
 	struct stackclass classes[STACK_CLASS_MAX + 1];
 } pool;
 
@@ -645,6 +646,37 @@ int stack_init(uint32_t limit, unsigned klass)
 	return guard_probe();
 }
 
+/* Unmaps a slab, except the stacks that are kept and their guards. */
+static void slab_release(char *map, size_t bytes)
+{
+	for (char *at = map, *end = map + bytes, *to; at < end;) {
+		const struct kept_stack *next = NULL;
+
+		for (const struct kept_stack *k = pool.kept; k; k = k->next)
+			if (k->lo > at && k->lo < end && (!next || k->lo < next->lo))
+				next = k;
+		to = next ? next->lo - STACK_GUARD : end;
+		san_forget(at, (size_t)(to - at));
+		if (at == map)
+			os_release(at, (size_t)(to - at)); /* the header is in the first page */
+		else if (to > at)
+			os_release_part(at, (size_t)(to - at));
+		at = next ? next->lo + class_bytes(next->klass) : end;
+	}
+}
+
+void stack_keep(struct kept_stack *k)
+{
+	k->next = pool.kept;
+	pool.kept = k;
+}
+
+void stack_release_kept(const struct kept_stack *k)
+{
+	san_forget(k->lo, class_bytes(k->klass));
+	os_release_part(k->lo - STACK_GUARD, slot_bytes(k->klass));
+}
+
 void stack_fini(void)
 {
 	for (uint32_t i = 0; i < pool.nids; i++)
@@ -658,16 +690,13 @@ void stack_fini(void)
 
 		for (struct slab *s = c->slabs, *next; s; s = next) {
 			next = s->next;
-			char *map = s->map;
-			size_t bytes = s->bytes;
-
-			san_forget(map, bytes);
-			os_release(map, bytes);
+			slab_release(s->map, s->bytes);
 		}
 		if (c->free)
 			os_release(c->free, free_array_bytes());
 		*c = (struct stackclass){ 0 };
 	}
+	pool.kept = NULL;
 }
 
 void stack_forget(void)

@@ -31,8 +31,20 @@ struct stack_counts {
 int stack_init(uint32_t limit, unsigned klass);
 /* Limits the bytes that stack_promise may reserve, in all classes together. */
 void stack_limit(uint64_t bytes);
-/* Unmaps everything.  No stack may be in use. */
+/* Unmaps everything but the stacks that are kept.  No other stack may be in use. */
 void stack_fini(void);
+
+/* A stack that is in use after the end of its run (mode/abandon.h). */
+struct kept_stack {
+	char *lo;
+	unsigned klass;
+	struct kept_stack *next;
+};
+
+/* The next stack_fini does not unmap the stack k->lo of class k->klass, nor its guard. */
+void stack_keep(struct kept_stack *k);
+/* Unmaps both. */
+void stack_release_kept(const struct kept_stack *k);
 /* Fork: in the child, forgets everything without unmapping: the caller may run on one of the
  * stacks. */
 void stack_forget(void);

@@ -2,27 +2,32 @@
 /*
  * sysmon: the monitor thread, which has no P and polls the state of all Ps.
  *
- * It polls every millisecond while some Ps are busy and some idle, and every 10 ms while all are
- * busy.  It sleeps indefinitely when nothing has run for a second and no memory is left to return
- * to the kernel; the M that begins to work again wakes it (sched.sysmon_asleep).
+ * It polls every millisecond while some Ps are busy and some idle, or a green thread keeps others
+ * waiting, and otherwise every 10 ms while all are busy.  It sleeps indefinitely when nothing has
+ * run for a second and no memory is left to return to the kernel; the M that begins to work again
+ * wakes it (sched.sysmon_asleep).
  *
  * Tasks of a poll
  *   - A P with queued work has not switched since the last poll (a green thread computes): wake
  *     an M to steal it, also for a runnext and for expired timers (idle.h).  If no P is idle,
- *     after 10 ms move the queue of the P to the global queue.
+ *     or on one CPU, after 10 ms move the queue of the P to the global queue.
  *   - The M of a P is in blocking code (blocking.c): take the P and hand it to another M, if it is
  *     wanted, or after 10 ms.  After a success, poll every 20 us for a while.  If a section is seen
  *     for the first time, poll once more after 20 us: otherwise consecutive sections of a
  *     millisecond would never be seen twice.
- *   - No P has switched for 10 ms, and the kernel reports that their OS threads sleep: they are in
- *     undeclared blocking code.  While there is work, add a spare P, until one of them switches.
- *   - A green thread has run for 10 ms, short blocking code included: ask it to yield at its next
- *     checkpoint.
+ *   - A P switches rarely, since its Gs run long, while others are in the global queue or wait for
+ *     fds: make it check these (PICK-3 of pick.h), and poll every millisecond.
+ *   - A green thread has run for a time slice, or sleeps in the kernel, and its P is wanted: take
+ *     the P (preempt.h).
+ *   - A green thread has run for 10 ms, short blocking code included, or for 2 ms while others wait
+ *     for its P: ask it to yield at its next checkpoint.  Poll every millisecond for a while: a G
+ *     with checkpoints then runs as long as Gs that wake each other (PICK-1 of pick.h), and is
+ *     asked some polls before its time slice ends.
  *   - No M has polled the poller for 10 ms: poll it.
  *   - Waits for file descriptors: every 0.7 s, end the waits whose fd was closed by a plain
- *     close(), in at most CHECK_CHUNK checks a poll (netpoll/check.c).  While all Ps are idle only
- *     an external thread can close an fd: if the process has none, sysmon sleeps after one more
- *     pass, otherwise it wakes for the next pass.
+ *     close(), in at most CHECK_CHUNK checks a poll (netpoll/check.c).  While all Ps are idle, only
+ *     an external thread or a G without a P can close an fd: if there is none, sysmon sleeps after
+ *     one more pass, otherwise it wakes for the next pass.
  *   - An OS thread of the runtime has ended: join it.
  *   - A green thread has waited for a second for a known G (a mutex, a join): search for cycles, at
  *     most once a second (sched.long_waits).
@@ -50,6 +55,8 @@
 #include "netpoll.h"
 #include "park.h"
 #include "parkinglot.h"
+#include "pick.h"
+#include "preempt.h"
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"
@@ -67,11 +74,13 @@ enum {
 	PARKED_NS = 1000 * MS,      /* a G is trimmed after so long a wait */
 	PASS_NS = 1000 * MS,        /* between two passes over all Gs */
 	SLICE_NS = 10 * MS,         /* time slice of a G, and limit for a P in blocking code */
-	SHORT_NS = 20000,           /* between two polls while sections of blocking code keep Ps */
-	SHORT_POLLS = 50,           /* polls that take no P until the interval grows */
-	CHAOS_NS = 200000,          /* between two signals of GMP_DEBUG=chaos */
-	SCAN_CHUNK = 2048,          /* Gs a poll */
-	TRIM_CHUNK = 256,           /* stacks a poll */
+	YIELD_NS = 2 * MS,          /* the same with checkpoints, while others wait: SLICE_TICKS */
+	KEPT_NS = 20 * MS,   /* polls come every MIXED_NS, after others have waited for a P */
+	SHORT_NS = 20000,    /* between two polls while sections of blocking code keep Ps */
+	SHORT_POLLS = 50,    /* polls that take no P until the interval grows */
+	CHAOS_NS = 200000,   /* between two signals of GMP_DEBUG=chaos */
+	SCAN_CHUNK = 2048,   /* Gs a poll */
+	TRIM_CHUNK = 256,    /* stacks a poll */
 	CHECK_NS = 700 * MS, /* between two passes over waits; with CHECK_YOUNG_NS below 1 s */
 	CHECK_CHUNK = 2048,  /* waits a poll: 0.6 ms */
 	DUTY = 20,           /* SYSMON-2 */
@@ -87,15 +96,18 @@ static struct {
 		int64_t since; /* time of the last poll at which switches had changed */
 		uint64_t blocks;
 		int64_t blocked_since; /* when the present section was first seen */
+		uint64_t turn;         /* switches when check_turns ran last */
 	} seen[PROCS_MAX];
-	int64_t next_spare; /* earliest time for a further spare P */
-	uint64_t stuck_at;  /* sum of the switches of the stuck Ps when the spare P was added */
-	unsigned quiet;     /* polls since a P was taken */
-	bool fresh;         /* this poll has seen a section for the first time */
-	bool again;         /* this poll is the additional one for a fresh section */
-	bool some_long;     /* a section that is expected to be long was seen */
-	uint64_t moved;     /* sum of switches at the last poll */
-	int64_t active;     /* when a P last switched or was busy */
+	unsigned quiet;   /* polls since a P was taken */
+	bool fresh;       /* this poll has seen a section for the first time */
+	bool again;       /* this poll is the additional one for a fresh section */
+	bool some_long;   /* a section that is expected to be long was seen */
+	bool slow_turns;  /* a P switches rarely while others wait: PICK-3 */
+	int64_t kept_at;  /* when others were last found to wait for a P that does not switch */
+	int64_t turns_at; /* when check_turns ran last */
+	uint64_t moved;   /* sum of switches at the last poll */
+	int64_t active;   /* when a P last switched or was busy */
+	int64_t woke;     /* when sysmon_sleep ended last: no run is known that long */
 	int64_t next_pass;
 	int64_t pass_cost; /* ns of CPU time, not of real time: sysmon may be preempted */
 	uint32_t cursor;   /* index of the next G of the pass */
@@ -114,6 +126,57 @@ static struct {
 static bool has_work_for_others(struct p *pp, int64_t now)
 {
 	return runq_len(pp) || ld_rlx(&pp->runnext) || timers_next(pp) <= now;
+}
+
+/* Gs are in the global queue, or wait for fds while no M sleeps in the poller. */
+static bool others_wait(void)
+{
+	return ld_rlx(&sched.gqn) || sched_should_poll();
+}
+
+/* P number i has not switched since the last poll. */
+static void p_stays(int i, uint32_t status, bool p_work, int64_t now)
+{
+	struct p *pp = sched.allp[i];
+	int64_t since = max_of(mon.seen[i].since, mon.woke);
+	bool wanted = p_work || others_wait() || has_work(), measured = false;
+	bool asked = ld_rlx(&pp->attention) & ATTENTION_YIELD; /* by an earlier poll */
+
+	if (wanted)
+		mon.kept_at = now;
+	if (now - since >= min_of(wanted ? (int64_t)YIELD_NS : SLICE_NS, sched.slice))
+		sched_ask_yield(pp);
+	if (now - since >= SLICE_NS && status == P_RUNNING)
+		measured = longrun_poll(i, ld_rlx(&pp->tid), since, now);
+	/* No idle P steals from this one; on one CPU none steals a runnext (steal_work).  Not
+	 * before the G was asked to yield: then the queue is a reason to take the P. */
+	if (now - since >= SLICE_NS && asked && (ld_rlx(&sched.npidle) == 0 || sched.cpus == 1))
+		runq_spill(pp);
+	if (status == P_RUNNING && !measured)
+		preempt_poll(i, now - since, asked, now);
+}
+
+/* PICK-3: at most once per MIXED_NS. */
+static void check_turns(int64_t now)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+
+	/* with chaos every step draws from the global queue, by a rule of its own */
+	if (now - mon.turns_at < MIXED_NS || rt_replays() || chaos_on())
+		return;
+	mon.turns_at = now;
+	mon.slow_turns = false;
+	for (int i = 0; i < n; i++) {
+		struct p *pp = sched.allp[i];
+		uint64_t switches = ld_rlx(&pp->count.switches);
+
+		if (ld_rlx(&pp->status) == P_RUNNING &&
+		    switches - mon.seen[i].turn < GLOBAL_INTERVAL && others_wait()) {
+			sched_ask_turn(pp);
+			mon.slow_turns = true;
+		}
+		mon.seen[i].turn = switches;
+	}
 }
 
 static void check_ps(int64_t now)
@@ -136,19 +199,19 @@ static void check_ps(int64_t now)
 			mon.seen[i].since = now;
 			longrun_moved(i, ld_rlx(&pp->tid), now);
 		} else if (status == P_RUNNING || status == P_BLOCKED) {
-			wake |= has_work_for_others(pp, due);
-			if (!hands_off && now - mon.seen[i].since >= SLICE_NS) {
-				sched_ask_yield(pp);
-				if (status == P_RUNNING)
-					longrun_poll(i, ld_rlx(&pp->tid), mon.seen[i].since, now);
-				/* no idle P steals from this one */
-				if (ld_rlx(&sched.npidle) == 0)
-					runq_spill(pp);
-			}
+			bool p_work = has_work_for_others(pp, due);
+
+			wake |= p_work;
+			if (!hands_off)
+				p_stays(i, status, p_work, now);
 		}
+		if (status == P_IDLE || status == P_RETIRED)
+			mon.seen[i].since =
+				now; /* a G that returns from blocking code may get it */
 		/* an idle P with an expired timer: the M that polls may be busy */
 		wake |= ld_rlx(&pp->status) != P_RUNNING && timers_next(pp) < due - MS;
 	}
+	preempt_without_room(now);
 	if (sum != mon.moved || !sched_all_idle())
 		mon.active = now;
 	mon.moved = sum;
@@ -214,74 +277,6 @@ static void retake_blocked_ps(int64_t now)
 	}
 }
 
-/* Number of Ps in use whose struct is visible to this thread; sched.procs may be larger. */
-static int procs_made(void)
-{
-	int made = ld_acq(&sched.nallp); /* ORD(allp) */
-
-	return min_of(ld_rlx(&sched.procs), made);
-}
-
-/* Sum over all Ps except spare ones. */
-static uint64_t switches_of_procs(void)
-{
-	uint64_t sum = 0;
-
-	for (int i = 0, n = procs_made(); i < n; i++)
-		sum += ld_rlx(&sched.allp[i]->count.switches);
-	return sum;
-}
-
-/* True if a P that was stuck when the spare P was added has switched, or is not running any more.
- * */
-static bool stuck_p_moved(void)
-{
-	for (int i = 0, n = procs_made(); i < n; i++)
-		if (ld_rlx(&sched.allp[i]->status) != P_RUNNING)
-			return true;
-	return switches_of_procs() != mon.stuck_at;
-}
-
-/* True if there is work, no P has switched for a time slice, and the OS threads of all Ps sleep in
- * the kernel. */
-static bool all_stuck(int64_t now)
-{
-	int n = ld_rlx(&sched.procs) + ld_rlx(&sched.nspare);
-	bool work = ld_rlx(&sched.gqn);
-
-	if (ld_rlx(&sched.npidle) || n > ld_acq(&sched.nallp)) /* ORD(allp) */
-		return false;
-	for (int i = 0; i < n; i++) {
-		struct p *pp = sched.allp[i];
-
-		if (ld_rlx(&pp->status) != P_RUNNING || now - mon.seen[i].since < SLICE_NS)
-			return false;
-		work |= has_work_for_others(pp, rt_now());
-	}
-	for (int i = 0; i < n && work; i++) {
-		char state = os_thread_state(ld_rlx(&sched.allp[i]->tid));
-
-		if (state != 'S' && state != 'D')
-			return false;
-	}
-	return work;
-}
-
-static void check_stuck_ps(int64_t now)
-{
-	if (ld_rlx(&sched.nspare) && stuck_p_moved())
-		procs_drop_spares();
-	if (rt_replays() || now < mon.next_spare || !all_stuck(now))
-		return;
-	mon.next_spare = now + SLICE_NS;
-	mon.stuck_at = switches_of_procs();
-	if (!procs_add_spare())
-		return;
-	wakep();
-	for (int i = 0, n = procs_made(); i < n; i++)
-		longrun_stuck(i, ld_rlx(&sched.allp[i]->tid), mon.seen[i].since, now);
-}
-
 static void check_poller(void)
 {
 	if (sched_should_poll() &&
@@ -333,8 +328,9 @@ static bool other_threads_exist(void)
 /* Returns when the next pass over waits is due while all Ps are idle; NEVER if none is. */
 static int64_t next_idle_check(void)
 {
-	return ld_rlx(&sched.npollwait) && !rt_replays() && other_threads_exist() ? mon.next_check
-										  : NEVER;
+	bool may_close = ld_rlx(&sched.nblocked) || other_threads_exist();
+
+	return ld_rlx(&sched.npollwait) && !rt_replays() && may_close ? mon.next_check : NEVER;
 }
 
 /* --- memory --- */
@@ -441,35 +437,43 @@ static void sysmon_sleep(void)
 	bool asleep = ld_seq(&sched.sysmon_asleep); /* ORD(sysmon): no M has begun to work */
 
 	st_seq(&sched.sysmon_asleep, 0); /* ORD(sysmon) */
+	mon.woke = os_now();
 	if (!due || !asleep)
-		mon.active = os_now();
+		mon.active = mon.woke;
 }
 
 /* Under GMP_DEBUG=chaos. */
 static void chaos_disturb_one(void)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
-	int tid = ld_rlx(&sched.allp[chaos_draw((uint32_t)n)]->tid);
+	int tid = chaos_draw(2) ? preempt_draw_tid() : 0;
 
+	if (!tid)
+		tid = ld_rlx(&sched.allp[chaos_draw((uint32_t)n)]->tid);
 	if (tid && !rt_replays())
 		signal_disturb(tid);
 }
 
 /* Returns the interval until the next poll.  A fresh section gets one additional poll and not a
  * second: sections may be shorter than SHORT_NS. */
-static int64_t pause_ns(void)
+static int64_t pause_ns(int64_t now)
 {
+	bool hunts = preempt_hunts();
+
 	mon.again = mon.fresh && !mon.again;
-	if (mon.again)
+	if (mon.again || hunts)
 		return SHORT_NS;
 
 	if (chaos_on())
 		return CHAOS_NS;
 
 	int idle = ld_rlx(&sched.npidle), procs = ld_rlx(&sched.procs);
-	int64_t usual = (idle > 0 && idle < procs) || mon.some_long ? MIXED_NS : BUSY_NS;
+	bool soon = (idle > 0 && idle < procs) || mon.some_long || mon.slow_turns ||
+		    now - mon.kept_at < KEPT_NS;
+	int64_t usual = soon ? MIXED_NS : BUSY_NS;
 	unsigned longer = mon.quiet > SHORT_POLLS ? mon.quiet - SHORT_POLLS : 0;
 
+	usual = min_of(usual, sched.slice);
 	return min_of(usual, (int64_t)SHORT_NS << min_of(longer, 10u));
 }
 
@@ -483,7 +487,7 @@ static void *sysmon_main(void *arg)
 		st_rlx(&sched.coarse_now, now);
 		retake_blocked_ps(now);
 		check_ps(now);
-		check_stuck_ps(now);
+		check_turns(now);
 		check_poller();
 		check_fd_waits(now);
 		trim_memory(now);
@@ -491,12 +495,14 @@ static void *sysmon_main(void *arg)
 		if (unlikely(ld_rlx(&sched.errand)))
 			sched.on_errand();
 		longrun_write();
-		if (chaos_on())
+		if (chaos_on()) {
 			chaos_disturb_one();
+			preempt_chaos();
+		}
 		if (may_sleep(now) && !ld_rlx(&sched.errand))
 			sysmon_sleep();
 		else
-			os_futex_wait(&mon.stop, 0, now + pause_ns());
+			os_futex_wait(&mon.stop, 0, now + pause_ns(now));
 	}
 	return NULL;
 }
@@ -508,6 +514,7 @@ int sysmon_start(void)
 	mon.active = os_now();
 	mon.next_period = mon.next_pass = mon.active + PASS_NS;
 	longrun_begin();
+	preempt_begin();
 	return os_thread_start(&mon.thread, sysmon_main, NULL, MONITOR_STACK);
 }
 

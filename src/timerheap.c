@@ -98,9 +98,11 @@ static void notify_sleeper(int64_t when)
 
 void timer_arm(struct timer *t, int64_t when)
 {
-	struct p *mine = getp();
+	struct p *mine = hold_p(); /* a former P may be RETIRED: other Ps rarely run its timers */
+	bool first = timer_add(mine ? mine : sched.allp[0], t, when);
 
-	if (!timer_add(mine ? mine : sched.allp[0], t, when))
+	drop_p();
+	if (!first)
 		return;
 	fence_seq(); /* ORD(poll.until): the timer before poll_until is read */
 	notify_sleeper(when);

@@ -178,7 +178,7 @@ enum {
 	RESUME_MEASURED = 1 << 6,
 };
 
-/* g.owes: work of the G's end.  Set by the G's M, cleared when the g struct is reused. */
+/* g.owes: work of the G's end.  Set by the G's M, cleared when the work is done. */
 enum {
 	OWES_LOCALS = 1 << 0,    /* it has locals: sched.locals_end */
 	OWES_TIMER_RUN = 1 << 1, /* a timer started it: sched.timer_run_end */
@@ -322,6 +322,9 @@ enum {
 	/* Gs that are pinned to the P's M may be in m->pinned.  Set by pin_send and p_bind, cleared
 	 * by pin_take.  May be set although the list is empty, or the P has another M. */
 	ATTENTION_PINNED = 1 << 5,
+	/* The P has switched only a few times for a while: PICK-3 is due.  Set by
+	 * sched_ask_turn. */
+	ATTENTION_TURN = 1 << 6,
 };
 
 /* Written by the owner alone, read by any thread. */
@@ -368,7 +371,7 @@ struct probe {
 
 struct p {
 	/* fields that the owner writes at every step of the scheduler */
-	struct m *m;            /* (o) */
+	struct m *m;            /* (l) (a) NULL: idle, retired, or its next M does not run yet */
 	struct g *runnext;      /* (a) runs next; inherits the time slice; thieves may take it */
 	uint32_t schedtick;     /* (a) slices begun */
 	uint32_t inherited;     /* (o) how often runnext has run in this slice: PICK-1 */
@@ -421,6 +424,29 @@ struct p {
 
 /* --- M --- */
 
+/*
+ * m.taken: whether the P of an M was taken while its G computes or sleeps in the kernel
+ * (preempt.h).
+ *
+ *   P_KEPT   its P was not taken by preemption
+ *   P_ASKED  sysmon is about to take the P.  Entered from KEPT by sysmon, under sched.lock; left by
+ *            compare-and-swap: by the M, which keeps the P, or by sysmon
+ *   P_TAKEN  the M runs its G without a P, and m->p is stale.  Entered from ASKED by sysmon; left
+ *            by the M when it stops or gets a P
+ */
+enum taken { P_KEPT = 0, P_ASKED = 1, P_TAKEN = 2 };
+
+/*
+ * m.leave: how the OS thread of an M whose G computes leaves a run that ends (mode/abandon.h).
+ *
+ *   LEAVE_NONE      not asked
+ *   LEAVE_ASKED     asked by a signal.  Entered by the end of the run; left by the thread
+ *   LEAVE_LEFT      the thread has left the runtime.  Left by an exchange of either side
+ *   LEAVE_ENDED     the thread has ended first: the end of the run frees m
+ *   LEAVE_DETACHED  the run has ended first: the thread frees m
+ */
+enum leave { LEAVE_NONE, LEAVE_ASKED, LEAVE_LEFT, LEAVE_ENDED, LEAVE_DETACHED };
+
 /* Commit step of a park: called on g0 once the G is off its stack; arms, publishes, unlocks.  It
  * must not touch the G after another thread can see what it published. */
 typedef void (*commit_fn)(void *arg);
@@ -428,9 +454,12 @@ typedef void (*commit_fn)(void *arg);
 struct m {
 	/* (o) The G that runs on it.  On g0: the G that has just left its stack, until a step such
 	 * as park_g0 clears it; then NULL; then, from execute_g0 on, the G that runs next.  So in
-	 * end_wait_g0, and in the unwait functions that it calls, it is the G of the wait. */
+	 * end_wait_g0, and in the unwait functions that it calls, it is the G of the wait.
+	 * Written by st_rlx: dumps read it under sched.lock, while m is in sched.allm. */
 	struct g *curg;
-	struct p *p;         /* (o) */
+	struct p *p;         /* (o) written by st_rlx: sysmon reads it.  Stale while P_TAKEN */
+	uint32_t inside;     /* (a) P sections that it is in, at least 1 on g0: enter.h */
+	uint8_t taken;       /* (a) enum taken; a byte: gcc compares it in one instruction */
 	void *g0;            /* (c) the base of the scheduler's stack */
 	commit_fn commit;    /* (o) passed from a parking G to g0 */
 	void *commit_arg;    /* (o) */
@@ -440,8 +469,9 @@ struct m {
 	bool in_poller;      /* (l) it sleeps in the poller, or is about to; false: on its futex */
 	uint32_t blocks;     /* (o) depth of gmp_block_enter; 0: not in blocking code */
 	bool bound;          /* (o) (l) written under the lock: it runs lockedg only */
+	bool lends;          /* (o) it stays bound without a G: PIN-3 */
 	struct g *first;     /* (c) the G that it begins with, invisible to thieves; or NULL */
-	struct g *lockedg;   /* (o) NULL while bound: the G has ended, and the M must end */
+	struct g *lockedg;   /* (o) NULL while bound: the M must end, or PIN-3 */
 	uint32_t locks;      /* (o) depth of gmp_lock_thread of its G */
 	uint32_t wake;       /* (a) 1: wake up; a futex */
 	struct p *nextp;     /* (l) given by its waker */
@@ -454,7 +484,7 @@ struct m {
 	bool joinable;       /* (l) that thread exists */
 	bool dead;           /* (l) it runs nothing any more, and ends */
 	int id;              /* (c) */
-	int tid;             /* (c) the kernel's thread id */
+	int tid;             /* (c) (a) the kernel's thread id; 0: its thread does not run yet */
 	bool alone;          /* (l) it is the OS thread of one G: mode/thread.c */
 	bool killed;         /* (o) of such an M: shutdown kills its G; the wait never returns */
 	void *way_out;       /* (o) of such an M: a jmp_buf */
@@ -465,9 +495,13 @@ struct m {
 	uint32_t npinned;    /* (o) how many Gs are pinned to it */
 	bool ran_pinned;     /* (o) the G that it ran last came from that list */
 
-	uint32_t blocked_as;  /* (o) the status that gmp_block_enter left in its P */
-	uint32_t block_site;  /* (o) index in p.sections */
-	uint64_t block_began; /* (o) cpu_ticks; 0: this section is not timed */
+	uint32_t blocked_as;    /* (o) the status that gmp_block_enter left in its P */
+	uint32_t block_site;    /* (o) index in p.sections */
+	uint64_t block_began;   /* (o) cpu_ticks; 0: this section is not timed */
+	int64_t taken_at;       /* (l) when its P was taken last; the clock of os_now */
+	uint64_t taken_run;     /* (c) while P_TAKEN: p_steps of that P then */
+	uint32_t leave;         /* (a) enum leave */
+	struct kept_stack kept; /* (o) the stack of its G, once it has LEFT */
 
 	struct cxx_globals *cxx;       /* (c) its thread's; NULL without a C++ runtime */
 	struct cxx_globals cxx_before; /* (c) what the thread had before mstart */
@@ -574,13 +608,16 @@ struct sched {
 	bool polling;            /* (l) an M is in the poller, or on its way into or out of it */
 	struct m *pollm;         /* (l) (a) the M that sleeps in the poller; NULL: none */
 	int nmidle;              /* (l) */
-	int nm;                  /* (l) (a) Ms alive, and Ms that are being made */
+	int nm;                  /* (l) (a) Ms alive, and Ms that are being made; a futex */
 	int nbound;              /* (l) of these, bound to a G */
 	int nblocked;            /* (l) (a) Gs in blocking code whose P has been taken */
 	uint64_t handoffs;       /* (a) how often a P was taken from blocking code */
-	int nspare;              /* (l) (a) Ps beyond procs, while those are all stuck (sysmon.c) */
-	uint64_t spares;         /* (a) how often a P was added that way */
+	int npreempted;          /* (l) (a) of these, Gs whose P was taken by preemption */
+	uint64_t preemptions;    /* (a) how often a P was taken that way */
+	uint64_t preempted_ns;   /* (a) how long Gs ran without a P after that */
+	int64_t slice;           /* (c) ns of a time slice; NEVER: no preemption (preempt.h) */
 	int nmlimit;             /* (c) */
+	int nresting;            /* (l) (a) 1: an M rests, and does not count: PIN-3 */
 	struct m *allm;          /* (l) */
 	int nstarting;           /* (l) threads being made: not in allm yet */
 	int nextm;               /* (l) */

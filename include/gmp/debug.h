@@ -24,7 +24,8 @@ typedef struct gmp_stats {
 	uint64_t greens_running;   /* on a P */
 	uint64_t greens_runnable;  /* in a run queue */
 	uint64_t greens_waiting;   /* parked */
-	uint64_t threads;          /* Ms alive, the caller of gmp_run among them */
+	uint64_t threads;          /* Ms alive, the caller of gmp_run among them until it only waits
+	                              for the end of the run */
 	uint64_t threads_idle;     /* Ms asleep */
 	uint64_t procs;            /* Ps */
 	uint64_t procs_idle;       /* Ps that no M holds */
@@ -65,10 +66,11 @@ typedef struct gmp_stats {
 	uint64_t latency_p90;
 	uint64_t latency_p99;
 	uint64_t latency_max;
-	uint64_t greens_blocked; /* level: blocked, while their P is used by others */
-	uint64_t procs_spare;    /* level: Ps beyond gmp_procs(), while those are all stuck in calls
-	                         that block without gmp_block_enter */
-	uint64_t spares;         /* sum: how often one was added */
+	uint64_t greens_blocked; /* level: without a P, which others use: in blocking code, or
+	                         preempted */
+	uint64_t preempted;      /* level: of these, green threads whose P was taken while they
+	                         computed, or slept in the kernel without gmp_block_enter */
+	uint64_t preemptions;    /* sum: how often a P was taken that way */
 	/*
 	 * ns that a P ran without a switch to a green thread, the longest since the start, the
 	 * present run included; without the time between gmp_block_enter and gmp_block_leave. At
@@ -76,6 +78,10 @@ typedef struct gmp_stats {
 	 * Calls that block without gmp_block_enter count.
 	 */
 	uint64_t longest_run;
+	uint64_t preempted_ns; /* sum: time that green threads ran without a P after that; counted
+	                          when they stop or have a P again */
+	uint64_t abandoned;    /* level: green threads of ended runs that compute still, each on an
+	                          OS thread that threads does not count (gmp_run) */
 } gmp_stats;
 #define GMP_STATS_INIT GMP_SIZED_INIT_(gmp_stats)
 
@@ -114,6 +120,11 @@ GMP_API int gmp_stats_get(gmp_stats *s);
  * The program continues meanwhile: each green thread is shown at a moment of its own. It cannot be
  * woken for the microseconds in which its stack is read. If fd has no room the caller waits, and
  * while it is a green thread, others run. Several dumps at a time are possible.
+ *
+ * Of a green thread that computes, the function and the calls are shown: its OS thread is asked by
+ * SIGURG, unless the program has a handler of that signal. The caller waits for the answers for at
+ * most 20 ms. Of a green thread that sleeps in the kernel, the system call is shown; it gets no
+ * signal. See docs/api/dumps.md.
  *
  * Returns 0.
  * Errors:

@@ -249,10 +249,12 @@ GMP_API int gmp_cancel_mask(int on);
 GMP_API void gmp_yield(void);
 
 /*
- * gmp_checkpoint - yield if the scheduler has asked for it; otherwise a load and a branch
+ * gmp_checkpoint - yield if the scheduler has asked for it; otherwise two loads and a branch
  *
- * For long loops. The scheduler asks after a green thread has run for 10 ms, or when the runtime
- * stops. Reading and writing file descriptors is such a point too, also if it need not wait.
+ * For long loops. The scheduler asks after a green thread has run for 10 ms, or for 2 ms while
+ * others wait for its P, and when the runtime stops; a preempted green thread always yields
+ * (docs/api/preemption.md). So loops with checkpoints compute on as many OS threads as there are
+ * Ps. Reading and writing file descriptors is such a point too, also if it need not wait.
  *
  * On an external thread: no effect.
  */

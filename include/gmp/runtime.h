@@ -47,7 +47,7 @@ typedef struct gmp_config {
 	                      1,000,000; default 10,000 */
 	size_t stack_size; /* GMP_STACK_SIZE: bytes reserved for a stack, at most 1 GiB, rounded up
 	                      to a power of two of at least 16 KiB; default 256 KiB; see gmp_attr */
-	unsigned flags;    /* GMP_VIRTUAL_TIME, or 0 */
+	unsigned flags;    /* GMP_VIRTUAL_TIME, GMP_COOPERATIVE, or 0 */
 	uint64_t seed;     /* GMP_SEED: seeds every random draw of the scheduler; default: random */
 	uint32_t max_green; /* GMP_MAX_GREEN: most green threads alive at once, 1 to 64 Mi; default
 	                       16 Mi */
@@ -56,6 +56,9 @@ typedef struct gmp_config {
 	uint64_t max_stack_memory; /* GMP_MAX_STACK_MEMORY: most bytes reserved for stacks of green
 	                              threads, without their guards, 16 KiB or more; default no
 	                              limit */
+	int64_t preempt_ns; /* GMP_PREEMPT: ns of a time slice, 1 ms to 1 hour, in the environment
+	                       also with the suffix us, ms or s, or `off` (GMP_COOPERATIVE);
+	                       default 10 ms */
 } gmp_config;
 #define GMP_CONFIG_INIT GMP_SIZED_INIT_(gmp_config)
 
@@ -88,6 +91,13 @@ typedef struct gmp_config {
 #define GMP_VIRTUAL_TIME 1u
 
 /*
+ * For gmp_config.flags: no preemption; also GMP_PREEMPT=off. A green thread then keeps its P until
+ * it waits, yields, ends, or enters blocking code, however long it computes or sleeps in the
+ * kernel. docs/api/preemption.md says what is done otherwise.
+ */
+#define GMP_COOPERATIVE 2u
+
+/*
  * gmp_run - start the runtime, run fn(arg) as the first green thread, stop when it ends
  *
  * fn   the entry function of the first green thread. The run ends when it returns or calls
@@ -95,11 +105,15 @@ typedef struct gmp_config {
  * arg  its argument
  * cfg  the configuration; NULL: all fields 0
  *
- * The calling OS thread serves as one of the runtime's Ms during the run. Green threads that still
- * exist when fn ends are killed at shutdown, as in Go: waiting and runnable ones never run again,
- * running ones stop at their next wait or checkpoint, blocked ones when their blocking code ends,
- * which gmp_run waits for. They are dequeued from every object; what they held stays held. An
- * external thread that waits for something that only the runtime could do gets -ESRCH.
+ * The calling OS thread serves as one of the runtime's Ms during the run; with preemption it runs
+ * fn until that waits or yields, and longer if fn calls gmp_lock_thread or gmp_pin before. Green
+ * threads that still exist when fn ends are killed at shutdown, as in Go: waiting and runnable ones
+ * never run again, running ones stop at their next wait or checkpoint, blocked ones when their
+ * blocking code ends, which gmp_run waits for. With preemption gmp_run waits one second for a green
+ * thread that computes; then that computes on, on its OS thread, until its next call of gmp
+ * (docs/api/preemption.md, "The end of a run"). They are dequeued from every object; what they held
+ * stays held. An external thread that waits for something that only the runtime could do gets
+ * -ESRCH.
  *
  * If no green thread can ever run again, gmp_run prints "gmp: fatal: all green threads are asleep -
  * deadlock!", a dump and the cycles of waiters, and ends the process with status 2.

@@ -7,6 +7,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* SAN_ADDRESS, SAN_THREAD: the sanitizer that the file is compiled with (base/san.h). */
+#if defined(__SANITIZE_ADDRESS__)
+#define SAN_ADDRESS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SAN_ADDRESS 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define SAN_THREAD 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SAN_THREAD 1
+#endif
+#endif
+
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define noinline __attribute__((__noinline__))

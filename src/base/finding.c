@@ -53,7 +53,7 @@ bool finding_full(const struct findings *f)
 	return ld_rlx(&f->place[FINDINGS_MOST - 1]) != 0;
 }
 
-static bool code_is_gmps(uintptr_t pc)
+bool code_is_gmps(uintptr_t pc)
 {
 	return pc >= (uintptr_t)gmp__text_begin && pc < (uintptr_t)gmp__text_end;
 }
@@ -99,6 +99,23 @@ static bool source_position(uintptr_t pc, char *at, size_t room)
 
 	add_rlx(&searches, UINT32_MAX); /* subtracts 1 */
 	return found;
+}
+
+void finding_call(struct line *l, const struct os_call *call)
+{
+	char what[80];
+
+	line_str_sig(l, "in ");
+	line_str_sig(l, call->name);
+	if (call->fd < 0)
+		return;
+	line_str_sig(l, " of fd ");
+	line_dec_sig(l, (uint64_t)call->fd);
+	if (!os_fd_name(call->fd, what, sizeof(what)))
+		return;
+	line_str_sig(l, " (");
+	line_str_sig(l, what);
+	line_str_sig(l, ")");
 }
 
 uintptr_t finding_entry(uintptr_t fn, const struct trace *t)

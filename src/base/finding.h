@@ -9,6 +9,7 @@
 #ifndef GMP_FINDING_H
 #define GMP_FINDING_H
 
+#include "base/os.h"
 #include "base/throw.h"
 #include "base/trace.h"
 
@@ -47,6 +48,9 @@ uintptr_t finding_entry(uintptr_t fn, const struct trace *t);
 /* Append `take_it+0x11 (lock.c:15)`; without the position if it is not known. */
 void finding_place(struct line *l, uintptr_t pc);
 
+/* Append `in read() of fd 3 (pipe:[1234])`: the system call that a thread sleeps in. */
+void finding_call(struct line *l, const struct os_call *call);
+
 /* Return the index of the innermost frame that belongs neither to a system library nor to gmp. */
 int finding_frame(const struct trace *t);
 
@@ -62,5 +66,7 @@ bool object_is_systems(const char *base);
 
 /* Return whether the code at pc belongs neither to a system library nor to gmp. */
 bool code_is_programs(uintptr_t pc);
+/* Return whether pc is in the code of the runtime. */
+bool code_is_gmps(uintptr_t pc);
 
 #endif

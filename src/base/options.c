@@ -22,7 +22,10 @@
 
 enum { MOST_QUOTED = 32 }; /* bytes of a refused value in a message */
 
-enum kind { COUNT, BYTES, SCHED };
+enum kind { COUNT, BYTES, SCHED, SLICE };
+
+/* The value of a SLICE `off`. */
+static const uint64_t SLICE_OFF = UINT64_MAX;
 
 struct option {
 	const char *env;
@@ -90,7 +93,18 @@ static bool parse_sched(const char *s, uint64_t *out)
 	return false;
 }
 
-/* Accepts digits and, for BYTES, a suffix. Signs, blanks and other bases are refused. */
+/* *out: v times the unit s, in ns. */
+static bool parse_unit(const char *s, uint64_t v, uint64_t *out)
+{
+	uint64_t unit = strcmp(s, "us") == 0   ? 1000
+			: strcmp(s, "ms") == 0 ? 1000000
+			: strcmp(s, "s") == 0  ? 1000000000
+					       : 0;
+
+	return unit != 0 && !__builtin_mul_overflow(v, unit, out);
+}
+
+/* Accepts digits and, for BYTES and SLICE, a suffix. Signs, blanks and other bases are refused. */
 static bool option_parse(const char *s, enum kind kind, uint64_t *out)
 {
 	uint64_t v = 0;
@@ -98,6 +112,10 @@ static bool option_parse(const char *s, enum kind kind, uint64_t *out)
 
 	if (kind == SCHED)
 		return parse_sched(s, out);
+	if (kind == SLICE && strcmp(s, "off") == 0) {
+		*out = SLICE_OFF;
+		return true;
+	}
 	if (*s < '0' || *s > '9')
 		return false;
 	for (; *s >= '0' && *s <= '9'; s++) {
@@ -113,6 +131,8 @@ static bool option_parse(const char *s, enum kind kind, uint64_t *out)
 		default: return false;
 		}
 	}
+	if (kind == SLICE && *s != '\0')
+		return parse_unit(s, v, out);
 	*out = v << shift;
 	return *s == '\0' && *out >> shift == v;
 }
@@ -132,7 +152,8 @@ static int load_one(const struct option *o, uint64_t *v, const char **why)
 		*v = o->fallback;
 		return 0;
 	}
-	if (option_parse(env, o->kind, v) && *v >= o->min && *v <= o->max)
+	if (option_parse(env, o->kind, v) &&
+	    ((*v >= o->min && *v <= o->max) || (o->kind == SLICE && *v == SLICE_OFF)))
 		return 0;
 	return refuse(-EINVAL, why, "%s: \"%s\" is refused; it takes: %s", o->env,
 		      quote(env, SIZE_MAX), o->help);
@@ -197,9 +218,10 @@ static int copy_config(const gmp_config *user, gmp_config *out, const char **why
 				i, gmp_version_string());
 	}
 	memcpy(out, user, min_of(user->size, sizeof(*out)));
-	if (out->flags & ~(unsigned)GMP_VIRTUAL_TIME)
+	if (out->flags & ~(unsigned)(GMP_VIRTUAL_TIME | GMP_COOPERATIVE))
 		return refuse(-EINVAL, why,
-			      "gmp_config.flags: %#x is refused; it takes: 0 or GMP_VIRTUAL_TIME",
+			      "gmp_config.flags: %#x is refused; it takes: GMP_VIRTUAL_TIME, "
+			      "GMP_COOPERATIVE",
 			      (unsigned)out->flags);
 	return 0;
 }
@@ -248,6 +270,10 @@ int options_load(const gmp_config *user, struct options *out, const char **why)
 		c->stack_size = STACK_SIZE_CHAOS;
 	if (c->flags & GMP_VIRTUAL_TIME)
 		out->debug |= DEBUG_virtual;
+	if ((uint64_t)c->preempt_ns == SLICE_OFF) {
+		c->preempt_ns = 0;
+		c->flags |= GMP_COOPERATIVE;
+	}
 	from_machine(c);
 	return 0;
 }

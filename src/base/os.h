@@ -34,6 +34,8 @@ bool os_locks_memory(void);                     /* new mappings are locked: mloc
 bool os_lock_limited(void);                     /* RLIMIT_MEMLOCK limits this process */
 int os_lock_on_fault(void *addr, size_t bytes); /* pages are locked when they are touched */
 void os_release(void *addr, size_t bytes);
+/* Releases a part, other than the first pages: os_release of these frees more. */
+void os_release_part(void *addr, size_t bytes);
 void os_discard(void *addr, size_t bytes); /* give the pages back; they read as zero again */
 bool os_resident(void *addr, size_t bytes, unsigned char *vec); /* one byte per page, bit 0 */
 int os_max_maps(void);                                          /* limit of mappings per process */
@@ -154,6 +156,9 @@ struct os_call {
 	int fd; /* its first argument; -1: the call has no file descriptor there */
 };
 bool os_thread_call(int tid, struct os_call *call);
+/* The stack pointer and the pc at which a sleeping thread of this process has entered the kernel.
+ * Returns false if it does not sleep, or that is not known. */
+bool os_thread_entered_at(int tid, uintptr_t *sp, uintptr_t *pc);
 /* Write what fd refers to, as "pipe:[1234]" or a path. Returns false if not known. */
 bool os_fd_name(int fd, char *name, size_t room);
 /* Allow the sleeps of this thread to end ns late, to save power; 0: the value at its start. Returns

@@ -239,6 +239,11 @@ void os_release(void *addr, size_t bytes)
 	munmap((char *)addr - HEAD, HEAD + bytes);
 }
 
+void os_release_part(void *addr, size_t bytes)
+{
+	munmap(addr, bytes);
+}
+
 void os_discard(void *addr, size_t bytes)
 {
 	if (madvise(addr, bytes, MADV_DONTNEED) == 0 ||

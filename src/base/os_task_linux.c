@@ -155,6 +155,22 @@ bool os_thread_call(int tid, struct os_call *call)
 	return true;
 }
 
+bool os_thread_entered_at(int tid, uintptr_t *sp, uintptr_t *pc)
+{
+	char text[256], *last, *before;
+
+	/* the last two words; "running": there are none */
+	if (!read_task(tid, "syscall", text, sizeof(text)) || !(last = strrchr(text, ' ')))
+		return false;
+	*last = '\0';
+	before = strrchr(text, ' ');
+	if (!before)
+		return false;
+	*sp = strtoul(before, NULL, 16);
+	*pc = strtoul(last + 1, NULL, 16);
+	return *sp && *pc;
+}
+
 bool os_fd_name(int fd, char *name, size_t room)
 {
 	char path[32];

@@ -14,21 +14,6 @@
 
 #include "base/base.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SAN_ADDRESS 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SAN_ADDRESS 1
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__)
-#define SAN_THREAD 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SAN_THREAD 1
-#endif
-#endif
-
 #ifdef SAN_ADDRESS
 #include <pthread.h>
 #include <sanitizer/asan_interface.h>

@@ -9,11 +9,12 @@
 _Thread_local struct m *gmp__tls_m __attribute__((tls_model("initial-exec")));
 
 static _Thread_local struct m *tls_blocked __attribute__((tls_model("initial-exec")));
+static _Thread_local struct m *tls_abandoned __attribute__((tls_model("initial-exec")));
 
 noinline void gmp__setm(struct m *m)
 {
 	gmp__tls_m = m;
-	tls_blocked = NULL;
+	tls_blocked = tls_abandoned = NULL;
 }
 
 noinline struct m *gmp__blockedm(void)
@@ -32,6 +33,18 @@ noinline void gmp__setm_unblocked(struct m *m)
 {
 	tls_blocked = NULL;
 	gmp__tls_m = m;
+}
+
+noinline struct m *gmp__abandonedm(void)
+{
+	__asm__ volatile("");
+	return tls_abandoned;
+}
+
+noinline void gmp__setm_abandoned(struct m *m)
+{
+	tls_abandoned = m;
+	gmp__tls_m = NULL;
 }
 
 static _Thread_local struct locals *tls_locals __attribute__((tls_model("initial-exec")));
@@ -111,6 +124,7 @@ noinline int gmp__own_locals(struct own_local *own)
 	__asm__ volatile("");
 	own[n++] = (struct own_local){ &gmp__tls_m, sizeof(gmp__tls_m) };
 	own[n++] = (struct own_local){ &tls_blocked, sizeof(tls_blocked) };
+	own[n++] = (struct own_local){ &tls_abandoned, sizeof(tls_abandoned) };
 	own[n++] = (struct own_local){ &tls_locals, sizeof(tls_locals) };
 	own[n++] = (struct own_local){ &tls_cleanups, sizeof(tls_cleanups) };
 	own[n++] = (struct own_local){ &tls_cancel, sizeof(tls_cancel) };

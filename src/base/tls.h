@@ -44,6 +44,11 @@ struct m *gmp__blockedm(void);
 void gmp__setm_blocked(struct m *m);
 void gmp__setm_unblocked(struct m *m);
 
+/* Return the M of the calling thread if that has left the runtime (mode/abandon.h), or NULL. Set
+ * it; getm() is NULL from then on. */
+struct m *gmp__abandonedm(void);
+void gmp__setm_abandoned(struct m *m);
+
 /* The green-thread locals of an external thread: see fls.c. */
 struct locals;
 struct locals *gmp__external_locals(void);
@@ -67,7 +72,7 @@ void gmp__cancel_renew(void);
 
 /* Fill own with the addresses of the runtime's thread-locals on this OS thread, for
  * debug/tlsleak.c, which ignores them. Returns their number. */
-enum { OWN_LOCALS = 6 };
+enum { OWN_LOCALS = 7 };
 struct own_local {
 	const void *at;
 	size_t size;

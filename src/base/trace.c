@@ -71,6 +71,75 @@ uintptr_t trace_function(uintptr_t pc)
 	return begin ? (uintptr_t)begin : pc;
 }
 
+/* --- the way back to the runtime --- */
+
+noinline void run_program(void (*fn)(void *), void *arg)
+{
+	fn(arg);
+	__asm__ volatile(""); /* no jump: the frame stays */
+}
+
+noinline int run_program_child(int (*fn)(void *), void *arg)
+{
+	int result = fn(arg);
+
+	__asm__ volatile("");
+	return result;
+}
+
+noinline int run_program_flight(int (*fn)(void *, void *), void *arg, void *value)
+{
+	int result = fn(arg, value);
+
+	__asm__ volatile("");
+	return result;
+}
+
+static bool calls_program(uintptr_t fn)
+{
+	return fn == ld_rlx(&outermost) || fn == (uintptr_t)run_program ||
+	       fn == (uintptr_t)run_program_child || fn == (uintptr_t)run_program_flight;
+}
+
+struct way_back {
+	uintptr_t pc;
+	bool (*is_runtimes)(uintptr_t pc);
+	bool begun;
+	uintptr_t *slot;
+};
+
+/* The canonical frame address of a frame's callee is the stack pointer after the return. */
+static _Unwind_Reason_Code find_way_back(struct _Unwind_Context *ctx, void *arg)
+{
+	struct way_back *w = arg;
+	uintptr_t ip = _Unwind_GetIP(ctx), fn = _Unwind_GetRegionStart(ctx);
+
+	if (ip == 0)
+		return _URC_END_OF_STACK;
+	if (!w->begun) {
+		w->begun = ip == w->pc;
+		return w->begun && w->is_runtimes(ip) ? _URC_END_OF_STACK : _URC_NO_REASON;
+	}
+	if (calls_program(fn)) {
+#if defined(__x86_64__)
+		uintptr_t *slot = (uintptr_t *)_Unwind_GetCFA(ctx) - 1;
+
+		if (*slot == ip)
+			w->slot = slot;
+#endif
+		return _URC_END_OF_STACK;
+	}
+	return w->is_runtimes(ip) ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
+uintptr_t *trace_way_back(uintptr_t pc, bool (*is_runtimes)(uintptr_t pc))
+{
+	struct way_back w = { .pc = pc, .is_runtimes = is_runtimes };
+
+	_Unwind_Backtrace(find_way_back, &w);
+	return w.slot;
+}
+
 void trace_own(struct trace *t, uintptr_t first)
 {
 	trace_own_from(t, first, 0);

@@ -38,6 +38,18 @@ void trace_own_from(struct trace *t, uintptr_t first, int skip);
 /* Return the start of the function at pc, or pc if it has no unwind table. */
 uintptr_t trace_function(uintptr_t pc);
 
+/* Call a function of the program in a call of the runtime.  It is the only call in here, so
+ * trace_way_back finds it. */
+void run_program(void (*fn)(void *), void *arg);
+int run_program_child(int (*fn)(void *), void *arg);
+int run_program_flight(int (*fn)(void *, void *), void *arg, void *value);
+/*
+ * From the frame that resumes at pc outwards: find the first frame of the runtime (is_runtimes).
+ * Returns the place of the return address that leads there, if that frame is run_program or the
+ * like, or the function of trace_ends_at; otherwise NULL.  For a signal handler.
+ */
+uintptr_t *trace_way_back(uintptr_t pc, bool (*is_runtimes)(uintptr_t pc));
+
 /* The address at which the caller of the calling function resumes. */
 #define trace_caller() ((uintptr_t)__builtin_extract_return_addr(__builtin_return_address(0)))
 

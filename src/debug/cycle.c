@@ -115,7 +115,7 @@ static void print_cycle_through(struct g *last, uint32_t made)
 	unsigned edges = 0;
 	uint64_t more = 0;
 
-	if (!view_green(&v, last, NULL, 0))
+	if (!view_green(&v, last, NULL, 0, NULL))
 		return;
 	line_str_sig(&l, "gmp: cycle through ");
 	line_str_sig(&l, v.what.text);

@@ -2,11 +2,12 @@
 /*
  * gmp_dump: writes state, wait and backtrace of each green thread.
  *
- * A dump walks the arena of g structs once and takes a snapshot (view.h) of each green thread that
- * is alive. Nothing is stopped, so the snapshots are of different times. Green threads that are
- * alike form groups (alike.h), which are written at the end. gmp_dump_all writes each green thread
- * at once, and so does gmp_dump with a green thread that fits in no group. In that form, a
- * backtrace that was written SAME_MOST times is replaced by a reference.
+ * First the dump asks the OS threads that compute where they are (place.h). Then it walks the arena
+ * of g structs once and takes a snapshot (view.h) of each green thread that is alive. Nothing is
+ * stopped, so the snapshots are of different times. Green threads that are alike form groups
+ * (alike.h), which are written at the end. gmp_dump_all writes each green thread at once, and so
+ * does gmp_dump with a green thread that fits in no group. In that form, a backtrace that was
+ * written SAME_MOST times is replaced by a reference.
  *
  * Invariants (VIEW-1 to VIEW-3: view.h)
  *   DUMP-1  No lock is held and no P is kept while the output waits. If the file descriptor has no
@@ -50,6 +51,7 @@ struct dump {
 	struct g *self;        /* the caller; NULL: an external thread, or g0 */
 	uintptr_t caller;      /* where gmp_dump was called */
 	struct alikes *alikes; /* NULL: a dump of all, or no memory */
+	struct places *places; /* of running Gs; NULL: not known */
 	size_t n;
 	char out[PAGE];
 	struct line line;
@@ -213,19 +215,22 @@ static int64_t age(uint32_t born, int64_t now)
 	return (int64_t)(uint32_t)(g_born_at(now) - born) << BORN_SHIFT;
 }
 
-/* ", waiting for 1.20 s: channel receive 0x55d2; made at app+0x41, 1.30 s ago" */
+/* ", waiting for 1.20 s: channel receive 0x55d2; made at app+0x41, 1.30 s ago"
+ * ", running without a P for 1.20 s, in read() of fd 5 (pipe:[12]); made at ..."
+ * ", running, in compute+0x40; made at ..." */
 static void add_doing(struct line *l, const struct alike *g)
 {
 	const struct view *v = &g->v;
 	int64_t now = os_now();
 
 	line_str_sig(l, ", ");
-	if (v->state) {
-		line_str_sig(l, v->state);
-	} else {
-		line_str_sig(l, "waiting for ");
+	line_str_sig(l, v->state ? v->state : "waiting");
+	if (v->since) {
+		line_str_sig(l, " for ");
 		add_durations(l, now - g->since_most, now - g->since_least);
-		line_str_sig(l, ": ");
+	}
+	if (v->what.n) {
+		line_str_sig(l, v->state ? ", " : ": ");
 		line_str_sig(l, v->what.text);
 		line_str_sig(l, g->same_what ? "" : " and others");
 	}
@@ -312,7 +317,7 @@ static void write_head(struct dump *d)
 static void dump_each(struct dump *d)
 {
 	for (uint32_t i = 0, made = g_made(); i < made && !d->err; i++) {
-		if (view_green(&d->view, g_at(i), d->self, d->caller) &&
+		if (view_green(&d->view, g_at(i), d->self, d->caller, d->places) &&
 		    !(d->alikes && alike_add(d->alikes, &d->view))) {
 			alike_begin(&d->one, &d->view, 0);
 			dump_one(d, &d->one);
@@ -338,7 +343,7 @@ static void dump_groups(struct dump *d)
 
 static void dump_all(struct dump *d)
 {
-	d->line.names = &d->names;
+	d->line.names = d->view.what.names = &d->names;
 	dump_each(d);
 	dump_groups(d);
 	flush(d);
@@ -393,6 +398,8 @@ static void end_dump(struct dump *d)
 	unlock(&under_way.lock, LR_DUMP);
 	if (d->alikes)
 		os_release(d->alikes, sizeof(*d->alikes));
+	if (d->places)
+		os_release(d->places, sizeof(*d->places));
 	os_release(d, sizeof(*d));
 }
 
@@ -417,7 +424,7 @@ void dump_some(struct g *const *gs, unsigned n)
 	d->impatient = true;
 	d->line.names = &d->names;
 	for (unsigned i = 0; i < n; i++) {
-		if (view_green(&d->view, gs[i], NULL, 0)) {
+		if (view_green(&d->view, gs[i], NULL, 0, NULL)) {
 			alike_begin(&d->one, &d->view, 0);
 			dump_one(d, &d->one);
 		}
@@ -438,6 +445,9 @@ static noinline int dump_to(const struct os_sink *to, bool all, const char *titl
 	d->caller = caller;
 	if (!all)
 		want_groups(d);
+	d->places = os_reserve(sizeof(*d->places));
+	if (d->places)
+		places_ask(d->places, d->self);
 	line_str_sig(&d->line, title);
 	write_head(d);
 	dump_all(d);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "mode/abandon.h"
 #include "base/os.h"
 #include "enter.h"
 #include "gmp.h"
@@ -98,20 +99,25 @@ static void set_levels(gmp_stats *s, const struct sums *sum)
 {
 	struct stack_counts stacks = stack_counts();
 
+	/* a G that loses its P, or yields without one, is in one of these counts at any time */
+	lock(&sched.lock, LR_SCHED);
+	s->greens_runnable = sum->queued + sched.gqn;
+	s->procs = (uint64_t)sched.procs;
+	s->procs_idle = (uint64_t)sched.npidle;
+	s->greens_blocked = (uint64_t)sched.nblocked;
+	s->preempted = (uint64_t)sched.npreempted;
+	unlock(&sched.lock, LR_SCHED);
 	s->greens = less(s->spawns, s->exits);
-	s->greens_runnable = sum->queued + ld_rlx(&sched.gqn);
-	s->greens_running = less((uint64_t)ld_rlx(&sched.procs), (uint64_t)ld_rlx(&sched.npidle));
+	s->greens_running = less(s->procs, s->procs_idle);
 	s->greens_running = min_of(s->greens_running, less(s->greens, s->greens_runnable));
-	s->greens_blocked = (uint64_t)max_of(ld_rlx(&sched.nblocked), 0);
 	s->greens_waiting =
 		less(s->greens, s->greens_runnable + s->greens_running + s->greens_blocked);
 	s->handoffs = ld_rlx(&sched.handoffs);
-	s->procs_spare = (uint64_t)ld_rlx(&sched.nspare);
-	s->spares = ld_rlx(&sched.spares);
-	s->threads = (uint64_t)ld_rlx(&sched.nm);
+	s->preemptions = ld_rlx(&sched.preemptions);
+	s->preempted_ns = ld_rlx(&sched.preempted_ns);
+	s->abandoned = abandoned_threads();
+	s->threads = (uint64_t)(ld_rlx(&sched.nm) - ld_rlx(&sched.nresting));
 	s->threads_idle = (uint64_t)ld_rlx(&sched.nmidle);
-	s->procs = (uint64_t)ld_rlx(&sched.procs);
-	s->procs_idle = (uint64_t)ld_rlx(&sched.npidle);
 	s->descriptors = netpoll_count();
 	s->stacks_used = less(s->stacks_used, sum->unbinds);
 	s->stacks_cached = less(stacks.made, s->stacks_used);

@@ -4,6 +4,7 @@
 
 #include "base/finding.h"
 #include "g.h"
+#include "m.h"
 #include "machine/unwind.h"
 #include "netpoll.h"
 #include "select.h"
@@ -164,32 +165,56 @@ static const char *state_of(const struct g *gp, uint8_t status, uint32_t wait)
 	return states[status];
 }
 
+/* "in read() of fd 5 (pipe:[12])"; "in compute+0x40", and the backtrace. */
+static void add_place(struct view *v, int tid, const struct places *places)
+{
+	const struct trace *t;
+	struct os_call call;
+
+	if (tid && os_thread_call(tid, &call)) {
+		finding_call(&v->what, &call); /* a place from before it slept is out of date */
+	} else if ((t = places_find(places, v->id)) != NULL) {
+		v->trace = *t;
+		line_str_sig(&v->what, "in ");
+		line_sym_sig(&v->what, t->pc[finding_frame(t)]);
+	}
+}
+
 /* Fill *v for a G that is not held, without its stack. wait: the state of its waiter. Returns false
  * if gp is not alive, or its g struct was reused (VIEW-3). */
-static bool view_unheld(struct view *v, const struct g *gp, uint32_t wait)
+static bool view_unheld(struct view *v, const struct g *gp, uint32_t wait,
+			const struct places *places)
 {
 	uint32_t life = ld_acq(&gp->generation); /* ORD(g.life) */
 	uint8_t status = ld_acq(&gp->status);    /* ORD(g.status) */
+	int tid = 0;
 
 	if (!view_is_alive(gp))
 		return false;
 	copy_identity(v, gp);
 	v->state = state_of(gp, status, wait);
+	if (status == G_RUNNING) {
+		if (m_of_running(gp, &tid, &v->since) && v->since)
+			v->state = "running without a P";
+		add_place(v, tid, places);
+	}
 	fence_acq(); /* ORD(g.life): VIEW-3 */
 	return ld_rlx(&gp->generation) == life;
 }
 
-/* Replace the entry function of a service by that of the program, if the G is parked. */
+/* Replace the entry function of a service by that of the program, if the backtrace has it. */
 static void show_program_entry(struct view *v)
 {
 	v->fn = (gmp_fn)finding_entry((uintptr_t)v->fn, &v->trace);
 }
 
-bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t caller)
+bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t caller,
+		const struct places *places)
 {
 	uint32_t wait;
 
 	v->what.n = 0;
+	v->since = 0;
 	v->awaits = false;
 	v->reason = WAIT_NONE;
 	v->trace.n = 0;
@@ -205,11 +230,15 @@ bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t ca
 	}
 	while ((wait = waiter_hold(&gp->w)) == WAITER_BUSY)
 		cpu_relax(); /* another thread holds it */
-	if (wait != WAITER_ARMED)
-		return view_unheld(v, gp, wait);
-	view_held(v, gp);
-	waiter_release(&gp->w);
+	bool alive = true;
+
+	if (wait == WAITER_ARMED) {
+		view_held(v, gp);
+		waiter_release(&gp->w);
+	} else {
+		alive = view_unheld(v, gp, wait, places);
+	}
 	show_program_entry(v);
 	v->what.text[min_of(v->what.n, sizeof(v->what.text) - 1)] = '\0';
-	return true;
+	return alive;
 }

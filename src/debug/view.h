@@ -6,8 +6,8 @@
  *   VIEW-1  A parked G is held (waiter_hold) while it is read: it cannot be woken, and the object
  *           that it waits on cannot be freed. Under the hold no lock is taken and no system call is
  *           made: addresses are noted, and their names are looked up afterwards.
- *   VIEW-2  The stack of a G that is not held is never read, since it may run. Exception: the
- *           caller's own stack.
+ *   VIEW-2  The stack of a G that is not held is read by its own OS thread only, since it may run:
+ *           by the caller of the dump, and by the handler that answers a dump (place.h).
  *   VIEW-3  Data of a G that is not held is used only if its g struct was not reused meanwhile
  *           (ORD(g.life)).
  */
@@ -16,27 +16,32 @@
 
 #include "base/throw.h"
 #include "base/trace.h"
+#include "debug/place.h"
 #include "types.h"
 
 struct view {
 	uint64_t id;
-	gmp_fn fn; /* entry function; in a parked G of a service, the program's (finding_entry) */
+	gmp_fn fn; /* entry function; of a service with frames, the program's (finding_entry) */
 	uintptr_t made_at;
 	char name[G_NAME_MAX];
 	const char *state; /* NULL: waiting */
 	uint32_t born;     /* as in struct g */
 	/* of a waiting G */
-	uint8_t reason;   /* enum waitreason */
-	bool awaits;      /* one known G can end the wait (view_awaited) */
-	int64_t since;    /* approximate start of the wait */
-	struct line what; /* text of the wait */
+	uint8_t reason; /* enum waitreason */
+	bool awaits;    /* one known G can end the wait (view_awaited) */
+	/* of a waiting or a preempted G */
+	int64_t since; /* approximate start of the wait; when it lost its P.  0: neither */
+	/* text of the wait; where it runs: the system call that it sleeps in, or the function; or
+	 * empty.  what.names is set by the caller. */
+	struct line what;
 
-	struct trace trace; /* no frames if the G is not parked */
+	struct trace trace; /* no frames if the G is runnable, or its place is not known */
 };
 
-/* Fill *v. self: the calling green thread or NULL; caller: where it called gmp_dump. Returns false
- * if gp is not alive. */
-bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t caller);
+/* Fill *v. self: the calling green thread or NULL; caller: where it called gmp_dump; places: of
+ * running Gs, or NULL. Returns false if gp is not alive. */
+bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t caller,
+		const struct places *places);
 
 /* Return the only G that can end the wait of gp: the holder of the mutex or the write lock, the G
  * that runs the once, or the G that gp joins; NULL if not known. gp is held or stays parked. */

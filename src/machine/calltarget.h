@@ -15,5 +15,12 @@
  * dynamic linker.  Returns 0 if the call goes through a register or memory, or cannot be read.
  * Reads the code by a system call, so pc may be any number. */
 uintptr_t call_target(uintptr_t pc);
+/* Returns whether the first JUMP_BYTES bytes of function fn contain a jump to `to`: fn may have
+ * left by it.  Bytes in the middle of an instruction may look like one. */
+enum { JUMP_BYTES = 512 };
+bool jumps_to(uintptr_t fn, uintptr_t to);
+/* Returns whether a call instruction of any form may end at pc: the bytes before it can be decoded
+ * as one.  Reads the code by a system call, too. */
+bool call_ends_at(uintptr_t pc);
 
 #endif

@@ -58,3 +58,46 @@ uintptr_t call_target(uintptr_t pc)
 		return stub_target(rel32_target(pc, at + 3));
 	return 0;
 }
+
+bool jumps_to(uintptr_t fn, uintptr_t to)
+{
+	uint8_t code[JUMP_BYTES];
+
+	if (!os_peek(fn, code, sizeof(code)))
+		return false;
+	for (size_t i = 1; i + 5 <= sizeof(code); i++) {
+		bool jump = code[i] == 0xe9 || (code[i - 1] == 0x0f && (code[i] & 0xf0) == 0x80);
+
+		if (jump && rel32_target(fn + i + 5, &code[i + 1]) == to)
+			return true;
+	}
+	return false;
+}
+
+/* ModRM of ff /2, the indirect call; the instruction has n bytes from there to its end. */
+static bool is_indirect_call(const uint8_t *modrm, int n)
+{
+	int mod = *modrm >> 6, rm = *modrm & 7, sib = mod != 3 && rm == 4;
+
+	if ((*modrm & 0x38) != 0x10)
+		return false;
+	if (mod == 3)
+		return n == 1;
+	if (mod == 0)
+		return n == 1 + sib + (rm == 5 ? 4 : 0);
+	return n == 1 + sib + (mod == 1 ? 1 : 4);
+}
+
+bool call_ends_at(uintptr_t pc)
+{
+	uint8_t at[CALL_MOST];
+
+	if (pc < sizeof(at) || !os_peek(pc - sizeof(at), at, sizeof(at)))
+		return false;
+	if (at[2] == 0xe8)
+		return true;
+	for (int i = 0; i < CALL_MOST - 1; i++)
+		if (at[i] == 0xff && is_indirect_call(&at[i + 1], CALL_MOST - 1 - i))
+			return true;
+	return false;
+}

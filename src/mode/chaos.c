@@ -4,19 +4,19 @@
 
 #include "base/os.h"
 #include "base/rand.h"
+#include "enter.h"
 
 enum { DELAY_NS = 100000 };
 
 uint32_t chaos_draw(uint32_t n)
 {
 	static uint64_t shared; /* (a) for threads that have no P */
-	struct p *pp = getp();
-
-	if (pp)
-		return rand_below(&pp->rand, n);
 	uint64_t state = add_rlx(&shared, RAND_STEP) + cpu_ticks();
+	struct p *pp = hold_p();
+	uint32_t drawn = rand_below(pp ? &pp->rand : &state, n);
 
-	return rand_below(&state, n);
+	drop_p();
+	return drawn;
 }
 
 void chaos_delay(void)

@@ -6,46 +6,69 @@
  * call, or the OS thread is runnable and other threads have the CPU.  The kernel distinguishes them
  * by two numbers of a thread: its CPU time and its run-queue delay
  * (/proc/self/task/TID/schedstat).  sysmon reads both when a P has switched, and again when the P
- * has not switched for 10 ms.  If the thread sleeps, /proc/self/task/TID/syscall names the call.
+ * has not switched for 10 ms.
  *
- * A thread can only walk its own stack.  So sysmon asks by a signal, the handler stores the
- * backtrace, and sysmon writes it: symbols and source positions need malloc and files, which a
- * signal handler may not use.
+ * A thread that sleeps is read from outside: /proc/self/task/TID/syscall names the call, and a copy
+ * of its stack is unwound (machine/asleep.h).  A signal would end a usleep or a poll with EINTR.
  *
- *   sysmon                                        handler, on the asked thread
- *    1 fill in a FREE question, -> ASKED           1 each question ASKED of this thread:
- *                          ORD(longrun)              -> ANSWERING by compare-and-swap
- *    2 send the signal                             2 store the green thread and its backtrace
- *    3 DONE: write it, -> FREE                     3 -> DONE                    ORD(longrun)
- *    4 ASKED, and the run has ended: -> FREE by
- *      compare-and-swap
+ * A thread that computes must walk its own stack.  So the asker sends a signal, the handler stores
+ * the backtrace, and the asker writes it: symbols and source positions need malloc and files, which
+ * a signal handler may not use.  There are two askers: sysmon, and a dump (debug/place.c), which
+ * asks where a running green thread is.  Each has questions of its own.
+ *
+ *   asker: sysmon, or a dump                      handler, on the asked thread
+ *    1 a dump: FREE -> FILLING by                  1 each question ASKED of this thread:
+ *      compare-and-swap, since several dumps         -> ANSWERING by compare-and-swap
+ *      may run.  sysmon: a FREE question           2 store the green thread and its backtrace
+ *    2 fill it in, -> ASKED   ORD(longrun)         3 ANSWERING -> DONE by compare-and-swap; if that
+ *    3 send the signal                               fails it is DROPPED: -> FREE   ORD(longrun)
+ *    4 DONE: use the answer, -> FREE
+ *    5 sysmon, ASKED, and the run has ended;
+ *      a dump, ASKED, at its timeout: -> FREE
+ *      by compare-and-swap
+ *    6 a dump, ANSWERING, at its timeout:
+ *      -> DROPPED by compare-and-swap
  *
  * Invariants
- *  LONGRUN-1  sysmon owns a FREE or DONE question, the handler an ANSWERING question.
- *             ASKED is left by compare-and-swap only.
+ *  LONGRUN-1  The asker owns a FREE, FILLING or DONE question, the handler an ANSWERING or DROPPED
+ *             question.  ASKED and ANSWERING are left by compare-and-swap only.  So no asker waits
+ *             for a handler without a timeout, and no handler writes to a question that another
+ *             asker has begun to use.
  *  LONGRUN-2  A finding is written once for each place (struct findings): the function of a
  *             computation, the call in the program that leads to a sleep.  So a run may be asked
  *             about more than once: a computation after 10, 30, 70 ms and then every 100 ms, a
- *             sleep if the thread has run and sleeps again.  A call that the signal interrupts,
- *             and that the kernel does not restart (nanosleep, poll), returns EINTR.
- *  LONGRUN-3  A question stays ASKED until its run ends: the signal is delivered once, and may be
- *             late (the thread waits for a CPU or a disk, or ThreadSanitizer delays it until the
- *             call has returned).
+ *             sleep if the thread has run and sleeps again.
+ *  LONGRUN-3  A question of sysmon stays ASKED until its run ends: the signal is delivered once,
+ *             and may be late (the thread waits for a CPU or a disk, or ThreadSanitizer delays it
+ *             until the call has returned).
  *  LONGRUN-4  A signal is for all questions to its thread: the kernel drops a second signal that is
  *             sent while the first is pending.
  *  LONGRUN-5  The runtime's own work is never reported: a P with odd `pauses` is not asked about, a
  *             signal during the pause is not answered, and measurements from before it are dropped
- *             (run_of).  While libdw searches, a delay of another thread may be a wait for libdw:
+ *             (p_steps).  While libdw searches, a delay of another thread may be a wait for libdw:
  *             it is not reported.
  *  LONGRUN-6  Answers are written even if the program calls exit: a handler of atexit writes the
  *             questions that are DONE, after sysmon has written the one in progress.
  *             `writing.mutex` is held while a question is written.  The handler writes on a thread
  *             of its own, since the caller of exit may have a small stack.
+ *  LONGRUN-7  An answer to a dump has frames only if the signal arrived on the green thread's side:
+ *             on its stack, or on a stack that the program has made.  On g0 the frames are the
+ *             scheduler's: g0 is a P section, and its last instructions after that are recognized
+ *             by the stack pointer.  The green thread may be another than the dump has asked about:
+ *             the dump compares the ids.
+ *
+ *  LONGRUN-8  A thread that sleeps is not signalled.  Its question is answered by sysmon, FREE ->
+ *             DONE, if the thread sleeps from before the first read of the G to after the last read
+ *             of the stack: it has got no time slice meanwhile.
+ *  LONGRUN-9  A thread whose P was taken before it has slept for RUN_NS is reported when it has
+ *             (struct sleeper), if it still sleeps: it got no time slice since.  With
+ *             GMP_DEBUG=sched it is reported when its P is taken.
  *
  * Accuracy: a baseline is up to BASE_NS older than the run, enough for a threshold of one half.
  */
 #include "mode/longrun.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,37 +78,49 @@
 #include "base/os.h"
 #include "enter.h"
 #include "g.h"
+#include "machine/asleep.h"
+#include "proc.h"
 
 enum {
 	MS = 1000000,
 	BASE_NS = 1 * MS, /* between two baselines, which read a file of /proc */
 	RUN_NS = 10 * MS,
 	UNCLEAR_NS = 100 * MS, /* after that the largest of three causes is named */
-	QUESTIONS = 16,
+	SLEEPERS = 16,         /* threads that are watched for LONGRUN-9 at the same time */
+	SYSMON_QUESTIONS = 16,
+	DUMP_QUESTIONS = 64, /* at the same time; PREEMPT-4 bounds computing threads to 4 a P */
+	QUESTIONS = SYSMON_QUESTIONS + DUMP_QUESTIONS,
 	EXIT_STACK = 256 * 1024, /* as sysmon's */
+	G0_MOST = 64 * 1024, /* bytes that the scheduler uses below m->g0; CALLER_STACK of run.c */
 };
 
 /*
  * State word of a question.  LONGRUN-1 has its owner in each state.
  *
  *   FREE       not in use
- *   ASKED      published; the handler of its thread may take it, or sysmon take it back
+ *   FILLING    a dump fills it in
+ *   ASKED      published; the handler of its thread may take it, or the asker take it back
  *   ANSWERING  the handler fills it in
- *   DONE       answered, not written yet
+ *   DROPPED    the same, and the asker does not wait for the answer any more
+ *   DONE       answered, not used yet
  */
-enum question_state { FREE = 0, ASKED = 1, ANSWERING = 2, DONE = 3 };
+enum question_state { FREE = 0, ASKED = 1, ANSWERING = 2, DONE = 3, FILLING = 4, DROPPED = 5 };
 
+/* The first SYSMON_QUESTIONS are sysmon's. */
 static struct question {
 	uint32_t state; /* (a) enum question_state */
+	int tid;        /* (a) the thread that is asked */
 	/* written by sysmon */
-	int p, tid;
+	int p;
 	enum longrun_kind kind;
 	bool check; /* GMP_DEBUG=check; otherwise sched */
 	int64_t elapsed, spent;
-	uint64_t run; /* run_of its P: the answer is for this one */
-	struct os_call call;
+	uint64_t run;        /* p_steps of its P: the answer is for this one */
+	int64_t at;          /* when it was asked */
+	struct os_call call; /* of a sleep */
 	bool in_call;
-	/* written by the handler */
+	int certain; /* frames of a sleep: see trace_asleep */
+	/* written by the handler, or by sysmon for a sleep */
 	uint64_t id;
 	gmp_fn entry;
 	char name[G_NAME_MAX];
@@ -95,15 +130,24 @@ static struct question {
 /* Measurements of a P, used by sysmon alone. */
 static struct base {
 	int tid;
-	uint64_t run;   /* run_of the P */
+	uint64_t run;   /* p_steps of the P */
 	unsigned asked; /* in this run: bits of kinds */
 	int64_t at, cpu, delay;
 	int64_t next;      /* ns of computing until the next question */
-	uint64_t slices;   /* os_thread_slices at the last question about a sleep */
+	uint64_t slices;   /* os_thread_slices at the last report of a sleep */
 	uint32_t searches; /* finding_searches */
 } bases[PROCS_MAX];
 
+/* LONGRUN-9; used by sysmon alone. */
+static struct sleeper {
+	int tid; /* 0: free */
+	int64_t since;
+	uint64_t slices;
+} sleepers[SLEEPERS];
+
 static struct findings told[LONGRUN_KINDS];
+
+static const uint64_t NO_RUN = UINT64_MAX;
 
 static const char *const remedies[] = {
 	[OS_CALL_OTHER] = "wrap the call: gmp_blocking(...)",
@@ -138,12 +182,6 @@ enum longrun_kind longrun_classify(int64_t elapsed, int64_t cpu, int64_t delay, 
 	return sleeping && rest >= delay ? LONGRUN_SLEEPS : LONGRUN_STARVED;
 }
 
-/* Number that changes with each switch, each section of blocking code and each pause of the P. */
-static uint64_t run_of(const struct p *pp)
-{
-	return ld_rlx(&pp->count.switches) + ld_rlx(&pp->count.blocks) + ld_rlx(&pp->pauses);
-}
-
 /* True while the M of pp works for GMP_DEBUG=check (run_pause). */
 static bool is_paused(const struct p *pp)
 {
@@ -161,7 +199,7 @@ static void base_take(struct base *b, int tid, int64_t now)
 
 static void base_begin_run(struct base *b, const struct p *pp)
 {
-	b->run = run_of(pp);
+	b->run = p_steps(pp);
 	b->asked = 0;
 	b->next = RUN_NS;
 }
@@ -187,59 +225,133 @@ static bool send_question(struct question *q, int i, int tid, enum longrun_kind 
 	uint32_t state = ASKED;
 
 	q->p = i;
-	q->tid = tid;
+	st_rlx(&q->tid, tid);
 	q->kind = kind;
 	q->check = check_enabled();
 	q->run = bases[i].run;
+	q->at = os_now();
 	q->elapsed = elapsed;
 	q->spent = spent;
-	q->in_call = kind == LONGRUN_SLEEPS && os_thread_call(tid, &q->call);
 	st_rel(&q->state, (uint32_t)ASKED); /* ORD(longrun) */
 	return os_thread_signal(tid, LONGRUN_SIGNAL) == 0 ||
 	       !cas_acq(&q->state, &state, (uint32_t)FREE); /* ORD(longrun) */
 }
 
-/* LONGRUN-2.  The answer to a question costs a sleeping thread one time slice, which does not
- * count. */
+static void question_set_name(char *to, const char *from)
+{
+	char c;
+	size_t n = 0;
+
+	for (; n < G_NAME_MAX - 1 && (c = ld_rlx(&from[n])); n++)
+		to[n] = c;
+	to[n] = '\0';
+}
+
+/* The G may end meanwhile, and g_init may write the class of the next one.  Then the thread has
+ * run, and nothing is reported (LONGRUN-8).  A relaxed store in g_init would cost gmp_spawn an
+ * instruction. */
+unsanitized static noinline size_t stack_size_of(const struct g *gp)
+{
+	return (size_t)1 << gp->stack_class;
+}
+
+/* Note the green thread that OS thread tid runs, and return its stack in *lo and *hi.  Returns
+ * false if there is none, or if it is in blocking code. */
+static bool question_identify(struct question *q, int tid, const char **lo, const char **hi)
+{
+	const struct g *gp;
+	struct m *m;
+
+	lock(&sched.lock, LR_SCHED);
+	for (m = sched.allm; m && ld_rlx(&m->tid) != tid; m = m->alllink)
+		;
+	gp = m ? ld_rlx(&m->curg) : NULL;
+	if (gp && (ld_acq(&gp->status) != G_RUNNING || !ld_rlx(&gp->stack))) /* ORD(g.status) */
+		gp = NULL;
+	if (gp) {
+		q->id = ld_rlx(&gp->id);
+		q->entry = ld_rlx(&gp->fn);
+		question_set_name(q->name, g_name(gp));
+		*lo = ld_rlx(&gp->stack);
+		*hi = *lo + stack_size_of(gp);
+	}
+	unlock(&sched.lock, LR_SCHED);
+	return gp;
+}
+
+static bool is_asleep(int tid)
+{
+	char state = os_thread_state(tid);
+
+	return state == 'S' || state == 'D';
+}
+
+/* LONGRUN-8.  Returns false if the thread does not sleep, or has run meanwhile. */
+static bool report_sleep(struct question *q, int tid, int64_t elapsed)
+{
+	uint64_t slices = os_thread_slices(tid);
+	const char *lo, *hi;
+
+	q->in_call = os_thread_call(tid, &q->call);
+	if (!q->in_call && !is_asleep(tid))
+		return false;
+	if (!question_identify(q, tid, &lo, &hi))
+		return false;
+	q->certain = trace_asleep(&q->trace, tid, lo, hi, (uintptr_t)q->entry);
+	/* -1 also if the file is not readable: then the thread has slept through it */
+	if (os_thread_slices(tid) != slices || (q->certain < 0 && q->in_call))
+		return false;
+	q->certain = max_of(q->certain, 0);
+	q->kind = LONGRUN_SLEEPS;
+	q->check = check_enabled();
+	q->elapsed = q->spent = elapsed;
+	st_rlx(&q->state, (uint32_t)DONE);
+	return true;
+}
+
+static struct question *question_free(void)
+{
+	for (int i = 0; i < SYSMON_QUESTIONS; i++)
+		if (ld_acq(&questions[i].state) == FREE) /* ORD(longrun) */
+			return &questions[i];
+	return NULL;
+}
+
+/* LONGRUN-2 */
 static bool may_ask_of(const struct base *b, enum longrun_kind kind)
 {
 	if (finding_full(&told[kind]))
 		return false;
 	return !(b->asked & 1u << kind) || kind == LONGRUN_COMPUTES ||
-	       (kind == LONGRUN_SLEEPS && os_thread_slices(b->tid) > b->slices + 1);
+	       (kind == LONGRUN_SLEEPS && os_thread_slices(b->tid) != b->slices);
 }
 
-/* Sends a question about the run of P number p, and starts a new measurement. */
+/* Sends a question about the run of P number p, or reports its sleep, and starts a new
+ * measurement. */
 static void ask_about(int p, enum longrun_kind kind, int64_t elapsed, int64_t spent, int64_t now)
 {
 	struct base *b = &bases[p];
+	struct question *q = may_ask_of(b, kind) ? question_free() : NULL;
+	bool asked = false;
 
-	for (int i = 0; i < QUESTIONS && may_ask_of(b, kind); i++) {
-		if (ld_acq(&questions[i].state) != FREE) /* ORD(longrun) */
-			continue;
-		if (kind == LONGRUN_SLEEPS)
-			b->slices = os_thread_slices(b->tid);
-		else if (kind == LONGRUN_COMPUTES)
+	if (q && kind == LONGRUN_SLEEPS) {
+		b->slices = os_thread_slices(b->tid);
+		asked = report_sleep(q, b->tid, elapsed);
+	} else if (q) {
+		if (kind == LONGRUN_COMPUTES)
 			b->next = min_of(b->next * 2, (int64_t)UNCLEAR_NS);
-		if (send_question(&questions[i], p, b->tid, kind, elapsed, spent))
-			b->asked |= 1u << kind;
-		break;
+		asked = send_question(q, p, b->tid, kind, elapsed, spent);
 	}
+	if (asked)
+		b->asked |= 1u << kind;
 	base_take(b, b->tid, now);
 }
 
-void longrun_poll(int i, int tid, int64_t since, int64_t now)
+/* Asks about the run of P number i if its cause is clear. */
+static void longrun_measure(int i, int64_t since, int64_t now)
 {
-	const struct p *pp = sched.allp[i];
 	struct base *b = &bases[i];
-
-	if (!check_enabled() || tid == 0)
-		return;
-	if (b->tid != tid || b->run != run_of(pp) || is_paused(pp)) {
-		base_begin_run(b, pp);
-		base_take(b, tid, now);
-		return;
-	}
+	int tid = b->tid;
 	int64_t elapsed = now - b->at, run = min_of(elapsed, now - since);
 	int64_t cpu = os_thread_cpu_time(tid) - b->cpu, delay = os_thread_delay(tid);
 
@@ -264,13 +376,60 @@ void longrun_poll(int i, int tid, int64_t since, int64_t now)
 	}
 }
 
+bool longrun_poll(int i, int tid, int64_t since, int64_t now)
+{
+	const struct p *pp = sched.allp[i];
+	struct base *b = &bases[i];
+
+	if (!check_enabled() || tid == 0)
+		return false;
+	if (b->tid != tid || b->run != p_steps(pp) || is_paused(pp)) {
+		base_begin_run(b, pp);
+		base_take(b, tid, now);
+		return true;
+	}
+	unsigned before = b->asked;
+
+	longrun_measure(i, since, now);
+	return b->asked != before || (!before && now - since < UNCLEAR_NS);
+}
+
+/* LONGRUN-9 */
+static void watch_taken(int tid, int64_t since)
+{
+	for (int i = 0; i < SLEEPERS; i++) {
+		if (sleepers[i].tid)
+			continue;
+		sleepers[i] = (struct sleeper){ tid, since, os_thread_slices(tid) };
+		break;
+	}
+}
+
+static void report_taken(int64_t now)
+{
+	for (int i = 0; i < SLEEPERS; i++) {
+		struct sleeper *t = &sleepers[i];
+		struct question *q;
+
+		if (!t->tid || now - t->since < RUN_NS)
+			continue;
+		q = finding_full(&told[LONGRUN_SLEEPS]) ? NULL : question_free();
+		if (q && t->slices && os_thread_slices(t->tid) == t->slices)
+			report_sleep(q, t->tid, now - t->since);
+		t->tid = 0;
+	}
+}
+
 void longrun_stuck(int i, int tid, int64_t since, int64_t now)
 {
-	if (!(sched.options.debug & DEBUG_sched) || tid == 0)
+	if (tid == 0 || is_paused(sched.allp[i]))
 		return;
-	if (is_paused(sched.allp[i]))
+	if (!(sched.options.debug & DEBUG_sched)) {
+		if (check_enabled() && now - since < RUN_NS) /* later, longrun_poll has seen it */
+			watch_taken(tid, since);
 		return;
-	if (bases[i].run != run_of(sched.allp[i]))
+	}
+	if (bases[i].run != p_steps(sched.allp[i]))
 		base_begin_run(&bases[i], sched.allp[i]);
 	bases[i].tid = tid;
 	ask_about(i, LONGRUN_SLEEPS, now - since, now - since, now);
@@ -278,38 +437,113 @@ void longrun_stuck(int i, int tid, int64_t since, int64_t now)
 
 /* --- answers --- */
 
-static void question_set_name(char *to, const char *from)
+/* p_steps of the run that m is in, on m; NO_RUN during a pause. */
+static uint64_t run_of_m(const struct m *m)
 {
-	size_t n = 0;
-
-	for (; n < G_NAME_MAX - 1 && from[n]; n++)
-		to[n] = from[n];
-	to[n] = '\0';
+	if (ld_rlx(&m->taken) == P_TAKEN)
+		return m->taken_run;
+	return is_paused(m->p) ? NO_RUN : p_steps(m->p);
 }
 
-static void answer_sig(struct question *q, struct m *m, uintptr_t pc)
+static void answer_sysmon_sig(struct question *q, struct m *m, uintptr_t pc)
 {
-	uint32_t state = ASKED;
 	struct g *gp = m->curg;
 
-	if (ld_acq(&q->state) != ASKED || q->tid != m->tid || /* ORD(longrun) */
-	    !cas_acq(&q->state, &state, (uint32_t)ANSWERING)) /* ORD(longrun) */
-		return;
-	if (!m->p || is_paused(m->p) || run_of(m->p) != q->run) {
-		st_rel(&q->state, (uint32_t)FREE); /* ORD(longrun) */
+	if (!gp || m != getm() || !m->p || q->run != run_of_m(m)) { /* or in blocking code */
+		st_rel(&q->state, (uint32_t)FREE);                  /* ORD(longrun) */
 		return;
 	}
 	q->id = gp->id;
 	q->entry = gp->fn;
 	question_set_name(q->name, g_name(gp));
 	trace_own(&q->trace, pc);
-	st_rel(&q->state, (uint32_t)DONE); /* ORD(longrun) */
+	st_rel(&q->state, (uint32_t)DONE); /* ORD(longrun): sysmon drops no question */
 }
 
-void longrun_answer_sig(struct m *m, uintptr_t pc)
+/* LONGRUN-7 */
+static bool on_green_side(const struct m *m, uintptr_t sp)
 {
-	for (int i = 0; i < QUESTIONS; i++)
-		answer_sig(&questions[i], m, pc);
+	const struct g *gp = m->curg;
+	uintptr_t lo = (uintptr_t)gp->stack;
+
+	if (sp >= lo && sp - lo < (size_t)1 << gp->stack_class)
+		return true;
+	return !ld_rlx(&m->inside) && (uintptr_t)m->g0 - sp > G0_MOST;
+}
+
+static void answer_dump_sig(struct question *q, struct m *m, uintptr_t pc, uintptr_t sp)
+{
+	uint32_t state = ANSWERING;
+
+	q->id = m->curg ? m->curg->id : 0;
+	q->trace.n = 0;
+	if (m->curg && on_green_side(m, sp))
+		trace_own_from(&q->trace, pc, 0); /* not the handler's frames, if pc is not found */
+	if (!cas_rel(&q->state, &state, (uint32_t)DONE)) /* ORD(longrun) */
+		st_rel(&q->state, (uint32_t)FREE);       /* ORD(longrun): it is DROPPED */
+}
+
+void longrun_answer_sig(struct m *m, uintptr_t pc, uintptr_t sp)
+{
+	for (int i = 0; i < QUESTIONS; i++) {
+		struct question *q = &questions[i];
+		uint32_t state = ASKED;
+
+		if (ld_acq(&q->state) != ASKED || /* ORD(longrun) */
+		    ld_rlx(&q->tid) != m->tid ||
+		    !cas_acq(&q->state, &state, (uint32_t)ANSWERING)) /* ORD(longrun) */
+			continue;
+		if (i < SYSMON_QUESTIONS)
+			answer_sysmon_sig(q, m, pc);
+		else
+			answer_dump_sig(q, m, pc, sp);
+	}
+}
+
+/* --- the questions of dumps --- */
+
+int longrun_ask(int tid)
+{
+	for (int i = SYSMON_QUESTIONS; i < QUESTIONS; i++) {
+		struct question *q = &questions[i];
+		uint32_t state = FREE;
+
+		if (ld_rlx(&q->state) != FREE ||
+		    !cas_acq(&q->state, &state, (uint32_t)FILLING)) /* ORD(longrun) */
+			continue;
+		st_rlx(&q->tid, tid);
+		st_rel(&q->state, (uint32_t)ASKED); /* ORD(longrun) */
+		int err = os_thread_signal(tid, LONGRUN_SIGNAL);
+
+		if (err)
+			longrun_drop(i);
+		return err ? err : i;
+	}
+	return -EBUSY;
+}
+
+bool longrun_answered(int question, uint64_t *id, struct trace *t)
+{
+	struct question *q = &questions[question];
+
+	if (ld_acq(&q->state) != DONE) /* ORD(longrun) */
+		return false;
+	*id = q->id;
+	*t = q->trace;
+	st_rel(&q->state, (uint32_t)FREE); /* ORD(longrun) */
+	return true;
+}
+
+void longrun_drop(int question)
+{
+	struct question *q = &questions[question];
+	uint32_t asked = ASKED, answering = ANSWERING;
+
+	if (cas_acq(&q->state, &asked, (uint32_t)FREE) ||        /* ORD(longrun) */
+	    cas_acq(&q->state, &answering, (uint32_t)DROPPED) || /* ORD(longrun) */
+	    ld_acq(&q->state) != DONE) /* ORD(longrun): the handler is through with it */
+		return;
+	st_rel(&q->state, (uint32_t)FREE); /* ORD(longrun) */
 }
 
 /* --- writing --- */
@@ -317,26 +551,6 @@ void longrun_answer_sig(struct m *m, uintptr_t pc)
 static void add_ms(struct line *l, int64_t ns)
 {
 	line_dec_sig(l, (uint64_t)(ns / MS));
-}
-
-/* ` in read() of fd 3 (pipe:[1234])` */
-static void add_call(struct line *l, const struct question *q)
-{
-	char what[80];
-
-	if (!q->in_call)
-		return;
-	line_str_sig(l, " in ");
-	line_str_sig(l, q->call.name);
-	if (q->call.fd < 0)
-		return;
-	line_str_sig(l, " of fd ");
-	line_dec_sig(l, (uint64_t)q->call.fd);
-	if (os_fd_name(q->call.fd, what, sizeof(what))) {
-		line_str_sig(l, " (");
-		line_str_sig(l, what);
-		line_str_sig(l, ")");
-	}
 }
 
 /* Appends what the green thread did to l, and a remedy to advice. */
@@ -356,11 +570,14 @@ static void describe_run(struct line *l, struct line *advice, const struct quest
 		break;
 	case LONGRUN_SLEEPS:
 		line_str_sig(l, " sleeps in the kernel");
-		add_call(l, q);
+		if (q->in_call) {
+			line_str_sig(l, " ");
+			finding_call(l, &q->call);
+		}
 		line_str_sig(l, " for ");
 		add_ms(l, q->elapsed);
 		line_str_sig(l, " ms");
-		line_str_sig(advice, "its P runs no other green thread meanwhile: ");
+		line_str_sig(advice, "its P runs no other green thread until sysmon takes it: ");
 		line_str_sig(advice, remedies[q->in_call ? q->call.kind : OS_CALL_OTHER]);
 		break;
 	default:
@@ -397,8 +614,16 @@ static void write_finding(const struct question *q)
 	line_green_sig(&l, q->id, q->name, finding_entry((uintptr_t)q->entry, &q->trace));
 	describe_run(&l, &advice, q);
 	if (q->trace.n) {
-		line_str_sig(&l, ", in ");
-		finding_place(&l, q->trace.pc[finding_frame(&q->trace)]);
+		int i = finding_frame(&q->trace);
+		bool likely = q->kind == LONGRUN_SLEEPS && i >= q->certain;
+
+		line_str_sig(&l, likely ? ", likely called from " : ", in ");
+		finding_place(&l, q->trace.pc[i]);
+	}
+	if (q->kind == LONGRUN_SLEEPS && q->certain < q->trace.n) {
+		line_str_sig(&advice, "; the calls from #");
+		line_dec_sig(&advice, (uint64_t)q->certain);
+		line_str_sig(&advice, " on are likely");
 	}
 	finding_write(&l, &advice, &q->trace, false);
 }
@@ -413,14 +638,15 @@ static void write_answers(void)
 {
 	pthread_mutex_lock(&writing.mutex);
 	st_rlx(&writing.tid, os_thread_id());
-	for (int i = 0; i < QUESTIONS; i++) {
+	for (int i = 0; i < SYSMON_QUESTIONS; i++) {
 		struct question *q = &questions[i];
 		uint32_t state = ld_acq(&q->state); /* ORD(longrun) */
 
 		if (state == DONE) {
 			write_finding(q);
 			st_rlx(&q->state, (uint32_t)FREE);
-		} else if (state == ASKED && run_of(sched.allp[q->p]) != q->run) {
+		} else if (state == ASKED && p_steps(sched.allp[q->p]) != q->run &&
+			   os_now() - q->at > UNCLEAR_NS) { /* a preempted G may still answer */
 			cas_acq(&q->state, &state, (uint32_t)FREE); /* ORD(longrun) */
 		}
 	}
@@ -430,6 +656,8 @@ static void write_answers(void)
 
 void longrun_write(void)
 {
+	if (check_enabled())
+		report_taken(os_now());
 	if (sched.options.debug & (DEBUG_check | DEBUG_sched))
 		write_answers();
 }
@@ -441,12 +669,12 @@ static void *write_last(void *arg)
 	return NULL;
 }
 
-/* True if a question is answered, being answered or being written. */
+/* True if a question of sysmon is answered, being answered or being written. */
 static bool has_answers(void)
 {
 	bool any = ld_rlx(&writing.tid) != 0;
 
-	for (int i = 0; i < QUESTIONS; i++)
+	for (int i = 0; i < SYSMON_QUESTIONS; i++)
 		any |= ld_rlx(&questions[i].state) >= ANSWERING;
 	return any;
 }
@@ -470,6 +698,7 @@ void longrun_begin(void)
 {
 	memset(questions, 0, sizeof(questions));
 	memset(bases, 0, sizeof(bases));
+	memset(sleepers, 0, sizeof(sleepers));
 	memset(told, 0, sizeof(told));
 	if (!(sched.options.debug & (DEBUG_check | DEBUG_sched)))
 		return;

@@ -120,7 +120,7 @@ void thread_run(struct m *m)
 	jmp_buf way_out;
 
 	m->way_out = &way_out;
-	m->tid = os_thread_id();
+	st_rlx(&m->tid, os_thread_id());
 	m->blocks = UINT32_MAX / 2; /* gmp_block_leave never decrements it to 0 */
 	gmp__setm_blocked(m);
 	switch (setjmp(way_out)) {

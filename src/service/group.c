@@ -406,7 +406,7 @@ static void child_main(void *arg)
 		place_release(place);
 		return;
 	}
-	result = place->fn(place->arg);
+	result = run_program_child(place->fn, place->arg);
 	if (unlikely(result)) {
 		group_check_deadline(g); /* it may have failed because it is late */
 		group_fail(g, result);

@@ -244,7 +244,7 @@ static void pool_worker(void *arg)
 		return;
 	}
 	while (next_task(p, w, &t)) {
-		t.fn(t.arg);
+		run_program(t.fn, t.arg);
 		if (unlikely(gmp_run_id() != p->run))
 			_exit(0); /* the child of a fork in this task: the queue is the parent's */
 		if (unlikely(gmp_cancelled()))

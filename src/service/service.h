@@ -27,6 +27,7 @@
 #include "base/heap4.h"
 #include "base/lock.h"
 #include "base/object.h"
+#include "base/trace.h" /* run_program */
 
 /*
  * Create the fls key of a service on the first call. Returns false if no key is free: a later call

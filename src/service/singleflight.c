@@ -235,7 +235,7 @@ static int flight_run(struct flight *f, int (*fn)(void *arg, void *value), void 
 	int result = gmp_key_set(flight_key, f);
 
 	if (!result) {
-		result = fn(arg, f->value);
+		result = run_program_flight(fn, arg, f->value);
 		gmp_key_set(flight_key, f->outer);
 	}
 	flight_complete(f, result, false);

@@ -27,6 +27,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "base/trace.h"
 #include "enter.h"
 #include "mode/chaos.h"
 #include "parkinglot.h"
@@ -81,7 +82,7 @@ static void once_run(gmp_once *o, gmp_fn fn, void *arg)
 	else
 		gmp__set_external_cleanups(&c);
 	cancel_hold(); /* ONCE-6 */
-	fn(arg);
+	run_program(fn, arg);
 	if (gp)
 		gp->cleanups = c.next;
 	else

@@ -26,6 +26,7 @@
 #include "base/mem.h"
 #include "base/object.h"
 #include "base/os.h"
+#include "base/trace.h"
 #include "enter.h"
 #include "mode/vtime.h"
 #include "park.h"
@@ -141,7 +142,7 @@ static void timer_main(void *arg)
 	struct gmp_timer *t = arg;
 
 	st_rlx(&t->pending, false);
-	t->fn(t->arg);
+	run_program(t->fn, t->arg);
 }
 
 static bool timer_fires(struct timer *base, int64_t now, struct glist *out)

@@ -38,7 +38,7 @@ static void app(void *arg)
 	if (pipe(ends) || gmp_spawn(&g, sleeper, NULL, &a))
 		return;
 	for (int i = 0; i < 2; i++) {
-		gmp_yield(); /* to the reader; returns only on a spare P */
+		gmp_yield(); /* to the reader; returns only on another M */
 		gmp_sleep(30000000);
 		if (write(ends[1], "x", 1) != 1)
 			return;

@@ -79,9 +79,9 @@ __attribute__((noinline)) void read_there(void)
 static void *writer(void *arg)
 {
 	(void)arg;
-	await_told(" ms, in read_here+");
+	await_told(" read_here+");
 	written += write(ends[1], "x", 1);
-	await_told(" ms, in read_there+");
+	await_told(" read_there+");
 	written += write(ends[1], "x", 1);
 	return NULL;
 }

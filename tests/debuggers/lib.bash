@@ -41,8 +41,9 @@ check_list() {
 	has '^  3 +waiting \(sleep\) +- +"" +sleeper$'
 	has '^  4 +waiting \(mutex lock\) +- +"locker" +locker$'
 	has '^  5 +in blocking code +LWP [0-9]+ +"blocker" +blocker$'
-	has '^  6 +runnable +- +"begun" +ready_to_go$'
-	has '^  7 +runnable \(new\) +- +"fresh" +sleeper$'
+	has '^  6 +running without a P +LWP [0-9]+ +"stuck" +stuck$'
+	has '^  7 +runnable +- +"begun" +ready_to_go$'
+	has '^  8 +runnable \(new\) +- +"fresh" +sleeper$'
 	has '^(error: )?gmp: there is no green thread 99'
 	has '^(error: )?gmp: word is not the number of a green thread'
 }
@@ -73,11 +74,14 @@ check_calls() {
 	block 'green thread 5 "blocker" (entry blocker): in blocking code, on thread LWP'
 	has "${f}blocker$e"
 	whole
-	block 'green thread 6 '
+	block 'green thread 6 "stuck" (entry stuck): running without a P, on thread LWP'
+	has "${f}stuck$e"
+	whole
+	block 'green thread 7 '
 	called gmp_yield
 	has "${f}ready_to_go$e"
 	whole
-	block 'green thread 7 '
+	block 'green thread 8 '
 	has '^has not run yet'
 	whole
 }

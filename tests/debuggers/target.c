@@ -73,6 +73,16 @@ static void blocker(void *pipe)
 	NO_JUMP();
 }
 
+/* Sleeps in the kernel without a declaration, so sysmon takes the P. */
+static void stuck(void *pipe)
+{
+	char c;
+
+	while (read(*(int *)pipe, &c, 1) < 0)
+		;
+	NO_JUMP();
+}
+
 static void ready_to_go(void *arg)
 {
 	(void)arg;
@@ -91,12 +101,12 @@ static gmp_g *spawn(gmp_fn fn, void *arg, const char *name)
 	return g;
 }
 
-static uint64_t waiting(void)
+static gmp_stats stats(void)
 {
 	gmp_stats s = GMP_STATS_INIT;
 
 	gmp_stats_get(&s);
-	return s.greens_waiting;
+	return s;
 }
 
 static void app(void *arg)
@@ -110,7 +120,8 @@ static void app(void *arg)
 	spawn(sleeper, NULL, "");
 	spawn(locker, NULL, "locker");
 	spawn(blocker, &ends[0], "blocker");
-	while (!in_blocking_code || waiting() < 3)
+	spawn(stuck, &ends[0], "stuck");
+	while (!in_blocking_code || stats().greens_waiting < 3 || stats().preempted < 1)
 		gmp_sleep(1000000);
 	spawn(ready_to_go, NULL, "begun");
 	gmp_yield();

@@ -19,12 +19,14 @@ static const struct {
 #define COUNT 0
 #define BYTES 1
 #define SCHED 2
+#define SLICE 3
 #define OPTION(field, kind, env, fallback, min, max, help) { env, min, max, kind },
 #include "base/options.def"
 #undef OPTION
 #undef COUNT
 #undef BYTES
 #undef SCHED
+#undef SLICE
 };
 
 enum { N = sizeof(table) / sizeof(table[0]) };
@@ -40,12 +42,22 @@ static int parse(const char *s, int kind, uint64_t *v)
 			return *v = i + 1, 1;
 	if (kind == 2)
 		return 0;
+	if (kind == 3 && strcmp(s, "off") == 0)
+		return *v = 0, 1;
 	if (s[0] < '0' || s[0] > '9')
 		return 0;
 	errno = 0;
 	*v = strtoull(s, &end, 10);
 	if (errno)
 		return 0;
+	if (kind == 3 && *end) {
+		uint64_t ns = strcmp(end, "us") == 0   ? 1000
+			      : strcmp(end, "ms") == 0 ? 1000000
+			      : strcmp(end, "s") == 0  ? 1000000000
+						       : 0;
+
+		return ns && !__builtin_mul_overflow(*v, ns, v);
+	}
 	const char *unit = kind == 1 && *end ? strchr("kKmMgG", *end) : NULL;
 
 	if (unit) {

@@ -102,14 +102,14 @@ static inline bool external_waits(const struct peer *p)
 
 /*
  * True if n green threads exist beside the first and all except the caller wait: no G is runnable,
- * and the caller holds the only busy P. (stats().greens_waiting is a difference of counters that
- * are read at different times, so it is not exact.)
+ * none runs without a P, and the caller holds the only busy P. (stats().greens_waiting is a
+ * difference of counters that are read at different times, so it is not exact.)
  */
 static inline bool all_wait(uint64_t n)
 {
 	gmp_stats s = stats();
 
-	return s.greens == n + 1 && s.greens_runnable == 0 &&
+	return s.greens == n + 1 && s.greens_runnable == 0 && s.greens_blocked == 0 &&
 	       s.procs_idle + (gmp_self() != NULL) == s.procs;
 }
 

@@ -178,37 +178,45 @@ static void dump_runnable_gs(UNUSED void *arg)
 
 TEST(dump_runnable_g_shows_no_calls)
 {
-	check_skip_on_valgrind("the dump takes so long that sysmon adds a P and the Gs run");
-	run_procs(1, dump_runnable_gs, NULL);
-}
-
-static void compute(UNUSED void *arg)
-{
-	atomic_fetch_add(&flag, 1);
-	while (!atomic_load(&go_on))
-		;
-}
-
-static void dump_running_g(UNUSED void *arg)
-{
-	gmp_g *g = spawn_named("computes", compute, NULL);
-	const char *text;
-
-	while (!atomic_load(&flag))
-		gmp_yield(); /* the other P runs it, or sysmon preempts it */
-	text = block_of("computes");
-	check_has(text, "(entry compute), running; made at");
-	check_has_not(text, "#0");
-	atomic_store(&go_on, 1);
-	join(g);
-}
-
-TEST(dump_running_g_shows_no_calls)
-{
-	run_procs(2, dump_running_g, NULL);
+	run_cooperative(1, dump_runnable_gs, NULL);
 }
 
 /* --- many --- */
+
+static int stuck_ends[2];
+
+static void read_without_declaration(UNUSED void *arg)
+{
+	char c;
+
+	CHECK_EQ(read(stuck_ends[0], &c, 1), 1);
+}
+
+/* On the only P the G that reads keeps the others waiting until its P is taken. */
+static void dump_preempted_g(UNUSED void *arg)
+{
+	char call[64];
+	const char *b;
+	gmp_g *g;
+
+	CHECK_EQ(pipe(stuck_ends), 0);
+	g = spawn_named("stuck", read_without_declaration, NULL);
+	while (stats().preempted < 1)
+		gmp_sleep(MS);
+	snprintf(call, sizeof(call), " s, in read() of fd %d (pipe:[", stuck_ends[0]);
+	b = block_of("stuck");
+	check_has(b, "(entry read_without_declaration), running without a P for ");
+	check_has(b, call);
+	CHECK_EQ(write(stuck_ends[1], "x", 1), 1);
+	join(g);
+	close(stuck_ends[0]);
+	close(stuck_ends[1]);
+}
+
+TEST(dump_preempted_g_shows_system_call)
+{
+	run_procs(1, dump_preempted_g, NULL);
+}
 
 RT(dump_of_10000_gs_shows_each_one)
 {

@@ -76,6 +76,49 @@ TEST(dump_on_signal_needs_no_green_thread_to_yield)
 	run_procs(1, compute_until_dumped, NULL);
 }
 
+static atomic_int told;
+
+CALL static void compute_inner(void)
+{
+	while (!atomic_load(&told))
+		;
+	no_more();
+}
+
+static void compute_until_told(UNUSED void *arg)
+{
+	compute_inner();
+	no_more();
+}
+
+static void signal_until_shown(UNUSED void *arg)
+{
+	int64_t limit = gmp_deadline(PATIENCE);
+	gmp_g *g = spawn_named("computes", compute_until_told, NULL);
+
+	catch_stderr();
+	CHECK_EQ(gmp_dump_on(SIGQUIT), 0);
+	/* again and again: a busy machine may give the G no CPU before the timeout of a dump */
+	while (!is_caught(", in compute_inner+0x")) {
+		CHECK(gmp_now() < limit);
+		CHECK_EQ(kill(getpid(), SIGQUIT), 0);
+		gmp_sleep(50 * MS);
+	}
+	check_has(strstr(caught(), ", in compute_inner+0x"), " compute_until_told+0x");
+	CHECK_EQ(gmp_dump_on(0), 0);
+	restore_stderr();
+	atomic_store(&told, 1);
+	join(g);
+}
+
+TEST_PROCS(dump_on_signal_shows_calls_of_computing_g)
+{
+#ifdef __SANITIZE_THREAD__
+	check_skip("ThreadSanitizer delays the handler of a thread that calls no function");
+#endif
+	run_procs(procs, signal_until_shown, NULL);
+}
+
 /* sysmon sleeps after a second in which no G ran. */
 TEST(dump_on_signal_wakes_idle_runtime)
 {

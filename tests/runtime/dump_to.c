@@ -206,7 +206,7 @@ TEST_PROCS(dump_killed_at_shutdown_leaks_nothing)
 	for (int i = 0; i < 10; i++) {
 		CHECK_EQ(pipe2(pipe_fds, O_CLOEXEC), 0);
 		atomic_store(&dumping, 0);
-		run_procs(procs, end_while_dumping, NULL);
+		run_cooperative(procs, end_while_dumping, NULL); /* few OS threads: see below */
 		gmp_chan_free(ch);
 		close(pipe_fds[0]);
 		close(pipe_fds[1]);

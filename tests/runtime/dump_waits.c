@@ -200,7 +200,7 @@ static void check_waits(const char *name, const char *what)
 /* All these green threads wait until they are killed at shutdown. */
 RT(dump_wait_names_object_and_holder)
 {
-	char text[160];
+	char text[160] = { 0 };
 
 	CHECK_EQ(gmp_mutex_lock(&mu), 0);
 	CHECK_EQ(gmp_rwmutex_lock(&rw), 0);

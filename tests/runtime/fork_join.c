@@ -161,3 +161,54 @@ RT(join_in_order_runs_gs_in_order_after_runnext)
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(at[i], order[i]);
 }
+
+/* --- timers --- */
+
+static gmp_g *sleeper_b;
+static int64_t wake_at;
+
+static void sleep_until_wake_at(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_sleep_until(wake_at), 0);
+}
+
+/* The timer has put both Gs in front of the ring; the join takes the other one back from it. */
+static void sleep_join_and_sleep(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_sleep_until(wake_at), 0);
+	join(sleeper_b);
+	CHECK_EQ(gmp_sleep(1 * MS), 0);
+}
+
+static void nothing(UNUSED void *arg)
+{
+}
+
+static void go_nothing(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_go(nothing, NULL), 0);
+}
+
+static void join_of_g_from_timer(UNUSED void *arg)
+{
+	struct ext_thread f;
+	gmp_g *a;
+
+	wake_at = gmp_deadline(5 * MS);
+	a = spawn(sleep_join_and_sleep, NULL);
+	gmp_yield(); /* the timers fire in this order */
+	sleeper_b = spawn(sleep_until_wake_at, NULL);
+	gmp_yield();
+	ext_thread_start(&f, go_nothing, NULL);
+	ext_thread_join(&f); /* a G is in the global queue, so Gs of timers go in front */
+	while (gmp_now() < wake_at)
+		;
+	join(a);
+}
+
+/* Gs of timers count as present in the ring only as far as the ring reaches. */
+TEST(join_of_g_that_timer_put_first_does_not_stop_timers)
+{
+	for (int i = 0; i < 20; i++)
+		run_cooperative(1, join_of_g_from_timer, NULL);
+}

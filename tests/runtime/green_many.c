@@ -106,5 +106,5 @@ static void spawn_without_running(UNUSED void *arg)
 
 TEST(green_thread_that_has_not_run_has_no_stack)
 {
-	run_procs(1, spawn_without_running, NULL);
+	run_cooperative(1, spawn_without_running, NULL);
 }

@@ -245,7 +245,7 @@ TEST(locked_g_exit_on_callers_thread_retires_that_thread)
 {
 	caller = getpid();
 	atomic_store(&runs, 0);
-	run_procs(1, give_caller_away, NULL);
+	run_cooperative(1, give_caller_away, NULL);
 	CHECK_EQ(atomic_load(&runs), 2);
 }
 

@@ -156,7 +156,7 @@ static void runnable_during_stall(UNUSED void *arg)
 
 TEST(stats_stall_of_runnable_g_is_in_latency_max)
 {
-	run_procs(1, runnable_during_stall, NULL);
+	run_cooperative(1, runnable_during_stall, NULL);
 }
 
 /* Without the stall these Gs run at once, one after the other. */
@@ -181,7 +181,7 @@ static void yielders_during_stall(UNUSED void *arg)
 
 TEST(stats_stall_of_yielders_is_in_latency_max)
 {
-	run_procs(1, yielders_during_stall, NULL);
+	run_cooperative(1, yielders_during_stall, NULL);
 }
 
 static void sleep_a_little(UNUSED void *arg)
@@ -204,7 +204,7 @@ static void sleeper_during_stall(UNUSED void *arg)
 
 TEST(stats_stall_of_sleeper_counts_from_deadline)
 {
-	run_procs(1, sleeper_during_stall, NULL);
+	run_cooperative(1, sleeper_during_stall, NULL);
 }
 
 static bool run_seen_reader_runnable(const gmp_stats *s)
@@ -241,7 +241,7 @@ static void reader_during_stall(UNUSED void *arg)
 
 TEST(stats_stall_of_reader_is_in_latency_max)
 {
-	run_procs(1, reader_during_stall, NULL);
+	run_cooperative(1, reader_during_stall, NULL);
 }
 
 /* An M without a P sleeps in the poller, so that M finds the event. */
@@ -262,7 +262,7 @@ static void reader_found_without_p(UNUSED void *arg)
 
 TEST(stats_stall_of_reader_found_without_p_is_in_latency_max)
 {
-	run_procs(1, reader_found_without_p, NULL);
+	run_cooperative(1, reader_found_without_p, NULL);
 }
 
 static void compute_long(UNUSED void *arg)
@@ -272,7 +272,7 @@ static void compute_long(UNUSED void *arg)
 
 /* More computing Gs than Ps, so that some wait for a busy P. With several Ps sysmon takes them from
  * a ring, and their latency is known only once they run: hence one stall after the other. */
-RT(stats_stall_of_all_ps_is_in_latency_max)
+RT_COOPERATIVE(stats_stall_of_all_ps_is_in_latency_max)
 {
 	int64_t most = gmp_now() + STALL_MOST_MS * MS;
 	gmp_g *g[8];

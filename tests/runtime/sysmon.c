@@ -103,3 +103,73 @@ RT(cached_file_reads_do_not_starve_others)
 {
 	check_not_starving(read_cached_file, procs);
 }
+
+/* --- a G with checkpoints, beside two that wake each other --- */
+
+enum {
+	SHARED_NS = 300 * 1000 * 1000,
+	CALL_MOST_NS = 200 * 1000, /* of gmp_checkpoint, if it does not yield */
+};
+
+static gmp_chan *there, *back;
+
+static void answer(UNUSED void *arg)
+{
+	char c;
+
+	while (gmp_chan_recv(there, &c) == 0)
+		CHECK_EQ(gmp_chan_send(back, &c), 0);
+}
+
+static void ask_until_stop(UNUSED void *arg)
+{
+	char c = 1;
+
+	while (!atomic_load(&stop)) {
+		CHECK_EQ(gmp_chan_send(there, &c), 0);
+		CHECK_EQ(gmp_chan_recv(back, &c), 0);
+	}
+	CHECK_EQ(gmp_chan_close(there), 0);
+}
+
+/* CPU time of the process: other programs may delay it, and sysmon, by many milliseconds. */
+static int64_t cpu_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static void share_p(UNUSED void *arg)
+{
+	int64_t begin, theirs = 0, now;
+	gmp_g *g[2];
+
+	check_skip_on_valgrind("Valgrind runs one thread at a time");
+	CHECK((there = gmp_chan_new(1, 0)) != NULL);
+	CHECK((back = gmp_chan_new(1, 0)) != NULL);
+	g[0] = spawn(answer, NULL);
+	g[1] = spawn(ask_until_stop, NULL);
+	for (begin = now = cpu_now(); now - begin < SHARED_NS;) {
+		int64_t before = cpu_now();
+
+		gmp_checkpoint();
+		now = cpu_now();
+		if (now - before > CALL_MOST_NS)
+			theirs += now - before;
+	}
+	atomic_store(&stop, 1);
+	join(g[0]);
+	join(g[1]);
+	gmp_chan_free(there);
+	gmp_chan_free(back);
+	CHECK(theirs > SHARED_NS / 5);
+}
+
+/* The pair shares slices of 2 ms (PICK-1). If the G were asked after 10 ms, the pair would
+ * have a tenth of the time. */
+TEST(g_with_checkpoints_shares_p_with_pair_that_wakes_each_other)
+{
+	run_procs(1, share_p, NULL);
+}

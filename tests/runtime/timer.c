@@ -242,7 +242,7 @@ static void miss_periods(UNUSED void *arg)
 
 TEST(timer_missed_periods_are_dropped)
 {
-	run_procs(1, miss_periods, NULL);
+	run_cooperative(1, miss_periods, NULL);
 }
 
 static void linger(UNUSED void *arg)

@@ -62,7 +62,7 @@ static void flood(UNUSED void *arg)
 
 TEST(unstarted_flood_takes_less_than_64_bytes_each)
 {
-	run_procs(1, flood, NULL);
+	run_cooperative(1, flood, NULL);
 }
 
 enum { MANY = 20000 };
@@ -163,6 +163,7 @@ TEST(unstarted_all_begin_although_max_green_is_reached)
 	gmp_config c = GMP_CONFIG_INIT;
 
 	c.procs = 1;
+	c.flags = GMP_COOPERATIVE; /* the caller spawns them all before one runs */
 	c.max_green = 5000;
 	CHECK_EQ(gmp_run(fill_again, NULL, &c), 0);
 }
@@ -193,6 +194,7 @@ TEST(unstarted_counts_in_max_stack_memory)
 	int most = 6000;
 
 	c.procs = 1;
+	c.flags = GMP_COOPERATIVE; /* the caller spawns them all before one runs */
 	c.stack_size = 64 << 10;
 	c.max_stack_memory = (uint64_t)most * c.stack_size;
 	CHECK_EQ(gmp_run(fill_stack_memory, &most, &c), 0);
@@ -207,7 +209,7 @@ static void leave_them(UNUSED void *arg)
 TEST(unstarted_is_killed_at_shutdown)
 {
 	for (int i = 0; i < 3; i++)
-		run_procs(1, leave_them, NULL);
+		run_cooperative(1, leave_them, NULL);
 	CHECK_EQ(ran, 0);
 	run_procs(2, go_all, NULL);
 }

@@ -50,8 +50,11 @@
  * RT(name) { ... }: a case at 1, 2 and 4 Ps whose body runs on the first green thread; `procs` is
  * the number of Ps. RT_THEN(name, last) also calls last() after the run.
  */
-#define RT(name) RT_THEN(name, nothing_then)
-#define RT_THEN(name, last)                                                                        \
+#define RT(name) RT_RUN(name, run_procs, nothing_then)
+#define RT_THEN(name, last) RT_RUN(name, run_procs, last)
+/* Without preemption. */
+#define RT_COOPERATIVE(name) RT_RUN(name, run_cooperative, nothing_then)
+#define RT_RUN(name, run, last)                                                                    \
 	static void name##_body(int procs);                                                        \
 	static void name##_app(void *arg)                                                          \
 	{                                                                                          \
@@ -59,7 +62,7 @@
 	}                                                                                          \
 	TEST_PROCS(name)                                                                           \
 	{                                                                                          \
-		run_procs(procs, name##_app, &procs);                                              \
+		run(procs, name##_app, &procs);                                                    \
 		last();                                                                            \
 	}                                                                                          \
 	static void name##_body(__attribute__((unused)) int procs)

@@ -311,9 +311,9 @@ static void print_ends(double took)
 /* ------------------------------------------- Resources that the server makes once */
 
 /*
- * The runtime makes OS threads, and spare Ps for Ms that are stuck in system calls, on demand and
- * keeps them.  A short stall of the machine may trigger that during the minute.  Therefore all of
- * them are made before: more green threads block at the same time than there may be OS threads.
+ * The runtime makes OS threads for Ms that are stuck in system calls on demand and keeps them.  A
+ * short stall of the machine may trigger that during the minute.  Therefore all of them are made
+ * before: more green threads block at the same time than there may be OS threads.
  */
 
 static atomic_bool all_made;
@@ -333,8 +333,7 @@ static void *watch_threads_and_ps(void *done)
 	while (!atomic_load((atomic_bool *)done)) {
 		gmp_stats s = stats();
 
-		/* a P for each M, and one for the remaining Gs */
-		if (s.threads == MOST_THREADS && s.procs + s.procs_spare > MOST_THREADS)
+		if (s.threads == MOST_THREADS)
 			atomic_store(&all_made, true);
 		usleep(1000);
 	}

@@ -303,11 +303,11 @@ static inline void print_stats(void)
 	if (gmp_stats_get(&s) < 0)
 		return; /* between two runs */
 	printf("stats greens=%llu descriptors=%llu timers=%llu stacks=%llu rest=%ld threads=%llu "
-	       "handoffs=%llu spares=%llu switches=%llu\n",
+	       "handoffs=%llu preemptions=%llu switches=%llu\n",
 	       (unsigned long long)s.greens, (unsigned long long)(s.descriptors - soak_own),
 	       (unsigned long long)s.timers, (unsigned long long)s.stack_bytes >> 10,
 	       atomic_load(&soak_rest), (unsigned long long)s.threads,
-	       (unsigned long long)s.handoffs, (unsigned long long)s.spares,
+	       (unsigned long long)s.handoffs, (unsigned long long)s.preemptions,
 	       (unsigned long long)s.switches);
 	fflush(stdout);
 }

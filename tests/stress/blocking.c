@@ -107,9 +107,9 @@ static void app(void *arg)
 	}
 	CHECK_EQ(atomic_load(&sent), atomic_load(&received));
 	WAIT_FOR(stats().greens_blocked == 0 && stats().greens == 1);
-	fprintf(stderr, "%ld operations, %ld elements, %llu hand-offs, %llu spare Ps\n",
+	fprintf(stderr, "%ld operations, %ld elements, %llu hand-offs, %llu preemptions\n",
 		atomic_load(&ops), atomic_load(&sent), (unsigned long long)stats().handoffs,
-		(unsigned long long)stats().spares);
+		(unsigned long long)stats().preemptions);
 }
 
 TEST_PROCS(chan_ring_with_blocked_and_locked_threads_loses_no_element)

@@ -144,6 +144,9 @@ static void check_block(char *block)
 	frame = strstr(block, "\n    #0 ");
 	if (!frame)
 		return;
+	if (strstr(block,
+		   ", running")) /* its end is a tail call: the entry function has no frame */
+		return;
 	if (!strstr(block, ", waiting for ") || !strstr(block, " s: "))
 		check_failed("backtrace of a G that does not wait:\n%s", block);
 	/* the last line is the frame of the entry function */

@@ -92,6 +92,51 @@ static noinline void callee(void)
 	came_from = (uintptr_t)__builtin_return_address(0);
 }
 
+TEST(calltarget_jump_in_function_is_found)
+{
+	begin();
+	memset(code, 0x90, SIZE);
+	put(220, "\xe9", 1, 900);
+	put(240, "\x0f\x84", 2, 1000);
+	CHECK(jumps_to(at(200), at(900)));
+	CHECK(jumps_to(at(200), at(1000)));
+	CHECK(!jumps_to(at(200), at(901)));
+	CHECK(!jumps_to(at(300), at(900)));
+	CHECK(!jumps_to(at(SIZE + 100), at(900)));
+}
+
+TEST(calltarget_call_of_any_form_is_recognized)
+{
+	static const struct {
+		const char *bytes;
+		size_t n;
+		bool call;
+	} of[] = {
+		{ "\xe8\1\2\3\4", 5, true },         /* call f */
+		{ "\xff\xd0", 2, true },             /* call *%rax */
+		{ "\x41\xff\xd4", 3, true },         /* call *%r12 */
+		{ "\xff\x10", 2, true },             /* call *(%rax) */
+		{ "\xff\x14\xc3", 3, true },         /* call *(%rbx,%rax,8) */
+		{ "\xff\x53\x10", 3, true },         /* call *16(%rbx) */
+		{ "\xff\x54\xc3\x10", 4, true },     /* call *16(%rbx,%rax,8) */
+		{ "\xff\x15\1\2\3\4", 6, true },     /* call *slot(%rip) */
+		{ "\xff\x93\1\2\3\4", 6, true },     /* call *d(%rbx) */
+		{ "\xff\x94\xc3\1\2\3\4", 7, true }, /* call *d(%rbx,%rax,8) */
+		{ "\xff\xe0", 2, false },            /* jmp *%rax */
+		{ "\xe9\1\2\3\4", 5, false },        /* jmp f */
+		{ "\xff\x53", 2, false },            /* cut off */
+	};
+
+	begin();
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		memset(code, 0x90, SIZE);
+		memcpy(code + 100 - of[i].n, of[i].bytes, of[i].n);
+		CHECK_EQ(call_ends_at(at(100)), of[i].call);
+	}
+	CHECK(!call_ends_at(at(SIZE + 100)));
+	CHECK(!call_ends_at(3));
+}
+
 TEST(calltarget_compiled_call_is_found)
 {
 	callee();

@@ -48,6 +48,7 @@ TEST(options_defaults_come_from_table_and_machine)
 	CHECK_EQ(o.c.max_green, 16 << 20);
 	CHECK_EQ(o.c.sched, GMP_SCHED_RUNNEXT);
 	CHECK(o.c.max_stack_memory == UINT64_MAX);
+	CHECK_EQ(o.c.preempt_ns, 10000000);
 	CHECK_EQ(o.debug, 0);
 	CHECK_EQ(options_load(NULL, &o, NULL), 0);
 }
@@ -185,9 +186,46 @@ TEST(options_field_out_of_range_returns_einval)
 	CHECK_EQ(LOAD_FIELD(max_green, 64u << 20, &o), 0);
 	CHECK_EQ(LOAD_FIELD(flags, GMP_VIRTUAL_TIME, &o), 0);
 	CHECK_EQ(o.debug, DEBUG_virtual);
-	CHECK_EQ(LOAD_FIELD(flags, 2, &o), -EINVAL);
+	CHECK_EQ(LOAD_FIELD(flags, GMP_COOPERATIVE, &o), 0);
+	CHECK_EQ(o.c.flags, GMP_COOPERATIVE);
+	CHECK_EQ(LOAD_FIELD(flags, 1u << 31, &o), -EINVAL);
+	CHECK_EQ(LOAD_FIELD(preempt_ns, -1, &o), -EINVAL);
+	CHECK_EQ(LOAD_FIELD(preempt_ns, 999999, &o), -EINVAL);
+	CHECK_EQ(LOAD_FIELD(preempt_ns, 1000000, &o), 0);
+	CHECK_EQ(LOAD_FIELD(preempt_ns, INT64_MAX, &o), -EINVAL);
 	CHECK_EQ(LOAD_FIELD(sched, -1, &o), -EINVAL);
 	CHECK_EQ(LOAD_FIELD(sched, GMP_SCHED_THREAD + 1, &o), -EINVAL);
+}
+
+TEST(options_slice_takes_units_and_off)
+{
+	static const struct {
+		const char *text;
+		int64_t ns;
+	} good[] = { { "1000000", 1000000 },
+		     { "1500us", 1500000 },
+		     { "20ms", 20000000 },
+		     { "3600s", 3600000000000 } };
+	static const char *const bad[] = { "999us",
+					   "10m",
+					   "ms",
+					   "10 ms",
+					   "3601s",
+					   "on",
+					   "offx",
+					   "99999999999999999s",
+					   "9223372036854775807" };
+	struct options o;
+
+	for (size_t i = 0; i < countof(good); i++) {
+		CHECK_EQ(load_env("GMP_PREEMPT", good[i].text, &o), 0);
+		CHECK_EQ(o.c.preempt_ns, good[i].ns);
+		CHECK_EQ(o.c.flags, 0);
+	}
+	CHECK_EQ(load_env("GMP_PREEMPT", "off", &o), 0);
+	CHECK_EQ(o.c.flags, GMP_COOPERATIVE);
+	for (size_t i = 0; i < countof(bad); i++)
+		CHECK_EQ(load_env("GMP_PREEMPT", bad[i], &o), -EINVAL);
 }
 
 TEST(options_sched_is_parsed_from_word)

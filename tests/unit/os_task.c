@@ -59,6 +59,25 @@ TEST(os_thread_call_asleep_in_read_names_call_and_fd)
 	end_reader(t);
 }
 
+TEST(os_thread_entered_at_asleep_is_on_its_stack)
+{
+	pthread_t t = start_reader();
+	uintptr_t sp, pc;
+	pthread_attr_t a;
+	void *lo;
+	size_t n;
+
+	if (!os_thread_entered_at(tid, &sp, &pc))
+		check_skip("/proc/self/task/TID/syscall cannot be read here");
+	CHECK_EQ(pthread_getattr_np(t, &a), 0);
+	CHECK_EQ(pthread_attr_getstack(&a, &lo, &n), 0);
+	pthread_attr_destroy(&a);
+	CHECK(sp - (uintptr_t)lo < n);
+	CHECK(pc != 0);
+	CHECK(!os_thread_entered_at(1 << 24, &sp, &pc));
+	end_reader(t);
+}
+
 TEST(os_thread_call_running_thread_is_in_no_call)
 {
 	struct os_call call;

@@ -337,22 +337,6 @@ TEST(procs_resize_down_grows_free_g_caches)
 	proc_fini();
 }
 
-TEST(procs_resize_retires_spare_p)
-{
-	begin(2);
-	sched.state = RUN_ON;
-	CHECK(procs_add_spare());
-	CHECK_EQ(sched.nspare, 1);
-	CHECK_EQ(sched.npidle, 3);
-	CHECK_EQ(sched.allp[2]->status, P_IDLE);
-	resize(2, 2, false);
-	CHECK_EQ(sched.nspare, 0);
-	CHECK_EQ(sched.npidle, 2);
-	CHECK_EQ(sched.allp[2]->status, P_RETIRED);
-	sched.state = RUN_NONE;
-	proc_fini();
-}
-
 TEST(procs_resize_asks_running_p_to_share_and_retire)
 {
 	struct p *pp;

@@ -226,7 +226,7 @@ TEST(timer_del_at_any_index_keeps_heap_order)
 }
 
 /* Makes the calling thread hold P p, as a caller that rearms its own timer. */
-static void hold_p(struct m *m, int p)
+static void occupy_p(struct m *m, int p)
 {
 	m->p = &ps[p];
 	gmp__setm(m);
@@ -246,7 +246,7 @@ TEST(timer_rearm_between_any_indices_keeps_heap_order)
 	struct m me = { 0 };
 
 	begin();
-	hold_p(&me, 0);
+	occupy_p(&me, 0);
 	for (int from = 0; from < N; from++) {
 		for (int to = 0; to <= N; to++) {
 			norder = 0;
@@ -271,7 +271,7 @@ TEST(timer_hold_accepts_only_timer_armed_on_own_p)
 	begin();
 	add(1, 0, 10);
 	CHECK(!rearm(0, 20)); /* an external thread */
-	hold_p(&me, 0);
+	occupy_p(&me, 0);
 	CHECK(!rearm(0, 20));
 	CHECK(!rearm(1, 20)); /* not armed */
 	add(0, 1, 10);
@@ -542,7 +542,7 @@ static void *arm_and_disarm(void *arg)
 	long armed[64] = { 0 }, deleted[64] = { 0 };
 	struct m me = { 0 };
 
-	hold_p(&me, mine == items);
+	occupy_p(&me, mine == items);
 	while (!ld_seq(&hammer.stop)) {
 		x = x * 6364136223846793005u + 1442695040888963407u;
 		unsigned i = x >> 33 & 63;

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Places of running green threads, for a dump: asks each OS thread that computes where it is.
+ *
+ * Only its own thread can walk the stack of a running G (VIEW-2).  So the dump sends a signal to
+ * that thread, whose handler stores the backtrace (the protocol: mode/longrun.c).  All threads are
+ * asked at once, before the first green thread is shown.
+ *
+ * Invariants
+ *   PLACE-1  A thread that sleeps in the kernel is not signalled: usleep, poll and epoll_wait would
+ *            return EINTR.  The state of the thread is read immediately before the signal is sent.
+ *            If the thread begins to sleep in these microseconds, its call is interrupted.
+ *   PLACE-2  A dump waits for all answers together for at most ANSWER_NS (place.c).  A thread
+ *            that is starved, or blocks the signal, does not answer; its G is shown without a
+ *            place.
+ *   PLACE-3  Without a question, nothing is done: no handler is installed, and the caller keeps its
+ *            P.  While it waits, the caller is in blocking code, so it keeps no P (DUMP-1), and
+ *            shutdown does not kill it before it has called signal_ask_end.
+ */
+#ifndef GMP_PLACE_H
+#define GMP_PLACE_H
+
+#include "base/trace.h"
+#include "types.h"
+
+/* Further running Gs are shown without a place. */
+enum { PLACES_MOST = 1024 };
+
+struct place {
+	uint64_t id;        /* of the G */
+	int tid;            /* of its OS thread */
+	int question;       /* a number of longrun_ask; -1: none */
+	bool over;          /* not asked any more */
+	struct trace trace; /* no frames: the place is not known */
+};
+
+/* All-zero bytes have no place. */
+struct places {
+	unsigned n;
+	struct place of[PLACES_MOST];
+};
+
+/* Ask all running Gs except self, the caller (NULL: an external thread).  In a run; no locks
+ * held. */
+void places_ask(struct places *p, const struct g *self);
+/* Return the backtrace of the running G with this id; NULL: not known.  p may be NULL. */
+const struct trace *places_find(const struct places *p, uint64_t id);
+
+#endif

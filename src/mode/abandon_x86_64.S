@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the program's code of an abandoned G returns; mode/abandon.h has the protocol. */
+
+	.text
+
+/* An abandoned G returns here, instead of to the runtime: the stack pointer is aligned as before a
+   call. */
+	.globl	gmp__abandoned_return
+	.hidden	gmp__abandoned_return
+	.type	gmp__abandoned_return, @function
+	.p2align 5
+gmp__abandoned_return:
+	.cfi_startproc
+	.cfi_undefined rip
+	call	gmp__abandoned_end
+	ud2
+	.cfi_endproc
+	.size	gmp__abandoned_return, . - gmp__abandoned_return
+
+	.section .note.GNU-stack, "", @progbits

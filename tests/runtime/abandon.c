@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests that a run ends although a G computes, what the G and its OS thread do afterwards, and when
+ * the end of a run waits.
+ */
+#define _GNU_SOURCE 1
+#include <sched.h>
+#include <signal.h>
+
+#include "preempt_util.h"
+
+#include "runtime_util.h"
+
+/* The end of a run waits for so long: abandon.c. */
+#define GRACE SEC
+
+static atomic_int computing, stop_computing, passed;
+
+/* Compute without a call of gmp until the test says so. */
+static void compute_on(void)
+{
+	uint64_t x = 1;
+	uint64_t rounds = 0;
+	struct place here = place_mark(5);
+
+	for (atomic_fetch_add(&computing, 1); !atomic_load(&stop_computing); rounds++)
+		x = crunch(x, 1000);
+	place_check(&here);
+	for (uint64_t y = 1; rounds > 0; rounds--)
+		if (rounds == 1)
+			CHECK(crunch(y, 1000) == x);
+		else
+			y = crunch(y, 1000);
+}
+
+static void need_abandon(void)
+{
+	need_preemption();
+#if defined(__SANITIZE_THREAD__)
+	check_skip("ThreadSanitizer delays signals to a thread that makes no call of libc");
+#endif
+	atomic_store(&computing, 0);
+	atomic_store(&stop_computing, 0);
+	atomic_store(&passed, 0);
+}
+
+static void expect_abandoned(void *n)
+{
+	CHECK_EQ(stats().abandoned, *(uint64_t *)n);
+	CHECK_EQ(stats().preempted, 0);
+	CHECK_EQ(stats().greens_blocked, 0);
+}
+
+static void wait_for_none(UNUSED void *arg)
+{
+	WAIT_FOR(stats().abandoned == 0);
+}
+
+/* The Gs of the ended run end, and so do their OS threads; the next run observes it. */
+static void release_abandoned(int threads)
+{
+	atomic_store(&stop_computing, 1);
+	CHECK_EQ(gmp_run(wait_for_none, NULL, NULL), 0);
+	for (int64_t end = clock_ns() + 30 * SEC; count_threads() != threads;)
+		CHECK(clock_ns() < end);
+}
+
+/* As many compute at once beside one P: preempt.c. */
+enum { HOGS = 4 };
+
+struct run {
+	int hogs;
+	const gmp_fn *fn; /* of each */
+};
+
+static void start_computing(void *arg)
+{
+	struct run *r = arg;
+
+	for (int i = 0; i < r->hogs; i++)
+		spawn_large(r->fn[i], NULL);
+	WAIT_FOR(atomic_load(&computing) == r->hogs);
+}
+
+/* Returns how long the run took. */
+static int64_t run_beside_computing(gmp_config c, int procs, const gmp_fn *fn, int hogs)
+{
+	struct run r = { hogs, fn };
+	int64_t begin = clock_ns();
+
+	c.procs = procs;
+	CHECK_EQ(gmp_run(start_computing, &r, &c), 0);
+	return clock_ns() - begin;
+}
+
+static void check_abandoned(int procs, const gmp_fn *fn)
+{
+	int threads = count_threads();
+	uint64_t hogs = HOGS;
+	struct sigaction now;
+
+	need_abandon();
+	int64_t took = run_beside_computing((gmp_config)GMP_CONFIG_INIT, procs, fn, HOGS);
+
+	CHECK(took >= GRACE && took < 30 * SEC);
+	CHECK_EQ(sigaction(SIGURG, NULL, &now), 0);
+	CHECK(now.sa_handler == SIG_DFL);
+	CHECK_EQ(gmp_run(expect_abandoned, &hogs, NULL), 0);
+	release_abandoned(threads);
+	CHECK_EQ(atomic_load(&passed), 0);
+}
+
+/* --- how the G ends --- */
+
+static void compute_and_return(UNUSED void *arg)
+{
+	compute_on();
+}
+
+static void compute_and_yield(UNUSED void *arg)
+{
+	compute_on();
+	gmp_yield();
+	atomic_store(&passed, 1);
+}
+
+static void compute_and_sleep(UNUSED void *arg)
+{
+	compute_on();
+	gmp_sleep(MS);
+	atomic_store(&passed, 1);
+}
+
+static void compute_and_spawn(UNUSED void *arg)
+{
+	compute_on();
+	gmp_go(compute_and_return, NULL);
+	atomic_store(&passed, 1);
+}
+
+static void compute_and_run(UNUSED void *arg)
+{
+	compute_on();
+	gmp_run(compute_and_return, NULL, NULL);
+	atomic_store(&passed, 1);
+}
+
+static void compute_and_block(UNUSED void *arg)
+{
+	compute_on();
+	gmp_block_enter();
+	atomic_store(&passed, 1);
+}
+
+static void compute_and_exit(UNUSED void *arg)
+{
+	compute_on();
+	gmp_exit();
+	atomic_store(&passed, 1);
+}
+
+TEST_PROCS(run_ends_although_gs_compute_which_then_return_or_wait)
+{
+	const gmp_fn fns[] = { compute_and_return, compute_and_yield, compute_and_sleep,
+			       compute_and_block };
+
+	check_abandoned(procs, fns);
+}
+
+TEST_PROCS(run_ends_although_gs_compute_which_then_call_gmp)
+{
+	const gmp_fn fns[] = { compute_and_spawn, compute_and_run, compute_and_exit,
+			       compute_and_return };
+
+	check_abandoned(procs, fns);
+}
+
+/* --- where the G computes --- */
+
+static unsigned char deep(int depth)
+{
+	volatile unsigned char frame[4096];
+
+	for (size_t i = 0; i < sizeof(frame); i += 64)
+		frame[i] = (unsigned char)(depth + (int)i);
+	if (depth > 0)
+		deep(depth - 1);
+	else
+		compute_on();
+	for (size_t i = 0; i < sizeof(frame); i += 64)
+		CHECK_EQ(frame[i], (unsigned char)(depth + (int)i));
+	return frame[0];
+}
+
+static void compute_deep(UNUSED void *arg)
+{
+	deep(100);
+}
+
+static int compare_computing(const void *a, const void *b)
+{
+	if (!atomic_load(&stop_computing))
+		compute_on();
+	return cmp_i64(a, b);
+}
+
+static void compute_in_qsort(UNUSED void *arg)
+{
+	int64_t v[100];
+
+	for (int i = 0; i < 100; i++)
+		v[i] = (i * 37) % 100;
+	qsort(v, 100, sizeof(v[0]), compare_computing);
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(v[i], i);
+}
+
+static void compute_in_once(UNUSED void *arg)
+{
+	static gmp_once once;
+
+	once = (gmp_once)GMP_ONCE_INIT;
+	gmp_once_do(&once, compute_and_return, NULL);
+	atomic_store(&passed, 1);
+}
+
+static void compute_in_timer(UNUSED void *arg)
+{
+	static gmp_timer *t; /* for LeakSanitizer */
+
+	CHECK((t = gmp_timer_new(compute_and_return, NULL)) != NULL);
+	gmp_timer_set(t, gmp_deadline(MS), 0);
+}
+
+TEST_PROCS(run_ends_although_callbacks_compute)
+{
+	const gmp_fn fns[] = { compute_deep, compute_in_qsort, compute_in_once, compute_in_timer };
+
+	check_abandoned(procs, fns);
+}
+
+static void compute_in_pool(UNUSED void *arg)
+{
+	static gmp_pool *pool; /* for LeakSanitizer */
+
+	CHECK((pool = gmp_pool_new(HOGS, NULL)) != NULL);
+	for (int i = 0; i < HOGS; i++)
+		CHECK_EQ(gmp_pool_submit(pool, compute_and_return, NULL), 0);
+	WAIT_FOR(atomic_load(&computing) == HOGS);
+}
+
+TEST_PROCS(run_ends_although_tasks_of_pool_compute)
+{
+	int threads = count_threads();
+	uint64_t hogs = HOGS;
+	gmp_config c = GMP_CONFIG_INIT;
+
+	need_abandon();
+	c.procs = procs;
+	CHECK_EQ(gmp_run(compute_in_pool, NULL, &c), 0);
+	CHECK_EQ(gmp_run(expect_abandoned, &hogs, NULL), 0);
+	release_abandoned(threads);
+}
+
+/* Most of the time the G is inside of gmp, where it cannot be abandoned. */
+static void compute_with_mutex(UNUSED void *arg)
+{
+	gmp_mutex m = GMP_MUTEX_INIT;
+
+	for (atomic_fetch_add(&computing, 1); !atomic_load(&stop_computing);)
+		for (int i = 0; i < 1000; i++) {
+			gmp_mutex_lock(&m);
+			gmp_mutex_unlock(&m);
+		}
+}
+
+TEST_PROCS(run_ends_although_g_locks_and_unlocks_all_the_time)
+{
+	need_abandon();
+	const gmp_fn fns[] = { compute_with_mutex, compute_with_mutex };
+
+	CHECK(run_beside_computing((gmp_config)GMP_CONFIG_INIT, procs, fns, 2) < 30 * SEC);
+	atomic_store(&stop_computing, 1);
+}
+
+/* --- the runtime afterwards --- */
+
+static void count_to(void *arg)
+{
+	for (int i = 0; i < 1000; i++) {
+		(*(int *)arg)++;
+		gmp_yield();
+	}
+}
+
+static void many_gs(UNUSED void *arg)
+{
+	int n[50] = { 0 };
+	gmp_g *g[50];
+
+	for (int i = 0; i < 50; i++)
+		g[i] = spawn(count_to, &n[i]);
+	for (int i = 0; i < 50; i++)
+		join(g[i]);
+	for (int i = 0; i < 50; i++)
+		CHECK_EQ(n[i], 1000);
+}
+
+struct map {
+	unsigned long start, end;
+};
+
+/* Finds the mapping of an address, or with `same` the mapping at the same place. */
+static int find_map(unsigned long at, const struct map *same, struct map *found)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512];
+	int is = 0;
+
+	CHECK(f != NULL);
+	while (!is && fgets(line, sizeof(line), f)) {
+		char *dash;
+
+		found->start = strtoul(line, &dash, 16);
+		found->end = strtoul(dash + 1, NULL, 16);
+		is = same ? found->start == same->start && found->end == same->end
+			  : at >= found->start && at < found->end;
+	}
+	fclose(f);
+	return is;
+}
+
+static _Atomic uintptr_t stack_of_g; /* an address in it */
+
+static void compute_on_noted_stack(UNUSED void *arg)
+{
+	char here;
+
+	atomic_store(&stack_of_g, (uintptr_t)&here);
+	compute_on();
+}
+
+TEST_PROCS(later_runs_work_beside_g_of_ended_run)
+{
+	const gmp_fn fns[] = { compute_deep, compute_on_noted_stack };
+	int threads = count_threads();
+	struct map stack, other;
+
+	for (int i = 0; i < 3; i++) {
+		need_abandon();
+		run_beside_computing((gmp_config)GMP_CONFIG_INIT, procs, fns, 2);
+		for (int k = 0; k < 3; k++)
+			CHECK_EQ(gmp_run(many_gs, NULL, NULL), 0);
+		CHECK(find_map(atomic_load(&stack_of_g), NULL, &stack));
+		release_abandoned(threads);
+		CHECK(!find_map(0, &stack, &other)); /* the stack is unmapped */
+	}
+}
+
+static void start_computing_and_report(void *arg)
+{
+	start_computing(arg);
+	atomic_store(&passed, 1);
+}
+
+TEST_PROCS(gmp_stop_returns_although_g_computes)
+{
+	const gmp_fn fns[] = { compute_and_return };
+	int threads = count_threads();
+	struct run r = { 1, fns };
+	gmp_config c = GMP_CONFIG_INIT;
+
+	need_abandon();
+	c.procs = procs;
+	CHECK_EQ(gmp_start(&c), 0);
+	CHECK_EQ(gmp_go(start_computing_and_report, &r), 0);
+	while (!atomic_load(&passed))
+		sched_yield();
+	CHECK_EQ(gmp_stop(), 0);
+	release_abandoned(threads);
+}
+
+/* --- when the end waits --- */
+
+static void compute_briefly(UNUSED void *arg)
+{
+	atomic_fetch_add(&computing, 1);
+	compute_for(GRACE / 4);
+	atomic_fetch_add(&passed, 1);
+}
+
+TEST_PROCS(run_waits_for_g_that_ends_within_grace)
+{
+	uint64_t none = 0;
+
+	need_abandon();
+	run_beside_computing((gmp_config)GMP_CONFIG_INIT, procs,
+			     (const gmp_fn[]){ compute_briefly }, 1);
+	CHECK_EQ(atomic_load(&passed), 1);
+	CHECK_EQ(gmp_run(expect_abandoned, &none, NULL), 0);
+}
+
+static void sleep_past_grace(UNUSED void *arg)
+{
+	struct timespec left, t = { 1, 300 * MS };
+
+	atomic_fetch_add(&computing, 1);
+	CHECK_EQ(nanosleep(&t, &left), 0); /* not interrupted */
+}
+
+TEST_PROCS(run_waits_for_g_that_sleeps_in_kernel_without_signal)
+{
+	need_abandon();
+	/* once awake it computes, and may be abandoned if other programs have the CPUs */
+	CHECK(run_beside_computing((gmp_config)GMP_CONFIG_INIT, procs,
+				   (const gmp_fn[]){ sleep_past_grace }, 1) >= 1300 * MS);
+}
+
+static void compute_past_grace(UNUSED void *arg)
+{
+	atomic_fetch_add(&computing, 1);
+	compute_for(GRACE + GRACE / 2);
+	atomic_fetch_add(&passed, 1);
+}
+
+TEST_PROCS(cooperative_run_waits_for_g_that_computes)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	if (procs == 1)
+		check_skip("the first G would not run again");
+	need_abandon();
+	c.flags = GMP_COOPERATIVE;
+	run_beside_computing(c, procs, (const gmp_fn[]){ compute_past_grace }, 1);
+	CHECK_EQ(atomic_load(&passed), 1);
+}
+
+static void on_signal(int signo)
+{
+	(void)signo;
+}
+
+TEST_PROCS(run_waits_for_g_if_program_handles_sigurg)
+{
+	struct sigaction now;
+
+	need_abandon();
+	signal(SIGURG, on_signal);
+	run_beside_computing((gmp_config)GMP_CONFIG_INIT, procs,
+			     (const gmp_fn[]){ compute_past_grace }, 1);
+	CHECK_EQ(atomic_load(&passed), 1);
+	CHECK_EQ(sigaction(SIGURG, NULL, &now), 0);
+	CHECK(now.sa_handler == on_signal);
+	signal(SIGURG, SIG_DFL);
+}
+
+/* --- the calling thread --- */
+
+static int caller;
+
+static void stay_on(int thread)
+{
+	for (int i = 0; i < 10; i++) {
+		CHECK_EQ(thread_id(), thread);
+		gmp_sleep(MS);
+	}
+}
+
+static void run_from_caller(int procs, int max_threads, gmp_fn fn)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = procs;
+	c.max_threads = max_threads;
+	caller = thread_id();
+	CHECK_EQ(gmp_run(fn, NULL, &c), 0);
+}
+
+static void lock_on_caller(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_lock_thread(), 0);
+	stay_on(caller);
+	gmp_unlock_thread();
+	gmp_yield();
+	CHECK_EQ(gmp_lock_thread(), 0);
+	stay_on(thread_id());
+}
+
+TEST_PROCS(first_g_locks_calling_thread)
+{
+	run_from_caller(procs, 0, lock_on_caller);
+}
+
+static void pin_on_caller(UNUSED void *arg)
+{
+	gmp_pin();
+	stay_on(caller);
+	gmp_unpin();
+	many_gs(NULL);
+}
+
+TEST_PROCS(first_g_pins_itself_to_calling_thread)
+{
+	run_from_caller(procs, 0, pin_on_caller);
+}
+
+TEST_PROCS(calling_thread_runs_all_gs_if_it_is_the_only_one)
+{
+	run_from_caller(procs, 1, many_gs);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests each outcome of sched_preempt: what the M does between the two checks of sysmon decides
+ * whether it loses its P. sysmon does not run; an external thread takes its place.
+ *
+ * floors 0..6, wrap: sysmon_start sysmon_stop os_membarrier
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "handoff.h"
+#include "proc.h"
+
+#include <pthread.h>
+
+#include "base/os.h"
+#include "enter.h"
+#include "rt.h"
+#include "sysmon.h"
+
+int __wrap_sysmon_start(void);
+void __wrap_sysmon_stop(void);
+void __real_os_membarrier(void);
+void __wrap_os_membarrier(void);
+
+int __wrap_sysmon_start(void)
+{
+	return 0;
+}
+
+void __wrap_sysmon_stop(void)
+{
+}
+
+static struct m *target;           /* the M that runs the G */
+static void (*meanwhile)(void);    /* (a) what it does between the checks; NULL: not asked */
+static bool taken;                 /* result of sched_preempt */
+static uint32_t asked, asked_then; /* (a) set: the thread must ask; it has asked */
+
+/* Sysmon is between its steps 2 and 4. */
+void __wrap_os_membarrier(void)
+{
+	void (*fn)(void) = ld_seq(&meanwhile);
+
+	__real_os_membarrier();
+	if (!fn)
+		return;
+	st_seq(&meanwhile, (void (*)(void))NULL);
+	CHECK_EQ(ld_seq(&target->taken), P_ASKED);
+	fn();
+}
+
+static void *ask(void *arg)
+{
+	while (!ld_seq(&asked))
+		cpu_relax();
+	taken = sched_preempt(sched.allp[0], p_steps(sched.allp[0]));
+	st_seq(&asked_then, 1);
+	return arg;
+}
+
+/* Ask for the P of the calling G, which makes no call of gmp meanwhile. */
+static bool is_taken(void (*fn)(void))
+{
+	pthread_t thread;
+
+	st_seq(&asked, 0);
+	st_seq(&asked_then, 0);
+	CHECK_EQ(pthread_create(&thread, NULL, ask, NULL), 0);
+	st_seq(&meanwhile, fn);
+	st_seq(&asked, 1);
+	while (!ld_seq(&asked_then))
+		cpu_relax();
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	return taken;
+}
+
+static void check_kept(void)
+{
+	CHECK_EQ(target->taken, P_KEPT);
+	CHECK(target->p == sched.allp[0] && target->p->m == target);
+	CHECK_EQ(sched.npreempted, 0);
+	CHECK_EQ(sched.nblocked, 0);
+}
+
+static void begin(void)
+{
+	target = getm();
+	CHECK_EQ(target->inside, 0);
+}
+
+/* --- the M outside of sections --- */
+
+static void do_nothing(void)
+{
+}
+
+static void lose_p(void *arg)
+{
+	(void)arg;
+	begin();
+	CHECK(is_taken(do_nothing));
+	CHECK_EQ(target->taken, P_TAKEN);
+	CHECK_EQ(sched.npreempted, 1);
+	CHECK_EQ(sched.nblocked, 1);
+	gmp_yield(); /* with a P again, perhaps on another M */
+	CHECK_EQ(getm()->taken, P_KEPT);
+	CHECK(getm()->p == sched.allp[0]);
+	CHECK_EQ(sched.npreempted, 0);
+	CHECK_EQ(sched.nblocked, 0);
+}
+
+TEST(preempt_m_outside_sections_loses_p)
+{
+	run_procs(1, lose_p, NULL);
+}
+
+static void be_asked_again(void *arg)
+{
+	(void)arg;
+	begin();
+	CHECK(is_taken(do_nothing));
+	CHECK(!is_taken(NULL)); /* the P is another M's, which is on g0, or idle */
+	CHECK_EQ(sched.npreempted, 1);
+	gmp_yield();
+	CHECK_EQ(sched.npreempted, 0);
+}
+
+TEST(preempt_p_of_preempted_g_is_not_taken_again)
+{
+	run_procs(1, be_asked_again, NULL);
+}
+
+/* --- the M in a section --- */
+
+static void keep_in_section(void *arg)
+{
+	(void)arg;
+	begin();
+	CHECK(p_hold(target));
+	CHECK(!is_taken(NULL));
+	p_drop(target);
+	check_kept();
+}
+
+TEST(preempt_m_in_section_is_not_asked)
+{
+	run_procs(1, keep_in_section, NULL);
+}
+
+/* As if it had begun a section before sysmon wrote `taken`, and its write became visible late. */
+static void show_section(void)
+{
+	st_seq(&target->inside, 1);
+}
+
+static void keep_in_late_section(void *arg)
+{
+	(void)arg;
+	begin();
+	CHECK(!is_taken(show_section));
+	st_seq(&target->inside, 0);
+	check_kept();
+}
+
+TEST(preempt_m_whose_section_is_seen_after_membarrier_keeps_p)
+{
+	run_procs(1, keep_in_late_section, NULL);
+}
+
+/* A whole section that begins after sysmon has asked: the M settles the request. */
+static void settle(void)
+{
+	CHECK(m_keeps_p(target));
+}
+
+static void keep_after_settling(void *arg)
+{
+	(void)arg;
+	begin();
+	CHECK(!is_taken(settle));
+	check_kept();
+}
+
+TEST(preempt_m_that_settles_keeps_p)
+{
+	run_procs(1, keep_after_settling, NULL);
+}
+
+/* --- the P not running --- */
+
+static void show_blocked(void)
+{
+	st_seq(&sched.allp[0]->status,
+	       (uint32_t)P_BLOCKED | (uint32_t)target->id << P_BLOCKED_M_SHIFT);
+}
+
+static void keep_in_blocking_code(void *arg)
+{
+	(void)arg;
+	begin();
+	CHECK(!is_taken(show_blocked));
+	st_seq(&sched.allp[0]->status, (uint32_t)P_RUNNING);
+	check_kept();
+}
+
+TEST(preempt_m_that_enters_blocking_code_keeps_p)
+{
+	run_procs(1, keep_in_blocking_code, NULL);
+}
