@@ -9,8 +9,8 @@
  *                     (Syscall) for the given time, and then pass an element; each finds the other
  *                     parked and must wake it
  *   PingPongHog       two green threads pass an element back and forth beside a third that never
- *                     waits.  gmp does not preempt a G, so the third calls gmp_checkpoint in each
- *                     iteration.
+ *                     waits.  The third calls gmp_checkpoint in each iteration: preemption would
+ *                     only take its P, and leave it to compute on its OS thread.
  */
 #include "parallel.h"
 

@@ -148,5 +148,7 @@ static void spawned(struct bench_state *st)
 	bench_value(st, "", "bytes", (double)(after - before) / c->n);
 }
 
-BENCH(spawned, "memory/spawned/100000", .procs = 1, .n = 100000, .count = 1);
-BENCH(spawned, "memory/spawned/1000000", .procs = 1, .n = 1000000, .count = 1);
+BENCH(spawned, "memory/spawned/100000", .procs = 1, .flags = GMP_COOPERATIVE, .n = 100000,
+      .count = 1);
+BENCH(spawned, "memory/spawned/1000000", .procs = 1, .flags = GMP_COOPERATIVE, .n = 1000000,
+      .count = 1);

@@ -120,6 +120,7 @@ static void run_case(benchmark::State &state, const bench_case *c)
 			cfg.size = sizeof(cfg);
 			cfg.procs = c->procs;
 			cfg.stack_size = c->stack;
+			cfg.flags = c->flags;
 			int err = gmp_run(enter, &st, &cfg);
 			bench_check(err == 0, "gmp_run: %s", strerror(-err));
 		}

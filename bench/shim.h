@@ -29,11 +29,12 @@ struct bench_state;
 struct bench_case {
 	const char *name;
 	void (*fn)(struct bench_state *);
-	int procs;     /* Ps; 0 = without a runtime */
-	int64_t n;     /* number of green threads, or another size of the benchmark */
-	int64_t count; /* operations; the peers do as many */
-	size_t stack;  /* bytes reserved for a stack; 0 = the default */
-	int mode;      /* distinguishes rows of one function */
+	int procs;      /* Ps; 0 = without a runtime */
+	int64_t n;      /* number of green threads, or another size of the benchmark */
+	int64_t count;  /* operations; the peers do as many */
+	size_t stack;   /* bytes reserved for a stack; 0 = the default */
+	int mode;       /* distinguishes rows of one function */
+	unsigned flags; /* gmp_config.flags */
 	struct bench_case *next;
 };
 

@@ -6,7 +6,7 @@ test_answers.py runs every answer on figures that support its claim and on figur
 """
 
 from math import log10
-from statistics import median
+from statistics import median, quantiles
 
 SAME = 1.1  # medians that differ by less are called equal: runs of one program differ by as much
 
@@ -338,3 +338,109 @@ def kv(r):
     else:
         text += "redis-server or redis-benchmark is not installed: no comparison with it."
     return text.strip()
+
+
+# --- 8
+
+GMP, OFF, GO = "gmp", "gmp, GMP_PREEMPT=off", "Go"
+ALONE = "alone, 1 P"
+SLICES = 15  # ms: a time slice of 10 ms, and until sysmon has noticed
+
+
+def on(procs):
+    return f"{procs} P{'s' * (procs > 1)}"
+
+
+def ticks(hogs, procs):
+    return f"tick, {hogs} compute{'s' * (hogs == 1)}, {on(procs)}"
+
+
+def serves(connections, hogs, procs):
+    return f"{connections:,} connections, {hogs} compute{'s' * (hogs == 1)}, {on(procs)}"
+
+
+def tasks_at(n, procs):
+    return f"{n:,} tasks, {on(procs)}"
+
+
+def crowd(n, procs):
+    return f"tick, {n} tasks, {on(procs)}"
+
+
+def sleeps(n, procs):
+    return f"tick, {n} sleep, {on(procs)}"
+
+
+def announced(n, procs):
+    return f"tick, {n} sleep in gmp_blocking, {on(procs)}"
+
+
+def ratios(r, x, figure, a, b):
+    """The ratios of a to b, round by round."""
+    return [u / v for u, v in zip(r.values(a, x, figure), r.values(b, x, figure)) if v]
+
+
+def spread(values):
+    """A median, and with several values the quartiles."""
+    if not values:
+        return "—"
+    middle = f"{median(values):.2g}" if median(values) < 1 else f"{median(values):.2f}"
+    if len(values) < 2:
+        return middle
+    low, _, high = quantiles(values, n=4, method="inclusive")
+    return f"{middle} ({low:.2g}–{high:.2g})"
+
+
+def short(v):
+    return f"{v:,.0f}" if v >= 100 else f"{v:.3g}"
+
+
+FIGURES = {"p99": ("wait, 99th percentile", " ms"), "max": ("longest wait", " ms"),
+           "rate": ("requests a second", ""), "least": ("least CPU of a computing thread", " %"),
+           "all": ("CPU of all computing threads", " %"), "total": ("time", " ms"),
+           "of cpu": ("time of the CPU time by Ps", ""),
+           "threads": ("most OS threads in state R", ""),
+           "below": ("samples with fewer of them than Ps", " %")}
+
+
+def preempt(r):
+    waits = [x for x in r.xs() if r.get(GMP, x, "p99")]
+    both = [(x, r.get(GMP, x, "p99"), go) for x in waits if (go := r.get(GO, x, "p99"))]
+    text = ""
+    if both:
+        text += claim([ours <= SAME * go for _, ours, go in both],
+                      "99 of 100 waits beside green threads that compute or sleep are no longer "
+                      "than in Go")
+        longer = [f"{x} ({over(ours, go)} as long)" for x, ours, go in both if ours > SAME * go]
+        text += f"Longer than in Go: {listed(longer)}. " if longer else ""
+    ticking = [x for x in waits if x.startswith("tick")]
+    if ticking:
+        late = [x for x in ticking if r.get(GMP, x, "p99") > SLICES]
+        text += claim([x not in late for x in ticking],
+                      f"99 of 100 ticks of a millisecond are received within {SLICES} ms")
+        text += f"Longer: {listed(late)}. " if late else ""
+    speed, cpu = r.get(GMP, ALONE, "speed"), r.get(GMP, ALONE, "speed cpu")
+    if speed and cpu:
+        text += claim([speed >= 99, cpu >= 99],
+                      "a green thread that computes alone has at least 99 % of the speed of an OS "
+                      "thread")
+        text += f"It has {speed:.1f} %, by the CPU time of the process {cpu:.1f} %. "
+    for x in r.xs():
+        used, threads = r.get(GMP, x, "of cpu"), r.get(GMP, x, "threads")
+        below = r.get(GMP, x, "below")
+        if used and threads and below is not None:
+            text += claim([below <= 1], "tasks that only compute keep all Ps busy")
+            text += (f"In {below:.1f} % of the samples fewer OS threads than Ps are in state R, "
+                     f"and at most {threads:.0f} at a time; the time is {used:.2f} of the CPU time "
+                     f"by the number of Ps. ")
+    rows = [(x, f) for x in r.xs() for f in FIGURES if r.get(GMP, x, f) is not None]
+    if rows:
+        text += ("Ratios of the same round, their median and quartiles:\n\n"
+                 "| situation | figure | gmp | of Go's | of that with GMP_PREEMPT=off |\n"
+                 "|---|---|---|---|---|\n")
+        for x, f in rows:
+            name, unit = FIGURES[f]
+            text += (f"| {x} | {name} | {short(r.get(GMP, x, f))}{unit} | "
+                     f"{spread(ratios(r, x, f, GMP, GO))} | "
+                     f"{spread(ratios(r, x, f, GMP, OFF))} |\n")
+    return text.rstrip() or "Too few points were measured."

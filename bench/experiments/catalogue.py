@@ -5,6 +5,7 @@ says what the figures show.
 """
 
 import os
+import shutil
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -196,7 +197,42 @@ def pipeline_jobs(size):
     return jobs
 
 
-# --- 7
+# --- 8
+
+def beside(size):
+    """The situations of preempt.c: (where, how many rounds, arguments, arguments of Go if they are
+    others)."""
+    ms = size.pick(100, 1000, 5000)
+    most = size.pick(100, 1000, 2500)  # redis-benchmark counts 3 s at most
+    n, each = size.pick((4, 10), (40, 100), (1000, 100))
+    sleepers, crowd = size.pick((4, 4), (20, 20), (100, 100))
+    few, many = size.pick((5, 20), (50, 1000), (50, 1000))
+    at = [(answers.ticks(1, 1), 9, ["ticker", ms, 1, 1]),
+          (answers.ticks(2, 2), 9, ["ticker", ms, 2, 2]),
+          (answers.ticks(8, 2), 9, ["ticker", ms, 8, 2]),
+          (answers.ticks(16, 2), 9, ["ticker", ms, 16, 2]),
+          (answers.crowd(crowd, 2), 9, ["crowd", crowd, each, 2])]
+    if shutil.which("redis-benchmark"):
+        at += [(answers.serves(few, 4, 2), 9, ["serve", most, 4, few, 40 * few, 2]),
+               (answers.serves(many, 1, 1), 9, ["serve", most, 1, many, 40 * many, 1])]
+    return at + [
+        (answers.ALONE, 9, ["speed", *size.pick((3, 10), (7, 50), (15, 100)), 1]),
+        (answers.tasks_at(n, 2), 1, ["tasks", n, each, 2]),
+        (answers.sleeps(sleepers, 2), 9, ["sleep", sleepers, 100, 2], ["raw", sleepers, 100, 2]),
+        (answers.announced(sleepers, 2), 9, ["blocking", sleepers, 100, 2],
+         ["sleep", sleepers, 100, 2])]
+
+
+def preempt_jobs(size):
+    jobs = []
+    for x, most, arguments, *others in beside(size):
+        jobs.append(Job(answers.GMP, x, "preempt", arguments, most=most, cpus=2))
+        if not size.brief:
+            jobs.append(Job(answers.OFF, x, "preempt", arguments, {"GMP_PREEMPT": "off"},
+                            most=1 if most < 9 else most, cpus=2))
+        jobs.append(Job(answers.GO, x, "go", ["preempt", *(others[0] if others else arguments)],
+                        most=most, cpus=2))
+    return jobs
 
 
 ALL = [
@@ -313,4 +349,30 @@ ALL = [
         "Redis "
         "does more than kvserver (expiry, eviction, modules), though not in these commands.",
         x_label="test/pipelined", matrix=True, log=False, servers=True),
+    Experiment(
+        8, "preempt", "One computes beside a thousand that serve",
+        "green threads that compute, or sleep in the kernel, and never yield delay the others by a "
+        "time slice at most, no longer than in Go, and lose no speed by it.",
+        "Green threads compute without a checkpoint (`preempt.c`) beside a tick each millisecond, "
+        "and beside a server of this process under redis-benchmark; a wait is the gap between two "
+        "ticks, or the latency of a GET. Then the speed of a green thread that computes alone, "
+        "beside an OS thread; many tasks that only compute; and many that call usleep, "
+        "unannounced and in `gmp_blocking`. All on two CPUs, with preemption, with "
+        "`GMP_PREEMPT=off`, and in Go, where a raw system call is what the scheduler does not "
+        "see.",
+        [("p99", "wait, 99th percentile", "ms"), ("p50", "median", "ms"), ("max", "most", "ms"),
+         ("rate", "requests", "a second"),
+         ("least", "CPU of a computing thread, least", "%"), ("most", "most", "%"),
+         ("total", "time", "ms"), ("of cpu", "time of the CPU time by Ps", ""),
+         ("threads", "most OS threads in state R", ""),
+         ("below", "samples with fewer of them than Ps", "%"),
+         ("speed", "speed beside an OS thread", "%"),
+         ("speed cpu", "the same by CPU time", "%"),
+         ("loop", "CPU time of an iteration", "ns")],
+        preempt_jobs, answers.preempt,
+        "redis-benchmark shares the two CPUs with the server and the computing threads, and a "
+        "closed loop of requests has more of the short waits than of the long ones: compare the "
+        "requests a second as well. What the kernel's scheduler does with the OS threads is in "
+        "all figures.",
+        x_label="situation", series_label="by"),
 ]

@@ -4,7 +4,7 @@
 import plot
 
 OPENING = """<!-- SPDX-License-Identifier: MIT; made by ./dev bench experiments --docs -->
-# Seven experiments
+# Eight experiments
 
 Claims about the scheduler of Go and its likes, tried with gmp. Each opens with the claim; then come
 a table, a plot, and what the figures say. The programs lie in

@@ -143,6 +143,34 @@ class Kv(unittest.TestCase):
         self.assertIn("Least CPU time of the server a request: conn (get/1)", self.at(50, 105))
 
 
+class Preempt(unittest.TestCase):
+    def at(self, ours, go, speed=100, below=0.5):
+        rows = []
+        for turn in (1, 2, 3):  # rounds
+            for side, wait in ((answers.GMP, ours), (answers.GO, go), (answers.OFF, 5000)):
+                rows += [(side, answers.ticks(1, 1), "p99", turn * wait),
+                         (side, answers.serves(1000, 1, 1), "p99", turn * wait)]
+            rows += [(answers.GMP, answers.ALONE, "speed", speed),
+                     (answers.GMP, answers.ALONE, "speed cpu", speed),
+                     (answers.GMP, answers.tasks_at(1000, 2), "of cpu", 1.1),
+                     (answers.GMP, answers.tasks_at(1000, 2), "below", below),
+                     (answers.GMP, answers.tasks_at(1000, 2), "threads", 7)]
+        return answers.preempt(results(*rows))
+
+    def test_claims_follow_the_figures(self):
+        text = self.at(5, 10)
+        self.assertEqual(text.count(HOLDS), 4)
+        self.assertNotIn("Longer", text)
+        self.assertIn("and at most 7 at a time", text)
+        text = self.at(20, 10, 90, 20)
+        self.assertEqual(text.count(NOT), 4)
+        self.assertIn("Longer than in Go: tick, 1 computes, 1 P (2.0 times as long)", text)
+        self.assertIn("It has 90.0 %", text)
+
+    def test_ratios_are_of_the_same_round(self):
+        self.assertIn("| 10 ms | 0.5 (0.5–0.5) | 0.001 (0.001–0.001) |", self.at(5, 10))
+
+
 class All(unittest.TestCase):
     def test_points_that_are_missing_give_no_verdict(self):
         for e in catalogue.ALL:

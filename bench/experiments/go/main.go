@@ -63,7 +63,7 @@ var submitTo func(capacity int) func(func()) // set by ants.go, if it is built
 func main() {
 	programs := map[string]func(args []string, n []int){
 		"pingpong": pingpong, "work": work, "tasks": tasks, "sieve": sieve,
-		"yields": yields,
+		"yields": yields, "preempt": preempt,
 	}
 	check(len(os.Args) > 3 && programs[os.Args[1]] != nil, "usage: exp-go NAME ARGUMENTS")
 	args := os.Args[2:]
