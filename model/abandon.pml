@@ -6,13 +6,15 @@
  * Processes
  *   Thread   an M whose G runs code of the program, calls the runtime, and returns from its entry
  *            function, in any order; a signal may interrupt it between any two steps
- *   End      the end of the run: asks until the thread has left or ended, frees the memory of the
- *            run, and detaches the thread
+ *   End      the end of the run: asks, with a note for the handler, until the thread has left or
+ *            ended, frees the memory of the run, and detaches the thread.  Its signal may fail, and
+ *            one of another sender may come
  *
  * Properties
  *   ABANDON-1, ABANDON-3: the runtime uses no memory of an ended run    assertions in Thread
  *   ABANDON-2: stack and M are not used after they are freed, and freed once, and at last, by a
  *   side that sees what the other wrote    assertions in Thread, free_stack, and at the end
+ *   ABANDON-4: the handler reads the note (m->sleep) of its question    assertions
  *   the run ends although the G computes on    assertion in End; every end state is valid
  *
  * Memory is that of c11.inc.  The handler is in the program order of its thread.
@@ -21,7 +23,8 @@
  * finds.
  *
  * Models:
- *   src/mode/abandon.c: abandon_sig abandon_ended abandon_ask abandon_one abandon_release ask
+ *   src/mode/abandon.c: abandon_sig leave_sig abandon_ended abandon_ask abandon_one
+ *   src/mode/abandon.c: abandon_release ask
  *   src/m.c: thread_m m_abandon_locked m_wait_end
  *   src/run.c: abandon_rest m_main tear_down
  *   ORD: abandon
@@ -41,6 +44,11 @@
  *   assertion  -DMUTANT_LEFT_SEEN
  *   assertion  -DMUTANT_ENDED_RELAXED
  *   assertion  -DMUTANT_DETACHED_RELAXED
+ *   assertion  -DMUTANT_ANSWER_RELAXED
+ *   assertion  -DMUTANT_ANSWER_SEEN
+ *   assertion  -DMUTANT_QUESTION_RELAXED
+ *   assertion  -DMUTANT_QUESTION_SEEN
+ *   assertion  -DMUTANT_TAKEN_BACK
  */
 /* --- the orders, as in the code; a mutant takes away one --- */
 
@@ -65,15 +73,37 @@
 #define ORDER_DETACHED SEQ
 #endif
 
+#ifdef MUTANT_ANSWER_RELAXED /* ORD(abandon): the next note is written while this one is read */
+#define ORDER_ANSWER RLX
+#else
+#define ORDER_ANSWER REL
+#endif
+#ifdef MUTANT_ANSWER_SEEN /* ORD(abandon): the same, at the other end */
+#define ORDER_ANSWER_SEEN RLX
+#else
+#define ORDER_ANSWER_SEEN ACQ
+#endif
+#ifdef MUTANT_QUESTION_RELAXED /* ORD(abandon): the handler reads a note that it does not see */
+#define ORDER_QUESTION RLX
+#else
+#define ORDER_QUESTION REL
+#endif
+#ifdef MUTANT_QUESTION_SEEN /* ORD(abandon): the same, at the other end */
+#define ORDER_QUESTION_SEEN RLX
+#else
+#define ORDER_QUESTION_SEEN ACQ
+#endif
+
 #define LEAVE 0 /* m->leave */
 #define SYNCS 1
 /* not atomic */
 #define KEPT 1  /* m->kept */
 #define STACK 2 /* what the thread writes to its stack */
 #define SLAB 3  /* the unmapping around the stack */
-#define LOCS 4
+#define NOTE 4  /* m->sleep */
+#define LOCS 5
 #define THREADS 2
-#define DEPTH 6
+#define DEPTH 8
 #include "c11.inc"
 
 /* enum leave */
@@ -86,7 +116,8 @@
 mtype = { PROGRAM, RUNTIME };
 
 mtype where = PROGRAM; /* the innermost code that is no system library's */
-byte asked;            /* signals sent */
+byte asked;            /* questions */
+bool stray;            /* another sender's signal has come */
 bool pending;          /* a signal */
 bool has_m = true;     /* getm() is not NULL */
 bool way_back = true;  /* the return address leads to the runtime */
@@ -106,7 +137,11 @@ inline interrupt()
 	if
 	:: pending ->
 		pending = false;
-		load(LEAVE, ACQ, seen);
+		load(LEAVE, ORDER_QUESTION_SEEN, seen);
+		if
+		:: seen == ASKED -> atomic { assert(KNOWN(NOTE)); touch(NOTE) }
+		:: else
+		fi;
 		if
 #ifdef MUTANT_ANYWHERE /* in a call of gmp, too */
 		:: seen == ASKED && has_m ->
@@ -121,6 +156,10 @@ inline interrupt()
 			has_m = false;
 #endif
 			store(LEAVE, ORDER_LEFT, LEFT)
+#ifndef MUTANT_ANYWHERE
+		:: seen == ASKED && (!has_m || where != PROGRAM) ->
+			store(LEAVE, ORDER_ANSWER, NONE)
+#endif
 		:: else
 		fi;
 		seen = 0
@@ -182,6 +221,10 @@ active proctype Thread()
 active proctype End()
 {
 	byte me = 1, ts, seen;
+	bool unsent;
+#ifdef MUTANT_TAKEN_BACK
+	bool won;
+#endif
 
 	do
 	:: dead -> break
@@ -192,20 +235,39 @@ active proctype End()
 #else
 		:: seen >= LEFT -> break
 #endif
-		:: seen == NONE && asked == 0 -> /* otherwise this is an old value */
-			store(LEAVE, REL, ASKED);
-			asked++;
-			pending = true
-		:: seen == ASKED && asked < 2 ->
-#ifdef MUTANT_ASKED_AGAIN /* and overwrites LEFT */
-			atomic { KNOWS(me, LEAVE) = newest[LEAVE]; store(LEAVE, REL, ASKED) };
-#endif
-			asked++;
-			pending = true
 		:: else ->
 			/* it has left, unseen for good */
 			assert(!(gone && !dead && KNOWN(LEAVE)))
 		fi
+	:: atomic { !dead && asked < 2 -> load(LEAVE, ORDER_ANSWER_SEEN, seen) };
+		if
+#ifdef MUTANT_ASKED_AGAIN /* and overwrites LEFT */
+		:: seen <= ASKED ->
+			atomic { KNOWS(me, LEAVE) = newest[LEAVE]; KNOWS(me, NOTE) = newest[NOTE] };
+#else
+		:: seen == NONE ->
+#endif
+			asked++;
+			atomic { assert(KNOWN(NOTE)); touch(NOTE) };
+#ifdef MUTANT_ASKED_AGAIN
+			atomic { KNOWS(me, LEAVE) = newest[LEAVE]; store(LEAVE, REL, ASKED) };
+#else
+			store(LEAVE, ORDER_QUESTION, ASKED);
+#endif
+			if
+			:: pending = true
+			:: unsent = true /* the signal fails */
+#ifdef MUTANT_TAKEN_BACK /* while another signal's handler reads the note */
+				;
+				seen = ASKED;
+				cas(LEAVE, seen, NONE, ACQ, won);
+				unsent = false
+#endif
+			fi
+		:: else
+		fi
+	:: !dead && unsent -> unsent = false; pending = true
+	:: !dead && !stray -> stray = true; pending = true
 	od;
 	if
 	:: dead -> gone; over = true; free_stack()

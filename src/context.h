@@ -31,9 +31,11 @@
 #ifndef GMP_CONTEXT_H
 #define GMP_CONTEXT_H
 
+#include <errno.h>
 #include <ucontext.h>
 
 #include "base/base.h"
+#include "base/os.h"
 
 struct context {
 	void *sp;
@@ -66,6 +68,21 @@ static inline uintptr_t context_pc_sig(const void *context)
 static inline uintptr_t context_sp_sig(const void *context)
 {
 	return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
+}
+
+/* If the signal has ended this system call with EINTR, begins the call again when the handler
+ * returns. */
+static inline void context_restart_sig(void *context, const struct os_sleep *s)
+{
+	greg_t *r = ((ucontext_t *)context)->uc_mcontext.gregs;
+	const unsigned char *at = (const unsigned char *)s->pc - 2;
+
+	if (s->nr < 0 || r[REG_RAX] != -EINTR || (uintptr_t)r[REG_RIP] != s->pc ||
+	    (uintptr_t)r[REG_RSP] != s->sp || (uintptr_t)r[REG_RDI] != s->first || at[0] != 0x0f ||
+	    at[1] != 0x05) /* syscall */
+		return;
+	r[REG_RAX] = s->nr;
+	r[REG_RIP] -= 2;
 }
 
 /* Returns the control words of the calling thread: x87 in the low half, mxcsr in the high half. */

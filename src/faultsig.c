@@ -249,11 +249,10 @@ static void on_asked(int signo, siginfo_t *info, void *context)
 	(void)signo;
 	if (!m)
 		m = gmp__blockedm();
-	if (m && info->si_code == SI_QUEUE && info->si_pid == getpid()) {
+	if (m && info->si_code == SI_QUEUE && info->si_pid == getpid())
 		longrun_answer_sig(m, context_pc_sig(context), context_sp_sig(context));
-		if (m == getm())
-			abandon_sig(m, context_pc_sig(context));
-	}
+	if (m) /* the kernel drops a signal beside a pending one, which may be another sender's */
+		abandon_sig(m, context);
 	errno = saved;
 }
 

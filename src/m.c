@@ -43,6 +43,8 @@ struct m *m_new(void)
 	}
 	m->patience = TICKS_10US;
 	m->inside = 1; /* it begins on g0 */
+	m->sleep.nr = -1;
+	m->asked_cpu = -1;
 	m->id = sched.nextm++;
 	m->alllink = sched.allm;
 	sched.allm = m;

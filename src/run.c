@@ -229,8 +229,9 @@ static struct m *first_m_new(void)
 /* --- stop --- */
 
 /* GRACE_NS: how long a run that ends waits for Gs that compute; many computations end in a second.
- * ASK_NS: until a thread that was in a call of gmp is asked again. */
-enum { GRACE_NS = 1000000000, ASK_NS = 10000000 };
+ * ASK_NS: until the Ms that are left are asked again.  ASK_DUTY: the questions take at most that
+ * part of the time; for each M they read two or three files of /proc. */
+enum { GRACE_NS = 1000000000, ASK_NS = 2000000, ASK_DUTY = 20 };
 
 /* Steps 1 to 4 of mode/abandon.h.  The Ms that are left in sched.allm have ended, or are in code
  * that cannot be abandoned. */
@@ -246,8 +247,12 @@ static void abandon_rest(void)
 			continue;
 		if (!asking && !(asking = signal_ask_begin()))
 			break;
-		until = os_now() + ASK_NS;
+		int64_t began = os_now();
+
 		abandon_ask();
+		int64_t now = os_now();
+
+		until = now + max_of((int64_t)ASK_NS, ASK_DUTY * (now - began));
 	}
 	if (asking)
 		signal_ask_end();

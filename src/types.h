@@ -437,10 +437,11 @@ struct p {
 enum taken { P_KEPT = 0, P_ASKED = 1, P_TAKEN = 2 };
 
 /*
- * m.leave: how the OS thread of an M whose G computes leaves a run that ends (mode/abandon.h).
+ * m.leave: how the OS thread of an M whose G makes no call leaves a run that ends (mode/abandon.h).
  *
  *   LEAVE_NONE      not asked
- *   LEAVE_ASKED     asked by a signal.  Entered by the end of the run; left by the thread
+ *   LEAVE_ASKED     asked by a signal.  Entered by the end of the run; left by the thread, to NONE
+ *                   if it cannot leave now
  *   LEAVE_LEFT      the thread has left the runtime.  Left by an exchange of either side
  *   LEAVE_ENDED     the thread has ended first: the end of the run frees m
  *   LEAVE_DETACHED  the run has ended first: the thread frees m
@@ -502,6 +503,11 @@ struct m {
 	uint64_t taken_run;     /* (c) while P_TAKEN: p_steps of that P then */
 	uint32_t leave;         /* (a) enum leave */
 	struct kept_stack kept; /* (o) the stack of its G, once it has LEFT */
+	struct os_sleep sleep;  /* the end of the run's while LEAVE_NONE, then the thread's; the
+				 * last in which it was seen */
+	uint64_t asked_sleeps;  /* (l) os_thread_sleeps when the end of the run last looked */
+	int64_t asked_cpu; /* (l) os_thread_cpu_time then; -1: it has not looked since it asked */
+	bool unsent;       /* (l) the signal of LEAVE_ASKED could not be sent yet */
 
 	struct cxx_globals *cxx;       /* (c) its thread's; NULL without a C++ runtime */
 	struct cxx_globals cxx_before; /* (c) what the thread had before mstart */

@@ -80,7 +80,8 @@ typedef struct gmp_stats {
 	uint64_t longest_run;
 	uint64_t preempted_ns; /* sum: time that green threads ran without a P after that; counted
 	                          when they stop or have a P again */
-	uint64_t abandoned;    /* level: green threads of ended runs that compute still, each on an
+	uint64_t
+		abandoned; /* level: green threads of ended runs that have not ended yet, each on an
 	                          OS thread that threads does not count (gmp_run) */
 } gmp_stats;
 #define GMP_STATS_INIT GMP_SIZED_INIT_(gmp_stats)

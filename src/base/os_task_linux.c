@@ -76,6 +76,17 @@ uint64_t os_thread_slices(int tid)
 	return read_schedstat(tid, &s) ? s.slices : 0;
 }
 
+uint64_t os_thread_sleeps(int tid)
+{
+	static const char key[] = "\nvoluntary_ctxt_switches:"; /* in the last lines */
+	char text[4096];
+	const char *at;
+
+	if (!read_task(tid, "status", text, sizeof(text)) || !(at = strstr(text, key)))
+		return 0;
+	return strtoull(at + sizeof(key) - 1, NULL, 10);
+}
+
 /* System calls that may sleep: name and kind. FD_CALL: the first argument is a file descriptor. */
 static const struct {
 	int nr;
@@ -169,6 +180,29 @@ bool os_thread_entered_at(int tid, uintptr_t *sp, uintptr_t *pc)
 	*sp = strtoul(before, NULL, 16);
 	*pc = strtoul(last + 1, NULL, 16);
 	return *sp && *pc;
+}
+
+/* ioctl: what it has done before EINTR depends on the driver. */
+static bool may_begin_again(int nr)
+{
+	for (size_t i = 0; i < countof(calls); i++)
+		if (calls[i].nr == nr)
+			return nr != SYS_ioctl;
+	return false;
+}
+
+bool os_thread_sleep(int tid, struct os_sleep *s)
+{
+	unsigned long first, sp, pc;
+	char text[256];
+	int nr;
+
+	if (!read_task(tid, "syscall", text, sizeof(text)) ||
+	    sscanf(text, "%d %lx %*x %*x %*x %*x %*x %lx %lx", &nr, &first, &sp, &pc) != 4 ||
+	    !may_begin_again(nr))
+		return false;
+	*s = (struct os_sleep){ nr, first, sp, pc };
+	return true;
 }
 
 bool os_fd_name(int fd, char *name, size_t room)

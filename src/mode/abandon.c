@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* OS threads that compute on when their run has ended; see abandon.h. */
+/* OS threads that continue when their run has ended; see abandon.h. */
 #include "mode/abandon.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "base/finding.h"
@@ -24,22 +25,32 @@ uint64_t abandoned_threads(void)
 /* abandon_<arch>.S: calls gmp__abandoned_end. */
 extern const char gmp__abandoned_return[];
 
-void abandon_sig(struct m *m, uintptr_t pc)
+static bool leave_sig(struct m *m, uintptr_t pc)
 {
-	if (ld_acq(&m->leave) != LEAVE_ASKED || /* ORD(abandon) */
-	    ld_rlx(&m->inside) || !m->curg)
-		return;
+	if (m != getm() || ld_rlx(&m->inside) || !m->curg)
+		return false;
 	uintptr_t *back = trace_way_back(pc, code_is_gmps);
 
 	if (!back)
-		return;
+		return false;
 	*back = (uintptr_t)gmp__abandoned_return;
 	m->kept.lo = m->curg->stack;
 	m->kept.klass = m->curg->stack_class;
 	m->curg = NULL;
 	gmp__setm_abandoned(m);
-	st_rel(&m->leave, (uint32_t)LEAVE_LEFT); /* ORD(abandon) */
-	m_wake_end();
+	return true;
+}
+
+void abandon_sig(struct m *m, void *context)
+{
+	if (ld_acq(&m->leave) != LEAVE_ASKED) /* ORD(abandon) */
+		return;
+	bool left = leave_sig(m, context_pc_sig(context));
+
+	context_restart_sig(context, &m->sleep);                       /* after the walk */
+	st_rel(&m->leave, (uint32_t)(left ? LEAVE_LEFT : LEAVE_NONE)); /* ORD(abandon) */
+	if (left)
+		m_wake_end();
 }
 
 static void free_abandoned(struct m *m)
@@ -57,16 +68,45 @@ void abandon_ended(struct m *m)
 
 /* --- the end of the run --- */
 
-/* Step 2 of m.  A thread that sleeps in the kernel is not signalled: its call could fail. */
+static bool is_in_blocking_code(const struct m *m)
+{
+	const struct g *gp = ld_rlx(&m->curg);
+
+	return gp && ld_rlx(&gp->status) == G_BLOCKED;
+}
+
+/* ABANDON-4 */
+static bool may_signal(struct m *m)
+{
+	char state = os_thread_state(m->tid);
+	uint64_t sleeps = os_thread_sleeps(m->tid);
+	int64_t cpu = os_thread_cpu_time(m->tid);
+	bool again = m->asked_cpu >= 0, slept = sleeps != m->asked_sleeps,
+	     computed = cpu != m->asked_cpu;
+
+	m->asked_sleeps = sleeps;
+	m->asked_cpu = cpu;
+	if (state == 'R')
+		return again && computed && !slept;
+	return state == 'S' && os_thread_sleep(m->tid, &m->sleep) && again && slept;
+}
+
+/* Step 2 of m. */
 static void ask(struct m *m)
 {
-	uint32_t leave = ld_rlx(&m->leave);
-
-	if (m->dead || !m->joinable || leave > LEAVE_ASKED || os_thread_state(m->tid) != 'R')
+	if (m->dead || !m->joinable)
 		return;
-	if (leave == LEAVE_NONE) /* otherwise it may become LEFT meanwhile */
+	uint32_t leave = ld_acq(&m->leave); /* ORD(abandon) */
+
+	if (leave == LEAVE_NONE && !is_in_blocking_code(m) && may_signal(m)) {
+		m->asked_cpu = -1;
+		m->unsent = true;
 		st_rel(&m->leave, (uint32_t)LEAVE_ASKED); /* ORD(abandon) */
-	os_thread_signal(m->tid, LONGRUN_SIGNAL);
+	}
+	/* -EAGAIN: too many signals are queued.  The question stays, since another signal may have
+	 * begun the handler. */
+	if (leave <= LEAVE_ASKED && m->unsent)
+		m->unsent = os_thread_signal(m->tid, LONGRUN_SIGNAL) == -EAGAIN;
 }
 
 bool abandon_one(void)

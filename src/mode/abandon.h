@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Abandon: lets a run end although a G computes.
+ * Abandon: lets a run end although a G computes, or sleeps in the kernel again and again.
  *
  * At the end of a run each M leaves at its next step of the scheduler.  The M of a G that makes no
  * call of gmp takes no such step.  GRACE_NS after the end has begun, its OS thread is abandoned: it
- * leaves the runtime, and the G computes on as on an external thread, on its stack.  It ends at its
+ * leaves the runtime, and the G continues as on an external thread, on its stack.  It ends at its
  * next call of gmp, or where its entry function returns.
  *
  *   the end of the run (run.c:join_ms)             the M's OS thread, in a signal handler
  *    1 wait until all Ms have ended, GRACE_NS        1 leave is ASKED, and the thread is in code
- *    2 each M that has not ended or LEFT, and          of the program (ABANDON-1); otherwise return
- *      uses CPU: leave: NONE -> ASKED, and a         2 the return address of that code is replaced
- *      signal                                          by gmp__abandoned_return, and getm() is NULL
+ *    2 each M that has not ended, whose leave is       of the program (ABANDON-1); otherwise
+ *      NONE, and that may be signalled                 leave: ASKED -> NONE, return  ORD(abandon)
+ *      (ABANDON-4): m->sleep; leave: NONE ->         2 the return address of that code is replaced
+ *      ASKED; a signal             ORD(abandon)        by gmp__abandoned_return, and getm() is NULL
  *    3 wait until each has LEFT or ended; after      3 leave: ASKED -> LEFT          ORD(abandon)
  *      ASK_NS: step 2 again
  *    4 an M that has LEFT: unlinked from all Ms,    the same thread, later
@@ -28,11 +29,19 @@
  *              again that could use the memory of the run.
  *   ABANDON-2  The stack and m are freed by the second of both sides: steps 5.
  *   ABANDON-3  From step 3 on, the thread reads nothing of the run but m.
+ *   ABANDON-4  A thread is signalled in two cases.  It has used CPU since it was checked before,
+ *              and has not slept since then.  Or it sleeps, and had not begun this sleep when it was checked
+ *              before: it will not end by itself.  m->sleep then describes its system call.  The kernel ends the call with
+ *              EINTR, and the handler begins it again, with its whole timeout.  A thread is not
+ *              signalled twice in one sleep, so each sleep ends.  What remains: between the
+ *              check and the signal, the thread may enter another system call, with another
+ *              first argument or at another place.  That call returns EINTR.
  *
  * Not abandoned, so that the end waits for it: a G in gmp_blocking, until that returns; a G that
  * runs on the thread that called gmp_run (its first G, before the first wait: pin.c); a thread that
  * blocks the signal; any, if the program handles the signal itself.  Nothing is abandoned where
  * nothing is preempted (PREEMPT-5): the end of a cooperative run waits.
+ * It waits, too, for a thread in one sleep, until that ends.
  *
  * Verified by model/abandon.pml.
  */
@@ -49,9 +58,9 @@ bool abandon_one(void);
 void abandon_release(void);
 /* Step 5 of the thread, on its OS thread's stack, in its last step. */
 void abandon_ended(struct m *m);
-/* Steps 1 to 3 of the handler; the interrupted thread would resume at pc. */
-void abandon_sig(struct m *m, uintptr_t pc);
-/* The number of OS threads of ended runs that compute on. */
+/* Steps 1 to 3 of the handler, with its context. */
+void abandon_sig(struct m *m, void *context);
+/* The number of OS threads of ended runs that continue. */
 uint64_t abandoned_threads(void);
 
 #endif

@@ -4,8 +4,14 @@
  * the end of a run waits.
  */
 #define _GNU_SOURCE 1
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "preempt_util.h"
 
@@ -378,6 +384,184 @@ TEST_PROCS(gmp_stop_returns_although_g_computes)
 		sched_yield();
 	CHECK_EQ(gmp_stop(), 0);
 	release_abandoned(threads);
+}
+
+/* --- the G sleeps in the kernel, again and again --- */
+
+static atomic_int failed_sleeps;
+
+static void sleep_on(int (*nap)(void))
+{
+	for (atomic_fetch_add(&computing, 1); !atomic_load(&stop_computing);)
+		if (nap() != 0)
+			atomic_fetch_add(&failed_sleeps, 1);
+}
+
+static int nap_usleep(void)
+{
+	return usleep(1000);
+}
+
+static int nap_poll(void)
+{
+	return poll(NULL, 0, 5);
+}
+
+static int nap_select(void)
+{
+	struct timeval t = { 0, 300 };
+
+	return select(0, NULL, NULL, NULL, &t);
+}
+
+static int nap_epoll(void)
+{
+	static int epfd = -1;
+	struct epoll_event e;
+
+	if (epfd < 0)
+		epfd = epoll_create1(EPOLL_CLOEXEC);
+	return epoll_wait(epfd, &e, 1, 20);
+}
+
+static void loop_usleep(UNUSED void *arg)
+{
+	sleep_on(nap_usleep);
+	gmp_yield();
+	atomic_fetch_add(&passed, 1);
+}
+
+static void loop_poll(UNUSED void *arg)
+{
+	sleep_on(nap_poll);
+}
+
+static void loop_select(UNUSED void *arg)
+{
+	sleep_on(nap_select);
+	gmp_sleep(1);
+	atomic_fetch_add(&passed, 1);
+}
+
+static void once_epoll(UNUSED void *arg)
+{
+	sleep_on(nap_epoll);
+}
+
+static void loop_epoll(UNUSED void *arg)
+{
+	static gmp_once once;
+
+	once = (gmp_once)GMP_ONCE_INIT;
+	gmp_once_do(&once, once_epoll, NULL);
+	atomic_fetch_add(&passed, 1);
+}
+
+static int nap_read(void)
+{
+	static int fd = -1;
+	const struct itimerspec t = { .it_value = { 0, 2 * MS } };
+	uint64_t n;
+
+	if (fd < 0)
+		fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	return timerfd_settime(fd, 0, &t, NULL) != 0 || read(fd, &n, sizeof(n)) != sizeof(n);
+}
+
+static int nap_cond(void)
+{
+	static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+	static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+	struct timespec t;
+	int err;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	t.tv_nsec += MS;
+	if (t.tv_nsec >= SEC) {
+		t.tv_sec++;
+		t.tv_nsec -= SEC;
+	}
+	pthread_mutex_lock(&m);
+	err = pthread_cond_timedwait(&c, &m, &t);
+	pthread_mutex_unlock(&m);
+	return err != ETIMEDOUT && err != 0;
+}
+
+/* The kernel does not restart a read with a time limit. */
+static int nap_recv(void)
+{
+	static int ends[2];
+	const struct timeval t = { 0, 3000 };
+	char c;
+
+	if (!ends[1]) {
+		CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+		CHECK_EQ(setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)), 0);
+	}
+	return recv(ends[0], &c, 1, 0) != -1 || errno != EAGAIN;
+}
+
+static void loop_read(UNUSED void *arg)
+{
+	sleep_on(nap_read);
+}
+
+static void loop_cond(UNUSED void *arg)
+{
+	sleep_on(nap_cond);
+}
+
+static void loop_recv(UNUSED void *arg)
+{
+	sleep_on(nap_recv);
+	gmp_go(loop_cond, NULL);
+	atomic_fetch_add(&passed, 1);
+}
+
+/* ABANDON-4 */
+static void need_task_files(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)gettid());
+	if (access(path, R_OK) != 0 || access("/proc/self/schedstat", R_OK) != 0)
+		check_skip("the kernel does not tell where a thread sleeps");
+}
+
+TEST_PROCS(run_ends_although_gs_loop_over_calls_with_time_limit)
+{
+	need_task_files();
+	atomic_store(&failed_sleeps, 0);
+	check_abandoned(procs, (const gmp_fn[]){ loop_read, loop_cond, loop_recv, loop_usleep });
+	CHECK_EQ(atomic_load(&failed_sleeps), 0);
+}
+
+TEST_PROCS(run_ends_although_gs_sleep_in_kernel_again_and_again)
+{
+	atomic_store(&failed_sleeps, 0);
+	need_task_files();
+	check_abandoned(procs, (const gmp_fn[]){ loop_usleep, loop_poll, loop_select, loop_epoll });
+	CHECK_EQ(atomic_load(&failed_sleeps), 0);
+}
+
+static void block_in_sleeps(UNUSED void *arg)
+{
+	int64_t end = clock_ns() + GRACE + 300 * MS;
+
+	gmp_block_enter();
+	for (atomic_fetch_add(&computing, 1); clock_ns() < end;)
+		if (nap_usleep() != 0)
+			atomic_fetch_add(&failed_sleeps, 1);
+	gmp_block_leave();
+}
+
+TEST_PROCS(run_waits_for_g_that_sleeps_again_and_again_in_blocking_code)
+{
+	need_abandon();
+	atomic_store(&failed_sleeps, 0);
+	CHECK(run_beside_computing((gmp_config)GMP_CONFIG_INIT, procs,
+				   (const gmp_fn[]){ block_in_sleeps }, 1) >= GRACE + 300 * MS);
+	CHECK_EQ(atomic_load(&failed_sleeps), 0);
 }
 
 /* --- when the end waits --- */

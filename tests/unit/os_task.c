@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
@@ -56,6 +57,38 @@ TEST(os_thread_call_asleep_in_read_names_call_and_fd)
 	CHECK_EQ(call.fd, ends[0]);
 	CHECK(os_fd_name(call.fd, name, sizeof(name)));
 	CHECK(strncmp(name, "pipe:[", 6) == 0);
+	end_reader(t);
+}
+
+TEST(os_thread_sleep_asleep_in_read_gives_number_argument_and_place)
+{
+	pthread_t t = start_reader();
+	struct os_sleep s = { 0 };
+	uintptr_t sp, pc;
+
+	if (!os_thread_entered_at(tid, &sp, &pc))
+		check_skip("/proc/self/task/TID/syscall cannot be read here");
+	CHECK(os_thread_sleep(tid, &s));
+	CHECK_EQ(s.nr, SYS_read);
+	CHECK_EQ(s.first, (uintptr_t)ends[0]);
+	CHECK_EQ(s.sp, sp);
+	CHECK_EQ(s.pc, pc);
+	CHECK(!os_thread_sleep(1 << 24, &s)); /* no such thread */
+	end_reader(t);
+}
+
+TEST(os_thread_sleeps_counts_each_sleep)
+{
+	pthread_t t = start_reader();
+	uint64_t before = os_thread_sleeps(tid);
+
+	if (!before)
+		check_skip("/proc/self/task/TID/status cannot be read here");
+	CHECK_EQ(os_thread_sleeps(tid), before); /* still the same */
+	CHECK_EQ(write(ends[1], "x", 1), 1);
+	while (os_thread_sleeps(tid) == before)
+		os_nap(100000);
+	CHECK_EQ(os_thread_sleeps(1 << 24), 0); /* no such thread */
 	end_reader(t);
 }
 
