@@ -100,6 +100,7 @@ TEST(os_thread_entered_at_asleep_is_on_its_stack)
 	void *lo;
 	size_t n;
 
+	check_skip_on_valgrind("Valgrind sleeps on a stack of its own");
 	if (!os_thread_entered_at(tid, &sp, &pc))
 		check_skip("/proc/self/task/TID/syscall cannot be read here");
 	CHECK_EQ(pthread_getattr_np(t, &a), 0);
