@@ -220,7 +220,7 @@ leaves_by_jump static int yield_g0(void *arg)
 	st_rlx(&m->curg, (struct g *)NULL);
 	g_set_status(gp, G_RUNNABLE);
 	if (unlikely(latency_draw(m->p)))
-		latency_sample(m->p, gp, LATENCY_YIELD);
+		latency_sample(m->p, gp, GMP_LATENCY_YIELD);
 	runq_yield(m->p, gp); /* no wakeup: it would only move Gs that run here anyway */
 	return schedule_g0();
 }

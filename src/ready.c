@@ -206,7 +206,7 @@ static uint32_t put_first(struct p *pp, struct glist *list, uint32_t *end)
 	for (struct g *gp = list->head; gp; gp = gp->schedlink) {
 		g_set_status(gp, G_RUNNABLE);
 		if (unlikely(latency_draw(pp)))
-			latency_sample(pp, gp, LATENCY_TIMER);
+			latency_sample(pp, gp, GMP_LATENCY_TIMER);
 	}
 	if (runq_put_first(pp, list, end))
 		return n;
@@ -224,7 +224,7 @@ static uint32_t submit_list_here(struct p *pp, struct glist *list, bool due, uin
 	while ((gp = glist_pop(list))) {
 		g_set_status(gp, G_RUNNABLE);
 		if (unlikely(latency_draw(pp)))
-			latency_sample(pp, gp, due ? LATENCY_TIMER : latency_cause_of(gp));
+			latency_sample(pp, gp, due ? GMP_LATENCY_TIMER : latency_cause_of(gp));
 		runq_put(pp, gp);
 	}
 	/* curg: a G released them, and keeps the P; then any number is worth a wakeup */

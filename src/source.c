@@ -49,7 +49,7 @@ static struct glist fire_timers(struct p *pp, struct p *from, int64_t now, unsig
 	if (n)
 		bump(&pp->count.timers_fired, n);
 	if (unlikely(late >= LATENCY_LATE_NS) && out.head)
-		latency_stamp(out.head, LATENCY_TIMER, false);
+		latency_stamp(out.head, GMP_LATENCY_TIMER, false);
 	glist_prefetch(&out);
 	return out;
 }

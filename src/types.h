@@ -335,17 +335,6 @@ struct counters {
 
 /* --- scheduling latency: mode/latency.h --- */
 
-/* What made a G runnable. */
-enum latency_cause {
-	LATENCY_SPAWN,
-	LATENCY_YIELD,
-	LATENCY_TIMER,      /* a sleep, a deadline, a gmp_timer, a tick; from the deadline on */
-	LATENCY_DESCRIPTOR, /* from the poller's report on */
-	LATENCY_BLOCKING,   /* blocking code that has ended, and its P is taken */
-	LATENCY_WAKE,       /* a channel, a mutex, a join and so on */
-	LATENCY_CAUSES
-};
-
 enum { LATENCY_BUCKETS = 168 }; /* up to 2^43 cpu_ticks, about an hour */
 
 struct latency {
@@ -416,7 +405,7 @@ struct p {
 	int tid;               /* (a) the kernel's thread id of its M; 0: in a hand-off */
 	struct p *link;        /* (l) idle list */
 
-	struct latency latency[LATENCY_CAUSES]; /* (o) */
+	struct latency latency[GMP_LATENCY_CAUSES]; /* (o) */
 	struct watched_run watched;
 	uint64_t pauses;      /* (o) odd: its M works for GMP_DEBUG=check; see run_pause */
 	struct probe *probes; /* (o) of each P, for steal_work; too large for g0 */

@@ -16,6 +16,28 @@ extern "C" {
 
 /* -------------------------------------------------------------- Statistics */
 
+/*
+ * What made a green thread runnable: the index of gmp_stats.latency.
+ */
+typedef enum gmp_latency_cause {
+	GMP_LATENCY_SPAWN,      /* it was started */
+	GMP_LATENCY_YIELD,      /* it yielded, or its time slice was over */
+	GMP_LATENCY_TIMER,      /* a sleep, a deadline, a gmp_timer or a tick; from its time on */
+	GMP_LATENCY_DESCRIPTOR, /* a descriptor or a file; from the report of the kernel on */
+	GMP_LATENCY_BLOCKING,   /* its blocking code ended, and others used its P */
+	GMP_LATENCY_WAKE,       /* a channel, a lock, a join, a signal and so on */
+	GMP_LATENCY_CAUSES      /* their number */
+} gmp_latency_cause;
+
+/* Scheduling latency of one cause, in ns: see gmp_stats. 0 without a measurement. */
+typedef struct gmp_latency {
+	uint64_t samples; /* measurements */
+	uint64_t p50;
+	uint64_t p90;
+	uint64_t p99;
+	uint64_t max; /* the longest measured */
+} gmp_latency;
+
 /* Sums since the start of the run, and levels at the time of the call. */
 typedef struct gmp_stats {
 	size_t size; /* set by GMP_STATS_INIT */
@@ -80,9 +102,9 @@ typedef struct gmp_stats {
 	uint64_t longest_run;
 	uint64_t preempted_ns; /* sum: time that green threads ran without a P after that; counted
 	                          when they stop or have a P again */
-	uint64_t
-		abandoned; /* level: green threads of ended runs that have not ended yet, each on an
-	                          OS thread that threads does not count (gmp_run) */
+	uint64_t abandoned; /* level: green threads of ended runs that are not at their end, each on
+	                          an OS thread that threads does not count (gmp_run) */
+	gmp_latency latency[GMP_LATENCY_CAUSES]; /* the latency by cause, measured as above */
 } gmp_stats;
 #define GMP_STATS_INIT GMP_SIZED_INIT_(gmp_stats)
 

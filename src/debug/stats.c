@@ -22,7 +22,6 @@ static double ns_per_tick(void)
 }
 
 struct sums {
-	struct latency latency; /* of all causes and Ps */
 	uint64_t queued, unbinds;
 };
 
@@ -54,8 +53,6 @@ static void add_p(struct p *pp, gmp_stats *s, struct sums *sum)
 	sum->queued += runq_len(pp);
 	if (ld_rlx(&pp->runnext))
 		sum->queued++;
-	for (int i = 0; i < LATENCY_CAUSES; i++)
-		add_latency(&sum->latency, &pp->latency[i]);
 	latency_note_running(pp, os_now());
 }
 
@@ -72,20 +69,43 @@ static uint64_t quantile(const struct latency *l, uint64_t total, double q)
 	return 0;
 }
 
-static void set_latency(gmp_stats *s, const struct sums *sum)
+static gmp_latency latency_in_ns(const struct latency *l, double scale)
 {
-	const struct latency *l = &sum->latency;
-	double scale = ns_per_tick();
 	uint64_t total = 0;
 
 	for (unsigned i = 0; i < LATENCY_BUCKETS; i++)
 		total += l->in[i];
-	s->latency_samples = l->samples;
-	s->latency_p50 = (uint64_t)((double)quantile(l, total, 0.5) * scale);
-	s->latency_p90 = (uint64_t)((double)quantile(l, total, 0.9) * scale);
-	s->latency_p99 = (uint64_t)((double)quantile(l, total, 0.99) * scale);
-	s->latency_max =
-		max_of((uint64_t)((double)l->max * scale), (uint64_t)ld_rlx(&sched.longest_queued));
+	return (gmp_latency){
+		.samples = l->samples,
+		.p50 = (uint64_t)((double)quantile(l, total, 0.5) * scale),
+		.p90 = (uint64_t)((double)quantile(l, total, 0.9) * scale),
+		.p99 = (uint64_t)((double)quantile(l, total, 0.99) * scale),
+		.max = (uint64_t)((double)l->max * scale),
+	};
+}
+
+/* n: Ps.  One cause after the other: the histograms of all take 8 KiB, and the caller's stack may
+ * have 16. */
+static void set_latency(gmp_stats *s, int n)
+{
+	double scale = ns_per_tick();
+	struct latency total = { 0 };
+
+	for (int cause = 0; cause < GMP_LATENCY_CAUSES; cause++) {
+		struct latency l = { 0 };
+
+		for (int i = 0; i < n; i++)
+			add_latency(&l, &sched.allp[i]->latency[cause]);
+		s->latency[cause] = latency_in_ns(&l, scale);
+		add_latency(&total, &l);
+	}
+	gmp_latency all = latency_in_ns(&total, scale);
+
+	s->latency_samples = all.samples;
+	s->latency_p50 = all.p50;
+	s->latency_p90 = all.p90;
+	s->latency_p99 = all.p99;
+	s->latency_max = max_of(all.max, (uint64_t)ld_rlx(&sched.longest_queued));
 	s->longest_run = (uint64_t)ld_rlx(&sched.longest_run);
 }
 
@@ -145,7 +165,7 @@ int gmp_stats_get(gmp_stats *out)
 	s.polls = ld_rlx(&sched.polls);
 	s.poll_events = ld_rlx(&sched.poll_events);
 	set_levels(&s, &sum);
-	set_latency(&s, &sum);
+	set_latency(&s, n);
 	rt_leave();
 	s.size = out->size;
 	memcpy(out, &s, min_of(out->size, sizeof(s)));

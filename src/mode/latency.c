@@ -26,35 +26,35 @@ static uint64_t ticks_of(int64_t deadline, uint64_t ticks)
 	return late < (double)ticks ? ticks - (uint64_t)late : 0;
 }
 
-void latency_stamp(struct g *gp, enum latency_cause cause, bool sampled)
+void latency_stamp(struct g *gp, gmp_latency_cause cause, bool sampled)
 {
 	uint64_t ticks = cpu_ticks();
 
-	if (cause == LATENCY_TIMER)
+	if (cause == GMP_LATENCY_TIMER)
 		ticks = ticks_of((int64_t)ld_rlx(&gp->ready_at), ticks);
 	st_rlx(&gp->ready_at, ticks);
 	gp->measured = (uint8_t)(cause | (sampled ? LATENCY_SAMPLED : 0));
 	gp->resume |= RESUME_MEASURED;
 }
 
-noinline void latency_sample(struct p *pp, struct g *gp, enum latency_cause cause)
+noinline void latency_sample(struct p *pp, struct g *gp, gmp_latency_cause cause)
 {
 	pp->sample_in = next_sample(cpu_ticks());
 	if (!(gp->resume & RESUME_MEASURED)) /* otherwise a late timer's: stamped already */
 		latency_stamp(gp, cause, true);
 }
 
-enum latency_cause latency_cause_of(const struct g *gp)
+gmp_latency_cause latency_cause_of(const struct g *gp)
 {
 	if (!ld_rlx(&gp->stack))
-		return LATENCY_SPAWN;
+		return GMP_LATENCY_SPAWN;
 	switch (ld_rlx(&gp->reason)) {
 	case WAIT_READ:
 	case WAIT_WRITE:
 	case WAIT_READ_WRITE:
 	case WAIT_POLL:
-	case WAIT_FILE: return LATENCY_DESCRIPTOR;
-	default: return LATENCY_WAKE;
+	case WAIT_FILE: return GMP_LATENCY_DESCRIPTOR;
+	default: return GMP_LATENCY_WAKE;
 	}
 }
 

@@ -36,7 +36,7 @@
 enum {
 	LATENCY_EVERY = 64,
 	LATENCY_LATE_NS = 1000000, /* far above what a timer is late on an idle machine (0.1 ms) */
-	/* g.measured: enum latency_cause, and whether the weight is LATENCY_EVERY in place of 1 */
+	/* g.measured: gmp_latency_cause, and whether the weight is LATENCY_EVERY in place of 1 */
 	LATENCY_CAUSE_MASK = 15,
 	LATENCY_SAMPLED = 16,
 };
@@ -59,13 +59,13 @@ static inline bool latency_draw(struct p *pp)
 	return --pp->sample_in == 0;
 }
 
-/* Measures gp, before it is published.  For LATENCY_TIMER, gp->ready_at is its deadline. */
-void latency_sample(struct p *pp, struct g *gp, enum latency_cause cause);
+/* Measures gp, before it is published.  For GMP_LATENCY_TIMER, gp->ready_at is its deadline. */
+void latency_sample(struct p *pp, struct g *gp, gmp_latency_cause cause);
 /* The same without a draw. */
-void latency_stamp(struct g *gp, enum latency_cause cause, bool sampled);
+void latency_stamp(struct g *gp, gmp_latency_cause cause, bool sampled);
 
 /* The same, called by a thread without a P. */
-static inline void latency_stamp_now(struct g *gp, enum latency_cause cause, uint64_t ticks)
+static inline void latency_stamp_now(struct g *gp, gmp_latency_cause cause, uint64_t ticks)
 {
 	st_rlx(&gp->ready_at, ticks);
 	gp->measured = (uint8_t)cause;
@@ -73,7 +73,7 @@ static inline void latency_stamp_now(struct g *gp, enum latency_cause cause, uin
 }
 
 /* Returns what made gp runnable, if it was neither a timer nor a yield. */
-enum latency_cause latency_cause_of(const struct g *gp);
+gmp_latency_cause latency_cause_of(const struct g *gp);
 
 /* Records the latency of gp, which has RESUME_MEASURED and runs now on the caller's P.  Clears the
  * bit. */

@@ -117,7 +117,7 @@ TEST_PROCS(dump_on_signal_shows_calls_of_computing_g)
 	check_skip("ThreadSanitizer delays the handler of a thread that calls no function");
 #endif
 	if (procs == 1)
-		check_skip_on_valgrind("Valgrind knows no membarrier: nothing is preempted");
+		need_preemption();
 	run_procs(procs, signal_until_shown, NULL);
 }
 

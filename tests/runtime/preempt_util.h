@@ -8,8 +8,6 @@
 
 #include "util.h"
 
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 enum { PROCS_MOST = 4 };
@@ -191,16 +189,6 @@ static inline gmp_g *spawn_large(gmp_fn fn, void *arg)
 	a.name = "hog";
 	CHECK_EQ(gmp_spawn(&g, fn, arg, &a), 0);
 	return g;
-}
-
-/* Preemption needs membarrier(2). */
-static inline void need_preemption(void)
-{
-	long known = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
-
-	if (known < 0 || !(known & MEMBARRIER_CMD_PRIVATE_EXPEDITED))
-		check_skip("no membarrier: no preemption");
-	check_skip_on_valgrind("Valgrind runs one thread at a time");
 }
 
 /* Run fn(args + i * size) on n Gs and join them. */

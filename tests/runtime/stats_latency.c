@@ -30,9 +30,24 @@ static void settle(void)
 		gmp_yield();
 }
 
-static uint64_t samples(void)
+static uint64_t samples_of(gmp_latency_cause cause)
 {
-	return stats().latency_samples;
+	return stats().latency[cause].samples;
+}
+
+/* There are samples of this cause, and it is part of the whole. */
+static void check_quantiles(gmp_latency_cause cause)
+{
+	gmp_stats s = stats();
+	const gmp_latency *l = &s.latency[cause];
+	uint64_t all = 0;
+
+	CHECK(l->samples > 0 && l->p50 > 0);
+	CHECK(l->p50 <= l->p90 && l->p90 <= l->p99 && l->p99 <= l->max);
+	CHECK(l->max <= s.latency_max);
+	for (int i = 0; i < GMP_LATENCY_CAUSES; i++)
+		all += s.latency[i].samples;
+	CHECK_EQ(all, s.latency_samples);
 }
 
 /* --- what is sampled --- */
@@ -40,35 +55,39 @@ static uint64_t samples(void)
 RT(stats_yields_are_sampled)
 {
 	int n = (int)check_scaled(640000);
-	uint64_t before = samples();
+	uint64_t before = samples_of(GMP_LATENCY_YIELD);
 
 	for (int i = 0; i < n; i++)
 		gmp_yield();
-	CHECK(samples() - before >= (uint64_t)n / 128);
-	CHECK(samples() - before <= (uint64_t)n / 32 + 100);
+	CHECK(samples_of(GMP_LATENCY_YIELD) - before >= (uint64_t)n / 128);
+	CHECK(samples_of(GMP_LATENCY_YIELD) - before <= (uint64_t)n / 32 + 100);
+	check_quantiles(GMP_LATENCY_YIELD);
 }
 
 RT(stats_spawns_are_sampled)
 {
 	int n = (int)check_scaled(12800);
-	uint64_t before = samples();
-	uint64_t yields = 0;
+	uint64_t before = samples_of(GMP_LATENCY_SPAWN);
+	uint64_t yields = samples_of(GMP_LATENCY_YIELD);
 
 	for (int i = 0; i < n; i++)
 		CHECK_EQ(gmp_go(nothing, NULL), 0);
-	for (; stats().greens > 1; yields++)
+	while (stats().greens > 1)
 		gmp_yield();
-	CHECK(samples() - before >= ((uint64_t)n + yields) / 128);
+	yields = samples_of(GMP_LATENCY_YIELD) - yields;
+	CHECK(samples_of(GMP_LATENCY_SPAWN) - before + yields >= (uint64_t)n / 128);
+	check_quantiles(GMP_LATENCY_SPAWN);
 }
 
 RT(stats_sleeps_are_sampled)
 {
 	int n = (int)check_scaled(1280);
-	uint64_t before = samples();
+	uint64_t before = samples_of(GMP_LATENCY_TIMER);
 
 	for (int i = 0; i < n; i++)
 		gmp_sleep(10 * US);
-	CHECK(samples() - before >= (uint64_t)n / 128);
+	CHECK(samples_of(GMP_LATENCY_TIMER) - before >= (uint64_t)n / 128);
+	check_quantiles(GMP_LATENCY_TIMER);
 }
 
 static void echo(void *arg)
@@ -90,12 +109,13 @@ RT(stats_descriptors_are_sampled)
 
 	make_pair("unix", &a, &b);
 	g = spawn(echo, &b);
-	before = samples();
+	before = samples_of(GMP_LATENCY_DESCRIPTOR);
 	for (int i = 0; i < n; i++) {
 		CHECK_EQ(gmp_write(a, &c, 1), 1);
 		CHECK_EQ(gmp_read(a, &c, 1), 1);
 	}
-	CHECK(samples() - before >= (uint64_t)n / 128);
+	CHECK(samples_of(GMP_LATENCY_DESCRIPTOR) - before >= (uint64_t)n / 128);
+	check_quantiles(GMP_LATENCY_DESCRIPTOR);
 	CHECK_EQ(gmp_close(a), 0);
 	join(g);
 }
@@ -108,13 +128,14 @@ static void kick(void *arg)
 
 RT(stats_wakeup_by_external_thread_is_measured)
 {
-	uint64_t before = samples();
+	uint64_t before = samples_of(GMP_LATENCY_WAKE);
 	gmp_sem s = GMP_SEM_INIT(0);
 	struct ext_thread f;
 
 	ext_thread_start(&f, kick, &s);
 	CHECK_EQ(gmp_sem_acquire(&s), 0);
-	CHECK(samples() - before >= 1);
+	CHECK(samples_of(GMP_LATENCY_WAKE) - before >= 1);
+	check_quantiles(GMP_LATENCY_WAKE);
 	CHECK_EQ(pthread_join(f.thread, NULL), 0);
 }
 
@@ -200,6 +221,7 @@ static void sleeper_during_stall(UNUSED void *arg)
 	join(g);
 	/* from the deadline on: exact */
 	CHECK(stats().latency_max >= (STALL_MS - 2) * (uint64_t)MS);
+	CHECK(stats().latency[GMP_LATENCY_TIMER].max >= (STALL_MS - 2) * (uint64_t)MS);
 }
 
 TEST(stats_stall_of_sleeper_counts_from_deadline)
@@ -287,6 +309,68 @@ RT_COOPERATIVE(stats_stall_of_all_ps_is_in_latency_max)
 		s = stats();
 	} while (!stall_seen(&s) && gmp_now() < most);
 	CHECK(stall_seen(&s));
+}
+
+/* --- a G without a P --- */
+
+static void compute_until_stop(UNUSED void *arg)
+{
+	while (!atomic_load(&stop))
+		;
+	gmp_yield();
+}
+
+static void yield_without_p(UNUSED void *arg)
+{
+	gmp_g *g = spawn(compute_until_stop, NULL);
+	gmp_stats before, after;
+
+	WAIT_FOR(stats().preempted == 1);
+	before = stats();
+	atomic_store(&stop, 1);
+	/* this G keeps the only P until the other has queued itself, or loses the P to it */
+	do
+		after = stats();
+	while (after.greens_runnable == 0 && after.exits == before.exits);
+	join(g);
+	after = stats();
+	CHECK_EQ(after.latency[GMP_LATENCY_BLOCKING].samples,
+		 before.latency[GMP_LATENCY_BLOCKING].samples);
+	CHECK(after.latency[GMP_LATENCY_YIELD].samples > before.latency[GMP_LATENCY_YIELD].samples);
+}
+
+TEST(stats_yield_of_preempted_g_is_a_yield)
+{
+	need_preemption();
+	run_procs(1, yield_without_p, NULL);
+}
+
+static void block_until_stop(UNUSED void *arg)
+{
+	gmp_block_enter();
+	while (!atomic_load(&stop))
+		sched_yield();
+	gmp_block_leave();
+}
+
+static void end_blocking_code_without_p(UNUSED void *arg)
+{
+	uint64_t before = samples_of(GMP_LATENCY_BLOCKING);
+	gmp_g *g = spawn(block_until_stop, NULL);
+
+	WAIT_FOR(stats().greens_blocked == 1);
+	atomic_store(&stop, 1);
+	/* this G keeps the only P until the other has queued itself */
+	for (int64_t most = gmp_now() + STALL_MOST_MS * MS; stats().greens_runnable == 0;)
+		CHECK(gmp_now() < most);
+	join(g);
+	CHECK(samples_of(GMP_LATENCY_BLOCKING) > before);
+	check_quantiles(GMP_LATENCY_BLOCKING);
+}
+
+TEST(stats_end_of_blocking_code_without_p_is_measured)
+{
+	run_cooperative(1, end_blocking_code_without_p, NULL);
 }
 
 /* --- the longest run --- */

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,6 +37,16 @@
 
 /* A bound on failure only: a correct run never waits this long. */
 #define PATIENCE (100 * SEC)
+
+/* Preemption needs membarrier(2). */
+static inline void need_preemption(void)
+{
+	long known = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+
+	if (known < 0 || !(known & MEMBARRIER_CMD_PRIVATE_EXPEDITED))
+		check_skip("no membarrier: no preemption");
+	check_skip_on_valgrind("Valgrind runs one thread at a time");
+}
 
 /* Yield until cond holds. Callable on green and external threads. */
 #define WAIT_FOR(cond)                                                                             \

@@ -42,13 +42,13 @@ TEST(latency_draw_samples_one_in_64)
 		if (!latency_draw(&pp))
 			continue;
 		drawn++;
-		latency_sample(&pp, &g, LATENCY_YIELD);
+		latency_sample(&pp, &g, GMP_LATENCY_YIELD);
 		CHECK(g.resume & RESUME_MEASURED);
 		latency_record(&pp, &g);
 		CHECK(!(g.resume & RESUME_MEASURED));
 	}
 	CHECK(drawn > 640000 / 96 && drawn < 640000 / 33);
-	CHECK_EQ(pp.latency[LATENCY_YIELD].samples, drawn);
+	CHECK_EQ(pp.latency[GMP_LATENCY_YIELD].samples, drawn);
 }
 
 TEST(latency_of_a_timer_counts_from_its_deadline)
@@ -57,13 +57,13 @@ TEST(latency_of_a_timer_counts_from_its_deadline)
 	while (os_now() < sched.start_now + MS)
 		;
 	g.ready_at = (uint64_t)(os_now() - 500 * MS);
-	latency_stamp(&g, LATENCY_TIMER, false);
+	latency_stamp(&g, GMP_LATENCY_TIMER, false);
 	latency_record(&pp, &g);
 	double ns_per_tick =
 		(double)(os_now() - sched.start_now) / (double)(cpu_ticks() - sched.start_ticks);
 
-	CHECK((double)pp.latency[LATENCY_TIMER].max * ns_per_tick > 400.0 * MS);
-	CHECK((double)pp.latency[LATENCY_TIMER].max * ns_per_tick < 2000.0 * MS);
+	CHECK((double)pp.latency[GMP_LATENCY_TIMER].max * ns_per_tick > 400.0 * MS);
+	CHECK((double)pp.latency[GMP_LATENCY_TIMER].max * ns_per_tick < 2000.0 * MS);
 }
 
 TEST(latency_run_without_a_switch_is_noted)
