@@ -7,8 +7,8 @@
  *   Thread   an M whose G runs code of the program, calls the runtime, and returns from its entry
  *            function, in any order; a signal may interrupt it between any two steps
  *   End      the end of the run: asks, with a note for the handler, until the thread has left or
- *            ended, frees the memory of the run, and detaches the thread.  Its signal may fail, and
- *            one of another sender may come
+ *            ended, frees the memory of the run, and detaches the thread.  A signal of another
+ *            sender may come
  *
  * Properties
  *   ABANDON-1, ABANDON-3: the runtime uses no memory of an ended run    assertions in Thread
@@ -221,7 +221,6 @@ active proctype Thread()
 active proctype End()
 {
 	byte me = 1, ts, seen;
-	bool unsent;
 #ifdef MUTANT_TAKEN_BACK
 	bool won;
 #endif
@@ -254,19 +253,14 @@ active proctype End()
 #else
 			store(LEAVE, ORDER_QUESTION, ASKED);
 #endif
-			if
-			:: pending = true
-			:: unsent = true /* the signal fails */
-#ifdef MUTANT_TAKEN_BACK /* while another signal's handler reads the note */
-				;
-				seen = ASKED;
-				cas(LEAVE, seen, NONE, ACQ, won);
-				unsent = false
+			pending = true
+#ifdef MUTANT_TAKEN_BACK /* while the handler reads the note */
+			;
+			seen = ASKED;
+			cas(LEAVE, seen, NONE, ACQ, won)
 #endif
-			fi
 		:: else
 		fi
-	:: !dead && unsent -> unsent = false; pending = true
 	:: !dead && !stray -> stray = true; pending = true
 	od;
 	if

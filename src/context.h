@@ -75,11 +75,18 @@ static inline uintptr_t context_sp_sig(const void *context)
 static inline void context_restart_sig(void *context, const struct os_sleep *s)
 {
 	greg_t *r = ((ucontext_t *)context)->uc_mcontext.gregs;
+	const uintptr_t arg[] = { (uintptr_t)r[REG_RDI], (uintptr_t)r[REG_RSI],
+				  (uintptr_t)r[REG_RDX], (uintptr_t)r[REG_R10],
+				  (uintptr_t)r[REG_R8],  (uintptr_t)r[REG_R9] };
 	const unsigned char *at = (const unsigned char *)s->pc - 2;
 
 	if (s->nr < 0 || r[REG_RAX] != -EINTR || (uintptr_t)r[REG_RIP] != s->pc ||
-	    (uintptr_t)r[REG_RSP] != s->sp || (uintptr_t)r[REG_RDI] != s->first || at[0] != 0x0f ||
-	    at[1] != 0x05) /* syscall */
+	    (uintptr_t)r[REG_RSP] != s->sp || at[0] != 0x0f || at[1] != 0x05) /* syscall */
+		return;
+	for (int i = 0; i < 6; i++)
+		if (arg[i] != s->arg[i])
+			return;
+	if (s->once && s->sleeps != os_own_sleeps())
 		return;
 	r[REG_RAX] = s->nr;
 	r[REG_RIP] -= 2;

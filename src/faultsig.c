@@ -240,7 +240,8 @@ static void call_old_handler_sig(int signo, siginfo_t *info, void *context)
 		raise(signo);
 }
 
-/* Sent by sysmon, or by a dump: asks which green thread this M runs (mode/longrun.c). */
+/* Sent by sysmon, or by a dump: asks which green thread this M runs (mode/longrun.c); or by the end
+ * of the run (mode/abandon.h). */
 static void on_asked(int signo, siginfo_t *info, void *context)
 {
 	int saved = errno;

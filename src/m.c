@@ -3,6 +3,7 @@
 #include "m.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/os.h"
 #include "base/throw.h"
@@ -201,6 +202,8 @@ _Noreturn void gmp__abandoned_end(void)
 	struct m *m = gmp__abandonedm();
 	struct context left;
 
+	if (!m)
+		_exit(0); /* a child that fork made from this G: it ends as an OS thread */
 	san_leave(NULL, &m->san);
 	gmp__mcall(&left, leave_abandoned_g0, m, m->g0);
 	__builtin_unreachable();

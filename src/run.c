@@ -7,9 +7,9 @@
  * Stop (the first green thread has ended, or gmp_stop):
  *   1  sched_stop: state = RUN_STOPPING.  Every P gets ATTENTION_STOP and every sleeping M is
  *      woken, so each M leaves at its next scheduling round.
- *   2  tear_down joins the Ms, and abandons Ms whose G computes (mode/abandon.h); after that no
- *      green thread uses the runtime.  Then it stops sysmon, and waits for operations on files that
- *      the kernel has not completed (io/uring.h).
+ *   2  tear_down joins the Ms, and abandons Ms whose G makes no call (mode/abandon.h); after that
+ *      no green thread uses the runtime.  Then it stops sysmon, and waits for operations on files
+ *      that the kernel has not completed (io/uring.h).
  *   3  shutdown_kill_all (sys/shutdown.c): kills the green threads that still exist, and releases
  *      the external threads that wait for them.
  *   4  The services and the core free their memory.
@@ -228,9 +228,9 @@ static struct m *first_m_new(void)
 
 /* --- stop --- */
 
-/* GRACE_NS: how long a run that ends waits for Gs that compute; many computations end in a second.
- * ASK_NS: until the Ms that are left are asked again.  ASK_DUTY: the questions take at most that
- * part of the time; for each M they read two or three files of /proc. */
+/* GRACE_NS: how long a run that ends waits for Gs that make no call; many computations end in a
+ * second.  ASK_NS: until the Ms that are left are asked again.  ASK_DUTY: the questions take at
+ * most that part of the time; for each M they read two or three files of /proc. */
 enum { GRACE_NS = 1000000000, ASK_NS = 2000000, ASK_DUTY = 20 };
 
 /* Steps 1 to 4 of mode/abandon.h.  The Ms that are left in sched.allm have ended, or are in code
@@ -247,12 +247,12 @@ static void abandon_rest(void)
 			continue;
 		if (!asking && !(asking = signal_ask_begin()))
 			break;
-		int64_t began = os_now();
+		int64_t began = os_thread_cpu_time(os_thread_id());
 
 		abandon_ask();
-		int64_t now = os_now();
+		int64_t took = os_thread_cpu_time(os_thread_id()) - began;
 
-		until = now + max_of((int64_t)ASK_NS, ASK_DUTY * (now - began));
+		until = os_now() + max_of((int64_t)ASK_NS, ASK_DUTY * took);
 	}
 	if (asking)
 		signal_ask_end();

@@ -492,11 +492,13 @@ struct m {
 	uint64_t taken_run;     /* (c) while P_TAKEN: p_steps of that P then */
 	uint32_t leave;         /* (a) enum leave */
 	struct kept_stack kept; /* (o) the stack of its G, once it has LEFT */
-	struct os_sleep sleep;  /* the end of the run's while LEAVE_NONE, then the thread's; the
-				 * last in which it was seen */
-	uint64_t asked_sleeps;  /* (l) os_thread_sleeps when the end of the run last looked */
-	int64_t asked_cpu; /* (l) os_thread_cpu_time then; -1: it has not looked since it asked */
-	bool unsent;       /* (l) the signal of LEAVE_ASKED could not be sent yet */
+	struct os_sleep sleep;  /* written by the end of the run while LEAVE_NONE, read by the
+				 * handler while LEAVE_ASKED; may be an earlier sleep */
+	uint64_t asked_sleeps;  /* (l) os_thread_sleeps when the end of the run last checked */
+	int64_t asked_cpu;      /* (l) os_thread_cpu_time then; -1: not checked since asked */
+	int64_t ask_after;      /* (l) do not ask it in a sleep before */
+	bool asked_awake;       /* (l) it was in state R then */
+	uint8_t asked;          /* (l) how often it was asked in a sleep */
 
 	struct cxx_globals *cxx;       /* (c) its thread's; NULL without a C++ runtime */
 	struct cxx_globals cxx_before; /* (c) what the thread had before mstart */

@@ -142,6 +142,7 @@ int64_t os_thread_delay(int tid);
 uint64_t os_thread_slices(int tid);
 /* Return how often a thread of this process went to sleep; 0 if not known. */
 uint64_t os_thread_sleeps(int tid);
+uint64_t os_own_sleeps(void); /* the same of this thread; in a signal handler, too */
 /* The system call in which a thread of this process sleeps. Returns false if it sleeps in none, or
  * that is not known. */
 struct os_call {
@@ -161,12 +162,14 @@ bool os_thread_call(int tid, struct os_call *call);
 /* The stack pointer and the pc at which a sleeping thread of this process has entered the kernel.
  * Returns false if it does not sleep, or that is not known. */
 bool os_thread_entered_at(int tid, uintptr_t *sp, uintptr_t *pc);
-/* A system call in which a thread of this process sleeps, and that has done nothing if it returns
- * EINTR, so that it may be begun again. Returns false if it sleeps in no such call, or that is not
- * known. */
+/* A system call in which a thread of this process sleeps, and that can be begun again if a signal
+ * ends it: it returns EINTR then, and has done nothing. Returns false if it sleeps in no such call,
+ * or that is not known. */
 struct os_sleep {
-	int nr;                  /* -1: none */
-	uintptr_t first, sp, pc; /* its first argument; where it was entered */
+	int nr;                   /* -1: none */
+	bool once;                /* begin it again in this very sleep only: it transfers data */
+	uintptr_t arg[6], sp, pc; /* its arguments; where it was entered */
+	uint64_t sleeps;          /* os_thread_sleeps */
 };
 bool os_thread_sleep(int tid, struct os_sleep *s);
 /* Write what fd refers to, as "pipe:[1234]" or a path. Returns false if not known. */

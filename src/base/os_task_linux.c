@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -85,6 +87,13 @@ uint64_t os_thread_sleeps(int tid)
 	if (!read_task(tid, "status", text, sizeof(text)) || !(at = strstr(text, key)))
 		return 0;
 	return strtoull(at + sizeof(key) - 1, NULL, 10);
+}
+
+uint64_t os_own_sleeps(void)
+{
+	struct rusage r;
+
+	return getrusage(RUSAGE_THREAD, &r) == 0 ? (uint64_t)r.ru_nvcsw : 0;
 }
 
 /* System calls that may sleep: name and kind. FD_CALL: the first argument is a file descriptor. */
@@ -182,26 +191,51 @@ bool os_thread_entered_at(int tid, uintptr_t *sp, uintptr_t *pc)
 	return *sp && *pc;
 }
 
-/* ioctl: what it has done before EINTR depends on the driver. */
-static bool may_begin_again(int nr)
+/* A write may have moved a part of the data: a signal would make it short.  A call with a mask of
+ * signals waits for one of them: if another handler has run, EINTR belongs to that. */
+static bool may_begin_again(struct os_sleep *s)
 {
-	for (size_t i = 0; i < countof(calls); i++)
-		if (calls[i].nr == nr)
-			return nr != SYS_ioctl;
-	return false;
+	switch (s->nr) {
+	case SYS_nanosleep:
+	case SYS_clock_nanosleep:
+	case SYS_futex:
+#ifdef SYS_poll
+	case SYS_poll:
+	case SYS_select:
+	case SYS_epoll_wait:
+#endif
+		return true;
+	case SYS_ppoll: return !s->arg[3];
+	case SYS_epoll_pwait: return !s->arg[4];
+	case SYS_pselect6: return !s->arg[5];
+	case SYS_read:
+	case SYS_readv:
+	case SYS_accept4:
+#ifdef SYS_poll
+	case SYS_accept:
+#endif
+	case SYS_flock:
+	case SYS_wait4:
+	case SYS_waitid: s->once = true; return true;
+	case SYS_recvfrom: s->once = true; return !(s->arg[3] & MSG_WAITALL);
+	default: return false;
+	}
 }
 
 bool os_thread_sleep(int tid, struct os_sleep *s)
 {
-	unsigned long first, sp, pc;
+	struct os_sleep now = { .sleeps = os_thread_sleeps(tid) };
 	char text[256];
-	int nr;
 
 	if (!read_task(tid, "syscall", text, sizeof(text)) ||
-	    sscanf(text, "%d %lx %*x %*x %*x %*x %*x %lx %lx", &nr, &first, &sp, &pc) != 4 ||
-	    !may_begin_again(nr))
+	    sscanf(text,
+		   "%d %" SCNxPTR " %" SCNxPTR " %" SCNxPTR " %" SCNxPTR " %" SCNxPTR " %" SCNxPTR
+		   " %" SCNxPTR " %" SCNxPTR,
+		   &now.nr, &now.arg[0], &now.arg[1], &now.arg[2], &now.arg[3], &now.arg[4],
+		   &now.arg[5], &now.sp, &now.pc) != 9 ||
+	    !may_begin_again(&now))
 		return false;
-	*s = (struct os_sleep){ nr, first, sp, pc };
+	*s = now;
 	return true;
 }
 

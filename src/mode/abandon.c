@@ -2,7 +2,6 @@
 /* OS threads that continue when their run has ended; see abandon.h. */
 #include "mode/abandon.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/finding.h"
@@ -11,6 +10,11 @@
 #include "m.h"
 #include "mode/longrun.h"
 #include "stack.h"
+
+/* ASK_AGAIN_NS: until a thread is asked in a sleep again.  It doubles each time, ASK_DOUBLED times
+ * at most, to 2 s: each question may lengthen a sleep. */
+#define ASK_AGAIN_NS INT64_C(2000000)
+enum { ASK_DOUBLED = 10 };
 
 static struct m *abandoned; /* those of the run that ends, by m->link */
 static uint64_t threads;    /* (a) of this run and earlier ones */
@@ -76,37 +80,36 @@ static bool is_in_blocking_code(const struct m *m)
 }
 
 /* ABANDON-4 */
-static bool may_signal(struct m *m)
+static bool may_signal(struct m *m, int64_t now)
 {
 	char state = os_thread_state(m->tid);
 	uint64_t sleeps = os_thread_sleeps(m->tid);
 	int64_t cpu = os_thread_cpu_time(m->tid);
 	bool again = m->asked_cpu >= 0, slept = sleeps != m->asked_sleeps,
-	     computed = cpu != m->asked_cpu;
+	     computed = m->asked_awake && !slept && cpu != m->asked_cpu;
 
+	m->asked_awake = state == 'R';
 	m->asked_sleeps = sleeps;
 	m->asked_cpu = cpu;
 	if (state == 'R')
-		return again && computed && !slept;
-	return state == 'S' && os_thread_sleep(m->tid, &m->sleep) && again && slept;
+		return again && computed;
+	if (state != 'S' || !os_thread_sleep(m->tid, &m->sleep) || !again || !slept ||
+	    now < m->ask_after)
+		return false;
+	m->ask_after = now + (ASK_AGAIN_NS << m->asked);
+	m->asked = (uint8_t)min_of(m->asked + 1, ASK_DOUBLED);
+	return true;
 }
 
 /* Step 2 of m. */
-static void ask(struct m *m)
+static void ask(struct m *m, int64_t now)
 {
-	if (m->dead || !m->joinable)
+	if (m->dead || !m->joinable || ld_acq(&m->leave) != LEAVE_NONE || /* ORD(abandon) */
+	    is_in_blocking_code(m) || !may_signal(m, now))
 		return;
-	uint32_t leave = ld_acq(&m->leave); /* ORD(abandon) */
-
-	if (leave == LEAVE_NONE && !is_in_blocking_code(m) && may_signal(m)) {
-		m->asked_cpu = -1;
-		m->unsent = true;
-		st_rel(&m->leave, (uint32_t)LEAVE_ASKED); /* ORD(abandon) */
-	}
-	/* -EAGAIN: too many signals are queued.  The question stays, since another signal may have
-	 * begun the handler. */
-	if (leave <= LEAVE_ASKED && m->unsent)
-		m->unsent = os_thread_signal(m->tid, LONGRUN_SIGNAL) == -EAGAIN;
+	m->asked_cpu = -1;
+	st_rel(&m->leave, (uint32_t)LEAVE_ASKED); /* ORD(abandon) */
+	os_thread_signal(m->tid, LONGRUN_SIGNAL);
 }
 
 bool abandon_one(void)
@@ -132,7 +135,7 @@ void abandon_ask(void)
 {
 	lock(&sched.lock, LR_SCHED); /* no OS thread of an M that is not dead ends meanwhile */
 	for (struct m *m = sched.allm; m; m = m->alllink)
-		ask(m);
+		ask(m, os_now());
 	unlock(&sched.lock, LR_SCHED);
 }
 

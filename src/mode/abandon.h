@@ -30,13 +30,13 @@
  *   ABANDON-2  The stack and m are freed by the second of both sides: steps 5.
  *   ABANDON-3  From step 3 on, the thread reads nothing of the run but m.
  *   ABANDON-4  A thread is signalled in two cases.  It has used CPU since it was checked before,
- *              and has not slept since then.  Or it sleeps, and had not begun this sleep when it
+ *              and has not slept then or since.  Or it sleeps, and had not begun this sleep when it
  *              was checked before: it will not end by itself.  m->sleep then describes its system
- *              call.  The kernel ends the call with EINTR, and the handler begins it again, with
- *              its whole timeout.  A thread is not signalled twice in one sleep, so each sleep
- *              ends.  What remains: between the check and the signal, the thread may enter another
- *              system call, with another first argument or at another place.  That call returns
- *              EINTR.
+ *              call.  The kernel ends the call with EINTR, and the handler begins it again.  A call
+ *              that may transfer a part of its data is not signalled (os_thread_sleep).  A thread
+ *              is asked in a sleep at growing intervals, so that each sleep ends.  What remains:
+ *              between the check and the signal, the thread may enter another system call.  That
+ *              call returns EINTR, or is short.
  *
  * Not abandoned, so that the end waits for it: a G in gmp_blocking, until that returns; a G that
  * runs on the thread that called gmp_run (its first G, before the first wait: pin.c); a thread that

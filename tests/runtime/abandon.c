@@ -123,6 +123,21 @@ static void compute_and_return(UNUSED void *arg)
 	compute_on();
 }
 
+/* The child ends as an OS thread when its function returns, as that of a G does. */
+static void compute_and_fork(UNUSED void *arg)
+{
+	int status;
+
+	compute_on();
+	pid_t child = fork();
+
+	if (child == 0)
+		return;
+	CHECK(child > 0);
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK_EQ(status, 0);
+}
+
 static void compute_and_yield(UNUSED void *arg)
 {
 	compute_on();
@@ -176,7 +191,7 @@ TEST_PROCS(run_ends_although_gs_compute_which_then_return_or_wait)
 TEST_PROCS(run_ends_although_gs_compute_which_then_call_gmp)
 {
 	const gmp_fn fns[] = { compute_and_spawn, compute_and_run, compute_and_exit,
-			       compute_and_return };
+			       compute_and_fork };
 
 	check_abandoned(procs, fns);
 }
@@ -562,6 +577,47 @@ TEST_PROCS(run_waits_for_g_that_sleeps_again_and_again_in_blocking_code)
 	CHECK(run_beside_computing((gmp_config)GMP_CONFIG_INIT, procs,
 				   (const gmp_fn[]){ block_in_sleeps }, 1) >= GRACE + 300 * MS);
 	CHECK_EQ(atomic_load(&failed_sleeps), 0);
+}
+
+enum { WRITTEN = 3 << 20 };
+
+static int to_write;
+
+/* A blocking write sleeps often, and a signal would make it short. */
+static void write_large(UNUSED void *arg)
+{
+	static char data[WRITTEN];
+
+	atomic_fetch_add(&computing, 1);
+	CHECK_EQ(write(to_write, data, WRITTEN), WRITTEN);
+	atomic_fetch_add(&passed, 1);
+}
+
+static void *read_slowly(void *end)
+{
+	char data[4096];
+
+	for (ssize_t n = 0, got; n < WRITTEN; n += got) {
+		got = read(*(int *)end, data, sizeof(data));
+		CHECK(got > 0);
+		usleep(2000);
+	}
+	return NULL;
+}
+
+TEST_PROCS(run_waits_for_g_in_large_write_without_signal)
+{
+	pthread_t reader;
+	int ends[2];
+
+	need_abandon();
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	to_write = ends[1];
+	CHECK_EQ(pthread_create(&reader, NULL, read_slowly, &ends[0]), 0);
+	CHECK(run_beside_computing((gmp_config)GMP_CONFIG_INIT, procs,
+				   (const gmp_fn[]){ write_large }, 1) >= GRACE + 200 * MS);
+	CHECK_EQ(pthread_join(reader, NULL), 0);
+	CHECK_EQ(atomic_load(&passed), 1);
 }
 
 /* --- when the end waits --- */

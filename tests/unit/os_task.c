@@ -70,7 +70,10 @@ TEST(os_thread_sleep_asleep_in_read_gives_number_argument_and_place)
 		check_skip("/proc/self/task/TID/syscall cannot be read here");
 	CHECK(os_thread_sleep(tid, &s));
 	CHECK_EQ(s.nr, SYS_read);
-	CHECK_EQ(s.first, (uintptr_t)ends[0]);
+	CHECK_EQ(s.arg[0], (uintptr_t)ends[0]);
+	CHECK_EQ(s.arg[2], 1);
+	CHECK_EQ(s.sleeps, os_thread_sleeps(tid));
+	CHECK(s.once);
 	CHECK_EQ(s.sp, sp);
 	CHECK_EQ(s.pc, pc);
 	CHECK(!os_thread_sleep(1 << 24, &s)); /* no such thread */
