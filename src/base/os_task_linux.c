@@ -81,7 +81,7 @@ uint64_t os_thread_slices(int tid)
 uint64_t os_thread_sleeps(int tid)
 {
 	static const char key[] = "\nvoluntary_ctxt_switches:"; /* in the last lines */
-	char text[4096];
+	char text[3072];
 	const char *at;
 
 	if (!read_task(tid, "status", text, sizeof(text)) || !(at = strstr(text, key)))
