@@ -325,7 +325,7 @@ void signal_disturb(int tid)
 		os_thread_signal(tid, LONGRUN_SIGNAL);
 }
 
-/* SA_RESTART: a system call that sleeps continues. */
+/* SA_RESTART: a system call that sleeps continues, if the kernel restarts it. */
 static const struct sigaction asking = { .sa_sigaction = on_asked,
 					 .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
 
