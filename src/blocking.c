@@ -220,6 +220,6 @@ void gmp_block_leave(void)
 		leave_timed(m);
 	g_set_status(m->curg, G_RUNNING);
 	p_drop(m);
-	if (unlikely(ld_rlx(&m->p->attention))) /* BLOCK-4 */
+	if (unlikely(ld_rlx(&m->p->attention) & ~(uint32_t)ATTENTION_AT_SWITCH)) /* BLOCK-4 */
 		park_yield();
 }

@@ -159,16 +159,18 @@ bool sched_stop_without_p(struct m *m, struct g *gp)
 
 	st_rlx(&m->p, (struct p *)NULL);
 	m_end_taken_locked(m);
-	if (gp) {
-		bool blocked = ld_rlx(&gp->status) == G_BLOCKED; /* otherwise it yields */
+	bool blocked = gp && ld_rlx(&gp->status) == G_BLOCKED; /* otherwise it yields */
 
+	if (gp) {
 		g_set_status(gp, G_RUNNABLE);
 		latency_stamp_now(gp, blocked ? GMP_LATENCY_BLOCKING : GMP_LATENCY_YIELD,
 				  cpu_ticks());
 	}
 	if (!stopping) {
-		if (gp)
+		if (blocked)
 			gq_put(gp);
+		else if (gp)
+			gq_put_yielded(gp);
 		if (!m->bound)
 			midle_put(m);
 	}

@@ -7,6 +7,7 @@
 #include "mode/latency.h"
 #include "mode/vtime.h"
 #include "netpoll.h"
+#include "pick.h"
 #include "poller.h"
 #include "proc.h"
 #include "ready.h"
@@ -173,6 +174,7 @@ struct p *acquirep(struct m *m, struct glist *out)
 	if (pp) {
 		st_rlx(&pp->status, P_RUNNING);
 		p_bind(pp, m);
+		pick_begin(pp);
 	} else {
 		uint64_t ticks = cpu_ticks();
 
@@ -223,6 +225,7 @@ bool wait_for_p(struct m *m)
 			return false;
 		fence_seq(); /* ORD(idle): for Gs that went to the global queue; may wake m */
 		wake_for_queued();
+		sched_ask_one();
 	}
 }
 

@@ -12,13 +12,20 @@ enum {
 	DRAIN_PROBES = 4, /* a ring that is empty within so many probes is left to its owner */
 	BACKOFF_MIN = 16,
 	BACKOFF_MAX = 128, /* cpu_relax calls between two probes: about 4 us */
+	/* PICK-3: Gs that run for so long on average go through the global queue when they yield.
+	 * The lock and the transfer of a G to another CPU take 1 us at most. */
+	SLOW_TICKS = 5 * TICKS_10US,
+	/* PICK-4 */
+	YIELD_SHARE = 4, /* the second lane has the reciprocal of this */
+	OWED_MAX = SLICE_TICKS,
+	OWED_MIN = -5 * SLICE_TICKS,
 };
 
 /* --- the own queues and the global queue --- */
 
 struct g *from_global(struct p *pp, unsigned most)
 {
-	if (ld_rlx(&sched.gqn) == 0)
+	if (gq_events() == 0)
 		return NULL;
 	lock(&sched.lock, LR_SCHED);
 	struct g *gp = gq_get(pp, most);
@@ -26,15 +33,129 @@ struct g *from_global(struct p *pp, unsigned most)
 	return gp;
 }
 
+/* --- PICK-3 and PICK-4 --- */
+
+/* Begin an interval at `now`. */
+static void begin_interval(struct p *pp, uint64_t now)
+{
+	struct turns *t = &pp->turns;
+
+	t->since = now;
+	t->from = (uint32_t)pp->count.switches;
+	t->head = (uint32_t)ld_rlx(&pp->yieldhead);
+	pp->check_at = t->from + t->every;
+}
+
+void pick_begin(struct p *pp)
+{
+	pp->turns.began = 0; /* a turn begins again: its time was not only used by its Gs */
+	begin_interval(pp, mode_ticks(pp));
+}
+
+/* Do Gs of the second lane wait that pp may run? */
+static bool yielded_wait(struct p *pp)
+{
+	return !pp->in_order && (runq_yielded(pp) || ld_rlx(&sched.gqyields));
+}
+
+/* PICK-4: the Gs of the second lane, of which some wait, have run `theirs` of `runs` times in an
+ * interval of `used`.  They ran while the first ring was empty, so they owe nothing for it. */
+static void owe(struct p *pp, int64_t used, uint32_t theirs, uint32_t runs)
+{
+	int64_t *owed = &pp->turns.owed;
+	int64_t least = min_of(*owed, INT64_C(0));
+	int64_t sum = *owed + used / YIELD_SHARE - used / runs * theirs;
+
+	*owed = max_of(min_of(sum, (int64_t)OWED_MAX), least);
+	if (*owed < CHECK_TICKS / YIELD_SHARE || ld_rlx(&pp->attention) & ATTENTION_YIELDED)
+		return;
+	pp->turns.began = 0; /* take_turn reads the clock */
+	or_rlx(&pp->attention, ATTENTION_YIELDED);
+}
+
+/* PICK-3: the Gs of the last interval ran for `each` on average.  An interval of a few runs may be
+ * a short run of an event between long ones, so an interval has at most twice the switches of the
+ * last one, and Gs count as slow until GLOBAL_INTERVAL is reached again. */
+static void set_pace(struct p *pp, int64_t each)
+{
+	struct turns *t = &pp->turns;
+	int64_t most = t->every ? 2 * (int64_t)t->every : GLOBAL_INTERVAL; /* 0: a new P */
+
+	most = min_of(most, (int64_t)GLOBAL_INTERVAL);
+	t->every = (uint32_t)max_of(min_of(CHECK_TICKS / (each + 1), most), INT64_C(1));
+	bool slow = each > SLOW_TICKS || (pp->slow && t->every < GLOBAL_INTERVAL);
+
+	slow &= ld_rlx(&sched.procs) > 1;
+	if (slow && !pp->slow)
+		pp->round_end = pp->yieldtail; /* RUNQ-6: the Gs in the ring run first */
+	pp->slow = slow;
+	pp->yield_room = pp->in_order || pp->slow ? 0 : RUNQ_SIZE;
+}
+
+/* End an interval at `now`.  whole: it is long enough to show a pace. */
+static void end_interval(struct p *pp, uint64_t now, bool whole)
+{
+	struct turns *t = &pp->turns;
+	int64_t used = max_of((int64_t)(now - t->since), INT64_C(0));
+	uint32_t runs = max_of((uint32_t)pp->count.switches - t->from, 1u);
+
+	/* no division while Gs run for a short time, as before */
+	if (whole && (used > CHECK_TICKS || t->every < GLOBAL_INTERVAL))
+		set_pace(pp, used / runs);
+	if (yielded_wait(pp))
+		owe(pp, used, min_of((uint32_t)ld_rlx(&pp->yieldhead) - t->head, runs), runs);
+	else
+		t->owed = 0;
+	begin_interval(pp, now);
+}
+
 noinline struct g *check_global(struct p *pp)
 {
+	end_interval(pp, mode_ticks(pp), true);
 	poll_if_due(pp);
-	if (runq_yielded(pp)) /* otherwise starvation: this P may never run out of work */
-		runq_flush_yielded(pp);
 	return from_global(pp, GLOBAL_CHECK_BATCH);
 }
 
+/* A turn has ended: it is no part of an interval, nor of the time of SOURCE-1. */
+static void end_turn(struct p *pp, uint64_t now)
+{
+	struct turns *t = &pp->turns;
+	uint32_t runs = (uint32_t)pp->count.switches - t->from;
+	uint64_t used = now - t->began;
+
+	/* they are owed a quarter of it as well */
+	t->owed = max_of(t->owed - (int64_t)(used - used / YIELD_SHARE), (int64_t)OWED_MIN);
+	/* steps for pinned Gs may have run timers within the turn */
+	pp->due_since += min_of(used, now - pp->due_since);
+	pp->due_from += min_of(runs, (uint32_t)pp->count.switches - pp->due_from);
+	begin_interval(pp, now);
+}
+
+noinline struct g *take_turn(struct p *pp)
+{
+	struct turns *t = &pp->turns;
+	uint64_t now = mode_ticks(pp);
+	struct g *gp;
+
+	if (!t->began) {
+		end_interval(pp, now, false); /* a G has run since the check */
+		t->began = now;
+		t->end = now + (uint64_t)max_of(t->owed, INT64_C(1));
+	}
+	if ((int64_t)(t->end - now) > 0 && (gp = runq_get_yielded(pp)))
+		return gp;
+	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_YIELDED);
+	end_turn(pp, now);
+	return NULL;
+}
+
 /* --- other Ps --- */
+
+/* Grows by one with each G that is taken from a ring of pp. */
+static uint32_t heads_of(struct p *pp)
+{
+	return (uint32_t)ld_rlx(&pp->runqhead) + (uint32_t)ld_rlx(&pp->yieldhead);
+}
 
 /*
  * PICK-2: will the owner of victim empty its ring soon, at its pace since the last probe?  A thief
@@ -43,7 +164,7 @@ noinline struct g *check_global(struct p *pp)
  */
 static bool drains_soon(struct p *victim, struct probe *probe)
 {
-	uint32_t head = (uint32_t)ld_rlx(&victim->runqhead);
+	uint32_t head = heads_of(victim);
 	int32_t ran = max_of((int32_t)(head - probe->head), 0); /* < 0: timers put Gs in front */
 
 	probe->head = head;
@@ -94,7 +215,7 @@ static struct g *steal_work(struct m *m, struct p *pp, bool *from_source)
 	}
 	for (int i = 0; i < n; i++) {
 		probes[i].switches = ld_rlx(&sched.allp[i]->count.switches);
-		probes[i].head = (uint32_t)ld_rlx(&sched.allp[i]->runqhead);
+		probes[i].head = heads_of(sched.allp[i]);
 	}
 	do {
 		if ((gp = from_global(pp, GLOBAL_BATCH)))

@@ -6,16 +6,32 @@
  *
  * Invariants
  *   PICK-1  The G in runnext inherits the time slice of the G that made it runnable, at most
- *           INHERIT_MAX times in a row; after about SLICE_TICKS it moves to the tail of the ring.
- *           Two Gs that wake each other therefore share one time slice and cannot starve the ring.
+ *           INHERIT_MAX times in a row; after about SLICE_TICKS it moves to the tail of the second
+ *           ring.  Two Gs that wake each other therefore share one time slice and cannot starve the
+ *           rings.
  *   PICK-2  Contention: a spinning M backs off from a P that makes progress.  Each probe of a ring
  *           takes cache lines from its owner, so the interval between probes doubles after each
  *           failed one. Gs that the owner is about to run are stolen only in the last probe.
- *   PICK-3  Fairness of the global queue: a G in it reaches the tail of a ring after about two
- *           switches per G ahead of it, even if no ring ever becomes empty.  At every
- *           GLOBAL_INTERVAL-th switch a P takes half as many Gs as it has run since the last time,
- *           and polls.  If a P makes fewer switches than that between two polls of sysmon, sysmon
- *           asks for it (ATTENTION_TURN): so also long runs delay it by a few ms only.
+ *   PICK-3  Fairness of the global queue and of the poller: after GLOBAL_INTERVAL switches, or
+ *           about CHECK_TICKS if that is earlier, a P polls, and takes half as many Gs of the
+ *           global queue as it has run since the last time.  A G in the global queue reaches the
+ *           tail of a ring after about two switches per G ahead of it, even if no ring ever becomes
+ *           empty.  The number of switches follows from the pace of the last interval.  A thread
+ *           without a P that enqueues a G while no P is idle asks one P to check at its next switch
+ *           (ATTENTION_TURN); sysmon asks each P that makes few switches between two polls of its
+ *           own.
+ *   PICK-4  The first ring runs before the second one (runq.h), and neither starves.  While Gs of
+ *           the second lane (second ring and LANE_YIELD) wait, they are owed a quarter of the time
+ *           of the P, less what they get while the first ring is empty; each check of PICK-3 adds
+ *           to it.  If CHECK_TICKS / 4 are owed, a turn of the second lane begins: its Gs run until
+ *           the time is used.
+ *             A G of an event waits for: the G that runs, the events before it, and a turn, which
+ *             is SLICE_TICKS and the last of its runs at most.
+ *             A G that has yielded waits for: four times the runs of the Gs before it, CHECK_TICKS,
+ *             and one interval of PICK-3.
+ *           Time is measured for turns; between turns, all runs of an interval count as equally
+ *           long.  No clock is read between two checks outside of turns.  Verified by
+ *           model/turns.pml.
  *
  * Rejected
  *   Stealing single Gs: one cache miss per G.
@@ -31,8 +47,8 @@
 #include "types.h"
 
 enum {
-	INHERIT_MAX = 64,          /* PICK-1: the clock is read once in so many switches */
-	GLOBAL_INTERVAL = 61,      /* PICK-3; a prime: no beat with a rhythm of the program */
+	INHERIT_MAX = 64, /* PICK-1: the clock is read once in so many switches */
+	CHECK_TICKS = SLICE_TICKS / 2,
 	GLOBAL_CHECK_BATCH = 32,   /* PICK-3: about half of GLOBAL_INTERVAL */
 	GLOBAL_BATCH = RUNQ_BATCH, /* for a P without other work */
 };
@@ -64,7 +80,16 @@ static inline struct g *runnext_take(struct p *pp)
 	return ld_rlx(&pp->runnext) ? runnext_swap(pp, NULL) : NULL;
 }
 
-/* Take the next G of pp's own queues: runnext, then the ring.  Owner only. */
+/* PICK-1: the slice is over.  Not inline, as above. */
+static noinline void runnext_expire(struct p *pp)
+{
+	struct g *gp = runnext_take(pp);
+
+	if (gp)
+		runq_yield(pp, gp);
+}
+
+/* Take the next G of pp's own queues: runnext, the first ring, the second lane.  Owner only. */
 static inline struct g *local_work(struct p *pp)
 {
 	struct g *gp;
@@ -75,18 +100,31 @@ static inline struct g *local_work(struct p *pp)
 			pp->inherited++;
 			return gp;
 		}
-		if ((gp = runnext_take(pp)))
-			runq_put(pp, gp); /* PICK-1 */
+		runnext_expire(pp);
 	}
 	pp->inherited = 0;
 	bump(&pp->schedtick, 1);
-	return runq_get(pp);
+	gp = runq_get(pp);
+	return gp ? gp : runq_get_yielded(pp);
 }
 
-/* Take one G of the global queue, and move up to most - 1 more to pp's ring.  Owner only. */
+/* Take one G of the global queue that has not yielded, and move up to most - 1 more to pp's first
+ * ring.  Owner only. */
 struct g *from_global(struct p *pp, unsigned most);
-/* PICK-3: the same at every GLOBAL_INTERVAL-th switch, after the poller if that is due. */
+
+/* PICK-3: is the next check due?  Owner only. */
+static inline bool check_is_due(struct p *pp)
+{
+	return (int32_t)((uint32_t)pp->count.switches - pp->check_at) >= 0;
+}
+
+/* PICK-3: the check, after the poller if that is due.  Begins a turn (PICK-4).  Returns a G of the
+ * global queue to run, or NULL. */
 struct g *check_global(struct p *pp);
+/* An M has acquired pp: the time before does not count as used by its Gs. */
+void pick_begin(struct p *pp);
+/* PICK-4, for ATTENTION_YIELDED: the next G of the turn; NULL: it is over. */
+struct g *take_turn(struct p *pp);
 
 /* May m spin?  At most half as many Ms as there are busy Ps do (IDLE-2). */
 bool may_spin(struct m *m);

@@ -114,6 +114,24 @@ void wake_for_queued(void)
 
 /* --- enqueuing Gs --- */
 
+void sched_ask_turn(struct p *pp)
+{
+	or_rlx(&pp->attention, ATTENTION_TURN);
+}
+
+void sched_ask_one(void)
+{
+	uint32_t n = (uint32_t)ld_rlx(&sched.procs);
+
+	/* with chaos every step draws from the global queue, by a rule of its own */
+	if (ld_rlx(&sched.npidle) || rt_replays() || chaos_on() || n == 0)
+		return;
+	struct p *pp = sched.allp[add_rlx(&sched.gq_asked, 1) % n];
+
+	if (!(ld_rlx(&pp->attention) & ATTENTION_TURN))
+		sched_ask_turn(pp);
+}
+
 /* Enqueue globally, for a thread without a P.  The latency of each G is measured: that costs little
  * beside the lock and the fence. */
 static noinline void submit_external(struct glist *list)
@@ -136,6 +154,7 @@ static noinline void submit_external(struct glist *list)
 	unlock(&sched.lock, LR_SCHED);
 	fence_seq(); /* ORD(idle) */
 	wakep();
+	sched_ask_one();
 	sub_seq(&sched.external, 1); /* ORD(external) */
 	gmp__cancel_release();
 }

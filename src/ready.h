@@ -5,15 +5,17 @@
  *   made runnable by          goes to                        is an M woken, if a P is idle?
  *    a G, a single G           runnext of this P              no, except for the former runnext,
  *                                                             which moves to the ring
- *    a G, several Gs           the ring's tail, in order      yes
- *    the poller                the ring's tail, in order      from WAKE_MIN Gs on
- *    a timer                   the ring's front, in order     from WAKE_MIN_DUE Gs on; from
+ *    a G, several Gs           the first ring, in order       yes
+ *    the poller                the first ring, in order       from WAKE_MIN Gs on
+ *    a timer                   its front, in order            from WAKE_MIN_DUE Gs on; from
  *                                                             WAKE_MIN on if they are still there
  *                                                             10 us later
- *    a thread without a P      the global queue               yes
+ *    a thread without a P      the global queue               yes; otherwise a P is asked to check
+ *                                                             that queue (PICK-3)
+ *    itself: it yields         the second ring                no
  *
- * A P without runnext (mode/hooks.h: mode_has_runnext) puts a single G at the ring's tail too.  Gs
- * of timers go to the ring's tail there, and if the ring is empty or has no room.
+ * A P without runnext (mode/hooks.h: mode_has_runnext) has only the first ring, and puts a single G
+ * at its tail too.  Gs of timers go to the tail there, and if the ring is empty or has no room.
  *
  * The story of scheduling: sched.h.  The wakeup protocol, of which wake_if_idle and wakep are the
  * submitter's side, is in idle.h.
@@ -47,6 +49,10 @@ void sched_submit_due(struct glist *list);
 uint32_t sched_submit_first(struct glist *list, uint32_t *end);
 /* Wake an M for Gs of timers that are still queued (pp->wake_deferred). */
 void sched_submit_late(struct p *pp);
+/* Make pp check the global queue and the poller at its next switch (PICK-3). */
+void sched_ask_turn(struct p *pp);
+/* A G is in the global queue: if no P is idle, ask one to check (PICK-3).  Any thread. */
+void sched_ask_one(void);
 /* The last access to the waiter of an external thread: WAITER_DONE, and a wakeup. */
 void sched_wake_external(struct waiter *w);
 

@@ -13,6 +13,7 @@
 
 static enum lane lane_of(const struct g *gp);
 static void *gq_new_entry(struct gqueue *q);
+static struct g *gq_get_yielded(struct p *pp, unsigned most);
 
 /* G-3: may gp become a compact record? */
 static bool compactable(const struct g *gp)
@@ -99,60 +100,93 @@ bool runq_put_first(struct p *pp, struct glist *list, uint32_t *end)
 	}
 }
 
-/* Take all Gs of the second ring.  Returns how many.  Owner only. */
+/* --- the second ring --- */
+
+/* Take up to RUNQ_BATCH of the oldest Gs of the second ring.  Returns how many.  Owner only. */
 static uint32_t take_yielded(struct p *pp, struct g **out)
 {
 	uint64_t head = ld_rlx(&pp->yieldhead);
 
 	for (;;) {
-		uint32_t n = pp->yieldtail - (uint32_t)head;
+		uint32_t n = min_of(pp->yieldtail - (uint32_t)head, (uint32_t)RUNQ_BATCH);
 
 		for (uint32_t i = 0; i < n; i++)
-			out[i] = ld_rlx(&pp->yielded[(head + i) % YIELD_RING]);
-		if (!ld_rlx(&pp->shared)) {
+			out[i] = ld_rlx(&pp->yielded[(head + i) % RUNQ_SIZE]);
+		if (!ld_rlx(&pp->shared))
 			st_rlx(&pp->yieldhead, head + n);
-			return n;
-		}
-		if (n == 0 || cas_rel(&pp->yieldhead, &head, head + n)) /* ORD(runq.take) */
-			return n;
+		else if (n && !cas_rel(&pp->yieldhead, &head, head + n)) /* ORD(runq.take) */
+			continue;
+		pp->turns.head += n; /* they have not run */
+		return n;
 	}
+}
+
+/* Move up to RUNQ_BATCH of the oldest Gs of the second ring to the global queue.  Returns how
+ * many. */
+static uint32_t spill_yielded_locked(struct p *pp)
+{
+	struct g *batch[RUNQ_BATCH];
+	uint32_t n = take_yielded(pp, batch);
+
+	for (uint32_t i = 0; i < n; i++)
+		gq_put_yielded(batch[i]);
+	return n;
 }
 
 void runq_flush_yielded_locked(struct p *pp)
 {
-	struct g *batch[YIELD_RING];
-	uint32_t n = take_yielded(pp, batch);
-
-	for (uint32_t i = 0; i < n; i++)
-		gq_put(batch[i]);
+	while (spill_yielded_locked(pp))
+		;
 }
 
-noinline void runq_flush_yielded(struct p *pp)
+/* RUNQ-6: are Gs of the present round in the second ring?  An end that is left over from an earlier
+ * round is behind the head. */
+static bool in_round(struct p *pp)
 {
-	lock(&sched.lock, LR_SCHED);
-	runq_flush_yielded_locked(pp);
-	unlock(&sched.lock, LR_SCHED);
+	return pp->round_end - (uint32_t)ld_rlx(&pp->yieldhead) - 1 < RUNQ_SIZE;
 }
 
 noinline void runq_yield_slow(struct p *pp, struct g *gp)
 {
-	uint32_t tail = pp->yieldtail;
-
-	if (!pp->room) {
+	if (pp->in_order) {
 		runq_put(pp, gp);
 		return;
 	}
-	st_rlx(&pp->yielded[tail % YIELD_RING], gp);
-	st_rel(&pp->yieldtail, tail + 1); /* ORD(runq.publish) */
-	/* a concurrent thief only makes it less */
-	if (tail + 1 - (uint32_t)ld_rlx(&pp->yieldhead) == YIELD_RING)
-		runq_flush_yielded(pp);
+	lock(&sched.lock, LR_SCHED);
+	if (pp->yield_room && !in_round(pp)) { /* the ring is full */
+		spill_yielded_locked(pp);
+	} else {
+		/* RUNQ-6: the Gs of a round must not go back each time before they run.  Of a slow
+		 * P, a round is one G. */
+		gq_put_yielded(gp);
+		gp = NULL;
+	}
+	unlock(&sched.lock, LR_SCHED);
+	if (gp)
+		runq_yield(pp, gp);
 }
 
-/* RUNQ-3: take the older half of a ring of `size` slots into `out`, pp's ring, from `at` on.
- * Returns how many. */
-static uint32_t ring_grab(uint64_t *head_of, uint32_t *tail_of, struct g **ring, uint32_t size,
-			  struct g **out, uint32_t at)
+noinline struct g *runq_get_round(struct p *pp)
+{
+	struct g *gp = NULL;
+
+	if (in_round(pp) && (gp = ring_get(pp, &pp->yieldhead, pp->yieldtail, pp->yielded)))
+		return gp;
+	lock(&sched.lock, LR_SCHED);
+	runq_flush_yielded_locked(pp);
+	if (sched.gqyields)
+		gp = gq_get_yielded(pp, pp->slow ? 1 : RUNQ_BATCH);
+	unlock(&sched.lock, LR_SCHED);
+	pp->round_end = pp->yieldtail;
+	return gp;
+}
+
+/* --- stealing --- */
+
+/* RUNQ-3: take the older half of a ring into `out`, a ring of the thief, from `at` on.  Returns how
+ * many. */
+static uint32_t ring_grab(uint64_t *head_of, uint32_t *tail_of, struct g **ring, struct g **out,
+			  uint32_t at)
 {
 	for (;;) {
 		uint64_t head = ld_acq(head_of); /* ORD(runq.take): a tail that is not older */
@@ -161,51 +195,60 @@ static uint32_t ring_grab(uint64_t *head_of, uint32_t *tail_of, struct g **ring,
 
 		if (all <= 0)
 			return 0;
-		if (n > size / 2) /* the tail is a whole round newer */
+		if (n > RUNQ_SIZE / 2) /* the tail is a whole round newer */
 			continue;
 		for (uint32_t i = 0; i < n; i++)
-			st_rlx(&out[(at + i) % RUNQ_SIZE], ld_rlx(&ring[(head + i) % size]));
+			st_rlx(&out[(at + i) % RUNQ_SIZE], ld_rlx(&ring[(head + i) % RUNQ_SIZE]));
 		if (cas_seq(head_of, &head, head + n)) /* ORD(runq.take) */
 			return n;
 	}
 }
 
-struct g *runq_steal(struct p *pp, struct p *victim, bool next)
+/* Move the older half of a ring of a victim to the same ring of pp, which is empty.  Returns the
+ * oldest G, to run at once; the others are published. */
+static struct g *ring_steal(struct p *pp, uint64_t *head_of, uint32_t *tail_of, struct g **ring,
+			    uint32_t *own_tail_of, struct g **own)
 {
-	if (!ld_acq(&victim->open)) /* ORD(p.open) */
-		return NULL;
-	/* the thief's ring is empty, so the slot before its tail is free too */
-	uint32_t tail = pp->runqtail;
-	uint32_t n = ring_grab(&victim->runqhead, &victim->runqtail, victim->runq, RUNQ_SIZE,
-			       pp->runq, tail - 1);
+	/* pp's ring is empty, so the slot before its tail is free too */
+	uint32_t tail = *own_tail_of;
+	uint32_t n = ring_grab(head_of, tail_of, ring, own, tail - 1);
 
 	if (n == 0)
-		n = ring_grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, YIELD_RING,
-			      pp->runq, tail - 1);
-	if (n == 0) {
-		struct g *gp = next ? ld_rlx(&victim->runnext) : NULL;
-
-		if (gp && cas_seq(&victim->runnext, &gp, (struct g *)NULL)) /* ORD(runnext) */
-			return gp;
 		return NULL;
-	}
-	/* the oldest G runs at once, the others are published */
-	struct g *gp = ld_rlx(&pp->runq[(tail - 1) % RUNQ_SIZE]);
+	struct g *gp = ld_rlx(&own[(tail - 1) % RUNQ_SIZE]);
 
-	st_rel(&pp->runqtail, tail + n - 1); /* ORD(runq.publish) */
+	st_rel(own_tail_of, tail + n - 1); /* ORD(runq.publish) */
 	bump(&pp->count.stolen, n - 1);
 	return gp;
 }
 
+struct g *runq_steal(struct p *pp, struct p *victim, bool next)
+{
+	struct g *gp;
+
+	if (!ld_acq(&victim->open)) /* ORD(p.open) */
+		return NULL;
+	if ((gp = ring_steal(pp, &victim->runqhead, &victim->runqtail, victim->runq, &pp->runqtail,
+			     pp->runq)))
+		return gp;
+	if ((gp = ring_steal(pp, &victim->yieldhead, &victim->yieldtail, victim->yielded,
+			     &pp->yieldtail, pp->yielded)))
+		return gp;
+	gp = next ? ld_rlx(&victim->runnext) : NULL;
+	if (gp && cas_seq(&victim->runnext, &gp, (struct g *)NULL)) /* ORD(runnext) */
+		return gp;
+	return NULL;
+}
+
 /* Gs of a P that does not reach its next wait: the latency of each is measured from here on. */
-static void gq_put_late(struct g **batch, uint32_t n)
+static void gq_put_late(struct g **batch, uint32_t n, void (*put)(struct g *))
 {
 	uint64_t ticks = cpu_ticks();
 
 	for (uint32_t i = 0; i < n; i++) {
 		if (!(batch[i]->resume & RESUME_MEASURED))
 			latency_stamp_now(batch[i], latency_cause_of(batch[i]), ticks);
-		gq_put(batch[i]);
+		put(batch[i]);
 	}
 }
 
@@ -220,15 +263,13 @@ void runq_spill(struct p *victim)
 	if (!ld_acq(&victim->open)) /* ORD(p.open) */
 		return;
 	lock(&sched.lock, LR_SCHED);
-	while ((n = ring_grab(&victim->runqhead, &victim->runqtail, victim->runq, RUNQ_SIZE, batch,
-			      0)))
-		gq_put_late(batch, n);
-	while ((n = ring_grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, YIELD_RING,
-			      batch, 0)))
-		gq_put_late(batch, n);
+	while ((n = ring_grab(&victim->runqhead, &victim->runqtail, victim->runq, batch, 0)))
+		gq_put_late(batch, n, gq_put);
+	while ((n = ring_grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, batch, 0)))
+		gq_put_late(batch, n, gq_put_yielded);
 	next = ld_rlx(&victim->runnext);
 	if (next && cas_seq(&victim->runnext, &next, (struct g *)NULL)) /* ORD(runnext) */
-		gq_put_late(&next, 1);
+		gq_put_late(&next, 1, gq_put);
 	unlock(&sched.lock, LR_SCHED);
 }
 
@@ -241,7 +282,9 @@ static size_t lane_bytes[LANES];
 int gq_init(uint32_t limit)
 {
 	static const uint32_t sizes[LANES] = {
-		[LANE_RUN] = sizeof(struct g *), [LANE_NEW] = sizeof(struct unstarted)
+		[LANE_RUN] = sizeof(struct g *),
+		[LANE_NEW] = sizeof(struct unstarted),
+		[LANE_YIELD] = sizeof(struct g *),
 	};
 
 	for (int i = 0; i < LANES; i++) {
@@ -257,6 +300,7 @@ int gq_init(uint32_t limit)
 		}
 	}
 	st_rlx(&sched.gqn, 0);
+	st_rlx(&sched.gqyields, 0);
 	sched.gq_takes = 0;
 	return 0;
 }
@@ -310,6 +354,16 @@ void gq_put(struct g *gp)
 		*(struct unstarted *)entry = (struct unstarted){ .arg = gp };
 }
 
+void gq_put_yielded(struct g *gp)
+{
+	if (!mode_has_second_ring()) {
+		gq_put(gp);
+		return;
+	}
+	*(struct g **)gq_new_entry(&sched.gq[LANE_YIELD]) = gp;
+	st_rlx(&sched.gqyields, sched.gqyields + 1);
+}
+
 void gq_to_front(enum lane lane, uint32_t at)
 {
 	struct gqueue *q = &sched.gq[lane];
@@ -321,7 +375,7 @@ void gq_to_front(enum lane lane, uint32_t at)
 	memcpy(gq_entry(q, at), &first, q->size);
 }
 
-/* Take the first G of a lane that is not empty.  *unused: see g_expand. */
+/* Take the first G of a lane that is not empty; the caller counts gqn.  *unused: see g_expand. */
 static struct g *lane_take(struct p *pp, enum lane lane, uint32_t *unused)
 {
 	struct gqueue *q = &sched.gq[lane];
@@ -329,16 +383,18 @@ static struct g *lane_take(struct p *pp, enum lane lane, uint32_t *unused)
 	const struct unstarted *u = entry;
 	struct g *gp;
 
-	if (lane == LANE_RUN)
+	if (lane != LANE_NEW)
 		gp = *(struct g *const *)entry;
 	else
 		gp = u->fn ? g_expand(pp, u, unused) : u->arg;
+	if (lane == LANE_YIELD)
+		st_rlx(&sched.gqyields, sched.gqyields - 1);
 	q->head = (q->head + 1) & (q->cap - 1);
 	q->n--;
 	return gp;
 }
 
-/* RUNQ-5.  gqn is not 0. */
+/* RUNQ-5.  gq_events is not 0. */
 static struct g *gq_take(struct p *pp, uint32_t *unused)
 {
 	bool new = sched.gq[LANE_NEW].n &&
@@ -359,7 +415,7 @@ static void gq_shrink(struct gqueue *q)
 
 struct g *gq_get(struct p *pp, unsigned most)
 {
-	uint32_t all = sched.gqn, unused = 0;
+	uint32_t all = gq_events(), unused = 0;
 
 	if (all == 0)
 		return NULL;
@@ -367,12 +423,33 @@ struct g *gq_get(struct p *pp, unsigned most)
 	uint32_t n = min_of(min_of(min_of(share, all), most), runq_room(pp) + 1);
 	struct g *gp = gq_take(pp, &unused);
 
-	st_rlx(&sched.gqn, all - n);
+	st_rlx(&sched.gqn, sched.gqn - n);
 	while (--n > 0)
 		runq_put(pp, gq_take(pp, &unused));
 	for (int i = 0; i < LANES; i++)
 		gq_shrink(&sched.gq[i]);
 	unstarted_unreserve(unused);
+	return gp;
+}
+
+/* Take one G of LANE_YIELD, which is not empty, to run, and move more, up to `most` in all and a
+ * fair share, to pp's second ring, which is empty. */
+static struct g *gq_get_yielded(struct p *pp, unsigned most)
+{
+	uint32_t all = sched.gqyields, unused = 0;
+	uint32_t share = all / (uint32_t)max_of(ld_rlx(&sched.procs), 1) + 1;
+	uint32_t n = min_of(min_of(share, all), most);
+	struct g *gp = lane_take(pp, LANE_YIELD, &unused);
+
+	st_rlx(&sched.gqn, sched.gqn - n);
+	pp->turns.head--; /* it runs without having been in the ring */
+	while (--n > 0) {
+		uint32_t tail = pp->yieldtail;
+
+		st_rlx(&pp->yielded[tail % RUNQ_SIZE], lane_take(pp, LANE_YIELD, &unused));
+		st_rel(&pp->yieldtail, tail + 1); /* ORD(runq.publish) */
+	}
+	gq_shrink(&sched.gq[LANE_YIELD]);
 	return gp;
 }
 

@@ -1,18 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Run queues: a lock-free FIFO ring per P with work stealing, and the global queue.
+ * Run queues: two lock-free FIFO rings per P with work stealing, and the global queue.
  *
- * The ring has 2048 pointers.  Its owner puts at the tail; the owner and thieves take at the head.
+ * The first ring holds Gs that an event or a spawn made runnable.  The second ring holds Gs that
+ * have used CPU time since: they have yielded, were preempted, or have used the time slice that
+ * runnext inherits.  A P runs the first ring before the second one (PICK-4 of pick.h bounds that),
+ * so the latency of an event does not depend on the number of Gs that compute.
+ *
+ * A ring has 2048 pointers.  Its owner puts at the tail; the owner and thieves take at the head.
  * Pointers in an array, not links through the Gs, so looking ahead touches no G.
  *
- * Invariants
+ * Invariants, RUNQ-1 to RUNQ-3 of each ring
  *   RUNQ-1  tail - head <= 2048 as the owner reads them; slots head..tail-1 hold Gs.
  *   RUNQ-2  Only the owner writes tail and slots.  Every thread may move head, by compare-and-swap.
  *   RUNQ-3  A G belongs to the thread whose compare-and-swap moved head past it.
  *   RUNQ-4  Only the owner sets runnext to a G; thieves set it to NULL, by compare-and-swap.  If
  *           the owner reads NULL, a plain store is therefore enough.                  ORD(runnext)
- *   RUNQ-5  In the global queue Gs that have run go before new ones; while both lanes hold some,
- *           every 4th that is taken is new.
+ *   RUNQ-5  In the global queue Gs that an event made runnable go before new ones; while both lanes
+ *           hold some, every 4th that is taken is new.
+ *   RUNQ-6  Gs that have yielded run in turn.  While the global queue holds some, each P runs its
+ *           second ring in rounds: at the end of a round all Gs of the ring, which have yielded in
+ *           it, go behind those of the global queue, and the next round is taken from there.  If
+ *           the Gs of the P run for long (PICK-3), a round is one G, so the Gs of all Ps run in one
+ *           order.  The Gs of a round stay in the ring until they run: if the ring is full, a G
+ *           that yields meanwhile goes to the global queue.  While a G waits, each other G of its P
+ *           therefore runs twice at most.
  *
  * Protocol
  *   owner puts       1 read head (acquire)       2 if full: move the oldest to the global queue
@@ -44,23 +56,23 @@
  * at a step of the scheduler (ATTENTION_SHARE).  If its G computes, sysmon first gives the P to
  * another M (preempt.h).  Thieves read `open` before all else (acquire).  ORD(p.open)
  *
- * Yielding Gs go to the global queue if that holds some, so that all Gs run in turn, in batches.  A
- * batch is a second ring of the same kind, of 64.  It moves on when it is full, when its owner has
- * no other work, and at check_global; thieves take from it if the first ring is empty.
- *
- * The global queue has two lanes, each FIFO: Gs that have run, and new Gs (RUNQ-5).  A new G is a g
- * struct only; a G that has run keeps its stack until it ends.  If a program makes a million Gs
- * that sleep for a while, the first of them end before many more begin, and leave warm stacks;
- * in one lane half a million Gs would have a stack each.  A new G made by gmp_go that leaves a full
- * ring becomes a compact record of 32 bytes instead of 264 (G-3 of g.h).
+ * The global queue has three lanes, each FIFO: Gs that an event made runnable, new Gs (RUNQ-5), and
+ * Gs that have yielded (RUNQ-6).  A new G is a g struct only; a G that has run keeps its stack
+ * until it ends.  If a program makes a million Gs that sleep for a while, the first of them end
+ * before many more begin, and leave warm stacks; in one lane half a million Gs would have a stack
+ * each.  A new G made by gmp_go that leaves a full ring becomes a compact record of 32 bytes
+ * instead of 264 (G-3 of g.h).
  *
  * Earlier scheduler generations (mode/hooks.h) are special cases, chosen when a P is made.
- * GMP_SCHED_LOCAL: no runnext.  GMP_SCHED_GLOBAL: no runnext, and a ring without room is always
- * full, so every G goes through the global queue, one at a time.
+ * GMP_SCHED_LOCAL: no runnext and no second ring.  GMP_SCHED_GLOBAL: the same, and a ring without
+ * room is always full, so every G goes through the global queue, one at a time.
  *
  * Rejected
  *   A Chase-Lev deque: LIFO order starves yielding Gs.
  *   Every yielding G to the global queue (Go): a lock at each yield.
+ *   One ring for all Gs (Go): a readable descriptor waits until all other runnable Gs have run, 50
+ *   ms with 200 Gs of 0.5 ms on two Ps (bench/loaded.c).
+ *   Second rings of slow Gs that are not shared: the Gs of the P with fewer of them run more often.
  *   A ring of 256 (Go): 1,000 yielding Gs then go through the global queue, with two critical
  *   sections per batch, and lose the P in whose cache they are: 23 ns a yield instead of 17, with
  *   two Ps 22 to 47 instead of 11.
@@ -90,40 +102,60 @@ static inline void runq_put(struct p *pp, struct g *gp)
 	st_rel(&pp->runqtail, tail + 1); /* ORD(runq.publish) */
 }
 
-/* Slow path of runq_yield: gp goes behind the Gs of the global queue, in a batch.  Owner only. */
+/* Slow path of runq_yield: the second ring is full, or pp does not use it.  Owner only. */
 void runq_yield_slow(struct p *pp, struct g *gp);
-/* Move the Gs that have yielded to the global queue.  Owner only. */
-void runq_flush_yielded(struct p *pp);
-/* The same under sched.lock. */
+/* Move the Gs of the second ring to the global queue.  Owner of pp, under sched.lock. */
 void runq_flush_yielded_locked(struct p *pp);
 
-/* Put gp, which yields, behind all runnable Gs.  Owner only. */
+/* Put gp, which has used CPU time, behind all Gs that have yielded.  Owner only. */
 static inline void runq_yield(struct p *pp, struct g *gp)
 {
-	/* neither is 0?  One branch for both */
-	if (unlikely(ld_rlx(&sched.gqn) | (pp->yieldtail - (uint32_t)ld_rlx(&pp->yieldhead))))
+	uint64_t head = ld_acq(&pp->yieldhead); /* ORD(runq.take) */
+	uint32_t tail = pp->yieldtail;
+
+	if (unlikely(tail - (uint32_t)head >= pp->yield_room)) {
 		runq_yield_slow(pp, gp);
-	else
-		runq_put(pp, gp);
+		return;
+	}
+	st_rlx(&pp->yielded[tail % RUNQ_SIZE], gp);
+	st_rel(&pp->yieldtail, tail + 1); /* ORD(runq.publish) */
 }
 
-/* Take the G at the head; NULL: the ring is empty.  Owner only. */
-static inline struct g *runq_get(struct p *pp)
+/* Take the G at the head of a ring of pp; NULL: the ring is empty.  Owner only. */
+static inline struct g *ring_get(struct p *pp, uint64_t *head_of, uint32_t tail, struct g **ring)
 {
-	uint64_t head = ld_rlx(&pp->runqhead); /* no acquire: it wrote the slots */
+	uint64_t head = ld_rlx(head_of); /* no acquire: it wrote the slots */
 
 	for (;;) {
-		if ((uint32_t)head == pp->runqtail)
+		if ((uint32_t)head == tail)
 			return NULL;
-		struct g *gp = ld_rlx(&pp->runq[head % RUNQ_SIZE]);
+		struct g *gp = ld_rlx(&ring[head % RUNQ_SIZE]);
 
 		if (!ld_rlx(&pp->shared)) {
-			st_rlx(&pp->runqhead, head + 1);
+			st_rlx(head_of, head + 1);
 			return gp;
 		}
-		if (cas_rel(&pp->runqhead, &head, head + 1)) /* ORD(runq.take) */
+		if (cas_rel(head_of, &head, head + 1)) /* ORD(runq.take) */
 			return gp;
 	}
+}
+
+/* Take the G at the head of the first ring; NULL: the ring is empty.  Owner only. */
+static inline struct g *runq_get(struct p *pp)
+{
+	return ring_get(pp, &pp->runqhead, pp->runqtail, pp->runq);
+}
+
+/* RUNQ-6: runq_get_yielded while the global queue holds Gs that have yielded. */
+struct g *runq_get_round(struct p *pp);
+
+/* Take the first G that has yielded, on pp or in the global queue.  Owner only, without
+ * sched.lock. */
+static inline struct g *runq_get_yielded(struct p *pp)
+{
+	if (unlikely(ld_rlx(&sched.gqyields)))
+		return runq_get_round(pp);
+	return ring_get(pp, &pp->yieldhead, pp->yieldtail, pp->yielded);
 }
 
 /* Take gp back, if it was put last and no thief has taken it.  Owner only. */
@@ -165,13 +197,13 @@ static inline struct g *runnext_swap(struct p *pp, struct g *gp)
 }
 
 /* Length of a ring, possibly outdated. */
-static inline uint32_t ring_len(uint64_t *head_of, uint32_t *tail_of, uint32_t size)
+static inline uint32_t ring_len(uint64_t *head_of, uint32_t *tail_of)
 {
 	for (;;) {
 		uint32_t head = (uint32_t)ld_acq(head_of); /* ORD(runq.take): a tail not older */
 		int32_t n = (int32_t)(ld_rlx(tail_of) - head);
 
-		if (likely(n <= (int32_t)size)) /* otherwise read again: the head is old */
+		if (likely(n <= RUNQ_SIZE)) /* otherwise read again: the head is old */
 			return (uint32_t)max_of(n, 0);
 	}
 }
@@ -179,25 +211,31 @@ static inline uint32_t ring_len(uint64_t *head_of, uint32_t *tail_of, uint32_t s
 /* How many Gs runq_put puts without the slow path.  Owner only. */
 static inline uint32_t runq_room(struct p *pp)
 {
-	return pp->room ? pp->room - ring_len(&pp->runqhead, &pp->runqtail, RUNQ_SIZE) : 0;
+	return pp->room ? pp->room - ring_len(&pp->runqhead, &pp->runqtail) : 0;
 }
 
-/* Length of the second ring.  This and runq_len return 0 only if the ring was empty at some
+/* Length of the first ring.  This and runq_yielded return 0 only if the ring was empty at some
  * moment. */
+static inline uint32_t runq_first(struct p *pp)
+{
+	return ring_len(&pp->runqhead, &pp->runqtail);
+}
+
+/* Length of the second ring. */
 static inline uint32_t runq_yielded(struct p *pp)
 {
-	return ring_len(&pp->yieldhead, &pp->yieldtail, YIELD_RING);
+	return ring_len(&pp->yieldhead, &pp->yieldtail);
 }
 
 /* Length of both rings. */
 static inline uint32_t runq_len(struct p *pp)
 {
-	return ring_len(&pp->runqhead, &pp->runqtail, RUNQ_SIZE) + runq_yielded(pp);
+	return runq_first(pp) + runq_yielded(pp);
 }
 
-/* Steal for pp, whose ring is empty: move half of victim's ring to pp's, and return one of those Gs
- * to run.  If the ring is empty: of the second ring.  If that is empty too, and next is set: take
- * runnext.  NULL: there is nothing to take. */
+/* Steal for pp, whose rings are empty: move half of victim's first ring to pp's, and return one of
+ * those Gs to run.  If the ring is empty: the same of the second ring.  If that is empty too, and
+ * next is set: take runnext.  NULL: there is nothing to take. */
 struct g *runq_steal(struct p *pp, struct p *victim, bool next);
 
 /* For sysmon: move all that is queued on a P that makes no progress to the global queue. */
@@ -208,9 +246,18 @@ void runq_spill(struct p *victim);
 int gq_init(uint32_t limit);
 void gq_fini(void);
 void gq_put(struct g *gp);
-/* Take one G to run, and move more, up to `most` in all, a fair share and the room of the ring, to
- * the tail of pp's ring.  Owner of pp. */
+/* Put gp, which has used CPU time, behind all Gs that have yielded. */
+void gq_put_yielded(struct g *gp);
+/* Take one G that has not yielded to run, and move more, up to `most` in all, a fair share and the
+ * room of the ring, to the tail of pp's first ring.  NULL: there is none.  Owner of pp. */
 struct g *gq_get(struct p *pp, unsigned most);
+/* Gs in the global queue that have not yielded.  Also without sched.lock, possibly outdated. */
+static inline uint32_t gq_events(void)
+{
+	uint32_t yields = ld_rlx(&sched.gqyields), all = ld_rlx(&sched.gqn);
+
+	return all > yields ? all - yields : 0;
+}
 /* Take the first G of a lane that is not empty.  Owner of pp. */
 struct g *gq_get_from(struct p *pp, enum lane lane);
 /* Exchange the first entry of a lane and the one `at` entries behind it. */

@@ -324,7 +324,7 @@ leaves_by_jump static int restart_search_g0(struct m *m)
 }
 
 /*
- * The next G of a busy P: at times from the global queue, then from due timers, otherwise from its
+ * The next G of a busy P: at times from the global queue, then of due timers, otherwise from its
  * own queues.  Returns NULL if these are empty.
  */
 static inline struct g *own_work(struct p *pp)
@@ -332,8 +332,7 @@ static inline struct g *own_work(struct p *pp)
 	struct g *gp;
 
 	/* PICK-3.  By switches, not by schedtick: one slice that runnext inherits has many */
-	if (unlikely((uint32_t)pp->count.switches % GLOBAL_INTERVAL == 0) &&
-	    (gp = check_global(pp))) {
+	if (unlikely(check_is_due(pp)) && (gp = check_global(pp))) {
 		bump(&pp->schedtick, 1);
 		return gp;
 	}
@@ -402,7 +401,10 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 	}
 	struct g *gp = NULL;
 
-	if (unlikely(ld_rlx(&m->p->attention) & ATTENTION_PINNED))
+	/* first: PICK-4 measures the time of the turn */
+	if (ld_rlx(&m->p->attention) & ATTENTION_YIELDED)
+		gp = take_turn(m->p);
+	if (!gp && ld_rlx(&m->p->attention) & ATTENTION_PINNED)
 		gp = pin_take_fair(m, m->p);
 	if (!gp && ld_rlx(&m->p->attention) & ATTENTION_TURN)
 		gp = due_or_global(m->p);
@@ -430,8 +432,6 @@ leaves_by_jump static noinline int find_runnable_g0(struct m *m)
 			run_own_timers(pp);
 		if ((gp = local_work(pp)))
 			break;
-		if (runq_yielded(pp))
-			runq_flush_yielded(pp);
 		if ((gp = from_global(pp, GLOBAL_BATCH)))
 			break;
 		if (sched_should_poll()) {
@@ -455,21 +455,30 @@ leaves_by_jump static noinline int find_runnable_g0(struct m *m)
 	return execute_found_g0(m, gp, sourced ? m->p : NULL);
 }
 
-/* Prefetch the g struct of the 7th G in the ring and the stack top of the 4th: the cache misses are
+/* Prefetch the g struct of the 7th G in a ring and the stack top of the 4th: the cache misses are
  * over when they run. */
-static inline void prefetch_next(struct p *pp)
+static inline void prefetch_ring(struct g **ring, uint32_t head, uint32_t tail)
 {
-	uint32_t head = (uint32_t)ld_rlx(&pp->runqhead), tail = pp->runqtail;
-
 	if (tail - head > 6 && tail - head <= RUNQ_SIZE) {
-		__builtin_prefetch(ld_rlx(&pp->runq[(head + 6) % RUNQ_SIZE]));
-		char *sp = ld_rlx(&pp->runq[(head + 3) % RUNQ_SIZE])->ctx.sp;
+		__builtin_prefetch(ld_rlx(&ring[(head + 6) % RUNQ_SIZE]));
+		char *sp = ld_rlx(&ring[(head + 3) % RUNQ_SIZE])->ctx.sp;
 
 		__builtin_prefetch(sp);
 		__builtin_prefetch(sp + 64);
 		__builtin_prefetch(sp + 128);
 		__builtin_prefetch(sp + 192);
 	}
+}
+
+/* In the second ring, if the first one is empty. */
+static inline void prefetch_next(struct p *pp)
+{
+	uint32_t head = (uint32_t)ld_rlx(&pp->runqhead);
+
+	if (head != pp->runqtail)
+		prefetch_ring(pp->runq, head, pp->runqtail);
+	else
+		prefetch_ring(pp->yielded, (uint32_t)ld_rlx(&pp->yieldhead), pp->yieldtail);
 }
 
 leaves_by_jump int schedule_g0(void)
@@ -545,9 +554,4 @@ leaves_by_jump noinline void mstart(struct m *m)
 void sched_ask_yield(struct p *pp)
 {
 	or_rlx(&pp->attention, ATTENTION_YIELD);
-}
-
-void sched_ask_turn(struct p *pp)
-{
-	or_rlx(&pp->attention, ATTENTION_TURN);
 }

@@ -7,17 +7,19 @@
  *
  * 1. Choose (sched.c, pick.h).  A G that parks, yields or ends leaves its stack for g0, where
  *    schedule_g0 takes the next G from the first source that has one:
- *      fast path   at every 61st switch up to 32 Gs of the global queue, Gs of due timers, runnext,
- *                  the local ring
- *      slow path   (find_runnable_g0) Gs that have yielded, a share of the global queue, the
- *                  poller, due timers of other Ps, half of another P's ring; at last the runnext
- *                  of a P that has not switched since the search began
+ *      fast path   after 61 switches or 1 ms the poller and up to 32 Gs of the global queue; Gs of
+ *                  due timers, runnext, the first ring (Gs of events, new Gs), the second ring (Gs
+ *                  that have yielded), which has a quarter of the time at least (PICK-4)
+ *      slow path   (find_runnable_g0) a share of the global queue, the poller, due timers of other
+ *                  Ps, half of another P's ring; at last the runnext of a P that has not switched
+ *                  since the search began
  *    execute_g0 then jumps into the G.  Rare work of a P comes first (attend_g0, p.attention); rare
  *    work of a G comes before its jump (resume_slow_g0, g.resume).
  * 2. Sources (source.h).  Timers and the poller return lists of runnable Gs.  source.c decides how
  *    often to ask them, and how much of a P's time Gs of timers may take.
- * 3. Ready and wake (ready.h).  A G that becomes runnable goes to runnext, to the local ring or to
- *    the global queue.  If a P is idle and no M spins, an M is woken.
+ * 3. Ready and wake (ready.h).  A G that becomes runnable goes to runnext, to the first ring or to
+ *    the global queue.  If a P is idle and no M spins, an M is woken.  A G that yields goes to the
+ *    second ring (runq.h).
  * 4. Idle (idle.h).  If every source is empty, the M spins for a while, then releases its P and
  *    stops: one M sleeps in the poller, the others on their futex.  The wakeup protocol guarantees
  *    that no runnable G is left behind (IDLE-1).
@@ -31,7 +33,7 @@
  *
  * Where does a change go?
  *   the order of the sources                       sched.c: schedule_g0, find_runnable_g0
- *   time slices, spinning, stealing                pick.c
+ *   time slices, shares of the rings, stealing     pick.c
  *   when to poll; the share of timers              source.c
  *   where a runnable G is enqueued                 ready.c
  *   when an M is woken, how it stops               ready.c, idle.c; then model/wake.pml
@@ -86,8 +88,6 @@ static inline void sched_leave_cxx(struct m *m, struct g *gp)
 
 /* Make the G that runs on pp yield at its next checkpoint. */
 void sched_ask_yield(struct p *pp);
-/* Make pp check the global queue and the poller at its next switch. */
-void sched_ask_turn(struct p *pp);
 
 /* SCHED-1, for debug checks, on the M's g0.  Returns true if less than 4 KiB of g0 is in use at the
  * caller's frame. */

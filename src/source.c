@@ -204,14 +204,17 @@ bool sched_should_poll(void)
 
 /* Fairness: the kernel reports events in order, but Gs of later polls could run before those of
  * earlier ones, because a full ring moves its oldest Gs to the global queue.  So pp must first run
- * as many Gs as were runnable at its last poll. */
+ * as many Gs as events had made runnable at its last poll. */
 void poll_if_due(struct p *pp)
 {
 	if ((int32_t)(pp->schedtick - pp->poll_from) < 0)
 		return;
 	pp->poll_from = pp->schedtick; /* so that the difference does not overflow */
-	if (!sched_should_poll() || cpu_ticks() - ld_rlx(&sched.lastpoll) <= POLL_TICKS)
+	/* While Gs run for long, an M that sleeps in the poller may wait some ms for a CPU. */
+	if (!(sched_should_poll() ||
+	      (pp->turns.every < GLOBAL_INTERVAL && ld_rlx(&sched.npollwait))) ||
+	    cpu_ticks() - ld_rlx(&sched.lastpoll) <= POLL_TICKS)
 		return;
 	sched_poll_now();
-	pp->poll_from += runq_len(pp) + ld_rlx(&sched.gqn);
+	pp->poll_from += runq_first(pp) + gq_events();
 }

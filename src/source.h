@@ -35,7 +35,7 @@ bool sched_should_poll(void);
 void sched_poll_now(void);
 /* Poll, waiting for ns at most (NEVER: indefinitely).  Runnable Gs are appended to out. */
 void sched_poll(int64_t ns, struct glist *out);
-/* sched_poll_now, if pp has run as many Gs as were runnable at its last poll. */
+/* sched_poll_now, if pp has run as many Gs as events had made runnable at its last poll. */
 void poll_if_due(struct p *pp);
 
 #endif

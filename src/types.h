@@ -260,7 +260,6 @@ enum {
 	RUNQ_BATCH = 128, /* at most so many Gs move to or from the global queue at a time */
 	GQ_CAP_MIN = 128, /* least entries of a lane of the global queue; a page holds them */
 	GFREE_CACHE = 64, /* free g structs of a P */
-	YIELD_RING = 64,  /* of the ring of Gs that have yielded */
 };
 
 /*
@@ -322,9 +321,15 @@ enum {
 	/* Gs that are pinned to the P's M may be in m->pinned.  Set by pin_send and p_bind, cleared
 	 * by pin_take.  May be set although the list is empty, or the P has another M. */
 	ATTENTION_PINNED = 1 << 5,
-	/* The P has switched only a few times for a while: PICK-3 is due.  Set by
-	 * sched_ask_turn. */
+	/* PICK-3 is due: the P has switched only a few times for a while, or a G in the global
+	 * queue must not wait longer.  Set by sched_ask_turn. */
 	ATTENTION_TURN = 1 << 6,
+	/* It is the turn of the second ring: PICK-4.  Set and cleared by pick.c. */
+	ATTENTION_YIELDED = 1 << 7,
+	/* Work of the next switch: calls on fds and the end of blocking code do not yield for it.
+	 * A yield would move a G of an event behind all Gs that have yielded, for a bit that its
+	 * wakeup may have set itself. */
+	ATTENTION_AT_SWITCH = ATTENTION_TURN | ATTENTION_YIELDED,
 };
 
 /* Written by the owner alone, read by any thread. */
@@ -347,15 +352,29 @@ struct latency {
 struct watched_run {
 	uint64_t steps;       /* (a) what run_steps was */
 	int64_t since;        /* (a) when sysmon first saw that; NEVER: nothing runs */
-	int64_t queued_since; /* (o) sysmon's: since when its queue has the same first G */
-	uint64_t head;        /* (o) sysmon's: runqhead, if a G was queued; otherwise NO_HEAD */
-	const void *next;     /* (o) sysmon's: runnext */
+	int64_t queued_since; /* (o) sysmon's: since when a queue has the same first G */
+	uint64_t heads[2]; /* (o) sysmon's: of both rings, if a G was queued; otherwise NO_HEAD */
+	const void *next;  /* (o) sysmon's: runnext */
 };
 
 /* What a spinning M has read of a P: PICK-2. */
 struct probe {
 	uint64_t switches; /* when the search began */
 	uint32_t head;     /* at the last probe */
+};
+
+enum { GLOBAL_INTERVAL = 61 }; /* PICK-3; a prime: no beat with a rhythm of the program */
+
+/* When a P last checked the global queue and its second ring: pick.c.  Times are mode_ticks, counts
+ * are lower halves. */
+struct turns {
+	uint32_t every; /* so many switches after it the next one is due */
+	uint32_t from;  /* the count of switches then */
+	uint32_t head;  /* yieldhead then; less by the Gs of the second lane that passed it by */
+	uint64_t since; /* the time then */
+	uint64_t began; /* PICK-4: the begin of the turn */
+	uint64_t end;   /* PICK-4: no G of the turn begins to run after it */
+	int64_t owed;   /* PICK-4: how long the second ring must run beside the first */
 };
 
 struct p {
@@ -377,13 +396,15 @@ struct p {
 	uint64_t clock_read_at; /* (o) cpu_ticks when it last read the clock for its timers */
 
 	uint64_t runqhead aligned_to(CACHE_LINE); /* (a) owner and thieves; see runq.h */
-	uint64_t yieldhead;                       /* (a) likewise */
+	uint64_t yieldhead;                       /* (a) likewise, of the second ring */
 	uint32_t yieldtail;                       /* (a) written by the owner */
-	struct g *runq[RUNQ_SIZE];                /* (a) */
+	uint32_t yield_room; /* (o) of the second ring: RUNQ_SIZE; 0: each yield is slow (RUNQ-6) */
+	uint32_t round_end;  /* (o) the place in the second ring where its round ends: RUNQ-6 */
+	bool slow;           /* (o) Gs run for long: PICK-3 */
+	struct g *runq[RUNQ_SIZE];    /* (a) Gs that an event or a spawn made runnable */
+	struct g *yielded[RUNQ_SIZE]; /* (a) Gs that have yielded or used their slice */
 
 	struct timers timers aligned_to(CACHE_LINE);
-
-	struct g *yielded[YIELD_RING]; /* (a) a second ring: Gs on their way to the global queue */
 
 	struct stackcache stacks aligned_to(CACHE_LINE); /* (o) */
 	struct g *gfree[GFREE_CACHE];                    /* (o) free g structs, LIFO */
@@ -398,7 +419,9 @@ struct p {
 	int64_t due_budget; /* (o) cpu_ticks that timers may use before the ring runs */
 	uint64_t due_since; /* (o) when timers, or the ring, began to use time */
 
+	uint32_t check_at;     /* (o) count.switches, the lower half, when PICK-3 is due */
 	struct counters count; /* (o) */
+	struct turns turns;    /* (o) PICK-3, PICK-4 */
 	uint64_t sample_in;    /* (o) Gs that become runnable until one is measured */
 	int id;                /* (c) */
 	uint32_t status;       /* (a) see above; under (l), except for P_BLOCKED */
@@ -533,8 +556,9 @@ typedef void (*observe_fn)(struct g *gp);
 
 enum runstate { RUN_NONE, RUN_STARTING, RUN_ON, RUN_STOPPING };
 
-/* Lanes of the global queue: Gs that have run, and new ones (runq.h, RUNQ-5). */
-enum lane { LANE_RUN, LANE_NEW, LANES };
+/* Lanes of the global queue: Gs that an event made runnable, new Gs, and Gs that have yielded
+ * (runq.h, RUNQ-5 and RUNQ-6). */
+enum lane { LANE_RUN, LANE_NEW, LANE_YIELD, LANES };
 
 /*
  * Compact form of a G that has not run: all that its g struct holds by then.  An entry of LANE_NEW
@@ -547,8 +571,8 @@ struct unstarted {
 	uintptr_t made_at;
 };
 
-/* A ring that grows in reserved address space: no allocation, no links.  The entries of LANE_RUN
- * are struct g *, those of LANE_NEW struct unstarted. */
+/* A ring that grows in reserved address space: no allocation, no links.  The entries of LANE_NEW
+ * are struct unstarted, of the other lanes struct g *. */
 struct gqueue {
 	void *slot;            /* (c) */
 	uint32_t size;         /* (c) of an entry, in bytes */
@@ -596,8 +620,10 @@ struct sched {
 
 	struct lock lock aligned_to(CACHE_LINE);
 	struct gqueue gq[LANES]; /* (l) the global run queue: see runq.h */
-	uint32_t gqn;            /* (a) Gs in both lanes, for unlocked reads */
-	uint32_t gq_takes;       /* (l) counts takes while both lanes hold Gs: RUNQ-5 */
+	uint32_t gqn;            /* (a) Gs in all lanes, for unlocked reads */
+	uint32_t gqyields;       /* (a) of these, Gs in LANE_YIELD */
+	uint32_t gq_asked;       /* (a) counts the calls of sched_ask_one */
+	uint32_t gq_takes;       /* (l) counts takes while LANE_RUN and LANE_NEW hold Gs: RUNQ-5 */
 	struct p *pidle;         /* (l) */
 	struct m *handed;        /* (l) (a) Ms with a P from sched_hand_off, not running yet */
 	struct m *lostp;         /* (l) likewise, but another M has taken that P */

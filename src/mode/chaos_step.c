@@ -19,8 +19,11 @@ static struct g *draw_one(struct p *pp)
 
 	if (all == 0)
 		return NULL;
-	enum lane lane = chaos_draw(all) < sched.gq[LANE_RUN].n ? LANE_RUN : LANE_NEW;
+	uint32_t drawn = chaos_draw(all);
+	enum lane lane = LANE_RUN;
 
+	while (drawn >= sched.gq[lane].n)
+		drawn -= sched.gq[lane++].n;
 	gq_to_front(lane, chaos_draw(min_of(sched.gq[lane].n, (uint32_t)DRAWN_FROM)));
 	return gq_get_from(pp, lane);
 }

@@ -4,7 +4,8 @@
  *
  *   mode                               set by             hooks
  *   scheduler generations              gmp_config.sched   mode_p_init, mode_has_runnext,
- *     (FIFO ring, global queue only)                      mode_takes_next, mode_has_one_lane
+ *     (FIFO ring, global queue only)                      mode_takes_next, mode_has_one_lane,
+ *                                                         mode_has_second_ring
  *   Gs as OS threads (mode/thread.h)   GMP_SCHED_THREAD   mode_begins_thread; thread_m, thread_arm
  *                                                         and thread_resume in
  *                                                         park.c:park_external
@@ -32,6 +33,7 @@ static inline void mode_p_init(struct p *pp)
 {
 	pp->in_order = sched.options.c.sched > GMP_SCHED_RUNNEXT;
 	pp->room = sched.options.c.sched == GMP_SCHED_GLOBAL ? 0 : RUNQ_SIZE;
+	pp->yield_room = pp->in_order ? 0 : RUNQ_SIZE;
 	st_rlx(&pp->attention, chaos_on() ? (uint32_t)ATTENTION_CHAOS : 0u);
 }
 
@@ -53,6 +55,12 @@ static inline bool mode_has_one_lane(void)
 	return sched.options.c.sched == GMP_SCHED_GLOBAL;
 }
 
+/* runq.c:gq_put_yielded.  False: Gs that have yielded run in FIFO order with the others. */
+static inline bool mode_has_second_ring(void)
+{
+	return sched.options.c.sched <= GMP_SCHED_RUNNEXT;
+}
+
 /* sched.c:begin_g0.  True: a G that has not run gets an OS thread instead of a stack. */
 static inline bool mode_begins_thread(void)
 {
@@ -72,7 +80,8 @@ static inline bool mode_ignores_clock(void)
 	return rt_replays();
 }
 
-/* source.c, SOURCE-1.  cpu_ticks; in a replayed run a switch counts as 10 us. */
+/* source.c: SOURCE-1; pick.c: PICK-3 and PICK-4.  cpu_ticks; in a replayed run a switch counts as
+ * 10 us. */
 static inline uint64_t mode_ticks(struct p *pp)
 {
 	return mode_ignores_clock() ? ld_rlx(&pp->count.switches) * TICKS_10US : cpu_ticks();

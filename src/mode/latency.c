@@ -103,27 +103,34 @@ static void raise_to(int64_t *longest, int64_t ns)
 		;
 }
 
-static uint64_t head_if_any(struct p *pp)
+static uint64_t head_if_any(uint64_t *head_of, uint32_t *tail_of)
 {
-	uint64_t head = ld_rlx(&pp->runqhead);
+	uint64_t head = ld_rlx(head_of);
 
-	return (uint32_t)head == ld_rlx(&pp->runqtail) ? (uint64_t)NO_HEAD : head;
+	return (uint32_t)head == ld_rlx(tail_of) ? (uint64_t)NO_HEAD : head;
+}
+
+static bool is_head(uint64_t head, uint64_t *head_of)
+{
+	return head != (uint64_t)NO_HEAD && head == ld_rlx(head_of);
 }
 
 static void begin_queue(struct watched_run *w, struct p *pp, int64_t now)
 {
 	w->queued_since = now;
-	w->head = head_if_any(pp);
+	w->heads[0] = head_if_any(&pp->runqhead, &pp->runqtail);
+	w->heads[1] = head_if_any(&pp->yieldhead, &pp->yieldtail);
 	w->next = ld_rlx(&pp->runnext);
 }
 
 /* The P has not switched since the last poll. */
 static void watch_queue(struct watched_run *w, struct p *pp, int64_t now)
 {
-	bool same_head = w->head != (uint64_t)NO_HEAD && w->head == ld_rlx(&pp->runqhead);
+	bool same_first = is_head(w->heads[0], &pp->runqhead);
+	bool same_yielded = is_head(w->heads[1], &pp->yieldhead);
 	bool same_next = w->next && w->next == ld_rlx(&pp->runnext);
 
-	if (same_head || same_next)
+	if (same_first || same_yielded || same_next)
 		raise_to(&sched.longest_queued, now - w->queued_since);
 	else
 		begin_queue(w, pp, now);

@@ -77,6 +77,34 @@ TEST_PROCS(chaos_yield_lets_spawned_gs_run)
 	run_chaos(procs, 0, 0, spawn_and_yield, NULL);
 }
 
+static atomic_int begun, early; /* Gs; yields that ended before all of them had begun */
+
+static void yield_some(UNUSED void *arg)
+{
+	atomic_fetch_add(&begun, 1);
+	for (int i = 0; i < 4; i++) {
+		gmp_yield();
+		atomic_fetch_add(&early, atomic_load(&begun) < GREENS);
+	}
+}
+
+static void spawn_yielding(UNUSED void *arg)
+{
+	gmp_g *g[GREENS];
+
+	for (int i = 0; i < GREENS; i++)
+		g[i] = spawn(yield_some, NULL);
+	for (int i = 0; i < GREENS; i++)
+		join(g[i]);
+}
+
+TEST_PROCS(chaos_yielded_g_may_run_before_new_gs)
+{
+	run_chaos(procs, 1, 0, spawn_yielding, NULL);
+	CHECK(atomic_load(&early) > 0);
+	CHECK(atomic_load(&early) < GREENS * 4);
+}
+
 static atomic_int moves;
 
 static void count_moves(UNUSED void *arg)

@@ -23,7 +23,7 @@
 #include "sync/sync.h"
 #include "waiter.h"
 
-/* --- the ring: RUNQ-1, and ORD(runq.take) --- */
+/* --- the rings: RUNQ-1, and ORD(runq.take) --- */
 
 static struct g greens[RUNQ_SIZE], stale;
 static struct p owner, other;
@@ -36,9 +36,16 @@ static void check_ring(struct p *pp, struct g *first)
 		CHECK(pp->runq[i % RUNQ_SIZE] == &first[i - start]);
 }
 
+static void check_second_ring(struct p *pp, struct g *first)
+{
+	for (uint32_t i = (uint32_t)pp->yieldhead; i != pp->yieldtail; i++)
+		CHECK(pp->yielded[i % RUNQ_SIZE] == &first[i - start]);
+}
+
 static void check_owner_ring(void)
 {
 	check_ring(&owner, &greens[0]);
+	check_second_ring(&owner, &greens[0]);
 }
 
 static void begin_rings(uint32_t at)
@@ -46,9 +53,12 @@ static void begin_rings(uint32_t at)
 	start = at;
 	owner.shared = owner.open = other.shared = other.open = true;
 	owner.room = other.room = RUNQ_SIZE;
+	owner.yield_room = other.yield_room = RUNQ_SIZE;
 	owner.runqhead = owner.runqtail = other.runqhead = other.runqtail = at;
+	owner.yieldhead = owner.yieldtail = other.yieldhead = other.yieldtail = at;
+	owner.round_end = other.round_end = at; /* no round is under way */
 	for (int i = 0; i < RUNQ_SIZE; i++)
-		owner.runq[i] = other.runq[i] = &stale;
+		owner.runq[i] = other.runq[i] = owner.yielded[i] = other.yielded[i] = &stale;
 }
 
 TEST(runq_put_publishes_slot_before_tail)
@@ -62,13 +72,27 @@ TEST(runq_put_publishes_slot_before_tail)
 	}
 }
 
+TEST(runq_yield_publishes_slot_before_tail)
+{
+	for (int shared = 0; shared < 2; shared++) {
+		begin_rings(UINT32_MAX - 3);
+		owner.shared = owner.open = shared;
+		for (int i = 0; i < 8; i++)
+			STEP(check_owner_ring, runq_yield(&owner, &greens[i]));
+		CHECK_EQ(runq_yielded(&owner), 8);
+	}
+}
+
 /* The owner may overwrite a slot that head has passed at any moment. */
 static void overwrite_taken_slots(void)
 {
 	for (uint32_t i = owner.runqhead; i-- != start;)
 		owner.runq[i % RUNQ_SIZE] = &stale;
+	for (uint32_t i = (uint32_t)owner.yieldhead; i-- != start;)
+		owner.yielded[i % RUNQ_SIZE] = &stale;
 	/* the first is returned, not put */
 	check_ring(&other, &greens[1]);
+	check_second_ring(&other, &greens[1]);
 }
 
 TEST(runq_get_reads_slot_before_reuse)
@@ -116,6 +140,36 @@ TEST(runq_overflow_reads_slots_before_reuse)
 	gq_fini();
 }
 
+TEST(runq_steal_of_second_ring_reads_slot_before_reuse)
+{
+	struct g *gp = NULL;
+
+	for (int i = 0; i < 10; i++) {
+		begin_rings(UINT32_MAX - 3);
+		for (int k = 0; k <= i; k++)
+			runq_yield(&owner, &greens[k]);
+		STEP(overwrite_taken_slots, gp = runq_steal(&other, &owner, false));
+		CHECK(gp == &greens[0]);
+		CHECK_EQ(runq_yielded(&other), i / 2);
+		for (int k = 1; k <= i / 2; k++)
+			CHECK(runq_get_yielded(&other) == &greens[k]);
+	}
+}
+
+TEST(runq_overflow_of_second_ring_reads_slots_before_reuse)
+{
+	begin_rings(UINT32_MAX - 3);
+	CHECK_EQ(gq_init(RUNQ_SIZE), 0);
+	for (int i = 0; i < RUNQ_SIZE - 1; i++)
+		runq_yield(&owner, &greens[i]);
+	owner.yield_room = RUNQ_SIZE - 1; /* the slot before head stays free: see the handler */
+	STEP(overwrite_taken_slots, runq_yield(&owner, &greens[RUNQ_SIZE - 1]));
+	CHECK_EQ(sched.gqyields, RUNQ_BATCH);
+	for (int i = 0; i < RUNQ_SIZE; i++)
+		CHECK(runq_get_yielded(&owner) == &greens[i]);
+	gq_fini();
+}
+
 static int steps, steals_at;     /* the step at which the thief steals */
 static struct g *stolen, *taken; /* by the thief, by the owner */
 
@@ -130,7 +184,8 @@ static struct g *any_left(void)
 {
 	struct g *gp;
 
-	if ((gp = runq_get(&owner)) || (gp = runq_get(&other)) || !sched.gqn)
+	if ((gp = runq_get(&owner)) || (gp = runq_get(&other)) || (gp = runq_get_yielded(&owner)) ||
+	    (gp = runq_get_yielded(&other)) || !sched.gqn)
 		return gp;
 	lock(&sched.lock, LR_SCHED);
 	gp = gq_get(&other, 1);
@@ -182,21 +237,50 @@ static void put_one_first(int n)
 	CHECK(runq_put_first(&owner, &one, &end));
 }
 
+/* The same, with n Gs in the second ring. */
+static void take_one_yielded(int n)
+{
+	(void)n;
+	taken = runq_get_yielded(&owner);
+}
+
+static void begin_round(int n)
+{
+	(void)n;
+	taken = runq_get_round(&owner);
+}
+
+static void yield_one_more(int n)
+{
+	runq_yield(&owner, &greens[n]);
+}
+
+static void yield_slowly(int n)
+{
+	owner.yield_room = 0;
+	runq_yield(&owner, &greens[n]);
+	owner.yield_room = RUNQ_SIZE;
+}
+
 /*
  * The thief steals at the k-th instruction of the owner's operation. Returns false if there is no
  * k-th.
  */
 static bool steal_at(void (*op)(int n), int n, int k)
 {
+	bool second = op == take_one_yielded || op == begin_round || op == yield_one_more ||
+		      op == yield_slowly;
+
 	begin_rings(UINT32_MAX - 3);
 	for (int i = 0; i < n; i++)
-		runq_put(&owner, &greens[i]);
-	owner.room = (uint32_t)n; /* the ring has no more room */
+		(second ? runq_yield : runq_put)(&owner, &greens[i]);
+	owner.room = owner.yield_room = (uint32_t)n; /* the rings have no more room */
 	stolen = taken = NULL;
 	steps = 0;
 	steals_at = k;
 	STEP(steal_once, op(n));
-	expect_all(n + (op == put_one_more || op == put_one_first));
+	expect_all(n + (op == put_one_more || op == put_one_first || op == yield_one_more ||
+			op == yield_slowly));
 	return k < steps;
 }
 
@@ -227,6 +311,26 @@ TEST(runq_steal_at_any_instruction_of_overflow_loses_none)
 TEST(runq_steal_at_any_instruction_of_put_first_loses_none)
 {
 	steal_at_any_instruction(put_one_first, 5);
+}
+
+TEST(runq_steal_at_any_instruction_of_get_yielded_takes_each_once)
+{
+	steal_at_any_instruction(take_one_yielded, 5);
+}
+
+TEST(runq_steal_at_any_instruction_of_yield_to_full_ring_loses_none)
+{
+	steal_at_any_instruction(yield_one_more, 5);
+}
+
+TEST(runq_steal_at_any_instruction_of_slow_yield_loses_none)
+{
+	steal_at_any_instruction(yield_slowly, 5);
+}
+
+TEST(runq_steal_at_any_instruction_of_round_end_takes_each_once)
+{
+	steal_at_any_instruction(begin_round, 5);
 }
 
 /* The owner takes a G and puts another in front at the k-th instruction of a steal. */

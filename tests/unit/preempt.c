@@ -3,7 +3,8 @@
  * Tests each outcome of sched_preempt: what the M does between the two checks of sysmon decides
  * whether it loses its P. sysmon does not run; an external thread takes its place.
  *
- * floors 0..6, wrap: sysmon_start sysmon_stop os_membarrier
+ * floors 0..6, wrap: sysmon_start sysmon_stop os_membarrier gq_put
+ * wrap: gq_put_yielded
  */
 #define _GNU_SOURCE 1
 #include "check.h"
@@ -16,12 +17,32 @@
 #include "base/os.h"
 #include "enter.h"
 #include "rt.h"
+#include "runq.h"
 #include "sysmon.h"
 
 int __wrap_sysmon_start(void);
 void __wrap_sysmon_stop(void);
 void __real_os_membarrier(void);
 void __wrap_os_membarrier(void);
+void __real_gq_put(struct g *gp);
+void __wrap_gq_put(struct g *gp);
+void __real_gq_put_yielded(struct g *gp);
+void __wrap_gq_put_yielded(struct g *gp);
+
+/* (a) put last into a lane of events, and into the lane of Gs that have yielded */
+static struct g *woken, *yielded;
+
+void __wrap_gq_put(struct g *gp)
+{
+	st_seq(&woken, gp);
+	__real_gq_put(gp);
+}
+
+void __wrap_gq_put_yielded(struct g *gp)
+{
+	st_seq(&yielded, gp);
+	__real_gq_put_yielded(gp);
+}
 
 int __wrap_sysmon_start(void)
 {
@@ -103,7 +124,9 @@ static void lose_p(void *arg)
 	CHECK_EQ(target->taken, P_TAKEN);
 	CHECK_EQ(sched.npreempted, 1);
 	CHECK_EQ(sched.nblocked, 1);
-	gmp_yield(); /* with a P again, perhaps on another M */
+	CHECK(!ld_seq(&yielded));
+	gmp_yield();                             /* with a P again, perhaps on another M */
+	CHECK(ld_seq(&yielded) == getm()->curg); /* it has used CPU time: RUNQ-6 */
 	CHECK_EQ(getm()->taken, P_KEPT);
 	CHECK(getm()->p == sched.allp[0]);
 	CHECK_EQ(sched.npreempted, 0);
@@ -207,4 +230,60 @@ static void keep_in_blocking_code(void *arg)
 TEST(preempt_m_that_enters_blocking_code_keeps_p)
 {
 	run_procs(1, keep_in_blocking_code, NULL);
+}
+
+/* --- the lane of a G without a P: RUNQ-6 --- */
+
+static int others_run; /* (a) */
+
+static void keep_p(void *arg)
+{
+	(void)arg;
+	st_seq(&others_run, 1);
+	while (ld_seq(&others_run) != 2)
+		os_yield();
+}
+
+/* As sysmon does with a P that stays in blocking code, if gmp_block_enter has not handed it off. */
+static void take_blocked_p(void)
+{
+	struct p *pp = sched.allp[0];
+	uint32_t status = ld_seq(&pp->status);
+
+	if ((status & P_STATUS_MASK) == P_BLOCKED) {
+		CHECK(cas_seq(&pp->status, &status, (uint32_t)P_RUNNING));
+		sched_hand_off(pp, true);
+	}
+	while (ld_seq(&others_run) != 1)
+		os_yield();
+}
+
+static void *let_go(void *arg)
+{
+	while (!ld_seq(&woken) && !ld_seq(&yielded))
+		os_yield();
+	st_seq(&others_run, 2);
+	return arg;
+}
+
+static void leave_without_p(void *arg)
+{
+	struct g *self = getm()->curg;
+	pthread_t thread;
+
+	(void)arg;
+	st_seq(&woken, (struct g *)NULL);
+	CHECK_EQ(gmp_go(keep_p, NULL), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, let_go, NULL), 0);
+	gmp_block_enter();
+	take_blocked_p();
+	gmp_block_leave(); /* the only P runs keep_p */
+	CHECK(ld_seq(&woken) == self);
+	CHECK(!ld_seq(&yielded));
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
+TEST(blocking_g_without_p_goes_to_lane_of_events)
+{
+	run_procs(1, leave_without_p, NULL);
 }

@@ -395,18 +395,19 @@ TEST(p_retire_moves_timers_and_gs_to_others)
 	runnext_swap(pp, gp[0]);
 	runq_put(pp, gp[1]);
 	runq_put(pp, gp[2]);
-	sched.gqn = 1; /* so that gp[3] is queued among the yielded Gs */
 	runq_yield(pp, gp[3]);
-	sched.gqn = 0;
 	CHECK_EQ(runq_yielded(pp), 1);
 	resize(1, 2, false);
 	CHECK(p_retire(pp));
 	CHECK(t[1].pp == sched.allp[0]);
 	CHECK_EQ(sched.gqn, 4);
+	CHECK_EQ(sched.gqyields, 1);
 	CHECK_EQ(pp->gfree_n, 0);
 	lock(&sched.lock, LR_SCHED);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 3; i++)
 		CHECK(gq_get(sched.allp[0], 1) == gp[i]);
+	CHECK(gq_get(sched.allp[0], 1) == NULL);
+	CHECK(gq_get_from(sched.allp[0], LANE_YIELD) == gp[3]);
 	unlock(&sched.lock, LR_SCHED);
 	proc_fini();
 }

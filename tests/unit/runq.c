@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests that runnable Gs run in order, that a full ring overflows to the global queue, and that
- * each G is taken exactly once, by its owner or a thief.
+ * Tests that runnable Gs run in order in each ring, that a full ring overflows to the global queue,
+ * that Gs which have yielded run in rounds, and that each G is taken exactly once, by its owner or
+ * a thief.
  */
 #define _GNU_SOURCE 1
 #include "check.h"
@@ -29,7 +30,7 @@ static void begin(int procs, bool shared)
 	CHECK_EQ(gq_init(GREENS), 0);
 	sched.procs = procs;
 	for (int i = 0; i < 4; i++)
-		ps[i].shared = ps[i].open = shared, ps[i].room = RUNQ_SIZE;
+		ps[i].shared = ps[i].open = shared, ps[i].room = ps[i].yield_room = RUNQ_SIZE;
 }
 
 static void put_range(struct p *pp, int from, int to)
@@ -66,6 +67,37 @@ static void gq_expect_range(int from, int to)
 		CHECK_EQ(index_of(gq_get_locked(&ps[0], 1)), i);
 }
 
+static void yield_range(struct p *pp, int from, int to)
+{
+	for (int i = from; i < to; i++)
+		runq_yield(pp, &greens[i]);
+}
+
+static void expect_yielded(struct p *pp, int from, int to)
+{
+	for (int i = from; i < to; i++)
+		CHECK_EQ(index_of(runq_get_yielded(pp)), i);
+}
+
+static void gq_yield_range(int from, int to)
+{
+	lock(&sched.lock, LR_SCHED);
+	for (int i = from; i < to; i++)
+		gq_put_yielded(&greens[i]);
+	unlock(&sched.lock, LR_SCHED);
+}
+
+/* Take Gs of LANE_YIELD one at a time. */
+static void gq_expect_yielded(int from, int to)
+{
+	for (int i = from; i < to; i++) {
+		lock(&sched.lock, LR_SCHED);
+		CHECK(sched.gqyields > 0);
+		CHECK_EQ(index_of(gq_get_from(&ps[0], LANE_YIELD)), i);
+		unlock(&sched.lock, LR_SCHED);
+	}
+}
+
 /* --- the lanes of the global queue --- */
 
 static char stack; /* of Gs that have run */
@@ -99,12 +131,64 @@ TEST(gq_in_global_mode_has_one_lane)
 	gq_fini();
 }
 
-/* --- one queue for all, GMP_SCHED_GLOBAL --- */
+TEST(gq_get_and_gq_events_leave_out_yielded_gs)
+{
+	begin(1, false);
+	gq_yield_range(0, 10);
+	CHECK_EQ(sched.gqn, 10);
+	CHECK_EQ(gq_events(), 0);
+	CHECK(gq_get_locked(&ps[0], 100) == NULL);
+	gq_put_range(10, 14);
+	greens[14].stack = &stack;
+	gq_put_range(14, 15);
+	CHECK_EQ(sched.gqn, 15);
+	CHECK_EQ(sched.gqyields, 10);
+	CHECK_EQ(gq_events(), 5);
+	CHECK_EQ(index_of(gq_get_locked(&ps[0], 100)), 14);
+	expect_range(&ps[0], 10, 14);
+	CHECK(gq_get_locked(&ps[0], 100) == NULL);
+	CHECK_EQ(gq_events(), 0);
+	CHECK_EQ(sched.gqn, 10);
+	gq_expect_yielded(0, 10);
+	CHECK_EQ(sched.gqn, 0);
+	CHECK_EQ(sched.gqyields, 0);
+	gq_fini();
+}
+
+TEST(gq_events_of_outdated_counts_is_not_negative)
+{
+	st_rlx(&sched.gqyields, 3); /* as read before another thread took two of them */
+	st_rlx(&sched.gqn, 1);
+	CHECK_EQ(gq_events(), 0);
+}
+
+TEST(gq_put_yielded_in_fifo_modes_uses_lane_of_events)
+{
+	static const uint32_t modes[] = { GMP_SCHED_LOCAL, GMP_SCHED_GLOBAL };
+
+	for (unsigned i = 0; i < countof(modes); i++) {
+		begin(1, false);
+		sched.options.c.sched = modes[i];
+		for (int k = 0; k < 9; k++)
+			greens[k].stack = &stack;
+		gq_put_range(0, 3);
+		gq_yield_range(3, 6);
+		gq_put_range(6, 9);
+		CHECK_EQ(sched.gqyields, 0);
+		CHECK_EQ(sched.gq[LANE_RUN].n, 9);
+		gq_expect_range(0, 9);
+		gq_fini();
+	}
+}
+
+/* --- FIFO modes: one queue for all, and one ring --- */
 
 TEST(runq_without_room_puts_all_in_global_queue)
 {
 	begin(1, false);
-	ps[0].room = 0;
+	sched.options.c.sched = GMP_SCHED_GLOBAL;
+	ps[0].in_order = true;
+	ps[0].room = ps[0].yield_room = 0;
 	put_range(&ps[0], 0, 300);
 	runq_yield(&ps[0], &greens[300]);
 	CHECK_EQ(sched.gqn, 301);
@@ -116,7 +200,23 @@ TEST(runq_without_room_puts_all_in_global_queue)
 	gq_fini();
 }
 
-/* --- the ring --- */
+TEST(runq_yield_in_order_uses_first_ring)
+{
+	begin(1, false);
+	sched.options.c.sched = GMP_SCHED_LOCAL;
+	ps[0].in_order = true;
+	ps[0].yield_room = 0;
+	put_range(&ps[0], 0, 2);
+	yield_range(&ps[0], 2, 4);
+	put_range(&ps[0], 4, 6);
+	CHECK_EQ(runq_first(&ps[0]), 6);
+	CHECK_EQ(runq_yielded(&ps[0]), 0);
+	CHECK_EQ(sched.gqn, 0);
+	expect_range(&ps[0], 0, 6);
+	gq_fini();
+}
+
+/* --- the first ring --- */
 
 static void check_order(bool shared)
 {
@@ -431,93 +531,318 @@ TEST(gq_get_moves_share_of_p)
 	gq_fini();
 }
 
-/* --- yielding --- */
+/* --- the second ring --- */
 
-TEST(runq_yield_with_empty_global_queue_uses_ring)
+static void check_yields(bool shared, uint32_t start)
 {
-	begin(1, false);
+	begin(1, shared);
+	ps[0].yieldhead = ps[0].yieldtail = start;
+	CHECK(runq_get_yielded(&ps[0]) == NULL);
 	put_range(&ps[0], 0, 2);
-	runq_yield(&ps[0], &greens[2]);
+	yield_range(&ps[0], 100, 110);
+	put_range(&ps[0], 2, 3);
+	CHECK_EQ(runq_first(&ps[0]), 3);
+	CHECK_EQ(runq_yielded(&ps[0]), 10);
+	CHECK_EQ(runq_len(&ps[0]), 13);
+	expect_yielded(&ps[0], 100, 104);
+	yield_range(&ps[0], 110, 112);
 	expect_range(&ps[0], 0, 3);
-	CHECK_EQ(runq_yielded(&ps[0]), 0);
+	CHECK(runq_get(&ps[0]) == NULL);
+	CHECK_EQ(runq_len(&ps[0]), 8);
+	expect_yielded(&ps[0], 104, 112);
+	CHECK(runq_get_yielded(&ps[0]) == NULL);
+	CHECK_EQ(runq_len(&ps[0]), 0);
+	CHECK_EQ(sched.gqn, 0);
 	gq_fini();
+	memset(ps, 0, sizeof(ps));
 }
 
-TEST(runq_yield_moves_batches_to_end_of_global_queue)
+TEST(runq_yield_is_fifo_in_second_ring)
 {
-	begin(1, false);
-	gq_put_range(0, 1);
-	for (int i = 1; i < YIELD_RING; i++)
-		runq_yield(&ps[0], &greens[i]);
-	CHECK_EQ(runq_len(&ps[0]), runq_yielded(&ps[0])); /* none in the ring */
-	CHECK_EQ(sched.gqn, 1);
-	CHECK_EQ(runq_yielded(&ps[0]), YIELD_RING - 1);
-	runq_yield(&ps[0], &greens[YIELD_RING]);
-	CHECK_EQ(runq_yielded(&ps[0]), 0);
-	CHECK_EQ(sched.gqn, YIELD_RING + 1);
-	gq_expect_range(0, YIELD_RING + 1);
+	for (int shared = 0; shared < 2; shared++)
+		for (uint32_t before = 0; before < 12; before++)
+			check_yields(shared, -before);
+}
+
+/* How many Gs have passed through the second ring and have run: PICK-4. */
+static int ran_yielded(struct p *pp)
+{
+	return (int)((uint32_t)pp->yieldhead - pp->turns.head);
+}
+
+static void check_yield_overflow(bool shared, uint32_t start)
+{
+	begin(1, shared);
+	ps[0].yieldhead = ps[0].yieldtail = ps[0].round_end = ps[0].turns.head = start;
+	yield_range(&ps[0], 0, RUNQ_SIZE);
+	CHECK_EQ(runq_yielded(&ps[0]), RUNQ_SIZE);
+	CHECK_EQ(sched.gqn, 0);
+	runq_yield(&ps[0], &greens[RUNQ_SIZE]);
+	CHECK_EQ(runq_yielded(&ps[0]), RUNQ_SIZE - RUNQ_BATCH + 1);
+	CHECK_EQ(sched.gqyields, RUNQ_BATCH);
+	CHECK_EQ(sched.gqn, RUNQ_BATCH);
+	CHECK_EQ(runq_first(&ps[0]), 0);
+	CHECK_EQ(ran_yielded(&ps[0]), 0);
+	expect_yielded(&ps[0], 0, RUNQ_SIZE + 1);
+	CHECK_EQ(ran_yielded(&ps[0]), RUNQ_SIZE + 1);
+	CHECK(runq_get_yielded(&ps[0]) == NULL);
+	CHECK_EQ(sched.gqn, 0);
+	CHECK_EQ(sched.gqyields, 0);
+	gq_fini();
+	memset(ps, 0, sizeof(ps));
+}
+
+TEST(runq_yield_to_full_ring_moves_oldest_to_global_queue)
+{
+	check_yield_overflow(false, 0);
+	check_yield_overflow(true, 0);
+	check_yield_overflow(false, UINT32_MAX - 10);
+	check_yield_overflow(true, UINT32_MAX - 200);
+}
+
+TEST(runq_flush_moves_all_in_order)
+{
+	for (int shared = 0; shared < 2; shared++) {
+		begin(1, shared);
+		gq_yield_range(0, 1);
+		yield_range(&ps[0], 1, 1001);
+		put_range(&ps[0], 1001, 1003);
+		lock(&sched.lock, LR_SCHED);
+		runq_flush_yielded_locked(&ps[0]);
+		runq_flush_yielded_locked(&ps[0]);
+		unlock(&sched.lock, LR_SCHED);
+		CHECK_EQ(runq_yielded(&ps[0]), 0);
+		CHECK_EQ(ran_yielded(&ps[0]), 0);
+		CHECK_EQ(sched.gqyields, 1001);
+		gq_expect_yielded(0, 1001);
+		expect_range(&ps[0], 1001, 1003);
+		gq_fini();
+		memset(ps, 0, sizeof(ps));
+	}
+}
+
+/* --- the second ring of a P whose Gs run for long: RUNQ-6 --- */
+
+static void make_slow(struct p *pp)
+{
+	pp->slow = true;
+	pp->yield_room = 0;
+	pp->round_end = pp->yieldtail;
+}
+
+TEST(runq_yield_of_slow_p_uses_global_queue)
+{
+	begin(1, true);
+	yield_range(&ps[0], 0, 300);
+	make_slow(&ps[0]);
+	CHECK_EQ(sched.gqyields, 0);
+	runq_yield(&ps[0], &greens[300]);
+	CHECK_EQ(sched.gqyields, 1);
+	CHECK_EQ(runq_yielded(&ps[0]), 300);
+	for (int i = 0; i < 300;
+	     i++) { /* those before it run first, whatever the end of the round */
+		CHECK_EQ(index_of(runq_get_yielded(&ps[0])), i);
+		runq_yield(&ps[0], &greens[301 + i]);
+	}
+	CHECK_EQ(runq_len(&ps[0]), 0);
+	CHECK_EQ(sched.gqyields, 301);
+	gq_expect_yielded(300, 601);
+	CHECK_EQ(sched.gqn, 0);
 	gq_fini();
 }
 
-TEST(runq_steal_from_empty_ring_takes_yielded)
+TEST(runq_round_of_slow_p_is_one_g)
+{
+	begin(2, true);
+	make_slow(&ps[0]);
+	yield_range(&ps[0], 0, 10);
+	for (int i = 0; i < 25; i++) {
+		CHECK_EQ(index_of(runq_get_yielded(&ps[0])), i % 10);
+		CHECK_EQ(runq_yielded(&ps[0]), 0);
+		CHECK_EQ(ran_yielded(&ps[0]), i + 1);
+		runq_yield(&ps[0], &greens[i % 10]);
+	}
+	gq_fini();
+}
+
+TEST(runq_slow_ps_share_one_order)
+{
+	begin(2, true);
+	make_slow(&ps[0]);
+	make_slow(&ps[1]);
+	yield_range(&ps[0], 0, 9);
+	yield_range(&ps[1], 9, 10);
+	for (int i = 0; i < 30; i += 2) { /* both run a G at a time */
+		struct g *a = runq_get_yielded(&ps[0]), *b = runq_get_yielded(&ps[1]);
+
+		CHECK_EQ(index_of(a), i % 10);
+		CHECK_EQ(index_of(b), (i + 1) % 10);
+		runq_yield(&ps[0], a);
+		runq_yield(&ps[1], b);
+	}
+	gq_fini();
+}
+
+/* --- rounds: RUNQ-6 --- */
+
+/* Run the first yielded G of ps[0], which is greens[i], until it yields. */
+static void run_yielded(int i)
+{
+	CHECK_EQ(index_of(runq_get_yielded(&ps[0])), i);
+	runq_yield(&ps[0], &greens[i]);
+}
+
+static void check_rounds(bool shared, uint32_t start)
+{
+	begin(2, shared);
+	ps[0].yieldhead = ps[0].yieldtail = ps[0].round_end = ps[0].turns.head = start;
+	gq_yield_range(0, 3);
+	yield_range(&ps[0], 3, 5);
+	run_yielded(0); /* no round yet: 3 and 4 go behind 2; the share is three */
+	CHECK_EQ(sched.gqyields, 2);
+	CHECK_EQ(sched.gqn, 2);
+	CHECK_EQ(runq_yielded(&ps[0]), 3);
+	run_yielded(1);
+	run_yielded(2);
+	CHECK_EQ(sched.gqyields, 2);
+	CHECK_EQ(runq_yielded(&ps[0]), 3);
+	run_yielded(3); /* the round is over: 0, 1 and 2 go behind 4 */
+	CHECK_EQ(sched.gqyields, 2);
+	CHECK_EQ(runq_yielded(&ps[0]), 3);
+	run_yielded(4);
+	run_yielded(0);
+	run_yielded(1);
+	CHECK_EQ(ran_yielded(&ps[0]), 7);
+	gq_fini();
+	memset(ps, 0, sizeof(ps));
+}
+
+TEST(runq_round_ends_behind_its_gs)
+{
+	for (int shared = 0; shared < 2; shared++)
+		for (uint32_t before = 0; before < 12; before++)
+			check_rounds(shared, -before);
+}
+
+/* Is ps[0] in a round, if its end is `at` places behind the head of the ring? */
+static bool in_round(uint32_t at)
 {
 	struct g *gp;
 
+	begin(1, false);
+	ps[0].yieldhead = ps[0].yieldtail = 100;
+	ps[0].round_end = 100 + at;
+	yield_range(&ps[0], 1, 3);
+	gq_yield_range(0, 1);
+	gp = runq_get_yielded(&ps[0]);
+	CHECK(gp == &greens[0] || gp == &greens[1]);
+	gq_fini();
+	memset(ps, 0, sizeof(ps));
+	return gp == &greens[1];
+}
+
+TEST(runq_round_with_stale_end_ends_at_once)
+{
+	CHECK(in_round(1));
+	CHECK(in_round(2));
+	CHECK(in_round(RUNQ_SIZE));
+	CHECK(!in_round(0));
+	CHECK(!in_round(-1u)); /* thieves moved head past it */
+	CHECK(!in_round(-(uint32_t)RUNQ_SIZE));
+	CHECK(!in_round(RUNQ_SIZE + 1)); /* more than the ring holds: of an earlier wrap */
+	CHECK(!in_round(UINT32_C(1) << 31));
+}
+
+TEST(runq_round_with_empty_ring_continues_with_global_queue)
+{
 	begin(2, true);
-	gq_put_range(0, 1);
-	put_range(&ps[0], 1, 2);
-	for (int i = 2; i < 9; i++)
-		runq_yield(&ps[0], &greens[i]);
-	CHECK(runq_steal(&ps[1], &ps[0], false) == &greens[1]);
-	CHECK(runq_steal(&ps[1], &ps[0], false) == &greens[2]);
-	expect_range(&ps[1], 3, 6); /* half of seven, rounded up */
-	CHECK_EQ(runq_yielded(&ps[0]), 3);
-	runq_flush_yielded(&ps[0]);
-	gq_expect_range(0, 1);
-	for (int i = 6; i < 9; i++) {
-		lock(&sched.lock, LR_SCHED);
-		gp = gq_get(&ps[0], 1);
-		unlock(&sched.lock, LR_SCHED);
-		CHECK(gp == &greens[i]);
-	}
-	CHECK(runq_steal(&ps[1], &ps[0], false) == NULL);
+	gq_yield_range(0, 6);
+	CHECK_EQ(index_of(runq_get_yielded(&ps[0])), 0); /* 6 / 2 + 1 */
+	CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], false)), 1);
+	CHECK_EQ(index_of(runq_steal(&ps[2], &ps[0], false)), 3);
+	CHECK_EQ(runq_yielded(&ps[0]), 0);
+	CHECK_EQ(index_of(runq_get_yielded(&ps[0])), 4);
 	gq_fini();
 }
 
-TEST(runq_spill_moves_all_to_global_queue_runnext_last)
+TEST(runq_round_takes_a_batch_at_most)
+{
+	begin(1, false);
+	gq_yield_range(0, 1000);
+	CHECK_EQ(index_of(runq_get_yielded(&ps[0])), 0);
+	CHECK_EQ(runq_yielded(&ps[0]), RUNQ_BATCH - 1);
+	CHECK_EQ(sched.gqyields, 1000 - RUNQ_BATCH);
+	expect_yielded(&ps[0], 1, 1000);
+	gq_fini();
+}
+
+/* Another P has taken the last G since runq_get_yielded read gqyields. */
+TEST(runq_get_round_without_yielded_gs_returns_null)
+{
+	begin(2, true);
+	CHECK(runq_get_round(&ps[0]) == NULL);
+	gq_put_range(0, 1);
+	CHECK(runq_get_round(&ps[0]) == NULL);
+	CHECK_EQ(sched.gqn, 1);
+	gq_fini();
+}
+
+/* --- stealing and spilling of both rings --- */
+
+TEST(runq_steal_takes_first_ring_then_second_then_runnext)
+{
+	begin(2, true);
+	yield_range(&ps[0], 2, 9);
+	put_range(&ps[0], 0, 2);
+	runnext_swap(&ps[0], &greens[9]);
+	CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], true)), 0);
+	CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], true)), 1);
+	CHECK_EQ(runq_len(&ps[1]), 0);
+	CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], true)), 2);
+	CHECK_EQ(runq_first(&ps[1]), 0);
+	CHECK_EQ(runq_yielded(&ps[1]), 3); /* half of seven, rounded up, less the G that runs */
+	CHECK_EQ(ps[1].count.stolen, 3);
+	expect_yielded(&ps[1], 3, 6);
+	expect_yielded(&ps[0], 6, 9);
+	CHECK(runq_steal(&ps[1], &ps[0], false) == NULL);
+	CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], true)), 9);
+	gq_fini();
+}
+
+TEST(runq_steal_of_second_ring_across_index_wrap_keeps_order)
+{
+	begin(2, true);
+	ps[0].yieldhead = ps[0].yieldtail = UINT32_MAX - 5;
+	ps[1].yieldhead = ps[1].yieldtail = UINT32_MAX - 2;
+	yield_range(&ps[0], 0, 20);
+	CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], false)), 0);
+	expect_yielded(&ps[1], 1, 10);
+	expect_yielded(&ps[0], 10, 20);
+	gq_fini();
+}
+
+TEST(runq_spill_keeps_lanes_and_puts_runnext_last)
 {
 	begin(2, true);
 	gq_put_range(0, 1);
+	gq_yield_range(200, 201);
 	put_range(&ps[0], 1, 100);
-	for (int i = 100; i < 120; i++)
-		runq_yield(&ps[0], &greens[i]);
-	runnext_swap(&ps[0], &greens[120]);
+	yield_range(&ps[0], 201, 221);
+	runnext_swap(&ps[0], &greens[100]);
 	runq_spill(&ps[0]);
 	CHECK_EQ(runq_len(&ps[0]), 0);
 	CHECK(!ps[0].runnext);
-	gq_expect_range(0, 121);
+	CHECK_EQ(sched.gqyields, 21);
+	CHECK_EQ(gq_events(), 101);
+	gq_expect_range(0, 101);
+	gq_expect_yielded(200, 221);
 	gq_fini();
 	begin(1, false); /* not open: no thread may spill */
 	put_range(&ps[0], 0, 3);
+	yield_range(&ps[0], 3, 6);
 	runq_spill(&ps[0]);
 	expect_range(&ps[0], 0, 3);
-	gq_fini();
-}
-
-TEST(runq_yield_batch_keeps_order_if_global_queue_becomes_empty)
-{
-	begin(1, false);
-	gq_put_range(0, 1);
-	runq_yield(&ps[0], &greens[1]);
-	gq_expect_range(0, 1);
-	runq_yield(&ps[0], &greens[2]); /* not before 1 */
-	CHECK_EQ(runq_len(&ps[0]), 2);
-	CHECK_EQ(runq_yielded(&ps[0]), 2);
-	runq_flush_yielded(&ps[0]);
-	CHECK_EQ(runq_yielded(&ps[0]), 0);
-	gq_expect_range(1, 3);
-	runq_flush_yielded(&ps[0]);
-	CHECK_EQ(sched.gqn, 0);
+	expect_yielded(&ps[0], 3, 6);
 	gq_fini();
 }
 
@@ -549,8 +874,8 @@ static void *thief(void *arg)
 			take(gp);
 		else
 			os_yield();
-		while ((gp = runq_get(mine))) /* while the others steal from this ring */
-			take(gp);
+		while ((gp = runq_get(mine)) || (gp = runq_get_yielded(mine)))
+			take(gp); /* while the others steal from these rings */
 	}
 	return NULL;
 }
@@ -559,13 +884,22 @@ static void owner_round(uint32_t round)
 {
 	struct g *gp;
 
+	ps[0].slow = round % 4 == 3;
+	ps[0].yield_room = ps[0].slow ? 0 : RUNQ_SIZE;
 	for (int i = 0; i < GREENS; i++) {
 		switch ((i + round) % 16) {
 		case 0:
 			if ((gp = runnext_swap(&ps[0], &greens[i])))
 				runq_put(&ps[0], gp);
 			break;
-		case 5: runq_yield(&ps[0], &greens[i]); break;
+		case 5:
+		case 6:
+		case 7: runq_yield(&ps[0], &greens[i]); break;
+		case 8:
+			if ((gp = runq_get_yielded(&ps[0])))
+				take(gp);
+			runq_yield(&ps[0], &greens[i]);
+			break;
 		default: runq_put(&ps[0], &greens[i]);
 		}
 		if (i % 1024 < 512 && i % 3 == 0 && (gp = runq_get(&ps[0])))
@@ -573,11 +907,11 @@ static void owner_round(uint32_t round)
 		if (i % 4 == 1 && runq_take_back(&ps[0], &greens[i]))
 			take(&greens[i]);
 	}
-	runq_flush_yielded(&ps[0]);
 	if ((gp = runnext_swap(&ps[0], NULL)))
 		take(gp);
 	while (ld_seq(&hammer.taken) < GREENS) {
-		if ((gp = runq_get(&ps[0])) || (gp = gq_get_locked(&ps[0], 8)))
+		if ((gp = runq_get(&ps[0])) || (gp = runq_get_yielded(&ps[0])) ||
+		    (gp = gq_get_locked(&ps[0], 8)))
 			take(gp);
 		else
 			os_yield();

@@ -1,0 +1,748 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests when a P checks the global queue, and which share of its time the Gs of the second lane
+ * get: PICK-1, PICK-3 and PICK-4 of src/pick.h.  In a replayed run a switch counts as 10 us, so the
+ * cases set the time by the count of switches.
+ *
+ * wrap: netpoll_poll
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include "pick.h"
+
+#include "netpoll.h"
+#include "ready.h"
+
+/* As in src/pick.c. */
+enum {
+	SWITCH = TICKS_10US, /* in a replayed run */
+	TURN_OWED = CHECK_TICKS / 4,
+	INTERVAL = GLOBAL_INTERVAL * SWITCH,
+	SLOW = 5 * TICKS_10US,
+};
+
+int __wrap_netpoll_poll(int64_t ns, struct glist *out);
+
+static int polls;
+
+int __wrap_netpoll_poll(int64_t ns, struct glist *out)
+{
+	(void)out;
+	CHECK_EQ(ns, 0);
+	polls++;
+	return 0;
+}
+
+enum { GREENS = 4096 };
+
+static struct g greens[GREENS];
+static struct p pp;
+
+static int index_of(struct g *gp)
+{
+	return gp ? (int)(gp - greens) : -1;
+}
+
+static uint64_t ticks(void)
+{
+	return pp.count.switches * SWITCH;
+}
+
+static bool turn_begun(void)
+{
+	return pp.attention & ATTENTION_YIELDED;
+}
+
+/* A P whose last check was at `switches`, and whose Gs run for 10 us each. */
+static void begin_at(uint64_t switches)
+{
+	CHECK_EQ(gq_init(GREENS), 0);
+	sched.procs = 1;
+	sched.virtual_now = 1;
+	pp.timers.next = NEVER;
+	pp.room = pp.yield_room = RUNQ_SIZE;
+	pp.count.switches = switches;
+	pick_begin(&pp);
+	CHECK(check_global(&pp) == NULL); /* the pace of a new P is not known before */
+	CHECK_EQ(pp.turns.every, GLOBAL_INTERVAL);
+	CHECK_EQ(pp.turns.owed, 0);
+}
+
+static void begin(void)
+{
+	begin_at(1000);
+}
+
+/* n Gs of an event run. */
+static void run_first(unsigned n)
+{
+	pp.count.switches += n;
+}
+
+/* n Gs of the second lane run and yield. */
+static void run_yielded(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct g *gp = runq_get_yielded(&pp);
+
+		CHECK(gp != NULL);
+		pp.count.switches++;
+		runq_yield(&pp, gp);
+	}
+}
+
+static void yield_range(int from, int to)
+{
+	for (int i = from; i < to; i++)
+		runq_yield(&pp, &greens[i]);
+}
+
+static void put_range(int from, int to)
+{
+	for (int i = from; i < to; i++)
+		runq_put(&pp, &greens[i]);
+}
+
+static void gq_range(int from, int to, void (*put)(struct g *))
+{
+	lock(&sched.lock, LR_SCHED);
+	for (int i = from; i < to; i++)
+		put(&greens[i]);
+	unlock(&sched.lock, LR_SCHED);
+}
+
+/* A check, before which `runs` switches took `used` in all. */
+static void check_after(unsigned runs, int64_t used)
+{
+	pp.count.switches += runs;
+	pp.turns.since = ticks() - (uint64_t)used;
+	CHECK(check_global(&pp) == NULL);
+}
+
+/* --- the interval: PICK-3 --- */
+
+static void expect_due_after(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		CHECK(!check_is_due(&pp));
+		run_first(1);
+	}
+	CHECK(check_is_due(&pp));
+}
+
+TEST(check_of_fast_gs_is_due_every_61_switches)
+{
+	static const uint64_t at[] = { 0, 1000, UINT32_MAX - 30, UINT64_C(3) << 31 };
+
+	for (unsigned i = 0; i < countof(at); i++) {
+		begin_at(at[i]);
+		for (int k = 0; k < 5; k++) {
+			expect_due_after(GLOBAL_INTERVAL);
+			CHECK(check_global(&pp) == NULL);
+		}
+		gq_fini();
+		memset(&pp, 0, sizeof(pp));
+	}
+}
+
+TEST(check_of_new_p_is_due_at_once)
+{
+	pp.count.switches = 500;
+	pick_begin(&pp);
+	CHECK(check_is_due(&pp));
+}
+
+TEST(check_interval_follows_pace_of_gs)
+{
+	begin();
+	check_after(10, CHECK_TICKS); /* 100 us each: not longer than an interval may take */
+	CHECK_EQ(pp.turns.every, GLOBAL_INTERVAL);
+	check_after(10, CHECK_TICKS + 10);
+	CHECK_EQ(pp.turns.every, 9);
+	expect_due_after(9);
+	check_after(0, 9 * (CHECK_TICKS / 12 - 1));
+	CHECK_EQ(pp.turns.every, 12);
+	check_after(1, INT64_C(1000) * CHECK_TICKS);
+	CHECK_EQ(pp.turns.every, 1);
+	expect_due_after(1);
+	gq_fini();
+}
+
+/* A short run of an event between two long ones does not show that all are short. */
+TEST(check_interval_doubles_at_most)
+{
+	begin();
+	check_after(1, 2 * CHECK_TICKS);
+	CHECK_EQ(pp.turns.every, 1);
+	for (unsigned every = 2; every < GLOBAL_INTERVAL; every *= 2) {
+		check_after(1, -1000); /* cpu_ticks of another CPU */
+		CHECK_EQ(pp.turns.every, every);
+	}
+	check_after(1, 10);
+	CHECK_EQ(pp.turns.every, GLOBAL_INTERVAL);
+	gq_fini();
+}
+
+TEST(pick_begin_forgets_time_without_p)
+{
+	begin();
+	yield_range(0, 3);
+	run_first(10);
+	pp.turns.since -= 100 * CHECK_TICKS;
+	pick_begin(&pp);
+	CHECK_EQ(pp.turns.since, ticks());
+	expect_due_after(GLOBAL_INTERVAL);
+	CHECK(check_global(&pp) == NULL);
+	CHECK_EQ(pp.turns.every, GLOBAL_INTERVAL);
+	CHECK_EQ(pp.turns.owed, INTERVAL / 4);
+	gq_fini();
+}
+
+TEST(check_takes_share_of_events_and_leaves_yielded)
+{
+	begin();
+	gq_range(100, 110, gq_put_yielded);
+	gq_range(0, 100, gq_put);
+	run_first(GLOBAL_INTERVAL);
+	CHECK_EQ(index_of(check_global(&pp)), 0);
+	CHECK_EQ(runq_first(&pp), GLOBAL_CHECK_BATCH - 1);
+	CHECK_EQ(runq_yielded(&pp), 0);
+	CHECK_EQ(sched.gqyields, 10);
+	CHECK_EQ(gq_events(), 100 - GLOBAL_CHECK_BATCH);
+	gq_fini();
+}
+
+/* --- a P whose Gs run for long --- */
+
+/* With several Ps the time is real: since the case may be interrupted, used is a lower bound. */
+static void check_real(unsigned runs, uint64_t used)
+{
+	pp.count.switches += runs;
+	pp.turns.since = cpu_ticks() - used;
+	CHECK(check_global(&pp) == NULL);
+}
+
+static void expect_slow(bool slow)
+{
+	CHECK_EQ(pp.slow, slow);
+	CHECK_EQ(pp.yield_room, slow ? 0 : RUNQ_SIZE);
+}
+
+/* Checks after Gs that ran for less than SLOW each, until the interval is as long as usual. */
+static void recover(void)
+{
+	for (int i = 0; i < 1000 && pp.slow; i++) {
+		CHECK(pp.turns.every < GLOBAL_INTERVAL);
+		check_real(1000, SLOW);
+	}
+	CHECK_EQ(pp.turns.every, GLOBAL_INTERVAL);
+	expect_slow(false);
+}
+
+TEST(p_is_slow_while_gs_run_for_long)
+{
+	begin();
+	sched.procs = 2;
+	sched.virtual_now = 0;
+	check_real(40, 41 * SLOW);
+	expect_slow(true);
+	CHECK(pp.turns.every <= CHECK_TICKS / SLOW);
+	recover();
+	check_real(1, 2 * CHECK_TICKS);
+	expect_slow(true);
+	recover();
+	gq_fini();
+}
+
+/* Otherwise a P that changes often moves them behind the global queue each time. */
+TEST(gs_in_second_ring_of_p_that_becomes_slow_run_first)
+{
+	begin();
+	sched.procs = 2;
+	sched.virtual_now = 0;
+	gq_range(10, 20, gq_put_yielded);
+	yield_range(0, 3);
+	check_real(40, 41 * SLOW);
+	expect_slow(true);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(index_of(runq_get_yielded(&pp)), i);
+	CHECK_EQ(index_of(runq_get_yielded(&pp)), 10);
+	gq_fini();
+}
+
+TEST(p_without_other_ps_is_never_slow)
+{
+	begin();
+	check_after(10, 100 * CHECK_TICKS);
+	CHECK_EQ(pp.turns.every, 1);
+	expect_slow(false);
+	sched.procs = 2;
+	sched.virtual_now = 0;
+	check_real(1, 2 * CHECK_TICKS);
+	expect_slow(true);
+	sched.procs = 1; /* the other Ps have retired */
+	check_real(1, 2 * CHECK_TICKS);
+	expect_slow(false);
+	gq_fini();
+}
+
+TEST(p_in_order_never_gets_a_second_ring)
+{
+	begin();
+	pp.in_order = true;
+	pp.yield_room = 0;
+	check_after(10, 100 * CHECK_TICKS);
+	CHECK_EQ(pp.turns.every, 1);
+	check_after(100, 100);
+	CHECK_EQ(pp.turns.every, 2);
+	CHECK_EQ(pp.yield_room, 0);
+	gq_fini();
+}
+
+/* --- what the second lane is owed: PICK-4 --- */
+
+TEST(owed_is_a_quarter_while_yielded_gs_wait)
+{
+	begin();
+	yield_range(0, 3);
+	check_after(61, INTERVAL);
+	CHECK_EQ(pp.turns.owed, INTERVAL / 4);
+	CHECK(!turn_begun());
+	check_after(61, INTERVAL);
+	CHECK_EQ(pp.turns.owed, INTERVAL / 4 * 2);
+	CHECK(turn_begun());
+	gq_fini();
+}
+
+TEST(owed_counts_gs_in_global_queue)
+{
+	begin();
+	gq_range(0, 1, gq_put_yielded);
+	check_after(61, INTERVAL);
+	CHECK_EQ(pp.turns.owed, INTERVAL / 4);
+	pp.in_order = true; /* gq_get finds all Gs */
+	check_after(61, INTERVAL);
+	CHECK_EQ(pp.turns.owed, 0);
+	gq_fini();
+}
+
+TEST(owed_is_reset_when_no_yielded_g_waits)
+{
+	begin();
+	pp.turns.owed = TURN_OWED - 1;
+	check_after(61, INTERVAL);
+	CHECK_EQ(pp.turns.owed, 0);
+	pp.turns.owed = -TURN_OWED;
+	put_range(0, 3); /* Gs of events do not count */
+	check_after(61, INTERVAL);
+	CHECK_EQ(pp.turns.owed, 0);
+	CHECK(!turn_begun());
+	gq_fini();
+}
+
+TEST(owed_is_less_by_runs_of_second_lane)
+{
+	begin();
+	yield_range(0, 3);
+	run_yielded(10);
+	check_after(51, INTERVAL);
+	CHECK_EQ(pp.turns.owed, INTERVAL / 4 - 10 * SWITCH);
+	pp.turns.owed = INTERVAL;
+	run_yielded(5); /* all runs of an interval count as equally long */
+	check_after(5, INTERVAL);
+	CHECK_EQ(pp.turns.owed, INTERVAL + INTERVAL / 4 - INTERVAL / 2);
+	gq_fini();
+}
+
+/* Otherwise they starve when the first ring fills, for four times as long as they ran alone. */
+TEST(second_lane_owes_nothing_for_runs_while_first_ring_is_empty)
+{
+	begin();
+	yield_range(0, 3);
+	for (int i = 0; i < 100; i++) {
+		run_yielded(61);
+		check_after(0, INTERVAL);
+		CHECK_EQ(pp.turns.owed, 0);
+	}
+	pp.turns.owed = -INTERVAL; /* left by a long turn: it stays */
+	run_yielded(61);
+	check_after(0, INTERVAL);
+	CHECK_EQ(pp.turns.owed, -INTERVAL);
+	gq_fini();
+}
+
+TEST(owed_is_less_by_runs_from_global_queue)
+{
+	begin();
+	pp.slow = true; /* each of them passes through the global queue */
+	pp.yield_room = 0;
+	yield_range(0, 3);
+	run_yielded(10);
+	CHECK_EQ(runq_yielded(&pp), 0);
+	check_after(51, INTERVAL);
+	CHECK_EQ(pp.turns.owed, INTERVAL / 4 - 10 * SWITCH);
+	gq_fini();
+}
+
+TEST(owed_does_not_count_moves_to_global_queue_as_runs)
+{
+	begin();
+	yield_range(0, RUNQ_SIZE + 1);
+	CHECK_EQ(sched.gqyields, RUNQ_BATCH);
+	check_after(61, INTERVAL);
+	CHECK_EQ(pp.turns.owed, INTERVAL / 4);
+	lock(&sched.lock, LR_SCHED);
+	runq_flush_yielded_locked(&pp);
+	unlock(&sched.lock, LR_SCHED);
+	pp.turns.owed = 0;
+	check_after(61, INTERVAL);
+	CHECK_EQ(pp.turns.owed, INTERVAL / 4);
+	gq_fini();
+}
+
+TEST(owed_is_less_by_no_more_than_all_runs)
+{
+	begin();
+	yield_range(0, 3);
+	pp.turns.head -= 1000; /* thieves have taken many */
+	pp.turns.owed = INTERVAL;
+	check_after(61, INTERVAL);
+	CHECK_EQ(pp.turns.owed, INTERVAL / 4);
+	gq_fini();
+}
+
+TEST(owed_is_bounded)
+{
+	begin();
+	yield_range(0, 3);
+	check_after(1, INT64_C(1000) * SLICE_TICKS);
+	CHECK_EQ(pp.turns.owed, SLICE_TICKS);
+	gq_fini();
+}
+
+TEST(turn_begins_at_a_quarter_of_check_interval)
+{
+	begin();
+	yield_range(0, 3);
+	pp.turns.owed = TURN_OWED - INTERVAL / 4 - 1;
+	check_after(61, INTERVAL);
+	CHECK_EQ(pp.turns.owed, TURN_OWED - 1);
+	CHECK(!turn_begun());
+	pp.turns.owed = TURN_OWED - INTERVAL / 4;
+	check_after(61, INTERVAL);
+	CHECK_EQ(pp.turns.owed, TURN_OWED);
+	CHECK(turn_begun());
+	gq_fini();
+}
+
+/* --- a turn: PICK-4 --- */
+
+/* Gs 0 to 2 have yielded, and a turn of `owed` has been announced. */
+static void begin_turn(int64_t owed)
+{
+	begin();
+	yield_range(0, 3);
+	pp.turns.owed = owed - SWITCH / 4 - INTERVAL / 4;
+	check_after(61, INTERVAL);
+	CHECK_EQ(pp.turns.owed, owed - SWITCH / 4);
+	CHECK(turn_begun());
+	run_first(1); /* the G that runs between the check and the turn */
+}
+
+static void step_of_turn(int i)
+{
+	struct g *gp = take_turn(&pp);
+
+	CHECK_EQ(index_of(gp), i);
+	CHECK(turn_begun());
+	pp.count.switches++;
+	runq_yield(&pp, gp);
+}
+
+TEST(turn_lasts_until_owed_time_is_used)
+{
+	int64_t owed = 30 * SWITCH + SWITCH / 2;
+
+	begin_turn(owed);
+	uint64_t since = pp.due_since = ticks() - 10;
+	uint32_t from = pp.due_from = 5;
+
+	put_range(10, 13);
+	for (int i = 0; i < 31; i++)
+		step_of_turn(i % 3);
+	uint64_t now = ticks();
+
+	CHECK(take_turn(&pp) == NULL);
+	CHECK(!turn_begun());
+	/* the last run was too long, and a quarter of the turn is owed again */
+	CHECK_EQ(pp.turns.owed, owed - 31 * SWITCH / 4 * 3);
+	CHECK_EQ(runq_yielded(&pp), 3);
+	CHECK_EQ(runq_first(&pp), 3);
+	/* the turn is no part of the interval, nor of the time that timers earn */
+	CHECK_EQ(pp.turns.since, now);
+	CHECK_EQ(pp.turns.from, pp.count.switches);
+	expect_due_after(GLOBAL_INTERVAL);
+	CHECK_EQ(pp.due_since, since + 31 * SWITCH);
+	CHECK_EQ(pp.due_from, from + 31);
+	check_after(0, INTERVAL);
+	CHECK_EQ(pp.turns.owed, owed - 31 * SWITCH / 4 * 3 + INTERVAL / 4);
+	gq_fini();
+}
+
+TEST(turn_ends_at_its_exact_end)
+{
+	begin_turn(30 * SWITCH);
+	for (int i = 0; i < 30; i++)
+		step_of_turn(i % 3);
+	CHECK(take_turn(&pp) == NULL);
+	CHECK_EQ(pp.turns.owed, 30 * SWITCH / 4);
+	gq_fini();
+}
+
+TEST(turn_ends_when_second_lane_is_empty)
+{
+	begin_turn(30 * SWITCH);
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(index_of(take_turn(&pp)), i);
+		pp.count.switches++; /* it parks or ends */
+	}
+	CHECK(take_turn(&pp) == NULL);
+	CHECK(!turn_begun());
+	CHECK_EQ(pp.turns.owed, 30 * SWITCH - 3 * SWITCH / 4 * 3);
+	check_after(61, INTERVAL);
+	CHECK_EQ(pp.turns.owed, 0);
+	gq_fini();
+}
+
+TEST(turn_includes_gs_in_global_queue)
+{
+	begin_turn(30 * SWITCH);
+	gq_range(3, 5, gq_put_yielded);
+	int first = index_of(take_turn(&pp));
+
+	CHECK_EQ(first, 3); /* no round has begun: those of the ring go behind them */
+	for (int i = 1; i < 5; i++) {
+		pp.count.switches++;
+		CHECK(take_turn(&pp) != NULL);
+	}
+	CHECK(take_turn(&pp) == NULL);
+	gq_fini();
+}
+
+TEST(turn_with_long_last_run_leaves_bounded_debt)
+{
+	begin_turn(30 * SWITCH);
+	step_of_turn(0);
+	run_first(10000); /* G 1 runs for 100 ms */
+	CHECK(take_turn(&pp) == NULL);
+	CHECK_EQ(pp.turns.owed, -5 * SLICE_TICKS);
+	check_after(1, SWITCH);
+	CHECK_EQ(pp.turns.owed, -5 * SLICE_TICKS + SWITCH / 4);
+	CHECK(!turn_begun());
+	gq_fini();
+}
+
+TEST(turn_runs_one_g_although_nothing_is_owed)
+{
+	begin_turn(30 * SWITCH);
+	pp.turns.owed = -SWITCH / 4 - 10; /* by a check for pinned Gs */
+	step_of_turn(0);
+	CHECK(take_turn(&pp) == NULL);
+	CHECK_EQ(pp.turns.owed, -10 - SWITCH / 4 * 3);
+	gq_fini();
+}
+
+TEST(check_during_turn_does_not_begin_it_again)
+{
+	begin_turn(30 * SWITCH);
+	step_of_turn(0);
+	uint64_t began = pp.turns.began, end = pp.turns.end;
+
+	pp.turns.owed = SLICE_TICKS; /* enough for another one */
+	check_after(1, SWITCH);
+	CHECK(turn_begun());
+	CHECK_EQ(pp.turns.began, began);
+	CHECK(take_turn(&pp) != NULL);
+	CHECK_EQ(pp.turns.began, began);
+	CHECK_EQ(pp.turns.end, end);
+	gq_fini();
+}
+
+TEST(turn_does_not_change_pace)
+{
+	begin();
+	yield_range(0, 3);
+	check_after(10, CHECK_TICKS + 10); /* 100 us each */
+	CHECK_EQ(pp.turns.every, 9);
+	CHECK(turn_begun());
+	run_first(1);
+	CHECK(take_turn(&pp) != NULL);
+	CHECK_EQ(pp.turns.every, 9);
+	gq_fini();
+}
+
+TEST(turn_with_timers_in_it_moves_their_times_no_further_than_now)
+{
+	begin_turn(30 * SWITCH);
+	step_of_turn(0);
+	pp.due_since = ticks(); /* own_work, for pinned Gs */
+	pp.due_from = (uint32_t)pp.count.switches;
+	pp.count.switches += 50;
+	CHECK(take_turn(&pp) == NULL);
+	CHECK_EQ(pp.due_since, ticks());
+	CHECK_EQ(pp.due_from, pp.count.switches);
+	gq_fini();
+}
+
+/*
+ * The order of schedule_g0 and own_work, with a first ring that is empty in some of 8 steps, and
+ * whose Gs run for `length` switches.
+ */
+static double share_of_second_lane(int empty, unsigned length, int *longest)
+{
+	enum { STEPS = 100000 };
+	uint64_t theirs = 0, all = 0;
+	int row = 0;
+
+	begin();
+	*longest = 0;
+	yield_range(0, 50);
+	for (int i = 0; i < STEPS; i++) {
+		struct g *gp = turn_begun() ? take_turn(&pp) : NULL;
+
+		if (!gp && check_is_due(&pp))
+			CHECK(check_global(&pp) == NULL);
+		if (gp)
+			*longest = max_of(++row, *longest);
+		else
+			row = 0;
+		if (!gp && i % 8 < empty)
+			gp = runq_get_yielded(&pp);
+		unsigned runs = gp ? 1 : length;
+
+		pp.count.switches += runs;
+		all += runs;
+		if (gp) {
+			runq_yield(&pp, gp);
+			theirs++;
+		}
+	}
+	gq_fini();
+	memset(&pp, 0, sizeof(pp));
+	return (double)theirs / (double)all;
+}
+
+TEST(second_lane_gets_a_quarter_beside_busy_first_ring)
+{
+	int longest;
+
+	for (int empty = 0; empty < 2; empty++) {
+		double share = share_of_second_lane(empty, 1, &longest);
+
+		CHECK(share > 0.24 && share < 0.26);
+		CHECK(longest > 10);
+		CHECK(longest <= SLICE_TICKS / SWITCH);
+	}
+	/* more than a quarter of the steps: it needs no turns */
+	CHECK_EQ((int)(share_of_second_lane(4, 1, &longest) * 1000), 500);
+	CHECK_EQ(longest, 0);
+}
+
+TEST(second_lane_gets_a_quarter_beside_slow_first_ring)
+{
+	for (unsigned length = 10; length <= 200; length += 10) { /* 0.1 to 2 ms */
+		int longest;
+		double share = share_of_second_lane(0, length, &longest);
+
+		CHECK(share > 0.24 && share < 0.26);
+		CHECK(longest <= SLICE_TICKS / SWITCH);
+	}
+}
+
+/* --- the own queues: PICK-1 --- */
+
+TEST(runnext_with_expired_slice_goes_to_second_ring)
+{
+	begin();
+	put_range(0, 1);
+	yield_range(1, 2);
+	for (int i = 0; i < INHERIT_MAX; i++) {
+		runnext_swap(&pp, &greens[2]);
+		CHECK_EQ(index_of(local_work(&pp)), 2);
+		CHECK_EQ(pp.schedtick, 0);
+	}
+	runnext_swap(&pp, &greens[2]);
+	CHECK_EQ(index_of(local_work(&pp)), 0); /* the first ring, then in FIFO order */
+	CHECK(!pp.runnext);
+	CHECK_EQ(pp.inherited, 0);
+	CHECK_EQ(runq_yielded(&pp), 2);
+	CHECK_EQ(index_of(local_work(&pp)), 1);
+	CHECK_EQ(index_of(local_work(&pp)), 2);
+	CHECK(local_work(&pp) == NULL);
+	CHECK_EQ(pp.schedtick, 4);
+	gq_fini();
+}
+
+/* --- polls of a busy P --- */
+
+TEST(poll_waits_for_as_many_gs_as_events_made_runnable)
+{
+	begin();
+	sched.npollwait = 1;
+	pp.schedtick = 70;
+	put_range(0, 3);
+	yield_range(3, 10);
+	gq_range(10, 12, gq_put);
+	gq_range(12, 20, gq_put_yielded);
+	poll_if_due(&pp);
+	CHECK_EQ(polls, 1);
+	pp.schedtick += 4; /* of the five; the Gs that have yielded do not count */
+	sched.lastpoll = 0;
+	poll_if_due(&pp);
+	CHECK_EQ(polls, 1);
+	pp.schedtick++;
+	poll_if_due(&pp);
+	CHECK_EQ(polls, 2);
+	gq_fini();
+}
+
+/* --- a G in the global queue while all Ps are busy: PICK-3 --- */
+
+static struct p other;
+
+static void expect_asked(unsigned first, unsigned second)
+{
+	sched_ask_one();
+	CHECK_EQ(pp.attention, first);
+	CHECK_EQ(other.attention, second);
+}
+
+TEST(ask_one_asks_each_busy_p_in_turn)
+{
+	sched.allp[0] = &pp;
+	sched.allp[1] = &other;
+	expect_asked(0, 0); /* no run */
+	sched.procs = 2;
+	expect_asked(ATTENTION_TURN, 0);
+	expect_asked(ATTENTION_TURN, ATTENTION_TURN);
+	pp.attention = other.attention = ATTENTION_YIELDED;
+	expect_asked(ATTENTION_TURN | ATTENTION_YIELDED, ATTENTION_YIELDED);
+	CHECK_EQ(sched.gq_asked, 3);
+}
+
+TEST(ask_one_asks_none_if_a_p_is_idle_or_in_replay_and_chaos)
+{
+	sched.allp[0] = &pp;
+	sched.procs = 1;
+	sched.npidle = 1;
+	expect_asked(0, 0);
+	sched.npidle = 0;
+	sched.chaos = true;
+	expect_asked(0, 0);
+	sched.chaos = false;
+	sched.virtual_now = 1;
+	expect_asked(0, 0);
+	sched.virtual_now = 0;
+	expect_asked(ATTENTION_TURN, 0);
+}
