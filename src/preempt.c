@@ -18,13 +18,16 @@
  * CPU, each with a computation of 200 ms, finish within it.  HUNT_POLLS: polls after the last P of
  * a sleeping thread was taken; a poll costs 5 us for each running P, the read of a file of /proc.
  * COUNT_DUTY: counting the Gs that compute costs as much for each preempted G, and may take 1/20 of
- * sysmon's time.
+ * sysmon's time.  URGENT_SHARE, URGENT_NS: a time slice becomes this part of itself, or shorter by
+ * this, while events wait and no P switches (policy of preempt.h); 10 ms becomes 2, two polls.
  */
 enum {
 	COMPUTING = 3,
 	PATIENCE_NS = 1000000000,
 	HUNT_POLLS = 64,
 	COUNT_DUTY = 20,
+	URGENT_SHARE = 5,
+	URGENT_NS = 8000000,
 	TIDS = 4 * PROCS_MAX,
 };
 
@@ -130,31 +133,41 @@ static void propose(struct p *pp, uint64_t steps)
 	preempt.steps = steps;
 }
 
-void preempt_poll(int i, int64_t ran, bool asked, int64_t now)
+/* The time slice while events wait and no P switches.  A slice that the program has made longer
+ * than the default stays long. */
+static int64_t urgent_slice(void)
+{
+	return max_of(sched.slice / URGENT_SHARE, sched.slice - (int64_t)URGENT_NS);
+}
+
+bool preempt_poll(int i, int64_t ran, bool asked, bool urgent, int64_t now)
 {
 	struct p *pp = sched.allp[i];
 	int tid = ld_rlx(&pp->tid);
 	uint64_t steps = p_steps(pp);
-	bool over = ran >= sched.slice && asked;
+	int64_t slice = urgent ? urgent_slice() : sched.slice;
+	bool over = ran >= slice && asked;
 
 	if ((!over && !preempt.hunt) || sched.slice == NEVER || !tid || !p_is_wanted(pp))
-		return;
+		return false;
 	bool sleeps = thread_sleeps(tid);
 
 	if (!sleeps && !over)
-		return;
+		return false;
 	if (!sleeps && !has_room(now)) {
-		propose(pp, steps);
-		return;
+		if (ran >= sched.slice)
+			propose(pp, steps);
+		return false;
 	}
 	if (sleeps)
 		longrun_stuck(i, tid, now - ran, now);
 	if (!sched_preempt(pp, steps))
-		return;
+		return false;
 	if (sleeps)
 		preempt.hunt = HUNT_POLLS;
 	else
 		preempt.room--;
+	return true;
 }
 
 void preempt_without_room(int64_t now)

@@ -19,6 +19,8 @@
  *     fds: make it check these (PICK-3 of pick.h), and poll every millisecond.
  *   - A green thread has run for a time slice, or sleeps in the kernel, and its P is wanted: take
  *     the P (preempt.h).
+ *   - No P has switched since the last poll, so nothing has polled either: poll the poller, and if
+ *     events wait, ask the green threads to yield, and take a P after 2 ms (preempt.h).
  *   - A green thread has run for 10 ms, short blocking code included, or for 2 ms while others wait
  *     for its P: ask it to yield at its next checkpoint.  Poll every millisecond for a while: a G
  *     with checkpoints then runs as long as Gs that wake each other (PICK-1 of pick.h), and is
@@ -103,6 +105,7 @@ static struct {
 	bool again;       /* this poll is the additional one for a fresh section */
 	bool some_long;   /* a section that is expected to be long was seen */
 	bool slow_turns;  /* a P switches rarely while others wait: PICK-3 */
+	bool urgent;      /* no P switches while events wait; cleared when a P is taken */
 	int64_t kept_at;  /* when others were last found to wait for a P that does not switch */
 	int64_t turns_at; /* when check_turns ran last */
 	uint64_t moved;   /* sum of switches at the last poll */
@@ -144,7 +147,9 @@ static void p_stays(int i, uint32_t status, bool p_work, int64_t now)
 
 	if (wanted)
 		mon.kept_at = now;
-	if (now - since >= min_of(wanted ? (int64_t)YIELD_NS : SLICE_NS, sched.slice))
+	int64_t limit = mon.urgent ? MIXED_NS : wanted ? YIELD_NS : SLICE_NS;
+
+	if (now - since >= min_of(limit, sched.slice))
 		sched_ask_yield(pp);
 	if (now - since >= SLICE_NS && status == P_RUNNING)
 		measured = longrun_poll(i, ld_rlx(&pp->tid), since, now);
@@ -152,8 +157,50 @@ static void p_stays(int i, uint32_t status, bool p_work, int64_t now)
 	 * before the G was asked to yield: then the queue is a reason to take the P. */
 	if (now - since >= SLICE_NS && asked && (ld_rlx(&sched.npidle) == 0 || sched.cpus == 1))
 		runq_spill(pp);
-	if (status == P_RUNNING && !measured)
-		preempt_poll(i, now - since, asked, now);
+	if (status == P_RUNNING && !measured &&
+	    preempt_poll(i, now - since, asked, mon.urgent, now))
+		mon.urgent = false; /* this P serves the events */
+}
+
+/* Has no P switched since the last poll?  A P in blocking code counts as a P that has: it is taken
+ * at once if it is wanted. */
+static bool all_stay(int n)
+{
+	for (int i = 0; i < n; i++) {
+		struct p *pp = sched.allp[i];
+		uint32_t status = ld_rlx(&pp->status) & P_STATUS_MASK;
+
+		if (status != P_RETIRED &&
+		    (status != P_RUNNING || ld_rlx(&pp->count.switches) != mon.seen[i].switches))
+			return false;
+	}
+	return true;
+}
+
+/* Timers are due, or Gs of events are queued.  A program without waits for fds has none of these:
+ * its queues hold Gs that compute. */
+static bool events_wait(int n, int64_t due)
+{
+	bool queued = gq_events() > 0;
+
+	for (int i = 0; i < n; i++) {
+		struct p *pp = sched.allp[i];
+
+		if (timers_next(pp) <= due)
+			return true;
+		queued |= runq_first(pp) || ld_rlx(&pp->runnext);
+	}
+	return queued && sched_should_poll();
+}
+
+/* Policy of preempt.h. */
+static bool is_urgent(int n, int64_t due)
+{
+	if (rt_replays() || !all_stay(n))
+		return false;
+	if (sched_should_poll())
+		sched_poll_now();
+	return events_wait(n, due);
 }
 
 /* PICK-3: at most once per MIXED_NS. */
@@ -187,6 +234,7 @@ static void check_ps(int64_t now)
 	uint64_t sum = 0;
 	bool wake = false;
 
+	mon.urgent = is_urgent(n, due);
 	for (int i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];
 		uint64_t switches = ld_rlx(&pp->count.switches);

@@ -97,22 +97,27 @@ static void run_beside(void *(*monitor)(void *), int n)
 /* --- one P --- */
 
 /* One poll of P 0. Returns true if the P was taken. */
-static bool takes(int64_t ran, bool asked)
+static bool takes(int64_t ran, bool asked, bool urgent)
 {
 	int before = ld_seq(&sched.npreempted);
 
-	preempt_poll(0, ran, asked, os_now());
-	return ld_seq(&sched.npreempted) > before;
+	bool taken = preempt_poll(0, ran, asked, urgent, os_now());
+
+	CHECK_EQ(ld_seq(&sched.npreempted), before + taken);
+	return taken;
 }
 
 static void *poll_one(void *arg)
 {
 	wait_until_begun(1);
-	CHECK(!takes(sched.slice - 1, true));
-	CHECK(!takes(sched.slice, false));
-	CHECK(takes(sched.slice, true));
+	CHECK(!takes(sched.slice - 1, true, false));
+	CHECK(!takes(sched.slice, false, true));
+	CHECK(takes(sched.slice, true, false));
 	wait_until_begun(2);
-	CHECK(!takes(SEC, true)); /* nothing waits for the P */
+	CHECK(!takes(sched.slice / 5 - 1, true, true));
+	CHECK(takes(sched.slice / 5, true, true));
+	wait_until_begun(3);
+	CHECK(!takes(SEC, true, true)); /* nothing waits for the P */
 	st_seq(&released, 1);
 	return arg;
 }
@@ -120,7 +125,7 @@ static void *poll_one(void *arg)
 static void one_p(void *arg)
 {
 	(void)arg;
-	run_beside(poll_one, 2);
+	run_beside(poll_one, 3);
 }
 
 TEST(preempt_wanted_p_is_taken_after_slice_if_asked_before)
@@ -139,7 +144,7 @@ static void *poll_beside_queue(void *arg)
 		if (runq_len(sched.allp[i]) || ld_seq(&sched.allp[i]->runnext))
 			other = PS - 1 - i;
 	CHECK(other >= 0);
-	preempt_poll(other, SEC, true, os_now());
+	preempt_poll(other, SEC, true, false, os_now());
 	CHECK_EQ(ld_seq(&sched.npreempted), 1);
 	wait_until_begun(PS + 1);
 	st_seq(&released, 1);
@@ -165,7 +170,7 @@ static int64_t poll_until_taken(int64_t now)
 	for (int before = ld_seq(&sched.npreempted); ld_seq(&sched.npreempted) == before;) {
 		now += 50 * MS;
 		for (int i = 0; i < PS; i++)
-			preempt_poll(i, SEC, true, now);
+			preempt_poll(i, SEC, true, false, now);
 		preempt_without_room(now);
 	}
 	return now;
