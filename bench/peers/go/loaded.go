@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 
-// Measures the rows of loaded.c: the lateness of wakeups on busy Ps.
+// Measures the rows of loaded.c: the lateness of wakeups on busy Ps, and fairness.
 package main
 
 import (
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -63,6 +64,9 @@ func init() {
 		}
 	}))
 	atBoth("loaded/fd", loaded(waitForFd))
+	atBoth("loaded/thread", loaded(waitForThread))
+	atBoth("loaded/mutex", loaded(waitForMutex))
+	atBoth("loaded/fair", fair)
 	atBoth("loaded/chan", loaded(func(s *samples) {
 		c := make(chan time.Time)
 		over := make(chan bool)
@@ -108,22 +112,52 @@ func (s *samples) note(d time.Duration) {
 	}
 }
 
+const (
+	runnable = 200
+	compute  = 500 * time.Microsecond
+)
+
+// load is the goroutines that compute.
+type load struct {
+	runs [runnable]atomic.Int64
+	stop atomic.Bool
+	ends sync.WaitGroup
+}
+
+// startLoad returns after each of the goroutines has run twice.
+func startLoad(procs int) *load {
+	var l load
+	var warm sync.WaitGroup
+	allPs(procs)
+	l.ends.Add(runnable)
+	warm.Add(runnable)
+	for i := range l.runs {
+		mine := &l.runs[i]
+		go func() {
+			for !l.stop.Load() {
+				spinFor(compute)
+				if mine.Add(1) == 2 {
+					warm.Done()
+				}
+				runtime.Gosched()
+			}
+			l.ends.Done()
+		}()
+	}
+	warm.Wait()
+	return &l
+}
+
+func (l *load) end() {
+	l.stop.Store(true)
+	l.ends.Wait()
+}
+
 func loaded(wait func(s *samples)) func(r *row) {
 	return func(r *row) {
-		var stop atomic.Bool
-		var runnable, waiters sync.WaitGroup
+		var waiters sync.WaitGroup
 		s := &samples{late: make([]int64, r.count)}
-		allPs(r.procs)
-		runnable.Add(200)
-		for i := 0; i < 200; i++ {
-			go func() {
-				for !stop.Load() {
-					spinFor(500 * time.Microsecond)
-					runtime.Gosched()
-				}
-				runnable.Done()
-			}()
-		}
+		l := startLoad(r.procs)
 		waiters.Add(r.n)
 		for i := 0; i < r.n; i++ {
 			go func() {
@@ -132,8 +166,7 @@ func loaded(wait func(s *samples)) func(r *row) {
 			}()
 		}
 		waiters.Wait()
-		stop.Store(true)
-		runnable.Wait()
+		l.end()
 		reportLateness(r, s.late)
 	}
 }
@@ -144,21 +177,128 @@ func clock() int64 {
 	return ts.Nano()
 }
 
-func waitForFd(s *samples) {
+type timerfd struct {
+	fd uintptr
+	f  *os.File
+}
+
+func newTimerfd() timerfd {
 	fd, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, 1,
 		syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	check(errno == 0, "timerfd_create: %v", errno)
-	f := os.NewFile(fd, "timerfd")
+	return timerfd{fd, os.NewFile(fd, "timerfd")}
+}
+
+// read lets the timerfd expire 1 ms ahead, reads it, and returns the lateness.
+func (t timerfd) read() time.Duration {
 	times := make([]byte, 8)
+	due := clock() + int64(time.Millisecond)
+	at := [2]syscall.Timespec{{}, syscall.NsecToTimespec(due)}
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, t.fd, 1,
+		uintptr(unsafe.Pointer(&at)), 0, 0, 0)
+	check(errno == 0, "timerfd_settime: %v", errno)
+	n, err := t.f.Read(times)
+	check(n == 8 && err == nil, "read %d bytes, %v", n, err)
+	return time.Duration(clock() - due)
+}
+
+func waitForFd(s *samples) {
+	t := newTimerfd()
 	for s.more() {
-		due := clock() + int64(time.Millisecond)
-		at := [2]syscall.Timespec{{}, syscall.NsecToTimespec(due)}
-		_, _, errno = syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, fd, 1,
-			uintptr(unsafe.Pointer(&at)), 0, 0, 0)
-		check(errno == 0, "timerfd_settime: %v", errno)
-		n, err := f.Read(times)
-		check(n == 8 && err == nil, "read %d bytes, %v", n, err)
-		s.note(time.Duration(clock() - due))
+		s.note(t.read())
 	}
-	f.Close()
+	t.f.Close()
+}
+
+// waitForThread receives from a goroutine with an OS thread of its own.  Without cgo that is as
+// near as Go comes to an external thread: it needs a P before it can send.
+func waitForThread(s *samples) {
+	c := make(chan time.Time, 1)
+	over := make(chan bool)
+	var ends sync.WaitGroup
+	ends.Add(1)
+	go func() {
+		runtime.LockOSThread()
+		defer ends.Done()
+		for {
+			ms := syscall.Timespec{Nsec: int64(time.Millisecond)}
+			syscall.Syscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ms)), 0, 0)
+			select {
+			case c <- time.Now():
+			case <-over:
+				return
+			}
+		}
+	}()
+	for s.more() {
+		sent := <-c
+		s.note(time.Since(sent))
+	}
+	close(over)
+	ends.Wait()
+}
+
+func waitForMutex(s *samples) {
+	var m sync.Mutex
+	var unlocked time.Time
+	locked, again := make(chan bool, 1), make(chan bool, 1)
+	go func() {
+		for ok := true; ok; _, ok = <-again {
+			m.Lock()
+			locked <- true
+			time.Sleep(time.Millisecond)
+			unlocked = time.Now()
+			m.Unlock()
+		}
+	}()
+	for {
+		<-locked
+		from := time.Now()
+		m.Lock()
+		if from.Before(unlocked) { // otherwise it has not waited
+			s.note(time.Since(unlocked))
+		}
+		m.Unlock()
+		if !s.more() {
+			break
+		}
+		again <- true
+	}
+	close(again)
+}
+
+func fair(r *row) {
+	var before, ran [runnable]int64
+	l := startLoad(r.procs)
+	lasted := make(chan time.Duration)
+	go func() {
+		began := time.Now()
+		t := newTimerfd()
+		for i := range before {
+			before[i] = l.runs[i].Load()
+		}
+		for {
+			check(t.read() >= 0, "it woke too early")
+			d := time.Since(began)
+			for i := range ran {
+				ran[i] = l.runs[i].Load() - before[i]
+			}
+			if slices.Min(ran[:]) >= int64(r.count) || d >= 5*time.Second {
+				t.f.Close()
+				lasted <- d
+				return
+			}
+		}
+	}()
+	d := <-lasted
+	l.end()
+	sum := int64(0)
+	for _, n := range ran {
+		sum += n
+	}
+	least, largest := slices.Min(ran[:]), slices.Max(ran[:])
+	check(least > 0, "a goroutine did not run")
+	all := float64(int64(d) * int64(r.procs))
+	r.value("lost", "percent", 100-100*float64(sum*int64(compute))/all)
+	r.value("spread", "percent", 100*runnable*float64(largest-least)/float64(sum))
 }
