@@ -10,8 +10,10 @@
  *          replaces the bytes that the step has added. If it runs out in a later step, part of the
  *          answer may have been sent, so the connection ends.
  *   KVC-3. Answers and error messages equal those of Redis 7.0 byte for byte. The exceptions: some
- *          options of SET and EXPIRE are missing, and there is only one database.
+ *          options of SET and EXPIRE are missing, there is only one database, and COMPUTE is added.
  *   KVC-4. Memory is freed, and long values are copied, while no shard is locked.
+ *   KVC-5. COMPUTE computes outside of kv_command_run, in the green thread of its connection, so
+ *          it delays neither the owner of the table nor a shard.
  */
 #include "kvcommand.h"
 
@@ -632,6 +634,34 @@ static void command_info(struct kv_client *c)
 	resp_add_bulk(&c->out, (struct slice){ text, len });
 }
 
+/* COMPUTE ROUNDS: use CPU time for about 1 to 2 ns per round, and answer with a number that depends
+ * on each round.  It stands for a command that computes; bench/net/run measures what it costs the
+ * clients that only read. */
+static void command_compute(struct kv_client *c)
+{
+	int64_t rounds;
+
+	if (!resp_parse_integer(arg(c, 1), &rounds))
+		resp_add_error(&c->out, NOT_AN_INTEGER);
+	else if (rounds <= 0 || rounds > KV_ROUNDS_MOST)
+		resp_add_error(&c->out, "ERR rounds must be 1 to 1000000000");
+	else
+		c->rounds = rounds;
+}
+
+void kv_client_compute(struct kv_client *c)
+{
+	uint64_t x = 88172645463325252u;
+
+	for (; c->rounds > 0; c->rounds--) { /* xorshift: each round needs the one before it */
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+	}
+	resp_add_integer(&c->out, (int64_t)(x >> 33));
+	c->closing |= c->out.failed;
+}
+
 /* ------------------------------------------------------------------- The table */
 
 struct command {
@@ -662,6 +692,7 @@ static const struct command commands[] = {
 	{ "config", -2, command_config },
 	{ "command", -1, command_command },
 	{ "info", -1, command_info },
+	{ "compute", 2, command_compute },
 	{ "post", -1, command_http },
 	{ "host:", -1, command_http },
 };

@@ -18,7 +18,8 @@
 #include "kvtable.h"
 #include "resp.h"
 
-#define KV_FULL (64u << 10) /* answers are sent once they reach this many bytes */
+#define KV_FULL (64u << 10)       /* answers are sent once they reach this many bytes */
+#define KV_ROUNDS_MOST 1000000000 /* of a COMPUTE */
 
 struct kv_client {
 	struct kv_table *table;
@@ -26,7 +27,8 @@ struct kv_client {
 	struct buf out;         /* receives the answer; begins at 0 while a command runs */
 	struct kv_entry *value; /* its value and CR LF follow `out`; NULL: none */
 	size_t value_sent;
-	bool closing; /* the client has asked to quit, or must be disconnected */
+	bool closing;   /* the client has asked to quit, or must be disconnected */
+	int64_t rounds; /* > 0: kv_client_compute must add the answer of a COMPUTE */
 
 	/* State of a command that has further steps; otherwise 0. */
 	uint32_t at;     /* index of the next argument */
@@ -45,5 +47,9 @@ static inline bool kv_client_is_full(const struct kv_client *c)
  * least one argument. Returns false if the caller must call again for the same request, once the
  * client is not full. */
 bool kv_command_run(struct kv_client *c);
+
+/* Compute for a COMPUTE that kv_command_run has accepted, and add its answer.  Uses no table, so
+ * that every green thread may run it; until it has, the client may run no command. */
+void kv_client_compute(struct kv_client *c);
 
 #endif

@@ -160,6 +160,7 @@ static bool answer(struct peer *p)
 				return flush(p, &total);
 			}
 			kv_session_run(s);
+			kv_session_compute(s);
 			if (s->client.more)
 				return true;
 		}

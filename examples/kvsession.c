@@ -117,7 +117,7 @@ void kv_session_run(struct kv_session *s)
 	struct kv_client *c = &s->client;
 
 	for (int i = 0; i < KV_STEPS && s->next < s->ready; i++) {
-		if (c->closing || kv_client_is_full(c))
+		if (c->closing || kv_client_is_full(c) || c->rounds > 0)
 			break;
 		c->request = &s->requests[s->next];
 		s->next += kv_command_run(c);

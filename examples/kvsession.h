@@ -8,6 +8,7 @@
  *   kv_session_received(s, count);         and report how many were read
  *   while (kv_session_parse(s)) {
  *           kv_session_run(s);             the only step that uses the table
+ *           kv_session_compute(s);         no table: a COMPUTE, which may take long
  *           if (kv_session_is_full(s))     send all output, as below
  *   }                                      send all output, as below
  *   if (s->client.closing)                 end the connection
@@ -54,9 +55,16 @@ void kv_session_received(struct kv_session *s, size_t n);
 /* Parse up to `batch` requests, unless some are left. Returns false if there is none to run. */
 bool kv_session_parse(struct kv_session *s);
 
-/* Run the parsed requests until none is left, the session is full or closing, or KV_STEPS steps are
- * done. kv_session_parse returns whether requests are left. */
+/* Run the parsed requests until none is left, the session is full or closing, KV_STEPS steps are
+ * done, or a COMPUTE must be done. kv_session_parse returns whether requests are left. */
 void kv_session_run(struct kv_session *s);
+
+/* If a COMPUTE stopped kv_session_run, compute, and add the answer. */
+static inline void kv_session_compute(struct kv_session *s)
+{
+	if (s->client.rounds > 0)
+		kv_client_compute(&s->client);
+}
 
 static inline bool kv_session_is_full(const struct kv_session *s)
 {

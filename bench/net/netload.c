@@ -23,6 +23,7 @@
  * If an answer is wrong, or none arrives for ten seconds, it prints the reason and ends with
  * status 1.
  */
+#include "histogram.h"
 #include "tcp.h"
 
 #include <getopt.h>
@@ -31,7 +32,7 @@
 #include <sys/epoll.h>
 #include <time.h>
 
-enum { SIZE = 32, SUB_BITS = 5, SUBS = 1 << SUB_BITS, BUCKETS = 64 * SUBS, PATIENCE_MS = 10000 };
+enum { SIZE = 32, PATIENCE_MS = 10000 };
 
 struct connection {
 	int fd;
@@ -49,8 +50,7 @@ static struct {
 	int n;
 	struct connection *c;
 	bool counting;
-	uint64_t count;
-	uint64_t histogram[BUCKETS];
+	struct histogram latencies;
 } load;
 
 static int64_t clock_ns(clockid_t clock)
@@ -65,39 +65,6 @@ static int64_t clock_ns(clockid_t clock)
 static int64_t now(void)
 {
 	return clock_ns(CLOCK_MONOTONIC);
-}
-
-/* ------------------------------------------------------------------ Latencies */
-
-/* 32 buckets to each power of two: they are off by 3 % at most. */
-static unsigned bucket_of(uint64_t ns)
-{
-	if (ns < SUBS)
-		return (unsigned)ns;
-	unsigned shift = 63 - (unsigned)__builtin_clzll(ns) - SUB_BITS;
-
-	return (shift + 1) * SUBS + (unsigned)(ns >> shift) - SUBS;
-}
-
-static uint64_t middle_of(unsigned bucket)
-{
-	if (bucket < SUBS)
-		return bucket;
-	unsigned shift = bucket / SUBS - 1;
-
-	return ((uint64_t)(bucket % SUBS + SUBS) << shift) + (((uint64_t)1 << shift) / 2);
-}
-
-static uint64_t percentile(double share)
-{
-	uint64_t want = (uint64_t)((double)load.count * share), seen = 0;
-
-	for (unsigned i = 0; i < BUCKETS; i++) {
-		seen += load.histogram[i];
-		if (seen > want)
-			return middle_of(i);
-	}
-	return 0;
 }
 
 /* ---------------------------------------------------------------- Connections */
@@ -175,10 +142,8 @@ static int64_t exchange(int64_t until, uint64_t most, bool again)
 				continue;
 			at = now();
 			answers++;
-			if (load.counting) {
-				load.count++;
-				load.histogram[bucket_of((uint64_t)(at - c->sent_at))]++;
-			}
+			if (load.counting)
+				histogram_add(&load.latencies, (uint64_t)(at - c->sent_at));
 			if (again)
 				send_next(c, at);
 		}
@@ -198,11 +163,12 @@ static void run_loop(int n, double seconds, double warm)
 	int64_t ended = exchange(began + (int64_t)(seconds * 1e9), UINT64_MAX, true);
 
 	cpu = clock_ns(load.server_clock) - cpu;
-	printf("rate per_second %.1f\n", (double)load.count * 1e9 / (double)(ended - began));
-	printf("cpu ns %.1f\n", (double)cpu / (double)load.count);
-	printf("p50 ns %llu\n", (unsigned long long)percentile(0.5));
-	printf("p99 ns %llu\n", (unsigned long long)percentile(0.99));
-	printf("p999 ns %llu\n", (unsigned long long)percentile(0.999));
+	printf("rate per_second %.1f\n",
+	       (double)load.latencies.count * 1e9 / (double)(ended - began));
+	printf("cpu ns %.1f\n", (double)cpu / (double)load.latencies.count);
+	printf("p50 ns %llu\n", (unsigned long long)percentile(&load.latencies, 0.5));
+	printf("p99 ns %llu\n", (unsigned long long)percentile(&load.latencies, 0.99));
+	printf("p999 ns %llu\n", (unsigned long long)percentile(&load.latencies, 0.999));
 }
 
 /* -------------------------------------------------------------------- Idleness */

@@ -5,6 +5,7 @@
 //	goserve echo          as bench/net/echo_gmp.c
 //	goserve http FOLDER   as examples/httpd: each answer is read from its file
 //	goserve files FOLDER  net/http's FileServer
+//	goserve kv            the commands GET, SET and COMPUTE of examples/kvserver
 //
 // The server takes any free port of 127.0.0.1 and prints it.
 package main
@@ -85,6 +86,8 @@ func main() {
 	switch {
 	case len(os.Args) == 2 && os.Args[1] == "echo":
 		echo()
+	case len(os.Args) == 2 && os.Args[1] == "kv":
+		kv()
 	case len(os.Args) == 3 && os.Args[1] == "http":
 		if err := os.Chdir(os.Args[2]); err != nil {
 			die(err)
@@ -93,7 +96,7 @@ func main() {
 	case len(os.Args) == 3 && os.Args[1] == "files":
 		die(http.Serve(listen(), http.FileServer(http.Dir(os.Args[2]))))
 	default:
-		fmt.Fprintln(os.Stderr, "usage: goserve echo | http FOLDER | files FOLDER")
+		fmt.Fprintln(os.Stderr, "usage: goserve echo | http FOLDER | files FOLDER | kv")
 		os.Exit(2)
 	}
 }
