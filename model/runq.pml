@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of the run queue of a P: each green thread is taken once and whole, by the owner, a thief
+ * Model of the run queues of a P: each green thread is taken once and whole, by the owner, a thief
  * or the global queue, although the owner reuses slots, and stores become visible late and in any
  * order.
  *
@@ -21,12 +21,20 @@
  *   BLOCKED  the owner enters blocking code; sysmon takes the P, and another M continues with it
  *   BACK     the owner also takes back the green thread that it has put last
  *   FRONT    the owner also puts in front of the ring
+ *   ROUNDS   the ring is the second one: green threads yield into it, and it is run in rounds; the
+ *            first thief has a second ring of its own, steals more than it runs, and takes rounds
+ *   SLOW     with ROUNDS or FAIR: the P becomes slow, so a round is one green thread; with FAIR it
+ *            also becomes fast again
+ *   FAIR     the order of the second lane: no thief, and memory without delay; green threads yield
+ *            again and again, on this P and on another one
  *
  * Properties
  *   RUNQ-3: each is run once, none is lost     assertions in run, init
  *   a slot that is read has been written, and the green thread in it too
  *                                              assertion in run
  *   no more is copied than there is room       assertion in grab
+ *   RUNQ-6: while a green thread waits in the second lane, each other one runs twice at most
+ *                                              assertion in Lane
  *   if a check finds an empty ring, it was empty at some moment    assertion in Checker
  *   a check has no tail that is older than its head                assertion in Checker
  *
@@ -34,13 +42,16 @@
  * each order is removed by one mutant.  Two of them also need a late load or store, which c11.inc
  * does not have: there the mutant swaps the two accesses.
  *
- * Left out: the wrap of the 32-bit counters; the ring of yielded green threads, which is of the
- * same kind but emptied at once (`all` in EMPTY); the choice of victims, the number of attempts,
+ * Left out: the wrap of the 32-bit counters; a P with both rings at a time (when each of them runs:
+ * turns.pml); the order of green threads of two Ps; the choice of victims, the number of attempts,
  * and wakeups (wake.pml).
  *
  * Models:
- *   src/runq.h: runq_put runq_get runq_take_back runnext_swap ring_len runq_len
- *   src/runq.c: runq_put_slow runq_put_first take_yielded ring_grab runq_steal
+ *   src/runq.h: runq_put runq_yield ring_get runq_get runq_get_yielded runq_take_back runnext_swap
+ *   src/runq.h: ring_len runq_first runq_yielded runq_len
+ *   src/runq.c: runq_put_slow runq_put_first take_yielded spill_yielded_locked runq_yield_slow
+ *   src/runq.c: runq_flush_yielded_locked runq_get_round ring_grab ring_steal runq_steal
+ *   src/runq.c: gq_put_yielded lane_take gq_get_yielded
  *   src/proc.h: p_open
  *   src/blocking.c: gmp_block_enter gmp_block_leave
  *   src/sysmon.c: retake_blocked_ps
@@ -59,6 +70,11 @@
  *   holds      -DBACK -DSIZE=4 -DGREENS=4 -DTRIES=2
  *   holds      -DFRONT -DSIZE=2 -DGREENS=3 -DTHIEVES=2
  *   holds      -DFRONT -DSIZE=4 -DGREENS=4 -DTRIES=2
+ *   holds      -DROUNDS -DSIZE=2 -DGREENS=4
+ *   holds      -DROUNDS -DSIZE=4 -DGREENS=3 -DTHIEVES=2
+ *   holds      -DROUNDS -DSLOW -DSIZE=2 -DGREENS=3
+ *   holds      -DFAIR -DSIZE=2 -DGREENS=4
+ *   holds      -DFAIR -DSLOW -DSIZE=2 -DGREENS=4
  *   assertion  -DSIZE=2 -DGREENS=3 -DMUTANT_PUBLISH
  *   assertion  -DSIZE=2 -DGREENS=3 -DMUTANT_TAIL_SEEN
  *   assertion  -DSIZE=2 -DGREENS=4 -DMUTANT_SLOT_FIRST
@@ -90,6 +106,14 @@
  *   assertion  -DFRONT -DSIZE=4 -DGREENS=3 -DMUTANT_FRONT_EARLY
  *   assertion  -DFRONT -DSIZE=4 -DGREENS=3 -DMUTANT_FRONT_PUT
  *   assertion  -DFRONT -DSIZE=2 -DGREENS=4 -DMUTANT_FRONT_ROOM
+ *   assertion  -DROUNDS -DSIZE=2 -DGREENS=3 -DMUTANT_YIELD_PUBLISH
+ *   assertion  -DROUNDS -DSIZE=2 -DGREENS=3 -DMUTANT_YIELD_FIRST
+ *   assertion  -DROUNDS -DSIZE=2 -DGREENS=3 -DMUTANT_BATCH_ANYWAY
+ *   assertion  -DROUNDS -DSIZE=2 -DGREENS=4 -DMUTANT_ROUND_PUBLISH
+ *   assertion  -DFAIR -DSIZE=2 -DGREENS=4 -DMUTANT_ROUND_ENDLESS
+ *   assertion  -DFAIR -DSIZE=2 -DGREENS=4 -DMUTANT_ROUND_KEPT
+ *   assertion  -DFAIR -DSIZE=2 -DGREENS=4 -DMUTANT_ROUND_CUT
+ *   assertion  -DFAIR -DSIZE=2 -DGREENS=4 -DMUTANT_ROUND_UNSET
  */
 #ifndef THIEVES
 #define THIEVES 1
@@ -100,6 +124,11 @@
 #ifndef OPS
 #define OPS 0
 #endif
+#define BATCH 2 /* RUNQ_BATCH */
+#if defined(ROUNDS) || defined(FAIR)
+#define SECOND
+#endif
+#define MIN(a, b) ((a) < (b) -> (a) : (b))
 #ifdef BLOCKED
 #define THREADS (THIEVES + 2)
 #define WATCHER (THIEVES + 1)
@@ -202,18 +231,33 @@
 #define ORDER_FRONT_PUT REL
 #endif
 
+#ifdef MUTANT_YIELD_PUBLISH /* ORD(runq.publish): the tail is seen before the slot */
+#define ORDER_YIELD RLX
+#else
+#define ORDER_YIELD REL
+#endif
+#ifdef MUTANT_ROUND_PUBLISH /* ORD(runq.publish): the same, of what came from the global queue */
+#define ORDER_ROUND RLX
+#else
+#define ORDER_ROUND REL
+#endif
+
 /* --- memory --- */
 
 /* A head: the slot that is next, and how often the owner has taken back, or put in front. */
 #define TAKEN_BACK 16
+#ifdef FAIR
+#define POS(head) (head)
+#else
 #define POS(head) ((head) % TAKEN_BACK)
+#endif
 
 #define HEAD 0
 #define TAIL 1
 #if defined(NEXT)
 #define RUNNEXT 2
 #define SYNCS 3
-#elif defined(CHAIN)
+#elif defined(CHAIN) || defined(ROUNDS)
 #define HEAD2 2 /* of the first thief's ring */
 #define TAIL2 3
 #define SYNCS 4
@@ -230,28 +274,52 @@
 #define AT(slots, i) ((slots) + (i) % SIZE)
 #define SLOTS SYNCS
 #define SLOT(i) AT(SLOTS, i)
-#ifdef CHAIN
+#ifdef HEAD2
 #define SLOTS2 (SYNCS + SIZE)
 #define SLOT2(i) AT(SLOTS2, i)
 #define MADE (SYNCS + 2 * SIZE)
 #else
 #define MADE (SYNCS + SIZE) /* the newest green thread that is initialised */
 #endif
+#ifdef SECOND
+#define YIELDS (MADE + 1) /* gqyields is not 0 */
+#define LOCS (MADE + 2)
+#else
 #define LOCS (MADE + 1)
+#endif
 #ifdef ALONE
 #define DEPTH (2 * GREENS + 2) /* a plain store takes two places */
 #elif defined(NEXT)
 #define DEPTH (2 * GREENS + 3)
+#elif defined(ROUNDS)
+#define DEPTH (2 * GREENS + 4)
 #elif defined(BACK) || defined(FRONT)
 #define DEPTH (3 * GREENS + 3)
 #else
 #define DEPTH (GREENS + 3 + OPS)
 #endif
+#ifdef FAIR
+/* One thread: a location has one value. */
+byte cell[LOCS];
+#define MINE(l) cell[l]
+#define RLX 0
+#define ACQ 1
+#define REL 2
+#define load(l, order, into) into = cell[l]
+#define store(l, order, v) cell[l] = v
+#define cas(l, from, to, order, won) \
+	d_step { assert(cell[l] == from); cell[l] = to; won = true }
+#define take_lock(l) skip
+#define drop_lock(l) skip
+#else
 #include "c11.inc"
+#define MINE(l) VALUE(l, newest[l])
+#endif
 
 bool ran[GREENS + 1]; /* they are numbered from 1 on */
 byte made; /* how many there have been */
-byte global[GREENS], nglobal;
+#define GLOBAL (GREENS + BATCH) /* a mutant puts some twice */
+byte global[GLOBAL], nglobal;
 byte ended;
 
 inline run_green(g)
@@ -264,30 +332,28 @@ inline run_green(g)
 
 /* --- the owner --- */
 
-#define MINE(l) VALUE(l, newest[l])
-
 #ifdef EMPTY
 bool bare; /* there was nothing in the ring at some time */
 #define see() bare = bare || MINE(HEAD) == MINE(TAIL)
 #endif
 
 /* Move head past the slots that were read; in won, whether no other thread has. */
-inline take_own(n, order)
+inline take_own(headof, n, order)
 {
 #ifdef ALONE
 	load(SHARED, RLX, shared);
 	if
-	:: !shared -> store_late(HEAD, head + n); won = true
-	:: else -> cas(HEAD, head, head + n, order, won)
+	:: !shared -> store_late(headof, head + n); won = true
+	:: else -> cas(headof, head, head + n, order, won)
 	fi;
 	shared = 0
 #elif defined(MUTANT_TAKE_PLAINLY) /* RUNQ-3: a load and a store; a thief takes the same between */
 	won = true;
-	store(HEAD, order, head + n)
+	store(headof, order, head + n)
 #elif defined(EMPTY)
-	atomic { cas(HEAD, head, head + n, order, won); see() }
+	atomic { cas(headof, head, head + n, order, won); see() }
 #else
-	cas(HEAD, head, head + n, order, won)
+	cas(headof, head, head + n, order, won)
 #endif
 }
 
@@ -318,7 +384,7 @@ end_unseen:		false /* only executions where the slot is free, though observed la
 				:: else
 				fi
 			};
-			take_own(n, ORDER_OVERFLOW);
+			take_own(HEAD, n, ORDER_OVERFLOW);
 #ifdef MUTANT_OVERFLOW_ANYWAY /* RUNQ-3: a thief has taken some of the half meanwhile */
 			won = true;
 #endif
@@ -350,20 +416,25 @@ end_unseen:		false /* only executions where the slot is free, though observed la
 }
 
 /* into g: 0 when empty */
-inline runq_get(g)
+inline ring_get(headof, tailof, slots, g)
 {
-	load(HEAD, RLX, head);
+	load(headof, RLX, head);
 	do
-	:: POS(head) == MINE(TAIL) -> g = 0; break
+	:: POS(head) == MINE(tailof) -> g = 0; break
 	:: else ->
-		g = MINE(SLOT(head));
-		take_own(1, ORDER_OWN_TAKE);
+		g = MINE(AT(slots, head));
+		take_own(headof, 1, ORDER_OWN_TAKE);
 		if
 		:: won -> break
 		:: else
 		fi
 	od;
 	atomic { head = 0; won = false }
+}
+
+inline runq_get(g)
+{
+	ring_get(HEAD, TAIL, SLOTS, g)
 }
 
 #ifdef BACK
@@ -466,12 +537,221 @@ inline runnext_swap(gp, former)
 }
 #endif
 
+#ifdef SECOND
+/* --- the second ring --- */
+
+/* Under the lock: what the other threads see of it. */
+inline count_yields()
+{
+	if
+	:: MINE(YIELDS) != (nglobal > 0) -> store(YIELDS, RLX, nglobal > 0)
+	:: else
+	fi
+}
+
+inline gq_put_yielded(g)
+{
+	d_step { global[nglobal] = g; nglobal++ };
+	count_yields()
+}
+
+inline lane_take(g)
+{
+	d_step {
+		g = global[0];
+		nglobal--;
+		for (k : 0 .. GLOBAL - 2) {
+			global[k] = global[k + 1]
+		};
+		global[GLOBAL - 1] = 0;
+		k = 0
+	}
+}
+
+/* In n, how many; into batch. */
+inline take_yielded(headof, tailof, slots)
+{
+	load(headof, RLX, head);
+	do
+	:: n = MIN(MINE(tailof) - POS(head), BATCH);
+		if
+		:: n == 0 -> break
+		:: else ->
+			d_step {
+				batch[0] = MINE(AT(slots, head));
+				if
+				:: n > 1 -> batch[1] = MINE(AT(slots, head + 1))
+				:: else
+				fi
+			};
+			take_own(headof, n, ORDER_TAKE_ALL);
+#ifdef MUTANT_BATCH_ANYWAY /* RUNQ-3: a thief has taken some of the batch meanwhile */
+			won = true;
+#endif
+			if
+			:: won -> break
+			:: else
+			fi
+		fi
+	od;
+	atomic { head = 0; won = false }
+}
+
+/* In n, how many. */
+inline spill_yielded_locked(headof, tailof, slots)
+{
+	take_yielded(headof, tailof, slots);
+	if
+	:: n > 0 -> gq_put_yielded(batch[0])
+	:: else
+	fi;
+	if
+	:: n > 1 -> gq_put_yielded(batch[1])
+	:: else
+	fi;
+	atomic { batch[0] = 0; batch[1] = 0 }
+}
+
+inline runq_flush_yielded_locked(headof, tailof, slots)
+{
+	do
+	:: spill_yielded_locked(headof, tailof, slots);
+		if
+		:: n == 0 -> break
+		:: else
+		fi
+	od
+}
+
+/* yield_room, slow */
+#ifdef SLOW
+#define YIELD_ROOM (slow -> 0 : SIZE)
+#define ROUND (slow -> 1 : BATCH)
+#else
+#define YIELD_ROOM SIZE
+#define ROUND BATCH
+#endif
+
+#define IN_ROUND(head) (round_end > POS(head) && round_end - POS(head) <= SIZE)
+
+/* round_end is the caller's. */
+inline runq_yield(g)
+{
+	do
+	:: tail = MINE(TAIL);
+#ifdef MUTANT_YIELD_FIRST /* ORD(runq.take): the slot is written while a thief reads it */
+		store(SLOT(tail), RLX, g);
+		load(HEAD, RLX, head);
+		if
+		:: tail - POS(head) >= SIZE ->
+end_unseen:		false /* as for MUTANT_SLOT_FIRST */
+		:: else -> store(TAIL, REL, tail + 1); break
+		fi
+#else
+		load(HEAD, ACQ, head);
+		if
+		:: tail - POS(head) >= YIELD_ROOM ->
+			/* runq_yield_slow */
+			take_lock(0);
+#ifndef MUTANT_ROUND_CUT /* RUNQ-6: those of the round go back, each time without having run */
+			if
+			:: IN_ROUND(head) ->
+				gq_put_yielded(g);
+				drop_lock(0);
+				break
+			:: else
+			fi;
+#endif
+#ifdef SLOW
+			if
+			:: slow ->
+				runq_flush_yielded_locked(HEAD, TAIL, SLOTS);
+				gq_put_yielded(g);
+				drop_lock(0);
+				break
+			:: else
+			fi;
+#endif
+			spill_yielded_locked(HEAD, TAIL, SLOTS);
+			drop_lock(0)
+		:: else ->
+			store(SLOT(tail), RLX, g);
+			store(TAIL, ORDER_YIELD, tail + 1);
+			break
+		fi
+#endif
+	od;
+	atomic { head = 0; tail = 0; n = 0 }
+}
+
+/* Into g, and into the ring, which is empty. */
+inline gq_get_yielded(tailof, slots, g)
+{
+	n = MIN(nglobal, BATCH);
+#ifdef SLOW
+	n = MIN(n, 1 + !slow);
+#endif
+	lane_take(g);
+	if
+	:: n > 1 ->
+		lane_take(batch[0]);
+		store(AT(slots, MINE(tailof)), RLX, batch[0]);
+		store(tailof, ORDER_ROUND, MINE(tailof) + 1);
+		batch[0] = 0
+	:: else
+	fi;
+	count_yields()
+}
+
+/* Into g: 0 when empty.  round_end is the caller's. */
+inline runq_get_yielded(headof, tailof, slots, g)
+{
+	load(YIELDS, RLX, n);
+	if
+	:: n == 0 -> ring_get(headof, tailof, slots, g)
+	:: else ->
+		/* runq_get_round */
+		g = 0;
+		load(headof, RLX, head);
+		if
+#ifdef MUTANT_ROUND_ENDLESS /* RUNQ-6: the Gs of the ring run in turn, the others starve */
+		:: true -> ring_get(headof, tailof, slots, g)
+#else
+		:: IN_ROUND(head) -> ring_get(headof, tailof, slots, g)
+#endif
+		:: else
+		fi;
+		if
+		:: g == 0 ->
+			take_lock(0);
+#ifndef MUTANT_ROUND_KEPT /* RUNQ-6: new Gs of the global queue run before those of the ring */
+			runq_flush_yielded_locked(headof, tailof, slots);
+#endif
+			if
+			:: nglobal > 0 -> gq_get_yielded(tailof, slots, g)
+			:: else
+			fi;
+			drop_lock(0);
+#ifndef MUTANT_ROUND_UNSET /* RUNQ-6: the rest of each batch goes back without having run */
+			round_end = MINE(tailof)
+#endif
+		:: else
+		fi
+	fi;
+	atomic { head = 0; n = 0 }
+}
+#endif
+
 /* sched_submit */
 inline submit(g)
 {
 	g++;
+#ifndef FAIR
 	touch(MADE);
-#ifdef NEXT
+#endif
+#ifdef SECOND
+	runq_yield(g)
+#elif defined(NEXT)
 	runnext_swap(g, old);
 	if
 	:: old != 0 -> runq_put(old); old = 0
@@ -495,16 +775,22 @@ inline local_work(g)
 	:: g == 0 -> runq_get(g)
 	:: else
 	fi
+#elif defined(SECOND)
+	runq_get_yielded(HEAD, TAIL, SLOTS, g)
 #else
 	runq_get(g)
 #endif
 }
 
-#ifndef EMPTY
+#if !defined(EMPTY) && !defined(FAIR)
 proctype Owner(byte me)
 {
 	byte ts, head, tail, n, batch[2], g;
 	bool won;
+#ifdef ROUNDS
+	byte round_end, k;
+	bool slow;
+#endif
 #ifdef BLOCKED
 	bool again;
 #endif
@@ -541,6 +827,9 @@ proctype Owner(byte me)
 			:: else
 			fi
 		fi
+#ifdef SLOW
+	:: !slow -> slow = true /* set_pace */
+#endif
 #ifdef FRONT
 	:: made < GREENS -> runq_put_first(made)
 #endif
@@ -586,7 +875,7 @@ inline copy_slots(slots)
 	:: n > 1 -> load(AT(slots, head + 1), RLX, copy[1])
 	:: else
 	fi;
-#ifdef CHAIN
+#ifdef HEAD2
 	if
 	:: me == 1 -> /* they go straight into its ring: the slot before its tail is free, too */
 		store(SLOT2(MINE(TAIL2) - 1), RLX, copy[0]);
@@ -640,7 +929,7 @@ inline steal()
 	:: n != 0 -> n = 0; grab(HEAD, TAIL, SLOTS)
 	:: else
 	fi
-#elif defined(CHAIN)
+#elif defined(HEAD2)
 	if
 	:: grab(HEAD, TAIL, SLOTS)
 	:: me > 1 -> grab(HEAD2, TAIL2, SLOTS2)
@@ -665,11 +954,15 @@ inline steal()
 #endif
 }
 
-#ifndef EMPTY
+#if !defined(EMPTY) && !defined(FAIR)
 proctype Thief(byte me)
 {
 	byte ts, head, tail, n, copy[2], tries;
 	bool won;
+#ifdef ROUNDS
+	byte round_end, batch[2], k;
+	bool slow;
+#endif
 
 	do
 	:: tries == TRIES -> break
@@ -680,32 +973,132 @@ proctype Thief(byte me)
 		:: else
 		fi;
 		if
-#ifdef CHAIN
+#ifdef HEAD2
 		:: n > 1 && me == 1 ->
 			store(TAIL2, ORDER_STOLEN, MINE(TAIL2) + 1);
-			/* its own runq_get */
-			load(HEAD2, RLX, head);
-			do
-			:: head == MINE(TAIL2) -> break
-			:: else ->
-				copy[0] = MINE(SLOT2(head));
-				cas(HEAD2, head, head + 1, REL, won);
-				if
-				:: won -> run_green(copy[0]); break
-				:: else
-				fi
-			od;
-			won = false;
-			head = 0
+#ifdef CHAIN
+			ring_get(HEAD2, TAIL2, SLOTS2, copy[0]);
+			if
+			:: copy[0] != 0 -> run_green(copy[0])
+			:: else
+			fi
+#endif
 		:: n > 1 && me != 1 -> run_green(copy[1])
 #else
 		:: n > 1 -> run_green(copy[1])
 #endif
 		:: else
 		fi;
+#ifdef ROUNDS
+		copy[1] = 0;
+		do
+		:: me != 1 -> break
+		:: else ->
+			runq_get_yielded(HEAD2, TAIL2, SLOTS2, copy[0]);
+			if
+			:: copy[0] == 0 -> break
+			:: else -> run_green(copy[0])
+			fi
+		od;
+#endif
 		atomic { n = 0; copy[0] = 0; copy[1] = 0; tries++ }
 	od;
 	ended++
+}
+#endif
+
+/* --- the order of the second lane --- */
+
+#ifdef FAIR
+bool waits[GREENS + 1]; /* in the lane */
+#define OVERTAKES 2
+byte runs[GREENS + 1];  /* how often each has run since the first of them has yielded */
+
+inline begin_wait(g)
+{
+	waits[g] = true;
+	if
+	:: g == 1 ->
+		for (k : 1 .. GREENS) {
+			runs[k] = 0
+		};
+		k = 0
+	:: else
+	fi
+}
+
+active proctype Lane()
+{
+	byte head, tail, n, batch[2], g, k, round_end;
+	bool won, slow;
+
+end:	do
+	:: atomic {
+			if
+			:: local_work(g);
+				if
+				:: g == 0
+				:: g == 1 -> waits[1] = false
+				:: g > 1 ->
+					waits[g] = false;
+					if
+					:: waits[1] ->
+						runs[g]++;
+						assert(runs[g] <= OVERTAKES)
+					:: else
+					fi
+				fi;
+				/* it yields, or waits for an event */
+				if
+				:: g != 0 -> d_step { begin_wait(g) }; runq_yield(g)
+				:: true
+				fi
+			:: /* a G that an event has made runnable yields */
+				for (g : 1 .. GREENS) {
+					if
+					:: !waits[g] -> break
+					:: true
+					fi
+				};
+				if
+				:: g <= GREENS && !waits[g] ->
+					d_step { begin_wait(g) };
+					/* on this P, or on another one */
+					if
+					:: runq_yield(g)
+					:: gq_put_yielded(g)
+					fi
+				:: else
+				fi
+#ifdef SLOW
+			:: slow = !slow /* set_pace */
+#endif
+			fi;
+			d_step {
+				g = 0;
+				/* the counts have no end: the same state with lower ones */
+				if
+				:: cell[HEAD] >= SIZE ->
+					cell[HEAD] = cell[HEAD] - SIZE;
+					cell[TAIL] = cell[TAIL] - SIZE;
+					round_end = (round_end > SIZE -> round_end - SIZE : 0)
+				:: else
+				fi;
+				if
+				:: round_end < cell[HEAD] -> round_end = 0
+				:: else
+				fi;
+				for (k : 0 .. SIZE - 1) {
+					if
+					:: k + SIZE < MINE(TAIL) ||
+						(k >= MINE(HEAD) && k < MINE(TAIL))
+					:: else -> cell[SLOT(k)] = 0
+					fi
+				};
+				k = 0
+			}
+		}
+	od
 }
 #endif
 
@@ -733,9 +1126,9 @@ proctype Owner()
 		:: made < GREENS -> submit(made)
 		:: /* take_yielded */
 			load(HEAD, RLX, head);
-			tail = MINE(TAIL);
-			atomic { cas(HEAD, head, tail, ORDER_TAKE_ALL, won); see() };
-			atomic { head = 0; tail = 0; won = false }
+			n = MIN(MINE(TAIL) - head, BATCH);
+			atomic { cas(HEAD, head, head + n, ORDER_TAKE_ALL, won); see() };
+			atomic { head = 0; n = 0; won = false }
 		fi;
 		ops++
 	od;
@@ -768,6 +1161,7 @@ proctype Checker()
 }
 #endif
 
+#ifndef FAIR
 init
 {
 	byte k;
@@ -777,7 +1171,7 @@ init
 		VALUE(HEAD, 0) = SIZE;
 		VALUE(TAIL, 0) = SIZE;
 #endif
-#ifdef CHAIN
+#ifdef HEAD2
 		VALUE(HEAD2, 0) = SIZE;
 		VALUE(TAIL2, 0) = SIZE;
 #endif
@@ -795,7 +1189,7 @@ init
 #endif
 		k = 0
 	};
-#ifdef MUTANT_SLOT_FIRST
+#if defined(MUTANT_SLOT_FIRST) || defined(MUTANT_YIELD_FIRST)
 end:
 #endif
 	ended == THREADS;
@@ -813,3 +1207,4 @@ end:
 	}
 #endif
 }
+#endif
