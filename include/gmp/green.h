@@ -242,7 +242,10 @@ GMP_API int gmp_cancel_mask(int on);
 /* ------------------------------------------------------------------- Yield */
 
 /*
- * gmp_yield - let other green threads run: the caller goes to the tail of its P's queue
+ * gmp_yield - let other green threads run: the caller goes behind all that have yielded
+ *
+ * Green threads that an event made runnable run before all that have yielded, which keep a quarter
+ * of the time (docs/api/latency.md).
  *
  * On an external thread: sched_yield(2).
  */
@@ -252,7 +255,8 @@ GMP_API void gmp_yield(void);
  * gmp_checkpoint - yield if the scheduler has asked for it; otherwise two loads and a branch
  *
  * For long loops. The scheduler asks after a green thread has run for 10 ms, or for 2 ms while
- * others wait for its P, and when the runtime stops; a preempted green thread always yields
+ * others wait for its P, for a green thread that an external thread woke while no P was idle, and
+ * when the runtime stops; a preempted green thread always yields
  * (docs/api/preemption.md). So loops with checkpoints compute on as many OS threads as there are
  * Ps. Reading and writing file descriptors is such a point too, also if it need not wait.
  *
