@@ -23,8 +23,9 @@
  *   FRONT    the owner also puts in front of the ring
  *   ROUNDS   the ring is the second one: green threads yield into it, and it is run in rounds; the
  *            first thief has a second ring of its own, steals more than it runs, and takes rounds
- *   SLOW     with ROUNDS or FAIR: the P becomes slow, so a round is one green thread; with FAIR it
- *            also becomes fast again
+ *   SLOW     with ROUNDS or FAIR: the P becomes slow, so each green thread that yields goes to the
+ *            global queue, and a new round is one green thread; with FAIR it also becomes fast
+ *            again, at any time
  *   FAIR     the order of the second lane: no thief, and memory without delay; green threads yield
  *            again and again, on this P and on another one
  *
@@ -52,6 +53,7 @@
  *   src/runq.c: runq_put_slow runq_put_first take_yielded spill_yielded_locked runq_yield_slow
  *   src/runq.c: runq_flush_yielded_locked runq_get_round ring_grab ring_steal runq_steal
  *   src/runq.c: gq_put_yielded lane_take gq_get_yielded
+ *   src/pick.c: set_pace
  *   src/proc.h: p_open
  *   src/blocking.c: gmp_block_enter gmp_block_leave
  *   src/sysmon.c: retake_blocked_ps
@@ -114,6 +116,7 @@
  *   assertion  -DFAIR -DSIZE=2 -DGREENS=4 -DMUTANT_ROUND_KEPT
  *   assertion  -DFAIR -DSIZE=2 -DGREENS=4 -DMUTANT_ROUND_CUT
  *   assertion  -DFAIR -DSIZE=2 -DGREENS=4 -DMUTANT_ROUND_UNSET
+ *   assertion  -DFAIR -DSLOW -DSIZE=2 -DGREENS=4 -DMUTANT_SLOW_ROUND
  */
 #ifndef THIEVES
 #define THIEVES 1
@@ -623,14 +626,28 @@ inline runq_flush_yielded_locked(headof, tailof, slots)
 	od
 }
 
-/* yield_room, slow */
+/* yield_room */
 #ifdef SLOW
 #define YIELD_ROOM (slow -> 0 : SIZE)
-#define ROUND (slow -> 1 : BATCH)
 #else
 #define YIELD_ROOM SIZE
-#define ROUND BATCH
 #endif
+
+/* set_pace; round_end is the caller's. */
+inline become_slow()
+{
+	slow = true;
+	load(YIELDS, RLX, n);
+	if
+#ifdef MUTANT_SLOW_ROUND /* RUNQ-6: a P that becomes slow again and again never ends its round */
+	:: true -> round_end = MINE(TAIL)
+#else
+	:: n == 0 -> round_end = MINE(TAIL)
+#endif
+	:: else
+	fi;
+	n = 0
+}
 
 #define IN_ROUND(head) (round_end > POS(head) && round_end - POS(head) <= SIZE)
 
@@ -653,27 +670,19 @@ end_unseen:		false /* as for MUTANT_SLOT_FIRST */
 		:: tail - POS(head) >= YIELD_ROOM ->
 			/* runq_yield_slow */
 			take_lock(0);
-#ifndef MUTANT_ROUND_CUT /* RUNQ-6: those of the round go back, each time without having run */
 			if
-			:: IN_ROUND(head) ->
+#ifdef MUTANT_ROUND_CUT /* RUNQ-6: those of the round go back, each time without having run */
+			:: YIELD_ROOM > 0 ->
+#else
+			:: YIELD_ROOM > 0 && !IN_ROUND(head) ->
+#endif
+				spill_yielded_locked(HEAD, TAIL, SLOTS);
+				drop_lock(0)
+			:: else ->
 				gq_put_yielded(g);
 				drop_lock(0);
 				break
-			:: else
-			fi;
-#endif
-#ifdef SLOW
-			if
-			:: slow ->
-				runq_flush_yielded_locked(HEAD, TAIL, SLOTS);
-				gq_put_yielded(g);
-				drop_lock(0);
-				break
-			:: else
-			fi;
-#endif
-			spill_yielded_locked(HEAD, TAIL, SLOTS);
-			drop_lock(0)
+			fi
 		:: else ->
 			store(SLOT(tail), RLX, g);
 			store(TAIL, ORDER_YIELD, tail + 1);
@@ -828,7 +837,7 @@ proctype Owner(byte me)
 			fi
 		fi
 #ifdef SLOW
-	:: !slow -> slow = true /* set_pace */
+	:: !slow -> become_slow()
 #endif
 #ifdef FRONT
 	:: made < GREENS -> runq_put_first(made)
@@ -1071,7 +1080,8 @@ end:	do
 				:: else
 				fi
 #ifdef SLOW
-			:: slow = !slow /* set_pace */
+			:: slow -> slow = false /* set_pace */
+			:: !slow -> become_slow()
 #endif
 			fi;
 			d_step {

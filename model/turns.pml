@@ -10,40 +10,56 @@
  *
  * The runs differ in
  *   EVENTS  checks the bounds of the first lane
- *   YIELDS  checks the bounds of the second lane
- *   LONG    runs so long that an interval may exceed what OWED_MAX makes up for
+ *   FULL    with EVENTS: the second lane never becomes empty
+ *   YIELDS  checks the bounds of the second lane; a G of a turn may block, and another M acquires
+ *           the P
+ *   LONG    with EVENTS: runs so long that an interval may exceed what OWED_MAX makes up for; with
+ *           YIELDS: runs of the second lane so long that OWED_MIN limits what they cost
  *
  * Properties
  *   PICK-4: a turn lasts for OWED_MAX and its last run at most       assertion in end_turn
- *   PICK-4: while an event waits, the second lane has at most OWED_MAX, two runs (which are under
- *   way when the event arrives, and at the end of a turn), a quarter of the time of the events, and
- *   one run for each CHECK_TICKS of it, which is not charged if the lane is then empty
- *                                                                    assertion in pass, EVENTS
- *   PICK-4: while a G of the second lane waits, time passes at most at SHARE times the runs of its
- *   lane, plus four times what the lane has had in advance, plus two intervals
- *                                                                    assertion in pass, YIELDS
- *   The same without the advance if a check has found the lane empty, for the first G of the lane
- *                                                                    assertion in pass, YIELDS
+ *   PICK-4: while events wait for a time t in which they run, the second lane has at most OWED_MAX,
+ *   two runs (the first is under way when the event arrives, the other ends a turn), and t / 3
+ *                                                              assertion in pass, EVENTS FULL
+ *   If the lane may become empty: also a run for each CHECK_TICKS of t
+ *                                                              assertion in pass, EVENTS
+ *   PICK-4: a G of the second lane that arrives after a check has found the lane empty waits for at
+ *   most four times the runs of its lane, plus CHECK_TICKS, an interval of events, and one more run
+ *                                                              assertion in pass, YIELDS
+ *   Any other: the same, plus a second interval, plus three times the overrun of the last turn, at
+ *   most -4 * OWED_MIN                                         assertion in pass, YIELDS
+ *
+ * Outside of turns all runs of an interval count as equally long.  The second lane has its share
+ * only if an interval of events accrues less than OWED_MAX - DUE, so the runs of events in YIELDS
+ * are short enough.
  *
  * Left out: the global queue and rounds (runq.pml); thieves, which count as runs of the P; timers
- * and pinned Gs; a P that loses its M during a turn.
+ * and pinned Gs; that an interval has at most twice the switches of the last one, which makes
+ * intervals shorter.
  *
  * Models:
- *   src/pick.c: begin_interval pick_begin yielded_wait owe set_pace end_interval end_turn take_turn
+ *   src/pick.c: begin_interval pick_begin yielded_wait owe set_pace pay end_interval end_turn
+ *     take_turn
  *   src/sched.c: own_work attend_g0
  *
  * Runs: the searches of scripts/model
  *   holds      -DEVENTS
+ *   holds      -DEVENTS -DFULL
  *   holds      -DEVENTS -DLONG
  *   holds      -DYIELDS
+ *   holds      -DYIELDS -DLONG
  *   assertion  -DYIELDS -DMUTANT_NO_TURN
  *   assertion  -DYIELDS -DMUTANT_NO_BEGIN
  *   assertion  -DYIELDS -DMUTANT_NO_LEAST
+ *   assertion  -DYIELDS -DLONG -DMUTANT_NO_MIN
  *   assertion  -DYIELDS -DMUTANT_NO_RESET
+ *   assertion  -DYIELDS -DMUTANT_ALL_CHARGED
  *   assertion  -DYIELDS -DMUTANT_COUNTED_TWICE
  *   assertion  -DYIELDS -DMUTANT_DROPPED
+ *   assertion  -DEVENTS -DMUTANT_AGAIN
  *   assertion  -DEVENTS -DMUTANT_NO_END
  *   assertion  -DEVENTS -DMUTANT_FORGOTTEN
+ *   assertion  -DEVENTS -DFULL -DMUTANT_FORGIVEN
  *   assertion  -DEVENTS -DLONG -DMUTANT_NO_MOST
  */
 
@@ -54,36 +70,42 @@
 #define YIELD_SHARE 4
 #define DUE (CHECK / YIELD_SHARE) /* a P that owes so much begins a turn */
 #define OWED_MAX SLICE
-#define LEAST (-SLICE) /* less than in the code, for a smaller search */
-#ifdef MUTANT_NO_LEAST /* the lane pays for all that it had alone; finite: the search ends */
-#define OWED_MIN (8 * LEAST)
-#else
-#define OWED_MIN LEAST
-#endif
+#define OWED_MIN (-5 * SLICE)
 #define INTERVAL 2 /* GLOBAL_INTERVAL */
 
 /* Lengths of a run. */
 #define SHORT 4
+#define EVENT_LONGEST 28
+#define LONGEST 28
 #ifdef LONG
+#undef LONGEST
+#ifdef EVENTS
+#undef EVENT_LONGEST
+#define EVENT_LONGEST 80
 #define LONGEST 80
 #else
-#define LONGEST 28
+#define LONGEST 268
+#endif
 #endif
 
 /* --- bounds --- */
 
-/* An interval of the longest runs; SHARE holds only if it accrues less than OWED_MAX - DUE. */
-#define INTERVAL_MAX (INTERVAL * LONGEST)
+/* The longest interval in which the second lane has no run. */
+#define INTERVAL_MAX (INTERVAL * EVENT_LONGEST)
 
-/* For a time t of the events the second lane is owed t / 4, so it has a fifth of the time. */
-#define SHARE 5
-#define YIELDS_WAIT (YIELD_SHARE * (DUE - LEAST) + 2 * INTERVAL_MAX + LONGEST)
-#define FIRST_WAIT (YIELD_SHARE * DUE + INTERVAL_MAX + LONGEST)
+/* Three quarters of an overrun are charged, and a quarter of the time is added. */
+#define OVERRUN_MAX MIN((YIELD_SHARE - 1) * LONGEST, -YIELD_SHARE * OWED_MIN)
+#define FIRST_WAIT (YIELD_SHARE * DUE + INTERVAL_MAX + EVENT_LONGEST)
+#define YIELDS_WAIT (FIRST_WAIT + OVERRUN_MAX + INTERVAL_MAX)
 
-/* Four times what the second lane may have for a time t of events: t / 4, and the last runs of
- * turns, which it does not pay for if a check finds the lane empty.  The next turn is then due
- * after CHECK, so there is one such run for each CHECK of the events at most. */
-#define PRICE (1 + YIELD_SHARE * LONGEST / CHECK)
+/* Three times what the second lane may have for a time t of events: t / 3.  If a check finds the
+ * lane empty, the last run of a turn costs nothing.  The next turn is then due after CHECK,
+ * so there is one such run for each CHECK of the events at most. */
+#ifdef FULL
+#define PRICE 1
+#else
+#define PRICE (1 + (YIELD_SHARE - 1) * LONGEST / CHECK)
+#endif
 #define EVENTS_WAIT (OWED_MAX + 2 * LONGEST)
 
 /* --- the P --- */
@@ -93,6 +115,7 @@ bool second;  /* the second ring does */
 bool turn;    /* ATTENTION_YIELDED */
 bool began;   /* turns.began is not 0 */
 short owed;   /* turns.owed */
+short least;  /* in owe */
 short left;   /* turns.end - now */
 short lasts;  /* now - turns.began */
 short used;   /* now - turns.since */
@@ -102,11 +125,11 @@ byte theirs;  /* yieldhead - turns.head */
 byte every = INTERVAL; /* turns.every */
 
 /* For the assertions. */
-short waited; /* EVENTS: by an event, four times; YIELDS: by a G of the second lane */
+short waited; /* EVENTS: by an event, three times; YIELDS: by a G of the second lane */
 bool fresh;   /* a check has found no G in the second lane, and none has run since */
 bool is_second; /* the G that runs is of the second lane */
 bool none;  /* no G runs */
-byte length;
+short length;
 
 #define MIN(a, b) ((a) < (b) -> (a) : (b))
 #define MAX(a, b) ((a) > (b) -> (a) : (b))
@@ -118,13 +141,53 @@ inline begin_interval()
 	theirs = 0
 }
 
+inline pay(time)
+{
+#ifdef MUTANT_ALL_CHARGED /* the lane has a fifth of the time */
+	owed = owed - (time);
+#else
+	owed = owed - ((time) - (time) / YIELD_SHARE);
+#endif
+#ifndef MUTANT_NO_MIN /* a long run costs more than OWED_MIN */
+	owed = MAX(owed, OWED_MIN)
+#endif
+}
+
+inline pick_begin()
+{
+	if
+	:: turn ->
+#ifndef MUTANT_AGAIN /* each M begins the turn again, with all that is owed */
+		pay(lasts);
+#endif
+		began = false;
+		lasts = 0;
+		left = 0;
+		if
+		:: owed < DUE -> turn = false
+		:: else
+		fi
+	:: !turn && runs > 0 && second -> owe(runs)
+	:: else
+	fi;
+	begin_interval()
+}
+
 inline owe(n)
 {
+#if defined(MUTANT_NO_LEAST) /* the lane pays for the time that it had alone */
+	least = OWED_MIN;
+#elif defined(MUTANT_FORGIVEN) /* the lane never pays for an overrun */
+	least = 0;
+#else
+	least = MIN(owed, 0);
+#endif
 	owed = owed + used / YIELD_SHARE - used / n * MIN(theirs, n);
 #ifndef MUTANT_NO_MOST /* a turn has no bound */
 	owed = MIN(owed, OWED_MAX);
 #endif
-	owed = MAX(owed, OWED_MIN);
+	owed = MAX(owed, least);
+	least = 0;
 #ifndef MUTANT_NO_TURN /* the second lane starves */
 	if
 	:: owed >= DUE && !turn ->
@@ -143,11 +206,11 @@ inline set_pace(each)
 	every = MAX(every, 1)
 }
 
-inline end_interval()
+inline end_interval(whole)
 {
 	ran = MAX(runs, 1);
 	if
-	:: used > CHECK || every < INTERVAL -> set_pace(used / ran)
+	:: whole && (used > CHECK || every < INTERVAL) -> set_pace(used / ran)
 	:: else
 	fi;
 	if
@@ -166,7 +229,7 @@ inline end_turn()
 {
 	assert(lasts < OWED_MAX + LONGEST);
 #ifndef MUTANT_FORGOTTEN /* the lane has turn after turn, and the events starve */
-	owed = owed - lasts;
+	pay(lasts);
 #endif
 #ifndef MUTANT_COUNTED_TWICE /* the lane pays twice */
 	begin_interval()
@@ -181,7 +244,7 @@ inline take_turn()
 #ifdef MUTANT_DROPPED /* the run between a check and the turn counts for nothing */
 		begin_interval();
 #else
-		end_interval();
+		end_interval(false);
 #endif
 		began = true;
 		lasts = 0;
@@ -215,7 +278,9 @@ inline take()
 	if
 	:: is_second -> theirs++; fresh = false;
 		if
+#ifndef FULL
 		:: true -> second = false
+#endif
 		:: true
 		fi
 	:: else ->
@@ -231,7 +296,7 @@ inline pass()
 {
 	if
 	:: length = SHORT
-	:: length = LONGEST
+	:: length = (is_second -> LONGEST : EVENT_LONGEST)
 	fi;
 	if
 	:: first = true
@@ -250,22 +315,26 @@ inline pass()
 #ifdef EVENTS
 	if
 	:: !first -> waited = 0
-	:: first && is_second -> waited = waited + YIELD_SHARE * length
+	:: first && is_second -> waited = waited + (YIELD_SHARE - 1) * length
 	:: else -> waited = MAX(waited - PRICE * length, 0)
 	fi;
-	assert(waited <= YIELD_SHARE * EVENTS_WAIT);
+	assert(waited <= (YIELD_SHARE - 1) * EVENTS_WAIT);
 #endif
 #ifdef YIELDS
 	if
 	:: !second -> waited = 0
 	:: second && is_second ->
 		/* outside of turns all runs count as equally long */
-		waited = MAX(waited + length - SHARE * (turn && began -> length : LONGEST), 0)
+		waited = MAX(waited + length - YIELD_SHARE * (turn && began -> length : LONGEST), 0)
 	:: else -> waited = waited + length
 	fi;
 	assert(waited <= YIELDS_WAIT);
 	assert(!fresh || waited <= FIRST_WAIT);
 #endif
+	if
+	:: turn && began -> pick_begin() /* the G blocks, and another M acquires the P */
+	:: true
+	fi;
 	length = 0
 }
 
@@ -283,8 +352,8 @@ end:	do
 		if
 		:: none ->
 			if
-			:: runs >= every -> d_step { end_interval() }
-			:: d_step { runs < every -> end_interval() }
+			:: runs >= every -> d_step { end_interval(true) }
+			:: d_step { runs < every -> end_interval(true) }
 			:: runs < every
 			fi;
 			d_step { local_work() }
@@ -296,7 +365,7 @@ end:	do
 			:: else ->
 				/* the M searches, or another one acquires the P */
 				if
-				:: begin_interval()
+				:: pick_begin()
 				:: used = used + SHORT
 				fi;
 				if

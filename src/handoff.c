@@ -5,6 +5,7 @@
 #include "base/throw.h"
 #include "idle.h"
 #include "mode/latency.h"
+#include "pick.h"
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"
@@ -143,6 +144,7 @@ bool sched_regain_p(struct m *m, bool *took_handed)
 	if (pp) { /* otherwise the G still counts: BLOCK-3 */
 		m_end_taken_locked(m);
 		p_bind(pp, m);
+		pick_begin(pp);
 		st_rlx(&sched.nblocked, sched.nblocked - 1);
 	}
 	unlock(&sched.lock, LR_SCHED);
@@ -179,6 +181,8 @@ bool sched_stop_without_p(struct m *m, struct g *gp)
 	if (stopping)
 		return false;
 	wake_for_queued(); /* a P may have become idle since */
+	if (gp)
+		sched_ask_one();
 	if (!gp)
 		notify_poller(sched.allp[0]); /* nothing may be left that can run */
 	return true;

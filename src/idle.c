@@ -102,6 +102,7 @@ static bool recheck_work(struct m *m)
 		}
 		if (pp) {
 			p_bind(pp, m);
+			pick_begin(pp);
 			m->spinning = true; /* then it wakes another M if there is more work */
 			add_seq(&sched.nmspinning, 1); /* ORD(idle) */
 			got = true;

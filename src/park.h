@@ -122,21 +122,16 @@ void park_init(void);
 /* Yield: move the calling G behind the other runnable Gs. */
 int park_yield(void);
 
-/* Yield if one of the attention bits in `bits` is set. */
-static inline void checkpoint_for(uint32_t bits)
+/* Yield if the scheduler has asked for it: for calls that may loop indefinitely without a wait. */
+static inline void self_checkpoint(void)
 {
 	struct m *m = getm();
 
 	if (unlikely(!m))
 		thread_checkpoint();
-	else if (unlikely((ld_rlx(&m->p->attention) & bits) | ld_rlx(&m->taken)))
+	else if (unlikely((ld_rlx(&m->p->attention) & ~(uint32_t)ATTENTION_AT_SWITCH) |
+			  ld_rlx(&m->taken)))
 		park_yield();
-}
-
-/* The checkpoint of calls that may loop indefinitely without a wait. */
-static inline void self_checkpoint(void)
-{
-	checkpoint_for(~(uint32_t)ATTENTION_AT_SWITCH);
 }
 
 /* The result of a wait whose deadline has passed already; 0: the caller may wait. */

@@ -46,12 +46,6 @@ static void begin_interval(struct p *pp, uint64_t now)
 	pp->check_at = t->from + t->every;
 }
 
-void pick_begin(struct p *pp)
-{
-	pp->turns.began = 0; /* a turn begins again: its time was not only used by its Gs */
-	begin_interval(pp, mode_ticks(pp));
-}
-
 /* Do Gs of the second lane wait that pp may run? */
 static bool yielded_wait(struct p *pp)
 {
@@ -86,10 +80,49 @@ static void set_pace(struct p *pp, int64_t each)
 	bool slow = each > SLOW_TICKS || (pp->slow && t->every < GLOBAL_INTERVAL);
 
 	slow &= ld_rlx(&sched.procs) > 1;
-	if (slow && !pp->slow)
-		pp->round_end = pp->yieldtail; /* RUNQ-6: the Gs in the ring run first */
+	/* RUNQ-6: the Gs in the ring are older than all that go to the global queue now */
+	if (slow && !pp->slow && !ld_rlx(&sched.gqyields))
+		pp->round_end = pp->yieldtail;
 	pp->slow = slow;
 	pp->yield_room = pp->in_order || pp->slow ? 0 : RUNQ_SIZE;
+}
+
+/* A turn has used so much time.  Its Gs are owed a quarter of that as well. */
+static void pay(struct turns *t, uint64_t used)
+{
+	t->owed = max_of(t->owed - (int64_t)(used - used / YIELD_SHARE), (int64_t)OWED_MIN);
+}
+
+/* How long the Gs of an interval ran which the P spent partly without an M, or in blocking code: at
+ * most as long as it lasted, and at the pace of the last one, or for 1 us each if they were
+ * fast. */
+static int64_t estimate(const struct p *pp, int64_t lasted, uint32_t runs)
+{
+	uint32_t every = pp->turns.every;
+	int64_t each = every && every < GLOBAL_INTERVAL ? CHECK_TICKS / every : TICKS_10US / 10;
+
+	return min_of(lasted, each * runs);
+}
+
+void pick_begin(struct p *pp)
+{
+	struct turns *t = &pp->turns;
+	uint32_t check_at = pp->check_at, runs = (uint32_t)pp->count.switches - t->from;
+	uint64_t now = mode_ticks(pp);
+
+	if (ld_rlx(&pp->attention) & ATTENTION_YIELDED) {
+		if (t->began)
+			pay(t, now - t->began);
+		t->began = 0; /* the turn continues with what is left */
+		if (t->owed < CHECK_TICKS / YIELD_SHARE)
+			and_rlx(&pp->attention, ~(uint32_t)ATTENTION_YIELDED);
+	} else if (runs && yielded_wait(pp)) {
+		owe(pp, estimate(pp, max_of((int64_t)(now - t->since), INT64_C(0)), runs),
+		    min_of((uint32_t)ld_rlx(&pp->yieldhead) - t->head, runs), runs);
+	}
+	begin_interval(pp, now);
+	pp->check_at =
+		check_at; /* no later, or frequent hand-offs would postpone it indefinitely */
 }
 
 /* End an interval at `now`.  whole: it is long enough to show a pace. */
@@ -123,8 +156,7 @@ static void end_turn(struct p *pp, uint64_t now)
 	uint32_t runs = (uint32_t)pp->count.switches - t->from;
 	uint64_t used = now - t->began;
 
-	/* they are owed a quarter of it as well */
-	t->owed = max_of(t->owed - (int64_t)(used - used / YIELD_SHARE), (int64_t)OWED_MIN);
+	pay(t, used);
 	/* steps for pinned Gs may have run timers within the turn */
 	pp->due_since += min_of(used, now - pp->due_since);
 	pp->due_from += min_of(runs, (uint32_t)pp->count.switches - pp->due_from);

@@ -13,25 +13,31 @@
  *           takes cache lines from its owner, so the interval between probes doubles after each
  *           failed one. Gs that the owner is about to run are stolen only in the last probe.
  *   PICK-3  Fairness of the global queue and of the poller: after GLOBAL_INTERVAL switches, or
- *           about CHECK_TICKS if that is earlier, a P polls, and takes half as many Gs of the
- *           global queue as it has run since the last time.  A G in the global queue reaches the
- *           tail of a ring after about two switches per G ahead of it, even if no ring ever becomes
- *           empty.  The number of switches follows from the pace of the last interval.  A thread
- *           without a P that enqueues a G while no P is idle asks one P to check at its next switch
- *           (ATTENTION_TURN); sysmon asks each P that makes few switches between two polls of its
- *           own.
+ *           about CHECK_TICKS if that is earlier, a P polls, and takes up to GLOBAL_CHECK_BATCH Gs
+ *           of events and new Gs of the global queue.  Such a G reaches the tail of a first ring
+ *           after about two switches per G ahead of it, even if no ring ever becomes empty.  The
+ *           number of switches follows from the pace of the last interval.  A thread without a P
+ *           that enqueues a G while no P is idle asks one P to check at its next switch outside of
+ *           a turn (ATTENTION_TURN); sysmon asks each P that makes few switches between two polls
+ *           of its own.
  *   PICK-4  The first ring runs before the second one (runq.h), and neither starves.  While Gs of
  *           the second lane (second ring and LANE_YIELD) wait, they are owed a quarter of the time
- *           of the P, less what they get while the first ring is empty; each check of PICK-3 adds
- *           to it.  If CHECK_TICKS / 4 are owed, a turn of the second lane begins: its Gs run until
- *           the time is used.
- *             A G of an event waits for: the G that runs, the events before it, and a turn, which
- *             is SLICE_TICKS and the last of its runs at most.
+ *           of the P; each check of PICK-3 adds to it.  What they run while the first ring is empty
+ *           reduces that, but leaves no debt.  If CHECK_TICKS / 4 are owed, a turn of the second
+ *           lane begins at the next switch: its Gs run until the time is used, before timers, the
+ *           poller and all other Gs.
+ *             A G of an event waits for: the G that runs, the events before it, a third of their
+ *             time, and SLICE_TICKS and the last run of a turn.  If the second lane becomes empty
+ *             between turns, each CHECK_TICKS of events may add one run.
  *             A G that has yielded waits for: four times the runs of the Gs before it, CHECK_TICKS,
- *             and one interval of PICK-3.
- *           Time is measured for turns; between turns, all runs of an interval count as equally
- *           long.  No clock is read between two checks outside of turns.  Verified by
- *           model/turns.pml.
+ *             two intervals of PICK-3 and one run, and three times the overrun of the last turn (20
+ *             SLICE_TICKS at most).  An overrun is the time that the last run of a turn takes
+ *             beyond the end of the turn.  The first G after a check that found the lane empty
+ *             waits for one interval, and for no overrun.
+ *           At most OWED_MAX can be owed, so the quarter holds while an interval and the run after
+ *           it take up to 3 SLICE_TICKS.  Turns are timed; between turns only the number of runs is
+ *           known, and all runs of an interval count as equally long.  No clock is read between two
+ *           checks outside of turns.  Verified by model/turns.pml.
  *
  * Rejected
  *   Stealing single Gs: one cache miss per G.
@@ -121,7 +127,7 @@ static inline bool check_is_due(struct p *pp)
 /* PICK-3: the check, after the poller if that is due.  Begins a turn (PICK-4).  Returns a G of the
  * global queue to run, or NULL. */
 struct g *check_global(struct p *pp);
-/* An M has acquired pp: the time before does not count as used by its Gs. */
+/* An M has acquired pp: outside of a turn, the time before counts only as far as Gs ran in it. */
 void pick_begin(struct p *pp);
 /* PICK-4, for ATTENTION_YIELDED: the next G of the turn; NULL: it is over. */
 struct g *take_turn(struct p *pp);

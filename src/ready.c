@@ -121,15 +121,22 @@ void sched_ask_turn(struct p *pp)
 
 void sched_ask_one(void)
 {
-	uint32_t n = (uint32_t)ld_rlx(&sched.procs);
+	uint32_t n = (uint32_t)min_of(ld_rlx(&sched.procs), ld_acq(&sched.nallp)); /* ORD(allp) */
 
 	/* with chaos every step draws from the global queue, by a rule of its own */
-	if (ld_rlx(&sched.npidle) || rt_replays() || chaos_on() || n == 0)
+	if (ld_rlx(&sched.npidle) || rt_replays() || chaos_on())
 		return;
-	struct p *pp = sched.allp[add_rlx(&sched.gq_asked, 1) % n];
+	uint32_t first = add_rlx(&sched.gq_asked, 1);
 
-	if (!(ld_rlx(&pp->attention) & ATTENTION_TURN))
-		sched_ask_turn(pp);
+	for (uint32_t i = 0; i < n; i++) {
+		struct p *pp = sched.allp[(first + i) % n];
+
+		if ((ld_rlx(&pp->status) & P_STATUS_MASK) != P_RUNNING)
+			continue; /* it may not switch for long */
+		if (!(ld_rlx(&pp->attention) & ATTENTION_TURN))
+			sched_ask_turn(pp);
+		return;
+	}
 }
 
 /* Enqueue globally, for a thread without a P.  The latency of each G is measured: that costs little

@@ -175,7 +175,7 @@ noinline struct g *runq_get_round(struct p *pp)
 	lock(&sched.lock, LR_SCHED);
 	runq_flush_yielded_locked(pp);
 	if (sched.gqyields)
-		gp = gq_get_yielded(pp, pp->slow ? 1 : RUNQ_BATCH);
+		gp = gq_get_yielded(pp, pp->slow ? 1 : RUNQ_SIZE);
 	unlock(&sched.lock, LR_SCHED);
 	pp->round_end = pp->yieldtail;
 	return gp;
@@ -232,8 +232,10 @@ struct g *runq_steal(struct p *pp, struct p *victim, bool next)
 			     pp->runq)))
 		return gp;
 	if ((gp = ring_steal(pp, &victim->yieldhead, &victim->yieldtail, victim->yielded,
-			     &pp->yieldtail, pp->yielded)))
+			     &pp->yieldtail, pp->yielded))) {
+		pp->round_end = pp->yieldtail; /* RUNQ-6: they run before Gs that yield now */
 		return gp;
+	}
 	gp = next ? ld_rlx(&victim->runnext) : NULL;
 	if (gp && cas_seq(&victim->runnext, &gp, (struct g *)NULL)) /* ORD(runnext) */
 		return gp;
@@ -241,14 +243,20 @@ struct g *runq_steal(struct p *pp, struct p *victim, bool next)
 }
 
 /* Gs of a P that does not reach its next wait: the latency of each is measured from here on. */
-static void gq_put_late(struct g **batch, uint32_t n, void (*put)(struct g *))
+static void gq_put_late(struct g **batch, uint32_t n, bool yielded)
 {
 	uint64_t ticks = cpu_ticks();
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (!(batch[i]->resume & RESUME_MEASURED))
-			latency_stamp_now(batch[i], latency_cause_of(batch[i]), ticks);
-		put(batch[i]);
+		struct g *gp = batch[i];
+
+		if (!(gp->resume & RESUME_MEASURED))
+			latency_stamp_now(gp, yielded ? GMP_LATENCY_YIELD : latency_cause_of(gp),
+					  ticks);
+		if (yielded)
+			gq_put_yielded(gp);
+		else
+			gq_put(gp);
 	}
 }
 
@@ -264,12 +272,12 @@ void runq_spill(struct p *victim)
 		return;
 	lock(&sched.lock, LR_SCHED);
 	while ((n = ring_grab(&victim->runqhead, &victim->runqtail, victim->runq, batch, 0)))
-		gq_put_late(batch, n, gq_put);
+		gq_put_late(batch, n, false);
 	while ((n = ring_grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, batch, 0)))
-		gq_put_late(batch, n, gq_put_yielded);
+		gq_put_late(batch, n, true);
 	next = ld_rlx(&victim->runnext);
 	if (next && cas_seq(&victim->runnext, &next, (struct g *)NULL)) /* ORD(runnext) */
-		gq_put_late(&next, 1, gq_put);
+		gq_put_late(&next, 1, false);
 	unlock(&sched.lock, LR_SCHED);
 }
 

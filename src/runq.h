@@ -3,9 +3,10 @@
  * Run queues: two lock-free FIFO rings per P with work stealing, and the global queue.
  *
  * The first ring holds Gs that an event or a spawn made runnable.  The second ring holds Gs that
- * have used CPU time since: they have yielded, were preempted, or have used the time slice that
- * runnext inherits.  A P runs the first ring before the second one (PICK-4 of pick.h bounds that),
- * so the latency of an event does not depend on the number of Gs that compute.
+ * have used CPU time since: they have yielded, or have used the time slice that runnext inherits.
+ * (A preempted G that yields goes to the global queue.)  A P runs the first ring before the second
+ * one (PICK-4 of pick.h has the bounds), so the latency of an event does not depend on the number
+ * of Gs that compute.
  *
  * A ring has 2048 pointers.  Its owner puts at the tail; the owner and thieves take at the head.
  * Pointers in an array, not links through the Gs, so looking ahead touches no G.

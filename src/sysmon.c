@@ -158,7 +158,8 @@ static void p_stays(int i, uint32_t status, bool p_work, int64_t now)
 	if (now - since >= SLICE_NS && asked && (ld_rlx(&sched.npidle) == 0 || sched.cpus == 1))
 		runq_spill(pp);
 	if (status == P_RUNNING && !measured &&
-	    preempt_poll(i, now - since, asked, mon.urgent, now))
+	    preempt_poll(i, now - since, asked,
+			 mon.urgent && !(ld_rlx(&pp->attention) & ATTENTION_RETIRE), now))
 		mon.urgent = false; /* this P serves the events */
 }
 
@@ -170,6 +171,8 @@ static bool all_stay(int n)
 		struct p *pp = sched.allp[i];
 		uint32_t status = ld_rlx(&pp->status) & P_STATUS_MASK;
 
+		if (ld_rlx(&pp->attention) & ATTENTION_RETIRE)
+			continue; /* its next M gives it up */
 		if (status != P_RETIRED &&
 		    (status != P_RUNNING || ld_rlx(&pp->count.switches) != mon.seen[i].switches))
 			return false;
@@ -177,9 +180,9 @@ static bool all_stay(int n)
 	return true;
 }
 
-/* Timers are due, or Gs of events are queued.  A program without waits for fds has none of these:
- * its queues hold Gs that compute. */
-static bool events_wait(int n, int64_t due)
+/* Timers are due, or Gs of events are queued.  fds: some Gs wait for fds, or did before the poll.
+ * In a program without such Gs the queues hold Gs that compute. */
+static bool events_wait(int n, int64_t due, bool fds)
 {
 	bool queued = gq_events() > 0;
 
@@ -190,17 +193,19 @@ static bool events_wait(int n, int64_t due)
 			return true;
 		queued |= runq_first(pp) || ld_rlx(&pp->runnext);
 	}
-	return queued && sched_should_poll();
+	return queued && fds;
 }
 
 /* Policy of preempt.h. */
 static bool is_urgent(int n, int64_t due)
 {
+	bool fds = ld_rlx(&sched.npollwait) > 0;
+
 	if (rt_replays() || !all_stay(n))
 		return false;
 	if (sched_should_poll())
 		sched_poll_now();
-	return events_wait(n, due);
+	return events_wait(n, due, fds);
 }
 
 /* PICK-3: at most once per MIXED_NS. */

@@ -326,9 +326,9 @@ enum {
 	ATTENTION_TURN = 1 << 6,
 	/* It is the turn of the second ring: PICK-4.  Set and cleared by pick.c. */
 	ATTENTION_YIELDED = 1 << 7,
-	/* Work of the next switch: calls on fds and the end of blocking code do not yield for it.
-	 * A yield would move a G of an event behind all Gs that have yielded, for a bit that its
-	 * wakeup may have set itself. */
+	/* Work of the next switch: no checkpoint yields for it.  A yield would move a G of an event
+	 * behind all Gs that have yielded, for a bit that its wakeup may have set itself; and a G
+	 * that computes would wait for all of them at each event. */
 	ATTENTION_AT_SWITCH = ATTENTION_TURN | ATTENTION_YIELDED,
 };
 

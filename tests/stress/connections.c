@@ -108,7 +108,8 @@ RT(connections_closed_in_every_way_leak_nothing)
 	WAIT_FOR(stats().greens == 3);
 	CHECK_EQ(stats().descriptors, 2);
 	CHECK_EQ(count_fds(), fds);
-	CHECK(count_threads() <= threads + 2); /* bound by the concurrency, not by n */
+	/* Bound by the concurrency and by PREEMPT-4 (on a busy machine), not by n. */
+	CHECK(count_threads() <= threads + 2 + 3 * procs);
 	fprintf(stderr, "%ld KiB, then %ld KiB\n", kb, rss_kb());
 	if (!SANITIZED) /* sanitizers keep history and quarantine freed memory */
 		CHECK(rss_kb() <= kb + 1024);

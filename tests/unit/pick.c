@@ -192,10 +192,42 @@ TEST(pick_begin_forgets_time_without_p)
 	pp.turns.since -= 100 * CHECK_TICKS;
 	pick_begin(&pp);
 	CHECK_EQ(pp.turns.since, ticks());
-	expect_due_after(GLOBAL_INTERVAL);
+	CHECK_EQ(pp.turns.owed, 10 * (TICKS_10US / 10) / 4); /* 1 us for each run */
+	expect_due_after(GLOBAL_INTERVAL - 10); /* no later than without the change of the M */
 	CHECK(check_global(&pp) == NULL);
 	CHECK_EQ(pp.turns.every, GLOBAL_INTERVAL);
-	CHECK_EQ(pp.turns.owed, INTERVAL / 4);
+	gq_fini();
+}
+
+/* Otherwise each hand-off within a turn begins it again, and events starve. */
+TEST(turn_of_p_that_changes_its_m_is_not_begun_again)
+{
+	begin();
+	yield_range(0, 3);
+	pp.turns.owed = 30 * SWITCH - SWITCH / 4 - INTERVAL / 4;
+	check_after(61, INTERVAL);
+	CHECK(turn_begun());
+	run_first(1);
+	CHECK_EQ(pp.turns.began, 0);
+	CHECK(take_turn(&pp) != NULL);
+	run_first(10);
+	pick_begin(&pp);
+	CHECK(!turn_begun());
+	CHECK_EQ(pp.turns.owed, 30 * SWITCH - 10 * SWITCH / 4 * 3);
+	check_after(1, SWITCH);
+	pp.turns.owed = SLICE_TICKS;
+	check_after(1, SWITCH);
+	CHECK(turn_begun());
+	CHECK(take_turn(&pp) != NULL);
+	run_first(4);
+	pick_begin(&pp);
+	CHECK(turn_begun()); /* with what is left */
+	CHECK_EQ(pp.turns.owed, SLICE_TICKS - 4 * SWITCH / 4 * 3);
+	CHECK(take_turn(&pp) != NULL);
+	run_first(10000);
+	pick_begin(&pp);
+	CHECK(!turn_begun());
+	CHECK_EQ(pp.turns.owed, -5 * SLICE_TICKS);
 	gq_fini();
 }
 
@@ -261,10 +293,10 @@ TEST(gs_in_second_ring_of_p_that_becomes_slow_run_first)
 	begin();
 	sched.procs = 2;
 	sched.virtual_now = 0;
-	gq_range(10, 20, gq_put_yielded);
 	yield_range(0, 3);
 	check_real(40, 41 * SLOW);
 	expect_slow(true);
+	yield_range(10, 12); /* to the global queue */
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(index_of(runq_get_yielded(&pp)), i);
 	CHECK_EQ(index_of(runq_get_yielded(&pp)), 10);
@@ -718,22 +750,33 @@ static void expect_asked(unsigned first, unsigned second)
 	CHECK_EQ(other.attention, second);
 }
 
-TEST(ask_one_asks_each_busy_p_in_turn)
+static void begin_ask(void)
 {
 	sched.allp[0] = &pp;
 	sched.allp[1] = &other;
+	sched.nallp = 2;
+	pp.status = other.status = P_RUNNING;
+}
+
+TEST(ask_one_asks_each_busy_p_in_turn)
+{
+	begin_ask();
 	expect_asked(0, 0); /* no run */
+	sched.gq_asked = 0;
 	sched.procs = 2;
 	expect_asked(ATTENTION_TURN, 0);
 	expect_asked(ATTENTION_TURN, ATTENTION_TURN);
 	pp.attention = other.attention = ATTENTION_YIELDED;
 	expect_asked(ATTENTION_TURN | ATTENTION_YIELDED, ATTENTION_YIELDED);
-	CHECK_EQ(sched.gq_asked, 3);
+	pp.attention = other.attention = 0;
+	pp.status = P_BLOCKED;
+	for (int i = 0; i < 2; i++)
+		expect_asked(0, ATTENTION_TURN);
 }
 
 TEST(ask_one_asks_none_if_a_p_is_idle_or_in_replay_and_chaos)
 {
-	sched.allp[0] = &pp;
+	begin_ask();
 	sched.procs = 1;
 	sched.npidle = 1;
 	expect_asked(0, 0);

@@ -765,14 +765,38 @@ TEST(runq_round_with_empty_ring_continues_with_global_queue)
 	gq_fini();
 }
 
-TEST(runq_round_takes_a_batch_at_most)
+TEST(runq_round_takes_as_much_as_the_ring_holds)
 {
 	begin(1, false);
-	gq_yield_range(0, 1000);
+	gq_yield_range(0, GREENS);
 	CHECK_EQ(index_of(runq_get_yielded(&ps[0])), 0);
-	CHECK_EQ(runq_yielded(&ps[0]), RUNQ_BATCH - 1);
-	CHECK_EQ(sched.gqyields, 1000 - RUNQ_BATCH);
+	CHECK_EQ(runq_yielded(&ps[0]), RUNQ_SIZE - 1);
+	CHECK_EQ(sched.gqyields, GREENS - RUNQ_SIZE);
+	expect_yielded(&ps[0], 1, GREENS);
+	gq_fini();
+}
+
+/* One G in the global queue must not make all others pass through it again and again. */
+TEST(runq_round_empties_lane_if_all_fit_into_the_ring)
+{
+	begin(1, false);
+	yield_range(&ps[0], 1, 1000);
+	gq_yield_range(0, 1);
+	CHECK_EQ(index_of(runq_get_yielded(&ps[0])), 0);
+	CHECK_EQ(sched.gqyields, 0);
 	expect_yielded(&ps[0], 1, 1000);
+	gq_fini();
+}
+
+TEST(runq_stolen_yielded_gs_run_before_the_global_queue)
+{
+	begin(2, true);
+	yield_range(&ps[0], 0, 10);
+	gq_yield_range(10, 20);
+	CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], false)), 0);
+	for (int i = 1; i < 5; i++)
+		CHECK_EQ(index_of(runq_get_yielded(&ps[1])), i);
+	CHECK_EQ(index_of(runq_get_yielded(&ps[1])), 10);
 	gq_fini();
 }
 
