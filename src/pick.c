@@ -46,10 +46,11 @@ static void begin_interval(struct p *pp, uint64_t now)
 	pp->check_at = t->from + t->every;
 }
 
-/* Do Gs of the second lane wait that pp may run? */
+/* Do Gs of the second lane wait that a turn of pp would run?  With chaos every step draws from all
+ * Gs, and a turn would prefer some. */
 static bool yielded_wait(struct p *pp)
 {
-	return !pp->in_order && (runq_yielded(pp) || ld_rlx(&sched.gqyields));
+	return !pp->in_order && !chaos_on() && (runq_yielded(pp) || ld_rlx(&sched.gqyields));
 }
 
 /* PICK-4: the Gs of the second lane, of which some wait, have run `theirs` of `runs` times in an

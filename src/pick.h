@@ -95,8 +95,8 @@ static noinline void runnext_expire(struct p *pp)
 		runq_yield(pp, gp);
 }
 
-/* Take the next G of pp's own queues: runnext, the first ring, the second lane.  Owner only. */
-static inline struct g *local_work(struct p *pp)
+/* Take the next G of pp's first lane: runnext, then the first ring.  Owner only. */
+static inline struct g *first_work(struct p *pp)
 {
 	struct g *gp;
 
@@ -110,7 +110,14 @@ static inline struct g *local_work(struct p *pp)
 	}
 	pp->inherited = 0;
 	bump(&pp->schedtick, 1);
-	gp = runq_get(pp);
+	return runq_get(pp);
+}
+
+/* Take the next G that a busy P runs: of the first lane, then of the second one.  Owner only. */
+static inline struct g *local_work(struct p *pp)
+{
+	struct g *gp = first_work(pp);
+
 	return gp ? gp : runq_get_yielded(pp);
 }
 

@@ -430,9 +430,9 @@ leaves_by_jump static noinline int find_runnable_g0(struct m *m)
 			return attend_g0(m);
 		if (timers_next(pp) != NEVER)
 			run_own_timers(pp);
-		if ((gp = local_work(pp)))
-			break;
-		if ((gp = from_global(pp, GLOBAL_BATCH)))
+		/* PICK-4: events in the global queue go before Gs that have yielded */
+		if ((gp = first_work(pp)) || (gp = from_global(pp, GLOBAL_BATCH)) ||
+		    (gp = runq_get_yielded(pp)))
 			break;
 		if (sched_should_poll()) {
 			sched_poll_now();

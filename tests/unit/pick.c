@@ -468,6 +468,18 @@ TEST(turn_begins_at_a_quarter_of_check_interval)
 	gq_fini();
 }
 
+/* In chaos every step draws from all Gs; a turn would prefer some of them. */
+TEST(turn_never_begins_in_chaos)
+{
+	begin();
+	sched.chaos = true;
+	yield_range(0, 3);
+	check_after(1, 10 * CHECK_TICKS);
+	CHECK_EQ(pp.turns.owed, 0);
+	CHECK(!turn_begun());
+	gq_fini();
+}
+
 /* --- a turn: PICK-4 --- */
 
 /* Gs 0 to 2 have yielded, and a turn of `owed` has been announced. */
