@@ -576,7 +576,8 @@ static void sleep_together(void *arg)
 	deadline = gmp_now() + 100 * MS;
 	for (int i = 0; i < TOGETHER; i++)
 		CHECK_EQ(gmp_spawn(&g[i], wake_and_compute, &deadline, NULL), 0);
-	gmp_yield(); /* all in the heap of the one P */
+	while (ld_rlx(&getp()->timers.n) <= TOGETHER) /* all in the heap of the one P */
+		gmp_yield();
 	CHECK_EQ(gmp_set_procs(2), 1);
 	for (int i = 0; i < TOGETHER; i++)
 		CHECK_EQ(gmp_join(g[i]), 0);
