@@ -33,7 +33,8 @@
  * only if an interval of events accrues less than OWED_MAX - DUE, so the runs of events in YIELDS
  * are short enough.
  *
- * Left out: the global queue and rounds (runq.pml); thieves, which count as runs of the P; timers
+ * Left out: the wait for the Gs that are in the first ring when a turn becomes due, and that each G
+ * runs once in a turn; the global queue and rounds (runq.pml); thieves, which count as runs of the P; timers
  * and pinned Gs; that an interval has at most twice the switches of the last one, which makes
  * intervals shorter.
  *

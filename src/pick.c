@@ -44,6 +44,10 @@ static void begin_interval(struct p *pp, uint64_t now)
 	t->from = (uint32_t)pp->count.switches;
 	t->head = (uint32_t)ld_rlx(&pp->yieldhead);
 	pp->check_at = t->from + t->every;
+	if (t->due) /* earlier, if the first ring reaches the mark */
+		pp->check_at =
+			t->from +
+			max_of(min_of(t->mark - (uint32_t)ld_rlx(&pp->runqhead), t->every), 1u);
 }
 
 /* Do Gs of the second lane wait that a turn of pp would run?  With chaos every step draws from all
@@ -51,6 +55,24 @@ static void begin_interval(struct p *pp, uint64_t now)
 static bool yielded_wait(struct p *pp)
 {
 	return !pp->in_order && !chaos_on() && (runq_yielded(pp) || ld_rlx(&sched.gqyields));
+}
+
+/* If a turn is due, begin it once the Gs have run that were in the first ring when it became due. */
+static void begin_if_owed(struct p *pp)
+{
+	struct turns *t = &pp->turns;
+
+	if (t->owed < CHECK_TICKS / YIELD_SHARE || ld_rlx(&pp->attention) & ATTENTION_YIELDED) {
+		t->due = false;
+		return;
+	}
+	if (!t->due)
+		t->mark = pp->runqtail;
+	t->due = (int32_t)((uint32_t)ld_rlx(&pp->runqhead) - t->mark) < 0;
+	if (t->due)
+		return;
+	t->began = 0; /* take_turn reads the clock */
+	or_rlx(&pp->attention, ATTENTION_YIELDED);
 }
 
 /* PICK-4: the Gs of the second lane, of which some wait, have run `theirs` of `runs` times in an
@@ -62,10 +84,7 @@ static void owe(struct p *pp, int64_t used, uint32_t theirs, uint32_t runs)
 	int64_t sum = *owed + used / YIELD_SHARE - used / runs * theirs;
 
 	*owed = max_of(min_of(sum, (int64_t)OWED_MAX), least);
-	if (*owed < CHECK_TICKS / YIELD_SHARE || ld_rlx(&pp->attention) & ATTENTION_YIELDED)
-		return;
-	pp->turns.began = 0; /* take_turn reads the clock */
-	or_rlx(&pp->attention, ATTENTION_YIELDED);
+	begin_if_owed(pp);
 }
 
 /* PICK-3: the Gs of the last interval ran for `each` on average.  An interval of a few runs may be
@@ -136,10 +155,12 @@ static void end_interval(struct p *pp, uint64_t now, bool whole)
 	/* no division while Gs run for a short time, as before */
 	if (whole && (used > CHECK_TICKS || t->every < GLOBAL_INTERVAL))
 		set_pace(pp, used / runs);
-	if (yielded_wait(pp))
+	if (yielded_wait(pp)) {
 		owe(pp, used, min_of((uint32_t)ld_rlx(&pp->yieldhead) - t->head, runs), runs);
-	else
+	} else {
 		t->owed = 0;
+		t->due = false;
+	}
 	begin_interval(pp, now);
 }
 
@@ -164,6 +185,16 @@ static void end_turn(struct p *pp, uint64_t now)
 	begin_interval(pp, now);
 }
 
+/* How many Gs of the second lane wait that pp would run in a round. */
+static uint32_t waiting_for_turn(struct p *pp)
+{
+	uint32_t global = ld_rlx(&sched.gqyields);
+
+	if (global)
+		global = global / (uint32_t)max_of(ld_rlx(&sched.procs), 1) + 1;
+	return runq_yielded(pp) + global;
+}
+
 noinline struct g *take_turn(struct p *pp)
 {
 	struct turns *t = &pp->turns;
@@ -174,11 +205,18 @@ noinline struct g *take_turn(struct p *pp)
 		end_interval(pp, now, false); /* a G has run since the check */
 		t->began = now;
 		t->end = now + (uint64_t)max_of(t->owed, INT64_C(1));
+		t->left = waiting_for_turn(pp);
 	}
-	if ((int64_t)(t->end - now) > 0 && (gp = runq_get_yielded(pp)))
+	if ((int64_t)(t->end - now) > 0 && t->left && (gp = runq_get_yielded(pp))) {
+		t->left--;
 		return gp;
+	}
 	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_YIELDED);
 	end_turn(pp, now);
+	if (runq_first(pp) && yielded_wait(pp)) {
+		begin_if_owed(pp); /* each has run once, and time is left */
+		begin_interval(pp, now);
+	}
 	return NULL;
 }
 

@@ -374,7 +374,10 @@ struct turns {
 	uint64_t since; /* the time then */
 	uint64_t began; /* PICK-4: the begin of the turn */
 	uint64_t end;   /* PICK-4: no G of the turn begins to run after it */
-	int64_t owed;   /* PICK-4: how long the second ring must run beside the first */
+	int64_t owed;   /* PICK-4: how long the second lane must run beside the first ring */
+	uint32_t mark;  /* PICK-4: runqtail when a turn became due */
+	uint32_t left;  /* PICK-4: so many Gs may still run in the turn */
+	bool due;       /* PICK-4: a turn begins once runqhead has reached mark */
 };
 
 struct p {

@@ -53,7 +53,7 @@ static void fifo_app(UNUSED void *arg)
 	}
 }
 
-/* In virtual time: if each run takes a millisecond, PICK-4 mixes new Gs and Gs that have yielded. */
+/* In virtual time: if runs take a millisecond, PICK-4 mixes new Gs and Gs that have yielded. */
 TEST(yield_on_one_p_is_round_robin)
 {
 	CHECK_EQ(run_configured(1, 0, GMP_VIRTUAL_TIME, fifo_app, NULL), 0);

@@ -482,16 +482,21 @@ TEST(turn_never_begins_in_chaos)
 
 /* --- a turn: PICK-4 --- */
 
-/* Gs 0 to 2 have yielded, and a turn of `owed` has been announced. */
-static void begin_turn(int64_t owed)
+/* n Gs have yielded, and a turn of `owed` has been announced. */
+static void begin_turn_of(int64_t owed, int n)
 {
 	begin();
-	yield_range(0, 3);
+	yield_range(0, n);
 	pp.turns.owed = owed - SWITCH / 4 - INTERVAL / 4;
 	check_after(61, INTERVAL);
 	CHECK_EQ(pp.turns.owed, owed - SWITCH / 4);
 	CHECK(turn_begun());
 	run_first(1); /* the G that runs between the check and the turn */
+}
+
+static void begin_turn(int64_t owed)
+{
+	begin_turn_of(owed, 50);
 }
 
 static void step_of_turn(int i)
@@ -512,16 +517,16 @@ TEST(turn_lasts_until_owed_time_is_used)
 	uint64_t since = pp.due_since = ticks() - 10;
 	uint32_t from = pp.due_from = 5;
 
-	put_range(10, 13);
+	put_range(100, 103);
 	for (int i = 0; i < 31; i++)
-		step_of_turn(i % 3);
+		step_of_turn(i);
 	uint64_t now = ticks();
 
 	CHECK(take_turn(&pp) == NULL);
 	CHECK(!turn_begun());
 	/* the last run was too long, and a quarter of the turn is owed again */
 	CHECK_EQ(pp.turns.owed, owed - 31 * SWITCH / 4 * 3);
-	CHECK_EQ(runq_yielded(&pp), 3);
+	CHECK_EQ(runq_yielded(&pp), 50);
 	CHECK_EQ(runq_first(&pp), 3);
 	/* the turn is no part of the interval, nor of the time that timers earn */
 	CHECK_EQ(pp.turns.since, now);
@@ -538,7 +543,7 @@ TEST(turn_ends_at_its_exact_end)
 {
 	begin_turn(30 * SWITCH);
 	for (int i = 0; i < 30; i++)
-		step_of_turn(i % 3);
+		step_of_turn(i);
 	CHECK(take_turn(&pp) == NULL);
 	CHECK_EQ(pp.turns.owed, 30 * SWITCH / 4);
 	gq_fini();
@@ -546,7 +551,7 @@ TEST(turn_ends_at_its_exact_end)
 
 TEST(turn_ends_when_second_lane_is_empty)
 {
-	begin_turn(30 * SWITCH);
+	begin_turn_of(30 * SWITCH, 3);
 	for (int i = 0; i < 3; i++) {
 		CHECK_EQ(index_of(take_turn(&pp)), i);
 		pp.count.switches++; /* it parks or ends */
@@ -561,7 +566,7 @@ TEST(turn_ends_when_second_lane_is_empty)
 
 TEST(turn_includes_gs_in_global_queue)
 {
-	begin_turn(30 * SWITCH);
+	begin_turn_of(30 * SWITCH, 3);
 	gq_range(3, 5, gq_put_yielded);
 	int first = index_of(take_turn(&pp));
 
@@ -571,6 +576,37 @@ TEST(turn_includes_gs_in_global_queue)
 		CHECK(take_turn(&pp) != NULL);
 	}
 	CHECK(take_turn(&pp) == NULL);
+	gq_fini();
+}
+
+/* A G that spawns and yields must wait for the Gs that it has spawned. */
+TEST(turn_begins_after_gs_that_are_in_the_first_ring)
+{
+	begin();
+	yield_range(0, 3);
+	put_range(10, 13);
+	pp.turns.owed = TURN_OWED;
+	check_after(61, INTERVAL);
+	CHECK(!turn_begun());
+	put_range(20, 23); /* later: a turn does not wait for these */
+	for (int i = 10; i < 13; i++) {
+		check_after(1, SWITCH);
+		CHECK(!turn_begun());
+		CHECK_EQ(index_of(runq_get(&pp)), i);
+	}
+	check_after(1, SWITCH);
+	CHECK(turn_begun());
+	gq_fini();
+}
+
+TEST(turn_runs_each_g_once)
+{
+	begin_turn_of(30 * SWITCH, 3);
+	for (int i = 0; i < 3; i++)
+		step_of_turn(i);
+	CHECK(take_turn(&pp) == NULL);
+	CHECK(!turn_begun());
+	CHECK_EQ(runq_yielded(&pp), 3);
 	gq_fini();
 }
 
@@ -651,7 +687,7 @@ static double share_of_second_lane(int empty, unsigned length, int *longest)
 
 	begin();
 	*longest = 0;
-	yield_range(0, 50);
+	yield_range(0, 300); /* a turn runs each once */
 	for (int i = 0; i < STEPS; i++) {
 		struct g *gp = turn_begun() ? take_turn(&pp) : NULL;
 
