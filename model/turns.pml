@@ -34,9 +34,9 @@
  * are short enough.
  *
  * Left out: the wait for the Gs that are in the first ring when a turn becomes due, and that each G
- * runs once in a turn; the global queue and rounds (runq.pml); thieves, which count as runs of the P; timers
- * and pinned Gs; that an interval has at most twice the switches of the last one, which makes
- * intervals shorter.
+ * runs once in a turn; the global queue and rounds (runq.pml); thieves, which count as runs of the
+ * P; timers and pinned Gs; that an interval has at most twice the switches of the last one, which
+ * makes intervals shorter.
  *
  * Models:
  *   src/pick.c: begin_interval pick_begin yielded_wait owe set_pace pay end_interval end_turn

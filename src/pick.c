@@ -57,7 +57,7 @@ static bool yielded_wait(struct p *pp)
 	return !pp->in_order && !chaos_on() && (runq_yielded(pp) || ld_rlx(&sched.gqyields));
 }
 
-/* If a turn is due, begin it once the Gs have run that were in the first ring when it became due. */
+/* If a turn is due, begin it once the Gs have run that were then in the first ring. */
 static void begin_if_owed(struct p *pp)
 {
 	struct turns *t = &pp->turns;
