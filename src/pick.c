@@ -141,8 +141,9 @@ void pick_begin(struct p *pp)
 		    min_of((uint32_t)ld_rlx(&pp->yieldhead) - t->head, runs), runs);
 	}
 	begin_interval(pp, now);
-	pp->check_at =
-		check_at; /* no later, or frequent hand-offs would postpone it indefinitely */
+	/* no later, or frequent hand-offs would postpone it indefinitely */
+	if ((int32_t)(check_at - pp->check_at) < 0)
+		pp->check_at = check_at;
 }
 
 /* End an interval at `now`.  whole: it is long enough to show a pace. */
