@@ -303,6 +303,22 @@ TEST(gs_in_second_ring_of_p_that_becomes_slow_run_first)
 	gq_fini();
 }
 
+/* Gs that have yielded in the round are no part of it. */
+TEST(round_of_p_that_becomes_slow_keeps_its_end)
+{
+	begin();
+	sched.procs = 2;
+	sched.virtual_now = 0;
+	gq_range(10, 20, gq_put_yielded);
+	CHECK_EQ(index_of(runq_get_yielded(&pp)), 10); /* a share: 10 / 2 + 1 */
+	yield_range(0, 3);
+	check_real(40, 41 * SLOW);
+	expect_slow(true);
+	for (int i = 11; i < 17; i++) /* the round, then the global queue */
+		CHECK_EQ(index_of(runq_get_yielded(&pp)), i);
+	gq_fini();
+}
+
 TEST(p_without_other_ps_is_never_slow)
 {
 	begin();

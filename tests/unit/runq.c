@@ -788,6 +788,21 @@ TEST(runq_round_empties_lane_if_all_fit_into_the_ring)
 	gq_fini();
 }
 
+/* Otherwise the oldest Gs of a round go back each time before they run. */
+TEST(runq_yield_to_full_ring_in_round_goes_to_global_queue)
+{
+	begin(1, false);
+	gq_yield_range(0, RUNQ_SIZE + 10);
+	CHECK_EQ(index_of(runq_get_yielded(&ps[0])), 0);
+	runq_yield(&ps[0], &greens[0]);
+	CHECK_EQ(runq_yielded(&ps[0]), RUNQ_SIZE);
+	runq_yield(&ps[0], &greens[GREENS - 1]);
+	CHECK_EQ(runq_yielded(&ps[0]), RUNQ_SIZE);
+	CHECK_EQ(sched.gqyields, 11);
+	CHECK_EQ(index_of(runq_get_yielded(&ps[0])), 1);
+	gq_fini();
+}
+
 TEST(runq_stolen_yielded_gs_run_before_the_global_queue)
 {
 	begin(2, true);
