@@ -34,6 +34,45 @@ if command -v curl >/dev/null; then
 	check_equal "a post of much" 413 "$(code -d @"$tmp/files/large" "$url/")"
 	check_equal "an old client" 200 "$(code -0 "$url/small.txt")"
 	check_equal "a new client" 200 "$(code --http2 "$url/small.txt")"
+
+	mkfifo "$tmp/files/fifo"
+	check_equal "a FIFO" 404 "$(code --max-time 5 "$url/fifo")"
+	: >"$tmp/files/empty"
+	check_equal "an empty file" "200 0" \
+		"$(curl -sS -o "$tmp/got.4" -w '%{http_code} %{size_download}' "$url/empty")"
+
+	# Its size is 4096 for stat, and smaller for read.
+	ln -s /sys/devices/system/cpu/online "$tmp/files/cpus"
+	if [ -r "$tmp/files/cpus" ]; then
+		curl -sS --fail --max-time 5 -o "$tmp/got.5" "$url/cpus" || fail "curl: $?"
+		cmp "$tmp/files/cpus" "$tmp/got.5" || fail "another file"
+	fi
+	end TERM
+fi
+
+# A file is replaced by a larger one, or a smaller one, between stat and open.
+delay=(strace -D -f -qq -o /dev/null -e trace=newfstatat -e inject=newfstatat:delay_exit=10000)
+if command -v curl >/dev/null && "${delay[@]}" true 2>/dev/null; then
+	for n in 1000 5000; do
+		(head -c $((n - 1)) /dev/zero | tr '\0' x && echo) >"$tmp/x$n"
+	done
+	start "${delay[@]}" "$httpd" --port 0 --root "$tmp/files"
+	while :; do
+		for n in 1000 5000; do
+			ln -f "$tmp/x$n" "$tmp/files/next"
+			mv "$tmp/files/next" "$tmp/files/changes"
+			sleep 0.013
+		done
+	done &
+	changer=$!
+	sleep 0.1
+	url=http://127.0.0.1:$port/changes
+	# shellcheck disable=SC2046
+	curl -sS --fail $(for _ in $(seq 100); do echo "$url"; done) >"$tmp/got.6" ||
+		fail "curl: $?"
+	kill $changer
+	wait $changer 2>/dev/null
+	awk 'length != 999 && length != 4999 { exit 1 }' "$tmp/got.6" || fail "a part of a file"
 	end TERM
 fi
 
