@@ -57,18 +57,21 @@ static bool yielded_wait(struct p *pp)
 	return !pp->in_order && !chaos_on() && (runq_yielded(pp) || ld_rlx(&sched.gqyields));
 }
 
-/* If a turn is due, begin it once the Gs have run that were then in the first ring. */
+/* If a turn is due, begin it once the Gs have run that were then in the first lane. */
 static void begin_if_owed(struct p *pp)
 {
 	struct turns *t = &pp->turns;
+	bool next = false; /* runnext waits too: the next switch takes it */
 
 	if (t->owed < CHECK_TICKS / YIELD_SHARE || ld_rlx(&pp->attention) & ATTENTION_YIELDED) {
 		t->due = false;
 		return;
 	}
-	if (!t->due)
+	if (!t->due) {
 		t->mark = pp->runqtail;
-	t->due = (int32_t)((uint32_t)ld_rlx(&pp->runqhead) - t->mark) < 0;
+		next = ld_rlx(&pp->runnext) != NULL;
+	}
+	t->due = next || (int32_t)((uint32_t)ld_rlx(&pp->runqhead) - t->mark) < 0;
 	if (t->due)
 		return;
 	t->began = 0; /* take_turn reads the clock */

@@ -615,6 +615,24 @@ TEST(turn_begins_after_gs_that_are_in_the_first_ring)
 	gq_fini();
 }
 
+/* runnext is no part of the ring. */
+TEST(turn_begins_after_g_in_runnext)
+{
+	begin();
+	yield_range(0, 3);
+	runnext_swap(&pp, &greens[10]);
+	pp.turns.owed = TURN_OWED;
+	check_after(61, INTERVAL);
+	CHECK(!turn_begun());
+	CHECK_EQ(index_of(local_work(&pp)), 10);
+	runnext_swap(&pp, &greens[11]); /* later: a turn does not wait for it */
+	pp.count.switches++;
+	CHECK(check_is_due(&pp));
+	check_after(0, SWITCH);
+	CHECK(turn_begun());
+	gq_fini();
+}
+
 TEST(turn_runs_each_g_once)
 {
 	begin_turn_of(30 * SWITCH, 3);
