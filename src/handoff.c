@@ -81,6 +81,9 @@ static bool p_ask_locked(struct p *pp, uint64_t steps)
 		return false;
 	m->taken_run = p_steps(pp);
 	m->taken_at = os_now();
+	st_rlx(&m->stay.tid, ld_rlx(&pp->stay.tid)); /* the caller is sysmon, which writes both */
+	st_rlx(&m->stay.since, ld_rlx(&pp->stay.since));
+	st_rlx(&m->stay.cpu, ld_rlx(&pp->stay.cpu));
 	st_rlx(&m->taken, (uint8_t)P_ASKED);
 	os_membarrier();                                   /* ORD(preempt) */
 	bool outside = ld_acq(&m->inside) == 0 &&          /* ORD(preempt) */

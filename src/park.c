@@ -17,6 +17,9 @@
 #include "timerheap.h"
 #include "waiter.h"
 
+/* PREEMPT-6: so much CPU time is a time slice with checkpoints (YIELD_NS of sysmon.c). */
+enum { LITTLE_NS = 2000000 };
+
 /* Leave the G's stack for g0, in a P section that ends when the M jumps to a G.  A sanitizer must
  * be informed before and after; without one this is a jump, and so is every caller's `return
  * to_g0(...)`. */
@@ -272,6 +275,31 @@ int park_yield(void)
 	struct m *m = getm();
 
 	return to_g0(m, m->curg, sched.yield);
+}
+
+/* PREEMPT-6.  The stay may be that of an earlier G on this M, which makes both times longer.  While
+ * m holds its P, sysmon writes no stay of another M. */
+static bool is_descheduled(struct m *m, bool taken)
+{
+	const struct stay *s = taken ? &m->stay : &m->p->stay;
+	int tid = ld_acq(&s->tid); /* ORD(stay) */
+	int64_t cpu = os_cpu_time() - ld_rlx(&s->cpu), real = os_now() - ld_rlx(&s->since);
+
+	return tid == m->tid && cpu < LITTLE_NS && cpu < real / 2;
+}
+
+noinline void park_checkpoint(void)
+{
+	struct m *m = getm();
+	bool taken = !p_hold(m);
+	uint32_t asked = ld_rlx(&m->p->attention) & ~(uint32_t)ATTENTION_AT_SWITCH;
+	bool stays = !(asked & ~(uint32_t)ATTENTION_YIELD) && is_descheduled(m, taken);
+
+	if (stays && !taken)
+		and_rlx(&m->p->attention, ~(uint32_t)ATTENTION_YIELD); /* sysmon asks again */
+	p_drop(m);
+	if (!stays)
+		park_yield();
 }
 
 noinline void park_without_p(void)

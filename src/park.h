@@ -122,6 +122,9 @@ void park_init(void);
 /* Yield: move the calling G behind the other runnable Gs. */
 int park_yield(void);
 
+/* self_checkpoint, if the scheduler has asked for it: yield, except for PREEMPT-6. */
+void park_checkpoint(void);
+
 /* Yield if the scheduler has asked for it: for calls that may loop indefinitely without a wait. */
 static inline void self_checkpoint(void)
 {
@@ -131,7 +134,7 @@ static inline void self_checkpoint(void)
 		thread_checkpoint();
 	else if (unlikely((ld_rlx(&m->p->attention) & ~(uint32_t)ATTENTION_AT_SWITCH) |
 			  ld_rlx(&m->taken)))
-		park_yield();
+		park_checkpoint();
 }
 
 /* The result of a wait whose deadline has passed already; 0: the caller may wait. */

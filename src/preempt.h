@@ -35,7 +35,7 @@
  *   wait                    park.c: the wait as usual, with its timer in the heap of P 0;
  *                           park_slow_g0 finds that the P is gone, and the M joins the stopped Ms,
  *                           or sleeps on its futex if it is bound
- *   yield, checkpoint       the global queue; the M likewise
+ *   yield, checkpoint       the global queue; the M likewise.  A checkpoint: PREEMPT-6
  *   end                     yields first, until it has a P (sched.c:sched_exit)
  *   blocking code           enters without a P, and leaves as if it had been taken there (BLOCK-6)
  *   gmp_self, keys, cancellation, owner of locks: unchanged
@@ -71,6 +71,12 @@
  *              preempted in a sleep are bounded by max_threads; all may compute when they wake.
  *   PREEMPT-5  Preemption is off without membarrier, in virtual time (a replay depends on no
  *              clock), in thread mode, and with GMP_COOPERATIVE.
+ *   PREEMPT-6  A checkpoint does not yield if the kernel has descheduled the M for most of the run:
+ *              the G has used less than 2 ms of CPU time, and less than half of the time since
+ *              sysmon last saw the P switch.  A G of an event would otherwise wait behind all Gs
+ *              that compute, if other processes use the CPUs: with two of them, one of 100 reads
+ *              beside 200 Gs took 97 ms in half of all runs of loaded/fd.  The P may be taken
+ *              nevertheless: others can use it meanwhile.
  *
  * Verified by model/preempt.pml.
  *

@@ -96,6 +96,7 @@ static struct {
 	struct {
 		uint64_t switches;
 		int64_t since; /* time of the last poll at which switches had changed */
+		bool stays;    /* p.stay is about the run since then */
 		uint64_t blocks;
 		int64_t blocked_since; /* when the present section was first seen */
 		uint64_t turn;         /* switches when check_turns ran last */
@@ -137,6 +138,23 @@ static bool others_wait(void)
 	return ld_rlx(&sched.gqn) || sched_should_poll();
 }
 
+/* PREEMPT-6: P number i has not switched since `since`.  The time before this poll counts as CPU
+ * time, up to an interval of the polls while others wait.  No system call for each run that two
+ * polls 20 us apart have seen. */
+static void note_stay(int i, int64_t since, int64_t now)
+{
+	struct p *pp = sched.allp[i];
+
+	if (mon.seen[i].stays || now - since < MIXED_NS / 2)
+		return;
+	int tid = ld_rlx(&pp->tid);
+
+	mon.seen[i].stays = true;
+	st_rlx(&pp->stay.since, since);
+	st_rlx(&pp->stay.cpu, os_thread_cpu_time(tid) - min_of(now - since, (int64_t)MIXED_NS));
+	st_rel(&pp->stay.tid, tid); /* ORD(stay) */
+}
+
 /* P number i has not switched since the last poll. */
 static void p_stays(int i, uint32_t status, bool p_work, int64_t now)
 {
@@ -147,6 +165,7 @@ static void p_stays(int i, uint32_t status, bool p_work, int64_t now)
 
 	if (wanted)
 		mon.kept_at = now;
+	note_stay(i, since, now);
 	int64_t limit = mon.urgent ? MIXED_NS : wanted ? YIELD_NS : SLICE_NS;
 
 	if (now - since >= min_of(limit, sched.slice))
@@ -250,6 +269,7 @@ static void check_ps(int64_t now)
 		if (switches != mon.seen[i].switches) {
 			mon.seen[i].switches = switches;
 			mon.seen[i].since = now;
+			mon.seen[i].stays = false;
 			longrun_moved(i, ld_rlx(&pp->tid), now);
 		} else if (status == P_RUNNING || status == P_BLOCKED) {
 			bool p_work = has_work_for_others(pp, due);

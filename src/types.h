@@ -340,6 +340,14 @@ struct counters {
 
 /* --- scheduling latency: mode/latency.h --- */
 
+/* A run of a G that sysmon has seen in two polls: PREEMPT-6.  It is that of an earlier G if sysmon
+ * has not seen the present one. */
+struct stay {
+	int tid;       /* (a) of its M; the last to be written */
+	int64_t since; /* (a) os_now of the last poll that saw the P switch */
+	int64_t cpu;   /* (a) os_thread_cpu_time of the M then, at the latest */
+};
+
 enum { LATENCY_BUCKETS = 168 }; /* up to 2^43 cpu_ticks, about an hour */
 
 struct latency {
@@ -429,6 +437,7 @@ struct p {
 	int id;                /* (c) */
 	uint32_t status;       /* (a) see above; under (l), except for P_BLOCKED */
 	int tid;               /* (a) the kernel's thread id of its M; 0: in a hand-off */
+	struct stay stay;      /* (a) written by sysmon */
 	struct p *link;        /* (l) idle list */
 
 	struct latency latency[GMP_LATENCY_CAUSES]; /* (o) */
@@ -515,6 +524,7 @@ struct m {
 	uint32_t block_site;    /* (o) index in p.sections */
 	uint64_t block_began;   /* (o) cpu_ticks; 0: this section is not timed */
 	int64_t taken_at;       /* (l) when its P was taken last; the clock of os_now */
+	struct stay stay;       /* (a) of that P then; constant while P_TAKEN */
 	uint64_t taken_run;     /* (c) while P_TAKEN: p_steps of that P then */
 	uint32_t leave;         /* (a) enum leave */
 	struct kept_stack kept; /* (o) the stack of its G, once it has LEFT */
