@@ -255,9 +255,11 @@ GMP_API void gmp_yield(void);
  * gmp_checkpoint - yield if the scheduler has asked for it; otherwise two loads and a branch
  *
  * For long loops. The scheduler asks after a green thread has run for 10 ms, or for 2 ms while
- * others wait for its P, and when the runtime stops; a preempted green thread always yields
- * (docs/api/preemption.md). So loops with checkpoints compute on as many OS threads as there are
- * Ps. Reading and writing file descriptors is such a point too, also if it need not wait.
+ * others wait for its P, and when the runtime stops; a preempted green thread yields too. It does
+ * not yield if the kernel has given that time to other threads, and it has used less than 2 ms and
+ * less than half of it (docs/api/preemption.md). So loops with checkpoints compute on as many OS
+ * threads as there are Ps. Reading and writing file descriptors is such a point too, also if it
+ * need not wait.
  *
  * On an external thread: no effect.
  */
