@@ -193,16 +193,25 @@ static int status_of(int err)
 	}
 }
 
-/* Read up to `most` bytes of a file. Returns their number, or a negative errno value. */
-static ssize_t read_file(const char *path, char *at, size_t most)
+/*
+ * Read a file of `expected` bytes, and a byte more if there is one. Returns how many bytes it has,
+ * which are fewer if it has become smaller, or a negative errno value.
+ */
+static ssize_t read_file(const char *path, char *at, size_t expected)
 {
 	int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	ssize_t n = file < 0 ? -1 : pread(file, at, most, 0);
-	ssize_t result = n < 0 ? -errno : n;
+	size_t most = expected + 1, got = 0;
+	ssize_t n;
 
-	if (file >= 0)
-		close(file);
-	return result;
+	if (file < 0)
+		return -errno;
+	do {
+		n = pread(file, at + got, most - got, (off_t)got);
+		got += n > 0 ? (size_t)n : 0;
+	} while (n > 0 && got < expected);
+	n = n < 0 ? -errno : (ssize_t)got;
+	close(file);
+	return n;
 }
 
 /*
@@ -218,7 +227,7 @@ static bool add_small_file(struct connection *c, const char *path, size_t size)
 	ssize_t n = -ENOMEM;
 
 	if (at)
-		n = gmp_blocking(read_file(path, at + HEAD_ROOM, size + 1));
+		n = gmp_blocking(read_file(path, at + HEAD_ROOM, size));
 	if (n < 0 || (size_t)n > size)
 		return false;
 	add_head(c, 200, type_of(path), n, "");
@@ -245,7 +254,8 @@ static void send_contents(struct connection *c, int file, off_t size)
 	}
 }
 
-/* The file may have been replaced since stat, so its size is read again. */
+/* Answer with a file that is not read at once. It may have been replaced since stat, so its size is
+ * read again. */
 static void send_file(struct connection *c, const char *path)
 {
 	int file = gmp_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
@@ -261,7 +271,8 @@ static void send_file(struct connection *c, const char *path)
 		add_answer(c, 404, "");
 	} else {
 		add_head(c, 200, type_of(path), st.st_size, "");
-		send_contents(c, file, st.st_size);
+		if (c->request.method != HTTP_HEAD && st.st_size > 0)
+			send_contents(c, file, st.st_size);
 	}
 	gmp_close(file);
 }
@@ -296,9 +307,8 @@ static void answer_with_file(struct connection *c, const char *path)
 		redirect_to_folder(c);
 	else if (!S_ISREG(st.st_mode))
 		add_answer(c, 404, "");
-	else if (c->request.method == HTTP_HEAD)
-		add_head(c, 200, type_of(path), st.st_size, "");
-	else if (st.st_size > SMALL_FILE || !add_small_file(c, path, (size_t)st.st_size))
+	else if (c->request.method == HTTP_HEAD || st.st_size > SMALL_FILE ||
+		 !add_small_file(c, path, (size_t)st.st_size))
 		send_file(c, path);
 }
 

@@ -17,8 +17,9 @@
 #include "timerheap.h"
 #include "waiter.h"
 
-/* PREEMPT-6: so much CPU time is a time slice with checkpoints (YIELD_NS of sysmon.c). */
-enum { LITTLE_NS = 2000000 };
+/* PREEMPT-6.  LITTLE_NS: a time slice with checkpoints (YIELD_NS of sysmon.c).  DESCHEDULED_NS: the
+ * kernel's time slices are 4 ms or less, and a few threads wait for each CPU. */
+enum { LITTLE_NS = 2000000, DESCHEDULED_NS = 20000000 };
 
 /* Leave the G's stack for g0, in a P section that ends when the M jumps to a G.  A sanitizer must
  * be informed before and after; without one this is a jump, and so is every caller's `return
@@ -277,15 +278,15 @@ int park_yield(void)
 	return to_g0(m, m->curg, sched.yield);
 }
 
-/* PREEMPT-6.  The stay may be that of an earlier G on this M, which makes both times longer.  While
- * m holds its P, sysmon writes no stay of another M. */
+/* PREEMPT-6.  The stay may be that of an earlier G on this M, which makes both times longer.  If it
+ * is another M's, that M has another tid. */
 static bool is_descheduled(struct m *m, bool taken)
 {
 	const struct stay *s = taken ? &m->stay : &m->p->stay;
 	int tid = ld_acq(&s->tid); /* ORD(stay) */
 	int64_t cpu = os_cpu_time() - ld_rlx(&s->cpu), real = os_now() - ld_rlx(&s->since);
 
-	return tid == m->tid && cpu < LITTLE_NS && cpu < real / 2;
+	return tid == m->tid && cpu < LITTLE_NS && cpu < real / 2 && real < DESCHEDULED_NS;
 }
 
 noinline void park_checkpoint(void)
@@ -293,7 +294,8 @@ noinline void park_checkpoint(void)
 	struct m *m = getm();
 	bool taken = !p_hold(m);
 	uint32_t asked = ld_rlx(&m->p->attention) & ~(uint32_t)ATTENTION_AT_SWITCH;
-	bool stays = !(asked & ~(uint32_t)ATTENTION_YIELD) && is_descheduled(m, taken);
+	bool stays = !(asked & ~(uint32_t)ATTENTION_YIELD) && sched.slice != NEVER &&
+		     is_descheduled(m, taken);
 
 	if (stays && !taken)
 		and_rlx(&m->p->attention, ~(uint32_t)ATTENTION_YIELD); /* sysmon asks again */

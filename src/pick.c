@@ -61,17 +61,20 @@ static bool yielded_wait(struct p *pp)
 static void begin_if_owed(struct p *pp)
 {
 	struct turns *t = &pp->turns;
-	bool next = false; /* runnext waits too: the next switch takes it */
+	const struct g *next = ld_rlx(&pp->runnext);
 
 	if (t->owed < CHECK_TICKS / YIELD_SHARE || ld_rlx(&pp->attention) & ATTENTION_YIELDED) {
 		t->due = false;
 		return;
 	}
 	if (!t->due) {
+		t->next = next;
 		t->mark = pp->runqtail;
-		next = ld_rlx(&pp->runnext) != NULL;
+	} else if (t->next && t->next != next) { /* it has run, or another G has moved it */
+		t->next = NULL;
+		t->mark = pp->runqtail;
 	}
-	t->due = next || (int32_t)((uint32_t)ld_rlx(&pp->runqhead) - t->mark) < 0;
+	t->due = t->next || (int32_t)((uint32_t)ld_rlx(&pp->runqhead) - t->mark) < 0;
 	if (t->due)
 		return;
 	t->began = 0; /* take_turn reads the clock */

@@ -24,15 +24,17 @@
  *           the second lane (second ring and LANE_YIELD) wait, they are owed a quarter of the time
  *           of the P; each check of PICK-3 adds to it.  What they run while the first ring is empty
  *           reduces that, but leaves no debt.  If CHECK_TICKS / 4 are owed, a turn of the second
- *           lane is due.  It begins once all Gs have run that are in runnext and the first ring
- *           then.  Its Gs run before timers, the poller and all other Gs, until the time is used or
- *           each has run once.  So a G that spawns and yields repeatedly waits for the Gs that it
- *           has spawned, as in one ring: it cannot make Gs faster than they run.
+ *           lane is due.  It begins once all Gs have run that are in the first ring then.  If
+ *           runnext holds a G then, it begins once all Gs have run that are in the ring when that G
+ *           has left runnext.  Its Gs run before timers, the poller and all other Gs, until the
+ *           time is used or each has run once.  So a G that spawns and yields repeatedly waits for
+ *           the Gs that it has spawned, as in one ring: it cannot make Gs faster than they run.
  *             A G of an event waits for: the G that runs, the events before it, a third of their
  *             time, and SLICE_TICKS and the last run of a turn.  If the second lane becomes empty
  *             between turns, each CHECK_TICKS of events may add one run.
- *             A G that has yielded waits for: the Gs of the first ring when a turn becomes due,
- *             four times the runs of the Gs before it in the second lane, CHECK_TICKS,
+ *             A G that has yielded waits for: runnext (SLICE_TICKS at most, PICK-1) and the Gs of
+ *             the first ring when a turn becomes due, and once more those of the ring if runnext
+ *             held a G; four times the runs of the Gs before it in the second lane, CHECK_TICKS,
  *             two intervals of PICK-3 and one run, and three times the overrun of the last turn (20
  *             SLICE_TICKS at most).  An overrun is the time that the last run of a turn takes
  *             beyond the end of the turn.  The first G after a check that found the lane empty

@@ -73,10 +73,15 @@
  *              clock), in thread mode, and with GMP_COOPERATIVE.
  *   PREEMPT-6  A checkpoint does not yield if the kernel has descheduled the M for most of the run:
  *              the G has used less than 2 ms of CPU time, and less than half of the time since
- *              sysmon last saw the P switch.  A G of an event would otherwise wait behind all Gs
- *              that compute, if other processes use the CPUs: with two of them, one of 100 reads
- *              beside 200 Gs took 97 ms in half of all runs of loaded/fd.  The P may be taken
- *              nevertheless: others can use it meanwhile.
+ *              sysmon last saw the P switch, which is less than 20 ms ago.  So a G that sleeps in
+ *              the kernel between its checkpoints keeps others waiting for 20 ms at most, also if
+ *              no M can take the P; if nothing is preempted, each checkpoint yields.  The end of
+ *              blocking code (BLOCK-4) always yields.  What the M did before a second poll has
+ *              seen the run counts as 1 ms at most.
+ *              A G of an event would otherwise wait behind all Gs that compute, if other processes
+ *              use the CPUs: with two of them, one of 100 reads beside 200 Gs took 97 ms in half of
+ *              all runs of loaded/fd.  The P may be taken nevertheless: others can use it
+ *              meanwhile.
  *
  * Verified by model/preempt.pml.
  *

@@ -96,7 +96,7 @@ static struct {
 	struct {
 		uint64_t switches;
 		int64_t since; /* time of the last poll at which switches had changed */
-		bool stays;    /* p.stay is about the run since then */
+		bool asked;    /* the G was asked to yield since then */
 		uint64_t blocks;
 		int64_t blocked_since; /* when the present section was first seen */
 		uint64_t turn;         /* switches when check_turns ran last */
@@ -144,15 +144,21 @@ static bool others_wait(void)
 static void note_stay(int i, int64_t since, int64_t now)
 {
 	struct p *pp = sched.allp[i];
-
-	if (mon.seen[i].stays || now - since < MIXED_NS / 2)
-		return;
 	int tid = ld_rlx(&pp->tid);
 
-	mon.seen[i].stays = true;
+	if (now - since < MIXED_NS / 2 ||
+	    (ld_rlx(&pp->stay.since) == since && ld_rlx(&pp->stay.tid) == tid))
+		return;
 	st_rlx(&pp->stay.since, since);
 	st_rlx(&pp->stay.cpu, os_thread_cpu_time(tid) - min_of(now - since, (int64_t)MIXED_NS));
 	st_rel(&pp->stay.tid, tid); /* ORD(stay) */
+}
+
+/* The P keeps no record that its G was asked: a checkpoint may clear the bit (PREEMPT-6). */
+static void ask_yield(int i)
+{
+	mon.seen[i].asked = true;
+	sched_ask_yield(sched.allp[i]);
 }
 
 /* P number i has not switched since the last poll. */
@@ -161,7 +167,7 @@ static void p_stays(int i, uint32_t status, bool p_work, int64_t now)
 	struct p *pp = sched.allp[i];
 	int64_t since = max_of(mon.seen[i].since, mon.woke);
 	bool wanted = p_work || others_wait() || has_work(), measured = false;
-	bool asked = ld_rlx(&pp->attention) & ATTENTION_YIELD; /* by an earlier poll */
+	bool asked = mon.seen[i].asked; /* by an earlier poll */
 
 	if (wanted)
 		mon.kept_at = now;
@@ -169,7 +175,7 @@ static void p_stays(int i, uint32_t status, bool p_work, int64_t now)
 	int64_t limit = mon.urgent ? MIXED_NS : wanted ? YIELD_NS : SLICE_NS;
 
 	if (now - since >= min_of(limit, sched.slice))
-		sched_ask_yield(pp);
+		ask_yield(i);
 	if (now - since >= SLICE_NS && status == P_RUNNING)
 		measured = longrun_poll(i, ld_rlx(&pp->tid), since, now);
 	/* No idle P steals from this one; on one CPU none steals a runnext (steal_work).  Not
@@ -269,7 +275,7 @@ static void check_ps(int64_t now)
 		if (switches != mon.seen[i].switches) {
 			mon.seen[i].switches = switches;
 			mon.seen[i].since = now;
-			mon.seen[i].stays = false;
+			mon.seen[i].asked = false;
 			longrun_moved(i, ld_rlx(&pp->tid), now);
 		} else if (status == P_RUNNING || status == P_BLOCKED) {
 			bool p_work = has_work_for_others(pp, due);

@@ -314,7 +314,8 @@ enum {
 	ATTENTION_RETIRE = 1 << 1,
 	/* Thieves may come: call p_open.  Set by p_share. */
 	ATTENTION_SHARE = 1 << 2,
-	/* The running G yields at its next checkpoint.  Set by sched_ask_yield. */
+	/* The running G yields at its next checkpoint, except for PREEMPT-6, where the checkpoint
+	 * clears the bit.  Set by sched_ask_yield. */
 	ATTENTION_YIELD = 1 << 3,
 	/* GMP_DEBUG=chaos: each step takes the slow path (mode/chaos.c).  Constant. */
 	ATTENTION_CHAOS = 1 << 4,
@@ -344,7 +345,7 @@ struct counters {
  * has not seen the present one. */
 struct stay {
 	int tid;       /* (a) of its M; the last to be written */
-	int64_t since; /* (a) os_now of the last poll that saw the P switch */
+	int64_t since; /* (a) os_now of the last poll that saw the P switch; written first */
 	int64_t cpu;   /* (a) os_thread_cpu_time of the M then, at the latest */
 };
 
@@ -383,9 +384,11 @@ struct turns {
 	uint64_t began; /* PICK-4: the begin of the turn */
 	uint64_t end;   /* PICK-4: no G of the turn begins to run after it */
 	int64_t owed;   /* PICK-4: how long the second lane must run beside the first ring */
-	uint32_t mark;  /* PICK-4: runqtail when a turn became due */
-	uint32_t left;  /* PICK-4: so many Gs may still run in the turn */
-	bool due;       /* PICK-4: a turn begins once runqhead has reached mark */
+	const struct g *next; /* PICK-4: runnext when a turn became due, while it is there; compared
+			       * only */
+	uint32_t mark;        /* PICK-4: runqtail when a turn became due, or when next was gone */
+	uint32_t left;        /* PICK-4: so many Gs may still run in the turn */
+	bool due;             /* PICK-4: a turn begins once runqhead has reached mark */
 };
 
 struct p {

@@ -256,8 +256,8 @@ GMP_API void gmp_yield(void);
  *
  * For long loops. The scheduler asks after a green thread has run for 10 ms, or for 2 ms while
  * others wait for its P, and when the runtime stops; a preempted green thread yields too. It does
- * not yield if the kernel has given that time to other threads, and it has used less than 2 ms and
- * less than half of it (docs/api/preemption.md). So loops with checkpoints compute on as many OS
+ * not yield if the kernel has given most of a time of up to 20 ms to other threads, and it has used
+ * less than 2 ms (docs/api/preemption.md). So loops with checkpoints compute on as many OS
  * threads as there are Ps. Reading and writing file descriptors is such a point too, also if it
  * need not wait.
  *

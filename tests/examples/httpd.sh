@@ -37,9 +37,23 @@ if command -v curl >/dev/null; then
 
 	mkfifo "$tmp/files/fifo"
 	check_equal "a FIFO" 404 "$(code --max-time 5 "$url/fifo")"
+	echo secret >"$tmp/files/secret"
+	chmod 0 "$tmp/files/secret"
+	if ! [ -r "$tmp/files/secret" ]; then
+		check_equal "an unreadable file" 403 "$(code "$url/secret")"
+		check_equal "HEAD of an unreadable file" 403 "$(code -I "$url/secret")"
+	fi
 	: >"$tmp/files/empty"
 	check_equal "an empty file" "200 0" \
 		"$(curl -sS -o "$tmp/got.4" -w '%{http_code} %{size_download}' "$url/empty")"
+
+	# Its size is 0 for stat. The answer must not wait for more data.
+	ln -s /proc/version "$tmp/files/version"
+	if [ -r "$tmp/files/version" ]; then
+		check_equal "a file without a size" "200 0 1" "$(curl -sS -o "$tmp/got.5" -w \
+			'%{http_code} %{size_download} %{time_total}' "$url/version" |
+			awk '{ print $1, $2, $3 < 0.15 }')"
+	fi
 
 	# Its size is 4096 for stat, and smaller for read.
 	ln -s /sys/devices/system/cpu/online "$tmp/files/cpus"
@@ -65,6 +79,7 @@ if command -v curl >/dev/null && "${delay[@]}" true 2>/dev/null; then
 		done
 	done &
 	changer=$!
+	pids+=("$changer")
 	sleep 0.1
 	url=http://127.0.0.1:$port/changes
 	# shellcheck disable=SC2046

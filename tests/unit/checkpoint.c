@@ -46,18 +46,22 @@ static bool yields(int tid, int64_t real, int64_t cpu)
 	return result;
 }
 
+/* Most times are in the future: what passes until the checkpoint makes no difference. */
 static void ask(void *arg)
 {
+	const int64_t little = -1000 * MS;
 	int tid = getm()->tid;
 
 	(void)arg;
-	CHECK(yields(tid, 2 * MS, 2 * MS));
-	CHECK(yields(tid, 1000 * MS, 2 * MS));   /* all of its slice */
-	CHECK(!yields(tid, 1000 * MS, 0));       /* little of it */
-	CHECK(!yields(tid, 1000 * MS, MS / 2));  /* a quarter */
-	CHECK(yields(tid, 2 * MS, MS + MS / 2)); /* most of the time */
-	CHECK(yields(tid + 1, 1000 * MS, 0));    /* the stay of another M */
-	CHECK(yields(0, 1000 * MS, 0));          /* none is known */
+	CHECK(yields(tid, -400 * MS, little)); /* nothing is preempted */
+	sched.slice = 10 * MS;
+	CHECK(!yields(tid, -400 * MS, little));
+	CHECK(yields(tid, -1000 * MS, 0));         /* most of the time */
+	CHECK(yields(tid, 15 * MS, 2 * MS));       /* all of its slice */
+	CHECK(yields(tid, 20 * MS, little));       /* for too long */
+	CHECK(yields(tid + 1, -400 * MS, little)); /* the stay of another M */
+	CHECK(yields(0, -400 * MS, little));       /* none is known */
+	sched.slice = NEVER;
 }
 
 /* In virtual time sysmon writes no stay. */
@@ -72,10 +76,12 @@ static void ask_for_more(void *arg)
 
 	(void)arg;
 	CHECK_EQ(gmp_go(count, NULL), 0);
-	getp()->stay = (struct stay){ getm()->tid, os_now() - 1000 * MS, os_cpu_time() };
+	sched.slice = 10 * MS;
+	getp()->stay = (struct stay){ getm()->tid, os_now() + 400 * MS, os_cpu_time() + 1000 * MS };
 	or_rlx(&getp()->attention, ATTENTION_YIELD | ATTENTION_SHARE);
 	gmp_checkpoint();
 	CHECK(ld_rlx(&others) != before);
+	sched.slice = NEVER;
 }
 
 TEST(checkpoint_yields_if_it_is_asked_for_more)
@@ -98,8 +104,12 @@ static void sleep_in_kernel(void *arg)
 	gmp_yield();
 	while (ld_acq(&getm()->taken) != P_TAKEN)
 		usleep(30000);
+	CHECK_EQ(ld_rlx(&getm()->stay.tid), getm()->tid);
+	st_rlx(&getm()->stay.since, os_now() + 400 * MS); /* not for too long */
+	st_rlx(&getm()->stay.cpu, ld_rlx(&getm()->stay.cpu) + 1000 * MS);
 	gmp_checkpoint();
 	CHECK_EQ(ld_rlx(&getm()->taken), P_TAKEN);
+	st_rlx(&getm()->stay.cpu, ld_rlx(&getm()->stay.cpu) - 1000 * MS);
 	st_rlx(&getm()->stay.cpu, ld_rlx(&getm()->stay.cpu) - 2 * MS);
 	gmp_checkpoint();
 	CHECK_EQ(ld_rlx(&getm()->taken), P_KEPT);
@@ -109,4 +119,30 @@ static void sleep_in_kernel(void *arg)
 TEST(checkpoint_without_p_yields_if_g_has_used_cpu_time)
 {
 	run_procs(1, sleep_in_kernel, NULL);
+}
+
+/* The checkpoints clear the bit of a G that sleeps between them.  sysmon must remember that it
+ * has asked. */
+static void sleep_between_checkpoints(void *arg)
+{
+	(void)arg;
+	st_rlx(&stop, 0);
+	CHECK_EQ(gmp_go(keep_p_wanted, NULL), 0);
+	gmp_yield();
+	uint64_t before = ld_rlx(&sched.preemptions);
+
+	for (int i = 0; i < 2000 && ld_rlx(&sched.preemptions) == before; i++) {
+		st_rlx(&getp()->stay.tid, getm()->tid);
+		st_rlx(&getp()->stay.since, os_now() + 400 * MS);
+		st_rlx(&getp()->stay.cpu, os_cpu_time() + 1000 * MS);
+		gmp_checkpoint();
+		usleep(300);
+	}
+	CHECK(ld_rlx(&sched.preemptions) != before);
+	st_rlx(&stop, 1);
+}
+
+TEST(checkpoint_that_does_not_yield_leaves_p_to_be_taken)
+{
+	run_procs(1, sleep_between_checkpoints, NULL);
 }

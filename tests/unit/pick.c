@@ -624,11 +624,31 @@ TEST(turn_begins_after_g_in_runnext)
 	pp.turns.owed = TURN_OWED;
 	check_after(61, INTERVAL);
 	CHECK(!turn_begun());
-	CHECK_EQ(index_of(local_work(&pp)), 10);
-	runnext_swap(&pp, &greens[11]); /* later: a turn does not wait for it */
-	pp.count.switches++;
+	pp.count.switches++; /* a G of the global queue or of a timer */
 	CHECK(check_is_due(&pp));
 	check_after(0, SWITCH);
+	CHECK(!turn_begun());
+	CHECK_EQ(index_of(local_work(&pp)), 10);
+	runnext_swap(&pp, &greens[11]); /* later: a turn does not wait for it */
+	check_after(1, SWITCH);
+	CHECK(turn_begun());
+	gq_fini();
+}
+
+TEST(turn_begins_after_g_that_was_moved_from_runnext)
+{
+	begin();
+	yield_range(0, 3);
+	put_range(10, 11);
+	runnext_swap(&pp, &greens[11]);
+	pp.turns.owed = TURN_OWED;
+	check_after(61, INTERVAL);
+	CHECK_EQ(index_of(runq_get(&pp)), 10);
+	runq_put(&pp, runnext_swap(&pp, &greens[12])); /* as a wakeup does */
+	check_after(1, SWITCH);
+	CHECK(!turn_begun());
+	CHECK_EQ(index_of(runq_get(&pp)), 11);
+	check_after(1, SWITCH);
 	CHECK(turn_begun());
 	gq_fini();
 }
