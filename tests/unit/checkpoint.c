@@ -2,7 +2,7 @@
 /*
  * Tests which checkpoints yield: by the CPU time that the G has used (PREEMPT-6).
  *
- * floors 0..6
+ * floors 0..6, wrap: sysmon_start sysmon_stop
  */
 #define _GNU_SOURCE 1
 #include "check.h"
@@ -12,81 +12,94 @@
 #include "base/os.h"
 #include "rt.h"
 #include "sched.h"
+#include "sysmon.h"
 
 #define MS INT64_C(1000000)
 
-static uint32_t others, stop; /* (a) */
+int __real_sysmon_start(void);
+int __wrap_sysmon_start(void);
+void __real_sysmon_stop(void);
+void __wrap_sysmon_stop(void);
 
-static void count(void *arg)
+static bool with_sysmon; /* otherwise the test writes the stay */
+
+int __wrap_sysmon_start(void)
 {
-	(void)arg;
-	add_rlx(&others, 1);
+	return with_sysmon ? __real_sysmon_start() : 0;
 }
 
-/* The G on this M has run since `since` and used `cpu`, and is asked to yield.  Returns whether it
- * yields at a checkpoint. */
+void __wrap_sysmon_stop(void)
+{
+	if (with_sysmon)
+		__real_sysmon_stop();
+}
+
+static uint32_t stop; /* (a) */
+
+/* The G on this M has run for `real`, has used `cpu`, and is asked to yield.  Returns whether it
+ * yields at a checkpoint: then the P has switched. */
 static bool yields(int tid, int64_t real, int64_t cpu)
 {
 	struct p *pp = getp();
-	uint32_t before = ld_rlx(&others);
+	uint64_t before = pp->count.switches;
 
-	CHECK_EQ(gmp_go(count, NULL), 0);
 	pp->stay.since = os_now() - real;
 	pp->stay.cpu = os_cpu_time() - cpu;
 	pp->stay.tid = tid;
 	sched_ask_yield(pp);
 	gmp_checkpoint();
 	CHECK(!(ld_rlx(&pp->attention) & ATTENTION_YIELD));
-	bool result = ld_rlx(&others) != before;
+	uint64_t after = ld_rlx(&pp->count.switches);
 
 	gmp_checkpoint(); /* not asked */
-	CHECK_EQ(ld_rlx(&others) != before, result);
-	while (ld_rlx(&others) == before)
-		gmp_yield();
-	return result;
+	CHECK_EQ(ld_rlx(&pp->count.switches), after);
+	return after != before;
+}
+
+/* A G that yields may continue on another M. */
+static int my_tid(void)
+{
+	return getm()->tid;
 }
 
 /* Most times are in the future: what passes until the checkpoint makes no difference. */
 static void ask(void *arg)
 {
 	const int64_t little = -1000 * MS;
-	int tid = getm()->tid;
+	const int64_t slice = sched.slice;
 
 	(void)arg;
-	CHECK(yields(tid, -400 * MS, little)); /* nothing is preempted */
-	sched.slice = 10 * MS;
-	CHECK(!yields(tid, -400 * MS, little));
-	CHECK(yields(tid, -1000 * MS, 0));         /* most of the time */
-	CHECK(yields(tid, 15 * MS, 2 * MS));       /* all of its slice */
-	CHECK(yields(tid, 20 * MS, little));       /* for too long */
-	CHECK(yields(tid + 1, -400 * MS, little)); /* the stay of another M */
-	CHECK(yields(0, -400 * MS, little));       /* none is known */
-	sched.slice = NEVER;
+	sched.slice = NEVER; /* nothing is preempted */
+	CHECK(yields(my_tid(), -400 * MS, little));
+	sched.slice = slice;
+	CHECK(!yields(my_tid(), -400 * MS, little));
+	CHECK(yields(my_tid(), -1000 * MS, 0));         /* most of the time */
+	CHECK(yields(my_tid(), 15 * MS, 2 * MS));       /* all of its slice */
+	CHECK(yields(my_tid(), 20 * MS, little));       /* for too long */
+	CHECK(yields(my_tid() + 1, -400 * MS, little)); /* the stay of another M */
+	CHECK(yields(0, -400 * MS, little));            /* none is known */
 }
 
-/* In virtual time sysmon writes no stay. */
 TEST(checkpoint_yields_if_g_has_used_cpu_time)
 {
-	CHECK_EQ(run_configured(1, 0, GMP_VIRTUAL_TIME, ask, NULL), 0);
+	run_procs(1, ask, NULL);
 }
 
 static void ask_for_more(void *arg)
 {
-	uint32_t before = ld_rlx(&others);
+	struct p *pp = getp();
+	uint64_t before = pp->count.switches;
 
 	(void)arg;
-	CHECK_EQ(gmp_go(count, NULL), 0);
-	sched.slice = 10 * MS;
-	getp()->stay = (struct stay){ getm()->tid, os_now() + 400 * MS, os_cpu_time() + 1000 * MS };
-	or_rlx(&getp()->attention, ATTENTION_YIELD | ATTENTION_SHARE);
+	pp->stay = (struct stay){ my_tid(), os_now() + 400 * MS, os_cpu_time() + 1000 * MS };
+	or_rlx(&pp->attention, ATTENTION_YIELD | ATTENTION_SHARE);
 	gmp_checkpoint();
-	CHECK(ld_rlx(&others) != before);
-	sched.slice = NEVER;
+	CHECK(ld_rlx(&pp->count.switches) != before);
 }
 
 TEST(checkpoint_yields_if_it_is_asked_for_more)
 {
-	CHECK_EQ(run_configured(1, 0, GMP_VIRTUAL_TIME, ask_for_more, NULL), 0);
+	run_procs(1, ask_for_more, NULL);
 }
 
 static void keep_p_wanted(void *arg)
@@ -118,6 +131,7 @@ static void sleep_in_kernel(void *arg)
 
 TEST(checkpoint_without_p_yields_if_g_has_used_cpu_time)
 {
+	with_sysmon = true;
 	run_procs(1, sleep_in_kernel, NULL);
 }
 
@@ -144,5 +158,6 @@ static void sleep_between_checkpoints(void *arg)
 
 TEST(checkpoint_that_does_not_yield_leaves_p_to_be_taken)
 {
+	with_sysmon = true;
 	run_procs(1, sleep_between_checkpoints, NULL);
 }
