@@ -20,15 +20,16 @@
  *           that enqueues a G while no P is idle asks one P to check at its next switch outside of
  *           a turn (ATTENTION_TURN); sysmon asks each P that makes few switches between two polls
  *           of its own.
- *   PICK-4  The first ring runs before the second one (runq.h), and neither starves.  While Gs of
- *           the second lane (second ring and LANE_YIELD) wait, they are owed a quarter of the time
- *           of the P; each check of PICK-3 adds to it.  What they run while the first ring is empty
- *           reduces that, but leaves no debt.  If CHECK_TICKS / 4 are owed, a turn of the second
- *           lane is due.  It begins once all Gs have run that are in the first ring then.  If
- *           runnext holds a G then, it begins once all Gs have run that are in the ring when that G
- *           has left runnext.  Its Gs run before timers, the poller and all other Gs, until the
- *           time is used or each has run once.  So a G that spawns and yields repeatedly waits for
- *           the Gs that it has spawned, as in one ring: it cannot make Gs faster than they run.
+ *   PICK-4  The first ring runs before the second one (runq.h), and neither starves.  While
+ *           Gs of the second lane (second ring and LANE_YIELD) wait, they are owed a quarter of the
+ *           time of the P; each check of PICK-3 adds to it.  What they run while the first ring is
+ *           empty reduces that, but leaves no debt.  If CHECK_TICKS / 4 are owed, a turn of the
+ *           second lane is due.  A later check begins it, with the next switch, once all Gs have
+ *           left the first ring that are in it now.  If runnext holds a G now, these are the Gs
+ *           that are in the ring at the first check that finds another G there, or none.  The Gs of
+ *           a turn run before timers, the poller and all other Gs, until the time is used or each
+ *           has run once.  So a G that spawns and yields repeatedly waits for the Gs that it has
+ *           spawned, as in one ring: it cannot make Gs faster than they run.
  *             A G of an event waits for: the G that runs, the events before it, a third of their
  *             time, and SLICE_TICKS and the last run of a turn.  If the second lane becomes empty
  *             between turns, each CHECK_TICKS of events may add one run.
@@ -41,8 +42,9 @@
  *             waits for one interval, and for no overrun.
  *           At most OWED_MAX can be owed, so the quarter holds while an interval and the run after
  *           it take up to 3 SLICE_TICKS.  Turns are timed; between turns only the number of runs is
- *           known, and all runs of an interval count as equally long.  No clock is read between two
- *           checks outside of turns.  Verified by model/turns.pml.
+ *           known, and all runs of an interval count as equally long.  PICK-4 reads no clock
+ *           between two checks outside of turns, except when an M acquires the P.  Verified by
+ *           model/turns.pml.
  *
  * Rejected
  *   Stealing single Gs: one cache miss per G.
@@ -136,8 +138,8 @@ static inline bool check_is_due(struct p *pp)
 	return (int32_t)((uint32_t)pp->count.switches - pp->check_at) >= 0;
 }
 
-/* PICK-3: the check, after the poller if that is due.  Begins a turn (PICK-4).  Returns a G of the
- * global queue to run, or NULL. */
+/* PICK-3: the check.  Accounts for the interval, and may set ATTENTION_YIELDED (PICK-4); polls if
+ * that is due.  Returns a G of the global queue to run, or NULL. */
 struct g *check_global(struct p *pp);
 /* An M has acquired pp: outside of a turn, the time before counts only as far as Gs ran in it. */
 void pick_begin(struct p *pp);

@@ -35,7 +35,8 @@
  *   wait                    park.c: the wait as usual, with its timer in the heap of P 0;
  *                           park_slow_g0 finds that the P is gone, and the M joins the stopped Ms,
  *                           or sleeps on its futex if it is bound
- *   yield, checkpoint       the global queue; the M likewise.  A checkpoint: PREEMPT-6
+ *   yield, checkpoint       the global queue; the M likewise.  After a checkpoint it may instead
+ *                           continue without a P: PREEMPT-6
  *   end                     yields first, until it has a P (sched.c:sched_exit)
  *   blocking code           enters without a P, and leaves as if it had been taken there (BLOCK-6)
  *   gmp_self, keys, cancellation, owner of locks: unchanged
@@ -71,17 +72,19 @@
  *              preempted in a sleep are bounded by max_threads; all may compute when they wake.
  *   PREEMPT-5  Preemption is off without membarrier, in virtual time (a replay depends on no
  *              clock), in thread mode, and with GMP_COOPERATIVE.
- *   PREEMPT-6  A checkpoint does not yield if the kernel has descheduled the M for most of the run:
- *              the G has used less than 2 ms of CPU time, and less than half of the time since
- *              sysmon last saw the P switch, which is less than 20 ms ago.  So a G that sleeps in
- *              the kernel between its checkpoints keeps others waiting for 20 ms at most, also if
- *              no M can take the P; if nothing is preempted, each checkpoint yields.  The end of
- *              blocking code (BLOCK-4) always yields.  What the M did before a second poll has
- *              seen the run counts as 1 ms at most.
- *              A G of an event would otherwise wait behind all Gs that compute, if other processes
- *              use the CPUs: with two of them, one of 100 reads beside 200 Gs took 97 ms in half of
- *              all runs of loaded/fd.  The P may be taken nevertheless: others can use it
- *              meanwhile.
+ *   PREEMPT-6  A checkpoint that is asked to yield does not if the kernel seems to have descheduled
+ *              the M for most of the run: since sysmon last saw the P switch, less than 20 ms have
+ *              passed, and the M has used less than 2 ms of CPU time and less than half of the
+ *              time.  sysmon reads the CPU time at the first poll that is 0.5 ms after that; what
+ *              the M used before counts as the real time, 1 ms at most.  This does not apply if no
+ *              such reading of this M exists, if the P has another reason to switch, with
+ *              preemption off (PREEMPT-5), or at the end of blocking code (BLOCK-4).
+ *              A G that sleeps in the kernel between its checkpoints looks the same: it yields at
+ *              the first checkpoint for which sysmon asks after these 20 ms.
+ *              Without this, a G of an event waits behind all Gs that compute if other processes
+ *              use the CPUs: with two such processes, one of 100 reads beside 200 Gs took 97 ms in
+ *              half of all runs of loaded/fd.  The P may be taken nevertheless: others can use it
+ *              meanwhile.  The decision is park_checkpoint of park.c.
  *
  * Verified by model/preempt.pml.
  *
