@@ -19,6 +19,7 @@ set(GMP_FLOOR0
 	base/options.c
 	base/throw.c
 	base/trace.c
+	base/emit.c
 	base/srcline_${GMP_DWARF}.c
 	base/finding.c
 	base/symtab.c
@@ -28,6 +29,7 @@ set(GMP_FLOOR0
 set(GMP_FLOOR0_HEADERS
 	base/atomic.h
 	base/base.h
+	base/event.def
 	base/heap4.h
 	base/lockrank.def
 	base/mem.h
