@@ -60,6 +60,7 @@ set(GMP_FLOOR1_HEADERS
 
 set(GMP_FLOOR2
 	mode/latency.c
+	mode/tracing.c
 	g.c
 	m.c
 	proc.c
@@ -169,6 +170,8 @@ set(GMP_FLOOR6
 	debug/place.c
 	debug/dump.c
 	debug/dump_signal.c
+	debug/tracefile.c
+	debug/tracing.c
 	debug/cycle.c
 	debug/report.c
 	debug/stats.c

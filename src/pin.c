@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "base/emit.h"
 #include "base/os.h"
 #include "handoff.h"
 #include "idle.h"
@@ -15,6 +16,7 @@
 /* The P of m goes to `its`, which has not woken yet: until then it has no M. */
 static void give_p_locked(struct m *m, struct m *its)
 {
+	emit(EVENT_P_STOP, 0, (uint64_t)m->p->id, 0, 0);
 	its->nextp = m->p;
 	st_rlx(&m->p->m, (struct m *)NULL);
 	st_rlx(&m->p, (struct p *)NULL);

@@ -6,6 +6,7 @@
 #include "enter.h"
 #include "mode/hooks.h"
 #include "mode/latency.h"
+#include "mode/tracing.h"
 #include "proc.h"
 #include "runq.h"
 #include "timerheap.h"
@@ -155,6 +156,7 @@ static noinline void submit_external(struct glist *list)
 	 * enqueued */
 	while ((gp = glist_pop(list))) {
 		latency_stamp_now(gp, latency_cause_of(gp), ticks);
+		trace_ready(gp, QUEUE_GLOBAL, latency_cause_of(gp));
 		g_set_status(gp, G_RUNNABLE); /* last: the end of a run reads gp->resume after it */
 		gq_put(gp);
 	}
@@ -179,6 +181,9 @@ inline void sched_submit_here(struct p *pp, struct g *gp, bool next)
 	g_set_status(gp, G_RUNNABLE);
 	if (unlikely(latency_draw(pp)))
 		latency_sample(pp, gp, latency_cause_of(gp));
+	if (unlikely(recording()))
+		trace_ready_event(gp, mode_takes_next(pp, next) ? QUEUE_RUNNEXT : QUEUE_RING,
+				  latency_cause_of(gp));
 	if (mode_takes_next(pp, next))
 		gp = runnext_swap(pp, gp);
 	if (gp) {
@@ -233,6 +238,7 @@ static uint32_t put_first(struct p *pp, struct glist *list, uint32_t *end)
 		g_set_status(gp, G_RUNNABLE);
 		if (unlikely(latency_draw(pp)))
 			latency_sample(pp, gp, GMP_LATENCY_TIMER);
+		trace_ready(gp, QUEUE_FRONT, GMP_LATENCY_TIMER);
 	}
 	if (runq_put_first(pp, list, end))
 		return n;
@@ -251,6 +257,7 @@ static uint32_t submit_list_here(struct p *pp, struct glist *list, bool due, uin
 		g_set_status(gp, G_RUNNABLE);
 		if (unlikely(latency_draw(pp)))
 			latency_sample(pp, gp, due ? GMP_LATENCY_TIMER : latency_cause_of(gp));
+		trace_ready(gp, QUEUE_RING, due ? GMP_LATENCY_TIMER : latency_cause_of(gp));
 		runq_put(pp, gp);
 	}
 	/* curg: a G released them, and keeps the P; then any number is worth a wakeup */

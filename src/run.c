@@ -37,6 +37,7 @@
 #include "debug/dump.h"
 #include "debug/dump_signal.h"
 #include "debug/report.h"
+#include "debug/tracing.h"
 #include "enter.h"
 #include "faultsig.h"
 #include "fls.h"
@@ -97,6 +98,7 @@ static int claim_runtime(void)
 /* Undoes run_set_up.  No other thread uses the runtime. */
 static void run_undo(void)
 {
+	tracing_end();
 	dump_signal_fini();
 	signal_fini();
 	netpoll_fini();
@@ -192,6 +194,10 @@ static int run_set_up(const gmp_config *cfg, bool library)
 	if (!err)
 		err = check_begin();
 	park_init();
+	if (!err)
+		err = tracing_begin(&why);
+	if (err && why)
+		write_error(why);
 	if (!err)
 		err = netpoll_init();
 	if (!err)

@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "base/emit.h"
 #include "base/os.h"
 #include "base/throw.h"
 #include "base/trace.h"
@@ -31,6 +32,7 @@
 #include "mode/hooks.h"
 #include "mode/latency.h"
 #include "mode/thread.h"
+#include "mode/tracing.h"
 #include "pick.h"
 #include "pin.h"
 #include "proc.h"
@@ -170,6 +172,7 @@ leaves_by_jump static int execute_g0(struct m *m, struct p *pp, struct g *gp)
 	st_rlx(&m->curg, gp);
 	g_set_status(gp, G_RUNNING);
 	bump(&pp->count.switches, 1);
+	trace_run(m, pp, gp);
 	if (unlikely(!gp->stack))
 		return begin_g0(m, gp);
 	/* a state word above CLAIMED has a result other than 0 */
@@ -189,6 +192,7 @@ leaves_by_jump static int resume_bound_g0(struct m *m, struct g *gp)
 	st_rlx(&m->curg, gp);
 	g_set_status(gp, G_RUNNING);
 	bump(&m->p->count.switches, 1);
+	trace_run(m, m->p, gp);
 	return end_wait_g0(m, gp, state);
 }
 
@@ -264,7 +268,7 @@ noinline void sched_exit(void)
 	if (unlikely(!p_hold(m))) /* otherwise the section continues on g0: preempt.h */
 		m = exit_regain_p(m, gp);
 	san_leave(NULL, &m->san);
-	gmp__mcall(&gp->ctx, sched.exit, gp, m->g0);
+	gmp__mcall(&gp->ctx, ld_rlx(&sched.exit), gp, m->g0);
 	__builtin_unreachable();
 }
 
@@ -382,6 +386,7 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 		wake_if_idle(); /* earlier thieves found the P closed */
 	}
 	if (ld_rlx(&pp->attention) & ATTENTION_RETIRE && p_retire(pp)) {
+		emit(EVENT_P_STOP, 0, (uint64_t)pp->id, 0, 0);
 		st_rlx(&m->p, (struct p *)NULL);
 		if (m->spinning)
 			stop_spinning(m);

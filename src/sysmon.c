@@ -45,6 +45,7 @@
  */
 #include "sysmon.h"
 
+#include "base/emit.h"
 #include "base/os.h"
 #include "base/throw.h"
 #include "faultsig.h"
@@ -92,6 +93,7 @@ enum {
 static struct {
 	pthread_t thread;
 	uint32_t stop; /* (a) futex */
+	int tid;       /* (a) */
 	/* the rest is used by sysmon alone */
 	struct {
 		uint64_t switches;
@@ -352,6 +354,7 @@ static void retake_blocked_ps(int64_t now)
 		if (p_has_work(pp)) /* otherwise the P becomes idle, and nothing is gained yet */
 			mon.quiet = 0;
 		add_rlx(&sched.handoffs, 1);
+		emit(EVENT_HANDOFF, 0, (uint64_t)pp->id, 0, 0);
 		sched_hand_off(pp, true);
 	}
 }
@@ -433,8 +436,12 @@ static bool trim_parked(struct g *gp, int64_t now)
 
 	if (state != WAITER_ARMED)
 		return state == WAITER_BUSY; /* held by another thread: later */
-	if (gp->stack && !sched.on_leave) /* GMP_DEBUG=stack measures how deep stacks were used */
-		stack_trim_below(gp->stack, gp->ctx.sp);
+	if (gp->stack && !sched.on_leave) { /* GMP_DEBUG=stack measures how deep stacks were used */
+		size_t bytes = stack_trim_below(gp->stack, gp->ctx.sp);
+
+		if (bytes)
+			emit(EVENT_TRIM, 0, gp->id, bytes, 0);
+	}
 	st_rlx(&gp->trimmed, true);
 	mon.long_waits |= waits_for_known_g(gp);
 	waiter_release(&gp->w);
@@ -560,6 +567,7 @@ static void *sysmon_main(void *arg)
 {
 	(void)arg;
 	os_timer_slack(1);
+	st_rlx(&mon.tid, os_thread_id());
 	while (!ld_rlx(&mon.stop)) {
 		int64_t now = os_now();
 
@@ -584,6 +592,11 @@ static void *sysmon_main(void *arg)
 			os_futex_wait(&mon.stop, 0, now + pause_ns(now));
 	}
 	return NULL;
+}
+
+int sysmon_tid(void)
+{
+	return ld_rlx(&mon.tid);
 }
 
 int sysmon_start(void)

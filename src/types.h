@@ -336,7 +336,7 @@ enum {
 /* Written by the owner alone, read by any thread. */
 struct counters {
 	uint64_t spawns, exits, binds, unbinds, switches, steals, stolen, overflows, wakeups, parks,
-		spins, timers_fired, blocks;
+		spins, timers_fired, blocks, ran;
 };
 
 /* --- scheduling latency: mode/latency.h --- */
@@ -523,13 +523,14 @@ struct m {
 	uint32_t npinned;    /* (o) how many Gs are pinned to it */
 	bool ran_pinned;     /* (o) the G that it ran last came from that list */
 
-	uint32_t blocked_as;    /* (o) the status that gmp_block_enter left in its P */
-	uint32_t block_site;    /* (o) index in p.sections */
-	uint64_t block_began;   /* (o) cpu_ticks; 0: this section is not timed */
-	int64_t taken_at;       /* (l) when its P was taken last; the clock of os_now */
-	struct stay stay;       /* (a) of that P then; constant while P_TAKEN */
-	uint64_t taken_run;     /* (c) while P_TAKEN: p_steps of that P then */
-	uint32_t leave;         /* (a) enum leave */
+	uint32_t blocked_as;  /* (o) the status that gmp_block_enter left in its P */
+	uint32_t block_site;  /* (o) index in p.sections */
+	uint64_t block_began; /* (o) cpu_ticks; 0: this section is not timed */
+	uint64_t ran_from;  /* (a) cpu_ticks when its G began to run: mode/tracing.h; 0: unknown */
+	int64_t taken_at;   /* (l) when its P was taken last; the clock of os_now */
+	struct stay stay;   /* (a) of that P then; constant while P_TAKEN */
+	uint64_t taken_run; /* (c) while P_TAKEN: p_steps of that P then */
+	uint32_t leave;     /* (a) enum leave */
 	struct kept_stack kept; /* (o) the stack of its G, once it has LEFT */
 	struct os_sleep sleep;  /* written by the end of the run while LEAVE_NONE, read by the
 				 * handler while LEAVE_ASKED; may be an earlier sleep */
@@ -631,8 +632,12 @@ struct sched {
 	int nmspinning;                   /* (a) spinning Ms, and Ms that are woken to spin */
 	bool asymmetric;                  /* (c) os_membarrier works: submitters need no fence */
 	int cpus;                         /* (c) */
-	/* (c) set by park_init: park_g0, yield_g0, sched_exit_g0, or the *_observed_g0 variants */
+	/* (a) those of `untraced`, or debug/tracing.c's, which call them */
 	leave_fn park, yield, exit;
+	/* (c) set by park_init: park_g0, yield_g0, sched_exit_g0, or the *_observed_g0 variants */
+	struct {
+		leave_fn park, yield, exit;
+	} untraced;
 
 	struct lock lock aligned_to(CACHE_LINE);
 	struct gqueue gq[LANES]; /* (l) the global run queue: see runq.h */
@@ -653,6 +658,7 @@ struct sched {
 	uint64_t handoffs;       /* (a) how often a P was taken from blocking code */
 	int npreempted;          /* (l) (a) of these, Gs whose P was taken by preemption */
 	uint64_t preemptions;    /* (a) how often a P was taken that way */
+	uint64_t ran_without_p;  /* (a) cpu_ticks of Gs without a P: mode/tracing.h */
 	uint64_t preempted_ns;   /* (a) how long Gs ran without a P after that */
 	int64_t slice;           /* (c) ns of a time slice; NEVER: no preemption (preempt.h) */
 	int nmlimit;             /* (c) */

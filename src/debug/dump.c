@@ -234,6 +234,10 @@ static void add_doing(struct line *l, const struct alike *g)
 		line_str_sig(l, v->what.text);
 		line_str_sig(l, g->same_what ? "" : " and others");
 	}
+	if (v->has_cpu) {
+		line_str_sig(l, "; CPU time ");
+		add_durations(l, g->cpu_least, g->cpu_most);
+	}
 	line_str_sig(l, v->made_at ? "; made at " : "; made ");
 	if (v->made_at) {
 		line_sym_sig(l, v->made_at - 1);
