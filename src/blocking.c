@@ -166,10 +166,8 @@ void gmp_block_enter(void)
 	m->block_site = site;
 	m->block_began = 0;
 	g_set_status(m->curg, G_BLOCKED);
-	bool has_p = p_hold(m);
-
 	trace_block(m);
-	if (likely(has_p))
+	if (likely(p_hold(m)))
 		enter_with_p(m, m->p, &m->p->sections[site]);
 	else
 		gmp__setm_blocked(m); /* BLOCK-6 */

@@ -176,14 +176,21 @@ static noinline void submit_one_external(struct g *gp)
 	submit_external(&one);
 }
 
+/* Measure, trace, or both: one call, since a second would cost the fast path a register. */
+static noinline void observe_here(struct p *pp, struct g *gp, bool next)
+{
+	gmp_latency_cause cause = latency_cause_of(gp);
+
+	if (pp->sample_in == 0) /* it was drawn */
+		latency_sample(pp, gp, cause);
+	trace_ready(gp, mode_takes_next(pp, next) ? QUEUE_RUNNEXT : QUEUE_RING, cause);
+}
+
 inline void sched_submit_here(struct p *pp, struct g *gp, bool next)
 {
 	g_set_status(gp, G_RUNNABLE);
-	if (unlikely(latency_draw(pp)))
-		latency_sample(pp, gp, latency_cause_of(gp));
-	if (unlikely(recording()))
-		trace_ready_event(gp, mode_takes_next(pp, next) ? QUEUE_RUNNEXT : QUEUE_RING,
-				  latency_cause_of(gp));
+	if (unlikely(latency_draw(pp)) || unlikely(recording()))
+		observe_here(pp, gp, next);
 	if (mode_takes_next(pp, next))
 		gp = runnext_swap(pp, gp);
 	if (gp) {

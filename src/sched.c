@@ -164,15 +164,11 @@ leaves_by_jump static noinline int resume_slow_g0(struct m *m, struct g *gp, uin
 	return end_wait_g0(m, gp, state);
 }
 
-/* Switch to gp, which m has taken from a queue.  m has the P pp and does not spin.  Hot path. */
-leaves_by_jump static int execute_g0(struct m *m, struct p *pp, struct g *gp)
+/* Switch to gp, whose status is set. */
+leaves_by_jump static always_inline int switch_g0(struct m *m, struct g *gp)
 {
 	uint32_t state = ld_rlx(&gp->w.state);
 
-	st_rlx(&m->curg, gp);
-	g_set_status(gp, G_RUNNING);
-	bump(&pp->count.switches, 1);
-	trace_run(m, pp, gp);
 	if (unlikely(!gp->stack))
 		return begin_g0(m, gp);
 	/* a state word above CLAIMED has a result other than 0 */
@@ -182,6 +178,23 @@ leaves_by_jump static int execute_g0(struct m *m, struct p *pp, struct g *gp)
 	san_leave(&m->san, &gp->san);
 	leave_section(m);
 	return gmp__gogo(&gp->ctx, 0, m->g0);
+}
+
+leaves_by_jump static noinline int execute_traced_g0(struct m *m, struct g *gp)
+{
+	trace_run(m, m->p, gp);
+	return switch_g0(m, gp);
+}
+
+/* Switch to gp, which m has taken from a queue.  m has the P pp and does not spin.  Hot path. */
+leaves_by_jump static int execute_g0(struct m *m, struct p *pp, struct g *gp)
+{
+	st_rlx(&m->curg, gp);
+	g_set_status(gp, G_RUNNING);
+	bump(&pp->count.switches, 1);
+	if (unlikely(recording()))
+		return execute_traced_g0(m, gp); /* a jump: this function saves no register */
+	return switch_g0(m, gp);
 }
 
 /* Switch to gp, to which m is bound.  m has a P, from the M that took gp from a queue. */

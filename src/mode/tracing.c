@@ -78,7 +78,7 @@ void cputime_add(struct m *m, struct g *gp)
 	if (!of || !from || now <= from)
 		return;
 	bump(&of[g_index(gp)], now - from);
-	if (m->p && !p_is_asked(m))
+	if (ld_rlx(&m->inside) && !p_is_asked(m)) /* in a P section, with a P */
 		bump(&m->p->count.ran, now - from);
 	else
 		add_rlx(&sched.ran_without_p, now - from);
