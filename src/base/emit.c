@@ -16,7 +16,7 @@ static struct {
 	uint32_t session;   /* (o) the last one */
 	uint32_t first;     /* (a) the first session of this run */
 	uint64_t refused;   /* (a) */
-	bool full_fence;    /* (a) os_membarrier does not work */
+	bool asymmetric;    /* (a) os_membarrier works; may be stale only as false, which is safe */
 } emits;
 
 static uint32_t session_of(uint32_t what)
@@ -76,7 +76,7 @@ static inline bool ring_reserve(struct ring *r, uint64_t at, unsigned n, uint32_
 {
 	st_rlx(&r->reserved, at + n);
 	fence_light(); /* ORD(emit.session) */
-	if (unlikely(ld_rlx(&emits.full_fence)))
+	if (unlikely(!ld_rlx(&emits.asymmetric)))
 		fence_seq(); /* ORD(emit.session) */
 	if (unlikely(session_of(ld_rlx(&gmp__recording)) != session)) {
 		st_rlx(&r->reserved, at);
@@ -193,26 +193,24 @@ unsigned ring_read(struct ring *r, struct record *out, unsigned most, uint64_t *
 
 uint32_t emit_begin(bool asymmetric)
 {
-	uint32_t on = ld_rlx(&gmp__recording) & RECORD_CPU;
-
 	emits.session += RECORD_SESSION;
 	if (emits.session == 0) /* wrapped: 0 means no session */
 		emits.session = RECORD_SESSION;
 	for (struct ring *r = emit_rings(); r; r = r->next)
-		r->read = ld_acq(&r->written); /* ORD(emit.record): EMIT-3, none is being written */
+		r->read = ld_rlx(&r->written); /* EMIT-3: none is being written */
 	st_rlx(&emits.refused, (uint64_t)0);
-	st_rlx(&emits.full_fence, !asymmetric);
-	st_seq(&gmp__recording, emits.session | on); /* ORD(emit.session) */
+	st_rlx(&emits.asymmetric, asymmetric);
+	or_rlx(&gmp__recording, emits.session); /* no session is on */
 	return emits.session;
 }
 
 void emit_end(void)
 {
-	and_seq(&gmp__recording, (uint32_t)RECORD_CPU); /* ORD(emit.session) */
-	if (ld_rlx(&emits.full_fence))
-		fence_seq(); /* ORD(emit.session) */
-	else
+	and_rlx(&gmp__recording, (uint32_t)RECORD_CPU);
+	if (ld_rlx(&emits.asymmetric))
 		os_membarrier(); /* ORD(emit.session) */
+	else
+		fence_seq(); /* ORD(emit.session) */
 	for (struct ring *r = emit_rings(); r; r = r->next)
 		/* a few stores of a thread that the kernel may have descheduled */
 		while (ld_rlx(&r->reserved) != ld_acq(&r->written)) /* ORD(emit.record) */
@@ -235,7 +233,8 @@ void emit_free_ended(void)
 
 	/* a push may make the first ring another one's successor, so the first one stays */
 	while (prev && (r = prev->next)) {
-		if (ring_is_empty(r) && !os_thread_exists(r->tid)) {
+		/* re-check: the thread may have emitted before its end */
+		if (ring_is_empty(r) && !os_thread_exists(r->tid) && ring_is_empty(r)) {
 			prev->next = r->next;
 			ring_free(r);
 		} else {
