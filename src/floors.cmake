@@ -169,6 +169,7 @@ set(GMP_FLOOR6
 	debug/dump_signal.c
 	debug/cycle.c
 	debug/report.c
+	debug/schedtrace.c
 	debug/stats.c
 	base/text_end.c # last
 )
