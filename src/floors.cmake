@@ -174,6 +174,7 @@ set(GMP_FLOOR6
 	debug/tracing.c
 	debug/cycle.c
 	debug/report.c
+	debug/schedtrace.c
 	debug/stats.c
 	base/text_end.c # last
 )

@@ -104,7 +104,8 @@ static bool recheck_work(struct m *m)
 		if (pp) {
 			p_bind(pp, m);
 			pick_begin(pp);
-			m->spinning = true; /* then it wakes another M if there is more work */
+			/* then it wakes another M if there is more work */
+			st_rlx(&m->spinning, true);
 			add_seq(&sched.nmspinning, 1); /* ORD(idle) */
 			got = true;
 		} else {
@@ -127,7 +128,7 @@ static bool releasep(struct m *m, struct p *pp, bool *spun)
 	st_rlx(&m->p, (struct p *)NULL);
 	bump(&pp->count.parks, 1);
 	*spun = m->spinning; /* a waker may write it from here on */
-	m->spinning = false;
+	st_rlx(&m->spinning, false);
 	pidle_put(pp);
 	midle_put(m);
 	unlock(&sched.lock, LR_SCHED);

@@ -291,7 +291,7 @@ static struct g *steal_work(struct m *m, struct p *pp, bool *from_source)
 	struct g *gp;
 
 	if (!m->spinning) {
-		m->spinning = true;
+		st_rlx(&m->spinning, true);
 		add_seq(&sched.nmspinning, 1); /* ORD(idle) */
 		backoff = BACKOFF_MIN;
 	}

@@ -89,7 +89,7 @@ static int ensure_unbound_m_locked(int n)
 static void pin_free_locked(struct m *m)
 {
 	m->lends = m->bound = false;
-	m->lockedg = NULL;
+	st_rlx(&m->lockedg, (struct g *)NULL);
 	sched.nbound--;
 }
 
@@ -142,7 +142,7 @@ int sched_bind(struct m *m)
 	if (!err) {
 		sched.nbound += !m->bound;
 		m->bound = true;
-		m->lockedg = m->curg;
+		st_rlx(&m->lockedg, m->curg);
 	}
 	unlock(&sched.lock, LR_SCHED);
 	return err;
@@ -152,7 +152,7 @@ void sched_unbind(struct m *m)
 {
 	lock(&sched.lock, LR_SCHED);
 	if (m->lends)
-		m->lockedg = NULL; /* PIN-3 */
+		st_rlx(&m->lockedg, (struct g *)NULL); /* PIN-3 */
 	else
 		pin_free_locked(m);
 	unlock(&sched.lock, LR_SCHED);

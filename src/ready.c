@@ -30,7 +30,7 @@ bool start_m(struct p *pp, bool spinning, bool patient)
 	if (!m)
 		return false;
 	m->nextp = pp;
-	m->spinning = spinning;
+	st_rlx(&m->spinning, spinning);
 	if (!patient)
 		m->patience = PATIENCE_LEAST;
 	if (m_start(m) == 0)
@@ -63,7 +63,7 @@ void wakep(void)
 
 	if (m) {
 		m->nextp = pp;
-		m->spinning = true;
+		st_rlx(&m->spinning, true);
 	} else if (may_start) {
 		sched.nstarting++;
 	} else if (pp) {

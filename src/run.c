@@ -38,6 +38,7 @@
 #include "debug/dump_signal.h"
 #include "debug/report.h"
 #include "debug/tracing.h"
+#include "debug/schedtrace.h"
 #include "enter.h"
 #include "faultsig.h"
 #include "fls.h"
@@ -185,6 +186,9 @@ static int run_set_up(const gmp_config *cfg, bool library)
 	sched.stalled = report_stall;
 	sched.on_errand = dump_signal_errand;
 	sched.long_waits = cycles_watch;
+	schedtrace_begin();
+	if (options.debug & DEBUG_schedtrace)
+		sched.schedtrace = schedtrace_report;
 	cycles_reset();
 	proc_set_entry(m_main);
 	resolve_init(max_of(options.c.max_threads / 2, 1));

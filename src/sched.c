@@ -297,7 +297,7 @@ leaves_by_jump int sched_exit_g0(void *arg)
 	bump(&pp->count.exits, 1);
 	if (unlikely(gp->resume)) {
 		if (gp->resume & RESUME_BOUND)
-			m->lockedg = NULL; /* the M stays bound, and must end */
+			st_rlx(&m->lockedg, (struct g *)NULL); /* the M stays bound, and must end */
 		if (gp->resume & RESUME_PINNED)
 			m->npinned--;
 	}

@@ -34,6 +34,7 @@
  *   - A green thread has waited for a second for a known G (a mutex, a join): search for cycles, at
  *     most once a second (sched.long_waits).
  *   - A signal asks for a dump (sched.errand).
+ *   - GMP_DEBUG=schedtrace: write a report whenever it is due, also while all Ps are idle.
  *   - Stacks: return the memory below the stack pointer of a G that has been parked for a second,
  *     and the memory of free stacks that were not used for a second.
  *
@@ -125,6 +126,7 @@ static struct {
 	int64_t check_began, check_cost, next_check;
 	int64_t checked;     /* when the last complete pass over waits began */
 	int64_t next_period; /* of the low-water mark of the stack pool */
+	int64_t next_report; /* of schedtrace; NEVER: it is off */
 } mon;
 
 /* --- Ps --- */
@@ -506,10 +508,10 @@ static bool may_sleep(int64_t now)
 	       mon.next_pass > mon.active + PARKED_NS;
 }
 
-/* Sleeps until an M begins to work, or a pass over waits is due. */
+/* Sleeps until an M begins to work, or a pass over waits or a report is due. */
 static void sysmon_sleep(void)
 {
-	int64_t until = next_idle_check();
+	int64_t until = min_of(next_idle_check(), mon.next_report);
 	bool due = false;
 
 	st_seq(&sched.sysmon_asleep, 1); /* ORD(sysmon): set before the re-check */
@@ -582,6 +584,8 @@ static void *sysmon_main(void *arg)
 		if (unlikely(ld_rlx(&sched.errand)))
 			sched.on_errand();
 		longrun_write();
+		if (unlikely(now >= mon.next_report))
+			mon.next_report = sched.schedtrace(now);
 		if (chaos_on()) {
 			chaos_disturb_one();
 			preempt_chaos();
@@ -589,7 +593,7 @@ static void *sysmon_main(void *arg)
 		if (may_sleep(now) && !ld_rlx(&sched.errand))
 			sysmon_sleep();
 		else
-			os_futex_wait(&mon.stop, 0, now + pause_ns(now));
+			os_futex_wait(&mon.stop, 0, min_of(now + pause_ns(now), mon.next_report));
 	}
 	return NULL;
 }
@@ -605,6 +609,7 @@ int sysmon_start(void)
 	mon.quiet = SHORT_POLLS + 10;
 	mon.active = os_now();
 	mon.next_period = mon.next_pass = mon.active + PASS_NS;
+	mon.next_report = sched.schedtrace ? mon.active : NEVER;
 	longrun_begin();
 	preempt_begin();
 	return os_thread_start(&mon.thread, sysmon_main, NULL, MONITOR_STACK);

@@ -562,6 +562,8 @@ typedef int64_t (*stall_fn)(void);
 
 /* On sysmon, no locks held. */
 typedef void (*errand_fn)(void);
+/* The same; returns when to call again.  now: os_now. */
+typedef int64_t (*sched_fn)(int64_t now);
 /* The same; true: call again in a second. */
 typedef bool (*watch_fn)(void);
 
@@ -622,6 +624,7 @@ struct sched {
 	end_fn timer_run_end;  /* (c) time/sleep.c:timer_run_ended, with OWES_TIMER_RUN */
 	stall_fn stalled;      /* (c) debug/report.c:report_stall; on g0 */
 	errand_fn on_errand;   /* (c) debug/dump_signal.c:dump_signal_errand: `errand` was set */
+	sched_fn schedtrace;   /* (c) debug/schedtrace.c:schedtrace_report; NULL: off */
 	watch_fn long_waits;   /* (c) debug/cycle.c:cycles_watch: see sysmon.c */
 	observe_fn on_leave;   /* (c) debug/check.c:on_leave; NULL: GMP_DEBUG=check is off */
 	observe_fn on_exit;    /* (c) debug/check.c:on_exit_of; likewise */
