@@ -120,7 +120,7 @@ void text_count(char out[NUMBER_SIZE], int64_t n)
 		strcpy(out, "-");
 		return;
 	}
-	if (n < 10000) {
+	if (n < 100000) {
 		snprintf(out, NUMBER_SIZE, "%d", (int)n);
 		return;
 	}

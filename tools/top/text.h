@@ -29,7 +29,7 @@ void text_clean(char *out, size_t size, const char *text, size_t n);
 /* The bytes of the longest beginning of clean text that takes at most *columns; sets *columns. */
 size_t text_fit(const char *text, int *columns);
 
-/* A count in at most 6 columns: 9999, 12.3k, 4.56M; "-" if it is UNKNOWN. */
+/* A count in at most 6 columns: 99999, 123k, 4.56M; "-" if it is UNKNOWN. */
 void text_count(char out[NUMBER_SIZE], int64_t n);
 
 /* A duration in at most 7 columns: 850 ns, 12.3 us, 4.56 s, 3.2 min, 12.0 h. */

@@ -159,14 +159,16 @@ static void add_latency(struct page *page, const struct sample *now, const struc
 {
 	line(page, STYLE_HEADING, "LATENCY     SAMPLES/s     P50     P99     MAX");
 	for (int i = 0; i < CAUSE_COUNT; i++) {
-		const struct latency *l = &now->latency[i];
+		struct latency l = now->latency[i];
 		int64_t rate = UNKNOWN;
 		char r[NUMBER_SIZE], p50[NUMBER_SIZE], p99[NUMBER_SIZE], max[NUMBER_SIZE];
 
 		if (before)
-			rate = sample_rate(now, before, l->samples, before->latency[i].samples);
+			rate = sample_rate(now, before, l.samples, before->latency[i].samples);
+		if (l.samples <= 0)
+			l.p50 = l.p99 = l.max = UNKNOWN;
 		line(page, STYLE_PLAIN, "%-11s %9s %7s %7s %7s", cause_names[i], count(r, rate),
-		     duration(p50, l->p50), duration(p99, l->p99), duration(max, l->max));
+		     duration(p50, l.p50), duration(p99, l.p99), duration(max, l.max));
 	}
 }
 

@@ -7,6 +7,10 @@ usage: server.py SCENARIO [PORT]
   run      the k-th sample is vars-1.json plus k times the difference between it and vars-2.json
   chunked  the same in chunks of 1 to 999 bytes, with extensions and a trailer, byte by byte
   until-end the same; the body ends with the connection
+  restart  the same, but each sample is of another run
+  once     the same; after one answer the server ends
+  silent   no answer
+  full     no connection: its queue of connections is full
   FILE     a file of this folder (hostile.json)
   and the scenarios in ODD, whose answers are wrong or do not end.
 
@@ -14,11 +18,13 @@ Prints "listening on 127.0.0.1:PORT", then each request line and its Host."""
 
 import json
 import os
+import signal
 import socket
 import sys
 import threading
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
+KEPT = []
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 ODD = {
     "closing": b"",
@@ -75,7 +81,9 @@ def answer(scenario, k):
         with open(os.path.join(FOLDER, scenario), "rb") as f:
             body = f.read()
     else:
-        body = json.dumps(between(load("vars-1.json"), load("vars-2.json"), k)).encode()
+        sample = between(load("vars-1.json"), load("vars-2.json"), k)
+        sample["run"] += k if scenario == "restart" else 0
+        body = json.dumps(sample).encode()
     if scenario == "chunked":
         return OK + b"transfer-encoding:  chunked\r\n\r\n" + in_chunks(body)
     if scenario == "until-end":
@@ -111,12 +119,27 @@ def main():
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0))
-    listener.listen()
+    full = sys.argv[1] == "full"
+    listener.listen(0 if full else 100)
+    while full:
+        client = socket.socket()
+        client.settimeout(0.3)
+        try:
+            client.connect(listener.getsockname())
+            KEPT.append(client)
+        except OSError:
+            break
     print("listening on 127.0.0.1:%d" % listener.getsockname()[1], flush=True)
+    if full:
+        signal.pause()
     k = 0
     while True:
         client = listener.accept()[0]
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if sys.argv[1] == "once":
+            listener.close()
+            serve(client, sys.argv[1], k)
+            return
         threading.Thread(target=serve, args=(client, sys.argv[1], k), daemon=True).start()
         k += 1
 
