@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * HTTP/1.1 client for one GET per connection: see http.h.
+ * HTTP/1.1 client for one GET per connection: connects, sends, and reads the answer.
  *
  * A body is as long as Content-Length says, or chunked, or ends with the connection. An answer that
  * has two lengths, both forms, or a line without end is refused.

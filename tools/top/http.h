@@ -36,7 +36,7 @@ struct http_answer {
 
 int64_t http_now(void);
 
-/* Parse host:port, [v6]:port, :port or port; the last two mean 127.0.0.1. False if it is invalid. */
+/* Parse host:port, [v6]:port, :port or port (127.0.0.1). Returns false if it is invalid. */
 bool http_parse_address(struct http_address *a, const char *text);
 
 /*

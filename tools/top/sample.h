@@ -105,7 +105,7 @@ int64_t sample_rate(const struct sample *now, const struct sample *before, int64
 /* Both samples are of one run, and time has passed between them. */
 bool sample_follows(const struct sample *now, const struct sample *before);
 
-/* CPU time of the green thread since `before`, in 1/1000 of that time; UNKNOWN if it is not known. */
+/* CPU time of the green thread since `before`, in 1/1000 of that time, or UNKNOWN. */
 int64_t sample_cpu_permille(const struct sample *now, const struct sample *before,
 			    const struct green *g);
 

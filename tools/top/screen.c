@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The terminal: see screen.h.
+ * The terminal: draws a page with ncurses below its first line, and maps keys to actions.
  */
 #include "screen.h"
 

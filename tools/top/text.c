@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Text for a terminal: see text.h.
+ * Text for a terminal: makes names harmless, counts columns, and shortens numbers (text.h).
  */
 #include "text.h"
 

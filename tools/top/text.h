@@ -2,9 +2,9 @@
 /*
  * Text for a terminal: names made harmless, columns counted, numbers and durations made short.
  *
- * TEXT-1  Text of the server reaches the terminal through text_clean only. Its result has no control
- *         characters, no characters that change the direction or have no width, and no byte that is
- *         not ASCII unless the locale is UTF-8.
+ * TEXT-1  Text of the server reaches the terminal through text_clean only. Its result has no
+ *         control characters, no characters that change the direction or have no width, and if
+ *         the locale is not UTF-8, only ASCII.
  */
 #ifndef TOP_TEXT_H
 #define TOP_TEXT_H
