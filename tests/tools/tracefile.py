@@ -17,7 +17,8 @@ STATUS = {0: "running", 1: "idle", 2: "blocked", 3: "retired"}
 
 def read_events(path):
     """Returns {NAME: (number, names of the arguments in the order of the file, has text)}."""
-    text = re.sub(r"(?s)/\*.*?\*/", "", open(path, encoding="utf-8").read())
+    with open(path, encoding="utf-8") as file:
+        text = re.sub(r"(?s)/\*.*?\*/", "", file.read())
     events = {}
     pattern = r'EVENT\((\w+), "[^"]*", "([^"]*)", "([^"]*)", "([^"]*)", "([^"]*)", (true|false),'
     for number, m in enumerate(re.finditer(pattern, text), 1):
@@ -104,8 +105,8 @@ def scenario(event_def, **options):
     entries = {0x1000: b"compute", 0x2000: b"hold<T>", 0x3000: b"want&lock", 0x4000: b"sleeper"}
     for address, name in entries.items():
         t.emit(0, 0, "SYMBOL", address, text=name)
-    # G 1 was alive before the trace, and runs on thread 1 with P 0
-    t.emit(0, 0, "GREEN", 1, 0x1000, 0, 2, text=b"ma\xffin\"")
+    # G 1 is runnable at the start of the trace, and runs on thread 1 with P 0
+    t.emit(0, 0, "GREEN", 1, 0x1000, 0, 1, text=b"ma\xffin\"")
     t.emit(1, 0, "THREAD", 701, 1, 0)
     t.emit(2, 0, "THREAD", 702, 2, 0)
     t.emit(3, 0, "THREAD", 703, 0, 1)

@@ -68,6 +68,7 @@ static void end_span(struct model *m, struct green *g, bool is_open)
 static void set_state(struct model *m, struct green *g, enum state state)
 {
 	end_span(m, g, false);
+	g->is_guess = false;
 	g->state = state;
 	g->since = m->now;
 }
@@ -95,7 +96,7 @@ static bool runs_on(struct model *m, struct green *g, struct thread *t)
 	}
 	if (g->state == STATE_UNKNOWN && g->entry->index == 0)
 		warn(m, WARN_UNKNOWN_G);
-	else if (g->state == STATE_WAITING || g->state == STATE_RUNNABLE)
+	else if (!g->is_guess && (g->state == STATE_WAITING || g->state == STATE_RUNNABLE))
 		warn(m, WARN_MISSING);
 	if (g->thread != NULL && g->thread != t && g->thread->g == g)
 		thread_does(m, g->thread, DOING_OTHER, NULL);
@@ -116,12 +117,13 @@ static void make_runnable(struct model *m, struct green *g, const struct wake *w
 static struct wake wake_of(struct model *m, const struct event *e, unsigned cause, unsigned queue)
 {
 	struct green *by = e->b != 0 ? map_get(&m->greens, e->b) : NULL;
+	bool has_slice = by != NULL && by->state != STATE_UNKNOWN && by->state != STATE_DEAD;
 
 	return (struct wake){
 		.time = m->now,
 		.by = e->b,
 		.by_entry = e->b == 0 ? NULL : by != NULL ? by->entry : m->all_entries[0],
-		.by_track = by != NULL && by->state != STATE_UNKNOWN ? by->track : 0,
+		.by_track = has_slice ? by->track : 0,
 		.thread = e->thread,
 		.cause = (uint8_t)cause,
 		.queue = (uint8_t)queue,
@@ -146,6 +148,21 @@ static void on_name(const struct event *e, struct green *g)
 	g->name = copy_text(e->text, e->text_length);
 }
 
+/* Ends the state of a G that runs although nothing has made it runnable: events are missing. */
+static void leave_unseen(struct model *m, struct green *g)
+{
+	struct wake wake = { .time = m->now, .queue = QUEUE_NONE };
+
+	m->trace->warnings.count[WARN_MISSING] += !g->is_guess;
+	wake.cause = m->cause_of[CAUSE_UNKNOWN];
+	if (g->state == STATE_WAITING)
+		g->wake = wake; /* what has ended the wait */
+	set_state(m, g, STATE_UNKNOWN);
+	g->wake = wake;
+	g->has_flow = false;
+	leave_thread(m, g);
+}
+
 static void on_run(struct model *m, const struct event *e, struct green *g, struct thread *t)
 {
 	struct proc *p = model_proc(m, e->b);
@@ -161,14 +178,10 @@ static void on_run(struct model *m, const struct event *e, struct green *g, stru
 		set_state(m, other, STATE_UNKNOWN);
 		leave_thread(m, other);
 	}
-	if (g->state == STATE_WAITING || g->state == STATE_RUNNING || g->state == STATE_BLOCKING) {
-		warn(m, WARN_MISSING);
-		g->wake = (struct wake){ .time = m->now, .cause = m->cause_of[CAUSE_UNKNOWN] };
-		g->wake.queue = QUEUE_NONE;
-		leave_thread(m, g);
-	}
+	if (g->state == STATE_WAITING || g->state == STATE_RUNNING || g->state == STATE_BLOCKING)
+		leave_unseen(m, g);
 	set_state(m, g, STATE_RUNNING);
-	g->early.time = 0;
+	g->early.is_wakeup = false;
 	g->thread = t;
 	thread_does(m, t, DOING_RUN, g);
 	hold_proc(m, p, true);
@@ -283,6 +296,7 @@ static void on_green(struct model *m, const struct event *e, struct green *g)
 	if (g->state != STATE_UNKNOWN)
 		return;
 	g->state = m->states[e->small];
+	g->is_guess = true;
 	g->reason = (uint8_t)e->c;
 	g->since = g->drawn = m->now;
 	g->wake.time = m->now;
@@ -416,6 +430,8 @@ static void finish(struct model *m)
 		struct thread *t = threads[i];
 		int64_t end = t->doing == DOING_OTHER ? t->latest : m->now;
 
+		if (end < t->since)
+			end = t->since;
 		if (m->sink->thread != NULL)
 			m->sink->thread(m->sink->user, t, end);
 		end_regions(m, NULL, t, &t->regions);

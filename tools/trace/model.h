@@ -78,6 +78,7 @@ struct green {
 	struct wake wake, early;
 	struct regions regions;
 	int64_t drawn; /* for sinks: up to here the state is written */
+	bool is_guess; /* the state is that of the snapshot at the start, which may be late */
 	bool has_flow; /* for sinks: the next run ends an arrow from `wake` */
 	struct green *next_dead;
 };
