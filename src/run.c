@@ -37,6 +37,7 @@
 #include "debug/dump.h"
 #include "debug/dump_signal.h"
 #include "debug/report.h"
+#include "debug/server.h"
 #include "enter.h"
 #include "faultsig.h"
 #include "fls.h"
@@ -287,6 +288,7 @@ static void tear_down(void)
 	resolve_fini();
 	leftovers_fini();
 	notify_fini();
+	debug_servers_fini();
 	dump_fini();
 	object_release_all();
 	run_undo();
