@@ -36,11 +36,6 @@ const struct debug_page debug_pages[] = {
 	{ NULL, NULL, NULL, 0, NULL },
 };
 
-int debug_page_later(struct debug_request *r)
-{
-	return debug_answer(r, 501, "this version of gmp cannot do that");
-}
-
 /* --- dumps --- */
 
 static int dump_to_client(void *r, const char *bytes, size_t n)
