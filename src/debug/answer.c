@@ -168,9 +168,7 @@ int debug_answer(struct debug_request *r, int status, const char *text)
 		head_print(r, "Location: /debug/\r\n");
 	head_print(r, "Content-Length: %zu\r\n\r\n", n + 1);
 	debug_write(r, text, n);
-	debug_write(r, "\n", 1);
-	answer_send(r);
-	return r->err;
+	return debug_write(r, "\n", 1);
 }
 
 /* In another file than the table of pages, so that a test can replace it. */

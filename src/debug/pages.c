@@ -76,47 +76,44 @@ static bool is_later(const struct debug_page *p)
 	return p->handler == debug_page_later;
 }
 
-static void serve_timed(struct debug_request *r, const struct debug_page *p)
+/* Returns the result for debug_end. */
+static int serve_timed(struct debug_request *r, const struct debug_page *p)
 {
 	if (!r->head.seconds)
 		r->head.seconds = p->seconds;
-	if (!debug_claim()) {
-		debug_answer(r, 409, "another request with seconds is under way: try again later");
-		return;
-	}
-	debug_end(r, p->handler(r));
+	if (!debug_claim())
+		return debug_answer(r, 409,
+				    "another request with seconds is under way: try again later");
+	int result = p->handler(r);
+
 	debug_unclaim();
+	return result;
 }
 
-static void serve_page(struct debug_request *r, const struct debug_page *p)
+static int serve_page(struct debug_request *r, const struct debug_page *p)
 {
 	if (r->head.method == DEBUG_HEAD && !is_later(p))
-		debug_end(r, debug_begin(r, p->type));
-	else if (p->seconds)
-		serve_timed(r, p);
-	else
-		debug_end(r, p->handler(r));
+		return debug_begin(r, p->type);
+	return p->seconds ? serve_timed(r, p) : p->handler(r);
+}
+
+static int serve_path(struct debug_request *r)
+{
+	const char *path = r->head.path;
+
+	if (r->head.method == DEBUG_OTHER)
+		return debug_answer(r, 405, "only GET and HEAD");
+	if (strcmp(path, "/") == 0 || strcmp(path, "/debug") == 0)
+		return debug_answer(r, 302, "/debug/");
+	for (const struct debug_page *p = debug_pages; p->path; p++)
+		if (strcmp(path, p->path) == 0)
+			return serve_page(r, p);
+	return debug_answer(r, 404, "no such page: see /debug/");
 }
 
 bool debug_serve(struct debug_request *r)
 {
-	const char *path = r->head.path;
-
 	r->keep &= r->head.keep_alive;
-	if (r->head.method == DEBUG_OTHER) {
-		debug_answer(r, 405, "only GET and HEAD");
-		return r->keep;
-	}
-	if (strcmp(path, "/") == 0 || strcmp(path, "/debug") == 0) {
-		debug_answer(r, 302, "/debug/");
-		return r->keep;
-	}
-	for (const struct debug_page *p = debug_pages; p->path; p++) {
-		if (strcmp(path, p->path) == 0) {
-			serve_page(r, p);
-			return r->keep;
-		}
-	}
-	debug_answer(r, 404, "no such page: see /debug/");
+	debug_end(r, serve_path(r));
 	return r->keep;
 }

@@ -274,7 +274,7 @@ static bool client_serve(struct client *c, bool last)
 	gmp_fd_set_deadline(c->fd, GMP_WRITE, gmp_deadline(ANSWER_NS + seconds * GMP_S));
 	r->keep = !last && !status;
 	if (status)
-		debug_answer(r, status, what_is_wrong(status));
+		debug_end(r, debug_answer(r, status, what_is_wrong(status)));
 	else
 		debug_serve(r);
 	if (!r->keep) {

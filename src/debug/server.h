@@ -81,14 +81,15 @@ enum debug_escape {
 	DEBUG_PLAIN, /* text, without control characters except the line feed */
 };
 int debug_text(struct debug_request *r, const char *text, size_t n, enum debug_escape how);
-/* Answer with a status and a line of plain text. Returns 0 or -errno. */
+/* Answer with a status and a line of plain text, which debug_end sends. Returns 0 or -errno. */
 int debug_answer(struct debug_request *r, int status, const char *text);
-/* End the answer of a handler that returned `result`. */
+/* End the answer of a handler that returned `result`: send what is left. */
 void debug_end(struct debug_request *r, int result);
 
 /* Find the page of r, and answer. Returns whether the connection may be used again. */
 bool debug_serve(struct debug_request *r);
-/* SERVER-5. Returns false if another request is under way; otherwise debug_unclaim ends it. */
+/* SERVER-5. Returns false if another request is under way. debug_unclaim must be called before the
+ * end of the answer is sent: then the next request of a client that has it cannot be refused. */
 bool debug_claim(void);
 void debug_unclaim(void);
 

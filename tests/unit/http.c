@@ -323,7 +323,8 @@ TEST(answer_to_head_has_no_body)
 	struct debug_request *r = request();
 
 	r->head.method = DEBUG_HEAD;
-	debug_answer(r, 404, "none");
+	debug_end(r, debug_answer(r, 404, "none"));
+	CHECK(r->keep);
 	CHECK_STR(strstr(sent, END), END);
 	CHECK(strstr(sent, "\r\nContent-Length: 5\r\n") != NULL);
 	r = request();
