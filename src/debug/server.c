@@ -35,9 +35,10 @@ enum {
 
 struct client {
 	struct server *server;
-	bool busy; /* under the lock of `servers` */
-	int fd;    /* SERVER-3; -1: none */
-	size_t n;  /* bytes in `in` */
+	bool busy;  /* under the lock of `servers` */
+	int fd;     /* SERVER-3; -1: none */
+	bool sends; /* an answer has begun: its deadline is set */
+	size_t n;   /* bytes in `in` */
 	char in[DEBUG_HEAD_MOST];
 	struct debug_request r;
 	struct symcache names;
@@ -196,7 +197,12 @@ void debug_servers_forget(void)
 
 static int client_send(void *to, const void *bytes, size_t n)
 {
-	const struct client *c = to;
+	struct client *c = to;
+	int64_t longest = ANSWER_NS + c->r.head.seconds * GMP_S;
+
+	if (!c->sends)
+		gmp_fd_set_deadline(c->fd, GMP_WRITE, gmp_deadline(longest));
+	c->sends = true;
 	ssize_t sent = gmp_write_all(c->fd, bytes, n);
 
 	return sent < 0 ? (int)sent : 0;
@@ -253,6 +259,7 @@ static void request_reset(struct client *c)
 
 	memset(r, 0, offsetof(struct debug_request, out));
 	memset(&c->names, 0, sizeof(c->names));
+	c->sends = false;
 	r->names = &c->names;
 	r->send = client_send;
 	r->to = c;
@@ -269,9 +276,6 @@ static bool client_serve(struct client *c, bool last)
 	request_reset(c);
 	if (!status)
 		status = debug_head_parse(&r->head, c->in, (size_t)n, c->server->host);
-	int seconds = max_of(r->head.seconds, DEBUG_SECONDS_MOST / 2);
-
-	gmp_fd_set_deadline(c->fd, GMP_WRITE, gmp_deadline(ANSWER_NS + seconds * GMP_S));
 	r->keep = !last && !status;
 	if (status)
 		debug_end(r, debug_answer(r, status, what_is_wrong(status)));

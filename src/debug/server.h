@@ -9,8 +9,8 @@
  *   SERVER-1  A server has at most CLIENTS_MOST clients. Further connections get 503 and are closed
  *             at once.
  *   SERVER-2  Every wait for a client has a deadline: REQUEST_NS for a request head, ANSWER_NS and
- *             the seconds of the request for an answer. A client serves at most REQUESTS_MOST
- *             requests.
+ *             the seconds of the request for an answer, from its first byte on. A connection has
+ *             at most REQUESTS_MOST requests.
  *   SERVER-3  A descriptor is in the server (fd of the server, refused, fd of a client) whenever
  *             its G may wait, so debug_servers_fini closes what killed Gs had open.
  *   SERVER-4  The wait of an accepting G is counted in sched.ndebug, so it neither prevents the
