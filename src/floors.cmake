@@ -176,8 +176,15 @@ set(GMP_FLOOR6
 	debug/report.c
 	debug/schedtrace.c
 	debug/stats.c
+	debug/http.c
+	debug/answer.c
+	debug/pages.c
+	debug/metrics.c
+	debug/vars.c
+	debug/server.c
 	base/text_end.c # last
 )
 set(GMP_FLOOR6_HEADERS
+	debug/stat.def
 	service/service.h
 )

@@ -39,6 +39,7 @@
 #include "debug/report.h"
 #include "debug/tracing.h"
 #include "debug/schedtrace.h"
+#include "debug/server.h"
 #include "enter.h"
 #include "faultsig.h"
 #include "fls.h"
@@ -297,6 +298,7 @@ static void tear_down(void)
 	resolve_fini();
 	leftovers_fini();
 	notify_fini();
+	debug_servers_fini();
 	dump_fini();
 	object_release_all();
 	run_undo();

@@ -15,6 +15,7 @@
  *   Gs, Ms, Ps, stacks    proc_forget
  *   dumps                 dump_forget
  *   traces                tracing_forget
+ *   debug servers         debug_servers_forget
  *   ticks                 ticks_forget
  *   names (lookups)       resolve_forget
  *   cleanups              leftovers_forget
@@ -41,6 +42,7 @@
 #include "debug/dump.h"
 #include "debug/dump_signal.h"
 #include "debug/tracing.h"
+#include "debug/server.h"
 #include "faultsig.h"
 #include "fls.h"
 #include "io/cleanup.h"
@@ -74,6 +76,7 @@ static void fork_child(void)
 	}
 	dump_forget();
 	tracing_forget();
+	debug_servers_forget();
 	ticks_forget();
 	resolve_forget();
 	leftovers_forget();
