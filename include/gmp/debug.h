@@ -225,28 +225,6 @@ GMP_API int gmp_dump_on(int signo);
  *   or an error of open: -ENOENT, -EACCES and so on
  *
  * See also: gmp_trace_stop.
-/* ------------------------------------------------------------------ Server */
-
-/*
- * gmp_debug_listen - serve statistics, dumps and profiles of this process over HTTP
- *
- * addr  "host:port" or "[::1]:port" as gmp_listen; "port" or ":port": of 127.0.0.1 only, unlike
- *       gmp_listen; port 0: any that is free; or "unix:/path", "unix:@name". Everything that is
- *       served is open to each process and user that can connect: an address other than the
- *       loopback exposes it to the network.
- *
- * Green threads named "gmp debug server" and "gmp debug client" do the work. They count in the
- * statistics and appear in dumps, and end with the run. A server that waits for clients does not
- * keep a deadlock from being reported, nor virtual time from advancing. Paths, bounds and security:
- * docs/api/debug-server.md.
- *
- * Returns the port; 0 for a unix socket, whose path is unlinked at the end of the run.
- * Errors, nothing is open:
- *   -EINVAL  addr is NULL or cannot be understood
- *   -EAGAIN  four servers exist, max_green green threads are alive, or no name server answered
- *   -ESRCH   no runtime
- *   -ENOMEM  no memory
- *   -EADDRINUSE, -EACCES, -EMFILE ...  those of gmp_listen
  *
  * Example:
  *   static void app(void *arg)
@@ -295,6 +273,34 @@ GMP_API void gmp_trace_end(void);
  *                    signal handler.
  */
 GMP_API void gmp_trace_log(const char *category, const char *message);
+
+/* ------------------------------------------------------------------ Server */
+
+/*
+ * gmp_debug_listen - serve statistics, dumps and profiles of this process over HTTP
+ *
+ * addr  "host:port" or "[::1]:port" as gmp_listen; "port" or ":port": of 127.0.0.1 only, unlike
+ *       gmp_listen; port 0: any that is free; or "unix:/path", "unix:@name". Everything that is
+ *       served is open to each process and user that can connect: an address other than the
+ *       loopback exposes it to the network.
+ *
+ * Green threads named "gmp debug server" and "gmp debug client" do the work. They count in the
+ * statistics and appear in dumps, and end with the run. A server that waits for clients does not
+ * keep a deadlock from being reported, nor virtual time from advancing. Paths, bounds and security:
+ * docs/api/debug-server.md.
+ *
+ * Returns the port; 0 for a unix socket, whose path is unlinked at the end of the run.
+ * Errors, nothing is open:
+ *   -EINVAL  addr is NULL or cannot be understood
+ *   -EAGAIN  four servers exist, max_green green threads are alive, or no name server answered
+ *   -ESRCH   no runtime
+ *   -ENOMEM  no memory
+ *   -EADDRINUSE, -EACCES, -EMFILE ...  those of gmp_listen
+ *
+ * Example:
+ *   static void app(void *arg)
+ *   {
+ *           (void)arg;
  *
  *           int port = gmp_debug_listen("127.0.0.1:0");
  *

@@ -65,9 +65,7 @@ static void collect(struct trace *t, const struct event *e)
 		break;
 	case EVENT_SYMBOL: keep_symbol(t, e); break;
 	case EVENT_THREAD: keep_thread(t, e); break;
-	case EVENT_CLOCK:
-		clock_add(t, e->tick, (int64_t)(e->a - t->start_clock));
-		break;
+	case EVENT_CLOCK: clock_add(t, e->tick, (int64_t)(e->a - t->start_clock)); break;
 	case EVENT_LOST: t->lost += e->a; break;
 	case EVENT_STOP:
 		t->has_stop = true;
@@ -297,8 +295,9 @@ void trace_close(struct trace *t)
 
 const char *trace_label(const struct trace *t, enum label_table table, unsigned code, char *buf)
 {
-	static const char *const tables[] = { "reason", "cause", "queue", "state", "kind",
-					      "status" };
+	static const char *const tables[] = {
+		"reason", "cause", "queue", "state", "kind", "status"
+	};
 
 	if (code < LABEL_CODES && t->labels[table][code] != NULL)
 		return t->labels[table][code];
