@@ -197,16 +197,16 @@ uint32_t emit_begin(bool asymmetric)
 	if (emits.session == 0) /* wrapped: 0 means no session */
 		emits.session = RECORD_SESSION;
 	for (struct ring *r = emit_rings(); r; r = r->next)
-		r->read = ld_acq(&r->written); /* ORD(emit.record): EMIT-3, none is being written */
+		r->read = ld_rlx(&r->written); /* EMIT-3: none is being written */
 	st_rlx(&emits.refused, (uint64_t)0);
 	st_rlx(&emits.asymmetric, asymmetric);
-	or_seq(&gmp__recording, emits.session); /* ORD(emit.session): no session is on */
+	or_rlx(&gmp__recording, emits.session); /* no session is on */
 	return emits.session;
 }
 
 void emit_end(void)
 {
-	and_seq(&gmp__recording, (uint32_t)RECORD_CPU); /* ORD(emit.session) */
+	and_rlx(&gmp__recording, (uint32_t)RECORD_CPU);
 	if (ld_rlx(&emits.asymmetric))
 		os_membarrier(); /* ORD(emit.session) */
 	else

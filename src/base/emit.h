@@ -139,15 +139,16 @@ void emit_fini(void);
 /* In the child of a fork: no session, no rings. */
 void emit_forget(void);
 
-/* Copy at most `most` records of a ring to out, and remove them.  Returns their number, which may be
- * 0 although records are left; *lost: how many before them were overwritten.  After a loss the
- * first records may be EVENT_MORE, and `most` may part a text from its event. */
+/* Copy at most `most` records of a ring to out, and remove them.  Returns their number, which may
+ * be 0 although records are left; *lost: how many before them were overwritten, or were about to be
+ * by an event that is given up (step 4).  After a loss the first records may be EVENT_MORE, and
+ * `most` may part a text from its event. */
 unsigned ring_read(struct ring *r, struct record *out, unsigned most, uint64_t *lost);
 /* Are records left? */
 bool ring_is_empty(const struct ring *r);
 /* The list of rings, the newest first. */
 struct ring *emit_rings(void);
-/* Free the rings that are empty and whose threads have ended. */
+/* Free the rings that are empty and whose threads have ended, except the newest. */
 void emit_free_ended(void);
 /* Events of threads that got no ring, in this session. */
 uint64_t emit_refused(void);
