@@ -335,6 +335,21 @@ TEST(emit_ring_of_ended_thread_is_freed_when_empty)
 	expect_puts(own_ring(), 2, 3);
 }
 
+TEST(emit_ring_of_living_thread_is_kept)
+{
+	begin();
+	put(1);
+	struct ring *r = own_ring();
+
+	put_by_thread(); /* its ring is the newest */
+	expect_puts(r, 1, 2);
+	emit_free_ended();
+	CHECK_EQ(count_rings(), 2);
+	CHECK(own_ring() == r);
+	put(2);
+	expect_puts(r, 2, 3);
+}
+
 TEST(emit_freed_rings_make_room)
 {
 	begin();
@@ -365,6 +380,24 @@ TEST(emit_later_rings_are_small)
 	emit_fini();
 }
 
+TEST(emit_too_many_threads_are_counted)
+{
+	begin();
+	for (int i = 0; i < RINGS_MOST; i++)
+		put_by_thread();
+	CHECK_EQ(count_rings(), RINGS_MOST);
+	CHECK_EQ(emit_refused(), 0);
+	put_by_thread();
+	put(1);
+	put(2);
+	CHECK_EQ(count_rings(), RINGS_MOST);
+	CHECK_EQ(emit_refused(), 3);
+	emit_fini();
+	begin();
+	put(3);
+	expect_puts(own_ring(), 3, 4);
+}
+
 TEST(emit_without_memory_is_counted)
 {
 	begin();
@@ -374,6 +407,11 @@ TEST(emit_without_memory_is_counted)
 	put_by_thread();
 	CHECK(!emit_rings());
 	CHECK_EQ(emit_refused(), 3);
+	for (int i = 0; i < RINGS_LARGE; i++) {
+		emit_end();
+		begin();
+		put(0);
+	}
 	st_rlx(&no_memory, false);
 	emit_end();
 	begin();
@@ -395,6 +433,7 @@ struct emitter {
 } aligned_to(CACHE_LINE);
 
 static struct emitter emitters[THREADS];
+static int nemitters;
 static bool stop;
 
 /* Each event has its number, what derives from it, and the session that was seen before. */
@@ -413,9 +452,10 @@ static void *run_emitter(void *arg)
 	return NULL;
 }
 
-static void start_emitters(uint64_t events)
+static void start_emitters(int n, uint64_t events)
 {
-	for (int i = 0; i < THREADS; i++) {
+	nemitters = n;
+	for (int i = 0; i < nemitters; i++) {
 		emitters[i].events = events;
 		CHECK_EQ(pthread_create(&emitters[i].thread, NULL, run_emitter, &emitters[i]), 0);
 	}
@@ -425,7 +465,7 @@ static uint64_t join_emitters(void)
 {
 	uint64_t sum = 0;
 
-	for (int i = 0; i < THREADS; i++) {
+	for (int i = 0; i < nemitters; i++) {
 		CHECK_EQ(pthread_join(emitters[i].thread, NULL), 0);
 		sum += emitters[i].emitted;
 	}
@@ -434,7 +474,7 @@ static uint64_t join_emitters(void)
 
 static struct emitter *emitter_of(const struct ring *r)
 {
-	for (int i = 0; i < THREADS; i++)
+	for (int i = 0; i < nemitters; i++)
 		if (ld_rlx(&emitters[i].tid) == r->tid)
 			return &emitters[i];
 	check_failed("a ring of an unknown thread %d", r->tid);
@@ -471,7 +511,7 @@ static void collect(uint32_t session, bool exactly)
 
 static bool all_emitted(uint64_t events)
 {
-	for (int i = 0; i < THREADS; i++) {
+	for (int i = 0; i < nemitters; i++) {
 		struct ring *r = ring_of(ld_rlx(&emitters[i].tid));
 
 		if (!r || ld_rlx(&r->written) < events)
@@ -488,7 +528,7 @@ static void run_beside_collector(bool asymmetric, bool slow)
 	os_membarrier_init();
 	uint32_t session = emit_begin(asymmetric);
 
-	start_emitters(events);
+	start_emitters(THREADS, events);
 	while (!all_emitted(events)) {
 		collect(session, true);
 		if (slow)
@@ -530,7 +570,7 @@ static bool has_events(void)
 static void run_sessions(bool asymmetric, int sessions)
 {
 	os_membarrier_init();
-	start_emitters(0);
+	start_emitters(2, 0);
 	for (int i = 0; i < sessions; i++) {
 		uint64_t written[THREADS], emitted = 0;
 		uint32_t session;
@@ -539,7 +579,7 @@ static void run_sessions(bool asymmetric, int sessions)
 		for (struct ring *r = emit_rings(); r; r = r->next)
 			emitted -= ld_rlx(&r->written);
 		session = emit_begin(asymmetric);
-		while (!has_events())
+		while (i % 8 == 0 && !has_events())
 			os_yield();
 		for (int k = i % 3; k >= 0; k--)
 			collect(session, false);
