@@ -426,7 +426,7 @@ TEST(emit_without_memory_is_counted)
 
 struct emitter {
 	pthread_t thread;
-	uint64_t events; /* to emit; 0: until it is told to stop */
+	uint64_t events; /* to emit; 0: until `stop` */
 	uint64_t emitted;
 	int tid;
 	uint64_t next; /* (collector) the least number that it may read next */
