@@ -172,6 +172,7 @@ set(GMP_FLOOR6
 	debug/dump_signal.c
 	debug/tracefile.c
 	debug/tracing.c
+	debug/page_trace.c
 	debug/cycle.c
 	debug/report.c
 	debug/schedtrace.c

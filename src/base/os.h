@@ -89,6 +89,8 @@ static inline bool os_sigpipe_due(ssize_t result, size_t asked)
 	return result == -EPIPE || (result >= 0 && (size_t)result < asked);
 }
 
+/* A pipe, close-on-exec. Returns 0 or -errno. */
+int os_pipe(int fds[2]);
 /* Create or truncate a file for writing. Returns its fd or -errno; may block, as on a FIFO. */
 int os_create_file(const char *path);
 /* Write all n bytes; blocks. Returns 0 or -errno. */

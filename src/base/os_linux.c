@@ -234,6 +234,11 @@ void *os_reserve(size_t bytes)
 	return p;
 }
 
+int os_pipe(int fds[2])
+{
+	return pipe2(fds, O_CLOEXEC) == 0 ? 0 : -errno;
+}
+
 int os_create_file(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

@@ -97,6 +97,7 @@ void debug_unclaim(void);
 int debug_page_later(struct debug_request *r); /* 501: a page without a handler yet */
 int debug_page_metrics(struct debug_request *r);
 int debug_page_vars(struct debug_request *r);
+int debug_page_trace(struct debug_request *r);
 
 /* The name of a gmp_latency_cause in both. */
 const char *debug_cause(int cause);

@@ -5,8 +5,8 @@
  * All numbers are integers, times in ns. The fields: docs/api/debug-server.md.
  *
  * Green threads are listed in two steps. An unlocked walk over the g structs picks the candidates
- * that have waited longest; then each of these is held and read (debug/view.h). A candidate that
- * has been woken between the steps is left out.
+ * that have waited longest, or have used most CPU time; then each of these is held and read
+ * (debug/view.h). A candidate that has been woken or has ended between the steps is left out.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,9 +15,11 @@
 #include "base/os.h"
 #include "base/symtab.h"
 #include "debug/server.h"
+#include "debug/tracing.h"
 #include "debug/view.h"
 #include "g.h"
 #include "gmp.h"
+#include "mode/tracing.h"
 #include "proc.h"
 #include "runq.h"
 #include "timerheap.h"
@@ -41,8 +43,10 @@ static void put_run(struct debug_request *r)
 	put_string(r, gmp_version_string());
 	debug_print(r, ",\"pid\":%d,\"run\":%llu,\"time_ns\":%lld,\"start_ns\":%lld,\n", getpid(),
 		    (ull)gmp_run_id(), (long long)gmp_now(), (long long)sched.start_now);
-	/* r->head.cputime asks for the accounting of CPU time, which the core does not have */
-	debug_print(r, "\"procs\":%d,\"cputime\":false,\n", gmp_procs());
+	bool cputime = (r->head.cputime && cputime_lease(r->head.cputime * GMP_S)) ||
+		       recording() & RECORD_CPU;
+
+	debug_print(r, "\"procs\":%d,\"cputime\":%s,\n", gmp_procs(), cputime ? "true" : "false");
 }
 
 static void put_stats(struct debug_request *r, const gmp_stats *s)
@@ -105,31 +109,50 @@ static void put_ps(struct debug_request *r)
 struct candidates {
 	unsigned n;
 	struct candidate {
-		int64_t since;
+		int64_t key;
 		uint32_t at; /* index of the g struct */
-	} of[LISTED_MOST];   /* longest wait first */
+	} of[LISTED_MOST];   /* the smallest key first */
 };
 
-static void candidate_add(struct candidates *c, int64_t since, uint32_t at)
+static void candidate_add(struct candidates *c, int64_t key, uint32_t at)
 {
 	unsigned i = min_of(c->n, (unsigned)LISTED_MOST - 1);
 
-	if (c->n == LISTED_MOST && since >= c->of[i].since)
+	if (c->n == LISTED_MOST && key >= c->of[i].key)
 		return;
 	c->n = min_of(c->n + 1, (unsigned)LISTED_MOST);
-	for (; i > 0 && c->of[i - 1].since > since; i--)
+	for (; i > 0 && c->of[i - 1].key > key; i--)
 		c->of[i] = c->of[i - 1];
-	c->of[i] = (struct candidate){ since, at };
+	c->of[i] = (struct candidate){ key, at };
 }
 
-/* Unlocked: a G may be woken meanwhile, and then `since` is another time. */
-static void find_candidates(struct candidates *c)
-{
-	for (uint32_t i = 0, made = g_made(); i < made; i++) {
-		const struct g *gp = g_at(i);
+/* The key of gp; false: gp is no candidate.  Unlocked: gp may be woken or end meanwhile, and then
+ * the key is another one's. */
+typedef bool (*key_fn)(const struct g *gp, int64_t *key);
 
-		if (ld_rlx(&gp->status) == G_WAITING)
-			candidate_add(c, ld_rlx(&gp->since), i);
+static bool key_of_wait(const struct g *gp, int64_t *key)
+{
+	*key = ld_rlx(&gp->since);
+	return ld_rlx(&gp->status) == G_WAITING;
+}
+
+static bool key_of_cpu(const struct g *gp, int64_t *key)
+{
+	uint8_t status = ld_rlx(&gp->status);
+	uint64_t ns;
+	bool known = cputime_of(gp, &ns);
+
+	*key = -(int64_t)ns;
+	return known && status != G_FREE && status != G_DEAD && (ns > 0 || status == G_RUNNING);
+}
+
+static void find_candidates(struct candidates *c, key_fn key_of)
+{
+	int64_t key;
+
+	for (uint32_t i = 0, made = g_made(); i < made; i++) {
+		if (key_of(g_at(i), &key))
+			candidate_add(c, key, i);
 		if (i % 4096 == 4095)
 			gmp_checkpoint();
 	}
@@ -154,23 +177,27 @@ static void put_green(struct debug_request *r, const struct view *v, int64_t now
 	put_function(r, (uintptr_t)v->fn);
 	debug_print(r, ",\"state\":");
 	put_string(r, v->state ? v->state : "waiting");
-	debug_print(r, ",\"cpu_ns\":null,\"wait_ns\":%llu,\"wait\":",
+	if (v->has_cpu)
+		debug_print(r, ",\"cpu_ns\":%llu", (ull)max_of(v->cpu_ns, INT64_C(0)));
+	else
+		debug_print(r, ",\"cpu_ns\":null");
+	debug_print(r, ",\"wait_ns\":%llu,\"wait\":",
 		    v->state ? 0ULL : (ull)max_of(now - v->since, INT64_C(0)));
 	put_string(r, v->state ? "" : view_reason(v->reason));
 	debug_print(r, "}");
 }
 
-static void put_waiting(struct debug_request *r)
+static void put_greens(struct debug_request *r, key_fn key_of)
 {
 	struct candidates c = { 0 };
 	const char *before = "";
 
-	find_candidates(&c);
+	find_candidates(&c, key_of);
 	for (unsigned i = 0; i < c.n; i++) {
 		struct view v = { .what.names = r->names };
 
 		if (!view_green(&v, g_at(c.of[i].at), getm() ? getm()->curg : NULL, 0, NULL) ||
-		    v.state)
+		    (v.state && key_of == key_of_wait))
 			continue;
 		debug_print(r, "%s", before);
 		put_green(r, &v, os_now());
@@ -189,8 +216,10 @@ int debug_page_vars(struct debug_request *r)
 	put_run(r);
 	put_stats(r, &s);
 	put_ps(r);
-	debug_print(r, "\"greens\":{\"alive\":%llu,\n\"by_cpu\":[],\n\"by_wait\":[", (ull)s.greens);
-	put_waiting(r);
+	debug_print(r, "\"greens\":{\"alive\":%llu,\n\"by_cpu\":[", (ull)s.greens);
+	put_greens(r, key_of_cpu);
+	debug_print(r, "],\n\"by_wait\":[");
+	put_greens(r, key_of_wait);
 	debug_print(r, "]}\n}\n");
 	return r->err;
 }
