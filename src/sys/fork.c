@@ -14,6 +14,7 @@
  *   io_uring, poller      uring_forget, gmp__poller.close, netpoll_forget_all
  *   Gs, Ms, Ps, stacks    proc_forget
  *   dumps                 dump_forget
+ *   CPU profiles          cpusample_forget
  *   ticks                 ticks_forget
  *   names (lookups)       resolve_forget
  *   cleanups              leftovers_forget
@@ -43,6 +44,7 @@
 #include "fls.h"
 #include "io/cleanup.h"
 #include "io/uring.h"
+#include "mode/cpusample.h"
 #include "netpoll.h"
 #include "poller.h"
 #include "proc.h"
@@ -71,6 +73,7 @@ static void fork_child(void)
 		netpoll_forget_all();
 	}
 	dump_forget();
+	cpusample_forget();
 	ticks_forget();
 	resolve_forget();
 	leftovers_forget();
