@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Profiles in the format of pprof: encodes a tally as the message of profile.proto.
+ * Profiles in the format of pprof: encodes a tally as the message of pprof_message.proto.
  *
  * libprotobuf-c encodes it; it is loaded at run time, by the first profile. In a build without the
  * compiler of protobuf-c (pprof_none.c), on a machine without the library, and in a program linked

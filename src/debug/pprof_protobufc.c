@@ -2,7 +2,7 @@
 /*
  * Profiles encoded by libprotobuf-c: see debug/pprof.h.
  *
- * The build compiles profile.proto to C. That code calls functions of libprotobuf-c; the functions
+ * The build compiles pprof_message.proto to C. That code calls functions of libprotobuf-c; the functions
  * of these names here, which the library does not export, pass the calls on to the library that
  * dlopen has loaded.
  */
@@ -19,7 +19,7 @@
 
 #include "base/finding.h"
 #include "debug/codemap.h"
-#include "profile.pb-c.h"
+#include <pprof_message.pb-c.h>
 
 /* --- the library --- */
 
@@ -75,7 +75,7 @@ static bool find_function(void *handle, const char *name, void *to)
 	return fn != NULL;
 }
 
-static void load_library(void)
+static void load_protobufc(void)
 {
 	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	void *handle;
@@ -99,7 +99,7 @@ static void load_library(void)
 int pprof_available(void)
 {
 	if (!ld_acq(&lib_ready)) /* ORD(pprof.lib) */
-		load_library();
+		load_protobufc();
 	return ld_acq(&lib_ready) ? 0 : -ENOTSUP; /* ORD(pprof.lib) */
 }
 

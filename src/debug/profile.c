@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "enter.h"
+#include "faultsig.h"
 #include "mode/cpusample.h"
 
 enum {
@@ -138,6 +139,15 @@ static void tally_sample(void *arg, const struct cpusample *s)
 	job->p.tally.of[i].value[1] += s->n * job->p.period;
 }
 
+/* Ms have the mask that the program had when the run began. */
+static bool ms_block_sigprof(void)
+{
+	sigset_t mask;
+
+	signal_program_mask(&mask);
+	return sigismember(&mask, SIGPROF);
+}
+
 static int collect_cpu(struct profile_job *job)
 {
 	int64_t end = os_now() + job->ns;
@@ -146,7 +156,7 @@ static int collect_cpu(struct profile_job *job)
 
 	job->p.kind = &cpu_kind;
 	job->p.period = SECOND / job->hz;
-	int err = cpusample_begin(job->hz);
+	int err = ms_block_sigprof() ? -EBUSY : cpusample_begin(job->hz);
 
 	if (err)
 		return err;

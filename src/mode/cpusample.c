@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/os.h"
-#include "faultsig.h"
 #include "g.h"
 #include "mode/longrun.h"
 #include "stack.h"
@@ -112,11 +111,7 @@ static int sample_install(void)
 {
 	struct sigaction sa = { .sa_sigaction = on_sigprof,
 				.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
-	sigset_t mask;
 
-	signal_program_mask(&mask);
-	if (sigismember(&mask, SIGPROF))
-		return -EBUSY;
 	/* a handler that leaves the run (mode/abandon.h) must not interrupt this one */
 	sigaddset(&sa.sa_mask, LONGRUN_SIGNAL);
 	if (sigaction(SIGPROF, NULL, &sampling.old) < 0)

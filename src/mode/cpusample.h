@@ -48,9 +48,9 @@ struct cpusample {
 };
 
 /*
- * Begin to sample each M, hz times a second of its CPU time.  Returns 0; -EBUSY if sampling is on,
- * if the program has a handler of SIGPROF, or blocked it when the run began; -ENOMEM; or -errno of
- * the kernel.  In a run, no locks held.
+ * Begin to sample each M, hz times a second of its CPU time.  Returns 0; -EBUSY if sampling is on
+ * or the program has a handler of SIGPROF; -ENOMEM; or -errno of the kernel.  In a run, no locks
+ * held.  The Ms must not block SIGPROF.
  */
 int cpusample_begin(int hz);
 /* Call fn for each sample that has not been drained.  Not by several threads at a time. */
