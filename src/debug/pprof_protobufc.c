@@ -2,9 +2,9 @@
 /*
  * Profiles encoded by libprotobuf-c: see debug/pprof.h.
  *
- * The build compiles pprof_message.proto to C. That code calls functions of libprotobuf-c; the functions
- * of these names here, which the library does not export, pass the calls on to the library that
- * dlopen has loaded.
+ * The build compiles pprof_message.proto to C. That code calls functions of libprotobuf-c. The
+ * functions of these names are here, hidden, and pass the calls on to the library that dlopen has
+ * loaded.
  */
 #include "debug/pprof.h"
 
