@@ -674,11 +674,13 @@ static clockid_t thread_clock(int tid)
 }
 
 /* By system calls: until glibc 2.34 timer_create is in another library. */
-int os_cpu_timer_begin(int tid, int signo, int64_t ns)
+int os_cpu_timer_begin(int tid, int signo, int64_t first, int64_t ns)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signo };
-	struct timespec t = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
-	struct itimerspec spec = { .it_interval = t, .it_value = t };
+	struct itimerspec spec = {
+		.it_value = { .tv_sec = first / 1000000000, .tv_nsec = first % 1000000000 },
+		.it_interval = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 },
+	};
 	int timer;
 
 	event._sigev_un._tid = tid;

@@ -134,9 +134,13 @@ static void sample_uninstall(void)
 
 /* --- timers --- */
 
+/* The first sample is after a random part of the period: a thread that uses less is sampled with a
+ * probability in proportion to its time. */
 static int timer_of_m_locked(struct m *m)
 {
-	int timer = os_cpu_timer_begin(m->sampled.tid, SIGPROF, sampling.period);
+	uint64_t draw = (cpu_ticks() + (uint64_t)m->sampled.tid) * 0x9e3779b97f4a7c15u >> 32;
+	int64_t first = 1 + (int64_t)(draw % (uint64_t)sampling.period);
+	int timer = os_cpu_timer_begin(m->sampled.tid, SIGPROF, first, sampling.period);
 
 	m->sampled.timer = max_of(timer, -1);
 	return min_of(timer, 0);

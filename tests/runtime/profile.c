@@ -151,6 +151,8 @@ static void churn_entry(UNUSED void *arg)
 	while (!atomic_load(&profiled)) {
 		gmp_g *g = spawn(churn_end, NULL);
 
+		for (volatile int i = 0; i < 20000; i++)
+			;
 		gmp_block_enter();
 		free(malloc(100000));
 		gmp_block_leave();

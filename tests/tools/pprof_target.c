@@ -22,7 +22,7 @@
 enum { WAITERS = 3, LOCKERS = 3 };
 
 static const char *folder;
-static atomic_int end;
+static atomic_int end, held;
 static gmp_mutex mutex;
 static gmp_chan *chan;
 
@@ -80,6 +80,7 @@ static void hold_entry(void *arg)
 {
 	(void)arg;
 	gmp_mutex_lock(&mutex);
+	atomic_store(&held, 1);
 	while (!atomic_load(&end))
 		gmp_sleep(GMP_MS);
 	gmp_mutex_unlock(&mutex);
@@ -108,18 +109,30 @@ static void spawn_named(const char *name, gmp_fn fn)
 	gmp_detach(g);
 }
 
+/* Wait until n green threads wait. */
+static void wait_parked(uint64_t n)
+{
+	gmp_stats s = GMP_STATS_INIT;
+
+	do {
+		gmp_yield();
+		stop(gmp_stats_get(&s), "gmp_stats_get");
+	} while (s.greens_waiting != n);
+}
+
 static void app(void *arg)
 {
 	(void)arg;
 	chan = gmp_chan_new(sizeof(int), 0);
 	spawn_named("holds", hold_entry);
-	gmp_sleep(5 * GMP_MS);
-	spawn_named("burns", burn_entry);
+	while (!atomic_load(&held))
+		gmp_yield();
 	for (int i = 0; i < WAITERS; i++)
 		spawn_named("waits", wait_entry);
 	for (int i = 0; i < LOCKERS; i++)
 		stop(gmp_go(lock_entry, NULL), "gmp_go");
-	gmp_sleep(20 * GMP_MS);
+	wait_parked(WAITERS + LOCKERS + 1);
+	spawn_named("burns", burn_entry);
 	write_one("green", 0);
 	write_one("mutex", 0);
 	write_one("wait", 1);

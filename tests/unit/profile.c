@@ -31,12 +31,12 @@ void *__wrap_os_reserve(size_t bytes)
 	return ld_rlx(&refuse_reserve) && bytes > 1 << 20 ? NULL : __real_os_reserve(bytes);
 }
 
-int __real_os_cpu_timer_begin(int tid, int signo, int64_t ns);
-int __wrap_os_cpu_timer_begin(int tid, int signo, int64_t ns)
+int __real_os_cpu_timer_begin(int tid, int signo, int64_t first, int64_t ns);
+int __wrap_os_cpu_timer_begin(int tid, int signo, int64_t first, int64_t ns)
 {
 	if (ld_rlx(&refuse_timer))
 		return -EAGAIN;
-	int timer = __real_os_cpu_timer_begin(tid, signo, ns);
+	int timer = __real_os_cpu_timer_begin(tid, signo, first, ns);
 
 	if (timer >= 0)
 		add_rlx(&timers_made, 1);
