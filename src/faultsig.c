@@ -58,6 +58,7 @@
 #include "base/trace.h"
 #include "g.h"
 #include "idle.h"
+#include "mode/cpusample.h"
 #include "mode/longrun.h"
 
 #ifndef AT_MINSIGSTKSZ
@@ -599,6 +600,7 @@ bool signal_thread_begin(struct m *m)
 	bool given = give_altstack(m);
 
 	set_m_mask();
+	cpusample_thread_begin(m);
 	return given;
 }
 
@@ -606,6 +608,7 @@ void signal_thread_end(struct m *m)
 {
 	stack_t ss = { .ss_flags = SS_DISABLE }, now;
 
+	cpusample_thread_end(m);
 	if (!m->ours)
 		signal_thread_restore();
 	if (!m->altstack)

@@ -7,7 +7,7 @@
 # a header without such a .c is listed in GMP_FLOORn_HEADERS.
 #
 # GMP_ARCH, GMP_OS and GMP_POLLER choose the files of the platform, GMP_URING the implementation of
-# file operations, GMP_DWARF that of source positions.
+# file operations, GMP_DWARF that of source positions, GMP_PPROF that of encoded profiles.
 
 set(GMP_FLOOR0
 	base/text_begin.c # first
@@ -137,6 +137,7 @@ set(GMP_FLOOR5
 	preempt.c
 	sysmon.c
 	mode/longrun.c
+	mode/cpusample.c
 	mode/abandon.c
 	mode/abandon_${GMP_ARCH}.S
 	faultsig.c
@@ -173,6 +174,11 @@ set(GMP_FLOOR6
 	debug/tracefile.c
 	debug/tracing.c
 	debug/page_trace.c
+	debug/tally.c
+	debug/codemap.c
+	debug/pprof_${GMP_PPROF}.c
+	debug/profile.c
+	debug/profile_wait.c
 	debug/cycle.c
 	debug/report.c
 	debug/schedtrace.c
@@ -188,4 +194,5 @@ set(GMP_FLOOR6
 set(GMP_FLOOR6_HEADERS
 	debug/stat.def
 	service/service.h
+	debug/pprof.h
 )

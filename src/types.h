@@ -479,6 +479,13 @@ enum leave { LEAVE_NONE, LEAVE_ASKED, LEAVE_LEFT, LEAVE_ENDED, LEAVE_DETACHED };
  * must not touch the G after another thread can see what it published. */
 typedef void (*commit_fn)(void *arg);
 
+/* An M that the CPU profile may sample: mode/cpusample.h.  Guarded by its lock. */
+struct sampled {
+	struct m *next, **at; /* all Ms whose OS threads run; at: what points to it */
+	int tid;
+	int timer; /* -1: none */
+};
+
 struct m {
 	/* (o) The G that runs on it.  On g0: the G that has just left its stack, until a step such
 	 * as park_g0 clears it; then NULL; then, from execute_g0 on, the G that runs next.  So in
@@ -542,6 +549,8 @@ struct m {
 
 	struct cxx_globals *cxx;       /* (c) its thread's; NULL without a C++ runtime */
 	struct cxx_globals cxx_before; /* (c) what the thread had before mstart */
+
+	struct sampled sampled;
 
 	struct san_stack san;
 };

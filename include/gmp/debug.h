@@ -274,6 +274,48 @@ GMP_API void gmp_trace_end(void);
  */
 GMP_API void gmp_trace_log(const char *category, const char *message);
 
+/* ---------------------------------------------------------------- Profiles */
+
+/*
+ * gmp_profile_write - collect a profile, and write it to fd in the format of pprof
+ *
+ * kind     "cpu": functions that use CPU time, 100 samples for each second of it; "wait": where
+ *          green threads wait; "mutex": the same for mutexes and rwmutexes, with the holder;
+ *          "green": all green threads, by the place that made them
+ * seconds  for how long to collect: 1 to 3600 for "cpu"; 0 to 3600 for "wait" and "mutex", where 0
+ *          shows one moment; "green" shows one moment in any case
+ * fd       where to write the profile, uncompressed
+ *
+ * The program continues meanwhile. The caller waits; while it is a green thread, others run. What
+ * the figures mean, what they cost, and how to open a profile: docs/api/profiles.md.
+ *
+ * Returns 0.
+ * Errors, nothing written:
+ *   -EINVAL   kind or seconds is not one of these
+ *   -EBUSY    "cpu": another CPU profile is being collected, or the program has a handler of
+ *             SIGPROF, or SIGPROF was blocked when the run began
+ *   -ENOTSUP  gmp was built without protobuf-c, or libprotobuf-c.so.1 is not found, or the program
+ *             is linked statically
+ *   -ENOMEM, -EAGAIN  no memory, OS thread or timer
+ *   -ESRCH    no runtime, or it has stopped meanwhile
+ *   -EBADF    fd cannot be written to
+ * Other errors are those of write (a pipe without a reader: -EPIPE, and no SIGPIPE); a part may
+ * have been written.
+ *
+ * Example:
+ *   static void app(void *arg)
+ *   {
+ *           int fd = open("/tmp/green.pb", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+ *           int err = gmp_profile_write("green", 0, fd);
+ *
+ *           (void)arg;
+ *           assert(err == 0 || err == -ENOTSUP);
+ *           close(fd);
+ *           unlink("/tmp/green.pb");
+ *   }
+ */
+GMP_API int gmp_profile_write(const char *kind, int seconds, int fd);
+
 /* ------------------------------------------------------------------ Server */
 
 /*

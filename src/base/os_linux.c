@@ -695,6 +695,40 @@ int os_thread_signal(int tid, int signo)
 	return syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, signo, &info) == 0 ? 0 : -errno;
 }
 
+/* The kernel's number of the clock of a thread's CPU time; clock_getcpuclockid has only that of a
+ * process. */
+static clockid_t thread_clock(int tid)
+{
+	return (clockid_t)(~(unsigned)tid << 3 | 4 | 2); /* of one thread; scheduled time */
+}
+
+/* By system calls: until glibc 2.34 timer_create is in another library. */
+int os_cpu_timer_begin(int tid, int signo, int64_t first, int64_t ns)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signo };
+	struct itimerspec spec = {
+		.it_value = { .tv_sec = first / 1000000000, .tv_nsec = first % 1000000000 },
+		.it_interval = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 },
+	};
+	int timer;
+
+	event._sigev_un._tid = tid;
+	if (syscall(SYS_timer_create, thread_clock(tid), &event, &timer) < 0)
+		return -errno;
+	if (syscall(SYS_timer_settime, timer, 0, &spec, NULL) < 0) {
+		int err = -errno;
+
+		os_cpu_timer_end(timer);
+		return err;
+	}
+	return timer;
+}
+
+void os_cpu_timer_end(int timer)
+{
+	syscall(SYS_timer_delete, timer);
+}
+
 int os_timer_slack_now(void)
 {
 	int ns = prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);

@@ -42,6 +42,7 @@ static struct {
 	__typeof__(&dwfl_linux_proc_find_elf) find_elf;
 	__typeof__(&dwfl_build_id_find_debuginfo) find_debuginfo;
 	__typeof__(&dwfl_addrmodule) addrmodule;
+	__typeof__(&dwfl_module_addrname) addrname;
 	__typeof__(&dwfl_module_addrdie) addrdie;
 	__typeof__(&dwfl_module_nextcu) nextcu;
 	__typeof__(&dwarf_haspc) haspc;
@@ -68,6 +69,7 @@ static bool srcline_symbols(void)
 	       srcline_symbol("dwfl_linux_proc_find_elf", &lib.find_elf) &&
 	       srcline_symbol("dwfl_build_id_find_debuginfo", &lib.find_debuginfo) &&
 	       srcline_symbol("dwfl_addrmodule", &lib.addrmodule) &&
+	       srcline_symbol("dwfl_module_addrname", &lib.addrname) &&
 	       srcline_symbol("dwfl_module_addrdie", &lib.addrdie) &&
 	       srcline_symbol("dwfl_module_nextcu", &lib.nextcu) &&
 	       srcline_symbol("dwarf_haspc", &lib.haspc) &&
@@ -104,15 +106,12 @@ static void srcline_load(void)
 }
 
 /* Returns NULL for code without debugging information. */
-static Dwarf_Line *dwarf_line_at(uintptr_t pc)
+static Dwarf_Line *dwarf_line_at(Dwfl_Module *module, uintptr_t pc)
 {
-	Dwfl_Module *module = lib.addrmodule(line.dwfl, pc);
 	Dwarf_Die *unit;
 	Dwarf_Addr bias; /* pc - bias is the address in the file */
 	Dwarf_Line *l;
 
-	if (!module)
-		return NULL;
 	unit = lib.addrdie(module, pc, &bias);
 	if (unit)
 		return lib.getsrc_die(unit, pc - bias);
@@ -129,41 +128,62 @@ static Dwarf_Line *dwarf_line_at(uintptr_t pc)
 }
 
 struct query {
-	uintptr_t pc;
-	char *text;
-	size_t room;
-	bool found;
+	struct srcline *of;
+	size_t n;
 };
+
+static void srcline_fill(struct srcline *s)
+{
+	Dwfl_Module *module = line.dwfl ? lib.addrmodule(line.dwfl, s->pc) : NULL;
+	Dwarf_Line *l = module ? dwarf_line_at(module, s->pc) : NULL;
+	const char *name = module ? lib.addrname(module, s->pc) : NULL, *path;
+
+	if (name)
+		snprintf(s->function, sizeof(s->function), "%s", name);
+	if (!l || lib.lineno(l, &s->line) || s->line <= 0 || !(path = lib.linesrc(l, NULL, NULL)))
+		s->line = 0;
+	else
+		snprintf(s->file, sizeof(s->file), "%s", path);
+}
 
 /* SRCLINE-3: runs on the helper thread. */
 static void *srcline_main(void *arg)
 {
 	struct query *q = arg;
-	const char *path, *slash;
-	int number;
 
 	if (!line.tried)
 		srcline_load();
-	Dwarf_Line *l = line.dwfl ? dwarf_line_at(q->pc) : NULL;
-
-	if (!l || lib.lineno(l, &number) || number <= 0 || !(path = lib.linesrc(l, NULL, NULL)))
-		return NULL;
-	slash = strrchr(path, '/');
-	snprintf(q->text, q->room, "%s:%d", slash ? slash + 1 : path, number);
-	q->found = true;
+	for (size_t i = 0; i < q->n; i++)
+		srcline_fill(&q->of[i]);
 	return NULL;
 }
 
-bool srcline_find(uintptr_t pc, char *text, size_t room)
+void srcline_find_all(struct srcline *of, size_t n)
 {
-	struct query q = { .pc = pc, .text = text, .room = room };
+	struct query q = { .of = of, .n = n };
 	pthread_t helper;
 
+	for (size_t i = 0; i < n; i++) {
+		of[i].line = 0;
+		of[i].file[0] = of[i].function[0] = '\0';
+	}
 	pthread_mutex_lock(&line.mutex);
 	if (os_thread_start(&helper, srcline_main, &q, HELPER_STACK) == 0) /* SRCLINE-3 */
 		pthread_join(helper, NULL);
 	pthread_mutex_unlock(&line.mutex);
-	return q.found;
+}
+
+bool srcline_find(uintptr_t pc, char *text, size_t room)
+{
+	struct srcline s = { .pc = pc };
+	const char *slash;
+
+	srcline_find_all(&s, 1);
+	if (s.line == 0)
+		return false;
+	slash = strrchr(s.file, '/');
+	snprintf(text, room, "%s:%d", slash ? slash + 1 : s.file, s.line);
+	return true;
 }
 
 /* Also in the child of a fork, where the parent's data may be inconsistent and is dropped. */

@@ -171,12 +171,6 @@ int debug_answer(struct debug_request *r, int status, const char *text)
 	return debug_write(r, "\n", 1);
 }
 
-/* In another file than the table of pages, so that a test can replace it. */
-int debug_page_later(struct debug_request *r)
-{
-	return debug_answer(r, 501, "this version of gmp cannot do that");
-}
-
 /* --- ends --- */
 
 static void answer_error(struct debug_request *r, int err)

@@ -2,15 +2,22 @@
 /* Pages of the debug server: the table of all paths, the index, and the dumps. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "debug/dump.h"
+#include "debug/profile.h"
 #include "debug/server.h"
 #include "gmp.h"
+#include "io/cleanup.h"
 
 static int page_index(struct debug_request *r);
 static int page_green(struct debug_request *r);
+static int page_cpu(struct debug_request *r);
+static int page_waits(struct debug_request *r);
+static int page_locks(struct debug_request *r);
+static int page_greens(struct debug_request *r);
 
 static const char text[] = "text/plain; charset=utf-8", html[] = "text/html; charset=utf-8",
 		  binary[] = "application/octet-stream";
@@ -25,13 +32,13 @@ const struct debug_page debug_pages[] = {
 	  "what every green thread does; ?all=1: each by itself" },
 	{ "/debug/trace", binary, debug_page_trace, 1,
 	  "events of the scheduler, for gmp-trace; ?seconds=1 to 60" },
-	{ "/debug/pprof/profile", binary, debug_page_later, 30,
+	{ "/debug/pprof/profile", binary, page_cpu, 30,
 	  "where CPU time goes, for pprof; ?seconds=1 to 60" },
-	{ "/debug/pprof/wait", binary, debug_page_later, 1,
+	{ "/debug/pprof/wait", binary, page_waits, 1,
 	  "where green threads wait, for pprof; ?seconds=1 to 60" },
-	{ "/debug/pprof/mutex", binary, debug_page_later, 1,
+	{ "/debug/pprof/mutex", binary, page_locks, 1,
 	  "waits for locks, for pprof; ?seconds=1 to 60" },
-	{ "/debug/pprof/green", binary, debug_page_later, 1,
+	{ "/debug/pprof/green", binary, page_greens, 0,
 	  "green threads by where they were made, for pprof" },
 	{ NULL, NULL, NULL, 0, NULL },
 };
@@ -47,6 +54,63 @@ static int page_green(struct debug_request *r)
 {
 	debug_begin(r, text);
 	return dump_into(r->head.all, dump_to_client, r);
+}
+
+/* --- profiles --- */
+
+enum { CPU_HZ = 100 };
+
+struct profile {
+	struct leftover leftover; /* shutdown may kill the G while it sends */
+	struct pprof_out out;
+};
+
+static void profile_free(struct leftover *l)
+{
+	free(container_of(l, struct profile, leftover)->out.data);
+}
+
+/* result: of the profile. */
+static int send_profile(struct debug_request *r, int result, struct profile *p)
+{
+	if (result == -ENOTSUP)
+		return debug_answer(r, 501, "profiles need libprotobuf-c");
+	if (result)
+		return result;
+	leftover_add(&p->leftover, profile_free);
+	debug_begin(r, binary);
+	result = debug_write(r, p->out.data, p->out.n);
+	leftover_del(&p->leftover);
+	free(p->out.data);
+	return result;
+}
+
+static int page_cpu(struct debug_request *r)
+{
+	struct profile p = { 0 };
+
+	return send_profile(r, profile_cpu(CPU_HZ, r->head.seconds * GMP_S, &p.out), &p);
+}
+
+static int page_waits(struct debug_request *r)
+{
+	struct profile p = { 0 };
+
+	return send_profile(r, profile_wait(r->head.seconds * GMP_S, &p.out), &p);
+}
+
+static int page_locks(struct debug_request *r)
+{
+	struct profile p = { 0 };
+
+	return send_profile(r, profile_mutex(r->head.seconds * GMP_S, &p.out), &p);
+}
+
+static int page_greens(struct debug_request *r)
+{
+	struct profile p = { 0 };
+
+	return send_profile(r, profile_green(&p.out), &p);
 }
 
 /* --- the index --- */
@@ -69,13 +133,6 @@ static int page_index(struct debug_request *r)
 
 /* --- finding a page --- */
 
-/* Return whether the page must be asked, although the client wants its head only: asking costs
- * nothing, and the answer is no 200. */
-static bool is_later(const struct debug_page *p)
-{
-	return p->handler == debug_page_later;
-}
-
 /* Returns the result for debug_end. */
 static int serve_timed(struct debug_request *r, const struct debug_page *p)
 {
@@ -92,7 +149,7 @@ static int serve_timed(struct debug_request *r, const struct debug_page *p)
 
 static int serve_page(struct debug_request *r, const struct debug_page *p)
 {
-	if (r->head.method == DEBUG_HEAD && !is_later(p))
+	if (r->head.method == DEBUG_HEAD)
 		return debug_begin(r, p->type);
 	return p->seconds ? serve_timed(r, p) : p->handler(r);
 }

@@ -94,7 +94,6 @@ bool debug_claim(void);
 void debug_unclaim(void);
 
 /* Handlers. */
-int debug_page_later(struct debug_request *r); /* 501: a page without a handler yet */
 int debug_page_metrics(struct debug_request *r);
 int debug_page_vars(struct debug_request *r);
 int debug_page_trace(struct debug_request *r);

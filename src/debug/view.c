@@ -145,22 +145,28 @@ static void add_wait(struct view *v, const struct g *gp)
 		line_str_sig(l, ", which has ended");
 }
 
-static void copy_identity(struct view *v, const struct g *gp)
+static void copy_name(char *to, const struct g *gp)
 {
 	const char *name = g_name(gp);
-	uint64_t cpu_ns;
 	unsigned n = 0;
 	char c;
 
+	for (; n < G_NAME_MAX - 1 && (c = ld_rlx(&name[n])); n++)
+		to[n] = c;
+	to[n] = '\0';
+}
+
+static void copy_identity(struct view *v, const struct g *gp)
+{
 	v->id = ld_rlx(&gp->id);
 	v->fn = ld_rlx(&gp->fn);
 	v->made_at = ld_rlx(&gp->made_at);
 	v->born = ld_rlx(&gp->born);
+	uint64_t cpu_ns;
+
 	v->has_cpu = cputime_of(gp, &cpu_ns);
 	v->cpu_ns = (int64_t)cpu_ns;
-	for (; n < G_NAME_MAX - 1 && (c = ld_rlx(&name[n])); n++)
-		v->name[n] = c;
-	v->name[n] = '\0';
+	copy_name(v->name, gp);
 }
 
 static void view_held(struct view *v, const struct g *gp)
@@ -270,4 +276,84 @@ bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t ca
 	show_program_entry(v);
 	v->what.text[min_of(v->what.n, sizeof(v->what.text) - 1)] = '\0';
 	return alive;
+}
+
+/* gp is held (VIEW-1). The G that it awaits is not: it may end meanwhile (VIEW-3). */
+static void copy_holder(struct view_wait *v, const struct g *gp)
+{
+	const struct g *holder = view_awaited(gp);
+
+	v->holder = 0;
+	v->holder_name[0] = '\0';
+	if (!holder)
+		return;
+	uint32_t life = ld_acq(&holder->generation); /* ORD(g.life) */
+
+	v->holder = ld_rlx(&holder->id);
+	copy_name(v->holder_name, holder);
+	fence_acq(); /* ORD(g.life): VIEW-3 */
+	if (ld_rlx(&holder->generation) != life || !view_is_alive(holder)) {
+		v->holder = 0;
+		v->holder_name[0] = '\0';
+	}
+}
+
+/* gp is held (VIEW-1). */
+static void wait_held(struct view_wait *v, const struct g *gp, bool *same)
+{
+	struct view_wait now = { .id = ld_rlx(&gp->id),
+				 .since = ld_rlx(&gp->since),
+				 .key = gp->sudog.key,
+				 .sp = gp->ctx.sp,
+				 .reason = ld_rlx(&gp->reason) };
+
+	*same = v->id == now.id && v->since == now.since && v->key == now.key && v->sp == now.sp &&
+		v->reason == now.reason;
+	if (!*same) {
+		v->id = now.id;
+		v->since = now.since;
+		v->key = now.key;
+		v->sp = now.sp;
+		v->reason = now.reason;
+		v->fn = ld_rlx(&gp->fn);
+		copy_name(v->name, gp);
+		trace_parked(&v->trace, &gp->ctx, gp->stack,
+			     gp->stack + ((size_t)1 << gp->stack_class));
+	}
+	copy_holder(v, gp);
+}
+
+bool view_parked(struct view_wait *v, struct g *gp, uint32_t reasons, bool *same)
+{
+	uint32_t wait;
+	bool wanted;
+
+	if (ld_rlx(&gp->status) != G_WAITING)
+		return false;
+	while ((wait = waiter_hold(&gp->w)) == WAITER_BUSY)
+		cpu_relax();
+	if (wait != WAITER_ARMED)
+		return false;
+	wanted = reasons & 1u << ld_rlx(&gp->reason);
+	if (wanted)
+		wait_held(v, gp, same);
+	waiter_release(&gp->w);
+	return wanted;
+}
+
+bool view_brief(struct view *v, const struct g *gp)
+{
+	uint32_t life = ld_acq(&gp->generation); /* ORD(g.life) */
+	uint8_t status = ld_acq(&gp->status);    /* ORD(g.status) */
+	uint32_t wait = ld_rlx(&gp->w.state) & WAITER_STATE_MASK;
+
+	if (!view_is_alive(gp))
+		return false;
+	copy_identity(v, gp);
+	v->reason = ld_rlx(&gp->reason);
+	v->state = state_of(gp, status, wait);
+	if (status == G_WAITING && (wait == WAITER_ARMED || wait == WAITER_BUSY))
+		v->state = NULL;
+	fence_acq(); /* ORD(g.life): VIEW-3 */
+	return ld_rlx(&gp->generation) == life;
 }

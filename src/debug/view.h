@@ -45,6 +45,31 @@ struct view {
 bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t caller,
 		const struct places *places);
 
+/* The wait of a parked G. */
+struct view_wait {
+	/* which wait: another one differs in one of these, except a wait at the same place that
+	 * begins within a reading of the coarse clock */
+	uint64_t id;
+	int64_t since;
+	const void *key, *sp;
+	uint8_t reason; /* enum waitreason */
+	/* about it */
+	gmp_fn fn; /* as made; see finding_entry */
+	char name[G_NAME_MAX];
+	uint64_t holder; /* id of the G that view_awaited returns; 0: not known */
+	char holder_name[G_NAME_MAX];
+	struct trace trace;
+};
+
+/* Fill *v with the wait of gp, if it is parked for one of the reasons: bits 1 << reason. *same: it
+ * is the wait that *v has described before; then the trace stays as it is. Returns false if gp is
+ * not parked so. */
+bool view_parked(struct view_wait *v, struct g *gp, uint32_t reasons, bool *same);
+
+/* Fill id, fn, made_at, name, state and reason of *v, without a backtrace; state NULL: waiting.
+ * Returns false if gp is not alive. */
+bool view_brief(struct view *v, const struct g *gp);
+
 /* Return the only G that can end the wait of gp: the holder of the mutex or the write lock, the G
  * that runs the once, or the G that gp joins; NULL if not known. gp is held or stays parked. */
 struct g *view_awaited(const struct g *gp);

@@ -460,8 +460,7 @@ static void answer_sysmon_sig(struct question *q, struct m *m, uintptr_t pc)
 	st_rel(&q->state, (uint32_t)DONE); /* ORD(longrun): sysmon drops no question */
 }
 
-/* LONGRUN-7 */
-static bool on_green_side(const struct m *m, uintptr_t sp)
+bool longrun_on_green_side(const struct m *m, uintptr_t sp)
 {
 	const struct g *gp = m->curg;
 	uintptr_t lo = (uintptr_t)gp->stack;
@@ -477,7 +476,7 @@ static void answer_dump_sig(struct question *q, struct m *m, uintptr_t pc, uintp
 
 	q->id = m->curg ? m->curg->id : 0;
 	q->trace.n = 0;
-	if (m->curg && on_green_side(m, sp))
+	if (m->curg && longrun_on_green_side(m, sp))
 		trace_own_from(&q->trace, pc, 0); /* not the handler's frames, if pc is not found */
 	if (!cas_rel(&q->state, &state, (uint32_t)DONE)) /* ORD(longrun) */
 		st_rel(&q->state, (uint32_t)FREE);       /* ORD(longrun): it is DROPPED */

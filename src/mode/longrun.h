@@ -34,6 +34,10 @@ void longrun_write(void);
  * questions to m. */
 void longrun_answer_sig(struct m *m, uintptr_t pc, uintptr_t sp);
 
+/* In a signal handler on M m, whose curg is set, interrupted with stack pointer sp: was the G
+ * interrupted, and not the scheduler?  LONGRUN-7. */
+bool longrun_on_green_side(const struct m *m, uintptr_t sp);
+
 /* Questions of dumps, between signal_ask_begin and signal_ask_end (faultsig.h). */
 /* Ask OS thread tid which green thread it runs, and where.  Returns the number of the question;
  * -EBUSY if all are in use; -errno if the kernel does not send the signal.  The caller ends the

@@ -16,6 +16,7 @@
  *   dumps                 dump_forget
  *   traces                tracing_forget
  *   debug servers         debug_servers_forget
+ *   CPU profiles          cpusample_forget
  *   ticks                 ticks_forget
  *   names (lookups)       resolve_forget
  *   cleanups              leftovers_forget
@@ -47,6 +48,7 @@
 #include "fls.h"
 #include "io/cleanup.h"
 #include "io/uring.h"
+#include "mode/cpusample.h"
 #include "netpoll.h"
 #include "poller.h"
 #include "proc.h"
@@ -77,6 +79,7 @@ static void fork_child(void)
 	dump_forget();
 	tracing_forget();
 	debug_servers_forget();
+	cpusample_forget();
 	ticks_forget();
 	resolve_forget();
 	leftovers_forget();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests that the debug server runs one request with seconds at a time, with a handler of the test.
- * floors 0..6, wrap: debug_page_later
+ * floors 0..6, wrap: debug_page_trace
  */
 #include "check.h"
 
@@ -14,8 +14,8 @@
 static gmp_wg begun = GMP_WG_INIT, may_end = GMP_WG_INIT;
 static int seconds, port;
 
-int __wrap_debug_page_later(struct debug_request *r);
-int __wrap_debug_page_later(struct debug_request *r)
+int __wrap_debug_page_trace(struct debug_request *r);
+int __wrap_debug_page_trace(struct debug_request *r)
 {
 	seconds = r->head.seconds;
 	gmp_wg_done(&begun);
