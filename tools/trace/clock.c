@@ -30,7 +30,8 @@ void clock_finish(struct trace *t)
 	clock_add(t, 0, 0);
 	qsort(t->clock, t->clock_count, sizeof(*t->clock), compare_points);
 	for (size_t i = 0; i < t->clock_count; i++) {
-		const struct clock_point *p = &t->clock[i], *before = &t->clock[kept > 0 ? kept - 1 : 0];
+		const struct clock_point *p = &t->clock[i],
+					 *before = &t->clock[kept > 0 ? kept - 1 : 0];
 		bool is_same = kept > 0 && p->tick == before->tick && p->ns == before->ns;
 		bool is_bad = p->tick < 0 || p->ns < 0 || p->ns >> LATEST_SHIFT != 0 ||
 			      (kept > 0 && (p->tick <= before->tick || p->ns < before->ns));

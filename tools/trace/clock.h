@@ -10,7 +10,7 @@
 /* Adds a clock event; both times are relative to the start. */
 void clock_add(struct trace *t, int64_t tick, int64_t ns);
 
-/* Sorts the points, and drops those that contradict earlier ones. */
+/* Sorts the points, and drops points that contradict earlier ones. */
 void clock_finish(struct trace *t);
 
 /*

@@ -84,9 +84,9 @@ static void on_span(void *user, const struct span *s)
 		path[n] = green_frame(f, path[n - 1], g), n++;
 	path[n] = child(f, path[n - 1], state_names[s->state], s->state), n++;
 	if (s->state == STATE_WAITING) {
-		const char *waker = s->is_open ? "not yet woken"
-					       : w->by_entry ? w->by_entry->name
-							     : f->model.causes[w->cause];
+		const char *waker = s->is_open    ? "not yet woken"
+				    : w->by_entry ? w->by_entry->name
+						  : f->model.causes[w->cause];
 
 		path[n] = child(f, path[n - 1], f->model.reasons[g->reason], s->state), n++;
 		path[n] = child(f, path[n - 1], waker, s->state), n++;

@@ -15,11 +15,13 @@
 static const char usage_text[] =
 	"usage: gmp-trace COMMAND [OPTION] FILE\n"
 	"\n"
-	"Reads a trace file that a gmp program wrote (GMP_TRACE=FILE, gmp_trace_start), and writes\n"
+	"Reads a trace file that a gmp program wrote (GMP_TRACE=FILE, gmp_trace_start), and "
+	"writes\n"
 	"to standard output. FILE may be \"-\": standard input.\n"
 	"\n"
 	"  summary [--json] FILE      figures: entry functions, wakers, locks, latency, Ps\n"
-	"  json FILE                  Chrome trace events, for ui.perfetto.dev and chrome://tracing\n"
+	"  json FILE                  Chrome trace events, for ui.perfetto.dev and "
+	"chrome://tracing\n"
 	"  flame [--per-green] FILE   SVG: where the time of all green threads is spent\n"
 	"  text FILE                  one event per line\n"
 	"  events                     the table of events\n"
@@ -35,7 +37,7 @@ enum command { COMMAND_SUMMARY, COMMAND_JSON, COMMAND_FLAME, COMMAND_TEXT, COMMA
 static const struct {
 	const char *name, *option;
 } commands[] = {
-	[COMMAND_SUMMARY] = { "summary", "--json" }, [COMMAND_JSON] = { "json", NULL },
+	[COMMAND_SUMMARY] = { "summary", "--json" },  [COMMAND_JSON] = { "json", NULL },
 	[COMMAND_FLAME] = { "flame", "--per-green" }, [COMMAND_TEXT] = { "text", NULL },
 	[COMMAND_EVENTS] = { "events", NULL },
 };
@@ -96,8 +98,8 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (strcmp(argv[1], "--version") == 0) {
-		puts("gmp-trace " STRING(GMP_VERSION_MAJOR) "." STRING(GMP_VERSION_MINOR) "." STRING(
-			GMP_VERSION_PATCH));
+		puts("gmp-trace " STRING(GMP_VERSION_MAJOR) "." STRING(
+			GMP_VERSION_MINOR) "." STRING(GMP_VERSION_PATCH));
 		finish_output();
 		return 0;
 	}

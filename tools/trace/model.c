@@ -122,7 +122,9 @@ static struct wake wake_of(struct model *m, const struct event *e, unsigned caus
 	return (struct wake){
 		.time = m->now,
 		.by = e->b,
-		.by_entry = e->b == 0 ? NULL : by != NULL ? by->entry : m->all_entries[0],
+		.by_entry = e->b == 0    ? NULL
+			    : by != NULL ? by->entry
+					 : m->all_entries[0],
 		.by_track = has_slice ? by->track : 0,
 		.thread = e->thread,
 		.cause = (uint8_t)cause,
@@ -333,8 +335,8 @@ static void on_region(struct model *m, const struct event *e, struct green *g, s
 		r->ignored++;
 	} else if (e->type == EVENT_BEGIN) {
 		ROOM_FOR_ONE(r->at, r->count, r->capacity);
-		r->at[r->count] = (struct region){ intern(&m->texts, e->text, e->text_length),
-						   m->now };
+		r->at[r->count] =
+			(struct region){ intern(&m->texts, e->text, e->text_length), m->now };
 		if (m->sink->region != NULL)
 			m->sink->region(m->sink->user, g, t, &r->at[r->count], false, m->now);
 		r->count++;

@@ -65,9 +65,7 @@ static void collect(struct trace *t, const struct event *e)
 		break;
 	case EVENT_SYMBOL: keep_symbol(t, e); break;
 	case EVENT_THREAD: keep_thread(t, e); break;
-	case EVENT_CLOCK:
-		clock_add(t, e->tick, (int64_t)(e->a - t->start_clock));
-		break;
+	case EVENT_CLOCK: clock_add(t, e->tick, (int64_t)(e->a - t->start_clock)); break;
 	case EVENT_LOST: t->lost += e->a; break;
 	case EVENT_STOP:
 		t->has_stop = true;
@@ -203,7 +201,7 @@ const char *trace_open_memory(struct trace *t, const void *data, size_t size)
 
 	*t = (struct trace){ .data = data, .size = size };
 	if (size < HEADER_LENGTH || memcmp(data, "gmptrace", 8) != 0)
-		return "this is no trace file: it does not begin with a header of gmp's";
+		return "this is no trace file of gmp: the header is missing";
 	if (little32(t->data + 8) != VERSION)
 		return "the version of the format is not 1; use the gmp-trace of the same gmp";
 	header = little32(t->data + 12);
@@ -297,8 +295,9 @@ void trace_close(struct trace *t)
 
 const char *trace_label(const struct trace *t, enum label_table table, unsigned code, char *buf)
 {
-	static const char *const tables[] = { "reason", "cause", "queue", "state", "kind",
-					      "status" };
+	static const char *const tables[] = {
+		"reason", "cause", "queue", "state", "kind", "status"
+	};
 
 	if (code < LABEL_CODES && t->labels[table][code] != NULL)
 		return t->labels[table][code];

@@ -35,9 +35,7 @@ static void put_names(FILE *out, const struct trace *t, const struct event *e)
 		fprintf(out, " (%s)", trace_label(t, LABEL_STATE, e->small, buf));
 		symbol = map_get(&t->symbols, e->b);
 		break;
-	case EVENT_PARK:
-		fprintf(out, " (%s)", trace_label(t, LABEL_REASON, e->small, buf));
-		break;
+	case EVENT_PARK: fprintf(out, " (%s)", trace_label(t, LABEL_REASON, e->small, buf)); break;
 	case EVENT_READY:
 		fprintf(out, " (%s, %s)", trace_label(t, LABEL_QUEUE, e->small & 15, buf),
 			trace_label(t, LABEL_CAUSE, e->small >> 4, more));
@@ -45,9 +43,7 @@ static void put_names(FILE *out, const struct trace *t, const struct event *e)
 	case EVENT_P_STATE:
 		fprintf(out, " (%s)", trace_label(t, LABEL_STATUS, e->small, buf));
 		break;
-	case EVENT_THREAD:
-		fprintf(out, " (%s)", trace_label(t, LABEL_KIND, e->small, buf));
-		break;
+	case EVENT_THREAD: fprintf(out, " (%s)", trace_label(t, LABEL_KIND, e->small, buf)); break;
 	default: break;
 	}
 	if (symbol != NULL) {

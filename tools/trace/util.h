@@ -33,7 +33,7 @@ struct map {
 	struct map_slot {
 		uint64_t key;
 		void *value; /* NULL: the slot is empty */
-	} *slots;
+	} * slots;
 	size_t size, used;
 };
 
@@ -80,7 +80,7 @@ enum warning {
 #define X(name, text) WARN_##name,
 	WARNINGS(X)
 #undef X
-	WARNING_COUNT
+		WARNING_COUNT
 };
 
 struct warnings {
