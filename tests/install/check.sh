@@ -33,6 +33,10 @@ for file in "$prefix/include/gmprt/gmp.h" "$libdir/libgmprt.so" "$libdir/libgmpr
 	"$prefix/share/gmprt/gmp_lldb.py"; do
 	[ -e "$file" ] || { echo "not installed: ${file#"$prefix"/}"; exit 1; }
 done
+if [ -e "$build/tools/gmp-trace" ]; then
+	"$prefix/bin/gmp-trace" --version || fail "bin/gmp-trace is not installed"
+	[ -e "$prefix/share/man/man1/gmp-trace.1" ] || fail "not installed: gmp-trace.1"
+fi
 for name in base runtime green time chan sync io blocking key debug pool group singleflight; do
 	[ -e "$prefix/include/gmprt/gmp/$name.h" ] || fail "not installed: gmp/$name.h"
 done

@@ -259,7 +259,7 @@ class Skew(unittest.TestCase):
                           (2, 30, "END", 8), (1, 40, "RUN", 7, 0, 0), (1, 50, "EXIT", 7))
         status, _, messages = run("summary", "-", data=data)
         self.assertEqual(status, 0)
-        self.assertIn("1 green threads whose start is not in the trace", messages)
+        self.assertIn("2 green threads whose start is not in the trace", messages)
         self.assertIn("1 ends of regions", messages)
         self.assertEqual(one(summary(data)["locks"], object=0x99)["ns"], 10000)
         self.assertEqual(check_chrome_trace.faults_of(run("json", "-", data=data)[1]), [])

@@ -94,9 +94,7 @@ static bool runs_on(struct model *m, struct green *g, struct thread *t)
 		warn(m, WARN_LATE);
 		return false;
 	}
-	if (g->state == STATE_UNKNOWN && g->entry->index == 0)
-		warn(m, WARN_UNKNOWN_G);
-	else if (!g->is_guess && (g->state == STATE_WAITING || g->state == STATE_RUNNABLE))
+	if (!g->is_guess && (g->state == STATE_WAITING || g->state == STATE_RUNNABLE))
 		warn(m, WARN_MISSING);
 	if (g->thread != NULL && g->thread != t && g->thread->g == g)
 		thread_does(m, g->thread, DOING_OTHER, NULL);
@@ -229,8 +227,9 @@ static void on_ready(struct model *m, const struct event *e, struct green *g)
 /* A G stops to run, and remains runnable. */
 static void on_yield(struct model *m, struct green *g, struct thread *t, unsigned cause)
 {
-	struct wake wake = { .time = m->now, .cause = m->cause_of[cause], .queue = QUEUE_NONE };
+	struct wake wake = { .time = m->now, .cause = m->cause_of[cause] };
 
+	wake.queue = cause == CAUSE_YIELD ? m->yield_queue : QUEUE_NONE;
 	if (!runs_on(m, g, t))
 		return;
 	if (g->state == STATE_RUNNABLE) { /* READY has come before */
@@ -254,6 +253,14 @@ static void end_regions(struct model *m, struct green *g, struct thread *t, stru
 	}
 }
 
+static void is_gone(struct model *m, struct green *g)
+{
+	if (g->entry->index == 0)
+		warn(m, WARN_UNKNOWN_G);
+	if (m->sink->gone != NULL)
+		m->sink->gone(m->sink->user, g);
+}
+
 static void on_exit_event(struct model *m, struct green *g, struct thread *t)
 {
 	if (!runs_on(m, g, t))
@@ -261,8 +268,7 @@ static void on_exit_event(struct model *m, struct green *g, struct thread *t)
 	set_state(m, g, STATE_DEAD);
 	end_regions(m, g, NULL, &g->regions);
 	leave_thread(m, g);
-	if (m->sink->gone != NULL)
-		m->sink->gone(m->sink->user, g);
+	is_gone(m, g);
 	model_bury(m, g);
 }
 
@@ -365,9 +371,13 @@ static void on_taken(struct model *m, const struct event *e)
 static void follow_thread(struct model *m, const struct event *e, struct thread *t)
 {
 	switch (e->type) {
-	case EVENT_P_START: hold_proc(m, model_proc(m, e->a), true); break;
+	case EVENT_P_START:
+		t->is_m = true;
+		hold_proc(m, model_proc(m, e->a), true);
+		break;
 	case EVENT_P_STOP: hold_proc(m, model_proc(m, e->a), false); break;
 	case EVENT_M_SLEEP:
+		t->is_m = true;
 		if (t->g == NULL)
 			thread_does(m, t, e->small ? DOING_POLL : DOING_SLEEP, NULL);
 		break;
@@ -421,8 +431,7 @@ static void finish(struct model *m)
 			continue;
 		end_span(m, greens[i], true);
 		end_regions(m, greens[i], NULL, &greens[i]->regions);
-		if (m->sink->gone != NULL)
-			m->sink->gone(m->sink->user, greens[i]);
+		is_gone(m, greens[i]);
 	}
 	free(greens);
 
