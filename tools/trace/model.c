@@ -44,15 +44,21 @@ static void proc_does(struct model *m, struct proc *p, struct green *g, bool is_
 		g->p = p;
 }
 
-static void hold_proc(struct model *m, struct proc *p, bool is_held)
+/* Lets a thread hold a P, or no thread if t is NULL. */
+static void hold_proc(struct model *m, struct proc *p, struct thread *t)
 {
-	if (p == NULL || p->is_held == is_held)
+	if (p == NULL || p->holder == t)
 		return;
-	if (is_held)
-		p->held_since = m->now;
-	else
+	if (p->holder != NULL) {
 		p->held += m->now - p->held_since;
-	p->is_held = is_held;
+		p->holder->p = NULL;
+	}
+	if (t != NULL && t->p != NULL)
+		hold_proc(m, t->p, NULL);
+	p->holder = t;
+	p->held_since = m->now;
+	if (t != NULL)
+		t->p = p;
 }
 
 /* --- states of Gs --- */
@@ -184,7 +190,7 @@ static void on_run(struct model *m, const struct event *e, struct green *g, stru
 	g->early.is_wakeup = false;
 	g->thread = t;
 	thread_does(m, t, DOING_RUN, g);
-	hold_proc(m, p, true);
+	hold_proc(m, p, t);
 	proc_does(m, p, g, false);
 }
 
@@ -290,8 +296,10 @@ static void on_unblock(struct model *m, const struct event *e, struct green *g, 
 		return;
 	set_state(m, g, STATE_RUNNING);
 	thread_does(m, t, DOING_RUN, g);
-	if (g->p != NULL)
-		proc_does(m, g->p, e->small ? g : NULL, false);
+	if (e->small)
+		proc_does(m, g->p != NULL ? g->p : t->p, g, false); /* its P, or a new one */
+	else if (g->p != NULL)
+		proc_does(m, g->p, NULL, false);
 }
 
 /* A G that is alive at the start of the trace. */
@@ -365,7 +373,7 @@ static void on_taken(struct model *m, const struct event *e)
 	if (p == NULL)
 		return;
 	proc_does(m, p, NULL, false);
-	hold_proc(m, p, false);
+	hold_proc(m, p, NULL);
 }
 
 static void follow_thread(struct model *m, const struct event *e, struct thread *t)
@@ -373,9 +381,9 @@ static void follow_thread(struct model *m, const struct event *e, struct thread 
 	switch (e->type) {
 	case EVENT_P_START:
 		t->is_m = true;
-		hold_proc(m, model_proc(m, e->a), true);
+		hold_proc(m, model_proc(m, e->a), t);
 		break;
-	case EVENT_P_STOP: hold_proc(m, model_proc(m, e->a), false); break;
+	case EVENT_P_STOP: hold_proc(m, model_proc(m, e->a), NULL); break;
 	case EVENT_M_SLEEP:
 		t->is_m = true;
 		if (t->g == NULL)
@@ -454,7 +462,7 @@ static void finish(struct model *m)
 	for (size_t i = 0; i < count; i++) {
 		if (procs[i]->g != NULL && m->sink->proc != NULL)
 			m->sink->proc(m->sink->user, procs[i], m->now);
-		hold_proc(m, procs[i], false);
+		hold_proc(m, procs[i], NULL);
 	}
 	free(procs);
 }

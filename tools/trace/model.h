@@ -92,13 +92,15 @@ struct thread {
 	enum doing doing;
 	int64_t since, latest, drawn;
 	struct green *g;
+	struct proc *p; /* that it holds, or NULL */
 	struct regions regions;
 };
 
 struct proc {
 	uint32_t number;
 	struct green *g;
-	bool is_blocking, is_held;
+	struct thread *holder; /* or NULL */
+	bool is_blocking;
 	int64_t since, held_since, held;
 };
 
