@@ -71,6 +71,7 @@
 #include "enter.h"
 #include "handoff.h"
 #include "mode/thread.h"
+#include "mode/tracing.h"
 #include "park.h"
 #include "types.h"
 
@@ -130,6 +131,7 @@ static noinline bool enter_timed(struct m *m, struct p *pp, struct section *s)
 	}
 	gmp__setm_blocked(m);
 	add_rlx(&sched.handoffs, 1);
+	emit(EVENT_HANDOFF, 0, (uint64_t)pp->id, m->curg->id, 0);
 	sched_hand_off(pp, true);
 	return true;
 }
@@ -164,6 +166,7 @@ void gmp_block_enter(void)
 	m->block_site = site;
 	m->block_began = 0;
 	g_set_status(m->curg, G_BLOCKED);
+	trace_block(m);
 	if (likely(p_hold(m)))
 		enter_with_p(m, m->p, &m->p->sections[site]);
 	else
@@ -181,7 +184,10 @@ static noinline void leave_slow(struct m *m)
 
 	for (int i = 0; i < YIELDS && !sched_p_is_free() && cpu_ticks() - back < LONG_TICKS; i++)
 		os_yield();
-	if (!sched_regain_p(m, &overtook))
+	bool has_p = sched_regain_p(m, &overtook);
+
+	trace_unblock(m, has_p);
+	if (!has_p)
 		park_without_p();
 	else
 		g_set_status(m->curg, G_RUNNING);
@@ -219,6 +225,7 @@ void gmp_block_leave(void)
 	if (unlikely(m->block_began != 0))
 		leave_timed(m);
 	g_set_status(m->curg, G_RUNNING);
+	trace_unblock(m, true);
 	p_drop(m);
 	if (unlikely(ld_rlx(&m->p->attention) & ~(uint32_t)ATTENTION_AT_SWITCH)) /* BLOCK-4 */
 		park_yield();

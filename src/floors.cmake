@@ -19,6 +19,7 @@ set(GMP_FLOOR0
 	base/options.c
 	base/throw.c
 	base/trace.c
+	base/emit.c
 	base/srcline_${GMP_DWARF}.c
 	base/finding.c
 	base/symtab.c
@@ -28,6 +29,7 @@ set(GMP_FLOOR0
 set(GMP_FLOOR0_HEADERS
 	base/atomic.h
 	base/base.h
+	base/event.def
 	base/heap4.h
 	base/lockrank.def
 	base/mem.h
@@ -58,6 +60,7 @@ set(GMP_FLOOR1_HEADERS
 
 set(GMP_FLOOR2
 	mode/latency.c
+	mode/tracing.c
 	g.c
 	m.c
 	proc.c
@@ -167,11 +170,21 @@ set(GMP_FLOOR6
 	debug/place.c
 	debug/dump.c
 	debug/dump_signal.c
+	debug/tracefile.c
+	debug/tracing.c
 	debug/cycle.c
 	debug/report.c
+	debug/schedtrace.c
 	debug/stats.c
+	debug/http.c
+	debug/answer.c
+	debug/pages.c
+	debug/metrics.c
+	debug/vars.c
+	debug/server.c
 	base/text_end.c # last
 )
 set(GMP_FLOOR6_HEADERS
+	debug/stat.def
 	service/service.h
 )

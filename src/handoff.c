@@ -5,6 +5,7 @@
 #include "base/throw.h"
 #include "idle.h"
 #include "mode/latency.h"
+#include "mode/tracing.h"
 #include "pick.h"
 #include "proc.h"
 #include "ready.h"
@@ -93,6 +94,9 @@ static bool p_ask_locked(struct p *pp, uint64_t steps)
 	if (!cas_acq(&m->taken, &asked, (uint8_t)(outside ? P_TAKEN : P_KEPT)) || /* ORD(preempt) */
 	    !outside)
 		return false;
+	const struct g *gp = ld_rlx(&m->curg);
+
+	emit(EVENT_PREEMPT, 0, (uint64_t)pp->id, gp ? gp->id : 0, 0);
 	st_rlx(&sched.npreempted, sched.npreempted + 1);
 	st_rlx(&sched.nblocked, sched.nblocked + 1);
 	return true;
@@ -159,6 +163,8 @@ bool sched_regain_p(struct m *m, bool *took_handed)
 bool sched_stop_without_p(struct m *m, struct g *gp)
 {
 	st_rlx(&m->curg, (struct g *)NULL);
+	if (gp)
+		trace_lose_p(m, gp);
 	lock(&sched.lock, LR_SCHED);
 	bool stopping = ld_rlx(&sched.state) != RUN_ON;
 

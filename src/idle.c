@@ -5,6 +5,7 @@
 #include "base/os.h"
 #include "mode/hooks.h"
 #include "mode/latency.h"
+#include "mode/tracing.h"
 #include "mode/vtime.h"
 #include "netpoll.h"
 #include "pick.h"
@@ -103,7 +104,8 @@ static bool recheck_work(struct m *m)
 		if (pp) {
 			p_bind(pp, m);
 			pick_begin(pp);
-			m->spinning = true; /* then it wakes another M if there is more work */
+			/* then it wakes another M if there is more work */
+			st_rlx(&m->spinning, true);
 			add_seq(&sched.nmspinning, 1); /* ORD(idle) */
 			got = true;
 		} else {
@@ -122,10 +124,11 @@ static bool releasep(struct m *m, struct p *pp, bool *spun)
 		unlock(&sched.lock, LR_SCHED);
 		return false;
 	}
+	emit(EVENT_P_STOP, 0, (uint64_t)pp->id, 0, 0);
 	st_rlx(&m->p, (struct p *)NULL);
 	bump(&pp->count.parks, 1);
 	*spun = m->spinning; /* a waker may write it from here on */
-	m->spinning = false;
+	st_rlx(&m->spinning, false);
 	pidle_put(pp);
 	midle_put(m);
 	unlock(&sched.lock, LR_SCHED);
@@ -181,6 +184,7 @@ struct p *acquirep(struct m *m, struct glist *out)
 
 		while ((gp = glist_pop(out))) {
 			latency_stamp_now(gp, latency_cause_of(gp), ticks);
+			trace_ready(gp, QUEUE_GLOBAL, latency_cause_of(gp));
 			g_set_status(gp, G_RUNNABLE);
 			gq_put(gp);
 		}
@@ -203,9 +207,11 @@ bool wait_for_p(struct m *m)
 	for (;;) {
 		struct glist out = { 0 };
 
-		if (m->in_poller)
+		if (m->in_poller) {
+			emit(EVENT_M_SLEEP, 1, 0, 0, 0);
 			sleep_in_poller(&out);
-		else
+			emit(EVENT_M_WAKE, 0, 0, 0, 0);
+		} else
 			m_sleep(m);
 		struct p *pp = acquirep(m, &out);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/emit.h"
 #include "base/os.h"
 #include "base/throw.h"
 #include "enter.h"
@@ -170,7 +171,7 @@ void m_end_taken_locked(struct m *m)
 	add_rlx(&sched.preempted_ns, (uint64_t)(os_now() - m->taken_at));
 }
 
-bool m_of_running(const struct g *gp, int *tid, int64_t *since)
+bool m_of_running(const struct g *gp, int *tid, int64_t *since, uint64_t *ran_from)
 {
 	struct m *m;
 
@@ -181,6 +182,7 @@ bool m_of_running(const struct g *gp, int *tid, int64_t *since)
 	if (m) {
 		*tid = ld_rlx(&m->tid);
 		*since = ld_rlx(&m->taken) == P_TAKEN ? m->taken_at : 0;
+		*ran_from = ld_rlx(&m->ran_from);
 	}
 	unlock(&sched.lock, LR_SCHED);
 	return m;
@@ -220,9 +222,11 @@ noinline struct m *thread_m(void)
 
 void m_sleep(struct m *m)
 {
+	emit(EVENT_M_SLEEP, 0, 0, 0, 0);
 	while (!ld_acq(&m->wake)) /* ORD(m.wake) */
 		os_futex_wait(&m->wake, 0, NEVER);
 	st_rlx(&m->wake, 0);
+	emit(EVENT_M_WAKE, 0, 0, 0, 0);
 }
 
 void m_wake(struct m *m, bool in_poller)

@@ -131,7 +131,7 @@ static int park_green(struct m *m, unsigned why, unwait_fn unwait, commit_fn com
 	m->commit = commit;
 	m->commit_arg = arg;
 	m->deadline = deadline;
-	return to_g0(m, gp, sched.park);
+	return to_g0(m, gp, ld_rlx(&sched.park));
 }
 
 /* --- an external thread waits --- */
@@ -266,16 +266,19 @@ void park_init(void)
 {
 	bool look = sched.on_leave || cxx_of_thread();
 
-	sched.park = look ? park_observed_g0 : park_g0;
-	sched.yield = look ? yield_observed_g0 : yield_g0;
-	sched.exit = sched.on_exit ? exit_observed_g0 : sched_exit_g0;
+	sched.untraced.park = look ? park_observed_g0 : park_g0;
+	sched.untraced.yield = look ? yield_observed_g0 : yield_g0;
+	sched.untraced.exit = sched.on_exit ? exit_observed_g0 : sched_exit_g0;
+	st_rlx(&sched.park, sched.untraced.park);
+	st_rlx(&sched.yield, sched.untraced.yield);
+	st_rlx(&sched.exit, sched.untraced.exit);
 }
 
 int park_yield(void)
 {
 	struct m *m = getm();
 
-	return to_g0(m, m->curg, sched.yield);
+	return to_g0(m, m->curg, ld_rlx(&sched.yield));
 }
 
 /* PREEMPT-6.  The stay may be that of an earlier G on this M, which makes both times longer.  If it

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "pick.h"
 
+#include "base/emit.h"
 #include "base/rand.h"
 #include "ready.h"
 #include "source.h"
@@ -265,11 +266,14 @@ static struct g *steal_from_ps(struct p *pp, int n, struct probe *probes, bool l
 		if (victim == pp || (probes && !last && drains_soon(victim, &probes[i])))
 			continue;
 		bool next = last && probes[i].switches == ld_rlx(&victim->count.switches);
+		uint64_t before = ld_rlx(&pp->count.stolen);
 		struct g *gp = runq_steal(pp, victim, next);
 
 		if (gp) {
 			bump(&pp->count.steals, 1);
 			bump(&pp->count.stolen, 1);
+			emit(EVENT_STEAL, 0, (uint64_t)pp->id, (uint64_t)victim->id,
+			     ld_rlx(&pp->count.stolen) - before);
 			return gp;
 		}
 	}
@@ -287,7 +291,7 @@ static struct g *steal_work(struct m *m, struct p *pp, bool *from_source)
 	struct g *gp;
 
 	if (!m->spinning) {
-		m->spinning = true;
+		st_rlx(&m->spinning, true);
 		add_seq(&sched.nmspinning, 1); /* ORD(idle) */
 		backoff = BACKOFF_MIN;
 	}

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "base/emit.h"
 #include "base/os.h"
 #include "handoff.h"
 #include "idle.h"
@@ -15,6 +16,7 @@
 /* The P of m goes to `its`, which has not woken yet: until then it has no M. */
 static void give_p_locked(struct m *m, struct m *its)
 {
+	emit(EVENT_P_STOP, 0, (uint64_t)m->p->id, 0, 0);
 	its->nextp = m->p;
 	st_rlx(&m->p->m, (struct m *)NULL);
 	st_rlx(&m->p, (struct p *)NULL);
@@ -87,7 +89,7 @@ static int ensure_unbound_m_locked(int n)
 static void pin_free_locked(struct m *m)
 {
 	m->lends = m->bound = false;
-	m->lockedg = NULL;
+	st_rlx(&m->lockedg, (struct g *)NULL);
 	sched.nbound--;
 }
 
@@ -140,7 +142,7 @@ int sched_bind(struct m *m)
 	if (!err) {
 		sched.nbound += !m->bound;
 		m->bound = true;
-		m->lockedg = m->curg;
+		st_rlx(&m->lockedg, m->curg);
 	}
 	unlock(&sched.lock, LR_SCHED);
 	return err;
@@ -150,7 +152,7 @@ void sched_unbind(struct m *m)
 {
 	lock(&sched.lock, LR_SCHED);
 	if (m->lends)
-		m->lockedg = NULL; /* PIN-3 */
+		st_rlx(&m->lockedg, (struct g *)NULL); /* PIN-3 */
 	else
 		pin_free_locked(m);
 	unlock(&sched.lock, LR_SCHED);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/emit.h"
 #include "base/os.h"
 #include "base/rand.h"
 #include "g.h"
@@ -246,6 +247,7 @@ int procs_resize(int n, bool *fresh)
 	unlock(&sched.lock, LR_SCHED);
 	p_dismiss_from(n, old);
 	unlock(&resizing, LR_START);
+	emit(EVENT_PROCS, 0, (uint64_t)n, 0, 0);
 	*fresh = n > old;
 	return old;
 }
@@ -263,6 +265,7 @@ struct p *p_take_blocked_locked(void)
 		if ((status & (P_STATUS_MASK | P_LONG)) == (P_BLOCKED | P_LONG) &&
 		    cas_acq(&pp->status, &status, (uint32_t)P_RUNNING)) { /* ORD(p.blocked) */
 			add_rlx(&sched.handoffs, 1);
+			emit(EVENT_HANDOFF, 0, (uint64_t)pp->id, 0, 0);
 			st_rlx(&sched.nblocked, sched.nblocked + 1);
 			return pp;
 		}

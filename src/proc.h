@@ -15,6 +15,7 @@
 #define GMP_PROC_H
 
 #include "m.h"
+#include "base/emit.h"
 #include "types.h"
 
 /* --- the arena of Gs, the queues and the Ps --- */
@@ -46,6 +47,7 @@ static inline void p_bind(struct p *pp, struct m *m)
 	if (unlikely(m->pinned.head != NULL))
 		or_rlx(&pp->attention, ATTENTION_PINNED);
 	st_rlx(&pp->tid, m->tid);
+	emit(EVENT_P_START, 0, (uint64_t)pp->id, 0, 0);
 }
 
 /* Changes with each switch, each section of blocking code and each pause of pp. */

@@ -6,6 +6,7 @@
 #include "enter.h"
 #include "mode/hooks.h"
 #include "mode/latency.h"
+#include "mode/tracing.h"
 #include "proc.h"
 #include "runq.h"
 #include "timerheap.h"
@@ -29,7 +30,7 @@ bool start_m(struct p *pp, bool spinning, bool patient)
 	if (!m)
 		return false;
 	m->nextp = pp;
-	m->spinning = spinning;
+	st_rlx(&m->spinning, spinning);
 	if (!patient)
 		m->patience = PATIENCE_LEAST;
 	if (m_start(m) == 0)
@@ -62,7 +63,7 @@ void wakep(void)
 
 	if (m) {
 		m->nextp = pp;
-		m->spinning = true;
+		st_rlx(&m->spinning, true);
 	} else if (may_start) {
 		sched.nstarting++;
 	} else if (pp) {
@@ -155,6 +156,7 @@ static noinline void submit_external(struct glist *list)
 	 * enqueued */
 	while ((gp = glist_pop(list))) {
 		latency_stamp_now(gp, latency_cause_of(gp), ticks);
+		trace_ready(gp, QUEUE_GLOBAL, latency_cause_of(gp));
 		g_set_status(gp, G_RUNNABLE); /* last: the end of a run reads gp->resume after it */
 		gq_put(gp);
 	}
@@ -174,11 +176,21 @@ static noinline void submit_one_external(struct g *gp)
 	submit_external(&one);
 }
 
+/* Measure, trace, or both: one call, since a second would cost the fast path a register. */
+static noinline void observe_here(struct p *pp, struct g *gp, bool next)
+{
+	gmp_latency_cause cause = latency_cause_of(gp);
+
+	if (pp->sample_in == 0) /* it was drawn */
+		latency_sample(pp, gp, cause);
+	trace_ready(gp, mode_takes_next(pp, next) ? QUEUE_RUNNEXT : QUEUE_RING, cause);
+}
+
 inline void sched_submit_here(struct p *pp, struct g *gp, bool next)
 {
 	g_set_status(gp, G_RUNNABLE);
-	if (unlikely(latency_draw(pp)))
-		latency_sample(pp, gp, latency_cause_of(gp));
+	if (unlikely(latency_draw(pp)) || unlikely(recording()))
+		observe_here(pp, gp, next);
 	if (mode_takes_next(pp, next))
 		gp = runnext_swap(pp, gp);
 	if (gp) {
@@ -233,6 +245,7 @@ static uint32_t put_first(struct p *pp, struct glist *list, uint32_t *end)
 		g_set_status(gp, G_RUNNABLE);
 		if (unlikely(latency_draw(pp)))
 			latency_sample(pp, gp, GMP_LATENCY_TIMER);
+		trace_ready(gp, QUEUE_FRONT, GMP_LATENCY_TIMER);
 	}
 	if (runq_put_first(pp, list, end))
 		return n;
@@ -251,6 +264,7 @@ static uint32_t submit_list_here(struct p *pp, struct glist *list, bool due, uin
 		g_set_status(gp, G_RUNNABLE);
 		if (unlikely(latency_draw(pp)))
 			latency_sample(pp, gp, due ? GMP_LATENCY_TIMER : latency_cause_of(gp));
+		trace_ready(gp, QUEUE_RING, due ? GMP_LATENCY_TIMER : latency_cause_of(gp));
 		runq_put(pp, gp);
 	}
 	/* curg: a G released them, and keeps the P; then any number is worth a wakeup */

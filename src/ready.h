@@ -107,7 +107,7 @@ void wake_for_queued(void);
 
 static inline void stop_spinning(struct m *m)
 {
-	m->spinning = false;
+	st_rlx(&m->spinning, false);
 	sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
 }
 

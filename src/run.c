@@ -37,6 +37,9 @@
 #include "debug/dump.h"
 #include "debug/dump_signal.h"
 #include "debug/report.h"
+#include "debug/tracing.h"
+#include "debug/schedtrace.h"
+#include "debug/server.h"
 #include "enter.h"
 #include "faultsig.h"
 #include "fls.h"
@@ -97,6 +100,7 @@ static int claim_runtime(void)
 /* Undoes run_set_up.  No other thread uses the runtime. */
 static void run_undo(void)
 {
+	tracing_end();
 	dump_signal_fini();
 	signal_fini();
 	netpoll_fini();
@@ -183,6 +187,9 @@ static int run_set_up(const gmp_config *cfg, bool library)
 	sched.stalled = report_stall;
 	sched.on_errand = dump_signal_errand;
 	sched.long_waits = cycles_watch;
+	schedtrace_begin();
+	if (options.debug & DEBUG_schedtrace)
+		sched.schedtrace = schedtrace_report;
 	cycles_reset();
 	proc_set_entry(m_main);
 	resolve_init(max_of(options.c.max_threads / 2, 1));
@@ -192,6 +199,10 @@ static int run_set_up(const gmp_config *cfg, bool library)
 	if (!err)
 		err = check_begin();
 	park_init();
+	if (!err)
+		err = tracing_begin(&why);
+	if (err && why)
+		write_error(why);
 	if (!err)
 		err = netpoll_init();
 	if (!err)
@@ -287,6 +298,7 @@ static void tear_down(void)
 	resolve_fini();
 	leftovers_fini();
 	notify_fini();
+	debug_servers_fini();
 	dump_fini();
 	object_release_all();
 	run_undo();

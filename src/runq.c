@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/emit.h"
 #include "base/os.h"
 #include "base/throw.h"
 #include "g.h"
@@ -75,8 +76,10 @@ noinline void runq_put_slow(struct p *pp, struct g *gp, uint64_t head, uint32_t 
 		gq_put_batch_compact(pp, batch, n + 1);
 	else
 		gq_put_batch(batch, n + 1);
-	if (pp->room)
+	if (pp->room) {
 		bump(&pp->count.overflows, 1);
+		emit(EVENT_OVERFLOW, 0, (uint64_t)pp->id, n + 1, 0);
+	}
 }
 
 bool runq_put_first(struct p *pp, struct glist *list, uint32_t *end)

@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "base/emit.h"
 #include "base/os.h"
 #include "base/throw.h"
 #include "base/trace.h"
@@ -31,6 +32,7 @@
 #include "mode/hooks.h"
 #include "mode/latency.h"
 #include "mode/thread.h"
+#include "mode/tracing.h"
 #include "pick.h"
 #include "pin.h"
 #include "proc.h"
@@ -162,14 +164,11 @@ leaves_by_jump static noinline int resume_slow_g0(struct m *m, struct g *gp, uin
 	return end_wait_g0(m, gp, state);
 }
 
-/* Switch to gp, which m has taken from a queue.  m has the P pp and does not spin.  Hot path. */
-leaves_by_jump static int execute_g0(struct m *m, struct p *pp, struct g *gp)
+/* Switch to gp, whose status is set. */
+leaves_by_jump static always_inline int switch_g0(struct m *m, struct g *gp)
 {
 	uint32_t state = ld_rlx(&gp->w.state);
 
-	st_rlx(&m->curg, gp);
-	g_set_status(gp, G_RUNNING);
-	bump(&pp->count.switches, 1);
 	if (unlikely(!gp->stack))
 		return begin_g0(m, gp);
 	/* a state word above CLAIMED has a result other than 0 */
@@ -181,6 +180,23 @@ leaves_by_jump static int execute_g0(struct m *m, struct p *pp, struct g *gp)
 	return gmp__gogo(&gp->ctx, 0, m->g0);
 }
 
+leaves_by_jump static noinline int execute_traced_g0(struct m *m, struct g *gp)
+{
+	trace_run(m, m->p, gp);
+	return switch_g0(m, gp);
+}
+
+/* Switch to gp, which m has taken from a queue.  m has the P pp and does not spin.  Hot path. */
+leaves_by_jump static int execute_g0(struct m *m, struct p *pp, struct g *gp)
+{
+	st_rlx(&m->curg, gp);
+	g_set_status(gp, G_RUNNING);
+	bump(&pp->count.switches, 1);
+	if (unlikely(recording()))
+		return execute_traced_g0(m, gp); /* a jump: this function saves no register */
+	return switch_g0(m, gp);
+}
+
 /* Switch to gp, to which m is bound.  m has a P, from the M that took gp from a queue. */
 leaves_by_jump static int resume_bound_g0(struct m *m, struct g *gp)
 {
@@ -189,6 +205,7 @@ leaves_by_jump static int resume_bound_g0(struct m *m, struct g *gp)
 	st_rlx(&m->curg, gp);
 	g_set_status(gp, G_RUNNING);
 	bump(&m->p->count.switches, 1);
+	trace_run(m, m->p, gp);
 	return end_wait_g0(m, gp, state);
 }
 
@@ -264,7 +281,7 @@ noinline void sched_exit(void)
 	if (unlikely(!p_hold(m))) /* otherwise the section continues on g0: preempt.h */
 		m = exit_regain_p(m, gp);
 	san_leave(NULL, &m->san);
-	gmp__mcall(&gp->ctx, sched.exit, gp, m->g0);
+	gmp__mcall(&gp->ctx, ld_rlx(&sched.exit), gp, m->g0);
 	__builtin_unreachable();
 }
 
@@ -280,7 +297,7 @@ leaves_by_jump int sched_exit_g0(void *arg)
 	bump(&pp->count.exits, 1);
 	if (unlikely(gp->resume)) {
 		if (gp->resume & RESUME_BOUND)
-			m->lockedg = NULL; /* the M stays bound, and must end */
+			st_rlx(&m->lockedg, (struct g *)NULL); /* the M stays bound, and must end */
 		if (gp->resume & RESUME_PINNED)
 			m->npinned--;
 	}
@@ -382,6 +399,7 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 		wake_if_idle(); /* earlier thieves found the P closed */
 	}
 	if (ld_rlx(&pp->attention) & ATTENTION_RETIRE && p_retire(pp)) {
+		emit(EVENT_P_STOP, 0, (uint64_t)pp->id, 0, 0);
 		st_rlx(&m->p, (struct p *)NULL);
 		if (m->spinning)
 			stop_spinning(m);

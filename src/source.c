@@ -2,6 +2,7 @@
 /* Asks timers and the poller; see source.h. */
 #include "source.h"
 
+#include "base/emit.h"
 #include "base/os.h"
 #include "mode/hooks.h"
 #include "mode/latency.h"
@@ -46,8 +47,10 @@ static struct glist fire_timers(struct p *pp, struct p *from, int64_t now, unsig
 	uint64_t late = time_between(timers_next(from), now);
 	unsigned n = timers_run_some(from, now, most, &out);
 
-	if (n)
+	if (n) {
 		bump(&pp->count.timers_fired, n);
+		emit(EVENT_TIMER, 0, (uint64_t)pp->id, n, 0);
+	}
 	if (unlikely(late >= LATENCY_LATE_NS) && out.head)
 		latency_stamp(out.head, GMP_LATENCY_TIMER, false);
 	glist_prefetch(&out);
@@ -181,6 +184,8 @@ void sched_poll(int64_t ns, struct glist *out)
 
 	add_rlx(&sched.polls, 1);
 	add_rlx(&sched.poll_events, (uint64_t)n);
+	if (n)
+		emit(EVENT_POLL, 0, (uint64_t)n, 0, 0);
 	st_rlx(&sched.lastpoll, cpu_ticks());
 }
 

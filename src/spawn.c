@@ -22,7 +22,9 @@
 #include "spawn.h"
 
 #include <errno.h>
+#include <string.h>
 
+#include "base/emit.h"
 #include "base/os.h"
 #include "base/throw.h"
 #include "enter.h"
@@ -148,6 +150,8 @@ static noinline int spawn_with_attr(gmp_g **g, gmp_fn fn, void *arg, const gmp_a
 	}
 	if (attr->name && attr->name[0])
 		g_set_name(gp, attr->name);
+	if (unlikely(recording()) && g_name(gp)[0])
+		gmp__emit_text(recording(), EVENT_NAME, gp->id, g_name(gp), strlen(g_name(gp)));
 	if (attr->flags & GMP_PINNED) {
 		gp->pins = 1;
 		gp->resume = RESUME_PINNED;

@@ -60,6 +60,7 @@
 
 #include "base/atomic.h"
 #include "base/lock.h"
+#include "base/emit.h"
 #include "base/os.h"
 #include "base/san.h"
 #include "base/throw.h"
@@ -366,6 +367,7 @@ static char *carve_locked(unsigned klass, bool *bare)
 	lo = (char *)c->carving + PAGE + (size_t)c->carved++ * slot_bytes(klass) + STACK_GUARD;
 	*bare = !c->carving->locks; /* STACK-6 */
 	c->made++;
+	emit(EVENT_STACK, klass, 1, 0, 0);
 	if (unlikely(pool.ids && pool.nids < pool.limit))
 		pool.ids[pool.nids++] = san_stack_made(lo, class_bytes(klass));
 	return lo;

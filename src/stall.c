@@ -30,9 +30,15 @@ static bool no_timer_matters(void)
 	return armed == netpoll_deadlines();
 }
 
+/* Only a debug server waits for fds: what a client asks it makes no G of the program runnable. */
+static bool no_fd_matters(void)
+{
+	return ld_rlx(&sched.npollwait) <= ld_rlx(&sched.ndebug);
+}
+
 bool sched_only_time(void)
 {
-	return !ld_rlx(&sched.npollwait) && sched_all_idle() && !ld_rlx(&sched.nblocked) &&
+	return no_fd_matters() && sched_all_idle() && !ld_rlx(&sched.nblocked) &&
 	       !ld_rlx(&sched.gqn) && ld_rlx(&sched.state) == RUN_ON;
 }
 

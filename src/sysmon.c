@@ -34,6 +34,7 @@
  *   - A green thread has waited for a second for a known G (a mutex, a join): search for cycles, at
  *     most once a second (sched.long_waits).
  *   - A signal asks for a dump (sched.errand).
+ *   - GMP_DEBUG=schedtrace: write a report whenever it is due, also while all Ps are idle.
  *   - Stacks: return the memory below the stack pointer of a G that has been parked for a second,
  *     and the memory of free stacks that were not used for a second.
  *
@@ -45,6 +46,7 @@
  */
 #include "sysmon.h"
 
+#include "base/emit.h"
 #include "base/os.h"
 #include "base/throw.h"
 #include "faultsig.h"
@@ -92,6 +94,7 @@ enum {
 static struct {
 	pthread_t thread;
 	uint32_t stop; /* (a) futex */
+	int tid;       /* (a) */
 	/* the rest is used by sysmon alone */
 	struct {
 		uint64_t switches;
@@ -123,6 +126,7 @@ static struct {
 	int64_t check_began, check_cost, next_check;
 	int64_t checked;     /* when the last complete pass over waits began */
 	int64_t next_period; /* of the low-water mark of the stack pool */
+	int64_t next_report; /* of schedtrace; NEVER: it is off */
 } mon;
 
 /* --- Ps --- */
@@ -352,6 +356,7 @@ static void retake_blocked_ps(int64_t now)
 		if (p_has_work(pp)) /* otherwise the P becomes idle, and nothing is gained yet */
 			mon.quiet = 0;
 		add_rlx(&sched.handoffs, 1);
+		emit(EVENT_HANDOFF, 0, (uint64_t)pp->id, 0, 0);
 		sched_hand_off(pp, true);
 	}
 }
@@ -433,8 +438,12 @@ static bool trim_parked(struct g *gp, int64_t now)
 
 	if (state != WAITER_ARMED)
 		return state == WAITER_BUSY; /* held by another thread: later */
-	if (gp->stack && !sched.on_leave) /* GMP_DEBUG=stack measures how deep stacks were used */
-		stack_trim_below(gp->stack, gp->ctx.sp);
+	if (gp->stack && !sched.on_leave) { /* GMP_DEBUG=stack measures how deep stacks were used */
+		size_t bytes = stack_trim_below(gp->stack, gp->ctx.sp);
+
+		if (bytes)
+			emit(EVENT_TRIM, 0, gp->id, bytes, 0);
+	}
 	st_rlx(&gp->trimmed, true);
 	mon.long_waits |= waits_for_known_g(gp);
 	waiter_release(&gp->w);
@@ -499,10 +508,10 @@ static bool may_sleep(int64_t now)
 	       mon.next_pass > mon.active + PARKED_NS;
 }
 
-/* Sleeps until an M begins to work, or a pass over waits is due. */
+/* Sleeps until an M begins to work, or a pass over waits or a report is due. */
 static void sysmon_sleep(void)
 {
-	int64_t until = next_idle_check();
+	int64_t until = min_of(next_idle_check(), mon.next_report);
 	bool due = false;
 
 	st_seq(&sched.sysmon_asleep, 1); /* ORD(sysmon): set before the re-check */
@@ -560,6 +569,7 @@ static void *sysmon_main(void *arg)
 {
 	(void)arg;
 	os_timer_slack(1);
+	st_rlx(&mon.tid, os_thread_id());
 	while (!ld_rlx(&mon.stop)) {
 		int64_t now = os_now();
 
@@ -574,6 +584,8 @@ static void *sysmon_main(void *arg)
 		if (unlikely(ld_rlx(&sched.errand)))
 			sched.on_errand();
 		longrun_write();
+		if (unlikely(now >= mon.next_report))
+			mon.next_report = sched.schedtrace(now);
 		if (chaos_on()) {
 			chaos_disturb_one();
 			preempt_chaos();
@@ -581,9 +593,14 @@ static void *sysmon_main(void *arg)
 		if (may_sleep(now) && !ld_rlx(&sched.errand))
 			sysmon_sleep();
 		else
-			os_futex_wait(&mon.stop, 0, now + pause_ns(now));
+			os_futex_wait(&mon.stop, 0, min_of(now + pause_ns(now), mon.next_report));
 	}
 	return NULL;
+}
+
+int sysmon_tid(void)
+{
+	return ld_rlx(&mon.tid);
 }
 
 int sysmon_start(void)
@@ -592,6 +609,7 @@ int sysmon_start(void)
 	mon.quiet = SHORT_POLLS + 10;
 	mon.active = os_now();
 	mon.next_period = mon.next_pass = mon.active + PASS_NS;
+	mon.next_report = sched.schedtrace ? mon.active : NEVER;
 	longrun_begin();
 	preempt_begin();
 	return os_thread_start(&mon.thread, sysmon_main, NULL, MONITOR_STACK);

@@ -336,7 +336,7 @@ enum {
 /* Written by the owner alone, read by any thread. */
 struct counters {
 	uint64_t spawns, exits, binds, unbinds, switches, steals, stolen, overflows, wakeups, parks,
-		spins, timers_fired, blocks;
+		spins, timers_fired, blocks, ran;
 };
 
 /* --- scheduling latency: mode/latency.h --- */
@@ -523,13 +523,14 @@ struct m {
 	uint32_t npinned;    /* (o) how many Gs are pinned to it */
 	bool ran_pinned;     /* (o) the G that it ran last came from that list */
 
-	uint32_t blocked_as;    /* (o) the status that gmp_block_enter left in its P */
-	uint32_t block_site;    /* (o) index in p.sections */
-	uint64_t block_began;   /* (o) cpu_ticks; 0: this section is not timed */
-	int64_t taken_at;       /* (l) when its P was taken last; the clock of os_now */
-	struct stay stay;       /* (a) of that P then; constant while P_TAKEN */
-	uint64_t taken_run;     /* (c) while P_TAKEN: p_steps of that P then */
-	uint32_t leave;         /* (a) enum leave */
+	uint32_t blocked_as;  /* (o) the status that gmp_block_enter left in its P */
+	uint32_t block_site;  /* (o) index in p.sections */
+	uint64_t block_began; /* (o) cpu_ticks; 0: this section is not timed */
+	uint64_t ran_from;  /* (a) cpu_ticks when its G began to run: mode/tracing.h; 0: unknown */
+	int64_t taken_at;   /* (l) when its P was taken last; the clock of os_now */
+	struct stay stay;   /* (a) of that P then; constant while P_TAKEN */
+	uint64_t taken_run; /* (c) while P_TAKEN: p_steps of that P then */
+	uint32_t leave;     /* (a) enum leave */
 	struct kept_stack kept; /* (o) the stack of its G, once it has LEFT */
 	struct os_sleep sleep;  /* written by the end of the run while LEAVE_NONE, read by the
 				 * handler while LEAVE_ASKED; may be an earlier sleep */
@@ -561,6 +562,8 @@ typedef int64_t (*stall_fn)(void);
 
 /* On sysmon, no locks held. */
 typedef void (*errand_fn)(void);
+/* The same; returns when to call again.  now: os_now. */
+typedef int64_t (*sched_fn)(int64_t now);
 /* The same; true: call again in a second. */
 typedef bool (*watch_fn)(void);
 
@@ -621,6 +624,7 @@ struct sched {
 	end_fn timer_run_end;  /* (c) time/sleep.c:timer_run_ended, with OWES_TIMER_RUN */
 	stall_fn stalled;      /* (c) debug/report.c:report_stall; on g0 */
 	errand_fn on_errand;   /* (c) debug/dump_signal.c:dump_signal_errand: `errand` was set */
+	sched_fn schedtrace;   /* (c) debug/schedtrace.c:schedtrace_report; NULL: off */
 	watch_fn long_waits;   /* (c) debug/cycle.c:cycles_watch: see sysmon.c */
 	observe_fn on_leave;   /* (c) debug/check.c:on_leave; NULL: GMP_DEBUG=check is off */
 	observe_fn on_exit;    /* (c) debug/check.c:on_exit_of; likewise */
@@ -631,8 +635,12 @@ struct sched {
 	int nmspinning;                   /* (a) spinning Ms, and Ms that are woken to spin */
 	bool asymmetric;                  /* (c) os_membarrier works: submitters need no fence */
 	int cpus;                         /* (c) */
-	/* (c) set by park_init: park_g0, yield_g0, sched_exit_g0, or the *_observed_g0 variants */
+	/* (a) those of `untraced`, or debug/tracing.c's, which call them */
 	leave_fn park, yield, exit;
+	/* (c) set by park_init: park_g0, yield_g0, sched_exit_g0, or the *_observed_g0 variants */
+	struct {
+		leave_fn park, yield, exit;
+	} untraced;
 
 	struct lock lock aligned_to(CACHE_LINE);
 	struct gqueue gq[LANES]; /* (l) the global run queue: see runq.h */
@@ -653,6 +661,7 @@ struct sched {
 	uint64_t handoffs;       /* (a) how often a P was taken from blocking code */
 	int npreempted;          /* (l) (a) of these, Gs whose P was taken by preemption */
 	uint64_t preemptions;    /* (a) how often a P was taken that way */
+	uint64_t ran_without_p;  /* (a) cpu_ticks of Gs without a P: mode/tracing.h */
 	uint64_t preempted_ns;   /* (a) how long Gs ran without a P after that */
 	int64_t slice;           /* (c) ns of a time slice; NEVER: no preemption (preempt.h) */
 	int nmlimit;             /* (c) */
@@ -666,6 +675,7 @@ struct sched {
 	uint64_t lastpoll;                         /* (a) cpu_ticks at the end of the last poll */
 	int64_t coarse_now; /* (a) about now: written at each reading of the clock */
 	uint32_t npollwait; /* (a) Gs and external threads that wait for an fd */
+	uint32_t ndebug;    /* (a) of these, Gs of the debug server that accept: stall.c */
 	bool deaf;          /* (a) pollm sleeps and ignores fds: netpoll_rest */
 
 	int nallp aligned_to(CACHE_LINE); /* (a) entries of allp ever used */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looking inside: statistics, dumps of all green threads, and canaries for thread-locals.
+ * Looking inside: statistics, dumps of all green threads, a debug server, and canaries for
+ * thread-locals.
  *
  * The words of GMP_DEBUG, what its reports mean and what they cost: docs/debugging.md. How a dump
  * reads: docs/api/dumps.md.
@@ -105,6 +106,9 @@ typedef struct gmp_stats {
 	uint64_t abandoned; /* level: green threads of ended runs that are not at their end, each on
 	                          an OS thread that threads does not count (gmp_run) */
 	gmp_latency latency[GMP_LATENCY_CAUSES]; /* the latency by cause, measured as above */
+	uint64_t cpu_ns; /* sum: time that green threads ran while it was accounted: during traces
+	                    and with GMP_DEBUG=cputime; counted when they stop. The time in which
+	                    the kernel has descheduled their OS threads is included */
 } gmp_stats;
 #define GMP_STATS_INIT GMP_SIZED_INIT_(gmp_stats)
 
@@ -196,6 +200,114 @@ GMP_API int gmp_dump_all(int fd);
  *   -EINVAL  signo is out of range, SIGKILL, SIGSTOP, or a signal of the runtime: SIGSEGV, SIGBUS
  */
 GMP_API int gmp_dump_on(int signo);
+
+/* ------------------------------------------------------------------ Traces */
+
+/*
+ * gmp_trace_start - record what the scheduler does, into a file
+ *
+ * path  the file, which is created or truncated. gmp-trace reads it; its format is described in
+ *       docs/trace-format.md.
+ *
+ * Recorded are spawns, runs, waits with their reason, wakeups and which green thread caused them,
+ * steals, hand-offs, preemptions, polls, and the regions and messages of gmp_trace_begin and
+ * gmp_trace_log: docs/api/tracing.md. The program never waits for the file: if the disk is slower
+ * than the program, the oldest events are dropped, and the file has their number. The end of the
+ * run ends the trace. GMP_TRACE=path in the environment records the whole run.
+ *
+ * Returns 0.
+ * Errors:
+ *   -EINVAL   path is NULL or empty
+ *   -ESRCH    no runtime
+ *   -EBUSY    a trace is being recorded
+ *   -ENOTSUP  GMP_SCHED_THREAD: the kernel switches between green threads
+ *   -ENOMEM, -EAGAIN  no memory; no OS thread
+ *   or an error of open: -ENOENT, -EACCES and so on
+ *
+ * See also: gmp_trace_stop.
+ *
+ * Example:
+ *   static void app(void *arg)
+ *   {
+ *           (void)arg;
+ *           assert(gmp_trace_start("/dev/null") == 0);
+ *           gmp_trace_begin("startup");
+ *           gmp_yield();
+ *           gmp_trace_log("config", "read");
+ *           gmp_trace_end();
+ *           assert(gmp_trace_stop() == 0);
+ *   }
+ */
+GMP_API int gmp_trace_start(const char *path);
+
+/*
+ * gmp_trace_stop - end the trace, and wait until its file is complete
+ *
+ * Returns 0.
+ * Errors:
+ *   -ESRCH   no runtime
+ *   -EINVAL  no trace is being recorded, or another call ends it
+ *   or an error of write: then the file is valid, but incomplete (-ENOSPC, -EIO ...)
+ */
+GMP_API int gmp_trace_stop(void);
+
+/*
+ * gmp_trace_begin - a region of the calling green thread begins; nothing without a trace
+ *
+ * name  copied; more than 240 bytes are truncated
+ *
+ * Regions nest. Each ends by a gmp_trace_end of the same green thread. On an external thread the
+ * region belongs to the OS thread. Not in a signal handler.
+ */
+GMP_API void gmp_trace_begin(const char *name);
+
+/*
+ * gmp_trace_end - the innermost region of the calling green thread ends
+ */
+GMP_API void gmp_trace_end(void);
+
+/*
+ * gmp_trace_log - put a message into the trace; nothing without a trace
+ *
+ * category, message  copied; together more than 239 bytes are truncated. NULL: empty. Not in a
+ *                    signal handler.
+ */
+GMP_API void gmp_trace_log(const char *category, const char *message);
+
+/* ------------------------------------------------------------------ Server */
+
+/*
+ * gmp_debug_listen - serve statistics, dumps and profiles of this process over HTTP
+ *
+ * addr  "host:port" or "[::1]:port" as gmp_listen; "port" or ":port": of 127.0.0.1 only, unlike
+ *       gmp_listen; port 0: any that is free; or "unix:/path", "unix:@name". Everything that is
+ *       served is open to each process and user that can connect: an address other than the
+ *       loopback exposes it to the network.
+ *
+ * Green threads named "gmp debug server" and "gmp debug client" do the work. They count in the
+ * statistics and appear in dumps, and end with the run. A server that waits for clients does not
+ * keep a deadlock from being reported, nor virtual time from advancing. Paths, bounds and security:
+ * docs/api/debug-server.md.
+ *
+ * Returns the port; 0 for a unix socket, whose path is unlinked at the end of the run.
+ * Errors, nothing is open:
+ *   -EINVAL  addr is NULL or cannot be understood
+ *   -EAGAIN  four servers exist, max_green green threads are alive, or no name server answered
+ *   -ESRCH   no runtime
+ *   -ENOMEM  no memory
+ *   -EADDRINUSE, -EACCES, -EMFILE ...  those of gmp_listen
+ *
+ * Example:
+ *   static void app(void *arg)
+ *   {
+ *           (void)arg;
+ *
+ *           int port = gmp_debug_listen("127.0.0.1:0");
+ *
+ *           assert(port > 0);      // curl http://127.0.0.1:PORT/debug/
+ *   }
+ */
+GMP_API int gmp_debug_listen(const char *addr);
 
 /* ---------------------------------------------------------------- Canaries */
 

@@ -47,11 +47,16 @@ static const char *const sched_names[] = {
 #undef SCHED_NAME
 };
 
-static const struct {
-	const char *word, *help;
+static const struct debug_word {
+	const char *word, *value, *help; /* value: "=N", or "" for a word without a value */
+	uint64_t min, max;
+	size_t at; /* of the value in struct options */
 } debug_words[] = {
-#define DEBUG_WORD(word, help) { #word, help },
+#define DEBUG_WORD(word, help) { #word, "", help, 0, 0, 0 },
+#define DEBUG_VALUE(word, min, max, help)                                                          \
+	{ #word, "=N", help, min, max, offsetof(struct options, word) },
 #include "base/options.def"
+#undef DEBUG_VALUE
 #undef DEBUG_WORD
 };
 
@@ -166,36 +171,79 @@ static int refuse_word(const char *s, size_t n, const char **why)
 	size_t at = 0;
 
 	for (size_t i = 0; i < countof(debug_words) && at < sizeof(known); i++)
-		at += (size_t)snprintf(known + at, sizeof(known) - at, "%s%s", i ? ", " : "",
-				       debug_words[i].word);
+		at += (size_t)snprintf(known + at, sizeof(known) - at, "%s%s%s", i ? ", " : "",
+				       debug_words[i].word, debug_words[i].value);
 	return refuse(-EINVAL, why, "GMP_DEBUG: unknown word \"%s\"; known: %s", quote(s, n),
 		      known);
 }
 
-static int load_debug(unsigned *out, const char **why)
+/* s, n: the word d with a value that it does not take, or without its value. */
+static int refuse_value(const struct debug_word *d, const char *s, size_t n, const char **why)
+{
+	if (*d->value == '\0')
+		return refuse(-EINVAL, why, "GMP_DEBUG: \"%s\" is refused; %s takes no value",
+			      quote(s, n), d->word);
+	return refuse(-EINVAL, why,
+		      "GMP_DEBUG: \"%s\" is refused; it takes: %s=N, N from %llu to %llu",
+		      quote(s, n), d->word, (unsigned long long)d->min, (unsigned long long)d->max);
+}
+
+/* Parse the n bytes of s as a decimal number of d's range. */
+static bool parse_value(const struct debug_word *d, const char *s, size_t n, uint64_t *v)
+{
+	char text[24];
+
+	if (n >= sizeof(text))
+		return false;
+	memcpy(text, s, n);
+	text[n] = '\0';
+	return option_parse(text, COUNT, v) && *v >= d->min && *v <= d->max;
+}
+
+/* Store the word in the n bytes of s. 0 or -EINVAL. */
+static int load_word(const char *s, size_t n, struct options *out, const char **why)
+{
+	const char *value = memchr(s, '=', n);
+	size_t name = value != NULL ? (size_t)(value - s) : n, i = 0;
+
+	while (i < countof(debug_words) &&
+	       (strlen(debug_words[i].word) != name || strncmp(s, debug_words[i].word, name) != 0))
+		i++;
+	if (i == countof(debug_words))
+		return refuse_word(s, n, why);
+	const struct debug_word *d = &debug_words[i];
+	uint64_t v = 0;
+
+	if ((*d->value != '\0') != (value != NULL) ||
+	    (value != NULL && !parse_value(d, value + 1, n - name - 1, &v)))
+		return refuse_value(d, s, n, why);
+	if (value != NULL)
+		memcpy((char *)out + d->at, &v, sizeof(v));
+	out->debug |= 1u << i;
+	return 0;
+}
+
+static int load_debug(struct options *out, const char **why)
 {
 	const char *s = secure_getenv("GMP_DEBUG");
+	int err = 0;
 
-	for (*out = 0; s != NULL && *s != '\0'; s += *s == ',') {
-		size_t n = strcspn(s, ","), i = 0;
+	for (; err == 0 && s != NULL && *s != '\0'; s += *s == ',') {
+		size_t n = strcspn(s, ",");
 
-		while (i < countof(debug_words) && (strlen(debug_words[i].word) != n ||
-						    strncmp(s, debug_words[i].word, n) != 0))
-			i++;
-		if (i < countof(debug_words))
-			*out |= 1u << i;
-		else if (n > 0)
-			return refuse_word(s, n, why);
+		err = n > 0 ? load_word(s, n, out, why) : 0;
 		s += n;
 	}
-	return 0;
+	return err;
 }
 
 void options_help(int fd)
 {
 	dprintf(fd, "gmp: GMP_DEBUG takes these words, separated by commas:\n");
 	for (size_t i = 0; i < countof(debug_words); i++)
-		dprintf(fd, "gmp:   %-8s %s\n", debug_words[i].word, debug_words[i].help);
+		dprintf(fd, "gmp:   %s%-*s %s\n", debug_words[i].word,
+			13 - (int)strlen(debug_words[i].word), debug_words[i].value,
+			debug_words[i].help);
 }
 
 /* The struct may be of an older version, which has fewer fields, or of a newer one. */
@@ -263,7 +311,7 @@ int options_load(const gmp_config *user, struct options *out, const char **why)
 	c->field = (__typeof__(c->field))v;
 #include "base/options.def"
 #undef OPTION
-	err = load_debug(&out->debug, why);
+	err = load_debug(out, why);
 	if (err != 0)
 		return err;
 	if (any_stack && out->debug & DEBUG_chaos)

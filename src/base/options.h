@@ -25,6 +25,12 @@ enum { STACK_SIZE_MIN = 16 << 10, STACK_SIZE_CHAOS = 64 << 10 };
 struct options {
 	gmp_config c;   /* complete: no field of the table is 0 */
 	unsigned debug; /* DEBUG_<word> */
+			/* the values of words; 0: not given */
+#define DEBUG_WORD(word, help)
+#define DEBUG_VALUE(word, min, max, help) uint64_t word;
+#include "base/options.def"
+#undef DEBUG_VALUE
+#undef DEBUG_WORD
 };
 
 /*

@@ -89,6 +89,11 @@ static inline bool os_sigpipe_due(ssize_t result, size_t asked)
 	return result == -EPIPE || (result >= 0 && (size_t)result < asked);
 }
 
+/* Create or truncate a file for writing. Returns its fd or -errno; may block, as on a FIFO. */
+int os_create_file(const char *path);
+/* Write all n bytes; blocks. Returns 0 or -errno. */
+int os_write_all(int fd, const void *buf, size_t n);
+
 /* --- a file descriptor of any kind that messages are written to --- */
 struct os_sink {
 	int fd;

@@ -234,6 +234,30 @@ void *os_reserve(size_t bytes)
 	return p;
 }
 
+int os_create_file(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int os_write_all(int fd, const void *buf, size_t n)
+{
+	const char *at = buf;
+
+	while (n > 0) {
+		ssize_t some = write(fd, at, n);
+
+		if (some < 0 && errno != EINTR)
+			return -errno;
+		if (some > 0) {
+			at += some;
+			n -= (size_t)some;
+		}
+	}
+	return 0;
+}
+
 void os_release(void *addr, size_t bytes)
 {
 	munmap((char *)addr - HEAD, HEAD + bytes);

@@ -75,6 +75,14 @@ noinline void gmp__set_external_cleanups(struct cleanup *c)
 	tls_cleanups = c;
 }
 
+static _Thread_local struct ring_seat tls_ring __attribute__((tls_model("initial-exec")));
+
+noinline struct ring_seat *gmp__ring_seat(void)
+{
+	__asm__ volatile("");
+	return &tls_ring;
+}
+
 static _Thread_local struct {
 	int depth;
 	int state; /* of the OS thread before the outermost hold, to be restored */
@@ -128,6 +136,7 @@ noinline int gmp__own_locals(struct own_local *own)
 	own[n++] = (struct own_local){ &tls_locals, sizeof(tls_locals) };
 	own[n++] = (struct own_local){ &tls_cleanups, sizeof(tls_cleanups) };
 	own[n++] = (struct own_local){ &tls_cancel, sizeof(tls_cancel) };
+	own[n++] = (struct own_local){ &tls_ring, sizeof(tls_ring) };
 #ifdef GMP_DEBUG_CHECKS
 	own[n++] = (struct own_local){ gmp__held_locks(), sizeof(struct held_locks) };
 #endif

@@ -59,6 +59,15 @@ struct cleanup;
 struct cleanup *gmp__external_cleanups(void);
 void gmp__set_external_cleanups(struct cleanup *c);
 
+/* The ring that this OS thread emits trace events to, and the session for which it has it: see
+ * base/emit.h. */
+struct ring;
+struct ring_seat {
+	struct ring *ring;
+	uint32_t session; /* 0: none */
+};
+struct ring_seat *gmp__ring_seat(void);
+
 /*
  * Defer pthread_cancel around code that holds a count, a lock or a place in a queue: a request
  * stays pending until the release. Pairs nest. They belong to the OS thread, so a pair must not
@@ -72,7 +81,7 @@ void gmp__cancel_renew(void);
 
 /* Fill own with the addresses of the runtime's thread-locals on this OS thread, for
  * debug/tlsleak.c, which ignores them. Returns their number. */
-enum { OWN_LOCALS = 7 };
+enum { OWN_LOCALS = 8 };
 struct own_local {
 	const void *at;
 	size_t size;

@@ -97,6 +97,7 @@ void alike_begin(struct alike *g, const struct view *v, uint64_t hash)
 	g->same_what = true;
 	g->since_least = g->since_most = v->since;
 	g->born_least = g->born_most = v->born;
+	g->cpu_least = g->cpu_most = v->cpu_ns;
 	g->members = 0;
 	g->more = 0;
 	add_member(g, v);
@@ -108,6 +109,8 @@ static void add_to(struct alike *g, const struct view *v)
 	g->same_what = g->same_what && same_what(&g->v, v);
 	g->since_least = min_of(g->since_least, v->since);
 	g->since_most = max_of(g->since_most, v->since);
+	g->cpu_least = min_of(g->cpu_least, v->cpu_ns);
+	g->cpu_most = max_of(g->cpu_most, v->cpu_ns);
 	g->born_least = min_of(g->born_least, v->born);
 	g->born_most = max_of(g->born_most, v->born);
 	add_member(g, v);

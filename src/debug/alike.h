@@ -35,6 +35,7 @@ struct alike {
 	uint64_t n;
 	bool same_what;                  /* all have the same text of the wait */
 	int64_t since_least, since_most; /* of waiting green threads */
+	int64_t cpu_least, cpu_most;     /* if v.has_cpu */
 	uint32_t born_least, born_most;
 	struct members member[MEMBERS_MOST];
 	unsigned members;

@@ -46,6 +46,8 @@ struct same {
 struct dump {
 	struct dump *next;
 	struct os_sink to;
+	dump_fn fn; /* where to write instead; NULL: to `to` */
+	void *fn_arg;
 	int err;               /* of a write; the remaining output is dropped */
 	bool impatient;        /* waits for room at most one second */
 	struct g *self;        /* the caller; NULL: an external thread, or g0 */
@@ -85,6 +87,10 @@ static void flush(struct dump *d)
 {
 	size_t at = 0;
 
+	if (d->fn && !d->err && d->n) {
+		d->err = d->fn(d->fn_arg, d->out, d->n);
+		at = d->n;
+	}
 	while (at < d->n && !d->err) {
 		int n = os_sink_write(&d->to, d->out + at, d->n - at);
 
@@ -233,6 +239,10 @@ static void add_doing(struct line *l, const struct alike *g)
 		line_str_sig(l, v->state ? ", " : ": ");
 		line_str_sig(l, v->what.text);
 		line_str_sig(l, g->same_what ? "" : " and others");
+	}
+	if (v->has_cpu) {
+		line_str_sig(l, "; CPU time ");
+		add_durations(l, g->cpu_least, g->cpu_most);
 	}
 	line_str_sig(l, v->made_at ? "; made at " : "; made ");
 	if (v->made_at) {
@@ -433,14 +443,11 @@ void dump_some(struct g *const *gs, unsigned n)
 	end_dump(d);
 }
 
-static noinline int dump_to(const struct os_sink *to, bool all, const char *title, uintptr_t caller)
+/* Dump by d, and free it. */
+static noinline int dump_by(struct dump *d, bool all, const char *title, uintptr_t caller)
 {
-	struct dump *d = begin_dump();
 	int err;
 
-	if (!d)
-		return -ENOMEM;
-	d->to = *to;
 	d->self = self_green();
 	d->caller = caller;
 	if (!all)
@@ -463,10 +470,26 @@ static int dump_fd(int fd, bool all, const char *title, uintptr_t caller)
 
 	if (!rt_enter())
 		return -ESRCH;
-	if (!err)
-		err = dump_to(&to, all, title, caller);
+	if (!err) {
+		struct dump *d = begin_dump();
+
+		if (d)
+			d->to = to;
+		err = d ? dump_by(d, all, title, caller) : -ENOMEM;
+	}
 	rt_leave();
 	return err;
+}
+
+int dump_into(bool all, dump_fn fn, void *arg)
+{
+	struct dump *d = begin_dump();
+
+	if (!d)
+		return -ENOMEM;
+	d->fn = fn;
+	d->fn_arg = arg;
+	return dump_by(d, all, "", trace_caller());
 }
 
 int gmp_dump(int fd)

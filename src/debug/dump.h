@@ -9,6 +9,10 @@
 void dump_dying(void);
 /* gmp_dump(2) with a title. */
 void dump_at_signal(void);
+/* gmp_dump or, with all, gmp_dump_all to a function, which may wait; it returns 0, or an error that
+ * ends the dump and is returned. The caller is a G. */
+typedef int (*dump_fn)(void *arg, const char *text, size_t n);
+int dump_into(bool all, dump_fn fn, void *arg);
 /* Dump n green threads to stderr, on sysmon. */
 void dump_some(struct g *const *gs, unsigned n);
 /* End of a run: free the memory of dumps whose callers were killed (DUMP-2). */

@@ -9,20 +9,14 @@
 #include "enter.h"
 #include "gmp.h"
 #include "mode/latency.h"
+#include "mode/tracing.h"
 #include "netpoll.h"
 #include "proc.h"
 #include "runq.h"
 #include "timerheap.h"
 
-static double ns_per_tick(void)
-{
-	uint64_t ticks = cpu_ticks() - sched.start_ticks;
-
-	return ticks ? (double)(os_now() - sched.start_now) / (double)ticks : 0;
-}
-
 struct sums {
-	uint64_t queued, unbinds;
+	uint64_t queued, unbinds, ran;
 };
 
 static void add_latency(struct latency *sum, const struct latency *l)
@@ -50,6 +44,7 @@ static void add_p(struct p *pp, gmp_stats *s, struct sums *sum)
 	s->timers += timers_count(pp);
 	s->stacks_used += ld_rlx(&c->binds);
 	sum->unbinds += ld_rlx(&c->unbinds);
+	sum->ran += ld_rlx(&c->ran);
 	sum->queued += runq_len(pp);
 	if (ld_rlx(&pp->runnext))
 		sum->queued++;
@@ -164,6 +159,7 @@ int gmp_stats_get(gmp_stats *out)
 	s.exits += ld_rlx(&sched.thread_exits);
 	s.polls = ld_rlx(&sched.polls);
 	s.poll_events = ld_rlx(&sched.poll_events);
+	s.cpu_ns = (uint64_t)((double)(sum.ran + ld_rlx(&sched.ran_without_p)) * ns_per_tick());
 	set_levels(&s, &sum);
 	set_latency(&s, n);
 	rt_leave();

@@ -6,6 +6,7 @@
 #include "g.h"
 #include "m.h"
 #include "machine/unwind.h"
+#include "mode/tracing.h"
 #include "netpoll.h"
 #include "select.h"
 #include "sync/mutex.h"
@@ -98,6 +99,18 @@ static bool is_fd_wait(enum waitreason why)
 	return why == WAIT_READ || why == WAIT_WRITE || why == WAIT_READ_WRITE || why == WAIT_FILE;
 }
 
+uintptr_t view_object(const struct g *gp)
+{
+	enum waitreason why = (enum waitreason)ld_rlx(&gp->reason);
+	const void *key = gp->sudog.key;
+
+	if (!ld_rlx(&gp->sudog.queued) || !key)
+		return 0;
+	if (is_fd_wait(why))
+		return (uintptr_t)((const struct polldesc *)key)->fd;
+	return (uintptr_t)(is_lock(why) ? wait_key_mutex(key) : key);
+}
+
 /* "channel receive 0x55d2", "mutex lock 0x55d8, held by green thread 4". gp is held (VIEW-1). */
 static void add_wait(struct view *v, const struct g *gp)
 {
@@ -135,6 +148,7 @@ static void add_wait(struct view *v, const struct g *gp)
 static void copy_identity(struct view *v, const struct g *gp)
 {
 	const char *name = g_name(gp);
+	uint64_t cpu_ns;
 	unsigned n = 0;
 	char c;
 
@@ -142,6 +156,8 @@ static void copy_identity(struct view *v, const struct g *gp)
 	v->fn = ld_rlx(&gp->fn);
 	v->made_at = ld_rlx(&gp->made_at);
 	v->born = ld_rlx(&gp->born);
+	v->has_cpu = cputime_of(gp, &cpu_ns);
+	v->cpu_ns = (int64_t)cpu_ns;
 	for (; n < G_NAME_MAX - 1 && (c = ld_rlx(&name[n])); n++)
 		v->name[n] = c;
 	v->name[n] = '\0';
@@ -180,6 +196,15 @@ static void add_place(struct view *v, int tid, const struct places *places)
 	}
 }
 
+/* ran_from: cpu_ticks when the present run began; 0: not known. */
+static void add_present_run(struct view *v, uint64_t ran_from)
+{
+	uint64_t now = cpu_ticks();
+
+	if (v->has_cpu && ran_from && now > ran_from)
+		v->cpu_ns += (int64_t)((double)(now - ran_from) * ns_per_tick());
+}
+
 /* Fill *v for a G that is not held, without its stack. wait: the state of its waiter. Returns false
  * if gp is not alive, or its g struct was reused (VIEW-3). */
 static bool view_unheld(struct view *v, const struct g *gp, uint32_t wait,
@@ -187,6 +212,7 @@ static bool view_unheld(struct view *v, const struct g *gp, uint32_t wait,
 {
 	uint32_t life = ld_acq(&gp->generation); /* ORD(g.life) */
 	uint8_t status = ld_acq(&gp->status);    /* ORD(g.status) */
+	uint64_t ran_from = 0;
 	int tid = 0;
 
 	if (!view_is_alive(gp))
@@ -194,8 +220,9 @@ static bool view_unheld(struct view *v, const struct g *gp, uint32_t wait,
 	copy_identity(v, gp);
 	v->state = state_of(gp, status, wait);
 	if (status == G_RUNNING) {
-		if (m_of_running(gp, &tid, &v->since) && v->since)
+		if (m_of_running(gp, &tid, &v->since, &ran_from) && v->since)
 			v->state = "running without a P";
+		add_present_run(v, ran_from);
 		add_place(v, tid, places);
 	}
 	fence_acq(); /* ORD(g.life): VIEW-3 */
@@ -224,6 +251,8 @@ bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t ca
 	if (gp == self) {
 		copy_identity(v, gp);
 		v->state = "running, the caller of gmp_dump";
+		if (getm())
+			add_present_run(v, ld_rlx(&getm()->ran_from));
 		trace_own(&v->trace, caller);
 		show_program_entry(v);
 		return true;

@@ -30,7 +30,9 @@ struct view {
 	uint8_t reason; /* enum waitreason */
 	bool awaits;    /* one known G can end the wait (view_awaited) */
 	/* of a waiting or a preempted G */
-	int64_t since; /* approximate start of the wait; when it lost its P.  0: neither */
+	int64_t since;  /* approximate start of the wait; when it lost its P.  0: neither */
+	bool has_cpu;   /* cpu_ns is known */
+	int64_t cpu_ns; /* its CPU time, the present run included: mode/tracing.h */
 	/* text of the wait; where it runs: the system call that it sleeps in, or the function; or
 	 * empty.  what.names is set by the caller. */
 	struct line what;
@@ -46,6 +48,9 @@ bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t ca
 /* Return the only G that can end the wait of gp: the holder of the mutex or the write lock, the G
  * that runs the once, or the G that gp joins; NULL if not known. gp is held or stays parked. */
 struct g *view_awaited(const struct g *gp);
+
+/* Return what gp waits for: an address, the number of a file descriptor, or 0.  As above. */
+uintptr_t view_object(const struct g *gp);
 
 /* Return the text of a wait reason; of a state. */
 const char *view_reason(unsigned reason);

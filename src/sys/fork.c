@@ -14,6 +14,8 @@
  *   io_uring, poller      uring_forget, gmp__poller.close, netpoll_forget_all
  *   Gs, Ms, Ps, stacks    proc_forget
  *   dumps                 dump_forget
+ *   traces                tracing_forget
+ *   debug servers         debug_servers_forget
  *   ticks                 ticks_forget
  *   names (lookups)       resolve_forget
  *   cleanups              leftovers_forget
@@ -39,6 +41,8 @@
 #include "base/os.h"
 #include "debug/dump.h"
 #include "debug/dump_signal.h"
+#include "debug/tracing.h"
+#include "debug/server.h"
 #include "faultsig.h"
 #include "fls.h"
 #include "io/cleanup.h"
@@ -71,6 +75,8 @@ static void fork_child(void)
 		netpoll_forget_all();
 	}
 	dump_forget();
+	tracing_forget();
+	debug_servers_forget();
 	ticks_forget();
 	resolve_forget();
 	leftovers_forget();

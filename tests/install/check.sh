@@ -37,6 +37,10 @@ if [ -e "$build/tools/gmp-trace" ]; then
 	"$prefix/bin/gmp-trace" --version || fail "bin/gmp-trace is not installed"
 	[ -e "$prefix/share/man/man1/gmp-trace.1" ] || fail "not installed: gmp-trace.1"
 fi
+if [ -e "$build/tools/gmp-top" ]; then
+	"$prefix/bin/gmp-top" --version || fail "bin/gmp-top is not installed"
+	[ -e "$prefix/share/man/man1/gmp-top.1" ] || fail "not installed: gmp-top.1"
+fi
 for name in base runtime green time chan sync io blocking key debug pool group singleflight; do
 	[ -e "$prefix/include/gmprt/gmp/$name.h" ] || fail "not installed: gmp/$name.h"
 done

@@ -316,6 +316,58 @@ TEST(options_debug_unknown_word_is_named_in_error)
 	CHECK(strstr(why, "\"a?b\";") != NULL);
 }
 
+TEST(options_debug_value_sets_field_and_bit)
+{
+	struct options o;
+
+	CHECK_EQ(load_env("GMP_DEBUG", "schedtrace=250,stack,scheddetail=1", &o), 0);
+	CHECK_EQ(o.debug, DEBUG_schedtrace | DEBUG_stack | DEBUG_scheddetail);
+	CHECK_EQ(o.schedtrace, 250);
+	CHECK_EQ(o.scheddetail, 1);
+	CHECK_EQ(load_env("GMP_DEBUG", "scheddetail=0", &o), 0);
+	CHECK_EQ(o.scheddetail, 0);
+	CHECK_EQ(load_env("GMP_DEBUG", "schedtrace=3600000", &o), 0);
+	CHECK_EQ(o.schedtrace, 3600000);
+	CHECK_EQ(load_env("GMP_DEBUG", "schedtrace=5,,schedtrace=007", &o), 0);
+	CHECK_EQ(o.schedtrace, 7);
+	CHECK_EQ(load_env("GMP_DEBUG", "stack", &o), 0);
+	CHECK_EQ(o.schedtrace, 0);
+}
+
+TEST(options_debug_value_malformed_is_refused)
+{
+	static const char *const bad[] = {
+		"schedtrace",       "schedtrace=",     "schedtrace=0",
+		"schedtrace=x",     "schedtrace=1x",   "schedtrace=3600001",
+		"schedtrace=-1",    "schedtrace= 1",   "schedtrace=18446744073709551617",
+		"schedtrace=1=1",   "schedtrace=10ms", "schedtrace=0000000000000000000000000000001",
+		"schedtrace,sched", "scheddetail=2",   "scheddetail",
+	};
+	struct options o;
+
+	for (size_t i = 0; i < countof(bad); i++) {
+		CHECK_EQ(load_env("GMP_DEBUG", bad[i], &o), -EINVAL);
+		CHECK(strncmp(why, "GMP_DEBUG: \"sched", strlen("GMP_DEBUG: \"sched")) == 0);
+		CHECK(strstr(why, "=N, N from ") != NULL);
+	}
+	CHECK_EQ(load_env("GMP_DEBUG", "sched,schedtrace=0,stack", &o), -EINVAL);
+	CHECK_STR(why, "GMP_DEBUG: \"schedtrace=0\" is refused; it takes: schedtrace=N, "
+		       "N from 1 to 3600000");
+}
+
+TEST(options_debug_value_of_plain_word_is_refused)
+{
+	struct options o;
+
+	CHECK_EQ(load_env("GMP_DEBUG", "stack=1", &o), -EINVAL);
+	CHECK_STR(why, "GMP_DEBUG: \"stack=1\" is refused; stack takes no value");
+	CHECK_EQ(load_env("GMP_DEBUG", "=1", &o), -EINVAL);
+	CHECK(strstr(why, "unknown word \"=1\"") != NULL);
+	CHECK_EQ(load_env("GMP_DEBUG", "schedtracer=1", &o), -EINVAL);
+	CHECK(strstr(why, "unknown word \"schedtracer=1\"") != NULL);
+	CHECK(strstr(why, ", schedtrace=N, ") != NULL);
+}
+
 TEST(options_debug_words_are_sorted)
 {
 	static const char *const words[] = {

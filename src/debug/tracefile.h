@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Trace file: the collector, an OS thread that reads the rings of emit.h and writes a file.
+ *
+ * The format is described in docs/trace-format.md.  The collector wakes every FULL_NS to IDLE_NS,
+ * depending on how full the rings are.  Each time it copies the records of each ring, encodes them
+ * into a block, and writes the blocks.  It adds what only it knows: the clock, the OS thread of
+ * each ring, the names of codes and entry functions, the Gs that exist at the start, and every
+ * SNAPSHOT_NS the lengths of all run queues.
+ *
+ * Invariants
+ *   TRACEFILE-1  Only the collector waits for the file.  While it waits, rings lose their oldest
+ *                records, and the file has an event `lost` with their number.
+ *   TRACEFILE-2  After an error of write nothing more is written, and the session ends.  The file
+ *                is valid up to the last whole block.
+ */
+#ifndef GMP_TRACEFILE_H
+#define GMP_TRACEFILE_H
+
+#include "types.h"
+
+/* Start a session whose file is fd, which may be a pipe.  Returns 0, or a negative errno; fd is the
+ * caller's then.  One session at a time; in a run. */
+int tracefile_start(int fd);
+/* End the session.  Returns after the last write, with 0 or the error of a write; fd is closed.
+ * Blocks the OS thread. */
+int tracefile_stop(void);
+/* In the child of a fork. */
+void tracefile_forget(void);
+
+#endif

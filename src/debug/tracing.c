@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/* Starts and stops traces; emits the events of Gs that leave their stacks; see debug/tracing.h. */
+#include "debug/tracing.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "base/throw.h"
+#include "debug/tracefile.h"
+#include "debug/view.h"
+#include "enter.h"
+#include "g.h"
+#include "mode/tracing.h"
+
+static struct {
+	struct lock lock; /* LR_DUMP: the fields below */
+	enum { TRACE_OFF, TRACE_STARTS, TRACE_ON, TRACE_ENDS } state;
+	bool always;         /* GMP_DEBUG=cputime */
+	int64_t lease_until; /* the end of a cputime_lease, on the clock of gmp_now; 0: none */
+} rec;
+
+/* --- Gs that leave their stacks, on g0 --- */
+
+static uint64_t id_of(const struct g *gp)
+{
+	return gp ? ld_rlx(&gp->id) : 0;
+}
+
+leaves_by_jump static int park_traced_g0(void *arg)
+{
+	struct g *gp = arg;
+	uint32_t what = recording();
+
+	if (likely(what)) {
+		cputime_add(getm(), gp);
+		gmp__emit(what, EVENT_PARK, ld_rlx(&gp->reason), gp->id, view_object(gp),
+			  id_of(view_awaited(gp)));
+	}
+	return sched.untraced.park(gp);
+}
+
+leaves_by_jump static int yield_traced_g0(void *arg)
+{
+	struct g *gp = arg;
+	uint32_t what = recording();
+
+	if (likely(what)) {
+		cputime_add(getm(), gp);
+		gmp__emit(what, EVENT_YIELD, 0, gp->id, 0, 0);
+	}
+	return sched.untraced.yield(gp);
+}
+
+leaves_by_jump static int exit_traced_g0(void *arg)
+{
+	struct g *gp = arg;
+	uint32_t what = recording();
+
+	if (likely(what)) {
+		cputime_add(getm(), gp);
+		gmp__emit(what, EVENT_EXIT, 0, gp->id, 0, 0);
+	}
+	return sched.untraced.exit(gp);
+}
+
+/* RECORD-2, after gmp__recording has changed. */
+static void set_hooks(bool on)
+{
+	st_rlx(&sched.park, on ? park_traced_g0 : sched.untraced.park);
+	st_rlx(&sched.yield, on ? yield_traced_g0 : sched.untraced.yield);
+	st_rlx(&sched.exit, on ? exit_traced_g0 : sched.untraced.exit);
+}
+
+/* --- what is recorded; under rec.lock --- */
+
+static bool wants_cputime(void)
+{
+	return rec.always || rec.state == TRACE_STARTS || rec.state == TRACE_ON || rec.lease_until;
+}
+
+/* Begin to account CPU time, unless that is on.  Returns 0 or -ENOMEM. */
+static int account_locked(void)
+{
+	int err = recording() & RECORD_CPU ? 0 : cputime_begin();
+
+	if (!err) {
+		emit_account(true);
+		set_hooks(true);
+	}
+	return err;
+}
+
+static void unaccount_locked(void)
+{
+	if (wants_cputime())
+		return;
+	emit_account(false);
+	set_hooks(false);
+}
+
+/* --- traces --- */
+
+static int start_fd(int fd)
+{
+	int err = -EBUSY;
+
+	if (sched.threads)
+		return -ENOTSUP; /* GMP_SCHED_THREAD: the kernel switches */
+	lock(&rec.lock, LR_DUMP);
+	if (rec.state == TRACE_OFF && !(err = account_locked()))
+		rec.state = TRACE_STARTS;
+	unlock(&rec.lock, LR_DUMP);
+	if (err)
+		return err;
+	err = tracefile_start(fd);
+	lock(&rec.lock, LR_DUMP);
+	rec.state = err ? TRACE_OFF : TRACE_ON;
+	unaccount_locked();
+	unlock(&rec.lock, LR_DUMP);
+	return err;
+}
+
+int tracing_start_fd(int fd)
+{
+	return start_fd(fd);
+}
+
+/* As os_create_file, which may block. */
+static int open_file(const char *path)
+{
+	gmp_block_enter();
+	int fd = os_create_file(path);
+
+	gmp_block_leave();
+	return fd;
+}
+
+int gmp_trace_start(const char *path)
+{
+	if (!path || !path[0])
+		return -EINVAL;
+	if (!rt_enter())
+		return -ESRCH;
+	int fd = open_file(path);
+	int err = fd < 0 ? fd : start_fd(fd);
+
+	if (err && fd >= 0)
+		close(fd);
+	rt_leave();
+	return err;
+}
+
+/* Returns 0, the error of a write, or -EINVAL without a trace. */
+static int stop(void)
+{
+	lock(&rec.lock, LR_DUMP);
+	bool on = rec.state == TRACE_ON;
+
+	if (on)
+		rec.state = TRACE_ENDS; /* no other call ends it */
+	unlock(&rec.lock, LR_DUMP);
+	if (!on)
+		return -EINVAL;
+	int err = tracefile_stop();
+
+	lock(&rec.lock, LR_DUMP);
+	rec.state = TRACE_OFF;
+	unaccount_locked();
+	unlock(&rec.lock, LR_DUMP);
+	return err;
+}
+
+int gmp_trace_stop(void)
+{
+	if (!rt_enter())
+		return -ESRCH;
+	gmp_block_enter(); /* until the last write */
+	int err = stop();
+
+	gmp_block_leave();
+	rt_leave();
+	return err;
+}
+
+/* --- of the program --- */
+
+static void emit_user(enum event type, const char *text, size_t n)
+{
+	if (!rt_enter())
+		return;
+	uint32_t what = recording();
+
+	if (what) {
+		uint64_t id = id_of(own_green());
+
+		if (type == EVENT_END)
+			gmp__emit(what, type, 0, id, 0, 0);
+		else
+			gmp__emit_text(what, type, id, text, n);
+	}
+	rt_leave();
+}
+
+void gmp_trace_begin(const char *name)
+{
+	if (unlikely(recording()))
+		emit_user(EVENT_BEGIN, name ? name : "", name ? strlen(name) : 0);
+}
+
+void gmp_trace_end(void)
+{
+	if (unlikely(recording()))
+		emit_user(EVENT_END, NULL, 0);
+}
+
+void gmp_trace_log(const char *category, const char *message)
+{
+	char text[EVENT_TEXT_MOST];
+	int n;
+
+	if (likely(!recording()))
+		return;
+	n = snprintf(text, sizeof(text), "%s%c%s", category ? category : "", '\0',
+		     message ? message : "");
+	emit_user(EVENT_LOG, text, min_of((size_t)max_of(n, 0), sizeof(text) - 1));
+}
+
+/* --- CPU time --- */
+
+/* A green thread that ends the lease.  lease_until grows while it sleeps. */
+static void lease_main(void *arg)
+{
+	int64_t until;
+
+	(void)arg;
+	do {
+		lock(&rec.lock, LR_DUMP);
+		until = rec.lease_until;
+		if (until <= gmp_now())
+			rec.lease_until = 0;
+		unaccount_locked();
+		unlock(&rec.lock, LR_DUMP);
+	} while (gmp_sleep_until(until) == 0 && until > gmp_now());
+}
+
+bool cputime_lease(int64_t ns)
+{
+	lock(&rec.lock, LR_DUMP);
+	int err = sched.threads ? -ENOTSUP : account_locked();
+	bool fresh = !err && !rec.lease_until;
+
+	if (!err)
+		rec.lease_until = max_of(rec.lease_until, gmp_now() + ns);
+	unlock(&rec.lock, LR_DUMP);
+	if (fresh)
+		err = gmp_go(lease_main, NULL);
+	if (err && fresh) {
+		lock(&rec.lock, LR_DUMP);
+		rec.lease_until = 0;
+		unaccount_locked();
+		unlock(&rec.lock, LR_DUMP);
+	}
+	return !err;
+}
+
+/* --- begin and end of a run --- */
+
+int tracing_begin(const char **why)
+{
+	static char text[256];
+	const char *path = secure_getenv("GMP_TRACE");
+	int err = 0;
+
+	rec.always = sched.options.debug & DEBUG_cputime;
+	rec.state = TRACE_OFF;
+	rec.lease_until = 0;
+	if (rec.always && !sched.threads)
+		err = account_locked();
+	if (err || !path || !path[0])
+		return err;
+	int fd = os_create_file(path);
+
+	err = fd < 0 ? fd : start_fd(fd);
+	if (err) {
+		snprintf(text, sizeof(text), "GMP_TRACE: \"%.100s\": %s", path,
+			 err == -ENOTSUP ? "no traces with GMP_SCHED_THREAD: the kernel schedules"
+					 : strerror(-err));
+		*why = text;
+		if (fd >= 0)
+			close(fd);
+	}
+	return err;
+}
+
+void tracing_end(void)
+{
+	if (rec.state != TRACE_OFF) {
+		int err = stop();
+
+		if (err)
+			dprintf(STDERR_FILENO, "gmp: the trace is incomplete: %s\n",
+				strerror(-err));
+	}
+	rec.always = false;
+	rec.lease_until = 0;
+	emit_account(false);
+	emit_fini();
+	cputime_fini();
+}
+
+void tracing_forget(void)
+{
+	emit_forget();
+	tracefile_forget();
+	memset(&rec, 0, sizeof(rec));
+}

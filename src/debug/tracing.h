@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Recording: starts and stops traces and the accounting of CPU time.
+ *
+ * Invariants
+ *   RECORD-1  One trace at a time, and only during a run.  The end of the run ends it.
+ *   RECORD-2  While something is recorded, sched.park, sched.yield and sched.exit are functions of
+ *             tracing.c.  They emit an event, and jump to those of sched.untraced.  An M with an
+ *             earlier pointer misses an event, or emits an event that no session takes.
+ */
+#ifndef GMP_DEBUG_TRACING_H
+#define GMP_DEBUG_TRACING_H
+
+#include "base/base.h"
+
+/* Start of a run: GMP_TRACE and GMP_DEBUG=cputime.  Returns 0 or a negative errno, with *why set to
+ * the text of a message. */
+int tracing_begin(const char **why);
+/* End of a run; no thread is inside of the runtime. */
+void tracing_end(void);
+/* In the child of a fork. */
+void tracing_forget(void);
+
+/* Trace into fd.  Returns as gmp_trace_start; on success the end of the trace closes fd.  In a
+ * run. */
+int tracing_start_fd(int fd);
+
+/* Account CPU time for the next `ns`, beside the accounting of a trace and of GMP_DEBUG=cputime.
+ * Returns false without memory.  In a run. */
+bool cputime_lease(int64_t ns);
+
+#endif

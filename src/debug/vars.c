@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * GET /debug/vars: the state of the runtime as one JSON object, for gmp-top and scripts.
+ *
+ * All numbers are integers, times in ns. The fields: docs/api/debug-server.md.
+ *
+ * Green threads are listed in two steps. An unlocked walk over the g structs picks the candidates
+ * that have waited longest; then each of these is held and read (debug/view.h). A candidate that
+ * has been woken between the steps is left out.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "base/symtab.h"
+#include "debug/server.h"
+#include "debug/view.h"
+#include "g.h"
+#include "gmp.h"
+#include "proc.h"
+#include "runq.h"
+#include "timerheap.h"
+
+enum { LISTED_MOST = 20 };
+
+typedef unsigned long long ull;
+
+static void put_string(struct debug_request *r, const char *text)
+{
+	debug_print(r, "\"");
+	debug_text(r, text, strlen(text), DEBUG_JSON);
+	debug_print(r, "\"");
+}
+
+/* --- the run and its statistics --- */
+
+static void put_run(struct debug_request *r)
+{
+	debug_print(r, "{\n\"version\":");
+	put_string(r, gmp_version_string());
+	debug_print(r, ",\"pid\":%d,\"run\":%llu,\"time_ns\":%lld,\"start_ns\":%lld,\n", getpid(),
+		    (ull)gmp_run_id(), (long long)gmp_now(), (long long)sched.start_now);
+	/* r->head.cputime asks for the accounting of CPU time, which the core does not have */
+	debug_print(r, "\"procs\":%d,\"cputime\":false,\n", gmp_procs());
+}
+
+static void put_stats(struct debug_request *r, const gmp_stats *s)
+{
+	debug_print(r, "\"stats\":{");
+#define STAT(kind, field, name, help) debug_print(r, "\"" #field "\":%llu,\n", (ull)s->field);
+#include "debug/stat.def"
+#undef STAT
+	debug_print(r, "\"latency\":{");
+	for (int c = 0; c < GMP_LATENCY_CAUSES; c++) {
+		const gmp_latency *l = &s->latency[c];
+
+		debug_print(r,
+			    "%s\"%s\":{\"samples\":%llu,\"p50\":%llu,\"p90\":%llu,\"p99\":%llu,"
+			    "\"max\":%llu}",
+			    c ? ",\n" : "", debug_cause(c), (ull)l->samples, (ull)l->p50,
+			    (ull)l->p90, (ull)l->p99, (ull)l->max);
+	}
+	debug_print(r, "}},\n");
+}
+
+/* --- Ps --- */
+
+static void put_p(struct debug_request *r, struct p *pp)
+{
+	static const char *const statuses[] = { [P_IDLE] = "idle",
+						[P_RUNNING] = "running",
+						[P_RETIRED] = "retired",
+						[P_BLOCKED] = "blocked" };
+	const struct counters *c = &pp->count;
+
+	debug_print(r,
+		    "{\"id\":%d,\"status\":\"%s\",\"thread\":%d,\"runnext\":%d,\"ring\":%u,"
+		    "\"yielded\":%u,\"timers\":%u,",
+		    pp->id, statuses[ld_rlx(&pp->status) & P_STATUS_MASK], ld_rlx(&pp->tid),
+		    ld_rlx(&pp->runnext) != NULL, runq_first(pp), runq_yielded(pp),
+		    timers_count_unlocked(pp));
+	debug_print(r,
+		    "\"switches\":%llu,\"spawns\":%llu,\"exits\":%llu,\"steals\":%llu,"
+		    "\"stolen\":%llu,\"overflows\":%llu}",
+		    (ull)ld_rlx(&c->switches), (ull)ld_rlx(&c->spawns), (ull)ld_rlx(&c->exits),
+		    (ull)ld_rlx(&c->steals), (ull)ld_rlx(&c->stolen), (ull)ld_rlx(&c->overflows));
+}
+
+static void put_ps(struct debug_request *r)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+
+	debug_print(r, "\"ps\":[");
+	for (int i = 0; i < n; i++) {
+		debug_print(r, i ? ",\n" : "");
+		put_p(r, sched.allp[i]);
+	}
+	debug_print(r, "],\n\"global_queue\":{\"events\":%u,\"yielded\":%u},\n", gq_events(),
+		    ld_rlx(&sched.gqyields));
+}
+
+/* --- green threads --- */
+
+struct candidates {
+	unsigned n;
+	struct candidate {
+		int64_t since;
+		uint32_t at; /* index of the g struct */
+	} of[LISTED_MOST];   /* longest wait first */
+};
+
+static void candidate_add(struct candidates *c, int64_t since, uint32_t at)
+{
+	unsigned i = min_of(c->n, (unsigned)LISTED_MOST - 1);
+
+	if (c->n == LISTED_MOST && since >= c->of[i].since)
+		return;
+	c->n = min_of(c->n + 1, (unsigned)LISTED_MOST);
+	for (; i > 0 && c->of[i - 1].since > since; i--)
+		c->of[i] = c->of[i - 1];
+	c->of[i] = (struct candidate){ since, at };
+}
+
+/* Unlocked: a G may be woken meanwhile, and then `since` is another time. */
+static void find_candidates(struct candidates *c)
+{
+	for (uint32_t i = 0, made = g_made(); i < made; i++) {
+		const struct g *gp = g_at(i);
+
+		if (ld_rlx(&gp->status) == G_WAITING)
+			candidate_add(c, ld_rlx(&gp->since), i);
+		if (i % 4096 == 4095)
+			gmp_checkpoint();
+	}
+}
+
+/* The function at fn without an offset of 0. */
+static void put_function(struct debug_request *r, uintptr_t fn)
+{
+	struct line l = { .n = 0, .names = r->names };
+
+	line_sym_sig(&l, fn);
+	debug_print(r, "\"");
+	debug_text(r, l.text, l.n, DEBUG_JSON);
+	debug_print(r, "\"");
+}
+
+static void put_green(struct debug_request *r, const struct view *v, int64_t now)
+{
+	debug_print(r, "{\"id\":%llu,\"name\":", (ull)v->id);
+	put_string(r, v->name);
+	debug_print(r, ",\"entry\":");
+	put_function(r, (uintptr_t)v->fn);
+	debug_print(r, ",\"state\":");
+	put_string(r, v->state ? v->state : "waiting");
+	debug_print(r, ",\"cpu_ns\":null,\"wait_ns\":%llu,\"wait\":",
+		    v->state ? 0ULL : (ull)max_of(now - v->since, INT64_C(0)));
+	put_string(r, v->state ? "" : view_reason(v->reason));
+	debug_print(r, "}");
+}
+
+static void put_waiting(struct debug_request *r)
+{
+	struct candidates c = { 0 };
+	const char *before = "";
+
+	find_candidates(&c);
+	for (unsigned i = 0; i < c.n; i++) {
+		struct view v = { .what.names = r->names };
+
+		if (!view_green(&v, g_at(c.of[i].at), getm() ? getm()->curg : NULL, 0, NULL) ||
+		    v.state)
+			continue;
+		debug_print(r, "%s", before);
+		put_green(r, &v, os_now());
+		before = ",\n";
+	}
+}
+
+int debug_page_vars(struct debug_request *r)
+{
+	gmp_stats s = GMP_STATS_INIT;
+	int err = gmp_stats_get(&s);
+
+	if (err)
+		return err;
+	debug_begin(r, "application/json");
+	put_run(r);
+	put_stats(r, &s);
+	put_ps(r);
+	debug_print(r, "\"greens\":{\"alive\":%llu,\n\"by_cpu\":[],\n\"by_wait\":[", (ull)s.greens);
+	put_waiting(r);
+	debug_print(r, "]}\n}\n");
+	return r->err;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* Trace hooks and the running time of Gs; see mode/tracing.h. */
+#include "mode/tracing.h"
+
+#include <errno.h>
+
+#include "base/os.h"
+#include "enter.h"
+#include "g.h"
+#include "mode/latency.h"
+
+/* The G on behalf of which the calling thread acts: 0 for none. */
+static uint64_t acting_g(void)
+{
+	struct m *m = getm();
+
+	if (!m)
+		m = gmp__blockedm();
+	const struct g *gp = m ? ld_rlx(&m->curg) : NULL;
+
+	return gp ? gp->id : 0;
+}
+
+noinline void trace_ready_event(struct g *gp, enum event_queue queue, gmp_latency_cause cause)
+{
+	uint32_t what = recording();
+
+	if (!ld_rlx(&gp->stack) && queue != QUEUE_YIELDED)
+		gmp__emit(what, EVENT_SPAWN, queue, gp->id, acting_g(), (uintptr_t)gp->fn);
+	else
+		gmp__emit(what, EVENT_READY, (unsigned)queue | (unsigned)cause << 4, gp->id,
+			  acting_g(), 0);
+}
+
+/* --- running time --- */
+
+static struct {
+	uint64_t *of; /* (a) by g_index: cpu_ticks; NULL: never switched on in this run */
+	size_t bytes; /* (c) */
+} times;
+
+double ns_per_tick(void)
+{
+	uint64_t ticks = cpu_ticks() - sched.start_ticks;
+
+	return ticks ? (double)(os_now() - sched.start_now) / (double)ticks : 0;
+}
+
+int cputime_begin(void)
+{
+	uint64_t *of = ld_rlx(&times.of);
+
+	if (of) {
+		os_discard(of, times.bytes);
+		return 0;
+	}
+	times.bytes = round_up((size_t)sched.options.c.max_green * sizeof(*of), PAGE);
+	of = os_reserve(times.bytes);
+	if (!of)
+		return -ENOMEM;
+	st_rel(&times.of, of); /* ORD(cputime) */
+	return 0;
+}
+
+void cputime_fini(void)
+{
+	if (times.of)
+		os_release(times.of, times.bytes);
+	times.of = NULL;
+}
+
+void cputime_add(struct m *m, struct g *gp)
+{
+	uint64_t *of = ld_acq(&times.of); /* ORD(cputime) */
+	uint64_t now = cpu_ticks(), from = ld_rlx(&m->ran_from);
+
+	st_rlx(&m->ran_from, (uint64_t)0);
+	if (!of || !from || now <= from)
+		return;
+	bump(&of[g_index(gp)], now - from);
+	if (ld_rlx(&m->inside) && !p_is_asked(m)) /* in a P section, with a P */
+		bump(&m->p->count.ran, now - from);
+	else
+		add_rlx(&sched.ran_without_p, now - from);
+}
+
+bool cputime_of(const struct g *gp, uint64_t *ns)
+{
+	uint64_t *of = ld_acq(&times.of); /* ORD(cputime) */
+
+	*ns = of && recording() ? (uint64_t)((double)ld_rlx(&of[g_index(gp)]) * ns_per_tick()) : 0;
+	return of && recording();
+}
+
+noinline void trace_run_event(struct m *m, struct p *pp, struct g *gp)
+{
+	uint64_t *of = ld_acq(&times.of); /* ORD(cputime) */
+	bool first = !ld_rlx(&gp->stack);
+
+	if (first && of)
+		st_rlx(&of[g_index(gp)], (uint64_t)0);
+	st_rlx(&m->ran_from, cpu_ticks());
+	gmp__emit(recording(), EVENT_RUN, first, gp->id, (uint64_t)pp->id, 0);
+}
+
+/* --- blocking code --- */
+
+noinline void trace_block_event(struct m *m)
+{
+	cputime_add(m, m->curg);
+	gmp__emit(recording(), EVENT_BLOCK, 0, m->curg->id, (uint64_t)m->p->id, 0);
+}
+
+noinline void trace_unblock_event(struct m *m, bool has_p)
+{
+	st_rlx(&m->ran_from, cpu_ticks());
+	gmp__emit(recording(), EVENT_UNBLOCK, has_p, m->curg->id, 0, 0);
+}
+
+void trace_lose_p(struct m *m, struct g *gp)
+{
+	uint32_t what = recording();
+
+	if (likely(!what))
+		return;
+	cputime_add(m, gp);
+	gmp__emit(what, EVENT_LOSE_P, 0, gp->id, 0, 0);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Trace hooks: the places of the core that emit events about Gs, and the running time of each G.
+ *
+ *   event                hook                        called by
+ *   SPAWN, READY         trace_ready                 ready.c, each enqueue
+ *   RUN                  trace_run                   sched.c: execute_g0, resume_bound_g0
+ *   PARK, YIELD, EXIT    sched.park, yield, exit     park.c, sched.c: pointers that debug/tracing.c
+ *                                                    replaces while something is recorded
+ *   LOSE_P               trace_lose_p                handoff.c: sched_stop_without_p
+ *   BLOCK, UNBLOCK       trace_block, trace_unblock  blocking.c
+ *   others               emit                        where the counter of gmp_stats is increased
+ *
+ * Cost while nothing is recorded: a test of a global word and a branch in trace_ready, trace_run,
+ * trace_block and trace_unblock; none in the leaving of a stack.
+ *
+ * Running time (RECORD_CPU, or a session): the M notes cpu_ticks when a G begins to run, and adds
+ * the difference when the G leaves its stack or enters blocking code.  It includes the time in
+ * which the kernel has descheduled the OS thread.  The sums lie in an array beside the arena of g
+ * structs, so a program that records nothing has neither a larger g struct nor the array.
+ *
+ * Invariants
+ *   TRACE-1  A G that waits has its PARK event before the event of the thread that makes it
+ *            runnable: the event is emitted before the commit step (park.h).
+ *   TRACE-2  The sum of a G is written by the M that runs it, so by one thread at a time.
+ */
+#ifndef GMP_TRACING_H
+#define GMP_TRACING_H
+
+#include "base/emit.h"
+#include "types.h"
+
+/* gp becomes runnable; pp: the caller's P, or NULL. */
+void trace_ready_event(struct g *gp, enum event_queue queue, gmp_latency_cause cause);
+
+static inline void trace_ready(struct g *gp, enum event_queue queue, gmp_latency_cause cause)
+{
+	if (unlikely(recording()))
+		trace_ready_event(gp, queue, cause);
+}
+
+void trace_run_event(struct m *m, struct p *pp, struct g *gp);
+
+/* m, which has pp, is about to switch to gp. */
+static inline void trace_run(struct m *m, struct p *pp, struct g *gp)
+{
+	if (unlikely(recording()))
+		trace_run_event(m, pp, gp);
+}
+
+void trace_block_event(struct m *m);
+void trace_unblock_event(struct m *m, bool has_p);
+
+/* The G of m enters blocking code; it leaves it, with or without a P. */
+static inline void trace_block(struct m *m)
+{
+	if (unlikely(recording()))
+		trace_block_event(m);
+}
+
+static inline void trace_unblock(struct m *m, bool has_p)
+{
+	if (unlikely(recording()))
+		trace_unblock_event(m, has_p);
+}
+
+/* gp, without a P, leaves its stack until m has one. */
+void trace_lose_p(struct m *m, struct g *gp);
+
+/* --- running time --- */
+
+/* Reserve the array of sums, for the Gs that can exist, and set it to 0.  Returns 0 or -ENOMEM.
+ * One caller at a time. */
+int cputime_begin(void);
+/* End of a run. */
+void cputime_fini(void);
+/* gp leaves its stack on m: add the time since it began to run. */
+void cputime_add(struct m *m, struct g *gp);
+/* The running time of gp in ns, without its present run.  False if it is not known. */
+bool cputime_of(const struct g *gp, uint64_t *ns);
+/* ns for a number of cpu_ticks. */
+double ns_per_tick(void);
+
+#endif
