@@ -47,6 +47,7 @@
 #include "idle.h"
 #include "io/cleanup.h"
 #include "io/uring.h"
+#include "mode/tracing.h"
 #include "mode/vtime.h"
 #include "netpoll.h"
 #include "park.h"
@@ -364,6 +365,7 @@ static int run_main(gmp_fn fn, void *arg, const gmp_config *cfg, uintptr_t calle
 	}
 	sched.main = gp;
 	st_rlx(&gp->made_at, called_from);
+	trace_ready(gp, QUEUE_RUNNEXT, GMP_LATENCY_SPAWN);
 	if (sched.threads)
 		return run_on_caller(m, gp);
 	san_thread(&m->san);

@@ -174,17 +174,17 @@ static void put_labels(void)
 	static const char *const ps[] = { "idle", "running", "retired", "blocked" };
 
 	for (unsigned i = 0; i < WAIT_REASONS; i++)
-		put_own(EVENT_LABEL, 0, LABEL_REASON, i, 0, view_reason(i));
+		put_own(EVENT_LABEL, LABEL_REASON, i, 0, 0, view_reason(i));
 	for (unsigned i = 0; i < countof(causes); i++)
-		put_own(EVENT_LABEL, 0, LABEL_CAUSE, i, 0, causes[i]);
+		put_own(EVENT_LABEL, LABEL_CAUSE, i, 0, 0, causes[i]);
 	for (unsigned i = 0; i < countof(queues); i++)
-		put_own(EVENT_LABEL, 0, LABEL_QUEUE, i, 0, queues[i]);
+		put_own(EVENT_LABEL, LABEL_QUEUE, i, 0, 0, queues[i]);
 	for (unsigned i = 0; i <= G_DEAD; i++)
-		put_own(EVENT_LABEL, 0, LABEL_STATE, i, 0, view_state(i));
+		put_own(EVENT_LABEL, LABEL_STATE, i, 0, 0, view_state(i));
 	for (unsigned i = 0; i < countof(threads); i++)
-		put_own(EVENT_LABEL, 0, LABEL_THREAD, i, 0, threads[i]);
+		put_own(EVENT_LABEL, LABEL_THREAD, i, 0, 0, threads[i]);
 	for (unsigned i = 0; i < countof(ps); i++)
-		put_own(EVENT_LABEL, 0, LABEL_P, i, 0, ps[i]);
+		put_own(EVENT_LABEL, LABEL_P, i, 0, 0, ps[i]);
 }
 
 /* Note an entry function.  Its name is written with the next own events. */
@@ -350,17 +350,25 @@ static void put_lost(struct ring *r, uint64_t lost)
 	put_event(r->number, EVENT_LOST, 0, file->ticks, word, NULL, 0);
 }
 
+/* Up to `end`; and, if records were lost, to the end of a text.  Its parts are published at once, so
+ * they are there. */
+static bool more_to_read(const struct ring *r, uint64_t end)
+{
+	return r->read < end || (file->text_type != EVENT_NONE && !ring_is_empty(r));
+}
+
 /* Write what a ring holds.  Returns true if it was a quarter full. */
 static bool drain(struct ring *r)
 {
-	uint64_t left = ld_rlx(&r->written) - r->read, lost;
+	uint64_t end = ld_rlx(&r->written), left = end - r->read, lost;
 	bool full = left > (r->mask + 1) / 4;
 
 	if (!left)
 		return false;
 	file->now = cpu_ticks();
-	for (bool begun = false; left > 0 && !file->err;) {
-		unsigned n = ring_read(r, file->batch, BATCH, &lost);
+	for (bool begun = false; more_to_read(r, end) && !file->err;) {
+		uint64_t most = r->read < end ? min_of(end - r->read, (uint64_t)BATCH) : 1;
+		unsigned n = ring_read(r, file->batch, (unsigned)most, &lost);
 
 		if (!begun) {
 			begin_block(r->number, n ? full_ticks(file->batch[0].word[0]) : file->now);
@@ -373,9 +381,7 @@ static bool drain(struct ring *r)
 		put_lost(r, lost);
 		for (unsigned i = 0; i < n; i++)
 			put_record(r->number, &file->batch[i]);
-		left -= min_of(left, n + lost);
 	}
-	/* all parts of a text are published at once, so none is still to come */
 	end_text(r->number);
 	end_block();
 	return full;

@@ -261,7 +261,7 @@ RT(server_vanished_client_does_no_harm)
 	static const char text[] = "GET /debug/green?all=1 HTTP/1.1\r\n" HOST "\r\n";
 	int port = start_server(), fd[8];
 
-	for (int i = 0; i < 20000; i++)
+	for (long i = check_scaled(40000); i > 0; i--)
 		CHECK_EQ(gmp_go(wait_forever, NULL), 0);
 	for (int i = 0; i < 8; i++) {
 		fd[i] = dial(port);
