@@ -50,7 +50,7 @@ static void hold_proc(struct model *m, struct proc *p, struct thread *t)
 	if (p == NULL || p->holder == t)
 		return;
 	if (p->holder != NULL) {
-		p->held += m->now - p->held_since;
+		add_ns(&p->held, m->now - p->held_since);
 		p->holder->p = NULL;
 	}
 	if (t != NULL && t->p != NULL)
