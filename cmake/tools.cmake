@@ -31,7 +31,8 @@ else()
 	install(TARGETS gmp-top DESTINATION ${CMAKE_INSTALL_BINDIR})
 	install(FILES tools/top/gmp-top.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
-# The tools, put into <build>/tools.
+
+# gmp-trace needs libc only.
 set(GMP_TRACE_SOURCES reader.c decode.c clock.c util.c model.c model_names.c json.c escape.c text.c
 	summary.c summary_text.c summary_json.c flame.c)
 list(TRANSFORM GMP_TRACE_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/tools/trace/)

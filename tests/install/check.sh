@@ -33,6 +33,10 @@ for file in "$prefix/include/gmprt/gmp.h" "$libdir/libgmprt.so" "$libdir/libgmpr
 	"$prefix/share/gmprt/gmp_lldb.py"; do
 	[ -e "$file" ] || { echo "not installed: ${file#"$prefix"/}"; exit 1; }
 done
+if [ -e "$build/tools/gmp-trace" ]; then
+	"$prefix/bin/gmp-trace" --version || fail "bin/gmp-trace is not installed"
+	[ -e "$prefix/share/man/man1/gmp-trace.1" ] || fail "not installed: gmp-trace.1"
+fi
 if [ -e "$build/tools/gmp-top" ]; then
 	"$prefix/bin/gmp-top" --version || fail "bin/gmp-top is not installed"
 	[ -e "$prefix/share/man/man1/gmp-top.1" ] || fail "not installed: gmp-top.1"

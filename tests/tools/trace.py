@@ -254,12 +254,22 @@ class Skew(unittest.TestCase):
         self.assertEqual(one(summary(data)["entries"], entry="0x1234")["running_ns"], 100000)
         self.assertEqual(check_chrome_trace.faults_of(run("json", "-", data=data)[1]), [])
 
+    def test_new_p_after_blocking_runs_the_green_thread(self):
+        data = self.trace((1, 0, "P_START", 0), (1, 0, "SPAWN", 1, 0, 0x1000, 2),
+                          (1, 10, "RUN", 1, 0, 1), (1, 20, "BLOCK", 1, 0),
+                          (2, 30, "HANDOFF", 0, 1), (2, 31, "P_START", 0), (2, 40, "P_STOP", 0),
+                          (1, 50, "P_START", 0), (1, 51, "UNBLOCK", 1, 1), (1, 71, "EXIT", 1),
+                          (1, 80, "P_STOP", 0))
+        self.assertEqual(one(summary(data)["ps"], id=0),
+                         {"id": 0, "running_ns": 30000, "blocking_ns": 10000, "held_ns": 69000})
+        self.assertEqual(check_chrome_trace.faults_of(run("json", "-", data=data)[1]), [])
+
     def test_missing_start_is_read_with_a_warning(self):
         data = self.trace((1, 10, "PARK", 7, 0x99, 0, 3), (2, 20, "READY", 7, 8, 5 << 4 | 1),
                           (2, 30, "END", 8), (1, 40, "RUN", 7, 0, 0), (1, 50, "EXIT", 7))
         status, _, messages = run("summary", "-", data=data)
         self.assertEqual(status, 0)
-        self.assertIn("1 green threads whose start is not in the trace", messages)
+        self.assertIn("2 green threads whose start is not in the trace", messages)
         self.assertIn("1 ends of regions", messages)
         self.assertEqual(one(summary(data)["locks"], object=0x99)["ns"], 10000)
         self.assertEqual(check_chrome_trace.faults_of(run("json", "-", data=data)[1]), [])

@@ -96,7 +96,7 @@ static void on_span(void *user, const struct span *s)
 			path[n] = child(f, path[n - 1], w->by_entry->name, s->state), n++;
 	}
 	for (unsigned i = 0; i < n; i++)
-		path[i]->ns += s->end - s->begin;
+		add_ns(&path[i]->ns, s->end - s->begin);
 	if (n > f->depth)
 		f->depth = n;
 }

@@ -212,7 +212,7 @@ static void draw_thread(struct json *j, const struct thread *t, int64_t begin, i
 	case DOING_BLOCK: put_green(j, t->g, " (blocking)"); break;
 	case DOING_SLEEP: put_json_string(j->out, "sleep"); break;
 	case DOING_POLL: put_json_string(j->out, "sleep in poller"); break;
-	default: put_json_string(j->out, t->name.m ? "scheduler" : kind_of(j, t, buf));
+	default: put_json_string(j->out, t->is_m ? "scheduler" : kind_of(j, t, buf));
 	}
 	if (t->g != NULL)
 		fprintf(j->out, ",\"args\":{\"G\":%" PRIu64 "}", t->g->id);
@@ -231,6 +231,8 @@ static void name_thread(struct json *j, const struct thread *t)
 	if (t->name.m != 0)
 		snprintf(name, sizeof(name), "M %" PRIu64 " (tid %" PRIu64 ")", t->name.m,
 			 t->name.tid);
+	else if (t->is_m)
+		snprintf(name, sizeof(name), "M (tid %" PRIu64 ")", t->name.tid);
 	else
 		snprintf(name, sizeof(name), "%.100s (tid %" PRIu64 ")", kind_of(j, t, buf),
 			 t->name.tid);

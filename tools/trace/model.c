@@ -44,15 +44,21 @@ static void proc_does(struct model *m, struct proc *p, struct green *g, bool is_
 		g->p = p;
 }
 
-static void hold_proc(struct model *m, struct proc *p, bool is_held)
+/* Lets a thread hold a P, or no thread if t is NULL. */
+static void hold_proc(struct model *m, struct proc *p, struct thread *t)
 {
-	if (p == NULL || p->is_held == is_held)
+	if (p == NULL || p->holder == t)
 		return;
-	if (is_held)
-		p->held_since = m->now;
-	else
-		p->held += m->now - p->held_since;
-	p->is_held = is_held;
+	if (p->holder != NULL) {
+		add_ns(&p->held, m->now - p->held_since);
+		p->holder->p = NULL;
+	}
+	if (t != NULL && t->p != NULL)
+		hold_proc(m, t->p, NULL);
+	p->holder = t;
+	p->held_since = m->now;
+	if (t != NULL)
+		t->p = p;
 }
 
 /* --- states of Gs --- */
@@ -94,9 +100,7 @@ static bool runs_on(struct model *m, struct green *g, struct thread *t)
 		warn(m, WARN_LATE);
 		return false;
 	}
-	if (g->state == STATE_UNKNOWN && g->entry->index == 0)
-		warn(m, WARN_UNKNOWN_G);
-	else if (!g->is_guess && (g->state == STATE_WAITING || g->state == STATE_RUNNABLE))
+	if (!g->is_guess && (g->state == STATE_WAITING || g->state == STATE_RUNNABLE))
 		warn(m, WARN_MISSING);
 	if (g->thread != NULL && g->thread != t && g->thread->g == g)
 		thread_does(m, g->thread, DOING_OTHER, NULL);
@@ -186,7 +190,7 @@ static void on_run(struct model *m, const struct event *e, struct green *g, stru
 	g->early.is_wakeup = false;
 	g->thread = t;
 	thread_does(m, t, DOING_RUN, g);
-	hold_proc(m, p, true);
+	hold_proc(m, p, t);
 	proc_does(m, p, g, false);
 }
 
@@ -229,8 +233,9 @@ static void on_ready(struct model *m, const struct event *e, struct green *g)
 /* A G stops to run, and remains runnable. */
 static void on_yield(struct model *m, struct green *g, struct thread *t, unsigned cause)
 {
-	struct wake wake = { .time = m->now, .cause = m->cause_of[cause], .queue = QUEUE_NONE };
+	struct wake wake = { .time = m->now, .cause = m->cause_of[cause] };
 
+	wake.queue = cause == CAUSE_YIELD ? m->yield_queue : QUEUE_NONE;
 	if (!runs_on(m, g, t))
 		return;
 	if (g->state == STATE_RUNNABLE) { /* READY has come before */
@@ -254,6 +259,14 @@ static void end_regions(struct model *m, struct green *g, struct thread *t, stru
 	}
 }
 
+static void is_gone(struct model *m, struct green *g)
+{
+	if (g->entry->index == 0)
+		warn(m, WARN_UNKNOWN_G);
+	if (m->sink->gone != NULL)
+		m->sink->gone(m->sink->user, g);
+}
+
 static void on_exit_event(struct model *m, struct green *g, struct thread *t)
 {
 	if (!runs_on(m, g, t))
@@ -261,8 +274,7 @@ static void on_exit_event(struct model *m, struct green *g, struct thread *t)
 	set_state(m, g, STATE_DEAD);
 	end_regions(m, g, NULL, &g->regions);
 	leave_thread(m, g);
-	if (m->sink->gone != NULL)
-		m->sink->gone(m->sink->user, g);
+	is_gone(m, g);
 	model_bury(m, g);
 }
 
@@ -284,8 +296,10 @@ static void on_unblock(struct model *m, const struct event *e, struct green *g, 
 		return;
 	set_state(m, g, STATE_RUNNING);
 	thread_does(m, t, DOING_RUN, g);
-	if (g->p != NULL)
-		proc_does(m, g->p, e->small ? g : NULL, false);
+	if (e->small)
+		proc_does(m, g->p != NULL ? g->p : t->p, g, false); /* its P, or a new one */
+	else if (g->p != NULL)
+		proc_does(m, g->p, NULL, false);
 }
 
 /* A G that is alive at the start of the trace. */
@@ -359,15 +373,19 @@ static void on_taken(struct model *m, const struct event *e)
 	if (p == NULL)
 		return;
 	proc_does(m, p, NULL, false);
-	hold_proc(m, p, false);
+	hold_proc(m, p, NULL);
 }
 
 static void follow_thread(struct model *m, const struct event *e, struct thread *t)
 {
 	switch (e->type) {
-	case EVENT_P_START: hold_proc(m, model_proc(m, e->a), true); break;
-	case EVENT_P_STOP: hold_proc(m, model_proc(m, e->a), false); break;
+	case EVENT_P_START:
+		t->is_m = true;
+		hold_proc(m, model_proc(m, e->a), t);
+		break;
+	case EVENT_P_STOP: hold_proc(m, model_proc(m, e->a), NULL); break;
 	case EVENT_M_SLEEP:
+		t->is_m = true;
 		if (t->g == NULL)
 			thread_does(m, t, e->small ? DOING_POLL : DOING_SLEEP, NULL);
 		break;
@@ -421,8 +439,7 @@ static void finish(struct model *m)
 			continue;
 		end_span(m, greens[i], true);
 		end_regions(m, greens[i], NULL, &greens[i]->regions);
-		if (m->sink->gone != NULL)
-			m->sink->gone(m->sink->user, greens[i]);
+		is_gone(m, greens[i]);
 	}
 	free(greens);
 
@@ -445,7 +462,7 @@ static void finish(struct model *m)
 	for (size_t i = 0; i < count; i++) {
 		if (procs[i]->g != NULL && m->sink->proc != NULL)
 			m->sink->proc(m->sink->user, procs[i], m->now);
-		hold_proc(m, procs[i], false);
+		hold_proc(m, procs[i], NULL);
 	}
 	free(procs);
 }

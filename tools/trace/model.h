@@ -88,16 +88,19 @@ enum doing { DOING_OTHER, DOING_RUN, DOING_BLOCK, DOING_SLEEP, DOING_POLL };
 struct thread {
 	uint32_t number;
 	struct thread_name name;
+	bool is_m; /* the name says so, or what it does */
 	enum doing doing;
 	int64_t since, latest, drawn;
 	struct green *g;
+	struct proc *p; /* that it holds, or NULL */
 	struct regions regions;
 };
 
 struct proc {
 	uint32_t number;
 	struct green *g;
-	bool is_blocking, is_held;
+	struct thread *holder; /* or NULL */
+	bool is_blocking;
 	int64_t since, held_since, held;
 };
 
@@ -141,6 +144,7 @@ struct model {
 	const char *causes[CAUSES], *queues[QUEUES], *reasons[LABEL_CODES];
 	char label_buf[CAUSES + QUEUES + LABEL_CODES][32];
 	uint8_t cause_of[CAUSES]; /* the label's code for causes that follow from an event */
+	uint8_t yield_queue;      /* the code of the queue of Gs that have yielded */
 	enum state states[LABEL_CODES];
 };
 

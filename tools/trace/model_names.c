@@ -54,6 +54,10 @@ static void init_labels(struct model *m)
 		m->states[i] = state ? state_of_label(state) : STATE_UNKNOWN;
 	}
 	m->queues[QUEUE_NONE] = "none";
+	m->yield_queue = QUEUE_NONE;
+	for (unsigned i = 0; i < QUEUE_NONE; i++)
+		if (strcmp(m->queues[i], "yielded") == 0)
+			m->yield_queue = (uint8_t)i;
 	join_cause(m, CAUSE_SPAWN, "spawn");
 	join_cause(m, CAUSE_YIELD, "yield");
 	join_cause(m, CAUSE_LOSE_P, "lost P");
@@ -117,6 +121,7 @@ struct thread *model_thread(struct model *m, uint32_t number)
 	name = map_get(&m->trace->threads, number);
 	if (name != NULL)
 		t->name = *name;
+	t->is_m = t->name.m != 0;
 	map_put(&m->threads, number, t);
 	return t;
 }

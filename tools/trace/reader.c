@@ -201,7 +201,7 @@ const char *trace_open_memory(struct trace *t, const void *data, size_t size)
 
 	*t = (struct trace){ .data = data, .size = size };
 	if (size < HEADER_LENGTH || memcmp(data, "gmptrace", 8) != 0)
-		return "this is no trace file: it does not begin with the header of one";
+		return "this is no trace file of gmp: the header is missing";
 	if (little32(t->data + 8) != VERSION)
 		return "the version of the format is not 1; use the gmp-trace of the same gmp";
 	header = little32(t->data + 12);

@@ -84,7 +84,7 @@ static void add_mutex_wait(struct summary *s, const struct green *g, int64_t ns)
 	struct holder *h = m->holders;
 
 	m->waits++;
-	m->ns += ns;
+	add_ns(&m->ns, ns);
 	if (ns > m->longest)
 		m->longest = ns;
 	while (h != NULL && h->entry != g->holder_entry)
@@ -96,7 +96,7 @@ static void add_mutex_wait(struct summary *s, const struct green *g, int64_t ns)
 		m->holders = h;
 	}
 	h->waits++;
-	h->ns += ns;
+	add_ns(&h->ns, ns);
 }
 
 /* Puts a run into the list of the longest ones, which is sorted. */
@@ -140,10 +140,10 @@ static void on_span(void *user, const struct span *span)
 	struct entry_figures *f = figures_of(s, g->entry);
 	int64_t ns = span->end - span->begin;
 
-	f->ns[span->state] += ns;
+	add_ns(&f->ns[span->state], ns);
 	switch (span->state) {
 	case STATE_WAITING:
-		f->wait[g->reason] += ns;
+		add_ns(&f->wait[g->reason], ns);
 		f->waits[g->reason]++;
 		if (s->is_mutex[g->reason])
 			add_mutex_wait(s, g, ns);
@@ -197,7 +197,7 @@ static void on_proc(void *user, const struct proc *p, int64_t end)
 		ROOM_FOR_ONE(s->procs, s->proc_count, s->proc_capacity);
 		s->procs[s->proc_count++] = f;
 	}
-	*(p->is_blocking ? &f->blocking : &f->running) += end - p->since;
+	add_ns(p->is_blocking ? &f->blocking : &f->running, end - p->since);
 }
 
 static void on_region(void *user, struct green *g, struct thread *t, const struct region *r,
@@ -216,7 +216,7 @@ static void on_region(void *user, struct green *g, struct thread *t, const struc
 	if (!ends)
 		return;
 	f->count++;
-	f->ns += now - r->begin;
+	add_ns(&f->ns, now - r->begin);
 	if (now - r->begin > f->longest)
 		f->longest = now - r->begin;
 }

@@ -63,7 +63,7 @@ static void put_entry(const struct summary *s, FILE *out, const struct entry_fig
 	int64_t all = 0;
 
 	for (unsigned i = STATE_RUNNABLE; i < STATE_DEAD; i++)
-		all += f->ns[i];
+		add_ns(&all, f->ns[i]);
 	fprintf(out, " %7" PRIu64, f->greens);
 	put_name(out, f->entry->name);
 	putc_unlocked('\n', out);

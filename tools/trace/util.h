@@ -28,6 +28,13 @@ char *copy_text(const char *text, size_t length);
 		}                                                                                  \
 	} while (0)
 
+/* Adds a time to a sum, which stays at its limit: a damaged file may have times of centuries. */
+static inline void add_ns(int64_t *sum, int64_t ns)
+{
+	if (__builtin_add_overflow(*sum, ns, sum))
+		*sum = INT64_MAX;
+}
+
 /* Hash table from a number to a pointer; linear probing, at most half full. */
 struct map {
 	struct map_slot {
