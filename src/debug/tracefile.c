@@ -350,8 +350,8 @@ static void put_lost(struct ring *r, uint64_t lost)
 	put_event(r->number, EVENT_LOST, 0, file->ticks, word, NULL, 0);
 }
 
-/* Up to `end`; and, if records were lost, to the end of a text.  Its parts are published at once, so
- * they are there. */
+/* Up to `end`; and, if records were lost, to the end of a text, whose parts are published at
+ * once. */
 static bool more_to_read(const struct ring *r, uint64_t end)
 {
 	return r->read < end || (file->text_type != EVENT_NONE && !ring_is_empty(r));

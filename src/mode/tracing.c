@@ -9,8 +9,10 @@
 #include "g.h"
 #include "mode/latency.h"
 
-/* The G on behalf of which the calling thread acts: 0 for none. */
-static uint64_t acting_g(void)
+/* The G on behalf of which the calling thread acts: 0 for none.  On g0, a wakeup that is caused
+ * neither by the poller nor by a timer is the work of the G that has just left its stack: its end
+ * wakes a joiner, its commit step unlocks. */
+static uint64_t acting_g(gmp_latency_cause cause)
 {
 	struct m *m = getm();
 
@@ -18,7 +20,9 @@ static uint64_t acting_g(void)
 		m = gmp__blockedm();
 	const struct g *gp = m ? ld_rlx(&m->curg) : NULL;
 
-	return gp ? gp->id : 0;
+	if (gp)
+		return gp->id;
+	return m && cause == GMP_LATENCY_WAKE ? m->left_id : 0;
 }
 
 noinline void trace_ready_event(struct g *gp, enum event_queue queue, gmp_latency_cause cause)
@@ -26,10 +30,10 @@ noinline void trace_ready_event(struct g *gp, enum event_queue queue, gmp_latenc
 	uint32_t what = recording();
 
 	if (!ld_rlx(&gp->stack) && queue != QUEUE_YIELDED)
-		gmp__emit(what, EVENT_SPAWN, queue, gp->id, acting_g(), (uintptr_t)gp->fn);
+		gmp__emit(what, EVENT_SPAWN, queue, gp->id, acting_g(cause), (uintptr_t)gp->fn);
 	else
 		gmp__emit(what, EVENT_READY, (unsigned)queue | (unsigned)cause << 4, gp->id,
-			  acting_g(), 0);
+			  acting_g(cause), 0);
 }
 
 /* --- running time --- */
@@ -74,6 +78,7 @@ void cputime_add(struct m *m, struct g *gp)
 	uint64_t *of = ld_acq(&times.of); /* ORD(cputime) */
 	uint64_t now = cpu_ticks(), from = ld_rlx(&m->ran_from);
 
+	m->left_id = gp->id;
 	st_rlx(&m->ran_from, (uint64_t)0);
 	if (!of || !from || now <= from)
 		return;
@@ -99,6 +104,7 @@ noinline void trace_run_event(struct m *m, struct p *pp, struct g *gp)
 
 	if (first && of)
 		st_rlx(&of[g_index(gp)], (uint64_t)0);
+	m->left_id = 0;
 	st_rlx(&m->ran_from, cpu_ticks());
 	gmp__emit(recording(), EVENT_RUN, first, gp->id, (uint64_t)pp->id, 0);
 }

@@ -74,7 +74,7 @@ void trace_lose_p(struct m *m, struct g *gp);
 int cputime_begin(void);
 /* End of a run. */
 void cputime_fini(void);
-/* gp leaves its stack on m: add the time since it began to run. */
+/* gp leaves its stack on m, or enters blocking code: add the time since it began to run. */
 void cputime_add(struct m *m, struct g *gp);
 /* The running time of gp in ns, without its present run.  False if it is not known. */
 bool cputime_of(const struct g *gp, uint64_t *ns);

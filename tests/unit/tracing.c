@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests of traces: which events a file has, and how traces begin and end.  floors 0..6 */
+#include "check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/emit.h"
+#include "base/os.h"
+#include "g.h"
+#include "mode/tracing.h"
+#include "rt.h"
+
+/* --- a reader of the format, for these tests --- */
+
+enum { FOUND_MOST = 200000 };
+
+struct found {
+	uint32_t thread;
+	unsigned type;
+	uint64_t small, a, b, c;
+	char text[EVENT_TEXT_MOST + 1];
+	size_t n;
+};
+
+static struct found *found;
+static size_t nfound;
+static char path[64];
+
+static uint64_t varint(const unsigned char **at, const unsigned char *end)
+{
+	uint64_t v = 0;
+
+	for (unsigned shift = 0;; shift += 7) {
+		CHECK(*at < end && shift < 64);
+		v |= (uint64_t)(**at & 0x7f) << shift;
+		if (!(*(*at)++ & 0x80))
+			return v;
+	}
+}
+
+static uint64_t fixed(const unsigned char *at, unsigned bytes)
+{
+	uint64_t v = 0;
+
+	while (bytes-- > 0)
+		v = v << 8 | at[bytes];
+	return v;
+}
+
+static void read_event(const unsigned char **at, const unsigned char *end, uint32_t thread)
+{
+	static const struct {
+		bool small, a, b, c, text;
+	} has[EVENTS] = {
+#define EVENT(name, word, small, a, b, c, has_text, help)                                          \
+	[EVENT_##name] = { sizeof(small) > 1, sizeof(a) > 1, sizeof(b) > 1, sizeof(c) > 1,         \
+			   has_text },
+#include "base/event.def"
+#undef EVENT
+	};
+	CHECK(nfound < FOUND_MOST);
+	struct found *f = &found[nfound++];
+
+	memset(f, 0, sizeof(*f));
+	f->thread = thread;
+	f->type = *(*at)++;
+	CHECK(f->type > EVENT_NONE && f->type < EVENTS);
+	varint(at, end); /* the time */
+	f->a = has[f->type].a ? varint(at, end) : 0;
+	f->b = has[f->type].b ? varint(at, end) : 0;
+	f->c = has[f->type].c ? varint(at, end) : 0;
+	f->small = has[f->type].small ? varint(at, end) : 0;
+	if (has[f->type].text) {
+		f->n = varint(at, end);
+		CHECK(f->n <= EVENT_TEXT_MOST && *at + f->n <= end);
+		memcpy(f->text, *at, f->n);
+		*at += f->n;
+	}
+}
+
+static void read_trace(void)
+{
+	int fd = open(path, O_RDONLY);
+	struct stat st;
+
+	CHECK(fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 48);
+	unsigned char *bytes = malloc((size_t)st.st_size);
+	const unsigned char *at = bytes + 48, *end = bytes + st.st_size;
+
+	if (!found)
+		found = malloc(FOUND_MOST * sizeof(*found));
+	CHECK(bytes && found && read(fd, bytes, (size_t)st.st_size) == st.st_size);
+	close(fd);
+	CHECK(memcmp(bytes, "gmptrace", 8) == 0 && fixed(bytes + 8, 4) == 1);
+	for (nfound = 0; at < end;) {
+		uint32_t n = (uint32_t)fixed(at, 4), thread = (uint32_t)fixed(at + 4, 4);
+		const unsigned char *to = at + 16 + n;
+
+		CHECK(to <= end);
+		for (at += 16; at < to;)
+			read_event(&at, to, thread);
+	}
+	free(bytes);
+	CHECK_EQ(found[nfound - 1].type, EVENT_STOP);
+	CHECK_EQ(found[nfound - 1].a, nfound);
+}
+
+/* The first event from `from` on of this type with this a; NULL: there is none. */
+static const struct found *find(const struct found *from, unsigned type, uint64_t a)
+{
+	for (const struct found *f = from ? from : found; f < found + nfound; f++)
+		if (f->type == type && f->a == a)
+			return f;
+	return NULL;
+}
+
+static void make_path(void)
+{
+	strcpy(path, "/tmp/gmp-tracing-XXXXXX");
+	int fd = mkstemp(path);
+
+	CHECK(fd >= 0);
+	close(fd);
+}
+
+static void traced(int procs, gmp_fn fn)
+{
+	make_path();
+	run_procs(procs, fn, NULL);
+	read_trace();
+	unlink(path);
+}
+
+/* --- events --- */
+
+static uint64_t main_id, child_id;
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void spawn_and_join(void *arg)
+{
+	gmp_g *g;
+
+	(void)arg;
+	CHECK_EQ(gmp_trace_start(path), 0);
+	main_id = gmp_id(gmp_self());
+	CHECK_EQ(gmp_spawn(&g, nothing, NULL, NULL), 0);
+	child_id = gmp_id(g);
+	CHECK_EQ(gmp_join(g), 0);
+	CHECK_EQ(gmp_trace_stop(), 0);
+}
+
+TEST(trace_spawn_and_join_has_each_step)
+{
+	traced(1, spawn_and_join);
+	const struct found *f = find(NULL, EVENT_SPAWN, child_id);
+
+	CHECK(f && f->b == main_id && f->c == (uint64_t)(uintptr_t)nothing);
+	CHECK_EQ(f->small, QUEUE_RUNNEXT);
+	CHECK((f = find(f, EVENT_PARK, main_id)) && f->small == WAIT_JOIN && f->c == child_id);
+	CHECK((f = find(f, EVENT_RUN, child_id)) && f->small == 1);
+	CHECK((f = find(f, EVENT_EXIT, child_id)));
+	CHECK((f = find(f, EVENT_READY, main_id)) && f->b == child_id);
+	CHECK_EQ(f->small >> 4, GMP_LATENCY_WAKE);
+	CHECK((f = find(f, EVENT_RUN, main_id)) && f->small == 0);
+}
+
+static gmp_sem sem;
+
+static void wait_named(void *arg)
+{
+	(void)arg;
+	gmp_sem_acquire(&sem);
+}
+
+static void start_late(void *arg)
+{
+	gmp_attr attr = GMP_ATTR_INIT;
+	gmp_g *g;
+
+	(void)arg;
+	attr.name = "waits already";
+	CHECK_EQ(gmp_spawn(&g, wait_named, NULL, &attr), 0);
+	gmp_yield();
+	child_id = gmp_id(g);
+	CHECK_EQ(gmp_trace_start(path), 0);
+	while (!((struct g *)g)->sudog.queued)
+		gmp_yield();
+	CHECK_EQ(gmp_sem_release(&sem, 1), 0);
+	CHECK_EQ(gmp_join(g), 0);
+	CHECK_EQ(gmp_trace_stop(), 0);
+}
+
+TEST(trace_start_lists_green_threads_that_exist)
+{
+	traced(1, start_late);
+	const struct found *f = find(NULL, EVENT_GREEN, child_id);
+
+	CHECK(f && f->b == (uint64_t)(uintptr_t)wait_named);
+	CHECK_STR(f->text, "waits already");
+}
+
+static void *release_from_outside(void *arg)
+{
+	(void)arg;
+	gmp_trace_log("outside", "an OS thread");
+	CHECK_EQ(gmp_sem_release(&sem, 1), 0);
+	return NULL;
+}
+
+static void woken_from_outside(void *arg)
+{
+	pthread_t t;
+
+	(void)arg;
+	CHECK_EQ(gmp_trace_start(path), 0);
+	main_id = gmp_id(gmp_self());
+	CHECK_EQ(pthread_create(&t, NULL, release_from_outside, NULL), 0);
+	gmp_sem_acquire(&sem);
+	gmp_block_enter();
+	pthread_join(t, NULL);
+	gmp_block_leave();
+	CHECK_EQ(gmp_trace_stop(), 0);
+}
+
+TEST(trace_wakeup_by_an_os_thread_is_in_its_own_ring)
+{
+	traced(1, woken_from_outside);
+	const struct found *log = NULL, *thread;
+
+	for (size_t i = 0; i < nfound && !log; i++)
+		if (found[i].type == EVENT_LOG)
+			log = &found[i];
+	CHECK(log && log->n == strlen("outside") + 1 + strlen("an OS thread"));
+	CHECK_STR(log->text + strlen("outside") + 1, "an OS thread");
+	for (thread = found; thread->type != EVENT_THREAD || thread->thread != log->thread;)
+		thread++;
+	CHECK_EQ(thread->small, THREAD_EXTERNAL);
+	CHECK_EQ(thread->b, 0);
+}
+
+static void texts(void *arg)
+{
+	char name[300];
+
+	(void)arg;
+	memset(name, 'x', sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	gmp_trace_begin("before the trace");
+	CHECK_EQ(gmp_trace_start(path), 0);
+	main_id = gmp_id(gmp_self());
+	gmp_trace_begin(name);
+	gmp_trace_begin(NULL);
+	gmp_trace_log(NULL, name);
+	gmp_trace_end();
+	gmp_trace_end();
+	CHECK_EQ(gmp_trace_stop(), 0);
+	gmp_trace_log("after", "the trace");
+}
+
+TEST(trace_texts_are_cut_and_only_recorded_during_a_trace)
+{
+	traced(1, texts);
+	const struct found *f = find(NULL, EVENT_BEGIN, main_id);
+
+	CHECK(f && f->n == EVENT_TEXT_MOST && f->text[EVENT_TEXT_MOST - 1] == 'x');
+	CHECK((f = find(f + 1, EVENT_BEGIN, main_id)) && f->n == 0);
+	CHECK((f = find(f, EVENT_LOG, main_id)) && f->n == EVENT_TEXT_MOST - 1);
+	CHECK(!find(f + 1, EVENT_LOG, main_id) && !find(f, EVENT_BEGIN, main_id));
+	CHECK((f = find(f, EVENT_END, main_id)) && find(f + 1, EVENT_END, main_id));
+}
+
+static void left_on(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_trace_start(path), 0);
+	main_id = gmp_id(gmp_self());
+}
+
+TEST(trace_that_is_on_at_the_end_of_the_run_is_complete)
+{
+	traced(2, left_on);
+	CHECK(find(NULL, EVENT_EXIT, main_id));
+}
+
+/* --- begin and end --- */
+
+static void errors(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_trace_stop(), -EINVAL);
+	CHECK_EQ(gmp_trace_start(NULL), -EINVAL);
+	CHECK_EQ(gmp_trace_start(""), -EINVAL);
+	CHECK_EQ(gmp_trace_start("/nonexistent/trace"), -ENOENT);
+	CHECK_EQ(gmp_trace_start(path), 0);
+	CHECK_EQ(gmp_trace_start(path), -EBUSY);
+	CHECK_EQ(gmp_trace_stop(), 0);
+	CHECK_EQ(gmp_trace_stop(), -EINVAL);
+	CHECK_EQ(gmp_trace_start("/dev/full"), 0);
+	gmp_sleep(20 * GMP_MS);
+	gmp_yield();
+	CHECK_EQ(gmp_trace_stop(), -ENOSPC);
+}
+
+static void refused_in_thread_mode(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_trace_start(path), -ENOTSUP);
+}
+
+TEST(trace_errors_are_reported)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	make_path();
+	CHECK_EQ(gmp_trace_start(path), -ESRCH);
+	CHECK_EQ(gmp_trace_stop(), -ESRCH);
+	run_procs(2, errors, NULL);
+	cfg.sched = GMP_SCHED_THREAD;
+	CHECK_EQ(gmp_run(refused_in_thread_mode, NULL, &cfg), 0);
+	unlink(path);
+}
+
+static int lowest_free_fd(void)
+{
+	int fd = dup(STDERR_FILENO);
+
+	close(fd);
+	return fd;
+}
+
+static void many_traces(void *arg)
+{
+	gmp_g *g;
+
+	(void)arg;
+	int threads = os_thread_count(), fd = lowest_free_fd();
+
+	for (int i = 0; i < 50; i++) {
+		CHECK_EQ(gmp_trace_start(path), 0);
+		CHECK_EQ(gmp_spawn(&g, nothing, NULL, NULL), 0);
+		CHECK_EQ(gmp_join(g), 0);
+		CHECK_EQ(gmp_trace_stop(), 0);
+		read_trace();
+		CHECK(find(NULL, EVENT_SPAWN, gmp_id(gmp_self()) + 1) == NULL || i == 0);
+	}
+	CHECK_EQ(lowest_free_fd(), fd);
+	CHECK(os_thread_count() <= threads + 1); /* an M may have been started */
+}
+
+TEST(trace_restarted_has_no_event_of_the_one_before)
+{
+	make_path();
+	run_procs(1, many_traces, NULL);
+	unlink(path);
+}
+
+TEST(trace_of_each_run_begins_anew)
+{
+	make_path();
+	setenv("GMP_TRACE", path, 1);
+	for (int i = 0; i < 20; i++) {
+		run_procs(2, nothing, NULL);
+		read_trace();
+		CHECK(find(NULL, EVENT_SPAWN, 1) && find(NULL, EVENT_EXIT, 1));
+	}
+	unsetenv("GMP_TRACE");
+	CHECK_EQ(recording(), 0);
+	unlink(path);
+}
+
+static void fork_while_traced(void *arg)
+{
+	int status;
+
+	(void)arg;
+	CHECK_EQ(gmp_trace_start(path), 0);
+	gmp_block_enter();
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(recording() == 0 && gmp_trace_stop() == -ESRCH &&
+				      gmp_run(nothing, NULL, NULL) == 0
+			      ? 0
+			      : 1);
+	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+	gmp_block_leave();
+	CHECK_EQ(status, 0);
+	main_id = gmp_id(gmp_self());
+	CHECK_EQ(gmp_trace_stop(), 0);
+}
+
+TEST(trace_in_a_fork_child_is_off_and_the_file_is_the_parents)
+{
+	traced(2, fork_while_traced);
+	CHECK(find(NULL, EVENT_BLOCK, main_id) && find(NULL, EVENT_UNBLOCK, main_id));
+}
+
+/* --- running time --- */
+
+static void compute_ms(void *ms)
+{
+	int64_t until = gmp_now() + (int64_t)(intptr_t)ms * GMP_MS;
+
+	while (gmp_now() < until)
+		;
+}
+
+static uint64_t time_of_next_life(void *ms)
+{
+	uint64_t ns;
+	gmp_g *g;
+
+	CHECK_EQ(gmp_spawn(&g, compute_ms, ms, NULL), 0);
+	/* it ends and is not joined, so its g struct stays */
+	while (((struct g *)g)->status != G_DEAD)
+		gmp_yield();
+	CHECK(cputime_of((struct g *)g, &ns));
+	CHECK_EQ(gmp_join(g), 0);
+	return ns;
+}
+
+static void account(void *arg)
+{
+	gmp_stats s = GMP_STATS_INIT;
+	uint64_t ns;
+
+	(void)arg;
+	ns = time_of_next_life((void *)20);
+	CHECK(ns >= 20 * (uint64_t)GMP_MS);
+	ns = time_of_next_life((void *)0);
+	CHECK(ns < 20 * (uint64_t)GMP_MS);
+	gmp_block_enter();
+	usleep(100000);
+	gmp_block_leave();
+	gmp_yield();
+	CHECK(cputime_of((struct g *)gmp_self(), &ns) && ns < 100 * (uint64_t)GMP_MS);
+	CHECK_EQ(gmp_stats_get(&s), 0);
+	CHECK(s.cpu_ns >= 20 * (uint64_t)GMP_MS && s.cpu_ns < 120 * (uint64_t)GMP_MS);
+}
+
+TEST(cputime_word_accounts_each_life_of_a_g_struct)
+{
+	setenv("GMP_DEBUG", "cputime", 1);
+	run_procs(1, account, NULL);
+	unsetenv("GMP_DEBUG");
+	CHECK_EQ(recording(), 0);
+}
