@@ -533,7 +533,7 @@ struct m {
 	uint32_t blocked_as;  /* (o) the status that gmp_block_enter left in its P */
 	uint32_t block_site;  /* (o) index in p.sections */
 	uint64_t block_began; /* (o) cpu_ticks; 0: this section is not timed */
-	uint64_t left_id;       /* (o) the G that left its stack last, for trace events on g0 */
+	uint64_t left_id;     /* (o) the G that left its stack last, for trace events on g0 */
 	uint64_t ran_from;  /* (a) cpu_ticks when its G began to run: mode/tracing.h; 0: unknown */
 	int64_t taken_at;   /* (l) when its P was taken last; the clock of os_now */
 	struct stay stay;   /* (a) of that P then; constant while P_TAKEN */

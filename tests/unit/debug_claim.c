@@ -64,8 +64,8 @@ static void app(void *arg)
 	gmp_wg_done(&may_end);
 	CHECK_EQ(gmp_join(g), 0);
 	gmp_wg_add(&begun, 1);
-	CHECK_EQ(get("/debug/pprof/profile"), 501);
-	CHECK_EQ(seconds, 30); /* the default */
+	CHECK_EQ(get("/debug/trace"), 501);
+	CHECK_EQ(seconds, 1); /* the default */
 }
 
 TEST(server_second_request_with_seconds_gets_409)
