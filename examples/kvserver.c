@@ -206,7 +206,8 @@ struct options {
 	enum arch arch;
 	const char *bind;
 	const char *unix_path;
-	long port; /* -1: do not listen on TCP */
+	const char *debug; /* address of the debug server; NULL: none */
+	long port;         /* -1: do not listen on TCP */
 	long procs;
 	long timeout; /* seconds; 0: none */
 	long write_timeout;
@@ -304,12 +305,25 @@ static void sweep(void *arg)
 		kv_sweep(service->table);
 }
 
+/* Returns 0 or -1. */
+static int listen_debug(const struct options *o)
+{
+	int port = o->debug ? gmp_debug_listen(o->debug) : 0;
+
+	if (port < 0)
+		fprintf(stderr, "kvserver: cannot listen on %s: %s\n", o->debug, strerror(-port));
+	else if (port > 0)
+		printf("kvserver: debug server on http://127.0.0.1:%d/debug/\n", port);
+	fflush(stdout);
+	return port < 0 ? -1 : 0;
+}
+
 /* Listen, and serve until a signal arrives. */
 static void run_service(struct options *o, struct service *service)
 {
 	struct server server = { .serve = serve, .arg = service, .name = "kvserver" };
 
-	if (listen_everywhere(&server, o) == 0) {
+	if (listen_debug(o) == 0 && listen_everywhere(&server, o) == 0) {
 		server_wait_for_signal(o->signals);
 		o->status = 0;
 	}
@@ -378,6 +392,10 @@ static const char usage[] =
 	"                           0: never)\n"
 	"  --write-timeout SECONDS  close clients that read nothing for so long while answers\n"
 	"                           wait (default 60; 0: never)\n"
+	"  --debug ADDR  serve metrics, dumps, traces and profiles over HTTP at this address, such "
+	"as\n"
+	"                6060, which is 127.0.0.1:6060 (see docs/api/debug-server.md; not "
+	"reactor)\n"
 	"  --stats       print the scheduler's counters at the end (reactor: it has none)\n"
 	"  --help        print this\n"
 	"\n"
@@ -421,6 +439,7 @@ static void read_options(struct options *o, int argc, char **argv)
 		{ "bind", required_argument, NULL, 'b' },
 		{ "unix", required_argument, NULL, 'u' },
 		{ "procs", required_argument, NULL, 'n' },
+		{ "debug", required_argument, NULL, 'd' },
 		{ "stats", no_argument, NULL, 's' },
 		{ "timeout", required_argument, NULL, 't' },
 		{ "write-timeout", required_argument, NULL, 'w' },
@@ -440,6 +459,7 @@ static void read_options(struct options *o, int argc, char **argv)
 		case 'w':
 			o->write_timeout = read_number("write-timeout", optarg, 0, SECONDS_MOST);
 			break;
+		case 'd': o->debug = optarg; break;
 		case 's': o->stats = true; break;
 		case 'h': fputs(usage, stdout); exit(0);
 		default: fputs("kvserver: see kvserver --help\n", stderr); exit(2);

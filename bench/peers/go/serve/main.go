@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"runtime/trace"
 	"strconv"
 )
 
@@ -82,7 +83,21 @@ func file(w http.ResponseWriter, r *http.Request) {
 	w.Write(text)
 }
 
+// traceTo traces the whole run into a file, for bench/observe.
+func traceTo(path string) {
+	f, err := os.Create(path)
+	if err == nil {
+		err = trace.Start(f)
+	}
+	if err != nil {
+		die(err)
+	}
+}
+
 func main() {
+	if path := os.Getenv("GOSERVE_TRACE"); path != "" {
+		traceTo(path)
+	}
 	switch {
 	case len(os.Args) == 2 && os.Args[1] == "echo":
 		echo()
