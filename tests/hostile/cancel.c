@@ -288,6 +288,13 @@ static gmp_stats stats = GMP_STATS_INIT;
 	X(gmp_dump, gmp_dump(null))                                                                \
 	X(gmp_dump_all, gmp_dump_all(null))                                                        \
 	X(gmp_dump_on, (gmp_dump_on(SIGUSR2), gmp_dump_on(0)))                                     \
+	X(gmp_trace_start, gmp_trace_start("/dev/null"))                                           \
+	X(gmp_trace_begin, gmp_trace_begin("region"))                                              \
+	X(gmp_trace_log, gmp_trace_log("category", "message"))                                     \
+	X(gmp_trace_end, gmp_trace_end())                                                          \
+	X(gmp_trace_stop, gmp_trace_stop())                                                        \
+	X(gmp_profile_write, gmp_profile_write("green", 0, null))                                  \
+	X(gmp_debug_listen, gmp_debug_listen("0"))                                                 \
 	X(gmp_canary_set, gmp_canary_set(&canary, &value, "value"))                                \
 	X(gmp_canary_clear, gmp_canary_clear(&canary))                                             \
 	X(gmp_stop, gmp_stop())                                                                    \
