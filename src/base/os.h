@@ -89,12 +89,12 @@ static inline bool os_sigpipe_due(ssize_t result, size_t asked)
 	return result == -EPIPE || (result >= 0 && (size_t)result < asked);
 }
 
-/* A pipe, close-on-exec. Returns 0 or -errno. */
+/* A pipe, close-on-exec; a write without room returns -EAGAIN. Returns 0 or -errno. */
 int os_pipe(int fds[2]);
 /* Create or truncate a file for writing. Returns its fd or -errno; may block, as on a FIFO. */
 int os_create_file(const char *path);
-/* Write all n bytes; blocks. Returns 0 or -errno. */
-int os_write_all(int fd, const void *buf, size_t n);
+/* write(2), not interrupted by signals. Returns bytes or -errno. */
+ssize_t os_write(int fd, const void *buf, size_t n);
 
 /* --- a file descriptor of any kind that messages are written to --- */
 struct os_sink {

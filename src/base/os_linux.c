@@ -236,7 +236,10 @@ void *os_reserve(size_t bytes)
 
 int os_pipe(int fds[2])
 {
-	return pipe2(fds, O_CLOEXEC) == 0 ? 0 : -errno;
+	if (pipe2(fds, O_CLOEXEC) != 0)
+		return -errno;
+	fcntl(fds[1], F_SETFL, O_NONBLOCK);
+	return 0;
 }
 
 int os_create_file(const char *path)
@@ -246,21 +249,14 @@ int os_create_file(const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-int os_write_all(int fd, const void *buf, size_t n)
+ssize_t os_write(int fd, const void *buf, size_t n)
 {
-	const char *at = buf;
+	ssize_t some;
 
-	while (n > 0) {
-		ssize_t some = write(fd, at, n);
-
-		if (some < 0 && errno != EINTR)
-			return -errno;
-		if (some > 0) {
-			at += some;
-			n -= (size_t)some;
-		}
-	}
-	return 0;
+	do
+		some = write(fd, buf, n);
+	while (some < 0 && errno == EINTR);
+	return some < 0 ? -errno : some;
 }
 
 void os_release(void *addr, size_t bytes)

@@ -2,12 +2,16 @@
 /*
  * GET /debug/trace: records a trace for some seconds, and sends it while it is recorded.
  *
- * The collector (debug/tracefile.h) writes to a pipe, whose other end the G of the client reads.  A
- * second G ends the trace, since its end waits for the collector, which waits for the reader.
+ *   G of the client                                collector (debug/tracefile.h)
+ *    1 make a pipe, start the trace                 1 write blocks to the pipe; if it has no room,
+ *    2 read the pipe and send, until the seconds      wait, and lose the oldest events
+ *      are over or the client is gone
+ *    3 ask the collector to stop                    2 write the rest, close the pipe
+ *    4 read and send to the end of file
+ *    5 join the collector
  *
- * If the client is slow, so is the reader; the collector then waits for the pipe, and events are
- * lost and counted.  If the client is gone, the trace ends at once.  If the run ends, the leftover
- * closes the read end, so the collector gets EPIPE (debug/tracing.c:tracing_end waits for it).
+ * The G never waits for the collector while that waits for the pipe.  If shutdown kills the G, the
+ * leftover closes the read end, and the collector gives up (TRACEFILE-3).
  */
 #include <unistd.h>
 
@@ -17,82 +21,70 @@
 #include "gmp.h"
 #include "io/cleanup.h"
 
-struct recording {
+struct page_trace {
 	struct leftover leftover;
 	int from; /* the read end of the pipe */
-	int64_t until;
-	gmp_sem over; /* the client is gone */
-	int err;      /* of the end of the trace */
 };
 
 static void close_from(struct leftover *l)
 {
-	close(container_of(l, struct recording, leftover)->from);
+	close(container_of(l, struct page_trace, leftover)->from);
 }
 
-static void end_trace(void *arg)
+/* Steps 2 to 4. */
+static void send_trace(struct debug_request *r, const struct page_trace *t)
 {
-	struct recording *rec = arg;
-
-	gmp_sem_acquire_until(&rec->over, rec->until);
-	rec->err = gmp_trace_stop();
-}
-
-/* Send what the collector writes, until it has closed its end. */
-static void copy_to_client(struct debug_request *r, struct recording *rec)
-{
+	int64_t until = gmp_now() + r->head.seconds * GMP_S;
 	char buf[DEBUG_ROOM];
-	bool gone = false;
+	bool asked = false;
 	ssize_t n;
 
-	while ((n = gmp_read(rec->from, buf, sizeof(buf))) > 0) {
-		if (debug_write(r, buf, (size_t)n) && !gone) {
-			gone = true;
-			gmp_sem_release(&rec->over, 1);
+	gmp_fd_set_deadline(t->from, GMP_READ, until);
+	while ((n = gmp_read(t->from, buf, sizeof(buf))) != 0) {
+		bool gone = n > 0 && debug_write(r, buf, (size_t)n) != 0;
+
+		if (!asked && (n < 0 || gone || gmp_now() >= until)) {
+			asked = true;
+			gmp_fd_set_deadline(t->from, GMP_READ, GMP_FOREVER);
+			tracing_ask_stop();
+		} else if (n < 0) {
+			break;
 		}
 	}
 }
 
-/* Returns 0, or -errno: then nothing is open. */
-static int begin_trace(struct recording *rec)
+/* Step 1.  Returns 0, or -errno: then nothing is open. */
+static int begin_trace(struct page_trace *t)
 {
-	int pipe[2];
-	int err = os_pipe(pipe);
+	int fds[2];
+	int err = os_pipe(fds);
 
 	if (err)
 		return err;
-	rec->from = pipe[0];
-	err = gmp_fd_adopt(rec->from);
-	if (err >= 0)
-		err = tracing_start_fd(pipe[1]);
+	t->from = fds[0];
+	err = gmp_fd_adopt(t->from);
 	if (err < 0) {
-		gmp_fd_release(pipe[0]);
-		close(pipe[0]);
-		close(pipe[1]);
+		close(fds[0]);
+		close(fds[1]);
+		return err;
 	}
-	return err < 0 ? err : 0;
+	err = tracing_start_pipe(fds[1]);
+	if (err)
+		gmp_close(t->from);
+	return err;
 }
 
 int debug_page_trace(struct debug_request *r)
 {
-	struct recording rec = { .until = gmp_now() + r->head.seconds * GMP_S };
-	gmp_g *ender;
-	int err = begin_trace(&rec);
+	struct page_trace t;
+	int err = begin_trace(&t);
 
 	if (err)
 		return err;
-	leftover_add(&rec.leftover, close_from);
-	err = gmp_spawn(&ender, end_trace, &rec, NULL);
-	if (err) {
-		/* the pipe has room for the little that was recorded */
-		gmp_trace_stop();
-	} else {
-		debug_begin(r, "application/octet-stream");
-		copy_to_client(r, &rec);
-		gmp_join(ender);
-		err = rec.err;
-	}
-	leftover_del(&rec.leftover);
-	gmp_close(rec.from);
-	return err;
+	leftover_add(&t.leftover, close_from);
+	debug_begin(r, "application/octet-stream");
+	send_trace(r, &t);
+	leftover_del(&t.leftover);
+	gmp_close(t.from);
+	return tracing_stop_pipe();
 }

@@ -91,6 +91,11 @@ static void *job_main(void *arg)
 	return NULL;
 }
 
+static void job_free_out(struct leftover *l)
+{
+	free(container_of(l, struct profile_job, leftover)->out->data);
+}
+
 /* PROFILE-1 */
 static int job_run(struct profile_job *job)
 {
@@ -100,6 +105,7 @@ static int job_run(struct profile_job *job)
 	job->out->data = NULL;
 	if (!rt_enter())
 		return -ESRCH;
+	leftover_add(&job->leftover, job_free_out);
 	gmp_block_enter();
 	err = pprof_available();
 	if (!err)
@@ -109,6 +115,7 @@ static int job_run(struct profile_job *job)
 		err = job->err;
 	}
 	gmp_block_leave();
+	leftover_del(&job->leftover);
 	rt_leave();
 	return err;
 }

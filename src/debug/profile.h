@@ -23,6 +23,7 @@
 
 #include "base/os.h"
 #include "debug/pprof.h"
+#include "io/cleanup.h"
 
 /*
  * Each fills *out; the caller frees out->data.  They return 0, or
@@ -51,7 +52,8 @@ struct profile_job {
 	struct pprof_profile p;
 	char comment[128];
 	struct pprof_out *out;
-	struct os_sink *to; /* where to write it; NULL: nowhere */
+	struct leftover leftover; /* frees out->data if the caller is killed when it is done */
+	struct os_sink *to;       /* where to write it; NULL: nowhere */
 	int err;
 };
 

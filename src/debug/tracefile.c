@@ -21,6 +21,7 @@ enum {
 	FULL_NS = 1 * MS, /* until the next pass, if a ring was a quarter full */
 	IDLE_NS = 5 * MS, /* otherwise: a ring of 65,536 records then holds 13 million events/s */
 	SNAPSHOT_NS = 10 * MS, /* between two snapshots of the run queues */
+	ROOM_NS = 1 * MS,      /* between two writes to a pipe without room */
 	ENDED_NS = 1000 * MS,  /* between two searches for rings of threads that have ended */
 	COLLECTOR_STACK = 128 * 1024,
 	BATCH = 512,            /* records that are copied from a ring at a time */
@@ -76,8 +77,20 @@ static struct {
 
 static void flush_out(void)
 {
-	if (!file->err)
-		file->err = os_write_all(file->fd, file->out, file->n);
+	size_t at = 0;
+
+	while (at < file->n && !file->err) {
+		ssize_t n = os_write(file->fd, file->out + at, file->n - at);
+
+		if (n >= 0)
+			at += (size_t)n;
+		else if (n != -EAGAIN)
+			file->err = (int)n;
+		else if (ld_rlx(&sched.state) == RUN_ON)
+			os_nap(ROOM_NS);
+		else
+			file->err = -EAGAIN; /* TRACEFILE-3 */
+	}
 	file->n = file->block = 0;
 }
 
@@ -452,6 +465,10 @@ static void *collector_main(void *arg)
 		os_futex_wait(&file->stop, 0, now + (full ? FULL_NS : IDLE_NS));
 	}
 	put_end();
+	int fd = file->fd;
+
+	st_rlx(&file->fd, -1); /* the child of a fork must not close another fd of that number */
+	close(fd);             /* the reader of a pipe has all */
 	return NULL;
 }
 
@@ -462,8 +479,10 @@ int tracefile_start(int fd)
 
 	if (!mem)
 		return -ENOMEM;
-	file = mem;
-	file->fd = fd;
+	__typeof__(file) f = mem;
+
+	f->fd = fd; /* before a fork can see it */
+	file = f;
 	put_header();
 	file->session = emit_begin(sched.asymmetric);
 	err = os_thread_start(&file->thread, collector_main, NULL, COLLECTOR_STACK);
@@ -476,16 +495,19 @@ int tracefile_start(int fd)
 	return err;
 }
 
-int tracefile_stop(void)
+void tracefile_ask_stop(void)
 {
 	st_rel(&file->stop, 1); /* ORD(tracefile.stop) */
 	os_futex_wake(&file->stop, 1);
+}
+
+int tracefile_stop(void)
+{
+	tracefile_ask_stop();
 	pthread_join(file->thread, NULL);
 	emit_discard();
 	int err = file->err;
 
-	if (close(file->fd) != 0 && !err)
-		err = -EIO; /* not -errno: the caller may be a green thread */
 	os_release(file, sizeof(*file));
 	file = NULL;
 	return err;
@@ -493,7 +515,7 @@ int tracefile_stop(void)
 
 void tracefile_forget(void)
 {
-	if (file)
-		close(file->fd);
+	if (file && file->fd >= 0)
+		close(file->fd); /* otherwise the reader of a pipe waits for the child, too */
 	file = NULL;
 }

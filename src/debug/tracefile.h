@@ -13,6 +13,8 @@
  *                records, and the file has an event `lost` with their number.
  *   TRACEFILE-2  After an error of write nothing more is written, and the session ends.  The file
  *                is valid up to the last whole block.
+ *   TRACEFILE-3  The end of a run does not wait for the reader of a pipe: if the pipe has no room
+ *                then, the file is incomplete.
  */
 #ifndef GMP_TRACEFILE_H
 #define GMP_TRACEFILE_H
@@ -22,8 +24,9 @@
 /* Start a session whose file is fd, which may be a pipe.  Returns 0, or a negative errno; fd is the
  * caller's then.  One session at a time; in a run. */
 int tracefile_start(int fd);
-/* End the session.  Returns after the last write, with 0 or the error of a write; fd is closed.
- * Blocks the OS thread. */
+/* Ask the collector to end the session: it writes what is left, and closes fd.  Does not wait. */
+void tracefile_ask_stop(void);
+/* The same, and wait.  Returns 0 or the error of a write.  Blocks the OS thread. */
 int tracefile_stop(void);
 /* In the child of a fork. */
 void tracefile_forget(void);

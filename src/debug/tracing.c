@@ -19,6 +19,7 @@
 static struct {
 	struct lock lock; /* LR_DUMP: the fields below */
 	enum { TRACE_OFF, TRACE_STARTS, TRACE_ON, TRACE_ENDS } state;
+	enum trace_owner owner;
 	bool always;         /* GMP_DEBUG=cputime */
 	int64_t lease_until; /* the end of a cputime_lease, on the clock of gmp_now; 0: none */
 } rec;
@@ -88,6 +89,8 @@ static int account_locked(void)
 	int err = recording() & RECORD_CPU ? 0 : cputime_begin();
 
 	if (!err) {
+		if (!(recording() & RECORD_CPU))
+			cputime_on();
 		emit_account(true);
 		set_hooks(true);
 	}
@@ -104,19 +107,29 @@ static void unaccount_locked(void)
 
 /* --- traces --- */
 
-static int start_fd(int fd)
+/* Become the only trace.  Returns 0, -EBUSY and so on. */
+static int claim(enum trace_owner owner)
 {
 	int err = -EBUSY;
 
 	if (sched.threads)
 		return -ENOTSUP; /* GMP_SCHED_THREAD: the kernel switches */
 	lock(&rec.lock, LR_DUMP);
-	if (rec.state == TRACE_OFF && !(err = account_locked()))
+	if (rec.state == TRACE_OFF && !(err = account_locked())) {
 		rec.state = TRACE_STARTS;
+		rec.owner = owner;
+	}
 	unlock(&rec.lock, LR_DUMP);
-	if (err)
-		return err;
-	err = tracefile_start(fd);
+	return err;
+}
+
+/* After claim.  fd: of the file, or -errno. */
+static int start_claimed(int fd)
+{
+	int err = fd < 0 ? fd : tracefile_start(fd);
+
+	if (err && fd >= 0)
+		close(fd);
 	lock(&rec.lock, LR_DUMP);
 	rec.state = err ? TRACE_OFF : TRACE_ON;
 	unaccount_locked();
@@ -124,19 +137,33 @@ static int start_fd(int fd)
 	return err;
 }
 
-int tracing_start_fd(int fd)
+int tracing_start_pipe(int fd)
 {
-	return start_fd(fd);
+	int err = claim(TRACE_OF_SERVER);
+
+	if (!err)
+		return start_claimed(fd);
+	close(fd);
+	return err;
 }
 
-/* As os_create_file, which may block. */
-static int open_file(const char *path)
+void tracing_ask_stop(void)
 {
-	gmp_block_enter();
-	int fd = os_create_file(path);
+	tracefile_ask_stop();
+}
 
+/* The file is opened after claim: a refused call leaves the file of the trace that is on as it
+ * is.  In blocking code, where shutdown kills no G: opening a FIFO waits. */
+static int start_file(const char *path, enum trace_owner owner)
+{
+	int err = claim(owner);
+
+	if (err)
+		return err;
+	gmp_block_enter();
+	err = start_claimed(os_create_file(path));
 	gmp_block_leave();
-	return fd;
+	return err;
 }
 
 int gmp_trace_start(const char *path)
@@ -145,20 +172,17 @@ int gmp_trace_start(const char *path)
 		return -EINVAL;
 	if (!rt_enter())
 		return -ESRCH;
-	int fd = open_file(path);
-	int err = fd < 0 ? fd : start_fd(fd);
+	int err = start_file(path, TRACE_OF_PROGRAM);
 
-	if (err && fd >= 0)
-		close(fd);
 	rt_leave();
 	return err;
 }
 
-/* Returns 0, the error of a write, or -EINVAL without a trace. */
-static int stop(void)
+/* Returns 0, the error of a write, or -EINVAL without a trace of that owner. */
+static int stop(enum trace_owner owner)
 {
 	lock(&rec.lock, LR_DUMP);
-	bool on = rec.state == TRACE_ON;
+	bool on = rec.state == TRACE_ON && rec.owner == owner;
 
 	if (on)
 		rec.state = TRACE_ENDS; /* no other call ends it */
@@ -179,10 +203,19 @@ int gmp_trace_stop(void)
 	if (!rt_enter())
 		return -ESRCH;
 	gmp_block_enter(); /* until the last write */
-	int err = stop();
+	int err = stop(TRACE_OF_PROGRAM);
 
 	gmp_block_leave();
 	rt_leave();
+	return err;
+}
+
+int tracing_stop_pipe(void)
+{
+	gmp_block_enter();
+	int err = stop(TRACE_OF_SERVER);
+
+	gmp_block_leave();
 	return err;
 }
 
@@ -235,16 +268,18 @@ void gmp_trace_log(const char *category, const char *message)
 static void lease_main(void *arg)
 {
 	int64_t until;
+	bool over;
 
 	(void)arg;
 	do {
 		lock(&rec.lock, LR_DUMP);
 		until = rec.lease_until;
-		if (until <= gmp_now())
+		over = until <= gmp_now();
+		if (over)
 			rec.lease_until = 0;
 		unaccount_locked();
 		unlock(&rec.lock, LR_DUMP);
-	} while (gmp_sleep_until(until) == 0 && until > gmp_now());
+	} while (!over && gmp_sleep_until(until) == 0);
 }
 
 bool cputime_lease(int64_t ns)
@@ -282,16 +317,12 @@ int tracing_begin(const char **why)
 		err = account_locked();
 	if (err || !path || !path[0])
 		return err;
-	int fd = os_create_file(path);
-
-	err = fd < 0 ? fd : start_fd(fd);
+	err = start_file(path, TRACE_OF_RUN);
 	if (err) {
 		snprintf(text, sizeof(text), "GMP_TRACE: \"%.100s\": %s", path,
 			 err == -ENOTSUP ? "no traces with GMP_SCHED_THREAD: the kernel schedules"
 					 : strerror(-err));
 		*why = text;
-		if (fd >= 0)
-			close(fd);
 	}
 	return err;
 }
@@ -299,9 +330,9 @@ int tracing_begin(const char **why)
 void tracing_end(void)
 {
 	if (rec.state != TRACE_OFF) {
-		int err = stop();
+		int err = stop(rec.owner);
 
-		if (err)
+		if (err && rec.owner != TRACE_OF_SERVER)
 			dprintf(STDERR_FILENO, "gmp: the trace is incomplete: %s\n",
 				strerror(-err));
 	}
@@ -316,5 +347,6 @@ void tracing_forget(void)
 {
 	emit_forget();
 	tracefile_forget();
+	cputime_forget();
 	memset(&rec, 0, sizeof(rec));
 }

@@ -21,9 +21,21 @@ void tracing_end(void);
 /* In the child of a fork. */
 void tracing_forget(void);
 
-/* Trace into fd.  Returns as gmp_trace_start; on success the end of the trace closes fd.  In a
- * run. */
-int tracing_start_fd(int fd);
+/* What ends a trace. */
+enum trace_owner {
+	TRACE_OF_RUN,     /* GMP_TRACE: the end of the run */
+	TRACE_OF_PROGRAM, /* gmp_trace_start: gmp_trace_stop */
+	TRACE_OF_SERVER,  /* a page of the debug server: tracing_stop_pipe */
+};
+
+/* Trace into the write end of a pipe (os_pipe), which is closed at the end of the trace, or if the
+ * call fails.  Returns as gmp_trace_start.  In a run. */
+int tracing_start_pipe(int fd);
+/* Ask that the trace ends: the reader then gets the rest, and an end of file.  Does not wait. */
+void tracing_ask_stop(void);
+/* The same, and wait.  Returns 0 or the error of a write.  If the reader has read to the end of
+ * file, it does not wait for long. */
+int tracing_stop_pipe(void);
 
 /* Account CPU time for the next `ns`, beside the accounting of a trace and of GMP_DEBUG=cputime.
  * Returns false without memory.  In a run. */

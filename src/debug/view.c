@@ -202,15 +202,6 @@ static void add_place(struct view *v, int tid, const struct places *places)
 	}
 }
 
-/* ran_from: cpu_ticks when the present run began; 0: not known. */
-static void add_present_run(struct view *v, uint64_t ran_from)
-{
-	uint64_t now = cpu_ticks();
-
-	if (v->has_cpu && ran_from && now > ran_from)
-		v->cpu_ns += (int64_t)((double)(now - ran_from) * ns_per_tick());
-}
-
 /* Fill *v for a G that is not held, without its stack. wait: the state of its waiter. Returns false
  * if gp is not alive, or its g struct was reused (VIEW-3). */
 static bool view_unheld(struct view *v, const struct g *gp, uint32_t wait,
@@ -228,7 +219,7 @@ static bool view_unheld(struct view *v, const struct g *gp, uint32_t wait,
 	if (status == G_RUNNING) {
 		if (m_of_running(gp, &tid, &v->since, &ran_from) && v->since)
 			v->state = "running without a P";
-		add_present_run(v, ran_from);
+		v->cpu_ns += cputime_present(ran_from);
 		add_place(v, tid, places);
 	}
 	fence_acq(); /* ORD(g.life): VIEW-3 */
@@ -258,7 +249,7 @@ bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t ca
 		copy_identity(v, gp);
 		v->state = "running, the caller of gmp_dump";
 		if (getm())
-			add_present_run(v, ld_rlx(&getm()->ran_from));
+			v->cpu_ns += cputime_present(ld_rlx(&getm()->ran_from));
 		trace_own(&v->trace, caller);
 		show_program_entry(v);
 		return true;

@@ -39,8 +39,9 @@ noinline void trace_ready_event(struct g *gp, enum event_queue queue, gmp_latenc
 /* --- running time --- */
 
 static struct {
-	uint64_t *of; /* (a) by g_index: cpu_ticks; NULL: never switched on in this run */
-	size_t bytes; /* (c) */
+	uint64_t *of;   /* (a) by g_index: cpu_ticks; NULL: never switched on in this run */
+	size_t bytes;   /* (c) */
+	uint64_t since; /* (a) cpu_ticks when the accounting was switched on */
 } times;
 
 double ns_per_tick(void)
@@ -66,6 +67,23 @@ int cputime_begin(void)
 	return 0;
 }
 
+void cputime_on(void)
+{
+	st_rlx(&times.since, cpu_ticks());
+}
+
+void cputime_forget(void)
+{
+	times.of = NULL;
+}
+
+int64_t cputime_present(uint64_t ran_from)
+{
+	uint64_t now = cpu_ticks(), from = max_of(ran_from, ld_rlx(&times.since));
+
+	return ran_from && now > from ? (int64_t)((double)(now - from) * ns_per_tick()) : 0;
+}
+
 void cputime_fini(void)
 {
 	if (times.of)
@@ -80,10 +98,13 @@ void cputime_add(struct m *m, struct g *gp)
 
 	m->left_id = gp->id;
 	st_rlx(&m->ran_from, (uint64_t)0);
+	/* m ran it while nothing was accounted, and another G before that */
+	from = from ? max_of(from, ld_rlx(&times.since)) : 0;
 	if (!of || !from || now <= from)
 		return;
 	bump(&of[g_index(gp)], now - from);
-	if (ld_rlx(&m->inside) && !p_is_asked(m)) /* in a P section, with a P */
+	/* in a P section, with a P.  It has none if its P was taken from blocking code */
+	if (m->p && ld_rlx(&m->inside) && !p_is_asked(m))
 		bump(&m->p->count.ran, now - from);
 	else
 		add_rlx(&sched.ran_without_p, now - from);

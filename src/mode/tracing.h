@@ -72,10 +72,16 @@ void trace_lose_p(struct m *m, struct g *gp);
 /* Reserve the array of sums, for the Gs that can exist, and set it to 0.  Returns 0 or -ENOMEM.
  * One caller at a time. */
 int cputime_begin(void);
-/* End of a run. */
+/* End of a run; in the child of a fork. */
 void cputime_fini(void);
+void cputime_forget(void);
+/* The accounting is switched on: runs that began while it was off count from here on. */
+void cputime_on(void);
 /* gp leaves its stack on m, or enters blocking code: add the time since it began to run. */
 void cputime_add(struct m *m, struct g *gp);
+/* ns of the present run of a G that began at ran_from (of its M; 0: not known), as far as it is
+ * accounted. */
+int64_t cputime_present(uint64_t ran_from);
 /* The running time of gp in ns, without its present run.  False if it is not known. */
 bool cputime_of(const struct g *gp, uint64_t *ns);
 /* ns for a number of cpu_ticks. */

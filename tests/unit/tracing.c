@@ -14,6 +14,7 @@
 
 #include "base/emit.h"
 #include "base/os.h"
+#include "debug/tracing.h"
 #include "g.h"
 #include "mode/tracing.h"
 #include "rt.h"
@@ -485,4 +486,153 @@ TEST(cputime_word_accounts_each_life_of_a_g_struct)
 	run_procs(1, account, NULL);
 	unsetenv("GMP_DEBUG");
 	CHECK_EQ(recording(), 0);
+}
+
+static void leave_without_p(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 10; i++) {
+		gmp_block_enter();
+		usleep(2000);
+		gmp_block_leave();
+	}
+}
+
+static void blocking_beside_computing(void *arg)
+{
+	gmp_g *g[8];
+
+	(void)arg;
+	for (int i = 0; i < 8; i++)
+		CHECK_EQ(gmp_spawn(&g[i], i % 2 ? compute_ms : leave_without_p, (void *)20, NULL),
+			 0);
+	for (int i = 0; i < 8; i++)
+		CHECK_EQ(gmp_join(g[i]), 0);
+}
+
+TEST(cputime_of_a_g_that_leaves_blocking_code_without_a_p_is_accounted)
+{
+	setenv("GMP_DEBUG", "cputime", 1);
+	run_procs(1, blocking_beside_computing, NULL);
+	unsetenv("GMP_DEBUG");
+}
+
+static void account_with_a_pause(void *arg)
+{
+	gmp_stats before = GMP_STATS_INIT, after = GMP_STATS_INIT;
+
+	(void)arg;
+	CHECK_EQ(gmp_trace_start(path), 0);
+	gmp_yield();
+	CHECK_EQ(gmp_trace_stop(), 0);
+	CHECK_EQ(gmp_stats_get(&before), 0);
+	compute_ms((void *)300);
+	CHECK_EQ(gmp_trace_start(path), 0);
+	gmp_yield();
+	CHECK_EQ(gmp_trace_stop(), 0);
+	CHECK_EQ(gmp_stats_get(&after), 0);
+	CHECK(after.cpu_ns - before.cpu_ns < 150 * (uint64_t)GMP_MS);
+}
+
+TEST(cputime_while_nothing_is_recorded_is_not_accounted)
+{
+	make_path();
+	run_procs(1, account_with_a_pause, NULL);
+	unlink(path);
+}
+
+static void lease(void *arg)
+{
+	(void)arg;
+	CHECK(cputime_lease(20 * GMP_MS) && cputime_lease(60 * GMP_MS));
+	gmp_sleep(40 * GMP_MS);
+	CHECK(recording() & RECORD_CPU);
+	while (recording()) /* the test times out if the lease has no end */
+		gmp_sleep(GMP_MS);
+	CHECK(cputime_lease(10 * GMP_MS) && recording() & RECORD_CPU);
+	while (recording())
+		gmp_sleep(GMP_MS);
+}
+
+TEST(cputime_lease_ends_and_can_be_taken_again)
+{
+	run_configured(1, 0, GMP_VIRTUAL_TIME, lease, NULL);
+}
+
+/* --- one trace and another --- */
+
+static void second_trace(void *arg)
+{
+	struct stat st;
+
+	(void)arg;
+	CHECK_EQ(gmp_trace_stop(), -EINVAL); /* GMP_TRACE: the run ends it */
+	CHECK_EQ(gmp_trace_start(path), -EBUSY);
+	CHECK(stat(path, &st) == 0 && st.st_size > 0); /* it was not truncated */
+	CHECK_EQ(gmp_trace_stop(), -EINVAL);
+}
+
+TEST(trace_refused_leaves_the_trace_that_is_on_and_its_file)
+{
+	make_path();
+	setenv("GMP_TRACE", path, 1);
+	run_procs(1, second_trace, NULL);
+	unsetenv("GMP_TRACE");
+	read_trace();
+	CHECK(find(NULL, EVENT_EXIT, 1));
+	unlink(path);
+}
+
+static int pipe_fds[2];
+
+static void trace_into_a_pipe_that_is_not_read(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(os_pipe(pipe_fds), 0);
+	CHECK_EQ(tracing_start_pipe(pipe_fds[1]), 0);
+	for (int i = 0; i < 200000; i++)
+		gmp_trace_begin("a region that fills the pipe");
+}
+
+TEST(trace_into_a_full_pipe_does_not_hold_up_the_end_of_the_run)
+{
+	run_procs(2, trace_into_a_pipe_that_is_not_read, NULL);
+	close(pipe_fds[0]);
+	CHECK_EQ(recording(), 0);
+}
+
+static void nothing_traced(void *arg)
+{
+	(void)arg;
+	spawn_and_join(arg);
+}
+
+static void fork_while_accounted(void *arg)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+	int status;
+
+	(void)arg;
+	gmp_block_enter();
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		cfg.max_green = 400000; /* more than in the parent */
+		setenv("GMP_DEBUG", "cputime", 1);
+		_exit(gmp_run(nothing_traced, NULL, &cfg) != 0);
+	}
+	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+	gmp_block_leave();
+	CHECK_EQ(status, 0);
+}
+
+TEST(cputime_in_a_fork_child_has_memory_of_its_own)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	make_path();
+	cfg.max_green = 2000;
+	setenv("GMP_DEBUG", "cputime", 1);
+	CHECK_EQ(gmp_run(fork_while_accounted, NULL, &cfg), 0);
+	unlink(path);
 }
