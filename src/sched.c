@@ -165,7 +165,7 @@ leaves_by_jump static noinline int resume_slow_g0(struct m *m, struct g *gp, uin
 }
 
 /* Switch to gp, whose status is set. */
-leaves_by_jump static always_inline int switch_g0(struct m *m, struct g *gp)
+leaves_by_jump static int switch_g0(struct m *m, struct g *gp)
 {
 	uint32_t state = ld_rlx(&gp->w.state);
 

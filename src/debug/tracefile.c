@@ -438,7 +438,7 @@ static void put_end(void)
 {
 	emit_end();
 	drain_all();
-	put_pass(INT64_MAX);
+	put_pass(file->snapshot_at); /* with a snapshot */
 	begin_block(0, cpu_ticks());
 	put_own(EVENT_STOP, 0, file->written, file->lost + emit_refused(), 0, NULL);
 	end_block();
