@@ -274,6 +274,34 @@ class Skew(unittest.TestCase):
         self.assertEqual(one(summary(data)["locks"], object=0x99)["ns"], 10000)
         self.assertEqual(check_chrome_trace.faults_of(run("json", "-", data=data)[1]), [])
 
+    def test_holder_of_a_lock_that_was_handed_over_is_its_last_waiter(self):
+        # Gs 1, 2, 3 have a mutex in turn; each G parks again before the next holder has run
+        wake, mutex = 5 << 4 | 1, 3
+        events = [(1, 1, "SPAWN", g, 0, 0x1000 * g, 2) for g in (1, 2, 3)]
+        for us, g in ((2, 2), (4, 3)):
+            events += [(1, us, "RUN", g, 0, 1), (1, us + 1, "PARK", g, 0x99, 1, mutex)]
+        events.append((1, 6, "RUN", 1, 0, 1))
+        for us, g, after in ((100, 1, 2), (200, 2, 3), (300, 3, 1), (400, 1, 2)):
+            events += [(1, us, "READY", after, g, wake), (1, us + 12, "PARK", g, 0x99, 0, mutex),
+                       (1, us + 14, "RUN", after, 0, 0)]
+        # a wait that ends by a timeout hands nothing over; G 2 itself parks without a holder
+        events += [(2, 500, "READY", 3, 0, 2 << 4 | 2), (2, 501, "RUN", 3, 0, 0),
+                   (2, 510, "PARK", 3, 0x99, 0, mutex), (1, 520, "PARK", 2, 0x99, 0, mutex)]
+        lock = one(summary(self.trace(*events))["locks"], object=0x99)
+        self.assertEqual(lock["waits"], 8)
+        self.assertEqual({h["entry"]: h["waits"] for h in lock["holders"]},
+                         {"0x1000": 3, "0x2000": 3, "0x3000": 1, None: 1})
+
+    def test_holder_that_an_event_names_ends_a_hand_over(self):
+        events = [(1, 1, "SPAWN", g, 0, 0x1000 * g, 2) for g in (1, 2, 3, 4)]
+        events += [(1, 2, "RUN", 2, 0, 1), (1, 3, "PARK", 2, 0x99, 1, 3),
+                   (1, 4, "READY", 2, 1, 5 << 4 | 1), (1, 5, "RUN", 2, 0, 0), (1, 6, "YIELD", 2),
+                   (1, 7, "RUN", 3, 0, 1), (1, 8, "PARK", 3, 0x99, 4, 3),
+                   (1, 9, "RUN", 1, 0, 1), (1, 10, "PARK", 1, 0x99, 0, 3)]
+        lock = one(summary(self.trace(*events))["locks"], object=0x99)
+        self.assertEqual({h["entry"]: h["waits"] for h in lock["holders"]},
+                         {"0x1000": 1, "0x4000": 1, None: 1})
+
     def test_lost_events_are_counted(self):
         data = self.trace((1, 1, "RUN", 1, 0, 0), (1, 2, "LOST", 77), (1, 3, "RUN", 2, 0, 0))
         self.assertEqual(summary(data)["lost"], 77)
