@@ -237,7 +237,8 @@ class Skew(unittest.TestCase):
         t.label_all()
         t.clock(0)
         for event in events:
-            t.emit(*event)
+            *event, text = event if isinstance(event[-1], bytes) else (*event, None)
+            t.emit(*event, text=text)
         return t.finish(1000)
 
     def test_ready_before_park_is_a_wait_of_no_time(self):
@@ -291,6 +292,22 @@ class Skew(unittest.TestCase):
         self.assertEqual(lock["waits"], 8)
         self.assertEqual({h["entry"]: h["waits"] for h in lock["holders"]},
                          {"0x1000": 3, "0x2000": 3, "0x3000": 1, None: 1})
+
+    def test_wait_of_the_start_is_no_lock_of_its_own(self):
+        data = self.trace((0, 0, "GREEN", 7, 0x7000, 3, 3, b"seven"),
+                          (1, 20, "READY", 7, 8, 5 << 4 | 1), (1, 30, "RUN", 7, 0, 0),
+                          (1, 40, "PARK", 7, 0x99, 8, 3),
+                          (0, 50, "GREEN", 8, 0x8000, 0, 2, b""))
+        found = summary(data)
+        self.assertEqual(found["locks_unnamed"], {"waits": 1, "ns": 20000, "longest_ns": 20000})
+        lock = one(found["locks"])
+        self.assertEqual((lock["object"], lock["waits"]), (0x99, 1))
+        # the waker and the holder are named although their event comes later
+        self.assertEqual(lock["holders"][0]["entry"], "0x8000")
+        self.assertEqual(found["wakeups"], [{"by": "0x8000", "woken": "0x7000", "count": 1}])
+        status, out, messages = run("summary", "-", data=data)
+        self.assertEqual((status, messages), (0, ""))
+        self.assertRegex(out.decode(), r"\n +1 +0\.020 ms +0\.020 ms waits without an address: ")
 
     def test_holder_that_an_event_names_ends_a_hand_over(self):
         events = [(1, 1, "SPAWN", g, 0, 0x1000 * g, 2) for g in (1, 2, 3, 4)]

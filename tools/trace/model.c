@@ -128,9 +128,7 @@ static struct wake wake_of(struct model *m, const struct event *e, unsigned caus
 	return (struct wake){
 		.time = m->now,
 		.by = e->b,
-		.by_entry = e->b == 0    ? NULL
-			    : by != NULL ? by->entry
-					 : m->all_entries[0],
+		.by_entry = e->b != 0 ? model_entry_of(m, e->b) : NULL,
 		.by_track = has_slice ? by->track : 0,
 		.thread = e->thread,
 		.cause = (uint8_t)cause,
@@ -198,8 +196,6 @@ static void on_run(struct model *m, const struct event *e, struct green *g, stru
 
 static void on_park(struct model *m, const struct event *e, struct green *g, struct thread *t)
 {
-	struct green *holder;
-
 	if (!runs_on(m, g, t))
 		return;
 	set_state(m, g, STATE_WAITING);
@@ -207,10 +203,7 @@ static void on_park(struct model *m, const struct event *e, struct green *g, str
 	g->reason = e->small;
 	g->object = e->b;
 	g->holder = model_holder(m, g, e->c);
-	holder = g->holder != 0 ? map_get(&m->greens, g->holder) : NULL;
-	g->holder_entry = g->holder == 0   ? NULL
-			  : holder != NULL ? holder->entry
-					   : m->all_entries[0];
+	g->holder_entry = g->holder != 0 ? model_entry_of(m, g->holder) : NULL;
 	if (g->early.is_wakeup && m->now - g->early.time < EARLY_NS)
 		make_runnable(m, g, &g->early);
 	g->early.is_wakeup = false;

@@ -94,16 +94,29 @@ struct entry *model_entry(struct model *m, uint64_t address)
 	return e;
 }
 
+struct entry *model_entry_of(struct model *m, uint64_t id)
+{
+	const struct green *g = map_get(&m->greens, id);
+	const struct green_name *name = map_get(&m->trace->greens, id);
+
+	if (g != NULL)
+		return g->entry;
+	return model_entry(m, name != NULL ? name->entry : 0);
+}
+
 struct green *model_green(struct model *m, uint64_t id)
 {
 	struct green *g = map_get(&m->greens, id);
+	const struct green_name *name = map_get(&m->trace->greens, id);
 
 	if (g != NULL)
 		return g;
 	g = new_memory(1, sizeof(*g));
 	g->id = id;
 	g->track = ++m->tracks;
-	g->entry = m->all_entries[0];
+	g->entry = model_entry(m, name != NULL ? name->entry : 0);
+	if (name != NULL && name->name != NULL)
+		g->name = copy_text(name->name, strlen(name->name));
 	g->since = g->drawn = m->now;
 	g->wake.cause = m->cause_of[CAUSE_UNKNOWN];
 	g->wake.queue = QUEUE_NONE;

@@ -13,6 +13,9 @@ struct thread *model_thread(struct model *m, uint32_t number);
 /* Returns NULL for a number that is no P's. */
 struct proc *model_proc(struct model *m, uint64_t number);
 
+/* Returns the entry function of a G, which may not have had an event yet. */
+struct entry *model_entry_of(struct model *m, uint64_t id);
+
 /* Marks a G as ended; frees Gs that have ended long ago. */
 void model_bury(struct model *m, struct green *g);
 

@@ -54,6 +54,19 @@ static void keep_thread(struct trace *t, const struct event *e)
 	*name = (struct thread_name){ .tid = e->a, .m = e->b, .kind = e->small };
 }
 
+static void keep_green(struct trace *t, const struct event *e)
+{
+	struct green_name *name;
+
+	if (e->a == 0 || map_get(&t->greens, e->a) != NULL)
+		return;
+	name = new_memory(1, sizeof(*name));
+	name->entry = e->b;
+	if (e->text_length > 0)
+		name->name = copy_text(e->text, e->text_length);
+	map_put(&t->greens, e->a, name);
+}
+
 /* Keeps what the first pass collects. */
 static void collect(struct trace *t, const struct event *e)
 {
@@ -65,6 +78,7 @@ static void collect(struct trace *t, const struct event *e)
 		break;
 	case EVENT_SYMBOL: keep_symbol(t, e); break;
 	case EVENT_THREAD: keep_thread(t, e); break;
+	case EVENT_GREEN: keep_green(t, e); break;
 	case EVENT_CLOCK: clock_add(t, e->tick, (int64_t)(e->a - t->start_clock)); break;
 	case EVENT_LOST: t->lost += e->a; break;
 	case EVENT_STOP:
@@ -282,12 +296,16 @@ void trace_close(struct trace *t)
 	for (unsigned i = 0; i < LABEL_TABLES; i++)
 		for (unsigned k = 0; k < LABEL_CODES; k++)
 			free(t->labels[i][k]);
+	for (size_t i = 0; i < t->greens.size; i++)
+		if (t->greens.slots[i].value != NULL)
+			free(((struct green_name *)t->greens.slots[i].value)->name);
 	free(t->sources);
 	free(t->heap);
 	free(t->clock);
 	map_free(&t->source_of);
 	free_values(&t->symbols);
 	free_values(&t->threads);
+	free_values(&t->greens);
 	if (t->is_mapped)
 		munmap((void *)t->data, t->size);
 	*t = (struct trace){ 0 };
