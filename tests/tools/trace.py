@@ -215,6 +215,27 @@ class Json(Base):
         self.assertIn('ma\\ufffdin\\"', self.json.decode())
 
 
+class Text(Base):
+    def line(self, event):
+        """Returns the only line of this kind of event, from its arguments on."""
+        lines = run("text", "-", data=self.data)[1].decode().splitlines()
+        found = [line.split(f": {event} ", 1)[1] for line in lines if f": {event} " in line]
+        self.assertEqual(len(found), 1, found)
+        return found[0]
+
+    def test_line_has_the_name_or_the_entry_function(self):
+        self.assertEqual(self.line("block"), "G=4 P=0 [wänter]")
+        self.assertEqual(self.line("handoff"), "P=0 G=4 [wänter]")
+        self.assertEqual(self.line("name"), 'G=4 "wänter"')
+        text = run("text", "-", data=self.data)[1].decode()
+        self.assertIn(": run G=3 P=0 first=1 [hold<T>]\n", text)
+        self.assertIn(": run G=1 P=0 first=0 [ma\\xffin\"]\n", text)
+        self.assertIn(": exit G=2 [compute]\n", text)
+
+    def test_message_has_its_category_apart(self):
+        self.assertEqual(self.line("log"), r'G=4 [wänter] "cat" "hello \x01\"')
+
+
 class Flame(Base):
     def test_svg_is_xml_with_titles(self):
         for option in ((), ("--per-green",)):
