@@ -386,7 +386,10 @@ class Damage(Base):
         self.check_refused(self.data[:12] + b"\0" + self.data[13:], "length of the header")
         status, _, messages = run("summary", "/nonexistent/trace")
         self.assertEqual(status, 1)
-        self.assertIn("/nonexistent/trace: cannot be read", messages)
+        self.assertIn("/nonexistent/trace: cannot be read: No such file or directory", messages)
+        status, _, messages = run("summary", "/")
+        self.assertEqual(status, 1)
+        self.assertIn("/: cannot be read: Is a directory", messages)
 
     def test_longer_header_is_skipped(self):
         data = self.data[:12] + struct.pack("<I", 56) + self.data[16:48] + bytes(8) + self.data[48:]

@@ -97,7 +97,7 @@ struct trace {
 
 /*
  * Opens a file, or standard input if path is "-".
- * Returns NULL, or the reason why nothing can be read.
+ * Returns NULL, or the reason why nothing can be read, in memory that the next call may use.
  */
 const char *trace_open(struct trace *t, const char *path);
 
