@@ -387,6 +387,10 @@ class Damage(Base):
         status, _, messages = run("summary", "/nonexistent/trace")
         self.assertEqual(status, 1)
         self.assertIn("/nonexistent/trace: cannot be read: No such file or directory", messages)
+        done = subprocess.run(("sh", "-c", '"$0" summary - <&-', PROGRAM), stderr=subprocess.PIPE,
+                              stdout=subprocess.DEVNULL, check=False)
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, b"gmp-trace: -: cannot be read: Bad file descriptor\n"))
         status, _, messages = run("summary", "/")
         self.assertEqual(status, 1)
         self.assertIn("/: cannot be read: Is a directory", messages)

@@ -280,9 +280,12 @@ static const char *open_file(const char *path, int *fd)
 	if (from < 0)
 		return failure("cannot be read");
 	*fd = from;
-	if (fstat(from, &st) == 0 && S_ISREG(st.st_mode))
+	if (fstat(from, &st) != 0)
+		error = failure("cannot be read");
+	else if (S_ISREG(st.st_mode))
 		return NULL;
-	error = spool(from, fd);
+	else
+		error = spool(from, fd);
 	if (!is_input)
 		close(from);
 	return error;
