@@ -215,6 +215,27 @@ class Json(Base):
         self.assertIn('ma\\ufffdin\\"', self.json.decode())
 
 
+class Text(Base):
+    def line(self, event):
+        """Returns the only line of this kind of event, from its arguments on."""
+        lines = run("text", "-", data=self.data)[1].decode().splitlines()
+        found = [line.split(f": {event} ", 1)[1] for line in lines if f": {event} " in line]
+        self.assertEqual(len(found), 1, found)
+        return found[0]
+
+    def test_line_has_the_name_or_the_entry_function(self):
+        self.assertEqual(self.line("block"), "G=4 P=0 [wänter]")
+        self.assertEqual(self.line("handoff"), "P=0 G=4 [wänter]")
+        self.assertEqual(self.line("name"), 'G=4 "wänter"')
+        text = run("text", "-", data=self.data)[1].decode()
+        self.assertIn(": run G=3 P=0 first=1 [hold<T>]\n", text)
+        self.assertIn(": run G=1 P=0 first=0 [ma\\xffin\"]\n", text)
+        self.assertIn(": exit G=2 [compute]\n", text)
+
+    def test_message_has_its_category_apart(self):
+        self.assertEqual(self.line("log"), r'G=4 [wänter] "cat" "hello \x01\"')
+
+
 class Flame(Base):
     def test_svg_is_xml_with_titles(self):
         for option in ((), ("--per-green",)):
@@ -237,7 +258,8 @@ class Skew(unittest.TestCase):
         t.label_all()
         t.clock(0)
         for event in events:
-            t.emit(*event)
+            *event, text = event if isinstance(event[-1], bytes) else (*event, None)
+            t.emit(*event, text=text)
         return t.finish(1000)
 
     def test_ready_before_park_is_a_wait_of_no_time(self):
@@ -273,6 +295,50 @@ class Skew(unittest.TestCase):
         self.assertIn("1 ends of regions", messages)
         self.assertEqual(one(summary(data)["locks"], object=0x99)["ns"], 10000)
         self.assertEqual(check_chrome_trace.faults_of(run("json", "-", data=data)[1]), [])
+
+    def test_holder_of_a_lock_that_was_handed_over_is_its_last_waiter(self):
+        # Gs 1, 2, 3 have a mutex in turn; each G parks again before the next holder has run
+        wake, mutex = 5 << 4 | 1, 3
+        events = [(1, 1, "SPAWN", g, 0, 0x1000 * g, 2) for g in (1, 2, 3)]
+        for us, g in ((2, 2), (4, 3)):
+            events += [(1, us, "RUN", g, 0, 1), (1, us + 1, "PARK", g, 0x99, 1, mutex)]
+        events.append((1, 6, "RUN", 1, 0, 1))
+        for us, g, after in ((100, 1, 2), (200, 2, 3), (300, 3, 1), (400, 1, 2)):
+            events += [(1, us, "READY", after, g, wake), (1, us + 12, "PARK", g, 0x99, 0, mutex),
+                       (1, us + 14, "RUN", after, 0, 0)]
+        # a wait that ends by a timeout hands nothing over; G 2 itself parks without a holder
+        events += [(2, 500, "READY", 3, 0, 2 << 4 | 2), (2, 501, "RUN", 3, 0, 0),
+                   (2, 510, "PARK", 3, 0x99, 0, mutex), (1, 520, "PARK", 2, 0x99, 0, mutex)]
+        lock = one(summary(self.trace(*events))["locks"], object=0x99)
+        self.assertEqual(lock["waits"], 8)
+        self.assertEqual({h["entry"]: h["waits"] for h in lock["holders"]},
+                         {"0x1000": 3, "0x2000": 3, "0x3000": 1, None: 1})
+
+    def test_wait_of_the_start_is_no_lock_of_its_own(self):
+        data = self.trace((0, 0, "GREEN", 7, 0x7000, 3, 3, b"seven"),
+                          (1, 20, "READY", 7, 8, 5 << 4 | 1), (1, 30, "RUN", 7, 0, 0),
+                          (1, 40, "PARK", 7, 0x99, 8, 3),
+                          (0, 50, "GREEN", 8, 0x8000, 0, 2, b""))
+        found = summary(data)
+        self.assertEqual(found["locks_unnamed"], {"waits": 1, "ns": 20000, "longest_ns": 20000})
+        lock = one(found["locks"])
+        self.assertEqual((lock["object"], lock["waits"]), (0x99, 1))
+        # the waker and the holder are named although their event comes later
+        self.assertEqual(lock["holders"][0]["entry"], "0x8000")
+        self.assertEqual(found["wakeups"], [{"by": "0x8000", "woken": "0x7000", "count": 1}])
+        status, out, messages = run("summary", "-", data=data)
+        self.assertEqual((status, messages), (0, ""))
+        self.assertRegex(out.decode(), r"\n +1 +0\.020 ms +0\.020 ms waits without an address: ")
+
+    def test_holder_that_an_event_names_ends_a_hand_over(self):
+        events = [(1, 1, "SPAWN", g, 0, 0x1000 * g, 2) for g in (1, 2, 3, 4)]
+        events += [(1, 2, "RUN", 2, 0, 1), (1, 3, "PARK", 2, 0x99, 1, 3),
+                   (1, 4, "READY", 2, 1, 5 << 4 | 1), (1, 5, "RUN", 2, 0, 0), (1, 6, "YIELD", 2),
+                   (1, 7, "RUN", 3, 0, 1), (1, 8, "PARK", 3, 0x99, 4, 3),
+                   (1, 9, "RUN", 1, 0, 1), (1, 10, "PARK", 1, 0x99, 0, 3)]
+        lock = one(summary(self.trace(*events))["locks"], object=0x99)
+        self.assertEqual({h["entry"]: h["waits"] for h in lock["holders"]},
+                         {"0x1000": 1, "0x4000": 1, None: 1})
 
     def test_lost_events_are_counted(self):
         data = self.trace((1, 1, "RUN", 1, 0, 0), (1, 2, "LOST", 77), (1, 3, "RUN", 2, 0, 0))
@@ -320,7 +386,14 @@ class Damage(Base):
         self.check_refused(self.data[:12] + b"\0" + self.data[13:], "length of the header")
         status, _, messages = run("summary", "/nonexistent/trace")
         self.assertEqual(status, 1)
-        self.assertIn("/nonexistent/trace: cannot be read", messages)
+        self.assertIn("/nonexistent/trace: cannot be read: No such file or directory", messages)
+        done = subprocess.run(("sh", "-c", '"$0" summary - <&-', PROGRAM), stderr=subprocess.PIPE,
+                              stdout=subprocess.DEVNULL, check=False)
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, b"gmp-trace: -: cannot be read: Bad file descriptor\n"))
+        status, _, messages = run("summary", "/")
+        self.assertEqual(status, 1)
+        self.assertIn("/: cannot be read: Is a directory", messages)
 
     def test_longer_header_is_skipped(self):
         data = self.data[:12] + struct.pack("<I", 56) + self.data[16:48] + bytes(8) + self.data[48:]

@@ -111,6 +111,8 @@ static bool runs_on(struct model *m, struct green *g, struct thread *t)
 /* Makes g runnable. */
 static void make_runnable(struct model *m, struct green *g, const struct wake *wake)
 {
+	if (g->state == STATE_WAITING)
+		model_hand_over(m, g, wake);
 	g->wake = *wake;
 	set_state(m, g, STATE_RUNNABLE);
 	g->has_flow = wake->is_wakeup;
@@ -126,9 +128,7 @@ static struct wake wake_of(struct model *m, const struct event *e, unsigned caus
 	return (struct wake){
 		.time = m->now,
 		.by = e->b,
-		.by_entry = e->b == 0    ? NULL
-			    : by != NULL ? by->entry
-					 : m->all_entries[0],
+		.by_entry = e->b != 0 ? model_entry_of(m, e->b) : NULL,
 		.by_track = has_slice ? by->track : 0,
 		.thread = e->thread,
 		.cause = (uint8_t)cause,
@@ -196,17 +196,14 @@ static void on_run(struct model *m, const struct event *e, struct green *g, stru
 
 static void on_park(struct model *m, const struct event *e, struct green *g, struct thread *t)
 {
-	struct green *holder;
-
 	if (!runs_on(m, g, t))
 		return;
-	holder = e->c != 0 ? map_get(&m->greens, e->c) : NULL;
 	set_state(m, g, STATE_WAITING);
 	leave_thread(m, g);
 	g->reason = e->small;
 	g->object = e->b;
-	g->holder = e->c;
-	g->holder_entry = e->c == 0 ? NULL : holder != NULL ? holder->entry : m->all_entries[0];
+	g->holder = model_holder(m, g, e->c);
+	g->holder_entry = g->holder != 0 ? model_entry_of(m, g->holder) : NULL;
 	if (g->early.is_wakeup && m->now - g->early.time < EARLY_NS)
 		make_runnable(m, g, &g->early);
 	g->early.is_wakeup = false;

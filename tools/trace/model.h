@@ -10,6 +10,9 @@
  * STATE_UNKNOWN, for which there are no spans, until an event says what it does. If a G becomes
  * runnable less than EARLY_NS before it parks, it has waited for 0 ns. A G that has ended is kept
  * for GRAVE_NS, so that late events do not bring it back.
+ *
+ * Holders of locks: while an unlock has handed a lock to a G that has not run yet, the runtime does
+ * not know the holder, and PARK has none. The model knows it from the READY of that G.
  */
 #ifndef TOOLS_TRACE_MODEL_H
 #define TOOLS_TRACE_MODEL_H
@@ -136,6 +139,8 @@ struct model {
 	int64_t now;
 	uint64_t counts[EVENT_TYPES];
 	struct map greens, threads, procs, entries;
+	struct map handovers;       /* object -> struct handover * */
+	bool is_owned[LABEL_CODES]; /* the reason is a lock that one G owns */
 	struct entry **all_entries;
 	size_t entry_count, entry_capacity;
 	struct texts texts; /* names of regions */

@@ -53,6 +53,9 @@ static void init_labels(struct model *m)
 		m->reasons[i] = trace_label(m->trace, LABEL_REASON, i, *buf++);
 		m->states[i] = state ? state_of_label(state) : STATE_UNKNOWN;
 	}
+	for (unsigned i = 0; i < LABEL_CODES; i++)
+		m->is_owned[i] = strcmp(m->reasons[i], "mutex lock") == 0 ||
+				 strcmp(m->reasons[i], "rwmutex lock") == 0;
 	m->queues[QUEUE_NONE] = "none";
 	m->yield_queue = QUEUE_NONE;
 	for (unsigned i = 0; i < QUEUE_NONE; i++)
@@ -91,16 +94,29 @@ struct entry *model_entry(struct model *m, uint64_t address)
 	return e;
 }
 
+struct entry *model_entry_of(struct model *m, uint64_t id)
+{
+	const struct green *g = map_get(&m->greens, id);
+	const struct green_name *name = map_get(&m->trace->greens, id);
+
+	if (g != NULL)
+		return g->entry;
+	return model_entry(m, name != NULL ? name->entry : 0);
+}
+
 struct green *model_green(struct model *m, uint64_t id)
 {
 	struct green *g = map_get(&m->greens, id);
+	const struct green_name *name = map_get(&m->trace->greens, id);
 
 	if (g != NULL)
 		return g;
 	g = new_memory(1, sizeof(*g));
 	g->id = id;
 	g->track = ++m->tracks;
-	g->entry = m->all_entries[0];
+	g->entry = model_entry(m, name != NULL ? name->entry : 0);
+	if (name != NULL && name->name != NULL)
+		g->name = copy_text(name->name, strlen(name->name));
 	g->since = g->drawn = m->now;
 	g->wake.cause = m->cause_of[CAUSE_UNKNOWN];
 	g->wake.queue = QUEUE_NONE;
@@ -167,6 +183,62 @@ void model_bury(struct model *m, struct green *g)
 	}
 }
 
+/* --- holders of locks ---
+ *
+ * An unlock hands a lock over: the waiter owns it from its READY on, but the runtime knows the
+ * holder only when that G has run. A G that parks in between has a PARK without a holder. The G
+ * whose wait for the object ended last is taken as the holder then, until it parks for the object
+ * itself, ends, or a PARK names another holder.
+ *
+ * A wait for an rwmutex without a holder may also be for readers, so the G must not have run yet.
+ */
+
+/* The G whose wait for a lock ended last. */
+struct handover {
+	uint64_t g; /* 0: it does not own the lock any more */
+};
+
+static bool is_rwmutex(const struct model *m, const struct green *g)
+{
+	return strncmp(m->reasons[g->reason], "rwmutex", 7) == 0;
+}
+
+void model_hand_over(struct model *m, const struct green *g, const struct wake *wake)
+{
+	struct handover *h;
+
+	if (!m->is_owned[g->reason] || g->object == 0 ||
+	    strcmp(m->causes[wake->cause], "wake") != 0)
+		return;
+	h = map_get(&m->handovers, g->object);
+	if (h == NULL) {
+		h = new_memory(1, sizeof(*h));
+		map_put(&m->handovers, g->object, h);
+	}
+	h->g = g->id;
+}
+
+uint64_t model_holder(struct model *m, const struct green *g, uint64_t named)
+{
+	struct handover *h = g->object != 0 ? map_get(&m->handovers, g->object) : NULL;
+	const struct green *owner;
+
+	if (h == NULL)
+		return named;
+	if (h->g == g->id || (named != 0 && named != h->g))
+		h->g = 0;
+	if (named != 0 || h->g == 0)
+		return named;
+	owner = map_get(&m->greens, h->g);
+	if (owner == NULL || owner->state == STATE_DEAD)
+		return h->g = 0;
+	if (is_rwmutex(m, g) && owner->state != STATE_RUNNABLE)
+		return 0;
+	return h->g;
+}
+
+/* --- sorting, and the end --- */
+
 static int compare_greens(const void *a, const void *b)
 {
 	uint64_t x = (*(struct green *const *)a)->track, y = (*(struct green *const *)b)->track;
@@ -223,7 +295,7 @@ const char *green_name(const struct green *g)
 
 void model_free(struct model *m)
 {
-	struct map *maps[] = { &m->threads, &m->procs, &m->entries };
+	struct map *maps[] = { &m->threads, &m->procs, &m->entries, &m->handovers };
 
 	for (size_t i = 0; i < m->greens.size; i++) {
 		struct green *g = m->greens.slots[i].value;

@@ -4,6 +4,7 @@
  */
 #include "reader.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,19 @@ static void keep_thread(struct trace *t, const struct event *e)
 	*name = (struct thread_name){ .tid = e->a, .m = e->b, .kind = e->small };
 }
 
+static void keep_green(struct trace *t, const struct event *e)
+{
+	struct green_name *name;
+
+	if (e->a == 0 || map_get(&t->greens, e->a) != NULL)
+		return;
+	name = new_memory(1, sizeof(*name));
+	name->entry = e->b;
+	if (e->text_length > 0)
+		name->name = copy_text(e->text, e->text_length);
+	map_put(&t->greens, e->a, name);
+}
+
 /* Keeps what the first pass collects. */
 static void collect(struct trace *t, const struct event *e)
 {
@@ -65,6 +79,7 @@ static void collect(struct trace *t, const struct event *e)
 		break;
 	case EVENT_SYMBOL: keep_symbol(t, e); break;
 	case EVENT_THREAD: keep_thread(t, e); break;
+	case EVENT_GREEN: keep_green(t, e); break;
 	case EVENT_CLOCK: clock_add(t, e->tick, (int64_t)(e->a - t->start_clock)); break;
 	case EVENT_LOST: t->lost += e->a; break;
 	case EVENT_STOP:
@@ -221,48 +236,83 @@ const char *trace_open_memory(struct trace *t, const void *data, size_t size)
 	return NULL;
 }
 
-/* Copies standard input to a file without a name, so that memory stays bounded. */
-static int spool(int from)
+/* Returns "what: reason" for the errno of the last call, in memory that the next call uses. */
+static const char *failure(const char *what)
 {
+	static char message[200];
+
+	snprintf(message, sizeof(message), "%s: %s", what, strerror(errno));
+	return message;
+}
+
+/*
+ * Copies what is no file, like a pipe, to a file without a name, so that memory stays bounded.
+ * Returns NULL and the descriptor of the copy, or what failed.
+ */
+static const char *spool(int from, int *copy)
+{
+	const char *no_copy = "cannot be copied to a temporary file", *error = NULL;
 	FILE *file = tmpfile();
 	char bytes[65536];
 	ssize_t n;
-	int fd;
 
 	if (file == NULL)
-		return -1;
-	while ((n = read(from, bytes, sizeof(bytes))) > 0)
+		return failure(no_copy);
+	while ((n = read(from, bytes, sizeof(bytes))) > 0 && error == NULL)
 		if (fwrite(bytes, 1, (size_t)n, file) != (size_t)n)
-			n = -2;
-	fd = n == 0 && fflush(file) == 0 ? dup(fileno(file)) : -1;
+			error = failure(no_copy);
+	if (error == NULL && n < 0)
+		error = failure("cannot be read");
+	if (error == NULL && (fflush(file) != 0 || (*copy = dup(fileno(file))) < 0))
+		error = failure(no_copy);
 	fclose(file);
-	return fd;
+	return error;
+}
+
+/* Opens a file that can be mapped. Returns NULL and its descriptor, or what failed. */
+static const char *open_file(const char *path, int *fd)
+{
+	bool is_input = strcmp(path, "-") == 0;
+	int from = is_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+	const char *error;
+	struct stat st;
+
+	if (from < 0)
+		return failure("cannot be read");
+	*fd = from;
+	if (fstat(from, &st) != 0)
+		error = failure("cannot be read");
+	else if (S_ISREG(st.st_mode))
+		return NULL;
+	else
+		error = spool(from, fd);
+	if (!is_input)
+		close(from);
+	return error;
 }
 
 const char *trace_open(struct trace *t, const char *path)
 {
-	bool is_input = strcmp(path, "-") == 0;
-	int fd = is_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-	struct stat st;
 	const char *error;
-	void *data;
+	struct stat st;
+	void *data = MAP_FAILED;
+	int fd;
 
 	*t = (struct trace){ 0 };
-	if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
-		int copy = spool(fd);
-
-		if (!is_input)
-			close(fd);
-		fd = copy;
-	}
-	if (fd < 0 || fstat(fd, &st) != 0)
-		return "cannot be read: check its name and rights, and the space in TMPDIR";
-	if (st.st_size == 0)
-		return "the file is empty";
-	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	error = open_file(path, &fd);
+	if (error != NULL)
+		return error;
+	if (fstat(fd, &st) != 0)
+		error = failure("cannot be read");
+	else if (st.st_size == 0)
+		error = "the file is empty";
+	else
+		data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (error == NULL && data == MAP_FAILED)
+		error = failure("cannot be mapped into memory");
 	close(fd);
-	if (data == MAP_FAILED)
-		return "cannot be mapped into memory";
+	if (error != NULL)
+		return error;
 	error = trace_open_memory(t, data, (size_t)st.st_size);
 	t->is_mapped = true;
 	return error;
@@ -282,12 +332,16 @@ void trace_close(struct trace *t)
 	for (unsigned i = 0; i < LABEL_TABLES; i++)
 		for (unsigned k = 0; k < LABEL_CODES; k++)
 			free(t->labels[i][k]);
+	for (size_t i = 0; i < t->greens.size; i++)
+		if (t->greens.slots[i].value != NULL)
+			free(((struct green_name *)t->greens.slots[i].value)->name);
 	free(t->sources);
 	free(t->heap);
 	free(t->clock);
 	map_free(&t->source_of);
 	free_values(&t->symbols);
 	free_values(&t->threads);
+	free_values(&t->greens);
 	if (t->is_mapped)
 		munmap((void *)t->data, t->size);
 	*t = (struct trace){ 0 };

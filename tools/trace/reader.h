@@ -3,9 +3,10 @@
  * Reader of trace files: maps a file, indexes its blocks, and yields all events in order of time.
  *
  * Opening reads the file once: it checks each block, and collects what names the rest (labels,
- * symbols, threads) and the clock events. Then trace_next merges the threads with one cursor each:
- * memory grows with the number of blocks, not with that of events. docs/trace-format.md has the
- * format. Bytes are never trusted: damage costs the rest of a block, and is counted in `warnings`.
+ * symbols, threads, the Gs of the start) and the clock events. Then trace_next merges the threads
+ * with one cursor each: memory grows with the number of blocks, not with that of events.
+ * docs/trace-format.md has the format. Bytes are never trusted: damage costs the rest of a block,
+ * and is counted in `warnings`.
  */
 #ifndef TOOLS_TRACE_READER_H
 #define TOOLS_TRACE_READER_H
@@ -66,6 +67,12 @@ struct thread_name {
 	uint8_t kind;
 };
 
+/* What the file says of a G that is alive soon after the start. */
+struct green_name {
+	uint64_t entry;
+	char *name; /* or NULL */
+};
+
 struct trace {
 	const uint8_t *data;
 	size_t size;
@@ -82,6 +89,7 @@ struct trace {
 	char *labels[LABEL_TABLES][LABEL_CODES];
 	struct map symbols; /* address -> char * */
 	struct map threads; /* thread number -> struct thread_name * */
+	struct map greens;  /* G -> struct green_name * */
 	uint64_t events, lost, file_lost;
 	bool has_stop;
 	struct warnings warnings;
@@ -89,7 +97,7 @@ struct trace {
 
 /*
  * Opens a file, or standard input if path is "-".
- * Returns NULL, or the reason why nothing can be read.
+ * Returns NULL, or the reason why nothing can be read, in memory that the next call may use.
  */
 const char *trace_open(struct trace *t, const char *path);
 

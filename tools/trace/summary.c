@@ -78,15 +78,10 @@ static struct mutex_figures *mutex_of(struct summary *s, const struct green *g)
 	return m;
 }
 
-static void add_mutex_wait(struct summary *s, const struct green *g, int64_t ns)
+static void add_holder(struct mutex_figures *m, const struct green *g, int64_t ns)
 {
-	struct mutex_figures *m = mutex_of(s, g);
 	struct holder *h = m->holders;
 
-	m->waits++;
-	add_ns(&m->ns, ns);
-	if (ns > m->longest)
-		m->longest = ns;
 	while (h != NULL && h->entry != g->holder_entry)
 		h = h->next;
 	if (h == NULL) {
@@ -97,6 +92,18 @@ static void add_mutex_wait(struct summary *s, const struct green *g, int64_t ns)
 	}
 	h->waits++;
 	add_ns(&h->ns, ns);
+}
+
+static void add_mutex_wait(struct summary *s, const struct green *g, int64_t ns)
+{
+	struct mutex_figures *m = g->object != 0 ? mutex_of(s, g) : &s->unnamed;
+
+	m->waits++;
+	add_ns(&m->ns, ns);
+	if (ns > m->longest)
+		m->longest = ns;
+	if (g->object != 0)
+		add_holder(m, g, ns);
 }
 
 /* Puts a run into the list of the longest ones, which is sorted. */

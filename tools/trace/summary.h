@@ -76,6 +76,7 @@ struct summary {
 	struct map waker_map, mutex_map, proc_map;
 	struct waker **wakers;
 	size_t waker_count, waker_capacity;
+	struct mutex_figures unnamed; /* waits for locks without an address, mostly of the start */
 	struct mutex_figures **mutexes;
 	size_t mutex_count, mutex_capacity;
 	struct region_figures *regions; /* by index of the name */

@@ -104,6 +104,10 @@ static void put_mutexes(struct summary *s, FILE *out)
 		fputs("]}", out);
 	}
 	fputs("]", out);
+	put_number(out, ",\n \"locks_unnamed\":{", "waits", s->unnamed.waits);
+	put_number(out, ",", "ns", (uint64_t)s->unnamed.ns);
+	put_number(out, ",", "longest_ns", (uint64_t)s->unnamed.longest);
+	fputs("}", out);
 }
 
 static void put_latencies(struct summary *s, FILE *out)

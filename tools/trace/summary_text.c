@@ -135,6 +135,12 @@ static void put_mutexes(struct summary *s, FILE *out)
 		}
 	}
 	put_rest(out, s->mutex_count, "locks");
+	if (s->unnamed.waits == 0)
+		return;
+	fprintf(out, " %9" PRIu64, s->unnamed.waits);
+	put_ms(out, s->unnamed.ns);
+	put_ms(out, s->unnamed.longest);
+	fputs(" waits without an address: begun before the trace, or woken at once\n", out);
 }
 
 static void put_latencies(struct summary *s, FILE *out)
