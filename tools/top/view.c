@@ -246,7 +246,7 @@ static void format_cpu(char out[NUMBER_SIZE], int64_t permille)
 		snprintf(out, NUMBER_SIZE, "%.1f", (double)permille / 10);
 }
 
-/* The state of a green thread in at most ten columns; one that is not known is cut. */
+/* The state of a green thread in at most ten columns; an unknown one is cut. */
 static const char *short_state(const char *state)
 {
 	static const char *const words[][2] = {
