@@ -95,8 +95,10 @@ static void pin_free_locked(struct m *m)
 
 void pin_lend(struct m *m)
 {
+	lock(&sched.lock, LR_SCHED); /* sysmon runs already */
 	m->lends = m->bound = true;
 	sched.nbound++;
+	unlock(&sched.lock, LR_SCHED);
 }
 
 bool pin_rest(struct m *m)

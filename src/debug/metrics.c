@@ -30,7 +30,8 @@ static const struct metric metrics[] = {
 #undef STAT
 };
 
-_Static_assert(countof(metrics) * sizeof(uint64_t) + sizeof(size_t) == offsetof(gmp_stats, latency),
+_Static_assert(countof(metrics) * sizeof(uint64_t) + offsetof(gmp_stats, greens) ==
+		       sizeof(gmp_stats) - sizeof(((gmp_stats *)NULL)->latency),
 	       "stat.def has every integer field of gmp_stats");
 
 static void put_head(struct debug_request *r, const char *name, const char *suffix,
@@ -75,26 +76,46 @@ const char *debug_cause(int cause)
 	return causes[cause];
 }
 
-static void put_quantile(struct debug_request *r, int cause, const char *q, uint64_t ns)
+/* A line; cause: NULL is a metric of all causes. */
+static void put_quantile(struct debug_request *r, const char *cause, const char *q, uint64_t ns)
 {
-	debug_print(r, "gmp_latency_seconds{cause=\"%s\",quantile=\"%s\"} ", causes[cause], q);
+	if (cause)
+		debug_print(r, "gmp_latency_seconds{cause=\"%s\",quantile=\"%s\"} ", cause, q);
+	else
+		debug_print(r, "gmp_latency_all_seconds{quantile=\"%s\"} ", q);
 	put_seconds(r, ns);
+}
+
+/* Without samples there are no quantiles. */
+static void put_quantiles(struct debug_request *r, const char *cause, const gmp_latency *l)
+{
+	if (!l->samples)
+		return;
+	put_quantile(r, cause, "0.5", l->p50);
+	put_quantile(r, cause, "0.9", l->p90);
+	put_quantile(r, cause, "0.99", l->p99);
+	put_quantile(r, cause, "1", l->max);
 }
 
 static void put_latency(struct debug_request *r, const gmp_stats *s)
 {
+	gmp_latency all = { .samples = s->latency_samples,
+			    .p50 = s->latency_p50,
+			    .p90 = s->latency_p90,
+			    .p99 = s->latency_p99,
+			    .max = s->latency_max };
+
 	put_head(r, "gmp_latency_seconds", "", "summary",
 		 "Time from runnable to running, by what made it runnable; count: measurements.");
 	for (int c = 0; c < GMP_LATENCY_CAUSES; c++) {
-		const gmp_latency *l = &s->latency[c];
-
-		put_quantile(r, c, "0.5", l->p50);
-		put_quantile(r, c, "0.9", l->p90);
-		put_quantile(r, c, "0.99", l->p99);
-		put_quantile(r, c, "1", l->max);
+		put_quantiles(r, causes[c], &s->latency[c]);
 		debug_print(r, "gmp_latency_seconds_count{cause=\"%s\"} %llu\n", causes[c],
-			    (unsigned long long)l->samples);
+			    (unsigned long long)s->latency[c].samples);
 	}
+	put_head(r, "gmp_latency_all_seconds", "", "summary",
+		 "Time from runnable to running; count: measurements.");
+	put_quantiles(r, NULL, &all);
+	debug_print(r, "gmp_latency_all_seconds_count %llu\n", (unsigned long long)all.samples);
 }
 
 /* --- Ps --- */

@@ -14,6 +14,15 @@ def check(cond, what):
         sys.exit("check_metrics.py: %s" % what)
 
 
+def check_summary(samples):
+    """Quantiles exactly if there are measurements, which are the last sample."""
+    quantiles = [s.labels["quantile"] for s in samples[:-1]]
+    check(samples[-1].name.endswith("_count"), samples)
+    check(quantiles == ("0.5 0.9 0.99 1".split() if samples[-1].value else []), samples)
+    values = [s.value for s in samples[:-1]]
+    check(values == sorted(values), samples)
+
+
 def main(path):
     with open(path, "rb") as f:
         text = f.read().decode("utf-8", "strict")
@@ -36,6 +45,13 @@ def main(path):
     causes = {s.labels["cause"] for s in latency.samples}
     check(causes == set("spawn yield timer descriptor blocking wake".split()), causes)
     check(all(s.value < 60 for s in latency.samples if "quantile" in s.labels), latency)
+    for cause in causes:
+        of = [s for s in latency.samples if s.labels["cause"] == cause]
+        check_summary(of)
+    total = families["gmp_latency_all_seconds"].samples
+    check_summary(total)
+    check(total[-1].value > 0, total)
+    check(families["gmp_cpu_seconds"].type == "counter", families["gmp_cpu_seconds"])
     procs = int(families["gmp_procs"].samples[0].value)
     ps = [s.labels["p"] for s in families["gmp_p_queue"].samples]
     check(ps == [str(i) for i in range(procs)], ps)

@@ -246,6 +246,22 @@ static void format_cpu(char out[NUMBER_SIZE], int64_t permille)
 		snprintf(out, NUMBER_SIZE, "%.1f", (double)permille / 10);
 }
 
+/* The state of a green thread in at most ten columns; an unknown one is cut. */
+static const char *short_state(const char *state)
+{
+	static const char *const words[][2] = {
+		{ "", "-" },
+		{ "in blocking code", "blocking" },
+		{ "running without a P", "without P" },
+		{ "running, the caller of gmp_dump", "running" },
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcmp(state, words[i][0]) == 0)
+			return words[i][1];
+	return state;
+}
+
 static void add_cpu(struct page *page, const struct view *v, const struct sample *now,
 		    const struct sample *before)
 {
@@ -274,7 +290,7 @@ static void add_cpu(struct page *page, const struct view *v, const struct sample
 
 		format_cpu(cpu, rows[i].permille);
 		snprintf(id, sizeof(id), g->id < 0 ? "-" : "%lld", (long long)g->id);
-		pad(state, g->state[0] ? g->state : "-", 10);
+		pad(state, short_state(g->state), 10);
 		pad(name, g->name[0] ? g->name : "-", NAME_COLUMNS);
 		line(page, STYLE_PLAIN, "%8s %6s %8s %s %s %s", id, cpu, duration(all, g->cpu_ns),
 		     state, name, g->entry);
