@@ -8,11 +8,19 @@
  *   blocker   is in blocking code for 30 ms, while others are runnable
  *   echo      answers 1,000 messages over a channel
  */
-#include <assert.h>
 #include <gmp.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
+
+/* Also in a release build. */
+static void must(bool holds)
+{
+	if (!holds)
+		abort();
+}
 
 static gmp_mutex mutex;
 static gmp_chan *locked, *messages;
@@ -85,20 +93,20 @@ static void app(void *arg)
 	(void)arg;
 	locked = gmp_chan_new(1, 0);
 	messages = gmp_chan_new(sizeof(int), 0);
-	assert(locked && messages);
+	must(locked && messages);
 	for (int i = 0; i < 5; i++) {
 		gmp_attr attr = GMP_ATTR_INIT;
 
 		attr.name = names[i];
-		assert(gmp_spawn(&g[i], of[i], NULL, &attr) == 0);
+		must(gmp_spawn(&g[i], of[i], NULL, &attr) == 0);
 	}
 	for (int i = 0; i < 1000; i++)
-		assert(gmp_chan_send(messages, &i) == 0);
+		must(gmp_chan_send(messages, &i) == 0);
 	gmp_chan_close(messages);
 	for (int i = 0; i < 5; i++)
-		assert(gmp_join(g[i]) == 0);
+		must(gmp_join(g[i]) == 0);
 	gmp_trace_log("planted", "all have ended");
-	assert(gmp_stats_get(&s) == 0);
+	must(gmp_stats_get(&s) == 0);
 	printf("{\"computed\":%lld,\"held\":%lld,\"waited\":%lld,\"blocked\":%lld,",
 	       (long long)computed, (long long)held, (long long)waited, (long long)blocked);
 	printf("\"steals\":%llu,\"handoffs\":%llu,\"preemptions\":%llu,\"cpu_ns\":%llu}\n",
