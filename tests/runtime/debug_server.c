@@ -121,7 +121,7 @@ RT(server_pages_are_served)
 	check_page(port, "/debug/", 200, "<a href=\"/metrics\">");
 	check_page(port, "/metrics", 200, "\n# TYPE gmp_spawns_total counter\ngmp_spawns_total ");
 	check_page(port, "/metrics", 200,
-		   "\ngmp_latency_seconds{cause=\"wake\",quantile=\"0.99\"} ");
+		   "\ngmp_latency_seconds{cause=\"spawn\",quantile=\"0.99\"} ");
 	check_page(port, "/metrics", 200, "\ngmp_p_queue{p=\"0\"} ");
 	check_page(port, "/debug/vars", 200, "\"by_wait\":[");
 	check_page(port, "/debug/vars?cputime=5", 200, "\"cputime\":");
