@@ -47,7 +47,11 @@ void sched_hand_off(struct p *pp, bool blocked)
 	rests = !other && !start;
 	if (rests)
 		p_idle_locked(pp);
+	struct m *poller = rests ? midle_get_poller() : NULL; /* HANDOFF-6 */
+
 	unlock(&sched.lock, LR_SCHED);
+	if (poller)
+		m_wake(poller, false);
 	if (other && !awake)
 		m_wake(other, in_poller);
 	if (start) {

@@ -24,6 +24,11 @@
  *   HANDOFF-5  An M that lost its P that way is in sched.lostp until it runs.  It is awake
  *              already, so the next hand-off gives it a P without a wakeup.  Otherwise it stops
  *              again, and re-checks the queues once it is among the stopped Ms.
+ *   HANDOFF-6  If a released P becomes idle, an M is in the poller, unless no M is stopped.  The M
+ *              that released it does not stop there itself, as in stopm.  The others may all sleep
+ *              on their futexes: each found the poller taken when it stopped, by an M that has got
+ *              this P since.  Then nothing would serve fds and timers, or find a deadlock, once
+ *              sysmon sleeps.
  *
  * BLOCK-3 of blocking.c is kept here: both ends of the count sched.nblocked.  Verified by
  * model/block.pml.

@@ -275,6 +275,11 @@ struct m *midle_get(void)
 	return m;
 }
 
+struct m *midle_get_poller(void)
+{
+	return sched.polling || !sched.midle ? NULL : midle_get();
+}
+
 bool midle_del(struct m *m)
 {
 	if (m->in_poller) {

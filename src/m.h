@@ -70,6 +70,9 @@ void m_wake(struct m *m, bool in_poller);
 void midle_put(struct m *m);
 /* Take one of the stopped Ms out; NULL: there is none. */
 struct m *midle_get(void);
+/* Take an M out that must become the poller, if no M is in the poller, or on its way into or out of
+ * it; otherwise NULL.  The caller wakes it: without a P it stops again, now in the poller. */
+struct m *midle_get_poller(void);
 /* Take m out.  Returns false if a waker has done so already. */
 bool midle_del(struct m *m);
 /* Give pp to m, which was stopped or has lost its P, and does not run yet. */
