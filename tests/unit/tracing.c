@@ -637,6 +637,9 @@ TEST(cputime_in_a_fork_child_has_memory_of_its_own)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 
+#ifdef SAN_THREAD
+	check_skip("ThreadSanitizer lets no child of a process with threads start threads");
+#endif
 	make_path();
 	cfg.max_green = 2000;
 	setenv("GMP_DEBUG", "cputime", 1);
