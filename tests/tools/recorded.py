@@ -80,7 +80,7 @@ class Recorded:
         self.assertGreaterEqual(messages, 900)
         self.assertLessEqual(messages, 2001)
 
-    def test_counts_are_those_of_the_statistics(self):
+    def test_counts_agree_with_the_statistics(self):
         for name in ("handoffs", "preemptions"):
             self.assertEqual(self.summary["counts"][name], self.measured[name], name)
         self.assertGreaterEqual(self.summary["counts"]["steals"], self.measured["steals"])

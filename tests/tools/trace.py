@@ -94,7 +94,7 @@ class Summary(Base):
              "longest_ns": 50 * MS,
              "holders": [{"entry": "hold<T>", "waits": 1, "ns": 50 * MS}]}])
 
-    def test_counts_are_those_of_the_events(self):
+    def test_counts_agree_with_the_events(self):
         self.assertEqual(self.summary["counts"], {
             "steals": 1, "stolen": 2, "handoffs": 1, "preemptions": 1, "overflows": 1,
             "overflowed": 128, "polls": 1, "poll_events": 7, "timer_batches": 1, "timers": 1})
