@@ -28,6 +28,8 @@
 
 #if defined(__x86_64__)
 #include "base/arch_x86_64.h"
+#elif defined(__riscv)
+#include "base/arch_riscv64.h"
 #else
 #error "gmp has no port to this machine: see base/arch.h"
 #endif
