@@ -28,6 +28,8 @@
 
 #if defined(__x86_64__)
 #include "base/arch_x86_64.h"
+#elif defined(__aarch64__)
+#include "base/arch_aarch64.h"
 #elif defined(__riscv)
 #include "base/arch_riscv64.h"
 #else

@@ -17,6 +17,8 @@
 
 #if defined(__x86_64__)
 #include "machine/frame_x86_64.h"
+#elif defined(__aarch64__)
+#include "machine/frame_aarch64.h"
 #elif defined(__riscv)
 #include "machine/frame_riscv64.h"
 #endif

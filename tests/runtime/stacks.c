@@ -237,6 +237,8 @@ RT(stack_of_parked_g_survives_trimming)
  */
 #if defined(__x86_64__)
 #include "stacks_x86_64.h"
+#elif defined(__aarch64__)
+#include "stacks_aarch64.h"
 #elif defined(__riscv)
 #include "stacks_riscv64.h"
 #endif

@@ -30,6 +30,8 @@
  */
 #if defined(__x86_64__)
 #include "context_x86_64.h"
+#elif defined(__aarch64__)
+#include "context_aarch64.h"
 #elif defined(__riscv)
 #include "context_riscv64.h"
 #endif

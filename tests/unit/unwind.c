@@ -27,6 +27,8 @@
  */
 #if defined(__x86_64__)
 #include "unwind_x86_64.h"
+#elif defined(__aarch64__)
+#include "unwind_aarch64.h"
 #elif defined(__riscv)
 #include "unwind_riscv64.h"
 #endif
