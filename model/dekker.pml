@@ -68,7 +68,6 @@
  *   src/mode/cpusample.c: on_sigprof cpusample_stop cpusample_begin
  *   ORD: deaf group.cancel group.expire poll.until sysmon poller.waking idle turn cancel
  *   ORD: uncontended external run notify sample.on pd.use
- *   without: group.current awaits sample.busy (words that guard data)
  *
  * Runs: the searches of scripts/model
  *   holds      -DDEAF
