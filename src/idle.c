@@ -230,8 +230,7 @@ bool wait_for_p(struct m *m)
 		unlock(&sched.lock, LR_SCHED);
 		if (stopping)
 			return false;
-		fence_seq(); /* ORD(idle): for Gs that went to the global queue; may wake m */
-		wake_for_queued();
+		wake_for_queued(); /* for Gs that went to the global queue; may wake m */
 		sched_ask_one();
 	}
 }

@@ -23,11 +23,12 @@
  * running thread. Without membarrier in the kernel both are full fences.
  *
  * An M that ends its spin with a G starts the next spinner if there is more work
- * (execute_found_g0).  It has no heavy fence between nmspinning - 1 and its re-check, so the
- * submitter needs the full fence of step 3, which costs only if a P is idle.
+ * (execute_found_g0).  It has a full fence between nmspinning - 1 and its re-check, and no heavy
+ * one, so the submitter needs the full fence of step 3, which costs only if a P is idle.  On x86
+ * the M's fence is the locked instruction itself.
  *
- * Verified by model/wake.pml.  Lost wakeup if step 3 of the idle M is removed: mutant
- * NO_HEAVY_FENCE.
+ * Verified by model/wake.pml, and with reordering by model/dekker.pml.  Lost wakeup if step 3 of
+ * the idle M is removed: mutant NO_HEAVY_FENCE.
  *
  * Invariants
  *   IDLE-1  If a G is in a ring or in the global queue and a P is idle, then an M spins (and will

@@ -192,8 +192,7 @@ int netpoll_poll(int64_t ns, struct glist *out)
 
 void netpoll_rest(int64_t deadline)
 {
-	st_seq(&sched.deaf, true); /* ORD(deaf): before npollwait is read */
-	fence_seq();
+	st_seq(&sched.deaf, true);     /* ORD(deaf): before npollwait is read */
 	if (!ld_seq(&sched.npollwait)) /* ORD(deaf) */
 		gmp__poller.rest(deadline);
 	st_rlx(&sched.deaf, false);

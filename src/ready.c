@@ -109,6 +109,7 @@ bool has_work_except(struct p *few)
 
 void wake_for_queued(void)
 {
+	fence_seq(); /* ORD(idle): the caller's G before nmspinning; an unlock is no fence */
 	if (has_work())
 		wakep();
 }
@@ -120,6 +121,8 @@ void sched_ask_turn(struct p *pp)
 	or_rlx(&pp->attention, ATTENTION_TURN);
 }
 
+/* ORD(turn): after the G is in the queue the caller has executed a full fence, that of
+ * submit_external or of wake_for_queued; then this reads `attention`. */
 void sched_ask_one(void)
 {
 	uint32_t n = (uint32_t)min_of(ld_rlx(&sched.procs), ld_acq(&sched.nallp)); /* ORD(allp) */

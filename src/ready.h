@@ -51,7 +51,8 @@ uint32_t sched_submit_first(struct glist *list, uint32_t *end);
 void sched_submit_late(struct p *pp);
 /* Make pp check the global queue and the poller at its next switch (PICK-3). */
 void sched_ask_turn(struct p *pp);
-/* A G is in the global queue: if no P is idle, ask one to check (PICK-3).  Any thread. */
+/* A G is in the global queue, and a full fence came after it: if no P is idle, ask one to check
+ * (PICK-3).  Any thread. */
 void sched_ask_one(void);
 /* The last access to the waiter of an external thread: WAITER_DONE, and a wakeup. */
 void sched_wake_external(struct waiter *w);
@@ -109,6 +110,7 @@ static inline void stop_spinning(struct m *m)
 {
 	st_rlx(&m->spinning, false);
 	sub_seq(&sched.nmspinning, 1); /* ORD(idle) */
+	fence_after_rmw_seq();         /* ORD(idle): before the queues are re-checked */
 }
 
 /* Start a new M, reserved before (m_reserve_locked), with pp; NULL: the M stops at once.  patient:

@@ -382,6 +382,7 @@ static struct g *due_or_global(struct p *pp)
 	if (gp)
 		return gp;
 	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_TURN);
+	fence_after_rmw_seq(); /* ORD(turn): the bit is clear before the queue is read */
 	return check_global(pp);
 }
 
@@ -409,7 +410,7 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 		if (!stopping)
 			midle_put(m);
 		unlock(&sched.lock, LR_SCHED);
-		wakep(); /* for what it left in the global queue */
+		wake_for_queued(); /* for what it left in the global queue */
 		if (!m->in_poller)
 			notify_poller(sched.allp[0]); /* it has the timers now */
 		if (stopping || !wait_for_p(m))

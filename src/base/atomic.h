@@ -45,6 +45,14 @@
 #define fence_acq() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #define fence_rel() __atomic_thread_fence(__ATOMIC_RELEASE)
 #define fence_seq() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+/* A full fence directly behind a seq or relaxed read-modify-write. On x86 the locked instruction is
+ * one. Elsewhere, and in the C11 model, an atomic access is no fence for other accesses: without
+ * this, a later load may be executed before the new value is visible. */
+#if defined(__x86_64__)
+#define fence_after_rmw_seq() __atomic_signal_fence(__ATOMIC_SEQ_CST)
+#else
+#define fence_after_rmw_seq() fence_seq()
+#endif
 /* The light side of os_membarrier(): stops the compiler, but not the CPU, from reordering. */
 #define fence_light() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
