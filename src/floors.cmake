@@ -55,6 +55,7 @@ set(GMP_FLOOR1
 set(GMP_FLOOR1_HEADERS
 	machine/calltarget.h
 	machine/asleep.h
+	machine/ibt_x86_64.h
 	context.h
 	poller.h
 )
