@@ -61,6 +61,7 @@ set(GMP_FLOOR1_HEADERS
 	machine/calltarget.h
 	machine/frame.h
 	machine/frame_${GMP_ARCH}.h
+	machine/ibt_x86_64.h
 	context.h
 	poller.h
 )

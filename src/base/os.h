@@ -133,6 +133,9 @@ int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_s
 /* Return the bytes of the calling thread's stack below the caller's frame; on the main thread
  * RLIMIT_STACK; SIZE_MAX if not known, as on a stack that the program allocated. */
 size_t os_stack_left(void);
+/* Return whether the CPU checks the return addresses of the calling thread against a shadow stack;
+ * false if that is not known. New threads inherit it. */
+bool os_shadow_stack(void);
 int os_thread_id(void);
 bool os_thread_exists(int tid);           /* of this process */
 int os_thread_signal(int tid, int signo); /* 0 or -errno; si_code is SI_QUEUE */
