@@ -126,7 +126,7 @@ static int claim(enum trace_owner owner)
 /* After claim.  fd: of the file, or -errno. */
 static int start_claimed(int fd)
 {
-	int err = fd < 0 ? fd : tracefile_start(fd);
+	int err = fd < 0 ? fd : tracefile_start(fd, rec.owner == TRACE_OF_SERVER);
 
 	if (err && fd >= 0)
 		close(fd);
@@ -153,7 +153,7 @@ void tracing_ask_stop(void)
 }
 
 /* The file is opened after claim: a refused call leaves the file of the trace that is on as it
- * is.  In blocking code, where shutdown kills no G: opening a FIFO waits. */
+ * is.  In blocking code, where shutdown kills no G. */
 static int start_file(const char *path, enum trace_owner owner)
 {
 	int err = claim(owner);
@@ -304,6 +304,58 @@ bool cputime_lease(int64_t ns)
 
 /* --- begin and end of a run --- */
 
+/* Copy the path of GMP_TRACE to `to`, with the number of the process for each %p.  Returns 1 if it
+ * has a %p, 0, or -ENAMETOOLONG. */
+static int trace_path(char *to, size_t room, const char *from)
+{
+	int has_pid = 0;
+	size_t n = 0;
+
+	for (; *from && n < room; from++) {
+		if (from[0] == '%' && from[1] == 'p') {
+			n += (size_t)snprintf(to + n, room - n, "%d", (int)getpid());
+			has_pid = 1;
+			from++;
+		} else {
+			to[n++] = *from;
+		}
+	}
+	if (n >= room)
+		return -ENAMETOOLONG;
+	to[n] = '\0';
+	return has_pid;
+}
+
+/* RECORD-3 */
+static bool is_file_of_this_process(bool has_pid)
+{
+	static pid_t first;
+
+	if (!first)
+		first = getpid();
+	return has_pid || first == getpid();
+}
+
+/* The trace of GMP_TRACE.  Returns 0 also without one, or -errno. */
+static int start_env(const char *from)
+{
+	static char path[4096];
+	int err = trace_path(path, sizeof(path), from);
+
+	if (err < 0)
+		return err;
+	if (!is_file_of_this_process(err > 0))
+		return 0;
+	err = start_file(path, TRACE_OF_RUN);
+	if (err != -EBUSY)
+		return err;
+	dprintf(STDERR_FILENO,
+		"gmp: GMP_TRACE: \"%.100s\": another process records a trace into this file, so "
+		"this run has no trace: %%p in the path is the number of the process\n",
+		path);
+	return 0;
+}
+
 int tracing_begin(const char **why)
 {
 	static char text[256];
@@ -317,7 +369,7 @@ int tracing_begin(const char **why)
 		err = account_locked();
 	if (err || !path || !path[0])
 		return err;
-	err = start_file(path, TRACE_OF_RUN);
+	err = start_env(path);
 	if (err) {
 		snprintf(text, sizeof(text), "GMP_TRACE: \"%.100s\": %s", path,
 			 err == -ENOTSUP ? "no traces with GMP_SCHED_THREAD: the kernel schedules"
