@@ -96,6 +96,7 @@ static void set_latency(gmp_stats *s, int n)
 {
 	double scale = ns_per_tick();
 	struct latency total = { 0 };
+	uint64_t longest = (uint64_t)ld_rlx(&sched.longest_queued);
 
 	for (int cause = 0; cause < GMP_LATENCY_CAUSES; cause++) {
 		struct latency l = { 0 };
@@ -105,6 +106,7 @@ static void set_latency(gmp_stats *s, int n)
 		s->latency[cause] = latency_in_ns(&l, scale);
 		s->latency[cause].max =
 			longest_told(&sched.latency_told[cause], s->latency[cause].max);
+		longest = max_of(longest, s->latency[cause].max);
 		add_latency(&total, &l);
 	}
 	gmp_latency all = latency_in_ns(&total, scale);
@@ -113,8 +115,7 @@ static void set_latency(gmp_stats *s, int n)
 	s->latency_p50 = all.p50;
 	s->latency_p90 = all.p90;
 	s->latency_p99 = all.p99;
-	s->latency_max = longest_told(&sched.latency_told[GMP_LATENCY_CAUSES],
-				      max_of(all.max, (uint64_t)ld_rlx(&sched.longest_queued)));
+	s->latency_max = longest_told(&sched.latency_told[GMP_LATENCY_CAUSES], longest);
 	s->longest_run = (uint64_t)ld_rlx(&sched.longest_run);
 }
 
