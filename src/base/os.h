@@ -91,8 +91,16 @@ static inline bool os_sigpipe_due(ssize_t result, size_t asked)
 
 /* A pipe, close-on-exec; a write without room returns -EAGAIN. Returns 0 or -errno. */
 int os_pipe(int fds[2]);
-/* Create or truncate a file for writing. Returns its fd or -errno; may block, as on a FIFO. */
+/* Create or truncate a file for writing, for this opening of it alone until it is closed. Returns
+ * its fd or -errno: -EBUSY if another opening has it, also one of another process. Its contents are
+ * unchanged then. A FIFO or a device is not locked, and does not block: -ENXIO without a reader;
+ * a write without room returns -EAGAIN. */
 int os_create_file(const char *path);
+bool os_is_stream(int fd); /* open, and no regular file */
+/* What the peer of a connected socket has done: nothing; it will send no more; it has closed its
+ * socket and no answer can reach it, or fd is no socket. */
+enum os_peer { OS_PEER_THERE, OS_PEER_SILENT, OS_PEER_GONE };
+enum os_peer os_peer(int fd);
 /* write(2), not interrupted by signals. Returns bytes or -errno. */
 ssize_t os_write(int fd, const void *buf, size_t n);
 
