@@ -42,6 +42,9 @@ int os_max_maps(void);                                          /* limit of mapp
 /* Guards: an access raises SIGSEGV. A light guard splits no mapping (Linux >= 6.13). */
 int os_guard_light(void *addr, size_t bytes);
 int os_guard_protect(void *addr, size_t bytes);
+/* Return whether the kernel, too, cannot read the aligned word at addr: checks that a guard has an
+ * effect. Some kernels and emulators answer success to an madvise that they do not know. */
+bool os_faults(const void *addr);
 
 /* --- file descriptors --- */
 /* Set or clear O_NONBLOCK. Returns 1 if that changed it, 0 if not, or -errno. */
