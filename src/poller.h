@@ -45,6 +45,9 @@ struct poller {
 	/* End the process with a message unless the poller's own fds are the files that open made.
 	 * Called if a registration of a poll record is missing.  A wait may return early. */
 	void (*verify)(void);
+	/* Urgent data is reported as POLL_HUNG.  If it is not, a short read of TCP never means that
+	 * no data is left: the read may have stopped before the mark. */
+	bool reports_urgent;
 };
 
 extern const struct poller gmp__poller;
