@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Interface to the kernel's readiness events: one table of functions per kernel interface
- * (netpoll_epoll.c).  It knows fds and keys, no Gs.
+ * (netpoll_epoll.c, netpoll_kqueue.c).  It knows fds and keys, no Gs.
  *
  * An fd is registered once, for both directions, edge-triggered: the kernel reports each change to
  * ready once, and no report is lost between two calls of wait.
