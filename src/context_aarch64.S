@@ -54,7 +54,10 @@
 	.endm
 
 	.macro	CFI_REGISTERS
-	.irp reg, d8, d9, d10, d11, d12, d13, d14, d15, x19, x20, x21, x22, x23, x24, x25, x26, x27, x28, x29, x30
+	.irp reg, d8, d9, d10, d11, d12, d13, d14, d15, x19, x20, x21, x22, x23, x24
+	.cfi_restore \reg
+	.endr
+	.irp reg, x25, x26, x27, x28, x29, x30
 	.cfi_restore \reg
 	.endr
 	.endm
