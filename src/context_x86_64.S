@@ -11,6 +11,8 @@
  *
  * mov is used instead of push and pop: it needs fewer dependent updates of rsp.
  */
+#include "machine/ibt_x86_64.h"
+
 	.text
 
 /* Reload the control words from \src if they differ from those at g0's head, -8(\g0), in more than
@@ -93,7 +95,7 @@ gmp__gogo:
 	movq	48(%rsi), %rbp
 	movq	56(%rsi), %rcx
 	leaq	64(%rsi), %rsp
-	jmp	*%rcx
+	IBT_NOTRACK jmp	*%rcx
 	.cfi_endproc
 	.size	gmp__gogo, . - gmp__gogo
 
@@ -122,4 +124,5 @@ gmp__gstart:
 	.cfi_endproc
 	.size	gmp__gstart, . - gmp__gstart
 
+	IBT_NOTE
 	.section .note.GNU-stack, "", @progbits

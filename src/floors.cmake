@@ -27,7 +27,12 @@ set(GMP_FLOOR0
 	base/tls.c
 	base/version.c
 )
+if(GMP_ARCH STREQUAL riscv64)
+	list(APPEND GMP_FLOOR0 base/bytecas_riscv64.c base/ticks_riscv64.c)
+endif()
 set(GMP_FLOOR0_HEADERS
+	base/arch.h
+	base/arch_${GMP_ARCH}.h
 	base/atomic.h
 	base/base.h
 	base/event.def
@@ -47,14 +52,16 @@ set(GMP_FLOOR1
 	machine/unwind.c
 	machine/unwind_${GMP_ARCH}.S
 	machine/calltarget_${GMP_ARCH}.c
-	machine/asleep_${GMP_ARCH}.c
+	machine/asleep.c
 	machine/cxx.c
 	stack.c
 	netpoll_${GMP_POLLER}.c
 )
 set(GMP_FLOOR1_HEADERS
 	machine/calltarget.h
-	machine/asleep.h
+	machine/frame.h
+	machine/frame_${GMP_ARCH}.h
+	machine/ibt_x86_64.h
 	context.h
 	poller.h
 )

@@ -287,4 +287,5 @@ const struct poller gmp__poller = {
 	.rest = ep_rest,
 	.wake = ep_wake,
 	.verify = wake_arm_or_die,
+	.reports_urgent = true,
 };

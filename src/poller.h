@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Interface to the kernel's readiness events: one table of functions per kernel interface
- * (netpoll_epoll.c).  It knows fds and keys, no Gs.
+ * (netpoll_epoll.c, netpoll_kqueue.c).  It knows fds and keys, no Gs.
  *
  * An fd is registered once, for both directions, edge-triggered: the kernel reports each change to
  * ready once, and no report is lost between two calls of wait.
@@ -45,6 +45,9 @@ struct poller {
 	/* End the process with a message unless the poller's own fds are the files that open made.
 	 * Called if a registration of a poll record is missing.  A wait may return early. */
 	void (*verify)(void);
+	/* Urgent data is reported as POLL_HUNG.  If it is not, a short read of TCP never means that
+	 * no data is left: the read may have stopped before the mark. */
+	bool reports_urgent;
 };
 
 extern const struct poller gmp__poller;

@@ -19,6 +19,9 @@
  *  RUN-2  After the end, no OS thread, fd, mapping or signal handler of the runtime is left, except
  *         the threads and stacks of abandoned Gs.
  *  RUN-3  The child of a fork has no runtime (sys/fork.c).
+ *  RUN-4  No M has a shadow stack: its first switch would end the process by SIGSEGV.  An OS thread
+ *         inherits it from its creator, so it suffices that gmp_run and gmp_start refuse to start,
+ *         except if an external thread enables its own.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -70,7 +73,11 @@ static void *m_main(void *arg)
 {
 	struct m *m = arg;
 
-	gmp__cancel_hold(); /* never released: a green thread may hand out pthread_self() */
+	gmp__cancel_hold();    /* never released: a green thread may hand out pthread_self() */
+	if (os_shadow_stack()) /* RUN-4 */
+		gmp__fatal("a thread that gmp started has a shadow stack\n"
+			   "an external thread enabled its own, and the new thread inherited it: "
+			   "enable it on no thread that calls gmp");
 	os_timer_slack(1);
 	san_thread(&m->san);
 	signal_thread_begin(m);
@@ -147,6 +154,17 @@ static int run_set_up(const gmp_config *cfg, bool library)
 		err = -ENOTSUP;
 		why = "GMP_SCHED_THREAD cannot be used with GMP_DEBUG=virtual or chaos: the kernel "
 		      "schedules";
+	}
+	if (!err && sysconf(_SC_PAGESIZE) > PAGE) {
+		err = -ENOTSUP;
+		why = "the pages of this kernel are larger than 4 KiB: use a kernel with 4 KiB "
+		      "pages (arm64: CONFIG_ARM64_4K_PAGES)";
+	}
+	if (!err && os_shadow_stack()) { /* RUN-4 */
+		err = -ENOTSUP;
+		why = "gmp_run: the calling thread has a shadow stack, and green threads have "
+		      "none: run the program with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off "
+		      "(aarch64: glibc.cpu.aarch64_gcs=0)";
 	}
 	if (!err && !library && os_stack_left() < CALLER_STACK) {
 		err = -ENOMEM;

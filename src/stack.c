@@ -42,8 +42,8 @@
  * A slab gets its own guard when it is mapped (mprotect), a stack before its first use.  Kinds of a
  * stack's guard:
  *   light      MADV_GUARD_INSTALL, which splits no mapping
- *   protected  if the kernel refuses light guards: mprotect, two more mappings each, as long as
- *              vm.max_map_count leaves room
+ *   protected  if light guards are refused or have no effect: mprotect, two more mappings each, as
+ *              long as vm.max_map_count leaves room
  *   none       otherwise; counted in stack_counts
  *
  * Rejected
@@ -332,18 +332,17 @@ static void guard_install(char *lo)
 	unlock(&pool.lock, LR_STACK);
 }
 
+/* An emulator may answer success to an madvise that it does not know: check the effect. */
 static int guard_probe(void)
 {
 	bool locks;
 	char *page = os_reserve_unlocked(PAGE, &locks);
-	int err;
 
 	if (!page)
 		return -ENOMEM;
 	pool.tight = locks && os_lock_limited();
-	err = os_guard_light(page, PAGE);
+	pool.light = os_guard_light(page, PAGE) == 0 && os_faults(page);
 	os_release(page, PAGE);
-	pool.light = !err;
 	/* a quarter of the mappings stays for the program */
 	pool.maps_left = (int64_t)os_max_maps() / 4 * 3;
 	return 0;

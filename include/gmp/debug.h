@@ -106,9 +106,10 @@ typedef struct gmp_stats {
 	uint64_t abandoned; /* level: green threads of ended runs that are not at their end, each on
 	                          an OS thread that threads does not count (gmp_run) */
 	gmp_latency latency[GMP_LATENCY_CAUSES]; /* the latency by cause, measured as above */
-	uint64_t cpu_ns; /* sum: time that green threads ran while it was accounted: during traces
-	                    and with GMP_DEBUG=cputime; counted when they stop. The time in which
-	                    the kernel has descheduled their OS threads is included */
+	uint64_t cpu_ns; /* sum: time that green threads ran while it was accounted: during traces,
+	                    with GMP_DEBUG=cputime, and on request of the debug server (?cputime,
+	                    gmp-top); counted when they stop. The time in which the kernel has
+	                    descheduled their OS threads is included */
 } gmp_stats;
 #define GMP_STATS_INIT GMP_SIZED_INIT_(gmp_stats)
 
@@ -213,13 +214,19 @@ GMP_API int gmp_dump_on(int signo);
  * steals, hand-offs, preemptions, polls, and the regions and messages of gmp_trace_begin and
  * gmp_trace_log: docs/api/tracing.md. The program never waits for the file: if the disk is slower
  * than the program, the oldest events are dropped, and the file has their number. The end of the
- * run ends the trace. GMP_TRACE=path in the environment records the whole run.
+ * run ends the trace. GMP_TRACE=path in the environment records the whole run, and /debug/trace of
+ * the debug server some seconds; only one trace is recorded at a time.
+ *
+ * The file is locked (flock) until the trace ends, where the file system has locks. path may be a
+ * FIFO or a device: nothing waits for its reader, as of a file.
  *
  * Returns 0.
- * Errors:
+ * Errors, and a file that exists is unchanged:
  *   -EINVAL   path is NULL or empty
  *   -ESRCH    no runtime
- *   -EBUSY    a trace is being recorded
+ *   -EBUSY    a trace is being recorded, by this call, GMP_TRACE or the debug server; or another
+ *             process records into this file
+ *   -ENXIO    a FIFO without a reader
  *   -ENOTSUP  GMP_SCHED_THREAD: the kernel switches between green threads
  *   -ENOMEM, -EAGAIN  no memory; no OS thread
  *   or an error of open: -ENOENT, -EACCES and so on
@@ -246,7 +253,9 @@ GMP_API int gmp_trace_start(const char *path);
  * Returns 0.
  * Errors:
  *   -ESRCH   no runtime
- *   -EINVAL  no trace is being recorded, or another call ends it
+ *   -EINVAL  no trace of gmp_trace_start is being recorded, or another call ends it. That of
+ *            GMP_TRACE ends with the run, that of the debug server with its request
+ *   -EAGAIN  a FIFO or a device: the reader made no room for 100 ms, and the rest is missing
  *   or an error of write: then the file is valid, but incomplete (-ENOSPC, -EIO ...)
  */
 GMP_API int gmp_trace_stop(void);
@@ -254,7 +263,7 @@ GMP_API int gmp_trace_stop(void);
 /*
  * gmp_trace_begin - a region of the calling green thread begins; nothing without a trace
  *
- * name  copied; more than 240 bytes are truncated
+ * name  copied; more than 240 bytes are truncated. NULL: empty
  *
  * Regions nest. Each ends by a gmp_trace_end of the same green thread. On an external thread the
  * region belongs to the OS thread. Not in a signal handler.

@@ -42,6 +42,9 @@ int os_max_maps(void);                                          /* limit of mapp
 /* Guards: an access raises SIGSEGV. A light guard splits no mapping (Linux >= 6.13). */
 int os_guard_light(void *addr, size_t bytes);
 int os_guard_protect(void *addr, size_t bytes);
+/* Return whether the kernel, too, cannot read the aligned word at addr: checks that a guard has an
+ * effect. Some kernels and emulators answer success to an madvise that they do not know. */
+bool os_faults(const void *addr);
 
 /* --- file descriptors --- */
 /* Set or clear O_NONBLOCK. Returns 1 if that changed it, 0 if not, or -errno. */
@@ -91,8 +94,16 @@ static inline bool os_sigpipe_due(ssize_t result, size_t asked)
 
 /* A pipe, close-on-exec; a write without room returns -EAGAIN. Returns 0 or -errno. */
 int os_pipe(int fds[2]);
-/* Create or truncate a file for writing. Returns its fd or -errno; may block, as on a FIFO. */
+/* Create or truncate a file for writing, for this opening of it alone until it is closed. Returns
+ * its fd or -errno: -EBUSY if another opening has it, also one of another process. Its contents are
+ * unchanged then. A FIFO or a device is not locked, and does not block: -ENXIO without a reader;
+ * a write without room returns -EAGAIN. */
 int os_create_file(const char *path);
+bool os_is_stream(int fd); /* open, and no regular file */
+/* What the peer of a connected socket has done: nothing; it will send no more; it has closed its
+ * socket and no answer can reach it, or fd is no socket. */
+enum os_peer { OS_PEER_THERE, OS_PEER_SILENT, OS_PEER_GONE };
+enum os_peer os_peer(int fd);
 /* write(2), not interrupted by signals. Returns bytes or -errno. */
 ssize_t os_write(int fd, const void *buf, size_t n);
 
@@ -133,6 +144,9 @@ int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_s
 /* Return the bytes of the calling thread's stack below the caller's frame; on the main thread
  * RLIMIT_STACK; SIZE_MAX if not known, as on a stack that the program allocated. */
 size_t os_stack_left(void);
+/* Return whether the CPU checks the return addresses of the calling thread against a shadow stack;
+ * false if that is not known. New threads inherit it. */
+bool os_shadow_stack(void);
 int os_thread_id(void);
 bool os_thread_exists(int tid);           /* of this process */
 int os_thread_signal(int tid, int signo); /* 0 or -errno; si_code is SI_QUEUE */

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -28,11 +29,44 @@ int os_pipe(int fds[2])
 	return 0;
 }
 
+/* Lock a regular file, and empty it.  A file system without locks is no error. */
+static int take_file(int fd)
+{
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+		return -EBUSY;
+	return ftruncate(fd, 0) < 0 ? -errno : 0;
+}
+
 int os_create_file(const char *path)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	int fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666), err = 0;
+	struct stat st;
 
-	return fd < 0 ? -errno : fd;
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0)
+		err = -errno;
+	else if (S_ISREG(st.st_mode))
+		err = take_file(fd);
+	if (err)
+		close(fd);
+	return err ? err : fd;
+}
+
+enum os_peer os_peer(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+
+	if (poll(&p, 1, 0) <= 0)
+		return OS_PEER_THERE;
+	return p.revents & ~POLLRDHUP ? OS_PEER_GONE : OS_PEER_SILENT;
+}
+
+bool os_is_stream(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
 ssize_t os_write(int fd, const void *buf, size_t n)

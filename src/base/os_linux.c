@@ -244,11 +244,33 @@ void os_release_part(void *addr, size_t bytes)
 	munmap(addr, bytes);
 }
 
+/* Return false if madvise answers success without an effect, as in some emulators. */
+static bool discard_clears(void)
+{
+	static int cached; /* (a) 0: not known, 1: false, 2: true; concurrent probes agree */
+	int state = ld_rlx(&cached);
+
+	if (unlikely(state == 0)) {
+		volatile char *page = map_rw(PAGE);
+
+		if (!page)
+			return false;
+		*page = 1;
+		state = madvise((void *)page, PAGE, MADV_DONTNEED) != 0 || *page == 0 ? 2 : 1;
+		munmap((void *)page, PAGE);
+		st_rlx(&cached, state);
+	}
+	return state == 2;
+}
+
 void os_discard(void *addr, size_t bytes)
 {
 	if (madvise(addr, bytes, MADV_DONTNEED) == 0 ||
-	    madvise(addr, bytes, MADV_DONTNEED_LOCKED) == 0)
+	    madvise(addr, bytes, MADV_DONTNEED_LOCKED) == 0) {
+		if (unlikely(!discard_clears()))
+			memset(addr, 0, bytes);
 		return;
+	}
 	/* locked, before Linux 5.18 */
 	munlock(addr, bytes);
 	if (madvise(addr, bytes, MADV_DONTNEED) != 0)
@@ -285,6 +307,17 @@ int os_guard_light(void *addr, size_t bytes)
 int os_guard_protect(void *addr, size_t bytes)
 {
 	return mprotect(addr, bytes, PROT_NONE) == 0 ? 0 : -errno;
+}
+
+/* futex(2) reads the word before it does anything else, and no filter may forbid that call. The
+ * timeout has passed, so the call returns at once whatever the word is. */
+bool os_faults(const void *addr)
+{
+	static const struct timespec passed;
+
+	return syscall(SYS_futex, addr, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 0, &passed, NULL,
+		       FUTEX_BITSET_MATCH_ANY) < 0 &&
+	       errno == EFAULT;
 }
 
 static sigset_t signal_set(uint64_t bits)
@@ -517,6 +550,22 @@ int os_timer_slack(int ns)
 
 	prctl(PR_SET_TIMERSLACK, (unsigned long)ns, 0UL, 0UL, 0UL);
 	return before;
+}
+
+/* Shadow stacks since Linux 6.6 (x86-64) and 6.13 (other CPUs); newer than many headers. */
+bool os_shadow_stack(void)
+{
+	enum { SHADOW_STACK_ENABLED = 1 };
+	unsigned long status = 0;
+#ifdef __x86_64__
+	enum { SHADOW_STACK_STATUS = 0x5005 };
+	long err = syscall(SYS_arch_prctl, SHADOW_STACK_STATUS, &status);
+#else
+	enum { SHADOW_STACK_STATUS = 74 };
+	long err = prctl(SHADOW_STACK_STATUS, &status, 0UL, 0UL, 0UL);
+#endif
+
+	return err == 0 && status & SHADOW_STACK_ENABLED;
 }
 
 /* Without futex(2) a thread would wait without end, or in a loop. */

@@ -20,9 +20,10 @@ enum {
 	MS = 1000000,
 	FULL_NS = 1 * MS, /* until the next pass, if a ring was a quarter full */
 	IDLE_NS = 5 * MS, /* otherwise: a ring of 65,536 records then holds 13 million events/s */
-	SNAPSHOT_NS = 10 * MS, /* between two snapshots of the run queues */
-	ROOM_NS = 1 * MS,      /* between two writes to a pipe without room */
-	ENDED_NS = 1000 * MS,  /* between two searches for rings of threads that have ended */
+	SNAPSHOT_NS = 10 * MS,  /* between two snapshots of the run queues */
+	ROOM_NS = 1 * MS,       /* between two writes to a pipe without room */
+	PATIENCE_NS = 100 * MS, /* TRACEFILE-4; not measured */
+	ENDED_NS = 1000 * MS,   /* between two searches for rings of threads that have ended */
 	COLLECTOR_STACK = 128 * 1024,
 	BATCH = 512,            /* records that are copied from a ring at a time */
 	OUT_BYTES = 256 * 1024, /* of the output buffer */
@@ -53,7 +54,9 @@ static struct {
 	pthread_t thread;
 	uint32_t stop; /* (a) futex */
 	int fd;
-	int err; /* of a write */
+	bool is_stream;     /* TRACEFILE-4 */
+	int64_t full_since; /* of a stream, while it ends: time of the first write without room */
+	int err;            /* of a write */
 	uint32_t session;
 	uint64_t written, lost; /* events */
 	int64_t snapshot_at, ended_at;
@@ -75,6 +78,20 @@ static struct {
 
 /* --- output --- */
 
+/* Return whether to wait for room. */
+static bool waits_for_room(void)
+{
+	bool ends = ld_rlx(&sched.state) != RUN_ON;
+
+	if (!file->is_stream)
+		return !ends; /* TRACEFILE-3 */
+	if (!ends && !ld_rlx(&file->stop))
+		return true;
+	if (!file->full_since)
+		file->full_since = os_now();
+	return os_now() < file->full_since + PATIENCE_NS; /* TRACEFILE-4 */
+}
+
 static void flush_out(void)
 {
 	size_t at = 0;
@@ -82,14 +99,14 @@ static void flush_out(void)
 	while (at < file->n && !file->err) {
 		ssize_t n = os_write(file->fd, file->out + at, file->n - at);
 
-		if (n >= 0)
+		if (n >= 0) {
 			at += (size_t)n;
-		else if (n != -EAGAIN)
-			file->err = (int)n;
-		else if (ld_rlx(&sched.state) == RUN_ON)
+			file->full_since = 0;
+		} else if (n == -EAGAIN && waits_for_room()) {
 			os_nap(ROOM_NS);
-		else
-			file->err = -EAGAIN; /* TRACEFILE-3 */
+		} else {
+			file->err = (int)n;
+		}
 	}
 	file->n = file->block = 0;
 }
@@ -472,7 +489,7 @@ static void *collector_main(void *arg)
 	return NULL;
 }
 
-int tracefile_start(int fd)
+int tracefile_start(int fd, bool is_read_to_end)
 {
 	void *mem = os_reserve(sizeof(*file));
 	int err;
@@ -482,6 +499,7 @@ int tracefile_start(int fd)
 	__typeof__(file) f = mem;
 
 	f->fd = fd; /* before a fork can see it */
+	f->is_stream = !is_read_to_end && os_is_stream(fd);
 	file = f;
 	put_header();
 	file->session = emit_begin(sched.asymmetric);

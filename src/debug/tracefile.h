@@ -15,15 +15,18 @@
  *                is valid up to the last whole block.
  *   TRACEFILE-3  The end of a run does not wait for the reader of a pipe: if the pipe has no room
  *                then, the file is incomplete.
+ *   TRACEFILE-4  The end of a trace into a FIFO or a device does not wait for its reader: if that
+ *                makes no room for PATIENCE_NS, the file is incomplete.
  */
 #ifndef GMP_TRACEFILE_H
 #define GMP_TRACEFILE_H
 
 #include "types.h"
 
-/* Start a session whose file is fd, which may be a pipe.  Returns 0, or a negative errno; fd is the
- * caller's then.  One session at a time; in a run. */
-int tracefile_start(int fd);
+/* Start a session whose file is fd, which may be a pipe.  is_read_to_end: the caller has a reader
+ * that reads to the end of file (TRACEFILE-3); otherwise TRACEFILE-4.  Returns 0, or a negative
+ * errno; fd is the caller's then.  One session at a time; in a run. */
+int tracefile_start(int fd, bool is_read_to_end);
 /* Ask the collector to end the session: it writes what is left, and closes fd.  Does not wait. */
 void tracefile_ask_stop(void);
 /* The same, and wait.  Returns 0 or the error of a write.  Blocks the OS thread. */

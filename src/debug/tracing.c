@@ -15,6 +15,7 @@
 #include "enter.h"
 #include "g.h"
 #include "mode/tracing.h"
+#include "stall.h"
 
 static struct {
 	struct lock lock; /* LR_DUMP: the fields below */
@@ -126,7 +127,7 @@ static int claim(enum trace_owner owner)
 /* After claim.  fd: of the file, or -errno. */
 static int start_claimed(int fd)
 {
-	int err = fd < 0 ? fd : tracefile_start(fd);
+	int err = fd < 0 ? fd : tracefile_start(fd, rec.owner == TRACE_OF_SERVER);
 
 	if (err && fd >= 0)
 		close(fd);
@@ -153,7 +154,7 @@ void tracing_ask_stop(void)
 }
 
 /* The file is opened after claim: a refused call leaves the file of the trace that is on as it
- * is.  In blocking code, where shutdown kills no G: opening a FIFO waits. */
+ * is.  In blocking code, where shutdown kills no G. */
 static int start_file(const char *path, enum trace_owner owner)
 {
 	int err = claim(owner);
@@ -264,6 +265,16 @@ void gmp_trace_log(const char *category, const char *message)
 
 /* --- CPU time --- */
 
+/* RECORD-4.  There is one green thread of a lease at a time. */
+static int lease_sleep(int64_t until)
+{
+	sched_ignore_timers(1);
+	int err = gmp_sleep_until(until);
+
+	sched_ignore_timers(0);
+	return err;
+}
+
 /* A green thread that ends the lease.  lease_until grows while it sleeps. */
 static void lease_main(void *arg)
 {
@@ -279,7 +290,20 @@ static void lease_main(void *arg)
 			rec.lease_until = 0;
 		unaccount_locked();
 		unlock(&rec.lock, LR_DUMP);
-	} while (!over && gmp_sleep_until(until) == 0);
+	} while (!over && lease_sleep(until) == 0);
+}
+
+static int lease_start(void)
+{
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g;
+
+	a.name = "gmp cputime lease";
+	int err = gmp_spawn(&g, lease_main, NULL, &a);
+
+	if (!err)
+		gmp_detach(g);
+	return err;
 }
 
 bool cputime_lease(int64_t ns)
@@ -292,7 +316,7 @@ bool cputime_lease(int64_t ns)
 		rec.lease_until = max_of(rec.lease_until, gmp_now() + ns);
 	unlock(&rec.lock, LR_DUMP);
 	if (fresh)
-		err = gmp_go(lease_main, NULL);
+		err = lease_start();
 	if (err && fresh) {
 		lock(&rec.lock, LR_DUMP);
 		rec.lease_until = 0;
@@ -304,6 +328,58 @@ bool cputime_lease(int64_t ns)
 
 /* --- begin and end of a run --- */
 
+/* Copy the path of GMP_TRACE to `to`, with the number of the process for each %p.  Returns 1 if it
+ * has a %p, 0, or -ENAMETOOLONG. */
+static int trace_path(char *to, size_t room, const char *from)
+{
+	int has_pid = 0;
+	size_t n = 0;
+
+	for (; *from && n < room; from++) {
+		if (from[0] == '%' && from[1] == 'p') {
+			n += (size_t)snprintf(to + n, room - n, "%d", (int)getpid());
+			has_pid = 1;
+			from++;
+		} else {
+			to[n++] = *from;
+		}
+	}
+	if (n >= room)
+		return -ENAMETOOLONG;
+	to[n] = '\0';
+	return has_pid;
+}
+
+/* RECORD-3 */
+static bool is_file_of_this_process(bool has_pid)
+{
+	static pid_t first;
+
+	if (!first)
+		first = getpid();
+	return has_pid || first == getpid();
+}
+
+/* The trace of GMP_TRACE.  Returns 0 also without one, or -errno. */
+static int start_env(const char *from)
+{
+	static char path[4096];
+	int err = trace_path(path, sizeof(path), from);
+
+	if (err < 0)
+		return err;
+	if (!is_file_of_this_process(err > 0))
+		return 0;
+	err = start_file(path, TRACE_OF_RUN);
+	if (err != -EBUSY)
+		return err;
+	dprintf(STDERR_FILENO,
+		"gmp: GMP_TRACE: \"%.100s\": another process records a trace into this file, so "
+		"this run has no trace: %%p in the path is the number of the process\n",
+		path);
+	return 0;
+}
+
 int tracing_begin(const char **why)
 {
 	static char text[256];
@@ -313,11 +389,12 @@ int tracing_begin(const char **why)
 	rec.always = sched.options.debug & DEBUG_cputime;
 	rec.state = TRACE_OFF;
 	rec.lease_until = 0;
+	sched_ignore_timers(0);
 	if (rec.always && !sched.threads)
 		err = account_locked();
 	if (err || !path || !path[0])
 		return err;
-	err = start_file(path, TRACE_OF_RUN);
+	err = start_env(path);
 	if (err) {
 		snprintf(text, sizeof(text), "GMP_TRACE: \"%.100s\": %s", path,
 			 err == -ENOTSUP ? "no traces with GMP_SCHED_THREAD: the kernel schedules"

@@ -7,6 +7,8 @@
  * highest word, as in every frame, so its rule stays.  An unwinder finds the table of a frame by
  * the byte before the return address, so the rules change just before and just after the call.
  */
+#include "machine/ibt_x86_64.h"
+
 	.text
 
 /* void gmp__call_above(void (*fn)(void *), void *arg, const void *sp) */
@@ -44,4 +46,5 @@ gmp__call_above:
 	.cfi_endproc
 	.size	gmp__call_above, . - gmp__call_above
 
+	IBT_NOTE
 	.section .note.GNU-stack, "", @progbits

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where the program's code of an abandoned G returns; mode/abandon.h has the protocol. */
+#include "machine/ibt_x86_64.h"
 
 	.text
 
@@ -17,4 +18,5 @@ gmp__abandoned_return:
 	.cfi_endproc
 	.size	gmp__abandoned_return, . - gmp__abandoned_return
 
+	IBT_NOTE
 	.section .note.GNU-stack, "", @progbits

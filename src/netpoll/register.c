@@ -99,7 +99,7 @@ static void begin_file(struct polldesc *pd, uint32_t seq, uint64_t file, bool wa
 	pd->blocking = was_blocking;
 	pd->polled = false;
 	st_rlx(&pd->ended, (uint8_t)PD_GOES_ON);
-	st_rlx(&pd->hup, false);
+	st_rlx(&pd->hup, !gmp__poller.reports_urgent);
 	for (int i = 0; i < 2; i++) {
 		st_rlx(&pd->side[i].drained, pd->side[i].events - 1);
 		st_rlx(&pd->side[i].token_out, false);

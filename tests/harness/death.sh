@@ -25,6 +25,7 @@ ulimit -c 0
 # A separate shell: its message about a signal is captured, too, and removed below.
 sh -c '"$0"; exit $?' "$prog" >"$tmp/out" 2>"$tmp/all" </dev/null
 status=$?
+[ $status != 77 ] || exit 77 # the system cannot provide what the program tests
 # Remove the messages of the shell and the sanitizers.
 grep -Ev '^(Aborted|Segmentation fault|Killed|Terminated|==[0-9]+==)' "$tmp/all" >"$tmp/err"
 

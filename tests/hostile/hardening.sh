@@ -17,6 +17,9 @@ check() {
 }
 check "$build/libgmprt.so"
 has "$build/libgmprt.so" NODELETE
+for file in libgmprt.so gmprt.o; do # glibc must not enable shadow stacks for it
+	! readelf -Wn "$build/$file" | grep -q SHSTK || fail "$file has the note SHSTK"
+done
 checked=0
 for name in httpd kvserver proxy echo; do
 	program=$build/examples/$name

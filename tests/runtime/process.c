@@ -98,13 +98,13 @@ static void many(UNUSED void *arg)
 
 RT(waitpid_of_25_children_uses_no_thread_each)
 {
-	check_skip_on_valgrind("Valgrind knows no pidfds");
+	need_pidfds();
 	many(NULL);
 }
 
 RT(waitpid_of_same_child_by_two_waiters_reaps_once)
 {
-	check_skip_on_valgrind("Valgrind knows no pidfds");
+	need_pidfds();
 	struct child c = start(3);
 	struct waiting w[2] = { { .pid = c.pid }, { .pid = c.pid } };
 	gmp_g *a = spawn(wait_for_child, &w[0]), *b = spawn(wait_for_child, &w[1]);
@@ -119,7 +119,7 @@ RT(waitpid_of_same_child_by_two_waiters_reaps_once)
 
 RT(waitpid_cancelled_leaves_child_unreaped)
 {
-	check_skip_on_valgrind("Valgrind knows no pidfds");
+	need_pidfds();
 	struct child c = start(5);
 	struct waiting w = { .pid = c.pid };
 	int fds = count_fds();
@@ -207,7 +207,7 @@ RT(waitpid_without_spare_fd_is_blocking_code)
 
 RT(waitpid_with_sigchld_ignored_returns_echild)
 {
-	check_skip_on_valgrind("Valgrind knows no pidfds");
+	need_pidfds();
 	struct waiting w;
 	struct child c;
 	gmp_g *g;
@@ -234,7 +234,7 @@ static void leave_waiting(UNUSED void *arg)
 
 TEST_PROCS(waitpid_killed_at_shutdown_leaks_no_fd)
 {
-	check_skip_on_valgrind("Valgrind knows no pidfds");
+	need_pidfds();
 	struct child c = start(6);
 
 	for (int i = 0; i < 3; i++)
@@ -252,7 +252,7 @@ TEST_PROCS(waitpid_killed_at_shutdown_leaks_no_fd)
 
 TEST(waitpid_by_external_thread_at_shutdown_returns_esrch)
 {
-	check_skip_on_valgrind("Valgrind knows no pidfds");
+	need_pidfds();
 	struct child c = start(6);
 	struct waiting w = { .pid = c.pid };
 	struct ext_thread f;

@@ -81,6 +81,13 @@ RT(spawn_pidfd_is_readable_after_end)
 
 	o.in.kind = GMP_PROCESS_PIPE;
 	CHECK_EQ(gmp_process_spawn(&p, &o), 0);
+	if (!have_pidfds()) {
+		CHECK_EQ(p.pidfd, -1);
+		CHECK_EQ(gmp_write_all(p.in, "go\n", 3), 3);
+		CHECK_EQ(exit_status(p.pid), 3);
+		gmp_process_close(&p);
+		return;
+	}
 	CHECK(p.pidfd > 2);
 	CHECK_EQ(gmp_fd_wait(p.pidfd, GMP_READ, gmp_deadline(3 * MS)), -ETIMEDOUT);
 	CHECK_EQ(gmp_waitpid_until(p.pid, NULL, 0, gmp_deadline(MS)), -ETIMEDOUT);
@@ -547,6 +554,8 @@ RT(spawn_without_spare_fds_returns_emfile_without_child)
 	fds = count_fds();
 	o.in.kind = o.out.kind = o.err.kind = GMP_PROCESS_PIPE;
 	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &r), 0);
+	bool pidfds = have_pidfds();
+
 	for (rlim_t n = 3; n < 40; n++) {
 		few = (struct rlimit){ n, r.rlim_max };
 		CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
@@ -556,7 +565,7 @@ RT(spawn_without_spare_fds_returns_emfile_without_child)
 		CHECK(err == 0 || !started); /* more descriptors do not make it worse */
 		if (err == 0) {
 			started++;
-			CHECK(p.pidfd >= 0 || check_on_valgrind());
+			CHECK(p.pidfd >= 0 || !pidfds);
 			CHECK_EQ(gmp_waitpid(p.pid, NULL, 0), p.pid);
 			gmp_process_close(&p);
 		} else {

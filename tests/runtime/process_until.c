@@ -204,7 +204,7 @@ static void leave_waiting(UNUSED void *arg)
 
 TEST_PROCS(waitpid_shutdown_during_timed_wait_leaves_no_descriptor)
 {
-	check_skip_on_valgrind("Valgrind knows no pidfds");
+	need_pidfds();
 	struct child c = start(6);
 	int fds = count_fds();
 

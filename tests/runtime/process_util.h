@@ -3,9 +3,27 @@
 #ifndef TESTS_RUNTIME_PROCESS_UTIL_H
 #define TESTS_RUNTIME_PROCESS_UTIL_H
 
+#include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "io_util.h"
+
+/* Does the kernel have pidfds (Linux 5.3)? Without them the pidfd of a process is -1. Flags that no
+ * kernel knows tell this call from gmp's (tests/oldkernel). */
+UNUSED static bool have_pidfds(void)
+{
+	return syscall(434 /* pidfd_open */, getpid(), 1U << 30) >= 0 || errno == EINVAL;
+}
+
+UNUSED static void need_pidfds(void)
+{
+	check_skip_on_valgrind("Valgrind knows no pidfds");
+	if (!have_pidfds())
+		check_skip("no pidfds before Linux 5.3");
+}
 
 /* A child that exits with a given status once the test closes the pipe end `leash`. */
 struct child {

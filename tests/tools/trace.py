@@ -22,6 +22,7 @@ import check_chrome_trace
 import tracefile
 
 PROGRAM, EVENT_DEF = "", ""
+DAMAGED = 3  # exit status
 MS = 10 ** 6  # ns
 
 
@@ -34,7 +35,7 @@ def run(*arguments, data=None):
 
 def summary(data):
     status, out, _ = run("summary", "--json", "-", data=data)
-    assert status == 0
+    assert status in (0, DAMAGED)
     return check_chrome_trace.load(out)
 
 
@@ -354,19 +355,21 @@ class Skew(unittest.TestCase):
 
 class Damage(Base):
     def check_outputs(self, data):
-        """Each output must end with status 0 and be well-formed, or end with status 1."""
-        status, out, _ = run("summary", "--json", "-", data=data)
-        self.assertIn(status, (0, 1))
-        if status == 1:
+        """Each output must be well-formed, with status 0 or DAMAGED, or end with status 1."""
+        first, out, _ = run("summary", "--json", "-", data=data)
+        self.assertIn(first, (0, 1, DAMAGED))
+        if first == 1:
             return
-        check_chrome_trace.load(out)
+        found = check_chrome_trace.load(out)
+        self.assertIs(found["damaged"], first == DAMAGED)
+        self.assertFalse(found["damaged"] and found["complete"])
         status, out, _ = run("json", "-", data=data)
-        self.assertEqual((status, check_chrome_trace.faults_of(out)), (0, []))
+        self.assertEqual((status, check_chrome_trace.faults_of(out)), (first, []))
         status, out, _ = run("flame", "--per-green", "-", data=data)
-        self.assertEqual(status, 0)
+        self.assertEqual(status, first)
         xml.dom.minidom.parseString(out)
-        self.assertEqual(run("summary", "-", data=data)[0], 0)
-        self.assertEqual(run("text", "-", data=data)[0], 0)
+        self.assertEqual(run("summary", "-", data=data)[0], first)
+        self.assertEqual(run("text", "-", data=data)[0], first if first == DAMAGED else 0)
 
     def check_refused(self, data, message):
         status, out, messages = run("summary", "-", data=data)
@@ -402,8 +405,46 @@ class Damage(Base):
     def test_truncated_file_is_read_to_its_end(self):
         for end in range(61, len(self.data), 37):
             self.check_outputs(self.data[:end])
+            status, _, messages = run("summary", "-", data=self.data[:end])
+            self.assertIn(status, (0, 1))  # 1: without any event
+            self.assertNotIn("damaged", messages)
         messages = run("summary", "-", data=self.data[:-3])[2]
         self.assertIn("truncated", messages)
+
+    def check_damaged(self, data, message):
+        status, out, messages = run("summary", "-", data=data)
+        self.assertEqual(status, DAMAGED)
+        self.assertIn(b"\ncomplete no: the file is damaged\n", out)
+        self.assertIn(message, messages)
+        found = summary(data)
+        self.assertIs(found["complete"], False)
+        self.assertIs(found["damaged"], True)
+        return found
+
+    def test_file_of_two_writers_is_damaged(self):
+        # a second process truncates the file; the first continues at its own place
+        self.check_damaged(self.data[:48] + bytes(320) + self.data[48:], "20 damaged blocks")
+        # both have ended: the second trace is longer, or shorter
+        self.check_damaged(self.data + self.data[48:], "stop events after the first one")
+        self.check_damaged(self.data + self.block(b"\x07\0\1\0\0"), "counts other events")
+
+    def test_times_outside_of_the_trace_are_damage(self):
+        for us in (-5000, 10 ** 9):
+            t = tracefile.Trace(EVENT_DEF)
+            t.label_all()
+            t.clock(0)
+            t.emit(1, 10, "SPAWN", 1, 0, 0x1000, 2)
+            t.emit(2, us, "P_START", 0)
+            found = self.check_damaged(t.finish(1000), "a time outside of the trace")
+            self.assertEqual(found["length_ns"], MS)
+
+    def test_time_that_jumps_back_is_damage(self):
+        t = tracefile.Trace(EVENT_DEF)
+        t.label_all()
+        t.clock(0)
+        t.emit(1, 5000, "P_START", 0)
+        t.emit(1, 3000, "P_STOP", 0)
+        self.check_damaged(t.finish(6000), "more than 1 ms before")
 
     def test_unknown_type_skips_the_block(self):
         for bad in (b"\0\0", b"\xfe\0"):

@@ -525,8 +525,7 @@ static void run_beside_collector(bool asymmetric, bool slow)
 	uint64_t events = (uint64_t)check_scaled(2000000);
 
 	used = lost_all = 0;
-	os_membarrier_init();
-	uint32_t session = emit_begin(asymmetric);
+	uint32_t session = emit_begin(os_membarrier_init() && asymmetric);
 
 	start_emitters(THREADS, events);
 	while (!all_emitted(events)) {
@@ -569,7 +568,7 @@ static bool has_events(void)
 /* The emitters never stop, so each end of a session is beside events that are being written. */
 static void run_sessions(bool asymmetric, int sessions)
 {
-	os_membarrier_init();
+	asymmetric = os_membarrier_init() && asymmetric;
 	start_emitters(2, 0);
 	for (int i = 0; i < sessions; i++) {
 		uint64_t written[THREADS], emitted = 0;

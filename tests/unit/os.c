@@ -36,7 +36,8 @@ int __wrap_madvise(void *p, size_t n, int advice);
 ssize_t __wrap_pwritev2(int fd, const struct iovec *v, int n, off_t at, int flags);
 ssize_t __wrap_getrandom(void *buf, size_t n, unsigned flags);
 
-static int refused; /* errno of each wrapped call, if not 0 */
+static int refused;  /* errno of each wrapped call, if not 0 */
+static bool ignored; /* madvise answers success and does nothing, as qemu's emulation may */
 
 static bool refuse(void)
 {
@@ -46,7 +47,9 @@ static bool refuse(void)
 
 int __wrap_madvise(void *p, size_t n, int advice)
 {
-	return refuse() ? -1 : __real_madvise(p, n, advice);
+	if (refuse())
+		return -1;
+	return ignored ? 0 : __real_madvise(p, n, advice);
 }
 
 ssize_t __wrap_pwritev2(int fd, const struct iovec *v, int n, off_t at, int flags)
@@ -170,6 +173,21 @@ TEST(os_discard_refused_clears_pages)
 	os_release(p, REGION);
 }
 
+TEST(os_discard_without_effect_clears_pages)
+{
+	char *p = os_reserve(REGION);
+
+	CHECK(p != NULL);
+	memset(p, 7, REGION);
+	ignored = true;
+	os_discard(p + PAGE, REGION - PAGE);
+	ignored = false;
+	CHECK_EQ(p[PAGE - 1], 7);
+	for (int i = PAGE; i < REGION; i++)
+		CHECK_EQ(p[i], 0);
+	os_release(p, REGION);
+}
+
 TEST(os_max_maps_is_positive)
 {
 	CHECK(os_max_maps() > 0);
@@ -209,6 +227,7 @@ static void check_guard(int (*guard)(void *, size_t), const char *name)
 	if (err == -EINVAL || err == -ENOSYS)
 		check_skip(name);
 	CHECK_EQ(err, 0);
+	CHECK(os_faults(p + PAGE));
 	CHECK(!kills(p));
 	CHECK(kills(p + PAGE));
 	CHECK(kills(p + 2 * PAGE - 1));
@@ -218,7 +237,32 @@ static void check_guard(int (*guard)(void *, size_t), const char *name)
 
 TEST(os_guard_light_access_raises_sigsegv)
 {
+	char *p = os_reserve(PAGE);
+
+	CHECK(p != NULL);
+	if (os_guard_light(p, PAGE) == 0 && !os_faults(p))
+		check_skip("light guards without an effect");
+	os_release(p, PAGE);
 	check_guard(os_guard_light, "no light guards before Linux 6.13");
+}
+
+TEST(os_faults_is_false_for_guard_without_effect)
+{
+	char *p = os_reserve(2 * PAGE);
+
+	CHECK(p != NULL);
+	CHECK(!os_faults(p));
+	st_rlx(p, 1);
+	CHECK(!os_faults(p));
+	ignored = true;
+	CHECK_EQ(os_guard_light(p, PAGE), 0);
+	ignored = false;
+	CHECK(!os_faults(p));
+	CHECK_EQ(os_guard_protect(p, PAGE), 0);
+	CHECK(os_faults(p));
+	CHECK(!os_faults(p + PAGE));
+	os_release(p, 2 * PAGE);
+	CHECK(os_faults(p));
 }
 
 TEST(os_guard_protect_access_raises_sigsegv)

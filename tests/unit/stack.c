@@ -31,9 +31,10 @@ enum { LIMIT = 100000, KLASS = 18 };
 static size_t most = SIZE_MAX; /* the largest reservation that succeeds */
 static long pieces = LONG_MAX; /* number of reservations that succeed */
 static int light_err, protect_err;
-static int max_maps;     /* 0: the true number */
-static size_t held;      /* bytes reserved now */
-static unsigned guarded; /* guarded stacks, by both kinds */
+static bool light_ignored; /* light guards are answered with success and have no effect */
+static int max_maps;       /* 0: the true number */
+static size_t held;        /* bytes reserved now */
+static unsigned guarded;   /* guarded stacks, by both kinds */
 
 void *__real_os_reserve(size_t bytes);
 void *__real_os_reserve_unlocked(size_t bytes, bool *locks);
@@ -77,7 +78,7 @@ void __wrap_os_release(void *addr, size_t bytes)
 
 int __wrap_os_guard_light(void *addr, size_t bytes)
 {
-	int err = light_err ? light_err : __real_os_guard_light(addr, bytes);
+	int err = light_err ? light_err : light_ignored ? 0 : __real_os_guard_light(addr, bytes);
 
 	guarded += !err && bytes == STACK_GUARD;
 	return err;
@@ -457,6 +458,18 @@ TEST(stack_guard_light_refused_uses_mprotect)
 	check_guarded(get(KLASS));
 	check_guarded(get(KLASS));
 	CHECK_EQ(guarded, 2);
+	CHECK_EQ(stack_counts().unguarded, 0);
+	end();
+}
+
+TEST(stack_guard_light_without_effect_uses_mprotect)
+{
+	light_ignored = true;
+	begin();
+	CHECK_EQ(stack_reserve(KLASS, 2), 0);
+	check_guarded(get(KLASS));
+	check_guarded(get(KLASS));
+	CHECK_EQ(guarded, 2); /* none of them light */
 	CHECK_EQ(stack_counts().unguarded, 0);
 	end();
 }

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -439,6 +440,124 @@ TEST(trace_in_a_fork_child_is_off_and_the_file_is_the_parents)
 {
 	traced(2, fork_while_traced);
 	CHECK(find(NULL, EVENT_BLOCK, main_id) && find(NULL, EVENT_UNBLOCK, main_id));
+}
+
+/* Run the runtime in a child of fork while GMP_TRACE records; the child stores nothing. */
+static void fork_and_run(void *arg)
+{
+	int status;
+
+	(void)arg;
+	gmp_block_enter();
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(child_runs() ? 0 : 1);
+	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+	gmp_block_leave();
+	CHECK_EQ(status, 0);
+	child_id = (uint64_t)pid;
+	main_id = gmp_id(gmp_self());
+}
+
+static void skip_without_threads_in_children(void)
+{
+#if defined(SAN_ADDRESS) || defined(SAN_THREAD)
+	check_skip("sanitizers refuse threads in a forked child");
+#endif
+}
+
+TEST(trace_of_the_environment_is_that_of_the_first_process)
+{
+	make_path();
+	setenv("GMP_TRACE", path, 1);
+	run_procs(2, fork_and_run, NULL);
+	unsetenv("GMP_TRACE");
+	read_trace();
+	CHECK(find(NULL, EVENT_BLOCK, main_id) && find(NULL, EVENT_EXIT, main_id));
+	unlink(path);
+}
+
+TEST(trace_path_with_the_process_has_a_file_of_each)
+{
+	char pattern[80];
+	size_t n;
+
+	skip_without_threads_in_children();
+	make_path();
+	unlink(path);
+	n = strlen(path);
+	snprintf(pattern, sizeof(pattern), "%s.%%p", path);
+	setenv("GMP_TRACE", pattern, 1);
+	run_procs(2, fork_and_run, NULL);
+	unsetenv("GMP_TRACE");
+	for (int i = 0; i < 2; i++) {
+		snprintf(path + n, sizeof(path) - n, ".%d", i ? (int)child_id : (int)getpid());
+		read_trace();
+		CHECK(find(NULL, EVENT_EXIT, 1));
+		CHECK_EQ(unlink(path), 0);
+	}
+}
+
+static void start_refused(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_trace_start(path), -EBUSY);
+}
+
+/* A lock belongs to an opening of a file, so that of the test stands for another process. */
+TEST(trace_into_a_file_that_another_process_records_is_refused)
+{
+	static const char contents[] = "the trace of another process";
+	char now[sizeof(contents)];
+
+	make_path();
+	int fd = open(path, O_RDWR);
+
+	CHECK(fd >= 0 && flock(fd, LOCK_EX) == 0);
+	CHECK_EQ(write(fd, contents, sizeof(contents)), (ssize_t)sizeof(contents));
+	run_procs(1, start_refused, NULL);
+	setenv("GMP_TRACE", path, 1);
+	run_procs(1, nothing, NULL); /* it runs, without a trace */
+	CHECK_EQ(pread(fd, now, sizeof(now), 0), (ssize_t)sizeof(now));
+	CHECK_STR(now, contents);
+	close(fd);
+	run_procs(1, nothing, NULL);
+	unsetenv("GMP_TRACE");
+	read_trace();
+	CHECK(find(NULL, EVENT_EXIT, 1));
+	unlink(path);
+}
+
+/* --- files that are not read --- */
+
+static void into_fifo(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_trace_start(path), -ENXIO);
+	int fd = open(path, O_RDONLY | O_NONBLOCK);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(gmp_trace_start(path), 0);
+	for (int i = 0; i < 50000; i++)
+		gmp_trace_begin("a region that fills the FIFO");
+	CHECK_EQ(gmp_trace_stop(), -EAGAIN);
+	close(fd);
+	fd = open(path, O_RDONLY | O_NONBLOCK);
+	CHECK_EQ(gmp_trace_start(path), 0);
+	for (int i = 0; i < 50000; i++)
+		gmp_trace_begin("a region that fills the FIFO");
+	/* the run ends the trace, and the FIFO is still full */
+}
+
+TEST(trace_into_a_fifo_does_not_wait_for_its_reader)
+{
+	make_path();
+	unlink(path);
+	CHECK_EQ(mkfifo(path, 0600), 0);
+	run_procs(2, into_fifo, NULL);
+	CHECK_EQ(recording(), 0);
+	unlink(path);
 }
 
 /* --- running time --- */

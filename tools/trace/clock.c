@@ -63,3 +63,13 @@ int64_t clock_ns(struct trace *t, int64_t tick)
 		t->last_ns = (int64_t)ns;
 	return t->last_ns;
 }
+
+int64_t clock_ticks_per_ms(const struct trace *t)
+{
+	const struct clock_point *first = t->clock, *last = t->clock + t->clock_count - 1;
+	double most = 1e12, ticks = 1e6;
+
+	if (t->clock_count >= 2 && last->ns > first->ns)
+		ticks *= (double)(last->tick - first->tick) / (double)(last->ns - first->ns);
+	return (int64_t)(ticks < 1 ? 1 : ticks > most ? most : ticks);
+}

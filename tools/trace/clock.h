@@ -19,4 +19,7 @@ void clock_finish(struct trace *t);
  */
 int64_t clock_ns(struct trace *t, int64_t tick);
 
+/* Returns the mean number of ticks in a millisecond, at least 1. */
+int64_t clock_ticks_per_ms(const struct trace *t);
+
 #endif

@@ -29,8 +29,9 @@ static const char usage_text[] =
 	"  -h, --help                 this text\n"
 	"  --version                  the version of gmp\n"
 	"\n"
-	"exit status: 0; 1 if nothing can be read or written; 2 if the arguments are wrong.\n"
-	"Damage of the file is reported on standard error, and what can be read is written.\n";
+	"exit status: 0; 1 if nothing can be read or written; 2 if the arguments are wrong;\n"
+	"3 if the file is damaged: that is reported on standard error, and what can be read is\n"
+	"written. A file that only ends too early is incomplete, and the status is 0.\n";
 
 enum command { COMMAND_SUMMARY, COMMAND_JSON, COMMAND_FLAME, COMMAND_TEXT, COMMAND_EVENTS };
 
@@ -62,10 +63,12 @@ static void finish_output(void)
 		die("cannot write to standard output: the disk is full, or the pipe was closed");
 }
 
-static void run(enum command command, bool has_option, const char *path)
+/* Returns the exit status. */
+static int run(enum command command, bool has_option, const char *path)
 {
 	struct trace *t = new_memory(1, sizeof(*t));
 	const char *error = trace_open(t, path);
+	int status;
 
 	if (error != NULL) {
 		trace_close(t);
@@ -80,8 +83,10 @@ static void run(enum command command, bool has_option, const char *path)
 	}
 	finish_output();
 	print_warnings(&t->warnings, path);
+	status = is_damaged(&t->warnings) ? 3 : 0;
 	trace_close(t);
 	free(t);
+	return status;
 }
 
 int main(int argc, char **argv)
@@ -125,6 +130,5 @@ int main(int argc, char **argv)
 		wrong_usage("events has no argument, but there is ", path);
 	if (path == NULL)
 		wrong_usage("a file is missing for ", commands[command].name);
-	run(command, has_option, path);
-	return 0;
+	return run(command, has_option, path);
 }

@@ -68,6 +68,18 @@ static void keep_green(struct trace *t, const struct event *e)
 	map_put(&t->greens, e->a, name);
 }
 
+static void keep_stop(struct trace *t, const struct event *e)
+{
+	if (t->has_stop) {
+		t->warnings.count[WARN_STOPS]++;
+		return;
+	}
+	t->has_stop = true;
+	t->file_lost = e->b;
+	t->stop_count = e->a;
+	t->stop_tick = e->tick;
+}
+
 /* Keeps what the first pass collects. */
 static void collect(struct trace *t, const struct event *e)
 {
@@ -82,17 +94,17 @@ static void collect(struct trace *t, const struct event *e)
 	case EVENT_GREEN: keep_green(t, e); break;
 	case EVENT_CLOCK: clock_add(t, e->tick, (int64_t)(e->a - t->start_clock)); break;
 	case EVENT_LOST: t->lost += e->a; break;
-	case EVENT_STOP:
-		t->has_stop = true;
-		t->file_lost = e->b;
-		break;
+	case EVENT_STOP: keep_stop(t, e); break;
 	default: break;
 	}
 }
 
-/* Reads a block once, and enters what can be read of it into the index. */
+/*
+ * Reads a block once, and enters what can be read of it into the index. Of a block that the end of
+ * the file cuts, the last event may be cut, which is no damage.
+ */
 static void index_block(struct trace *t, uint32_t thread, int64_t tick, const uint8_t *at,
-			const uint8_t *end)
+			const uint8_t *end, bool is_cut)
 {
 	struct block block = { .at = at, .tick = tick };
 	struct event e = { .thread = thread };
@@ -102,7 +114,7 @@ static void index_block(struct trace *t, uint32_t thread, int64_t tick, const ui
 	while ((result = decode_event(&at, end, &tick, &e)) == DECODED_EVENT)
 		collect(t, &e);
 	t->warnings.count[WARN_UNKNOWN_TYPE] += result == DECODED_UNKNOWN_TYPE;
-	t->warnings.count[WARN_DAMAGED] += result == DECODED_DAMAGED;
+	t->warnings.count[WARN_DAMAGED] += result == DECODED_DAMAGED && !is_cut;
 	block.end = at;
 	if (block.end == block.at)
 		return;
@@ -119,12 +131,15 @@ static void index_blocks(struct trace *t, const uint8_t *at)
 		uint32_t length = little32(at), thread = little32(at + 4);
 		int64_t tick = (int64_t)(little64(at + 8) - t->start_ticks);
 
+		bool is_cut = length > end - at - BLOCK_HEADER;
+
 		at += BLOCK_HEADER;
-		if (length > end - at) {
+		if (is_cut) {
 			t->warnings.count[WARN_TRUNCATED] = 1;
 			length = (uint32_t)(end - at);
 		}
-		index_block(t, thread, tick, at, at + length);
+		t->warnings.count[WARN_DAMAGED] += length == 0 && !is_cut;
+		index_block(t, thread, tick, at, at + length, is_cut);
 		at += length;
 	}
 	if (at != end)
@@ -158,6 +173,19 @@ static void sift_down(struct trace *t, size_t i)
 	t->heap[i] = moved;
 }
 
+/* Moves the time of an event into the trace. */
+static void check_bounds(struct trace *t, struct event *e)
+{
+	int64_t most = INT64_MAX / 2, end = most;
+
+	if (t->has_stop && t->stop_tick >= 0 && t->stop_tick < most)
+		end = t->stop_tick;
+	if (e->tick < -t->slack || e->tick > end + t->slack) {
+		t->warnings.count[WARN_OUTSIDE]++;
+		e->tick = e->tick < 0 ? 0 : end;
+	}
+}
+
 /* Decodes the next event of a thread; returns false if there is none. */
 static bool advance(struct trace *t, struct source *s)
 {
@@ -171,8 +199,10 @@ static bool advance(struct trace *t, struct source *s)
 	}
 	if (decode_event(&s->at, s->end, &s->tick, &s->event) != DECODED_EVENT)
 		return false; /* the first pass has read it; so the file has changed since */
+	check_bounds(t, &s->event);
 	if (s->event.tick < s->latest) { /* the order within a thread is that of the file */
-		t->warnings.count[WARN_BACKWARD]++;
+		t->warnings
+			.count[s->latest - s->event.tick > t->slack ? WARN_JUMP : WARN_BACKWARD]++;
 		s->event.tick = s->latest;
 	}
 	s->latest = s->event.tick;
@@ -230,10 +260,18 @@ const char *trace_open_memory(struct trace *t, const void *data, size_t size)
 	if (t->events == 0)
 		return "the file has no events that can be read";
 	t->warnings.count[WARN_NO_STOP] = !t->has_stop;
+	t->warnings.count[WARN_MISCOUNT] =
+		t->has_stop && !t->warnings.count[WARN_TRUNCATED] && t->stop_count != t->events - 1;
 	t->warnings.count[WARN_LOST] = t->lost > t->file_lost ? t->lost : t->file_lost;
 	clock_finish(t);
+	t->slack = clock_ticks_per_ms(t);
 	begin_merge(t);
 	return NULL;
+}
+
+bool trace_is_complete(const struct trace *t)
+{
+	return t->has_stop && t->warnings.count[WARN_TRUNCATED] == 0 && !is_damaged(&t->warnings);
 }
 
 /* Returns "what: reason" for the errno of the last call, in memory that the next call uses. */

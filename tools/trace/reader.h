@@ -6,7 +6,7 @@
  * symbols, threads, the Gs of the start) and the clock events. Then trace_next merges the threads
  * with one cursor each: memory grows with the number of blocks, not with that of events.
  * docs/trace-format.md has the format. Bytes are never trusted: damage costs the rest of a block,
- * and is counted in `warnings`.
+ * and is counted in `warnings`. Times outside of the trace become that of its begin or end.
  */
 #ifndef TOOLS_TRACE_READER_H
 #define TOOLS_TRACE_READER_H
@@ -86,11 +86,14 @@ struct trace {
 	struct clock_point *clock;
 	size_t clock_count, clock_capacity, segment;
 	int64_t last_ns;
+	int64_t slack;     /* ticks of 1 ms: clocks of different CPUs differ by less */
+	int64_t stop_tick; /* of the first stop event */
 	char *labels[LABEL_TABLES][LABEL_CODES];
 	struct map symbols; /* address -> char * */
 	struct map threads; /* thread number -> struct thread_name * */
 	struct map greens;  /* G -> struct green_name * */
 	uint64_t events, lost, file_lost;
+	uint64_t stop_count; /* events before the first stop event, as that says */
 	bool has_stop;
 	struct warnings warnings;
 };
@@ -108,6 +111,9 @@ const char *trace_open_memory(struct trace *t, const void *data, size_t size);
 bool trace_next(struct trace *t, struct event *e);
 
 void trace_close(struct trace *t);
+
+/* Returns true if the file has all of the trace: call it after the last event. */
+bool trace_is_complete(const struct trace *t);
 
 /* Text of a code: its label, or "reason 7" in `buf`, which has 32 bytes. */
 const char *trace_label(const struct trace *t, enum label_table table, unsigned code, char *buf);

@@ -205,7 +205,8 @@ void summary_as_json(struct summary *s, FILE *out)
 	put_number(out, ",", "length_ns", (uint64_t)s->model.now);
 	put_number(out, ",", "events", t->events);
 	put_number(out, ",", "lost", t->warnings.count[WARN_LOST]);
-	fprintf(out, ",\"complete\":%s", t->has_stop ? "true" : "false");
+	fprintf(out, ",\"complete\":%s", trace_is_complete(t) ? "true" : "false");
+	fprintf(out, ",\"damaged\":%s", is_damaged(&t->warnings) ? "true" : "false");
 	put_entries(s, out);
 	put_wakers(s, out);
 	put_mutexes(s, out);

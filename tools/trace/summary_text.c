@@ -55,7 +55,8 @@ static void put_head(struct summary *s, FILE *out)
 	fprintf(out, "process %" PRIu64 "\nlength ", t->pid);
 	put_ms(out, s->model.now);
 	fprintf(out, "\nevents   %" PRIu64 "\nlost     %" PRIu64 "\n", t->events, lost);
-	fprintf(out, "complete %s\n", t->has_stop ? "yes" : "no");
+	fprintf(out, "complete %s%s\n", trace_is_complete(t) ? "yes" : "no",
+		is_damaged(&t->warnings) ? ": the file is damaged" : "");
 }
 
 static void put_entry(const struct summary *s, FILE *out, const struct entry_figures *f)
@@ -176,7 +177,9 @@ static void put_counts(struct summary *s, FILE *out)
 
 static void put_procs(struct summary *s, FILE *out)
 {
-	fputs("\nPs: running Gs, in blocking code, held by a thread; shares of the length\n", out);
+	fputs("\nPs: running Gs, in blocking code, held by a thread (all three); shares of the "
+	      "length\n",
+	      out);
 	for (size_t i = 0; i < s->proc_count; i++) {
 		const struct proc_figures *p = s->procs[i];
 

@@ -159,6 +159,18 @@ void texts_free(struct texts *t)
 	*t = (struct texts){ 0 };
 }
 
+bool is_damaged(const struct warnings *w)
+{
+	static const enum warning damage[] = { WARN_DAMAGED, WARN_UNKNOWN_TYPE, WARN_BAD_CLOCK,
+					       WARN_BAD_P,   WARN_STOPS,        WARN_MISCOUNT,
+					       WARN_OUTSIDE, WARN_JUMP };
+
+	for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++)
+		if (w->count[damage[i]] != 0)
+			return true;
+	return false;
+}
+
 void print_warnings(const struct warnings *w, const char *file)
 {
 	static const char *const texts[] = {
@@ -170,7 +182,8 @@ void print_warnings(const struct warnings *w, const char *file)
 	for (unsigned i = 0; i < WARNING_COUNT; i++) {
 		if (w->count[i] == 0)
 			continue;
-		if (i == WARN_TRUNCATED || i == WARN_NO_STOP || i == WARN_NO_CLOCK)
+		if (i == WARN_TRUNCATED || i == WARN_NO_STOP || i == WARN_NO_CLOCK ||
+		    i == WARN_MISCOUNT)
 			fprintf(stderr, "gmp-trace: %s: %s\n", file, texts[i]);
 		else
 			fprintf(stderr, "gmp-trace: %s: %llu %s\n", file,

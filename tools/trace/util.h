@@ -81,7 +81,11 @@ void texts_free(struct texts *t);
 	X(LATE, "events of green threads that have ended")                                         \
 	X(NO_BEGIN, "ends of regions whose beginning is not in the trace")                         \
 	X(DEEP, "regions that are nested too deeply; they are ignored")                            \
-	X(BAD_P, "events with an impossible P; it is ignored")
+	X(BAD_P, "events with an impossible P; it is ignored")                                     \
+	X(STOPS, "stop events after the first one")                                                \
+	X(MISCOUNT, "the stop event counts other events than the file has: it is damaged")         \
+	X(OUTSIDE, "events with a time outside of the trace; it is that of its begin or end")      \
+	X(JUMP, "events with a time more than 1 ms before that of the event before them")
 
 enum warning {
 #define X(name, text) WARN_##name,
@@ -93,6 +97,9 @@ enum warning {
 struct warnings {
 	uint64_t count[WARNING_COUNT];
 };
+
+/* Returns true if the file has what no gmp writes, so that the figures are not reliable. */
+bool is_damaged(const struct warnings *w);
 
 /* Writes the warnings to stderr. */
 void print_warnings(const struct warnings *w, const char *file);

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * os.h on FreeBSD: time, CPUs, memory, signals, threads and sleeping.  OS-1 and OS-2 of
+ * os_linux.c hold.
+ *
+ * What FreeBSD lacks: light guards (a guard is mprotect, and no limit counts mappings), locking
+ * memory on its first touch, and private membarrier before 14.1.  Without membarrier the scheduler
+ * uses full fences, and preemption is off (PREEMPT-5).
+ */
+#include "base/os.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread_np.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+#include <sys/cpuset.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/umtx.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/throw.h"
+
+/* --- time and CPU --- */
+
+static int64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+int64_t os_now(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+int64_t os_cpu_time(void)
+{
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+void os_yield(void)
+{
+	sched_yield();
+}
+
+/* libc's nanosleep is a cancellation point; a wait for a word that no thread writes is not. */
+void os_nap(int64_t ns)
+{
+	uint32_t word = 0;
+
+	os_futex_wait(&word, 0, os_now() + max_of(ns, 0));
+}
+
+static int affinity_cpus(void)
+{
+	cpuset_t set;
+	long n;
+
+	CPU_ZERO(&set);
+	if (cpuset_getaffinity(CPU_LEVEL_WHICH, CPU_WHICH_PID, -1, sizeof(set), &set) == 0)
+		n = CPU_COUNT(&set);
+	else /* ERANGE: the kernel has more CPUs than a cpuset_t */
+		n = sysconf(_SC_NPROCESSORS_ONLN);
+	return (int)max_of(n, 1L);
+}
+
+int os_cpus_online(void)
+{
+	static int cached; /* (a) 0: not read yet; concurrent readers store the same value */
+	int n = ld_rlx(&cached);
+
+	if (unlikely(n == 0)) {
+		n = affinity_cpus();
+		st_rlx(&cached, n);
+	}
+	return n;
+}
+
+/* A jail limits CPUs by the affinity; rctl's pcpu throttles and is not read. */
+int os_cpus_allowed(void)
+{
+	return affinity_cpus();
+}
+
+uint64_t os_random(void)
+{
+	uint64_t v;
+
+	arc4random_buf(&v, sizeof(v));
+	return v;
+}
+
+/* --- memory --- */
+
+/*
+ * Reservations in a process that locks its memory (mlockall with MCL_FUTURE): mmap wires, and so
+ * populates, the whole mapping.  os_reserve_unlocked unlocks it again and discards it.  A page
+ * below each reservation has a guard, as on Linux, so that stacks of two slabs are never adjacent.
+ */
+enum { HEAD = PAGE };
+
+static void *map_at(void *addr, size_t bytes, int prot, int flags)
+{
+	void *p = mmap(addr, bytes, prot, MAP_PRIVATE | MAP_ANON | flags, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void *map_rw(size_t bytes)
+{
+	return map_at(NULL, bytes, PROT_READ | PROT_WRITE, 0);
+}
+
+/* A page that no thread has touched is resident only if mmap has wired it. */
+bool os_locks_memory(void)
+{
+	unsigned char resident = 0;
+	void *page = map_rw(PAGE);
+
+	if (!page) /* RLIMIT_MEMLOCK is used up, or there is no memory */
+		return errno == EAGAIN;
+	os_resident(page, PAGE, &resident);
+	munmap(page, PAGE);
+	return resident & 1;
+}
+
+/* The caller then leaves the pages unlocked. */
+int os_lock_on_fault(void *addr, size_t bytes)
+{
+	(void)addr;
+	(void)bytes;
+	return -ENOSYS;
+}
+
+bool os_lock_limited(void)
+{
+	struct rlimit r;
+
+	return getrlimit(RLIMIT_MEMLOCK, &r) == 0 && r.rlim_cur != RLIM_INFINITY && geteuid() != 0;
+}
+
+void *os_reserve_unlocked(size_t bytes, bool *locks)
+{
+	char *p;
+
+	*locks = os_locks_memory();
+	p = map_rw(HEAD + bytes);
+	if (!p)
+		return NULL;
+	if (*locks) {
+		munlock(p, HEAD + bytes);
+		os_discard(p, HEAD + bytes);
+	}
+	map_at(p, HEAD, PROT_NONE, MAP_GUARD | MAP_FIXED);
+	return p + HEAD;
+}
+
+void *os_reserve(size_t bytes)
+{
+	bool locks;
+
+	return os_reserve_unlocked(bytes, &locks);
+}
+
+void os_release(void *addr, size_t bytes)
+{
+	munmap((char *)addr - HEAD, HEAD + bytes);
+}
+
+void os_release_part(void *addr, size_t bytes)
+{
+	munmap(addr, bytes);
+}
+
+/* MADV_FREE frees the pages at some later time, and until then they read as before; MADV_DONTNEED
+ * keeps their contents.  So map them again, which fails only without memory for the kernel. */
+void os_discard(void *addr, size_t bytes)
+{
+	if (!map_at(addr, bytes, PROT_READ | PROT_WRITE, MAP_FIXED))
+		memset(addr, 0, bytes);
+}
+
+/* Bit 0 is MINCORE_INCORE; the others are cleared. */
+bool os_resident(void *addr, size_t bytes, unsigned char *vec)
+{
+	if (mincore(addr, bytes, (char *)vec) != 0)
+		return false;
+	for (size_t i = 0; i < bytes / PAGE; i++)
+		vec[i] &= MINCORE_INCORE;
+	return true;
+}
+
+int os_max_maps(void)
+{
+	return INT_MAX; /* no limit */
+}
+
+int os_guard_light(void *addr, size_t bytes)
+{
+	(void)addr;
+	(void)bytes;
+	return -EINVAL;
+}
+
+int os_guard_protect(void *addr, size_t bytes)
+{
+	return mprotect(addr, bytes, PROT_NONE) == 0 ? 0 : -errno;
+}
+
+/* --- signals --- */
+
+static sigset_t signal_set(uint64_t bits)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (int i = 0; i < 64; i++)
+		if (bits & (uint64_t)1 << i)
+			sigaddset(&set, i + 1);
+	return set;
+}
+
+void os_mask(uint64_t block, uint64_t unblock)
+{
+	sigset_t b = signal_set(block), u = signal_set(unblock);
+
+	pthread_sigmask(SIG_BLOCK, &b, NULL);
+	pthread_sigmask(SIG_UNBLOCK, &u, NULL);
+}
+
+int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old)
+{
+	return sigaction(signo, sa, old) == 0 ? 0 : -errno;
+}
+
+/* --- threads --- */
+
+/* As on Linux: if the thread-local area leaves too little of the stack, retry with twice the
+ * size. */
+int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size)
+{
+	size_t least = (size_t)PTHREAD_STACK_MIN;
+	size_t size = round_up(max_of(stack_size, least), PAGE);
+	int err;
+
+	do {
+		pthread_attr_t attr;
+
+		err = pthread_attr_init(&attr);
+		if (err != 0)
+			break;
+		err = pthread_attr_setstacksize(&attr, size);
+		if (err == 0)
+			err = pthread_create(t, &attr, fn, arg);
+		pthread_attr_destroy(&attr);
+		size *= 2;
+	} while (err == EINVAL && size <= (size_t)1 << 30);
+	return -err;
+}
+
+size_t os_stack_left(void)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	size_t size = 0;
+	pthread_attr_t attr;
+	struct rlimit r;
+	void *low = NULL;
+
+	if (pthread_main_np())
+		return getrlimit(RLIMIT_STACK, &r) == 0 && (uint64_t)r.rlim_cur < SIZE_MAX
+			       ? (size_t)r.rlim_cur
+			       : SIZE_MAX;
+	if (pthread_attr_init(&attr) != 0)
+		return SIZE_MAX;
+	if (pthread_attr_get_np(pthread_self(), &attr) != 0 ||
+	    pthread_attr_getstack(&attr, &low, &size) != 0)
+		size = 0;
+	pthread_attr_destroy(&attr);
+	return here - (uintptr_t)low < size ? here - (uintptr_t)low : SIZE_MAX;
+}
+
+/* --- sleeping --- */
+
+/* The bare word of _umtx_op has the meaning of a futex: the kernel compares and sleeps at once. */
+int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline)
+{
+	struct _umtx_time t = { ._flags = UMTX_ABSTIME, ._clockid = CLOCK_MONOTONIC };
+	void *size = NULL, *until = NULL;
+
+	if (deadline < 0)
+		return -ETIMEDOUT; /* the kernel would fail with EINVAL */
+	if (deadline != NEVER) {
+		t._timeout.tv_sec = deadline / 1000000000;
+		t._timeout.tv_nsec = deadline % 1000000000;
+		size = (void *)(uintptr_t)sizeof(t);
+		until = &t;
+	}
+	if (_umtx_op(addr, UMTX_OP_WAIT_UINT_PRIVATE, val, size, until) == 0)
+		return 0;
+	return errno == ETIMEDOUT ? -ETIMEDOUT : 0; /* EINTR: a spurious wakeup */
+}
+
+void os_futex_wake(uint32_t *addr, int n)
+{
+	_umtx_op(addr, UMTX_OP_WAKE_PRIVATE, (unsigned long)n, NULL, NULL);
+}
+
+bool os_membarrier_init(void)
+{
+	return false;
+}
+
+void os_membarrier(void)
+{
+	gmp__fatal("os_membarrier is called, although os_membarrier_init has returned false");
+}
