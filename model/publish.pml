@@ -6,7 +6,7 @@
  * The runs, by the tag; each has a mutant for each end
  *   one thread writes data, then a word; another reads the word, then the data
  *     G_MADE, CHUNK, WATCH, LIBRARY, TIMES, SHARD, CURRENT, RING, FILE_STOP, STATUS, KEY_ONCE,
- *     STAY
+ *     KQUEUE, STAY
  *   data of which an older or newer state is as bad
  *     WATCHED, PLACES, EVENTS, TRY_SEND, TRY_RECV, CLOSED
  *   a word that guards data, which several threads use one after another
@@ -29,6 +29,7 @@
  *   src/g.c: g_made g_free
  *   src/g.h: g_init
  *   src/types.h: g_set_status
+ *   src/netpoll_kqueue.c: find_key make_key
  *   src/netpoll/table.c: netpoll_record
  *   src/netpoll/record.h: netpoll_find
  *   src/netpoll.c: netpoll_watch watch_event side_ready
@@ -58,7 +59,7 @@
  *   src/sync/rwmutex.c: rw_take_write gmp_rwmutex_unlock
  *   src/debug/view.c: view_unheld
  *   src/fls.c: key_claim key_publish gmp_key_delete destructor
- *   ORD: g.made pd.chunk np.own pprof.lib cputime done.shard group.current uring.state
+ *   ORD: g.made kq.keys pd.chunk np.own pprof.lib cputime done.shard group.current uring.state
  *   ORD: tracefile.stop g.status service.key stay p.watched pool.running pd.events chan.closed lock
  *   ORD: sem sample sample.busy longrun awaits object group.ended done once wg rwmutex g.life key
  *
@@ -74,6 +75,7 @@
  *   holds      -DFILE_STOP
  *   holds      -DSTATUS
  *   holds      -DKEY_ONCE
+ *   holds      -DKQUEUE
  *   holds      -DSTAY
  *   holds      -DWATCHED
  *   holds      -DPLACES
@@ -118,6 +120,8 @@
  *   assertion  -DSTATUS -DMUTANT_STATUS_SEEN
  *   assertion  -DKEY_ONCE -DMUTANT_KEY_ONCE
  *   assertion  -DKEY_ONCE -DMUTANT_KEY_ONCE_SEEN
+ *   assertion  -DKQUEUE -DMUTANT_KQUEUE
+ *   assertion  -DKQUEUE -DMUTANT_KQUEUE_SEEN
  *   assertion  -DSTAY -DMUTANT_STAY
  *   assertion  -DSTAY -DMUTANT_STAY_SEEN
  *   assertion  -DWATCHED -DMUTANT_WATCHED
@@ -260,6 +264,11 @@ inline mine()
 #ifdef KEY_ONCE
 #define PUBLISH UNLESS(MUTANT_KEY_ONCE, REL) /* ORD(service.key): a key without its destructor */
 #define OBSERVE UNLESS(MUTANT_KEY_ONCE_SEEN, ACQ) /* ORD(service.key): the same */
+#define BY_CAS
+#endif
+#ifdef KQUEUE
+#define PUBLISH UNLESS(MUTANT_KQUEUE, REL) /* ORD(kq.keys): a key that is not zeroed is read */
+#define OBSERVE UNLESS(MUTANT_KQUEUE_SEEN, ACQ) /* ORD(kq.keys): the same */
 #define BY_CAS
 #endif
 #ifdef STAY
