@@ -5,8 +5,8 @@
  *
  * The runs, by the tag; each has a mutant for each end
  *   one thread writes data, then a word; another reads the word, then the data
- *     G_MADE, CHUNK, KEYS, WATCH, LIBRARY, TIMES, SHARD, CURRENT, RING, FILE_STOP, STATUS,
- *     KEY_ONCE, STAY
+ *     G_MADE, CHUNK, WATCH, LIBRARY, TIMES, SHARD, CURRENT, RING, FILE_STOP, STATUS, KEY_ONCE,
+ *     KQUEUE, STAY
  *   data of which an older or newer state is as bad
  *     WATCHED, PLACES, EVENTS, TRY_SEND, TRY_RECV, CLOSED
  *   a word that guards data, which several threads use one after another
@@ -29,9 +29,9 @@
  *   src/g.c: g_made g_free
  *   src/g.h: g_init
  *   src/types.h: g_set_status
+ *   src/netpoll_kqueue.c: find_key make_key
  *   src/netpoll/table.c: netpoll_record
  *   src/netpoll/record.h: netpoll_find
- *   src/netpoll_kqueue.c: find_key make_key
  *   src/netpoll.c: netpoll_watch watch_event side_ready
  *   src/debug/pprof_protobufc.c: load_protobufc pprof_available
  *   src/mode/tracing.c: cputime_begin cputime_add
@@ -59,14 +59,13 @@
  *   src/sync/rwmutex.c: rw_take_write gmp_rwmutex_unlock
  *   src/debug/view.c: view_unheld
  *   src/fls.c: key_claim key_publish gmp_key_delete destructor
- *   ORD: g.made pd.chunk kq.keys np.own pprof.lib cputime done.shard group.current uring.state
+ *   ORD: g.made kq.keys pd.chunk np.own pprof.lib cputime done.shard group.current uring.state
  *   ORD: tracefile.stop g.status service.key stay p.watched pool.running pd.events chan.closed lock
  *   ORD: sem sample sample.busy longrun awaits object group.ended done once wg rwmutex g.life key
  *
  * Runs: the searches of scripts/model
  *   holds      -DG_MADE
  *   holds      -DCHUNK
- *   holds      -DKEYS
  *   holds      -DWATCH
  *   holds      -DLIBRARY
  *   holds      -DTIMES
@@ -76,6 +75,7 @@
  *   holds      -DFILE_STOP
  *   holds      -DSTATUS
  *   holds      -DKEY_ONCE
+ *   holds      -DKQUEUE
  *   holds      -DSTAY
  *   holds      -DWATCHED
  *   holds      -DPLACES
@@ -102,8 +102,6 @@
  *   assertion  -DG_MADE -DMUTANT_MADE_SEEN
  *   assertion  -DCHUNK -DMUTANT_CHUNK
  *   assertion  -DCHUNK -DMUTANT_CHUNK_SEEN
- *   assertion  -DKEYS -DMUTANT_KEYS
- *   assertion  -DKEYS -DMUTANT_KEYS_SEEN
  *   assertion  -DWATCH -DMUTANT_WATCH
  *   assertion  -DWATCH -DMUTANT_WATCH_SEEN
  *   assertion  -DLIBRARY -DMUTANT_LIBRARY
@@ -122,6 +120,8 @@
  *   assertion  -DSTATUS -DMUTANT_STATUS_SEEN
  *   assertion  -DKEY_ONCE -DMUTANT_KEY_ONCE
  *   assertion  -DKEY_ONCE -DMUTANT_KEY_ONCE_SEEN
+ *   assertion  -DKQUEUE -DMUTANT_KQUEUE
+ *   assertion  -DKQUEUE -DMUTANT_KQUEUE_SEEN
  *   assertion  -DSTAY -DMUTANT_STAY
  *   assertion  -DSTAY -DMUTANT_STAY_SEEN
  *   assertion  -DWATCHED -DMUTANT_WATCHED
@@ -229,11 +229,6 @@ inline mine()
 #define PUBLISH UNLESS(MUTANT_CHUNK, REL) /* ORD(pd.chunk): a record is read uninitialised */
 #define OBSERVE UNLESS(MUTANT_CHUNK_SEEN, ACQ) /* ORD(pd.chunk): the same */
 #endif
-#ifdef KEYS
-#define PUBLISH UNLESS(MUTANT_KEYS, REL) /* ORD(kq.keys): memory before it is mapped */
-#define OBSERVE UNLESS(MUTANT_KEYS_SEEN, ACQ) /* ORD(kq.keys): the same */
-#define BY_CAS
-#endif
 #ifdef WATCH
 #define PUBLISH UNLESS(MUTANT_WATCH, REL) /* ORD(np.own): a ring is read uninitialised */
 #define OBSERVE UNLESS(MUTANT_WATCH_SEEN, ACQ) /* ORD(np.own): the same */
@@ -269,6 +264,11 @@ inline mine()
 #ifdef KEY_ONCE
 #define PUBLISH UNLESS(MUTANT_KEY_ONCE, REL) /* ORD(service.key): a key without its destructor */
 #define OBSERVE UNLESS(MUTANT_KEY_ONCE_SEEN, ACQ) /* ORD(service.key): the same */
+#define BY_CAS
+#endif
+#ifdef KQUEUE
+#define PUBLISH UNLESS(MUTANT_KQUEUE, REL) /* ORD(kq.keys): a key that is not zeroed is read */
+#define OBSERVE UNLESS(MUTANT_KQUEUE_SEEN, ACQ) /* ORD(kq.keys): the same */
 #define BY_CAS
 #endif
 #ifdef STAY
