@@ -251,7 +251,7 @@ static void on_asked(int signo, siginfo_t *info, void *context)
 	(void)signo;
 	if (!m)
 		m = gmp__blockedm();
-	if (m && info->si_code == SI_QUEUE && info->si_pid == getpid())
+	if (m && info->si_code == os_thread_signal_code && info->si_pid == getpid())
 		longrun_answer_sig(m, context_pc_sig(context), context_sp_sig(context));
 	if (m) /* the kernel drops a signal beside a pending one, which may be another sender's */
 		abandon_sig(m, context);

@@ -22,8 +22,8 @@
  *   KQ-3  EV_ADD on a registered fd is no error: it would replace the key.  So add first changes
  *         the read knote with no flags and with the key that keys[] holds for fd.  ENOENT means
  *         that the fd is not registered.  If it is, nothing changes, except that a readable fd is
- *         reported again.  keys[] holds 0, or the key of the number's last registration, which may
- *         be gone.
+ *         reported again, and that a low-water mark of once is lost: both are spurious reports.
+ *         keys[] holds 0, or the key of the number's last registration, which may be gone.
  *   KQ-4  EV_ADD leaves the kind of a knote (EV_CLEAR, EV_DISPATCH) as it was made.  So rekey and
  *         once delete both knotes before they add them.  EV_ADD evaluates the present state, so no
  *         event is lost in between.

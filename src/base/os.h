@@ -149,7 +149,8 @@ size_t os_stack_left(void);
 bool os_shadow_stack(void);
 int os_thread_id(void);
 bool os_thread_exists(int tid);           /* of this process */
-int os_thread_signal(int tid, int signo); /* 0 or -errno; si_code is SI_QUEUE */
+int os_thread_signal(int tid, int signo); /* 0 or -errno */
+extern const int os_thread_signal_code;   /* si_code of the signals that it sends */
 int os_thread_count(void);     /* threads of this process now, without io_uring's workers */
 int os_thread_count_max(void); /* the same with io_uring's workers; needs no file descriptor */
 /* The state of a thread of this process: 'R' running or runnable, 'S' sleeping in a system call,

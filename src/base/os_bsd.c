@@ -55,9 +55,10 @@ void os_yield(void)
 /* libc's nanosleep is a cancellation point; a wait for a word that no thread writes is not. */
 void os_nap(int64_t ns)
 {
+	int64_t now = os_now();
 	uint32_t word = 0;
 
-	os_futex_wait(&word, 0, os_now() + max_of(ns, 0));
+	os_futex_wait(&word, 0, ns < NEVER - now ? now + max_of(ns, 0) : NEVER);
 }
 
 static int affinity_cpus(void)

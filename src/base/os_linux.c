@@ -494,9 +494,11 @@ int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old)
 }
 #endif
 
+const int os_thread_signal_code = SI_QUEUE;
+
 int os_thread_signal(int tid, int signo)
 {
-	siginfo_t info = { .si_signo = signo, .si_code = SI_QUEUE };
+	siginfo_t info = { .si_signo = signo, .si_code = os_thread_signal_code };
 
 	info.si_pid = getpid();
 	info.si_uid = getuid();

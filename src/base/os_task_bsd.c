@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread_np.h>
+#include <signal.h>
 #include <sys/param.h>
 #include <sys/mman.h>
 #include <sys/proc.h>
@@ -32,7 +33,8 @@ bool os_thread_exists(int tid)
 	return thr_kill2(getpid(), tid, 0) == 0;
 }
 
-/* si_code is SI_LWP: faultsig.c must accept it beside SI_QUEUE (docs/ports.md). */
+const int os_thread_signal_code = SI_LWP;
+
 int os_thread_signal(int tid, int signo)
 {
 	return thr_kill2(getpid(), tid, signo) == 0 ? 0 : -errno;
