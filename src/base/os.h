@@ -97,6 +97,10 @@ int os_pipe(int fds[2]);
  * a write without room returns -EAGAIN. */
 int os_create_file(const char *path);
 bool os_is_stream(int fd); /* open, and no regular file */
+/* What the peer of a connected socket has done: nothing; it will send no more; it has closed its
+ * socket and no answer can reach it, or fd is no socket. */
+enum os_peer { OS_PEER_THERE, OS_PEER_SILENT, OS_PEER_GONE };
+enum os_peer os_peer(int fd);
 /* write(2), not interrupted by signals. Returns bytes or -errno. */
 ssize_t os_write(int fd, const void *buf, size_t n);
 

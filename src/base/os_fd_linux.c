@@ -53,6 +53,15 @@ int os_create_file(const char *path)
 	return err ? err : fd;
 }
 
+enum os_peer os_peer(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+
+	if (poll(&p, 1, 0) <= 0)
+		return OS_PEER_THERE;
+	return p.revents & ~POLLRDHUP ? OS_PEER_GONE : OS_PEER_SILENT;
+}
+
 bool os_is_stream(int fd)
 {
 	struct stat st;

@@ -85,25 +85,35 @@ static int send_profile(struct debug_request *r, int result, struct profile *p)
 	return result;
 }
 
+static bool client_has_gone(void *arg)
+{
+	struct debug_request *r = arg;
+
+	return r->has_gone && r->has_gone(r->to);
+}
+
 static int page_cpu(struct debug_request *r)
 {
+	const struct profile_watch watch = { client_has_gone, r };
 	struct profile p = { 0 };
 
-	return send_profile(r, profile_cpu(CPU_HZ, r->head.seconds * GMP_S, &p.out), &p);
+	return send_profile(r, profile_cpu(CPU_HZ, r->head.seconds * GMP_S, &watch, &p.out), &p);
 }
 
 static int page_waits(struct debug_request *r)
 {
+	const struct profile_watch watch = { client_has_gone, r };
 	struct profile p = { 0 };
 
-	return send_profile(r, profile_wait(r->head.seconds * GMP_S, &p.out), &p);
+	return send_profile(r, profile_wait(r->head.seconds * GMP_S, &watch, &p.out), &p);
 }
 
 static int page_locks(struct debug_request *r)
 {
+	const struct profile_watch watch = { client_has_gone, r };
 	struct profile p = { 0 };
 
-	return send_profile(r, profile_mutex(r->head.seconds * GMP_S, &p.out), &p);
+	return send_profile(r, profile_mutex(r->head.seconds * GMP_S, &watch, &p.out), &p);
 }
 
 static int page_greens(struct debug_request *r)

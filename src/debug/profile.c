@@ -30,15 +30,16 @@ static bool run_is_on(void)
 	return ld_seq(&sched.state) == RUN_ON; /* ORD(external) */
 }
 
-bool profile_nap(int64_t until)
+int profile_nap(const struct profile_job *job, int64_t until)
 {
-	int64_t now = os_now();
+	const struct profile_watch *w = job->watch;
 
-	while (now < until && run_is_on()) {
+	for (int64_t now = os_now(); now < until && run_is_on(); now = os_now()) {
+		if (w && w->is_over(w->arg))
+			return -ECANCELED;
 		os_nap(min_of(until - now, (int64_t)PROFILE_NAP));
-		now = os_now();
 	}
-	return run_is_on();
+	return run_is_on() ? 0 : -ESRCH;
 }
 
 static int64_t wall_clock(void)
@@ -159,7 +160,6 @@ static int collect_cpu(struct profile_job *job)
 {
 	int64_t end = os_now() + job->ns;
 	uint64_t lost;
-	bool on = true;
 
 	job->p.kind = &cpu_kind;
 	job->p.period = SECOND / job->hz;
@@ -167,8 +167,8 @@ static int collect_cpu(struct profile_job *job)
 
 	if (err)
 		return err;
-	while (on && !job->err && os_now() < end) {
-		on = profile_nap(min_of(end, os_now() + DRAIN_NS));
+	while (!err && !job->err && os_now() < end) {
+		err = profile_nap(job, min_of(end, os_now() + DRAIN_NS));
 		cpusample_drain(tally_sample, job);
 	}
 	cpusample_stop();
@@ -176,30 +176,36 @@ static int collect_cpu(struct profile_job *job)
 	lost = cpusample_end();
 	if (lost)
 		snprintf(job->comment, sizeof(job->comment), "%" PRIu64 " samples were lost", lost);
-	return job->err ? job->err : on ? 0 : -ESRCH;
+	return job->err ? job->err : err;
 }
 
 /* --- the calls --- */
 
-int profile_cpu(int hz, int64_t ns, struct pprof_out *out)
+int profile_cpu(int hz, int64_t ns, const struct profile_watch *watch, struct pprof_out *out)
 {
-	struct profile_job job = { .collect = collect_cpu, .hz = hz, .ns = ns, .out = out };
+	struct profile_job job = {
+		.collect = collect_cpu, .hz = hz, .ns = ns, .watch = watch, .out = out
+	};
 
 	if (hz < 1 || hz > HZ_MOST || ns < 1)
 		return -EINVAL;
 	return job_run(&job);
 }
 
-int profile_wait(int64_t ns, struct pprof_out *out)
+int profile_wait(int64_t ns, const struct profile_watch *watch, struct pprof_out *out)
 {
-	struct profile_job job = { .collect = profile_collect_wait, .ns = ns, .out = out };
+	struct profile_job job = {
+		.collect = profile_collect_wait, .ns = ns, .watch = watch, .out = out
+	};
 
 	return ns < 0 ? -EINVAL : job_run(&job);
 }
 
-int profile_mutex(int64_t ns, struct pprof_out *out)
+int profile_mutex(int64_t ns, const struct profile_watch *watch, struct pprof_out *out)
 {
-	struct profile_job job = { .collect = profile_collect_mutex, .ns = ns, .out = out };
+	struct profile_job job = {
+		.collect = profile_collect_mutex, .ns = ns, .watch = watch, .out = out
+	};
 
 	return ns < 0 ? -EINVAL : job_run(&job);
 }

@@ -34,11 +34,19 @@
  *   -ESRCH    no runtime, or it has stopped meanwhile
  * On a G or an external thread, no locks held; they wait.
  */
-/* hz: 1 to 1000 samples a second of CPU time; ns: for how long, at least 1. */
-int profile_cpu(int hz, int64_t ns, struct pprof_out *out);
+/* Whether the profile has become useless; is_over is called every PROFILE_NAP, on the thread of the
+ * profile, without locks.  It is client_has_gone of pages.c. */
+struct profile_watch {
+	bool (*is_over)(void *arg);
+	void *arg;
+};
+
+/* watch may be NULL; if it says so, the profile ends early with -ECANCELED.  hz: 1 to 1000 samples
+ * a second of CPU time; ns: for how long, at least 1. */
+int profile_cpu(int hz, int64_t ns, const struct profile_watch *watch, struct pprof_out *out);
 /* ns: for how long; 0: one moment. */
-int profile_wait(int64_t ns, struct pprof_out *out);
-int profile_mutex(int64_t ns, struct pprof_out *out);
+int profile_wait(int64_t ns, const struct profile_watch *watch, struct pprof_out *out);
+int profile_mutex(int64_t ns, const struct profile_watch *watch, struct pprof_out *out);
 int profile_green(struct pprof_out *out);
 
 /* --- the inside --- */
@@ -54,11 +62,12 @@ struct profile_job {
 	struct pprof_out *out;
 	struct leftover leftover; /* frees out->data if the caller is killed when it is done */
 	struct os_sink *to;       /* where to write it; NULL: nowhere */
+	const struct profile_watch *watch; /* or NULL */
 	int err;
 };
 
-/* Sleep until the time of os_now, or less.  Returns false if the run ends. */
-bool profile_nap(int64_t until);
+/* Sleep until the time of os_now.  Returns 0; earlier -ESRCH, if the run ends, or -ECANCELED. */
+int profile_nap(const struct profile_job *job, int64_t until);
 
 int profile_collect_wait(struct profile_job *job);
 int profile_collect_mutex(struct profile_job *job);

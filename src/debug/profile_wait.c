@@ -135,8 +135,9 @@ static int wait_moments(struct wait_collector *c)
 	if (c->job->ns == 0)
 		return wait_moment(c, 0);
 	while (!err && last < end) {
-		if (!profile_nap(min_of(last + rest, end)))
-			return -ESRCH;
+		err = profile_nap(c->job, min_of(last + rest, end));
+		if (err)
+			return err;
 		int64_t now = os_now();
 
 		err = wait_moment(c, now - last);

@@ -38,6 +38,7 @@ struct client {
 	bool busy;  /* under the lock of `servers` */
 	int fd;     /* SERVER-3; -1: none */
 	bool sends; /* an answer has begun: its deadline is set */
+	bool asked; /* client_has_gone has sent the interim answer */
 	size_t n;   /* bytes in `in` */
 	char in[DEBUG_HEAD_MOST];
 	struct debug_request r;
@@ -208,6 +209,24 @@ static int client_send(void *to, const void *bytes, size_t n)
 	return sent < 0 ? (int)sent : 0;
 }
 
+/*
+ * Return whether the client has closed its socket. A TCP client that has only shut down its sending
+ * side looks the same. It gets an interim answer, which clients of HTTP/1.1 skip; a closed socket
+ * answers that by a reset.
+ */
+static bool client_has_gone(void *to)
+{
+	static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	struct client *c = to;
+	enum os_peer peer = os_peer(c->fd);
+
+	if (peer == OS_PEER_SILENT && !c->asked && !c->r.head.http10) {
+		send(c->fd, interim, sizeof(interim) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+		c->asked = true;
+	}
+	return peer == OS_PEER_GONE;
+}
+
 /* Read what the client still sends, and drop it. */
 static void client_linger(struct client *c)
 {
@@ -259,9 +278,10 @@ static void request_reset(struct client *c)
 
 	memset(r, 0, offsetof(struct debug_request, out));
 	memset(&c->names, 0, sizeof(c->names));
-	c->sends = false;
+	c->sends = c->asked = false;
 	r->names = &c->names;
 	r->send = client_send;
+	r->has_gone = client_has_gone;
 	r->to = c;
 }
 

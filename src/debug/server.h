@@ -17,6 +17,8 @@
  *             report of a deadlock nor stops virtual time (stall.c). A connected client prevents
  *             both until its deadline at the latest.
  *   SERVER-5  At most one request with `seconds` runs in the process; a second one gets 409.
+ *   SERVER-6  A request with `seconds` ends soon after its client has gone: a trace by a failed
+ *             send, a profile by client_has_gone.
  */
 #ifndef GMP_DEBUG_SERVER_H
 #define GMP_DEBUG_SERVER_H
@@ -36,6 +38,8 @@ struct debug_request {
 
 	/* of the functions below */
 	int (*send)(void *to, const void *bytes, size_t n); /* waits; returns 0 or -errno */
+	/* Does not wait; on any thread while the G of the request waits for it.  May be NULL. */
+	bool (*has_gone)(void *to);
 	void *to;
 	int err;      /* of send: what follows is dropped, and the connection ends */
 	int status;   /* of the answer; 0: none was begun */

@@ -286,6 +286,74 @@ RT(server_vanished_client_does_no_harm)
 	/* the run ends while the other four wait for room */
 }
 
+static int status_of_get(int port, const char *path)
+{
+	char *answer = get(port, path);
+	int status = status_of(answer);
+
+	free(answer);
+	return status;
+}
+
+static void skip_without_profiles(int port)
+{
+	if (status_of_get(port, "/debug/pprof/green") == 501)
+		check_skip("no libprotobuf-c");
+}
+
+/* Returns 1 if a client's G is in blocking code, as during a profile. */
+static int is_profiling(int port)
+{
+	char *answer = get(port, "/debug/green?all=1");
+	int yes = strstr(answer, "\"gmp debug client\" (entry client_main), in blocking code") !=
+		  NULL;
+
+	free(answer);
+	return yes;
+}
+
+/* A client of each profile closes its socket, or resets the connection; the next one gets in. */
+RT(server_vanished_client_ends_its_profile)
+{
+	static const char *const kinds[] = { "wait", "mutex", "profile" };
+	int port = start_server();
+	char request[128];
+
+	skip_without_profiles(port);
+	for (int i = 0; i < 6; i++) {
+		int fd = dial(port);
+		int64_t begin = gmp_now();
+
+		snprintf(request, sizeof(request),
+			 "GET /debug/pprof/%s?seconds=60 HTTP/1.1\r\n" HOST "\r\n", kinds[i / 2]);
+		say(fd, request);
+		WAIT_FOR(is_profiling(port));
+		if (i % 2)
+			reset_on_close(fd);
+		gmp_close(fd);
+		WAIT_FOR(status_of_get(port, "/debug/pprof/wait?seconds=1") == 200);
+		CHECK(gmp_now() - begin < 30 * SEC);
+	}
+}
+
+/* It gets an interim answer, too: the server cannot know that the client still reads. */
+RT(server_half_closed_client_gets_profile)
+{
+	static char answer[ROOM];
+	int port = start_server();
+
+	skip_without_profiles(port);
+	int fd = dial(port);
+
+	say(fd, "GET /debug/pprof/wait?seconds=1 HTTP/1.1\r\n" HOST "\r\n");
+	CHECK_EQ(gmp_shutdown(fd, SHUT_WR), 0);
+	size_t n = read_all(fd, answer);
+
+	CHECK(n > 25 && strncmp(answer, "HTTP/1.1 100 Continue\r\n\r\n", 25) == 0);
+	CHECK_EQ(status_of(answer + 25), 200);
+	gmp_close(fd);
+}
+
 /* --- start and end --- */
 
 RT(server_bad_addresses_return_errors)

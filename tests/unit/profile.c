@@ -112,7 +112,7 @@ static void profile_some(int n)
 	struct pprof_out out;
 
 	for (int i = 0; i < n; i++) {
-		CHECK_EQ(profile_cpu(1000, MS, &out), 0);
+		CHECK_EQ(profile_cpu(1000, MS, NULL, &out), 0);
 		CHECK(out.n > 0);
 		free(out.data);
 	}
@@ -171,12 +171,12 @@ static void profile_refused(void *arg)
 
 	(void)arg;
 	st_rlx(&refuse_reserve, 1);
-	CHECK_EQ(profile_cpu(100, MS, &out), -ENOMEM);
+	CHECK_EQ(profile_cpu(100, MS, NULL, &out), -ENOMEM);
 	st_rlx(&refuse_reserve, 0);
 	CHECK(!out.data);
 	check_default();
 	st_rlx(&refuse_timer, 1);
-	CHECK_EQ(profile_cpu(100, MS, &out), -EAGAIN);
+	CHECK_EQ(profile_cpu(100, MS, NULL, &out), -EAGAIN);
 	st_rlx(&refuse_timer, 0);
 	check_default();
 	profile_some(1);
@@ -232,11 +232,11 @@ static void profile_wrong(void *arg)
 	struct pprof_out out;
 
 	(void)arg;
-	CHECK_EQ(profile_cpu(0, MS, &out), -EINVAL);
-	CHECK_EQ(profile_cpu(1001, MS, &out), -EINVAL);
-	CHECK_EQ(profile_cpu(100, 0, &out), -EINVAL);
-	CHECK_EQ(profile_wait(-1, &out), -EINVAL);
-	CHECK_EQ(profile_mutex(-1, &out), -EINVAL);
+	CHECK_EQ(profile_cpu(0, MS, NULL, &out), -EINVAL);
+	CHECK_EQ(profile_cpu(1001, MS, NULL, &out), -EINVAL);
+	CHECK_EQ(profile_cpu(100, 0, NULL, &out), -EINVAL);
+	CHECK_EQ(profile_wait(-1, NULL, &out), -EINVAL);
+	CHECK_EQ(profile_mutex(-1, NULL, &out), -EINVAL);
 }
 
 TEST(profile_number_out_of_range_returns_einval)
