@@ -18,8 +18,15 @@ bool sched_all_idle(void)
 	return true;
 }
 
-/* Only timers of fd deadlines are armed, which make no G runnable if no waiter waits for an fd.
- * While no P runs, both counts are constant. */
+static uint32_t ignored; /* (a) timers that matter to no G of the program */
+
+void sched_ignore_timers(uint32_t n)
+{
+	st_rlx(&ignored, n);
+}
+
+/* Only timers of fd deadlines are armed, which make no G runnable if no waiter waits for an fd; and
+ * the ignored one.  While no P runs, the counts are constant. */
 static bool no_timer_matters(void)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
@@ -27,7 +34,7 @@ static bool no_timer_matters(void)
 
 	for (int i = 0; i < n; i++)
 		armed += timers_count_unlocked(sched.allp[i]);
-	return armed == netpoll_deadlines();
+	return armed == netpoll_deadlines() + ld_rlx(&ignored);
 }
 
 /* Only a debug server waits for fds: what a client asks it makes no G of the program runnable. */

@@ -19,5 +19,8 @@ bool sched_only_time(void);
 bool sched_is_stalled(void);
 /* The same in a critical section of sched.lock. */
 bool sched_stalled_locked(void);
+/* n timers, 0 or 1, wake only a G of the runtime, and matter no more than those of fd deadlines.
+ * Set by that G before and after its sleep, and at the begin of a run. */
+void sched_ignore_timers(uint32_t n);
 
 #endif

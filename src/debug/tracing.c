@@ -15,6 +15,7 @@
 #include "enter.h"
 #include "g.h"
 #include "mode/tracing.h"
+#include "stall.h"
 
 static struct {
 	struct lock lock; /* LR_DUMP: the fields below */
@@ -264,6 +265,16 @@ void gmp_trace_log(const char *category, const char *message)
 
 /* --- CPU time --- */
 
+/* RECORD-4.  There is one green thread of a lease at a time. */
+static int lease_sleep(int64_t until)
+{
+	sched_ignore_timers(1);
+	int err = gmp_sleep_until(until);
+
+	sched_ignore_timers(0);
+	return err;
+}
+
 /* A green thread that ends the lease.  lease_until grows while it sleeps. */
 static void lease_main(void *arg)
 {
@@ -279,7 +290,20 @@ static void lease_main(void *arg)
 			rec.lease_until = 0;
 		unaccount_locked();
 		unlock(&rec.lock, LR_DUMP);
-	} while (!over && gmp_sleep_until(until) == 0);
+	} while (!over && lease_sleep(until) == 0);
+}
+
+static int lease_start(void)
+{
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g;
+
+	a.name = "gmp cputime lease";
+	int err = gmp_spawn(&g, lease_main, NULL, &a);
+
+	if (!err)
+		gmp_detach(g);
+	return err;
 }
 
 bool cputime_lease(int64_t ns)
@@ -292,7 +316,7 @@ bool cputime_lease(int64_t ns)
 		rec.lease_until = max_of(rec.lease_until, gmp_now() + ns);
 	unlock(&rec.lock, LR_DUMP);
 	if (fresh)
-		err = gmp_go(lease_main, NULL);
+		err = lease_start();
 	if (err && fresh) {
 		lock(&rec.lock, LR_DUMP);
 		rec.lease_until = 0;
@@ -365,6 +389,7 @@ int tracing_begin(const char **why)
 	rec.always = sched.options.debug & DEBUG_cputime;
 	rec.state = TRACE_OFF;
 	rec.lease_until = 0;
+	sched_ignore_timers(0);
 	if (rec.always && !sched.threads)
 		err = account_locked();
 	if (err || !path || !path[0])

@@ -9,6 +9,8 @@
  *             earlier pointer misses an event, or emits an event that no session takes.
  *   RECORD-3  A file has the trace of one process: it is locked before it is truncated, until the
  *             trace ends.  GMP_TRACE does not record a child of fork, unless the path has a %p.
+ *   RECORD-4  The sleep of the G that ends a cputime_lease does not prevent the report of a
+ *             deadlock.
  */
 #ifndef GMP_DEBUG_TRACING_H
 #define GMP_DEBUG_TRACING_H
