@@ -695,7 +695,8 @@ struct sched {
 	uint64_t admitted;      /* (a) signals that sysmon does not block: bit signo - 1 */
 	int64_t longest_run;    /* (a) sysmon's, ns: see mode/latency.h */
 	int64_t longest_queued; /* (a) sysmon's, ns */
-	uint32_t errand;        /* (a) 1: sysmon must call on_errand */
+	uint64_t latency_told[GMP_LATENCY_CAUSES + 1]; /* (a) stats.c: longest that were reported */
+	uint32_t errand;                               /* (a) 1: sysmon must call on_errand */
 	uint32_t sysmon_asleep; /* (a) 1: sysmon sleeps here until an M has a P: wake_sysmon */
 };
 

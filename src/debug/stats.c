@@ -79,12 +79,24 @@ static gmp_latency latency_in_ns(const struct latency *l, double scale)
 	};
 }
 
+/* Return ns, or the longest that an earlier call returned: ns of the same ticks differ a little,
+ * since the length of a tick is measured at each call. */
+static uint64_t longest_told(uint64_t *told, uint64_t ns)
+{
+	uint64_t before = ld_rlx(told);
+
+	while (ns > before && !cas_rlx(told, &before, ns))
+		;
+	return max_of(ns, before);
+}
+
 /* n: Ps.  One cause after the other: the histograms of all take 8 KiB, and the caller's stack may
  * have 16. */
 static void set_latency(gmp_stats *s, int n)
 {
 	double scale = ns_per_tick();
 	struct latency total = { 0 };
+	uint64_t longest = (uint64_t)ld_rlx(&sched.longest_queued);
 
 	for (int cause = 0; cause < GMP_LATENCY_CAUSES; cause++) {
 		struct latency l = { 0 };
@@ -92,6 +104,9 @@ static void set_latency(gmp_stats *s, int n)
 		for (int i = 0; i < n; i++)
 			add_latency(&l, &sched.allp[i]->latency[cause]);
 		s->latency[cause] = latency_in_ns(&l, scale);
+		s->latency[cause].max =
+			longest_told(&sched.latency_told[cause], s->latency[cause].max);
+		longest = max_of(longest, s->latency[cause].max);
 		add_latency(&total, &l);
 	}
 	gmp_latency all = latency_in_ns(&total, scale);
@@ -100,7 +115,7 @@ static void set_latency(gmp_stats *s, int n)
 	s->latency_p50 = all.p50;
 	s->latency_p90 = all.p90;
 	s->latency_p99 = all.p99;
-	s->latency_max = max_of(all.max, (uint64_t)ld_rlx(&sched.longest_queued));
+	s->latency_max = longest_told(&sched.latency_told[GMP_LATENCY_CAUSES], longest);
 	s->longest_run = (uint64_t)ld_rlx(&sched.longest_run);
 }
 

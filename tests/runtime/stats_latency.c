@@ -200,6 +200,26 @@ static void yielders_during_stall(UNUSED void *arg)
 		join(g[i]);
 }
 
+static void read_often(void *arg)
+{
+	uint64_t longest = 0, of_yields = 0;
+
+	yielders_during_stall(arg);
+	for (int i = 0; i < 20000; i++) {
+		gmp_stats s = stats();
+
+		CHECK(s.latency_max >= longest);
+		CHECK(s.latency[GMP_LATENCY_YIELD].max >= of_yields);
+		longest = s.latency_max;
+		of_yields = s.latency[GMP_LATENCY_YIELD].max;
+	}
+}
+
+TEST(stats_latency_max_never_falls)
+{
+	run_cooperative(1, read_often, NULL);
+}
+
 TEST(stats_stall_of_yielders_is_in_latency_max)
 {
 	run_cooperative(1, yielders_during_stall, NULL);
