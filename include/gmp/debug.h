@@ -106,9 +106,10 @@ typedef struct gmp_stats {
 	uint64_t abandoned; /* level: green threads of ended runs that are not at their end, each on
 	                          an OS thread that threads does not count (gmp_run) */
 	gmp_latency latency[GMP_LATENCY_CAUSES]; /* the latency by cause, measured as above */
-	uint64_t cpu_ns; /* sum: time that green threads ran while it was accounted: during traces
-	                    and with GMP_DEBUG=cputime; counted when they stop. The time in which
-	                    the kernel has descheduled their OS threads is included */
+	uint64_t cpu_ns; /* sum: time that green threads ran while it was accounted: during traces,
+	                    with GMP_DEBUG=cputime, and on request of the debug server (?cputime,
+	                    gmp-top); counted when they stop. The time in which the kernel has
+	                    descheduled their OS threads is included */
 } gmp_stats;
 #define GMP_STATS_INIT GMP_SIZED_INIT_(gmp_stats)
 
@@ -262,7 +263,7 @@ GMP_API int gmp_trace_stop(void);
 /*
  * gmp_trace_begin - a region of the calling green thread begins; nothing without a trace
  *
- * name  copied; more than 240 bytes are truncated
+ * name  copied; more than 240 bytes are truncated. NULL: empty
  *
  * Regions nest. Each ends by a gmp_trace_end of the same green thread. On an external thread the
  * region belongs to the OS thread. Not in a signal handler.
