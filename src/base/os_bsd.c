@@ -315,6 +315,11 @@ void os_futex_wake(uint32_t *addr, int n)
 	_umtx_op(addr, UMTX_OP_WAKE_PRIVATE, (unsigned long)n, NULL, NULL);
 }
 
+bool os_shadow_stack(void)
+{
+	return false; /* FreeBSD has none */
+}
+
 bool os_membarrier_init(void)
 {
 	return false;
