@@ -37,6 +37,7 @@ set(GMP_FLOOR0_HEADERS
 	base/atomic.h
 	base/base.h
 	base/event.def
+	base/glibc_floor.h
 	base/heap4.h
 	base/lockrank.def
 	base/mem.h

@@ -315,6 +315,13 @@ void os_futex_wake(uint32_t *addr, int n)
 	_umtx_op(addr, UMTX_OP_WAKE_PRIVATE, (unsigned long)n, NULL, NULL);
 }
 
+bool os_faults(const void *addr)
+{
+	char byte;
+
+	return !os_peek((uintptr_t)addr, &byte, 1);
+}
+
 bool os_shadow_stack(void)
 {
 	return false; /* FreeBSD has none */
