@@ -28,6 +28,8 @@ set(GMP_FLOOR0
 	base/version.c
 )
 set(GMP_FLOOR0_HEADERS
+	base/arch.h
+	base/arch_${GMP_ARCH}.h
 	base/atomic.h
 	base/base.h
 	base/event.def
@@ -47,14 +49,15 @@ set(GMP_FLOOR1
 	machine/unwind.c
 	machine/unwind_${GMP_ARCH}.S
 	machine/calltarget_${GMP_ARCH}.c
-	machine/asleep_${GMP_ARCH}.c
+	machine/asleep.c
 	machine/cxx.c
 	stack.c
 	netpoll_${GMP_POLLER}.c
 )
 set(GMP_FLOOR1_HEADERS
 	machine/calltarget.h
-	machine/asleep.h
+	machine/frame.h
+	machine/frame_${GMP_ARCH}.h
 	context.h
 	poller.h
 )

@@ -48,25 +48,17 @@
 /* The light side of os_membarrier(): stops the compiler, but not the CPU, from reordering. */
 #define fence_light() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
-/* Prefetch the cache line of *p for writing. For a word that is read and then exchanged: the read
- * alone would fetch the line in shared state, and the exchange would have to fetch it again. */
-#if defined(__x86_64__)
-#define fetch_own(p) __asm__ volatile("prefetchw %0" : : "m"(*(p)))
-#else
-#define fetch_own(p) __builtin_prefetch((p), 1)
-#endif
-
 /* Add n to a counter that one thread writes and any thread may read: no locked instruction. */
 #define bump(p, n) st_rlx((p), ld_rlx(p) + (n))
 
-/* Add 1 to such a counter, in one instruction; subtract 1 with release order.  The compiler moves
- * no access across either. */
-#if defined(__x86_64__) && !defined(SAN_THREAD)
-#define own_inc(p) __asm__ volatile("incl %0" : "+m"(*(p)) : : "memory", "cc")
-#define own_dec(p) __asm__ volatile("decl %0" : "+m"(*(p)) : : "memory", "cc")
+/* Add 1 to such a counter; subtract 1 with release order.  The compiler moves no access across
+ * either.  One instruction each where the machine has it and the sanitizer need not see it. */
+#if defined(ARCH_OWN_INC) && !defined(SAN_THREAD)
+#define own_inc(p) ARCH_OWN_INC(p)
+#define own_dec(p) ARCH_OWN_DEC(p)
 #else
-#define own_inc(p) bump((p), 1)
-#define own_dec(p) st_rel((p), ld_rlx(p) - 1) /* ORD(preempt) */
+#define own_inc(p) (bump((p), 1), fence_light())
+#define own_dec(p) (st_rel((p), ld_rlx(p) - 1), fence_light()) /* ORD(preempt) */
 #endif
 
 #endif

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Definitions for every file: compiler hints, min_of and max_of, sizes, the CPU's tick counter. */
+/* Definitions for every file: compiler hints, min_of and max_of, sizes. */
 #ifndef GMP_BASE_H
 #define GMP_BASE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/arch.h"
 
 /* SAN_ADDRESS, SAN_THREAD: the sanitizer that the file is compiled with (base/san.h). */
 #if defined(__SANITIZE_ADDRESS__)
@@ -57,25 +59,6 @@ static inline size_t round_up(size_t n, size_t to)
 static inline unsigned log2_ceil(uint64_t n)
 {
 	return n <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(n - 1);
-}
-
-/* Hint to the CPU that this thread spins. */
-static inline void cpu_relax(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#endif
-}
-
-/* The CPU's tick counter, for a third of the cost of reading the clock. A tick lasts about 0.2 to
- * 1 ns, depending on the machine. So ticks order events roughly, and do not measure durations. */
-static inline uint64_t cpu_ticks(void)
-{
-#if defined(__x86_64__)
-	return __builtin_ia32_rdtsc();
-#else
-	return 0;
-#endif
 }
 
 /* About 10 microseconds in cpu_ticks: 5 to 25 on machines between 5 and 1 GHz. */

@@ -20,31 +20,17 @@
 #include "base/base.h"
 #include "base/san.h"
 
-#if defined(__linux__) && defined(__x86_64__) && !defined(GMP_DEBUG_CHECKS) &&                     \
-	!defined(SAN_ADDRESS) && !defined(SAN_THREAD)
-
-static inline ssize_t os_msg_call(long call, int fd, const void *buf, size_t n, int flags)
-{
-	register long r10 __asm__("r10") = flags;
-	register long r8 __asm__("r8") = 0; /* no address */
-	register long r9 __asm__("r9") = 0;
-	ssize_t result = call;
-
-	__asm__ volatile("syscall"
-			 : "+a"(result)
-			 : "D"((long)fd), "S"(buf), "d"(n), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
-	return result;
-}
+#if defined(ARCH_HAS_SYSCALL) && !defined(GMP_DEBUG_CHECKS) && !defined(SAN_ADDRESS) &&            \
+	!defined(SAN_THREAD)
 
 static inline ssize_t os_recv(int fd, void *buf, size_t n, int flags)
 {
-	return os_msg_call(SYS_recvfrom, fd, buf, n, flags);
+	return arch_msg_call(SYS_recvfrom, fd, buf, n, flags);
 }
 
 static inline ssize_t os_send(int fd, const void *buf, size_t n, int flags)
 {
-	return os_msg_call(SYS_sendto, fd, buf, n, flags);
+	return arch_msg_call(SYS_sendto, fd, buf, n, flags);
 }
 
 #else

@@ -107,14 +107,6 @@ noinline void gmp__cancel_renew(void)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 }
 
-#if !defined(__x86_64__)
-noinline struct m *gmp__getm(void)
-{
-	__asm__ volatile("");
-	return gmp__tls_m;
-}
-#endif
-
 #ifdef GMP_DEBUG_CHECKS
 noinline struct held_locks *gmp__held_locks(void)
 {

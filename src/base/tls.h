@@ -4,8 +4,8 @@
  *
  * Invariant
  *   TLS-1  Only this header and tls.c have thread-locals, and only opaque accessors read them: an
- *          asm that the compiler can neither cache nor move past another volatile access, or, on
- *          other machines, a function that it cannot inline.
+ *          asm that the compiler can neither cache nor move past another volatile access, or a
+ *          function that it cannot inline.
  *
  * A green thread may park on one OS thread and continue on another. A compiler keeps the address of
  * a thread-local in a register across calls, and the switch restores that register. Without TLS-1
@@ -18,21 +18,15 @@
 
 struct m;
 
-/* initial-exec: one load relative to %fs, also in the shared library. */
+/* initial-exec: one load relative to the thread pointer, also in the shared library. */
 extern _Thread_local struct m *gmp__tls_m __attribute__((tls_model("initial-exec")));
 
 static inline struct m *getm(void)
 {
-#if defined(__x86_64__)
 	struct m *m;
 
-	__asm__ volatile("movq gmp__tls_m@gottpoff(%%rip), %0\n\tmovq %%fs:(%0), %0" : "=r"(m));
+	arch_getm(m);
 	return m;
-#else
-	struct m *gmp__getm(void);
-
-	return gmp__getm();
-#endif
 }
 
 void gmp__setm(struct m *m);

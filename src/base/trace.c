@@ -104,11 +104,42 @@ static bool calls_program(uintptr_t fn)
 struct way_back {
 	uintptr_t pc;
 	bool (*is_runtimes)(uintptr_t pc);
+	uintptr_t to; /* 0: leave the return address as it is */
 	bool begun;
-	uintptr_t *slot;
+	bool found;
 };
 
-/* The canonical frame address of a frame's callee is the stack pointer after the return. */
+/*
+ * Replace the return address that leads from the program's frame to ctx, where it is saved; `ip`
+ * is its value without a signature.  Returns false if the place is not known, or holds another
+ * value.
+ *
+ * The canonical frame address of a frame's callee is the stack pointer after the return.  A machine
+ * whose calls push the return address has it just below.  On others, ctx has the place of the
+ * return register, where an inner frame has saved it, or the signal's context of a leaf function:
+ * _Unwind_SetGR of libgcc writes there.
+ */
+static bool divert(struct _Unwind_Context *ctx, uintptr_t ip, uintptr_t to)
+{
+	uintptr_t sp = _Unwind_GetCFA(ctx);
+
+	if (ARCH_RETURN_REG < 0) {
+		uintptr_t *slot = (uintptr_t *)sp - 1;
+
+		if (*slot != ip)
+			return false;
+		if (to)
+			*slot = to;
+		return true;
+	}
+	uintptr_t saved = _Unwind_GetGR(ctx, ARCH_RETURN_REG);
+	uintptr_t resigned = arch_resign(saved, ip, to ? to : ip, sp);
+
+	if (resigned && to)
+		_Unwind_SetGR(ctx, ARCH_RETURN_REG, resigned);
+	return resigned != 0;
+}
+
 static _Unwind_Reason_Code find_way_back(struct _Unwind_Context *ctx, void *arg)
 {
 	struct way_back *w = arg;
@@ -121,23 +152,18 @@ static _Unwind_Reason_Code find_way_back(struct _Unwind_Context *ctx, void *arg)
 		return w->begun && w->is_runtimes(ip) ? _URC_END_OF_STACK : _URC_NO_REASON;
 	}
 	if (calls_program(fn)) {
-#if defined(__x86_64__)
-		uintptr_t *slot = (uintptr_t *)_Unwind_GetCFA(ctx) - 1;
-
-		if (*slot == ip)
-			w->slot = slot;
-#endif
+		w->found = divert(ctx, ip, w->to);
 		return _URC_END_OF_STACK;
 	}
 	return w->is_runtimes(ip) ? _URC_END_OF_STACK : _URC_NO_REASON;
 }
 
-uintptr_t *trace_way_back(uintptr_t pc, bool (*is_runtimes)(uintptr_t pc))
+bool trace_way_back(uintptr_t pc, bool (*is_runtimes)(uintptr_t pc), uintptr_t to)
 {
-	struct way_back w = { .pc = pc, .is_runtimes = is_runtimes };
+	struct way_back w = { .pc = pc, .is_runtimes = is_runtimes, .to = to };
 
 	_Unwind_Backtrace(find_way_back, &w);
-	return w.slot;
+	return w.found;
 }
 
 void trace_own(struct trace *t, uintptr_t first)

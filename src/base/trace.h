@@ -45,10 +45,11 @@ int run_program_child(int (*fn)(void *), void *arg);
 int run_program_flight(int (*fn)(void *, void *), void *arg, void *value);
 /*
  * From the frame that resumes at pc outwards: find the first frame of the runtime (is_runtimes).
- * Returns the place of the return address that leads there, if that frame is run_program or the
- * like, or the function of trace_ends_at; otherwise NULL.  For a signal handler.
+ * Replaces the return address that leads there by `to` (0: leaves it) and returns true, if that
+ * frame is run_program or the like, or the function of trace_ends_at; otherwise returns false.  For
+ * a signal handler.
  */
-uintptr_t *trace_way_back(uintptr_t pc, bool (*is_runtimes)(uintptr_t pc));
+bool trace_way_back(uintptr_t pc, bool (*is_runtimes)(uintptr_t pc), uintptr_t to);
 
 /* The address at which the caller of the calling function resumes. */
 #define trace_caller() ((uintptr_t)__builtin_extract_return_addr(__builtin_return_address(0)))

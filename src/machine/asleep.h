@@ -13,9 +13,10 @@
  *
  * The other registers of the thread are not known.  They do not matter to code that is compiled
  * without frame pointers: its frames are found by the stack pointer, and registers that a function
- * has saved are in the copy.  If a function has a frame pointer, the walk needs rbp, and ends.  It
- * is then repeated with a guess for rbp: a place on the stack with a return address above it that
- * is behind a call of the last function that was found, or of a function that jumps to it.
+ * has saved are in the copy.  If a function has a frame pointer, the walk needs it, and ends.  It
+ * is then repeated with a guess for the frame pointer: a place on the stack with a return address
+ * above it that is behind a call of the last function that was found, or of a function that jumps
+ * to it.
  *
  * Measured: 14 calls that sleep (read, poll, usleep, pthread and stdio calls, system, a callback of
  * qsort), four calls deep, compiled by gcc and clang with -O0, -O2, -O2 with frame pointers, and

@@ -33,11 +33,8 @@ static bool leave_sig(struct m *m, uintptr_t pc)
 {
 	if (m != getm() || ld_rlx(&m->inside) || !m->curg)
 		return false;
-	uintptr_t *back = trace_way_back(pc, code_is_gmps);
-
-	if (!back)
+	if (!trace_way_back(pc, code_is_gmps, (uintptr_t)gmp__abandoned_return))
 		return false;
-	*back = (uintptr_t)gmp__abandoned_return;
 	m->kept.lo = m->curg->stack;
 	m->kept.klass = m->curg->stack_class;
 	m->curg = NULL;

@@ -13,7 +13,7 @@
 #include "base/trace.h"
 #include "context.h"
 
-static uintptr_t *found;
+static bool found;
 
 static noinline void inside(void (*fn)(void));
 
@@ -27,7 +27,7 @@ static void on_signal(int signo, siginfo_t *info, void *context)
 {
 	(void)signo;
 	(void)info;
-	found = trace_way_back(context_pc_sig(context), is_inside);
+	found = trace_way_back(context_pc_sig(context), is_inside, 0);
 }
 
 static noinline void compute(void)
@@ -62,26 +62,26 @@ static void setup(void)
 	struct sigaction sa = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
 
 	CHECK_EQ(sigaction(SIGUSR1, &sa, NULL), 0);
-	found = NULL;
+	found = false;
 }
 
 TEST(way_back_of_program_code_is_its_return_to_the_runtime)
 {
 	setup();
 	run_program(call_program, NULL);
-	CHECK(found != NULL);
+	CHECK(found);
 }
 
 TEST(way_back_is_not_found_in_a_call_of_the_runtime)
 {
 	setup();
 	run_program(call_runtime, NULL);
-	CHECK(found == NULL);
+	CHECK(!found);
 }
 
 TEST(way_back_is_not_found_without_a_call_of_the_program)
 {
 	setup();
 	compute();
-	CHECK(found == NULL);
+	CHECK(!found);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Backtrace of a thread that sleeps in the kernel, for x86-64: see machine/asleep.h. */
+/* Backtrace of a thread that sleeps in the kernel: see machine/asleep.h. */
 #include "machine/asleep.h"
 
 #include <string.h>
@@ -63,18 +63,18 @@ static bool points_to_copy(const struct copy *c, uintptr_t word)
 	return word - (uintptr_t)c->words < c->n * sizeof(uintptr_t);
 }
 
-static void copy_walk(const struct copy *c, struct trace *t, uintptr_t rbp)
+static void copy_walk(const struct copy *c, struct trace *t, uintptr_t fp)
 {
 	struct context ctx = { .sp = c->frame };
 
-	c->frame->rbp = rbp;
+	context_frame_set_fp(c->frame, fp);
 	trace_parked(t, &ctx, (char *)c->frame, (char *)(c->words + c->n));
 }
 
-/* A guess: rbp of the function `callee` points to words[i], so that is the caller's rbp, and the
- * word above is the return address, behind a call.  GUESS_GOOD: behind a direct call of callee, or
- * of a function that jumps to it; or behind an indirect call, and the caller has a frame pointer,
- * too.  GUESS_POOR: behind an indirect call. */
+/* A guess: the frame pointer of the function `callee` points to words[i], so that is the caller's
+ * frame pointer, and the word above is the return address, behind a call.  GUESS_GOOD: behind a
+ * direct call of callee, or of a function that jumps to it; or behind an indirect call, and the
+ * caller has a frame pointer, too.  GUESS_POOR: behind an indirect call. */
 enum guess { GUESS_NONE, GUESS_POOR, GUESS_GOOD };
 
 static enum guess guess_frame(const struct copy *c, size_t i, uintptr_t callee)

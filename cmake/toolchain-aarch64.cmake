@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: MIT
+#
+# Builds for aarch64 on another machine with Debian's cross compiler; qemu-user runs what is built.
+#
+#   cmake --preset dev -B build/aarch64 --toolchain cmake/toolchain-aarch64.cmake
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /usr/aarch64-linux-gnu)
+# Headers and libraries of the build machine are not those of the target.
+set(CMAKE_FIND_ROOT_PATH /usr/aarch64-linux-gnu ${GMP_CROSS_ROOT})
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the program's code of an abandoned G returns; mode/abandon.h has the protocol. */
+
+	.text
+
+/* An abandoned G returns here, instead of to the runtime: the stack pointer is aligned.  It returns
+   by `ret`, so this needs no landing pad.  Compiled code checks the signature of the address before
+   (base/trace.c). */
+	.globl	gmp__abandoned_return
+	.hidden	gmp__abandoned_return
+	.type	gmp__abandoned_return, %function
+	.p2align 5
+gmp__abandoned_return:
+	.cfi_startproc
+	.cfi_undefined x30
+	mov	x29, xzr
+	bl	gmp__abandoned_end
+	brk	#1
+	.cfi_endproc
+	.size	gmp__abandoned_return, . - gmp__abandoned_return
+
+	/* GNU property: BTI and PAC, as in context_aarch64.S */
+	.section .note.gnu.property, "a", %note
+	.p2align 3
+	.word	4, 16, 5
+	.asciz	"GNU"
+	.word	0xc0000000, 4, 3, 0
+
+	.section .note.GNU-stack, "", %progbits
