@@ -27,6 +27,9 @@ set(GMP_FLOOR0
 	base/tls.c
 	base/version.c
 )
+if(GMP_ARCH STREQUAL riscv64)
+	list(APPEND GMP_FLOOR0 base/bytecas_riscv64.c base/ticks_riscv64.c)
+endif()
 set(GMP_FLOOR0_HEADERS
 	base/arch.h
 	base/arch_${GMP_ARCH}.h

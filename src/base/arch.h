@@ -30,6 +30,8 @@
 #include "base/arch_x86_64.h"
 #elif defined(__aarch64__)
 #include "base/arch_aarch64.h"
+#elif defined(__riscv)
+#include "base/arch_riscv64.h"
 #else
 #error "gmp has no port to this machine: see base/arch.h"
 #endif

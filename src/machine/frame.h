@@ -19,6 +19,8 @@
 #include "machine/frame_x86_64.h"
 #elif defined(__aarch64__)
 #include "machine/frame_aarch64.h"
+#elif defined(__riscv)
+#include "machine/frame_riscv64.h"
 #endif
 
 #endif
