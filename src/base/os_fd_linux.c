@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/libc.h"
 #include "base/tls.h"
 
 int os_pipe(int fds[2])
