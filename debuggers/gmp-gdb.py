@@ -21,9 +21,84 @@ import struct
 import gdb
 import gdb.unwinder
 
-# The frame that mcall leaves at the saved stack pointer: struct context_frame (src/context.h).
-FRAME_SIZE = 64
-FRAME = {"r15": 8, "r14": 16, "r13": 24, "r12": 32, "rbx": 40, "rbp": 48, "rip": 56}
+class X86_64:
+    """The frame that mcall leaves at the saved stack pointer: struct context_frame of
+    src/machine/frame_x86_64.h. PC, SP: registers of gdb. FRAME: the offset of each register."""
+
+    PC, SP, FRAME_SIZE = "rip", "rsp", 64
+    FRAME = {"r15": 8, "r14": 16, "r13": 24, "r12": 32, "rbx": 40, "rbp": 48, "rip": 56}
+
+    @staticmethod
+    def behind_stub(target):
+        """The target of a stub of the procedure linkage table: [endbr64] [bnd] jmp *slot(%rip)."""
+        code = memory(target, 16)
+        i = 4 if code.startswith(b"\xf3\x0f\x1e\xfa") else 0
+        i += code[i] == 0xf2
+        if code[i:i + 2] != b"\xff\x25":
+            return target
+        return word(target + i + 6 + struct.unpack_from("<i", code, i + 2)[0])
+
+    @classmethod
+    def call_target(cls, pc):
+        """The same algorithm as src/machine/calltarget_x86_64.c."""
+        code = memory(pc - 7, 7)
+        by = pc + struct.unpack_from("<i", code, 3)[0]
+        if code[5] == 0xff and code[6] & 0xf8 == 0xd0:
+            return None
+        if code[1:3] == b"\xff\x15":
+            return word(by)
+        return cls.behind_stub(by) if code[2] == 0xe8 else None
+
+
+class Aarch64:
+    """The same for src/machine/frame_aarch64.h. The lower halves of v8 to v15 are saved."""
+
+    PC, SP, FRAME_SIZE = "pc", "sp", 176
+    FRAME = {"x%d" % (19 + i): 64 + 8 * i for i in range(10)}
+    FRAME.update({"v%d" % (8 + i): 8 * i for i in range(8)}, x29=160, x30=168, pc=168)
+
+    @staticmethod
+    def behind_stub(target):
+        """[bti c]  adrp x16, page  ldr x17, [x16, offset]"""
+        code = struct.unpack("<3I", memory(target, 12))
+        i = int(code[0] == 0xd503245f)
+        adrp, ldr = code[i:i + 2]
+        if adrp & 0x9f00001f != 0x90000010 or ldr & 0xffc003ff != 0xf9400211:
+            return target
+        pages = signed((adrp >> 5 & 0x7ffff) << 2 | adrp >> 29 & 3, 21)
+        return word(((target + 4 * i) & ~0xfff) + pages * 0x1000 + (ldr >> 10 & 0xfff) * 8)
+
+    @classmethod
+    def call_target(cls, pc):
+        """The same algorithm as src/machine/calltarget_aarch64.c."""
+        insn, = struct.unpack("<I", memory(pc - 4, 4))
+        if insn >> 26 != 0x25:  # bl
+            return None
+        return cls.behind_stub(pc - 4 + 4 * signed(insn, 26))
+
+
+MACHINES = {"i386:x86-64": X86_64, "aarch64": Aarch64}
+
+
+def machine():
+    name = gdb.selected_inferior().architecture().name()
+    if name not in MACHINES:
+        raise gdb.GdbError("gmp: green threads of %s are not known" % name)
+    return MACHINES[name]
+
+
+def memory(at, n):
+    return bytes(gdb.selected_inferior().read_memory(at, n))
+
+
+def word(at):
+    return struct.unpack("<Q", memory(at, 8))[0]
+
+
+def signed(bits, n):
+    """The n low bits as a signed number."""
+    bits &= (1 << n) - 1
+    return bits - (1 << n) if bits >> (n - 1) else bits
 
 
 def is_struct_with(field):
@@ -144,54 +219,36 @@ class Parked(gdb.unwinder.Unwinder):
         super().__init__("gmp")
         self.at = None
         self.newest = None
+        self.of = None  # the machine
 
     def __call__(self, pending):
-        if self.at is None or int(pending.read_register("rsp")) != self.newest:
+        if self.at is None or int(pending.read_register(self.of.SP)) != self.newest:
             return None
         u64 = gdb.lookup_type("unsigned long")
         # gdb expects the newest frame below all others of its stack
-        frame = FrameId(gdb.Value(self.at).cast(u64), pending.read_register("rip"))
+        frame = FrameId(gdb.Value(self.at).cast(u64), pending.read_register(self.of.PC))
         info = pending.create_unwind_info(frame)
-        inferior = gdb.selected_inferior()
-        for register, offset in FRAME.items():
-            raw = inferior.read_memory(self.at + offset, 8)
-            info.add_saved_register(register, gdb.Value(bytes(raw), u64))
-        info.add_saved_register("rsp", gdb.Value(self.at + FRAME_SIZE).cast(u64))
+        for register, offset in self.of.FRAME.items():
+            raw = memory(self.at + offset, 8)
+            kind = u64
+            if register.startswith("v"):
+                kind = pending.read_register(register).type
+                raw += bytes(kind.sizeof - len(raw))
+            info.add_saved_register(register, gdb.Value(raw, kind))
+        info.add_saved_register(self.of.SP, gdb.Value(self.at + self.of.FRAME_SIZE).cast(u64))
         return info
 
 
 unwinder = Parked()
 
 
-def word(at):
-    return struct.unpack("<Q", bytes(gdb.selected_inferior().read_memory(at, 8)))[0]
-
-
-def behind_stub(target):
-    """The target of a stub of the procedure linkage table: [endbr64] [bnd] jmp *slot(%rip)."""
-    code = bytes(gdb.selected_inferior().read_memory(target, 16))
-    i = 4 if code.startswith(b"\xf3\x0f\x1e\xfa") else 0
-    i += code[i] == 0xf2
-    if code[i:i + 2] != b"\xff\x25":
-        return target
-    return word(target + i + 6 + struct.unpack_from("<i", code, i + 2)[0])
-
-
 def called_before(pc):
-    """The name of the function that the call before pc called, or None. The same algorithm as
-    src/machine/calltarget_x86_64.c."""
+    """The name of the function that the call before pc called, or None."""
     try:
-        code = bytes(gdb.selected_inferior().read_memory(pc - 7, 7))
-        by = pc + struct.unpack_from("<i", code, 3)[0]
-        if code[5] == 0xff and code[6] & 0xf8 == 0xd0:
-            return None
-        if code[1:3] == b"\xff\x15":
-            target = word(by)
-        elif code[2] == 0xe8:
-            target = behind_stub(by)
-        else:
-            return None
+        target = machine().call_target(pc)
     except gdb.MemoryError:
+        return None
+    if target is None:
         return None
     text = gdb.execute("info symbol %#x" % target, to_string=True)
     found = re.match(r"(\w+) in section ", text)
@@ -218,7 +275,8 @@ class on_stack_of:
                                % self.green.lwp)
         if not int(self.green.gp["stack"]):
             return None
-        unwinder.newest = int(gdb.newest_frame().read_register("rsp"))
+        unwinder.of = machine()
+        unwinder.newest = int(gdb.newest_frame().read_register(unwinder.of.SP))
         unwinder.at = int(self.green.gp["ctx"]["sp"])
         gdb.invalidate_cached_frames()
         hidden = 1
@@ -256,7 +314,7 @@ def jumped_from(green):
     ends in a jump."""
     if green.lwp or not int(green.gp["stack"]):
         return ""
-    name = called_before(word(int(green.gp["ctx"]["sp"]) + FRAME["rip"]))
+    name = called_before(word(int(green.gp["ctx"]["sp"]) + machine().FRAME[machine().PC]))
     return "in %s, left by a jump\n" % name if name else ""
 
 

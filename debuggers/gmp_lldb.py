@@ -19,14 +19,85 @@ import struct
 
 import lldb
 
-# The frame that mcall leaves at the saved stack pointer: struct context_frame (src/context.h).
-FRAME_SIZE = 64
-FRAME = ("r15", "r14", "r13", "r12", "rbx", "rbp", "rip")  # from FRAME_FIRST on
-FRAME_FIRST = 8
+class X86_64:
+    """The frame that mcall leaves at the saved stack pointer: struct context_frame of
+    src/machine/frame_x86_64.h. FRAME: its registers, from FRAME_FIRST on. REGISTERS: all registers
+    of a thread, in the order of their DWARF numbers."""
 
-# The registers of a thread, in the order of their DWARF numbers.
-REGISTERS = ("rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip").split()
-GENERIC = {"rip": "pc", "rsp": "sp", "rbp": "fp"}
+    FRAME_SIZE, FRAME_FIRST = 64, 8
+    FRAME = ("r15", "r14", "r13", "r12", "rbx", "rbp", "rip")
+    REGISTERS = ("rax rdx rcx rbx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip").split()
+    GENERIC = {"rip": "pc", "rsp": "sp", "rbp": "fp"}
+    PC, SP = "rip", "rsp"
+
+    @staticmethod
+    def behind_stub(memory, target):
+        """The target of a stub of the procedure linkage table: [endbr64] [bnd] jmp *slot(%rip)."""
+        code = memory.read_code(target, 16)
+        i = 4 if code.startswith(b"\xf3\x0f\x1e\xfa") else 0
+        i += code[i] == 0xf2
+        if code[i:i + 2] != b"\xff\x25":
+            return target
+        return word(memory, target + i + 6 + struct.unpack_from("<i", code, i + 2)[0])
+
+    @classmethod
+    def call_target(cls, memory, pc):
+        """The same algorithm as src/machine/calltarget_x86_64.c."""
+        code = memory.read_code(pc - 7, 7)
+        by = pc + struct.unpack_from("<i", code, 3)[0]
+        if code[5] == 0xff and code[6] & 0xf8 == 0xd0:
+            return None
+        if code[1:3] == b"\xff\x15":
+            return word(memory, by)
+        return cls.behind_stub(memory, by) if code[2] == 0xe8 else None
+
+
+class Aarch64:
+    """The same for src/machine/frame_aarch64.h. v8 to v15, whose lower halves are saved, are not
+    shown."""
+
+    FRAME_SIZE, FRAME_FIRST = 176, 64
+    FRAME = ["x%d" % i for i in range(19, 29)] + ["fpcr", "", "fp", "pc"]
+    REGISTERS = ["x%d" % i for i in range(29)] + ["fp", "lr", "sp", "pc"]
+    GENERIC = {"pc": "pc", "sp": "sp", "fp": "fp", "lr": "ra"}
+    PC, SP = "pc", "sp"
+
+    @staticmethod
+    def behind_stub(memory, target):
+        """[bti c]  adrp x16, page  ldr x17, [x16, offset]"""
+        code = struct.unpack("<3I", memory.read_code(target, 12))
+        i = int(code[0] == 0xd503245f)
+        adrp, ldr = code[i:i + 2]
+        if adrp & 0x9f00001f != 0x90000010 or ldr & 0xffc003ff != 0xf9400211:
+            return target
+        page = ((target + 4 * i) & ~0xfff) + \
+            signed((adrp >> 5 & 0x7ffff) << 2 | adrp >> 29 & 3, 21) * 0x1000
+        return word(memory, page + (ldr >> 10 & 0xfff) * 8)
+
+    @classmethod
+    def call_target(cls, memory, pc):
+        """The same algorithm as src/machine/calltarget_aarch64.c."""
+        insn, = struct.unpack("<I", memory.read_code(pc - 4, 4))
+        if insn >> 26 != 0x25:  # bl
+            return None
+        return cls.behind_stub(memory, pc - 4 + 4 * signed(insn, 26))
+
+
+MACHINES = {"x86_64": X86_64, "aarch64": Aarch64}
+
+
+def machine(target):
+    name = target.GetTriple().split("-")[0]
+    if name not in MACHINES:
+        raise Refused("green threads of %s are not known" % name)
+    return MACHINES[name]
+
+
+def signed(bits, n):
+    """The n low bits as a signed number."""
+    bits &= (1 << n) - 1
+    return bits - (1 << n) if bits >> (n - 1) else bits
+
 
 FIRST_TID = 1 << 40  # of the threads that represent green threads: above the ids of all OS threads
 
@@ -54,17 +125,20 @@ class OperatingSystemPlugIn:
                  "stop_reason": "none"} for green in shown]
 
     def get_register_info(self):
+        of = machine(self.process.GetTarget())
         return {"sets": ["general"], "registers": [
             dict({"name": name, "bitsize": 64, "offset": 8 * i, "encoding": "uint",
                   "format": "hex", "set": 0, "gcc": i, "dwarf": i},
-                 **({"generic": GENERIC[name]} if name in GENERIC else {}))
-            for i, name in enumerate(REGISTERS)]}
+                 **({"generic": of.GENERIC[name]} if name in of.GENERIC else {}))
+            for i, name in enumerate(of.REGISTERS)]}
 
     def get_register_data(self, tid):
         for green in shown:
             if green.id == tid - FIRST_TID:
                 values = green.registers()
-                return struct.pack("<17Q", *(values.get(name, 0) for name in REGISTERS))
+                names = machine(self.process.GetTarget()).REGISTERS
+                return struct.pack("<%dQ" % len(names),
+                                   *(values.get(name, 0) for name in names))
         return None
 
 
@@ -192,9 +266,10 @@ class Green:
     def registers(self):
         """The saved registers of a parked green thread."""
         at = self.fields["ctx.sp"]
-        frame = self.world.memory.read(at + FRAME_FIRST, 8 * len(FRAME))
-        values = dict(zip(FRAME, struct.unpack("<%dQ" % len(FRAME), frame)))
-        values["rsp"] = at + FRAME_SIZE
+        of = machine(self.world.memory.target)
+        frame = self.world.memory.read(at + of.FRAME_FIRST, 8 * len(of.FRAME))
+        values = dict(zip(of.FRAME, struct.unpack("<%dQ" % len(of.FRAME), frame)))
+        values[of.SP] = at + of.FRAME_SIZE
         return values
 
 
@@ -295,31 +370,13 @@ def word(memory, at):
     return struct.unpack("<Q", memory.read_code(at, 8))[0]
 
 
-def behind_stub(memory, target):
-    """The target of a stub of the procedure linkage table: [endbr64] [bnd] jmp *slot(%rip)."""
-    code = memory.read_code(target, 16)
-    i = 4 if code.startswith(b"\xf3\x0f\x1e\xfa") else 0
-    i += code[i] == 0xf2
-    if code[i:i + 2] != b"\xff\x25":
-        return target
-    return word(memory, target + i + 6 + struct.unpack_from("<i", code, i + 2)[0])
-
-
 def called_before(memory, pc):
-    """The name of the function that the call before pc called, or None. The same algorithm as
-    src/machine/calltarget_x86_64.c."""
+    """The name of the function that the call before pc called, or None."""
     try:
-        code = memory.read_code(pc - 7, 7)
-        by = pc + struct.unpack_from("<i", code, 3)[0]
-        if code[5] == 0xff and code[6] & 0xf8 == 0xd0:
-            return None
-        if code[1:3] == b"\xff\x15":
-            target = word(memory, by)
-        elif code[2] == 0xe8:
-            target = behind_stub(memory, by)
-        else:
-            return None
+        target = machine(memory.target).call_target(memory, pc)
     except Refused:
+        return None
+    if target is None:
         return None
     address = memory.target.ResolveLoadAddress(target)
     symbol = address.GetSymbol()
@@ -333,7 +390,8 @@ def jumped_from(green):
     ends in a jump."""
     if green.lwp or not green.fields["stack"]:
         return ""
-    name = called_before(green.world.memory, green.registers()["rip"])
+    memory = green.world.memory
+    name = called_before(memory, green.registers()[machine(memory.target).PC])
     return "in %s, left by a jump\n" % name if name else ""
 
 

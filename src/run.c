@@ -148,6 +148,11 @@ static int run_set_up(const gmp_config *cfg, bool library)
 		why = "GMP_SCHED_THREAD cannot be used with GMP_DEBUG=virtual or chaos: the kernel "
 		      "schedules";
 	}
+	if (!err && sysconf(_SC_PAGESIZE) > PAGE) {
+		err = -ENOTSUP;
+		why = "the pages of this kernel are larger than 4 KiB: use a kernel with 4 KiB "
+		      "pages (arm64: CONFIG_ARM64_4K_PAGES)";
+	}
 	if (!err && !library && os_stack_left() < CALLER_STACK) {
 		err = -ENOMEM;
 		why = "gmp_run: the calling thread has less than 24 KiB of stack left: "

@@ -125,7 +125,8 @@ typedef struct gmp_config {
  *   -EINVAL  fn is NULL, or a setting of cfg or of the environment is out of range or unknown; a
  *            line on stderr names it
  *   -E2BIG   cfg is of a newer version and sets a field that this version does not know
- *   -ENOTSUP GMP_SCHED_THREAD together with GMP_VIRTUAL_TIME or GMP_DEBUG=chaos
+ *   -ENOTSUP GMP_SCHED_THREAD together with GMP_VIRTUAL_TIME or GMP_DEBUG=chaos; or the pages of
+ *            the kernel are larger than 4 KiB
  *   -ENOMEM  no memory; or the calling thread has less than 24 KiB of its stack left, where the
  *            scheduler runs
  *   -EAGAIN  the system gives no OS thread, or max_stack_memory is below one stack

@@ -77,6 +77,27 @@ static inline int finish(struct peer *p)
 	return p->result;
 }
 
+/* The number of futex(2) in files of /proc.  Below qemu-user these have the numbers of the machine
+ * that qemu runs on: a thread that reads its own file finds that of read(2) there. */
+static inline unsigned long futex_number(void)
+{
+	enum { X86_64_READ = 0, X86_64_FUTEX = 202 };
+	static atomic_ulong known;
+	unsigned long number = atomic_load(&known);
+	FILE *f;
+
+	if (number)
+		return number;
+	f = fopen("/proc/thread-self/syscall", "re");
+	number = f && fscanf(f, "%lu", &number) == 1 && number == X86_64_READ && SYS_read != 0
+			 ? X86_64_FUTEX
+			 : SYS_futex;
+	if (f)
+		fclose(f);
+	atomic_store(&known, number);
+	return number;
+}
+
 /* True if the external thread sleeps on a futex in its own stack, so it is enqueued as a waiter. */
 static inline bool external_waits(const struct peer *p)
 {
@@ -96,7 +117,7 @@ static inline bool external_waits(const struct peer *p)
 	if (n <= 0)
 		return false;
 	line[n] = '\0';
-	return sscanf(line, "%lu %lx", &number, &address) == 2 && number == SYS_futex &&
+	return sscanf(line, "%lu %lx", &number, &address) == 2 && number == futex_number() &&
 	       address - p->stack < p->stack_size;
 }
 

@@ -224,44 +224,38 @@ RT(stack_of_parked_g_survives_trimming)
 
 /* ---- state per green thread */
 
+/*
+ * The machine's part, in stacks_<arch>.h:
+ *
+ *   control_of(i)      control words number i, with or without sticky flags
+ *   control(),         the control words of this thread without the sticky flags; set them
+ *     set_control()
+ *   CONTROL_PLAIN      as a process begins with them
+ *   CONTROL_UP         the same, rounding upwards
+ *   CONTROL_STICKY     mask of the sticky flags
+ *   registers_lost()   see below
+ */
 #if defined(__x86_64__)
-
-#include <xmmintrin.h>
-
-static unsigned short get_cw(void)
-{
-	unsigned short cw;
-
-	__asm__ volatile("fnstcw %0" : "=m"(cw));
-	return cw;
-}
-
-static void set_cw(unsigned short cw)
-{
-	__asm__ volatile("fldcw %0" : : "m"(cw));
-}
+#include "stacks_x86_64.h"
+#elif defined(__aarch64__)
+#include "stacks_aarch64.h"
+#elif defined(__riscv)
+#include "stacks_riscv64.h"
+#endif
 
 static void keep_fp_control(void *arg)
 {
-	unsigned i = (unsigned)(uintptr_t)arg;
-	/* Rounding, flush-to-zero; rounding and precision on the x87. */
-	unsigned mxcsr = (0x1f80u | (i & 3) << 13 | (i & 4 ? 0x8000u : 0));
-	unsigned short cw = (unsigned short)(0x037f & ~0x0f00) | (unsigned short)((i & 3) << 10) |
-			    (unsigned short)(i & 4 ? 0x300 : 0x200);
-	unsigned sticky = i & 8 ? 0x3f : 0;
+	uint64_t own = control_of((unsigned)(uintptr_t)arg);
 
-	_mm_setcsr(mxcsr | sticky);
-	set_cw(cw);
+	set_control(own);
 	for (int n = 0; n < 200; n++) {
 		if (n % 50 == 49)
 			gmp_sleep(50 * US);
 		else
 			gmp_yield();
-		CHECK_EQ(_mm_getcsr() & 0xffc0u, mxcsr);
-		CHECK_EQ(get_cw() & 0x0f3f, cw & 0x0f3f);
+		CHECK_EQ(control(), own & ~CONTROL_STICKY);
 	}
-	_mm_setcsr(0x1f80);
-	set_cw(0x037f);
+	set_control(CONTROL_PLAIN);
 }
 
 RT(fp_control_words_are_per_green_thread)
@@ -273,8 +267,7 @@ RT(fp_control_words_are_per_green_thread)
 		g[i] = spawn(keep_fp_control, (void *)(uintptr_t)i);
 	for (int i = 0; i < 32; i++)
 		join(g[i]);
-	CHECK_EQ(_mm_getcsr() & 0xffc0u, 0x1f80);
-	CHECK_EQ(get_cw() & 0x0f3f, 0x037f & 0x0f3f);
+	CHECK_EQ(control(), CONTROL_PLAIN);
 }
 
 static void round_up(UNUSED void *arg)
@@ -283,14 +276,14 @@ static void round_up(UNUSED void *arg)
 	volatile double one = 1, three = 3;
 	double up, seen;
 
-	_mm_setcsr((_mm_getcsr() & ~0x6000u) | 0x4000u);
+	set_control(CONTROL_UP);
 	third = one / three;
 	up = third;
 	gmp_yield();
 	third = one / three;
 	seen = third;
 	CHECK(seen == up);
-	_mm_setcsr(_mm_getcsr() & ~0x6000u);
+	set_control(CONTROL_PLAIN);
 	third = one / three;
 	seen = third;
 	CHECK(seen < up);
@@ -309,45 +302,6 @@ RT(fp_rounding_mode_survives_switch)
 
 /* Returns how many callee-saved registers have lost their value over a call of fn. */
 int registers_lost(uintptr_t seed, void (*fn)(void));
-__asm__(".pushsection .text\n"
-	".globl registers_lost\n"
-	".hidden registers_lost\n"
-	".type registers_lost, @function\n"
-	"registers_lost:\n"
-	"	.cfi_startproc\n"
-	"	pushq %rbx\n	.cfi_adjust_cfa_offset 8\n"
-	"	pushq %rbp\n	.cfi_adjust_cfa_offset 8\n"
-	"	pushq %r12\n	.cfi_adjust_cfa_offset 8\n"
-	"	pushq %r13\n	.cfi_adjust_cfa_offset 8\n"
-	"	pushq %r14\n	.cfi_adjust_cfa_offset 8\n"
-	"	pushq %r15\n	.cfi_adjust_cfa_offset 8\n"
-	"	pushq %rdi\n	.cfi_adjust_cfa_offset 8\n"
-	"	leaq 1(%rdi), %rbx\n"
-	"	leaq 2(%rdi), %rbp\n"
-	"	leaq 3(%rdi), %r12\n"
-	"	leaq 4(%rdi), %r13\n"
-	"	leaq 5(%rdi), %r14\n"
-	"	leaq 6(%rdi), %r15\n"
-	"	call *%rsi\n"
-	"	popq %rdi\n	.cfi_adjust_cfa_offset -8\n"
-	"	xorl %eax, %eax\n"
-	"	xorl %edx, %edx\n"
-	"	incq %rdi\n	cmpq %rdi, %rbx\n	setne %dl\n	addl %edx, %eax\n"
-	"	incq %rdi\n	cmpq %rdi, %rbp\n	setne %dl\n	addl %edx, %eax\n"
-	"	incq %rdi\n	cmpq %rdi, %r12\n	setne %dl\n	addl %edx, %eax\n"
-	"	incq %rdi\n	cmpq %rdi, %r13\n	setne %dl\n	addl %edx, %eax\n"
-	"	incq %rdi\n	cmpq %rdi, %r14\n	setne %dl\n	addl %edx, %eax\n"
-	"	incq %rdi\n	cmpq %rdi, %r15\n	setne %dl\n	addl %edx, %eax\n"
-	"	popq %r15\n	.cfi_adjust_cfa_offset -8\n"
-	"	popq %r14\n	.cfi_adjust_cfa_offset -8\n"
-	"	popq %r13\n	.cfi_adjust_cfa_offset -8\n"
-	"	popq %r12\n	.cfi_adjust_cfa_offset -8\n"
-	"	popq %rbp\n	.cfi_adjust_cfa_offset -8\n"
-	"	popq %rbx\n	.cfi_adjust_cfa_offset -8\n"
-	"	ret\n"
-	"	.cfi_endproc\n"
-	".size registers_lost, . - registers_lost\n"
-	".popsection\n");
 
 static void short_sleep(void)
 {
@@ -389,8 +343,6 @@ RT(stack_is_aligned_to_16_bytes)
 	for (int i = 0; i < 8; i++)
 		join(g[i]);
 }
-
-#endif
 
 static void print_numbers(UNUSED void *arg)
 {

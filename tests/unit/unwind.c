@@ -15,6 +15,24 @@
 #include "base/san.h"
 #include "base/symtab.h"
 
+/*
+ * The machine's part, in unwind_<arch>.h:
+ *
+ *   leave, keep, step_through  see below
+ *   saved[]                    the numbers of the callee-saved registers for an unwinder
+ *   ENTRY_FRAME                from __builtin_frame_address to the stack pointer when the function
+ *                              began, and that modulo 16
+ *   STEPS_OWN                  instructions of gmp__call_above at which its caller is found; not
+ *                              defined if the machine cannot be single-stepped
+ */
+#if defined(__x86_64__)
+#include "unwind_x86_64.h"
+#elif defined(__aarch64__)
+#include "unwind_aarch64.h"
+#elif defined(__riscv)
+#include "unwind_riscv64.h"
+#endif
+
 /* AddressSanitizer does not see these switches, so functions that switch are not instrumented. */
 #ifdef __clang__
 #define PLAIN __attribute__((no_sanitize("address"))) noinline
@@ -41,33 +59,8 @@ static void no_more(void)
 
 /* --- a stack parked inside calls --- */
 
-/* gmp__mcall with known values in the callee-saved registers. */
+/* gmp__mcall with the value 0x1111 * (i + 1) in the register saved[i]. */
 int leave(struct context *save, int (*fn)(void *arg), void *arg, void *stack);
-
-__asm__(".text\n"
-	".type leave, @function\n"
-	"leave:\n"
-	"	.cfi_startproc\n"
-	"	pushq %rbx\n	.cfi_adjust_cfa_offset 8\n	.cfi_offset rbx, -16\n"
-	"	pushq %rbp\n	.cfi_adjust_cfa_offset 8\n	.cfi_offset rbp, -24\n"
-	"	pushq %r12\n	.cfi_adjust_cfa_offset 8\n	.cfi_offset r12, -32\n"
-	"	pushq %r13\n	.cfi_adjust_cfa_offset 8\n	.cfi_offset r13, -40\n"
-	"	pushq %r14\n	.cfi_adjust_cfa_offset 8\n	.cfi_offset r14, -48\n"
-	"	pushq %r15\n	.cfi_adjust_cfa_offset 8\n	.cfi_offset r15, -56\n"
-	"	pushq %rax\n	.cfi_adjust_cfa_offset 8\n"
-	"	movq $0x1111, %rbx\n	movq $0x2222, %rbp\n	movq $0x3333, %r12\n"
-	"	movq $0x4444, %r13\n	movq $0x5555, %r14\n	movq $0x6666, %r15\n"
-	"	call gmp__mcall\n"
-	"	popq %rcx\n	.cfi_adjust_cfa_offset -8\n"
-	"	popq %r15\n	.cfi_adjust_cfa_offset -8\n"
-	"	popq %r14\n	.cfi_adjust_cfa_offset -8\n"
-	"	popq %r13\n	.cfi_adjust_cfa_offset -8\n"
-	"	popq %r12\n	.cfi_adjust_cfa_offset -8\n"
-	"	popq %rbp\n	.cfi_adjust_cfa_offset -8\n"
-	"	popq %rbx\n	.cfi_adjust_cfa_offset -8\n"
-	"	ret\n"
-	"	.cfi_endproc\n"
-	".size leave, . - leave\n");
 
 PLAIN static int to_home(void *arg)
 {
@@ -180,7 +173,7 @@ TEST(trace_parked_does_not_modify_stack)
 TEST(trace_parked_stays_inside_stack_bounds)
 {
 	park_at(20);
-	trace_parked(&t, &parked, new_stack, (char *)parked.sp + 64 + 1);
+	trace_parked(&t, &parked, new_stack, (char *)parked.sp + sizeof(struct context_frame) + 1);
 	CHECK_EQ(t.n, 1);
 	trace_parked(&t, &parked, top, top);
 	CHECK_EQ(t.n, 0);
@@ -188,25 +181,24 @@ TEST(trace_parked_stays_inside_stack_bounds)
 
 /* --- gmp__call_above itself --- */
 
-static uintptr_t registers[7]; /* rbx rbp r12 r13 r14 r15 rsp of the frame in `leave` */
+/* of the frame in `leave`; the stack pointer is the last */
+static uintptr_t registers[countof(saved) + 1];
 static uintptr_t entered_sp;
 
 static _Unwind_Reason_Code note_registers(struct _Unwind_Context *ctx, void *arg)
 {
-	static const int dwarf[] = { 3, 6, 12, 13, 14, 15 };
-
 	(void)arg;
 	if (_Unwind_GetIP(ctx) != ((struct context_frame *)parked.sp)->pc)
 		return _URC_NO_REASON;
-	for (unsigned i = 0; i < countof(dwarf); i++)
-		registers[i] = _Unwind_GetGR(ctx, dwarf[i]);
-	registers[6] = _Unwind_GetCFA(ctx);
+	for (unsigned i = 0; i < countof(saved); i++)
+		registers[i] = _Unwind_GetGR(ctx, saved[i]);
+	registers[countof(saved)] = _Unwind_GetCFA(ctx);
 	return _URC_END_OF_STACK;
 }
 
 static void unwind_registers(void *arg)
 {
-	entered_sp = (uintptr_t)__builtin_frame_address(0) + 8;
+	entered_sp = (uintptr_t)__builtin_frame_address(0) + ENTRY_FRAME;
 	_Unwind_Backtrace(note_registers, arg);
 }
 
@@ -214,10 +206,10 @@ TEST(call_above_shows_saved_registers_to_unwinder)
 {
 	park_at(0);
 	gmp__call_above(unwind_registers, NULL, parked.sp);
-	for (unsigned i = 0; i < 6; i++)
+	for (unsigned i = 0; i < countof(saved); i++)
 		CHECK_EQ(registers[i], 0x1111 * (i + 1));
-	CHECK_EQ(registers[6], (uintptr_t)parked.sp + sizeof(struct context_frame));
-	CHECK_EQ(entered_sp % 16, 8);
+	CHECK_EQ(registers[countof(saved)], (uintptr_t)parked.sp + sizeof(struct context_frame));
+	CHECK_EQ(entered_sp % 16, ENTRY_FRAME);
 }
 
 static void *frames[64];
@@ -247,39 +239,26 @@ static void count_call(void *arg)
 }
 
 /*
- * gmp__call_above with known values in the callee-saved registers; out receives their values after
- * it.
+ * gmp__call_above with the value 0x1111 * (i + 1) in the register saved[i]; out receives their
+ * values after it.
  */
 void keep(void (*fn)(void *arg), void *arg, const void *sp, uint64_t *out);
 
-__asm__(".text\n"
-	"keep:\n"
-	"	pushq %rbx\n	pushq %rbp\n	pushq %r12\n"
-	"	pushq %r13\n	pushq %r14\n	pushq %r15\n"
-	"	pushq %rcx\n"
-	"	movq $0x1111, %rbx\n	movq $0x2222, %rbp\n	movq $0x3333, %r12\n"
-	"	movq $0x4444, %r13\n	movq $0x5555, %r14\n	movq $0x6666, %r15\n"
-	"	call gmp__call_above\n"
-	"	popq %rcx\n"
-	"	movq %rbx, (%rcx)\n	movq %rbp, 8(%rcx)\n	movq %r12, 16(%rcx)\n"
-	"	movq %r13, 24(%rcx)\n	movq %r14, 32(%rcx)\n	movq %r15, 40(%rcx)\n"
-	"	popq %r15\n	popq %r14\n	popq %r13\n"
-	"	popq %r12\n	popq %rbp\n	popq %rbx\n"
-	"	ret\n");
-
 TEST(call_above_preserves_callee_saved_registers)
 {
-	uint64_t out[6] = { 0 };
+	uint64_t out[countof(saved)] = { 0 };
 	int calls = 0;
 
 	park_at(0);
 	keep(count_call, &calls, parked.sp, out);
 	CHECK_EQ(calls, 1);
-	for (unsigned i = 0; i < 6; i++)
+	for (unsigned i = 0; i < countof(saved); i++)
 		CHECK_EQ(out[i], 0x1111 * (i + 1));
 }
 
 /* --- at each of its instructions --- */
+
+#ifdef STEPS_OWN
 
 static struct steps {
 	unsigned own, above; /* instructions at which its caller was found, and the parked frame */
@@ -326,22 +305,6 @@ static void on_step(int signo)
 /* gmp__call_above with the trap flag set: a signal after each instruction. */
 void step_through(void (*fn)(void *arg), void *arg, const void *sp);
 
-__asm__(".text\n"
-	"step_through:\n"
-	"	.cfi_startproc\n"
-	"	pushq %rbp\n	.cfi_adjust_cfa_offset 8\n	.cfi_offset rbp, -16\n"
-	"	pushfq\n	.cfi_adjust_cfa_offset 8\n"
-	"	orq $0x100, (%rsp)\n"
-	"	popfq\n	.cfi_adjust_cfa_offset -8\n"
-	"	call gmp__call_above\n"
-	"stepped_call_returns:\n"
-	"	pushfq\n	.cfi_adjust_cfa_offset 8\n"
-	"	andq $~0x100, (%rsp)\n"
-	"	popfq\n	.cfi_adjust_cfa_offset -8\n"
-	"	popq %rbp\n	.cfi_adjust_cfa_offset -8\n"
-	"	ret\n"
-	"	.cfi_endproc\n");
-
 TEST(call_above_can_be_unwound_at_each_instruction)
 {
 	struct sigaction sa = { .sa_handler = on_step };
@@ -353,6 +316,8 @@ TEST(call_above_can_be_unwound_at_each_instruction)
 	step_through(count_call, &calls, parked.sp);
 	CHECK_EQ(calls, 1);
 	CHECK(!steps.lost);
-	CHECK_EQ(steps.own, 6);   /* 6 instructions: push, three moves; pop, ret */
+	CHECK_EQ(steps.own, STEPS_OWN);
 	CHECK_EQ(steps.above, 1); /* the call instruction, which covers all of fn */
 }
+
+#endif
