@@ -30,6 +30,8 @@ __attribute__((__noinline__)) static int backtrace(void **frames, int most)
 	struct backtrace b = { frames, -1, most };
 
 	_Unwind_Backtrace(backtrace_add, &b);
+	if (b.n > 0 && !frames[b.n - 1]) /* the frame above the first one of a stack */
+		b.n--;
 	return b.n;
 }
 #endif
