@@ -77,7 +77,54 @@ class Aarch64:
         return cls.behind_stub(pc - 4 + 4 * signed(insn, 26))
 
 
-MACHINES = {"i386:x86-64": X86_64, "aarch64": Aarch64}
+class Riscv64:
+    """The same for src/machine/frame_riscv64.h."""
+
+    PC, SP, FRAME_SIZE = "pc", "sp", 208
+    FRAME = {"s%d" % i: 8 + 8 * i for i in range(12)}
+    FRAME.update({"fs%d" % i: 104 + 8 * i for i in range(12)}, ra=0, pc=0)
+
+    @staticmethod
+    def slot(at, auipc, ld, register):
+        """The address from which auipc x, hi; ld register, lo(x) at `at` loads, or None."""
+        if auipc & 0x7f != 0x17 or ld & 0x707f != 0x3003 or ld >> 7 & 31 != register or \
+                ld >> 15 & 31 != auipc >> 7 & 31:
+            return None
+        return at + (signed(auipc >> 12, 20) << 12) + signed(ld >> 20, 12)
+
+    @classmethod
+    def behind_stub(cls, target):
+        """auipc x, hi  ld x, lo(x)  jalr x"""
+        auipc, ld, jalr = struct.unpack("<3I", memory(target, 12))
+        slot = cls.slot(target, auipc, ld, jalr >> 15 & 31) if jalr & 0x707f == 0x67 else None
+        return target if slot is None else word(slot)
+
+    @classmethod
+    def call_target(cls, pc):
+        """The same algorithm as src/machine/calltarget_riscv64.c."""
+        code = memory(pc - 12, 12)
+        insn, = struct.unpack_from("<I", code, 8)
+        half, = struct.unpack_from("<H", code, 10)
+        if insn & 0xfff == 0xef:  # jal ra
+            by = (insn >> 31) << 20 | (insn >> 12 & 0xff) << 12 | (insn >> 20 & 1) << 11 | \
+                (insn >> 21 & 0x3ff) << 1
+            return cls.behind_stub(pc - 4 + signed(by, 21))
+        if insn & 0x7fff == 0xe7:  # jalr ra
+            size, register, by = 4, insn >> 15 & 31, signed(insn >> 20, 12)
+        elif half & 0xf07f == 0x9002 and half >> 7 & 31:  # c.jalr
+            size, register, by = 2, half >> 7 & 31, 0
+        else:
+            return None
+        first, second = struct.unpack_from("<2I", code, 4 - size)
+        slot = cls.slot(pc - size - 8, first, second, register) if by == 0 else None
+        if slot is not None:
+            return word(slot)
+        if second & 0xfff != register << 7 | 0x17:
+            return None
+        return cls.behind_stub(pc - size - 4 + (signed(second >> 12, 20) << 12) + by)
+
+
+MACHINES = {"i386:x86-64": X86_64, "aarch64": Aarch64, "riscv:rv64": Riscv64}
 
 
 def machine():

@@ -16,13 +16,14 @@
  * Invariants
  *  CONTEXT-1  Restored are the callee-saved registers of the ABI, and the control bits of its
  *             floating-point units.  x86-64: rbx rbp r12-r15 rsp, the x87 control word, mxcsr.
- *             aarch64: x19-x30 sp d8-d15, fpcr.  The sticky exception flags of mxcsr are not
- *             compared: otherwise mxcsr would be reloaded (50 ns) whenever one green thread has
- *             divided and the other has not.
+ *             aarch64: x19-x30 sp d8-d15, fpcr.  riscv64: ra sp s0-s11 fs0-fs11, frm.  The sticky
+ *             exception flags of mxcsr are not compared: otherwise mxcsr would be reloaded (50 ns)
+ *             whenever one green thread has divided and the other has not.
  *  CONTEXT-2  x86-64: gogo leaves by an indirect jump, never by `ret`: the CPU predicts a `ret`
- *             from its stack of return addresses, which a switch makes wrong.  aarch64: gogo leaves
- *             by `ret`.  With BTI an indirect jump needs a landing pad, and there is none at the
- *             address after a call.
+ *             from its stack of return addresses, which a switch makes wrong.  riscv64: the same;
+ *             the jump is by t1, since one by ra or t0 is a return for the CPU.  aarch64: gogo
+ *             leaves by `ret`.  With BTI an indirect jump needs a landing pad, and there is none at
+ *             the address after a call.
  *  CONTEXT-3  The eight bytes below the top of g0 hold the control words that the CPU has while the
  *             thread is on g0: mcall writes them there, gogo and gstart compare with them.
  *  CONTEXT-4  Callers reach mcall by a tail call where possible: each frame between the program's

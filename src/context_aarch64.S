@@ -9,7 +9,8 @@
  *   it, so gogo and gstart do not read it from the CPU again.  A write to fpcr is expensive.
  *
  * Branch target identification: gogo leaves by `ret`, which needs no landing pad.  fn is reached by
- * `br x16` and by `blr`, which may land on the `bti c` that begins a function.
+ * `br x16` and by `blr`, which may land on the `bti c` that begins a function.  The entry points
+ * begin with one, too, if the library is compiled so.
  *
  * Pointer authentication: the pc of the frame is not signed.  Compiled code signs x30 in its own
  * frame with the stack pointer, and a G is resumed on the same stack, so these signatures stay
@@ -19,6 +20,12 @@
  * There is no red zone: a signal handler may overwrite what is below sp.  So mcall lowers sp before
  * it stores, and the last instruction of gogo finds the caller in registers.
  */
+#ifdef __ARM_FEATURE_BTI_DEFAULT
+#define LANDING_PAD hint #34 /* bti c */
+#else
+#define LANDING_PAD
+#endif
+
 	.text
 
 	/* where gogo finds the caller's registers: a frame of 176 bytes at \reg */
@@ -59,6 +66,7 @@
 	.p2align 5
 gmp__mcall:
 	.cfi_startproc
+	LANDING_PAD
 	stp	d8, d9, [sp, #-176]!
 	.cfi_def_cfa_offset 176
 	stp	d10, d11, [sp, #16]
@@ -95,6 +103,7 @@ gmp__mcall:
 	.p2align 5
 gmp__gogo:
 	.cfi_startproc
+	LANDING_PAD
 	ldr	x9, [x0]
 	CFI_FRAME x9
 	ldr	x11, [x2, #-8]
@@ -135,6 +144,7 @@ gmp__gstart:
 	.cfi_personality 0x1b, gmp__leaves_entry
 	.cfi_undefined x30
 	.cfi_undefined x29
+	LANDING_PAD
 	mov	sp, x2
 	ldr	x11, [x4, #-8]
 	cmp	x3, x11
@@ -150,6 +160,7 @@ gmp__gstart:
 	.cfi_endproc
 	.size	gmp__gstart, . - gmp__gstart
 
+#ifdef __ARM_FEATURE_BTI_DEFAULT
 	/* GNU property: all indirect branches land on a landing pad (BTI), and all returns are to
 	 * addresses of this stack (PAC). */
 	.section .note.gnu.property, "a", %note
@@ -157,5 +168,6 @@ gmp__gstart:
 	.word	4, 16, 5
 	.asciz	"GNU"
 	.word	0xc0000000, 4, 3, 0
+#endif
 
 	.section .note.GNU-stack, "", %progbits

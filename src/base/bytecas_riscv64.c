@@ -8,8 +8,8 @@
  */
 #include "base/base.h"
 
-bool gmp__cas_byte(volatile void *at, void *expected, uint8_t desired, int success, int failure)
-	__asm__("__atomic_compare_exchange_1");
+bool gmp__cas_byte(volatile void *at, void *expected, uint8_t desired, int success,
+		   int failure) __asm__("__atomic_compare_exchange_1");
 
 typedef uint32_t __attribute__((may_alias)) word_of_bytes;
 

@@ -117,7 +117,7 @@ static bool is_ld(uint32_t insn)
 
 /* --- calls --- */
 
-static uintptr_t word_at(uintptr_t at)
+static uintptr_t load_word(uintptr_t at)
 {
 	uintptr_t word;
 
@@ -136,7 +136,7 @@ static uintptr_t slot_of(uintptr_t at, const uint8_t *code, uint32_t y)
 
 /* If target is a stub of the procedure linkage table, auipc x; ld x; jalr x, returns the function
  * that it jumps to; otherwise target. */
-static uintptr_t stub_target(uintptr_t target)
+static uintptr_t behind_stub(uintptr_t target)
 {
 	uint8_t code[PAIR + 4];
 
@@ -145,7 +145,7 @@ static uintptr_t stub_target(uintptr_t target)
 	uint32_t jump = insn_at(code + PAIR);
 	uintptr_t slot = is_jalr(jump) ? slot_of(target, code, rs1_of(jump)) : 0;
 
-	return slot ? word_at(slot) : target;
+	return slot ? load_word(slot) : target;
 }
 
 /* The call before a return address. */
@@ -180,14 +180,14 @@ uintptr_t call_target(uintptr_t pc)
 	if (call.size == 0)
 		return 0;
 	if (op_of(call.insn) == OP_JAL)
-		return stub_target(begin + imm_j(call.insn));
+		return behind_stub(begin + imm_j(call.insn));
 	uint32_t hi = insn_at(code - 4);
 	uintptr_t slot = imm_i(call.insn) == 0 ? slot_of(begin - PAIR, code - PAIR, x) : 0;
 
 	if (slot)
-		return word_at(slot);
+		return load_word(slot);
 	if (op_of(hi) == OP_AUIPC && rd_of(hi) == x)
-		return stub_target(begin - 4 + imm_u(hi) + imm_i(call.insn));
+		return behind_stub(begin - 4 + imm_u(hi) + imm_i(call.insn));
 	return 0;
 }
 

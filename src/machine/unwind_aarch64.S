@@ -7,6 +7,12 @@
  * a frame by the byte before the return address, so the rules change just before and just after the
  * call.
  */
+#ifdef __ARM_FEATURE_BTI_DEFAULT
+#define LANDING_PAD hint #34 /* bti c */
+#else
+#define LANDING_PAD
+#endif
+
 	.text
 
 /* void gmp__call_above(void (*fn)(void *), void *arg, const void *sp) */
@@ -16,6 +22,7 @@
 	.p2align 4
 gmp__call_above:
 	.cfi_startproc
+	LANDING_PAD
 	stp	x29, x30, [sp, #-32]!
 	.cfi_def_cfa_offset 32
 	.cfi_offset x29, -32
@@ -60,11 +67,13 @@ gmp__call_above:
 	.cfi_endproc
 	.size	gmp__call_above, . - gmp__call_above
 
+#ifdef __ARM_FEATURE_BTI_DEFAULT
 	/* GNU property: BTI and PAC, as in context_aarch64.S */
 	.section .note.gnu.property, "a", %note
 	.p2align 3
 	.word	4, 16, 5
 	.asciz	"GNU"
 	.word	0xc0000000, 4, 3, 0
+#endif
 
 	.section .note.GNU-stack, "", %progbits

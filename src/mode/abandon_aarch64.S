@@ -19,11 +19,13 @@ gmp__abandoned_return:
 	.cfi_endproc
 	.size	gmp__abandoned_return, . - gmp__abandoned_return
 
+#ifdef __ARM_FEATURE_BTI_DEFAULT
 	/* GNU property: BTI and PAC, as in context_aarch64.S */
 	.section .note.gnu.property, "a", %note
 	.p2align 3
 	.word	4, 16, 5
 	.asciz	"GNU"
 	.word	0xc0000000, 4, 3, 0
+#endif
 
 	.section .note.GNU-stack, "", %progbits

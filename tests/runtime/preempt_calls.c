@@ -224,7 +224,7 @@ RT(spawns_race_with_preemption)
 
 /* Senders of numbers that never wait, and receivers that do. */
 static gmp_chan *numbers;
-static unsigned char *arrivals; /* how often each number arrived */
+static unsigned *arrivals; /* how often each number arrived */
 enum { NUMBERS_MOST = 1 << 24, RECEIVERS = 4 };
 static atomic_long next_number;
 
@@ -260,7 +260,7 @@ static void check_numbers(int procs, size_t capacity)
 	uint64_t sent, arrived = 0;
 
 	CHECK((numbers = gmp_chan_new(sizeof(long), capacity)) != NULL);
-	CHECK((arrivals = calloc(NUMBERS_MOST, 1)) != NULL);
+	CHECK((arrivals = calloc(NUMBERS_MOST, sizeof(*arrivals))) != NULL);
 	for (int i = 0; i < RECEIVERS; i++)
 		g[i] = spawn(receive_numbers, NULL);
 	sent = run_busy_callers(procs, send_number);

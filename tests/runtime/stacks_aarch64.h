@@ -8,7 +8,7 @@
 /* fpcr in the low half; fpsr, which has the sticky flags, in the high half. */
 #define CONTROL_STICKY (UINT64_C(0x9f) << 32)
 #define CONTROL_PLAIN UINT64_C(0)
-#define CONTROL_UP (UINT64_C(1) << 22)
+#define CONTROL_UP UINT64_C(0x400000)
 
 /* Rounding, flush to zero, default NaN. */
 static inline uint64_t control_of(unsigned i)

@@ -10,6 +10,26 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/*
+ * The machine's part, in calltarget_<arch>.h:
+ *
+ *   put_call, put_slot_call, put_register_call  write a call of `to`, one through a slot, and one
+ *                                               through a register, and return the end
+ *   put_stub                                    writes one of STUBS forms of a stub
+ *   put_jump, put_branch                        write a jump and a conditional jump
+ *   forms[]                                     instructions: is it a call?
+ *   STEP                                        bytes from an instruction to the next, at least
+ *   SLOT_CALLS                                  the function of a call through a slot is found
+ *   FILL                                        a byte of which no call consists
+ */
+#if defined(__x86_64__)
+#include "calltarget_x86_64.h"
+#elif defined(__aarch64__)
+#include "calltarget_aarch64.h"
+#elif defined(__riscv)
+#include "calltarget_riscv64.h"
+#endif
+
 enum { SIZE = 4096, STUB = 1024, SLOT = 2048, FUNCTION = 0x1234 };
 
 static uint8_t *code;
@@ -22,26 +42,28 @@ static void begin(void)
 	CHECK_EQ(mprotect(code + SIZE, SIZE, PROT_NONE), 0);
 }
 
-/* Write an instruction that ends with a displacement to `to`; returns its end. */
-static uintptr_t put(size_t at, const char *bytes, size_t n, size_t to)
-{
-	int32_t by = (int32_t)((int64_t)to - (int64_t)(at + n + 4));
-
-	memcpy(code + at, bytes, n);
-	memcpy(code + at + n, &by, 4);
-	return (uintptr_t)code + at + n + 4;
-}
-
 static uintptr_t at(size_t offset)
 {
 	return (uintptr_t)code + offset;
 }
 
+static uintptr_t call_of(size_t offset, size_t to)
+{
+	return call_target((uintptr_t)put_call(code + offset, code + to));
+}
+
+static uintptr_t slot_call(size_t offset, size_t slot)
+{
+	return call_target((uintptr_t)put_slot_call(code + offset, code + slot));
+}
+
 TEST(calltarget_direct_call_is_found)
 {
 	begin();
-	CHECK_EQ(call_target(put(100, "\xe8", 1, 700)), at(700));
-	CHECK_EQ(call_target(put(900, "\xe8", 1, 300)), at(300));
+	CHECK_EQ(call_of(100, 700), at(700));
+	CHECK_EQ(call_of(900, 300), at(300));
+	CHECK_EQ(call_of(100, 700 + STEP), at(700 + STEP));
+	CHECK_EQ(call_of(900, 300 + STEP), at(300 + STEP));
 }
 
 TEST(calltarget_call_through_got_is_found)
@@ -50,7 +72,8 @@ TEST(calltarget_call_through_got_is_found)
 
 	begin();
 	memcpy(code + SLOT, &function, sizeof(function));
-	CHECK_EQ(call_target(put(100, "\xff\x15", 2, SLOT)), FUNCTION);
+	CHECK_EQ(slot_call(100, SLOT), SLOT_CALLS ? FUNCTION : 0);
+	CHECK_EQ(slot_call(SLOT + 100, SLOT), SLOT_CALLS ? FUNCTION : 0);
 }
 
 TEST(calltarget_call_through_plt_stub_is_found)
@@ -59,20 +82,16 @@ TEST(calltarget_call_through_plt_stub_is_found)
 
 	begin();
 	memcpy(code + SLOT, &function, sizeof(function));
-	put(STUB, "\xff\x25", 2, SLOT);
-	CHECK_EQ(call_target(put(100, "\xe8", 1, STUB)), FUNCTION);
-	put(STUB, "\xf3\x0f\x1e\xfa\xff\x25", 6, SLOT);
-	CHECK_EQ(call_target(put(100, "\xe8", 1, STUB)), FUNCTION);
-	put(STUB, "\xf3\x0f\x1e\xfa\xf2\xff\x25", 7, SLOT);
-	CHECK_EQ(call_target(put(100, "\xe8", 1, STUB)), FUNCTION);
+	for (int i = 0; i < STUBS; i++) {
+		put_stub(code + STUB, i, code + SLOT);
+		CHECK_EQ(call_of(100, STUB), FUNCTION);
+	}
 }
 
 TEST(calltarget_call_through_register_is_unknown)
 {
 	begin();
-	put(95, "\xe8", 1, 700); /* the bytes before it are no call */
-	memcpy(code + 98, "\xff\xd0", 2);
-	CHECK_EQ(call_target(at(100)), 0);
+	CHECK_EQ(call_target((uintptr_t)put_register_call(code + 96)), 0);
 }
 
 TEST(calltarget_unreadable_code_is_unknown)
@@ -81,8 +100,8 @@ TEST(calltarget_unreadable_code_is_unknown)
 	CHECK_EQ(call_target(at(SIZE + 100)), 0);
 	CHECK_EQ(call_target(4096), 0);
 	/* a target that cannot be read is no stub */
-	CHECK_EQ(call_target(put(100, "\xe8", 1, SIZE + 8)), at(SIZE + 8));
-	CHECK_EQ(call_target(put(100, "\xff\x15", 2, SIZE + 8)), 0);
+	CHECK_EQ(call_of(100, SIZE + 8), at(SIZE + 8));
+	CHECK_EQ(slot_call(100, SIZE + 8), 0);
 }
 
 static uintptr_t came_from;
@@ -95,43 +114,23 @@ static noinline void callee(void)
 TEST(calltarget_jump_in_function_is_found)
 {
 	begin();
-	memset(code, 0x90, SIZE);
-	put(220, "\xe9", 1, 900);
-	put(240, "\x0f\x84", 2, 1000);
+	memset(code, FILL, SIZE);
+	put_jump(code + 220, code + 900);
+	put_branch(code + 240, code + 1000);
 	CHECK(jumps_to(at(200), at(900)));
 	CHECK(jumps_to(at(200), at(1000)));
-	CHECK(!jumps_to(at(200), at(901)));
+	CHECK(!jumps_to(at(200), at(900 + STEP)));
 	CHECK(!jumps_to(at(300), at(900)));
 	CHECK(!jumps_to(at(SIZE + 100), at(900)));
 }
 
 TEST(calltarget_call_of_any_form_is_recognized)
 {
-	static const struct {
-		const char *bytes;
-		size_t n;
-		bool call;
-	} of[] = {
-		{ "\xe8\1\2\3\4", 5, true },         /* call f */
-		{ "\xff\xd0", 2, true },             /* call *%rax */
-		{ "\x41\xff\xd4", 3, true },         /* call *%r12 */
-		{ "\xff\x10", 2, true },             /* call *(%rax) */
-		{ "\xff\x14\xc3", 3, true },         /* call *(%rbx,%rax,8) */
-		{ "\xff\x53\x10", 3, true },         /* call *16(%rbx) */
-		{ "\xff\x54\xc3\x10", 4, true },     /* call *16(%rbx,%rax,8) */
-		{ "\xff\x15\1\2\3\4", 6, true },     /* call *slot(%rip) */
-		{ "\xff\x93\1\2\3\4", 6, true },     /* call *d(%rbx) */
-		{ "\xff\x94\xc3\1\2\3\4", 7, true }, /* call *d(%rbx,%rax,8) */
-		{ "\xff\xe0", 2, false },            /* jmp *%rax */
-		{ "\xe9\1\2\3\4", 5, false },        /* jmp f */
-		{ "\xff\x53", 2, false },            /* cut off */
-	};
-
 	begin();
-	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
-		memset(code, 0x90, SIZE);
-		memcpy(code + 100 - of[i].n, of[i].bytes, of[i].n);
-		CHECK_EQ(call_ends_at(at(100)), of[i].call);
+	for (size_t i = 0; i < countof(forms); i++) {
+		memset(code, FILL, SIZE);
+		memcpy(code + 100 - forms[i].n, forms[i].bytes, forms[i].n);
+		CHECK_EQ(call_ends_at(at(100)), forms[i].call);
 	}
 	CHECK(!call_ends_at(at(SIZE + 100)));
 	CHECK(!call_ends_at(3));
