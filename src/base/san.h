@@ -142,23 +142,30 @@ static inline void san_thread(struct san_stack *s)
 /* Register [lo, lo + bytes) as a stack. Returns the id for san_stack_gone. */
 static inline unsigned san_stack_made(char *lo, size_t bytes)
 {
+	(void)lo; /* on machines without Valgrind its header ignores the arguments */
+	(void)bytes;
 	return VALGRIND_STACK_REGISTER(lo, lo + bytes);
 }
 
 static inline void san_stack_gone(unsigned id)
 {
+	(void)id;
 	VALGRIND_STACK_DEREGISTER(id);
 }
 
 /* Mark memory as initialized that the kernel wrote without a system call that Valgrind sees. */
 static inline void san_filled(const void *at, size_t bytes)
 {
+	(void)at;
+	(void)bytes;
 	VALGRIND_MAKE_MEM_DEFINED(at, bytes);
 }
 
 /* Mark memory as initialized that mcall wrote below the stack pointer of its caller. */
 static inline void san_head(const void *at, size_t bytes)
 {
+	(void)at;
+	(void)bytes;
 	VALGRIND_MAKE_MEM_DEFINED(at, bytes);
 }
 

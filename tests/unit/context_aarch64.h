@@ -48,7 +48,10 @@ static inline uint64_t frame_words(const struct context_frame *f)
 	return f->fpcr;
 }
 
+/* The table of addresses that position-independent code uses has no entry for a local label. */
 __asm__(".text\n"
+	".globl across, destroy, enter\n"
+	".hidden across, destroy, enter\n"
 	"across:\n"
 	"	sub sp, sp, #176\n"
 	"	stp x19, x20, [sp]\n	stp x21, x22, [sp, #16]\n"
