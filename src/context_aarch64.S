@@ -54,8 +54,11 @@
 	.endm
 
 	.macro	CFI_REGISTERS
-	.irp reg, d8, d9, d10, d11, d12, d13, d14, d15, x19, x20, x21, x22, x23, x24, x25, x26, x27, x28, x29, x30
-	.cfi_restore \reg
+	.irp n, 8, 9, 10, 11, 12, 13, 14, 15
+	.cfi_restore d\n
+	.endr
+	.irp n, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30
+	.cfi_restore x\n
 	.endr
 	.endm
 

@@ -9,7 +9,10 @@ static const int saved[] = { 19, 20, 21, 22, 23, 24, 25, 26, 27, 28,
 
 enum { ENTRY_FRAME = 0 };
 
+/* The table of addresses that position-independent code uses has no entry for a local label. */
 __asm__(".text\n"
+	".globl leave\n"
+	".hidden leave\n"
 	".type leave, %function\n"
 	"leave:\n"
 	"	.cfi_startproc\n"
@@ -44,6 +47,8 @@ __asm__(".text\n"
 	".size leave, . - leave\n");
 
 __asm__(".text\n"
+	".globl keep\n"
+	".hidden keep\n"
 	"keep:\n"
 	"	sub sp, sp, #176\n"
 	"	stp x19, x20, [sp]\n	stp x21, x22, [sp, #16]\n"
