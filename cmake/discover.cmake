@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Read by ctest, before it runs anything: every case that a test program lists is a test.
-# The function gmp_discover(label program timeout environment) is called by the generated file
-# that includes this one.
+# The function gmp_discover(label program timeout environment emulator...) is called by the
+# generated file that includes this one; the emulator runs programs of another machine.
 function(gmp_discover label program timeout environment)
 	get_filename_component(name ${program} NAME)
 	string(REPLACE "_" "." suite ${label})
@@ -9,7 +9,7 @@ function(gmp_discover label program timeout environment)
 	string(SUBSTRING ${name} ${length} -1 name)
 	set(cases)
 	if(EXISTS ${program})
-		execute_process(COMMAND ${program} --list
+		execute_process(COMMAND ${ARGN} ${program} --list
 			OUTPUT_VARIABLE cases OUTPUT_STRIP_TRAILING_WHITESPACE
 			RESULT_VARIABLE status)
 	else()
@@ -21,7 +21,7 @@ function(gmp_discover label program timeout environment)
 	endif()
 	foreach(case IN LISTS cases)
 		set(test ${suite}.${name}.${case})
-		add_test(${test} ${program} ${case})
+		add_test(${test} ${ARGN} ${program} ${case})
 		set_tests_properties(${test} PROPERTIES
 			LABELS ${label} TIMEOUT ${timeout} SKIP_RETURN_CODE 77
 			ENVIRONMENT "${environment}")

@@ -6,8 +6,9 @@
 # scripts/check-floors checks includes.  A header belongs to the floor of the .c of the same name;
 # a header without such a .c is listed in GMP_FLOORn_HEADERS.
 #
-# GMP_ARCH, GMP_OS and GMP_POLLER choose the files of the platform, GMP_URING the implementation of
-# file operations, GMP_DWARF that of source positions, GMP_PPROF that of encoded profiles.
+# GMP_ARCH, GMP_OS, GMP_LIBC and GMP_POLLER choose the files of the platform, GMP_URING the
+# implementation of file operations, GMP_DWARF that of source positions, GMP_PPROF that of encoded
+# profiles.
 
 set(GMP_FLOOR0
 	base/text_begin.c # first
@@ -16,6 +17,7 @@ set(GMP_FLOOR0
 	base/os_fd_${GMP_OS}.c
 	base/os_task_${GMP_OS}.c
 	base/os_cgroup.c
+	base/errtext.c
 	base/lock.c
 	base/object.c
 	base/options.c
@@ -31,6 +33,10 @@ set(GMP_FLOOR0
 if(GMP_ARCH STREQUAL riscv64)
 	list(APPEND GMP_FLOOR0 base/bytecas_riscv64.c base/ticks_riscv64.c)
 endif()
+if(GMP_LIBC STREQUAL musl)
+	list(APPEND GMP_FLOOR0
+		base/libc_musl.c)
+endif()
 set(GMP_FLOOR0_HEADERS
 	base/arch.h
 	base/arch_${GMP_ARCH}.h
@@ -39,6 +45,7 @@ set(GMP_FLOOR0_HEADERS
 	base/event.def
 	base/glibc_floor.h
 	base/heap4.h
+	base/libc.h
 	base/lockrank.def
 	base/mem.h
 	base/options.def

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/errtext.h"
 #include "base/os.h"
 #include "base/san.h"
 #include "base/throw.h"
@@ -90,13 +91,13 @@ __attribute__((noreturn)) static noinline void ep_lost(const char *what, int fd,
 	gmp__fatal("the %s of the poller, descriptor %d, is gone (%s): the program has closed it "
 		   "or reused its number (closefrom, close_range?); leave the descriptors from %d "
 		   "on open while gmp runs",
-		   what, fd, strerrordesc_np(err), os_fd_raised());
+		   what, fd, errtext(err), os_fd_raised());
 }
 
 __attribute__((noreturn)) static noinline void ep_refused(const char *call, int err)
 {
 	gmp__fatal("the kernel refuses %s(2) (%s): a seccomp filter must allow it", call,
-		   strerrordesc_np(err));
+		   errtext(err));
 }
 
 /* Is err the answer of a seccomp filter?  EPERM may also mean that the eventfd's number was reused

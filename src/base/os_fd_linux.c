@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/libc.h"
+
 bool os_mark(int fd)
 {
 	int signo = fcntl(fd, F_GETSIG);

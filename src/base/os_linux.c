@@ -33,6 +33,8 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/errtext.h"
+#include "base/libc.h"
 #include "base/os_cgroup.h"
 #include "base/san.h"
 #include "base/throw.h"
@@ -522,7 +524,7 @@ int os_cpu_timer_begin(int tid, int signo, int64_t first, int64_t ns)
 	};
 	int timer;
 
-	event._sigev_un._tid = tid;
+	event.sigev_notify_thread_id = tid;
 	if (syscall(SYS_timer_create, thread_clock(tid), &event, &timer) < 0)
 		return -errno;
 	if (syscall(SYS_timer_settime, timer, 0, &spec, NULL) < 0) {
@@ -575,7 +577,7 @@ static void check_futex_allowed(int err)
 {
 	if (unlikely(err == EPERM || err == ENOSYS || err == EACCES))
 		gmp__fatal("the kernel refuses futex(2) (%s): a seccomp filter must allow it",
-			   strerrordesc_np(err));
+			   errtext(err));
 }
 
 int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline)
@@ -632,7 +634,7 @@ void os_membarrier(void)
 				   "the run began\n"
 				   "allow it in the seccomp filter, or install the filter before "
 				   "gmp_run",
-				   strerrordesc_np(errno));
+				   errtext(errno));
 		sched_yield();
 	}
 }

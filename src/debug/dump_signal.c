@@ -29,6 +29,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/errtext.h"
 #include "base/os.h"
 #include "base/san.h"
 #include "base/throw.h"
@@ -173,7 +174,7 @@ static void start_dump(void)
 	line_str_sig(&l, "gmp: no dump at signal ");
 	line_dec_sig(&l, (uint64_t)ld_rlx(&on.signo));
 	line_str_sig(&l, ": no OS thread can be started (");
-	line_str_sig(&l, strerrordesc_np(-err));
+	line_str_sig(&l, errtext(-err));
 	line_str_sig(&l, "); raise RLIMIT_NPROC or the cgroup's pids.max\n");
 	line_write_sig(&l, STDERR_FILENO);
 }

@@ -10,6 +10,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/errtext.h"
 #include "base/san.h"
 #include "io/fd.h"
 #include "park.h"
@@ -206,7 +207,7 @@ static void *uring_set_up(void *unused)
 		st_rlx(&ring.state, RING_REFUSED);
 	if (err && sched.options.debug & DEBUG_uring)
 		fprintf(stderr, "gmp: no io_uring (%s): calls on files are blocking code\n",
-			err == -ELIBACC ? "no liburing.so.2" : strerrordesc_np(-err));
+			err == -ELIBACC ? "no liburing.so.2" : errtext(-err));
 	return NULL;
 }
 

@@ -33,6 +33,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/libc.h"
 #include "base/os.h"
 #include "enter.h"
 #include "io/cleanup.h"

@@ -57,10 +57,12 @@
 #define SYS_pidfd_open 434
 #endif
 
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-#define CAN_CLOSE_FROM 1
+#ifdef __GLIBC_PREREQ
+#define CAN_CLOSE_FROM __GLIBC_PREREQ(2, 34)
 #else
 #define CAN_CLOSE_FROM 0
+#endif
+#if !CAN_CLOSE_FROM
 #define posix_spawn_file_actions_addclosefrom_np(actions, fd) ENOTSUP
 #endif
 

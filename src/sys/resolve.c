@@ -25,6 +25,9 @@
  *              a run waits for that.  So only a helper that has not begun leaves a caller without
  *              an answer.  Green callers are killed too; external ones re-check the state of the
  *              run.
+ *
+ * The C libraries differ: musl asks all name servers at once, for 5 s, and knows no name services
+ * besides /etc/hosts and DNS; glibc asks one server after the other, and loads modules.
  */
 #include "sys/resolve.h"
 

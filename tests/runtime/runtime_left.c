@@ -58,7 +58,9 @@ static void cycles(int procs, int n, int start)
 	int threads = count_threads();
 	int fds = 0, maps = 0, late = 0;
 
+#ifdef M_ARENA_MAX /* glibc: threads would get heaps of their own */
 	mallopt(M_ARENA_MAX, 1);
+#endif
 	for (int i = 0; i < n; i++) {
 		memset(&never, 0, sizeof(never));
 		if (start) {

@@ -99,7 +99,7 @@ RT(signal_raised_by_green_thread_is_delivered)
 	gmp_chan_free(c);
 }
 
-static atomic_ulong g_thread;
+static _Atomic(pthread_t) g_thread;
 static atomic_bool sent;
 
 /* Calls nothing between the signal and its end: ThreadSanitizer runs handlers only at libc calls,

@@ -4,7 +4,7 @@
  * thread across switches (registers, floating-point control words, frames).
  */
 #define _GNU_SOURCE
-#include <execinfo.h>
+#include "backtrace.h"
 
 #include "util.h"
 

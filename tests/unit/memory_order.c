@@ -469,7 +469,7 @@ static void enqueue_all(const void *key)
 TEST(lot_wake_claims_before_dequeue)
 {
 	struct glist out = { 0 };
-	uint64_t key;
+	uint64_t key = 0;
 
 	for (int lost = 0; lost < 2; lost++) {
 		struct bucket *b;

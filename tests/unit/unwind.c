@@ -8,7 +8,7 @@
 
 #include "machine/unwind.h"
 
-#include <execinfo.h>
+#include "backtrace.h"
 #include <signal.h>
 #include <unwind.h>
 

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* What glibc's headers declare and those of other C libraries of Linux do not. */
+#ifndef GMP_LIBC_H
+#define GMP_LIBC_H
+
+#include <signal.h>
+#include <sys/uio.h>
+
+#ifndef sigev_notify_thread_id /* glibc has no name for it */
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+#ifndef RWF_NOWAIT /* musl before 1.2.5: libc_musl.c defines the functions */
+#define RWF_NOWAIT 8
+ssize_t preadv2(int fd, const struct iovec *v, int n, off_t at, int flags);
+ssize_t pwritev2(int fd, const struct iovec *v, int n, off_t at, int flags);
+#endif
+
+#endif
