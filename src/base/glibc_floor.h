@@ -17,40 +17,6 @@
 
 /* --- functions that are newer than glibc 2.28 --- */
 
-/* strerrordesc_np (2.32), for the errors of messages. Async-signal-safe, as that is. */
-__attribute__((unused)) static const char *gmp__errdesc(int err)
-{
-	static const struct {
-		int err;
-		const char *text;
-	} texts[] = {
-		{ EPERM, "Operation not permitted" },
-		{ ENOENT, "No such file or directory" },
-		{ EINTR, "Interrupted system call" },
-		{ EIO, "Input/output error" },
-		{ EBADF, "Bad file descriptor" },
-		{ EAGAIN, "Resource temporarily unavailable" },
-		{ ENOMEM, "Cannot allocate memory" },
-		{ EACCES, "Permission denied" },
-		{ EFAULT, "Bad address" },
-		{ EINVAL, "Invalid argument" },
-		{ ENFILE, "Too many open files in system" },
-		{ EMFILE, "Too many open files" },
-		{ EFBIG, "File too large" },
-		{ ENOSPC, "No space left on device" },
-		{ EPIPE, "Broken pipe" },
-		{ ENOSYS, "Function not implemented" },
-		{ ECANCELED, "Operation canceled" },
-	};
-
-	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-		if (texts[i].err == err)
-			return texts[i].text;
-	}
-	return "Unknown error";
-}
-#define strerrordesc_np(err) gmp__errdesc(err)
-
 /* The file actions of 2.29 and 2.34, if the program's libc has them; otherwise ENOTSUP. */
 __attribute__((unused)) static int gmp__addchdir(posix_spawn_file_actions_t *a, const char *path)
 {
