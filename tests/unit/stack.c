@@ -464,6 +464,7 @@ TEST(stack_guard_light_refused_uses_mprotect)
 
 TEST(stack_guard_light_without_effect_uses_mprotect)
 {
+	check_skip_on_valgrind("Valgrind is not asked for the effect");
 	light_ignored = true;
 	begin();
 	CHECK_EQ(stack_reserve(KLASS, 2), 0);
