@@ -98,9 +98,9 @@ static bool p_ask_locked(struct p *pp, uint64_t steps)
 	if (!cas_acq(&m->taken, &asked, (uint8_t)(outside ? P_TAKEN : P_KEPT)) || /* ORD(preempt) */
 	    !outside)
 		return false;
-	const struct g *gp = ld_rlx(&m->curg);
+	const struct g *gp = ld_rlx(&m->curg); /* may have ended since, and be another G */
 
-	emit(EVENT_PREEMPT, 0, (uint64_t)pp->id, gp ? gp->id : 0, 0);
+	emit(EVENT_PREEMPT, 0, (uint64_t)pp->id, gp ? ld_rlx(&gp->id) : 0, 0);
 	st_rlx(&sched.npreempted, sched.npreempted + 1);
 	st_rlx(&sched.nblocked, sched.nblocked + 1);
 	return true;

@@ -342,8 +342,7 @@ static int guard_probe(void)
 	if (!page)
 		return -ENOMEM;
 	pool.tight = locks && os_lock_limited();
-	pool.light = os_guard_light(page, PAGE) == 0 &&
-		     (RUNNING_ON_VALGRIND || os_faults(page));
+	pool.light = os_guard_light(page, PAGE) == 0 && (RUNNING_ON_VALGRIND || os_faults(page));
 	os_release(page, PAGE);
 	/* a quarter of the mappings stays for the program */
 	pool.maps_left = (int64_t)os_max_maps() / 4 * 3;

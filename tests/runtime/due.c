@@ -2,6 +2,9 @@
 /*
  * Tests Gs that timers make runnable: they run before the Gs of the ring, in the order of their
  * deadlines, and their budget keeps the ring from starvation (source.h, SOURCE-1).
+ *
+ * The cases that compare an order, or count without atomics, run without preemption: a preempted G
+ * runs beside those of the P.
  */
 #include "green_util.h"
 
@@ -161,7 +164,7 @@ static void wait_after_pause(void)
 #define PROMPT(name, wait)                                                                         \
 	TEST(name)                                                                                 \
 	{                                                                                          \
-		run_procs(1, wait_beside_ring, (void *)(uintptr_t)wait);                           \
+		run_cooperative(1, wait_beside_ring, (void *)(uintptr_t)wait);                     \
 	}
 
 PROMPT(sleep_expired_runs_before_ring, wait_asleep)
@@ -179,7 +182,7 @@ static void wait_beside_pair(UNUSED void *arg)
 
 TEST(sleep_expired_runs_before_runnext)
 {
-	run_procs(1, wait_beside_pair, NULL);
+	run_cooperative(1, wait_beside_pair, NULL);
 }
 
 static void wait_behind_ring(UNUSED void *arg)
@@ -240,7 +243,7 @@ static void sleep_together(UNUSED void *arg)
 
 TEST(sleepers_due_together_run_in_order_of_deadline)
 {
-	run_procs(1, sleep_together, NULL);
+	run_cooperative(1, sleep_together, NULL);
 }
 
 /* --- starvation --- */
