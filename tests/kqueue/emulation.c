@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/event.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -207,4 +208,17 @@ TEST(kqueue_wait_ends_at_timeout)
 	CHECK_EQ(close(kq), 0);
 	CHECK_EQ(kevent(kq, NULL, 0, out, 8, &t), -1);
 	CHECK_EQ(errno, EBADF);
+}
+
+TEST(kqueue_mmap_refuses_guard_beside_other_flags)
+{
+	enum { PAGE = 4096 };
+	char *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	CHECK(mmap(p, PAGE, PROT_NONE, MAP_GUARD | MAP_FIXED | MAP_PRIVATE, -1, 0) == MAP_FAILED);
+	CHECK_EQ(errno, EINVAL);
+	CHECK(mmap(p, PAGE, PROT_NONE, MAP_GUARD | MAP_FIXED | MAP_ANON, -1, 0) == MAP_FAILED);
+	CHECK_EQ(errno, EINVAL);
+	CHECK(mmap(p, PAGE, PROT_NONE, MAP_GUARD | MAP_FIXED, -1, 0) == p);
 }
