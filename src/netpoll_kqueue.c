@@ -339,28 +339,44 @@ static int kq_rekey(int fd, uint64_t key)
 	return err ? err : attach_edges(fd, key);
 }
 
+/* NOTE_LOWAT has no effect on pipes. */
+static bool is_pipe(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
+/* A change of the knote of a direction: only_end: so that only EV_EOF passes its low-water mark. */
+static struct kevent once_change(int fd, int filter, uint64_t key, bool asked, bool only_end)
+{
+	unsigned enable = asked || only_end ? EV_ENABLE : EV_DISABLE;
+	struct kevent c = change((uintptr_t)fd, filter, EV_ADD | EV_DISPATCH | enable, 0, key);
+
+	if (only_end) {
+		c.fflags = NOTE_LOWAT;
+		c.data = INT32_MAX;
+	}
+	return c;
+}
+
 /*
  * The knote of a direction that is not asked for is disabled.  poll(2) reports a hang-up that was
- * not asked for, so at least one knote is enabled: with a low-water mark that only EV_EOF passes.
+ * not asked for, so at least one knote is enabled, for EV_EOF only: that for writing, since the
+ * other reports a peer that has only finished writing, too.  For a pipe, whose knotes ignore the
+ * mark, it is that for reading: an end for writing has no data, and both ends report EV_EOF.
  */
 static int attach_once(int fd, uint64_t key, short events)
 {
 	bool read = events & (POLLIN | POLLRDNORM | POLLRDBAND);
 	bool write = events & (POLLOUT | POLLWRNORM | POLLWRBAND);
-	bool hung = !read && !write;
-	unsigned once = EV_ADD | EV_DISPATCH;
+	bool hung = !read && !write, pipe = hung && is_pipe(fd);
+	bool read_end = !read && (events & POLLRDHUP || pipe);
 	struct kevent c[] = {
-		change((uintptr_t)fd, EVFILT_READ, once | (read ? EV_ENABLE : EV_DISABLE), 0, key),
-		change((uintptr_t)fd, EVFILT_WRITE, once | (write || hung ? EV_ENABLE : EV_DISABLE),
-		       hung ? NOTE_LOWAT : 0, key),
+		once_change(fd, EVFILT_READ, key, read, read_end),
+		once_change(fd, EVFILT_WRITE, key, write, hung && !pipe),
 	};
 
-	if (events & POLLRDHUP && hung) {
-		c[0] = change((uintptr_t)fd, EVFILT_READ, once | EV_ENABLE, NOTE_LOWAT, key);
-		c[0].data = INT32_MAX;
-	}
-	if (hung)
-		c[1].data = INT32_MAX;
 	return attach(fd, key, c);
 }
 

@@ -29,8 +29,8 @@ static int change(int fd, int filter, int flags, unsigned fflags, long udata)
 	static const struct timespec at_once;
 	struct kevent c;
 
-	EV_SET(&c, (uintptr_t)fd, (short)filter, (unsigned short)(flags | EV_RECEIPT), fflags, 0,
-	       (void *)udata);
+	EV_SET(&c, (uintptr_t)fd, (short)filter, (unsigned short)(flags | EV_RECEIPT), fflags,
+	       fflags & NOTE_LOWAT ? INT32_MAX : 0, (void *)udata);
 	CHECK_EQ(kevent(kq, &c, 1, &c, 1, &at_once), 1);
 	CHECK(c.flags & EV_ERROR);
 	return (int)c.data;
@@ -148,6 +148,19 @@ TEST(kqueue_write_knote_of_broken_pipe_is_refused)
 	CHECK_EQ(pipe(fds), 0);
 	CHECK_EQ(close(fds[0]), 0);
 	CHECK_EQ(change(fds[1], EVFILT_WRITE, EV_ADD | EV_CLEAR, 0, 1), EPIPE);
+}
+
+TEST(kqueue_low_water_mark_has_no_effect_on_pipe)
+{
+	int fds[2];
+
+	begin();
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	CHECK_EQ(change(fds[0], EVFILT_WRITE, EV_ADD | EV_DISPATCH, NOTE_LOWAT, 1), 0);
+	CHECK_EQ(take(), 0);
+	CHECK_EQ(pipe(fds), 0);
+	CHECK_EQ(change(fds[1], EVFILT_WRITE, EV_ADD | EV_DISPATCH, NOTE_LOWAT, 1), 0);
+	CHECK_EQ(take(), 1);
 }
 
 TEST(kqueue_user_event_is_reported_once_per_trigger)

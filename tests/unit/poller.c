@@ -401,6 +401,40 @@ TEST(poller_once_without_events_reports_hangup)
 	po->close();
 }
 
+TEST(poller_once_for_writing_reports_end_of_peer)
+{
+	int fds[2];
+
+	begin();
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	fill(fds[0]);
+	CHECK_EQ(po->once(fds[0], 1, POLLOUT | POLLRDHUP, true), 0);
+	write_one(fds[1]);
+	CHECK_EQ(poll_once(), 0);
+	CHECK_EQ(shutdown(fds[1], SHUT_WR), 0);
+	CHECK_EQ(poll_once(), 1);
+	CHECK_EQ(ev[0].key, 1);
+	CHECK(ev[0].events & POLL_HUNG);
+	po->close();
+}
+
+TEST(poller_once_of_pipe_without_events_reports_hangup)
+{
+	int fds[2];
+
+	begin();
+	for (int end = 0; end < 2; end++) {
+		CHECK_EQ(pipe(fds), 0);
+		CHECK_EQ(po->once(fds[end], 1, end ? POLLPRI : 0, true), 0);
+		CHECK_EQ(poll_once(), 0); /* although it is writable */
+		close(fds[!end]);
+		CHECK_EQ(poll_once(), 1);
+		CHECK(ev[0].events & POLL_HUNG);
+		close(fds[end]);
+	}
+	po->close();
+}
+
 TEST(poller_once_becomes_edges_by_rekey)
 {
 	int fds[2];
