@@ -20,8 +20,8 @@
  *         number remove it, and a dup has no knote.  So no registration outlives its number, and
  *         del is needed only if the number stays open.
  *   KQ-3  EV_ADD on a registered fd is no error: it would replace the key.  So add first changes
- *         the read knote with no flags and with the key that keys[] holds for fd.  ENOENT means
- *         that the fd is not registered.  If it is, nothing changes, except that a readable fd is
+ *         a knote with no flags and with the key that keys[] holds for fd.  ENOENT from both means
+ *         that the fd is not registered.  If it is, nothing changes, except that a ready fd is
  *         reported again, and that a low-water mark of once is lost: both are spurious reports.
  *         keys[] holds 0, or the key of the number's last registration, which may be gone.
  *   KQ-4  EV_ADD leaves the kind of a knote (EV_CLEAR, EV_DISPATCH) as it was made.  So rekey and
@@ -34,7 +34,10 @@
  *         closed.  It is reported at once, by a one-shot user event (report_now), since no knote
  *         will do it.
  *   KQ-7  EV_EOF is POLL_HUNG.  Data may be left, and the reports of both filters may be apart.  No
- *         filter reports urgent data (reports_urgent is false).
+ *         filter reports urgent data (reports_urgent is false).  An fd that is closed in one
+ *         direction has EV_EOF for good, and poll(2) may say that it is not ready.  gmp_poll would
+ *         then never sleep if each add reported EV_EOF again.  So add changes the knote that has
+ *         not reported it (KQ-3); if both have, poll(2) says POLLHUP.
  *   KQ-8  A kqueue is not inherited by fork.  In the child its number may belong to another file,
  *         so close compares the process before it closes the number.
  *   KQ-9  The program may have closed the kqueue, and its number may be in use again.  The fd is
@@ -50,13 +53,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/event.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/errtext.h"
 #include "base/os.h"
 #include "base/throw.h"
 
@@ -71,14 +74,22 @@ enum {
 	LONGEST = 1 << 20, /* s */
 };
 
+/* (a) ended: the key of the read and of the write knote that has last reported EV_EOF; KQ-7.  The
+ * waiting thread writes it without the lock of the fd's record, and a late one writes a former key:
+ * it equals no present one. */
+struct key {
+	uint64_t key; /* KQ-3 */
+	uint64_t ended[2];
+};
+
 static struct {
 	int fd;
-	pid_t owner;     /* KQ-8: the process that made it */
-	uint64_t **keys; /* (a) FDS / CHUNK chunks, and the keys in them; KQ-3 */
-	uint32_t waking; /* (a) futex; 1: a wake has come that no sleeper has seen.  Then the user
+	pid_t owner;       /* KQ-8: the process that made it */
+	struct key **keys; /* (a) FDS / CHUNK chunks, and the keys in them */
+	uint32_t waking;   /* (a) futex; 1: a wake has come that no sleeper has seen.  Then the user
 			   * event is triggered, or about to be, if a thread sleeps in the kernel */
-	bool resting;    /* (a) the waiting thread sleeps on `waking` */
-	bool sleeping;   /* (a) a thread is in a wait with ns != 0, or about to be */
+	bool resting;      /* (a) the waiting thread sleeps on `waking` */
+	bool sleeping;     /* (a) a thread is in a wait with ns != 0, or about to be */
 } kq = { .fd = -1 };
 
 /* KQ-9: the fd was closed by the program. */
@@ -87,7 +98,7 @@ __attribute__((noreturn)) static noinline void kq_lost(int err)
 	gmp__fatal("the kqueue of the poller, descriptor %d, is gone (%s): the program has closed "
 		   "it or reused its number (closefrom, close_range?); leave the descriptors from "
 		   "%d on open while gmp runs",
-		   kq.fd, strerror(err), os_fd_raised());
+		   kq.fd, errtext(err), os_fd_raised());
 }
 
 /* --- changes --- */
@@ -145,19 +156,19 @@ static void wake_trigger(void)
 /* --- keys --- */
 
 /* The place of fd's key; NULL: it has none yet, or it is no number. */
-static uint64_t *find_key(int fd)
+static struct key *find_key(int fd)
 {
 	if (unlikely(fd < 0 || fd >= FDS))
 		return NULL;
-	uint64_t *chunk = ld_acq(&kq.keys[fd / CHUNK]); /* ORD(kq.keys) */
+	struct key *chunk = ld_acq(&kq.keys[fd / CHUNK]); /* ORD(kq.keys) */
 
 	return chunk ? &chunk[fd % CHUNK] : NULL;
 }
 
 /* Also makes the chunk.  Two threads may do so at once, for two numbers of the same chunk. */
-static uint64_t *make_key(int fd)
+static struct key *make_key(int fd)
 {
-	uint64_t *at = find_key(fd), *chunk, *none = NULL;
+	struct key *at = find_key(fd), *chunk, *none = NULL;
 
 	if (likely(at != NULL) || fd < 0 || fd >= FDS)
 		return at;
@@ -224,14 +235,25 @@ static int refuse_files(int fd)
 	return S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode) ? -EPERM : 0;
 }
 
+/* KQ-7: has only the read knote of the registration reported EV_EOF? */
+static bool is_read_ended(struct key *at, uint64_t key)
+{
+	return ld_rlx(&at->ended[0]) == key && ld_rlx(&at->ended[1]) != key;
+}
+
 /* KQ-3: returns -EEXIST if fd is registered; 0 if it is not. */
 static int probe(int fd)
 {
-	uint64_t *at = find_key(fd), key = at ? ld_rlx(at) : 0;
-	int err = key ? apply_one(change((uintptr_t)fd, EVFILT_READ, 0, 0, key)) : ENOENT;
+	struct key *at = find_key(fd);
+	uint64_t key = at ? ld_rlx(&at->key) : 0;
+	bool write_first = key && is_read_ended(at, key);
+	int err = ENOENT;
 
-	if (key && err == ENOENT) /* KQ-6: it may have a write knote only */
-		err = apply_one(change((uintptr_t)fd, EVFILT_WRITE, 0, 0, key));
+	for (int i = 0; key && err == ENOENT && i < 2; i++) { /* KQ-6: it may have one knote only */
+		int filter = write_first == (i == 0) ? EVFILT_WRITE : EVFILT_READ;
+
+		err = apply_one(change((uintptr_t)fd, filter, 0, 0, key));
+	}
 	if (key && err == ENOENT)
 		kq_verify();
 	return err == 0 ? -EEXIST : err == ENOENT ? 0 : -err;
@@ -257,11 +279,11 @@ static int kq_del(int fd)
 {
 	struct kevent c[] = { change((uintptr_t)fd, EVFILT_READ, EV_DELETE, 0, 0),
 			      change((uintptr_t)fd, EVFILT_WRITE, EV_DELETE, 0, 0) };
-	uint64_t *at = find_key(fd);
+	struct key *at = find_key(fd);
 
 	apply(c, 2);
 	if (at)
-		st_rlx(at, (uint64_t)0);
+		st_rlx(&at->key, (uint64_t)0);
 	if (c[0].data == 0 || c[1].data == 0)
 		return 0;
 	kq_verify();
@@ -271,7 +293,7 @@ static int kq_del(int fd)
 /* Add both knotes of an fd that has none. */
 static int attach(int fd, uint64_t key, struct kevent *c)
 {
-	uint64_t *at = make_key(fd);
+	struct key *at = make_key(fd);
 
 	if (!at)
 		return fd < 0 || fd >= FDS ? -EBADF : -ENOMEM;
@@ -284,7 +306,7 @@ static int attach(int fd, uint64_t key, struct kevent *c)
 	}
 	if (r && w)
 		return -EPERM;
-	st_rlx(at, key);
+	st_rlx(&at->key, key);
 	if (unlikely(r == EPIPE || w == EPIPE))
 		report_now(fd, key);
 	return 0;
@@ -317,28 +339,44 @@ static int kq_rekey(int fd, uint64_t key)
 	return err ? err : attach_edges(fd, key);
 }
 
+/* NOTE_LOWAT has no effect on pipes. */
+static bool is_pipe(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
+/* A change of the knote of a direction: only_end: so that only EV_EOF passes its low-water mark. */
+static struct kevent once_change(int fd, int filter, uint64_t key, bool asked, bool only_end)
+{
+	unsigned enable = asked || only_end ? EV_ENABLE : EV_DISABLE;
+	struct kevent c = change((uintptr_t)fd, filter, EV_ADD | EV_DISPATCH | enable, 0, key);
+
+	if (only_end) {
+		c.fflags = NOTE_LOWAT;
+		c.data = INT32_MAX;
+	}
+	return c;
+}
+
 /*
  * The knote of a direction that is not asked for is disabled.  poll(2) reports a hang-up that was
- * not asked for, so at least one knote is enabled: with a low-water mark that only EV_EOF passes.
+ * not asked for, so at least one knote is enabled, for EV_EOF only: that for writing, since the
+ * other reports a peer that has only finished writing, too.  For a pipe, whose knotes ignore the
+ * mark, it is that for reading: an end for writing has no data, and both ends report EV_EOF.
  */
 static int attach_once(int fd, uint64_t key, short events)
 {
 	bool read = events & (POLLIN | POLLRDNORM | POLLRDBAND);
 	bool write = events & (POLLOUT | POLLWRNORM | POLLWRBAND);
-	bool hung = !read && !write;
-	unsigned once = EV_ADD | EV_DISPATCH;
+	bool hung = !read && !write, pipe = hung && is_pipe(fd);
+	bool read_end = !read && (events & POLLRDHUP || pipe);
 	struct kevent c[] = {
-		change((uintptr_t)fd, EVFILT_READ, once | (read ? EV_ENABLE : EV_DISABLE), 0, key),
-		change((uintptr_t)fd, EVFILT_WRITE, once | (write || hung ? EV_ENABLE : EV_DISABLE),
-		       hung ? NOTE_LOWAT : 0, key),
+		once_change(fd, EVFILT_READ, key, read, read_end),
+		once_change(fd, EVFILT_WRITE, key, write, hung && !pipe),
 	};
 
-	if (events & POLLRDHUP && hung) {
-		c[0] = change((uintptr_t)fd, EVFILT_READ, once | EV_ENABLE, NOTE_LOWAT, key);
-		c[0].data = INT32_MAX;
-	}
-	if (hung)
-		c[1].data = INT32_MAX;
 	return attach(fd, key, c);
 }
 
@@ -378,11 +416,22 @@ static bool is_wake(const struct kevent *e)
 	return e->filter == EVFILT_USER && e->ident == WAKE_IDENT;
 }
 
+/* KQ-7 */
+static void note_end(const struct kevent *e)
+{
+	struct key *at = e->filter == EVFILT_USER ? NULL : find_key((int)e->ident);
+
+	if (at)
+		st_rlx(&at->ended[e->filter == EVFILT_WRITE], (uint64_t)(uintptr_t)e->udata);
+}
+
 /* The two reports of one fd often follow each other: they become one event. */
 static int append(struct poll_event *events, int n, const struct kevent *e)
 {
 	uint64_t key = (uintptr_t)e->udata;
 
+	if (unlikely(e->flags & EV_EOF))
+		note_end(e);
 	if (n > 0 && events[n - 1].key == key)
 		events[n - 1].events |= events_of(e);
 	else

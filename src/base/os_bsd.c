@@ -121,14 +121,21 @@ static void *map_rw(size_t bytes)
 	return map_at(NULL, bytes, PROT_READ | PROT_WRITE, 0);
 }
 
+static bool has_lock_limit(void)
+{
+	struct rlimit r;
+
+	return getrlimit(RLIMIT_MEMLOCK, &r) == 0 && r.rlim_cur != RLIM_INFINITY;
+}
+
 /* A page that no thread has touched is resident only if mmap has wired it. */
 bool os_locks_memory(void)
 {
 	unsigned char resident = 0;
 	void *page = map_rw(PAGE);
 
-	if (!page) /* RLIMIT_MEMLOCK is used up, or there is no memory */
-		return errno == EAGAIN;
+	if (!page) /* RLIMIT_MEMLOCK is used up, or there is no memory: the errno is the same */
+		return errno == ENOMEM && has_lock_limit();
 	os_resident(page, PAGE, &resident);
 	munmap(page, PAGE);
 	return resident & 1;
@@ -144,9 +151,14 @@ int os_lock_on_fault(void *addr, size_t bytes)
 
 bool os_lock_limited(void)
 {
-	struct rlimit r;
+	return has_lock_limit() && geteuid() != 0;
+}
 
-	return getrlimit(RLIMIT_MEMLOCK, &r) == 0 && r.rlim_cur != RLIM_INFINITY && geteuid() != 0;
+/* mmap refuses MAP_GUARD beside MAP_PRIVATE or MAP_ANON. */
+static void guard_head(void *p)
+{
+	if (mmap(p, HEAD, PROT_NONE, MAP_GUARD | MAP_FIXED, -1, 0) == MAP_FAILED)
+		mprotect(p, HEAD, PROT_NONE);
 }
 
 void *os_reserve_unlocked(size_t bytes, bool *locks)
@@ -161,7 +173,7 @@ void *os_reserve_unlocked(size_t bytes, bool *locks)
 		munlock(p, HEAD + bytes);
 		os_discard(p, HEAD + bytes);
 	}
-	map_at(p, HEAD, PROT_NONE, MAP_GUARD | MAP_FIXED);
+	guard_head(p);
 	return p + HEAD;
 }
 

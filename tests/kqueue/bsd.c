@@ -188,10 +188,20 @@ enum { BSD_MAP_GUARD = 1 << 30 }; /* include/sys/mman.h */
 void *bsd_mmap(void *addr, size_t bytes, int prot, int flags, int fd, off_t at);
 void *bsd_mmap(void *addr, size_t bytes, int prot, int flags, int fd, off_t at)
 {
-	if (flags & BSD_MAP_GUARD)
+	void *p;
+
+	if (flags & BSD_MAP_GUARD) {
+		if (flags & ~(BSD_MAP_GUARD | MAP_FIXED) || prot != PROT_NONE || fd != -1 || at) {
+			errno = EINVAL;
+			return MAP_FAILED;
+		}
 		flags = (flags & ~BSD_MAP_GUARD) | MAP_PRIVATE | MAP_ANONYMOUS;
+	}
 	/* FreeBSD does not count a mapping before it is touched, unless vm.overcommit says so */
-	return mmap(addr, bytes, prot, flags | MAP_NORESERVE, fd, at);
+	p = mmap(addr, bytes, prot, flags | MAP_NORESERVE, fd, at);
+	if (p == MAP_FAILED && errno == EAGAIN) /* RLIMIT_MEMLOCK */
+		errno = ENOMEM;
+	return p;
 }
 
 int bsd_mincore(const void *addr, size_t bytes, char *vec);

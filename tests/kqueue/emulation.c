@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/event.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -28,8 +29,8 @@ static int change(int fd, int filter, int flags, unsigned fflags, long udata)
 	static const struct timespec at_once;
 	struct kevent c;
 
-	EV_SET(&c, (uintptr_t)fd, (short)filter, (unsigned short)(flags | EV_RECEIPT), fflags, 0,
-	       (void *)udata);
+	EV_SET(&c, (uintptr_t)fd, (short)filter, (unsigned short)(flags | EV_RECEIPT), fflags,
+	       fflags & NOTE_LOWAT ? INT32_MAX : 0, (void *)udata);
 	CHECK_EQ(kevent(kq, &c, 1, &c, 1, &at_once), 1);
 	CHECK(c.flags & EV_ERROR);
 	return (int)c.data;
@@ -149,6 +150,19 @@ TEST(kqueue_write_knote_of_broken_pipe_is_refused)
 	CHECK_EQ(change(fds[1], EVFILT_WRITE, EV_ADD | EV_CLEAR, 0, 1), EPIPE);
 }
 
+TEST(kqueue_low_water_mark_has_no_effect_on_pipe)
+{
+	int fds[2];
+
+	begin();
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	CHECK_EQ(change(fds[0], EVFILT_WRITE, EV_ADD | EV_DISPATCH, NOTE_LOWAT, 1), 0);
+	CHECK_EQ(take(), 0);
+	CHECK_EQ(pipe(fds), 0);
+	CHECK_EQ(change(fds[1], EVFILT_WRITE, EV_ADD | EV_DISPATCH, NOTE_LOWAT, 1), 0);
+	CHECK_EQ(take(), 1);
+}
+
 TEST(kqueue_user_event_is_reported_once_per_trigger)
 {
 	begin();
@@ -207,4 +221,17 @@ TEST(kqueue_wait_ends_at_timeout)
 	CHECK_EQ(close(kq), 0);
 	CHECK_EQ(kevent(kq, NULL, 0, out, 8, &t), -1);
 	CHECK_EQ(errno, EBADF);
+}
+
+TEST(kqueue_mmap_refuses_guard_beside_other_flags)
+{
+	enum { PAGE = 4096 };
+	char *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	CHECK(mmap(p, PAGE, PROT_NONE, MAP_GUARD | MAP_FIXED | MAP_PRIVATE, -1, 0) == MAP_FAILED);
+	CHECK_EQ(errno, EINVAL);
+	CHECK(mmap(p, PAGE, PROT_NONE, MAP_GUARD | MAP_FIXED | MAP_ANON, -1, 0) == MAP_FAILED);
+	CHECK_EQ(errno, EINVAL);
+	CHECK(mmap(p, PAGE, PROT_NONE, MAP_GUARD | MAP_FIXED, -1, 0) == p);
 }

@@ -13,7 +13,8 @@
  *   a change of a knote      EPOLL_CTL_MOD: evaluates the present state, as FreeBSD does
  *   EV_EOF of a read knote   EPOLLRDHUP, EPOLLHUP, EPOLLERR
  *   EV_EOF of a write knote  EPOLLHUP, EPOLLERR
- *   NOTE_LOWAT               only EV_EOF: the mark is taken as larger than any buffer
+ *   NOTE_LOWAT               only EV_EOF: the mark is taken as larger than any buffer; pipes have
+ *                            none
  *
  * As FreeBSD
  *   A change of an existing knote replaces its udata, but not EV_CLEAR, EV_DISPATCH, EV_ONESHOT.
@@ -56,7 +57,7 @@ enum { KQUEUES = 8, NUMBERS = 4, USERS = 64, FDS = 1 << 15, BATCH = 32, RAISED =
 enum { READ_SIDE, WRITE_SIDE, SIDES };
 
 struct knote {
-	bool exists, disabled;
+	bool exists, disabled, of_pipe;
 	unsigned short flags; /* EV_CLEAR, EV_DISPATCH, EV_ONESHOT: as it was made */
 	unsigned fflags;
 	uint32_t generation; /* in the events of epoll: those of a former knote are dropped */
@@ -389,7 +390,7 @@ static uint32_t events_of(const struct knote *n, int side)
 {
 	uint32_t e = side == READ_SIDE ? EPOLLIN | EPOLLRDHUP : EPOLLOUT;
 
-	if (n->fflags & NOTE_LOWAT)
+	if (n->fflags & NOTE_LOWAT && !n->of_pipe)
 		e &= ~(uint32_t)(EPOLLIN | EPOLLOUT);
 	if (n->flags & EV_CLEAR)
 		e |= (uint32_t)EPOLLET;
@@ -433,14 +434,19 @@ static int query(struct pollfd *p, int n, struct timespec *t)
 	return (int)raw(SYS_ppoll, p, n, t, NULL, 0);
 }
 
+static bool is_pipe(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
 static bool is_broken_pipe(int fd)
 {
 	struct timespec at_once = { 0, 0 };
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
-	struct stat st;
 
-	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) && query(&p, 1, &at_once) == 1 &&
-	       p.revents & (POLLERR | POLLHUP);
+	return is_pipe(fd) && query(&p, 1, &at_once) == 1 && p.revents & (POLLERR | POLLHUP);
 }
 
 static int change_note(struct kq *q, int side, const struct kevent *c)
@@ -465,6 +471,7 @@ static int change_note(struct kq *q, int side, const struct kevent *c)
 		if (side == WRITE_SIDE && is_broken_pipe(fd))
 			return EPIPE;
 		*n = (struct knote){ .exists = true,
+				     .of_pipe = is_pipe(fd),
 				     .flags = c->flags,
 				     .generation = n->generation + 1 };
 		atomic_store(&noted[fd], true);

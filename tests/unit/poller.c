@@ -252,6 +252,34 @@ TEST(poller_add_of_registered_fd_keeps_its_key)
 	po->close();
 }
 
+static void fill(int fd)
+{
+	static char much[1 << 16];
+
+	while (write(fd, much, sizeof(much)) > 0)
+		;
+}
+
+/* A wait for room in the send buffer would never sleep otherwise. */
+TEST(poller_add_of_half_closed_fd_reports_nothing_again)
+{
+	int fds[2];
+
+	begin();
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	fill(fds[0]);
+	CHECK_EQ(po->add(fds[0], 1), 0);
+	CHECK_EQ(poll_once(), 0);
+	CHECK_EQ(shutdown(fds[1], SHUT_WR), 0);
+	CHECK_EQ(poll_once(), 1);
+	CHECK_EQ(ev[0].events, POLL_READ | POLL_HUNG);
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(po->add(fds[0], 2), -EEXIST);
+		CHECK_EQ(poll_once(), 0);
+	}
+	po->close();
+}
+
 TEST(poller_add_after_plain_close_registers_next_file)
 {
 	int fds[2], next[2];
@@ -370,6 +398,40 @@ TEST(poller_once_without_events_reports_hangup)
 	close(fds[1]);
 	CHECK_EQ(poll_once(), 1);
 	CHECK(ev[0].events & POLL_HUNG);
+	po->close();
+}
+
+TEST(poller_once_for_writing_reports_end_of_peer)
+{
+	int fds[2];
+
+	begin();
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	fill(fds[0]);
+	CHECK_EQ(po->once(fds[0], 1, POLLOUT | POLLRDHUP, true), 0);
+	write_one(fds[1]);
+	CHECK_EQ(poll_once(), 0);
+	CHECK_EQ(shutdown(fds[1], SHUT_WR), 0);
+	CHECK_EQ(poll_once(), 1);
+	CHECK_EQ(ev[0].key, 1);
+	CHECK(ev[0].events & POLL_HUNG);
+	po->close();
+}
+
+TEST(poller_once_of_pipe_without_events_reports_hangup)
+{
+	int fds[2];
+
+	begin();
+	for (int end = 0; end < 2; end++) {
+		CHECK_EQ(pipe(fds), 0);
+		CHECK_EQ(po->once(fds[end], 1, end ? POLLPRI : 0, true), 0);
+		CHECK_EQ(poll_once(), 0); /* although it is writable */
+		close(fds[!end]);
+		CHECK_EQ(poll_once(), 1);
+		CHECK(ev[0].events & POLL_HUNG);
+		close(fds[end]);
+	}
 	po->close();
 }
 
