@@ -246,7 +246,8 @@ void os_release_part(void *addr, size_t bytes)
 	munmap(addr, bytes);
 }
 
-/* Return false if madvise answers success without an effect, as in some emulators. */
+/* Return false if madvise answers success without an effect, as in some emulators.  Without a page
+ * to probe with (the limit of mappings is reached), trust it: memset would touch all the pages. */
 static bool discard_clears(void)
 {
 	static int cached; /* (a) 0: not known, 1: false, 2: true; concurrent probes agree */
@@ -256,7 +257,7 @@ static bool discard_clears(void)
 		volatile char *page = map_rw(PAGE);
 
 		if (!page)
-			return false;
+			return true;
 		*page = 1;
 		state = madvise((void *)page, PAGE, MADV_DONTNEED) != 0 || *page == 0 ? 2 : 1;
 		munmap((void *)page, PAGE);
