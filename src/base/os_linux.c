@@ -557,18 +557,11 @@ int os_timer_slack(int ns)
 	return before;
 }
 
-/* Shadow stacks since Linux 6.6 (x86-64) and 6.13 (other CPUs); newer than many headers. */
 bool os_shadow_stack(void)
 {
 	enum { SHADOW_STACK_ENABLED = 1 };
 	unsigned long status = 0;
-#ifdef __x86_64__
-	enum { SHADOW_STACK_STATUS = 0x5005 };
-	long err = syscall(SYS_arch_prctl, SHADOW_STACK_STATUS, &status);
-#else
-	enum { SHADOW_STACK_STATUS = 74 };
-	long err = prctl(SHADOW_STACK_STATUS, &status, 0UL, 0UL, 0UL);
-#endif
+	long err = syscall(ARCH_SHADOW_CALL, ARCH_SHADOW_STATUS, &status, 0UL, 0UL, 0UL);
 
 	return err == 0 && status & SHADOW_STACK_ENABLED;
 }
