@@ -570,8 +570,9 @@ bool os_shadow_stack(void)
 static void check_futex_allowed(int err)
 {
 	if (unlikely(err == EPERM || err == ENOSYS || err == EACCES))
-		gmp__fatal("the kernel refuses futex(2) (%s): a seccomp filter must allow it",
-			   errtext(err));
+		gmp__fatal("the kernel refuses futex(2) (%s, errno %d): a seccomp filter must "
+			   "allow it",
+			   errtext(err), err);
 }
 
 int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline)
@@ -624,11 +625,11 @@ void os_membarrier(void)
 	/* the kernel allocates a mask of CPUs; the caller cannot continue without the barrier */
 	while (unlikely(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) < 0)) {
 		if (errno != ENOMEM)
-			gmp__fatal("the kernel refuses membarrier(2) (%s), which it allowed when "
-				   "the run began\n"
+			gmp__fatal("the kernel refuses membarrier(2) (%s, errno %d), which it "
+				   "allowed when the run began\n"
 				   "allow it in the seccomp filter, or install the filter before "
 				   "gmp_run",
-				   errtext(errno));
+				   errtext(errno), errno);
 		sched_yield();
 	}
 }
