@@ -88,16 +88,17 @@ static int ep_open(void)
 /* EPOLL-2: fd was closed by the program. */
 __attribute__((noreturn)) static noinline void ep_lost(const char *what, int fd, int err)
 {
-	gmp__fatal("the %s of the poller, descriptor %d, is gone (%s): the program has closed it "
-		   "or reused its number (closefrom, close_range?); leave the descriptors from %d "
-		   "on open while gmp runs",
-		   what, fd, errtext(err), os_fd_raised());
+	gmp__fatal(
+		"the %s of the poller, descriptor %d, is gone (%s, errno %d): the program has "
+		"closed it or reused its number (closefrom, close_range?); leave the descriptors "
+		"from %d on open while gmp runs",
+		what, fd, errtext(err), err, os_fd_raised());
 }
 
 __attribute__((noreturn)) static noinline void ep_refused(const char *call, int err)
 {
-	gmp__fatal("the kernel refuses %s(2) (%s): a seccomp filter must allow it", call,
-		   errtext(err));
+	gmp__fatal("the kernel refuses %s(2) (%s, errno %d): a seccomp filter must allow it", call,
+		   errtext(err), err);
 }
 
 /* Is err the answer of a seccomp filter?  EPERM may also mean that the eventfd's number was reused

@@ -218,7 +218,8 @@ GMP_API int gmp_dump_on(int signo);
  * the debug server some seconds; only one trace is recorded at a time.
  *
  * The file is locked (flock) until the trace ends, where the file system has locks. path may be a
- * FIFO or a device: nothing waits for its reader, as of a file.
+ * FIFO or a device: nothing waits for its reader, as of a file. The reader of a FIFO must have it
+ * open before: otherwise the call fails, and with GMP_TRACE gmp_run does.
  *
  * Returns 0.
  * Errors, and a file that exists is unchanged:

@@ -11,6 +11,7 @@
  *                     exchange would have to fetch it again.
  *   ARCH_OWN_INC(p)   own_inc and own_dec (base/atomic.h) in one instruction each; need not be
  *   ARCH_OWN_DEC(p)     defined
+ *   ARCH_RMW_IS_FENCE defined if an atomic read-modify-write is a full fence (base/atomic.h)
  *   arch_getm(m)      statement: loads gmp__tls_m (base/tls.h) into m, opaque to the compiler
  *   ARCH_HAS_SYSCALL  defined if there is arch_msg_call: the six-argument form of recvfrom and
  *                     sendto without an address, as an inline system call (base/os_msg.h)
@@ -18,10 +19,12 @@
  *                     address in; -1 if a call pushes it (base/trace.c)
  *   arch_resign()     `to` with the signature that `saved`, the saved form of return address
  *                     `from`, has; 0: `saved` is no form of `from` (base/trace.c)
+ *   ARCH_SHADOW_CALL  the system call of Linux, and its first argument, that store the status of
+ *   ARCH_SHADOW_STATUS  the thread's shadow stack at the second argument (os_shadow_stack)
  *
  * Files of the machine, in src/floors.cmake: base/arch_<arch>.h, context_<arch>.S, and
- * machine/frame_, machine/unwind_, machine/calltarget_ and mode/abandon_<arch>.  Only this file and
- * machine/frame.h test which machine it is.
+ * machine/frame_, machine/unwind_, machine/calltarget_ and mode/abandon_<arch>.  Only this file,
+ * machine/frame.h and base/glibc_floor.h test which machine it is.
  */
 #ifndef GMP_ARCH_H
 #define GMP_ARCH_H

@@ -13,7 +13,18 @@ static inline void cpu_relax(void)
 	__asm__ volatile("isb" : : : "memory");
 }
 
-/* The virtual counter, shifted so that a tick lasts 0.23 to 0.47 ns whatever its frequency (24 MHz
+/* The shift for a counter whose frequency is not known: a tick lasts 0.65 ns at 24 MHz, and less
+ * if the frequency is higher. */
+enum { ARCH_TICKS_SHIFT = 6 };
+
+/* log2 of the ticks in a step of the counter.  hz: of the frequency register, which the firmware
+ * sets; if it has not, this is 0 or another impossible value, below 1 MHz. */
+static inline unsigned arch_ticks_shift(uint32_t hz)
+{
+	return hz < 1000000 ? ARCH_TICKS_SHIFT : (unsigned)__builtin_clz(hz);
+}
+
+/* The virtual counter, shifted so that a tick lasts 0.23 to 0.47 ns whatever its frequency (1 MHz
  * to 1 GHz) is.  The shift is computed at each call: reading the frequency is cheaper than a load
  * that misses, and needs no initialisation. */
 static inline uint64_t cpu_ticks(void)
@@ -22,7 +33,7 @@ static inline uint64_t cpu_ticks(void)
 
 	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(count));
 	__asm__("mrs %0, cntfrq_el0" : "=r"(hz));
-	return count << (__builtin_clz((uint32_t)hz | 1) & 31);
+	return count << arch_ticks_shift((uint32_t)hz);
 }
 
 #define fetch_own(p) __builtin_prefetch((p), 1)
@@ -40,6 +51,10 @@ static inline uint64_t cpu_ticks(void)
 
 #if defined(__linux__)
 #define ARCH_HAS_SYSCALL 1
+
+/* PR_GET_SHADOW_STACK_STATUS, since Linux 6.13; newer than many headers. */
+#define ARCH_SHADOW_CALL SYS_prctl
+#define ARCH_SHADOW_STATUS 74UL
 
 static inline ssize_t arch_msg_call(long call, int fd, const void *buf, size_t n, int flags)
 {

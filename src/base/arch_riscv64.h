@@ -33,6 +33,10 @@ static inline uint64_t cpu_ticks(void)
 #if defined(__linux__)
 #define ARCH_HAS_SYSCALL 1
 
+/* PR_GET_SHADOW_STACK_STATUS, since Linux 6.13; newer than many headers. */
+#define ARCH_SHADOW_CALL SYS_prctl
+#define ARCH_SHADOW_STATUS 74UL
+
 static inline ssize_t arch_msg_call(long call, int fd, const void *buf, size_t n, int flags)
 {
 	register long a0 __asm__("a0") = fd;

@@ -21,11 +21,18 @@ static inline uint64_t cpu_ticks(void)
 #define ARCH_OWN_INC(p) __asm__ volatile("incl %0" : "+m"(*(p)) : : "memory", "cc")
 #define ARCH_OWN_DEC(p) __asm__ volatile("decl %0" : "+m"(*(p)) : : "memory", "cc")
 
+/* The locked instruction. */
+#define ARCH_RMW_IS_FENCE 1
+
 #define arch_getm(m)                                                                               \
 	__asm__ volatile("movq gmp__tls_m@gottpoff(%%rip), %0\n\tmovq %%fs:(%0), %0" : "=r"(m))
 
 #if defined(__linux__)
 #define ARCH_HAS_SYSCALL 1
+
+/* ARCH_SHSTK_STATUS, since Linux 6.6; newer than many headers. */
+#define ARCH_SHADOW_CALL SYS_arch_prctl
+#define ARCH_SHADOW_STATUS 0x5005UL
 
 static inline ssize_t arch_msg_call(long call, int fd, const void *buf, size_t n, int flags)
 {

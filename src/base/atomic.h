@@ -48,7 +48,7 @@
 /* A full fence directly behind a seq or relaxed read-modify-write. On x86 the locked instruction is
  * one. Elsewhere, and in the C11 model, an atomic access is no fence for other accesses: without
  * this, a later load may be executed before the new value is visible. */
-#if defined(__x86_64__)
+#if defined(ARCH_RMW_IS_FENCE)
 #define fence_after_rmw_seq() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 #else
 #define fence_after_rmw_seq() fence_seq()

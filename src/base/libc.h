@@ -16,4 +16,14 @@ ssize_t preadv2(int fd, const struct iovec *v, int n, off_t at, int flags);
 ssize_t pwritev2(int fd, const struct iovec *v, int n, off_t at, int flags);
 #endif
 
+/* The spawn action closefrom.  Callers include errno.h. */
+#ifdef __GLIBC_PREREQ
+#define LIBC_CLOSES_FROM __GLIBC_PREREQ(2, 34)
+#else
+#define LIBC_CLOSES_FROM 0
+#endif
+#if !LIBC_CLOSES_FROM
+#define posix_spawn_file_actions_addclosefrom_np(actions, fd) ENOTSUP
+#endif
+
 #endif

@@ -99,6 +99,9 @@ int os_pipe(int fds[2]);
  * unchanged then. A FIFO or a device is not locked, and does not block: -ENXIO without a reader;
  * a write without room returns -EAGAIN. */
 int os_create_file(const char *path);
+/* Unlock and close the file.  A close alone unlocks it only when all copies of fd are closed, also
+ * that of a child process between fork and exec. */
+void os_close_file(int fd);
 bool os_is_stream(int fd); /* open, and no regular file */
 /* What the peer of a connected socket has done: nothing; it will send no more; it has closed its
  * socket and no answer can reach it, or fd is no socket. */

@@ -45,8 +45,14 @@ int os_create_file(const char *path)
 	else if (S_ISREG(st.st_mode))
 		err = take_file(fd);
 	if (err)
-		close(fd);
+		os_close_file(fd);
 	return err ? err : fd;
+}
+
+void os_close_file(int fd)
+{
+	flock(fd, LOCK_UN);
+	close(fd);
 }
 
 enum os_peer os_peer(int fd)

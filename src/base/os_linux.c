@@ -246,7 +246,8 @@ void os_release_part(void *addr, size_t bytes)
 	munmap(addr, bytes);
 }
 
-/* Return false if madvise answers success without an effect, as in some emulators. */
+/* Return false if madvise answers success without an effect, as in some emulators.  Without a page
+ * to probe with (the limit of mappings is reached), trust it: memset would touch all the pages. */
 static bool discard_clears(void)
 {
 	static int cached; /* (a) 0: not known, 1: false, 2: true; concurrent probes agree */
@@ -256,7 +257,7 @@ static bool discard_clears(void)
 		volatile char *page = map_rw(PAGE);
 
 		if (!page)
-			return false;
+			return true;
 		*page = 1;
 		state = madvise((void *)page, PAGE, MADV_DONTNEED) != 0 || *page == 0 ? 2 : 1;
 		munmap((void *)page, PAGE);
@@ -556,18 +557,11 @@ int os_timer_slack(int ns)
 	return before;
 }
 
-/* Shadow stacks since Linux 6.6 (x86-64) and 6.13 (other CPUs); newer than many headers. */
 bool os_shadow_stack(void)
 {
 	enum { SHADOW_STACK_ENABLED = 1 };
 	unsigned long status = 0;
-#ifdef __x86_64__
-	enum { SHADOW_STACK_STATUS = 0x5005 };
-	long err = syscall(SYS_arch_prctl, SHADOW_STACK_STATUS, &status);
-#else
-	enum { SHADOW_STACK_STATUS = 74 };
-	long err = prctl(SHADOW_STACK_STATUS, &status, 0UL, 0UL, 0UL);
-#endif
+	long err = syscall(ARCH_SHADOW_CALL, ARCH_SHADOW_STATUS, &status, 0UL, 0UL, 0UL);
 
 	return err == 0 && status & SHADOW_STACK_ENABLED;
 }
@@ -576,8 +570,9 @@ bool os_shadow_stack(void)
 static void check_futex_allowed(int err)
 {
 	if (unlikely(err == EPERM || err == ENOSYS || err == EACCES))
-		gmp__fatal("the kernel refuses futex(2) (%s): a seccomp filter must allow it",
-			   errtext(err));
+		gmp__fatal("the kernel refuses futex(2) (%s, errno %d): a seccomp filter must "
+			   "allow it",
+			   errtext(err), err);
 }
 
 int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline)
@@ -630,11 +625,11 @@ void os_membarrier(void)
 	/* the kernel allocates a mask of CPUs; the caller cannot continue without the barrier */
 	while (unlikely(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) < 0)) {
 		if (errno != ENOMEM)
-			gmp__fatal("the kernel refuses membarrier(2) (%s), which it allowed when "
-				   "the run began\n"
+			gmp__fatal("the kernel refuses membarrier(2) (%s, errno %d), which it "
+				   "allowed when the run began\n"
 				   "allow it in the seccomp filter, or install the filter before "
 				   "gmp_run",
-				   errtext(errno));
+				   errtext(errno), errno);
 		sched_yield();
 	}
 }

@@ -109,6 +109,23 @@ struct way_back {
 	bool found;
 };
 
+/* Find the frame that resumes at w->to, from the frame that resumes at w->pc outwards. */
+static _Unwind_Reason_Code find_diverted(struct _Unwind_Context *ctx, void *arg)
+{
+	struct way_back *w = arg;
+	uintptr_t ip = _Unwind_GetIP(ctx);
+
+	if (ip == 0)
+		return _URC_END_OF_STACK;
+	if (w->begun) {
+		w->found = ip == w->to;
+		return w->found || calls_program(_Unwind_GetRegionStart(ctx)) ? _URC_END_OF_STACK
+									      : _URC_NO_REASON;
+	}
+	w->begun = ip == w->pc;
+	return _URC_NO_REASON;
+}
+
 /*
  * Replace the return address that leads from the program's frame to ctx, where it is saved; `ip`
  * is its value without a signature.  Returns false if the place is not known, or holds another
@@ -117,7 +134,8 @@ struct way_back {
  * The canonical frame address of a frame's callee is the stack pointer after the return.  A machine
  * whose calls push the return address has it just below.  On others, ctx has the place of the
  * return register, where an inner frame has saved it, or the signal's context of a leaf function:
- * _Unwind_SetGR of libgcc writes there.
+ * _Unwind_SetGR of libgcc writes there, that of LLVM's libunwind in its cursor only: a second walk
+ * shows which (is_diverted).
  */
 static bool divert(struct _Unwind_Context *ctx, uintptr_t ip, uintptr_t to)
 {
@@ -158,12 +176,21 @@ static _Unwind_Reason_Code find_way_back(struct _Unwind_Context *ctx, void *arg)
 	return w->is_runtimes(ip) ? _URC_END_OF_STACK : _URC_NO_REASON;
 }
 
+/* Return whether a walk from pc meets a frame that resumes at `to`. */
+static bool is_diverted(uintptr_t pc, uintptr_t to)
+{
+	struct way_back w = { .pc = pc, .to = to };
+
+	_Unwind_Backtrace(find_diverted, &w);
+	return w.found;
+}
+
 bool trace_way_back(uintptr_t pc, bool (*is_runtimes)(uintptr_t pc), uintptr_t to)
 {
 	struct way_back w = { .pc = pc, .is_runtimes = is_runtimes, .to = to };
 
 	_Unwind_Backtrace(find_way_back, &w);
-	return w.found;
+	return w.found && (!to || ARCH_RETURN_REG < 0 || is_diverted(pc, to));
 }
 
 void trace_own(struct trace *t, uintptr_t first)

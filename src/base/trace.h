@@ -46,8 +46,8 @@ int run_program_flight(int (*fn)(void *, void *), void *arg, void *value);
 /*
  * From the frame that resumes at pc outwards: find the first frame of the runtime (is_runtimes).
  * Replaces the return address that leads there by `to` (0: leaves it) and returns true, if that
- * frame is run_program or the like, or the function of trace_ends_at; otherwise returns false.  For
- * a signal handler.
+ * frame is run_program or the like, or the function of trace_ends_at; otherwise returns false.
+ * Returns false, too, if the unwinder has not changed the saved address.  For a signal handler.
  */
 bool trace_way_back(uintptr_t pc, bool (*is_runtimes)(uintptr_t pc), uintptr_t to);
 

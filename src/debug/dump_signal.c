@@ -175,6 +175,8 @@ static void start_dump(void)
 	line_dec_sig(&l, (uint64_t)ld_rlx(&on.signo));
 	line_str_sig(&l, ": no OS thread can be started (");
 	line_str_sig(&l, errtext(-err));
+	line_str_sig(&l, ", errno ");
+	line_dec_sig(&l, (uint64_t)-err);
 	line_str_sig(&l, "); raise RLIMIT_NPROC or the cgroup's pids.max\n");
 	line_write_sig(&l, STDERR_FILENO);
 }

@@ -212,7 +212,8 @@ static int client_send(void *to, const void *bytes, size_t n)
 /*
  * Return whether the client has closed its socket. A TCP client that has only shut down its sending
  * side looks the same. It gets an interim answer, which clients of HTTP/1.1 skip; a closed socket
- * answers that by a reset.
+ * answers that by a reset.  Without room it is sent at the next check; after a part of it no answer
+ * can follow.
  */
 static bool client_has_gone(void *to)
 {
@@ -221,10 +222,14 @@ static bool client_has_gone(void *to)
 	enum os_peer peer = os_peer(c->fd);
 
 	if (peer == OS_PEER_SILENT && !c->asked && !c->r.head.http10) {
-		send(c->fd, interim, sizeof(interim) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-		c->asked = true;
+		ssize_t all = sizeof(interim) - 1;
+		ssize_t n = send(c->fd, interim, (size_t)all, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		c->asked = n == all;
+		if (n > 0 && n < all)
+			c->r.err = -EPIPE;
 	}
-	return peer == OS_PEER_GONE;
+	return peer == OS_PEER_GONE || c->r.err;
 }
 
 /* Read what the client still sends, and drop it. */
@@ -301,7 +306,7 @@ static bool client_serve(struct client *c, bool last)
 		debug_end(r, debug_answer(r, status, what_is_wrong(status)));
 	else
 		debug_serve(r);
-	if (!r->keep) {
+	if (!r->keep || r->err) {
 		if (!r->err)
 			client_linger(c);
 		return false;

@@ -485,7 +485,7 @@ static void *collector_main(void *arg)
 	int fd = file->fd;
 
 	st_rlx(&file->fd, -1); /* the child of a fork must not close another fd of that number */
-	close(fd);             /* the reader of a pipe has all */
+	os_close_file(fd);     /* the reader of a pipe has all */
 	return NULL;
 }
 
@@ -534,6 +534,7 @@ int tracefile_stop(void)
 void tracefile_forget(void)
 {
 	if (file && file->fd >= 0)
-		close(file->fd); /* otherwise the reader of a pipe waits for the child, too */
+		close(file->fd); /* otherwise the reader of a pipe waits for the child, too; no
+				  * unlock: the lock is the parent's */
 	file = NULL;
 }

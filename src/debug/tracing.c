@@ -130,7 +130,7 @@ static int start_claimed(int fd)
 	int err = fd < 0 ? fd : tracefile_start(fd, rec.owner == TRACE_OF_SERVER);
 
 	if (err && fd >= 0)
-		close(fd);
+		os_close_file(fd);
 	lock(&rec.lock, LR_DUMP);
 	rec.state = err ? TRACE_OFF : TRACE_ON;
 	unaccount_locked();

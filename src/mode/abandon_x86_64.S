@@ -5,14 +5,16 @@
 	.text
 
 /* An abandoned G returns here, instead of to the runtime: the stack pointer is aligned as before a
-   call. */
+   call.  An unwinder finds the table of a frame by the byte before the return address, so an
+   instruction that never runs precedes the entry. */
 	.globl	gmp__abandoned_return
 	.hidden	gmp__abandoned_return
 	.type	gmp__abandoned_return, @function
 	.p2align 5
-gmp__abandoned_return:
 	.cfi_startproc
 	.cfi_undefined rip
+	nop
+gmp__abandoned_return:
 	call	gmp__abandoned_end
 	ud2
 	.cfi_endproc

@@ -46,6 +46,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/libc.h"
 #include "base/os.h"
 #include "enter.h"
 #include "faultsig.h"
@@ -55,15 +56,6 @@
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
-#endif
-
-#ifdef __GLIBC_PREREQ
-#define CAN_CLOSE_FROM __GLIBC_PREREQ(2, 34)
-#else
-#define CAN_CLOSE_FROM 0
-#endif
-#if !CAN_CLOSE_FROM
-#define posix_spawn_file_actions_addclosefrom_np(actions, fd) ENOTSUP
 #endif
 
 enum { STREAMS = 3 };
@@ -129,7 +121,7 @@ static int process_load(struct spawn *s, const gmp_process_opts *user)
 	for (int i = 0; i < STREAMS; i++)
 		if (!stream_is_valid(s->stream[i], i))
 			return -EINVAL;
-	return s->o.flags & GMP_PROCESS_CLOSE && !CAN_CLOSE_FROM ? -ENOTSUP : 0;
+	return s->o.flags & GMP_PROCESS_CLOSE && !LIBC_CLOSES_FROM ? -ENOTSUP : 0;
 }
 
 /* --- file descriptors --- */

@@ -99,4 +99,14 @@ __asm__(".text\n"
 	"	b entered\n"
 	".ltorg\n");
 
+/* The firmware may leave the frequency of the counter at 0. */
+TEST(context_ticks_have_a_scale_at_any_frequency)
+{
+	CHECK_EQ(arch_ticks_shift(1000000000), 2);
+	CHECK_EQ(arch_ticks_shift(24000000), 7);
+	CHECK_EQ(arch_ticks_shift(1000000), 12);
+	CHECK_EQ(arch_ticks_shift(999999), ARCH_TICKS_SHIFT);
+	CHECK_EQ(arch_ticks_shift(0), ARCH_TICKS_SHIFT);
+}
+
 #endif

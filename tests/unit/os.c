@@ -3,7 +3,7 @@
  * Tests that the functions of os.h do what they promise. The wrappers can refuse some calls, as
  * older kernels do.
  *
- * wrap: madvise pwritev2 getrandom
+ * wrap: madvise mmap pwritev2 getrandom
  */
 #define _GNU_SOURCE 1
 #include "check.h"
@@ -32,13 +32,16 @@
 /* --- the refusals --- */
 
 int __real_madvise(void *p, size_t n, int advice);
+void *__real_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at);
 ssize_t __real_pwritev2(int fd, const struct iovec *v, int n, off_t at, int flags);
 ssize_t __real_getrandom(void *buf, size_t n, unsigned flags);
 int __wrap_madvise(void *p, size_t n, int advice);
+void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at);
 ssize_t __wrap_pwritev2(int fd, const struct iovec *v, int n, off_t at, int flags);
 ssize_t __wrap_getrandom(void *buf, size_t n, unsigned flags);
 
 static int refused;  /* errno of each wrapped call, if not 0 */
+static bool no_maps; /* mmap fails, as at the limit of mappings */
 static bool ignored; /* madvise answers success and does nothing, as qemu's emulation may */
 
 static bool refuse(void)
@@ -52,6 +55,15 @@ int __wrap_madvise(void *p, size_t n, int advice)
 	if (refuse())
 		return -1;
 	return ignored ? 0 : __real_madvise(p, n, advice);
+}
+
+void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at)
+{
+	if (no_maps) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	return __real_mmap(p, n, prot, flags, fd, at);
 }
 
 ssize_t __wrap_pwritev2(int fd, const struct iovec *v, int n, off_t at, int flags)
@@ -187,6 +199,22 @@ TEST(os_discard_without_effect_clears_pages)
 	CHECK_EQ(p[PAGE - 1], 7);
 	for (int i = PAGE; i < REGION; i++)
 		CHECK_EQ(p[i], 0);
+	os_release(p, REGION);
+}
+
+TEST(os_discard_at_the_limit_of_mappings_frees_pages)
+{
+	char *p = os_reserve(REGION);
+	unsigned char vec[REGION / PAGE];
+
+	CHECK(p != NULL);
+	memset(p, 7, REGION);
+	no_maps = true;
+	os_discard(p, REGION);
+	no_maps = false;
+	CHECK(os_resident(p, REGION, vec));
+	for (int i = 0; i < REGION / PAGE; i++)
+		CHECK_EQ(vec[i] & 1, 0);
 	os_release(p, REGION);
 }
 

@@ -13,6 +13,7 @@
 #include "proc.h"
 
 #include <pthread.h>
+#include <unwind.h>
 
 #include "base/os.h"
 #include "enter.h"
@@ -286,4 +287,18 @@ static void leave_without_p(void *arg)
 TEST(blocking_g_without_p_goes_to_lane_of_events)
 {
 	run_procs(1, leave_without_p, NULL);
+}
+
+/* --- abandoned threads --- */
+
+extern const char gmp__abandoned_return[];
+
+/* An unwinder looks up the byte before a return address. */
+TEST(preempt_abandoned_return_is_in_an_unwind_table)
+{
+	char *entry = (char *)(uintptr_t)gmp__abandoned_return;
+	const char *begin = _Unwind_FindEnclosingFunction(entry);
+
+	CHECK(begin != NULL && begin < entry && entry - begin <= 4);
+	CHECK_EQ(begin, _Unwind_FindEnclosingFunction(entry + 1));
 }

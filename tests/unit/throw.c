@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "base/errtext.h"
 #include "base/os.h"
 #include "child.h"
 
@@ -224,4 +225,19 @@ TEST(backtrace_deep_is_limited)
 	CHECK_EQ(child_says(show_deep_trace, text, sizeof(text)), 0);
 	CHECK(strstr(text, "    #50 0x") != NULL);
 	CHECK(strstr(text, "    #64 0x") == NULL);
+}
+
+TEST(errtext_has_a_text_of_each_common_error)
+{
+	static const int common[] = {
+		EOVERFLOW,    ELOOP,        EISDIR,       EDQUOT,        EFBIG,
+		ENAMETOOLONG, EXDEV,        ENOTTY,       ESPIPE,        EMLINK,
+		ENOTSOCK,     EADDRINUSE,   ENETDOWN,     EADDRNOTAVAIL, EALREADY,
+		ENETUNREACH,  ECONNREFUSED, EHOSTUNREACH, EINPROGRESS,
+	};
+
+	for (size_t i = 0; i < countof(common); i++)
+		CHECK(strcmp(errtext(common[i]), "another error") != 0);
+	CHECK_STR(errtext(100000), "another error");
+	CHECK_STR(errtext(-1), "another error");
 }

@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -526,6 +528,46 @@ TEST(trace_into_a_file_that_another_process_records_is_refused)
 	unsetenv("GMP_TRACE");
 	read_trace();
 	CHECK(find(NULL, EVENT_EXIT, 1));
+	unlink(path);
+}
+
+/* A child that keeps a copy of every file descriptor until `gate` has no writer.  By the system
+ * call: the handlers of fork(3) would close the copy of the trace. */
+static pid_t start_holder(const int gate[2])
+{
+	pid_t id = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	char byte;
+
+	if (id == 0) {
+		close(gate[1]);
+		_exit(read(gate[0], &byte, 1) == 0 ? 0 : 1);
+	}
+	return id;
+}
+
+static void start_beside_holder(void *arg)
+{
+	int gate[2], status;
+
+	(void)arg;
+	CHECK_EQ(pipe(gate), 0);
+	CHECK_EQ(gmp_trace_start(path), 0);
+	pid_t id = start_holder(gate);
+
+	CHECK(id > 0);
+	CHECK_EQ(gmp_trace_stop(), 0);
+	CHECK_EQ(gmp_trace_start(path), 0);
+	CHECK_EQ(gmp_trace_stop(), 0);
+	close(gate[1]);
+	close(gate[0]);
+	CHECK_EQ(waitpid(id, &status, 0), id);
+	CHECK_EQ(status, 0);
+}
+
+TEST(trace_starts_again_while_a_child_holds_a_copy_of_its_descriptor)
+{
+	make_path();
+	run_procs(2, start_beside_holder, NULL);
 	unlink(path);
 }
 

@@ -2,18 +2,36 @@
 /*
  * Tests the walk that decides whether an interrupted thread is in code of the program.
  *
+ * The wrapper can lose a write to a register, as LLVM's unwinder does.
+ *
  * floors 0..0
+ * wrap: _Unwind_SetGR
  */
 #define _GNU_SOURCE 1
 #include "check.h"
 
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <unwind.h>
 
+#include "base/os.h"
 #include "base/trace.h"
 #include "context.h"
 
+void __real__Unwind_SetGR(struct _Unwind_Context *ctx, int reg, uintptr_t value);
+void __wrap__Unwind_SetGR(struct _Unwind_Context *ctx, int reg, uintptr_t value);
+
 static bool found;
+static bool lost;    /* _Unwind_SetGR changes nothing */
+static uintptr_t to; /* the new return address; 0: none */
+static jmp_buf home;
+
+void __wrap__Unwind_SetGR(struct _Unwind_Context *ctx, int reg, uintptr_t value)
+{
+	if (!lost)
+		__real__Unwind_SetGR(ctx, reg, value);
+}
 
 static noinline void inside(void (*fn)(void));
 
@@ -27,7 +45,7 @@ static void on_signal(int signo, siginfo_t *info, void *context)
 {
 	(void)signo;
 	(void)info;
-	found = trace_way_back(context_pc_sig(context), is_inside, 0);
+	found = trace_way_back(context_pc_sig(context), is_inside, to);
 }
 
 static noinline void compute(void)
@@ -62,7 +80,14 @@ static void setup(void)
 	struct sigaction sa = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
 
 	CHECK_EQ(sigaction(SIGUSR1, &sa, NULL), 0);
-	found = false;
+	found = lost = false;
+	to = 0;
+}
+
+/* Stands for gmp__abandoned_return: it is returned to, so the stack may be misaligned. */
+noinline __attribute__((noreturn)) static void landing(void)
+{
+	__builtin_longjmp((void **)home, 1);
 }
 
 TEST(way_back_of_program_code_is_its_return_to_the_runtime)
@@ -83,5 +108,35 @@ TEST(way_back_is_not_found_without_a_call_of_the_program)
 {
 	setup();
 	compute();
+	CHECK(!found);
+}
+
+/* Returns whether the program's code came back at landing. */
+static noinline bool comes_back_diverted(void)
+{
+	if (__builtin_setjmp((void **)home))
+		return true;
+	run_program(call_program, NULL);
+	return false;
+}
+
+TEST(way_back_is_diverted)
+{
+	if (os_shadow_stack())
+		check_skip("a shadow stack");
+	setup();
+	to = (uintptr_t)landing;
+	CHECK(comes_back_diverted());
+	CHECK(found);
+}
+
+TEST(way_back_that_the_unwinder_does_not_change_is_not_found)
+{
+	if (ARCH_RETURN_REG < 0)
+		check_skip("a call pushes its return address: no register is written");
+	setup();
+	to = (uintptr_t)landing;
+	lost = true;
+	CHECK(!comes_back_diverted());
 	CHECK(!found);
 }
