@@ -35,7 +35,7 @@ static void close_from(struct leftover *l)
 static void send_trace(struct debug_request *r, const struct page_trace *t)
 {
 	int64_t until = gmp_now() + r->head.seconds * GMP_S;
-	char buf[DEBUG_ROOM];
+	char buf[DEBUG_ROOM / 2]; /* of a frame of 4 KiB at most */
 	bool asked = false;
 	ssize_t n;
 
