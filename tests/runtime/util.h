@@ -28,8 +28,11 @@
 #define SANITIZED 0
 #endif
 
-/* True if the program runs at least ten times slower than usual; also used to reduce counts. */
-#define SLOW (SANITIZED || check_on_valgrind())
+/*
+ * True if the program runs at least ten times slower than usual: under a sanitizer, Valgrind or an
+ * emulator.  Also used to reduce counts.
+ */
+#define SLOW (SANITIZED || check_on_valgrind() || check_scaled(100) < 100)
 
 #define US INT64_C(1000)
 #define MS INT64_C(1000000)
