@@ -18,7 +18,7 @@
  * frame holds the other callee-saved registers, too, and unwinders and debuggers read it.
  *
  * There is no red zone: a signal handler may overwrite what is below sp.  So mcall lowers sp before
- * it stores, and the last instruction of gogo finds the caller in registers.
+ * it stores, and once gogo has raised sp, its unwind table names registers only.
  */
 #ifdef __ARM_FEATURE_BTI_DEFAULT
 #define LANDING_PAD hint #34 /* bti c */
@@ -164,13 +164,13 @@ gmp__gstart:
 	.size	gmp__gstart, . - gmp__gstart
 
 #ifdef __ARM_FEATURE_BTI_DEFAULT
-	/* GNU property: all indirect branches land on a landing pad (BTI), and all returns are to
-	 * addresses of this stack (PAC). */
+	/* GNU property: BTI, all indirect branches arrive at a landing pad.  Not PAC: x30 is
+	 * stored unsigned. */
 	.section .note.gnu.property, "a", %note
 	.p2align 3
 	.word	4, 16, 5
 	.asciz	"GNU"
-	.word	0xc0000000, 4, 3, 0
+	.word	0xc0000000, 4, 1, 0
 #endif
 
 	.section .note.GNU-stack, "", %progbits

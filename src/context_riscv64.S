@@ -11,8 +11,8 @@
  * The sticky flags (fflags) share the register fcsr with frm.  frrm and fsrm access frm alone, so
  * the flags need no mask, and a write of frm does not change them.
  *
- * gogo jumps by t1.  A CPU predicts a jump through ra or t0 from its stack of return addresses,
- * which a switch makes wrong (CONTEXT-2).
+ * gogo jumps by t2.  A CPU predicts a jump through ra or t0 from its stack of return addresses,
+ * which a switch makes wrong (CONTEXT-2).  A jump through t2 needs no landing pad (Zicfilp).
  *
  * The ABI has no red zone: a signal handler may overwrite all memory below sp.  So mcall lowers sp
  * before it stores, and the unwind table of gogo names no memory of the frame once sp is above it.
@@ -83,8 +83,8 @@ gmp__mcall:
 	.p2align 5
 gmp__gogo:
 	.cfi_startproc
-	ld	t2, 0(a0)
-	.cfi_def_cfa t2, FRAME_SIZE
+	ld	t1, 0(a0)
+	.cfi_def_cfa t1, FRAME_SIZE
 	.cfi_offset ra, -208
 	.cfi_offset s0, -200
 	.cfi_offset s1, -192
@@ -110,40 +110,40 @@ gmp__gogo:
 	.cfi_offset fs9, -32
 	.cfi_offset fs10, -24
 	.cfi_offset fs11, -16
-	ld	t4, FRAME_FRM(t2)
+	ld	t4, FRAME_FRM(t1)
 	mv	a0, a1
-	ld	t1, 0(t2)
-	ld	s0, 8(t2)
-	ld	s1, 16(t2)
-	ld	s2, 24(t2)
-	ld	s3, 32(t2)
-	ld	s4, 40(t2)
-	ld	s5, 48(t2)
-	ld	s6, 56(t2)
-	ld	s7, 64(t2)
-	ld	s8, 72(t2)
-	ld	s9, 80(t2)
-	ld	s10, 88(t2)
-	ld	s11, 96(t2)
-	fld	fs0, 104(t2)
-	fld	fs1, 112(t2)
-	fld	fs2, 120(t2)
-	fld	fs3, 128(t2)
-	fld	fs4, 136(t2)
-	fld	fs5, 144(t2)
-	fld	fs6, 152(t2)
-	fld	fs7, 160(t2)
-	fld	fs8, 168(t2)
-	fld	fs9, 176(t2)
-	fld	fs10, 184(t2)
-	fld	fs11, 192(t2)
+	ld	t2, 0(t1)
+	ld	s0, 8(t1)
+	ld	s1, 16(t1)
+	ld	s2, 24(t1)
+	ld	s3, 32(t1)
+	ld	s4, 40(t1)
+	ld	s5, 48(t1)
+	ld	s6, 56(t1)
+	ld	s7, 64(t1)
+	ld	s8, 72(t1)
+	ld	s9, 80(t1)
+	ld	s10, 88(t1)
+	ld	s11, 96(t1)
+	fld	fs0, 104(t1)
+	fld	fs1, 112(t1)
+	fld	fs2, 120(t1)
+	fld	fs3, 128(t1)
+	fld	fs4, 136(t1)
+	fld	fs5, 144(t1)
+	fld	fs6, 152(t1)
+	fld	fs7, 160(t1)
+	fld	fs8, 168(t1)
+	fld	fs9, 176(t1)
+	fld	fs10, 184(t1)
+	fld	fs11, 192(t1)
 	ld	t3, -8(a2)
 	bne	t3, t4, .Lreload_gogo
 .Lsame_gogo:
 	.cfi_remember_state
-	addi	sp, t2, FRAME_SIZE
+	addi	sp, t1, FRAME_SIZE
 	.cfi_def_cfa sp, 0
-	.cfi_register ra, t1
+	.cfi_register ra, t2
 	.cfi_restore s0
 	.cfi_restore s1
 	.cfi_restore s2
@@ -168,7 +168,7 @@ gmp__gogo:
 	.cfi_restore fs9
 	.cfi_restore fs10
 	.cfi_restore fs11
-	jr	t1
+	jr	t2
 	.cfi_restore_state
 .Lreload_gogo:
 	fsrm	t4

@@ -27,12 +27,12 @@
  *   KQ-4  EV_ADD leaves the kind of a knote (EV_CLEAR, EV_DISPATCH) as it was made.  So rekey and
  *         once delete both knotes before they add them.  EV_ADD evaluates the present state, so no
  *         event is lost in between.
- *   KQ-5  kqueue accepts regular files, directories and disks, and reports them as ready, although
- *         a read blocks.  The poller refuses them with EPERM.
- *   KQ-6  One of the two filters may be refused: an fd may have one direction only.  Then that
- *         direction is never reported.  EPIPE is the exception: the other end of the pipe is
- *         closed.  It is reported at once, by a one-shot user event (report_now), since no knote
- *         will do it.
+ *   KQ-5  kqueue accepts regular files and directories, and reports them as ready, although a read
+ *         blocks.  The poller refuses them with EPERM.
+ *   KQ-6  An fd may have one direction only.  The other filter is refused, or accepted and never
+ *         reported, not even for a hang-up (a FIFO).  Then that direction is never reported.  EPIPE
+ *         is the exception: the other end of the pipe is closed.  It is reported at once, by a
+ *         one-shot user event (report_now), since no knote will do it.
  *   KQ-7  EV_EOF is POLL_HUNG.  Data may be left, and the reports of both filters may be apart.  No
  *         filter reports urgent data (reports_urgent is false).  An fd that is closed in one
  *         direction has EV_EOF for good, and poll(2) may say that it is not ready.  gmp_poll would
@@ -42,7 +42,8 @@
  *         so close compares the process before it closes the number.
  *   KQ-9  The program may have closed the kqueue, and its number may be in use again.  The fd is
  *         moved above the numbers that programs use (os_fd_raise).  kevent then fails as a whole
- *         with EBADF, or a change of the user event gets ENOENT: both are fatal.
+ *         with EBADF, or a change of the user event gets ENOENT: both are fatal.  Another kqueue
+ *         has no user event with the number WAKE_IDENT.
  *
  * Rejected
  *   A pipe for wakeups: two more fds, and a read per wakeup.  Kernels without EVFILT_USER need it.
@@ -65,9 +66,9 @@
 
 /* FDS: as many numbers as netpoll has records for.  MAX_EVENTS: of one kevent, 2 KiB of the
  * scheduler's stack.
- * LONGEST: a wait may return early. */
+ * LONGEST: of one wait, which may return early, so a caller sees no limit. */
 enum {
-	WAKE_IDENT = 0,
+	WAKE_IDENT = 0x676d7077, /* KQ-9 */
 	FDS = 1 << 24,
 	CHUNK = 1024, /* keys are made for so many numbers at a time */
 	MAX_EVENTS = 32,
@@ -262,7 +263,7 @@ static int probe(int fd)
 /* KQ-6.  If the kernel fails to add it, the next call that waits for the pipe finds out itself. */
 static void report_now(int fd, uint64_t key)
 {
-	uintptr_t ident = (uintptr_t)fd + 1; /* not WAKE_IDENT */
+	uintptr_t ident = (uintptr_t)fd; /* below FDS, so not WAKE_IDENT */
 	struct kevent c[] = { change(ident, EVFILT_USER, EV_ADD | EV_ONESHOT, 0, key),
 			      change(ident, EVFILT_USER, 0, NOTE_TRIGGER, key) };
 

@@ -22,12 +22,13 @@ gmp__abandoned_return:
 	.size	gmp__abandoned_return, . - gmp__abandoned_return
 
 #ifdef __ARM_FEATURE_BTI_DEFAULT
-	/* GNU property: BTI and PAC, as in context_aarch64.S */
+	/* GNU property: BTI, all indirect branches arrive at a landing pad.  Not PAC: x30 is
+	 * stored unsigned. */
 	.section .note.gnu.property, "a", %note
 	.p2align 3
 	.word	4, 16, 5
 	.asciz	"GNU"
-	.word	0xc0000000, 4, 3, 0
+	.word	0xc0000000, 4, 1, 0
 #endif
 
 	.section .note.GNU-stack, "", %progbits
