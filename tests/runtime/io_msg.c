@@ -189,7 +189,11 @@ static void read_one(void *arg)
 RT(msg_oob_and_errqueue_do_not_wait_behind_reader)
 {
 	char c, control[256];
-	struct msghdr m = { .msg_control = control, .msg_controllen = sizeof(control) };
+	struct iovec byte = { &c, 1 }; /* qemu-user returns 0 without one */
+	struct msghdr m = { .msg_iov = &byte,
+			    .msg_iovlen = 1,
+			    .msg_control = control,
+			    .msg_controllen = sizeof(control) };
 	int a, b;
 
 	make_pair("tcp", &a, &b);
