@@ -91,6 +91,11 @@ static void look_up_numbers(UNUSED void *arg)
 {
 	struct addrinfo *a, six = { .ai_family = AF_INET6, .ai_socktype = SOCK_STREAM };
 	struct addrinfo passive = stream;
+#ifdef __GLIBC__
+	const int other_family = EAI_ADDRFAMILY;
+#else
+	const int other_family = EAI_NONAME; /* musl 1.2.3 */
+#endif
 
 	for (int64_t deadline = 0; deadline == 0 || deadline == GMP_FOREVER;
 	     deadline += GMP_FOREVER / 2 + 1) {
@@ -101,7 +106,7 @@ static void look_up_numbers(UNUSED void *arg)
 		CHECK_EQ(gmp_getaddrinfo_until("::1", NULL, &six, &a, deadline), 0);
 		CHECK_EQ(a->ai_family, AF_INET6);
 		freeaddrinfo(a);
-		CHECK_EQ(gmp_getaddrinfo_until("::1", NULL, &stream, &a, deadline), EAI_ADDRFAMILY);
+		CHECK_EQ(gmp_getaddrinfo_until("::1", NULL, &stream, &a, deadline), other_family);
 	}
 	passive.ai_flags = AI_PASSIVE;
 	CHECK_EQ(gmp_getaddrinfo(NULL, "7", &passive, &a), 0);
