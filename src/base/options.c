@@ -139,7 +139,7 @@ static bool option_parse(const char *s, enum kind kind, uint64_t *out)
 	if (kind == SLICE && *s != '\0')
 		return parse_unit(s, v, out);
 	*out = v << shift;
-	return *s == '\0' && *out >> shift == v;
+	return *s == '\0' && *out >> shift == v && (kind != SLICE || v != SLICE_OFF);
 }
 
 /* *v: the field of gmp_config on entry (a negative field is converted to a large number), the

@@ -214,7 +214,8 @@ TEST(options_slice_takes_units_and_off)
 					   "on",
 					   "offx",
 					   "99999999999999999s",
-					   "9223372036854775807" };
+					   "9223372036854775807",
+					   "18446744073709551615" }; /* is no "off" */
 	struct options o;
 
 	for (size_t i = 0; i < countof(good); i++) {
