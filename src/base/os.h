@@ -117,6 +117,7 @@ struct os_sink {
 		SINK_PLAIN,  /* a write returns soon, or fails with EAGAIN */
 		SINK_SOCKET, /* a flag of the call keeps it from sleeping and from SIGPIPE */
 		SINK_PIPE,   /* a flag keeps it from sleeping, on new kernels */
+		SINK_TURNS,  /* such a pipe on old kernels: one sink writes at a time, after poll */
 		SINK_ASKED,  /* poll first; a write may still sleep if other threads write too */
 	} how;
 };

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/libc.h"
+#include "base/lock.h"
 
 bool os_mark(int fd)
 {
@@ -43,6 +44,27 @@ int os_sink(struct os_sink *s, int fd)
 	return 0;
 }
 
+/*
+ * Write to a pipe without RWF_NOWAIT: two sinks that find room for one page must not both write.
+ * Never waits for the lock: its holder may be the thread that a signal has interrupted.
+ */
+static ssize_t sink_in_turn(const struct os_sink *s, const void *buf, size_t n)
+{
+	static struct lock turn;
+	ssize_t done = -1;
+	int err = EAGAIN;
+
+	if (try_lock_against(&turn, LR_SINK)) {
+		if (os_sink_ready(s, 0)) {
+			done = write(s->fd, buf, n);
+			err = errno;
+		}
+		unlock(&turn, LR_SINK);
+	}
+	errno = err;
+	return done;
+}
+
 static ssize_t sink_try(struct os_sink *s, const void *buf, size_t n)
 {
 	struct iovec v = { .iov_base = (void *)(uintptr_t)buf, .iov_len = n };
@@ -54,8 +76,10 @@ static ssize_t sink_try(struct os_sink *s, const void *buf, size_t n)
 
 		if (done >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EPERM))
 			return done;
-		s->how = SINK_ASKED;
+		s->how = SINK_TURNS;
 	}
+	if (s->how == SINK_TURNS)
+		return sink_in_turn(s, buf, n);
 	if (s->how == SINK_ASKED && !os_sink_ready(s, 0)) {
 		errno = EAGAIN;
 		return -1;
