@@ -662,9 +662,38 @@ TEST(os_sink_without_rwf_nowait_polls_before_write)
 	CHECK_EQ(os_sink(&s, fd[1]), 0);
 	refused = EOPNOTSUPP;
 	CHECK(fill(&s) >= SINK_CHUNK);
-	CHECK_EQ(s.how, SINK_ASKED);
+	CHECK(s.how != SINK_PIPE);
 	close(fd[0]);
 	close(fd[1]);
+}
+
+static void *fill_sink(void *arg)
+{
+	fill(arg);
+	return NULL;
+}
+
+/* Each finds room by poll; a second write to the last page would sleep for good. */
+TEST(os_sinks_of_one_pipe_without_rwf_nowait_do_not_sleep)
+{
+	refused = EOPNOTSUPP;
+	for (long i = check_scaled(300); i > 0; i--) {
+		struct os_sink s[3];
+		pthread_t t[3];
+		int fd[2];
+
+		CHECK_EQ(pipe(fd), 0);
+		for (int k = 0; k < 3; k++) {
+			CHECK_EQ(os_sink(&s[k], fd[1]), 0);
+			if (s[k].how != SINK_PIPE)
+				check_skip("no lock of pipes on this system");
+			CHECK_EQ(pthread_create(&t[k], NULL, fill_sink, &s[k]), 0);
+		}
+		for (int k = 0; k < 3; k++)
+			CHECK_EQ(pthread_join(t[k], NULL), 0);
+		close(fd[0]);
+		close(fd[1]);
+	}
 }
 
 TEST(os_nonblock_invalid_fd_returns_ebadf)
