@@ -29,10 +29,12 @@ uint64_t os_random(void);
  * limits the process. The caller frees it by os_release. */
 void *os_reserve(size_t bytes);
 void *os_reserve_unlocked(size_t bytes,
-			  bool *locks);         /* without the lock; *locks: os_locks_memory */
-bool os_locks_memory(void);                     /* new mappings are locked: mlockall(MCL_FUTURE) */
-bool os_lock_limited(void);                     /* RLIMIT_MEMLOCK limits this process */
-int os_lock_on_fault(void *addr, size_t bytes); /* pages are locked when they are touched */
+			  bool *locks); /* without the lock; *locks: os_locks_memory */
+bool os_locks_memory(void);             /* new mappings are locked: mlockall(MCL_FUTURE) */
+bool os_lock_limited(void);             /* RLIMIT_MEMLOCK limits this process */
+/* Pages are locked when they are touched. Returns 0, -ENOSYS if the system cannot do that: the
+ * pages stay unlocked; another -errno. */
+int os_lock_on_fault(void *addr, size_t bytes);
 void os_release(void *addr, size_t bytes);
 /* Releases a part, other than the first pages: os_release of these frees more. */
 void os_release_part(void *addr, size_t bytes);
@@ -117,17 +119,23 @@ struct os_sink {
 		SINK_PLAIN,  /* a write returns soon, or fails with EAGAIN */
 		SINK_SOCKET, /* a flag of the call keeps it from sleeping and from SIGPIPE */
 		SINK_PIPE,   /* a flag keeps it from sleeping, on new kernels */
-		SINK_TURNS,  /* such a pipe on old kernels: one sink writes at a time, after poll */
+		SINK_LOCKED, /* a pipe without that flag: poll and write under a lock (SINK-1) */
 		SINK_ASKED,  /* poll first; a write may still sleep if other threads write too */
 	} how;
 };
 /* Returns 0 or -errno; -EBADF also if fd is open for reading only. */
 int os_sink(struct os_sink *s, int fd);
-/* One write of 0 < n <= PAGE bytes, without sleeping. Returns bytes, -EAGAIN without room, -errno.
- */
+/* One write of 0 < n <= PAGE bytes, without sleeping (but see SINK-1 in os_sink.c).  Returns bytes;
+ * -EAGAIN without room; 0 if another thread writes to a pipe: there may be room, try again later;
+ * -errno. Not for signal
+ * handlers: a handler may have interrupted the write that it would wait for. */
 int os_sink_write(struct os_sink *s, const void *buf, size_t n);
 /* Wait at most ns until the sink has room, or an error. Returns false after a timeout. */
 bool os_sink_ready(const struct os_sink *s, int64_t ns);
+void os_sinks_forget(void); /* the child of a fork */
+/* One write of n bytes to a pipe.  Returns bytes, -EAGAIN without room, -ENOSYS if the system
+ * cannot keep the call from sleeping, -errno.  Only os_sink.c calls it. */
+int os_pipe_write(int fd, const void *buf, size_t n);
 
 /* Copy n bytes from address `at` of this process. Returns false if that is not mapped, or the
  * system forbids the read. Async-signal-safe. */

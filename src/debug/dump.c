@@ -65,6 +65,17 @@ struct dump {
 
 /* --- writing --- */
 
+/* Wait a moment. Returns 0, or a negative errno if the dump must end. */
+static int wait_a_moment(void)
+{
+	if (getm())
+		return gmp_sleep(MS);
+	if (ld_seq(&sched.state) != RUN_ON) /* ORD(external) */
+		return -ESRCH;
+	os_nap(MS);
+	return 0;
+}
+
 /* Wait until the output has room. Returns 0 or -errno. */
 static int await_room(struct dump *d)
 {
@@ -72,14 +83,8 @@ static int await_room(struct dump *d)
 
 	if (d->impatient)
 		return os_sink_ready(&d->to, SECOND) ? 0 : -EAGAIN;
-	while (!err && !os_sink_ready(&d->to, 0)) {
-		if (getm())
-			err = gmp_sleep(MS);
-		else if (ld_seq(&sched.state) != RUN_ON) /* ORD(external) */
-			err = -ESRCH;
-		else if (os_sink_ready(&d->to, 50 * MS))
-			break;
-	}
+	while (!err && !os_sink_ready(&d->to, getm() ? 0 : 50 * MS))
+		err = wait_a_moment();
 	return err;
 }
 
@@ -94,12 +99,12 @@ static void flush(struct dump *d)
 	while (at < d->n && !d->err) {
 		int n = os_sink_write(&d->to, d->out + at, d->n - at);
 
-		if (n == -EAGAIN)
-			d->err = await_room(d);
-		else if (n < 0)
-			d->err = n;
-		else
+		if (n > 0)
 			at += (size_t)n;
+		else if (n == 0)
+			d->err = wait_a_moment();
+		else
+			d->err = n == -EAGAIN ? await_room(d) : n;
 	}
 	d->n = 0;
 }

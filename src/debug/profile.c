@@ -50,19 +50,32 @@ static int64_t wall_clock(void)
 	return (int64_t)t.tv_sec * SECOND + t.tv_nsec;
 }
 
+/* After a write that returned n <= 0. Returns 0 to try again, or the error. */
+static int job_wait(const struct profile_job *job, int n)
+{
+	if (n == 0)
+		os_nap(PROFILE_NAP);
+	else if (n != -EAGAIN)
+		return n;
+	else if (os_sink_ready(job->to, PROFILE_NAP))
+		return 0;
+	return run_is_on() ? 0 : -EAGAIN;
+}
+
 static int job_write(const struct profile_job *job)
 {
 	const unsigned char *at = job->out->data, *end = at + job->out->n;
-	int n = 0;
+	int err = 0;
 
-	while (at < end && n >= 0) {
-		n = os_sink_write(job->to, at, min_of((size_t)(end - at), (size_t)PAGE));
+	while (at < end && !err) {
+		int n = os_sink_write(job->to, at, min_of((size_t)(end - at), (size_t)PAGE));
+
 		if (n > 0)
 			at += n;
-		else if (n == -EAGAIN && (os_sink_ready(job->to, PROFILE_NAP) || run_is_on()))
-			n = 0;
+		else
+			err = job_wait(job, n);
 	}
-	return min_of(n, 0);
+	return err;
 }
 
 static void job_mask(void)

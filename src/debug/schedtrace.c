@@ -7,8 +7,9 @@
  * has the meaning of each field. The time is real, also under virtual time.
  *
  * Invariants
- *   SCHEDTRACE-1  sysmon does not wait for stderr. If stderr has no room for a line, the line and
- *                 the rest of the report are dropped, and the next SCHED line has their number.
+ *   SCHEDTRACE-1  sysmon does not wait for stderr. If stderr has no room for a line, or another
+ *                 sink writes (SINK-2), the line and the rest of the report are dropped, and the
+ *                 next SCHED line has their number.
  *   SCHEDTRACE-2  A line is one write of at most PAGE bytes, so a pipe does not mix it with other
  *                 output.
  *   SCHEDTRACE-3  A report takes bounded time: at most MS_MOST Ms are copied under sched.lock, and

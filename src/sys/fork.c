@@ -13,7 +13,7 @@
  *   signals               dump_signal_forget, notify_forget, signal_fini
  *   io_uring, poller      uring_forget, gmp__poller.close, netpoll_forget_all
  *   Gs, Ms, Ps, stacks    proc_forget
- *   dumps                 dump_forget
+ *   dumps                 dump_forget, os_sinks_forget
  *   traces                tracing_forget
  *   debug servers         debug_servers_forget
  *   CPU profiles          cpusample_forget
@@ -77,6 +77,7 @@ static void fork_child(void)
 		netpoll_forget_all();
 	}
 	dump_forget();
+	os_sinks_forget();
 	tracing_forget();
 	debug_servers_forget();
 	cpusample_forget();

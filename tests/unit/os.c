@@ -3,7 +3,7 @@
  * Tests that the functions of os.h do what they promise. The wrappers can refuse some calls, as
  * older kernels do.
  *
- * wrap: madvise mmap pwritev2 getrandom
+ * wrap: madvise mmap pwritev2 getrandom ppoll
  */
 #define _GNU_SOURCE 1
 #include "check.h"
@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -39,6 +40,8 @@ int __wrap_madvise(void *p, size_t n, int advice);
 void *__wrap_mmap(void *p, size_t n, int prot, int flags, int fd, off_t at);
 ssize_t __wrap_pwritev2(int fd, const struct iovec *v, int n, off_t at, int flags);
 ssize_t __wrap_getrandom(void *buf, size_t n, unsigned flags);
+int __real_ppoll(struct pollfd *p, nfds_t n, const struct timespec *t, const sigset_t *mask);
+int __wrap_ppoll(struct pollfd *p, nfds_t n, const struct timespec *t, const sigset_t *mask);
 
 static int refused;  /* errno of each wrapped call, if not 0 */
 static bool no_maps; /* mmap fails, as at the limit of mappings */
@@ -74,6 +77,18 @@ ssize_t __wrap_pwritev2(int fd, const struct iovec *v, int n, off_t at, int flag
 ssize_t __wrap_getrandom(void *buf, size_t n, unsigned flags)
 {
 	return refuse() ? -1 : __real_getrandom(buf, n, flags);
+}
+
+static void (*before_poll)(void); /* called once, by the next ppoll */
+
+int __wrap_ppoll(struct pollfd *p, nfds_t n, const struct timespec *t, const sigset_t *mask)
+{
+	void (*fn)(void) = before_poll;
+
+	before_poll = NULL;
+	if (fn)
+		fn();
+	return __real_ppoll(p, n, t, mask);
 }
 
 /* --- time and CPU --- */
@@ -603,8 +618,8 @@ static long fill(struct os_sink *s)
 	long sum = 0;
 	int n;
 
-	while ((n = os_sink_write(s, chunk, sizeof(chunk))) > 0)
-		sum += n;
+	while ((n = os_sink_write(s, chunk, sizeof(chunk))) >= 0)
+		sum += n; /* 0: another thread of the test writes */
 	CHECK_EQ(n, -EAGAIN);
 	return sum;
 }
@@ -694,6 +709,60 @@ TEST(os_sinks_of_one_pipe_without_rwf_nowait_do_not_sleep)
 		close(fd[0]);
 		close(fd[1]);
 	}
+}
+
+/* Two pipes without RWF_NOWAIT, and a sink for each. */
+static struct two_pipes {
+	int a[2], b[2];
+	struct os_sink to_a, to_b;
+	int result;
+	pid_t child;
+} two;
+
+static void set_up_two_pipes(void)
+{
+	refused = EOPNOTSUPP;
+	CHECK_EQ(pipe(two.a), 0);
+	CHECK_EQ(pipe(two.b), 0);
+	CHECK_EQ(os_sink(&two.to_a, two.a[1]), 0);
+	CHECK_EQ(os_sink(&two.to_b, two.b[1]), 0);
+	CHECK_EQ(os_sink_write(&two.to_a, "x", 1), 1);
+	CHECK_EQ(os_sink_write(&two.to_b, "x", 1), 1);
+}
+
+static void write_to_b(void)
+{
+	two.result = os_sink_write(&two.to_b, "x", 1);
+}
+
+TEST(os_sink_write_during_write_to_other_pipe_returns_0)
+{
+	set_up_two_pipes();
+	two.result = -1;
+	before_poll = write_to_b;
+	CHECK_EQ(os_sink_write(&two.to_a, "x", 1), 1);
+	CHECK_EQ(two.result, 0);
+	CHECK_EQ(os_sink_write(&two.to_b, "x", 1), 1);
+}
+
+static void fork_and_write_to_b(void)
+{
+	two.child = fork();
+	if (two.child != 0)
+		return;
+	os_sinks_forget();
+	_exit(os_sink_write(&two.to_b, "x", 1) == 1 ? 0 : 1);
+}
+
+TEST(os_sink_of_child_writes_although_parent_was_writing)
+{
+	int status;
+
+	set_up_two_pipes();
+	before_poll = fork_and_write_to_b;
+	CHECK_EQ(os_sink_write(&two.to_a, "x", 1), 1);
+	CHECK_EQ(waitpid(two.child, &status, 0), two.child);
+	CHECK_EQ(status, 0);
 }
 
 TEST(os_nonblock_invalid_fd_returns_ebadf)
