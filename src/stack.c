@@ -204,7 +204,9 @@ static int slab_lock(struct slab *s, unsigned klass, uint64_t n)
 
 	for (; s->guarded < s->ready + more; s->guarded++) /* more, if the limit has refused some */
 		guard_install_locked((char *)s + PAGE + s->guarded * slot + STACK_GUARD);
-	if (os_lock_on_fault(at, more * slot) != 0) {
+	int err = os_lock_on_fault(at, more * slot);
+
+	if (err != 0 && err != -ENOSYS) { /* -ENOSYS: the system has no such lock */
 		warn_lock_refused();
 		return -ENOMEM;
 	}

@@ -103,9 +103,10 @@ uint64_t os_random(void)
 /* --- memory --- */
 
 /*
- * Reservations in a process that locks its memory (mlockall with MCL_FUTURE): mmap wires, and so
- * populates, the whole mapping.  os_reserve_unlocked unlocks it again and discards it.  A page
- * below each reservation has a guard, as on Linux, so that stacks of two slabs are never adjacent.
+ * In a process that locks its memory (mlockall with MCL_FUTURE) mmap wires, and so populates, the
+ * whole mapping.  os_reserve_unlocked and os_discard unlock it again; the kernel takes its pages
+ * back when it needs them.  A page below each reservation has a guard, as on Linux, so that stacks
+ * of two slabs are never adjacent.
  */
 enum { HEAD = PAGE };
 
@@ -169,10 +170,8 @@ void *os_reserve_unlocked(size_t bytes, bool *locks)
 	p = map_rw(HEAD + bytes);
 	if (!p)
 		return NULL;
-	if (*locks) {
+	if (*locks)
 		munlock(p, HEAD + bytes);
-		os_discard(p, HEAD + bytes);
-	}
 	guard_head(p);
 	return p + HEAD;
 }
@@ -200,6 +199,8 @@ void os_discard(void *addr, size_t bytes)
 {
 	if (!map_at(addr, bytes, PROT_READ | PROT_WRITE, MAP_FIXED))
 		memset(addr, 0, bytes);
+	else
+		munlock(addr, bytes); /* does nothing if the process does not lock its memory */
 }
 
 /* Bit 0 is MINCORE_INCORE; the others are cleared. */
@@ -231,14 +232,17 @@ int os_guard_protect(void *addr, size_t bytes)
 
 /* --- signals --- */
 
+enum { SIGNALS = 128 };
+
+/* Bit 63 is signal 64 and all above it: the real-time signals. */
 static sigset_t signal_set(uint64_t bits)
 {
 	sigset_t set;
 
 	sigemptyset(&set);
-	for (int i = 0; i < 64; i++)
-		if (bits & (uint64_t)1 << i)
-			sigaddset(&set, i + 1);
+	for (int signo = 1; signo <= SIGNALS; signo++)
+		if (bits >> min_of(signo - 1, 63) & 1)
+			sigaddset(&set, signo);
 	return set;
 }
 
