@@ -21,7 +21,7 @@
  *             whenever one green thread has divided and the other has not.
  *  CONTEXT-2  x86-64: gogo leaves by an indirect jump, never by `ret`: the CPU predicts a `ret`
  *             from its stack of return addresses, which a switch makes wrong.  riscv64: the same;
- *             the jump is by t1, since one by ra or t0 is a return for the CPU.  aarch64: gogo
+ *             the jump is by t2, since one by ra or t0 is a return for the CPU.  aarch64: gogo
  *             leaves by `ret`.  With BTI an indirect jump needs a landing pad, and there is none at
  *             the address after a call.
  *  CONTEXT-3  The eight bytes below the top of g0 hold the control words that the CPU has while the

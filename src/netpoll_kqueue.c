@@ -348,7 +348,8 @@ static bool is_pipe(int fd)
 	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
-/* A change of the knote of a direction: only_end: so that only EV_EOF passes its low-water mark. */
+/* A change of the knote of a direction. asked: it is enabled. only_end: it is enabled, and its
+ * low-water mark lets only EV_EOF pass. */
 static struct kevent once_change(int fd, int filter, uint64_t key, bool asked, bool only_end)
 {
 	unsigned enable = asked || only_end ? EV_ENABLE : EV_DISABLE;
