@@ -246,6 +246,7 @@ RT(pool_reuses_workers_in_lifo_order)
 		ids[i] = atomic_load(&last_worker);
 		for (int k = 0; k < i; k++)
 			CHECK(ids[k] != ids[i]);
+		wait_parked(i + 1); /* at the gate, before the next worker */
 	}
 	/* Permits are granted in FIFO order: 0, 1, 2, 3. */
 	for (int i = 0; i < 4; i++) {
