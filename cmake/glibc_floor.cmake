@@ -45,7 +45,8 @@ function(gmp_stub out soname)
 	set(${out} ${dir}/${soname} PARENT_SCOPE)
 endfunction()
 
-gmp_stub(stub_pthread libpthread.so.0 pthread_attr_getstack pthread_attr_setstacksize
+gmp_stub(stub_pthread libpthread.so.0 pthread_attr_getstack pthread_attr_setstack
+	pthread_attr_setstacksize sem_destroy sem_init sem_post sem_wait
 	pthread_create pthread_detach pthread_getattr_np pthread_getspecific pthread_join
 	pthread_key_create pthread_key_delete pthread_once pthread_setspecific pthread_sigmask)
 gmp_stub(stub_dl libdl.so.2 dlclose dlerror dlopen dlsym)

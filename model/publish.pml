@@ -6,7 +6,7 @@
  * The runs, by the tag; each has a mutant for each end
  *   one thread writes data, then a word; another reads the word, then the data
  *     G_MADE, CHUNK, WATCH, LIBRARY, TIMES, SHARD, CURRENT, RING, FILE_STOP, STATUS, KEY_ONCE,
- *     KQUEUE, STAY
+ *     KQUEUE, STAY, OWN_TLS
  *   data of which an older or newer state is as bad
  *     WATCHED, PLACES, EVENTS, TRY_SEND, TRY_RECV, CLOSED
  *   a word that guards data, which several threads use one after another
@@ -34,6 +34,8 @@
  *   src/netpoll/record.h: netpoll_find
  *   src/netpoll.c: netpoll_watch watch_event side_ready
  *   src/debug/pprof_protobufc.c: load_protobufc pprof_available
+ *   src/mode/owntls.c: owntls_is_used owntls_set_used
+ *   src/machine/tlsblock_glibc.c: images_renew images_now
  *   src/mode/tracing.c: cputime_begin cputime_add
  *   src/sync/done.c: shard_slow gmp_done_chan gmp_done_set gmp_done_get gmp_done_free
  *   src/service/group.c: place_take_locked place_free chunk_take is_empty_or_watched
@@ -61,6 +63,7 @@
  *   src/fls.c: key_claim key_publish gmp_key_delete destructor
  *   ORD: g.made kq.keys pd.chunk np.own pprof.lib cputime done.shard group.current uring.state
  *   ORD: tracefile.stop g.status service.key stay p.watched pool.running pd.events chan.closed lock
+ *   ORD: owntls
  *   ORD: sem sample sample.busy longrun awaits object group.ended done once wg rwmutex g.life key
  *
  * Runs: the searches of scripts/model
@@ -77,6 +80,7 @@
  *   holds      -DKEY_ONCE
  *   holds      -DKQUEUE
  *   holds      -DSTAY
+ *   holds      -DOWN_TLS
  *   holds      -DWATCHED
  *   holds      -DPLACES
  *   holds      -DEVENTS
@@ -124,6 +128,8 @@
  *   assertion  -DKQUEUE -DMUTANT_KQUEUE_SEEN
  *   assertion  -DSTAY -DMUTANT_STAY
  *   assertion  -DSTAY -DMUTANT_STAY_SEEN
+ *   assertion  -DOWN_TLS -DMUTANT_OWN_TLS
+ *   assertion  -DOWN_TLS -DMUTANT_OWN_TLS_SEEN
  *   assertion  -DWATCHED -DMUTANT_WATCHED
  *   assertion  -DWATCHED -DMUTANT_WATCHED_SEEN
  *   assertion  -DPLACES -DMUTANT_RUNNING
@@ -240,6 +246,10 @@ inline mine()
 #ifdef TIMES
 #define PUBLISH UNLESS(MUTANT_TIMES, REL) /* ORD(cputime): memory before it is mapped */
 #define OBSERVE UNLESS(MUTANT_TIMES_SEEN, ACQ) /* ORD(cputime): the same */
+#endif
+#ifdef OWN_TLS
+#define PUBLISH UNLESS(MUTANT_OWN_TLS, REL) /* ORD(owntls): a G with the steps of others */
+#define OBSERVE UNLESS(MUTANT_OWN_TLS_SEEN, ACQ) /* ORD(owntls): the same */
 #endif
 #ifdef SHARD
 #define PUBLISH UNLESS(MUTANT_SHARD, REL) /* ORD(done.shard): a channel is read uninitialised */

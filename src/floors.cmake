@@ -8,7 +8,7 @@
 #
 # GMP_ARCH, GMP_OS, GMP_LIBC and GMP_POLLER choose the files of the platform, GMP_URING the
 # implementation of file operations, GMP_DWARF that of source positions, GMP_PPROF that of encoded
-# profiles.
+# profiles, GMP_TLSBLOCK that of thread-local blocks.
 
 set(GMP_FLOOR0
 	base/text_begin.c # first
@@ -64,14 +64,21 @@ set(GMP_FLOOR1
 	machine/calltarget_${GMP_ARCH}.c
 	machine/asleep.c
 	machine/cxx.c
+	machine/tlsblock_${GMP_TLSBLOCK}.c
 	stack.c
 	netpoll_${GMP_POLLER}.c
 )
+if(GMP_TLSBLOCK STREQUAL glibc)
+	list(APPEND GMP_FLOOR1
+		machine/tlslayout_glibc.c)
+endif()
 set(GMP_FLOOR1_HEADERS
 	machine/calltarget.h
 	machine/frame.h
 	machine/frame_${GMP_ARCH}.h
 	machine/ibt_x86_64.h
+	machine/tlsblock.h
+	machine/tlslayout.h
 	context.h
 	poller.h
 )
@@ -79,6 +86,7 @@ set(GMP_FLOOR1_HEADERS
 set(GMP_FLOOR2
 	mode/latency.c
 	mode/tracing.c
+	mode/owntls.c
 	g.c
 	m.c
 	proc.c

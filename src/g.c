@@ -7,6 +7,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "mode/owntls.h"
 
 enum { G_BATCH = 32, ID_BATCH = 64 };
 
@@ -350,16 +351,27 @@ void allgs_forget(void)
 	memset(&gs, 0, sizeof(gs));
 }
 
+static noinline void pay_owed(struct g *gp)
+{
+	if (gp->owes & OWES_LOCALS)
+		sched.locals_end(gp);
+	if (gp->owes & OWES_OWN_TLS) {
+		owntls_end();
+		if (gp->owes & OWES_LOCALS) /* of its destructors */
+			sched.locals_end(gp);
+	}
+	if (gp->owes & OWES_TIMER_RUN) {
+		gp->owes &= (uint8_t)~OWES_TIMER_RUN; /* shutdown may kill gp from here on */
+		sched.timer_run_end(gp);
+	}
+}
+
 void run_exit_hooks(struct g *gp)
 {
 	for (struct cleanup *c; unlikely((c = gp->cleanups) != NULL);) {
 		gp->cleanups = c->next;
 		c->fn(c->arg);
 	}
-	if (unlikely(gp->owes & OWES_LOCALS))
-		sched.locals_end(gp);
-	if (unlikely(gp->owes & OWES_TIMER_RUN)) {
-		gp->owes &= (uint8_t)~OWES_TIMER_RUN; /* shutdown may kill gp from here on */
-		sched.timer_run_end(gp);
-	}
+	if (unlikely(gp->owes))
+		pay_owed(gp);
 }

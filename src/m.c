@@ -10,6 +10,7 @@
 #include "base/throw.h"
 #include "enter.h"
 #include "mode/hooks.h"
+#include "mode/owntls.h"
 #include "poller.h"
 #include "runq.h"
 #include "waiter.h"
@@ -194,6 +195,8 @@ leaves_by_jump static int leave_abandoned_g0(void *arg)
 {
 	struct m *m = arg;
 
+	if (m->kept_block)
+		owntls_unload(m);
 	san_arrive(&m->san);
 	return gmp__gogo(&m->base, 0, m->g0);
 }

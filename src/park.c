@@ -10,6 +10,7 @@
 #include "idle.h"
 #include "mode/chaos.h"
 #include "mode/latency.h"
+#include "mode/owntls.h"
 #include "mode/vtime.h"
 #include "ready.h"
 #include "runq.h"
@@ -262,16 +263,100 @@ leaves_by_jump static int without_p_observed_g0(void *gp)
 	return sched_without_p_g0(gp);
 }
 
+/* --- the same, once there is a G with own thread-locals --- */
+
+static struct {
+	struct lock lock;
+	struct leave_steps any;           /* (c) what the steps below call */
+	const struct leave_steps *traced; /* under the lock; NULL: traces are off */
+} steps;
+
+/* Step 4 of mode/owntls.h. */
+static inline void leave_own_tls(const struct g *gp)
+{
+	if (gp->resume & RESUME_OWN_TLS)
+		owntls_unload(getm());
+}
+
+leaves_by_jump static int park_own_g0(void *gp)
+{
+	leave_own_tls(gp);
+	return steps.any.park(gp);
+}
+
+leaves_by_jump static int yield_own_g0(void *gp)
+{
+	leave_own_tls(gp);
+	return steps.any.yield(gp);
+}
+
+leaves_by_jump static int exit_own_g0(void *arg)
+{
+	struct g *gp = arg;
+
+	if (gp->resume & RESUME_OWN_TLS) {
+		owntls_unload(getm());
+		owntls_release(getm()->p, gp);
+	}
+	return steps.any.exit(gp);
+}
+
+leaves_by_jump static int without_p_any_g0(void *gp)
+{
+	leave_own_tls(gp);
+	return without_p_observed_g0(gp);
+}
+
+static void use_steps_locked(void)
+{
+	const struct leave_steps *to = steps.traced ? steps.traced : &sched.untraced;
+
+	st_rlx(&sched.park, to->park);
+	st_rlx(&sched.yield, to->yield);
+	st_rlx(&sched.exit, to->exit);
+}
+
+void park_trace(const struct leave_steps *traced)
+{
+	lock(&steps.lock, LR_STEPS);
+	steps.traced = traced;
+	use_steps_locked();
+	unlock(&steps.lock, LR_STEPS);
+}
+
+static void use_own_steps(void)
+{
+	lock(&steps.lock, LR_STEPS);
+	st_rlx(&sched.untraced.park, park_own_g0);
+	st_rlx(&sched.untraced.yield, yield_own_g0);
+	st_rlx(&sched.untraced.exit, exit_own_g0);
+	use_steps_locked();
+	unlock(&steps.lock, LR_STEPS);
+}
+
+int park_own_tls(const char **why)
+{
+	if (likely(owntls_is_used()))
+		return 0;
+	int err = owntls_prepare(why);
+
+	if (!err) {
+		use_own_steps();
+		owntls_set_used();
+	}
+	return err;
+}
+
 void park_init(void)
 {
 	bool look = sched.on_leave || cxx_of_thread();
 
-	sched.untraced.park = look ? park_observed_g0 : park_g0;
-	sched.untraced.yield = look ? yield_observed_g0 : yield_g0;
-	sched.untraced.exit = sched.on_exit ? exit_observed_g0 : sched_exit_g0;
-	st_rlx(&sched.park, sched.untraced.park);
-	st_rlx(&sched.yield, sched.untraced.yield);
-	st_rlx(&sched.exit, sched.untraced.exit);
+	__builtin_memset(&steps, 0, sizeof(steps)); /* a parent of this process may have held it */
+	steps.any.park = look ? park_observed_g0 : park_g0;
+	steps.any.yield = look ? yield_observed_g0 : yield_g0;
+	steps.any.exit = sched.on_exit ? exit_observed_g0 : sched_exit_g0;
+	sched.untraced = steps.any;
+	use_steps_locked(); /* no other thread uses them yet */
 }
 
 int park_yield(void)
@@ -311,5 +396,5 @@ noinline void park_without_p(void)
 {
 	struct m *m = getm();
 
-	to_g0(m, m->curg, without_p_observed_g0);
+	to_g0(m, m->curg, without_p_any_g0);
 }

@@ -11,6 +11,7 @@
 #include "base/rand.h"
 #include "g.h"
 #include "mode/hooks.h"
+#include "mode/owntls.h"
 #include "netpoll/record.h"
 #include "runq.h"
 #include "timerheap.h"
@@ -94,6 +95,7 @@ void p_flush(struct p *pp)
 {
 	stackcache_flush(&pp->stacks);
 	gfree_spill(pp, 0);
+	owntls_flush(pp);
 }
 
 void p_empty_locked(struct p *pp)

@@ -17,7 +17,7 @@
  * Invariants
  *  RUN-1  One runtime at a time: state goes NONE -> STARTING -> ON -> STOPPING -> NONE.
  *  RUN-2  After the end, no OS thread, fd, mapping or signal handler of the runtime is left, except
- *         the threads and stacks of abandoned Gs.
+ *         the threads and stacks of abandoned Gs, and thread-local blocks (mode/owntls.h).
  *  RUN-3  The child of a fork has no runtime (sys/fork.c).
  *  RUN-4  No M has a shadow stack: its first switch would end the process by SIGSEGV.  An OS thread
  *         inherits it from its creator, so it suffices that gmp_run and gmp_start refuse to start,
@@ -26,6 +26,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -50,6 +51,7 @@
 #include "idle.h"
 #include "io/cleanup.h"
 #include "io/uring.h"
+#include "mode/owntls.h"
 #include "mode/tracing.h"
 #include "mode/vtime.h"
 #include "netpoll.h"
@@ -105,6 +107,13 @@ static int claim_runtime(void)
 	return 0;
 }
 
+/* Threads of abandoned Gs may have blocks, for which TLSBLOCK-4 holds. */
+static void end_own_tls_signals(void)
+{
+	if (!abandoned_threads())
+		tlsblock_signals_end();
+}
+
 /* Undoes run_set_up.  No other thread uses the runtime. */
 static void run_undo(void)
 {
@@ -114,9 +123,11 @@ static void run_undo(void)
 	netpoll_fini();
 	check_end();
 	srcline_end();
+	owntls_fini();
 	proc_fini();
 	vtime_end();
 	st_rlx(&sched.chaos, 0u);
+	end_own_tls_signals();
 	st_seq(&sched.state, RUN_NONE); /* ORD(run) */
 }
 
@@ -140,6 +151,21 @@ static int64_t preempt_slice(void)
 	    sched.options.c.flags & GMP_COOPERATIVE)
 		return NEVER;
 	return sched.options.c.preempt_ns;
+}
+
+/* GMP_OWN_TLS for all green threads. */
+static int own_tls_begin(const char **why)
+{
+	static char text[256];
+	const char *reason = NULL;
+	int err = park_own_tls(&reason);
+
+	if (err == -ENOTSUP) {
+		snprintf(text, sizeof(text), "gmp_run: GMP_OWN_TLS is not supported here: %s",
+			 reason);
+		*why = text;
+	}
+	return err;
 }
 
 static int run_set_up(const gmp_config *cfg, bool library)
@@ -186,6 +212,8 @@ static int run_set_up(const gmp_config *cfg, bool library)
 	sched.options = options;
 	sched.library = library;
 	sched.threads = options.c.sched == GMP_SCHED_THREAD;
+	sched.own_tls = options.c.flags & GMP_OWN_TLS && !sched.threads;
+	sched.begins_otherwise = sched.threads || sched.own_tls;
 	if (options.debug & DEBUG_virtual)
 		vtime_begin();
 	st_rlx(&sched.chaos, (uint32_t)(options.debug & DEBUG_chaos));
@@ -220,6 +248,8 @@ static int run_set_up(const gmp_config *cfg, bool library)
 	park_init();
 	if (!err)
 		err = tracing_begin(&why);
+	if (!err && sched.own_tls)
+		err = own_tls_begin(&why);
 	if (err && why)
 		write_error(why);
 	if (!err)

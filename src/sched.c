@@ -31,6 +31,7 @@
 #include "mode/chaos_step.h"
 #include "mode/hooks.h"
 #include "mode/latency.h"
+#include "mode/owntls.h"
 #include "mode/thread.h"
 #include "mode/tracing.h"
 #include "pick.h"
@@ -89,12 +90,17 @@ leaves_by_jump static int schedule_restart_g0(struct m *m)
 	return gmp__mcall(&left, schedule_base_g0, m, m->g0);
 }
 
-/* GMP_SCHED_THREAD: gp, which a timer made, gets an OS thread (mode/thread.c). */
-leaves_by_jump static noinline int begin_thread_g0(struct m *m, struct g *gp)
+leaves_by_jump static int begin_g0(struct m *m, struct g *gp);
+
+/* First run of gp in a mode that gives it a thread-local block (mode/owntls.h), or if a timer made
+ * it, an OS thread (mode/thread.c).  If there is none, gp tries again after another G has ended. */
+leaves_by_jump static noinline int begin_otherwise_g0(struct m *m, struct g *gp)
 {
+	if (!sched.threads && owntls_supply(m->p, gp))
+		return begin_g0(m, gp);
 	st_rlx(&m->curg, (struct g *)NULL);
 	g_set_status(gp, G_RUNNABLE);
-	if (thread_start(gp)) { /* try again after another thread has ended */
+	if (!sched.threads || thread_start(gp)) {
 		lock(&sched.lock, LR_SCHED);
 		gq_put(gp);
 		unlock(&sched.lock, LR_SCHED);
@@ -106,8 +112,8 @@ leaves_by_jump static noinline int begin_thread_g0(struct m *m, struct g *gp)
 /* First run of gp: give it a stack. */
 leaves_by_jump static noinline int begin_g0(struct m *m, struct g *gp)
 {
-	if (unlikely(mode_begins_thread()))
-		return begin_thread_g0(m, gp);
+	if (unlikely(mode_begins_otherwise() && !(gp->resume & RESUME_OWN_TLS)))
+		return begin_otherwise_g0(m, gp);
 	g_bind_stack(m->p, gp);
 	gp->resume &= (uint8_t)~RESUME_UNSHARED;
 	if (unlikely(gp->resume)) {
@@ -117,6 +123,8 @@ leaves_by_jump static noinline int begin_g0(struct m *m, struct g *gp)
 			gp->lockedm = m;
 			m->npinned++;
 		}
+		if (gp->resume & RESUME_OWN_TLS)
+			owntls_begin(m, gp);
 	}
 	san_leave(&m->san, &gp->san);
 	leave_section(m);
@@ -144,6 +152,8 @@ leaves_by_jump static noinline int end_wait_g0(struct m *m, struct g *gp, uint32
 	st_rlx(&gp->w.state, WAITER_IDLE);
 	if (result == -ETIMEDOUT && ld_rlx(&gp->cancelled) && !gp->masked && !gp->uncancellable)
 		result = -ECANCELED; /* cancellation is reported before a timeout */
+	if (gp->resume & RESUME_OWN_TLS)
+		owntls_load(m, gp);
 	san_leave(&m->san, &gp->san);
 	leave_section(m);
 	return gmp__gogo(&gp->ctx, result, m->g0);
@@ -252,6 +262,8 @@ leaves_by_jump static int exit_without_p_g0(void *arg)
 {
 	struct g *gp = arg;
 
+	if (gp->resume & RESUME_OWN_TLS)
+		owntls_unload(getm());
 	if (unlikely(sched.on_leave)) {
 		sched.on_leave(gp);
 		gp->resume &= (uint8_t)~RESUME_OBSERVED;
@@ -558,6 +570,7 @@ leaves_by_jump noinline void mstart(struct m *m)
 
 	m->g0 = (void *)((sp - 1024) & ~(uintptr_t)15);
 	st_rlx(&m->tid, os_thread_id());
+	m->tp = arch_tp();
 	trace_ends_at((uintptr_t)g_main);
 	m->cxx = cxx_of_thread();
 	if (m->cxx)

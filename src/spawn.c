@@ -30,6 +30,7 @@
 #include "enter.h"
 #include "g.h"
 #include "mode/chaos.h"
+#include "mode/owntls.h"
 #include "park.h"
 #include "parkinglot.h"
 #include "pin.h"
@@ -129,6 +130,42 @@ static inline int spawn_launch(struct g *gp)
 	return 0;
 }
 
+/* Writes why there are no own thread-locals, once in a process. */
+static noinline void say_unsupported(const char *why)
+{
+	static bool said; /* (a) two threads may both say it */
+	struct line l = { .n = 0 };
+
+	if (ld_rlx(&said))
+		return;
+	st_rlx(&said, true);
+	line_str_sig(&l, "gmp: gmp_spawn: GMP_OWN_TLS is not supported here: ");
+	line_str_sig(&l, why);
+	line_str_sig(&l, "\n");
+	line_write_sig(&l, 2);
+}
+
+/* GMP_OWN_TLS of one green thread: *b is a block for it.  Returns 0 or a negative errno. */
+static noinline int block_for_spawn(struct tlsblock **b)
+{
+	const char *why = NULL;
+	int err = park_own_tls(&why);
+
+	if (err == -ENOTSUP)
+		say_unsupported(why);
+	if (err)
+		return err;
+	*b = owntls_take(hold_p());
+	drop_p();
+	return *b ? 0 : -ENOMEM;
+}
+
+static void give_block(struct tlsblock *b)
+{
+	owntls_give(hold_p(), b);
+	drop_p();
+}
+
 /* gmp_spawn with attributes. */
 static noinline int spawn_with_attr(gmp_g **g, gmp_fn fn, void *arg, const gmp_attr *attr,
 				    uintptr_t pc)
@@ -136,16 +173,22 @@ static noinline int spawn_with_attr(gmp_g **g, gmp_fn fn, void *arg, const gmp_a
 	unsigned klass;
 	int err;
 
-	if (attr->size < sizeof(*attr) || attr->flags & ~GMP_PINNED)
+	if (attr->size < sizeof(*attr) || attr->flags & ~(GMP_PINNED | GMP_OWN_TLS))
 		return -EINVAL;
+	struct tlsblock *block = NULL;
+
 	err = stack_class_of(attr->stack_size, &klass);
 	if (err)
 		return err;
-	struct g *gp = green_new(fn, arg, klass, JOIN_JOINABLE, &err);
+	if (attr->flags & GMP_OWN_TLS && !sched.threads)
+		err = block_for_spawn(&block);
+	struct g *gp = err ? NULL : green_new(fn, arg, klass, JOIN_JOINABLE, &err);
 
 	if (!gp) {
 		if (klass && klass != sched.stack_class)
 			stack_unpromise(klass, 1);
+		if (block)
+			give_block(block);
 		return err;
 	}
 	if (attr->name && attr->name[0])
@@ -156,6 +199,8 @@ static noinline int spawn_with_attr(gmp_g **g, gmp_fn fn, void *arg, const gmp_a
 		gp->pins = 1;
 		gp->resume = RESUME_PINNED;
 	}
+	if (block)
+		owntls_attach(gp, block);
 	st_rlx(&gp->made_at, pc);
 	*g = (gmp_g *)gp;
 	return spawn_launch(gp);

@@ -38,6 +38,7 @@
 struct g;
 struct m;
 struct p;
+struct tlsblock;
 struct waiter;
 
 enum gstatus {
@@ -176,12 +177,16 @@ enum {
 	RESUME_UNSHARED = 1 << 5,
 	/* The time since ready_at must be recorded: mode/latency.h, which sets and clears it. */
 	RESUME_MEASURED = 1 << 6,
+	/* It has thread-locals of its own: mode/owntls.h.  Set at the spawn or the first run, never
+	 * cleared. */
+	RESUME_OWN_TLS = 1 << 7,
 };
 
 /* g.owes: work of the G's end.  Set by the G's M, cleared when the work is done. */
 enum {
 	OWES_LOCALS = 1 << 0,    /* it has locals: sched.locals_end */
 	OWES_TIMER_RUN = 1 << 1, /* a timer started it: sched.timer_run_end */
+	OWES_OWN_TLS = 1 << 2,   /* destructors of its own thread-locals: owntls_end */
 };
 
 /* A function that runs on the G's stack when it ends, also by gmp_exit. */
@@ -422,8 +427,10 @@ struct p {
 
 	struct stackcache stacks aligned_to(CACHE_LINE); /* (o) */
 	struct g *gfree[GFREE_CACHE];                    /* (o) free g structs, LIFO */
-	uint64_t id_next, id_end;                        /* (o) ids for new Gs */
-	uint64_t slice_end; /* (o) cpu_ticks; 0: the slice has not been timed yet: PICK-1 */
+	struct tlsblock *blocks;  /* (o) free thread-local blocks, LIFO: mode/owntls.h */
+	uint32_t nblocks;         /* (o) */
+	uint64_t id_next, id_end; /* (o) ids for new Gs */
+	uint64_t slice_end;       /* (o) cpu_ticks; 0: the slice has not been timed yet: PICK-1 */
 	struct section sections[SECTION_SITES]; /* (o) by a hash of the call's pc: blocking.c */
 
 	/* SOURCE-1: Gs that timers made ready, in front of the ring */
@@ -524,6 +531,8 @@ struct m {
 	bool killed;         /* (o) of such an M: shutdown kills its G; the wait never returns */
 	void *way_out;       /* (o) of such an M: a jmp_buf */
 	void *altstack;      /* (o) for signal handlers */
+	void *tp;            /* (c) the thread pointer of its thread: mode/owntls.h */
+	struct tlsblock *kept_block; /* (o) of its G, once it has LEFT */
 
 	struct p *held;      /* (l) the P that it was given last; NULL: it is stopping */
 	struct glist pinned; /* (l) runnable Gs that are pinned to it: PIN-2 */
@@ -583,6 +592,10 @@ typedef int (*leave_fn)(void *gp);
 /* Observes a G that has just left its stack, to wait or to end; on g0, no locks held. */
 typedef void (*observe_fn)(struct g *gp);
 
+struct leave_steps {
+	leave_fn park, yield, exit;
+};
+
 enum runstate { RUN_NONE, RUN_STARTING, RUN_ON, RUN_STOPPING };
 
 /* Lanes of the global queue: Gs that an event made runnable, new Gs, and Gs that have yielded
@@ -622,6 +635,8 @@ struct sched {
 	unsigned stack_class;     /* (c) the default one */
 	bool library;             /* (c) begun by gmp_start: no deadlock is reported */
 	bool threads;             /* (c) GMP_SCHED_THREAD */
+	bool own_tls;             /* (c) GMP_OWN_TLS: of all Gs; not with threads */
+	bool begins_otherwise;    /* (c) one of the two: the first run of a G is another one */
 	uint64_t thread_exits;    /* (a) ends of Gs that ran as OS threads */
 	int slack;                /* (c) timer slack of the thread that began the run, in ns */
 	int64_t start_now;        /* (c) clock and cpu_ticks at the start, to convert the latter */
@@ -647,10 +662,9 @@ struct sched {
 	int cpus;                         /* (c) */
 	/* (a) those of `untraced`, or debug/tracing.c's, which call them */
 	leave_fn park, yield, exit;
-	/* (c) set by park_init: park_g0, yield_g0, sched_exit_g0, or the *_observed_g0 variants */
-	struct {
-		leave_fn park, yield, exit;
-	} untraced;
+	/* (a) set by park_init: park_g0, yield_g0, sched_exit_g0, or the *_observed_g0 variants;
+	 * from the first G with own thread-locals on, the *_own_g0 variants, which call these */
+	struct leave_steps untraced;
 
 	struct lock lock aligned_to(CACHE_LINE);
 	struct gqueue gq[LANES]; /* (l) the global run queue: see runq.h */

@@ -56,6 +56,20 @@ template <typename T> inline T gmp_sized_()
 /* clang-format on */
 #endif
 
+/*
+ * For gmp_attr.flags, and for gmp_config.flags, where it applies to all green threads of the run
+ * (also GMP_TLS=own): the green thread has thread-locals of its own, as an OS thread has. errno,
+ * variables with __thread, _Thread_local or thread_local, pthread_self() and values of pthread keys
+ * stay with it wherever it continues, and their addresses do not change. Constructors and
+ * destructors run when it uses a variable first, and when it ends.
+ *
+ * Needs glibc 2.34 or later on x86-64, and a CPU and kernel with FSGSBASE. Without these gmp_spawn
+ * or gmp_run fails with -ENOTSUP, and a line on stderr says what is missing. With GMP_SCHED_THREAD
+ * each green thread has its own anyway. docs/api/errno-and-thread-locals.md has what it costs and
+ * what does not work in it.
+ */
+#define GMP_OWN_TLS 4u
+
 /* What a green thread runs. */
 typedef void (*gmp_fn)(void *arg);
 

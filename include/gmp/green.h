@@ -31,7 +31,7 @@ typedef struct gmp_attr {
 	size_t stack_size; /* bytes reserved, of which up to 2 KiB stay unused; the guard of 64 KiB
 	                      lies below them. 0: the runtime's; rounded up to a power of two of at
 	                      least 16 KiB; more than 1 GiB is -EINVAL */
-	unsigned flags;    /* GMP_PINNED, or 0 */
+	unsigned flags;    /* GMP_PINNED, GMP_OWN_TLS (gmp/base.h), or 0 */
 } gmp_attr;
 #define GMP_ATTR_INIT GMP_SIZED_INIT_(gmp_attr)
 #define GMP_PINNED 1u /* for gmp_attr.flags: as if the green thread began with gmp_pin */
@@ -93,6 +93,7 @@ GMP_API int gmp_go(gmp_fn fn, void *arg);
  * Errors, nothing has been started: those of gmp_go, and
  *   -EINVAL  g is NULL; attr->size is less than that of GMP_ATTR_INIT; attr->stack_size is more
  *            than 1 GiB; an unknown flag
+ *   -ENOTSUP GMP_OWN_TLS where it cannot be; a line on stderr says why
  *
  * Example:
  *   static void work(void *job) { *(int *)job += 1; }

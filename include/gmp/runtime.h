@@ -47,7 +47,7 @@ typedef struct gmp_config {
 	                      1,000,000; default 10,000 */
 	size_t stack_size; /* GMP_STACK_SIZE: bytes reserved for a stack, at most 1 GiB, rounded up
 	                      to a power of two of at least 16 KiB; default 256 KiB; see gmp_attr */
-	unsigned flags;    /* GMP_VIRTUAL_TIME, GMP_COOPERATIVE, or 0 */
+	unsigned flags;    /* GMP_VIRTUAL_TIME, GMP_COOPERATIVE, GMP_OWN_TLS (gmp/base.h), or 0 */
 	uint64_t seed;     /* GMP_SEED: seeds every random draw of the scheduler; default: random */
 	uint32_t max_green; /* GMP_MAX_GREEN: most green threads alive at once, 1 to 64 Mi; default
 	                       16 Mi */
@@ -127,7 +127,8 @@ typedef struct gmp_config {
  *   -E2BIG   cfg is of a newer version and sets a field that this version does not know
  *   -ENOTSUP GMP_SCHED_THREAD together with GMP_VIRTUAL_TIME or GMP_DEBUG=chaos; or the pages of
  *            the kernel are larger than 4 KiB; or the CPU checks returns of the calling thread
- *            against a shadow stack (docs/security.md)
+ *            against a shadow stack (docs/security.md); or GMP_OWN_TLS where it cannot be (a line
+ *            on stderr says why)
  *   -ENOMEM  no memory; or the calling thread has less than 24 KiB of its stack left, where the
  *            scheduler runs
  *   -EAGAIN  the system gives no OS thread, or max_stack_memory is below one stack

@@ -13,6 +13,7 @@
  *   ARCH_OWN_DEC(p)     defined
  *   ARCH_RMW_IS_FENCE defined if an atomic read-modify-write is a full fence (base/atomic.h)
  *   arch_getm(m)      statement: loads gmp__tls_m (base/tls.h) into m, opaque to the compiler
+ *   arch_tp()         the thread pointer; arch_set_tp(tp) changes it (machine/tlsblock.h)
  *   ARCH_HAS_SYSCALL  defined if there is arch_msg_call: the six-argument form of recvfrom and
  *                     sendto without an address, as an inline system call (base/os_msg.h)
  *   ARCH_RETURN_REG   the number, for an unwinder, of the register that a call leaves its return

@@ -49,6 +49,20 @@ static inline uint64_t cpu_ticks(void)
 				 : "=&r"(m), "=&r"(arch_offset));                                  \
 	} while (0)
 
+/* The thread pointer. */
+static inline void *arch_tp(void)
+{
+	void *tp;
+
+	__asm__ volatile("mrs %0, tpidr_el0" : "=r"(tp));
+	return tp;
+}
+
+static inline void arch_set_tp(void *tp)
+{
+	__asm__ volatile("msr tpidr_el0, %0" : : "r"(tp) : "memory");
+}
+
 #if defined(__linux__)
 #define ARCH_HAS_SYSCALL 1
 

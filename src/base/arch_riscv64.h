@@ -30,6 +30,20 @@ static inline uint64_t cpu_ticks(void)
 #define arch_getm(m)                                                                               \
 	__asm__ volatile("la.tls.ie %0, gmp__tls_m\n\tadd %0, %0, tp\n\tld %0, 0(%0)" : "=r"(m))
 
+/* The thread pointer. */
+static inline void *arch_tp(void)
+{
+	void *tp;
+
+	__asm__ volatile("mv %0, tp" : "=r"(tp));
+	return tp;
+}
+
+static inline void arch_set_tp(void *tp)
+{
+	__asm__ volatile("mv tp, %0" : : "r"(tp) : "memory");
+}
+
 #if defined(__linux__)
 #define ARCH_HAS_SYSCALL 1
 

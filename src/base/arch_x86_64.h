@@ -27,6 +27,20 @@ static inline uint64_t cpu_ticks(void)
 #define arch_getm(m)                                                                               \
 	__asm__ volatile("movq gmp__tls_m@gottpoff(%%rip), %0\n\tmovq %%fs:(%0), %0" : "=r"(m))
 
+/* The thread pointer.  Writing it needs FSGSBASE: bit 1 of AT_HWCAP2. */
+static inline void *arch_tp(void)
+{
+	void *tp;
+
+	__asm__ volatile("movq %%fs:0, %0" : "=r"(tp));
+	return tp;
+}
+
+static inline void arch_set_tp(void *tp)
+{
+	__asm__ volatile("wrfsbase %0" : : "r"(tp) : "memory");
+}
+
 #if defined(__linux__)
 #define ARCH_HAS_SYSCALL 1
 

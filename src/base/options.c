@@ -266,11 +266,25 @@ static int copy_config(const gmp_config *user, gmp_config *out, const char **why
 				i, gmp_version_string());
 	}
 	memcpy(out, user, min_of(user->size, sizeof(*out)));
-	if (out->flags & ~(unsigned)(GMP_VIRTUAL_TIME | GMP_COOPERATIVE))
+	if (out->flags & ~(unsigned)(GMP_VIRTUAL_TIME | GMP_COOPERATIVE | GMP_OWN_TLS))
 		return refuse(-EINVAL, why,
 			      "gmp_config.flags: %#x is refused; it takes: GMP_VIRTUAL_TIME, "
-			      "GMP_COOPERATIVE",
+			      "GMP_COOPERATIVE, GMP_OWN_TLS",
 			      (unsigned)out->flags);
+	return 0;
+}
+
+/* GMP_TLS=own sets a flag, so it is no setting of the table. */
+static int load_tls(gmp_config *c, const char **why)
+{
+	const char *env = secure_getenv("GMP_TLS");
+
+	if (env == NULL || *env == '\0')
+		return 0;
+	if (strcmp(env, "own") != 0)
+		return refuse(-EINVAL, why, "GMP_TLS: \"%s\" is refused; it takes: own",
+			      quote(env, SIZE_MAX));
+	c->flags |= GMP_OWN_TLS;
 	return 0;
 }
 
@@ -312,6 +326,8 @@ int options_load(const gmp_config *user, struct options *out, const char **why)
 #include "base/options.def"
 #undef OPTION
 	err = load_debug(out, why);
+	if (err == 0)
+		err = load_tls(c, why);
 	if (err != 0)
 		return err;
 	if (any_stack && out->debug & DEBUG_chaos)

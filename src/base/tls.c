@@ -11,6 +11,41 @@ _Thread_local struct m *gmp__tls_m __attribute__((tls_model("initial-exec")));
 static _Thread_local struct m *tls_blocked __attribute__((tls_model("initial-exec")));
 static _Thread_local struct m *tls_abandoned __attribute__((tls_model("initial-exec")));
 
+/* TLS-2. */
+static _Thread_local void *tls_host __attribute__((tls_model("initial-exec")));
+
+noinline void *gmp__tls_host(void)
+{
+	__asm__ volatile("");
+	return tls_host;
+}
+
+noinline void gmp__forget_host(void)
+{
+	__asm__ volatile("");
+	tls_host = NULL;
+}
+
+noinline ptrdiff_t gmp__tls_m_offset(void)
+{
+	__asm__ volatile("");
+	return (char *)&gmp__tls_m - (char *)arch_tp();
+}
+
+noinline ptrdiff_t gmp__tls_host_offset(void)
+{
+	__asm__ volatile("");
+	return (char *)&tls_host - (char *)arch_tp();
+}
+
+/* The same variable of the OS thread. */
+static void *of_thread(void *variable)
+{
+	if (likely(!tls_host))
+		return variable;
+	return (char *)tls_host + ((char *)variable - (char *)arch_tp());
+}
+
 noinline void gmp__setm(struct m *m)
 {
 	gmp__tls_m = m;
@@ -80,7 +115,7 @@ static _Thread_local struct ring_seat tls_ring __attribute__((tls_model("initial
 noinline struct ring_seat *gmp__ring_seat(void)
 {
 	__asm__ volatile("");
-	return &tls_ring;
+	return of_thread(&tls_ring);
 }
 
 static _Thread_local struct {
@@ -110,10 +145,10 @@ noinline void gmp__cancel_renew(void)
 #ifdef GMP_DEBUG_CHECKS
 noinline struct held_locks *gmp__held_locks(void)
 {
-	static _Thread_local struct held_locks held;
+	static _Thread_local struct held_locks held __attribute__((tls_model("initial-exec")));
 
 	__asm__ volatile("");
-	return &held;
+	return of_thread(&held);
 }
 #endif
 
@@ -125,6 +160,7 @@ noinline int gmp__own_locals(struct own_local *own)
 	own[n++] = (struct own_local){ &gmp__tls_m, sizeof(gmp__tls_m) };
 	own[n++] = (struct own_local){ &tls_blocked, sizeof(tls_blocked) };
 	own[n++] = (struct own_local){ &tls_abandoned, sizeof(tls_abandoned) };
+	own[n++] = (struct own_local){ &tls_host, sizeof(tls_host) };
 	own[n++] = (struct own_local){ &tls_locals, sizeof(tls_locals) };
 	own[n++] = (struct own_local){ &tls_cleanups, sizeof(tls_cleanups) };
 	own[n++] = (struct own_local){ &tls_cancel, sizeof(tls_cancel) };

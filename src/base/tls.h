@@ -6,6 +6,9 @@
  *   TLS-1  Only this header and tls.c have thread-locals, and only opaque accessors read them: an
  *          asm that the compiler can neither cache nor move past another volatile access, or a
  *          function that it cannot inline.
+ *   TLS-2  In the block of a green thread with own thread-locals (machine/tlsblock.h), tls_host is
+ *          the thread pointer of the OS thread that runs it, and gmp__tls_m its M. What belongs to
+ *          the OS thread (the ring of trace events, the locks held) is found by tls_host.
  *
  * A green thread may park on one OS thread and continue on another. A compiler keeps the address of
  * a thread-local in a register across calls, and the switch restores that register. Without TLS-1
@@ -43,6 +46,14 @@ void gmp__setm_unblocked(struct m *m);
 struct m *gmp__abandonedm(void);
 void gmp__setm_abandoned(struct m *m);
 
+/* The thread pointer of the OS thread, if a block of a green thread is loaded; otherwise NULL.
+ * Async-signal-safe. gmp__forget_host: the child of a fork, whose only thread has that block. */
+void *gmp__tls_host(void);
+void gmp__forget_host(void);
+/* Where both are, from the thread pointer. */
+ptrdiff_t gmp__tls_m_offset(void);
+ptrdiff_t gmp__tls_host_offset(void);
+
 /* The green-thread locals of an external thread: see fls.c. */
 struct locals;
 struct locals *gmp__external_locals(void);
@@ -75,7 +86,7 @@ void gmp__cancel_renew(void);
 
 /* Fill own with the addresses of the runtime's thread-locals on this OS thread, for
  * debug/tlsleak.c, which ignores them. Returns their number. */
-enum { OWN_LOCALS = 8 };
+enum { OWN_LOCALS = 9 };
 struct own_local {
 	const void *at;
 	size_t size;

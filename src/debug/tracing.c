@@ -15,6 +15,7 @@
 #include "enter.h"
 #include "g.h"
 #include "mode/tracing.h"
+#include "park.h"
 #include "stall.h"
 
 static struct {
@@ -42,7 +43,7 @@ leaves_by_jump static int park_traced_g0(void *arg)
 		gmp__emit(what, EVENT_PARK, ld_rlx(&gp->reason), gp->id, view_object(gp),
 			  id_of(view_awaited(gp)));
 	}
-	return sched.untraced.park(gp);
+	return ld_rlx(&sched.untraced.park)(gp);
 }
 
 leaves_by_jump static int yield_traced_g0(void *arg)
@@ -54,7 +55,7 @@ leaves_by_jump static int yield_traced_g0(void *arg)
 		cputime_add(getm(), gp);
 		gmp__emit(what, EVENT_YIELD, 0, gp->id, 0, 0);
 	}
-	return sched.untraced.yield(gp);
+	return ld_rlx(&sched.untraced.yield)(gp);
 }
 
 leaves_by_jump static int exit_traced_g0(void *arg)
@@ -66,15 +67,16 @@ leaves_by_jump static int exit_traced_g0(void *arg)
 		cputime_add(getm(), gp);
 		gmp__emit(what, EVENT_EXIT, 0, gp->id, 0, 0);
 	}
-	return sched.untraced.exit(gp);
+	return ld_rlx(&sched.untraced.exit)(gp);
 }
 
 /* RECORD-2, after gmp__recording has changed. */
 static void set_hooks(bool on)
 {
-	st_rlx(&sched.park, on ? park_traced_g0 : sched.untraced.park);
-	st_rlx(&sched.yield, on ? yield_traced_g0 : sched.untraced.yield);
-	st_rlx(&sched.exit, on ? exit_traced_g0 : sched.untraced.exit);
+	static const struct leave_steps traced = { park_traced_g0, yield_traced_g0,
+						   exit_traced_g0 };
+
+	park_trace(on ? &traced : NULL);
 }
 
 /* --- what is recorded; under rec.lock --- */

@@ -9,6 +9,7 @@
 #include "base/trace.h"
 #include "m.h"
 #include "mode/longrun.h"
+#include "mode/owntls.h"
 #include "stack.h"
 
 /* ASK_AGAIN_NS: until a thread is asked in a sleep again.  It doubles each time, ASK_DOUBLED times
@@ -37,6 +38,7 @@ static bool leave_sig(struct m *m, uintptr_t pc)
 		return false;
 	m->kept.lo = m->curg->stack;
 	m->kept.klass = m->curg->stack_class;
+	m->kept_block = owntls_abandon(m->curg);
 	m->curg = NULL;
 	gmp__setm_abandoned(m);
 	return true;
@@ -57,6 +59,8 @@ void abandon_sig(struct m *m, void *context)
 static void free_abandoned(struct m *m)
 {
 	stack_release_kept(&m->kept);
+	if (m->kept_block)
+		tlsblock_free(m->kept_block);
 	free(m);
 }
 

@@ -6,8 +6,11 @@
  *   scheduler generations              gmp_config.sched   mode_p_init, mode_has_runnext,
  *     (FIFO ring, global queue only)                      mode_takes_next, mode_has_one_lane,
  *                                                         mode_has_second_ring
- *   Gs as OS threads (mode/thread.h)   GMP_SCHED_THREAD   mode_begins_thread; thread_m, thread_arm
- *                                                         and thread_resume in
+ *   own thread-locals                  GMP_OWN_TLS        mode_begins_otherwise; RESUME_OWN_TLS in
+ *     (mode/owntls.h)                                     sched.c:begin_g0 and end_wait_g0; the
+ *                                                         steps of park_own_tls; OWES_OWN_TLS
+ *   Gs as OS threads (mode/thread.h)   GMP_SCHED_THREAD   mode_begins_otherwise; thread_m,
+ *                                                         thread_arm and thread_resume in
  *                                                         park.c:park_external
  *   virtual time (mode/vtime.h)        GMP_VIRTUAL_TIME   mode_time_is_virtual; vtime_sleep and
  *                                                         vtime_slept in idle.c:sleep_in_poller;
@@ -61,10 +64,11 @@ static inline bool mode_has_second_ring(void)
 	return sched.options.c.sched <= GMP_SCHED_RUNNEXT;
 }
 
-/* sched.c:begin_g0.  True: a G that has not run gets an OS thread instead of a stack. */
-static inline bool mode_begins_thread(void)
+/* sched.c:begin_g0.  True: a G that has not run gets an OS thread instead of a stack, or a
+ * thread-local block beside it. */
+static inline bool mode_begins_otherwise(void)
 {
-	return sched.threads;
+	return sched.begins_otherwise;
 }
 
 /* source.c, idle.c, timerheap.h.  True: the clock does not move while a G can run, so it is

@@ -9,7 +9,7 @@
  * runs in the child, in a handler of pthread_atfork, and takes no lock of the runtime: a thread of
  * the parent may have held it.
  *
- *   the calling thread    signal_thread_restore, fls_adopt
+ *   the calling thread    signal_thread_restore, fls_adopt, owntls_forget
  *   signals               dump_signal_forget, notify_forget, signal_fini
  *   io_uring, poller      uring_forget, gmp__poller.close, netpoll_forget_all
  *   Gs, Ms, Ps, stacks    proc_forget
@@ -49,6 +49,7 @@
 #include "io/cleanup.h"
 #include "io/uring.h"
 #include "mode/cpusample.h"
+#include "mode/owntls.h"
 #include "netpoll.h"
 #include "poller.h"
 #include "proc.h"
@@ -67,6 +68,7 @@ static void fork_child(void)
 		fls_adopt(m->curg);
 	}
 	gmp__setm(NULL);
+	owntls_forget();
 	dump_signal_forget();
 	notify_forget();
 	if (ld_rlx(&sched.state) != RUN_NONE) {

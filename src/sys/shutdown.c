@@ -13,6 +13,7 @@
  *   waits for fds                 netpoll_cancel_all: external threads get -ESRCH
  *   ticks                         ticks_release: external threads get -ESRCH
  *   locals                        fls_forget: frees the table, runs no destructor
+ *   own thread-locals             owntls_kill: frees the block, runs no destructor
  *   what calls hold on its stack  leftovers_fini (io/cleanup.h), called by run.c afterwards
  *
  * With GMP_SCHED_THREAD a green thread is an OS thread and leaves by itself
@@ -39,6 +40,7 @@
 #include "base/os.h"
 #include "fls.h"
 #include "g.h"
+#include "mode/owntls.h"
 #include "netpoll.h"
 #include "park.h"
 #include "ready.h"
@@ -103,8 +105,10 @@ void shutdown_kill_all(void)
 		os_nap(200000);
 		release_external();
 	}
-	for (uint32_t i = 0; i < g_made(); i++)
+	for (uint32_t i = 0; i < g_made(); i++) {
 		fls_forget(g_at(i));
+		owntls_kill(g_at(i));
+	}
 	/* the last external thread that made a green thread runnable has left the critical
 	 * section */
 	lock(&sched.lock, LR_SCHED);

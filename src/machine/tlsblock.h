@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Thread-local blocks: what libc keeps for an OS thread, for a green thread of its own.
+ *
+ * A block is the memory that the thread pointer selects: the thread-locals of the program and of
+ * all libraries (errno, the locale, malloc's cache), the table of blocks of modules that were
+ * loaded later, and libc's thread struct above them (pthread_self(), the values of pthread keys,
+ * the owner id of mutexes).  glibc allocates it as for a new OS thread.  No kernel thread belongs
+ * to it.  mode/owntls.h tells when a block is loaded.
+ *
+ * What differs from the block of an OS thread
+ *   thread id        above the kernel's maximum, unique.  Mutexes use it as their owner.  Calls
+ *                    that give it to the kernel (pthread_kill, pthread_getcpuclockid) find no such
+ *                    thread
+ *   detached         pthread_join and pthread_detach of it are EINVAL
+ *   rseq             not registered: sched_getcpu makes a call of the kernel
+ *   robust mutexes   the kernel does not know their list
+ *   cancellation     disabled, as on an M
+ *   stack            that of the green thread
+ *
+ * Invariants
+ *   TLSBLOCK-1  Each block is in glibc's list of threads on user-provided stacks.  So dlopen
+ *               initializes the variables of a library with static thread-locals in it.  setuid and
+ *               the like find no kernel thread for it, and skip it.
+ *   TLSBLOCK-2  A block that is reused has the initial values of all variables, except those of
+ *               libc: malloc's cache and arena,
+ *               the resolver's state, and buffers of libc stay with it, since they cannot be freed
+ *               from outside.  errno, h_errno, the locale and the message of dlerror are reset.
+ *   TLSBLOCK-3  The images of the variables are private copies, so that a dlclose meanwhile does
+ *               no harm.  They are made again when a module has come or gone.
+ *   TLSBLOCK-4  The handler of glibc's signal for setuid runs with the OS thread's own block.  It
+ *               answers through the thread pointer: the answer of a green thread's block would not
+ *               be seen, and the caller of setuid would wait forever.
+ *
+ * Rejected
+ *   Freeing a block at the end of each green thread: 2 us, and malloc's cache would be lost.
+ *   Blocks outside of glibc's list: a library that a green thread loads could not be initialized
+ *   between dlopen and its first use.
+ */
+#ifndef GMP_TLSBLOCK_H
+#define GMP_TLSBLOCK_H
+
+#include "base/base.h"
+
+struct m;
+
+/* The address of a block is the thread pointer that selects it. */
+struct tlsblock;
+
+/* Where base/tls.h has its variables in each block.  Set by the probe. */
+extern struct tlsblock_offsets {
+	ptrdiff_t m, host;
+} gmp__tlsblock_at __attribute__((visibility("hidden")));
+
+/* The next one in a list of free blocks: in place of the host, which only a loaded block has. */
+static inline struct tlsblock **tlsblock_next(struct tlsblock *b)
+{
+	return (struct tlsblock **)(void *)((char *)b + gmp__tlsblock_at.host);
+}
+
+/* Check once whether blocks can be made here.  Returns 0, -EAGAIN if the system gives no OS thread,
+ * or -ENOTSUP with a text in *why.  Not on g0. */
+int tlsblock_probe(const char **why);
+/* TLSBLOCK-4: from now on; no longer. */
+void tlsblock_signals_begin(void);
+void tlsblock_signals_end(void);
+
+/* A new block with initial values; NULL without memory. */
+struct tlsblock *tlsblock_new(void);
+/* Free the block of a green thread that was killed.  malloc's cache in it is lost. */
+void tlsblock_free(struct tlsblock *b);
+
+/* Before the first load for a green thread with this stack. */
+void tlsblock_prepare(struct tlsblock *b, char *stack, size_t bytes);
+/* With the block loaded, before any code of the green thread. */
+void tlsblock_first(void);
+/* With the block loaded, on the stack of the green thread, which ends: run the destructors of C++
+ * thread-locals and of pthread keys.  May wait. */
+void tlsblock_last(void);
+/* TLSBLOCK-2, on g0 with another block loaded. */
+void tlsblock_reset(struct tlsblock *b);
+
+/* In the child of a fork that a green thread with own thread-locals has called: its block is that
+ * of the only thread. */
+void tlsblock_forked(void);
+
+/* The host runs m on g0, and is about to jump to the green thread of b. */
+static inline void tlsblock_load(struct tlsblock *b, struct m *m, void *host)
+{
+	*(struct m **)(void *)((char *)b + gmp__tlsblock_at.m) = m;
+	*(void **)(void *)((char *)b + gmp__tlsblock_at.host) = host;
+	/* a signal handler may come between any two of these */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	arch_set_tp(b);
+}
+
+#endif

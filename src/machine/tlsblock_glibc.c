@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: MIT */
+/* Thread-local blocks of glibc on x86-64; see machine/tlsblock.h. */
+#include "machine/tlsblock.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <linux/rseq.h>
+#include <locale.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/os.h"
+#include "base/tls.h"
+#include "machine/tlslayout.h"
+
+/*
+ * TID_FIRST: the kernel's ids are below 2^22 (PID_MAX_LIMIT).  TID_MOST: the bits of a futex that
+ * hold an owner.  HEAD: the part of the struct before the fields of glibc's own, which holds the
+ * canary of stack protectors and the key of saved pointers.  SIG_SETXID: glibc keeps it from
+ * programs.
+ */
+enum {
+	TID_FIRST = 1 << 22,
+	TID_MOST = 0x3fffffff,
+	HEAD_BEGIN = 24,
+	HEAD_END = 80,
+	TCB_SELF = 16,
+	CANCEL_DISABLED = 1,
+	KEY_ROUNDS = 4, /* PTHREAD_DESTRUCTOR_ITERATIONS */
+	ROBUST_BYTES = 24,
+	SIG_SETXID = 33,
+	RSEQ_SIG = 0x53053053, /* glibc's */
+};
+
+#define UNALLOCATED ((void *)-1L)
+
+struct tlsblock_offsets gmp__tlsblock_at;
+
+static const struct tls_layout *const lay = &gmp__tls_layout;
+
+static uint32_t tids; /* (a) given away */
+
+/* --- the variables of modules: TLSBLOCK-3 --- */
+
+/* A module with a fixed offset. */
+struct tls_image {
+	ptrdiff_t at;
+	size_t bytes, image_bytes; /* the rest is 0 */
+	unsigned char *image;
+};
+
+/* Changes whenever a module with thread-locals comes or goes. */
+struct tls_state {
+	size_t generation, used;
+};
+
+/* Never freed: other threads may be using it.  There is one for each time that the modules have
+ * changed. */
+struct tls_images {
+	struct tls_state state;
+	bool failed; /* no memory */
+	uint32_t n, room;
+	struct tls_image images[];
+};
+
+static struct tls_images *images; /* (a) */
+
+static struct tls_state state_now(void)
+{
+	struct tls_state now = { 0, ld_rlx(lay->static_used) };
+	size_t left = ld_rlx(lay->modules) + 1;
+
+	for (const struct tls_slots *s = *lay->slots; s && left; s = ld_rlx(&s->next)) {
+		size_t n = min_of(s->n, left);
+
+		for (size_t i = 0; i < n; i++)
+			now.generation = max_of(now.generation, ld_rlx(&s->slot[i].generation));
+		left -= n;
+	}
+	return now;
+}
+
+static bool same_state(const struct tls_state *a, const struct tls_state *b)
+{
+	return a->generation == b->generation && a->used == b->used;
+}
+
+/* The struct of module number id; NULL: it has gone. */
+static const char *module_map(size_t id)
+{
+	const struct tls_slots *s = *lay->slots;
+
+	while (s && id >= s->n) {
+		id -= s->n;
+		s = s->next;
+	}
+	return s ? s->slot[id].map : NULL;
+}
+
+/* Offset of its block, below the thread pointer; 0: it has no fixed one. */
+static size_t module_offset(size_t id)
+{
+	const char *map = module_map(id);
+	intptr_t offset = map ? *(const intptr_t *)(map + lay->map_offset) : 0;
+
+	return offset > 0 ? (size_t)offset : 0;
+}
+
+static void add_image(struct tls_images *all, const struct dl_phdr_info *info,
+		      const ElfW(Phdr) * ph)
+{
+	size_t offset = module_offset(info->dlpi_tls_modid);
+	ptrdiff_t at = -(ptrdiff_t)offset;
+
+	if (!offset || (lay->errno_at >= at && lay->errno_at < at + (ptrdiff_t)ph->p_memsz))
+		return; /* TLSBLOCK-2 */
+	struct tls_image *i = &all->images[all->n];
+
+	*i = (struct tls_image){ at, ph->p_memsz, ph->p_filesz, NULL };
+	if (ph->p_filesz) {
+		i->image = malloc(ph->p_filesz);
+		if (!i->image) {
+			all->failed = true;
+			return;
+		}
+		memcpy(i->image, (const void *)(info->dlpi_addr + ph->p_vaddr), ph->p_filesz);
+	}
+	all->n++;
+}
+
+/* The dynamic linker's lock keeps the modules of this list from being unmapped. */
+static int add_module(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct tls_images *all = arg;
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_TLS && info->dlpi_tls_modid &&
+		    all->n < all->room)
+			add_image(all, info, &info->dlpi_phdr[i]);
+	return all->failed;
+}
+
+static void free_images(struct tls_images *all)
+{
+	while (all->n > 0)
+		free(all->images[--all->n].image);
+	free(all);
+}
+
+/* Returns the images of the present modules; NULL without memory. */
+static noinline struct tls_images *images_renew(struct tls_images *old)
+{
+	struct tls_state state = state_now();
+	uint32_t room = (uint32_t)ld_rlx(lay->modules) + 1;
+	struct tls_images *all = calloc(1, sizeof(*all) + room * sizeof(all->images[0]));
+
+	if (!all)
+		return NULL;
+	all->state = state; /* read before: a module that comes meanwhile is found next time */
+	all->room = room;
+	dl_iterate_phdr(add_module, all);
+	if (all->failed) {
+		free_images(all);
+		return NULL;
+	}
+	if (cas_rel(&images, &old, all)) /* ORD(owntls) */
+		return all;
+	free_images(all);
+	return ld_acq(&images); /* ORD(owntls): another thread was first */
+}
+
+static struct tls_images *images_now(void)
+{
+	struct tls_images *all = ld_acq(&images); /* ORD(owntls) */
+	struct tls_state now = state_now();
+
+	if (likely(all && same_state(&all->state, &now)))
+		return all;
+	return images_renew(all);
+}
+
+/* --- making blocks --- */
+
+static void write_word(char *tp, size_t at, const void *value)
+{
+	*(const void **)tls_at(tp, (ptrdiff_t)at) = value;
+}
+
+static void write_int(char *tp, size_t at, int value)
+{
+	*(int *)tls_at(tp, (ptrdiff_t)at) = value;
+}
+
+static void list_add(struct tls_list *l)
+{
+	tlslayout_lock(lay->lock);
+	l->next = lay->threads->next;
+	l->prev = lay->threads;
+	l->next->prev = l;
+	lay->threads->next = l;
+	tlslayout_unlock(lay->lock);
+}
+
+static void list_remove(struct tls_list *l)
+{
+	tlslayout_lock(lay->lock);
+	l->next->prev = l->prev;
+	l->prev->next = l->next;
+	tlslayout_unlock(lay->lock);
+}
+
+static void fill_rseq(char *tp)
+{
+	struct rseq *area = tls_at(tp, lay->rseq);
+
+	memset(area, 0, lay->rseq_bytes);
+	area->cpu_id = (uint32_t)RSEQ_CPU_ID_REGISTRATION_FAILED;
+}
+
+/* Fill what pthread_create fills for an OS thread. */
+static void fill_thread(char *tp, int tid)
+{
+	char *own = arch_tp(), *robust = tp + lay->robust;
+	size_t first = lay->specific - TLS_KEYS_PER_TABLE * sizeof(struct tls_value);
+
+	memcpy(tp + HEAD_BEGIN, own + HEAD_BEGIN, HEAD_END - HEAD_BEGIN);
+	write_word(tp, 0, tp);
+	write_word(tp, TCB_SELF, tp);
+	write_int(tp, lay->tid, tid);
+	memcpy(robust, own + lay->robust, ROBUST_BYTES); /* for the offset in it */
+	write_word(tp, lay->robust - sizeof(void *), robust);
+	write_word(tp, lay->robust, robust);
+	write_word(tp, lay->robust + 2 * sizeof(void *), NULL);
+	write_word(tp, lay->specific, tp + first);
+	write_word(tp, lay->joinid, tp);
+	*(void **)tls_at(tp, lay->resp) = tp + lay->res;
+	if (lay->rseq)
+		fill_rseq(tp);
+}
+
+struct tlsblock *tlsblock_new(void)
+{
+	struct tls_state before = state_now(), now;
+	uint32_t n = add_rlx(&tids, 1);
+	char *tp = n < TID_MOST - TID_FIRST ? lay->allocate(NULL) : NULL;
+
+	if (!tp)
+		return NULL;
+	fill_thread(tp, (int)(TID_FIRST + n));
+	list_add(tls_at(tp, (ptrdiff_t)lay->list));
+	now = state_now();
+	if (unlikely(!same_state(&before, &now))) /* a module came before the block was listed */
+		tlsblock_reset((struct tlsblock *)(void *)tp);
+	return (struct tlsblock *)(void *)tp;
+}
+
+void tlsblock_free(struct tlsblock *b)
+{
+	list_remove(tls_at(b, (ptrdiff_t)lay->list));
+	lay->deallocate(b, true);
+}
+
+void tlsblock_prepare(struct tlsblock *b, char *stack, size_t bytes)
+{
+	char *tp = (char *)b;
+	size_t from = lay->robust + ROBUST_BYTES;
+
+	/* handlers of pthread_cleanup_push that the former green thread did not leave */
+	memset(tp + from, 0, lay->cancel - from);
+	write_int(tp, lay->cancel, CANCEL_DISABLED);
+	write_word(tp, lay->stack, stack);
+	write_word(tp, lay->stack + sizeof(void *), (void *)bytes);
+	*(int *)tls_at(tp, lay->errno_at) = 0;
+}
+
+/* --- the first and the last code in a block --- */
+
+void tlsblock_first(void)
+{
+	lay->ctype_init(); /* the tables of the process's present locale */
+	*__h_errno_location() = 0;
+}
+
+/* Runs the destructors of one table of keys.  Returns true if there was a value. */
+static bool end_keys(struct tls_value *values, const struct tls_key *keys)
+{
+	bool any = false;
+
+	for (int i = 0; i < TLS_KEYS_PER_TABLE; i++) {
+		void *value = values[i].data;
+
+		if (!value)
+			continue;
+		any = true;
+		values[i].data = NULL;
+		if (values[i].seq == ld_rlx(&keys[i].seq) && keys[i].destroy)
+			keys[i].destroy(value);
+	}
+	return any;
+}
+
+/* A round of destructors.  Returns true if there may be new values. */
+static bool end_all_keys(char *tp)
+{
+	struct tls_value **tables = tls_at(tp, (ptrdiff_t)lay->specific);
+	bool any = false;
+
+	for (int i = 0; i < TLS_KEY_TABLES; i++)
+		if (tables[i])
+			any |= end_keys(tables[i], lay->keys + (size_t)i * TLS_KEYS_PER_TABLE);
+	return any;
+}
+
+/* Values that destructors have set again and again. */
+static void drop_values(char *tp)
+{
+	struct tls_value **tables = tls_at(tp, (ptrdiff_t)lay->specific);
+
+	for (int i = 0; i < TLS_KEY_TABLES; i++)
+		for (int k = 0; tables[i] && k < TLS_KEYS_PER_TABLE; k++)
+			tables[i][k].data = NULL;
+}
+
+void tlsblock_last(void)
+{
+	char *tp = arch_tp(); /* the green thread may move, its block does not */
+	bool *used = tls_at(tp, (ptrdiff_t)(lay->specific + TLS_KEY_TABLES * sizeof(void *)));
+
+	lay->call_dtors();
+	if (*used) {
+		for (int i = 0; i < KEY_ROUNDS && end_all_keys(tp); i++)
+			;
+		drop_values(tp);
+		*used = false;
+		lay->call_dtors(); /* of variables that the destructors have used first */
+	}
+	if (uselocale((locale_t)0) != LC_GLOBAL_LOCALE)
+		uselocale(LC_GLOBAL_LOCALE);
+	if (dlerror()) /* the first call returns the message, the second one frees it */
+		dlerror();
+}
+
+/* The blocks of modules without a fixed offset. */
+static void free_dynamic(struct tlsblock *b)
+{
+	struct {
+		void *at, *to_free;
+	} *dtv = *(void **)tls_at(b, (ptrdiff_t)lay->dtv);
+	size_t n = min_of(ld_rlx(lay->modules), (size_t)dtv[-1].at);
+
+	for (size_t i = 1; i <= n; i++) {
+		if (likely(!dtv[i].to_free))
+			continue;
+		free(dtv[i].to_free);
+		dtv[i].at = UNALLOCATED;
+		dtv[i].to_free = NULL;
+	}
+}
+
+void tlsblock_reset(struct tlsblock *b)
+{
+	const struct tls_images *all;
+
+	free_dynamic(b);
+	while (!(all = images_now()))
+		os_nap(1000000); /* until there is memory */
+	for (uint32_t i = 0; i < all->n; i++) {
+		const struct tls_image *v = &all->images[i];
+		char *to = tls_at(b, v->at);
+
+		if (v->image_bytes)
+			memcpy(to, v->image, v->image_bytes);
+		memset(to + v->image_bytes, 0, v->bytes - v->image_bytes);
+	}
+}
+
+/* --- signals: TLSBLOCK-4 --- */
+
+/* What the system call takes.  sigaction(2) of glibc refuses the signal. */
+struct kernel_action {
+	void (*handler)(int sig, siginfo_t *info, void *context);
+	unsigned long flags;
+	void (*restorer)(void);
+	uint64_t mask;
+};
+
+static struct kernel_action glibcs; /* (c) while the handler is installed */
+
+static int set_action(const struct kernel_action *to, struct kernel_action *was)
+{
+	return (int)syscall(SYS_rt_sigaction, SIG_SETXID, to, was, sizeof(to->mask));
+}
+
+static void on_setxid(int sig, siginfo_t *info, void *context)
+{
+	void *host = gmp__tls_host(), *tp = arch_tp();
+
+	if (host)
+		arch_set_tp(host);
+	glibcs.handler(sig, info, context);
+	if (host)
+		arch_set_tp(tp);
+}
+
+void tlsblock_signals_begin(void)
+{
+	struct kernel_action now;
+
+	if (set_action(NULL, &now) || now.handler == on_setxid)
+		return;
+	glibcs = now;
+	now.handler = on_setxid;
+	set_action(&now, NULL);
+}
+
+void tlsblock_signals_end(void)
+{
+	struct kernel_action now;
+
+	if (!set_action(NULL, &now) && now.handler == on_setxid)
+		set_action(&glibcs, NULL);
+}
+
+void tlsblock_forked(void)
+{
+	char *host = gmp__tls_host();
+
+	/* the kernel would write to an area that glibc may give to another thread */
+	if (lay->rseq)
+		syscall(SYS_rseq, host + lay->rseq, lay->rseq_bytes, RSEQ_FLAG_UNREGISTER,
+			RSEQ_SIG);
+	gmp__forget_host();
+}
+
+/* --- probe --- */
+
+static struct {
+	pthread_mutex_t lock;
+	bool done;
+	int err;
+	const char *why;
+} probe = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool handles_setxid(void)
+{
+	struct kernel_action now;
+
+	return !set_action(NULL, &now) && (uintptr_t)now.handler > (uintptr_t)SIG_IGN;
+}
+
+static void probe_locked(void)
+{
+	gmp__tlsblock_at.m = gmp__tls_m_offset();
+	gmp__tlsblock_at.host = gmp__tls_host_offset();
+	probe.err = tlslayout_probe(&probe.why);
+	if (!probe.err && !handles_setxid()) {
+		probe.err = -ENOTSUP;
+		probe.why = "glibc has no handler for its signal 33";
+	}
+	if (!probe.err && !images_now())
+		probe.err = -EAGAIN;
+	probe.done = probe.err != -EAGAIN;
+}
+
+int tlsblock_probe(const char **why)
+{
+	pthread_mutex_lock(&probe.lock);
+	if (!probe.done)
+		probe_locked();
+	int err = probe.err;
+
+	*why = probe.why;
+	pthread_mutex_unlock(&probe.lock);
+	return err;
+}

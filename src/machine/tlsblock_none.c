@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* Thread-local blocks where they cannot be made: machine/tlsblock.h.  Only the probe is called. */
+#include <errno.h>
+
+#include "machine/tlsblock.h"
+
+struct tlsblock_offsets gmp__tlsblock_at;
+
+int tlsblock_probe(const char **why)
+{
+	*why = "this build of gmp has it for glibc on x86-64, without AddressSanitizer and "
+	       "ThreadSanitizer";
+	return -ENOTSUP;
+}
+
+void tlsblock_signals_begin(void)
+{
+}
+
+void tlsblock_signals_end(void)
+{
+}
+
+struct tlsblock *tlsblock_new(void)
+{
+	return NULL;
+}
+
+void tlsblock_free(struct tlsblock *b)
+{
+	(void)b;
+}
+
+void tlsblock_prepare(struct tlsblock *b, char *stack, size_t bytes)
+{
+	(void)b, (void)stack, (void)bytes;
+}
+
+void tlsblock_first(void)
+{
+}
+
+void tlsblock_last(void)
+{
+}
+
+void tlsblock_reset(struct tlsblock *b)
+{
+	(void)b;
+}
+
+void tlsblock_forked(void)
+{
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Layout of glibc's private struct of a thread, found and checked at run time.
+ *
+ * glibc exports what a debugger needs: for each field that libthread_db reads, a symbol
+ * _thread_db_<struct>_<field> with the size and the offset.  The other fields are searched in the
+ * struct of a real OS thread whose values are known (a stack that the probe made, the list head
+ * that the kernel has).  Nothing is assumed from the version.  Whatever does not match ends the
+ * probe with a text that names it.
+ */
+#ifndef GMP_TLSLAYOUT_H
+#define GMP_TLSLAYOUT_H
+
+#include "base/base.h"
+
+/* Offsets are from the thread pointer, which is the address of the struct. */
+struct tls_layout {
+	size_t size;     /* of the struct */
+	size_t dtv;      /* the table of the thread's blocks, by module */
+	size_t list;     /* links of the list of threads: next, prev */
+	size_t tid;      /* int */
+	size_t robust;   /* the head that the kernel reads; the word before it links backwards */
+	size_t cancel;   /* int: state and type of cancellation */
+	size_t specific; /* 32 pointers to tables of 32 values of keys; then the byte `used` */
+	size_t joinid;   /* the thread itself: it is detached */
+	size_t stack;    /* lowest address, size, size of the guard */
+	size_t res;      /* the resolver's state */
+	ptrdiff_t resp;  /* the thread-local __resp: a pointer to that */
+	ptrdiff_t rseq;  /* the area that the kernel writes; 0: there is none */
+	size_t rseq_bytes;
+	ptrdiff_t errno_at;
+
+	void *(*allocate)(void *tcb);
+	void (*deallocate)(void *tcb, bool storage);
+	void (*ctype_init)(void);
+	void (*call_dtors)(void); /* of C++ thread-locals */
+	const struct tls_key {
+		uintptr_t seq; /* odd: the key exists */
+		void (*destroy)(void *value);
+	} * keys;
+
+	/* in the dynamic linker's state */
+	const size_t *modules;          /* the highest number of a module with thread-locals */
+	const size_t *static_used;      /* bytes of the blocks of all that have a fixed offset */
+	struct tls_slots *const *slots; /* which modules there are */
+	size_t map_offset;              /* in a module's struct: its offset below the thread */
+	struct tls_list *threads;       /* the threads on user-provided stacks */
+	int *lock;                      /* of that list; 0 free, 1 held, 2 held with waiters */
+};
+
+/* A value of a key; it counts while seq is that of the key. */
+struct tls_value {
+	uintptr_t seq;
+	void *data;
+};
+
+struct tls_list {
+	struct tls_list *next, *prev;
+};
+
+struct tls_slots {
+	size_t n;
+	struct tls_slots *next;
+	struct {
+		size_t generation; /* changes whenever another module gets the slot */
+		const char *map;   /* NULL: free */
+	} slot[];
+};
+
+enum { TLS_KEYS_PER_TABLE = 32, TLS_KEY_TABLES = 32 };
+
+extern struct tls_layout gmp__tls_layout;
+
+static inline void *tls_at(void *tp, ptrdiff_t offset)
+{
+	return (char *)tp + offset;
+}
+
+/* Fill gmp__tls_layout.  Makes a few OS threads, which have ended when it returns.  Returns 0,
+ * -EAGAIN if the system gives no thread, or -ENOTSUP; *why is then a text. */
+int tlslayout_probe(const char **why);
+
+/* The lock of the list of threads.  No other lock may be taken meanwhile. */
+void tlslayout_lock(int *lock);
+void tlslayout_unlock(int *lock);
+
+#endif

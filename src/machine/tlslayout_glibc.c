@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Probe of glibc's thread struct on x86-64, for glibc 2.34 and later.
+ *
+ *   from _thread_db_*            size, dtv, list, tid, cancel, specific; slots, map_offset, the
+ *                                lists of threads
+ *   from a system call           robust (get_robust_list)
+ *   from a function or symbol    res, resp, rseq, errno_at
+ *   searched in a real thread    stack (a mapping that the probe made), joinid (a detached thread)
+ *   by its place, then by trial  lock: it lies behind three list heads.  The probe takes it, makes
+ *                                another thread need it, and sees that this thread sleeps on it
+ *
+ * Each of them, except those of the last two lines, is also compared with the values of a real
+ * thread.
+ */
+#include "machine/tlslayout.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <resolv.h>
+#include <semaphore.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/os.h"
+#include "base/san.h"
+
+/*
+ * RSEQ_BYTES: the least that the kernel registers.
+ * HWCAP2_FSGSBASE: the kernel lets programs write the thread pointer.  PROBE_STACK: of the thread
+ * that is read, in a mapping of its own.  LOCK_POLLS: naps of 50 us until the thread that
+ * needs the lock must sleep on it: a second.
+ */
+enum {
+	HWCAP2_FSGSBASE = 2,
+	PROBE_STACK = 256 * 1024,
+	LOCK_POLLS = 20000,
+	ROBUST_BYTES = 24,
+	RSEQ_BYTES = 32,
+	TCB_SELF = 16,    /* of the ABI: the word at fs:16 */
+	TCB_THREADS = 24, /* int: other threads exist */
+};
+
+struct tls_layout gmp__tls_layout;
+
+static struct tls_layout *const lay = &gmp__tls_layout;
+
+static void *symbol(const char *name)
+{
+	return dlsym(RTLD_DEFAULT, name);
+}
+
+/* The offset of a field that libthread_db reads.  bits: its size. */
+static bool debugger_field(const char *name, uint32_t bits, size_t *at)
+{
+	const uint32_t *found = symbol(name);
+
+	if (!found || found[0] != bits)
+		return false;
+	*at = found[2];
+	return true;
+}
+
+/* The fields of a pair of words, of which all lists and tables here consist. */
+static bool debugger_pair(const char *first, const char *second)
+{
+	size_t a, b;
+
+	return debugger_field(first, 64, &a) && a == 0 && debugger_field(second, 64, &b) && b == 8;
+}
+
+static const char *find_functions(void)
+{
+	void *found[] = { symbol("_dl_allocate_tls"), symbol("_dl_deallocate_tls"),
+			  symbol("__ctype_init"), symbol("__call_tls_dtors"),
+			  symbol("__pthread_keys") };
+
+	for (size_t i = 0; i < countof(found); i++)
+		if (!found[i])
+			return "glibc does not export _dl_allocate_tls, _dl_deallocate_tls, "
+			       "__ctype_init, __call_tls_dtors or __pthread_keys";
+	memcpy(&lay->allocate, &found[0], sizeof(void *));
+	memcpy(&lay->deallocate, &found[1], sizeof(void *));
+	memcpy(&lay->ctype_init, &found[2], sizeof(void *));
+	memcpy(&lay->call_dtors, &found[3], sizeof(void *));
+	lay->keys = found[4];
+	return NULL;
+}
+
+static const char *find_fields(void)
+{
+	const uint32_t *size = symbol("_thread_db_sizeof_pthread");
+	size_t report;
+
+	if (!size || !debugger_field("_thread_db_pthread_list", 128, &lay->list) ||
+	    !debugger_field("_thread_db_pthread_tid", 32, &lay->tid) ||
+	    !debugger_field("_thread_db_pthread_cancelhandling", 32, &lay->cancel) ||
+	    !debugger_field("_thread_db_pthread_dtvp", 64, &lay->dtv) ||
+	    !debugger_field("_thread_db_pthread_specific", TLS_KEY_TABLES * 64, &lay->specific) ||
+	    !debugger_field("_thread_db_pthread_report_events", 8, &report) ||
+	    report != lay->specific + TLS_KEY_TABLES * sizeof(void *) + 1)
+		return "glibc's description of its thread struct is another one";
+	lay->size = *size;
+	if (!debugger_pair("_thread_db_pthread_key_struct_seq",
+			   "_thread_db_pthread_key_struct_destr") ||
+	    !debugger_pair("_thread_db_pthread_key_data_seq", "_thread_db_pthread_key_data_data") ||
+	    !debugger_pair("_thread_db_dtv_slotinfo_gen", "_thread_db_dtv_slotinfo_map") ||
+	    !debugger_pair("_thread_db_dtv_slotinfo_list_len", "_thread_db_dtv_slotinfo_list_next"))
+		return "glibc's tables of keys or of modules have another form";
+	return NULL;
+}
+
+/* The fields of the dynamic linker that a debugger reads, and their neighbours. */
+static const char *find_linker(void)
+{
+	char *linker = symbol("_rtld_global");
+	size_t slots, used, user;
+
+	if (!linker ||
+	    !debugger_field("_thread_db_rtld_global__dl_tls_dtv_slotinfo_list", 64, &slots) ||
+	    !debugger_field("_thread_db_rtld_global__dl_stack_used", 128, &used) ||
+	    !debugger_field("_thread_db_rtld_global__dl_stack_user", 128, &user) ||
+	    !debugger_field("_thread_db_link_map_l_tls_offset", 64, &lay->map_offset) ||
+	    user != used + sizeof(struct tls_list))
+		return "the state of the dynamic linker is described in another way";
+	lay->slots = (void *)(linker + slots);
+	lay->modules = (void *)(linker + slots - sizeof(size_t));
+	lay->static_used = (void *)(linker + slots + 2 * sizeof(size_t));
+	lay->threads = (void *)(linker + user);
+	/* behind it: the list of cached stacks, their size, and a list operation under way */
+	lay->lock = (void *)(linker + user + 2 * sizeof(struct tls_list) + 2 * sizeof(size_t));
+
+	const struct tls_list *cached = lay->threads + 1;
+	const size_t *under_way = (const size_t *)(cached + 1) + 1;
+
+	for (const struct tls_list *l = lay->threads - 1; l <= cached; l++)
+		if (!l->next || l->next->prev != l || l->prev->next != l)
+			return "glibc's lists of threads are elsewhere";
+	if (*under_way || (unsigned)ld_rlx(lay->lock) > 2)
+		return "the lock of glibc's lists of threads is elsewhere";
+	return NULL;
+}
+
+/* --- a real thread --- */
+
+static struct {
+	char *stack; /* its mapping */
+	const char *wrong;
+	void *tp;
+	sem_t was_read, end; /* it has been read; it may end */
+	sem_t begin;         /* of the thread that needs the lock */
+	pthread_key_t key;
+} real;
+
+static void key_ended(void *value)
+{
+	(void)value;
+}
+
+/* The only word of the calling thread's struct that has this value, behind `from`, 0: none. */
+static size_t find_word(size_t from, uintptr_t value)
+{
+	size_t found = 0;
+
+	for (size_t at = from; at + sizeof(value) <= lay->size; at += sizeof(value)) {
+		if (*(uintptr_t *)tls_at(arch_tp(), (ptrdiff_t)at) != value)
+			continue;
+		if (found)
+			return 0;
+		found = at;
+	}
+	return found;
+}
+
+static const char *look_at_header(char *tp)
+{
+	if (*(void **)tp != tp || *(void **)(tp + TCB_SELF) != tp || (void *)pthread_self() != tp)
+		return "the thread pointer is not the address of glibc's thread struct";
+	if (*(int *)(tp + TCB_THREADS) != 1)
+		return "the flag for several threads is elsewhere";
+	if (*(int *)(tp + lay->tid) != os_thread_id())
+		return "the thread id is elsewhere";
+	const struct tls_list *l = (void *)(tp + lay->list);
+
+	return l->next->prev == l && l->prev->next == l ? NULL : "the list links are elsewhere";
+}
+
+static const char *look_at_robust(char *tp)
+{
+	char *head = NULL;
+	size_t bytes = 0;
+
+	if (syscall(SYS_get_robust_list, 0, &head, &bytes))
+		return "get_robust_list is refused";
+	lay->robust = (size_t)(head - tp);
+	if (bytes != ROBUST_BYTES || head < tp || lay->robust + ROBUST_BYTES > lay->cancel ||
+	    lay->robust < lay->tid || *(void **)head != head ||
+	    *(void **)(head - sizeof(void *)) != head)
+		return "the list of robust mutexes is elsewhere";
+	return NULL;
+}
+
+static const char *look_at_keys(char *tp)
+{
+	size_t tables = TLS_KEY_TABLES * sizeof(void *);
+	void **specific = (void **)(tp + lay->specific);
+	const char *used = (const char *)specific + tables;
+	const char *first = (const char *)specific - TLS_KEYS_PER_TABLE * sizeof(struct tls_value);
+
+	if (specific[0] != first || *used != 0)
+		return "the values of pthread keys are elsewhere";
+	if (pthread_setspecific(real.key, tp) || *used != 1 ||
+	    lay->keys[real.key].destroy != key_ended)
+		return "the table of pthread keys is elsewhere";
+	return NULL;
+}
+
+static const char *look_at_cancel(char *tp)
+{
+	int *state = (int *)(tp + lay->cancel), before = *state, old;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	return before == 0 && *state == 1 ? NULL : "the state of cancellation is elsewhere";
+}
+
+static const char *look_at_stack(char *tp)
+{
+	uintptr_t *pair;
+
+	lay->stack = find_word(lay->specific, (uintptr_t)real.stack);
+	if (!lay->stack)
+		return "the bounds of the stack are not found";
+	pair = (uintptr_t *)(tp + lay->stack);
+	return pair[1] == PROBE_STACK && pair[2] == 0 ? NULL : "the size of the stack is elsewhere";
+}
+
+static const char *look_at_variables(char *tp)
+{
+	const ptrdiff_t *rseq = symbol("__rseq_offset");
+	const unsigned *bytes = symbol("__rseq_size");
+	void **resp = symbol("__resp");
+	char *res = (char *)__res_state();
+
+	lay->errno_at = (char *)__errno_location() - tp;
+	lay->res = (size_t)(res - tp);
+	if (res < tp || lay->res >= lay->size)
+		return "the state of the resolver is elsewhere";
+	if (!resp || *resp != res)
+		return "glibc does not export __resp";
+	lay->resp = (char *)resp - tp;
+	lay->rseq = rseq ? *rseq : 0;
+	lay->rseq_bytes = max_of(bytes ? *bytes : 0u, (unsigned)RSEQ_BYTES);
+	if (rseq && (*rseq == 0 || *rseq >= (ptrdiff_t)lay->size))
+		return "the area for rseq is elsewhere";
+	return NULL;
+}
+
+static void *look_at_thread(void *unused)
+{
+	static const char *(*const looks[])(char *) = { look_at_header, look_at_robust,
+							look_at_keys,   look_at_cancel,
+							look_at_stack,  look_at_variables };
+	char *tp = arch_tp();
+
+	real.tp = tp;
+	for (size_t i = 0; i < countof(looks) && !real.wrong; i++)
+		real.wrong = looks[i](tp);
+	pthread_setspecific(real.key, NULL);
+	sem_post(&real.was_read);
+	while (sem_wait(&real.end))
+		;
+	return unused;
+}
+
+static void *look_at_detached(void *unused)
+{
+	lay->joinid = find_word(TCB_SELF + sizeof(void *), (uintptr_t)arch_tp());
+	sem_post(&real.was_read);
+	return unused;
+}
+
+/* --- the lock --- */
+
+void tlslayout_lock(int *lock)
+{
+	int found = 0;
+
+	if (cas_acq(lock, &found, 1)) /* ORD(lock): glibc's other end is the same */
+		return;
+	while (xchg_acq(lock, 2) != 0) /* ORD(lock) */
+		syscall(SYS_futex, lock, FUTEX_WAIT_PRIVATE, 2, NULL);
+}
+
+void tlslayout_unlock(int *lock)
+{
+	if (xchg_seq(lock, 0) == 2) /* ORD(lock) */
+		syscall(SYS_futex, lock, FUTEX_WAKE_PRIVATE, 1);
+}
+
+static void *do_nothing(void *unused)
+{
+	return unused;
+}
+
+/* Needs the lock, to enter the new thread into the list. */
+static void *make_thread(void *unused)
+{
+	pthread_t t;
+
+	while (sem_wait(&real.begin))
+		;
+	if (!os_thread_start(&t, do_nothing, NULL, PROBE_STACK))
+		pthread_join(t, NULL);
+	return unused;
+}
+
+/* With the lock held: the thread whose stack the probe made is in the list. */
+static bool is_listed(void)
+{
+	const struct tls_list *its = tls_at(real.tp, (ptrdiff_t)lay->list);
+
+	for (const struct tls_list *l = lay->threads->next; l != lay->threads; l = l->next)
+		if (l == its)
+			return true;
+	return false;
+}
+
+/* Takes the lock, and sees a thread sleep on it. */
+static int try_lock_of_list(const char **wrong)
+{
+	pthread_t t;
+	bool listed, sleeps = false;
+
+	if (os_thread_start(&t, make_thread, NULL, PROBE_STACK))
+		return -EAGAIN;
+	tlslayout_lock(lay->lock);
+	listed = is_listed();
+	sem_post(&real.begin);
+	for (int i = 0; i < LOCK_POLLS && !sleeps; i++) {
+		sleeps = ld_rlx(lay->lock) == 2;
+		if (!sleeps)
+			os_nap(50000);
+	}
+	tlslayout_unlock(lay->lock);
+	pthread_join(t, NULL);
+	if (!listed)
+		*wrong = "a thread is not in glibc's list of threads";
+	else if (!sleeps)
+		*wrong = "the lock of glibc's lists of threads is elsewhere";
+	return 0;
+}
+
+/* --- the probe --- */
+
+static int start_on_probe_stack(pthread_t *t)
+{
+	pthread_attr_t attr;
+	int err = pthread_attr_init(&attr);
+
+	if (err)
+		return -EAGAIN;
+	err = pthread_attr_setstack(&attr, real.stack, PROBE_STACK);
+	if (!err)
+		err = pthread_create(t, &attr, look_at_thread, NULL);
+	pthread_attr_destroy(&attr);
+	return err ? -EAGAIN : 0;
+}
+
+static int start_detached(void)
+{
+	pthread_attr_t attr;
+	pthread_t t;
+	int err = pthread_attr_init(&attr);
+
+	if (err)
+		return -EAGAIN;
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	err = pthread_create(&t, &attr, look_at_detached, NULL);
+	pthread_attr_destroy(&attr);
+	return err ? -EAGAIN : 0;
+}
+
+static void wait_until_read(void)
+{
+	while (sem_wait(&real.was_read))
+		;
+}
+
+static int look_at_detached_thread(const char **wrong)
+{
+	int err = start_detached();
+
+	if (err)
+		return err;
+	wait_until_read();
+	if (!lay->joinid)
+		*wrong = "the mark of a detached thread is not found";
+	return 0;
+}
+
+static int look_at_threads(const char **wrong)
+{
+	pthread_t t;
+	int err = start_on_probe_stack(&t);
+
+	if (err)
+		return err;
+	wait_until_read();
+	*wrong = real.wrong;
+	if (!*wrong)
+		err = look_at_detached_thread(wrong);
+	if (!err && !*wrong)
+		err = try_lock_of_list(wrong);
+	sem_post(&real.end);
+	pthread_join(t, NULL);
+	return err;
+}
+
+static int look(const char **wrong)
+{
+	int err;
+
+	real.wrong = NULL;
+	if (pthread_key_create(&real.key, key_ended))
+		return -EAGAIN;
+	real.stack =
+		mmap(NULL, PROBE_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (real.stack == MAP_FAILED) {
+		pthread_key_delete(real.key);
+		return -EAGAIN;
+	}
+	sem_init(&real.was_read, 0, 0);
+	sem_init(&real.end, 0, 0);
+	sem_init(&real.begin, 0, 0);
+	err = look_at_threads(wrong);
+	sem_destroy(&real.was_read);
+	sem_destroy(&real.end);
+	sem_destroy(&real.begin);
+	munmap(real.stack, PROBE_STACK);
+	pthread_key_delete(real.key);
+	return err;
+}
+
+int tlslayout_probe(const char **why)
+{
+	const char *wrong = NULL;
+	int err = 0;
+
+	if (!(getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE))
+		wrong = "the kernel or the CPU lacks FSGSBASE (Linux 5.9)";
+	else if (RUNNING_ON_VALGRIND)
+		wrong = "Valgrind runs the program";
+	if (!wrong)
+		wrong = find_functions();
+	if (!wrong)
+		wrong = find_fields();
+	if (!wrong)
+		wrong = find_linker();
+	if (!wrong)
+		err = look(&wrong);
+	if (wrong)
+		*why = wrong;
+	return wrong ? -ENOTSUP : err;
+}

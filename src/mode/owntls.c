@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/* Own thread-locals of green threads: the pool of blocks; see mode/owntls.h. */
+#include "mode/owntls.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/os.h"
+
+struct tlsblock **gmp__own_blocks;
+
+static struct {
+	pthread_mutex_t begin; /* one owntls_prepare at a time */
+	size_t bytes;          /* of gmp__own_blocks */
+	bool used;             /* (a) */
+	struct lock lock;
+	struct tlsblock *free; /* under the lock */
+} own = { .begin = PTHREAD_MUTEX_INITIALIZER };
+
+bool owntls_is_used(void)
+{
+	return ld_acq(&own.used); /* ORD(owntls) */
+}
+
+void owntls_set_used(void)
+{
+	st_rel(&own.used, true); /* ORD(owntls): the steps and gmp__own_blocks before it */
+}
+
+static int prepare_locked(const char **why)
+{
+	int err = gmp__own_blocks ? 0 : tlsblock_probe(why);
+
+	if (err || gmp__own_blocks)
+		return err;
+	own.bytes =
+		round_up(((size_t)sched.options.c.max_green + 1) * sizeof(struct tlsblock *), PAGE);
+	gmp__own_blocks = os_reserve(own.bytes);
+	if (!gmp__own_blocks)
+		return -ENOMEM;
+	tlsblock_signals_begin();
+	return 0;
+}
+
+int owntls_prepare(const char **why)
+{
+	pthread_mutex_lock(&own.begin);
+	int err = prepare_locked(why);
+
+	pthread_mutex_unlock(&own.begin);
+	return err;
+}
+
+/* --- the pool --- */
+
+static void give_locked(struct tlsblock *b)
+{
+	*tlsblock_next(b) = own.free;
+	own.free = b;
+}
+
+static struct tlsblock *cache_pop(struct p *pp)
+{
+	struct tlsblock *b = pp->blocks;
+
+	pp->blocks = *tlsblock_next(b);
+	pp->nblocks--;
+	return b;
+}
+
+static void cache_spill(struct p *pp, uint32_t keep)
+{
+	lock(&own.lock, LR_OWNTLS);
+	while (pp->nblocks > keep)
+		give_locked(cache_pop(pp));
+	unlock(&own.lock, LR_OWNTLS);
+}
+
+struct tlsblock *owntls_take(struct p *pp)
+{
+	if (likely(pp && pp->blocks))
+		return cache_pop(pp);
+	lock(&own.lock, LR_OWNTLS);
+	struct tlsblock *b = own.free;
+
+	if (b)
+		own.free = *tlsblock_next(b);
+	unlock(&own.lock, LR_OWNTLS);
+	return b ? b : tlsblock_new();
+}
+
+void owntls_give(struct p *pp, struct tlsblock *b)
+{
+	if (unlikely(!pp)) {
+		lock(&own.lock, LR_OWNTLS);
+		give_locked(b);
+		unlock(&own.lock, LR_OWNTLS);
+		return;
+	}
+	*tlsblock_next(b) = pp->blocks;
+	pp->blocks = b;
+	if (unlikely(++pp->nblocks > OWNTLS_CACHE))
+		cache_spill(pp, OWNTLS_CACHE / 2);
+}
+
+void owntls_flush(struct p *pp)
+{
+	if (pp->nblocks)
+		cache_spill(pp, 0);
+}
+
+/* --- the life of a G --- */
+
+void owntls_attach(struct g *gp, struct tlsblock *b)
+{
+	gmp__own_blocks[gp->token] = b;
+	gp->resume |= RESUME_OWN_TLS;
+	gp->owes |= OWES_OWN_TLS;
+}
+
+bool owntls_supply(struct p *pp, struct g *gp)
+{
+	struct tlsblock *b = owntls_take(pp);
+
+	if (b)
+		owntls_attach(gp, b);
+	return b != NULL;
+}
+
+void owntls_begin(struct m *m, struct g *gp)
+{
+	struct tlsblock *b = owntls_block(gp);
+
+	tlsblock_prepare(b, gp->stack, (size_t)1 << gp->stack_class);
+	tlsblock_load(b, m, m->tp);
+	tlsblock_first();
+}
+
+void owntls_end(void)
+{
+	tlsblock_last();
+}
+
+/* Returns the block of gp, and makes gp a G without one; NULL: it had none. */
+static struct tlsblock *take_off(struct g *gp)
+{
+	if (!gmp__own_blocks)
+		return NULL;
+	struct tlsblock *b = gmp__own_blocks[gp->token];
+
+	gmp__own_blocks[gp->token] = NULL;
+	return b;
+}
+
+void owntls_release(struct p *pp, struct g *gp)
+{
+	struct tlsblock *b = take_off(gp);
+
+	tlsblock_reset(b);
+	owntls_give(pp, b);
+}
+
+struct tlsblock *owntls_abandon(struct g *gp)
+{
+	return take_off(gp);
+}
+
+void owntls_kill(struct g *gp)
+{
+	struct tlsblock *b = take_off(gp);
+
+	if (b)
+		tlsblock_free(b);
+}
+
+/* --- the end of a run --- */
+
+void owntls_fini(void)
+{
+	if (!gmp__own_blocks)
+		return;
+	for (int i = 0; i < sched.nallp; i++)
+		owntls_flush(sched.allp[i]);
+	os_release(gmp__own_blocks, own.bytes);
+	gmp__own_blocks = NULL;
+	own.used = false;
+}
+
+void owntls_forget(void)
+{
+	if (gmp__tls_host())
+		tlsblock_forked();
+	gmp__own_blocks = NULL;
+	own.used = false;
+	own.free = NULL;
+	memset(&own.lock, 0, sizeof(own.lock));
+	pthread_mutex_init(&own.begin, NULL);
+}
