@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests thread-local blocks without the runtime: whatever the probe does not find as it expects
+ * makes it fail with a text, and a block is what an OS thread's is.
+ *
+ * floors 0..1
+ * wrap: dlsym getauxval
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/tls.h"
+#include "machine/tlsblock.h"
+
+/* --- a libc with something else in it --- */
+
+static const char *missing, *other_size, *moved;
+static bool no_fsgsbase;
+
+void *__real_dlsym(void *handle, const char *name);
+unsigned long __real_getauxval(unsigned long type);
+
+void *__wrap_dlsym(void *handle, const char *name)
+{
+	static uint32_t field[3];
+	const uint32_t *found = __real_dlsym(handle, name);
+
+	if (missing && strcmp(name, missing) == 0)
+		return NULL;
+	for (int i = 0; i < 2; i++) {
+		const char *changed = i ? moved : other_size;
+
+		if (!found || !changed || strcmp(name, changed) != 0)
+			continue;
+		memcpy(field, found, sizeof(field));
+		field[i ? 2 : 0] += 8;
+		return field;
+	}
+	return (void *)(uintptr_t)found;
+}
+
+unsigned long __wrap_getauxval(unsigned long type)
+{
+	return type == AT_HWCAP2 && no_fsgsbase ? 0 : __real_getauxval(type);
+}
+
+static const char *why;
+
+static void need_blocks(void)
+{
+	int err = tlsblock_probe(&why);
+
+	if (err == -ENOTSUP)
+		check_skip(why);
+	CHECK_EQ(err, 0);
+}
+
+/* Each in a process of its own, since the first result stays. */
+static void expect_refusal(const char *what)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		int err = tlsblock_probe(&why);
+
+		_exit(err == -ENOTSUP && why && strlen(why) > 10 ? 0 : 1);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	if (status)
+		check_failed("accepted: %s", what);
+}
+
+static void need_blocks_in_child(void)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(tlsblock_probe(&why) == 0 ? 0 : 77);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		check_skip("no thread-local blocks here");
+}
+
+TEST(tlsblock_probe_refuses_missing_symbols)
+{
+	static const char *const names[] = {
+		"_dl_allocate_tls",
+		"_dl_deallocate_tls",
+		"__ctype_init",
+		"__call_tls_dtors",
+		"__pthread_keys",
+		"_rtld_global",
+		"__resp",
+		"_thread_db_sizeof_pthread",
+		"_thread_db_pthread_list",
+		"_thread_db_pthread_tid",
+		"_thread_db_pthread_cancelhandling",
+		"_thread_db_pthread_dtvp",
+		"_thread_db_pthread_specific",
+		"_thread_db_pthread_report_events",
+		"_thread_db_dtv_slotinfo_gen",
+		"_thread_db_rtld_global__dl_stack_user",
+		"_thread_db_rtld_global__dl_tls_dtv_slotinfo_list",
+		"_thread_db_link_map_l_tls_offset",
+	};
+
+	need_blocks_in_child();
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		missing = names[i];
+		expect_refusal(names[i]);
+	}
+}
+
+TEST(tlsblock_probe_refuses_other_fields)
+{
+	static const char *const sizes[] = {
+		"_thread_db_pthread_list",
+		"_thread_db_pthread_tid",
+		"_thread_db_pthread_cancelhandling",
+		"_thread_db_pthread_specific",
+		"_thread_db_pthread_key_data_data",
+		"_thread_db_dtv_slotinfo_map",
+		"_thread_db_rtld_global__dl_stack_used",
+	};
+	static const char *const offsets[] = {
+		"_thread_db_pthread_tid",
+		"_thread_db_pthread_cancelhandling",
+		"_thread_db_pthread_specific",
+		"_thread_db_pthread_report_events",
+		"_thread_db_pthread_key_struct_destr",
+		"_thread_db_dtv_slotinfo_list_next",
+		"_thread_db_rtld_global__dl_stack_used",
+	};
+
+	need_blocks_in_child();
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		other_size = sizes[i];
+		expect_refusal(sizes[i]);
+	}
+	other_size = NULL;
+	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+		moved = offsets[i];
+		expect_refusal(offsets[i]);
+	}
+}
+
+TEST(tlsblock_probe_refuses_cpu_without_fsgsbase)
+{
+	need_blocks_in_child();
+	no_fsgsbase = true;
+	expect_refusal("no FSGSBASE");
+}
+
+/* --- blocks --- */
+
+static __thread int number = 7;
+static __thread char big[5000];
+static char stack[65536];
+
+/* What is loaded is b; number and errno are changed in it. */
+static noinline void change_in_block(struct tlsblock *b)
+{
+	CHECK((void *)pthread_self() == (void *)b);
+	CHECK_EQ(number, 7);
+	CHECK_EQ(errno, 0);
+	CHECK_EQ(big[4999], 0);
+	number = 8;
+	big[4999] = 1;
+	errno = 5;
+	free(malloc(100));
+}
+
+static noinline int number_here(void)
+{
+	__asm__ volatile("");
+	return number;
+}
+
+TEST(tlsblock_has_initial_values_until_changed)
+{
+	struct m *m = (struct m *)(void *)stack;
+	void *host = arch_tp();
+
+	need_blocks();
+	struct tlsblock *b = tlsblock_new();
+
+	CHECK(b != NULL);
+	for (int i = 0; i < 3; i++) {
+		tlsblock_prepare(b, stack, sizeof(stack));
+		tlsblock_load(b, m, host);
+		tlsblock_first();
+		CHECK(getm() == m);
+		CHECK(gmp__tls_host() == host);
+		change_in_block(b);
+		CHECK_EQ(number_here(), 8);
+		tlsblock_last();
+		arch_set_tp(host);
+		CHECK(gmp__tls_host() == NULL);
+		CHECK(getm() == NULL);
+		CHECK_EQ(number_here(), 7);
+		tlsblock_reset(b);
+	}
+	tlsblock_free(b);
+}
+
+static void *make_and_load(void *arg)
+{
+	void *host = arch_tp();
+
+	for (int i = 0; i < 500; i++) {
+		struct tlsblock *b = tlsblock_new();
+
+		CHECK(b != NULL);
+		tlsblock_prepare(b, stack, sizeof(stack));
+		tlsblock_load(b, arg, host);
+		tlsblock_first();
+		change_in_block(b);
+		tlsblock_last();
+		arch_set_tp(host);
+		tlsblock_free(b);
+	}
+	return NULL;
+}
+
+static void *do_nothing(void *arg)
+{
+	return arg;
+}
+
+/* The list of threads, which glibc and blocks share, stays whole. */
+TEST(tlsblocks_and_threads_are_made_at_once)
+{
+	pthread_t t[4], other;
+
+	need_blocks();
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(pthread_create(&t[i], NULL, make_and_load, NULL), 0);
+	for (int i = 0; i < 200; i++) {
+		CHECK_EQ(pthread_create(&other, NULL, do_nothing, NULL), 0);
+		CHECK_EQ(pthread_join(other, NULL), 0);
+	}
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(pthread_join(t[i], NULL), 0);
+	CHECK_EQ(setuid(getuid()), 0);
+}
