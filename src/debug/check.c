@@ -171,11 +171,13 @@ static void on_leave(struct g *gp)
 	check_bounds(gp, &t);
 	check_mutexes(gp, &t);
 	check_canaries(gp, &t);
-	tlsleak_leave(gp);
-	bool locals = tlswatch_leave(getm(), gp), keys = keywatch_leave(getm(), gp);
+	if (!(gp->resume & RESUME_OWN_TLS)) {
+		tlsleak_leave(gp);
+		bool locals = tlswatch_leave(getm(), gp), keys = keywatch_leave(getm(), gp);
 
-	if (locals || keys)
-		gp->resume |= RESUME_OBSERVED;
+		if (locals || keys)
+			gp->resume |= RESUME_OBSERVED;
+	}
 	run_resume(paused);
 }
 
@@ -210,8 +212,8 @@ static void check_strays(struct g *gp)
 	end_finding(&l,
 		    "compilers keep the address across calls: use the variable in a function of "
 		    "its own that "
-		    "is not inlined, or pin the green thread (gmp_pin); of errno, read "
-		    "gmp_errno_here()",
+		    "is not inlined, pin the green thread (gmp_pin), or give it the flag "
+		    "GMP_OWN_TLS; of errno, read gmp_errno_here()",
 		    &t, false);
 }
 
@@ -240,14 +242,14 @@ static void check_values(const struct g *gp)
 	while (tlswatch_arrive(getm(), gp, &what))
 		report_change(gp, " wrote thread-local ", &what,
 			      "a thread-local belongs to the OS thread, which others use during a "
-			      "wait: use "
-			      "gmp_key_create, or gmp_lock_thread from the write to the last use");
+			      "wait: use gmp_key_create, the flag GMP_OWN_TLS, or gmp_lock_thread "
+			      "from the write to the last use");
 	while (keywatch_arrive(getm(), gp, &what))
 		report_change(
 			gp, " set pthread key ", &what,
 			"its value belongs to the OS thread, which others use during a wait: use "
-			"gmp_key_create, or gmp_lock_thread from pthread_setspecific to the last "
-			"use");
+			"gmp_key_create, the flag GMP_OWN_TLS, or gmp_lock_thread from "
+			"pthread_setspecific to the last use");
 }
 
 static void on_arrive(struct g *gp)
