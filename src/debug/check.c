@@ -391,6 +391,26 @@ static void print_depths(void)
 			check.lost);
 }
 
+/* --- thread-locals that have changed --- */
+
+static void print_changes(void)
+{
+	struct line name = { .n = 0 };
+	uint32_t n;
+	bool any = false;
+
+	for (int i = 0; (n = tlswatch_changes(&i, &name)) != 0; name.n = 0) {
+		if (!any)
+			fprintf(stderr, "gmp: check: thread-locals that changed during waits\n"
+					"gmp: check:    changes  variable\n");
+		any = true;
+		fprintf(stderr, "gmp: check: %10u  %.*s\n", n, (int)name.n, name.text);
+	}
+	if (any)
+		fprintf(stderr, "gmp: check: green threads with the flag GMP_OWN_TLS (all of them "
+				"by GMP_TLS=own) have thread-locals of their own\n");
+}
+
 /* --- begin and end --- */
 
 int check_begin(void)
@@ -428,6 +448,7 @@ void check_end(void)
 		if (ld_rlx(&g_at(i)->status) != G_FREE && g_at(i)->stack)
 			note_depth(g_at(i));
 	print_depths();
+	print_changes();
 	os_release(check.canaries, check.bytes);
 	check.canaries = NULL;
 	keywatch_end();

@@ -48,7 +48,7 @@ enum {
 struct var {
 	ptrdiff_t at; /* from pthread_self() */
 	uint32_t size, slot;
-	uint32_t reports; /* (a) changes found; only the first one is reported */
+	uint32_t reports; /* (a) changes found; only the first one is reported at once */
 	const struct tls_module *module;
 	char name[40];
 };
@@ -221,9 +221,8 @@ void tlswatch_exit(struct m *m, const struct g *gp)
 	memset(g->written, 0, VARS_MOST / 8);
 }
 
-/* `counter of prog and finds another value after a wait: green thread 5 wrote it on this OS thread`
- */
-static void tlswatch_name_change(struct line *l, const struct var *v, uint64_t writer, bool moved)
+/* `counter of libx.so` */
+static void name_var(struct line *l, const struct var *v)
 {
 	if (v->name[0]) {
 		line_str_sig(l, v->name);
@@ -235,6 +234,13 @@ static void tlswatch_name_change(struct line *l, const struct var *v, uint64_t w
 		line_str_sig(l, " of ");
 		line_str_sig(l, v->module->name);
 	}
+}
+
+/* `counter of prog and finds another value after a wait: green thread 5 wrote it on this OS thread`
+ */
+static void tlswatch_name_change(struct line *l, const struct var *v, uint64_t writer, bool moved)
+{
+	name_var(l, v);
 	line_str_sig(l, " and finds another value after a wait: ");
 	if (writer) {
 		line_str_sig(l, "green thread ");
@@ -269,6 +275,21 @@ NOT_SANITIZED bool tlswatch_arrive(struct m *m, const struct g *gp, struct line 
 		}
 	}
 	return false;
+}
+
+uint32_t tlswatch_changes(int *i, struct line *l)
+{
+	for (; watch.gs && *i < watch.n; ++*i) {
+		const struct var *v = &watch.vars[*i];
+		uint32_t n = ld_rlx(&v->reports);
+
+		if (!n)
+			continue;
+		name_var(l, v);
+		++*i;
+		return n;
+	}
+	return 0;
 }
 
 /* --- begin and end --- */

@@ -22,5 +22,8 @@ void tlswatch_exit(struct m *m, const struct g *gp);
  * variable is reported once in a run.
  */
 bool tlswatch_arrive(struct m *m, const struct g *gp, struct line *l);
+/* At the end of a run: appends to l the name of the next variable, from number *i on, that has
+ * changed during waits, and returns how often. 0: there is none left. */
+uint32_t tlswatch_changes(int *i, struct line *l);
 
 #endif
