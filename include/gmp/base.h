@@ -63,7 +63,7 @@ template <typename T> inline T gmp_sized_()
  * stay with it wherever it continues, and their addresses do not change. Constructors and
  * destructors run when it uses a variable first, and when it ends.
  *
- * Needs glibc 2.34 or later on x86-64, and a CPU and kernel with FSGSBASE. Without these gmp_spawn
+ * Needs glibc 2.34 or later, and on x86-64 a CPU and kernel with FSGSBASE. Without these gmp_spawn
  * or gmp_run fails with -ENOTSUP, and a line on stderr says what is missing. With GMP_SCHED_THREAD
  * each green thread has its own anyway. docs/api/errno-and-thread-locals.md has what it costs and
  * what does not work in it.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Thread-local blocks of glibc on x86-64; see machine/tlsblock.h. */
+/* Thread-local blocks of glibc; see machine/tlsblock.h. */
 #include "machine/tlsblock.h"
 
 #include <dlfcn.h>
@@ -22,24 +22,32 @@
 
 /*
  * TID_FIRST: the kernel's ids are below 2^22 (PID_MAX_LIMIT).  TID_MOST: the bits of a futex that
- * hold an owner.  HEAD: the part of the struct before the fields of glibc's own, which holds the
- * canary of stack protectors and the key of saved pointers.  SIG_SETXID: glibc keeps it from
- * programs.
+ * hold an owner.  HEAD: the part of the struct before the fields that threads differ in: that other
+ * threads exist; on x86-64 also the canary of stack protectors and the key of saved pointers.
+ * SIG_SETXID: glibc keeps it from programs.
  */
 enum {
 	TID_FIRST = 1 << 22,
 	TID_MOST = 0x3fffffff,
-	HEAD_BEGIN = 24,
-	HEAD_END = 80,
+	HEAD_BEGIN = TLS_VARIABLES_BELOW ? 24 : 0,
+	HEAD_END = TLS_VARIABLES_BELOW ? 80 : 8,
 	TCB_SELF = 16,
 	CANCEL_DISABLED = 1,
 	KEY_ROUNDS = 4, /* PTHREAD_DESTRUCTOR_ITERATIONS */
 	ROBUST_BYTES = 24,
 	SIG_SETXID = 33,
-	RSEQ_SIG = 0x53053053, /* glibc's */
 };
 
 #define UNALLOCATED ((void *)-1L)
+
+/* glibc's signature of the handlers of restartable sequences. */
+#if defined(__x86_64__)
+#define RSEQ_SIGNATURE 0x53053053u
+#elif defined(__aarch64__)
+#define RSEQ_SIGNATURE 0xd428bc00u
+#else
+#define RSEQ_SIGNATURE 0xf1401073u
+#endif
 
 struct tlsblock_offsets gmp__tlsblock_at;
 
@@ -104,22 +112,26 @@ static const char *module_map(size_t id)
 	return s ? s->slot[id].map : NULL;
 }
 
-/* Offset of its block, below the thread pointer; 0: it has no fixed one. */
-static size_t module_offset(size_t id)
+/* Where the block of module number id is.  Returns false if it has no fixed place. */
+static bool module_place(size_t id, ptrdiff_t *at)
 {
 	const char *map = module_map(id);
-	intptr_t offset = map ? *(const intptr_t *)(map + lay->map_offset) : 0;
 
-	return offset > 0 ? (size_t)offset : 0;
+	if (!map)
+		return false;
+	ptrdiff_t offset = *(const ptrdiff_t *)(map + lay->map_offset);
+
+	*at = TLS_VARIABLES_BELOW ? -offset : offset;
+	return offset >= TLS_LEAST_OFFSET;
 }
 
 static void add_image(struct tls_images *all, const struct dl_phdr_info *info,
 		      const ElfW(Phdr) * ph)
 {
-	size_t offset = module_offset(info->dlpi_tls_modid);
-	ptrdiff_t at = -(ptrdiff_t)offset;
+	ptrdiff_t at;
 
-	if (!offset || (lay->errno_at >= at && lay->errno_at < at + (ptrdiff_t)ph->p_memsz))
+	if (!module_place(info->dlpi_tls_modid, &at) ||
+	    (lay->errno_at >= at && lay->errno_at < at + (ptrdiff_t)ph->p_memsz))
 		return; /* TLSBLOCK-2 */
 	struct tls_image *i = &all->images[all->n];
 
@@ -189,14 +201,14 @@ static struct tls_images *images_now(void)
 
 /* --- making blocks --- */
 
-static void write_word(char *tp, size_t at, const void *value)
+static void write_word(char *tp, ptrdiff_t at, const void *value)
 {
-	*(const void **)tls_at(tp, (ptrdiff_t)at) = value;
+	*(const void **)tls_at(tp, at) = value;
 }
 
-static void write_int(char *tp, size_t at, int value)
+static void write_int(char *tp, ptrdiff_t at, int value)
 {
-	*(int *)tls_at(tp, (ptrdiff_t)at) = value;
+	*(int *)tls_at(tp, at) = value;
 }
 
 static void list_add(struct tls_list *l)
@@ -228,19 +240,22 @@ static void fill_rseq(char *tp)
 /* Fill what pthread_create fills for an OS thread. */
 static void fill_thread(char *tp, int tid)
 {
+	const ptrdiff_t word = sizeof(void *);
 	char *own = arch_tp(), *robust = tp + lay->robust;
-	size_t first = lay->specific - TLS_KEYS_PER_TABLE * sizeof(struct tls_value);
+	ptrdiff_t first = lay->specific - TLS_KEYS_PER_TABLE * (ptrdiff_t)sizeof(struct tls_value);
 
-	memcpy(tp + HEAD_BEGIN, own + HEAD_BEGIN, HEAD_END - HEAD_BEGIN);
-	write_word(tp, 0, tp);
-	write_word(tp, TCB_SELF, tp);
+	memcpy(tp + lay->self + HEAD_BEGIN, own + lay->self + HEAD_BEGIN, HEAD_END - HEAD_BEGIN);
+	if (TLS_VARIABLES_BELOW) {
+		write_word(tp, 0, tp);
+		write_word(tp, TCB_SELF, tp);
+	}
 	write_int(tp, lay->tid, tid);
 	memcpy(robust, own + lay->robust, ROBUST_BYTES); /* for the offset in it */
-	write_word(tp, lay->robust - sizeof(void *), robust);
+	write_word(tp, lay->robust - word, robust);
 	write_word(tp, lay->robust, robust);
-	write_word(tp, lay->robust + 2 * sizeof(void *), NULL);
+	write_word(tp, lay->robust + 2 * word, NULL);
 	write_word(tp, lay->specific, tp + first);
-	write_word(tp, lay->joinid, tp);
+	write_word(tp, lay->joinid, tp + lay->self);
 	*(void **)tls_at(tp, lay->resp) = tp + lay->res;
 	if (lay->rseq)
 		fill_rseq(tp);
@@ -255,7 +270,7 @@ struct tlsblock *tlsblock_new(void)
 	if (!tp)
 		return NULL;
 	fill_thread(tp, (int)(TID_FIRST + n));
-	list_add(tls_at(tp, (ptrdiff_t)lay->list));
+	list_add(tls_at(tp, lay->list));
 	now = state_now();
 	if (unlikely(!same_state(&before, &now))) /* a module came before the block was listed */
 		tlsblock_reset((struct tlsblock *)(void *)tp);
@@ -264,20 +279,20 @@ struct tlsblock *tlsblock_new(void)
 
 void tlsblock_free(struct tlsblock *b)
 {
-	list_remove(tls_at(b, (ptrdiff_t)lay->list));
+	list_remove(tls_at(b, lay->list));
 	lay->deallocate(b, true);
 }
 
 void tlsblock_prepare(struct tlsblock *b, char *stack, size_t bytes)
 {
 	char *tp = (char *)b;
-	size_t from = lay->robust + ROBUST_BYTES;
+	ptrdiff_t from = lay->robust + ROBUST_BYTES;
 
 	/* handlers of pthread_cleanup_push that the former green thread did not leave */
-	memset(tp + from, 0, lay->cancel - from);
+	memset(tp + from, 0, (size_t)(lay->cancel - from));
 	write_int(tp, lay->cancel, CANCEL_DISABLED);
 	write_word(tp, lay->stack, stack);
-	write_word(tp, lay->stack + sizeof(void *), (void *)bytes);
+	write_word(tp, lay->stack + (ptrdiff_t)sizeof(void *), (void *)bytes);
 	*(int *)tls_at(tp, lay->errno_at) = 0;
 }
 
@@ -310,7 +325,7 @@ static bool end_keys(struct tls_value *values, const struct tls_key *keys)
 /* A round of destructors.  Returns true if there may be new values. */
 static bool end_all_keys(char *tp)
 {
-	struct tls_value **tables = tls_at(tp, (ptrdiff_t)lay->specific);
+	struct tls_value **tables = tls_at(tp, lay->specific);
 	bool any = false;
 
 	for (int i = 0; i < TLS_KEY_TABLES; i++)
@@ -322,7 +337,7 @@ static bool end_all_keys(char *tp)
 /* Values that destructors have set again and again. */
 static void drop_values(char *tp)
 {
-	struct tls_value **tables = tls_at(tp, (ptrdiff_t)lay->specific);
+	struct tls_value **tables = tls_at(tp, lay->specific);
 
 	for (int i = 0; i < TLS_KEY_TABLES; i++)
 		for (int k = 0; tables[i] && k < TLS_KEYS_PER_TABLE; k++)
@@ -332,7 +347,7 @@ static void drop_values(char *tp)
 void tlsblock_last(void)
 {
 	char *tp = arch_tp(); /* the green thread may move, its block does not */
-	bool *used = tls_at(tp, (ptrdiff_t)(lay->specific + TLS_KEY_TABLES * sizeof(void *)));
+	bool *used = tls_at(tp, lay->specific + TLS_KEY_TABLES * (ptrdiff_t)sizeof(void *));
 
 	lay->call_dtors();
 	if (*used) {
@@ -353,7 +368,7 @@ static void free_dynamic(struct tlsblock *b)
 {
 	struct {
 		void *at, *to_free;
-	} *dtv = *(void **)tls_at(b, (ptrdiff_t)lay->dtv);
+	} *dtv = *(void **)tls_at(b, lay->dtv);
 	size_t n = min_of(ld_rlx(lay->modules), (size_t)dtv[-1].at);
 
 	for (size_t i = 1; i <= n; i++) {
@@ -388,7 +403,9 @@ void tlsblock_reset(struct tlsblock *b)
 struct kernel_action {
 	void (*handler)(int sig, siginfo_t *info, void *context);
 	unsigned long flags;
+#if !defined(__riscv)
 	void (*restorer)(void);
+#endif
 	uint64_t mask;
 };
 
@@ -436,7 +453,7 @@ void tlsblock_forked(void)
 	/* the kernel would write to an area that glibc may give to another thread */
 	if (lay->rseq)
 		syscall(SYS_rseq, host + lay->rseq, lay->rseq_bytes, RSEQ_FLAG_UNREGISTER,
-			RSEQ_SIG);
+			RSEQ_SIGNATURE);
 	gmp__forget_host();
 }
 

@@ -8,7 +8,7 @@ struct tlsblock_offsets gmp__tlsblock_at;
 
 int tlsblock_probe(const char **why)
 {
-	*why = "this build of gmp has it for glibc on x86-64, without AddressSanitizer and "
+	*why = "it needs glibc, and a build of gmp without AddressSanitizer and "
 	       "ThreadSanitizer";
 	return -ENOTSUP;
 }

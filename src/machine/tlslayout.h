@@ -13,20 +13,32 @@
 
 #include "base/base.h"
 
-/* Offsets are from the thread pointer, which is the address of the struct. */
+#if defined(__x86_64__)
+/* The struct is at the thread pointer and the variables below it. */
+enum { TLS_VARIABLES_BELOW = 1, TLS_LEAST_OFFSET = 1 };
+#elif defined(__aarch64__)
+/* The struct is below the thread pointer and the variables above it, behind a head of two words. */
+enum { TLS_VARIABLES_BELOW = 0, TLS_LEAST_OFFSET = 1 };
+#elif defined(__riscv)
+/* The same; the head is below, too. */
+enum { TLS_VARIABLES_BELOW = 0, TLS_LEAST_OFFSET = 0 };
+#endif
+
+/* Offsets are from the thread pointer. */
 struct tls_layout {
-	size_t size;     /* of the struct */
-	size_t dtv;      /* the table of the thread's blocks, by module */
-	size_t list;     /* links of the list of threads: next, prev */
-	size_t tid;      /* int */
-	size_t robust;   /* the head that the kernel reads; the word before it links backwards */
-	size_t cancel;   /* int: state and type of cancellation */
-	size_t specific; /* 32 pointers to tables of 32 values of keys; then the byte `used` */
-	size_t joinid;   /* the thread itself: it is detached */
-	size_t stack;    /* lowest address, size, size of the guard */
-	size_t res;      /* the resolver's state */
-	ptrdiff_t resp;  /* the thread-local __resp: a pointer to that */
-	ptrdiff_t rseq;  /* the area that the kernel writes; 0: there is none */
+	ptrdiff_t self;     /* the struct: pthread_self() */
+	size_t size;        /* of the struct */
+	ptrdiff_t dtv;      /* the table of the thread's blocks, by module */
+	ptrdiff_t list;     /* links of the list of threads: next, prev */
+	ptrdiff_t tid;      /* int */
+	ptrdiff_t robust;   /* the head that the kernel reads; the word before it links backwards */
+	ptrdiff_t cancel;   /* int: state and type of cancellation */
+	ptrdiff_t specific; /* 32 pointers to tables of 32 values of keys; then the byte `used` */
+	ptrdiff_t joinid;   /* the thread itself: it is detached */
+	ptrdiff_t stack;    /* lowest address, size, size of the guard */
+	ptrdiff_t res;      /* the resolver's state */
+	ptrdiff_t resp;     /* the thread-local __resp: a pointer to that */
+	ptrdiff_t rseq;     /* the area that the kernel writes; 0: there is none */
 	size_t rseq_bytes;
 	ptrdiff_t errno_at;
 
@@ -43,7 +55,8 @@ struct tls_layout {
 	const size_t *modules;          /* the highest number of a module with thread-locals */
 	const size_t *static_used;      /* bytes of the blocks of all that have a fixed offset */
 	struct tls_slots *const *slots; /* which modules there are */
-	size_t map_offset;              /* in a module's struct: its offset below the thread */
+	size_t map_offset;              /* in a module's struct: the offset of its block, at least
+	                                   TLS_LEAST_OFFSET if it is fixed */
 	struct tls_list *threads;       /* the threads on user-provided stacks */
 	int *lock;                      /* of that list; 0 free, 1 held, 2 held with waiters */
 };

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Probe of glibc's thread struct on x86-64, for glibc 2.34 and later.
+ * Probe of glibc's thread struct, for glibc 2.34 and later.
  *
  *   from _thread_db_*            size, dtv, list, tid, cancel, specific; slots, map_offset, the
  *                                lists of threads
- *   from a system call           robust (get_robust_list)
- *   from a function or symbol    res, resp, rseq, errno_at
- *   searched in a real thread    stack (a mapping that the probe made), joinid (a detached thread)
+ *   from a function or symbol    self, res, resp, rseq, errno_at
+ *   searched in a real thread    stack (a mapping that the probe made), joinid (a detached thread),
+ *                                robust (a list that contains nothing but its head; compared with
+ *                                what the kernel has, which qemu-user does not say)
  *   by its place, then by trial  lock: it lies behind three list heads.  The probe takes it, makes
  *                                another thread need it, and sees that this thread sleeps on it
  *
- * Each of them, except those of the last two lines, is also compared with the values of a real
+ * Each of them, except joinid and stack, is also compared with the values of a real
  * thread.
  */
 #include "machine/tlslayout.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <linux/futex.h>
+#include <linux/rseq.h>
 #include <pthread.h>
 #include <resolv.h>
 #include <semaphore.h>
@@ -47,6 +50,9 @@ enum {
 	TCB_THREADS = 24, /* int: other threads exist */
 };
 
+/* Two ints: the first of an area for rseq, as long as it is not registered. */
+#define RSEQ_NOT_REGISTERED ((uintptr_t)(uint32_t)RSEQ_CPU_ID_REGISTRATION_FAILED << 32)
+
 struct tls_layout gmp__tls_layout;
 
 static struct tls_layout *const lay = &gmp__tls_layout;
@@ -56,7 +62,7 @@ static void *symbol(const char *name)
 	return dlsym(RTLD_DEFAULT, name);
 }
 
-/* The offset of a field that libthread_db reads.  bits: its size. */
+/* The offset in its struct of a field that libthread_db reads.  bits: its size. */
 static bool debugger_field(const char *name, uint32_t bits, size_t *at)
 {
 	const uint32_t *found = symbol(name);
@@ -65,6 +71,17 @@ static bool debugger_field(const char *name, uint32_t bits, size_t *at)
 		return false;
 	*at = found[2];
 	return true;
+}
+
+/* The same from the thread pointer, for a field of the thread struct. */
+static bool thread_field(const char *name, uint32_t bits, ptrdiff_t *at)
+{
+	size_t in_struct;
+	bool found = debugger_field(name, bits, &in_struct);
+
+	if (found)
+		*at = lay->self + (ptrdiff_t)in_struct;
+	return found;
 }
 
 /* The fields of a pair of words, of which all lists and tables here consist. */
@@ -96,15 +113,16 @@ static const char *find_functions(void)
 static const char *find_fields(void)
 {
 	const uint32_t *size = symbol("_thread_db_sizeof_pthread");
-	size_t report;
+	ptrdiff_t report;
 
-	if (!size || !debugger_field("_thread_db_pthread_list", 128, &lay->list) ||
-	    !debugger_field("_thread_db_pthread_tid", 32, &lay->tid) ||
-	    !debugger_field("_thread_db_pthread_cancelhandling", 32, &lay->cancel) ||
-	    !debugger_field("_thread_db_pthread_dtvp", 64, &lay->dtv) ||
-	    !debugger_field("_thread_db_pthread_specific", TLS_KEY_TABLES * 64, &lay->specific) ||
-	    !debugger_field("_thread_db_pthread_report_events", 8, &report) ||
-	    report != lay->specific + TLS_KEY_TABLES * sizeof(void *) + 1)
+	lay->self = (char *)pthread_self() - (char *)arch_tp();
+	if (!size || !thread_field("_thread_db_pthread_list", 128, &lay->list) ||
+	    !thread_field("_thread_db_pthread_tid", 32, &lay->tid) ||
+	    !thread_field("_thread_db_pthread_cancelhandling", 32, &lay->cancel) ||
+	    !thread_field("_thread_db_pthread_dtvp", 64, &lay->dtv) ||
+	    !thread_field("_thread_db_pthread_specific", TLS_KEY_TABLES * 64, &lay->specific) ||
+	    !thread_field("_thread_db_pthread_report_events", 8, &report) ||
+	    report != lay->specific + TLS_KEY_TABLES * (ptrdiff_t)sizeof(void *) + 1)
 		return "glibc's description of its thread struct is another one";
 	lay->size = *size;
 	if (!debugger_pair("_thread_db_pthread_key_struct_seq",
@@ -153,6 +171,7 @@ static struct {
 	char *stack; /* its mapping */
 	const char *wrong;
 	void *tp;
+	bool is_detached;    /* joinid has been found */
 	sem_t was_read, end; /* it has been read; it may end */
 	sem_t begin;         /* of the thread that needs the lock */
 	pthread_key_t key;
@@ -163,27 +182,33 @@ static void key_ended(void *value)
 	(void)value;
 }
 
-/* The only word of the calling thread's struct that has this value, behind `from`, 0: none. */
-static size_t find_word(size_t from, uintptr_t value)
+/* *at: the only word of the calling thread's struct, from `from` on, that has this value. */
+static bool find_word(ptrdiff_t from, uintptr_t value, ptrdiff_t *at)
 {
-	size_t found = 0;
+	ptrdiff_t end = lay->self + (ptrdiff_t)lay->size - (ptrdiff_t)sizeof(value);
+	bool found = false;
 
-	for (size_t at = from; at + sizeof(value) <= lay->size; at += sizeof(value)) {
-		if (*(uintptr_t *)tls_at(arch_tp(), (ptrdiff_t)at) != value)
+	for (ptrdiff_t i = from; i <= end; i += (ptrdiff_t)sizeof(value)) {
+		if (*(uintptr_t *)tls_at(arch_tp(), i) != value)
 			continue;
 		if (found)
-			return 0;
-		found = at;
+			return false;
+		found = true;
+		*at = i;
 	}
 	return found;
 }
 
 static const char *look_at_header(char *tp)
 {
-	if (*(void **)tp != tp || *(void **)(tp + TCB_SELF) != tp || (void *)pthread_self() != tp)
+	if ((char *)pthread_self() != tp + lay->self)
+		return "the thread struct is not at the same place in each thread";
+#if defined(__x86_64__)
+	if (*(void **)tp != tp || *(void **)(tp + TCB_SELF) != tp || lay->self != 0)
 		return "the thread pointer is not the address of glibc's thread struct";
 	if (*(int *)(tp + TCB_THREADS) != 1)
 		return "the flag for several threads is elsewhere";
+#endif
 	if (*(int *)(tp + lay->tid) != os_thread_id())
 		return "the thread id is elsewhere";
 	const struct tls_list *l = (void *)(tp + lay->list);
@@ -191,19 +216,50 @@ static const char *look_at_header(char *tp)
 	return l->next->prev == l && l->prev->next == l ? NULL : "the list links are elsewhere";
 }
 
+/* An empty list: its head and the word before it have the address of the head. */
+static bool is_empty_list(const char *head)
+{
+	return *(const void *const *)head == head &&
+	       *(const void *const *)(head - sizeof(void *)) == head;
+}
+
 static const char *look_at_robust(char *tp)
 {
-	char *head = NULL;
+	const ptrdiff_t word = sizeof(void *);
+	char *kernels = NULL;
 	size_t bytes = 0;
 
-	if (syscall(SYS_get_robust_list, 0, &head, &bytes))
-		return "get_robust_list is refused";
-	lay->robust = (size_t)(head - tp);
-	if (bytes != ROBUST_BYTES || head < tp || lay->robust + ROBUST_BYTES > lay->cancel ||
-	    lay->robust < lay->tid || *(void **)head != head ||
-	    *(void **)(head - sizeof(void *)) != head)
+	lay->robust = (lay->tid & -word) + 2 * word;
+	while (lay->robust <= lay->cancel - ROBUST_BYTES && !is_empty_list(tp + lay->robust))
+		lay->robust += word;
+	if (lay->robust > lay->cancel - ROBUST_BYTES)
 		return "the list of robust mutexes is elsewhere";
-	return NULL;
+	if (syscall(SYS_get_robust_list, 0, &kernels, &bytes))
+		return NULL; /* not to be compared: qemu-user, or a filter of system calls */
+	return kernels == tp + lay->robust && bytes == ROBUST_BYTES
+		       ? NULL
+		       : "the kernel has another list of robust mutexes";
+}
+
+/* The first module with thread-locals that the calling thread has: is its block in the table? */
+static int check_table(struct dl_phdr_info *info, size_t size, void *found)
+{
+	void *const(*table)[2] = *(void *(**)[2])tls_at(arch_tp(), lay->dtv);
+
+	(void)size;
+	if (!info->dlpi_tls_modid || !info->dlpi_tls_data)
+		return 0;
+	*(bool *)found = table[info->dlpi_tls_modid][0] == info->dlpi_tls_data;
+	return 1;
+}
+
+static const char *look_at_table(char *tp)
+{
+	bool found = false;
+
+	(void)tp;
+	dl_iterate_phdr(check_table, &found);
+	return found ? NULL : "the table of the blocks of modules is elsewhere";
 }
 
 static const char *look_at_keys(char *tp)
@@ -233,8 +289,7 @@ static const char *look_at_stack(char *tp)
 {
 	uintptr_t *pair;
 
-	lay->stack = find_word(lay->specific, (uintptr_t)real.stack);
-	if (!lay->stack)
+	if (!find_word(lay->specific, (uintptr_t)real.stack, &lay->stack))
 		return "the bounds of the stack are not found";
 	pair = (uintptr_t *)(tp + lay->stack);
 	return pair[1] == PROBE_STACK && pair[2] == 0 ? NULL : "the size of the stack is elsewhere";
@@ -248,24 +303,33 @@ static const char *look_at_variables(char *tp)
 	char *res = (char *)__res_state();
 
 	lay->errno_at = (char *)__errno_location() - tp;
-	lay->res = (size_t)(res - tp);
-	if (res < tp || lay->res >= lay->size)
+	lay->res = res - tp;
+	if (lay->res < lay->self || lay->res >= lay->self + (ptrdiff_t)lay->size)
 		return "the state of the resolver is elsewhere";
 	if (!resp || *resp != res)
 		return "glibc does not export __resp";
 	lay->resp = (char *)resp - tp;
 	lay->rseq = rseq ? *rseq : 0;
 	lay->rseq_bytes = max_of(bytes ? *bytes : 0u, (unsigned)RSEQ_BYTES);
-	if (rseq && (*rseq == 0 || *rseq >= (ptrdiff_t)lay->size))
+	if (!rseq)
+		return NULL;
+	/* glibc before 2.40 does not register it on riscv64, says 0, and yet reads it when a thread
+	 * is made: search for "not registered" */
+	if (lay->rseq == 0 &&
+	    (!bytes || *bytes || !find_word(lay->specific, RSEQ_NOT_REGISTERED, &lay->rseq)))
+		return "the area for rseq is elsewhere";
+	/* in the struct, or among the variables */
+	if (TLS_VARIABLES_BELOW ? lay->rseq >= (ptrdiff_t)lay->size : lay->rseq < lay->self)
 		return "the area for rseq is elsewhere";
 	return NULL;
 }
 
 static void *look_at_thread(void *unused)
 {
-	static const char *(*const looks[])(char *) = { look_at_header, look_at_robust,
-							look_at_keys,   look_at_cancel,
-							look_at_stack,  look_at_variables };
+	static const char *(*const looks[])(char *) = {
+		look_at_header, look_at_robust, look_at_table,     look_at_keys,
+		look_at_cancel, look_at_stack,  look_at_variables,
+	};
 	char *tp = arch_tp();
 
 	real.tp = tp;
@@ -280,7 +344,10 @@ static void *look_at_thread(void *unused)
 
 static void *look_at_detached(void *unused)
 {
-	lay->joinid = find_word(TCB_SELF + sizeof(void *), (uintptr_t)arch_tp());
+	/* on x86-64 behind the two of the head */
+	real.is_detached = find_word(
+		lay->self + (TLS_VARIABLES_BELOW ? TCB_SELF + (ptrdiff_t)sizeof(void *) : 0),
+		(uintptr_t)pthread_self(), &lay->joinid);
 	sem_post(&real.was_read);
 	return unused;
 }
@@ -323,7 +390,7 @@ static void *make_thread(void *unused)
 /* With the lock held: the thread whose stack the probe made is in the list. */
 static bool is_listed(void)
 {
-	const struct tls_list *its = tls_at(real.tp, (ptrdiff_t)lay->list);
+	const struct tls_list *its = tls_at(real.tp, lay->list);
 
 	for (const struct tls_list *l = lay->threads->next; l != lay->threads; l = l->next)
 		if (l == its)
@@ -399,7 +466,7 @@ static int look_at_detached_thread(const char **wrong)
 	if (err)
 		return err;
 	wait_until_read();
-	if (!lay->joinid)
+	if (!real.is_detached)
 		*wrong = "the mark of a detached thread is not found";
 	return 0;
 }
@@ -452,9 +519,11 @@ int tlslayout_probe(const char **why)
 	const char *wrong = NULL;
 	int err = 0;
 
+#if defined(__x86_64__)
 	if (!(getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE))
 		wrong = "the kernel or the CPU lacks FSGSBASE (Linux 5.9)";
-	else if (RUNNING_ON_VALGRIND)
+#endif
+	if (!wrong && RUNNING_ON_VALGRIND)
 		wrong = "Valgrind runs the program";
 	if (!wrong)
 		wrong = find_functions();
