@@ -12,7 +12,8 @@
  *   thread id        above the kernel's maximum, unique.  Mutexes use it as their owner.  Calls
  *                    that give it to the kernel (pthread_kill, pthread_getcpuclockid) find no such
  *                    thread
- *   detached         pthread_join and pthread_detach of it are EINVAL
+ *   detached         pthread_join and pthread_detach of it are EINVAL; since glibc 2.43
+ *                    pthread_join of the caller is EDEADLK
  *   rseq             not registered: sched_getcpu makes a call of the kernel
  *   robust mutexes   the kernel does not know their list
  *   cancellation     disabled, as on an M

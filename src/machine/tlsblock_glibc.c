@@ -211,6 +211,15 @@ static void write_int(char *tp, ptrdiff_t at, int value)
 	*(int *)tls_at(tp, at) = value;
 }
 
+/* pthread_join and pthread_detach of the thread fail. */
+static void mark_detached(char *tp)
+{
+	if (lay->detached_state)
+		write_int(tp, lay->detached, lay->detached_state);
+	else
+		write_word(tp, lay->detached, tp + lay->self);
+}
+
 static void list_add(struct tls_list *l)
 {
 	tlslayout_lock(lay->lock);
@@ -255,7 +264,7 @@ static void fill_thread(char *tp, int tid)
 	write_word(tp, lay->robust, robust);
 	write_word(tp, lay->robust + 2 * word, NULL);
 	write_word(tp, lay->specific, tp + first);
-	write_word(tp, lay->joinid, tp + lay->self);
+	mark_detached(tp);
 	*(void **)tls_at(tp, lay->resp) = tp + lay->res;
 	if (lay->rseq)
 		fill_rseq(tp);

@@ -34,13 +34,15 @@ struct tls_layout {
 	ptrdiff_t robust;   /* the head that the kernel reads; the word before it links backwards */
 	ptrdiff_t cancel;   /* int: state and type of cancellation */
 	ptrdiff_t specific; /* 32 pointers to tables of 32 values of keys; then the byte `used` */
-	ptrdiff_t joinid;   /* the thread itself: it is detached */
+	ptrdiff_t detached; /* the mark of a detached thread: an int, or a pointer to the thread */
 	ptrdiff_t stack;    /* lowest address, size, size of the guard */
 	ptrdiff_t res;      /* the resolver's state */
 	ptrdiff_t resp;     /* the thread-local __resp: a pointer to that */
 	ptrdiff_t rseq;     /* the area that the kernel writes; 0: there is none */
 	size_t rseq_bytes;
 	ptrdiff_t errno_at;
+	/* The value of the int `detached`; 0: it is the pointer. */
+	int detached_state;
 
 	void *(*allocate)(void *tcb);
 	void (*deallocate)(void *tcb, bool storage);

@@ -5,13 +5,15 @@
  *   from _thread_db_*            size, dtv, list, tid, cancel, specific; slots, map_offset, the
  *                                lists of threads
  *   from a function or symbol    self, res, resp, rseq, errno_at
- *   searched in a real thread    stack (a mapping that the probe made), joinid (a detached thread),
- *                                robust (a list that contains nothing but its head; compared with
- *                                what the kernel has, which qemu-user does not say)
+ *   searched in a real thread    stack (a mapping that the probe made), robust (a list that
+ *                                contains nothing but its head; compared with what the kernel has,
+ *                                which qemu-user does not say)
+ *   by a comparison              detached: what changes when a thread detaches itself.  Since glibc
+ *                                2.43 it is an int, before that it was a pointer to the thread
  *   by its place, then by trial  lock: it lies behind three list heads.  The probe takes it, makes
  *                                another thread need it, and sees that this thread sleeps on it
  *
- * Each of them, except joinid and stack, is also compared with the values of a real
+ * Each of them, except detached and stack, is also compared with the values of a real
  * thread.
  */
 #include "machine/tlslayout.h"
@@ -38,12 +40,14 @@
  * RSEQ_BYTES: the least that the kernel registers.
  * HWCAP2_FSGSBASE: the kernel lets programs write the thread pointer.  PROBE_STACK: of the thread
  * that is read, in a mapping of its own.  LOCK_POLLS: naps of 50 us until the thread that
- * needs the lock must sleep on it: a second.
+ * needs the lock must sleep on it: a second.  MARK_BYTES: more than the
+ * fields between the values of keys and the stack take.
  */
 enum {
 	HWCAP2_FSGSBASE = 2,
 	PROBE_STACK = 256 * 1024,
 	LOCK_POLLS = 20000,
+	MARK_BYTES = 1024,
 	ROBUST_BYTES = 24,
 	RSEQ_BYTES = 32,
 	TCB_SELF = 16,    /* of the ABI: the word at fs:16 */
@@ -171,7 +175,7 @@ static struct {
 	char *stack; /* its mapping */
 	const char *wrong;
 	void *tp;
-	bool is_detached;    /* joinid has been found */
+	bool is_detached;    /* the mark has been found */
 	sem_t was_read, end; /* it has been read; it may end */
 	sem_t begin;         /* of the thread that needs the lock */
 	pthread_key_t key;
@@ -342,12 +346,45 @@ static void *look_at_thread(void *unused)
 	return unused;
 }
 
-static void *look_at_detached(void *unused)
+/*
+ * Between the values of keys and the stack, exactly one field changes when a thread detaches
+ * itself: an int, or a pointer from NULL to the thread.
+ */
+static void look_at_detached(char *tp)
 {
-	/* on x86-64 behind the two of the head */
-	real.is_detached = find_word(
-		lay->self + (TLS_VARIABLES_BELOW ? TCB_SELF + (ptrdiff_t)sizeof(void *) : 0),
-		(uintptr_t)pthread_self(), &lay->joinid);
+	ptrdiff_t from = lay->specific + TLS_KEY_TABLES * (ptrdiff_t)sizeof(void *);
+	ptrdiff_t bytes = lay->stack - from;
+	char before[MARK_BYTES], *first = NULL, *last = NULL;
+
+	if (bytes <= 0 || bytes > MARK_BYTES)
+		return;
+	memcpy(before, tp + from, (size_t)bytes);
+	pthread_detach(pthread_self());
+	for (ptrdiff_t i = 0; i < bytes; i += (ptrdiff_t)sizeof(int)) {
+		char *now = tp + from + i;
+
+		if (memcmp(now, before + i, sizeof(int)) == 0)
+			continue;
+		first = first ? first : now;
+		last = now;
+	}
+	if (!first)
+		return;
+	char *word = first - ((uintptr_t)first & (sizeof(void *) - 1));
+
+	if (*(char **)word == tp + lay->self && last < word + sizeof(void *)) {
+		lay->detached = word - tp;
+		real.is_detached = true;
+	} else if (first == last && *(int *)first != 0) {
+		lay->detached = first - tp;
+		lay->detached_state = *(int *)first;
+		real.is_detached = true;
+	}
+}
+
+static void *detach_and_look(void *unused)
+{
+	look_at_detached(arch_tp());
 	sem_post(&real.was_read);
 	return unused;
 }
@@ -439,20 +476,6 @@ static int start_on_probe_stack(pthread_t *t)
 	return err ? -EAGAIN : 0;
 }
 
-static int start_detached(void)
-{
-	pthread_attr_t attr;
-	pthread_t t;
-	int err = pthread_attr_init(&attr);
-
-	if (err)
-		return -EAGAIN;
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	err = pthread_create(&t, &attr, look_at_detached, NULL);
-	pthread_attr_destroy(&attr);
-	return err ? -EAGAIN : 0;
-}
-
 static void wait_until_read(void)
 {
 	while (sem_wait(&real.was_read))
@@ -461,10 +484,10 @@ static void wait_until_read(void)
 
 static int look_at_detached_thread(const char **wrong)
 {
-	int err = start_detached();
+	pthread_t t;
 
-	if (err)
-		return err;
+	if (pthread_create(&t, NULL, detach_and_look, NULL))
+		return -EAGAIN;
 	wait_until_read();
 	if (!real.is_detached)
 		*wrong = "the mark of a detached thread is not found";
