@@ -85,9 +85,10 @@ static void cycles(int procs, int n, int start)
 		if (i >= n - n / 4 && count_maps() > late)
 			late = count_maps();
 	}
-	/* The C library keeps the stacks of ended threads, and how many varies a little. */
+	/* The C library keeps the stacks of ended threads: how many depends on how many threads
+	 * met. A leak of one mapping in each cycle adds 3/4 n. */
 	if (!SANITIZED)
-		CHECK(late <= maps + 4);
+		CHECK(late <= maps + n / 2);
 }
 
 TEST_PROCS(run_100_times_leaves_no_thread_fd_or_mapping)
