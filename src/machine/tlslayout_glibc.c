@@ -36,12 +36,14 @@
 #include "base/os.h"
 #include "base/san.h"
 
+#undef p_type /* a macro of resolv.h */
+
 /*
  * RSEQ_BYTES: the least that the kernel registers.
  * HWCAP2_FSGSBASE: the kernel lets programs write the thread pointer.  PROBE_STACK: of the thread
- * that is read, in a mapping of its own.  LOCK_POLLS: naps of 50 us until the thread that
- * needs the lock must sleep on it: a second.  MARK_BYTES: more than the
- * fields between the values of keys and the stack take.
+ * that is read, in a mapping of its own, beside the thread-locals of all modules.  LOCK_POLLS: naps
+ * of 50 us until the thread that needs the lock must sleep on it: a second.  MARK_BYTES: more than
+ * the fields between the values of keys and the stack take.
  */
 enum {
 	HWCAP2_FSGSBASE = 2,
@@ -102,6 +104,8 @@ static const char *find_functions(void)
 			  symbol("__ctype_init"), symbol("__call_tls_dtors"),
 			  symbol("__pthread_keys") };
 
+	if (!found[0] && !getauxval(AT_BASE)) /* the kernel has loaded no dynamic linker */
+		return "the program is linked statically";
 	for (size_t i = 0; i < countof(found); i++)
 		if (!found[i])
 			return "glibc does not export _dl_allocate_tls, _dl_deallocate_tls, "
@@ -172,7 +176,8 @@ static const char *find_linker(void)
 /* --- a real thread --- */
 
 static struct {
-	char *stack; /* its mapping */
+	char *stack;  /* its mapping */
+	size_t bytes; /* of that */
 	const char *wrong;
 	void *tp;
 	bool is_detached;    /* the mark has been found */
@@ -296,7 +301,7 @@ static const char *look_at_stack(char *tp)
 	if (!find_word(lay->specific, (uintptr_t)real.stack, &lay->stack))
 		return "the bounds of the stack are not found";
 	pair = (uintptr_t *)(tp + lay->stack);
-	return pair[1] == PROBE_STACK && pair[2] == 0 ? NULL : "the size of the stack is elsewhere";
+	return pair[1] == real.bytes && pair[2] == 0 ? NULL : "the size of the stack is elsewhere";
 }
 
 static const char *look_at_variables(char *tp)
@@ -419,7 +424,7 @@ static void *make_thread(void *unused)
 
 	while (sem_wait(&real.begin))
 		;
-	if (!os_thread_start(&t, do_nothing, NULL, PROBE_STACK))
+	if (!os_thread_start(&t, do_nothing, NULL, real.bytes))
 		pthread_join(t, NULL);
 	return unused;
 }
@@ -441,7 +446,7 @@ static int try_lock_of_list(const char **wrong)
 	pthread_t t;
 	bool listed, sleeps = false;
 
-	if (os_thread_start(&t, make_thread, NULL, PROBE_STACK))
+	if (os_thread_start(&t, make_thread, NULL, real.bytes))
 		return -EAGAIN;
 	tlslayout_lock(lay->lock);
 	listed = is_listed();
@@ -469,7 +474,7 @@ static int start_on_probe_stack(pthread_t *t)
 
 	if (err)
 		return -EAGAIN;
-	err = pthread_attr_setstack(&attr, real.stack, PROBE_STACK);
+	err = pthread_attr_setstack(&attr, real.stack, real.bytes);
 	if (!err)
 		err = pthread_create(t, &attr, look_at_thread, NULL);
 	pthread_attr_destroy(&attr);
@@ -512,15 +517,28 @@ static int look_at_threads(const char **wrong)
 	return err;
 }
 
+/* glibc puts the thread-locals of a new thread on its stack. */
+static int add_locals(struct dl_phdr_info *info, size_t size, void *sum)
+{
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_TLS)
+			*(size_t *)sum += info->dlpi_phdr[i].p_memsz + info->dlpi_phdr[i].p_align;
+	return 0;
+}
+
 static int look(const char **wrong)
 {
 	int err;
 
 	real.wrong = NULL;
+	real.bytes = PROBE_STACK;
+	dl_iterate_phdr(add_locals, &real.bytes);
+	real.bytes = round_up(real.bytes, PAGE);
 	if (pthread_key_create(&real.key, key_ended))
 		return -EAGAIN;
 	real.stack =
-		mmap(NULL, PROBE_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		mmap(NULL, real.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (real.stack == MAP_FAILED) {
 		pthread_key_delete(real.key);
 		return -EAGAIN;
@@ -532,7 +550,7 @@ static int look(const char **wrong)
 	sem_destroy(&real.was_read);
 	sem_destroy(&real.end);
 	sem_destroy(&real.begin);
-	munmap(real.stack, PROBE_STACK);
+	munmap(real.stack, real.bytes);
 	pthread_key_delete(real.key);
 	return err;
 }

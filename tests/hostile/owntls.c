@@ -33,6 +33,11 @@ static int (*check)(int);
 static void (*set)(int);
 static int waiting, loaded, checked; /* atomic */
 static __thread int own = 4;
+#ifdef LARGE /* more than the stack that glibc's thread struct is read on */
+static __thread char large[LARGE];
+#else
+static __thread char large[1];
+#endif
 
 static int get(int *p)
 {
@@ -137,6 +142,8 @@ static void run_child(void *arg)
 	(void)arg;
 	EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 3);
 	EXPECT(own == 4);
+	EXPECT(large[sizeof(large) - 1] == 0);
+	large[sizeof(large) - 1] = 1;
 	exit(7);
 }
 

@@ -13,6 +13,8 @@ done
 program owntls.c
 if [ "$link" != shared ]; then
 	dies "GMP_OWN_TLS is not supported here" "$scratch/owntls" exit
+	grep -q 'the program is linked statically' "$scratch/err" ||
+		fail "the line does not say that the program is static"
 	grep -q 'owntls: line' "$scratch/err" || fail "a static program has own thread-locals"
 	run "$scratch/owntls" -
 	grep -qx -- "-95" "$scratch/out" || fail "gmp_run of a static program is not -ENOTSUP"
@@ -21,6 +23,9 @@ fi
 run "$scratch/owntls" -
 ! grep -qx -- "-95" "$scratch/out" || skip "$(cat "$scratch/err")"
 [ $status = 7 ] || { show; fail "status $status"; }
+program owntls.c -DLARGE=1000000
+run "$scratch/owntls" exit
+[ $status = 7 ] || { show; fail "1 MB of thread-locals: status $status"; }
 
 lto=-flto
 echo 'int main(void) { return 0; }' >"$scratch/probe.c"
