@@ -4,6 +4,9 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS gmprt gmprt_static gmprtcheck EXPORT gmprt)
+if(GMP_POSIX)
+	install(TARGETS gmprt_posix EXPORT gmprt)
+endif()
 install(FILES include/gmp.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gmprt)
 install(DIRECTORY include/gmp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gmprt
 	FILES_MATCHING PATTERN *.h)
@@ -24,5 +27,10 @@ file(RELATIVE_PATH GMP_PC_INCLUDEDIR ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FUL
 list(JOIN GMP_PC_CFLAGS " " GMP_PC_CFLAGS)
 configure_file(cmake/gmprt.pc.in ${CMAKE_BINARY_DIR}/gmprt.pc @ONLY)
 configure_file(cmake/gmprtcheck.pc.in ${CMAKE_BINARY_DIR}/gmprtcheck.pc @ONLY)
+configure_file(cmake/gmprt-posix.pc.in ${CMAKE_BINARY_DIR}/gmprt-posix.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/gmprt.pc ${CMAKE_BINARY_DIR}/gmprtcheck.pc
 	DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(GMP_POSIX)
+	install(FILES ${CMAKE_BINARY_DIR}/gmprt-posix.pc
+		DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* Whether a signal handler of the program runs on the calling green thread. */
+#ifndef GMP_POSIX_HANDLER_H
+#define GMP_POSIX_HANDLER_H
+
+#include "base/base.h"
+
+/* True in a handler, which must not park: the OS thread's signal mask would stay as it is. */
+static inline bool handler_runs(void)
+{
+	return false;
+}
+
+#endif

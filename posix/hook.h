@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a replacement of a libc function does: park the green thread, run libc's function as
+ * blocking code, or only call it.
+ *
+ *   caller                                              hook_how     the replacement
+ *   green thread with own thread-locals, or pinned      HOOK_PARK    parks instead of blocking
+ *   another green thread                                HOOK_BLOCK   libc's function between
+ *                                                                    gmp_block_enter and _leave
+ *   external thread; g0; blocking code; signal handler  HOOK_LIBC    libc's function
+ *
+ * Invariants
+ *   HOOK-1  The runtime's own calls never enter a replacement: the core of libgmprt_posix calls
+ *           gmp__libc_NAME (real.c).
+ *   HOOK-2  A replacement returns POSIX's result and sets errno after its last wait.  errno is read
+ *           right after libc's function, before the OS thread can change.
+ *   HOOK-3  Without a wait a replacement that succeeds leaves errno as it was.
+ */
+#ifndef GMP_POSIX_HOOK_H
+#define GMP_POSIX_HOOK_H
+
+#include <errno.h>
+#include <gmp.h>
+
+#include "posix/handler.h"
+#include "posix/real.h"
+#include "types.h"
+
+enum hook_how { HOOK_LIBC, HOOK_PARK, HOOK_BLOCK };
+
+static inline enum hook_how hook_how(void)
+{
+	struct m *m = getm();
+
+	if (likely(!m) || unlikely(!m->curg))
+		return HOOK_LIBC;
+	const struct g *gp = m->curg;
+
+	if (unlikely(handler_runs()))
+		return HOOK_LIBC;
+	return gp->resume & RESUME_OWN_TLS || gp->lockedm == m ? HOOK_PARK : HOOK_BLOCK;
+}
+
+/* The value of call, evaluated as blocking code, with the errno that it has set. */
+#define HOOK_BLOCKING(call)                                                                        \
+	({                                                                                         \
+		gmp_block_enter();                                                                 \
+		__auto_type hook_result_ = (call);                                                 \
+		int hook_errno_ = errno;                                                           \
+		gmp_block_leave();                                                                 \
+		errno = hook_errno_;                                                               \
+		hook_result_;                                                                      \
+	})
+
+/* result >= 0, or -1 with errno set from a negative errno value. */
+static inline ssize_t hook_return(ssize_t result)
+{
+	if (likely(result >= 0))
+		return result;
+	errno = (int)-result;
+	return -1;
+}
+
+#endif

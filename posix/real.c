@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* Looks up libc's own functions, and has the names by which the core calls them: see real.h. */
+#include "posix/real.h"
+
+#include <dlfcn.h>
+
+#include "base/atomic.h"
+#include "base/throw.h"
+
+#define CALL(name) __typeof__(name) *gmp__real_##name;
+#define CALL_V(name, version) CALL(name)
+#include "posix/calls.def"
+#undef CALL
+#undef CALL_V
+
+/* gmp__libc_NAME jumps to libc's NAME with all registers as they are. */
+#if defined(__x86_64__)
+#define JUMP_TO(to) "endbr64\n\tjmp *" to "(%rip)\n"
+#elif defined(__aarch64__)
+#define JUMP_TO(to) "bti c\n\tadrp x16, " to "\n\tldr x16, [x16, :lo12:" to "]\n\tbr x16\n"
+#elif defined(__riscv)
+#define JUMP_TO(to) "ld t1, " to "\n\tjr t1\n"
+#endif
+
+#define CALL(name)                                                                                 \
+	__asm__(".text\n\t.globl gmp__libc_" #name "\n\t.hidden gmp__libc_" #name                  \
+		"\n\t.type gmp__libc_" #name ", %function\ngmp__libc_" #name                       \
+		":\n\t" JUMP_TO("gmp__real_" #name));
+#define CALL_V(name, version) CALL(name)
+#include "posix/calls.def"
+#undef CALL
+#undef CALL_V
+
+static const struct {
+	const char *name, *version;
+	void **at;
+} calls[] = {
+#define CALL(name) { #name, NULL, (void **)&gmp__real_##name },
+#define CALL_V(name, version) { #name, version, (void **)&gmp__real_##name },
+#include "posix/calls.def"
+#undef CALL
+#undef CALL_V
+};
+
+static void *look_up(void *libc, const char *name, const char *version)
+{
+#if defined(__x86_64__)
+	if (version)
+		return dlvsym(libc, name, version);
+#endif
+	(void)version;
+	return dlsym(libc, name);
+}
+
+noinline void gmp__real_resolve(void)
+{
+	/* by its name: the library may come before or after libc in the search order */
+	void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		void *to = libc ? look_up(libc, calls[i].name, calls[i].version) : NULL;
+
+		if (!to)
+			gmp__fatal("libgmprt_posix: libc has no %s", calls[i].name);
+		__atomic_store_n(calls[i].at, to, __ATOMIC_RELAXED);
+	}
+	dlclose(libc);
+}
+
+__attribute__((constructor(101))) static void resolve_first(void)
+{
+	gmp__real_resolve();
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Conformance tests: each case runs four times, on an OS thread without a runtime, where the
+ * functions are libc's, and on a green thread with own thread-locals at 1, 2 and 4 Ps.
+ *
+ *   POSIX_TEST(nanosleep_bad_time_is_einval)
+ *   {
+ *           CHECK_EQ(nanosleep(&bad, NULL), -1);
+ *   }
+ *
+ * A case must not ask on which of both it runs, except by on_green() where docs/api/posix.md names
+ * a difference.
+ */
+#ifndef TESTS_POSIX_H
+#define TESTS_POSIX_H
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include "check.h"
+#include "rt.h"
+
+__attribute__((unused)) static bool on_green(void)
+{
+	return gmp_self() != NULL;
+}
+
+struct posix_case {
+	void (*fn)(void);
+	int procs;
+};
+
+__attribute__((unused)) static void posix_green(void *c)
+{
+	((struct posix_case *)c)->fn();
+}
+
+__attribute__((unused)) static void posix_run(void (*fn)(void), int procs)
+{
+	struct posix_case c = { fn, procs };
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	if (procs == 0) {
+		fn();
+		return;
+	}
+	cfg.procs = procs;
+	cfg.flags = GMP_OWN_TLS;
+	int err = gmp_run(posix_green, &c, &cfg);
+
+	if (err == -ENOTSUP)
+		check_skip("no own thread-locals on this machine");
+	CHECK_EQ(err, 0);
+}
+
+#define POSIX_TEST(name)                                                                           \
+	static void posix_##name##_(void);                                                         \
+	static void test_##name##_(int procs)                                                      \
+	{                                                                                          \
+		posix_run(posix_##name##_, procs);                                                 \
+	}                                                                                          \
+	CHECK_CASE_(case_##name##_0_, #name "/native", test_##name##_, 0)                          \
+	CHECK_CASE_(case_##name##_1_, #name "/1p", test_##name##_, 1)                              \
+	CHECK_CASE_(case_##name##_2_, #name "/2p", test_##name##_, 2)                              \
+	CHECK_CASE_(case_##name##_4_, #name "/4p", test_##name##_, 4)                              \
+	static void posix_##name##_(void)
+
+#endif
