@@ -145,11 +145,23 @@ static noinline void say_unsupported(const char *why)
 	line_write_sig(&l, 2);
 }
 
+/* The first call waits for OS threads of the probe: the runtime's own work (LONGRUN-5), but no
+ * blocking code, since gmp_spawn does not move its caller to another OS thread. */
+static noinline int own_tls_first(const char **why)
+{
+	bool reports = sched.options.debug & (DEBUG_check | DEBUG_sched);
+	struct p *paused = reports ? run_pause() : NULL;
+	int err = park_own_tls(why);
+
+	run_resume(paused);
+	return err;
+}
+
 /* GMP_OWN_TLS of one green thread: *b is a block for it.  Returns 0 or a negative errno. */
 static noinline int block_for_spawn(struct tlsblock **b)
 {
 	const char *why = NULL;
-	int err = park_own_tls(&why);
+	int err = likely(owntls_is_used()) ? 0 : own_tls_first(&why);
 
 	if (err == -ENOTSUP)
 		say_unsupported(why);

@@ -452,7 +452,7 @@ struct p {
 
 	struct latency latency[GMP_LATENCY_CAUSES]; /* (o) */
 	struct watched_run watched;
-	uint64_t pauses;      /* (o) odd: its M works for GMP_DEBUG=check; see run_pause */
+	uint64_t pauses;      /* (o) odd: its M does work of the runtime; see run_pause */
 	struct probe *probes; /* (o) of each P, for steal_work; too large for g0 */
 };
 

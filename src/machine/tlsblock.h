@@ -35,6 +35,8 @@
  *
  * Rejected
  *   Freeing a block at the end of each green thread: 2 us, and malloc's cache would be lost.
+ *   Marking blocks as exiting threads, so that setuid does not signal them: glibc then makes a call
+ *   of futex for each instead of two of tgkill, and the bit is in no symbol.
  *   Blocks outside of glibc's list: a library that a green thread loads could not be initialized
  *   between dlopen and its first use.
  */
