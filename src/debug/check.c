@@ -5,7 +5,7 @@
  * The scheduler calls hooks on g0: sched.on_leave and sched.on_exit after the G has left its stack
  * and before another M can take it, so that its backtrace is that of a parked G; sched.on_arrive
  * before it continues, on the OS thread where it does. Without the check the hooks are NULL, and
- * the scheduler skips the steps that call them (park_init).
+ * the scheduler skips the steps that call them (mode/leave.h).
  *
  *   mutexes     pthread mutexes that the OS thread holds at a wait: counted by libgmprtcheck
  *               (check/mutexes.c), which is found by the name of its function. Not at waits of Gs

@@ -7,7 +7,6 @@
 #include <link.h>
 #include <linux/rseq.h>
 #include <locale.h>
-#include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -36,6 +35,7 @@ enum {
 	KEY_ROUNDS = 4, /* PTHREAD_DESTRUCTOR_ITERATIONS */
 	ROBUST_BYTES = 24,
 	SIG_SETXID = 33,
+	SHORT_ZERO = 256, /* bytes */
 };
 
 #define UNALLOCATED ((void *)-1L)
@@ -80,7 +80,7 @@ struct tls_images {
 
 static struct tls_images *images; /* (a) */
 
-static struct tls_state state_now(void)
+static inline struct tls_state state_now(void)
 {
 	struct tls_state now = { 0, ld_rlx(lay->static_used) };
 	size_t left = ld_rlx(lay->modules) + 1;
@@ -189,7 +189,7 @@ static noinline struct tls_images *images_renew(struct tls_images *old)
 	return ld_acq(&images); /* ORD(owntls): another thread was first */
 }
 
-static struct tls_images *images_now(void)
+static inline struct tls_images *images_now(void)
 {
 	struct tls_images *all = ld_acq(&images); /* ORD(owntls) */
 	struct tls_state now = state_now();
@@ -200,6 +200,19 @@ static struct tls_images *images_now(void)
 }
 
 /* --- making blocks --- */
+
+/* memset(to, 0, bytes), without a call if that is short. */
+static inline void zero(char *to, size_t bytes)
+{
+	if (unlikely(bytes > SHORT_ZERO)) {
+		memset(to, 0, bytes);
+		return;
+	}
+	for (; bytes >= 16; bytes -= 16, to += 16)
+		__builtin_memset(to, 0, 16);
+	while (bytes--)
+		*to++ = 0;
+}
 
 static void write_word(char *tp, ptrdiff_t at, const void *value)
 {
@@ -298,11 +311,12 @@ void tlsblock_prepare(struct tlsblock *b, char *stack, size_t bytes)
 	ptrdiff_t from = lay->robust + ROBUST_BYTES;
 
 	/* handlers of pthread_cleanup_push that the former green thread did not leave */
-	memset(tp + from, 0, (size_t)(lay->cancel - from));
+	zero(tp + from, (size_t)(lay->cancel - from));
 	write_int(tp, lay->cancel, CANCEL_DISABLED);
 	write_word(tp, lay->stack, stack);
 	write_word(tp, lay->stack + (ptrdiff_t)sizeof(void *), (void *)bytes);
-	*(int *)tls_at(tp, lay->errno_at) = 0;
+	write_int(tp, lay->errno_at, 0);
+	write_int(tp, lay->h_errno_at, 0);
 }
 
 /* --- the first and the last code in a block --- */
@@ -310,7 +324,6 @@ void tlsblock_prepare(struct tlsblock *b, char *stack, size_t bytes)
 void tlsblock_first(void)
 {
 	lay->ctype_init(); /* the tables of the process's present locale */
-	*__h_errno_location() = 0;
 }
 
 /* Runs the destructors of one table of keys.  Returns true if there was a value. */
@@ -353,18 +366,23 @@ static void drop_values(char *tp)
 			tables[i][k].data = NULL;
 }
 
+static noinline void end_used_keys(char *tp)
+{
+	for (int i = 0; i < KEY_ROUNDS && end_all_keys(tp); i++)
+		;
+	drop_values(tp);
+	lay->call_dtors(); /* of variables that the destructors have used first */
+}
+
 void tlsblock_last(void)
 {
 	char *tp = arch_tp(); /* the green thread may move, its block does not */
 	bool *used = tls_at(tp, lay->specific + TLS_KEY_TABLES * (ptrdiff_t)sizeof(void *));
 
 	lay->call_dtors();
-	if (*used) {
-		for (int i = 0; i < KEY_ROUNDS && end_all_keys(tp); i++)
-			;
-		drop_values(tp);
+	if (unlikely(*used)) {
+		end_used_keys(tp);
 		*used = false;
-		lay->call_dtors(); /* of variables that the destructors have used first */
 	}
 	if (uselocale((locale_t)0) != LC_GLOBAL_LOCALE)
 		uselocale(LC_GLOBAL_LOCALE);
@@ -372,37 +390,52 @@ void tlsblock_last(void)
 		dlerror();
 }
 
-/* The blocks of modules without a fixed offset. */
-static void free_dynamic(struct tlsblock *b)
-{
-	struct {
-		void *at, *to_free;
-	} *dtv = *(void **)tls_at(b, lay->dtv);
-	size_t n = min_of(ld_rlx(lay->modules), (size_t)dtv[-1].at);
+/* The entry of a module in the table of a block's modules. */
+struct tls_entry {
+	void *at, *to_free;
+};
 
-	for (size_t i = 1; i <= n; i++) {
-		if (likely(!dtv[i].to_free))
-			continue;
-		free(dtv[i].to_free);
-		dtv[i].at = UNALLOCATED;
-		dtv[i].to_free = NULL;
-	}
+static noinline void free_entry(struct tls_entry *e)
+{
+	free(e->to_free);
+	*e = (struct tls_entry){ UNALLOCATED, NULL };
+}
+
+/* The blocks of modules without a fixed offset. */
+static inline void free_dynamic(struct tlsblock *b)
+{
+	struct tls_entry *table = *(void **)tls_at(b, lay->dtv);
+	size_t n = min_of(ld_rlx(lay->modules), (size_t)table[-1].at);
+
+	for (size_t i = 1; i <= n; i++)
+		if (unlikely(table[i].to_free != NULL))
+			free_entry(&table[i]);
+}
+
+/* images_now, after waiting for memory. */
+static noinline const struct tls_images *images_wait(void)
+{
+	const struct tls_images *all;
+
+	while (!(all = images_now()))
+		os_nap(1000000);
+	return all;
 }
 
 void tlsblock_reset(struct tlsblock *b)
 {
-	const struct tls_images *all;
+	const struct tls_images *all = images_now();
 
+	if (unlikely(!all))
+		all = images_wait();
 	free_dynamic(b);
-	while (!(all = images_now()))
-		os_nap(1000000); /* until there is memory */
 	for (uint32_t i = 0; i < all->n; i++) {
 		const struct tls_image *v = &all->images[i];
 		char *to = tls_at(b, v->at);
 
 		if (v->image_bytes)
 			memcpy(to, v->image, v->image_bytes);
-		memset(to + v->image_bytes, 0, v->bytes - v->image_bytes);
+		zero(to + v->image_bytes, v->bytes - v->image_bytes);
 	}
 }
 

@@ -40,7 +40,7 @@ struct tls_layout {
 	ptrdiff_t resp;     /* the thread-local __resp: a pointer to that */
 	ptrdiff_t rseq;     /* the area that the kernel writes; 0: there is none */
 	size_t rseq_bytes;
-	ptrdiff_t errno_at;
+	ptrdiff_t errno_at, h_errno_at;
 	/* The value of the int `detached`; 0: it is the pointer. */
 	int detached_state;
 

@@ -4,7 +4,7 @@
  *
  *   from _thread_db_*            size, dtv, list, tid, cancel, specific; slots, map_offset, the
  *                                lists of threads
- *   from a function or symbol    self, res, resp, rseq, errno_at
+ *   from a function or symbol    self, res, resp, rseq, errno_at, h_errno_at
  *   searched in a real thread    stack (a mapping that the probe made), robust (a list that
  *                                contains nothing but its head; compared with what the kernel has,
  *                                which qemu-user does not say)
@@ -23,6 +23,7 @@
 #include <link.h>
 #include <linux/futex.h>
 #include <linux/rseq.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <resolv.h>
 #include <semaphore.h>
@@ -312,6 +313,7 @@ static const char *look_at_variables(char *tp)
 	char *res = (char *)__res_state();
 
 	lay->errno_at = (char *)__errno_location() - tp;
+	lay->h_errno_at = (char *)__h_errno_location() - tp;
 	lay->res = res - tp;
 	if (lay->res < lay->self || lay->res >= lay->self + (ptrdiff_t)lay->size)
 		return "the state of the resolver is elsewhere";
