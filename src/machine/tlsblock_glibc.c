@@ -259,11 +259,21 @@ static void fill_rseq(char *tp)
 	area->cpu_id = (uint32_t)RSEQ_CPU_ID_REGISTRATION_FAILED;
 }
 
+static void fill_robust(char *tp)
+{
+	const ptrdiff_t word = sizeof(void *);
+	char *robust = tp + lay->robust;
+
+	memcpy(robust, arch_tp() + lay->robust, ROBUST_BYTES); /* for the offset in it */
+	write_word(tp, lay->robust - word, robust);
+	write_word(tp, lay->robust, robust);
+	write_word(tp, lay->robust + 2 * word, NULL);
+}
+
 /* Fill what pthread_create fills for an OS thread. */
 static void fill_thread(char *tp, int tid)
 {
-	const ptrdiff_t word = sizeof(void *);
-	char *own = arch_tp(), *robust = tp + lay->robust;
+	char *own = arch_tp();
 	ptrdiff_t first = lay->specific - TLS_KEYS_PER_TABLE * (ptrdiff_t)sizeof(struct tls_value);
 
 	memcpy(tp + lay->self + HEAD_BEGIN, own + lay->self + HEAD_BEGIN, HEAD_END - HEAD_BEGIN);
@@ -272,10 +282,7 @@ static void fill_thread(char *tp, int tid)
 		write_word(tp, TCB_SELF, tp);
 	}
 	write_int(tp, lay->tid, tid);
-	memcpy(robust, own + lay->robust, ROBUST_BYTES); /* for the offset in it */
-	write_word(tp, lay->robust - word, robust);
-	write_word(tp, lay->robust, robust);
-	write_word(tp, lay->robust + 2 * word, NULL);
+	fill_robust(tp);
 	write_word(tp, lay->specific, tp + first);
 	mark_detached(tp);
 	*(void **)tls_at(tp, lay->resp) = tp + lay->res;
@@ -283,15 +290,23 @@ static void fill_thread(char *tp, int tid)
 		fill_rseq(tp);
 }
 
+/* A thread id that no thread has had; 0: there is none. */
+static int new_tid(void)
+{
+	uint32_t n = add_rlx(&tids, 1);
+
+	return n < TID_MOST - TID_FIRST ? (int)(TID_FIRST + n) : 0;
+}
+
 struct tlsblock *tlsblock_new(void)
 {
 	struct tls_state before = state_now(), now;
-	uint32_t n = add_rlx(&tids, 1);
-	char *tp = n < TID_MOST - TID_FIRST ? lay->allocate(NULL) : NULL;
+	int tid = new_tid();
+	char *tp = tid ? lay->allocate(NULL) : NULL;
 
 	if (!tp)
 		return NULL;
-	fill_thread(tp, (int)(TID_FIRST + n));
+	fill_thread(tp, tid);
 	list_add(tls_at(tp, lay->list));
 	now = state_now();
 	if (unlikely(!same_state(&before, &now))) /* a module came before the block was listed */
@@ -301,7 +316,11 @@ struct tlsblock *tlsblock_new(void)
 
 void tlsblock_free(struct tlsblock *b)
 {
+	struct tls_value **tables = tls_at(b, lay->specific);
+
 	list_remove(tls_at(b, lay->list));
+	for (int i = 1; i < TLS_KEY_TABLES; i++) /* the first one is in the struct */
+		free(tables[i]);
 	lay->deallocate(b, true);
 }
 
@@ -374,20 +393,31 @@ static noinline void end_used_keys(char *tp)
 	lay->call_dtors(); /* of variables that the destructors have used first */
 }
 
+static bool *keys_used(char *tp)
+{
+	return tls_at(tp, lay->specific + TLS_KEY_TABLES * (ptrdiff_t)sizeof(void *));
+}
+
+/* Resets the locale and the message of dlerror, in the block that is loaded. */
+static noinline void reset_libc(void)
+{
+	if (uselocale((locale_t)0) != LC_GLOBAL_LOCALE)
+		uselocale(LC_GLOBAL_LOCALE);
+	if (dlerror()) /* the first call returns the message, the second one frees it */
+		dlerror();
+}
+
 void tlsblock_last(void)
 {
 	char *tp = arch_tp(); /* the green thread may move, its block does not */
-	bool *used = tls_at(tp, lay->specific + TLS_KEY_TABLES * (ptrdiff_t)sizeof(void *));
+	bool *used = keys_used(tp);
 
 	lay->call_dtors();
 	if (unlikely(*used)) {
 		end_used_keys(tp);
 		*used = false;
 	}
-	if (uselocale((locale_t)0) != LC_GLOBAL_LOCALE)
-		uselocale(LC_GLOBAL_LOCALE);
-	if (dlerror()) /* the first call returns the message, the second one frees it */
-		dlerror();
+	reset_libc();
 }
 
 /* The entry of a module in the table of a block's modules. */
@@ -437,6 +467,36 @@ void tlsblock_reset(struct tlsblock *b)
 			memcpy(to, v->image, v->image_bytes);
 		zero(to + v->image_bytes, v->bytes - v->image_bytes);
 	}
+}
+
+/* Drops the destructors of C++ thread-locals. */
+static void drop_dtors(char *tp)
+{
+	struct tls_dtor **list = tls_at(tp, lay->dtors), *d;
+
+	while ((d = *list) != NULL) {
+		*list = d->next;
+		free(d);
+	}
+}
+
+bool tlsblock_renew(struct tlsblock *b)
+{
+	char *tp = (char *)b, *own = arch_tp();
+	int tid = lay->has_dtors ? new_tid() : 0;
+
+	if (!tid)
+		return false;
+	write_int(tp, lay->tid, tid);
+	fill_robust(tp);
+	drop_dtors(tp);
+	drop_values(tp);
+	*keys_used(tp) = false;
+	tlsblock_load(b, getm(), own);
+	reset_libc();
+	arch_set_tp(own);
+	tlsblock_reset(b);
+	return true;
 }
 
 /* --- signals: TLSBLOCK-4 --- */

@@ -32,8 +32,8 @@
  *             is in use from the first such G of a run on.
  *   OWNTLS-5  A block stays with its G from the spawn (if all Gs of the run have the flag: from the
  *             first run) to the end, and is reset then.  So addresses of thread-locals are stable.
- *             A G that is killed by shutdown may hold mutexes by the id of its block: that block is
- *             freed instead.
+ *             A G that is killed by shutdown may hold mutexes by the id of its block: the block
+ *             gets another id then (TLSBLOCK-5).
  *
  * Blocks in use, in the pool and in the caches of Ps are never given back: libc's part could not be
  * freed.  Their number is the most that were in use at once, and those of the caches.

@@ -460,6 +460,138 @@ TEST_PROCS(green_threads_killed_at_shutdown_leave_nothing)
 	CHECK_EQ(setuid(getuid()), 0);
 }
 
+static pthread_mutex_t abandoned;
+static pthread_key_t abandoned_key;
+static atomic_int abandoned_ended;
+
+static void on_abandoned(UNUSED void *v)
+{
+	atomic_fetch_add(&abandoned_ended, 1);
+}
+
+/* Starts n green threads, each of which counts itself before it waits, and ends the run. */
+static void leave_all(gmp_fn fn, int n)
+{
+	atomic_store(&remaining, n);
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(gmp_go(fn, NULL), 0);
+	while (atomic_load(&remaining))
+		gmp_yield();
+}
+
+static void count_and_wait(void)
+{
+	atomic_fetch_sub(&remaining, 1);
+	gmp_sleep(GMP_FOREVER);
+}
+
+static void lock_and_wait(UNUSED void *arg)
+{
+	CHECK_EQ(pthread_mutex_lock(&abandoned), 0);
+	count_and_wait();
+}
+
+static void leave_locked(UNUSED void *arg)
+{
+	leave_all(lock_and_wait, 1);
+}
+
+static void expect_locked(UNUSED void *arg)
+{
+	CHECK_EQ(pthread_mutex_trylock(&abandoned), EBUSY);
+	CHECK_EQ(pthread_mutex_unlock(&abandoned), EPERM);
+	gmp_yield();
+}
+
+static void all_expect_locked(UNUSED void *arg)
+{
+	expect_locked(NULL);
+	crowd(expect_locked, MANY);
+}
+
+/* The next green thread of the block is another owner. */
+TEST_PROCS(mutex_of_killed_green_thread_stays_locked)
+{
+	pthread_mutexattr_t a;
+
+	pthread_mutexattr_init(&a);
+	pthread_mutexattr_settype(&a, PTHREAD_MUTEX_ERRORCHECK);
+	CHECK_EQ(pthread_mutex_init(&abandoned, &a), 0);
+	CHECK_EQ(run_own(procs, NULL, leave_locked, NULL), 0);
+	CHECK_EQ(run_own(procs, NULL, all_expect_locked, NULL), 0);
+}
+
+static void trace_and_wait(UNUSED void *arg)
+{
+	uselocale(duplocale(LC_GLOBAL_LOCALE));
+	CHECK(dlopen("/no/such/library.so", RTLD_NOW) == NULL);
+	CHECK_EQ(pthread_setspecific(abandoned_key, &remaining), 0);
+	number = zero = 1;
+	count_and_wait();
+}
+
+static void leave_with_traces(UNUSED void *arg)
+{
+	leave_all(trace_and_wait, MANY);
+}
+
+static void expect_no_traces(void *arg)
+{
+	expect_fresh(arg);
+	CHECK(pthread_getspecific(abandoned_key) == NULL);
+}
+
+static void all_expect_no_traces(UNUSED void *arg)
+{
+	crowd(expect_no_traces, MANY);
+}
+
+TEST_PROCS(killed_green_threads_leave_no_traces)
+{
+	CHECK_EQ(pthread_key_create(&abandoned_key, on_abandoned), 0);
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(run_own(procs, NULL, leave_with_traces, NULL), 0);
+		CHECK_EQ(run_own(procs, NULL, all_expect_no_traces, NULL), 0);
+	}
+	CHECK_EQ(atomic_load(&abandoned_ended), 0);
+}
+
+enum { CACHED = 7, CACHED_BYTES = 1024 };
+
+/* What malloc keeps for an OS thread: 200 KB. */
+static void fill_cache_and_wait(UNUSED void *arg)
+{
+	for (size_t bytes = 16; bytes <= CACHED_BYTES; bytes += 16) {
+		void *volatile p[CACHED];
+
+		for (int i = 0; i < CACHED; i++)
+			CHECK((p[i] = malloc(bytes)) != NULL);
+		for (int i = 0; i < CACHED; i++) {
+			memset(p[i], 1, bytes);
+			free(p[i]);
+		}
+	}
+	count_and_wait();
+}
+
+static void leave_with_caches(UNUSED void *arg)
+{
+	leave_all(fill_cache_and_wait, MANY);
+}
+
+/* 13 MB in each run, if the caches were lost. */
+TEST_PROCS(killed_green_threads_lose_no_cache_of_malloc)
+{
+	long kb = 0;
+
+	for (int i = 0; i < 6; i++) {
+		CHECK_EQ(run_own(procs, NULL, leave_with_caches, NULL), 0);
+		if (i == 1)
+			kb = rss_kb();
+	}
+	CHECK(rss_kb() < kb + 16000);
+}
+
 static atomic_int computing, stop_computing;
 
 static void compute_on(UNUSED void *arg)
