@@ -172,7 +172,7 @@ static void wake_posted(void)
 	const void *key[SLOTS];
 
 	for (int i = 0; i < SLOTS; i++)
-		key[i] = xchg_seq(&slots[i], NULL); /* ORD(posted) */
+		key[i] = ld_seq(&slots[i]) ? xchg_seq(&slots[i], NULL) : NULL; /* ORD(posted) */
 	for (int i = 0; i < SLOTS; i++)
 		if (key[i])
 			parked_wake_all(key[i]);
