@@ -23,6 +23,8 @@ add_custom_command(OUTPUT ${GMP_POSIX_CORE}
 file(GLOB files CONFIGURE_DEPENDS posix/*.c)
 add_library(gmprt_posix SHARED ${files} ${GMP_POSIX_CORE})
 set_source_files_properties(${GMP_POSIX_CORE} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+# The function that pthread_once runs may leave by an exception.
+set_source_files_properties(posix/once.c PROPERTIES COMPILE_OPTIONS -fexceptions)
 foreach(n RANGE 6)
 	add_dependencies(gmprt_posix floor${n})
 endforeach()

@@ -97,7 +97,12 @@ static bool any_may_end(unsigned reason)
 	case WAIT_BARRIER:
 	case WAIT_SEND:
 	case WAIT_RECV:
-	case WAIT_SELECT: return true;
+	case WAIT_SELECT:
+	case WAIT_PTHREAD_MUTEX:
+	case WAIT_PTHREAD_COND:
+	case WAIT_PTHREAD_RWLOCK:
+	case WAIT_PTHREAD_BARRIER:
+	case WAIT_PTHREAD_SEM: return true;
 	default: return false;
 	}
 }

@@ -53,7 +53,9 @@ static struct {
 	uint32_t done; /* (a) dumper is about to end; a join does not wait */
 } on;
 
-unsanitized static void raise_errand_sig(void)
+errand_fn gmp__posix_errand;
+
+unsanitized void raise_errand_sig(void)
 {
 	st_seq(&sched.errand, 1);                /* ORD(sysmon): DUMPSIG-1 */
 	if (ld_seq(&sched.sysmon_asleep)) {      /* ORD(sysmon) */
@@ -187,6 +189,8 @@ void dump_signal_errand(void)
 
 	st_seq(&sched.errand, busy); /* ORD(sysmon) */
 	sysmon_set_mask();
+	if (gmp__posix_errand)
+		gmp__posix_errand();
 	if (busy)
 		return; /* errand stays set, so sysmon calls again */
 	if (on.dumping)

@@ -42,6 +42,17 @@ static bool is_lock(enum waitreason why)
 	return why == WAIT_MUTEX || why == WAIT_RLOCK || why == WAIT_WLOCK;
 }
 
+/* Return the object of a wait.  libgmprt_posix adds up to 7 to an address (posix/parked.h), except
+ * of a pthread_once_t. */
+static uintptr_t object_of(enum waitreason why, const void *key)
+{
+	if (is_lock(why))
+		return (uintptr_t)wait_key_mutex(key);
+	if (why >= WAIT_PTHREAD_MUTEX && why != WAIT_PTHREAD_ONCE)
+		return (uintptr_t)key & ~(uintptr_t)7;
+	return (uintptr_t)key;
+}
+
 /* Return whether gp waits for a writer that has claimed the lock and still waits for readers. */
 static bool awaits_claimer(const struct g *gp)
 {
@@ -108,7 +119,7 @@ uintptr_t view_object(const struct g *gp)
 		return 0;
 	if (is_fd_wait(why))
 		return (uintptr_t)((const struct polldesc *)key)->fd;
-	return (uintptr_t)(is_lock(why) ? wait_key_mutex(key) : key);
+	return object_of(why, key);
 }
 
 /* "channel receive 0x55d2", "mutex lock 0x55d8, held by green thread 4". gp is held (VIEW-1). */
@@ -135,7 +146,7 @@ static void add_wait(struct view *v, const struct g *gp)
 	if (is_fd_wait(why))
 		line_dec_sig(l, (uint64_t)((const struct polldesc *)key)->fd);
 	else
-		line_hex_sig(l, is_lock(why) ? (uintptr_t)wait_key_mutex(gp->sudog.key) : key);
+		line_hex_sig(l, object_of(why, gp->sudog.key));
 	if (!awaited)
 		return;
 	line_str_sig(l,

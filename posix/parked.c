@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* Parks green threads that wait for an object of libc, and wakes them: see posix/parked.h. */
+#include "posix/parked.h"
+
+uint32_t gmp__parked[LOT_BUCKETS];
+
+void parked_unwait(struct waiter *w)
+{
+	add_rlx(parked_at(waiter_sudog(w)->key), -1u);
+	lot_unwait(w);
+}
+
+int parked_acquire(const void *key, parked_try try, void *object, int busy, unsigned why,
+		   int64_t deadline)
+{
+	bool woken = false;
+	int saved = errno;
+
+	for (;;) {
+		add_seq(parked_at(key), 1); /* ORD(parked): before the try */
+		fence_after_rmw_seq();      /* ORD(parked) */
+		struct bucket *b = lot_lock(key);
+		int result = try(object);
+
+		if (result != busy) {
+			lot_unlock(b);
+			parked_woken(key);
+			errno = saved;
+			return result;
+		}
+		struct sudog *sg = &getm()->curg->sudog;
+
+		lot_enqueue(b, key, sg, woken);
+		result = lot_wait(b, sg, why, parked_unwait, deadline);
+		if (result && !(why & UNCANCELLABLE && result != -ETIMEDOUT)) {
+			errno = saved;
+			return -result;
+		}
+		if (!result)
+			parked_woken(key);
+		woken = true;
+	}
+}
+
+noinline bool parked_wake_first(const void *key)
+{
+	int saved = errno;
+	struct glist out = { 0 };
+	struct bucket *b = lot_lock(key);
+	bool any = lot_wake_first(b, key, 0, &out);
+
+	lot_unlock(b);
+	ready_list(&out);
+	errno = saved;
+	return any;
+}
+
+noinline void parked_wake_all(const void *key)
+{
+	int saved = errno;
+	struct glist out = { 0 };
+	struct bucket *b = lot_lock(key);
+
+	lot_wake_all(b, key, &out);
+	lot_unlock(b);
+	ready_list(&out);
+	errno = saved;
+}
+
+int parked_deadline(clockid_t clock, const struct timespec *abs, int64_t *deadline)
+{
+	struct timespec now;
+	int64_t seconds, ns;
+
+	*deadline = NEVER;
+	if (!abs)
+		return 0;
+	if (!has_valid_ns(abs))
+		return EINVAL;
+	clock_gettime(clock, &now);
+	if (abs->tv_sec < now.tv_sec) {
+		*deadline = gmp_now();
+		return 0;
+	}
+	if (!__builtin_sub_overflow(abs->tv_sec, now.tv_sec, &seconds) &&
+	    !__builtin_mul_overflow(seconds, INT64_C(1000000000), &ns) &&
+	    !__builtin_add_overflow(ns, abs->tv_nsec - now.tv_nsec, &ns))
+		*deadline = gmp_deadline(ns);
+	return 0;
+}
+
+/* The child of a fork has none of the parent's green threads. */
+static void forget_parked(void)
+{
+	for (int i = 0; i < LOT_BUCKETS; i++)
+		st_rlx(&gmp__parked[i], 0);
+}
+
+__attribute__((constructor)) static void register_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, forget_parked);
+}

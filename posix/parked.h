@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Parked waiters: queues of green threads that wait for an object of libc.
+ *
+ * Of a mutex or a semaphore libc keeps the state.  A green thread in HOOK_PARK tries it by libc's
+ * function and parks in the parking table (parkinglot.h) while it is not available.  An external
+ * thread waits inside libc.  The call that makes the object available is replaced for all threads:
+ * after libc's function it wakes the first green thread that is parked.
+ *
+ *   waiter, a green thread                          waker, any thread
+ *    1 parked[bucket] + 1                            1 libc's unlock or post
+ *    2 full fence                   ORD(parked)      2 full fence                   ORD(parked)
+ *    3 lock the bucket                               3 parked[bucket] is 0?  done
+ *    4 try libc's object; if that succeeds, unlock   4 lock the bucket; claim and dequeue the first
+ *      the bucket, parked[bucket] - 1, done            waiter of the object
+ *    5 enqueue, unlock the bucket, park              5 unlock the bucket, ready the waiter
+ *    6 woken: parked[bucket] - 1, from 1; if it
+ *      loses again, enqueue at the front
+ *
+ * Invariants
+ *   PARKED-1  No lost wakeup.  By the fences the waiter's try sees the unlock, or the waker reads
+ *             parked[bucket] as not 0.  In that case it locks the bucket: after the waiter's
+ *             section it finds the waiter, and before it the waiter's try sees the unlock.
+ *   PARKED-2  parked[bucket] counts the waiters in steps 1 to 6 of all objects in the bucket.  It
+ *             may count a waiter that was dequeued; it must count each that is queued.
+ *   PARKED-3  A woken waiter tries the object before it gives up because of its deadline.  So a
+ *             wakeup is never consumed by a timeout.
+ *   PARKED-4  Lifetime: after step 1 of the waker the object may be freed.  From then on its
+ *             address is a key only.  If another object of libc lives there, its first waiter gets
+ *             a spurious wakeup: all waiters with these keys try again (a condition variable may
+ *             have spurious wakeups).  The offsets of the keys differ from those of gmp's own
+ *             objects, whose waiters own what they are woken with.
+ *
+ * Fairness: an unlock frees the object, and any thread may take it before the woken waiter runs.
+ * Among the green threads the queue is FIFO.  libc's queue of external threads and this one are
+ * independent: an unlock wakes the first of each.
+ *
+ * Verified by model/posix_mutex.pml.
+ *
+ * Rejected
+ *   A membarrier in step 2 of the waiter instead of the fence of the waker: a system call for each
+ *   park, against 5 ns for each unlock.
+ */
+#ifndef GMP_POSIX_PARKED_H
+#define GMP_POSIX_PARKED_H
+
+#include "parkinglot.h"
+#include "posix/hook.h"
+
+/* Keys: the address of the object plus an offset that gmp's objects do not use (sync/mutex.h). */
+enum { KEY_MUTEX = 4, KEY_COND = 5, KEY_SEM = 6, KEY_READERS = 7 };
+
+_Static_assert(_Alignof(pthread_mutex_t) == 8 && _Alignof(pthread_cond_t) == 8 &&
+		       _Alignof(sem_t) == 8 && _Alignof(pthread_rwlock_t) == 8,
+	       "the keys of neighbours differ");
+
+static inline const void *parked_key(const void *object, unsigned offset)
+{
+	return (const char *)object + offset;
+}
+
+extern uint32_t gmp__parked[LOT_BUCKETS]; /* (a) PARKED-2 */
+
+static inline uint32_t *parked_at(const void *key)
+{
+	return &gmp__parked[lot_hash(key) >> 55];
+}
+
+/* Returns 0, busy, or another errno value. */
+typedef int (*parked_try)(void *object);
+
+/*
+ * Steps 1 to 6, for a green thread in HOOK_PARK.  busy: what try returns while the caller must
+ * wait.  why: the wait reason, with UNCANCELLABLE or without.  Returns try's other results,
+ * ETIMEDOUT, ECANCELED or EINTR.
+ */
+int parked_acquire(const void *key, parked_try try, void *object, int busy, unsigned why,
+		   int64_t deadline);
+
+/* Steps 4 and 5.  Returns false if no waiter was claimed.  Leaves errno as it was. */
+bool parked_wake_first(const void *key);
+void parked_wake_all(const void *key);
+
+/* Steps 2 to 5, after libc's function. */
+static inline void parked_wake(const void *key)
+{
+	fence_seq(); /* ORD(parked): after libc's unlock */
+	if (unlikely(ld_rlx(parked_at(key))))
+		parked_wake_first(key);
+}
+
+/* The unwait of a waiter that counts in parked[bucket]. */
+void parked_unwait(struct waiter *w);
+/* Such a waiter has returned from wait_on with 0. */
+static inline void parked_woken(const void *key)
+{
+	add_rlx(parked_at(key), -1u);
+}
+
+/*
+ * Set *deadline to the time of the runtime's clock at which `clock` shows abs; NULL: never.  A step
+ * of CLOCK_REALTIME after that does not move it.  Returns 0, or EINVAL if abs is no time.
+ */
+int parked_deadline(clockid_t clock, const struct timespec *abs, int64_t *deadline);
+
+static inline bool is_wait_clock(clockid_t clock)
+{
+	return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;
+}
+
+static inline bool has_valid_ns(const struct timespec *t)
+{
+	return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
+}
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Read-write locks: an implementation for all threads, in the memory of pthread_rwlock_t.
+ *
+ * The state is guarded by the bucket lock of the parking table.  Readers and writers have a queue
+ * each.  A lock and an unlock cost one locked instruction each, as libc's do.
+ *
+ *   an unlock leaves the lock free, and                             it wakes
+ *    a writer has unlocked; the kind prefers readers (default)       all readers, the first writer
+ *    a writer has unlocked; the kind prefers writers                 the first writer; if there is
+ *                                                                    none, all readers
+ *    the last reader has unlocked                                    the same as the line above
+ *
+ * Invariants
+ *   PRW-1  The state changes, and waiters are queued and claimed, under the bucket lock only.  A
+ *          woken waiter owns nothing: it tries again, and enqueues at the front if it loses.
+ *   PRW-2  If the kind prefers readers, a reader is queued only while a writer holds the lock, and
+ *          that writer's unlock wakes it.  So readers never wait for each other, and a reader may
+ *          lock again although writers wait.  Writers may starve, as with libc.
+ *   PRW-3  If the kind is PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP, no reader gets in while a
+ *          writer is queued or `coming`: woken, and not tried again yet.  If the last such writer
+ *          gives up, it wakes the readers.
+ *   PRW-4  Lifetime: after the bucket is unlocked, an unlock does not touch the object.
+ *
+ * Process-shared locks are libc's alone; green threads lock them as blocking code.
+ *
+ * Rejected
+ *   libc's try functions and a queue beside them: a writer in that queue would hold no reader off.
+ */
+#include "enter.h"
+#include "mode/chaos.h"
+#include "posix/parked.h"
+
+struct rwlock {
+	uint32_t readers;
+	uint32_t writer;  /* 0 or 1 */
+	uint64_t owner;   /* self_id of the writer */
+	uint32_t coming;  /* PRW-3 */
+	uint32_t of_libc; /* 0 */
+};
+
+_Static_assert(sizeof(struct rwlock) <= offsetof(struct __pthread_rwlock_arch_t, __pad4) + 4,
+	       "the attributes of libc stay as they are");
+
+enum { READERS_MOST = 0x7fffffff };
+
+static struct rwlock *state_of(pthread_rwlock_t *rw)
+{
+	return (struct rwlock *)(void *)rw;
+}
+
+static bool is_shared(const pthread_rwlock_t *rw)
+{
+	return rw->__data.__shared;
+}
+
+static bool prefers_writers(const pthread_rwlock_t *rw)
+{
+	return rw->__data.__flags == PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
+}
+
+static const void *readers_of(const pthread_rwlock_t *rw)
+{
+	return parked_key(rw, KEY_READERS);
+}
+
+static const void *writers_of(const pthread_rwlock_t *rw)
+{
+	return rw;
+}
+
+/* In blocking code that of the green thread, which may have been on another OS thread before. */
+static uint64_t self_id(void)
+{
+	struct g *gp = own_green();
+
+	return gp ? (uintptr_t)gp : (uint64_t)pthread_self();
+}
+
+/* --- under the bucket lock --- */
+
+static int try_read(struct bucket *b, pthread_rwlock_t *rw)
+{
+	struct rwlock *s = state_of(rw);
+
+	if (s->writer)
+		return s->owner == self_id() ? EDEADLK : EBUSY;
+	if (prefers_writers(rw) && (s->coming || lot_first(b, writers_of(rw))))
+		return EBUSY;
+	if (s->readers == READERS_MOST)
+		return EAGAIN;
+	s->readers++;
+	return 0;
+}
+
+static int try_write(pthread_rwlock_t *rw)
+{
+	struct rwlock *s = state_of(rw);
+
+	if (s->writer)
+		return s->owner == self_id() ? EDEADLK : EBUSY;
+	if (s->readers)
+		return EBUSY;
+	s->writer = 1;
+	s->owner = self_id();
+	return 0;
+}
+
+/* The lock is free.  written: a writer has unlocked it. */
+static void wake_waiters(struct bucket *b, pthread_rwlock_t *rw, bool written, struct glist *out)
+{
+	bool any = lot_wake_first(b, writers_of(rw), 0, out);
+
+	if (any)
+		state_of(rw)->coming++;
+	if (!any || (written && !prefers_writers(rw)))
+		lot_wake_all(b, readers_of(rw), out);
+}
+
+/* --- locks --- */
+
+/* A writer has timed out. */
+static void writer_unwait(struct waiter *w)
+{
+	struct sudog *sg = waiter_sudog(w);
+	struct glist out = { 0 };
+
+	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued) */
+		return;
+	pthread_rwlock_t *rw = (pthread_rwlock_t *)(uintptr_t)sg->key;
+	struct bucket *b = lot_lock(rw);
+
+	if (sg->queued) {
+		lot_dequeue(b, sg);
+		if (!state_of(rw)->writer && !state_of(rw)->coming && !lot_first(b, writers_of(rw)))
+			lot_wake_all(b, readers_of(rw), &out); /* PRW-3 */
+	}
+	lot_unlock(b);
+	ready_list(&out);
+}
+
+/* Lock, or wait until the deadline.  Returns 0 or an errno value. */
+static int rw_lock(pthread_rwlock_t *rw, bool writes, int64_t deadline)
+{
+	struct external f;
+	bool woken = false;
+
+	for (;;) {
+		struct bucket *b = lot_lock(rw);
+
+		if (writes && woken)
+			state_of(rw)->coming--;
+		int err = writes ? try_write(rw) : try_read(b, rw);
+
+		if (err != EBUSY) {
+			lot_unlock(b);
+			return err;
+		}
+		struct sudog *sg = self_sudog(&f);
+
+		lot_enqueue(b, writes ? writers_of(rw) : readers_of(rw), sg, woken);
+		err = lot_wait(b, sg, WAIT_PTHREAD_RWLOCK | UNCANCELLABLE,
+			       writes ? writer_unwait : lot_unwait, deadline);
+		if (err == -ETIMEDOUT)
+			return ETIMEDOUT;
+		woken = err == 0;
+	}
+}
+
+static int rw_try(pthread_rwlock_t *rw, bool writes)
+{
+	struct bucket *b = lot_lock(rw);
+	int err = writes ? try_write(rw) : try_read(b, rw);
+
+	lot_unlock(b);
+	return err;
+}
+
+/* A private lock.  abs: NULL: no deadline. */
+static int rw_lock_until(pthread_rwlock_t *rw, bool writes, clockid_t clock,
+			 const struct timespec *abs)
+{
+	enum hook_how how = hook_how();
+	int64_t deadline;
+	int saved = errno;
+
+	if (how == HOOK_PARK)
+		chaos_point();
+	int err = rw_try(rw, writes);
+
+	if (err != EBUSY)
+		return err;
+	err = parked_deadline(clock, abs, &deadline);
+	if (err)
+		return err;
+	if (how == HOOK_BLOCK)
+		err = HOOK_BLOCKING(rw_lock(rw, writes, deadline));
+	else
+		err = rw_lock(rw, writes, deadline);
+	errno = saved;
+	return err;
+}
+
+/* libc's function for a process-shared lock; trial: its function that does not wait. */
+#define OF_LIBC(call, trial)                                                                       \
+	({                                                                                         \
+		int rw_err_ = hook_how() == HOOK_LIBC ? EBUSY : (trial);                           \
+		rw_err_ != EBUSY          ? rw_err_                                                \
+		: hook_how() == HOOK_LIBC ? (call)                                                 \
+					  : HOOK_BLOCKING(call);                                   \
+	})
+
+HOOK int pthread_rwlock_rdlock(pthread_rwlock_t *rw)
+{
+	if (unlikely(is_shared(rw)))
+		return OF_LIBC(LIBC(pthread_rwlock_rdlock)(rw), LIBC(pthread_rwlock_tryrdlock)(rw));
+	return rw_lock_until(rw, false, CLOCK_MONOTONIC, NULL);
+}
+
+HOOK int pthread_rwlock_wrlock(pthread_rwlock_t *rw)
+{
+	if (unlikely(is_shared(rw)))
+		return OF_LIBC(LIBC(pthread_rwlock_wrlock)(rw), LIBC(pthread_rwlock_trywrlock)(rw));
+	return rw_lock_until(rw, true, CLOCK_MONOTONIC, NULL);
+}
+
+HOOK int pthread_rwlock_clockrdlock(pthread_rwlock_t *rw, clockid_t clock,
+				    const struct timespec *abs)
+{
+	if (!is_wait_clock(clock) || !has_valid_ns(abs))
+		return EINVAL;
+	if (unlikely(is_shared(rw)))
+		return OF_LIBC(LIBC(pthread_rwlock_clockrdlock)(rw, clock, abs),
+			       LIBC(pthread_rwlock_tryrdlock)(rw));
+	return rw_lock_until(rw, false, clock, abs);
+}
+
+HOOK int pthread_rwlock_clockwrlock(pthread_rwlock_t *rw, clockid_t clock,
+				    const struct timespec *abs)
+{
+	if (!is_wait_clock(clock) || !has_valid_ns(abs))
+		return EINVAL;
+	if (unlikely(is_shared(rw)))
+		return OF_LIBC(LIBC(pthread_rwlock_clockwrlock)(rw, clock, abs),
+			       LIBC(pthread_rwlock_trywrlock)(rw));
+	return rw_lock_until(rw, true, clock, abs);
+}
+
+HOOK int pthread_rwlock_timedrdlock(pthread_rwlock_t *rw, const struct timespec *abs)
+{
+	if (!has_valid_ns(abs))
+		return EINVAL;
+	if (unlikely(is_shared(rw)))
+		return OF_LIBC(LIBC(pthread_rwlock_timedrdlock)(rw, abs),
+			       LIBC(pthread_rwlock_tryrdlock)(rw));
+	return rw_lock_until(rw, false, CLOCK_REALTIME, abs);
+}
+
+HOOK int pthread_rwlock_timedwrlock(pthread_rwlock_t *rw, const struct timespec *abs)
+{
+	if (!has_valid_ns(abs))
+		return EINVAL;
+	if (unlikely(is_shared(rw)))
+		return OF_LIBC(LIBC(pthread_rwlock_timedwrlock)(rw, abs),
+			       LIBC(pthread_rwlock_trywrlock)(rw));
+	return rw_lock_until(rw, true, CLOCK_REALTIME, abs);
+}
+
+/* The owner gets EBUSY from both. */
+HOOK int pthread_rwlock_tryrdlock(pthread_rwlock_t *rw)
+{
+	if (unlikely(is_shared(rw)))
+		return LIBC(pthread_rwlock_tryrdlock)(rw);
+	int err = rw_try(rw, false);
+
+	return err == EDEADLK ? EBUSY : err;
+}
+
+HOOK int pthread_rwlock_trywrlock(pthread_rwlock_t *rw)
+{
+	if (unlikely(is_shared(rw)))
+		return LIBC(pthread_rwlock_trywrlock)(rw);
+	int err = rw_try(rw, true);
+
+	return err == EDEADLK ? EBUSY : err;
+}
+
+/* A lock that is not locked is EPERM, which POSIX leaves undefined. */
+HOOK int pthread_rwlock_unlock(pthread_rwlock_t *rw)
+{
+	if (unlikely(is_shared(rw)))
+		return LIBC(pthread_rwlock_unlock)(rw);
+	int saved = errno;
+	struct glist out = { 0 };
+	struct rwlock *s = state_of(rw);
+	struct bucket *b = lot_lock(rw);
+	bool written = s->writer;
+
+	if (unlikely(!written && !s->readers)) {
+		lot_unlock(b);
+		return EPERM;
+	}
+	if (written)
+		s->writer = 0;
+	else
+		s->readers--;
+	if (!s->readers)
+		wake_waiters(b, rw, written, &out);
+	lot_unlock(b);
+	ready_list(&out);
+	errno = saved;
+	return 0;
+}

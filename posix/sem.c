@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Semaphores: libc's sem_t, for which green threads park.
+ *
+ * libc keeps the value.  A green thread with own thread-locals takes it by sem_trywait, and parks
+ * while that is EAGAIN (parked.h).  sem_post is replaced for all threads.
+ *
+ * sem_post is async-signal-safe.  A handler may have interrupted a thread that holds a bucket lock
+ * or sched.lock, so it passes the wakeup on to sysmon:
+ *
+ *   sem_post in a handler                          sysmon
+ *    1 libc's sem_post                              1 errand = 0
+ *    2 full fence; parked[bucket] is 0?  done       2 takes each slot: slot -> NULL
+ *    3 a slot that is NULL or has the key: the      3 wakes the first waiter of each key once for
+ *      key, by compare-and-swap                       each post
+ *    4 errand = 1, wakes sysmon
+ *
+ * Invariants
+ *   PSEM-1  A slot is written before errand is set, and sysmon clears errand before it reads the
+ *           slots.  So no post is lost.
+ *   PSEM-2  A slot holds a key and no count: sysmon wakes all green threads that wait for the
+ *           object.  A waiter that finds no value parks again.
+ *   PSEM-3  sysmon empties the slots before it takes a bucket lock.  So a handler that finds all
+ *           slots in use waits for sysmon, and never for the thread that it has interrupted.
+ *
+ * Process-shared semaphores (sem_init with pshared, sem_open) are libc's alone: a post of another
+ * process would wake no green thread.  Green threads wait as blocking code.
+ */
+#include "debug/dump_signal.h"
+#include "mode/chaos.h"
+#include "posix/cancel.h"
+#include "posix/parked.h"
+
+/* --- the attribute --- */
+
+/* Where sem_init notes pshared: index of a word + 1.  Found by trial, as in cond.c. */
+static uint32_t shared_at; /* (a) 0: not known yet */
+
+static noinline uint32_t find_shared(void)
+{
+	enum { WORDS = sizeof(sem_t) / sizeof(uint32_t) };
+	union {
+		sem_t s;
+		uint32_t word[WORDS];
+	} own = { .word = { 0 } }, shared = { .word = { 0 } };
+	uint32_t i = 0;
+
+	sem_init(&own.s, 0, 0);
+	sem_init(&shared.s, 1, 0);
+	while (i < WORDS - 1 && own.word[i] == shared.word[i])
+		i++;
+	st_rlx(&shared_at, i + 1);
+	return i + 1;
+}
+
+static bool is_shared(const sem_t *s)
+{
+	uint32_t at = ld_rlx(&shared_at);
+
+	if (unlikely(!at))
+		at = find_shared();
+	return ((const uint32_t *)(const void *)s)[at - 1];
+}
+
+/* --- waits --- */
+
+/* Leaves errno as it was. */
+static int try_sem(void *s)
+{
+	int saved = errno, err = sem_trywait(s) ? errno : 0;
+
+	errno = saved;
+	return err;
+}
+
+/* Returns 0, or -1 with errno set. */
+static int wait_parked(sem_t *s, clockid_t clock, const struct timespec *abs)
+{
+	int64_t deadline;
+	int err = parked_deadline(clock, abs, &deadline);
+
+	if (err)
+		return hook_return(-err);
+	err = parked_acquire(parked_key(s, KEY_SEM), try_sem, s, EAGAIN, WAIT_PTHREAD_SEM,
+			     deadline);
+	if (err == ECANCELED)
+		cancel_waited();
+	return hook_return(-err);
+}
+
+/* True if the value was taken at once, by a green thread in `how`. */
+static bool taken_at_once(sem_t *s, enum hook_how how)
+{
+	if (how == HOOK_LIBC)
+		return false;
+	if (how == HOOK_PARK) {
+		chaos_point();
+		cancel_point();
+	}
+	return try_sem(s) == 0;
+}
+
+static bool parks(const sem_t *s, enum hook_how how)
+{
+	return how == HOOK_PARK && !is_shared(s);
+}
+
+HOOK int sem_wait(sem_t *s)
+{
+	enum hook_how how = hook_how();
+
+	if (how == HOOK_LIBC)
+		return LIBC(sem_wait)(s);
+	if (taken_at_once(s, how))
+		return 0;
+	if (parks(s, how))
+		return wait_parked(s, CLOCK_MONOTONIC, NULL);
+	return HOOK_BLOCKING(LIBC(sem_wait)(s));
+}
+
+HOOK int sem_timedwait(sem_t *s, const struct timespec *abs)
+{
+	enum hook_how how = hook_how();
+
+	if (how == HOOK_LIBC || !has_valid_ns(abs))
+		return LIBC(sem_timedwait)(s, abs);
+	if (taken_at_once(s, how))
+		return 0;
+	if (parks(s, how))
+		return wait_parked(s, CLOCK_REALTIME, abs);
+	return HOOK_BLOCKING(LIBC(sem_timedwait)(s, abs));
+}
+
+HOOK int sem_clockwait(sem_t *s, clockid_t clock, const struct timespec *abs)
+{
+	enum hook_how how = hook_how();
+
+	if (how == HOOK_LIBC || !is_wait_clock(clock) || !has_valid_ns(abs))
+		return LIBC(sem_clockwait)(s, clock, abs);
+	if (taken_at_once(s, how))
+		return 0;
+	if (parks(s, how))
+		return wait_parked(s, clock, abs);
+	return HOOK_BLOCKING(LIBC(sem_clockwait)(s, clock, abs));
+}
+
+/* --- posts --- */
+
+enum { SLOTS = 64 };
+static const void *slots[SLOTS]; /* (a) PSEM-1 */
+
+static bool put_into(const void **slot, const void *key)
+{
+	const void *old = NULL;
+
+	return cas_seq(slot, &old, key) || old == key; /* ORD(posted) */
+}
+
+/* Steps 3 and 4 of the handler. */
+static noinline void post_by_sysmon(const void *key)
+{
+	unsigned i = (unsigned)(lot_hash(key) >> 32) % SLOTS;
+
+	while (!put_into(&slots[i], key))
+		i = (i + 1) % SLOTS; /* PSEM-3 */
+	raise_errand_sig();
+}
+
+/* On sysmon. */
+static void wake_posted(void)
+{
+	const void *key[SLOTS];
+
+	for (int i = 0; i < SLOTS; i++)
+		key[i] = ld_seq(&slots[i]) ? xchg_seq(&slots[i], NULL) : NULL; /* ORD(posted) */
+	for (int i = 0; i < SLOTS; i++)
+		if (key[i])
+			parked_wake_all(key[i]);
+}
+
+HOOK int sem_post(sem_t *s)
+{
+	const void *key = parked_key(s, KEY_SEM);
+	bool shared = is_shared(s);
+	int err = LIBC(sem_post)(s);
+
+	if (err || shared)
+		return err;
+	fence_seq(); /* ORD(parked): after libc's post */
+	if (likely(!ld_rlx(parked_at(key))))
+		return 0;
+	if (handler_runs())
+		post_by_sysmon(key);
+	else
+		parked_wake_first(key);
+	return 0;
+}
+
+__attribute__((constructor)) static void register_errand(void)
+{
+	gmp__posix_errand = wake_posted;
+}
