@@ -53,7 +53,7 @@ static void switch_on(UNUSED void *arg)
 	number = 3;
 	while (!atomic_load(&stop_switching)) {
 		for (int i = 0; i < 2000; i++)
-			x += i;
+			x = x + i;
 		gmp_yield();
 		CHECK_EQ(number, 3);
 	}
