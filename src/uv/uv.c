@@ -89,8 +89,9 @@ struct runner {
 	int wakefd;
 	bool woken; /* wakefd is readable; set and cleared with it, under the lock */
 	gmp_uv_wait *queue;
-	bool begun; /* the first round is over */
-	int err;    /* of the wait that ended the loop */
+	bool begun;   /* the first round is over */
+	bool was_due; /* the last round did not wait, since something was due */
+	int err;      /* of the wait that ended the loop */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -251,6 +252,9 @@ static void wait_until_due(struct runner *r)
 				 { .fd = r->wakefd, .events = POLLIN } };
 	int ms = backend_timeout(r);
 
+	if (ms == 0 && r->was_due)
+		gmp_yield(); /* a loop with an idle handle never waits */
+	r->was_due = ms == 0;
 	if (ms == 0)
 		return;
 	int ready = gmp_poll(fds, 2, ms < 0 ? GMP_FOREVER : gmp_deadline(ms * GMP_MS));
@@ -265,7 +269,7 @@ static void on_prepare(uv_prepare_t *h)
 {
 	struct runner *r = h->data;
 
-	gmp_checkpoint(); /* a loop that never parks must not starve other Gs of the P */
+	gmp_checkpoint();
 	start_queued(r);
 	if (r->begun)
 		wait_until_due(r);
@@ -323,7 +327,7 @@ static int add_runner(uv_loop_t *loop, const struct runner *fields, struct runne
 	r->wakefd = fields->wakefd;
 	r->woken = false;
 	r->queue = NULL;
-	r->begun = false;
+	r->begun = r->was_due = false;
 	r->err = 0;
 	r->next = runners;
 	runners = r;

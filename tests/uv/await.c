@@ -229,6 +229,19 @@ RT(await_wakes_a_loop_that_parks)
 	end_loop(&s);
 }
 
+/* The wakeup is consumed. */
+RT(await_leaves_the_loop_parked)
+{
+	struct served s;
+
+	begin_loop(&s);
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(gmp_uv_await(&s.loop, start_nothing, NULL), 0);
+		wait_parked(1);
+	}
+	end_loop(&s);
+}
+
 RT(await_timer_returns_after_its_callback)
 {
 	struct served s;

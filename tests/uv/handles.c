@@ -295,7 +295,7 @@ static int listen_uv(uv_loop_t *loop, uv_tcp_t *listener, int *clients)
 /* Each line is sent after the answer to the one before. */
 static void client(void *arg)
 {
-	char addr[32], line[16], answer[16];
+	char addr[32], line[24] = { 0 }, answer[24];
 	int fd;
 
 	snprintf(addr, sizeof(addr), "127.0.0.1:%d", *(int *)arg);
