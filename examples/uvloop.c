@@ -6,23 +6,19 @@
  *   $ nc 127.0.0.1 7000
  *
  * Callbacks of libuv accept connections and read lines. Each line is sent over a channel to a green
- * thread, which may wait; uv_async_send wakes the loop for the answer.
+ * thread, which may wait. It answers by gmp_uv_await: the loop starts the write, and the green
+ * thread waits until the line has been written.
  *
- * Only run_loop connects libuv and gmp: a loop of libuv has an fd that is readable when one of the
- * loop's fds is ready (uv_backend_fd), and a time at which its next timer is due
- * (uv_backend_timeout).
- *
- * UV-1  Only the green thread in run_loop calls functions of the loop, except uv_async_send.
- * UV-2  That green thread stays on one OS thread (gmp_lock_thread): libuv keeps nothing in
- *       thread-locals, but callbacks of other libraries may.
- * UV-3  A callback of libuv must not wait, because that would stop the loop. It uses try forms.
- * UV-4  Workers call uv_async_send after the loop has ended, so the loop does not count `answered`
- *       (uv_unref), and `answered` is closed after the workers have ended.
+ * UV-1  Only the green thread in gmp_uv_run calls functions of the loop: in callbacks, and in
+ *       start_write.
+ * UV-2  A callback does not wait, because that would delay all connections. It uses try forms.
+ * UV-3  A connection is freed by its last user: its handle, or a request under way.
  */
 #include <gmp.h>
-#include <uv.h>
+#include <gmp_uv.h>
 
 #include <getopt.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,17 +26,18 @@
 #include "server.h"
 
 #define LINE 4096
-#define REPLIES 64
+#define REQUESTS 64
 #define WORKERS 8
 
 struct connection {
 	uv_tcp_t tcp;
 	char line[LINE];
 	size_t n;
-	int used; /* references: the loop's, and one per request under way */
+	atomic_int used; /* UV-3 */
 };
 
 struct request {
+	uv_write_t write;
 	struct connection *from;
 	char text[LINE];
 };
@@ -48,39 +45,17 @@ struct request {
 struct service {
 	uv_loop_t loop;
 	uv_tcp_t listener;
-	uv_async_t answered;
 	uv_signal_t ended;
-	gmp_chan *requests, *replies; /* of struct request * */
+	gmp_chan *requests; /* of struct request * */
 	gmp_g *workers[WORKERS];
 	int port, status;
 };
 
-/* --- the loop, inside the calling green thread --- */
-
-/* Run the loop until it has nothing left to do. Returns 0, or a negative errno value. */
-static int run_loop(uv_loop_t *loop)
-{
-	int fd = gmp_fd_adopt(uv_backend_fd(loop)), err = 0;
-
-	if (fd < 0)
-		return fd;
-	while (!err && uv_run(loop, UV_RUN_NOWAIT)) {
-		int ms = uv_backend_timeout(loop); /* -1: no timer */
-		int ready =
-			gmp_fd_wait(fd, GMP_READ, ms < 0 ? GMP_FOREVER : gmp_deadline(ms * GMP_MS));
-
-		if (ready < 0 && ready != -ETIMEDOUT)
-			err = ready;
-	}
-	gmp_fd_release(fd);
-	return err;
-}
-
-/* --- callbacks --- */
+/* --- on the loop --- */
 
 static void unuse(struct connection *c)
 {
-	if (--c->used == 0)
+	if (atomic_fetch_sub(&c->used, 1) == 1)
 		free(c);
 }
 
@@ -97,36 +72,25 @@ static void close_connection(struct connection *c)
 
 static void on_written(uv_write_t *w, int status)
 {
-	struct request *r = w->data;
-
 	if (status < 0)
-		close_connection(r->from);
-	unuse(r->from);
-	free(r);
-	free(w);
+		close_connection(w->handle->data);
+	gmp_uv_done(w->data, status);
 }
 
-static void on_answered(uv_async_t *a)
+/* For gmp_uv_await. */
+static int start_write(uv_loop_t *loop, gmp_uv_wait *w, void *arg)
 {
-	struct service *s = a->data;
-	struct request *r;
+	struct request *r = arg;
+	uv_stream_t *to = (uv_stream_t *)&r->from->tcp;
+	uv_buf_t buf = uv_buf_init(r->text, (unsigned)strlen(r->text));
 
-	while (gmp_chan_try_recv(s->replies, &r) == 0) {
-		uv_write_t *w = malloc(sizeof(*w));
-		uv_buf_t buf = uv_buf_init(r->text, (unsigned)strlen(r->text));
-
-		if (w)
-			w->data = r;
-		if (!w || uv_is_closing((uv_handle_t *)&r->from->tcp) ||
-		    uv_write(w, (uv_stream_t *)&r->from->tcp, &buf, 1, on_written) != 0) {
-			unuse(r->from);
-			free(r);
-			free(w);
-		}
-	}
+	(void)loop;
+	r->write.data = w;
+	return uv_is_closing((uv_handle_t *)to) ? UV_EPIPE
+						: uv_write(&r->write, to, &buf, 1, on_written);
 }
 
-/* UV-3: a client that sends more than the workers can take is closed. */
+/* UV-2: a client that sends more than the workers can take is closed. */
 static void submit(struct connection *c, const char *line, size_t n)
 {
 	struct service *s = c->tcp.loop->data;
@@ -136,7 +100,7 @@ static void submit(struct connection *c, const char *line, size_t n)
 		r->from = c;
 		memcpy(r->text, line, n);
 		r->text[n] = '\0';
-		c->used++;
+		atomic_fetch_add(&c->used, 1);
 	}
 	if (r && gmp_chan_try_send(s->requests, &r) == 0)
 		return;
@@ -194,13 +158,10 @@ static void on_connection(uv_stream_t *listener, int status)
 static void close_if_open(uv_handle_t *h, void *arg)
 {
 	struct service *s = arg;
+	int is_connection = h != (uv_handle_t *)&s->listener && h != (uv_handle_t *)&s->ended;
 
-	if (uv_is_closing(h) || h == (uv_handle_t *)&s->answered) /* UV-4 */
-		return;
-	if (h == (uv_handle_t *)&s->listener || h == (uv_handle_t *)&s->ended)
-		uv_close(h, NULL);
-	else
-		uv_close(h, on_closed);
+	if (!uv_is_closing(h))
+		uv_close(h, is_connection ? on_closed : NULL);
 }
 
 static void on_signal(uv_signal_t *signal, int number)
@@ -222,16 +183,16 @@ static void worker(void *arg)
 		for (char *p = r->text; *p; p++)
 			if (*p >= 'a' && *p <= 'z')
 				*p -= 'a' - 'A';
-		gmp_chan_send(s->replies, &r);
-		uv_async_send(&s->answered);
+		gmp_uv_await(&s->loop, start_write, r); /* -ESRCH: the loop has ended */
+		unuse(r->from);
+		free(r);
 	}
 }
 
 static int start_workers(struct service *s)
 {
-	s->requests = gmp_chan_new(sizeof(struct request *), REPLIES);
-	s->replies = gmp_chan_new(sizeof(struct request *), REPLIES);
-	if (!s->requests || !s->replies)
+	s->requests = gmp_chan_new(sizeof(struct request *), REQUESTS);
+	if (!s->requests)
 		return -ENOMEM;
 	for (int i = 0; i < WORKERS; i++) {
 		int err = gmp_spawn(&s->workers[i], worker, s, NULL);
@@ -242,30 +203,13 @@ static int start_workers(struct service *s)
 	return 0;
 }
 
-static void join_workers(void *arg)
+/* End the workers after the loop: they drop the queued requests. */
+static void end_workers(struct service *s)
 {
-	struct service *s = arg;
-
+	gmp_chan_close(s->requests);
 	for (int i = 0; i < WORKERS; i++)
 		gmp_join(s->workers[i]);
-	gmp_chan_close(s->replies);
-}
-
-/* End the workers: they answer the queued requests, and the answers are discarded. */
-static int end_workers(struct service *s)
-{
-	struct request *r;
-	int err;
-
-	gmp_chan_close(s->requests);
-	err = gmp_go(join_workers, s);
-	while (!err && gmp_chan_recv(s->replies, &r) == 0) {
-		unuse(r->from);
-		free(r);
-	}
 	gmp_chan_free(s->requests);
-	gmp_chan_free(s->replies);
-	return err;
 }
 
 static int listen_on(struct service *s)
@@ -274,8 +218,7 @@ static int listen_on(struct service *s)
 	int length = sizeof(a), err;
 
 	s->loop.data = s;
-	if ((err = uv_async_init(&s->loop, &s->answered, on_answered)) != 0 ||
-	    (err = uv_signal_init(&s->loop, &s->ended)) != 0 ||
+	if ((err = uv_signal_init(&s->loop, &s->ended)) != 0 ||
 	    (err = uv_signal_start(&s->ended, on_signal, SIGTERM)) != 0 ||
 	    (err = uv_tcp_init(&s->loop, &s->listener)) != 0 ||
 	    (err = uv_ip4_addr("127.0.0.1", s->port, &a)) != 0 ||
@@ -283,8 +226,7 @@ static int listen_on(struct service *s)
 	    (err = uv_listen((uv_stream_t *)&s->listener, 128, on_connection)) != 0 ||
 	    (err = uv_tcp_getsockname(&s->listener, (struct sockaddr *)&a, &length)) != 0)
 		return err;
-	s->answered.data = s->ended.data = s;
-	uv_unref((uv_handle_t *)&s->answered); /* UV-4 */
+	s->ended.data = s;
 	printf("uvloop: listening on 127.0.0.1:%d\n", ntohs(a.sin_port));
 	fflush(stdout);
 	return 0;
@@ -295,7 +237,6 @@ static void app(void *arg)
 	struct service *s = arg;
 	int err = start_workers(s);
 
-	gmp_lock_thread(); /* UV-2 */
 	if (!err)
 		err = uv_loop_init(&s->loop);
 	if (!err)
@@ -304,19 +245,13 @@ static void app(void *arg)
 		fprintf(stderr, "uvloop: cannot listen on port %d: %s\n", s->port,
 			uv_strerror(err));
 		s->status = 1;
-		gmp_unlock_thread();
 		return;
 	}
-	err = run_loop(&s->loop);
+	err = gmp_uv_run(&s->loop);
+	end_workers(s);
 	if (!err)
-		err = end_workers(s);
-	if (!err) {
-		uv_close((uv_handle_t *)&s->answered, NULL);
-		uv_run(&s->loop, UV_RUN_DEFAULT);
 		err = uv_loop_close(&s->loop);
-	}
 	s->status = err != 0;
-	gmp_unlock_thread();
 }
 
 int main(int argc, char **argv)

@@ -6,12 +6,15 @@
 #
 #   check.sh LIBRARY ARCHIVE HEADER CC            compare
 #   check.sh --update LIBRARY ARCHIVE HEADER CC   write symbols.txt
+#
+# With a last argument PREFIX: a library whose names begin with gmp_PREFIX_, and the list
+# symbols_PREFIX.txt.
 set -eu
 export LC_ALL=C
 update=0
 [ "$1" != --update ] || { update=1; shift; }
-library=$1 archive=$2 header=$3 cc=$4
-list=$(dirname "$0")/symbols.txt
+library=$1 archive=$2 header=$3 cc=$4 prefix=gmp_${5:+$5_}
+list=$(dirname "$0")/symbols${5:+_$5}.txt
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
@@ -20,12 +23,12 @@ nm -D --defined-only "$library" | awk '{ print $NF }' | sed 's/@.*//' | sort -u 
 # The exported declarations of the header, one per line; the name is the first before a "(".
 "$cc" -E -P -x c "$header" | tr '\n' ' ' | tr ';{}' '\n\n\n' | grep 'visibility("default")' |
 	sed 's/__attribute__((visibility("default")))//' |
-	sed -n 's/^[^(]*[^a-z0-9_]\(gmp_[a-z0-9_]*\) *(.*/\1/p' | sort -u >"$tmp/declared"
+	sed -n "s/^[^(]*[^a-z0-9_]\\($prefix[a-z0-9_]*\\) *(.*/\\1/p" | sort -u >"$tmp/declared"
 
 [ -s "$tmp/declared" ] || { echo "$header: no declarations found"; exit 1; }
 if [ $update = 1 ]; then
 	cp "$tmp/exported" "$list"
-	echo "wrote $(wc -l <"$list") symbols to tests/abi/symbols.txt"
+	echo "wrote $(wc -l <"$list") symbols to $list"
 fi
 
 failed=0
@@ -36,20 +39,20 @@ none() {
 		failed=1
 	fi
 }
-grep -v '^gmp_[a-z0-9]' "$tmp/exported" >"$tmp/unprefixed" || true
-none "exported, but not named gmp_..." "$tmp/unprefixed"
+grep -v "^$prefix[a-z0-9]" "$tmp/exported" >"$tmp/unprefixed" || true
+none "exported, but not named $prefix..." "$tmp/unprefixed"
 comm -13 "$tmp/exported" "$tmp/declared" >"$tmp/missing"
 none "declared in the header, but not exported" "$tmp/missing"
 comm -23 "$tmp/exported" "$tmp/declared" >"$tmp/hidden"
 none "exported, but not declared in the header" "$tmp/hidden"
 comm -13 "$tmp/exported" "$list" >"$tmp/gone"
-none "in symbols.txt, but no longer exported" "$tmp/gone"
+none "in ${list##*/}, but no longer exported" "$tmp/gone"
 comm -23 "$tmp/exported" "$list" >"$tmp/new"
-none "exported, but not in symbols.txt (./dev symbols writes it)" "$tmp/new"
+none "exported, but not in ${list##*/} (./dev symbols writes it)" "$tmp/new"
 nm -g --defined-only "$archive" | awk 'NF == 3 { print $3 }' | sort -u >"$tmp/globals"
 comm -23 "$tmp/globals" "$list" >"$tmp/new"
-none "global in the archive, but not in symbols.txt" "$tmp/new"
+none "global in the archive, but not in ${list##*/}" "$tmp/new"
 comm -13 "$tmp/globals" "$list" >"$tmp/gone"
-none "in symbols.txt, but not in the archive" "$tmp/gone"
+none "in ${list##*/}, but not in the archive" "$tmp/gone"
 [ $failed = 1 ] || echo "$(wc -l <"$list") symbols"
 exit $failed

@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: MIT
 """Compile and run every example of the headers and of the pages of docs/api.
 
-    examples.py [--seconds N] [--at-least N] CC CXX INCLUDE_DIR LIBRARY FILE...
+    examples.py [--seconds N] [--at-least N] [--include HEADER] [--link LIBRARY]...
+        CC CXX INCLUDE_DIR LIBRARY FILE...
+
+--include and --link name a header and libraries that examples use beside gmp.h and LIBRARY.
 
 An example of a header is the indented text after a line "Example:" of a comment. An example of a
 page is a block of ```c or ```cpp. Forms of examples: docs/api/README.md. If CXX is empty, examples
@@ -67,11 +70,12 @@ def of_page(text):
         yield start, language, "#error block without an end"
 
 
-def program(source, file, number):
+def program(args, source, file, number):
     line = f'#line {number + 1} "{file}"\n'
     whole = source.lstrip().startswith("#")
     main = "" if re.search(r"\bmain\(", source) else MAIN
-    return ("" if whole else PRELUDE) + line + source + "\n" + main
+    more = "".join(f"#include <{header}>\n" for header in args.include)
+    return ("" if whole else PRELUDE + more) + line + source + "\n" + main
 
 
 def check(args, example):
@@ -82,10 +86,11 @@ def check(args, example):
         path = os.path.join(folder, "example." + ("cc" if language == "cpp" else "c"))
         binary = os.path.join(folder, "example")
         with open(path, "w", encoding="utf-8") as out:
-            out.write(program(source, file, number))
+            out.write(program(args, source, file, number))
         standard = "-std=c++17" if language == "cpp" else "-std=gnu11"
         build = subprocess.run(
-            [compiler, standard, *FLAGS, "-I" + args.include, "-o", binary, path, args.library,
+            [compiler, standard, *FLAGS, "-I" + args.folder, "-o", binary, path, *args.link,
+             args.library,
              "-Wl,-rpath," + os.path.dirname(os.path.abspath(args.library))],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if build.returncode:
@@ -105,7 +110,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--at-least", type=int, default=1)
-    for word in ("cc", "cxx", "include", "library"):
+    parser.add_argument("--include", action="append", default=[])
+    parser.add_argument("--link", action="append", default=[])
+    for word in ("cc", "cxx", "folder", "library"):
         parser.add_argument(word)
     parser.add_argument("files", nargs="+")
     args = parser.parse_args()

@@ -128,6 +128,21 @@ say pkg-config, libgmprtcheck
 GMP_DEBUG=check "$tmp/checked" 2>"$tmp/log"
 grep -q 'pthread mutex' "$tmp/log" || fail "libgmprtcheck reports nothing:"
 
+if [ -e "$build/libgmprt_uv.so" ]; then
+	say pkg-config, libgmprt_uv
+	[ -e "$prefix/include/gmprt/gmp_uv.h" ] || fail "not installed: gmp_uv.h"
+	for compiler in "$cc -x c -std=gnu11" "c++ -x c++ -std=c++17"; do
+		command -v "${compiler%% *}" >/dev/null || continue
+		# shellcheck disable=SC2046,SC2086
+		$compiler -Wall -Wextra -Werror -o "$tmp/uv" "$here/uv.c" -x none \
+			$(pkg-config --cflags --libs gmprt-uv) "-Wl,-rpath,$libdir"
+		"$tmp/uv"
+	done
+	# shellcheck disable=SC2046
+	"$cc" -o "$tmp/uvloop" "$here/../../examples/uvloop.c" "$here/../../examples/server.c" \
+		$(pkg-config --cflags --libs gmprt-uv)
+fi
+
 say the commands of examples/README.md that need no other library
 cp -r "$here/../../examples" "$tmp/examples"
 sed -n '/^```sh/,/^```/p' "$tmp/examples/README.md" | sed "/^\`/d; s|^cc |$cc |" >"$tmp/commands"
@@ -137,14 +152,19 @@ sed -n '/^```sh/,/^```/p' "$tmp/examples/README.md" | sed "/^\`/d; s|^cc |$cc |"
 
 say CMake
 mkdir "$tmp/project"
-cp "$here/scratch.c" "$here/mutex.c" "$tmp/project/"
+cp "$here/scratch.c" "$here/mutex.c" "$here/uv.c" "$tmp/project/"
 cp "$here/project.cmake" "$tmp/project/CMakeLists.txt"
 cmake -S "$tmp/project" -B "$tmp/project/build" -G "$generator" \
 	-DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_PREFIX_PATH="$prefix" \
+	-DWITH_UV="$([ -e "$build/libgmprt_uv.so" ] && echo ON || echo OFF)" \
 	-DCMAKE_C_COMPILER="$cc" >"$tmp/log" || fail ''
 cmake --build "$tmp/project/build" >"$tmp/log" || fail ''
 "$tmp/project/build/shared"
 "$tmp/project/build/static"
+if [ -e "$build/libgmprt_uv.so" ]; then
+	"$tmp/project/build/uv_shared"
+	"$tmp/project/build/uv_static"
+fi
 for target in checked_gmprt checked_static; do
 	GMP_DEBUG=check "$tmp/project/build/$target" 2>"$tmp/log"
 	grep -q 'pthread mutex' "$tmp/log" || fail "$target: gmprt::check reports nothing:"
