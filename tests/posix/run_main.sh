@@ -8,6 +8,7 @@
 set -euo pipefail
 build=$1
 whole=$build/tests/posix_whole
+unwind=$build/tests/posix_unwind # with a C++ compiler
 run=$build/tools/gmp-run
 "$run" "$whole" args >/dev/null 2>"$build/run_main.err" || [ $? = 4 ] || {
 	if grep -q 'not supported here' "$build/run_main.err"; then
@@ -18,9 +19,9 @@ run=$build/tools/gmp-run
 	exit 1
 }
 same() {
-	local native green
-	native=$(WHOLE=1 "$whole" "$@" 2>&1; echo "status $?")
-	green=$(WHOLE=1 "$run" "$whole" "$@" 2>&1; echo "status $?")
+	local native green program=${program:-$whole}
+	native=$(WHOLE=1 "$program" "$@" 2>&1; echo "status $?")
+	green=$(WHOLE=1 "$run" "$program" "$@" 2>&1; echo "status $?")
 	if [ "$native" != "$green" ]; then
 		echo "$*: natively:"
 		echo "$native"
@@ -36,10 +37,17 @@ for procs in 1 2 4; do
 	same exit_thread
 	same main_exits
 	same none
+	[ ! -x "$unwind" ] || program=$unwind same
 	[ "$("$run" "$whole" count | head -n 1)" = few ]
 	[ "$("$whole" count | head -n 1)" = many ]
 done
 unset GMP_PROCS
+# SIGPIPE ends a program
+set +eo pipefail
+"$run" yes | head -n 1 >/dev/null
+status=${PIPESTATUS[0]}
+set -eo pipefail
+[ "$status" = 141 ]
 [ "$("$run" --procs 3 "$whole" count | head -n 1)" = few ]
 [ "$("$run" --no-children "$whole" child | head -n 1)" = many ]
 [ "$("$run" "$whole" child | head -n 1)" = few ]

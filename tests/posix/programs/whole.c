@@ -102,11 +102,11 @@ static void *exit_3(void *arg)
 	return arg;
 }
 
+static int may_print;
+
 static void *print_last(void *arg)
 {
-	struct timespec t = { 0, 20000000 };
-
-	nanosleep(&t, NULL);
+	wait_for_end(&may_print);
 	printf("last\n");
 	return arg;
 }
@@ -118,6 +118,7 @@ static void *join_main(void *main_thread)
 	if (pthread_join(*(pthread_t *)main_thread, &got))
 		fail("pthread_join of main");
 	printf("main returned %ld\n", (long)got);
+	*(volatile int *)&may_print = 1;
 	return NULL;
 }
 
@@ -155,6 +156,7 @@ static void forked_exit(void)
 	if (pid == 0) {
 		pthread_t t;
 
+		may_print = 1;
 		pthread_create(&t, NULL, print_last, NULL);
 		pthread_exit(NULL);
 	}
