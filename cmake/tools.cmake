@@ -44,3 +44,18 @@ target_link_options(gmp-trace PRIVATE -pie -Wl,-z,relro,-z,now)
 set_target_properties(gmp-trace PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tools)
 install(TARGETS gmp-trace)
 install(FILES tools/trace/gmp-trace.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
+# gmp-run preloads libgmprt_posix, which it finds relative to itself.
+if(GMP_POSIX)
+	file(RELATIVE_PATH GMP_RUN_LIBDIR ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+	add_executable(gmp-run tools/run/main.c)
+	target_compile_definitions(gmp-run PRIVATE _GNU_SOURCE
+		GMP_RUN_VERSION="${PROJECT_VERSION}"
+		GMP_RUN_LIBRARY="${GMP_RUN_LIBDIR}/libgmprt_posix.so.0")
+	target_compile_options(gmp-run PRIVATE ${GMP_FORTIFY} -fstack-protector-strong)
+	target_link_options(gmp-run PRIVATE -pie -Wl,-z,relro,-z,now)
+	add_dependencies(gmp-run gmprt_posix)
+	set_target_properties(gmp-run PROPERTIES
+		RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tools)
+	install(TARGETS gmp-run)
+endif()

@@ -1,20 +1,36 @@
 /* SPDX-License-Identifier: MIT */
-/* Cancellation points: a replacement that POSIX lists as one calls both functions. */
+/*
+ * Cancellation points: a replacement that POSIX lists as one calls both functions.
+ *
+ * pthread_cancel notes the request in the record of the thread and cancels its green thread, which
+ * ends its present wait with -ECANCELED (park.h).  PTHREAD_CANCEL_DISABLE masks that
+ * (gmp_cancel_mask).  A function that waits and is no cancellation point masks it too, or uses a
+ * wait that is not cut.
+ */
 #ifndef GMP_POSIX_CANCEL_H
 #define GMP_POSIX_CANCEL_H
 
-#include "base/base.h"
+#include "types.h"
+
+/* The calling green thread is cancelled: if pthread_cancel was the cause and cancellation is
+ * enabled, does not return. */
+void gmp__cancel_act(void);
 
 /* At the begin of a call that parks, before it has an effect: if pthread_cancel has been called for
  * the caller and cancellation is enabled, the caller ends. */
 static inline void cancel_point(void)
 {
+	const struct m *m = getm();
+
+	if (likely(m != NULL) && unlikely(ld_rlx(&m->curg->cancelled)))
+		gmp__cancel_act();
 }
 
 /* A wait of the call has returned -ECANCELED, and nothing was transferred.  If pthread_cancel was
  * the cause, the caller ends; otherwise (gmp_cancel) the function returns. */
 static inline void cancel_waited(void)
 {
+	cancel_point();
 }
 
 #endif

@@ -41,6 +41,10 @@ int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room);
 int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask,
 		size_t room);
 
+/* What a program's first code calls. */
+int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void),
+		      void (*fini)(void), void (*rtld_fini)(void), void *stack_end);
+
 #define CALL(name) extern __typeof__(name) *gmp__real_##name __attribute__((visibility("hidden")));
 #define CALL_V(name, version) CALL(name)
 #include "posix/calls.def"

@@ -39,19 +39,6 @@
 #include "sched.h"
 #include "waiter.h"
 
-/*
- * Join word of a G, gp->join.
- *
- *   JOIN_DETACHED  the handle may not be used any more, or there is none (JOIN-3)
- *   JOIN_JOINABLE  a handle exists, no joiner waits, the G has not ended
- *   JOIN_DONE      the G has ended and no joiner has taken its end; set on g0
- *   greater        joined: the address of the joiner's sudog, which is queued (`queued` is true);
- *                  set by the joiner, cleared by the end of the G, by shutdown or by the timeout
- *
- * Read without the lock by the end of a G alone, for JOIN_DETACHED: it cannot change any more.
- */
-enum joinstate { JOIN_DETACHED = 0, JOIN_JOINABLE = 1, JOIN_DONE = 2 };
-
 _Static_assert(_Alignof(struct sudog) > JOIN_DONE, "no sudog has the address of a state");
 
 /* --- spawn --- */
@@ -88,9 +75,7 @@ struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uintptr_t join, int *e
 	return gp;
 }
 
-/* Sets *klass to the size class for `size` bytes, 0 for the default, and reserves a stack if it is
- * not of the default class.  Returns 0 or a negative errno. */
-static int stack_class_of(size_t size, unsigned *klass)
+int stack_class_of(size_t size, unsigned *klass)
 {
 	*klass = 0;
 	if (size == 0)

@@ -9,6 +9,7 @@
 #include "base/os.h"
 
 struct tlsblock **gmp__own_blocks;
+bool (*gmp__owntls_keep)(struct g *gp, struct tlsblock *b);
 
 static struct {
 	pthread_mutex_t begin; /* one owntls_prepare at a time */
@@ -158,6 +159,8 @@ void owntls_release(struct p *pp, struct g *gp)
 	struct tlsblock *b = take_off(gp);
 
 	tlsblock_reset(b);
+	if (unlikely(gmp__owntls_keep != NULL) && gmp__owntls_keep(gp, b))
+		return;
 	owntls_give(pp, b);
 }
 

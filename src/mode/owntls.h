@@ -82,6 +82,10 @@ void owntls_begin(struct m *m, struct g *gp);
 void owntls_end(void);
 /* On g0, which has its own block: gp ends.  pp: the P. */
 void owntls_release(struct p *pp, struct g *gp);
+/* On g0, no locks held: gp, whose block b is reset, ends.  True: the callee gives b back later.
+ * NULL, or posix/registry.c:thread_ended; set before the first run. */
+extern bool (*gmp__owntls_keep)(struct g *gp, struct tlsblock *b)
+	__attribute__((visibility("hidden")));
 
 /* Steps 1 and 2. */
 static inline void owntls_load(struct m *m, struct g *gp)

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* Replaces the threads of C11: as those of POSIX, with other results; see thread.h. */
+#include "posix/cancel.h"
+#include "posix/thread.h"
+
+static int to_thrd(int err)
+{
+	switch (err) {
+	case 0: return thrd_success;
+	case ENOMEM: return thrd_nomem;
+	case ETIMEDOUT: return thrd_timedout;
+	case EBUSY: return thrd_busy;
+	default: return thrd_error;
+	}
+}
+
+HOOK int thrd_create(thrd_t *out, thrd_start_t fn, void *arg)
+{
+	if (!makes_green(NULL))
+		return LIBC(thrd_create)(out, fn, arg);
+	return to_thrd(thread_create(out, NULL, (void *(*)(void *))(uintptr_t)fn, arg, true));
+}
+
+HOOK int thrd_join(thrd_t self, int *result)
+{
+	void *value = NULL;
+	int err = thread_join(self, &value, CLOCK_MONOTONIC, NULL, false);
+
+	if (err < 0)
+		return hook_how() == HOOK_LIBC ? LIBC(thrd_join)(self, result)
+					       : HOOK_BLOCKING(LIBC(thrd_join)(self, result));
+	if (!err && result)
+		*result = (int)(intptr_t)value;
+	return to_thrd(err);
+}
+
+HOOK int thrd_detach(thrd_t self)
+{
+	int err = thread_detach(self);
+
+	return err < 0 ? LIBC(thrd_detach)(self) : to_thrd(err);
+}
+
+HOOK void thrd_exit(int result)
+{
+	thread_leave((void *)(intptr_t)result);
+}
+
+HOOK int thrd_sleep(const struct timespec *t, struct timespec *rest)
+{
+	if (hook_how() == HOOK_LIBC)
+		return LIBC(thrd_sleep)(t, rest);
+	int before = errno;
+	int result = nanosleep(t, rest), err = errno; /* the replacement */
+
+	errno = before;
+	return !result ? 0 : err == EINTR ? -1 : -2;
+}
+
+HOOK void thrd_yield(void)
+{
+	if (hook_how() == HOOK_LIBC)
+		LIBC(thrd_yield)();
+	else
+		gmp_yield();
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* Replaces the functions that join, detach and end threads: see thread.h. */
+#include "base/mem.h"
+#include "posix/cancel.h"
+#include "posix/thread.h"
+
+gmp_sem main_ended; /* one permit when the thread of main has ended by pthread_exit */
+
+/* Step 6.  me: the caller's record, or NULL.  Returns 0, an errno value or NOT_GREEN. */
+static int claim(pthread_t self, struct thread *me, struct thread **out)
+{
+	int err = 0;
+
+	threads_lock();
+	struct thread *t = thread_find(self);
+
+	if (!t) {
+		err = NOT_GREEN;
+	} else if (t == me || (me && t->joins == me->self)) {
+		err = EDEADLK;
+	} else if (t->state == THREAD_DETACHED || t->joiner) {
+		err = EINVAL;
+	} else {
+		t->joiner = pthread_self();
+		if (me)
+			me->joins = self;
+	}
+	threads_unlock();
+	*out = t;
+	return err;
+}
+
+static void unclaim(struct thread *t, struct thread *me)
+{
+	threads_lock();
+	t->joiner = 0;
+	if (me)
+		me->joins = 0;
+	threads_unlock();
+}
+
+/* Step 7.  Returns 0 or an errno value. */
+static int wait_for(struct thread *t, int64_t deadline)
+{
+	if (t->is_main)
+		return -gmp_sem_acquire_until(&main_ended, deadline);
+	return -gmp_join_until((gmp_g *)t->g, deadline);
+}
+
+/* Step 8. */
+static void take_result(struct thread *t, struct thread *me, void **value)
+{
+	threads_lock();
+	if (value)
+		*value = t->result;
+	if (me)
+		me->joins = 0;
+	struct tlsblock *b = thread_remove(t);
+
+	threads_unlock();
+	thread_give_block(b);
+}
+
+static int64_t to_ns(const struct timespec *t)
+{
+	int64_t ns;
+
+	if (__builtin_mul_overflow(t->tv_sec, INT64_C(1000000000), &ns) ||
+	    __builtin_add_overflow(ns, t->tv_nsec, &ns))
+		return t->tv_sec < 0 ? 0 : INT64_MAX;
+	return ns;
+}
+
+/* The deadline on the clock of gmp_now of a time on another clock. */
+static int64_t deadline_of(clockid_t clock, const struct timespec *until)
+{
+	struct timespec now;
+
+	if (!until)
+		return GMP_FOREVER;
+	clock_gettime(clock, &now);
+	int64_t at = to_ns(until), from = to_ns(&now);
+
+	return at <= from ? 0 : gmp_deadline(at - from);
+}
+
+static bool is_valid(const struct timespec *t)
+{
+	return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
+}
+
+/* With a place as joiner: waits for t. */
+static int join_claimed(struct thread *t, clockid_t clock, const struct timespec *until, bool once)
+{
+	int err = once || until ? wait_for(t, 0) : ETIMEDOUT;
+
+	if (err != ETIMEDOUT && err != ECANCELED)
+		return err;
+	if (once)
+		return EBUSY;
+	if (until && !is_valid(until))
+		return EINVAL;
+	return wait_for(t, deadline_of(clock, until));
+}
+
+int thread_join(pthread_t self, void **value, clockid_t clock, const struct timespec *until,
+		bool once)
+{
+	struct thread *me = thread_self(), *t;
+
+	if (!once && getm())
+		cancel_point();
+	int err = claim(self, me, &t);
+
+	if (err)
+		return err;
+	err = join_claimed(t, clock, until, once);
+	if (!err) {
+		take_result(t, me, value);
+		return 0;
+	}
+	unclaim(t, me);
+	if (err == ECANCELED)
+		cancel_waited();
+	return err;
+}
+
+/* libc's function for a thread that is no green thread: call waits for it. */
+#define JOIN_OTHER(call) (hook_how() == HOOK_LIBC ? (call) : HOOK_BLOCKING(call))
+
+HOOK int pthread_join(pthread_t self, void **value)
+{
+	int err = thread_join(self, value, CLOCK_MONOTONIC, NULL, false);
+
+	return err == NOT_GREEN ? JOIN_OTHER(LIBC(pthread_join)(self, value)) : err;
+}
+
+HOOK int pthread_tryjoin_np(pthread_t self, void **value)
+{
+	int err = thread_join(self, value, CLOCK_MONOTONIC, NULL, true);
+
+	return err == NOT_GREEN ? LIBC(pthread_tryjoin_np)(self, value) : err;
+}
+
+HOOK int pthread_timedjoin_np(pthread_t self, void **value, const struct timespec *until)
+{
+	int err = thread_join(self, value, CLOCK_REALTIME, until, false);
+
+	return err == NOT_GREEN ? JOIN_OTHER(LIBC(pthread_timedjoin_np)(self, value, until)) : err;
+}
+
+HOOK int pthread_clockjoin_np(pthread_t self, void **value, clockid_t clock,
+			      const struct timespec *until)
+{
+	int err = EINVAL;
+
+	if (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME)
+		err = thread_join(self, value, clock, until, false);
+	return err == NOT_GREEN ? JOIN_OTHER(LIBC(pthread_clockjoin_np)(self, value, clock, until))
+				: err;
+}
+
+int thread_detach(pthread_t self)
+{
+	struct tlsblock *b = NULL;
+	struct g *g = NULL;
+	int err = 0;
+
+	threads_lock();
+	struct thread *t = thread_find(self);
+
+	if (!t) {
+		err = NOT_GREEN;
+	} else if (t->state == THREAD_DETACHED) {
+		err = EINVAL;
+	} else if (!t->joiner) { /* otherwise the joiner takes it, as with libc */
+		g = t->is_main ? NULL : t->g;
+		if (t->state == THREAD_JOINABLE)
+			t->state = THREAD_DETACHED;
+		else
+			b = thread_remove(t);
+	}
+	threads_unlock();
+	thread_give_block(b);
+	if (g)
+		gmp_detach((gmp_g *)g);
+	return err;
+}
+
+HOOK int pthread_detach(pthread_t self)
+{
+	int err = thread_detach(self);
+
+	return err == NOT_GREEN ? LIBC(pthread_detach)(self) : err;
+}
+
+void thread_leave(void *value)
+{
+	struct thread *t = thread_self();
+
+	if (t) {
+		thread_begin_exit(t);
+		t->result = value;
+	} else if (hook_how() == HOOK_PARK && getm()->curg->resume & RESUME_OWN_TLS) {
+		gmp_exit(); /* made by gmp_spawn: no base for the unwinder */
+	}
+	LIBC(pthread_exit)(value);
+	__builtin_unreachable();
+}
+
+HOOK void pthread_exit(void *value)
+{
+	thread_leave(value);
+}

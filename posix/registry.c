@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* Table of POSIX threads that are green threads: a hash table by pthread_t; see thread.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/lock.h"
+#include "enter.h"
+#include "machine/tlslayout.h"
+#include "mode/owntls.h"
+#include "posix/thread.h"
+
+/* 25 records of a chain with 100,000 threads.  A struct of libc is aligned to 64 bytes. */
+enum { CHAINS = 4096, SELF_SHIFT = 6 };
+
+static struct {
+	struct lock lock;
+	struct thread *unused;
+	struct thread *chain[CHAINS];
+} table;
+
+void threads_lock(void)
+{
+	lock(&table.lock, LR_THREADS);
+}
+
+void threads_unlock(void)
+{
+	unlock(&table.lock, LR_THREADS);
+}
+
+static struct thread **chain_of(pthread_t self)
+{
+	uint64_t hash = ((uint64_t)self >> SELF_SHIFT) * 0x9e3779b97f4a7c15u;
+
+	return &table.chain[hash >> 52];
+}
+
+_Static_assert(CHAINS == 1 << (64 - 52), "chain_of");
+
+/* THREAD-4. */
+static bool was_killed(const struct thread *t)
+{
+	return t->state != THREAD_ENDED && t->run != ld_rlx(&sched.run);
+}
+
+struct thread *thread_find(pthread_t self)
+{
+	struct thread *t = *chain_of(self);
+
+	while (t && (t->self != self || was_killed(t)))
+		t = t->next;
+	return t;
+}
+
+void thread_unused(struct thread *t)
+{
+	t->next = table.unused;
+	table.unused = t;
+}
+
+void thread_enter(struct thread *t)
+{
+	struct thread **at = chain_of(t->self), *old;
+
+	while ((old = *at)) {
+		if (was_killed(old)) {
+			*at = old->next;
+			thread_unused(old);
+		} else {
+			at = &old->next;
+		}
+	}
+	t->next = NULL;
+	*at = t;
+}
+
+struct tlsblock *thread_remove(struct thread *t)
+{
+	struct thread **at = chain_of(t->self);
+	struct tlsblock *b = t->block;
+
+	while (*at != t)
+		at = &(*at)->next;
+	*at = t->next;
+	thread_unused(t);
+	return b;
+}
+
+struct thread *thread_record(void)
+{
+	threads_lock();
+	struct thread *t = table.unused;
+
+	if (t)
+		table.unused = t->next;
+	threads_unlock();
+	if (!t)
+		t = malloc(sizeof(*t));
+	if (t)
+		memset(t, 0, sizeof(*t));
+	return t;
+}
+
+void thread_give_block(struct tlsblock *b)
+{
+	if (!b)
+		return;
+	owntls_give(hold_p(), b);
+	drop_p();
+}
+
+void threads_forget(void)
+{
+	memset(&table, 0, sizeof(table));
+}
+
+pthread_t thread_of_block(const struct tlsblock *b)
+{
+	return (pthread_t)((uintptr_t)b + (uintptr_t)gmp__tls_layout.self);
+}
+
+/* Step 5.  Returns true if the record keeps the block. */
+static bool thread_ended(struct g *gp, struct tlsblock *b)
+{
+	if (gp->fn != thread_main && gp->fn != program_main)
+		return false;
+	struct thread *t = gp->arg;
+
+	threads_lock();
+	bool keeps = t->state == THREAD_JOINABLE;
+
+	if (keeps) {
+		t->state = THREAD_ENDED;
+		t->block = b;
+	} else {
+		thread_remove(t);
+	}
+	threads_unlock();
+	return keeps;
+}
+
+__attribute__((constructor)) static void keep_blocks(void)
+{
+	gmp__owntls_keep = thread_ended;
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replaces the functions that give a thread's id to the kernel: no kernel thread belongs to a green
+ * thread.
+ *
+ *   signals      sent to the OS thread that runs the green thread, if one does.  Otherwise to the
+ *                process: an OS thread that does not block the signal runs the handler.  The wait
+ *                of the green thread is not interrupted
+ *   CPU clock    ENOENT: the CPU time of a green thread is not known to the kernel
+ *   affinity     stored nowhere: all CPUs of the process; to set it has no effect
+ *   scheduling   SCHED_OTHER with priority 0; another policy is EPERM
+ *   name         the record has it, and dumps show it
+ *   stack        that of the green thread
+ */
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "base/lock.h"
+#include "g.h"
+#include "posix/thread.h"
+
+enum { SIGNALS = 64, FIRST_OF_LIBC = 32, LAST_OF_LIBC = 33 };
+
+/* --- signals --- */
+
+/* The kernel's id of the OS thread that runs gp, or 0.  It may run another G by the time that the
+ * signal comes. */
+static int runs_on(const struct g *gp)
+{
+	int tid = 0;
+
+	lock(&sched.lock, LR_SCHED);
+	for (const struct m *m = sched.allm; m && !tid; m = m->alllink)
+		if (ld_rlx(&m->curg) == gp)
+			tid = ld_rlx(&m->tid);
+	unlock(&sched.lock, LR_SCHED);
+	return tid;
+}
+
+static int send_signal(int tid, int sig, const union sigval *value)
+{
+	siginfo_t info = { .si_signo = sig, .si_code = SI_QUEUE };
+	pid_t pid = getpid();
+	long err;
+
+	info.si_pid = pid;
+	info.si_uid = getuid();
+	if (value)
+		info.si_value = *value;
+	int before = errno;
+
+	if (tid && value)
+		err = syscall(SYS_rt_tgsigqueueinfo, pid, tid, sig, &info);
+	else if (tid)
+		err = syscall(SYS_tgkill, pid, tid, sig);
+	else if (value)
+		err = syscall(SYS_rt_sigqueueinfo, pid, sig, &info);
+	else
+		err = kill(pid, sig);
+	err = err ? errno : 0;
+	errno = before;
+	return (int)err;
+}
+
+/* Returns 0, an errno value or NOT_GREEN. */
+static int signal_thread(pthread_t self, int sig, const union sigval *value)
+{
+	int tid = 0;
+
+	threads_lock();
+	const struct thread *t = thread_find(self);
+	bool ended = t && t->state == THREAD_ENDED;
+
+	if (t && !ended)
+		tid = runs_on(t->g);
+	threads_unlock();
+	if (!t)
+		return NOT_GREEN;
+	if (sig < 0 || sig > SIGNALS || (sig >= FIRST_OF_LIBC && sig <= LAST_OF_LIBC))
+		return EINVAL;
+	return ended || sig == 0 ? 0 : send_signal(tid, sig, value);
+}
+
+HOOK int pthread_kill(pthread_t self, int sig)
+{
+	int err = self == pthread_self() ? NOT_GREEN : signal_thread(self, sig, NULL);
+
+	return err == NOT_GREEN ? LIBC(pthread_kill)(self, sig) : err;
+}
+
+HOOK int pthread_sigqueue(pthread_t self, int sig, const union sigval value)
+{
+	int err = signal_thread(self, sig, &value);
+
+	return err == NOT_GREEN ? LIBC(pthread_sigqueue)(self, sig, value) : err;
+}
+
+/* --- names --- */
+
+static int set_name(struct thread *t, const char *name)
+{
+	size_t n = strlen(name);
+
+	if (n >= THREAD_NAME)
+		return ERANGE;
+	memcpy(t->name, name, n + 1);
+	if (t->state != THREAD_ENDED)
+		g_set_name(t->g, name);
+	return 0;
+}
+
+HOOK int pthread_setname_np(pthread_t self, const char *name)
+{
+	threads_lock();
+	struct thread *t = thread_find(self);
+	int err = t ? set_name(t, name) : 0;
+
+	threads_unlock();
+	return t ? err : LIBC(pthread_setname_np)(self, name);
+}
+
+HOOK int pthread_getname_np(pthread_t self, char *to, size_t n)
+{
+	char name[THREAD_NAME];
+
+	threads_lock();
+	const struct thread *t = thread_find(self);
+
+	if (t)
+		memcpy(name, t->name, sizeof(name));
+	threads_unlock();
+	if (!t)
+		return LIBC(pthread_getname_np)(self, to, n);
+	if (n < THREAD_NAME)
+		return ERANGE;
+	if (!name[0]) {
+		strncpy(name, program_invocation_short_name, sizeof(name) - 1);
+		name[sizeof(name) - 1] = '\0';
+	}
+	memcpy(to, name, sizeof(name));
+	return 0;
+}
+
+/* --- scheduling --- */
+
+static bool is_green(pthread_t self)
+{
+	threads_lock();
+	const struct thread *t = thread_find(self);
+
+	threads_unlock();
+	return t != NULL;
+}
+
+HOOK int pthread_getcpuclockid(pthread_t self, clockid_t *clock)
+{
+	return is_green(self) ? ENOENT : LIBC(pthread_getcpuclockid)(self, clock);
+}
+
+/* The affinity of the process's first OS thread. */
+static int process_affinity(size_t n, cpu_set_t *set)
+{
+	int before = errno, err = sched_getaffinity(getpid(), n, set) ? errno : 0;
+
+	errno = before;
+	return err;
+}
+
+HOOK int pthread_setaffinity_np(pthread_t self, size_t n, const cpu_set_t *set)
+{
+	if (!is_green(self))
+		return LIBC(pthread_setaffinity_np)(self, n, set);
+	cpu_set_t all, both;
+
+	CPU_ZERO(&all);
+	CPU_ZERO(&both);
+	int err = process_affinity(sizeof(all), &all);
+
+	if (err)
+		return err;
+	memcpy(&both, set, n < sizeof(both) ? n : sizeof(both));
+	CPU_AND(&both, &both, &all);
+	return CPU_COUNT(&both) ? 0 : EINVAL;
+}
+
+HOOK int pthread_getaffinity_np(pthread_t self, size_t n, cpu_set_t *set)
+{
+	if (!is_green(self))
+		return LIBC(pthread_getaffinity_np)(self, n, set);
+	return process_affinity(n, set);
+}
+
+HOOK int pthread_setschedparam(pthread_t self, int policy, const struct sched_param *param)
+{
+	if (!is_green(self))
+		return LIBC(pthread_setschedparam)(self, policy, param);
+	int least = sched_get_priority_min(policy), most = sched_get_priority_max(policy);
+
+	if (least < 0 || param->sched_priority < least || param->sched_priority > most)
+		return EINVAL;
+	return policy == SCHED_OTHER ? 0 : EPERM;
+}
+
+HOOK int pthread_getschedparam(pthread_t self, int *policy, struct sched_param *param)
+{
+	if (!is_green(self))
+		return LIBC(pthread_getschedparam)(self, policy, param);
+	*policy = SCHED_OTHER;
+	param->sched_priority = 0;
+	return 0;
+}
+
+/* --- attributes --- */
+
+/* The G of self with its stack: that of a thread in the table, or the caller.  NULL: neither. */
+static struct g *g_of(pthread_t self, int *state)
+{
+	const struct thread *t = thread_find(self);
+	struct m *m = getm();
+
+	*state = t && t->state == THREAD_JOINABLE ? PTHREAD_CREATE_JOINABLE
+						  : PTHREAD_CREATE_DETACHED;
+	if (t)
+		return t->state == THREAD_ENDED ? NULL : t->g;
+	if (self == pthread_self() && m && m->curg && m->curg->resume & RESUME_OWN_TLS)
+		return m->curg;
+	return NULL;
+}
+
+HOOK int pthread_getattr_np(pthread_t self, pthread_attr_t *attr)
+{
+	char *stack = NULL;
+	size_t size = 0;
+	int state;
+
+	threads_lock();
+	const struct g *gp = g_of(self, &state);
+
+	if (gp) {
+		stack = ld_rlx(&gp->stack);
+		size = (size_t)1 << (gp->stack_class ? gp->stack_class : sched.stack_class);
+	}
+	threads_unlock();
+	if (!gp)
+		return LIBC(pthread_getattr_np)(self, attr);
+	int err = pthread_attr_init(attr);
+
+	if (!err)
+		err = stack ? pthread_attr_setstack(attr, stack, size)
+			    : pthread_attr_setstacksize(attr, size);
+	if (!err)
+		err = pthread_attr_setguardsize(attr, STACK_GUARD);
+	if (!err)
+		err = pthread_attr_setdetachstate(attr, state);
+	return err;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* Program for gmp-run: prints what its first argument asks for, natively and on green threads. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int sum;
+
+static void fail(const char *what)
+{
+	printf("failed: %s\n", what);
+	exit(99);
+}
+
+static void *add(void *n)
+{
+	pthread_mutex_lock(&lock);
+	sum += (int)(long)n;
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+static void *wait_for_end(void *arg)
+{
+	struct timespec t = { 0, 1000000 };
+
+	while (*(volatile int *)arg == 0)
+		nanosleep(&t, NULL);
+	return arg;
+}
+
+static void threads(void)
+{
+	pthread_t t[20];
+	void *got;
+
+	sum = 0;
+	for (long i = 0; i < 20; i++)
+		if (pthread_create(&t[i], NULL, add, (void *)i))
+			fail("pthread_create");
+	for (long i = 0; i < 20; i++)
+		if (pthread_join(t[i], &got) || got != (void *)i)
+			fail("pthread_join");
+	printf("sum %d\n", sum);
+}
+
+static void show_args(char **argv, char **envp)
+{
+	printf("args");
+	for (int i = 2; argv[i]; i++)
+		printf(" [%s]", argv[i]);
+	for (; *envp; envp++)
+		if (strncmp(*envp, "WHOLE=", 6) == 0)
+			printf(" %s", *envp);
+	printf("\n");
+}
+
+static int os_threads(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	int n = -2;
+
+	if (!d)
+		fail("/proc/self/task");
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* 50 threads that wait: "many" natively. */
+static void count_threads(void)
+{
+	static int end;
+	pthread_t t[50];
+
+	for (int i = 0; i < 50; i++)
+		if (pthread_create(&t[i], NULL, wait_for_end, &end))
+			fail("pthread_create");
+	printf("%s\n", os_threads() > 40 ? "many" : "few");
+	*(volatile int *)&end = 1;
+	for (int i = 0; i < 50; i++)
+		pthread_join(t[i], NULL);
+}
+
+static void at_exit(void)
+{
+	printf("atexit\n");
+}
+
+static void *exit_3(void *arg)
+{
+	exit(3);
+	return arg;
+}
+
+static int may_print;
+
+static void *print_last(void *arg)
+{
+	wait_for_end(&may_print);
+	printf("last\n");
+	return arg;
+}
+
+static void *join_main(void *main_thread)
+{
+	void *got;
+
+	if (pthread_join(*(pthread_t *)main_thread, &got))
+		fail("pthread_join of main");
+	printf("main returned %ld\n", (long)got);
+	*(volatile int *)&may_print = 1;
+	return NULL;
+}
+
+static void forked(void)
+{
+	int status;
+
+	fflush(stdout);
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		threads();
+		count_threads();
+		fflush(stdout);
+		if (fork() == 0) {
+			threads();
+			exit(5);
+		}
+		wait(&status);
+		exit(WEXITSTATUS(status) + 1);
+	}
+	while (waitpid(pid, &status, 0) != pid)
+		if (errno != EINTR)
+			fail("waitpid");
+	printf("child %d\n", WEXITSTATUS(status));
+}
+
+static void forked_exit(void)
+{
+	int status;
+
+	fflush(stdout);
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		pthread_t t;
+
+		may_print = 1;
+		pthread_create(&t, NULL, print_last, NULL);
+		pthread_exit(NULL);
+	}
+	while (waitpid(pid, &status, 0) != pid)
+		if (errno != EINTR)
+			fail("waitpid");
+	printf("child %d\n", WEXITSTATUS(status));
+}
+
+static void run_child(void)
+{
+	char command[300];
+
+	snprintf(command, sizeof(command), "%s count", program_invocation_name);
+	fflush(stdout);
+	if (system(command))
+		fail("system");
+}
+
+int main(int argc, char **argv, char **envp)
+{
+	static pthread_t t, me;
+	const char *what = argc > 1 ? argv[1] : "";
+
+	if (strcmp(what, "args") == 0)
+		show_args(argv, envp);
+	else if (strcmp(what, "threads") == 0)
+		threads();
+	else if (strcmp(what, "count") == 0)
+		count_threads();
+	else if (strcmp(what, "fork") == 0)
+		forked();
+	else if (strcmp(what, "fork_exit") == 0)
+		forked_exit();
+	else if (strcmp(what, "child") == 0)
+		run_child();
+	else if (strcmp(what, "abort") == 0)
+		abort();
+	atexit(at_exit);
+	if (strcmp(what, "exit_thread") == 0) {
+		pthread_create(&t, NULL, exit_3, NULL);
+		pthread_join(t, NULL);
+	}
+	if (strcmp(what, "main_exits") == 0) {
+		me = pthread_self();
+		pthread_create(&t, NULL, print_last, NULL);
+		pthread_create(&t, NULL, join_main, &me);
+		pthread_exit((void *)7);
+	}
+	return 4;
+}

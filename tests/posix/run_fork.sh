@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# gmp-run: the child of a fork starts a runtime at its first pthread_create, and so does its child;
+# pthread_exit of its first thread waits for the others.
+#
+#   run_fork.sh BUILD
+set -euo pipefail
+build=$1
+whole=$build/tests/posix_whole
+run=$build/tools/gmp-run
+"$run" "$whole" args 2>&1 | grep -q 'not supported here' && exit 77
+wanted='sum 190
+few
+sum 190
+atexit
+child 6
+atexit'
+for procs in 1 2 4; do
+	got=$(GMP_PROCS=$procs "$run" "$whole" fork || [ $? = 4 ])
+	# exit of the grandchild and of the child
+	[ "$(echo "$got" | grep -v '^atexit')" = "$(echo "$wanted" | grep -v '^atexit')" ] || {
+		echo "$got"
+		exit 1
+	}
+	got=$(GMP_PROCS=$procs "$run" "$whole" fork_exit || [ $? = 4 ])
+	[ "$got" = $'last\nchild 0\natexit' ] || {
+		echo "$got"
+		exit 1
+	}
+done
