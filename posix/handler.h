@@ -11,4 +11,10 @@ static inline bool handler_runs(void)
 	return false;
 }
 
+/* A wait has returned -EINTR: true if the call restarts, since all handlers have SA_RESTART. */
+static inline bool handler_restarts(void)
+{
+	return true;
+}
+
 #endif

@@ -154,3 +154,20 @@ int multi_link(struct multi_entry *e, int fd, struct glist *out)
 	unlock(&pd->lock, LR_POLLDESC);
 	return result;
 }
+
+int multi_link_unknown(struct multi_entry *e, int fd, struct glist *out)
+{
+	struct polldesc *pd = netpoll_record(fd);
+
+	if (unlikely(!pd))
+		return -ENOMEM;
+	lock(&pd->lock, LR_POLLDESC);
+	int result = MULTI_AGAIN;
+
+	if (likely(!(ld_rlx(&pd->use) & PD_OPEN)))
+		result = netpoll_arm(pd, all_events(pd, e), out);
+	if (likely(!result))
+		link_locked(e, pd);
+	unlock(&pd->lock, LR_POLLDESC);
+	return result;
+}

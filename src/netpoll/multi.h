@@ -18,6 +18,9 @@ enum { MULTI_LINKED = 0, MULTI_AGAIN = 1 };
  * cannot watch.
  */
 int multi_link(struct multi_entry *e, int fd, struct glist *out);
+/* The same without multi_look, for a file that gmp does not know: arming reports what is ready.
+ * MULTI_AGAIN also if gmp knows the file. */
+int multi_link_unknown(struct multi_entry *e, int fd, struct glist *out);
 /* Unlink the entry from its record, if it is linked. */
 void multi_unlink(struct multi_entry *e);
 

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replaces read, write and their relatives.
+ *
+ * A call attempts without blocking, and waits if that returns EAGAIN (wait.c).  How it attempts
+ * depends on the file:
+ *
+ *   socket                      recv, send with MSG_DONTWAIT; preadv2, pwritev2 with RWF_NOWAIT
+ *   pipe, eventfd, timerfd ...  preadv2, pwritev2 with RWF_NOWAIT, at no offset
+ *   file without RWF_NOWAIT     libc's function as blocking code: FIFOs; pipes before 6.4
+ *   regular file, terminal ...  libc's function as blocking code
+ *
+ * Invariants
+ *   IO-1  A hint about the kind of an fd (kind.h) may be stale, since code that is not replaced
+ *         may close and reopen the number.  A stale hint costs system calls or an OS thread that
+ *         blocks, never a wrong result: a socket works with RWF_NOWAIT, KIND_FILE is checked by
+ *         lseek, and a file that is tried as a socket is ENOTSOCK.
+ *         HINT_DRAINED saves an attempt: the read parks first, and the wait ends at once if there
+ *         is data.  Measured: a round trip over a socketpair is 10 % shorter.
+ *   IO-2  A regular file is not read with RWF_NOWAIT: it could return a part, that which is in
+ *         memory.
+ *   IO-3  A blocking write of n bytes returns n, or less only after an error, a signal, the timeout
+ *         of the socket or a cancellation.  Of a pipe at most PIPE_BUF bytes are written as one,
+ *         since the kernel writes all or nothing of them, also with RWF_NOWAIT.
+ *   IO-4  After a part was written to a socket, the rest raises no SIGPIPE, and an error that is
+ *         pending stays for the next call (io_poll_now).  A pipe raises SIGPIPE as natively.
+ *   IO-5  A call of 0 bytes is libc's own: on a socket read returns 0 at once and recv does not,
+ *         and a writev sends no datagram.
+ */
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "posix/cancel.h"
+#include "posix/message.h"
+#include "posix/wait.h"
+
+/* Most bytes per call, as in the kernel. */
+#define IO_MOST ((size_t)0x7ffff000)
+
+/* Most buffers per call. */
+enum { IOV_MOST = 1024 };
+
+uint8_t gmp__posix_hints[KINDS];
+
+static enum kind find_kind(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return KIND_FILE;
+	if (S_ISSOCK(st.st_mode))
+		return io_socket_kind(fd);
+	return S_ISFIFO(st.st_mode) || !(st.st_mode & S_IFMT) ? KIND_STREAM : KIND_FILE;
+}
+
+/* IO-1: the kind, never KIND_UNKNOWN; a hint of KIND_FILE is checked.  Changes errno. */
+static enum kind sure_kind(int fd)
+{
+	enum kind kind = kind_of(fd);
+
+	if (kind == KIND_FILE && lseek(fd, 0, SEEK_CUR) >= 0)
+		return kind;
+	if (kind != KIND_UNKNOWN && kind != KIND_FILE)
+		return kind;
+	kind = find_kind(fd);
+	kind_set(fd, kind);
+	return kind;
+}
+
+/* recv and send without a change of errno; -errno. */
+static inline ssize_t recv_now(int fd, void *buf, size_t n)
+{
+#if defined(ARCH_HAS_SYSCALL)
+	return arch_msg_call(SYS_recvfrom, fd, buf, n, MSG_DONTWAIT);
+#else
+	return message_recv(fd, buf, n, MSG_DONTWAIT);
+#endif
+}
+
+static inline ssize_t send_now(int fd, const void *buf, size_t n)
+{
+#if defined(ARCH_HAS_SYSCALL)
+	return arch_msg_call(SYS_sendto, fd, buf, n, MSG_DONTWAIT);
+#else
+	return message_send(fd, buf, n, MSG_DONTWAIT);
+#endif
+}
+
+/* The end of a parked call. */
+static ssize_t finish(ssize_t n, int saved)
+{
+	if (unlikely(n == -ECANCELED))
+		cancel_waited();
+	return io_return(n, saved);
+}
+
+/* --- read --- */
+
+/* Read a socket or stream; the result, or -errno. */
+static ssize_t readv_waiting(int fd, const struct iovec *v, int count)
+{
+	int timeout = kind_of(fd) == KIND_STREAM ? 0 : SO_RCVTIMEO;
+	struct io_wait w = { .fd = fd, .events = POLLIN, .timeout = timeout };
+	bool skip = hint_empty(hint_of(fd));
+
+	for (;;) {
+		ssize_t n = skip ? -EAGAIN : IO_SYS(LIBC(preadv2)(fd, v, count, -1, RWF_NOWAIT));
+
+		skip = false;
+		if (n == -EOPNOTSUPP || n == -ENOSYS)
+			return IO_BLOCKING(LIBC(readv)(fd, v, count));
+		if (n != -EAGAIN) {
+			hint_set(fd, HINT_DRAINED, n > 0 && (size_t)n < v[count - 1].iov_len);
+			return n;
+		}
+		int err = io_not_ready(&w);
+
+		if (err == IO_BLOCK)
+			return IO_BLOCKING(LIBC(readv)(fd, v, count));
+		if (err)
+			return err;
+	}
+}
+
+/* A read has returned got of n bytes. */
+static inline void note_length(int fd, ssize_t got, size_t n)
+{
+	hint_set(fd, HINT_DRAINED, got > 0 && (size_t)got < n && kind_of(fd) != KIND_SOCKET);
+}
+
+static ssize_t read_socket(int fd, void *buf, size_t n, ssize_t got)
+{
+	struct io_wait w = { .fd = fd, .events = POLLIN, .timeout = SO_RCVTIMEO };
+
+	while (got == -EAGAIN) {
+		int err = io_not_ready(&w);
+
+		if (err == IO_BLOCK)
+			return IO_BLOCKING(LIBC(read)(fd, buf, n));
+		if (err)
+			return err;
+		got = recv_now(fd, buf, n);
+	}
+	note_length(fd, got, n);
+	return got;
+}
+
+/* got: the result of recv_now, or -ENOTSOCK without an attempt. */
+static noinline ssize_t read_slow(int fd, void *buf, size_t n, ssize_t got)
+{
+	int saved = errno;
+	struct iovec v = { buf, n };
+
+	if (got == -EAGAIN)
+		got = read_socket(fd, buf, n, got);
+	if (got == -ENOTSOCK) {
+		if (n == 0 || sure_kind(fd) == KIND_FILE) /* IO-2, IO-5 */
+			got = IO_BLOCKING(LIBC(read)(fd, buf, n));
+		else
+			got = readv_waiting(fd, &v, 1);
+	}
+	return finish(got, saved);
+}
+
+static inline ssize_t park_read(int fd, void *buf, size_t n)
+{
+	cancel_point();
+	gmp_checkpoint();
+	if (unlikely(kind_of(fd) >= KIND_STREAM || n == 0))
+		return read_slow(fd, buf, n, -ENOTSOCK);
+	ssize_t got = hint_empty(hint_of(fd)) ? -EAGAIN : recv_now(fd, buf, n);
+
+	if (unlikely(got < 0))
+		return read_slow(fd, buf, n, got);
+	note_length(fd, got, n);
+	return got;
+}
+
+HOOK ssize_t read(int fd, void *buf, size_t n)
+{
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(read)(fd, buf, n);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(read)(fd, buf, n));
+	case HOOK_PARK: break;
+	}
+	return park_read(fd, buf, n);
+}
+
+HOOK ssize_t __read_chk(int fd, void *buf, size_t n, size_t room)
+{
+	if (n > room)
+		return LIBC(__read_chk)(fd, buf, n, room); /* ends the process */
+	return read(fd, buf, n);
+}
+
+static bool is_odd(int count)
+{
+	return count <= 0 || count > IOV_MOST;
+}
+
+static ssize_t park_readv(int fd, const struct iovec *v, int count)
+{
+	int saved = errno;
+
+	cancel_point();
+	gmp_checkpoint();
+	if (is_odd(count) || sure_kind(fd) == KIND_FILE)
+		return finish(IO_BLOCKING(LIBC(readv)(fd, v, count)), saved);
+	return finish(readv_waiting(fd, v, count), saved);
+}
+
+HOOK ssize_t readv(int fd, const struct iovec *v, int count)
+{
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(readv)(fd, v, count);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(readv)(fd, v, count));
+	case HOOK_PARK: break;
+	}
+	return park_readv(fd, v, count);
+}
+
+/* --- write --- */
+
+/* Write the rest to a stream, after `done` bytes. */
+static ssize_t write_stream(int fd, const char *buf, size_t n, size_t done)
+{
+	struct io_wait w = { .fd = fd, .events = POLLOUT };
+
+	while (done < n) {
+		struct iovec v = { (void *)(uintptr_t)(buf + done), n - done };
+		ssize_t some = IO_SYS(LIBC(pwritev2)(fd, &v, 1, -1, RWF_NOWAIT));
+		int err = some == -EAGAIN ? io_not_ready(&w) : 0;
+
+		if (some == -EOPNOTSUPP || some == -ENOSYS || err == IO_BLOCK)
+			some = IO_BLOCKING(LIBC(write)(fd, v.iov_base, v.iov_len));
+		else if (some == -EAGAIN && !err)
+			continue;
+		else if (err)
+			some = err;
+		if (some <= 0)
+			return done ? (ssize_t)done : some;
+		done += (size_t)some;
+	}
+	return (ssize_t)done;
+}
+
+/* sent: the result of send_now, or -ENOTSOCK without an attempt. */
+static noinline ssize_t write_slow(int fd, const void *buf, size_t n, ssize_t sent)
+{
+	int saved = errno;
+
+	if (sent == -EAGAIN || sent >= 0) {
+		struct message m = { .fd = fd, .buf = buf, .n = n };
+
+		sent = message_send_rest(&m, sent);
+	}
+	if (sent == -ENOTSOCK) {
+		if (n == 0 || sure_kind(fd) == KIND_FILE)
+			sent = IO_BLOCKING(LIBC(write)(fd, buf, n));
+		else
+			sent = write_stream(fd, buf, min_of(n, IO_MOST), 0);
+	}
+	return finish(sent, saved);
+}
+
+static inline ssize_t park_write(int fd, const void *buf, size_t n)
+{
+	cancel_point();
+	gmp_checkpoint();
+	if (unlikely(kind_of(fd) >= KIND_STREAM || n == 0))
+		return write_slow(fd, buf, n, -ENOTSOCK);
+	ssize_t sent = send_now(fd, buf, n);
+
+	return likely(sent == (ssize_t)n) ? sent : write_slow(fd, buf, min_of(n, IO_MOST), sent);
+}
+
+HOOK ssize_t write(int fd, const void *buf, size_t n)
+{
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(write)(fd, buf, n);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(write)(fd, buf, n));
+	case HOOK_PARK: break;
+	}
+	return park_write(fd, buf, n);
+}
+
+/* After `done` bytes of a writev: the rest, one buffer after the other.  IO-3 holds: a larger
+ * message than PIPE_BUF is not one. */
+static ssize_t writev_rest(int fd, enum kind kind, const struct iovec *v, int count, size_t done)
+{
+	size_t skip = done;
+
+	for (int i = 0; i < count; i++) {
+		size_t from = min_of(skip, v[i].iov_len), rest = v[i].iov_len - from;
+		const char *at = (const char *)v[i].iov_base + from;
+
+		skip -= from;
+		if (rest == 0)
+			continue;
+		struct message m = { .fd = fd, .buf = at, .n = rest, .later = true };
+		ssize_t some = kind != KIND_STREAM ? message_send_rest(&m, 0)
+						   : write_stream(fd, at, rest, 0);
+
+		done += some > 0 ? (size_t)some : 0;
+		if (some < (ssize_t)rest)
+			break;
+	}
+	return (ssize_t)done;
+}
+
+static size_t iov_bytes(const struct iovec *v, int count)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < count; i++)
+		n += v[i].iov_len;
+	return min_of(n, IO_MOST);
+}
+
+static ssize_t writev_waiting(int fd, const struct iovec *v, int count)
+{
+	struct io_wait w = { .fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO };
+
+	for (;;) {
+		ssize_t n = IO_SYS(LIBC(pwritev2)(fd, v, count, -1, RWF_NOWAIT));
+		int err = n == -EAGAIN ? io_not_ready(&w) : 0;
+
+		if (n == -EOPNOTSUPP || n == -ENOSYS || err == IO_BLOCK)
+			return IO_BLOCKING(LIBC(writev)(fd, v, count));
+		if (err)
+			return err;
+		if (n == -EAGAIN)
+			continue;
+		return n > 0 && (size_t)n < iov_bytes(v, count) && !io_nonblocking(fd)
+			       ? writev_rest(fd, sure_kind(fd), v, count, (size_t)n)
+			       : n;
+	}
+}
+
+static ssize_t park_writev(int fd, const struct iovec *v, int count)
+{
+	int saved = errno;
+
+	cancel_point();
+	gmp_checkpoint();
+	if (is_odd(count) || sure_kind(fd) == KIND_FILE)
+		return finish(IO_BLOCKING(LIBC(writev)(fd, v, count)), saved);
+	return finish(writev_waiting(fd, v, count), saved);
+}
+
+HOOK ssize_t writev(int fd, const struct iovec *v, int count)
+{
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(writev)(fd, v, count);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(writev)(fd, v, count));
+	case HOOK_PARK: break;
+	}
+	return park_writev(fd, v, count);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* Hints about the file of an fd number, for reads and writes: see io.c. */
+#ifndef GMP_POSIX_KIND_H
+#define GMP_POSIX_KIND_H
+
+#include "base/atomic.h"
+
+/*
+ * The kind
+ *   KIND_UNKNOWN        nothing is known: try as a socket
+ *   KIND_SOCKET         a socket with messages
+ *   KIND_STREAM_SOCKET  a socket with a stream of bytes
+ *   KIND_STREAM         no socket; RWF_NOWAIT may work: pipes, FIFOs, eventfds ...
+ *   KIND_FILE           RWF_NOWAIT must not be used: regular files, directories, terminals ...
+ *
+ * and, for streams only,
+ *   HINT_CALM     at the last check of a read that waited, the fd was blocking and had no timeout
+ *   HINT_DRAINED  the last read returned less than it asked for
+ */
+enum kind { KIND_UNKNOWN, KIND_SOCKET, KIND_STREAM_SOCKET, KIND_STREAM, KIND_FILE };
+enum { HINT_KIND = 7, HINT_CALM = 8, HINT_DRAINED = 16 };
+
+/* KINDS: numbers with a hint; others are always KIND_UNKNOWN. */
+enum { KINDS = 1 << 16 };
+
+extern uint8_t gmp__posix_hints[KINDS]; /* (a) by fd */
+
+static inline unsigned hint_of(int fd)
+{
+	return likely((unsigned)fd < KINDS) ? ld_rlx(&gmp__posix_hints[fd]) : 0;
+}
+
+static inline enum kind kind_of(int fd)
+{
+	return (enum kind)(hint_of(fd) & HINT_KIND);
+}
+
+static inline void kind_set(int fd, enum kind kind)
+{
+	if ((unsigned)fd < KINDS)
+		st_rlx(&gmp__posix_hints[fd], (uint8_t)kind);
+}
+
+/* If two threads change bits at the same time, a change may be lost: they are hints. */
+static inline void hint_set(int fd, unsigned bit, bool on)
+{
+	unsigned old = hint_of(fd), new = on ? old | bit : old & ~bit;
+
+	if (old != new && (unsigned)fd < KINDS)
+		st_rlx(&gmp__posix_hints[fd], (uint8_t) new);
+}
+
+/* Is a read likely to find nothing, and to wait? */
+static inline bool hint_empty(unsigned hint)
+{
+	return (hint & (HINT_CALM | HINT_DRAINED)) == (HINT_CALM | HINT_DRAINED);
+}
+
+#endif

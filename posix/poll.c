@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replaces poll, select and epoll_wait.
+ *
+ *   poll, ppoll      gmp_poll
+ *   select, pselect  libc's select without timeout; if nothing is ready, gmp_poll of the same fds,
+ *                    and again
+ *   epoll_wait       libc's without timeout; if there is no event, wait until the epoll descriptor
+ *                    is readable, and again
+ *
+ * Blocking code: a call with a signal mask, which belongs to the OS thread (ppoll, pselect,
+ * epoll_pwait); a select that reports nothing although gmp_poll does (a peer that has hung up, of
+ * which only exceptions are asked for); fds that the poller cannot watch.
+ *
+ * None of the calls restarts after a signal handler.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "posix/cancel.h"
+#include "posix/wait.h"
+
+/* Largest nfds of a select that parks; more are blocking code. */
+enum { SELECT_MOST = 1 << 16 };
+
+static int finish(int result, int saved)
+{
+	if (unlikely(result == -ECANCELED))
+		cancel_waited();
+	return (int)io_return(result, saved);
+}
+
+/* --- times --- */
+
+static bool is_valid(int64_t s, int64_t part, int64_t parts)
+{
+	return s >= 0 && part >= 0 && part < parts;
+}
+
+static int64_t deadline_of(int64_t s, int64_t ns)
+{
+	int64_t all;
+
+	if (__builtin_mul_overflow(s, GMP_S, &all) || __builtin_add_overflow(all, ns, &all))
+		return GMP_FOREVER;
+	return gmp_deadline(all);
+}
+
+/* What is left until the deadline, for a call of libc. */
+static int64_t left_of(int64_t deadline)
+{
+	int64_t left = deadline - gmp_now();
+
+	return left > 0 ? left : 0;
+}
+
+static struct timespec timespec_of(int64_t ns)
+{
+	return (struct timespec){ ns / GMP_S, ns % GMP_S };
+}
+
+/* --- poll --- */
+
+static int poll_blocking(struct pollfd *fds, nfds_t n, int64_t deadline)
+{
+	struct timespec left;
+
+	if (deadline == GMP_FOREVER)
+		return IO_BLOCKING(LIBC(ppoll)(fds, n, NULL, NULL));
+	left = timespec_of(left_of(deadline));
+	return IO_BLOCKING(LIBC(ppoll)(fds, n, &left, NULL));
+}
+
+static int park_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
+{
+	int saved = errno;
+
+	cancel_point();
+	int ready = gmp_poll(fds, n, deadline);
+
+	switch (ready) {
+	case -ETIMEDOUT: ready = 0; break;
+	case -ECANCELED:
+	case -EINTR:
+	case -EFAULT: break;
+	default:
+		if (ready < 0) /* the poller cannot watch one, or libc has the error */
+			ready = poll_blocking(fds, n, deadline);
+	}
+	return finish(ready, saved);
+}
+
+HOOK int poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(poll)(fds, n, timeout);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(poll)(fds, n, timeout));
+	case HOOK_PARK: break;
+	}
+	return park_poll(fds, n, timeout < 0 ? GMP_FOREVER : gmp_deadline(timeout * GMP_MS));
+}
+
+HOOK int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room)
+{
+	if (room / sizeof(*fds) < n)
+		return LIBC(__poll_chk)(fds, n, timeout, room); /* ends the process */
+	return poll(fds, n, timeout);
+}
+
+static int park_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+		      const sigset_t *mask)
+{
+	if (mask || (timeout && !is_valid(timeout->tv_sec, timeout->tv_nsec, GMP_S))) {
+		cancel_point();
+		return HOOK_BLOCKING(LIBC(ppoll)(fds, n, timeout, mask));
+	}
+	return park_poll(fds, n,
+			 timeout ? deadline_of(timeout->tv_sec, timeout->tv_nsec) : GMP_FOREVER);
+}
+
+HOOK int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
+{
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(ppoll)(fds, n, timeout, mask);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(ppoll)(fds, n, timeout, mask));
+	case HOOK_PARK: break;
+	}
+	return park_ppoll(fds, n, timeout, mask);
+}
+
+HOOK int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+		     const sigset_t *mask, size_t room)
+{
+	if (room / sizeof(*fds) < n)
+		return LIBC(__ppoll_chk)(fds, n, timeout, mask, room); /* the same */
+	return ppoll(fds, n, timeout, mask);
+}
+
+/* --- select --- */
+
+typedef unsigned long set_word;
+enum { WORD_BITS = 8 * sizeof(set_word), SETS = 3 };
+
+/* A call: the caller's sets, and copies of what it asks for, as arrays of words. */
+struct select_call {
+	int n;
+	size_t words;
+	fd_set *sets[SETS];
+	set_word *asked[SETS];
+	struct pollfd *fds;
+	nfds_t count;
+	int64_t deadline;
+};
+
+static bool has_bit(const set_word *set, int fd)
+{
+	return set && set[(unsigned)fd / WORD_BITS] >> (unsigned)fd % WORD_BITS & 1;
+}
+
+static void list_fds(struct select_call *c)
+{
+	static const short events[SETS] = { POLLIN, POLLOUT, POLLPRI };
+
+	for (int fd = 0; fd < c->n; fd++) {
+		struct pollfd p = { .fd = fd };
+
+		for (int i = 0; i < SETS; i++)
+			if (has_bit(c->asked[i], fd))
+				p.events |= events[i];
+		if (p.events)
+			c->fds[c->count++] = p;
+	}
+}
+
+/* Copy the sets to memory, of which a part is for the fds.  False: no memory. */
+static bool select_begin(struct select_call *c)
+{
+	c->words = ((unsigned)c->n + WORD_BITS - 1) / WORD_BITS;
+	size_t bytes = c->words * sizeof(set_word);
+	char *memory = malloc(SETS * bytes + (size_t)c->n * sizeof(struct pollfd) + 1);
+
+	if (!memory)
+		return false;
+	c->fds = (struct pollfd *)(memory + SETS * bytes);
+	for (int i = 0; i < SETS; i++) {
+		if (!c->sets[i])
+			continue;
+		c->asked[i] = (set_word *)(memory + (size_t)i * bytes);
+		memcpy(c->asked[i], c->sets[i], bytes);
+	}
+	list_fds(c);
+	return true;
+}
+
+static void select_end(struct select_call *c)
+{
+	free((char *)c->fds - SETS * c->words * sizeof(set_word));
+}
+
+/* The caller's sets as they were. */
+static void restore_sets(const struct select_call *c)
+{
+	for (int i = 0; i < SETS; i++)
+		if (c->sets[i])
+			memcpy(c->sets[i], c->asked[i], c->words * sizeof(set_word));
+}
+
+static int select_now(const struct select_call *c)
+{
+	struct timeval none = { 0, 0 };
+
+	return IO_SYS(LIBC(select)(c->n, c->sets[0], c->sets[1], c->sets[2], &none));
+}
+
+static int select_blocking(const struct select_call *c)
+{
+	struct timespec left;
+
+	restore_sets(c);
+	if (c->deadline == GMP_FOREVER)
+		return IO_BLOCKING(
+			LIBC(pselect)(c->n, c->sets[0], c->sets[1], c->sets[2], NULL, NULL));
+	left = timespec_of(left_of(c->deadline));
+	return IO_BLOCKING(LIBC(pselect)(c->n, c->sets[0], c->sets[1], c->sets[2], &left, NULL));
+}
+
+/* Nothing is ready: wait.  The sets of the caller are empty. */
+static int select_waiting(struct select_call *c)
+{
+	int result;
+
+	for (int waits = 0;; waits++) {
+		int ready = gmp_poll(c->fds, c->count, c->deadline);
+
+		if (ready == -ETIMEDOUT)
+			return 0;
+		if (ready == -ECANCELED || ready == -EINTR) {
+			restore_sets(c); /* as natively: an error leaves them */
+			return ready;
+		}
+		if (ready < 0 || waits > 1)
+			return select_blocking(c);
+		restore_sets(c);
+		result = select_now(c);
+		if (result)
+			return result;
+	}
+}
+
+/* The result, or -errno. */
+static int select_call(struct select_call *c)
+{
+	if (c->n < 0 || c->n > SELECT_MOST)
+		return -EOPNOTSUPP;
+	if (!select_begin(c))
+		return -ENOMEM;
+	int result = select_now(c);
+
+	if (result == 0 && c->deadline > gmp_now())
+		result = select_waiting(c);
+	select_end(c);
+	return result;
+}
+
+HOOK int select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *timeout)
+{
+	int saved = errno;
+
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(select)(n, in, out, except, timeout);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(select)(n, in, out, except, timeout));
+	case HOOK_PARK: break;
+	}
+	cancel_point();
+	gmp_checkpoint();
+	struct select_call c = { .n = n, .sets = { in, out, except }, .deadline = GMP_FOREVER };
+
+	if (n < 0 || n > SELECT_MOST || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
+		return HOOK_BLOCKING(LIBC(select)(n, in, out, except, timeout));
+	if (timeout)
+		c.deadline = deadline_of(timeout->tv_sec + timeout->tv_usec / 1000000,
+					 timeout->tv_usec % 1000000 * GMP_US);
+	int result = select_call(&c);
+
+	if (timeout && c.deadline != GMP_FOREVER) { /* as Linux does */
+		int64_t left = left_of(c.deadline);
+
+		*timeout = (struct timeval){ left / GMP_S, left % GMP_S / GMP_US };
+	}
+	return finish(result, saved);
+}
+
+HOOK int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct timespec *timeout,
+		 const sigset_t *mask)
+{
+	int saved = errno;
+
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(pselect)(n, in, out, except, timeout, mask);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(pselect)(n, in, out, except, timeout, mask));
+	case HOOK_PARK: break;
+	}
+	cancel_point();
+	gmp_checkpoint();
+	struct select_call c = { .n = n, .sets = { in, out, except }, .deadline = GMP_FOREVER };
+
+	if (mask || n < 0 || n > SELECT_MOST ||
+	    (timeout && !is_valid(timeout->tv_sec, timeout->tv_nsec, GMP_S)))
+		return HOOK_BLOCKING(LIBC(pselect)(n, in, out, except, timeout, mask));
+	if (timeout)
+		c.deadline = deadline_of(timeout->tv_sec, timeout->tv_nsec);
+	return finish(select_call(&c), saved);
+}
+
+/* --- epoll --- */
+
+static int epoll_blocking(int fd, struct epoll_event *events, int n, int64_t deadline)
+{
+	if (deadline == GMP_FOREVER)
+		return IO_BLOCKING(LIBC(epoll_wait)(fd, events, n, -1));
+	int64_t ms = (left_of(deadline) + GMP_MS - 1) / GMP_MS;
+
+	return IO_BLOCKING(LIBC(epoll_wait)(fd, events, n, (int)(ms < INT32_MAX ? ms : INT32_MAX)));
+}
+
+/* The result, or -errno. */
+static int epoll_waiting(int fd, struct epoll_event *events, int n, int64_t deadline)
+{
+	for (int waits = 0;; waits++) {
+		int got = IO_SYS(LIBC(epoll_wait)(fd, events, n, 0));
+
+		if (got || deadline <= gmp_now())
+			return got;
+		int err = io_park(fd, POLLIN, deadline);
+
+		if (err == -ETIMEDOUT)
+			continue; /* what came at the last moment */
+		if (err == -ECANCELED || err == -EINTR || err == -EBADF)
+			return err;
+		if (err)
+			return epoll_blocking(fd, events, n, deadline);
+	}
+}
+
+static int park_epoll(int fd, struct epoll_event *events, int n, int timeout)
+{
+	int saved = errno;
+
+	cancel_point();
+	gmp_checkpoint();
+	return finish(epoll_waiting(fd, events, n,
+				    timeout < 0 ? GMP_FOREVER : gmp_deadline(timeout * GMP_MS)),
+		      saved);
+}
+
+HOOK int epoll_wait(int fd, struct epoll_event *events, int n, int timeout)
+{
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(epoll_wait)(fd, events, n, timeout);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(epoll_wait)(fd, events, n, timeout));
+	case HOOK_PARK: break;
+	}
+	return park_epoll(fd, events, n, timeout);
+}
+
+HOOK int epoll_pwait(int fd, struct epoll_event *events, int n, int timeout, const sigset_t *mask)
+{
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(epoll_pwait)(fd, events, n, timeout, mask);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(epoll_pwait)(fd, events, n, timeout, mask));
+	case HOOK_PARK: break;
+	}
+	if (mask) {
+		cancel_point();
+		return HOOK_BLOCKING(LIBC(epoll_pwait)(fd, events, n, timeout, mask));
+	}
+	return park_epoll(fd, events, n, timeout);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replaces the calls that receive from a socket.
+ *
+ * Each attempt is made with MSG_DONTWAIT.
+ *
+ *   MSG_WAITALL        the call waits until the buffer is full; a datagram ends it
+ *   MSG_WAITALL with   blocking code: what was received in part could not be given back
+ *     MSG_PEEK, or in
+ *     recvmsg
+ *   MSG_ERRQUEUE,      never wait, as natively
+ *     MSG_OOB
+ */
+#include "posix/cancel.h"
+#include "posix/message.h"
+#include "posix/wait.h"
+
+ssize_t message_recv(int fd, void *buf, size_t n, int flags)
+{
+	int saved = errno;
+	ssize_t got = IO_SYS(LIBC(recv)(fd, buf, n, flags));
+
+	errno = saved;
+	return got;
+}
+
+static ssize_t finish(ssize_t n, int saved)
+{
+	if (unlikely(n == -ECANCELED))
+		cancel_waited();
+	return io_return(n, saved);
+}
+
+static struct io_wait recv_wait(int fd, int flags)
+{
+	if (flags & (MSG_ERRQUEUE | MSG_OOB))
+		flags |= MSG_DONTWAIT;
+	return (struct io_wait){
+		.fd = fd, .events = POLLIN, .timeout = SO_RCVTIMEO, .flags = flags
+	};
+}
+
+/* --- one buffer --- */
+
+struct recv_args {
+	int fd, flags;
+	void *buf;
+	size_t n;
+	struct sockaddr *from;
+	socklen_t *len;
+};
+
+static ssize_t recv_blocking(const struct recv_args *a, size_t done)
+{
+	return IO_BLOCKING(LIBC(recvfrom)(a->fd, (char *)a->buf + done, a->n - done, a->flags,
+					  a->from, a->len));
+}
+
+/* Until something is received. */
+static ssize_t recv_some(const struct recv_args *a, struct io_wait *w, size_t done)
+{
+	for (;;) {
+		if (done && io_poll_now(a->fd, POLLIN) & POLLERR)
+			return 0; /* IO-4 */
+		ssize_t got = IO_SYS(LIBC(recvfrom)(a->fd, (char *)a->buf + done, a->n - done,
+						    a->flags | MSG_DONTWAIT, a->from, a->len));
+
+		if (got != -EAGAIN)
+			return got;
+		int err = io_not_ready(w);
+
+		if (err == IO_BLOCK)
+			return recv_blocking(a, done);
+		if (err)
+			return err;
+	}
+}
+
+static bool is_stream(int fd)
+{
+	int type = 0;
+	socklen_t len = sizeof(type);
+
+	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
+}
+
+static ssize_t recv_all(const struct recv_args *a, struct io_wait *w)
+{
+	ssize_t got = recv_some(a, w, 0);
+	size_t done = got > 0 ? (size_t)got : 0;
+
+	if (got <= 0 || done == a->n || a->flags & MSG_DONTWAIT || !is_stream(a->fd))
+		return got;
+	while (got > 0 && done < a->n) {
+		got = recv_some(a, w, done);
+		done += got > 0 ? (size_t)got : 0;
+	}
+	return (ssize_t)done;
+}
+
+static ssize_t park_recvfrom(const struct recv_args *a)
+{
+	struct io_wait w = recv_wait(a->fd, a->flags);
+	int saved = errno;
+
+	cancel_point();
+	gmp_checkpoint();
+	if (!(a->flags & MSG_WAITALL))
+		return finish(recv_some(a, &w, 0), saved);
+	return finish(a->flags & MSG_PEEK ? recv_blocking(a, 0) : recv_all(a, &w), saved);
+}
+
+HOOK ssize_t recv(int fd, void *buf, size_t n, int flags)
+{
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(recv)(fd, buf, n, flags);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(recv)(fd, buf, n, flags));
+	case HOOK_PARK: break;
+	}
+	return park_recvfrom(&(struct recv_args){ fd, flags, buf, n, NULL, NULL });
+}
+
+HOOK ssize_t __recv_chk(int fd, void *buf, size_t n, size_t room, int flags)
+{
+	if (n > room)
+		return LIBC(__recv_chk)(fd, buf, n, room, flags); /* ends the process */
+	return recv(fd, buf, n, flags);
+}
+
+HOOK ssize_t recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *from, socklen_t *len)
+{
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(recvfrom)(fd, buf, n, flags, from, len);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(recvfrom)(fd, buf, n, flags, from, len));
+	case HOOK_PARK: break;
+	}
+	return park_recvfrom(&(struct recv_args){ fd, flags, buf, n, from, len });
+}
+
+HOOK ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t room, int flags,
+			    struct sockaddr *from, socklen_t *len)
+{
+	if (n > room)
+		return LIBC(__recvfrom_chk)(fd, buf, n, room, flags, from, len); /* the same */
+	return recvfrom(fd, buf, n, flags, from, len);
+}
+
+/* --- messages --- */
+
+static ssize_t recvmsg_waiting(int fd, struct msghdr *m, int flags)
+{
+	struct io_wait w = recv_wait(fd, flags);
+
+	for (;;) {
+		ssize_t got = IO_SYS(LIBC(recvmsg)(fd, m, flags | MSG_DONTWAIT));
+
+		if (got != -EAGAIN)
+			return got;
+		int err = io_not_ready(&w);
+
+		if (err == IO_BLOCK)
+			return IO_BLOCKING(LIBC(recvmsg)(fd, m, flags));
+		if (err)
+			return err;
+	}
+}
+
+HOOK ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+{
+	int saved = errno;
+
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(recvmsg)(fd, m, flags);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(recvmsg)(fd, m, flags));
+	case HOOK_PARK: break;
+	}
+	cancel_point();
+	gmp_checkpoint();
+	if (flags & MSG_WAITALL)
+		return finish(IO_BLOCKING(LIBC(recvmsg)(fd, m, flags)), saved);
+	return finish(recvmsg_waiting(fd, m, flags), saved);
+}
+
+/* --- many messages --- */
+
+struct recvmmsg_args {
+	int fd, flags;
+	struct mmsghdr *m;
+	unsigned n;
+	struct timespec *timeout;
+	int64_t deadline; /* of the timeout */
+};
+
+/* As in the kernel, the timeout is read after each receipt, and updated then. */
+static bool is_late(const struct recvmmsg_args *a)
+{
+	if (!a->timeout)
+		return false;
+	int64_t left = a->deadline - gmp_now();
+
+	left = left > 0 ? left : 0;
+	*a->timeout = (struct timespec){ left / GMP_S, left % GMP_S };
+	return left == 0;
+}
+
+/* Also as there: an error after the first message is not reported, and waits for the next call. */
+static ssize_t recvmmsg_waiting(const struct recvmmsg_args *a)
+{
+	struct io_wait w = recv_wait(a->fd, a->flags);
+	unsigned done = 0;
+	ssize_t got;
+
+	do {
+		if (done && io_poll_now(a->fd, POLLIN) & POLLERR)
+			break;
+		got = IO_SYS(LIBC(recvmmsg)(a->fd, a->m + done, a->n - done,
+					    a->flags | MSG_DONTWAIT, NULL));
+		if (got > 0) {
+			done += (unsigned)got;
+			if (a->flags & MSG_WAITFORONE || is_late(a))
+				break;
+		} else if (got == -EAGAIN) {
+			int err = io_not_ready(&w);
+
+			if (err == IO_BLOCK) {
+				got = IO_BLOCKING(LIBC(recvmmsg)(a->fd, a->m + done, a->n - done,
+								 a->flags, a->timeout));
+				done += got > 0 ? (unsigned)got : 0;
+				break;
+			}
+			got = err;
+		}
+	} while (got >= 0 && done < a->n);
+	return done ? (ssize_t)done : got;
+}
+
+static bool is_valid(const struct timespec *t)
+{
+	return t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < GMP_S;
+}
+
+HOOK int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags, struct timespec *timeout)
+{
+	int saved = errno;
+
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(recvmmsg)(fd, m, n, flags, timeout);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(recvmmsg)(fd, m, n, flags, timeout));
+	case HOOK_PARK: break;
+	}
+	cancel_point();
+	gmp_checkpoint();
+	if (n == 0 || (timeout && !is_valid(timeout)) || flags & MSG_WAITALL)
+		return HOOK_BLOCKING(LIBC(recvmmsg)(fd, m, n, flags, timeout));
+	struct recvmmsg_args a = { fd, flags, m, n, timeout, GMP_FOREVER };
+
+	if (timeout)
+		a.deadline = gmp_deadline(timeout->tv_sec < INT32_MAX
+						  ? timeout->tv_sec * GMP_S + timeout->tv_nsec
+						  : INT64_MAX);
+	return (int)finish(recvmmsg_waiting(&a), saved);
+}

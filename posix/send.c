@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replaces the calls that send to a socket.
+ *
+ * Each attempt is made with MSG_DONTWAIT.  IO-3 and IO-4 of io.c hold: a blocking stream socket
+ * takes all bytes, and datagrams are never split, since the kernel takes all of one or nothing.
+ *
+ * Blocking code: MSG_FASTOPEN, which connects.
+ */
+#include "posix/message.h"
+
+#include "posix/cancel.h"
+#include "posix/wait.h"
+
+ssize_t message_send(int fd, const void *buf, size_t n, int flags)
+{
+	int saved = errno;
+	ssize_t sent = IO_SYS(LIBC(send)(fd, buf, n, flags));
+
+	errno = saved;
+	return sent;
+}
+
+static ssize_t send_blocking(const struct message *m, size_t done)
+{
+	return IO_BLOCKING(LIBC(send)(m->fd, (const char *)m->buf + done, m->n - done, m->flags));
+}
+
+/* IO-4: an error is pending that the next call must get. */
+static bool has_error(const struct message *m, size_t done)
+{
+	return (done || m->later) && io_poll_now(m->fd, POLLOUT) & POLLERR;
+}
+
+ssize_t message_send_rest(const struct message *m, ssize_t sent)
+{
+	struct io_wait w = {
+		.fd = m->fd, .events = POLLOUT, .timeout = SO_SNDTIMEO, .flags = m->flags
+	};
+	size_t done = sent > 0 ? (size_t)sent : 0;
+
+	if (sent > 0 && m->flags & MSG_DONTWAIT)
+		return sent;
+	while (sent == -EAGAIN || (sent >= 0 && done < m->n)) {
+		int err = sent == -EAGAIN ? io_not_ready(&w) : 0;
+
+		if (err == IO_BLOCK) {
+			sent = send_blocking(m, done);
+			done += sent > 0 ? (size_t)sent : 0;
+			break;
+		}
+		if (err || has_error(m, done)) {
+			sent = err;
+			break;
+		}
+		sent = message_send(m->fd, (const char *)m->buf + done, m->n - done,
+				    m->flags | MSG_DONTWAIT |
+					    (done || m->later ? MSG_NOSIGNAL : 0));
+		done += sent > 0 ? (size_t)sent : 0;
+	}
+	return done ? (ssize_t)done : sent;
+}
+
+ssize_t message_send_rest_of(int fd, const struct iovec *v, size_t count, int flags, size_t done)
+{
+	size_t skip = done;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t from = min_of(skip, v[i].iov_len), rest = v[i].iov_len - from;
+		struct message m = { .fd = fd,
+				     .buf = (const char *)v[i].iov_base + from,
+				     .n = rest,
+				     .flags = flags,
+				     .later = true };
+
+		skip -= from;
+		ssize_t some = rest ? message_send_rest(&m, 0) : 0;
+
+		done += some > 0 ? (size_t)some : 0;
+		if (some < (ssize_t)rest)
+			break;
+	}
+	return (ssize_t)done;
+}
+
+static ssize_t finish(ssize_t n, int saved)
+{
+	if (unlikely(n == -ECANCELED))
+		cancel_waited();
+	return io_return(n, saved);
+}
+
+/* --- one buffer --- */
+
+/* An address in `to` matters to the first attempt only: datagrams have no rest, and streams ignore
+ * it. */
+static ssize_t park_sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to,
+			   socklen_t len)
+{
+	struct io_wait w = { .fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO, .flags = flags };
+	int saved = errno, err = 0;
+	ssize_t sent;
+
+	cancel_point();
+	gmp_checkpoint();
+	do {
+		sent = flags & MSG_FASTOPEN || err == IO_BLOCK
+			       ? IO_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len))
+			       : IO_SYS(LIBC(sendto)(fd, buf, n, flags | MSG_DONTWAIT, to, len));
+		if (sent != -EAGAIN || err == IO_BLOCK || flags & MSG_FASTOPEN)
+			break;
+		err = io_not_ready(&w);
+	} while (!err || err == IO_BLOCK);
+	if (sent > 0 && (size_t)sent < n && err != IO_BLOCK) {
+		struct message m = { .fd = fd, .buf = buf, .n = n, .flags = flags };
+
+		sent = message_send_rest(&m, sent);
+	}
+	return finish(sent == -EAGAIN && err < 0 && err != IO_BLOCK ? err : sent, saved);
+}
+
+HOOK ssize_t send(int fd, const void *buf, size_t n, int flags)
+{
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(send)(fd, buf, n, flags);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(send)(fd, buf, n, flags));
+	case HOOK_PARK: break;
+	}
+	return park_sendto(fd, buf, n, flags, NULL, 0);
+}
+
+HOOK ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to,
+		    socklen_t len)
+{
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(sendto)(fd, buf, n, flags, to, len);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len));
+	case HOOK_PARK: break;
+	}
+	return park_sendto(fd, buf, n, flags, to, len);
+}
+
+/* --- messages --- */
+
+static size_t message_bytes(const struct msghdr *m)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->msg_iovlen; i++)
+		n += m->msg_iov[i].iov_len;
+	return n;
+}
+
+/* The result, or -errno. */
+static ssize_t sendmsg_waiting(int fd, const struct msghdr *m, int flags)
+{
+	struct io_wait w = { .fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO, .flags = flags };
+
+	for (;;) {
+		ssize_t sent = IO_SYS(LIBC(sendmsg)(fd, m, flags | MSG_DONTWAIT));
+
+		if (sent > 0 && !(flags & MSG_DONTWAIT) && (size_t)sent < message_bytes(m))
+			return message_send_rest_of(fd, m->msg_iov, m->msg_iovlen, flags,
+						    (size_t)sent);
+		if (sent != -EAGAIN)
+			return sent;
+		int err = io_not_ready(&w);
+
+		if (err == IO_BLOCK)
+			return IO_BLOCKING(LIBC(sendmsg)(fd, m, flags));
+		if (err)
+			return err;
+	}
+}
+
+static ssize_t park_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	int saved = errno;
+
+	cancel_point();
+	gmp_checkpoint();
+	if (flags & MSG_FASTOPEN)
+		return finish(IO_BLOCKING(LIBC(sendmsg)(fd, m, flags)), saved);
+	return finish(sendmsg_waiting(fd, m, flags), saved);
+}
+
+HOOK ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(sendmsg)(fd, m, flags);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(sendmsg)(fd, m, flags));
+	case HOOK_PARK: break;
+	}
+	return park_sendmsg(fd, m, flags);
+}
+
+/*
+ * As in the kernel: message by message; an error after the first is not reported.  sendmmsg with
+ * MSG_DONTWAIT sends as many as there is room for, and stops after a message that it has sent in
+ * part.
+ */
+static ssize_t sendmmsg_waiting(int fd, struct mmsghdr *m, unsigned n, int flags)
+{
+	unsigned done = 0;
+	ssize_t result = 0;
+
+	n = min_of(n, 1024u);
+	while (done < n) {
+		result = IO_SYS(LIBC(sendmmsg)(fd, m + done, n - done, flags | MSG_DONTWAIT));
+		if (result > 0) {
+			struct mmsghdr *last = &m[done + (unsigned)result - 1];
+			struct msghdr *h = &last->msg_hdr;
+
+			done += (unsigned)result;
+			if (flags & MSG_DONTWAIT || last->msg_len >= message_bytes(h))
+				continue;
+			last->msg_len = (unsigned)message_send_rest_of(
+				fd, h->msg_iov, h->msg_iovlen, flags, last->msg_len);
+			if (last->msg_len < message_bytes(h))
+				break;
+		} else if (result == -EAGAIN) {
+			result = sendmsg_waiting(fd, &m[done].msg_hdr, flags);
+			if (result < 0)
+				break;
+			m[done++].msg_len = (unsigned)result;
+		} else {
+			break;
+		}
+	}
+	return done ? (ssize_t)done : result;
+}
+
+HOOK int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
+{
+	int saved = errno;
+
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(sendmmsg)(fd, m, n, flags);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(sendmmsg)(fd, m, n, flags));
+	case HOOK_PARK: break;
+	}
+	cancel_point();
+	gmp_checkpoint();
+	if (n == 0)
+		return HOOK_BLOCKING(LIBC(sendmmsg)(fd, m, n, flags));
+	return (int)finish(sendmmsg_waiting(fd, m, n, flags), saved);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* Waits for one fd whose O_NONBLOCK stays as it is: see wait.c. */
+#ifndef GMP_POSIX_WAIT_H
+#define GMP_POSIX_WAIT_H
+
+#include "posix/hook.h"
+#include "posix/kind.h"
+
+/*
+ * One call on an fd, from its first attempt to its result.
+ *
+ * events   poll(2)'s: what an attempt that got -EAGAIN waits for
+ * timeout  SO_RCVTIMEO or SO_SNDTIMEO, if fd may be a socket; 0: none
+ * flags    with MSG_DONTWAIT the call does not wait
+ */
+struct io_wait {
+	int fd;
+	short events;
+	int timeout;
+	int flags;
+	/* set by io_not_ready */
+	int waits;        /* how many times the call has waited */
+	bool checked;     /* O_NONBLOCK and the timeout are known */
+	bool has_timeout; /* the socket has one */
+	int64_t deadline; /* valid if checked */
+};
+
+/* Result of io_not_ready: the fd is ready for poll(2), but not for the attempt.  Run libc's
+ * function as blocking code.  No errno is as low. */
+enum { IO_BLOCK = -4096 };
+
+/*
+ * An attempt has returned -EAGAIN, or hint_empty says that it would.  Returns 0 to attempt again;
+ * IO_BLOCK; or the end of the call, a negative errno: -EAGAIN if the fd is non-blocking or the
+ * timeout has expired; -ECANCELED; -EINTR; -EBADF if close has ended the wait.
+ */
+int io_not_ready(struct io_wait *w);
+
+/*
+ * Park until fd has one of the events, has been closed by a replaced close, or the deadline.
+ * Returns 0: fd may be ready; -ETIMEDOUT; -ECANCELED; -EINTR; -EBADF: closed; otherwise an error of
+ * the poller: fd cannot be waited for.
+ */
+int io_park(int fd, short events, int64_t deadline);
+
+/* poll(2) of one fd without timeout: its revents. */
+int io_poll_now(int fd, short events);
+
+/* True if O_NONBLOCK is set; false also if fd is bad. */
+bool io_nonblocking(int fd);
+
+/* The kind of an open socket; KIND_FILE: it is none. */
+enum kind io_socket_kind(int fd);
+
+/* The deadline of a call on fd that begins now, by SO_RCVTIMEO or SO_SNDTIMEO; GMP_FOREVER if it
+ * has none, or is no socket. */
+int64_t io_deadline(int fd, int timeout);
+
+/* End of a call: -1 with errno, or result >= 0 with errno as it was at the begin. */
+static inline ssize_t io_return(ssize_t result, int saved)
+{
+	errno = unlikely(result < 0) ? (int)-result : saved;
+	return result < 0 ? -1 : result;
+}
+
+/* The value of libc's call, or -errno. */
+#define IO_SYS(call)                                                                               \
+	({                                                                                         \
+		__auto_type io_result_ = (call);                                                   \
+		io_result_ < 0 ? -(__typeof__(io_result_))errno : io_result_;                      \
+	})
+
+/* The same, evaluated as blocking code. */
+#define IO_BLOCKING(call) IO_SYS(HOOK_BLOCKING(call))
+
+#endif

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests accept, connect, shutdown and sendfile. */
+#define _GNU_SOURCE
+#include <poll.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "fds.h"
+
+typedef int (*acceptor)(int fd, struct sockaddr *addr, socklen_t *len);
+
+static int by_accept4(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	return accept4(fd, addr, len, 0);
+}
+
+static const acceptor acceptors[] = { accept, by_accept4 };
+enum { ACCEPTORS = 2 };
+
+static int tcp_connect(const struct sockaddr_in *a)
+{
+	int c = socket(AF_INET, SOCK_STREAM, 0);
+
+	CHECK_EQ(connect(c, (const struct sockaddr *)a, sizeof(*a)), 0);
+	return c;
+}
+
+/* --- accept --- */
+
+POSIX_TEST(accept_returns_the_connection_and_its_address)
+{
+	for (int i = 0; i < ACCEPTORS; i++) {
+		struct sockaddr_in a, from = { 0 }, mine = { 0 };
+		socklen_t n = sizeof(from);
+		int l = tcp_listener(&a, 5), c = tcp_connect(&a), s;
+		char byte = 0;
+
+		errno = 1234;
+		s = acceptors[i](l, (struct sockaddr *)&from, &n);
+		CHECK(s >= 0);
+		CHECK_EQ(errno, 1234);
+		CHECK_EQ(getsockname(c, (struct sockaddr *)&mine, &n), 0);
+		CHECK_EQ(from.sin_port, mine.sin_port);
+		CHECK_EQ(write(c, "x", 1), 1);
+		CHECK_EQ(read(s, &byte, 1), 1);
+		CHECK(!is_nonblocking(s));
+		close(s);
+		close(c);
+		close(l);
+	}
+}
+
+POSIX_TEST(accept4_sets_the_flags)
+{
+	struct sockaddr_in a;
+	int l = tcp_listener(&a, 5), c = tcp_connect(&a);
+	int s = accept4(l, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	CHECK(is_nonblocking(s));
+	CHECK_EQ(fcntl(s, F_GETFD), FD_CLOEXEC);
+	CHECK_ERRNO(accept4(l, NULL, NULL, ~0), EINVAL);
+	close(s);
+	close(c);
+	close(l);
+}
+
+POSIX_TEST(accept_without_a_connection_is_eagain)
+{
+	for (int i = 0; i < ACCEPTORS; i++) {
+		struct sockaddr_in a;
+		int l = tcp_listener(&a, 5);
+
+		set_nonblocking(l, true);
+		CHECK_ERRNO(acceptors[i](l, NULL, NULL), EAGAIN);
+		set_nonblocking(l, false);
+		set_timeout(l, SO_RCVTIMEO, 20);
+		int64_t began = gmp_now();
+
+		CHECK_ERRNO(acceptors[i](l, NULL, NULL), EAGAIN);
+		CHECK(gmp_now() - began >= 10000000);
+		close(l);
+	}
+}
+
+POSIX_TEST(accept_on_the_wrong_fd_is_an_error)
+{
+	for (int i = 0; i < ACCEPTORS; i++) {
+		int s[2], t = socket(AF_INET, SOCK_STREAM, 0), u = socket(AF_INET, SOCK_DGRAM, 0);
+
+		unix_pair(s);
+		CHECK_ERRNO(acceptors[i](-1, NULL, NULL), EBADF);
+		CHECK_ERRNO(acceptors[i](t, NULL, NULL), EINVAL);
+		CHECK_ERRNO(acceptors[i](u, NULL, NULL), EOPNOTSUPP);
+		CHECK_ERRNO(acceptors[i](s[0], NULL, NULL), EINVAL);
+		close_pair(s);
+		CHECK_EQ(pipe(s), 0);
+		CHECK_ERRNO(acceptors[i](s[0], NULL, NULL), ENOTSOCK);
+		close_pair(s);
+		close(t);
+		close(u);
+	}
+}
+
+static void connect_once(void *a)
+{
+	close(tcp_connect(a));
+}
+
+POSIX_TEST(accept_waits_for_a_connection)
+{
+	for (int i = 0; i < ACCEPTORS; i++) {
+		struct sockaddr_in a;
+		int l = tcp_listener(&a, 5);
+		struct peer p;
+
+		for (int n = 0; n < 5; n++) {
+			peer_start(&p, connect_once, &a);
+			int s = acceptors[i](l, NULL, NULL);
+
+			CHECK(s >= 0);
+			close(s);
+			peer_join(&p);
+		}
+		close(l);
+	}
+}
+
+static struct sockaddr_in address;
+static int listener;
+
+static void wait_accept(int i)
+{
+	int s = acceptors[i % ACCEPTORS](listener, NULL, NULL);
+
+	CHECK(s >= 0);
+	close(s);
+}
+
+static void wake_accept(int i)
+{
+	(void)i;
+	connect_once(&address);
+}
+
+TEST(accept_parks_the_green_thread)
+{
+	listener = tcp_listener(&address, PARKED);
+	check_parks(wait_accept, wake_accept);
+}
+
+static void cancelled_accepts(void *arg)
+{
+	struct sockaddr_in a;
+	int l = tcp_listener(&a, 5);
+
+	(void)arg;
+	for (int i = 0; i < ACCEPTORS; i++)
+		CHECK_ERRNO(acceptors[i](l, NULL, NULL), ECANCELED);
+	close(l);
+}
+
+TEST(accept_cancelled_is_ecanceled)
+{
+	check_cancelled(cancelled_accepts);
+}
+
+enum { ROUNDS = 50, SHARERS = 4 };
+
+static void accept_many(void *fd)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		int s = accept(*(int *)fd, NULL, NULL);
+
+		CHECK(s >= 0);
+		close(s);
+	}
+}
+
+static void connect_many(void *a)
+{
+	for (int i = 0; i < (SHARERS + 1) * ROUNDS; i++)
+		close(tcp_connect(a));
+}
+
+POSIX_TEST(accept_shares_a_listener)
+{
+	struct sockaddr_in a;
+	struct peer p[SHARERS + 1];
+	int l = tcp_listener(&a, 128);
+
+	for (int i = 0; i < SHARERS; i++)
+		peer_start(&p[i], accept_many, &l);
+	peer_start(&p[SHARERS], connect_many, &a);
+	accept_many(&l);
+	for (int i = 0; i < SHARERS + 1; i++)
+		peer_join(&p[i]);
+	close(l);
+}
+
+/* --- connect --- */
+
+POSIX_TEST(connect_refused_is_econnrefused)
+{
+	struct sockaddr_in a;
+	int l = tcp_listener(&a, 1), c = socket(AF_INET, SOCK_STREAM, 0);
+
+	close(l);
+	CHECK_ERRNO(connect(c, (struct sockaddr *)&a, sizeof(a)), ECONNREFUSED);
+	close(c);
+}
+
+POSIX_TEST(connect_bad_argument_is_an_error)
+{
+	struct sockaddr_in a;
+	int l = tcp_listener(&a, 1), c = tcp_connect(&a), s[2];
+
+	CHECK_ERRNO(connect(-1, (struct sockaddr *)&a, sizeof(a)), EBADF);
+	CHECK_ERRNO(connect(c, (struct sockaddr *)&a, sizeof(a)), EISCONN);
+	CHECK_ERRNO(connect(c, (struct sockaddr *)&a, 1), EINVAL);
+	CHECK_EQ(pipe(s), 0);
+	CHECK_ERRNO(connect(s[0], (struct sockaddr *)&a, sizeof(a)), ENOTSOCK);
+	close_pair(s);
+	close(c);
+	close(l);
+}
+
+/* A unix listener with a full queue. */
+static int full_listener(struct sockaddr_un *a, socklen_t *n, int *queued)
+{
+	int l = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	*a = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	*n = sizeof(sa_family_t);
+	CHECK_EQ(bind(l, (struct sockaddr *)a, *n), 0);
+	*n = sizeof(*a);
+	CHECK_EQ(getsockname(l, (struct sockaddr *)a, n), 0);
+	CHECK_EQ(listen(l, 0), 0);
+	*queued = socket(AF_UNIX, SOCK_STREAM, 0);
+	CHECK_EQ(connect(*queued, (struct sockaddr *)a, *n), 0);
+	return l;
+}
+
+static void accept_two(void *l)
+{
+	for (int i = 0; i < 2; i++)
+		close(accept(*(int *)l, NULL, NULL));
+}
+
+POSIX_TEST(connect_waits_for_a_full_listener)
+{
+	struct sockaddr_un a;
+	socklen_t n;
+	struct peer p;
+	int queued, l = full_listener(&a, &n, &queued), c = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	set_timeout(c, SO_SNDTIMEO, 20);
+	CHECK_ERRNO(connect(c, (struct sockaddr *)&a, n), EAGAIN);
+	set_timeout(c, SO_SNDTIMEO, 0);
+	set_nonblocking(c, true);
+	CHECK_ERRNO(connect(c, (struct sockaddr *)&a, n), EAGAIN);
+	set_nonblocking(c, false);
+	peer_start(&p, accept_two, &l);
+	CHECK_EQ(connect(c, (struct sockaddr *)&a, n), 0);
+	CHECK(!is_nonblocking(c));
+	peer_join(&p);
+	close(queued);
+	close(c);
+	close(l);
+}
+
+/* --- shutdown --- */
+
+POSIX_TEST(shutdown_ends_the_stream)
+{
+	int s[2];
+	char c;
+
+	unix_pair(s);
+	CHECK_EQ(shutdown(s[1], SHUT_WR), 0);
+	CHECK_EQ(read(s[0], &c, 1), 0);
+	CHECK_ERRNO(send(s[1], "x", 1, MSG_NOSIGNAL), EPIPE);
+	CHECK_EQ(write(s[0], "y", 1), 1);
+	CHECK_EQ(read(s[1], &c, 1), 1);
+	close_pair(s);
+}
+
+POSIX_TEST(shutdown_bad_argument_is_an_error)
+{
+	int t = socket(AF_INET, SOCK_STREAM, 0), s[2];
+
+	CHECK_ERRNO(shutdown(-1, SHUT_RD), EBADF);
+	CHECK_ERRNO(shutdown(t, SHUT_RD), ENOTCONN);
+	unix_pair(s);
+	CHECK_ERRNO(shutdown(s[0], 17), EINVAL);
+	close_pair(s);
+	CHECK_EQ(pipe(s), 0);
+	CHECK_ERRNO(shutdown(s[0], SHUT_RD), ENOTSOCK);
+	close_pair(s);
+	close(t);
+}
+
+/* A reader that waits, or begins to, gets the end of the stream. */
+static void read_end(void *fd)
+{
+	char c;
+
+	CHECK_EQ(recv(*(int *)fd, &c, 1, 0), 0);
+}
+
+POSIX_TEST(shutdown_wakes_readers_of_the_socket)
+{
+	for (int kind = 0; kind < 4; kind++) {
+		struct peer p;
+		int s[2];
+
+		if (kind == 3)
+			CHECK_EQ(socketpair(AF_UNIX, SOCK_DGRAM, 0, s), 0);
+		else
+			(kind == 0 ? unix_pair : kind == 1 ? tcp_pair : udp_pair)(s);
+		peer_start(&p, read_end, &s[0]);
+		CHECK_EQ(shutdown(s[0], SHUT_RD), 0);
+		read_end(&s[0]);
+		peer_join(&p);
+		close_pair(s);
+	}
+}
+
+static void write_epipe(void *fd)
+{
+	CHECK_ERRNO(send(*(int *)fd, "x", 1, MSG_NOSIGNAL), EPIPE);
+}
+
+POSIX_TEST(shutdown_wakes_writers_of_the_socket)
+{
+	for (int kind = 0; kind < 2; kind++) {
+		struct peer p;
+		int s[2];
+
+		(kind ? tcp_pair : unix_pair)(s);
+		fill(s[0]);
+		peer_start(&p, write_epipe, &s[0]);
+		CHECK_EQ(shutdown(s[0], SHUT_WR), 0);
+		peer_join(&p);
+		close_pair(s);
+	}
+}
+
+/* --- sendfile --- */
+
+typedef ssize_t (*sender)(int to, int from, off_t *at, size_t n);
+static const sender senders[] = { sendfile, sendfile64 };
+enum { SENDERS = 2, LARGE = 3 << 20 };
+
+POSIX_TEST(sendfile_sends_from_the_offset)
+{
+	for (int i = 0; i < SENDERS; i++) {
+		char buf[16] = "";
+		int s[2], p[2], fd = text_file("hello, world");
+		off_t at = 7;
+
+		unix_pair(s);
+		CHECK_EQ(pipe(p), 0);
+		errno = 1234;
+		CHECK_EQ(senders[i](s[1], fd, &at, 100), 5);
+		CHECK_EQ(errno, 1234);
+		CHECK_EQ(at, 12);
+		CHECK_EQ(lseek(fd, 0, SEEK_CUR), 0);
+		CHECK_EQ(read(s[0], buf, sizeof(buf)), 5);
+		CHECK_STR(buf, "world");
+		CHECK_EQ(senders[i](p[1], fd, NULL, 5), 5); /* to a pipe */
+		CHECK_EQ(lseek(fd, 0, SEEK_CUR), 5);
+		CHECK_EQ(senders[i](s[1], fd, &at, 100), 0);
+		close_pair(s);
+		close_pair(p);
+		close(fd);
+	}
+}
+
+static void read_large(void *fd)
+{
+	static char buf[65536];
+	size_t n = 0;
+
+	while (n < LARGE) {
+		ssize_t some = read(*(int *)fd, buf, sizeof(buf));
+
+		CHECK(some > 0);
+		n += (size_t)some;
+	}
+}
+
+POSIX_TEST(sendfile_of_much_is_whole)
+{
+	int fd = text_file("x");
+
+	CHECK_EQ(ftruncate(fd, LARGE), 0);
+	for (int i = 0; i < SENDERS; i++) {
+		struct peer p;
+		off_t at = 0;
+		int s[2];
+
+		(i ? tcp_pair : unix_pair)(s);
+		peer_start(&p, read_large, &s[0]);
+		CHECK_EQ(senders[i](s[1], fd, &at, LARGE), LARGE);
+		peer_join(&p);
+		close_pair(s);
+	}
+	close(fd);
+}
+
+POSIX_TEST(sendfile_full_socket_is_eagain)
+{
+	int fd = text_file("x");
+
+	for (int i = 0; i < SENDERS; i++) {
+		off_t at = 0;
+		int s[2];
+
+		unix_pair(s);
+		fill(s[1]);
+		set_nonblocking(s[1], true);
+		CHECK_ERRNO(senders[i](s[1], fd, &at, 1), EAGAIN);
+		set_nonblocking(s[1], false);
+		set_timeout(s[1], SO_SNDTIMEO, 20);
+		CHECK_ERRNO(senders[i](s[1], fd, &at, 1), EAGAIN);
+		CHECK_EQ(at, 0);
+		close_pair(s);
+	}
+	close(fd);
+}
+
+POSIX_TEST(sendfile_bad_fd_is_an_error)
+{
+	int fd = text_file("x");
+
+	for (int i = 0; i < SENDERS; i++) {
+		int s[2];
+
+		unix_pair(s);
+		CHECK_ERRNO(senders[i](-1, fd, NULL, 1), EBADF);
+		CHECK_ERRNO(senders[i](s[1], -1, NULL, 1), EBADF);
+		CHECK_ERRNO(senders[i](s[1], s[1], NULL, 1), EINVAL);
+		close_pair(s);
+	}
+	close(fd);
+}
+
+static int pairs[PARKED][2], file;
+
+static void wait_sendfile(int i)
+{
+	off_t at = 0;
+
+	CHECK_EQ(senders[i % SENDERS](pairs[i][1], file, &at, 1), 1);
+}
+
+static void wake_sendfile(int i)
+{
+	static char buf[65536];
+
+	set_nonblocking(pairs[i][0], true);
+	while (read(pairs[i][0], buf, sizeof(buf)) > 0)
+		;
+}
+
+TEST(sendfile_parks_the_green_thread)
+{
+	file = text_file("x");
+	for (int i = 0; i < PARKED; i++) {
+		unix_pair(pairs[i]);
+		fill(pairs[i][1]);
+	}
+	check_parks(wait_sendfile, wake_sendfile);
+}
