@@ -13,6 +13,7 @@
  *   channel  a message to another green thread, and the answer, over two channels without a buffer
  *   spawn    gmp_spawn and gmp_join, one at a time, so that the block comes from the pool
  *   parked   COUNT green threads wait: VmRSS + VmPTE of /proc/self/status, divided by COUNT
+ *   seteuid  a call of seteuid while COUNT green threads wait
  *   writes   the thread pointer is written twice, which is the least that a switch there and back
  *            can cost; no green thread, and the same on both sides
  */
@@ -21,8 +22,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/arch.h"
+
+enum { IDS = 40 }; /* calls of seteuid that are measured */
 
 static int64_t count, done;
 static unsigned flags; /* of all green threads */
@@ -184,28 +188,62 @@ static void park(void *arg)
 	gmp_wg_wait(&gate);
 }
 
-static void parked(void)
+/* Room for COUNT green threads that wait at the gate. */
+static gmp_g **room_for_all(void)
 {
 	gmp_g **g = calloc((size_t)count, sizeof(gmp_g *));
 
 	need(g != NULL, "no memory");
 	memset(g, 1, (size_t)count * sizeof(gmp_g *)); /* not to be counted */
-	gmp_join(start(nothing, NULL));
-	done = 0;
 	gmp_wg_add(&gate, 1);
+	return g;
+}
 
-	double before = memory_now();
-
+static void start_all(gmp_g **g)
+{
 	for (int64_t i = 0; i < count; i++)
 		g[i] = start(park, NULL);
 	while (done < count)
 		gmp_yield();
 	gmp_yield();
-	result = (memory_now() - before) / (double)count;
+}
+
+static void release_all(gmp_g **g)
+{
 	gmp_wg_done(&gate);
 	for (int64_t i = 0; i < count; i++)
 		gmp_join(g[i]);
 	free(g);
+}
+
+static void parked(void)
+{
+	gmp_g **g = room_for_all();
+
+	gmp_join(start(nothing, NULL));
+	done = 0;
+
+	double before = memory_now();
+
+	start_all(g);
+	result = (memory_now() - before) / (double)count;
+	release_all(g);
+}
+
+/* --- seteuid --- */
+
+static void set_ids(void)
+{
+	gmp_g **g = room_for_all();
+
+	start_all(g);
+
+	int64_t began = cpu_now();
+
+	for (int i = 0; i < IDS; i++)
+		need(seteuid(geteuid()) == 0, "seteuid");
+	set_time(began, IDS);
+	release_all(g);
 }
 
 /* --- writes --- */
@@ -227,7 +265,7 @@ static const struct {
 	void (*fn)(void);
 } operations[] = {
 	{ "yield", yield },   { "channel", channel }, { "spawn", spawn },
-	{ "parked", parked }, { "writes", writes },
+	{ "parked", parked }, { "seteuid", set_ids }, { "writes", writes },
 };
 
 static void run(void *arg)

@@ -26,8 +26,9 @@
  *   src/mode/owntls.h: owntls_load owntls_unload
  *   src/machine/tlsblock.h: tlsblock_load
  *   src/machine/tlsblock_glibc.c: on_setxid
- *   src/park.c: park_own_g0
- *   src/sched.c: end_wait_g0
+ *   src/mode/leave.c: park_own_g0
+ *   src/mode/hooks.h: mode_enter
+ *   src/sched.c: resume_g0
  *
  * Runs: the searches of scripts/model
  *   holds

@@ -83,9 +83,10 @@ static inline void drop_p(void)
 }
 
 /*
- * Begin a pause: work of the runtime for GMP_DEBUG=check on the calling M.  A lookup of source
- * positions takes libdw many milliseconds and a thread, so mode/longrun.c must not count it as the
- * G's run. Returns the argument of run_resume: NULL without a P, or inside another pause.
+ * Begin a pause: work of the runtime on the calling M, which mode/longrun.c must not count as the
+ * G's run.  A lookup of source positions takes libdw many milliseconds and a thread, and the probe
+ * of own thread-locals waits for threads. Returns the argument of run_resume: NULL without a P, or
+ * inside another pause.
  */
 static inline struct p *run_pause(void)
 {

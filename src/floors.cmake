@@ -125,6 +125,8 @@ set(GMP_FLOOR3
 	mode/chaos_step.c
 	sched.c
 	park.c
+	mode/leave.c
+	mode/owntls_spawn.c
 )
 set(GMP_FLOOR3_HEADERS)
 

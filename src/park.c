@@ -10,7 +10,6 @@
 #include "idle.h"
 #include "mode/chaos.h"
 #include "mode/latency.h"
-#include "mode/owntls.h"
 #include "mode/vtime.h"
 #include "ready.h"
 #include "runq.h"
@@ -25,19 +24,19 @@ enum { LITTLE_NS = 2000000, DESCHEDULED_NS = 20000000 };
 /* Leave the G's stack for g0, in a P section that ends when the M jumps to a G.  A sanitizer must
  * be informed before and after; without one this is a jump, and so is every caller's `return
  * to_g0(...)`. */
-static inline int to_g0(struct m *m, struct g *gp, int (*fn)(void *))
+static inline int to_g0(struct m *m, struct g *gp, leave_fn step)
 {
 	gmp_debug_assert(m->inside == 0);
 	st_rlx(&m->inside, 1);
 	fence_light(); /* ORD(preempt): before park_g0 or yield_g0 reads m->taken */
 #if defined(SAN_ADDRESS) || defined(SAN_THREAD)
 	san_leave(&gp->san, &m->san);
-	int result = gmp__mcall(&gp->ctx, fn, gp, m->g0);
+	int result = gmp__mcall(&gp->ctx, step, m, m->g0);
 
 	san_arrive(&gp->san);
 	return result;
 #else
-	return gmp__mcall(&gp->ctx, fn, gp, m->g0);
+	return gmp__mcall(&gp->ctx, step, m, m->g0);
 #endif
 }
 
@@ -83,7 +82,7 @@ leaves_by_jump static noinline int park_slow_g0(struct m *m, struct g *gp)
 	m->commit(m->commit_arg);
 	if (cut)
 		sched_submit(gp, false);
-	return has_p ? schedule_g0() : sched_waits_without_p_g0(m);
+	return has_p ? schedule_g0(m) : sched_waits_without_p_g0(m);
 }
 
 /* Step 4 of a wait with a deadline. */
@@ -100,10 +99,10 @@ static inline void park_arm_timer(struct m *m, struct g *gp)
 }
 
 /* Steps 4 to 8, on g0. */
-leaves_by_jump static int park_g0(void *arg)
+leaves_by_jump int park_g0(void *arg)
 {
-	struct m *m = getm();
-	struct g *gp = arg;
+	struct m *m = arg;
+	struct g *gp = m->curg;
 
 	san_arrive(&m->san);
 	st_rlx(&m->curg, (struct g *)NULL);
@@ -117,7 +116,7 @@ leaves_by_jump static int park_g0(void *arg)
 	if (unlikely(ld_rlx(&gp->cancelled) || p_is_asked(m)))
 		return park_slow_g0(m, gp);
 	m->commit(m->commit_arg);
-	return schedule_g0();
+	return schedule_g0(m);
 }
 
 /* Step 3 of a G; resuming it returns the result (step 10). */
@@ -132,7 +131,7 @@ static int park_green(struct m *m, unsigned why, unwait_fn unwait, commit_fn com
 	m->commit = commit;
 	m->commit_arg = arg;
 	m->deadline = deadline;
-	return to_g0(m, gp, ld_rlx(&sched.park));
+	return to_g0(m, gp, ld_rlx(&sched.leave.park));
 }
 
 /* --- an external thread waits --- */
@@ -214,156 +213,27 @@ noinline void gmp__chaos_point(void)
 #endif
 
 /* park_yield, on g0. */
-leaves_by_jump static int yield_g0(void *arg)
+leaves_by_jump int yield_g0(void *arg)
 {
-	struct m *m = getm();
-	struct g *gp = arg;
+	struct m *m = arg;
+	struct g *gp = m->curg;
 
 	if (unlikely(p_is_asked(m)) && !m_keeps_p(m))
-		return sched_without_p_g0(gp);
+		return sched_without_p_g0(m);
 	san_arrive(&m->san);
 	st_rlx(&m->curg, (struct g *)NULL);
 	g_set_status(gp, G_RUNNABLE);
 	if (unlikely(latency_draw(m->p)))
 		latency_sample(m->p, gp, GMP_LATENCY_YIELD);
 	runq_yield(m->p, gp); /* no wakeup: it would only move Gs that run here anyway */
-	return schedule_g0();
-}
-
-/* --- the steps on g0 with GMP_DEBUG=check, or in a process with a C++ runtime --- */
-
-static void park_observe(struct g *gp)
-{
-	sched_leave_cxx(getm(), gp);
-	if (sched.on_leave)
-		sched.on_leave(gp);
-}
-
-leaves_by_jump static int park_observed_g0(void *gp)
-{
-	park_observe(gp);
-	return park_g0(gp);
-}
-
-leaves_by_jump static int yield_observed_g0(void *gp)
-{
-	park_observe(gp);
-	return yield_g0(gp);
-}
-
-leaves_by_jump static int exit_observed_g0(void *gp)
-{
-	sched.on_exit(gp);
-	return sched_exit_g0(gp);
-}
-
-leaves_by_jump static int without_p_observed_g0(void *gp)
-{
-	park_observe(gp);
-	return sched_without_p_g0(gp);
-}
-
-/* --- the same, once there is a G with own thread-locals --- */
-
-static struct {
-	struct lock lock;
-	struct leave_steps any;           /* (c) what the steps below call */
-	const struct leave_steps *traced; /* under the lock; NULL: traces are off */
-} steps;
-
-/* Step 4 of mode/owntls.h. */
-static inline void leave_own_tls(const struct g *gp)
-{
-	if (gp->resume & RESUME_OWN_TLS)
-		owntls_unload(getm());
-}
-
-leaves_by_jump static int park_own_g0(void *gp)
-{
-	leave_own_tls(gp);
-	return steps.any.park(gp);
-}
-
-leaves_by_jump static int yield_own_g0(void *gp)
-{
-	leave_own_tls(gp);
-	return steps.any.yield(gp);
-}
-
-leaves_by_jump static int exit_own_g0(void *arg)
-{
-	struct g *gp = arg;
-
-	if (gp->resume & RESUME_OWN_TLS) {
-		owntls_unload(getm());
-		owntls_release(getm()->p, gp);
-	}
-	return steps.any.exit(gp);
-}
-
-leaves_by_jump static int without_p_any_g0(void *gp)
-{
-	leave_own_tls(gp);
-	return without_p_observed_g0(gp);
-}
-
-static void use_steps_locked(void)
-{
-	const struct leave_steps *to = steps.traced ? steps.traced : &sched.untraced;
-
-	st_rlx(&sched.park, to->park);
-	st_rlx(&sched.yield, to->yield);
-	st_rlx(&sched.exit, to->exit);
-}
-
-void park_trace(const struct leave_steps *traced)
-{
-	lock(&steps.lock, LR_STEPS);
-	steps.traced = traced;
-	use_steps_locked();
-	unlock(&steps.lock, LR_STEPS);
-}
-
-static void use_own_steps(void)
-{
-	lock(&steps.lock, LR_STEPS);
-	st_rlx(&sched.untraced.park, park_own_g0);
-	st_rlx(&sched.untraced.yield, yield_own_g0);
-	st_rlx(&sched.untraced.exit, exit_own_g0);
-	use_steps_locked();
-	unlock(&steps.lock, LR_STEPS);
-}
-
-int park_own_tls(const char **why)
-{
-	if (likely(owntls_is_used()))
-		return 0;
-	int err = owntls_prepare(why);
-
-	if (!err) {
-		use_own_steps();
-		owntls_set_used();
-	}
-	return err;
-}
-
-void park_init(void)
-{
-	bool look = sched.on_leave || cxx_of_thread();
-
-	__builtin_memset(&steps, 0, sizeof(steps)); /* a parent of this process may have held it */
-	steps.any.park = look ? park_observed_g0 : park_g0;
-	steps.any.yield = look ? yield_observed_g0 : yield_g0;
-	steps.any.exit = sched.on_exit ? exit_observed_g0 : sched_exit_g0;
-	sched.untraced = steps.any;
-	use_steps_locked(); /* no other thread uses them yet */
+	return schedule_g0(m);
 }
 
 int park_yield(void)
 {
 	struct m *m = getm();
 
-	return to_g0(m, m->curg, ld_rlx(&sched.yield));
+	return to_g0(m, m->curg, ld_rlx(&sched.leave.yield));
 }
 
 /* PREEMPT-6.  The stay may be that of an earlier G on this M, which makes both times longer.  If it
@@ -396,5 +266,5 @@ noinline void park_without_p(void)
 {
 	struct m *m = getm();
 
-	to_g0(m, m->curg, without_p_any_g0);
+	to_g0(m, m->curg, ld_rlx(&sched.leave.without_p));
 }

@@ -116,20 +116,12 @@ static inline bool self_cancelled(void)
 	return gp && ld_rlx(&gp->cancelled) && !gp->masked;
 }
 
-/* Set sched.park, yield and exit, before the first G runs. */
-void park_init(void);
-
-/* From now on the first step on g0 of a G with own thread-locals is that of mode/owntls.h: before
- * the first such G of a run is runnable.  Not on g0.  Returns 0, -EAGAIN, -ENOMEM, or -ENOTSUP with
- * a text in *why. */
-int park_own_tls(const char **why);
-
-/* The steps of debug/tracing.c; NULL: without them.  They end in those of sched.untraced. */
-struct leave_steps;
-void park_trace(const struct leave_steps *steps);
-
 /* Yield: move the calling G behind the other runnable Gs. */
 int park_yield(void);
+
+/* Leave steps of a wait (steps 4 to 8) and of a yield: mode/leave.h. */
+int park_g0(void *m);
+int yield_g0(void *m);
 
 /* self_checkpoint, if the scheduler has asked for it: yield, except for PREEMPT-6. */
 void park_checkpoint(void);

@@ -51,6 +51,7 @@
 #include "idle.h"
 #include "io/cleanup.h"
 #include "io/uring.h"
+#include "mode/leave.h"
 #include "mode/owntls.h"
 #include "mode/tracing.h"
 #include "mode/vtime.h"
@@ -158,7 +159,7 @@ static int own_tls_begin(const char **why)
 {
 	static char text[256];
 	const char *reason = NULL;
-	int err = park_own_tls(&reason);
+	int err = leave_own_tls(&reason);
 
 	if (err == -ENOTSUP) {
 		snprintf(text, sizeof(text), "gmp_run: GMP_OWN_TLS is not supported here: %s",
@@ -245,7 +246,7 @@ static int run_set_up(const gmp_config *cfg, bool library)
 	err = proc_init();
 	if (!err)
 		err = check_begin();
-	park_init();
+	leave_init();
 	if (!err)
 		err = tracing_begin(&why);
 	if (!err && sched.own_tls)

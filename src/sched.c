@@ -31,7 +31,6 @@
 #include "mode/chaos_step.h"
 #include "mode/hooks.h"
 #include "mode/latency.h"
-#include "mode/owntls.h"
 #include "mode/thread.h"
 #include "mode/tracing.h"
 #include "pick.h"
@@ -78,8 +77,7 @@ static int g_main(void *arg)
 
 leaves_by_jump static int schedule_base_g0(void *m)
 {
-	(void)m;
-	return schedule_g0();
+	return schedule_g0(m);
 }
 
 /* schedule_g0 at the base of g0, for a path that has taken a G and not switched to it: SCHED-1. */
@@ -90,14 +88,10 @@ leaves_by_jump static int schedule_restart_g0(struct m *m)
 	return gmp__mcall(&left, schedule_base_g0, m, m->g0);
 }
 
-leaves_by_jump static int begin_g0(struct m *m, struct g *gp);
-
-/* First run of gp in a mode that gives it a thread-local block (mode/owntls.h), or if a timer made
- * it, an OS thread (mode/thread.c).  If there is none, gp tries again after another G has ended. */
-leaves_by_jump static noinline int begin_otherwise_g0(struct m *m, struct g *gp)
+/* First run of gp, which a timer made, on an OS thread (mode/thread.c).  If there is none, or no
+ * memory for what a mode gives gp, gp tries again after another G has ended. */
+leaves_by_jump static noinline int begin_elsewhere_g0(struct m *m, struct g *gp)
 {
-	if (!sched.threads && owntls_supply(m->p, gp))
-		return begin_g0(m, gp);
 	st_rlx(&m->curg, (struct g *)NULL);
 	g_set_status(gp, G_RUNNABLE);
 	if (!sched.threads || thread_start(gp)) {
@@ -112,8 +106,8 @@ leaves_by_jump static noinline int begin_otherwise_g0(struct m *m, struct g *gp)
 /* First run of gp: give it a stack. */
 leaves_by_jump static noinline int begin_g0(struct m *m, struct g *gp)
 {
-	if (unlikely(mode_begins_otherwise() && !(gp->resume & RESUME_OWN_TLS)))
-		return begin_otherwise_g0(m, gp);
+	if (unlikely(!mode_begins_here(m->p, gp)))
+		return begin_elsewhere_g0(m, gp);
 	g_bind_stack(m->p, gp);
 	gp->resume &= (uint8_t)~RESUME_UNSHARED;
 	if (unlikely(gp->resume)) {
@@ -123,12 +117,21 @@ leaves_by_jump static noinline int begin_g0(struct m *m, struct g *gp)
 			gp->lockedm = m;
 			m->npinned++;
 		}
-		if (gp->resume & RESUME_OWN_TLS)
-			owntls_begin(m, gp);
+		mode_enter(m, gp, true);
 	}
 	san_leave(&m->san, &gp->san);
 	leave_section(m);
 	return gmp__gstart(gp, g_main, g_cxx(gp), sched.fpwords, m->g0);
+}
+
+/* Switch to gp, which has RESUME_* bits or had a result other than 0. */
+leaves_by_jump static int resume_g0(struct m *m, struct g *gp, int result)
+{
+	mode_enter(m, gp, false);
+	st_rlx(&gp->w.state, WAITER_IDLE);
+	san_leave(&m->san, &gp->san);
+	leave_section(m);
+	return gmp__gogo(&gp->ctx, result, m->g0);
 }
 
 /* End gp's wait so that no trace of it is left (PARK-3): disarm its timer; if the result is not 0,
@@ -149,20 +152,17 @@ leaves_by_jump static noinline int end_wait_g0(struct m *m, struct g *gp, uint32
 	}
 	if (result && gp->unwait)
 		gp->unwait(&gp->w); /* it may read the result in the state word */
-	st_rlx(&gp->w.state, WAITER_IDLE);
 	if (result == -ETIMEDOUT && ld_rlx(&gp->cancelled) && !gp->masked && !gp->uncancellable)
 		result = -ECANCELED; /* cancellation is reported before a timeout */
-	if (gp->resume & RESUME_OWN_TLS)
-		owntls_load(m, gp);
-	san_leave(&m->san, &gp->san);
-	leave_section(m);
-	return gmp__gogo(&gp->ctx, result, m->g0);
+	return resume_g0(m, gp, result);
 }
 
 /* Switch to gp, which has RESUME_* bits or a result other than 0.  If gp is bound or pinned to
  * another M, forward it instead (pin.h); then m searches again, or leaves if the runtime stops. */
 leaves_by_jump static noinline int resume_slow_g0(struct m *m, struct g *gp, uint32_t state)
 {
+	if (likely(mode_only_enters(gp) && state <= WAITER_CLAIMED))
+		return resume_g0(m, gp, 0);
 	if (gp->resume & RESUME_BOUND)
 		return pin_hand_over(m, gp) ? restart_search_g0(m) : leave_g0(m);
 	if (gp->resume & RESUME_PINNED && gp->lockedm != m)
@@ -243,12 +243,12 @@ leaves_by_jump static int stop_without_p_g0(struct m *m, struct g *gp)
 	return wait_for_p(m) ? restart_search_g0(m) : leave_g0(m);
 }
 
-leaves_by_jump int sched_without_p_g0(void *gp)
+leaves_by_jump int sched_without_p_g0(void *arg)
 {
-	struct m *m = getm();
+	struct m *m = arg;
 
 	san_arrive(&m->san);
-	return stop_without_p_g0(m, gp);
+	return stop_without_p_g0(m, m->curg);
 }
 
 leaves_by_jump int sched_waits_without_p_g0(struct m *m)
@@ -256,27 +256,12 @@ leaves_by_jump int sched_waits_without_p_g0(struct m *m)
 	return stop_without_p_g0(m, NULL);
 }
 
-/* What gp wrote on this OS thread is recorded here.  No code of the program follows, so nothing is
- * compared when it continues. */
-leaves_by_jump static int exit_without_p_g0(void *arg)
-{
-	struct g *gp = arg;
-
-	if (gp->resume & RESUME_OWN_TLS)
-		owntls_unload(getm());
-	if (unlikely(sched.on_leave)) {
-		sched.on_leave(gp);
-		gp->resume &= (uint8_t)~RESUME_OBSERVED;
-	}
-	return sched_without_p_g0(gp);
-}
-
 /* gp, which ends in a P section without a P, waits until it has one.  Returns its M. */
 static noinline struct m *exit_regain_p(struct m *m, struct g *gp)
 {
 	do {
 		san_leave(&gp->san, &m->san);
-		gmp__mcall(&gp->ctx, exit_without_p_g0, gp, m->g0);
+		gmp__mcall(&gp->ctx, ld_rlx(&sched.leave.exit_without_p), m, m->g0);
 		san_arrive(&gp->san);
 		m = getm();
 	} while (!p_hold(m));
@@ -293,15 +278,15 @@ noinline void sched_exit(void)
 	if (unlikely(!p_hold(m))) /* otherwise the section continues on g0: preempt.h */
 		m = exit_regain_p(m, gp);
 	san_leave(NULL, &m->san);
-	gmp__mcall(&gp->ctx, ld_rlx(&sched.exit), gp, m->g0);
+	gmp__mcall(&gp->ctx, ld_rlx(&sched.leave.exit), m, m->g0);
 	__builtin_unreachable();
 }
 
 leaves_by_jump int sched_exit_g0(void *arg)
 {
-	struct m *m = getm();
+	struct m *m = arg;
 	struct p *pp = m->p;
-	struct g *gp = arg;
+	struct g *gp = m->curg;
 
 	san_arrive(&m->san);
 	st_rlx(&m->curg, (struct g *)NULL);
@@ -320,7 +305,7 @@ leaves_by_jump int sched_exit_g0(void *arg)
 		sched.joinable_exit(gp);
 	else
 		g_free(pp, gp);
-	return schedule_g0();
+	return schedule_g0(m);
 }
 
 /* --- the slow path --- */
@@ -512,9 +497,8 @@ static inline void prefetch_next(struct p *pp)
 		prefetch_ring(pp->yielded, (uint32_t)ld_rlx(&pp->yieldhead), pp->yieldtail);
 }
 
-leaves_by_jump int schedule_g0(void)
+leaves_by_jump int schedule_g0(struct m *m)
 {
-	struct m *m = getm();
 	struct p *pp = m->p;
 	struct g *gp;
 

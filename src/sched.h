@@ -64,16 +64,16 @@
 /* Run the calling OS thread as m until the runtime stops. */
 void mstart(struct m *m);
 
-/* Find a G and switch to it.  The M has a P and no G; it does not spin. */
-int schedule_g0(void);
+/* Find a G and switch to it.  m has a P and no G; it does not spin. */
+int schedule_g0(struct m *m);
 
-/* Final scheduler step of an exiting G. */
-int sched_exit_g0(void *gp);
-/* gp runs without a P and must not continue: enqueue it, and let the M wait for a P. */
-int sched_without_p_g0(void *gp);
+/* Leave steps (mode/leave.h).  Final scheduler step of an exiting G. */
+int sched_exit_g0(void *m);
+/* The G of m runs without a P and must not continue: enqueue it, and let m wait for a P. */
+int sched_without_p_g0(void *m);
 /* The G of m, which has no P, waits: let the M wait for a P. */
 int sched_waits_without_p_g0(struct m *m);
-/* End the calling G, on its stack: exit hooks, then sched.exit on g0. */
+/* End the calling G, on its stack: exit hooks, then sched.leave.exit on g0. */
 void sched_exit(void) __attribute__((noreturn));
 
 /* Save the C++ exception state of gp, which leaves its stack, from the thread of m to that

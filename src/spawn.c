@@ -30,7 +30,7 @@
 #include "enter.h"
 #include "g.h"
 #include "mode/chaos.h"
-#include "mode/owntls.h"
+#include "mode/owntls_spawn.h"
 #include "park.h"
 #include "parkinglot.h"
 #include "pin.h"
@@ -103,16 +103,9 @@ static int stack_class_of(size_t size, unsigned *klass)
 	return stack_promise(*klass, 1);
 }
 
-/* GMP_SCHED_THREAD: starts gp on an OS thread of its own.  If that fails, gp is freed.  At the end
- * of the run the result is -ESRCH: the caller is not killed here, since it may hold a lock (a
- * pool's). */
-static noinline int spawn_launch_thread(struct g *gp)
+/* Frees gp, which is runnable for the caller alone and will not run.  Returns err. */
+static noinline int spawn_undo(struct g *gp, int err)
 {
-	g_set_status(gp, G_RUNNABLE);
-	int err = thread_start(gp);
-
-	if (!err)
-		return 0;
 	add_rlx(&sched.thread_exits, 1);
 	if (gp->stack_class != sched.stack_class)
 		stack_unpromise(gp->stack_class, 1);
@@ -122,48 +115,23 @@ static noinline int spawn_launch_thread(struct g *gp)
 	return err;
 }
 
+/* GMP_SCHED_THREAD: starts gp on an OS thread of its own.  If that fails, gp is freed.  At the end
+ * of the run the result is -ESRCH: the caller is not killed here, since it may hold a lock (a
+ * pool's). */
+static noinline int spawn_launch_thread(struct g *gp)
+{
+	g_set_status(gp, G_RUNNABLE);
+	int err = thread_start(gp);
+
+	return err ? spawn_undo(gp, err) : 0;
+}
+
 static inline int spawn_launch(struct g *gp)
 {
 	if (unlikely(sched.threads))
 		return spawn_launch_thread(gp);
 	sched_submit(gp, true);
 	return 0;
-}
-
-/* Writes why there are no own thread-locals, once in a process. */
-static noinline void say_unsupported(const char *why)
-{
-	static bool said; /* (a) two threads may both say it */
-	struct line l = { .n = 0 };
-
-	if (ld_rlx(&said))
-		return;
-	st_rlx(&said, true);
-	line_str_sig(&l, "gmp: gmp_spawn: GMP_OWN_TLS is not supported here: ");
-	line_str_sig(&l, why);
-	line_str_sig(&l, "\n");
-	line_write_sig(&l, 2);
-}
-
-/* GMP_OWN_TLS of one green thread: *b is a block for it.  Returns 0 or a negative errno. */
-static noinline int block_for_spawn(struct tlsblock **b)
-{
-	const char *why = NULL;
-	int err = park_own_tls(&why);
-
-	if (err == -ENOTSUP)
-		say_unsupported(why);
-	if (err)
-		return err;
-	*b = owntls_take(hold_p());
-	drop_p();
-	return *b ? 0 : -ENOMEM;
-}
-
-static void give_block(struct tlsblock *b)
-{
-	owntls_give(hold_p(), b);
-	drop_p();
 }
 
 /* gmp_spawn with attributes. */
@@ -175,21 +143,19 @@ static noinline int spawn_with_attr(gmp_g **g, gmp_fn fn, void *arg, const gmp_a
 
 	if (attr->size < sizeof(*attr) || attr->flags & ~(GMP_PINNED | GMP_OWN_TLS))
 		return -EINVAL;
-	struct tlsblock *block = NULL;
-
 	err = stack_class_of(attr->stack_size, &klass);
 	if (err)
 		return err;
-	if (attr->flags & GMP_OWN_TLS && !sched.threads)
-		err = block_for_spawn(&block);
-	struct g *gp = err ? NULL : green_new(fn, arg, klass, JOIN_JOINABLE, &err);
+	struct g *gp = green_new(fn, arg, klass, JOIN_JOINABLE, &err);
 
 	if (!gp) {
 		if (klass && klass != sched.stack_class)
 			stack_unpromise(klass, 1);
-		if (block)
-			give_block(block);
 		return err;
+	}
+	if (attr->flags & GMP_OWN_TLS && (err = owntls_spawn(gp)) != 0) {
+		g_set_status(gp, G_RUNNABLE);
+		return spawn_undo(gp, err);
 	}
 	if (attr->name && attr->name[0])
 		g_set_name(gp, attr->name);
@@ -197,10 +163,8 @@ static noinline int spawn_with_attr(gmp_g **g, gmp_fn fn, void *arg, const gmp_a
 		gmp__emit_text(recording(), EVENT_NAME, gp->id, g_name(gp), strlen(g_name(gp)));
 	if (attr->flags & GMP_PINNED) {
 		gp->pins = 1;
-		gp->resume = RESUME_PINNED;
+		gp->resume |= RESUME_PINNED;
 	}
-	if (block)
-		owntls_attach(gp, block);
 	st_rlx(&gp->made_at, pc);
 	*g = (gmp_g *)gp;
 	return spawn_launch(gp);

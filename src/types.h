@@ -452,7 +452,7 @@ struct p {
 
 	struct latency latency[GMP_LATENCY_CAUSES]; /* (o) */
 	struct watched_run watched;
-	uint64_t pauses;      /* (o) odd: its M works for GMP_DEBUG=check; see run_pause */
+	uint64_t pauses;      /* (o) odd: its M does work of the runtime; see run_pause */
 	struct probe *probes; /* (o) of each P, for steal_work; too large for g0 */
 };
 
@@ -586,14 +586,15 @@ typedef int64_t (*sched_fn)(int64_t now);
 /* The same; true: call again in a second. */
 typedef bool (*watch_fn)(void);
 
-/* The step on g0 of a G that leaves its stack.  Ends in a jump. */
-typedef int (*leave_fn)(void *gp);
+/* The step on g0 of m->curg, which has left its stack.  Ends in a jump. */
+typedef int (*leave_fn)(void *m);
 
 /* Observes a G that has just left its stack, to wait or to end; on g0, no locks held. */
 typedef void (*observe_fn)(struct g *gp);
 
+/* See mode/leave.h. */
 struct leave_steps {
-	leave_fn park, yield, exit;
+	leave_fn park, yield, exit, without_p, exit_without_p;
 };
 
 enum runstate { RUN_NONE, RUN_STARTING, RUN_ON, RUN_STOPPING };
@@ -660,11 +661,8 @@ struct sched {
 	int nmspinning;                   /* (a) spinning Ms, and Ms that are woken to spin */
 	bool asymmetric;                  /* (c) os_membarrier works: submitters need no fence */
 	int cpus;                         /* (c) */
-	/* (a) those of `untraced`, or debug/tracing.c's, which call them */
-	leave_fn park, yield, exit;
-	/* (a) set by park_init: park_g0, yield_g0, sched_exit_g0, or the *_observed_g0 variants;
-	 * from the first G with own thread-locals on, the *_own_g0 variants, which call these */
-	struct leave_steps untraced;
+	struct leave_steps leave;         /* (a) those of `untraced`, or of debug/tracing.c */
+	struct leave_steps untraced;      /* (a) mode/leave.h */
 
 	struct lock lock aligned_to(CACHE_LINE);
 	struct gqueue gq[LANES]; /* (l) the global run queue: see runq.h */

@@ -5,10 +5,11 @@
  * The scheduler calls hooks on g0: sched.on_leave and sched.on_exit after the G has left its stack
  * and before another M can take it, so that its backtrace is that of a parked G; sched.on_arrive
  * before it continues, on the OS thread where it does. Without the check the hooks are NULL, and
- * the scheduler skips the steps that call them (park_init).
+ * the scheduler skips the steps that call them (mode/leave.h).
  *
  *   mutexes     pthread mutexes that the OS thread holds at a wait: counted by libgmprtcheck
- *               (check/mutexes.c), which is found by the name of its function
+ *               (check/mutexes.c), which is found by the name of its function. Not at waits of Gs
+ *               with GMP_OWN_TLS: they own their mutexes
  *   canaries    gmp_canary marks that are set at a wait: a list for each G, in a table by g_index
  *   strays      stale addresses of thread-locals after a migration: tlsleak.h
  *   values      thread-locals that a G wrote and finds changed: tlswatch.c; pthread keys:
@@ -108,8 +109,9 @@ static void check_mutexes(const struct g *gp, const struct trace *t)
 	finding_place(&l, (uintptr_t)where - 1); /* a return address */
 	end_finding(&l,
 		    "the next green thread on this OS thread that locks it waits forever: unlock "
-		    "it before "
-		    "the wait, or use gmp_mutex",
+		    "it before the wait, use gmp_mutex, or give all green threads that lock it "
+		    "the flag GMP_OWN_TLS (the green thread then owns the mutex; a contender still "
+		    "blocks its OS thread)",
 		    t, false);
 }
 
@@ -169,9 +171,9 @@ static void on_leave(struct g *gp)
 
 	trace_parked(&t, &gp->ctx, NULL, NULL);
 	check_bounds(gp, &t);
-	check_mutexes(gp, &t);
 	check_canaries(gp, &t);
 	if (!(gp->resume & RESUME_OWN_TLS)) {
+		check_mutexes(gp, &t);
 		tlsleak_leave(gp);
 		bool locals = tlswatch_leave(getm(), gp), keys = keywatch_leave(getm(), gp);
 

@@ -14,8 +14,8 @@
 #include "debug/view.h"
 #include "enter.h"
 #include "g.h"
+#include "mode/leave.h"
 #include "mode/tracing.h"
-#include "park.h"
 #include "stall.h"
 
 static struct {
@@ -35,48 +35,52 @@ static uint64_t id_of(const struct g *gp)
 
 leaves_by_jump static int park_traced_g0(void *arg)
 {
-	struct g *gp = arg;
+	struct m *m = arg;
+	struct g *gp = m->curg;
 	uint32_t what = recording();
 
 	if (likely(what)) {
-		cputime_add(getm(), gp);
+		cputime_add(m, gp);
 		gmp__emit(what, EVENT_PARK, ld_rlx(&gp->reason), gp->id, view_object(gp),
 			  id_of(view_awaited(gp)));
 	}
-	return ld_rlx(&sched.untraced.park)(gp);
+	return ld_rlx(&sched.untraced.park)(m);
 }
 
 leaves_by_jump static int yield_traced_g0(void *arg)
 {
-	struct g *gp = arg;
+	struct m *m = arg;
+	struct g *gp = m->curg;
 	uint32_t what = recording();
 
 	if (likely(what)) {
-		cputime_add(getm(), gp);
+		cputime_add(m, gp);
 		gmp__emit(what, EVENT_YIELD, 0, gp->id, 0, 0);
 	}
-	return ld_rlx(&sched.untraced.yield)(gp);
+	return ld_rlx(&sched.untraced.yield)(m);
 }
 
 leaves_by_jump static int exit_traced_g0(void *arg)
 {
-	struct g *gp = arg;
+	struct m *m = arg;
+	struct g *gp = m->curg;
 	uint32_t what = recording();
 
 	if (likely(what)) {
-		cputime_add(getm(), gp);
+		cputime_add(m, gp);
 		gmp__emit(what, EVENT_EXIT, 0, gp->id, 0, 0);
 	}
-	return ld_rlx(&sched.untraced.exit)(gp);
+	return ld_rlx(&sched.untraced.exit)(m);
 }
 
 /* RECORD-2, after gmp__recording has changed. */
 static void set_hooks(bool on)
 {
-	static const struct leave_steps traced = { park_traced_g0, yield_traced_g0,
-						   exit_traced_g0 };
+	static const struct leave_steps traced = { .park = park_traced_g0,
+						   .yield = yield_traced_g0,
+						   .exit = exit_traced_g0 };
 
-	park_trace(on ? &traced : NULL);
+	leave_trace(on ? &traced : NULL);
 }
 
 /* --- what is recorded; under rec.lock --- */

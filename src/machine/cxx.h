@@ -16,7 +16,7 @@
  *         The words that the thread had before (gmp_run may be called in a catch block) are kept
  *         in its M.
  *  CXX-2  Without a C++ runtime none of this code runs: wait and yield reach g0 through a pointer
- *         (sched.park, sched.yield, set by park_init), which leads to a step that checks the words
+ *         (sched.leave, set by leave_init), which leads to a step that checks the words
  *         only with a C++ runtime.  A green thread whose words are 0 is resumed without this check
  *         (RESUME_CXX is clear).
  *  CXX-3  gmp is linked with neither libstdc++ nor libc++abi: the symbol is weak, and read once a

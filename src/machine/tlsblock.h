@@ -32,9 +32,17 @@
  *   TLSBLOCK-4  The handler of glibc's signal for setuid runs with the OS thread's own block.  It
  *               answers through the thread pointer: the answer of a green thread's block would not
  *               be seen, and the caller of setuid would wait forever.
+ *   TLSBLOCK-5  The block of a green thread that was killed at shutdown gets another thread id: the
+ *               green thread may hold mutexes by the former id, which stay locked.  Destructors are
+ *               dropped and not run.  malloc is not at work in the block: the green thread has
+ *               stopped in a call of gmp, which malloc does not make, or has not run.  A green
+ *               thread that was preempted continues on its OS thread until such a call, or is
+ *               abandoned; then its block is not renewed.
  *
  * Rejected
  *   Freeing a block at the end of each green thread: 2 us, and malloc's cache would be lost.
+ *   Marking blocks as exiting threads, so that setuid does not signal them: glibc then makes a call
+ *   of futex for each instead of two of tgkill, and the bit is in no symbol.
  *   Blocks outside of glibc's list: a library that a green thread loads could not be initialized
  *   between dlopen and its first use.
  */
@@ -68,8 +76,11 @@ void tlsblock_signals_end(void);
 
 /* A new block with initial values; NULL without memory. */
 struct tlsblock *tlsblock_new(void);
-/* Free the block of a green thread that was killed.  malloc's cache in it is lost. */
+/* Free a block.  What libc has allocated for its own variables is lost. */
 void tlsblock_free(struct tlsblock *b);
+/* TLSBLOCK-5, with another block loaded: the block of a green thread that was killed is as after
+ * tlsblock_reset.  Returns false if that cannot be: the caller frees it. */
+bool tlsblock_renew(struct tlsblock *b);
 
 /* Before the first load for a green thread with this stack. */
 void tlsblock_prepare(struct tlsblock *b, char *stack, size_t bytes);

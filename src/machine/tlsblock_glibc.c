@@ -7,7 +7,6 @@
 #include <link.h>
 #include <linux/rseq.h>
 #include <locale.h>
-#include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -36,6 +35,7 @@ enum {
 	KEY_ROUNDS = 4, /* PTHREAD_DESTRUCTOR_ITERATIONS */
 	ROBUST_BYTES = 24,
 	SIG_SETXID = 33,
+	SHORT_ZERO = 256, /* bytes */
 };
 
 #define UNALLOCATED ((void *)-1L)
@@ -80,7 +80,7 @@ struct tls_images {
 
 static struct tls_images *images; /* (a) */
 
-static struct tls_state state_now(void)
+static inline struct tls_state state_now(void)
 {
 	struct tls_state now = { 0, ld_rlx(lay->static_used) };
 	size_t left = ld_rlx(lay->modules) + 1;
@@ -189,7 +189,7 @@ static noinline struct tls_images *images_renew(struct tls_images *old)
 	return ld_acq(&images); /* ORD(owntls): another thread was first */
 }
 
-static struct tls_images *images_now(void)
+static inline struct tls_images *images_now(void)
 {
 	struct tls_images *all = ld_acq(&images); /* ORD(owntls) */
 	struct tls_state now = state_now();
@@ -200,6 +200,19 @@ static struct tls_images *images_now(void)
 }
 
 /* --- making blocks --- */
+
+/* memset(to, 0, bytes), without a call if that is short. */
+static inline void zero(char *to, size_t bytes)
+{
+	if (unlikely(bytes > SHORT_ZERO)) {
+		memset(to, 0, bytes);
+		return;
+	}
+	for (; bytes >= 16; bytes -= 16, to += 16)
+		__builtin_memset(to, 0, 16);
+	while (bytes--)
+		*to++ = 0;
+}
 
 static void write_word(char *tp, ptrdiff_t at, const void *value)
 {
@@ -246,11 +259,21 @@ static void fill_rseq(char *tp)
 	area->cpu_id = (uint32_t)RSEQ_CPU_ID_REGISTRATION_FAILED;
 }
 
+static void fill_robust(char *tp)
+{
+	const ptrdiff_t word = sizeof(void *);
+	char *robust = tp + lay->robust;
+
+	memcpy(robust, arch_tp() + lay->robust, ROBUST_BYTES); /* for the offset in it */
+	write_word(tp, lay->robust - word, robust);
+	write_word(tp, lay->robust, robust);
+	write_word(tp, lay->robust + 2 * word, NULL);
+}
+
 /* Fill what pthread_create fills for an OS thread. */
 static void fill_thread(char *tp, int tid)
 {
-	const ptrdiff_t word = sizeof(void *);
-	char *own = arch_tp(), *robust = tp + lay->robust;
+	char *own = arch_tp();
 	ptrdiff_t first = lay->specific - TLS_KEYS_PER_TABLE * (ptrdiff_t)sizeof(struct tls_value);
 
 	memcpy(tp + lay->self + HEAD_BEGIN, own + lay->self + HEAD_BEGIN, HEAD_END - HEAD_BEGIN);
@@ -259,10 +282,7 @@ static void fill_thread(char *tp, int tid)
 		write_word(tp, TCB_SELF, tp);
 	}
 	write_int(tp, lay->tid, tid);
-	memcpy(robust, own + lay->robust, ROBUST_BYTES); /* for the offset in it */
-	write_word(tp, lay->robust - word, robust);
-	write_word(tp, lay->robust, robust);
-	write_word(tp, lay->robust + 2 * word, NULL);
+	fill_robust(tp);
 	write_word(tp, lay->specific, tp + first);
 	mark_detached(tp);
 	*(void **)tls_at(tp, lay->resp) = tp + lay->res;
@@ -270,15 +290,23 @@ static void fill_thread(char *tp, int tid)
 		fill_rseq(tp);
 }
 
+/* A thread id that no thread has had; 0: there is none. */
+static int new_tid(void)
+{
+	uint32_t n = add_rlx(&tids, 1);
+
+	return n < TID_MOST - TID_FIRST ? (int)(TID_FIRST + n) : 0;
+}
+
 struct tlsblock *tlsblock_new(void)
 {
 	struct tls_state before = state_now(), now;
-	uint32_t n = add_rlx(&tids, 1);
-	char *tp = n < TID_MOST - TID_FIRST ? lay->allocate(NULL) : NULL;
+	int tid = new_tid();
+	char *tp = tid ? lay->allocate(NULL) : NULL;
 
 	if (!tp)
 		return NULL;
-	fill_thread(tp, (int)(TID_FIRST + n));
+	fill_thread(tp, tid);
 	list_add(tls_at(tp, lay->list));
 	now = state_now();
 	if (unlikely(!same_state(&before, &now))) /* a module came before the block was listed */
@@ -288,7 +316,11 @@ struct tlsblock *tlsblock_new(void)
 
 void tlsblock_free(struct tlsblock *b)
 {
+	struct tls_value **tables = tls_at(b, lay->specific);
+
 	list_remove(tls_at(b, lay->list));
+	for (int i = 1; i < TLS_KEY_TABLES; i++) /* the first one is in the struct */
+		free(tables[i]);
 	lay->deallocate(b, true);
 }
 
@@ -298,11 +330,12 @@ void tlsblock_prepare(struct tlsblock *b, char *stack, size_t bytes)
 	ptrdiff_t from = lay->robust + ROBUST_BYTES;
 
 	/* handlers of pthread_cleanup_push that the former green thread did not leave */
-	memset(tp + from, 0, (size_t)(lay->cancel - from));
+	zero(tp + from, (size_t)(lay->cancel - from));
 	write_int(tp, lay->cancel, CANCEL_DISABLED);
 	write_word(tp, lay->stack, stack);
 	write_word(tp, lay->stack + (ptrdiff_t)sizeof(void *), (void *)bytes);
-	*(int *)tls_at(tp, lay->errno_at) = 0;
+	write_int(tp, lay->errno_at, 0);
+	write_int(tp, lay->h_errno_at, 0);
 }
 
 /* --- the first and the last code in a block --- */
@@ -310,7 +343,6 @@ void tlsblock_prepare(struct tlsblock *b, char *stack, size_t bytes)
 void tlsblock_first(void)
 {
 	lay->ctype_init(); /* the tables of the process's present locale */
-	*__h_errno_location() = 0;
 }
 
 /* Runs the destructors of one table of keys.  Returns true if there was a value. */
@@ -353,57 +385,118 @@ static void drop_values(char *tp)
 			tables[i][k].data = NULL;
 }
 
-void tlsblock_last(void)
+static noinline void end_used_keys(char *tp)
 {
-	char *tp = arch_tp(); /* the green thread may move, its block does not */
-	bool *used = tls_at(tp, lay->specific + TLS_KEY_TABLES * (ptrdiff_t)sizeof(void *));
+	for (int i = 0; i < KEY_ROUNDS && end_all_keys(tp); i++)
+		;
+	drop_values(tp);
+	lay->call_dtors(); /* of variables that the destructors have used first */
+}
 
-	lay->call_dtors();
-	if (*used) {
-		for (int i = 0; i < KEY_ROUNDS && end_all_keys(tp); i++)
-			;
-		drop_values(tp);
-		*used = false;
-		lay->call_dtors(); /* of variables that the destructors have used first */
-	}
+static bool *keys_used(char *tp)
+{
+	return tls_at(tp, lay->specific + TLS_KEY_TABLES * (ptrdiff_t)sizeof(void *));
+}
+
+/* Resets the locale and the message of dlerror, in the block that is loaded. */
+static noinline void reset_libc(void)
+{
 	if (uselocale((locale_t)0) != LC_GLOBAL_LOCALE)
 		uselocale(LC_GLOBAL_LOCALE);
 	if (dlerror()) /* the first call returns the message, the second one frees it */
 		dlerror();
 }
 
-/* The blocks of modules without a fixed offset. */
-static void free_dynamic(struct tlsblock *b)
+void tlsblock_last(void)
 {
-	struct {
-		void *at, *to_free;
-	} *dtv = *(void **)tls_at(b, lay->dtv);
-	size_t n = min_of(ld_rlx(lay->modules), (size_t)dtv[-1].at);
+	char *tp = arch_tp(); /* the green thread may move, its block does not */
+	bool *used = keys_used(tp);
 
-	for (size_t i = 1; i <= n; i++) {
-		if (likely(!dtv[i].to_free))
-			continue;
-		free(dtv[i].to_free);
-		dtv[i].at = UNALLOCATED;
-		dtv[i].to_free = NULL;
+	lay->call_dtors();
+	if (unlikely(*used)) {
+		end_used_keys(tp);
+		*used = false;
 	}
+	reset_libc();
+}
+
+/* The entry of a module in the table of a block's modules. */
+struct tls_entry {
+	void *at, *to_free;
+};
+
+static noinline void free_entry(struct tls_entry *e)
+{
+	free(e->to_free);
+	*e = (struct tls_entry){ UNALLOCATED, NULL };
+}
+
+/* The blocks of modules without a fixed offset. */
+static inline void free_dynamic(struct tlsblock *b)
+{
+	struct tls_entry *table = *(void **)tls_at(b, lay->dtv);
+	size_t n = min_of(ld_rlx(lay->modules), (size_t)table[-1].at);
+
+	for (size_t i = 1; i <= n; i++)
+		if (unlikely(table[i].to_free != NULL))
+			free_entry(&table[i]);
+}
+
+/* images_now, after waiting for memory. */
+static noinline const struct tls_images *images_wait(void)
+{
+	const struct tls_images *all;
+
+	while (!(all = images_now()))
+		os_nap(1000000);
+	return all;
 }
 
 void tlsblock_reset(struct tlsblock *b)
 {
-	const struct tls_images *all;
+	const struct tls_images *all = images_now();
 
+	if (unlikely(!all))
+		all = images_wait();
 	free_dynamic(b);
-	while (!(all = images_now()))
-		os_nap(1000000); /* until there is memory */
 	for (uint32_t i = 0; i < all->n; i++) {
 		const struct tls_image *v = &all->images[i];
 		char *to = tls_at(b, v->at);
 
 		if (v->image_bytes)
 			memcpy(to, v->image, v->image_bytes);
-		memset(to + v->image_bytes, 0, v->bytes - v->image_bytes);
+		zero(to + v->image_bytes, v->bytes - v->image_bytes);
 	}
+}
+
+/* Drops the destructors of C++ thread-locals. */
+static void drop_dtors(char *tp)
+{
+	struct tls_dtor **list = tls_at(tp, lay->dtors), *d;
+
+	while ((d = *list) != NULL) {
+		*list = d->next;
+		free(d);
+	}
+}
+
+bool tlsblock_renew(struct tlsblock *b)
+{
+	char *tp = (char *)b, *own = arch_tp();
+	int tid = lay->has_dtors ? new_tid() : 0;
+
+	if (!tid)
+		return false;
+	write_int(tp, lay->tid, tid);
+	fill_robust(tp);
+	drop_dtors(tp);
+	drop_values(tp);
+	*keys_used(tp) = false;
+	tlsblock_load(b, getm(), own);
+	reset_libc();
+	arch_set_tp(own);
+	tlsblock_reset(b);
+	return true;
 }
 
 /* --- signals: TLSBLOCK-4 --- */

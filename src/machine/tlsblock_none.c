@@ -31,6 +31,12 @@ void tlsblock_free(struct tlsblock *b)
 	(void)b;
 }
 
+bool tlsblock_renew(struct tlsblock *b)
+{
+	(void)b;
+	return false;
+}
+
 void tlsblock_prepare(struct tlsblock *b, char *stack, size_t bytes)
 {
 	(void)b, (void)stack, (void)bytes;

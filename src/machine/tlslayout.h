@@ -40,7 +40,9 @@ struct tls_layout {
 	ptrdiff_t resp;     /* the thread-local __resp: a pointer to that */
 	ptrdiff_t rseq;     /* the area that the kernel writes; 0: there is none */
 	size_t rseq_bytes;
-	ptrdiff_t errno_at;
+	ptrdiff_t errno_at, h_errno_at;
+	bool has_dtors;
+	ptrdiff_t dtors; /* if has_dtors: the list of destructors of C++ thread-locals */
 	/* The value of the int `detached`; 0: it is the pointer. */
 	int detached_state;
 
@@ -71,6 +73,12 @@ struct tls_value {
 
 struct tls_list {
 	struct tls_list *next, *prev;
+};
+
+/* A destructor of a C++ thread-local. */
+struct tls_dtor {
+	void *fn, *object, *map; /* fn is mangled */
+	struct tls_dtor *next;
 };
 
 struct tls_slots {

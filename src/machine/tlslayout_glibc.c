@@ -4,12 +4,14 @@
  *
  *   from _thread_db_*            size, dtv, list, tid, cancel, specific; slots, map_offset, the
  *                                lists of threads
- *   from a function or symbol    self, res, resp, rseq, errno_at
+ *   from a function or symbol    self, res, resp, rseq, errno_at, h_errno_at
  *   searched in a real thread    stack (a mapping that the probe made), robust (a list that
  *                                contains nothing but its head; compared with what the kernel has,
  *                                which qemu-user does not say)
  *   by a comparison              detached: what changes when a thread detaches itself.  Since glibc
- *                                2.43 it is an int, before that it was a pointer to the thread
+ *                                2.43 it is an int, before that it was a pointer to the thread;
+ *                                dtors: the variable of libc that changes when a destructor is
+ *                                added.  If it is not found, blocks cannot be renewed
  *   by its place, then by trial  lock: it lies behind three list heads.  The probe takes it, makes
  *                                another thread need it, and sees that this thread sleeps on it
  *
@@ -23,6 +25,7 @@
 #include <link.h>
 #include <linux/futex.h>
 #include <linux/rseq.h>
+#include <netdb.h>
 #include <pthread.h>
 #include <resolv.h>
 #include <semaphore.h>
@@ -186,6 +189,11 @@ static struct {
 	pthread_key_t key;
 } real;
 
+struct span {
+	const char *from;
+	size_t bytes;
+};
+
 static void key_ended(void *value)
 {
 	(void)value;
@@ -312,6 +320,7 @@ static const char *look_at_variables(char *tp)
 	char *res = (char *)__res_state();
 
 	lay->errno_at = (char *)__errno_location() - tp;
+	lay->h_errno_at = (char *)__h_errno_location() - tp;
 	lay->res = res - tp;
 	if (lay->res < lay->self || lay->res >= lay->self + (ptrdiff_t)lay->size)
 		return "the state of the resolver is elsewhere";
@@ -333,6 +342,68 @@ static const char *look_at_variables(char *tp)
 	return NULL;
 }
 
+/* libc's thread-locals of the calling thread. */
+static int find_libcs(struct dl_phdr_info *info, size_t size, void *found)
+{
+	struct span *libcs = found;
+	const char *error = (char *)arch_tp() + lay->errno_at;
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const char *from = info->dlpi_tls_data;
+		size_t bytes = info->dlpi_phdr[i].p_memsz;
+
+		if (info->dlpi_phdr[i].p_type != PT_TLS || !from || error < from ||
+		    error >= from + bytes)
+			continue;
+		libcs->from = from;
+		libcs->bytes = bytes;
+		return 1;
+	}
+	return 0;
+}
+
+/* Is it the list, whose first entry is for this object and whose second is the former first? */
+static bool is_dtors(const char *at, const void *object, const void *former)
+{
+	const struct tls_dtor *first = *(struct tls_dtor *const *)at;
+
+	return first && first != former && first->object == object && first->next == former;
+}
+
+/* The only word that changes when a destructor is added.  Before that one is added, so that libc
+ * has noted the module. */
+static void look_at_dtors(char *tp)
+{
+	static char first, second;
+	int (*add)(void (*)(void *), void *, void *);
+	struct span libcs = { NULL, 0 };
+	char before[MARK_BYTES];
+	const char *changed = NULL;
+	void *found = symbol("__cxa_thread_atexit_impl");
+
+	dl_iterate_phdr(find_libcs, &libcs);
+	if (!found || !libcs.from || libcs.bytes > sizeof(before))
+		return;
+	memcpy(&add, &found, sizeof(add));
+	if (add(key_ended, &first, &real))
+		return;
+	memcpy(before, libcs.from, libcs.bytes);
+	if (add(key_ended, &second, &real))
+		return;
+	for (size_t i = 0; i + sizeof(void *) <= libcs.bytes; i += sizeof(void *)) {
+		if (memcmp(before + i, libcs.from + i, sizeof(void *)) == 0)
+			continue;
+		if (changed)
+			return;
+		changed = libcs.from + i;
+	}
+	if (!changed)
+		return;
+	lay->dtors = changed - tp;
+	lay->has_dtors = is_dtors(changed, &second, *(void **)(before + (changed - libcs.from)));
+}
+
 static void *look_at_thread(void *unused)
 {
 	static const char *(*const looks[])(char *) = {
@@ -344,6 +415,8 @@ static void *look_at_thread(void *unused)
 	real.tp = tp;
 	for (size_t i = 0; i < countof(looks) && !real.wrong; i++)
 		real.wrong = looks[i](tp);
+	if (!real.wrong)
+		look_at_dtors(tp);
 	pthread_setspecific(real.key, NULL);
 	sem_post(&real.was_read);
 	while (sem_wait(&real.end))

@@ -6,10 +6,11 @@
  *   scheduler generations              gmp_config.sched   mode_p_init, mode_has_runnext,
  *     (FIFO ring, global queue only)                      mode_takes_next, mode_has_one_lane,
  *                                                         mode_has_second_ring
- *   own thread-locals                  GMP_OWN_TLS        mode_begins_otherwise; RESUME_OWN_TLS in
- *     (mode/owntls.h)                                     sched.c:begin_g0 and end_wait_g0; the
- *                                                         steps of park_own_tls; OWES_OWN_TLS
- *   Gs as OS threads (mode/thread.h)   GMP_SCHED_THREAD   mode_begins_otherwise; thread_m,
+ *   own thread-locals                  GMP_OWN_TLS        owntls_spawn, mode_begins_here,
+ *     (mode/owntls.h)                                     mode_enter, mode_only_enters; the steps
+ *                                                         of mode/leave.h; OWES_OWN_TLS
+ *   observed Gs (debug/check.h), C++   GMP_DEBUG=check    the steps of mode/leave.h
+ *   Gs as OS threads (mode/thread.h)   GMP_SCHED_THREAD   mode_begins_here; thread_m,
  *                                                         thread_arm and thread_resume in
  *                                                         park.c:park_external
  *   virtual time (mode/vtime.h)        GMP_VIRTUAL_TIME   mode_time_is_virtual; vtime_sleep and
@@ -28,6 +29,7 @@
 #define GMP_HOOKS_H
 
 #include "mode/chaos.h"
+#include "mode/owntls.h"
 #include "types.h"
 
 /* proc.c:p_new.  Choose the queues of a new P, and whether each of its steps takes the slow
@@ -64,11 +66,31 @@ static inline bool mode_has_second_ring(void)
 	return sched.options.c.sched <= GMP_SCHED_RUNNEXT;
 }
 
-/* sched.c:begin_g0.  True: a G that has not run gets an OS thread instead of a stack, or a
- * thread-local block beside it. */
-static inline bool mode_begins_otherwise(void)
+/* sched.c:begin_g0.  gp, which has not run, gets what it needs beside a stack.  False: it runs on
+ * an OS thread of its own, or tries again later. */
+static inline bool mode_begins_here(struct p *pp, struct g *gp)
 {
-	return sched.begins_otherwise;
+	if (likely(!sched.begins_otherwise))
+		return true;
+	return !sched.threads && (gp->resume & RESUME_OWN_TLS || owntls_supply(pp, gp));
+}
+
+/* sched.c:begin_g0, resume_g0.  On g0 of m, last before the jump to gp; first: to its start.  The
+ * opposite direction is mode/leave.h. */
+static inline void mode_enter(struct m *m, struct g *gp, bool first)
+{
+	if (!(gp->resume & RESUME_OWN_TLS))
+		return;
+	if (first)
+		owntls_begin(m, gp);
+	else
+		owntls_load(m, gp);
+}
+
+/* sched.c:resume_slow_g0.  True: mode_enter is all that gp->resume asks for. */
+static inline bool mode_only_enters(const struct g *gp)
+{
+	return gp->resume == RESUME_OWN_TLS;
 }
 
 /* source.c, idle.c, timerheap.h.  True: the clock does not move while a G can run, so it is

@@ -182,7 +182,7 @@ enum longrun_kind longrun_classify(int64_t elapsed, int64_t cpu, int64_t delay, 
 	return sleeping && rest >= delay ? LONGRUN_SLEEPS : LONGRUN_STARVED;
 }
 
-/* True while the M of pp works for GMP_DEBUG=check (run_pause). */
+/* True while the M of pp does work of the runtime (run_pause). */
 static bool is_paused(const struct p *pp)
 {
 	return ld_rlx(&pp->pauses) & 1;

@@ -170,7 +170,9 @@ void owntls_kill(struct g *gp)
 {
 	struct tlsblock *b = take_off(gp);
 
-	if (b)
+	if (b && tlsblock_renew(b))
+		owntls_give(NULL, b);
+	else if (b)
 		tlsblock_free(b);
 }
 

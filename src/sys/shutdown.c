@@ -13,7 +13,7 @@
  *   waits for fds                 netpoll_cancel_all: external threads get -ESRCH
  *   ticks                         ticks_release: external threads get -ESRCH
  *   locals                        fls_forget: frees the table, runs no destructor
- *   own thread-locals             owntls_kill: frees the block, runs no destructor
+ *   own thread-locals             owntls_kill: renews the block, runs no destructor
  *   what calls hold on its stack  leftovers_fini (io/cleanup.h), called by run.c afterwards
  *
  * With GMP_SCHED_THREAD a green thread is an OS thread and leaves by itself

@@ -115,6 +115,38 @@ void exits(void *)
 	CHECK_EQ(ended.load(), 8);
 }
 
+void wait_forever(void *)
+{
+	mine.number = 1;
+	gmp_sleep(GMP_FOREVER);
+}
+
+void leave_objects(void *)
+{
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g;
+
+	a.flags = GMP_OWN_TLS;
+	for (int i = 0; i < 8; i++) {
+		int err = gmp_spawn(&g, wait_forever, nullptr, &a);
+
+		if (err == -ENOTSUP)
+			check_skip("no own thread-locals here");
+		CHECK_EQ(err, 0);
+	}
+	while (made < 8)
+		gmp_yield();
+}
+
+/* They have the blocks of those before. */
+void use_objects_again(void *)
+{
+	crowd(8, use_nothing);
+	CHECK_EQ(ended.load(), 0);
+	crowd(8, use_object);
+	CHECK_EQ(ended.load(), 8);
+}
+
 /* The order of a thread's end: objects, then keys. */
 void end_key(void *)
 {
@@ -219,6 +251,13 @@ TEST_PROCS(thread_local_objects_live_as_long_as_green_thread)
 TEST_PROCS(gmp_exit_ends_thread_local_objects)
 {
 	run_procs(procs, exits, nullptr);
+}
+
+TEST_PROCS(objects_of_killed_green_threads_do_not_end)
+{
+	run_procs(procs, leave_objects, nullptr);
+	run_procs(procs, use_objects_again, nullptr);
+	CHECK_EQ(made.load(), 16);
 }
 
 TEST_PROCS(objects_end_before_keys)

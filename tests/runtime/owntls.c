@@ -1,132 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests own thread-locals (GMP_OWN_TLS): values and addresses stay with the green thread, each
- * begins with initial values, and libc works in its block.
+ * begins with initial values, and libc and pthread calls work in its block.
  */
 #define _GNU_SOURCE 1
 #include <ctype.h>
-#include <dlfcn.h>
-#include <grp.h>
 #include <langinfo.h>
-#include <limits.h>
-#include <locale.h>
 #include <netdb.h>
 #include <resolv.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <wchar.h>
 
-#include "runtime_util.h"
-
-enum { MANY = 64, ROUNDS = 40, BIG = 3000 };
-
-static __thread long number = 7, zero;
-static __thread char text[BIG] = "initial";
-static __thread long *self_pointer;
-
-static atomic_int moved;
-
-static int os_thread(void)
-{
-	return (int)syscall(SYS_gettid);
-}
-
-/* Wait in one of several ways. */
-static void wait_somehow(long i)
-{
-	switch (i % 4) {
-	case 0: gmp_sleep(10 * US); break;
-	case 1: gmp_blocking(usleep(30)); break; /* sysmon takes the P after 20 us */
-	default: gmp_yield();
-	}
-}
-
-static gmp_g *spawn_own(gmp_fn fn, void *arg)
-{
-	gmp_attr a = GMP_ATTR_INIT;
-	gmp_g *g = NULL;
-
-	a.flags = GMP_OWN_TLS;
-	CHECK_EQ(gmp_spawn(&g, fn, arg, &a), 0);
-	return g;
-}
-
-static void crowd(gmp_fn fn, int n)
-{
-	gmp_g *g[MANY];
-
-	for (int i = 0; i < n; i++)
-		g[i] = spawn_own(fn, (void *)(intptr_t)i);
-	for (int i = 0; i < n; i++)
-		join(g[i]);
-}
-
-static void need_own_tls(void)
-{
-	static int asked;
-	gmp_attr a = GMP_ATTR_INIT;
-	gmp_g *g = NULL;
-
-	if (asked++)
-		return;
-	a.flags = GMP_OWN_TLS;
-	int err = gmp_spawn(&g, nothing, NULL, &a);
-
-	if (err == -ENOTSUP)
-		check_skip("no own thread-locals here");
-	CHECK_EQ(err, 0);
-	join(g);
-}
-
-/* RT, where own thread-locals are supported. */
-#define OWN(name)                                                                                  \
-	static void name##_own(int procs);                                                         \
-	RT(name)                                                                                   \
-	{                                                                                          \
-		need_own_tls();                                                                    \
-		name##_own(procs);                                                                 \
-	}                                                                                          \
-	static void name##_own(__attribute__((unused)) int procs)
+#include "owntls_util.h"
 
 /* --- values and addresses --- */
-
-static void keep_values(void *arg)
-{
-	long n = (long)(intptr_t)arg + 100;
-	long *at = &number;
-	int *error = &errno, tid = os_thread();
-	pthread_t self = pthread_self();
-
-	CHECK_EQ(number, 7);
-	CHECK_EQ(zero, 0);
-	CHECK_STR(text, "initial");
-	CHECK_EQ(text[BIG - 1], 0);
-	CHECK_EQ(errno, 0);
-	CHECK(self_pointer == NULL);
-	number = zero = n;
-	self_pointer = at;
-	text[BIG - 1] = (char)n;
-	snprintf(text, sizeof(text), "text %ld", n);
-	for (long i = 0; i < ROUNDS; i++) {
-		char expected[32];
-
-		errno = (int)(n + i);
-		wait_somehow(n + i);
-		if ((n + i) % 4 != 1) /* a signal may end usleep */
-			CHECK_EQ(errno, n + i);
-		CHECK(&errno == error && &number == at && self_pointer == at);
-		CHECK_EQ(number, n);
-		CHECK_EQ(zero, n);
-		snprintf(expected, sizeof(expected), "text %ld", n);
-		CHECK_STR(text, expected);
-		CHECK(pthread_equal(pthread_self(), self));
-		if (os_thread() != tid)
-			atomic_fetch_add(&moved, 1);
-	}
-}
 
 OWN(values_and_addresses_stay_with_green_thread)
 {
@@ -186,19 +76,6 @@ static void change_all(UNUSED void *arg)
 	memset(text, 'x', sizeof(text));
 	self_pointer = &zero;
 	errno = 5;
-}
-
-static void expect_fresh(UNUSED void *arg)
-{
-	CHECK_EQ(number, 7);
-	CHECK_EQ(zero, 0);
-	CHECK_STR(text, "initial");
-	for (size_t i = sizeof("initial"); i < sizeof(text); i++)
-		CHECK_EQ(text[i], 0);
-	CHECK(self_pointer == NULL);
-	CHECK_EQ(errno, 0);
-	CHECK(dlerror() == NULL);
-	CHECK(uselocale((locale_t)0) == LC_GLOBAL_LOCALE);
 }
 
 OWN(reused_block_has_initial_values)
@@ -332,35 +209,41 @@ OWN(localtime_and_rand_work)
 	crowd(use_time, MANY);
 }
 
-static locale_t utf8;
+/* C.UTF-8.  If it is not installed, a copy of the global locale, which differs by its handle. */
+static locale_t other_locale;
 
-/* Half of the green threads have C.UTF-8, in which two bytes are one character. */
+/* Half of the green threads have the other locale; in C.UTF-8 two bytes are one character. */
 static void use_locale(void *arg)
 {
-	bool with_utf8 = (intptr_t)arg % 2;
+	bool has_other = (intptr_t)arg % 2;
+	const char *codeset = nl_langinfo_l(CODESET, other_locale);
+	bool utf8 = has_other && !strcmp(codeset, "UTF-8");
 
-	if (with_utf8)
-		uselocale(utf8);
+	if (has_other)
+		uselocale(other_locale);
 	for (int i = 0; i < ROUNDS; i++) {
 		wchar_t c = 0;
 		mbstate_t state;
 
 		wait_somehow(i);
 		memset(&state, 0, sizeof(state));
-		CHECK_STR(nl_langinfo(CODESET), with_utf8 ? "UTF-8" : "ANSI_X3.4-1968");
-		CHECK_EQ(mbrtowc(&c, "\303\244", 2, &state) == 2, with_utf8);
-		CHECK(!with_utf8 || c == 0xe4);
+		CHECK(uselocale((locale_t)0) == (has_other ? other_locale : LC_GLOBAL_LOCALE));
+		CHECK_STR(nl_langinfo(CODESET), has_other ? codeset : "ANSI_X3.4-1968");
+		CHECK_EQ(MB_CUR_MAX > 1, utf8);
+		CHECK_EQ(mbrtowc(&c, "\303\244", 2, &state) == 2, utf8);
+		CHECK(!utf8 || c == 0xe4);
 		CHECK(isalpha('a') && !isalpha('1') && toupper('b') == 'B');
 	}
 }
 
 OWN(locale_stays_with_green_thread)
 {
-	utf8 = newlocale(LC_ALL_MASK, "C.UTF-8", (locale_t)0);
-	if (!utf8)
-		check_skip("no locale C.UTF-8");
+	other_locale = newlocale(LC_ALL_MASK, "C.UTF-8", (locale_t)0);
+	if (!other_locale)
+		other_locale = duplocale(LC_GLOBAL_LOCALE);
+	CHECK(other_locale != (locale_t)0);
 	crowd(use_locale, MANY);
-	freelocale(utf8);
+	freelocale(other_locale);
 }
 
 static void use_ctype(UNUSED void *arg)
@@ -592,13 +475,6 @@ OWN(pthread_kill_of_green_thread_finds_no_thread)
 	join(g);
 }
 
-static void *add_one(void *arg)
-{
-	++*(long *)arg;
-	number = 99; /* of that thread */
-	return arg;
-}
-
 static void make_thread(UNUSED void *arg)
 {
 	long n = 0;
@@ -617,508 +493,4 @@ static void make_thread(UNUSED void *arg)
 OWN(green_thread_makes_os_threads)
 {
 	crowd(make_thread, 16);
-}
-
-/* --- signals --- */
-
-static atomic_int handled;
-
-static void on_signal(UNUSED int sig)
-{
-	if (number == 42 && gmp_self())
-		atomic_fetch_add(&handled, 1);
-	errno = 77;
-}
-
-static void raise_signal(UNUSED void *arg)
-{
-	number = 42;
-	for (int i = 0; i < 20; i++) {
-		gmp_yield();
-		CHECK_EQ(raise(SIGUSR1), 0);
-		CHECK_EQ(number, 42);
-	}
-}
-
-OWN(signal_handler_runs_on_block_of_green_thread)
-{
-	struct sigaction sa = { .sa_handler = on_signal };
-
-	CHECK_EQ(sigaction(SIGUSR1, &sa, NULL), 0);
-	atomic_store(&handled, 0);
-	crowd(raise_signal, 8);
-	CHECK_EQ(atomic_load(&handled), 8 * 20);
-}
-
-/* --- setuid: glibc signals all OS threads --- */
-
-static atomic_int stop_switching;
-
-static void switch_on(UNUSED void *arg)
-{
-	volatile int x = 0;
-
-	number = 3;
-	while (!atomic_load(&stop_switching)) {
-		for (int i = 0; i < 2000; i++)
-			x += i;
-		gmp_yield();
-		CHECK_EQ(number, 3);
-	}
-}
-
-static void set_ids(UNUSED void *arg)
-{
-	for (int i = 0; i < 50; i++) {
-		CHECK_EQ(setgid(getgid()), 0);
-		CHECK_EQ(setuid(getuid()), 0);
-		CHECK_EQ(setresuid(-1u, geteuid(), -1u), 0);
-		gmp_yield();
-	}
-}
-
-static void spin_and_set_ids(gmp_fn set)
-{
-	gmp_g *g[8], *setter;
-	struct ext_thread f;
-
-	atomic_store(&stop_switching, 0);
-	for (int i = 0; i < 8; i++)
-		g[i] = spawn_own(switch_on, NULL);
-	setter = spawn_own(set, NULL); /* from a green thread with a block */
-	join(setter);
-	join(spawn(set, NULL)); /* from one without */
-	ext_thread_start(&f, set, NULL);
-	ext_thread_join(&f);
-	atomic_store(&stop_switching, 1);
-	for (int i = 0; i < 8; i++)
-		join(g[i]);
-}
-
-OWN(setuid_does_not_hang)
-{
-	spin_and_set_ids(set_ids);
-}
-
-/* The credentials of all OS threads, as the kernel has them. */
-static void expect_uid_everywhere(unsigned uid)
-{
-	DIR *d = opendir("/proc/self/task");
-	int n = 0;
-
-	CHECK(d != NULL);
-	for (struct dirent *e; (e = readdir(d)) != NULL;) {
-		char path[300], line[256];
-		unsigned found = UINT_MAX;
-
-		if (e->d_name[0] == '.')
-			continue;
-		snprintf(path, sizeof(path), "/proc/self/task/%s/status", e->d_name);
-		FILE *f = fopen(path, "re");
-
-		if (!f)
-			continue;
-		while (fgets(line, sizeof(line), f))
-			sscanf(line, "Uid: %u", &found);
-		fclose(f);
-		CHECK_EQ(found, uid);
-		n++;
-	}
-	closedir(d);
-	CHECK(n > 1);
-}
-
-static void drop_privileges(UNUSED void *arg)
-{
-	CHECK_EQ(setgroups(0, NULL), 0);
-	CHECK_EQ(setgid(65534), 0);
-	CHECK_EQ(setuid(65534), 0);
-	expect_uid_everywhere(65534);
-	CHECK_EQ(setuid(0), -1);
-	CHECK_EQ(errno, EPERM);
-}
-
-OWN(green_thread_drops_privileges_of_all_os_threads)
-{
-	gmp_g *g[8];
-
-	if (geteuid() != 0)
-		check_skip("not root");
-	atomic_store(&stop_switching, 0);
-	for (int i = 0; i < 8; i++)
-		g[i] = spawn_own(switch_on, NULL);
-	join(spawn_own(drop_privileges, NULL));
-	atomic_store(&stop_switching, 1);
-	for (int i = 0; i < 8; i++)
-		join(g[i]);
-}
-
-/* --- fork --- */
-
-static void after_fork(void *arg)
-{
-	long n = 0;
-	pthread_t t;
-	void *p;
-
-	CHECK(gmp_self() == NULL);
-	CHECK_EQ(number, 42);
-	CHECK_EQ(pthread_self() == *(pthread_t *)arg, 1);
-	CHECK_EQ(sched_getcpu() >= 0, 1);
-	p = malloc(1000);
-	CHECK(p != NULL);
-	free(p);
-	for (int i = 0; i < 5; i++) {
-		CHECK_EQ(pthread_create(&t, NULL, add_one, &n), 0);
-		CHECK_EQ(pthread_join(t, NULL), 0);
-	}
-	CHECK_EQ(n, 5);
-	CHECK_EQ(setuid(getuid()), 0);
-	CHECK_EQ(number, 42);
-	pid_t pid = fork(); /* of the only thread */
-
-	if (pid == 0)
-		_exit(number == 42 ? 3 : 4);
-	int status = 0;
-
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 3);
-}
-
-static void run_again(UNUSED void *arg)
-{
-	crowd(keep_values, 16);
-}
-
-static void fork_off(UNUSED void *arg)
-{
-	pthread_t self = pthread_self();
-
-	number = 42;
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		after_fork(&self);
-		CHECK_EQ(gmp_run(run_again, NULL, NULL), 0);
-		CHECK_EQ(number, 42);
-		_exit(42);
-	}
-	int status = 0;
-
-	CHECK(pid > 0);
-	CHECK_EQ(gmp_waitpid(pid, &status, 0), pid);
-	CHECK(WIFEXITED(status));
-	CHECK_EQ(WEXITSTATUS(status), 42);
-	CHECK_EQ(number, 42);
-}
-
-OWN(fork_child_of_green_thread_keeps_its_block)
-{
-	gmp_g *g[4];
-
-	atomic_store(&stop_switching, 0);
-	for (int i = 0; i < 4; i++)
-		g[i] = spawn_own(switch_on, NULL);
-	for (int i = 0; i < 3; i++)
-		join(spawn_own(fork_off, NULL));
-	atomic_store(&stop_switching, 1);
-	for (int i = 0; i < 4; i++)
-		join(g[i]);
-}
-
-/* --- blocking code, preemption, pins --- */
-
-static void compute(void *arg)
-{
-	volatile uint64_t x = 1;
-	long n = (long)(intptr_t)arg;
-	int64_t until = gmp_now() + 40 * MS;
-
-	number = n;
-	errno = (int)n;
-	for (int i = 0; gmp_now() < until; i++) {
-		x = x * 3 + 1;
-		CHECK_EQ(number, n);
-		CHECK_EQ(errno, n);
-	}
-	gmp_yield();
-	CHECK_EQ(number, n);
-	CHECK_EQ(errno, n);
-}
-
-OWN(values_survive_preemption)
-{
-	need_preemption();
-	crowd(compute, 12);
-}
-
-static void block_for_long(void *arg)
-{
-	long n = (long)(intptr_t)arg;
-
-	number = n;
-	for (int i = 0; i < 5; i++) {
-		gmp_block_enter();
-		CHECK_EQ(number, n);
-		errno = (int)n;
-		usleep(3000);
-		CHECK_EQ(errno, n);
-		number = n;
-		gmp_block_leave();
-		CHECK_EQ(errno, n);
-		CHECK_EQ(number, n);
-	}
-}
-
-OWN(values_survive_blocking_code)
-{
-	crowd(block_for_long, 24);
-}
-
-static void stay(long n, bool locks)
-{
-	number = n;
-	CHECK_EQ(locks ? gmp_lock_thread() : gmp_pin(), 0);
-	int tid = os_thread();
-
-	for (int i = 0; i < ROUNDS; i++) {
-		gmp_yield();
-		CHECK_EQ(number, n);
-		CHECK_EQ(os_thread(), tid);
-	}
-	CHECK_EQ(locks ? gmp_unlock_thread() : gmp_unpin(), 0);
-	wait_somehow(n);
-	CHECK_EQ(number, n);
-}
-
-static void stay_locked(void *arg)
-{
-	stay((long)(intptr_t)arg, true);
-}
-
-static void stay_pinned(void *arg)
-{
-	stay((long)(intptr_t)arg, false);
-}
-
-OWN(locked_and_pinned_green_threads_keep_values)
-{
-	crowd(stay_locked, 8);
-	crowd(stay_pinned, 8);
-}
-
-static void wait_in_many_ways(void *arg)
-{
-	long n = (long)(intptr_t)arg;
-	gmp_chan *c = gmp_chan_new(sizeof(int), 0);
-	int v;
-
-	number = n;
-	CHECK_EQ(gmp_chan_recv_until(c, &v, gmp_deadline(MS)), -ETIMEDOUT);
-	CHECK_EQ(number, n);
-	CHECK_EQ(gmp_sleep(MS), 0);
-	CHECK_EQ(number, n);
-	gmp_chan_free(c);
-}
-
-OWN(waits_with_timeout_keep_values)
-{
-	crowd(wait_in_many_ways, MANY);
-}
-
-static gmp_key local;
-static atomic_int locals_ended;
-
-static void local_ended(void *v)
-{
-	CHECK_EQ(number, (long)(intptr_t)v);
-	atomic_fetch_add(&locals_ended, 1);
-}
-
-static void use_local(void *arg)
-{
-	number = (long)(intptr_t)arg + 1;
-	CHECK_EQ(gmp_key_set(local, (void *)(intptr_t)number), 0);
-	gmp_yield();
-}
-
-OWN(destructors_of_gmp_keys_find_thread_locals)
-{
-	CHECK_EQ(gmp_key_create(&local, local_ended), 0);
-	crowd(use_local, 16);
-	CHECK_EQ(atomic_load(&locals_ended), 16);
-}
-
-/* --- runs: flags, chaos, ends --- */
-
-static int run_own(int procs, const char *debug, gmp_fn fn, void *arg)
-{
-	gmp_config c = GMP_CONFIG_INIT;
-
-	if (debug)
-		CHECK_EQ(setenv("GMP_DEBUG", debug, 1), 0);
-	c.procs = procs;
-	c.flags = GMP_OWN_TLS;
-	int err = gmp_run(fn, arg, &c);
-
-	unsetenv("GMP_DEBUG");
-	if (err == -ENOTSUP)
-		check_skip("no own thread-locals here");
-	return err;
-}
-
-static atomic_int remaining;
-
-static void keep_and_count(void *arg)
-{
-	keep_values(arg);
-	atomic_fetch_sub(&remaining, 1);
-}
-
-static void all_are_own(UNUSED void *arg)
-{
-	CHECK_EQ(number, 7);
-	number = 8;
-	atomic_store(&remaining, MANY);
-	for (int i = 0; i < MANY; i++)
-		CHECK_EQ(gmp_go(keep_and_count, (void *)(intptr_t)i), 0);
-	while (atomic_load(&remaining))
-		gmp_yield();
-	for (int i = 0; i < 8; i++)
-		join(spawn(keep_values, NULL));
-	CHECK_EQ(number, 8);
-}
-
-TEST_PROCS(config_flag_applies_to_all)
-{
-	number = 5;
-	CHECK_EQ(run_own(procs, NULL, all_are_own, NULL), 0);
-	CHECK_EQ(number, 5);
-	CHECK_EQ(run_own(procs, NULL, all_are_own, NULL), 0);
-}
-
-TEST_PROCS(chaos_keeps_values)
-{
-	CHECK_EQ(run_own(procs, "chaos", all_are_own, NULL), 0);
-}
-
-TEST_PROCS(check_mode_works)
-{
-	CHECK_EQ(run_own(procs, "check", all_are_own, NULL), 0);
-}
-
-TEST(environment_sets_flag)
-{
-	CHECK_EQ(setenv("GMP_TLS", "own", 1), 0);
-	int err = gmp_run(all_are_own, NULL, NULL);
-
-	if (err == -ENOTSUP)
-		check_skip("no own thread-locals here");
-	CHECK_EQ(err, 0);
-	CHECK_EQ(setenv("GMP_TLS", "others", 1), 0);
-	CHECK_EQ(gmp_run(all_are_own, NULL, NULL), -EINVAL);
-	CHECK_EQ(setenv("GMP_TLS", "", 1), 0);
-	CHECK_EQ(gmp_run(nothing, NULL, NULL), 0);
-}
-
-static void count_in_thread(UNUSED void *arg)
-{
-	CHECK_EQ(number, 7);
-	for (int i = 0; i < ROUNDS; i++, number++)
-		gmp_yield();
-	CHECK_EQ(number, 7 + ROUNDS);
-}
-
-static void own_as_thread(UNUSED void *arg)
-{
-	crowd(count_in_thread, 8);
-}
-
-TEST(thread_mode_takes_flag)
-{
-	gmp_config c = GMP_CONFIG_INIT;
-
-	c.sched = GMP_SCHED_THREAD;
-	CHECK_EQ(gmp_run(own_as_thread, NULL, &c), 0);
-}
-
-static void wait_forever(UNUSED void *arg)
-{
-	number = 11;
-	text[0] = 'w';
-	gmp_sleep(GMP_FOREVER);
-}
-
-static void leave_waiting(UNUSED void *arg)
-{
-	for (int i = 0; i < MANY; i++)
-		CHECK_EQ(gmp_go(wait_forever, NULL), 0);
-	for (int i = 0; i < 5; i++)
-		gmp_yield();
-	for (int i = 0; i < 16; i++) /* they have not run */
-		CHECK_EQ(gmp_go(expect_fresh, NULL), 0);
-}
-
-TEST_PROCS(green_threads_killed_at_shutdown_leave_nothing)
-{
-	for (int i = 0; i < 5; i++) {
-		CHECK_EQ(run_own(procs, NULL, leave_waiting, NULL), 0);
-		CHECK_EQ(run_own(procs, NULL, all_are_own, NULL), 0);
-	}
-	CHECK_EQ(setuid(getuid()), 0);
-}
-
-static atomic_int computing, stop_computing;
-
-static void compute_on(UNUSED void *arg)
-{
-	number = 12;
-	atomic_fetch_add(&computing, 1);
-	while (!atomic_load(&stop_computing))
-		CHECK_EQ(number, 12);
-}
-
-static void leave_computing(UNUSED void *arg)
-{
-	CHECK_EQ(gmp_go(compute_on, NULL), 0);
-	WAIT_FOR(atomic_load(&computing));
-}
-
-TEST(abandoned_green_thread_keeps_its_block)
-{
-	need_preemption();
-	CHECK_EQ(run_own(2, NULL, leave_computing, NULL), 0);
-	int threads = count_threads();
-
-	CHECK_EQ(run_own(2, NULL, all_are_own, NULL), 0);
-	CHECK_EQ(setuid(getuid()), 0);
-	atomic_store(&stop_computing, 1);
-	for (int64_t end = gmp_now() + 30 * SEC; count_threads() >= threads;)
-		CHECK(gmp_now() < end);
-	CHECK_EQ(run_own(2, NULL, all_are_own, NULL), 0);
-}
-
-/* --- memory --- */
-
-static void use_little(UNUSED void *arg)
-{
-	free(malloc(100));
-	number++;
-}
-
-OWN(spawn_and_exit_again_and_again_leaks_nothing)
-{
-	long kb = 0;
-
-	for (long i = 0; i < check_scaled(250000); i++) {
-		gmp_g *g[4];
-
-		for (int k = 0; k < 4; k++)
-			g[k] = spawn_own(use_little, NULL);
-		for (int k = 0; k < 4; k++)
-			join(g[k]);
-		if (i == 1000)
-			kb = rss_kb();
-	}
-	CHECK(rss_kb() < kb + 2000);
 }

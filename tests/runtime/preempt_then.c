@@ -66,6 +66,61 @@ RT(g_without_p_ends)
 	CHECK_EQ(gmp_key_delete(key), 0);
 }
 
+/* --- own thread-locals --- */
+
+static gmp_g *spawn_own(gmp_fn fn, void *arg)
+{
+	gmp_attr a = GMP_ATTR_INIT;
+	gmp_g *g = NULL;
+
+	a.flags = GMP_OWN_TLS;
+	int err = gmp_spawn(&g, fn, arg, &a);
+
+	if (err == -ENOTSUP)
+		check_skip("no own thread-locals here");
+	CHECK_EQ(err, 0);
+	return g;
+}
+
+static void compute_and_end(UNUSED void *arg)
+{
+	compute_until_taken();
+}
+
+enum { THREADS = 6 * PROCS_MOST }; /* more than the Ms of the Gs before */
+
+static atomic_int blocked;
+
+/* In blocking code until all are, so that each runs on an OS thread of its own. */
+static void block_beside_others(UNUSED void *arg)
+{
+	gmp_g *self = gmp_self();
+
+	CHECK(self != NULL);
+	gmp_block_enter();
+	atomic_fetch_add(&blocked, 1);
+	while (atomic_load(&blocked) < THREADS)
+		usleep(100);
+	gmp_block_leave();
+	CHECK(gmp_self() == self);
+}
+
+RT(g_with_own_thread_locals_ends_without_p)
+{
+	gmp_g *g[PROCS_MOST], *others[THREADS];
+
+	rivals_start(procs, procs);
+	for (int i = 0; i < procs; i++)
+		g[i] = spawn_own(compute_and_end, NULL);
+	for (int i = 0; i < procs; i++)
+		join(g[i]);
+	rivals_stop();
+	for (int i = 0; i < THREADS; i++)
+		others[i] = spawn(block_beside_others, NULL);
+	for (int i = 0; i < THREADS; i++)
+		join(others[i]);
+}
+
 /* --- spawn and join --- */
 
 enum { CHILDREN = 50 };

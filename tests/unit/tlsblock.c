@@ -223,6 +223,64 @@ TEST(tlsblock_has_initial_values_until_changed)
 	tlsblock_free(b);
 }
 
+static noinline void leave_in_block(pthread_key_t key)
+{
+	CHECK(pthread_getspecific(key) == NULL);
+	change_in_block(arch_tp());
+	CHECK_EQ(pthread_setspecific(key, &why), 0);
+}
+
+static pthread_mutex_t held = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+
+static noinline void lock_held(void)
+{
+	CHECK_EQ(pthread_mutex_lock(&held), 0);
+}
+
+static noinline void expect_held_by_other(void)
+{
+	CHECK_EQ(pthread_mutex_unlock(&held), EPERM);
+}
+
+/* Without tlsblock_last. */
+TEST(tlsblock_renewed_has_initial_values_and_is_other_owner)
+{
+	void *host = arch_tp();
+	pthread_key_t key;
+
+	need_blocks();
+	self_at = (char *)pthread_self() - (char *)host;
+	CHECK_EQ(pthread_key_create(&key, NULL), 0);
+	struct tlsblock *b = tlsblock_new();
+
+	CHECK(b != NULL);
+	for (int i = 0; i < 3; i++) {
+		tlsblock_prepare(b, stack, sizeof(stack));
+		tlsblock_load(b, NULL, host);
+		tlsblock_first();
+		leave_in_block(key);
+		if (i == 0)
+			lock_held();
+		else
+			expect_held_by_other();
+		arch_set_tp(host);
+		CHECK(tlsblock_renew(b));
+		CHECK(arch_tp() == host);
+	}
+	tlsblock_free(b);
+}
+
+TEST(tlsblock_is_not_renewed_if_libc_hides_destructors)
+{
+	missing = "__cxa_thread_atexit_impl";
+	need_blocks();
+	struct tlsblock *b = tlsblock_new();
+
+	CHECK(b != NULL);
+	CHECK(!tlsblock_renew(b));
+	tlsblock_free(b);
+}
+
 static void *make_and_load(void *arg)
 {
 	void *host = arch_tp();

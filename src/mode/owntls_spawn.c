@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* Own thread-locals at a spawn; see mode/owntls_spawn.h. */
+#include "mode/owntls_spawn.h"
+
+#include <errno.h>
+
+#include "base/throw.h"
+#include "enter.h"
+#include "mode/leave.h"
+#include "mode/owntls.h"
+
+/* Writes why there are no own thread-locals, once in a process. */
+static noinline void say_unsupported(const char *why)
+{
+	static bool said; /* (a) two threads may both say it */
+	struct line l = { .n = 0 };
+
+	if (ld_rlx(&said))
+		return;
+	st_rlx(&said, true);
+	line_str_sig(&l, "gmp: gmp_spawn: GMP_OWN_TLS is not supported here: ");
+	line_str_sig(&l, why);
+	line_str_sig(&l, "\n");
+	line_write_sig(&l, 2);
+}
+
+/* The first call waits for OS threads of the probe: the runtime's own work (LONGRUN-5), but no
+ * blocking code, since gmp_spawn does not move its caller to another OS thread. */
+static noinline int first_use(const char **why)
+{
+	bool reports = sched.options.debug & (DEBUG_check | DEBUG_sched);
+	struct p *paused = reports ? run_pause() : NULL;
+	int err = leave_own_tls(why);
+
+	run_resume(paused);
+	return err;
+}
+
+int owntls_spawn(struct g *gp)
+{
+	const char *why = NULL;
+
+	if (unlikely(sched.threads))
+		return 0;
+	int err = likely(owntls_is_used()) ? 0 : first_use(&why);
+
+	if (unlikely(err)) {
+		if (err == -ENOTSUP)
+			say_unsupported(why);
+		return err;
+	}
+	bool supplied = owntls_supply(hold_p(), gp);
+
+	drop_p();
+	return supplied ? 0 : -ENOMEM;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Own thread-locals at a spawn: gives a new green thread a thread-local block (GMP_OWN_TLS).
+ */
+#ifndef GMP_OWNTLS_SPAWN_H
+#define GMP_OWNTLS_SPAWN_H
+
+#include "types.h"
+
+/* gp, which is not runnable yet, gets a block, except in a run of Gs as OS threads (mode/thread.h).
+ * Any thread, not on g0.  Returns 0, -EAGAIN, -ENOMEM or -ENOTSUP; the first -ENOTSUP of a process
+ * writes why to stderr. */
+int owntls_spawn(struct g *gp);
+
+#endif
