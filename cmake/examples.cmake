@@ -90,3 +90,31 @@ endif()
 if(TARGET uvloop AND GMP_SANITIZE STREQUAL thread)
 	target_sources(uvloop PRIVATE tests/harness/tsan.c) # libuv has handlers of signals
 endif()
+
+# gmp_blocking_example(package name): the blocking interface of the library of a pkg-config package,
+# with libgmprt_posix.
+function(gmp_blocking_example package name)
+	string(MAKE_C_IDENTIFIER ${package} id)
+	if(PkgConfig_FOUND)
+		pkg_check_modules(${id} QUIET IMPORTED_TARGET ${package})
+	endif()
+	if(NOT ${id}_FOUND)
+		message(STATUS "${package} is missing: no examples/blocking/${name}")
+		return()
+	endif()
+	set(target blocking_${name})
+	add_executable(${target} examples/blocking/${name}.c)
+	target_link_libraries(${target} PRIVATE gmprt_posix PkgConfig::${id})
+	target_compile_options(${target} PRIVATE ${GMP_FORTIFY} -fstack-protector-strong)
+	target_link_options(${target} PRIVATE -pie -Wl,-z,relro,-z,now)
+	set_target_properties(${target} PROPERTIES
+		RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
+endfunction()
+
+if(GMP_POSIX)
+	gmp_blocking_example(libpq pg)
+	gmp_blocking_example(openssl tls)
+	gmp_blocking_example(libcurl fetch)
+	gmp_blocking_example(hiredis redis)
+	gmp_blocking_example(sqlite3 sqlite)
+endif()

@@ -12,22 +12,7 @@ done
 chmod -R a+rX "$tmp"
 
 if command -v nginx >/dev/null; then
-	for _ in 1 2 3 4 5; do
-		port=$((20000 + RANDOM % 10000))
-		cat >"$tmp/nginx.conf" <<END
-daemon off; pid $tmp/nginx.pid; error_log $tmp/nginx.log;
-events {}
-http { access_log off; client_body_temp_path $tmp/b; proxy_temp_path $tmp/p;
-	fastcgi_temp_path $tmp/f; uwsgi_temp_path $tmp/u; scgi_temp_path $tmp/s;
-	server { listen 127.0.0.1:$port; root $tmp/www; } }
-END
-		nginx -c "$tmp/nginx.conf" 2>"$tmp/err" &
-		pid=$!
-		pids+=("$pid")
-		sleep 0.2
-		kill -0 "$pid" 2>/dev/null && break
-	done
-	until_ready bash -c "exec 3<>/dev/tcp/127.0.0.1/$port"
+	start_nginx "$tmp/www"
 elif [ -x "$build/examples/httpd" ]; then
 	start "$build/examples/httpd" --port 0 "$tmp/www"
 else

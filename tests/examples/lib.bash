@@ -124,3 +124,48 @@ compile_client() {
 
 	compile "$tmp/$1" "$folder/$1.c" "$folder/peer.c"
 }
+
+# start_postgres CONNECTIONS: a server without fsync; its conninfo goes into $where.
+start_postgres() {
+	local bin as_owner=()
+
+	bin=$(dirname "$(compgen -G '/usr/lib/postgresql/*/bin/initdb' | tail -n 1)")
+	[ -x "$bin/initdb" ] || { echo "PostgreSQL is missing"; exit 77; }
+	if [ "$(id -u)" = 0 ]; then # the server refuses to run as root
+		as_owner=(setpriv --reuid postgres --regid postgres --init-groups)
+		chown postgres "$tmp"
+	fi
+	"${as_owner[@]}" "$bin/initdb" -D "$tmp/data" -A trust -U postgres --no-sync \
+		>"$tmp/log" 2>&1 || fail "initdb: $(cat "$tmp/log")"
+	start_on_free_port "${as_owner[@]}" "$bin/postgres" -D "$tmp/data" -p PORT \
+		-c listen_addresses=127.0.0.1 -c unix_socket_directories="$tmp" \
+		-c fsync=off -c max_connections="$1"
+	where="hostaddr=127.0.0.1 port=$port user=postgres dbname=postgres"
+}
+
+# start_nginx FOLDER: serves the files of the folder on $port.
+start_nginx() {
+	for _ in 1 2 3 4 5; do
+		port=$((20000 + RANDOM % 10000))
+		cat >"$tmp/nginx.conf" <<END
+daemon off; master_process off; pid $tmp/nginx.pid; error_log $tmp/nginx.log;
+events {}
+http { access_log off; client_body_temp_path $tmp/b; proxy_temp_path $tmp/p;
+	fastcgi_temp_path $tmp/f; uwsgi_temp_path $tmp/u; scgi_temp_path $tmp/s;
+	server { listen 127.0.0.1:$port; root $1; } }
+END
+		nginx -c "$tmp/nginx.conf" 2>"$tmp/err" &
+		pid=$!
+		pids+=("$pid")
+		sleep 0.2
+		kill -0 "$pid" 2>/dev/null && break
+	done
+	until_ready bash -c "exec 3<>/dev/tcp/127.0.0.1/$port"
+}
+
+# make_certificate: for localhost, $tmp/cert.pem with its key $tmp/key.pem.
+make_certificate() {
+	openssl req -x509 -newkey rsa:2048 -nodes -keyout "$tmp/key.pem" -out "$tmp/cert.pem" \
+		-days 1 -subj /CN=localhost -addext 'subjectAltName=DNS:localhost' 2>"$tmp/log" ||
+		fail "$(cat "$tmp/log")"
+}

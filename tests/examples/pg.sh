@@ -10,21 +10,7 @@ fails_at_deadline "$pg" "hostaddr=127.0.0.1 port=$port user=x sslmode=disable gs
 	'SELECT 1'
 kill -KILL "$pid"
 
-bin=$(dirname "$(compgen -G '/usr/lib/postgresql/*/bin/initdb' | tail -n 1)")
-[ -x "$bin/initdb" ] || { echo "PostgreSQL is missing"; exit 77; }
-
-# The server refuses to run as root.
-as_owner=()
-if [ "$(id -u)" = 0 ]; then
-	as_owner=(setpriv --reuid postgres --regid postgres --init-groups)
-	chown postgres "$tmp"
-fi
-"${as_owner[@]}" "$bin/initdb" -D "$tmp/data" -A trust -U postgres --no-sync >"$tmp/log" 2>&1 ||
-	fail "initdb: $(cat "$tmp/log")"
-start_on_free_port "${as_owner[@]}" "$bin/postgres" -D "$tmp/data" -p PORT \
-	-c listen_addresses=127.0.0.1 -c unix_socket_directories="$tmp" \
-	-c fsync=off -c max_connections=40
-where="hostaddr=127.0.0.1 port=$port user=postgres dbname=postgres"
+start_postgres 40
 until_ready "$pg" "$where" 'SELECT 1'
 
 for procs in 1 2 4; do

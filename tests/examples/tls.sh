@@ -6,9 +6,7 @@ tls=$build/examples/tls
 [ -x "$tls" ] || { echo "tls has not been built: no OpenSSL"; exit 77; }
 command -v openssl >/dev/null || { echo "openssl is missing"; exit 77; }
 
-openssl req -x509 -newkey rsa:2048 -nodes -keyout "$tmp/key.pem" -out "$tmp/cert.pem" -days 1 \
-	-subj /CN=localhost -addext 'subjectAltName=DNS:localhost' 2>"$tmp/log" ||
-	fail "$(cat "$tmp/log")"
+make_certificate
 head -c 300000 /dev/urandom >"$tmp/data"
 
 start "$tls" serve --port 0 --cert "$tmp/cert.pem" --key "$tmp/key.pem"
