@@ -11,6 +11,8 @@
  * PG-1  A connection is used by one green thread at a time: it is an element of the channel `idle`
  *       while it is free.
  * PG-2  Own thread-locals: libpq and OpenSSL keep errno and error queues across a wait.
+ * PG-3  connect() runs as blocking code, on an OS thread of its own, and idle OS threads stay. So a
+ *       few green threads open all connections.
  */
 #include <gmp.h>
 #include <libpq-fe.h>
@@ -19,11 +21,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CONNECTING = 2 };
+
 static const char *where, *query;
 static int tasks, connections, status;
 static gmp_chan *idle;
 static gmp_wg running;
-static atomic_int failed;
+static atomic_int wanted, failed;
 
 static int os_threads(void)
 {
@@ -45,17 +49,26 @@ static void complain(const char *what, PGconn *c)
 		fprintf(stderr, "pg: %s: %s\n", what, c ? PQerrorMessage(c) : "no memory");
 }
 
-static void connect_one(void *arg)
+static PGconn *connect_one(void)
 {
 	PGconn *c = PQconnectdb(where);
 
+	if (PQstatus(c) == CONNECTION_OK)
+		return c;
+	complain(where, c);
+	PQfinish(c);
+	return NULL;
+}
+
+/* PG-3 */
+static void connect_some(void *arg)
+{
 	(void)arg;
-	if (PQstatus(c) != CONNECTION_OK) {
-		complain(where, c);
-		PQfinish(c);
-		c = NULL;
+	while (atomic_fetch_sub(&wanted, 1) > 0) {
+		PGconn *c = connect_one();
+
+		gmp_chan_send(idle, &c);
 	}
-	gmp_chan_send(idle, &c);
 	gmp_wg_done(&running);
 }
 
@@ -91,7 +104,8 @@ static void crowd(gmp_fn fn, int n)
 static void app(void *arg)
 {
 	(void)arg;
-	crowd(connect_one, connections);
+	atomic_init(&wanted, connections);
+	crowd(connect_some, CONNECTING);
 	if (atomic_load(&failed) == 0) {
 		int64_t began = gmp_now();
 

