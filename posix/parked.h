@@ -44,6 +44,8 @@
 #ifndef GMP_POSIX_PARKED_H
 #define GMP_POSIX_PARKED_H
 
+#include <sys/single_threaded.h>
+
 #include "parkinglot.h"
 #include "posix/hook.h"
 
@@ -81,9 +83,12 @@ int parked_acquire(const void *key, parked_try try, void *object, int busy, unsi
 bool parked_wake_first(const void *key);
 void parked_wake_all(const void *key);
 
-/* Steps 2 to 5, after libc's function. */
+/* Steps 2 to 5, after libc's function.  While a run has green threads the process has several OS
+ * threads. */
 static inline void parked_wake(const void *key)
 {
+	if (__libc_single_threaded)
+		return;
 	fence_seq(); /* ORD(parked): after libc's unlock */
 	if (unlikely(ld_rlx(parked_at(key))))
 		parked_wake_first(key);
